@@ -1,0 +1,31 @@
+/* backends.c - the list of back ends. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "backend/backend.h"
+
+/*
+ * Order is policy: the first that opens, serves.  To add one, write
+ * backend/NAME.c defining backend_NAME and put NAME here.
+ */
+#define BACKENDS(X)
+
+#define X(name) extern const struct backend backend_##name;
+BACKENDS(X)
+#undef X
+
+const struct backend *const backends[] = {
+#define X(name) &backend_##name,
+	BACKENDS(X) NULL,
+#undef X
+};
+
+const struct backend *backend_find(const char *name)
+{
+	int i;
+
+	for (i = 0; backends[i]; i++)
+		if (!strcmp(backends[i]->name, name))
+			return backends[i];
+	return NULL;
+}

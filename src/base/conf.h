@@ -1,0 +1,57 @@
+/* conf.h - settings, read once from the environment. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_CONF_H
+#define BASE_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+struct conf {
+#define CONF_BOOL                             int
+#define CONF_INT                              int64_t
+#define CONF_SIZE                             uint64_t
+#define CONF_MS                               int64_t
+#define CONF_STR                              const char *
+#define SETTING(name, kind, def, alias, help) CONF_##kind name;
+#include "base/conf.def"
+#undef SETTING
+#undef CONF_BOOL
+#undef CONF_INT
+#undef CONF_SIZE
+#undef CONF_MS
+#undef CONF_STR
+};
+
+/* One row of the table, for `ringup env`, the manual and the tests. */
+struct setting {
+	const char *name, *env, *kind, *def, *alias, *help;
+	size_t offset;
+};
+extern const struct setting settings[]; /* ends with name == NULL */
+
+/* What to do about a RINGUP_ variable that is not a setting: a misspelling in
+ * a command, perhaps a newer launcher's in a training job. */
+enum conf_unknown { CONF_FORBID, CONF_WARN };
+
+/*
+ * conf_load - fill @c from the environment, whose strings it then points to.
+ *
+ * A value that does not parse is an error: silence there costs somebody a day.
+ */
+int conf_load(struct conf *c, enum conf_unknown unknown, struct err *e);
+
+/* conf_value - the text in force for @s, and in *@from the variable it came
+ * from, or NULL for the default. */
+const char *conf_value(const struct setting *s, const char **from);
+
+/* conf_env - somebody else's variable (OMPI_COMM_WORLD_RANK, HOME), or NULL.
+ * The only way to the environment outside conf.c. */
+const char *conf_env(const char *name);
+
+/* conf_environ - the whole environment, for a child's. */
+char **conf_environ(void);
+
+#endif

@@ -1,0 +1,190 @@
+/* file.c - whole files, below a movable root, never torn. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+int file_path(char *out, const char *root, const char *path, struct err *e)
+{
+	const char *r = root ? root : "";
+	size_t len = strlen(r);
+
+	while (len && r[len - 1] == '/')
+		len--;
+	if (snprintf(out, PATH_MAX, "%.*s%s%s", (int)len, r, *path == '/' || !len ? "" : "/",
+		     path) >= PATH_MAX)
+		return fail(e, RINGUP_EINVAL, "%.80s...: path too long", path);
+	return 0;
+}
+
+static int slurp(int fd, const char *full, size_t cap, char **datap, size_t *lenp,
+		 struct err *e)
+{
+	size_t room = 4096, len = 0;
+	char *data = malloc(room + 1), *more;
+	ssize_t n;
+
+	while (data) {
+		n = read(fd, data + len, room - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			free(data);
+			return fail_os(e, "%s", full);
+		}
+		if (n == 0) {
+			data[len] = 0;
+			*datap = data;
+			*lenp = len;
+			return 0;
+		}
+		len += (size_t)n;
+		if (len > cap) {
+			free(data);
+			return fail(e, RINGUP_EINVAL, "%s: larger than %zu bytes", full, cap);
+		}
+		if (len < room)
+			continue;
+		room *= 2;
+		more = realloc(data, room + 1);
+		if (!more)
+			free(data);
+		data = more;
+	}
+	return fail(e, RINGUP_ENOMEM, "%s: no memory", full);
+}
+
+int file_read(const char *root, const char *path, size_t cap, char **datap, size_t *lenp,
+	      struct err *e)
+{
+	char full[PATH_MAX];
+	struct stat st;
+	int fd, rc;
+
+	rc = file_path(full, root, path, e);
+	if (rc)
+		return rc;
+	/* O_NONBLOCK: opening a FIFO that somebody put there must not hang. */
+	fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return fail_os(e, "%s", full);
+	if (fstat(fd, &st))
+		rc = fail_os(e, "%s", full);
+	else if (!S_ISREG(st.st_mode))
+		rc = fail(e, RINGUP_EINVAL, "%s: not a regular file", full);
+	else
+		rc = slurp(fd, full, cap, datap, lenp, e);
+	close(fd);
+	return rc;
+}
+
+bool file_exists(const char *root, const char *path)
+{
+	char full[PATH_MAX];
+	struct stat st;
+
+	return !file_path(full, root, path, NULL) && !lstat(full, &st);
+}
+
+static int make_parents(char *full, struct err *e)
+{
+	char *p;
+
+	for (p = strchr(full + 1, '/'); p; p = strchr(p + 1, '/')) {
+		*p = 0;
+		if (mkdir(full, 0755) && errno != EEXIST) {
+			fail_os(e, "%s", full);
+			*p = '/';
+			return RINGUP_ESYSTEM;
+		}
+		*p = '/';
+	}
+	return 0;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		data += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int sync_folder(const char *full)
+{
+	char dir[PATH_MAX];
+	char *slash;
+	int fd, rc;
+
+	snprintf(dir, sizeof(dir), "%s", full);
+	slash = strrchr(dir, '/');
+	if (slash)
+		slash[slash == dir] = 0;
+	fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	rc = fsync(fd);
+	close(fd);
+	return rc;
+}
+
+int file_write(const char *root, const char *path, mode_t mode, const void *data, size_t len,
+	       struct err *e)
+{
+	char full[PATH_MAX], part[PATH_MAX + 16];
+	const char *slash;
+	int fd, rc;
+
+	rc = file_path(full, root, path, e);
+	if (!rc)
+		rc = make_parents(full, e);
+	if (rc)
+		return rc;
+	slash = strrchr(full, '/');
+	snprintf(part, sizeof(part), "%.*s.%s.XXXXXX", slash ? (int)(slash - full) + 1 : 0,
+		 full, slash ? slash + 1 : full);
+	fd = mkostemp(part, O_CLOEXEC);
+	if (fd < 0)
+		return fail_os(e, "%s", full);
+	if (fchmod(fd, mode) || write_all(fd, data, len) || fsync(fd)) {
+		rc = fail_os(e, "%s", full);
+		close(fd);
+		unlink(part);
+		return rc;
+	}
+	if (close(fd) || rename(part, full)) {
+		rc = fail_os(e, "%s", full);
+		unlink(part);
+		return rc;
+	}
+	return sync_folder(full) ? fail_os(e, "%s: folder", full) : 0;
+}
+
+int file_remove(const char *root, const char *path, struct err *e)
+{
+	char full[PATH_MAX];
+	int rc = file_path(full, root, path, e);
+
+	if (rc)
+		return rc;
+	if (unlink(full) && errno != ENOENT)
+		return fail_os(e, "%s", full);
+	return 0;
+}

@@ -1,0 +1,49 @@
+/* file.h - whole files, below a movable root, never torn. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct err;
+
+/*
+ * Every path a command reads or writes on the node goes through a root, so the
+ * same code serves a live node ("" or "/"), a recorded one and a test's tree.
+ */
+
+/* file_path - write root + path to @out of PATH_MAX bytes; fails if too long. */
+int file_path(char *out, const char *root, const char *path, struct err *e);
+
+/*
+ * file_read - the contents of a regular file, NUL-terminated for convenience.
+ *
+ * At most @cap bytes; a longer file is an error, not a truncation.  Read with
+ * read(2), never mapped: another process may truncate it meanwhile.
+ *
+ * Ownership: *@datap is the caller's to free().
+ * Returns 0, or RINGUP_ESYSTEM (also ENOENT), RINGUP_EINVAL (not a regular
+ * file, too large), RINGUP_ENOMEM.
+ */
+int file_read(const char *root, const char *path, size_t cap, char **datap, size_t *lenp,
+	      struct err *e);
+
+/* file_exists - is there anything at root + path? */
+bool file_exists(const char *root, const char *path);
+
+/*
+ * file_write - replace a file by @len bytes of @data, wholly or not at all.
+ *
+ * A sibling is written with @mode, synced and renamed over it; the folder is
+ * made if need be (mode 0755) and synced.  A symbolic link at @path is
+ * followed by nobody: it is replaced.  On failure nothing is left behind.
+ */
+int file_write(const char *root, const char *path, mode_t mode, const void *data, size_t len,
+	       struct err *e);
+
+/* file_remove - unlink; a file that is not there is no error. */
+int file_remove(const char *root, const char *path, struct err *e);
+
+#endif

@@ -1,0 +1,86 @@
+/* log.c - messages for people, one line and one write each. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+static enum log_level threshold = LOG_WARN;
+static char prefix[64];
+
+static const struct {
+	const char *name;
+	enum log_level level;
+} names[] = {
+	{ "fatal", LOG_ERROR },  { "error", LOG_ERROR }, { "warn", LOG_WARN },
+	{ "warning", LOG_WARN }, { "info", LOG_INFO },   { "debug", LOG_DEBUG },
+	{ "trace", LOG_TRACE },
+};
+
+int log_set_level(const char *name, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcasecmp(name, names[i].name)) {
+			__atomic_store_n(&threshold, names[i].level, __ATOMIC_RELAXED);
+			return 0;
+		}
+	return fail(e, RINGUP_EINVAL,
+		    "RINGUP_LOG_LEVEL=%s: not one of error, warn, info, debug, trace", name);
+}
+
+void log_set_who(const char *who)
+{
+	snprintf(prefix, sizeof(prefix), "%s", who);
+}
+
+int log_is_on(enum log_level level)
+{
+	return level <= __atomic_load_n(&threshold, __ATOMIC_RELAXED);
+}
+
+static void put(enum log_level level, const char *word, const char *fmt, va_list ap)
+{
+	char line[1024];
+	size_t n, i;
+	int saved = errno;
+
+	if (!log_is_on(level))
+		return;
+	n = (size_t)snprintf(line, sizeof(line), "ringup: %s%s%s: ", prefix,
+			     *prefix ? ": " : "", word);
+	vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
+	n = strlen(line);
+	for (i = 0; i < n; i++)
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
+	line[n++] = '\n';
+	if (write(STDERR_FILENO, line, n) < 0) {
+		/* Nobody is left to be told. */
+	}
+	errno = saved;
+}
+
+#define LEVEL(name, LEVEL_NAME)                        \
+	void log_##name(const char *fmt, ...)          \
+	{                                              \
+		va_list ap;                            \
+                                                       \
+		va_start(ap, fmt);                     \
+		put(LOG_##LEVEL_NAME, #name, fmt, ap); \
+		va_end(ap);                            \
+	}
+LEVEL(error, ERROR)
+LEVEL(warn, WARN)
+LEVEL(info, INFO)
+LEVEL(debug, DEBUG)
+LEVEL(trace, TRACE)
+#undef LEVEL

@@ -1,0 +1,205 @@
+/* proc.c - child processes that never outlive their parent. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "ringup.h"
+
+/* In the child: tell the parent why, by errno, through the pipe that exec
+ * would have closed. */
+static void give_up(int report)
+{
+	int why = errno;
+
+	if (write(report, &why, sizeof(why)) < 0)
+		_exit(127);
+	_exit(127);
+}
+
+static void reset_signals(void)
+{
+	sigset_t none;
+	int s;
+
+	for (s = 1; s < NSIG; s++)
+		signal(s, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Move the wanted descriptors up, out of each other's way, then into place. */
+static int place_fds(const struct proc_how *how, int *report)
+{
+	int high[16], i, base = 32;
+
+	if (how->nfds > 16) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (how->keep >= base)
+		base = how->keep + 1;
+	*report = fcntl(*report, F_DUPFD_CLOEXEC, base);
+	if (*report < 0)
+		return -1;
+	for (i = 0; i < how->nfds; i++) {
+		int fd = how->fds[i];
+		int made = fd < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : fd;
+
+		high[i] = made < 0 ? -1 : fcntl(made, F_DUPFD_CLOEXEC, base);
+		if (high[i] < 0)
+			return -1;
+	}
+	for (i = 0; i < how->nfds; i++)
+		if (dup2(high[i], i) < 0)
+			return -1;
+	if (how->keep > 2 && fcntl(how->keep, F_SETFD, 0))
+		return -1;
+	return 0;
+}
+
+static void child(const struct proc_how *how, pid_t parent, int report)
+{
+	char **env = (char **)(uintptr_t)how->envp;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+		give_up(report);
+	if (getppid() != parent)
+		_exit(127);
+	if (how->session && setsid() < 0)
+		give_up(report);
+	reset_signals();
+	if (place_fds(how, &report))
+		give_up(report);
+	if (how->dir && chdir(how->dir))
+		give_up(report);
+	if (env)
+		execvpe(how->argv[0], how->argv, env);
+	else
+		execvp(how->argv[0], how->argv);
+	give_up(report);
+}
+
+int proc_start(const struct proc_how *how, pid_t *pid, int *pidfd, struct err *e)
+{
+	int report[2], why = 0, status;
+	pid_t me = getpid(), p;
+	ssize_t n;
+
+	if (pipe2(report, O_CLOEXEC))
+		return fail_os(e, "%s", how->argv[0]);
+	p = fork();
+	if (p == 0)
+		child(how, me, report[1]);
+	close(report[1]);
+	if (p < 0) {
+		close(report[0]);
+		return fail_os(e, "%s", how->argv[0]);
+	}
+	do
+		n = read(report[0], &why, sizeof(why));
+	while (n < 0 && errno == EINTR);
+	close(report[0]);
+	if (n == sizeof(why)) {
+		while (waitpid(p, &status, 0) < 0 && errno == EINTR)
+			;
+		errno = why;
+		return fail_os(e, "%s", how->argv[0]);
+	}
+	*pidfd = (int)syscall(SYS_pidfd_open, p, 0);
+	if (*pidfd < 0) {
+		fail_os(e, "%s: pidfd", how->argv[0]);
+		kill(p, SIGKILL);
+		while (waitpid(p, &status, 0) < 0 && errno == EINTR)
+			;
+		return RINGUP_ESYSTEM;
+	}
+	fcntl(*pidfd, F_SETFD, FD_CLOEXEC);
+	*pid = p;
+	return 0;
+}
+
+/* Read @fd to its end or to the deadline; 1 if it ended. */
+static int drain(int fd, char *out, size_t cap, int64_t deadline)
+{
+	char spill[4096];
+	size_t len = 0;
+
+	for (;;) {
+		struct pollfd p = { fd, POLLIN, 0 };
+		int left = clock_left_ms(deadline);
+		ssize_t n;
+
+		if (left == 0)
+			break;
+		if (poll(&p, 1, left) <= 0)
+			continue;
+		n = len < cap ? read(fd, out + len, cap - len) : read(fd, spill, sizeof(spill));
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n <= 0) {
+			out[len] = 0;
+			return 1;
+		}
+		if (len < cap)
+			len += (size_t)n;
+	}
+	out[len] = 0;
+	return 0;
+}
+
+int proc_capture(char *const *argv, size_t cap, int64_t timeout_ms, char **outp, int *status,
+		 struct err *e)
+{
+	int64_t deadline = clock_deadline(timeout_ms);
+	int out[2], fds[3] = { -1, -1, -1 }, pidfd = -1, ended, rc;
+	struct proc_how how = { .argv = argv, .fds = fds, .nfds = 3, .session = 1 };
+	struct pollfd gone;
+	char *text;
+	pid_t pid;
+
+	text = malloc(cap + 1);
+	if (!text)
+		return fail(e, RINGUP_ENOMEM, "%s: output", argv[0]);
+	if (pipe2(out, O_CLOEXEC)) {
+		free(text);
+		return fail_os(e, "%s", argv[0]);
+	}
+	fds[1] = out[1];
+	rc = proc_start(&how, &pid, &pidfd, e);
+	close(out[1]);
+	if (rc) {
+		close(out[0]);
+		free(text);
+		return rc;
+	}
+	ended = drain(out[0], text, cap, deadline);
+	close(out[0]);
+	/* It may have closed its output and gone on. */
+	gone = (struct pollfd){ pidfd, POLLIN, 0 };
+	if (!ended || poll(&gone, 1, clock_left_ms(deadline)) <= 0) {
+		kill(-pid, SIGKILL);
+		ended = 0;
+	}
+	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+		;
+	close(pidfd);
+	if (!ended) {
+		free(text);
+		return fail(e, RINGUP_ETIMEDOUT, "%s: not finished after %lld ms", argv[0],
+			    (long long)timeout_ms);
+	}
+	*outp = text;
+	return 0;
+}

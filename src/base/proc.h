@@ -1,0 +1,48 @@
+/* proc.h - child processes that never outlive their parent. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_PROC_H
+#define BASE_PROC_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+
+/* How to start a child.  Zero-initialise, then set what you need. */
+struct proc_how {
+	char *const *argv; /* argv[0] is looked up in PATH; NULL-terminated     */
+	char *const *envp; /* NULL: the parent's                                */
+	const char *dir;   /* working directory; NULL: the parent's             */
+	const int *fds;    /* nfds descriptors that become 0, 1, ... in the child;
+			    * -1 means /dev/null.  All others are closed on exec
+			    * unless named in keep                              */
+	int nfds;          /* 0: the child inherits 0, 1 and 2                  */
+	int keep;          /* one more descriptor for the child, if > 2; keeps its number */
+	int session;       /* 1: a session, and so a process group, of its own  */
+};
+
+/*
+ * proc_start - fork and exec; the child dies with the calling *thread*.
+ *
+ * SIGKILL is delivered when the parent ends (PR_SET_PDEATHSIG); signal mask
+ * and dispositions are reset to their defaults.  A program that cannot be
+ * executed is an error here, not an exit status of the child.
+ *
+ * Returns 0 and sets *@pid and *@pidfd (close-on-exec, the caller's), or
+ * RINGUP_ESYSTEM with a sentence that names the program.
+ */
+int proc_start(const struct proc_how *how, pid_t *pid, int *pidfd, struct err *e);
+
+/*
+ * proc_capture - run a short program and keep what it prints on stdout.
+ *
+ * stdin and stderr are /dev/null.  The program is killed after @timeout_ms, and
+ * output beyond @cap bytes is dropped.  Sets *@status to its wait status.
+ *
+ * Ownership: *@outp, NUL-terminated, is the caller's to free().
+ */
+int proc_capture(char *const *argv, size_t cap, int64_t timeout_ms, char **outp, int *status,
+		 struct err *e);
+
+#endif

@@ -1,0 +1,27 @@
+/* copy.h - copy bytes with our own vector loops. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COLL_COPY_H
+#define COLL_COPY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ringup.h"
+
+/*
+ * copy_bytes - copy @n bytes between buffers that do not overlap.
+ *
+ * libc's memcpy takes `rep movsb` from 4 KiB on, which is several times slower
+ * on some processors when the offsets within a page are close; and some copies
+ * here read lines that another core has just written.  Plain vector loads and
+ * stores, chosen once for this processor, have no such cliffs.
+ */
+void copy_bytes(void *dst, const void *src, size_t n);
+
+/* copy_scaled - dst[i] = src[i] * factor in the arithmetic of @dtype: floating
+ * types in their own precision (f16, bf16 by way of f32), integers through double
+ * and truncated. @dst may equal @src. */
+void copy_scaled(enum ringup_dtype dtype, void *dst, const void *src, uint64_t count,
+		 double factor);
+
+#endif

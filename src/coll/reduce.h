@@ -1,0 +1,38 @@
+/* reduce.h - combine several vectors into one, element by element. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COLL_REDUCE_H
+#define COLL_REDUCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ringup.h"
+
+/* What is done to each element. */
+struct reduce {
+	enum ringup_dtype dtype;
+	enum ringup_redop redop; /* RINGUP_AVERAGE: the sum divided by divisor       */
+	uint32_t divisor;        /* for RINGUP_AVERAGE; integers round down (floor)  */
+	double post;             /* then multiplied by this; 0 and 1 mean nothing to do */
+};
+
+/*
+ * reduce_many - dst[*][i] = post * (src[0][i] op src[1][i] op ... ), in that order.
+ *
+ * One pass: every result is written to all @ndst destinations.  A destination
+ * may be one of the sources exactly, else nothing overlaps.  f16 and bf16 are
+ * widened to f32 once, combined there, and rounded once (to nearest even).
+ * A minimum or maximum with a NaN is a NaN.  Same bits on every processor,
+ * whichever loops are chosen.  Pointers are aligned to the element, no more.
+ *
+ * Threads: any.  nsrc >= 1, ndst >= 1, both at most 4096.
+ */
+void reduce_many(const struct reduce *how, void *const *dst, int ndst, const void *const *src,
+		 int nsrc, uint64_t count);
+
+/* reduce_dtype_bytes - the size of an element. */
+size_t reduce_dtype_bytes(enum ringup_dtype dtype);
+const char *reduce_dtype_name(enum ringup_dtype dtype); /* "f32"; "?" if there is none */
+const char *reduce_redop_name(enum ringup_redop redop); /* "sum" */
+
+#endif

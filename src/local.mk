@@ -1,0 +1,64 @@
+# src/local.mk - files of the library and of the command, bottom layer first.
+
+include_HEADERS += %reldir%/ringup.h
+
+# What libringup.so is made of, a folder a paragraph.
+CORE_SOURCES = %reldir%/ringup.h
+
+CORE_SOURCES += \
+	%reldir%/base/clock.c %reldir%/base/clock.h \
+	%reldir%/base/conf.c %reldir%/base/conf.def %reldir%/base/conf.h \
+	%reldir%/base/err.c %reldir%/base/err.h \
+	%reldir%/base/file.c %reldir%/base/file.h \
+	%reldir%/base/log.c %reldir%/base/log.h \
+	%reldir%/base/proc.c %reldir%/base/proc.h
+
+CORE_SOURCES += \
+	%reldir%/wire/chan.h \
+	%reldir%/wire/meet.h \
+	%reldir%/wire/mesh.h \
+	%reldir%/wire/secret.h
+
+CORE_SOURCES += \
+	%reldir%/coll/copy.h \
+	%reldir%/coll/reduce.h \
+	%reldir%/coll/ring.c %reldir%/coll/ring.h \
+	%reldir%/coll/step.h
+
+CORE_SOURCES += \
+	%reldir%/backend/backend.h \
+	%reldir%/backend/backends.c
+
+CORE_SOURCES += \
+	%reldir%/api/api_status.c
+
+# What only the command needs.
+TOOL_SOURCES =
+
+TOOL_SOURCES += \
+	%reldir%/cli/cmd.h \
+	%reldir%/cli/cmd_env.c \
+	%reldir%/cli/cmd_help.c \
+	%reldir%/cli/cmds.c \
+	%reldir%/cli/opt.c %reldir%/cli/opt.h
+
+# Everything, compiled once.  The shared library, the command and the unit
+# tests all link these, so tests see hidden symbols and no process has two copies.
+noinst_LTLIBRARIES += %reldir%/libcore.la %reldir%/libtool.la
+%canon_reldir%_libcore_la_SOURCES = $(CORE_SOURCES)
+%canon_reldir%_libcore_la_LIBADD  = $(SODIUM_LIBS) $(MNL_LIBS) -lm
+%canon_reldir%_libtool_la_SOURCES = $(TOOL_SOURCES)
+%canon_reldir%_libtool_la_LIBADD  = $(JANSSON_LIBS) $(ELF_LIBS)
+
+lib_LTLIBRARIES += libringup.la
+libringup_la_SOURCES =
+libringup_la_LIBADD  = %reldir%/libcore.la
+libringup_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
+	-Wl,--version-script=$(srcdir)/%reldir%/libringup.map
+EXTRA_libringup_la_DEPENDENCIES = %reldir%/libringup.map
+
+bin_PROGRAMS += ringup
+ringup_SOURCES = %reldir%/cli/main.c
+ringup_LDADD = %reldir%/libtool.la %reldir%/libcore.la
+
+EXTRA_DIST += %reldir%/layers %reldir%/libringup.map

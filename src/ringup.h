@@ -1,0 +1,344 @@
+/* ringup.h - the public interface; the only installed header. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RINGUP_H
+#define RINGUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RINGUP_EXPORT __attribute__((visibility("default")))
+#define RINGUP_API    __attribute__((visibility("default"), warn_unused_result))
+
+/*
+ * Status codes.  Zero is success, every failure is negative.  The list is the
+ * only definition: ringup_strerror(), the manual and the Python exception
+ * classes are generated from it.
+ */
+#define RINGUP_STATUSES(X)                                             \
+	X(EINVAL, -1, "invalid argument")                              \
+	X(ENOMEM, -2, "out of memory")                                 \
+	X(EBUSY, -3, "an operation of that name is already in flight") \
+	X(EMISMATCH, -4, "ranks disagree about the operation")         \
+	X(EPEER, -5, "a peer is gone")                                 \
+	X(ESHUTDOWN, -6, "the job is not running, or a rank has left") \
+	X(ENOBACKEND, -7, "no back end accepts the operation")         \
+	X(ESYSTEM, -8, "the operating system refused")                 \
+	X(ETIMEDOUT, -9, "not in time")                                \
+	X(EAUTH, -10, "the other side does not know the job's secret") \
+	X(EABORTED, -11, "the job was aborted")
+
+enum ringup_status {
+	RINGUP_OK = 0,
+#define X(name, code, text) RINGUP_##name = code,
+	RINGUP_STATUSES(X)
+#undef X
+};
+
+/* Element types, and their sizes in bytes. */
+#define RINGUP_DTYPES(X) \
+	X(U8, 1)         \
+	X(I8, 1)         \
+	X(I32, 4)        \
+	X(I64, 8)        \
+	X(F16, 2)        \
+	X(BF16, 2)       \
+	X(F32, 4)        \
+	X(F64, 8)
+
+enum ringup_dtype {
+#define X(name, bytes) RINGUP_##name,
+	RINGUP_DTYPES(X)
+#undef X
+		RINGUP_DTYPE_COUNT
+};
+
+/*
+ * Integers: sums and products wrap; an average is the sum divided by the
+ * number of ranks and rounded down, as Horovod does for torch.
+ */
+enum ringup_redop {
+	RINGUP_SUM,
+	RINGUP_AVERAGE,
+	RINGUP_MIN,
+	RINGUP_MAX,
+	RINGUP_PRODUCT,
+	RINGUP_REDOP_COUNT
+};
+
+struct ringup;       /* this process as one rank of a job        */
+struct ringup_group; /* a set of ranks; a Horovod "process set"  */
+struct ringup_op;    /* one collective in flight                 */
+
+/*
+ * How to find the other ranks.  Zero-initialise, then set what you need.
+ *
+ * With size 0, rank and size come from the launcher's environment variables:
+ * ringup run, mpirun (Open MPI, MPICH), srun, torchrun, horovodrun; a process
+ * that no launcher started is rank 0 of 1.
+ *
+ * exchange is an allgather of small byte strings: called on every rank in the
+ * same order, it writes the len bytes of each rank, in rank order, to all
+ * (size * len bytes) and returns 0, or not 0 on failure.  A torch Store,
+ * Spark's allGather and MPI_Allgather fit.  Whoever can read what passes
+ * through it can join the job.  NULL means ringup's own meeting point.
+ */
+struct ringup_init {
+	int rank, size;
+	int (*exchange)(void *ctx, const void *mine, size_t len, void *all);
+	void *ctx;
+};
+
+/* What to reduce, and how.  Zero-initialise, then set what you need. */
+struct ringup_reduce {
+	const char *name; /* matches this call with the other ranks';
+			   * NULL: matched by order among unnamed calls */
+	const void *in;   /* count elements of dtype                    */
+	void *out;        /* count elements; may equal in               */
+	uint64_t count;
+	enum ringup_dtype dtype;
+	enum ringup_redop redop;
+	double pre, post; /* scale before and after; 0 means 1          */
+};
+
+/* What to broadcast.  in is read on root only and may be NULL elsewhere. */
+struct ringup_bcast {
+	const char *name; /* as in struct ringup_reduce                 */
+	const void *in;   /* root: count elements of dtype              */
+	void *out;        /* count elements; on root may equal in or be NULL */
+	uint64_t count;
+	enum ringup_dtype dtype;
+	int root;
+};
+
+/*
+ * What to gather: the blocks of all ranks, one after the other in rank order.
+ * A block is rows rows of row elements; rows may differ between ranks, also be
+ * 0, row must not.
+ */
+struct ringup_gather {
+	const char *name; /* as in struct ringup_reduce                 */
+	const void *in;   /* rows * row elements                        */
+	uint64_t rows, row;
+	enum ringup_dtype dtype;
+	void **out;       /* set to all blocks; ringup_free() it        */
+	uint64_t *counts; /* set to the rows of each rank: size entries */
+};
+
+/*
+ * ringup_version - the version of the library that is running, "0.1.0".
+ *
+ * Returns a static string.
+ */
+RINGUP_EXPORT const char *ringup_version(void);
+
+/*
+ * ringup_strerror - describe a status code in words.
+ *
+ * Returns a static string, never NULL, also for codes that do not exist.
+ */
+RINGUP_EXPORT const char *ringup_strerror(int status);
+
+/*
+ * ringup_error - the sentence that belongs to this thread's last failure.
+ *
+ * Says what failed, why, and which rank is to blame, in plain words.
+ * Returns a string that stays valid until the next call of this library in the
+ * same thread; empty if nothing has failed.
+ */
+RINGUP_EXPORT const char *ringup_error(void);
+
+/*
+ * ringup_init - join the job.
+ *
+ * Meets the other ranks, maps what ranks of one host share, connects hosts,
+ * and starts two threads that sleep until they are needed.
+ *
+ * Ownership:  *@how is copied; @how may be NULL, which is the same as zeroes.
+ *	       *@rp belongs to the caller until ringup_fini().
+ * Threads:    any one thread; contexts are independent of each other.
+ * Blocking:   until all ranks have called it, at most RINGUP_START_TIMEOUT_MS.
+ *
+ * Returns 0 and sets *@rp; or leaves it untouched and returns
+ *   RINGUP_EINVAL     rank is not in 0..size-1, or the environment contradicts
+ *		       itself
+ *   RINGUP_EAUTH      somebody without the job's secret answered
+ *   RINGUP_EMISMATCH  ranks run different versions of this library
+ *   RINGUP_ETIMEDOUT  not all ranks came
+ *   RINGUP_ESYSTEM    no memory, descriptors or network
+ */
+RINGUP_API int ringup_init(const struct ringup_init *how, struct ringup **rp);
+
+/*
+ * ringup_fini - leave the job.
+ *
+ * Operations that are still in flight fail with RINGUP_ESHUTDOWN, here and on
+ * the other ranks.  A rank that ends without it is reported as dead.
+ *
+ * Ownership:  frees @r, its groups and operations; @r may be NULL.
+ * Threads:    one thread, while no other is inside the library with @r.
+ * Blocking:   at most a second.
+ */
+RINGUP_EXPORT void ringup_fini(struct ringup *r);
+
+/*
+ * ringup_abort - fail all operations on all ranks, now and from now on.
+ *
+ * They return RINGUP_EABORTED and @why is part of their sentence.
+ *
+ * Ownership:  @why is copied.
+ * Threads:    any, at any time, also while others wait.
+ * Blocking:   never.
+ */
+RINGUP_EXPORT void ringup_abort(struct ringup *r, const char *why);
+
+/* ringup_world - the group of all ranks; valid until ringup_fini(). */
+RINGUP_EXPORT struct ringup_group *ringup_world(struct ringup *r);
+
+/* ringup_rank, ringup_size - this process's place in a group. */
+RINGUP_EXPORT int ringup_rank(const struct ringup_group *g);
+RINGUP_EXPORT int ringup_size(const struct ringup_group *g);
+
+/*
+ * Where the ranks are.  Ranks of one host, as told by machine, boot and
+ * namespaces rather than by name, are local to each other; hosts are numbered
+ * by their lowest rank.  homogeneous: every host has the same number of ranks.
+ */
+RINGUP_EXPORT int ringup_local_rank(const struct ringup *r);
+RINGUP_EXPORT int ringup_local_size(const struct ringup *r);
+RINGUP_EXPORT int ringup_host_rank(const struct ringup *r);
+RINGUP_EXPORT int ringup_host_count(const struct ringup *r);
+RINGUP_EXPORT int ringup_is_homogeneous(const struct ringup *r);
+
+/* ringup_backend - who carries out @g's collectives: "self", "node", "tcp". */
+RINGUP_EXPORT const char *ringup_backend(const struct ringup_group *g);
+
+/*
+ * ringup_allreduce - combine a tensor across every rank of a group.
+ *
+ * Starts the reduction described by @a and returns at once.  When it has
+ * completed, out on every rank holds, for each element i,
+ *
+ *	out[i] = post * redop(pre * in_0[i], ..., pre * in_n-1[i])
+ *
+ * and all ranks hold equal bits.  Sums of f16 and bf16 are accumulated in f32.
+ *
+ * Ranks need not call in the same order.  Calls are matched by name, so a
+ * rank that is late delays this operation and no other.  Operations that are
+ * ready together may be run as one.
+ *
+ * Ownership:  *@a is copied.  The caller keeps in and out alive and leaves
+ *	       them alone until ringup_wait() has returned.  *@opp belongs to
+ *	       the caller until ringup_wait(), which frees it.
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   never.
+ *
+ * Returns 0 and sets *@opp; or leaves *@opp untouched and returns
+ *   RINGUP_EINVAL     name is empty or longer than 511 bytes, dtype or redop
+ *		       is not one of the enumerated values, a pointer is NULL
+ *		       though count is not 0, or in and out overlap without
+ *		       being equal
+ *   RINGUP_EBUSY      this rank already has an operation called name in @g
+ *   RINGUP_ESHUTDOWN  a rank of @g has left; RINGUP_EPEER, RINGUP_EABORTED: it
+ *		       has failed
+ *   RINGUP_ENOMEM     more than 65536 operations in flight
+ *
+ * A disagreement between ranks (different dtype or count under one name) is
+ * found later; ringup_wait() then returns RINGUP_EMISMATCH on every rank, with
+ * both sides' values, before any data is touched.
+ *
+ * Horovod: hvd.allreduce_async(); NCCL: ncclAllReduce(); MPI: MPI_Iallreduce().
+ */
+RINGUP_API int ringup_allreduce(struct ringup_group *g, const struct ringup_reduce *a,
+				struct ringup_op **opp);
+
+/*
+ * ringup_broadcast - copy a tensor from one rank of a group to all others.
+ *
+ * Starts the copy described by @b and returns at once.
+ *
+ * Ownership:  as in ringup_allreduce().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   never.
+ *
+ * Returns as ringup_allreduce(); RINGUP_EINVAL also if root is not a rank.
+ *
+ * Horovod: hvd.broadcast_async(); NCCL: ncclBroadcast(); MPI: MPI_Ibcast().
+ */
+RINGUP_API int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
+				struct ringup_op **opp);
+
+/*
+ * ringup_allgather - give every rank the blocks of all ranks.
+ *
+ * Starts the gathering described by @a and returns at once.
+ *
+ * Ownership:  as in ringup_allreduce(); *out and counts are written before
+ *	       ringup_wait() returns 0, and *out is then the caller's, who
+ *	       gives it to ringup_free().  On failure both are left alone.
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   never.
+ *
+ * Returns as ringup_allreduce().
+ *
+ * Horovod: hvd.allgather_async(); NCCL: ncclAllGather(); MPI: MPI_Iallgatherv().
+ */
+RINGUP_API int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
+				struct ringup_op **opp);
+
+/*
+ * ringup_barrier - complete when every rank of a group has started it.
+ *
+ * Ownership:  *@opp belongs to the caller until ringup_wait(); @name may be
+ *	       NULL, see struct ringup_reduce.
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   never; ringup_wait() does.
+ *
+ * Returns as ringup_allreduce().
+ *
+ * Horovod: hvd.barrier(); MPI: MPI_Ibarrier().
+ */
+RINGUP_API int ringup_barrier(struct ringup_group *g, const char *name, struct ringup_op **opp);
+
+/*
+ * ringup_poll - has an operation completed?
+ *
+ * Ownership:  @op stays the caller's; a completed one still wants
+ *	       ringup_wait(), which then returns at once.
+ * Threads:    any.
+ * Blocking:   never.
+ *
+ * Returns 1 if it has (well or badly), else 0.
+ */
+RINGUP_API int ringup_poll(struct ringup_op *op);
+
+/*
+ * ringup_wait - block until an operation has completed, then free it.
+ *
+ * The waiting thread carries the operation out itself where it can.
+ *
+ * Ownership:  frees @op, unless RINGUP_ETIMEDOUT is returned.
+ * Threads:    any thread; one waiter per operation.
+ * Blocking:   until completion, or for @timeout_ms milliseconds; negative
+ *	       means for ever.
+ *
+ * Returns 0; or
+ *   RINGUP_EMISMATCH  the ranks disagree; nothing was touched and the next
+ *		       operation works
+ *   RINGUP_EPEER      a rank died; ringup_error() names it
+ *   RINGUP_ESHUTDOWN  a rank left; RINGUP_EABORTED: a rank aborted the job
+ *   RINGUP_ENOMEM     there was no memory for the result of an allgather
+ *   RINGUP_ETIMEDOUT  not completed yet; @op is still in flight
+ */
+RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
+
+/* ringup_free - free what ringup_allgather() returned; NULL is harmless. */
+RINGUP_EXPORT void ringup_free(void *p);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,40 @@
+# tests/local.mk - everything speaks TAP; `make check` runs all of it.
+
+TEST_EXTENSIONS    = .bats
+TAP_DRIVER         = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+LOG_DRIVER         = $(TAP_DRIVER)
+BATS_LOG_DRIVER    = $(TAP_DRIVER)
+BATS_LOG_COMPILER  = $(BATS) --tap
+AM_TESTS_ENVIRONMENT = PATH='$(abs_builddir)':$$PATH; export PATH; \
+	srcdir='$(abs_srcdir)'; export srcdir; SHELLCHECK='$(SHELLCHECK)'; export SHELLCHECK;
+
+# unit: one program per source file; links the core, sees hidden symbols
+UNIT_TESTS = \
+	%reldir%/unit/test_conf \
+	%reldir%/unit/test_err \
+	%reldir%/unit/test_ring
+check_PROGRAMS += $(UNIT_TESTS)
+LDADD           = src/libtool.la src/libcore.la
+AM_CPPFLAGS    += -I$(srcdir)/tests
+
+BATS_TESTS = \
+	%reldir%/cli/env.bats \
+	%reldir%/cli/help.bats \
+	%reldir%/cli/man.bats \
+	%reldir%/init/ringup-init.bats \
+	%reldir%/init/fetch.bats \
+	%reldir%/cluster/netns.bats
+
+LINT_TESTS = \
+	%reldir%/lint/layers.bats \
+	%reldir%/lint/registry.bats \
+	%reldir%/lint/format.bats \
+	%reldir%/lint/shell.bats
+
+TESTS      += $(UNIT_TESTS)
+if HAVE_BATS
+TESTS      += $(BATS_TESTS) $(LINT_TESTS)
+endif
+EXTRA_DIST += $(BATS_TESTS) $(LINT_TESTS) %reldir%/tap.h \
+	%reldir%/lint/map.sh %reldir%/lib/helper.bash
+$(BATS_TESTS:.bats=.log): ringup

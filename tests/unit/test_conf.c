@@ -1,0 +1,39 @@
+/* test_conf.c - settings parse, and mistakes are reported. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "ringup.h"
+#include "tap.h"
+
+int main(void)
+{
+	struct conf c;
+	struct err e = { 0 };
+
+	clearenv();
+	ok(conf_load(&c, CONF_FORBID, &e) == 0, "defaults load: %s", e.text);
+	ok(c.fusion_bytes == 4 << 20, "4M is 4 MiB");
+	setenv("RINGUP_FUSION_BYTES", "2K", 1);
+	ok(conf_load(&c, CONF_FORBID, &e) == 0 && c.fusion_bytes == 2048,
+	   "the environment wins");
+	setenv("RINGUP_FUSION_BYTES", "lots", 1);
+	ok(conf_load(&c, CONF_FORBID, &e) == RINGUP_EINVAL, "nonsense is refused");
+	ok(strstr(e.text, "lots") != NULL, "and quoted: %s", e.text);
+	unsetenv("RINGUP_FUSION_BYTES");
+	setenv("RINGUP_FUSION_BITES", "1", 1);
+	ok(conf_load(&c, CONF_FORBID, &e) == RINGUP_EINVAL, "a misspelling is refused: %s",
+	   e.text);
+	ok(conf_load(&c, CONF_WARN, &e) == 0, "or only warned of");
+	unsetenv("RINGUP_FUSION_BITES");
+	setenv("HOROVOD_FUSION_THRESHOLD", "1024", 1);
+	ok(conf_load(&c, CONF_FORBID, &e) == 0 && c.fusion_bytes == 1024,
+	   "Horovod's name works");
+	setenv("RINGUP_FUSION_BYTES", "4096", 1);
+	ok(conf_load(&c, CONF_FORBID, &e) == 0 && c.fusion_bytes == 4096,
+	   "ringup's own name wins");
+	setenv("RINGUP_FUSION_BYTES", "99999999999T", 1);
+	ok(conf_load(&c, CONF_FORBID, &e) == RINGUP_EINVAL, "an overflow is refused");
+	return tap_done();
+}
