@@ -9,3 +9,15 @@ EXTRA_DIST += %reldir%/MAP.md
 map:
 	cd $(srcdir) && sh tests/lint/map.sh > docs/MAP.md
 .PHONY: map
+
+# Found by the bash-completion package under the command's name.
+bashcompletiondir = $(datadir)/bash-completion/completions
+install-data-local: install-completion
+install-completion: $(srcdir)/completion/ringup.bash
+	$(MKDIR_P) '$(DESTDIR)$(bashcompletiondir)'
+	$(INSTALL_DATA) $(srcdir)/completion/ringup.bash '$(DESTDIR)$(bashcompletiondir)/ringup'
+uninstall-local: uninstall-completion
+uninstall-completion:
+	rm -f '$(DESTDIR)$(bashcompletiondir)/ringup'
+EXTRA_DIST += completion/ringup.bash
+.PHONY: install-completion uninstall-completion

@@ -11,6 +11,7 @@ CORE_SOURCES += \
 	%reldir%/base/err.c %reldir%/base/err.h \
 	%reldir%/base/file.c %reldir%/base/file.h \
 	%reldir%/base/log.c %reldir%/base/log.h \
+	%reldir%/base/near.c %reldir%/base/near.h \
 	%reldir%/base/proc.c %reldir%/base/proc.h
 
 CORE_SOURCES += \
@@ -36,11 +37,12 @@ CORE_SOURCES += \
 TOOL_SOURCES =
 
 TOOL_SOURCES += \
-	%reldir%/cli/cmd.h \
+	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \
 	%reldir%/cli/cmd_env.c \
 	%reldir%/cli/cmd_help.c \
 	%reldir%/cli/cmds.c \
-	%reldir%/cli/opt.c %reldir%/cli/opt.h
+	%reldir%/cli/opt.c %reldir%/cli/opt.h \
+	%reldir%/cli/out.c %reldir%/cli/out.h
 
 # Everything, compiled once.  The shared library, the command and the unit
 # tests all link these, so tests see hidden symbols and no process has two copies.

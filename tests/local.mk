@@ -12,12 +12,15 @@ AM_TESTS_ENVIRONMENT = PATH='$(abs_builddir)':$$PATH; export PATH; \
 UNIT_TESTS = \
 	%reldir%/unit/test_conf \
 	%reldir%/unit/test_err \
+	%reldir%/unit/test_near \
+	%reldir%/unit/test_opt \
 	%reldir%/unit/test_ring
 check_PROGRAMS += $(UNIT_TESTS)
 LDADD           = src/libtool.la src/libcore.la
 AM_CPPFLAGS    += -I$(srcdir)/tests
 
 BATS_TESTS = \
+	%reldir%/cli/completion.bats \
 	%reldir%/cli/env.bats \
 	%reldir%/cli/help.bats \
 	%reldir%/cli/man.bats \

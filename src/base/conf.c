@@ -4,12 +4,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/near.h"
 #include "ringup.h"
 
 const struct setting settings[] = {
@@ -31,7 +33,7 @@ static int parse_int(const char *s, int64_t *out)
 	return (errno || end == s || *end) ? -1 : 0;
 }
 
-static int parse_size(const char *s, uint64_t *out)
+int conf_size(const char *s, uint64_t *out)
 {
 	static const char units[] = "KMGT";
 	const char *u;
@@ -93,7 +95,7 @@ static int parse(const struct setting *s, const char *var, const char *value, st
 	if (!strcmp(s->kind, "STR"))
 		*(const char **)field = value;
 	else if (!strcmp(s->kind, "SIZE"))
-		bad = parse_size(value, field);
+		bad = conf_size(value, field);
 	else if (!strcmp(s->kind, "BOOL"))
 		bad = parse_bool(value, field);
 	else
@@ -128,7 +130,16 @@ static const struct setting *find(const char *var, size_t len)
 	return NULL;
 }
 
-const char *conf_value(const struct setting *s, const char **from)
+void conf_name(const struct setting *s, char out[CONF_NAME_BYTES])
+{
+	size_t i;
+
+	for (i = 0; s->env[i] && i < CONF_NAME_BYTES - 1; i++)
+		out[i] = (char)toupper((unsigned char)s->env[i]);
+	out[i] = 0;
+}
+
+const char *conf_value(const struct setting *s, enum conf_from *from)
 {
 	const char *value;
 	char **p;
@@ -137,27 +148,58 @@ const char *conf_value(const struct setting *s, const char **from)
 		size_t len = strcspn(*p, "=");
 
 		if ((*p)[len] && is_named(s, *p, len)) {
-			*from = s->env;
+			*from = CONF_OWN;
 			return *p + len + 1;
 		}
 	}
 	value = *s->alias ? getenv(s->alias) : NULL;
-	*from = value ? s->alias : NULL;
+	*from = value ? CONF_ALIAS : CONF_DEFAULT;
 	return value ? value : s->def;
+}
+
+/* " Did you mean RINGUP_FUSION_BYTES?", or nothing, for a misspelt variable. */
+static const char *hint(const char *var, size_t len, char *out, size_t size)
+{
+	char typed[CONF_NAME_BYTES], name[CONF_NAME_BYTES];
+	const struct setting *s, *best = NULL;
+	struct near n = { 0 };
+
+	*out = 0;
+	if (len >= sizeof(typed))
+		return out;
+	memcpy(typed, var, len);
+	typed[len] = 0;
+	/* The prefix is common to all, so it must not count as likeness. */
+	for (s = settings; s->name; s++) {
+		const char *was = n.best;
+
+		near_offer(&n, typed + 7, s->name);
+		if (n.best != was)
+			best = s;
+	}
+	if (best) {
+		conf_name(best, name);
+		snprintf(out, size, "; did you mean %s?", name);
+	}
+	return out;
 }
 
 static int check_names(enum conf_unknown unknown, struct err *e)
 {
+	char better[128];
 	char **p;
 
 	for (p = environ; p && *p; p++) {
 		size_t len = strcspn(*p, "=");
 
-		if (strncmp(*p, "RINGUP_", 7) || find(*p, len))
+		if (strncmp(*p, "RINGUP_", 7) || !strncmp(*p, "RINGUP_TEST_", 12) ||
+		    find(*p, len))
 			continue;
+		hint(*p, len, better, sizeof(better));
 		if (unknown == CONF_FORBID)
-			return fail(e, RINGUP_EINVAL, "%.*s is not a setting; see `ringup env`",
-				    (int)len, *p);
+			return fail(e, RINGUP_EINVAL, "%.*s is not a setting%s", (int)len, *p,
+				    *better ? better
+					    : "; unset it, then `ringup env` lists them all");
 		log_warn("%.*s is not a setting of this version and is ignored", (int)len, *p);
 	}
 	return 0;
@@ -166,12 +208,15 @@ static int check_names(enum conf_unknown unknown, struct err *e)
 int conf_load(struct conf *c, enum conf_unknown unknown, struct err *e)
 {
 	const struct setting *s;
-	const char *value, *from;
+	char name[CONF_NAME_BYTES];
+	enum conf_from from;
+	const char *value;
 	int rc;
 
 	for (s = settings; s->name; s++) {
 		value = conf_value(s, &from);
-		rc = parse(s, from ? from : "built-in default", value, c, e);
+		conf_name(s, name);
+		rc = parse(s, from == CONF_ALIAS ? s->alias : name, value, c, e);
 		if (rc)
 			return rc;
 	}

@@ -40,12 +40,22 @@ enum conf_unknown { CONF_FORBID, CONF_WARN };
  * conf_load - fill @c from the environment, whose strings it then points to.
  *
  * A value that does not parse is an error: silence there costs somebody a day.
+ * RINGUP_TEST_* belongs to the tests and is nobody else's business.
  */
 int conf_load(struct conf *c, enum conf_unknown unknown, struct err *e);
 
-/* conf_value - the text in force for @s, and in *@from the variable it came
- * from, or NULL for the default. */
-const char *conf_value(const struct setting *s, const char **from);
+/* Where a value came from: ringup's variable, its alias, or conf.def. */
+enum conf_from { CONF_OWN, CONF_ALIAS, CONF_DEFAULT };
+
+/* conf_value - the text in force for @s, and in *@from where it came from. */
+const char *conf_value(const struct setting *s, enum conf_from *from);
+
+/* conf_name - write the variable of @s, as the environment spells it, to @out. */
+enum { CONF_NAME_BYTES = 64 };
+void conf_name(const struct setting *s, char out[CONF_NAME_BYTES]);
+
+/* conf_size - parse "4096", "64K", "2M", "1G" or "1T"; 0, or -1 if it is none of them. */
+int conf_size(const char *text, uint64_t *out);
 
 /* conf_env - somebody else's variable (OMPI_COMM_WORLD_RANK, HOME), or NULL.
  * The only way to the environment outside conf.c. */

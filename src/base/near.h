@@ -1,0 +1,28 @@
+/* near.h - the known word that somebody meant. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_NEAR_H
+#define BASE_NEAR_H
+
+#include <stdbool.h>
+
+/*
+ * The best match so far.  Zero-initialise, offer every known word, read best:
+ * NULL if none is close enough to be worth a question.
+ */
+struct near {
+	const char *best;
+	int distance; /* of best */
+};
+
+/*
+ * near_offer - is @known what was meant by @typed?
+ *
+ * Distance counts letters put in, left out, changed, or swapped with their
+ * neighbour; case does not matter.  A third of the letters may be wrong.  Words
+ * longer than 63 characters are never near.
+ *
+ * Ownership: keeps the pointer @known.
+ */
+void near_offer(struct near *n, const char *typed, const char *known);
+
+#endif

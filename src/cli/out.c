@@ -1,0 +1,252 @@
+/* out.c - results on stdout: text, aligned tables, or one JSON object. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/out.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "ringup.h"
+
+static bool has_colour;
+
+/*
+ * A program started with stdout closed would get that number for the next file
+ * or socket it opens, and print into it.  A descriptor opened for the wrong
+ * direction keeps the place and fails every use.
+ */
+static void occupy(int fd, int flags)
+{
+	if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags) < 0)
+		_exit(3);
+}
+
+void out_start(void)
+{
+	const char *no = conf_env("NO_COLOR"), *term = conf_env("TERM");
+
+	occupy(0, O_WRONLY);
+	occupy(1, O_RDONLY);
+	occupy(2, O_RDWR);
+	has_colour = isatty(1) && !(no && *no) && term && strcmp(term, "dumb") != 0;
+}
+
+static const char *colour(enum out_look look)
+{
+	static const char *const codes[] = { "", "1", "2", "32", "33", "31" };
+
+	return codes[look];
+}
+
+/* What a terminal obeys: C0 but for what @pass lists, DEL, and C1 (U+0080-9F) in UTF-8. */
+static void clean(char *s, const char *pass)
+{
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)s[0], next = (unsigned char)s[1];
+
+		if ((c < ' ' && !strchr(pass, c)) || c == 127)
+			*s = '?';
+		else if (c == 0xc2 && next >= 0x80 && next < 0xa0)
+			s[0] = s[1] = '?';
+	}
+}
+
+static void print(enum out_look look, const char *fmt, va_list ap)
+{
+	bool paint = has_colour && look != OUT_PLAIN;
+	char *s;
+
+	if (vasprintf(&s, fmt, ap) < 0)
+		return;
+	clean(s, "\n\t");
+	if (paint)
+		printf("\033[%sm%s\033[0m", colour(look), s);
+	else
+		fputs(s, stdout);
+	free(s);
+}
+
+void out_text(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	print(OUT_PLAIN, fmt, ap);
+	va_end(ap);
+}
+
+void out_look(enum out_look look, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	print(look, fmt, ap);
+	va_end(ap);
+}
+
+void out_table_init(struct out_table *t, const char *const *heads)
+{
+	memset(t, 0, sizeof(*t));
+	for (; heads[t->columns] && t->columns < OUT_COLUMNS; t->columns++)
+		t->head[t->columns] = heads[t->columns];
+}
+
+void out_table_cell(struct out_table *t, enum out_look look, const char *fmt, ...)
+{
+	va_list ap;
+	char *s;
+	int n;
+
+	if (t->failed)
+		return;
+	if (t->cells == t->room) {
+		int room = t->room ? 2 * t->room : 64;
+		struct out_cell *more = realloc(t->cell, sizeof(*more) * (size_t)room);
+
+		if (!more) {
+			t->failed = 1;
+			return;
+		}
+		t->cell = more;
+		t->room = room;
+	}
+	va_start(ap, fmt);
+	n = vasprintf(&s, fmt, ap);
+	va_end(ap);
+	if (n < 0) {
+		t->failed = 1;
+		return;
+	}
+	clean(s, "");
+	t->cell[t->cells++] = (struct out_cell){ s, look };
+}
+
+/* Columns on a terminal, not bytes: a UTF-8 sequence is one. */
+static int width(const char *s)
+{
+	int n = 0;
+
+	for (; *s; s++)
+		n += ((unsigned char)*s & 0xc0) != 0x80;
+	return n;
+}
+
+static void print_cell(const struct out_table *t, int column, const char *text,
+		       enum out_look look, int room)
+{
+	int pad = room - width(text);
+	bool right = t->right >> column & 1, last = column == t->columns - 1;
+
+	if (right)
+		printf("%*s", pad, "");
+	if (look != OUT_PLAIN)
+		out_look(look, "%s", text);
+	else
+		fputs(text, stdout);
+	if (!right && !last)
+		printf("%*s", pad, "");
+	fputs(last ? "\n" : "  ", stdout);
+}
+
+int out_table_print(struct out_table *t, struct err *e)
+{
+	int room[OUT_COLUMNS] = { 0 };
+	int i, c, rc = 0;
+
+	if (t->failed) {
+		rc = fail(e, RINGUP_ENOMEM, "no memory for a table");
+		goto out;
+	}
+	for (c = 0; c < t->columns; c++)
+		room[c] = width(t->head[c]);
+	for (i = 0; i < t->cells; i++)
+		if (width(t->cell[i].text) > room[i % t->columns])
+			room[i % t->columns] = width(t->cell[i].text);
+	for (c = 0; c < t->columns; c++)
+		print_cell(t, c, t->head[c], OUT_BOLD, room[c]);
+	for (i = 0; i < t->cells - t->cells % t->columns; i++)
+		print_cell(t, i % t->columns, t->cell[i].text, t->cell[i].look,
+			   room[i % t->columns]);
+out:
+	for (i = 0; i < t->cells; i++)
+		free(t->cell[i].text);
+	free(t->cell);
+	t->cell = NULL;
+	t->cells = t->room = 0;
+	return rc;
+}
+
+int out_json(json_t *object, struct err *e)
+{
+	int rc;
+
+	if (!object)
+		return fail(e, RINGUP_ENOMEM, "no memory for the JSON object");
+	rc = json_dumpf(object, stdout, JSON_INDENT(2));
+	json_decref(object);
+	/* A failure of stdout is out_end()'s to report. */
+	if (rc && !ferror(stdout))
+		return fail(e, RINGUP_EINVAL, "the result is not valid JSON");
+	putchar('\n');
+	return 0;
+}
+
+/* The length of the UTF-8 sequence at @s, 0 if it is none. */
+static size_t sequence(const char *s)
+{
+	static const unsigned char first[] = { 0, 0x00, 0xc0, 0xe0, 0xf0 };
+	static const unsigned char mask[] = { 0, 0x80, 0xe0, 0xf0, 0xf8 };
+	size_t n, i;
+
+	for (n = 1; n <= 4; n++)
+		if (((unsigned char)*s & mask[n]) == first[n])
+			break;
+	for (i = 1; i < n && n <= 4; i++)
+		if (((unsigned char)s[i] & 0xc0) != 0x80)
+			return 0;
+	return n <= 4 ? n : 0;
+}
+
+json_t *out_string(const char *text)
+{
+	json_t *made = json_string(text);
+	size_t room = 3 * strlen(text) + 1, n;
+	char *fixed, *p;
+
+	if (made)
+		return made;
+	fixed = p = malloc(room);
+	while (fixed && *text) {
+		n = sequence(text);
+		/* Overlong forms and surrogates: let jansson judge each sequence. */
+		made = n ? json_stringn(text, n) : NULL;
+		json_decref(made);
+		if (!made)
+			n = 0;
+		memcpy(p, n ? text : "\xef\xbf\xbd", n ? n : 3);
+		p += n ? n : 3;
+		text += n ? n : 1;
+	}
+	if (fixed)
+		*p = 0;
+	made = fixed ? json_string(fixed) : NULL;
+	free(fixed);
+	return made;
+}
+
+int out_end(struct err *e)
+{
+	errno = 0;
+	if (fflush(stdout) || ferror(stdout)) {
+		clearerr(stdout);
+		return fail_os(e, "cannot write the result to stdout");
+	}
+	return 0;
+}

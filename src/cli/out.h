@@ -1,0 +1,81 @@
+/* out.h - results on stdout: text, aligned tables, or one JSON object. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_OUT_H
+#define CLI_OUT_H
+
+#include <jansson.h>
+
+struct err;
+
+/*
+ * Only results go here; what a person should know besides goes to stderr.
+ * Failures of stdout are not reported by each call but once, by out_end(),
+ * which cmd.c calls after every command.  Control characters are shown as '?'
+ * (out_text() and out_look() let tab and newline pass), since names and values
+ * come from files that anybody may have written.
+ */
+
+/* How a word looks on a terminal; elsewhere, or with NO_COLOR, plain. */
+enum out_look { OUT_PLAIN, OUT_BOLD, OUT_DIM, OUT_GOOD, OUT_WARN, OUT_BAD };
+
+/* out_start - make sure 0, 1 and 2 are open, decide about colour. */
+void out_start(void);
+
+/* out_text - printf to stdout. */
+void out_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* out_look - the same in colour. */
+void out_look(enum out_look look, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * A table: add cells row by row, then print it with aligned columns.  A column
+ * of numbers (right) is aligned to the right.  The last column is never padded.
+ */
+enum { OUT_COLUMNS = 16 };
+
+struct out_cell {
+	char *text;
+	enum out_look look;
+};
+
+struct out_table {
+	int columns;
+	const char *head[OUT_COLUMNS];
+	unsigned right;        /* bit c: column c is aligned to the right */
+	struct out_cell *cell; /* rows * columns */
+	int cells, room;
+	int failed; /* there was no memory; out_table_print() says so */
+};
+
+/* out_table_init - columns with their headings, e.g. "NAME", "VALUE", NULL. */
+void out_table_init(struct out_table *t, const char *const *heads);
+
+/* out_table_cell - the next cell, left to right, then down; text is copied. */
+void out_table_cell(struct out_table *t, enum out_look look, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* out_table_print - the headings and every whole row; frees the cells. */
+int out_table_print(struct out_table *t, struct err *e);
+
+/*
+ * out_json - print @object, indented, keys in the order they were set.
+ *
+ * Ownership: takes the reference @object, also on failure; NULL is reported as
+ * lack of memory, so json_pack() may be handed over as it is.
+ */
+int out_json(json_t *object, struct err *e);
+
+/*
+ * out_string - @text as a JSON string, whatever its bytes.
+ *
+ * JSON holds only UTF-8 and jansson refuses anything else, but a path or a
+ * variable may be any bytes: those that do not fit become U+FFFD.
+ *
+ * Ownership: the caller's reference, usually given away with "o" of json_pack().
+ */
+json_t *out_string(const char *text);
+
+/* out_end - flush; fails if anything could not be written since the start. */
+int out_end(struct err *e);
+
+#endif

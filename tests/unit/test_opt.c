@@ -1,0 +1,94 @@
+/* test_opt.c - options in every spelling, and the mistakes people make. */
+#include "cli/opt.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "ringup.h"
+#include "tap.h"
+
+static int ranks, quiet, verbose;
+static const char *dir;
+static uint64_t bytes;
+static struct opt_list vars;
+
+static const struct opt opts[] = {
+	{ OPT_INT, 'n', "np", "N", &ranks, "number of ranks" },
+	{ OPT_FLAG, 'q', "quiet", NULL, &quiet, "say little" },
+	{ OPT_FLAG, 'v', "verbose", NULL, &verbose, "say much" },
+	{ OPT_STR, 'o', "output-dir", "DIR", &dir, "write there" },
+	{ OPT_SIZE, 0, "bytes", "SIZE", &bytes, "how much" },
+	{ OPT_LIST, 'x', "export", "VAR", &vars, "pass a variable on" },
+	{ 0 },
+};
+
+static struct err e;
+static int rest;
+
+/* Parse the words of @line, which are separated by single spaces. */
+static int parse(const char *line)
+{
+	static char text[256];
+	char *argv[16], *p;
+	int argc = 0;
+
+	ranks = quiet = verbose = 0;
+	dir = NULL;
+	bytes = 0;
+	vars.count = 0;
+	e = (struct err){ 0 };
+	snprintf(text, sizeof(text), "%s", line);
+	for (p = strtok(text, " "); p; p = strtok(NULL, " "))
+		argv[argc++] = p;
+	argv[argc] = NULL;
+	return opt_parse(opts, argc, argv, &rest, &e);
+}
+
+int main(void)
+{
+	static const char *const four[] = { "x -n 4",   "x -n4",    "x -np 4", "x -np=4",
+					    "x --np 4", "x --np=4", "x -qn4" };
+	char *usage = NULL;
+	size_t i, size;
+	FILE *f;
+
+	for (i = 0; i < sizeof(four) / sizeof(four[0]); i++)
+		ok(parse(four[i]) == 0 && ranks == 4, "%s", four[i]);
+	ok(parse("x -qv") == 0 && quiet && verbose, "flags bundle");
+	ok(parse("x -np 2 python3 x.py --np 3") == 0 && ranks == 2 && rest == 3,
+	   "the first operand ends the options");
+	ok(parse("x -q -- -v") == 0 && !verbose && rest == 3, "so does --");
+	ok(parse("x -q - -v") == 0 && rest == 2, "a lone dash is an operand");
+	ok(parse("x -x A -xB=1 --export=C") == 0 && vars.count == 3 &&
+		   !strcmp(vars.item[1], "B=1") && !strcmp(vars.item[2], "C"),
+	   "a list grows");
+	ok(parse("x --bytes 64K") == 0 && bytes == 65536, "a size has units");
+	ok(parse("x --output-dir= y") == 0 && !strcmp(dir, "") && rest == 2,
+	   "an empty value is a value");
+	ok(parse("x -h") == OPT_HELP && parse("x -q --help") == OPT_HELP &&
+		   parse("x -qh") == OPT_HELP,
+	   "help is everywhere");
+	ok(parse("x cmd --help") == 0, "but not behind an operand");
+	ok(parse("x --bytes 64Q") == RINGUP_EINVAL && strstr(e.text, "64Q"), "%s", e.text);
+	ok(parse("x -n four") == RINGUP_EINVAL, "%s", e.text);
+	ok(parse("x -n 99999999999") == RINGUP_EINVAL, "%s", e.text);
+	ok(parse("x -n 99999999999999999999") == RINGUP_EINVAL, "%s", e.text);
+	ok(parse("x -n") == RINGUP_EINVAL, "%s", e.text);
+	ok(parse("x --quiet=1") == RINGUP_EINVAL, "%s", e.text);
+	ok(parse("x --qiuet") == RINGUP_EINVAL && strstr(e.text, "--quiet"), "%s", e.text);
+	ok(parse("x -qz") == RINGUP_EINVAL, "%s", e.text);
+	ok(parse("x --") == 0 && rest == 2, "a bare -- is fine");
+	f = open_memstream(&usage, &size);
+	opt_usage(opts, f);
+	fclose(f);
+	ok(strstr(usage, "\n  -o, --output-dir=DIR  write there\n") != NULL, "usage aligns");
+	ok(strstr(usage, "  -n, -np N             number of ranks\n") == usage,
+	   "and spells -np as people do");
+	ok(strstr(usage, "  -h, --help            show this text\n") != NULL,
+	   "and has help: %s", "last row");
+	free(usage);
+	free(vars.item);
+	return tap_done();
+}
