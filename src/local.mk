@@ -21,14 +21,16 @@ CORE_SOURCES += \
 	%reldir%/wire/secret.h
 
 CORE_SOURCES += \
-	%reldir%/coll/copy.h \
-	%reldir%/coll/reduce.h \
+	%reldir%/coll/copy.c %reldir%/coll/copy.h \
+	%reldir%/coll/loops.c %reldir%/coll/loops.def %reldir%/coll/loops.h \
+	%reldir%/coll/reduce.c %reldir%/coll/reduce.h \
 	%reldir%/coll/ring.c %reldir%/coll/ring.h \
 	%reldir%/coll/step.h
 
 CORE_SOURCES += \
 	%reldir%/backend/backend.h \
-	%reldir%/backend/backends.c
+	%reldir%/backend/backends.c \
+	%reldir%/backend/self.c
 
 CORE_SOURCES += \
 	%reldir%/api/api_status.c

@@ -11,9 +11,12 @@ AM_TESTS_ENVIRONMENT = PATH='$(abs_builddir)':$$PATH; export PATH; \
 # unit: one program per source file; links the core, sees hidden symbols
 UNIT_TESTS = \
 	%reldir%/unit/test_conf \
+	%reldir%/unit/test_copy \
 	%reldir%/unit/test_err \
+	%reldir%/unit/test_loops \
 	%reldir%/unit/test_near \
 	%reldir%/unit/test_opt \
+	%reldir%/unit/test_reduce \
 	%reldir%/unit/test_ring
 check_PROGRAMS += $(UNIT_TESTS)
 LDADD           = src/libtool.la src/libcore.la

@@ -8,7 +8,7 @@
  * Order is policy: the first that opens, serves.  To add one, write
  * backend/NAME.c defining backend_NAME and put NAME here.
  */
-#define BACKENDS(X)
+#define BACKENDS(X) X(self)
 
 #define X(name) extern const struct backend backend_##name;
 BACKENDS(X)

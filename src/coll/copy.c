@@ -1,0 +1,97 @@
+/* copy.c - copy bytes, and elements with a factor. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coll/copy.h"
+
+#include <stdint.h>
+
+#include "coll/loops.h"
+
+void copy_bytes(void *dst, const void *src, size_t n)
+{
+	loops_best()->copy(dst, src, n);
+}
+
+/* Towards zero; what does not fit becomes the nearest that does, a NaN zero. */
+#define SCALE_INTEGER(name, elem, low, high)                                       \
+	static void name(elem *d, const elem *s, uint64_t count, double factor)    \
+	{                                                                          \
+		uint64_t i;                                                        \
+                                                                                   \
+		for (i = 0; i < count; i++) {                                      \
+			double x = (double)s[i] * factor;                          \
+                                                                                   \
+			if (x > (double)(low)-1 && x < (double)(high) + 1)         \
+				d[i] = (elem)x;                                    \
+			else                                                       \
+				d[i] = (elem)(x < 0 ? (low) : x > 0 ? (high) : 0); \
+		}                                                                  \
+	}
+
+SCALE_INTEGER(scale_u8, uint8_t, 0, UINT8_MAX)
+SCALE_INTEGER(scale_i8, int8_t, INT8_MIN, INT8_MAX)
+SCALE_INTEGER(scale_i32, int32_t, INT32_MIN, INT32_MAX)
+
+/* Its limits are no doubles: 2^63 is the first that does not fit. */
+static void scale_i64(int64_t *d, const int64_t *s, uint64_t count, double factor)
+{
+	uint64_t i;
+
+	for (i = 0; i < count; i++) {
+		double x = (double)s[i] * factor;
+
+		if (x >= -0x1p63 && x < 0x1p63)
+			d[i] = (int64_t)x;
+		else
+			d[i] = x < 0 ? INT64_MIN : x > 0 ? INT64_MAX : 0;
+	}
+}
+
+static void scale_half(enum ringup_dtype dtype, uint16_t *d, const uint16_t *s, uint64_t count,
+		       double factor)
+{
+	enum { BLOCK = 1024 };
+	const struct loops *l = loops_best();
+	float wide[BLOCK];
+
+	while (count) {
+		size_t n = count < BLOCK ? count : BLOCK;
+
+		(dtype == RINGUP_F16 ? l->widen_f16 : l->widen_bf16)(wide, s, n);
+		l->scale_f32(wide, wide, n, (float)factor, 1);
+		(dtype == RINGUP_F16 ? l->narrow_f16 : l->narrow_bf16)(d, wide, n);
+		d += n;
+		s += n;
+		count -= n;
+	}
+}
+
+void copy_scaled(enum ringup_dtype dtype, void *dst, const void *src, uint64_t count,
+		 double factor)
+{
+	switch (dtype) {
+	case RINGUP_U8:
+		scale_u8(dst, src, count, factor);
+		break;
+	case RINGUP_I8:
+		scale_i8(dst, src, count, factor);
+		break;
+	case RINGUP_I32:
+		scale_i32(dst, src, count, factor);
+		break;
+	case RINGUP_I64:
+		scale_i64(dst, src, count, factor);
+		break;
+	case RINGUP_F16:
+	case RINGUP_BF16:
+		scale_half(dtype, dst, src, count, factor);
+		break;
+	case RINGUP_F32:
+		loops_best()->scale_f32(dst, src, count, (float)factor, 1);
+		break;
+	case RINGUP_F64:
+		loops_best()->scale_f64(dst, src, count, factor, 1);
+		break;
+	case RINGUP_DTYPE_COUNT:
+		break;
+	}
+}
