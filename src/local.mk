@@ -15,6 +15,13 @@ CORE_SOURCES += \
 	%reldir%/base/proc.c %reldir%/base/proc.h
 
 CORE_SOURCES += \
+	%reldir%/host/iface.c %reldir%/host/iface.h
+
+CORE_SOURCES += \
+	%reldir%/nicpick/own.c %reldir%/nicpick/own.h \
+	%reldir%/nicpick/picker.c %reldir%/nicpick/picker.h
+
+CORE_SOURCES += \
 	%reldir%/wire/chan.h \
 	%reldir%/wire/meet.h \
 	%reldir%/wire/mesh.h \

@@ -17,6 +17,8 @@ UNIT_TESTS = \
 	%reldir%/unit/test_near \
 	%reldir%/unit/test_opt \
 	%reldir%/unit/test_reduce \
+	%reldir%/unit/test_iface \
+	%reldir%/unit/test_own \
 	%reldir%/unit/test_ring
 check_PROGRAMS += $(UNIT_TESTS)
 LDADD           = src/libtool.la src/libcore.la

@@ -1,0 +1,371 @@
+/* own.c - the interface that ringup itself uses between hosts. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nicpick/own.h"
+
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "ringup.h"
+
+/* From the least to the most likely to lead to the other hosts. */
+enum claim { NEVER, TUNNEL_OUT, VIRTUAL, HARDWARE, WAY_OUT };
+
+static bool is_set(const char *s)
+{
+	return s && *s;
+}
+
+/* The address to listen on: IPv4 if there is one, since all libraries speak it. */
+static const struct iface_addr *best_address(const struct iface_list *l, int i)
+{
+	const struct iface_addr *best = NULL, *a;
+	int n;
+
+	for (n = 0; n < l->naddrs; n++) {
+		a = &l->addrs[n];
+		if (a->iface == i && a->scope == IFACE_GLOBAL && iface_is_global(&a->ip) &&
+		    (!best || (best->ip.family == AF_INET6 && a->ip.family == AF_INET)))
+			best = a;
+	}
+	return best;
+}
+
+static const struct iface_route *default_route(const struct iface_list *l, int i)
+{
+	const struct iface_route *best = NULL, *r;
+	int n;
+
+	for (n = 0; n < l->nroutes; n++) {
+		r = &l->routes[n];
+		if (r->iface == i && r->prefix == 0 && (!best || r->metric < best->metric))
+			best = r;
+	}
+	return best;
+}
+
+static bool is_tunnel(const struct iface *i)
+{
+	return i->kind == IFACE_TUN || i->kind == IFACE_TUNNEL || i->kind == IFACE_VXLAN;
+}
+
+/* How good is interface @i?  Says so as a rule if it is out of the question. */
+static enum claim judge(const struct iface_list *l, int i, struct picked *p)
+{
+	const struct iface *f = &l->ifaces[i];
+	const char *kind = iface_kind_text(f->kind);
+
+	if (f->flags & IFF_LOOPBACK)
+		picker_rule(p, i, false, "leads to no other host");
+	else if (!(f->flags & IFF_UP))
+		picker_rule(p, i, false, "is down");
+	else if (!(f->flags & IFF_RUNNING))
+		picker_rule(p, i, false, "is up but not running: nothing is plugged in");
+	else if (!best_address(l, i))
+		picker_rule(p, i, false, "has no address that is valid beyond its link");
+	else if (default_route(l, i))
+		return is_tunnel(f) ? TUNNEL_OUT : WAY_OUT;
+	else if (is_tunnel(f) || f->kind == IFACE_BRIDGE || f->kind == IFACE_DUMMY)
+		picker_rule(p, i, false, "is a %s without the default route", kind);
+	else
+		return f->kind == IFACE_VETH || f->kind == IFACE_OTHER ? VIRTUAL : HARDWARE;
+	return NEVER;
+}
+
+static const char *claim_text(enum claim c)
+{
+	static const char *const texts[] = {
+		[NEVER] = "",
+		[TUNNEL_OUT] = "a tunnel with the default route",
+		[VIRTUAL] = "a virtual link without the default route",
+		[HARDWARE] = "a network device without the default route",
+		[WAY_OUT] = "the default route",
+	};
+
+	return texts[c];
+}
+
+static void choose_address(struct picked *p, const struct iface_list *l,
+			   const struct iface_addr *a, const char *why)
+{
+	int i;
+
+	picker_add(p, &p->roles[0], l->ifaces[a->iface].name, &a->ip);
+	for (i = 0; i < l->nifaces; i++)
+		if (i == a->iface)
+			picker_rule(p, i, true, "%s", why);
+		else if (!*p->fates[i].rule)
+			picker_rule(p, i, false, "%s decides: %s", l->ifaces[a->iface].name,
+				    why);
+	picker_note(&p->roles[0], "%s", why);
+}
+
+static void choose_loopback(struct picked *p, const struct iface_list *l, const char *why)
+{
+	struct iface_ip ip;
+	int i;
+
+	iface_parse(&ip, "127.0.0.1");
+	for (i = 0; i < l->nifaces; i++)
+		if (l->ifaces[i].flags & IFF_LOOPBACK)
+			break;
+	if (i < l->nifaces)
+		picker_rule(p, i, true, "%s", why);
+	picker_add(p, &p->roles[0], i < l->nifaces ? l->ifaces[i].name : "lo", &ip);
+	for (i = 0; i < l->nifaces; i++)
+		if (!*p->fates[i].rule)
+			picker_rule(p, i, false, "%s", why);
+	picker_note(&p->roles[0], "%s", why);
+}
+
+/* "eth0, eth1" of all interfaces that have an address, for error messages. */
+static const char *list_names(const struct iface_list *l, char *out, size_t size)
+{
+	size_t len = 0;
+	int i;
+
+	*out = 0;
+	for (i = 0; i < l->nifaces && len + IFACE_NAME + 2 < size; i++)
+		if (!(l->ifaces[i].flags & IFF_LOOPBACK) && best_address(l, i))
+			len += (size_t)snprintf(out + len, size - len, "%s%s", len ? ", " : "",
+						l->ifaces[i].name);
+	if (!len)
+		snprintf(out, size, "none but the loopback");
+	return out;
+}
+
+static void choose_named(struct picked *p, const struct iface_list *l, const char *name)
+{
+	const struct iface *f = iface_find(l, name);
+	const struct iface_addr *a = NULL;
+	struct iface_ip ip;
+	char others[120], why[PICKER_RULE];
+
+	if (f && f->flags & IFF_LOOPBACK) {
+		choose_loopback(p, l, "RINGUP_INTERFACE names it");
+		return;
+	}
+	if (f)
+		a = best_address(l, (int)(f - l->ifaces));
+	else if (iface_parse(&ip, name))
+		a = iface_owner(l, &ip);
+	if (a && l->ifaces[a->iface].flags & IFF_UP) {
+		snprintf(why, sizeof(why), "RINGUP_INTERFACE names it: %.64s", name);
+		choose_address(p, l, a, why);
+		return;
+	}
+	list_names(l, others, sizeof(others));
+	if (a)
+		picker_refuse(&p->roles[0], "RINGUP_INTERFACE=%.64s: that interface is down",
+			      name);
+	else if (f)
+		picker_refuse(
+			&p->roles[0],
+			"RINGUP_INTERFACE=%.64s has no usable address; those that have: %s",
+			name, others);
+	else
+		picker_refuse(&p->roles[0],
+			      "RINGUP_INTERFACE=%.64s: no such interface; there are: %s", name,
+			      others);
+}
+
+/* The address from which @peer is reached: its own if it is ours. */
+static const struct iface_addr *towards(const struct iface_list *l, const struct iface_ip *peer)
+{
+	const struct iface_addr *a = iface_owner(l, peer), *best = NULL;
+	const struct iface_route *r;
+	int n;
+
+	if (a)
+		return a;
+	r = iface_route(l, peer);
+	for (n = 0; r && n < l->naddrs; n++) {
+		a = &l->addrs[n];
+		if (a->iface != r->iface || a->ip.family != peer->family)
+			continue;
+		/* The one in the peer's subnet; else the first. */
+		if (!best || (!iface_within(peer, &best->ip, best->prefix) &&
+			      iface_within(peer, &a->ip, a->prefix)))
+			best = a;
+	}
+	return best;
+}
+
+/* Does a hint decide? */
+static bool follow_hint(struct picked *p, const struct iface_list *l, const struct own_hint *h)
+{
+	const struct iface_addr *a;
+	struct iface_ip ip;
+	char why[PICKER_RULE];
+
+	if (is_set(h->container_ip) && iface_parse(&ip, h->container_ip)) {
+		a = iface_owner(l, &ip);
+		if (a) {
+			snprintf(why, sizeof(why), "DB_CONTAINER_IP is its address, %.64s",
+				 h->container_ip);
+			choose_address(p, l, a, why);
+			return true;
+		}
+		picker_note(&p->roles[0], "DB_CONTAINER_IP=%.64s is no address of this host",
+			    h->container_ip);
+	}
+	if (!is_set(h->peer) || !iface_parse(&ip, h->peer))
+		return false;
+	a = towards(l, &ip);
+	if (!a)
+		return false;
+	snprintf(why, sizeof(why), "the way to %.64s is through it", h->peer);
+	choose_address(p, l, a, why);
+	return true;
+}
+
+/* A tie is none if both are in one subnet: either address reaches everybody. */
+static bool same_network(const struct iface_addr *a, const struct iface_addr *b)
+{
+	return a->prefix == b->prefix && iface_within(&a->ip, &b->ip, a->prefix);
+}
+
+struct race {
+	enum claim claim;
+	int64_t metric;    /* among default routes the lowest wins, as in the kernel */
+	int first, second; /* positions; -1: none */
+};
+
+static void enter(struct race *r, const struct iface_list *l, int i, enum claim claim)
+{
+	const struct iface_route *way = default_route(l, i);
+	int64_t metric = way ? way->metric : 0;
+
+	if (claim > r->claim || (claim == r->claim && metric < r->metric)) {
+		*r = (struct race){ claim, metric, i, -1 };
+	} else if (claim == r->claim && metric == r->metric && claim != NEVER) {
+		if (!same_network(best_address(l, r->first), best_address(l, i)))
+			r->second = i;
+	}
+}
+
+static void guess(struct picked *p, const struct iface_list *l, const struct own_hint *h)
+{
+	struct race r = { NEVER, 0, -1, -1 };
+	char why[PICKER_RULE];
+	int i;
+
+	for (i = 0; i < l->nifaces; i++) {
+		enum claim claim = judge(l, i, p);
+
+		enter(&r, l, i, claim);
+	}
+	if (r.first < 0 && h->one_host) {
+		choose_loopback(p, l, "there is no network, and one host needs none");
+	} else if (r.first < 0) {
+		picker_refuse(&p->roles[0],
+			      "no interface leads to other hosts; bring one up, or name one "
+			      "with RINGUP_INTERFACE=NAME");
+	} else if (r.second >= 0) {
+		picker_refuse(&p->roles[0],
+			      "%s and %s tie (%s), and a wrong guess hangs the job; decide "
+			      "with RINGUP_INTERFACE=%s or RINGUP_INTERFACE=%s",
+			      l->ifaces[r.first].name, l->ifaces[r.second].name,
+			      claim_text(r.claim), l->ifaces[r.first].name,
+			      l->ifaces[r.second].name);
+	} else {
+		snprintf(why, sizeof(why), "it runs, and has %s%s",
+			 r.claim == WAY_OUT ? "" : "the best claim: ", claim_text(r.claim));
+		choose_address(p, l, best_address(l, r.first), why);
+	}
+}
+
+/* Remarks about an address that works for ringup and hurts others. */
+static void beware(struct picked *p, const struct iface_list *l)
+{
+	struct pick_role *r = &p->roles[0];
+	const struct iface *f = r->npicks ? iface_find(l, r->picks[0].interface) : NULL;
+	const struct iface_addr *mine = f ? best_address(l, (int)(f - l->ifaces)) : NULL;
+	int n, v4 = 0, shared = -1;
+
+	for (n = 0; mine && n < l->naddrs; n++) {
+		const struct iface_addr *a = &l->addrs[n];
+
+		v4 += a->iface == mine->iface && a->ip.family == AF_INET;
+		if (a->iface != mine->iface && same_network(a, mine) &&
+		    l->ifaces[a->iface].flags & IFF_UP)
+			shared = a->iface;
+	}
+	if (v4 > 1)
+		picker_note(r,
+			    "beware: %s has %d IPv4 addresses, with which Open MPI 4.1 hangs",
+			    f->name, v4);
+	if (shared >= 0)
+		picker_note(r,
+			    "beware: %s is in the same subnet, and the route decides which "
+			    "of the two sends",
+			    l->ifaces[shared].name);
+}
+
+int own_choose(const struct iface_list *l, const struct own_hint *h, struct picked *p,
+	       struct err *e)
+{
+	static const char *const roles[] = { "bind", NULL };
+	int rc = picker_init(p, l, roles, e);
+
+	if (rc)
+		return rc;
+	if (is_set(h->interface))
+		choose_named(p, l, h->interface);
+	else if (h->one_host)
+		choose_loopback(p, l, "all ranks are on this host");
+	else if (!follow_hint(p, l, h))
+		guess(p, l, h);
+	beware(p, l);
+	return 0;
+}
+
+/* "10.0.0.5:41217" or "[::1]:41217" to the address alone; "" for a directory. */
+static const char *meeting_address(const char *where, char out[IFACE_TEXT])
+{
+	struct iface_ip ip;
+	const char *end;
+
+	*out = 0;
+	if (*where == '[') {
+		where++;
+		end = strchr(where, ']');
+	} else {
+		end = strrchr(where, ':');
+	}
+	if (end && end - where < IFACE_TEXT) {
+		memcpy(out, where, (size_t)(end - where));
+		out[end - where] = 0;
+		if (!iface_parse(&ip, out))
+			*out = 0;
+	}
+	return out;
+}
+
+int own_address(const struct conf *c, bool one_host, char *out, size_t size, struct err *e)
+{
+	char meet[IFACE_TEXT];
+	struct own_hint h = {
+		.interface = c->interface,
+		.container_ip = conf_env("DB_CONTAINER_IP"),
+		.peer = meeting_address(c->meet, meet),
+		.one_host = one_host,
+	};
+	struct iface_list l = { 0 };
+	struct picked p = { 0 };
+	int rc;
+
+	rc = iface_read(&l, NULL, *meet ? meet : NULL, e);
+	if (!rc)
+		rc = own_choose(&l, &h, &p, e);
+	if (!rc && !p.roles[0].npicks)
+		rc = fail(e, RINGUP_EINVAL, "%s", p.roles[0].error);
+	if (!rc && (size_t)snprintf(out, size, "%s", p.roles[0].picks[0].address) >= size)
+		rc = fail(e, RINGUP_EINVAL, "%s: no room for it", p.roles[0].picks[0].address);
+	picker_free(&p);
+	iface_free(&l);
+	return rc;
+}

@@ -1,0 +1,51 @@
+/* own.h - the interface that ringup itself uses between hosts. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NICPICK_OWN_H
+#define NICPICK_OWN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "nicpick/picker.h"
+
+struct conf;
+struct err;
+
+/* What is known besides the interfaces; NULL or "" where nothing is. */
+struct own_hint {
+	const char *interface;    /* RINGUP_INTERFACE: a name or an address of this host */
+	const char *container_ip; /* DB_CONTAINER_IP: a platform's word, used if local   */
+	const char *peer;         /* numeric address of somebody to reach                */
+	bool one_host;            /* all ranks are on this host                          */
+};
+
+/*
+ * own_choose - the one interface and address, or a refusal with the way out.
+ *
+ * In this order: what the user named; loopback if one host is all there is;
+ * the platform's word; the route to the peer; else, among interfaces that run
+ * and have an address of more than this link, the one with the default route,
+ * else hardware, else a virtual link.  Bridges and tunnels without the default
+ * route are never guessed: their address is the same on every node.  Two
+ * networks that tie are not guessed either.  A container's own eth0 is a veth,
+ * which is why kinds are an order of preference and hardly a veto.
+ *
+ * The answer is role 0 of @p: one pick and a note why, or an error.  The fates
+ * say why the others were not taken.  Free with picker_free(), also on failure.
+ * Fails only without memory.
+ */
+int own_choose(const struct iface_list *l, const struct own_hint *h, struct picked *p,
+	       struct err *e);
+
+/*
+ * own_address - the numeric address that this process should listen on.
+ *
+ * Reads the live machine and takes RINGUP_INTERFACE and RINGUP_MEET from @c.
+ *
+ * Threads:  any.
+ * Blocking: a few netlink round trips to the kernel, nothing else.
+ * Returns 0, or RINGUP_EINVAL with a sentence that says how to decide.
+ */
+int own_address(const struct conf *c, bool one_host, char *out, size_t size, struct err *e);
+
+#endif

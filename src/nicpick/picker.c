@@ -1,0 +1,104 @@
+/* picker.c - what all pickers share: room for their answer. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nicpick/picker.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+/* Addresses a role may hold that no interface owns (a fallback to 127.0.0.1),
+ * and names that a library is told without looking at the machine. */
+enum { SPARE = 32 };
+
+int picker_init(struct picked *p, const struct iface_list *l, const char *const *roles,
+		struct err *e)
+{
+	int i;
+
+	memset(p, 0, sizeof(*p));
+	p->room = l->naddrs + SPARE;
+	p->nfates = l->nifaces;
+	p->fates = calloc((size_t)l->nifaces + 1, sizeof(*p->fates));
+	if (!p->fates)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d interfaces", l->nifaces);
+	for (i = 0; i < PICKER_ROLES && roles[i]; i++) {
+		p->nroles = i + 1;
+		p->roles[i].name = roles[i];
+		p->roles[i].picks = calloc((size_t)p->room, sizeof(struct pick));
+		if (!p->roles[i].picks)
+			return fail(e, RINGUP_ENOMEM, "no memory for %d addresses", p->room);
+	}
+	return 0;
+}
+
+int picker_run(const struct picker *k, const struct iface_list *l, const struct netconf *c,
+	       struct picked *p, struct err *e)
+{
+	int rc = picker_init(p, l, k->roles, e);
+
+	if (!rc)
+		k->pick(l, c, p);
+	return rc;
+}
+
+void picker_free(struct picked *p)
+{
+	int i;
+
+	for (i = 0; i < PICKER_ROLES; i++)
+		free(p->roles[i].picks);
+	free(p->fates);
+	memset(p, 0, sizeof(*p));
+}
+
+void picker_add(struct picked *p, struct pick_role *r, const char *interface,
+		const struct iface_ip *ip)
+{
+	struct pick *k = &r->picks[r->npicks];
+
+	if (r->npicks >= p->room)
+		return;
+	r->npicks++;
+	snprintf(k->interface, sizeof(k->interface), "%s", interface);
+	iface_text(ip, k->address);
+}
+
+void picker_rule(struct picked *p, int i, bool used, const char *fmt, ...)
+{
+	struct pick_fate *f = &p->fates[i];
+	size_t len = strlen(f->rule);
+	va_list ap;
+
+	f->used |= used;
+	if (len && len + 2 < sizeof(f->rule))
+		len += (size_t)snprintf(f->rule + len, sizeof(f->rule) - len, "; ");
+	va_start(ap, fmt);
+	vsnprintf(f->rule + len, sizeof(f->rule) - len, fmt, ap);
+	va_end(ap);
+}
+
+void picker_refuse(struct pick_role *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(r->error, sizeof(r->error), fmt, ap);
+	va_end(ap);
+	r->npicks = 0;
+}
+
+void picker_note(struct pick_role *r, const char *fmt, ...)
+{
+	size_t len = strlen(r->note);
+	va_list ap;
+
+	if (len && len + 2 < sizeof(r->note))
+		len += (size_t)snprintf(r->note + len, sizeof(r->note) - len, "; ");
+	va_start(ap, fmt);
+	vsnprintf(r->note + len, sizeof(r->note) - len, fmt, ap);
+	va_end(ap);
+}
