@@ -12,6 +12,7 @@ CORE_SOURCES += \
 	%reldir%/base/file.c %reldir%/base/file.h \
 	%reldir%/base/log.c %reldir%/base/log.h \
 	%reldir%/base/near.c %reldir%/base/near.h \
+	%reldir%/base/pidstat.c %reldir%/base/pidstat.h \
 	%reldir%/base/proc.c %reldir%/base/proc.h
 
 CORE_SOURCES += \
@@ -23,6 +24,7 @@ CORE_SOURCES += \
 
 CORE_SOURCES += \
 	%reldir%/wire/chan.h \
+	%reldir%/wire/discover.c %reldir%/wire/discover.h \
 	%reldir%/wire/meet.h \
 	%reldir%/wire/mesh.h \
 	%reldir%/wire/secret.h

@@ -12,10 +12,12 @@ AM_TESTS_ENVIRONMENT = PATH='$(abs_builddir)':$$PATH; export PATH; \
 UNIT_TESTS = \
 	%reldir%/unit/test_conf \
 	%reldir%/unit/test_copy \
+	%reldir%/unit/test_discover \
 	%reldir%/unit/test_err \
 	%reldir%/unit/test_loops \
 	%reldir%/unit/test_near \
 	%reldir%/unit/test_opt \
+	%reldir%/unit/test_pidstat \
 	%reldir%/unit/test_reduce \
 	%reldir%/unit/test_iface \
 	%reldir%/unit/test_own \
@@ -24,8 +26,14 @@ check_PROGRAMS += $(UNIT_TESTS)
 LDADD           = src/libtool.la src/libcore.la
 AM_CPPFLAGS    += -I$(srcdir)/tests
 
+# programs: what the Bats files start as ranks
+TEST_TOOLS = \
+	%reldir%/programs/whereami
+check_PROGRAMS += $(TEST_TOOLS)
+
 BATS_TESTS = \
 	%reldir%/cli/completion.bats \
+	%reldir%/cli/discover.bats \
 	%reldir%/cli/env.bats \
 	%reldir%/cli/help.bats \
 	%reldir%/cli/man.bats \
@@ -45,4 +53,4 @@ TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += $(BATS_TESTS) $(LINT_TESTS) %reldir%/tap.h \
 	%reldir%/lint/map.sh %reldir%/lib/helper.bash
-$(BATS_TESTS:.bats=.log): ringup
+$(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS)

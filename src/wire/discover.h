@@ -1,0 +1,46 @@
+/* discover.h - rank, size and job of this process, under any launcher. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_DISCOVER_H
+#define WIRE_DISCOVER_H
+
+#include <stdbool.h>
+
+struct err;
+
+enum { DISCOVER_KEY_BYTES = 512, DISCOVER_RANKS = 65536 };
+
+/*
+ * What the launcher said through the environment.  Strings point into it.
+ *
+ * local_rank and local_size are claims, good for a cross-check only: where the
+ * ranks really are is found out by comparing hosts.
+ */
+struct discovery {
+	int rank, size;
+	int local_rank, local_size; /* -1: the launcher did not say                    */
+	bool spans_hosts;           /* the launcher says that there are other hosts    */
+	const char *source;         /* "ringup run", "Open MPI", "MPI (PMI)", "LSF",
+				     * "torchrun", "Slurm", "Horovod", "none"          */
+	const char *meet;           /* RINGUP_MEET, or ""                              */
+	int secret_fd;              /* RINGUP_SECRET_FD, or -1                         */
+
+	/* The same text on all ranks of this job, another one in any other job
+	 * that is running; "" if the launcher gave nothing to make it of. */
+	char key[DISCOVER_KEY_BYTES];
+};
+
+/*
+ * discover - find out from the environment.
+ *
+ * The order is: ringup's own variables, Horovod's, Open MPI's, LSF's, PMI's
+ * (MPICH, Intel MPI, Cray), torchrun's, Slurm's; a process that nobody
+ * launched is rank 0 of 1.  Launchers that are found together must agree, or
+ * somebody's variables are left over from another job; Slurm alone may differ,
+ * because it is what starts the other launchers.
+ *
+ * Returns 0 or RINGUP_EINVAL: a number that is none, half of a pair, a rank that
+ * is not below the size, or two launchers that contradict each other.
+ */
+int discover(struct discovery *d, struct err *e);
+
+#endif
