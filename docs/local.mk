@@ -3,7 +3,15 @@ dist_man_MANS += \
 	%reldir%/man/ringup.1 \
 	%reldir%/man/ringup-env.1 \
 	%reldir%/man/ringup-help.1
-EXTRA_DIST += %reldir%/MAP.md
+EXTRA_DIST += %reldir%/MAP.md %reldir%/man/api.awk
+
+# The reference of the library is its header; this is the header as a page.
+nodist_man_MANS += %reldir%/man/ringup_api.3
+CLEANFILES += %reldir%/man/ringup_api.3
+%reldir%/man/ringup_api.3: $(srcdir)/src/ringup.h $(srcdir)/%reldir%/man/api.awk
+	$(AM_V_at)$(MKDIR_P) %reldir%/man
+	$(AM_V_GEN)LC_ALL=C $(AWK) -v date="`$(SED) -n 's/^[.]Dd //p' $(srcdir)/%reldir%/man/ringup.1`" \
+		-f $(srcdir)/%reldir%/man/api.awk $(srcdir)/src/ringup.h >$@.part && mv $@.part $@
 
 # docs/MAP.md: the first line of every file, sorted by folder.
 map:
