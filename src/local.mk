@@ -23,11 +23,14 @@ CORE_SOURCES += \
 	%reldir%/nicpick/picker.c %reldir%/nicpick/picker.h
 
 CORE_SOURCES += \
-	%reldir%/wire/chan.h \
+	%reldir%/wire/chan.c %reldir%/wire/chan.h \
 	%reldir%/wire/discover.c %reldir%/wire/discover.h \
 	%reldir%/wire/meet.h \
 	%reldir%/wire/mesh.h \
-	%reldir%/wire/secret.h
+	%reldir%/wire/pack.h \
+	%reldir%/wire/secret.c %reldir%/wire/secret.h \
+	%reldir%/wire/shake.c %reldir%/wire/shake.h \
+	%reldir%/wire/sock.c %reldir%/wire/sock.h
 
 CORE_SOURCES += \
 	%reldir%/coll/copy.c %reldir%/coll/copy.h \

@@ -22,6 +22,11 @@ UNIT_TESTS = \
 	%reldir%/unit/test_iface \
 	%reldir%/unit/test_own \
 	%reldir%/unit/test_ring
+UNIT_TESTS += \
+	%reldir%/unit/test_chan \
+	%reldir%/unit/test_secret \
+	%reldir%/unit/test_shake \
+	%reldir%/unit/test_sock
 check_PROGRAMS += $(UNIT_TESTS)
 LDADD           = src/libtool.la src/libcore.la
 AM_CPPFLAGS    += -I$(srcdir)/tests

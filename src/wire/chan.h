@@ -9,9 +9,22 @@
 struct err;
 
 /* Largest frame, payload only; a longer announcement ends the connection. */
-enum { CHAN_BYTES = 65536 };
+enum { CHAN_BYTES = 65536, CHAN_QUEUE = 8 << 20 };
 
+/*
+ * A frame is: length of the payload (4), zero (4), sequence number (8), MAC (16),
+ * payload.  The MAC is HMAC-SHA256, cut to 16 bytes, of all the rest, under the
+ * direction's key; the number starts at 0 in each direction, so a frame that is
+ * repeated, dropped, reflected or moved is noticed.
+ */
 struct chan;
+struct shake_keys;
+
+/*
+ * chan_open - speak frames on @fd, connected and non-blocking, with the keys of
+ * its handshake.  Takes @fd over, unless it fails; has the kernel watch it.
+ */
+int chan_open(int fd, const struct shake_keys *keys, struct chan **cp, struct err *e);
 
 /* chan_fd - for poll(2). */
 int chan_fd(const struct chan *c);
@@ -20,7 +33,8 @@ int chan_fd(const struct chan *c);
  * chan_send - queue a frame and send what the socket takes now; never blocks.
  *
  * Returns 0, or 1 if something is left (poll for POLLOUT, then chan_flush()),
- * or a negative code if the connection is broken.
+ * or a negative code: RINGUP_EPEER if the connection is broken or the other side
+ * has let CHAN_QUEUE bytes pile up, RINGUP_EINVAL if @len is 0 or too large.
  * Threads: one at a time per channel; chan_send() beside chan_recv() is fine.
  */
 int chan_send(struct chan *c, const void *data, size_t len, struct err *e);
@@ -30,11 +44,13 @@ int chan_flush(struct chan *c, struct err *e);
  * chan_recv - the next whole frame, if there is one; never blocks.
  *
  * Returns its length (> 0) and points *@datap into the channel's own memory,
- * valid until the next call; 0 if there is none yet; RINGUP_EPEER when the other
- * side has closed; RINGUP_EAUTH if a MAC or sequence number is wrong.
+ * aligned for any type and valid until the next call; 0 if there is none yet; RINGUP_EPEER when
+ * the other side has closed, after its last frame; RINGUP_EAUTH if a length, MAC or sequence
+ * number is wrong.  Failures last: each further call fails likewise.
  */
 int chan_recv(struct chan *c, const void **datap, struct err *e);
 
+/* chan_close - also wipes the keys; @c may be NULL. */
 void chan_close(struct chan *c);
 
 #endif

@@ -3,6 +3,8 @@
 #ifndef WIRE_SECRET_H
 #define WIRE_SECRET_H
 
+#include <stddef.h>
+
 struct err;
 
 enum { SECRET_BYTES = 32 };
@@ -24,5 +26,25 @@ int secret_to_fd(const struct secret *s, struct err *e);
 int secret_from_fd(struct secret *s, int fd, struct err *e);
 
 void secret_wipe(struct secret *s);
+
+/* secret_check - refuse a secret that nobody has set: a job always has one. */
+int secret_check(const struct secret *s, struct err *e);
+
+/* A piece of input; lists of them end with data == NULL. */
+struct secret_part {
+	const void *data;
+	size_t len;
+};
+
+/* secret_mac - HMAC-SHA256 over @parts, one after the other, with a 32-byte key. */
+void secret_mac(unsigned char out[32], const unsigned char key[32],
+		const struct secret_part *parts);
+
+/*
+ * secret_hkdf - HKDF-SHA256 (RFC 5869): @out_len <= 8160 bytes from the input
+ * key @ikm, for the purpose and with the public inputs that @info lists.
+ */
+void secret_hkdf(void *out, size_t out_len, struct secret_part ikm, struct secret_part salt,
+		 const struct secret_part *info);
 
 #endif

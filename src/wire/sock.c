@@ -1,0 +1,267 @@
+/* sock.c - TCP sockets: addresses, listening, connecting, options. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/sock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+enum { BACKLOG = 1024, WATCH_MS = 15000 };
+
+/* "eth0" or "2" behind the % of an IPv6 address. */
+static uint32_t scope_id(const char *text)
+{
+	unsigned long n;
+	char *end;
+
+	if (*text >= '0' && *text <= '9') {
+		n = strtoul(text, &end, 10);
+		return *end || n > UINT32_MAX ? 0 : (uint32_t)n;
+	}
+	return if_nametoindex(text);
+}
+
+int sock_parse_address(const char *address, struct sock_addr *a, struct err *e)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&a->sa;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&a->sa;
+	char text[INET6_ADDRSTRLEN];
+	const char *scope;
+	size_t n;
+
+	memset(a, 0, sizeof(*a));
+	if (inet_pton(AF_INET, address, &v4->sin_addr) == 1) {
+		v4->sin_family = AF_INET;
+		a->len = sizeof(*v4);
+		return 0;
+	}
+	scope = strchr(address, '%');
+	n = scope ? (size_t)(scope - address) : strlen(address);
+	if (n >= sizeof(text))
+		return fail(e, RINGUP_EINVAL, "%.40s...: not a numeric address", address);
+	memcpy(text, address, n);
+	text[n] = 0;
+	if (inet_pton(AF_INET6, text, &v6->sin6_addr) != 1)
+		return fail(e, RINGUP_EINVAL, "%.60s: not a numeric address", address);
+	if (scope) {
+		v6->sin6_scope_id = scope_id(scope + 1);
+		if (!v6->sin6_scope_id)
+			return fail(e, RINGUP_EINVAL, "%.60s: no such interface", address);
+	}
+	v6->sin6_family = AF_INET6;
+	a->len = sizeof(*v6);
+	return 0;
+}
+
+static void set_port(struct sock_addr *a, uint16_t port)
+{
+	if (a->sa.ss_family == AF_INET)
+		((struct sockaddr_in *)&a->sa)->sin_port = htons(port);
+	else
+		((struct sockaddr_in6 *)&a->sa)->sin6_port = htons(port);
+}
+
+static int parse_port(const char *text)
+{
+	long n;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return -1;
+	n = strtol(text, &end, 10);
+	return *end || n < 1 || n > UINT16_MAX ? -1 : (int)n;
+}
+
+int sock_parse(const char *where, struct sock_addr *a, struct err *e)
+{
+	const char *colon = strrchr(where, ':');
+	char address[SOCK_TEXT];
+	int port = colon ? parse_port(colon + 1) : -1;
+	size_t n = colon ? (size_t)(colon - where) : 0;
+	bool v6 = n > 2 && where[0] == '[' && where[n - 1] == ']';
+	int rc;
+
+	if (port < 0 || n == 0 || n >= sizeof(address) || (!v6 && memchr(where, ':', n)))
+		return fail(e, RINGUP_EINVAL, "%.80s: not ADDRESS:PORT or [ADDRESS]:PORT",
+			    where);
+	memcpy(address, where + v6, n - 2 * v6);
+	address[n - 2 * v6] = 0;
+	rc = sock_parse_address(address, a, e);
+	if (rc)
+		return rc;
+	if (v6 != (a->sa.ss_family == AF_INET6))
+		return fail(e, RINGUP_EINVAL, "%.80s: not ADDRESS:PORT or [ADDRESS]:PORT",
+			    where);
+	set_port(a, (uint16_t)port);
+	return 0;
+}
+
+const char *sock_text(const struct sock_addr *a, char *out)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&a->sa;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&a->sa;
+	char text[INET6_ADDRSTRLEN] = "?", name[IF_NAMESIZE];
+
+	if (a->sa.ss_family == AF_INET) {
+		inet_ntop(AF_INET, &v4->sin_addr, text, sizeof(text));
+		snprintf(out, SOCK_TEXT, "%s:%u", text, ntohs(v4->sin_port));
+	} else if (a->sa.ss_family == AF_INET6) {
+		inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof(text));
+		if (v6->sin6_scope_id && if_indextoname(v6->sin6_scope_id, name))
+			snprintf(out, SOCK_TEXT, "[%s%%%s]:%u", text, name,
+				 ntohs(v6->sin6_port));
+		else
+			snprintf(out, SOCK_TEXT, "[%s]:%u", text, ntohs(v6->sin6_port));
+	} else {
+		snprintf(out, SOCK_TEXT, "?");
+	}
+	return out;
+}
+
+bool sock_same_host(const struct sock_addr *a, const struct sock_addr *b)
+{
+	const struct sockaddr_in *a4 = (const struct sockaddr_in *)&a->sa;
+	const struct sockaddr_in *b4 = (const struct sockaddr_in *)&b->sa;
+	const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)&a->sa;
+	const struct sockaddr_in6 *b6 = (const struct sockaddr_in6 *)&b->sa;
+
+	if (a->sa.ss_family != b->sa.ss_family)
+		return false;
+	if (a->sa.ss_family == AF_INET)
+		return a4->sin_addr.s_addr == b4->sin_addr.s_addr;
+	return !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr));
+}
+
+/* Does @a stand for one interface of one host? */
+static bool is_single(const struct sock_addr *a)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&a->sa;
+	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)&a->sa)->sin6_addr;
+	uint32_t ip;
+
+	if (a->sa.ss_family == AF_INET) {
+		ip = ntohl(v4->sin_addr.s_addr);
+		return ip != INADDR_ANY && ip != INADDR_BROADCAST && !IN_MULTICAST(ip);
+	}
+	return !IN6_IS_ADDR_UNSPECIFIED(v6) && !IN6_IS_ADDR_MULTICAST(v6) &&
+	       !IN6_IS_ADDR_V4MAPPED(v6);
+}
+
+static void set(int fd, int level, int name, int value)
+{
+	/* Each of these makes things better, none is needed to be right; and
+	 * tests come with sockets that are not TCP. */
+	(void)!setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+int sock_listen(const char *address, char *where, struct err *e)
+{
+	struct sock_addr a;
+	int fd, rc, one = 1;
+
+	rc = sock_parse_address(address, &a, e);
+	if (rc)
+		return rc;
+	if (!is_single(&a))
+		return fail(e, RINGUP_EINVAL,
+			    "%s: will not listen there; give one address of one interface",
+			    address);
+	fd = socket(a.sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return fail_os(e, "listen on %s", address);
+	set(fd, SOL_SOCKET, SO_REUSEADDR, one);
+	if (a.sa.ss_family == AF_INET6)
+		set(fd, IPPROTO_IPV6, IPV6_V6ONLY, one);
+	if (bind(fd, (struct sockaddr *)&a.sa, a.len) || listen(fd, BACKLOG) ||
+	    getsockname(fd, (struct sockaddr *)&a.sa, &a.len)) {
+		fail_os(e, "listen on %s", address);
+		close(fd);
+		return RINGUP_ESYSTEM;
+	}
+	sock_text(&a, where);
+	return fd;
+}
+
+/* Errors that another attempt may not meet, apart from those that it would. */
+static int fail_connect(struct err *e, const char *text)
+{
+	int passing = errno == ECONNREFUSED || errno == ECONNRESET || errno == ETIMEDOUT ||
+		      errno == EHOSTUNREACH || errno == ENETUNREACH || errno == ENETDOWN;
+
+	return passing ? fail(e, RINGUP_EPEER, "connect to %s: %s", text, strerror(errno))
+		       : fail_os(e, "connect to %s", text);
+}
+
+int sock_connect(const struct sock_addr *to, struct err *e)
+{
+	char text[SOCK_TEXT];
+	int fd, rc;
+
+	sock_text(to, text);
+	fd = socket(to->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return fail_os(e, "connect to %s", text);
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	if (connect(fd, (const struct sockaddr *)&to->sa, to->len) && errno != EINPROGRESS) {
+		rc = fail_connect(e, text);
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+int sock_connected(int fd, struct err *e)
+{
+	struct sock_addr here = { .len = sizeof(here.sa) }, there = { .len = sizeof(there.sa) };
+	char a[SOCK_TEXT], b[SOCK_TEXT];
+	socklen_t len = sizeof(int);
+	int why = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &len))
+		return fail_os(e, "connect");
+	errno = why;
+	if (why || getsockname(fd, (struct sockaddr *)&here.sa, &here.len) ||
+	    getpeername(fd, (struct sockaddr *)&there.sa, &there.len))
+		return fail_connect(e, "the other side");
+	errno = ECONNREFUSED;
+	if (!strcmp(sock_text(&here, a), sock_text(&there, b)))
+		return fail_connect(e, a);
+	return 0;
+}
+
+int sock_accept(int fd, struct sock_addr *from)
+{
+	int made;
+
+	memset(from, 0, sizeof(*from));
+	from->len = sizeof(from->sa);
+	made = accept4(fd, (struct sockaddr *)&from->sa, &from->len,
+		       SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (made >= 0) {
+		set(made, IPPROTO_TCP, TCP_NODELAY, 1);
+		return made;
+	}
+	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+		return -2;
+	/* Others are errors of a connection that is gone by now. */
+	return -1;
+}
+
+void sock_watch(int fd)
+{
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, WATCH_MS);
+}
