@@ -25,12 +25,15 @@ CORE_SOURCES += \
 CORE_SOURCES += \
 	%reldir%/wire/chan.c %reldir%/wire/chan.h \
 	%reldir%/wire/discover.c %reldir%/wire/discover.h \
+	%reldir%/wire/jobdir.c %reldir%/wire/jobdir.h \
 	%reldir%/wire/meet.h \
 	%reldir%/wire/mesh.h \
 	%reldir%/wire/pack.h \
 	%reldir%/wire/secret.c %reldir%/wire/secret.h \
 	%reldir%/wire/shake.c %reldir%/wire/shake.h \
 	%reldir%/wire/sock.c %reldir%/wire/sock.h
+	%reldir%/wire/rendezvous.h \
+	%reldir%/wire/secret.h
 
 CORE_SOURCES += \
 	%reldir%/coll/copy.c %reldir%/coll/copy.h \

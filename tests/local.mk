@@ -14,6 +14,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_copy \
 	%reldir%/unit/test_discover \
 	%reldir%/unit/test_err \
+	%reldir%/unit/test_jobdir \
 	%reldir%/unit/test_loops \
 	%reldir%/unit/test_near \
 	%reldir%/unit/test_opt \

@@ -1,0 +1,447 @@
+/* jobdir.c - a directory in which rank 0 tells the others where to meet. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/jobdir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/pidstat.h"
+#include "ringup.h"
+
+/*
+ * An offer is four lines:
+ *
+ *	ringup offer 1
+ *	where 127.0.0.1:41217
+ *	owner BOOT:PIDNS:PID:START
+ *	secret 64 hexadecimal digits
+ *
+ * It is written to "new-OWNER" first and renamed; whoever finds either file
+ * can tell from it alone whether its maker still lives.
+ */
+enum { OFFER_BYTES = 512, OWNER_BYTES = 112, SWEEP_ENTRIES = 4096 };
+
+static const char head[] = "ringup offer 1\n";
+
+/* -- who made it ---------------------------------------------------------- */
+
+enum life { DEAD, ALIVE, UNKNOWN };
+
+struct owner {
+	char boot[40];
+	unsigned long pidns;
+	pid_t pid;
+	uint64_t start;
+};
+
+static int read_boot(char *out, size_t size)
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return -1;
+	out[n] = 0;
+	out[strcspn(out, "\n")] = 0;
+	return 0;
+}
+
+static int owner_self(struct owner *o, struct err *e)
+{
+	struct pidstat p;
+	struct stat ns;
+
+	if (read_boot(o->boot, sizeof(o->boot)) || stat("/proc/self/ns/pid", &ns) ||
+	    pidstat_read(getpid(), &p))
+		return fail(e, RINGUP_ESYSTEM,
+			    "/proc does not tell who this process is: is it mounted?");
+	o->pidns = (unsigned long)ns.st_ino;
+	o->pid = p.pid;
+	o->start = p.start;
+	return 0;
+}
+
+static void owner_print(const struct owner *o, char *out)
+{
+	snprintf(out, OWNER_BYTES, "%s:%lu:%d:%llu", o->boot, o->pidns, (int)o->pid,
+		 (unsigned long long)o->start);
+}
+
+static int owner_parse(const char *text, struct owner *o)
+{
+	unsigned long long start;
+	int pid, end = 0;
+
+	if (sscanf(text, "%39[0-9a-f-]:%lu:%d:%llu%n", o->boot, &o->pidns, &pid, &start,
+		   &end) != 4 ||
+	    text[end] || pid < 1)
+		return -1;
+	o->pid = pid;
+	o->start = start;
+	return 0;
+}
+
+/* Another boot is another host as a rule, and nothing is known of it. */
+static enum life owner_life(const struct owner *o, const struct owner *me)
+{
+	if (strcmp(o->boot, me->boot) || o->pidns != me->pidns)
+		return UNKNOWN;
+	return pidstat_is_alive(o->pid, o->start) ? ALIVE : DEAD;
+}
+
+/* -- directories ---------------------------------------------------------- */
+
+/* The i-th place where this user's own directory may be. */
+static int own_place(int i, char *out)
+{
+	const char *run = conf_env("XDG_RUNTIME_DIR"), *tmp = conf_env("TMPDIR");
+	int n = 0;
+
+	if (i == 0 && run && *run == '/')
+		n = snprintf(out, PATH_MAX, "%s/ringup", run);
+	else if (i == 1)
+		n = snprintf(out, PATH_MAX, "/dev/shm/ringup-%u", (unsigned)geteuid());
+	else if (i == 2)
+		n = snprintf(out, PATH_MAX, "%s/ringup-%u", tmp && *tmp == '/' ? tmp : "/tmp",
+			     (unsigned)geteuid());
+	return n > 0 && n < PATH_MAX ? 0 : -1;
+}
+
+enum { OWN_PLACES = 3 };
+
+/* Open @path if it is safe; make it first if @make. */
+static int open_dir(const char *path, int make, struct err *e)
+{
+	struct stat st;
+	int fd;
+
+	if (make && mkdir(path, 0700) && errno != EEXIST)
+		return fail_os(e, "%s", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return fail_os(e, "%s", path);
+	if (fstat(fd, &st)) {
+		close(fd);
+		return fail_os(e, "%s", path);
+	}
+	if (st.st_uid != geteuid() || st.st_mode & 022) {
+		close(fd);
+		return fail(e, RINGUP_EINVAL,
+			    "%s: not safe to meet in: it must belong to this user and be "
+			    "writable by nobody else",
+			    path);
+	}
+	return fd;
+}
+
+/* The name says which job without telling anybody its key. */
+static int offer_name(const char *key, unsigned round, char *out, size_t size, struct err *e)
+{
+	unsigned char sum[16];
+	char hex[2 * sizeof(sum) + 1];
+
+	if (sodium_init() < 0)
+		return fail(e, RINGUP_ESYSTEM, "libsodium cannot be initialised");
+	crypto_generichash(sum, sizeof(sum), (const unsigned char *)key, strlen(key), NULL, 0);
+	sodium_bin2hex(hex, sizeof(hex), sum, sizeof(sum));
+	snprintf(out, size, "offer-%s-%u", hex, round);
+	return 0;
+}
+
+/* -- offers --------------------------------------------------------------- */
+
+/* What follows "@word " on the line at *text, which then points to the next. */
+static int field(char **text, const char *word, char *out, size_t size)
+{
+	size_t len = strlen(word), value;
+
+	if (strncmp(*text, word, len) || (*text)[len] != ' ')
+		return -1;
+	value = strcspn(*text + len + 1, "\n");
+	if (value >= size || (*text)[len + 1 + value] != '\n')
+		return -1;
+	memcpy(out, *text + len + 1, value);
+	out[value] = 0;
+	*text += len + value + 2;
+	return 0;
+}
+
+static int offer_parse(char *text, struct owner *o, char *where, struct secret *s)
+{
+	char owner[OWNER_BYTES], hex[2 * SECRET_BYTES + 1];
+	size_t len;
+	int rc = -1;
+
+	if (strncmp(text, head, sizeof(head) - 1))
+		return -1;
+	text += sizeof(head) - 1;
+	if (!field(&text, "where", where, JOBDIR_WHERE_BYTES) &&
+	    !field(&text, "owner", owner, sizeof(owner)) &&
+	    !field(&text, "secret", hex, sizeof(hex)) && !owner_parse(owner, o) &&
+	    !sodium_hex2bin(s->key, SECRET_BYTES, hex, strlen(hex), NULL, &len, NULL) &&
+	    len == SECRET_BYTES)
+		rc = 0;
+	sodium_memzero(hex, sizeof(hex));
+	return rc;
+}
+
+/* 0, or -1 if there is no such file or it is no offer of this user's. */
+static int offer_read(int dir, const char *name, struct owner *o, char *where, struct secret *s)
+{
+	char text[OFFER_BYTES + 1];
+	struct stat st;
+	ssize_t n = -1;
+	int fd, rc = -1;
+
+	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+	    !(st.st_mode & 077))
+		n = read(fd, text, OFFER_BYTES);
+	close(fd);
+	if (n > 0) {
+		text[n] = 0;
+		rc = offer_parse(text, o, where, s);
+	}
+	sodium_memzero(text, sizeof(text));
+	return rc;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		data += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Replaces an older one; sets *@inode to the file's. */
+static int offer_write(int dir, const char *name, const struct owner *me, const char *where,
+		       const struct secret *s, ino_t *inode, struct err *e)
+{
+	char owner[OWNER_BYTES], part[OWNER_BYTES + 8], hex[2 * SECRET_BYTES + 1];
+	char text[OFFER_BYTES];
+	struct stat st;
+	int fd, n, rc = 0;
+
+	owner_print(me, owner);
+	snprintf(part, sizeof(part), "new-%s", owner);
+	sodium_bin2hex(hex, sizeof(hex), s->key, SECRET_BYTES);
+	n = snprintf(text, sizeof(text), "%swhere %s\nowner %s\nsecret %s\n", head, where,
+		     owner, hex);
+	sodium_memzero(hex, sizeof(hex));
+	fd = openat(dir, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		rc = fail_os(e, "%s", part);
+	} else {
+		if (write_all(fd, text, (size_t)n) || fsync(fd) || fstat(fd, &st) ||
+		    renameat(dir, part, dir, name)) {
+			rc = fail_os(e, "%s", name);
+			unlinkat(dir, part, 0);
+		} else {
+			*inode = st.st_ino;
+		}
+		close(fd);
+	}
+	sodium_memzero(text, sizeof(text));
+	return rc;
+}
+
+/* Remove what the dead have left. */
+static void sweep(int dir, const struct owner *me)
+{
+	char where[JOBDIR_WHERE_BYTES];
+	struct secret s;
+	struct dirent *d;
+	struct owner o;
+	int seen = 0, fd = dup(dir);
+	DIR *list = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!list) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	rewinddir(list);
+	while (seen++ < SWEEP_ENTRIES && (d = readdir(list))) {
+		int known = 0;
+
+		if (!strncmp(d->d_name, "offer-", 6))
+			known = !offer_read(dir, d->d_name, &o, where, &s);
+		else if (!strncmp(d->d_name, "new-", 4))
+			known = !owner_parse(d->d_name + 4, &o);
+		if (known && owner_life(&o, me) == DEAD)
+			unlinkat(dir, d->d_name, 0);
+	}
+	closedir(list);
+	sodium_memzero(&s, sizeof(s));
+}
+
+static bool is_taken(int dir, const char *name, const struct owner *me, pid_t *by)
+{
+	char where[JOBDIR_WHERE_BYTES];
+	struct owner o = { 0 };
+	struct secret s;
+	bool taken;
+
+	taken = !offer_read(dir, name, &o, where, &s) && owner_life(&o, me) == ALIVE &&
+		o.pid != me->pid;
+	sodium_memzero(&s, sizeof(s));
+	*by = o.pid;
+	return taken;
+}
+
+static int publish_in(struct jobdir *j, const char *path, const struct owner *me,
+		      const char *where, const struct secret *s, struct err *e)
+{
+	int tries, fd, rc = 0;
+	struct stat st;
+	bool removed;
+	pid_t by;
+
+	/* Another job may remove the directory, empty as it is, under our feet. */
+	for (tries = 0; tries < 10; tries++) {
+		fd = open_dir(path, 1, e);
+		if (fd < 0)
+			return fd;
+		sweep(fd, me);
+		if (is_taken(fd, j->name, me, &by)) {
+			close(fd);
+			return fail(e, RINGUP_EBUSY,
+				    "%s: process %d is rank 0 of this job already", path,
+				    (int)by);
+		}
+		rc = offer_write(fd, j->name, me, where, s, &j->inode, e);
+		if (!rc) {
+			snprintf(j->dir, sizeof(j->dir), "%s", path);
+			j->fd = fd;
+			j->is_made = true;
+			return 0;
+		}
+		removed = !fstat(fd, &st) && st.st_nlink == 0;
+		close(fd);
+		if (!removed)
+			break;
+	}
+	return fail_in(e, "%s", path);
+}
+
+int jobdir_publish(struct jobdir *j, const char *dir, const char *key, unsigned round,
+		   const char *where, const struct secret *s, struct err *e)
+{
+	char path[PATH_MAX];
+	struct owner me;
+	int i, rc;
+
+	*j = (struct jobdir){ .is_own = !*dir };
+	if (strlen(where) >= JOBDIR_WHERE_BYTES)
+		return fail(e, RINGUP_EINVAL, "%.80s...: too long for an address", where);
+	rc = owner_self(&me, e);
+	if (!rc)
+		rc = offer_name(key, round, j->name, sizeof(j->name), e);
+	if (rc)
+		return rc;
+	if (*dir)
+		return publish_in(j, dir, &me, where, s, e);
+	for (i = 0; i < OWN_PLACES; i++) {
+		if (own_place(i, path))
+			continue;
+		rc = publish_in(j, path, &me, where, s, e);
+		if (!rc || rc == RINGUP_EBUSY)
+			break;
+	}
+	return rc;
+}
+
+/* One look at one place: 1 if the offer is there, 0 if not, or an error. */
+static int look(const char *path, const char *name, const struct owner *me, char *where,
+		struct secret *s, struct err *e)
+{
+	struct owner o;
+	int fd = open_dir(path, 0, e), found;
+
+	if (fd == RINGUP_ESYSTEM)
+		return 0;
+	if (fd < 0)
+		return fd;
+	found = !offer_read(fd, name, &o, where, s) && owner_life(&o, me) != DEAD;
+	close(fd);
+	return found;
+}
+
+static int look_around(const char *dir, const char *name, const struct owner *me, char *where,
+		       struct secret *s, struct err *e)
+{
+	char path[PATH_MAX];
+	int i, rc = 0;
+
+	if (*dir)
+		return look(dir, name, me, where, s, e);
+	/* An unsafe place is as unusable to rank 0, so the next one counts. */
+	for (i = 0; i < OWN_PLACES && rc <= 0; i++)
+		if (!own_place(i, path))
+			rc = look(path, name, me, where, s, NULL);
+	return rc > 0;
+}
+
+int jobdir_find(const char *dir, const char *key, unsigned round, int64_t deadline_ns,
+		char *where, struct secret *s, struct err *e)
+{
+	int64_t pause_ms = 1;
+	struct owner me;
+	char name[80];
+	int rc;
+
+	rc = owner_self(&me, e);
+	if (!rc)
+		rc = offer_name(key, round, name, sizeof(name), e);
+	while (!rc) {
+		rc = look_around(dir, name, &me, where, s, e);
+		if (rc)
+			return rc > 0 ? 0 : rc;
+		if (!clock_left_ms(deadline_ns))
+			return fail(e, RINGUP_ETIMEDOUT,
+				    "rank 0 has not said in %s where to meet; does it run %s?",
+				    *dir ? dir : "this user's runtime directory",
+				    *dir ? "there, too" : "on this host, as the same user");
+		clock_sleep_ms(pause_ms);
+		if (pause_ms < 16)
+			pause_ms *= 2;
+	}
+	return rc;
+}
+
+void jobdir_remove(struct jobdir *j)
+{
+	struct stat st;
+
+	if (!j->is_made)
+		return;
+	if (!fstatat(j->fd, j->name, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == j->inode)
+		unlinkat(j->fd, j->name, 0);
+	close(j->fd);
+	j->is_made = false;
+	/* Fails, as it should, while another job uses it. */
+	if (j->is_own && rmdir(j->dir))
+		return;
+}

@@ -1,0 +1,60 @@
+/* jobdir.h - a directory in which rank 0 tells the others where to meet. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_JOBDIR_H
+#define WIRE_JOBDIR_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "wire/secret.h"
+
+struct err;
+
+enum { JOBDIR_WHERE_BYTES = 128 };
+
+/*
+ * The directory is this user's alone: $XDG_RUNTIME_DIR/ringup, else
+ * /dev/shm/ringup-UID, else $TMPDIR/ringup-UID (/tmp); one that somebody else
+ * owns or may write to is never used, and no symbolic link is followed.  Or it
+ * is named by the user, for hosts that share it.
+ *
+ * An offer is one file of mode 0600, there wholly or not at all.  It says who
+ * made it (boot, process, start time): offers of the dead are ignored and swept.
+ */
+
+/* An offer that this process has made. */
+struct jobdir {
+	char dir[PATH_MAX], name[80];
+	ino_t inode;
+	bool is_made; /* there is an offer                   */
+	bool is_own;  /* the directory is removed when empty */
+	int fd;       /* of the directory                    */
+};
+
+/*
+ * jobdir_publish - offer @where and @s to the ranks of job @key.
+ *
+ * @dir: "" for this user's own directory.  @round tells apart the meetings of
+ * one job; both sides count them.
+ * Returns 0; RINGUP_EBUSY if a living process has made this offer already;
+ * RINGUP_ESYSTEM or RINGUP_EINVAL if no directory will do.
+ */
+int jobdir_publish(struct jobdir *j, const char *dir, const char *key, unsigned round,
+		   const char *where, const struct secret *s, struct err *e);
+
+/*
+ * jobdir_find - wait for that offer.
+ *
+ * Writes JOBDIR_WHERE_BYTES to @where.  An offer may be out of date if another
+ * host made it: who finds nobody there should look again.
+ * Returns 0, RINGUP_ETIMEDOUT, or RINGUP_EINVAL (the directory is unsafe).
+ */
+int jobdir_find(const char *dir, const char *key, unsigned round, int64_t deadline_ns,
+		char *where, struct secret *s, struct err *e);
+
+/* jobdir_remove - withdraw the offer; @j may be all zero, or done already. */
+void jobdir_remove(struct jobdir *j);
+
+#endif

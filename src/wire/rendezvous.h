@@ -1,0 +1,69 @@
+/* rendezvous.h - bring the ranks of a job together: a secret and an exchange. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_RENDEZVOUS_H
+#define WIRE_RENDEZVOUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "wire/jobdir.h"
+#include "wire/secret.h"
+
+struct discovery;
+struct meet;
+struct meet_server;
+
+/*
+ * What the ranks need to find each other, whoever launched them.
+ *
+ * `ringup run` hosts a meeting point and says where (RINGUP_MEET=ADDRESS:PORT,
+ * RINGUP_SECRET_FD).  Under any other launcher rank 0 hosts one itself and
+ * offers it in a directory: this user's own on this host, or one that all hosts
+ * share (RINGUP_MEET=/shared/directory).
+ */
+struct rendezvous {
+	/* For mesh_open() and the like; all zero in a job of one rank. */
+	int (*exchange)(void *ctx, const void *mine, size_t len, void *all);
+	void *ctx;
+	struct secret secret;
+	struct err why; /* of the last exchange that failed */
+
+	/* Of rendezvous.c. */
+	int rank, size;
+	int64_t deadline_ns;
+	struct meet *meet;
+	struct meet_server *server;
+	struct jobdir offer;
+};
+
+/*
+ * rendezvous_open - meet the other ranks of the job that @d describes.
+ *
+ * @address is this rank's numeric address on the interface between hosts; the
+ * meeting point of a job on one host is on the loopback interface.  May be
+ * called again after rendezvous_close(), by all ranks.  Blocks until all
+ * ranks have come, or the deadline, which also ends every later exchange.
+ *
+ * @r stays where it is until rendezvous_close(), which is safe after a failure.
+ * Threads: one at a time in a process.
+ * Returns 0, RINGUP_EINVAL (there is no way to meet; says what to set),
+ * RINGUP_EAUTH, RINGUP_ETIMEDOUT or RINGUP_ESYSTEM.
+ */
+int rendezvous_open(struct rendezvous *r, const struct discovery *d, const char *address,
+		    int64_t deadline_ns, struct err *e);
+
+/*
+ * rendezvous_adopt - the same on top of somebody else's exchange.
+ *
+ * Rank 0's secret goes through it, so who can read it can join the job.
+ */
+int rendezvous_adopt(struct rendezvous *r, int rank, int size,
+		     int (*exchange)(void *ctx, const void *mine, size_t len, void *all),
+		     void *ctx, struct err *e);
+
+/* rendezvous_close - part; @r may be all zero.  Blocks up to a second, so that
+ * every rank gets what rank 0 has sent.  Wipes the secret. */
+void rendezvous_close(struct rendezvous *r);
+
+#endif
