@@ -57,6 +57,6 @@ TESTS      += $(UNIT_TESTS)
 if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
-EXTRA_DIST += $(BATS_TESTS) $(LINT_TESTS) %reldir%/tap.h \
+EXTRA_DIST += $(BATS_TESTS) $(LINT_TESTS) %reldir%/tap.h %reldir%/half.h \
 	%reldir%/lint/map.sh %reldir%/lib/helper.bash
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS)

@@ -46,25 +46,6 @@ static void scale_i64(int64_t *d, const int64_t *s, uint64_t count, double facto
 	}
 }
 
-static void scale_half(enum ringup_dtype dtype, uint16_t *d, const uint16_t *s, uint64_t count,
-		       double factor)
-{
-	enum { BLOCK = 1024 };
-	const struct loops *l = loops_best();
-	float wide[BLOCK];
-
-	while (count) {
-		size_t n = count < BLOCK ? count : BLOCK;
-
-		(dtype == RINGUP_F16 ? l->widen_f16 : l->widen_bf16)(wide, s, n);
-		l->scale_f32(wide, wide, n, (float)factor, 1);
-		(dtype == RINGUP_F16 ? l->narrow_f16 : l->narrow_bf16)(d, wide, n);
-		d += n;
-		s += n;
-		count -= n;
-	}
-}
-
 void copy_scaled(enum ringup_dtype dtype, void *dst, const void *src, uint64_t count,
 		 double factor)
 {
@@ -83,13 +64,9 @@ void copy_scaled(enum ringup_dtype dtype, void *dst, const void *src, uint64_t c
 		break;
 	case RINGUP_F16:
 	case RINGUP_BF16:
-		scale_half(dtype, dst, src, count, factor);
-		break;
 	case RINGUP_F32:
-		loops_best()->scale_f32(dst, src, count, (float)factor, 1);
-		break;
 	case RINGUP_F64:
-		loops_best()->scale_f64(dst, src, count, factor, 1);
+		loops_best()->many[RINGUP_SUM][dtype](&dst, 1, &src, 1, count, factor, 1);
 		break;
 	case RINGUP_DTYPE_COUNT:
 		break;

@@ -1,4 +1,4 @@
-/* loops.h - the innermost loops, once for each instruction set: copy, combine, convert. */
+/* loops.h - the innermost loops, once for each instruction set: copy and combine. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef COLL_LOOPS_H
 #define COLL_LOOPS_H
@@ -9,13 +9,14 @@
 #include "ringup.h"
 
 /*
- * d0[i] = d1[i] = (a[i] op b[i]) * factor, for @n elements.
+ * dst[*][i] = (src[0][i] op src[1][i] op ...) / divisor * factor, for @n elements.
  *
- * Integers wrap and ignore the factor.  Each of d0 and d1 may be a or b, or
- * each other, exactly; else nothing overlaps.
+ * Floating types divide and multiply in their own precision, f16 and bf16 in
+ * f32, and are rounded once.  Integers wrap and ignore factor and divisor.
+ * Each destination may be one of the sources exactly; else nothing overlaps.
  */
-typedef void loops_pair(void *d0, void *d1, const void *a, const void *b, size_t n,
-			double factor);
+typedef void loops_many(void *const *dst, int ndst, const void *const *src, int nsrc, size_t n,
+			double factor, double divisor);
 
 /*
  * One set for each instruction set, all with the same results to the bit, but
@@ -28,19 +29,7 @@ struct loops {
 
 	void (*copy)(void *dst, const void *src, size_t n); /* bytes; no overlap */
 
-	/* By redop (an average is a sum) and dtype; NULL for f16 and bf16. */
-	loops_pair *pair[RINGUP_REDOP_COUNT][RINGUP_DTYPE_COUNT];
-
-	/* d[i] = a[i] * factor / divisor; d may be a. */
-	void (*scale_f32)(float *d, const float *a, size_t n, float factor, float divisor);
-	void (*scale_f64)(double *d, const double *a, size_t n, double factor, double divisor);
-
-	/* To f32, exactly; a NaN becomes quiet, if only for f16.  From f32,
-	 * rounded to nearest, ties to even; a NaN stays one. */
-	void (*widen_f16)(float *d, const uint16_t *s, size_t n);
-	void (*widen_bf16)(float *d, const uint16_t *s, size_t n);
-	void (*narrow_f16)(uint16_t *d, const float *s, size_t n);
-	void (*narrow_bf16)(uint16_t *d, const float *s, size_t n);
+	loops_many *many[RINGUP_REDOP_COUNT][RINGUP_DTYPE_COUNT]; /* an average is a sum */
 };
 
 /* Every set of this build, best first; ends with NULL, and the last one runs everywhere. */

@@ -23,7 +23,8 @@ struct reduce {
  * may be one of the sources exactly, else nothing overlaps.  f16 and bf16 are
  * widened to f32 once, combined there, and rounded once (to nearest even).
  * A minimum or maximum with a NaN is a NaN.  Same bits on every processor,
- * whichever loops are chosen.  Pointers are aligned to the element, no more.
+ * whichever loops are chosen, but for the payload and sign of a NaN.  Pointers
+ * are aligned to the element, no more.
  *
  * Threads: any.  nsrc >= 1, ndst >= 1, both at most 4096.
  */
