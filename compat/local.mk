@@ -1,0 +1,26 @@
+# compat/local.mk - Python packages; installed as sources, for compat/install to make a wheel of.
+compatdir = $(pkgdatadir)
+nobase_dist_compat_SCRIPTS = \
+	%reldir%/install \
+	%reldir%/python/build_ringup.py
+nobase_dist_compat_DATA = \
+	%reldir%/python/pyproject.toml \
+	%reldir%/python/ringup/__init__.py \
+	%reldir%/python/ringup/__main__.py \
+	%reldir%/python/ringup/_c.py \
+	%reldir%/python/ringup/_version.py \
+	%reldir%/python/ringup/collectives.py \
+	%reldir%/python/ringup/errors.py \
+	%reldir%/python/ringup/foreign.py \
+	%reldir%/python/ringup/job.py \
+	%reldir%/python/ringup/torchrun.py \
+	%reldir%/python/horovod/__init__.py \
+	%reldir%/python/horovod/common/__init__.py \
+	%reldir%/python/horovod/common/basics.py \
+	%reldir%/python/horovod/common/exceptions.py \
+	%reldir%/python/horovod/common/process_sets.py \
+	%reldir%/python/horovod/torch/__init__.py \
+	%reldir%/python/horovod/torch/compression.py \
+	%reldir%/python/horovod/torch/functions.py \
+	%reldir%/python/horovod/torch/mpi_ops.py \
+	%reldir%/python/horovod/torch/optimizer.py

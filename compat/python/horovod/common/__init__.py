@@ -1,0 +1,2 @@
+# __init__.py - what all frameworks share.
+# SPDX-License-Identifier: Apache-2.0

@@ -1,0 +1,19 @@
+# exceptions.py - Horovod's exception classes.
+# SPDX-License-Identifier: Apache-2.0
+"""The error of the library underneath is the __cause__ of each."""
+
+
+class HorovodInternalError(RuntimeError):
+    """A collective failed: a rank died or left, or the ranks disagree."""
+
+
+class HostsUpdatedInterrupt(RuntimeError):
+    """The set of hosts has changed (elastic training)."""
+
+    def __init__(self, skip_sync=False):
+        super().__init__("the set of hosts has changed")
+        self.skip_sync = skip_sync
+
+
+class HorovodVersionMismatchError(ImportError):
+    """Never raised here: ringup does not depend on the framework's version."""

@@ -1,0 +1,27 @@
+# __init__.py - horovod.torch: `import horovod.torch as hvd`.
+# SPDX-License-Identifier: Apache-2.0
+
+from horovod.common.exceptions import HorovodInternalError
+from horovod.torch.compression import Compression
+from horovod.torch.functions import (allgather_object, broadcast_object,
+                                     broadcast_optimizer_state, broadcast_parameters)
+from horovod.torch.mpi_ops import (
+    Adasum, Average, Max, Min, ProcessSet, Product, Sum, add_process_set, allgather,
+    allgather_async, allreduce, allreduce_, allreduce_async, allreduce_async_, alltoall,
+    alltoall_async, barrier, broadcast, broadcast_, broadcast_async, broadcast_async_, ccl_built,
+    cross_rank, cross_size, cuda_built, ddl_built, global_process_set, gloo_built, gloo_enabled,
+    grouped_allgather, grouped_allgather_async, grouped_allreduce, grouped_allreduce_,
+    grouped_allreduce_async, grouped_allreduce_async_, grouped_reducescatter,
+    grouped_reducescatter_async, init, is_homogeneous, is_initialized, join, local_rank,
+    local_size, mpi_built, mpi_enabled, mpi_threads_supported, nccl_built, poll, rank,
+    reducescatter, reducescatter_async, remove_process_set, rocm_built, shutdown, size,
+    sparse_allreduce_async, start_timeline, stop_timeline, synchronize)
+from horovod.torch.optimizer import DistributedOptimizer
+
+_LATER = ("SyncBatchNorm", "elastic")
+
+
+def __getattr__(name):
+    why = f"horovod.torch.{name} is not part of ringup yet" if name in _LATER else \
+        f"module 'horovod.torch' has no attribute {name!r}"
+    raise AttributeError(why)

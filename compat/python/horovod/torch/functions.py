@@ -1,0 +1,130 @@
+# functions.py - the state of models and optimizers, and any other object, between ranks.
+# SPDX-License-Identifier: Apache-2.0
+"""Objects travel pickled, as in Horovod: between ranks of one job, which have proved to each other
+that they belong to it and which run the same program."""
+
+import pickle
+
+import torch
+
+from horovod.common.process_sets import global_process_set
+from horovod.torch.mpi_ops import allgather, broadcast_, broadcast_async_, rank, synchronize
+
+try:  # functions and classes of __main__ need it; plain data does not
+    from cloudpickle import dumps as _dumps
+except ImportError:
+    _dumps = pickle.dumps
+
+
+def broadcast_parameters(params, root_rank):
+    """Overwrite tensors with root's: model.state_dict(), or a list of (name, tensor)."""
+    if isinstance(params, dict):
+        pairs = sorted(params.items())
+    elif isinstance(params, list):
+        pairs = [p if isinstance(p, tuple) else (None, p) for p in params]
+    else:
+        raise ValueError(f"broadcast_parameters() takes a dict or a list, not {type(params)}")
+    for name, p in pairs:
+        if not isinstance(p, torch.Tensor):
+            raise ValueError(f"broadcast_parameters(): {name!r} is {type(p)}, not a tensor; "
+                             "use broadcast_object() for it")
+    for handle in [broadcast_async_(p, root_rank, name) for name, p in pairs]:
+        synchronize(handle)
+
+
+class _Place:
+    """Stands for the n-th tensor while the rest of a state travels as an object."""
+
+    def __init__(self, n, tensor):
+        self.n, self.shape, self.dtype = n, tensor.shape, tensor.dtype
+        self.on_host = tensor.is_cpu
+
+
+def _take_out(x, tensors):
+    """A copy of nested containers with each tensor replaced by its place."""
+    if isinstance(x, torch.Tensor):
+        tensors.append(x)
+        return _Place(len(tensors) - 1, x)
+    if isinstance(x, dict):
+        return {k: _take_out(v, tensors) for k, v in x.items()}
+    if type(x) in (list, tuple):
+        return type(x)(_take_out(v, tensors) for v in x)
+    return x
+
+
+def _put_in(x, tensors, device):
+    """The reverse; tensors that root kept in host memory stay there here too."""
+    if isinstance(x, _Place):
+        return tensors[x.n] if x.on_host else tensors[x.n].to(device)
+    if isinstance(x, dict):
+        return {k: _put_in(v, tensors, device) for k, v in x.items()}
+    if type(x) in (list, tuple):
+        return type(x)(_put_in(v, tensors, device) for v in x)
+    return x
+
+
+def _places(x):
+    """Every place in nested containers, by its number."""
+    if isinstance(x, _Place):
+        return {x.n: x}
+    inner = x.values() if isinstance(x, dict) else x if type(x) in (list, tuple) else ()
+    return {n: p for v in inner for n, p in _places(v).items()}
+
+
+def broadcast_optimizer_state(optimizer, root_rank, model=None):
+    """Give every rank root's optimizer state: momenta, counters, learning rates.
+
+    What a rank had before does not matter: a new optimizer takes over a restored one's state, and
+    no step is taken to make room for it.
+    """
+    mine, tensors = None, []
+    if rank() == root_rank:
+        mine = _take_out(optimizer.state_dict(), tensors)
+    sent = broadcast_object(mine, root_rank, name="optimizer_state")
+    if rank() != root_rank:
+        places = _places(sent)
+        tensors = [torch.empty(places[n].shape, dtype=places[n].dtype) for n in sorted(places)]
+    for handle in [broadcast_async_(t, root_rank, f"optimizer_state.{i}")
+                   for i, t in enumerate(tensors)]:
+        synchronize(handle)
+    if rank() != root_rank:
+        _adopt(optimizer, sent, tensors)
+
+
+def _adopt(optimizer, sent, tensors):
+    """Make the optimizer's options and state what was sent, in place: schedulers hold them."""
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    groups = sent["param_groups"]
+    if [len(g["params"]) for g in groups] != [len(g["params"]) for g in optimizer.param_groups]:
+        raise ValueError("the optimizer of the root rank has other parameter groups than this one")
+    for group, root in zip(optimizer.param_groups, groups):
+        device = group["params"][0].device if group["params"] else torch.device("cpu")
+        group.update({k: _put_in(v, tensors, device) for k, v in root.items() if k != "params"})
+    optimizer.state.clear()
+    numbers = [n for g in groups for n in g["params"]]
+    for number, p in zip(numbers, params):
+        if number in sent["state"]:
+            optimizer.state[p] = _put_in(sent["state"][number], tensors, p.device)
+
+
+def _bytes(obj):
+    """An object as a tensor of bytes."""
+    return torch.frombuffer(bytearray(_dumps(obj)), dtype=torch.uint8)
+
+
+def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
+    """Return root's object on every rank; it must be picklable."""
+    t = _bytes(obj) if rank() == root_rank else None
+    length = torch.tensor([0 if t is None else t.numel()])
+    broadcast_(length, root_rank, name and name + ".length", process_set)
+    if t is None:
+        t = torch.empty(int(length), dtype=torch.uint8)
+    broadcast_(t, root_rank, name, process_set)
+    return obj if rank() == root_rank else pickle.loads(t.numpy().tobytes())
+
+
+def allgather_object(obj, name=None):
+    """Return the list of every rank's object, in rank order."""
+    t = _bytes(obj)
+    lengths = allgather(torch.tensor([t.numel()]), name and name + ".length").tolist()
+    return [pickle.loads(part.numpy().tobytes()) for part in allgather(t, name).split(lengths)]

@@ -1,0 +1,149 @@
+# _c.py - libringup.so by ctypes: the only Python file that knows C.
+# SPDX-License-Identifier: Apache-2.0
+"""Mirrors ringup.h.  tests/py/test_header.py compiles the header and compares."""
+
+import ctypes
+import ctypes.util
+import os
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t,
+                    c_uint64, c_void_p)
+
+from . import errors
+
+STATUS = {
+    "EINVAL": -1, "ENOMEM": -2, "EBUSY": -3, "EMISMATCH": -4, "EPEER": -5, "ESHUTDOWN": -6,
+    "ENOBACKEND": -7, "ESYSTEM": -8, "ETIMEDOUT": -9, "EAUTH": -10, "EABORTED": -11,
+}
+ETIMEDOUT = STATUS["ETIMEDOUT"]
+
+# enum ringup_dtype, with the size of an element.
+DTYPES = {"U8": 1, "I8": 1, "I32": 4, "I64": 8, "F16": 2, "BF16": 2, "F32": 4, "F64": 8}
+U8, I8, I32, I64, F16, BF16, F32, F64 = range(len(DTYPES))
+
+SUM, AVERAGE, MIN, MAX, PRODUCT = range(5)
+
+EXCHANGE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
+
+
+class Init(Structure):
+    """struct ringup_init"""
+    _fields_ = [("rank", c_int), ("size", c_int), ("exchange", EXCHANGE), ("ctx", c_void_p)]
+
+
+class Reduce(Structure):
+    """struct ringup_reduce"""
+    _fields_ = [("name", c_char_p), ("in", c_void_p), ("out", c_void_p), ("count", c_uint64),
+                ("dtype", c_int), ("redop", c_int), ("pre", c_double), ("post", c_double)]
+
+
+class Bcast(Structure):
+    """struct ringup_bcast"""
+    _fields_ = [("name", c_char_p), ("in", c_void_p), ("out", c_void_p), ("count", c_uint64),
+                ("dtype", c_int), ("root", c_int)]
+
+
+class Gather(Structure):
+    """struct ringup_gather"""
+    _fields_ = [("name", c_char_p), ("in", c_void_p), ("rows", c_uint64), ("row", c_uint64),
+                ("dtype", c_int), ("out", POINTER(c_void_p)), ("counts", POINTER(c_uint64))]
+
+
+STRUCTS = {"ringup_init": Init, "ringup_reduce": Reduce, "ringup_bcast": Bcast,
+           "ringup_gather": Gather}
+
+# name: (result, arguments)
+PROTOTYPES = {
+    "ringup_version": (c_char_p, []),
+    "ringup_strerror": (c_char_p, [c_int]),
+    "ringup_error": (c_char_p, []),
+    "ringup_init": (c_int, [POINTER(Init), POINTER(c_void_p)]),
+    "ringup_fini": (None, [c_void_p]),
+    "ringup_abort": (None, [c_void_p, c_char_p]),
+    "ringup_world": (c_void_p, [c_void_p]),
+    "ringup_rank": (c_int, [c_void_p]),
+    "ringup_size": (c_int, [c_void_p]),
+    "ringup_local_rank": (c_int, [c_void_p]),
+    "ringup_local_size": (c_int, [c_void_p]),
+    "ringup_host_rank": (c_int, [c_void_p]),
+    "ringup_host_count": (c_int, [c_void_p]),
+    "ringup_is_homogeneous": (c_int, [c_void_p]),
+    "ringup_backend": (c_char_p, [c_void_p]),
+    "ringup_allreduce": (c_int, [c_void_p, POINTER(Reduce), POINTER(c_void_p)]),
+    "ringup_broadcast": (c_int, [c_void_p, POINTER(Bcast), POINTER(c_void_p)]),
+    "ringup_allgather": (c_int, [c_void_p, POINTER(Gather), POINTER(c_void_p)]),
+    "ringup_barrier": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
+    "ringup_poll": (c_int, [c_void_p]),
+    "ringup_wait": (c_int, [c_void_p, c_int64]),
+    "ringup_free": (None, [c_void_p]),
+}
+
+SONAME = "libringup.so.0"
+
+
+def candidates():
+    """Where the library may be, best first: told, bundled, installed, known to ld.so."""
+    told = os.environ.get("RINGUP_LIBRARY")
+    if told:
+        return [told]
+    here = os.path.dirname(os.path.abspath(__file__))
+    return [p for p in (os.path.join(here, SONAME), "/opt/ringup/current/lib/" + SONAME,
+                        "/usr/local/lib/" + SONAME) if os.path.exists(p)] + [SONAME]
+
+
+def load(version):
+    """Open the library; it must be of the same minor version as the package."""
+    why = []
+    for path in candidates():
+        try:
+            lib = ctypes.CDLL(path)
+            for name, (result, arguments) in PROTOTYPES.items():
+                f = getattr(lib, name)
+                f.restype, f.argtypes = result, arguments
+        except (OSError, AttributeError) as e:
+            why.append(str(e))
+            continue
+        found = lib.ringup_version().decode()
+        if found.split(".")[:2] != version.split(".")[:2]:
+            raise ImportError(f"{path} is ringup {found}, this Python package is {version}; "
+                              "install both from one release")
+        return lib, path
+    raise ImportError("cannot load libringup.so: " + "; ".join(why) + ".  Install ringup "
+                      "(`./configure && make install`, then `ldconfig`), or set RINGUP_LIBRARY "
+                      "to the path of libringup.so")
+
+
+def failure(lib, status, doing):
+    """The exception for a negative status, with the library's own sentence."""
+    name = next((n for n, code in STATUS.items() if code == status), None)
+    text = lib.ringup_error().decode(errors="replace")
+    text = text or lib.ringup_strerror(status).decode()
+    e = errors.BY_NAME.get(name, errors.RingupError)(f"{doing}: {text}")
+    e.status = status
+    return e
+
+
+def exchange(allgather):
+    """The callback that ringup_init() wants, around allgather(bytes) -> list of bytes."""
+    failed = []
+
+    def call(_ctx, mine, length, everybody):
+        try:
+            blocks = b"".join(allgather(ctypes.string_at(mine, length)))
+            ctypes.memmove(everybody, blocks, len(blocks))
+            return 0
+        except BaseException as e:  # it must not unwind through C
+            failed.append(e)
+            return -1
+
+    return EXCHANGE(call), failed
+
+
+def view(lib, address, nbytes):
+    """A writable memoryview on memory of the library's, given back when it is dropped."""
+    import weakref
+
+    make = ctypes.pythonapi.PyMemoryView_FromMemory
+    make.restype, make.argtypes = ctypes.py_object, [c_void_p, ctypes.c_ssize_t, c_int]
+    m = make(address, nbytes, 0x200)
+    weakref.finalize(m, lib.ringup_free, address).atexit = False
+    return m

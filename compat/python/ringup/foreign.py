@@ -1,0 +1,52 @@
+# foreign.py - find another Horovod where ours is, or would be.
+# SPDX-License-Identifier: Apache-2.0
+"""Needs only the standard library, for compat/install feeds it to a Python without ringup."""
+
+import importlib.metadata
+import importlib.util
+import os
+import sys
+
+
+def distributions(path=None):
+    """[(version, directory)] of every distribution called horovod."""
+    where = {"path": [path]} if path else {}
+    found = importlib.metadata.distributions(name="horovod", **where)
+    return [(d.version, str(d.locate_file(""))) for d in found if d.version]
+
+
+def package(path=None):
+    """The directory that `import horovod` would take, or None."""
+    if path:
+        at = os.path.join(path, "horovod")
+        return at if os.path.isdir(at) else None
+    spec = importlib.util.find_spec("horovod")
+    places = spec and (spec.submodule_search_locations or [os.path.dirname(spec.origin or "")])
+    return list(places)[0] if places else None
+
+
+def is_ours(directory):
+    """Does the package there come with ringup?"""
+    try:
+        with open(os.path.join(directory, "__init__.py"), encoding="utf-8") as f:
+            return "ringup" in f.readline() + f.readline() + f.readline()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def problems(path=None):
+    """Sentences, one for each other Horovod; empty if there is none."""
+    out = [f"Horovod {version} is installed in {where}; two packages called horovod cannot "
+           "live together: `pip uninstall horovod` removes that one, `pip uninstall ringup` "
+           "this one" for version, where in distributions(path)]
+    at = package(path)
+    if at and not out and not is_ours(at):
+        out.append(f"`import horovod` takes {at}, which is not ringup's and which pip does not "
+                   "know: remove that directory, or take it out of PYTHONPATH")
+    return out
+
+
+if __name__ == "__main__":
+    found = problems(*sys.argv[1:])
+    print(*found, sep="\n", end="\n" if found else "")
+    sys.exit(1 if found else 0)
