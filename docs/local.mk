@@ -3,6 +3,9 @@ dist_man_MANS += \
 	%reldir%/man/ringup.1 \
 	%reldir%/man/ringup-env.1 \
 	%reldir%/man/ringup-help.1
+exampledir = $(docdir)/examples
+dist_example_DATA = \
+	%reldir%/examples/digits.py
 EXTRA_DIST += %reldir%/MAP.md %reldir%/man/api.awk
 
 # The reference of the library is its header; this is the header as a page.
