@@ -1,0 +1,93 @@
+# test_header.py - ringup/_c.py says what ringup.h says.
+# SPDX-License-Identifier: Apache-2.0
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import ROOT
+
+from ringup import _c, errors
+
+HEADER = os.path.join(ROOT, "src", "ringup.h")
+
+
+def header():
+    with open(HEADER, encoding="utf-8") as f:
+        return re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+
+
+def program():
+    """A C program that prints what the header means, one fact a line."""
+    lines = ['#include <stdio.h>', '#include "ringup.h"', "int main(void) {",
+             "#define X(n, c, t) printf(\"status %s %d\\n\", #n, c);", "RINGUP_STATUSES(X)",
+             "#undef X", "#define X(n, b) printf(\"dtype %s %d %d\\n\", #n, RINGUP_##n, b);",
+             "RINGUP_DTYPES(X)"]
+    for op in ("SUM", "AVERAGE", "MIN", "MAX", "PRODUCT", "REDOP_COUNT"):
+        lines.append(f'printf("redop {op} %d\\n", RINGUP_{op});')
+    for name, struct in _c.STRUCTS.items():
+        lines.append(f'printf("size {name} %zu\\n", sizeof(struct {name}));')
+        for field, _type in struct._fields_:
+            lines.append(f'printf("field {name} {field} %zu %zu\\n", offsetof(struct {name}, '
+                         f'{field}), sizeof(((struct {name} *)0)->{field}));')
+    return "\n".join(lines + ["}"])
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory):
+    cc = shutil.which(os.environ.get("CC", "cc").split()[0])
+    if not cc:
+        pytest.skip("no C compiler")
+    d = tmp_path_factory.mktemp("header")
+    (d / "p.c").write_text(program())
+    subprocess.run([cc, "-I", os.path.dirname(HEADER), "-o", d / "p", d / "p.c"], check=True)
+    out = subprocess.run([d / "p"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [line.split() for line in out.splitlines()]
+
+
+def test_statuses(facts):
+    assert {f[1]: int(f[2]) for f in facts if f[0] == "status"} == _c.STATUS
+    assert set(errors.BY_NAME) == set(_c.STATUS)
+
+
+def test_dtypes(facts):
+    found = [(f[1], int(f[2]), int(f[3])) for f in facts if f[0] == "dtype"]
+    assert [(n, getattr(_c, n), b) for n, b in _c.DTYPES.items()] == found
+
+
+def test_reductions(facts):
+    found = {f[1]: int(f[2]) for f in facts if f[0] == "redop"}
+    count = found.pop("REDOP_COUNT")
+    assert {n: getattr(_c, n) for n in found} == found and len(found) == count
+
+
+def test_structs_have_the_same_layout(facts):
+    sizes = {f[1]: int(f[2]) for f in facts if f[0] == "size"}
+    for name, struct in _c.STRUCTS.items():
+        assert _c.ctypes.sizeof(struct) == sizes[name]
+        mine = [(n, getattr(struct, n).offset, getattr(struct, n).size) for n, _ in struct._fields_]
+        assert mine == [(f[2], int(f[3]), int(f[4])) for f in facts if f[:2] == ["field", name]]
+
+
+def test_no_struct_has_a_field_more():
+    for name, struct in _c.STRUCTS.items():
+        body = re.search(rf"struct {name} {{(.*?)}};", header(), re.S).group(1)
+        body = re.sub(r"\(\*(\w+)\)\([^)]*\)", r" \1", body)
+        fields = re.findall(r"(\w+)\s*(?=[,;])", body)
+        assert fields == [n for n, _ in struct._fields_], name
+
+
+def test_every_function_is_there_with_as_many_arguments():
+    found = {}
+    for name, args in re.findall(r"RINGUP_(?:API|EXPORT) [^;(]*?\**(ringup_\w+)\((.*?)\);",
+                                 header(), re.S):
+        found[name] = 0 if args.strip() == "void" else args.count(",") + 1
+    assert found == {n: len(args) for n, (_result, args) in _c.PROTOTYPES.items()}
+
+
+def test_versions_agree():
+    from ringup import __version__
+    with open(os.path.join(ROOT, "configure.ac"), encoding="utf-8") as f:
+        assert f"AC_INIT([ringup], [{__version__}])" in f.read()

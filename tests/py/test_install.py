@@ -1,0 +1,228 @@
+# test_install.py - the wheel, and compat/install in an environment of its own.
+# SPDX-License-Identifier: Apache-2.0
+
+import csv
+import hashlib
+import base64
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from conftest import ROOT
+
+INSTALL = os.path.join(ROOT, "compat", "install")
+BUILD = os.path.join(ROOT, "compat", "python", "build_ringup.py")
+
+
+def clean():
+    """The environment without what the tests' runner put into it."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+
+
+def install(*args):
+    return subprocess.run([INSTALL, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=120, env=clean())
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    """A new environment with pip; returns its Python."""
+    d = tmp_path_factory.mktemp("env") / "venv"
+    p = subprocess.run([sys.executable, "-m", "venv", d], stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True, timeout=120, env=clean())
+    if p.returncode:
+        pytest.skip("python -m venv does not work here (Debian: apt-get install python3-venv)")
+    return str(d / "bin" / "python")
+
+
+@pytest.fixture
+def python(empty):
+    """The same, without ringup and horovod afterwards."""
+    yield empty
+    assert install("--python", empty, "--uninstall").returncode == 0
+
+
+def ask(python, code):
+    p = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                       text=True, cwd="/", env=clean(), timeout=60)
+    return p.stdout.strip()
+
+
+def pip_list(python):
+    return ask(python, "import importlib.metadata as m\n"
+               "print(*sorted(d.metadata['Name'] for d in m.distributions()))").split()
+
+
+def site(python):
+    return ask(python, "import sysconfig; print(sysconfig.get_path('purelib'))")
+
+
+def test_the_wheel_is_complete_and_the_same_each_time(tmp_path):
+    wheels = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        out = subprocess.run([sys.executable, BUILD, tmp_path / name], check=True, text=True,
+                             stdout=subprocess.PIPE).stdout.strip()
+        assert os.listdir(tmp_path / name) == [os.path.basename(out)]
+        with open(out, "rb") as f:
+            wheels.append(f.read())
+    assert wheels[0] == wheels[1]
+    with zipfile.ZipFile(out) as z:
+        assert z.testzip() is None
+        names = set(z.namelist())
+        record = next(n for n in names if n.endswith(".dist-info/RECORD"))
+        rows = list(csv.reader(z.read(record).decode().splitlines()))
+        assert {r[0] for r in rows} == names
+        for name, digest, size in rows:
+            if name != record:
+                data = z.read(name)
+                want = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=")
+                assert (digest, int(size)) == ("sha256=" + want.decode(), len(data))
+    assert {"ringup/_c.py", "ringup/__init__.py", "horovod/__init__.py",
+            "horovod/torch/optimizer.py"} <= names
+
+
+def test_install_shows_in_pip_list_and_uninstall_removes_all(python):
+    before = pip_list(python)
+    p = install("--python", python)
+    assert p.returncode == 0, p.stdout
+    assert "ringup" in pip_list(python)
+    assert ask(python, "import horovod; print(horovod.__file__)").startswith(site(python))
+    again = install("--python", python)
+    assert again.returncode == 0, again.stdout
+    check = install("--python", python, "--check")
+    assert check.returncode == 0 and "problem" not in check.stdout, check.stdout
+    assert install("--python", python, "--uninstall").returncode == 0
+    assert pip_list(python) == before
+    assert not any(os.path.exists(os.path.join(site(python), d)) for d in ("ringup", "horovod"))
+
+
+def test_check_says_no_where_nothing_is_installed(python):
+    p = install("--python", python, "--check")
+    assert p.returncode == 1 and "does not have ringup" in p.stdout
+
+
+@pytest.fixture
+def real_horovod(empty):
+    """Something that looks to pip like Horovod 0.28.1."""
+    top = site(empty)
+    info = os.path.join(top, "horovod-0.28.1.dist-info")
+    os.makedirs(os.path.join(top, "horovod"))
+    os.makedirs(info)
+    files = {"horovod/__init__.py": "__version__ = 'the other'\n",
+             "horovod-0.28.1.dist-info/METADATA":
+                 "Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\n",
+             "horovod-0.28.1.dist-info/INSTALLER": "pip\n"}
+    files["horovod-0.28.1.dist-info/RECORD"] = "".join(f"{n},,\n" for n in files) + \
+        "horovod-0.28.1.dist-info/RECORD,,\n"
+    for name, text in files.items():
+        with open(os.path.join(top, name), "w", encoding="utf-8") as f:
+            f.write(text)
+    yield files
+    if "horovod" in pip_list(empty):
+        subprocess.run([empty, "-m", "pip", "-q", "uninstall", "--yes", "horovod"], check=True,
+                       env=clean())
+
+
+def test_another_horovod_is_left_alone(real_horovod, python):
+    p = install("--python", python)
+    assert p.returncode == 1 and "Horovod 0.28.1 is installed" in p.stdout, p.stdout
+    assert "--force" in p.stdout
+    assert "ringup" not in pip_list(python)
+    assert ask(python, "import horovod; print(horovod.__version__)") == "the other"
+
+
+def test_force_removes_another_horovod_first(real_horovod, python):
+    p = install("--python", python, "--force")
+    assert p.returncode == 0, p.stdout
+    names = pip_list(python)
+    assert "ringup" in names and "horovod" not in names
+    assert "ringup" in ask(python, "import horovod; print(horovod.__doc__)")
+
+
+def test_a_package_that_pip_does_not_know_is_left_alone_even_with_force(python):
+    stray = os.path.join(site(python), "horovod")
+    os.mkdir(stray)
+    init = os.path.join(stray, "__init__.py")
+    try:
+        with open(init, "w", encoding="utf-8") as f:
+            f.write("mine = True\n")
+        p = install("--python", python, "--force")
+        assert p.returncode != 0 and "remove that directory" in p.stdout, p.stdout
+        assert ask(python, "import horovod; print(horovod.mine)") == "True"
+    finally:
+        os.unlink(init)
+        for root, dirs, files in os.walk(stray, topdown=False):
+            for name in files:
+                os.unlink(os.path.join(root, name))
+            os.rmdir(root)
+
+
+def test_a_horovod_that_came_later_is_noticed(python):
+    assert install("--python", python).returncode == 0
+    info = os.path.join(site(python), "horovod-0.28.1.dist-info")
+    os.mkdir(info)
+    try:
+        with open(os.path.join(info, "METADATA"), "w", encoding="utf-8") as f:
+            f.write("Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\n")
+        p = install("--python", python, "--check")
+        assert p.returncode == 1 and "two packages called horovod" in p.stdout, p.stdout
+    finally:
+        os.unlink(os.path.join(info, "METADATA"))
+        os.rmdir(info)
+
+
+def test_target_directory(tmp_path, empty):
+    d = str(tmp_path / "site")
+    p = install("--python", empty, "--target", d)
+    assert p.returncode == 0, p.stdout
+    assert os.path.exists(os.path.join(d, "horovod", "torch", "optimizer.py"))
+    assert "ringup" not in pip_list(empty)
+    assert install("--python", empty, "--target", d, "--uninstall").returncode == 0
+    assert not os.path.exists(os.path.join(d, "ringup"))
+
+
+def test_library_next_to_the_package(tmp_path, python):
+    p = install("--python", python, "--library", os.environ["RINGUP_LIBRARY"])
+    assert p.returncode == 0, p.stdout
+    env = {k: v for k, v in clean().items() if k != "RINGUP_LIBRARY"}
+    out = subprocess.run([python, "-m", "ringup"], stdout=subprocess.PIPE, text=True, cwd="/",
+                         env=env, timeout=60)
+    assert out.returncode == 0 and site(python) in out.stdout.split("library:")[1], out.stdout
+
+
+def test_pip_builds_it_without_setuptools_and_network(python):
+    p = subprocess.run([python, "-m", "pip", "-q", "install", "--no-index",
+                        os.path.join(ROOT, "compat", "python")], stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True, env=clean(), timeout=120)
+    assert p.returncode == 0, p.stdout
+    assert "ringup" in pip_list(python)
+
+
+@pytest.mark.parametrize("args, status, says", [
+    ([], 2, "--python PYTHON is missing"),
+    (["--python"], 2, "wants an argument"),
+    (["--python", "/nowhere/python3"], 2, "not an executable"),
+    (["--frob"], 2, "not an option"),
+    (["--help"], 0, "--uninstall"),
+])
+def test_usage(args, status, says):
+    p = install(*args)
+    assert p.returncode == status and says in p.stdout, p.stdout
+
+
+def test_a_python_without_pip(tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True,
+                   env=clean())
+    p = install("--python", str(tmp_path / "bare" / "bin" / "python"))
+    assert p.returncode == 3 and "has no pip" in p.stdout and "ensurepip" in p.stdout, p.stdout
+
+
+def test_no_library_is_a_sentence(tmp_path):
+    p = subprocess.run([sys.executable, "-c", "import ringup"], stderr=subprocess.PIPE, text=True,
+                       env={**os.environ, "RINGUP_LIBRARY": str(tmp_path / "none.so")})
+    assert p.returncode == 1
+    assert p.stderr.splitlines()[-1].startswith("ImportError: cannot load libringup.so: ")
+    assert "set RINGUP_LIBRARY" in p.stderr
