@@ -4,9 +4,23 @@ TEST_EXTENSIONS    = .bats
 TAP_DRIVER         = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 LOG_DRIVER         = $(TAP_DRIVER)
 BATS_LOG_DRIVER    = $(TAP_DRIVER)
-BATS_LOG_COMPILER  = $(BATS) --tap
-AM_TESTS_ENVIRONMENT = PATH='$(abs_builddir)':$$PATH; export PATH; \
-	srcdir='$(abs_srcdir)'; export srcdir; SHELLCHECK='$(SHELLCHECK)'; export SHELLCHECK;
+# A test that hangs is a test that fails: nothing waits for ever.
+LOG_COMPILER           = timeout -k 10 300
+BATS_LOG_COMPILER      = timeout -k 10 900 $(BATS) --tap
+# Bats counts its failures itself; its exit status would count them twice.
+BATS_LOG_DRIVER_FLAGS  = --ignore-exit
+
+# What tests see: the built command and library first, and where things are.
+# A test that needs Python packages uses $RINGUP_TEST_PYTHON; see tests/run.
+AM_TESTS_ENVIRONMENT = \
+	PATH='$(abs_builddir)':$$PATH; export PATH; \
+	LD_LIBRARY_PATH='$(abs_builddir)/.libs'$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH}; export LD_LIBRARY_PATH; \
+	srcdir='$(abs_srcdir)'; export srcdir; \
+	builddir='$(abs_builddir)'; export builddir; \
+	SHELLCHECK='$(SHELLCHECK)'; export SHELLCHECK; \
+	CC='$(CC)'; export CC; \
+	RINGUP_TEST_PYTHON=$${RINGUP_TEST_PYTHON:-'$(PYTHON3)'}; export RINGUP_TEST_PYTHON; \
+	RINGUP_TEST_MPIRUN='$(MPIRUN)'; export RINGUP_TEST_MPIRUN;
 
 # unit: one program per source file; links the core, sees hidden symbols
 UNIT_TESTS = \
@@ -65,7 +79,12 @@ TESTS      += $(UNIT_TESTS) $(PY_TESTS)
 if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
-EXTRA_DIST += $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) %reldir%/tap.h %reldir%/half.h \
+EXTRA_DIST += %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
+	%reldir%/tap.h %reldir%/half.h \
 	%reldir%/lint/map.sh %reldir%/lib/helper.bash
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS)
 $(addsuffix .log,$(PY_TESTS)): ringup libringup.la
+
+# make list-tests: the name of every test, for tests/run
+list-tests: ; @printf '%s\n' $(TESTS)
+.PHONY: list-tests
