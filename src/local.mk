@@ -25,10 +25,13 @@ CORE_SOURCES += \
 CORE_SOURCES += \
 	%reldir%/wire/chan.c %reldir%/wire/chan.h \
 	%reldir%/wire/discover.c %reldir%/wire/discover.h \
+	%reldir%/wire/dial.c %reldir%/wire/dial.h \
+	%reldir%/wire/door.c %reldir%/wire/door.h \
 	%reldir%/wire/jobdir.c %reldir%/wire/jobdir.h \
-	%reldir%/wire/meet.h \
+	%reldir%/wire/meet.c %reldir%/wire/meet.h \
 	%reldir%/wire/mesh.h \
 	%reldir%/wire/pack.h \
+	%reldir%/wire/ranks.c %reldir%/wire/ranks.h \
 	%reldir%/wire/secret.c %reldir%/wire/secret.h \
 	%reldir%/wire/shake.c %reldir%/wire/shake.h \
 	%reldir%/wire/sock.c %reldir%/wire/sock.h

@@ -39,6 +39,8 @@ UNIT_TESTS = \
 	%reldir%/unit/test_ring
 UNIT_TESTS += \
 	%reldir%/unit/test_chan \
+	%reldir%/unit/test_meet \
+	%reldir%/unit/test_ranks \
 	%reldir%/unit/test_secret \
 	%reldir%/unit/test_shake \
 	%reldir%/unit/test_sock

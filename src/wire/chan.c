@@ -61,6 +61,8 @@ void chan_close(struct chan *c)
 {
 	if (!c)
 		return;
+	/* A child that was forked meanwhile may hold the socket open, too. */
+	shutdown(c->fd, SHUT_RDWR);
 	close(c->fd);
 	free(c->out.buf.data);
 	free(c->in.buf.data);

@@ -16,7 +16,8 @@ enum { MEET_BYTES = 4096 };
 /*
  * The server: one thread, one poll loop, bounded in connections, in bytes and
  * in time for everybody who has not proved that he knows the secret.  Serves
- * any number of rounds, and ranks that leave and come back.
+ * any number of rounds, and ranks that leave and come back.  A rank that leaves
+ * in the middle of a round takes its bytes with it.  The thread takes no signals.
  */
 struct meet_server;
 
@@ -32,13 +33,24 @@ int meet_serve(const char *address, int size, const struct secret *s, struct mee
 /* meet_where - "10.0.0.5:41217" or "[::1]:41217", as meet_join() takes it. */
 const char *meet_where(const struct meet_server *s);
 
-/* meet_stop - close everything; @s may be NULL. */
+/* meet_stop - close everything, at once; @s may be NULL.  Ranks that are still
+ * connected see RINGUP_EPEER. */
 void meet_stop(struct meet_server *s);
 
 /* A rank's connection to the server. */
 struct meet;
 
-/* meet_join - connect to @where, prove knowledge of @s and ask for the same. */
+/*
+ * meet_join - connect to @where, prove knowledge of @s and ask for the same.
+ *
+ * Returns 0 and sets *@mp, or
+ *   RINGUP_EAUTH      the other side does not know the secret
+ *   RINGUP_EMISMATCH  it is another version of ringup, or serves another number
+ *		       of ranks; both are named
+ *   RINGUP_EBUSY      this rank is connected already, and was for two seconds
+ *   RINGUP_EPEER      nobody listens there
+ *   RINGUP_ETIMEDOUT  no answer until the deadline
+ */
 int meet_join(const char *where, int rank, int size, const struct secret *s,
 	      int64_t deadline_ns, struct meet **mp, struct err *e);
 
@@ -46,11 +58,15 @@ int meet_join(const char *where, int rank, int size, const struct secret *s,
  * meet_exchange - give @len <= MEET_BYTES bytes, get those of all ranks.
  *
  * Blocks until all ranks have called it, at most until the deadline.  All
- * ranks pass the same @len.  RINGUP_ETIMEDOUT names the ranks that did not come.
+ * ranks pass the same @len, which may be 0.  RINGUP_ETIMEDOUT names the ranks that
+ * did not come, as the server knows them; it is given a second for that beyond
+ * the deadline.  RINGUP_EMISMATCH on all ranks if they disagree about @len or
+ * one of another version came.  RINGUP_EPEER: the server is gone.
  */
 int meet_exchange(struct meet *m, const void *mine, size_t len, void *all, int64_t deadline_ns,
 		  struct err *e);
 
+/* meet_leave - disconnect; @m may be NULL. */
 void meet_leave(struct meet *m);
 
 #endif

@@ -193,27 +193,25 @@ int sock_listen(const char *address, char *where, struct err *e)
 }
 
 /* Errors that another attempt may not meet, apart from those that it would. */
-static int fail_connect(struct err *e, const char *text)
+static int fail_connect(struct err *e)
 {
 	int passing = errno == ECONNREFUSED || errno == ECONNRESET || errno == ETIMEDOUT ||
 		      errno == EHOSTUNREACH || errno == ENETUNREACH || errno == ENETDOWN;
 
-	return passing ? fail(e, RINGUP_EPEER, "connect to %s: %s", text, strerror(errno))
-		       : fail_os(e, "connect to %s", text);
+	return passing ? fail(e, RINGUP_EPEER, "connect: %s", strerror(errno))
+		       : fail_os(e, "connect");
 }
 
 int sock_connect(const struct sock_addr *to, struct err *e)
 {
-	char text[SOCK_TEXT];
 	int fd, rc;
 
-	sock_text(to, text);
 	fd = socket(to->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return fail_os(e, "connect to %s", text);
+		return fail_os(e, "connect");
 	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	if (connect(fd, (const struct sockaddr *)&to->sa, to->len) && errno != EINPROGRESS) {
-		rc = fail_connect(e, text);
+		rc = fail_connect(e);
 		close(fd);
 		return rc;
 	}
@@ -232,10 +230,10 @@ int sock_connected(int fd, struct err *e)
 	errno = why;
 	if (why || getsockname(fd, (struct sockaddr *)&here.sa, &here.len) ||
 	    getpeername(fd, (struct sockaddr *)&there.sa, &there.len))
-		return fail_connect(e, "the other side");
+		return fail_connect(e);
 	errno = ECONNREFUSED;
 	if (!strcmp(sock_text(&here, a), sock_text(&there, b)))
-		return fail_connect(e, a);
+		return fail_connect(e);
 	return 0;
 }
 

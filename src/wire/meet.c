@@ -1,0 +1,679 @@
+/* meet.c - the meeting point: server thread and the ranks' side of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/meet.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "ringup.h"
+#include "wire/chan.h"
+#include "wire/dial.h"
+#include "wire/door.h"
+#include "wire/pack.h"
+#include "wire/ranks.h"
+#include "wire/sock.h"
+
+/*
+ * Frames, each with its kind in the first byte.  A rank says HELLO (size, 4) and
+ * hears WELCOME; says GIVE (milliseconds that it will wait, 4; its bytes) and
+ * hears PARTs (a part of all bytes, in order) or FAIL (status, 4; a sentence).
+ */
+enum kind { HELLO = 1, WELCOME, GIVE, PART, FAIL };
+
+enum {
+	HELLO_LEN = 5,
+	GIVE_HEAD = 5,
+	FAIL_HEAD = 5,
+	PART_BYTES = 32768,
+	MAX_SIZE = 65536,
+	GRACE_MS = 1000, /* beyond a rank's deadline, for the server's last word */
+};
+#define NEVER_MS UINT32_MAX
+
+/* The bytes of all ranks, while they come in and until all have got them. */
+struct round {
+	unsigned char *data;
+	size_t len; /* of one rank */
+	int given;  /* by how many; once complete, how many still read it */
+};
+
+/* A rank, as the server sees it. */
+struct guest {
+	struct chan *chan; /* NULL: not connected                      */
+	bool welcome;      /* it has said HELLO                        */
+	bool given;        /* its bytes are in the current round       */
+	uint32_t wait_ms;  /* as it said                               */
+	int64_t until_ns;  /* it wants an answer by then               */
+	struct round *get; /* a complete round that it is being sent   */
+	size_t sent;       /* so many bytes of it                      */
+	bool full;         /* the socket takes no more                 */
+};
+
+struct meet_server {
+	pthread_t thread;
+	int stop_fd, size;
+	char where[SOCK_TEXT];
+	struct secret *secret; /* in memory that is not dumped */
+	struct door door;
+	struct guest *guest;  /* size of them */
+	struct pollfd *poll;  /* 1 + DOOR_FDS + size */
+	bool *came;           /* to the current round, even if it has left */
+	struct round *round;  /* the current one, or NULL before the first GIVE */
+	struct err complaint; /* about rank @culprit, until it comes in order */
+	int culprit;
+};
+
+static void round_put(struct round *r)
+{
+	if (r && --r->given == 0) {
+		free(r->data);
+		free(r);
+	}
+}
+
+/* What @g gave to the round that is not complete is no longer part of it. */
+static void withdraw(struct meet_server *s, struct guest *g)
+{
+	bool last = g->given && s->round->given == 1;
+
+	if (!g->given)
+		return;
+	g->given = false;
+	round_put(s->round);
+	if (last)
+		s->round = NULL;
+}
+
+static void drop(struct meet_server *s, struct guest *g)
+{
+	withdraw(s, g);
+	round_put(g->get);
+	chan_close(g->chan);
+	memset(g, 0, sizeof(*g));
+}
+
+/* A frame that does not fit into what a rank leaves unread costs it its
+ * connection: a rank that waits for an answer reads. */
+static void say(struct meet_server *s, struct guest *g, const void *frame, size_t len)
+{
+	int rc = chan_send(g->chan, frame, len, NULL);
+
+	if (rc < 0)
+		drop(s, g);
+	else
+		g->full = rc > 0;
+}
+
+/* An answer of the kind that nobody likes. */
+static void refuse(struct meet_server *s, struct guest *g, const struct err *why)
+{
+	unsigned char frame[FAIL_HEAD + sizeof(why->text)];
+	size_t len = strlen(why->text);
+
+	withdraw(s, g);
+	g->until_ns = 0;
+	frame[0] = FAIL;
+	pack_put32(frame + 1, (uint32_t)why->code);
+	memcpy(frame + FAIL_HEAD, why->text, len);
+	say(s, g, frame, FAIL_HEAD + len);
+}
+
+/* Everybody who waits in this round hears it. */
+static void refuse_all(struct meet_server *s, const struct err *why)
+{
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->guest[i].given)
+			refuse(s, &s->guest[i], why);
+	memset(s->came, 0, (size_t)s->size * sizeof(*s->came));
+}
+
+static void complain(struct meet_server *s, int rank, const struct err *why)
+{
+	s->complaint = *why;
+	s->culprit = rank;
+	refuse_all(s, why);
+}
+
+/* The rest of the round, as far as the socket takes it. */
+static void send_parts(struct meet_server *s, struct guest *g)
+{
+	unsigned char frame[1 + PART_BYTES];
+	size_t all = g->get->len * (size_t)s->size, n;
+
+	frame[0] = PART;
+	do {
+		n = all - g->sent < PART_BYTES ? all - g->sent : PART_BYTES;
+		if (n)
+			memcpy(frame + 1, g->get->data + g->sent, n);
+		g->sent += n;
+		say(s, g, frame, 1 + n);
+		if (!g->chan)
+			return;
+	} while (g->sent < all && !g->full);
+	if (g->sent == all) {
+		round_put(g->get);
+		g->get = NULL;
+	}
+}
+
+static void complete(struct meet_server *s)
+{
+	struct round *r = s->round;
+	int i;
+
+	s->round = NULL;
+	memset(s->came, 0, (size_t)s->size * sizeof(*s->came));
+	for (i = 0; i < s->size; i++) {
+		struct guest *g = &s->guest[i];
+
+		g->given = false;
+		g->until_ns = 0;
+		g->get = r;
+		g->sent = 0;
+	}
+	for (i = 0; i < s->size; i++)
+		send_parts(s, &s->guest[i]);
+}
+
+static int round_new(struct meet_server *s, size_t len)
+{
+	struct round *r = calloc(1, sizeof(*r));
+	size_t all;
+
+	/* Not from the wire: len is what has come, size what we were told. */
+	if (!r || __builtin_mul_overflow(len, (size_t)s->size, &all)) {
+		free(r);
+		return -1;
+	}
+	r->len = len;
+	r->data = calloc(1, all ? all : 1);
+	if (!r->data) {
+		free(r);
+		return -1;
+	}
+	s->round = r;
+	return 0;
+}
+
+static void take_bytes(struct meet_server *s, int rank, const unsigned char *data, size_t len)
+{
+	struct guest *g = &s->guest[rank];
+	struct err e = { 0 };
+
+	if (s->complaint.code) {
+		refuse(s, g, &s->complaint);
+		return;
+	}
+	if (!s->round && round_new(s, len)) {
+		fail(&e, RINGUP_ENOMEM, "the meeting point has no memory for %zu bytes", len);
+		refuse(s, g, &e);
+		return;
+	}
+	g->given = true;
+	s->came[rank] = true;
+	s->round->given++;
+	if (len != s->round->len) {
+		fail(&e, RINGUP_EMISMATCH, "rank %d gives %zu bytes, others %zu", rank, len,
+		     s->round->len);
+		refuse_all(s, &e);
+		return;
+	}
+	if (len)
+		memcpy(s->round->data + (size_t)rank * len, data, len);
+	if (s->round->given == s->size)
+		complete(s);
+}
+
+/* Returns false if @g has broken the rules. */
+static bool take_frame(struct meet_server *s, struct guest *g, const unsigned char *p,
+		       size_t len)
+{
+	int rank = (int)(g - s->guest);
+	struct err e = { 0 };
+
+	if (p[0] == HELLO && len == HELLO_LEN && !g->welcome) {
+		if (pack_get32(p + 1) != (uint32_t)s->size) {
+			fail(&e, RINGUP_EMISMATCH,
+			     "rank %d was told that there are %u ranks, the meeting point %d",
+			     rank, pack_get32(p + 1), s->size);
+			refuse(s, g, &e);
+			complain(s, rank, &e);
+			return true;
+		}
+		g->welcome = true;
+		if (s->culprit == rank)
+			s->complaint.code = 0;
+		say(s, g, (unsigned char[]){ WELCOME }, 1);
+		return true;
+	}
+	if (p[0] != GIVE || len < GIVE_HEAD || len - GIVE_HEAD > MEET_BYTES || !g->welcome ||
+	    g->given || g->get)
+		return false;
+	g->wait_ms = pack_get32(p + 1);
+	g->until_ns = g->wait_ms == NEVER_MS ? INT64_MAX : clock_deadline(g->wait_ms);
+	take_bytes(s, rank, p + GIVE_HEAD, len - GIVE_HEAD);
+	return true;
+}
+
+/* Read and write whatever goes without waiting. */
+static void serve_guest(struct meet_server *s, struct guest *g)
+{
+	const void *data;
+	int rc;
+
+	if (g->full) {
+		rc = chan_flush(g->chan, NULL);
+		if (rc < 0) {
+			drop(s, g);
+			return;
+		}
+		g->full = rc > 0;
+	}
+	if (g->get && !g->full)
+		send_parts(s, g);
+	while (g->chan && (rc = chan_recv(g->chan, &data, NULL)) != 0) {
+		if (rc < 0 || !take_frame(s, g, data, (size_t)rc))
+			drop(s, g);
+	}
+}
+
+static int admit(void *ctx, const struct shake *h)
+{
+	struct meet_server *s = ctx;
+	struct err e = { 0 };
+	struct guest *g;
+
+	if (h->peer.channel != SHAKE_MEET || h->peer.rank >= (uint32_t)s->size)
+		return RINGUP_EINVAL;
+	g = &s->guest[h->peer.rank];
+	/* It may have left a moment ago, and nobody has looked yet. */
+	if (g->chan)
+		serve_guest(s, g);
+	if (g->chan)
+		return RINGUP_EBUSY;
+	if (shake_agree(h, NULL)) {
+		fail(&e, RINGUP_EMISMATCH,
+		     "rank %u runs ringup %s, the meeting point ringup %s", h->peer.rank,
+		     h->peer.version, h->me.version);
+		complain(s, (int)h->peer.rank, &e);
+		return RINGUP_EMISMATCH;
+	}
+	return 0;
+}
+
+static void enter(void *ctx, int fd, const struct shake *h)
+{
+	struct meet_server *s = ctx;
+	struct guest *g = &s->guest[h->peer.rank];
+
+	if (g->chan || chan_open(fd, &h->keys, &g->chan, NULL)) {
+		close(fd);
+		return;
+	}
+	g->welcome = g->given = g->full = false;
+}
+
+/* "60 s", "0.5 s" */
+static const char *duration(char *out, size_t room, uint32_t ms)
+{
+	uint64_t tenths = ((uint64_t)ms + 50) / 100;
+
+	if (tenths % 10)
+		snprintf(out, room, "%llu.%llu s", (unsigned long long)tenths / 10,
+			 (unsigned long long)tenths % 10);
+	else
+		snprintf(out, room, "%llu s", (unsigned long long)tenths / 10);
+	return out;
+}
+
+static void tell_missing(struct meet_server *s, struct guest *g)
+{
+	char absent[RANKS_TEXT], gone[RANKS_TEXT], time[24];
+	bool *set = calloc((size_t)s->size, sizeof(*set));
+	struct err e = { 0 };
+	int i;
+
+	if (!set) {
+		fail(&e, RINGUP_ETIMEDOUT, "not all ranks came");
+		refuse(s, g, &e);
+		return;
+	}
+	for (i = 0; i < s->size; i++)
+		set[i] = !s->came[i];
+	ranks_text(absent, set, s->size);
+	for (i = 0; i < s->size; i++)
+		set[i] = s->came[i] && !s->guest[i].given;
+	ranks_text(gone, set, s->size);
+	free(set);
+	duration(time, sizeof(time), g->wait_ms);
+	if (*absent)
+		fail(&e, RINGUP_ETIMEDOUT, "%s did not come within %s", absent, time);
+	else
+		fail(&e, RINGUP_ETIMEDOUT, "%s came and left again within %s", gone, time);
+	refuse(s, g, &e);
+}
+
+/* When somebody's patience ends; tells those whose has. */
+static int64_t serve_clock(struct meet_server *s)
+{
+	int64_t until = INT64_MAX, now = clock_ns();
+	int i;
+
+	for (i = 0; i < s->size; i++) {
+		struct guest *g = &s->guest[i];
+
+		if (!g->given)
+			continue;
+		if (g->until_ns <= now)
+			tell_missing(s, g);
+		else if (g->until_ns < until)
+			until = g->until_ns;
+	}
+	return until;
+}
+
+static void serve_round(struct meet_server *s)
+{
+	const struct door_owner owner = { admit, enter, s };
+	int64_t until = serve_clock(s);
+	struct pollfd *p = s->poll;
+	int i, doors;
+
+	if (door_until(&s->door) < until)
+		until = door_until(&s->door);
+	p[0] = (struct pollfd){ s->stop_fd, POLLIN, 0 };
+	doors = door_poll(&s->door, p + 1);
+	p += 1 + doors;
+	for (i = 0; i < s->size; i++) {
+		const struct guest *g = &s->guest[i];
+		short events = (short)(g->full || g->get ? POLLIN | POLLOUT : POLLIN);
+
+		p[i] = (struct pollfd){ g->chan ? chan_fd(g->chan) : -1, events, 0 };
+	}
+	if (poll(s->poll, (nfds_t)(1 + doors + s->size), clock_left_ms(until)) < 0)
+		return;
+	/* The ranks before the door: whoever has left may be coming back. */
+	for (i = 0; i < s->size; i++)
+		if (p[i].revents && s->guest[i].chan)
+			serve_guest(s, &s->guest[i]);
+	door_serve(&s->door, s->poll + 1, &owner);
+}
+
+static void *serve(void *arg)
+{
+	struct meet_server *s = arg;
+	struct pollfd stop = { s->stop_fd, POLLIN, 0 };
+
+	while (poll(&stop, 1, 0) <= 0)
+		serve_round(s);
+	return NULL;
+}
+
+static int start_thread(struct meet_server *s, struct err *e)
+{
+	sigset_t all, old;
+	int rc;
+
+	/* The thread inherits the mask: signals are the application's business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&s->thread, NULL, serve, s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc) {
+		errno = rc;
+		return fail_os(e, "thread");
+	}
+	return 0;
+}
+
+static void server_free(struct meet_server *s)
+{
+	int i;
+
+	for (i = 0; s->guest && i < s->size; i++)
+		if (s->guest[i].chan)
+			drop(s, &s->guest[i]);
+	door_close(&s->door);
+	if (s->stop_fd >= 0)
+		close(s->stop_fd);
+	sodium_free(s->secret);
+	free(s->guest);
+	free(s->poll);
+	free(s->came);
+	free(s);
+}
+
+static int server_open(struct meet_server *s, const char *address, const struct secret *secret,
+		       struct err *e)
+{
+	size_t n = (size_t)s->size;
+	int fd, rc;
+
+	s->stop_fd = -1;
+	s->secret = sodium_malloc(sizeof(*s->secret));
+	s->guest = calloc(n, sizeof(*s->guest));
+	s->poll = calloc(1 + DOOR_FDS + n, sizeof(*s->poll));
+	s->came = calloc(n, sizeof(*s->came));
+	if (!s->secret || !s->guest || !s->poll || !s->came)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", s->size);
+	*s->secret = *secret;
+	s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->stop_fd < 0)
+		return fail_os(e, "eventfd");
+	fd = sock_listen(address, s->where, e);
+	if (fd < 0)
+		return fd;
+	rc = door_open(&s->door, fd, SHAKE_NO_RANK, s->secret, e);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	return start_thread(s, e);
+}
+
+int meet_serve(const char *address, int size, const struct secret *s, struct meet_server **sp,
+	       struct err *e)
+{
+	struct meet_server *m;
+	int rc = secret_check(s, e);
+
+	if (!rc && (size < 1 || size > MAX_SIZE))
+		rc = fail(e, RINGUP_EINVAL, "%d ranks; there are 1 to %d", size, MAX_SIZE);
+	if (!rc && sodium_init() < 0)
+		rc = fail(e, RINGUP_ESYSTEM, "libsodium finds no random numbers here");
+	if (rc)
+		return fail_in(e, "meeting point");
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return fail(e, RINGUP_ENOMEM, "meeting point");
+	m->size = size;
+	rc = server_open(m, address, s, e);
+	if (rc) {
+		server_free(m);
+		return fail_in(e, "meeting point");
+	}
+	*sp = m;
+	return 0;
+}
+
+const char *meet_where(const struct meet_server *s)
+{
+	return s->where;
+}
+
+void meet_stop(struct meet_server *s)
+{
+	if (!s)
+		return;
+	eventfd_write(s->stop_fd, 1);
+	pthread_join(s->thread, NULL);
+	server_free(s);
+}
+
+struct meet {
+	struct chan *chan;
+	int rank, size;
+	char where[SOCK_TEXT];
+	struct err broken; /* why it can be used no more */
+};
+
+/* An answer may still come that nobody waits for: the end of this connection. */
+static int lose(struct meet *m, int code, const char *why, struct err *e)
+{
+	fail(&m->broken, code, "%s", why);
+	return fail(e, code, "%s", why);
+}
+
+/* The next frame from the server, of one kind or FAIL. */
+static int hear(struct meet *m, enum kind kind, const unsigned char **datap, int64_t deadline,
+		struct err *e)
+{
+	const unsigned char *p;
+	const void *data;
+	int rc, left, pending;
+
+	for (;;) {
+		pending = chan_flush(m->chan, e);
+		rc = pending < 0 ? pending : chan_recv(m->chan, &data, e);
+		if (rc)
+			break;
+		left = clock_left_ms(deadline);
+		if (left == 0)
+			return lose(m, RINGUP_ETIMEDOUT, "it does not answer", e);
+		poll(&(struct pollfd){ chan_fd(m->chan), pending ? POLLIN | POLLOUT : POLLIN,
+				       0 },
+		     1, left);
+	}
+	if (rc < 0)
+		return rc;
+	p = data;
+	if (p[0] == kind) {
+		*datap = p + 1;
+		return rc;
+	}
+	if (p[0] == FAIL && rc >= FAIL_HEAD && (int32_t)pack_get32(p + 1) < 0)
+		return fail(e, (int32_t)pack_get32(p + 1), "%.*s", rc - FAIL_HEAD,
+			    (const char *)p + FAIL_HEAD);
+	return lose(m, RINGUP_EPEER, "it does not keep to the protocol", e);
+}
+
+static int join(struct meet *m, int fd, const struct shake *h, int64_t deadline, struct err *e)
+{
+	unsigned char frame[HELLO_LEN] = { HELLO };
+	const unsigned char *data;
+	int rc;
+
+	rc = chan_open(fd, &h->keys, &m->chan, e);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	pack_put32(frame + 1, (uint32_t)m->size);
+	rc = chan_send(m->chan, frame, sizeof(frame), e);
+	if (rc >= 0)
+		rc = hear(m, WELCOME, &data, deadline, e);
+	return rc < 0 ? rc : 0;
+}
+
+int meet_join(const char *where, int rank, int size, const struct secret *s,
+	      int64_t deadline_ns, struct meet **mp, struct err *e)
+{
+	struct dial d = { 0 };
+	struct meet *m = NULL;
+	int rc = secret_check(s, e);
+
+	if (!rc && (size < 1 || size > MAX_SIZE || rank < 0 || rank >= size))
+		rc = fail(e, RINGUP_EINVAL, "there is no rank %d of %d", rank, size);
+	if (!rc && sodium_init() < 0)
+		rc = fail(e, RINGUP_ESYSTEM, "libsodium finds no random numbers here");
+	if (!rc)
+		rc = dial_open(&d, where, SHAKE_MEET, (uint32_t)rank, SHAKE_NO_RANK, s,
+			       deadline_ns, e);
+	if (!rc)
+		rc = dial_wait(&d, e);
+	if (rc > 0) {
+		m = calloc(1, sizeof(*m));
+		rc = m ? 0 : fail(e, RINGUP_ENOMEM, "%s", where);
+	}
+	if (!rc) {
+		m->rank = rank;
+		m->size = size;
+		snprintf(m->where, sizeof(m->where), "%s", where);
+		rc = join(m, dial_take(&d), &d.shake, deadline_ns, e);
+	}
+	dial_close(&d);
+	if (rc) {
+		meet_leave(m);
+		return fail_in(e, "meeting point");
+	}
+	*mp = m;
+	return 0;
+}
+
+static int gather(struct meet *m, unsigned char *all, size_t total, int64_t deadline,
+		  struct err *e)
+{
+	const unsigned char *data;
+	size_t got = 0;
+	int rc;
+
+	do {
+		rc = hear(m, PART, &data, deadline, e);
+		if (rc < 0)
+			return rc;
+		rc--;
+		if ((size_t)rc > total - got || (rc == 0 && total))
+			return lose(m, RINGUP_EPEER, "it does not keep to the protocol", e);
+		if (rc)
+			memcpy(all + got, data, (size_t)rc);
+		got += (size_t)rc;
+	} while (got < total);
+	return 0;
+}
+
+int meet_exchange(struct meet *m, const void *mine, size_t len, void *all, int64_t deadline_ns,
+		  struct err *e)
+{
+	unsigned char frame[GIVE_HEAD + MEET_BYTES] = { GIVE };
+	int left = clock_left_ms(deadline_ns), rc;
+	int64_t deadline = deadline_ns;
+
+	if (len > MEET_BYTES)
+		return fail(e, RINGUP_EINVAL, "meeting point: %zu bytes, at most %d", len,
+			    MEET_BYTES);
+	if (m->broken.code)
+		return fail(e, m->broken.code, "meeting point: %s", m->broken.text);
+	if (left >= 0)
+		deadline = clock_deadline((int64_t)left + GRACE_MS);
+	pack_put32(frame + 1, left < 0 ? NEVER_MS : (uint32_t)left);
+	if (len)
+		memcpy(frame + GIVE_HEAD, mine, len);
+	rc = chan_send(m->chan, frame, GIVE_HEAD + len, e);
+	if (rc >= 0)
+		rc = gather(m, all, len * (size_t)m->size, deadline, e);
+	if (rc < 0)
+		fail_in(e, "meeting point");
+	return rc;
+}
+
+void meet_leave(struct meet *m)
+{
+	if (!m)
+		return;
+	chan_close(m->chan);
+	free(m);
+}

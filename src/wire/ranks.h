@@ -1,0 +1,18 @@
+/* ranks.h - a set of ranks in words. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_RANKS_H
+#define WIRE_RANKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { RANKS_TEXT = 128 };
+
+/*
+ * ranks_text - "rank 2 of 4", "ranks 2, 3 of 4", "ranks 1-63 of 64": the ranks
+ * whose @in is true.  Writes at most RANKS_TEXT bytes and ends a list that is
+ * too long with "..."; returns @out, which is empty if the set is.
+ */
+const char *ranks_text(char *out, const bool *in, int size);
+
+#endif
