@@ -57,7 +57,30 @@ CORE_SOURCES += \
 TOOL_SOURCES =
 
 TOOL_SOURCES += \
+	%reldir%/detect/compilers.c %reldir%/detect/compilers.h \
+	%reldir%/detect/cudalibs.c %reldir%/detect/cudalibs.h \
+	%reldir%/detect/dist.c %reldir%/detect/dist.h \
+	%reldir%/detect/elfinfo.c %reldir%/detect/elfinfo.h \
+	%reldir%/detect/engines.c %reldir%/detect/engines.h \
+	%reldir%/detect/find.c %reldir%/detect/find.h \
+	%reldir%/detect/framework.h \
+	%reldir%/detect/frameworks.c \
+	%reldir%/detect/jax.c \
+	%reldir%/detect/keras.c \
+	%reldir%/detect/ldlibs.c %reldir%/detect/ldlibs.h \
+	%reldir%/detect/mpilibs.c %reldir%/detect/mpilibs.h \
+	%reldir%/detect/mxnet.c \
+	%reldir%/detect/nccllibs.c %reldir%/detect/nccllibs.h \
+	%reldir%/detect/pythons.c %reldir%/detect/pythons.h \
+	%reldir%/detect/release.c %reldir%/detect/release.h \
+	%reldir%/detect/rootfs.c %reldir%/detect/rootfs.h \
+	%reldir%/detect/tensorflow.c \
+	%reldir%/detect/text.c %reldir%/detect/text.h \
+	%reldir%/detect/torch.c
+
+TOOL_SOURCES += \
 	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \
+	%reldir%/cli/cmd_detect.c \
 	%reldir%/cli/cmd_env.c \
 	%reldir%/cli/cmd_help.c \
 	%reldir%/cli/cmds.c \

@@ -55,6 +55,7 @@ check_PROGRAMS += $(TEST_TOOLS)
 
 BATS_TESTS = \
 	%reldir%/cli/completion.bats \
+	%reldir%/cli/detect.bats \
 	%reldir%/cli/discover.bats \
 	%reldir%/cli/env.bats \
 	%reldir%/cli/help.bats \
@@ -84,6 +85,7 @@ endif
 EXTRA_DIST += %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
 	%reldir%/tap.h %reldir%/half.h \
 	%reldir%/lint/map.sh %reldir%/lib/helper.bash
+EXTRA_DIST += %reldir%/lib/node.bash
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS)
 $(addsuffix .log,$(PY_TESTS)): ringup libringup.la
 

@@ -3,8 +3,9 @@
 #include "cli/cmd.h"
 
 /* In the order `ringup help` shows them. */
-#define CMDS(X) \
-	X(env)  \
+#define CMDS(X)   \
+	X(detect) \
+	X(env)    \
 	X(help)
 
 #define X(name) extern const struct cmd cmd_##name;

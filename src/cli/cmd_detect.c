@@ -1,0 +1,207 @@
+/* cmd_detect.c - `ringup detect`: frameworks, compilers and libraries of this node. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "cli/cmd.h"
+#include "cli/out.h"
+#include "detect/find.h"
+
+static int as_json;
+static const char *python;
+static const char *root;
+
+static const struct opt opts[] = {
+	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
+	{ OPT_STR, 'p', "python", "P", &python, "look at this Python or environment only" },
+	{ OPT_STR, 'r', "root", "DIR", &root, "look at the tree below this folder" },
+	{ 0 },
+};
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static const char *or_dash(const char *s)
+{
+	return *s ? s : "-";
+}
+
+/* Why there is none, and what to do about it. */
+static void print_none(const json_t *all)
+{
+	out_look(OUT_WARN, "no frameworks found");
+	if (json_array_size(json_object_get(all, "pythons")))
+		out_text("; install one (pip install torch), or name its Python with "
+			 "--python\n");
+	else
+		out_text(": there is no Python 3; install one, or name it with --python\n");
+}
+
+static int print_frameworks(const json_t *list, struct err *e)
+{
+	static const char *const heads[] = { "FRAMEWORK", "VERSION", "ABI",    "COMPILER",
+					     "C++",       "CUDA",    "PYTHON", NULL };
+	struct out_table t;
+	json_t *o;
+	size_t i;
+
+	out_table_init(&t, heads);
+	json_array_foreach(list, i, o)
+	{
+		const json_t *abi = json_object_get(o, "cxx11_abi");
+		const json_t *standard = json_object_get(o, "cxx_standard");
+
+		out_table_cell(&t, OUT_GOOD, "%s", text(o, "name"));
+		out_table_cell(&t, OUT_PLAIN, "%s", or_dash(text(o, "version")));
+		out_table_cell(&t, OUT_PLAIN, json_is_integer(abi) ? "%d" : "-",
+			       (int)json_integer_value(abi));
+		out_table_cell(&t, OUT_PLAIN, "%s", or_dash(text(o, "compiler")));
+		out_table_cell(&t, OUT_PLAIN, json_is_integer(standard) ? "%d" : "-",
+			       (int)json_integer_value(standard));
+		out_table_cell(&t, OUT_PLAIN, "%s", or_dash(text(o, "cuda")));
+		out_table_cell(&t, OUT_PLAIN, "%s", text(o, "python"));
+	}
+	return out_table_print(&t, e);
+}
+
+static void row(struct out_table *t, const char *kind, const char *version, const char *where,
+		const char *note)
+{
+	out_table_cell(t, OUT_PLAIN, "%s", kind);
+	out_table_cell(t, OUT_PLAIN, "%s", or_dash(version));
+	out_table_cell(t, OUT_PLAIN, "%s%s", where, note);
+}
+
+static const char *first_of(const json_t *o, const char *key, const char *other)
+{
+	return *text(o, key) ? text(o, key) : text(o, other);
+}
+
+static void add_pythons(struct out_table *t, const json_t *list)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(list, i, o)
+	{
+		const char *kind = text(o, "kind");
+
+		row(t, "python", text(o, "version"), text(o, "path"),
+		    !strcmp(kind, "venv")    ? " (virtual environment)"
+		    : !strcmp(kind, "conda") ? " (conda)"
+		    : !strcmp(kind, "pyenv") ? " (pyenv)"
+					     : "");
+	}
+}
+
+static void add_compilers(struct out_table *t, const json_t *list)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(list, i, o)
+		row(t, text(o, "family"), text(o, "version"), first_of(o, "cxx", "cc"),
+		    !*text(o, "cxx")                              ? " (C only)"
+		    : json_is_true(json_object_get(o, "default")) ? " (default)"
+								  : "");
+}
+
+static void add_libraries(struct out_table *t, const json_t *all)
+{
+	const json_t *cuda = json_object_get(all, "cuda");
+	const json_t *driver = json_object_get(cuda, "driver");
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(cuda, "toolkits"), i, o)
+		row(t, "CUDA", text(o, "version"), text(o, "path"),
+		    *text(o, "nvcc") ? "" : " (no nvcc)");
+	if (json_is_object(driver))
+		row(t, "driver", text(driver, "version"), text(driver, "library"), "");
+	json_array_foreach(json_object_get(all, "nccl"), i, o)
+		row(t, "NCCL", text(o, "version"), first_of(o, "library", "header"), "");
+	json_array_foreach(json_object_get(all, "mpi"), i, o)
+		row(t, text(o, "flavour"), text(o, "version"), first_of(o, "mpirun", "library"),
+		    *text(o, "mpicc") ? "" : " (no mpicc)");
+	json_array_foreach(json_object_get(all, "engines"), i, o)
+		row(t, text(o, "name"), text(o, "version"), text(o, "location"), "");
+}
+
+static int print_rest(const json_t *all, struct err *e)
+{
+	static const char *const heads[] = { "FOUND", "VERSION", "WHERE", NULL };
+	struct out_table t;
+
+	out_table_init(&t, heads);
+	add_pythons(&t, json_object_get(all, "pythons"));
+	add_compilers(&t, json_object_get(all, "compilers"));
+	add_libraries(&t, all);
+	if (!t.cells && !t.failed)
+		return 0;
+	out_text("\n");
+	return out_table_print(&t, e);
+}
+
+static void print_problems(const json_t *list)
+{
+	json_t *o;
+	size_t i;
+
+	if (json_array_size(list))
+		out_text("\n");
+	json_array_foreach(list, i, o)
+	{
+		out_look(OUT_BAD, "problem");
+		out_text(": %s: %s\n", text(o, "path"), text(o, "reason"));
+	}
+}
+
+static int print_text(const json_t *all, struct err *e)
+{
+	const json_t *found = json_object_get(all, "frameworks");
+	int rc = 0;
+
+	if (json_array_size(found))
+		rc = print_frameworks(found, e);
+	else
+		print_none(all);
+	if (rc)
+		return rc;
+	rc = print_rest(all, e);
+	print_problems(json_object_get(all, "problems"));
+	return rc;
+}
+
+static int run(int argc, char **argv, struct err *e)
+{
+	const struct find_how how = { root ? root : cmd_conf()->root,
+				      python ? python : cmd_conf()->python };
+	json_t *all;
+	int rc;
+
+	(void)argc;
+	(void)argv;
+	rc = find_all(&how, &all, e);
+	if (rc)
+		return rc;
+	if (as_json)
+		return out_json(all, e);
+	rc = print_text(all, e);
+	json_decref(all);
+	return rc;
+}
+
+const struct cmd cmd_detect = {
+	.name = "detect",
+	.operands = "",
+	.summary = "find frameworks, compilers and libraries without running them",
+	.examples = "ringup detect\n"
+		    "ringup detect --json --python /databricks/python3",
+	.opts = opts,
+	.run = run,
+};

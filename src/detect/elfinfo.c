@@ -1,0 +1,436 @@
+/* elfinfo.c - what a shared library tells about how it was built. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/elfinfo.h"
+
+#include <ctype.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "detect/release.h"
+#include "detect/text.h"
+#include "ringup.h"
+
+/* Real libraries have some 10 program headers, 40 sections, 60 dynamic entries
+ * and 64 KiB to 30 MiB of names; what exceeds these is not one. */
+enum {
+	MAX_SEGMENTS = 256,
+	MAX_SECTIONS = 4096,
+	MAX_DYNAMIC = 4096,
+	MAX_COMMENT = 65536,
+	MAX_VERNEED = 65536,
+	MAX_STRINGS = 64 << 20,
+	WINDOW = 65536, /* names are read in pieces of this size  */
+	ENOUGH = 16,    /* names of one ABI, none of the other    */
+};
+
+struct elf {
+	int fd;
+	uint64_t size;
+	Elf64_Ehdr head;
+	Elf64_Phdr seg[MAX_SEGMENTS];
+	uint64_t strings, strings_len; /* place of the dynamic strings in the file */
+	uint64_t verneed;
+	Elf64_Dyn dyn[MAX_DYNAMIC];
+	size_t dyn_count;
+	char window[WINDOW];
+};
+
+static int read_at(struct elf *f, void *buf, size_t len, uint64_t off, const char *what,
+		   struct err *e)
+{
+	size_t got = 0;
+
+	if (off > f->size || len > f->size - off)
+		return fail(e, RINGUP_EINVAL, "%s lies beyond the end of the file", what);
+	while (got < len) {
+		ssize_t n = pread(f->fd, (char *)buf + got, len - got, (off_t)(off + got));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return fail_os(e, "%s", what);
+		if (n == 0)
+			return fail(e, RINGUP_EINVAL, "%s: the file has become shorter", what);
+		got += (size_t)n;
+	}
+	return 0;
+}
+
+static int read_head(struct elf *f, struct err *e)
+{
+	const Elf64_Ehdr *h = &f->head;
+	int rc = read_at(f, &f->head, sizeof(f->head), 0, "the ELF header", e);
+
+	if (rc)
+		return rc;
+	if (memcmp(h->e_ident, ELFMAG, SELFMAG))
+		return fail(e, RINGUP_EINVAL, "not an ELF file");
+	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB)
+		return fail(e, RINGUP_EINVAL, "not a 64-bit little-endian ELF file");
+	if (h->e_phnum > MAX_SEGMENTS || h->e_phentsize != sizeof(Elf64_Phdr))
+		return fail(e, RINGUP_EINVAL, "%u program headers of %u bytes", h->e_phnum,
+			    h->e_phentsize);
+	return read_at(f, f->seg, h->e_phnum * sizeof(Elf64_Phdr), h->e_phoff,
+		       "the program header", e);
+}
+
+/* Where in the file the loader would find @addr; the file's size if nowhere. */
+static uint64_t file_offset(const struct elf *f, uint64_t addr)
+{
+	int i;
+
+	for (i = 0; i < f->head.e_phnum; i++) {
+		const Elf64_Phdr *p = &f->seg[i];
+
+		if (p->p_type == PT_LOAD && addr >= p->p_vaddr &&
+		    addr - p->p_vaddr < p->p_filesz && p->p_offset <= f->size &&
+		    addr - p->p_vaddr < f->size - p->p_offset)
+			return p->p_offset + (addr - p->p_vaddr);
+	}
+	return f->size;
+}
+
+static int read_dynamic(struct elf *f, struct err *e)
+{
+	const Elf64_Phdr *p = NULL;
+	size_t i;
+	int rc;
+
+	for (i = 0; i < f->head.e_phnum && !p; i++)
+		if (f->seg[i].p_type == PT_DYNAMIC)
+			p = &f->seg[i];
+	if (!p)
+		return fail(e, RINGUP_EINVAL, "no dynamic section: not a shared library");
+	if (p->p_filesz / sizeof(Elf64_Dyn) > MAX_DYNAMIC)
+		return fail(e, RINGUP_EINVAL, "a dynamic section of %llu bytes",
+			    (unsigned long long)p->p_filesz);
+	f->dyn_count = p->p_filesz / sizeof(Elf64_Dyn);
+	rc = read_at(f, f->dyn, f->dyn_count * sizeof(Elf64_Dyn), p->p_offset,
+		     "the dynamic section", e);
+	if (rc)
+		return rc;
+	f->verneed = f->size;
+	f->strings = f->size;
+	for (i = 0; i < f->dyn_count && f->dyn[i].d_tag != DT_NULL; i++) {
+		if (f->dyn[i].d_tag == DT_STRTAB)
+			f->strings = file_offset(f, f->dyn[i].d_un.d_ptr);
+		else if (f->dyn[i].d_tag == DT_STRSZ)
+			f->strings_len = f->dyn[i].d_un.d_val;
+		else if (f->dyn[i].d_tag == DT_VERNEED)
+			f->verneed = file_offset(f, f->dyn[i].d_un.d_ptr);
+	}
+	f->dyn_count = i;
+	if (f->strings_len > f->size - f->strings)
+		return fail(e, RINGUP_EINVAL,
+			    "the dynamic strings lie beyond the end of the file");
+	return 0;
+}
+
+/* A short dynamic string; false if it is not a printable one that fits. */
+static bool get_string(struct elf *f, uint64_t at, char *out, size_t cap)
+{
+	size_t len = cap, i;
+
+	if (at >= f->strings_len)
+		return false;
+	if (len > f->strings_len - at)
+		len = f->strings_len - at;
+	if (read_at(f, out, len, f->strings + at, "a string", NULL))
+		return false;
+	for (i = 0; i < len && out[i]; i++)
+		if (!isgraph((unsigned char)out[i]))
+			return false;
+	return i < len && i > 0;
+}
+
+static void list_needed(struct elf *f, struct elfinfo *out)
+{
+	size_t i;
+
+	for (i = 0; i < f->dyn_count && out->needed_count < ELFINFO_NEEDED; i++)
+		if (f->dyn[i].d_tag == DT_NEEDED &&
+		    get_string(f, f->dyn[i].d_un.d_val, out->needed[out->needed_count],
+			       sizeof(out->needed[0])))
+			out->needed_count++;
+}
+
+static void keep_newest(char *best, size_t cap, const char *name, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	if (!strncmp(name, prefix, n) && isdigit((unsigned char)name[n]) &&
+	    strlen(name + n) < cap && release_compare(name + n, best) > 0)
+		strcpy(best, name + n);
+}
+
+/* Symbol versions wanted of other libraries: a chain of chains of offsets. */
+static void list_versions(struct elf *f, struct elfinfo *out)
+{
+	char *table = f->window, name[32];
+	uint64_t len = f->size - f->verneed, at = 0;
+	int budget = 4096;
+
+	if (len > MAX_VERNEED)
+		len = MAX_VERNEED;
+	if (!len || read_at(f, table, len, f->verneed, "symbol versions", NULL))
+		return;
+	while (budget-- > 0 && len >= sizeof(Elf64_Verneed) &&
+	       at <= len - sizeof(Elf64_Verneed)) {
+		Elf64_Verneed need;
+		Elf64_Vernaux aux;
+		uint64_t a;
+
+		memcpy(&need, table + at, sizeof(need));
+		a = at + need.vn_aux;
+		while (budget-- > 0 && a <= len - sizeof(aux)) {
+			memcpy(&aux, table + a, sizeof(aux));
+			if (get_string(f, aux.vna_name, name, sizeof(name))) {
+				keep_newest(out->glibc, sizeof(out->glibc), name, "GLIBC_");
+				keep_newest(out->glibcxx, sizeof(out->glibcxx), name,
+					    "GLIBCXX_");
+				keep_newest(out->cxxabi, sizeof(out->cxxabi), name, "CXXABI_");
+			}
+			if (!aux.vna_next)
+				break;
+			a += aux.vna_next;
+		}
+		if (!need.vn_next)
+			break;
+		at += need.vn_next;
+	}
+}
+
+/* Is this mangled name one of @spaces' own?  _Z [T?] N [qualifiers] SPACE */
+static bool is_own(const char *s, size_t len, const char *const *spaces)
+{
+	size_t i = 2, n;
+
+	if (len < 5 || s[0] != '_' || s[1] != 'Z')
+		return false;
+	if (s[i] == 'T')
+		i += 2;
+	if (s[i++] != 'N')
+		return false;
+	while (i < len && strchr("rVKRO", s[i]))
+		i++;
+	for (; *spaces; spaces++) {
+		n = strlen(*spaces);
+		if (len - i >= n && !memcmp(s + i, *spaces, n))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The ABI that a mangled name speaks of: 1, 0 or -1.
+ *
+ * Under the new one std::string is a type in the inline namespace __cxx11, and
+ * functions that return one carry the tag B5cxx11; under the old one it has the
+ * abbreviation Ss (Sb: the template).  Identifiers are skipped by their length,
+ * so that none is taken for an abbreviation.
+ */
+static int name_abi(const char *s, size_t len)
+{
+	size_t i = 2, n, start;
+
+	while (i < len) {
+		if (isdigit((unsigned char)s[i])) {
+			start = i;
+			for (n = 0; i < len && isdigit((unsigned char)s[i]) && n < WINDOW; i++)
+				n = 10 * n + (size_t)(s[i] - '0');
+			if (n > len - i)
+				return -1;
+			if (n == 7 && !memcmp(s + i, "__cxx11", 7))
+				return 1;
+			if (n == 5 && s[start - 1] == 'B' && !memcmp(s + i, "cxx11", 5))
+				return 1;
+			i += n;
+		} else if (s[i] == 'S' && i + 1 < len && (s[i + 1] == 's' || s[i + 1] == 'b')) {
+			return 0;
+		} else if ((s[i] == 'S' || s[i] == 'T') && i + 1 < len &&
+			   (isdigit((unsigned char)s[i + 1]) ||
+			    isupper((unsigned char)s[i + 1]))) {
+			/* S12_ and T0_ refer back; their digits are no length. */
+			for (i++; i < len && (isdigit((unsigned char)s[i]) ||
+					      isupper((unsigned char)s[i]));
+			     i++)
+				;
+		} else if (s[i] == 'L' && i + 1 < len && islower((unsigned char)s[i + 1])) {
+			/* Lb1E, Li42E: a literal. */
+			while (i < len && s[i] != 'E')
+				i++;
+		} else {
+			i++;
+		}
+	}
+	return -1;
+}
+
+/* Walk through the dynamic strings, a window at a time. */
+static int judge_abi(struct elf *f, const char *const *spaces, int *abi, struct err *e)
+{
+	uint64_t left = f->strings_len < MAX_STRINGS ? f->strings_len : MAX_STRINGS;
+	uint64_t at = f->strings;
+	size_t held = 0, votes[2] = { 0, 0 };
+	int rc;
+
+	while (left && !(votes[0] >= ENOUGH && !votes[1]) &&
+	       !(votes[1] >= ENOUGH && !votes[0])) {
+		size_t n = WINDOW - held, used = 0;
+		char *end;
+
+		if (n > left)
+			n = left;
+		rc = read_at(f, f->window + held, n, at, "the dynamic strings", e);
+		if (rc)
+			return rc;
+		at += n;
+		left -= n;
+		held += n;
+		while ((end = memchr(f->window + used, 0, held - used))) {
+			const char *s = f->window + used;
+			size_t len = (size_t)(end - s);
+			int vote = is_own(s, len, spaces) ? name_abi(s, len) : -1;
+
+			if (vote >= 0)
+				votes[vote]++;
+			used += len + 1;
+		}
+		/* A name longer than the window is dropped; its rest, too, tells
+		 * nothing, since it does not start with _Z. */
+		if (!used)
+			used = held;
+		memmove(f->window, f->window + used, held - used);
+		held -= used;
+	}
+	*abi = votes[0] + votes[1] == 0 ? -1 : votes[1] >= votes[0];
+	return 0;
+}
+
+/* The version in "GCC: (Debian 12.2.0-14) 12.2.0": after the closing bracket,
+ * which may itself hold brackets. */
+static const char *gcc_version(const char *s)
+{
+	int depth = 0;
+
+	s += strlen("GCC:");
+	while (*s == ' ')
+		s++;
+	do {
+		depth += (*s == '(') - (*s == ')');
+		if (!*s)
+			return s;
+		s++;
+	} while (depth > 0);
+	while (*s == ' ')
+		s++;
+	return s;
+}
+
+static void take_version(char *best, size_t cap, const char *s)
+{
+	size_t n = strspn(s, "0123456789.");
+	char found[24];
+
+	if (!n || n >= sizeof(found) || !isdigit((unsigned char)*s))
+		return;
+	text_copy(found, sizeof(found), s, n);
+	if (release_compare(found, best) > 0)
+		text_copy(best, cap, found, n);
+}
+
+static void judge_comment(const char *text, size_t len, char *out, size_t cap)
+{
+	char gcc[24] = "", clang[24] = "";
+	size_t at;
+
+	for (at = 0; at < len; at += strlen(text + at) + 1) {
+		const char *s = text + at, *p = strstr(s, "clang version ");
+
+		if (p)
+			take_version(clang, sizeof(clang), p + strlen("clang version "));
+		else if (!strncmp(s, "GCC:", 4))
+			take_version(gcc, sizeof(gcc), gcc_version(s));
+	}
+	if (*clang)
+		snprintf(out, cap, "clang %s", clang);
+	else if (*gcc)
+		snprintf(out, cap, "gcc %s", gcc);
+}
+
+/* .comment is not loaded, so the section headers are the only way to it. */
+static int read_comment(struct elf *f, struct elfinfo *out, struct err *e)
+{
+	const Elf64_Ehdr *h = &f->head;
+	Elf64_Shdr *sec = NULL;
+	char name[9], *text = f->window;
+	size_t i, len;
+	int rc;
+
+	if (!h->e_shnum || !h->e_shoff)
+		return 0;
+	if (h->e_shnum > MAX_SECTIONS || h->e_shentsize != sizeof(Elf64_Shdr) ||
+	    h->e_shstrndx >= h->e_shnum)
+		return fail(e, RINGUP_EINVAL, "%u sections of %u bytes, names in number %u",
+			    h->e_shnum, h->e_shentsize, h->e_shstrndx);
+	sec = malloc(h->e_shnum * sizeof(*sec));
+	if (!sec)
+		return fail(e, RINGUP_ENOMEM, "section headers");
+	rc = read_at(f, sec, h->e_shnum * sizeof(*sec), h->e_shoff, "the section headers", e);
+	for (i = 0; !rc && i < h->e_shnum; i++) {
+		if (sec[i].sh_type != SHT_PROGBITS || sec[i].sh_name > f->size - sizeof(name) ||
+		    sec[h->e_shstrndx].sh_offset > f->size ||
+		    read_at(f, name, sizeof(name),
+			    sec[h->e_shstrndx].sh_offset + sec[i].sh_name, "a name", NULL) ||
+		    memcmp(name, ".comment", sizeof(name)))
+			continue;
+		len = sec[i].sh_size < MAX_COMMENT ? sec[i].sh_size : MAX_COMMENT - 1;
+		rc = read_at(f, text, len, sec[i].sh_offset, ".comment", e);
+		if (!rc) {
+			text[len] = 0;
+			judge_comment(text, len, out->compiler, sizeof(out->compiler));
+		}
+		break;
+	}
+	free(sec);
+	return rc;
+}
+
+int elfinfo_read(int fd, const char *const *spaces, struct elfinfo *out, struct err *e)
+{
+	struct elf *f = calloc(1, sizeof(*f));
+	struct stat st;
+	int rc;
+
+	*out = (struct elfinfo){ .cxx11_abi = -1 };
+	if (!f)
+		return fail(e, RINGUP_ENOMEM, "ELF reader");
+	if (fstat(fd, &st)) {
+		rc = fail_os(e, "size");
+		goto out;
+	}
+	f->fd = fd;
+	f->size = (uint64_t)st.st_size;
+	rc = read_head(f, e);
+	if (!rc)
+		rc = read_dynamic(f, e);
+	if (!rc) {
+		list_needed(f, out);
+		list_versions(f, out);
+		rc = judge_abi(f, spaces, &out->cxx11_abi, e);
+	}
+	if (!rc)
+		rc = read_comment(f, out, e);
+	if (rc)
+		*out = (struct elfinfo){ .cxx11_abi = -1 };
+out:
+	free(f);
+	return rc;
+}

@@ -1,0 +1,29 @@
+/* find.h - everything that detect knows how to find, in one object. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DETECT_FIND_H
+#define DETECT_FIND_H
+
+#include <jansson.h>
+
+struct err;
+
+/* Where to look.  Zero-initialise, then set what you need. */
+struct find_how {
+	const char *root;   /* a recorded or mounted tree; NULL or "": this node */
+	const char *python; /* only this one; NULL or "": all                    */
+};
+
+/*
+ * find_all - pythons, frameworks, compilers, cuda, nccl, mpi, engines, problems.
+ *
+ * Nothing is imported, and nothing of what is found is run but gcc, when the
+ * node is live and its files do not tell its version.  What cannot be read is
+ * in problems, an array of {path, reason}, and never a failure.
+ *
+ * Ownership: *@out is the caller's to json_decref().
+ * Returns 0, RINGUP_ESYSTEM (root cannot be opened), RINGUP_EINVAL (no Python at
+ * @how->python) or RINGUP_ENOMEM.
+ */
+int find_all(const struct find_how *how, json_t **out, struct err *e);
+
+#endif

@@ -1,0 +1,297 @@
+/* frameworks.c - the list of frameworks, and the search for them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/framework.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "detect/elfinfo.h"
+#include "detect/ldlibs.h"
+#include "detect/pythons.h"
+#include "detect/rootfs.h"
+#include "detect/text.h"
+
+/* In the order in which they are shown. */
+#define FRAMEWORKS(X) \
+	X(tensorflow) \
+	X(torch)      \
+	X(keras)      \
+	X(jax)        \
+	X(mxnet)
+
+#define X(name) extern const struct framework framework_##name;
+FRAMEWORKS(X)
+#undef X
+
+const struct framework *const frameworks[] = {
+#define X(name) &framework_##name,
+	FRAMEWORKS(X) NULL,
+#undef X
+};
+
+/* "126" is 12.6, "12" is 12, "92" is 9.2. */
+static void dotted(const char *digits, char out[CUDA_TEXT])
+{
+	size_t n = strspn(digits, "0123456789");
+
+	*out = 0;
+	if (n == 2 && digits[0] == '1')
+		snprintf(out, CUDA_TEXT, "%.2s", digits);
+	else if (n == 2 || n == 3)
+		snprintf(out, CUDA_TEXT, "%.*s.%c", (int)n - 1, digits, digits[n - 1]);
+}
+
+void frameworks_dist_cuda(const char *name, char out[CUDA_TEXT])
+{
+	const char *p = strstr(name, "cuda");
+
+	*out = 0;
+	if (p)
+		p += 4;
+	else if ((p = strstr(name, "-cu")))
+		p += 3;
+	if (p && isdigit((unsigned char)*p))
+		dotted(p, out);
+}
+
+void frameworks_cuda(const struct package *p, char out[CUDA_TEXT])
+{
+	const char *cu = strstr(p->version, "+cu");
+	const char *build = p->dist ? strstr(p->dist->build, "cuda") : NULL;
+
+	*out = 0;
+	if (cu && isdigit((unsigned char)cu[3])) {
+		dotted(cu + 3, out);
+	} else if (*p->meta.cuda_runtime) {
+		snprintf(out, CUDA_TEXT, "%s", p->meta.cuda_runtime);
+	} else if (build && isdigit((unsigned char)build[4])) {
+		/* py3.11_cuda12.1_cudnn8.9.2_0 or cuda112py310h... */
+		size_t n = strspn(build + 4, "0123456789.");
+
+		if (memchr(build + 4, '.', n) && n < CUDA_TEXT)
+			text_copy(out, CUDA_TEXT, build + 4, n);
+		else
+			dotted(build + 4, out);
+	}
+}
+
+/* Evidence is read once for a library that several Pythons share. */
+struct seen {
+	char path[PATH_MAX];
+	struct elfinfo info;
+};
+
+struct hunt {
+	struct rootfs *fs;
+	const struct ldlibs *libs;
+	json_t *found;
+	struct seen last;
+};
+
+/* Read @path's evidence; false if it is not there or not usable. */
+static bool examine(struct hunt *h, const struct package *p, const char *path,
+		    struct elfinfo *info)
+{
+	char real[PATH_MAX];
+	const char *below = NULL;
+	struct err e = { 0 };
+	size_t size, n = strlen(p->site);
+	int fd, rc;
+
+	if (!rootfs_is_file(h->fs, path) || !rootfs_real(h->fs, path, real))
+		return false;
+	if (!strcmp(real, h->last.path)) {
+		*info = h->last.info;
+		return true;
+	}
+	fd = rootfs_fd(h->fs, path, &size);
+	if (fd < 0)
+		return false;
+	rc = elfinfo_read(fd, p->framework->spaces, info, &e);
+	close(fd);
+	if (!strncmp(path, p->site, n) && path[n] == '/')
+		below = path + n + 1;
+	if (p->dist && below)
+		dist_check(h->fs, p->dist, below, size);
+	if (rc) {
+		rootfs_problem(h->fs, path, "%s", e.text);
+		return false;
+	}
+	strcpy(h->last.path, real);
+	h->last.info = *info;
+	return true;
+}
+
+/* The first library that can be read; a distribution package keeps them among
+ * the system's. */
+static bool find_library(struct hunt *h, const struct package *p, char *path,
+			 struct elfinfo *info)
+{
+	const char *const *lib, *base, *at;
+	size_t cursor;
+
+	for (lib = p->framework->libs; *lib; lib++)
+		if (rootfs_join(path, p->location, *lib) && examine(h, p, path, info))
+			return true;
+	if (strstr(p->site, "/dist-packages"))
+		for (lib = p->framework->libs; *lib; lib++) {
+			base = strrchr(*lib, '/') ? strrchr(*lib, '/') + 1 : *lib;
+			for (cursor = 0; (at = ldlibs_next(h->libs, base, &cursor));) {
+				snprintf(path, PATH_MAX, "%s", at);
+				if (examine(h, p, path, info))
+					return true;
+			}
+		}
+	*path = 0;
+	return false;
+}
+
+static json_t *needs_json(const struct elfinfo *info)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "glibc", text_json(info->glibc));
+	json_object_set_new(o, "glibcxx", text_json(info->glibcxx));
+	json_object_set_new(o, "cxxabi", text_json(info->cxxabi));
+	return o;
+}
+
+static void describe(struct hunt *h, const struct python *y, const struct package *p)
+{
+	struct elfinfo info = { .cxx11_abi = -1 };
+	char library[PATH_MAX], installer[64] = "none", cuda[CUDA_TEXT];
+	int standard = p->framework->standard(p);
+	json_t *o = json_object();
+
+	find_library(h, p, library, &info);
+	p->framework->cuda(h->fs, p, cuda);
+	if (p->dist)
+		dist_installer(h->fs, p->dist, installer, sizeof(installer));
+	json_object_set_new(o, "name", text_json(p->folder));
+	json_object_set_new(o, "version", text_json(p->version));
+	json_object_set_new(o, "python", text_json(y->path));
+	json_object_set_new(o, "location", text_json(p->location));
+	json_object_set_new(o, "cxx11_abi",
+			    info.cxx11_abi < 0 ? json_null() : json_integer(info.cxx11_abi));
+	json_object_set_new(o, "compiler", text_json(info.compiler));
+	json_object_set_new(o, "cxx_standard", standard ? json_integer(standard) : json_null());
+	json_object_set_new(o, "cuda", text_json(cuda));
+	json_object_set_new(o, "distribution", text_json(p->dist ? p->dist->name : NULL));
+	json_object_set_new(o, "installer", text_json(installer));
+	json_object_set_new(o, "library", text_json(library));
+	json_object_set_new(o, "needs", needs_json(&info));
+	json_array_append_new(h->found, o);
+}
+
+/* Is this the conda record of what @d describes, too? */
+static bool is_same_install(const struct dist *d, const struct dist *other)
+{
+	return !strcmp(d->site, other->site) && (*d->build || *other->build);
+}
+
+static const char *folder_of(const struct framework *fw, const char *dist)
+{
+	const struct edition *ed;
+
+	for (ed = fw->editions; ed->dist; ed++)
+		if (!strcmp(ed->dist, dist))
+			return ed->folder;
+	return NULL;
+}
+
+/* Which distribution brings @folder?  The first whose folder is really there. */
+static void find_claims(struct hunt *h, const struct python *y, const char *folder,
+			struct package *p)
+{
+	char path[PATH_MAX];
+	size_t i;
+
+	for (i = 0; i < y->dists.count; i++) {
+		const struct dist *d = &y->dists.at[i];
+		const char *f = folder_of(p->framework, d->name);
+
+		if (!f || strcmp(f, folder) || !rootfs_join(path, d->site, folder))
+			continue;
+		if (!rootfs_is_dir(h->fs, path)) {
+			/* Meta-packages of conda bring no folder. */
+			if (!*d->build)
+				rootfs_problem(h->fs, path,
+					       "%s %s is listed as installed, but this "
+					       "folder is not there",
+					       d->name, d->version);
+		} else if (!p->dist) {
+			p->dist = d;
+			p->site = d->site;
+			strcpy(p->location, path);
+		} else if (!strcmp(d->site, p->site)) {
+			if (!is_same_install(d, p->dist))
+				rootfs_problem(
+					h->fs, path,
+					"both %s %s and %s %s claim to have installed it",
+					p->dist->name, p->dist->version, d->name, d->version);
+			else if (*p->dist->build && !*d->build)
+				p->dist = d; /* says more than conda's record */
+		} else {
+			rootfs_problem(h->fs, path, "%s %s is hidden by the one in %s", d->name,
+				       d->version, p->site);
+		}
+	}
+}
+
+/* A folder nobody claims: built in place, or copied there. */
+static void find_bare(struct hunt *h, const struct python *y, const char *folder,
+		      struct package *p)
+{
+	char init[PATH_MAX];
+	int i;
+
+	for (i = 0; i < y->site_count && !p->site; i++)
+		if (rootfs_join(p->location, y->sites[i], folder) &&
+		    rootfs_join(init, p->location, "__init__.py") &&
+		    rootfs_is_file(h->fs, init))
+			p->site = y->sites[i];
+}
+
+static void find_package(struct hunt *h, const struct python *y, const struct framework *fw,
+			 const char *folder)
+{
+	struct package p = { .framework = fw, .folder = folder };
+
+	find_claims(h, y, folder, &p);
+	if (!p.dist)
+		find_bare(h, y, folder, &p);
+	if (!p.site)
+		return;
+	if (p.dist) {
+		snprintf(p.version, sizeof(p.version), "%s", p.dist->version);
+		if (dist_metadata(h->fs, p.dist, &p.meta))
+			strcpy(p.version, p.meta.version);
+	}
+	if (!*p.version)
+		fw->version(h->fs, &p, p.version, sizeof(p.version));
+	if (!text_is_version(p.version))
+		*p.version = 0;
+	describe(h, y, &p);
+}
+
+json_t *frameworks_find(struct rootfs *fs, const struct pythons *py, const struct ldlibs *libs)
+{
+	struct hunt h = { .fs = fs, .libs = libs, .found = json_array() };
+	const struct edition *ed, *prev;
+	int f, i;
+
+	for (f = 0; frameworks[f]; f++)
+		for (i = 0; i < py->count; i++)
+			for (ed = frameworks[f]->editions; ed->dist; ed++) {
+				/* Once a folder, at its first edition. */
+				for (prev = frameworks[f]->editions;
+				     strcmp(prev->folder, ed->folder); prev++)
+					;
+				if (prev == ed)
+					find_package(&h, &py->at[i], frameworks[f], ed->folder);
+			}
+	return h.found;
+}

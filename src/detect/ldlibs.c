@@ -1,0 +1,145 @@
+/* ldlibs.c - the shared libraries that the loader would find, those of interest. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/ldlibs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/conf.h"
+#include "detect/rootfs.h"
+#include "detect/text.h"
+
+enum { MAX_CONF = 65536, MAX_LIBS = 4096, MAX_DIRS = 128 };
+
+static const char *const wanted[] = {
+	"libc10",   "libcuda.",  "libcudart.",    "libmpi.",  "libmpich.", "libmxnet",
+	"libnccl.", "libringup", "libtensorflow", "libtorch", NULL,
+};
+
+static const char *const usual[] = {
+	"/usr/local/lib",
+	"/usr/lib/x86_64-linux-gnu",
+	"/usr/lib/aarch64-linux-gnu",
+	"/usr/lib64",
+	"/usr/local/lib64",
+	"/usr/lib",
+	"/usr/local/cuda/lib64",
+	NULL,
+};
+
+/* Folders already looked at, by their real path. */
+struct dirs {
+	char *at[MAX_DIRS];
+	size_t count;
+};
+
+static void add_dir(struct rootfs *fs, struct dirs *seen, const char *dir, struct ldlibs *out)
+{
+	char real[PATH_MAX], path[PATH_MAX], **more;
+	struct names n;
+	size_t i, w;
+
+	if (seen->count == MAX_DIRS || !rootfs_is_dir(fs, dir) || !rootfs_real(fs, dir, real))
+		return;
+	for (i = 0; i < seen->count; i++)
+		if (!strcmp(seen->at[i], real))
+			return;
+	seen->at[seen->count] = strdup(real);
+	seen->count += !!seen->at[seen->count];
+	n = rootfs_names(fs, real, "lib");
+	for (i = 0; i < n.count && out->count < MAX_LIBS; i++) {
+		for (w = 0; wanted[w] && strncmp(n.at[i], wanted[w], strlen(wanted[w])); w++)
+			;
+		if (!wanted[w] || !strstr(n.at[i], ".so") || !rootfs_join(path, real, n.at[i]))
+			continue;
+		more = realloc(out->paths, (out->count + 1) * sizeof(*more));
+		if (!more)
+			break;
+		out->paths = more;
+		more[out->count] = strdup(path);
+		out->count += !!more[out->count];
+	}
+	names_free(&n);
+}
+
+static void add_conf(struct rootfs *fs, struct dirs *seen, const char *file, struct ldlibs *out)
+{
+	char *data, *line, *save = NULL;
+	size_t len;
+
+	data = rootfs_read(fs, file, MAX_CONF, &len);
+	for (line = data ? strtok_r(data, "\r\n", &save) : NULL; line;
+	     line = strtok_r(NULL, "\r\n", &save)) {
+		line += strspn(line, " \t");
+		line[strcspn(line, " \t#")] = 0;
+		if (*line == '/')
+			add_dir(fs, seen, line, out);
+	}
+	free(data);
+}
+
+void ldlibs_load(struct rootfs *fs, struct ldlibs *out)
+{
+	const char *p = rootfs_is_live(fs) ? conf_env("LD_LIBRARY_PATH") : NULL;
+	struct dirs seen = { .count = 0 };
+	char path[PATH_MAX];
+	struct names n;
+	size_t i;
+
+	*out = (struct ldlibs){ 0 };
+	while (p && *p) {
+		size_t len = strcspn(p, ":");
+
+		if (*p == '/' && len < sizeof(path)) {
+			text_copy(path, sizeof(path), p, len);
+			add_dir(fs, &seen, path, out);
+		}
+		p += len + (p[len] == ':');
+	}
+	add_conf(fs, &seen, "/etc/ld.so.conf", out);
+	n = rootfs_names(fs, "/etc/ld.so.conf.d", "");
+	for (i = 0; i < n.count; i++)
+		if (rootfs_join(path, "/etc/ld.so.conf.d", n.at[i]))
+			add_conf(fs, &seen, path, out);
+	names_free(&n);
+	for (i = 0; usual[i]; i++)
+		add_dir(fs, &seen, usual[i], out);
+	while (seen.count)
+		free(seen.at[--seen.count]);
+}
+
+void ldlibs_free(struct ldlibs *l)
+{
+	while (l->count)
+		free(l->paths[--l->count]);
+	free(l->paths);
+	l->paths = NULL;
+}
+
+const char *ldlibs_next(const struct ldlibs *l, const char *name, size_t *cursor)
+{
+	size_t n = strlen(name);
+
+	while (*cursor < l->count) {
+		const char *path = l->paths[(*cursor)++];
+		const char *file = strrchr(path, '/') + 1;
+
+		if (!strncmp(file, name, n) && (!file[n] || file[n] == '.'))
+			return path;
+	}
+	return NULL;
+}
+
+void ldlibs_version(struct rootfs *fs, const char *path, char *out, size_t cap)
+{
+	char real[PATH_MAX];
+	const char *so;
+
+	*out = 0;
+	if (!rootfs_real(fs, path, real))
+		return;
+	so = strstr(strrchr(real, '/'), ".so.");
+	if (so && text_is_version(so + 4) && strlen(so + 4) < cap)
+		strcpy(out, so + 4);
+}

@@ -1,0 +1,27 @@
+/* ldlibs.h - the shared libraries that the loader would find, those of interest. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DETECT_LDLIBS_H
+#define DETECT_LDLIBS_H
+
+#include <stddef.h>
+
+struct rootfs;
+
+struct ldlibs {
+	char **paths; /* by folder, in the loader's order */
+	size_t count;
+};
+
+/* ldlibs_load - look through the folders of ld.so.conf and the usual ones, and on
+ * the live node LD_LIBRARY_PATH; only names that some part of detect asks for. */
+void ldlibs_load(struct rootfs *fs, struct ldlibs *out);
+void ldlibs_free(struct ldlibs *l);
+
+/* ldlibs_next - the next path whose file is @name or @name.N; *@cursor starts at 0. */
+const char *ldlibs_next(const struct ldlibs *l, const char *name, size_t *cursor);
+
+/* ldlibs_version - the numbers that follow ".so." in the real name of @path, such as
+ * "2.21.5"; empty if there are none. */
+void ldlibs_version(struct rootfs *fs, const char *path, char *out, size_t cap);
+
+#endif

@@ -1,0 +1,101 @@
+/* nccllibs.c - copies of NCCL on a node. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/nccllibs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "detect/ldlibs.h"
+#include "detect/pythons.h"
+#include "detect/rootfs.h"
+#include "detect/text.h"
+
+static void header_version(struct rootfs *fs, const char *header, char *out, size_t cap)
+{
+	char major[8], minor[8], patch[8];
+	size_t len;
+	char *data = rootfs_read(fs, header, 1 << 20, &len);
+
+	*out = 0;
+	if (data && text_defined(data, len, "NCCL_MAJOR", major, sizeof(major)) &&
+	    text_defined(data, len, "NCCL_MINOR", minor, sizeof(minor)) &&
+	    text_defined(data, len, "NCCL_PATCH", patch, sizeof(patch)))
+		snprintf(out, cap, "%s.%s.%s", major, minor, patch);
+	free(data);
+}
+
+static void add(json_t *all, const char *version, const char *library, const char *header,
+		const char *source)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "version", text_json(version));
+	json_object_set_new(o, "library", text_json(library));
+	json_object_set_new(o, "header", text_json(header));
+	json_object_set_new(o, "source", text_json(source));
+	json_array_append_new(all, o);
+}
+
+static void add_system(struct rootfs *fs, const struct ldlibs *libs, json_t *all)
+{
+	static const char *const headers[] = { "/usr/include/nccl.h",
+					       "/usr/local/include/nccl.h",
+					       "/usr/local/cuda/include/nccl.h",
+					       "/usr/local/nccl/include/nccl.h",
+					       "/usr/local/nccl2/include/nccl.h",
+					       "/opt/nccl/include/nccl.h",
+					       NULL };
+	char version[64] = "", told[64] = "";
+	size_t cursor = 0;
+	const char *library = ldlibs_next(libs, "libnccl.so", &cursor), *header = NULL;
+	int i;
+
+	for (i = 0; headers[i] && !header; i++)
+		if (rootfs_is_file(fs, headers[i]))
+			header = headers[i];
+	if (library)
+		ldlibs_version(fs, library, version, sizeof(version));
+	if (header)
+		header_version(fs, header, told, sizeof(told));
+	if (strchr(version, '.') && *told && strcmp(version, told))
+		rootfs_problem(fs, header, "of NCCL %s, while %s is %s", told, library,
+			       version);
+	if (library || header)
+		add(all, strchr(version, '.') ? version : told, library, header, "system");
+}
+
+static void add_wheels(struct rootfs *fs, const struct python *y, json_t *all)
+{
+	char dir[PATH_MAX], library[PATH_MAX], header[PATH_MAX];
+	size_t i;
+
+	for (i = 0; i < y->dists.count; i++) {
+		const struct dist *d = &y->dists.at[i];
+
+		if (strncmp(d->name, "nvidia-nccl-cu", 14) ||
+		    !rootfs_join(dir, d->site, "nvidia/nccl"))
+			continue;
+		if (!rootfs_join(library, dir, "lib/libnccl.so.2") ||
+		    !rootfs_is_file(fs, library)) {
+			rootfs_problem(fs, dir,
+				       "%s %s is listed as installed, but has no library",
+				       d->name, d->version);
+			continue;
+		}
+		if (!rootfs_join(header, dir, "include/nccl.h") || !rootfs_is_file(fs, header))
+			*header = 0;
+		add(all, d->version, library, header, y->path);
+	}
+}
+
+json_t *nccllibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct pythons *py)
+{
+	json_t *all = json_array();
+	int i;
+
+	add_system(fs, libs, all);
+	for (i = 0; i < py->count; i++)
+		add_wheels(fs, &py->at[i], all);
+	return all;
+}

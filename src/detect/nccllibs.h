@@ -1,0 +1,21 @@
+/* nccllibs.h - copies of NCCL on a node. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DETECT_NCCLLIBS_H
+#define DETECT_NCCLLIBS_H
+
+#include <jansson.h>
+
+struct ldlibs;
+struct pythons;
+struct rootfs;
+
+/*
+ * nccllibs_find - array of {version, library, header, source}.
+ *
+ * The system's ("system"), and the one in nvidia-nccl-cuNN of each Python, whose
+ * path is then the source.  Version from the library's real name, from
+ * nccl.h, or from the distribution.
+ */
+json_t *nccllibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct pythons *py);
+
+#endif

@@ -1,0 +1,501 @@
+/* pythons.c - every Python on a node, found without running it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/pythons.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "detect/rootfs.h"
+#include "detect/text.h"
+#include "ringup.h"
+
+enum { MAX_PYTHONS = 64, MAX_SMALL = 65536 };
+
+/* Folders whose programs are looked at; a '*' stands for one level. */
+static const char *const bins[] = {
+	"/databricks/python3/bin",
+	"/databricks/python/bin",
+	"/usr/local/bin",
+	"/usr/bin",
+	"/opt/*/bin",
+	"/opt/conda/envs/*/bin",
+	"/opt/*/envs/*/bin",
+	"/opt/*/versions/*/bin",
+	"/opt/pyenv/versions/*/bin",
+	"/usr/local/pyenv/versions/*/bin",
+	NULL,
+};
+
+/* The same below somebody's home. */
+static const char *const home_bins[] = {
+	".pyenv/versions/*/bin",
+	"miniconda3/bin",
+	"anaconda3/bin",
+	"miniforge3/bin",
+	"mambaforge/bin",
+	"miniconda3/envs/*/bin",
+	"anaconda3/envs/*/bin",
+	"miniforge3/envs/*/bin",
+	"mambaforge/envs/*/bin",
+	".conda/envs/*/bin",
+	".local/bin",
+	NULL,
+};
+
+struct search {
+	struct rootfs *fs;
+	struct pythons *out;
+	const char *home; /* of the user whose site-packages count, or NULL */
+};
+
+bool pythons_series(const char *s, char *out, size_t cap)
+{
+	size_t n;
+
+	if (!strncmp(s, "python", 6))
+		s += 6;
+	n = strspn(s, "0123456789");
+	if (!n || s[n] != '.' || !isdigit((unsigned char)s[n + 1]))
+		return false;
+	n += 1 + strspn(s + n + 1, "0123456789");
+	if (n >= cap)
+		return false;
+	text_copy(out, cap, s, n);
+	return true;
+}
+
+/* Cut the last component; false at the top. */
+static bool parent(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (!slash || !slash[1])
+		return false;
+	slash[slash == path] = 0;
+	return true;
+}
+
+static void add_site(struct search *s, struct python *p, const char *path)
+{
+	char real[PATH_MAX];
+	int i;
+
+	if (!*path || !rootfs_is_dir(s->fs, path) || !rootfs_real(s->fs, path, real))
+		return;
+	for (i = 0; i < p->site_count; i++)
+		if (!strcmp(p->sites[i], real))
+			return;
+	if (p->site_count == PYTHON_SITES) {
+		rootfs_problem(s->fs, path, "too many folders of packages, not looked at");
+		return;
+	}
+	p->sites[p->site_count] = strdup(real);
+	if (p->sites[p->site_count])
+		p->site_count++;
+}
+
+/* PREFIX/LIB/pythonX.Y/NAME, or PREFIX/LIB/NAME for an empty series. */
+static void add_lib_site(struct search *s, struct python *p, const char *prefix,
+			 const char *lib, const char *series, const char *name)
+{
+	char path[PATH_MAX];
+	int n = snprintf(path, sizeof(path), "%s/%s/python%s/%s",
+			 strcmp(prefix, "/") ? prefix : "", lib, series, name);
+
+	if (n < PATH_MAX)
+		add_site(s, p, path);
+}
+
+/* Lines of .pth files are further folders; those that start with `import` are
+ * code, and code is not run here. */
+static void add_pth(struct search *s, struct python *p, const char *site)
+{
+	struct names n = rootfs_names(s->fs, site, "");
+	char path[PATH_MAX], dir[PATH_MAX];
+	size_t i, len;
+
+	for (i = 0; i < n.count; i++) {
+		size_t l = strlen(n.at[i]);
+		char *data, *line, *save = NULL;
+
+		if (l < 5 || strcmp(n.at[i] + l - 4, ".pth") ||
+		    !rootfs_join(path, site, n.at[i]))
+			continue;
+		data = rootfs_read(s->fs, path, MAX_SMALL, &len);
+		for (line = data ? strtok_r(data, "\r\n", &save) : NULL; line;
+		     line = strtok_r(NULL, "\r\n", &save)) {
+			if (*line == '#' || !strncmp(line, "import", 6))
+				continue;
+			if (*line == '/' ? rootfs_join(dir, line, "")
+					 : rootfs_join(dir, site, line))
+				add_site(s, p, dir);
+		}
+		free(data);
+	}
+	names_free(&n);
+}
+
+static void add_base_sites(struct search *s, struct python *p)
+{
+	char local[PATH_MAX];
+
+	if (s->home && rootfs_join(local, s->home, ".local"))
+		add_lib_site(s, p, local, "lib", p->series, "site-packages");
+	if (!strcmp(p->base, "/usr")) {
+		add_lib_site(s, p, "/usr/local", "lib", p->series, "dist-packages");
+		add_lib_site(s, p, "/usr/local", "lib", p->series, "site-packages");
+		add_lib_site(s, p, "/usr", "lib", "3", "dist-packages");
+		add_lib_site(s, p, "/usr", "lib", p->series, "dist-packages");
+	}
+	add_lib_site(s, p, p->base, "lib", p->series, "site-packages");
+	add_lib_site(s, p, p->base, "lib64", p->series, "site-packages");
+}
+
+/* The patch level, where a file tells it. */
+static void find_version(struct search *s, struct python *p)
+{
+	char path[PATH_MAX], version[sizeof(p->version)], *data;
+	struct names n;
+	size_t len, i;
+
+	for (i = 0; i < 2; i++) {
+		/* Until 3.7 the folder was called python3.7m. */
+		if (snprintf(path, sizeof(path), "%s/include/python%s%s/patchlevel.h", p->base,
+			     p->series, i ? "m" : "") >= PATH_MAX)
+			continue;
+		data = rootfs_read(s->fs, path, MAX_SMALL, &len);
+		if (data && text_defined(data, len, "PY_VERSION", version, sizeof(version)) &&
+		    text_is_version(version))
+			strcpy(p->version, version);
+		free(data);
+	}
+	/* conda-meta/python-3.11.7-h955ad1f_0.json */
+	if (strcmp(p->kind, "conda") || !rootfs_join(path, p->prefix, "conda-meta"))
+		return;
+	n = rootfs_names(s->fs, path, "python-3");
+	for (i = 0; i < n.count; i++) {
+		struct dist d;
+
+		if (dist_parse_conda(n.at[i], &d) && !strcmp(d.name, "python") &&
+		    strlen(d.version) < sizeof(p->version))
+			strcpy(p->version, d.version);
+	}
+	names_free(&n);
+}
+
+static void fill_sites(struct search *s, struct python *p, bool with_system)
+{
+	int i, first;
+
+	if (strcmp(p->prefix, p->base)) {
+		add_lib_site(s, p, p->prefix, "lib", p->series, "site-packages");
+		add_lib_site(s, p, p->prefix, "lib64", p->series, "site-packages");
+	}
+	if (with_system)
+		add_base_sites(s, p);
+	/* One level: .pth files of the added folders are not read, as in Python. */
+	for (i = 0, first = p->site_count; i < first; i++)
+		add_pth(s, p, p->sites[i]);
+	for (i = 0; i < p->site_count; i++)
+		dist_scan_site(s->fs, p->sites[i], &p->dists);
+	if (!strcmp(p->kind, "conda") && p->site_count)
+		dist_scan_conda(s->fs, p->prefix, p->sites[p->site_count - 1], &p->dists);
+}
+
+static bool is_known(const struct search *s, const struct python *p)
+{
+	int i;
+
+	for (i = 0; i < s->out->count; i++)
+		if (!strcmp(s->out->at[i].prefix, p->prefix) &&
+		    !strcmp(s->out->at[i].series, p->series))
+			return true;
+	return false;
+}
+
+/* The only lib/pythonX.Y below the prefix, where the program's name has no X.Y. */
+static bool only_series(struct search *s, const char *prefix, char *out, size_t cap)
+{
+	char path[PATH_MAX], one[16];
+	struct names n;
+	int found = 0;
+	size_t i;
+
+	if (!rootfs_join(path, prefix, "lib"))
+		return false;
+	n = rootfs_names(s->fs, path, "python3.");
+	for (i = 0; i < n.count; i++)
+		if (pythons_series(n.at[i], one, sizeof(one)) &&
+		    strlen(n.at[i]) == 6 + strlen(one)) {
+			snprintf(out, cap, "%s", one);
+			found++;
+		}
+	names_free(&n);
+	return found == 1;
+}
+
+/* A virtual environment's pyvenv.cfg says whose child it is. */
+static bool read_venv(struct search *s, struct python *p, bool *with_system)
+{
+	char path[PATH_MAX], value[PATH_MAX], *data;
+	size_t len;
+
+	if (!rootfs_join(path, p->prefix, "pyvenv.cfg"))
+		return false;
+	data = rootfs_read(s->fs, path, MAX_SMALL, &len);
+	if (!data)
+		return false;
+	p->kind = "venv";
+	*with_system = text_field(data, len, "include-system-site-packages", '=', value,
+				  sizeof(value)) &&
+		       !strcasecmp(value, "true");
+	if (text_field(data, len, "version", '=', value, sizeof(p->version)) ||
+	    text_field(data, len, "version_info", '=', value, sizeof(p->version)))
+		if (text_is_version(value))
+			text_copy(p->version, sizeof(p->version), value, strlen(value));
+	if (text_field(data, len, "home", '=', value, sizeof(value)) && *value == '/' &&
+	    rootfs_real(s->fs, value, p->base))
+		parent(p->base);
+	free(data);
+	return true;
+}
+
+static struct python *next_slot(struct search *s, const char *path)
+{
+	struct python *more;
+
+	if (s->out->count == MAX_PYTHONS) {
+		rootfs_problem(s->fs, path, "more than %d Pythons, not looked at", MAX_PYTHONS);
+		return NULL;
+	}
+	more = realloc(s->out->at, ((size_t)s->out->count + 1) * sizeof(*more));
+	if (!more)
+		return NULL;
+	s->out->at = more;
+	more += s->out->count;
+	memset(more, 0, sizeof(*more));
+	return more;
+}
+
+/* Is the program at @path a Python?  If so it is in the list afterwards. */
+static bool add_program(struct search *s, const char *path)
+{
+	char real[PATH_MAX], lib[PATH_MAX];
+	bool with_system = true;
+	struct python *p;
+
+	if (!rootfs_is_file(s->fs, path) || !rootfs_real(s->fs, path, real))
+		return false;
+	p = next_slot(s, path);
+	if (!p)
+		return false;
+	snprintf(p->path, sizeof(p->path), "%s", path);
+	snprintf(p->prefix, sizeof(p->prefix), "%s", path);
+	snprintf(p->base, sizeof(p->base), "%s", real);
+	if (!parent(p->prefix) || !parent(p->prefix) || !parent(p->base) || !parent(p->base))
+		return false;
+	/* The folder may be reached by a link: /bin is /usr/bin. */
+	if (rootfs_real(s->fs, p->prefix, lib))
+		strcpy(p->prefix, lib);
+	p->kind = "system";
+	if (!read_venv(s, p, &with_system))
+		strcpy(p->prefix, p->base);
+	if (!pythons_series(strrchr(real, '/') + 1, p->series, sizeof(p->series)) &&
+	    !pythons_series(p->version, p->series, sizeof(p->series)) &&
+	    !only_series(s, p->prefix, p->series, sizeof(p->series)))
+		return false;
+	if (strncmp(p->series, "3.", 2))
+		return false;
+	if (snprintf(lib, sizeof(lib), "%s/lib/python%s", p->prefix, p->series) >= PATH_MAX ||
+	    !rootfs_is_dir(s->fs, lib))
+		return false;
+	if (is_known(s, p))
+		return true;
+	if (rootfs_join(lib, p->prefix, "conda-meta") && rootfs_is_dir(s->fs, lib))
+		p->kind = "conda";
+	else if (!strcmp(p->kind, "system") && strstr(p->prefix, "/versions/"))
+		p->kind = "pyenv";
+	find_version(s, p);
+	if (!*p->version)
+		strcpy(p->version, p->series);
+	fill_sites(s, p, with_system);
+	s->out->count++;
+	return true;
+}
+
+/* "python3.11", "python3", "python", the most telling first. */
+static void add_folder(struct search *s, const char *dir)
+{
+	struct names n = rootfs_names(s->fs, dir, "python");
+	char path[PATH_MAX];
+	size_t i;
+
+	for (i = n.count; i-- > 0;) {
+		const char *tail = n.at[i] + 6;
+
+		if (*tail && (*tail != '3' || tail[strspn(tail, "0123456789.")]))
+			continue;
+		if (rootfs_join(path, dir, n.at[i]))
+			add_program(s, path);
+	}
+	names_free(&n);
+}
+
+/* Look in every folder that @pattern matches; a '*' is a whole component. */
+static void add_pattern(struct search *s, const char *pattern)
+{
+	const char *star = strchr(pattern, '*');
+	char dir[PATH_MAX], next[PATH_MAX];
+	struct names n;
+	size_t i;
+
+	if (!star) {
+		add_folder(s, pattern);
+		return;
+	}
+	text_copy(dir, sizeof(dir), pattern, (size_t)(star - pattern - 1));
+	n = rootfs_names(s->fs, dir, "");
+	for (i = 0; i < n.count; i++)
+		if (snprintf(next, sizeof(next), "%s/%s%s", dir, n.at[i], star + 1) < PATH_MAX)
+			add_pattern(s, next);
+	names_free(&n);
+}
+
+static void add_below(struct search *s, const char *dir, const char *pattern)
+{
+	char path[PATH_MAX];
+
+	if (dir && *dir == '/' && rootfs_join(path, dir, pattern))
+		add_pattern(s, path);
+}
+
+static void add_path(struct search *s)
+{
+	const char *p = conf_env("PATH");
+	char dir[PATH_MAX];
+
+	while (p && *p) {
+		size_t n = strcspn(p, ":");
+
+		if (*p == '/' && n < sizeof(dir)) {
+			text_copy(dir, sizeof(dir), p, n);
+			add_folder(s, dir);
+		}
+		p += n + (p[n] == ':');
+	}
+}
+
+static void add_everywhere(struct search *s)
+{
+	int i;
+
+	if (rootfs_is_live(s->fs)) {
+		add_below(s, conf_env("VIRTUAL_ENV"), "bin");
+		add_below(s, conf_env("CONDA_PREFIX"), "bin");
+	}
+	for (i = 0; bins[i]; i++)
+		add_pattern(s, bins[i]);
+	for (i = 0; s->home && home_bins[i]; i++)
+		add_below(s, s->home, home_bins[i]);
+	if (rootfs_is_live(s->fs)) {
+		add_below(s, conf_env("PYENV_ROOT"), "versions/*/bin");
+		add_path(s);
+	}
+}
+
+/* A name without a slash is looked up where shells would. */
+static bool add_named(struct search *s, const char *name)
+{
+	const char *p = rootfs_is_live(s->fs) ? conf_env("PATH") : "/usr/local/bin:/usr/bin";
+	char dir[PATH_MAX], path[PATH_MAX];
+
+	while (p && *p) {
+		size_t n = strcspn(p, ":");
+
+		if (*p == '/' && n < sizeof(dir)) {
+			text_copy(dir, sizeof(dir), p, n);
+			if (rootfs_join(path, dir, name) && add_program(s, path))
+				return true;
+		}
+		p += n + (p[n] == ':');
+	}
+	return false;
+}
+
+static bool add_only(struct search *s, const char *only)
+{
+	char path[PATH_MAX], full[PATH_MAX];
+
+	if (!strchr(only, '/'))
+		return add_named(s, only);
+	if (*only != '/' && rootfs_is_live(s->fs)) {
+		/* A relative path is the live user's; the folder is made absolute,
+		 * the last component kept, for it may be the link of an environment. */
+		const char *slash = strrchr(only, '/');
+
+		text_copy(path, sizeof(path), only, (size_t)(slash - only));
+		if (!rootfs_real(s->fs, path, full) || !rootfs_join(path, full, slash + 1))
+			return false;
+		only = path;
+	}
+	if (!rootfs_is_dir(s->fs, only))
+		return add_program(s, only);
+	return rootfs_join(full, only, "bin/python3") && add_program(s, full);
+}
+
+int pythons_find(struct rootfs *fs, const char *only, struct pythons *out, struct err *e)
+{
+	struct search s = { fs, out, rootfs_is_live(fs) ? conf_env("HOME") : "/root" };
+
+	*out = (struct pythons){ 0 };
+	if (!only || !*only) {
+		add_everywhere(&s);
+		return 0;
+	}
+	if (!add_only(&s, only))
+		return fail(e, RINGUP_EINVAL,
+			    "%s: no Python 3 there; name the program, as in "
+			    "/usr/bin/python3, or an environment's folder",
+			    only);
+	return 0;
+}
+
+void pythons_free(struct pythons *p)
+{
+	int i, j;
+
+	for (i = 0; i < p->count; i++) {
+		for (j = 0; j < p->at[i].site_count; j++)
+			free(p->at[i].sites[j]);
+		dist_free(&p->at[i].dists);
+	}
+	free(p->at);
+	*p = (struct pythons){ 0 };
+}
+
+json_t *pythons_json(const struct pythons *p)
+{
+	json_t *all = json_array();
+	int i, j;
+
+	for (i = 0; i < p->count; i++) {
+		const struct python *y = &p->at[i];
+		json_t *o = json_object(), *sites = json_array();
+
+		json_object_set_new(o, "path", text_json(y->path));
+		json_object_set_new(o, "version", text_json(y->version));
+		json_object_set_new(o, "kind", text_json(y->kind));
+		json_object_set_new(o, "prefix", text_json(y->prefix));
+		json_object_set_new(o, "base_prefix", text_json(y->base));
+		for (j = 0; j < y->site_count; j++)
+			json_array_append_new(sites, text_json(y->sites[j]));
+		json_object_set_new(o, "sites", sites);
+		json_array_append_new(all, o);
+	}
+	return all;
+}

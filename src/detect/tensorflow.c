@@ -1,0 +1,89 @@
+/* tensorflow.c - TensorFlow: where its evidence lies. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "detect/framework.h"
+#include "detect/release.h"
+#include "detect/rootfs.h"
+#include "detect/text.h"
+
+#define TF(name)                   \
+	{                          \
+		name, "tensorflow" \
+	}
+static const struct edition editions[] = {
+	TF("tensorflow"),       TF("tensorflow-cpu"),          TF("tensorflow-gpu"),
+	TF("tensorflow-rocm"),  TF("tensorflow-aarch64"),      TF("tensorflow-cpu-aws"),
+	TF("tensorflow-intel"), TF("tensorflow-base"), /* conda's */
+	TF("intel-tensorflow"), TF("intel-tensorflow-avx512"), TF("tf-nightly"),
+	TF("tf-nightly-cpu"),   TF("tf-nightly-gpu"),          { NULL, NULL },
+};
+
+static const char *const libs[] = { "libtensorflow_framework.so.2",
+				    "libtensorflow_framework.so.1",
+				    "libtensorflow_framework.so", "libtensorflow_cc.so.2",
+				    NULL };
+static const char *const spaces[] = { "10tensorflow", "3tsl", "3xla", NULL };
+
+static int standard(const struct package *p)
+{
+	if (release_compare(p->version, "2.10") >= 0)
+		return 17;
+	return release_compare(p->version, "1.15") >= 0 ? 14 : *p->version ? 11 : 0;
+}
+
+static void version(struct rootfs *fs, const struct package *p, char *out, size_t cap)
+{
+	char path[PATH_MAX];
+	char *data;
+	size_t len;
+
+	/* The API's generated __init__.py does not hold it; versions.h does not
+	 * either where only the run-time parts were copied. */
+	*out = 0;
+	data = rootfs_join(path, p->location,
+			   "include/tensorflow/core/public/release_version.h")
+		       ? rootfs_read(fs, path, 65536, &len)
+		       : NULL;
+	if (data) {
+		char major[8] = "", minor[8] = "", patch[8] = "";
+
+		if (text_defined(data, len, "TF_MAJOR_VERSION", major, sizeof(major)) &&
+		    text_defined(data, len, "TF_MINOR_VERSION", minor, sizeof(minor)) &&
+		    text_defined(data, len, "TF_PATCH_VERSION", patch, sizeof(patch)))
+			snprintf(out, cap, "%s.%s.%s", major, minor, patch);
+	}
+	free(data);
+}
+
+/* The CPU wheels' metadata, too, offers CUDA as an extra; build_info.py knows. */
+static void cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
+{
+	char path[PATH_MAX];
+	char *data;
+	size_t len;
+
+	data = rootfs_join(path, p->location, "python/platform/build_info.py")
+		       ? rootfs_read(fs, path, 65536, &len)
+		       : NULL;
+	if (!data)
+		frameworks_cuda(p, out);
+	else if (!text_keyed(data, len, "cuda_version", out, CUDA_TEXT) &&
+		 !text_assigned(data, len, "cuda_version_number", out, CUDA_TEXT))
+		*out = 0;
+	if (!text_is_version(out))
+		*out = 0;
+	free(data);
+}
+
+const struct framework framework_tensorflow = {
+	.name = "tensorflow",
+	.title = "TensorFlow",
+	.editions = editions,
+	.libs = libs,
+	.spaces = spaces,
+	.standard = standard,
+	.version = version,
+	.cuda = cuda,
+};
