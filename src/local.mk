@@ -77,6 +77,15 @@ TOOL_SOURCES += \
 	%reldir%/detect/tensorflow.c \
 	%reldir%/detect/text.c %reldir%/detect/text.h \
 	%reldir%/detect/torch.c
+	%reldir%/host/netconf.c %reldir%/host/netconf.h \
+	%reldir%/host/snapshot.c %reldir%/host/snapshot.h
+
+TOOL_SOURCES += \
+	%reldir%/nicpick/gloo.c \
+	%reldir%/nicpick/hvd.c \
+	%reldir%/nicpick/nccl.c \
+	%reldir%/nicpick/ompi.c \
+	%reldir%/nicpick/pickers.c
 
 TOOL_SOURCES += \
 	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \
