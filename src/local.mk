@@ -92,7 +92,11 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_detect.c \
 	%reldir%/cli/cmd_env.c \
 	%reldir%/cli/cmd_help.c \
+	%reldir%/cli/cmd_net.c \
+	%reldir%/cli/cmd_net_explain.c \
+	%reldir%/cli/cmd_net_record.c \
 	%reldir%/cli/cmds.c \
+	%reldir%/cli/netfacts.c %reldir%/cli/netfacts.h \
 	%reldir%/cli/opt.c %reldir%/cli/opt.h \
 	%reldir%/cli/out.c %reldir%/cli/out.h
 

@@ -66,6 +66,7 @@ BATS_TESTS = \
 	%reldir%/cli/env.bats \
 	%reldir%/cli/help.bats \
 	%reldir%/cli/man.bats \
+	%reldir%/cli/net.bats \
 	%reldir%/init/ringup-init.bats \
 	%reldir%/init/fetch.bats \
 	%reldir%/cluster/netns.bats

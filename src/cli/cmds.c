@@ -6,6 +6,9 @@
 #define CMDS(X)   \
 	X(detect) \
 	X(env)    \
+#define CMDS(X) \
+	X(env)  \
+	X(net)  \
 	X(help)
 
 #define X(name) extern const struct cmd cmd_##name;

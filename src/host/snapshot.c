@@ -61,7 +61,7 @@ static json_t *addr_json(const struct iface_list *l, const struct iface_addr *a)
 static json_t *bare_iface(const struct iface *f)
 {
 	return json_pack("{s:i,s:o,s:s,s:o,s:i,s:o,s:i,s:s}", "index", f->index, "name",
-			 text(f->name), "kind", iface_kind_text(f->kind), "flags",
+			 text(f->name), "type", iface_kind_text(f->kind), "flags",
 			 flags_json(f->flags), "mtu", f->mtu, "speed_mbps",
 			 f->speed_mbps < 0 ? json_null() : json_integer(f->speed_mbps),
 			 "master", f->master, "mac", f->mac);
@@ -75,6 +75,7 @@ json_t *snapshot_iface(const struct iface_list *l, int i)
 	for (n = 0; n < l->naddrs; n++)
 		if (l->addrs[n].iface == i)
 			json_array_append_new(list, addr_json(l, &l->addrs[n]));
+	json_object_set_new(j, "state", json_string(iface_state_text(&l->ifaces[i])));
 	json_object_set_new(j, "addresses", list);
 	return j;
 }
@@ -182,7 +183,7 @@ static bool parse_iface(struct snapshot *s, const json_t *j)
 	size_t i;
 
 	if (!f || !get_text(j, "name", f->name, sizeof(f->name)) || !*f->name ||
-	    !get_text(j, "kind", kind, sizeof(kind)) ||
+	    !get_text(j, "type", kind, sizeof(kind)) ||
 	    !get_text(j, "mac", f->mac, sizeof(f->mac)) ||
 	    !get_int(j, "index", 1, INT_MAX, 0, &f->index) ||
 	    !get_int(j, "mtu", 0, INT_MAX, 0, &f->mtu) ||

@@ -9,7 +9,7 @@
 
 static const char machine[] =
 	"{'schema': 'ringup.net.snapshot/1', 'later': [1],"
-	" 'interfaces': [{'index': 1, 'name': 'lo', 'kind': 'loopback', 'flags': ['UP']},"
+	" 'interfaces': [{'index': 1, 'name': 'lo', 'type': 'loopback', 'flags': ['UP']},"
 	"  {'index': 7, 'name': 'eth0', 'speed_mbps': 10000, 'mtu': 9000, 'flags': []}],"
 	" 'addresses': [{'interface': 7, 'address': 'fe80::1%7', 'prefix': 64, 'scope': "
 	"'link'},"
