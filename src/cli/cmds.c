@@ -6,9 +6,7 @@
 #define CMDS(X)   \
 	X(detect) \
 	X(env)    \
-#define CMDS(X) \
-	X(env)  \
-	X(net)  \
+	X(net)    \
 	X(help)
 
 #define X(name) extern const struct cmd cmd_##name;
