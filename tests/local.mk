@@ -34,14 +34,8 @@ UNIT_TESTS = \
 	%reldir%/unit/test_opt \
 	%reldir%/unit/test_pidstat \
 	%reldir%/unit/test_reduce \
-	%reldir%/unit/test_gloo \
-	%reldir%/unit/test_hvd \
 	%reldir%/unit/test_iface \
-	%reldir%/unit/test_nccl \
-	%reldir%/unit/test_netconf \
-	%reldir%/unit/test_ompi \
 	%reldir%/unit/test_own \
-	%reldir%/unit/test_snapshot \
 	%reldir%/unit/test_ring
 UNIT_TESTS += \
 	%reldir%/unit/test_chan \
@@ -66,9 +60,10 @@ BATS_TESTS = \
 	%reldir%/cli/env.bats \
 	%reldir%/cli/help.bats \
 	%reldir%/cli/man.bats \
-	%reldir%/cli/net.bats \
-	%reldir%/init/ringup-init.bats \
 	%reldir%/init/fetch.bats \
+	%reldir%/init/json.bats \
+	%reldir%/init/pkg.bats \
+	%reldir%/init/ringup-init.bats \
 	%reldir%/cluster/netns.bats
 
 # py: pytest, which prints TAP
@@ -91,13 +86,6 @@ TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
 	%reldir%/tap.h %reldir%/half.h \
-EXTRA_DIST += \
-	%reldir%/net/cases.h \
-	%reldir%/net/cases/gloo.json \
-	%reldir%/net/cases/horovod.json \
-	%reldir%/net/cases/nccl.json \
-	%reldir%/net/cases/openmpi.json
-EXTRA_DIST += $(BATS_TESTS) $(LINT_TESTS) %reldir%/tap.h \
 	%reldir%/lint/map.sh %reldir%/lib/helper.bash
 EXTRA_DIST += %reldir%/lib/node.bash
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS)

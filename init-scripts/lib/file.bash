@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# file.bash - whole files and links, never torn.
+
+# write_file FILE MODE - replace FILE by stdin: a sibling is written, synced, renamed.
+write_file() {
+  local new
+  new=$(dirname -- "$1")/.$(basename -- "$1").new
+  rm -f -- "$new"
+  cat >"$new" && chmod "$2" "$new" && sync "$new" && mv -fT -- "$new" "$1" && sync "$(dirname -- "$1")" && return 0
+  rm -f -- "$new"
+  return 1
+}
+
+# write_link TARGET LINK - make LINK point to TARGET, in one step.
+write_link() {
+  local new
+  new=$(dirname -- "$2")/.$(basename -- "$2").new
+  rm -f -- "$new"
+  ln -s -- "$1" "$new" && mv -fT -- "$new" "$2"
+}
+
+# make_dir DIR... - for all to read, whatever the umask.
+make_dir() { (umask 022 && mkdir -p -- "$@"); }
+
+# can_write DIR - may files be made in DIR, or in its nearest ancestor that exists?
+can_write() {
+  local dir=$1
+  until [[ -e $dir ]]; do dir=$(dirname -- "$dir"); done
+  [[ -d $dir && -w $dir ]]
+}
+
+# space_mb DIR - print the free megabytes where DIR is or would be.
+space_mb() {
+  local dir=$1
+  until [[ -e $dir ]]; do dir=$(dirname -- "$dir"); done
+  df --output=avail -BM -- "$dir" | tail -n 1 | tr -dc 0-9
+}

@@ -1,0 +1,90 @@
+# shellcheck shell=bash
+# node.bash - what kind of node this is, as far as files and variables say.
+
+# node_platform - print databricks, slurm or generic.
+node_platform() {
+  if [[ -n ${DATABRICKS_RUNTIME_VERSION:-} || -d $INIT_ROOT/databricks ]]; then
+    echo databricks
+  elif [[ -n ${SLURM_JOB_ID:-} ]]; then
+    echo slurm
+  else
+    echo generic
+  fi
+}
+
+# node_runtime - print the version of the Databricks runtime, or nothing.
+node_runtime() {
+  local conf=$INIT_ROOT/databricks/common/conf/deploy.conf
+  if [[ -n ${DATABRICKS_RUNTIME_VERSION:-} ]]; then
+    printf '%s\n' "$DATABRICKS_RUNTIME_VERSION"
+  elif [[ -r $INIT_ROOT/databricks/DBR_VERSION ]]; then
+    head -c 64 "$INIT_ROOT/databricks/DBR_VERSION" | head -n 1
+  elif [[ -r $conf ]]; then
+    sed -n 's/.*clusterUsageTags\.sparkVersion *= *"\([^"]*\)".*/\1/p' "$conf" | head -n 1
+  fi
+}
+
+# is_address TEXT - is it an IPv4 or IPv6 address, as far as its shape goes?
+is_address() {
+  [[ $1 =~ ^([0-9]{1,3}\.){3}[0-9]{1,3}$ || ( $1 == *:* && $1 =~ ^[0-9a-fA-F:.]{2,45}$ ) ]]
+}
+
+# node_role - print driver, executor or single; stops on values that contradict.
+node_role() {
+  local name
+  for name in DB_CONTAINER_IP DB_DRIVER_IP; do
+    [[ -z ${!name:-} ]] || is_address "${!name}" ||
+      stop 10 "$name is not an address: ${!name}" "the platform sets it; do not set it by hand"
+  done
+  case ${DB_IS_DRIVER:-} in
+    TRUE | true) echo driver ;;
+    FALSE | false) echo executor ;;
+    '')
+      if [[ -z ${DB_DRIVER_IP:-} ]]; then
+        echo single
+      elif [[ $DB_DRIVER_IP == "${DB_CONTAINER_IP:-}" ]]; then
+        echo driver
+      else
+        echo executor
+      fi ;;
+    *) stop 10 "DB_IS_DRIVER is neither TRUE nor FALSE: $DB_IS_DRIVER" "the platform sets it; do not set it by hand" ;;
+  esac
+}
+
+# node_system - print the distribution's name, such as Debian GNU/Linux 12 (bookworm).
+node_system() {
+  local line
+  line=$(sed -n 's/^PRETTY_NAME=//p' "$INIT_ROOT/etc/os-release" 2>/dev/null | head -n 1) || true
+  line=${line%\"}
+  printf '%s\n' "${line#\"}"
+}
+
+# node_memory_mb - print how much memory a build may have: available, within the cgroup.
+node_memory_mb() {
+  local mb limit
+  mb=$(awk '/^MemAvailable:/ { print int($2 / 1024) }' /proc/meminfo)
+  limit=$(cat /sys/fs/cgroup/memory.max 2>/dev/null) || limit=max
+  [[ $limit =~ ^[0-9]{1,15}$ ]] && (( limit / 1048576 < mb )) && mb=$(( limit / 1048576 ))
+  printf '%s\n' "${mb:-1024}"
+}
+
+# node_python - print the Python to serve: the one named, the platform's, or PATH's.
+# Below --root only a Python of that tree is served.
+node_python() {
+  local dir p
+  if [[ -n ${RINGUP_PYTHON:-} ]]; then
+    [[ $RINGUP_PYTHON == /* && -x $INIT_ROOT$RINGUP_PYTHON ]] || p=$(command -v -- "$RINGUP_PYTHON") || true
+    printf '%s\n' "${p:-$INIT_ROOT$RINGUP_PYTHON}"
+    return 0
+  fi
+  for p in "$INIT_ROOT"/databricks/python3/bin/python{3,}; do
+    [[ -x $p ]] && printf '%s\n' "$p" && return 0
+  done
+  if [[ -n $INIT_ROOT ]]; then
+    for dir in usr/local/bin usr/bin; do
+      [[ -x $INIT_ROOT/$dir/python3 ]] && printf '%s\n' "$INIT_ROOT/$dir/python3" && return 0
+    done
+    return 0
+  fi
+  command -v python3 || true
+}

@@ -1,0 +1,36 @@
+# shellcheck shell=bash
+# 00-guard.bash - may this run here: rights, room, files that can be written.
+
+limits 2 30
+
+step_inputs() { :; }
+
+# trouble - print "CODE<tab>CAUSE<tab>NEXT" for the first thing in the way, or nothing.
+trouble() {
+  local dir mb
+  # A node that has all of it already may well have become read-only since.
+  [[ ! -e $INIT_STATE/state/40-install ]] || return 0
+  for dir in etc opt usr/local var; do
+    can_write "$INIT_ROOT/$dir" ||
+      printf '50\t%s\t%s\n' "$INIT_ROOT/$dir cannot be written: read-only, or not yours" "remount it read-write, or run this where the image is made"
+  done
+  mb=$(space_mb "$INIT_STATE")
+  (( mb >= 200 )) ||
+    printf '50\t%s\t%s\n' "only $mb MB are free below $INIT_ROOT/var; a build takes 200" "make room (df -h, apt-get clean), then run this again"
+}
+
+# Always looked at afresh, and never done by doing anything.
+step_done() {
+  local found
+  found=$(trouble)
+  [[ -z $found ]]
+}
+
+step_apply() {
+  local found code cause next
+  found=$(trouble)
+  if [[ -n $found ]]; then
+    IFS=$'\t' read -r code cause next <<<"$found"
+    stop "$code" "$cause" "$next"
+  fi
+}

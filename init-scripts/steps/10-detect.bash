@@ -1,0 +1,34 @@
+# shellcheck shell=bash
+# 10-detect.bash - what node this is: platform, role, system, memory, Python.
+# (What `ringup detect` knows beyond that comes with 50-frameworks: there is no command yet.)
+
+limits 10 30
+
+step_inputs() { findings; }
+
+# findings - print KEY<tab>VALUE for everything that can be known now.
+findings() {
+  local role
+  role=$(node_role)
+  printf '%s\t%s\n' platform "$(node_platform)" runtime "$(node_runtime)" role "$role" \
+    system "$(node_system)" arch "$(uname -m)" cores "$(nproc)" python "$(node_python)" \
+    address "${DB_CONTAINER_IP:-}" driver "${DB_DRIVER_IP:-}" \
+    memory_mb "$(awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo)"
+}
+
+step_done() { :; }
+
+step_apply() {
+  local key value
+  [[ $(uname -s) == Linux ]] || die "this is $(uname -s), not Linux"
+  case $(uname -m) in
+    x86_64 | aarch64) ;;
+    *) warn "$(uname -m) is not a machine that ringup has been tried on" ;;
+  esac
+  while IFS=$'\t' read -r key value; do
+    case $key in
+      cores | memory_mb) number "$key" "$value" ;;
+      *) fact "$key" "$value" ;;
+    esac
+  done < <(findings)
+}

@@ -1,0 +1,92 @@
+# shellcheck shell=bash
+# 30-build.bash - the engine and the command, in a private copy, not as root.
+
+limits 40 1800
+
+# The prefix that is compiled in is the link `current`, so that ringup.pc, the
+# modules' folder and the manual stay true whichever version the link points to.
+prefix=/opt/ringup/current
+
+step_inputs() {
+  source_sum
+  printf '%s\n' "${CC:-}" "${CFLAGS:-}" "$(uname -m)"
+  "${CC:-gcc}" --version 2>/dev/null | head -n 1 || true
+}
+
+# release - print VERSION-HASH, the name that these inputs have below /opt/ringup.
+release() {
+  local version sum
+  version=$(sed -n "s/^AC_INIT(\[ringup\], \[\([0-9][0-9a-z.]*\)\].*/\1/p" "$INIT_BUILD/src/configure.ac")
+  sum=$(step_inputs | sha256sum | cut -c 1-12)
+  [[ -n $version ]] || die "configure.ac does not say which version this is"
+  printf '%s\n' "$version-$sum"
+}
+
+# ready - print the folder that holds the result, installed already or staged to be.
+ready() {
+  local name sum
+  sum=$(step_inputs | sha256sum | cut -c 1-12)
+  for name in "$INIT_ROOT"/opt/ringup/*-"$sum" "$INIT_BUILD"/stage/*-"$sum"; do
+    [[ ! -x $name/bin/ringup ]] || { printf '%s\n' "$name"; return 0; }
+  done
+}
+
+step_done() { [[ -n $(ready) ]]; }
+
+# jobs - print how many compilers may run at once: one a core, half a gigabyte each.
+jobs_fit() {
+  local by_memory=$(( $(node_memory_mb) / 512 )) cores
+  cores=$(nproc)
+  (( by_memory < cores )) && cores=$by_memory
+  printf '%s\n' $(( cores > 0 ? cores : 1 ))
+}
+
+# in_obj CMD ARG... - as the builder, in the build folder.
+in_obj() { builder env -C "$INIT_BUILD/obj" "$@"; }
+
+# compile - configure, make and stage; each failure with its own words.
+compile() {
+  local src=$INIT_BUILD/src
+  if [[ ! -x $src/configure ]]; then
+    builder env -C "$src" ./bootstrap || stop 40 "autotools could not make ./configure" "the log has their words"
+  fi
+  in_obj "$src/configure" --prefix="$prefix" --sysconfdir=/etc ||
+    why 40 "configure found something missing"
+  in_obj make -j "$(jobs_fit)" || why 40 "the sources do not compile"
+  in_obj make install DESTDIR="$INIT_BUILD/dest" || why 40 "make install failed"
+}
+
+# why CODE CAUSE - stop, with a full disk named as such.
+why() {
+  if tail -n 60 "${INIT_LOGFILE:-/dev/null}" | grep -q 'No space left on device'; then
+    stop "$1" "no space left below $INIT_STATE while building" "make room, then run this again"
+  fi
+  stop "$1" "$2" "the log has the words of the compiler: ${INIT_LOGFILE:-above}"
+}
+
+step_apply() {
+  local name
+  name=$(ready)
+  name=${name##*/}
+  [[ -n $name ]] || log act "build the sources ($(source_kind)) in $INIT_BUILD for $prefix"
+  if [[ $(source_kind) == none ]]; then
+    stop 30 "no sources: this script stands alone, and RINGUP_SOURCE is not set" \
+      "set RINGUP_SOURCE to a release tarball, a file or an https URL"
+  fi
+  [[ ${DRY_RUN:-0} == 1 ]] && return 0
+  if [[ -z $name ]]; then
+    source_unpack
+    compile
+    name=$(release)
+    in_obj mkdir -p "$INIT_BUILD/stage"
+    in_obj mv "$INIT_BUILD/dest$prefix" "$INIT_BUILD/stage/$name"
+  fi
+  fact release "$name"
+  fact version "${name%-*}"
+  fact source "$(source_kind)"
+  number jobs "$(jobs_fit)"
+}
+
+step_undo() {
+  act rm -rf -- "$INIT_BUILD"
+}

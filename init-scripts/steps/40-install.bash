@@ -1,0 +1,131 @@
+# shellcheck shell=bash
+# 40-install.bash - put what was built where everybody finds it.
+#
+# /opt/ringup/VERSION-HASH holds a version, whole and never changed; the link
+# /opt/ringup/current says which one is in force and is switched by a rename.
+# What must be found without settings is linked from /usr/local, where PATH, gcc
+# (-lringup), pkg-config and man look anyway: so no profile, no ld.so.conf and
+# nothing of the distribution's is edited, and an upgrade is one rename.
+
+limits 50 120
+
+opt=$INIT_ROOT/opt/ringup
+before=$(readlink -- "$opt/current") || true
+
+step_inputs() { wanted; }
+
+# wanted - print the name of the release that 30-build has made.
+wanted() { sed -n $'s/^fact\trelease\t//p' "$INIT_STATE/state/30-build" 2>/dev/null || true; }
+
+# links TREE - print what of TREE must be linked from /usr/local.
+links() {
+  (cd -- "$1" && find bin include lib share/man share/bash-completion \
+    \( -type f -o -type l \) -not -path 'lib/*/*.so' -not -name '*.la' 2>/dev/null) || true
+  [[ ! -x $1/share/ringup/init-scripts/ringup-init ]] || echo sbin/ringup-init
+}
+
+# target LINK - print where LINK of /usr/local points.
+target() {
+  case $1 in
+    sbin/ringup-init) echo /opt/ringup/current/share/ringup/init-scripts/ringup-init ;;
+    *) printf '%s\n' "/opt/ringup/current/$1" ;;
+  esac
+}
+
+step_done() {
+  local link
+  [[ $(readlink -- "$opt/current") == "$(wanted)" && -x $opt/current/bin/ringup ]] || return 1
+  while read -r link; do
+    [[ $(readlink "$INIT_ROOT/usr/local/$link") == "$(target "$link")" ]] || return 1
+  done < <(links "$opt/current")
+}
+
+# install_tree FROM NAME - copy as root's own, readable by all; whole or not at all.
+install_tree() {
+  local new=$opt/.new odd
+  rm -rf -- "$new"
+  make_dir "$opt"
+  odd=$(find "$1" -not -type f -not -type d -not -type l -o -perm /6000 | head -n 1)
+  [[ -z $odd ]] || die "will not install ${odd##*/}: not a plain file"
+  cp -r --no-dereference --no-preserve=all -- "$1" "$new"
+  # the modes are ours: a plain copy under umask 077 would be root's alone
+  (cd -- "$1" && find . -type f -perm -u+x -print0) | (cd -- "$new" && xargs -0r chmod 755 --)
+  chmod -R u+w,go=u-w -- "$new"
+  sync -f "$new"
+  "$new/bin/ringup" help >/dev/null || die "what was built does not start: $new/bin/ringup help"
+  mv -T -- "$new" "$opt/$2"
+}
+
+# link_all - everything in /usr/local; never over somebody else's file.
+link_all() {
+  local link at
+  while read -r link; do
+    at=$INIT_ROOT/usr/local/$link
+    if [[ -e $at || -L $at ]] && [[ $(readlink -- "$at") != /opt/ringup/* ]]; then
+      stop 50 "$at is there already and is not ringup-init's" "move it away, then run this again"
+    fi
+    make_dir "$(dirname -- "$at")"
+    write_link "$(target "$link")" "$at"
+  done < <(links "$opt/current")
+}
+
+# take_back - on failure: the version that was there before, or none.
+take_back() {
+  local rc=$?
+  (( rc )) || return 0
+  log warn "taking back what was installed"
+  rm -rf -- "$opt/.new"
+  if [[ -n $before ]]; then write_link "$before" "$opt/current"; else unlink_all; fi
+}
+
+# unlink_all - the links in /usr/local, then `current`.
+unlink_all() {
+  local link
+  while read -r link; do
+    [[ $(readlink -- "$INIT_ROOT/usr/local/$link") != /opt/ringup/* ]] || rm -f -- "$INIT_ROOT/usr/local/$link"
+  done < <(links "$opt/current")
+  rm -f -- "$opt/current"
+}
+
+# refresh - tell the dynamic linker.
+refresh() {
+  [[ -z $INIT_ROOT ]] || return 0
+  ldconfig || die "ldconfig failed: programs would not find libringup.so"
+}
+
+step_apply() {
+  local tree name
+  name=$(wanted)
+  tree=$INIT_BUILD/stage/$name
+  if [[ ${DRY_RUN:-0} == 1 ]]; then
+    log act "install ${name:-what was built} below $opt, link it from $INIT_ROOT/usr/local, ldconfig"
+    return 0
+  fi
+  trap 'take_back' EXIT
+  [[ -n $name ]] || die "nothing has been built yet" "run ringup-init without naming steps"
+  [[ -d $opt/$name ]] || install_tree "$tree" "$name"
+  write_link "$name" "$opt/current"
+  link_all
+  refresh
+  trap - EXIT
+  rm -rf -- "$INIT_BUILD"
+  forget "$name" "$before"
+  fact release "$name"
+  fact prefix "/opt/ringup/$name"
+}
+
+# forget NAME... - remove all versions but these.
+forget() {
+  local dir
+  for dir in "$opt"/*-*; do
+    [[ " $* " == *" ${dir##*/} "* ]] || rm -rf -- "$dir"
+  done
+}
+
+step_undo() {
+  log act "remove $opt and its links in $INIT_ROOT/usr/local"
+  [[ ${DRY_RUN:-0} == 1 ]] && return 0
+  unlink_all
+  rm -rf -- "$opt"
+  refresh
+}

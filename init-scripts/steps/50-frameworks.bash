@@ -1,0 +1,140 @@
+# shellcheck shell=bash
+# 50-frameworks.bash - the frameworks of this node, and ringup's package for their Python.
+
+limits 50 180
+
+tool=$INIT_ROOT/opt/ringup/current/bin/ringup
+shared=$INIT_ROOT/opt/ringup/current/share/ringup
+
+# What one Python knows of itself, a KEY<tab>VALUE a line; imports no framework.
+probe='
+import importlib.metadata as m, importlib.util as u, os, sys, sysconfig
+def version(name):
+    try: return m.version(name)
+    except Exception: return ""
+def say(key, value): print("answer\t%s\t%s" % (key, value))
+say("version", sys.version.split()[0])
+say("pip", "yes" if u.find_spec("pip") else "")
+managed = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+say("managed", "yes" if sys.prefix == sys.base_prefix and os.path.exists(managed) else "")
+for name in "ringup", "horovod": say(name, version(name))
+have = [(n, version(n)) for n in ("torch", "tensorflow", "keras", "jax", "mxnet")]
+say("frameworks", ", ".join("%s %s" % p for p in have if p[1]))
+'
+
+# ask PYTHON - fill the array is with what the probe prints; fails if it does not run.
+ask() {
+  local word key value
+  is=()
+  while IFS=$'\t' read -r word key value; do
+    [[ $word != answer ]] || is[$key]=$value
+  done < <(timeout 30 "$1" -I -c "$probe" 2>/dev/null)
+  [[ -n ${is[version]:-} ]]
+}
+
+# candidates - print the Pythons that may be served: the one node_python names, then
+# those for which `ringup detect` has found a framework (unless one was named).
+candidates() {
+  node_python
+  [[ -z ${RINGUP_PYTHON:-} && -r $INIT_STATE/detect.json ]] || return 0
+  python3 -I -c '
+import json, sys
+for f in json.load(open(sys.argv[1]))["frameworks"]:
+    if f.get("python"): print(f["python"])' "$INIT_STATE/detect.json" 2>/dev/null | sort -u || true
+}
+
+# pick - set python to the first candidate with a framework and pip, else to the first.
+pick() {
+  local p first=''
+  python=''
+  while read -r p; do
+    if [[ -z $p || ! -x $p ]] || ! ask "$p"; then continue; fi
+    first=${first:-$p}
+    [[ -n ${is[frameworks]} && -n ${is[pip]} ]] && python=$p && return 0
+  done < <(candidates)
+  python=$first
+  [[ -z $python ]] || ask "$python"
+}
+
+declare -A is=()
+python=''
+
+# inventory - `ringup detect`, kept for people and tools that ask later.
+inventory() {
+  "$tool" detect --json | write_file "$INIT_STATE/detect.json" 644 ||
+    stop 10 "ringup detect failed on this node" "run it by hand: $tool detect"
+}
+
+step_inputs() {
+  readlink -- "$INIT_ROOT/opt/ringup/current" || true
+  printf '%s\n' "${RINGUP_PYTHON:-}"
+  [[ ! -x $tool ]] || "$tool" detect --json 2>/dev/null | sha256sum
+  pick
+  printf '%s\n' "$python" "${is[version]:-}" "${is[pip]:-}" "${is[managed]:-}" "${is[horovod]:-}" "${is[frameworks]:-}"
+}
+
+step_done() {
+  pick
+  [[ -r $INIT_STATE/detect.json && -n ${is[ringup]:-} ]]
+}
+
+# reason - print why no package is installed, or nothing.
+reason() {
+  if [[ ! -x $shared/compat/install ]]; then
+    echo "this release has no Python package"
+  elif [[ -z $python ]]; then
+    echo "no Python on this node; install one, or name it in RINGUP_PYTHON"
+  elif [[ -z ${is[frameworks]} && -z ${RINGUP_PYTHON:-} ]]; then
+    echo "$python has no framework; with torch in a Python, run this again with RINGUP_PYTHON=/path/to/python3"
+  elif [[ -z ${is[pip]} ]]; then
+    echo "$python has no pip; install python3-pip or use a virtual environment"
+  elif [[ -n ${is[managed]} && -z ${RINGUP_PYTHON:-} ]]; then
+    echo "the distribution manages $python; use a virtual environment, or insist with RINGUP_PYTHON=$python"
+  fi
+}
+
+# install_package - as a wheel, so that pip lists it and pip removes it; prints why if
+# another Horovod is in the way.
+install_package() {
+  local said rc=0
+  said=$(umask 022 && timeout 120 "$shared/compat/install" --python "$python" 2>&1) || rc=$?
+  printf '%s\n' "$said" >&2
+  case $rc in
+    0) ;;
+    1) printf '%s\n' "${said//$'\n'/; }" ;;
+    *) die "the package could not be installed into $python: $(tail -n 1 <<<"$said")" ;;
+  esac
+}
+
+step_apply() {
+  local why
+  if [[ ${DRY_RUN:-0} == 1 ]]; then
+    pick
+    log act "ringup detect; install the Python package ringup into ${python:-no Python: skipped}"
+    return 0
+  fi
+  [[ -x $tool ]] || die "ringup is not installed yet"
+  inventory
+  pick
+  why=$(reason)
+  if [[ -n $python ]]; then
+    fact python "$python (${is[version]})"
+    fact path "$python"
+    fact frameworks "${is[frameworks]:-none in this Python}"
+  fi
+  [[ -n $why ]] || why=$(install_package)
+  if [[ -n $why ]]; then
+    skip "$why"
+    return 0
+  fi
+  ask "$python"
+  fact package "ringup ${is[ringup]}; pip uninstall ringup takes it away"
+}
+
+step_undo() {
+  local from
+  from=$(sed -n $'s/^fact\tpath\t//p' "$INIT_STATE/state/50-frameworks" 2>/dev/null) || true
+  grep -qs $'^fact\tpackage' "$INIT_STATE/state/50-frameworks" || return 0
+  ask "$from" && [[ -n ${is[ringup]} ]] || return 0
+  act "$shared/compat/install" --python "$from" --uninstall
+}

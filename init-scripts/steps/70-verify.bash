@@ -1,0 +1,72 @@
+# shellcheck shell=bash
+# 70-verify.bash - four ranks add up, over shared memory and over TCP, and train together.
+
+limits 70 180
+
+tool=$INIT_ROOT/opt/ringup/current/bin/ringup
+shared=$INIT_ROOT/opt/ringup/current/share/ringup
+ranks=4
+
+# Anew after each boot: the proof is about this machine as it runs now.
+step_inputs() {
+  readlink -- "$INIT_ROOT/opt/ringup/current" || true
+  cat /proc/sys/kernel/random/boot_id
+  grep -s $'^fact\t' "$INIT_STATE/state/50-frameworks" "$INIT_STATE/state/60-network" || true
+}
+
+step_done() { :; }
+
+# json_of KEY TEXT - print the number or word that KEY has in our own command's JSON.
+json_of() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",}]*\).*/\1/p" <<<"$2" | head -n 1; }
+
+# allreduce BACKEND - print its bandwidth in GB/s; the command itself checks the sums.
+allreduce() {
+  local said
+  said=$("$tool" bench allreduce -n "$ranks" --backend "$1" --sizes 1M --check --json) ||
+    stop 70 "$ranks ranks did not agree over $1" \
+      "see the log; try: ringup bench allreduce -n $ranks --backend $1 --check"
+  printf '%s\n' "$said" >&2
+  json_of gbps "$said"
+}
+
+# trainer - print the Python that trains: the one with ringup's package, else any with ctypes.
+trainer() {
+  local p
+  p=$(sed -n $'s/^fact\tpath\t//p' "$INIT_STATE/state/50-frameworks" 2>/dev/null) || true
+  if [[ -n $p ]] && grep -qs $'^fact\tpackage' "$INIT_STATE/state/50-frameworks"; then
+    printf '%s\n' "$p"
+  else
+    command -v python3 || true
+  fi
+}
+
+# train PYTHON - a few steps on different data per rank; weights compared bit for bit.
+# The package is the installed release's own where PYTHON has none.
+train() {
+  local -a where=(env RINGUP_LIBRARY="$INIT_ROOT/opt/ringup/current/lib/libringup.so.0")
+  "$1" -c 'import ringup' 2>/dev/null || where+=(PYTHONPATH="$shared/compat/python")
+  timeout 120 "$tool" run -np "$ranks" -- "${where[@]}" "$1" "$shared/init-scripts/lib/train_check.py"
+}
+
+step_apply() {
+  local python said gbps
+  if [[ ${DRY_RUN:-0} == 1 ]]; then
+    log act "allreduce of $ranks ranks over shared memory and TCP; a few steps of training"
+    return 0
+  fi
+  [[ -x $tool ]] || die "ringup is not installed yet"
+  gbps=$(allreduce node)
+  number shm_gbps "$gbps"
+  gbps=$(allreduce tcp)
+  number tcp_gbps "$gbps"
+  number ranks "$ranks"
+  python=$(trainer)
+  if [[ -z $python || ! -r $shared/compat/python/ringup/__init__.py ]]; then
+    fact training "skipped: no Python on this node"
+    return 0
+  fi
+  said=$(train "$python") || stop 70 "$ranks ranks trained and did not get the same, right weights" "see the log"
+  printf '%s\n' "$said"
+  number train_step_ms "$(json_of step_ms "$said")"
+  fact training "$ranks ranks agreed bit for bit after $(json_of steps "$said") steps of $(json_of framework "$said"), $(json_of step_ms "$said") ms each"
+}

@@ -1,0 +1,33 @@
+# shellcheck shell=bash
+# 80-report.bash - what came of it, kept as a text for people.
+
+limits 1 30
+
+declare -a all
+
+step_inputs() {
+  local step
+  for step in "${all[@]}"; do
+    [[ $step == 80-report ]] || sha256sum <"$INIT_STATE/state/$step" 2>/dev/null || true
+  done
+}
+
+step_done() { [[ -s $INIT_STATE/report.txt ]]; }
+
+# next - print what a person would do now.
+next() {
+  if [[ -n $(known 50-frameworks package) ]]; then
+    echo "ringup run -np 4 -- $(known 50-frameworks path) your_training.py"
+  else
+    echo "ringup run -np 4 -- your_program; with torch in a Python: RINGUP_PYTHON=/path/to/python3 ringup-init"
+  fi
+}
+
+step_apply() {
+  local step text
+  for step in "${all[@]}"; do [[ $step == 80-report ]] || learn "$step"; done
+  text=$(next)
+  log act "write $INIT_STATE/report.txt"
+  [[ ${DRY_RUN:-0} == 1 ]] || report_text '' ok "$text" | write_file "$INIT_STATE/report.txt" 644
+  fact next "$text"
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/env bats
+# pkg.bats - packages: only what is missing, and a reason when they cannot be had.
+
+load ../lib/helper
+
+setup() {
+  for f in log fetch pkg; do source "$src/init-scripts/lib/$f.bash"; done
+  export SLEEP=true APT_LISTS=$BATS_TEST_TMPDIR/lists INIT_LOGFILE=$BATS_TEST_TMPDIR/log
+  mkdir "$APT_LISTS"
+  touch "$APT_LISTS/mirror_Packages"
+  stub dpkg
+}
+
+@test "what is here is not asked for" {
+  stub pkg-config 'exit 0'
+  for tool in gcc make python3 xz; do stub "$tool"; done
+  [[ -z $(pkg_missing | grep -v libc6-dev) ]]
+}
+
+@test "a clone needs autotools, a URL needs curl" {
+  [[ $(pkg_table) != *autoconf* && $(pkg_table clone) == *autoconf* ]]
+  [[ $(RINGUP_SOURCE=https://x/y.tar.gz pkg_table) == *ca-certificates* && $(pkg_table) != *curl* ]]
+}
+
+@test "apt-get waits for the lock, asks nothing, and lists are fetched only when needed" {
+  stub apt-get
+  run pkg_install gcc make
+  expect_status 0
+  [[ $(wc -l <"$calls") -eq 1 ]]
+  grep -q 'DPkg::Lock::Timeout=300.* install gcc make$' "$calls"
+  rm "$APT_LISTS/mirror_Packages" "$calls"
+  run pkg_install gcc
+  expect_status 0
+  [[ $(grep -c ' update$' "$calls") -eq 1 ]]
+}
+
+@test "stale lists are refreshed and the installation tried again" {
+  stub apt-get '[[ $* == *update ]] && touch "$BATS_TEST_TMPDIR/fresh"; [[ -e $BATS_TEST_TMPDIR/fresh ]]'
+  run pkg_install gcc
+  expect_status 0
+}
+
+@test "no network: exit status 21 and a sentence" {
+  stub apt-get 'exit 100'
+  run pkg_install gcc
+  expect_status 21
+  [[ $output == *"package lists cannot be fetched"* ]]
+}
+
+@test "reasons that apt gives are passed on" {
+  stub apt-get '[[ $* == *update ]] || { echo "E: Unable to locate package libsodium-dev" >>"$INIT_LOGFILE"; exit 100; }'
+  run pkg_install libsodium-dev
+  expect_status 20
+  [[ $output == *"Unable to locate package libsodium-dev"* ]]
+  stub apt-get 'echo "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 42 (apt)" >>"$INIT_LOGFILE"; exit 100'
+  run pkg_install gcc
+  expect_status 20
+  [[ $output == *"held by process 42 (apt)"* ]]
+  stub apt-get 'echo "write error: No space left on device" >>"$INIT_LOGFILE"; exit 100'
+  : >"$INIT_LOGFILE"
+  run pkg_install gcc
+  expect_status 20
+  [[ $output == *"no space left"* ]]
+}
+
+@test "no apt-get: exit status 20 and the names" {
+  PATH=$BATS_TEST_TMPDIR/none run pkg_install gcc make
+  expect_status 20
+  [[ $output == *"gcc make"* ]]
+}
+
+@test "dry run installs nothing" {
+  stub apt-get
+  DRY_RUN=1 run pkg_install gcc
+  expect_status 0
+  [[ ! -e $calls && $output == *"'install' 'gcc'"* ]]
+}
