@@ -24,14 +24,19 @@ AM_TESTS_ENVIRONMENT = \
 
 # unit: one program per source file; links the core, sees hidden symbols
 UNIT_TESTS = \
+	%reldir%/unit/test_clock \
 	%reldir%/unit/test_conf \
 	%reldir%/unit/test_copy \
 	%reldir%/unit/test_discover \
 	%reldir%/unit/test_err \
 	%reldir%/unit/test_jobdir \
 	%reldir%/unit/test_loops \
+	%reldir%/unit/test_file \
+	%reldir%/unit/test_log \
 	%reldir%/unit/test_near \
 	%reldir%/unit/test_opt \
+	%reldir%/unit/test_out \
+	%reldir%/unit/test_proc \
 	%reldir%/unit/test_pidstat \
 	%reldir%/unit/test_reduce \
 	%reldir%/unit/test_iface \

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -39,6 +40,18 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Whatever the caller's own parent left open is no business of the child's. */
+static void close_others_on_exec(void)
+{
+	int fd;
+
+	if (!syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC))
+		return;
+	/* Before Linux 5.11; few programs have more. */
+	for (fd = 3; fd < 4096; fd++)
+		fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
 /* Move the wanted descriptors up, out of each other's way, then into place. */
 static int place_fds(const struct proc_how *how, int *report)
 {
@@ -64,6 +77,7 @@ static int place_fds(const struct proc_how *how, int *report)
 	for (i = 0; i < how->nfds; i++)
 		if (dup2(high[i], i) < 0)
 			return -1;
+	close_others_on_exec();
 	if (how->keep > 2 && fcntl(how->keep, F_SETFD, 0))
 		return -1;
 	return 0;

@@ -157,6 +157,7 @@ static void print_cell(const struct out_table *t, int column, const char *text,
 
 int out_table_print(struct out_table *t, struct err *e)
 {
+	int whole = t->cells - t->cells % t->columns;
 	int room[OUT_COLUMNS] = { 0 };
 	int i, c, rc = 0;
 
@@ -166,12 +167,12 @@ int out_table_print(struct out_table *t, struct err *e)
 	}
 	for (c = 0; c < t->columns; c++)
 		room[c] = width(t->head[c]);
-	for (i = 0; i < t->cells; i++)
+	for (i = 0; i < whole; i++)
 		if (width(t->cell[i].text) > room[i % t->columns])
 			room[i % t->columns] = width(t->cell[i].text);
 	for (c = 0; c < t->columns; c++)
 		print_cell(t, c, t->head[c], OUT_BOLD, room[c]);
-	for (i = 0; i < t->cells - t->cells % t->columns; i++)
+	for (i = 0; i < whole; i++)
 		print_cell(t, i % t->columns, t->cell[i].text, t->cell[i].look,
 			   room[i % t->columns]);
 out:
