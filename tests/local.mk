@@ -24,6 +24,7 @@ AM_TESTS_ENVIRONMENT = \
 
 # unit: one program per source file; links the core, sees hidden symbols
 UNIT_TESTS = \
+	%reldir%/unit/test_api_status \
 	%reldir%/unit/test_clock \
 	%reldir%/unit/test_conf \
 	%reldir%/unit/test_copy \
@@ -82,6 +83,8 @@ LINT_TESTS = \
 	%reldir%/lint/layers.bats \
 	%reldir%/lint/registry.bats \
 	%reldir%/lint/format.bats \
+	%reldir%/lint/library.bats \
+	%reldir%/lint/words.bats \
 	%reldir%/lint/python.bats \
 	%reldir%/lint/shell.bats
 
@@ -91,7 +94,7 @@ TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
 	%reldir%/tap.h %reldir%/half.h \
-	%reldir%/lint/map.sh %reldir%/lib/helper.bash
+	%reldir%/lint/map.sh %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += %reldir%/lib/node.bash
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS)
 $(addsuffix .log,$(PY_TESTS)): ringup libringup.la

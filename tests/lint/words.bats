@@ -1,0 +1,70 @@
+#!/usr/bin/env bats
+# words.bats - spelling, promises about networks, and nothing of the machine it was made on.
+
+load ../lib/helper
+
+# texts - every file that people read, but not what a build made.
+texts() {
+  find "$src" -mindepth 1 \( -name .git -o -name build-aux -o -name autom4te.cache -o -path "$src/build*" -o -name __pycache__ -o -name '*.egg-info' \) -prune -o \
+    -type f \( -name '*.[ch1-9]' -o -name '*.md' -o -name '*.def' -o -name '*.bash' -o -name '*.bats' -o -name '*.py' \
+    -o -name '*.mk' -o -name '*.am' -o -name '*.ac' -o -name '*.sh' -o -name '*.tsv' -o -name '*.toml' -o -name run -o -name ringup-init \) -print | sort
+}
+
+@test "codespell finds nothing" {
+  command -v codespell >/dev/null || skip "codespell is not installed"
+  texts | xargs codespell --ignore-words="$src/tests/lint/words"
+}
+
+@test "no file tells where it was made" {
+  local where=$src
+  [[ ! -d ${builddir:-/nonexistent} ]] || where=$(cd "$builddir" && pwd)
+  run bash -c 'xargs grep -nF -e "$1" -e "$2"' grep "$(cd "$src" && pwd)/" "$where/" < <(texts)
+  [[ -z $output ]] || { echo "$output"; return 1; }
+  # A home, a workspace or a mount of one person; examples use /opt, /srv and /tmp.
+  run bash -c 'xargs grep -nE "(^|[^a-z./\$}])/(home/[a-z]|work/|mnt/|Users/)"' < <(texts | grep -v lint/words.bats)
+  [[ -z $output ]] || { echo "$output"; return 1; }
+}
+
+@test "nothing listens on all addresses" {
+  # To compare with it, and refuse, is fine.
+  run grep -nE '\b(INADDR_ANY|in6addr_any|IN6ADDR_ANY_INIT)\b' -r "$src/src"
+  [[ -z $(grep -vE '[!=]= *(htonl\()?INADDR_ANY' <<<"$output") ]] || { echo "$output"; return 1; }
+}
+
+@test "no shell, and no string functions without a bound" {
+  run grep -nE '\b(system|popen|gets|strcpy|strcat|tmpnam|mktemp) ?\(' -r "$src/src" --include='*.[ch]'
+  [[ -z $output ]] || { echo "$output"; return 1; }
+}
+
+# Horovod's broadcast_object and allgather_object pickle by definition, between
+# ranks that have proved the job's secret; they are in functions.py and nowhere else.
+@test "Python neither pickles nor evaluates what it gets" {
+  run grep -nE '\b(eval|exec|pickle\.loads?|marshal\.loads?)\(|shell=True' -r "$src/compat" --include='*.py' --exclude=functions.py
+  [[ -z $output ]] || { echo "$output"; return 1; }
+}
+
+# "area: what it does": the area is a folder of src/layers or one of these.
+@test "the last commit's subject is in order" {
+  local repo=${RINGUP_TEST_SOURCES:-$src} subject area
+  git -C "$repo" rev-parse --git-dir >/dev/null 2>&1 || skip "not a git clone"
+  subject=$(git -C "$repo" log -1 --no-merges --format=%s)
+  area=${subject%%:*}
+  grep -qxF -- "$area" "$src/src/layers" || [[ $area =~ ^(init|compat|tests|docs|build)$ ]] ||
+    { echo "area: $subject"; return 1; }
+  [[ ${#subject} -le 60 && $subject != *. && $subject == "$area: "* ]] || { echo "$subject"; return 1; }
+}
+
+@test "NEWS.md begins with the version of configure.ac" {
+  local version
+  version=$(sed -n 's/^AC_INIT(\[ringup\], \[\(.*\)\])/\1/p' "$src/configure.ac")
+  head -n 5 "$src/NEWS.md" | grep -qF "## $version"
+}
+
+@test "links between documents lead somewhere" {
+  local f target
+  for f in "$src"/*.md "$src"/docs/*.md; do
+    while read -r target; do
+      [[ -e ${f%/*}/${target%%#*} ]] || { echo "$f: $target"; return 1; }
+    done < <(grep -oE '\]\([^)]+\)' "$f" | sed 's/^](//; s/)$//' | grep -vE '^(https?:|#|mailto:)')
+  done
+}
