@@ -32,11 +32,10 @@ CORE_SOURCES += \
 	%reldir%/wire/mesh.h \
 	%reldir%/wire/pack.h \
 	%reldir%/wire/ranks.c %reldir%/wire/ranks.h \
+	%reldir%/wire/rendezvous.c %reldir%/wire/rendezvous.h \
 	%reldir%/wire/secret.c %reldir%/wire/secret.h \
 	%reldir%/wire/shake.c %reldir%/wire/shake.h \
 	%reldir%/wire/sock.c %reldir%/wire/sock.h
-	%reldir%/wire/rendezvous.h \
-	%reldir%/wire/secret.h
 
 CORE_SOURCES += \
 	%reldir%/coll/copy.c %reldir%/coll/copy.h \

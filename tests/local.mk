@@ -40,6 +40,9 @@ UNIT_TESTS = \
 	%reldir%/unit/test_proc \
 	%reldir%/unit/test_pidstat \
 	%reldir%/unit/test_reduce \
+	%reldir%/unit/test_gloo \
+	%reldir%/unit/test_hvd \
+	%reldir%/unit/test_rendezvous \
 	%reldir%/unit/test_iface \
 	%reldir%/unit/test_own \
 	%reldir%/unit/test_ring

@@ -388,6 +388,8 @@ static int choose(struct claim *best, char *key, struct err *e)
 		*best = of_slurm;
 		of_slurm.from->key(key);
 	}
+	if (best->from && !*key)
+		key_of(key, "ringup", "RINGUP_JOB", NULL);
 	return check_pmix(best, e);
 }
 

@@ -1,0 +1,181 @@
+/* rendezvous.c - bring the ranks of a job together: a secret and an exchange. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/rendezvous.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "ringup.h"
+#include "wire/discover.h"
+#include "wire/meet.h"
+
+enum { RETRY_MS = 50, ANSWER_MS = 5000, FAREWELL_MS = 200 };
+
+static int through_meet(void *ctx, const void *mine, size_t len, void *all)
+{
+	struct rendezvous *r = ctx;
+
+	if (!r->meet) {
+		memcpy(all, mine, len);
+		return 0;
+	}
+	return meet_exchange(r->meet, mine, len, all, r->deadline_ns, &r->why);
+}
+
+/* Everybody is here, or has got here. */
+static int gather(struct rendezvous *r, struct err *e)
+{
+	return meet_exchange(r->meet, NULL, 0, NULL, r->deadline_ns, e);
+}
+
+static int join(struct rendezvous *r, const char *where, int64_t deadline_ns, struct err *e)
+{
+	return meet_join(where, r->rank, r->size, &r->secret, deadline_ns, &r->meet, e);
+}
+
+/* The launcher hosts the meeting point. */
+static int join_launcher(struct rendezvous *r, const struct discovery *d, struct err *e)
+{
+	int rc;
+
+	if (d->secret_fd < 0)
+		return fail(e, RINGUP_EINVAL,
+			    "RINGUP_MEET=%.64s, but RINGUP_SECRET_FD is not set: an address is "
+			    "for `ringup run` to give; name a directory instead",
+			    d->meet);
+	rc = secret_from_fd(&r->secret, d->secret_fd, e);
+	if (rc)
+		return fail_in(e, "RINGUP_SECRET_FD=%d", d->secret_fd);
+	rc = join(r, d->meet, r->deadline_ns, e);
+	return rc ? rc : gather(r, e);
+}
+
+/* Rank 0 hosts it.  The offer has to be gone before anybody can be done with
+ * this meeting, lest a program that starts next takes it for its own. */
+static int host(struct rendezvous *r, const char *address, const char *dir, const char *key,
+		unsigned round, struct err *e)
+{
+	int rc = secret_new(&r->secret, e);
+
+	if (!rc)
+		rc = meet_serve(address, r->size, &r->secret, &r->server, e);
+	if (!rc)
+		rc = jobdir_publish(&r->offer, dir, key, round, meet_where(r->server),
+				    &r->secret, e);
+	if (!rc)
+		rc = join(r, meet_where(r->server), r->deadline_ns, e);
+	if (!rc)
+		rc = gather(r, e);
+	jobdir_remove(&r->offer);
+	return rc ? rc : gather(r, e);
+}
+
+/* An offer may be that of a host that has crashed: nobody listens there, or
+ * somebody else.  Then look again until the deadline. */
+static int visit(struct rendezvous *r, const char *dir, const char *key, unsigned round,
+		 struct err *e)
+{
+	char where[JOBDIR_WHERE_BYTES];
+	int rc;
+
+	do {
+		int64_t soon = clock_deadline(ANSWER_MS);
+
+		rc = jobdir_find(dir, key, round, r->deadline_ns, where, &r->secret, e);
+		if (rc)
+			return rc;
+		rc = join(r, where, soon < r->deadline_ns ? soon : r->deadline_ns, e);
+		if (rc == RINGUP_EPEER || rc == RINGUP_EAUTH)
+			clock_sleep_ms(RETRY_MS);
+	} while ((rc == RINGUP_EPEER || rc == RINGUP_EAUTH || rc == RINGUP_ETIMEDOUT) &&
+		 clock_left_ms(r->deadline_ns));
+	if (!rc)
+		rc = gather(r, e);
+	return rc ? rc : gather(r, e);
+}
+
+static int no_way(const struct discovery *d, struct err *e)
+{
+	if (d->spans_hosts)
+		return fail(e, RINGUP_EINVAL,
+			    "%d ranks on several hosts (%s) cannot meet: set RINGUP_MEET to a "
+			    "directory of this user's that all hosts share, or give "
+			    "ringup_init() an exchange, as the Python package does",
+			    d->size, d->source);
+	return fail(e, RINGUP_EINVAL,
+		    "%d ranks (%s), but nothing names their job: set RINGUP_JOB to the same "
+		    "text on all ranks, or start them with `ringup run`",
+		    d->size, d->source);
+}
+
+int rendezvous_open(struct rendezvous *r, const struct discovery *d, const char *address,
+		    int64_t deadline_ns, struct err *e)
+{
+	/* How often this process has met others by way of a directory. */
+	static unsigned rounds;
+	bool is_shared = strchr(d->meet, '/') != NULL;
+	const char *dir = is_shared ? d->meet : "";
+	int rc;
+
+	*r = (struct rendezvous){ .rank = d->rank, .size = d->size, .ctx = r };
+	r->exchange = through_meet;
+	r->deadline_ns = deadline_ns;
+	if (d->size == 1)
+		return 0;
+	if (*d->meet && !is_shared)
+		rc = join_launcher(r, d, e);
+	else if (!*d->key || (d->spans_hosts && !is_shared))
+		rc = no_way(d, e);
+	else if (d->rank == 0)
+		rc = host(r, is_shared && address ? address : "127.0.0.1", dir, d->key,
+			  ++rounds, e);
+	else
+		rc = visit(r, dir, d->key, ++rounds, e);
+	/* Nobody is to be waited for. */
+	if (rc)
+		r->why.code = rc;
+	return rc;
+}
+
+int rendezvous_adopt(struct rendezvous *r, int rank, int size,
+		     int (*exchange)(void *ctx, const void *mine, size_t len, void *all),
+		     void *ctx, struct err *e)
+{
+	unsigned char *all;
+	struct secret mine = { 0 };
+	int rc = 0;
+
+	*r = (struct rendezvous){ .rank = rank, .size = size, .ctx = ctx };
+	r->exchange = exchange;
+	r->deadline_ns = INT64_MAX;
+	if (size == 1)
+		return 0;
+	all = calloc((size_t)size, sizeof(mine));
+	if (!all)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", size);
+	if (rank == 0)
+		rc = secret_new(&mine, e);
+	if (!rc && exchange(ctx, &mine, sizeof(mine), all))
+		rc = fail(e, RINGUP_ESYSTEM, "the exchange given to ringup_init() failed");
+	if (!rc)
+		memcpy(&r->secret, all, sizeof(r->secret));
+	explicit_bzero(all, (size_t)size * sizeof(mine));
+	secret_wipe(&mine);
+	free(all);
+	return rc;
+}
+
+void rendezvous_close(struct rendezvous *r)
+{
+	/* Rank 0's server must not go before its last answers have: who asks
+	 * again has got them.  The answer to this is of no interest. */
+	if (r->meet && !r->why.code &&
+	    meet_exchange(r->meet, NULL, 0, NULL, clock_deadline(FAREWELL_MS), NULL))
+		r->why.code = RINGUP_ESHUTDOWN;
+	meet_leave(r->meet);
+	jobdir_remove(&r->offer);
+	meet_stop(r->server);
+	secret_wipe(&r->secret);
+	*r = (struct rendezvous){ 0 };
+}

@@ -1,0 +1,229 @@
+/* test_rendezvous.c - ranks find each other under every kind of launcher. */
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "ringup.h"
+#include "tap.h"
+#include "wire/discover.h"
+#include "wire/meet.h"
+#include "wire/rendezvous.h"
+
+enum { RANKS = 4, LATE_MS = 30000 };
+
+static char base[] = "/tmp/test_rendezvous.XXXXXX";
+
+static int count(const char *path)
+{
+	DIR *d = opendir(path);
+	int n = 0;
+
+	if (!d)
+		return -1;
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n - 2;
+}
+
+/* Meet, compare secrets and ranks, part; 0 if all is as it should be. */
+static int meet_once(const struct discovery *d, int64_t wait_ms, struct err *e)
+{
+	struct {
+		int rank;
+		struct secret secret;
+	} mine = { .rank = d->rank }, all[RANKS];
+	struct rendezvous r;
+	int i, rc;
+
+	rc = rendezvous_open(&r, d, "127.0.0.1", clock_deadline(wait_ms), e);
+	mine.secret = r.secret;
+	if (!rc)
+		rc = r.exchange(r.ctx, &mine, sizeof(mine), all);
+	for (i = 0; !rc && i < d->size; i++)
+		if (all[i].rank != i || memcmp(&all[i].secret, &mine.secret, SECRET_BYTES))
+			rc = 1;
+	rendezvous_close(&r);
+	return rc;
+}
+
+/* What one rank does; negative status codes come back as 100 - code. */
+static void rank(struct discovery *d, int rank, int times, int64_t wait_ms)
+{
+	struct err e = { 0 };
+	int rc = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	d->rank = rank;
+	while (times-- && !rc)
+		rc = meet_once(d, wait_ms, &e);
+	if (rc < 0)
+		printf("# rank %d: %s\n", rank, e.text);
+	fflush(stdout);
+	_exit(rc < 0 ? 100 - rc : rc);
+}
+
+/* Statuses of the ranks from @first on, started in reverse order. */
+static void job(struct discovery *d, int first, int times, int64_t wait_ms, int *statuses)
+{
+	pid_t pids[RANKS];
+	int i;
+
+	fflush(stdout);
+	for (i = d->size - 1; i >= first; i--) {
+		pids[i] = fork();
+		if (pids[i] == 0)
+			rank(d, i, times, wait_ms);
+	}
+	for (i = first; i < d->size; i++) {
+		int status = -1;
+
+		waitpid(pids[i], &status, 0);
+		statuses[i] = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	}
+}
+
+static int are_all(const int *statuses, int first, int last, int value)
+{
+	for (; first < last; first++)
+		if (statuses[first] != value)
+			return 0;
+	return 1;
+}
+
+static void by_directory(void)
+{
+	struct discovery d = { .size = RANKS, .source = "test", .meet = "", .secret_fd = -1 };
+	char shared[256];
+	int s[RANKS];
+
+	snprintf(d.key, sizeof(d.key), "test_rendezvous %d", (int)getpid());
+	job(&d, 0, 1, LATE_MS, s);
+	ok(are_all(s, 0, RANKS, 0), "four ranks meet through this user's directory");
+	ok(count(base) == 0, "which is gone afterwards");
+	job(&d, 0, 20, LATE_MS, s);
+	ok(are_all(s, 0, RANKS, 0), "and twenty times in a row");
+	ok(count(base) == 0, "without a trace");
+
+	job(&d, 1, 1, 300, s);
+	ok(are_all(s, 1, RANKS, 100 - RINGUP_ETIMEDOUT), "without rank 0 the others give up");
+	d.size = 3;
+	job(&d, 0, 1, LATE_MS, s);
+	ok(are_all(s, 0, 3, 0), "another number of ranks, another meeting");
+
+	d.size = RANKS;
+	snprintf(shared, sizeof(shared), "%s/shared", base);
+	d.meet = shared;
+	d.spans_hosts = true;
+	job(&d, 0, 2, LATE_MS, s);
+	ok(are_all(s, 0, RANKS, 0), "hosts meet through a directory that they share");
+	ok(count(shared) == 0, "which is empty afterwards");
+	rmdir(shared);
+	d.meet = "";
+	job(&d, 0, 1, LATE_MS, s);
+	ok(are_all(s, 0, RANKS, 100 - RINGUP_EINVAL), "and cannot without, as all are told");
+	d.spans_hosts = false;
+	*d.key = 0;
+	job(&d, 0, 1, LATE_MS, s);
+	ok(are_all(s, 0, RANKS, 100 - RINGUP_EINVAL), "a job without a name cannot either");
+}
+
+/* Rank 0 comes, and dies while it waits. */
+static void a_dead_host(void)
+{
+	struct discovery d = { .size = 2, .source = "test", .meet = "", .secret_fd = -1 };
+	char path[256];
+	pid_t child;
+	int s[RANKS], status, i;
+
+	snprintf(d.key, sizeof(d.key), "test_rendezvous dead %d", (int)getpid());
+	snprintf(path, sizeof(path), "%s/ringup", base);
+	fflush(stdout);
+	child = fork();
+	if (child == 0)
+		rank(&d, 0, 1, LATE_MS);
+	for (i = 0; i < 1000 && count(path) < 1; i++)
+		clock_sleep_ms(10);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	ok(count(path) == 1, "a rank 0 that is killed leaves an offer");
+	job(&d, 0, 1, LATE_MS, s);
+	ok(are_all(s, 0, 2, 0), "that does not disturb the next job of that name");
+	ok(count(base) == 0, "and is swept");
+}
+
+static void by_launcher(void)
+{
+	struct discovery d = { .size = RANKS, .source = "ringup run" };
+	struct meet_server *server = NULL;
+	struct secret secret, other;
+	struct err e = { 0 };
+	int s[RANKS];
+
+	ok(secret_new(&secret, &e) == 0 &&
+		   meet_serve("127.0.0.1", RANKS, &secret, &server, &e) == 0,
+	   "a launcher hosts the meeting %s", e.text);
+	d.meet = meet_where(server);
+	d.secret_fd = secret_to_fd(&secret, &e);
+	job(&d, 0, 3, LATE_MS, s);
+	ok(are_all(s, 0, RANKS, 0), "and the ranks meet there three times");
+	close(d.secret_fd);
+	ok(secret_new(&other, &e) == 0, "somebody else's secret");
+	d.secret_fd = secret_to_fd(&other, &e);
+	job(&d, 0, 1, LATE_MS, s);
+	ok(are_all(s, 0, RANKS, 100 - RINGUP_EAUTH), "opens no door");
+	close(d.secret_fd);
+	d.secret_fd = -1;
+	job(&d, 0, 1, LATE_MS, s);
+	ok(are_all(s, 0, RANKS, 100 - RINGUP_EINVAL), "and none at all is a mistake");
+	meet_stop(server);
+}
+
+static int pretend(void *ctx, const void *mine, size_t len, void *all)
+{
+	(void)mine;
+	memset(all, 'k', 3 * len);
+	return *(int *)ctx;
+}
+
+static void by_the_caller(void)
+{
+	struct discovery alone = { .size = 1, .source = "none", .meet = "" };
+	struct rendezvous r;
+	struct err e = { 0 };
+	int answer = 0;
+	char all;
+
+	ok(rendezvous_open(&r, &alone, NULL, 0, &e) == 0 &&
+		   r.exchange(r.ctx, "x", 1, &all) == 0 && all == 'x',
+	   "one rank meets itself");
+	rendezvous_close(&r);
+	ok(rendezvous_adopt(&r, 1, 3, pretend, &answer, &e) == 0 && r.secret.key[0] == 'k',
+	   "an exchange brings rank 0's secret");
+	rendezvous_close(&r);
+	answer = 5;
+	ok(rendezvous_adopt(&r, 1, 3, pretend, &answer, &e) == RINGUP_ESYSTEM,
+	   "or it fails: %s", e.text);
+	rendezvous_close(&r);
+	rendezvous_close(&r);
+}
+
+int main(void)
+{
+	if (!mkdtemp(base))
+		return 1;
+	setenv("XDG_RUNTIME_DIR", base, 1);
+	by_directory();
+	a_dead_host();
+	by_launcher();
+	by_the_caller();
+	ok(count(base) == 0, "nothing is left behind");
+	rmdir(base);
+	return tap_done();
+}
