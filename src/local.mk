@@ -78,11 +78,26 @@ TOOL_SOURCES += \
 	%reldir%/detect/torch.c
 
 TOOL_SOURCES += \
+	%reldir%/host/netconf.c %reldir%/host/netconf.h \
+	%reldir%/host/snapshot.c %reldir%/host/snapshot.h
+
+TOOL_SOURCES += \
+	%reldir%/nicpick/gloo.c \
+	%reldir%/nicpick/hvd.c \
+	%reldir%/nicpick/nccl.c \
+	%reldir%/nicpick/ompi.c \
+	%reldir%/nicpick/pickers.c
+
+TOOL_SOURCES += \
 	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \
 	%reldir%/cli/cmd_detect.c \
 	%reldir%/cli/cmd_env.c \
 	%reldir%/cli/cmd_help.c \
+	%reldir%/cli/cmd_net.c \
+	%reldir%/cli/cmd_net_explain.c \
+	%reldir%/cli/cmd_net_record.c \
 	%reldir%/cli/cmds.c \
+	%reldir%/cli/netfacts.c %reldir%/cli/netfacts.h \
 	%reldir%/cli/opt.c %reldir%/cli/opt.h \
 	%reldir%/cli/out.c %reldir%/cli/out.h
 

@@ -44,7 +44,11 @@ UNIT_TESTS = \
 	%reldir%/unit/test_hvd \
 	%reldir%/unit/test_rendezvous \
 	%reldir%/unit/test_iface \
+	%reldir%/unit/test_nccl \
+	%reldir%/unit/test_netconf \
+	%reldir%/unit/test_ompi \
 	%reldir%/unit/test_own \
+	%reldir%/unit/test_snapshot \
 	%reldir%/unit/test_ring
 UNIT_TESTS += \
 	%reldir%/unit/test_chan \
@@ -69,6 +73,7 @@ BATS_TESTS = \
 	%reldir%/cli/env.bats \
 	%reldir%/cli/help.bats \
 	%reldir%/cli/man.bats \
+	%reldir%/cli/net.bats \
 	%reldir%/init/fetch.bats \
 	%reldir%/init/json.bats \
 	%reldir%/init/pkg.bats \
@@ -98,6 +103,12 @@ endif
 EXTRA_DIST += %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
 	%reldir%/tap.h %reldir%/half.h \
 	%reldir%/lint/map.sh %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
+EXTRA_DIST += \
+	%reldir%/net/cases.h \
+	%reldir%/net/cases/gloo.json \
+	%reldir%/net/cases/horovod.json \
+	%reldir%/net/cases/nccl.json \
+	%reldir%/net/cases/openmpi.json
 EXTRA_DIST += %reldir%/lib/node.bash
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS)
 $(addsuffix .log,$(PY_TESTS)): ringup libringup.la

@@ -6,6 +6,7 @@
 #define CMDS(X)   \
 	X(detect) \
 	X(env)    \
+	X(net)    \
 	X(help)
 
 #define X(name) extern const struct cmd cmd_##name;

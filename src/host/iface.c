@@ -630,6 +630,13 @@ static const char *const kind_texts[] = {
 #undef X
 };
 
+const char *iface_state_text(const struct iface *i)
+{
+	if (!(i->flags & IFF_UP))
+		return "down";
+	return i->flags & IFF_RUNNING ? "running" : "idle";
+}
+
 const char *iface_kind_text(enum iface_kind k)
 {
 	return kind_texts[k];

@@ -128,6 +128,9 @@ bool iface_within(const struct iface_ip *ip, const struct iface_ip *net, int pre
 /* iface_is_global - usable between hosts: neither loopback nor link-local. */
 bool iface_is_global(const struct iface_ip *ip);
 
+/* iface_state_text - "down", "idle" (up, but nothing is plugged in) or "running". */
+const char *iface_state_text(const struct iface *i);
+
 const char *iface_kind_text(enum iface_kind k);
 enum iface_kind iface_kind_find(const char *text); /* IFACE_OTHER if unknown */
 

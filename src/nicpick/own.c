@@ -137,21 +137,27 @@ static const char *list_names(const struct iface_list *l, char *out, size_t size
 	return out;
 }
 
-static void choose_named(struct picked *p, const struct iface_list *l, const char *name)
+/* The address that RINGUP_INTERFACE, a name or an address, stands for. */
+static const struct iface_addr *named_address(const struct iface_list *l, const char *name)
 {
 	const struct iface *f = iface_find(l, name);
-	const struct iface_addr *a = NULL;
 	struct iface_ip ip;
+	int i;
+
+	if (f && !(f->flags & IFF_LOOPBACK))
+		return best_address(l, (int)(f - l->ifaces));
+	for (i = 0; f && i < l->naddrs; i++)
+		if (&l->ifaces[l->addrs[i].iface] == f)
+			return &l->addrs[i];
+	return iface_parse(&ip, name) ? iface_owner(l, &ip) : NULL;
+}
+
+static void choose_named(struct picked *p, const struct iface_list *l, const char *name)
+{
+	const struct iface_addr *a = named_address(l, name);
+	const struct iface *f = iface_find(l, name);
 	char others[120], why[PICKER_RULE];
 
-	if (f && f->flags & IFF_LOOPBACK) {
-		choose_loopback(p, l, "RINGUP_INTERFACE names it");
-		return;
-	}
-	if (f)
-		a = best_address(l, (int)(f - l->ifaces));
-	else if (iface_parse(&ip, name))
-		a = iface_owner(l, &ip);
 	if (a && l->ifaces[a->iface].flags & IFF_UP) {
 		snprintf(why, sizeof(why), "RINGUP_INTERFACE names it: %.64s", name);
 		choose_address(p, l, a, why);
@@ -258,7 +264,7 @@ static void guess(struct picked *p, const struct iface_list *l, const struct own
 
 		enter(&r, l, i, claim);
 	}
-	if (r.first < 0 && h->one_host) {
+	if (r.first < 0 && h->any) {
 		choose_loopback(p, l, "there is no network, and one host needs none");
 	} else if (r.first < 0) {
 		picker_refuse(&p->roles[0],
@@ -313,10 +319,10 @@ int own_choose(const struct iface_list *l, const struct own_hint *h, struct pick
 
 	if (rc)
 		return rc;
-	if (is_set(h->interface))
-		choose_named(p, l, h->interface);
-	else if (h->one_host)
+	if (h->one_host && (!is_set(h->interface) || named_address(l, h->interface)))
 		choose_loopback(p, l, "all ranks are on this host");
+	else if (is_set(h->interface))
+		choose_named(p, l, h->interface);
 	else if (!follow_hint(p, l, h))
 		guess(p, l, h);
 	beware(p, l);

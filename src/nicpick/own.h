@@ -17,18 +17,19 @@ struct own_hint {
 	const char *container_ip; /* DB_CONTAINER_IP: a platform's word, used if local   */
 	const char *peer;         /* numeric address of somebody to reach                */
 	bool one_host;            /* all ranks are on this host                          */
+	bool any;                 /* without a network loopback will do: this is a report */
 };
 
 /*
  * own_choose - the one interface and address, or a refusal with the way out.
  *
- * In this order: what the user named; loopback if one host is all there is;
- * the platform's word; the route to the peer; else, among interfaces that run
- * and have an address of more than this link, the one with the default route,
- * else hardware, else a virtual link.  Bridges and tunnels without the default
- * route are never guessed: their address is the same on every node.  Two
- * networks that tie are not guessed either.  A container's own eth0 is a veth,
- * which is why kinds are an order of preference and hardly a veto.
+ * In this order: loopback if one host is all there is; what the user named, which
+ * must exist in any case; the platform's word; the route to the peer; else, among interfaces
+ * that run and have an address of more than this link, the one with the default route, else
+ * hardware, else a virtual link.  Bridges and tunnels without the default route are never
+ * guessed: their address is the same on every node.  Two networks that tie are not guessed
+ * either.  A container's own eth0 is a veth, which is why kinds are an order of preference and
+ * hardly a veto.
  *
  * The answer is role 0 of @p: one pick and a note why, or an error.  The fates
  * say why the others were not taken.  Free with picker_free(), also on failure.

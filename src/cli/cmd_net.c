@@ -1,0 +1,25 @@
+/* cmd_net.c - `ringup net`: the family of commands about the network. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cmd.h"
+
+/* In the order `ringup help net` shows them. */
+#define SUBS(X)    \
+	X(explain) \
+	X(record)
+
+#define X(name) extern const struct cmd cmd_net_##name;
+SUBS(X)
+#undef X
+
+static const struct cmd *const subs[] = {
+#define X(name) &cmd_net_##name,
+	SUBS(X) NULL,
+#undef X
+};
+
+const struct cmd cmd_net = {
+	.name = "net",
+	.operands = "",
+	.summary = "explain and settle which network interface is used",
+	.subs = subs,
+};

@@ -1,0 +1,85 @@
+/* netfacts.c - the facts that the commands of `ringup net` start from. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/netfacts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "cli/cmd.h"
+#include "nicpick/own.h"
+#include "ringup.h"
+
+/* Not a picker's, but recorded with the rest: the platform's word. */
+static const char container_ip[] = "DB_CONTAINER_IP";
+
+/* Every name that some picker listens to. */
+static const char **all_settings(void)
+{
+	const char **names = calloc(64, sizeof(*names));
+	int i, k, n = 0;
+
+	if (!names)
+		return NULL;
+	names[n++] = container_ip;
+	for (i = 0; pickers[i]; i++)
+		for (k = 0; pickers[i]->settings[k] && n < 62; k++)
+			names[n++] = pickers[i]->settings[k];
+	return names;
+}
+
+static int resolve(struct netconf *c, struct err *e)
+{
+	const struct netconf_row *id = netconf_get(c, "NCCL_COMM_ID");
+	struct iface_ip ip;
+	char host[256];
+	int rc = netconf_resolve(c, c->hostname, e);
+
+	if (rc || !id)
+		return rc;
+	snprintf(host, sizeof(host), "%.*s", (int)strcspn(id->value, ":"), id->value);
+	return *host && !iface_parse(&ip, host) ? netconf_resolve(c, host, e) : 0;
+}
+
+int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct err *e)
+{
+	const char *peer = from->peer && *from->peer ? from->peer : NULL;
+	const char *root = cmd_conf()->root;
+	const char **names = NULL;
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	if (from->file) {
+		rc = snapshot_load(s, from->file, e);
+	} else {
+		names = all_settings();
+		rc = names ? 0 : fail(e, RINGUP_ENOMEM, "no memory for settings");
+		if (!rc)
+			rc = iface_read(&s->ifaces, root, peer, e);
+		if (!rc)
+			rc = netconf_read(&s->settings, root, names, e);
+		if (!rc && from->resolve)
+			rc = resolve(&s->settings, e);
+	}
+	if (!rc && from->nics)
+		rc = netconf_add(&s->settings, "--network-interface", from->nics,
+				 "command line", e);
+	free(names);
+	return rc;
+}
+
+int netfacts_choose(const struct snapshot *s, const char *interface, const char *peer, bool any,
+		    struct picked *p, struct err *e)
+{
+	const struct netconf_row *r = netconf_get(&s->settings, container_ip);
+	struct own_hint h = {
+		.interface = interface,
+		.container_ip = r ? r->value : NULL,
+		.peer = peer,
+		.any = any,
+	};
+
+	return own_choose(&s->ifaces, &h, p, e);
+}

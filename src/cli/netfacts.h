@@ -1,0 +1,29 @@
+/* netfacts.h - the facts that the commands of `ringup net` start from. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_NETFACTS_H
+#define CLI_NETFACTS_H
+
+#include <stdbool.h>
+
+#include "host/snapshot.h"
+#include "nicpick/picker.h"
+
+struct err;
+
+/* Where from; NULL or "" where nothing is said. */
+struct netfacts_from {
+	const char *file; /* a snapshot; otherwise this machine           */
+	const char *peer; /* numeric address, to ask the route to it      */
+	const char *nics; /* what horovodrun will get as --network-interface */
+	bool resolve;     /* ask the resolver what Gloo and NCCL will ask */
+};
+
+/* netfacts_read - a snapshot with all settings that any picker listens to.
+ * The caller frees it with snapshot_free(), also on failure. */
+int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct err *e);
+
+/* netfacts_choose - ringup's own choice on that machine; see own_choose(). */
+int netfacts_choose(const struct snapshot *s, const char *interface, const char *peer, bool any,
+		    struct picked *p, struct err *e);
+
+#endif

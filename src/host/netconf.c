@@ -1,0 +1,347 @@
+/* netconf.c - what the network libraries of this machine are told, and by whom. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/netconf.h"
+
+#include <limits.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "ringup.h"
+
+/* Files of a few lines; somebody's gigabyte is not one. */
+enum { FILE_CAP = 1 << 20, MAX_ROWS = 4096, MAX_HOSTS = 64 };
+
+static const char mca_prefix[] = "OMPI_MCA_";
+static const char debian_mca[] = "/etc/openmpi/openmpi-mca-params.conf";
+
+static int no_memory(struct err *e)
+{
+	return fail(e, RINGUP_ENOMEM, "no memory for settings");
+}
+
+int netconf_add(struct netconf *c, const char *name, const char *value, const char *source,
+		struct err *e)
+{
+	struct netconf_row *more, *r;
+
+	if (c->nrows == MAX_ROWS)
+		return fail(e, RINGUP_EINVAL, "%s: more than %d settings", source, MAX_ROWS);
+	more = reallocarray(c->rows, (size_t)c->nrows + 1, sizeof(*more));
+	if (!more)
+		return no_memory(e);
+	c->rows = more;
+	r = &more[c->nrows];
+	snprintf(r->source, sizeof(r->source), "%s", source);
+	r->name = strdup(name);
+	r->value = strdup(value);
+	if (!r->name || !r->value) {
+		free(r->name);
+		free(r->value);
+		return no_memory(e);
+	}
+	c->nrows++;
+	return 0;
+}
+
+const struct netconf_row *netconf_get(const struct netconf *c, const char *name)
+{
+	int i;
+
+	for (i = 0; i < c->nrows; i++)
+		if (!strcmp(c->rows[i].name, name))
+			return &c->rows[i];
+	return NULL;
+}
+
+void netconf_free(struct netconf *c)
+{
+	int i;
+
+	for (i = 0; i < c->nrows; i++) {
+		free(c->rows[i].name);
+		free(c->rows[i].value);
+	}
+	free(c->rows);
+	free(c->hosts);
+	memset(c, 0, sizeof(*c));
+}
+
+static bool is_wanted(const char *const *names, const char *name)
+{
+	for (; *names; names++)
+		if (!strcmp(*names, name))
+			return true;
+	return false;
+}
+
+/* A line of a file as it is: start, length, number. */
+struct line {
+	const char *text;
+	size_t len;
+	int number;
+};
+
+static bool next_line(const char **rest, struct line *l)
+{
+	if (!**rest)
+		return false;
+	l->text = *rest;
+	l->len = strcspn(*rest, "\n");
+	l->number++;
+	*rest += l->len + ((*rest)[l->len] == '\n');
+	return true;
+}
+
+/* "NAME" and "VALUE" of a line, cut at the first '='; false without one. */
+static bool split(const struct line *l, char **name, char **value)
+{
+	const char *eq = memchr(l->text, '=', l->len);
+
+	if (!eq)
+		return false;
+	*name = strndup(l->text, (size_t)(eq - l->text));
+	*value = strndup(eq + 1, l->len - (size_t)(eq - l->text) - 1);
+	return true;
+}
+
+int netconf_nccl(struct netconf *c, const char *text, const char *source,
+		 const char *const *names, struct err *e)
+{
+	struct line l = { 0 };
+	char where[NETCONF_SOURCE];
+	char *name, *value;
+	int rc = 0;
+
+	while (!rc && next_line(&text, &l)) {
+		if (!split(&l, &name, &value))
+			continue;
+		snprintf(where, sizeof(where), "%.140s:%d", source, l.number);
+		if (!name || !value)
+			rc = no_memory(e);
+		else if (is_wanted(names, name))
+			rc = netconf_add(c, name, value, where, e);
+		free(name);
+		free(value);
+	}
+	return rc;
+}
+
+static char *trim(char *s)
+{
+	size_t len;
+
+	s += strspn(s, " \t");
+	len = strlen(s);
+	while (len && strchr(" \t\r", s[len - 1]))
+		s[--len] = 0;
+	return s;
+}
+
+static int add_mca(struct netconf *c, const struct line *l, const char *source,
+		   const char *const *names, struct err *e)
+{
+	char where[NETCONF_SOURCE], variable[128];
+	char *name, *value;
+	int rc = 0;
+
+	if (!split(l, &name, &value))
+		return 0;
+	snprintf(where, sizeof(where), "%.140s:%d", source, l->number);
+	if (!name || !value) {
+		rc = no_memory(e);
+	} else if (strlen(trim(name)) < 64) {
+		snprintf(variable, sizeof(variable), "%s%s", mca_prefix, trim(name));
+		if (is_wanted(names, variable))
+			rc = netconf_add(c, variable, trim(value), where, e);
+	}
+	free(name);
+	free(value);
+	return rc;
+}
+
+int netconf_mca(struct netconf *c, const char *text, const char *source,
+		const char *const *names, struct err *e)
+{
+	struct line l = { 0 };
+	int i, j, rc = 0, first = c->nrows;
+
+	while (!rc && next_line(&text, &l))
+		rc = add_mca(c, &l, source, names, e);
+	/* The last line of a file wins, the first row of a list does. */
+	for (i = first, j = c->nrows - 1; i < j; i++, j--) {
+		struct netconf_row swap = c->rows[i];
+
+		c->rows[i] = c->rows[j];
+		c->rows[j] = swap;
+	}
+	return rc;
+}
+
+static int read_file(struct netconf *c, const char *root, const char *path,
+		     int (*grammar)(struct netconf *, const char *, const char *,
+				    const char *const *, struct err *),
+		     const char *const *names, struct err *e)
+{
+	char *text;
+	size_t len;
+	int rc;
+
+	if (file_read(root, path, FILE_CAP, &text, &len, NULL))
+		return 0;
+	rc = grammar(c, text, path, names, e);
+	free(text);
+	return rc;
+}
+
+static int read_nccl_files(struct netconf *c, const char *root, const char *const *names,
+			   struct err *e)
+{
+	const char *given = conf_env("NCCL_CONF_FILE");
+	const struct passwd *pw = getpwuid(getuid());
+	char path[PATH_MAX] = "";
+	int rc = 0;
+
+	if (given && *given)
+		snprintf(path, sizeof(path), "%s", given);
+	else if (pw)
+		snprintf(path, sizeof(path), "%s/.nccl.conf", pw->pw_dir);
+	if (*path)
+		rc = read_file(c, root, path, netconf_nccl, names, e);
+	return rc ? rc : read_file(c, root, "/etc/nccl.conf", netconf_nccl, names, e);
+}
+
+void netconf_mca_file(char *out, const char *root)
+{
+	const char *path = conf_env("PATH");
+	char dir[PATH_MAX], full[PATH_MAX + 16], real[PATH_MAX];
+	char *slash;
+	size_t len;
+
+	snprintf(out, PATH_MAX, "%s", debian_mca);
+	for (; path && *path; path += len + (path[len] == ':')) {
+		len = strcspn(path, ":");
+		if (*path != '/' || len + 16 > sizeof(dir))
+			continue;
+		snprintf(dir, sizeof(dir), "%.*s/ompi_info", (int)len, path);
+		if (file_path(full, root, dir, NULL) || !realpath(full, real))
+			continue;
+		/* /opt/openmpi/bin/ompi_info: two names up is the prefix. */
+		slash = strrchr(real, '/');
+		*slash = 0;
+		slash = strrchr(real, '/');
+		if (!slash)
+			return;
+		*slash = 0;
+		len = root ? strlen(root) : 0;
+		while (len && root[len - 1] == '/')
+			len--;
+		if (len && !strncmp(real, root, len))
+			memmove(real, real + len, strlen(real + len) + 1);
+		if (strcmp(real, "/usr") && *real)
+			snprintf(out, PATH_MAX, "%.4000s/etc/openmpi-mca-params.conf", real);
+		return;
+	}
+}
+
+static int read_mca_files(struct netconf *c, const char *root, const char *const *names,
+			  struct err *e)
+{
+	const char *home = conf_env("HOME");
+	char path[PATH_MAX];
+	int rc = 0;
+
+	if (home && *home == '/') {
+		snprintf(path, sizeof(path), "%s/.openmpi/mca-params.conf", home);
+		rc = read_file(c, root, path, netconf_mca, names, e);
+	}
+	netconf_mca_file(path, root);
+	return rc ? rc : read_file(c, root, path, netconf_mca, names, e);
+}
+
+int netconf_read(struct netconf *c, const char *root, const char *const *names, struct err *e)
+{
+	const char *value;
+	int i, rc = 0;
+
+	memset(c, 0, sizeof(*c));
+	gethostname(c->hostname, sizeof(c->hostname) - 1);
+	for (i = 0; !rc && names[i]; i++) {
+		value = conf_env(names[i]);
+		if (value)
+			rc = netconf_add(c, names[i], value, "environment", e);
+	}
+	if (!rc)
+		rc = read_nccl_files(c, root, names, e);
+	return rc ? rc : read_mca_files(c, root, names, e);
+}
+
+struct netconf_host *netconf_host_add(struct netconf *c, const char *name)
+{
+	struct netconf_host *more;
+
+	if (c->nhosts == MAX_HOSTS)
+		return NULL;
+	more = reallocarray(c->hosts, (size_t)c->nhosts + 1, sizeof(*more));
+	if (!more)
+		return NULL;
+	c->hosts = more;
+	more += c->nhosts++;
+	memset(more, 0, sizeof(*more));
+	snprintf(more->name, sizeof(more->name), "%s", name);
+	return more;
+}
+
+const struct netconf_host *netconf_host_find(const struct netconf *c, const char *name)
+{
+	int i;
+
+	for (i = 0; i < c->nhosts; i++)
+		if (!strcmp(c->hosts[i].name, name))
+			return &c->hosts[i];
+	return NULL;
+}
+
+static void take(struct netconf_host *h, const struct sockaddr *sa)
+{
+	struct iface_ip *ip = &h->ips[h->nips];
+
+	if (sa->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)sa;
+
+		memcpy(ip->bytes, &in->sin_addr, 4);
+	} else if (sa->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const void *)sa;
+
+		memcpy(ip->bytes, &in6->sin6_addr, 16);
+		ip->scope_id = in6->sin6_scope_id;
+	} else {
+		return;
+	}
+	ip->family = sa->sa_family;
+	h->nips++;
+}
+
+int netconf_resolve(struct netconf *c, const char *name, struct err *e)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *all, *i;
+	struct netconf_host *h = netconf_host_add(c, name);
+
+	if (!h)
+		return no_memory(e);
+	if (getaddrinfo(name, NULL, &hints, &all))
+		return 0;
+	for (i = all; i && h->nips < NETCONF_IPS; i = i->ai_next)
+		take(h, i->ai_addr);
+	freeaddrinfo(all);
+	return 0;
+}

@@ -1,0 +1,325 @@
+/* snapshot.c - everything a choice of interface rests on, as one JSON object. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/snapshot.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "ringup.h"
+
+enum { FILE_CAP = 64 << 20 };
+
+static const char schema[] = "ringup.net.snapshot/1";
+static const char *const scopes[] = { "global", "link", "host" };
+
+/* JSON holds UTF-8 only, and an environment anything. */
+static json_t *text(const char *s)
+{
+	char plain[4096];
+	json_t *j = json_string(s);
+	size_t i;
+
+	if (j)
+		return j;
+	for (i = 0; s[i] && i < sizeof(plain) - 1; i++)
+		plain[i] = (char)((unsigned char)s[i] < 0x80 ? s[i] : '?');
+	plain[i] = 0;
+	return json_string(plain);
+}
+
+static json_t *ip_text(const struct iface_ip *ip)
+{
+	char out[IFACE_TEXT];
+
+	return json_string(iface_text(ip, out));
+}
+
+static json_t *flags_json(unsigned flags)
+{
+	json_t *list = json_array();
+	const char *word;
+	unsigned bit;
+	int n;
+
+	for (n = 0; (word = iface_flag_at(n, &bit)); n++)
+		if (flags & bit)
+			json_array_append_new(list, json_string(word));
+	return list;
+}
+
+static json_t *addr_json(const struct iface_list *l, const struct iface_addr *a)
+{
+	return json_pack("{s:i,s:o,s:o,s:i,s:s}", "interface", l->ifaces[a->iface].index,
+			 "label", text(a->label), "address", ip_text(&a->ip), "prefix",
+			 a->prefix, "scope", scopes[a->scope]);
+}
+
+static json_t *bare_iface(const struct iface *f)
+{
+	return json_pack("{s:i,s:o,s:s,s:o,s:i,s:o,s:i,s:s}", "index", f->index, "name",
+			 text(f->name), "type", iface_kind_text(f->kind), "flags",
+			 flags_json(f->flags), "mtu", f->mtu, "speed_mbps",
+			 f->speed_mbps < 0 ? json_null() : json_integer(f->speed_mbps),
+			 "master", f->master, "mac", f->mac);
+}
+
+json_t *snapshot_iface(const struct iface_list *l, int i)
+{
+	json_t *j = bare_iface(&l->ifaces[i]), *list = json_array();
+	int n;
+
+	for (n = 0; n < l->naddrs; n++)
+		if (l->addrs[n].iface == i)
+			json_array_append_new(list, addr_json(l, &l->addrs[n]));
+	json_object_set_new(j, "state", json_string(iface_state_text(&l->ifaces[i])));
+	json_object_set_new(j, "addresses", list);
+	return j;
+}
+
+static json_t *route_json(const struct iface_list *l, const struct iface_route *r)
+{
+	return json_pack("{s:o,s:i,s:i,s:I,s:o}", "to", ip_text(&r->to), "prefix", r->prefix,
+			 "interface", l->ifaces[r->iface].index, "metric",
+			 (json_int_t)r->metric, "via",
+			 r->via.family ? ip_text(&r->via) : json_null());
+}
+
+static json_t *host_json(const struct netconf_host *h)
+{
+	json_t *list = json_array();
+	int n;
+
+	for (n = 0; n < h->nips; n++)
+		json_array_append_new(list, ip_text(&h->ips[n]));
+	return json_pack("{s:o,s:o}", "name", text(h->name), "addresses", list);
+}
+
+json_t *snapshot_json(const struct snapshot *s)
+{
+	const struct iface_list *l = &s->ifaces;
+	const struct netconf *c = &s->settings;
+	json_t *ifaces = json_array(), *addrs = json_array(), *routes = json_array();
+	json_t *hosts = json_array(), *rows = json_array();
+	int i;
+
+	for (i = 0; i < l->nifaces; i++)
+		json_array_append_new(ifaces, bare_iface(&l->ifaces[i]));
+	for (i = 0; i < l->naddrs; i++)
+		json_array_append_new(addrs, addr_json(l, &l->addrs[i]));
+	for (i = 0; i < l->nroutes; i++)
+		json_array_append_new(routes, route_json(l, &l->routes[i]));
+	for (i = 0; i < c->nhosts; i++)
+		json_array_append_new(hosts, host_json(&c->hosts[i]));
+	for (i = 0; i < c->nrows; i++)
+		json_array_append_new(rows,
+				      json_pack("{s:o,s:o,s:o}", "name", text(c->rows[i].name),
+						"value", text(c->rows[i].value), "source",
+						text(c->rows[i].source)));
+	return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "schema", schema, "interfaces",
+			 ifaces, "addresses", addrs, "routes", routes, "hostname",
+			 text(c->hostname), "hosts", hosts, "settings", rows);
+}
+
+/* A string that fits, or false; an absent one is empty. */
+static bool get_text(const json_t *j, const char *key, char *out, size_t size)
+{
+	const json_t *v = json_object_get(j, key);
+	const char *s = json_string_value(v);
+
+	*out = 0;
+	if (!v || json_is_null(v))
+		return true;
+	if (!s || strlen(s) >= size)
+		return false;
+	strcpy(out, s);
+	return true;
+}
+
+static bool get_int(const json_t *j, const char *key, int least, int most, int otherwise,
+		    int *out)
+{
+	const json_t *v = json_object_get(j, key);
+
+	*out = otherwise;
+	if (!v || json_is_null(v))
+		return true;
+	if (!json_is_integer(v) || json_integer_value(v) < least ||
+	    json_integer_value(v) > most)
+		return false;
+	*out = (int)json_integer_value(v);
+	return true;
+}
+
+/* Numeric only: the scope of a recorded address is a number, not a name that
+ * means something else on this machine. */
+static bool get_ip(const json_t *j, struct iface_ip *ip)
+{
+	const char *s = json_string_value(j);
+	const char *scope = s ? strchr(s, '%') : NULL;
+
+	return s && (!scope || strspn(scope + 1, "0123456789") == strlen(scope + 1)) &&
+	       iface_parse(ip, s);
+}
+
+static bool get_position(const struct iface_list *l, const json_t *j, int *at)
+{
+	int index;
+
+	if (!get_int(j, "interface", 1, INT_MAX, 0, &index))
+		return false;
+	*at = iface_position(l, index);
+	return *at >= 0;
+}
+
+static bool parse_iface(struct snapshot *s, const json_t *j)
+{
+	struct iface *f = iface_add(&s->ifaces);
+	char kind[32];
+	const json_t *flag;
+	size_t i;
+
+	if (!f || !get_text(j, "name", f->name, sizeof(f->name)) || !*f->name ||
+	    !get_text(j, "type", kind, sizeof(kind)) ||
+	    !get_text(j, "mac", f->mac, sizeof(f->mac)) ||
+	    !get_int(j, "index", 1, INT_MAX, 0, &f->index) ||
+	    !get_int(j, "mtu", 0, INT_MAX, 0, &f->mtu) ||
+	    !get_int(j, "speed_mbps", 0, INT_MAX, -1, &f->speed_mbps) ||
+	    !get_int(j, "master", 0, INT_MAX, 0, &f->master) || !f->index)
+		return false;
+	f->kind = iface_kind_find(kind);
+	json_array_foreach(json_object_get(j, "flags"), i, flag) f->flags |=
+		json_is_string(flag) ? iface_flag(json_string_value(flag)) : 0;
+	return true;
+}
+
+static bool parse_addr(struct snapshot *s, const json_t *j)
+{
+	struct iface_addr a = { 0 }, *new;
+	char scope[16];
+	int i;
+
+	if (!get_position(&s->ifaces, j, &a.iface) ||
+	    !get_text(j, "label", a.label, sizeof(a.label)) ||
+	    !get_ip(json_object_get(j, "address"), &a.ip) ||
+	    !get_int(j, "prefix", 0, a.ip.family == AF_INET ? 32 : 128, 0, &a.prefix) ||
+	    !get_text(j, "scope", scope, sizeof(scope)))
+		return false;
+	for (i = 0; i < 3; i++)
+		if (!strcmp(scope, scopes[i]))
+			a.scope = (enum iface_scope)i;
+	if (!*a.label)
+		memcpy(a.label, s->ifaces.ifaces[a.iface].name, sizeof(a.label));
+	new = iface_add_addr(&s->ifaces);
+	if (new)
+		*new = a;
+	return new != NULL;
+}
+
+static bool parse_route(struct snapshot *s, const json_t *j)
+{
+	struct iface_route r = { 0 }, *new;
+	const json_t *via = json_object_get(j, "via");
+	const json_t *metric = json_object_get(j, "metric");
+
+	if (!get_position(&s->ifaces, j, &r.iface) || (metric && !json_is_integer(metric)) ||
+	    !get_ip(json_object_get(j, "to"), &r.to) ||
+	    !get_int(j, "prefix", 0, r.to.family == AF_INET ? 32 : 128, 0, &r.prefix) ||
+	    (via && !json_is_null(via) && !get_ip(via, &r.via)))
+		return false;
+	r.metric = json_integer_value(metric);
+	new = iface_add_route(&s->ifaces);
+	if (new)
+		*new = r;
+	return new != NULL;
+}
+
+static bool parse_host(struct snapshot *s, const json_t *j)
+{
+	char name[256];
+	struct netconf_host *h;
+	const json_t *ip;
+	size_t i;
+
+	if (!get_text(j, "name", name, sizeof(name)))
+		return false;
+	h = netconf_host_add(&s->settings, name);
+	if (!h || json_array_size(json_object_get(j, "addresses")) > NETCONF_IPS)
+		return false;
+	json_array_foreach(json_object_get(j, "addresses"), i,
+			   ip) if (!get_ip(ip, &h->ips[h->nips++])) return false;
+	return true;
+}
+
+static bool parse_setting(struct snapshot *s, const json_t *j)
+{
+	const char *name = json_string_value(json_object_get(j, "name"));
+	const char *value = json_string_value(json_object_get(j, "value"));
+	const char *source = json_string_value(json_object_get(j, "source"));
+
+	return name && value &&
+	       !netconf_add(&s->settings, name, value, source ? source : "snapshot", NULL);
+}
+
+static int parse_list(struct snapshot *s, const json_t *json, const char *key,
+		      bool (*parse)(struct snapshot *, const json_t *), struct err *e)
+{
+	const json_t *list = json_object_get(json, key), *one;
+	size_t i;
+
+	if (list && !json_is_array(list))
+		return fail(e, RINGUP_EINVAL, "%s is not a list", key);
+	json_array_foreach(list, i, one) if (!parse(s, one)) return fail(
+		e, RINGUP_EINVAL, "%s[%zu] is not understood", key, i);
+	return 0;
+}
+
+int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e)
+{
+	const char *is = json_string_value(json_object_get(json, "schema"));
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	if (!is || strcmp(is, schema))
+		return fail(e, RINGUP_EINVAL, "its schema is not %s", schema);
+	if (!get_text(json, "hostname", s->settings.hostname, sizeof(s->settings.hostname)))
+		return fail(e, RINGUP_EINVAL, "hostname is not understood");
+	rc = parse_list(s, json, "interfaces", parse_iface, e);
+	if (!rc)
+		rc = parse_list(s, json, "addresses", parse_addr, e);
+	if (!rc)
+		rc = parse_list(s, json, "routes", parse_route, e);
+	if (!rc)
+		rc = parse_list(s, json, "hosts", parse_host, e);
+	return rc ? rc : parse_list(s, json, "settings", parse_setting, e);
+}
+
+int snapshot_load(struct snapshot *s, const char *path, struct err *e)
+{
+	json_error_t why;
+	json_t *json;
+	char *data;
+	size_t len;
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	rc = file_read(NULL, path, FILE_CAP, &data, &len, e);
+	if (rc)
+		return rc;
+	json = json_loadb(data, len, JSON_REJECT_DUPLICATES, &why);
+	free(data);
+	if (!json)
+		return fail(e, RINGUP_EINVAL, "%s: line %d: %s", path, why.line, why.text);
+	rc = snapshot_parse(s, json, e);
+	json_decref(json);
+	return rc ? fail_in(e, "%s", path) : 0;
+}
+
+void snapshot_free(struct snapshot *s)
+{
+	iface_free(&s->ifaces);
+	netconf_free(&s->settings);
+}

@@ -1,0 +1,39 @@
+/* snapshot.h - everything a choice of interface rests on, as one JSON object. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_SNAPSHOT_H
+#define HOST_SNAPSHOT_H
+
+#include <jansson.h>
+
+#include "host/iface.h"
+#include "host/netconf.h"
+
+struct err;
+
+/* A machine, live or recorded; whoever decides cannot tell which. */
+struct snapshot {
+	struct iface_list ifaces;
+	struct netconf settings;
+};
+
+/* snapshot_json - the caller's reference, or NULL without memory. */
+json_t *snapshot_json(const struct snapshot *s);
+
+/*
+ * snapshot_parse - the reverse; @json may be anybody's and anything.
+ *
+ * Absent lists are empty.  Unknown members are passed over, so that a newer
+ * version's files can be read.  RINGUP_EINVAL says what is wrong and where.
+ *
+ * Ownership: the contents are the caller's until snapshot_free(), also on failure.
+ */
+int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e);
+
+/* snapshot_load - snapshot_parse() of a file. */
+int snapshot_load(struct snapshot *s, const char *path, struct err *e);
+void snapshot_free(struct snapshot *s);
+
+/* snapshot_iface - one interface with its addresses, for reports too. */
+json_t *snapshot_iface(const struct iface_list *l, int i);
+
+#endif

@@ -1,0 +1,143 @@
+/* hvd.c - Horovod 0.28: the interfaces that horovodrun settles on, or Gloo is told. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "host/netconf.h"
+#include "nicpick/picker.h"
+
+static const char given[] = "--network-interface"; /* of horovodrun */
+static const char told[] = "HOROVOD_GLOO_IFACE";
+
+/* The first IPv4 address under that name, as Python's psutil lists them. */
+static const struct iface_addr *first_address(const struct iface_list *l, const char *name,
+					      size_t len, bool v4_only)
+{
+	int i;
+
+	for (i = 0; i < l->naddrs; i++)
+		if (strlen(l->addrs[i].label) == len &&
+		    !strncmp(l->addrs[i].label, name, len) &&
+		    (!v4_only || l->addrs[i].ip.family == AF_INET))
+			return &l->addrs[i];
+	return NULL;
+}
+
+static void pick_list(const struct iface_list *l, const char *list, struct picked *p)
+{
+	struct pick_role *r = &p->roles[0];
+	const struct iface_addr *a;
+	int len;
+
+	for (;; list += len + 1) {
+		len = (int)strcspn(list, ",");
+		a = first_address(l, list, (size_t)len, true);
+		if (!a) {
+			picker_refuse(r,
+				      "KeyError: '%.*s': horovodrun takes the names unchecked",
+				      len < 80 ? len : 80, list);
+			return;
+		}
+		picker_add(p, r, a->label, &a->ip);
+		if (!list[len])
+			return;
+	}
+}
+
+static void pick_told(const struct iface_list *l, const char *name, struct picked *p)
+{
+	const struct iface_addr *a = first_address(l, name, strlen(name), false);
+
+	if (a)
+		picker_add(p, &p->roles[0], a->label, &a->ip);
+	else
+		picker_refuse(&p->roles[0],
+			      "unable to find address for: '%.80s' (one exact name)", name);
+	picker_note(&p->roles[0], "horovodrun would overrule it with what its probes find");
+}
+
+/* What one host can know of the probes between hosts: who takes part. */
+static void pick_probed(const struct iface_list *l, struct picked *p)
+{
+	struct pick_role *r = &p->roles[0];
+	int i, n;
+
+	for (i = 0; i < l->naddrs; i++) {
+		const struct iface_addr *a = &l->addrs[i];
+
+		for (n = 0; n < r->npicks; n++)
+			if (!strcmp(r->picks[n].interface, a->label))
+				break;
+		if (a->ip.family == AF_INET && n == r->npicks &&
+		    !(l->ifaces[a->iface].flags & IFF_LOOPBACK))
+			picker_add(p, r, a->label, &a->ip);
+	}
+	if (!r->npicks)
+		picker_refuse(r,
+			      "no interface but the loopback has an IPv4 address, so there is "
+			      "none in common with other hosts");
+	else if (r->npicks > 1)
+		picker_note(r,
+			    "of those that the next host reaches under the same name, one is "
+			    "taken at random");
+	picker_note(r, "a job on this host alone uses lo");
+}
+
+static bool is_picked(const struct pick_role *r, const struct iface_list *l, int i)
+{
+	int n, a;
+
+	for (n = 0; n < r->npicks; n++)
+		for (a = 0; a < l->naddrs; a++)
+			if (l->addrs[a].iface == i &&
+			    !strcmp(l->addrs[a].label, r->picks[n].interface))
+				return true;
+	return false;
+}
+
+static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
+{
+	const struct netconf_row *list = netconf_get(c, given), *one = netconf_get(c, told);
+	bool probed = false;
+	int i;
+
+	if (list && *list->value) {
+		pick_list(l, list->value, p);
+	} else if (one && *one->value) {
+		pick_told(l, one->value, p);
+		list = one;
+	} else {
+		pick_probed(l, p);
+		probed = true;
+	}
+	for (i = 0; i < l->nifaces; i++) {
+		bool used = is_picked(&p->roles[0], l, i);
+
+		if (!probed)
+			picker_rule(p, i, used, "%s %s it", list->name,
+				    used ? "names" : "does not name");
+		else if (used)
+			picker_rule(p, i, true,
+				    "probed: kept if the next host reaches it under "
+				    "this name");
+		else
+			picker_rule(p, i, false, "%s",
+				    l->ifaces[i].flags & IFF_LOOPBACK
+					    ? "the probe finds another host's service behind it"
+					    : "has no IPv4 address");
+	}
+}
+
+static const char *const roles[] = { "nic", NULL };
+static const char *const listens[] = { given, told, NULL };
+
+const struct picker picker_hvd = {
+	.name = "horovod",
+	.title = "Horovod",
+	.version = "0.28",
+	.settings = listens,
+	.roles = roles,
+	.pick = pick,
+};

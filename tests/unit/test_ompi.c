@@ -1,0 +1,11 @@
+/* test_ompi.c - the model agrees with every recorded case of the real library. */
+#include "net/cases.h"
+
+int main(void)
+{
+	const struct picker *k = picker_find("openmpi");
+
+	ok(k != NULL, "openmpi is a picker");
+	ok(cases_run(k, "openmpi.json", netconf_mca) >= 31, "no case was lost");
+	return tap_done();
+}
