@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <sodium.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -35,7 +36,7 @@ struct side {
 struct chan {
 	int fd;
 	struct side out, in;
-	struct buffer frame; /* the frame that chan_recv() returned last */
+	bool taken; /* the frame in in.buf has been returned */
 };
 
 int chan_open(int fd, const struct shake_keys *keys, struct chan **cp, struct err *e)
@@ -66,7 +67,6 @@ void chan_close(struct chan *c)
 	close(c->fd);
 	free(c->out.buf.data);
 	free(c->in.buf.data);
-	free(c->frame.data);
 	sodium_memzero(c, sizeof(*c));
 	free(c);
 }
@@ -165,52 +165,36 @@ int chan_flush(struct chan *c, struct err *e)
 	return 0;
 }
 
-/* Cut the first frame out of what has been received: its length, 0 if it is not
- * there yet, or a negative code. */
-static int take_frame(struct chan *c, struct err *e)
+/* How many bytes of this frame are still to come, as far as is known yet. */
+static size_t missing(const struct buffer *b)
 {
-	struct side *s = &c->in;
-	size_t have = s->buf.end - s->buf.first, len;
-	unsigned char *head, mac[32];
-	int rc;
+	size_t whole = HEAD;
 
-	if (have < HEAD)
-		return 0;
-	head = s->buf.data + s->buf.first;
-	len = pack_get32(head + AT_LENGTH);
-	if (len == 0 || len > CHAN_BYTES)
-		return fail(e, RINGUP_EAUTH, "a frame of %zu bytes was announced", len);
-	if (have - HEAD < len)
-		return 0;
-	make_mac(s, head, head + HEAD, len, mac);
-	if (sodium_memcmp(mac, head + AT_MAC, MAC_BYTES) || pack_get64(head + AT_SEQ) != s->seq)
-		return fail(e, RINGUP_EAUTH, "frame %llu was not sent by the other side",
-			    (unsigned long long)s->seq);
-	c->frame.first = c->frame.end = 0;
-	rc = buffer_reserve(&c->frame, len, e);
-	if (rc)
-		return rc;
-	/* Copied, for alignment. */
-	memcpy(c->frame.data, head + HEAD, len);
-	s->buf.first += HEAD + len;
-	s->seq++;
-	return (int)len;
+	if (b->end >= HEAD)
+		whole += pack_get32(b->data + AT_LENGTH);
+	return whole - b->end;
 }
 
-/* 1 if bytes came, 0 if there are none now, or a negative code. */
-static int fill(struct chan *c, struct err *e)
+/*
+ * Receive what is missing and no more: bytes of the next frame stay in the
+ * socket, so that poll(2) knows of them.  1 when nothing is missing, 0 when the
+ * rest is not there yet, or a negative code.
+ */
+static int fill(struct chan *c, size_t want, struct err *e)
 {
 	struct buffer *b = &c->in.buf;
+	size_t some;
+	ssize_t n;
 	int rc;
 
-	/* Never more than is there already once again: memory follows what was
-	 * received, not what was announced. */
-	rc = buffer_reserve(b, b->end - b->first < FIRST_ROOM ? FIRST_ROOM : 1, e);
-	if (rc)
-		return rc;
-	for (;;) {
-		ssize_t n = recv(c->fd, b->data + b->end, b->room - b->end, MSG_DONTWAIT);
-
+	while (want) {
+		/* Memory follows what was received, not what was announced. */
+		some = b->end < FIRST_ROOM ? FIRST_ROOM : b->end;
+		some = want < some ? want : some;
+		rc = buffer_reserve(b, some, e);
+		if (rc)
+			return rc;
+		n = recv(c->fd, b->data + b->end, some, MSG_DONTWAIT);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
@@ -220,8 +204,47 @@ static int fill(struct chan *c, struct err *e)
 		if (n == 0)
 			return fail(e, RINGUP_EPEER, "the other side closed the connection");
 		b->end += (size_t)n;
-		return 1;
+		want -= (size_t)n;
 	}
+	return 1;
+}
+
+/* Is the frame that is there the one that was sent?  Its length, or RINGUP_EAUTH. */
+static int check_frame(struct side *s, struct err *e)
+{
+	const unsigned char *head = s->buf.data;
+	size_t len = pack_get32(head + AT_LENGTH);
+	unsigned char mac[32];
+
+	make_mac(s, head, head + HEAD, len, mac);
+	if (sodium_memcmp(mac, head + AT_MAC, MAC_BYTES) || pack_get64(head + AT_SEQ) != s->seq)
+		return fail(e, RINGUP_EAUTH, "frame %llu was not sent by the other side",
+			    (unsigned long long)s->seq);
+	s->seq++;
+	return (int)len;
+}
+
+static int receive(struct chan *c, struct err *e)
+{
+	struct side *s = &c->in;
+	uint32_t len;
+	int rc = 1;
+
+	if (c->taken)
+		s->buf.end = 0;
+	c->taken = false;
+	if (s->buf.end < HEAD)
+		rc = fill(c, missing(&s->buf), e);
+	if (rc <= 0)
+		return rc;
+	len = pack_get32(s->buf.data + AT_LENGTH);
+	if (len == 0 || len > CHAN_BYTES)
+		return fail(e, RINGUP_EAUTH, "a frame of %u bytes was announced", len);
+	rc = fill(c, missing(&s->buf), e);
+	if (rc <= 0)
+		return rc;
+	c->taken = true;
+	return check_frame(s, e);
 }
 
 int chan_recv(struct chan *c, const void **datap, struct err *e)
@@ -231,17 +254,11 @@ int chan_recv(struct chan *c, const void **datap, struct err *e)
 
 	if (s->broken.code)
 		return break_side(s, e);
-	for (;;) {
-		rc = take_frame(c, &s->broken);
-		if (rc)
-			break;
-		rc = fill(c, &s->broken);
-		if (rc <= 0)
-			break;
-	}
+	rc = receive(c, &s->broken);
 	if (rc < 0)
 		return break_side(s, e);
+	/* A multiple of 16 into what malloc() returned. */
 	if (rc > 0)
-		*datap = c->frame.data;
+		*datap = s->buf.data + HEAD;
 	return rc;
 }

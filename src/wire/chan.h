@@ -46,7 +46,8 @@ int chan_flush(struct chan *c, struct err *e);
  * Returns its length (> 0) and points *@datap into the channel's own memory,
  * aligned for any type and valid until the next call; 0 if there is none yet; RINGUP_EPEER when
  * the other side has closed, after its last frame; RINGUP_EAUTH if a length, MAC or sequence
- * number is wrong.  Failures last: each further call fails likewise.
+ * number is wrong.  Failures last: each further call fails likewise.  It never
+ * reads ahead: while there is another frame, poll(2) says so.
  */
 int chan_recv(struct chan *c, const void **datap, struct err *e);
 
