@@ -78,6 +78,8 @@ BATS_TESTS = \
 	%reldir%/init/fetch.bats \
 	%reldir%/init/json.bats \
 	%reldir%/init/pkg.bats \
+	%reldir%/dist/configure.bats \
+	%reldir%/dist/install.bats \
 	%reldir%/init/ringup-init.bats \
 	%reldir%/cluster/netns.bats
 

@@ -1,0 +1,79 @@
+#!/usr/bin/env bats
+# install.bats - make install, make uninstall, and a program that uses what was installed.
+
+load ../lib/helper
+
+# mk ARG... - make in the build folder, independent of the make that runs this test.
+mk() {
+  env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$builddir" "$@"
+}
+
+setup_file() {
+  [[ -e ${builddir:-/nonexistent}/Makefile ]] || skip "there is no build folder"
+  export dest=$BATS_FILE_TMPDIR/dest
+  mk install DESTDIR="$dest" >"$BATS_FILE_TMPDIR/log" 2>&1 || {
+    cat "$BATS_FILE_TMPDIR/log" >&2
+    return 1
+  }
+}
+
+setup() {
+  prefix=$dest$(sed -n 's/^prefix = //p' "$builddir/Makefile")
+}
+
+@test "install puts everything in its place" {
+  local f
+  for f in bin/ringup include/ringup.h share/man/man1/ringup.1 share/man/man1/ringup-env.1 \
+    share/man/man3/ringup_api.3 share/bash-completion/completions/ringup; do
+    [[ -s $prefix/$f ]] || { echo "missing: $f"; return 1; }
+  done
+  [[ -n $(find "$dest" -name libringup.so.0) ]]
+  [[ -n $(find "$dest" -name ringup.pc) ]]
+  [[ $("$prefix/bin/ringup" --version) == "$(ringup --version)" ]]
+}
+
+@test "every page of the manual is installed" {
+  local f n
+  for f in "$src"/docs/man/*.[1-9]; do
+    n=${f##*/}
+    [[ -s $prefix/share/man/man${n##*.}/$n ]] || { echo "missing: $n"; return 1; }
+  done
+}
+
+@test "nothing that was installed tells where it was built" {
+  local where
+  where=$(cd "$builddir" && pwd)
+  # Debugging information does, as it must.
+  mk install-strip DESTDIR="$BATS_TEST_TMPDIR/d" >/dev/null 2>&1
+  run grep -rlF -e "$where/" -e "$(cd "$src" && pwd)/" "$BATS_TEST_TMPDIR/d"
+  [[ -z $output ]] || { echo "$output"; return 1; }
+}
+
+@test "a program compiles against the installed header and library, and runs" {
+  local pc lib
+  pc=$(find "$dest" -name ringup.pc) lib=$(dirname "$(find "$dest" -name libringup.so.0)")
+  readelf -d "$lib/libringup.so.0" | grep -q 'lib[at]san' && skip "this is a sanitizer's build"
+  cat >"$BATS_TEST_TMPDIR/x.c" <<'EOF'
+#include <ringup.h>
+#include <stdio.h>
+int main(void) { puts(ringup_version()); return 0; }
+EOF
+  # shellcheck disable=SC2046 # flags are words
+  "${CC:-cc}" -std=c99 -Wall -Wextra -Werror -pedantic -o "$BATS_TEST_TMPDIR/x" "$BATS_TEST_TMPDIR/x.c" \
+    $(PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$dest PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 \
+      PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 pkg-config --cflags --libs ringup)
+  [[ "ringup $(LD_LIBRARY_PATH=$lib "$BATS_TEST_TMPDIR/x")" == "$(ringup --version)" ]]
+}
+
+@test "the header is C++ as well" {
+  command -v g++ >/dev/null || skip "g++ is not installed"
+  echo '#include <ringup.h>' | g++ -x c++ -std=c++11 -Wall -Wextra -Werror -pedantic -fsyntax-only \
+    -I"$prefix/include" -
+}
+
+@test "uninstall takes back what install put there" {
+  mk install DESTDIR="$BATS_TEST_TMPDIR/d" >/dev/null 2>&1
+  mk uninstall DESTDIR="$BATS_TEST_TMPDIR/d" >/dev/null 2>&1
+  run find "$BATS_TEST_TMPDIR/d" ! -type d
+  [[ -z $output ]] || { echo "$output"; return 1; }
+}
