@@ -3,6 +3,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "ringup.h"
 
 static enum log_level threshold = LOG_WARN;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of prefix */
 static char prefix[64];
 
 static const struct {
@@ -39,7 +41,9 @@ int log_set_level(const char *name, struct err *e)
 
 void log_set_who(const char *who)
 {
+	pthread_mutex_lock(&lock);
 	snprintf(prefix, sizeof(prefix), "%s", who);
+	pthread_mutex_unlock(&lock);
 }
 
 int log_is_on(enum log_level level)
@@ -55,8 +59,10 @@ static void put(enum log_level level, const char *word, const char *fmt, va_list
 
 	if (!log_is_on(level))
 		return;
+	pthread_mutex_lock(&lock);
 	n = (size_t)snprintf(line, sizeof(line), "ringup: %s%s%s: ", prefix,
 			     *prefix ? ": " : "", word);
+	pthread_mutex_unlock(&lock);
 	vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
 	n = strlen(line);
 	for (i = 0; i < n; i++)

@@ -1,0 +1,12 @@
+/* hash.h - a hash for tables; not for secrets, not for strangers. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* hash_bytes - FNV-1a, 64 bits; the same on every machine. */
+uint64_t hash_bytes(const void *data, size_t len);
+
+#endif
