@@ -1,0 +1,44 @@
+/* alarm.c - the word that ends a job, and the sentence that says why. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/alarm.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+int alarm_raise(struct alarm *a, int code, const char *fmt, ...)
+{
+	uint32_t silent = 0;
+	va_list ap;
+
+	if (!__atomic_compare_exchange_n(&a->word, &silent, ALARM_RAISING, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return 0;
+	va_start(ap, fmt);
+	vsnprintf(a->why, sizeof(a->why), fmt, ap);
+	va_end(ap);
+	__atomic_store_n(&a->word, (uint32_t)(16 - code), __ATOMIC_RELEASE);
+	return 1;
+}
+
+int alarm_get(const struct alarm *a, struct err *e)
+{
+	uint32_t word = __atomic_load_n(&a->word, __ATOMIC_ACQUIRE);
+	int tries;
+
+	if (!word)
+		return 0;
+	/* Its raiser may have died while it wrote the sentence. */
+	for (tries = 0; word == ALARM_RAISING && tries < 1000; tries++) {
+		sched_yield();
+		word = __atomic_load_n(&a->word, __ATOMIC_ACQUIRE);
+	}
+	if (word == ALARM_RAISING)
+		return fail(e, RINGUP_EPEER, "a rank died");
+	return fail(e, 16 - (int)word, "%.*s", (int)sizeof(a->why) - 1, a->why);
+}

@@ -1,0 +1,28 @@
+/* alarm.h - the word that ends a job, and the sentence that says why. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_ALARM_H
+#define WIRE_ALARM_H
+
+#include <stdint.h>
+
+struct err;
+
+/*
+ * Zeroed memory is a silent alarm.  It is raised once; whoever is first names
+ * the culprit, later calls change nothing.  May lie in shared memory.
+ */
+struct alarm {
+	uint32_t word; /* 0; ALARM_RAISING; then 16 - code.  Every wait looks at it */
+	char why[500];
+};
+
+enum { ALARM_RAISING = 1 };
+
+/* alarm_raise - returns 1 if this call was the first, else 0. */
+int alarm_raise(struct alarm *a, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* alarm_get - 0 while it is silent; else its code, with the sentence in @e. */
+int alarm_get(const struct alarm *a, struct err *e);
+
+#endif

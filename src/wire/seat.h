@@ -1,0 +1,72 @@
+/* seat.h - where a rank waits, and how it is woken. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_SEAT_H
+#define WIRE_SEAT_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Each rank has a seat.  Seats of ranks that share memory lie side by side in
+ * the segment, so any of them can wake any other; a rank on its own has one in
+ * private memory.
+ *
+ * Whoever changes something that others may be waiting for stores it, and then
+ * calls seat_ring(): a full fence and one load while everybody is awake.  A
+ * sleeper announces itself, fences, looks once more and only then sleeps, so
+ * of the two at least one sees the other.
+ *
+ * All fields are accessed by atomics only.
+ */
+struct seat {
+	alignas(64) uint32_t bell; /* futex: changes when the sleeper shall look again */
+	uint32_t asleep;           /* 0, or 1 + the rank it waits for, or SEAT_ANYBODY */
+	uint32_t driving;          /* somebody in this rank carries operations out */
+	alignas(64) uint32_t kick; /* futex: its engine thread sleeps here         */
+	uint32_t engine_asleep;
+	uint32_t left;            /* the rank has taken its leave: its end is no failure */
+	alignas(64) uint64_t in;  /* chunks that this rank has put into its slots  */
+	alignas(64) uint64_t out; /* chunks that this rank has finished with       */
+};
+
+enum { SEAT_ANYBODY = 0x7fffffff };
+
+/* All seats that one rank can ring at, and its own. */
+struct row {
+	struct seat *seats;
+	uint32_t *sleepers; /* how many of them are asleep       */
+	int count, me;
+	int pauses;   /* how long to spin before giving way        */
+	int hurt;     /* waits that skip yielding, after a long one */
+	bool patient; /* false: sleep at once; for a thread that nobody waits for */
+};
+
+/* seat_ring - wake those who wait for rank @who of the row (or, with
+ * SEAT_ANYBODY, everybody); what they wait for has been stored already. */
+void seat_ring(const struct row *w, int who);
+
+/* seat_ring_one - make one rank look again, whatever it waits for. */
+void seat_ring_one(const struct row *w, int rank);
+
+/*
+ * seat_wait - wait until @ready(@arg) says true.
+ *
+ * Pauses, then gives way to other processes, then sleeps.  One yield that took
+ * longer than a millisecond went to a stranger and not to a sibling: then the
+ * next waits skip yielding.
+ *
+ * @who: whose ring shall wake it, a rank of the row or SEAT_ANYBODY.
+ * Threads: one per row at a time (the holder of the baton).
+ * Returns false at @deadline_ns.
+ */
+bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg,
+	       int64_t deadline_ns);
+
+/* seat_pause - what a spinning loop does between two looks. */
+void seat_pause(void);
+
+/* seat_kick - wake the engine thread of @rank if nobody there is driving. */
+void seat_kick(const struct row *w, int rank);
+
+#endif

@@ -1,0 +1,271 @@
+/* segment.c - memory that all ranks of one host share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sodium.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "ringup.h"
+
+static socklen_t abstract_name(struct sockaddr_un *a, const unsigned char *name)
+{
+	char hex[2 * SEGMENT_SOCKET_BYTES + 1];
+
+	memset(a, 0, sizeof(*a));
+	a->sun_family = AF_UNIX;
+	sodium_bin2hex(hex, sizeof(hex), name, SEGMENT_SOCKET_BYTES);
+	/* A leading NUL: no file. */
+	memcpy(a->sun_path + 1, "ringup-", 7);
+	memcpy(a->sun_path + 8, hex, sizeof(hex) - 1);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 8 + sizeof(hex) - 1);
+}
+
+int segment_door_open(struct segment_door *d, struct err *e)
+{
+	struct sockaddr_un a;
+	socklen_t len;
+
+	randombytes_buf(d->name, sizeof(d->name));
+	d->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (d->fd < 0)
+		return fail_os(e, "socket for shared memory");
+	len = abstract_name(&a, d->name);
+	if (bind(d->fd, (struct sockaddr *)&a, len) || listen(d->fd, 128)) {
+		fail_os(e, "socket for shared memory");
+		segment_door_close(d);
+		return RINGUP_ESYSTEM;
+	}
+	return 0;
+}
+
+void segment_door_close(struct segment_door *d)
+{
+	if (d->fd > 0)
+		close(d->fd);
+	d->fd = -1;
+}
+
+static size_t round_up(size_t n, size_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Where things are; the same arithmetic on all ranks. */
+static void lay_out(struct segment *s, int rank, int ranks, size_t extra_bytes)
+{
+	size_t seats = round_up(sizeof(struct segment_head), 4096);
+	size_t slots = round_up(seats + (size_t)ranks * sizeof(struct seat), 4096);
+	size_t extra = slots + (size_t)ranks * SEGMENT_SLOTS * SEGMENT_SLOT_BYTES;
+	unsigned char *base = s->base;
+
+	s->rank = rank;
+	s->ranks = ranks;
+	s->extra_bytes = extra_bytes;
+	s->bytes = round_up(extra + extra_bytes, 4096);
+	if (!base)
+		return;
+	s->head = s->base;
+	s->row.seats = (struct seat *)(void *)(base + seats);
+	s->row.sleepers = &s->head->sleepers;
+	s->row.count = ranks;
+	s->row.me = rank;
+	s->slots = base + slots;
+	s->extra = base + extra;
+}
+
+/* Make pages present without changing what is in them. */
+static void touch(void *p, size_t len)
+{
+#ifdef MADV_POPULATE_WRITE
+	uintptr_t first = (uintptr_t)p & ~(uintptr_t)4095;
+
+	/* An old kernel refuses; then the first writes fault, which is slower and right. */
+	if (madvise((void *)first, len + ((uintptr_t)p - first), MADV_POPULATE_WRITE))
+		errno = 0;
+#else
+	(void)p;
+	(void)len;
+#endif
+}
+
+static int map(struct segment *s, int fd, int rank, int ranks, size_t extra_bytes,
+	       struct err *e)
+{
+	lay_out(s, rank, ranks, extra_bytes);
+	s->base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (s->base == MAP_FAILED) {
+		s->base = NULL;
+		return fail_os(e, "map %zu bytes of shared memory", s->bytes);
+	}
+	/* A child of fork() has no business here: it would be a second self. */
+	madvise(s->base, s->bytes, MADV_DONTFORK);
+	lay_out(s, rank, ranks, extra_bytes);
+	touch(segment_slot(s, rank, 0), (size_t)SEGMENT_SLOTS * SEGMENT_SLOT_BYTES);
+	return 0;
+}
+
+void segment_touch(struct segment *s)
+{
+	touch(s->base, (size_t)((unsigned char *)s->extra - (unsigned char *)s->base));
+}
+
+static int send_fd(int to, int fd, struct err *e)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	char byte = 'S';
+	struct iovec v = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+	struct cmsghdr *c;
+
+	m.msg_control = control.room;
+	m.msg_controllen = sizeof(control.room);
+	c = CMSG_FIRSTHDR(&m);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	if (sendmsg(to, &m, MSG_NOSIGNAL) != 1)
+		return fail_os(e, "hand out shared memory");
+	return 0;
+}
+
+static int recv_fd(int from, int *fd, struct err *e)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	char byte;
+	struct iovec v = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+	struct cmsghdr *c;
+
+	m.msg_control = control.room;
+	m.msg_controllen = sizeof(control.room);
+	if (recvmsg(from, &m, MSG_CMSG_CLOEXEC) != 1)
+		return fail(e, RINGUP_EPEER, "the host's first rank closed the socket");
+	c = CMSG_FIRSTHDR(&m);
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+	    c->cmsg_len != CMSG_LEN(sizeof(int)))
+		return fail(e, RINGUP_EPEER, "no descriptor came with the message");
+	memcpy(fd, CMSG_DATA(c), sizeof(*fd));
+	return 0;
+}
+
+static int is_known(int fd, int ranks, const int *pids)
+{
+	struct ucred u;
+	socklen_t len = sizeof(u);
+	int i;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &len) || u.uid != geteuid())
+		return 0;
+	for (i = 1; i < ranks; i++)
+		if (pids[i] == u.pid)
+			return 1;
+	return 0;
+}
+
+static int hand_out(struct segment_door *d, int memfd, int ranks, const int *pids,
+		    int64_t deadline_ns, struct err *e)
+{
+	int served = 1, fd, rc;
+
+	while (served < ranks) {
+		struct pollfd p = { d->fd, POLLIN, 0 };
+
+		if (clock_left_ms(deadline_ns) == 0)
+			return fail(e, RINGUP_ETIMEDOUT,
+				    "%d of the host's %d ranks did not fetch the shared memory",
+				    ranks - served, ranks);
+		if (poll(&p, 1, clock_left_ms(deadline_ns)) <= 0)
+			continue;
+		fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC);
+		if (fd < 0)
+			continue;
+		/* Others of this host may knock; they get nothing. */
+		rc = is_known(fd, ranks, pids) ? send_fd(fd, memfd, e) : 0;
+		served += is_known(fd, ranks, pids);
+		close(fd);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int segment_make(struct segment *s, struct segment_door *d, int ranks, const int *pids,
+		 size_t extra_bytes, int64_t deadline_ns, struct err *e)
+{
+	int fd, rc;
+
+	memset(s, 0, sizeof(*s));
+	lay_out(s, 0, ranks, extra_bytes);
+	fd = memfd_create("ringup", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return fail_os(e, "memfd_create");
+	if (ftruncate(fd, (off_t)s->bytes) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		rc = fail_os(e, "%zu bytes of shared memory", s->bytes);
+	else
+		rc = map(s, fd, 0, ranks, extra_bytes, e);
+	if (!rc)
+		rc = hand_out(d, fd, ranks, pids, deadline_ns, e);
+	close(fd);
+	return rc;
+}
+
+int segment_join(struct segment *s, const unsigned char name[SEGMENT_SOCKET_BYTES], int pid,
+		 int rank, int ranks, size_t extra_bytes, int64_t deadline_ns, struct err *e)
+{
+	struct sockaddr_un a;
+	socklen_t len = abstract_name(&a, name);
+	struct ucred u;
+	socklen_t ulen = sizeof(u);
+	struct pollfd p;
+	int fd, memfd = -1, rc = 0;
+
+	memset(s, 0, sizeof(*s));
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return fail_os(e, "socket for shared memory");
+	if (connect(fd, (struct sockaddr *)&a, len))
+		rc = fail_os(e, "fetch shared memory from process %d", pid);
+	else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &ulen) || u.uid != geteuid())
+		rc = fail(e, RINGUP_EAUTH, "shared memory offered by another user");
+	p = (struct pollfd){ fd, POLLIN, 0 };
+	while (!rc && poll(&p, 1, clock_left_ms(deadline_ns)) <= 0)
+		if (clock_left_ms(deadline_ns) == 0)
+			rc = fail(e, RINGUP_ETIMEDOUT,
+				  "process %d did not hand out shared memory", pid);
+	if (!rc)
+		rc = recv_fd(fd, &memfd, e);
+	close(fd);
+	lay_out(s, rank, ranks, extra_bytes);
+	if (!rc && lseek(memfd, 0, SEEK_END) != (off_t)s->bytes)
+		rc = fail(e, RINGUP_EMISMATCH,
+			  "the shared memory is not of the expected %zu bytes", s->bytes);
+	if (!rc)
+		rc = map(s, memfd, rank, ranks, extra_bytes, e);
+	if (memfd >= 0)
+		close(memfd);
+	return rc;
+}
+
+void segment_close(struct segment *s)
+{
+	if (s->base)
+		munmap(s->base, s->bytes);
+	memset(s, 0, sizeof(*s));
+}

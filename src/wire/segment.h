@@ -1,0 +1,77 @@
+/* segment.h - memory that all ranks of one host share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_SEGMENT_H
+#define WIRE_SEGMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/alarm.h"
+#include "wire/seat.h"
+
+struct err;
+
+enum {
+	SEGMENT_SLOTS = 3,
+	SEGMENT_SLOT_BYTES = 65536,
+	SEGMENT_SOCKET_BYTES = 16, /* of the random name of a socket */
+};
+
+/*
+ * One memfd: no name in any file system, so nothing can be left behind.  Rank 0
+ * of the host makes it and hands the descriptor to the others over a socket in
+ * the abstract name space, to processes of the same user only.
+ *
+ *	head | seats | slots of rank 0, rank 1 ... | extra bytes for the engine
+ */
+struct segment_head {
+	alignas(64) uint32_t sleepers; /* see struct row                   */
+	alignas(64) uint32_t left;     /* 0, or 1 + a rank that has taken its leave */
+	struct alarm alarm;
+};
+
+struct segment {
+	int rank, ranks; /* among those who share it */
+	size_t bytes;
+	void *base;
+	struct segment_head *head;
+	struct row row;
+	unsigned char *slots;
+	void *extra;
+	size_t extra_bytes;
+};
+
+/* A socket that waits for the others; open it before its name is published. */
+struct segment_door {
+	int fd;
+	unsigned char name[SEGMENT_SOCKET_BYTES];
+};
+
+int segment_door_open(struct segment_door *d, struct err *e);
+void segment_door_close(struct segment_door *d);
+
+/*
+ * segment_make - the first rank's half: make it, hand it out to @pids[1..].
+ * segment_join - the others' half: get it from the door called @name, of @pid.
+ *
+ * Both map it and touch the own part.  Block until the deadline at most.
+ * segment_close() is safe after a failure, and on a zeroed struct.
+ */
+int segment_make(struct segment *s, struct segment_door *d, int ranks, const int *pids,
+		 size_t extra_bytes, int64_t deadline_ns, struct err *e);
+int segment_join(struct segment *s, const unsigned char name[SEGMENT_SOCKET_BYTES], int pid,
+		 int rank, int ranks, size_t extra_bytes, int64_t deadline_ns, struct err *e);
+void segment_close(struct segment *s);
+
+/* segment_touch - make the peers' slots present in this mapping, since a first
+ * write to each page costs more than the copy itself. */
+void segment_touch(struct segment *s);
+
+/* segment_slot - the memory of @rank's slot @index. */
+static inline unsigned char *segment_slot(const struct segment *s, int rank, uint64_t index)
+{
+	return s->slots +
+	       ((size_t)rank * SEGMENT_SLOTS + index % SEGMENT_SLOTS) * SEGMENT_SLOT_BYTES;
+}
+
+#endif
