@@ -8,7 +8,9 @@
  * Order is policy: the first that opens, serves.  To add one, write
  * backend/NAME.c defining backend_NAME and put NAME here.
  */
-#define BACKENDS(X) X(self)
+#define BACKENDS(X) \
+	X(self)     \
+	X(node)
 
 #define X(name) extern const struct backend backend_##name;
 BACKENDS(X)

@@ -1,0 +1,498 @@
+/* node.c - the back end of ranks that share memory: in place, in chunks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/err.h"
+#include "coll/copy.h"
+#include "coll/reduce.h"
+#include "wire/segment.h"
+
+/*
+ * Every rank has three slots of 64 KiB.  A plan is cut into chunks that fit a
+ * slot; chunk g of all that ever ran here uses slot g mod 3.  Two counters per
+ * rank, each written by that rank only:
+ *
+ *	in  > g   my slot holds what I contribute to chunk g
+ *	out > g   I have done my work on the others' slots for chunk g
+ *
+ * Allreduce, in place: each rank owns a slice of the chunk.  It adds up its
+ * slice in rank order, its own part from its own buffer and the others' from
+ * their slots, and writes the sum to its buffer and back INTO their slots; then
+ * everybody copies the foreign slices out of its own slot.  So each line
+ * crosses twice, and nothing is invalidated that was not just read.
+ *
+ * Broadcast and allgather: who has data puts it into its slot, the others copy
+ * it out of there.
+ *
+ * A slot is written again only when all ranks are through with the chunk that
+ * was in it (out > g - 3).  The slots lie at the same place whatever the plan:
+ * a stride that depended on it would overwrite what is still being read.
+ *
+ * Stages of neighbouring chunks overlap: put chunk k, combine chunk k-1, take
+ * chunk k-2.  Nothing here blocks but block().
+ */
+enum { NODE_RANKS = 4096 };
+
+enum stage { PUT, COMBINE, TAKE };
+
+struct cursor {
+	int piece;
+	uint64_t at; /* elements into the piece */
+};
+
+struct node {
+	const struct team *team;
+	struct segment *seg;
+	const struct plan *plan;
+	uint64_t base;   /* chunks that all earlier plans took     */
+	uint64_t chunks; /* of this plan                           */
+	uint64_t round;  /* 0 .. chunks + 1                        */
+	enum stage stage;
+	uint64_t chunk_count; /* elements in a full chunk          */
+	size_t bytes;         /* of an element                     */
+	struct cursor put, combine, take;
+	/* What step() could not go on without. */
+	int wait_rank;
+	bool wait_out;
+	uint64_t wait_above;
+	uint64_t out_seen; /* all ranks' out were above this        */
+	const void *src[NODE_RANKS];
+	void *dst[NODE_RANKS];
+};
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static struct seat *seat(const struct node *n, int rank)
+{
+	return &n->seg->row.seats[rank];
+}
+
+/* Has @rank's counter passed @g?  If not, remember that we wait for it. */
+static bool passed(struct node *n, int rank, bool out, uint64_t g)
+{
+	const uint64_t *word = out ? &seat(n, rank)->out : &seat(n, rank)->in;
+
+	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) > g)
+		return true;
+	n->wait_rank = rank;
+	n->wait_out = out;
+	n->wait_above = g;
+	return false;
+}
+
+static void publish(struct node *n, uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	seat_ring(&n->seg->row, n->team->rank);
+}
+
+/* The elements of chunk @k, and those of it that @rank owns: whole lines, so
+ * that two owners never share one. */
+static uint64_t chunk_elements(const struct node *n, uint64_t k)
+{
+	return least(n->chunk_count, n->plan->count - k * n->chunk_count);
+}
+
+static void slice(const struct node *n, uint64_t elements, int rank, uint64_t *first,
+		  uint64_t *end)
+{
+	uint64_t line = 64 / n->bytes;
+	uint64_t lines = (elements + line - 1) / line;
+	uint64_t ranks = (uint64_t)n->team->size;
+
+	*first = least(lines * (uint64_t)rank / ranks * line, elements);
+	*end = least(lines * (uint64_t)(rank + 1) / ranks * line, elements);
+}
+
+static void advance(const struct plan *p, struct cursor *c, uint64_t elements)
+{
+	while (c->piece < p->pieces) {
+		uint64_t left = p->piece[c->piece].count - c->at;
+
+		if (elements < left) {
+			c->at += elements;
+			return;
+		}
+		elements -= left;
+		c->piece++;
+		c->at = 0;
+	}
+}
+
+/* The next run of elements inside one piece, at most @want. */
+static uint64_t run_of(const struct plan *p, struct cursor *c, uint64_t want)
+{
+	while (p->piece[c->piece].count == c->at) {
+		c->piece++;
+		c->at = 0;
+	}
+	return least(want, p->piece[c->piece].count - c->at);
+}
+
+/* Buffer to slot, elements [first, end) of a chunk that starts at @c. */
+static void put_range(struct node *n, struct cursor c, unsigned char *slot, uint64_t first,
+		      uint64_t end)
+{
+	const struct plan *p = n->plan;
+	uint64_t m;
+
+	advance(p, &c, first);
+	for (; first < end; first += m) {
+		const unsigned char *in;
+
+		m = run_of(p, &c, end - first);
+		in = (const unsigned char *)p->piece[c.piece].in + c.at * n->bytes;
+		if (p->kind == PLAN_ALLREDUCE && p->pre != 1)
+			copy_scaled(p->dtype, slot + first * n->bytes, in, m, p->pre);
+		else
+			copy_bytes(slot + first * n->bytes, in, m * n->bytes);
+		advance(p, &c, m);
+	}
+}
+
+/* Slot to buffer. */
+static void take_range(struct node *n, struct cursor c, const unsigned char *slot,
+		       uint64_t first, uint64_t end)
+{
+	const struct plan *p = n->plan;
+	uint64_t m;
+
+	advance(p, &c, first);
+	for (; first < end; first += m) {
+		m = run_of(p, &c, end - first);
+		copy_bytes((unsigned char *)p->piece[c.piece].out + c.at * n->bytes,
+			   slot + first * n->bytes, m * n->bytes);
+		advance(p, &c, m);
+	}
+}
+
+static bool slots_free(struct node *n, uint64_t g)
+{
+	int r;
+
+	if (g < SEGMENT_SLOTS || n->out_seen > g - SEGMENT_SLOTS)
+		return true;
+	for (r = 0; r < n->team->size; r++)
+		if (!passed(n, r, true, g - SEGMENT_SLOTS))
+			return false;
+	n->out_seen = g - SEGMENT_SLOTS + 1;
+	return true;
+}
+
+static bool all_in(struct node *n, uint64_t g)
+{
+	int r;
+
+	for (r = 0; r < n->team->size; r++)
+		if (r != n->team->rank && !passed(n, r, false, g))
+			return false;
+	return true;
+}
+
+static bool allreduce_put(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = chunk_elements(n, k), first, end;
+	int me = n->team->rank;
+	unsigned char *slot = segment_slot(n->seg, me, g);
+
+	if (!slots_free(n, g))
+		return false;
+	if (n->plan->pre != 1) {
+		put_range(n, n->put, slot, 0, m);
+	} else {
+		slice(n, m, me, &first, &end);
+		put_range(n, n->put, slot, 0, first);
+		put_range(n, n->put, slot, end, m);
+	}
+	advance(n->plan, &n->put, m);
+	publish(n, &seat(n, me)->in, g + 1);
+	return true;
+}
+
+static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t end)
+{
+	const struct plan *p = n->plan;
+	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
+	int me = n->team->rank, size = n->team->size, r, d;
+	struct cursor c = n->combine;
+	uint64_t m;
+
+	advance(p, &c, first);
+	for (; first < end; first += m) {
+		unsigned char *out;
+
+		m = run_of(p, &c, end - first);
+		out = (unsigned char *)p->piece[c.piece].out + c.at * n->bytes;
+		d = 0;
+		n->dst[d++] = out;
+		for (r = 0; r < size; r++) {
+			unsigned char *theirs = segment_slot(n->seg, r, g) + first * n->bytes;
+
+			n->src[r] = theirs;
+			if (r != me)
+				n->dst[d++] = theirs;
+			else if (p->pre == 1)
+				n->src[r] = (const unsigned char *)p->piece[c.piece].in +
+					    c.at * n->bytes;
+		}
+		reduce_many(&how, n->dst, d, n->src, size, m);
+		advance(p, &c, m);
+	}
+}
+
+static bool allreduce_combine(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = chunk_elements(n, k), first, end;
+	int me = n->team->rank;
+
+	slice(n, m, me, &first, &end);
+	if (first < end && !all_in(n, g))
+		return false;
+	if (first < end)
+		combine_range(n, g, first, end);
+	advance(n->plan, &n->combine, m);
+	publish(n, &seat(n, me)->out, g + 1);
+	return true;
+}
+
+static bool allreduce_take(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = chunk_elements(n, k), first, end;
+	unsigned char *slot = segment_slot(n->seg, n->team->rank, g);
+	int r;
+
+	for (r = 0; r < n->team->size; r++) {
+		slice(n, m, r, &first, &end);
+		if (r != n->team->rank && first < end && !passed(n, r, true, g))
+			return false;
+	}
+	for (r = 0; r < n->team->size; r++) {
+		if (r == n->team->rank)
+			continue;
+		slice(n, m, r, &first, &end);
+		take_range(n, n->take, slot, first, end);
+	}
+	advance(n->plan, &n->take, m);
+	return true;
+}
+
+/* Broadcast: only the root puts, only the others take. */
+static bool broadcast_put(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = chunk_elements(n, k);
+	int me = n->team->rank;
+
+	if (me == n->plan->root) {
+		if (!slots_free(n, g))
+			return false;
+		put_range(n, n->put, segment_slot(n->seg, me, g), 0, m);
+		advance(n->plan, &n->put, m);
+	}
+	publish(n, &seat(n, me)->in, g + 1);
+	return true;
+}
+
+static bool broadcast_combine(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = chunk_elements(n, k);
+	int me = n->team->rank, root = n->plan->root;
+
+	if (me != root) {
+		if (!passed(n, root, false, g))
+			return false;
+		take_range(n, n->take, segment_slot(n->seg, root, g), 0, m);
+		advance(n->plan, &n->take, m);
+	}
+	publish(n, &seat(n, me)->out, g + 1);
+	return true;
+}
+
+/* Allgather: chunk k of every rank's block; blocks end at different chunks. */
+static uint64_t gather_part(const struct node *n, int rank, uint64_t k)
+{
+	uint64_t count = n->plan->counts[rank], first = k * n->chunk_count;
+
+	return first < count ? least(n->chunk_count, count - first) : 0;
+}
+
+static bool gather_put(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = gather_part(n, n->team->rank, k);
+	int me = n->team->rank;
+
+	if (!slots_free(n, g))
+		return false;
+	if (m)
+		copy_bytes(segment_slot(n->seg, me, g),
+			   (const unsigned char *)n->plan->piece->in +
+				   k * n->chunk_count * n->bytes,
+			   m * n->bytes);
+	publish(n, &seat(n, me)->in, g + 1);
+	return true;
+}
+
+static bool gather_combine(struct node *n, uint64_t k)
+{
+	const struct plan *p = n->plan;
+	uint64_t g = n->base + k, before = 0, m;
+	unsigned char *out = p->piece->out;
+	int r, me = n->team->rank;
+
+	if (!all_in(n, g))
+		return false;
+	for (r = 0; r < n->team->size; r++) {
+		uint64_t at = (before + k * n->chunk_count) * n->bytes;
+
+		m = gather_part(n, r, k);
+		if (m && r == me)
+			copy_bytes(out + at,
+				   (const unsigned char *)p->piece->in +
+					   k * n->chunk_count * n->bytes,
+				   m * n->bytes);
+		else if (m)
+			copy_bytes(out + at, segment_slot(n->seg, r, g), m * n->bytes);
+		before += p->counts[r];
+	}
+	publish(n, &seat(n, me)->out, g + 1);
+	return true;
+}
+
+/* A barrier is a chunk of nothing that everybody has to have reached. */
+static bool barrier_put(struct node *n, uint64_t k)
+{
+	publish(n, &seat(n, n->team->rank)->in, n->base + k + 1);
+	return true;
+}
+
+static bool barrier_combine(struct node *n, uint64_t k)
+{
+	if (!all_in(n, n->base + k))
+		return false;
+	publish(n, &seat(n, n->team->rank)->out, n->base + k + 1);
+	return true;
+}
+
+static bool nothing(struct node *n, uint64_t k)
+{
+	(void)n;
+	(void)k;
+	return true;
+}
+
+static const struct {
+	bool (*put)(struct node *n, uint64_t k);
+	bool (*combine)(struct node *n, uint64_t k);
+	bool (*take)(struct node *n, uint64_t k);
+} stages[] = {
+	[PLAN_ALLREDUCE] = { allreduce_put, allreduce_combine, allreduce_take },
+	[PLAN_BROADCAST] = { broadcast_put, broadcast_combine, nothing },
+	[PLAN_ALLGATHER] = { gather_put, gather_combine, nothing },
+	[PLAN_BARRIER] = { barrier_put, barrier_combine, nothing },
+};
+
+static int node_open(void *self, const struct team *t, struct err *e)
+{
+	struct node *n = self;
+
+	if (!t->segment || t->segment->ranks != t->size)
+		return fail(e, RINGUP_ENOBACKEND,
+			    "the ranks are on %d hosts and share no memory", t->hosts);
+	if (t->size > NODE_RANKS)
+		return fail(e, RINGUP_ENOBACKEND, "node serves %d ranks at most, not %d",
+			    NODE_RANKS, t->size);
+	n->team = t;
+	n->seg = t->segment;
+	return 0;
+}
+
+static bool node_can(const void *self, const struct plan *p)
+{
+	(void)self;
+	(void)p;
+	return true;
+}
+
+static int node_start(void *self, const struct plan *p, struct err *e)
+{
+	struct node *n = self;
+	uint64_t most = p->count;
+	int r;
+
+	(void)e;
+	n->plan = p;
+	n->bytes = reduce_dtype_bytes(p->dtype);
+	n->chunk_count = SEGMENT_SLOT_BYTES / n->bytes;
+	if (p->kind == PLAN_ALLGATHER)
+		for (most = 0, r = 0; r < n->team->size; r++)
+			most = p->counts[r] > most ? p->counts[r] : most;
+	n->chunks = p->kind == PLAN_BARRIER || !most ? 1 : (most - 1) / n->chunk_count + 1;
+	n->round = 0;
+	n->stage = PUT;
+	memset(&n->put, 0, sizeof(n->put));
+	memset(&n->combine, 0, sizeof(n->combine));
+	memset(&n->take, 0, sizeof(n->take));
+	return 0;
+}
+
+static int node_step(void *self, struct err *e)
+{
+	struct node *n = self;
+	/* Even nothing is a meeting: a plan without elements runs as a barrier. */
+	enum plan_kind kind = n->plan->count || n->plan->kind == PLAN_ALLGATHER ? n->plan->kind
+										: PLAN_BARRIER;
+
+	(void)e;
+	for (; n->round < n->chunks + 2; n->round++, n->stage = PUT) {
+		if (n->stage == PUT) {
+			if (n->round < n->chunks && !stages[kind].put(n, n->round))
+				return 0;
+			n->stage = COMBINE;
+		}
+		if (n->stage == COMBINE) {
+			if (n->round >= 1 && n->round <= n->chunks &&
+			    !stages[kind].combine(n, n->round - 1))
+				return 0;
+			n->stage = TAKE;
+		}
+		if (n->stage == TAKE && n->round >= 2 && !stages[kind].take(n, n->round - 2))
+			return 0;
+	}
+	n->base += n->chunks;
+	return 1;
+}
+
+static bool may_go_on(void *self)
+{
+	struct node *n = self;
+
+	return passed(n, n->wait_rank, n->wait_out, n->wait_above) ||
+	       __atomic_load_n(n->team->abort, __ATOMIC_RELAXED);
+}
+
+static void node_block(void *self, int64_t deadline_ns)
+{
+	struct node *n = self;
+
+	seat_wait(&n->seg->row, n->wait_rank, may_go_on, n, deadline_ns);
+}
+
+static void node_close(void *self)
+{
+	(void)self;
+}
+
+const struct backend backend_node = {
+	.name = "node",
+	.summary = "ranks of one host: shared memory, in place",
+	.size = sizeof(struct node),
+	.open = node_open,
+	.can = node_can,
+	.start = node_start,
+	.step = node_step,
+	.block = node_block,
+	.close = node_close,
+};
