@@ -10,12 +10,16 @@ CORE_SOURCES += \
 	%reldir%/base/conf.c %reldir%/base/conf.def %reldir%/base/conf.h \
 	%reldir%/base/err.c %reldir%/base/err.h \
 	%reldir%/base/file.c %reldir%/base/file.h \
+	%reldir%/base/futex.c %reldir%/base/futex.h \
+	%reldir%/base/hash.c %reldir%/base/hash.h \
 	%reldir%/base/log.c %reldir%/base/log.h \
 	%reldir%/base/near.c %reldir%/base/near.h \
 	%reldir%/base/pidstat.c %reldir%/base/pidstat.h \
 	%reldir%/base/proc.c %reldir%/base/proc.h
 
 CORE_SOURCES += \
+	%reldir%/host/cores.c %reldir%/host/cores.h \
+	%reldir%/host/identity.c %reldir%/host/identity.h \
 	%reldir%/host/iface.c %reldir%/host/iface.h
 
 CORE_SOURCES += \
@@ -23,17 +27,20 @@ CORE_SOURCES += \
 	%reldir%/nicpick/picker.c %reldir%/nicpick/picker.h
 
 CORE_SOURCES += \
+	%reldir%/wire/alarm.c %reldir%/wire/alarm.h \
 	%reldir%/wire/chan.c %reldir%/wire/chan.h \
 	%reldir%/wire/discover.c %reldir%/wire/discover.h \
 	%reldir%/wire/dial.c %reldir%/wire/dial.h \
 	%reldir%/wire/door.c %reldir%/wire/door.h \
 	%reldir%/wire/jobdir.c %reldir%/wire/jobdir.h \
 	%reldir%/wire/meet.c %reldir%/wire/meet.h \
-	%reldir%/wire/mesh.c %reldir%/wire/mesh.h \
+	%reldir%/wire/mesh.h \
 	%reldir%/wire/pack.h \
 	%reldir%/wire/ranks.c %reldir%/wire/ranks.h \
 	%reldir%/wire/rendezvous.c %reldir%/wire/rendezvous.h \
+	%reldir%/wire/seat.c %reldir%/wire/seat.h \
 	%reldir%/wire/secret.c %reldir%/wire/secret.h \
+	%reldir%/wire/segment.c %reldir%/wire/segment.h \
 	%reldir%/wire/shake.c %reldir%/wire/shake.h \
 	%reldir%/wire/sock.c %reldir%/wire/sock.h
 
@@ -47,10 +54,24 @@ CORE_SOURCES += \
 CORE_SOURCES += \
 	%reldir%/backend/backend.h \
 	%reldir%/backend/backends.c \
+	%reldir%/backend/node.c \
 	%reldir%/backend/self.c
 
 CORE_SOURCES += \
-	%reldir%/api/api_status.c
+	%reldir%/engine/agree.h \
+	%reldir%/engine/engine.c %reldir%/engine/engine.h \
+	%reldir%/engine/job.c %reldir%/engine/job.h \
+	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
+	%reldir%/engine/star.c %reldir%/engine/star.h \
+	%reldir%/engine/tensor.c %reldir%/engine/tensor.h \
+	%reldir%/engine/want.c %reldir%/engine/want.h \
+	%reldir%/engine/watch.c %reldir%/engine/watch.h
+
+CORE_SOURCES += \
+	%reldir%/api/api_coll.c \
+	%reldir%/api/api_init.c \
+	%reldir%/api/api_status.c \
+	%reldir%/api/context.h
 
 # What only the command needs.
 TOOL_SOURCES =

@@ -69,6 +69,13 @@ enum ringup_redop {
 	RINGUP_REDOP_COUNT
 };
 
+/*
+ * Every collective comes in two forms.  With a place for a handle it starts the
+ * operation and returns at once.  With NULL in its stead the call carries the
+ * operation out before it returns, and returns what ringup_wait() would: the
+ * cheaper form for whoever would wait at once.
+ */
+
 struct ringup;       /* this process as one rank of a job        */
 struct ringup_group; /* a set of ranks; a Horovod "process set"  */
 struct ringup_op;    /* one collective in flight                 */
@@ -234,17 +241,18 @@ RINGUP_EXPORT const char *ringup_backend(const struct ringup_group *g);
  *	       them alone until ringup_wait() has returned.  *@opp belongs to
  *	       the caller until ringup_wait(), which frees it.
  * Threads:    callable from any thread, also concurrently.
- * Blocking:   never.
+ * Blocking:   never; with @opp NULL until completion.
  *
  * Returns 0 and sets *@opp; or leaves *@opp untouched and returns
  *   RINGUP_EINVAL     name is empty or longer than 511 bytes, dtype or redop
  *		       is not one of the enumerated values, a pointer is NULL
  *		       though count is not 0, or in and out overlap without
  *		       being equal
- *   RINGUP_EBUSY      this rank already has an operation called name in @g
+ *   RINGUP_EBUSY      this rank already has an operation called name in @g,
+ *		       or 1024 without a name
  *   RINGUP_ESHUTDOWN  a rank of @g has left; RINGUP_EPEER, RINGUP_EABORTED: it
  *		       has failed
- *   RINGUP_ENOMEM     more than 65536 operations in flight
+ *   RINGUP_ENOMEM     no memory, or too many different names
  *
  * A disagreement between ranks (different dtype or count under one name) is
  * found later; ringup_wait() then returns RINGUP_EMISMATCH on every rank, with
@@ -262,7 +270,7 @@ RINGUP_API int ringup_allreduce(struct ringup_group *g, const struct ringup_redu
  *
  * Ownership:  as in ringup_allreduce().
  * Threads:    callable from any thread, also concurrently.
- * Blocking:   never.
+ * Blocking:   as ringup_allreduce().
  *
  * Returns as ringup_allreduce(); RINGUP_EINVAL also if root is not a rank.
  *
@@ -280,7 +288,7 @@ RINGUP_API int ringup_broadcast(struct ringup_group *g, const struct ringup_bcas
  *	       ringup_wait() returns 0, and *out is then the caller's, who
  *	       gives it to ringup_free().  On failure both are left alone.
  * Threads:    callable from any thread, also concurrently.
- * Blocking:   never.
+ * Blocking:   as ringup_allreduce().
  *
  * Returns as ringup_allreduce().
  *
@@ -295,7 +303,7 @@ RINGUP_API int ringup_allgather(struct ringup_group *g, const struct ringup_gath
  * Ownership:  *@opp belongs to the caller until ringup_wait(); @name may be
  *	       NULL, see struct ringup_reduce.
  * Threads:    callable from any thread, also concurrently.
- * Blocking:   never; ringup_wait() does.
+ * Blocking:   as ringup_allreduce().
  *
  * Returns as ringup_allreduce().
  *

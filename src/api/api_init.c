@@ -1,0 +1,109 @@
+/* api_init.c - join and leave a job, and ask about it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/context.h"
+
+static _Thread_local struct err last;
+
+int context_fail(const struct err *e)
+{
+	last = *e;
+	return e->code;
+}
+
+const char *ringup_error(void)
+{
+	return last.text;
+}
+
+int ringup_init(const struct ringup_init *how, struct ringup **rp)
+{
+	struct err e = { 0 };
+	struct ringup *r;
+	int rc;
+
+	if (!rp) {
+		fail(&e, RINGUP_EINVAL, "ringup_init: nowhere to put the result");
+		return context_fail(&e);
+	}
+	/* Seats and plans want whole cache lines. */
+	r = aligned_alloc(64, (sizeof(*r) + 63) / 64 * 64);
+	if (!r) {
+		fail(&e, RINGUP_ENOMEM, "ringup_init: no memory");
+		return context_fail(&e);
+	}
+	memset(r, 0, sizeof(*r));
+	rc = job_open(&r->job, how, &e);
+	if (rc) {
+		free(r);
+		fail_in(&e, "ringup_init");
+		return context_fail(&e);
+	}
+	r->world.ringup = r;
+	*rp = r;
+	return 0;
+}
+
+void ringup_fini(struct ringup *r)
+{
+	if (!r)
+		return;
+	job_close(&r->job);
+	free(r);
+}
+
+void ringup_abort(struct ringup *r, const char *why)
+{
+	struct err e;
+
+	fail(&e, RINGUP_EABORTED, "rank %d aborted the job: %s", r->job.rank,
+	     why ? why : "no reason given");
+	engine_alarm(&r->job.engine, RINGUP_EABORTED, e.text);
+}
+
+struct ringup_group *ringup_world(struct ringup *r)
+{
+	return &r->world;
+}
+
+int ringup_rank(const struct ringup_group *g)
+{
+	return g->ringup->job.rank;
+}
+
+int ringup_size(const struct ringup_group *g)
+{
+	return g->ringup->job.size;
+}
+
+int ringup_local_rank(const struct ringup *r)
+{
+	return r->job.local_rank;
+}
+
+int ringup_local_size(const struct ringup *r)
+{
+	return r->job.local_size;
+}
+
+int ringup_host_rank(const struct ringup *r)
+{
+	return r->job.host_rank;
+}
+
+int ringup_host_count(const struct ringup *r)
+{
+	return r->job.host_count;
+}
+
+int ringup_is_homogeneous(const struct ringup *r)
+{
+	return r->job.homogeneous;
+}
+
+const char *ringup_backend(const struct ringup_group *g)
+{
+	return g->ringup->job.engine.backend->name;
+}

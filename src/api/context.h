@@ -1,0 +1,22 @@
+/* context.h - what the handles of ringup.h point to. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef API_CONTEXT_H
+#define API_CONTEXT_H
+
+#include "base/err.h"
+#include "engine/job.h"
+#include "ringup.h"
+
+struct ringup_group {
+	struct ringup *ringup;
+};
+
+struct ringup {
+	struct job job;
+	struct ringup_group world;
+};
+
+/* context_fail - keep the sentence for ringup_error(), return the code. */
+int context_fail(const struct err *e);
+
+#endif

@@ -1,0 +1,57 @@
+/* agree.h - how ranks find out which tensors are ready everywhere, and in which order. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_AGREE_H
+#define ENGINE_AGREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/want.h"
+
+struct err;
+
+enum { NAME_BYTES = 511, BATCH_ITEMS = 256 };
+
+/* One tensor that all ranks have submitted. */
+struct item {
+	uint32_t id;          /* as find() gave it                           */
+	const char *bad;      /* the ranks disagree: a sentence; else NULL   */
+	const uint64_t *rows; /* allgather: rows of every rank; else NULL.
+			       * Both are valid until done()               */
+};
+
+/*
+ * There is no cycle.  A rank publishes a tensor when it submits it; the last to
+ * do so puts it on the one list that all ranks work through; whatever is on the
+ * list when a batch ends is the next batch.  All ranks see the same batches.
+ *
+ * post() may be called by any thread, under the engine's lock; next() and done()
+ * by the holder of the baton.
+ */
+struct agree {
+	const char *name;
+
+	/* The number that stands for @name; made if it is new.  At most a few
+	 * microseconds; only the first use of a name costs that. */
+	int (*find)(void *self, const char *name, size_t len, const struct want *w,
+		    uint32_t *id, struct err *e);
+
+	/* This rank is ready.  @changed: @w is not what it was the last time, or
+	 * there was none.  Sets *@last if it was the last of all, so that next()
+	 * has something to give. */
+	int (*post)(void *self, uint32_t id, const struct want *w, uint64_t rows, bool changed,
+		    bool *last, struct err *e);
+
+	/* Is there a next batch?  Cheap, any thread. */
+	bool (*ready)(void *self);
+
+	/* Fill @items with the next batch: at most BATCH_ITEMS, and no more after
+	 * they come to @cap bytes.  Returns how many; 0 if there is none yet. */
+	int (*next)(void *self, uint64_t cap, struct item *items);
+
+	/* The batch that next() gave has been carried out. */
+	void (*done)(void *self);
+};
+
+#endif

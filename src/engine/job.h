@@ -1,0 +1,45 @@
+/* job.h - one rank of a job: everything between ringup_init() and ringup_fini(). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_JOB_H
+#define ENGINE_JOB_H
+
+#include "engine/engine.h"
+#include "engine/ledger.h"
+#include "engine/watch.h"
+#include "ringup.h"
+#include "wire/mesh.h"
+#include "wire/rendezvous.h"
+#include "wire/segment.h"
+
+struct star;
+
+struct job {
+	struct engine engine;
+	struct watch watch;
+	struct ledger ledger;
+	struct star *star;
+	struct segment segment;
+	struct mesh mesh;
+	struct rendezvous meeting;
+	/* For a rank that shares no memory. */
+	struct seat *seat;
+	uint32_t sleepers, left;
+	struct alarm alarm;
+	struct row row;
+	/* Where everybody is. */
+	int rank, size, local_rank, local_size, host_rank, host_count;
+	bool homogeneous;
+	struct watch_peer *peers;
+};
+
+/*
+ * job_open - meet, share memory or connect, choose a back end, start.
+ *
+ * All ranks fail together: with the sentence of the rank that could not.
+ * @how as in ringup_init(), or NULL.  job_close() is not called after a failure.
+ */
+int job_open(struct job *j, const struct ringup_init *how, struct err *e);
+
+void job_close(struct job *j);
+
+#endif

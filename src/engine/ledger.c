@@ -1,0 +1,338 @@
+/* ledger.c - agreement in shared memory: names, arrivals, order. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/ledger.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "ringup.h"
+
+enum {
+	NAME_ROOM = NAME_BYTES + 1,
+	VERDICT_ROOM = 512,
+	ARENA_BYTES = 16 << 20,
+	LINE_HEADER = 16,
+	BATCHES = 8,
+};
+
+static size_t take(size_t *at, size_t bytes)
+{
+	size_t was = *at;
+
+	*at = (was + bytes + 4095) / 4096 * 4096;
+	return was;
+}
+
+/* Where the parts are; @l may be NULL to learn the size only. */
+static size_t lay_out(struct ledger *l, unsigned char *base, int ranks)
+{
+	size_t at = 0, shared, list, entries, names, records, verdicts, arena;
+
+	shared = take(&at, sizeof(struct ledger_shared));
+	list = take(&at, LEDGER_IDS * sizeof(uint64_t));
+	entries = take(&at, LEDGER_IDS * sizeof(struct ledger_entry));
+	names = take(&at, (size_t)LEDGER_IDS * NAME_ROOM);
+	records = take(&at, (size_t)LEDGER_IDS * (size_t)ranks * sizeof(struct ledger_record));
+	verdicts = take(&at, (size_t)LEDGER_VERDICTS * VERDICT_ROOM);
+	arena = take(&at, ARENA_BYTES);
+	if (l) {
+		l->shared = (void *)(base + shared);
+		l->list = (void *)(base + list);
+		l->entries = (void *)(base + entries);
+		l->names = (void *)(base + names);
+		l->records = (void *)(base + records);
+		l->verdicts = (void *)(base + verdicts);
+		l->arena = base + arena;
+	}
+	return at;
+}
+
+size_t ledger_bytes(int ranks)
+{
+	return lay_out(NULL, NULL, ranks);
+}
+
+int ledger_open(struct ledger *l, struct segment *s, uint64_t eager_bytes, struct err *e)
+{
+	memset(l, 0, sizeof(*l));
+	l->seg = s;
+	l->rank = s->rank;
+	l->ranks = s->ranks;
+	l->eager_bytes = eager_bytes;
+	lay_out(l, s->extra, s->ranks);
+	l->rows = calloc((size_t)BATCH_ITEMS * (size_t)s->ranks, sizeof(*l->rows));
+	return l->rows ? 0 : fail(e, RINGUP_ENOMEM, "no memory for the ledger");
+}
+
+void ledger_close(struct ledger *l)
+{
+	free(l->rows);
+	l->rows = NULL;
+}
+
+static struct ledger_record *record(const struct ledger *l, uint32_t id, int rank)
+{
+	return &l->records[(size_t)id * (size_t)l->ranks + (size_t)rank];
+}
+
+static char *name_of(const struct ledger *l, uint32_t id)
+{
+	return l->names + (size_t)id * NAME_ROOM;
+}
+
+/* Room for one line per rank and parity, if such data may go eagerly at all. */
+static void give_line(struct ledger *l, struct ledger_entry *n, const struct want *w)
+{
+	uint64_t bytes = (LINE_HEADER + want_bytes(w) + 63) / 64 * 64;
+	uint64_t all = bytes * 2 * (uint64_t)l->ranks, at;
+
+	if (w->kind != PLAN_ALLREDUCE || want_bytes(w) > l->eager_bytes || all > ARENA_BYTES)
+		return;
+	at = __atomic_fetch_add(&l->shared->arena, all, __ATOMIC_RELAXED);
+	if (at > ARENA_BYTES - all)
+		return;
+	n->line = at;
+	n->line_bytes = bytes;
+}
+
+static int claim(struct ledger *l, uint32_t id, const char *name, size_t len, uint64_t hash,
+		 const struct want *w, struct err *e)
+{
+	struct ledger_entry *n = &l->entries[id];
+
+	if (__atomic_fetch_add(&l->shared->names, 1, __ATOMIC_RELAXED) >= LEDGER_IDS / 8 * 7)
+		return fail(
+			e, RINGUP_ENOMEM,
+			"more than %d different names; give a tensor the same name every time",
+			LEDGER_IDS / 8 * 7);
+	n->hash = hash;
+	n->len = (uint32_t)len;
+	memcpy(name_of(l, id), name, len);
+	name_of(l, id)[len] = 0;
+	n->dirty = 1;
+	give_line(l, n, w);
+	__atomic_store_n(&n->state, 2, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static int ledger_find(void *self, const char *name, size_t len, const struct want *w,
+		       uint32_t *idp, struct err *e)
+{
+	struct ledger *l = self;
+	uint64_t hash = hash_bytes(name, len);
+	uint32_t id = (uint32_t)(hash % LEDGER_IDS), state;
+
+	for (;; id = (id + 1) % LEDGER_IDS) {
+		struct ledger_entry *n = &l->entries[id];
+
+		*idp = id;
+		state = 0;
+		if (__atomic_compare_exchange_n(&n->state, &state, 1, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_ACQUIRE))
+			return claim(l, id, name, len, hash, w, e);
+		while (state == 1) {
+			if (alarm_get(&l->seg->head->alarm, e))
+				return e ? e->code : RINGUP_EPEER;
+			sched_yield();
+			state = __atomic_load_n(&n->state, __ATOMIC_ACQUIRE);
+		}
+		if (n->hash == hash && n->len == len && !memcmp(name_of(l, id), name, len))
+			return 0;
+	}
+}
+
+uint32_t ledger_begin(struct ledger *l, uint32_t id)
+{
+	return __atomic_add_fetch(&l->rounds[id], 1, __ATOMIC_RELAXED);
+}
+
+/* The last arriver alone looks at the records: all are there, and none can
+ * change before the operation is complete. */
+static void compare(struct ledger *l, uint32_t id)
+{
+	struct ledger_entry *n = &l->entries[id];
+	const struct want *of[4096];
+	uint64_t v;
+	int r, same = 1;
+
+	for (r = 0; r < l->ranks; r++) {
+		of[r] = &record(l, id, r)->want;
+		same &= want_equal(of[0], of[r]);
+	}
+	if (same) {
+		n->verdict = 0;
+		n->dirty = 0;
+		return;
+	}
+	v = __atomic_fetch_add(&l->shared->verdicts, 1, __ATOMIC_RELAXED) % LEDGER_VERDICTS;
+	want_disagree(name_of(l, id), of, l->ranks, l->verdicts + v * VERDICT_ROOM,
+		      VERDICT_ROOM);
+	n->verdict = (uint32_t)v + 1;
+}
+
+/* A place on the list is read as full when it carries its own number, so old
+ * contents need not be cleared.  Ids that have not been carried out everywhere
+ * cannot be submitted again, so it never overflows. */
+static void append(struct ledger *l, uint32_t id)
+{
+	uint64_t at = __atomic_fetch_add(&l->shared->tail, 1, __ATOMIC_ACQ_REL);
+
+	__atomic_store_n(&l->list[at % LEDGER_IDS], (at + 1) << 16 | id, __ATOMIC_RELEASE);
+}
+
+static bool is_listed(const struct ledger *l, uint64_t at, uint32_t *id)
+{
+	uint64_t v = __atomic_load_n(&l->list[at % LEDGER_IDS], __ATOMIC_ACQUIRE);
+
+	*id = (uint32_t)(v & 0xffff);
+	return v >> 16 == at + 1;
+}
+
+static uint32_t round_of(const struct ledger *l, uint32_t id)
+{
+	return __atomic_load_n(&l->rounds[id], __ATOMIC_RELAXED);
+}
+
+static uint64_t size_of(const struct ledger *l, uint32_t id)
+{
+	return __atomic_load_n(&l->sizes[id], __ATOMIC_RELAXED);
+}
+
+static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t rows,
+		       bool changed, bool *last, struct err *e)
+{
+	struct ledger *l = self;
+	struct ledger_entry *n = &l->entries[id];
+	struct ledger_record *mine = record(l, id, l->rank);
+	uint64_t before;
+
+	(void)e;
+	if (changed) {
+		mine->want = *w;
+		__atomic_store_n(&n->dirty, 1, __ATOMIC_RELEASE);
+	}
+	if (w->kind == PLAN_ALLGATHER)
+		mine->rows[round_of(l, id) % 2] = rows;
+	__atomic_store_n(&l->sizes[id],
+			 w->kind == PLAN_ALLGATHER ? LEDGER_GATHER : want_bytes(w),
+			 __ATOMIC_RELAXED);
+	before = __atomic_fetch_add(&n->arrived, 1, __ATOMIC_ACQ_REL);
+	*last = (before + 1) % (uint64_t)l->ranks == 0;
+	if (!*last)
+		return 0;
+	if (__atomic_load_n(&n->dirty, __ATOMIC_ACQUIRE))
+		compare(l, id);
+	append(l, id);
+	return 0;
+}
+
+static bool ledger_ready(void *self)
+{
+	struct ledger *l = self;
+	uint32_t id;
+
+	return is_listed(l, __atomic_load_n(&l->head, __ATOMIC_RELAXED), &id);
+}
+
+/* All ranks have to cut the list at the same place: the first to come decides. */
+static uint64_t agreed_end(struct ledger *l, uint64_t mine)
+{
+	uint64_t *word = &l->shared->batch[l->batches % BATCHES];
+	uint64_t v = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+
+	/* An end of an earlier batch is not above the head. */
+	while (v <= l->head)
+		if (__atomic_compare_exchange_n(word, &v, mine, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_ACQUIRE))
+			return mine;
+	return v;
+}
+
+static int ledger_next(void *self, uint64_t cap, struct item *items)
+{
+	struct ledger *l = self;
+	uint64_t at = l->head, sum = 0;
+	uint32_t id;
+	int n, r;
+
+	while (at - l->head < BATCH_ITEMS && is_listed(l, at, &id)) {
+		sum += size_of(l, id) == LEDGER_GATHER ? 0 : size_of(l, id);
+		if (at > l->head && sum > cap)
+			break;
+		at++;
+	}
+	if (at == l->head)
+		return 0;
+	l->end = agreed_end(l, at);
+	l->batches++;
+	for (n = 0; l->head + (uint64_t)n < l->end; n++) {
+		struct ledger_entry *entry;
+
+		/* Another rank may have seen more of the list than we had. */
+		while (!is_listed(l, l->head + (uint64_t)n, &id))
+			if (__atomic_load_n(&l->seg->head->alarm.word, __ATOMIC_RELAXED))
+				return 0;
+		entry = &l->entries[id];
+		items[n] = (struct item){ .id = id };
+		if (entry->verdict)
+			items[n].bad =
+				l->verdicts + (size_t)(entry->verdict - 1) * VERDICT_ROOM;
+		if (size_of(l, id) == LEDGER_GATHER) {
+			uint64_t *rows = l->rows + (size_t)n * (size_t)l->ranks;
+
+			for (r = 0; r < l->ranks; r++)
+				rows[r] = record(l, id, r)->rows[round_of(l, id) % 2];
+			items[n].rows = rows;
+		}
+	}
+	return n;
+}
+
+static void ledger_done(void *self)
+{
+	struct ledger *l = self;
+
+	__atomic_store_n(&l->head, l->end, __ATOMIC_RELAXED);
+}
+
+bool ledger_fits(const struct ledger *l, uint32_t id, uint64_t bytes)
+{
+	return l->entries[id].line_bytes >= bytes + LINE_HEADER;
+}
+
+static uint64_t *line(const struct ledger *l, uint32_t id, int rank, uint32_t round)
+{
+	const struct ledger_entry *n = &l->entries[id];
+
+	return (void *)(l->arena + n->line + ((uint64_t)rank * 2 + round % 2) * n->line_bytes);
+}
+
+void *ledger_line(const struct ledger *l, uint32_t id, int rank, uint32_t round)
+{
+	return (unsigned char *)line(l, id, rank, round) + LINE_HEADER;
+}
+
+void ledger_put(struct ledger *l, uint32_t id, uint32_t round, enum ledger_line what)
+{
+	__atomic_store_n(line(l, id, l->rank, round), (uint64_t)round << 2 | (uint64_t)what,
+			 __ATOMIC_RELEASE);
+}
+
+enum ledger_line ledger_look(const struct ledger *l, uint32_t id, int rank, uint32_t round)
+{
+	uint64_t v = __atomic_load_n(line(l, id, rank, round), __ATOMIC_ACQUIRE);
+
+	return v >> 2 == round ? (enum ledger_line)(v & 3) : LINE_EMPTY;
+}
+
+const struct agree agree_ledger = {
+	.name = "ledger",
+	.find = ledger_find,
+	.post = ledger_post,
+	.ready = ledger_ready,
+	.next = ledger_next,
+	.done = ledger_done,
+};

@@ -1,0 +1,95 @@
+/* ledger.h - agreement in shared memory: names, arrivals, order. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_LEDGER_H
+#define ENGINE_LEDGER_H
+
+#include "engine/agree.h"
+#include "wire/segment.h"
+
+/*
+ * Two classes of operations.
+ *
+ * Stream: a counter per id.  The last arriver puts the id on the list; the
+ * others need not be awake.
+ *
+ * Eager, for small allreduces whose signature was agreed before: submitting
+ * writes data and round number into the id's own line, waiting reads the
+ * others' lines.  No agreement, no order, nobody drives.  Two lines per rank
+ * and id in turn suffice, for a name is not submitted again before it is
+ * complete, and it is complete only when all have submitted it.  A rank whose
+ * signature has changed marks its line; the others then go the stream way too,
+ * where the difference is found.
+ */
+enum { LEDGER_IDS = 8192, LEDGER_VERDICTS = 64 };
+#define LEDGER_GATHER UINT64_MAX /* a size that is known only at the end */
+
+struct ledger_entry {
+	alignas(64) uint64_t arrived;
+	uint32_t dirty;   /* the ranks' signatures have to be compared */
+	uint32_t verdict; /* 0, or 1 + where the sentence is           */
+	uint32_t state;   /* of the name: 0 free, 1 being written, 2 there */
+	uint32_t len;
+	uint64_t hash;
+	uint64_t line; /* eager: where in the arena, and how long; 0: none */
+	uint64_t line_bytes;
+};
+
+struct ledger_record {
+	alignas(64) struct want want;
+	uint64_t rows[2]; /* by the parity of the round */
+};
+
+struct ledger_shared {
+	alignas(64) uint64_t tail; /* of the list                       */
+	alignas(64) uint64_t batch[8];
+	alignas(64) uint64_t names; /* in use                            */
+	uint64_t arena;             /* bytes given away                  */
+	uint64_t verdicts;
+};
+
+struct ledger {
+	struct segment *seg;
+	int rank, ranks;
+	struct ledger_shared *shared;
+	uint64_t *list;
+	struct ledger_entry *entries;
+	char *names;
+	struct ledger_record *records;
+	char *verdicts;
+	unsigned char *arena;
+	/* This rank's own. */
+	uint64_t head, batches, end;
+	uint64_t eager_bytes;
+	uint32_t rounds[LEDGER_IDS]; /* how often this rank submitted the id; atomic */
+	uint64_t sizes[LEDGER_IDS];  /* bytes of its last operation, LEDGER_GATHER; atomic */
+	uint64_t *rows;              /* BATCH_ITEMS * ranks                  */
+};
+
+extern const struct agree agree_ledger;
+
+/* ledger_bytes - how much of the segment it takes. */
+size_t ledger_bytes(int ranks);
+
+int ledger_open(struct ledger *l, struct segment *s, uint64_t eager_bytes, struct err *e);
+void ledger_close(struct ledger *l);
+
+/* What a rank's line says. */
+enum ledger_line { LINE_EMPTY, LINE_DATA, LINE_CHANGED };
+
+/* ledger_begin - start another round of @id; returns its number.  Comes before
+ * post() or ledger_put(). */
+uint32_t ledger_begin(struct ledger *l, uint32_t id);
+
+/* ledger_fits - may @id carry @bytes eagerly? */
+bool ledger_fits(const struct ledger *l, uint32_t id, uint64_t bytes);
+
+/* ledger_line - where @rank's data of this round is. */
+void *ledger_line(const struct ledger *l, uint32_t id, int rank, uint32_t round);
+
+/* ledger_put - say that this rank's line is filled, or that it has changed its mind. */
+void ledger_put(struct ledger *l, uint32_t id, uint32_t round, enum ledger_line what);
+
+/* ledger_look - has @rank filled its line? */
+enum ledger_line ledger_look(const struct ledger *l, uint32_t id, int rank, uint32_t round);
+
+#endif

@@ -1,0 +1,101 @@
+/* tensor.c - the tensors of this rank, by name and by number. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+static int grow(struct tensors *t)
+{
+	size_t size = t->table_size ? t->table_size * 2 : 1024, i, at;
+	struct tensor **table = calloc(size, sizeof(struct tensor *));
+
+	if (!table)
+		return -1;
+	for (i = 0; i < t->table_size; i++) {
+		if (!t->table[i])
+			continue;
+		for (at = t->table[i]->hash % size; table[at]; at = (at + 1) % size)
+			;
+		table[at] = t->table[i];
+	}
+	free(t->table);
+	t->table = table;
+	t->table_size = size;
+	return 0;
+}
+
+static struct tensor *make(const char *name, size_t len, uint64_t hash)
+{
+	struct tensor *x = calloc(1, sizeof(*x));
+
+	if (x)
+		x->name = malloc(len + 1);
+	if (!x || !x->name) {
+		free(x);
+		return NULL;
+	}
+	memcpy(x->name, name, len);
+	x->name[len] = 0;
+	x->len = len;
+	x->hash = hash;
+	x->id = UINT32_MAX;
+	return x;
+}
+
+struct tensor *tensors_get(struct tensors *t, const char *name, size_t len)
+{
+	uint64_t hash = hash_bytes(name, len);
+	size_t at;
+
+	if (t->count * 2 >= t->table_size && grow(t))
+		return NULL;
+	for (at = hash % t->table_size; t->table[at]; at = (at + 1) % t->table_size)
+		if (t->table[at]->hash == hash && t->table[at]->len == len &&
+		    !memcmp(t->table[at]->name, name, len))
+			return t->table[at];
+	t->table[at] = make(name, len, hash);
+	t->count += t->table[at] != NULL;
+	return t->table[at];
+}
+
+int tensors_number(struct tensors *t, struct tensor *x, uint32_t id)
+{
+	uint32_t size = t->ids ? t->ids : 1024;
+	struct tensor **more;
+
+	while (size <= id)
+		size *= 2;
+	if (size != t->ids) {
+		more = realloc(t->by_id, size * sizeof(struct tensor *));
+		if (!more)
+			return -1;
+		memset(more + t->ids, 0, (size - t->ids) * sizeof(struct tensor *));
+		t->by_id = more;
+		t->ids = size;
+	}
+	t->by_id[id] = x;
+	x->id = id;
+	return 0;
+}
+
+struct tensor *tensors_by_id(const struct tensors *t, uint32_t id)
+{
+	return id < t->ids ? t->by_id[id] : NULL;
+}
+
+void tensors_free(struct tensors *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->table_size; i++)
+		if (t->table[i]) {
+			free(t->table[i]->name);
+			free(t->table[i]);
+		}
+	free(t->table);
+	free(t->by_id);
+	memset(t, 0, sizeof(*t));
+}

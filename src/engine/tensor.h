@@ -1,0 +1,67 @@
+/* tensor.h - the tensors of this rank, by name and by number, and operations on them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_TENSOR_H
+#define ENGINE_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/want.h"
+
+struct engine;
+struct ringup_op;
+
+/* A name that this rank has used. */
+struct tensor {
+	char *name;
+	size_t len;
+	uint64_t hash;
+	uint32_t id;          /* as the agreement calls it                     */
+	struct want want;     /* of its last operation                         */
+	bool known;           /* want is set                                   */
+	bool verified;        /* all ranks have wanted the same the last time  */
+	struct ringup_op *op; /* in flight, or NULL; atomic                   */
+};
+
+enum op_state { OP_FLYING, OP_CLAIMED, OP_DONE };
+
+/* An operation in flight.  Operations come from a pool and go back to it. */
+struct ringup_op {
+	struct engine *engine;
+	struct tensor *tensor;
+	uint32_t state; /* enum op_state; atomic                        */
+	uint32_t round; /* eager: of the tensor's id                    */
+	bool eager;     /* atomic; goes to false if a rank has changed its mind */
+	int status;     /* once it is done                              */
+	struct want want;
+	const void *in;
+	void *out;
+	void **outp;
+	uint64_t rows, *counts;
+	struct ringup_op *prev, *next; /* of all in flight, or of the pool */
+	struct ringup_op *block_next;  /* first of a block: the next block */
+	struct err why;
+};
+
+struct tensors {
+	struct tensor **table; /* open addressing by name */
+	size_t table_size, count;
+	struct tensor **by_id;
+	uint32_t ids;
+};
+
+/* tensors_get - the tensor called @name; made, with id UINT32_MAX, if it is new.
+ * NULL if there is no memory. */
+struct tensor *tensors_get(struct tensors *t, const char *name, size_t len);
+
+/* tensors_number - let @x be found by @id. */
+int tensors_number(struct tensors *t, struct tensor *x, uint32_t id);
+
+/* tensors_by_id - NULL if there is none. */
+struct tensor *tensors_by_id(const struct tensors *t, uint32_t id);
+
+void tensors_free(struct tensors *t);
+
+#endif

@@ -1,0 +1,39 @@
+/* want.h - what a rank asks for under a name; all ranks must ask for the same. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_WANT_H
+#define ENGINE_WANT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+
+/* The fields that have to agree.  Plain bytes: it lies in shared memory. */
+struct want {
+	uint64_t count; /* elements; allgather: elements of one row */
+	double pre, post;
+	int32_t root;
+	uint8_t kind;  /* enum plan_kind    */
+	uint8_t dtype; /* enum ringup_dtype */
+	uint8_t redop; /* enum ringup_redop */
+	uint8_t zero;
+};
+
+bool want_equal(const struct want *a, const struct want *b);
+
+/* want_bytes - how much data one rank contributes; 0 for an allgather. */
+uint64_t want_bytes(const struct want *w);
+
+/* want_valid - could this have come from ringup.h?  Asked of what came over a
+ * wire, with @size ranks. */
+bool want_valid(const struct want *w, int size);
+
+/* want_text - "sum of 10 f32", "broadcast of 3 u8 from rank 1". */
+void want_text(const struct want *w, char *out, size_t len);
+
+/* want_disagree - the sentence about @name when @of[0..size-1] are not equal. */
+void want_disagree(const char *name, const struct want *const *of, int size, char *out,
+		   size_t len);
+
+#endif
