@@ -53,7 +53,6 @@ UNIT_TESTS = \
 UNIT_TESTS += \
 	%reldir%/unit/test_chan \
 	%reldir%/unit/test_meet \
-	%reldir%/unit/test_mesh \
 	%reldir%/unit/test_ranks \
 	%reldir%/unit/test_secret \
 	%reldir%/unit/test_shake \

@@ -1,0 +1,471 @@
+/* test_engine.c - collectives between ranks: values, order, disagreement, ends. */
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "coll/reduce.h"
+#include "tap.h"
+
+#include "ranks.h"
+
+static int wrong; /* what ranks found wrong; atomic */
+
+static void check(int cond, const char *what, int rank)
+{
+	if (cond)
+		return;
+	printf("# rank %d: %s (%s)\n", rank, what, ringup_error());
+	__atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+}
+
+static void run(const char *what, int size, void (*body)(struct ringup *r, int rank, int size))
+{
+	int bad;
+
+	alarm(60); /* a hang ends the test */
+	wrong = 0;
+	bad = ranks_run(size, body);
+	ok(!bad && !wrong, "%s, %d ranks", what, size);
+	fflush(stdout);
+}
+
+static int sum_f32(struct ringup_group *g, const char *name, float *v, uint64_t n,
+		   struct ringup_op **opp)
+{
+	struct ringup_reduce a = { .name = name,
+				   .in = v,
+				   .out = v,
+				   .count = n,
+				   .dtype = RINGUP_F32,
+				   .redop = RINGUP_SUM };
+
+	return ringup_allreduce(g, &a, opp);
+}
+
+/* Small whole numbers, so that every sum is exact. */
+static float value(int rank, uint64_t i, int round)
+{
+	return (float)((rank + 1) * (int)(i % 97 + 1) + round);
+}
+
+static float expected(int size, uint64_t i, int round)
+{
+	return (float)(size * (size + 1) / 2 * (int)(i % 97 + 1) + round * size);
+}
+
+static void sizes(struct ringup *r, int rank, int size)
+{
+	static const uint64_t counts[] = { 0,     1,     2,     3,      15,     16,
+					   17,    255,   256,   257,    511,    1000,
+					   16384, 16385, 49152, 100000, 1000003 };
+	struct ringup_group *g = ringup_world(r);
+	char name[32];
+	uint64_t i;
+	size_t k;
+	int round;
+
+	for (k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
+		uint64_t n = counts[k], bad = 0;
+		float *v = malloc((n + 1) * sizeof(*v));
+
+		snprintf(name, sizeof(name), "t%zu", k);
+		for (round = 0; round < 4; round++) {
+			for (i = 0; i < n; i++)
+				v[i] = value(rank, i, round);
+			check(!sum_f32(g, round % 2 ? NULL : name, v, n, NULL), "allreduce",
+			      rank);
+			for (i = 0; i < n; i++)
+				bad += v[i] != expected(size, i, round);
+		}
+		check(!bad, name, rank);
+		free(v);
+	}
+}
+
+/* Many at once, submitted in another order on every rank. */
+static void shuffled(struct ringup *r, int rank, int size)
+{
+	enum { TENSORS = 60 };
+	struct ringup_group *g = ringup_world(r);
+	struct ringup_op *op[TENSORS];
+	float *v[TENSORS];
+	char name[32];
+	int round, i, t;
+	uint64_t j, n, bad = 0;
+
+	for (t = 0; t < TENSORS; t++)
+		v[t] = malloc(sizeof(float) * (size_t)(t * t * 7 + 1));
+	for (round = 0; round < 20; round++) {
+		for (i = 0; i < TENSORS; i++) {
+			/* 7, 11, 13 ... have no factor in common with 60. */
+			static const int steps[] = { 1, 7, 11, 13, 17, 19, 23, 29 };
+
+			t = (i * steps[(rank + round) % 8] + rank) % TENSORS;
+			n = (uint64_t)(t * t * 7 + 1);
+			for (j = 0; j < n; j++)
+				v[t][j] = value(rank, j, round + t);
+			snprintf(name, sizeof(name), "grad/%d", t);
+			check(!sum_f32(g, name, v[t], n, &op[t]), "submit", rank);
+		}
+		for (t = 0; t < TENSORS; t++) {
+			check(!ringup_wait(op[t], -1), "wait", rank);
+			n = (uint64_t)(t * t * 7 + 1);
+			for (j = 0; j < n; j++)
+				bad += v[t][j] != expected(size, j, round + t);
+		}
+	}
+	check(!bad, "shuffled sums", rank);
+	for (t = 0; t < TENSORS; t++)
+		free(v[t]);
+}
+
+/* Nobody waits: the engine threads have to carry it. */
+static void unattended(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	struct ringup_op *op[8];
+	float *v = malloc(8 * 40000 * sizeof(*v));
+	int t, round, polls;
+	uint64_t j, bad = 0;
+	char name[16];
+
+	for (round = 0; round < 5; round++) {
+		for (t = 0; t < 8; t++) {
+			for (j = 0; j < 40000; j++)
+				v[t * 40000 + j] = value(rank, j, t);
+			snprintf(name, sizeof(name), "u%d", t);
+			check(!sum_f32(g, name, v + t * 40000, 40000, &op[t]), "submit", rank);
+		}
+		clock_sleep_ms(20);
+		for (t = 0; t < 8; t++) {
+			for (polls = 0; !ringup_poll(op[t]) && polls < 10000; polls++)
+				clock_sleep_ms(1);
+			check(polls < 10000, "poll says done", rank);
+			check(!ringup_wait(op[t], 0), "then wait returns at once", rank);
+			for (j = 0; j < 40000; j++)
+				bad += v[t * 40000 + j] != expected(size, j, t);
+		}
+	}
+	check(!bad, "sums nobody waited for", rank);
+	free(v);
+}
+
+static void others(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	uint64_t n, i, counts[RANKS_MAX], bad;
+	int root, k, q;
+
+	for (k = 0; k < 3; k++) {
+		static const uint64_t lengths[] = { 1, 1000, 70001 };
+
+		n = lengths[k];
+		for (root = 0; root < size; root++) {
+			int32_t *v = malloc(n * sizeof(*v));
+			struct ringup_bcast b = { .name = "b",
+						  .in = v,
+						  .out = v,
+						  .count = n,
+						  .dtype = RINGUP_I32,
+						  .root = root };
+
+			for (i = 0; i < n; i++)
+				v[i] = rank == root ? (int32_t)(i * 3 + (uint64_t)root) : -1;
+			check(!ringup_broadcast(g, &b, NULL), "broadcast", rank);
+			for (bad = 0, i = 0; i < n; i++)
+				bad += v[i] != (int32_t)(i * 3 + (uint64_t)root);
+			check(!bad, "broadcast values", rank);
+			free(v);
+		}
+		for (root = 0; root < 3; root++) {
+			/* rank q has n * q rows of 3, so rank 0 has none; the last round nobody
+			 */
+			uint64_t rows = root == 2 ? 0 : n * (uint64_t)rank, at = 0;
+			int64_t *v = malloc((rows * 3 + 1) * sizeof(*v)), *out = NULL;
+			struct ringup_gather a = { .name = root ? NULL : "gather",
+						   .in = v,
+						   .rows = rows,
+						   .row = 3,
+						   .dtype = RINGUP_I64,
+						   .out = (void **)&out,
+						   .counts = counts };
+
+			for (i = 0; i < rows * 3; i++)
+				v[i] = (int64_t)(i * 100 + (uint64_t)rank);
+			check(!ringup_allgather(g, &a, NULL), "allgather", rank);
+			for (bad = 0, q = 0; q < size && out; q++) {
+				uint64_t want = root == 2 ? 0 : n * (uint64_t)q;
+
+				bad += counts[q] != want;
+				for (i = 0; i < want * 3; i++)
+					bad += out[at++] != (int64_t)(i * 100 + (uint64_t)q);
+			}
+			check(out && !bad, "allgather values", rank);
+			ringup_free(out);
+			free(v);
+		}
+		check(!ringup_barrier(g, k ? "barrier" : NULL, NULL), "barrier", rank);
+	}
+}
+
+static void operations(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	int op, k;
+
+	for (op = 0; op < RINGUP_REDOP_COUNT; op++)
+		for (k = 0; k < 2; k++) {
+			double v[3] = { rank + 1, -rank, 2 }, sum = size * (size + 1) / 2,
+			       product = 1;
+			struct ringup_reduce a = { .name = k ? "scaled" : "plain",
+						   .in = v,
+						   .out = v,
+						   .count = 3,
+						   .dtype = RINGUP_F64,
+						   .redop = (enum ringup_redop)op,
+						   .pre = k ? 2 : 0,
+						   .post = k ? 0.5 : 0 };
+			double want, f = k ? 2 : 1;
+			int i;
+
+			for (i = 1; i <= size; i++)
+				product *= i * f;
+			want = op == RINGUP_SUM       ? sum * f
+			       : op == RINGUP_AVERAGE ? sum * f / size
+			       : op == RINGUP_MIN     ? 1 * f
+			       : op == RINGUP_MAX     ? size * f
+						      : product;
+			want *= k ? 0.5 : 1;
+			check(!ringup_allreduce(g, &a, NULL), "allreduce", rank);
+			if (v[0] != want)
+				printf("# op %d scale %d: %g, not %g\n", op, k, v[0], want);
+			check(v[0] == want, "operation", rank);
+		}
+}
+
+static void mismatch(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	float v[600];
+	int k, i, rc;
+
+	for (k = 0; k < 12; k++) {
+		uint64_t n = rank == size - 1 && k % 3 == 2 ? 12 : 10;
+
+		for (i = 0; i < 600; i++)
+			v[i] = (float)rank;
+		/* Rounds 0 and 1 agree (the second eagerly), round 2 does not, and so on. */
+		rc = sum_f32(g, "odd", v, n, NULL);
+		if (k % 3 == 2) {
+			check(rc == RINGUP_EMISMATCH, "mismatch is reported", rank);
+			check(strstr(ringup_error(),
+				     "odd: rank 0 wants a sum of 10 f32, rank") &&
+				      strstr(ringup_error(), "a sum of 12 f32"),
+			      "with both sides' values", rank);
+			check(v[0] == (float)rank, "and no data is touched", rank);
+		} else {
+			check(!rc && v[0] == (float)(size * (size - 1) / 2), "the next works",
+			      rank);
+		}
+	}
+	/* The same mistake twice is found twice; other operations go on meanwhile. */
+	for (k = 0; k < 2; k++) {
+		struct ringup_op *op;
+
+		check(!sum_f32(g, "twice", v, rank ? 5 : 6, &op), "submit", rank);
+		check(!sum_f32(g, "fine", v, 600, NULL), "another operation", rank);
+		check(ringup_wait(op, -1) == RINGUP_EMISMATCH, "mismatch", rank);
+	}
+	/* Different kinds under one name. */
+	if (rank) {
+		check(sum_f32(g, "kind", v, 6, NULL) == RINGUP_EMISMATCH, "kinds differ", rank);
+	} else {
+		check(ringup_barrier(g, "kind", NULL) == RINGUP_EMISMATCH, "kinds differ",
+		      rank);
+	}
+}
+
+static void arguments(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	struct ringup_reduce a = { .name = "" };
+	struct ringup_op *op = NULL, *again = NULL;
+	float v[8] = { 1 };
+	char name[600];
+
+	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "empty name", rank);
+	memset(name, 'x', sizeof(name));
+	name[512] = 0;
+	a.name = name;
+	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "long name", rank);
+	name[511] = 0;
+	a = (struct ringup_reduce){ .name = name, .count = 1, .out = v };
+	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "no in", rank);
+	a = (struct ringup_reduce){
+		.name = name, .in = v, .out = v + 1, .count = 3, .dtype = RINGUP_F32
+	};
+	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "overlap", rank);
+	a.dtype = (enum ringup_dtype)99;
+	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "dtype", rank);
+	a = (struct ringup_reduce){
+		.name = name, .in = v, .out = v, .count = 3, .dtype = RINGUP_F32
+	};
+	a.redop = (enum ringup_redop)99;
+	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "redop", rank);
+	check(!op, "no handle after a failure", rank);
+	/* A long name works, and is busy while it is in flight. */
+	if (size == 1)
+		return;
+	if (rank == 0) {
+		check(!sum_f32(g, name, v, 8, &op), "submit", rank);
+		check(sum_f32(g, name, v, 8, &again) == RINGUP_EBUSY, "busy", rank);
+		check(ringup_wait(op, 10) == RINGUP_ETIMEDOUT, "a time limit", rank);
+	} else {
+		clock_sleep_ms(100);
+		check(!sum_f32(g, name, v, 8, &op), "submit", rank);
+	}
+	check(!ringup_wait(op, -1), "wait", rank);
+}
+
+static void leave_early(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	float v[4] = { 1, 2, 3, 4 };
+	int rc;
+
+	check(!sum_f32(g, "all", v, 4, NULL), "allreduce", rank);
+	if (rank == size - 1)
+		return;
+	rc = sum_f32(g, "without the last", v, 4, NULL);
+	check(rc == RINGUP_ESHUTDOWN, "a rank has left", rank);
+	check(strstr(ringup_error(), "has left") != NULL, "and is named", rank);
+}
+
+static void aborted(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	float v[4] = { 1, 2, 3, 4 };
+	int rc;
+
+	check(!sum_f32(g, "all", v, 4, NULL), "allreduce", rank);
+	if (rank == size - 1) {
+		clock_sleep_ms(30);
+		ringup_abort(r, "out of coffee");
+	}
+	rc = sum_f32(g, rank == size - 1 ? "mine" : "yours", v, 4, NULL);
+	check(rc == RINGUP_EABORTED, "aborted", rank);
+	check(strstr(ringup_error(), "out of coffee") != NULL, "with the reason", rank);
+}
+
+static struct ringup_group *shared_group;
+
+static void *second_thread(void *arg)
+{
+	char name[16];
+	float v[3000];
+	int k, id = *(int *)arg;
+	uint64_t i;
+
+	for (k = 0; k < 300; k++) {
+		uint64_t n = k % 2 ? 3000 : 7;
+
+		for (i = 0; i < n; i++)
+			v[i] = (float)(k + id);
+		snprintf(name, sizeof(name), "thread%d/%d", id, k % 5 * 2 + k % 2);
+		if (sum_f32(shared_group, name, v, n, NULL) || v[n - 1] != (float)(k + id))
+			__atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* Several threads of one rank; alone, so that the group can be a global. */
+static void threads(struct ringup *r, int rank, int size)
+{
+	pthread_t t[4];
+	int id[4], i;
+
+	(void)rank;
+	(void)size;
+	shared_group = ringup_world(r);
+	for (i = 0; i < 4; i++) {
+		id[i] = i;
+		pthread_create(&t[i], NULL, second_thread, &id[i]);
+	}
+	for (i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+}
+
+struct worker {
+	struct ringup_group *g;
+	int rank, size, id;
+};
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	static const uint64_t lengths[] = { 5, 3000, 40000 };
+	float *v = malloc(40000 * sizeof(*v));
+	char name[24];
+	uint64_t i, n, bad = 0;
+	int k;
+
+	for (k = 0; k < 60; k++) {
+		n = lengths[k % 3];
+		for (i = 0; i < n; i++)
+			v[i] = value(w->rank, i, k + w->id);
+		snprintf(name, sizeof(name), "w%d/%d", w->id, k % 3);
+		check(!sum_f32(w->g, name, v, n, NULL), "allreduce of a thread", w->rank);
+		for (i = 0; i < n; i++)
+			bad += v[i] != expected(w->size, i, k + w->id);
+	}
+	check(!bad, "sums of threads", w->rank);
+	free(v);
+	return NULL;
+}
+
+static void many_threads(struct ringup *r, int rank, int size)
+{
+	struct worker w[3];
+	pthread_t t[3];
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		w[i] = (struct worker){ ringup_world(r), rank, size, i };
+		pthread_create(&t[i], NULL, work, &w[i]);
+	}
+	for (i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+}
+
+static void all(void)
+{
+	static const int sizes_to_try[] = { 1, 2, 3, 4, 7 };
+	size_t k;
+
+	for (k = 0; k < sizeof(sizes_to_try) / sizeof(sizes_to_try[0]); k++) {
+		int n = sizes_to_try[k];
+
+		run("sums of all sizes", n, sizes);
+		run("shuffled and asynchronous", n, shuffled);
+		run("carried by the engine threads", n, unattended);
+		run("broadcast, allgather, barrier", n, others);
+		run("operations and scales", n, operations);
+		run("bad arguments, busy names, time limits", n, arguments);
+		run("three threads a rank", n, many_threads);
+		if (n == 1)
+			continue;
+		run("disagreement", n, mismatch);
+		run("a rank that leaves", n, leave_early);
+		run("a rank that aborts", n, aborted);
+	}
+	run("four threads", 1, threads);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		setenv("RINGUP_BACKEND", argv[1], 1);
+	all();
+	return tap_done();
+}
