@@ -34,7 +34,7 @@ CORE_SOURCES += \
 	%reldir%/wire/door.c %reldir%/wire/door.h \
 	%reldir%/wire/jobdir.c %reldir%/wire/jobdir.h \
 	%reldir%/wire/meet.c %reldir%/wire/meet.h \
-	%reldir%/wire/mesh.h \
+	%reldir%/wire/mesh.c %reldir%/wire/mesh.h \
 	%reldir%/wire/pack.h \
 	%reldir%/wire/ranks.c %reldir%/wire/ranks.h \
 	%reldir%/wire/rendezvous.c %reldir%/wire/rendezvous.h \

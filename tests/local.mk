@@ -51,8 +51,21 @@ UNIT_TESTS = \
 	%reldir%/unit/test_snapshot \
 	%reldir%/unit/test_ring
 UNIT_TESTS += \
+	%reldir%/unit/test_alarm \
+	%reldir%/unit/test_cores \
+	%reldir%/unit/test_engine \
+	%reldir%/unit/test_futex \
+	%reldir%/unit/test_hash \
+	%reldir%/unit/test_identity \
+	%reldir%/unit/test_ledger \
+	%reldir%/unit/test_seat \
+	%reldir%/unit/test_segment \
+	%reldir%/unit/test_tensor \
+	%reldir%/unit/test_want
+UNIT_TESTS += \
 	%reldir%/unit/test_chan \
 	%reldir%/unit/test_meet \
+	%reldir%/unit/test_mesh \
 	%reldir%/unit/test_ranks \
 	%reldir%/unit/test_secret \
 	%reldir%/unit/test_shake \
@@ -103,7 +116,7 @@ if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
-	%reldir%/tap.h %reldir%/half.h \
+	%reldir%/tap.h %reldir%/ranks.h %reldir%/half.h \
 	%reldir%/lint/map.sh %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/cases.h \

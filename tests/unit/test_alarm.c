@@ -1,0 +1,25 @@
+/* test_alarm.c - the first sentence counts. */
+#include <string.h>
+
+#include "base/err.h"
+#include "ringup.h"
+#include "tap.h"
+#include "wire/alarm.h"
+
+int main(void)
+{
+	struct alarm a = { 0 };
+	struct err e = { 0 };
+
+	ok(alarm_get(&a, &e) == 0, "silent at first");
+	ok(alarm_raise(&a, RINGUP_EPEER, "rank %d died", 3) == 1, "raised");
+	ok(alarm_raise(&a, RINGUP_EABORTED, "late") == 0, "only once");
+	ok(alarm_get(&a, &e) == RINGUP_EPEER && !strcmp(e.text, "rank 3 died"), "%s", e.text);
+	memset(&a, 0, sizeof(a));
+	a.word = ALARM_RAISING;
+	ok(alarm_get(&a, &e) == RINGUP_EPEER, "a raiser that died in between: %s", e.text);
+	memset(a.why, 'x', sizeof(a.why));
+	a.word = 16 - RINGUP_ESHUTDOWN;
+	ok(alarm_get(&a, &e) == RINGUP_ESHUTDOWN, "a sentence without an end is cut");
+	return tap_done();
+}

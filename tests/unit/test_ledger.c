@@ -1,0 +1,189 @@
+/* test_ledger.c - all ranks see one order and the same batches; disagreement is found. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "engine/ledger.h"
+#include "tap.h"
+
+enum { RANKS = 3, NAMES = 40 };
+
+static struct ledger ledger[RANKS];
+static struct segment segment[RANKS];
+static void *memory;
+
+/* Three ranks in one process, without a socket: the same memory, three views. */
+static void open_all(void)
+{
+	size_t head = 4096,
+	       bytes = head + RANKS * sizeof(struct seat) + 64 + ledger_bytes(RANKS);
+	struct err e;
+	int r;
+
+	memory = aligned_alloc(4096, (bytes + 8191) / 4096 * 4096);
+	memset(memory, 0, bytes);
+	for (r = 0; r < RANKS; r++) {
+		segment[r] = (struct segment){ .rank = r, .ranks = RANKS, .base = memory };
+		segment[r].head = memory;
+		segment[r].extra = (char *)memory + head;
+		ok(!ledger_open(&ledger[r], &segment[r], 1024, &e), "rank %d opens", r);
+	}
+}
+
+static uint32_t post(int rank, const char *name, struct want w, bool changed, uint64_t rows,
+		     bool *last)
+{
+	struct err e = { 0 };
+	uint32_t id = 0;
+
+	if (agree_ledger.find(&ledger[rank], name, strlen(name), &w, &id, &e))
+		printf("# %s\n", e.text);
+	ledger_begin(&ledger[rank], id);
+	agree_ledger.post(&ledger[rank], id, &w, rows, changed, last, &e);
+	return id;
+}
+
+/* Each rank submits all names, in an order of its own. */
+static int submit_all(int rank, int round, struct want w)
+{
+	static const int steps[RANKS] = { 1, 7, 11 }; /* no factor in common with NAMES */
+	char name[16];
+	bool last;
+	int i, lasts = 0;
+
+	for (i = 0; i < NAMES; i++) {
+		snprintf(name, sizeof(name), "n%d", (i * steps[rank] + round) % NAMES);
+		post(rank, name, w, round == 0, 0, &last);
+		lasts += last;
+	}
+	return lasts;
+}
+
+static void order(void)
+{
+	struct want w = { .count = 100, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	struct item items[RANKS][BATCH_ITEMS];
+	int r, i, n[RANKS], good = 1, total, round, batches = 0;
+
+	for (round = 0; round < 50; round++) {
+		good &= submit_all(0, round, w) == 0 && submit_all(1, round, w) == 0;
+		good &= !agree_ledger.ready(&ledger[0]);
+		good &= submit_all(2, round, w) == NAMES;
+		for (total = 0; total < NAMES && good; total += n[0], batches++) {
+			/* Whoever comes first, each with a cap of its own, decides for all. */
+			for (i = 0; i < RANKS; i++) {
+				r = (i + batches) % RANKS;
+				n[r] = agree_ledger.next(&ledger[r], 4000 + (uint64_t)r * 2000,
+							 items[r]);
+			}
+			good &= n[0] > 0 && n[1] == n[0] && n[2] == n[0];
+			for (i = 0; i < n[0] && good; i++)
+				good &= items[0][i].id == items[1][i].id &&
+					items[0][i].id == items[2][i].id && !items[0][i].bad;
+			for (r = 0; r < RANKS; r++)
+				agree_ledger.done(&ledger[r]);
+		}
+		good &= total == NAMES;
+	}
+	ok(good, "one order, the same batches, nothing lost");
+	ok(batches > 50, "the cap cuts them: %d", batches);
+}
+
+static void disagreement(void)
+{
+	struct want a = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 }, b = a;
+	struct item items[BATCH_ITEMS];
+	bool last;
+	int r, k, bad;
+
+	b.count = 11;
+	for (k = 0; k < 2; k++) {
+		for (bad = 0, r = 0; r < RANKS; r++)
+			post(r, "odd", r == 1 ? b : a, k == 0, 0, &last);
+		for (r = 0; r < RANKS; r++) {
+			bad += agree_ledger.next(&ledger[r], 1, items) == 1 && items[0].bad &&
+			       strstr(items[0].bad, "rank 1 a sum of 11 f32");
+			agree_ledger.done(&ledger[r]);
+		}
+		ok(bad == RANKS, "all ranks hear of it, time %d", k + 1);
+	}
+	for (bad = 0, r = 0; r < RANKS; r++)
+		post(r, "odd", a, r == 1, 0, &last);
+	for (r = 0; r < RANKS; r++) {
+		bad += agree_ledger.next(&ledger[r], 1, items) != 1 || items[0].bad;
+		agree_ledger.done(&ledger[r]);
+	}
+	ok(!bad, "once they agree, it works");
+}
+
+static void gathering(void)
+{
+	struct want w = { .count = 3, .pre = 1, .post = 1, .kind = PLAN_ALLGATHER };
+	struct item items[BATCH_ITEMS];
+	bool last;
+	int r, k, bad = 0;
+
+	for (k = 0; k < 3; k++) {
+		for (r = 0; r < RANKS; r++)
+			post(r, "rows", w, k == 0, (uint64_t)(10 * k + r), &last);
+		for (r = 0; r < RANKS; r++) {
+			bad += agree_ledger.next(&ledger[r], 1, items) != 1 || !items[0].rows ||
+			       items[0].rows[2] != (uint64_t)(10 * k + 2);
+			agree_ledger.done(&ledger[r]);
+		}
+	}
+	ok(!bad, "every rank learns every rank's rows");
+}
+
+static void lines(void)
+{
+	struct want w = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	bool last;
+	uint32_t id = post(0, "eager", w, true, 0, &last), round;
+
+	ok(ledger_fits(&ledger[0], id, 40) && !ledger_fits(&ledger[0], id, 4000),
+	   "room for 40 bytes");
+	round = ledger_begin(&ledger[0], id);
+	ok(ledger_look(&ledger[1], id, 0, round) == LINE_EMPTY, "an empty line");
+	memset(ledger_line(&ledger[0], id, 0, round), 7, 40);
+	ledger_put(&ledger[0], id, round, LINE_DATA);
+	ok(ledger_look(&ledger[1], id, 0, round) == LINE_DATA &&
+		   *(char *)ledger_line(&ledger[1], id, 0, round) == 7,
+	   "a full one");
+	ok(ledger_look(&ledger[1], id, 0, round + 2) == LINE_EMPTY,
+	   "is empty for the round after next");
+	ledger_put(&ledger[0], id, round + 1, LINE_CHANGED);
+	ok(ledger_look(&ledger[2], id, 0, round + 1) == LINE_CHANGED,
+	   "a mind that has changed");
+}
+
+static void full(void)
+{
+	struct want w = { .count = 1, .pre = 1, .post = 1 };
+	struct err e = { 0 };
+	char name[32];
+	uint32_t id;
+	int i, rc = 0;
+
+	for (i = 0; i < LEDGER_IDS && !rc; i++) {
+		snprintf(name, sizeof(name), "fill %d", i);
+		rc = agree_ledger.find(&ledger[0], name, strlen(name), &w, &id, &e);
+	}
+	ok(rc == RINGUP_ENOMEM && strstr(e.text, "same name every time"), "full: %s", e.text);
+}
+
+int main(void)
+{
+	int r;
+
+	open_all();
+	order();
+	disagreement();
+	gathering();
+	lines();
+	full();
+	for (r = 0; r < RANKS; r++)
+		ledger_close(&ledger[r]);
+	free(memory);
+	return tap_done();
+}

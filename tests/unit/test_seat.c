@@ -1,0 +1,89 @@
+/* test_seat.c - nobody sleeps through a ring. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tap.h"
+#include "wire/seat.h"
+
+enum { ROUNDS = 20000 };
+
+static struct seat seats[2];
+static uint32_t sleepers;
+static uint64_t turn; /* whose: even 0, odd 1 */
+
+struct player {
+	struct row row;
+	uint64_t want;
+};
+
+static bool my_turn(void *arg)
+{
+	struct player *p = arg;
+
+	return __atomic_load_n(&turn, __ATOMIC_ACQUIRE) >= p->want;
+}
+
+/* Ping-pong: each waits for the other's store. */
+static void *play(void *arg)
+{
+	struct player *p = arg;
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		p->want = (uint64_t)i * 2 + (uint64_t)p->row.me;
+		if (!seat_wait(&p->row, i % 2 ? SEAT_ANYBODY : 1 - p->row.me, my_turn, p,
+			       INT64_MAX))
+			return (void *)1;
+		__atomic_store_n(&turn, p->want + 1, __ATOMIC_RELEASE);
+		seat_ring(&p->row, p->row.me);
+	}
+	return NULL;
+}
+
+static void match(const char *what, int pauses, bool patient)
+{
+	struct player p[2];
+	pthread_t t[2];
+	void *bad[2];
+	int i;
+
+	turn = 0;
+	for (i = 0; i < 2; i++) {
+		p[i] = (struct player){ .row = { seats, &sleepers, 2, i, pauses, 0, patient } };
+		pthread_create(&t[i], NULL, play, &p[i]);
+	}
+	for (i = 0; i < 2; i++)
+		pthread_join(t[i], &bad[i]);
+	ok(!bad[0] && !bad[1] && turn == 2 * ROUNDS, "%s: %d rounds", what, ROUNDS);
+	ok(!sleepers && !seats[0].asleep && !seats[1].asleep, "%s: nobody is left asleep",
+	   what);
+}
+
+static bool never(void *arg)
+{
+	(void)arg;
+	return false;
+}
+
+int main(void)
+{
+	struct row row = { seats, &sleepers, 2, 0, 10, 0, true };
+	int64_t start = clock_ns();
+
+	alarm(60);
+	ok(!seat_wait(&row, SEAT_ANYBODY, never, NULL, clock_deadline(30)), "a deadline");
+	ok(clock_ns() - start >= 30 * 1000000, "is kept");
+	match("spinning first", 1000, true);
+	match("yielding first", 0, true);
+	match("asleep at once", 0, false);
+	seats[1].driving = 1;
+	seat_kick(&row, 1);
+	ok(seats[1].kick == 0, "who drives is not kicked");
+	seats[1].driving = 0;
+	seat_kick(&row, 1);
+	ok(seats[1].kick == 1, "who does not, is");
+	return tap_done();
+}

@@ -1,0 +1,89 @@
+/* test_segment.c - memory that processes share, and that leaves nothing behind. */
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "ringup.h"
+#include "tap.h"
+#include "wire/segment.h"
+
+enum { EXTRA = 10000 };
+
+int main(void)
+{
+	struct segment_door door = { .fd = -1 };
+	struct segment s = { 0 }, none = { 0 };
+	struct err e = { 0 };
+	int pids[3] = { getpid(), 0, 0 }, go[2], r, status, bad = 0;
+	unsigned char name[SEGMENT_SOCKET_BYTES];
+
+	alarm(60);
+	segment_close(&none);
+	ok(1, "closing nothing is harmless");
+	if (pipe(go))
+		return 1;
+	ok(segment_door_open(&door, &e) == 0, "a door opens: %s", e.text);
+	for (r = 1; r < 3; r++) {
+		pids[r] = fork();
+		if (pids[r] == 0) {
+			char c;
+
+			close(go[1]);
+			if (read(go[0], &c, 1) < 0)
+				_exit(9);
+			if (segment_join(&s, door.name, pids[0], r, 3, EXTRA,
+					 clock_deadline(10000), &e)) {
+				printf("# %s\n", e.text);
+				_exit(1);
+			}
+			while (!__atomic_load_n(&s.row.seats[0].in, __ATOMIC_ACQUIRE))
+				clock_sleep_ms(1);
+			bad = *segment_slot(&s, 0, 4) != 77 ||
+			      ((char *)s.extra)[EXTRA - 1] != 55;
+			*segment_slot(&s, r, 0) = (unsigned char)(100 + r);
+			__atomic_store_n(&s.row.seats[r].in, 1, __ATOMIC_RELEASE);
+			segment_close(&s);
+			_exit(bad ? 2 : 0);
+		}
+	}
+	close(go[0]);
+	close(go[1]);
+	r = segment_make(&s, &door, 3, pids, EXTRA, clock_deadline(10000), &e);
+	ok(r == 0, "made and handed out: %s", e.text);
+	memcpy(name, door.name, sizeof(name));
+	segment_door_close(&door);
+	if (r == 0) {
+		segment_touch(&s);
+		ok(segment_slot(&s, 0, 1) == segment_slot(&s, 0, 4),
+		   "slots come round after three");
+		*segment_slot(&s, 0, 1) = 77;
+		((char *)s.extra)[EXTRA - 1] = 55;
+		__atomic_store_n(&s.row.seats[0].in, 1, __ATOMIC_RELEASE);
+		for (r = 1; r < 3; r++)
+			while (!__atomic_load_n(&s.row.seats[r].in, __ATOMIC_ACQUIRE) &&
+			       !waitpid(pids[r], &status, WNOHANG))
+				clock_sleep_ms(1);
+		ok(*segment_slot(&s, 1, 0) == 101 && *segment_slot(&s, 2, 3) == 102,
+		   "each sees what the others write");
+	}
+	for (r = 1; r < 3; r++)
+		bad |= waitpid(pids[r], &status, 0) == pids[r] && status;
+	ok(!bad, "all three agree");
+	segment_close(&s);
+
+	ok(segment_join(&s, name, 1, 1, 3, EXTRA, clock_deadline(100), &e) == RINGUP_ESYSTEM,
+	   "a closed door: %s", e.text);
+	segment_close(&s);
+	ok(segment_door_open(&door, &e) == 0, "another door");
+	pids[1] = pids[2] = -1;
+	r = segment_make(&s, &door, 3, pids, EXTRA, clock_deadline(50), &e);
+	ok(r == RINGUP_ETIMEDOUT, "nobody comes: %s", e.text);
+	segment_close(&s);
+	segment_door_close(&door);
+	return tap_done();
+}

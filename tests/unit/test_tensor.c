@@ -1,0 +1,35 @@
+/* test_tensor.c - names and numbers find the same tensor. */
+#include <string.h>
+
+#include "engine/tensor.h"
+#include "tap.h"
+
+int main(void)
+{
+	struct tensors t = { 0 };
+	struct tensor *x, *y;
+	char name[32];
+	int i, good = 1;
+
+	tensors_free(&t);
+	ok(tensors_by_id(&t, 0) == NULL, "empty");
+	x = tensors_get(&t, "a", 1);
+	y = tensors_get(&t, "\0a", 2);
+	ok(x && y && x != y, "names may contain any byte");
+	ok(x->id == UINT32_MAX, "a new one has no number");
+	ok(tensors_number(&t, x, 5000) == 0 && tensors_by_id(&t, 5000) == x, "then it has");
+	ok(tensors_by_id(&t, 4999) == NULL && tensors_by_id(&t, 99999) == NULL,
+	   "others are free");
+	for (i = 0; i < 5000; i++) {
+		snprintf(name, sizeof(name), "layer.%d.weight", i);
+		y = tensors_get(&t, name, strlen(name));
+		good &= y && !tensors_number(&t, y, (uint32_t)i);
+	}
+	for (i = 0; i < 5000; i++) {
+		snprintf(name, sizeof(name), "layer.%d.weight", i);
+		good &= tensors_get(&t, name, strlen(name)) == tensors_by_id(&t, (uint32_t)i);
+	}
+	ok(good && tensors_get(&t, "a", 1) == x, "five thousand are found again");
+	tensors_free(&t);
+	return tap_done();
+}

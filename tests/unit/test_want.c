@@ -1,0 +1,41 @@
+/* test_want.c - what ranks ask for, compared and told. */
+#include <string.h>
+
+#include "engine/want.h"
+#include "tap.h"
+
+int main(void)
+{
+	struct want a = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 }, b = a, c = a;
+	const struct want *of[3] = { &a, &b, &c };
+	char text[600];
+
+	ok(want_equal(&a, &b), "equal");
+	b.post = 0.5;
+	ok(!want_equal(&a, &b), "a scale makes a difference");
+	want_text(&b, text, sizeof(text));
+	ok(!strcmp(text, "sum of 10 f32 scaled by 1 before and 0.5 after"), "%s", text);
+	b = a;
+	c.count = 12;
+	want_disagree("grad/fc1", of, 3, text, sizeof(text));
+	ok(!strcmp(text, "grad/fc1: rank 0 wants a sum of 10 f32, rank 2 a sum of 12 f32"),
+	   "%s", text);
+	b.kind = PLAN_BROADCAST;
+	b.root = 1;
+	want_disagree("x", of, 3, text, sizeof(text));
+	ok(strstr(text, "rank 1 a broadcast of 10 f32 from rank 1; 1 more differ") != NULL,
+	   "%s", text);
+	ok(want_bytes(&a) == 40, "bytes");
+	ok(want_valid(&a, 3), "valid");
+	b.root = 3;
+	ok(!want_valid(&b, 3), "a root that is no rank is not");
+	b.root = -1;
+	ok(!want_valid(&b, 3), "nor a negative one");
+	b = a;
+	b.dtype = RINGUP_DTYPE_COUNT;
+	ok(!want_valid(&b, 3), "nor an unknown type");
+	b = a;
+	b.count = UINT64_MAX / 2;
+	ok(!want_valid(&b, 3), "nor what fits nowhere");
+	return tap_done();
+}
