@@ -110,6 +110,12 @@ TOOL_SOURCES += \
 	%reldir%/nicpick/pickers.c
 
 TOOL_SOURCES += \
+	%reldir%/launch/job.c %reldir%/launch/job.h \
+	%reldir%/launch/output.c %reldir%/launch/output.h \
+	%reldir%/launch/rankenv.c %reldir%/launch/rankenv.h \
+	%reldir%/launch/stray.c %reldir%/launch/stray.h
+
+TOOL_SOURCES += \
 	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \
 	%reldir%/cli/cmd_detect.c \
 	%reldir%/cli/cmd_env.c \
@@ -117,6 +123,7 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_net.c \
 	%reldir%/cli/cmd_net_explain.c \
 	%reldir%/cli/cmd_net_record.c \
+	%reldir%/cli/cmd_run.c \
 	%reldir%/cli/cmds.c \
 	%reldir%/cli/netfacts.c %reldir%/cli/netfacts.h \
 	%reldir%/cli/opt.c %reldir%/cli/opt.h \

@@ -87,6 +87,7 @@ BATS_TESTS = \
 	%reldir%/cli/help.bats \
 	%reldir%/cli/man.bats \
 	%reldir%/cli/net.bats \
+	%reldir%/cli/run.bats \
 	%reldir%/init/fetch.bats \
 	%reldir%/init/json.bats \
 	%reldir%/init/pkg.bats \

@@ -7,6 +7,7 @@
 	X(detect) \
 	X(env)    \
 	X(net)    \
+	X(run)    \
 	X(help)
 
 #define X(name) extern const struct cmd cmd_##name;

@@ -1,0 +1,627 @@
+/* job.c - start the ranks of a job on this host, watch them, end them together. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/proc.h"
+#include "launch/output.h"
+#include "launch/rankenv.h"
+#include "launch/stray.h"
+#include "ringup.h"
+#include "wire/meet.h"
+#include "wire/secret.h"
+
+/*
+ * A rank that has ended stays a zombie until the end of the job, so that its
+ * number, which is that of its session and group, belongs to nobody else.
+ */
+struct rank {
+	pid_t pid; /* 0: not started */
+	int pidfd; /* -1: has ended  */
+};
+
+/* How the job goes down, one step after the other. */
+enum phase {
+	RUNNING,
+	MOURNING, /* a rank has failed; the others may say what they think of it */
+	ASKED,    /* they have got SIGINT                                        */
+	WARNED,   /* they have got SIGTERM, or whatever the launcher got         */
+	KILLED,
+	LOST, /* SIGKILL did not help: a rank hangs in the kernel */
+};
+
+struct watch {
+	const struct job *job;
+	struct rank *ranks;
+	int started, running;
+	struct output *output;
+	struct stray stray;
+	struct meet_server *server;
+	struct secret secret;
+	char mark[96]; /* "RINGUP_JOB=..." */
+	char host[64];
+	int secret_fd, port_fd, signal_fd;
+	int *older; /* children of this process that are not the job's; ends with 0 */
+	struct pollfd *polls;
+
+	enum phase phase;
+	int64_t next_ns;     /* when the phase ends                   */
+	int64_t deadline_ns; /* when the job has to be done           */
+	int status;          /* to exit with; 0 while all is well     */
+	int signal;          /* that the launcher got; 0: none        */
+};
+
+/* -- before --------------------------------------------------------------- */
+
+static int take_signals(struct watch *w, struct err *e)
+{
+	static const int wanted[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+				      SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD };
+	sigset_t set;
+	size_t i;
+
+	/* A shell script's background jobs ignore SIGINT, and an ignored signal
+	 * never arrives; what nohup(1) did is respected. */
+	sigemptyset(&set);
+	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		sigaddset(&set, wanted[i]);
+		if (wanted[i] != SIGHUP)
+			signal(wanted[i], SIG_DFL);
+	}
+	signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return fail_os(e, "signals");
+	w->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return w->signal_fd < 0 ? fail_os(e, "signalfd") : 0;
+}
+
+/* Enough descriptors, or a sentence before anything is started. */
+static int check_fds(const struct job *j, struct err *e)
+{
+	rlim_t need = (rlim_t)j->size * (j->output_dir ? 5 : 3) + (rlim_t)j->size + 64;
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l))
+		return fail_os(e, "limit of open files");
+	if (need <= l.rlim_cur)
+		return 0;
+	if (need > l.rlim_max)
+		return fail(e, RINGUP_ESYSTEM,
+			    "%d ranks need %llu open files and the limit is %llu; raise it "
+			    "with `ulimit -n`, or start fewer",
+			    j->size, (unsigned long long)need, (unsigned long long)l.rlim_max);
+	l.rlim_cur = need;
+	return setrlimit(RLIMIT_NOFILE, &l) ? fail_os(e, "limit of open files") : 0;
+}
+
+/* A port of the kernel's choice for torch.distributed's own store.  The socket
+ * stays bound, so that the kernel gives it to nobody else, but does not listen,
+ * so that rank 0 can (both sides set SO_REUSEADDR). */
+static int reserve_port(struct watch *w, int *port, struct err *e)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof(a);
+	int one = 1;
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	w->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (w->port_fd < 0 ||
+	    setsockopt(w->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+	    bind(w->port_fd, (struct sockaddr *)&a, len) ||
+	    getsockname(w->port_fd, (struct sockaddr *)&a, &len))
+		return fail_os(e, "port for MASTER_PORT");
+	*port = ntohs(a.sin_port);
+	return 0;
+}
+
+/* The job's secret, in no environment and no argument list, and in no core dump. */
+static int host_meeting(struct watch *w, struct err *e)
+{
+	int rc;
+
+	if (w->job->size == 1)
+		return 0;
+	prctl(PR_SET_DUMPABLE, 0);
+	rc = secret_new(&w->secret, e);
+	if (!rc)
+		rc = w->secret_fd = secret_to_fd(&w->secret, e);
+	if (rc >= 0)
+		rc = meet_serve("127.0.0.1", w->job->size, &w->secret, &w->server, e);
+	return rc;
+}
+
+static int name_job(struct watch *w, struct err *e)
+{
+	const char *name = w->job->name && *w->job->name ? w->job->name : "run";
+	unsigned char random[8];
+	size_t i;
+	int n;
+
+	if (getentropy(random, sizeof(random)))
+		return fail_os(e, "random numbers");
+	n = snprintf(w->mark, sizeof(w->mark), "RINGUP_JOB=%.48s.", name);
+	for (i = 0; i < sizeof(random); i++)
+		n += snprintf(w->mark + n, sizeof(w->mark) - (size_t)n, "%02x", random[i]);
+	if (gethostname(w->host, sizeof(w->host) - 1))
+		snprintf(w->host, sizeof(w->host), "this host");
+	return 0;
+}
+
+static int cores(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+}
+
+/* Rank 0 reads what the launcher would, unless a terminal would stop it for
+ * reading in the background. */
+static int stdin_for(int rank)
+{
+	if (rank > 0 || fcntl(STDIN_FILENO, F_GETFD) < 0)
+		return -1;
+	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) != getpgrp())
+		return -1;
+	return STDIN_FILENO;
+}
+
+static int start_rank(struct watch *w, const struct rankenv *common, int rank, struct err *e)
+{
+	int fds[3] = { stdin_for(rank), -1, -1 };
+	struct proc_how how = {
+		.argv = w->job->argv,
+		.fds = fds,
+		.nfds = 3,
+		.keep = w->secret_fd,
+		.session = 1,
+	};
+	char **env;
+	int rc;
+
+	rc = rankenv_make(common, rank, &env, e);
+	if (rc)
+		return rc;
+	how.envp = env;
+	rc = output_pipes(w->output, rank, &fds[1], &fds[2], e);
+	if (!rc)
+		rc = proc_start(&how, &w->ranks[rank].pid, &w->ranks[rank].pidfd, e);
+	output_started(w->output, rank);
+	rankenv_free(env);
+	if (rc)
+		return fail_in(e, "cannot start rank %d of %d", rank, w->job->size);
+	w->started++;
+	w->running++;
+	stray_add(&w->stray, w->ranks[rank].pid);
+	return 0;
+}
+
+static int start_all(struct watch *w, int port, struct err *e)
+{
+	int threads = cores() / w->job->size, i, rc = 0;
+	struct rankenv common = {
+		.size = w->job->size,
+		.host = w->host,
+		.job = strchr(w->mark, '=') + 1,
+		.meet = w->server ? meet_where(w->server) : NULL,
+		.secret_fd = w->secret_fd,
+		.master_port = port,
+		.threads = threads > 0 ? threads : 1,
+		.base = conf_environ(),
+		.extra = w->job->extra,
+	};
+
+	for (i = 0; i < w->job->size && !rc; i++)
+		rc = start_rank(w, &common, i, e);
+	return rc;
+}
+
+/* -- children that are not ranks ------------------------------------------ */
+
+/* Who has this process for a parent; ends with 0; NULL if that cannot be told. */
+static int *children(void)
+{
+	char path[64];
+	int *list = NULL, *more, count = 0, pid, n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	f = fopen(path, "re");
+	while (f && n >= 0) {
+		n = fscanf(f, "%d", &pid);
+		more = realloc(list, sizeof(*list) * (size_t)(count + 1));
+		if (!more)
+			break;
+		list = more;
+		list[count++] = n == 1 ? pid : 0;
+		if (n != 1)
+			break;
+	}
+	if (f)
+		fclose(f);
+	return list;
+}
+
+static bool is_in(const int *list, int pid)
+{
+	for (; list && *list; list++)
+		if (*list == pid)
+			return true;
+	return false;
+}
+
+static bool is_rank(const struct watch *w, int pid)
+{
+	int i;
+
+	for (i = 0; i < w->started; i++)
+		if (w->ranks[i].pid == pid)
+			return true;
+	return false;
+}
+
+/*
+ * Orphans of the ranks have become our children: bury the dead, send @sig (0:
+ * nothing) to the others and count them.
+ */
+static int reap_orphans(const struct watch *w, int sig)
+{
+	int *list = children(), *p, alive = 0;
+
+	if (!list)
+		return stray_signal(&w->stray, sig);
+	for (p = list; *p; p++) {
+		if (is_rank(w, *p) || is_in(w->older, *p) || *p == w->stray.guard)
+			continue;
+		if (waitpid(*p, NULL, WNOHANG) != 0)
+			continue;
+		alive++;
+		/* Orphans of somebody else's children come to us as well. */
+		if (sig && w->older && !*w->older)
+			kill(*p, sig);
+	}
+	free(list);
+	return alive;
+}
+
+/* -- the way down --------------------------------------------------------- */
+
+/* To the ranks that still run; @all: and to all that is in their process groups. */
+static void signal_ranks(const struct watch *w, int sig, bool all)
+{
+	int i;
+
+	for (i = 0; i < w->started; i++)
+		if (w->ranks[i].pidfd >= 0)
+			kill(all ? -w->ranks[i].pid : w->ranks[i].pid, sig);
+}
+
+static void enter(struct watch *w, enum phase phase, int64_t ms)
+{
+	w->phase = phase;
+	w->next_ns = clock_deadline(ms);
+}
+
+static void say_of_each(const struct watch *w, const char *what)
+{
+	int i;
+
+	for (i = 0; i < w->started; i++)
+		if (w->ranks[i].pidfd >= 0)
+			output_say(w->output, "rank %d (pid %d) %s", i, (int)w->ranks[i].pid,
+				   what);
+}
+
+static void kill_all(struct watch *w)
+{
+	signal_ranks(w, SIGKILL, true);
+	enter(w, KILLED, JOB_DEATH_MS);
+}
+
+static void warn_all(struct watch *w, int64_t grace_ms)
+{
+	signal_ranks(w, SIGTERM, false);
+	enter(w, WARNED, grace_ms);
+}
+
+static void end_phase(struct watch *w)
+{
+	switch (w->phase) {
+	case RUNNING:
+	case LOST:
+		break;
+	case MOURNING:
+		output_say(w->output, "ending the other %s", w->running > 1 ? "ranks" : "rank");
+		warn_all(w, w->job->grace_ms);
+		break;
+	case ASKED:
+		/* A shell script waits for its child; who ignores SIGINT may
+		 * still heed SIGTERM. */
+		warn_all(w, JOB_INTERRUPT_MS);
+		break;
+	case WARNED:
+		say_of_each(w, "did not end when told to and is killed");
+		kill_all(w);
+		break;
+	case KILLED:
+		say_of_each(w, "cannot be killed: it hangs in the kernel; given up");
+		enter(w, LOST, -1);
+		break;
+	}
+}
+
+static void describe(const struct watch *w, int i, const siginfo_t *how, char *out, size_t size)
+{
+	int n = snprintf(out, size, "rank %d (pid %d) on %s ", i, (int)w->ranks[i].pid,
+			 w->host);
+
+	if (how->si_code == CLD_EXITED)
+		snprintf(out + n, size - (size_t)n, "exited with status %d", how->si_status);
+	else
+		snprintf(out + n, size - (size_t)n, "was killed by signal %d (%s)%s",
+			 how->si_status, strsignal(how->si_status),
+			 how->si_code == CLD_DUMPED ? ", core dumped" : "");
+}
+
+static int status_of(const siginfo_t *how)
+{
+	return how->si_code == CLD_EXITED ? how->si_status : 128 + how->si_status;
+}
+
+/* A failure, and the first: the job is over. */
+static void mourn(struct watch *w, int i, const siginfo_t *how)
+{
+	char text[256];
+
+	describe(w, i, how, text, sizeof(text));
+	output_say(w->output, "%s", text);
+	w->status = status_of(how);
+	enter(w, MOURNING, JOB_MOURN_MS);
+}
+
+/*
+ * Which ranks have ended?  If several are found at a time, one that was killed
+ * by a signal counts as the first: the others may have ended because of it,
+ * hardly the other way round.
+ */
+static void bury(struct watch *w)
+{
+	siginfo_t how, first = { 0 };
+	int i, culprit = -1;
+
+	for (i = 0; i < w->started; i++) {
+		struct pollfd p = { w->ranks[i].pidfd, POLLIN, 0 };
+
+		if (p.fd < 0 || poll(&p, 1, 0) <= 0)
+			continue;
+		how.si_pid = 0;
+		if (waitid(P_PID, (id_t)w->ranks[i].pid, &how, WEXITED | WNOHANG | WNOWAIT) ||
+		    !how.si_pid)
+			continue;
+		close(w->ranks[i].pidfd);
+		w->ranks[i].pidfd = -1;
+		w->running--;
+		output_drain(w->output, i);
+		if (status_of(&how) == 0)
+			continue;
+		if (culprit < 0 || (first.si_code == CLD_EXITED && how.si_code != CLD_EXITED)) {
+			culprit = i;
+			first = how;
+		}
+	}
+	if (culprit >= 0 && w->phase == RUNNING)
+		mourn(w, culprit, &first);
+}
+
+/* -- signals to the launcher ---------------------------------------------- */
+
+static void stop_and_go(const struct watch *w)
+{
+	signal_ranks(w, SIGSTOP, true);
+	raise(SIGSTOP);
+	signal_ranks(w, SIGCONT, true);
+}
+
+static void obey(struct watch *w, int sig)
+{
+	if (w->signal) {
+		kill_all(w);
+		return;
+	}
+	w->signal = sig;
+	if (!w->status)
+		w->status = 128 + sig;
+	signal_ranks(w, sig, sig == SIGINT);
+	if (sig == SIGINT)
+		enter(w, ASKED, JOB_INTERRUPT_MS);
+	else
+		enter(w, WARNED, w->job->grace_ms);
+}
+
+static void read_signals(struct watch *w)
+{
+	struct signalfd_siginfo s;
+
+	while (read(w->signal_fd, &s, sizeof(s)) == sizeof(s)) {
+		if (s.ssi_signo == SIGCHLD)
+			reap_orphans(w, 0);
+		else if (s.ssi_signo == SIGTSTP)
+			stop_and_go(w);
+		else if (s.ssi_signo == SIGUSR1 || s.ssi_signo == SIGUSR2)
+			signal_ranks(w, (int)s.ssi_signo, false);
+		else
+			obey(w, (int)s.ssi_signo);
+	}
+}
+
+static void time_out(struct watch *w)
+{
+	output_say(w->output, "not finished after %lld s: ending the job",
+		   (long long)(w->job->timeout_ms / 1000));
+	w->deadline_ns = INT64_MAX;
+	w->status = JOB_TIMEOUT_STATUS;
+	warn_all(w, w->job->grace_ms);
+}
+
+/* -- while it runs -------------------------------------------------------- */
+
+static void sleep_until_needed(struct watch *w)
+{
+	int64_t until = w->next_ns < w->deadline_ns ? w->next_ns : w->deadline_ns;
+	size_t n = output_poll(w->output, w->polls);
+	int i;
+
+	w->polls[n++] = (struct pollfd){ w->signal_fd, POLLIN, 0 };
+	for (i = 0; i < w->started; i++)
+		if (w->ranks[i].pidfd >= 0)
+			w->polls[n++] = (struct pollfd){ w->ranks[i].pidfd, POLLIN, 0 };
+	poll(w->polls, n, clock_left_ms(until));
+}
+
+static void watch_ranks(struct watch *w)
+{
+	while (w->running && w->phase != LOST) {
+		sleep_until_needed(w);
+		bury(w);
+		output_move(w->output);
+		read_signals(w);
+		if (w->phase == RUNNING && clock_ns() >= w->deadline_ns)
+			time_out(w);
+		if (w->phase != RUNNING && clock_ns() >= w->next_ns)
+			end_phase(w);
+	}
+}
+
+/* -- afterwards ----------------------------------------------------------- */
+
+/* The ranks are gone; what they have started goes as well. */
+static void end_strays(struct watch *w)
+{
+	bool has_time = w->signal && w->phase == WARNED;
+	int64_t patience = has_time ? w->next_ns : clock_deadline(JOB_STRAY_MS);
+	int64_t enough = clock_deadline(w->job->grace_ms + JOB_DEATH_MS);
+	int sig = SIGTERM;
+
+	while (reap_orphans(w, sig) && clock_left_ms(enough)) {
+		stray_signal(&w->stray, sig);
+		sig = clock_left_ms(patience) && w->phase != KILLED ? 0 : SIGKILL;
+		output_move(w->output);
+		clock_sleep_ms(5);
+	}
+}
+
+/* The reader of our output may take its time; a signal ends its patience. */
+static void flush(struct watch *w)
+{
+	int64_t until = w->signal ? clock_deadline(JOB_STRAY_MS) : INT64_MAX;
+
+	output_finish(w->output);
+	output_move(w->output);
+	while (!output_is_idle(w->output) && clock_left_ms(until)) {
+		size_t n = output_poll(w->output, w->polls);
+		struct signalfd_siginfo s;
+
+		w->polls[n++] = (struct pollfd){ w->signal_fd, POLLIN, 0 };
+		poll(w->polls, n, clock_left_ms(until));
+		output_move(w->output);
+		while (read(w->signal_fd, &s, sizeof(s)) == sizeof(s))
+			if (s.ssi_signo == SIGINT || s.ssi_signo == SIGTERM ||
+			    s.ssi_signo == SIGHUP || s.ssi_signo == SIGQUIT)
+				return;
+	}
+}
+
+static void close_all(struct watch *w)
+{
+	int i;
+
+	for (i = 0; i < w->started; i++) {
+		if (w->ranks[i].pidfd >= 0)
+			close(w->ranks[i].pidfd);
+		while (waitpid(w->ranks[i].pid, NULL, WNOHANG) < 0 && errno == EINTR)
+			;
+	}
+	stray_close(&w->stray);
+	output_close(w->output);
+	meet_stop(w->server);
+	secret_wipe(&w->secret);
+	if (w->secret_fd >= 0)
+		close(w->secret_fd);
+	if (w->port_fd >= 0)
+		close(w->port_fd);
+	if (w->signal_fd >= 0)
+		close(w->signal_fd);
+	free(w->older);
+	free(w->polls);
+	free(w->ranks);
+}
+
+static int prepare(struct watch *w, struct err *e)
+{
+	const struct job *j = w->job;
+	int rc = check_fds(j, e);
+
+	if (!rc)
+		rc = name_job(w, e);
+	if (!rc)
+		rc = take_signals(w, e);
+	if (!rc)
+		rc = output_open(&w->output, j->size, j->prefix, j->output_dir, e);
+	if (rc)
+		return rc;
+	w->ranks = calloc((size_t)j->size, sizeof(*w->ranks));
+	w->polls =
+		calloc(output_poll_count(w->output) + (size_t)j->size + 1, sizeof(*w->polls));
+	if (!w->ranks || !w->polls)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", j->size);
+	w->older = children();
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
+		return fail_os(e, "subreaper");
+	rc = stray_open(&w->stray, w->mark, j->size, e);
+	return rc ? rc : host_meeting(w, e);
+}
+
+int job_run(const struct job *j, struct err *e)
+{
+	struct watch w = {
+		.job = j,
+		.secret_fd = -1,
+		.port_fd = -1,
+		.signal_fd = -1,
+		.next_ns = INT64_MAX,
+		.deadline_ns = j->timeout_ms ? clock_deadline(j->timeout_ms) : INT64_MAX,
+	};
+	int port = 0, rc;
+
+	rc = prepare(&w, e);
+	if (!rc)
+		rc = reserve_port(&w, &port, e);
+	if (!rc)
+		rc = start_all(&w, port, e);
+	if (rc)
+		kill_all(&w);
+	if (w.started) {
+		watch_ranks(&w);
+		end_strays(&w);
+		flush(&w);
+	}
+	close_all(&w);
+	return rc ? rc : w.status;
+}

@@ -1,0 +1,50 @@
+/* job.h - start the ranks of a job on this host, watch them, end them together. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_JOB_H
+#define LAUNCH_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+/* What to run.  Zero-initialise, then set what you need. */
+struct job {
+	int size;               /* ranks                                          */
+	char *const *argv;      /* NULL-terminated                                */
+	char *const *extra;     /* "VAR=VALUE" for all ranks; NULL-terminated     */
+	const char *name;       /* in front of the job's mark; NULL or "" for "run"     */
+	const char *output_dir; /* or NULL                                        */
+	bool prefix;            /* "[RANK] " in front of each line                */
+	int64_t timeout_ms;     /* end the job after this; 0: never               */
+	int64_t grace_ms;       /* between SIGTERM and SIGKILL                    */
+};
+
+enum {
+	JOB_TIMEOUT_STATUS = 124,
+	JOB_MOURN_MS = 1000,     /* for the others to notice that a rank has failed   */
+	JOB_INTERRUPT_MS = 1000, /* from SIGINT to SIGTERM, and from there to SIGKILL */
+	JOB_STRAY_MS = 500,      /* for what the ranks have left behind               */
+	JOB_DEATH_MS = 2000,     /* for the kernel to carry SIGKILL out               */
+};
+
+/*
+ * job_run - run @j to its end.
+ *
+ * The first rank that fails, that is, ends with a status other than 0, ends
+ * the job: the others have JOB_MOURN_MS to notice it and to say so, then get
+ * SIGTERM, then SIGKILL.  SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on; a
+ * second one kills at once.  No process of the job outlives it, however it ends.
+ * SIGINT goes to all processes of a rank, as from a terminal; the others to the
+ * rank itself, which knows best how to end what it has started.
+ *
+ * Call it from the main thread of a process that has no other: the ranks die
+ * with the thread that starts them.  It changes how the process treats signals.
+ *
+ * Returns an exit status: 0 if all ranks succeeded, that of the first that
+ * failed (128 + signal if it was killed), 128 + signal if the launcher got one,
+ * JOB_TIMEOUT_STATUS; or a negative code if the job could not be started.
+ */
+int job_run(const struct job *j, struct err *e);
+
+#endif

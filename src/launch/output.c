@@ -1,0 +1,440 @@
+/* output.c - what the ranks print, line by line, with their number in front. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "ringup.h"
+
+enum {
+	FULL_BYTES = 1 << 20, /* as much waiting: read no more from the ranks    */
+	READ_BYTES = 65536,
+	SAFE_BYTES = 4096, /* a pipe that is ready takes this without blocking  */
+};
+
+/* Where lines go: the launcher's stdout or stderr. */
+struct sink {
+	int fd;
+	char *data; /* not written yet: len bytes from start on */
+	size_t start, len, room;
+	size_t most; /* to write at a time                       */
+	bool is_dead, has_colour;
+};
+
+/* Where lines come from: one stream of one rank. */
+struct stream {
+	int rank, fd, far; /* fd to read from; far: the rank's end; -1: closed */
+	int file;          /* -1: none                                         */
+	struct sink *sink;
+	char *line; /* the part that has no end yet */
+	size_t len, room;
+};
+
+struct output {
+	int size;
+	bool prefix;
+	char dir[PATH_MAX];
+	struct sink sinks[2];
+	struct stream *streams; /* 2 * size: rank 0's stdout, its stderr, rank 1's... */
+};
+
+/* -- sinks ---------------------------------------------------------------- */
+
+static void sink_open(struct sink *s, int fd)
+{
+	const char *term = conf_env("TERM"), *plain = conf_env("NO_COLOR");
+	struct stat st;
+
+	s->fd = fd;
+	s->is_dead = fstat(fd, &st) != 0;
+	s->most = !s->is_dead && S_ISREG(st.st_mode) ? FULL_BYTES : SAFE_BYTES;
+	s->has_colour = isatty(fd) && (!plain || !*plain) && term && strcmp(term, "dumb");
+}
+
+/* Memory that runs out costs output, not the job. */
+static void sink_put(struct sink *s, const char *data, size_t len)
+{
+	char *more;
+
+	if (s->is_dead)
+		return;
+	if (s->start && s->start + s->len + len > s->room) {
+		memmove(s->data, s->data + s->start, s->len);
+		s->start = 0;
+	}
+	if (s->len + len > s->room) {
+		more = realloc(s->data, 2 * (s->len + len));
+		if (!more)
+			return;
+		s->data = more;
+		s->room = 2 * (s->len + len);
+	}
+	memcpy(s->data + s->start + s->len, data, len);
+	s->len += len;
+}
+
+static void sink_write(struct sink *s)
+{
+	while (s->len && !s->is_dead) {
+		struct pollfd p = { s->fd, POLLOUT, 0 };
+		size_t len = s->len < s->most ? s->len : s->most;
+		ssize_t n;
+
+		if (poll(&p, 1, 0) <= 0)
+			return;
+		n = write(s->fd, s->data + s->start, len);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			return;
+		if (n < 0) {
+			/* A reader that has gone away, a full disk: the ranks
+			 * are not to die of it. */
+			s->is_dead = true;
+			s->len = 0;
+			return;
+		}
+		s->start += (size_t)n;
+		s->len -= (size_t)n;
+	}
+	if (!s->len)
+		s->start = 0;
+}
+
+/* Lines of both streams must not mix where both end in the same place. */
+static bool is_same_place(int a, int b)
+{
+	struct stat x, y;
+
+	return !fstat(a, &x) && !fstat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* -- streams -------------------------------------------------------------- */
+
+static void put_prefix(const struct output *o, const struct stream *s)
+{
+	char text[48];
+	int n;
+
+	if (!o->prefix)
+		return;
+	if (s->sink->has_colour)
+		n = snprintf(text, sizeof(text), "\033[%dm[%d]\033[0m ", 31 + s->rank % 6,
+			     s->rank);
+	else
+		n = snprintf(text, sizeof(text), "[%d] ", s->rank);
+	sink_put(s->sink, text, (size_t)n);
+}
+
+/* The line so far is all there will be of it. */
+static void end_line(const struct output *o, struct stream *s)
+{
+	if (!s->len)
+		return;
+	put_prefix(o, s);
+	sink_put(s->sink, s->line, s->len);
+	if (o->prefix)
+		sink_put(s->sink, "\n", 1);
+	s->len = 0;
+}
+
+static void keep(const struct output *o, struct stream *s, const char *data, size_t len)
+{
+	while (len) {
+		size_t n = len;
+		char *more;
+
+		if (n > OUTPUT_LINE_BYTES - s->len)
+			n = OUTPUT_LINE_BYTES - s->len;
+		if (s->len + n > s->room) {
+			more = realloc(s->line, s->len + n);
+			if (!more)
+				return;
+			s->line = more;
+			s->room = s->len + n;
+		}
+		memcpy(s->line + s->len, data, n);
+		s->len += n;
+		data += n;
+		len -= n;
+		if (s->len == OUTPUT_LINE_BYTES)
+			end_line(o, s);
+	}
+}
+
+static void split(const struct output *o, struct stream *s, const char *data, size_t len)
+{
+	const char *end;
+
+	while (len && (end = memchr(data, '\n', len))) {
+		size_t n = (size_t)(end - data);
+
+		keep(o, s, data, n);
+		put_prefix(o, s);
+		sink_put(s->sink, s->line, s->len);
+		sink_put(s->sink, "\n", 1);
+		s->len = 0;
+		data += n + 1;
+		len -= n + 1;
+	}
+	keep(o, s, data, len);
+}
+
+static void copy_to_file(struct output *o, struct stream *s, const char *data, size_t len)
+{
+	while (len && s->file >= 0) {
+		ssize_t n = write(s->file, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			close(s->file);
+			s->file = -1;
+			output_say(o, "the output of rank %d is no longer written to %s: %s",
+				   s->rank, o->dir, strerror(errno));
+			return;
+		}
+		data += n;
+		len -= (size_t)n;
+	}
+}
+
+static void close_stream(struct stream *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+}
+
+/* Read once; true if there may be more. */
+static bool pull(struct output *o, struct stream *s)
+{
+	char data[READ_BYTES];
+	ssize_t n;
+
+	if (s->fd < 0)
+		return false;
+	n = read(s->fd, data, sizeof(data));
+	if (n < 0 && errno == EINTR)
+		return true;
+	if (n < 0 && errno == EAGAIN)
+		return false;
+	if (n <= 0) {
+		end_line(o, s);
+		close_stream(s);
+		return false;
+	}
+	copy_to_file(o, s, data, (size_t)n);
+	split(o, s, data, (size_t)n);
+	return true;
+}
+
+/* -- files ---------------------------------------------------------------- */
+
+static int open_file(struct stream *s, const char *dir, const char *name, struct err *e)
+{
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/rank.%d", dir, s->rank) >= (int)sizeof(path) - 8)
+		return fail(e, RINGUP_EINVAL, "%.80s...: path too long", dir);
+	if (mkdir(path, 0777) && errno != EEXIST)
+		return fail_os(e, "%s", path);
+	strcat(path, name);
+	s->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	return s->file < 0 ? fail_os(e, "%s", path) : 0;
+}
+
+static int make_dirs(const char *dir, struct err *e)
+{
+	char path[PATH_MAX];
+	char *p;
+
+	if (snprintf(path, sizeof(path), "%s/", dir) >= (int)sizeof(path))
+		return fail(e, RINGUP_EINVAL, "%.80s...: path too long", dir);
+	for (p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
+		*p = 0;
+		if (mkdir(path, 0777) && errno != EEXIST)
+			return fail_os(e, "%s", path);
+		*p = '/';
+	}
+	return 0;
+}
+
+/* -- the whole ------------------------------------------------------------ */
+
+int output_open(struct output **op, int size, bool prefix, const char *dir, struct err *e)
+{
+	struct output *o = calloc(1, sizeof(*o));
+	int i, rc = 0;
+
+	if (o)
+		o->streams = calloc(2 * (size_t)size, sizeof(*o->streams));
+	if (!o || !o->streams) {
+		free(o);
+		return fail(e, RINGUP_ENOMEM, "no memory for the output of %d ranks", size);
+	}
+	o->size = size;
+	o->prefix = prefix;
+	sink_open(&o->sinks[0], STDOUT_FILENO);
+	sink_open(&o->sinks[1], STDERR_FILENO);
+	for (i = 0; i < 2 * size; i++)
+		o->streams[i] = (struct stream){
+			.rank = i / 2,
+			.fd = -1,
+			.far = -1,
+			.file = -1,
+			.sink = &o->sinks[is_same_place(1, 2) ? 0 : i % 2],
+		};
+	if (dir) {
+		snprintf(o->dir, sizeof(o->dir), "%s", dir);
+		rc = make_dirs(dir, e);
+	}
+	for (i = 0; dir && !rc && i < 2 * size; i++)
+		rc = open_file(&o->streams[i], dir, i % 2 ? "/stderr" : "/stdout", e);
+	if (rc) {
+		output_close(o);
+		return rc;
+	}
+	*op = o;
+	return 0;
+}
+
+static int make_pipe(struct stream *s, struct err *e)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC))
+		return fail_os(e, "pipe for the output of rank %d", s->rank);
+	s->fd = ends[0];
+	s->far = ends[1];
+	if (fcntl(s->fd, F_SETFL, O_NONBLOCK))
+		return fail_os(e, "pipe for the output of rank %d", s->rank);
+	return 0;
+}
+
+int output_pipes(struct output *o, int rank, int *out, int *err, struct err *e)
+{
+	struct stream *s = &o->streams[2 * rank];
+	int rc = make_pipe(&s[0], e);
+
+	if (!rc)
+		rc = make_pipe(&s[1], e);
+	*out = s[0].far;
+	*err = s[1].far;
+	return rc;
+}
+
+void output_started(struct output *o, int rank)
+{
+	int i;
+
+	for (i = 2 * rank; i < 2 * rank + 2; i++) {
+		if (o->streams[i].far >= 0)
+			close(o->streams[i].far);
+		o->streams[i].far = -1;
+	}
+}
+
+void output_say(struct output *o, const char *fmt, ...)
+{
+	struct sink *s = o->streams[1].sink;
+	char text[512] = "ringup run: ";
+	size_t n = strlen(text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text + n, sizeof(text) - n - 1, fmt, ap);
+	va_end(ap);
+	strcat(text, "\n");
+	sink_put(s, text, strlen(text));
+}
+
+size_t output_poll_count(const struct output *o)
+{
+	return 2 * (size_t)o->size + 2;
+}
+
+size_t output_poll(const struct output *o, struct pollfd *p)
+{
+	size_t n = 0;
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (o->sinks[i].len)
+			p[n++] = (struct pollfd){ o->sinks[i].fd, POLLOUT, 0 };
+	for (i = 0; i < 2 * o->size; i++)
+		if (o->streams[i].fd >= 0 && o->streams[i].sink->len < FULL_BYTES)
+			p[n++] = (struct pollfd){ o->streams[i].fd, POLLIN, 0 };
+	return n;
+}
+
+void output_move(struct output *o)
+{
+	int i;
+
+	for (i = 0; i < 2 * o->size; i++)
+		if (o->streams[i].sink->len < FULL_BYTES)
+			pull(o, &o->streams[i]);
+	sink_write(&o->sinks[0]);
+	sink_write(&o->sinks[1]);
+}
+
+void output_drain(struct output *o, int rank)
+{
+	int i;
+
+	/* A pipe holds a megabyte at most; a child of the rank may go on for ever. */
+	for (i = 2 * rank; i < 2 * rank + 2; i++) {
+		int times = 0;
+
+		while (times++ < 64 && pull(o, &o->streams[i]))
+			;
+	}
+}
+
+void output_finish(struct output *o)
+{
+	int i;
+
+	for (i = 0; i < o->size; i++)
+		output_drain(o, i);
+	for (i = 0; i < 2 * o->size; i++) {
+		end_line(o, &o->streams[i]);
+		close_stream(&o->streams[i]);
+	}
+}
+
+bool output_is_idle(const struct output *o)
+{
+	return !o->sinks[0].len && !o->sinks[1].len;
+}
+
+void output_close(struct output *o)
+{
+	int i;
+
+	if (!o)
+		return;
+	for (i = 0; i < 2 * o->size; i++) {
+		struct stream *s = &o->streams[i];
+
+		output_started(o, s->rank);
+		close_stream(s);
+		if (s->file >= 0)
+			close(s->file);
+		free(s->line);
+	}
+	free(o->sinks[0].data);
+	free(o->sinks[1].data);
+	free(o->streams);
+	free(o);
+}

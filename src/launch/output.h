@@ -1,0 +1,61 @@
+/* output.h - what the ranks print, line by line, with their number in front. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_OUTPUT_H
+#define LAUNCH_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct err;
+struct pollfd;
+
+/* Longer lines are shown in pieces of this size. */
+enum { OUTPUT_LINE_BYTES = 65536 };
+
+/*
+ * Each rank has a pipe for stdout and one for stderr.  Whole lines of them are
+ * passed on to the launcher's own stdout and stderr, and all bytes, as they
+ * are, to files if there is a directory for them.  Nothing here blocks: if the
+ * reader of the launcher's output is slow, the ranks have to wait for it; if
+ * it has gone away, output is dropped and the ranks are none the wiser.
+ */
+struct output;
+
+/*
+ * output_open - for @size ranks.
+ *
+ * @prefix: put "[RANK] " in front of each line, in colour on a terminal; a last
+ * line without an end gets one.  Without it every byte is passed on unchanged.
+ * @dir: also write dir/rank.N/stdout and dir/rank.N/stderr; NULL for not.
+ */
+int output_open(struct output **op, int size, bool prefix, const char *dir, struct err *e);
+
+/* output_pipes - the descriptors for rank @rank to write to; output_started()
+ * closes them here. */
+int output_pipes(struct output *o, int rank, int *out, int *err, struct err *e);
+void output_started(struct output *o, int rank);
+
+/* output_say - one line of the launcher's own, on stderr, in order with the rest. */
+void output_say(struct output *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* output_poll - fill @p, which has room for output_poll_count(), with what to
+ * wait for; returns how many. */
+size_t output_poll_count(const struct output *o);
+size_t output_poll(const struct output *o, struct pollfd *p);
+
+/* output_move - do whatever can be done now. */
+void output_move(struct output *o);
+
+/* output_drain - read what is left of a rank that has ended. */
+void output_drain(struct output *o, int rank);
+
+/* output_finish - no rank will write any more: pass on the last, unfinished lines. */
+void output_finish(struct output *o);
+
+/* output_is_idle - has everything been passed on? */
+bool output_is_idle(const struct output *o);
+
+/* output_close - @o may be NULL. */
+void output_close(struct output *o);
+
+#endif

@@ -1,0 +1,205 @@
+/* rankenv.c - the environment in which a rank starts. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/rankenv.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+/*
+ * What other launchers tell a process about its place in their job; a name
+ * that ends in '*' stands for all that begin so.  Their settings (OMPI_MCA_btl,
+ * SLURM_JOB_ID) stay: they are not about ranks.
+ */
+static const char *const foreign[] = {
+	"OMPI_COMM_WORLD_*",
+	"OMPI_UNIVERSE_SIZE",
+	"OMPI_APP_CTX_NUM_PROCS",
+	"OMPI_FIRST_RANKS",
+	"OMPI_NUM_APP_CTX",
+	"OMPI_ARGV",
+	"OMPI_COMMAND",
+	"OMPI_FILE_LOCATION",
+	"OMPI_MCA_ess*",
+	"OMPI_MCA_orte_*",
+	"OMPI_MCA_pmix*",
+	"PMIX_*",
+	"PMI_*",
+	"PALS_*",
+	"HYDI_*",
+	"MPI_LOCALRANKID",
+	"MPI_LOCALNRANKS",
+	"JSM_NAMESPACE_*",
+	"SLURM_PROCID",
+	"SLURM_LOCALID",
+	"SLURM_NODEID",
+	"SLURM_NTASKS",
+	"SLURM_NPROCS",
+	"SLURM_STEP_*",
+	"SLURM_STEPID",
+	"SLURM_TASKS_PER_NODE",
+	"TORCHELASTIC_*",
+	"GROUP_RANK",
+	"GROUP_WORLD_SIZE",
+	"NODE_RANK",
+	"ROLE_*",
+	"HOROVOD_GLOO_RENDEZVOUS_*",
+	"HOROVOD_ELASTIC",
+	NULL,
+};
+
+static const char *const ours[] = {
+	"RINGUP_RANK", "RINGUP_SIZE",      "RINGUP_LOCAL_RANK", "RINGUP_LOCAL_SIZE",
+	"RINGUP_MEET", "RINGUP_SECRET_FD", "RINGUP_JOB",        NULL,
+};
+
+static bool is_listed(const char *const *list, const char *var)
+{
+	size_t len = strcspn(var, "="), n;
+
+	for (; *list; list++) {
+		n = strlen(*list);
+		if ((*list)[n - 1] == '*' ? len >= n - 1 && !strncmp(*list, var, n - 1)
+					  : len == n && !strncmp(*list, var, n))
+			return true;
+	}
+	return false;
+}
+
+bool rankenv_is_foreign(const char *var)
+{
+	return is_listed(foreign, var);
+}
+
+bool rankenv_is_ours(const char *var)
+{
+	return is_listed(ours, var);
+}
+
+/* A growing environment; out of memory is remembered and reported at the end. */
+struct list {
+	char **var;
+	size_t count, room;
+	bool failed;
+};
+
+static char **find(const struct list *l, const char *var)
+{
+	size_t len = strcspn(var, "="), i;
+
+	for (i = 0; i < l->count; i++)
+		if (!strncmp(l->var[i], var, len) && l->var[i][len] == '=')
+			return &l->var[i];
+	return NULL;
+}
+
+/* Takes @var, which is "NAME=VALUE" on the heap. */
+static void take(struct list *l, char *var)
+{
+	char **old = var ? find(l, var) : NULL, **more;
+
+	if (old) {
+		free(*old);
+		*old = var;
+		return;
+	}
+	if (var && l->count + 2 > l->room) {
+		more = realloc(l->var, sizeof(*more) * (l->room * 2 + 64));
+		if (more) {
+			l->var = more;
+			l->room = l->room * 2 + 64;
+		}
+	}
+	if (!var || l->count + 2 > l->room) {
+		l->failed = true;
+		free(var);
+		return;
+	}
+	l->var[l->count++] = var;
+	l->var[l->count] = NULL;
+}
+
+static void put(struct list *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put(struct list *l, const char *fmt, ...)
+{
+	char *var = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&var, fmt, ap) < 0)
+		var = NULL;
+	va_end(ap);
+	take(l, var);
+}
+
+static void put_unless_set(struct list *l, const char *name, const char *value)
+{
+	char var[64];
+
+	snprintf(var, sizeof(var), "%s=", name);
+	if (!find(l, var))
+		put(l, "%s=%s", name, value);
+}
+
+static void put_ranks(struct list *l, const struct rankenv *r, int rank)
+{
+	put(l, "RINGUP_RANK=%d", rank);
+	put(l, "RINGUP_SIZE=%d", r->size);
+	put(l, "RINGUP_LOCAL_RANK=%d", rank);
+	put(l, "RINGUP_LOCAL_SIZE=%d", r->size);
+	put(l, "RINGUP_JOB=%s", r->job);
+	if (r->meet)
+		put(l, "RINGUP_MEET=%s", r->meet);
+	if (r->secret_fd >= 0)
+		put(l, "RINGUP_SECRET_FD=%d", r->secret_fd);
+	put(l, "HOROVOD_RANK=%d", rank);
+	put(l, "HOROVOD_SIZE=%d", r->size);
+	put(l, "HOROVOD_LOCAL_RANK=%d", rank);
+	put(l, "HOROVOD_LOCAL_SIZE=%d", r->size);
+	put(l, "HOROVOD_CROSS_RANK=0");
+	put(l, "HOROVOD_CROSS_SIZE=1");
+	put(l, "HOROVOD_HOSTNAME=%s", r->host);
+	put(l, "RANK=%d", rank);
+	put(l, "WORLD_SIZE=%d", r->size);
+	put(l, "LOCAL_RANK=%d", rank);
+	put(l, "LOCAL_WORLD_SIZE=%d", r->size);
+}
+
+int rankenv_make(const struct rankenv *r, int rank, char ***envp, struct err *e)
+{
+	char text[16], *const *p;
+	struct list l = { 0 };
+
+	for (p = r->base; *p; p++)
+		if (!rankenv_is_foreign(*p) && !rankenv_is_ours(*p) && strchr(*p, '='))
+			take(&l, strdup(*p));
+	put_ranks(&l, r, rank);
+	put_unless_set(&l, "MASTER_ADDR", "127.0.0.1");
+	snprintf(text, sizeof(text), "%d", r->master_port);
+	put_unless_set(&l, "MASTER_PORT", text);
+	snprintf(text, sizeof(text), "%d", r->threads);
+	put_unless_set(&l, "OMP_NUM_THREADS", text);
+	/* Else a rank that crashes takes its last words with it. */
+	put_unless_set(&l, "PYTHONUNBUFFERED", "1");
+	for (p = r->extra; p && *p; p++)
+		take(&l, strdup(*p));
+	if (l.failed) {
+		rankenv_free(l.var);
+		return fail(e, RINGUP_ENOMEM, "no memory for an environment");
+	}
+	*envp = l.var;
+	return 0;
+}
+
+void rankenv_free(char **env)
+{
+	char **p;
+
+	for (p = env; p && *p; p++)
+		free(*p);
+	free(env);
+}

@@ -1,0 +1,43 @@
+/* rankenv.h - the environment in which a rank starts. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_RANKENV_H
+#define LAUNCH_RANKENV_H
+
+#include <stdbool.h>
+
+struct err;
+
+/* What the ranks of a job on one host have in common. */
+struct rankenv {
+	int size;
+	const char *host;   /* its name                                          */
+	const char *job;    /* unlike any other job's                            */
+	const char *meet;   /* of meet_where(), or NULL with one rank            */
+	int secret_fd;      /* or -1                                             */
+	int master_port;    /* for torch.distributed                             */
+	int threads;        /* OMP_NUM_THREADS                                   */
+	char *const *base;  /* the launcher's own environment                    */
+	char *const *extra; /* "VAR=VALUE", has the last word; NULL-terminated, or NULL */
+};
+
+/*
+ * rankenv_make - the environment of rank @rank.
+ *
+ * base, less what another launcher told the launcher itself, plus ringup's,
+ * Horovod's and torch.distributed's variables.  What the user has set in base
+ * wins only where it makes sense for all ranks: MASTER_ADDR, MASTER_PORT,
+ * OMP_NUM_THREADS, PYTHONUNBUFFERED.
+ *
+ * Ownership: *@envp is the caller's, for rankenv_free().
+ */
+int rankenv_make(const struct rankenv *r, int rank, char ***envp, struct err *e);
+void rankenv_free(char **env);
+
+/* rankenv_is_foreign - would @var ("NAME=..." or "NAME") tell a rank about
+ * somebody else's job? */
+bool rankenv_is_foreign(const char *var);
+
+/* rankenv_is_ours - is @var one that only the launcher may set? */
+bool rankenv_is_ours(const char *var);
+
+#endif

@@ -1,0 +1,182 @@
+/* stray.c - what the ranks have started and left behind: find it, end it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/stray.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/pidstat.h"
+#include "ringup.h"
+
+enum { ENVIRON_BYTES = 1 << 20 };
+
+/* Is @mark one of the NUL-terminated strings in /proc/PID/environ? */
+static bool has_mark(pid_t pid, const char *mark)
+{
+	static char text[ENVIRON_BYTES + 1];
+	size_t len = 0, size = strlen(mark) + 1;
+	const char *p, *end;
+	char path[32];
+	ssize_t n = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	while (len < ENVIRON_BYTES && (n = read(fd, text + len, ENVIRON_BYTES - len)) > 0)
+		len += (size_t)n;
+	close(fd);
+	text[len] = 0;
+	end = text + len + 1;
+	for (p = text; p + size <= end; p += strlen(p) + 1)
+		if (!memcmp(p, mark, size))
+			return true;
+	return false;
+}
+
+static bool is_ours(const struct stray *s, pid_t pid)
+{
+	struct pidstat p;
+	int i;
+
+	if (pidstat_read(pid, &p) || p.state == 'Z' || p.state == 'X' || p.start < s->since)
+		return false;
+	for (i = 0; i < s->count; i++)
+		if (p.session == s->sessions[i])
+			return true;
+	return has_mark(pid, s->mark);
+}
+
+int stray_signal(const struct stray *s, int sig)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *d;
+	int found = 0;
+
+	while (proc && (d = readdir(proc))) {
+		pid_t pid = isdigit((unsigned char)*d->d_name) ? atoi(d->d_name) : 0;
+		int fd;
+
+		if (pid < 2 || pid == getpid() || pid == s->guard)
+			continue;
+		/* Hold the process first, so that the number cannot change hands. */
+		fd = (int)syscall(SYS_pidfd_open, pid, 0);
+		if (fd < 0)
+			continue;
+		if (is_ours(s, pid)) {
+			found++;
+			syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
+		}
+		close(fd);
+	}
+	if (proc)
+		closedir(proc);
+	return found;
+}
+
+/* -- the guard ------------------------------------------------------------ */
+
+/* The launcher is gone: kill until nothing is left, for two seconds at most. */
+static void avenge(const struct stray *s)
+{
+	int times;
+
+	for (times = 0; times < 100 && stray_signal(s, SIGKILL); times++)
+		clock_sleep_ms(20);
+}
+
+/* Numbers come down the pipe: the ranks' sessions, or 0 for "all is well". */
+static void guard(struct stray *s, int fd)
+{
+	pid_t session;
+	sigset_t all;
+	ssize_t n;
+
+	setsid();
+	prctl(PR_SET_NAME, "ringup-guard");
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	if (fd && dup2(fd, 0) < 0)
+		_exit(1);
+	/* Nobody is to wait for the end of a file that only the guard holds. */
+	if (syscall(SYS_close_range, 1, ~0U, 0))
+		for (fd = 1; fd < 1024; fd++)
+			close(fd);
+	for (;;) {
+		n = read(0, &session, sizeof(session));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n != sizeof(session))
+			break;
+		if (session == 0)
+			_exit(0);
+		stray_add(s, session);
+	}
+	s->guard = 0;
+	avenge(s);
+	_exit(0);
+}
+
+int stray_open(struct stray *s, const char *mark, int ranks, struct err *e)
+{
+	struct pidstat me;
+	int ends[2];
+
+	*s = (struct stray){ .mark = mark, .guard_fd = -1 };
+	if (!pidstat_read(getpid(), &me))
+		s->since = me.start;
+	s->sessions = calloc((size_t)ranks, sizeof(*s->sessions));
+	if (!s->sessions)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", ranks);
+	if (pipe2(ends, O_CLOEXEC))
+		return fail_os(e, "guard");
+	s->guard = fork();
+	if (s->guard == 0)
+		guard(s, ends[0]);
+	close(ends[0]);
+	s->guard_fd = ends[1];
+	if (s->guard < 0) {
+		s->guard = 0;
+		return fail_os(e, "guard");
+	}
+	return 0;
+}
+
+static void tell(const struct stray *s, pid_t number)
+{
+	/* A guard that somebody has killed is missed when it is needed, not now. */
+	if (s->guard_fd >= 0 && write(s->guard_fd, &number, sizeof(number)) < 0)
+		return;
+}
+
+void stray_add(struct stray *s, pid_t session)
+{
+	s->sessions[s->count++] = session;
+	tell(s, session);
+}
+
+void stray_close(struct stray *s)
+{
+	if (s->guard > 0) {
+		tell(s, 0);
+		while (waitpid(s->guard, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	if (s->guard_fd > 0)
+		close(s->guard_fd);
+	free(s->sessions);
+	*s = (struct stray){ .guard_fd = -1 };
+}

@@ -1,0 +1,44 @@
+/* stray.h - what the ranks have started and left behind: find it, end it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_STRAY_H
+#define LAUNCH_STRAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+
+/*
+ * A process belongs to a job if it is in the session of one of its ranks, or
+ * has the job's mark in its environment, which children inherit whatever they
+ * do to their session, group and parent.
+ */
+struct stray {
+	const char *mark; /* "RINGUP_JOB=..." unlike any other job's   */
+	uint64_t since;   /* nothing that started earlier belongs to it */
+	pid_t *sessions;  /* of the ranks                              */
+	int count;
+	pid_t guard; /* 0: none                                   */
+	int guard_fd;
+};
+
+/*
+ * stray_open - also start the guard: a process that does nothing but wait for
+ * the launcher's end, and then ends whatever the ranks leave behind.
+ *
+ * @mark stays the caller's and alive.  Call it before any thread is started.
+ */
+int stray_open(struct stray *s, const char *mark, int ranks, struct err *e);
+
+/* stray_add - @session is that of a rank. */
+void stray_add(struct stray *s, pid_t session);
+
+/* stray_signal - send @sig (0: nothing) to each process of the job that is
+ * alive, but not to this one; returns how many there are. */
+int stray_signal(const struct stray *s, int sig);
+
+/* stray_close - dismiss the guard; @s may be all zero. */
+void stray_close(struct stray *s);
+
+#endif

@@ -1,0 +1,375 @@
+#!/usr/bin/env bats
+# run.bats - ringup run
+
+load ../lib/helper
+
+whereami=$PWD/tests/programs/whereami
+
+setup() {
+  local v
+  for v in $(compgen -e | grep -E '^(RINGUP|HOROVOD|OMPI|PMI|PMIX|SLURM|TORCHELASTIC)_|^(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|OMP_NUM_THREADS)$'); do
+    unset "$v"
+  done
+  cd "$BATS_TEST_TMPDIR"
+  launcher=
+}
+
+# Whatever a test leaves behind carries its directory in the environment.
+teardown() {
+  local f pid
+  for f in /proc/[0-9]*/environ; do
+    pid=${f#/proc/} pid=${pid%/environ}
+    if [[ $pid != "$$" ]] && grep -qzxF "RUN_TEST=$BATS_TEST_TMPDIR" "$f" 2>/dev/null; then
+      kill -KILL "$pid" 2>/dev/null || true
+    fi
+  done
+}
+
+# background ARG... - start `ringup run ARG...`; sets $launcher.
+background() {
+  RUN_TEST=$BATS_TEST_TMPDIR timeout --foreground 60 ringup run "$@" >out 2>err 3>&- &
+  timer=$!
+  launcher=
+  until [[ -n $launcher ]]; do
+    launcher=$(cat "/proc/$timer/task/$timer/children")
+    launcher=${launcher% }
+    sleep 0.01
+  done
+}
+
+# await COMMAND... - until it succeeds, ten seconds at most.
+await() {
+  local end=$((SECONDS + 10))
+  until "$@"; do
+    ((SECONDS < end)) || { echo "in vain: $*"; return 1; }
+    sleep 0.02
+  done
+}
+
+# lines N FILE... - do the files have N lines together?
+lines() {
+  local n=$1
+  shift
+  [[ $(cat "$@" 2>/dev/null | wc -l) -eq $n ]]
+}
+
+# gone PID... - none of them is alive; a zombie is not.
+gone() {
+  local p
+  for p; do
+    [[ ! -e /proc/$p/stat ]] || [[ $(sed 's/.*) \(.\).*/\1/' "/proc/$p/stat" 2>/dev/null) == [ZX] ]] || return 1
+  done
+}
+
+# A rank with a child in its session and one in another; all note their number.
+family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pids; exec sleep 300" & wait'
+
+@test "output has the rank in front, each stream on its own" {
+  ringup run -np 3 -- sh -c 'echo "out $RINGUP_RANK"; echo "err $RINGUP_RANK" >&2' >out 2>err
+  [[ $(sort out) == "[0] out 0"$'\n'"[1] out 1"$'\n'"[2] out 2" ]]
+  [[ $(sort err) == "[0] err 0"$'\n'"[1] err 1"$'\n'"[2] err 2" ]]
+}
+
+@test "the command needs no --, and keeps its own options" {
+  run ringup run -n 1 echo -n -np 7 --no-prefix
+  expect_status 0
+  expect_line "[0] -np 7 --no-prefix"
+}
+
+@test "ranks are told who they are in ringup's, Horovod's and torch's words" {
+  run ringup run -np 2 -- sh -c 'echo $RINGUP_RANK/$RINGUP_SIZE $RINGUP_LOCAL_RANK/$RINGUP_LOCAL_SIZE \
+    $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_SIZE $HOROVOD_CROSS_RANK/$HOROVOD_CROSS_SIZE \
+    $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR'
+  expect_status 0
+  expect_line "[0] 0/2 0/2 0/2 0/2 0/1 0/2 0/2 127.0.0.1"
+  expect_line "[1] 1/2 1/2 1/2 1/2 0/1 1/2 1/2 127.0.0.1"
+}
+
+@test "the library finds its rank" {
+  run ringup run -np 2 --no-prefix "$whereami"
+  expect_status 0
+  grep -q '^source=ringup run rank=1 size=2 local_rank=1 local_size=2 spans=0 key=ringup run\.' <<<"$output"
+}
+
+@test "an outer launcher's ranks are forgotten" {
+  OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8 PMIX_RANK=3 PMI_RANK=3 SLURM_PROCID=3 RANK=3 WORLD_SIZE=8 \
+    OMPI_MCA_btl=self TORCHELASTIC_RUN_ID=x RINGUP_RANK=3 RINGUP_SIZE=8 \
+    run ringup run -np 1 -- sh -c 'env; exec "$0"' "$whereami"
+  expect_status 0
+  ! grep -E '^\[0\] (OMPI_COMM|PMI|SLURM_PROCID|TORCHELASTIC)' <<<"$output"
+  expect_line "[0] OMPI_MCA_btl=self"
+  expect_line "[0] RANK=0"
+  grep -q '^\[0\] source=ringup run rank=0 size=1' <<<"$output"
+}
+
+@test "what the user has set for all ranks stays" {
+  MASTER_PORT=29511 MASTER_ADDR=localhost OMP_NUM_THREADS=7 run ringup run -np 2 --no-prefix -- \
+    sh -c 'echo $MASTER_ADDR $MASTER_PORT $OMP_NUM_THREADS'
+  expect_status 0
+  expect_line "localhost 29511 7"
+}
+
+@test "OMP_NUM_THREADS shares the cores out" {
+  run ringup run -np 64 --no-prefix -- sh -c '[ "$OMP_NUM_THREADS" -ge 1 ] && [ "$OMP_NUM_THREADS" -le $(nproc --all) ]'
+  expect_status 0
+}
+
+@test "-x sets variables, last word" {
+  run ringup run -np 1 -x A=1 -x 'B=a b=c' --export RANK=5 --no-prefix -- sh -c 'echo "$A|$B|$RANK"'
+  expect_status 0
+  expect_line '1|a b=c|5'
+}
+
+@test "-x VAR that is not set is warned of, -x nonsense refused" {
+  run ringup run -np 1 -x NOT_SET_ANYWHERE true
+  expect_status 0
+  [[ $output == *"NOT_SET_ANYWHERE: there is no such variable"* ]]
+  run ringup run -np 1 -x '1A=2' true
+  expect_status 2
+  run ringup run -np 1 -x RINGUP_RANK=2 true
+  expect_status 2
+}
+
+@test "the secret is in no environment and no argument list" {
+  ringup run -np 2 -- sh -c 'cat /proc/self/environ /proc/$PPID/cmdline | tr "\0" "\n"; od -An -tx1 -v /dev/fd/$RINGUP_SECRET_FD | tr -d " \n" >secret.$RINGUP_RANK' >out
+  cmp secret.0 secret.1
+  [[ $(wc -c <secret.0) -eq 64 ]]
+  ! grep -qiF "$(cat secret.0)" out
+  [[ $(od -An -tx1 -v out | tr -d ' \n') != *"$(cat secret.0)"* ]]
+}
+
+@test "status 0 if all succeed, else that of the first that failed" {
+  run ringup run -np 4 true
+  expect_status 0
+  run ringup run -np 4 -- sh -c '[ $RINGUP_RANK != 2 ] || exit 7; exec sleep 60'
+  expect_status 7
+  grep -qE '^ringup run: rank 2 \(pid [0-9]+\) on .* exited with status 7$' <<<"$output"
+  ! grep -qE 'rank [013] ' <<<"$output"
+}
+
+@test "a rank that is killed by -9 is named and ends the job within two seconds" {
+  background -np 4 -- sh -c 'echo $$ >pid.$RINGUP_RANK; exec sleep 300'
+  await lines 4 pid.0 pid.1 pid.2 pid.3
+  local start=${EPOCHREALTIME/./}
+  kill -KILL "$(cat pid.2)"
+  local rc=0
+  wait "$timer" || rc=$?
+  [[ $rc -eq 137 ]]
+  ((${EPOCHREALTIME/./} - start < 2000000))
+  grep -qE "^ringup run: rank 2 \(pid $(cat pid.2)\) on .* was killed by signal 9 \(Killed\)$" err
+  gone $(cat pid.*)
+}
+
+@test "the others have time to say what they think of it" {
+  run ringup run -np 2 -- sh -c 'if [ $RINGUP_RANK = 0 ]; then kill -SEGV $$; fi; sleep 0.3; echo "rank 0 is gone"; exit 1'
+  expect_status 139
+  expect_line "[1] rank 0 is gone"
+  [[ $output != *"ending the other"* ]]
+}
+
+@test "a rank that ignores SIGTERM is killed after the grace" {
+  run ringup run -np 2 --grace 1 -- sh -c 'if [ $RINGUP_RANK = 0 ]; then exit 3; fi; trap "" TERM; while :; do sleep 0.1; done'
+  expect_status 3
+  grep -qE '^ringup run: rank 1 \(pid [0-9]+\) did not end when told to and is killed$' <<<"$output"
+}
+
+@test "--timeout ends the job with status 124" {
+  run ringup run -np 2 --timeout 1 sleep 60
+  expect_status 124
+  expect_line "ringup run: not finished after 1 s: ending the job"
+}
+
+@test "a rank that ends well does not end the others" {
+  run ringup run -np 2 -- sh -c '[ $RINGUP_RANK = 0 ] || { sleep 0.3; echo last; }'
+  expect_status 0
+  expect_line "[1] last"
+}
+
+@test "kill -9 of the launcher leaves nothing of the ranks and what they started" {
+  background -np 3 -- bash -c "$family"
+  await lines 9 pids
+  kill -KILL "$launcher"
+  await gone $(cat pids)
+  await gone "$launcher"
+  sleep 0.1
+  ! grep -lzxF "RUN_TEST=$BATS_TEST_TMPDIR" /proc/[0-9]*/environ 2>/dev/null | grep -v "/$timer/"
+}
+
+@test "SIGINT is passed on and ends everything within two seconds with 130" {
+  background -np 3 -- bash -c "$family"
+  await lines 9 pids
+  local start=${EPOCHREALTIME/./} rc=0
+  kill -INT "$launcher"
+  wait "$timer" || rc=$?
+  [[ $rc -eq 130 ]]
+  ((${EPOCHREALTIME/./} - start < 3000000))
+  gone $(cat pids)
+}
+
+@test "SIGINT also ends ranks that ignore it; a second one at once" {
+  background -np 2 --grace 50 -- bash -c 'trap "" INT TERM; echo $$ >>pids; while :; do sleep 0.1; done'
+  await lines 2 pids
+  kill -TERM "$launcher"
+  sleep 0.1
+  kill -INT "$launcher"
+  local rc=0 start=${EPOCHREALTIME/./}
+  wait "$timer" || rc=$?
+  [[ $rc -eq 143 ]]
+  ((${EPOCHREALTIME/./} - start < 1000000))
+  gone $(cat pids)
+}
+
+@test "SIGTERM is passed on, and ranks may use the grace" {
+  background -np 2 -- bash -c 'trap "sleep 0.5; echo saved; exit 0" TERM; echo $$ >>pids; while :; do sleep 0.05; done'
+  await lines 2 pids
+  local rc=0
+  kill -TERM "$launcher"
+  wait "$timer" || rc=$?
+  [[ $rc -eq 143 ]]
+  [[ $(sort out) == "[0] saved"$'\n'"[1] saved" ]]
+}
+
+@test "SIGUSR1 reaches the ranks and leaves the launcher alone" {
+  background -np 2 -- bash -c 'trap "echo told; exit 0" USR1; echo $$ >>pids; while :; do sleep 0.05; done'
+  await lines 2 pids
+  kill -USR1 "$launcher"
+  wait "$timer"
+  [[ $(sort out) == "[0] told"$'\n'"[1] told" ]]
+}
+
+@test "what a rank leaves behind is ended with the job" {
+  ringup run -np 2 -- bash -c 'sleep 300 & echo $! >>pids; setsid sleep 300 & echo $! >>pids; exit 0' >/dev/null
+  lines 4 pids
+  gone $(cat pids)
+}
+
+@test "children that the launcher had before are spared" {
+  bash -c 'sleep 5 3>&- & echo $! >old; exec ringup run -np 2 -- bash -c "setsid sleep 300 & echo \$! >>pids"'
+  gone $(cat pids)
+  ! gone $(cat old)
+  kill "$(cat old)"
+}
+
+@test "rank 0 reads stdin, the others read nothing" {
+  run bash -c 'printf "one\ntwo\n" | ringup run -np 3 -- sh -c "echo \$RINGUP_RANK: \$(cat | tr \"\\n\" \" \")"'
+  expect_status 0
+  expect_line "[0] 0: one two"
+  expect_line "[1] 1:"
+  expect_line "[2] 2:"
+}
+
+@test "lines of twenty ranks do not mix" {
+  ringup run -np 20 -- bash -c 'for i in {1..50}; do printf "%s" "$RINGUP_RANK-$i-"; printf "%0100d\n" 0; done' >out
+  [[ $(wc -l <out) -eq 1000 ]]
+  ! grep -vqE '^\[([0-9]+)\] \1-[0-9]+-0{100}$' out
+}
+
+@test "a last line without an end is shown, and gets one" {
+  ringup run -np 1 -- printf 'no end' >out
+  [[ $(od -An -c out | tr -d ' ') == '[0]noend\n' ]]
+  ringup run -np 1 --no-prefix -- printf 'no end' >out
+  [[ $(cat out) == 'no end' && $(wc -c <out) -eq 6 ]]
+}
+
+@test "a huge line is shown in pieces and nothing is lost" {
+  ringup run -np 2 -- sh -c 'head -c 1000000 /dev/zero | tr "\0" x; echo' >out
+  [[ $(tr -dc x <out | wc -c) -eq 2000000 ]]
+  [[ $(awk '{ if (length($0) > m) m = length($0) } END { print m }' out) -le 65540 ]]
+}
+
+@test "binary output passes unchanged, also a large one" {
+  head -c 3000000 /dev/urandom >data
+  ringup run -np 1 --no-prefix -- cat data >out
+  cmp data out
+  ringup run -np 1 --no-prefix -- sh -c 'cat data >&2' 2>err
+  cmp data err
+}
+
+@test "stdout and stderr in one place do not mix within a line" {
+  ringup run -np 4 -- bash -c 'for i in {1..100}; do echo "$RINGUP_RANK aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"; echo "$RINGUP_RANK bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb" >&2; done' >out 2>&1
+  [[ $(grep -cE '^\[([0-3])\] \1 (a{30}|b{30})$' out) -eq 800 ]]
+}
+
+@test "--output-dir keeps every byte, by rank" {
+  ringup run -np 2 -o deep/logs -- sh -c 'printf "out %s" $RINGUP_RANK; echo err $RINGUP_RANK >&2' >out 2>err
+  [[ $(cat deep/logs/rank.0/stdout) == "out 0" && $(cat deep/logs/rank.1/stderr) == "err 1" ]]
+  [[ $(wc -c <deep/logs/rank.1/stdout) -eq 5 ]]
+  grep -qxF '[1] out 1' out
+}
+
+@test "--output-dir that cannot be written is an error before anything starts" {
+  echo x >file
+  run ringup run -np 2 -o file/logs -- touch started
+  expect_status 3
+  [[ $output == "ringup run: file: "* || $output == *"file"*"Not a directory"* ]]
+  [[ ! -e started ]]
+}
+
+@test "a reader that goes away does not hurt the ranks" {
+  ringup run -np 2 -- bash -c 'for i in {1..2000}; do echo "$i"; done; echo $? >done.$RINGUP_RANK' | head -n 1
+  lines 2 done.0 done.1
+}
+
+@test "an idle launcher uses no processor time" {
+  background -np 2 sleep 2
+  sleep 1
+  local before after
+  before=$(awk '{print $14 + $15}' "/proc/$launcher/stat")
+  sleep 0.8
+  after=$(awk '{print $14 + $15}' "/proc/$launcher/stat")
+  [[ $before -eq $after ]]
+  wait "$timer"
+}
+
+@test "mistakes are named: status 2, or 3 if the job cannot be started" {
+  run ringup run
+  expect_status 2
+  run ringup run true
+  expect_status 2
+  expect_line "ringup run: how many ranks? -np N says it"
+  run ringup run -np 2
+  expect_status 2
+  run ringup run -np 0 true
+  expect_status 2
+  expect_line "ringup run: -np 0: from 1 to 65536 ranks"
+  run ringup run -np two true
+  expect_status 2
+  run ringup run -np 2 --timeout -1 true
+  expect_status 2
+  run ringup run -np 2 no-such-command
+  expect_status 3
+  [[ $output == *"no-such-command: No such file or directory"* ]]
+  run ringup run -np 2 "$BATS_TEST_TMPDIR"
+  expect_status 3
+}
+
+@test "too many ranks for the limit of open files are refused beforehand" {
+  ulimit -n 100
+  run ringup run -np 50 -- touch started
+  expect_status 3
+  [[ $output == *"50 ranks need "*"ulimit -n"* ]]
+  [[ ! -e started ]]
+}
+
+@test "too many processes: those that were started are ended" {
+  [[ $EUID -eq 0 ]] || skip "needs root, to become a user without processes"
+  command -v setpriv >/dev/null || skip "setpriv is not installed"
+  chmod 777 .
+  local p
+  p=$(command -v ringup)
+  run setpriv --reuid=54321 --regid=54321 --clear-groups bash -c \
+    'test -x "$0" && "$0" help >/dev/null' "$p"
+  [[ $status -eq 0 ]] || skip "another user cannot run $p"
+  run setpriv --reuid=54321 --regid=54321 --clear-groups bash -c \
+    'ulimit -u 12; "$0" run -np 40 -- sh -c "echo \$\$ >>pids; exec sleep 300"' "$p"
+  expect_status 3
+  [[ $output == *"cannot start rank "*" of 40: "* ]]
+  [[ ! -s pids ]] || gone $(cat pids)
+}
+
+@test "a second job in a rank is a job of its own" {
+  run ringup run -np 2 --no-prefix -- ringup run -np 2 --no-prefix "$whereami"
+  expect_status 0
+  [[ $(grep -c 'source=ringup run rank=1 size=2' <<<"$output") -eq 2 ]]
+  [[ $(grep -o 'key=.*' <<<"$output" | sort -u | wc -l) -eq 2 ]]
+}
