@@ -57,11 +57,14 @@ UNIT_TESTS += \
 	%reldir%/unit/test_futex \
 	%reldir%/unit/test_hash \
 	%reldir%/unit/test_identity \
+	%reldir%/unit/test_job \
 	%reldir%/unit/test_ledger \
+	%reldir%/unit/test_node \
 	%reldir%/unit/test_seat \
 	%reldir%/unit/test_segment \
 	%reldir%/unit/test_tensor \
-	%reldir%/unit/test_want
+	%reldir%/unit/test_want \
+	%reldir%/unit/test_watch
 UNIT_TESTS += \
 	%reldir%/unit/test_chan \
 	%reldir%/unit/test_meet \
@@ -117,7 +120,7 @@ if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
-	%reldir%/tap.h %reldir%/ranks.h %reldir%/half.h \
+	%reldir%/tap.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h \
 	%reldir%/lint/map.sh %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/cases.h \
