@@ -67,12 +67,52 @@ UNIT_TESTS += \
 	%reldir%/unit/test_watch
 UNIT_TESTS += \
 	%reldir%/unit/test_chan \
+	%reldir%/unit/test_dial \
+	%reldir%/unit/test_door \
 	%reldir%/unit/test_meet \
 	%reldir%/unit/test_mesh \
 	%reldir%/unit/test_ranks \
 	%reldir%/unit/test_secret \
 	%reldir%/unit/test_shake \
 	%reldir%/unit/test_sock
+
+# fuzz: parsers of other people's bytes; `make check` replays the seeds, and
+# `make fuzz` (clang) searches for FUZZ_SECONDS each
+FUZZ_TESTS = \
+	%reldir%/fuzz/replay_chan \
+	%reldir%/fuzz/replay_shake \
+	%reldir%/fuzz/replay_sock
+check_PROGRAMS += $(FUZZ_TESTS)
+%canon_reldir%_fuzz_replay_chan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz.h \
+	%reldir%/fuzz/fuzz_chan.c
+%canon_reldir%_fuzz_replay_shake_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_shake.c
+%canon_reldir%_fuzz_replay_sock_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_sock.c
+TESTS += $(FUZZ_TESTS)
+EXTRA_DIST += %reldir%/fuzz/seeds
+
+FUZZERS      = chan shake sock
+FUZZ_CC      = clang
+FUZZ_SECONDS = 60
+FUZZ_WITH    = src/base/err.c src/api/api_status.c src/wire/chan.c src/wire/secret.c \
+	src/wire/shake.c src/wire/sock.c
+fuzz:
+	@mkdir -p %reldir%/fuzz/found
+	@for t in $(FUZZERS); do \
+	  $(FUZZ_CC) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined \
+	    -fno-sanitize-recover=undefined -I. -D_GNU_SOURCE -I$(srcdir)/src \
+	    -I$(srcdir)/tests $(SODIUM_CFLAGS) -o %reldir%/fuzz/fuzz_$$t \
+	    $(srcdir)/%reldir%/fuzz/fuzz_$$t.c $(FUZZ_WITH:%=$(srcdir)/%) $(SODIUM_LIBS) && \
+	  mkdir -p %reldir%/fuzz/found/$$t && \
+	  %reldir%/fuzz/fuzz_$$t -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=5 \
+	    -artifact_prefix=%reldir%/fuzz/found/$$t- %reldir%/fuzz/found/$$t \
+	    $(srcdir)/%reldir%/fuzz/seeds/$$t || exit 1; \
+	done
+.PHONY: fuzz
+clean-local-fuzz:
+	rm -rf %reldir%/fuzz/found %reldir%/fuzz/fuzz_chan %reldir%/fuzz/fuzz_shake \
+	  %reldir%/fuzz/fuzz_sock
+clean-local: clean-local-fuzz
+.PHONY: clean-local-fuzz
 check_PROGRAMS += $(UNIT_TESTS)
 LDADD           = src/libtool.la src/libcore.la
 AM_CPPFLAGS    += -I$(srcdir)/tests
