@@ -60,7 +60,7 @@ CORE_SOURCES += \
 CORE_SOURCES += \
 	%reldir%/engine/agree.h \
 	%reldir%/engine/engine.c %reldir%/engine/engine.h \
-	%reldir%/engine/job.c %reldir%/engine/job.h \
+	%reldir%/engine/member.c %reldir%/engine/member.h \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
 	%reldir%/engine/star.c %reldir%/engine/star.h \
 	%reldir%/engine/tensor.c %reldir%/engine/tensor.h \

@@ -30,7 +30,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_copy \
 	%reldir%/unit/test_discover \
 	%reldir%/unit/test_err \
-	%reldir%/unit/test_jobdir \
+	%reldir%/unit/test_memberdir \
 	%reldir%/unit/test_loops \
 	%reldir%/unit/test_file \
 	%reldir%/unit/test_log \
@@ -57,7 +57,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_futex \
 	%reldir%/unit/test_hash \
 	%reldir%/unit/test_identity \
-	%reldir%/unit/test_job \
+	%reldir%/unit/test_member \
 	%reldir%/unit/test_ledger \
 	%reldir%/unit/test_node \
 	%reldir%/unit/test_seat \

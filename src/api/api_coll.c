@@ -55,7 +55,7 @@ static int submit(struct ringup_group *g, const struct request *q, const char *c
 	int rc = check_name(call, q->name, e);
 
 	if (!rc)
-		rc = engine_submit(&g->ringup->job.engine, q, opp, e);
+		rc = engine_submit(&g->ringup->member.engine, q, opp, e);
 	return rc;
 }
 

@@ -35,7 +35,7 @@ int ringup_init(const struct ringup_init *how, struct ringup **rp)
 		return context_fail(&e);
 	}
 	memset(r, 0, sizeof(*r));
-	rc = job_open(&r->job, how, &e);
+	rc = member_open(&r->member, how, &e);
 	if (rc) {
 		free(r);
 		fail_in(&e, "ringup_init");
@@ -50,7 +50,7 @@ void ringup_fini(struct ringup *r)
 {
 	if (!r)
 		return;
-	job_close(&r->job);
+	member_close(&r->member);
 	free(r);
 }
 
@@ -58,9 +58,9 @@ void ringup_abort(struct ringup *r, const char *why)
 {
 	struct err e;
 
-	fail(&e, RINGUP_EABORTED, "rank %d aborted the job: %s", r->job.rank,
+	fail(&e, RINGUP_EABORTED, "rank %d aborted the job: %s", r->member.rank,
 	     why ? why : "no reason given");
-	engine_alarm(&r->job.engine, RINGUP_EABORTED, e.text);
+	engine_alarm(&r->member.engine, RINGUP_EABORTED, e.text);
 }
 
 struct ringup_group *ringup_world(struct ringup *r)
@@ -70,40 +70,40 @@ struct ringup_group *ringup_world(struct ringup *r)
 
 int ringup_rank(const struct ringup_group *g)
 {
-	return g->ringup->job.rank;
+	return g->ringup->member.rank;
 }
 
 int ringup_size(const struct ringup_group *g)
 {
-	return g->ringup->job.size;
+	return g->ringup->member.size;
 }
 
 int ringup_local_rank(const struct ringup *r)
 {
-	return r->job.local_rank;
+	return r->member.local_rank;
 }
 
 int ringup_local_size(const struct ringup *r)
 {
-	return r->job.local_size;
+	return r->member.local_size;
 }
 
 int ringup_host_rank(const struct ringup *r)
 {
-	return r->job.host_rank;
+	return r->member.host_rank;
 }
 
 int ringup_host_count(const struct ringup *r)
 {
-	return r->job.host_count;
+	return r->member.host_count;
 }
 
 int ringup_is_homogeneous(const struct ringup *r)
 {
-	return r->job.homogeneous;
+	return r->member.homogeneous;
 }
 
 const char *ringup_backend(const struct ringup_group *g)
 {
-	return g->ringup->job.engine.backend->name;
+	return g->ringup->member.engine.backend->name;
 }

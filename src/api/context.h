@@ -4,7 +4,7 @@
 #define API_CONTEXT_H
 
 #include "base/err.h"
-#include "engine/job.h"
+#include "engine/member.h"
 #include "ringup.h"
 
 struct ringup_group {
@@ -12,7 +12,7 @@ struct ringup_group {
 };
 
 struct ringup {
-	struct job job;
+	struct member member;
 	struct ringup_group world;
 };
 

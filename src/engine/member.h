@@ -1,7 +1,7 @@
-/* job.h - one rank of a job: everything between ringup_init() and ringup_fini(). */
+/* member.h - one rank of a job: everything between ringup_init() and ringup_fini(). */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ENGINE_JOB_H
-#define ENGINE_JOB_H
+#ifndef ENGINE_MEMBER_H
+#define ENGINE_MEMBER_H
 
 #include "engine/engine.h"
 #include "engine/ledger.h"
@@ -13,7 +13,7 @@
 
 struct star;
 
-struct job {
+struct member {
 	struct engine engine;
 	struct watch watch;
 	struct ledger ledger;
@@ -33,13 +33,13 @@ struct job {
 };
 
 /*
- * job_open - meet, share memory or connect, choose a back end, start.
+ * member_open - meet, share memory or connect, choose a back end, start.
  *
  * All ranks fail together: with the sentence of the rank that could not.
- * @how as in ringup_init(), or NULL.  job_close() is not called after a failure.
+ * @how as in ringup_init(), or NULL.  member_close() is not called after a failure.
  */
-int job_open(struct job *j, const struct ringup_init *how, struct err *e);
+int member_open(struct member *m, const struct ringup_init *how, struct err *e);
 
-void job_close(struct job *j);
+void member_close(struct member *m);
 
 #endif

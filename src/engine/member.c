@@ -1,6 +1,6 @@
-/* job.c - one rank of a job: everything between ringup_init() and ringup_fini(). */
+/* member.c - one rank of a job: everything between ringup_init() and ringup_fini(). */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/job.h"
+#include "engine/member.h"
 
 #include "config.h"
 
@@ -22,7 +22,7 @@
 enum {
 	SPIN = 1000,   /* pauses before giving way, with a processor for every rank */
 	NO_SPIN = 20,  /* and without */
-	BYE_MS = 1000, /* job_close() waits for the others' sake at most */
+	BYE_MS = 1000, /* member_close() waits for the others' sake at most */
 };
 
 /*
@@ -51,7 +51,7 @@ struct report {
 };
 
 struct bringup {
-	struct job *job;
+	struct member *member;
 	const struct conf *conf;
 	struct card *cards; /* of every rank */
 	int *local;         /* the ranks of this host */
@@ -75,48 +75,48 @@ static void fill_card(struct card *c, const struct bringup *b)
 	c->quota = cores_quota("");
 }
 
-static int exchange(struct job *j, const void *mine, size_t len, void *all, struct err *e)
+static int exchange(struct member *m, const void *mine, size_t len, void *all, struct err *e)
 {
-	if (j->size == 1) {
+	if (m->size == 1) {
 		memcpy(all, mine, len);
 		return 0;
 	}
-	if (!j->meeting.exchange(j->meeting.ctx, mine, len, all))
+	if (!m->meeting.exchange(m->meeting.ctx, mine, len, all))
 		return 0;
-	if (j->meeting.why.code)
-		*e = j->meeting.why;
+	if (m->meeting.why.code)
+		*e = m->meeting.why;
 	else
 		fail(e, RINGUP_EPEER, "the exchange between ranks failed");
 	return e->code;
 }
 
 /* Everybody says how it went: the first rank that failed speaks for all. */
-static int agree_on(struct job *j, int rc, struct err *e)
+static int agree_on(struct member *m, int rc, struct err *e)
 {
 	struct report mine = { 0 }, *all;
 	struct err told;
 	int r;
 
-	if (j->size == 1)
+	if (m->size == 1)
 		return rc;
-	all = calloc((size_t)j->size, sizeof(*all));
+	all = calloc((size_t)m->size, sizeof(*all));
 	if (!all)
-		return fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", j->size);
+		return fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", m->size);
 	mine.code = rc;
 	if (rc)
 		snprintf(mine.text, sizeof(mine.text), "%.*s", (int)sizeof(mine.text) - 1,
 			 e->text);
-	if (exchange(j, &mine, sizeof(mine), all, &told)) {
+	if (exchange(m, &mine, sizeof(mine), all, &told)) {
 		free(all);
 		if (!rc)
 			*e = told;
 		return e->code;
 	}
-	for (r = 0; r < j->size && !all[r].code; r++)
+	for (r = 0; r < m->size && !all[r].code; r++)
 		;
-	if (r < j->size && r == j->rank)
+	if (r < m->size && r == m->rank)
 		rc = all[r].code;
-	else if (r < j->size)
+	else if (r < m->size)
 		rc = fail(e, all[r].code < 0 ? all[r].code : RINGUP_ESYSTEM, "rank %d: %.200s",
 			  r, all[r].text);
 	free(all);
@@ -127,7 +127,7 @@ static int check_versions(const struct bringup *b, struct err *e)
 {
 	int r;
 
-	for (r = 0; r < b->job->size; r++)
+	for (r = 0; r < b->member->size; r++)
 		if (strncmp(b->cards[r].version, b->cards[0].version,
 			    sizeof(b->cards[r].version)))
 			return fail(e, RINGUP_EMISMATCH,
@@ -153,31 +153,31 @@ static int first_on_host(const struct bringup *b, int r)
 /* Hosts are numbered by their lowest rank, ranks of a host in order. */
 static void locate(struct bringup *b)
 {
-	struct job *j = b->job;
+	struct member *m = b->member;
 	int r, n, first = 0;
 
-	j->local_size = 0;
-	j->host_count = 0;
-	for (r = 0; r < j->size; r++) {
-		if (r == j->rank)
-			j->local_rank = j->local_size;
-		if (same_host(b, r, j->rank))
-			b->local[j->local_size++] = r;
+	m->local_size = 0;
+	m->host_count = 0;
+	for (r = 0; r < m->size; r++) {
+		if (r == m->rank)
+			m->local_rank = m->local_size;
+		if (same_host(b, r, m->rank))
+			b->local[m->local_size++] = r;
 		if (first_on_host(b, r) == r) {
-			if (same_host(b, r, j->rank))
-				j->host_rank = j->host_count;
-			j->host_count++;
+			if (same_host(b, r, m->rank))
+				m->host_rank = m->host_count;
+			m->host_count++;
 		}
 	}
-	j->homogeneous = true;
-	for (r = 0; r < j->size; r++) {
+	m->homogeneous = true;
+	for (r = 0; r < m->size; r++) {
 		int q;
 
-		for (n = 0, q = 0; q < j->size; q++)
+		for (n = 0, q = 0; q < m->size; q++)
 			n += same_host(b, r, q);
 		if (r == 0)
 			first = n;
-		j->homogeneous &= n == first;
+		m->homogeneous &= n == first;
 	}
 }
 
@@ -187,108 +187,108 @@ static int pauses_for(const struct bringup *b)
 	unsigned char all[CORES_MASK_BYTES] = { 0 };
 	int cores, i, k, quota;
 
-	for (i = 0; i < b->job->local_size; i++)
+	for (i = 0; i < b->member->local_size; i++)
 		for (k = 0; k < CORES_MASK_BYTES; k++)
 			all[k] |= b->cards[b->local[i]].mask[k];
 	cores = cores_count(all);
-	quota = b->cards[b->job->rank].quota;
+	quota = b->cards[b->member->rank].quota;
 	if (quota > 0 && quota < cores)
 		cores = quota;
-	return b->job->local_size <= cores ? SPIN : NO_SPIN;
+	return b->member->local_size <= cores ? SPIN : NO_SPIN;
 }
 
 /* A rank that shares memory with nobody has a seat all the same. */
-static int sit_alone(struct job *j, struct err *e)
+static int sit_alone(struct member *m, struct err *e)
 {
-	j->seat = aligned_alloc(64, sizeof(*j->seat));
-	if (!j->seat)
+	m->seat = aligned_alloc(64, sizeof(*m->seat));
+	if (!m->seat)
 		return fail(e, RINGUP_ENOMEM, "no memory for the engine");
-	memset(j->seat, 0, sizeof(*j->seat));
-	j->row = (struct row){ .seats = j->seat, .sleepers = &j->sleepers, .count = 1 };
-	j->engine.row = &j->row;
-	j->engine.alarm = &j->alarm;
-	j->engine.left = &j->left;
+	memset(m->seat, 0, sizeof(*m->seat));
+	m->row = (struct row){ .seats = m->seat, .sleepers = &m->sleepers, .count = 1 };
+	m->engine.row = &m->row;
+	m->engine.alarm = &m->alarm;
+	m->engine.left = &m->left;
 	return 0;
 }
 
 static int share_memory(struct bringup *b, struct err *e)
 {
-	struct job *j = b->job;
-	size_t extra = ledger_bytes(j->size);
+	struct member *m = b->member;
+	size_t extra = ledger_bytes(m->size);
 	int *pids, i, rc;
 
-	pids = calloc((size_t)j->size, sizeof(*pids));
+	pids = calloc((size_t)m->size, sizeof(*pids));
 	if (!pids)
-		return fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", j->size);
-	for (i = 0; i < j->size; i++)
+		return fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", m->size);
+	for (i = 0; i < m->size; i++)
 		pids[i] = b->cards[i].pid;
-	if (j->rank == 0)
-		rc = segment_make(&j->segment, &b->door, j->size, pids, extra, b->deadline, e);
+	if (m->rank == 0)
+		rc = segment_make(&m->segment, &b->door, m->size, pids, extra, b->deadline, e);
 	else
-		rc = segment_join(&j->segment, b->cards[0].door, pids[0], j->rank, j->size,
+		rc = segment_join(&m->segment, b->cards[0].door, pids[0], m->rank, m->size,
 				  extra, b->deadline, e);
 	free(pids);
 	if (!rc)
-		rc = ledger_open(&j->ledger, &j->segment, b->cards[0].eager_bytes, e);
+		rc = ledger_open(&m->ledger, &m->segment, b->cards[0].eager_bytes, e);
 	if (rc)
 		return rc;
-	j->engine.row = &j->segment.row;
-	j->engine.alarm = &j->segment.head->alarm;
-	j->engine.left = &j->segment.head->left;
-	j->engine.agree = &agree_ledger;
-	j->engine.agreement = &j->ledger;
-	j->engine.ledger = &j->ledger;
+	m->engine.row = &m->segment.row;
+	m->engine.alarm = &m->segment.head->alarm;
+	m->engine.left = &m->segment.head->left;
+	m->engine.agree = &agree_ledger;
+	m->engine.agreement = &m->ledger;
+	m->engine.ledger = &m->ledger;
 	return 0;
 }
 
 static int connect_hosts(struct bringup *b, struct err *e)
 {
-	struct job *j = b->job;
+	struct member *m = b->member;
 	char address[128];
 	struct err why = { 0 };
 	int rc;
 
-	rc = own_address(b->conf, j->host_count == 1, address, sizeof(address), &why);
+	rc = own_address(b->conf, m->host_count == 1, address, sizeof(address), &why);
 	/* A rank without an address must tell the others before they wait for it. */
 	if (rc)
 		*e = why;
-	rc = agree_on(j, rc, e);
+	rc = agree_on(m, rc, e);
 	if (!rc)
-		rc = mesh_open(&j->mesh, j->rank, j->size, address, &j->meeting.secret,
-			       j->meeting.exchange, j->meeting.ctx, b->deadline, e);
-	return rc ? rc : sit_alone(j, e);
+		rc = mesh_open(&m->mesh, m->rank, m->size, address, &m->meeting.secret,
+			       m->meeting.exchange, m->meeting.ctx, b->deadline, e);
+	return rc ? rc : sit_alone(m, e);
 }
 
 static void tell_star(void *ctx, int code, const char *why)
 {
-	struct job *j = ctx;
+	struct member *m = ctx;
 
-	star_alarm(j->star, code, why);
-	watch_stir(&j->watch);
+	star_alarm(m->star, code, why);
+	watch_stir(&m->watch);
 }
 
 static int agree_by_star(struct bringup *b, struct err *e)
 {
-	struct job *j = b->job;
+	struct member *m = b->member;
 	struct star_events ev;
 	int rc;
 
-	rc = watch_events(&j->watch, &j->engine, j->size, &ev, e);
+	rc = watch_events(&m->watch, &m->engine, m->size, &ev, e);
 	if (!rc)
-		rc = star_open(&j->star, &j->mesh, &ev, e);
+		rc = star_open(&m->star, &m->mesh, &ev, e);
 	if (rc)
 		return rc;
-	j->engine.agree = &agree_star;
-	j->engine.agreement = j->star;
-	j->engine.on_alarm = tell_star;
-	j->engine.on_alarm_ctx = j;
+	m->engine.agree = &agree_star;
+	m->engine.agreement = m->star;
+	m->engine.on_alarm = tell_star;
+	m->engine.on_alarm_ctx = m;
 	return 0;
 }
 
 /* The first of the list that serves this job; or the one that was asked for. */
 static int choose_backend(struct bringup *b, struct err *e)
 {
-	struct engine *g = &b->job->engine;
+	struct engine *g = &b->member->engine;
 	const char *only = b->cards[0].backend;
 	struct err why = { 0 };
 	int i;
@@ -316,11 +316,11 @@ static int choose_backend(struct bringup *b, struct err *e)
 
 static int connect(struct bringup *b, struct err *e)
 {
-	struct job *j = b->job;
+	struct member *m = b->member;
 	bool tcp = !strncmp(b->cards[0].backend, "tcp", sizeof(b->cards[0].backend));
 	int rc;
 
-	if (j->size == 1 || (j->host_count == 1 && !tcp)) {
+	if (m->size == 1 || (m->host_count == 1 && !tcp)) {
 		rc = share_memory(b, e);
 	} else {
 		rc = connect_hosts(b, e);
@@ -329,45 +329,45 @@ static int connect(struct bringup *b, struct err *e)
 	}
 	if (rc)
 		return rc;
-	j->engine.team = (struct team){
-		.rank = j->rank,
-		.size = j->size,
-		.hosts = j->host_count,
-		.segment = j->segment.base ? &j->segment : NULL,
-		.mesh = j->mesh.control ? &j->mesh : NULL,
-		.abort = &j->engine.alarm->word,
+	m->engine.team = (struct team){
+		.rank = m->rank,
+		.size = m->size,
+		.hosts = m->host_count,
+		.segment = m->segment.base ? &m->segment : NULL,
+		.mesh = m->mesh.control ? &m->mesh : NULL,
+		.abort = &m->engine.alarm->word,
 	};
-	j->engine.row->pauses = pauses_for(b);
-	j->engine.eager_bytes = b->cards[0].eager_bytes;
-	j->engine.fusion_bytes = b->cards[0].fusion_bytes;
+	m->engine.row->pauses = pauses_for(b);
+	m->engine.eager_bytes = b->cards[0].eager_bytes;
+	m->engine.fusion_bytes = b->cards[0].fusion_bytes;
 	return choose_backend(b, e);
 }
 
 static int start_threads(struct bringup *b, struct err *e)
 {
-	struct job *j = b->job;
+	struct member *m = b->member;
 	int r, rc;
 
-	j->peers = calloc((size_t)j->size, sizeof(*j->peers));
-	if (!j->peers)
-		return fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", j->size);
-	for (r = 0; r < j->size; r++) {
-		j->peers[r].pid = b->cards[r].pid;
-		memcpy(j->peers[r].host, b->cards[r].name, WATCH_HOST_BYTES - 1);
+	m->peers = calloc((size_t)m->size, sizeof(*m->peers));
+	if (!m->peers)
+		return fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", m->size);
+	for (r = 0; r < m->size; r++) {
+		m->peers[r].pid = b->cards[r].pid;
+		memcpy(m->peers[r].host, b->cards[r].name, WATCH_HOST_BYTES - 1);
 	}
-	rc = engine_start(&j->engine, e);
-	if (!rc && !j->star)
-		rc = watch_events(&j->watch, &j->engine, j->size, &(struct star_events){ 0 },
+	rc = engine_start(&m->engine, e);
+	if (!rc && !m->star)
+		rc = watch_events(&m->watch, &m->engine, m->size, &(struct star_events){ 0 },
 				  e);
 	if (!rc)
-		rc = watch_start(&j->watch, &j->engine, j->star, &j->mesh, j->peers, e);
+		rc = watch_start(&m->watch, &m->engine, m->star, &m->mesh, m->peers, e);
 	return rc;
 }
 
 /* From the card on, every step ends by agreeing whether it went well. */
 static int bring_up(struct bringup *b, struct err *e)
 {
-	struct job *j = b->job;
+	struct member *m = b->member;
 	struct card mine;
 	int rc;
 
@@ -375,21 +375,21 @@ static int bring_up(struct bringup *b, struct err *e)
 	if (rc)
 		return rc;
 	fill_card(&mine, b);
-	rc = exchange(j, &mine, sizeof(mine), b->cards, e);
+	rc = exchange(m, &mine, sizeof(mine), b->cards, e);
 	if (!rc)
 		rc = check_versions(b, e);
 	if (rc)
 		return rc;
 	locate(b);
-	rc = agree_on(j, connect(b, e), e);
+	rc = agree_on(m, connect(b, e), e);
 	if (rc)
 		return rc;
-	if (j->segment.base)
-		segment_touch(&j->segment);
-	return agree_on(j, start_threads(b, e), e);
+	if (m->segment.base)
+		segment_touch(&m->segment);
+	return agree_on(m, start_threads(b, e), e);
 }
 
-static int meet_others(struct job *j, const struct ringup_init *how, const struct conf *c,
+static int meet_others(struct member *m, const struct ringup_init *how, const struct conf *c,
 		       int64_t deadline, struct err *e)
 {
 	struct discovery d;
@@ -400,10 +400,10 @@ static int meet_others(struct job *j, const struct ringup_init *how, const struc
 		if (how->size < 0 || how->rank < 0 || how->rank >= how->size)
 			return fail(e, RINGUP_EINVAL, "rank %d is not below size %d", how->rank,
 				    how->size);
-		j->rank = how->rank;
-		j->size = how->size;
+		m->rank = how->rank;
+		m->size = how->size;
 		if (how->exchange)
-			return rendezvous_adopt(&j->meeting, j->rank, j->size, how->exchange,
+			return rendezvous_adopt(&m->meeting, m->rank, m->size, how->exchange,
 						how->ctx, e);
 		if (how->size == 1)
 			return 0;
@@ -415,111 +415,111 @@ static int meet_others(struct job *j, const struct ringup_init *how, const struc
 		d.rank = how->rank;
 		d.size = how->size;
 	}
-	j->rank = d.rank;
-	j->size = d.size;
+	m->rank = d.rank;
+	m->size = d.size;
 	if (d.size == 1)
 		return 0;
 	if (how && how->exchange)
-		return rendezvous_adopt(&j->meeting, j->rank, j->size, how->exchange, how->ctx,
+		return rendezvous_adopt(&m->meeting, m->rank, m->size, how->exchange, how->ctx,
 					e);
 	if (d.spans_hosts)
 		rc = own_address(c, false, address, sizeof(address), e);
-	return rc ? rc : rendezvous_open(&j->meeting, &d, address, deadline, e);
+	return rc ? rc : rendezvous_open(&m->meeting, &d, address, deadline, e);
 }
 
-static void tear_down(struct job *j)
+static void tear_down(struct member *m)
 {
-	struct engine *g = &j->engine;
+	struct engine *g = &m->engine;
 	void *carrier = g->carrier;
 	const struct backend *backend = g->backend;
 
-	watch_stop(&j->watch);
+	watch_stop(&m->watch);
 	engine_stop(g);
 	if (backend)
 		backend->close(carrier);
 	free(carrier);
-	star_close(j->star);
-	mesh_close(&j->mesh);
-	ledger_close(&j->ledger);
-	segment_close(&j->segment);
-	rendezvous_close(&j->meeting);
-	free(j->seat);
-	free(j->peers);
-	memset(j, 0, sizeof(*j));
+	star_close(m->star);
+	mesh_close(&m->mesh);
+	ledger_close(&m->ledger);
+	segment_close(&m->segment);
+	rendezvous_close(&m->meeting);
+	free(m->seat);
+	free(m->peers);
+	memset(m, 0, sizeof(*m));
 }
 
-int job_open(struct job *j, const struct ringup_init *how, struct err *e)
+int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 {
-	struct bringup b = { .job = j, .door = { .fd = -1 } };
+	struct bringup b = { .member = m, .door = { .fd = -1 } };
 	struct conf conf;
 	char who[32];
 	int rc;
 
-	memset(j, 0, sizeof(*j));
+	memset(m, 0, sizeof(*m));
 	rc = conf_load(&conf, CONF_WARN, e);
 	if (rc)
 		return rc;
 	b.conf = &conf;
 	b.deadline = clock_deadline(conf.start_timeout_ms);
-	rc = meet_others(j, how, &conf, b.deadline, e);
+	rc = meet_others(m, how, &conf, b.deadline, e);
 	if (rc)
 		return rc;
-	b.cards = calloc((size_t)j->size, sizeof(*b.cards));
-	b.local = calloc((size_t)j->size, sizeof(*b.local));
+	b.cards = calloc((size_t)m->size, sizeof(*b.cards));
+	b.local = calloc((size_t)m->size, sizeof(*b.local));
 	rc = b.cards && b.local
 		     ? bring_up(&b, e)
-		     : fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", j->size);
+		     : fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", m->size);
 	segment_door_close(&b.door);
 	free(b.cards);
 	free(b.local);
 	if (rc) {
-		tear_down(j);
+		tear_down(m);
 		return rc;
 	}
 	/* Nothing listens from here on. */
-	rendezvous_close(&j->meeting);
-	snprintf(who, sizeof(who), "rank %d", j->rank);
+	rendezvous_close(&m->meeting);
+	snprintf(who, sizeof(who), "rank %d", m->rank);
 	log_set_who(who);
-	log_info("rank %d of %d, %d on this host, %d hosts, back end %s", j->rank, j->size,
-		 j->local_size, j->host_count, j->engine.backend->name);
+	log_info("rank %d of %d, %d on this host, %d hosts, back end %s", m->rank, m->size,
+		 m->local_size, m->host_count, m->engine.backend->name);
 	return 0;
 }
 
 /* What is not sent when the connections close would look like a death. */
-static void say_goodbye(struct job *j)
+static void say_goodbye(struct member *m)
 {
 	int64_t until = clock_deadline(BYE_MS);
 	bool left;
 	int r;
 
-	star_leave(j->star);
+	star_leave(m->star);
 	do {
 		left = false;
-		for (r = 0; r < j->size; r++)
-			left |= j->mesh.control[r] && star_wants_out(j->star, r);
+		for (r = 0; r < m->size; r++)
+			left |= m->mesh.control[r] && star_wants_out(m->star, r);
 		if (left)
 			clock_sleep_ms(1);
 	} while (left && clock_ns() < until);
 }
 
-void job_close(struct job *j)
+void member_close(struct member *m)
 {
-	struct engine *g = &j->engine;
+	struct engine *g = &m->engine;
 	int flying = engine_flying(g), r;
 	char why[96];
 
 	if (flying) {
-		snprintf(why, sizeof(why), "rank %d left with %d operations in flight", j->rank,
+		snprintf(why, sizeof(why), "rank %d left with %d operations in flight", m->rank,
 			 flying);
 		engine_alarm(g, RINGUP_ESHUTDOWN, why);
 	}
 	__atomic_store_n(&g->row->seats[g->row->me].left, 1, __ATOMIC_RELEASE);
-	__atomic_store_n(g->left, (uint32_t)j->rank + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(g->left, (uint32_t)m->rank + 1, __ATOMIC_RELEASE);
 	for (r = 0; r < g->row->count; r++) {
 		seat_ring_one(g->row, r);
 		seat_kick(g->row, r);
 	}
-	if (j->star)
-		say_goodbye(j);
-	tear_down(j);
+	if (m->star)
+		say_goodbye(m);
+	tear_down(m);
 }

@@ -1,4 +1,4 @@
-/* test_job.c - ranks as processes: where they are, starting again, failing together. */
+/* test_member.c - ranks as processes: where they are, starting again, failing together. */
 #include "family.h"
 #include "tap.h"
 
