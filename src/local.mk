@@ -110,7 +110,7 @@ TOOL_SOURCES += \
 	%reldir%/nicpick/pickers.c
 
 TOOL_SOURCES += \
-	%reldir%/launch/job.c %reldir%/launch/job.h \
+	%reldir%/launch/crew.c %reldir%/launch/crew.h \
 	%reldir%/launch/output.c %reldir%/launch/output.h \
 	%reldir%/launch/rankenv.c %reldir%/launch/rankenv.h \
 	%reldir%/launch/stray.c %reldir%/launch/stray.h

@@ -39,6 +39,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_out \
 	%reldir%/unit/test_proc \
 	%reldir%/unit/test_pidstat \
+	%reldir%/unit/test_rankenv \
 	%reldir%/unit/test_reduce \
 	%reldir%/unit/test_gloo \
 	%reldir%/unit/test_hvd \
@@ -47,6 +48,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_nccl \
 	%reldir%/unit/test_netconf \
 	%reldir%/unit/test_ompi \
+	%reldir%/unit/test_output \
 	%reldir%/unit/test_own \
 	%reldir%/unit/test_snapshot \
 	%reldir%/unit/test_ring
@@ -62,6 +64,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_node \
 	%reldir%/unit/test_seat \
 	%reldir%/unit/test_segment \
+	%reldir%/unit/test_stray \
 	%reldir%/unit/test_tensor \
 	%reldir%/unit/test_want \
 	%reldir%/unit/test_watch

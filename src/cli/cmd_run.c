@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/cmd.h"
-#include "launch/job.h"
+#include "launch/crew.h"
 #include "launch/rankenv.h"
 #include "ringup.h"
 
@@ -81,7 +81,7 @@ static int run(int argc, char **argv, struct err *e)
 {
 	const char **set;
 	int count = 0, i, rc = check(e);
-	struct job j = {
+	struct crew j = {
 		.size = ranks,
 		.argv = argv,
 		.name = cmd_conf()->job,
@@ -101,7 +101,7 @@ static int run(int argc, char **argv, struct err *e)
 		rc = check_export(exports.item[i], set, &count, e);
 	j.extra = (char *const *)(uintptr_t)set;
 	if (!rc)
-		rc = job_run(&j, e);
+		rc = crew_run(&j, e);
 	free(set);
 	return rc;
 }

@@ -1,6 +1,6 @@
-/* job.c - start the ranks of a job on this host, watch them, end them together. */
+/* crew.c - start the ranks of a job on this host, watch them, end them together. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launch/job.h"
+#include "launch/crew.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ enum phase {
 };
 
 struct watch {
-	const struct job *job;
+	const struct crew *how;
 	struct rank *ranks;
 	int started, running;
 	struct output *output;
@@ -94,7 +94,7 @@ static int take_signals(struct watch *w, struct err *e)
 }
 
 /* Enough descriptors, or a sentence before anything is started. */
-static int check_fds(const struct job *j, struct err *e)
+static int check_fds(const struct crew *j, struct err *e)
 {
 	rlim_t need = (rlim_t)j->size * (j->output_dir ? 5 : 3) + (rlim_t)j->size + 64;
 	struct rlimit l;
@@ -137,20 +137,20 @@ static int host_meeting(struct watch *w, struct err *e)
 {
 	int rc;
 
-	if (w->job->size == 1)
+	if (w->how->size == 1)
 		return 0;
 	prctl(PR_SET_DUMPABLE, 0);
 	rc = secret_new(&w->secret, e);
 	if (!rc)
 		rc = w->secret_fd = secret_to_fd(&w->secret, e);
 	if (rc >= 0)
-		rc = meet_serve("127.0.0.1", w->job->size, &w->secret, &w->server, e);
+		rc = meet_serve("127.0.0.1", w->how->size, &w->secret, &w->server, e);
 	return rc;
 }
 
 static int name_job(struct watch *w, struct err *e)
 {
-	const char *name = w->job->name && *w->job->name ? w->job->name : "run";
+	const char *name = w->how->name && *w->how->name ? w->how->name : "run";
 	unsigned char random[8];
 	size_t i;
 	int n;
@@ -187,7 +187,7 @@ static int start_rank(struct watch *w, const struct rankenv *common, int rank, s
 {
 	int fds[3] = { stdin_for(rank), -1, -1 };
 	struct proc_how how = {
-		.argv = w->job->argv,
+		.argv = w->how->argv,
 		.fds = fds,
 		.nfds = 3,
 		.keep = w->secret_fd,
@@ -206,7 +206,7 @@ static int start_rank(struct watch *w, const struct rankenv *common, int rank, s
 	output_started(w->output, rank);
 	rankenv_free(env);
 	if (rc)
-		return fail_in(e, "cannot start rank %d of %d", rank, w->job->size);
+		return fail_in(e, "cannot start rank %d of %d", rank, w->how->size);
 	w->started++;
 	w->running++;
 	stray_add(&w->stray, w->ranks[rank].pid);
@@ -215,9 +215,9 @@ static int start_rank(struct watch *w, const struct rankenv *common, int rank, s
 
 static int start_all(struct watch *w, int port, struct err *e)
 {
-	int threads = cores() / w->job->size, i, rc = 0;
+	int threads = cores() / w->how->size, i, rc = 0;
 	struct rankenv common = {
-		.size = w->job->size,
+		.size = w->how->size,
 		.host = w->host,
 		.job = strchr(w->mark, '=') + 1,
 		.meet = w->server ? meet_where(w->server) : NULL,
@@ -225,10 +225,10 @@ static int start_all(struct watch *w, int port, struct err *e)
 		.master_port = port,
 		.threads = threads > 0 ? threads : 1,
 		.base = conf_environ(),
-		.extra = w->job->extra,
+		.extra = w->how->extra,
 	};
 
-	for (i = 0; i < w->job->size && !rc; i++)
+	for (i = 0; i < w->how->size && !rc; i++)
 		rc = start_rank(w, &common, i, e);
 	return rc;
 }
@@ -332,7 +332,7 @@ static void say_of_each(const struct watch *w, const char *what)
 static void kill_all(struct watch *w)
 {
 	signal_ranks(w, SIGKILL, true);
-	enter(w, KILLED, JOB_DEATH_MS);
+	enter(w, KILLED, CREW_DEATH_MS);
 }
 
 static void warn_all(struct watch *w, int64_t grace_ms)
@@ -349,12 +349,12 @@ static void end_phase(struct watch *w)
 		break;
 	case MOURNING:
 		output_say(w->output, "ending the other %s", w->running > 1 ? "ranks" : "rank");
-		warn_all(w, w->job->grace_ms);
+		warn_all(w, w->how->grace_ms);
 		break;
 	case ASKED:
 		/* A shell script waits for its child; who ignores SIGINT may
 		 * still heed SIGTERM. */
-		warn_all(w, JOB_INTERRUPT_MS);
+		warn_all(w, CREW_INTERRUPT_MS);
 		break;
 	case WARNED:
 		say_of_each(w, "did not end when told to and is killed");
@@ -393,7 +393,7 @@ static void mourn(struct watch *w, int i, const siginfo_t *how)
 	describe(w, i, how, text, sizeof(text));
 	output_say(w->output, "%s", text);
 	w->status = status_of(how);
-	enter(w, MOURNING, JOB_MOURN_MS);
+	enter(w, MOURNING, CREW_MOURN_MS);
 }
 
 /*
@@ -450,9 +450,9 @@ static void obey(struct watch *w, int sig)
 		w->status = 128 + sig;
 	signal_ranks(w, sig, sig == SIGINT);
 	if (sig == SIGINT)
-		enter(w, ASKED, JOB_INTERRUPT_MS);
+		enter(w, ASKED, CREW_INTERRUPT_MS);
 	else
-		enter(w, WARNED, w->job->grace_ms);
+		enter(w, WARNED, w->how->grace_ms);
 }
 
 static void read_signals(struct watch *w)
@@ -474,10 +474,10 @@ static void read_signals(struct watch *w)
 static void time_out(struct watch *w)
 {
 	output_say(w->output, "not finished after %lld s: ending the job",
-		   (long long)(w->job->timeout_ms / 1000));
+		   (long long)(w->how->timeout_ms / 1000));
 	w->deadline_ns = INT64_MAX;
-	w->status = JOB_TIMEOUT_STATUS;
-	warn_all(w, w->job->grace_ms);
+	w->status = CREW_TIMEOUT_STATUS;
+	warn_all(w, w->how->grace_ms);
 }
 
 /* -- while it runs -------------------------------------------------------- */
@@ -515,8 +515,8 @@ static void watch_ranks(struct watch *w)
 static void end_strays(struct watch *w)
 {
 	bool has_time = w->signal && w->phase == WARNED;
-	int64_t patience = has_time ? w->next_ns : clock_deadline(JOB_STRAY_MS);
-	int64_t enough = clock_deadline(w->job->grace_ms + JOB_DEATH_MS);
+	int64_t patience = has_time ? w->next_ns : clock_deadline(CREW_STRAY_MS);
+	int64_t enough = clock_deadline(w->how->grace_ms + CREW_DEATH_MS);
 	int sig = SIGTERM;
 
 	while (reap_orphans(w, sig) && clock_left_ms(enough)) {
@@ -530,7 +530,7 @@ static void end_strays(struct watch *w)
 /* The reader of our output may take its time; a signal ends its patience. */
 static void flush(struct watch *w)
 {
-	int64_t until = w->signal ? clock_deadline(JOB_STRAY_MS) : INT64_MAX;
+	int64_t until = w->signal ? clock_deadline(CREW_STRAY_MS) : INT64_MAX;
 
 	output_finish(w->output);
 	output_move(w->output);
@@ -575,7 +575,7 @@ static void close_all(struct watch *w)
 
 static int prepare(struct watch *w, struct err *e)
 {
-	const struct job *j = w->job;
+	const struct crew *j = w->how;
 	int rc = check_fds(j, e);
 
 	if (!rc)
@@ -598,10 +598,10 @@ static int prepare(struct watch *w, struct err *e)
 	return rc ? rc : host_meeting(w, e);
 }
 
-int job_run(const struct job *j, struct err *e)
+int crew_run(const struct crew *j, struct err *e)
 {
 	struct watch w = {
-		.job = j,
+		.how = j,
 		.secret_fd = -1,
 		.port_fd = -1,
 		.signal_fd = -1,

@@ -1,7 +1,7 @@
-/* job.h - start the ranks of a job on this host, watch them, end them together. */
+/* crew.h - start the ranks of a job on this host, watch them, end them together. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LAUNCH_JOB_H
-#define LAUNCH_JOB_H
+#ifndef LAUNCH_CREW_H
+#define LAUNCH_CREW_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 struct err;
 
 /* What to run.  Zero-initialise, then set what you need. */
-struct job {
+struct crew {
 	int size;               /* ranks                                          */
 	char *const *argv;      /* NULL-terminated                                */
 	char *const *extra;     /* "VAR=VALUE" for all ranks; NULL-terminated     */
@@ -21,18 +21,18 @@ struct job {
 };
 
 enum {
-	JOB_TIMEOUT_STATUS = 124,
-	JOB_MOURN_MS = 1000,     /* for the others to notice that a rank has failed   */
-	JOB_INTERRUPT_MS = 1000, /* from SIGINT to SIGTERM, and from there to SIGKILL */
-	JOB_STRAY_MS = 500,      /* for what the ranks have left behind               */
-	JOB_DEATH_MS = 2000,     /* for the kernel to carry SIGKILL out               */
+	CREW_TIMEOUT_STATUS = 124,
+	CREW_MOURN_MS = 1000,     /* for the others to notice that a rank has failed   */
+	CREW_INTERRUPT_MS = 1000, /* from SIGINT to SIGTERM, and from there to SIGKILL */
+	CREW_STRAY_MS = 500,      /* for what the ranks have left behind               */
+	CREW_DEATH_MS = 2000,     /* for the kernel to carry SIGKILL out               */
 };
 
 /*
- * job_run - run @j to its end.
+ * crew_run - run @j to its end.
  *
  * The first rank that fails, that is, ends with a status other than 0, ends
- * the job: the others have JOB_MOURN_MS to notice it and to say so, then get
+ * the job: the others have CREW_MOURN_MS to notice it and to say so, then get
  * SIGTERM, then SIGKILL.  SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on; a
  * second one kills at once.  No process of the job outlives it, however it ends.
  * SIGINT goes to all processes of a rank, as from a terminal; the others to the
@@ -43,8 +43,8 @@ enum {
  *
  * Returns an exit status: 0 if all ranks succeeded, that of the first that
  * failed (128 + signal if it was killed), 128 + signal if the launcher got one,
- * JOB_TIMEOUT_STATUS; or a negative code if the job could not be started.
+ * CREW_TIMEOUT_STATUS; or a negative code if the job could not be started.
  */
-int job_run(const struct job *j, struct err *e);
+int crew_run(const struct crew *j, struct err *e);
 
 #endif

@@ -1,0 +1,245 @@
+/* test_output.c - lines stay whole, bytes stay as they are, nothing blocks. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "launch/output.h"
+#include "ringup.h"
+#include "tap.h"
+
+static char base[] = "/tmp/test_output.XXXXXX";
+static int real_out, real_err;
+
+/* stdout and stderr go to these for a while, since tests talk there. */
+static void redirect(int out, int err)
+{
+	fflush(stdout);
+	dup2(out, 1);
+	dup2(err, 2);
+}
+
+static void restore(void)
+{
+	dup2(real_out, 1);
+	dup2(real_err, 2);
+}
+
+static int make_file(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", base, name);
+	return open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+}
+
+/* The contents of a file below base, and away with it. */
+static const char *contents(const char *name)
+{
+	static char text[8192];
+	char *data;
+	size_t len;
+	struct err e;
+
+	text[0] = 0;
+	if (!file_read(base, name, 1 << 22, &data, &len, &e)) {
+		snprintf(text, sizeof(text), "%s", data);
+		free(data);
+	}
+	file_remove(base, name, &e);
+	return text;
+}
+
+static int put(int fd, const char *text)
+{
+	return write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+static void lines(void)
+{
+	int out = make_file("out"), err = make_file("err"), a[2], b[2], good;
+	struct output *o = NULL;
+	struct err e = { 0 };
+	struct pollfd p[8];
+
+	redirect(out, err);
+	good = !output_open(&o, 2, true, NULL, &e) && !output_pipes(o, 0, &a[0], &a[1], &e) &&
+	       !output_pipes(o, 1, &b[0], &b[1], &e);
+	good = good && put(a[0], "half ") && put(b[0], "whole\nand ");
+	output_move(o);
+	good = good && put(a[0], "a line\n\n") && put(a[1], "complaint\n") && put(b[0], "last");
+	output_move(o);
+	output_say(o, "a word of %s", "its own");
+	good = good && output_poll_count(o) <= 8 && output_poll(o, p) >= 4;
+	/* The test holds the far ends, which stand for the ranks'. */
+	output_finish(o);
+	output_move(o);
+	good = good && output_is_idle(o);
+	output_close(o);
+	restore();
+	ok(good, "two ranks write %s", e.text);
+	ok(!strcmp(contents("out"), "[1] whole\n[0] half a line\n[0] \n[1] and last\n"),
+	   "their lines come whole, with their number");
+	ok(!strcmp(contents("err"), "[0] complaint\nringup run: a word of its own\n"),
+	   "stderr apart, and in order with the launcher's own");
+	close(out);
+	close(err);
+}
+
+static void unchanged(void)
+{
+	int out = make_file("out"), one, two, good;
+	struct output *o = NULL;
+	struct err e = { 0 };
+
+	redirect(out, out);
+	good = !output_open(&o, 1, false, NULL, &e) && !output_pipes(o, 0, &one, &two, &e) &&
+	       put(one, "a\r\n\033[1mb") && put(two, "");
+	output_move(o);
+	output_finish(o);
+	output_move(o);
+	output_close(o);
+	restore();
+	ok(good && !strcmp(contents("out"), "a\r\n\033[1mb"),
+	   "without prefixes bytes stay bytes");
+	close(out);
+}
+
+static void files(void)
+{
+	int out = make_file("out"), one, two, good;
+	struct output *o = NULL;
+	struct err e = { 0 };
+	char dir[256];
+
+	snprintf(dir, sizeof(dir), "%s/a/b", base);
+	redirect(out, out);
+	good = !output_open(&o, 1, true, dir, &e) && !output_pipes(o, 0, &one, &two, &e) &&
+	       put(one, "to a file") && put(two, "another\n");
+	output_move(o);
+	output_finish(o);
+	output_close(o);
+	restore();
+	ok(good && !strcmp(contents("a/b/rank.0/stdout"), "to a file") &&
+		   !strcmp(contents("a/b/rank.0/stderr"), "another\n"),
+	   "files get every byte %s", e.text);
+	contents("out");
+	snprintf(dir, sizeof(dir), "%s/file/b", base);
+	close(make_file("file"));
+	ok(output_open(&o, 1, true, dir, &e) == RINGUP_ESYSTEM && strstr(e.text, "/file"),
+	   "a directory that cannot be made is named: %s", e.text);
+	contents("file");
+	close(out);
+}
+
+/* A line without an end must not grow for ever, nor one rank stop another. */
+static void long_lines(void)
+{
+	int out = make_file("out"), one, two, i, good;
+	static char chunk[4096];
+	struct output *o = NULL;
+	struct err e = { 0 };
+	struct stat st;
+
+	memset(chunk, 'x', sizeof(chunk));
+	redirect(out, out);
+	good = !output_open(&o, 1, true, NULL, &e) && !output_pipes(o, 0, &one, &two, &e);
+	for (i = 0; good && i < 40; i++) {
+		good = write(one, chunk, sizeof(chunk)) == sizeof(chunk);
+		output_move(o);
+	}
+	output_finish(o);
+	output_move(o);
+	output_close(o);
+	restore();
+	fstat(out, &st);
+	ok(good && st.st_size == 40 * 4096 + 3 * (4 + 1),
+	   "a line of 160 KiB comes in three pieces: %lld bytes", (long long)st.st_size);
+	contents("out");
+	close(out);
+}
+
+static void slow_reader(void)
+{
+	int ends[2], one, two, i, good;
+	static char chunk[4096];
+	struct output *o = NULL;
+	struct err e = { 0 };
+	struct pollfd p[8];
+	long taken = 0, n;
+
+	memset(chunk, '\n', sizeof(chunk));
+	good = !pipe(ends);
+	redirect(ends[1], real_err);
+	good = good && !output_open(&o, 1, true, NULL, &e) &&
+	       !output_pipes(o, 0, &one, &two, &e);
+	fcntl(one, F_SETFL, O_NONBLOCK);
+	for (i = 0; good && i < 3000; i++) {
+		n = write(one, chunk, sizeof(chunk));
+		taken += n > 0 ? n : 0;
+		output_move(o);
+	}
+	restore();
+	ok(good && taken > 0 && taken < 1 << 21, "a slow reader holds up the ranks: %ld bytes",
+	   taken);
+	ok(!output_is_idle(o) && output_poll(o, p) == 2,
+	   "and only it and stderr are waited for");
+	close(ends[0]);
+	close(ends[1]);
+	signal(SIGPIPE, SIG_IGN);
+	/* Descriptor 1 is the terminal's again, but the pipe's is what counts. */
+	output_close(o);
+}
+
+static void no_reader(void)
+{
+	int ends[2], one, two, i, good;
+	struct output *o = NULL;
+	struct err e = { 0 };
+	long taken = 0;
+
+	good = !pipe(ends);
+	close(ends[0]);
+	redirect(ends[1], real_err);
+	good = good && !output_open(&o, 1, true, NULL, &e) &&
+	       !output_pipes(o, 0, &one, &two, &e);
+	for (i = 0; good && i < 3000; i++) {
+		good = put(one, "a line that nobody will read\n");
+		taken += good;
+		output_move(o);
+	}
+	restore();
+	ok(good && taken == 3000, "a reader that has gone away holds up nobody");
+	output_close(o);
+	close(ends[1]);
+}
+
+int main(void)
+{
+	static const char *const dirs[] = { "a/b/rank.0", "a/b", "a", "" };
+	char path[256];
+	size_t i;
+
+	if (!mkdtemp(base))
+		return 1;
+	real_out = dup(1);
+	real_err = dup(2);
+	unsetenv("TERM");
+	lines();
+	unchanged();
+	files();
+	long_lines();
+	slow_reader();
+	no_reader();
+	output_close(NULL);
+	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", base, dirs[i]);
+		ok(rmdir(path) == 0, "nothing is left in %s", dirs[i]);
+	}
+	return tap_done();
+}
