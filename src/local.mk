@@ -99,6 +99,7 @@ TOOL_SOURCES += \
 	%reldir%/detect/torch.c
 
 TOOL_SOURCES += \
+	%reldir%/base/batch.c %reldir%/base/batch.h \
 	%reldir%/host/netconf.c %reldir%/host/netconf.h \
 	%reldir%/host/snapshot.c %reldir%/host/snapshot.h
 
@@ -107,7 +108,8 @@ TOOL_SOURCES += \
 	%reldir%/nicpick/hvd.c \
 	%reldir%/nicpick/nccl.c \
 	%reldir%/nicpick/ompi.c \
-	%reldir%/nicpick/pickers.c
+	%reldir%/nicpick/pickers.c \
+	%reldir%/nicpick/pin.c %reldir%/nicpick/pin.h
 
 TOOL_SOURCES += \
 	%reldir%/launch/crew.c %reldir%/launch/crew.h \
@@ -122,6 +124,7 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_help.c \
 	%reldir%/cli/cmd_net.c \
 	%reldir%/cli/cmd_net_explain.c \
+	%reldir%/cli/cmd_net_pin.c \
 	%reldir%/cli/cmd_net_record.c \
 	%reldir%/cli/cmd_run.c \
 	%reldir%/cli/cmds.c \

@@ -41,6 +41,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_pidstat \
 	%reldir%/unit/test_rankenv \
 	%reldir%/unit/test_reduce \
+	%reldir%/unit/test_batch \
 	%reldir%/unit/test_gloo \
 	%reldir%/unit/test_hvd \
 	%reldir%/unit/test_rendezvous \
@@ -50,6 +51,9 @@ UNIT_TESTS = \
 	%reldir%/unit/test_ompi \
 	%reldir%/unit/test_output \
 	%reldir%/unit/test_own \
+	%reldir%/unit/test_picker \
+	%reldir%/unit/test_pickers \
+	%reldir%/unit/test_pin \
 	%reldir%/unit/test_snapshot \
 	%reldir%/unit/test_ring
 UNIT_TESTS += \

@@ -5,6 +5,7 @@
 /* In the order `ringup help net` shows them. */
 #define SUBS(X)    \
 	X(explain) \
+	X(pin)     \
 	X(record)
 
 #define X(name) extern const struct cmd cmd_net_##name;

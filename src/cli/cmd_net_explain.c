@@ -284,7 +284,10 @@ static int check_lib(struct err *e)
 
 static int run(int argc, char **argv, struct err *e)
 {
-	struct netfacts_from from = { file, peer, nics, .resolve = true };
+	struct netfacts_from from = { cmd_conf()->root, file, peer, nics, .resolve = true };
+	struct own_hint h = { .interface = file ? "" : cmd_conf()->interface,
+			      .peer = peer,
+			      .any = true };
 	struct snapshot s = { 0 };
 	struct picked own = { 0 };
 	int rc = check_lib(e);
@@ -294,8 +297,7 @@ static int run(int argc, char **argv, struct err *e)
 	if (!rc)
 		rc = netfacts_read(&s, &from, e);
 	if (!rc)
-		rc = netfacts_choose(&s, file ? "" : cmd_conf()->interface, peer, true, &own,
-				     e);
+		rc = netfacts_choose(&s, h, &own, e);
 	if (!rc)
 		rc = as_json ? print_json(&s, &own, e) : print_text(&s, &own, e);
 	if (!rc && !own.roles[0].npicks)

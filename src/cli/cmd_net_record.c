@@ -1,5 +1,6 @@
 /* cmd_net_record.c - `ringup net record`: write down what a choice of interface rests on. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/conf.h"
 #include "base/err.h"
 #include "cli/cmd.h"
 #include "cli/netfacts.h"
@@ -11,7 +12,7 @@ static const struct opt opts[] = {
 
 static int run(int argc, char **argv, struct err *e)
 {
-	struct netfacts_from from = { .resolve = true };
+	struct netfacts_from from = { .root = cmd_conf()->root, .resolve = true };
 	struct snapshot s;
 	int rc = netfacts_read(&s, &from, e);
 

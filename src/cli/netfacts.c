@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/conf.h"
 #include "base/err.h"
-#include "cli/cmd.h"
-#include "nicpick/own.h"
 #include "ringup.h"
 
 /* Not a picker's, but recorded with the rest: the platform's word. */
@@ -46,7 +43,6 @@ static int resolve(struct netconf *c, struct err *e)
 int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct err *e)
 {
 	const char *peer = from->peer && *from->peer ? from->peer : NULL;
-	const char *root = cmd_conf()->root;
 	const char **names = NULL;
 	int rc;
 
@@ -57,9 +53,9 @@ int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct e
 		names = all_settings();
 		rc = names ? 0 : fail(e, RINGUP_ENOMEM, "no memory for settings");
 		if (!rc)
-			rc = iface_read(&s->ifaces, root, peer, e);
+			rc = iface_read(&s->ifaces, from->root, peer, e);
 		if (!rc)
-			rc = netconf_read(&s->settings, root, names, e);
+			rc = netconf_read(&s->settings, from->root, names, e);
 		if (!rc && from->resolve)
 			rc = resolve(&s->settings, e);
 	}
@@ -70,16 +66,11 @@ int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct e
 	return rc;
 }
 
-int netfacts_choose(const struct snapshot *s, const char *interface, const char *peer, bool any,
-		    struct picked *p, struct err *e)
+int netfacts_choose(const struct snapshot *s, struct own_hint h, struct picked *p,
+		    struct err *e)
 {
 	const struct netconf_row *r = netconf_get(&s->settings, container_ip);
-	struct own_hint h = {
-		.interface = interface,
-		.container_ip = r ? r->value : NULL,
-		.peer = peer,
-		.any = any,
-	};
 
+	h.container_ip = r ? r->value : NULL;
 	return own_choose(&s->ifaces, &h, p, e);
 }

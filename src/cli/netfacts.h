@@ -6,12 +6,13 @@
 #include <stdbool.h>
 
 #include "host/snapshot.h"
-#include "nicpick/picker.h"
+#include "nicpick/own.h"
 
 struct err;
 
 /* Where from; NULL or "" where nothing is said. */
 struct netfacts_from {
+	const char *root; /* in front of every path */
 	const char *file; /* a snapshot; otherwise this machine           */
 	const char *peer; /* numeric address, to ask the route to it      */
 	const char *nics; /* what horovodrun will get as --network-interface */
@@ -22,8 +23,9 @@ struct netfacts_from {
  * The caller frees it with snapshot_free(), also on failure. */
 int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct err *e);
 
-/* netfacts_choose - ringup's own choice on that machine; see own_choose(). */
-int netfacts_choose(const struct snapshot *s, const char *interface, const char *peer, bool any,
-		    struct picked *p, struct err *e);
+/* netfacts_choose - ringup's own choice on that machine; see own_choose(), to whose
+ * hint the platform's word is added. */
+int netfacts_choose(const struct snapshot *s, struct own_hint h, struct picked *p,
+		    struct err *e);
 
 #endif

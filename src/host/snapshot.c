@@ -135,7 +135,7 @@ static bool get_text(const json_t *j, const char *key, char *out, size_t size)
 		return true;
 	if (!s || strlen(s) >= size)
 		return false;
-	strcpy(out, s);
+	memcpy(out, s, strlen(s) + 1);
 	return true;
 }
 

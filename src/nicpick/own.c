@@ -152,30 +152,29 @@ static const struct iface_addr *named_address(const struct iface_list *l, const 
 	return iface_parse(&ip, name) ? iface_owner(l, &ip) : NULL;
 }
 
-static void choose_named(struct picked *p, const struct iface_list *l, const char *name)
+static void choose_named(struct picked *p, const struct iface_list *l, const char *name,
+			 const char *by)
 {
 	const struct iface_addr *a = named_address(l, name);
 	const struct iface *f = iface_find(l, name);
 	char others[120], why[PICKER_RULE];
 
 	if (a && l->ifaces[a->iface].flags & IFF_UP) {
-		snprintf(why, sizeof(why), "RINGUP_INTERFACE names it: %.64s", name);
+		snprintf(why, sizeof(why), "%s names it: %.64s", by, name);
 		choose_address(p, l, a, why);
 		return;
 	}
 	list_names(l, others, sizeof(others));
 	if (a)
-		picker_refuse(&p->roles[0], "RINGUP_INTERFACE=%.64s: that interface is down",
-			      name);
+		picker_refuse(&p->roles[0], "%s=%.64s: that interface is down", by, name);
 	else if (f)
 		picker_refuse(
 			&p->roles[0],
 			"RINGUP_INTERFACE=%.64s has no usable address; those that have: %s",
 			name, others);
 	else
-		picker_refuse(&p->roles[0],
-			      "RINGUP_INTERFACE=%.64s: no such interface; there are: %s", name,
-			      others);
+		picker_refuse(&p->roles[0], "%s=%.64s: no such interface; there are: %s", by,
+			      name, others);
 }
 
 /* The address from which @peer is reached: its own if it is ours. */
@@ -322,7 +321,8 @@ int own_choose(const struct iface_list *l, const struct own_hint *h, struct pick
 	if (h->one_host && (!is_set(h->interface) || named_address(l, h->interface)))
 		choose_loopback(p, l, "all ranks are on this host");
 	else if (is_set(h->interface))
-		choose_named(p, l, h->interface);
+		choose_named(p, l, h->interface,
+			     h->named_by ? h->named_by : "RINGUP_INTERFACE");
 	else if (!follow_hint(p, l, h))
 		guess(p, l, h);
 	beware(p, l);

@@ -14,6 +14,7 @@ struct err;
 /* What is known besides the interfaces; NULL or "" where nothing is. */
 struct own_hint {
 	const char *interface;    /* RINGUP_INTERFACE: a name or an address of this host */
+	const char *named_by;     /* who says so, for messages; NULL: RINGUP_INTERFACE   */
 	const char *container_ip; /* DB_CONTAINER_IP: a platform's word, used if local   */
 	const char *peer;         /* numeric address of somebody to reach                */
 	bool one_host;            /* all ranks are on this host                          */

@@ -100,10 +100,10 @@ static void test_order(void)
 		return;
 	}
 	clearenv();
-	setenv("HOME", "/home/me", 1);
+	setenv("HOME", "/users/me", 1);
 	put(root, "/etc/nccl.conf", "# mine\nNCCL_SOCKET_IFNAME=eth2\n");
 	put(root, "/etc/openmpi/openmpi-mca-params.conf", "btl_tcp_if_include = eth3\n");
-	put(root, "/home/me/.openmpi/mca-params.conf", "btl_tcp_if_include = eth4\n");
+	put(root, "/users/me/.openmpi/mca-params.conf", "btl_tcp_if_include = eth4\n");
 	ok(netconf_read(&c, root, names, &e) == 0, "read: %s", e.text);
 	ok(!strcmp(value(&c, names[0]), "eth2"), "NCCL's file");
 	ok(!strcmp(netconf_get(&c, names[0])->source, "/etc/nccl.conf:2"), "file and line: %s",

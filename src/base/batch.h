@@ -1,0 +1,56 @@
+/* batch.h - several files replaced together or not at all. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_BATCH_H
+#define BASE_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct err;
+
+enum { BATCH_FILES = 16 };
+
+struct batch_file {
+	char *path;   /* of the file, root included, symbolic links followed */
+	char *part;   /* its sibling's name: the new contents, later the old */
+	int fd;       /* the new contents, before they have a name; or -1    */
+	bool is_new;  /* there was no such file                              */
+	bool is_gone; /* the file is to be removed                           */
+	bool done;    /* the new contents are in place                       */
+	int folders;  /* made for it, or to be removed with it               */
+};
+
+/*
+ * A batch in the making.  Everything that can run out (space, permission, the
+ * folder) is used when a file is staged, where nothing is visible yet and even
+ * SIGKILL leaves nothing; what remains for batch_commit() are names, and those
+ * are taken back in reverse if one fails.  Zero-initialise; batch_end() in any
+ * case.
+ */
+struct batch {
+	struct batch_file file[BATCH_FILES];
+	int n;
+};
+
+/*
+ * batch_write - stage @len bytes as the contents of root + path.
+ *
+ * An existing file's mode and owner are kept, a new one gets @mode, and folders
+ * above it are made if need be.  A symbolic link is followed if it stays below
+ * @root.
+ */
+int batch_write(struct batch *b, const char *root, const char *path, mode_t mode,
+		const void *data, size_t len, struct err *e);
+
+/* batch_remove - stage the removal of a file and of @folders empty ones above it. */
+int batch_remove(struct batch *b, const char *root, const char *path, int folders,
+		 struct err *e);
+
+/* batch_commit - all of it; after a failure, none of it. */
+int batch_commit(struct batch *b, struct err *e);
+
+/* batch_end - remove what is staged and not committed; safe at any time. */
+void batch_end(struct batch *b);
+
+#endif
