@@ -144,6 +144,7 @@ BATS_TESTS = \
 	%reldir%/dist/configure.bats \
 	%reldir%/dist/install.bats \
 	%reldir%/init/ringup-init.bats \
+	%reldir%/init/steps.bats \
 	%reldir%/cluster/netns.bats
 
 # py: pytest, which prints TAP

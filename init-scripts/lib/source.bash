@@ -36,8 +36,10 @@ source_sum() {
     given)
       if [[ $RINGUP_SOURCE == https://* ]]; then
         printf '%s\n' "${RINGUP_SOURCE_SHA256:-}"
-      else
+      elif [[ -r $RINGUP_SOURCE && -f $RINGUP_SOURCE ]]; then
         sha256sum <"$RINGUP_SOURCE" | cut -c 1-64
+      else
+        echo unreadable
       fi ;;
     release | clone)
       (

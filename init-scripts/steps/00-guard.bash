@@ -3,6 +3,7 @@
 
 limits 2 30
 
+# step_inputs - nothing: it is looked at afresh each time.
 step_inputs() { :; }
 
 # trouble - print "CODE<tab>CAUSE<tab>NEXT" for the first thing in the way, or nothing.
@@ -19,13 +20,14 @@ trouble() {
     printf '50\t%s\t%s\n' "only $mb MB are free below $INIT_ROOT/var; a build takes 200" "make room (df -h, apt-get clean), then run this again"
 }
 
-# Always looked at afresh, and never done by doing anything.
+# step_done - nothing is in the way.
 step_done() {
   local found
   found=$(trouble)
   [[ -z $found ]]
 }
 
+# step_apply - say what is in the way; it cannot be done, only explained.
 step_apply() {
   local found code cause next
   found=$(trouble)

@@ -4,6 +4,7 @@
 
 limits 10 30
 
+# step_inputs - all of what is found, so a change is noticed.
 step_inputs() { findings; }
 
 # findings - print KEY<tab>VALUE for everything that can be known now.
@@ -16,19 +17,22 @@ findings() {
     memory_mb "$(awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo)"
 }
 
+# step_done - what was written down is still true, or the inputs would differ.
 step_done() { :; }
 
+# step_apply - write it down.
 step_apply() {
-  local key value
+  local key value found
   [[ $(uname -s) == Linux ]] || die "this is $(uname -s), not Linux"
   case $(uname -m) in
     x86_64 | aarch64) ;;
     *) warn "$(uname -m) is not a machine that ringup has been tried on" ;;
   esac
+  found=$(findings) # not in the loop's <(...), whose failure nobody sees
   while IFS=$'\t' read -r key value; do
     case $key in
       cores | memory_mb) number "$key" "$value" ;;
       *) fact "$key" "$value" ;;
     esac
-  done < <(findings)
+  done <<<"$found"
 }

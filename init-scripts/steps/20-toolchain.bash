@@ -7,14 +7,17 @@ limits 20 900
 need=''
 [[ $(source_kind) != clone ]] || need=clone
 
+# step_inputs - what is needed.
 step_inputs() { pkg_table "$need"; }
 
+# step_done - nothing is missing.
 step_done() {
   local missing
   missing=$(pkg_missing "$need")
   [[ -z $missing ]]
 }
 
+# step_apply - install what is missing.
 step_apply() {
   local -a missing
   mapfile -t missing < <(pkg_missing "$need")

@@ -7,6 +7,7 @@ limits 40 1800
 # modules' folder and the manual stay true whichever version the link points to.
 prefix=/opt/ringup/current
 
+# step_inputs - sources, compiler and its options.
 step_inputs() {
   source_sum
   printf '%s\n' "${CC:-}" "${CFLAGS:-}" "$(uname -m)"
@@ -31,9 +32,10 @@ ready() {
   done
 }
 
+# step_done - these inputs have been built.
 step_done() { [[ -n $(ready) ]]; }
 
-# jobs - print how many compilers may run at once: one a core, half a gigabyte each.
+# jobs_fit - print how many compilers may run at once: one a core, half a gigabyte each.
 jobs_fit() {
   local by_memory=$(( $(node_memory_mb) / 512 )) cores
   cores=$(nproc)
@@ -64,6 +66,7 @@ why() {
   stop "$1" "$2" "the log has the words of the compiler: ${INIT_LOGFILE:-above}"
 }
 
+# step_apply - unpack, compile and stage.
 step_apply() {
   local name
   name=$(ready)
@@ -87,6 +90,7 @@ step_apply() {
   number jobs "$(jobs_fit)"
 }
 
+# step_undo - remove what is staged.
 step_undo() {
   act rm -rf -- "$INIT_BUILD"
 }

@@ -12,6 +12,7 @@ limits 50 120
 opt=$INIT_ROOT/opt/ringup
 before=$(readlink -- "$opt/current") || true
 
+# step_inputs - the release that was built.
 step_inputs() { wanted; }
 
 # wanted - print the name of the release that 30-build has made.
@@ -32,6 +33,7 @@ target() {
   esac
 }
 
+# step_done - it is in force, and every link is there.
 step_done() {
   local link
   [[ $(readlink -- "$opt/current") == "$(wanted)" && -x $opt/current/bin/ringup ]] || return 1
@@ -93,6 +95,7 @@ refresh() {
   ldconfig || die "ldconfig failed: programs would not find libringup.so"
 }
 
+# step_apply - a tree, a switch, links; all or nothing.
 step_apply() {
   local tree name
   name=$(wanted)
@@ -122,6 +125,7 @@ forget() {
   done
 }
 
+# step_undo - remove all versions and the links.
 step_undo() {
   log act "remove $opt and its links in $INIT_ROOT/usr/local"
   [[ ${DRY_RUN:-0} == 1 ]] && return 0

@@ -65,6 +65,7 @@ inventory() {
     stop 10 "ringup detect failed on this node" "run it by hand: $tool detect"
 }
 
+# step_inputs - the Pythons and frameworks of this node.
 step_inputs() {
   readlink -- "$INIT_ROOT/opt/ringup/current" || true
   printf '%s\n' "${RINGUP_PYTHON:-}"
@@ -73,6 +74,7 @@ step_inputs() {
   printf '%s\n' "$python" "${is[version]:-}" "${is[pip]:-}" "${is[managed]:-}" "${is[horovod]:-}" "${is[frameworks]:-}"
 }
 
+# step_done - the Python has the package.
 step_done() {
   pick
   [[ -r $INIT_STATE/detect.json && -n ${is[ringup]:-} ]]
@@ -106,6 +108,7 @@ install_package() {
   esac
 }
 
+# step_apply - take stock, then install the package.
 step_apply() {
   local why
   if [[ ${DRY_RUN:-0} == 1 ]]; then
@@ -131,6 +134,7 @@ step_apply() {
   fact package "ringup ${is[ringup]}; pip uninstall ringup takes it away"
 }
 
+# step_undo - uninstall the package where it was installed.
 step_undo() {
   local from
   from=$(sed -n $'s/^fact\tpath\t//p' "$INIT_STATE/state/50-frameworks" 2>/dev/null) || true

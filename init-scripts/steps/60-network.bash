@@ -18,21 +18,23 @@ pin() {
 chosen() {
   "$tool" net explain --json 2>/dev/null | python3 -I -c '
 import json, sys
-c = json.load(sys.stdin).get("ringup") or {}
+c = json.load(sys.stdin)["choice"]
 print(c.get("interface") or "", c.get("address") or "")' 2>/dev/null || true
 }
 
+# step_inputs - the interface that is chosen, and who says so.
 step_inputs() {
   readlink -- "$INIT_ROOT/opt/ringup/current" || true
   printf '%s\n' "${RINGUP_INTERFACE:-}" "${DB_CONTAINER_IP:-}"
   [[ ! -x $tool ]] || chosen
 }
 
-# The command knows best whether anything would change.
+# step_done - pinning would change nothing.
 step_done() {
   [[ -x $tool ]] && ! pin --dry-run | grep -q .
 }
 
+# step_apply - pin, and compare with what the platform says.
 step_apply() {
   local said name address
   if [[ ${DRY_RUN:-0} == 1 && ! -x $tool ]]; then
@@ -68,6 +70,7 @@ why() {
     "see 'ringup net explain'; RINGUP_INTERFACE=NAME decides"
 }
 
+# step_undo - remove the settings.
 step_undo() {
   [[ ! -x $tool ]] || act pin --undo
 }

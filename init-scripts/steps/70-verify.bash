@@ -7,13 +7,15 @@ tool=$INIT_ROOT/opt/ringup/current/bin/ringup
 shared=$INIT_ROOT/opt/ringup/current/share/ringup
 ranks=4
 
-# Anew after each boot: the proof is about this machine as it runs now.
+# step_inputs - the release, what it stands on, and this boot: the proof is about
+# this machine as it runs now.
 step_inputs() {
   readlink -- "$INIT_ROOT/opt/ringup/current" || true
   cat /proc/sys/kernel/random/boot_id
   grep -s $'^fact\t' "$INIT_STATE/state/50-frameworks" "$INIT_STATE/state/60-network" || true
 }
 
+# step_done - proved once with these inputs is proved.
 step_done() { :; }
 
 # json_of KEY TEXT - print the number or word that KEY has in our own command's JSON.
@@ -48,6 +50,7 @@ train() {
   timeout 120 "$tool" run -np "$ranks" -- "${where[@]}" "$1" "$shared/init-scripts/lib/train_check.py"
 }
 
+# step_apply - add up over both wires, then train.
 step_apply() {
   local python said gbps
   if [[ ${DRY_RUN:-0} == 1 ]]; then

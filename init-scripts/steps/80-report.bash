@@ -3,8 +3,9 @@
 
 limits 1 30
 
-declare -a all
+declare -ga all
 
+# step_inputs - what all other steps have come to.
 step_inputs() {
   local step
   for step in "${all[@]}"; do
@@ -12,6 +13,7 @@ step_inputs() {
   done
 }
 
+# step_done - the text is there.
 step_done() { [[ -s $INIT_STATE/report.txt ]]; }
 
 # next - print what a person would do now.
@@ -23,6 +25,7 @@ next() {
   fi
 }
 
+# step_apply - write it.
 step_apply() {
   local step text
   for step in "${all[@]}"; do [[ $step == 80-report ]] || learn "$step"; done

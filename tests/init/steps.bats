@@ -1,0 +1,388 @@
+#!/usr/bin/env bats
+# steps.bats - the steps themselves, on a tree, with a release that is quick to build.
+
+load ../lib/helper
+
+setup() {
+  export T=$BATS_TEST_TMPDIR SLEEP=true
+  mkdir -p "$T/init-scripts" "$T/root"/{etc,opt,usr/local,var}
+  cp -r "$src"/init-scripts/{lib,steps,ringup-init} "$T/init-scripts"
+  init=$T/init-scripts/ringup-init
+  root=$T/root
+  state=$root/var/lib/ringup
+  release 9.9
+  export RINGUP_SOURCE=$T/ringup-9.9.tar.gz
+  unset DB_IS_DRIVER DB_CONTAINER_IP DB_DRIVER_IP DATABRICKS_RUNTIME_VERSION RINGUP_PYTHON
+}
+
+# release VERSION [BROKEN] - make a tarball whose `ringup` is a script that says what the real
+# one says; BROKEN is configure, make, start or bench.
+release() {
+  local d=$T/make/ringup-$1
+  mkdir -p "$d/src" "$d/init-scripts/lib"
+  echo "AC_INIT([ringup], [$1])" >"$d/configure.ac"
+  touch "$d/src/ringup.h"
+  cat >"$d/ringup" <<EOT
+#!/bin/bash
+case "\$1 \$2" in
+  help*) [[ "${2:-}" != start ]] ;;
+  "detect --json") echo '{"pythons": [], "frameworks": []}' ;;
+  "net explain") echo '{"choice": {"interface": "eth9", "address": "10.1.2.3"}}' ;;
+  "net pin") f=\$RINGUP_ROOT/etc/nccl.conf
+    case "\$*" in
+      *--undo*) rm -f "\$f" ;;
+      *--dry-run*) [[ -e \$f ]] || echo "would write \$f" ;;
+      *) echo "NCCL_SOCKET_IFNAME==eth9" >"\$f" ;;
+    esac ;;
+  "bench allreduce") [[ "${2:-}" != bench ]] || { echo 'rank 2: element 7 is 3, not 6' >&2; exit 3; }
+    echo '{"rows": [{"bytes": 1048576, "gbps": 1.25}]}' ;;
+  "run "*) echo '{"framework": "plain Python", "steps": 20, "step_ms": 0.5}' ;;
+  *) exit 2 ;;
+esac
+EOT
+  cat >"$d/configure" <<EOT
+#!/bin/sh
+[ "${2:-}" != configure ] || { echo 'configure: error: no libsodium'; exit 1; }
+src=\$(dirname "\$0")
+printf 'all:\n\t[ "${2:-}" != make ]\ninstall:\n\tmkdir -p \$(DESTDIR)/opt/ringup/current/share/ringup \$(DESTDIR)/opt/ringup/current/bin \$(DESTDIR)/opt/ringup/current/lib/pkgconfig\n\tcp %s/ringup \$(DESTDIR)/opt/ringup/current/bin\n\tcp -r %s/compat \$(DESTDIR)/opt/ringup/current/share/ringup\n\techo v$1 >\$(DESTDIR)/opt/ringup/current/lib/libringup.so\n' "\$src" "\$src" >Makefile
+EOT
+  mkdir -p "$d/compat/python/ringup"
+  touch "$d/compat/python/ringup/__init__.py"
+  cat >"$d/compat/install" <<'EOT'
+#!/bin/bash
+echo "compat/install $*" >>"$T/installs"
+[[ ! -e $T/horovod ]] || { echo "Horovod 0.28.1 is installed; two packages called horovod cannot live together"; exit 1; }
+EOT
+  chmod +x "$d/configure" "$d/ringup" "$d/compat/install"
+  tar -C "$T/make" -czf "$T/ringup-$1.tar.gz" "ringup-$1"
+}
+
+# json EXPR - print a Python expression of s, the status; f(NAME) are a step's facts.
+json() {
+  python3 -c "import json, sys
+s = json.load(open(sys.argv[1]))
+f = lambda n: next(t for t in s['steps'] if n in t['name'])['facts']
+v = ($1); print(v)" "$state/status.json"
+}
+
+# tree DIR - print a hash of everything below DIR but run: names, modes, contents, times.
+tree() {
+  (cd "$1" && find . -path ./run -prune -o -printf '%P %m %l %T@\n' | sort; find "$1" -path "$1/run" -prune -o -type f -print0 |
+    sort -z | xargs -0r cat) | sha256sum
+}
+
+@test "from a tarball to ranks that agree, below --root alone" {
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $(readlink "$root/usr/local/bin/ringup") == /opt/ringup/current/bin/ringup ]]
+  [[ $(readlink "$root/opt/ringup/current") == 9.9-* && -x $root/opt/ringup/current/bin/ringup ]]
+  [[ $(stat -c %a "$root/opt/ringup/current/bin/ringup" "$root/opt/ringup/current/lib/libringup.so" "$root/opt/ringup") == $'755\n644\n755' ]]
+  [[ ! -e $state/build && -e $root/etc/nccl.conf ]]
+  [[ $(json 's["result"], f("verify")["shm_gbps"], f("network")["interface"]') == "('ok', 1.25, 'eth9')" ]]
+  [[ $output == *"4 ranks agreed, 1.25 GB/s"* && $output == *"4 ranks agreed bit for bit after 20 steps"* ]]
+  [[ -z $(find "$root" -name '.*.new' -o -name '.new') ]]
+  grep -q '4 ranks agreed' "$state/report.txt"
+}
+
+@test "the second run writes nothing and shows the same" {
+  run "$init" --root "$root"
+  expect_status 0
+  first=$(tail -n 12 <<<"$output")
+  before=$(tree "$root")
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $(tree "$root") == "$before" ]]
+  [[ $(tail -n 12 <<<"$output") == "$first" ]]
+}
+
+@test "a dry run of everything leaves the tree as it was" {
+  before=$(tree "$root")
+  run "$init" --root "$root" --dry-run
+  expect_status 0
+  [[ $(tree "$root") == "$before" && ! -e $root/run ]]
+  run "$init" --root "$root"
+  before=$(tree "$root")
+  run "$init" --root "$root" --dry-run
+  expect_status 0
+  [[ $(tree "$root") == "$before" ]]
+}
+
+@test "an upgrade switches the link and keeps one version to go back to" {
+  run "$init" --root "$root"
+  old=$(readlink "$root/opt/ringup/current")
+  release 9.10
+  RINGUP_SOURCE=$T/ringup-9.10.tar.gz run "$init" --root "$root"
+  expect_status 0
+  [[ $(readlink "$root/opt/ringup/current") == 9.10-* && -d $root/opt/ringup/$old ]]
+  release 9.11
+  RINGUP_SOURCE=$T/ringup-9.11.tar.gz run "$init" --root "$root"
+  [[ ! -e $root/opt/ringup/$old && $(ls -d "$root"/opt/ringup/9* | wc -l) -eq 2 ]]
+}
+
+@test "a release that does not start leaves the old one in force" {
+  run "$init" --root "$root"
+  old=$(readlink "$root/opt/ringup/current")
+  release 9.10 start
+  RINGUP_SOURCE=$T/ringup-9.10.tar.gz run "$init" --root "$root"
+  expect_status 50
+  [[ $(readlink "$root/opt/ringup/current") == "$old" && ! -e $root/opt/ringup/.new ]]
+  [[ $output == *"does not start"* ]]
+}
+
+@test "the first release that does not start leaves nothing" {
+  release 9.10 start
+  RINGUP_SOURCE=$T/ringup-9.10.tar.gz run "$init" --root "$root"
+  expect_status 50
+  [[ ! -e $root/opt/ringup/current && -z $(find "$root/usr/local" -type l) ]]
+}
+
+@test "somebody else's file is not replaced" {
+  mkdir -p "$root/usr/local/bin"
+  echo mine >"$root/usr/local/bin/ringup"
+  run "$init" --root "$root"
+  expect_status 50
+  [[ $(cat "$root/usr/local/bin/ringup") == mine && ! -e $root/opt/ringup/current ]]
+  [[ $output == *"not ringup-init's"* ]]
+}
+
+@test "sources that do not configure or compile: exit status 40 and the words of the log" {
+  release 9.9 configure
+  run "$init" --root "$root"
+  expect_status 40
+  [[ $output == *"no libsodium"* ]]
+  release 9.9 make
+  run "$init" --root "$root"
+  expect_status 40
+  [[ ! -e $root/opt/ringup/current ]]
+}
+
+@test "ranks that do not agree: exit status 70" {
+  release 9.9 bench
+  run "$init" --root "$root"
+  expect_status 70
+  [[ $output == *"element 7 is 3, not 6"* && $(json 's["code"], s["result"]') == "(70, 'failed')" ]]
+}
+
+@test "no sources, no file, the wrong file, the wrong checksum: exit status 30" {
+  RINGUP_SOURCE='' run "$init" --root "$root"
+  expect_status 30
+  [[ $output == *RINGUP_SOURCE* ]]
+  RINGUP_SOURCE=$T/none.tar.gz run "$init" --root "$root"
+  expect_status 30
+  RINGUP_SOURCE=$src/README.md run "$init" --root "$root"
+  expect_status 30
+  RINGUP_SOURCE_SHA256=$(printf '0%.0s' {1..64}) run "$init" --root "$root"
+  expect_status 30
+  [[ $output == *"another SHA-256"* ]]
+  RINGUP_SOURCE=https://host/ringup.tar.gz run "$init" --root "$root"
+  expect_status 30
+  RINGUP_SOURCE=ftp://host/ringup.tar.gz run "$init" --root "$root"
+  expect_status 30
+  [[ ! -e $root/opt/ringup && ! -e $state/source.tar ]]
+  sum=$(sha256sum <"$RINGUP_SOURCE" | cut -c 1-64)
+  RINGUP_SOURCE_SHA256=$sum run "$init" --root "$root"
+  expect_status 0
+  [[ $output != *"not set"* ]]
+}
+
+@test "a tarball with members that lead elsewhere is not unpacked" {
+  python3 - "$T" <<'EOT'
+import io, sys, tarfile
+for name, link in (("up", None), ("abs", None), ("fifo", "fifo")):
+    with tarfile.open(f"{sys.argv[1]}/{name}.tar.gz", "w:gz") as t:
+        for member in ("ringup-1/configure.ac", "ringup-1/src/ringup.h"):
+            t.addfile(tarfile.TarInfo(member), io.BytesIO())
+        i = tarfile.TarInfo({"up": "ringup-1/../../../../evil", "abs": "/tmp/evil", "fifo": "ringup-1/x"}[name])
+        if link: i.type = tarfile.FIFOTYPE
+        t.addfile(i, io.BytesIO())
+EOT
+  for name in up abs fifo; do
+    RINGUP_SOURCE=$T/$name.tar.gz run "$init" --root "$root"
+    expect_status 30
+    [[ $output == *"will not unpack"* ]]
+  done
+}
+
+@test "Databricks: platform, role, runtime and Python are recorded" {
+  mkdir -p "$root/databricks/python3/bin" "$root/databricks/spark/conf"
+  echo 15.4 >"$root/databricks/DBR_VERSION"
+  ln -s "$(command -v python3)" "$root/databricks/python3/bin/python3"
+  export DB_CONTAINER_IP=10.1.2.3 DB_DRIVER_IP=10.1.2.1 DB_CLUSTER_ID=0101-ab DB_IS_DRIVER=FALSE
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $(json 's["cluster"], f("detect")["platform"], f("detect")["role"], f("detect")["runtime"], f("detect")["address"]') == \
+    "('0101-ab', 'databricks', 'executor', '15.4', '10.1.2.3')" ]]
+  [[ $(json 'f("detect")["python"]') == "$root/databricks/python3/bin/python3" ]]
+  [[ $output == *"databricks 15.4 executor"* ]]
+  DB_IS_DRIVER=TRUE run "$init" --root "$root"
+  [[ $(json 'f("detect")["role"]') == driver ]]
+}
+
+# python KEY=VALUE... - the tree's Python: a script that answers the probe with these.
+python() {
+  local pair
+  mkdir -p "$root/usr/bin"
+  for pair; do printf 'answer\t%s\t%s\n' "${pair%%=*}" "${pair#*=}"; done >"$T/says"
+  printf '#!/bin/bash\n[[ $1 != -I ]] || cat "%s"\n' "$T/says" >"$root/usr/bin/python3"
+  chmod +x "$root/usr/bin/python3"
+}
+
+@test "the package goes into the Python that has a framework and pip" {
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.13.0'
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $(cat "$T/installs") == "compat/install --python $root/usr/bin/python3" ]]
+  [[ $output == *"torch 2.13.0"* && $(json 'f("frameworks")["package"]') == "ringup 0.1.0"* ]]
+  run "$init" --root "$root" --undo
+  grep -q -- '--uninstall$' "$T/installs"
+}
+
+@test "no framework, no pip, a managed Python, another Horovod: skipped, with the reason" {
+  python version=3.11.2 pip=yes managed= ringup= frameworks=
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $output == *"has no framework"* ]]
+  python version=3.11.2 pip= managed= ringup= 'frameworks=torch 2.13.0'
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $output == *"has no pip"* ]]
+  python version=3.11.2 pip=yes managed=yes ringup= 'frameworks=torch 2.13.0'
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $output == *"the distribution manages"* && ! -e $T/installs ]]
+  touch "$T/horovod"
+  python version=3.11.3 pip=yes managed= ringup= 'frameworks=torch 2.13.0'
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $output == *"two packages called horovod"* ]]
+}
+
+@test "a managed Python is served when it is named" {
+  python version=3.11.2 pip=yes managed=yes ringup=0.1.0 frameworks=
+  RINGUP_PYTHON=/usr/bin/python3 run "$init" --root "$root"
+  expect_status 0
+  [[ $(cat "$T/installs") == "compat/install --python $root/usr/bin/python3" ]]
+}
+
+@test "Databricks: an interface that is not the platform's is exit status 62" {
+  DB_CONTAINER_IP=10.9.9.9 run "$init" --root "$root"
+  expect_status 62
+  [[ $output == *"10.9.9.9"* ]]
+}
+
+@test "Databricks: values that make no sense are exit status 10" {
+  DB_CONTAINER_IP='10.1.2.3; reboot' run "$init" --root "$root"
+  expect_status 10
+  DB_IS_DRIVER=perhaps run "$init" --root "$root"
+  expect_status 10
+}
+
+@test "the runtime's version is also found in deploy.conf" {
+  mkdir -p "$root/databricks/common/conf"
+  printf 'all-projects {\n  spark.databricks.clusterUsageTags.sparkVersion = "11.3.x-gpu-ml-scala2.12"\n}\n' \
+    >"$root/databricks/common/conf/deploy.conf"
+  run "$init" --root "$root" detect
+  expect_status 0
+  [[ $(json 'f("detect")["runtime"]') == 11.3.x-gpu-ml-scala2.12 ]]
+}
+
+@test "what cannot be written is said before anything is changed" {
+  ((EUID == 0)) || skip "needs root, to mount a read-only /etc"
+  unshare --mount true 2>/dev/null || skip "no mount namespaces here"
+  run unshare --mount bash -c 'mount --bind "$1/etc" "$1/etc" && mount -o remount,ro,bind "$1/etc" && exec "$2" --root "$1"' \
+    bash "$root" "$init"
+  expect_status 50
+  [[ $output == *"/etc cannot be written"* && ! -e $root/opt/ringup ]]
+}
+
+@test "a full disk is said before anything is changed" {
+  ((EUID == 0)) || skip "needs root, to mount a small file system"
+  unshare --mount true 2>/dev/null || skip "no mount namespaces here"
+  run unshare --mount bash -c 'mount -t tmpfs -o size=2m none "$1/var" && exec "$2" --root "$1"' bash "$root" "$init"
+  expect_status 50
+  [[ $output == *"MB are free"* && ! -e $root/opt/ringup ]]
+}
+
+@test "missing tools below --root: named, exit status 20, nothing installed" {
+  stub apt-get
+  stub pkg-config 'exit 1'
+  run "$init" --root "$root"
+  expect_status 20
+  [[ $output == *libsodium-dev* ]]
+  ! grep -q apt-get "$calls"
+}
+
+@test "undo leaves the tree as it was, but for logs and empty folders" {
+  run "$init" --root "$root"
+  run "$init" --root "$root" --undo
+  expect_status 0
+  [[ -z $(find "$root" -not -type d -not -path '*/var/log/*' -not -path '*/run/*') ]]
+}
+
+@test "kill -9 at any time: the next run ends well" {
+  for after in 0.05 0.15 0.3 0.5 0.7 0.9 1.1; do
+    "$init" --root "$root" >/dev/null 2>&1 &
+    runner=$!
+    sleep "$after"
+    kill -9 "$runner" 2>/dev/null || true
+    wait "$runner" 2>/dev/null || true
+  done
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $output == *"4 ranks agreed"* && -z $(find "$root" -name '.*.new' -o -name '.new' -o -name 'ringup-init.*' -not -path '*/opt/*') ]]
+}
+
+@test "the bundle is one readable file below 64 KB that behaves like the tree" {
+  sh "$src/init-scripts/bundle.sh" >"$T/one.sh"
+  [[ $(wc -c <"$T/one.sh") -lt 65536 ]]
+  diff <(bash "$T/one.sh" --list) <("$init" --list)
+  run bash "$T/one.sh" no-such-step
+  expect_status 2
+  run bash "$T/one.sh" --root "$root"
+  expect_status 0
+  [[ $output == *"4 ranks agreed"* ]]
+  run bash "$T/one.sh" --root "$root"
+  expect_status 0
+  RINGUP_SORCE=x run bash "$T/one.sh" --root "$root"
+  expect_status 2
+  bash -s -- --list <"$T/one.sh" | diff - <("$init" --list)
+  [[ ${SHELLCHECK:-:} == : ]] || "$SHELLCHECK" "$T/one.sh"
+}
+
+@test "a bundle that was cut anywhere runs nothing" {
+  sh "$src/init-scripts/bundle.sh" >"$T/one.sh"
+  size=$(wc -c <"$T/one.sh")
+  export TMPDIR=$T/tmp
+  mkdir "$TMPDIR" "$T/empty"
+  for cut in 1000 2000 2500 $((size / 4)) $((size / 2)) $((size * 3 / 4)) $((size - 200)) $((size - 20)) \
+    $((size - 12)) $((size - 9)) $((size - 6)) $((size - 4)) $((size - 3)); do
+    head -c "$cut" "$T/one.sh" >"$T/cut.sh"
+    run bash "$T/cut.sh" --root "$T/empty"
+    [[ $status -ne 0 || $cut -lt 2100 ]]
+    [[ -z $(ls -A "$T/empty" "$TMPDIR" | grep -v : ) ]]
+  done
+}
+
+@test "the bundle leaves nothing behind, killed or not" {
+  sh "$src/init-scripts/bundle.sh" >"$T/one.sh"
+  export TMPDIR=$T/tmp
+  mkdir -p "$TMPDIR"
+  bash "$T/one.sh" --list >/dev/null
+  [[ -z $(ls -A "$TMPDIR") && -z $(ls -d /run/ringup/ringup-init.*.d 2>/dev/null) ]]
+  bash "$T/one.sh" --root "$root" >/dev/null 2>&1 &
+  bundle=$!
+  sleep 0.3
+  kill -9 "$bundle"
+  wait "$bundle" 2>/dev/null || true
+  run bash "$T/one.sh" --root "$root"
+  expect_status 0
+  [[ -z $(ls -A "$TMPDIR") && -z $(ls -d /run/ringup/ringup-init.*.d 2>/dev/null) ]]
+}
+
+@test "a planted secret is never printed or written" {
+  export DB_SECRET=hunter2hunter2 SPARKPASSWORD=hunter2hunter2
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $output != *hunter2* ]]
+  ! grep -rq hunter2 "$root"
+}
