@@ -30,7 +30,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_copy \
 	%reldir%/unit/test_discover \
 	%reldir%/unit/test_err \
-	%reldir%/unit/test_memberdir \
+	%reldir%/unit/test_jobdir \
 	%reldir%/unit/test_loops \
 	%reldir%/unit/test_file \
 	%reldir%/unit/test_log \

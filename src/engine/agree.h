@@ -26,16 +26,26 @@ struct item {
  * do so puts it on the one list that all ranks work through; whatever is on the
  * list when a batch ends is the next batch.  All ranks see the same batches.
  *
- * post() may be called by any thread, under the engine's lock; next() and done()
+ * find(), hold() and post() are called under the engine's lock, next() and done()
  * by the holder of the baton.
  */
 struct agree {
 	const char *name;
 
-	/* The number that stands for @name; made if it is new.  At most a few
-	 * microseconds; only the first use of a name costs that. */
+	/*
+	 * Numbers stand for names.  There are more names than numbers: when they
+	 * run out, that of a name which nobody is using goes to another.  A rank
+	 * holds a number while it has an operation in flight on it.
+	 *
+	 * find() gives @name's number, held, and its @age.  At most a few
+	 * microseconds; only the first use of a name costs that.
+	 * hold() returns false if the number has another age by now: find() again.
+	 * drop() lets go, once for each of them; any thread.
+	 */
 	int (*find)(void *self, const char *name, size_t len, const struct want *w,
-		    uint32_t *id, struct err *e);
+		    uint32_t *id, uint32_t *age, struct err *e);
+	bool (*hold)(void *self, uint32_t id, uint32_t age);
+	void (*drop)(void *self, uint32_t id);
 
 	/* This rank is ready.  @changed: @w is not what it was the last time, or
 	 * there was none.  Sets *@last if it was the last of all, so that next()

@@ -116,8 +116,12 @@ void engine_alarm(struct engine *g, int code, const char *why)
 /* After this @op may be gone: its waiter owns it. */
 static void complete(struct ringup_op *op, int status)
 {
+	struct engine *g = op->engine;
+
 	op->status = status;
 	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
+	/* From here on the tensor may be forgotten. */
+	g->agree->drop(g->agreement, op->id);
 	__atomic_store_n(&op->state, OP_DONE, __ATOMIC_RELEASE);
 }
 
@@ -176,7 +180,7 @@ static void reduce_lines(struct engine *g, struct ringup_op *op)
 	int r;
 
 	for (r = 0; r < g->team.size; r++)
-		src[r] = ledger_line(g->ledger, op->tensor->id, r, op->round);
+		src[r] = ledger_line(g->ledger, op->id, r, op->round);
 	reduce_many(&how, &op->out, 1, src, g->team.size, w->count);
 }
 
@@ -187,7 +191,7 @@ static int missing_line(const struct engine *g, const struct ringup_op *op)
 	int r, missing = -1;
 
 	for (r = 0; r < g->team.size; r++)
-		switch (ledger_look(g->ledger, op->tensor->id, r, op->round)) {
+		switch (ledger_look(g->ledger, op->id, r, op->round)) {
 		case LINE_CHANGED:
 			return -2;
 		case LINE_EMPTY:
@@ -219,7 +223,7 @@ static void make_stream(struct engine *g, struct ringup_op *op)
 	__atomic_store_n(&op->eager, false, __ATOMIC_RELEASE);
 	__atomic_fetch_sub(&g->eager_count, 1, __ATOMIC_RELAXED);
 	/* In shared memory this cannot fail. */
-	g->agree->post(g->agreement, op->tensor->id, &op->want, op->rows, false, &last, NULL);
+	g->agree->post(g->agreement, op->id, &op->want, op->rows, false, &last, NULL);
 	if (last)
 		call_everybody(g);
 }
@@ -577,8 +581,7 @@ static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, str
 			sleep_for_baton(g, op, deadline_ns);
 		}
 		if (!is_done(op) && deadline_ns != INT64_MAX && clock_ns() >= deadline_ns)
-			return fail(e, RINGUP_ETIMEDOUT, "%.200s is not complete yet",
-				    op->tensor->name);
+			return fail(e, RINGUP_ETIMEDOUT, "the operation is not complete yet");
 	}
 	rc = op->status;
 	if (rc && e)
@@ -676,7 +679,6 @@ static struct tensor *tensor_for(struct engine *g, const struct request *r, stru
 	char order[24];
 	const char *name = r->name;
 	struct tensor *t;
-	uint32_t id;
 
 	if (!name) {
 		/* No name of a caller's begins with a NUL. */
@@ -689,15 +691,25 @@ static struct tensor *tensor_for(struct engine *g, const struct request *r, stru
 		fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
 		return NULL;
 	}
-	if (t->id != UINT32_MAX)
-		return t;
-	if (g->agree->find(g->agreement, t->name, t->len, &r->want, &id, e))
-		return NULL;
-	if (tensors_number(&g->tensors, t, id)) {
-		fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
-		return NULL;
-	}
 	return t;
+}
+
+/* Hold the tensor's number; give it one if it has none any more, or not yet. */
+static int hold(struct engine *g, struct tensor *t, const struct want *w, struct err *e)
+{
+	uint32_t id;
+	int rc;
+
+	if (t->id != UINT32_MAX && g->agree->hold(g->agreement, t->id, t->age))
+		return 0;
+	rc = g->agree->find(g->agreement, t->name, t->len, w, &id, &t->age, e);
+	if (rc)
+		return rc;
+	t->known = false;
+	if (!tensors_number(&g->tensors, t, id))
+		return 0;
+	g->agree->drop(g->agreement, id);
+	return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
 }
 
 static int submit(struct engine *g, const struct request *r, struct ringup_op **opp, bool *last,
@@ -722,8 +734,15 @@ static int submit(struct engine *g, const struct request *r, struct ringup_op **
 	op = op_new(g);
 	if (!op)
 		return fail(e, RINGUP_ENOMEM, "no memory for another operation");
+	rc = hold(g, t, &r->want, e);
+	if (rc) {
+		op->next = g->pool;
+		g->pool = op;
+		return rc;
+	}
 	changed = !t->known || !want_equal(&t->want, &r->want);
 	op->tensor = t;
+	op->id = t->id;
 	op->state = OP_FLYING;
 	__atomic_store_n(&op->eager, false, __ATOMIC_RELAXED);
 	op->status = 0;
@@ -749,6 +768,7 @@ static int submit(struct engine *g, const struct request *r, struct ringup_op **
 	rc = post(g, op, changed, last, e);
 	if (rc) {
 		__atomic_store_n(&t->op, NULL, __ATOMIC_RELEASE);
+		g->agree->drop(g->agreement, t->id);
 		g->flying = op->next;
 		if (op->next)
 			op->next->prev = NULL;

@@ -29,13 +29,14 @@ static size_t take(size_t *at, size_t bytes)
 /* Where the parts are; @l may be NULL to learn the size only. */
 static size_t lay_out(struct ledger *l, unsigned char *base, int ranks)
 {
-	size_t at = 0, shared, list, entries, names, records, verdicts, arena;
+	size_t at = 0, shared, list, entries, names, records, busy, verdicts, arena;
 
 	shared = take(&at, sizeof(struct ledger_shared));
 	list = take(&at, LEDGER_IDS * sizeof(uint64_t));
 	entries = take(&at, LEDGER_IDS * sizeof(struct ledger_entry));
 	names = take(&at, (size_t)LEDGER_IDS * NAME_ROOM);
 	records = take(&at, (size_t)LEDGER_IDS * (size_t)ranks * sizeof(struct ledger_record));
+	busy = take(&at, (size_t)LEDGER_IDS * (size_t)ranks * sizeof(uint32_t));
 	verdicts = take(&at, (size_t)LEDGER_VERDICTS * VERDICT_ROOM);
 	arena = take(&at, ARENA_BYTES);
 	if (l) {
@@ -44,6 +45,7 @@ static size_t lay_out(struct ledger *l, unsigned char *base, int ranks)
 		l->entries = (void *)(base + entries);
 		l->names = (void *)(base + names);
 		l->records = (void *)(base + records);
+		l->busy = (void *)(base + busy);
 		l->verdicts = (void *)(base + verdicts);
 		l->arena = base + arena;
 	}
@@ -83,65 +85,161 @@ static char *name_of(const struct ledger *l, uint32_t id)
 	return l->names + (size_t)id * NAME_ROOM;
 }
 
+static uint32_t *busy(const struct ledger *l, uint32_t id, int rank)
+{
+	return &l->busy[(size_t)rank * LEDGER_IDS + id];
+}
+
 /* Room for one line per rank and parity, if such data may go eagerly at all. */
 static void give_line(struct ledger *l, struct ledger_entry *n, const struct want *w)
 {
 	uint64_t bytes = (LINE_HEADER + want_bytes(w) + 63) / 64 * 64;
-	uint64_t all = bytes * 2 * (uint64_t)l->ranks, at;
+	uint64_t all = bytes * 2 * (uint64_t)l->ranks;
 
-	if (w->kind != PLAN_ALLREDUCE || want_bytes(w) > l->eager_bytes || all > ARENA_BYTES)
+	if (w->kind != PLAN_ALLREDUCE || want_bytes(w) > l->eager_bytes ||
+	    bytes <= n->line_bytes)
 		return;
-	at = __atomic_fetch_add(&l->shared->arena, all, __ATOMIC_RELAXED);
-	if (at > ARENA_BYTES - all)
+	if (all > ARENA_BYTES || l->shared->arena > ARENA_BYTES - all)
 		return;
-	n->line = at;
+	n->line = l->shared->arena;
 	n->line_bytes = bytes;
+	l->shared->arena += all;
 }
 
-static int claim(struct ledger *l, uint32_t id, const char *name, size_t len, uint64_t hash,
-		 const struct want *w, struct err *e)
+/* Only names that are new to a rank come here, so it may be slow; and its holder
+ * may have died. */
+static int lock(struct ledger *l, struct err *e)
 {
-	struct ledger_entry *n = &l->entries[id];
-
-	if (__atomic_fetch_add(&l->shared->names, 1, __ATOMIC_RELAXED) >= LEDGER_IDS / 8 * 7)
-		return fail(
-			e, RINGUP_ENOMEM,
-			"more than %d different names; give a tensor the same name every time",
-			LEDGER_IDS / 8 * 7);
-	n->hash = hash;
-	n->len = (uint32_t)len;
-	memcpy(name_of(l, id), name, len);
-	name_of(l, id)[len] = 0;
-	n->dirty = 1;
-	give_line(l, n, w);
-	__atomic_store_n(&n->state, 2, __ATOMIC_RELEASE);
+	while (__atomic_exchange_n(&l->shared->lock, 1, __ATOMIC_ACQUIRE)) {
+		if (alarm_get(&l->seg->head->alarm, e))
+			return e ? e->code : RINGUP_EPEER;
+		sched_yield();
+	}
 	return 0;
 }
 
+static void unlock(struct ledger *l)
+{
+	__atomic_store_n(&l->shared->lock, 0, __ATOMIC_RELEASE);
+}
+
+static void unlink_name(struct ledger *l, uint32_t id)
+{
+	uint32_t *p = &l->shared->bucket[l->entries[id].hash % LEDGER_IDS];
+
+	while (*p != id + 1)
+		p = &l->entries[*p - 1].next;
+	*p = l->entries[id].next;
+}
+
+/* Take the id from its name, unless a rank is using it.  Of a rank that begins
+ * to and of us, at least one sees the other: both store, fence and load. */
+static bool evict(struct ledger *l, uint32_t id)
+{
+	struct ledger_entry *n = &l->entries[id];
+	int r;
+
+	__atomic_fetch_add(&n->age, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (r = 0; r < l->ranks; r++)
+		if (__atomic_load_n(busy(l, id, r), __ATOMIC_ACQUIRE)) {
+			__atomic_fetch_sub(&n->age, 1, __ATOMIC_SEQ_CST);
+			return false;
+		}
+	unlink_name(l, id);
+	return true;
+}
+
+/* An id for another name; LEDGER_IDS if all are in use. */
+static uint32_t free_id(struct ledger *l)
+{
+	uint32_t tries, id;
+
+	if (l->shared->used < LEDGER_IDS)
+		return l->shared->used++;
+	for (tries = 0; tries < LEDGER_IDS; tries++) {
+		id = l->shared->hand++ % LEDGER_IDS;
+		if (evict(l, id))
+			return id;
+	}
+	return LEDGER_IDS;
+}
+
+static uint32_t look_up(const struct ledger *l, const char *name, size_t len, uint64_t hash)
+{
+	uint32_t at = l->shared->bucket[hash % LEDGER_IDS];
+
+	while (at) {
+		const struct ledger_entry *n = &l->entries[at - 1];
+
+		if (n->hash == hash && n->len == len && !memcmp(name_of(l, at - 1), name, len))
+			return at - 1;
+		at = n->next;
+	}
+	return LEDGER_IDS;
+}
+
+static uint32_t give_name(struct ledger *l, const char *name, size_t len, uint64_t hash,
+			  const struct want *w)
+{
+	uint32_t id = free_id(l);
+	struct ledger_entry *n;
+
+	if (id == LEDGER_IDS)
+		return id;
+	n = &l->entries[id];
+	n->hash = hash;
+	n->len = (uint32_t)len;
+	n->next = l->shared->bucket[hash % LEDGER_IDS];
+	l->shared->bucket[hash % LEDGER_IDS] = id + 1;
+	memcpy(name_of(l, id), name, len);
+	name_of(l, id)[len] = 0;
+	__atomic_store_n(&n->dirty, 1, __ATOMIC_RELAXED);
+	give_line(l, n, w);
+	return id;
+}
+
 static int ledger_find(void *self, const char *name, size_t len, const struct want *w,
-		       uint32_t *idp, struct err *e)
+		       uint32_t *idp, uint32_t *age, struct err *e)
 {
 	struct ledger *l = self;
 	uint64_t hash = hash_bytes(name, len);
-	uint32_t id = (uint32_t)(hash % LEDGER_IDS), state;
+	uint32_t id;
+	int rc = lock(l, e);
 
-	for (;; id = (id + 1) % LEDGER_IDS) {
-		struct ledger_entry *n = &l->entries[id];
-
+	if (rc)
+		return rc;
+	id = look_up(l, name, len, hash);
+	if (id == LEDGER_IDS)
+		id = give_name(l, name, len, hash, w);
+	if (id < LEDGER_IDS) {
+		__atomic_fetch_add(busy(l, id, l->rank), 1, __ATOMIC_SEQ_CST);
+		*age = __atomic_load_n(&l->entries[id].age, __ATOMIC_RELAXED);
 		*idp = id;
-		state = 0;
-		if (__atomic_compare_exchange_n(&n->state, &state, 1, false, __ATOMIC_ACQ_REL,
-						__ATOMIC_ACQUIRE))
-			return claim(l, id, name, len, hash, w, e);
-		while (state == 1) {
-			if (alarm_get(&l->seg->head->alarm, e))
-				return e ? e->code : RINGUP_EPEER;
-			sched_yield();
-			state = __atomic_load_n(&n->state, __ATOMIC_ACQUIRE);
-		}
-		if (n->hash == hash && n->len == len && !memcmp(name_of(l, id), name, len))
-			return 0;
 	}
+	unlock(l);
+	return id < LEDGER_IDS
+		       ? 0
+		       : fail(e, RINGUP_ENOMEM, "more than %d names in flight", LEDGER_IDS);
+}
+
+static bool ledger_hold(void *self, uint32_t id, uint32_t age)
+{
+	struct ledger *l = self;
+
+	__atomic_fetch_add(busy(l, id, l->rank), 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&l->entries[id].age, __ATOMIC_ACQUIRE) == age)
+		return true;
+	__atomic_fetch_sub(busy(l, id, l->rank), 1, __ATOMIC_RELEASE);
+	return false;
+}
+
+static void ledger_drop(void *self, uint32_t id)
+{
+	struct ledger *l = self;
+
+	__atomic_fetch_sub(busy(l, id, l->rank), 1, __ATOMIC_RELEASE);
 }
 
 uint32_t ledger_begin(struct ledger *l, uint32_t id)
@@ -164,7 +262,7 @@ static void compare(struct ledger *l, uint32_t id)
 	}
 	if (same) {
 		n->verdict = 0;
-		n->dirty = 0;
+		__atomic_store_n(&n->dirty, 0, __ATOMIC_RELAXED);
 		return;
 	}
 	v = __atomic_fetch_add(&l->shared->verdicts, 1, __ATOMIC_RELAXED) % LEDGER_VERDICTS;
@@ -331,6 +429,8 @@ enum ledger_line ledger_look(const struct ledger *l, uint32_t id, int rank, uint
 const struct agree agree_ledger = {
 	.name = "ledger",
 	.find = ledger_find,
+	.hold = ledger_hold,
+	.drop = ledger_drop,
 	.post = ledger_post,
 	.ready = ledger_ready,
 	.next = ledger_next,

@@ -27,8 +27,9 @@ struct ledger_entry {
 	alignas(64) uint64_t arrived;
 	uint32_t dirty;   /* the ranks' signatures have to be compared */
 	uint32_t verdict; /* 0, or 1 + where the sentence is           */
-	uint32_t state;   /* of the name: 0 free, 1 being written, 2 there */
-	uint32_t len;
+	uint32_t age;     /* changes when the id is given to another name */
+	uint32_t next;    /* 1 + the next id with the same hash, or 0     */
+	uint32_t len;     /* of the name                                  */
 	uint64_t hash;
 	uint64_t line; /* eager: where in the arena, and how long; 0: none */
 	uint64_t line_bytes;
@@ -42,9 +43,12 @@ struct ledger_record {
 struct ledger_shared {
 	alignas(64) uint64_t tail; /* of the list                       */
 	alignas(64) uint64_t batch[8];
-	alignas(64) uint64_t names; /* in use                            */
-	uint64_t arena;             /* bytes given away                  */
+	alignas(64) uint32_t lock; /* of everything below, and of names  */
+	uint32_t used;             /* ids that ever had a name           */
+	uint32_t hand;             /* where the search for another goes on */
+	uint64_t arena;            /* bytes given away                   */
 	uint64_t verdicts;
+	uint32_t bucket[LEDGER_IDS]; /* 1 + the first id, or 0           */
 };
 
 struct ledger {
@@ -55,6 +59,7 @@ struct ledger {
 	struct ledger_entry *entries;
 	char *names;
 	struct ledger_record *records;
+	uint32_t *busy; /* by rank and id: operations in flight */
 	char *verdicts;
 	unsigned char *arena;
 	/* This rank's own. */

@@ -27,7 +27,7 @@
 enum frame { FRAME_DEFINE = 1, FRAME_READY, FRAME_RUN, FRAME_LEAVE, FRAME_ALARM };
 enum item_kind { ITEM_PLAIN, ITEM_ROWS, ITEM_BAD };
 
-enum { WANT_WIRE = 40, SENTENCE = 400, MAX_IDS = 65536 };
+enum { WANT_WIRE = 40, SENTENCE = 400, MAX_IDS = 8192 };
 
 /* One tensor name, on rank 0. */
 struct topic {
@@ -35,7 +35,8 @@ struct topic {
 	size_t len;
 	uint64_t hash;
 	int arrived;
-	bool dirty;
+	bool dirty, queued;
+	int users;         /* ranks that have a number for it */
 	uint32_t *id;      /* of every rank                */
 	bool *here;        /* which ranks are ready        */
 	struct want *want; /* of every rank                */
@@ -64,10 +65,13 @@ struct star {
 	struct mesh *mesh;
 	struct star_events ev;
 	pthread_mutex_t lock;
-	uint32_t ids;     /* that this rank has given out  */
-	char **sent_name; /* of every id: for DEFINE       */
-	size_t *sent_len;
-	uint32_t room;
+	struct own_id {
+		char *name; /* for DEFINE */
+		size_t len;
+		uint32_t age;
+		uint32_t busy; /* operations in flight; atomic */
+	} * own;               /* the numbers that this rank has given out: MAX_IDS */
+	uint32_t ids, hand;
 	struct batch *first, *last; /* batches for next(); last may be partial */
 	uint32_t ready;             /* whole batches, for star_ready()         */
 	/* Rank 0 only. */
@@ -219,6 +223,29 @@ static struct topic *topic_get(struct star *s, const char *name, size_t len)
 	return s->table[at];
 }
 
+/* A rank has given its number to another name.  Linear probing: what follows in
+ * the same run may have to move up. */
+static void topic_put(struct star *s, struct topic *t)
+{
+	size_t at = t->hash % s->table_size, home;
+	struct topic *u;
+
+	if (--t->users)
+		return;
+	while (s->table[at] != t)
+		at = (at + 1) % s->table_size;
+	s->table[at] = NULL;
+	s->topics--;
+	for (at = (at + 1) % s->table_size; (u = s->table[at]); at = (at + 1) % s->table_size) {
+		s->table[at] = NULL;
+		for (home = u->hash % s->table_size; s->table[home];
+		     home = (home + 1) % s->table_size)
+			;
+		s->table[home] = u;
+	}
+	topic_free(t);
+}
+
 static void topic_compare(struct star *s, struct topic *t)
 {
 	const struct want *of[4096];
@@ -248,6 +275,7 @@ static int topic_arrive(struct star *s, struct topic *t, int rank, uint64_t rows
 	if (t->dirty)
 		topic_compare(s, t);
 	t->next = NULL;
+	t->queued = true;
 	*s->due_end = t;
 	s->due_end = &t->next;
 	return 0;
@@ -257,14 +285,25 @@ static int count_define(struct star *s, int rank, uint32_t id, const struct want
 			uint64_t rows, const char *name, size_t len, struct err *e)
 {
 	struct numbers *n = &s->numbers[rank];
-	struct topic *t;
+	struct topic *t, *old;
 
 	if (id >= MAX_IDS || !len || len > NAME_BYTES || !want_valid(w, s->mesh->size))
 		return fail(e, RINGUP_EPEER, "rank %d sent a malformed announcement", rank);
-	t = topic_get(s, name, len);
-	if (!t || grow((void **)&n->topic, &n->room, id + 1, sizeof(struct topic *)))
+	if (grow((void **)&n->topic, &n->room, id + 1, sizeof(struct topic *)))
 		return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
-	n->topic[id] = t;
+	t = topic_get(s, name, len);
+	if (!t)
+		return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
+	old = n->topic[id];
+	if (old != t) {
+		t->users++;
+		n->topic[id] = t;
+		if (old && (old->queued || old->here[rank]))
+			return fail(e, RINGUP_EPEER, "rank %d renamed a tensor in flight",
+				    rank);
+		if (old)
+			topic_put(s, old);
+	}
 	t->id[rank] = id;
 	t->want[rank] = *w;
 	t->dirty = true;
@@ -434,8 +473,10 @@ static int announce(struct star *s, struct err *e)
 
 	if (s->mesh->rank || s->running || !first)
 		return 0;
-	for (n = 0; end && n < BATCH_ITEMS; n++)
+	for (n = 0; end && n < BATCH_ITEMS; n++) {
+		end->queued = false;
 		end = end->next;
+	}
 	s->due = end;
 	if (!end)
 		s->due_end = &s->due;
@@ -451,33 +492,66 @@ static int announce(struct star *s, struct err *e)
 
 /* ---- the vtable ---- */
 
+/* A number for another name; MAX_IDS if all are in use. */
+static uint32_t free_id(struct star *s)
+{
+	uint32_t tries, id;
+
+	if (s->ids < MAX_IDS)
+		return s->ids++;
+	for (tries = 0; tries < MAX_IDS; tries++) {
+		id = s->hand++ % MAX_IDS;
+		if (!__atomic_load_n(&s->own[id].busy, __ATOMIC_ACQUIRE))
+			return id;
+	}
+	return MAX_IDS;
+}
+
 static int star_find(void *self, const char *name, size_t len, const struct want *w,
-		     uint32_t *id, struct err *e)
+		     uint32_t *idp, uint32_t *age, struct err *e)
 {
 	struct star *s = self;
-	uint32_t room = s->room;
 	char *copy = malloc(len + 1);
+	uint32_t id;
 
 	(void)w;
 	if (!copy)
 		return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
-	pthread_mutex_lock(&s->lock);
-	if (s->ids == MAX_IDS ||
-	    grow((void **)&s->sent_name, &room, s->ids + 1, sizeof(char *)) ||
-	    grow((void **)&s->sent_len, &s->room, s->ids + 1, sizeof(size_t))) {
-		pthread_mutex_unlock(&s->lock);
-		free(copy);
-		return fail(e, RINGUP_ENOMEM,
-			    "no room for another tensor name; give a tensor the same name "
-			    "every time");
-	}
 	memcpy(copy, name, len);
 	copy[len] = 0;
-	*id = s->ids++;
-	s->sent_name[*id] = copy;
-	s->sent_len[*id] = len;
+	pthread_mutex_lock(&s->lock);
+	id = free_id(s);
+	if (id < MAX_IDS) {
+		struct own_id *o = &s->own[id];
+
+		free(o->name);
+		o->name = copy;
+		o->len = len;
+		*age = ++o->age;
+		*idp = id;
+		__atomic_fetch_add(&o->busy, 1, __ATOMIC_RELAXED);
+	} else {
+		free(copy);
+	}
 	pthread_mutex_unlock(&s->lock);
-	return 0;
+	return id < MAX_IDS ? 0
+			    : fail(e, RINGUP_ENOMEM, "more than %d names in flight", MAX_IDS);
+}
+
+/* Under the engine's lock, as find() is: nobody takes the number meanwhile. */
+static bool star_hold(void *self, uint32_t id, uint32_t age)
+{
+	struct own_id *o = &((struct star *)self)->own[id];
+
+	if (o->age != age)
+		return false;
+	__atomic_fetch_add(&o->busy, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+static void star_drop(void *self, uint32_t id)
+{
+	__atomic_fetch_sub(&((struct star *)self)->own[id].busy, 1, __ATOMIC_RELEASE);
 }
 
 static int tell_zero(struct star *s, uint32_t id, const struct want *w, uint64_t rows,
@@ -492,8 +566,8 @@ static int tell_zero(struct star *s, uint32_t id, const struct want *w, uint64_t
 		p = put_want(p, w);
 	p = put(p, rows, 8);
 	if (changed) {
-		memcpy(p, s->sent_name[id], s->sent_len[id]);
-		p += s->sent_len[id];
+		memcpy(p, s->own[id].name, s->own[id].len);
+		p += s->own[id].len;
 	}
 	rc = chan_send(s->mesh->control[0], s->frame, (size_t)(p - s->frame), e);
 	return rc < 0 ? rc : 0;
@@ -511,7 +585,7 @@ static int star_post(void *self, uint32_t id, const struct want *w, uint64_t row
 	if (s->mesh->rank)
 		rc = tell_zero(s, id, w, rows, changed, e);
 	else if (changed)
-		rc = count_define(s, 0, id, w, rows, s->sent_name[id], s->sent_len[id], e);
+		rc = count_define(s, 0, id, w, rows, s->own[id].name, s->own[id].len, e);
 	else
 		rc = count_ready(s, 0, id, rows, e);
 	if (!rc)
@@ -563,6 +637,8 @@ static void star_done(void *self)
 const struct agree agree_star = {
 	.name = "star",
 	.find = star_find,
+	.hold = star_hold,
+	.drop = star_drop,
 	.post = star_post,
 	.ready = star_ready,
 	.next = star_next,
@@ -575,9 +651,15 @@ int star_open(struct star **sp, struct mesh *m, const struct star_events *ev, st
 {
 	struct star *s = calloc(1, sizeof(*s));
 
-	if (s)
+	if (s) {
 		s->numbers = calloc((size_t)m->size, sizeof(*s->numbers));
-	if (!s || !s->numbers) {
+		s->own = calloc(MAX_IDS, sizeof(*s->own));
+	}
+	if (!s || !s->numbers || !s->own) {
+		if (s) {
+			free(s->numbers);
+			free(s->own);
+		}
 		free(s);
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
 	}
@@ -603,9 +685,8 @@ void star_close(struct star *s)
 		batch_free(b);
 	}
 	for (i = 0; i < s->ids; i++)
-		free(s->sent_name[i]);
-	free(s->sent_name);
-	free(s->sent_len);
+		free(s->own[i].name);
+	free(s->own);
 	for (k = 0; k < s->table_size; k++)
 		topic_free(s->table[k]);
 	free(s->table);

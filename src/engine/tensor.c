@@ -61,6 +61,27 @@ struct tensor *tensors_get(struct tensors *t, const char *name, size_t len)
 	return t->table[at];
 }
 
+/* Linear probing: what follows in the same run may have to move up. */
+static void forget(struct tensors *t, struct tensor *x)
+{
+	size_t at = x->hash % t->table_size, home;
+	struct tensor *y;
+
+	while (t->table[at] != x)
+		at = (at + 1) % t->table_size;
+	t->table[at] = NULL;
+	t->count--;
+	for (at = (at + 1) % t->table_size; (y = t->table[at]); at = (at + 1) % t->table_size) {
+		t->table[at] = NULL;
+		for (home = y->hash % t->table_size; t->table[home];
+		     home = (home + 1) % t->table_size)
+			;
+		t->table[home] = y;
+	}
+	free(x->name);
+	free(x);
+}
+
 int tensors_number(struct tensors *t, struct tensor *x, uint32_t id)
 {
 	uint32_t size = t->ids ? t->ids : 1024;
@@ -76,6 +97,10 @@ int tensors_number(struct tensors *t, struct tensor *x, uint32_t id)
 		t->by_id = more;
 		t->ids = size;
 	}
+	if (x->id < t->ids && t->by_id[x->id] == x)
+		t->by_id[x->id] = NULL;
+	if (t->by_id[id] && t->by_id[id] != x)
+		forget(t, t->by_id[id]);
 	t->by_id[id] = x;
 	x->id = id;
 	return 0;

@@ -18,7 +18,7 @@ struct tensor {
 	char *name;
 	size_t len;
 	uint64_t hash;
-	uint32_t id;          /* as the agreement calls it                     */
+	uint32_t id, age;     /* as the agreement calls it; UINT32_MAX: not yet */
 	struct want want;     /* of its last operation                         */
 	bool known;           /* want is set                                   */
 	bool verified;        /* all ranks have wanted the same the last time  */
@@ -32,7 +32,8 @@ struct ringup_op {
 	struct engine *engine;
 	struct tensor *tensor;
 	uint32_t state; /* enum op_state; atomic                        */
-	uint32_t round; /* eager: of the tensor's id                    */
+	uint32_t id;    /* the tensor's                                 */
+	uint32_t round; /* eager: of that id                            */
 	bool eager;     /* atomic; goes to false if a rank has changed its mind */
 	int status;     /* once it is done                              */
 	struct want want;
@@ -56,7 +57,8 @@ struct tensors {
  * NULL if there is no memory. */
 struct tensor *tensors_get(struct tensors *t, const char *name, size_t len);
 
-/* tensors_number - let @x be found by @id. */
+/* tensors_number - let @x, and no longer what had this number before, be found by
+ * @id.  The latter is forgotten altogether: its name has no number any more. */
 int tensors_number(struct tensors *t, struct tensor *x, uint32_t id);
 
 /* tensors_by_id - NULL if there is none. */

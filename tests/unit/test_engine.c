@@ -83,6 +83,22 @@ static void sizes(struct ringup *r, int rank, int size)
 	}
 }
 
+/* A name of its own for every step: more than there are numbers. */
+static void new_names(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	char name[32];
+	float v;
+	int k, bad = 0;
+
+	for (k = 0; k < 20000; k++) {
+		snprintf(name, sizeof(name), "loss/%d", k % 3 ? k : k / 2);
+		v = value(rank, 1, k);
+		bad += sum_f32(g, name, &v, 1, NULL) || v != expected(size, 1, k);
+	}
+	check(!bad, "sums under new names", rank);
+}
+
 /* Many at once, submitted in another order on every rank. */
 static void shuffled(struct ringup *r, int rank, int size)
 {
@@ -455,6 +471,8 @@ static void all(void)
 		run("three threads a rank", n, many_threads);
 		if (n == 1)
 			continue;
+		if (n < 4)
+			run("twenty thousand names", n, new_names);
 		run("disagreement", n, mismatch);
 		run("a rank that leaves", n, leave_early);
 		run("a rank that aborts", n, aborted);

@@ -34,12 +34,13 @@ static uint32_t post(int rank, const char *name, struct want w, bool changed, ui
 		     bool *last)
 {
 	struct err e = { 0 };
-	uint32_t id = 0;
+	uint32_t id = 0, age;
 
-	if (agree_ledger.find(&ledger[rank], name, strlen(name), &w, &id, &e))
+	if (agree_ledger.find(&ledger[rank], name, strlen(name), &w, &id, &age, &e))
 		printf("# %s\n", e.text);
 	ledger_begin(&ledger[rank], id);
 	agree_ledger.post(&ledger[rank], id, &w, rows, changed, last, &e);
+	agree_ledger.drop(&ledger[rank], id);
 	return id;
 }
 
@@ -157,19 +158,48 @@ static void lines(void)
 	   "a mind that has changed");
 }
 
-static void full(void)
+static int find(int rank, int number, uint32_t *id, uint32_t *age)
 {
 	struct want w = { .count = 1, .pre = 1, .post = 1 };
 	struct err e = { 0 };
 	char name[32];
-	uint32_t id;
-	int i, rc = 0;
+	int rc;
 
-	for (i = 0; i < LEDGER_IDS && !rc; i++) {
-		snprintf(name, sizeof(name), "fill %d", i);
-		rc = agree_ledger.find(&ledger[0], name, strlen(name), &w, &id, &e);
+	snprintf(name, sizeof(name), "fill %d", number);
+	rc = agree_ledger.find(&ledger[rank], name, strlen(name), &w, id, age, &e);
+	if (rc && !strstr(e.text, "names in flight"))
+		printf("# %s\n", e.text);
+	return rc;
+}
+
+/* More names than numbers: those that nobody holds make room. */
+static void recycling(void)
+{
+	uint32_t held, age, id, other, again;
+	int i, good = 1;
+
+	good &= !find(1, -1, &held, &age);
+	for (i = 0; i < 5 * LEDGER_IDS; i++) {
+		uint32_t a;
+
+		good &= !find(i % RANKS, i, &id, &a) && id != held;
+		agree_ledger.drop(&ledger[i % RANKS], id);
 	}
-	ok(rc == RINGUP_ENOMEM && strstr(e.text, "same name every time"), "full: %s", e.text);
+	ok(good, "five times as many names as numbers");
+	ok(agree_ledger.hold(&ledger[1], held, age), "a held number keeps its name");
+	agree_ledger.drop(&ledger[1], held);
+	agree_ledger.drop(&ledger[1], held);
+	good = !find(2, 0, &id, &age);
+	agree_ledger.drop(&ledger[2], id);
+	for (i = 0; i < 2 * LEDGER_IDS; i++) {
+		good &= !find(0, 100000 + i, &other, &again);
+		agree_ledger.drop(&ledger[0], other);
+	}
+	ok(good && !agree_ledger.hold(&ledger[2], id, age),
+	   "a number that has gone is refused");
+	for (i = 0; i < LEDGER_IDS; i++)
+		good &= !find(0, 200000 + i, &id, &age);
+	ok(good && find(1, -2, &id, &age) == RINGUP_ENOMEM, "all in flight: no more");
 }
 
 int main(void)
@@ -181,7 +211,7 @@ int main(void)
 	disagreement();
 	gathering();
 	lines();
-	full();
+	recycling();
 	for (r = 0; r < RANKS; r++)
 		ledger_close(&ledger[r]);
 	free(memory);

@@ -30,6 +30,17 @@ int main(void)
 		good &= tensors_get(&t, name, strlen(name)) == tensors_by_id(&t, (uint32_t)i);
 	}
 	ok(good && tensors_get(&t, "a", 1) == x, "five thousand are found again");
+	y = tensors_get(&t, "newcomer", 8);
+	good = !tensors_number(&t, y, 77);
+	for (i = 0; i < 5000; i++) {
+		snprintf(name, sizeof(name), "layer.%d.weight", i);
+		if (i != 77)
+			good &= tensors_get(&t, name, strlen(name)) ==
+				tensors_by_id(&t, (uint32_t)i);
+	}
+	ok(good && tensors_by_id(&t, 77) == y, "who takes a number over, takes it alone");
+	snprintf(name, sizeof(name), "layer.%d.weight", 77);
+	ok(tensors_get(&t, name, strlen(name))->id == UINT32_MAX, "and the other starts anew");
 	tensors_free(&t);
 	return tap_done();
 }
