@@ -126,7 +126,18 @@ AM_CPPFLAGS    += -I$(srcdir)/tests
 
 # programs: what the Bats files start as ranks
 TEST_TOOLS = \
+	%reldir%/programs/sum \
 	%reldir%/programs/whereami
+# What users link: the shared library and nothing else.
+%canon_reldir%_programs_sum_LDADD   = libringup.la
+%canon_reldir%_programs_sum_LDFLAGS = $(AM_LDFLAGS) -no-install
+if HAVE_MPI
+TEST_TOOLS += %reldir%/programs/mpisum
+%canon_reldir%_programs_mpisum_SOURCES  = %reldir%/programs/sum.c
+%canon_reldir%_programs_mpisum_CPPFLAGS = $(AM_CPPFLAGS) -DWITH_MPI $(MPI_CFLAGS)
+%canon_reldir%_programs_mpisum_LDADD    = libringup.la $(MPI_LIBS)
+%canon_reldir%_programs_mpisum_LDFLAGS  = $(AM_LDFLAGS) -no-install
+endif
 check_PROGRAMS += $(TEST_TOOLS)
 
 BATS_TESTS = \
@@ -135,6 +146,7 @@ BATS_TESTS = \
 	%reldir%/cli/discover.bats \
 	%reldir%/cli/env.bats \
 	%reldir%/cli/help.bats \
+	%reldir%/cli/job.bats \
 	%reldir%/cli/man.bats \
 	%reldir%/cli/net.bats \
 	%reldir%/cli/run.bats \
@@ -167,7 +179,7 @@ TESTS      += $(UNIT_TESTS) $(PY_TESTS)
 if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
-EXTRA_DIST += %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
+EXTRA_DIST += .ci/run %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
 	%reldir%/tap.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h \
 	%reldir%/lint/map.sh %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
