@@ -120,6 +120,18 @@ clean-local-fuzz:
 	  %reldir%/fuzz/fuzz_sock
 clean-local: clean-local-fuzz
 .PHONY: clean-local-fuzz
+UNIT_TESTS += \
+	%reldir%/unit/test_compilers \
+	%reldir%/unit/test_cudalibs \
+	%reldir%/unit/test_dist \
+	%reldir%/unit/test_elfinfo \
+	%reldir%/unit/test_find \
+	%reldir%/unit/test_frameworks \
+	%reldir%/unit/test_mpilibs \
+	%reldir%/unit/test_pythons \
+	%reldir%/unit/test_release \
+	%reldir%/unit/test_rootfs \
+	%reldir%/unit/test_text
 check_PROGRAMS += $(UNIT_TESTS)
 LDADD           = src/libtool.la src/libcore.la
 AM_CPPFLAGS    += -I$(srcdir)/tests
@@ -188,7 +200,7 @@ EXTRA_DIST += \
 	%reldir%/net/cases/horovod.json \
 	%reldir%/net/cases/nccl.json \
 	%reldir%/net/cases/openmpi.json
-EXTRA_DIST += %reldir%/lib/node.bash
+EXTRA_DIST += %reldir%/lib/node.bash %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS)
 $(addsuffix .log,$(PY_TESTS)): ringup libringup.la
 

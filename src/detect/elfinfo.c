@@ -254,14 +254,12 @@ static int name_abi(const char *s, size_t len)
 			i += n;
 		} else if (s[i] == 'S' && i + 1 < len && (s[i + 1] == 's' || s[i + 1] == 'b')) {
 			return 0;
-		} else if ((s[i] == 'S' || s[i] == 'T') && i + 1 < len &&
-			   (isdigit((unsigned char)s[i + 1]) ||
-			    isupper((unsigned char)s[i + 1]))) {
+		} else if (s[i] == 'S' || s[i] == 'T') {
 			/* S12_ and T0_ refer back; their digits are no length. */
-			for (i++; i < len && (isdigit((unsigned char)s[i]) ||
-					      isupper((unsigned char)s[i]));
-			     i++)
-				;
+			for (n = i + 1; n < len && (isdigit((unsigned char)s[n]) ||
+						    isupper((unsigned char)s[n]));)
+				n++;
+			i = n < len && s[n] == '_' ? n + 1 : i + 1;
 		} else if (s[i] == 'L' && i + 1 < len && islower((unsigned char)s[i + 1])) {
 			/* Lb1E, Li42E: a literal. */
 			while (i < len && s[i] != 'E')

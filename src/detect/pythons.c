@@ -289,7 +289,8 @@ static bool add_program(struct search *s, const char *path)
 	bool with_system = true;
 	struct python *p;
 
-	if (!rootfs_is_file(s->fs, path) || !rootfs_real(s->fs, path, real))
+	if (!rootfs_is_file(s->fs, path) || !rootfs_real(s->fs, path, real) ||
+	    strncmp(strrchr(real, '/'), "/python", 7))
 		return false;
 	p = next_slot(s, path);
 	if (!p)
