@@ -87,28 +87,33 @@ UNIT_TESTS += \
 # `make fuzz` (clang) searches for FUZZ_SECONDS each
 FUZZ_TESTS = \
 	%reldir%/fuzz/replay_chan \
+	%reldir%/fuzz/replay_dist \
+	%reldir%/fuzz/replay_elfinfo \
 	%reldir%/fuzz/replay_shake \
 	%reldir%/fuzz/replay_sock
 check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_chan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz.h \
 	%reldir%/fuzz/fuzz_chan.c
+%canon_reldir%_fuzz_replay_dist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_dist.c
+%canon_reldir%_fuzz_replay_elfinfo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_elfinfo.c
 %canon_reldir%_fuzz_replay_shake_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_shake.c
 %canon_reldir%_fuzz_replay_sock_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_sock.c
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/seeds
 
-FUZZERS      = chan shake sock
+FUZZERS      = chan dist elfinfo shake sock
 FUZZ_CC      = clang
 FUZZ_SECONDS = 60
 FUZZ_WITH    = src/base/err.c src/api/api_status.c src/wire/chan.c src/wire/secret.c \
-	src/wire/shake.c src/wire/sock.c
+	src/wire/shake.c src/wire/sock.c src/base/src/detect/dist.c \
+	src/detect/elfinfo.c src/detect/release.c src/detect/rootfs.c src/detect/text.c
 fuzz:
 	@mkdir -p %reldir%/fuzz/found
 	@for t in $(FUZZERS); do \
 	  $(FUZZ_CC) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined \
 	    -fno-sanitize-recover=undefined -I. -D_GNU_SOURCE -I$(srcdir)/src \
-	    -I$(srcdir)/tests $(SODIUM_CFLAGS) -o %reldir%/fuzz/fuzz_$$t \
-	    $(srcdir)/%reldir%/fuzz/fuzz_$$t.c $(FUZZ_WITH:%=$(srcdir)/%) $(SODIUM_LIBS) && \
+	    -I$(srcdir)/tests $(SODIUM_CFLAGS) $(JANSSON_CFLAGS) -o %reldir%/fuzz/fuzz_$$t \
+	    $(srcdir)/%reldir%/fuzz/fuzz_$$t.c $(FUZZ_WITH:%=$(srcdir)/%) $(SODIUM_LIBS) $(JANSSON_LIBS) && \
 	  mkdir -p %reldir%/fuzz/found/$$t && \
 	  %reldir%/fuzz/fuzz_$$t -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=5 \
 	    -artifact_prefix=%reldir%/fuzz/found/$$t- %reldir%/fuzz/found/$$t \
@@ -116,8 +121,7 @@ fuzz:
 	done
 .PHONY: fuzz
 clean-local-fuzz:
-	rm -rf %reldir%/fuzz/found %reldir%/fuzz/fuzz_chan %reldir%/fuzz/fuzz_shake \
-	  %reldir%/fuzz/fuzz_sock
+	rm -rf %reldir%/fuzz/found $(FUZZERS:%=%reldir%/fuzz/fuzz_%)
 clean-local: clean-local-fuzz
 .PHONY: clean-local-fuzz
 UNIT_TESTS += \
@@ -127,6 +131,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_elfinfo \
 	%reldir%/unit/test_find \
 	%reldir%/unit/test_frameworks \
+	%reldir%/unit/test_ldlibs \
 	%reldir%/unit/test_mpilibs \
 	%reldir%/unit/test_pythons \
 	%reldir%/unit/test_release \

@@ -63,7 +63,7 @@ bool compilers_parse_name(const char *name, const char **family, bool *is_cxx, c
 			return false;
 		*family = words[i].family;
 		*is_cxx = words[i].is_cxx;
-		strcpy(version, tail);
+		text_set(version, cap, tail);
 		return true;
 	}
 	return false;
@@ -99,10 +99,10 @@ static bool newest(struct rootfs *fs, const char *dir, const char *want, char *o
 		    strlen(s) >= cap || (w && s[w] && s[w] != '.'))
 			continue;
 		if (!found || release_compare(s, out) > 0)
-			strcpy(out, s);
+			text_set(out, cap, s);
 		found = true;
 	}
-	names_free(&n);
+	rootfs_names_free(&n);
 	return found;
 }
 
@@ -136,11 +136,11 @@ static void gcc_version(struct search *s, struct compiler *c, const char *want)
 		if (snprintf(dir, sizeof(dir), "%s/lib/gcc/%s", prefix, n.at[i]) < PATH_MAX &&
 		    newest(s->fs, dir, want, one, sizeof(one)) &&
 		    release_compare(one, c->version) > 0) {
-			strcpy(c->version, one);
+			text_set(c->version, sizeof(c->version), one);
 			snprintf(triple, sizeof(triple), "%s", n.at[i]);
 		}
 	}
-	names_free(&n);
+	rootfs_names_free(&n);
 	if (!*triple || !*c->cxx)
 		return;
 	for (i = 0; i < 2; i++)
@@ -183,7 +183,7 @@ static void ask(struct search *s, struct compiler *c)
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
 		rootfs_problem(s->fs, c->key, "%s failed", argv[1]);
 	else if (text_is_version(text) && strlen(text) < sizeof(c->version))
-		strcpy(c->version, text);
+		text_set(c->version, sizeof(c->version), text);
 	free(text);
 }
 
@@ -225,7 +225,7 @@ static void add_program(struct search *s, const char *dir, const char *name)
 	/* gcc-12 goes on meaning the same when gcc does not; a shorter folder is
 	 * the better known one. */
 	if (!*into || (*version && !strpbrk(strrchr(into, '/'), "0123456789")))
-		strcpy(into, path);
+		text_set(into, PATH_MAX, path);
 	if (!strcmp(name, "gcc") || !strcmp(name, "clang")) {
 		bool *has = &s->has_default[*name == 'c'];
 
@@ -241,7 +241,7 @@ static void add_folder(struct search *s, const char *dir)
 
 	for (i = 0; i < n.count; i++)
 		add_program(s, dir, n.at[i]);
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 /* A folder that is named twice, by links or in PATH, is looked at once. */
@@ -256,7 +256,7 @@ static void add_once(struct search *s, const char *dir)
 		if (!strcmp(s->dirs[i], real))
 			return;
 	if (s->dir_count < MAX_DIRS)
-		strcpy(s->dirs[s->dir_count++], real);
+		text_set(s->dirs[s->dir_count++], PATH_MAX, real);
 	add_folder(s, real);
 }
 
@@ -271,7 +271,7 @@ static void add_each(struct search *s, const char *dir, const char *tail)
 		if (snprintf(path, sizeof(path), "%s/%s/%s", dir, n.at[i], tail) < PATH_MAX &&
 		    rootfs_is_dir(s->fs, path))
 			add_once(s, path);
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 static void add_everywhere(struct search *s, const struct pythons *py)

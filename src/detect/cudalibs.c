@@ -134,7 +134,7 @@ static json_t *find_toolkits(struct rootfs *fs)
 	for (i = 0; i < n.count; i++)
 		if (rootfs_join(path, "/usr/local", n.at[i]))
 			add_toolkit(fs, path, all);
-	names_free(&n);
+	rootfs_names_free(&n);
 	add_toolkit(fs, "/opt/cuda", all);
 	add_toolkit(fs, "/usr/lib/nvidia-cuda-toolkit", all);
 	if (rootfs_is_file(fs, "/usr/include/cuda.h"))
@@ -172,6 +172,6 @@ json_t *cudalibs_find(struct rootfs *fs, const struct ldlibs *libs)
 	json_object_set_new(o, "toolkits", find_toolkits(fs));
 	json_object_set_new(o, "driver", find_driver(fs, libs));
 	json_object_set_new(o, "gpu_count", json_integer((json_int_t)gpus.count));
-	names_free(&gpus);
+	rootfs_names_free(&gpus);
 	return o;
 }

@@ -259,7 +259,7 @@ void dist_scan_site(struct rootfs *fs, const char *site, struct dists *out)
 			d.site = site;
 			add(fs, out, &d);
 		}
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 void dist_scan_conda(struct rootfs *fs, const char *prefix, const char *site, struct dists *out)
@@ -277,7 +277,7 @@ void dist_scan_conda(struct rootfs *fs, const char *prefix, const char *site, st
 			d.site = site;
 			add(fs, out, &d);
 		}
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 void dist_free(struct dists *d)

@@ -167,7 +167,7 @@ static void keep_newest(char *best, size_t cap, const char *name, const char *pr
 
 	if (!strncmp(name, prefix, n) && isdigit((unsigned char)name[n]) &&
 	    strlen(name + n) < cap && release_compare(name + n, best) > 0)
-		strcpy(best, name + n);
+		text_set(best, cap, name + n);
 }
 
 /* Symbol versions wanted of other libraries: a chain of chains of offsets. */

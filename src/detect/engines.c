@@ -98,7 +98,7 @@ static void add_extension(struct rootfs *fs, const struct python *y, const char 
 		rootfs_problem(fs, path, "built for %s %s, but %s is installed: rebuild it",
 			       framework, shown, have);
 	}
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 static void add_horovod(struct rootfs *fs, const struct python *y, const struct dist *d,
@@ -149,7 +149,7 @@ static void add_ours(struct rootfs *fs, const struct python *y, const struct dis
 		if (rootfs_join(path, location, n.at[i]))
 			library = path;
 	add(all, "ringup", d->version, y->path, location, library);
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 json_t *engines_find(struct rootfs *fs, const struct ldlibs *libs, const struct pythons *py,

@@ -120,7 +120,7 @@ static bool examine(struct hunt *h, const struct package *p, const char *path,
 		rootfs_problem(h->fs, path, "%s", e.text);
 		return false;
 	}
-	strcpy(h->last.path, real);
+	text_set(h->last.path, sizeof(h->last.path), real);
 	h->last.info = *info;
 	return true;
 }
@@ -225,7 +225,7 @@ static void find_claims(struct hunt *h, const struct python *y, const char *fold
 		} else if (!p->dist) {
 			p->dist = d;
 			p->site = d->site;
-			strcpy(p->location, path);
+			text_set(p->location, sizeof(p->location), path);
 		} else if (!strcmp(d->site, p->site)) {
 			if (!is_same_install(d, p->dist))
 				rootfs_problem(
@@ -268,7 +268,7 @@ static void find_package(struct hunt *h, const struct python *y, const struct fr
 	if (p.dist) {
 		snprintf(p.version, sizeof(p.version), "%s", p.dist->version);
 		if (dist_metadata(h->fs, p.dist, &p.meta))
-			strcpy(p.version, p.meta.version);
+			text_set(p.version, sizeof(p.version), p.meta.version);
 	}
 	if (!*p.version)
 		fw->version(h->fs, &p, p.version, sizeof(p.version));

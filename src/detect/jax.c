@@ -49,7 +49,7 @@ static void cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT]
 	for (i = 0; i < n.count && !*out; i++)
 		if (strstr(n.at[i], "_plugin"))
 			frameworks_dist_cuda(n.at[i], out);
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 const struct framework framework_jax = {

@@ -60,7 +60,7 @@ static void add_dir(struct rootfs *fs, struct dirs *seen, const char *dir, struc
 		more[out->count] = strdup(path);
 		out->count += !!more[out->count];
 	}
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 static void add_conf(struct rootfs *fs, struct dirs *seen, const char *file, struct ldlibs *out)
@@ -102,7 +102,7 @@ void ldlibs_load(struct rootfs *fs, struct ldlibs *out)
 	for (i = 0; i < n.count; i++)
 		if (rootfs_join(path, "/etc/ld.so.conf.d", n.at[i]))
 			add_conf(fs, &seen, path, out);
-	names_free(&n);
+	rootfs_names_free(&n);
 	for (i = 0; usual[i]; i++)
 		add_dir(fs, &seen, usual[i], out);
 	while (seen.count)
@@ -141,5 +141,5 @@ void ldlibs_version(struct rootfs *fs, const char *path, char *out, size_t cap)
 		return;
 	so = strstr(strrchr(real, '/'), ".so.");
 	if (so && text_is_version(so + 4) && strlen(so + 4) < cap)
-		strcpy(out, so + 4);
+		text_set(out, cap, so + 4);
 }

@@ -74,7 +74,7 @@ static void set_file(struct search *s, char *field, const char *dir, const char 
 	char path[PATH_MAX];
 
 	if (!*field && rootfs_join(path, dir, name) && rootfs_is_file(s->fs, path))
-		strcpy(field, path);
+		text_set(field, PATH_MAX, path);
 }
 
 static void add_header(struct search *s, const char *dir)
@@ -96,7 +96,7 @@ static void add_header(struct search *s, const char *dir)
 	free(data);
 	if (!m || *m->header)
 		return;
-	strcpy(m->header, path);
+	text_set(m->header, sizeof(m->header), path);
 	/* A prefix of its own has its programs beside it; /usr is everybody's. */
 	n = strlen(dir);
 	if (n <= 8 || strcmp(dir + n - 8, "/include"))
@@ -125,7 +125,7 @@ static void add_headers(struct search *s, const char *dir, const char *start, co
 		if (snprintf(path, sizeof(path), "%s/%s%s%s", dir, n.at[i], *tail ? "/" : "",
 			     tail) < PATH_MAX)
 			add_header(s, path);
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 /* Whose is the program?  Debian says it in the name, links in the target. */
@@ -176,7 +176,7 @@ static void add_programs(struct search *s, const char *dir)
 			continue;
 		field = programs[i].is_compiler ? m->mpicc : m->mpirun;
 		if (!*field)
-			strcpy(field, path);
+			text_set(field, PATH_MAX, path);
 	}
 }
 
@@ -207,7 +207,7 @@ static void add_library(struct search *s, const char *path)
 	snprintf(m->library, sizeof(m->library), "%s", path);
 	for (i = 0; i < sizeof(known) / sizeof(known[0]) && !*m->version; i++)
 		if (!strncmp(number, known[i].number, strlen(known[i].number)))
-			strcpy(m->version, known[i].series);
+			text_set(m->version, sizeof(m->version), known[i].series);
 }
 
 static void look(struct search *s, const struct ldlibs *libs, const struct pythons *py)

@@ -137,7 +137,7 @@ static void add_pth(struct search *s, struct python *p, const char *site)
 		}
 		free(data);
 	}
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 static void add_base_sites(struct search *s, struct python *p)
@@ -171,7 +171,7 @@ static void find_version(struct search *s, struct python *p)
 		data = rootfs_read(s->fs, path, MAX_SMALL, &len);
 		if (data && text_defined(data, len, "PY_VERSION", version, sizeof(version)) &&
 		    text_is_version(version))
-			strcpy(p->version, version);
+			text_set(p->version, sizeof(p->version), version);
 		free(data);
 	}
 	/* conda-meta/python-3.11.7-h955ad1f_0.json */
@@ -183,9 +183,9 @@ static void find_version(struct search *s, struct python *p)
 
 		if (dist_parse_conda(n.at[i], &d) && !strcmp(d.name, "python") &&
 		    strlen(d.version) < sizeof(p->version))
-			strcpy(p->version, d.version);
+			text_set(p->version, sizeof(p->version), d.version);
 	}
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 static void fill_sites(struct search *s, struct python *p, bool with_system)
@@ -235,7 +235,7 @@ static bool only_series(struct search *s, const char *prefix, char *out, size_t 
 			snprintf(out, cap, "%s", one);
 			found++;
 		}
-	names_free(&n);
+	rootfs_names_free(&n);
 	return found == 1;
 }
 
@@ -302,10 +302,10 @@ static bool add_program(struct search *s, const char *path)
 		return false;
 	/* The folder may be reached by a link: /bin is /usr/bin. */
 	if (rootfs_real(s->fs, p->prefix, lib))
-		strcpy(p->prefix, lib);
+		text_set(p->prefix, sizeof(p->prefix), lib);
 	p->kind = "system";
 	if (!read_venv(s, p, &with_system))
-		strcpy(p->prefix, p->base);
+		text_set(p->prefix, sizeof(p->prefix), p->base);
 	if (!pythons_series(strrchr(real, '/') + 1, p->series, sizeof(p->series)) &&
 	    !pythons_series(p->version, p->series, sizeof(p->series)) &&
 	    !only_series(s, p->prefix, p->series, sizeof(p->series)))
@@ -323,7 +323,7 @@ static bool add_program(struct search *s, const char *path)
 		p->kind = "pyenv";
 	find_version(s, p);
 	if (!*p->version)
-		strcpy(p->version, p->series);
+		text_set(p->version, sizeof(p->version), p->series);
 	fill_sites(s, p, with_system);
 	s->out->count++;
 	return true;
@@ -344,7 +344,7 @@ static void add_folder(struct search *s, const char *dir)
 		if (rootfs_join(path, dir, n.at[i]))
 			add_program(s, path);
 	}
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 /* Look in every folder that @pattern matches; a '*' is a whole component. */
@@ -364,7 +364,7 @@ static void add_pattern(struct search *s, const char *pattern)
 	for (i = 0; i < n.count; i++)
 		if (snprintf(next, sizeof(next), "%s/%s%s", dir, n.at[i], star + 1) < PATH_MAX)
 			add_pattern(s, next);
-	names_free(&n);
+	rootfs_names_free(&n);
 }
 
 static void add_below(struct search *s, const char *dir, const char *pattern)

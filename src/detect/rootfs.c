@@ -233,7 +233,7 @@ struct names rootfs_names(struct rootfs *t, const char *path, const char *prefix
 	return n;
 }
 
-void names_free(struct names *n)
+void rootfs_names_free(struct names *n)
 {
 	while (n->count)
 		free(n->at[--n->count]);
@@ -285,7 +285,7 @@ bool rootfs_real(struct rootfs *t, const char *path, char *out)
 	if (len && !strncmp(out, t->root, len) && (out[len] == '/' || !out[len])) {
 		memmove(out, out + len, strlen(out + len) + 1);
 		if (!*out)
-			strcpy(out, "/");
+			text_set(out, PATH_MAX, "/");
 	}
 	return true;
 }

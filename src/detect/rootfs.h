@@ -52,7 +52,7 @@ char *rootfs_read(struct rootfs *t, const char *path, size_t cap, size_t *len);
 
 /* rootfs_names - the entries of a folder that start with @prefix. */
 struct names rootfs_names(struct rootfs *t, const char *path, const char *prefix);
-void names_free(struct names *n);
+void rootfs_names_free(struct names *n);
 
 bool rootfs_is_dir(struct rootfs *t, const char *path);
 bool rootfs_is_file(struct rootfs *t, const char *path);

@@ -87,6 +87,11 @@ void text_copy(char *out, size_t cap, const char *in, size_t len)
 	out[len] = 0;
 }
 
+void text_set(char *out, size_t cap, const char *in)
+{
+	text_copy(out, cap, in, strlen(in));
+}
+
 /* The line that starts at @p, without its end; *@next is the line after it. */
 static size_t line_at(const char *p, const char *end, const char **next)
 {

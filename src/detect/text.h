@@ -28,6 +28,9 @@ bool text_is_version(const char *s);
 /* text_copy - @len bytes of @in, or as many as fit, NUL-terminated in @out. */
 void text_copy(char *out, size_t cap, const char *in, size_t len);
 
+/* text_set - as much of the string @in as fits, NUL-terminated in @out. */
+void text_set(char *out, size_t cap, const char *in);
+
 /*
  * text_assigned - what `@name = "..."` assigns in Python source of @len bytes.
  *

@@ -76,7 +76,7 @@ static void test_tree(struct rootfs *fs)
 	n = rootfs_names(fs, "/a", "f");
 	ok(n.count == 2 && !strcmp(n.at[0], "fifo") && !strcmp(n.at[1], "file"),
 	   "sorted names");
-	names_free(&n);
+	rootfs_names_free(&n);
 	ok(!rootfs_read(fs, "/none", 100, &len) && !rootfs_read(fs, "/a/file/x", 100, &len) &&
 		   json_array_size(fs->problems) == 0,
 	   "absence is silent");
