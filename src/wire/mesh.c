@@ -84,15 +84,10 @@ static void make_card(unsigned char *card, const char *where)
 static int check_card(const unsigned char *cards, int from, struct err *e)
 {
 	const unsigned char *card = cards + (size_t)from * CARD;
-	char theirs[SHAKE_VERSION + 1] = "", zeros[SHAKE_VERSION + 1] = "";
-	int i;
+	char theirs[SHAKE_VERSION + 1], zeros[SHAKE_VERSION + 1];
 
-	for (i = 0; i < SHAKE_VERSION && card[AT_VERSION + i]; i++)
-		theirs[i] = card[AT_VERSION + i] > ' ' && card[AT_VERSION + i] < 0x7f
-				    ? (char)card[AT_VERSION + i]
-				    : '?';
-	for (i = 0; i < SHAKE_VERSION && cards[AT_VERSION + i]; i++)
-		zeros[i] = (char)cards[AT_VERSION + i];
+	shake_read_version(theirs, card + AT_VERSION);
+	shake_read_version(zeros, cards + AT_VERSION);
 	if (memcmp(card, cards, AT_RANDOM))
 		return fail(e, RINGUP_EMISMATCH,
 			    "rank %d runs ringup %s (protocol %u), rank 0 ringup %s "

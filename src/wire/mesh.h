@@ -17,7 +17,8 @@ struct err;
  * that was exchanged, so ranks that were told different things do not connect.
  *
  * data_prev and data_next are plain non-blocking stream sockets to the
- * neighbours in rank order (a ring; with 2 ranks they are two sockets).
+ * neighbours in rank order (a ring; with 2 ranks they are two sockets); send on
+ * them with MSG_NOSIGNAL.
  * control: on rank 0 one channel per other rank, elsewhere one to rank 0.
  */
 struct chan;

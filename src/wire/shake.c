@@ -142,8 +142,7 @@ static void make_keys(struct shake *h)
 	sodium_memzero(made, sizeof(made));
 }
 
-/* Other people's text: whatever is not part of a version becomes '?'. */
-static void copy_version(char *out, const unsigned char *in)
+void shake_read_version(char out[SHAKE_VERSION + 1], const unsigned char *in)
 {
 	int i;
 
@@ -156,7 +155,7 @@ static void read_hello(struct shake *h, const unsigned char *p)
 {
 	h->peer.channel = p[AT_CHANNEL];
 	h->peer.rank = pack_get32(p + AT_RANK);
-	copy_version(h->peer.version, p + AT_VERSION);
+	shake_read_version(h->peer.version, p + AT_VERSION);
 }
 
 static int fail_secret(struct err *e)

@@ -83,6 +83,10 @@ void shake_init(struct shake *h, enum shake_role role, enum shake_channel channe
 /* shake_version - of this library, as it goes into a hello. */
 void shake_version(char out[SHAKE_VERSION + 1]);
 
+/* shake_read_version - somebody's version out of SHAKE_VERSION bytes of his; what
+ * is no part of a version becomes '?'. */
+void shake_read_version(char out[SHAKE_VERSION + 1], const unsigned char *in);
+
 enum shake_progress { SHAKE_MORE = 0, SHAKE_DONE = 1, SHAKE_PROVED = 2 };
 
 /*
