@@ -69,6 +69,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_seat \
 	%reldir%/unit/test_segment \
 	%reldir%/unit/test_stray \
+	%reldir%/unit/test_star \
 	%reldir%/unit/test_tensor \
 	%reldir%/unit/test_want \
 	%reldir%/unit/test_watch
