@@ -55,7 +55,8 @@ CORE_SOURCES += \
 	%reldir%/backend/backend.h \
 	%reldir%/backend/backends.c \
 	%reldir%/backend/node.c \
-	%reldir%/backend/self.c
+	%reldir%/backend/self.c \
+	%reldir%/backend/tcp.c
 
 CORE_SOURCES += \
 	%reldir%/engine/agree.h \

@@ -25,6 +25,7 @@ AM_TESTS_ENVIRONMENT = \
 # unit: one program per source file; links the core, sees hidden symbols
 UNIT_TESTS = \
 	%reldir%/unit/test_api_status \
+	%reldir%/unit/test_backend \
 	%reldir%/unit/test_clock \
 	%reldir%/unit/test_conf \
 	%reldir%/unit/test_copy \
@@ -54,8 +55,9 @@ UNIT_TESTS = \
 	%reldir%/unit/test_picker \
 	%reldir%/unit/test_pickers \
 	%reldir%/unit/test_pin \
+	%reldir%/unit/test_ring \
 	%reldir%/unit/test_snapshot \
-	%reldir%/unit/test_ring
+	%reldir%/unit/test_tcp
 UNIT_TESTS += \
 	%reldir%/unit/test_alarm \
 	%reldir%/unit/test_cores \

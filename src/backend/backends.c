@@ -10,7 +10,8 @@
  */
 #define BACKENDS(X) \
 	X(self)     \
-	X(node)
+	X(node)     \
+	X(tcp)
 
 #define X(name) extern const struct backend backend_##name;
 BACKENDS(X)

@@ -45,10 +45,24 @@ const char *reduce_redop_name(enum ringup_redop redop)
 	return (unsigned int)redop < RINGUP_REDOP_COUNT ? names[redop] : "?";
 }
 
+bool reduce_is_half(enum ringup_dtype dtype)
+{
+	return dtype == RINGUP_F16 || dtype == RINGUP_BF16;
+}
+
+void reduce_widen(enum ringup_dtype dtype, float *dst, const void *src, size_t count)
+{
+	loops_best()->widen[dtype == RINGUP_BF16](dst, src, count);
+}
+
+void reduce_narrow(enum ringup_dtype dtype, void *dst, const float *src, size_t count)
+{
+	loops_best()->narrow[dtype == RINGUP_BF16](dst, src, count);
+}
+
 static bool is_floating(enum ringup_dtype dtype)
 {
-	return dtype == RINGUP_F16 || dtype == RINGUP_BF16 || dtype == RINGUP_F32 ||
-	       dtype == RINGUP_F64;
+	return reduce_is_half(dtype) || dtype == RINGUP_F32 || dtype == RINGUP_F64;
 }
 
 /*

@@ -3,6 +3,7 @@
 #ifndef COLL_REDUCE_H
 #define COLL_REDUCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,14 @@ struct reduce {
  */
 void reduce_many(const struct reduce *how, void *const *dst, int ndst, const void *const *src,
 		 int nsrc, uint64_t count);
+
+/* reduce_is_half - f16 and bf16, whose sums are kept in f32. */
+bool reduce_is_half(enum ringup_dtype dtype);
+
+/* reduce_widen, reduce_narrow - between f16 or bf16 and f32; the way back rounds
+ * to nearest even.  No overlap. */
+void reduce_widen(enum ringup_dtype dtype, float *dst, const void *src, size_t count);
+void reduce_narrow(enum ringup_dtype dtype, void *dst, const float *src, size_t count);
 
 /* reduce_dtype_bytes - the size of an element. */
 size_t reduce_dtype_bytes(enum ringup_dtype dtype);

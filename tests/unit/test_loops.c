@@ -34,6 +34,27 @@ static int converts(const struct loops *l, enum ringup_dtype t, int exponent, in
 	return 1;
 }
 
+/* Widening is exact; narrowing takes every pattern back to itself. */
+static int is_inverse(const struct loops *l, int which, int exponent, int mantissa)
+{
+	static uint16_t in[ALL], out[ALL];
+	static float wide[ALL];
+	int i;
+
+	for (i = 0; i < ALL; i++)
+		in[i] = (uint16_t)i;
+	l->widen[which](wide, in, ALL);
+	l->narrow[which](out, wide, ALL);
+	for (i = 0; i < ALL; i++) {
+		double want = meaning((unsigned int)i, exponent, mantissa);
+
+		if (isnan(want) ? !isnan(wide[i]) || !isnan(meaning(out[i], exponent, mantissa))
+				: wide[i] != want || out[i] != in[i])
+			return 0;
+	}
+	return 1;
+}
+
 /* Factors that hit ties, their neighbours, denormals, overflow and NaN. */
 static int converts_all(const struct loops *l, enum ringup_dtype t, int exponent, int mantissa)
 {
@@ -93,6 +114,8 @@ int main(void)
 		   l->name);
 		ok(converts_all(l, RINGUP_BF16, 8, 7), "%s: every bf16 to f32 and back",
 		   l->name);
+		ok(is_inverse(l, 0, 5, 10), "%s: f16 there and back", l->name);
+		ok(is_inverse(l, 1, 8, 7), "%s: bf16 there and back", l->name);
 		ok(is_like(l, plain), "%s: the same bits as %s, also for NaN", l->name,
 		   plain->name);
 	}
