@@ -108,7 +108,7 @@ FUZZERS      = chan dist elfinfo shake sock
 FUZZ_CC      = clang
 FUZZ_SECONDS = 60
 FUZZ_WITH    = src/base/err.c src/api/api_status.c src/wire/chan.c src/wire/secret.c \
-	src/wire/shake.c src/wire/sock.c src/base/src/detect/dist.c \
+	src/wire/shake.c src/wire/sock.c src/detect/dist.c \
 	src/detect/elfinfo.c src/detect/release.c src/detect/rootfs.c src/detect/text.c
 fuzz:
 	@mkdir -p %reldir%/fuzz/found
