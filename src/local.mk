@@ -10,6 +10,7 @@ CORE_SOURCES += \
 	%reldir%/base/conf.c %reldir%/base/conf.def %reldir%/base/conf.h \
 	%reldir%/base/err.c %reldir%/base/err.h \
 	%reldir%/base/file.c %reldir%/base/file.h \
+	%reldir%/base/forks.c %reldir%/base/forks.h \
 	%reldir%/base/futex.c %reldir%/base/futex.h \
 	%reldir%/base/hash.c %reldir%/base/hash.h \
 	%reldir%/base/log.c %reldir%/base/log.h \

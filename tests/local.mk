@@ -62,6 +62,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_alarm \
 	%reldir%/unit/test_cores \
 	%reldir%/unit/test_engine \
+	%reldir%/unit/test_forks \
 	%reldir%/unit/test_futex \
 	%reldir%/unit/test_hash \
 	%reldir%/unit/test_identity \

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/forks.h"
 #include "base/futex.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
@@ -590,8 +591,22 @@ static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, str
 	return rc;
 }
 
+bool engine_is_mine(const struct engine *g)
+{
+	return g->forks == forks_count();
+}
+
+static int not_mine(struct err *e)
+{
+	return fail(
+		e, RINGUP_ESHUTDOWN,
+		"a child of fork() is no rank of the job; ask the process that called init");
+}
+
 int engine_wait(struct ringup_op *op, int64_t deadline_ns, struct err *e)
 {
+	if (!engine_is_mine(op->engine))
+		return not_mine(e);
 	return wait_for(op, deadline_ns, false, e);
 }
 
@@ -601,7 +616,7 @@ int engine_poll(struct ringup_op *op)
 	struct err why;
 	int i;
 
-	if (is_done(op) || (is_eager(op) && try_eager(g, op)))
+	if (is_done(op) || !engine_is_mine(g) || (is_eager(op) && try_eager(g, op)))
 		return 1;
 	if (!take_baton(g))
 		return is_done(op);
@@ -785,6 +800,8 @@ int engine_submit(struct engine *g, const struct request *r, struct ringup_op **
 	bool last = false, holding;
 	int rc;
 
+	if (!engine_is_mine(g))
+		return not_mine(e);
 	/* A thread that will wait drives anyway: nobody need be kicked for it. */
 	holding = !opp && !may_be_eager(g, &r->want) && take_baton(g);
 	pthread_mutex_lock(&g->lock);
@@ -816,6 +833,7 @@ int engine_start(struct engine *g, struct err *e)
 	if (!g->counts)
 		return fail(e, RINGUP_ENOMEM, "no memory for the engine");
 	pthread_mutex_init(&g->lock, NULL);
+	g->forks = forks_count();
 	g->row->patient = true;
 	/* The process's signals are not for our threads. */
 	sigfillset(&all);

@@ -67,6 +67,7 @@ struct engine {
 
 	pthread_t thread;
 	bool has_thread, stop;
+	uint32_t forks; /* of the process that started it */
 };
 
 /* What a caller asks for. */
@@ -82,6 +83,9 @@ struct request {
 
 /* engine_start - with the fields above set; starts the engine thread. */
 int engine_start(struct engine *g, struct err *e);
+
+/* engine_is_mine - false in a child of fork(), which is no rank. */
+bool engine_is_mine(const struct engine *g);
 
 /* engine_flying - operations that are not complete. */
 int engine_flying(struct engine *g);

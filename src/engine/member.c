@@ -505,9 +505,13 @@ static void say_goodbye(struct member *m)
 void member_close(struct member *m)
 {
 	struct engine *g = &m->engine;
-	int flying = engine_flying(g), r;
+	int flying, r;
 	char why[96];
 
+	/* The job goes on in the parent; what was mapped is not mapped here. */
+	if (!engine_is_mine(g))
+		return;
+	flying = engine_flying(g);
 	if (flying) {
 		snprintf(why, sizeof(why), "rank %d left with %d operations in flight", m->rank,
 			 flying);

@@ -91,6 +91,34 @@ static int alone(void)
 	return 0;
 }
 
+/* A data loader forks: its workers are no ranks, and harm nobody when they end. */
+static int forked(void)
+{
+	struct ringup *r;
+	float v = 1;
+	struct ringup_reduce a = {
+		.name = "x", .in = &v, .out = &v, .count = 1, .dtype = RINGUP_F32
+	};
+	int status;
+	pid_t child;
+
+	if (family_join(&r) || ringup_allreduce(ringup_world(r), &a, NULL))
+		return complain("init");
+	child = fork();
+	if (child == 0) {
+		int rc = ringup_allreduce(ringup_world(r), &a, NULL);
+
+		ringup_fini(r);
+		_exit(rc == RINGUP_ESHUTDOWN ? 0 : 1);
+	}
+	waitpid(child, &status, 0);
+	v = 1;
+	if (status || ringup_allreduce(ringup_world(r), &a, NULL) || v != (float)family->size)
+		return complain("the parent goes on");
+	ringup_fini(r);
+	return 0;
+}
+
 static int not_a_rank(void)
 {
 	struct ringup_init how = { .rank = 3, .size = 3 };
@@ -120,5 +148,6 @@ int main(void)
 	check("a bad setting is an error", 1, bad_setting);
 	check("a job of one", 1, alone);
 	check("no such rank", 1, not_a_rank);
+	check("a child of fork", 2, forked);
 	return tap_done();
 }
