@@ -25,6 +25,7 @@ AM_TESTS_ENVIRONMENT = \
 # unit: one program per source file; links the core, sees hidden symbols
 UNIT_TESTS = \
 	%reldir%/unit/test_api_status \
+	%reldir%/unit/test_backends \
 	%reldir%/unit/test_backend \
 	%reldir%/unit/test_clock \
 	%reldir%/unit/test_conf \
@@ -70,6 +71,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_ledger \
 	%reldir%/unit/test_node \
 	%reldir%/unit/test_seat \
+	%reldir%/unit/test_self \
 	%reldir%/unit/test_segment \
 	%reldir%/unit/test_stray \
 	%reldir%/unit/test_star \

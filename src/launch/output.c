@@ -248,7 +248,8 @@ static int open_file(struct stream *s, const char *dir, const char *name, struct
 		return fail(e, RINGUP_EINVAL, "%.80s...: path too long", dir);
 	if (mkdir(path, 0777) && errno != EEXIST)
 		return fail_os(e, "%s", path);
-	strcat(path, name);
+	/* There is room: 8 bytes were left for it above. */
+	memcpy(path + strlen(path), name, strlen(name) + 1);
 	s->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	return s->file < 0 ? fail_os(e, "%s", path) : 0;
 }
@@ -354,8 +355,9 @@ void output_say(struct output *o, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text + n, sizeof(text) - n - 1, fmt, ap);
 	va_end(ap);
-	strcat(text, "\n");
-	sink_put(s, text, strlen(text));
+	n = strlen(text);
+	text[n++] = '\n';
+	sink_put(s, text, n);
 }
 
 size_t output_poll_count(const struct output *o)

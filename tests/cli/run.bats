@@ -96,7 +96,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
     OMPI_MCA_btl=self TORCHELASTIC_RUN_ID=x RINGUP_RANK=3 RINGUP_SIZE=8 \
     run ringup run -np 1 -- sh -c 'env; exec "$0"' "$whereami"
   expect_status 0
-  ! grep -E '^\[0\] (OMPI_COMM|PMI|SLURM_PROCID|TORCHELASTIC)' <<<"$output"
+  ! grep -E '^\[0\] (OMPI_COMM|PMI|SLURM_PROCID|TORCHELASTIC)' <<<"$output" || return 1
   expect_line "[0] OMPI_MCA_btl=self"
   expect_line "[0] RANK=0"
   grep -q '^\[0\] source=ringup run rank=0 size=1' <<<"$output"
@@ -134,7 +134,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
   ringup run -np 2 -- sh -c 'cat /proc/self/environ /proc/$PPID/cmdline | tr "\0" "\n"; od -An -tx1 -v /dev/fd/$RINGUP_SECRET_FD | tr -d " \n" >secret.$RINGUP_RANK' >out
   cmp secret.0 secret.1
   [[ $(wc -c <secret.0) -eq 64 ]]
-  ! grep -qiF "$(cat secret.0)" out
+  ! grep -qiF "$(cat secret.0)" out || return 1
   [[ $(od -An -tx1 -v out | tr -d ' \n') != *"$(cat secret.0)"* ]]
 }
 
@@ -144,7 +144,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
   run ringup run -np 4 -- sh -c '[ $RINGUP_RANK != 2 ] || exit 7; exec sleep 60'
   expect_status 7
   grep -qE '^ringup run: rank 2 \(pid [0-9]+\) on .* exited with status 7$' <<<"$output"
-  ! grep -qE 'rank [013] ' <<<"$output"
+  ! grep -qE 'rank [013] ' <<<"$output" || return 1
 }
 
 @test "a rank that is killed by -9 is named and ends the job within two seconds" {
@@ -192,7 +192,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
   await gone $(cat pids)
   await gone "$launcher"
   sleep 0.1
-  ! grep -lzxF "RUN_TEST=$BATS_TEST_TMPDIR" /proc/[0-9]*/environ 2>/dev/null | grep -v "/$timer/"
+  ! grep -lzxF "RUN_TEST=$BATS_TEST_TMPDIR" /proc/[0-9]*/environ 2>/dev/null | grep -v "/$timer/" || return 1
 }
 
 @test "SIGINT is passed on and ends everything within two seconds with 130" {
@@ -246,7 +246,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
 @test "children that the launcher had before are spared" {
   bash -c 'sleep 5 3>&- & echo $! >old; exec ringup run -np 2 -- bash -c "setsid sleep 300 & echo \$! >>pids"'
   gone $(cat pids)
-  ! gone $(cat old)
+  ! gone $(cat old) || return 1
   kill "$(cat old)"
 }
 
@@ -261,7 +261,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
 @test "lines of twenty ranks do not mix" {
   ringup run -np 20 -- bash -c 'for i in {1..50}; do printf "%s" "$RINGUP_RANK-$i-"; printf "%0100d\n" 0; done' >out
   [[ $(wc -l <out) -eq 1000 ]]
-  ! grep -vqE '^\[([0-9]+)\] \1-[0-9]+-0{100}$' out
+  ! grep -vqE '^\[([0-9]+)\] \1-[0-9]+-0{100}$' out || return 1
 }
 
 @test "a last line without an end is shown, and gets one" {

@@ -1,0 +1,69 @@
+/* test_self.c - one rank: everything is copied, and scaled where asked. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/err.h"
+#include "ringup.h"
+#include "tap.h"
+
+extern const struct backend backend_self;
+
+static void *self;
+static struct err e;
+
+/* Carry out @p; true if it took one step and went well. */
+static bool carry_out(const struct plan *p)
+{
+	return backend_self.can(self, p) && backend_self.start(self, p, &e) == 0 &&
+	       backend_self.step(self, &e) == 1;
+}
+
+int main(void)
+{
+	uint32_t quiet = 0;
+	struct team one = { .rank = 0, .size = 1, .hosts = 1, .abort = &quiet };
+	float in[3] = { 1, 2, 3 }, out[3] = { 0 }, more[2] = { 5, 7 };
+	int32_t n = 9, m = 0;
+	struct piece two[] = { { in, out, 3 }, { more, more, 2 } };
+	struct piece whole = { &n, &m, 1 };
+	struct plan p = {
+		.kind = PLAN_ALLREDUCE,
+		.dtype = RINGUP_F32,
+		.redop = RINGUP_SUM,
+		.pre = 2,
+		.post = 0.25,
+		.piece = two,
+		.pieces = 2,
+		.count = 5,
+	};
+
+	self = calloc(1, backend_self.size);
+	if (!self)
+		return 99;
+	ok(backend_self.open(self, &one, &e) == 0, "it serves one rank");
+	ok(carry_out(&p), "a sum of two tensors");
+	ok(out[0] == 0.5f && out[1] == 1 && out[2] == 1.5f, "is scaled before and after");
+	ok(more[0] == 2.5f && more[1] == 3.5f, "also in place");
+	p.pre = p.post = 1;
+	ok(carry_out(&p) && !memcmp(in, out, sizeof(in)), "without a scale it is copied");
+	p.redop = RINGUP_AVERAGE;
+	ok(carry_out(&p) && !memcmp(in, out, sizeof(in)), "an average of one is that one");
+	p = (struct plan){
+		.kind = PLAN_BROADCAST,
+		.dtype = RINGUP_I32,
+		.pre = 1,
+		.post = 1,
+		.piece = &whole,
+		.pieces = 1,
+		.count = 1,
+	};
+	ok(carry_out(&p) && m == 9, "a broadcast");
+	whole.out = NULL;
+	ok(carry_out(&p), "of which the root wants no copy");
+	p = (struct plan){ .kind = PLAN_BARRIER, .pre = 1, .post = 1 };
+	ok(carry_out(&p), "a barrier");
+	backend_self.close(self);
+	free(self);
+	return tap_done();
+}
