@@ -138,6 +138,20 @@ setup() { mkdir -p "$node"; }
   expect_json '[.frameworks[].name]' '["torch","keras"]'
 }
 
+@test "folders that .pth files add count, code in them does not run" {
+  python_at /usr/local 3.11
+  mkdir -p "$node/srv/more/keras" "$site/near/jax"
+  printf 'import os; os.system("touch %s/ran")\n# no\n/srv/more\nnear\n/nowhere\n' "$node" >"$site/more.pth"
+  local first=$site
+  site=$node/srv/more dist keras 3.1.0
+  site=$first/near dist jax 0.5.0
+  detect
+  expect_json '[.frameworks[] | [.name, .location]]' \
+    '[["keras","/srv/more/keras"],["jax","/usr/local/lib/python3.11/site-packages/near/jax"]]'
+  expect_json .problems '[]'
+  [[ ! -e $node/ran ]]
+}
+
 @test "every Python once, however many links lead to it" {
   python_at /usr 3.11
   python_at /opt/pyenv/versions/3.12.1 3.12
