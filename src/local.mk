@@ -140,7 +140,7 @@ noinst_LTLIBRARIES += %reldir%/libcore.la %reldir%/libtool.la
 %canon_reldir%_libcore_la_SOURCES = $(CORE_SOURCES)
 %canon_reldir%_libcore_la_LIBADD  = $(SODIUM_LIBS) $(MNL_LIBS) -lm
 %canon_reldir%_libtool_la_SOURCES = $(TOOL_SOURCES)
-%canon_reldir%_libtool_la_LIBADD  = $(JANSSON_LIBS) $(ELF_LIBS)
+%canon_reldir%_libtool_la_LIBADD  = $(JANSSON_LIBS)
 
 lib_LTLIBRARIES += libringup.la
 libringup_la_SOURCES =
