@@ -180,6 +180,7 @@ BATS_TESTS = \
 	%reldir%/dist/install.bats \
 	%reldir%/init/ringup-init.bats \
 	%reldir%/init/steps.bats \
+	%reldir%/cluster/net-real.bats \
 	%reldir%/cluster/netns.bats
 
 # py: pytest, which prints TAP
@@ -206,6 +207,9 @@ EXTRA_DIST += .ci/run %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_
 	%reldir%/tap.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h \
 	%reldir%/lint/map.sh %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
+	%reldir%/net/allreduce.c \
+	%reldir%/net/ask_gloo.py \
+	%reldir%/net/ask_nccl.py \
 	%reldir%/net/cases.h \
 	%reldir%/net/cases/gloo.json \
 	%reldir%/net/cases/horovod.json \

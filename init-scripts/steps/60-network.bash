@@ -36,7 +36,7 @@ step_done() {
 
 # step_apply - pin, and compare with what the platform says.
 step_apply() {
-  local said name address
+  local said name address pinned="pinned for NCCL, Gloo, Open MPI and Horovod"
   if [[ ${DRY_RUN:-0} == 1 && ! -x $tool ]]; then
     log act "ringup net pin"
     return 0
@@ -46,7 +46,11 @@ step_apply() {
     pin --dry-run
     return 0
   fi
-  said=$(pin 2>&1) || why "$said"
+  # Status 1: there is no network, and one host needs no settings.
+  said=$(pin 2>&1) || {
+    [[ $? -eq 1 ]] || why "$said"
+    pinned="nothing to pin"
+  }
   printf '%s\n' "$said"
   read -r name address < <(chosen) || true
   if [[ -n ${DB_CONTAINER_IP:-} && -n $address && $address != "$DB_CONTAINER_IP" ]]; then
@@ -55,7 +59,7 @@ step_apply() {
   fi
   fact interface "$name"
   fact address "$address"
-  fact chosen "$name${address:+, $address}; pinned for NCCL, Gloo, Open MPI and Horovod"
+  fact chosen "$name${address:+, $address}; $pinned"
 }
 
 # why TEXT - stop with the code that the command's words mean.
@@ -63,7 +67,7 @@ why() {
   local code=60
   printf '%s\n' "$1"
   case $1 in
-    *ambiguous* | *"more than one"*) code=61 ;;
+    *ambiguous* | *"more than one"* | *" tie ("*) code=61 ;;
     *"no such interface"*) code=62 ;;
   esac
   stop "$code" "the network could not be pinned: $(tail -n 1 <<<"$1")" \

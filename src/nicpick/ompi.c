@@ -159,6 +159,14 @@ static const char *value(const struct netconf *c, const char *name)
 	return r && *r->value ? r->value : NULL;
 }
 
+/* The list in force; an empty one of the user's replaces the default as well. */
+static const char *excluded(const struct netconf *c)
+{
+	const struct netconf_row *r = netconf_get(c, btl_exclude);
+
+	return r ? r->value : "127.0.0.1/8,sppp";
+}
+
 /* Open MPI lists IPv6 before IPv4; @pass 0 is the one, 1 the other. */
 static bool is_turn(const struct iface_addr *a, int pass)
 {
@@ -167,13 +175,13 @@ static bool is_turn(const struct iface_addr *a, int pass)
 
 static void pick_btl(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
-	const char *include = value(c, btl_include), *user = value(c, btl_exclude);
-	const char *exclude = user ? user : "127.0.0.1/8,sppp";
+	const char *include = value(c, btl_include);
+	const char *exclude = excluded(c);
 	struct pick_role *r = &p->roles[0];
 	struct include w = weigh(l, include ? include : "");
 	int i, pass;
 
-	if (include && user) {
+	if (netconf_get(c, btl_include) && netconf_get(c, btl_exclude)) {
 		picker_refuse(r,
 			      "btl_tcp_if_include and btl_tcp_if_exclude are both set: the TCP "
 			      "BTL closes itself");
@@ -250,6 +258,12 @@ static void pick_oob(const struct iface_list *l, const struct netconf *c, struct
 	struct pick_role *r = &p->roles[1];
 	int i, pass, known = 0;
 
+	if (netconf_get(c, oob_include) && netconf_get(c, oob_exclude)) {
+		picker_refuse(r,
+			      "oob_tcp_if_include and oob_tcp_if_exclude are both set: mpirun "
+			      "cannot talk to its ranks");
+		return;
+	}
 	for (i = 0; i < l->naddrs; i++)
 		known += is_known(l, &l->addrs[i]);
 	for (pass = 0; pass < 2; pass++)
@@ -295,7 +309,7 @@ static void explain_btl(struct picked *p, const struct iface_list *l, const stru
 			int i)
 {
 	const char *include = value(c, btl_include), *user = value(c, btl_exclude);
-	const char *exclude = user ? user : "127.0.0.1/8,sppp";
+	const char *exclude = excluded(c);
 
 	if (is_used(&p->roles[0], l, i))
 		picker_rule(p, i, true, "btl: %s%s",
@@ -318,6 +332,8 @@ static void explain_oob(struct picked *p, const struct iface_list *l, const stru
 
 	if (is_used(&p->roles[1], l, i))
 		picker_rule(p, i, true, "oob: published");
+	else if (*p->roles[1].error)
+		picker_rule(p, i, false, "oob: nothing is left");
 	else if (!strncmp(l->ifaces[i].name, "vir", 3))
 		picker_rule(p, i, false, "oob: names that begin with vir are skipped");
 	else if (include)
