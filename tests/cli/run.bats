@@ -14,14 +14,16 @@ setup() {
   launcher=
 }
 
-# Whatever a test leaves behind carries its directory in the environment.
+# marked - numbers of the processes that carry this test's mark in their environment.
+marked() {
+  grep -lzxF "RUN_TEST=$BATS_TEST_TMPDIR" /proc/[0-9]*/environ 2>/dev/null | grep -o '[0-9]*' || true
+}
+
+# A test that fails half-way leaves nothing behind either.
 teardown() {
-  local f pid
-  for f in /proc/[0-9]*/environ; do
-    pid=${f#/proc/} pid=${pid%/environ}
-    if [[ $pid != "$$" ]] && grep -qzxF "RUN_TEST=$BATS_TEST_TMPDIR" "$f" 2>/dev/null; then
-      kill -KILL "$pid" 2>/dev/null || true
-    fi
+  local pid
+  for pid in $(marked); do
+    kill -KILL "$pid" 2>/dev/null || true
   done
 }
 
@@ -191,8 +193,9 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
   kill -KILL "$launcher"
   await gone $(cat pids)
   await gone "$launcher"
-  sleep 0.1
-  ! grep -lzxF "RUN_TEST=$BATS_TEST_TMPDIR" /proc/[0-9]*/environ 2>/dev/null | grep -v "/$timer/" || return 1
+  wait "$timer" || true
+  none() { [[ -z $(marked) ]]; }
+  await none
 }
 
 @test "SIGINT is passed on and ends everything within two seconds with 130" {
@@ -206,7 +209,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
   gone $(cat pids)
 }
 
-@test "SIGINT also ends ranks that ignore it; a second one at once" {
+@test "a second signal ends at once ranks that ignore the first" {
   background -np 2 --grace 50 -- bash -c 'trap "" INT TERM; echo $$ >>pids; while :; do sleep 0.1; done'
   await lines 2 pids
   kill -TERM "$launcher"
@@ -217,6 +220,30 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
   [[ $rc -eq 143 ]]
   ((${EPOCHREALTIME/./} - start < 1000000))
   gone $(cat pids)
+}
+
+@test "SIGINT ends ranks that ignore it, and SIGTERM, in two seconds" {
+  background -np 2 --grace 50 -- bash -c 'trap "" INT TERM; echo $$ >>pids; while :; do sleep 0.1; done'
+  await lines 2 pids
+  local rc=0 start=${EPOCHREALTIME/./}
+  kill -INT "$launcher"
+  wait "$timer" || rc=$?
+  [[ $rc -eq 130 ]]
+  ((${EPOCHREALTIME/./} - start > 1900000))
+  gone $(cat pids)
+}
+
+@test "SIGTSTP stops the ranks, SIGCONT lets them go on" {
+  background -np 2 -- bash -c 'echo $$ >>pids; while [[ ! -e go ]]; do sleep 0.05; done; echo done'
+  await lines 2 pids
+  stopped() { [[ $(sed 's/.*) \(.\).*/\1/' "/proc/$1/stat") == T ]]; }
+  kill -TSTP "$launcher"
+  await stopped "$launcher"
+  await stopped "$(head -n 1 pids)"
+  kill -CONT "$launcher"
+  touch go
+  wait "$timer"
+  [[ $(sort out) == "[0] done"$'\n'"[1] done" ]]
 }
 
 @test "SIGTERM is passed on, and ranks may use the grace" {
