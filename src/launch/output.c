@@ -67,7 +67,7 @@ static void sink_put(struct sink *s, const char *data, size_t len)
 {
 	char *more;
 
-	if (s->is_dead)
+	if (s->is_dead || !len)
 		return;
 	if (s->start && s->start + s->len + len > s->room) {
 		memmove(s->data, s->data + s->start, s->len);

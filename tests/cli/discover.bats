@@ -15,7 +15,7 @@ mpi() {
 # alone - forget what an outer launcher may have set.
 alone() {
   local v
-  for v in $(compgen -e | grep -E '^(RINGUP|HOROVOD|OMPI|PMI|PMIX|SLURM|TORCHELASTIC)_|^(RANK|WORLD_SIZE|MASTER_ADDR)$'); do
+  for v in $(compgen -e | grep -vE '^RINGUP_TEST_' | grep -E '^(RINGUP|HOROVOD|OMPI|PMI|PMIX|SLURM|TORCHELASTIC)_|^(RANK|WORLD_SIZE|MASTER_ADDR)$'); do
     unset "$v"
   done
 }
@@ -45,7 +45,7 @@ setup() { alone; }
   mpi -np 1 "$whereami" >"$BATS_TEST_TMPDIR/b"
   wait $!
   grep -q 'key=openmpi .' "$BATS_TEST_TMPDIR/a"
-  ! cmp -s "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/b"
+  not cmp -s "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/b"
 }
 
 @test "mpirun with the variables of an older torch job is refused" {
@@ -67,4 +67,25 @@ setup() { alone; }
   OMPI_COMM_WORLD_RANK=0 run "$whereami"
   expect_status 3
   expect_line "whereami: OMPI_COMM_WORLD_RANK is set but OMPI_COMM_WORLD_SIZE is not: a rank needs both; set it, or unset OMPI_COMM_WORLD_RANK"
+}
+
+@test "mpiexec of MPICH: three ranks, one key" {
+  command -v mpiexec.hydra >/dev/null || skip "MPICH is not installed"
+  run timeout 60 mpiexec.hydra -np 3 "$whereami"
+  expect_status 0
+  local r
+  for r in 0 1 2; do
+    grep -q "^source=MPI (PMI) rank=$r size=3 local_rank=$r local_size=3 spans=0 key=hydra ." <<<"$output"
+  done
+  [[ $(grep -o 'key=.*' <<<"$output" | sort -u | wc -l) -eq 1 ]]
+}
+
+@test "torchrun itself: two ranks, one key" {
+  local python=${RINGUP_TEST_PYTHON:-python3}
+  "$python" -c 'import torch.distributed.run' 2>/dev/null || skip "torch is not installed for $python"
+  run timeout 120 "$python" -m torch.distributed.run --nproc-per-node 2 --no-python "$whereami"
+  expect_status 0
+  grep -q '^source=torchrun rank=0 size=2 local_rank=0 local_size=2 spans=0 key=torchrun ' <<<"$output"
+  grep -q '^source=torchrun rank=1 size=2 local_rank=1 local_size=2 spans=0 key=torchrun ' <<<"$output"
+  [[ $(grep -o 'key=.*' <<<"$output" | sort -u | wc -l) -eq 1 ]]
 }

@@ -7,7 +7,7 @@ whereami=$PWD/tests/programs/whereami
 
 setup() {
   local v
-  for v in $(compgen -e | grep -E '^(RINGUP|HOROVOD|OMPI|PMI|PMIX|SLURM|TORCHELASTIC)_|^(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|OMP_NUM_THREADS)$'); do
+  for v in $(compgen -e | grep -vE '^RINGUP_TEST_' | grep -E '^(RINGUP|HOROVOD|OMPI|PMI|PMIX|SLURM|TORCHELASTIC)_|^(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|OMP_NUM_THREADS)$'); do
     unset "$v"
   done
   cd "$BATS_TEST_TMPDIR"
@@ -98,7 +98,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
     OMPI_MCA_btl=self TORCHELASTIC_RUN_ID=x RINGUP_RANK=3 RINGUP_SIZE=8 \
     run ringup run -np 1 -- sh -c 'env; exec "$0"' "$whereami"
   expect_status 0
-  ! grep -E '^\[0\] (OMPI_COMM|PMI|SLURM_PROCID|TORCHELASTIC)' <<<"$output" || return 1
+  not grep -E '^\[0\] (OMPI_COMM|PMI|SLURM_PROCID|TORCHELASTIC)' <<<"$output"
   expect_line "[0] OMPI_MCA_btl=self"
   expect_line "[0] RANK=0"
   grep -q '^\[0\] source=ringup run rank=0 size=1' <<<"$output"
@@ -136,7 +136,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
   ringup run -np 2 -- sh -c 'cat /proc/self/environ /proc/$PPID/cmdline | tr "\0" "\n"; od -An -tx1 -v /dev/fd/$RINGUP_SECRET_FD | tr -d " \n" >secret.$RINGUP_RANK' >out
   cmp secret.0 secret.1
   [[ $(wc -c <secret.0) -eq 64 ]]
-  ! grep -qiF "$(cat secret.0)" out || return 1
+  not grep -qiF "$(cat secret.0)" out
   [[ $(od -An -tx1 -v out | tr -d ' \n') != *"$(cat secret.0)"* ]]
 }
 
@@ -146,7 +146,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
   run ringup run -np 4 -- sh -c '[ $RINGUP_RANK != 2 ] || exit 7; exec sleep 60'
   expect_status 7
   grep -qE '^ringup run: rank 2 \(pid [0-9]+\) on .* exited with status 7$' <<<"$output"
-  ! grep -qE 'rank [013] ' <<<"$output" || return 1
+  not grep -qE 'rank [013] ' <<<"$output"
 }
 
 @test "a rank that is killed by -9 is named and ends the job within two seconds" {
@@ -273,7 +273,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
 @test "children that the launcher had before are spared" {
   bash -c 'sleep 5 3>&- & echo $! >old; exec ringup run -np 2 -- bash -c "setsid sleep 300 & echo \$! >>pids"'
   gone $(cat pids)
-  ! gone $(cat old) || return 1
+  not gone $(cat old)
   kill "$(cat old)"
 }
 
@@ -288,7 +288,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
 @test "lines of twenty ranks do not mix" {
   ringup run -np 20 -- bash -c 'for i in {1..50}; do printf "%s" "$RINGUP_RANK-$i-"; printf "%0100d\n" 0; done' >out
   [[ $(wc -l <out) -eq 1000 ]]
-  ! grep -vqE '^\[([0-9]+)\] \1-[0-9]+-0{100}$' out || return 1
+  not grep -vqE '^\[([0-9]+)\] \1-[0-9]+-0{100}$' out
 }
 
 @test "a last line without an end is shown, and gets one" {

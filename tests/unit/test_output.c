@@ -62,7 +62,7 @@ static int put(int fd, const char *text)
 
 static void lines(void)
 {
-	int out = make_file("out"), err = make_file("err"), a[2], b[2], good;
+	int out = make_file("out"), err = make_file("err"), a[2] = { -1 }, b[2] = { -1 }, good;
 	struct output *o = NULL;
 	struct err e = { 0 };
 	struct pollfd p[8];
@@ -93,7 +93,7 @@ static void lines(void)
 
 static void unchanged(void)
 {
-	int out = make_file("out"), one, two, good;
+	int out = make_file("out"), one = -1, two = -1, good;
 	struct output *o = NULL;
 	struct err e = { 0 };
 
@@ -112,7 +112,7 @@ static void unchanged(void)
 
 static void files(void)
 {
-	int out = make_file("out"), one, two, good;
+	int out = make_file("out"), one = -1, two = -1, good;
 	struct output *o = NULL;
 	struct err e = { 0 };
 	char dir[256];
@@ -140,7 +140,7 @@ static void files(void)
 /* A line without an end must not grow for ever, nor one rank stop another. */
 static void long_lines(void)
 {
-	int out = make_file("out"), one, two, i, good;
+	int out = make_file("out"), one = -1, two = -1, i, good;
 	static char chunk[4096];
 	struct output *o = NULL;
 	struct err e = { 0 };
@@ -166,7 +166,7 @@ static void long_lines(void)
 
 static void slow_reader(void)
 {
-	int ends[2], one, two, i, good;
+	int ends[2], one = -1, two = -1, i, good;
 	static char chunk[4096];
 	struct output *o = NULL;
 	struct err e = { 0 };
@@ -198,7 +198,7 @@ static void slow_reader(void)
 
 static void no_reader(void)
 {
-	int ends[2], one, two, i, good;
+	int ends[2], one = -1, two = -1, i, good;
 	struct output *o = NULL;
 	struct err e = { 0 };
 	long taken = 0;
