@@ -78,6 +78,10 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None):
     no step is taken to make room for it.
     """
     mine, tensors = None, []
+    if not optimizer.state:  # as in Horovod: an optimizer that is new has gradients, of zero
+        for p in (p for group in optimizer.param_groups for p in group["params"]):
+            if p.requires_grad and p.grad is None:
+                p.grad = torch.zeros_like(p)
     if rank() == root_rank:
         mine = _take_out(optimizer.state_dict(), tensors)
     sent = broadcast_object(mine, root_rank, name="optimizer_state")

@@ -365,27 +365,40 @@ def grouped_allgather(tensors, name=None, process_set=global_process_set):
     return list(_GroupedAllgather.apply(name, process_set, *tensors))
 
 
-def _broadcast(tensor, output, root_rank, name, process_set):
-    """Start copying root's tensor to every rank's output, which may be the same tensor."""
+def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
+    """Start broadcast_(); returns a handle for synchronize()."""
     require_global(process_set)
     dtype, per_element = _movable(tensor)
-    if _direct(tensor) and _direct(output):
-        source, target, home = tensor, output, lambda: output
-    else:
-        source = target = _copy(tensor)
-        home = lambda: output.copy_(target)  # noqa: E731
-    part = translated(job.broadcast, source.data_ptr(), target.data_ptr(),
-                      source.numel() * per_element, dtype, root_rank, _named("broadcast", name),
-                      keep=(source, target))
-    finish = _no_grad_finish([home])
-    return _submit([part], lambda results: finish(results)[0])
+    memory = tensor if _direct(tensor) else _copy(tensor)
+    address = memory.data_ptr()
+    part = translated(job.broadcast, address, address, memory.numel() * per_element, dtype,
+                      root_rank, _named("broadcast", name), keep=memory)
+
+    def finish(_results):
+        with torch.no_grad():
+            return tensor if memory is tensor else tensor.copy_(memory)
+
+    return _submit([part], finish)
+
+
+def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
+    """Overwrite the tensor with root's."""
+    return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
+
+
+def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
+    """Start a broadcast into a new tensor; returns a handle for synchronize()."""
+    output = _empty(tensor)
+    if rank() == root_rank:
+        output.copy_(tensor.detach())
+    return broadcast_async_(output, root_rank, name, process_set)
 
 
 class _Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(ctx, root_rank, name, process_set, tensor):
         ctx.root_rank, ctx.process_set = root_rank, process_set
-        return synchronize(_broadcast(tensor, _empty(tensor), root_rank, name, process_set))
+        return synchronize(broadcast_async(tensor, root_rank, name, process_set))
 
     @staticmethod
     def backward(ctx, grad):
@@ -396,21 +409,6 @@ class _Broadcast(torch.autograd.Function):
 def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
     """Return root's tensor on every rank; differentiable."""
     return _Broadcast.apply(root_rank, name, process_set, tensor)
-
-
-def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
-    """Start a broadcast into a new tensor; returns a handle for synchronize()."""
-    return _broadcast(tensor, _empty(tensor), root_rank, name, process_set)
-
-
-def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
-    """Overwrite the tensor with root's."""
-    return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
-
-
-def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
-    """Start broadcast_(); returns a handle for synchronize()."""
-    return _broadcast(tensor, tensor, root_rank, name, process_set)
 
 
 def barrier(process_set=global_process_set):

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import warnings
+import weakref
 
 import torch
 
@@ -73,12 +74,19 @@ class _DistributedOptimizer:
                         self._hook(p)
 
     def _hook(self, p):
-        """Call _computed(p) each time backward() has added to p.grad."""
+        """Call _computed(p) each time backward() has added to p.grad, as long as this optimizer
+        lives: in a notebook the same model is wrapped again and again."""
+        computed = weakref.WeakMethod(self._computed)
+
+        def hook(*_):
+            if computed() is not None:
+                computed()(p)
+
         if hasattr(p, "register_post_accumulate_grad_hook"):  # torch 2.1
-            self._hooks.append(p.register_post_accumulate_grad_hook(self._computed))
+            self._hooks.append(p.register_post_accumulate_grad_hook(hook))
             return
         node = p.expand_as(p).grad_fn.next_functions[0][0]
-        node.register_hook(lambda *_: self._computed(p))
+        node.register_hook(hook)
         self._hooks.append(node)  # or the node, and the hook with it, would go away
 
     def _computed(self, p):
