@@ -1,14 +1,17 @@
 # tests/local.mk - everything speaks TAP; `make check` runs all of it.
 
-TEST_EXTENSIONS    = .bats
+TEST_EXTENSIONS    = .bats .py
 TAP_DRIVER         = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 LOG_DRIVER         = $(TAP_DRIVER)
 BATS_LOG_DRIVER    = $(TAP_DRIVER)
+PY_LOG_DRIVER      = $(TAP_DRIVER)
 # A test that hangs is a test that fails: nothing waits for ever.
 LOG_COMPILER           = timeout -k 10 300
 BATS_LOG_COMPILER      = timeout -k 10 900 $(BATS) --tap
-# Bats counts its failures itself; its exit status would count them twice.
+PY_LOG_COMPILER        = timeout -k 10 900 $(srcdir)/%reldir%/py/run
+# Bats and pytest count failures themselves; their exit status would count them twice.
 BATS_LOG_DRIVER_FLAGS  = --ignore-exit
+PY_LOG_DRIVER_FLAGS    = --ignore-exit
 
 # What tests see: the built command and library first, and where things are.
 # A test that needs Python packages uses $RINGUP_TEST_PYTHON; see tests/run.
@@ -184,11 +187,19 @@ BATS_TESTS = \
 	%reldir%/cluster/netns.bats
 
 # py: pytest, which prints TAP
-PY_TESTS = %reldir%/py/run
-PY_FILES = \
-	%reldir%/py/conftest.py \
+PY_TESTS = \
 	%reldir%/py/test_header.py \
-	%reldir%/py/test_install.py
+	%reldir%/py/test_install.py \
+	%reldir%/py/test_jobs.py \
+	%reldir%/py/test_ops.py \
+	%reldir%/py/test_train.py
+PY_FILES = \
+	%reldir%/py/run \
+	%reldir%/py/conftest.py \
+	%reldir%/py/end_of_a_rank.py \
+	%reldir%/py/ops_of_a_rank.py \
+	%reldir%/py/train_of_a_rank.py \
+	%reldir%/py/where_of_a_rank.py
 
 LINT_TESTS = \
 	%reldir%/lint/layers.bats \
@@ -217,7 +228,7 @@ EXTRA_DIST += \
 	%reldir%/net/cases/openmpi.json
 EXTRA_DIST += %reldir%/lib/node.bash %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS)
-$(addsuffix .log,$(PY_TESTS)): ringup libringup.la
+$(PY_TESTS:.py=.log): ringup libringup.la
 
 # make list-tests: the name of every test, for tests/run
 list-tests: ; @printf '%s\n' $(TESTS)

@@ -11,7 +11,7 @@ files() {
 @test "every Python file is in a local.mk, or it would not be in a release" {
   local f
   for f in $(files); do
-    case $f in
+    case $f in # conftest.py and the like are in PY_FILES
       compat/*) grep -qF "%reldir%/${f#compat/}" "$src/compat/local.mk" ;;
       tests/*) grep -qF "%reldir%/${f#tests/}" "$src/tests/local.mk" ;;
       docs/*) grep -qF "%reldir%/${f#docs/}" "$src/docs/local.mk" ;;

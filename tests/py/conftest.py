@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -62,7 +63,7 @@ def launcher(kind, n):
             pytest.skip("mpirun is not installed")
         return ["mpirun", "-np", str(n), "--oversubscribe", "--allow-run-as-root", sys.executable]
     return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(n),
-            "--master-port", "0"]
+            "--standalone"]
 
 
 def start(argv, timeout=120, **env):
@@ -78,20 +79,44 @@ def start(argv, timeout=120, **env):
     return subprocess.CompletedProcess(argv, p.returncode, out, err)
 
 
+def launch(n, script, args, results, kind="ringup", timeout=120):
+    """Run a script on n ranks; each may leave a JSON file called rank.N in results."""
+    p = start(launcher(kind, n) + [os.path.join(HERE, script), *args], timeout,
+              RINGUP_TEST_RESULTS=str(results))
+    p.text = f"exit status {p.returncode}\n{p.stdout}\n{p.stderr}"
+    p.results = {}
+    for name in os.listdir(results):
+        if name.startswith("rank.") and not name.endswith(".part"):
+            with open(os.path.join(results, name), encoding="utf-8") as f:
+                p.results[int(name[5:])] = json.load(f)
+    return p
+
+
 @pytest.fixture
 def ranks(tmp_path):
-    """ranks(n, script, *args) runs the script under a launcher; each rank may leave a result."""
+    """ranks(n, script, *args) runs the script on n ranks and expects an exit status."""
     def run(n, script, *args, kind="ringup", timeout=120, status=0):
-        p = start(launcher(kind, n) + [os.path.join(HERE, script), *args], timeout,
-                  RINGUP_TEST_RESULTS=str(tmp_path))
-        text = f"exit status {p.returncode}\n{p.stdout}\n{p.stderr}"
-        assert status is None or p.returncode == status, text
-        p.results = {}
-        for name in os.listdir(tmp_path):
-            if name.startswith("rank."):
-                with open(tmp_path / name, encoding="utf-8") as f:
-                    p.results[int(name[5:])] = json.load(f)
-        p.text = text
+        p = launch(n, script, args, tmp_path, kind, timeout)
+        assert status is None or p.returncode == status, p.text
         return p
 
     return run
+
+
+def checks_of(script):
+    """The checks in a script, which is not imported: that would take torch's time."""
+    with open(os.path.join(HERE, script), encoding="utf-8") as f:
+        return re.findall(r"^@check\ndef (\w+)", f.read(), re.M)
+
+
+_launched = {}
+
+
+def outcome(script, n, name, tmp_path_factory):
+    """Pass or fail as the check did on every rank; all checks of a script run in one launch."""
+    if (script, n) not in _launched:
+        _launched[script, n] = launch(n, script, [], tmp_path_factory.mktemp("ranks"), timeout=280)
+    p = _launched[script, n]
+    for r in range(n):
+        said = p.results.get(r, {}).get(name, "it never came to this")
+        assert not said, f"rank {r}: {said}\n{p.text}"
