@@ -184,6 +184,7 @@ BATS_TESTS = \
 	%reldir%/init/ringup-init.bats \
 	%reldir%/init/steps.bats \
 	%reldir%/cluster/net-real.bats \
+	%reldir%/fresh/fresh.bats \
 	%reldir%/cluster/netns.bats
 
 # py: pytest, which prints TAP

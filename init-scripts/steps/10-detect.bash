@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# 10-detect.bash - what node this is: platform, role, system, memory, Python.
-# (What `ringup detect` knows beyond that comes with 50-frameworks: there is no command yet.)
+# 10-detect.bash - what node this is: platform, role, system, memory.
+# (Python and frameworks come with 50-frameworks, from `ringup detect`: there is no command yet.)
 
 limits 10 30
 
@@ -12,7 +12,7 @@ findings() {
   local role
   role=$(node_role)
   printf '%s\t%s\n' platform "$(node_platform)" runtime "$(node_runtime)" role "$role" \
-    system "$(node_system)" arch "$(uname -m)" cores "$(nproc)" python "$(node_python)" \
+    system "$(node_system)" arch "$(uname -m)" cores "$(nproc)" \
     address "${DB_CONTAINER_IP:-}" driver "${DB_DRIVER_IP:-}" \
     memory_mb "$(awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo)"
 }

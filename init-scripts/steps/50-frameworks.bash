@@ -123,7 +123,7 @@ step_apply() {
   if [[ -n $python ]]; then
     fact python "$python (${is[version]})"
     fact path "$python"
-    fact frameworks "${is[frameworks]:-none in this Python}"
+    [[ -z ${is[frameworks]} ]] || fact frameworks "${is[frameworks]}"
   fi
   [[ -n $why ]] || why=$(install_package)
   if [[ -n $why ]]; then

@@ -31,27 +31,27 @@ step_inputs() {
 
 # step_done - pinning would change nothing.
 step_done() {
-  [[ -x $tool ]] && ! pin --dry-run | grep -q .
+  local would
+  [[ -x $tool ]] || return 1
+  would=$(pin --dry-run 2>/dev/null)
+  [[ -z $would ]]
 }
 
 # step_apply - pin, and compare with what the platform says.
 step_apply() {
-  local said name address pinned="pinned for NCCL, Gloo, Open MPI and Horovod"
+  local said name address rc=0
   if [[ ${DRY_RUN:-0} == 1 && ! -x $tool ]]; then
     log act "ringup net pin"
     return 0
   fi
   [[ -x $tool ]] || die "ringup is not installed yet"
   if [[ ${DRY_RUN:-0} == 1 ]]; then
-    pin --dry-run
+    pin --dry-run || (( $? == 1 ))
     return 0
   fi
-  # Status 1: there is no network, and one host needs no settings.
-  said=$(pin 2>&1) || {
-    [[ $? -eq 1 ]] || why "$said"
-    pinned="nothing to pin"
-  }
+  said=$(pin 2>&1) || rc=$?
   printf '%s\n' "$said"
+  (( rc == 0 )) || { why "$rc" "${said#ringup net pin: }"; return 0; }
   read -r name address < <(chosen) || true
   if [[ -n ${DB_CONTAINER_IP:-} && -n $address && $address != "$DB_CONTAINER_IP" ]]; then
     stop 62 "ringup chooses $name ($address), but the platform says this node is $DB_CONTAINER_IP" \
@@ -59,18 +59,22 @@ step_apply() {
   fi
   fact interface "$name"
   fact address "$address"
-  fact chosen "$name${address:+, $address}; $pinned"
+  fact chosen "$name${address:+, $address}; pinned for NCCL, Gloo, Open MPI and Horovod"
 }
 
-# why TEXT - stop with the code that the command's words mean.
+# why STATUS TEXT - stop with the code that the command's words mean; a node that is
+# told of no others needs no network.
 why() {
   local code=60
-  printf '%s\n' "$1"
-  case $1 in
-    *ambiguous* | *"more than one"* | *" tie ("*) code=61 ;;
-    *"no such interface"*) code=62 ;;
+  if [[ $1 == 1 && -z ${DB_DRIVER_IP:-} && $(node_platform) == generic ]]; then
+    skip "$2"
+    return 0
+  fi
+  case $2 in
+    *" tie ("*) code=61 ;;
+    *"no such interface"* | *"no usable address"* | *"is down"*) code=62 ;;
   esac
-  stop "$code" "the network could not be pinned: $(tail -n 1 <<<"$1")" \
+  stop "$code" "the network could not be pinned: $(tail -n 1 <<<"$2")" \
     "see 'ringup net explain'; RINGUP_INTERFACE=NAME decides"
 }
 

@@ -47,7 +47,7 @@ trainer() {
 train() {
   local -a where=(env RINGUP_LIBRARY="$INIT_ROOT/opt/ringup/current/lib/libringup.so.0")
   "$1" -c 'import ringup' 2>/dev/null || where+=(PYTHONPATH="$shared/compat/python")
-  timeout 120 "$tool" run -np "$ranks" -- "${where[@]}" "$1" "$shared/init-scripts/lib/train_check.py"
+  timeout 120 "$tool" run --no-prefix -np "$ranks" -- "${where[@]}" "$1" "$shared/init-scripts/lib/train_check.py"
 }
 
 # step_apply - add up over both wires, then train.

@@ -32,7 +32,8 @@ case "\$1 \$2" in
     case "\$*" in
       *--undo*) rm -f "\$f" ;;
       *--dry-run*) [[ -e \$f ]] || echo "would write \$f" ;;
-      *) echo "NCCL_SOCKET_IFNAME==eth9" >"\$f" ;;
+      *) [[ -z "\${NET:-}" ]] || { echo "ringup net pin: \$NET" >&2; exit "\${NET_STATUS:-3}"; }
+        echo "NCCL_SOCKET_IFNAME==eth9" >"\$f" ;;
     esac ;;
   "bench allreduce") [[ "${2:-}" != bench ]] || { echo 'rank 2: element 7 is 3, not 6' >&2; exit 3; }
     echo '{"rows": [{"bytes": 1048576, "gbps": 1.25}]}' ;;
@@ -212,7 +213,7 @@ EOT
   expect_status 0
   [[ $(json 's["cluster"], f("detect")["platform"], f("detect")["role"], f("detect")["runtime"], f("detect")["address"]') == \
     "('0101-ab', 'databricks', 'executor', '15.4', '10.1.2.3')" ]]
-  [[ $(json 'f("detect")["python"]') == "$root/databricks/python3/bin/python3" ]]
+  [[ $(json 'f("frameworks")["path"]') == "$root/databricks/python3/bin/python3" ]]
   [[ $output == *"databricks 15.4 executor"* ]]
   DB_IS_DRIVER=TRUE run "$init" --root "$root"
   [[ $(json 'f("detect")["role"]') == driver ]]
@@ -268,6 +269,20 @@ python() {
   DB_CONTAINER_IP=10.9.9.9 run "$init" --root "$root"
   expect_status 62
   [[ $output == *"10.9.9.9"* ]]
+}
+
+@test "no interface, a tie, a wrong name: exit status 60, 61, 62; alone on a node none is needed" {
+  NET='no interface leads to other hosts' run "$init" --root "$root"
+  expect_status 60
+  NET='eth0 and eth1 tie (a route), and a wrong guess hangs the job' run "$init" --root "$root"
+  expect_status 61
+  NET='--interface=eth7: no such interface; there are: eth0' RINGUP_INTERFACE=eth7 run "$init" --root "$root"
+  expect_status 62
+  NET='there is no network' NET_STATUS=1 DB_DRIVER_IP=10.1.2.1 run "$init" --root "$root"
+  expect_status 60
+  NET='there is no network' NET_STATUS=1 run "$init" --root "$root"
+  expect_status 0
+  [[ $output == *"skipped: there is no network"* ]]
 }
 
 @test "Databricks: values that make no sense are exit status 10" {
