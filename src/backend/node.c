@@ -280,9 +280,10 @@ static bool allreduce_take(struct node *n, uint64_t k)
 	return true;
 }
 
-/* Broadcast: only the root puts, only the others take. */
+/* Broadcast: only the root puts; it may want a copy, too. */
 static bool broadcast_put(struct node *n, uint64_t k)
 {
+	const struct piece *own = &n->plan->piece[0];
 	uint64_t g = n->base + k, m = chunk_elements(n, k);
 	int me = n->team->rank;
 
@@ -290,6 +291,8 @@ static bool broadcast_put(struct node *n, uint64_t k)
 		if (!slots_free(n, g))
 			return false;
 		put_range(n, n->put, segment_slot(n->seg, me, g), 0, m);
+		if (own->out && own->out != own->in)
+			take_range(n, n->put, segment_slot(n->seg, me, g), 0, m);
 		advance(n->plan, &n->put, m);
 	}
 	publish(n, &seat(n, me)->in, g + 1);
