@@ -1,6 +1,7 @@
 # docs/local.mk - the manual; mdoc(7) by hand, installed as is.
 dist_man_MANS += \
 	%reldir%/man/ringup.1 \
+	%reldir%/man/ringup-bench.1 \
 	%reldir%/man/ringup-detect.1 \
 	%reldir%/man/ringup-env.1 \
 	%reldir%/man/ringup-help.1 \

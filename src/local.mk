@@ -120,7 +120,12 @@ TOOL_SOURCES += \
 	%reldir%/launch/stray.c %reldir%/launch/stray.h
 
 TOOL_SOURCES += \
+	%reldir%/bench/measure.c %reldir%/bench/measure.h \
+	%reldir%/bench/pattern.c %reldir%/bench/pattern.h
+
+TOOL_SOURCES += \
 	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \
+	%reldir%/cli/cmd_bench.c \
 	%reldir%/cli/cmd_detect.c \
 	%reldir%/cli/cmd_env.c \
 	%reldir%/cli/cmd_help.c \

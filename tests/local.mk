@@ -63,6 +63,9 @@ UNIT_TESTS = \
 	%reldir%/unit/test_snapshot \
 	%reldir%/unit/test_tcp
 UNIT_TESTS += \
+	%reldir%/unit/test_measure \
+	%reldir%/unit/test_pattern
+UNIT_TESTS += \
 	%reldir%/unit/test_alarm \
 	%reldir%/unit/test_cores \
 	%reldir%/unit/test_engine \
@@ -167,6 +170,7 @@ endif
 check_PROGRAMS += $(TEST_TOOLS)
 
 BATS_TESTS = \
+	%reldir%/cli/bench.bats \
 	%reldir%/cli/completion.bats \
 	%reldir%/cli/detect.bats \
 	%reldir%/cli/discover.bats \

@@ -28,7 +28,7 @@ allreduce() {
     stop 70 "$ranks ranks did not agree over $1" \
       "see the log; try: ringup bench allreduce -n $ranks --backend $1 --check"
   printf '%s\n' "$said" >&2
-  json_of gbps "$said"
+  json_of busbw_gbs "$said"
 }
 
 # trainer - print the Python that trains: the one with ringup's package, else any with ctypes.

@@ -4,6 +4,7 @@
 
 /* In the order `ringup help` shows them. */
 #define CMDS(X)   \
+	X(bench)  \
 	X(detect) \
 	X(env)    \
 	X(net)    \

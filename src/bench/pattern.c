@@ -1,0 +1,154 @@
+/* pattern.c - data for collectives: one period of it, again and again. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/pattern.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "coll/copy.h"
+#include "coll/reduce.h"
+
+enum { PERIOD = 1021, WIDEST = 8 };
+
+/* The same on all ranks, without what makes a rank's own. */
+static uint32_t common(const struct pattern *p, uint32_t i)
+{
+	return (i * 3 + p->iteration * 5) % 8;
+}
+
+/* 0 to ranks - 1, each on one rank. */
+static uint32_t own(const struct pattern *p, int rank, uint32_t i)
+{
+	return ((uint32_t)rank + i + p->iteration) % (uint32_t)p->ranks;
+}
+
+static double element(const struct pattern *p, int rank, uint32_t i)
+{
+	/* A product of more than one 2 would soon be too large for some type. */
+	if (p->redop == RINGUP_PRODUCT)
+		return own(p, rank, i) == 0 ? 2 : 1;
+	return common(p, i) + own(p, rank, i);
+}
+
+/* Narrow integers wrap, also before they are divided. */
+static double wrapped(enum ringup_dtype dtype, double x)
+{
+	if (dtype == RINGUP_U8)
+		return (uint8_t)(int64_t)x;
+	return dtype == RINGUP_I8 ? (int8_t)(int64_t)x : x;
+}
+
+static double result(const struct pattern *p, uint32_t i)
+{
+	double n = p->ranks, c = common(p, i), sum = n * c + n * (n - 1) / 2;
+
+	switch (p->redop) {
+	case RINGUP_MIN:
+		return c;
+	case RINGUP_MAX:
+		return c + n - 1;
+	case RINGUP_PRODUCT:
+		return 2;
+	case RINGUP_AVERAGE:
+		return p->dtype <= RINGUP_I64 ? floor(wrapped(p->dtype, sum) / n) : sum / n;
+	default:
+		return sum;
+	}
+}
+
+static void put(enum ringup_dtype dtype, void *to, uint32_t i, double x)
+{
+	float f = (float)x;
+
+	switch (dtype) {
+	case RINGUP_U8:
+		((uint8_t *)to)[i] = (uint8_t)(int64_t)x;
+		break;
+	case RINGUP_I8:
+		((int8_t *)to)[i] = (int8_t)(int64_t)x;
+		break;
+	case RINGUP_I32:
+		((int32_t *)to)[i] = (int32_t)x;
+		break;
+	case RINGUP_I64:
+		((int64_t *)to)[i] = (int64_t)x;
+		break;
+	case RINGUP_F32:
+		((float *)to)[i] = f;
+		break;
+	case RINGUP_F64:
+		((double *)to)[i] = x;
+		break;
+	default:
+		reduce_narrow(dtype, (uint16_t *)to + i, &f, 1);
+	}
+}
+
+static void one_period(const struct pattern *p, int rank, void *to)
+{
+	uint32_t i;
+
+	for (i = 0; i < PERIOD; i++)
+		put(p->dtype, to, i, element(p, rank, i));
+}
+
+static void one_period_of_result(const struct pattern *p, void *to)
+{
+	uint32_t i;
+
+	for (i = 0; i < PERIOD; i++)
+		put(p->dtype, to, i, result(p, i));
+}
+
+void pattern_fill(const struct pattern *p, int rank, void *to, uint64_t count)
+{
+	_Alignas(WIDEST) unsigned char period[PERIOD * WIDEST], *at = to;
+	size_t size = reduce_dtype_bytes(p->dtype);
+	uint64_t left, n;
+
+	one_period(p, rank, period);
+	for (left = count; left; left -= n, at += n * size) {
+		n = left < PERIOD ? left : PERIOD;
+		copy_bytes(at, period, n * size);
+	}
+}
+
+static uint64_t differing(const unsigned char *a, const unsigned char *b, uint64_t n,
+			  size_t size)
+{
+	uint64_t i, wrong = 0;
+
+	if (!memcmp(a, b, n * size))
+		return 0;
+	for (i = 0; i < n; i++)
+		wrong += memcmp(a + i * size, b + i * size, size) != 0;
+	return wrong;
+}
+
+static uint64_t compare(const void *period, size_t size, const void *got, uint64_t count)
+{
+	const unsigned char *at = got;
+	uint64_t left, n, wrong = 0;
+
+	for (left = count; left; left -= n, at += n * size) {
+		n = left < PERIOD ? left : PERIOD;
+		wrong += differing(at, period, n, size);
+	}
+	return wrong;
+}
+
+uint64_t pattern_wrong(const struct pattern *p, int rank, const void *got, uint64_t count)
+{
+	_Alignas(WIDEST) unsigned char period[PERIOD * WIDEST];
+
+	one_period(p, rank, period);
+	return compare(period, reduce_dtype_bytes(p->dtype), got, count);
+}
+
+uint64_t pattern_wrong_result(const struct pattern *p, const void *got, uint64_t count)
+{
+	_Alignas(WIDEST) unsigned char period[PERIOD * WIDEST];
+
+	one_period_of_result(p, period);
+	return compare(period, reduce_dtype_bytes(p->dtype), got, count);
+}

@@ -1,0 +1,33 @@
+/* pattern.h - data for collectives whose result is known in advance, to the bit. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BENCH_PATTERN_H
+#define BENCH_PATTERN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ringup.h"
+
+/*
+ * Element i of a rank is small and whole and differs from rank to rank, from
+ * iteration to iteration and from its neighbours, so that whatever is left out,
+ * added twice, shifted or left over from the last time shows.  It repeats with
+ * a period that no slice or chunk is a multiple of.
+ */
+struct pattern {
+	enum ringup_dtype dtype;
+	enum ringup_redop redop;
+	int ranks;
+	uint32_t iteration;
+};
+
+/* pattern_fill - what @rank contributes. */
+void pattern_fill(const struct pattern *p, int rank, void *to, uint64_t count);
+
+/* pattern_wrong - how many elements of @got are not what @rank contributed. */
+uint64_t pattern_wrong(const struct pattern *p, int rank, const void *got, uint64_t count);
+
+/* pattern_wrong_result - how many are not what combining all ranks' gives. */
+uint64_t pattern_wrong_result(const struct pattern *p, const void *got, uint64_t count);
+
+#endif
