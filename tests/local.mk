@@ -197,7 +197,8 @@ PY_TESTS = \
 	%reldir%/py/test_install.py \
 	%reldir%/py/test_jobs.py \
 	%reldir%/py/test_ops.py \
-	%reldir%/py/test_train.py
+	%reldir%/py/test_train.py \
+	%reldir%/py/test_train_check.py
 PY_FILES = \
 	%reldir%/py/run \
 	%reldir%/py/conftest.py \

@@ -160,15 +160,17 @@ class Torch:
 
 
 def choose():
-    """Torch if both it and horovod.torch can be imported here, else Plain."""
-    if "--plain" not in sys.argv:
-        try:
-            import horovod.torch  # noqa: F401
-            import torch  # noqa: F401
-            return Torch
-        except ImportError:
-            pass
-    return Plain
+    """--torch or --plain; else Torch if it and horovod.torch can be imported, else Plain."""
+    if "--plain" in sys.argv:
+        return Plain
+    try:
+        import horovod.torch  # noqa: F401
+        import torch  # noqa: F401
+        return Torch
+    except ImportError:
+        if "--torch" in sys.argv:
+            raise
+        return Plain
 
 
 def main():
