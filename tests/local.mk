@@ -189,7 +189,7 @@ BATS_TESTS = \
 	%reldir%/init/steps.bats \
 	%reldir%/cluster/net-real.bats \
 	%reldir%/fresh/fresh.bats \
-	%reldir%/cluster/netns.bats
+	%reldir%/cluster/hosts.bats
 
 # py: pytest, which prints TAP
 PY_TESTS = \

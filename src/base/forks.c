@@ -1,4 +1,4 @@
-/* forks.c - has this process been forked off since? */
+/* forks.c - tell a child of fork() from its parent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/forks.h"
 

@@ -1,4 +1,4 @@
-/* forks.h - has this process been forked off since? */
+/* forks.h - tell a child of fork() from its parent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_FORKS_H
 #define BASE_FORKS_H

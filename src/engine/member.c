@@ -422,7 +422,8 @@ static int meet_others(struct member *m, const struct ringup_init *how, const st
 	if (how && how->exchange)
 		return rendezvous_adopt(&m->meeting, m->rank, m->size, how->exchange, how->ctx,
 					e);
-	if (d.spans_hosts)
+	/* A directory is named because hosts share it. */
+	if (d.spans_hosts || *d.meet == '/')
 		rc = own_address(c, false, address, sizeof(address), e);
 	return rc ? rc : rendezvous_open(&m->meeting, &d, address, deadline, e);
 }
