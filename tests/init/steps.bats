@@ -80,7 +80,7 @@ tree() {
   [[ $(stat -c %a "$root/opt/ringup/current/bin/ringup" "$root/opt/ringup/current/lib/libringup.so" "$root/opt/ringup") == $'755\n644\n755' ]]
   [[ ! -e $state/build && -e $root/etc/nccl.conf ]]
   [[ $(json 's["result"], f("verify")["shm_gbps"], f("network")["interface"]') == "('ok', 1.25, 'eth9')" ]]
-  [[ $output == *"4 ranks agreed, 1.25 GB/s"* && $output == *"4 ranks agreed bit for bit after 20 steps"* ]]
+  [[ $output == *"4 ranks agreed on every sum, 1.25 GB/s"* && $output == *"4 ranks agreed bit for bit after 20 steps"* ]]
   [[ -z $(find "$root" -name '.*.new' -o -name '.new') ]]
   grep -q '4 ranks agreed' "$state/report.txt"
 }
