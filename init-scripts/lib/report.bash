@@ -55,8 +55,8 @@ report_text() {
   report_row network "$(known 60-network chosen)"
   text=$(known 70-verify ranks)
   if [[ -n $text ]]; then
-    report_verdict "shm" "$text ranks agreed, $(known 70-verify shm_gbps) GB/s"
-    report_verdict "tcp" "$text ranks agreed, $(known 70-verify tcp_gbps) GB/s"
+    report_verdict "shm" "$text ranks agreed on every sum, $(known 70-verify shm_gbps) GB/s"
+    report_verdict "tcp" "$text ranks agreed on every sum, $(known 70-verify tcp_gbps) GB/s"
     report_verdict training "$(known 70-verify training)"
   fi
   report_steps

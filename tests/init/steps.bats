@@ -36,7 +36,7 @@ case "\$1 \$2" in
         echo "NCCL_SOCKET_IFNAME==eth9" >"\$f" ;;
     esac ;;
   "bench allreduce") [[ "${2:-}" != bench ]] || { echo 'rank 2: element 7 is 3, not 6' >&2; exit 3; }
-    echo '{"bytes": 1048576, "busbw_gbs": 1.25}' ;;
+    echo "{\"backend\":\"\$6\",\"ranks\":\$4,\"busbw_gbs\":1.25,\"wrong\":0}" ;;
   "run "*) echo '{"framework": "plain Python", "steps": 20, "step_ms": 0.5}' ;;
   *) exit 2 ;;
 esac
