@@ -239,3 +239,6 @@ $(PY_TESTS:.py=.log): ringup libringup.la
 # make list-tests: the name of every test, for tests/run
 list-tests: ; @printf '%s\n' $(TESTS)
 .PHONY: list-tests
+# Peers to measure beside `ringup bench`; run by hand, since times are no tests.
+EXTRA_DIST += %reldir%/peers/compare.py %reldir%/peers/gloo_allreduce.py \
+	%reldir%/peers/mpi_allreduce.c
