@@ -6,16 +6,34 @@
 
 static uint32_t count;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of hooks; held across fork() */
+static struct forks_hook *hooks;
+
+static void before(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void in_parent(void)
+{
+	pthread_mutex_unlock(&lock);
+}
 
 static void in_child(void)
 {
+	struct forks_hook *h;
+
 	__atomic_fetch_add(&count, 1, __ATOMIC_RELAXED);
+	for (h = hooks; h; h = h->next)
+		h->fn(h->arg);
+	hooks = NULL;
+	pthread_mutex_unlock(&lock);
 }
 
 static void watch_forks(void)
 {
 	/* Without memory for it the count stays 0: no worse than not to ask. */
-	if (pthread_atfork(NULL, NULL, in_child))
+	if (pthread_atfork(before, in_parent, in_child))
 		return;
 }
 
@@ -23,4 +41,31 @@ uint32_t forks_count(void)
 {
 	pthread_once(&once, watch_forks);
 	return __atomic_load_n(&count, __ATOMIC_RELAXED);
+}
+
+void forks_add(struct forks_hook *h)
+{
+	forks_count();
+	pthread_mutex_lock(&lock);
+	h->prev = NULL;
+	h->next = hooks;
+	if (hooks)
+		hooks->prev = h;
+	hooks = h;
+	pthread_mutex_unlock(&lock);
+}
+
+void forks_remove(struct forks_hook *h)
+{
+	if (!h->fn)
+		return;
+	pthread_mutex_lock(&lock);
+	if (h->prev)
+		h->prev->next = h->next;
+	else
+		hooks = h->next;
+	if (h->next)
+		h->next->prev = h->prev;
+	pthread_mutex_unlock(&lock);
+	h->fn = NULL;
 }

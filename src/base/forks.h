@@ -14,4 +14,20 @@
  */
 uint32_t forks_count(void);
 
+/*
+ * Something to be done in a child, right after fork(): a child that goes on
+ * living must not keep connections open whose end tells others that its parent
+ * has died.  @fn may do only what a signal handler may.
+ *
+ * Ownership: *@h is the caller's, from forks_add() to forks_remove().
+ */
+struct forks_hook {
+	void (*fn)(void *arg);
+	void *arg;
+	struct forks_hook *prev, *next;
+};
+
+void forks_add(struct forks_hook *h);
+void forks_remove(struct forks_hook *h); /* may be all zero */
+
 #endif

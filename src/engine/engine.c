@@ -491,11 +491,14 @@ static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 		if (g->running) {
 			g->backend->block(g->carrier, deadline_ns);
 		} else if (op) {
+			/* Asked first: whoever leaves has sent all it had before. */
+			bool left = someone_left(g);
+
 			if (__atomic_load_n(&g->eager_count, __ATOMIC_RELAXED))
 				scan_eager(g);
 			if (is_done(op))
 				return;
-			if (someone_left(g) && !g->agree->ready(g->agreement)) {
+			if (left && !g->agree->ready(g->agreement)) {
 				why_dead(g, &why);
 				fail_all(g, &why);
 				return;
@@ -614,6 +617,7 @@ int engine_poll(struct ringup_op *op)
 {
 	struct engine *g = op->engine;
 	struct err why;
+	bool left = someone_left(g);
 	int i;
 
 	if (is_done(op) || !engine_is_mine(g) || (is_eager(op) && try_eager(g, op)))
@@ -621,7 +625,7 @@ int engine_poll(struct ringup_op *op)
 	if (!take_baton(g))
 		return is_done(op);
 	if (is_alarmed(g) || g->dead ||
-	    (someone_left(g) && !g->running && !g->agree->ready(g->agreement))) {
+	    (left && !g->running && !g->agree->ready(g->agreement))) {
 		why_dead(g, &why);
 		fail_all(g, &why);
 	}

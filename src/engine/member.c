@@ -17,6 +17,7 @@
 #include "host/cores.h"
 #include "host/identity.h"
 #include "nicpick/own.h"
+#include "wire/chan.h"
 #include "wire/discover.h"
 
 enum {
@@ -241,6 +242,20 @@ static int share_memory(struct bringup *b, struct err *e)
 	return 0;
 }
 
+/* In a child: whoever hears nothing more from us shall know that we have died,
+ * even if a data loader of ours lives on. */
+static void let_go(void *arg)
+{
+	struct member *m = arg;
+	int r;
+
+	for (r = 0; r < m->size; r++)
+		if (m->mesh.control[r])
+			close(chan_fd(m->mesh.control[r]));
+	close(m->mesh.data_prev);
+	close(m->mesh.data_next);
+}
+
 static int connect_hosts(struct bringup *b, struct err *e)
 {
 	struct member *m = b->member;
@@ -273,6 +288,8 @@ static int agree_by_star(struct bringup *b, struct err *e)
 	struct star_events ev;
 	int rc;
 
+	m->fork = (struct forks_hook){ .fn = let_go, .arg = m };
+	forks_add(&m->fork);
 	rc = watch_events(&m->watch, &m->engine, m->size, &ev, e);
 	if (!rc)
 		rc = star_open(&m->star, &m->mesh, &ev, e);
@@ -440,6 +457,7 @@ static void tear_down(struct member *m)
 		backend->close(carrier);
 	free(carrier);
 	star_close(m->star);
+	forks_remove(&m->fork);
 	mesh_close(&m->mesh);
 	ledger_close(&m->ledger);
 	segment_close(&m->segment);

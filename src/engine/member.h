@@ -3,6 +3,7 @@
 #ifndef ENGINE_MEMBER_H
 #define ENGINE_MEMBER_H
 
+#include "base/forks.h"
 #include "engine/engine.h"
 #include "engine/ledger.h"
 #include "engine/watch.h"
@@ -26,6 +27,7 @@ struct member {
 	uint32_t sleepers, left;
 	struct alarm alarm;
 	struct row row;
+	struct forks_hook fork; /* closes the connections in children */
 	/* Where everybody is. */
 	int rank, size, local_rank, local_size, host_rank, host_count;
 	bool homogeneous;

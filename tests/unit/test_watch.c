@@ -7,7 +7,22 @@
 enum { VICTIM = 1 };
 
 static uint64_t length;
-static int asynchronous;
+static int asynchronous, with_child;
+
+/* A data loader that outlives its rank until the others have noticed; they must
+ * not notice because it ends. */
+static void outlive(void)
+{
+	int tries;
+
+	for (tries = 0; tries < 200; tries++) {
+		if (__atomic_load_n(&family->note[0], __ATOMIC_RELAXED))
+			_exit(0);
+		clock_sleep_ms(50);
+	}
+	__atomic_store_n(&family->note[1], 1, __ATOMIC_RELAXED);
+	_exit(1);
+}
 
 /* Everybody reduces in a loop; one is killed somewhere in it. */
 static int loop(void)
@@ -25,8 +40,11 @@ static int loop(void)
 	for (k = 0;; k++) {
 		struct ringup_op *op;
 
-		if (family_rank == VICTIM && k == 50)
+		if (family_rank == VICTIM && k == 50) {
+			if (with_child && fork() == 0)
+				outlive();
 			kill(getpid(), SIGKILL);
+		}
 		if (asynchronous) {
 			rc = ringup_allreduce(ringup_world(r), &a, &op);
 			while (!rc && !ringup_poll(op))
@@ -45,6 +63,7 @@ static int loop(void)
 		printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
 		return 3;
 	}
+	__atomic_store_n(&family->note[0], 1, __ATOMIC_RELAXED);
 	/* From now on everything fails at once, and leaving works. */
 	rc = ringup_barrier(ringup_world(r), NULL, NULL);
 	ringup_fini(r);
@@ -62,13 +81,16 @@ static void killed(const char *what, int size, uint64_t n, int async)
 	for (r = 0; r < size; r++)
 		if (r != VICTIM)
 			bad |= status[r];
-	bad |= !WIFSIGNALED(status[VICTIM]);
+	bad |= !WIFSIGNALED(status[VICTIM]) || family->note[1];
 	family_end();
 	ok(!bad, "%s, %d processes, %llu elements", what, size, (unsigned long long)n);
 }
 
 static void all(void)
 {
+	with_child = 1;
+	killed("killed, but for a child of its own", 3, 1000, 0);
+	with_child = 0;
 	killed("killed", 2, 1, 0);
 	killed("killed", 4, 1, 0);
 	killed("killed", 4, 1000, 0);
