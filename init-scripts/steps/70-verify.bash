@@ -25,7 +25,7 @@ json_of() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",}]*\).*/\1/p" <<<"$2" | head -n
 # every sum; that it was asked for this back end and these ranks is not taken on trust.
 allreduce() {
   local said again="see the log; try: ringup bench allreduce -n $ranks --backend $1 --check"
-  said=$("$tool" bench allreduce -n "$ranks" --backend "$1" --sizes 8M --check --json) ||
+  said=$("$tool" bench allreduce -n "$ranks" --backend "$1" --sizes 1M --check --json) ||
     stop 70 "$ranks ranks did not agree over $1" "$again"
   printf '%s\n' "$said" >&2
   [[ $(json_of backend "$said") == "$1" && $(json_of ranks "$said") == "$ranks" && $(json_of wrong "$said") == 0 ]] ||
@@ -48,7 +48,7 @@ trainer() {
 # The package is the installed release's own where PYTHON has none.
 train() {
   local -a where=(env RINGUP_LIBRARY="$INIT_ROOT/opt/ringup/current/lib/libringup.so.0")
-  "$1" -c 'import ringup' 2>/dev/null || where+=(PYTHONPATH="$shared/compat/python")
+  "$1" -I -c 'import ringup.job' 2>/dev/null || where+=(PYTHONPATH="$shared/compat/python")
   timeout 120 "$tool" run --no-prefix -np "$ranks" -- "${where[@]}" "$1" "$shared/init-scripts/lib/train_check.py"
 }
 

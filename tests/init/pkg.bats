@@ -31,7 +31,7 @@ setup() {
   rm "$APT_LISTS/mirror_Packages" "$calls"
   run pkg_install gcc
   expect_status 0
-  [[ $(grep -c ' update$' "$calls") -eq 1 ]]
+  [[ $(grep -c 'Error-Mode=any update$' "$calls") -eq 1 ]]
 }
 
 @test "stale lists are refreshed and the installation tried again" {
@@ -56,6 +56,11 @@ setup() {
   run pkg_install gcc
   expect_status 20
   [[ $output == *"held by process 42 (apt)"* ]]
+  : >"$INIT_LOGFILE"
+  stub apt-get 'echo "  Temporary failure resolving mirror" >>"$INIT_LOGFILE"; exit 100'
+  run pkg_install gcc
+  expect_status 21
+  [[ $output == *"does not reach its mirror"* ]]
   stub apt-get 'echo "write error: No space left on device" >>"$INIT_LOGFILE"; exit 100'
   : >"$INIT_LOGFILE"
   run pkg_install gcc
