@@ -68,6 +68,17 @@ node_memory_mb() {
   printf '%s\n' "${mb:-1024}"
 }
 
+# as_owner PYTHON CMD ARG... - run CMD as the user in whose folder PYTHON is: root neither
+# runs other users' programs nor leaves files in their environments.
+as_owner() {
+  local ids
+  local -a who=()
+  ids=$(stat -c '--reuid=%u --regid=%g' -- "$(dirname -- "$1")")
+  shift
+  [[ $EUID -ne 0 || $ids == --reuid=0\ * ]] || read -ra who <<<"setpriv $ids --clear-groups"
+  "${who[@]}" "$@"
+}
+
 # node_python - print the Python to serve: the one named, the platform's, or PATH's.
 # Below --root only a Python of that tree is served.
 node_python() {

@@ -72,7 +72,7 @@ step_apply() {
   name=$(ready)
   name=${name##*/}
   [[ -n $name ]] || log act "build the sources ($(source_kind)) in $INIT_BUILD for $prefix"
-  if [[ $(source_kind) == none ]]; then
+  if [[ -z $name && $(source_kind) == none ]]; then
     stop 30 "no sources: this script stands alone, and RINGUP_SOURCE is not set" \
       "set RINGUP_SOURCE to a release tarball, a file or an https URL"
   fi
@@ -87,6 +87,7 @@ step_apply() {
   fact release "$name"
   fact version "${name%-*}"
   fact source "$(source_kind)"
+  fact sources "$(source_sum)"
   number jobs "$(jobs_fit)"
 }
 

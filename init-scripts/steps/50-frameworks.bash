@@ -28,7 +28,7 @@ ask() {
   is=()
   while IFS=$'\t' read -r word key value; do
     [[ $word != answer ]] || is[$key]=$value
-  done < <(timeout 30 "$1" -I -c "$probe" 2>/dev/null)
+  done < <(as_owner "$1" timeout 30 "$1" -I -c "$probe" 2>/dev/null)
   [[ -n ${is[version]:-} ]]
 }
 
@@ -99,7 +99,7 @@ reason() {
 # another Horovod is in the way.
 install_package() {
   local said rc=0
-  said=$(umask 022 && timeout 120 "$shared/compat/install" --python "$python" 2>&1) || rc=$?
+  said=$(umask 022 && as_owner "$python" timeout 120 "$shared/compat/install" --python "$python" 2>&1) || rc=$?
   printf '%s\n' "$said" >&2
   case $rc in
     0) ;;
@@ -140,5 +140,5 @@ step_undo() {
   from=$(sed -n $'s/^fact\tpath\t//p' "$INIT_STATE/state/50-frameworks" 2>/dev/null) || true
   grep -qs $'^fact\tpackage' "$INIT_STATE/state/50-frameworks" || return 0
   ask "$from" && [[ -n ${is[ringup]} ]] || return 0
-  act "$shared/compat/install" --python "$from" --uninstall
+  act as_owner "$from" "$shared/compat/install" --python "$from" --uninstall
 }

@@ -48,8 +48,8 @@ trainer() {
 # The package is the installed release's own where PYTHON has none.
 train() {
   local -a where=(env RINGUP_LIBRARY="$INIT_ROOT/opt/ringup/current/lib/libringup.so.0")
-  "$1" -I -c 'import ringup.job' 2>/dev/null || where+=(PYTHONPATH="$shared/compat/python")
-  timeout 120 "$tool" run --no-prefix -np "$ranks" -- "${where[@]}" "$1" "$shared/init-scripts/lib/train_check.py"
+  as_owner "$1" "$1" -I -c 'import ringup.job' 2>/dev/null || where+=(PYTHONPATH="$shared/compat/python")
+  as_owner "$1" timeout 120 "$tool" run --no-prefix -np "$ranks" -- "${where[@]}" "$1" "$shared/init-scripts/lib/train_check.py"
 }
 
 # step_apply - add up over both wires, then train.

@@ -327,6 +327,21 @@ python() {
   ! grep -q apt-get "$calls"
 }
 
+@test "the installed script, without sources, finds that all is done" {
+  run "$init" --root "$root"
+  RINGUP_SOURCE='' run "$init" --root "$root"
+  expect_status 0
+  [[ $output == *"30-build: already done"* && $output == *"4 ranks agreed"* ]]
+}
+
+@test "root runs a Python as the user whose it is" {
+  ((EUID == 0)) || skip "needs root"
+  source "$src/init-scripts/lib/node.bash"
+  mkdir "$T/theirs"
+  chown 65534:65534 "$T/theirs"
+  [[ $(as_owner "$T/theirs/python3" id -u) == 65534 && $(as_owner "$T/python3" id -u) == 0 ]]
+}
+
 @test "undo leaves the tree as it was, but for logs and empty folders" {
   run "$init" --root "$root"
   run "$init" --root "$root" --undo
