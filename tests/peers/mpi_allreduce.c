@@ -1,5 +1,4 @@
-/* mpi_allreduce.c - MPI_Allreduce timed as ringup bench times: same samples, same lines of
- * JSON. */
+/* mpi_allreduce.c - MPI_Allreduce timed as ringup bench times: the same samples. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <mpi.h>
 #include <stdio.h>
