@@ -108,7 +108,9 @@ struct ringup_reduce {
 	uint64_t count;
 	enum ringup_dtype dtype;
 	enum ringup_redop redop;
-	double pre, post; /* scale before and after; 0 means 1          */
+	double pre, post;      /* scale before and after; 0 means 1          */
+	const uint64_t *shape; /* dims numbers, compared between ranks; */
+	int dims;              /* 0: only count is                      */
 };
 
 /* What to broadcast.  in is read on root only and may be NULL elsewhere. */
@@ -119,6 +121,8 @@ struct ringup_bcast {
 	uint64_t count;
 	enum ringup_dtype dtype;
 	int root;
+	const uint64_t *shape; /* as in struct ringup_reduce            */
+	int dims;
 };
 
 /*
@@ -131,8 +135,10 @@ struct ringup_gather {
 	const void *in;   /* rows * row elements                        */
 	uint64_t rows, row;
 	enum ringup_dtype dtype;
-	void **out;       /* set to all blocks; ringup_free() it        */
-	uint64_t *counts; /* set to the rows of each rank: size entries */
+	void **out;            /* set to all blocks; ringup_free() it        */
+	uint64_t *counts;      /* set to the rows of each rank: size entries */
+	const uint64_t *shape; /* of a row; as in struct ringup_reduce  */
+	int dims;
 };
 
 /*
@@ -254,7 +260,7 @@ RINGUP_EXPORT const char *ringup_backend(const struct ringup_group *g);
  *		       has failed
  *   RINGUP_ENOMEM     no memory, or too many different names
  *
- * A disagreement between ranks (different dtype or count under one name) is
+ * A disagreement between ranks (different dtype, count or shape under one name) is
  * found later; ringup_wait() then returns RINGUP_EMISMATCH on every rank, with
  * both sides' values, before any data is touched.
  *

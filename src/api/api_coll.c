@@ -59,6 +59,14 @@ static int submit(struct ringup_group *g, const struct request *q, const char *c
 	return rc;
 }
 
+static int check_shape(const char *call, const uint64_t *shape, int dims, struct err *e)
+{
+	if (dims < 0 || (dims && !shape))
+		return fail(e, RINGUP_EINVAL, "%s: a shape of %d dimensions%s", call, dims,
+			    dims < 0 ? "" : " is NULL");
+	return 0;
+}
+
 static double factor(double f)
 {
 	return f == 0 ? 1 : f;
@@ -80,6 +88,8 @@ int ringup_allreduce(struct ringup_group *g, const struct ringup_reduce *a,
 	if (!rc && (int)a->redop >= RINGUP_REDOP_COUNT)
 		rc = fail(&e, RINGUP_EINVAL, "%s: no operation has the number %d", call,
 			  (int)a->redop);
+	if (!rc)
+		rc = check_shape(call, a->shape, a->dims, &e);
 	if (!rc && (isnan(a->pre) || isnan(a->post)))
 		rc = fail(&e, RINGUP_EINVAL, "%s: a scale is not a number", call);
 	if (!rc) {
@@ -89,6 +99,7 @@ int ringup_allreduce(struct ringup_group *g, const struct ringup_reduce *a,
 					.kind = PLAN_ALLREDUCE,
 					.dtype = (uint8_t)a->dtype,
 					.redop = (uint8_t)a->redop };
+		want_shape(&q.want, a->shape, a->dims);
 		rc = submit(g, &q, call, opp, &e);
 	}
 	return rc ? context_fail(&e) : 0;
@@ -110,6 +121,8 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 		rc = check_buffer(call, "in", in, b->count, (int)b->dtype, &e);
 	if (!rc && root)
 		rc = check_apart(call, in, out, b->count, (int)b->dtype, &e);
+	if (!rc)
+		rc = check_shape(call, b->shape, b->dims, &e);
 	if (!rc && (b->root < 0 || b->root >= ringup_size(g)))
 		rc = fail(&e, RINGUP_EINVAL, "%s: root %d is not one of the %d ranks", call,
 			  b->root, ringup_size(g));
@@ -120,6 +133,7 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 					.root = b->root,
 					.kind = PLAN_BROADCAST,
 					.dtype = (uint8_t)b->dtype };
+		want_shape(&q.want, b->shape, b->dims);
 		rc = submit(g, &q, call, opp, &e);
 	}
 	return rc ? context_fail(&e) : 0;
@@ -146,12 +160,15 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 			  (unsigned long long)a->rows, (unsigned long long)a->row);
 	if (!rc)
 		rc = check_buffer(call, "in", a->in, count, (int)a->dtype, &e);
+	if (!rc)
+		rc = check_shape(call, a->shape, a->dims, &e);
 	if (!rc) {
 		q.want = (struct want){ .count = a->row,
 					.pre = 1,
 					.post = 1,
 					.kind = PLAN_ALLGATHER,
 					.dtype = (uint8_t)a->dtype };
+		want_shape(&q.want, a->shape, a->dims);
 		rc = submit(g, &q, call, opp, &e);
 	}
 	return rc ? context_fail(&e) : 0;

@@ -515,7 +515,7 @@ static void say_goodbye(struct member *m)
 	do {
 		left = false;
 		for (r = 0; r < m->size; r++)
-			left |= m->mesh.control[r] && star_wants_out(m->star, r);
+			left |= m->mesh.control[r] && star_unsent(m->star, r) > 0;
 		if (left)
 			clock_sleep_ms(1);
 	} while (left && clock_ns() < until);

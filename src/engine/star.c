@@ -15,7 +15,7 @@
 /*
  * Frames, all numbers little-endian:
  *
- *	DEFINE  id:4 want:40 rows:8 name...     rank -> 0: ready, and this is it
+ *	DEFINE  id:4 want:96 rows:8 name...     rank -> 0: ready, and this is it
  *	READY   id:4 rows:8                     rank -> 0: ready, as the last time
  *	RUN     more:1 then items               0 -> rank: the next batch, or a part
  *	LEAVE   rank:4                          either way
@@ -27,7 +27,7 @@
 enum frame { FRAME_DEFINE = 1, FRAME_READY, FRAME_RUN, FRAME_LEAVE, FRAME_ALARM };
 enum item_kind { ITEM_PLAIN, ITEM_ROWS, ITEM_BAD };
 
-enum { WANT_WIRE = 40, SENTENCE = 400, MAX_IDS = 8192 };
+enum { WANT_WIRE = 32 + 8 * WANT_DIMS, SENTENCE = 400, MAX_IDS = 8192 };
 
 /* One tensor name, on rank 0. */
 struct topic {
@@ -104,6 +104,7 @@ static uint64_t get(const unsigned char *p, int bytes)
 static unsigned char *put_want(unsigned char *p, const struct want *w)
 {
 	uint64_t pre, post;
+	int i;
 
 	memcpy(&pre, &w->pre, 8);
 	memcpy(&post, &w->post, 8);
@@ -114,12 +115,16 @@ static unsigned char *put_want(unsigned char *p, const struct want *w)
 	p = put(p, w->kind, 1);
 	p = put(p, w->dtype, 1);
 	p = put(p, w->redop, 1);
-	return put(p, 0, WANT_WIRE - 31);
+	p = put(p, w->dims, 1);
+	for (i = 0; i < WANT_DIMS; i++)
+		p = put(p, w->shape[i], 8);
+	return p;
 }
 
 static void get_want(const unsigned char *p, struct want *w)
 {
 	uint64_t pre = get(p + 8, 8), post = get(p + 16, 8);
+	int i;
 
 	memset(w, 0, sizeof(*w));
 	w->count = get(p, 8);
@@ -129,6 +134,9 @@ static void get_want(const unsigned char *p, struct want *w)
 	w->kind = p[28];
 	w->dtype = p[29];
 	w->redop = p[30];
+	w->dims = p[31];
+	for (i = 0; i < WANT_DIMS; i++)
+		w->shape[i] = get(p + 32 + 8 * i, 8);
 }
 
 static int grow(void **p, uint32_t *room, uint32_t need, size_t size)
@@ -554,11 +562,12 @@ static void star_drop(void *self, uint32_t id)
 	__atomic_fetch_sub(&((struct star *)self)->own[id].busy, 1, __ATOMIC_RELEASE);
 }
 
-static int tell_zero(struct star *s, uint32_t id, const struct want *w, uint64_t rows,
-		     bool changed, struct err *e)
+/* A broken connection is star_poll()'s to tell, with the reason. */
+static void tell_zero(struct star *s, uint32_t id, const struct want *w, uint64_t rows,
+		      bool changed)
 {
 	unsigned char *p = s->frame;
-	int rc;
+	struct err e;
 
 	p = put(p, changed ? FRAME_DEFINE : FRAME_READY, 1);
 	p = put(p, id, 4);
@@ -569,21 +578,20 @@ static int tell_zero(struct star *s, uint32_t id, const struct want *w, uint64_t
 		memcpy(p, s->own[id].name, s->own[id].len);
 		p += s->own[id].len;
 	}
-	rc = chan_send(s->mesh->control[0], s->frame, (size_t)(p - s->frame), e);
-	return rc < 0 ? rc : 0;
+	chan_send(s->mesh->control[0], s->frame, (size_t)(p - s->frame), &e);
 }
 
 static int star_post(void *self, uint32_t id, const struct want *w, uint64_t rows, bool changed,
 		     bool *last, struct err *e)
 {
 	struct star *s = self;
-	int rc;
+	int rc = 0;
 
 	/* Whether it was the last, rank 0's news() tells. */
 	*last = false;
 	pthread_mutex_lock(&s->lock);
 	if (s->mesh->rank)
-		rc = tell_zero(s, id, w, rows, changed, e);
+		tell_zero(s, id, w, rows, changed);
 	else if (changed)
 		rc = count_define(s, 0, id, w, rows, s->own[id].name, s->own[id].len, e);
 	else
@@ -759,26 +767,35 @@ static int take_frame(struct star *s, int rank, const unsigned char *p, size_t l
 int star_poll(struct star *s, int rank, struct err *e)
 {
 	struct chan *c = s->mesh->control[rank];
+	struct err unsent = { 0 };
 	const void *data;
 	int rc;
 
 	pthread_mutex_lock(&s->lock);
-	rc = chan_flush(c, e);
-	while (rc >= 0 && (rc = chan_recv(c, &data, e)) > 0)
-		rc = take_frame(s, rank, data, (size_t)rc, e) ? e->code : 1;
+	chan_flush(c, &unsent);
+	/* Who closes may have said why before: read that first. */
+	while ((rc = chan_recv(c, &data, e)) > 0)
+		if (take_frame(s, rank, data, (size_t)rc, e)) {
+			rc = e->code;
+			break;
+		}
 	pthread_mutex_unlock(&s->lock);
-	return rc < 0 ? rc : 0;
+	if (!rc && unsent.code < 0) {
+		*e = unsent;
+		rc = unsent.code;
+	}
+	return rc;
 }
 
-bool star_wants_out(struct star *s, int rank)
+int star_unsent(struct star *s, int rank)
 {
 	struct err e;
-	bool left;
+	int rc;
 
 	pthread_mutex_lock(&s->lock);
-	left = chan_flush(s->mesh->control[rank], &e) > 0;
+	rc = chan_flush(s->mesh->control[rank], &e);
 	pthread_mutex_unlock(&s->lock);
-	return left;
+	return rc;
 }
 
 void star_leave(struct star *s)

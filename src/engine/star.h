@@ -38,8 +38,9 @@ void star_close(struct star *s);
  * Negative: the connection is lost. */
 int star_poll(struct star *s, int rank, struct err *e);
 
-/* star_wants_out - poll for POLLOUT on that connection, too? */
-bool star_wants_out(struct star *s, int rank);
+/* star_unsent - send to @rank what was left over; returns 1 if something still is,
+ * negative if that connection is broken: either way poll for POLLOUT, too. */
+int star_unsent(struct star *s, int rank);
 
 /* star_leave - tell the others that this rank ends in peace. */
 void star_leave(struct star *s);

@@ -7,6 +7,18 @@
 
 #include "coll/reduce.h"
 
+void want_shape(struct want *w, const uint64_t *shape, int dims)
+{
+	int i;
+
+	w->dims = (uint8_t)(dims < WANT_DIMS ? dims : WANT_DIMS);
+	for (i = 0; i < dims; i++)
+		if (i < WANT_DIMS)
+			w->shape[i] = shape[i];
+		else
+			w->shape[WANT_DIMS - 1] *= shape[i];
+}
+
 bool want_equal(const struct want *a, const struct want *b)
 {
 	return !memcmp(a, b, sizeof(*a));
@@ -23,14 +35,14 @@ bool want_valid(const struct want *w, int size)
 {
 	return w->kind <= PLAN_BARRIER && w->dtype < RINGUP_DTYPE_COUNT &&
 	       w->redop < RINGUP_REDOP_COUNT && w->root >= 0 && w->root < size &&
-	       w->count <= UINT64_MAX / 16;
+	       w->count <= UINT64_MAX / 16 && w->dims <= WANT_DIMS;
 }
 
 void want_text(const struct want *w, char *out, size_t len)
 {
 	const char *type = reduce_dtype_name((enum ringup_dtype)w->dtype);
 	unsigned long long count = w->count;
-	int n = 0;
+	int n = 0, i;
 
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
@@ -38,8 +50,8 @@ void want_text(const struct want *w, char *out, size_t len)
 			     reduce_redop_name((enum ringup_redop)w->redop), count, type);
 		break;
 	case PLAN_BROADCAST:
-		n = snprintf(out, len, "broadcast of %llu %s from rank %d", count, type,
-			     w->root);
+		n = snprintf(out, len, "broadcast from rank %d of %llu %s", w->root, count,
+			     type);
 		break;
 	case PLAN_ALLGATHER:
 		n = snprintf(out, len, "allgather of rows of %llu %s", count, type);
@@ -47,6 +59,9 @@ void want_text(const struct want *w, char *out, size_t len)
 	default:
 		n = snprintf(out, len, "barrier");
 	}
+	for (i = 0; i < w->dims && n > 0 && (size_t)n < len; i++)
+		n += snprintf(out + n, len - (size_t)n, "%s%llu%s", i ? "," : " [",
+			      (unsigned long long)w->shape[i], i + 1 < w->dims ? "" : "]");
 	if (n > 0 && (size_t)n < len && (w->pre != 1 || w->post != 1))
 		snprintf(out + n, len - (size_t)n, " scaled by %g before and %g after", w->pre,
 			 w->post);
@@ -55,7 +70,7 @@ void want_text(const struct want *w, char *out, size_t len)
 void want_disagree(const char *name, const struct want *const *of, int size, char *out,
 		   size_t len)
 {
-	char first[128], other[128], more[48] = "";
+	char first[256], other[256], more[48] = "";
 	int r, odd = 0, differ = 0;
 
 	for (r = size - 1; r > 0; r--)

@@ -9,6 +9,8 @@
 
 #include "backend/backend.h"
 
+enum { WANT_DIMS = 8 };
+
 /* The fields that have to agree.  Plain bytes: it lies in shared memory. */
 struct want {
 	uint64_t count; /* elements; allgather: elements of one row */
@@ -17,8 +19,13 @@ struct want {
 	uint8_t kind;  /* enum plan_kind    */
 	uint8_t dtype; /* enum ringup_dtype */
 	uint8_t redop; /* enum ringup_redop */
-	uint8_t zero;
+	uint8_t dims;  /* of shape that are set; 0: nobody told   */
+	uint64_t shape[WANT_DIMS];
 };
+
+/* want_shape - set the shape.  What has more dimensions than we keep has the
+ * others multiplied into the last. */
+void want_shape(struct want *w, const uint64_t *shape, int dims);
 
 bool want_equal(const struct want *a, const struct want *b);
 
@@ -29,7 +36,7 @@ uint64_t want_bytes(const struct want *w);
  * wire, with @size ranks. */
 bool want_valid(const struct want *w, int size);
 
-/* want_text - "sum of 10 f32", "broadcast of 3 u8 from rank 1". */
+/* want_text - "sum of 10 f32 [5,2]", "broadcast of 3 u8 from rank 1". */
 void want_text(const struct want *w, char *out, size_t len);
 
 /* want_disagree - the sentence about @name when @of[0..size-1] are not equal. */

@@ -109,7 +109,7 @@ static void *watch(void *arg)
 			else if (c && !w->lost[r])
 				p[n++] = (struct pollfd){
 					chan_fd(c),
-					POLLIN | (star_wants_out(w->star, r) ? POLLOUT : 0), 0
+					POLLIN | (star_unsent(w->star, r) ? POLLOUT : 0), 0
 				};
 		}
 		if (poll(p, (nfds_t)n, -1) < 0 && errno != EINTR)

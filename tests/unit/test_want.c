@@ -23,7 +23,7 @@ int main(void)
 	b.kind = PLAN_BROADCAST;
 	b.root = 1;
 	want_disagree("x", of, 3, text, sizeof(text));
-	ok(strstr(text, "rank 1 a broadcast of 10 f32 from rank 1; 1 more differ") != NULL,
+	ok(strstr(text, "rank 1 a broadcast from rank 1 of 10 f32; 1 more differ") != NULL,
 	   "%s", text);
 	ok(want_bytes(&a) == 40, "bytes");
 	ok(want_valid(&a, 3), "valid");
@@ -37,5 +37,13 @@ int main(void)
 	b = a;
 	b.count = UINT64_MAX / 2;
 	ok(!want_valid(&b, 3), "nor what fits nowhere");
+	b = c = a;
+	want_shape(&b, (uint64_t[]){ 5, 2 }, 2);
+	want_shape(&c, (uint64_t[]){ 2, 5 }, 2);
+	want_disagree("m", (const struct want *[]){ &b, &c }, 2, text, sizeof(text));
+	ok(!strcmp(text, "m: rank 0 wants a sum of 10 f32 [5,2], rank 1 a sum of 10 f32 [2,5]"),
+	   "%s", text);
+	want_shape(&b, (uint64_t[]){ 1, 1, 1, 1, 1, 1, 1, 1, 5, 2 }, 10);
+	ok(b.dims == WANT_DIMS && b.shape[WANT_DIMS - 1] == 10, "more dimensions than we keep");
 	return tap_done();
 }

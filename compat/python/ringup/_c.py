@@ -33,19 +33,21 @@ class Init(Structure):
 class Reduce(Structure):
     """struct ringup_reduce"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("out", c_void_p), ("count", c_uint64),
-                ("dtype", c_int), ("redop", c_int), ("pre", c_double), ("post", c_double)]
+                ("dtype", c_int), ("redop", c_int), ("pre", c_double), ("post", c_double),
+                ("shape", POINTER(c_uint64)), ("dims", c_int)]
 
 
 class Bcast(Structure):
     """struct ringup_bcast"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("out", c_void_p), ("count", c_uint64),
-                ("dtype", c_int), ("root", c_int)]
+                ("dtype", c_int), ("root", c_int), ("shape", POINTER(c_uint64)), ("dims", c_int)]
 
 
 class Gather(Structure):
     """struct ringup_gather"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("rows", c_uint64), ("row", c_uint64),
-                ("dtype", c_int), ("out", POINTER(c_void_p)), ("counts", POINTER(c_uint64))]
+                ("dtype", c_int), ("out", POINTER(c_void_p)), ("counts", POINTER(c_uint64)),
+                ("shape", POINTER(c_uint64)), ("dims", c_int)]
 
 
 STRUCTS = {"ringup_init": Init, "ringup_reduce": Reduce, "ringup_bcast": Bcast,

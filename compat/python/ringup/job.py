@@ -141,25 +141,32 @@ def _name(name):
     return None if name is None else name.encode()
 
 
-def allreduce(source, target, count, dtype, op, name=None, pre=1.0, post=1.0, keep=None):
+def _shape(shape):
+    """The two last fields of every struct; ranks compare them."""
+    return (ctypes.c_uint64 * len(shape))(*shape), len(shape)
+
+
+def allreduce(source, target, count, dtype, op, name=None, pre=1.0, post=1.0, keep=None,
+              shape=()):
     """Start a reduction; keep is referred to until it has completed."""
     if not pre or not post:
         raise ValueError("a scale factor of 0 would give zeros; multiply by 0 yourself")
-    a = _c.Reduce(_name(name), source, target, count, dtype, op, pre, post)
+    a = _c.Reduce(_name(name), source, target, count, dtype, op, pre, post,
+                   *_shape(shape))
     return _start(lib.ringup_allreduce, "allreduce", name, keep, ctypes.byref(a))
 
 
-def broadcast(source, target, count, dtype, root, name=None, keep=None):
+def broadcast(source, target, count, dtype, root, name=None, keep=None, shape=()):
     """Start a broadcast; source is read on root only."""
-    b = _c.Bcast(_name(name), source, target, count, dtype, root)
+    b = _c.Bcast(_name(name), source, target, count, dtype, root, *_shape(shape))
     return _start(lib.ringup_broadcast, "broadcast", name, keep, ctypes.byref(b))
 
 
-def allgather(source, rows, row, dtype, name=None, keep=None):
+def allgather(source, rows, row, dtype, name=None, keep=None, shape=()):
     """Start a gathering of rows rows; wait() returns (memory, rows of each rank)."""
     out, counts = ctypes.c_void_p(), (ctypes.c_uint64 * size())()
     a = _c.Gather(_name(name), source, rows, row, dtype, ctypes.pointer(out),
-                  ctypes.cast(counts, ctypes.POINTER(ctypes.c_uint64)))
+                  ctypes.cast(counts, ctypes.POINTER(ctypes.c_uint64)), *_shape(shape))
     bytes_of_row = row * tuple(_c.DTYPES.values())[dtype]
 
     def result():

@@ -129,7 +129,7 @@ def _reduce(tensor, output, name, op, pre, post):
         source = target = _copy(tensor)
         home = lambda: output.copy_(target)  # noqa: E731
     part = translated(job.allreduce, source.data_ptr(), target.data_ptr(), source.numel(), dtype,
-                      redop, name, pre, post, keep=(source, target))
+                      redop, name, pre, post, keep=(source, target), shape=tensor.shape)
     return part, home
 
 
@@ -292,7 +292,7 @@ def _gather(tensor, name):
     source = tensor if _direct(tensor) else _copy(tensor)
     rest = tensor.shape[1:]
     part = translated(job.allgather, source.data_ptr(), tensor.shape[0],
-                      math.prod(rest) * per_element, dtype, name, keep=source)
+                      math.prod(rest) * per_element, dtype, name, keep=source, shape=rest)
 
     def home(memory, rows):
         if memory is None or not len(memory):
@@ -372,7 +372,7 @@ def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_se
     memory = tensor if _direct(tensor) else _copy(tensor)
     address = memory.data_ptr()
     part = translated(job.broadcast, address, address, memory.numel() * per_element, dtype,
-                      root_rank, _named("broadcast", name), keep=memory)
+                      root_rank, _named("broadcast", name), keep=memory, shape=tensor.shape)
 
     def finish(_results):
         with torch.no_grad():
