@@ -65,8 +65,9 @@ static int agree(const struct course *c, double *v, uint64_t count, enum ringup_
 		.in = v, .out = v, .count = count, .dtype = RINGUP_F64, .redop = redop
 	};
 	struct ringup_op *op = NULL;
+	int rc = ringup_allreduce(c->g, &r, &op);
 
-	return finish(op, ringup_allreduce(c->g, &r, &op), e) ? e->code : 0;
+	return finish(op, rc, e);
 }
 
 static int call_allreduce(struct course *c, struct err *e)

@@ -83,7 +83,8 @@ setup() { alone; }
 @test "torchrun itself: two ranks, one key" {
   local python=${RINGUP_TEST_PYTHON:-python3}
   "$python" -c 'import torch.distributed.run' 2>/dev/null || skip "torch is not installed for $python"
-  run timeout 120 "$python" -m torch.distributed.run --nproc-per-node 2 --no-python "$whereami"
+  # It leaves a folder for logs behind.
+  TMPDIR=$BATS_TEST_TMPDIR run timeout 120 "$python" -m torch.distributed.run --nproc-per-node 2 --no-python "$whereami"
   expect_status 0
   grep -q '^source=torchrun rank=0 size=2 local_rank=0 local_size=2 spans=0 key=torchrun ' <<<"$output"
   grep -q '^source=torchrun rank=1 size=2 local_rank=1 local_size=2 spans=0 key=torchrun ' <<<"$output"
