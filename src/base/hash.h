@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* hash_bytes - FNV-1a, 64 bits; the same on every machine. */
+/* hash_bytes - 64 bits; the same in all processes of one machine. */
 uint64_t hash_bytes(const void *data, size_t len);
 
 #endif

@@ -50,10 +50,8 @@ const char *measure_name(enum measure_what what)
 	return names[what];
 }
 
-static int finish(struct ringup_op *op, int rc, struct err *e)
+static int told(int rc, struct err *e)
 {
-	if (!rc)
-		rc = ringup_wait(op, -1);
 	return rc ? fail(e, rc, "%s", ringup_error()) : 0;
 }
 
@@ -64,10 +62,8 @@ static int agree(const struct course *c, double *v, uint64_t count, enum ringup_
 	struct ringup_reduce r = {
 		.in = v, .out = v, .count = count, .dtype = RINGUP_F64, .redop = redop
 	};
-	struct ringup_op *op = NULL;
-	int rc = ringup_allreduce(c->g, &r, &op);
 
-	return finish(op, rc, e);
+	return told(ringup_allreduce(c->g, &r, NULL), e);
 }
 
 static int call_allreduce(struct course *c, struct err *e)
@@ -80,10 +76,8 @@ static int call_allreduce(struct course *c, struct err *e)
 		.dtype = c->m->dtype,
 		.redop = c->m->redop,
 	};
-	struct ringup_op *op = NULL;
-	int rc = ringup_allreduce(c->g, &r, &op);
 
-	return finish(op, rc, e);
+	return told(ringup_allreduce(c->g, &r, NULL), e);
 }
 
 static int call_broadcast(struct course *c, struct err *e)
@@ -95,10 +89,8 @@ static int call_broadcast(struct course *c, struct err *e)
 		.count = c->count,
 		.dtype = c->m->dtype,
 	};
-	struct ringup_op *op = NULL;
-	int rc = ringup_broadcast(c->g, &b, &op);
 
-	return finish(op, rc, e);
+	return told(ringup_broadcast(c->g, &b, NULL), e);
 }
 
 static int call_allgather(struct course *c, struct err *e)
@@ -112,7 +104,6 @@ static int call_allgather(struct course *c, struct err *e)
 		.dtype = c->m->dtype,
 		.out = &c->out,
 	};
-	struct ringup_op *op = NULL;
 	int rc;
 
 	if (c->ranks > 1024)
@@ -122,8 +113,7 @@ static int call_allgather(struct course *c, struct err *e)
 	a.counts = all;
 	ringup_free(c->out);
 	c->out = NULL;
-	rc = ringup_allgather(c->g, &a, &op);
-	rc = finish(op, rc, e);
+	rc = told(ringup_allgather(c->g, &a, NULL), e);
 	if (all != counts)
 		free(all);
 	return rc;
@@ -131,10 +121,7 @@ static int call_allgather(struct course *c, struct err *e)
 
 static int call_barrier(struct course *c, struct err *e)
 {
-	struct ringup_op *op = NULL;
-	int rc = ringup_barrier(c->g, c->name, &op);
-
-	return finish(op, rc, e);
+	return told(ringup_barrier(c->g, c->name, NULL), e);
 }
 
 static int call(struct course *c, struct err *e)

@@ -172,27 +172,27 @@ static int why_dead(struct engine *g, struct err *e)
 
 /* ---- eager operations ---- */
 
-static void reduce_lines(struct engine *g, struct ringup_op *op)
+static void reduce_lines(struct engine *g, uint32_t id, uint32_t round, const struct want *w,
+			 void *out)
 {
-	const struct want *w = &op->want;
 	struct reduce how = { (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
 			      (uint32_t)g->team.size, w->post };
 	const void *src[4096];
 	int r;
 
 	for (r = 0; r < g->team.size; r++)
-		src[r] = ledger_line(g->ledger, op->id, r, op->round);
-	reduce_many(&how, &op->out, 1, src, g->team.size, w->count);
+		src[r] = ledger_line(g->ledger, id, r, round);
+	reduce_many(&how, &out, 1, src, g->team.size, w->count);
 }
 
 /* The rank whose line is still empty, or -1 if all are there, or -2 if one rank
  * has changed its mind. */
-static int missing_line(const struct engine *g, const struct ringup_op *op)
+static int missing_line(const struct engine *g, uint32_t id, uint32_t round)
 {
 	int r, missing = -1;
 
 	for (r = 0; r < g->team.size; r++)
-		switch (ledger_look(g->ledger, op->id, r, op->round)) {
+		switch (ledger_look(g->ledger, id, r, round)) {
 		case LINE_CHANGED:
 			return -2;
 		case LINE_EMPTY:
@@ -232,9 +232,9 @@ static void make_stream(struct engine *g, struct ringup_op *op)
 /* Finish an eager operation if all ranks' data is there. */
 static bool finish_eager(struct engine *g, struct ringup_op *op)
 {
-	if (missing_line(g, op) != -1 || !claim(op))
+	if (missing_line(g, op->id, op->round) != -1 || !claim(op))
 		return is_done(op);
-	reduce_lines(g, op);
+	reduce_lines(g, op->id, op->round, &op->want, op->out);
 	__atomic_fetch_sub(&g->eager_count, 1, __ATOMIC_RELAXED);
 	complete(op, 0);
 	return true;
@@ -242,7 +242,7 @@ static bool finish_eager(struct engine *g, struct ringup_op *op)
 
 static bool try_eager(struct engine *g, struct ringup_op *op)
 {
-	if (missing_line(g, op) == -2) {
+	if (missing_line(g, op->id, op->round) == -2) {
 		pthread_mutex_lock(&g->lock);
 		make_stream(g, op);
 		pthread_mutex_unlock(&g->lock);
@@ -260,7 +260,7 @@ static void scan_eager(struct engine *g)
 	for (op = g->flying; op; op = op->next) {
 		if (!is_eager(op) || is_done(op))
 			continue;
-		if (missing_line(g, op) == -2)
+		if (missing_line(g, op->id, op->round) == -2)
 			make_stream(g, op);
 		else
 			any |= finish_eager(g, op);
@@ -464,7 +464,7 @@ static bool has_news(void *arg)
 	if (is_done(l->op))
 		return true;
 	if (is_eager(l->op)) {
-		if (missing_line(g, l->op) < 0)
+		if (missing_line(g, l->op->id, l->op->round) < 0)
 			return true;
 		eager--;
 	}
@@ -731,6 +731,25 @@ static int hold(struct engine *g, struct tensor *t, const struct want *w, struct
 	return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
 }
 
+/* Into the list of those in flight; tensor, id and round are set. */
+static void fill_op(struct engine *g, struct ringup_op *op, const struct request *r)
+{
+	__atomic_store_n(&op->state, OP_FLYING, __ATOMIC_RELAXED);
+	__atomic_store_n(&op->eager, false, __ATOMIC_RELAXED);
+	op->status = 0;
+	op->want = r->want;
+	op->in = r->in;
+	op->out = r->out;
+	op->outp = r->outp;
+	op->rows = r->rows;
+	op->counts = r->counts;
+	op->prev = NULL;
+	op->next = g->flying;
+	if (g->flying)
+		g->flying->prev = op;
+	g->flying = op;
+}
+
 static int submit(struct engine *g, const struct request *r, struct ringup_op **opp, bool *last,
 		  struct err *e)
 {
@@ -762,20 +781,7 @@ static int submit(struct engine *g, const struct request *r, struct ringup_op **
 	changed = !t->known || !want_equal(&t->want, &r->want);
 	op->tensor = t;
 	op->id = t->id;
-	op->state = OP_FLYING;
-	__atomic_store_n(&op->eager, false, __ATOMIC_RELAXED);
-	op->status = 0;
-	op->want = r->want;
-	op->in = r->in;
-	op->out = r->out;
-	op->outp = r->outp;
-	op->rows = r->rows;
-	op->counts = r->counts;
-	op->prev = NULL;
-	op->next = g->flying;
-	if (g->flying)
-		g->flying->prev = op;
-	g->flying = op;
+	fill_op(g, op, r);
 	if (changed)
 		t->verified = false;
 	t->want = r->want;
@@ -797,6 +803,79 @@ static int submit(struct engine *g, const struct request *r, struct ringup_op **
 	return rc;
 }
 
+/* ---- the short way of a blocking eager operation ---- */
+
+/* Submit without an entry among those in flight, if all is as it was the last
+ * time; NULL if it is not, and then nothing has happened. */
+static struct ringup_op *begin_short(struct engine *g, const struct request *r)
+{
+	struct ringup_op *op = NULL;
+	struct tensor *t;
+
+	pthread_mutex_lock(&g->lock);
+	if (!is_alarmed(g) && !someone_left(g) && !g->dead)
+		op = __atomic_load_n(&g->spare, __ATOMIC_ACQUIRE);
+	t = op ? tensor_for(g, r, NULL) : NULL;
+	if (!t || __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) || !t->verified ||
+	    !want_equal(&t->want, &r->want) || !g->agree->hold(g->agreement, t->id, t->age)) {
+		pthread_mutex_unlock(&g->lock);
+		return NULL;
+	}
+	if (!ledger_fits(g->ledger, t->id, want_bytes(&r->want))) {
+		g->agree->drop(g->agreement, t->id);
+		pthread_mutex_unlock(&g->lock);
+		return NULL;
+	}
+	__atomic_store_n(&g->spare, NULL, __ATOMIC_RELAXED);
+	op->tensor = t;
+	op->id = t->id;
+	op->round = ledger_begin(g->ledger, t->id);
+	g->unnamed += !r->name;
+	scaled_copy(&r->want, ledger_line(g->ledger, t->id, g->team.rank, op->round), r->in);
+	ledger_put(g->ledger, t->id, op->round, LINE_DATA);
+	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&g->lock);
+	seat_ring(g->row, g->row->me);
+	return op;
+}
+
+/* The others are late: make it an operation in flight like any other. */
+static void go_the_long_way(struct engine *g, const struct request *r, struct ringup_op *op)
+{
+	pthread_mutex_lock(&g->lock);
+	fill_op(g, op, r);
+	__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&g->eager_count, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&g->spare, op_new(g), __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* Returns 1 if it is done; 0 if *@opp is to be waited for, or NULL if nothing has
+ * happened. */
+static int submit_short(struct engine *g, const struct request *r, struct ringup_op **opp)
+{
+	struct ringup_op *op = begin_short(g, r);
+	int i, missing = 0;
+
+	*opp = op;
+	if (!op)
+		return 0;
+	for (i = 0; i < g->row->pauses && missing >= 0; i++) {
+		missing = missing_line(g, op->id, op->round);
+		if (missing >= 0)
+			seat_pause();
+	}
+	if (missing != -1) {
+		go_the_long_way(g, r, op);
+		return 0;
+	}
+	reduce_lines(g, op->id, op->round, &r->want, r->out);
+	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
+	g->agree->drop(g->agreement, op->id);
+	__atomic_store_n(&g->spare, op, __ATOMIC_RELEASE);
+	return 1;
+}
+
 int engine_submit(struct engine *g, const struct request *r, struct ringup_op **opp,
 		  struct err *e)
 {
@@ -806,6 +885,12 @@ int engine_submit(struct engine *g, const struct request *r, struct ringup_op **
 
 	if (!engine_is_mine(g))
 		return not_mine(e);
+	if (!opp && may_be_eager(g, &r->want)) {
+		if (submit_short(g, r, &op))
+			return 0;
+		if (op)
+			return wait_for(op, INT64_MAX, false, e);
+	}
 	/* A thread that will wait drives anyway: nobody need be kicked for it. */
 	holding = !opp && !may_be_eager(g, &r->want) && take_baton(g);
 	pthread_mutex_lock(&g->lock);
@@ -838,6 +923,7 @@ int engine_start(struct engine *g, struct err *e)
 		return fail(e, RINGUP_ENOMEM, "no memory for the engine");
 	pthread_mutex_init(&g->lock, NULL);
 	g->forks = forks_count();
+	g->spare = op_new(g);
 	g->row->patient = true;
 	/* The process's signals are not for our threads. */
 	sigfillset(&all);

@@ -47,8 +47,9 @@ struct engine {
 	pthread_mutex_t lock; /* tensors, the lists of operations, post() */
 	struct tensors tensors;
 	struct ringup_op *flying, *pool, *blocks;
-	uint64_t unnamed;     /* operations without a name so far            */
-	uint32_t eager_count; /* eager ones in flight; atomic                */
+	struct ringup_op *spare; /* for engine_submit()'s short way; atomic */
+	uint64_t unnamed;        /* operations without a name so far            */
+	uint32_t eager_count;    /* eager ones in flight; atomic                */
 
 	uint32_t baton;   /* atomic                                          */
 	uint32_t waiting; /* threads asleep because another has the baton    */

@@ -133,16 +133,16 @@ static void unlink_name(struct ledger *l, uint32_t id)
 }
 
 /* Take the id from its name, unless a rank is using it.  Of a rank that begins
- * to and of us, at least one sees the other: both store, fence and load. */
+ * to and of us, at least one sees the other: both store and then load, in one
+ * order for all. */
 static bool evict(struct ledger *l, uint32_t id)
 {
 	struct ledger_entry *n = &l->entries[id];
 	int r;
 
 	__atomic_fetch_add(&n->age, 1, __ATOMIC_SEQ_CST);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (r = 0; r < l->ranks; r++)
-		if (__atomic_load_n(busy(l, id, r), __ATOMIC_ACQUIRE)) {
+		if (__atomic_load_n(busy(l, id, r), __ATOMIC_SEQ_CST)) {
 			__atomic_fetch_sub(&n->age, 1, __ATOMIC_SEQ_CST);
 			return false;
 		}
@@ -228,8 +228,7 @@ static bool ledger_hold(void *self, uint32_t id, uint32_t age)
 	struct ledger *l = self;
 
 	__atomic_fetch_add(busy(l, id, l->rank), 1, __ATOMIC_SEQ_CST);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&l->entries[id].age, __ATOMIC_ACQUIRE) == age)
+	if (__atomic_load_n(&l->entries[id].age, __ATOMIC_SEQ_CST) == age)
 		return true;
 	__atomic_fetch_sub(busy(l, id, l->rank), 1, __ATOMIC_RELEASE);
 	return false;
