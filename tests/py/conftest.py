@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -67,9 +68,12 @@ def launcher(kind, n):
 
 
 def start(argv, timeout=120, **env):
-    """Run a command in a session of its own; kills all of that when the time is up."""
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          start_new_session=True, env={**os.environ, **env}) as p:
+    """Run a command in a session of its own; kills all of that when the time is up.
+
+    Its temporary files are removed here: torchrun leaves a folder behind for each run."""
+    with tempfile.TemporaryDirectory(prefix="ringup") as tmp, subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True, env={**os.environ, "TMPDIR": tmp, **env}) as p:
         try:
             out, err = p.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:

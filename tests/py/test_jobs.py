@@ -85,8 +85,8 @@ def test_ranks_of_several_torchrun_agents_meet_in_its_store(tmp_path):
     agents = [subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", str(i),
          "--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port", str(port), WHERE],
-        env={**os.environ, "RINGUP_TEST_RESULTS": str(tmp_path)}, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True) for i in range(2)]
+        env={**os.environ, "RINGUP_TEST_RESULTS": str(tmp_path), "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(2)]
     try:
         texts = [a.communicate(timeout=100)[0] for a in agents]
     finally:
