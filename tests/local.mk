@@ -241,4 +241,4 @@ list-tests: ; @printf '%s\n' $(TESTS)
 .PHONY: list-tests
 # Peers to measure beside `ringup bench`; run by hand, since times are no tests.
 EXTRA_DIST += %reldir%/peers/compare.py %reldir%/peers/gloo_allreduce.py \
-	%reldir%/peers/mpi_allreduce.c
+	%reldir%/peers/mpi_allreduce.c %reldir%/peers/startup.py

@@ -574,7 +574,8 @@ static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, str
 	struct engine *g = op->engine;
 	int i, rc;
 
-	for (i = 0; i < g->row->pauses && is_eager(op) && !try_eager(g, op); i++)
+	for (i = 0; i < seat_pauses(g->row) && !holding && is_eager(op) && !try_eager(g, op);
+	     i++)
 		seat_pause();
 	while (holding || !is_done(op)) {
 		if (holding || take_baton(g)) {
@@ -860,7 +861,7 @@ static int submit_short(struct engine *g, const struct request *r, struct ringup
 	*opp = op;
 	if (!op)
 		return 0;
-	for (i = 0; i < g->row->pauses && missing >= 0; i++) {
+	for (i = 0; i < seat_pauses(g->row) && missing >= 0; i++) {
 		missing = missing_line(g, op->id, op->round);
 		if (missing >= 0)
 			seat_pause();
@@ -889,7 +890,7 @@ int engine_submit(struct engine *g, const struct request *r, struct ringup_op **
 		if (submit_short(g, r, &op))
 			return 0;
 		if (op)
-			return wait_for(op, INT64_MAX, false, e);
+			return wait_for(op, INT64_MAX, take_baton(g), e);
 	}
 	/* A thread that will wait drives anyway: nobody need be kicked for it. */
 	holding = !opp && !may_be_eager(g, &r->want) && take_baton(g);

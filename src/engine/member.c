@@ -21,7 +21,9 @@
 #include "wire/discover.h"
 
 enum {
-	SPIN = 1000,   /* pauses before giving way, with a processor for every rank */
+	SPIN = 6000,   /* pauses before giving way, with a processor for every rank:
+			* longer than it takes to wake somebody who sleeps, or two
+			* ranks that once slept would send each other to sleep for ever */
 	NO_SPIN = 20,  /* and without */
 	BYE_MS = 1000, /* member_close() waits for the others' sake at most */
 };

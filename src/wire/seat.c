@@ -52,15 +52,15 @@ void seat_pause(void)
 static bool linger(struct row *w, bool (*ready)(void *), void *arg)
 {
 	int64_t before, after;
-	int i;
+	int i, pauses = seat_pauses(w);
 
-	for (i = 0; i < w->pauses; i++) {
+	for (i = 0; i < pauses; i++) {
 		if (ready(arg))
 			return true;
 		seat_pause();
 	}
-	if (w->hurt) {
-		w->hurt--;
+	if (__atomic_load_n(&w->hurt, __ATOMIC_RELAXED)) {
+		__atomic_fetch_sub(&w->hurt, 1, __ATOMIC_RELAXED);
 		return false;
 	}
 	before = clock_ns();
@@ -70,7 +70,7 @@ static bool linger(struct row *w, bool (*ready)(void *), void *arg)
 			return true;
 		after = clock_ns();
 		if (after - before > STRANGER_NS) {
-			w->hurt = SKIP_WAITS;
+			__atomic_store_n(&w->hurt, SKIP_WAITS, __ATOMIC_RELAXED);
 			return false;
 		}
 		before = after;

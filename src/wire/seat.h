@@ -38,7 +38,7 @@ struct row {
 	uint32_t *sleepers; /* how many of them are asleep       */
 	int count, me;
 	int pauses;   /* how long to spin before giving way        */
-	int hurt;     /* waits that skip yielding, after a long one */
+	int hurt;     /* waits that skip yielding, after a long one; atomic */
 	bool patient; /* false: sleep at once; for a thread that nobody waits for */
 };
 
@@ -62,6 +62,12 @@ void seat_ring_one(const struct row *w, int rank);
  */
 bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg,
 	       int64_t deadline_ns);
+
+/* seat_pauses - how long to spin now: less while strangers want the processors. */
+static inline int seat_pauses(const struct row *w)
+{
+	return __atomic_load_n(&w->hurt, __ATOMIC_RELAXED) ? w->pauses / 8 : w->pauses;
+}
 
 /* seat_pause - what a spinning loop does between two looks. */
 void seat_pause(void);
