@@ -11,6 +11,8 @@ setup() {
   spaces=("$here" "$there")
   ip netns add "$here"
   ip netns add "$there"
+  # Nobody can bind to an address while the kernel still looks for its double.
+  ip netns exec "$here" bash -c 'for f in all default; do echo 0 >"/proc/sys/net/ipv6/conf/$f/accept_dad"; done'
   ip -n "$here" link set lo up
 }
 
