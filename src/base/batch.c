@@ -73,17 +73,7 @@ static void drop_folders(const char *path, int count)
 
 static int fill(int fd, const char *data, size_t len)
 {
-	while (len) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		data += n;
-		len -= (size_t)n;
-	}
-	return fsync(fd);
+	return file_put(fd, data, len) ? -1 : fsync(fd);
 }
 
 /* A sibling whose name nobody takes for a setting: ".nccl.conf.ringup-4711". */

@@ -112,8 +112,10 @@ static int make_parents(char *full, struct err *e)
 	return 0;
 }
 
-static int write_all(int fd, const char *data, size_t len)
+int file_put(int fd, const void *from, size_t len)
 {
+	const char *data = from;
+
 	while (len) {
 		ssize_t n = write(fd, data, len);
 
@@ -163,7 +165,7 @@ int file_write(const char *root, const char *path, mode_t mode, const void *data
 	fd = mkostemp(part, O_CLOEXEC);
 	if (fd < 0)
 		return fail_os(e, "%s", full);
-	if (fchmod(fd, mode) || write_all(fd, data, len) || fsync(fd)) {
+	if (fchmod(fd, mode) || file_put(fd, data, len) || fsync(fd)) {
 		rc = fail_os(e, "%s", full);
 		close(fd);
 		unlink(part);

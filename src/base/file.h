@@ -43,6 +43,9 @@ bool file_exists(const char *root, const char *path);
 int file_write(const char *root, const char *path, mode_t mode, const void *data, size_t len,
 	       struct err *e);
 
+/* file_put - write all of it to @fd; returns -1, with errno, if that fails. */
+int file_put(int fd, const void *from, size_t len);
+
 /* file_remove - unlink; a file that is not there is no error. */
 int file_remove(const char *root, const char *path, struct err *e);
 

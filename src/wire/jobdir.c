@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "base/pidstat.h"
 #include "ringup.h"
 
@@ -220,21 +221,6 @@ static int offer_read(int dir, const char *name, struct owner *o, char *where, s
 	return rc;
 }
 
-static int write_all(int fd, const char *data, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		data += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* Replaces an older one; sets *@inode to the file's. */
 static int offer_write(int dir, const char *name, const struct owner *me, const char *where,
 		       const struct secret *s, ino_t *inode, struct err *e)
@@ -254,7 +240,7 @@ static int offer_write(int dir, const char *name, const struct owner *me, const 
 	if (fd < 0) {
 		rc = fail_os(e, "%s", part);
 	} else {
-		if (write_all(fd, text, (size_t)n) || fsync(fd) || fstat(fd, &st) ||
+		if (file_put(fd, text, (size_t)n) || fsync(fd) || fstat(fd, &st) ||
 		    renameat(dir, part, dir, name)) {
 			rc = fail_os(e, "%s", name);
 			unlinkat(dir, part, 0);
