@@ -42,12 +42,15 @@ enum ringup_status {
 #define RINGUP_DTYPES(X) \
 	X(U8, 1)         \
 	X(I8, 1)         \
+	X(U16, 2)        \
+	X(I16, 2)        \
 	X(I32, 4)        \
 	X(I64, 8)        \
 	X(F16, 2)        \
 	X(BF16, 2)       \
 	X(F32, 4)        \
-	X(F64, 8)
+	X(F64, 8)        \
+	X(BOOL, 1)
 
 enum ringup_dtype {
 #define X(name, bytes) RINGUP_##name,
@@ -58,7 +61,9 @@ enum ringup_dtype {
 
 /*
  * Integers: sums and products wrap; an average is the sum divided by the
- * number of ranks and rounded down, as Horovod does for torch.
+ * number of ranks and rounded down, as Horovod does for torch.  Of bool, sum and
+ * maximum mean "or", product and minimum "and"; there is no average, and any byte
+ * but 0 is true.  Adasum (Maleki et al., 2020) is for floating types.
  */
 enum ringup_redop {
 	RINGUP_SUM,
@@ -66,6 +71,7 @@ enum ringup_redop {
 	RINGUP_MIN,
 	RINGUP_MAX,
 	RINGUP_PRODUCT,
+	RINGUP_ADASUM,
 	RINGUP_REDOP_COUNT
 };
 

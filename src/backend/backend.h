@@ -13,13 +13,26 @@ struct err;
 struct mesh;
 struct segment;
 
-enum plan_kind { PLAN_ALLREDUCE, PLAN_BROADCAST, PLAN_ALLGATHER, PLAN_BARRIER };
+enum plan_kind {
+	PLAN_ALLREDUCE,
+	PLAN_BROADCAST,
+	PLAN_ALLGATHER,
+	PLAN_BARRIER,
+	PLAN_REDUCESCATTER,
+	PLAN_ALLTOALL,
+	PLAN_KINDS,
+};
 
-/* One tensor of a plan.  An allgather's out has room for all blocks. */
+/*
+ * One tensor of a plan.  An allgather's out has room for all blocks.  A
+ * reduce-scatter's in holds the parts of all ranks, one after the other, and its
+ * out has room for this rank's.  An all-to-all's in holds what goes to rank 0,
+ * rank 1 ..., its out has room for what comes from rank 0, rank 1 ...
+ */
 struct piece {
 	const void *in;
 	void *out;
-	uint64_t count; /* elements of this rank */
+	uint64_t count; /* elements at in, on this rank */
 };
 
 /*
@@ -37,16 +50,24 @@ struct plan {
 	const struct piece *piece;
 	int pieces;
 	uint64_t count;         /* elements of all pieces together      */
-	const uint64_t *counts; /* allgather: elements of rank 0, 1 ... */
+	const uint64_t *counts; /* allgather, reduce-scatter: elements of rank 0, 1 ... */
+	const uint64_t *matrix; /* all-to-all: [i * size + j] elements go from i to j */
 };
 
-/* The ranks a back end serves, and what they have in common. */
+/*
+ * The ranks of a group, and what they have in common.  Hosts are numbered by
+ * their lowest rank.  The ranks of this host share the segment, in the order of
+ * their ranks; a rank that is alone on its host has one for itself.
+ */
 struct team {
 	int rank, size;
-	int hosts;               /* on how many hosts                            */
-	struct segment *segment; /* shared memory of all ranks, or NULL          */
-	struct mesh *mesh;       /* connections, or NULL                         */
-	const uint32_t *abort;   /* not 0 once the job has failed; any thread sets it */
+	int host, hosts;            /* this rank's host; how many there are        */
+	int local_rank, local_size; /* place among the ranks of this host          */
+	const int *host_of;         /* of every rank; NULL: all are on one host    */
+	const int *local_of;        /* local rank of every rank; NULL: same as rank */
+	struct segment *segment;    /* shared memory of this host's ranks, or NULL */
+	struct mesh *mesh;          /* connections, or NULL                        */
+	const uint32_t *abort;      /* not 0 once the job has failed; any thread sets it */
 };
 
 /*

@@ -29,6 +29,8 @@ void copy_bytes(void *dst, const void *src, size_t n)
 
 SCALE_INTEGER(scale_u8, uint8_t, 0, UINT8_MAX)
 SCALE_INTEGER(scale_i8, int8_t, INT8_MIN, INT8_MAX)
+SCALE_INTEGER(scale_u16, uint16_t, 0, UINT16_MAX)
+SCALE_INTEGER(scale_i16, int16_t, INT16_MIN, INT16_MAX)
 SCALE_INTEGER(scale_i32, int32_t, INT32_MIN, INT32_MAX)
 
 /* Its limits are no doubles: 2^63 is the first that does not fit. */
@@ -56,6 +58,12 @@ void copy_scaled(enum ringup_dtype dtype, void *dst, const void *src, uint64_t c
 	case RINGUP_I8:
 		scale_i8(dst, src, count, factor);
 		break;
+	case RINGUP_U16:
+		scale_u16(dst, src, count, factor);
+		break;
+	case RINGUP_I16:
+		scale_i16(dst, src, count, factor);
+		break;
 	case RINGUP_I32:
 		scale_i32(dst, src, count, factor);
 		break;
@@ -67,6 +75,9 @@ void copy_scaled(enum ringup_dtype dtype, void *dst, const void *src, uint64_t c
 	case RINGUP_F32:
 	case RINGUP_F64:
 		loops_best()->many[RINGUP_SUM][dtype](&dst, 1, &src, 1, count, factor, 1);
+		break;
+	case RINGUP_BOOL: /* true stays true */
+		copy_bytes(dst, src, count);
 		break;
 	case RINGUP_DTYPE_COUNT:
 		break;

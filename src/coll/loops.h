@@ -29,7 +29,7 @@ struct loops {
 
 	void (*copy)(void *dst, const void *src, size_t n); /* bytes; no overlap */
 
-	loops_many *many[RINGUP_REDOP_COUNT][RINGUP_DTYPE_COUNT]; /* an average is a sum */
+	loops_many *many[RINGUP_ADASUM][RINGUP_DTYPE_COUNT]; /* an average is a sum */
 
 	/* f16 (index 0) and bf16 (1) to f32, exactly, and back, to the nearest. */
 	void (*widen[2])(float *d, const uint16_t *s, size_t n);

@@ -27,7 +27,8 @@ size_t reduce_dtype_bytes(enum ringup_dtype dtype)
 const char *reduce_dtype_name(enum ringup_dtype dtype)
 {
 	static const char *const names[RINGUP_DTYPE_COUNT] = {
-		[RINGUP_U8] = "u8",   [RINGUP_I8] = "i8",   [RINGUP_I32] = "i32",
+		[RINGUP_U8] = "u8",   [RINGUP_I8] = "i8",   [RINGUP_U16] = "u16",
+		[RINGUP_I16] = "i16", [RINGUP_I32] = "i32", [RINGUP_BOOL] = "bool",
 		[RINGUP_I64] = "i64", [RINGUP_F16] = "f16", [RINGUP_BF16] = "bf16",
 		[RINGUP_F32] = "f32", [RINGUP_F64] = "f64",
 	};
@@ -39,7 +40,7 @@ const char *reduce_redop_name(enum ringup_redop redop)
 {
 	static const char *const names[RINGUP_REDOP_COUNT] = {
 		[RINGUP_SUM] = "sum", [RINGUP_AVERAGE] = "average", [RINGUP_MIN] = "min",
-		[RINGUP_MAX] = "max", [RINGUP_PRODUCT] = "product",
+		[RINGUP_MAX] = "max", [RINGUP_PRODUCT] = "product", [RINGUP_ADASUM] = "adasum",
 	};
 
 	return (unsigned int)redop < RINGUP_REDOP_COUNT ? names[redop] : "?";
@@ -100,6 +101,8 @@ static void reduce_floating(const struct reduce *how, void *const *dst, int ndst
 
 FLOOR_DIVIDE(floor_divide_u8, uint8_t)
 FLOOR_DIVIDE(floor_divide_i8, int8_t)
+FLOOR_DIVIDE(floor_divide_u16, uint16_t)
+FLOOR_DIVIDE(floor_divide_i16, int16_t)
 FLOOR_DIVIDE(floor_divide_i32, int32_t)
 FLOOR_DIVIDE(floor_divide_i64, int64_t)
 
@@ -109,6 +112,10 @@ static void floor_divide(enum ringup_dtype dtype, void *d, size_t n, int64_t by)
 		floor_divide_u8(d, n, by);
 	else if (dtype == RINGUP_I8)
 		floor_divide_i8(d, n, by);
+	else if (dtype == RINGUP_U16)
+		floor_divide_u16(d, n, by);
+	else if (dtype == RINGUP_I16)
+		floor_divide_i16(d, n, by);
 	else if (dtype == RINGUP_I32)
 		floor_divide_i32(d, n, by);
 	else

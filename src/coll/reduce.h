@@ -9,6 +9,9 @@
 
 #include "ringup.h"
 
+/* The operations that combine element by element: all but Adasum. */
+enum { REDUCE_OPS = RINGUP_ADASUM };
+
 /* What is done to each element. */
 struct reduce {
 	enum ringup_dtype dtype;

@@ -25,7 +25,7 @@ def program():
              "#define X(n, c, t) printf(\"status %s %d\\n\", #n, c);", "RINGUP_STATUSES(X)",
              "#undef X", "#define X(n, b) printf(\"dtype %s %d %d\\n\", #n, RINGUP_##n, b);",
              "RINGUP_DTYPES(X)"]
-    for op in ("SUM", "AVERAGE", "MIN", "MAX", "PRODUCT", "REDOP_COUNT"):
+    for op in ("SUM", "AVERAGE", "MIN", "MAX", "PRODUCT", "ADASUM", "REDOP_COUNT"):
         lines.append(f'printf("redop {op} %d\\n", RINGUP_{op});')
     for name, struct in _c.STRUCTS.items():
         lines.append(f'printf("size {name} %zu\\n", sizeof(struct {name}));')

@@ -33,42 +33,69 @@ static void alone(const struct backend *b, void *me)
 	uint64_t counts[1] = { 3 };
 	struct piece one = { in, out, 3 }, two[2] = { { in, again, 1 }, { in, again + 1, 3 } };
 	struct piece half = { half_in, half_out, 2 }, none = { NULL, NULL, 0 };
-	struct plan p = { PLAN_ALLREDUCE, RINGUP_F32, RINGUP_SUM, 1, 1, 0, &one, 1, 3, NULL };
+	struct plan p = { .kind = PLAN_ALLREDUCE,
+			  .dtype = RINGUP_F32,
+			  .pre = 1,
+			  .post = 1,
+			  .piece = &one,
+			  .pieces = 1,
+			  .count = 3 };
 
 	ok(completes(b, me, &p) && !memcmp(in, out, sizeof(in)), "%s: a sum of one", b->name);
 	p.piece = two;
 	p.pieces = 2;
 	p.count = 4;
 	ok(completes(b, me, &p) && again[0] == 1 && again[3] == 3, "%s: two tensors", b->name);
-	p = (struct plan){
-		PLAN_ALLREDUCE, RINGUP_F16, RINGUP_AVERAGE, 2, 2, 0, &half, 1, 2, NULL
-	};
+	p = (struct plan){ .kind = PLAN_ALLREDUCE,
+			   .dtype = RINGUP_F16,
+			   .redop = RINGUP_AVERAGE,
+			   .pre = 2,
+			   .post = 2,
+			   .piece = &half,
+			   .pieces = 1,
+			   .count = 2 };
 	ok(completes(b, me, &p) && half_out[0] == 0x4400 && half_out[1] == 0x4800,
 	   "%s: an average of one, scaled before and after", b->name);
 	memset(out, 0, sizeof(out));
-	p = (struct plan){ PLAN_BROADCAST, RINGUP_F32, RINGUP_SUM, 1, 1, 0, &one, 1, 3, NULL };
+	p = (struct plan){ .kind = PLAN_BROADCAST,
+			   .dtype = RINGUP_F32,
+			   .pre = 1,
+			   .post = 1,
+			   .piece = &one,
+			   .pieces = 1,
+			   .count = 3 };
 	ok(completes(b, me, &p) && !memcmp(in, out, sizeof(in)), "%s: broadcast", b->name);
 	one.out = NULL;
 	ok(completes(b, me, &p), "%s: broadcast from a root that wants no copy", b->name);
 	one.out = out;
 	memset(out, 0, sizeof(out));
-	p =
-		(struct plan){ PLAN_ALLGATHER, RINGUP_F32, RINGUP_SUM, 1,     1, 0,
-			       &one,           1,          3,          counts };
+	p = (struct plan){ .kind = PLAN_ALLGATHER,
+			   .dtype = RINGUP_F32,
+			   .pre = 1,
+			   .post = 1,
+			   .piece = &one,
+			   .pieces = 1,
+			   .count = 3,
+			   .counts = counts };
 	ok(completes(b, me, &p) && !memcmp(in, out, sizeof(in)), "%s: allgather", b->name);
 	counts[0] = 0;
-	p =
-		(struct plan){ PLAN_ALLGATHER, RINGUP_F32, RINGUP_SUM, 1,     1, 0,
-			       &none,          1,          0,          counts };
+	p = (struct plan){ .kind = PLAN_ALLGATHER,
+			   .dtype = RINGUP_F32,
+			   .pre = 1,
+			   .post = 1,
+			   .piece = &none,
+			   .pieces = 1,
+			   .count = 0,
+			   .counts = counts };
 	ok(completes(b, me, &p), "%s: allgather of nothing", b->name);
-	p = (struct plan){ PLAN_BARRIER, RINGUP_U8, RINGUP_SUM, 1, 1, 0, NULL, 0, 0, NULL };
+	p = (struct plan){ .kind = PLAN_BARRIER, .pre = 1, .post = 1 };
 	ok(completes(b, me, &p), "%s: barrier", b->name);
 }
 
 static void contract(const struct backend *b)
 {
-	struct team one = { 0, 1, 1, NULL, NULL, &no_abort },
-		    two = { 0, 2, 2, NULL, NULL, &no_abort };
+	struct team one = { .size = 1, .hosts = 1, .local_size = 1, .abort = &no_abort },
+		    two = { .size = 2, .hosts = 2, .local_size = 1, .abort = &no_abort };
 	struct err e = { 0 };
 	void *me = calloc(1, b->size);
 

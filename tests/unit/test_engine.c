@@ -231,7 +231,7 @@ static void operations(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	int op, k;
 
-	for (op = 0; op < RINGUP_REDOP_COUNT; op++)
+	for (op = 0; op < REDUCE_OPS; op++)
 		for (k = 0; k < 2; k++) {
 			double v[3] = { rank + 1, -rank, 2 }, sum = size * (size + 1) / 2,
 			       product = 1;

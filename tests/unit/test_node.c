@@ -34,7 +34,13 @@ static void *open_all(int size)
 					       .count = size,
 					       .me = r };
 		segment[r].slots = (unsigned char *)memory + slots;
-		team[r] = (struct team){ r, size, 1, &segment[r], NULL, &quiet };
+		team[r] = (struct team){ .rank = r,
+					 .size = size,
+					 .hosts = 1,
+					 .local_rank = r,
+					 .local_size = size,
+					 .segment = &segment[r],
+					 .abort = &quiet };
 		self[r] = calloc(1, backend_node.size);
 		if (backend_node.open(self[r], &team[r], &e))
 			printf("# %s\n", e.text);

@@ -53,7 +53,7 @@ int main(void)
 	int t, op;
 
 	for (t = 0; t < RINGUP_DTYPE_COUNT; t++)
-		for (op = 0; op < RINGUP_REDOP_COUNT; op++)
+		for (op = 0; op < REDUCE_OPS; op++)
 			ok(is_exact((enum ringup_dtype)t, (enum ringup_redop)op), "%s %s",
 			   reduce_dtype_name((enum ringup_dtype)t),
 			   reduce_redop_name((enum ringup_redop)op));

@@ -324,7 +324,7 @@ int main(void)
 			printf("ok %d - %s # SKIP not on this processor\n", ++tap_count,
 			       loops_all[i]->name);
 	for (t = 0; t < RINGUP_DTYPE_COUNT; t++)
-		for (op = 0; op < RINGUP_REDOP_COUNT; op++)
+		for (op = 0; op < REDUCE_OPS; op++)
 			ok(agrees((enum ringup_dtype)t, (enum ringup_redop)op), "%s %s",
 			   reduce_dtype_name((enum ringup_dtype)t),
 			   reduce_redop_name((enum ringup_redop)op));

@@ -357,7 +357,7 @@ static struct task random_task(int n)
 	for (i = 0; i < MAX_RANKS; i++)
 		t.counts[i] = (uint64_t)(rand() % 3 ? rand() % 12 : rand() % 3000);
 	if (t.p.kind == PLAN_ALLREDUCE) {
-		t.p.redop = (enum ringup_redop)(rand() % RINGUP_REDOP_COUNT);
+		t.p.redop = (enum ringup_redop)(rand() % REDUCE_OPS);
 		t.p.pieces = 1 + rand() % MAX_PIECES;
 		if (!is_integer(t.p.dtype)) {
 			t.p.pre = scales[rand() % 4];
@@ -391,12 +391,12 @@ static void random_plans(void)
 
 static void each_combination(void)
 {
-	struct task tasks[RINGUP_DTYPE_COUNT * RINGUP_REDOP_COUNT];
+	struct task tasks[RINGUP_DTYPE_COUNT * REDUCE_OPS];
 	struct rank r[MAX_RANKS];
 	int t, op, k = 0;
 
 	for (t = 0; t < RINGUP_DTYPE_COUNT; t++)
-		for (op = 0; op < RINGUP_REDOP_COUNT; op++)
+		for (op = 0; op < REDUCE_OPS; op++)
 			tasks[k++] = (struct task){
 				.p = { PLAN_ALLREDUCE, (enum ringup_dtype)t,
 				       (enum ringup_redop)op, 1, 1, 0, NULL, 2, 0, NULL },
@@ -457,7 +457,9 @@ static void same_bits(void)
 		for (j = 0; j < COUNT; j++)
 			data[i][j] = (float)rand() / 1e3f - 1e6f;
 		m[i] = (struct mesh){ i, N, r[i].prev, r[i].next, NULL };
-		team[i] = (struct team){ i, N, 1, NULL, &m[i], &abort_word };
+		team[i] = (struct team){
+			.rank = i, .size = N, .hosts = 1, .mesh = &m[i], .abort = &abort_word
+		};
 		piece[i] = (struct piece){ data[i], data[i], COUNT };
 		p[i] = (struct plan){ PLAN_ALLREDUCE, RINGUP_F32, RINGUP_SUM, 1,   1, 0,
 				      &piece[i],      1,          COUNT,      NULL };
@@ -532,7 +534,7 @@ static void disagreement(void)
 static void abort_wakes(void)
 {
 	struct piece piece = { NULL, NULL, 0 };
-	struct plan p = { PLAN_BARRIER, RINGUP_U8, RINGUP_SUM, 1, 1, 0, &piece, 0, 0, NULL };
+	struct plan p = { .kind = PLAN_BARRIER, .pre = 1, .post = 1, .piece = &piece };
 	struct rank r[2];
 	struct mesh m;
 	struct team team = { 0, 2, 1, NULL, &m, &abort_word };
