@@ -267,7 +267,9 @@ static void *run_rank(void *arg)
 {
 	struct rank *r = arg;
 	struct mesh m = { r->rank, r->size, r->prev, r->next, NULL };
-	struct team team = { r->rank, r->size, 1, NULL, &m, &abort_word };
+	struct team team = {
+		.rank = r->rank, .size = r->size, .hosts = 1, .mesh = &m, .abort = &abort_word
+	};
 	void *me = calloc(1, backend_tcp.size);
 	int i;
 
@@ -461,8 +463,13 @@ static void same_bits(void)
 			.rank = i, .size = N, .hosts = 1, .mesh = &m[i], .abort = &abort_word
 		};
 		piece[i] = (struct piece){ data[i], data[i], COUNT };
-		p[i] = (struct plan){ PLAN_ALLREDUCE, RINGUP_F32, RINGUP_SUM, 1,   1, 0,
-				      &piece[i],      1,          COUNT,      NULL };
+		p[i] = (struct plan){ .kind = PLAN_ALLREDUCE,
+				      .dtype = RINGUP_F32,
+				      .pre = 1,
+				      .post = 1,
+				      .piece = &piece[i],
+				      .pieces = 1,
+				      .count = COUNT };
 		me[i] = calloc(1, backend_tcp.size);
 		left[i] = 1;
 		if (backend_tcp.open(me[i], &team[i], &e) ||
@@ -537,7 +544,9 @@ static void abort_wakes(void)
 	struct plan p = { .kind = PLAN_BARRIER, .pre = 1, .post = 1, .piece = &piece };
 	struct rank r[2];
 	struct mesh m;
-	struct team team = { 0, 2, 1, NULL, &m, &abort_word };
+	struct team team = {
+		.rank = 0, .size = 2, .hosts = 1, .mesh = &m, .abort = &abort_word
+	};
 	void *me = calloc(1, backend_tcp.size);
 	struct err e = { 0 };
 	int64_t begun;
