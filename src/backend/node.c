@@ -68,7 +68,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static struct seat *seat(const struct node *n, int rank)
 {
-	return &n->seg->row.seats[rank];
+	return &n->seg->seats[rank];
 }
 
 /* Has @rank's counter passed @g?  If not, remember that we wait for it. */

@@ -15,7 +15,7 @@
 /*
  * Frames, all numbers little-endian:
  *
- *	DEFINE  id:4 want:96 rows:8 name...     rank -> 0: ready, and this is it
+ *	DEFINE  id:4 want:112 rows:8 name...     rank -> 0: ready, and this is it
  *	READY   id:4 rows:8                     rank -> 0: ready, as the last time
  *	RUN     more:1 then items               0 -> rank: the next batch, or a part
  *	LEAVE   rank:4                          either way
@@ -27,7 +27,7 @@
 enum frame { FRAME_DEFINE = 1, FRAME_READY, FRAME_RUN, FRAME_LEAVE, FRAME_ALARM };
 enum item_kind { ITEM_PLAIN, ITEM_ROWS, ITEM_BAD };
 
-enum { WANT_WIRE = 32 + 8 * WANT_DIMS, SENTENCE = 400, MAX_IDS = 8192 };
+enum { SENTENCE = 400, MAX_IDS = 8192 };
 
 /* One tensor name, on rank 0. */
 struct topic {
@@ -99,44 +99,6 @@ static uint64_t get(const unsigned char *p, int bytes)
 	while (bytes--)
 		v = v << 8 | p[bytes];
 	return v;
-}
-
-static unsigned char *put_want(unsigned char *p, const struct want *w)
-{
-	uint64_t pre, post;
-	int i;
-
-	memcpy(&pre, &w->pre, 8);
-	memcpy(&post, &w->post, 8);
-	p = put(p, w->count, 8);
-	p = put(p, pre, 8);
-	p = put(p, post, 8);
-	p = put(p, (uint32_t)w->root, 4);
-	p = put(p, w->kind, 1);
-	p = put(p, w->dtype, 1);
-	p = put(p, w->redop, 1);
-	p = put(p, w->dims, 1);
-	for (i = 0; i < WANT_DIMS; i++)
-		p = put(p, w->shape[i], 8);
-	return p;
-}
-
-static void get_want(const unsigned char *p, struct want *w)
-{
-	uint64_t pre = get(p + 8, 8), post = get(p + 16, 8);
-	int i;
-
-	memset(w, 0, sizeof(*w));
-	w->count = get(p, 8);
-	memcpy(&w->pre, &pre, 8);
-	memcpy(&w->post, &post, 8);
-	w->root = (int32_t)get(p + 24, 4);
-	w->kind = p[28];
-	w->dtype = p[29];
-	w->redop = p[30];
-	w->dims = p[31];
-	for (i = 0; i < WANT_DIMS; i++)
-		w->shape[i] = get(p + 32 + 8 * i, 8);
 }
 
 static int grow(void **p, uint32_t *room, uint32_t need, size_t size)
@@ -571,8 +533,10 @@ static void tell_zero(struct star *s, uint32_t id, const struct want *w, uint64_
 
 	p = put(p, changed ? FRAME_DEFINE : FRAME_READY, 1);
 	p = put(p, id, 4);
-	if (changed)
-		p = put_want(p, w);
+	if (changed) {
+		want_put(p, w);
+		p += WANT_WIRE;
+	}
 	p = put(p, rows, 8);
 	if (changed) {
 		memcpy(p, s->own[id].name, s->own[id].len);
@@ -725,7 +689,7 @@ static int take_frame(struct star *s, int rank, const unsigned char *p, size_t l
 	int rc;
 
 	if (type == FRAME_DEFINE && !s->mesh->rank && len > 5 + WANT_WIRE + 8) {
-		get_want(p + 5, &w);
+		want_get(p + 5, &w);
 		rc = count_define(s, rank, (uint32_t)get(p + 1, 4), &w,
 				  get(p + 5 + WANT_WIRE, 8), (const char *)p + 13 + WANT_WIRE,
 				  len - 13 - WANT_WIRE, e);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "coll/reduce.h"
+#include "wire/pack.h"
 
 void want_shape(struct want *w, const uint64_t *shape, int dims)
 {
@@ -28,16 +29,63 @@ bool want_equal(const struct want *a, const struct want *b)
 
 uint64_t want_bytes(const struct want *w)
 {
-	if (w->kind == PLAN_ALLGATHER || w->kind == PLAN_BARRIER)
+	switch (w->kind) {
+	case PLAN_ALLREDUCE:
+	case PLAN_BROADCAST:
+	case PLAN_REDUCESCATTER:
+		return w->count * reduce_dtype_bytes((enum ringup_dtype)w->dtype);
+	default:
 		return 0;
-	return w->count * reduce_dtype_bytes((enum ringup_dtype)w->dtype);
+	}
 }
 
 bool want_valid(const struct want *w, int size)
 {
-	return w->kind <= PLAN_BARRIER && w->dtype < RINGUP_DTYPE_COUNT &&
+	return w->kind < WANT_KINDS && w->dtype < RINGUP_DTYPE_COUNT &&
 	       w->redop < RINGUP_REDOP_COUNT && w->root >= 0 && w->root < size &&
 	       w->count <= UINT64_MAX / 16 && w->dims <= WANT_DIMS;
+}
+
+void want_put(unsigned char *to, const struct want *w)
+{
+	uint64_t pre, post;
+	int i;
+
+	memcpy(&pre, &w->pre, 8);
+	memcpy(&post, &w->post, 8);
+	pack_put64(to, w->count);
+	pack_put64(to + 8, pre);
+	pack_put64(to + 16, post);
+	pack_put64(to + 24, w->digest);
+	pack_put32(to + 32, (uint32_t)w->root);
+	pack_put32(to + 36, w->members);
+	to[40] = w->kind;
+	to[41] = w->dtype;
+	to[42] = w->redop;
+	to[43] = w->dims;
+	pack_put32(to + 44, 0);
+	for (i = 0; i < WANT_DIMS; i++)
+		pack_put64(to + 48 + 8 * i, w->shape[i]);
+}
+
+void want_get(const unsigned char *from, struct want *w)
+{
+	uint64_t pre = pack_get64(from + 8), post = pack_get64(from + 16);
+	int i;
+
+	memset(w, 0, sizeof(*w));
+	w->count = pack_get64(from);
+	memcpy(&w->pre, &pre, 8);
+	memcpy(&w->post, &post, 8);
+	w->digest = pack_get64(from + 24);
+	w->root = (int32_t)pack_get32(from + 32);
+	w->members = pack_get32(from + 36);
+	w->kind = from[40];
+	w->dtype = from[41];
+	w->redop = from[42];
+	w->dims = from[43];
+	for (i = 0; i < WANT_DIMS; i++)
+		w->shape[i] = pack_get64(from + 48 + 8 * i);
 }
 
 void want_text(const struct want *w, char *out, size_t len)
@@ -50,6 +98,20 @@ void want_text(const struct want *w, char *out, size_t len)
 	case PLAN_ALLREDUCE:
 		n = snprintf(out, len, "%s of %llu %s",
 			     reduce_redop_name((enum ringup_redop)w->redop), count, type);
+		if (w->members && n > 0 && (size_t)n < len)
+			n += snprintf(out + n, len - (size_t)n, " in %u tensors (digest %04x)",
+				      w->members, (unsigned)(w->digest & 0xffff));
+		break;
+	case PLAN_REDUCESCATTER:
+		n = snprintf(out, len, "reduce-scatter (%s) of %llu rows, %llu %s",
+			     reduce_redop_name((enum ringup_redop)w->redop),
+			     (unsigned long long)w->digest, count, type);
+		break;
+	case PLAN_ALLTOALL:
+		n = snprintf(out, len, "all-to-all of rows of %llu %s", count, type);
+		break;
+	case WANT_JOIN:
+		n = snprintf(out, len, "join");
 		break;
 	case PLAN_BROADCAST:
 		n = snprintf(out, len, "broadcast from rank %d of %llu %s", w->root, count,

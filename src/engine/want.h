@@ -9,17 +9,24 @@
 
 #include "backend/backend.h"
 
-enum { WANT_DIMS = 8 };
+enum { WANT_DIMS = 8, WANT_WIRE = 48 + 8 * WANT_DIMS };
+
+/* What an operation may be: the kinds of plans, and a rank that has no more to do. */
+enum { WANT_JOIN = PLAN_KINDS, WANT_KINDS };
 
 /* The fields that have to agree.  Plain bytes: it lies in shared memory. */
 struct want {
-	uint64_t count; /* elements; allgather: elements of one row */
+	uint64_t count; /* elements; allgather, all-to-all: elements of one row */
 	double pre, post;
+	uint64_t digest; /* of what else must agree: a reduce-scatter's rows, all of several
+			    tensors */
 	int32_t root;
-	uint8_t kind;  /* enum plan_kind    */
-	uint8_t dtype; /* enum ringup_dtype */
-	uint8_t redop; /* enum ringup_redop */
-	uint8_t dims;  /* of shape that are set; 0: nobody told   */
+	uint32_t members; /* tensors that go together; 0: it is one alone */
+	uint8_t kind;     /* enum plan_kind, or WANT_JOIN */
+	uint8_t dtype;    /* enum ringup_dtype */
+	uint8_t redop;    /* enum ringup_redop */
+	uint8_t dims;     /* of shape that are set; 0: nobody told   */
+	uint32_t zero;
 	uint64_t shape[WANT_DIMS];
 };
 
@@ -29,12 +36,17 @@ void want_shape(struct want *w, const uint64_t *shape, int dims);
 
 bool want_equal(const struct want *a, const struct want *b);
 
-/* want_bytes - how much data one rank contributes; 0 for an allgather. */
+/* want_bytes - how much data one rank contributes; 0 where that differs between ranks. */
 uint64_t want_bytes(const struct want *w);
 
 /* want_valid - could this have come from ringup.h?  Asked of what came over a
  * wire, with @size ranks. */
 bool want_valid(const struct want *w, int size);
+
+/* want_put, want_get - as WANT_WIRE bytes on a wire, and back; get believes nothing:
+ * ask want_valid(). */
+void want_put(unsigned char *to, const struct want *w);
+void want_get(const unsigned char *from, struct want *w);
 
 /* want_text - "sum of 10 f32 [5,2]", "broadcast of 3 u8 from rank 1". */
 void want_text(const struct want *w, char *out, size_t len);

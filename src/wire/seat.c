@@ -24,19 +24,19 @@ void seat_ring(const struct row *w, int who)
 	if (!__atomic_load_n(w->sleepers, __ATOMIC_RELAXED))
 		return;
 	for (i = 0; i < w->count; i++) {
-		asleep = __atomic_load_n(&w->seats[i].asleep, __ATOMIC_RELAXED);
+		asleep = __atomic_load_n(&seat_at(w, i)->asleep, __ATOMIC_RELAXED);
 		if (!asleep)
 			continue;
 		if (who == SEAT_ANYBODY || asleep == SEAT_ANYBODY ||
 		    asleep == (uint32_t)who + 1)
-			wake(&w->seats[i]);
+			wake(seat_at(w, i));
 	}
 }
 
 void seat_ring_one(const struct row *w, int rank)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	wake(&w->seats[rank]);
+	wake(seat_at(w, rank));
 }
 
 void seat_pause(void)
@@ -80,7 +80,7 @@ static bool linger(struct row *w, bool (*ready)(void *), void *arg)
 
 bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg, int64_t deadline_ns)
 {
-	struct seat *s = &w->seats[w->me];
+	struct seat *s = seat_at(w, w->me);
 	bool done;
 
 	if (ready(arg))
@@ -109,7 +109,7 @@ bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg, int6
 
 void seat_kick(const struct row *w, int rank)
 {
-	struct seat *s = &w->seats[rank];
+	struct seat *s = seat_at(w, rank);
 
 	if (__atomic_load_n(&s->driving, __ATOMIC_RELAXED))
 		return;

@@ -32,15 +32,26 @@ struct seat {
 
 enum { SEAT_ANYBODY = 0x7fffffff };
 
-/* All seats that one rank can ring at, and its own. */
+/*
+ * The ranks that share memory, as one of them sees them.  A process has one seat
+ * to sleep on, whatever groups its rank is in: then the row of a group says which
+ * seats of the host belong to its ranks.
+ */
 struct row {
-	struct seat *seats;
+	struct seat *seats; /* of all ranks of the host          */
 	uint32_t *sleepers; /* how many of them are asleep       */
-	int count, me;
-	int pauses;   /* how long to spin before giving way        */
-	int hurt;     /* waits that skip yielding, after a long one; atomic */
-	bool patient; /* false: sleep at once; for a thread that nobody waits for */
+	int count, me;      /* ranks of this row; its own        */
+	const int *seat_of; /* of each rank; NULL: rank i has seat i */
+	int pauses;         /* how long to spin before giving way        */
+	int hurt;           /* waits that skip yielding, after a long one; atomic */
+	bool patient;       /* false: sleep at once; for a thread that nobody waits for */
 };
+
+/* seat_at - where a rank of the row sleeps. */
+static inline struct seat *seat_at(const struct row *w, int rank)
+{
+	return &w->seats[w->seat_of ? w->seat_of[rank] : rank];
+}
 
 /* seat_ring - wake those who wait for rank @who of the row (or, with
  * SEAT_ANYBODY, everybody); what they wait for has been stored already. */

@@ -74,7 +74,8 @@ static void lay_out(struct segment *s, int rank, int ranks, size_t extra_bytes)
 	if (!base)
 		return;
 	s->head = s->base;
-	s->row.seats = (struct seat *)(void *)(base + seats);
+	s->seats = (struct seat *)(void *)(base + seats);
+	s->row.seats = s->seats;
 	s->row.sleepers = &s->head->sleepers;
 	s->row.count = ranks;
 	s->row.me = rank;

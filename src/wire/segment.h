@@ -35,7 +35,8 @@ struct segment {
 	size_t bytes;
 	void *base;
 	struct segment_head *head;
-	struct row row;
+	struct seat *seats; /* of these ranks: in and out are what counts */
+	struct row row;     /* where they sleep: here, unless somebody says otherwise */
 	unsigned char *slots;
 	void *extra;
 	size_t extra_bytes;

@@ -29,6 +29,7 @@ static void *open_all(int size)
 	memset(memory, 0, bytes);
 	for (r = 0; r < size; r++) {
 		segment[r] = (struct segment){ .rank = r, .ranks = size, .base = memory };
+		segment[r].seats = (void *)(memory + 4096);
 		segment[r].row = (struct row){ .seats = (void *)(memory + 4096),
 					       .sleepers = (void *)memory,
 					       .count = size,

@@ -52,7 +52,12 @@ static void match(const char *what, int pauses, bool patient)
 
 	turn = 0;
 	for (i = 0; i < 2; i++) {
-		p[i] = (struct player){ .row = { seats, &sleepers, 2, i, pauses, 0, patient } };
+		p[i] = (struct player){ .row = { .seats = seats,
+						 .sleepers = &sleepers,
+						 .count = 2,
+						 .me = i,
+						 .pauses = pauses,
+						 .patient = patient } };
 		pthread_create(&t[i], NULL, play, &p[i]);
 	}
 	for (i = 0; i < 2; i++)
@@ -70,7 +75,9 @@ static bool never(void *arg)
 
 int main(void)
 {
-	struct row row = { seats, &sleepers, 2, 0, 10, 0, true };
+	struct row row = {
+		.seats = seats, .sleepers = &sleepers, .count = 2, .pauses = 10, .patient = true
+	};
 	int64_t start = clock_ns();
 
 	alarm(60);
