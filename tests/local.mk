@@ -183,6 +183,7 @@ BATS_TESTS = \
 	%reldir%/init/fetch.bats \
 	%reldir%/init/json.bats \
 	%reldir%/init/pkg.bats \
+	%reldir%/dist/arm.bats \
 	%reldir%/dist/configure.bats \
 	%reldir%/dist/install.bats \
 	%reldir%/init/ringup-init.bats \

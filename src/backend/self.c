@@ -36,14 +36,16 @@ static int self_start(void *self, const struct plan *p, struct err *e)
 static int self_step(void *self, struct err *e)
 {
 	const struct plan *p = ((struct self *)self)->plan;
-	double factor = p->kind == PLAN_ALLREDUCE ? p->pre * p->post : 1;
+	bool reduces = p->kind == PLAN_ALLREDUCE || p->kind == PLAN_REDUCESCATTER;
+	double factor = reduces ? p->pre * p->post : 1;
 	int i;
 
 	(void)e;
 	for (i = 0; i < p->pieces; i++) {
 		const struct piece *t = &p->piece[i];
 
-		if (factor != 1)
+		/* Bools come out as 0 and 1 here, too. */
+		if (factor != 1 || (reduces && p->dtype == RINGUP_BOOL))
 			copy_scaled(p->dtype, t->out, t->in, t->count, factor);
 		else if (t->out && t->out != t->in)
 			copy_bytes(t->out, t->in, t->count * reduce_dtype_bytes(p->dtype));

@@ -3,6 +3,7 @@
 #include "bench/pattern.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "coll/copy.h"
@@ -22,8 +23,19 @@ static uint32_t own(const struct pattern *p, int rank, uint32_t i)
 	return ((uint32_t)rank + i + p->iteration) % (uint32_t)p->ranks;
 }
 
+/* Of bools, "or" and "and" give what all ranks have in common; who has nothing of
+ * its own to say brings the value that changes nothing. */
+static double truth(const struct pattern *p, int rank, uint32_t i)
+{
+	bool all = p->redop == RINGUP_MIN || p->redop == RINGUP_PRODUCT;
+
+	return own(p, rank, i) == 0 ? common(p, i) & 1 : all;
+}
+
 static double element(const struct pattern *p, int rank, uint32_t i)
 {
+	if (p->dtype == RINGUP_BOOL)
+		return truth(p, rank, i);
 	/* A product of more than one 2 would soon be too large for some type. */
 	if (p->redop == RINGUP_PRODUCT)
 		return own(p, rank, i) == 0 ? 2 : 1;
@@ -35,6 +47,10 @@ static double wrapped(enum ringup_dtype dtype, double x)
 {
 	if (dtype == RINGUP_U8)
 		return (uint8_t)(int64_t)x;
+	if (dtype == RINGUP_U16)
+		return (uint16_t)(int64_t)x;
+	if (dtype == RINGUP_I16)
+		return (int16_t)(int64_t)x;
 	return dtype == RINGUP_I8 ? (int8_t)(int64_t)x : x;
 }
 
@@ -42,6 +58,8 @@ static double result(const struct pattern *p, uint32_t i)
 {
 	double n = p->ranks, c = common(p, i), sum = n * c + n * (n - 1) / 2;
 
+	if (p->dtype == RINGUP_BOOL)
+		return common(p, i) & 1;
 	switch (p->redop) {
 	case RINGUP_MIN:
 		return c;
@@ -62,10 +80,17 @@ static void put(enum ringup_dtype dtype, void *to, uint32_t i, double x)
 
 	switch (dtype) {
 	case RINGUP_U8:
+	case RINGUP_BOOL:
 		((uint8_t *)to)[i] = (uint8_t)(int64_t)x;
 		break;
 	case RINGUP_I8:
 		((int8_t *)to)[i] = (int8_t)(int64_t)x;
+		break;
+	case RINGUP_U16:
+		((uint16_t *)to)[i] = (uint16_t)(int64_t)x;
+		break;
+	case RINGUP_I16:
+		((int16_t *)to)[i] = (int16_t)(int64_t)x;
 		break;
 	case RINGUP_I32:
 		((int32_t *)to)[i] = (int32_t)x;

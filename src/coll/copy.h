@@ -20,7 +20,7 @@ void copy_bytes(void *dst, const void *src, size_t n);
 
 /* copy_scaled - dst[i] = src[i] * factor in the arithmetic of @dtype: floating
  * types in their own precision (f16, bf16 by way of f32), integers through double
- * and truncated. @dst may equal @src. */
+ * and truncated; a bool stays what it is, as 0 or 1.  @dst may equal @src. */
 void copy_scaled(enum ringup_dtype dtype, void *dst, const void *src, uint64_t count,
 		 double factor);
 

@@ -8,6 +8,8 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 /* Fewer bytes than a vector has, by two words that may overlap. */
@@ -130,8 +132,12 @@ static bool has_f16c(void)
 #define LOOPS_NAME   plain
 #define LOOPS_TARGET /* what every processor of this architecture has */
 #define LOOPS_BYTES  16
-#define LOOPS_HALF   0
-#define LOOPS_RUNS   true
+#ifdef __aarch64__
+#define LOOPS_HALF 4
+#else
+#define LOOPS_HALF 0
+#endif
+#define LOOPS_RUNS true
 #include "coll/loops.def"
 
 const struct loops *const loops_all[] = {

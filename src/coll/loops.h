@@ -12,7 +12,8 @@
  * dst[*][i] = (src[0][i] op src[1][i] op ...) / divisor * factor, for @n elements.
  *
  * Floating types divide and multiply in their own precision, f16 and bf16 in
- * f32, and are rounded once.  Integers wrap and ignore factor and divisor.
+ * f32, and are rounded once.  Integers wrap and ignore factor and divisor; so
+ * does bool, of which any byte but 0 is true and every result is 0 or 1.
  * Each destination may be one of the sources exactly; else nothing overlaps.
  */
 typedef void loops_many(void *const *dst, int ndst, const void *const *src, int nsrc, size_t n,

@@ -161,7 +161,8 @@ void reduce_many(const struct reduce *how, void *const *dst, int ndst, const voi
 {
 	if (is_floating(how->dtype))
 		reduce_floating(how, dst, ndst, src, nsrc, count);
-	else if (how->redop == RINGUP_AVERAGE || (how->post != 0 && how->post != 1))
+	else if (how->dtype != RINGUP_BOOL &&
+		 (how->redop == RINGUP_AVERAGE || (how->post != 0 && how->post != 1)))
 		reduce_integers(how, dst, ndst, src, nsrc, count);
 	else
 		loops_best()->many[how->redop][how->dtype](dst, ndst, src, nsrc, count, 1, 1);

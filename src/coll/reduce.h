@@ -26,7 +26,8 @@ struct reduce {
  * One pass: every result is written to all @ndst destinations.  A destination
  * may be one of the sources exactly, else nothing overlaps.  f16 and bf16 are
  * widened to f32 once, combined there, and rounded once (to nearest even).
- * A minimum or maximum with a NaN is a NaN.  Same bits on every processor,
+ * A minimum or maximum with a NaN is a NaN.  Bools have no average, and a factor
+ * leaves them alone.  Same bits on every processor,
  * whichever loops are chosen, but for the payload and sign of a NaN.  Pointers
  * are aligned to the element, no more.
  *

@@ -66,6 +66,10 @@ static void scale_checks(const char *name)
 	SCALES(name, RINGUP_U8, uint8_t, -1.0, { 0, 0 }, { 3, 0 });
 	SCALES(name, RINGUP_I8, int8_t, 1.5, { -3, -4 }, { 3, 4 }, { 100, 127 },
 	       { -100, -128 });
+	SCALES(name, RINGUP_U16, uint16_t, 2.0, { 40000, 65535 }, { 300, 600 });
+	SCALES(name, RINGUP_I16, int16_t, -3.0, { 11000, -32768 }, { -11000, 32767 },
+	       { 5, -15 });
+	SCALES(name, RINGUP_BOOL, uint8_t, 0.5, { 0, 0 }, { 1, 1 }, { 200, 1 }, { 2, 1 });
 	SCALES(name, RINGUP_I32, int32_t, 0.5, { -3, -1 }, { 7, 3 },
 	       { INT32_MIN, -0x40000000 });
 	SCALES(name, RINGUP_I32, int32_t, 3.0, { INT32_MIN, INT32_MIN },

@@ -33,6 +33,15 @@ static union value get(enum ringup_dtype t, const void *at)
 	case RINGUP_I8:
 		v.i = *(const int8_t *)at;
 		break;
+	case RINGUP_U16:
+		v.i = *(const uint16_t *)at;
+		break;
+	case RINGUP_I16:
+		v.i = *(const int16_t *)at;
+		break;
+	case RINGUP_BOOL:
+		v.i = *(const uint8_t *)at ? 1 : 0;
+		break;
 	case RINGUP_I32:
 		v.i = *(const int32_t *)at;
 		break;
@@ -63,6 +72,15 @@ static void put(enum ringup_dtype t, void *at, union value v)
 		break;
 	case RINGUP_I8:
 		*(int8_t *)at = (int8_t)v.i;
+		break;
+	case RINGUP_U16:
+		*(uint16_t *)at = (uint16_t)v.i;
+		break;
+	case RINGUP_I16:
+		*(int16_t *)at = (int16_t)v.i;
+		break;
+	case RINGUP_BOOL:
+		*(uint8_t *)at = (uint8_t)v.i;
 		break;
 	case RINGUP_I32:
 		*(int32_t *)at = (int32_t)v.i;
@@ -95,6 +113,8 @@ static union value settle(enum ringup_dtype t, union value v)
 	}
 	r.i = t == RINGUP_U8    ? (uint8_t)v.i
 	      : t == RINGUP_I8  ? (int8_t)v.i
+	      : t == RINGUP_U16 ? (uint16_t)v.i
+	      : t == RINGUP_I16 ? (int16_t)v.i
 	      : t == RINGUP_I32 ? (int32_t)v.i
 				: v.i;
 	return r;
@@ -106,6 +126,10 @@ static union value combine(enum ringup_dtype t, enum ringup_redop op, union valu
 	union value r = a;
 	uint64_t x = (uint64_t)a.i, y = (uint64_t)b.i;
 
+	if (t == RINGUP_BOOL) {
+		r.i = op == RINGUP_MIN || op == RINGUP_PRODUCT ? a.i && b.i : a.i || b.i;
+		return r;
+	}
 	switch (op) {
 	case RINGUP_MIN:
 		if (is_float(t))
@@ -146,6 +170,8 @@ static union value end(const struct reduce *how, union value v)
 		v.f *= how->dtype == RINGUP_F64 ? post : (double)(float)post;
 		return settle(how->dtype, v);
 	}
+	if (how->dtype == RINGUP_BOOL)
+		return v;
 	if (how->redop == RINGUP_AVERAGE) /* floor, by another way than the code's */
 		v.i = (int64_t)floorl((long double)v.i / how->divisor);
 	if (post != 1)
@@ -175,7 +201,10 @@ static void fill(enum ringup_dtype t, unsigned char *at, size_t n, bool wild)
 		if (is_float(t))
 			v.f = (rand() % 2001 - 1000) / 8.0;
 		else
-			v.i = t == RINGUP_U8 ? rand() % 9 : rand() % 21 - 10;
+			v.i = t == RINGUP_BOOL  ? rand() % 9 / 5
+			      : t == RINGUP_U8  ? rand() % 9
+			      : t == RINGUP_U16 ? rand() % 9999
+						: rand() % 21 - 10;
 		put(t, at + i * size, v);
 	}
 }
@@ -324,10 +353,13 @@ int main(void)
 			printf("ok %d - %s # SKIP not on this processor\n", ++tap_count,
 			       loops_all[i]->name);
 	for (t = 0; t < RINGUP_DTYPE_COUNT; t++)
-		for (op = 0; op < REDUCE_OPS; op++)
+		for (op = 0; op < REDUCE_OPS; op++) {
+			if (t == RINGUP_BOOL && op == RINGUP_AVERAGE)
+				continue;
 			ok(agrees((enum ringup_dtype)t, (enum ringup_redop)op), "%s %s",
 			   reduce_dtype_name((enum ringup_dtype)t),
 			   reduce_redop_name((enum ringup_redop)op));
+		}
 	known_answers();
 	ok(reduce_dtype_bytes(RINGUP_BF16) == 2 &&
 		   reduce_dtype_bytes((enum ringup_dtype)99) == 0,
