@@ -25,6 +25,11 @@
  * Broadcast and allgather: who has data puts it into its slot, the others copy
  * it out of there.
  *
+ * Reduce-scatter and all-to-all: a slot is divided into regions, one for each
+ * rank that data goes to.  Its owner adds up the regions that are meant for it,
+ * or copies them out.  What a rank keeps never sees a slot, unless it is scaled.
+ * So each line crosses once.
+ *
  * A slot is written again only when all ranks are through with the chunk that
  * was in it (out > g - 3).  The slots lie at the same place whatever the plan:
  * a stride that depended on it would overwrite what is still being read.
@@ -45,11 +50,12 @@ struct node {
 	const struct team *team;
 	struct segment *seg;
 	const struct plan *plan;
-	uint64_t base;   /* chunks that all earlier plans took     */
-	uint64_t chunks; /* of this plan                           */
-	uint64_t round;  /* 0 .. chunks + 1                        */
+	enum plan_kind kind; /* as it is carried out */
+	uint64_t base;       /* chunks that all earlier plans took     */
+	uint64_t chunks;     /* of this plan                           */
+	uint64_t round;      /* 0 .. chunks + 1                        */
 	enum stage stage;
-	uint64_t chunk_count; /* elements in a full chunk          */
+	uint64_t chunk_count; /* elements in a full chunk, or region */
 	size_t bytes;         /* of an element                     */
 	struct cursor put, combine, take;
 	/* What step() could not go on without. */
@@ -314,26 +320,35 @@ static bool broadcast_combine(struct node *n, uint64_t k)
 	return true;
 }
 
-/* Allgather: chunk k of every rank's block; blocks end at different chunks. */
-static uint64_t gather_part(const struct node *n, int rank, uint64_t k)
+/* Blocks of different length side by side: what chunk @k has of one of @count. */
+static uint64_t part_of(const struct node *n, uint64_t count, uint64_t k)
 {
-	uint64_t count = n->plan->counts[rank], first = k * n->chunk_count;
+	uint64_t first = k * n->chunk_count;
 
 	return first < count ? least(n->chunk_count, count - first) : 0;
 }
 
+/* Chunk @k of a block that starts at element @before. */
+static const unsigned char *chunk_in(const struct node *n, uint64_t before, uint64_t k)
+{
+	return (const unsigned char *)n->plan->piece->in +
+	       (before + k * n->chunk_count) * n->bytes;
+}
+
+static unsigned char *chunk_out(const struct node *n, uint64_t before, uint64_t k)
+{
+	return (unsigned char *)n->plan->piece->out + (before + k * n->chunk_count) * n->bytes;
+}
+
 static bool gather_put(struct node *n, uint64_t k)
 {
-	uint64_t g = n->base + k, m = gather_part(n, n->team->rank, k);
+	uint64_t g = n->base + k, m = part_of(n, n->plan->counts[n->team->rank], k);
 	int me = n->team->rank;
 
 	if (!slots_free(n, g))
 		return false;
 	if (m)
-		copy_bytes(segment_slot(n->seg, me, g),
-			   (const unsigned char *)n->plan->piece->in +
-				   k * n->chunk_count * n->bytes,
-			   m * n->bytes);
+		copy_bytes(segment_slot(n->seg, me, g), chunk_in(n, 0, k), m * n->bytes);
 	publish(n, &seat(n, me)->in, g + 1);
 	return true;
 }
@@ -342,23 +357,122 @@ static bool gather_combine(struct node *n, uint64_t k)
 {
 	const struct plan *p = n->plan;
 	uint64_t g = n->base + k, before = 0, m;
-	unsigned char *out = p->piece->out;
 	int r, me = n->team->rank;
 
 	if (!all_in(n, g))
 		return false;
 	for (r = 0; r < n->team->size; r++) {
-		uint64_t at = (before + k * n->chunk_count) * n->bytes;
-
-		m = gather_part(n, r, k);
-		if (m && r == me)
-			copy_bytes(out + at,
-				   (const unsigned char *)p->piece->in +
-					   k * n->chunk_count * n->bytes,
+		m = part_of(n, p->counts[r], k);
+		if (m)
+			copy_bytes(chunk_out(n, before, k),
+				   r == me ? chunk_in(n, 0, k) : segment_slot(n->seg, r, g),
 				   m * n->bytes);
-		else if (m)
-			copy_bytes(out + at, segment_slot(n->seg, r, g), m * n->bytes);
 		before += p->counts[r];
+	}
+	publish(n, &seat(n, me)->out, g + 1);
+	return true;
+}
+
+/* Reduce-scatter: a region for every rank but this one, which needs one only for
+ * what it scales first. */
+static int regions(const struct node *n)
+{
+	bool all = n->plan->kind == PLAN_REDUCESCATTER && n->plan->pre != 1;
+
+	return n->team->size - (all || n->team->size == 1 ? 0 : 1);
+}
+
+/* Where @from puts what goes to @to. */
+static unsigned char *region(const struct node *n, int from, int to, uint64_t g)
+{
+	int i = to > from && regions(n) < n->team->size ? to - 1 : to;
+
+	return segment_slot(n->seg, from, g) + (size_t)i * n->chunk_count * n->bytes;
+}
+
+static bool scatter_put(struct node *n, uint64_t k)
+{
+	const struct plan *p = n->plan;
+	uint64_t g = n->base + k, before = 0, m;
+	int me = n->team->rank, r;
+
+	if (!slots_free(n, g))
+		return false;
+	for (r = 0; r < n->team->size; before += p->counts[r++]) {
+		m = part_of(n, p->counts[r], k);
+		if (m && p->pre != 1)
+			copy_scaled(p->dtype, region(n, me, r, g), chunk_in(n, before, k), m,
+				    p->pre);
+		else if (m && r != me)
+			copy_bytes(region(n, me, r, g), chunk_in(n, before, k), m * n->bytes);
+	}
+	publish(n, &seat(n, me)->in, g + 1);
+	return true;
+}
+
+static bool scatter_combine(struct node *n, uint64_t k)
+{
+	const struct plan *p = n->plan;
+	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
+	int me = n->team->rank, r;
+	uint64_t g = n->base + k, before = 0, m = part_of(n, p->counts[me], k);
+
+	if (m && !all_in(n, g))
+		return false;
+	if (m) {
+		for (r = 0; r < me; r++)
+			before += p->counts[r];
+		for (r = 0; r < n->team->size; r++)
+			n->src[r] = region(n, r, me, g);
+		if (p->pre == 1)
+			n->src[me] = chunk_in(n, before, k);
+		n->dst[0] = chunk_out(n, 0, k);
+		reduce_many(&how, n->dst, 1, n->src, n->team->size, m);
+	}
+	publish(n, &seat(n, me)->out, g + 1);
+	return true;
+}
+
+static uint64_t goes(const struct node *n, int from, int to)
+{
+	return n->plan->matrix[(size_t)from * (size_t)n->team->size + (size_t)to];
+}
+
+/* What stays here is copied while the others' data is on its way. */
+static bool exchange_put(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, before = 0, own = 0, to = 0, m;
+	int me = n->team->rank, r;
+
+	if (!slots_free(n, g))
+		return false;
+	for (r = 0; r < n->team->size; before += goes(n, me, r++)) {
+		m = part_of(n, goes(n, me, r), k);
+		if (r == me)
+			own = before;
+		else if (m)
+			copy_bytes(region(n, me, r, g), chunk_in(n, before, k), m * n->bytes);
+	}
+	publish(n, &seat(n, me)->in, g + 1);
+	m = part_of(n, goes(n, me, me), k);
+	for (r = 0; r < me; r++)
+		to += goes(n, r, me);
+	if (m)
+		copy_bytes(chunk_out(n, to, k), chunk_in(n, own, k), m * n->bytes);
+	return true;
+}
+
+static bool exchange_combine(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, before = 0, m;
+	int me = n->team->rank, r;
+
+	if (!all_in(n, g))
+		return false;
+	for (r = 0; r < n->team->size; before += goes(n, r++, me)) {
+		m = r == me ? 0 : part_of(n, goes(n, r, me), k);
+		if (m)
+			copy_bytes(chunk_out(n, before, k), region(n, r, me, g), m * n->bytes);
 	}
 	publish(n, &seat(n, me)->out, g + 1);
 	return true;
@@ -395,6 +509,8 @@ static const struct {
 	[PLAN_BROADCAST] = { broadcast_put, broadcast_combine, nothing },
 	[PLAN_ALLGATHER] = { gather_put, gather_combine, nothing },
 	[PLAN_BARRIER] = { barrier_put, barrier_combine, nothing },
+	[PLAN_REDUCESCATTER] = { scatter_put, scatter_combine, nothing },
+	[PLAN_ALLTOALL] = { exchange_put, exchange_combine, nothing },
 };
 
 static int node_open(void *self, const struct team *t, struct err *e)
@@ -419,20 +535,67 @@ static bool node_can(const void *self, const struct plan *p)
 	return true;
 }
 
+static uint64_t longest(const uint64_t *counts, size_t n)
+{
+	uint64_t most = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		most = counts[i] > most ? counts[i] : most;
+	return most;
+}
+
+/* Elements of a region: whole lines, as long as there are lines for all. */
+static uint64_t region_count(const struct node *n)
+{
+	size_t room = SEGMENT_SLOT_BYTES / (size_t)regions(n);
+
+	return (room < 64 ? room : room / 64 * 64) / n->bytes;
+}
+
+/* Sets n->kind and how it is cut; the same on all ranks. */
+static void cut(struct node *n)
+{
+	const struct plan *p = n->plan;
+	size_t size = (size_t)n->team->size;
+	uint64_t most = 0;
+
+	n->kind = p->kind;
+	n->chunk_count = SEGMENT_SLOT_BYTES / n->bytes;
+	switch (p->kind) {
+	case PLAN_ALLREDUCE:
+	case PLAN_BROADCAST:
+		most = p->count;
+		break;
+	case PLAN_ALLGATHER:
+		most = longest(p->counts, size);
+		break;
+	case PLAN_REDUCESCATTER:
+		n->chunk_count = region_count(n);
+		most = longest(p->counts, size);
+		break;
+	case PLAN_ALLTOALL:
+		n->chunk_count = region_count(n);
+		most = longest(p->matrix, size * size);
+		break;
+	case PLAN_BARRIER:
+	case PLAN_KINDS:
+		break;
+	}
+	/* Even nothing is a meeting: a plan without elements runs as a barrier. */
+	if (!most)
+		n->kind = PLAN_BARRIER;
+	n->chunks = most ? (most - 1) / n->chunk_count + 1 : 1;
+}
+
 static int node_start(void *self, const struct plan *p, struct err *e)
 {
 	struct node *n = self;
-	uint64_t most = p->count;
-	int r;
 
 	(void)e;
 	n->plan = p;
 	n->bytes = reduce_dtype_bytes(p->dtype);
-	n->chunk_count = SEGMENT_SLOT_BYTES / n->bytes;
-	if (p->kind == PLAN_ALLGATHER)
-		for (most = 0, r = 0; r < n->team->size; r++)
-			most = p->counts[r] > most ? p->counts[r] : most;
-	n->chunks = p->kind == PLAN_BARRIER || !most ? 1 : (most - 1) / n->chunk_count + 1;
+	cut(n);
 	n->round = 0;
 	n->stage = PUT;
 	memset(&n->put, 0, sizeof(n->put));
@@ -444,24 +607,21 @@ static int node_start(void *self, const struct plan *p, struct err *e)
 static int node_step(void *self, struct err *e)
 {
 	struct node *n = self;
-	/* Even nothing is a meeting: a plan without elements runs as a barrier. */
-	enum plan_kind kind = n->plan->count || n->plan->kind == PLAN_ALLGATHER ? n->plan->kind
-										: PLAN_BARRIER;
 
 	(void)e;
 	for (; n->round < n->chunks + 2; n->round++, n->stage = PUT) {
 		if (n->stage == PUT) {
-			if (n->round < n->chunks && !stages[kind].put(n, n->round))
+			if (n->round < n->chunks && !stages[n->kind].put(n, n->round))
 				return 0;
 			n->stage = COMBINE;
 		}
 		if (n->stage == COMBINE) {
 			if (n->round >= 1 && n->round <= n->chunks &&
-			    !stages[kind].combine(n, n->round - 1))
+			    !stages[n->kind].combine(n, n->round - 1))
 				return 0;
 			n->stage = TAKE;
 		}
-		if (n->stage == TAKE && n->round >= 2 && !stages[kind].take(n, n->round - 2))
+		if (n->stage == TAKE && n->round >= 2 && !stages[n->kind].take(n, n->round - 2))
 			return 0;
 	}
 	n->base += n->chunks;

@@ -4,13 +4,14 @@
 
 #include "backend/backend.h"
 #include "base/err.h"
+#include "coll/copy.h"
 #include "coll/reduce.h"
 #include "tap.h"
 #include "wire/segment.h"
 
 extern const struct backend backend_node;
 
-enum { RANKS_MAX = 5 };
+enum { RANKS_MAX = 9 };
 
 static struct segment segment[RANKS_MAX];
 static struct team team[RANKS_MAX];
@@ -234,6 +235,203 @@ static void mixture(int size)
 	ok(good, "every kind after every other, %d ranks", size);
 }
 
+/* ---- any plan at all, against the same arithmetic in one piece ---- */
+
+/* One plan of all ranks: what each brings, and what each shall get. */
+struct trial {
+	struct plan plan;
+	int size;
+	uint64_t counts[RANKS_MAX];
+	uint64_t matrix[RANKS_MAX * RANKS_MAX];
+	uint64_t ins[RANKS_MAX], outs[RANKS_MAX]; /* elements */
+	unsigned char *in[RANKS_MAX], *out[RANKS_MAX], *want[RANKS_MAX];
+};
+
+static uint64_t some_count(void)
+{
+	static const uint64_t edges[] = { 0, 0, 1, 15, 64, 4096, 8192, 16384, 32768 };
+
+	switch (rand_r(&seed) % 4) {
+	case 0:
+		return edges[rand_r(&seed) % 9] + rand_r(&seed) % 2;
+	case 1:
+		return rand_r(&seed) % 60000;
+	default:
+		return rand_r(&seed) % 300;
+	}
+}
+
+/* Any bits for integers; for the others finite numbers below 2, also denormals. */
+static void fill(enum ringup_dtype t, unsigned char *at, uint64_t count)
+{
+	size_t size = reduce_dtype_bytes(t), i;
+	bool whole = t < RINGUP_F16 || t == RINGUP_BOOL;
+
+	for (i = 0; i < count * size; i++)
+		at[i] = (unsigned char)(rand_r(&seed) >> 5);
+	for (i = 1; i <= count && !whole; i++)
+		at[i * size - 1] &= 0xbf;
+}
+
+static void choose(struct trial *t, enum plan_kind kind, int size)
+{
+	static const double scales[] = { 1, 1, 1, 0.5, 3, -0.75 };
+	struct plan *p = &t->plan;
+	uint64_t same = some_count();
+	int i, j;
+
+	memset(t, 0, sizeof(*t));
+	t->size = size;
+	p->kind = kind;
+	p->dtype = (enum ringup_dtype)(rand_r(&seed) % RINGUP_DTYPE_COUNT);
+	p->redop = (enum ringup_redop)(rand_r(&seed) % REDUCE_OPS);
+	if (p->dtype == RINGUP_BOOL && p->redop == RINGUP_AVERAGE)
+		p->redop = RINGUP_MIN;
+	p->pre = scales[rand_r(&seed) % 6];
+	p->post = scales[rand_r(&seed) % 6];
+	p->root = (int)(rand_r(&seed) % (unsigned)size);
+	p->counts = t->counts;
+	p->matrix = t->matrix;
+	p->pieces = 1;
+	for (i = 0; i < size; i++)
+		t->counts[i] = rand_r(&seed) % 8 ? some_count() : 0;
+	for (i = 0; i < size; i++)
+		for (j = 0; j < size; j++) {
+			t->matrix[i * size + j] = rand_r(&seed) % 3 ? some_count() : 0;
+			if (kind == PLAN_ALLTOALL) {
+				t->ins[i] += t->matrix[i * size + j];
+				t->outs[j] += t->matrix[i * size + j];
+			} else if (kind == PLAN_REDUCESCATTER) {
+				t->ins[i] += t->counts[j];
+				t->outs[i] = t->counts[i];
+			} else if (kind == PLAN_ALLGATHER) {
+				t->ins[i] = t->counts[i];
+				t->outs[i] += t->counts[j];
+			} else {
+				t->ins[i] = t->outs[i] = same;
+			}
+		}
+}
+
+/* Elements before block (i, j) of what rank i sends, or rank j gets. */
+static uint64_t before(const struct trial *t, int i, int j, bool sent)
+{
+	uint64_t n = 0;
+	int r;
+
+	for (r = 0; r < (sent ? j : i); r++)
+		n += sent ? t->matrix[i * t->size + r] : t->matrix[r * t->size + j];
+	return n;
+}
+
+static void expect_sum(struct trial *t)
+{
+	const struct plan *p = &t->plan;
+	struct reduce how = { p->dtype, p->redop, (uint32_t)t->size, p->post };
+	size_t size = reduce_dtype_bytes(p->dtype);
+	unsigned char *whole, *scaled[RANKS_MAX];
+	const void *src[RANKS_MAX];
+	uint64_t at = 0;
+	void *dst;
+	int r;
+
+	dst = whole = malloc(t->ins[0] * size + 1);
+	for (r = 0; r < t->size; r++) {
+		src[r] = scaled[r] = malloc(t->ins[r] * size + 1);
+		if (p->pre == 1)
+			memcpy(scaled[r], t->in[r], t->ins[r] * size);
+		else
+			copy_scaled(p->dtype, scaled[r], t->in[r], t->ins[r], p->pre);
+	}
+	reduce_many(&how, &dst, 1, src, t->size, t->ins[0]);
+	for (r = 0; r < t->size; r++) {
+		memcpy(t->want[r], whole + at * size, t->outs[r] * size);
+		at += p->kind == PLAN_REDUCESCATTER ? t->outs[r] : 0;
+		free(scaled[r]);
+	}
+	free(whole);
+}
+
+static void expect_copies(struct trial *t)
+{
+	size_t size = reduce_dtype_bytes(t->plan.dtype);
+	int i, j;
+
+	for (j = 0; j < t->size; j++) {
+		unsigned char *to = t->want[j];
+
+		if (t->plan.kind == PLAN_BROADCAST)
+			memcpy(to, t->in[t->plan.root], t->outs[j] * size);
+		for (i = 0; i < t->size && t->plan.kind == PLAN_ALLGATHER; i++) {
+			memcpy(to, t->in[i], t->ins[i] * size);
+			to += t->ins[i] * size;
+		}
+		for (i = 0; i < t->size && t->plan.kind == PLAN_ALLTOALL; i++)
+			memcpy(to + before(t, i, j, false) * size,
+			       t->in[i] + before(t, i, j, true) * size,
+			       t->matrix[i * t->size + j] * size);
+	}
+}
+
+/* Of bools that are not combined, every byte travels as it is. */
+static int run_trial(struct trial *t)
+{
+	size_t size = reduce_dtype_bytes(t->plan.dtype);
+	bool sums = t->plan.kind == PLAN_ALLREDUCE || t->plan.kind == PLAN_REDUCESCATTER;
+	bool in_place = t->plan.kind == PLAN_ALLREDUCE && rand_r(&seed) % 2;
+	struct piece piece[RANKS_MAX];
+	struct plan plan[RANKS_MAX];
+	int r, good = 1;
+
+	for (r = 0; r < t->size; r++) {
+		t->in[r] = malloc(t->ins[r] * size + 1);
+		t->out[r] = malloc(t->outs[r] * size + 1);
+		t->want[r] = malloc(t->outs[r] * size + 1);
+		fill(t->plan.dtype, t->in[r], t->ins[r]);
+		t->out[r][t->outs[r] * size] = t->want[r][t->outs[r] * size] = 0xa5;
+	}
+	if (sums)
+		expect_sum(t);
+	else
+		expect_copies(t);
+	for (r = 0; r < t->size; r++) {
+		piece[r] = (struct piece){ t->in[r], t->out[r], t->ins[r] };
+		if (in_place) {
+			memcpy(t->out[r], t->in[r], t->ins[r] * size);
+			piece[r].in = t->out[r];
+		}
+		plan[r] = t->plan;
+		plan[r].piece = &piece[r];
+		plan[r].count = t->ins[r];
+	}
+	good &= finish(plan, t->size);
+	for (r = 0; r < t->size; r++) {
+		good &= !memcmp(t->out[r], t->want[r], t->outs[r] * size + 1);
+		free(t->in[r]);
+		free(t->out[r]);
+		free(t->want[r]);
+	}
+	if (!good)
+		printf("# kind %d, %s %s, pre %g, post %g\n", (int)t->plan.kind,
+		       reduce_dtype_name(t->plan.dtype), reduce_redop_name(t->plan.redop),
+		       t->plan.pre, t->plan.post);
+	return good;
+}
+
+static void trials(int size)
+{
+	static const enum plan_kind kinds[] = { PLAN_ALLREDUCE, PLAN_BROADCAST, PLAN_ALLGATHER,
+						PLAN_REDUCESCATTER, PLAN_ALLTOALL };
+	struct trial t;
+	int i, good = 1;
+
+	for (i = 0; i < 150; i++) {
+		choose(&t, kinds[rand_r(&seed) % 5], size);
+		good &= run_trial(&t);
+	}
+	ok(good, "150 plans of any kind, type, operation, scale and length, %d ranks", size);
+}
+
 int main(void)
 {
 	struct team apart = { .size = 2, .hosts = 2 };
@@ -247,7 +445,9 @@ int main(void)
 	for (size = 1; size <= RANKS_MAX; size++) {
 		memory = open_all(size);
 		allreduces(size);
-		mixture(size);
+		if (size <= 5)
+			mixture(size);
+		trials(size);
 		close_all(size, memory);
 	}
 	return tap_done();

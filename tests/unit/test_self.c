@@ -25,6 +25,7 @@ int main(void)
 	struct team one = { .rank = 0, .size = 1, .hosts = 1, .abort = &quiet };
 	float in[3] = { 1, 2, 3 }, out[3] = { 0 }, more[2] = { 5, 7 };
 	int32_t n = 9, m = 0;
+	uint64_t one_element = 1;
 	struct piece two[] = { { in, out, 3 }, { more, more, 2 } };
 	struct piece whole = { &n, &m, 1 };
 	struct plan p = {
@@ -61,6 +62,28 @@ int main(void)
 	ok(carry_out(&p) && m == 9, "a broadcast");
 	whole.out = NULL;
 	ok(carry_out(&p), "of which the root wants no copy");
+	whole.out = &m;
+	m = 0;
+	p = (struct plan){
+		.kind = PLAN_REDUCESCATTER,
+		.dtype = RINGUP_I32,
+		.redop = RINGUP_SUM,
+		.pre = 3,
+		.post = 2,
+		.piece = &whole,
+		.pieces = 1,
+		.count = 1,
+		.counts = &one_element,
+		.matrix = &one_element,
+	};
+	ok(carry_out(&p) && m == 54, "a reduce-scatter, scaled");
+	p.kind = PLAN_ALLTOALL;
+	ok(carry_out(&p) && m == 9, "an all-to-all, which is not");
+	p.kind = PLAN_ALLREDUCE;
+	p.pre = p.post = 1;
+	p.dtype = RINGUP_BOOL;
+	*(unsigned char *)&n = 200;
+	ok(carry_out(&p) && *(unsigned char *)&m == 1, "a bool comes out as 0 or 1");
 	p = (struct plan){ .kind = PLAN_BARRIER, .pre = 1, .post = 1 };
 	ok(carry_out(&p), "a barrier");
 	backend_self.close(self);
