@@ -46,6 +46,7 @@ CORE_SOURCES += \
 	%reldir%/wire/sock.c %reldir%/wire/sock.h
 
 CORE_SOURCES += \
+	%reldir%/coll/adasum.c %reldir%/coll/adasum.h \
 	%reldir%/coll/copy.c %reldir%/coll/copy.h \
 	%reldir%/coll/loops.c %reldir%/coll/loops.def %reldir%/coll/loops.h \
 	%reldir%/coll/reduce.c %reldir%/coll/reduce.h \

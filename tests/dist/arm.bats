@@ -9,7 +9,7 @@ loops_on_arm() {
   command -v aarch64-linux-gnu-gcc >/dev/null || skip "no compiler for arm64"
   aarch64-linux-gnu-gcc -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -ffp-contract=off \
     -static -I"$src/src" -I"$src/tests" -o "$BATS_TEST_TMPDIR/$1" "$src/tests/unit/$1.c" \
-    "$src/src/coll/loops.c" "$src/src/coll/reduce.c" "$src/src/coll/copy.c" -lm
+    "$src"/src/coll/{loops,reduce,copy,adasum}.c -lm
   command -v qemu-aarch64 >/dev/null || skip "it compiles; no qemu-aarch64 to run it"
   timeout 300 qemu-aarch64 "$BATS_TEST_TMPDIR/$1"
 }
@@ -24,4 +24,8 @@ loops_on_arm() {
 
 @test "sums on arm64, every type and operation" {
   loops_on_arm test_reduce
+}
+
+@test "Adasum on arm64, the same bits" {
+  loops_on_arm test_adasum
 }
