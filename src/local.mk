@@ -65,6 +65,8 @@ CORE_SOURCES += \
 	%reldir%/engine/engine.c %reldir%/engine/engine.h \
 	%reldir%/engine/member.c %reldir%/engine/member.h \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
+	%reldir%/engine/pulse.c %reldir%/engine/pulse.h \
+	%reldir%/engine/stall.c %reldir%/engine/stall.h \
 	%reldir%/engine/star.c %reldir%/engine/star.h \
 	%reldir%/engine/tensor.c %reldir%/engine/tensor.h \
 	%reldir%/engine/want.c %reldir%/engine/want.h \

@@ -77,6 +77,8 @@ UNIT_TESTS += \
 	%reldir%/unit/test_member \
 	%reldir%/unit/test_ledger \
 	%reldir%/unit/test_node \
+	%reldir%/unit/test_pulse \
+	%reldir%/unit/test_stall \
 	%reldir%/unit/test_seat \
 	%reldir%/unit/test_self \
 	%reldir%/unit/test_segment \
@@ -168,6 +170,13 @@ TEST_TOOLS += %reldir%/programs/mpisum
 %canon_reldir%_programs_mpisum_LDADD    = libringup.la $(MPI_LIBS)
 %canon_reldir%_programs_mpisum_LDFLAGS  = $(AM_LDFLAGS) -no-install
 endif
+# fault: ranks that loop while the tests break something
+TEST_TOOLS += \
+	%reldir%/fault/loop \
+	%reldir%/fault/strike
+%canon_reldir%_fault_loop_LDADD   = libringup.la
+%canon_reldir%_fault_loop_LDFLAGS = $(AM_LDFLAGS) -no-install
+%canon_reldir%_fault_strike_LDADD =
 check_PROGRAMS += $(TEST_TOOLS)
 
 BATS_TESTS = \
@@ -192,6 +201,8 @@ BATS_TESTS = \
 	%reldir%/cluster/net-real.bats \
 	%reldir%/fresh/fresh.bats \
 	%reldir%/cluster/hosts.bats
+BATS_TESTS += \
+	%reldir%/fault/one.bats
 
 # py: pytest, which prints TAP
 PY_TESTS = \
@@ -234,6 +245,7 @@ EXTRA_DIST += \
 	%reldir%/net/cases/horovod.json \
 	%reldir%/net/cases/nccl.json \
 	%reldir%/net/cases/openmpi.json
+EXTRA_DIST += %reldir%/lib/fault.bash
 EXTRA_DIST += %reldir%/lib/node.bash %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS)
 $(PY_TESTS:.py=.log): ringup libringup.la

@@ -17,7 +17,20 @@
 const struct setting settings[] = {
 #define SETTING(name, kind, def, alias, help) \
 	{ #name, "RINGUP_" #name, #kind, def, alias, help, offsetof(struct conf, name) },
+#define PROFILE(chooser, choice, name, value)
 #include "base/conf.def"
+#undef PROFILE
+#undef SETTING
+	{ 0 },
+};
+
+static const struct profile {
+	const char *chooser, *choice, *name, *value;
+} profiles[] = {
+#define SETTING(name, kind, def, alias, help)
+#define PROFILE(chooser, choice, name, value) { #chooser, choice, #name, value },
+#include "base/conf.def"
+#undef PROFILE
 #undef SETTING
 	{ 0 },
 };
@@ -139,22 +152,105 @@ void conf_name(const struct setting *s, char out[CONF_NAME_BYTES])
 	out[i] = 0;
 }
 
-const char *conf_value(const struct setting *s, enum conf_from *from)
+const char *conf_alias(const struct setting *s)
 {
-	const char *value;
+	return s->alias + (*s->alias == '!');
+}
+
+/* What the alias says, in the setting's own words; what makes no sense stays as
+ * it is, for the parser to refuse. */
+static const char *translate(const struct setting *s, const char *value, char *buf)
+{
+	size_t len = strlen(s->alias);
+	int64_t seconds;
+	int on;
+
+	if (*s->alias == '!' && !parse_bool(value, &on))
+		return on ? "off" : "on";
+	if (len < 8 || strcmp(s->alias + len - 8, "_SECONDS") || parse_int(value, &seconds) ||
+	    seconds < 0 || seconds > INT32_MAX)
+		return value;
+	snprintf(buf, CONF_VALUE_BYTES, "%lld", (long long)seconds * 1000);
+	return buf;
+}
+
+/* What the environment says itself, or NULL. */
+static const char *set_value(const struct setting *s)
+{
 	char **p;
 
 	for (p = environ; p && *p; p++) {
 		size_t len = strcspn(*p, "=");
 
-		if ((*p)[len] && is_named(s, *p, len)) {
-			*from = CONF_OWN;
+		if ((*p)[len] && is_named(s, *p, len))
 			return *p + len + 1;
-		}
 	}
-	value = *s->alias ? getenv(s->alias) : NULL;
-	*from = value ? CONF_ALIAS : CONF_DEFAULT;
-	return value ? value : s->def;
+	return NULL;
+}
+
+static const struct setting *by_name(const char *name)
+{
+	const struct setting *s = settings;
+
+	while (strcmp(s->name, name))
+		s++;
+	return s;
+}
+
+/* Profiles are chosen by name only, so a chooser has none itself and no alias. */
+static const char *profile_value(const struct setting *s)
+{
+	const struct profile *p;
+	const char *choice;
+
+	for (p = profiles; p->name; p++) {
+		if (strcmp(p->name, s->name))
+			continue;
+		choice = set_value(by_name(p->chooser));
+		if (choice && !strcmp(choice, p->choice))
+			return p->value;
+	}
+	return NULL;
+}
+
+const char *conf_value(const struct setting *s, enum conf_from *from,
+		       char buf[CONF_VALUE_BYTES])
+{
+	const char *value = set_value(s);
+
+	*from = CONF_OWN;
+	if (value)
+		return value;
+	*from = CONF_ALIAS;
+	value = *s->alias ? getenv(conf_alias(s)) : NULL;
+	if (value)
+		return translate(s, value, buf);
+	*from = CONF_PROFILE;
+	value = profile_value(s);
+	if (value)
+		return value;
+	*from = CONF_DEFAULT;
+	return s->def;
+}
+
+/* Does some profile answer to what the choosing setting says? */
+static int check_choice(const struct setting *s, const char *name, const char *value,
+			struct err *e)
+{
+	bool chooses = false;
+	const struct profile *p;
+
+	for (p = profiles; p->name; p++) {
+		if (strcmp(p->chooser, s->name))
+			continue;
+		chooses = true;
+		if (!strcmp(p->choice, value))
+			return 0;
+	}
+	if (!chooses || !strcmp(value, s->def))
+		return 0;
+	return fail(e, RINGUP_EINVAL, "%s=%s: no such profile; `ringup env` says which", name,
+		    value);
 }
 
 /* " Did you mean RINGUP_FUSION_BYTES?", or nothing, for a misspelt variable. */
@@ -208,15 +304,17 @@ static int check_names(enum conf_unknown unknown, struct err *e)
 int conf_load(struct conf *c, enum conf_unknown unknown, struct err *e)
 {
 	const struct setting *s;
-	char name[CONF_NAME_BYTES];
+	char name[CONF_NAME_BYTES], buf[CONF_VALUE_BYTES];
 	enum conf_from from;
 	const char *value;
 	int rc;
 
 	for (s = settings; s->name; s++) {
-		value = conf_value(s, &from);
+		value = conf_value(s, &from, buf);
 		conf_name(s, name);
-		rc = parse(s, from == CONF_ALIAS ? s->alias : name, value, c, e);
+		rc = parse(s, from == CONF_ALIAS ? conf_alias(s) : name, value, c, e);
+		if (!rc)
+			rc = check_choice(s, name, value, e);
 		if (rc)
 			return rc;
 	}

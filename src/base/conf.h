@@ -16,7 +16,9 @@ struct conf {
 #define CONF_MS                               int64_t
 #define CONF_STR                              const char *
 #define SETTING(name, kind, def, alias, help) CONF_##kind name;
+#define PROFILE(chooser, choice, name, value)
 #include "base/conf.def"
+#undef PROFILE
 #undef SETTING
 #undef CONF_BOOL
 #undef CONF_INT
@@ -44,11 +46,18 @@ enum conf_unknown { CONF_FORBID, CONF_WARN };
  */
 int conf_load(struct conf *c, enum conf_unknown unknown, struct err *e);
 
-/* Where a value came from: ringup's variable, its alias, or conf.def. */
-enum conf_from { CONF_OWN, CONF_ALIAS, CONF_DEFAULT };
+/* Where a value came from: ringup's variable, its alias, a profile that another
+ * setting chooses, or conf.def. */
+enum conf_from { CONF_OWN, CONF_ALIAS, CONF_PROFILE, CONF_DEFAULT };
 
-/* conf_value - the text in force for @s, and in *@from where it came from. */
-const char *conf_value(const struct setting *s, enum conf_from *from);
+/* conf_value - the text in force for @s, perhaps in @buf, and in *@from where it
+ * came from. */
+enum { CONF_VALUE_BYTES = 32 };
+const char *conf_value(const struct setting *s, enum conf_from *from,
+		       char buf[CONF_VALUE_BYTES]);
+
+/* conf_alias - Horovod's variable for @s, or "". */
+const char *conf_alias(const struct setting *s);
 
 /* conf_name - write the variable of @s, as the environment spells it, to @out. */
 enum { CONF_NAME_BYTES = 64 };

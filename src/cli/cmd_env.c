@@ -16,7 +16,17 @@ static const struct opt opts[] = {
 
 static const char *origin(const struct setting *s, enum conf_from from)
 {
-	return from == CONF_OWN ? "environment" : from == CONF_ALIAS ? s->alias : "default";
+	switch (from) {
+	case CONF_OWN:
+		return "environment";
+	case CONF_ALIAS:
+		return conf_alias(s);
+	case CONF_PROFILE:
+		return "profile";
+	case CONF_DEFAULT:
+		break;
+	}
+	return "default";
 }
 
 static int print_names(void)
@@ -40,9 +50,9 @@ static int print_table(struct err *e)
 
 	out_table_init(&t, heads);
 	for (s = settings; s->name; s++) {
-		char name[CONF_NAME_BYTES];
+		char name[CONF_NAME_BYTES], buf[CONF_VALUE_BYTES];
 		enum conf_from from;
-		const char *value = conf_value(s, &from);
+		const char *value = conf_value(s, &from, buf);
 
 		conf_name(s, name);
 		out_table_cell(&t, OUT_PLAIN, "%s", name);
@@ -61,15 +71,15 @@ static int print_json(struct err *e)
 	const struct setting *s;
 
 	for (s = settings; s->name; s++) {
-		char name[CONF_NAME_BYTES];
+		char name[CONF_NAME_BYTES], buf[CONF_VALUE_BYTES];
 		enum conf_from from;
-		const char *value = conf_value(s, &from);
+		const char *value = conf_value(s, &from, buf);
 		json_t *row;
 
 		conf_name(s, name);
 		row = json_pack("{ss so ss ss ss ss ss}", "name", name, "value",
 				out_string(value), "from", origin(s, from), "default", s->def,
-				"kind", s->kind, "alias", s->alias, "help", s->help);
+				"kind", s->kind, "alias", conf_alias(s), "help", s->help);
 		if (json_array_append_new(list, row)) {
 			json_decref(list);
 			return fail(e, RINGUP_ENOMEM, "no memory for the list of settings");

@@ -738,6 +738,7 @@ static void fill_op(struct engine *g, struct ringup_op *op, const struct request
 	__atomic_store_n(&op->state, OP_FLYING, __ATOMIC_RELAXED);
 	__atomic_store_n(&op->eager, false, __ATOMIC_RELAXED);
 	op->status = 0;
+	op->since_ns = 0;
 	op->want = r->want;
 	op->in = r->in;
 	op->out = r->out;

@@ -241,6 +241,11 @@ static void ledger_drop(void *self, uint32_t id)
 	__atomic_fetch_sub(busy(l, id, l->rank), 1, __ATOMIC_RELEASE);
 }
 
+bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank)
+{
+	return __atomic_load_n(busy(l, id, rank), __ATOMIC_RELAXED);
+}
+
 uint32_t ledger_begin(struct ledger *l, uint32_t id)
 {
 	return __atomic_add_fetch(&l->rounds[id], 1, __ATOMIC_RELAXED);

@@ -78,6 +78,9 @@ size_t ledger_bytes(int ranks);
 int ledger_open(struct ledger *l, struct segment *s, uint64_t eager_bytes, struct err *e);
 void ledger_close(struct ledger *l);
 
+/* ledger_is_busy - has @rank an operation in flight on @id? */
+bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank);
+
 /* What a rank's line says. */
 enum ledger_line { LINE_EMPTY, LINE_DATA, LINE_CHANGED };
 

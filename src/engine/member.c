@@ -40,9 +40,10 @@ struct card {
 	char name[WATCH_HOST_BYTES];
 	char backend[16];
 	uint64_t eager_bytes, fusion_bytes;
+	struct pulse_rules rules;
 	int32_t pid, quota;
 };
-_Static_assert(sizeof(struct card) == 312, "a card has no holes");
+_Static_assert(sizeof(struct card) == 344, "a card has no holes");
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "cards are exchanged as they lie in memory: little-endian only"
 #endif
@@ -74,6 +75,7 @@ static void fill_card(struct card *c, const struct bringup *b)
 	snprintf(c->backend, sizeof(c->backend), "%s", b->conf->backend);
 	c->eager_bytes = b->conf->eager_bytes;
 	c->fusion_bytes = b->conf->fusion_bytes;
+	pulse_rules_make(&c->rules, b->conf);
 	c->pid = getpid();
 	c->quota = cores_quota("");
 }
@@ -379,7 +381,8 @@ static int start_threads(struct bringup *b, struct err *e)
 		rc = watch_events(&m->watch, &m->engine, m->size, &(struct star_events){ 0 },
 				  e);
 	if (!rc)
-		rc = watch_start(&m->watch, &m->engine, m->star, &m->mesh, m->peers, e);
+		rc = watch_start(&m->watch, &m->engine, m->star, &m->mesh, m->peers,
+				 &b->cards[0].rules, e);
 	return rc;
 }
 

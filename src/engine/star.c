@@ -20,11 +20,12 @@
  *	RUN     more:1 then items               0 -> rank: the next batch, or a part
  *	LEAVE   rank:4                          either way
  *	ALARM   code:4 sentence...              either way
+ *	PING                                    either way
  *
  * An item is id:4, kind:1 and, by kind, nothing (PLAIN), rows:8 of every rank
  * (ROWS), or length:2 and a sentence (BAD).
  */
-enum frame { FRAME_DEFINE = 1, FRAME_READY, FRAME_RUN, FRAME_LEAVE, FRAME_ALARM };
+enum frame { FRAME_DEFINE = 1, FRAME_READY, FRAME_RUN, FRAME_LEAVE, FRAME_ALARM, FRAME_PING };
 enum item_kind { ITEM_PLAIN, ITEM_ROWS, ITEM_BAD };
 
 enum { SENTENCE = 400, MAX_IDS = 8192 };
@@ -725,6 +726,9 @@ static int take_frame(struct star *s, int rank, const unsigned char *p, size_t l
 		s->ev.alarm(s->ev.ctx, -(int)get(p + 1, 4), why);
 		return 0;
 	}
+	/* That it came is all it says. */
+	if (type == FRAME_PING && len == 1)
+		return 0;
 	return fail(e, RINGUP_EPEER, "rank %d sent a malformed frame", rank);
 }
 
@@ -768,6 +772,15 @@ void star_leave(struct star *s)
 
 	put(frame, FRAME_LEAVE, 1);
 	put(frame + 1, (uint32_t)s->mesh->rank, 4);
+	pthread_mutex_lock(&s->lock);
+	broadcast_frame(s, frame, sizeof(frame), -1);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void star_ping(struct star *s)
+{
+	static const unsigned char frame[1] = { FRAME_PING };
+
 	pthread_mutex_lock(&s->lock);
 	broadcast_frame(s, frame, sizeof(frame), -1);
 	pthread_mutex_unlock(&s->lock);

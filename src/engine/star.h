@@ -45,6 +45,9 @@ int star_unsent(struct star *s, int rank);
 /* star_leave - tell the others that this rank ends in peace. */
 void star_leave(struct star *s);
 
+/* star_ping - let the others know that this rank is there. */
+void star_ping(struct star *s);
+
 /* star_alarm - tell the others that the job is over. */
 void star_alarm(struct star *s, int code, const char *why);
 

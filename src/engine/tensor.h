@@ -41,6 +41,8 @@ struct ringup_op {
 	void *out;
 	void **outp;
 	uint64_t rows, *counts;
+	int64_t since_ns; /* stall.c: when it was first seen waiting, and told of */
+	uint32_t warnings;
 	struct ringup_op *prev, *next; /* of all in flight, or of the pool */
 	struct ringup_op *block_next;  /* first of a block: the next block */
 	struct err why;

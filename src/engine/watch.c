@@ -13,7 +13,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "engine/star.h"
 #include "ringup.h"
 #include "wire/chan.h"
@@ -64,6 +66,106 @@ int watch_events(struct watch *w, struct engine *g, int size, struct star_events
 	return 0;
 }
 
+/* ---- the tick ---- */
+
+enum { MS = 1000000 };
+
+/* Of those who notice that @rank is late, the first of the host speaks for all. */
+static bool speaks(const struct watch *w, int rank)
+{
+	const struct row *row = w->engine->row;
+	int i;
+
+	for (i = 0; !w->star && i < row->me; i++)
+		if (i != rank && w->pidfd[i] >= 0 && !w->local.of[i].late &&
+		    !__atomic_load_n(&row->seats[i].left, __ATOMIC_RELAXED))
+			return false;
+	return true;
+}
+
+/* How long @rank has not been heard, and what becomes of it. */
+static void judge(struct watch *w, struct pulses *p, int rank, const char *verb,
+		  const char *because, int64_t now)
+{
+	const struct watch_peer *x = &w->peer[rank];
+	double silence = (double)pulse_silence_ns(p, rank, now) / 1e9;
+	char how[160];
+
+	switch (pulse_judge(p, rank, now)) {
+	case PULSE_STEADY:
+		break;
+	case PULSE_LATE:
+		if (!speaks(w, rank))
+			break;
+		log_warn("rank %d (process %d on %s) %s for %.1f s: %s", rank, x->pid, x->host,
+			 verb, silence, because);
+		break;
+	case PULSE_BACK:
+		if (speaks(w, rank))
+			log_warn("rank %d (process %d on %s) is back", rank, x->pid, x->host);
+		break;
+	case PULSE_LOST:
+		snprintf(how, sizeof(how), "%s for %.1f s: %s", verb, silence, because);
+		died(w, rank, how);
+		break;
+	}
+}
+
+/* Ranks that share memory with us: does their counter move? */
+static void look_at_seats(struct watch *w, int64_t now)
+{
+	struct row *row = w->engine->row;
+	char why[64];
+	int i;
+
+	pulses_look(&w->local, now);
+	for (i = 0; i < row->count; i++) {
+		const struct seat *s = &row->seats[i];
+
+		if (w->pidfd[i] < 0 || __atomic_load_n(&s->left, __ATOMIC_ACQUIRE))
+			continue;
+		pulse_see(&w->local, i, __atomic_load_n(&s->beat, __ATOMIC_RELAXED), now);
+		why[0] = 0;
+		if (pulse_silence_ns(&w->local, i, now) >= w->local.warn_ns)
+			pulse_state(w->peer[i].pid, why, sizeof(why));
+		judge(w, &w->local, i, "has not moved", why, now);
+	}
+}
+
+static void look_at_silence(struct watch *w, int64_t now)
+{
+	int r;
+
+	pulses_look(&w->remote, now);
+	for (r = 0; r < w->engine->team.size; r++)
+		if (w->mesh->control[r] && !w->lost[r] && !w->gone[r])
+			judge(w, &w->remote, r, "has been silent",
+			      "its process, its host or the network between stands still", now);
+}
+
+static bool is_over(const struct watch *w)
+{
+	return __atomic_load_n(&w->engine->alarm->word, __ATOMIC_RELAXED);
+}
+
+static void tick(struct watch *w, int64_t now)
+{
+	struct row *row = w->engine->row;
+
+	w->tick_ns = now + (int64_t)w->rules.tick_ms * MS;
+	if (w->rules.freeze_ms || w->rules.freeze_warn_ms)
+		__atomic_fetch_add(&row->seats[row->me].beat, 1, __ATOMIC_RELAXED);
+	if (w->star && (w->rules.lost_ms || w->rules.lost_warn_ms))
+		star_ping(w->star);
+	if (is_over(w))
+		return;
+	if (w->star)
+		look_at_silence(w, now);
+	else
+		look_at_seats(w, now);
+	stall_look(&w->stall, w->engine, now);
+}
+
 /* ---- the thread ---- */
 
 static void look_at_process(struct watch *w, int rank)
@@ -80,6 +182,7 @@ static void look_at_connection(struct watch *w, int rank)
 {
 	struct err e = { 0 };
 
+	pulse_hear(&w->remote, rank, clock_ns());
 	if (!star_poll(w->star, rank, &e))
 		return;
 	if (!w->gone[rank] && e.code == RINGUP_EPEER)
@@ -112,7 +215,7 @@ static void *watch(void *arg)
 					POLLIN | (star_unsent(w->star, r) ? POLLOUT : 0), 0
 				};
 		}
-		if (poll(p, (nfds_t)n, -1) < 0 && errno != EINTR)
+		if (poll(p, (nfds_t)n, clock_left_ms(w->tick_ns)) < 0 && errno != EINTR)
 			return NULL;
 		if (__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE))
 			return NULL;
@@ -127,9 +230,11 @@ static void *watch(void *arg)
 		if (p[0].revents) {
 			uint64_t count;
 
-			if (read(w->wake, &count, sizeof(count)) < 0)
-				continue;
+			/* What it says is only that there is something to send. */
+			(void)!read(w->wake, &count, sizeof(count));
 		}
+		if (w->tick_ns != INT64_MAX && clock_ns() >= w->tick_ns)
+			tick(w, clock_ns());
 	}
 }
 
@@ -163,16 +268,30 @@ static int spawn(struct watch *w, struct err *e)
 	return 0;
 }
 
+/* A little longer than our own, which can say more. */
+static int kernel_patience_ms(const struct pulse_rules *r)
+{
+	return r->lost_ms ? (int)(r->lost_ms + 2 * r->tick_ms) : 0;
+}
+
 int watch_start(struct watch *w, struct engine *g, struct star *s, struct mesh *m,
-		const struct watch_peer *peer, struct err *e)
+		const struct watch_peer *peer, const struct pulse_rules *rules, struct err *e)
 {
 	size_t size = (size_t)g->team.size;
-	int r, rc = 0;
+	int r, rc;
 
 	w->engine = g;
 	w->star = s;
 	w->mesh = m;
 	w->peer = peer;
+	w->rules = *rules;
+	stall_init(&w->stall, rules, peer);
+	rc = pulses_open(&w->local, g->team.size, rules->freeze_warn_ms, rules->freeze_ms, e);
+	if (!rc)
+		rc = pulses_open(&w->remote, g->team.size, rules->lost_warn_ms, rules->lost_ms,
+				 e);
+	if (rc)
+		return rc;
 	w->pidfd = malloc(size * sizeof(*w->pidfd));
 	for (r = 0; w->pidfd && r < g->team.size; r++)
 		w->pidfd[r] = -1;
@@ -184,8 +303,17 @@ int watch_start(struct watch *w, struct engine *g, struct star *s, struct mesh *
 		return fail(e, RINGUP_ENOMEM, "no memory to watch %zu ranks", size);
 	if (w->wake < 0)
 		return fail_os(e, "eventfd");
-	for (r = 0; !s && !rc && r < g->team.size; r++)
-		rc = watch_process(w, r, e);
+	for (r = 0; !rc && r < g->team.size; r++) {
+		if (!s)
+			rc = watch_process(w, r, e);
+		else if (m->control[r])
+			chan_watch(m->control[r], kernel_patience_ms(rules));
+		/* A connection stands; a counter has to move once. */
+		pulse_hear(&w->remote, r, clock_ns());
+	}
+	w->tick_ns = INT64_MAX;
+	if (rules->tick_ms)
+		tick(w, clock_ns());
 	return rc ? rc : spawn(w, e);
 }
 
@@ -212,6 +340,8 @@ void watch_stop(struct watch *w)
 			close(w->pidfd[r]);
 	if (w->wake > 0)
 		close(w->wake);
+	pulses_close(&w->local);
+	pulses_close(&w->remote);
 	free(w->pidfd);
 	free(w->gone);
 	free(w->lost);

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 
 #include "engine/engine.h"
+#include "engine/pulse.h"
+#include "engine/stall.h"
 
 struct mesh;
 struct pollfd;
@@ -25,15 +27,22 @@ struct watch_peer {
  * Ranks that share memory are watched by pidfd, others by the control
  * connections of the star (rank 0 sees all, the others see rank 0, which passes
  * on what it sees).  The thread sleeps in poll(2) and costs nothing until
- * something happens.
+ * something happens, but for a tick each half a second: then it says that this
+ * process moves (a counter in its seat, a frame on each connection), looks whether
+ * the others have, and for tensors that wait in vain.
  */
 struct watch {
 	struct engine *engine;
 	struct star *star;             /* or NULL                      */
 	struct mesh *mesh;             /* of the star                  */
 	const struct watch_peer *peer; /* of every rank                */
-	int *pidfd;                    /* of every rank, -1: not watched */
-	int wake;                      /* eventfd                      */
+	struct pulse_rules rules;
+	struct pulses local;  /* of every rank, by the seats             */
+	struct pulses remote; /* of every rank, by the connections       */
+	struct stall stall;
+	int64_t tick_ns; /* when the next one is due                     */
+	int *pidfd;      /* of every rank, -1: not watched */
+	int wake;        /* eventfd                      */
 	bool stop, has_thread;
 	bool *gone; /* of every rank: it has said that it leaves */
 	bool *lost; /* of every rank: its connection is closed   */
@@ -49,7 +58,7 @@ int watch_events(struct watch *w, struct engine *g, int size, struct star_events
 
 /* watch_start - @g is started already; @s NULL means ranks that share memory. */
 int watch_start(struct watch *w, struct engine *g, struct star *s, struct mesh *m,
-		const struct watch_peer *peer, struct err *e);
+		const struct watch_peer *peer, const struct pulse_rules *rules, struct err *e);
 
 /* watch_stir - look at the connections again: something is left to be sent. */
 void watch_stir(struct watch *w);

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/pidstat.h"
 #include "base/proc.h"
 #include "launch/output.h"
 #include "launch/rankenv.h"
@@ -313,6 +314,25 @@ static void signal_ranks(const struct watch *w, int sig, bool all)
 			kill(all ? -w->ranks[i].pid : w->ranks[i].pid, sig);
 }
 
+/* Has somebody stopped it (SIGSTOP, a debugger)?  Then it can heed nothing. */
+static bool is_stopped(const struct rank *r)
+{
+	struct pidstat s;
+
+	return r->pidfd >= 0 && !pidstat_read(r->pid, &s) && (s.state == 'T' || s.state == 't');
+}
+
+/* The others have failed because of it, most likely. */
+static void name_stopped(const struct watch *w)
+{
+	int i;
+
+	for (i = 0; i < w->started; i++)
+		if (is_stopped(&w->ranks[i]))
+			output_say(w->output, "rank %d (pid %d) on %s is stopped", i,
+				   (int)w->ranks[i].pid, w->host);
+}
+
 static void enter(struct watch *w, enum phase phase, int64_t ms)
 {
 	w->phase = phase;
@@ -337,7 +357,12 @@ static void kill_all(struct watch *w)
 
 static void warn_all(struct watch *w, int64_t grace_ms)
 {
+	int i;
+
 	signal_ranks(w, SIGTERM, false);
+	for (i = 0; i < w->started; i++)
+		if (is_stopped(&w->ranks[i]))
+			kill(-w->ranks[i].pid, SIGKILL);
 	enter(w, WARNED, grace_ms);
 }
 
@@ -392,6 +417,7 @@ static void mourn(struct watch *w, int i, const siginfo_t *how)
 
 	describe(w, i, how, text, sizeof(text));
 	output_say(w->output, "%s", text);
+	name_stopped(w);
 	w->status = status_of(how);
 	enter(w, MOURNING, CREW_MOURN_MS);
 }

@@ -48,7 +48,7 @@ int chan_open(int fd, const struct shake_keys *keys, struct chan **cp, struct er
 	c->fd = fd;
 	memcpy(c->out.key, keys->send, sizeof(c->out.key));
 	memcpy(c->in.key, keys->recv, sizeof(c->in.key));
-	sock_watch(fd);
+	sock_watch(fd, CHAN_SILENCE_MS);
 	*cp = c;
 	return 0;
 }
@@ -56,6 +56,11 @@ int chan_open(int fd, const struct shake_keys *keys, struct chan **cp, struct er
 int chan_fd(const struct chan *c)
 {
 	return c->fd;
+}
+
+void chan_watch(struct chan *c, int silence_ms)
+{
+	sock_watch(c->fd, silence_ms);
 }
 
 void chan_close(struct chan *c)

@@ -9,7 +9,7 @@
 struct err;
 
 /* Largest frame, payload only; a longer announcement ends the connection. */
-enum { CHAN_BYTES = 65536, CHAN_QUEUE = 8 << 20 };
+enum { CHAN_BYTES = 65536, CHAN_QUEUE = 8 << 20, CHAN_SILENCE_MS = 15000 };
 
 /*
  * A frame is: length of the payload (4), zero (4), sequence number (8), MAC (16),
@@ -22,12 +22,16 @@ struct shake_keys;
 
 /*
  * chan_open - speak frames on @fd, connected and non-blocking, with the keys of
- * its handshake.  Takes @fd over, unless it fails; has the kernel watch it.
+ * its handshake.  Takes @fd over, unless it fails; has the kernel give it up after
+ * CHAN_SILENCE_MS.
  */
 int chan_open(int fd, const struct shake_keys *keys, struct chan **cp, struct err *e);
 
 /* chan_fd - for poll(2). */
 int chan_fd(const struct chan *c);
+
+/* chan_watch - have the kernel give it up after @silence_ms instead; 0: never. */
+void chan_watch(struct chan *c, int silence_ms);
 
 /*
  * chan_send - queue a frame and send what the socket takes now; never blocks.

@@ -26,6 +26,7 @@ struct seat {
 	alignas(64) uint32_t kick; /* futex: its engine thread sleeps here         */
 	uint32_t engine_asleep;
 	uint32_t left;            /* the rank has taken its leave: its end is no failure */
+	uint32_t beat;            /* changes while the process runs; 0: not yet  */
 	alignas(64) uint64_t in;  /* chunks that this rank has put into its slots  */
 	alignas(64) uint64_t out; /* chunks that this rank has finished with       */
 };

@@ -16,7 +16,11 @@
 #include "base/err.h"
 #include "ringup.h"
 
-enum { BACKLOG = 1024, WATCH_MS = 15000 };
+enum { BACKLOG = 1024, RETRY_MS = 1000 };
+
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44 /* since Linux 6.15 */
+#endif
 
 /* "eth0" or "2" behind the % of an IPv6 address. */
 static uint32_t scope_id(const char *text)
@@ -255,11 +259,13 @@ int sock_accept(int fd, struct sock_addr *from)
 	return -1;
 }
 
-void sock_watch(int fd)
+void sock_watch(int fd, int silence_ms)
 {
-	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, silence_ms > 0);
 	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);
 	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
 	set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, WATCH_MS);
+	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ms);
+	/* Or a network that is back after ten seconds is found out after twenty. */
+	set(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, RETRY_MS);
 }

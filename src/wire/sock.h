@@ -60,9 +60,12 @@ int sock_connected(int fd, struct err *e);
  */
 int sock_accept(int fd, struct sock_addr *from);
 
-/* sock_watch - have the kernel notice within 15 s that the other side is
- * unreachable, busy or idle.  Not for data: a reader that is merely slow would
- * be cut off.  Does nothing to sockets that are not TCP. */
-void sock_watch(int fd);
+/*
+ * sock_watch - have the kernel notice that the other side has been unreachable for
+ * @silence_ms, whether data is under way or not, and try again each second until
+ * then; 0: never.  Not for data: a reader that is merely slow would be cut off.
+ * Does nothing to sockets that are not TCP.
+ */
+void sock_watch(int fd, int silence_ms);
 
 #endif

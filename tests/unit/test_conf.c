@@ -7,6 +7,33 @@
 #include "ringup.h"
 #include "tap.h"
 
+/* Horovod's seconds and opposites, and defaults that come in sets. */
+static void other_words(void)
+{
+	struct conf c;
+	struct err e = { 0 };
+
+	setenv("HOROVOD_STALL_CHECK_TIME_SECONDS", "7", 1);
+	setenv("HOROVOD_STALL_CHECK_DISABLE", "1", 1);
+	ok(!conf_load(&c, CONF_FORBID, &e) && c.stall_warn_ms == 7000 && !c.stall_check,
+	   "seconds and opposites are translated");
+	setenv("HOROVOD_STALL_CHECK_TIME_SECONDS", "soon", 1);
+	ok(conf_load(&c, CONF_FORBID, &e) == RINGUP_EINVAL && strstr(e.text, "SECONDS=soon"),
+	   "nonsense in them is refused: %s", e.text);
+	unsetenv("HOROVOD_STALL_CHECK_TIME_SECONDS");
+	setenv("HOROVOD_STALL_CHECK_DISABLE", "maybe", 1);
+	ok(conf_load(&c, CONF_FORBID, &e) == RINGUP_EINVAL && strstr(e.text, "DISABLE=maybe"),
+	   "and quoted: %s", e.text);
+	unsetenv("HOROVOD_STALL_CHECK_DISABLE");
+	setenv("RINGUP_LIVENESS_PROFILE", "fast", 1);
+	setenv("RINGUP_LOST_MS", "4000", 1);
+	ok(!conf_load(&c, CONF_FORBID, &e) && c.freeze_ms == 2000 && c.lost_ms == 4000,
+	   "a profile gives defaults, and no more");
+	setenv("RINGUP_LIVENESS_PROFILE", "slow", 1);
+	ok(conf_load(&c, CONF_FORBID, &e) == RINGUP_EINVAL, "there are only so many: %s",
+	   e.text);
+}
+
 int main(void)
 {
 	struct conf c;
@@ -35,5 +62,8 @@ int main(void)
 	   "ringup's own name wins");
 	setenv("RINGUP_FUSION_BYTES", "99999999999T", 1);
 	ok(conf_load(&c, CONF_FORBID, &e) == RINGUP_EINVAL, "an overflow is refused");
+	unsetenv("RINGUP_FUSION_BYTES");
+	unsetenv("HOROVOD_FUSION_THRESHOLD");
+	other_words();
 	return tap_done();
 }

@@ -121,7 +121,7 @@ static void test_pair(const char *address)
 	   "%s: closed on exec", address);
 	ok(fcntl(l, F_GETFL) & fcntl(a, F_GETFL) & fcntl(b, F_GETFL) & O_NONBLOCK,
 	   "%s: non-blocking", address);
-	sock_watch(a);
+	sock_watch(a, 15000);
 	ok(option(a, SOL_SOCKET, SO_KEEPALIVE) == 1 &&
 		   option(a, IPPROTO_TCP, TCP_USER_TIMEOUT) == 15000,
 	   "%s: watched", address);

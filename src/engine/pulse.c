@@ -1,0 +1,157 @@
+/* pulse.c - who moves, who is late, who is lost: heartbeats without the heart. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/pulse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/pidstat.h"
+#include "ringup.h"
+
+enum { TICK_MS = 500, LEAST_TICK_MS = 10, MS = 1000000 };
+
+static uint32_t clamp(int64_t ms)
+{
+	return ms > INT32_MAX ? INT32_MAX : (uint32_t)ms;
+}
+
+static uint32_t least(uint32_t tick_ms, uint32_t limit_ms, uint32_t ticks)
+{
+	return limit_ms && limit_ms / ticks < tick_ms ? limit_ms / ticks : tick_ms;
+}
+
+void pulse_rules_make(struct pulse_rules *r, const struct conf *c)
+{
+	uint32_t tick = TICK_MS;
+
+	memset(r, 0, sizeof(*r));
+	if (c->liveness) {
+		r->freeze_warn_ms = clamp(c->freeze_warn_ms);
+		r->freeze_ms = clamp(c->freeze_ms);
+		r->lost_warn_ms = clamp(c->lost_warn_ms);
+		r->lost_ms = clamp(c->lost_ms);
+	}
+	if (c->stall_check) {
+		r->stall_warn_ms = clamp(c->stall_warn_ms);
+		r->stall_abort_ms = clamp(c->stall_abort_ms);
+	}
+	tick = least(tick, r->freeze_warn_ms, 4);
+	tick = least(tick, r->freeze_ms, 8);
+	tick = least(tick, r->lost_warn_ms, 4);
+	tick = least(tick, r->lost_ms, 8);
+	tick = least(tick, r->stall_warn_ms, 2);
+	tick = least(tick, r->stall_abort_ms, 2);
+	if (tick < LEAST_TICK_MS)
+		tick = LEAST_TICK_MS;
+	if (r->freeze_warn_ms || r->freeze_ms || r->lost_warn_ms || r->lost_ms ||
+	    r->stall_warn_ms || r->stall_abort_ms)
+		r->tick_ms = tick;
+}
+
+int pulses_open(struct pulses *p, int count, uint32_t warn_ms, uint32_t fail_ms, struct err *e)
+{
+	*p = (struct pulses){
+		.count = count,
+		.warn_ns = warn_ms ? (int64_t)warn_ms * MS : INT64_MAX,
+		.fail_ns = fail_ms ? (int64_t)fail_ms * MS : INT64_MAX,
+	};
+	p->of = calloc((size_t)count, sizeof(*p->of));
+	return p->of ? 0 : fail(e, RINGUP_ENOMEM, "no memory to watch %d ranks", count);
+}
+
+void pulses_close(struct pulses *p)
+{
+	free(p->of);
+	memset(p, 0, sizeof(*p));
+}
+
+void pulses_look(struct pulses *p, int64_t now_ns)
+{
+	int64_t shortest = p->warn_ns < p->fail_ns ? p->warn_ns : p->fail_ns;
+	int64_t pause = p->looked_ns ? now_ns - p->looked_ns : 0;
+	int i;
+
+	p->looked_ns = now_ns;
+	if (pause <= shortest / 2)
+		return;
+	for (i = 0; i < p->count; i++) {
+		struct pulse *x = &p->of[i];
+
+		if (!x->heard_ns)
+			continue;
+		x->heard_ns = x->heard_ns + pause < now_ns ? x->heard_ns + pause : now_ns;
+	}
+}
+
+void pulse_hear(struct pulses *p, int who, int64_t now_ns)
+{
+	p->of[who].heard_ns = now_ns;
+}
+
+void pulse_see(struct pulses *p, int who, uint32_t beat, int64_t now_ns)
+{
+	if (beat == p->of[who].beat)
+		return;
+	p->of[who].beat = beat;
+	p->of[who].heard_ns = now_ns;
+}
+
+int64_t pulse_silence_ns(const struct pulses *p, int who, int64_t now_ns)
+{
+	return p->of[who].heard_ns ? now_ns - p->of[who].heard_ns : 0;
+}
+
+enum pulse_change pulse_judge(struct pulses *p, int who, int64_t now_ns)
+{
+	struct pulse *x = &p->of[who];
+	int64_t silence = pulse_silence_ns(p, who, now_ns);
+
+	if (x->lost)
+		return PULSE_STEADY;
+	if (silence >= p->fail_ns) {
+		x->lost = true;
+		return PULSE_LOST;
+	}
+	if (silence >= p->warn_ns && !x->late) {
+		x->late = true;
+		return PULSE_LATE;
+	}
+	if (silence < p->warn_ns && x->late) {
+		x->late = false;
+		return PULSE_BACK;
+	}
+	return PULSE_STEADY;
+}
+
+void pulse_state(int pid, char *out, size_t size)
+{
+	struct pidstat s;
+	const char *what = "it does not run";
+
+	if (pidstat_read(pid, &s)) {
+		snprintf(out, size, "it cannot be seen from here");
+		return;
+	}
+	switch (s.state) {
+	case 'T':
+		what = "it is stopped";
+		break;
+	case 't':
+		what = "a debugger holds it";
+		break;
+	case 'D':
+		what = "it hangs in the kernel";
+		break;
+	case 'R':
+		what = "it gets no processor";
+		break;
+	case 'Z':
+	case 'X':
+		what = "it is dead";
+		break;
+	}
+	snprintf(out, size, "%s (state %c)", what, s.state);
+}

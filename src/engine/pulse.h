@@ -1,0 +1,79 @@
+/* pulse.h - who moves, who is late, who is lost: heartbeats without the heart. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_PULSE_H
+#define ENGINE_PULSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct conf;
+struct err;
+
+/* What all ranks of a job go by, in milliseconds: the first rank's settings.
+ * 0 turns a limit off. */
+struct pulse_rules {
+	uint32_t tick_ms; /* how often to beat and to look; 0: never */
+	uint32_t freeze_warn_ms, freeze_ms;
+	uint32_t lost_warn_ms, lost_ms;
+	uint32_t stall_warn_ms, stall_abort_ms;
+	uint32_t zero;
+};
+
+/* pulse_rules_make - as the settings say; four beats before the first warning. */
+void pulse_rules_make(struct pulse_rules *r, const struct conf *c);
+
+/*
+ * A set of peers and when each was last heard.  How that is noticed (a counter in
+ * shared memory, bytes on a connection) is the caller's business, and so is what
+ * follows.  Time comes from outside, so tests need none.
+ *
+ * Who has not looked for a while knows nothing about others: after a pause of its
+ * own (a stopped process, a machine that slept) the observer counts that time for
+ * nobody.  A peer counts from the first time that it was heard.
+ *
+ * One thread.
+ */
+struct pulse {
+	int64_t heard_ns; /* 0: never yet */
+	uint32_t beat;    /* the counter, as it was then */
+	bool late, lost;
+};
+
+struct pulses {
+	struct pulse *of;
+	int count;
+	int64_t warn_ns, fail_ns; /* INT64_MAX: never */
+	int64_t looked_ns;
+};
+
+enum pulse_change {
+	PULSE_STEADY,
+	PULSE_LATE, /* silent for warn_ns: told once */
+	PULSE_BACK, /* was late, and is heard again  */
+	PULSE_LOST, /* silent for fail_ns: told once */
+};
+
+/* pulses_open - for @count peers; pulses_close() is safe on a zeroed struct. */
+int pulses_open(struct pulses *p, int count, uint32_t warn_ms, uint32_t fail_ms, struct err *e);
+void pulses_close(struct pulses *p);
+
+/* pulses_look - the observer looks, at @now_ns.  Comes before the others of a round. */
+void pulses_look(struct pulses *p, int64_t now_ns);
+
+/* pulse_hear - @who has been heard; pulse_see - its counter stands at @beat, 0: it
+ * has not begun. */
+void pulse_hear(struct pulses *p, int who, int64_t now_ns);
+void pulse_see(struct pulses *p, int who, uint32_t beat, int64_t now_ns);
+
+/* pulse_judge - what is new about @who. */
+enum pulse_change pulse_judge(struct pulses *p, int who, int64_t now_ns);
+
+/* pulse_silence_ns - how long @who has been silent. */
+int64_t pulse_silence_ns(const struct pulses *p, int who, int64_t now_ns);
+
+/* pulse_state - why process @pid of this host may not move, as a clause to @out:
+ * "it is stopped (state T)". */
+void pulse_state(int pid, char *out, size_t size);
+
+#endif

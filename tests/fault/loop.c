@@ -1,0 +1,181 @@
+/* loop.c - a rank that combines tensors for ever and says how that ended, and when. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ringup.h"
+
+/*
+ * loop [-b BYTES] [-n TIMES] [-s RANK] [-d RANK] [-p MS] [-w MS]
+ *
+ * -b  bytes of the float tensor (4)
+ * -n  so many allreduces, then leave in peace (0: until something fails)
+ * -s  RANK does not submit the tensor "skipped", which comes after the first ten
+ * -d  RANK wants another count of "differs", which comes after the first ten, too
+ * -p  pause after each allreduce
+ * -w  pause once, after the first ten
+ *
+ * Lines, each with rank, process and nanoseconds of CLOCK_MONOTONIC:
+ *
+ *	ready RANK PID NS
+ *	done RANK PID NS TIMES CHECKSUM   all results were right; equal on all ranks
+ *	error RANK PID NS CODE SENTENCE
+ *	wrong RANK PID NS ELEMENT VALUE
+ */
+enum { WARM_UP = 10 };
+
+static struct ringup_group *world;
+static int rank, size;
+static uint64_t checksum = 14695981039346656037u;
+
+static long long now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+static void tell(const char *what, const char *more)
+{
+	printf("%s %d %d %lld%s%s\n", what, rank, (int)getpid(), now(), *more ? " " : "", more);
+	fflush(stdout);
+}
+
+static int failed(int rc)
+{
+	char text[700];
+
+	snprintf(text, sizeof(text), "%d %s", rc, ringup_error());
+	tell("error", text);
+	return rc;
+}
+
+static void rest(long ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+
+	while (ms && nanosleep(&t, &t))
+		;
+}
+
+static int sum(const char *name, float *v, uint64_t count)
+{
+	struct ringup_reduce r = {
+		.name = name,
+		.in = v,
+		.out = v,
+		.count = count,
+		.dtype = RINGUP_F32,
+		.redop = RINGUP_SUM,
+	};
+
+	return ringup_allreduce(world, &r, NULL);
+}
+
+/* Element i of rank r is r + i % 64: sums of small integers are exact. */
+static int round_trip(float *v, uint64_t count, long turn)
+{
+	char text[64];
+	uint64_t i;
+	int rc;
+
+	for (i = 0; i < count; i++)
+		v[i] = (float)(rank + (long)((i + (uint64_t)turn) % 64));
+	rc = sum("looped", v, count);
+	for (i = 0; !rc && i < count; i++) {
+		float want = (float)(size * (size - 1) / 2 +
+				     size * (long)((i + (uint64_t)turn) % 64));
+
+		if (v[i] != want) {
+			snprintf(text, sizeof(text), "%llu %g", (unsigned long long)i,
+				 (double)v[i]);
+			tell("wrong", text);
+			exit(4);
+		}
+	}
+	if (!rc) {
+		uint32_t bits;
+
+		memcpy(&bits, &v[turn % (long)count], sizeof(bits));
+		checksum = (checksum ^ bits) * 1099511628211u;
+	}
+	return rc;
+}
+
+/* The count differs on one rank: an error on all, and then all goes on. */
+static int differ(int who, float *v)
+{
+	int rc = sum("differs", v, rank == who ? 2 : 1);
+
+	if (rc != RINGUP_EMISMATCH)
+		return rc ? rc : RINGUP_EINVAL;
+	failed(rc);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	long bytes = 4, times = 0, pause_ms = 0, wait_ms = 0, turn;
+	int skips = -1, differs = -1, c, rc;
+	struct ringup *job;
+	char text[64];
+	float *v;
+
+	while ((c = getopt(argc, argv, "b:n:s:d:p:w:")) != -1) {
+		long n = optarg ? atol(optarg) : 0;
+
+		if (c == 'b')
+			bytes = n;
+		else if (c == 'n')
+			times = n;
+		else if (c == 's')
+			skips = (int)n;
+		else if (c == 'd')
+			differs = (int)n;
+		else if (c == 'p')
+			pause_ms = n;
+		else if (c == 'w')
+			wait_ms = n;
+		else
+			return 2;
+	}
+	v = malloc((size_t)(bytes < 8 ? 8 : bytes));
+	if (!v)
+		return 5;
+	rank = -1;
+	rc = ringup_init(NULL, &job);
+	if (rc) {
+		failed(rc);
+		return 3;
+	}
+	world = ringup_world(job);
+	rank = ringup_rank(world);
+	size = ringup_size(world);
+	for (turn = 0; !rc && (!times || turn < times); turn++) {
+		rc = round_trip(v, (uint64_t)(bytes < 4 ? 1 : bytes / 4), turn);
+		if (!rc && turn == WARM_UP) {
+			tell("ready", "");
+			rest(wait_ms);
+			if (skips >= 0 && skips != rank)
+				rc = sum("skipped", v, 1);
+			else if (skips == rank)
+				rest(60000);
+			if (!rc && differs >= 0)
+				rc = differ(differs, v);
+		}
+		rest(pause_ms);
+	}
+	if (rc)
+		failed(rc);
+	ringup_fini(job);
+	if (!rc) {
+		snprintf(text, sizeof(text), "%ld %016llx", turn, (unsigned long long)checksum);
+		tell("done", text);
+	}
+	free(v);
+	return rc ? 3 : 0;
+}

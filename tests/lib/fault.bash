@@ -1,0 +1,118 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# fault.bash - start ranks that loop, break something, and hear what they say.
+
+loop=$PWD/tests/fault/loop
+strike=$PWD/tests/fault/strike
+
+# fault_setup - a folder, an environment without other launchers' words, short limits.
+fault_setup() {
+  local v
+  for v in $(compgen -e | grep -vE '^RINGUP_TEST_' | grep -E '^(RINGUP|HOROVOD|OMPI|PMI|PMIX|SLURM|TORCHELASTIC)_|^(RANK|WORLD_SIZE)$'); do
+    unset "$v"
+  done
+  cd "$BATS_TEST_TMPDIR" || return 1
+  export FAULT_TEST=$BATS_TEST_TMPDIR
+  if [[ ${RINGUP_TEST_LONG:-0} != 1 ]]; then export RINGUP_LIVENESS_PROFILE=fast; fi
+  launcher= timer=
+}
+
+# marked - numbers of the processes that this test has started, directly or not.
+marked() {
+  grep -lzxF "FAULT_TEST=$BATS_TEST_TMPDIR" /proc/[0-9]*/environ 2>/dev/null |
+    grep -o '[0-9]*' | grep -vxF -e "$$" -e "$BASHPID" | while read -r p; do
+    [[ $(tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null) != *bats-exec* ]] || continue
+    [[ $(state_of "$p") == [ZX-] ]] || echo "$p"
+  done
+}
+
+# state_of PID - the letter of ps(1); "-" if there is no such process.
+state_of() {
+  local s
+  s=$(sed 's/.*) \(.\).*/\1/' "/proc/$1/stat" 2>/dev/null) || true
+  echo "${s:--}"
+}
+
+# ours PID - is it the loop, the launcher or what they started?
+ours() {
+  local exe
+  exe=$(readlink "/proc/$1/exe" 2>/dev/null) || return 1
+  [[ $exe == */fault/loop || $exe == */ringup || $exe == */mpirun || $exe == */orted ||
+    $exe == */orterun || $exe == */timeout || $exe == */sleep ]]
+}
+
+# left - what is left of the test's processes.
+left() {
+  local p
+  for p in $(marked); do
+    ! ours "$p" || echo "$p"
+  done
+}
+
+# fault_teardown - whatever happened, nothing is left behind.
+fault_teardown() {
+  local p
+  for p in $(left); do kill -KILL "$p" 2>/dev/null || true; done
+}
+
+# begin ARG... - start `ringup run ARG...` in the background; sets $launcher and $timer.
+begin() {
+  timeout --foreground 100 ringup run "$@" >out 2>err 3>&- &
+  timer=$!
+  await children_of "$timer"
+  launcher=$(cat "/proc/$timer/task/$timer/children")
+  launcher=${launcher% }
+}
+
+# children_of PID - has it any?
+children_of() {
+  [[ -n $(cat "/proc/$1/task/$1/children" 2>/dev/null) ]]
+}
+
+# await COMMAND... - until it succeeds; thirty seconds at most.
+await() {
+  local end=$((SECONDS + 30))
+  until "$@"; do
+    ((SECONDS < end)) || { echo "in vain: $*"; cat out err; return 1; }
+    sleep 0.02
+  done
+}
+
+# said N WORD - have N ranks said WORD?
+said() {
+  [[ $(grep -c "^$2 " out) -ge $1 ]]
+}
+
+# pid_of RANK - its process, once it is ready.
+pid_of() {
+  awk -v r="$1" '$1 == "ready" && $2 == r { print $3 }' out
+}
+
+# end - wait for the launcher; sets status.
+end() {
+  status=0
+  wait "$timer" || status=$?
+  output=$(cat out err)
+}
+
+# after NS WORD - the most milliseconds from NS to a rank's WORD.
+after() {
+  awk -v at="$1" -v word="$2" '$1 == word { d = ($4 - at) / 1e6; if (d > m) m = d } END { printf "%.1f\n", m }' out
+}
+
+# within MS - was what is in $took no longer than that?  Shows it either way.
+within() {
+  echo "# F$fault ${what:-}: $took ms (limit $1)" >&3
+  awk -v t="$took" -v m="$1" 'BEGIN { exit !(t <= m) }' || { echo "took $took ms, limit $1"; cat out err; return 1; }
+}
+
+# blamed N RANK CODE - N ranks have failed with CODE, and all name RANK and its process.
+blamed() {
+  local n
+  n=$(grep -cE "^error [0-9]+ [0-9]+ [0-9]+ $3 .*rank $2 \(process $(pid_of "$2") on " out) || true
+  [[ $n -eq $1 ]] || { echo "$n of $1 blame rank $2"; cat out err; return 1; }
+}
+
+# no_signal_deaths RANK - nobody but RANK was ended by a signal.
+no_signal_deaths() {
+  not grep -E 'was killed by signal' <(grep -v "rank $1 " err)
+}

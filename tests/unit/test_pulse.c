@@ -1,0 +1,136 @@
+/* test_pulse.c - late, back, lost; and an observer that was away itself. */
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "engine/pulse.h"
+#include "tap.h"
+
+#define MS 1000000ll
+
+static struct pulses p;
+
+/* Look each 500 ms up to @until_ms, with peer 0 heard as long as it beats. */
+static enum pulse_change run(int64_t from_ms, int64_t until_ms, uint32_t *beat)
+{
+	enum pulse_change c = PULSE_STEADY, got;
+	int64_t t;
+
+	for (t = from_ms; t <= until_ms; t += 500) {
+		pulses_look(&p, t * MS);
+		if (beat)
+			++*beat;
+		pulse_see(&p, 0, beat ? *beat : p.of[0].beat, t * MS);
+		got = pulse_judge(&p, 0, t * MS);
+		c = got == PULSE_STEADY ? c : got;
+	}
+	return c;
+}
+
+static void silence(void)
+{
+	struct err e = { 0 };
+	uint32_t beat = 0;
+
+	ok(!pulses_open(&p, 2, 2000, 10000, &e), "two peers");
+	ok(run(1000, 60000, NULL) == PULSE_STEADY, "who never began is not judged");
+	ok(run(60500, 70000, &beat) == PULSE_STEADY, "who beats is alive");
+	ok(run(70500, 71500, NULL) == PULSE_STEADY, "1.5 s are nothing");
+	ok(run(72000, 72000, NULL) == PULSE_LATE, "2 s are late");
+	ok(run(72500, 79500, NULL) == PULSE_STEADY, "said once");
+	ok(run(79999, 79999, &beat) == PULSE_BACK, "and taken back");
+	ok(run(80499, 82499, NULL) == PULSE_LATE, "late again");
+	ok(run(82999, 89500, NULL) == PULSE_STEADY, "not lost at 9.5 s");
+	ok(run(89999, 89999, NULL) == PULSE_LOST, "lost at 10 s");
+	ok(run(90499, 200000, &beat) == PULSE_STEADY, "and that is final");
+	pulses_close(&p);
+}
+
+/* A process that was stopped, a machine that slept. */
+static void away(void)
+{
+	struct err e = { 0 };
+	uint32_t beat = 0;
+
+	ok(!pulses_open(&p, 1, 2000, 10000, &e), "one peer");
+	run(1000, 5000, &beat);
+	ok(run(65000, 65000, NULL) == PULSE_STEADY, "a minute's absence blames nobody");
+	ok(run(65500, 66500, NULL) == PULSE_STEADY, "at first");
+	ok(run(67000, 67000, NULL) == PULSE_LATE, "the peer is late all the same");
+	pulses_close(&p);
+	ok(!pulses_open(&p, 1, 0, 0, &e), "no limits");
+	pulse_hear(&p, 0, 1);
+	ok(pulse_judge(&p, 0, INT64_MAX - 1) == PULSE_STEADY, "nobody is ever late");
+	pulses_close(&p);
+	pulses_close(&p);
+}
+
+static void rules(void)
+{
+	struct pulse_rules r;
+	struct conf c = { .liveness = 1,
+			  .freeze_warn_ms = 2000,
+			  .freeze_ms = 10000,
+			  .lost_warn_ms = 2000,
+			  .lost_ms = 15000,
+			  .stall_check = 1,
+			  .stall_warn_ms = 30000 };
+
+	pulse_rules_make(&r, &c);
+	ok(r.tick_ms == 500 && r.freeze_ms == 10000 && r.lost_ms == 15000, "the defaults");
+	c.freeze_warn_ms = 0;
+	c.freeze_ms = 800;
+	pulse_rules_make(&r, &c);
+	ok(r.tick_ms == 100 && !r.freeze_warn_ms, "eight beats within a short limit");
+	c.liveness = 0;
+	pulse_rules_make(&r, &c);
+	ok(r.tick_ms == 500 && !r.freeze_ms && !r.lost_ms && r.stall_warn_ms,
+	   "without liveness stalls are looked for");
+	c.stall_check = 0;
+	c.stall_abort_ms = 5;
+	pulse_rules_make(&r, &c);
+	ok(!r.tick_ms && !r.stall_abort_ms, "without both nothing ticks");
+	c.liveness = 1;
+	c.freeze_ms = 1;
+	c.lost_ms = INT64_MAX;
+	pulse_rules_make(&r, &c);
+	ok(r.tick_ms == 10 && r.lost_ms == INT_MAX, "limits of limits");
+}
+
+static void states(void)
+{
+	char text[64];
+	pid_t pid = fork();
+	int tries, status;
+
+	if (!pid)
+		for (;;)
+			pause();
+	kill(pid, SIGSTOP);
+	for (tries = 0; tries < 500; tries++) {
+		pulse_state(pid, text, sizeof(text));
+		if (!strcmp(text, "it is stopped (state T)"))
+			break;
+		clock_sleep_ms(10);
+	}
+	ok(!strcmp(text, "it is stopped (state T)"), "%s", text);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	pulse_state(pid, text, sizeof(text));
+	ok(!strcmp(text, "it cannot be seen from here"), "%s", text);
+}
+
+int main(void)
+{
+	silence();
+	away();
+	rules();
+	states();
+	return tap_done();
+}

@@ -1,0 +1,69 @@
+/* test_stall.c - a tensor that one rank does not submit: told, and fatal if asked. */
+#include "base/clock.h"
+
+#include "family.h"
+#include "tap.h"
+
+enum { LAZY = 1, SIZE = 3 };
+
+static uint64_t count;
+static int late_ms; /* the lazy one submits after this; 0: never */
+
+static int check(int rc)
+{
+	char named[64];
+
+	snprintf(named, sizeof(named), "ranks 0, 2 of 3 wait for rank %d (process ", LAZY);
+	if (rc == RINGUP_ETIMEDOUT && strstr(ringup_error(), named) &&
+	    strstr(ringup_error(), "allreduce missed has stalled for "))
+		return 0;
+	printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
+	return 3;
+}
+
+static int body(void)
+{
+	static float v[1000];
+	struct ringup_reduce a = {
+		.name = "missed", .in = v, .out = v, .count = count, .dtype = RINGUP_F32
+	};
+	struct ringup *r;
+	int rc = 0, k;
+
+	setenv("RINGUP_STALL_WARN_MS", "0", 1);
+	setenv("RINGUP_STALL_ABORT_MS", "600", 1);
+	if (family_join(&r))
+		return 2;
+	for (k = 0; k < 5 && !rc; k++)
+		rc = ringup_allreduce(ringup_world(r), &a, NULL);
+	if (rc)
+		return 4;
+	if (family_rank == LAZY)
+		clock_sleep_ms(late_ms ? late_ms : 3000);
+	rc = ringup_allreduce(ringup_world(r), &a, NULL);
+	rc = late_ms ? rc : check(rc);
+	ringup_fini(r);
+	return rc;
+}
+
+static void stalled(const char *what, uint64_t n, int ms)
+{
+	int status[FAMILY_MAX], r, bad = 0;
+
+	count = n;
+	late_ms = ms;
+	family_run(SIZE, body, status);
+	for (r = 0; r < SIZE; r++)
+		bad |= status[r];
+	family_end();
+	ok(!bad, "%s, %d elements", what, (int)n);
+}
+
+int main(void)
+{
+	stalled("late is not never", 1, 200);
+	stalled("late is not never", 1000, 200);
+	stalled("the waiting and the missing are named to all", 1, 0);
+	stalled("the waiting and the missing are named to all", 1000, 0);
+	return tap_done();
+}
