@@ -85,8 +85,8 @@ freeze() {
   done
   end
   expect_status 0
-  [[ $(awk '$1 == "done" { print $6 }' out | sort -u | wc -l) -eq 1 ]]
-  said 3 done
+  [[ $(awk '$1 == done { print $6 }' out | sort -u | wc -l) -eq 1 ]]
+  said 3 "done"
 }
 
 @test "F5 a whole job that is stopped and goes on does no harm" {
@@ -97,7 +97,7 @@ freeze() {
   kill -CONT "$launcher"
   end
   expect_status 0
-  said 3 done
+  said 3 "done"
 }
 
 @test "F6 a tensor that one rank never submits: who is missing, by name" {
@@ -133,7 +133,7 @@ freeze() {
   begin -np 4 --no-prefix -- "$loop" -d 3 -n 50
   end
   expect_status 0
-  said 4 done
+  said 4 "done"
   [[ $(grep -cE '^error [0-9]+ [0-9]+ [0-9]+ -4 .*differs.*rank 0 wants .*, rank 3 ' out) -eq 4 ]]
 }
 
@@ -155,6 +155,6 @@ freeze() {
   "$strike" 18 "$(pid_of 1)"
   end
   expect_status 0
-  said 2 done
+  said 2 "done"
   not grep -q 'has not moved' err
 }

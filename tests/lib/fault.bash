@@ -13,7 +13,7 @@ fault_setup() {
   cd "$BATS_TEST_TMPDIR" || return 1
   export FAULT_TEST=$BATS_TEST_TMPDIR
   if [[ ${RINGUP_TEST_LONG:-0} != 1 ]]; then export RINGUP_LIVENESS_PROFILE=fast; fi
-  launcher= timer=
+  launcher='' timer=''
 }
 
 # marked - numbers of the processes that this test has started, directly or not.
