@@ -85,7 +85,7 @@ freeze() {
   done
   end
   expect_status 0
-  [[ $(awk '$1 == done { print $6 }' out | sort -u | wc -l) -eq 1 ]]
+  [[ $(awk '$1 == "done" { print $6 }' out | sort -u | wc -l) -eq 1 ]]
   said 3 "done"
 }
 

@@ -58,14 +58,14 @@ fault_teardown() {
 begin() {
   timeout --foreground 100 ringup run "$@" >out 2>err 3>&- &
   timer=$!
-  await children_of "$timer"
-  launcher=$(cat "/proc/$timer/task/$timer/children")
+  await begun
+  launcher=$(cat "/proc/$timer/task/$timer/children" 2>/dev/null) || true
   launcher=${launcher% }
 }
 
-# children_of PID - has it any?
-children_of() {
-  [[ -n $(cat "/proc/$1/task/$1/children" 2>/dev/null) ]]
+# begun - is the launcher there, or gone already?
+begun() {
+  [[ -n $(cat "/proc/$timer/task/$timer/children" 2>/dev/null) || $(state_of "$timer") == [ZX-] ]]
 }
 
 # await COMMAND... - until it succeeds; thirty seconds at most.
