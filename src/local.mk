@@ -123,8 +123,25 @@ TOOL_SOURCES += \
 	%reldir%/launch/stray.c %reldir%/launch/stray.h
 
 TOOL_SOURCES += \
+	%reldir%/bench/argv.c %reldir%/bench/argv.h \
+	%reldir%/bench/contender.c %reldir%/bench/contender.h \
+	%reldir%/bench/contest.c %reldir%/bench/contest.h \
+	%reldir%/bench/gradset.c %reldir%/bench/gradset.h \
 	%reldir%/bench/measure.c %reldir%/bench/measure.h \
-	%reldir%/bench/pattern.c %reldir%/bench/pattern.h
+	%reldir%/bench/pattern.c %reldir%/bench/pattern.h \
+	%reldir%/bench/peer.h \
+	%reldir%/bench/peers.c \
+	%reldir%/bench/placement.c %reldir%/bench/placement.h \
+	%reldir%/bench/player.h \
+	%reldir%/bench/serve.c %reldir%/bench/serve.h \
+	%reldir%/bench/stats.c %reldir%/bench/stats.h \
+	%reldir%/bench/task.c %reldir%/bench/task.h
+
+# What `ringup bench` compiles or runs as peers; see find_data() in cmd_bench.c.
+AM_CPPFLAGS += -DRINGUP_DATA='"$(pkgdatadir)"'
+benchdatadir = $(pkgdatadir)/bench
+dist_benchdata_DATA = \
+	%reldir%/bench/peers/peer_mpi.c
 
 TOOL_SOURCES += \
 	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \
@@ -140,7 +157,8 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmds.c \
 	%reldir%/cli/netfacts.c %reldir%/cli/netfacts.h \
 	%reldir%/cli/opt.c %reldir%/cli/opt.h \
-	%reldir%/cli/out.c %reldir%/cli/out.h
+	%reldir%/cli/out.c %reldir%/cli/out.h \
+	%reldir%/cli/scoreboard.c %reldir%/cli/scoreboard.h
 
 # Everything, compiled once.  The shared library, the command and the unit
 # tests all link these, so tests see hidden symbols and no process has two copies.

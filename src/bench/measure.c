@@ -1,4 +1,4 @@
-/* measure.c - how long a collective takes: warm up, time, check, repeat. */
+/* measure.c - carry out a task as one rank, by way of ringup.h alone, and time it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/measure.h"
 
@@ -8,294 +8,359 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "bench/gradset.h"
 #include "bench/pattern.h"
 #include "coll/reduce.h"
 
-/* Calls below this size are too short to be timed one by one, and their data is
- * in the nearest cache whether it has just been written or not. */
-enum { SINGLE_BYTES = 256 << 10, SAMPLE_US = 200, MOST_CALLS = 1000 };
-
-enum { WARM_UP = 5, LEAST_SAMPLES = 10, MOST_SAMPLES = 200, ALL_US = 500000 };
-
-/* One size on its way. */
-struct course {
-	const struct measure *m;
+struct measure {
 	struct ringup_group *g;
 	int rank, ranks;
-	char name[64]; /* of the tensor */
-	uint64_t count;
+
+	struct task task; /* that the rest of the fields is for */
+	bool ready;
+	size_t size; /* of an element */
 	void *in, *out;
+	char name[128];
+	uint64_t *counts;       /* of the blocks in an allgather */
+	struct ringup_op **ops; /* of a set */
 	struct pattern pattern;
 };
-
-static const char *const names[] = {
-	[MEASURE_ALLREDUCE] = "allreduce",
-	[MEASURE_BROADCAST] = "broadcast",
-	[MEASURE_ALLGATHER] = "allgather",
-	[MEASURE_BARRIER] = "barrier",
-};
-
-int measure_find(const char *name)
-{
-	int i;
-
-	for (i = 0; i <= MEASURE_BARRIER; i++)
-		if (!strcmp(name, names[i]))
-			return i;
-	return -1;
-}
-
-const char *measure_name(enum measure_what what)
-{
-	return names[what];
-}
 
 static int told(int rc, struct err *e)
 {
 	return rc ? fail(e, rc, "%s", ringup_error()) : 0;
 }
 
+/* -- buffers -------------------------------------------------------------- */
+
+static void release(struct measure *m)
+{
+	if (m->task.what == TASK_ALLGATHER)
+		ringup_free(m->out);
+	else if (m->out != m->in)
+		free(m->out);
+	free(m->in);
+	m->in = m->out = NULL;
+	m->ready = false;
+}
+
+static bool is_same(const struct task *a, const struct task *b)
+{
+	return a->what == b->what && a->set == b->set && a->dtype == b->dtype &&
+	       a->redop == b->redop && a->in_place == b->in_place && a->count == b->count;
+}
+
+/* The library itself makes room for what an allgather yields. */
+static int acquire(struct measure *m, struct err *e)
+{
+	uint64_t bytes = m->task.count * m->size;
+
+	if (!bytes)
+		return 0;
+	m->in = malloc(bytes);
+	m->out = m->in;
+	if (m->task.what == TASK_ALLGATHER)
+		m->out = NULL;
+	else if (!m->task.in_place && !m->task.set)
+		m->out = malloc(bytes);
+	if (!m->in || (!m->out && m->task.what != TASK_ALLGATHER))
+		return fail(e, RINGUP_ENOMEM, "buffers of %llu bytes",
+			    (unsigned long long)bytes);
+	/* No page is touched for the first time in a sample. */
+	memset(m->out ? m->out : m->in, 0, bytes);
+	return 0;
+}
+
+static int prepare(struct measure *m, const struct task *t, struct err *e)
+{
+	uint32_t iteration = m->pattern.iteration;
+
+	if (m->ready && is_same(&m->task, t))
+		return 0;
+	release(m);
+	m->task = *t;
+	m->ready = true;
+	m->size = reduce_dtype_bytes(t->dtype);
+	/* Only some combine; the others carry a rank's own data. */
+	m->pattern = (struct pattern){
+		t->dtype,
+		t->what == TASK_ALLREDUCE || t->what == TASK_SET ? t->redop : RINGUP_SUM,
+		m->ranks,
+		iteration,
+	};
+	snprintf(m->name, sizeof(m->name), "bench/%s/%s/%s/%llu", task_name(t),
+		 reduce_dtype_name(t->dtype), reduce_redop_name(t->redop),
+		 (unsigned long long)t->count);
+	return acquire(m, e);
+}
+
+/* -- calls ---------------------------------------------------------------- */
+
 /* Combine a few numbers of all ranks, for the measurement's own use. */
-static int agree(const struct course *c, double *v, uint64_t count, enum ringup_redop redop,
+static int agree(struct measure *m, double *v, int count, enum ringup_redop redop,
 		 struct err *e)
 {
 	struct ringup_reduce r = {
-		.in = v, .out = v, .count = count, .dtype = RINGUP_F64, .redop = redop
+		.in = v,
+		.out = v,
+		.count = (uint64_t)count,
+		.dtype = RINGUP_F64,
+		.redop = redop,
 	};
 
-	return told(ringup_allreduce(c->g, &r, NULL), e);
+	return told(ringup_allreduce(m->g, &r, NULL), e);
 }
 
-static int call_allreduce(struct course *c, struct err *e)
+static int call_allreduce(struct measure *m, struct err *e)
 {
 	struct ringup_reduce r = {
-		.name = c->name,
-		.in = c->in,
-		.out = c->out,
-		.count = c->count,
-		.dtype = c->m->dtype,
-		.redop = c->m->redop,
+		.name = m->name,
+		.in = m->in,
+		.out = m->out,
+		.count = m->task.count,
+		.dtype = m->task.dtype,
+		.redop = m->task.redop,
 	};
 
-	return told(ringup_allreduce(c->g, &r, NULL), e);
+	return told(ringup_allreduce(m->g, &r, NULL), e);
 }
 
-static int call_broadcast(struct course *c, struct err *e)
+static int call_broadcast(struct measure *m, struct err *e)
 {
 	struct ringup_bcast b = {
-		.name = c->name,
-		.in = c->rank ? NULL : c->in,
-		.out = c->out,
-		.count = c->count,
-		.dtype = c->m->dtype,
+		.name = m->name,
+		.in = m->rank ? NULL : m->in,
+		.out = m->out,
+		.count = m->task.count,
+		.dtype = m->task.dtype,
 	};
 
-	return told(ringup_broadcast(c->g, &b, NULL), e);
+	return told(ringup_broadcast(m->g, &b, NULL), e);
 }
 
-static int call_allgather(struct course *c, struct err *e)
+static int call_allgather(struct measure *m, struct err *e)
 {
-	uint64_t counts[1024], *all = counts;
 	struct ringup_gather a = {
-		.name = c->name,
-		.in = c->in,
-		.rows = c->count,
+		.name = m->name,
+		.in = m->in,
+		.rows = m->task.count,
 		.row = 1,
-		.dtype = c->m->dtype,
-		.out = &c->out,
+		.dtype = m->task.dtype,
+		.out = &m->out,
+		.counts = m->counts,
 	};
-	int rc;
 
-	if (c->ranks > 1024)
-		all = malloc((size_t)c->ranks * sizeof(*all));
-	if (!all)
-		return fail(e, RINGUP_ENOMEM, "%d counts", c->ranks);
-	a.counts = all;
-	ringup_free(c->out);
-	c->out = NULL;
-	rc = told(ringup_allgather(c->g, &a, NULL), e);
-	if (all != counts)
-		free(all);
+	ringup_free(m->out);
+	m->out = NULL;
+	return told(ringup_allgather(m->g, &a, NULL), e);
+}
+
+static int call_barrier(struct measure *m, struct err *e)
+{
+	return told(ringup_barrier(m->g, m->name, NULL), e);
+}
+
+/* Everything is submitted before anything is waited for, as a backward pass does. */
+static int call_set(struct measure *m, struct err *e)
+{
+	const struct gradset *s = m->task.set;
+	unsigned char *at = m->in;
+	int i, n, rc = 0, failed;
+
+	for (n = 0; n < s->count && !rc; n++) {
+		struct ringup_reduce r = {
+			.name = s->tensor[n].name,
+			.in = at,
+			.out = at,
+			.count = s->tensor[n].count,
+			.dtype = m->task.dtype,
+			.redop = m->task.redop,
+		};
+
+		rc = told(ringup_allreduce(m->g, &r, &m->ops[n]), e);
+		at += s->tensor[n].count * m->size;
+	}
+	if (rc)
+		n--;
+	for (i = 0; i < n; i++) {
+		failed = ringup_wait(m->ops[i], -1);
+		if (failed && !rc)
+			rc = told(failed, e);
+	}
 	return rc;
 }
 
-static int call_barrier(struct course *c, struct err *e)
+static int call(struct measure *m, struct err *e)
 {
-	return told(ringup_barrier(c->g, c->name, NULL), e);
-}
-
-static int call(struct course *c, struct err *e)
-{
-	static int (*const calls[])(struct course *, struct err *) = {
-		[MEASURE_ALLREDUCE] = call_allreduce,
-		[MEASURE_BROADCAST] = call_broadcast,
-		[MEASURE_ALLGATHER] = call_allgather,
-		[MEASURE_BARRIER] = call_barrier,
+	static int (*const calls[])(struct measure *, struct err *) = {
+		[TASK_ALLREDUCE] = call_allreduce,
+		[TASK_BROADCAST] = call_broadcast,
+		[TASK_ALLGATHER] = call_allgather,
+		[TASK_BARRIER] = call_barrier,
+		[TASK_SET] = call_set,
 	};
 
-	return calls[c->m->what](c, e);
+	return calls[m->task.what](m, e);
 }
 
-static uint64_t wrong_now(const struct course *c)
+/* -- data ----------------------------------------------------------------- */
+
+static void fill(struct measure *m)
 {
-	size_t size = reduce_dtype_bytes(c->m->dtype);
+	const struct gradset *s = m->task.set;
+	unsigned char *at = m->in;
+	int i;
+
+	m->pattern.iteration++;
+	for (i = 0; s && i < s->count; i++) {
+		pattern_fill(&m->pattern, m->rank, at, s->tensor[i].count);
+		at += s->tensor[i].count * m->size;
+	}
+	if (!s && m->in)
+		pattern_fill(&m->pattern, m->rank, m->in, m->task.count);
+	/* In place, only the root has what is broadcast. */
+	if (m->task.what == TASK_BROADCAST && m->task.in_place && m->rank)
+		memset(m->in, 0xff, m->task.count * m->size);
+}
+
+static uint64_t wrong_of_set(const struct measure *m)
+{
+	const struct gradset *s = m->task.set;
+	const unsigned char *at = m->out;
 	uint64_t wrong = 0;
 	int i;
 
-	switch (c->m->what) {
-	case MEASURE_ALLREDUCE:
-		return pattern_wrong_result(&c->pattern, c->out, c->count);
-	case MEASURE_BROADCAST:
-		return pattern_wrong(&c->pattern, 0, c->out, c->count);
-	case MEASURE_ALLGATHER:
-		for (i = 0; i < c->ranks; i++)
-			wrong += pattern_wrong(&c->pattern, i,
-					       (const unsigned char *)c->out +
-						       (uint64_t)i * c->count * size,
-					       c->count);
-		return wrong;
-	case MEASURE_BARRIER:
-		break;
+	for (i = 0; i < s->count; i++) {
+		wrong += pattern_wrong_result(&m->pattern, at, s->tensor[i].count);
+		at += s->tensor[i].count * m->size;
 	}
-	return 0;
+	return wrong;
 }
+
+static uint64_t wrong_of_blocks(const struct measure *m)
+{
+	const unsigned char *at = m->out;
+	uint64_t wrong = 0, bytes = m->task.count * m->size;
+	int i;
+
+	for (i = 0; i < m->ranks; i++, at += bytes)
+		wrong += pattern_wrong(&m->pattern, i, at, m->task.count);
+	return wrong;
+}
+
+static uint64_t wrong_now(const struct measure *m)
+{
+	switch (m->task.what) {
+	case TASK_ALLREDUCE:
+		return pattern_wrong_result(&m->pattern, m->out, m->task.count);
+	case TASK_BROADCAST:
+		return pattern_wrong(&m->pattern, 0, m->out, m->task.count);
+	case TASK_ALLGATHER:
+		return wrong_of_blocks(m);
+	case TASK_SET:
+		return wrong_of_set(m);
+	default:
+		return 0;
+	}
+}
+
+/* -- samples -------------------------------------------------------------- */
 
 /*
  * Write the input, meet, then @calls calls: microseconds for one.  Ranks leave a
  * meeting at different times, which one short call would show: several dilute it.
  */
-static int sample(struct course *c, int calls, double *us, uint64_t *wrong, struct err *e)
+static int sample(struct measure *m, int calls, double *us, struct err *e)
 {
 	double nothing = 0;
 	int64_t begun;
 	int i, rc;
 
-	c->pattern.iteration++;
-	if (c->in)
-		pattern_fill(&c->pattern, c->rank, c->in, c->count);
-	rc = agree(c, &nothing, 1, RINGUP_SUM, e);
+	fill(m);
+	rc = agree(m, &nothing, 1, RINGUP_SUM, e);
 	begun = clock_ns();
 	for (i = 0; i < calls && !rc; i++)
-		rc = call(c, e);
+		rc = call(m, e);
 	*us = (double)(clock_ns() - begun) / 1e3 / calls;
-	if (!rc && c->m->check)
-		*wrong += wrong_now(c);
 	return rc;
 }
 
-static int by_size(const void *a, const void *b)
+/* What several sums in place add up to is known to nobody: one call is checked. */
+static bool repeats_in_place(const struct task *t, const struct dose *d)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
+	return d->calls > 1 && (t->in_place || t->what == TASK_SET) &&
+	       t->what != TASK_BROADCAST && t->what != TASK_BARRIER;
 }
 
-/* How many calls make a sample, and how many samples: the same on all ranks. */
-static int settle(struct course *c, struct measured *to, struct err *e)
+int measure_play(struct measure *m, const struct task *t, const struct dose *d, double *us,
+		 int64_t *wrong, struct err *e)
 {
-	uint64_t ignored = 0;
-	double us = 0;
-	int i, rc = 0;
+	bool apart = repeats_in_place(t, d);
+	double ignored;
+	int i, rc = prepare(m, t, e);
 
-	for (i = 0; i < WARM_UP && !rc; i++)
-		rc = sample(c, 1, &us, &ignored, e);
-	if (!rc)
-		rc = agree(c, &us, 1, RINGUP_MAX, e);
-	if (rc)
-		return rc;
-	us = us > 0.01 ? us : 0.01;
-	to->calls = 1;
-	if (to->bytes < SINGLE_BYTES && us < SAMPLE_US)
-		to->calls = SAMPLE_US / us > MOST_CALLS ? MOST_CALLS : (int)(SAMPLE_US / us);
-	to->samples = c->m->samples;
-	if (!to->samples) {
-		double fit = ALL_US / (us * to->calls);
-
-		to->samples = fit < LEAST_SAMPLES  ? LEAST_SAMPLES
-			      : fit > MOST_SAMPLES ? MOST_SAMPLES
-						   : (int)fit;
+	*wrong = 0;
+	for (i = 0; i < d->warm && !rc; i++)
+		rc = sample(m, d->calls, &ignored, e);
+	if (d->check && apart && !rc) {
+		rc = sample(m, 1, &ignored, e);
+		*wrong += (int64_t)wrong_now(m);
 	}
+	for (i = 0; i < d->samples && !rc; i++) {
+		rc = sample(m, d->calls, &us[i], e);
+		if (d->check && !apart && !rc)
+			*wrong += (int64_t)wrong_now(m);
+	}
+	return rc;
+}
+
+static int play(void *self, const struct task *t, const struct dose *d, double *us,
+		int64_t *wrong, struct err *e)
+{
+	struct measure *m = self;
+	double all_wrong;
+	int rc = measure_play(m, t, d, us, wrong, e);
+
+	all_wrong = (double)*wrong;
+	if (!rc)
+		rc = agree(m, us, d->samples, RINGUP_MAX, e);
+	if (!rc)
+		rc = agree(m, &all_wrong, 1, RINGUP_SUM, e);
+	*wrong = d->check ? (int64_t)all_wrong : -1;
+	return rc;
+}
+
+struct player measure_player(struct measure *m)
+{
+	return (struct player){ .name = "ringup", .play = play, .self = m };
+}
+
+int measure_open(struct ringup *r, struct measure **mp, struct err *e)
+{
+	struct measure *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return fail(e, RINGUP_ENOMEM, "a measurement");
+	m->g = ringup_world(r);
+	m->rank = ringup_rank(m->g);
+	m->ranks = ringup_size(m->g);
+	m->counts = calloc((size_t)m->ranks, sizeof(*m->counts));
+	m->ops = calloc(GRADSET_TENSORS, sizeof(struct ringup_op *));
+	if (!m->counts || !m->ops) {
+		fail(e, RINGUP_ENOMEM, "a measurement of %d ranks", m->ranks);
+		measure_close(m);
+		return RINGUP_ENOMEM;
+	}
+	*mp = m;
 	return 0;
 }
 
-static void rate(const struct course *c, struct measured *to)
+void measure_close(struct measure *m)
 {
-	double n = c->ranks, share = 1;
-
-	if (c->m->what == MEASURE_ALLREDUCE)
-		share = 2 * (n - 1) / n;
-	else if (c->m->what == MEASURE_ALLGATHER)
-		share = (n - 1) / n;
-	to->algbw = (double)to->bytes / to->median / 1e3;
-	to->busbw = to->algbw * share;
-}
-
-static int measure_samples(struct course *c, struct measured *to, struct err *e)
-{
-	double *us, wrong;
-	uint64_t mine = 0;
-	int i, rc = settle(c, to, e);
-
-	if (rc)
-		return rc;
-	us = calloc((size_t)to->samples, sizeof(*us));
-	if (!us)
-		return fail(e, RINGUP_ENOMEM, "%d samples", to->samples);
-	for (i = 0; i < to->samples && !rc; i++)
-		rc = sample(c, to->calls, &us[i], &mine, e);
-	if (!rc)
-		rc = agree(c, us, (uint64_t)to->samples, RINGUP_MAX, e);
-	wrong = (double)mine;
-	if (!rc)
-		rc = agree(c, &wrong, 1, RINGUP_SUM, e);
-	if (!rc) {
-		qsort(us, (size_t)to->samples, sizeof(*us), by_size);
-		to->min = us[0];
-		to->median = us[to->samples / 2];
-		to->max = us[to->samples - 1];
-		to->wrong = (uint64_t)wrong;
-		rate(c, to);
-	}
-	free(us);
-	return rc;
-}
-
-int measure_run(struct ringup *r, const struct measure *m, struct measured *to, struct err *e)
-{
-	struct ringup_group *g = ringup_world(r);
-	size_t size = reduce_dtype_bytes(m->dtype);
-	struct course c = {
-		.m = m,
-		.g = g,
-		.rank = ringup_rank(g),
-		.ranks = ringup_size(g),
-		.pattern = { m->dtype, m->redop, ringup_size(g), 0 },
-	};
-	uint64_t shares = m->what == MEASURE_ALLGATHER ? (uint64_t)c.ranks : 1;
-	int rc;
-
-	/* Only an allreduce combines; the others carry a rank's own data. */
-	if (m->what != MEASURE_ALLREDUCE)
-		c.pattern.redop = RINGUP_SUM;
-	memset(to, 0, sizeof(*to));
-	if (m->what != MEASURE_BARRIER) {
-		c.count = m->bytes / size / shares;
-		c.count = c.count ? c.count : 1;
-		to->count = c.count;
-		to->bytes = c.count * shares * size;
-		c.in = malloc(c.count * size);
-		c.out = m->what == MEASURE_ALLGATHER ? NULL : malloc(c.count * size);
-	}
-	snprintf(c.name, sizeof(c.name), "bench/%s/%d/%d/%llu", names[m->what], (int)m->dtype,
-		 (int)m->redop, (unsigned long long)to->bytes);
-	if (c.count && (!c.in || (!c.out && m->what != MEASURE_ALLGATHER)))
-		rc = fail(e, RINGUP_ENOMEM, "%llu bytes, twice", (unsigned long long)to->bytes);
-	else
-		rc = measure_samples(&c, to, e);
-	free(c.in);
-	if (m->what == MEASURE_ALLGATHER)
-		ringup_free(c.out);
-	else
-		free(c.out);
-	return rc;
+	if (!m)
+		return;
+	release(m);
+	free(m->counts);
+	free(m->ops);
+	free(m);
 }

@@ -1,50 +1,40 @@
-/* measure.h - how long a collective takes, by way of ringup.h alone. */
+/* measure.h - carry out a task as one rank, by way of ringup.h alone, and time it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
+#include "bench/player.h"
+#include "bench/task.h"
 #include "ringup.h"
 
 struct err;
-
-enum measure_what { MEASURE_ALLREDUCE, MEASURE_BROADCAST, MEASURE_ALLGATHER, MEASURE_BARRIER };
-
-struct measure {
-	enum measure_what what;
-	enum ringup_dtype dtype;
-	enum ringup_redop redop;
-	uint64_t bytes; /* of the tensor; of all blocks together in an allgather */
-	int samples;    /* 0: as many as fit into half a second, 10 to 200       */
-	bool check;
-};
+struct measure;
 
 /*
- * Times in microseconds for one call.  Each sample is that of its slowest rank;
- * short calls are timed several at a time.
- */
-struct measured {
-	uint64_t bytes, count; /* as measured; elements of one rank              */
-	double min, median, max;
-	double algbw, busbw; /* 10^9 bytes a second, from the median; 0 in a barrier */
-	uint64_t wrong;      /* elements, on all ranks, in all checked iterations */
-	int samples, calls;  /* calls per sample                                  */
-};
-
-/*
- * measure_run - every rank of @r calls it with the same @m.
+ * measure_open - get ready to measure as a rank of @r.
  *
- * busbw is algbw times the share of the bytes that has to cross the slowest
- * place whatever the algorithm: 2(n-1)/n for an allreduce, (n-1)/n for an
- * allgather, 1 for a broadcast.  Input is written anew before each sample, and
- * results are checked after it, outside of the timed part.
+ * Ownership: *@mp is the caller's, for measure_close(), before ringup_fini().
  */
-int measure_run(struct ringup *r, const struct measure *m, struct measured *to, struct err *e);
+int measure_open(struct ringup *r, struct measure **mp, struct err *e);
+void measure_close(struct measure *m);
 
-/* measure_find - "allreduce" is MEASURE_ALLREDUCE; -1 if there is none. */
-int measure_find(const char *name);
-const char *measure_name(enum measure_what what);
+/*
+ * measure_play - every rank calls it with the same @t and @d.
+ *
+ * Sets @us[0..d->samples-1] to the microseconds of one call on this rank.  Input is
+ * written anew and ranks meet before each sample; results are checked after it,
+ * outside of the timed part.  *@wrong is how many elements this rank found wrong.
+ *
+ * Buffers are kept until the task changes, so that the first sample of a later
+ * dose meets warm pages.
+ */
+int measure_play(struct measure *m, const struct task *t, const struct dose *d, double *us,
+		 int64_t *wrong, struct err *e);
+
+/* measure_player - all ranks of the job as one player, in each of its ranks; they all
+ * have to hold the same contest, and get the same times. */
+struct player measure_player(struct measure *m);
 
 #endif

@@ -1,243 +1,507 @@
-/* cmd_bench.c - `ringup bench`: time a collective, and check what it computes. */
+/* cmd_bench.c - `ringup bench`: time a collective, beside others. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <jansson.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/log.h"
+#include "bench/argv.h"
+#include "bench/contender.h"
+#include "bench/contest.h"
 #include "bench/measure.h"
+#include "bench/peer.h"
+#include "bench/serve.h"
+#include "bench/task.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
-#include "coll/reduce.h"
-#include "launch/crew.h"
+#include "cli/scoreboard.h"
 #include "ringup.h"
 #include "wire/discover.h"
 
-enum { MOST_SIZES = 64, MOST_RANKS = 65536 };
+enum { MOST_SIZES = 128, MOST_RANKS = 65536, START_MS = 90000 };
 
-static int ranks = INT_MIN, iterations, check, as_json;
+static int ranks = INT_MIN, iterations, seconds = 1, check, as_json, factor = 2;
+static uint64_t min_bytes, max_bytes;
 static const char *sizes = "8,128,2K,32K,512K,8M,64M";
-static const char *dtype = "f32", *op = "sum", *backend = "";
+static const char *dtype = "f32", *op = "sum", *backend = "", *in_place = "no";
+static const char *peer_list = "", *python = "python3", *door_path;
 
 extern const struct cmd cmd_bench;
 
 static const struct opt opts[] = {
 	{ OPT_INT, 'n', "ranks", "N", &ranks, "how many ranks to start (2)" },
-	{ OPT_STR, 's', "sizes", "LIST", &sizes, "bytes (8,128,2K,32K,512K,8M,64M)" },
-	{ OPT_STR, 'd', "dtype", "TYPE", &dtype, "u8 i8 i32 i64 f16 bf16 f32 f64 (f32)" },
-	{ OPT_STR, 0, "op", "OP", &op, "sum average min max product (sum)" },
-	{ OPT_STR, 'b', "backend", "NAME", &backend, "use this back end only" },
-	{ OPT_INT, 'i', "iterations", "N", &iterations, "samples of each size" },
+	{ OPT_INT, 0, "np", "N", &ranks, "the same, as mpirun spells it" },
+	{ OPT_STR, 's', "sizes", "LIST", &sizes,
+	  "bytes, or FROM:TO:FACTOR (8,128,2K,32K,512K,8M,64M)" },
+	{ OPT_SIZE, 'b', "min-bytes", "SIZE", &min_bytes, "instead of --sizes: from here" },
+	{ OPT_SIZE, 'e', "max-bytes", "SIZE", &max_bytes, "to here" },
+	{ OPT_INT, 'f', "factor", "N", &factor, "each size N times the one before (2)" },
+	{ OPT_STR, 'd', "dtype", "TYPE", &dtype, "type of the elements (f32)" },
+	{ OPT_STR, 'o', "op", "OP", &op, "sum average min max product adasum (sum)" },
+	{ OPT_STR, 0, "in-place", "WHICH", &in_place,
+	  "result replaces input: no yes both (no)" },
+	{ OPT_STR, 0, "backend", "NAME", &backend, "use this back end only" },
+	{ OPT_STR, 'p', "peer", "LIST", &peer_list,
+	  "measure beside: openmpi openmpi-tuned mpich" },
+	{ OPT_STR, 0, "python", "FILE", &python,
+	  "the Python for peers that need one (python3)" },
+	{ OPT_INT, 't', "seconds", "N", &seconds, "about how long to measure each size (1)" },
+	{ OPT_INT, 'i', "iterations", "N", &iterations, "samples of each size, however long" },
 	{ OPT_FLAG, 'c', "check", NULL, &check,
 	  "compare every result; status 1 if any is wrong" },
-	{ OPT_FLAG, 0, "json", NULL, &as_json, "one JSON object a size" },
+	{ OPT_FLAG, 0, "json", NULL, &as_json, "one JSON object a line" },
+	{ OPT_STR, 0, "join", "SOCKET", &door_path, "be a rank of a contest that waits there" },
 	{ 0 },
 };
 
 /* What the words mean. */
 struct request {
-	struct measure m;
+	struct task task;
 	uint64_t sizes[MOST_SIZES];
 	int count;
+	bool places[2]; /* out of place, in place */
+	const struct peer *peer[CONTEST_PLAYERS];
+	int peers;
 };
+
+/* -- words ---------------------------------------------------------------- */
+
+static int add_size(struct request *q, uint64_t bytes, struct err *e)
+{
+	if (q->count == MOST_SIZES)
+		return cmd_misuse(e, "--sizes=%.80s: at most %d sizes", sizes, MOST_SIZES);
+	q->sizes[q->count++] = bytes;
+	return 0;
+}
+
+static int add_range(struct request *q, uint64_t from, uint64_t to, uint64_t times,
+		     struct err *e)
+{
+	int rc = 0;
+
+	if (!from || from > to || times < 2)
+		return cmd_misuse(e, "sizes from %llu to %llu by %llu: nothing to measure",
+				  (unsigned long long)from, (unsigned long long)to,
+				  (unsigned long long)times);
+	for (; from <= to && !rc; from *= times) {
+		rc = add_size(q, from, e);
+		if (from > to / times)
+			break;
+	}
+	return rc;
+}
+
+/* "8", "2K" or "2K:64M:4". */
+static int add_word(struct request *q, char *word, struct err *e)
+{
+	char *parts[3] = { word, NULL, NULL };
+	uint64_t n[3] = { 0, 0, 2 };
+	int i;
+
+	for (i = 1; i < 3 && (parts[i] = strchr(parts[i - 1], ':')); i++)
+		*parts[i]++ = 0;
+	for (i = 0; i < 3 && parts[i]; i++)
+		if (conf_size(parts[i], &n[i]) || !n[i])
+			return cmd_misuse(
+				e, "--sizes=%.80s: \"%s\" is not a size such as 8, 64K or 2M",
+				sizes, parts[i]);
+	return parts[1] ? add_range(q, n[0], n[1], n[2], e) : add_size(q, n[0], e);
+}
 
 static int parse_sizes(struct request *q, struct err *e)
 {
-	char word[32];
 	const char *at = sizes;
+	char word[64];
+	int rc;
 
+	if (min_bytes || max_bytes)
+		return add_range(q, min_bytes ? min_bytes : 4,
+				 max_bytes ? max_bytes : min_bytes,
+				 (uint64_t)(factor > 0 ? factor : 0), e);
 	for (;;) {
 		size_t len = strcspn(at, ",");
 
-		if (len >= sizeof(word) || q->count == MOST_SIZES)
-			return cmd_misuse(e, "--sizes=%.80s: at most %d sizes", sizes,
-					  MOST_SIZES);
-		memcpy(word, at, len);
-		word[len] = 0;
-		if (conf_size(word, &q->sizes[q->count]) || !q->sizes[q->count])
-			return cmd_misuse(
-				e, "--sizes=%.80s: \"%s\" is not a size such as 8, 64K or 2M",
-				sizes, word);
-		q->count++;
-		if (!at[len])
-			return 0;
+		snprintf(word, sizeof(word), "%.*s", (int)len, at);
+		rc = add_word(q, word, e);
+		if (rc || !at[len])
+			return rc;
 		at += len + 1;
 	}
 }
 
+static int parse_peers(struct request *q, struct err *e)
+{
+	const char *at = peer_list;
+	char word[64];
+
+	while (*at) {
+		size_t len = strcspn(at, ",");
+
+		snprintf(word, sizeof(word), "%.*s", (int)len, at);
+		if (q->peers == CONTEST_PLAYERS - 1)
+			return cmd_misuse(e, "--peer=%.80s: at most %d", peer_list,
+					  CONTEST_PLAYERS - 1);
+		q->peer[q->peers] = peer_find(word);
+		if (!q->peer[q->peers++])
+			return cmd_misuse(e,
+					  "--peer=%.80s: %s is not one of openmpi, "
+					  "openmpi-tuned and mpich",
+					  peer_list, word);
+		at += len + (at[len] == ',');
+	}
+	return 0;
+}
+
+static int parse_task(const char *collective, struct request *q, struct err *e)
+{
+	int type = task_dtype(dtype), redop = task_redop(op);
+
+	if (!task_find(&q->task, collective))
+		return cmd_misuse(
+			e,
+			"%.80s: not allreduce, broadcast, allgather, barrier, resnet50 "
+			"or bert",
+			collective);
+	if (type < 0)
+		return cmd_misuse(
+			e, "--dtype=%.80s: not u8 i8 u16 i16 i32 i64 f16 bf16 f32 f64 or bool",
+			dtype);
+	if (redop < 0)
+		return cmd_misuse(e, "--op=%.80s: not sum average min max product or adasum",
+				  op);
+	q->task.dtype = (enum ringup_dtype)type;
+	q->task.redop = (enum ringup_redop)redop;
+	return 0;
+}
+
+/* Which of the two ways; where only one exists, that. */
+static int parse_places(struct request *q, struct err *e)
+{
+	bool both = !strcmp(in_place, "both");
+
+	q->places[0] = both || !strcmp(in_place, "no");
+	q->places[1] = both || !strcmp(in_place, "yes");
+	if (!q->places[0] && !q->places[1])
+		return cmd_misuse(e, "--in-place=%.80s: not no, yes or both", in_place);
+	if (q->task.what == TASK_ALLREDUCE || q->task.what == TASK_BROADCAST)
+		return 0;
+	q->places[1] = q->task.what == TASK_SET;
+	q->places[0] = !q->places[1];
+	return 0;
+}
+
 static int parse(const char *collective, struct request *q, struct err *e)
 {
-	int what = measure_find(collective), i;
+	int rc = parse_task(collective, q, e);
 
-	if (what < 0)
-		return cmd_misuse(e, "%.80s: not allreduce, broadcast, allgather or barrier",
-				  collective);
-	q->m.what = (enum measure_what)what;
-	for (i = 0;
-	     i < RINGUP_DTYPE_COUNT && strcmp(dtype, reduce_dtype_name((enum ringup_dtype)i));)
-		i++;
-	if (i == RINGUP_DTYPE_COUNT)
-		return cmd_misuse(e, "--dtype=%.80s: not u8 i8 i32 i64 f16 bf16 f32 or f64",
-				  dtype);
-	q->m.dtype = (enum ringup_dtype)i;
-	for (i = 0;
-	     i < RINGUP_REDOP_COUNT && strcmp(op, reduce_redop_name((enum ringup_redop)i));)
-		i++;
-	if (i == RINGUP_REDOP_COUNT)
-		return cmd_misuse(e, "--op=%.80s: not sum, average, min, max or product", op);
-	q->m.redop = (enum ringup_redop)i;
+	if (!rc)
+		rc = parse_places(q, e);
+	if (!rc)
+		rc = parse_peers(q, e);
+	if (rc)
+		return rc;
 	if (*backend && !backend_find(backend))
 		return cmd_misuse(e, "--backend=%.80s: there is none of that name", backend);
-	if (iterations < 0 || (ranks != INT_MIN && (ranks < 1 || ranks > MOST_RANKS)))
+	if (iterations < 0 || seconds < 0 ||
+	    (ranks != INT_MIN && (ranks < 1 || ranks > MOST_RANKS)))
 		return cmd_misuse(e, "--%s: out of range",
-				  iterations < 0 ? "iterations" : "ranks");
-	q->m.samples = iterations;
-	q->m.check = check;
-	if (what == MEASURE_BARRIER) {
+				  iterations < 0 ? "iterations"
+				  : seconds < 0  ? "seconds"
+						 : "ranks");
+	if (q->task.what == TASK_BARRIER || q->task.what == TASK_SET) {
 		q->count = 1;
 		return 0;
 	}
 	return parse_sizes(q, e);
 }
 
-/* What does not apply is "none", as readers of such tables expect. */
-static const char *op_of(const struct request *q)
+/* -- the contests --------------------------------------------------------- */
+
+static void show_progress(void *ctx, int turn, int turns)
 {
-	return q->m.what == MEASURE_ALLREDUCE ? op : "none";
+	const struct task *t = ctx;
+
+	fprintf(stderr, "\r\033[K%s, %llu bytes: turn %d of %d", task_name(t),
+		(unsigned long long)t->bytes, turn + 1, turns);
 }
 
-static const char *dtype_of(const struct request *q)
+static int measure_one(struct request *q, const struct scoreboard *s, struct contest *c,
+		       bool prints, uint64_t *wrong, struct err *e)
 {
-	return q->m.what == MEASURE_BARRIER ? "none" : dtype;
+	struct contest_result results[PLACEMENT_KINDS];
+	int i, count, rc = contest_run(c, results, &count, e);
+
+	if (c->progress)
+		fputs("\r\033[K", stderr);
+	for (i = 0; i < count && !rc; i++) {
+		*wrong +=
+			results[i].score[0].wrong > 0 ? (uint64_t)results[i].score[0].wrong : 0;
+		if (prints)
+			rc = scoreboard_row(s, &q->task, &results[i], e);
+	}
+	return rc;
 }
 
-static int print_json(struct ringup *r, const struct request *q, const struct measured *t,
-		      struct err *e)
+/* Everything that was asked for, one after the other; an exit status. */
+static int measure_all(struct request *q, const struct scoreboard *s, struct player *players,
+		       struct placement *placement, bool prints, struct err *e)
 {
-	struct ringup_group *g = ringup_world(r);
-	json_t *row = json_pack("{ss ss ss ss sI sI si si sf sf sf sf sf si so}", "collective",
-				measure_name(q->m.what), "dtype", dtype_of(q), "op", op_of(q),
-				"backend", ringup_backend(g), "bytes", (json_int_t)t->bytes,
-				"count", (json_int_t)t->count, "ranks", ringup_size(g), "nodes",
-				ringup_host_count(r), "us", t->median, "min_us", t->min,
-				"max_us", t->max, "algbw_gbs", t->algbw, "busbw_gbs", t->busbw,
-				"samples", t->samples, "wrong",
-				check ? json_integer((json_int_t)t->wrong) : json_null());
-	char *text = row ? json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-
-	json_decref(row);
-	if (!text)
-		return fail(e, RINGUP_ENOMEM, "no memory for a line of JSON");
-	out_text("%s\n", text);
-	free(text);
-	return 0;
-}
-
-static void print_head(struct ringup *r, const struct request *q)
-{
-	struct ringup_group *g = ringup_world(r);
-
-	out_text("%s, %d ranks on %d host%s, back end %s; times in us of the slowest rank\n",
-		 measure_name(q->m.what), ringup_size(g), ringup_host_count(r),
-		 ringup_host_count(r) == 1 ? "" : "s", ringup_backend(g));
-	out_text("%12s %12s %6s %8s %10s %10s %10s %8s %8s %7s\n", "BYTES", "COUNT", "TYPE",
-		 "OP", "MIN", "MEDIAN", "MAX", "ALGBW", "BUSBW", "WRONG");
-}
-
-static void print_row(const struct request *q, const struct measured *t)
-{
-	char wrong[24] = "-";
-
-	if (check)
-		snprintf(wrong, sizeof(wrong), "%llu", (unsigned long long)t->wrong);
-	out_text("%12llu %12llu %6s %8s %10.2f %10.2f %10.2f %8.2f %8.2f %7s\n",
-		 (unsigned long long)t->bytes, (unsigned long long)t->count, dtype_of(q),
-		 op_of(q), t->min, t->median, t->max, t->algbw, t->busbw, wrong);
-}
-
-/* As one rank of the job.  Only rank 0 prints. */
-static int be_rank(struct request *q, struct err *e)
-{
-	struct ringup *r = NULL;
+	struct contest c = {
+		.players = players,
+		.count = s->count,
+		.task = &q->task,
+		.placement = placement,
+		.samples = iterations,
+		.seconds = seconds,
+		.check = check,
+		.progress = prints && isatty(STDERR_FILENO) ? show_progress : NULL,
+		.ctx = &q->task,
+	};
 	uint64_t wrong = 0;
-	int i, rc = 0;
+	int i, place, rc = 0;
+
+	if (prints)
+		scoreboard_head(s, &q->task);
+	for (i = 0; i < q->count && !rc; i++)
+		for (place = 0; place < 2 && !rc; place++) {
+			if (!q->places[place])
+				continue;
+			q->task.in_place = place;
+			task_resize(&q->task, q->sizes[i], s->ranks);
+			rc = measure_one(q, s, &c, prints, &wrong, e);
+		}
+	return rc ? rc : wrong ? CMD_NO : CMD_YES;
+}
+
+/* -- as one rank ---------------------------------------------------------- */
+
+static int join_job(struct ringup **rp, struct err *e)
+{
+	int rc;
 
 	/* Before anything reads it, and before there is a second thread. */
 	if (*backend && setenv("RINGUP_BACKEND", backend, 1))
 		return fail_os(e, "RINGUP_BACKEND=%s", backend);
-	rc = ringup_init(NULL, &r);
-	if (rc)
-		return fail(e, rc, "%s", ringup_error());
-	for (i = 0; i < q->count && !rc; i++) {
-		struct measured t;
-		int first = ringup_rank(ringup_world(r)) == 0;
-
-		q->m.bytes = q->sizes[i];
-		if (first && !as_json && i == 0)
-			print_head(r, q);
-		rc = measure_run(r, &q->m, &t, e);
-		if (rc)
-			break;
-		wrong += t.wrong;
-		if (first && as_json)
-			rc = print_json(r, q, &t, e);
-		else if (first)
-			print_row(q, &t);
-		fflush(stdout);
-	}
-	ringup_fini(r);
-	return rc ? rc : wrong ? CMD_NO : CMD_YES;
+	rc = ringup_init(NULL, rp);
+	return rc ? fail(e, rc, "%s", ringup_error()) : 0;
 }
 
-/* Start this program again as each of the ranks: the same words, less how many. */
-static int start_ranks(char *collective, struct err *e)
+/* Of a job that somebody else has started.  Only rank 0 prints. */
+static int be_rank(struct request *q, struct err *e)
 {
-	char self[PATH_MAX], number[16];
-	char name[] = "bench", with_sizes[] = "--sizes", with_dtype[] = "--dtype",
-	     with_op[] = "--op";
-	char with_backend[] = "--backend", with_iterations[] = "--iterations";
-	char with_check[] = "--check", with_json[] = "--json";
-	char *argv[] = {
-		self,
-		name,
-		collective,
-		with_sizes,
-		(char *)(uintptr_t)sizes,
-		with_dtype,
-		(char *)(uintptr_t)dtype,
-		with_op,
-		(char *)(uintptr_t)op,
-		with_iterations,
-		number,
-		NULL,
-		NULL,
-		NULL,
-		NULL,
-		NULL,
-	};
-	struct crew crew = { .size = ranks, .argv = argv, .name = "bench", .grace_ms = 5000 };
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	int n = 11;
+	struct ringup *r = NULL;
+	struct measure *m = NULL;
+	int rc = join_job(&r, e);
+
+	if (!rc)
+		rc = measure_open(r, &m, e);
+	if (!rc) {
+		struct ringup_group *g = ringup_world(r);
+		struct player p = measure_player(m);
+		struct scoreboard s = {
+			.json = as_json,
+			.ranks = ringup_size(g),
+			.nodes = ringup_host_count(r),
+			.backend = ringup_backend(g),
+			.players = &p,
+			.count = 1,
+		};
+
+		rc = measure_all(q, &s, &p, NULL, ringup_rank(g) == 0, e);
+	}
+	measure_close(m);
+	ringup_fini(r);
+	return rc;
+}
+
+static int be_contender(struct err *e)
+{
+	struct ringup *r = NULL;
+	int rc = join_job(&r, e);
+
+	if (!rc)
+		rc = serve_run(r, door_path, e);
+	ringup_fini(r);
+	return rc;
+}
+
+/* -- as the one who holds the contest ------------------------------------- */
+
+struct arena {
+	char self[PATH_MAX], data[PATH_MAX];
+	struct contender_door door;
+	struct contender *contender[CONTEST_PLAYERS];
+	struct player player[CONTEST_PLAYERS];
+	int count, stop_fd;
+	struct placement *placement;
+};
+
+/* The data belong to this program: beside it in a build tree, where it was installed
+ * else, wherever that has been moved. */
+static int find_data(struct arena *a, struct err *e)
+{
+	static const char *const beside[] = { "share/ringup", "../share/ringup" };
+	char program[PATH_MAX];
+	size_t i;
+	ssize_t len = readlink("/proc/self/exe", a->self, sizeof(a->self) - 1);
+	int dir;
 
 	if (len < 0)
 		return fail_os(e, "/proc/self/exe");
-	self[len] = 0;
-	snprintf(number, sizeof(number), "%d", iterations);
-	if (*backend) {
-		argv[n++] = with_backend;
-		argv[n++] = (char *)(uintptr_t)backend;
+	a->self[len] = 0;
+	dir = (int)(strrchr(a->self, '/') - a->self);
+	for (i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
+		snprintf(a->data, sizeof(a->data), "%.*s/%s/bench", dir, a->self, beside[i]);
+		if (snprintf(program, sizeof(program), "%s/peer_mpi.c", a->data) <
+			    (int)sizeof(program) &&
+		    !access(program, R_OK))
+			return 0;
 	}
-	if (check)
-		argv[n++] = with_check;
-	if (as_json)
-		argv[n++] = with_json;
-	return crew_run(&crew, e);
+	snprintf(a->data, sizeof(a->data), "%s/bench", RINGUP_DATA);
+	return 0;
+}
+
+/* Signals that end the contest are waited for together with its answers, so that
+ * nothing is left behind. */
+static int take_signals(struct arena *a, struct err *e)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return fail_os(e, "signals");
+	a->stop_fd = signalfd(-1, &set, SFD_CLOEXEC);
+	return a->stop_fd < 0 ? fail_os(e, "signalfd") : 0;
+}
+
+static int start(struct arena *a, const char *name, const struct argv *words, struct err *e)
+{
+	struct contender_how how = {
+		.name = name,
+		.argv = argv_words(words, e),
+		.ranks = ranks,
+		.timeout_ms = START_MS,
+		.door = &a->door,
+		.stop_fd = a->stop_fd,
+	};
+	int rc = how.argv ? contender_start(&how, &a->contender[a->count], e) : RINGUP_ENOMEM;
+
+	if (rc)
+		return rc;
+	a->player[a->count] = contender_player(a->contender[a->count]);
+	a->count++;
+	return 0;
+}
+
+static int start_ours(struct arena *a, struct err *e)
+{
+	struct argv words = { 0 };
+	int rc;
+
+	argv_add(&words, "%s", a->self);
+	argv_add(&words, "run");
+	argv_add(&words, "--ranks=%d", ranks);
+	argv_add(&words, "--no-prefix");
+	argv_add(&words, "--");
+	argv_add(&words, "%s", a->self);
+	argv_add(&words, "bench");
+	argv_add(&words, "--backend=%s", backend);
+	argv_add(&words, "--join=%s", a->door.path);
+	rc = start(a, "ringup", &words, e);
+	argv_free(&words);
+	return rc;
+}
+
+static int start_peer(struct arena *a, const struct peer *p, struct err *e)
+{
+	struct peer_setup setup = {
+		.ranks = ranks,
+		.self = a->self,
+		.door = a->door.path,
+		.dir = a->door.dir,
+		.data = a->data,
+		.python = python,
+	};
+	struct argv words = { 0 };
+	int rc = p->command(p, &setup, &words, e);
+
+	if (!rc)
+		rc = start(a, p->name, &words, e);
+	argv_free(&words);
+	return rc;
+}
+
+/* A peer that is not here is left out, unless nobody would be left. */
+static int start_peers(struct arena *a, const struct request *q, struct err *e)
+{
+	struct err why = { 0 };
+	int i;
+
+	for (i = 0; i < q->peers; i++) {
+		if (!start_peer(a, q->peer[i], &why))
+			continue;
+		if (why.code == RINGUP_EABORTED || (q->peers == 1)) {
+			*e = why;
+			return why.code;
+		}
+		log_warn("%s is left out: %s", q->peer[i]->name, why.text);
+	}
+	if (q->peers && a->count == 1)
+		return fail(e, RINGUP_ENOBACKEND, "--peer=%.80s: none of them is here",
+			    peer_list);
+	return 0;
+}
+
+static int open_arena(struct arena *a, const struct request *q, struct err *e)
+{
+	int rc = find_data(a, e);
+
+	if (!rc)
+		rc = take_signals(a, e);
+	if (!rc)
+		rc = contender_listen(&a->door, e);
+	if (!rc)
+		rc = start_ours(a, e);
+	if (!rc)
+		rc = start_peers(a, q, e);
+	/* Everybody is here, and nothing has to lie about any more. */
+	contender_hush(&a->door);
+	return rc ? rc : placement_open(&a->placement, e);
+}
+
+static int hold_contest(struct request *q, struct err *e)
+{
+	struct arena a = { .stop_fd = -1, .door.fd = -1 };
+	struct scoreboard s = { .json = as_json, .ranks = ranks, .players = a.player };
+	char name[32] = "?";
+	int rc = open_arena(&a, q, e), i;
+
+	if (!rc) {
+		/* What our ranks have said of themselves; see serve.c. */
+		if (sscanf(a.player[0].about, "%31s %d", name, &s.nodes) != 2)
+			rc = fail(e, RINGUP_EINVAL, "ringup: \"%s\"", a.player[0].about);
+		s.backend = name;
+		s.count = a.count;
+	}
+	if (!rc)
+		rc = measure_all(q, &s, a.player, a.placement, true, e);
+	placement_close(a.placement);
+	for (i = 0; i < a.count; i++)
+		contender_end(a.contender[i]);
+	if (a.stop_fd >= 0)
+		close(a.stop_fd);
+	return rc;
 }
 
 static int run(int argc, char **argv, struct err *e)
@@ -247,6 +511,10 @@ static int run(int argc, char **argv, struct err *e)
 	struct err why = { 0 };
 	int rest, rc;
 
+	if (door_path)
+		return be_contender(e);
+	if (!argc)
+		return cmd_misuse(e, "which collective?");
 	/* Options may follow the collective, which is no program of its own. */
 	rc = opt_parse(opts, argc, argv, &rest, &why);
 	if (rc == OPT_HELP) {
@@ -266,22 +534,28 @@ static int run(int argc, char **argv, struct err *e)
 		if (ranks != INT_MIN && ranks != d.size)
 			return cmd_misuse(e, "--ranks=%d, but %s has started %d", ranks,
 					  d.source, d.size);
+		if (q.peers)
+			return cmd_misuse(e,
+					  "--peer: %s has started this; peers are started by "
+					  "ringup bench itself",
+					  d.source);
 		return be_rank(&q, e);
 	}
 	if (ranks == INT_MIN)
 		ranks = 2;
-	return ranks == 1 ? be_rank(&q, e) : start_ranks(argv[0], e);
+	return ranks == 1 && !q.peers ? be_rank(&q, e) : hold_contest(&q, e);
 }
 
 const struct cmd cmd_bench = {
 	.name = "bench",
 	.operands = "COLLECTIVE",
-	.summary = "time a collective, and check what it computes",
-	.examples = "ringup bench allreduce -n 4 --check\n"
-		    "ringup bench allgather --backend tcp --sizes 64K,1M --json\n"
+	.summary = "time a collective, beside others, and check what it computes",
+	.examples = "ringup bench allreduce -np 4 --check\n"
+		    "ringup bench allreduce -np 2 --sizes 8,2K,512K,64M --peer openmpi,mpich\n"
+		    "ringup bench resnet50 -np 4 --json\n"
 		    "mpirun -np 4 ringup bench allreduce --dtype bf16",
 	.opts = opts,
-	.min = 1,
+	.min = 0,
 	.max = -1,
 	.run = run,
 };

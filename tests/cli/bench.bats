@@ -61,12 +61,96 @@ field() {
     'BEGIN { exit !(c > 1.49 * a && c < 1.51 * a) }'
 }
 
-@test "the table is in columns, one line a size" {
-  bench allreduce -n 2 --sizes 8,1M --check
+@test "the table is in columns, a line or two a size" {
+  bench allreduce -np 2 --sizes 8,1M --check
   expect_status 0
-  [[ ${lines[0]} == "allreduce, 2 ranks on 1 host, back end node;"* ]]
-  [[ $(awk 'NR > 1 { print NF }' <<<"$output" | sort -u) == 10 ]]
-  [[ ${#lines[@]} -eq 4 && ${lines[3]} == *1048576*262144*f32*sum*0 ]]
+  [[ ${lines[0]} == "allreduce, 2 ranks on 1 node, back end node;"* ]]
+  [[ $(awk 'NR > 1 { print NF }' <<<"$output" | sort -u) == 12 ]]
+  grep -qE '^ +8 +2 +f32 +sum +out +(near|far|mixed|-) .* 0$' <<<"$output"
+  grep -qE '^ +1M +262144 +f32 +sum +out +(near|far|mixed|-) .* 0$' <<<"$output"
+}
+
+@test "ranges of sizes, by a factor" {
+  bench allreduce -n 2 --sizes 64:4K:8 --json
+  [[ $(field bytes | uniq | xargs) == "64 512 4096" ]]
+  bench allreduce -n 2 -b 1K -e 5K -f 2 --json
+  [[ $(field bytes | uniq | xargs) == "1024 2048 4096" ]]
+}
+
+@test "in place, out of place and both" {
+  bench allreduce -n 2 --sizes 4K --in-place both --check --json
+  expect_status 0
+  [[ $(field in_place | sort -u | xargs) == "false true" && $(field wrong | sort -u) == 0 ]]
+  bench broadcast -n 3 --sizes 64K --in-place yes --check --json
+  expect_status 0
+  [[ $(field in_place | sort -u) == true && $(field wrong | sort -u) == 0 ]]
+}
+
+@test "a set of gradients is right, tensor by tensor" {
+  run timeout 60 ringup bench resnet50 -n 2 -i 1 --check --json
+  expect_status 0
+  [[ $(field collective | sort -u) == resnet50 && $(field bytes | sort -u) == 102228128 ]]
+  [[ $(field wrong | sort -u) == 0 ]]
+}
+
+# leftovers - print what ringup bench has left in $TMPDIR.
+leftovers() {
+  find "$TMPDIR" -mindepth 1
+}
+
+@test "MPI takes part, both kinds, and nothing is left" {
+  command -v mpicc.openmpi mpicc.mpich >/dev/null || skip "Open MPI and MPICH are not both installed"
+  export TMPDIR=$BATS_TEST_TMPDIR/tmp
+  mkdir "$TMPDIR"
+  run timeout 120 ringup bench allreduce -np 2 -i 2 --sizes 8,300K --check --json --peer openmpi,openmpi-tuned,mpich
+  expect_status 0
+  [[ $(grep -c '"name":"openmpi".*"name":"openmpi-tuned".*"name":"mpich"' <<<"$output") -ge 2 ]]
+  [[ $(grep -o '"wrong":[0-9a-z]*' <<<"$output" | sort -u) == '"wrong":0' ]]
+  [[ $(grep -o '"ratio":[0-9.e+-]*' <<<"$output" | wc -l) -ge 6 ]]
+  # Open MPI itself may leave its own session directory.
+  [[ -z $(leftovers | grep -v ompi) ]] || { leftovers; return 1; }
+}
+
+@test "a peer that is not here is left out, or an error if it was the only one" {
+  command -v mpicc.openmpi >/dev/null || skip "Open MPI is not installed"
+  stub mpirun.mpich 'exit 1'
+  stub mpirun 'exit 1'
+  run timeout 60 ringup bench allreduce -n 2 -i 1 --sizes 8 --json --peer openmpi,mpich
+  expect_status 0
+  [[ $output == *"mpich is left out: MPICH is not here: no mpirun.mpich"* && $output == *'"name":"openmpi"'* ]]
+  run timeout 60 ringup bench allreduce -n 2 -i 1 --sizes 8 --json --peer mpich
+  expect_status 3
+  [[ $output == *"MPICH is not here"* ]]
+}
+
+@test "a peer that breaks off ends the contest, and nothing is left" {
+  command -v mpicc.mpich >/dev/null || skip "MPICH is not installed"
+  export TMPDIR=$BATS_TEST_TMPDIR/tmp
+  mkdir "$TMPDIR"
+  stub mpirun.mpich 'if [[ $1 == --version ]]; then echo HYDRA; else exit 7; fi'
+  run timeout 60 ringup bench allreduce -n 2 -i 1 --sizes 8 --peer mpich
+  expect_status 3
+  [[ $output == *"mpich: ended before its ranks came"* && -z $(leftovers) ]]
+}
+
+@test "an interrupted contest leaves nothing" {
+  export TMPDIR=$BATS_TEST_TMPDIR/tmp
+  mkdir "$TMPDIR"
+  timeout 60 ringup bench allreduce -n 2 -t 50 --sizes 8 >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  local pid=$! i ranks=
+  for ((i = 0; i < 200; i++)); do
+    ranks=$(pgrep -f "bench --backend= --join=$TMPDIR" || true)
+    [[ $(wc -w <<<"$ranks") -lt 3 ]] || break
+    sleep 0.05
+  done
+  kill "$pid"
+  wait "$pid" || true
+  for ((i = 0; i < 100; i++)); do
+    pgrep -f -- "--join=$TMPDIR" >/dev/null || break
+    sleep 0.05
+  done
+  not pgrep -f -- "--join=$TMPDIR"
+  [[ -z $(leftovers) ]]
 }
 
 @test "one rank needs no other" {
@@ -79,6 +163,8 @@ field() {
   run timeout 60 ringup run -np 2 --no-prefix -- ringup bench allreduce -i 3 --sizes 64 --check --json
   expect_status 0
   [[ $(field ranks) == 2 && $(field wrong) == 0 ]]
+  run timeout 60 ringup run -np 2 -- ringup bench allreduce --peer mpich
+  expect_status 2
   run timeout 60 ringup run -np 2 -- ringup bench allreduce -n 3
   expect_status 2
   [[ $output == *"--ranks=3, but ringup run has started 2"* ]]
@@ -94,9 +180,9 @@ field() {
 
 @test "what cannot be asked is refused with status 2" {
   local words
-  for words in alltoall "allreduce --sizes 8,x" "allreduce --sizes 0" "allreduce --sizes ," \
+  for words in dance "allreduce --sizes 8,x" "allreduce --sizes 0" "allreduce --sizes ," \
     "allreduce --dtype f8" "allreduce --op mean" "allreduce --backend carrier" "allreduce -n 0" \
-    "allreduce -i -1" "allreduce barrier" "allreduce --frequency 3" ""; do
+    "allreduce -i -1" "allreduce --peer nobody" "allreduce --in-place maybe" "allreduce --sizes 8:4:2" "allreduce -b 8 -e 64 -f 1" "allreduce barrier" "allreduce --frequency 3" ""; do
     # shellcheck disable=SC2086
     run timeout 60 ringup bench $words
     [[ $status -eq 2 && -n $output ]] || { echo "$words: $status $output"; return 1; }

@@ -6,6 +6,8 @@
 #include "ringup.h"
 #include "tap.h"
 
+enum { SAMPLES = 4 };
+
 static int exchange(void *ctx, const void *mine, size_t len, void *all)
 {
 	(void)ctx;
@@ -13,43 +15,45 @@ static int exchange(void *ctx, const void *mine, size_t len, void *all)
 	return 0;
 }
 
-static void names(void)
+static void measure(struct measure *m, const char *name, bool in_place, int calls)
 {
-	int i;
+	struct task t = { .dtype = RINGUP_F16, .redop = RINGUP_AVERAGE, .in_place = in_place };
+	struct dose d = { 1, SAMPLES, calls, true };
+	struct player p = measure_player(m);
+	double us[SAMPLES] = { 0 };
+	int64_t wrong = -2;
+	struct err e = { 0 };
+	int i, good = 1;
 
-	for (i = 0; i <= MEASURE_BARRIER; i++)
-		ok(measure_find(measure_name((enum measure_what)i)) == i, "%s",
-		   measure_name((enum measure_what)i));
-	ok(measure_find("alltoall") < 0 && measure_find("") < 0, "nothing else");
+	task_find(&t, name);
+	task_resize(&t, 1000, 1);
+	ok(p.play(p.self, &t, &d, us, &wrong, &e) == 0, "%s, %d calls: %s", name, calls,
+	   *e.text ? e.text : "measured");
+	for (i = 0; i < SAMPLES; i++)
+		good &= us[i] > 0;
+	ok(good, "%s: %d times", name, SAMPLES);
+	ok(wrong == 0, "%s: none wrong", name);
 }
 
 int main(void)
 {
 	struct ringup_init how = { .rank = 0, .size = 1, .exchange = exchange };
 	struct ringup *r = NULL;
-	struct measured t;
+	struct measure *m = NULL;
 	struct err e = { 0 };
 	int i, rc;
 
-	names();
 	rc = ringup_init(&how, &r);
 	ok(rc == 0, "one rank: %s", ringup_error());
-	for (i = 0; !rc && i <= MEASURE_BARRIER; i++) {
-		struct measure m = {
-			(enum measure_what)i, RINGUP_F16, RINGUP_AVERAGE, 1000, 7, true,
-		};
-		const char *name = measure_name(m.what);
-
-		rc = measure_run(r, &m, &t, &e);
-		ok(rc == 0, "%s: %s", name, rc ? e.text : "measured");
-		ok(t.wrong == 0 && t.samples == 7 && t.calls >= 1, "%s: 7 samples, none wrong",
-		   name);
-		ok(t.min > 0 && t.min <= t.median && t.median <= t.max, "%s: times in order",
-		   name);
-		ok(i == MEASURE_BARRIER ? t.bytes == 0 && t.algbw == 0
-					: t.bytes == 1000 && t.count == 500 && t.algbw > 0,
-		   "%s: %llu bytes", name, (unsigned long long)t.bytes);
+	if (!rc)
+		rc = measure_open(r, &m, &e);
+	ok(rc == 0, "ready: %s", e.text);
+	for (i = 0; !rc && task_names(i); i++) {
+		measure(m, task_names(i), false, 1);
+		measure(m, task_names(i), true, 3);
 	}
+	measure_close(m);
+	measure_close(NULL);
 	ringup_fini(r);
 	return tap_done();
 }

@@ -1,0 +1,266 @@
+/* contest.c - players in turn, block by block, and what their times mean. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/contest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "bench/stats.h"
+#include "ringup.h"
+
+/* Calls below this size are too short to be timed one by one, and their data is
+ * in the nearest cache whether it has just been written or not. */
+enum { SINGLE_BYTES = 256 << 10, SAMPLE_US = 200, MOST_CALLS = 1000 };
+
+enum { LEAST_BLOCK = 3, MOST_BLOCK = 16, BLOCK_US = 40000 };
+enum { LEAST_TURNS = 3, MOST_TURNS = 100 };
+
+/* What is remembered of one turn. */
+struct turn {
+	enum placement_kind place;
+	double hop_ns;
+	double median[CONTEST_PLAYERS];
+};
+
+/* A contest on its way. */
+struct bout {
+	const struct contest *c;
+	bool out[CONTEST_PLAYERS]; /* cannot do the task */
+	int calls[CONTEST_PLAYERS];
+	double us[CONTEST_PLAYERS]; /* a sample, roughly */
+	int64_t wrong[CONTEST_PLAYERS];
+	int block, turns;
+	struct turn *turn;
+	double *sample[CONTEST_PLAYERS]; /* turns * block */
+};
+
+/* One block of player @p; microseconds for one call in @us. */
+static int play(struct bout *b, int p, const struct dose *d, double *us, struct err *e)
+{
+	struct player *who = &b->c->players[p];
+	int64_t wrong = 0;
+	int rc = who->play(who->self, b->c->task, d, us, &wrong, e);
+
+	if (rc < 0)
+		return fail_in(e, "%s", who->name);
+	if (rc > 0) {
+		b->out[p] = true;
+		if (p == 0)
+			return fail_in(e, "%s", who->name);
+		log_warn("%s: %s is left out: %s", task_name(b->c->task), who->name, e->text);
+		return 0;
+	}
+	if (wrong < 0 || b->wrong[p] < 0)
+		b->wrong[p] = -1;
+	else
+		b->wrong[p] += wrong;
+	return 0;
+}
+
+/* How many calls make a sample of @p, found by trying. */
+static int calibrate(struct bout *b, int p, struct err *e)
+{
+	struct dose d = { .warm = 2, .samples = 3, .calls = 1, .check = b->c->check };
+	bool is_short = b->c->task->bytes < SINGLE_BYTES;
+	double us[3], one;
+	int rc, again;
+
+	/* The first guess is of a cold single call, the second of a warm row of them. */
+	b->calls[p] = 1;
+	for (again = 0; again < 2; again++) {
+		d.calls = b->calls[p];
+		rc = play(b, p, &d, us, e);
+		if (rc || b->out[p])
+			return rc;
+		one = stats_median(us, 3);
+		one = one > 0.01 ? one : 0.01;
+		if (!is_short || one * d.calls >= SAMPLE_US)
+			break;
+		b->calls[p] =
+			SAMPLE_US / one > MOST_CALLS ? MOST_CALLS : (int)(SAMPLE_US / one);
+		b->calls[p] = b->calls[p] ? b->calls[p] : 1;
+	}
+	b->us[p] = one * b->calls[p];
+	return 0;
+}
+
+static int clamp(double x, int least, int most)
+{
+	return x < least ? least : x > most ? most : (int)x;
+}
+
+/* How long blocks are and how many turns there will be, from what calls take. */
+static void settle(struct bout *b)
+{
+	const struct contest *c = b->c;
+	double slowest = 0, all = 0;
+	int i;
+
+	for (i = 0; i < c->count; i++) {
+		if (b->out[i])
+			continue;
+		slowest = b->us[i] > slowest ? b->us[i] : slowest;
+		all += b->us[i];
+	}
+	b->block = clamp(BLOCK_US / slowest, LEAST_BLOCK, MOST_BLOCK);
+	/* Warm-up and writing the input take about as long as what is timed. */
+	b->turns = clamp(c->seconds * 1e6 / (2 * all * b->block), LEAST_TURNS, MOST_TURNS);
+	if (c->samples) {
+		b->block = clamp(c->samples, 1, MOST_BLOCK);
+		b->turns = (c->samples + b->block - 1) / b->block;
+	}
+}
+
+static enum placement_kind look(const struct contest *c, double *ns)
+{
+	*ns = c->placement ? placement_probe(c->placement) : -1;
+	return placement_kind(*ns);
+}
+
+static int run_turn(struct bout *b, int n, struct err *e)
+{
+	const struct contest *c = b->c;
+	struct turn *t = &b->turn[n];
+	struct dose d = { .warm = 1, .samples = b->block, .check = c->check };
+	int i, rc = 0;
+
+	t->place = look(c, &t->hop_ns);
+	for (i = 0; i < c->count && !rc; i++) {
+		int p = (i + n) % c->count;
+		double *us = b->sample[p] + (size_t)n * (size_t)b->block, ns;
+
+		if (b->out[p])
+			continue;
+		d.calls = b->calls[p];
+		rc = play(b, p, &d, us, e);
+		t->median[p] = stats_median(us, b->block);
+		t->place = placement_both(t->place, look(c, &ns));
+	}
+	return rc;
+}
+
+static int run_turns(struct bout *b, struct err *e)
+{
+	const struct contest *c = b->c;
+	int i, n, rc = 0;
+
+	for (i = 0; i < c->count && !rc; i++)
+		rc = calibrate(b, i, e);
+	if (rc)
+		return rc;
+	settle(b);
+	b->turn = calloc((size_t)b->turns, sizeof(*b->turn));
+	for (i = 0; i < c->count; i++) {
+		b->sample[i] = calloc((size_t)b->turns * (size_t)b->block, sizeof(double));
+		if (!b->turn || !b->sample[i])
+			return fail(e, RINGUP_ENOMEM, "%d turns", b->turns);
+	}
+	for (n = 0; n < b->turns && !rc; n++) {
+		if (c->progress)
+			c->progress(c->ctx, n, b->turns);
+		rc = run_turn(b, n, e);
+	}
+	return rc;
+}
+
+/* -- afterwards ----------------------------------------------------------- */
+
+/* The samples and the ratios of player @p in the turns that took place at @place. */
+static int score(const struct bout *b, int p, enum placement_kind place, bool all,
+		 struct contest_score *to, struct err *e)
+{
+	size_t most = (size_t)b->turns * (size_t)b->block;
+	double *us = calloc(most, sizeof(*us)), *ratio = calloc(most, sizeof(*ratio));
+	int n, samples = 0, turns = 0;
+
+	if (!us || !ratio) {
+		free(us);
+		free(ratio);
+		return fail(e, RINGUP_ENOMEM, "%d turns", b->turns);
+	}
+	for (n = 0; n < b->turns; n++) {
+		if (!all && b->turn[n].place != place)
+			continue;
+		memcpy(us + samples, b->sample[p] + (size_t)n * (size_t)b->block,
+		       (size_t)b->block * sizeof(*us));
+		samples += b->block;
+		ratio[turns++] = b->turn[n].median[p] / b->turn[n].median[0];
+	}
+	to->played = true;
+	to->samples = samples;
+	to->calls = b->calls[p];
+	to->wrong = b->c->check ? b->wrong[p] : -1;
+	to->median = stats_median(us, samples);
+	to->least = us[0];
+	to->most = us[samples - 1];
+	to->ratio = stats_median(ratio, turns);
+	to->ratio_low = stats_quantile(ratio, turns, 0.25);
+	to->ratio_high = stats_quantile(ratio, turns, 0.75);
+	free(us);
+	free(ratio);
+	return 0;
+}
+
+static double hop_of(const struct bout *b, enum placement_kind place, bool all)
+{
+	double ns[MOST_TURNS + PLAYER_SAMPLES];
+	int n, count = 0;
+
+	for (n = 0; n < b->turns && count < MOST_TURNS + PLAYER_SAMPLES; n++)
+		if ((all || b->turn[n].place == place) && b->turn[n].hop_ns >= 0)
+			ns[count++] = b->turn[n].hop_ns;
+	return count ? stats_median(ns, count) : -1;
+}
+
+static int add_result(const struct bout *b, enum placement_kind place, int turns, bool all,
+		      struct contest_result *to, struct err *e)
+{
+	int i, rc = 0;
+
+	memset(to, 0, sizeof(*to));
+	to->place = place;
+	to->turns = turns;
+	to->hop_ns = hop_of(b, place, all);
+	for (i = 0; i < b->c->count && !rc; i++)
+		if (!b->out[i])
+			rc = score(b, i, place, all, &to->score[i], e);
+	return rc;
+}
+
+/* A placement that was met in a few turns only is not worth a row. */
+static int judge(const struct bout *b, struct contest_result *results, int *count,
+		 struct err *e)
+{
+	int seen[PLACEMENT_KINDS] = { 0 }, n, rc = 0, least = (b->turns + 4) / 5;
+	enum placement_kind k;
+
+	*count = 0;
+	for (n = 0; n < b->turns; n++)
+		seen[b->turn[n].place]++;
+	for (k = PLACEMENT_NEAR; k <= PLACEMENT_FAR && !rc; k++)
+		if (seen[k] >= least)
+			rc = add_result(b, k, seen[k], false, &results[(*count)++], e);
+	if (!rc && !*count)
+		rc = add_result(b,
+				seen[PLACEMENT_UNKNOWN] == b->turns ? PLACEMENT_UNKNOWN
+								    : PLACEMENT_MIXED,
+				b->turns, true, &results[(*count)++], e);
+	return rc;
+}
+
+int contest_run(const struct contest *c, struct contest_result results[PLACEMENT_KINDS],
+		int *count, struct err *e)
+{
+	struct bout b = { .c = c };
+	int i, rc;
+
+	rc = run_turns(&b, e);
+	if (!rc)
+		rc = judge(&b, results, count, e);
+	for (i = 0; i < c->count; i++)
+		free(b.sample[i]);
+	free(b.turn);
+	return rc;
+}

@@ -1,0 +1,35 @@
+/* peer.h - others whose speed is measured beside ours, and how to start them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BENCH_PEER_H
+#define BENCH_PEER_H
+
+#include "bench/argv.h"
+
+struct err;
+
+/* What is known when peers are started. */
+struct peer_setup {
+	int ranks;
+	const char *self;   /* this program                                    */
+	const char *door;   /* socket that ranks connect to                    */
+	const char *dir;    /* for what has to be built; goes away in the end  */
+	const char *data;   /* folder with the programs that the peers run     */
+	const char *python; /* one that has what the peer needs                */
+};
+
+struct peer {
+	const char *name;
+	const char *summary;
+
+	/* Find everything, build what has to be built, write the command that starts
+	 * the ranks to @a.  Fails with a sentence if the peer is not on this machine. */
+	int (*command)(const struct peer *self, const struct peer_setup *s, struct argv *a,
+		       struct err *e);
+};
+
+extern const struct peer *const peers[]; /* ends with NULL */
+
+/* peer_find - by name, or NULL. */
+const struct peer *peer_find(const char *name);
+
+#endif

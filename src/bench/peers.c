@@ -1,0 +1,218 @@
+/* peers.c - the list of peers. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/proc.h"
+#include "bench/peer.h"
+#include "ringup.h"
+
+enum { ASK_MS = 20000, COMPILE_MS = 60000, OUTPUT_BYTES = 4096 };
+
+/* Does "@program @option" print @mark?  If @mark is NULL: does it succeed? */
+static bool answers(const char *program, const char *option, const char *mark)
+{
+	char *words[] = { (char *)(uintptr_t)program, (char *)(uintptr_t)option, NULL };
+	char *text;
+	int status;
+	bool yes;
+
+	if (proc_capture(words, OUTPUT_BYTES, ASK_MS, &text, &status, NULL))
+		return false;
+	yes = mark ? strstr(text, mark) != NULL : WIFEXITED(status) && !WEXITSTATUS(status);
+	free(text);
+	return yes;
+}
+
+/* -- MPI ------------------------------------------------------------------ */
+
+/* What one implementation calls its programs, and how it can be recognised. */
+struct mpi {
+	const char *name;
+	const char *mark; /* in what mpirun --version prints */
+	const char *mpicc[3], *mpirun[3];
+};
+
+static const struct mpi openmpi = {
+	"Open MPI",
+	"Open",
+	{ "mpicc.openmpi", "mpicc", NULL },
+	{ "mpirun.openmpi", "mpirun", NULL },
+};
+
+static const struct mpi mpich = {
+	"MPICH",
+	"HYDRA",
+	{ "mpicc.mpich", "mpicc", NULL },
+	{ "mpirun.mpich", "mpirun", NULL },
+};
+
+static const char *find(const char *const *names, const char *option, const char *mark)
+{
+	for (; *names; names++)
+		if (answers(*names, option, mark))
+			return *names;
+	return NULL;
+}
+
+/* The MPI of this machine compiles what its peers run; once, for all of them. */
+static int build(const struct mpi *m, const struct peer_setup *s, const char *program,
+		 struct err *e)
+{
+	char source[PATH_MAX], *text;
+	const char *mpicc = find(m->mpicc, "-show", NULL);
+	char *words[] = {
+		(char *)(uintptr_t)mpicc,
+		(char[]){ "-O2" },
+		(char[]){ "-o" },
+		(char *)(uintptr_t)program,
+		source,
+		(char[]){ "-lm" },
+		NULL,
+	};
+	int status;
+
+	if (!mpicc)
+		return fail(e, RINGUP_ENOBACKEND, "%s is not here: no %s", m->name,
+			    m->mpicc[0]);
+	snprintf(source, sizeof(source), "%s/peer_mpi.c", s->data);
+	if (access(source, R_OK))
+		return fail_os(e, "%s", source);
+	if (proc_capture(words, OUTPUT_BYTES, COMPILE_MS, &text, &status, e))
+		return e->code;
+	free(text);
+	if (status)
+		return fail(e, RINGUP_ESYSTEM, "`%s %s` fails; run it to see why", mpicc,
+			    source);
+	return 0;
+}
+
+static int find_mpi(const struct mpi *m, const struct peer_setup *s, char *program, size_t size,
+		    const char **mpirun, struct err *e)
+{
+	*mpirun = find(m->mpirun, "--version", m->mark);
+	if (!*mpirun)
+		return fail(e, RINGUP_ENOBACKEND, "%s is not here: no %s", m->name,
+			    m->mpirun[0]);
+	snprintf(program, size, "%s/%s", s->dir, m->mpirun[0]);
+	return access(program, X_OK) ? build(m, s, program, e) : 0;
+}
+
+static void start_openmpi(const struct peer_setup *s, const char *mpirun, struct argv *a)
+{
+	argv_add(a, "%s", mpirun);
+	if (!geteuid())
+		argv_add(a, "--allow-run-as-root");
+	argv_add(a, "--oversubscribe");
+	argv_add(a, "--bind-to");
+	argv_add(a, "none");
+	argv_add(a, "-np");
+	argv_add(a, "%d", s->ranks);
+}
+
+static int openmpi_command(const struct peer *self, const struct peer_setup *s, struct argv *a,
+			   struct err *e)
+{
+	char program[PATH_MAX];
+	const char *mpirun;
+	int rc = find_mpi(&openmpi, s, program, sizeof(program), &mpirun, e);
+
+	(void)self;
+	if (rc)
+		return rc;
+	start_openmpi(s, mpirun, a);
+	argv_add(a, "%s", program);
+	argv_add(a, "%s", s->door);
+	return 0;
+}
+
+/* Large temporaries are neither given back to the system nor mapped anew. */
+static int tuned_command(const struct peer *self, const struct peer_setup *s, struct argv *a,
+			 struct err *e)
+{
+	static const char *const settings[] = {
+		"MALLOC_TOP_PAD_=268435456",
+		"MALLOC_TRIM_THRESHOLD_=4294967296",
+		"MALLOC_MMAP_THRESHOLD_=4294967296",
+	};
+	char program[PATH_MAX];
+	const char *mpirun;
+	size_t i;
+	int rc = find_mpi(&openmpi, s, program, sizeof(program), &mpirun, e);
+
+	(void)self;
+	if (rc)
+		return rc;
+	start_openmpi(s, mpirun, a);
+	argv_add(a, "--mca");
+	argv_add(a, "btl_vader_single_copy_mechanism");
+	argv_add(a, "none");
+	for (i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+		argv_add(a, "-x");
+		argv_add(a, "%s", settings[i]);
+	}
+	argv_add(a, "%s", program);
+	argv_add(a, "%s", s->door);
+	return 0;
+}
+
+static int mpich_command(const struct peer *self, const struct peer_setup *s, struct argv *a,
+			 struct err *e)
+{
+	char program[PATH_MAX];
+	const char *mpirun;
+	int rc = find_mpi(&mpich, s, program, sizeof(program), &mpirun, e);
+
+	(void)self;
+	if (rc)
+		return rc;
+	argv_add(a, "%s", mpirun);
+	argv_add(a, "-np");
+	argv_add(a, "%d", s->ranks);
+	argv_add(a, "%s", program);
+	argv_add(a, "%s", s->door);
+	return 0;
+}
+
+/* -- the list ------------------------------------------------------------- */
+
+static const struct peer peer_openmpi = {
+	"openmpi",
+	"Open MPI as it comes",
+	openmpi_command,
+};
+
+static const struct peer peer_openmpi_tuned = {
+	"openmpi-tuned",
+	"Open MPI without CMA, with an allocator that keeps its memory",
+	tuned_command,
+};
+
+static const struct peer peer_mpich = {
+	"mpich",
+	"MPICH as it comes",
+	mpich_command,
+};
+
+const struct peer *const peers[] = {
+	&peer_openmpi,
+	&peer_openmpi_tuned,
+	&peer_mpich,
+	NULL,
+};
+
+const struct peer *peer_find(const char *name)
+{
+	int i;
+
+	for (i = 0; peers[i]; i++)
+		if (!strcmp(peers[i]->name, name))
+			return peers[i];
+	return NULL;
+}

@@ -1,0 +1,354 @@
+/* peer_mpi.c - MPI's collectives as a peer of `ringup bench`: plain calls, timed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * Compiled by `ringup bench` with the MPI at hand and started by its mpirun; the
+ * argument is the socket to connect to.  What is said there stands in the header
+ * serve.h of ringup's sources.  Samples are taken as measure.c takes them.
+ */
+
+enum { MOST_TENSORS = 256, MOST_SAMPLES = 1000, LINE = 8192 };
+
+static int rank, ranks, iteration;
+
+/* The task in hand. */
+static char collective[32], dtype[16], redop[16];
+static int in_place, is_set;
+static long counts[MOST_TENSORS], total;
+static int tensors;
+static MPI_Datatype type;
+static MPI_Op op;
+static size_t size;
+static char *in, *out;
+
+static double now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int is(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
+/* The words of an order in MPI's terms; NULL, or why that cannot be. */
+static const char *translate(void)
+{
+	const struct {
+		const char *name;
+		size_t size;
+		MPI_Datatype type;
+	} types[] = {
+		{ "u8", 1, MPI_UINT8_T },   { "i8", 1, MPI_INT8_T },
+		{ "u16", 2, MPI_UINT16_T }, { "i16", 2, MPI_INT16_T },
+		{ "i32", 4, MPI_INT32_T },  { "i64", 8, MPI_INT64_T },
+		{ "f32", 4, MPI_FLOAT },    { "f64", 8, MPI_DOUBLE },
+		{ "bool", 1, MPI_C_BOOL },
+	};
+	const struct {
+		const char *name;
+		MPI_Op op;
+	} ops[] = {
+		{ "sum", MPI_SUM }, { "average", MPI_SUM },  { "min", MPI_MIN },
+		{ "max", MPI_MAX }, { "product", MPI_PROD },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(types) / sizeof(types[0]) && !is(dtype, types[i].name);)
+		i++;
+	if (i == sizeof(types) / sizeof(types[0]))
+		return "MPI has no such element type";
+	type = types[i].type;
+	size = types[i].size;
+	for (i = 0; i < sizeof(ops) / sizeof(ops[0]) && !is(redop, ops[i].name);)
+		i++;
+	if (i == sizeof(ops) / sizeof(ops[0]))
+		return "MPI has no such operation";
+	op = ops[i].op;
+	if (is(redop, "average") && !is(dtype, "f32") && !is(dtype, "f64"))
+		return "MPI has no average";
+	return NULL;
+}
+
+/* How many times count elements are received. */
+static long blocks(void)
+{
+	return is(collective, "allgather") || is(collective, "alltoall") ? ranks : 1;
+}
+
+/* ... and how many times they are given. */
+static long shares(void)
+{
+	return is(collective, "reducescatter") || is(collective, "alltoall") ? ranks : 1;
+}
+
+static void prepare(void)
+{
+	size_t give = (size_t)(total * shares()) * size,
+	       take = (size_t)(total * blocks()) * size;
+
+	if (out != in)
+		free(out);
+	free(in);
+	in = malloc(give ? give : 1);
+	out = in_place ? in : malloc(take ? take : 1);
+	if (!in || !out)
+		MPI_Abort(MPI_COMM_WORLD, 3);
+	memset(in, 0, give);
+	if (out != in)
+		memset(out, 0, take);
+}
+
+/* Small whole numbers that differ between ranks, places and iterations. */
+static void fill(void)
+{
+	long i, n = total * shares();
+
+	iteration++;
+	if (is(dtype, "f32"))
+		for (i = 0; i < n; i++)
+			((float *)in)[i] = (float)((i + rank + iteration) % ranks);
+	else if (is(dtype, "f64"))
+		for (i = 0; i < n; i++)
+			((double *)in)[i] = (double)((i + rank + iteration) % ranks);
+	else
+		memset(in, 1 + rank % 2, (size_t)n * size);
+}
+
+/* Whether a sum of f32 is right; what else there is, MPI's own tests look at. */
+static long wrong_now(void)
+{
+	long i, wrong = 0;
+
+	for (i = 0; i < total; i++)
+		wrong += ((float *)out)[i] != (float)(ranks * (ranks - 1) / 2);
+	return wrong;
+}
+
+static int can_check(void)
+{
+	return (is_set || is(collective, "allreduce")) && is(dtype, "f32") && is(redop, "sum");
+}
+
+static void scale(char *at, long count)
+{
+	long i;
+
+	if (is(dtype, "f32"))
+		for (i = 0; i < count; i++)
+			((float *)at)[i] /= (float)ranks;
+	else
+		for (i = 0; i < count; i++)
+			((double *)at)[i] /= ranks;
+}
+
+static void allreduce(void)
+{
+	MPI_Allreduce(in_place ? MPI_IN_PLACE : in, out, (int)total, type, op, MPI_COMM_WORLD);
+	if (is(redop, "average"))
+		scale(out, total);
+}
+
+static void allreduce_each(void)
+{
+	char *at = in;
+	int i;
+
+	for (i = 0; i < tensors; i++) {
+		MPI_Allreduce(MPI_IN_PLACE, at, (int)counts[i], type, op, MPI_COMM_WORLD);
+		if (is(redop, "average"))
+			scale(at, counts[i]);
+		at += (size_t)counts[i] * size;
+	}
+}
+
+static void broadcast(void)
+{
+	/* MPI knows one buffer; what is given out of place has to be copied. */
+	if (!in_place && rank == 0)
+		memcpy(out, in, (size_t)total * size);
+	MPI_Bcast(out, (int)total, type, 0, MPI_COMM_WORLD);
+}
+
+static void call(void)
+{
+	if (is_set)
+		allreduce_each();
+	else if (is(collective, "allreduce"))
+		allreduce();
+	else if (is(collective, "broadcast"))
+		broadcast();
+	else if (is(collective, "allgather"))
+		MPI_Allgather(in, (int)total, type, out, (int)total, type, MPI_COMM_WORLD);
+	else if (is(collective, "reducescatter"))
+		MPI_Reduce_scatter_block(in, out, (int)total, type, op, MPI_COMM_WORLD);
+	else if (is(collective, "alltoall"))
+		MPI_Alltoall(in, (int)total, type, out, (int)total, type, MPI_COMM_WORLD);
+	else
+		MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static double sample(int calls)
+{
+	double begun, nothing = 0, all;
+	int i;
+
+	fill();
+	MPI_Allreduce(&nothing, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+	begun = now_us();
+	for (i = 0; i < calls; i++)
+		call();
+	return (now_us() - begun) / calls;
+}
+
+static void parse_counts(const char *text)
+{
+	char *end;
+
+	total = 0;
+	tensors = 0;
+	do {
+		counts[tensors] = strtol(text, &end, 10);
+		total += counts[tensors++];
+		text = end + 1;
+	} while (*end == ',' && tensors < MOST_TENSORS);
+}
+
+static int is_known(void)
+{
+	static const char *const names[] = { "allreduce",     "broadcast", "allgather",
+					     "reducescatter", "alltoall",  "barrier" };
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (is(collective, names[i]))
+			return 1;
+	return is_set;
+}
+
+/* The task of an order, unless it is the same as before; NULL, or why not. */
+static const char *take(const char *list)
+{
+	static char before[LINE];
+	char now[LINE];
+	const char *why;
+
+	snprintf(now, sizeof(now), "%s %s %s %d %s", collective, dtype, redop, in_place, list);
+	if (is(now, before))
+		return NULL;
+	before[0] = 0;
+	parse_counts(list);
+	is_set = tensors > 1;
+	if (is_set)
+		in_place = 1;
+	why = translate();
+	if (why)
+		return why;
+	if (!is_known())
+		return "this peer does not know that collective";
+	if (total > 0x7fffffffL && !is_set)
+		return "more elements than MPI can count";
+	prepare();
+	memcpy(before, now, sizeof(before));
+	return NULL;
+}
+
+static void obey(const char *line, FILE *to)
+{
+	static double us[MOST_SAMPLES];
+	int warm, samples, calls, check, i, at = 0, apart;
+	const char *why;
+	long wrong = 0;
+
+	if (sscanf(line, "do %31s %15s %15s %d %d %d %d %d %n", collective, dtype, redop,
+		   &in_place, &warm, &samples, &calls, &check, &at) < 8 ||
+	    samples > MOST_SAMPLES) {
+		fprintf(to, "fail not an order: %.60s\n", line);
+		return;
+	}
+	why = take(line + at);
+	if (why) {
+		fprintf(to, "no %s\n", why);
+		return;
+	}
+	check = check && can_check();
+	apart = calls > 1 && in_place;
+	for (i = 0; i < warm; i++)
+		sample(calls);
+	if (check && apart) {
+		sample(1);
+		wrong += wrong_now();
+	}
+	for (i = 0; i < samples; i++) {
+		us[i] = sample(calls);
+		if (check && !apart)
+			wrong += wrong_now();
+	}
+	fprintf(to, "ok %ld", check ? wrong : -1L);
+	for (i = 0; i < samples; i++)
+		fprintf(to, " %.4f", us[i]);
+	fputc('\n', to);
+}
+
+static int dial(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (strlen(path) >= sizeof(a.sun_path))
+		return -1;
+	memcpy(a.sun_path, path, strlen(path));
+	return connect(fd, (struct sockaddr *)&a, sizeof(a)) ? -1 : fd;
+}
+
+static void serve(int fd)
+{
+	static char line[LINE], version[MPI_MAX_LIBRARY_VERSION_STRING];
+	FILE *from = fdopen(fd, "r"), *to = fdopen(dup(fd), "w");
+	char *at;
+	int len;
+
+	if (!from || !to)
+		MPI_Abort(MPI_COMM_WORLD, 3);
+	MPI_Get_library_version(version, &len);
+	version[strcspn(version, ",\n")] = 0;
+	for (at = version; (at = strchr(at, '\t'));)
+		*at = ' ';
+	fprintf(to, "hello %d %d %.60s\n", rank, ranks, version);
+	fflush(to);
+	while (fgets(line, sizeof(line), from)) {
+		line[strcspn(line, "\n")] = 0;
+		obey(line, to);
+		fflush(to);
+	}
+	fclose(to);
+	fclose(from);
+}
+
+int main(int argc, char **argv)
+{
+	int fd;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	fd = argc == 2 ? dial(argv[1]) : -1;
+	if (fd < 0) {
+		fprintf(stderr, "peer_mpi: cannot connect to %s\n", argc == 2 ? argv[1] : "?");
+		MPI_Abort(MPI_COMM_WORLD, 3);
+	}
+	serve(fd);
+	MPI_Finalize();
+	return 0;
+}

@@ -1,0 +1,24 @@
+/* serve.h - a rank of ours as a contender: do what the conductor of the contest says. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BENCH_SERVE_H
+#define BENCH_SERVE_H
+
+struct err;
+struct ringup;
+
+/*
+ * serve_run - connect to the socket at @path and carry out orders until it is closed.
+ *
+ * What is said there, in lines (see contender.h for the other side):
+ *
+ *	> hello RANK SIZE ABOUT...      once
+ *	< do ...                        see task_write()
+ *	> ok WRONG US...                a number for each sample
+ *	> no REASON                     cannot, but may be asked something else
+ *	> fail REASON                   and the rank ends
+ *
+ * Between orders the rank sleeps in read(2).
+ */
+int serve_run(struct ringup *r, const char *path, struct err *e);
+
+#endif

@@ -1,0 +1,12 @@
+/* stats.h - medians and quantiles. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BENCH_STATS_H
+#define BENCH_STATS_H
+
+/* stats_median - of @n > 0 numbers, which it sorts. */
+double stats_median(double *x, int n);
+
+/* stats_quantile - @x is sorted; @q is 0 to 1; between two numbers a mixture. */
+double stats_quantile(const double *x, int n, double q);
+
+#endif

@@ -1,0 +1,82 @@
+/* task.h - what is measured: a collective, its data, and how often. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BENCH_TASK_H
+#define BENCH_TASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ringup.h"
+
+struct err;
+
+enum task_what {
+	TASK_ALLREDUCE,
+	TASK_BROADCAST,
+	TASK_ALLGATHER,
+	TASK_BARRIER,
+	TASK_SET, /* the gradients of a model, one allreduce each, in place */
+	TASK_WHATS
+};
+
+enum { TASK_LINE_BYTES = 8192 };
+
+struct task {
+	enum task_what what;
+	const struct gradset *set; /* of TASK_SET */
+	enum ringup_dtype dtype;
+	enum ringup_redop redop;
+	bool in_place;
+	uint64_t bytes; /* as sizes are counted, see task_resize() */
+	uint64_t count; /* elements that one rank brings           */
+};
+
+/* How often.  A sample is one time: that of calls calls in a row, divided. */
+struct dose {
+	int warm;    /* samples that are not counted           */
+	int samples; /* that are                               */
+	int calls;   /* each                                   */
+	bool check;  /* compare results, outside of the timing */
+};
+
+/*
+ * task_find - set what @name means, "allreduce" or "resnet50"; false if nothing.
+ *
+ * task_name is the way back, also for the list of all names: @i counts up, and
+ * NULL is the end.
+ */
+bool task_find(struct task *t, const char *name);
+const char *task_name(const struct task *t);
+const char *task_names(int i);
+
+/*
+ * task_resize - set count and bytes for about @bytes bytes.
+ *
+ * As elsewhere, a size is that of the whole tensor: in an allgather that of all
+ * blocks together, so that count is a share of it.  At least one element; of a
+ * set the size is given.
+ */
+void task_resize(struct task *t, uint64_t bytes, int ranks);
+
+/* task_share - how much of the bytes has to cross the slowest place, whatever
+ * the algorithm: busbw is algbw times this. */
+double task_share(const struct task *t, int ranks);
+
+/* task_dtype, task_redop - the value of that name, or -1. */
+int task_dtype(const char *name);
+int task_redop(const char *name);
+
+/*
+ * task_write - as the line that tells a contender what to do:
+ *
+ *	do COLLECTIVE DTYPE OP IN_PLACE WARM SAMPLES CALLS CHECK COUNT[,COUNT...]
+ *
+ * COUNTs are those of the set's tensors, for programs that know only numbers.
+ * task_read reads it; the line comes from whoever started this process.
+ */
+int task_write(const struct task *t, const struct dose *d, char line[TASK_LINE_BYTES],
+	       struct err *e);
+int task_read(struct task *t, struct dose *d, const char *line, struct err *e);
+
+#endif

@@ -1,0 +1,208 @@
+/* scoreboard.c - the results of a contest as a table, or as lines of JSON. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/scoreboard.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cli/out.h"
+#include "coll/reduce.h"
+#include "ringup.h"
+
+/* What does not apply is "none", as readers of such tables expect. */
+static const char *op_of(const struct task *t)
+{
+	return t->what == TASK_ALLREDUCE || t->what == TASK_SET ? reduce_redop_name(t->redop)
+								: "none";
+}
+
+static const char *dtype_of(const struct task *t)
+{
+	return t->what == TASK_BARRIER ? "none" : reduce_dtype_name(t->dtype);
+}
+
+/* 10^9 bytes a second. */
+static double algbw(const struct task *t, const struct contest_score *s)
+{
+	return (double)t->bytes / s->median / 1e3;
+}
+
+/* -- JSON ----------------------------------------------------------------- */
+
+static json_t *wrong_json(int64_t wrong)
+{
+	return wrong < 0 ? json_null() : json_integer((json_int_t)wrong);
+}
+
+static json_t *peers_json(const struct scoreboard *s, const struct contest_result *r)
+{
+	json_t *list = json_array();
+	int i;
+
+	for (i = 1; i < s->count; i++) {
+		const struct contest_score *x = &r->score[i];
+
+		if (!x->played)
+			continue;
+		json_array_append_new(
+			list, json_pack("{ss sf sf sf sf sf sf si so}", "name",
+					s->players[i].name, "us", x->median, "min_us", x->least,
+					"max_us", x->most, "ratio", x->ratio, "ratio_low",
+					x->ratio_low, "ratio_high", x->ratio_high, "samples",
+					x->samples, "wrong", wrong_json(x->wrong)));
+	}
+	return list;
+}
+
+static json_t *place_json(const struct contest_result *r)
+{
+	return r->place == PLACEMENT_UNKNOWN ? json_null()
+					     : json_string(placement_name(r->place));
+}
+
+static int print_json(const struct scoreboard *s, const struct task *t,
+		      const struct contest_result *r, struct err *e)
+{
+	const struct contest_score *x = &r->score[0];
+	double bw = algbw(t, x);
+	json_t *row = json_pack(
+		"{ss ss ss sb ss sI sI si si so so sf sf sf sf sf si si so so}", "collective",
+		task_name(t), "dtype", dtype_of(t), "op", op_of(t), "in_place", t->in_place,
+		"backend", s->backend, "bytes", (json_int_t)t->bytes, "count",
+		(json_int_t)t->count, "ranks", s->ranks, "nodes", s->nodes, "place",
+		place_json(r), "hop_ns", r->hop_ns < 0 ? json_null() : json_real(r->hop_ns),
+		"us", x->median, "min_us", x->least, "max_us", x->most, "algbw_gbs", bw,
+		"busbw_gbs", bw * task_share(t, s->ranks), "samples", x->samples, "calls",
+		x->calls, "wrong", wrong_json(x->wrong), "peers", peers_json(s, r));
+	char *text = row ? json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+
+	json_decref(row);
+	if (!text)
+		return fail(e, RINGUP_ENOMEM, "no memory for a line of JSON");
+	out_text("%s\n", text);
+	free(text);
+	return 0;
+}
+
+/* -- text ----------------------------------------------------------------- */
+
+/* "512K" where that is exact. */
+static void size_text(uint64_t bytes, char *out, size_t size)
+{
+	static const char units[] = "\0KMG";
+	int unit = 0;
+
+	while (unit < 3 && bytes && bytes % 1024 == 0) {
+		bytes /= 1024;
+		unit++;
+	}
+	snprintf(out, size, "%llu%c", (unsigned long long)bytes, units[unit]);
+}
+
+/* Four digits that matter, without an exponent. */
+static void time_text(double us, char *out, size_t size)
+{
+	snprintf(out, size,
+		 us < 10     ? "%.3f"
+		 : us < 100  ? "%.2f"
+		 : us < 1000 ? "%.1f"
+			     : "%.0f",
+		 us);
+}
+
+static void print_about(const struct scoreboard *s)
+{
+	int i;
+
+	for (i = 1; i < s->count; i++)
+		out_look(OUT_DIM, "%s: %s\n", s->players[i].name, s->players[i].about);
+}
+
+void scoreboard_head(const struct scoreboard *s, const struct task *t)
+{
+	int i;
+
+	if (s->json)
+		return;
+	out_text("%s, %d ranks on %d node%s, back end %s; times in us of the slowest rank\n",
+		 task_name(t), s->ranks, s->nodes, s->nodes == 1 ? "" : "s", s->backend);
+	print_about(s);
+	out_look(OUT_BOLD, "%9s %11s %5s %8s %6s %6s", "SIZE", "COUNT", "TYPE", "OP", "BUFFER",
+		 "PLACE");
+	if (s->count == 1)
+		out_look(OUT_BOLD, " %9s %9s %9s %8s", "MIN", "MEDIAN", "MAX", "ALGBW");
+	else
+		out_look(OUT_BOLD, " %9s", "MEDIAN");
+	out_look(OUT_BOLD, " %8s %6s", "BUSBW", "WRONG");
+	for (i = 1; i < s->count; i++)
+		out_look(OUT_BOLD, "  %13s %7s %13s", s->players[i].name, "RATIO", "QUARTILES");
+	out_text("\n");
+}
+
+static void print_times(const struct scoreboard *s, const struct task *t,
+			const struct contest_score *x)
+{
+	char least[32], median[32], most[32], wrong[32] = "-";
+	double bw = algbw(t, x);
+
+	time_text(x->least, least, sizeof(least));
+	time_text(x->median, median, sizeof(median));
+	time_text(x->most, most, sizeof(most));
+	if (x->wrong >= 0)
+		snprintf(wrong, sizeof(wrong), "%lld", (long long)x->wrong);
+	if (s->count == 1)
+		out_text(" %9s %9s %9s %8.2f", least, median, most, bw);
+	else
+		out_text(" %9s", median);
+	out_text(" %8.2f ", bw * task_share(t, s->ranks));
+	out_look(x->wrong > 0 ? OUT_BAD : OUT_PLAIN, "%6s", wrong);
+}
+
+static void print_peer(const struct contest_score *x)
+{
+	char us[32], quartiles[40];
+
+	if (!x->played) {
+		out_text("  %13s %7s %13s", "-", "-", "-");
+		return;
+	}
+	time_text(x->median, us, sizeof(us));
+	snprintf(quartiles, sizeof(quartiles), "%.2f-%.2f", x->ratio_low, x->ratio_high);
+	out_text("  %13s ", us);
+	out_look(x->ratio_low > 1    ? OUT_GOOD
+		 : x->ratio_high < 1 ? OUT_BAD
+				     : OUT_WARN,
+		 "%7.2f", x->ratio);
+	out_look(OUT_DIM, " %13s", quartiles);
+}
+
+static void print_row(const struct scoreboard *s, const struct task *t,
+		      const struct contest_result *r)
+{
+	char size[32];
+	int i;
+
+	size_text(t->bytes, size, sizeof(size));
+	out_text("%9s %11llu %5s %8s %6s %6s", size, (unsigned long long)t->count, dtype_of(t),
+		 op_of(t), t->in_place ? "in" : "out", placement_name(r->place));
+	print_times(s, t, &r->score[0]);
+	for (i = 1; i < s->count; i++)
+		print_peer(&r->score[i]);
+	out_text("\n");
+}
+
+int scoreboard_row(const struct scoreboard *s, const struct task *t,
+		   const struct contest_result *r, struct err *e)
+{
+	int rc = 0;
+
+	if (s->json)
+		rc = print_json(s, t, r, e);
+	else
+		print_row(s, t, r);
+	fflush(stdout);
+	return rc;
+}

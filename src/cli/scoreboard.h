@@ -1,0 +1,28 @@
+/* scoreboard.h - the results of a contest as a table, or as lines of JSON. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_SCOREBOARD_H
+#define CLI_SCOREBOARD_H
+
+#include <stdbool.h>
+
+#include "bench/contest.h"
+
+struct err;
+
+/* What is the same in all rows. */
+struct scoreboard {
+	bool json, check;
+	int ranks, nodes;
+	const char *backend;
+	const struct player *players;
+	int count;
+};
+
+/* scoreboard_head - the first lines of the table; nothing with json. */
+void scoreboard_head(const struct scoreboard *s, const struct task *t);
+
+/* scoreboard_row - one result; written at once, so that one can watch. */
+int scoreboard_row(const struct scoreboard *s, const struct task *t,
+		   const struct contest_result *r, struct err *e);
+
+#endif
