@@ -13,8 +13,9 @@ import torch
 
 import horovod.torch as hvd
 
-DTYPES = [torch.uint8, torch.int8, torch.int32, torch.int64, torch.float16, torch.bfloat16,
-          torch.float32, torch.float64]
+DTYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
+          torch.bfloat16, torch.float32, torch.float64]
+DTYPES += [torch.uint16] if hasattr(torch, "uint16") else []
 SHAPES = [(), (1,), (5,), (17, 3), (2, 3, 4), (1000, 33)]
 CHECKS = {}
 
@@ -64,6 +65,25 @@ def reductions_of_every_type():
             equal(hvd.allreduce(mine, op=hvd.Min), wide.min(0).values.to(dtype))
             equal(hvd.allreduce(mine, op=hvd.Max), wide.max(0).values.to(dtype))
             equal(mine, before)
+
+
+@check
+def reductions_of_bools():
+    """Sums and maxima are "or", products and minima "and"."""
+    all_ = [t > 2 for t in inputs((100,), torch.int32)]
+    mine, both = all_[hvd.rank()], torch.stack(all_)
+    for op in (hvd.Sum, hvd.Max):
+        equal(hvd.allreduce(mine, op=op), both.any(0))
+    for op in (hvd.Product, hvd.Min):
+        equal(hvd.allreduce(mine, op=op), both.all(0))
+
+
+@check
+def views_that_negate_or_conjugate():
+    z = torch.complex(torch.arange(4.0), torch.arange(4.0) + hvd.rank())
+    want = sum(torch.arange(4.0) + r for r in range(hvd.size()))
+    equal(hvd.allreduce(z.conj().imag, op=hvd.Sum), -want)
+    equal(hvd.broadcast(z.conj(), 0), torch.complex(torch.arange(4.0), -torch.arange(4.0)))
 
 
 @check
@@ -317,17 +337,16 @@ def a_name_can_be_in_flight_once():
 
 @check
 def what_is_not_supported_says_so():
-    raises(ValueError, hvd.allreduce, torch.ones(2, dtype=torch.bool), says="torch.bool")
-    raises(ValueError, hvd.allreduce, torch.ones(2, dtype=torch.int16), says="torch.int16")
+    raises(ValueError, hvd.allreduce, torch.ones(2, dtype=torch.complex64), says="complex64")
     raises(ValueError, hvd.allreduce, torch.ones(2).to_sparse(), says="sparse")
     raises(ValueError, hvd.allreduce, torch.ones(2), op=hvd.Sum, average=True)
     raises(ValueError, hvd.broadcast_parameters, {"a": 1}, 0)
     raises(ValueError, hvd.broadcast_parameters, iter([]), 0)
-    raises(NotImplementedError, hvd.allreduce, torch.ones(2), op=hvd.Adasum)
     for name in ("join", "alltoall", "reducescatter"):
         raises(NotImplementedError, getattr(hvd, name), says=name)
     raises(NotImplementedError, hvd.allreduce, torch.ones(2), process_set=hvd.ProcessSet([0]))
-    raises(hvd.HorovodInternalError, hvd.broadcast, torch.ones(2), hvd.size())
+    raises(ValueError, hvd.broadcast, torch.ones(2), hvd.size(), says="root")
+    raises(ValueError, hvd.allreduce, torch.ones(2), op=17, says="hvd.Average")
     raises(ValueError, hvd.mpi_threads_supported)
     assert not hasattr(hvd, "elastic") and not hvd.nccl_built() and not hvd.mpi_built()
 

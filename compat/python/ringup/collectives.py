@@ -35,17 +35,21 @@ def _address(m):
     return ctypes.cast(ctypes.c_char_p(m.obj), ctypes.c_void_p).value
 
 
+def _name(name):
+    return None if name is None else name.encode()
+
+
 def allreduce(data, op=_c.SUM, name=None, pre=1.0, post=1.0):
     """Combine a buffer across all ranks, in place; returns it."""
     address, count, dtype, keep = _buffer(data, True)
-    job.wait(job.allreduce(address, address, count, dtype, op, name, pre, post, keep))
+    job.allreduce(address, address, count, dtype, op, _name(name), pre, post, keep=keep).wait()
     return data
 
 
 def broadcast(data, root=0, name=None):
     """Give every rank root's elements, in place; returns the buffer."""
     address, count, dtype, keep = _buffer(data, True)
-    job.wait(job.broadcast(address, address, count, dtype, root, name, keep))
+    job.broadcast(address, address, count, dtype, root, _name(name), keep=keep).wait()
     return data
 
 
@@ -53,7 +57,8 @@ def allgather(data, name=None):
     """The bytes of every rank, in rank order; lengths may differ."""
     mine = array.array("B", bytes(data))
     address = mine.buffer_info()[0] if mine else None
-    block, counts = job.wait(job.allgather(address, len(mine), 1, _c.U8, name, mine))
+    block, counts = job.allgather(address, len(mine), 1, _c.U8, _name(name), keep=mine,
+                                  finish=lambda *result: result).wait()
     parts, at = [], 0
     for n in counts:
         parts.append(bytes(block[at:at + n]) if n else b"")
@@ -63,4 +68,4 @@ def allgather(data, name=None):
 
 def barrier(name=None):
     """Wait until every rank is here."""
-    job.wait(job.barrier(name))
+    job.barrier(_name(name)).wait()

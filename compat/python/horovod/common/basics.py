@@ -2,23 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 from ringup import job
-from ringup.errors import NameInUse, NotRunning, RingupError
+from ringup.errors import NotRunning, RingupError
 
-from .exceptions import HorovodInternalError
+from .exceptions import translated
 from .process_sets import global_process_set
 
 # Horovod's numbers for the reductions.
 Average, Sum, Adasum, Min, Max, Product = range(6)
-
-
-def translated(f, *args, **kwargs):
-    """Call f; raise Horovod's exceptions instead of ringup's."""
-    try:
-        return f(*args, **kwargs)
-    except NameInUse as e:
-        raise ValueError(str(e)) from e
-    except RingupError as e:
-        raise HorovodInternalError(str(e)) from e
 
 
 def init(comm=None, process_sets=None):
@@ -28,7 +18,10 @@ def init(comm=None, process_sets=None):
                                   "that its launcher started; call hvd.init() without comm")
     if process_sets and process_sets != "dynamic":
         raise NotImplementedError("hvd.init(process_sets=...) is not part of ringup yet")
-    translated(job.init)
+    try:
+        job.init()
+    except RingupError as e:
+        raise translated(e) from e
     global_process_set.ranks = list(range(job.size()))
 
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The error of the library underneath is the __cause__ of each."""
 
+from ringup.errors import InvalidArgument, NameInUse
+
 
 class HorovodInternalError(RuntimeError):
     """A collective failed: a rank died or left, or the ranks disagree."""
@@ -17,3 +19,9 @@ class HostsUpdatedInterrupt(RuntimeError):
 
 class HorovodVersionMismatchError(ImportError):
     """Never raised here: ringup does not depend on the framework's version."""
+
+
+def translated(e):
+    """Horovod's exception for one of ringup's."""
+    kind = ValueError if isinstance(e, (NameInUse, InvalidArgument)) else HorovodInternalError
+    return kind(str(e))

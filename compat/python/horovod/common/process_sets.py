@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 from ringup import job
+from ringup.errors import NotRunning
+
+from .exceptions import translated
 
 
 class ProcessSet:
@@ -35,10 +38,14 @@ global_process_set.process_set_id = 0
 _MISSING = "process sets other than the global one are not part of ringup yet"
 
 
-def require_global(process_set):
-    """Complain about any other set."""
+def group_of(process_set):
+    """The library's group that a set stands for."""
     if process_set is not global_process_set:
         raise NotImplementedError(_MISSING)
+    try:
+        return job.here().world
+    except NotRunning as e:
+        raise translated(e) from e
 
 
 def add_process_set(process_set):

@@ -3,6 +3,7 @@
 """A tensor in host memory that is contiguous is handed to the library as it lies.  Any other one
 (on a GPU, transposed, channels_last) goes through a contiguous copy in host memory."""
 
+import functools
 import math
 import warnings
 
@@ -13,70 +14,78 @@ from horovod.common.basics import (Adasum, Average, Max, Min, Product, Sum, ccl_
                                    gloo_enabled, init, is_homogeneous, is_initialized, local_rank,
                                    local_size, mpi_built, mpi_enabled, mpi_threads_supported,
                                    nccl_built, rank, rocm_built, shutdown, size, start_timeline,
-                                   stop_timeline, translated)
-from horovod.common.exceptions import HorovodInternalError
-from horovod.common.process_sets import (ProcessSet, add_process_set, global_process_set,
-                                         remove_process_set, require_global)
+                                   stop_timeline)
+from horovod.common.exceptions import translated
+from horovod.common.process_sets import (ProcessSet, add_process_set, global_process_set, group_of,
+                                         remove_process_set)
 from horovod.torch.compression import Compression
 from ringup import _c, job
+from ringup.errors import RingupError
 
-# What the library can do arithmetic with, and the other types it need only carry.
+# What the library can do arithmetic with; anything else it can carry as bytes.
 _DTYPES = {
-    torch.uint8: _c.U8, torch.int8: _c.I8, torch.int32: _c.I32, torch.int64: _c.I64,
-    torch.float16: _c.F16, torch.bfloat16: _c.BF16, torch.float32: _c.F32, torch.float64: _c.F64,
+    torch.uint8: _c.U8, torch.int8: _c.I8, torch.int16: _c.I16, torch.int32: _c.I32,
+    torch.int64: _c.I64, torch.float16: _c.F16, torch.bfloat16: _c.BF16, torch.float32: _c.F32,
+    torch.float64: _c.F64, torch.bool: _c.BOOL,
 }
-_OPS = {Average: _c.AVERAGE, Sum: _c.SUM, Min: _c.MIN, Max: _c.MAX, Product: _c.PRODUCT}
-
-_pending = {}  # handle: (the library's handles, function of their results)
-
-
-def _submit(parts, finish):
-    """A handle for operations under way; finish(results) makes what synchronize() returns."""
-    handle = parts[0]
-    _pending[handle] = (parts, finish)
-    return handle
+if hasattr(torch, "uint16"):  # torch 2.3
+    _DTYPES[torch.uint16] = _c.U16
+_OPS = {Average: _c.AVERAGE, Sum: _c.SUM, Min: _c.MIN, Max: _c.MAX, Product: _c.PRODUCT,
+        Adasum: _c.ADASUM}
 
 
 def poll(handle):
     """Would synchronize() return without blocking?"""
-    return all(job.poll(part) for part in _pending.get(handle, ((), None))[0])
+    return not hasattr(handle, "poll") or handle.poll()
 
 
 def synchronize(handle):
     """Wait for an operation and return its result; None if that was done before."""
-    if handle not in _pending:
+    if not hasattr(handle, "wait"):
         return None
-    parts, finish = _pending[handle]
-    results, failed = [], None
-    for part in parts:
-        try:
-            results.append(translated(job.wait, part))
-        except (HorovodInternalError, ValueError) as e:
-            failed = failed or e
-    del _pending[handle]
-    if failed:
-        raise failed
-    return finish(results)
+    try:
+        return handle.wait()
+    except RingupError as e:
+        raise translated(e) from e
 
 
-def _direct(tensor):
+def _begin(start, *args, **kwargs):
+    """Start an operation of the library's; every collective goes through here."""
+    try:
+        return start(*args, **kwargs)
+    except RingupError as e:
+        raise translated(e) from e
+
+
+def _is_direct(tensor):
     """Can the library work on the tensor's own memory?"""
-    return tensor.is_cpu and tensor.is_contiguous()
+    return (tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj()
+            and not tensor.is_neg())
 
 
 def _copy(tensor):
     """A contiguous copy in host memory."""
-    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+    return tensor.detach().resolve_conj().resolve_neg().to(
+        "cpu", copy=True, memory_format=torch.contiguous_format)
 
 
 def _empty(tensor):
     """An uninitialised contiguous tensor of the same shape, type and device."""
+    if tensor.is_contiguous():
+        return torch.empty_like(tensor)
     return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
 
-def _named(prefix, name):
+def _bring_home(output, memory):
+    """What the library left in a copy, in the tensor that it is meant for."""
+    with torch.no_grad():
+        return output if output is memory else output.copy_(memory)
+
+
+@functools.lru_cache(1 << 14)
+def _named(what, name):
     """Each collective has names of its own, so that one parameter can go through several."""
-    return None if name is None else f"{prefix}.{name}"
+    return None if name is None else f"{what}.{name}".encode()
 
 
 def _choose(op, average):
@@ -90,159 +99,143 @@ def _choose(op, average):
     return Average if average else Sum
 
 
-def _redop(op):
-    """The library's number of a reduction."""
-    if op == Adasum:
-        raise NotImplementedError("Adasum is not part of ringup yet; use hvd.Average")
-    if op not in _OPS:
-        raise ValueError(f"{op!r} is not one of hvd.Average, Sum, Min, Max, Product")
-    return _OPS[op]
-
-
-def _reducible(tensor):
-    """The library's number of the tensor's type."""
-    if tensor.layout != torch.strided:
+def _reduction(tensor, op):
+    """The library's numbers of the tensor's type and of the reduction."""
+    if tensor.layout is not torch.strided:
         raise ValueError("a sparse tensor cannot be reduced as it is: use "
                          "hvd.sparse_allreduce_async(), sparse_as_dense=True, or .to_dense()")
-    if tensor.dtype not in _DTYPES:
+    dtype, redop = _DTYPES.get(tensor.dtype), _OPS.get(op)
+    if dtype is None:
         raise ValueError(f"tensors of {tensor.dtype} cannot be reduced; these can: "
                          + ", ".join(str(d)[6:] for d in _DTYPES))
-    return _DTYPES[tensor.dtype]
+    if redop is None:
+        raise ValueError(f"{op!r} is not one of hvd.Average, Sum, Adasum, Min, Max, Product")
+    return dtype, redop
 
 
-def _movable(tensor):
+def _movable(tensor, what):
     """(the library's number of the type, how many of it make one element)."""
-    if tensor.layout != torch.strided:
+    if tensor.layout is not torch.strided:
         raise ValueError("a sparse tensor cannot be sent as it is: use .to_dense()")
+    if tensor.dim() == 0 and what != "broadcast":
+        raise ValueError(f"{what} works on rows, and a tensor of no dimensions has none; reshape "
+                         "it to (1,)")
     if tensor.dtype in _DTYPES:
         return _DTYPES[tensor.dtype], 1
     return _c.U8, tensor.element_size()
 
 
-def _reduce(tensor, output, name, op, pre, post):
-    """Start reducing tensor into output, which may be the same; returns the part's handle and a
-    function that brings the result home."""
-    dtype, redop = _reducible(tensor), _redop(op)
-    if _direct(tensor) and _direct(output):
-        source, target, home = tensor, output, lambda: output
-    else:
-        source = target = _copy(tensor)
-        home = lambda: output.copy_(target)  # noqa: E731
-    part = translated(job.allreduce, source.data_ptr(), target.data_ptr(), source.numel(), dtype,
-                      redop, name, pre, post, keep=(source, target), shape=tensor.shape)
-    return part, home
+def _is_differentiated(tensor):
+    """Must autograd know of what is done to it?"""
+    return tensor.requires_grad and torch.is_grad_enabled()
 
 
-def _no_grad_finish(homes):
-    """finish() for one or several results."""
-    def finish(_results):
-        with torch.no_grad():
-            return [home() for home in homes]
-    return finish
+def _linear(op):
+    """Only sums and averages have the gradients that are computed here."""
+    if op not in (Average, Sum):
+        raise NotImplementedError("only Sum and Average have a gradient here; detach the tensor "
+                                  "first")
 
 
-def _reduce_one(tensor, output, name, op, pre, post, process_set):
-    require_global(process_set)
-    part, home = _reduce(tensor, output, _named("allreduce", name), op, pre, post)
-    finish = _no_grad_finish([home])
-    return _submit([part], lambda results: finish(results)[0])
+# allreduce
+
+def _memory(tensor, output):
+    """(input, output, finish) for an operation from one tensor to another of the same shape."""
+    if _is_direct(tensor) and (output is tensor or _is_direct(output)):
+        return tensor, output, lambda: output
+    both = _copy(tensor)
+    return both, both, lambda: _bring_home(output, both)
 
 
-def _reduce_many(tensors, outputs, name, op, pre, post, process_set):
-    require_global(process_set)
+def _reduce(tensor, output, name, op, pre, post, process_set, what="allreduce"):
+    """Start reducing tensor into output, which may be the same."""
+    dtype, redop = _reduction(tensor, op)
+    source, target, finish = _memory(tensor, output)
+    return _begin(job.allreduce, source.data_ptr(), target.data_ptr(), source.numel(), dtype,
+                  redop, _named(what, name), pre, post, source.shape, group_of(process_set),
+                  source, finish)
+
+
+def _several(start, tensors, name):
+    """Start an operation for each of some tensors, which are on one device."""
     if not tensors:
         raise ValueError("a group of no tensors")
     if len({t.device for t in tensors}) > 1:
         raise ValueError("the tensors of a group must be on one device")
-    parts, homes = [], []
-    try:
-        for i, (tensor, output) in enumerate(zip(tensors, outputs)):
-            own = _named("grouped_allreduce", name and f"{name}.{i}")
-            part, home = _reduce(tensor, output, own, op, pre, post)
-            parts.append(part)
-            homes.append(home)
-    finally:
-        # if one could not be started, the others stay pending: their memory must stay alive
-        if parts:
-            handle = _submit(parts, _no_grad_finish(homes))
-    return handle
+    return job.Several([start(i, t, None if name is None else f"{name}.{i}")
+                        for i, t in enumerate(tensors)])
+
+
+def _reduce_many(tensors, outputs, name, op, pre, post, process_set):
+    """Start reducing some tensors into others, which may be the same."""
+    return _several(lambda i, t, n: _reduce(t, outputs[i], n, op, pre, post, process_set,
+                                            "grouped_allreduce"), tensors, name)
 
 
 class _Allreduce(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, name, op, pre, post, process_set, tensor):
-        ctx.how = (op, pre, post, process_set)
-        return synchronize(_reduce_one(tensor, _empty(tensor), name, op, pre, post, process_set))
+    def forward(ctx, how, name, tensor):
+        ctx.how = how
+        return synchronize(_reduce(tensor, _empty(tensor), name, *how))
 
     @staticmethod
     def backward(ctx, grad):
-        op, pre, post, process_set = ctx.how
-        _linear(op)
-        return (None,) * 5 + (allreduce(grad, op=op, prescale_factor=pre, postscale_factor=post,
-                                        process_set=process_set),)
+        _linear(ctx.how[0])
+        return None, None, synchronize(_reduce(grad, _empty(grad), None, *ctx.how))
 
 
 class _GroupedAllreduce(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, name, op, pre, post, process_set, *tensors):
-        ctx.how = (op, pre, post, process_set)
-        handle = _reduce_many(tensors, [_empty(t) for t in tensors], name, op, pre, post,
-                              process_set)
-        return tuple(synchronize(handle))
+    def forward(ctx, how, name, *tensors):
+        ctx.how = how
+        return tuple(synchronize(_reduce_many(tensors, [_empty(t) for t in tensors], name, *how)))
 
     @staticmethod
     def backward(ctx, *grads):
-        op, pre, post, process_set = ctx.how
-        _linear(op)
-        return (None,) * 5 + tuple(grouped_allreduce(
-            list(grads), op=op, prescale_factor=pre, postscale_factor=post,
-            process_set=process_set))
-
-
-def _linear(op):
-    """Only sums and averages have the gradient that is computed here."""
-    if op not in (Average, Sum):
-        raise NotImplementedError("there is no gradient of an allreduce with Min, Max or Product; "
-                                  "detach the tensor first")
+        _linear(ctx.how[0])
+        return None, None, *synchronize(
+            _reduce_many(grads, [_empty(g) for g in grads], None, *ctx.how))
 
 
 def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None,
               prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
     """Combine a tensor across all ranks into a new one; differentiable."""
-    op = _choose(op, average)
+    how = _choose(op, average), prescale_factor, postscale_factor, process_set
     small, ctx = compression.compress(tensor)
-    return compression.decompress(
-        _Allreduce.apply(name, op, prescale_factor, postscale_factor, process_set, small), ctx)
+    if _is_differentiated(small):
+        out = _Allreduce.apply(how, name, small)
+    else:
+        out = synchronize(_reduce(small, _empty(small), name, *how))
+    return compression.decompress(out, ctx)
 
 
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                     postscale_factor=1.0, process_set=global_process_set):
     """Start an allreduce into a new tensor; returns a handle for synchronize()."""
-    return _reduce_one(tensor, _empty(tensor), name, _choose(op, average), prescale_factor,
-                       postscale_factor, process_set)
+    return _reduce(tensor, _empty(tensor), name, _choose(op, average), prescale_factor,
+                   postscale_factor, process_set)
 
 
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                postscale_factor=1.0, process_set=global_process_set):
     """Combine a tensor across all ranks in place."""
-    return synchronize(allreduce_async_(tensor, average, name, op, prescale_factor,
-                                        postscale_factor, process_set))
+    return synchronize(_reduce(tensor, tensor, name, _choose(op, average), prescale_factor,
+                               postscale_factor, process_set))
 
 
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                      postscale_factor=1.0, process_set=global_process_set):
     """Start an allreduce in place; returns a handle for synchronize()."""
-    return _reduce_one(tensor, tensor, name, _choose(op, average), prescale_factor,
-                       postscale_factor, process_set)
+    return _reduce(tensor, tensor, name, _choose(op, average), prescale_factor,
+                   postscale_factor, process_set)
 
 
 def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None,
                       prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
     """Combine several tensors into new ones; returns a list; differentiable."""
-    op = _choose(op, average)
+    how = _choose(op, average), prescale_factor, postscale_factor, process_set
     small = [compression.compress(t) for t in tensors]
-    out = _GroupedAllreduce.apply(name, op, prescale_factor, postscale_factor, process_set,
-                                  *[t for t, _ in small])
+    out = _GroupedAllreduce.apply(how, name, *[t for t, _ in small])
     return [compression.decompress(t, ctx) for t, (_, ctx) in zip(out, small)]
 
 
@@ -256,8 +249,8 @@ def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_
 def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                        postscale_factor=1.0, process_set=global_process_set):
     """Combine several tensors in place; returns them as a list."""
-    return synchronize(grouped_allreduce_async_(tensors, average, name, op, prescale_factor,
-                                                postscale_factor, process_set))
+    return synchronize(_reduce_many(tensors, tensors, name, _choose(op, average), prescale_factor,
+                                    postscale_factor, process_set))
 
 
 def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
@@ -278,46 +271,43 @@ def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
     def finish():
         v = synchronize(values)
         if op == Average:
-            v = v / size()
+            v = v / process_set.size()
         return torch.sparse_coo_tensor(synchronize(indices).t(), v, t.shape)
 
     return finish
 
 
-def _gather(tensor, name):
-    """Start gathering; returns the part's handle and a function of its result."""
-    if tensor.dim() == 0:
-        raise ValueError("a tensor of no dimensions cannot be concatenated; reshape it to (1,)")
-    dtype, per_element = _movable(tensor)
-    source = tensor if _direct(tensor) else _copy(tensor)
-    rest = tensor.shape[1:]
-    part = translated(job.allgather, source.data_ptr(), tensor.shape[0],
-                      math.prod(rest) * per_element, dtype, name, keep=source, shape=rest)
+# Collectives whose result has a size that only the library knows
 
-    def home(memory, rows):
+def _rows(tensor):
+    """finish() for an operation whose result is rows like tensor's."""
+    rest, dtype, device = tensor.shape[1:], tensor.dtype, tensor.device
+
+    def finish(memory, rows):
         if memory is None or not len(memory):
-            return torch.empty((sum(rows), *rest), dtype=tensor.dtype, device=tensor.device)
-        flat = torch.frombuffer(memory, dtype=torch.uint8).view(tensor.dtype)
-        return flat.view(sum(rows), *rest).to(tensor.device)
+            return torch.empty((sum(rows), *rest), dtype=dtype, device=device)
+        flat = torch.frombuffer(memory, dtype=torch.uint8).view(dtype)
+        return flat.view(sum(rows), *rest).to(device)
 
-    return part, home
+    return finish
+
+
+def _gather(tensor, name, process_set, what="allgather"):
+    """Start concatenating the ranks' tensors."""
+    dtype, per_element = _movable(tensor, what)
+    source, rest = tensor if _is_direct(tensor) else _copy(tensor), tensor.shape[1:]
+    return _begin(job.allgather, source.data_ptr(), tensor.shape[0], math.prod(rest) * per_element,
+                  dtype, _named(what, name), rest, group_of(process_set), source, _rows(tensor))
 
 
 def allgather_async(tensor, name=None, process_set=global_process_set):
     """Start concatenating the ranks' tensors; returns a handle for synchronize()."""
-    require_global(process_set)
-    part, home = _gather(tensor, _named("allgather", name))
-    return _submit([part], lambda results: home(*results[0]))
+    return _gather(tensor, name, process_set)
 
 
 def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
     """Start concatenating several tensors; returns a handle for synchronize()."""
-    require_global(process_set)
-    if not tensors:
-        raise ValueError("a group of no tensors")
-    parts, homes = zip(*[_gather(t, _named("grouped_allgather", name and f"{name}.{i}"))
-                         for i, t in enumerate(tensors)])
-    return _submit(parts, lambda results: [home(*r) for home, r in zip(homes, results)])
+    return _several(lambda i, t, n: _gather(t, n, process_set, "grouped_allgather"), tensors, name)
 
 
 def _own_rows(grad, rows, process_set):
@@ -330,7 +320,7 @@ def _own_rows(grad, rows, process_set):
 class _Allgather(torch.autograd.Function):
     @staticmethod
     def forward(ctx, name, process_set, tensor):
-        handle = allgather_async(tensor, name, process_set)
+        handle = _gather(tensor, name, process_set)
         ctx.rows, ctx.process_set = tensor.shape[0], process_set
         return synchronize(handle)
 
@@ -357,7 +347,9 @@ def allgather(tensor, name=None, process_set=global_process_set):
 
     The first dimension may differ between ranks, the others must not.
     """
-    return _Allgather.apply(name, process_set, tensor)
+    if _is_differentiated(tensor):
+        return _Allgather.apply(name, process_set, tensor)
+    return synchronize(_gather(tensor, name, process_set))
 
 
 def grouped_allgather(tensors, name=None, process_set=global_process_set):
@@ -365,25 +357,29 @@ def grouped_allgather(tensors, name=None, process_set=global_process_set):
     return list(_GroupedAllgather.apply(name, process_set, *tensors))
 
 
+# broadcast
+
+def _spread(tensor, root_rank, name, process_set):
+    """Start overwriting the tensor with root's."""
+    dtype, per_element = _movable(tensor, "broadcast")
+    group = group_of(process_set)
+    if root_rank not in group.ranks:
+        raise ValueError(f"broadcast: the root, rank {root_rank}, is not in {process_set}")
+    memory = tensor if _is_direct(tensor) else _copy(tensor)
+    address = memory.data_ptr()
+    return _begin(job.broadcast, address, address, memory.numel() * per_element, dtype,
+                  group.ranks.index(root_rank), _named("broadcast", name), tensor.shape, group,
+                  memory, lambda: _bring_home(tensor, memory))
+
+
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
     """Start broadcast_(); returns a handle for synchronize()."""
-    require_global(process_set)
-    dtype, per_element = _movable(tensor)
-    memory = tensor if _direct(tensor) else _copy(tensor)
-    address = memory.data_ptr()
-    part = translated(job.broadcast, address, address, memory.numel() * per_element, dtype,
-                      root_rank, _named("broadcast", name), keep=memory, shape=tensor.shape)
-
-    def finish(_results):
-        with torch.no_grad():
-            return tensor if memory is tensor else tensor.copy_(memory)
-
-    return _submit([part], finish)
+    return _spread(tensor, root_rank, name, process_set)
 
 
 def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
     """Overwrite the tensor with root's."""
-    return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
+    return synchronize(_spread(tensor, root_rank, name, process_set))
 
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
@@ -391,7 +387,7 @@ def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set
     output = _empty(tensor)
     if rank() == root_rank:
         output.copy_(tensor.detach())
-    return broadcast_async_(output, root_rank, name, process_set)
+    return _spread(output, root_rank, name, process_set)
 
 
 class _Broadcast(torch.autograd.Function):
@@ -413,8 +409,7 @@ def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
 
 def barrier(process_set=global_process_set):
     """Wait until every rank is here."""
-    require_global(process_set)
-    translated(job.wait, translated(job.barrier))
+    synchronize(_begin(job.barrier, None, group_of(process_set)))
 
 
 def _missing(name):

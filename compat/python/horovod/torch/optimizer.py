@@ -11,7 +11,7 @@ import weakref
 
 import torch
 
-from horovod.common.process_sets import global_process_set, require_global
+from horovod.common.process_sets import global_process_set, group_of
 from horovod.torch.compression import Compression
 from horovod.torch.mpi_ops import (Adasum, Average, Sum, allreduce_async_, size,
                                    sparse_allreduce_async, synchronize)
@@ -211,7 +211,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     afterwards.  groups and num_groups, which tell Horovod what to send together, are checked and
     otherwise not needed: the library sends together whatever is ready.
     """
-    require_global(process_set)
+    group_of(process_set)
     if op == Adasum:
         raise NotImplementedError("Adasum is not part of ringup yet; use hvd.Average")
     if op not in (Average, Sum):
