@@ -159,6 +159,17 @@ UNIT_TESTS += \
 	%reldir%/unit/test_release \
 	%reldir%/unit/test_rootfs \
 	%reldir%/unit/test_text
+
+# model: what runs at the same time, in every order; see HACKING.md
+MODEL_TESTS = \
+	%reldir%/model/test_explore_ledger \
+	%reldir%/model/test_explore_seat
+%canon_reldir%_model_test_explore_ledger_SOURCES = %reldir%/model/test_explore_ledger.c \
+	%reldir%/model/explore.c %reldir%/model/explore.h %reldir%/model/shadow.h
+%canon_reldir%_model_test_explore_seat_SOURCES = %reldir%/model/test_explore_seat.c \
+	%reldir%/model/explore.c
+check_PROGRAMS += $(MODEL_TESTS)
+TESTS          += $(MODEL_TESTS)
 check_PROGRAMS += $(UNIT_TESTS)
 LDADD           = src/libtool.la src/libcore.la
 AM_CPPFLAGS    += -I$(srcdir)/tests

@@ -1,0 +1,338 @@
+/* test_explore_ledger.c - ranks agree in every interleaving of ledger.c; seeded bugs show. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+#include "model/shadow.h"
+#include "ringup.h"
+#include "tap.h"
+
+/* The real code, seen through the shadow. */
+#include "engine/ledger.c"
+
+enum { RANKS = 2, NAMES = 2, LOG = 16 };
+
+static const char *const name[NAMES] = { "a", "b" };
+static const struct want sum = { .count = 4, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+
+static struct ledger ledger[RANKS];
+static struct segment segment[RANKS];
+static unsigned char *memory;
+static size_t bytes;
+
+/* What a rank carried out: ids in order, and 0x100 where a batch ends. */
+static int done_of[RANKS][LOG], done_count[RANKS], ops_done[RANKS];
+static int bad_of[RANKS];
+static int rounds;
+static bool differ; /* rank 1 wants something else */
+static uint64_t cap;
+
+/* All zeros again, where so few names leave anything. */
+static void forget(void)
+{
+	const struct ledger *l = &ledger[0];
+	int r;
+
+	memset(memory, 0, 4096);
+	if (!l->shared)
+		return;
+	memset(l->shared, 0, sizeof(*l->shared));
+	memset(l->list, 0, 4096);
+	memset(l->entries, 0, NAMES * sizeof(*l->entries));
+	memset(l->names, 0, (size_t)NAMES * NAME_ROOM);
+	memset(l->records, 0, (size_t)RANKS * NAMES * sizeof(*l->records));
+	for (r = 0; r < RANKS; r++)
+		memset(busy(l, 0, r), 0, NAMES * sizeof(*l->busy));
+	memset(l->arena, 0, 4096);
+}
+
+static void reset(void)
+{
+	size_t head = 4096;
+	struct err e;
+	int r;
+
+	if (!memory) {
+		bytes = head + ledger_bytes(RANKS);
+		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			      -1, 0);
+	}
+	forget();
+	for (r = 0; r < RANKS; r++) {
+		segment[r] = (struct segment){ .rank = r,
+					       .ranks = RANKS,
+					       .base = memory,
+					       .head = (void *)memory,
+					       .extra = memory + head };
+		ledger_close(&ledger[r]);
+		explore_require(!ledger_open(&ledger[r], &segment[r], 1024, &e), "it opens");
+		done_count[r] = ops_done[r] = bad_of[r] = 0;
+	}
+	explore_name(&ledger[0].shared->tail, "tail");
+	explore_name(&ledger[0].shared->batch[0], "batch 0");
+	explore_name(&ledger[0].shared->batch[1], "batch 1");
+	explore_name(&ledger[0].list[0], "list 0");
+	explore_name(&ledger[0].list[1], "list 1");
+	explore_name(&ledger[0].entries[0].arrived, "arrived 0");
+	explore_name(&ledger[0].entries[1].arrived, "arrived 1");
+	explore_name(&ledger[0].entries[0].dirty, "dirty 0");
+	explore_name(&ledger[0].entries[1].dirty, "dirty 1");
+}
+
+/* Numbers for all names, as if they had been used before. */
+static void reset_known(void)
+{
+	uint32_t id, age;
+	struct err e;
+	int r, i;
+
+	reset();
+	for (r = 0; r < RANKS; r++)
+		for (i = 0; i < NAMES; i++)
+			explore_require(!agree_ledger.find(&ledger[r], name[i], 1, &sum, &id,
+							   &age, &e) &&
+						id == (uint32_t)i,
+					"names have numbers in order");
+	for (i = 0; i < NAMES; i++) {
+		ledger[0].entries[i].dirty = 0;
+		for (r = 0; r < RANKS; r++)
+			record(&ledger[0], (uint32_t)i, r)->want = sum;
+	}
+}
+
+static void submit(int rank, int i, bool changed)
+{
+	struct want w = sum;
+	bool last;
+
+	if (differ && rank == 1)
+		w.count = 5;
+	ledger_begin(&ledger[rank], (uint32_t)i);
+	agree_ledger.post(&ledger[rank], (uint32_t)i, &w, 0, changed, &last, NULL);
+}
+
+/* The holder of the baton: until @want operations are done. */
+static void drive(int rank, int want)
+{
+	struct item items[BATCH_ITEMS];
+	int n, i;
+
+	while (ops_done[rank] < want) {
+		if (!agree_ledger.ready(&ledger[rank])) {
+			explore_idle();
+			continue;
+		}
+		n = agree_ledger.next(&ledger[rank], cap, items);
+		explore_require(n > 0 && n <= NAMES, "ready, and then nothing");
+		for (i = 0; i < n; i++) {
+			done_of[rank][done_count[rank]++] = (int)items[i].id;
+			bad_of[rank] += items[i].bad != NULL;
+		}
+		done_of[rank][done_count[rank]++] = 0x100;
+		agree_ledger.done(&ledger[rank]);
+		ops_done[rank] += n;
+	}
+}
+
+/* Rank 0 submits a, b; rank 1 b, a; each then carries out what there is. */
+static void in_turn(int rank)
+{
+	int round, i;
+
+	for (round = 0; round < rounds; round++) {
+		for (i = 0; i < NAMES; i++)
+			submit(rank, rank ? NAMES - 1 - i : i, false);
+		drive(rank, NAMES * (round + 1));
+	}
+}
+
+/* Threads 0 and 1 submit; 2 and 3 carry out, at the same time. */
+static void apart(int thread)
+{
+	int i, rank = thread % RANKS;
+
+	if (thread < RANKS)
+		for (i = 0; i < NAMES; i++)
+			submit(rank, rank ? NAMES - 1 - i : i, false);
+	else
+		drive(rank, NAMES);
+}
+
+/* A name that all know; rank 1 now wants something else under it. */
+static void change_of_mind(int rank)
+{
+	submit(rank, 0, rank == 1);
+	drive(rank, 1);
+}
+
+static void same_everywhere(void)
+{
+	explore_require(
+		done_count[0] == done_count[1] &&
+			!memcmp(done_of[0], done_of[1], (size_t)done_count[0] * sizeof(int)),
+		"the ranks carried out different batches");
+	explore_require(bad_of[0] == bad_of[1] && bad_of[0] == (differ ? ops_done[0] : 0),
+			"the ranks disagree about a disagreement");
+}
+
+/* The first use, with everything that goes with it; one name. */
+static void first_use(int rank)
+{
+	uint32_t id, age;
+	struct err e;
+	int i, k;
+
+	for (k = 0; k < NAMES; k++) {
+		i = rank ? NAMES - 1 - k : k;
+		explore_require(
+			!agree_ledger.find(&ledger[rank], name[i], 1, &sum, &id, &age, &e),
+			"a number for a name");
+		submit(rank, (int)id, true);
+	}
+	drive(rank, NAMES);
+}
+
+/* Small operations: data in lines, by turns of two. */
+static void eager(int rank)
+{
+	uint32_t round, *line;
+	int i;
+
+	for (i = 1; i <= rounds; i++) {
+		round = ledger_begin(&ledger[rank], 0);
+		line = ledger_line(&ledger[rank], 0, rank, round);
+		__atomic_store_n(line, (uint32_t)(10 * i + rank), __ATOMIC_RELAXED);
+		ledger_put(&ledger[rank], 0, round, LINE_DATA);
+		while (ledger_look(&ledger[rank], 0, 1 - rank, round) != LINE_DATA)
+			explore_idle();
+		line = ledger_line(&ledger[rank], 0, 1 - rank, round);
+		explore_require(__atomic_load_n(line, __ATOMIC_RELAXED) ==
+					(uint32_t)(10 * i + 1 - rank),
+				"a line's data are not its round's");
+	}
+}
+
+/* All numbers are taken; the next new name takes that of "a", unless it is held. */
+static uint32_t age_of_a;
+
+static void reset_full(void)
+{
+	int r;
+
+	differ = false;
+	reset_known();
+	for (r = 0; r < RANKS; r++) {
+		agree_ledger.drop(&ledger[r], 0);
+		agree_ledger.drop(&ledger[r], 1);
+	}
+	ledger[0].shared->used = LEDGER_IDS;
+	age_of_a = ledger[0].entries[0].age;
+}
+
+static void recycle(int rank)
+{
+	uint32_t id, age;
+	struct err e;
+
+	if (rank == 1) {
+		explore_require(!agree_ledger.find(&ledger[1], "c", 1, &sum, &id, &age, &e) &&
+					id < NAMES,
+				"a number nobody holds");
+		agree_ledger.drop(&ledger[1], id);
+		return;
+	}
+	if (!agree_ledger.hold(&ledger[0], 0, age_of_a))
+		return;
+	/* What a submission does while it holds it. */
+	explore_require(!strcmp(name_of(&ledger[0], 0), "a"), "a held number lost its name");
+	submit(0, 0, false);
+	explore_require(!strcmp(name_of(&ledger[0], 0), "a"), "a held number lost its name");
+	agree_ledger.drop(&ledger[0], 0);
+}
+
+static void run(const char *what, int n, struct explore x, const char *bug)
+{
+	struct explored got;
+
+	x.threads = n;
+	got = explore_run(&x, !bug);
+	printf("# %s: %ld runs%s%s%s\n", what, got.runs, got.all ? ", all" : "",
+	       *got.bug ? ": " : "", got.bug);
+	if (bug)
+		ok(*got.bug && strstr(got.bug, bug), "found: %s", what);
+	else
+		ok(got.all && !*got.bug, "%s: no bug in %ld runs", what, got.runs);
+}
+
+int main(void)
+{
+	struct explore x = { .reset = reset_known,
+			     .body = in_turn,
+			     .check = same_everywhere,
+			     .preemptions = 2,
+			     .stale = 1 },
+		       good;
+
+	rounds = 1;
+	cap = 1 << 20;
+	run("two names in two orders", RANKS, x, NULL);
+	cap = 1;
+	run("the same, a batch each", RANKS, x, NULL);
+	cap = 1 << 20;
+	rounds = 2;
+	run("the same twice", RANKS, x, NULL);
+	rounds = 1;
+	good = x;
+	x.body = apart;
+	x.preemptions = 1;
+	run("submitting and driving apart", 2 * RANKS, x, NULL);
+	x = good;
+	x.reset = reset;
+	x.body = first_use;
+	run("names that are new", RANKS, x, NULL);
+	x = good;
+	differ = true;
+	x.reset = reset;
+	x.body = first_use;
+	run("names that are new, and a disagreement", RANKS, x, NULL);
+	x = good;
+	x.body = change_of_mind;
+	run("a change of mind", RANKS, x, NULL);
+	differ = false;
+	rounds = 4;
+	good.body = eager;
+	good.check = NULL;
+	run("lines, four rounds", RANKS, good, NULL);
+	good.body = recycle;
+	good.reset = reset_full;
+	run("a number is held, or given away", RANKS, good, NULL);
+
+	reset_known();
+	rounds = 1;
+	x.reset = reset_known;
+	x.body = in_turn;
+	x.torn = &ledger[0].shared->tail;
+	run("the end of the list, not counted in one piece", RANKS, x, "");
+	x.torn = &ledger[0].entries[0].arrived;
+	run("arrivals, not counted in one piece", RANKS, x, "");
+	x.torn = &ledger[0].shared->batch[0];
+	run("a batch that each rank cuts for itself", RANKS, x, "");
+	x.torn = NULL;
+	x.weak = &ledger[0].entries[0].arrived;
+	differ = true;
+	x.body = change_of_mind;
+	run("arrivals that pass nothing on", RANKS, x, "about a disagreement");
+	differ = false;
+	rounds = 4;
+	good.body = eager;
+	good.reset = reset_known;
+	good.weak = (char *)ledger_line(&ledger[0], 0, 0, 0) - LINE_HEADER;
+	run("a line without release", RANKS, good, "not its round's");
+	good.weak = NULL;
+	good.reset = reset_full;
+	good.body = recycle;
+	good.lost = &ledger[0].entries[0].age;
+	run("a number whose age stands still", RANKS, good, "lost its name");
+	return tap_done();
+}

@@ -1,0 +1,206 @@
+/* test_explore_seat.c - no interleaving of seat.c loses a ring; seeded bugs do. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "model/shadow.h"
+#include "tap.h"
+
+/* The real code, seen through the shadow. */
+#include "wire/seat.c"
+
+enum { RANKS = 3 };
+
+static struct seat seats[RANKS];
+static struct row row[RANKS];
+static uint32_t sleepers;
+static uint32_t turn;    /* whose turn it is, counted                     */
+static uint32_t payload; /* written before turn, and to be seen with it   */
+static int ranks, rounds;
+/* Seeded bugs of whoever uses a seat. */
+static bool rings_first, looks_once;
+/* Sleep here for the third rank's ring only. */
+static bool by_name;
+
+static void reset(void)
+{
+	int i;
+
+	memset(seats, 0, sizeof(seats));
+	sleepers = turn = payload = 0;
+	for (i = 0; i < RANKS; i++)
+		row[i] = (struct row){
+			.seats = seats, .sleepers = &sleepers, .count = ranks, .me = i
+		};
+	explore_name(&sleepers, "sleepers");
+	explore_name(&turn, "turn");
+	explore_name(&payload, "payload");
+	for (i = 0; i < RANKS; i++) {
+		static const char *const bells[] = { "bell 0", "bell 1", "bell 2" };
+		static const char *const asleep[] = { "asleep 0", "asleep 1", "asleep 2" };
+		static const char *const kicks[] = { "kick 0", "kick 1", "kick 2" };
+
+		explore_name(&seats[i].bell, bells[i]);
+		explore_name(&seats[i].asleep, asleep[i]);
+		explore_name(&seats[i].kick, kicks[i]);
+	}
+}
+
+struct visit {
+	int rank;
+	uint32_t want;
+	int looks;
+};
+
+static bool my_turn(void *arg)
+{
+	struct visit *v = arg;
+
+	/* The bug: the look between "I sleep" and the futex is left out. */
+	if (looks_once && v->looks++ == 1)
+		return false;
+	return __atomic_load_n(&turn, __ATOMIC_ACQUIRE) >= v->want;
+}
+
+/* The ranks take turns: each waits for the one before it. */
+static void take_turns(int rank)
+{
+	struct visit v = { .rank = rank };
+	int i, before = (rank + ranks - 1) % ranks;
+
+	for (i = 0; i < rounds; i++) {
+		v.want = (uint32_t)(i * ranks + rank);
+		v.looks = 0;
+		explore_require(seat_wait(&row[rank], by_name ? before : SEAT_ANYBODY, my_turn,
+					  &v, INT64_MAX),
+				"no deadline was given");
+		explore_require(__atomic_load_n(&payload, __ATOMIC_RELAXED) == v.want,
+				"what was written before is not seen");
+		__atomic_store_n(&payload, v.want + 1, __ATOMIC_RELAXED);
+		if (rings_first)
+			seat_ring(&row[rank], rank);
+		__atomic_store_n(&turn, v.want + 1, __ATOMIC_RELEASE);
+		if (!rings_first)
+			seat_ring(&row[rank], rank);
+	}
+}
+
+static void all_awake(void)
+{
+	int i;
+
+	explore_require(!sleepers, "somebody is still counted as asleep");
+	for (i = 0; i < ranks; i++)
+		explore_require(!seats[i].asleep, "a seat still says asleep");
+}
+
+/* Two ranks end something that a third waits for, each with a store of its own. */
+static uint32_t ended[RANKS];
+
+static bool both_ended(void *arg)
+{
+	(void)arg;
+	return __atomic_load_n(&ended[1], __ATOMIC_ACQUIRE) &&
+	       __atomic_load_n(&ended[2], __ATOMIC_ACQUIRE);
+}
+
+static void end_both(int rank)
+{
+	if (rank == 0) {
+		seat_wait(&row[0], SEAT_ANYBODY, both_ended, NULL, INT64_MAX);
+		return;
+	}
+	__atomic_store_n(&ended[rank], 1, __ATOMIC_RELEASE);
+	seat_ring(&row[rank], rank);
+}
+
+static void reset_ended(void)
+{
+	reset();
+	memset(ended, 0, sizeof(ended));
+}
+
+/* seat_ring_one(): what an alarm does, from a thread that has no turn. */
+static void alarm_one(int rank)
+{
+	struct visit v = { .want = 1 };
+
+	if (rank == 0) {
+		seat_wait(&row[0], 1, my_turn, &v, INT64_MAX);
+		return;
+	}
+	__atomic_store_n(&turn, 1, __ATOMIC_RELEASE);
+	seat_ring_one(&row[1], 0);
+}
+
+static struct explored run(const char *what, int n, struct explore x, const char *bug)
+{
+	struct explored got;
+
+	ranks = x.threads = n;
+	got = explore_run(&x, !bug);
+	printf("# %s: %ld runs%s%s%s\n", what, got.runs, got.all ? ", all" : "",
+	       *got.bug ? ": " : "", got.bug);
+	if (bug)
+		ok(*got.bug && strstr(got.bug, bug), "found: %s", what);
+	else
+		ok(got.all && !*got.bug, "%s: no bug in %ld runs", what, got.runs);
+	return got;
+}
+
+int main(void)
+{
+	const struct explore turns = { .reset = reset,
+				       .body = take_turns,
+				       .check = all_awake,
+				       .preemptions = 2,
+				       .stale = 1 };
+	const struct explore both = { .reset = reset_ended,
+				      .body = end_both,
+				      .check = all_awake,
+				      .preemptions = 2,
+				      .stale = 1 };
+	struct explore x;
+
+	rounds = 2;
+	run("two ranks take turns", 2, turns, NULL);
+	by_name = true;
+	run("two ranks, each waits for the other's ring only", 2, turns, NULL);
+	by_name = false;
+	rounds = 1;
+	run("three ranks", 3, turns, NULL);
+	run("two ring, one waits for both", 3, both, NULL);
+	x = turns;
+	x.body = alarm_one;
+	run("an alarm", 2, x, NULL);
+	x = turns;
+	rounds = 2;
+	x.preemptions = 4;
+	x.stale = 2;
+	run("two ranks, wider bounds", 2, x, NULL);
+	rounds = 1;
+
+	x = turns;
+	x.no_fences = true;
+	run("no fences", 2, x, "nobody wakes it");
+	x = turns;
+	x.stale = 0;
+	looks_once = true;
+	run("no look between saying so and sleeping", 2, x, "nobody wakes it");
+	looks_once = false;
+	rings_first = true;
+	run("ringing before storing", 2, x, "nobody wakes it");
+	rings_first = false;
+	x.lost = &seats[1].bell;
+	run("a ring that does not change the bell", 2, x, "nobody wakes it");
+	x.lost = &sleepers;
+	run("a sleeper that is not counted", 2, x, "nobody wakes it");
+	x.lost = &seats[1].asleep;
+	run("a sleeper that does not say for whom", 2, x, "nobody wakes it");
+	x.lost = NULL;
+	x.torn = &sleepers;
+	run("counting sleepers without atomicity", 3, x, "nobody wakes it");
+	x = turns;
+	x.weak = &turn;
+	run("a turn that is passed on without release", 2, x, "written before");
+	return tap_done();
+}
