@@ -29,6 +29,7 @@ CORE_SOURCES += \
 
 CORE_SOURCES += \
 	%reldir%/wire/alarm.c %reldir%/wire/alarm.h \
+	%reldir%/wire/ancestor.c %reldir%/wire/ancestor.h \
 	%reldir%/wire/chan.c %reldir%/wire/chan.h \
 	%reldir%/wire/discover.c %reldir%/wire/discover.h \
 	%reldir%/wire/dial.c %reldir%/wire/dial.h \

@@ -75,6 +75,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_task
 UNIT_TESTS += \
 	%reldir%/unit/test_alarm \
+	%reldir%/unit/test_ancestor \
 	%reldir%/unit/test_cores \
 	%reldir%/unit/test_engine \
 	%reldir%/unit/test_forks \
@@ -195,6 +196,12 @@ TEST_TOOLS += \
 %canon_reldir%_fault_loop_LDADD   = libringup.la
 %canon_reldir%_fault_loop_LDFLAGS = $(AM_LDFLAGS) -no-install
 %canon_reldir%_fault_strike_LDADD =
+# Preloaded, so a shared library; -rpath makes it one.
+check_LTLIBRARIES = %reldir%/fault/libshim.la
+%canon_reldir%_fault_libshim_la_SOURCES = %reldir%/fault/shim.c
+%canon_reldir%_fault_libshim_la_CFLAGS  = $(WARN) -fPIC
+%canon_reldir%_fault_libshim_la_LIBADD  = -ldl
+%canon_reldir%_fault_libshim_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 check_PROGRAMS += $(TEST_TOOLS)
 
 BATS_TESTS = \
@@ -220,7 +227,9 @@ BATS_TESTS = \
 	%reldir%/fresh/fresh.bats \
 	%reldir%/cluster/hosts.bats
 BATS_TESTS += \
-	%reldir%/fault/one.bats
+	%reldir%/fault/launcher.bats \
+	%reldir%/fault/one.bats \
+	%reldir%/fault/start.bats
 
 # py: pytest, which prints TAP
 PY_TESTS = \
@@ -265,7 +274,7 @@ EXTRA_DIST += \
 	%reldir%/net/cases/openmpi.json
 EXTRA_DIST += %reldir%/lib/fault.bash
 EXTRA_DIST += %reldir%/lib/node.bash %reldir%/tinyelf.h
-$(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS)
+$(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup libringup.la
 
 # make list-tests: the name of every test, for tests/run

@@ -16,8 +16,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/pidstat.h"
 #include "engine/star.h"
 #include "ringup.h"
+#include "wire/ancestor.h"
 #include "wire/chan.h"
 #include "wire/mesh.h"
 
@@ -178,6 +180,17 @@ static void look_at_process(struct watch *w, int rank)
 	w->pidfd[rank] = -1;
 }
 
+/* Nobody is left to end this job in order, or to hear what it says. */
+static void look_at_launcher(struct watch *w)
+{
+	char why[64];
+
+	snprintf(why, sizeof(why), "%s, which had started this job, died", w->launcher_name);
+	engine_alarm(w->engine, RINGUP_EABORTED, why);
+	close(w->launcher);
+	w->launcher = -1;
+}
+
 static void look_at_connection(struct watch *w, int rank)
 {
 	struct err e = { 0 };
@@ -203,6 +216,8 @@ static void *watch(void *arg)
 		n = 0;
 		p[n] = (struct pollfd){ w->wake, POLLIN, 0 };
 		who[n++] = -1;
+		p[n] = (struct pollfd){ w->launcher, POLLIN, 0 };
+		who[n++] = -1;
 		for (r = 0; r < size; r++) {
 			struct chan *c = w->star ? w->mesh->control[r] : NULL;
 
@@ -219,7 +234,9 @@ static void *watch(void *arg)
 			return NULL;
 		if (__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE))
 			return NULL;
-		while (--n > 0) {
+		if (p[1].revents)
+			look_at_launcher(w);
+		while (--n > 1) {
 			if (!p[n].revents)
 				continue;
 			if (w->star)
@@ -251,6 +268,19 @@ static int watch_process(struct watch *w, int rank, struct err *e)
 		return fail_os(e, "watch process %d of rank %d", pid, rank);
 	fcntl(w->pidfd[rank], F_SETFD, FD_CLOEXEC);
 	return 0;
+}
+
+/* A launcher that is not there, or may not be watched, is no reason to fail. */
+static void watch_launcher(struct watch *w)
+{
+	struct pidstat p;
+	pid_t pid = w->rules.freeze_ms || w->rules.lost_ms ? ancestor_launcher(&p) : 0;
+
+	w->launcher = pid ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	if (w->launcher < 0)
+		return;
+	fcntl(w->launcher, F_SETFD, FD_CLOEXEC);
+	snprintf(w->launcher_name, sizeof(w->launcher_name), "%s", p.name);
 }
 
 static int spawn(struct watch *w, struct err *e)
@@ -285,6 +315,7 @@ int watch_start(struct watch *w, struct engine *g, struct star *s, struct mesh *
 	w->mesh = m;
 	w->peer = peer;
 	w->rules = *rules;
+	watch_launcher(w);
 	stall_init(&w->stall, rules, peer);
 	rc = pulses_open(&w->local, g->team.size, rules->freeze_warn_ms, rules->freeze_ms, e);
 	if (!rc)
@@ -296,8 +327,8 @@ int watch_start(struct watch *w, struct engine *g, struct star *s, struct mesh *
 	for (r = 0; w->pidfd && r < g->team.size; r++)
 		w->pidfd[r] = -1;
 	w->lost = calloc(size, sizeof(*w->lost));
-	w->polls = calloc(size + 1, sizeof(*w->polls));
-	w->who = calloc(size + 1, sizeof(*w->who));
+	w->polls = calloc(size + 2, sizeof(*w->polls));
+	w->who = calloc(size + 2, sizeof(*w->who));
 	w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!w->pidfd || !w->lost || !w->polls || !w->who)
 		return fail(e, RINGUP_ENOMEM, "no memory to watch %zu ranks", size);
@@ -340,6 +371,8 @@ void watch_stop(struct watch *w)
 			close(w->pidfd[r]);
 	if (w->wake > 0)
 		close(w->wake);
+	if (w->launcher > 0)
+		close(w->launcher);
 	pulses_close(&w->local);
 	pulses_close(&w->remote);
 	free(w->pidfd);

@@ -42,7 +42,9 @@ struct watch {
 	struct stall stall;
 	int64_t tick_ns; /* when the next one is due                     */
 	int *pidfd;      /* of every rank, -1: not watched */
-	int wake;        /* eventfd                      */
+	int launcher;    /* pidfd of who started us, or -1 */
+	char launcher_name[16];
+	int wake; /* eventfd                      */
 	bool stop, has_thread;
 	bool *gone; /* of every rank: it has said that it leaves */
 	bool *lost; /* of every rank: its connection is closed   */

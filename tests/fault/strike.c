@@ -1,21 +1,54 @@
-/* strike.c - send a signal to processes, and say when. */
+/* strike.c - send a signal to processes, say when, and when others were gone. */
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
-/* strike SIGNAL PID... - prints the nanoseconds of CLOCK_MONOTONIC at the first
- * one; strike 0 only does that. */
-int main(int argc, char **argv)
+enum { MOST = 64, PATIENCE_MS = 60000 };
+
+static long long now(void)
 {
 	struct timespec t;
-	int i, bad = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+/*
+ * strike SIGNAL PID... [-- PID...]
+ *
+ * Prints the nanoseconds of CLOCK_MONOTONIC at the first signal, and, if there are
+ * processes behind the --, at the end of the last of those.  Signal 0 sends nothing.
+ */
+int main(int argc, char **argv)
+{
+	struct pollfd fds[MOST];
+	long long struck;
+	int i, n = 0, split = argc, bad = 0;
 
 	if (argc < 2)
 		return 2;
-	clock_gettime(CLOCK_MONOTONIC, &t);
 	for (i = 2; i < argc; i++)
+		if (!strcmp(argv[i], "--"))
+			split = i;
+	for (i = split + 1; i < argc && n < MOST; i++) {
+		int fd = (int)syscall(SYS_pidfd_open, (pid_t)atoi(argv[i]), 0);
+
+		if (fd >= 0)
+			fds[n++] = (struct pollfd){ fd, POLLIN, 0 };
+	}
+	struck = now();
+	for (i = 2; i < split; i++)
 		bad |= kill((pid_t)atoi(argv[i]), atoi(argv[1]));
-	printf("%lld\n", t.tv_sec * 1000000000ll + t.tv_nsec);
+	printf("%lld", struck);
+	for (i = 0; i < n && !bad; i++)
+		bad |= poll(&fds[i], 1, PATIENCE_MS) != 1;
+	if (split < argc)
+		printf(" %lld", now());
+	printf("\n");
 	return bad ? 1 : 0;
 }

@@ -20,7 +20,6 @@ fault_setup() {
 marked() {
   grep -lzxF "FAULT_TEST=$BATS_TEST_TMPDIR" /proc/[0-9]*/environ 2>/dev/null |
     grep -o '[0-9]*' | grep -vxF -e "$$" -e "$BASHPID" | while read -r p; do
-    [[ $(tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null) != *bats-exec* ]] || continue
     [[ $(state_of "$p") == [ZX-] ]] || echo "$p"
   done
 }
