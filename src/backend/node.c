@@ -30,6 +30,10 @@
  * or copies them out.  What a rank keeps never sees a slot, unless it is scaled.
  * So each line crosses once.
  *
+ * Whoever is the last to read a line claims it (see copy_claim()), so that its
+ * owner can fill it again at full speed.  Of what all ranks read, a counter tells
+ * who that is.
+ *
  * A slot is written again only when all ranks are through with the chunk that
  * was in it (out > g - 3).  The slots lie at the same place whatever the plan:
  * a stride that depended on it would overwrite what is still being read.
@@ -37,7 +41,7 @@
  * Stages of neighbouring chunks overlap: put chunk k, combine chunk k-1, take
  * chunk k-2.  Nothing here blocks but block().
  */
-enum { NODE_RANKS = 4096 };
+enum { NODE_RANKS = 4096, LEAST_CHUNK = 8192 };
 
 enum stage { PUT, COMBINE, TAKE };
 
@@ -160,9 +164,22 @@ static void put_range(struct node *n, struct cursor c, unsigned char *slot, uint
 	}
 }
 
-/* Slot to buffer. */
-static void take_range(struct node *n, struct cursor c, const unsigned char *slot,
-		       uint64_t first, uint64_t end)
+static void take(bool only, void *dst, void *src, size_t size)
+{
+	if (only)
+		copy_taking(dst, src, size);
+	else
+		copy_bytes(dst, src, size);
+}
+
+static bool is_pair(const struct node *n)
+{
+	return n->team->size == 2;
+}
+
+/* Slot to buffer, by the only rank that reads it, or by one of several. */
+static void take_range(struct node *n, struct cursor c, unsigned char *slot, uint64_t first,
+		       uint64_t end, bool only)
 {
 	const struct plan *p = n->plan;
 	uint64_t m;
@@ -170,10 +187,23 @@ static void take_range(struct node *n, struct cursor c, const unsigned char *slo
 	advance(p, &c, first);
 	for (; first < end; first += m) {
 		m = run_of(p, &c, end - first);
-		copy_bytes((unsigned char *)p->piece[c.piece].out + c.at * n->bytes,
-			   slot + first * n->bytes, m * n->bytes);
+		take(only, (unsigned char *)p->piece[c.piece].out + c.at * n->bytes,
+		     slot + first * n->bytes, m * n->bytes);
 		advance(p, &c, m);
 	}
+}
+
+/* One of all ranks but @owner has read @size bytes of its slot. */
+static void leave_slot(struct node *n, int owner, uint64_t g, size_t size)
+{
+	uint32_t *readers = &seat(n, owner)->readers[g % SEGMENT_SLOTS];
+
+	if (is_pair(n))
+		return;
+	if ((int)__atomic_add_fetch(readers, 1, __ATOMIC_ACQ_REL) < n->team->size - 1)
+		return;
+	__atomic_store_n(readers, 0, __ATOMIC_RELAXED);
+	copy_claim(segment_slot(n->seg, owner, g), size);
 }
 
 static bool slots_free(struct node *n, uint64_t g)
@@ -280,7 +310,7 @@ static bool allreduce_take(struct node *n, uint64_t k)
 		if (r == n->team->rank)
 			continue;
 		slice(n, m, r, &first, &end);
-		take_range(n, n->take, slot, first, end);
+		take_range(n, n->take, slot, first, end, false);
 	}
 	advance(n->plan, &n->take, m);
 	return true;
@@ -298,7 +328,7 @@ static bool broadcast_put(struct node *n, uint64_t k)
 			return false;
 		put_range(n, n->put, segment_slot(n->seg, me, g), 0, m);
 		if (own->out && own->out != own->in)
-			take_range(n, n->put, segment_slot(n->seg, me, g), 0, m);
+			take_range(n, n->put, segment_slot(n->seg, me, g), 0, m, false);
 		advance(n->plan, &n->put, m);
 	}
 	publish(n, &seat(n, me)->in, g + 1);
@@ -313,7 +343,8 @@ static bool broadcast_combine(struct node *n, uint64_t k)
 	if (me != root) {
 		if (!passed(n, root, false, g))
 			return false;
-		take_range(n, n->take, segment_slot(n->seg, root, g), 0, m);
+		take_range(n, n->take, segment_slot(n->seg, root, g), 0, m, is_pair(n));
+		leave_slot(n, root, g, m * n->bytes);
 		advance(n->plan, &n->take, m);
 	}
 	publish(n, &seat(n, me)->out, g + 1);
@@ -340,16 +371,21 @@ static unsigned char *chunk_out(const struct node *n, uint64_t before, uint64_t 
 	return (unsigned char *)n->plan->piece->out + (before + k * n->chunk_count) * n->bytes;
 }
 
+/* What stays here is copied while the others' data is on its way. */
 static bool gather_put(struct node *n, uint64_t k)
 {
-	uint64_t g = n->base + k, m = part_of(n, n->plan->counts[n->team->rank], k);
-	int me = n->team->rank;
+	uint64_t g = n->base + k, m = part_of(n, n->plan->counts[n->team->rank], k), own = 0;
+	int me = n->team->rank, r;
 
 	if (!slots_free(n, g))
 		return false;
 	if (m)
 		copy_bytes(segment_slot(n->seg, me, g), chunk_in(n, 0, k), m * n->bytes);
 	publish(n, &seat(n, me)->in, g + 1);
+	for (r = 0; r < me; r++)
+		own += n->plan->counts[r];
+	if (m && chunk_out(n, own, k) != chunk_in(n, 0, k))
+		copy_bytes(chunk_out(n, own, k), chunk_in(n, 0, k), m * n->bytes);
 	return true;
 }
 
@@ -363,10 +399,11 @@ static bool gather_combine(struct node *n, uint64_t k)
 		return false;
 	for (r = 0; r < n->team->size; r++) {
 		m = part_of(n, p->counts[r], k);
-		if (m)
-			copy_bytes(chunk_out(n, before, k),
-				   r == me ? chunk_in(n, 0, k) : segment_slot(n->seg, r, g),
-				   m * n->bytes);
+		if (m && r != me) {
+			take(is_pair(n), chunk_out(n, before, k), segment_slot(n->seg, r, g),
+			     m * n->bytes);
+			leave_slot(n, r, g, m * n->bytes);
+		}
 		before += p->counts[r];
 	}
 	publish(n, &seat(n, me)->out, g + 1);
@@ -410,10 +447,33 @@ static bool scatter_put(struct node *n, uint64_t k)
 	return true;
 }
 
-static bool scatter_combine(struct node *n, uint64_t k)
+/* What all have brought for this rank, which is their only reader. */
+static void combine_regions(struct node *n, uint64_t g, const unsigned char *in,
+			    unsigned char *out, uint64_t count)
 {
 	const struct plan *p = n->plan;
 	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
+	uint64_t few = COPY_CLAIM_BYTES / n->bytes, first, m;
+	int me = n->team->rank, r;
+
+	for (first = 0; first < count; first += m) {
+		m = least(count - first, few);
+		for (r = 0; r < n->team->size; r++)
+			n->src[r] = region(n, r, me, g) + first * n->bytes;
+		if (p->pre == 1)
+			n->src[me] = in + first * n->bytes;
+		n->dst[0] = out + first * n->bytes;
+		reduce_many(&how, n->dst, 1, n->src, n->team->size, m);
+		for (r = 0; r < n->team->size; r++)
+			if (r != me)
+				copy_claim(region(n, r, me, g) + first * n->bytes,
+					   m * n->bytes);
+	}
+}
+
+static bool scatter_combine(struct node *n, uint64_t k)
+{
+	const struct plan *p = n->plan;
 	int me = n->team->rank, r;
 	uint64_t g = n->base + k, before = 0, m = part_of(n, p->counts[me], k);
 
@@ -422,12 +482,7 @@ static bool scatter_combine(struct node *n, uint64_t k)
 	if (m) {
 		for (r = 0; r < me; r++)
 			before += p->counts[r];
-		for (r = 0; r < n->team->size; r++)
-			n->src[r] = region(n, r, me, g);
-		if (p->pre == 1)
-			n->src[me] = chunk_in(n, before, k);
-		n->dst[0] = chunk_out(n, 0, k);
-		reduce_many(&how, n->dst, 1, n->src, n->team->size, m);
+		combine_regions(n, g, chunk_in(n, before, k), chunk_out(n, 0, k), m);
 	}
 	publish(n, &seat(n, me)->out, g + 1);
 	return true;
@@ -438,7 +493,6 @@ static uint64_t goes(const struct node *n, int from, int to)
 	return n->plan->matrix[(size_t)from * (size_t)n->team->size + (size_t)to];
 }
 
-/* What stays here is copied while the others' data is on its way. */
 static bool exchange_put(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, before = 0, own = 0, to = 0, m;
@@ -472,7 +526,7 @@ static bool exchange_combine(struct node *n, uint64_t k)
 	for (r = 0; r < n->team->size; before += goes(n, r++, me)) {
 		m = r == me ? 0 : part_of(n, goes(n, r, me), k);
 		if (m)
-			copy_bytes(chunk_out(n, before, k), region(n, r, me, g), m * n->bytes);
+			copy_taking(chunk_out(n, before, k), region(n, r, me, g), m * n->bytes);
 	}
 	publish(n, &seat(n, me)->out, g + 1);
 	return true;
@@ -553,6 +607,13 @@ static uint64_t region_count(const struct node *n)
 	return (room < 64 ? room : room / 64 * 64) / n->bytes;
 }
 
+static uint64_t broadcast_chunk(uint64_t bytes)
+{
+	uint64_t chunk = bytes / 8 / 64 * 64;
+
+	return chunk < LEAST_CHUNK ? LEAST_CHUNK : least(chunk, SEGMENT_SLOT_BYTES);
+}
+
 /* Sets n->kind and how it is cut; the same on all ranks. */
 static void cut(struct node *n)
 {
@@ -564,8 +625,12 @@ static void cut(struct node *n)
 	n->chunk_count = SEGMENT_SLOT_BYTES / n->bytes;
 	switch (p->kind) {
 	case PLAN_ALLREDUCE:
-	case PLAN_BROADCAST:
 		most = p->count;
+		break;
+	case PLAN_BROADCAST:
+		/* The last reader starts a chunk later: the shorter, the sooner. */
+		most = p->count;
+		n->chunk_count = broadcast_chunk(p->count * n->bytes) / n->bytes;
 		break;
 	case PLAN_ALLGATHER:
 		most = longest(p->counts, size);

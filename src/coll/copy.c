@@ -11,6 +11,28 @@ void copy_bytes(void *dst, const void *src, size_t n)
 	loops_best()->copy(dst, src, n);
 }
 
+void copy_claim(void *p, size_t n)
+{
+	volatile unsigned char *at = p;
+	size_t i;
+
+	for (i = 0; i < n; i += 64)
+		at[i] = at[i];
+}
+
+void copy_taking(void *dst, void *src, size_t n)
+{
+	unsigned char *to = dst, *from = src;
+	size_t i, m;
+
+	/* Lines are claimed while they are still in the nearest cache. */
+	for (i = 0; i < n; i += m) {
+		m = n - i < COPY_CLAIM_BYTES ? n - i : COPY_CLAIM_BYTES;
+		copy_bytes(to + i, from + i, m);
+		copy_claim(from + i, m);
+	}
+}
+
 /* Towards zero; what does not fit becomes the nearest that does, a NaN zero. */
 #define SCALE_INTEGER(name, elem, low, high)                                       \
 	static void name(elem *d, const elem *s, uint64_t count, double factor)    \

@@ -19,6 +19,8 @@
  *
  * All fields are accessed by atomics only.
  */
+enum { SEAT_SLOTS = 3 };
+
 struct seat {
 	alignas(64) uint32_t bell; /* futex: changes when the sleeper shall look again */
 	uint32_t asleep;           /* 0, or 1 + the rank it waits for, or SEAT_ANYBODY */
@@ -29,6 +31,8 @@ struct seat {
 	uint32_t beat;            /* changes while the process runs; 0: not yet  */
 	alignas(64) uint64_t in;  /* chunks that this rank has put into its slots  */
 	alignas(64) uint64_t out; /* chunks that this rank has finished with       */
+	/* Of each of its slots: ranks that have read what all of them read. */
+	alignas(64) uint32_t readers[SEAT_SLOTS];
 };
 
 enum { SEAT_ANYBODY = 0x7fffffff };

@@ -12,7 +12,7 @@
 struct err;
 
 enum {
-	SEGMENT_SLOTS = 3,
+	SEGMENT_SLOTS = SEAT_SLOTS,
 	SEGMENT_SLOT_BYTES = 65536,
 	SEGMENT_SOCKET_BYTES = 16, /* of the random name of a socket */
 };
