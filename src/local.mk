@@ -63,19 +63,24 @@ CORE_SOURCES += \
 
 CORE_SOURCES += \
 	%reldir%/engine/agree.h \
+	%reldir%/engine/eager.c \
 	%reldir%/engine/engine.c %reldir%/engine/engine.h \
+	%reldir%/engine/group.c %reldir%/engine/group.h \
+	%reldir%/engine/join.c \
+	%reldir%/engine/lane.c %reldir%/engine/lane.h \
 	%reldir%/engine/member.c %reldir%/engine/member.h \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
 	%reldir%/engine/pulse.c %reldir%/engine/pulse.h \
 	%reldir%/engine/stall.c %reldir%/engine/stall.h \
 	%reldir%/engine/star.c %reldir%/engine/star.h \
+	%reldir%/engine/submit.c \
 	%reldir%/engine/tensor.c %reldir%/engine/tensor.h \
 	%reldir%/engine/want.c %reldir%/engine/want.h \
 	%reldir%/engine/watch.c %reldir%/engine/watch.h
 
 CORE_SOURCES += \
 	%reldir%/api/api_coll.c \
-	%reldir%/api/api_init.c \
+	%reldir%/api/api_group.c %reldir%/api/api_init.c \
 	%reldir%/api/api_status.c \
 	%reldir%/api/context.h
 

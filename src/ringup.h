@@ -98,11 +98,21 @@ struct ringup_op;    /* one collective in flight                 */
  * (size * len bytes) and returns 0, or not 0 on failure.  A torch Store,
  * Spark's allGather and MPI_Allgather fit.  Whoever can read what passes
  * through it can join the job.  NULL means ringup's own meeting point.
+ *
+ * groups: the same on all ranks; they exist when ringup_init() returns, and
+ * ringup_group_get() finds them as 1, 2 ...
  */
+struct ringup_set {
+	const int *ranks;
+	int count;
+};
+
 struct ringup_init {
 	int rank, size;
 	int (*exchange)(void *ctx, const void *mine, size_t len, void *all);
 	void *ctx;
+	const struct ringup_set *groups;
+	int group_count;
 };
 
 /* What to reduce, and how.  Zero-initialise, then set what you need. */
@@ -143,6 +153,39 @@ struct ringup_gather {
 	enum ringup_dtype dtype;
 	void **out;            /* set to all blocks; ringup_free() it        */
 	uint64_t *counts;      /* set to the rows of each rank: size entries */
+	const uint64_t *shape; /* of a row; as in struct ringup_reduce  */
+	int dims;
+};
+
+/*
+ * What to exchange: rows from every rank to every rank.  splits says how many rows
+ * go to rank 0, 1 ...; NULL: as many to each, so that rows must be a multiple of the
+ * number of ranks.
+ */
+struct ringup_exchange {
+	const char *name; /* as in struct ringup_reduce                 */
+	const void *in;   /* rows * row elements, those for rank 0 first */
+	uint64_t rows, row;
+	const uint64_t *splits; /* size entries, together rows; copied   */
+	enum ringup_dtype dtype;
+	void **out;            /* set to the rows from rank 0, 1 ...; ringup_free() it */
+	uint64_t *counts;      /* set to the rows from each rank: size entries */
+	const uint64_t *shape; /* of a row; as in struct ringup_reduce  */
+	int dims;
+};
+
+/*
+ * What to reduce and deal out: row by row, evenly; where that does not work out the
+ * first ranks get one row more.
+ */
+struct ringup_scatter {
+	const char *name; /* as in struct ringup_reduce                 */
+	const void *in;   /* rows * row elements                        */
+	uint64_t rows, row;
+	void *out; /* this rank's rows / size, or one more, times row elements */
+	enum ringup_dtype dtype;
+	enum ringup_redop redop;
+	double pre, post;      /* as in struct ringup_reduce             */
 	const uint64_t *shape; /* of a row; as in struct ringup_reduce  */
 	int dims;
 };
@@ -217,7 +260,47 @@ RINGUP_EXPORT void ringup_abort(struct ringup *r, const char *why);
 /* ringup_world - the group of all ranks; valid until ringup_fini(). */
 RINGUP_EXPORT struct ringup_group *ringup_world(struct ringup *r);
 
-/* ringup_rank, ringup_size - this process's place in a group. */
+/*
+ * ringup_group_add - let some of the ranks be a group with collectives of its own.
+ *
+ * Every rank of the job calls it, members or not, in the same order and with the
+ * same @ranks, which differ; order does not matter.  A rank may be in any number of
+ * groups, and operations of several may be in flight at once.
+ *
+ * Ownership:  @ranks is copied; *@gp is freed by ringup_group_remove(), or
+ *	       ringup_fini().
+ * Threads:    one at a time.
+ * Blocking:   until all ranks have called it.
+ *
+ * Returns 0 and sets *@gp, on all ranks; on those that are no members ringup_rank()
+ * is -1 and nothing else can be done with it.  Or returns
+ *   RINGUP_EINVAL     no ranks, one twice, or one that is not there
+ *   RINGUP_EMISMATCH  ranks ask for different groups
+ *   RINGUP_ENOMEM, RINGUP_ESYSTEM, or what a collective returns
+ *
+ * Horovod: hvd.add_process_set(); NCCL: ncclCommSplit(); MPI: MPI_Comm_create().
+ */
+RINGUP_API int ringup_group_add(struct ringup *r, const int *ranks, int count,
+				struct ringup_group **gp);
+
+/*
+ * ringup_group_remove - end a group.
+ *
+ * Every rank of the job calls it, in the same order.  Returns 0; or RINGUP_EBUSY if
+ * operations are in flight in it, anywhere, and RINGUP_EINVAL for the world: then it
+ * stays.
+ */
+RINGUP_API int ringup_group_remove(struct ringup_group *g);
+
+/* ringup_group_id - its number, the same on all ranks: 0 is the world, then they are
+ * counted as they are added; ringup_group_get - the group of that number, or NULL. */
+RINGUP_EXPORT int ringup_group_id(const struct ringup_group *g);
+RINGUP_EXPORT struct ringup_group *ringup_group_get(struct ringup *r, int id);
+
+/* ringup_group_member - the number in the world of a group's rank, or -1. */
+RINGUP_EXPORT int ringup_group_member(const struct ringup_group *g, int rank);
+
+/* ringup_rank, ringup_size - this process's place in a group; -1 if it has none. */
 RINGUP_EXPORT int ringup_rank(const struct ringup_group *g);
 RINGUP_EXPORT int ringup_size(const struct ringup_group *g);
 
@@ -310,6 +393,60 @@ RINGUP_API int ringup_allgather(struct ringup_group *g, const struct ringup_gath
 				struct ringup_op **opp);
 
 /*
+ * ringup_allreduce_many - combine several tensors, all of them or none.
+ *
+ * None is begun before all ranks have started all of them, and they complete
+ * together, under one handle.  They have one dtype, redop, pre and post, and go by
+ * the name of the first.
+ *
+ * Ownership:  @a is copied, and what it points to is the caller's as in
+ *	       ringup_allreduce().
+ * Threads, blocking, returns: as ringup_allreduce(); RINGUP_EINVAL also if there are
+ * none, or they differ, or redop is RINGUP_ADASUM.
+ *
+ * Horovod: hvd.grouped_allreduce_async().
+ */
+RINGUP_API int ringup_allreduce_many(struct ringup_group *g, const struct ringup_reduce *a,
+				     int count, struct ringup_op **opp);
+
+/*
+ * ringup_alltoall - send rows to every rank, and receive some from every rank.
+ *
+ * Ownership, threads, blocking, returns: as ringup_allgather().
+ *
+ * Horovod: hvd.alltoall_async(); MPI: MPI_Ialltoallv().
+ */
+RINGUP_API int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
+			       struct ringup_op **opp);
+
+/*
+ * ringup_reducescatter - combine a tensor across ranks, and give each rank a part.
+ *
+ * Ownership, threads, blocking, returns: as ringup_allreduce(); there is no Adasum.
+ *
+ * Horovod: hvd.reducescatter_async(); NCCL: ncclReduceScatter();
+ * MPI: MPI_Ireduce_scatter().
+ */
+RINGUP_API int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
+				    struct ringup_op **opp);
+
+/*
+ * ringup_join - this rank has no more data; take part, with nothing, until all have
+ * joined.
+ *
+ * Until it completes this rank adds zeros to the sums of others (averages are still
+ * divided by the size of the group), gives no rows and receives what is for it into
+ * nowhere; only what it should broadcast itself is an error, on all ranks.  *@last,
+ * if that is not NULL, is set to the rank that has joined last.
+ *
+ * Ownership:  *@last belongs to the operation until ringup_wait().
+ * Threads, blocking, returns: as ringup_allreduce().
+ *
+ * Horovod: hvd.join().
+ */
+RINGUP_API int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp);
+
+/*
  * ringup_barrier - complete when every rank of a group has started it.
  *
  * Ownership:  *@opp belongs to the caller until ringup_wait(); @name may be
@@ -355,7 +492,8 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  */
 RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
 
-/* ringup_free - free what ringup_allgather() returned; NULL is harmless. */
+/* ringup_free - free what ringup_allgather() or ringup_alltoall() returned; NULL is
+ * harmless. */
 RINGUP_EXPORT void ringup_free(void *p);
 
 #ifdef __cplusplus

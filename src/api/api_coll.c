@@ -54,8 +54,10 @@ static int submit(struct ringup_group *g, const struct request *q, const char *c
 {
 	int rc = check_name(call, q->name, e);
 
+	if (!rc && g->group->rank < 0)
+		rc = fail(e, RINGUP_EINVAL, "%s: this rank is not in the group", call);
 	if (!rc)
-		rc = engine_submit(&g->ringup->member.engine, q, opp, e);
+		rc = engine_submit(&g->group->lane, q, opp, e);
 	return rc;
 }
 
@@ -67,9 +69,51 @@ static int check_shape(const char *call, const uint64_t *shape, int dims, struct
 	return 0;
 }
 
+/* An operation that goes with the type; Adasum is for numbers that have directions. */
+static int check_redop(const char *call, int redop, int dtype, struct err *e)
+{
+	if (redop < 0 || redop >= RINGUP_REDOP_COUNT)
+		return fail(e, RINGUP_EINVAL, "%s: no operation has the number %d", call,
+			    redop);
+	if ((redop == RINGUP_AVERAGE && dtype == RINGUP_BOOL) ||
+	    (redop == RINGUP_ADASUM && (dtype < RINGUP_F16 || dtype > RINGUP_F64)))
+		return fail(e, RINGUP_EINVAL, "%s: there is no %s of %s", call,
+			    reduce_redop_name((enum ringup_redop)redop),
+			    reduce_dtype_name((enum ringup_dtype)dtype));
+	return 0;
+}
+
 static double factor(double f)
 {
 	return f == 0 ? 1 : f;
+}
+
+/* One tensor to reduce, alone or among others. */
+static int check_reduce(const char *call, const struct ringup_reduce *a, struct err *e)
+{
+	int rc = check_buffer(call, "in", a->in, a->count, (int)a->dtype, e);
+
+	if (!rc)
+		rc = check_buffer(call, "out", a->out, a->count, (int)a->dtype, e);
+	if (!rc)
+		rc = check_apart(call, a->in, a->out, a->count, (int)a->dtype, e);
+	if (!rc)
+		rc = check_redop(call, (int)a->redop, (int)a->dtype, e);
+	if (!rc)
+		rc = check_shape(call, a->shape, a->dims, e);
+	if (!rc && (isnan(a->pre) || isnan(a->post)))
+		rc = fail(e, RINGUP_EINVAL, "%s: a scale is not a number", call);
+	return rc;
+}
+
+static struct want want_reduce(const struct ringup_reduce *a)
+{
+	return (struct want){ .count = a->count,
+			      .pre = factor(a->pre),
+			      .post = factor(a->post),
+			      .kind = PLAN_ALLREDUCE,
+			      .dtype = (uint8_t)a->dtype,
+			      .redop = (uint8_t)a->redop };
 }
 
 int ringup_allreduce(struct ringup_group *g, const struct ringup_reduce *a,
@@ -78,30 +122,69 @@ int ringup_allreduce(struct ringup_group *g, const struct ringup_reduce *a,
 	static const char call[] = "ringup_allreduce";
 	struct request q = { .name = a->name, .in = a->in, .out = a->out };
 	struct err e = { 0 };
-	int rc;
+	int rc = check_reduce(call, a, &e);
 
-	rc = check_buffer(call, "in", a->in, a->count, (int)a->dtype, &e);
-	if (!rc)
-		rc = check_buffer(call, "out", a->out, a->count, (int)a->dtype, &e);
-	if (!rc)
-		rc = check_apart(call, a->in, a->out, a->count, (int)a->dtype, &e);
-	if (!rc && (int)a->redop >= RINGUP_REDOP_COUNT)
-		rc = fail(&e, RINGUP_EINVAL, "%s: no operation has the number %d", call,
-			  (int)a->redop);
-	if (!rc)
-		rc = check_shape(call, a->shape, a->dims, &e);
-	if (!rc && (isnan(a->pre) || isnan(a->post)))
-		rc = fail(&e, RINGUP_EINVAL, "%s: a scale is not a number", call);
 	if (!rc) {
-		q.want = (struct want){ .count = a->count,
-					.pre = factor(a->pre),
-					.post = factor(a->post),
-					.kind = PLAN_ALLREDUCE,
-					.dtype = (uint8_t)a->dtype,
-					.redop = (uint8_t)a->redop };
+		q.want = want_reduce(a);
 		want_shape(&q.want, a->shape, a->dims);
 		rc = submit(g, &q, call, opp, &e);
 	}
+	return rc ? context_fail(&e) : 0;
+}
+
+static uint64_t mix(uint64_t digest, uint64_t v)
+{
+	return (digest ^ v) * 0x100000001b3ULL;
+}
+
+/* All of them as one want: their counts and shapes go into the digest. */
+static int collect(const char *call, const struct ringup_reduce *a, int count,
+		   struct piece *piece, struct want *w, struct err *e)
+{
+	int i, k, rc = 0;
+
+	*w = want_reduce(a);
+	w->members = (uint32_t)count;
+	w->count = 0;
+	for (i = 0; i < count && !rc; i++) {
+		rc = check_reduce(call, &a[i], e);
+		if (!rc && (a[i].dtype != a->dtype || a[i].redop != a->redop ||
+			    factor(a[i].pre) != w->pre || factor(a[i].post) != w->post ||
+			    a->redop == RINGUP_ADASUM))
+			rc = fail(e, RINGUP_EINVAL,
+				  "%s: tensors of one type, operation and scale go together, "
+				  "and not with Adasum",
+				  call);
+		piece[i] = (struct piece){ a[i].in, a[i].out, a[i].count };
+		w->count += a[i].count;
+		w->digest = mix(w->digest, a[i].count);
+		for (k = 0; k < a[i].dims && !rc; k++)
+			w->digest = mix(w->digest, a[i].shape[k]);
+	}
+	return rc;
+}
+
+int ringup_allreduce_many(struct ringup_group *g, const struct ringup_reduce *a, int count,
+			  struct ringup_op **opp)
+{
+	static const char call[] = "ringup_allreduce_many";
+	struct request q = { 0 };
+	struct piece *piece = NULL;
+	struct err e = { 0 };
+	int rc = 0;
+
+	if (count < 1 || !a)
+		rc = fail(&e, RINGUP_EINVAL, "%s: %d tensors", call, count);
+	else if (!(piece = calloc((size_t)count, sizeof(*piece))))
+		rc = fail(&e, RINGUP_ENOMEM, "%s: no memory for %d tensors", call, count);
+	if (!rc)
+		rc = collect(call, a, count, piece, &q.want, &e);
+	if (!rc) {
+		q.name = a->name;
+		q.piece = piece;
+		rc = submit(g, &q, call, opp, &e);
+	}
+	free(piece);
 	return rc ? context_fail(&e) : 0;
 }
 
@@ -139,6 +222,21 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 	return rc ? context_fail(&e) : 0;
 }
 
+/* Rows that come in, and where what comes back shall go. */
+static int check_rows(const char *call, const void *in, uint64_t rows, uint64_t row, int dtype,
+		      void *const *out, const uint64_t *counts, struct err *e)
+{
+	uint64_t count;
+
+	if (!out || !counts)
+		return fail(e, RINGUP_EINVAL, "%s: out and counts must not be NULL", call);
+	if (__builtin_mul_overflow(rows, row, &count))
+		return fail(e, RINGUP_EINVAL,
+			    "%s: %llu rows of %llu elements do not fit in memory", call,
+			    (unsigned long long)rows, (unsigned long long)row);
+	return check_buffer(call, "in", in, count, dtype, e);
+}
+
 int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 		     struct ringup_op **opp)
 {
@@ -149,17 +247,8 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 			     .outp = a->out,
 			     .counts = a->counts };
 	struct err e = { 0 };
-	uint64_t count = 0;
-	int rc = 0;
+	int rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts, &e);
 
-	if (!a->out || !a->counts)
-		rc = fail(&e, RINGUP_EINVAL, "%s: out and counts must not be NULL", call);
-	else if (__builtin_mul_overflow(a->rows, a->row, &count))
-		rc = fail(&e, RINGUP_EINVAL,
-			  "%s: %llu rows of %llu elements do not fit in memory", call,
-			  (unsigned long long)a->rows, (unsigned long long)a->row);
-	if (!rc)
-		rc = check_buffer(call, "in", a->in, count, (int)a->dtype, &e);
 	if (!rc)
 		rc = check_shape(call, a->shape, a->dims, &e);
 	if (!rc) {
@@ -171,6 +260,128 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 		want_shape(&q.want, a->shape, a->dims);
 		rc = submit(g, &q, call, opp, &e);
 	}
+	return rc ? context_fail(&e) : 0;
+}
+
+/* How many rows go to each rank, all together @rows. */
+static int split_rows(const char *call, const struct ringup_exchange *a, int size,
+		      uint64_t *splits, struct err *e)
+{
+	uint64_t sum = 0;
+	int i;
+
+	if (!a->splits && a->rows % (uint64_t)size)
+		return fail(e, RINGUP_EINVAL, "%s: %llu rows cannot be split evenly among %d",
+			    call, (unsigned long long)a->rows, size);
+	for (i = 0; i < size; i++) {
+		splits[i] = a->splits ? a->splits[i] : a->rows / (uint64_t)size;
+		if (__builtin_add_overflow(sum, splits[i], &sum))
+			sum = UINT64_MAX;
+	}
+	if (sum != a->rows)
+		return fail(e, RINGUP_EINVAL, "%s: the splits come to %llu rows, not %llu",
+			    call, (unsigned long long)sum, (unsigned long long)a->rows);
+	return 0;
+}
+
+int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
+		    struct ringup_op **opp)
+{
+	static const char call[] = "ringup_alltoall";
+	int size = ringup_size(g), rc;
+	struct request q = {
+		.name = a->name, .in = a->in, .outp = a->out, .counts = a->counts
+	};
+	uint64_t few[64], *splits = few;
+	struct err e = { 0 };
+
+	if (size > 64)
+		splits = calloc((size_t)size, sizeof(*splits));
+	rc = splits ? 0 : fail(&e, RINGUP_ENOMEM, "%s: no memory for the splits", call);
+	if (!rc)
+		rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts,
+				&e);
+	if (!rc)
+		rc = check_shape(call, a->shape, a->dims, &e);
+	if (!rc)
+		rc = split_rows(call, a, size, splits, &e);
+	if (!rc) {
+		q.splits = splits;
+		q.want = (struct want){ .count = a->row,
+					.pre = 1,
+					.post = 1,
+					.kind = PLAN_ALLTOALL,
+					.dtype = (uint8_t)a->dtype };
+		want_shape(&q.want, a->shape, a->dims);
+		rc = submit(g, &q, call, opp, &e);
+	}
+	if (splits != few)
+		free(splits);
+	return rc ? context_fail(&e) : 0;
+}
+
+/* This rank's rows of @rows. */
+static uint64_t own_rows(const struct ringup_group *g, uint64_t rows)
+{
+	uint64_t size = (uint64_t)ringup_size(g), rank = (uint64_t)ringup_rank(g);
+
+	return rows / size + (rank < rows % size);
+}
+
+int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
+			 struct ringup_op **opp)
+{
+	static const char call[] = "ringup_reducescatter";
+	struct request q = { .name = a->name, .in = a->in, .out = a->out };
+	struct err e = { 0 };
+	uint64_t count = 0;
+	int rc = 0;
+
+	if (__builtin_mul_overflow(a->rows, a->row, &count))
+		rc = fail(&e, RINGUP_EINVAL,
+			  "%s: %llu rows of %llu elements do not fit in memory", call,
+			  (unsigned long long)a->rows, (unsigned long long)a->row);
+	if (!rc)
+		rc = check_buffer(call, "in", a->in, count, (int)a->dtype, &e);
+	if (!rc)
+		rc = check_buffer(call, "out", a->out, own_rows(g, a->rows) * a->row,
+				  (int)a->dtype, &e);
+	if (!rc)
+		rc = check_redop(call, (int)a->redop, (int)a->dtype, &e);
+	if (!rc && a->redop == RINGUP_ADASUM)
+		rc = fail(&e, RINGUP_EINVAL, "%s: there is no part of an Adasum", call);
+	if (!rc)
+		rc = check_shape(call, a->shape, a->dims, &e);
+	if (!rc && (isnan(a->pre) || isnan(a->post)))
+		rc = fail(&e, RINGUP_EINVAL, "%s: a scale is not a number", call);
+	if (!rc) {
+		q.want = (struct want){ .count = count,
+					.pre = factor(a->pre),
+					.post = factor(a->post),
+					.digest = a->rows,
+					.kind = PLAN_REDUCESCATTER,
+					.dtype = (uint8_t)a->dtype,
+					.redop = (uint8_t)a->redop };
+		want_shape(&q.want, a->shape, a->dims);
+		rc = submit(g, &q, call, opp, &e);
+	}
+	return rc ? context_fail(&e) : 0;
+}
+
+int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)
+{
+	struct request q = { .name = "\x01join",
+			     .last = last,
+			     .want = { .pre = 1, .post = 1, .kind = WANT_JOIN } };
+	struct err e = { 0 };
+	int rc = 0;
+
+	if (g->group->rank >= 0 && !g->group->lane.ledger)
+		rc = fail(&e, RINGUP_ENOBACKEND, "ringup_join: not across hosts");
+	if (!rc && g->group->rank >= 0)
+		q.rows = __atomic_load_n(&g->group->lane.batches, __ATOMIC_RELAXED);
+	if (!rc)
+		rc = submit(g, &q, "ringup_join", opp, &e);
 	return rc ? context_fail(&e) : 0;
 }
 

@@ -18,6 +18,16 @@ const char *ringup_error(void)
 	return last.text;
 }
 
+static int add_groups(struct ringup *r, const struct ringup_init *how)
+{
+	struct ringup_group *g;
+	int i, rc = 0;
+
+	for (i = 0; how && i < how->group_count && !rc; i++)
+		rc = ringup_group_add(r, how->groups[i].ranks, how->groups[i].count, &g);
+	return rc;
+}
+
 int ringup_init(const struct ringup_init *how, struct ringup **rp)
 {
 	struct err e = { 0 };
@@ -42,15 +52,34 @@ int ringup_init(const struct ringup_init *how, struct ringup **rp)
 		return context_fail(&e);
 	}
 	r->world.ringup = r;
+	r->world.group = &r->member.world;
+	r->groups = &r->world;
+	rc = add_groups(r, how);
+	if (rc) {
+		ringup_fini(r);
+		return rc;
+	}
 	*rp = r;
 	return 0;
 }
 
 void ringup_fini(struct ringup *r)
 {
+	struct ringup_group *g;
+
+	bool mine;
+
 	if (!r)
 		return;
-	member_close(&r->member);
+	mine = member_leave(&r->member);
+	while ((g = r->groups) != &r->world) {
+		r->groups = g->next;
+		if (mine)
+			group_close(&g->own);
+		free(g);
+	}
+	if (mine)
+		member_close(&r->member);
 	free(r);
 }
 
@@ -61,21 +90,6 @@ void ringup_abort(struct ringup *r, const char *why)
 	fail(&e, RINGUP_EABORTED, "rank %d aborted the job: %s", r->member.rank,
 	     why ? why : "no reason given");
 	engine_alarm(&r->member.engine, RINGUP_EABORTED, e.text);
-}
-
-struct ringup_group *ringup_world(struct ringup *r)
-{
-	return &r->world;
-}
-
-int ringup_rank(const struct ringup_group *g)
-{
-	return g->ringup->member.rank;
-}
-
-int ringup_size(const struct ringup_group *g)
-{
-	return g->ringup->member.size;
 }
 
 int ringup_local_rank(const struct ringup *r)
@@ -101,9 +115,4 @@ int ringup_host_count(const struct ringup *r)
 int ringup_is_homogeneous(const struct ringup *r)
 {
 	return r->member.homogeneous;
-}
-
-const char *ringup_backend(const struct ringup_group *g)
-{
-	return g->ringup->member.engine.backend->name;
 }

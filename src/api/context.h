@@ -9,11 +9,17 @@
 
 struct ringup_group {
 	struct ringup *ringup;
+	struct group *group; /* of the world, or this one's own */
+	int id;
+	struct ringup_group *next;
+	struct group own;
 };
 
 struct ringup {
 	struct member member;
+	struct ringup_group *groups; /* the world last: newest first */
 	struct ringup_group world;
+	int ids;
 };
 
 /* context_fail - keep the sentence for ringup_error(), return the code. */

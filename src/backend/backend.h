@@ -80,6 +80,7 @@ struct backend {
 	const char *name;    /* as in RINGUP_BACKEND        */
 	const char *summary; /* one line for `ringup help`  */
 	size_t size;         /* of *self, which comes zeroed */
+	bool seated;         /* block() waits at the seat: for nothing but ranks of this host */
 
 	/* Get ready to serve @t, which outlives it, or fail: this build or machine cannot. */
 	int (*open)(void *self, const struct team *t, struct err *e);

@@ -717,6 +717,7 @@ const struct backend backend_node = {
 	.name = "node",
 	.summary = "ranks of one host: shared memory, in place",
 	.size = sizeof(struct node),
+	.seated = true,
 	.open = node_open,
 	.can = node_can,
 	.start = node_start,

@@ -68,6 +68,7 @@ const struct backend backend_self = {
 	.name = "self",
 	.summary = "one rank: nothing to combine",
 	.size = sizeof(struct self),
+	.seated = true,
 	.open = self_open,
 	.can = self_can,
 	.start = self_start,

@@ -3,6 +3,7 @@
 #include "engine/ledger.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,19 +91,47 @@ static uint32_t *busy(const struct ledger *l, uint32_t id, int rank)
 	return &l->busy[(size_t)rank * LEDGER_IDS + id];
 }
 
+uint64_t ledger_room(const struct ledger *l, const struct want *w)
+{
+	uint64_t numbers = (uint64_t)l->ranks * sizeof(uint64_t), bytes;
+
+	if (!l->eager_bytes || w->members || w->redop == RINGUP_ADASUM)
+		return 0;
+	switch (w->kind) {
+	case PLAN_ALLREDUCE:
+	case PLAN_BROADCAST:
+	case PLAN_REDUCESCATTER:
+		bytes = want_bytes(w);
+		break;
+	case PLAN_ALLGATHER: /* what it will be, only the ranks know */
+		bytes = l->eager_bytes;
+		break;
+	case PLAN_ALLTOALL:
+		bytes = numbers <= l->eager_bytes ? numbers + l->eager_bytes : UINT64_MAX;
+		break;
+	case PLAN_BARRIER:
+		bytes = 0;
+		break;
+	default:
+		return 0;
+	}
+	if (bytes > l->eager_bytes + (w->kind == PLAN_ALLTOALL ? numbers : 0))
+		return 0;
+	return (LINE_HEADER + bytes + 63) / 64 * 64;
+}
+
 /* Room for one line per rank and parity, if such data may go eagerly at all. */
 static void give_line(struct ledger *l, struct ledger_entry *n, const struct want *w)
 {
-	uint64_t bytes = (LINE_HEADER + want_bytes(w) + 63) / 64 * 64;
+	uint64_t bytes = ledger_room(l, w);
 	uint64_t all = bytes * 2 * (uint64_t)l->ranks;
 
-	if (w->kind != PLAN_ALLREDUCE || want_bytes(w) > l->eager_bytes ||
-	    bytes <= n->line_bytes)
+	if (bytes <= n->line_bytes)
 		return;
 	if (all > ARENA_BYTES || l->shared->arena > ARENA_BYTES - all)
 		return;
 	n->line = l->shared->arena;
-	n->line_bytes = bytes;
+	__atomic_store_n(&n->line_bytes, bytes, __ATOMIC_RELEASE);
 	l->shared->arena += all;
 }
 
@@ -156,7 +185,7 @@ static uint32_t free_id(struct ledger *l)
 	uint32_t tries, id;
 
 	if (l->shared->used < LEDGER_IDS)
-		return l->shared->used++;
+		return __atomic_fetch_add(&l->shared->used, 1, __ATOMIC_ACQ_REL);
 	for (tries = 0; tries < LEDGER_IDS; tries++) {
 		id = l->shared->hand++ % LEDGER_IDS;
 		if (evict(l, id))
@@ -251,28 +280,38 @@ uint32_t ledger_begin(struct ledger *l, uint32_t id)
 	return __atomic_add_fetch(&l->rounds[id], 1, __ATOMIC_RELAXED);
 }
 
+static char *new_verdict(struct ledger *l, struct ledger_entry *n)
+{
+	uint64_t v = __atomic_fetch_add(&l->shared->verdicts, 1, __ATOMIC_RELAXED);
+
+	n->verdict = (uint32_t)(v % LEDGER_VERDICTS) + 1;
+	return l->verdicts + v % LEDGER_VERDICTS * VERDICT_ROOM;
+}
+
 /* The last arriver alone looks at the records: all are there, and none can
  * change before the operation is complete. */
 static void compare(struct ledger *l, uint32_t id)
 {
 	struct ledger_entry *n = &l->entries[id];
 	const struct want *of[4096];
-	uint64_t v;
 	int r, same = 1;
 
 	for (r = 0; r < l->ranks; r++) {
 		of[r] = &record(l, id, r)->want;
 		same &= want_equal(of[0], of[r]);
 	}
+	if (same && of[0]->kind == PLAN_BROADCAST && record(l, id, of[0]->root)->ghost) {
+		snprintf(new_verdict(l, n), VERDICT_ROOM,
+			 "%.200s: rank %d should broadcast it, but has joined", name_of(l, id),
+			 of[0]->root);
+		return;
+	}
 	if (same) {
 		n->verdict = 0;
 		__atomic_store_n(&n->dirty, 0, __ATOMIC_RELAXED);
 		return;
 	}
-	v = __atomic_fetch_add(&l->shared->verdicts, 1, __ATOMIC_RELAXED) % LEDGER_VERDICTS;
-	want_disagree(name_of(l, id), of, l->ranks, l->verdicts + v * VERDICT_ROOM,
-		      VERDICT_ROOM);
-	n->verdict = (uint32_t)v + 1;
+	want_disagree(name_of(l, id), of, l->ranks, new_verdict(l, n), VERDICT_ROOM);
 }
 
 /* A place on the list is read as full when it carries its own number, so old
@@ -316,12 +355,13 @@ static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t r
 		mine->want = *w;
 		__atomic_store_n(&n->dirty, 1, __ATOMIC_RELEASE);
 	}
-	if (w->kind == PLAN_ALLGATHER)
+	mine->ghost = l->joined && w->kind != WANT_JOIN;
+	if (want_has_rows(w))
 		mine->rows[round_of(l, id) % 2] = rows;
-	__atomic_store_n(&l->sizes[id],
-			 w->kind == PLAN_ALLGATHER ? LEDGER_GATHER : want_bytes(w),
+	__atomic_store_n(&mine->round, round_of(l, id), __ATOMIC_RELEASE);
+	__atomic_store_n(&l->sizes[id], want_has_rows(w) ? LEDGER_GATHER : want_bytes(w),
 			 __ATOMIC_RELAXED);
-	before = __atomic_fetch_add(&n->arrived, 1, __ATOMIC_ACQ_REL);
+	before = __atomic_fetch_add(&n->arrived, 1, __ATOMIC_SEQ_CST);
 	*last = (before + 1) % (uint64_t)l->ranks == 0;
 	if (!*last)
 		return 0;
@@ -400,6 +440,59 @@ static void ledger_done(void *self)
 	__atomic_store_n(&l->head, l->end, __ATOMIC_RELAXED);
 }
 
+void ledger_join(struct ledger *l, bool joined)
+{
+	if (l->joined != joined)
+		__atomic_fetch_add(&l->shared->joined, joined ? 1U : UINT32_MAX,
+				   __ATOMIC_SEQ_CST);
+	l->joined = joined;
+}
+
+void ledger_call(struct ledger *l)
+{
+	__atomic_fetch_add(&l->shared->calls, 1, __ATOMIC_SEQ_CST);
+}
+
+uint64_t ledger_calls(const struct ledger *l)
+{
+	return __atomic_load_n(&l->shared->calls, __ATOMIC_SEQ_CST);
+}
+
+/* A rank that has submitted @id once more than this one, or -1. */
+static int caller(const struct ledger *l, uint32_t id)
+{
+	uint32_t next = round_of(l, id) + 1;
+	int r;
+
+	for (r = 0; r < l->ranks; r++)
+		if (__atomic_load_n(&record(l, id, r)->round, __ATOMIC_ACQUIRE) == next ||
+		    (__atomic_load_n(&l->entries[id].line_bytes, __ATOMIC_ACQUIRE) &&
+		     ledger_look(l, id, r, next) != LINE_EMPTY))
+			return r;
+	return -1;
+}
+
+int ledger_calling(const struct ledger *l, uint32_t *ids, int most)
+{
+	uint32_t id, used = __atomic_load_n(&l->shared->used, __ATOMIC_ACQUIRE);
+	int n = 0;
+
+	for (id = 0; id < used && n < most; id++)
+		if (caller(l, id) >= 0)
+			ids[n++] = id;
+	return n;
+}
+
+size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct want *w)
+{
+	int r = caller(l, id);
+
+	memcpy(name, name_of(l, id), l->entries[id].len);
+	name[l->entries[id].len] = 0;
+	*w = record(l, id, r < 0 ? 0 : r)->want;
+	return l->entries[id].len;
+}
+
 bool ledger_fits(const struct ledger *l, uint32_t id, uint64_t bytes)
 {
 	return l->entries[id].line_bytes >= bytes + LINE_HEADER;
@@ -410,6 +503,11 @@ static uint64_t *line(const struct ledger *l, uint32_t id, int rank, uint32_t ro
 	const struct ledger_entry *n = &l->entries[id];
 
 	return (void *)(l->arena + n->line + ((uint64_t)rank * 2 + round % 2) * n->line_bytes);
+}
+
+uint64_t *ledger_rows(const struct ledger *l, uint32_t id, int rank, uint32_t round)
+{
+	return line(l, id, rank, round) + 1;
 }
 
 void *ledger_line(const struct ledger *l, uint32_t id, int rank, uint32_t round)

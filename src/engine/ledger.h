@@ -37,16 +37,20 @@ struct ledger_entry {
 
 struct ledger_record {
 	alignas(64) struct want want;
-	uint64_t rows[2]; /* by the parity of the round */
+	uint64_t rows[2]; /* by the parity of the round           */
+	uint32_t round;   /* of its last stream operation; atomic */
+	uint32_t ghost;   /* it has joined: that one had nothing in it */
 };
 
 struct ledger_shared {
 	alignas(64) uint64_t tail; /* of the list                       */
 	alignas(64) uint64_t batch[8];
-	alignas(64) uint32_t lock; /* of everything below, and of names  */
-	uint32_t used;             /* ids that ever had a name           */
-	uint32_t hand;             /* where the search for another goes on */
-	uint64_t arena;            /* bytes given away                   */
+	alignas(64) uint32_t joined; /* ranks that have no more to do: see join.c */
+	uint64_t calls;              /* grows when one of them should look        */
+	alignas(64) uint32_t lock;   /* of everything below, and of names  */
+	uint32_t used;               /* ids that ever had a name           */
+	uint32_t hand;               /* where the search for another goes on */
+	uint64_t arena;              /* bytes given away                   */
 	uint64_t verdicts;
 	uint32_t bucket[LEDGER_IDS]; /* 1 + the first id, or 0           */
 };
@@ -65,6 +69,7 @@ struct ledger {
 	/* This rank's own. */
 	uint64_t head, batches, end;
 	uint64_t eager_bytes;
+	bool joined;
 	uint32_t rounds[LEDGER_IDS]; /* how often this rank submitted the id; atomic */
 	uint64_t sizes[LEDGER_IDS];  /* bytes of its last operation, LEDGER_GATHER; atomic */
 	uint64_t *rows;              /* BATCH_ITEMS * ranks                  */
@@ -81,6 +86,10 @@ void ledger_close(struct ledger *l);
 /* ledger_is_busy - has @rank an operation in flight on @id? */
 bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank);
 
+/* ledger_room - the bytes of a rank's line for such operations, or 0 if they are
+ * never eager. */
+uint64_t ledger_room(const struct ledger *l, const struct want *w);
+
 /* What a rank's line says. */
 enum ledger_line { LINE_EMPTY, LINE_DATA, LINE_CHANGED };
 
@@ -94,10 +103,30 @@ bool ledger_fits(const struct ledger *l, uint32_t id, uint64_t bytes);
 /* ledger_line - where @rank's data of this round is. */
 void *ledger_line(const struct ledger *l, uint32_t id, int rank, uint32_t round);
 
+/* ledger_rows - the number of rows there, for collectives in which that differs. */
+uint64_t *ledger_rows(const struct ledger *l, uint32_t id, int rank, uint32_t round);
+
 /* ledger_put - say that this rank's line is filled, or that it has changed its mind. */
 void ledger_put(struct ledger *l, uint32_t id, uint32_t round, enum ledger_line what);
 
 /* ledger_look - has @rank filled its line? */
 enum ledger_line ledger_look(const struct ledger *l, uint32_t id, int rank, uint32_t round);
+
+/* ledger_join - this rank has no more to do, or has again. */
+void ledger_join(struct ledger *l, bool joined);
+
+/* ledger_joined - has any rank joined?  ledger_call - then tell it to look. */
+static inline bool ledger_joined(const struct ledger *l)
+{
+	return __atomic_load_n(&l->shared->joined, __ATOMIC_SEQ_CST);
+}
+void ledger_call(struct ledger *l);
+uint64_t ledger_calls(const struct ledger *l);
+
+/* ledger_calling - ids that others have submitted and this rank has not: at most @most;
+ * returns how many.  ledger_called - the name (NAME_BYTES + 1) and want of one;
+ * returns the length of the name. */
+int ledger_calling(const struct ledger *l, uint32_t *ids, int most);
+size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct want *w);
 
 #endif

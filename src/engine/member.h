@@ -3,35 +3,26 @@
 #ifndef ENGINE_MEMBER_H
 #define ENGINE_MEMBER_H
 
+#include "base/conf.h"
 #include "base/forks.h"
 #include "engine/engine.h"
-#include "engine/ledger.h"
+#include "engine/group.h"
 #include "engine/watch.h"
 #include "ringup.h"
-#include "wire/mesh.h"
 #include "wire/rendezvous.h"
-#include "wire/segment.h"
-
-struct star;
 
 struct member {
 	struct engine engine;
 	struct watch watch;
-	struct ledger ledger;
-	struct star *star;
-	struct segment segment;
-	struct mesh mesh;
+	struct group world;
 	struct rendezvous meeting;
-	/* For a rank that shares no memory. */
-	struct seat *seat;
-	uint32_t sleepers, left;
-	struct alarm alarm;
-	struct row row;
+	struct conf conf;
 	struct forks_hook fork; /* closes the connections in children */
 	/* Where everybody is. */
 	int rank, size, local_rank, local_size, host_rank, host_count;
 	bool homogeneous;
 	struct watch_peer *peers;
+	uint64_t groups; /* that were ever asked for */
 };
 
 /*
@@ -42,6 +33,20 @@ struct member {
  */
 int member_open(struct member *m, const struct ringup_init *how, struct err *e);
 
+/* member_leave - take leave of the others; false in a child of fork(), which is no rank
+ * and has nothing to close.  Groups are closed after it, and the member after them. */
+bool member_leave(struct member *m);
 void member_close(struct member *m);
+
+/*
+ * member_group_open - let @count ranks of the world be a group of their own.
+ *
+ * All ranks of the world call it, in the same order and with the same @ranks, which
+ * are sorted and differ.  On those that are not among them the group has no lane.
+ * member_group_close() likewise; RINGUP_EBUSY if operations are in flight anywhere.
+ */
+int member_group_open(struct member *m, const int *ranks, int count, struct group *g,
+		      struct err *e);
+int member_group_close(struct member *m, struct group *g, struct err *e);
 
 #endif

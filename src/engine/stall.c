@@ -30,11 +30,13 @@ struct finding {
 	bool fatal;
 };
 
-void stall_init(struct stall *s, const struct pulse_rules *r, const struct watch_peer *peer)
+void stall_init(struct stall *s, const struct pulse_rules *r, const struct watch_peer *peer,
+		int size)
 {
 	s->warn_ns = r->stall_warn_ms ? (int64_t)r->stall_warn_ms * MS : INT64_MAX;
 	s->abort_ns = r->stall_abort_ms ? (int64_t)r->stall_abort_ms * MS : INT64_MAX;
 	s->peer = peer;
+	s->size = size;
 }
 
 static const char *kind_name(const struct ringup_op *op)
@@ -45,29 +47,31 @@ static const char *kind_name(const struct ringup_op *op)
 		[PLAN_REDUCESCATTER] = "reducescatter", [PLAN_ALLTOALL] = "alltoall",
 	};
 
-	return op->want.kind < sizeof(names) / sizeof(names[0]) ? names[op->want.kind]
-								: "operation";
+	return op->ask.want.kind < sizeof(names) / sizeof(names[0]) ? names[op->ask.want.kind]
+								    : "operation";
 }
 
-/* "ranks 0, 1 of 4 wait for rank 2 of 4 (process 123 on node-b)" */
-static void say_who(const struct stall *s, const struct engine *g, const bool *in, char *out,
+/* "ranks 0, 1 of 3 wait for rank 2 (process 123 on node-b)": as the world counts. */
+static void say_who(const struct stall *s, const struct lane *l, const bool *in, char *out,
 		    size_t size)
 {
 	char here[RANKS_TEXT], there[RANKS_TEXT];
-	bool missing[4096];
+	bool waiting[4096] = { false }, missing[4096] = { false };
 	int r, count = 0, one = -1;
 
-	for (r = 0; r < g->team.size; r++) {
-		missing[r] = !in[r];
-		count += missing[r];
-		one = missing[r] ? r : one;
+	for (r = 0; r < l->team.size; r++) {
+		int in_world = l->ranks ? l->ranks[r] : r;
+
+		(in[r] ? waiting : missing)[in_world] = true;
+		count += !in[r];
+		one = in[r] ? one : in_world;
 	}
-	ranks_text(here, in, g->team.size);
+	ranks_text(here, waiting, s->size);
 	if (count == 1)
 		snprintf(there, sizeof(there), "rank %d (process %d on %.60s)", one,
 			 s->peer[one].pid, s->peer[one].host);
 	else
-		ranks_text(there, missing, g->team.size);
+		ranks_text(there, missing, s->size);
 	if (count)
 		snprintf(out, size, "%s wait%s for %s", here,
 			 strncmp(here, "ranks", 5) ? "s" : "", there);
@@ -76,17 +80,17 @@ static void say_who(const struct stall *s, const struct engine *g, const bool *i
 }
 
 /* Who has submitted it?  Returns whether it is up to this rank to tell. */
-static bool look_who(const struct engine *g, const struct ringup_op *op, bool *in)
+static bool look_who(const struct lane *l, const struct ringup_op *op, bool *in)
 {
 	int r, first = -1;
 
-	memset(in, 0, (size_t)g->team.size * sizeof(*in));
-	for (r = g->team.size - 1; r >= 0; r--) {
-		in[r] = r == g->team.rank ||
-			(g->ledger && ledger_is_busy(g->ledger, op->id, r));
+	memset(in, 0, (size_t)l->team.size * sizeof(*in));
+	for (r = l->team.size - 1; r >= 0; r--) {
+		in[r] = r == l->team.rank ||
+			(l->ledger && ledger_is_busy(l->ledger, op->id, r));
 		first = in[r] ? r : first;
 	}
-	return first == g->team.rank;
+	return first == l->team.rank;
 }
 
 /* One without a name goes by its number, behind a NUL. */
@@ -97,24 +101,24 @@ static const char *name_of(const struct ringup_op *op)
 	return *name || op->tensor->len < 2 ? name : name + 1;
 }
 
-static void note(const struct stall *s, const struct engine *g, const struct ringup_op *op,
+static void note(const struct stall *s, const struct lane *l, const struct ringup_op *op,
 		 int64_t now_ns, struct finding *f)
 {
 	char who[320];
 	bool in[4096];
 
-	if (!look_who(g, op, in))
+	if (!look_who(l, op, in))
 		return;
 	if (f->shown == SHOWN) {
 		f->more++;
 		return;
 	}
-	say_who(s, g, in, who, sizeof(who));
+	say_who(s, l, in, who, sizeof(who));
 	snprintf(f->text[f->shown++], TEXT, "%s %.*s has stalled for %.1f s: %s", kind_name(op),
 		 NAME_SHOWN, name_of(op), (double)(now_ns - op->since_ns) / 1e9, who);
 }
 
-static void look_at(const struct stall *s, const struct engine *g, struct ringup_op *op,
+static void look_at(const struct stall *s, const struct lane *l, struct ringup_op *op,
 		    int64_t now_ns, struct finding *f)
 {
 	int64_t age = now_ns - op->since_ns;
@@ -129,26 +133,40 @@ static void look_at(const struct stall *s, const struct engine *g, struct ringup
 	else if (s->warn_ns > age >> op->warnings || op->warnings == MOST_WARNINGS)
 		return;
 	op->warnings++;
-	note(s, g, op, now_ns, f);
+	note(s, l, op, now_ns, f);
+}
+
+struct look {
+	struct stall *stall;
+	struct finding found;
+	int64_t now_ns;
+};
+
+static void look_at_lane(struct lane *l, void *arg)
+{
+	struct look *look = arg;
+	struct ringup_op *op;
+
+	pthread_mutex_lock(&l->lock);
+	for (op = l->flying; op && !look->found.fatal; op = op->next)
+		if (!op->ghost && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING)
+			look_at(look->stall, l, op, look->now_ns, &look->found);
+	pthread_mutex_unlock(&l->lock);
 }
 
 void stall_look(struct stall *s, struct engine *g, int64_t now_ns)
 {
-	struct finding f = { .shown = 0 };
-	struct ringup_op *op;
+	struct look look = { .stall = s, .now_ns = now_ns };
+	struct finding *f = &look.found;
 	int i;
 
-	pthread_mutex_lock(&g->lock);
-	for (op = g->flying; op && !f.fatal; op = op->next)
-		if (__atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING)
-			look_at(s, g, op, now_ns, &f);
-	pthread_mutex_unlock(&g->lock);
-	if (f.fatal && f.shown) {
-		engine_alarm(g, RINGUP_ETIMEDOUT, f.text[f.shown - 1]);
+	engine_visit(g, look_at_lane, &look);
+	if (f->fatal && f->shown) {
+		engine_alarm(g, RINGUP_ETIMEDOUT, f->text[f->shown - 1]);
 		return;
 	}
-	for (i = 0; i < f.shown; i++)
-		log_warn("%s", f.text[i]);
-	if (f.more)
-		log_warn("%d more tensors have stalled", f.more);
+	for (i = 0; i < f->shown; i++)
+		log_warn("%s", f->text[i]);
+	if (f->more)
+		log_warn("%d more tensors have stalled", f->more);
 }

@@ -24,9 +24,11 @@ struct watch_peer;
 struct stall {
 	int64_t warn_ns, abort_ns; /* INT64_MAX: never */
 	const struct watch_peer *peer;
+	int size; /* of the world */
 };
 
-void stall_init(struct stall *s, const struct pulse_rules *r, const struct watch_peer *peer);
+void stall_init(struct stall *s, const struct pulse_rules *r, const struct watch_peer *peer,
+		int size);
 
 /* stall_look - warn of, or end the job for, what has waited too long at @now_ns. */
 void stall_look(struct stall *s, struct engine *g, int64_t now_ns);

@@ -384,7 +384,7 @@ static size_t item_bytes(const struct star *s, const struct topic *t)
 {
 	if (t->bad[0])
 		return 7 + strlen(t->bad);
-	return t->want[0].kind == PLAN_ALLGATHER ? 5 + (size_t)s->mesh->size * 8 : 5;
+	return want_has_rows(&t->want[0]) ? 5 + (size_t)s->mesh->size * 8 : 5;
 }
 
 static unsigned char *put_item(const struct star *s, unsigned char *p, const struct topic *t,
@@ -401,7 +401,7 @@ static unsigned char *put_item(const struct star *s, unsigned char *p, const str
 		memcpy(p, t->bad, n);
 		return p + n;
 	}
-	if (t->want[0].kind != PLAN_ALLGATHER)
+	if (!want_has_rows(&t->want[0]))
 		return put(p, ITEM_PLAIN, 1);
 	p = put(p, ITEM_ROWS, 1);
 	for (r = 0; r < s->mesh->size; r++)

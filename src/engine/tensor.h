@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "engine/want.h"
 
-struct engine;
+struct lane;
 struct ringup_op;
 
 /* A name that this rank has used. */
@@ -27,21 +27,35 @@ struct tensor {
 
 enum op_state { OP_FLYING, OP_CLAIMED, OP_DONE };
 
-/* An operation in flight.  Operations come from a pool and go back to it. */
-struct ringup_op {
-	struct engine *engine;
-	struct tensor *tensor;
-	uint32_t state; /* enum op_state; atomic                        */
-	uint32_t id;    /* the tensor's                                 */
-	uint32_t round; /* eager: of that id                            */
-	bool eager;     /* atomic; goes to false if a rank has changed its mind */
-	int status;     /* once it is done                              */
+/* What a caller asks for. */
+struct request {
+	const char *name; /* NULL: by order */
+	size_t name_len;  /* 0: it ends with a NUL */
 	struct want want;
 	const void *in;
 	void *out;
-	void **outp;
-	uint64_t rows, *counts;
-	int64_t since_ns; /* stall.c: when it was first seen waiting, and told of */
+	uint64_t rows;             /* allgather, join */
+	void **outp;               /* allgather, all-to-all */
+	uint64_t *counts;          /* allgather, all-to-all: rows of, or from, each rank */
+	const uint64_t *splits;    /* all-to-all: rows for each rank; copied */
+	const struct piece *piece; /* want.members tensors, instead of in and out; copied */
+	int *last;                 /* join: the rank that was the last to */
+};
+
+/* An operation in flight.  Operations come from a pool and go back to it. */
+struct ringup_op {
+	struct lane *lane;
+	struct tensor *tensor;
+	uint32_t state;     /* enum op_state; atomic                        */
+	uint32_t id;        /* the tensor's                                 */
+	uint32_t round;     /* eager: of that id                            */
+	bool eager;         /* atomic; goes to false if a rank has changed its mind */
+	bool ghost;         /* of a rank that has joined: nobody waits for it */
+	int status;         /* once it is done                              */
+	struct request ask; /* as it was asked; the name is not kept    */
+	void *result;       /* being gathered                          */
+	void *own;          /* freed with the operation                */
+	int64_t since_ns;   /* stall.c: when it was first seen waiting, and told of */
 	uint32_t warnings;
 	struct ringup_op *prev, *next; /* of all in flight, or of the pool */
 	struct ringup_op *block_next;  /* first of a block: the next block */

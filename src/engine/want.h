@@ -36,6 +36,12 @@ void want_shape(struct want *w, const uint64_t *shape, int dims);
 
 bool want_equal(const struct want *a, const struct want *b);
 
+/* want_has_rows - does each rank tell a number of its own, which all others need? */
+static inline bool want_has_rows(const struct want *w)
+{
+	return w->kind == PLAN_ALLGATHER || w->kind == WANT_JOIN;
+}
+
 /* want_bytes - how much data one rank contributes; 0 where that differs between ranks. */
 uint64_t want_bytes(const struct want *w);
 

@@ -80,7 +80,7 @@ static bool speaks(const struct watch *w, int rank)
 
 	for (i = 0; !w->star && i < row->me; i++)
 		if (i != rank && w->pidfd[i] >= 0 && !w->local.of[i].late &&
-		    !__atomic_load_n(&row->seats[i].left, __ATOMIC_RELAXED))
+		    !__atomic_load_n(&seat_at(row, i)->left, __ATOMIC_RELAXED))
 			return false;
 	return true;
 }
@@ -122,7 +122,7 @@ static void look_at_seats(struct watch *w, int64_t now)
 
 	pulses_look(&w->local, now);
 	for (i = 0; i < row->count; i++) {
-		const struct seat *s = &row->seats[i];
+		const struct seat *s = seat_at(row, i);
 
 		if (w->pidfd[i] < 0 || __atomic_load_n(&s->left, __ATOMIC_ACQUIRE))
 			continue;
@@ -139,7 +139,7 @@ static void look_at_silence(struct watch *w, int64_t now)
 	int r;
 
 	pulses_look(&w->remote, now);
-	for (r = 0; r < w->engine->team.size; r++)
+	for (r = 0; r < w->team->size; r++)
 		if (w->mesh->control[r] && !w->lost[r] && !w->gone[r])
 			judge(w, &w->remote, r, "has been silent",
 			      "its process, its host or the network between stands still", now);
@@ -156,7 +156,7 @@ static void tick(struct watch *w, int64_t now)
 
 	w->tick_ns = now + (int64_t)w->rules.tick_ms * MS;
 	if (w->rules.freeze_ms || w->rules.freeze_warn_ms)
-		__atomic_fetch_add(&row->seats[row->me].beat, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&seat_at(row, row->me)->beat, 1, __ATOMIC_RELAXED);
 	if (w->star && (w->rules.lost_ms || w->rules.lost_warn_ms))
 		star_ping(w->star);
 	if (is_over(w))
@@ -172,7 +172,7 @@ static void tick(struct watch *w, int64_t now)
 
 static void look_at_process(struct watch *w, int rank)
 {
-	const struct seat *s = &w->engine->row->seats[rank];
+	const struct seat *s = seat_at(w->engine->row, rank);
 
 	if (!__atomic_load_n(&s->left, __ATOMIC_ACQUIRE))
 		died(w, rank, "died");
@@ -208,7 +208,7 @@ static void look_at_connection(struct watch *w, int rank)
 static void *watch(void *arg)
 {
 	struct watch *w = arg;
-	int size = w->engine->team.size, r, n;
+	int size = w->team->size, r, n;
 	struct pollfd *p = w->polls;
 	int *who = w->who;
 
@@ -259,7 +259,7 @@ static int watch_process(struct watch *w, int rank, struct err *e)
 {
 	int pid = w->peer[rank].pid;
 
-	if (rank == w->engine->team.rank || pid == getpid())
+	if (rank == w->team->rank || pid == getpid())
 		return 0;
 	w->pidfd[rank] = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (w->pidfd[rank] < 0 && errno == ESRCH)
@@ -304,27 +304,26 @@ static int kernel_patience_ms(const struct pulse_rules *r)
 	return r->lost_ms ? (int)(r->lost_ms + 2 * r->tick_ms) : 0;
 }
 
-int watch_start(struct watch *w, struct engine *g, struct star *s, struct mesh *m,
+int watch_start(struct watch *w, const struct team *t, struct star *s, struct mesh *m,
 		const struct watch_peer *peer, const struct pulse_rules *rules, struct err *e)
 {
-	size_t size = (size_t)g->team.size;
+	size_t size = (size_t)t->size;
 	int r, rc;
 
-	w->engine = g;
+	w->team = t;
 	w->star = s;
 	w->mesh = m;
 	w->peer = peer;
 	w->rules = *rules;
 	watch_launcher(w);
-	stall_init(&w->stall, rules, peer);
-	rc = pulses_open(&w->local, g->team.size, rules->freeze_warn_ms, rules->freeze_ms, e);
+	stall_init(&w->stall, rules, peer, t->size);
+	rc = pulses_open(&w->local, t->size, rules->freeze_warn_ms, rules->freeze_ms, e);
 	if (!rc)
-		rc = pulses_open(&w->remote, g->team.size, rules->lost_warn_ms, rules->lost_ms,
-				 e);
+		rc = pulses_open(&w->remote, t->size, rules->lost_warn_ms, rules->lost_ms, e);
 	if (rc)
 		return rc;
 	w->pidfd = malloc(size * sizeof(*w->pidfd));
-	for (r = 0; w->pidfd && r < g->team.size; r++)
+	for (r = 0; w->pidfd && r < t->size; r++)
 		w->pidfd[r] = -1;
 	w->lost = calloc(size, sizeof(*w->lost));
 	w->polls = calloc(size + 2, sizeof(*w->polls));
@@ -334,7 +333,7 @@ int watch_start(struct watch *w, struct engine *g, struct star *s, struct mesh *
 		return fail(e, RINGUP_ENOMEM, "no memory to watch %zu ranks", size);
 	if (w->wake < 0)
 		return fail_os(e, "eventfd");
-	for (r = 0; !rc && r < g->team.size; r++) {
+	for (r = 0; !rc && r < t->size; r++) {
 		if (!s)
 			rc = watch_process(w, r, e);
 		else if (m->control[r])
@@ -366,7 +365,7 @@ void watch_stop(struct watch *w)
 		watch_stir(w);
 		pthread_join(w->thread, NULL);
 	}
-	for (r = 0; w->pidfd && r < w->engine->team.size; r++)
+	for (r = 0; w->pidfd && r < w->team->size; r++)
 		if (w->pidfd[r] >= 0)
 			close(w->pidfd[r]);
 	if (w->wake > 0)

@@ -33,6 +33,7 @@ struct watch_peer {
  */
 struct watch {
 	struct engine *engine;
+	const struct team *team;       /* of the world                 */
 	struct star *star;             /* or NULL                      */
 	struct mesh *mesh;             /* of the star                  */
 	const struct watch_peer *peer; /* of every rank                */
@@ -58,8 +59,8 @@ struct watch {
 int watch_events(struct watch *w, struct engine *g, int size, struct star_events *ev,
 		 struct err *e);
 
-/* watch_start - @g is started already; @s NULL means ranks that share memory. */
-int watch_start(struct watch *w, struct engine *g, struct star *s, struct mesh *m,
+/* watch_start - the engine is started already; @s NULL means ranks that share memory. */
+int watch_start(struct watch *w, const struct team *t, struct star *s, struct mesh *m,
 		const struct watch_peer *peer, const struct pulse_rules *rules, struct err *e);
 
 /* watch_stir - look at the connections again: something is left to be sent. */

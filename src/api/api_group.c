@@ -1,0 +1,135 @@
+/* api_group.c - groups of ranks: add, remove, ask about. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/context.h"
+
+static int by_number(const void *a, const void *b)
+{
+	int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Sorted, and each of them once. */
+static int check_ranks(const struct ringup *r, int *ranks, int count, struct err *e)
+{
+	int i;
+
+	qsort(ranks, (size_t)count, sizeof(*ranks), by_number);
+	for (i = 0; i < count; i++) {
+		if (ranks[i] < 0 || ranks[i] >= r->member.size)
+			return fail(e, RINGUP_EINVAL,
+				    "ringup_group_add: rank %d is not one of the %d", ranks[i],
+				    r->member.size);
+		if (i && ranks[i] == ranks[i - 1])
+			return fail(e, RINGUP_EINVAL,
+				    "ringup_group_add: rank %d is named twice", ranks[i]);
+	}
+	return 0;
+}
+
+/* Lanes want whole cache lines. */
+static struct ringup_group *make(struct ringup *r)
+{
+	struct ringup_group *g = aligned_alloc(64, (sizeof(*g) + 63) / 64 * 64);
+
+	if (!g)
+		return NULL;
+	memset(g, 0, sizeof(*g));
+	g->ringup = r;
+	g->group = &g->own;
+	return g;
+}
+
+int ringup_group_add(struct ringup *r, const int *ranks, int count, struct ringup_group **gp)
+{
+	struct ringup_group *g = NULL;
+	struct err e = { 0 };
+	int *sorted = NULL, rc;
+
+	if (count < 1 || count > r->member.size || !ranks || !gp)
+		rc = fail(&e, RINGUP_EINVAL, "ringup_group_add: %d ranks of %d", count,
+			  r->member.size);
+	else if (!(g = make(r)) || !(sorted = malloc((size_t)count * sizeof(*sorted))))
+		rc = fail(&e, RINGUP_ENOMEM, "ringup_group_add: no memory");
+	else
+		rc = 0;
+	if (!rc) {
+		memcpy(sorted, ranks, (size_t)count * sizeof(*sorted));
+		rc = check_ranks(r, sorted, count, &e);
+	}
+	if (!rc)
+		rc = member_group_open(&r->member, sorted, count, &g->own, &e);
+	free(sorted);
+	if (rc) {
+		free(g);
+		return context_fail(&e);
+	}
+	g->id = ++r->ids;
+	g->next = r->groups;
+	r->groups = g;
+	*gp = g;
+	return 0;
+}
+
+int ringup_group_remove(struct ringup_group *g)
+{
+	struct ringup_group **p = &g->ringup->groups;
+	struct err e = { 0 };
+	int rc;
+
+	if (g == &g->ringup->world)
+		rc = fail(&e, RINGUP_EINVAL, "ringup_group_remove: the world stays");
+	else
+		rc = member_group_close(&g->ringup->member, &g->own, &e);
+	if (rc)
+		return context_fail(&e);
+	while (*p != g)
+		p = &(*p)->next;
+	*p = g->next;
+	free(g);
+	return 0;
+}
+
+int ringup_group_id(const struct ringup_group *g)
+{
+	return g->id;
+}
+
+struct ringup_group *ringup_group_get(struct ringup *r, int id)
+{
+	struct ringup_group *g = r->groups;
+
+	while (g && g->id != id)
+		g = g->next;
+	return g;
+}
+
+int ringup_group_member(const struct ringup_group *g, int rank)
+{
+	if (rank < 0 || rank >= g->group->size)
+		return -1;
+	return g->group->ranks ? g->group->ranks[rank] : rank;
+}
+
+struct ringup_group *ringup_world(struct ringup *r)
+{
+	return &r->world;
+}
+
+int ringup_rank(const struct ringup_group *g)
+{
+	return g->group->rank;
+}
+
+int ringup_size(const struct ringup_group *g)
+{
+	return g->group->size;
+}
+
+const char *ringup_backend(const struct ringup_group *g)
+{
+	return g->group->rank < 0 ? "none" : g->group->lane.backend->name;
+}

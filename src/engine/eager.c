@@ -1,0 +1,266 @@
+/* eager.c - small operations: write a line, read the others' lines. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "coll/copy.h"
+#include "coll/reduce.h"
+#include "engine/engine.h"
+#include "engine/lane.h"
+#include "engine/ledger.h"
+#include "ringup.h"
+
+/*
+ * What a line holds: the rank's tensor (allreduce, reduce-scatter, the root's of a
+ * broadcast), its rows and their number beside the mark (allgather), or the rows
+ * for each rank and then all those rows (all-to-all).  Whoever has seen all lines
+ * of a round may finish it, and nobody may before: so a line is not written again
+ * while somebody may still read it.
+ */
+enum { EAGER_RANKS = 4096 };
+
+static size_t element(const struct want *w)
+{
+	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
+}
+
+/* The bytes of this rank's line. */
+static uint64_t share(const struct lane *l, const struct request *r)
+{
+	const struct want *w = &r->want;
+	uint64_t row = w->count * element(w), sum = 0;
+	int i;
+
+	switch (w->kind) {
+	case PLAN_ALLREDUCE:
+	case PLAN_REDUCESCATTER:
+		return row;
+	case PLAN_BROADCAST:
+		return w->root == l->team.rank ? row : 0;
+	case PLAN_ALLGATHER:
+		return r->rows * row;
+	case PLAN_ALLTOALL:
+		for (i = 0; i < l->team.size; i++)
+			sum += r->splits[i] * row;
+		return sum + (uint64_t)l->team.size * sizeof(uint64_t);
+	default:
+		return 0;
+	}
+}
+
+bool eager_may(const struct lane *l, const struct request *r)
+{
+	return l->ledger && l->team.size <= EAGER_RANKS && ledger_room(l->ledger, &r->want);
+}
+
+bool eager_fits(const struct lane *l, uint32_t id, const struct request *r)
+{
+	return ledger_fits(l->ledger, id, share(l, r));
+}
+
+void eager_write(struct lane *l, uint32_t id, uint32_t round, const struct request *r)
+{
+	const struct want *w = &r->want;
+	unsigned char *to = ledger_line(l->ledger, id, l->team.rank, round);
+	uint64_t bytes = share(l, r), head;
+
+	switch (w->kind) {
+	case PLAN_ALLTOALL:
+		head = (uint64_t)l->team.size * sizeof(uint64_t);
+		copy_bytes(to, r->splits, head);
+		copy_bytes(to + head, r->in, bytes - head);
+		break;
+	case PLAN_ALLGATHER:
+		*ledger_rows(l->ledger, id, l->team.rank, round) = r->rows;
+		copy_bytes(to, r->in, bytes);
+		break;
+	default:
+		if (bytes && w->pre != 1)
+			copy_scaled((enum ringup_dtype)w->dtype, to, r->in, w->count, w->pre);
+		else if (bytes)
+			copy_bytes(to, r->in, bytes);
+	}
+	ledger_put(l->ledger, id, round, LINE_DATA);
+}
+
+int eager_missing(const struct lane *l, uint32_t id, uint32_t round)
+{
+	int r, missing = -1;
+
+	for (r = 0; r < l->team.size; r++)
+		switch (ledger_look(l->ledger, id, r, round)) {
+		case LINE_CHANGED:
+			return -2;
+		case LINE_EMPTY:
+			missing = r;
+			break;
+		case LINE_DATA:
+			break;
+		}
+	return missing;
+}
+
+static void reduce_lines(struct lane *l, uint32_t id, uint32_t round, const struct request *q,
+			 uint64_t first, uint64_t count)
+{
+	const struct want *w = &q->want;
+	struct reduce how = { (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
+			      (uint32_t)l->team.size, w->post };
+	const void *src[EAGER_RANKS];
+	void *out = q->out;
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		src[r] = (unsigned char *)ledger_line(l->ledger, id, r, round) +
+			 first * element(w);
+	reduce_many(&how, &out, 1, src, l->team.size, count);
+}
+
+/* Room for rows that come together; on failure nothing is set. */
+static unsigned char *make_result(const struct lane *l, const uint64_t *rows,
+				  const struct want *w, struct err *e)
+{
+	uint64_t bytes = 0;
+	unsigned char *result;
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		bytes += rows[r] * w->count * element(w);
+	result = malloc(bytes ? bytes : 1);
+	if (!result)
+		fail(e, RINGUP_ENOMEM, "no memory for %llu gathered bytes",
+		     (unsigned long long)bytes);
+	return result;
+}
+
+static int gather_lines(struct lane *l, uint32_t id, uint32_t round, const struct request *q,
+			struct err *e)
+{
+	uint64_t row = q->want.count * element(&q->want);
+	unsigned char *result, *to;
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		q->counts[r] = *ledger_rows(l->ledger, id, r, round);
+	result = to = make_result(l, q->counts, &q->want, e);
+	if (!result)
+		return e->code;
+	for (r = 0; r < l->team.size; r++) {
+		copy_bytes(to, ledger_line(l->ledger, id, r, round), q->counts[r] * row);
+		to += q->counts[r] * row;
+	}
+	*q->outp = result;
+	return 0;
+}
+
+/* From each line the rows that are for this rank. */
+static int exchange_lines(struct lane *l, uint32_t id, uint32_t round, const struct request *q,
+			  struct err *e)
+{
+	uint64_t row = q->want.count * element(&q->want), before;
+	unsigned char *result, *to;
+	int r, k;
+
+	for (r = 0; r < l->team.size; r++)
+		q->counts[r] =
+			((const uint64_t *)ledger_line(l->ledger, id, r, round))[l->team.rank];
+	result = to = make_result(l, q->counts, &q->want, e);
+	if (!result)
+		return e->code;
+	for (r = 0; r < l->team.size; r++) {
+		const uint64_t *splits = ledger_line(l->ledger, id, r, round);
+		const unsigned char *rows = (const unsigned char *)(splits + l->team.size);
+
+		for (before = 0, k = 0; k < l->team.rank; k++)
+			before += splits[k] * row;
+		copy_bytes(to, rows + before, q->counts[r] * row);
+		to += q->counts[r] * row;
+	}
+	*q->outp = result;
+	return 0;
+}
+
+int eager_finish(struct lane *l, uint32_t id, uint32_t round, const struct request *q,
+		 struct err *e)
+{
+	const struct want *w = &q->want;
+	uint64_t first;
+
+	switch (w->kind) {
+	case PLAN_ALLREDUCE:
+		reduce_lines(l, id, round, q, 0, w->count);
+		return 0;
+	case PLAN_REDUCESCATTER:
+		first = lane_part_first(l, w, l->team.rank);
+		reduce_lines(l, id, round, q, first,
+			     lane_part_first(l, w, l->team.rank + 1) - first);
+		return 0;
+	case PLAN_BROADCAST:
+		if (w->root != l->team.rank || q->out != q->in)
+			copy_bytes(q->out, ledger_line(l->ledger, id, w->root, round),
+				   w->count * element(w));
+		return 0;
+	case PLAN_ALLGATHER:
+		return gather_lines(l, id, round, q, e);
+	case PLAN_ALLTOALL:
+		return exchange_lines(l, id, round, q, e);
+	default:
+		return 0;
+	}
+}
+
+/* One rank has changed its mind, so this round goes the long way.  With the lock. */
+static void make_stream(struct lane *l, struct ringup_op *op)
+{
+	bool last = false;
+
+	if (op_is_done(op) || !op_is_eager(op))
+		return;
+	__atomic_store_n(&op->eager, false, __ATOMIC_RELEASE);
+	__atomic_fetch_sub(&l->eager_count, 1, __ATOMIC_RELAXED);
+	/* In shared memory this cannot fail. */
+	l->agree->post(l->agreement, op->id, &op->ask.want, op->ask.rows, false, &last, NULL);
+	if (last)
+		engine_call(l);
+}
+
+static bool finish(struct lane *l, struct ringup_op *op)
+{
+	int rc;
+
+	if (eager_missing(l, op->id, op->round) != -1 || !op_claim(op))
+		return op_is_done(op);
+	rc = eager_finish(l, op->id, op->round, &op->ask, &op->why);
+	__atomic_fetch_sub(&l->eager_count, 1, __ATOMIC_RELAXED);
+	op_complete(op, rc);
+	return true;
+}
+
+bool eager_try(struct lane *l, struct ringup_op *op)
+{
+	if (eager_missing(l, op->id, op->round) == -2) {
+		pthread_mutex_lock(&l->lock);
+		make_stream(l, op);
+		pthread_mutex_unlock(&l->lock);
+	}
+	return finish(l, op);
+}
+
+bool eager_scan(struct lane *l)
+{
+	struct ringup_op *op;
+	bool any = false;
+
+	pthread_mutex_lock(&l->lock);
+	for (op = l->flying; op; op = op->next) {
+		if (!op_is_eager(op) || op_is_done(op))
+			continue;
+		if (eager_missing(l, op->id, op->round) == -2)
+			make_stream(l, op);
+		else
+			any |= finish(l, op);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return any;
+}

@@ -1,0 +1,310 @@
+/* group.c - bring ranks together: shared memory, connections, an agreement, a back end. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/group.h"
+
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "engine/engine.h"
+#include "engine/star.h"
+#include "ringup.h"
+
+enum {
+	SPIN = 6000,  /* pauses before giving way, with a processor for every rank:
+		       * longer than it takes to wake somebody who sleeps, or two
+		       * ranks that once slept would send each other to sleep for ever */
+	NO_SPIN = 20, /* and without */
+};
+
+_Static_assert(sizeof(struct card) == 352, "a card has no holes");
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "cards are exchanged as they lie in memory: little-endian only"
+#endif
+
+/* How a rank fared, so that all fail together. */
+struct report {
+	int32_t code;
+	char text[252];
+};
+
+int circle_exchange(const struct circle *c, const void *mine, size_t len, void *all,
+		    struct err *e)
+{
+	if (c->size == 1) {
+		memcpy(all, mine, len);
+		return 0;
+	}
+	if (!c->exchange(c->ctx, mine, len, all))
+		return 0;
+	if (c->why && c->why->code)
+		*e = *c->why;
+	else
+		fail(e, RINGUP_EPEER, "the exchange between ranks failed");
+	return e->code;
+}
+
+int circle_agree(const struct circle *c, int rc, struct err *e)
+{
+	struct report mine = { 0 }, *all;
+	struct err told;
+	int r;
+
+	if (c->size == 1)
+		return rc;
+	all = calloc((size_t)c->size, sizeof(*all));
+	if (!all)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks' reports", c->size);
+	mine.code = rc;
+	if (rc)
+		snprintf(mine.text, sizeof(mine.text), "%.*s", (int)sizeof(mine.text) - 1,
+			 e->text);
+	if (circle_exchange(c, &mine, sizeof(mine), all, &told)) {
+		free(all);
+		if (!rc)
+			*e = told;
+		return e->code;
+	}
+	for (r = 0; r < c->size && !all[r].code; r++)
+		;
+	if (r < c->size && r == c->rank)
+		rc = all[r].code;
+	else if (r < c->size)
+		rc = fail(e, all[r].code < 0 ? all[r].code : RINGUP_ESYSTEM, "rank %d: %.200s",
+			  r, all[r].text);
+	free(all);
+	return rc;
+}
+
+void group_card(struct card *c, const struct conf *conf, const struct segment_door *door)
+{
+	memset(c, 0, sizeof(*c));
+	snprintf(c->version, sizeof(c->version), "%s", PACKAGE_VERSION);
+	identity_get(c->host);
+	cores_mask(c->mask);
+	memcpy(c->door, door->name, sizeof(c->door));
+	if (gethostname(c->name, sizeof(c->name) - 1))
+		snprintf(c->name, sizeof(c->name), "an unnamed host");
+	snprintf(c->backend, sizeof(c->backend), "%s", conf->backend);
+	c->eager_bytes = conf->eager_bytes;
+	c->fusion_bytes = conf->fusion_bytes;
+	pulse_rules_make(&c->rules, conf);
+	c->pid = getpid();
+	c->quota = cores_quota("");
+}
+
+static int *make_list(int size)
+{
+	return calloc((size_t)size, sizeof(int));
+}
+
+int group_locate(struct group *g, const struct card *cards, bool apart, struct err *e)
+{
+	struct team *t = &g->lane.team;
+	int r, q, hosts = 0;
+
+	g->host_of = make_list(g->size);
+	g->local_of = make_list(g->size);
+	if (!g->host_of || !g->local_of)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", g->size);
+	for (r = 0; r < g->size; r++) {
+		g->host_of[r] = -1;
+		for (q = r - 1; q >= 0 && !apart && g->host_of[r] < 0; q--)
+			if (!memcmp(cards[q].host, cards[r].host, IDENTITY_BYTES)) {
+				g->host_of[r] = g->host_of[q];
+				g->local_of[r] = g->local_of[q] + 1;
+			}
+		if (g->host_of[r] < 0)
+			g->host_of[r] = hosts++;
+	}
+	*t = (struct team){ .rank = g->rank,
+			    .size = g->size,
+			    .host = g->rank < 0 ? -1 : g->host_of[g->rank],
+			    .hosts = hosts,
+			    .local_rank = g->rank < 0 ? -1 : g->local_of[g->rank],
+			    .host_of = g->host_of,
+			    .local_of = g->local_of };
+	for (r = 0; r < g->size; r++)
+		t->local_size += g->host_of[r] == t->host;
+	return 0;
+}
+
+/* The ranks of this host, in order. */
+static void list_local(const struct group *g, int *local)
+{
+	int r, n = 0;
+
+	for (r = 0; r < g->size; r++)
+		if (g->host_of[r] == g->lane.team.host)
+			local[n++] = r;
+}
+
+/* Is there a processor for every rank of this host? */
+static int pauses_for(const struct group *g, const struct card *cards, const int *local)
+{
+	unsigned char all[CORES_MASK_BYTES] = { 0 };
+	int cores, i, k, quota;
+
+	for (i = 0; i < g->lane.team.local_size; i++)
+		for (k = 0; k < CORES_MASK_BYTES; k++)
+			all[k] |= cards[local[i]].mask[k];
+	cores = cores_count(all);
+	quota = cards[g->rank].quota;
+	if (quota > 0 && quota < cores)
+		cores = quota;
+	return g->lane.team.local_size <= cores ? SPIN : NO_SPIN;
+}
+
+/* A group sleeps where its ranks sleep anyway: on the seats of the world. */
+static int take_seats(struct group *g, const struct group_site *s, const int *local,
+		      struct err *e)
+{
+	const struct row *world = s->engine->row;
+	int i, n = g->lane.team.local_size;
+
+	g->seat_of = make_list(n);
+	if (!g->seat_of)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", n);
+	for (i = 0; i < n; i++)
+		g->seat_of[i] = s->seat_of[g->ranks[local[i]]];
+	g->segment.row = (struct row){ .seats = world->seats,
+				       .sleepers = world->sleepers,
+				       .count = n,
+				       .me = g->lane.team.local_rank,
+				       .seat_of = g->seat_of,
+				       .pauses = world->pauses };
+	return 0;
+}
+
+int group_share(struct group *g, const struct group_site *s, struct err *e)
+{
+	struct team *t = &g->lane.team;
+	size_t extra = t->hosts == 1 ? ledger_bytes(t->size) : 0;
+	int *local = make_list(g->size), *pids = make_list(g->size), i, rc;
+
+	if (!local || !pids) {
+		rc = fail(e, RINGUP_ENOMEM, "no memory for %d ranks", g->size);
+		goto out;
+	}
+	list_local(g, local);
+	for (i = 0; i < t->local_size; i++)
+		pids[i] = s->cards[local[i]].pid;
+	if (t->local_rank == 0)
+		rc = segment_make(&g->segment, s->door, t->local_size, pids, extra, s->deadline,
+				  e);
+	else
+		rc = segment_join(&g->segment, s->cards[local[0]].door, pids[0], t->local_rank,
+				  t->local_size, extra, s->deadline, e);
+	if (rc)
+		goto out;
+	t->segment = &g->segment;
+	g->lane.row = &g->segment.row;
+	if (s->seat_of)
+		rc = take_seats(g, s, local, e);
+	else
+		g->lane.row->pauses = pauses_for(g, s->cards, local);
+out:
+	free(local);
+	free(pids);
+	return rc;
+}
+
+/* The first of the list that serves this group; or the one that was asked for. */
+static int choose_backend(struct group *g, const char *only, struct err *e)
+{
+	struct lane *l = &g->lane;
+	struct err why = { 0 };
+	int i;
+
+	for (i = 0; backends[i]; i++) {
+		if (*only &&
+		    strncmp(only, backends[i]->name, sizeof(((struct card *)0)->backend)))
+			continue;
+		l->carrier = calloc(1, backends[i]->size);
+		if (!l->carrier)
+			return fail(e, RINGUP_ENOMEM, "no memory for the back end");
+		if (!backends[i]->open(l->carrier, &l->team, &why)) {
+			l->backend = backends[i];
+			return 0;
+		}
+		backends[i]->close(l->carrier);
+		free(l->carrier);
+		l->carrier = NULL;
+	}
+	if (!why.code)
+		return fail(e, RINGUP_EINVAL,
+			    "RINGUP_BACKEND=%.15s: no such back end; self, node and tcp are",
+			    only);
+	return fail(e, RINGUP_ENOBACKEND, "no back end can serve this job: %.200s", why.text);
+}
+
+static int agree_in_memory(struct group *g, const struct group_site *s, struct err *e)
+{
+	int rc = ledger_open(&g->ledger, &g->segment, s->cards[0].eager_bytes, e);
+
+	g->lane.agree = &agree_ledger;
+	g->lane.agreement = &g->ledger;
+	g->lane.ledger = &g->ledger;
+	return rc;
+}
+
+static int agree_by_star(struct group *g, const struct group_site *s, struct err *e)
+{
+	int rc;
+
+	rc = mesh_open(&g->mesh, g->rank, g->size, s->address, s->secret, s->circle->exchange,
+		       s->circle->ctx, s->deadline, e);
+	if (rc)
+		return rc;
+	g->lane.team.mesh = &g->mesh;
+	rc = star_open(&g->star, &g->mesh, s->events, e);
+	g->lane.agree = &agree_star;
+	g->lane.agreement = g->star;
+	return rc;
+}
+
+int group_connect(struct group *g, const struct group_site *s, struct err *e)
+{
+	struct lane *l = &g->lane;
+	/* One rank needs nobody, whatever back end was asked for; its own is self. */
+	const char *only =
+		g->size == 1 && strcmp(s->cards[0].backend, "node") ? "" : s->cards[0].backend;
+	int rc;
+
+	l->engine = s->engine;
+	l->ranks = g->ranks;
+	l->team.abort = &s->engine->alarm->word;
+	l->fusion_bytes = s->cards[0].fusion_bytes;
+	l->eager_bytes = s->cards[0].eager_bytes;
+	rc = l->team.hosts == 1 ? agree_in_memory(g, s, e) : agree_by_star(g, s, e);
+	if (!rc)
+		rc = choose_backend(g, only, e);
+	return rc ? rc : lane_open(l, e);
+}
+
+void group_close(struct group *g)
+{
+	struct lane *l = &g->lane;
+	const struct backend *backend = l->backend;
+	void *carrier = l->carrier;
+
+	if (g->open)
+		engine_remove(l->engine, l);
+	lane_close(l);
+	if (backend)
+		backend->close(carrier);
+	free(carrier);
+	star_close(g->star);
+	mesh_close(&g->mesh);
+	ledger_close(&g->ledger);
+	segment_close(&g->segment);
+	free(g->ranks);
+	free(g->host_of);
+	free(g->local_of);
+	free(g->seat_of);
+	memset(g, 0, sizeof(*g));
+}

@@ -1,0 +1,94 @@
+/* group.h - bring ranks together: shared memory, connections, an agreement, a back end. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_GROUP_H
+#define ENGINE_GROUP_H
+
+#include "base/conf.h"
+#include "engine/lane.h"
+#include "engine/ledger.h"
+#include "engine/watch.h"
+#include "host/cores.h"
+#include "host/identity.h"
+#include "wire/mesh.h"
+#include "wire/secret.h"
+#include "wire/segment.h"
+
+struct star;
+
+/*
+ * What each rank tells the others about itself, as it goes over the wire.
+ * Fixed width, no holes, little-endian like every machine this runs on.
+ */
+struct card {
+	char version[32];
+	unsigned char host[IDENTITY_BYTES];
+	unsigned char mask[CORES_MASK_BYTES];
+	unsigned char door[SEGMENT_SOCKET_BYTES];
+	char name[WATCH_HOST_BYTES];
+	char backend[16];
+	uint64_t eager_bytes, fusion_bytes;
+	uint64_t digest; /* of what all must agree on: which ranks a group has */
+	struct pulse_rules rules;
+	int32_t pid, quota;
+};
+
+/* Who exchanges small bytes with whom; see struct ringup_init. */
+struct circle {
+	int rank, size;
+	int (*exchange)(void *ctx, const void *mine, size_t len, void *all);
+	void *ctx;
+	struct err *why; /* where exchange() may have said why it failed */
+};
+
+int circle_exchange(const struct circle *c, const void *mine, size_t len, void *all,
+		    struct err *e);
+
+/* circle_agree - everybody says how it went: the first rank that failed speaks for all. */
+int circle_agree(const struct circle *c, int rc, struct err *e);
+
+/* One group of ranks, as one of its members has it. */
+struct group {
+	struct lane lane;
+	struct segment segment;
+	struct ledger ledger;
+	struct mesh mesh;
+	struct star *star;
+	int size, rank; /* -1: this process is not one of them */
+	int *ranks;     /* in the world                        */
+	int *host_of, *local_of, *seat_of;
+	bool open; /* the engine drives it */
+};
+
+/* What it takes to open one. */
+struct group_site {
+	const struct conf *conf;
+	struct engine *engine;
+	const struct card *cards; /* of the ranks of the group   */
+	struct segment_door *door;
+	const struct circle *circle; /* of the group: for the addresses */
+	const char *address;         /* of this host, if there are several */
+	const int *seat_of; /* in the world, the seat of each of its ranks; NULL: this is the
+			       world */
+	const struct secret *secret;
+	const struct star_events *events;
+	int64_t deadline;
+};
+
+/* group_card - what this rank says of itself. */
+void group_card(struct card *c, const struct conf *conf, const struct segment_door *door);
+
+/* group_locate - which ranks share a host; sets team, host_of and local_of.  Hosts are
+ * numbered by their lowest rank.  @apart: treat each rank as a host of its own. */
+int group_locate(struct group *g, const struct card *cards, bool apart, struct err *e);
+
+/* group_share - the memory of this host's ranks, and how to wait there. */
+int group_share(struct group *g, const struct group_site *s, struct err *e);
+
+/* group_connect - connections if there are several hosts, agreement, back end.  The
+ * engine may then drive g->lane.  It calls s->circle->exchange once if hosts > 1. */
+int group_connect(struct group *g, const struct group_site *s, struct err *e);
+
+/* group_close - release everything; safe on a zeroed group, and after a failure. */
+void group_close(struct group *g);
+
+#endif

@@ -1,0 +1,182 @@
+/* join.c - a rank that has no more data takes part with nothing until all have joined. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "coll/reduce.h"
+#include "engine/engine.h"
+#include "engine/lane.h"
+#include "engine/ledger.h"
+#include "ringup.h"
+
+/*
+ * While a rank has joined, whoever submits says so to it (ledger_post()); it then
+ * submits the same, with what changes nothing: zeros to a sum, the greatest number
+ * to a minimum, no rows to an allgather.  So for the agreement and the back end it
+ * is a rank like the others.
+ *
+ * That all have joined is agreed like any operation, so it lies between the same
+ * operations on all ranks.  What a rank submits after that comes after it on the
+ * list, too: a rank that finds itself called looks at the list again before it
+ * answers, and does not answer what it will submit by itself.
+ */
+
+/* The element that changes nothing, by way of a reduction of it in f64 or i64. */
+static void fill_neutral(void *to, enum ringup_dtype t, enum ringup_redop op, uint64_t count)
+{
+	size_t size = reduce_dtype_bytes(t), k;
+	unsigned char one[8] = { 0 };
+	const uint16_t f16[] = { 0x7c00, 0xfc00, 0x3c00 }, bf16[] = { 0x7f80, 0xff80, 0x3f80 };
+	int which = op == RINGUP_MIN ? 0 : op == RINGUP_MAX ? 1 : 2;
+	float f = which == 0 ? __builtin_inff() : which == 1 ? -__builtin_inff() : 1;
+	double d = which == 0 ? __builtin_inf() : which == 1 ? -__builtin_inf() : 1;
+	uint64_t i;
+
+	memset(to, 0, count * size);
+	if (op != RINGUP_MIN && op != RINGUP_MAX && op != RINGUP_PRODUCT)
+		return;
+	switch (t) {
+	case RINGUP_F16:
+		memcpy(one, &f16[which], size);
+		break;
+	case RINGUP_BF16:
+		memcpy(one, &bf16[which], size);
+		break;
+	case RINGUP_F32:
+		memcpy(one, &f, size);
+		break;
+	case RINGUP_F64:
+		memcpy(one, &d, size);
+		break;
+	case RINGUP_BOOL:
+		one[0] = which != 1;
+		break;
+	default:
+		/* Little-endian integers: all ones, but for the sign of signed ones. */
+		if (which == 2) {
+			one[0] = 1;
+		} else if (t == RINGUP_U8 || t == RINGUP_U16) {
+			memset(one, which == 0 ? 0xff : 0, size);
+		} else {
+			memset(one, which == 0 ? 0xff : 0, size);
+			one[size - 1] = which == 0 ? 0x7f : 0x80;
+		}
+	}
+	for (i = 0; i < count; i++)
+		for (k = 0; k < size; k++)
+			((unsigned char *)to)[i * size + k] = one[k];
+}
+
+void join_begin(struct lane *l)
+{
+	ledger_join(l->ledger, true);
+	/* Somebody may have begun before: look at once. */
+	__atomic_store_n(&l->calls_seen, ledger_calls(l->ledger) - 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&l->joined, true, __ATOMIC_RELEASE);
+}
+
+/* Operations of ours that nobody waits for. */
+static void release_ghosts(struct lane *l)
+{
+	struct ringup_op *op, *found;
+
+	do {
+		pthread_mutex_lock(&l->lock);
+		for (found = NULL, op = l->flying; op && !found; op = op->next)
+			if (op->ghost && op_is_done(op))
+				found = op;
+		pthread_mutex_unlock(&l->lock);
+		if (found)
+			submit_release(found);
+	} while (found);
+}
+
+/* Nothing, of the shape that the others have; several tensors are one to us. */
+static int make_ghost(struct lane *l, const struct want *w, struct request *q, void **own,
+		      struct err *e)
+{
+	size_t size = reduce_dtype_bytes((enum ringup_dtype)w->dtype), n = (size_t)l->team.size;
+	uint64_t bytes = want_bytes(w);
+	void *room;
+
+	q->want = *w;
+	if (bytes > SIZE_MAX / 4)
+		return fail(e, RINGUP_ENOMEM, "no memory for what the others reduce");
+	room = calloc(1, bytes + (n + 2) * sizeof(uint64_t));
+	if (!room)
+		return fail(e, RINGUP_ENOMEM, "no memory for what the others reduce");
+	*own = room;
+	q->counts = room;
+	q->splits = w->kind == PLAN_ALLTOALL ? room : NULL;
+	q->outp = (void **)((uint64_t *)room + n);
+	q->in = q->out = (uint64_t *)room + n + 2;
+	if (w->kind == PLAN_ALLREDUCE || w->kind == PLAN_REDUCESCATTER)
+		fill_neutral(q->out, (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
+			     size ? bytes / size : 0);
+	return 0;
+}
+
+static int answer(struct lane *l, uint32_t id, struct err *e)
+{
+	struct request q = { 0 };
+	struct ringup_op *op = NULL;
+	struct want w;
+	char name[NAME_BYTES + 1];
+	void *own = NULL;
+	bool news = false;
+	int rc;
+
+	q.name_len = ledger_called(l->ledger, id, name, &w);
+	q.name = name;
+	rc = make_ghost(l, &w, &q, &own, e);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&l->lock);
+	rc = submit_op(l, &q, own, &op, &news, e);
+	pthread_mutex_unlock(&l->lock);
+	if (rc)
+		free(own);
+	else if (news)
+		engine_call(l);
+	else
+		engine_announce(l);
+	return rc == RINGUP_EBUSY ? 0 : rc;
+}
+
+int join_answer(struct lane *l, struct err *e)
+{
+	uint64_t calls = ledger_calls(l->ledger);
+	uint32_t ids[64];
+	int i, n, rc = 0, any = 0;
+
+	if (calls == l->calls_seen)
+		return 0;
+	release_ghosts(l);
+	do {
+		n = ledger_calling(l->ledger, ids, 64);
+		/* Whatever comes after the last join has come after it on the list. */
+		if (l->agree->ready(l->agreement))
+			return 1;
+		for (i = 0; i < n && !rc; i++)
+			rc = answer(l, ids[i], e);
+		any |= n;
+	} while (n == 64 && !rc);
+	__atomic_store_n(&l->calls_seen, calls, __ATOMIC_RELAXED);
+	return rc < 0 ? rc : any > 0;
+}
+
+void join_done(struct lane *l, struct ringup_op *op, const uint64_t *rows)
+{
+	int r, last = 0;
+
+	for (r = 1; r < l->team.size; r++)
+		if (rows[r] >= rows[last])
+			last = r;
+	if (op->ask.last)
+		*op->ask.last = last;
+	__atomic_store_n(&l->joined, false, __ATOMIC_RELEASE);
+	ledger_join(l->ledger, false);
+	release_ghosts(l);
+}

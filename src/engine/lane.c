@@ -1,0 +1,432 @@
+/* lane.c - carry out what a group of ranks has agreed: batches, plans, completion. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/lane.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "coll/copy.h"
+#include "coll/reduce.h"
+#include "engine/engine.h"
+#include "engine/ledger.h"
+#include "ringup.h"
+
+/* ---- completing ---- */
+
+bool op_claim(struct ringup_op *op)
+{
+	uint32_t flying = OP_FLYING;
+
+	return __atomic_compare_exchange_n(&op->state, &flying, OP_CLAIMED, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+void op_complete(struct ringup_op *op, int status)
+{
+	struct lane *l = op->lane;
+
+	op->status = status;
+	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
+	/* From here on the tensor may be forgotten. */
+	l->agree->drop(l->agreement, op->id);
+	__atomic_store_n(&op->state, OP_DONE, __ATOMIC_RELEASE);
+}
+
+static void op_fail(struct ringup_op *op, const struct err *why)
+{
+	free(op->result);
+	op->result = NULL;
+	op->why = *why;
+	op_complete(op, why->code);
+}
+
+void lane_fail(struct lane *l, const struct err *why)
+{
+	struct ringup_op *op;
+
+	pthread_mutex_lock(&l->lock);
+	for (op = l->flying; op; op = op->next)
+		if (op_claim(op)) {
+			if (op_is_eager(op))
+				__atomic_fetch_sub(&l->eager_count, 1, __ATOMIC_RELAXED);
+			op_fail(op, why);
+		}
+	l->running = false;
+	__atomic_store_n(&l->item_count, 0, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&l->lock);
+}
+
+int lane_flying(struct lane *l)
+{
+	struct ringup_op *op;
+	int n = 0;
+
+	pthread_mutex_lock(&l->lock);
+	for (op = l->flying; op; op = op->next)
+		n += !op_is_done(op);
+	pthread_mutex_unlock(&l->lock);
+	return n;
+}
+
+/* ---- plans ---- */
+
+static struct ringup_op *op_of(struct lane *l, const struct item *it)
+{
+	struct tensor *t;
+
+	pthread_mutex_lock(&l->lock);
+	t = tensors_by_id(&l->tensors, it->id);
+	pthread_mutex_unlock(&l->lock);
+	return t ? __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) : NULL;
+}
+
+static size_t element(const struct want *w)
+{
+	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
+}
+
+uint64_t lane_part_first(const struct lane *l, const struct want *w, int rank)
+{
+	uint64_t rows = w->digest, size = (uint64_t)l->team.size, r = (uint64_t)rank;
+	uint64_t more = rows % size;
+
+	return rows ? w->count / rows * (rows / size * r + (r < more ? r : more)) : 0;
+}
+
+/* The first dtype, operation and scale; pieces are added by the caller. */
+static void begin(struct lane *l, enum plan_kind kind, const struct want *w)
+{
+	l->plan = (struct plan){ .kind = kind,
+				 .dtype = (enum ringup_dtype)w->dtype,
+				 .redop = (enum ringup_redop)w->redop,
+				 .pre = w->pre,
+				 .post = w->post,
+				 .root = w->root,
+				 .piece = l->pieces };
+}
+
+static void add(struct lane *l, const void *in, void *out, uint64_t count)
+{
+	l->pieces[l->plan.pieces++] = (struct piece){ in, out, count };
+	l->plan.count += count;
+}
+
+/* The item is dealt with when this plan is done. */
+static void ends(struct lane *l, struct ringup_op *op)
+{
+	l->ops[l->op_count++] = op;
+	l->item_at++;
+	l->phase = 0;
+}
+
+/* Room for what is gathered: @rows of each rank; writes their elements to l->counts. */
+static int make_room(struct lane *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
+		     struct err *e)
+{
+	const struct want *w = &op->ask.want;
+	uint64_t total = 0, bytes;
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		if (__builtin_mul_overflow(rows[(size_t)r * stride], w->count, &l->counts[r]) ||
+		    __builtin_add_overflow(total, l->counts[r], &total))
+			total = UINT64_MAX;
+	if (__builtin_mul_overflow(total, element(w), &bytes) || bytes > SIZE_MAX / 2)
+		return fail(e, RINGUP_EMISMATCH, "%.200s: the blocks are too large together",
+			    op->tensor->name);
+	op->result = malloc(bytes ? bytes : 1);
+	if (!op->result)
+		return fail(e, RINGUP_ENOMEM, "%.200s: no memory for %llu gathered bytes",
+			    op->tensor->name, (unsigned long long)bytes);
+	return 0;
+}
+
+static int plan_allgather(struct lane *l, const struct item *it, struct ringup_op *op,
+			  struct err *e)
+{
+	const struct want *w = &op->ask.want;
+	int rc;
+
+	if (!it->rows)
+		return fail(e, RINGUP_EPEER, "%.200s: no row counts", op->tensor->name);
+	rc = make_room(l, op, it->rows, 1, e);
+	if (rc)
+		return rc;
+	begin(l, PLAN_ALLGATHER, w);
+	add(l, op->ask.in, op->result, op->ask.rows * w->count);
+	l->plan.counts = l->counts;
+	memcpy(op->ask.counts, it->rows, (size_t)l->team.size * sizeof(*it->rows));
+	ends(l, op);
+	return 0;
+}
+
+/* Adasum is not an element's own business: all have all, and compute the same. */
+static int plan_adasum(struct lane *l, struct ringup_op *op, struct err *e)
+{
+	const struct want *w = &op->ask.want;
+	uint64_t bytes = want_bytes(w), all;
+	unsigned char *mine;
+	int r;
+
+	if (__builtin_mul_overflow(bytes, (uint64_t)l->team.size, &all) || all > SIZE_MAX / 2)
+		all = 0;
+	op->result = all || !bytes ? malloc(all ? all : 1) : NULL;
+	if (!op->result)
+		return fail(e, RINGUP_ENOMEM, "%.200s: no memory for %d tensors of %llu bytes",
+			    op->tensor->name, l->team.size, (unsigned long long)bytes);
+	mine = (unsigned char *)op->result + bytes * (uint64_t)l->team.rank;
+	copy_scaled((enum ringup_dtype)w->dtype, mine, op->ask.in, w->count, w->pre);
+	for (r = 0; r < l->team.size; r++)
+		l->counts[r] = w->count;
+	begin(l, PLAN_ALLGATHER, w);
+	l->plan.pre = l->plan.post = 1;
+	add(l, mine, op->result, w->count);
+	l->plan.counts = l->counts;
+	ends(l, op);
+	return 0;
+}
+
+/* First every rank tells every other how many rows it has for it. */
+static int plan_splits(struct lane *l, struct ringup_op *op, struct err *e)
+{
+	static const struct want numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
+	size_t n = (size_t)l->team.size, r;
+
+	if (!l->matrix)
+		l->matrix = calloc(n * n, sizeof(*l->matrix));
+	if (!l->matrix)
+		return fail(e, RINGUP_ENOMEM, "no memory for %zu ranks' splits", n);
+	for (r = 0; r < n; r++)
+		l->counts[r] = n;
+	begin(l, PLAN_ALLGATHER, &numbers);
+	add(l, op->ask.splits, l->matrix, n);
+	l->plan.counts = l->counts;
+	l->phase = 1;
+	return 0;
+}
+
+static int plan_alltoall(struct lane *l, struct ringup_op *op, struct err *e)
+{
+	const struct want *w = &op->ask.want;
+	size_t n = (size_t)l->team.size, me = (size_t)l->team.rank, i;
+	uint64_t mine = 0;
+	int rc;
+
+	if (!l->phase)
+		return plan_splits(l, op, e);
+	rc = make_room(l, op, l->matrix + me, n, e);
+	if (rc)
+		return rc;
+	for (i = 0; i < n; i++)
+		op->ask.counts[i] = l->matrix[i * n + me];
+	for (i = 0; i < n * n; i++)
+		if (__builtin_mul_overflow(l->matrix[i], w->count, &l->matrix[i]))
+			return fail(e, RINGUP_EMISMATCH,
+				    "%.200s: the blocks are too large together",
+				    op->tensor->name);
+	for (i = 0; i < n; i++)
+		mine += l->matrix[me * n + i];
+	begin(l, PLAN_ALLTOALL, w);
+	add(l, op->ask.in, op->result, mine);
+	l->plan.matrix = l->matrix;
+	ends(l, op);
+	return 0;
+}
+
+static void plan_reducescatter(struct lane *l, struct ringup_op *op)
+{
+	const struct want *w = &op->ask.want;
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		l->counts[r] = lane_part_first(l, w, r + 1) - lane_part_first(l, w, r);
+	begin(l, PLAN_REDUCESCATTER, w);
+	add(l, op->ask.in, op->ask.out, w->count);
+	l->plan.counts = l->counts;
+	ends(l, op);
+}
+
+static bool same_kind(const struct want *a, const struct want *b)
+{
+	return b->kind == PLAN_ALLREDUCE && b->redop != RINGUP_ADASUM && !b->members &&
+	       a->dtype == b->dtype && a->redop == b->redop && a->pre == b->pre &&
+	       a->post == b->post;
+}
+
+/* As many tensors as run as one: of one type and operation, up to the threshold.
+ * Those that were submitted together run together, and alone. */
+static void plan_allreduce(struct lane *l, struct ringup_op *op)
+{
+	const struct want *w = &op->ask.want;
+	uint64_t bytes = want_bytes(w);
+
+	begin(l, PLAN_ALLREDUCE, w);
+	if (op->ask.piece) {
+		l->plan.piece = op->ask.piece;
+		l->plan.pieces = (int)w->members;
+		l->plan.count = w->count;
+		ends(l, op);
+		return;
+	}
+	do {
+		add(l, op->ask.in, op->ask.out, op->ask.want.count);
+		ends(l, op);
+		if (l->item_at == l->item_count || l->items[l->item_at].bad)
+			return;
+		op = op_of(l, &l->items[l->item_at]);
+		if (!op || !same_kind(w, &op->ask.want))
+			return;
+		bytes += want_bytes(&op->ask.want);
+	} while (bytes <= l->fusion_bytes);
+}
+
+/* Make a plan of the items from item_at on. */
+static int plan_next(struct lane *l, struct err *e)
+{
+	static const struct want nothing = { .pre = 1, .post = 1 };
+	struct item *it = &l->items[l->item_at];
+	struct ringup_op *op = op_of(l, it);
+	int rc = 0;
+
+	if (!op)
+		return fail(e, RINGUP_EPEER,
+			    "a batch names a tensor that is not in flight here");
+	l->plan_bad = it->bad;
+	l->op_count = 0;
+	/* Where ranks disagree nothing is touched, but all stay in step. */
+	switch (it->bad ? PLAN_BARRIER : (int)op->ask.want.kind) {
+	case PLAN_ALLREDUCE:
+		if (op->ask.want.redop == RINGUP_ADASUM)
+			rc = plan_adasum(l, op, e);
+		else
+			plan_allreduce(l, op);
+		break;
+	case PLAN_BROADCAST:
+		begin(l, PLAN_BROADCAST, &op->ask.want);
+		add(l, op->ask.in, op->ask.out, op->ask.want.count);
+		ends(l, op);
+		break;
+	case PLAN_ALLGATHER:
+		rc = plan_allgather(l, it, op, e);
+		break;
+	case PLAN_REDUCESCATTER:
+		plan_reducescatter(l, op);
+		break;
+	case PLAN_ALLTOALL:
+		rc = plan_alltoall(l, op, e);
+		break;
+	default:
+		begin(l, PLAN_BARRIER, &nothing);
+		l->plan.piece = NULL;
+		if (!it->bad && op->ask.want.kind == WANT_JOIN && it->rows)
+			join_done(l, op, it->rows);
+		ends(l, op);
+	}
+	return rc ? rc : l->backend->start(l->carrier, &l->plan, e);
+}
+
+/* What is left to do on this rank alone. */
+static int conclude(struct lane *l, struct ringup_op *op, struct err *e)
+{
+	const struct want *w = &op->ask.want;
+
+	(void)l;
+	(void)e;
+	if (w->kind == PLAN_ALLGATHER || w->kind == PLAN_ALLTOALL) {
+		*op->ask.outp = op->result;
+		op->result = NULL;
+	}
+	return 0;
+}
+
+static void plan_done(struct lane *l)
+{
+	struct err why = { 0 };
+	int i, rc;
+
+	if (l->plan_bad)
+		fail(&why, RINGUP_EMISMATCH, "%s", l->plan_bad);
+	for (i = 0; i < l->op_count; i++) {
+		struct ringup_op *op = l->ops[i];
+
+		op->tensor->verified = !l->plan_bad;
+		if (!op_claim(op))
+			continue;
+		rc = l->plan_bad ? why.code : conclude(l, op, &why);
+		if (rc)
+			op_fail(op, &why);
+		else
+			op_complete(op, 0);
+	}
+	l->running = false;
+	if (l->item_at == l->item_count) {
+		__atomic_store_n(&l->item_count, 0, __ATOMIC_RELAXED);
+		l->agree->done(l->agreement);
+	}
+	engine_completed(l->engine);
+}
+
+bool lane_ready(struct lane *l)
+{
+	return __atomic_load_n(&l->item_count, __ATOMIC_RELAXED) ||
+	       l->agree->ready(l->agreement) ||
+	       (__atomic_load_n(&l->joined, __ATOMIC_RELAXED) &&
+		ledger_calls(l->ledger) != __atomic_load_n(&l->calls_seen, __ATOMIC_RELAXED));
+}
+
+int lane_step(struct lane *l, struct err *e)
+{
+	int rc;
+
+	if (l->running) {
+		rc = l->backend->step(l->carrier, e);
+		if (rc > 0)
+			plan_done(l);
+		return rc;
+	}
+	if (l->item_at < l->item_count) {
+		rc = plan_next(l, e);
+		l->running = rc == 0;
+		return rc < 0 ? rc : 1;
+	}
+	if (l->agree->ready(l->agreement)) {
+		rc = l->agree->next(l->agreement, l->fusion_bytes, l->items);
+		l->item_at = 0;
+		__atomic_fetch_add(&l->batches, rc > 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&l->item_count, rc, __ATOMIC_RELAXED);
+		return rc > 0;
+	}
+	return l->joined ? join_answer(l, e) : 0;
+}
+
+/* ---- life ---- */
+
+int lane_open(struct lane *l, struct err *e)
+{
+	l->counts = calloc((size_t)l->team.size, sizeof(*l->counts));
+	if (!l->counts)
+		return fail(e, RINGUP_ENOMEM, "no memory for the engine");
+	pthread_mutex_init(&l->lock, NULL);
+	return 0;
+}
+
+void lane_close(struct lane *l)
+{
+	struct ringup_op *block, *op;
+
+	for (op = l->flying; op; op = op->next) {
+		free(op->result);
+		free(op->own);
+	}
+	while ((block = l->blocks)) {
+		l->blocks = block->block_next;
+		free(block);
+	}
+	tensors_free(&l->tensors);
+	if (l->counts)
+		pthread_mutex_destroy(&l->lock);
+	free(l->counts);
+	free(l->matrix);
+	memset(l, 0, sizeof(*l));
+}

@@ -1,0 +1,163 @@
+/* lane.h - the operations of one group of ranks: their names, agreement and back end. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_LANE_H
+#define ENGINE_LANE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+#include "engine/agree.h"
+#include "engine/tensor.h"
+#include "wire/seat.h"
+
+struct engine;
+struct ledger;
+
+/*
+ * A lane is all that a group of ranks has of its own: which ranks, the memory and
+ * the connections they share, an order of operations, and a back end that carries
+ * one plan after the other.  A rank is in as many lanes as it is in groups; its
+ * engine drives them all, so that no two groups can wait for each other.
+ *
+ * submit ---> agreement ---> batch ---> plans ---> back end ---> complete
+ *  (any thread, lock)         (holder of the baton, no lock)
+ *
+ * Eager operations need none of this: see ledger.h.
+ */
+struct lane {
+	/* Set before lane_open(), by whoever brought the ranks together. */
+	struct engine *engine;
+	struct team team;
+	struct row *row;  /* the ranks of this host                         */
+	const int *ranks; /* their numbers in the world; NULL: it is the world */
+	const struct agree *agree;
+	void *agreement;
+	struct ledger *ledger; /* the agreement, if it is one host's */
+	const struct backend *backend;
+	void *carrier; /* the back end's own memory */
+	uint64_t fusion_bytes, eager_bytes;
+
+	/* From here on the engine's own. */
+	pthread_mutex_t lock; /* tensors, the lists of operations, post() */
+	struct tensors tensors;
+	struct ringup_op *flying, *pool, *blocks;
+	struct ringup_op *spare; /* for the short way of engine_submit(); atomic */
+	uint64_t unnamed;        /* operations without a name so far             */
+	uint32_t eager_count;    /* eager ones in flight; atomic                 */
+	bool joined;             /* this rank has no more to do; atomic          */
+	uint64_t batches;        /* begun so far; atomic                         */
+
+	/* The holder of the baton's. */
+	struct item items[BATCH_ITEMS];
+	int item_count, item_at; /* item_count is read by others; atomic */
+	int phase;               /* of an operation that takes two plans */
+	struct plan plan;
+	struct piece pieces[BATCH_ITEMS];
+	struct ringup_op *ops[BATCH_ITEMS]; /* those that this plan completes */
+	int op_count;
+	const char *plan_bad;
+	uint64_t *counts;    /* size entries                        */
+	uint64_t *matrix;    /* size * size entries, once needed    */
+	uint64_t calls_seen; /* joined: how often others have called; atomic */
+	bool running;        /* the plan has been started           */
+};
+
+/* lane_open - with the fields above set. */
+int lane_open(struct lane *l, struct err *e);
+
+/* lane_close - free everything of its own, also operations; safe on a zeroed lane. */
+void lane_close(struct lane *l);
+
+/* lane_ready - is there work for the holder of the baton?  Any thread. */
+bool lane_ready(struct lane *l);
+
+/* lane_step - with the baton, do one thing: 0 if there is nothing to do now, 1 if
+ * something was done; negative, with the reason, if the job has to end. */
+int lane_step(struct lane *l, struct err *e);
+
+/* lane_fail - everything in flight fails, and nothing will be carried out any more. */
+void lane_fail(struct lane *l, const struct err *why);
+
+/* lane_flying - operations that are not complete. */ /* lane_flying - operations that are not
+							 complete. */
+int lane_flying(struct lane *l);
+
+/* lane_part_first - in a reduce-scatter, the first element of @rank's part: rows are
+ * dealt out evenly, and the first ranks get one more where that does not work out. */
+uint64_t lane_part_first(const struct lane *l, const struct want *w, int rank);
+
+/* ---- operations (lane.c) ---- */
+
+/* op_claim - only one thread may finish an operation: true for the first that asks. */
+bool op_claim(struct ringup_op *op);
+
+/* op_complete - with the claim: let the waiter have it.  After this @op may be gone. */
+void op_complete(struct ringup_op *op, int status);
+
+static inline bool op_is_done(const struct ringup_op *op)
+{
+	return __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_DONE;
+}
+
+static inline bool op_is_eager(const struct ringup_op *op)
+{
+	return __atomic_load_n(&op->eager, __ATOMIC_ACQUIRE);
+}
+
+/* ---- eager operations (eager.c) ---- */
+
+/* eager_may - can what @r asks for be an eager operation in this lane? */
+bool eager_may(const struct lane *l, const struct request *r);
+
+/* eager_fits - and has @id a line that takes this rank's share? */
+bool eager_fits(const struct lane *l, uint32_t id, const struct request *r);
+
+/* eager_write - fill this rank's line and publish it. */
+void eager_write(struct lane *l, uint32_t id, uint32_t round, const struct request *r);
+
+/* eager_missing - a rank whose line is still empty, -1 if all are there, or -2 if a
+ * rank has changed its mind, so that this round goes the long way. */
+int eager_missing(const struct lane *l, uint32_t id, uint32_t round);
+
+/* eager_finish - compute the result from all lines.  Returns 0 or RINGUP_ENOMEM. */
+int eager_finish(struct lane *l, uint32_t id, uint32_t round, const struct request *r,
+		 struct err *e);
+
+/* eager_try - finish @op, if it can be by now; true if it is done. */
+bool eager_try(struct lane *l, struct ringup_op *op);
+
+/* eager_scan - all that are in flight, for threads that sleep, and for minds
+ * changed; true if any was completed. */
+bool eager_scan(struct lane *l);
+
+/* ---- submitting (submit.c) ---- */
+
+/* submit_op - with l->lock: start an operation.  Sets *@news if others should look
+ * now.  @ghost: of a rank that has joined, and what to free with it; else NULL. */
+int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringup_op **opp,
+	      bool *news, struct err *e);
+
+/* submit_short - a blocking eager operation, without an entry among those in flight,
+ * if all is as it was the last time.  Returns 1 if it is done; 0 if *@opp is to be
+ * waited for, or NULL if nothing has happened; or RINGUP_ENOMEM. */
+int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp,
+		 struct err *e);
+
+/* submit_release - give an operation that is done back to the pool. */
+void submit_release(struct ringup_op *op);
+
+/* ---- a rank that has no more to do (join.c) ---- */
+
+/* join_begin - from now on take part, with nothing, in what the others call for. */
+void join_begin(struct lane *l);
+
+/* join_answer - do so; returns as lane_step() does. */
+int join_answer(struct lane *l, struct err *e);
+
+/* join_done - all ranks have joined: @rows of each, see struct request, tell who was
+ * the last. */
+void join_done(struct lane *l, struct ringup_op *op, const uint64_t *rows);
+
+#endif

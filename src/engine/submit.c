@@ -1,0 +1,298 @@
+/* submit.c - from what a caller asks for to an operation in flight. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "engine/engine.h"
+#include "engine/lane.h"
+#include "engine/ledger.h"
+#include "ringup.h"
+#include "wire/seat.h"
+
+enum {
+	POOL_STEP = 64, /* operations allocated at a time     */
+	UNNAMED = 1024, /* unnamed operations in flight       */
+};
+
+static struct ringup_op *op_new(struct lane *l)
+{
+	struct ringup_op *op = l->pool;
+	int i;
+
+	if (!op) {
+		op = calloc(POOL_STEP, sizeof(*op));
+		for (i = 0; op && i < POOL_STEP; i++) {
+			op[i].next = i + 1 < POOL_STEP ? &op[i + 1] : NULL;
+			op[i].lane = l;
+		}
+		if (!op)
+			return NULL;
+		op->block_next = l->blocks;
+		l->blocks = op;
+	}
+	l->pool = op->next;
+	return op;
+}
+
+static void op_free(struct lane *l, struct ringup_op *op)
+{
+	free(op->own);
+	op->own = NULL;
+	op->next = l->pool;
+	l->pool = op;
+}
+
+void submit_release(struct ringup_op *op)
+{
+	struct lane *l = op->lane;
+
+	pthread_mutex_lock(&l->lock);
+	if (op->prev)
+		op->prev->next = op->next;
+	else
+		l->flying = op->next;
+	if (op->next)
+		op->next->prev = op->prev;
+	op_free(l, op);
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* What the caller may change as soon as he has us back. */
+static int copy_lists(const struct lane *l, struct ringup_op *op, struct err *e)
+{
+	struct request *q = &op->ask;
+	size_t bytes = q->piece    ? q->want.members * sizeof(*q->piece)
+		       : q->splits ? (size_t)l->team.size * sizeof(*q->splits)
+				   : 0;
+
+	if (!bytes || op->ghost)
+		return 0;
+	op->own = malloc(bytes);
+	if (!op->own)
+		return fail(e, RINGUP_ENOMEM, "no memory for another operation");
+	memcpy(op->own, q->piece ? (const void *)q->piece : q->splits, bytes);
+	if (q->piece)
+		q->piece = op->own;
+	else
+		q->splits = op->own;
+	return 0;
+}
+
+/* Publish the operation, with the lock held. */
+static int post(struct lane *l, struct ringup_op *op, bool changed, bool *news, struct err *e)
+{
+	struct tensor *t = op->tensor;
+
+	if (l->ledger) {
+		op->round = ledger_begin(l->ledger, t->id);
+		if (!changed && t->verified && !op->ghost && eager_may(l, &op->ask) &&
+		    eager_fits(l, t->id, &op->ask)) {
+			__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
+			__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
+			eager_write(l, t->id, op->round, &op->ask);
+			return 0;
+		}
+		/* Others may be waiting for our line. */
+		if (ledger_fits(l->ledger, t->id, 0))
+			ledger_put(l->ledger, t->id, op->round, LINE_CHANGED);
+	}
+	return l->agree->post(l->agreement, t->id, &op->ask.want, op->ask.rows,
+			      changed || op->ghost, news, e);
+}
+
+static struct tensor *tensor_for(struct lane *l, const struct request *r, struct err *e)
+{
+	char order[24];
+	const char *name = r->name;
+	size_t len = r->name_len;
+	struct tensor *t;
+
+	if (!name) {
+		/* No name of a caller's begins with a NUL. */
+		name = order;
+		snprintf(order + 1, sizeof(order) - 1, "#%u", (unsigned)(l->unnamed % UNNAMED));
+		order[0] = 0;
+		len = strlen(order + 1) + 1;
+	}
+	t = tensors_get(&l->tensors, name, len ? len : strlen(name));
+	if (!t) {
+		fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
+		return NULL;
+	}
+	return t;
+}
+
+/* Hold the tensor's number; give it one if it has none any more, or not yet. */
+static int hold(struct lane *l, struct tensor *t, const struct want *w, struct err *e)
+{
+	uint32_t id;
+	int rc;
+
+	if (t->id != UINT32_MAX && l->agree->hold(l->agreement, t->id, t->age))
+		return 0;
+	rc = l->agree->find(l->agreement, t->name, t->len, w, &id, &t->age, e);
+	if (rc)
+		return rc;
+	t->known = false;
+	if (!tensors_number(&l->tensors, t, id))
+		return 0;
+	l->agree->drop(l->agreement, id);
+	return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
+}
+
+/* Into the list of those in flight; tensor, id and round are set. */
+static void fill_op(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost)
+{
+	__atomic_store_n(&op->state, OP_FLYING, __ATOMIC_RELAXED);
+	__atomic_store_n(&op->eager, false, __ATOMIC_RELAXED);
+	op->ghost = ghost;
+	op->own = ghost;
+	op->status = 0;
+	op->since_ns = 0;
+	op->ask = *r;
+	op->result = NULL;
+	op->prev = NULL;
+	op->next = l->flying;
+	if (l->flying)
+		l->flying->prev = op;
+	l->flying = op;
+}
+
+static void take_back(struct lane *l, struct ringup_op *op)
+{
+	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
+	l->agree->drop(l->agreement, op->id);
+	l->flying = op->next;
+	if (op->next)
+		op->next->prev = NULL;
+	op_free(l, op);
+}
+
+int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringup_op **opp,
+	      bool *news, struct err *e)
+{
+	struct tensor *t;
+	struct ringup_op *op;
+	bool changed;
+	int rc;
+
+	if (engine_is_over(l->engine, e))
+		return e->code;
+	t = tensor_for(l, r, e);
+	if (!t)
+		return e->code;
+	if (__atomic_load_n(&t->op, __ATOMIC_ACQUIRE))
+		return r->name ? fail(e, RINGUP_EBUSY,
+				      "%.200s: an operation of that name is already in flight",
+				      r->name)
+			       : fail(e, RINGUP_EBUSY,
+				      "more than %d unnamed operations in flight", UNNAMED);
+	op = op_new(l);
+	if (!op)
+		return fail(e, RINGUP_ENOMEM, "no memory for another operation");
+	rc = hold(l, t, &r->want, e);
+	if (rc) {
+		op_free(l, op);
+		return rc;
+	}
+	changed = !t->known || !want_equal(&t->want, &r->want);
+	op->tensor = t;
+	op->id = t->id;
+	fill_op(l, op, r, ghost);
+	if (changed)
+		t->verified = false;
+	t->want = r->want;
+	t->known = true;
+	/* Before it is published: another thread may carry it out at once. */
+	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
+	rc = copy_lists(l, op, e);
+	if (!rc && r->want.kind == WANT_JOIN)
+		join_begin(l);
+	if (!rc)
+		rc = post(l, op, changed, news, e);
+	if (rc) {
+		/* A ghost's memory stays the caller's. */
+		op->own = ghost ? NULL : op->own;
+		take_back(l, op);
+		return rc;
+	}
+	l->unnamed += !r->name || !*r->name;
+	*opp = op;
+	return 0;
+}
+
+/* ---- the short way of a blocking eager operation ---- */
+
+/* NULL if all is not as it was the last time, and then nothing has happened. */
+static struct ringup_op *begin_short(struct lane *l, const struct request *r)
+{
+	struct ringup_op *op = NULL;
+	struct tensor *t;
+
+	pthread_mutex_lock(&l->lock);
+	if (!l->spare)
+		l->spare = op_new(l);
+	if (!engine_is_over(l->engine, NULL))
+		op = __atomic_load_n(&l->spare, __ATOMIC_ACQUIRE);
+	t = op ? tensor_for(l, r, NULL) : NULL;
+	if (!t || __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) || !t->verified ||
+	    !want_equal(&t->want, &r->want) || !l->agree->hold(l->agreement, t->id, t->age)) {
+		pthread_mutex_unlock(&l->lock);
+		return NULL;
+	}
+	if (!eager_fits(l, t->id, r)) {
+		l->agree->drop(l->agreement, t->id);
+		pthread_mutex_unlock(&l->lock);
+		return NULL;
+	}
+	__atomic_store_n(&l->spare, NULL, __ATOMIC_RELAXED);
+	op->tensor = t;
+	op->id = t->id;
+	op->round = ledger_begin(l->ledger, t->id);
+	l->unnamed += !r->name;
+	eager_write(l, t->id, op->round, r);
+	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&l->lock);
+	engine_announce(l);
+	return op;
+}
+
+/* The others are late: make it an operation in flight like any other. */
+static int go_the_long_way(struct lane *l, const struct request *r, struct ringup_op *op,
+			   struct err *e)
+{
+	int rc;
+
+	pthread_mutex_lock(&l->lock);
+	fill_op(l, op, r, NULL);
+	rc = copy_lists(l, op, e);
+	__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&l->spare, op_new(l), __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&l->lock);
+	return rc;
+}
+
+int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp, struct err *e)
+{
+	struct ringup_op *op = begin_short(l, r);
+	int i, missing = 0, rc;
+
+	*opp = op;
+	if (!op)
+		return 0;
+	for (i = 0; i < seat_pauses(l->row) && missing >= 0; i++) {
+		missing = eager_missing(l, op->id, op->round);
+		if (missing >= 0)
+			seat_pause();
+	}
+	if (missing != -1)
+		return go_the_long_way(l, r, op, e);
+	rc = eager_finish(l, op->id, op->round, r, e);
+	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
+	l->agree->drop(l->agreement, op->id);
+	__atomic_store_n(&l->spare, op, __ATOMIC_RELEASE);
+	return rc ? rc : 1;
+}
