@@ -80,6 +80,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_engine \
 	%reldir%/unit/test_forks \
 	%reldir%/unit/test_futex \
+	%reldir%/unit/test_group \
 	%reldir%/unit/test_hash \
 	%reldir%/unit/test_identity \
 	%reldir%/unit/test_member \

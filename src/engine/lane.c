@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "coll/adasum.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "engine/engine.h"
@@ -326,13 +327,33 @@ static int plan_next(struct lane *l, struct err *e)
 	return rc ? rc : l->backend->start(l->carrier, &l->plan, e);
 }
 
+/* All ranks' tensors are here: combine them, and leave only the result. */
+static int finish_adasum(struct lane *l, struct ringup_op *op, struct err *e)
+{
+	const struct want *w = &op->ask.want;
+	enum ringup_dtype dtype = (enum ringup_dtype)w->dtype;
+	size_t bytes = adasum_scratch_bytes(dtype, l->team.size, w->count);
+	void *scratch = bytes < SIZE_MAX ? malloc(bytes ? bytes : 1) : NULL;
+
+	if (!scratch)
+		return fail(e, RINGUP_ENOMEM, "%.200s: no memory to combine %d tensors",
+			    op->tensor->name, l->team.size);
+	adasum(dtype, op->ask.out, op->result, l->team.size, w->count, scratch);
+	if (w->post != 1)
+		copy_scaled(dtype, op->ask.out, op->ask.out, w->count, w->post);
+	free(scratch);
+	free(op->result);
+	op->result = NULL;
+	return 0;
+}
+
 /* What is left to do on this rank alone. */
 static int conclude(struct lane *l, struct ringup_op *op, struct err *e)
 {
 	const struct want *w = &op->ask.want;
 
-	(void)l;
-	(void)e;
+	if (w->kind == PLAN_ALLREDUCE && w->redop == RINGUP_ADASUM)
+		return finish_adasum(l, op, e);
 	if (w->kind == PLAN_ALLGATHER || w->kind == PLAN_ALLTOALL) {
 		*op->ask.outp = op->result;
 		op->result = NULL;

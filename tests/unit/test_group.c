@@ -1,0 +1,474 @@
+/* test_group.c - groups of ranks, and collectives of every kind in them. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+#include "ranks.h"
+
+static int wrong; /* what ranks found wrong; atomic */
+
+static void check(int cond, const char *what, int rank)
+{
+	if (cond)
+		return;
+	printf("# rank %d: %s (%s)\n", rank, what, ringup_error());
+	__atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+}
+
+static void run(const char *what, int size, void (*body)(struct ringup *r, int rank, int size))
+{
+	int bad;
+
+	alarm(60); /* a hang ends the test */
+	wrong = 0;
+	bad = ranks_run(size, body);
+	ok(!bad && !wrong, "%s, %d ranks", what, size);
+	fflush(stdout);
+}
+
+static int sum(struct ringup_group *g, const char *name, float *v, uint64_t n,
+	       struct ringup_op **opp)
+{
+	struct ringup_reduce a = {
+		.name = name, .in = v, .out = v, .count = n, .dtype = RINGUP_F32
+	};
+
+	return ringup_allreduce(g, &a, opp);
+}
+
+static bool all_are(const float *v, uint64_t n, float x)
+{
+	uint64_t i;
+
+	for (i = 0; i < n; i++)
+		if (v[i] != x)
+			return false;
+	return true;
+}
+
+/* ---- kinds ---- */
+
+/* Rank r sends (q + r) % 3 * n rows to rank q; row i from r to q holds a number that
+ * tells all three. */
+static int32_t row_of(int from, int to, uint64_t i)
+{
+	return (int32_t)((uint64_t)(from * 64 + to) * 1000000 + i);
+}
+
+static void exchange(struct ringup_group *g, uint64_t n, bool even, int rank, int size)
+{
+	uint64_t splits[RANKS_MAX], counts[RANKS_MAX], rows = 0, at = 0, i, bad = 0;
+	struct ringup_exchange a = { .name = even ? "even" : "uneven",
+				     .row = 1,
+				     .dtype = RINGUP_I32,
+				     .counts = counts };
+	int32_t *in, *out = NULL;
+	int q;
+
+	for (q = 0; q < size; q++) {
+		splits[q] = even ? n : (uint64_t)((q + rank) % 3) * n;
+		rows += splits[q];
+	}
+	in = malloc((rows + 1) * sizeof(*in));
+	for (q = 0; q < size; q++)
+		for (i = 0; i < splits[q]; i++)
+			in[at++] = row_of(rank, q, i);
+	a.in = in;
+	a.rows = rows;
+	a.splits = even ? NULL : splits;
+	a.out = (void **)&out;
+	check(!ringup_alltoall(g, &a, NULL), "alltoall", rank);
+	for (at = 0, q = 0; q < size && out; q++) {
+		uint64_t want = even ? n : (uint64_t)((q + rank) % 3) * n;
+
+		bad += counts[q] != want;
+		for (i = 0; i < want; i++)
+			bad += out[at++] != row_of(q, rank, i);
+	}
+	check(out && !bad, "alltoall values", rank);
+	ringup_free(out);
+	free(in);
+}
+
+static void scatter(struct ringup_group *g, uint64_t rows, uint64_t row, int rank, int size)
+{
+	uint64_t n = (uint64_t)size, first, mine, i, bad = 0, count = rows * row;
+	int32_t *in = malloc((count + 1) * sizeof(*in)), *out = malloc((count + 1) * 4);
+	struct ringup_scatter a = { .name = "scatter",
+				    .in = in,
+				    .rows = rows,
+				    .row = row,
+				    .out = out,
+				    .dtype = RINGUP_I32 };
+
+	mine = rows / n + ((uint64_t)rank < rows % n);
+	first = rows / n * (uint64_t)rank +
+		((uint64_t)rank < rows % n ? (uint64_t)rank : rows % n);
+	for (i = 0; i < count; i++)
+		in[i] = (int32_t)i + rank;
+	check(!ringup_reducescatter(g, &a, NULL), "reducescatter", rank);
+	for (i = 0; i < mine * row; i++)
+		bad += out[i] != (int32_t)(first * row + i) * size + size * (size - 1) / 2;
+	check(!bad, "reducescatter values", rank);
+	free(in);
+	free(out);
+}
+
+static void kinds_in(struct ringup_group *g)
+{
+	static const uint64_t lengths[] = { 0, 1, 3, 40, 1000, 40000 };
+	int rank = ringup_rank(g), size = ringup_size(g), k, again;
+
+	for (k = 0; k < 6; k++)
+		for (again = 0; again < 4; again++) {
+			exchange(g, lengths[k], true, rank, size);
+			exchange(g, lengths[k], false, rank, size);
+			scatter(g, lengths[k], 1, rank, size);
+			scatter(g, lengths[k], 3, rank, size);
+		}
+}
+
+static void kinds(struct ringup *r, int rank, int size)
+{
+	(void)rank;
+	(void)size;
+	kinds_in(ringup_world(r));
+}
+
+static void adasum(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	double v[5], one[4] = { 0 };
+	struct ringup_reduce a = { .name = "same",
+				   .in = v,
+				   .out = v,
+				   .count = 5,
+				   .dtype = RINGUP_F64,
+				   .redop = RINGUP_ADASUM };
+	int i;
+
+	/* Equal vectors come out as they went in, orthogonal ones as their sum. */
+	for (i = 0; i < 5; i++)
+		v[i] = i + 1;
+	check(!ringup_allreduce(g, &a, NULL) && v[4] == 5 && v[0] == 1, "equal", rank);
+	one[rank % 4] = 3;
+	a = (struct ringup_reduce){
+		.in = one, .out = one, .count = 4, .dtype = RINGUP_F64, .redop = RINGUP_ADASUM
+	};
+	check(!ringup_allreduce(g, &a, NULL), "orthogonal", rank);
+	for (i = 0; i < size && size <= 4; i++)
+		check(one[i] == 3, "orthogonal values", rank);
+	a.dtype = RINGUP_I32;
+	check(ringup_allreduce(g, &a, NULL) == RINGUP_EINVAL, "integers", rank);
+}
+
+/* ---- several tensors that go together ---- */
+
+static void together(struct ringup *r, int rank, int size)
+{
+	enum { N = 300 };
+	struct ringup_group *g = ringup_world(r);
+	struct ringup_reduce a[N];
+	float *v[N];
+	struct ringup_op *op, *alone;
+	float lonely = 1;
+	int i, round;
+
+	for (i = 0; i < N; i++)
+		v[i] = malloc((size_t)(i * 7 + 1) * sizeof(float));
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < N; i++) {
+			int k;
+
+			for (k = 0; k < i * 7 + 1; k++)
+				v[i][k] = (float)(rank + i);
+			a[i] = (struct ringup_reduce){ .name = i ? NULL : "many",
+						       .in = v[i],
+						       .out = v[i],
+						       .count = (uint64_t)(i * 7),
+						       .dtype = RINGUP_F32 };
+		}
+		/* Another operation, in another order on each rank. */
+		if (rank % 2)
+			check(!sum(g, "alone", &lonely, 1, &alone), "alone", rank);
+		check(!ringup_allreduce_many(g, a, N, &op), "many", rank);
+		if (rank % 2 == 0)
+			check(!sum(g, "alone", &lonely, 1, &alone), "alone", rank);
+		check(!ringup_wait(op, -1) && !ringup_wait(alone, -1), "wait", rank);
+		for (i = 0; i < N; i++)
+			check(all_are(v[i], (uint64_t)(i * 7),
+				      (float)(size * (size - 1) / 2 + i * size)),
+			      "values", rank);
+	}
+	a[1].dtype = RINGUP_F64;
+	check(ringup_allreduce_many(g, a, 2, &op) == RINGUP_EINVAL, "two types", rank);
+	a[1].dtype = RINGUP_F32;
+	if (size > 1) {
+		/* The same number of elements, cut differently. */
+		a[0].count = rank ? 2 : 1;
+		a[1].count = rank ? 1 : 2;
+		check(ringup_allreduce_many(g, a, 2, NULL) == RINGUP_EMISMATCH, "cut", rank);
+	}
+	for (i = 0; i < N; i++)
+		free(v[i]);
+}
+
+/* ---- groups ---- */
+
+static void overlapping(struct ringup *r, int rank, int size)
+{
+	enum { ROUNDS = 50, COUNT = 3000 };
+	struct ringup_group *g[RANKS_MAX];
+	struct ringup_op *op[RANKS_MAX];
+	static float v[RANKS_MAX][RANKS_MAX][COUNT];
+	int i, k, round;
+
+	/* Neighbours in a circle: each rank is in two groups. */
+	for (i = 0; i < size; i++) {
+		int pair[] = { (i + 1) % size, i };
+
+		check(!ringup_group_add(r, pair, 2, &g[i]), "add", rank);
+		check(ringup_group_id(g[i]) == i + 1 && ringup_group_get(r, i + 1) == g[i],
+		      "number", rank);
+		check((ringup_rank(g[i]) >= 0) == (rank == i || rank == (i + 1) % size),
+		      "member", rank);
+		check(ringup_size(g[i]) == 2, "size", rank);
+	}
+	for (round = 0; round < ROUNDS; round++) {
+		uint64_t n = round % 3 ? COUNT : 2;
+		int mine[2] = { rank, (rank + size - 1) % size };
+
+		for (k = 0; k < 2; k++) {
+			i = mine[(k + round + rank) % 2];
+			for (uint64_t c = 0; c < n; c++)
+				v[rank][i][c] = (float)(rank + 1);
+			check(!sum(g[i], round % 2 ? "x" : NULL, v[rank][i], n, &op[i]),
+			      "start", rank);
+		}
+		for (k = 0; k < 2; k++) {
+			i = mine[(k + round) % 2];
+			check(!ringup_wait(op[i], -1), "wait", rank);
+			check(all_are(v[rank][i], n, (float)(i + 1 + (i + 1) % size + 1)),
+			      "sum of two", rank);
+		}
+	}
+	/* Blocking calls, each rank beginning with another group. */
+	for (round = 0; round < ROUNDS; round++)
+		for (k = 0; k < 2; k++) {
+			i = (rank % 2 ? k : 1 - k) ? rank : (rank + size - 1) % size;
+			if (size % 2)
+				continue; /* an odd circle has no such order */
+			v[rank][i][0] = (float)rank;
+			check(!sum(g[i], "one", v[rank][i], 1, NULL), "blocking", rank);
+		}
+	for (i = 0; i < size; i++)
+		check(!ringup_group_remove(g[i]), "remove", rank);
+	check(ringup_group_get(r, 1) == NULL, "gone", rank);
+}
+
+/* Three groups of two, each rank blocked in the one that another one waits for. */
+static void circle(struct ringup *r, int rank, int size)
+{
+	static const int pairs[3][2] = { { 0, 1 }, { 1, 2 }, { 0, 2 } };
+	enum { COUNT = 200000 };
+	struct ringup_group *g[3];
+	struct ringup_op *op[3] = { 0 };
+	float *v[3];
+	int i, k, round;
+
+	(void)size;
+	for (i = 0; i < 3; i++) {
+		v[i] = malloc(COUNT * sizeof(float));
+		check(!ringup_group_add(r, pairs[i], 2, &g[i]), "add", rank);
+	}
+	for (round = 0; round < 20; round++) {
+		for (k = 0; k < 3; k++) {
+			i = (k + rank + round) % 3;
+			if (ringup_rank(g[i]) < 0)
+				continue;
+			for (int c = 0; c < COUNT; c++)
+				v[i][c] = (float)(rank + c % 5);
+			check(!sum(g[i], "c", v[i], COUNT, &op[i]), "start", rank);
+		}
+		for (k = 0; k < 3; k++) {
+			i = (2 * k + rank) % 3;
+			if (ringup_rank(g[i]) < 0)
+				continue;
+			check(!ringup_wait(op[i], -1), "wait", rank);
+			check(v[i][4] == (float)(pairs[i][0] + pairs[i][1] + 8), "value", rank);
+		}
+	}
+	for (i = 0; i < 3; i++)
+		free(v[i]);
+}
+
+static void every_kind(struct ringup *r, int rank, int size)
+{
+	int some[RANKS_MAX], i, n = 0;
+	struct ringup_group *g;
+
+	for (i = size - 1; i >= 0; i -= 2)
+		some[n++] = i;
+	check(!ringup_group_add(r, some, n, &g), "add", rank);
+	if (ringup_rank(g) >= 0) {
+		check(ringup_group_member(g, ringup_rank(g)) == rank, "member", rank);
+		kinds_in(g);
+		check(!ringup_barrier(g, "b", NULL), "barrier", rank);
+	} else {
+		check(ringup_barrier(g, NULL, NULL) == RINGUP_EINVAL, "stranger", rank);
+	}
+	check(!ringup_barrier(ringup_world(r), NULL, NULL), "world", rank);
+}
+
+static void refused(struct ringup *r, int rank, int size)
+{
+	int twice[] = { 0, 0 }, none[] = { size }, mine[] = { rank };
+	struct ringup_group *g = NULL;
+	struct ringup_op *op;
+	float v = 1;
+
+	check(ringup_group_add(r, twice, 2, &g) == RINGUP_EINVAL, "twice", rank);
+	check(ringup_group_add(r, none, 1, &g) == RINGUP_EINVAL, "no such rank", rank);
+	check(ringup_group_add(r, mine, 0, &g) == RINGUP_EINVAL, "nobody", rank);
+	if (size > 1)
+		check(ringup_group_add(r, mine, 1, &g) == RINGUP_EMISMATCH && !g,
+		      "different groups", rank);
+	check(ringup_group_remove(ringup_world(r)) == RINGUP_EINVAL, "the world", rank);
+	check(!ringup_group_add(r, (int[]){ 0 }, 1, &g) && g, "then a good one", rank);
+	if (rank == 0)
+		check(!sum(g, "s", &v, 1, NULL) && v == 1, "alone", rank);
+	check(!ringup_group_remove(g), "remove", rank);
+	if (size < 2)
+		return;
+	check(!ringup_group_add(r, (int[]){ 0, 1 }, 2, &g), "two", rank);
+	if (rank == 0)
+		check(!sum(g, "late", &v, 1, &op), "start", rank);
+	check(ringup_group_remove(g) == RINGUP_EBUSY, "in flight", rank);
+	if (rank == 1)
+		check(!sum(g, "late", &v, 1, &op), "start", rank);
+	if (rank < 2)
+		check(!ringup_wait(op, -1), "wait", rank);
+	check(!ringup_group_remove(g), "remove", rank);
+}
+
+/* ---- join ---- */
+
+/* Rank r has r + 1 rounds of work, then joins; rank size-1 is the last. */
+static void join_with(struct ringup *r, int rank, int size, uint64_t n)
+{
+	struct ringup_group *g = ringup_world(r);
+	float *v = malloc((n + 1) * sizeof(*v)), *out;
+	uint64_t counts[RANKS_MAX];
+	int round, q, last = -1;
+
+	for (round = 0; round <= rank; round++) {
+		float want = 0, least = (float)round;
+		struct ringup_reduce a = { .name = "min",
+					   .in = v,
+					   .out = v,
+					   .count = n,
+					   .dtype = RINGUP_F32,
+					   .redop = RINGUP_MIN };
+		struct ringup_gather all = { .name = "all",
+					     .in = v,
+					     .rows = 1,
+					     .row = 1,
+					     .dtype = RINGUP_F32,
+					     .out = (void **)&out,
+					     .counts = counts };
+
+		for (q = round; q < size; q++)
+			want += (float)(q + 1);
+		for (uint64_t i = 0; i < n; i++)
+			v[i] = (float)(rank + 1);
+		check(!sum(g, round % 2 ? "j" : NULL, v, n, NULL), "sum", rank);
+		check(all_are(v, n, want), "sum of those who are left", rank);
+		for (uint64_t i = 0; i < n; i++)
+			v[i] = (float)rank;
+		check(!ringup_allreduce(g, &a, NULL), "min", rank);
+		check(all_are(v, n, least), "minimum of those who are left", rank);
+		v[0] = (float)rank;
+		check(!ringup_allgather(g, &all, NULL), "gather", rank);
+		for (q = 0; q < size; q++)
+			check(counts[q] == (q >= round), "rows of those who are left", rank);
+		check(out[size - 1 - round] == (float)(size - 1), "last row", rank);
+		ringup_free(out);
+		check(!ringup_barrier(g, "bar", NULL), "barrier", rank);
+	}
+	check(!ringup_join(g, &last, NULL), "join", rank);
+	check(last == size - 1, "who was last", rank);
+	v[0] = 1;
+	check(!sum(g, "after", v, 1, NULL) && v[0] == (float)size, "after the join", rank);
+	free(v);
+}
+
+static void join_small(struct ringup *r, int rank, int size)
+{
+	join_with(r, rank, size, 4);
+	join_with(r, rank, size, 4);
+}
+
+static void join_large(struct ringup *r, int rank, int size)
+{
+	join_with(r, rank, size, 70001);
+}
+
+/* Many together, a broadcast from who is there and from who is not. */
+static void join_others(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	float v[6] = { 1, 2, 3, 4, 5, 6 };
+	struct ringup_reduce a[2] = {
+		{ .name = "pair", .in = v, .out = v, .count = 2, .dtype = RINGUP_F32 },
+		{ .in = v + 2, .out = v + 2, .count = 4, .dtype = RINGUP_F32 },
+	};
+	struct ringup_bcast b = {
+		.name = "b", .in = v, .out = v, .count = 6, .dtype = RINGUP_F32, .root = 1
+	};
+	struct ringup_op *op;
+	int last;
+
+	if (size < 2)
+		return;
+	if (rank == 0) {
+		check(!ringup_join(g, &last, &op), "join", rank);
+		check(!ringup_wait(op, -1), "wait", rank);
+	} else {
+		check(!ringup_allreduce_many(g, a, 2, NULL), "many", rank);
+		check(v[5] == 6 * (float)(size - 1), "many values", rank);
+		check(!ringup_broadcast(g, &b, NULL), "broadcast", rank);
+		b.root = 0;
+		check(ringup_broadcast(g, &b, NULL) == RINGUP_EMISMATCH &&
+			      strstr(ringup_error(), "has joined"),
+		      "broadcast from a rank that has joined", rank);
+		exchange(g, 0, true, rank, size);
+		scatter(g, 0, 1, rank, size);
+		check(!ringup_join(g, &last, NULL), "join", rank);
+	}
+	check(last > 0, "last", rank);
+}
+
+int main(void)
+{
+	int size;
+
+	for (size = 1; size <= 5; size++) {
+		run("all-to-all and reduce-scatter", size, kinds);
+		run("tensors that go together", size, together);
+		run("a group of every other rank", size, every_kind);
+		run("what is refused", size, refused);
+		run("small tensors while ranks join", size, join_small);
+		run("large tensors while ranks join", size, join_large);
+		run("other collectives while a rank has joined", size, join_others);
+	}
+	run("Adasum", 1, adasum);
+	run("Adasum", 2, adasum);
+	run("Adasum", 4, adasum);
+	run("groups that overlap", 3, overlapping);
+	run("groups that overlap", 4, overlapping);
+	run("groups in a circle", 3, circle);
+	return tap_done();
+}
