@@ -133,12 +133,14 @@ TOOL_SOURCES += \
 	%reldir%/bench/contender.c %reldir%/bench/contender.h \
 	%reldir%/bench/contest.c %reldir%/bench/contest.h \
 	%reldir%/bench/gradset.c %reldir%/bench/gradset.h \
+	%reldir%/bench/hog.c %reldir%/bench/hog.h \
 	%reldir%/bench/measure.c %reldir%/bench/measure.h \
 	%reldir%/bench/pattern.c %reldir%/bench/pattern.h \
 	%reldir%/bench/peer.h \
 	%reldir%/bench/peers.c \
 	%reldir%/bench/placement.c %reldir%/bench/placement.h \
 	%reldir%/bench/player.h \
+	%reldir%/bench/plot.c %reldir%/bench/plot.h \
 	%reldir%/bench/serve.c %reldir%/bench/serve.h \
 	%reldir%/bench/stats.c %reldir%/bench/stats.h \
 	%reldir%/bench/task.c %reldir%/bench/task.h
@@ -147,7 +149,9 @@ TOOL_SOURCES += \
 AM_CPPFLAGS += -DRINGUP_DATA='"$(pkgdatadir)"'
 benchdatadir = $(pkgdatadir)/bench
 dist_benchdata_DATA = \
-	%reldir%/bench/peers/peer_mpi.c
+	%reldir%/bench/peers/peer_mpi.c \
+	%reldir%/bench/peers/peer_torch.py
+DISTCLEANFILES = share/ringup/compat
 
 TOOL_SOURCES += \
 	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \

@@ -67,10 +67,12 @@ UNIT_TESTS += \
 	%reldir%/unit/test_argv \
 	%reldir%/unit/test_contest \
 	%reldir%/unit/test_gradset \
+	%reldir%/unit/test_hog \
 	%reldir%/unit/test_measure \
 	%reldir%/unit/test_pattern \
 	%reldir%/unit/test_peers \
 	%reldir%/unit/test_placement \
+	%reldir%/unit/test_plot \
 	%reldir%/unit/test_stats \
 	%reldir%/unit/test_task
 UNIT_TESTS += \

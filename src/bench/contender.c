@@ -23,7 +23,7 @@
 #include "base/proc.h"
 #include "ringup.h"
 
-enum { LEAVE_MS = 3000, TERM_MS = 3000, KILL_MS = 2000, ANSWER_MS = 300000 };
+enum { LEAVE_MS = 15000, TERM_MS = 3000, KILL_MS = 2000, ANSWER_MS = 300000 };
 enum { ROOM = 32 + PLAYER_SAMPLES * 24 };
 
 /* One rank of a contender. */

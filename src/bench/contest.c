@@ -59,36 +59,36 @@ static int play(struct bout *b, int p, const struct dose *d, double *us, struct 
 	return 0;
 }
 
-/* How many calls make a sample of @p, found by trying. */
+static int clamp(double x, int least, int most)
+{
+	return x < least ? least : x > most ? most : (int)x;
+}
+
+/*
+ * How many calls make a sample of @p, found by trying: a cold single call first, then
+ * rows of them, until row and time agree.
+ */
 static int calibrate(struct bout *b, int p, struct err *e)
 {
-	struct dose d = { .warm = 2, .samples = 3, .calls = 1, .check = b->c->check };
+	struct dose d = { .warm = 1, .samples = 3, .calls = 1, .check = b->c->check };
 	bool is_short = b->c->task->bytes < SINGLE_BYTES;
-	double us[3], one;
-	int rc, again;
+	double us[3], one = 1;
+	int rc, tries, want;
 
-	/* The first guess is of a cold single call, the second of a warm row of them. */
-	b->calls[p] = 1;
-	for (again = 0; again < 2; again++) {
-		d.calls = b->calls[p];
+	for (tries = 0; tries < 4; tries++) {
 		rc = play(b, p, &d, us, e);
 		if (rc || b->out[p])
 			return rc;
 		one = stats_median(us, 3);
 		one = one > 0.01 ? one : 0.01;
-		if (!is_short || one * d.calls >= SAMPLE_US)
+		want = is_short ? clamp(SAMPLE_US / one, 1, MOST_CALLS) : 1;
+		if (want <= 2 * d.calls && d.calls <= 2 * want)
 			break;
-		b->calls[p] =
-			SAMPLE_US / one > MOST_CALLS ? MOST_CALLS : (int)(SAMPLE_US / one);
-		b->calls[p] = b->calls[p] ? b->calls[p] : 1;
+		d.calls = want;
 	}
-	b->us[p] = one * b->calls[p];
+	b->calls[p] = d.calls;
+	b->us[p] = one * d.calls;
 	return 0;
-}
-
-static int clamp(double x, int least, int most)
-{
-	return x < least ? least : x > most ? most : (int)x;
 }
 
 /* How long blocks are and how many turns there will be, from what calls take. */

@@ -3,6 +3,8 @@
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
 
+#include <stdbool.h>
+
 #include "bench/argv.h"
 
 struct err;
@@ -16,6 +18,9 @@ struct peer_setup {
 	const char *data;   /* folder with the programs that the peers run     */
 	const char *python; /* one that has what the peer needs                */
 };
+
+/* peer_has - can @s's Python import @module? */
+bool peer_has(const struct peer_setup *s, const char *module);
 
 struct peer {
 	const char *name;

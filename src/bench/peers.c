@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,74 @@ static int mpich_command(const struct peer *self, const struct peer_setup *s, st
 	return 0;
 }
 
+/* -- Python --------------------------------------------------------------- */
+
+bool peer_has(const struct peer_setup *s, const char *module)
+{
+	char code[64];
+	char *words[] = { (char *)(uintptr_t)s->python, (char[]){ "-c" }, code, NULL };
+	char *text;
+	int status;
+
+	snprintf(code, sizeof(code), "import %s", module);
+	if (proc_capture(words, OUTPUT_BYTES, ASK_MS, &text, &status, NULL))
+		return false;
+	free(text);
+	return !status;
+}
+
+static int needs(const struct peer_setup *s, const char *module, const char *how, struct err *e)
+{
+	if (peer_has(s, module))
+		return 0;
+	return fail(e, RINGUP_ENOBACKEND, "%s cannot import %s; %s", s->python, module, how);
+}
+
+static int gloo_command(const struct peer *self, const struct peer_setup *s, struct argv *a,
+			struct err *e)
+{
+	int rc = needs(s, "torch", "name one that can with --python", e);
+
+	(void)self;
+	if (rc)
+		return rc;
+	argv_add(a, "%s", s->self);
+	argv_add(a, "run");
+	argv_add(a, "--ranks=%d", s->ranks);
+	argv_add(a, "--no-prefix");
+	argv_add(a, "--export=GLOO_SOCKET_IFNAME=lo");
+	argv_add(a, "--");
+	argv_add(a, "%s", s->python);
+	argv_add(a, "%s/peer_torch.py", s->data);
+	argv_add(a, "gloo");
+	argv_add(a, "%s", s->door);
+	return 0;
+}
+
+/* Its own launcher, since it tells its ranks where they meet. */
+static int horovod_command(const struct peer *self, const struct peer_setup *s, struct argv *a,
+			   struct err *e)
+{
+	/* Ours has the same name, but no C extension of that name. */
+	int rc = needs(s, "horovod.torch.mpi_lib_v2",
+		       "name one that has Horovod itself with --python", e);
+
+	(void)self;
+	if (rc)
+		return rc;
+	argv_add(a, "%s", s->python);
+	argv_add(a, "-m");
+	argv_add(a, "horovod.runner.launch");
+	argv_add(a, "--gloo");
+	argv_add(a, "-np");
+	argv_add(a, "%d", s->ranks);
+	argv_add(a, "%s", s->python);
+	argv_add(a, "%s/peer_torch.py", s->data);
+	argv_add(a, "horovod");
+	argv_add(a, "%s", s->door);
+	return 0;
+}
+
 /* -- the list ------------------------------------------------------------- */
 
 static const struct peer peer_openmpi = {
@@ -200,11 +269,20 @@ static const struct peer peer_mpich = {
 	mpich_command,
 };
 
+static const struct peer peer_gloo = {
+	"gloo",
+	"torch.distributed over Gloo, loopback",
+	gloo_command,
+};
+
+static const struct peer peer_horovod = {
+	"horovod",
+	"horovod.torch as it comes, over Gloo",
+	horovod_command,
+};
+
 const struct peer *const peers[] = {
-	&peer_openmpi,
-	&peer_openmpi_tuned,
-	&peer_mpich,
-	NULL,
+	&peer_openmpi, &peer_openmpi_tuned, &peer_mpich, &peer_gloo, &peer_horovod, NULL,
 };
 
 const struct peer *peer_find(const char *name)

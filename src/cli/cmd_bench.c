@@ -16,8 +16,10 @@
 #include "bench/argv.h"
 #include "bench/contender.h"
 #include "bench/contest.h"
+#include "bench/hog.h"
 #include "bench/measure.h"
 #include "bench/peer.h"
+#include "bench/plot.h"
 #include "bench/serve.h"
 #include "bench/task.h"
 #include "cli/cmd.h"
@@ -26,13 +28,13 @@
 #include "ringup.h"
 #include "wire/discover.h"
 
-enum { MOST_SIZES = 128, MOST_RANKS = 65536, START_MS = 90000 };
+enum { MOST_SIZES = 128, MOST_RANKS = 65536, MOST_HOGS = 1024, START_MS = 90000 };
 
-static int ranks = INT_MIN, iterations, seconds = 1, check, as_json, factor = 2;
+static int ranks = INT_MIN, iterations, seconds = 1, check, as_json, factor = 2, hogs;
 static uint64_t min_bytes, max_bytes;
 static const char *sizes = "8,128,2K,32K,512K,8M,64M";
 static const char *dtype = "f32", *op = "sum", *backend = "", *in_place = "no";
-static const char *peer_list = "", *python = "python3", *door_path;
+static const char *peer_list = "", *python = "python3", *level = "c", *door_path, *plot_path;
 
 extern const struct cmd cmd_bench;
 
@@ -50,14 +52,17 @@ static const struct opt opts[] = {
 	  "result replaces input: no yes both (no)" },
 	{ OPT_STR, 0, "backend", "NAME", &backend, "use this back end only" },
 	{ OPT_STR, 'p', "peer", "LIST", &peer_list,
-	  "measure beside: openmpi openmpi-tuned mpich" },
+	  "measure beside: openmpi openmpi-tuned mpich gloo horovod" },
 	{ OPT_STR, 0, "python", "FILE", &python,
 	  "the Python for peers that need one (python3)" },
+	{ OPT_STR, 'l', "level", "LEVEL", &level, "c, or torch: through horovod.torch (c)" },
 	{ OPT_INT, 't', "seconds", "N", &seconds, "about how long to measure each size (1)" },
 	{ OPT_INT, 'i', "iterations", "N", &iterations, "samples of each size, however long" },
 	{ OPT_FLAG, 'c', "check", NULL, &check,
 	  "compare every result; status 1 if any is wrong" },
 	{ OPT_FLAG, 0, "json", NULL, &as_json, "one JSON object a line" },
+	{ OPT_STR, 0, "plot", "FILE", &plot_path, "also draw times over sizes, as SVG" },
+	{ OPT_INT, 0, "hog", "N", &hogs, "let N processes burn a processor each meanwhile" },
 	{ OPT_STR, 0, "join", "SOCKET", &door_path, "be a rank of a contest that waits there" },
 	{ 0 },
 };
@@ -137,6 +142,19 @@ static int parse_sizes(struct request *q, struct err *e)
 	}
 }
 
+/* "openmpi openmpi-tuned ..." */
+static const char *known_peers(void)
+{
+	static char names[256];
+	size_t n = 0;
+	int i;
+
+	for (i = 0; peers[i] && n < sizeof(names); i++)
+		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? " " : "",
+				      peers[i]->name);
+	return names;
+}
+
 static int parse_peers(struct request *q, struct err *e)
 {
 	const char *at = peer_list;
@@ -151,10 +169,8 @@ static int parse_peers(struct request *q, struct err *e)
 					  CONTEST_PLAYERS - 1);
 		q->peer[q->peers] = peer_find(word);
 		if (!q->peer[q->peers++])
-			return cmd_misuse(e,
-					  "--peer=%.80s: %s is not one of openmpi, "
-					  "openmpi-tuned and mpich",
-					  peer_list, word);
+			return cmd_misuse(e, "--peer=%.80s: %s is none of: %s", peer_list, word,
+					  known_peers());
 		at += len + (at[len] == ',');
 	}
 	return 0;
@@ -208,8 +224,12 @@ static int parse(const char *collective, struct request *q, struct err *e)
 		rc = parse_peers(q, e);
 	if (rc)
 		return rc;
+	if (strcmp(level, "c") != 0 && strcmp(level, "torch") != 0)
+		return cmd_misuse(e, "--level=%.80s: not c or torch", level);
 	if (*backend && !backend_find(backend))
 		return cmd_misuse(e, "--backend=%.80s: there is none of that name", backend);
+	if (hogs < 0 || hogs > MOST_HOGS)
+		return cmd_misuse(e, "--hog=%d: not 0 to %d", hogs, MOST_HOGS);
 	if (iterations < 0 || seconds < 0 ||
 	    (ranks != INT_MIN && (ranks < 1 || ranks > MOST_RANKS)))
 		return cmd_misuse(e, "--%s: out of range",
@@ -233,8 +253,34 @@ static void show_progress(void *ctx, int turn, int turns)
 		(unsigned long long)t->bytes, turn + 1, turns);
 }
 
+/* One curve a contender and placement. */
+static void draw(struct plot *to, const struct scoreboard *s, const struct task *t,
+		 const struct contest_result *r)
+{
+	char name[PLOT_NAME];
+	int i;
+
+	for (i = 0; i < s->count; i++) {
+		if (!r->score[i].played)
+			continue;
+		snprintf(name, sizeof(name), "%s%s%s%s", s->players[i].name,
+			 t->in_place && !strcmp(in_place, "both") ? ", in place" : "",
+			 r->place == PLACEMENT_UNKNOWN ? "" : ", ",
+			 r->place == PLACEMENT_UNKNOWN ? "" : placement_name(r->place));
+		plot_add(to, name, (double)t->bytes, r->score[i].median);
+	}
+}
+
+static int write_plot(struct plot *p, const struct scoreboard *s, const struct task *t,
+		      struct err *e)
+{
+	snprintf(p->title, sizeof(p->title), "%s, %s, %d ranks on %d node%s", task_name(t),
+		 dtype, s->ranks, s->nodes, s->nodes == 1 ? "" : "s");
+	return plot_write(p, plot_path, e);
+}
+
 static int measure_one(struct request *q, const struct scoreboard *s, struct contest *c,
-		       bool prints, uint64_t *wrong, struct err *e)
+		       bool prints, struct plot *plot, uint64_t *wrong, struct err *e)
 {
 	struct contest_result results[PLACEMENT_KINDS];
 	int i, count, rc = contest_run(c, results, &count, e);
@@ -244,6 +290,8 @@ static int measure_one(struct request *q, const struct scoreboard *s, struct con
 	for (i = 0; i < count && !rc; i++) {
 		*wrong +=
 			results[i].score[0].wrong > 0 ? (uint64_t)results[i].score[0].wrong : 0;
+		if (plot)
+			draw(plot, s, &q->task, &results[i]);
 		if (prints)
 			rc = scoreboard_row(s, &q->task, &results[i], e);
 	}
@@ -265,9 +313,15 @@ static int measure_all(struct request *q, const struct scoreboard *s, struct pla
 		.progress = prints && isatty(STDERR_FILENO) ? show_progress : NULL,
 		.ctx = &q->task,
 	};
+	struct plot *plot = NULL;
 	uint64_t wrong = 0;
 	int i, place, rc = 0;
 
+	if (prints && plot_path) {
+		plot = calloc(1, sizeof(*plot));
+		if (!plot)
+			return fail(e, RINGUP_ENOMEM, "a plot");
+	}
 	if (prints)
 		scoreboard_head(s, &q->task);
 	for (i = 0; i < q->count && !rc; i++)
@@ -276,8 +330,11 @@ static int measure_all(struct request *q, const struct scoreboard *s, struct pla
 				continue;
 			q->task.in_place = place;
 			task_resize(&q->task, q->sizes[i], s->ranks);
-			rc = measure_one(q, s, &c, prints, &wrong, e);
+			rc = measure_one(q, s, &c, prints, plot, &wrong, e);
 		}
+	if (!rc && plot)
+		rc = write_plot(plot, s, &q->task, e);
+	free(plot);
 	return rc ? rc : wrong ? CMD_NO : CMD_YES;
 }
 
@@ -342,6 +399,7 @@ struct arena {
 	struct player player[CONTEST_PLAYERS];
 	int count, stop_fd;
 	struct placement *placement;
+	struct hog *hog;
 };
 
 /* The data belong to this program: beside it in a build tree, where it was installed
@@ -367,6 +425,21 @@ static int find_data(struct arena *a, struct err *e)
 	}
 	snprintf(a->data, sizeof(a->data), "%s/bench", RINGUP_DATA);
 	return 0;
+}
+
+/* The shared library, in a build tree or where it was installed with this program. */
+static bool find_library(const struct arena *a, char *out, size_t size)
+{
+	static const char *const beside[] = { ".libs", "../lib" };
+	int dir = (int)(strrchr(a->self, '/') - a->self);
+	size_t i;
+
+	for (i = 0; i < sizeof(beside) / sizeof(beside[0]); i++)
+		if (snprintf(out, size, "%.*s/%s/libringup.so.0", dir, a->self, beside[i]) <
+			    (int)size &&
+		    !access(out, R_OK))
+			return true;
+	return false;
 }
 
 /* Signals that end the contest are waited for together with its answers, so that
@@ -404,6 +477,34 @@ static int start(struct arena *a, const char *name, const struct argv *words, st
 	return 0;
 }
 
+static void add_c(const struct arena *a, struct argv *words)
+{
+	argv_add(words, "--");
+	argv_add(words, "%s", a->self);
+	argv_add(words, "bench");
+	argv_add(words, "--backend=%s", backend);
+	argv_add(words, "--join=%s", a->door.path);
+}
+
+/* The packages and the library that belong to this program come before others. */
+static void add_torch(const struct arena *a, struct argv *words)
+{
+	const char *path = conf_env("PYTHONPATH");
+	char library[PATH_MAX];
+
+	if (*backend)
+		argv_add(words, "--export=RINGUP_BACKEND=%s", backend);
+	argv_add(words, "--export=PYTHONPATH=%s/../compat/python%s%s", a->data,
+		 path && *path ? ":" : "", path && *path ? path : "");
+	if (!conf_env("RINGUP_LIBRARY") && find_library(a, library, sizeof(library)))
+		argv_add(words, "--export=RINGUP_LIBRARY=%s", library);
+	argv_add(words, "--");
+	argv_add(words, "%s", python);
+	argv_add(words, "%s/peer_torch.py", a->data);
+	argv_add(words, "horovod");
+	argv_add(words, "%s", a->door.path);
+}
+
 static int start_ours(struct arena *a, struct err *e)
 {
 	struct argv words = { 0 };
@@ -413,11 +514,10 @@ static int start_ours(struct arena *a, struct err *e)
 	argv_add(&words, "run");
 	argv_add(&words, "--ranks=%d", ranks);
 	argv_add(&words, "--no-prefix");
-	argv_add(&words, "--");
-	argv_add(&words, "%s", a->self);
-	argv_add(&words, "bench");
-	argv_add(&words, "--backend=%s", backend);
-	argv_add(&words, "--join=%s", a->door.path);
+	if (!strcmp(level, "torch"))
+		add_torch(a, &words);
+	else
+		add_c(a, &words);
 	rc = start(a, "ringup", &words, e);
 	argv_free(&words);
 	return rc;
@@ -477,6 +577,8 @@ static int open_arena(struct arena *a, const struct request *q, struct err *e)
 		rc = start_peers(a, q, e);
 	/* Everybody is here, and nothing has to lie about any more. */
 	contender_hush(&a->door);
+	if (!rc && hogs)
+		rc = hog_start(hogs, &a->hog, e);
 	return rc ? rc : placement_open(&a->placement, e);
 }
 
@@ -496,6 +598,7 @@ static int hold_contest(struct request *q, struct err *e)
 	}
 	if (!rc)
 		rc = measure_all(q, &s, a.player, a.placement, true, e);
+	hog_stop(a.hog);
 	placement_close(a.placement);
 	for (i = 0; i < a.count; i++)
 		contender_end(a.contender[i]);
@@ -543,7 +646,8 @@ static int run(int argc, char **argv, struct err *e)
 	}
 	if (ranks == INT_MIN)
 		ranks = 2;
-	return ranks == 1 && !q.peers ? be_rank(&q, e) : hold_contest(&q, e);
+	return ranks == 1 && !q.peers && !strcmp(level, "c") ? be_rank(&q, e)
+							     : hold_contest(&q, e);
 }
 
 const struct cmd cmd_bench = {

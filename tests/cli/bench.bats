@@ -93,6 +93,24 @@ field() {
   [[ $(field wrong | sort -u) == 0 ]]
 }
 
+@test "a plot is well-formed and shows every contender" {
+  run timeout 60 ringup bench allreduce -n 2 -i 2 --sizes 8:64K:8 --plot "$BATS_TEST_TMPDIR/x.svg"
+  expect_status 0
+  grep -qF '>allreduce, f32, 2 ranks on 1 node</text>' "$BATS_TEST_TMPDIR/x.svg"
+  grep -qE '<text [^>]*>ringup(, (near|far|mixed))?</text>' "$BATS_TEST_TMPDIR/x.svg"
+  [[ -x ${RINGUP_TEST_PYTHON:-} ]] || skip "no python3 to parse XML with"
+  "$RINGUP_TEST_PYTHON" -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$BATS_TEST_TMPDIR/x.svg"
+  run timeout 60 ringup bench allreduce -n 2 -i 2 --sizes 8 --plot /nonexistent/x.svg
+  expect_status 3
+}
+
+@test "beside a hog, which is gone afterwards" {
+  run timeout 60 ringup bench allreduce -n 2 -i 2 --sizes 8 --hog 1 --check --json
+  expect_status 0
+  [[ $(field wrong | sort -u) == 0 ]]
+  not pgrep -f "ringup bench allreduce.*--hog"
+}
+
 # leftovers - print what ringup bench has left in $TMPDIR.
 leftovers() {
   find "$TMPDIR" -mindepth 1
@@ -182,7 +200,7 @@ leftovers() {
   local words
   for words in dance "allreduce --sizes 8,x" "allreduce --sizes 0" "allreduce --sizes ," \
     "allreduce --dtype f8" "allreduce --op mean" "allreduce --backend carrier" "allreduce -n 0" \
-    "allreduce -i -1" "allreduce --peer nobody" "allreduce --in-place maybe" "allreduce --sizes 8:4:2" "allreduce -b 8 -e 64 -f 1" "allreduce barrier" "allreduce --frequency 3" ""; do
+    "allreduce -i -1" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --level java" "allreduce --in-place maybe" "allreduce --sizes 8:4:2" "allreduce -b 8 -e 64 -f 1" "allreduce barrier" "allreduce --frequency 3" ""; do
     # shellcheck disable=SC2086
     run timeout 60 ringup bench $words
     [[ $status -eq 2 && -n $output ]] || { echo "$words: $status $output"; return 1; }

@@ -5,7 +5,7 @@ load ../lib/helper
 
 # files - print every Python file of the project.
 files() {
-  (cd "$src" && find compat tests/py tests/peers docs/examples -name '*.py')
+  (cd "$src" && find compat src tests/py tests/peers docs/examples -name '*.py')
 }
 
 @test "every Python file is in a local.mk, or it would not be in a release" {
@@ -14,6 +14,7 @@ files() {
     case $f in # conftest.py and the like are in PY_FILES
       compat/*) grep -qF "%reldir%/${f#compat/}" "$src/compat/local.mk" ;;
       tests/*) grep -qF "%reldir%/${f#tests/}" "$src/tests/local.mk" ;;
+      src/*) grep -qF "%reldir%/${f#src/}" "$src/src/local.mk" ;;
       docs/*) grep -qF "%reldir%/${f#docs/}" "$src/docs/local.mk" ;;
     esac || { echo "not listed: $f"; return 1; }
   done

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+# peer_torch.py - torch's Gloo, or horovod.torch, as a peer of `ringup bench`.
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments: gloo or horovod, and the socket to connect to.
+
+What is said there stands in the header serve.h of ringup's sources; samples are taken as
+measure.c takes them.  Whichever horovod Python finds is measured: the original, or ringup's.
+"""
+
+import socket
+import sys
+import time
+
+import torch
+
+TYPES = {"u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,
+         "i64": torch.int64, "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32,
+         "f64": torch.float64, "bool": torch.bool}
+
+
+class Cannot(Exception):
+    """This peer has no such collective, type or operation."""
+
+
+class Gloo:
+    """torch.distributed over Gloo; an allreduce is in place, whatever was asked for."""
+
+    def __init__(self):
+        import torch.distributed as dist
+        self.dist = dist
+        dist.init_process_group("gloo", init_method="env://")
+        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+        self.about = f"torch {torch.__version__}, Gloo"
+
+    def op(self, name):
+        ops = {"sum": "SUM", "min": "MIN", "max": "MAX", "product": "PRODUCT"}
+        if name not in ops:
+            raise Cannot(f"Gloo has no {name}")
+        return getattr(self.dist.ReduceOp, ops[name])
+
+    def meet(self):
+        self.dist.barrier()
+
+    def call(self, task):
+        dist, t = self.dist, task
+        if t.is_set:
+            for work in [dist.all_reduce(x, op=t.op, async_op=True) for x in t.tensors]:
+                work.wait()
+        elif t.collective == "allreduce":
+            dist.all_reduce(t.data, op=t.op)
+        elif t.collective == "broadcast":
+            dist.broadcast(t.data, 0)
+        elif t.collective == "allgather":
+            dist.all_gather_into_tensor(t.out, t.data)
+        elif t.collective == "reducescatter":
+            dist.reduce_scatter_tensor(t.out, t.data, op=t.op)
+        elif t.collective == "alltoall":
+            dist.all_to_all_single(t.out, t.data)
+        else:
+            dist.barrier()
+
+    def is_in_place(self, task):
+        return task.collective == "allreduce" or task.is_set
+
+    def close(self):
+        self.dist.destroy_process_group()
+
+
+class Horovod:
+    """horovod.torch, by name."""
+
+    def __init__(self):
+        import horovod
+        import horovod.torch as hvd
+        self.hvd = hvd
+        hvd.init()
+        self.rank, self.ranks = hvd.rank(), hvd.size()
+        try:
+            # Ours says what it runs on, as ringup bench's own ranks do.
+            import ringup
+            self.about = f"{ringup.backend()} {ringup.host_count()} {ringup.__version__}"
+        except ImportError:
+            self.about = f"Horovod {horovod.__version__}, torch {torch.__version__}"
+
+    def op(self, name):
+        ops = {"sum": "Sum", "average": "Average", "min": "Min", "max": "Max",
+               "product": "Product", "adasum": "Adasum"}
+        return getattr(self.hvd, ops[name])
+
+    def meet(self):
+        self.hvd.barrier()
+
+    def call(self, task):
+        hvd, t = self.hvd, task
+        if t.is_set:
+            for handle in [hvd.allreduce_async_(x, name=n, op=t.op)
+                           for n, x in zip(t.names, t.tensors)]:
+                hvd.synchronize(handle)
+        elif t.collective == "allreduce":
+            if t.in_place:
+                hvd.allreduce_(t.data, name=t.name, op=t.op)
+            else:
+                t.out = hvd.allreduce(t.data, name=t.name, op=t.op)
+        elif t.collective == "broadcast":
+            if t.in_place:
+                hvd.broadcast_(t.data, 0, name=t.name)
+            else:
+                t.out = hvd.broadcast(t.data, 0, name=t.name)
+        elif t.collective == "allgather":
+            t.out = hvd.allgather(t.data, name=t.name)
+        elif t.collective == "reducescatter":
+            t.out = hvd.reducescatter(t.data, name=t.name, op=t.op)
+        elif t.collective == "alltoall":
+            t.out = hvd.alltoall(t.data, name=t.name)
+        else:
+            hvd.barrier()
+
+    def is_in_place(self, task):
+        return task.in_place
+
+    def close(self):
+        self.hvd.shutdown()
+
+
+class Task:
+    """The words of an order, and buffers for it."""
+
+    def __init__(self, peer, words, counts):
+        self.collective, dtype, op, in_place = words
+        if dtype not in TYPES:
+            raise Cannot(f"torch has no {dtype}")
+        self.peer, self.counts = peer, counts
+        self.is_set = len(counts) > 1
+        self.in_place = in_place == "1" or self.is_set
+        self.op = peer.op(op)
+        self.dtype, self.sums = TYPES[dtype], dtype == "f32" and op == "sum"
+        total = sum(counts)
+        give = total * (peer.ranks if self.collective in ("reducescatter", "alltoall") else 1)
+        take = total * (peer.ranks if self.collective in ("allgather", "alltoall") else 1)
+        # What is written anew before each sample: as cheap as may be, hence in place.
+        self.places = torch.arange(give) if give else None
+        self.data = torch.zeros(give, dtype=self.dtype)
+        self.out = self.data if peer.is_in_place(self) else torch.zeros(take, dtype=self.dtype)
+        self.name = "bench." + ".".join(words)
+        self.names = [f"{self.name}.{i}" for i in range(len(counts))]
+        self.tensors = list(self.data.split(counts)) if self.is_set else []
+        self.iteration = 0
+        pattern = (self.places + peer.rank) % peer.ranks if give else self.data
+        self.pattern = pattern.to(self.dtype)
+        self.places = None
+
+    def can_check(self):
+        return self.sums and (self.collective == "allreduce" or self.is_set)
+
+    def wrong(self):
+        want = self.peer.ranks * (self.peer.ranks - 1) / 2
+        return int((self.out != want).sum())
+
+    def sample(self, calls):
+        """Microseconds of one call, of calls in a row."""
+        self.iteration += 1
+        self.data.copy_(self.pattern)
+        self.peer.meet()
+        begun = time.perf_counter()
+        for _ in range(calls):
+            self.peer.call(self)
+        return (time.perf_counter() - begun) * 1e6 / calls
+
+    def play(self, warm, samples, calls, check):
+        check = check and self.can_check()
+        apart = calls > 1 and self.peer.is_in_place(self)
+        wrong = 0
+        for _ in range(warm):
+            self.sample(calls)
+        if check and apart:
+            self.sample(1)
+            wrong += self.wrong()
+        times = []
+        for _ in range(samples):
+            times.append(self.sample(calls))
+            if check and not apart:
+                wrong += self.wrong()
+        return wrong if check else -1, times
+
+
+class Rank:
+    def __init__(self, peer):
+        self.peer, self.before, self.task = peer, None, None
+
+    def prepare(self, words, counts):
+        if self.before == (words, counts):
+            return
+        self.before = self.task = None
+        task = Task(self.peer, words, [int(n) for n in counts.split(",")])
+        try:
+            task.sample(1)
+        except (RuntimeError, NotImplementedError, AttributeError, TypeError, ValueError) as e:
+            raise Cannot(str(e).splitlines()[0]) from e
+        self.before, self.task = (words, counts), task
+
+    def answer(self, line):
+        words = line.split()
+        try:
+            self.prepare(words[1:5], words[9])
+            wrong, times = self.task.play(*map(int, words[5:9]))
+        except Cannot as e:
+            return f"no {e}"
+        return f"ok {wrong} " + " ".join(f"{us:.4f}" for us in times)
+
+
+def main():
+    torch.set_num_threads(1)
+    peer = {"gloo": Gloo, "horovod": Horovod}[sys.argv[1]]()
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(sys.argv[2])
+        with s.makefile("rw") as f:
+            print("hello", peer.rank, peer.ranks, peer.about, file=f, flush=True)
+            rank = Rank(peer)
+            for line in iter(f.readline, ""):
+                print(rank.answer(line), file=f, flush=True)
+    peer.close()
+
+
+main()

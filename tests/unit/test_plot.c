@@ -1,0 +1,103 @@
+/* test_plot.c - a picture has its curves, and is well-formed whatever they are called. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "bench/plot.h"
+#include "tap.h"
+
+static char text[1 << 20];
+
+/* Draw @p and read it back. */
+static int draw(const struct plot *p)
+{
+	char path[] = "/tmp/ringup-plot.XXXXXX";
+	int fd = mkstemp(path), rc;
+	struct err e = { 0 };
+	FILE *f;
+
+	close(fd);
+	rc = plot_write(p, path, &e);
+	f = fopen(path, "r");
+	text[fread(text, 1, sizeof(text) - 1, f)] = 0;
+	fclose(f);
+	unlink(path);
+	return rc;
+}
+
+static int count(const char *what)
+{
+	const char *at = text;
+	int n = 0;
+
+	for (; (at = strstr(at, what)); at++)
+		n++;
+	return n;
+}
+
+/* Every element is closed, in the right order; attributes are in pairs of quotes. */
+static int is_well_formed(void)
+{
+	char open[64][32], *at = strstr(text, "?>"), *end, name[32];
+	int depth = 0, quotes;
+
+	while (at && (at = strchr(at, '<'))) {
+		char *p;
+
+		end = strchr(at, '>');
+		if (!end || sscanf(at, "<%31[a-zA-Z/]", name) != 1)
+			return 0;
+		for (quotes = 0, p = at; p < end; p++) {
+			quotes += *p == '"';
+			if (p > at && *p == '<')
+				return 0;
+		}
+		if (quotes % 2)
+			return 0;
+		if (*name == '/') {
+			if (!depth || strcmp(open[--depth], name + 1) != 0)
+				return 0;
+		} else if (end[-1] != '/') {
+			snprintf(open[depth++], sizeof(open[0]), "%s", name);
+		}
+		at = end;
+	}
+	return depth == 0;
+}
+
+int main(void)
+{
+	static struct plot p;
+	struct err e = { 0 };
+	char name[16];
+	int i;
+
+	ok(draw(&p) == 0 && is_well_formed(), "an empty picture is a picture");
+	snprintf(p.title, sizeof(p.title), "1 < 2 & \"so on\"\033");
+	for (i = 3; i <= 26; i++) {
+		plot_add(&p, "ringup", 1 << i, 0.1 * (1 << i) / 8);
+		plot_add(&p, "<&>", 1 << i, 0.3 * (1 << i) / 8);
+	}
+	plot_add(&p, "nothing", 0, 1);
+	plot_add(&p, "nothing", 8, 0);
+	ok(p.curves == 2 && p.curve[0].points == 24, "what is not above zero is not drawn");
+	ok(draw(&p) == 0 && is_well_formed(), "well-formed, whatever names are");
+	ok(count("<polyline") == 2 && count("<circle") == 48, "two curves, all points");
+	ok(count("1 &lt; 2 &amp; &quot;so on&quot;?") == 1, "the title");
+	ok(count(">8 B<") == 1 && count(">100 ms<") + count(">1000 ms<") + count(">1 s<") >= 1,
+	   "the axes");
+	ok(!strstr(text, "href") && !strstr(text, "url("), "refers to nothing outside");
+	for (i = 0; i < PLOT_CURVES + 5; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		plot_add(&p, name, 8, 1);
+	}
+	for (i = 0; i < PLOT_POINTS + 5; i++)
+		plot_add(&p, "ringup", 8, 1);
+	ok(p.curves == PLOT_CURVES && p.curve[0].points == PLOT_POINTS, "full is full");
+	ok(draw(&p) == 0 && is_well_formed(), "and can be drawn");
+	ok(plot_write(&p, "/nonexistent/plot.svg", &e) < 0 && strstr(e.text, "/nonexistent"),
+	   "nowhere to write: %s", e.text);
+	return tap_done();
+}
