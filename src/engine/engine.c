@@ -18,6 +18,7 @@ enum {
 	POLL_STEPS = 64,  /* what engine_poll() does at most                */
 	VERDICT_MS = 300, /* how long a lost connection waits for its reason */
 	TURN_MS = 1,      /* in one lane's block() while others may go on   */
+	LONE_MS = 20,     /* and while it is the only one                   */
 };
 
 /* ---- small things ---- */
@@ -42,53 +43,59 @@ static bool is_dead(const struct engine *g)
 	return __atomic_load_n(&g->dead, __ATOMIC_RELAXED);
 }
 
+static int lane_end(const struct engine *g)
+{
+	return __atomic_load_n(&g->lane_end, __ATOMIC_SEQ_CST);
+}
+
 static struct lane *lane_at(const struct engine *g, int i)
 {
 	return __atomic_load_n(&g->lanes[i], __ATOMIC_SEQ_CST);
 }
 
-static int lane_end(const struct engine *g)
+/* Whoever goes through the lanes says so, and none goes away meanwhile.  The first
+ * one, the world, stays as long as the engine: alone it needs no such care. */
+static int begin_look(struct engine *g)
 {
-	return __atomic_load_n(&g->lane_end, __ATOMIC_RELAXED);
+	if (lane_end(g) > 1)
+		__atomic_fetch_add(&g->looking, 1, __ATOMIC_SEQ_CST);
+	else
+		return 1;
+	return lane_end(g);
 }
 
-static bool any_ready(const struct engine *g)
+static void end_look(struct engine *g, int end)
 {
-	struct lane *l;
-	int i;
-
-	for (i = 0; i < lane_end(g); i++)
-		if ((l = lane_at(g, i)) && lane_ready(l))
-			return true;
-	return false;
-}
-
-static bool work_left(const struct engine *g)
-{
-	return !is_dead(g) && (is_alarmed(g) || any_ready(g));
-}
-
-/* The same, asked by a thread without the baton: no lane goes away meanwhile. */
-static bool peek(struct engine *g)
-{
-	bool is;
-
-	__atomic_fetch_add(&g->peeking, 1, __ATOMIC_SEQ_CST);
-	is = work_left(g);
-	__atomic_fetch_sub(&g->peeking, 1, __ATOMIC_RELEASE);
-	return is;
+	if (end > 1)
+		__atomic_fetch_sub(&g->looking, 1, __ATOMIC_RELEASE);
 }
 
 void engine_visit(struct engine *g, void (*fn)(struct lane *l, void *arg), void *arg)
 {
 	struct lane *l;
-	int i;
+	int i, end = begin_look(g);
 
-	__atomic_fetch_add(&g->peeking, 1, __ATOMIC_SEQ_CST);
-	for (i = 0; i < lane_end(g); i++)
+	for (i = 0; i < end; i++)
 		if ((l = lane_at(g, i)))
 			fn(l, arg);
-	__atomic_fetch_sub(&g->peeking, 1, __ATOMIC_RELEASE);
+	end_look(g, end);
+}
+
+static bool any_ready(struct engine *g)
+{
+	struct lane *l;
+	int i, end = begin_look(g);
+	bool is = false;
+
+	for (i = 0; i < end && !is; i++)
+		is = (l = lane_at(g, i)) && lane_ready(l);
+	end_look(g, end);
+	return is;
+}
+
+static bool work_left(struct engine *g)
+{
+	return !is_dead(g) && (is_alarmed(g) || any_ready(g));
 }
 
 void engine_completed(struct engine *g)
@@ -122,7 +129,7 @@ static void give_baton(struct engine *g)
 	if (__atomic_load_n(&g->waiting, __ATOMIC_RELAXED)) {
 		__atomic_fetch_add(&g->done, 1, __ATOMIC_SEQ_CST);
 		futex_wake(&g->done);
-	} else if (peek(g)) {
+	} else if (work_left(g)) {
 		seat_kick(g->row, g->row->me);
 	}
 }
@@ -183,19 +190,20 @@ bool engine_is_over(struct engine *g, struct err *e)
 	return true;
 }
 
+static void fail_lane(struct lane *l, void *why)
+{
+	lane_fail(l, why);
+}
+
 /* With the baton. */
 static void fail_all(struct engine *g)
 {
 	struct err why;
-	struct lane *l;
-	int i;
 
 	why_dead(g, &why);
 	/* First, so that nothing is submitted to a lane that has been dealt with. */
 	__atomic_store_n(&g->dead, true, __ATOMIC_SEQ_CST);
-	for (i = 0; i < lane_end(g); i++)
-		if ((l = lane_at(g, i)))
-			lane_fail(l, &why);
+	engine_visit(g, fail_lane, &why);
 	engine_completed(g);
 }
 
@@ -227,11 +235,12 @@ static bool step_others(struct engine *g, const struct lane *first)
 {
 	struct lane *l;
 	bool moved = false;
-	int i;
+	int i, end = begin_look(g);
 
-	for (i = 0; i < lane_end(g); i++)
+	for (i = 0; i < end; i++)
 		if ((l = lane_at(g, i)) && l != first)
 			moved |= step(l);
+	end_look(g, end);
 	return moved;
 }
 
@@ -245,11 +254,12 @@ static void scan_eager(struct engine *g)
 {
 	struct lane *l;
 	bool any = false;
-	int i;
+	int i, end = begin_look(g);
 
-	for (i = 0; i < lane_end(g); i++)
+	for (i = 0; i < end; i++)
 		if ((l = lane_at(g, i)) && __atomic_load_n(&l->eager_count, __ATOMIC_RELAXED))
 			any |= eager_scan(l);
+	end_look(g, end);
 	if (any)
 		engine_completed(g);
 }
@@ -280,16 +290,17 @@ static bool has_news(void *arg)
 static int count_running(struct engine *g, struct lane **one, struct lane **far)
 {
 	struct lane *l;
-	int i, n = 0;
+	int i, n = 0, end = begin_look(g);
 
 	*far = NULL;
-	for (i = 0; i < lane_end(g); i++)
+	for (i = 0; i < end; i++)
 		if ((l = lane_at(g, i)) && l->running) {
 			*one = l;
 			if (!l->backend->seated)
 				*far = l;
 			n++;
 		}
+	end_look(g, end);
 	return n;
 }
 
@@ -298,9 +309,9 @@ static bool has_others(const struct engine *g)
 	return lane_end(g) > 1;
 }
 
-static int64_t soon(int64_t deadline_ns)
+static int64_t soon(int ms, int64_t deadline_ns)
 {
-	int64_t turn = clock_deadline(TURN_MS);
+	int64_t turn = clock_deadline(ms);
 
 	return turn < deadline_ns ? turn : deadline_ns;
 }
@@ -313,9 +324,10 @@ static void rest(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 	int running = count_running(g, &one, &far);
 
 	if (running && !has_others(g)) {
-		one->backend->block(one->carrier, deadline_ns);
+		/* Another lane may be added meanwhile. */
+		one->backend->block(one->carrier, soon(LONE_MS, deadline_ns));
 	} else if (far) {
-		far->backend->block(far->carrier, soon(deadline_ns));
+		far->backend->block(far->carrier, soon(TURN_MS, deadline_ns));
 	} else if (running || op) {
 		look.running = running > 0;
 		seat_wait(g->row, SEAT_ANYBODY, has_news, &look, deadline_ns);
@@ -363,15 +375,15 @@ static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 	}
 }
 
+static void set_patience(struct lane *l, void *patient)
+{
+	l->row->patient = patient != NULL;
+}
+
 static void be_patient(struct engine *g, bool patient)
 {
-	struct lane *l;
-	int i;
-
 	g->row->patient = patient;
-	for (i = 0; i < lane_end(g); i++)
-		if ((l = lane_at(g, i)))
-			l->row->patient = patient;
+	engine_visit(g, set_patience, patient ? g : NULL);
 }
 
 /* The engine thread: asleep unless there is work that nobody waits for. */
@@ -385,7 +397,7 @@ static void *carry(void *arg)
 		seen = __atomic_load_n(&s->kick, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(&g->stop, __ATOMIC_ACQUIRE))
 			return NULL;
-		if (peek(g) && take_baton(g)) {
+		if (work_left(g) && take_baton(g)) {
 			be_patient(g, false);
 			drive(g, NULL, INT64_MAX);
 			be_patient(g, true);
@@ -542,12 +554,6 @@ int engine_start(struct engine *g, struct err *e)
 	return 0;
 }
 
-static void wait_for_baton(struct engine *g)
-{
-	while (g->has_thread && !take_baton(g))
-		sched_yield();
-}
-
 int engine_add(struct engine *g, struct lane *l, struct err *e)
 {
 	int i;
@@ -557,12 +563,9 @@ int engine_add(struct engine *g, struct lane *l, struct err *e)
 	if (i == ENGINE_LANES)
 		return fail(e, RINGUP_ENOMEM, "more than %d groups", ENGINE_LANES);
 	l->row->patient = true;
-	wait_for_baton(g);
 	__atomic_store_n(&g->lanes[i], l, __ATOMIC_SEQ_CST);
 	if (i >= lane_end(g))
 		__atomic_store_n(&g->lane_end, i + 1, __ATOMIC_SEQ_CST);
-	if (g->has_thread)
-		give_baton(g);
 	return i;
 }
 
@@ -570,27 +573,24 @@ void engine_remove(struct engine *g, struct lane *l)
 {
 	int i;
 
-	wait_for_baton(g);
 	for (i = 0; i < lane_end(g); i++)
 		if (g->lanes[i] == l)
 			__atomic_store_n(&g->lanes[i], NULL, __ATOMIC_SEQ_CST);
-	for (i = lane_end(g); i && !g->lanes[i - 1]; i--)
-		;
-	__atomic_store_n(&g->lane_end, i, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&g->peeking, __ATOMIC_SEQ_CST))
+	/* Whoever looks now either has not seen it or will be through with it soon. */
+	while (__atomic_load_n(&g->looking, __ATOMIC_SEQ_CST))
 		sched_yield();
-	if (g->has_thread)
-		give_baton(g);
+}
+
+static void count_flying(struct lane *l, void *n)
+{
+	*(int *)n += lane_flying(l);
 }
 
 int engine_flying(struct engine *g)
 {
-	struct lane *l;
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < lane_end(g); i++)
-		if ((l = lane_at(g, i)))
-			n += lane_flying(l);
+	engine_visit(g, count_flying, &n);
 	return n;
 }
 

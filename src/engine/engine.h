@@ -34,7 +34,7 @@ struct engine {
 	/* From here on engine.c's own. */
 	struct lane *lanes[ENGINE_LANES]; /* atomic; NULL where there is none  */
 	int lane_end;                     /* all lanes are below; atomic       */
-	uint32_t peeking;                 /* threads that look at lanes without the baton */
+	uint32_t looking;                 /* threads that go through the lanes; atomic */
 	uint32_t baton;                   /* atomic                            */
 	uint32_t waiting;                 /* threads asleep because another has the baton    */
 	uint32_t done; /* futex: an operation completed, or the baton is free */
