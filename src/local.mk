@@ -72,9 +72,12 @@ CORE_SOURCES += \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
 	%reldir%/engine/pulse.c %reldir%/engine/pulse.h \
 	%reldir%/engine/stall.c %reldir%/engine/stall.h \
+	%reldir%/engine/span.c %reldir%/engine/span.h \
 	%reldir%/engine/star.c %reldir%/engine/star.h \
 	%reldir%/engine/submit.c \
+	%reldir%/engine/tally.c %reldir%/engine/tally.h \
 	%reldir%/engine/tensor.c %reldir%/engine/tensor.h \
+	%reldir%/engine/tree.c %reldir%/engine/tree.h \
 	%reldir%/engine/want.c %reldir%/engine/want.h \
 	%reldir%/engine/watch.c %reldir%/engine/watch.h
 

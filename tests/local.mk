@@ -95,7 +95,10 @@ UNIT_TESTS += \
 	%reldir%/unit/test_segment \
 	%reldir%/unit/test_stray \
 	%reldir%/unit/test_star \
+	%reldir%/unit/test_span \
+	%reldir%/unit/test_tally \
 	%reldir%/unit/test_tensor \
+	%reldir%/unit/test_tree \
 	%reldir%/unit/test_want \
 	%reldir%/unit/test_watch
 UNIT_TESTS += \
@@ -264,7 +267,7 @@ if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += .ci/run %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
-	%reldir%/tap.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h \
+	%reldir%/tap.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h \
 	%reldir%/lint/map.sh %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/allreduce.c \

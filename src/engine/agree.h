@@ -62,6 +62,12 @@ struct agree {
 
 	/* The batch that next() gave has been carried out. */
 	void (*done)(void *self);
+
+	/* The holder of the baton has nothing to do but wait: between attend(true) and
+	 * attend(false) it calls poll() whenever it looks, also just before it sleeps.
+	 * So what must be fetched is fetched by whoever waits for it. */
+	void (*attend)(void *self, bool on);
+	void (*poll)(void *self);
 };
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "engine/span.h"
 #include "ringup.h"
 
 enum {
@@ -76,7 +77,7 @@ void ledger_close(struct ledger *l)
 	l->rows = NULL;
 }
 
-static struct ledger_record *record(const struct ledger *l, uint32_t id, int rank)
+struct ledger_record *ledger_record(const struct ledger *l, uint32_t id, int rank)
 {
 	return &l->records[(size_t)id * (size_t)l->ranks + (size_t)rank];
 }
@@ -84,6 +85,11 @@ static struct ledger_record *record(const struct ledger *l, uint32_t id, int ran
 static char *name_of(const struct ledger *l, uint32_t id)
 {
 	return l->names + (size_t)id * NAME_ROOM;
+}
+
+const char *ledger_name(const struct ledger *l, uint32_t id)
+{
+	return name_of(l, id);
 }
 
 static uint32_t *busy(const struct ledger *l, uint32_t id, int rank)
@@ -126,7 +132,7 @@ static void give_line(struct ledger *l, struct ledger_entry *n, const struct wan
 	uint64_t bytes = ledger_room(l, w);
 	uint64_t all = bytes * 2 * (uint64_t)l->ranks;
 
-	if (bytes <= n->line_bytes)
+	if (l->span || bytes <= n->line_bytes)
 		return;
 	if (all > ARENA_BYTES || l->shared->arena > ARENA_BYTES - all)
 		return;
@@ -280,12 +286,24 @@ uint32_t ledger_begin(struct ledger *l, uint32_t id)
 	return __atomic_add_fetch(&l->rounds[id], 1, __ATOMIC_RELAXED);
 }
 
-static char *new_verdict(struct ledger *l, struct ledger_entry *n)
+void ledger_judge(struct ledger *l, uint32_t id, const char *sentence)
 {
-	uint64_t v = __atomic_fetch_add(&l->shared->verdicts, 1, __ATOMIC_RELAXED);
+	uint64_t v = 0;
 
-	n->verdict = (uint32_t)(v % LEDGER_VERDICTS) + 1;
-	return l->verdicts + v % LEDGER_VERDICTS * VERDICT_ROOM;
+	if (sentence) {
+		v = __atomic_fetch_add(&l->shared->verdicts, 1, __ATOMIC_RELAXED) %
+		    LEDGER_VERDICTS;
+		snprintf(l->verdicts + v * VERDICT_ROOM, VERDICT_ROOM, "%s", sentence);
+		v++;
+	}
+	l->entries[id].verdict = (uint32_t)v;
+}
+
+const char *ledger_verdict(const struct ledger *l, uint32_t id)
+{
+	uint32_t v = l->entries[id].verdict;
+
+	return v ? l->verdicts + (size_t)(v - 1) * VERDICT_ROOM : NULL;
 }
 
 /* The last arriver alone looks at the records: all are there, and none can
@@ -294,24 +312,24 @@ static void compare(struct ledger *l, uint32_t id)
 {
 	struct ledger_entry *n = &l->entries[id];
 	const struct want *of[4096];
+	char sentence[VERDICT_ROOM];
 	int r, same = 1;
 
 	for (r = 0; r < l->ranks; r++) {
-		of[r] = &record(l, id, r)->want;
+		of[r] = &ledger_record(l, id, r)->want;
 		same &= want_equal(of[0], of[r]);
 	}
-	if (same && of[0]->kind == PLAN_BROADCAST && record(l, id, of[0]->root)->ghost) {
-		snprintf(new_verdict(l, n), VERDICT_ROOM,
+	if (same && of[0]->kind == PLAN_BROADCAST && ledger_record(l, id, of[0]->root)->ghost) {
+		snprintf(sentence, sizeof(sentence),
 			 "%.200s: rank %d should broadcast it, but has joined", name_of(l, id),
 			 of[0]->root);
-		return;
-	}
-	if (same) {
-		n->verdict = 0;
+		same = 0;
+	} else if (same) {
 		__atomic_store_n(&n->dirty, 0, __ATOMIC_RELAXED);
-		return;
+	} else {
+		want_disagree(name_of(l, id), of, l->ranks, sentence, sizeof(sentence));
 	}
-	want_disagree(name_of(l, id), of, l->ranks, new_verdict(l, n), VERDICT_ROOM);
+	ledger_judge(l, id, same ? NULL : sentence);
 }
 
 /* A place on the list is read as full when it carries its own number, so old
@@ -337,6 +355,11 @@ static uint32_t round_of(const struct ledger *l, uint32_t id)
 	return __atomic_load_n(&l->rounds[id], __ATOMIC_RELAXED);
 }
 
+uint64_t ledger_rows_of(const struct ledger *l, uint32_t id, int rank)
+{
+	return ledger_record(l, id, rank)->rows[round_of(l, id) % 2];
+}
+
 static uint64_t size_of(const struct ledger *l, uint32_t id)
 {
 	return __atomic_load_n(&l->sizes[id], __ATOMIC_RELAXED);
@@ -347,7 +370,7 @@ static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t r
 {
 	struct ledger *l = self;
 	struct ledger_entry *n = &l->entries[id];
-	struct ledger_record *mine = record(l, id, l->rank);
+	struct ledger_record *mine = ledger_record(l, id, l->rank);
 	uint64_t before;
 
 	(void)e;
@@ -355,6 +378,8 @@ static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t r
 		mine->want = *w;
 		__atomic_store_n(&n->dirty, 1, __ATOMIC_RELEASE);
 	}
+	if (l->span)
+		ledger_begin(l, id);
 	mine->ghost = l->joined && w->kind != WANT_JOIN;
 	if (want_has_rows(w))
 		mine->rows[round_of(l, id) % 2] = rows;
@@ -365,6 +390,12 @@ static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t r
 	*last = (before + 1) % (uint64_t)l->ranks == 0;
 	if (!*last)
 		return 0;
+	if (l->span) {
+		/* The last of this host; of all, the leader will know. */
+		*last = false;
+		span_arrived(l, id);
+		return 0;
+	}
 	if (__atomic_load_n(&n->dirty, __ATOMIC_ACQUIRE))
 		compare(l, id);
 	append(l, id);
@@ -400,6 +431,8 @@ static int ledger_next(void *self, uint64_t cap, struct item *items)
 	uint32_t id;
 	int n, r;
 
+	if (l->span)
+		return span_next(l, items);
 	while (at - l->head < BATCH_ITEMS && is_listed(l, at, &id)) {
 		sum += size_of(l, id) == LEDGER_GATHER ? 0 : size_of(l, id);
 		if (at > l->head && sum > cap)
@@ -411,22 +444,16 @@ static int ledger_next(void *self, uint64_t cap, struct item *items)
 	l->end = agreed_end(l, at);
 	l->batches++;
 	for (n = 0; l->head + (uint64_t)n < l->end; n++) {
-		struct ledger_entry *entry;
-
 		/* Another rank may have seen more of the list than we had. */
 		while (!is_listed(l, l->head + (uint64_t)n, &id))
 			if (__atomic_load_n(&l->seg->head->alarm.word, __ATOMIC_RELAXED))
 				return 0;
-		entry = &l->entries[id];
-		items[n] = (struct item){ .id = id };
-		if (entry->verdict)
-			items[n].bad =
-				l->verdicts + (size_t)(entry->verdict - 1) * VERDICT_ROOM;
+		items[n] = (struct item){ .id = id, .bad = ledger_verdict(l, id) };
 		if (size_of(l, id) == LEDGER_GATHER) {
 			uint64_t *rows = l->rows + (size_t)n * (size_t)l->ranks;
 
 			for (r = 0; r < l->ranks; r++)
-				rows[r] = record(l, id, r)->rows[round_of(l, id) % 2];
+				rows[r] = ledger_rows_of(l, id, r);
 			items[n].rows = rows;
 		}
 	}
@@ -465,7 +492,8 @@ static int caller(const struct ledger *l, uint32_t id)
 	int r;
 
 	for (r = 0; r < l->ranks; r++)
-		if (__atomic_load_n(&record(l, id, r)->round, __ATOMIC_ACQUIRE) == next ||
+		if (__atomic_load_n(&ledger_record(l, id, r)->round, __ATOMIC_ACQUIRE) ==
+			    next ||
 		    (__atomic_load_n(&l->entries[id].line_bytes, __ATOMIC_ACQUIRE) &&
 		     ledger_look(l, id, r, next) != LINE_EMPTY))
 			return r;
@@ -489,7 +517,7 @@ size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct wan
 
 	memcpy(name, name_of(l, id), l->entries[id].len);
 	name[l->entries[id].len] = 0;
-	*w = record(l, id, r < 0 ? 0 : r)->want;
+	*w = ledger_record(l, id, r < 0 ? 0 : r)->want;
 	return l->entries[id].len;
 }
 
@@ -528,6 +556,18 @@ enum ledger_line ledger_look(const struct ledger *l, uint32_t id, int rank, uint
 	return v >> 2 == round ? (enum ledger_line)(v & 3) : LINE_EMPTY;
 }
 
+/* In memory there is nothing to fetch. */
+static void ledger_attend(void *self, bool on)
+{
+	(void)self;
+	(void)on;
+}
+
+static void ledger_poll(void *self)
+{
+	(void)self;
+}
+
 const struct agree agree_ledger = {
 	.name = "ledger",
 	.find = ledger_find,
@@ -537,4 +577,6 @@ const struct agree agree_ledger = {
 	.ready = ledger_ready,
 	.next = ledger_next,
 	.done = ledger_done,
+	.attend = ledger_attend,
+	.poll = ledger_poll,
 };

@@ -55,6 +55,8 @@ struct ledger_shared {
 	uint32_t bucket[LEDGER_IDS]; /* 1 + the first id, or 0           */
 };
 
+struct span;
+
 struct ledger {
 	struct segment *seg;
 	int rank, ranks;
@@ -66,6 +68,7 @@ struct ledger {
 	uint32_t *busy; /* by rank and id: operations in flight */
 	char *verdicts;
 	unsigned char *arena;
+	struct span *span; /* the other hosts; NULL: there are none */
 	/* This rank's own. */
 	uint64_t head, batches, end;
 	uint64_t eager_bytes;
@@ -128,5 +131,24 @@ uint64_t ledger_calls(const struct ledger *l);
  * returns the length of the name. */
 int ledger_calling(const struct ledger *l, uint32_t *ids, int most);
 size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct want *w);
+
+/* ---- for whoever looks from outside ---- */
+
+/* ledger_name - what @id stands for now. */
+const char *ledger_name(const struct ledger *l, uint32_t id);
+
+/* ledger_record - what @rank has said of @id. */
+struct ledger_record *ledger_record(const struct ledger *l, uint32_t id, int rank);
+
+/* ledger_rows_of - the rows that @rank has told with its operation in flight on @id,
+ * on which this rank has one, too. */
+uint64_t ledger_rows_of(const struct ledger *l, uint32_t id, int rank);
+
+/* ledger_judge - @sentence is what all ranks hear of @id; NULL: they agree.  Comes
+ * before it is on the list. */
+void ledger_judge(struct ledger *l, uint32_t id, const char *sentence);
+
+/* ledger_verdict - that sentence, or NULL. */
+const char *ledger_verdict(const struct ledger *l, uint32_t id);
 
 #endif

@@ -149,3 +149,44 @@ void want_disagree(const char *name, const struct want *const *of, int size, cha
 	snprintf(out, len, "%.200s: rank 0 wants a %s, rank %d a %s%s", name, first, odd, other,
 		 more);
 }
+
+static void put_lowest(struct wants *w, int rank, const struct want *x)
+{
+	if (w->count == 2 || (w->count && want_equal(&w->want[0], x)))
+		return;
+	w->rank[w->count] = rank;
+	w->want[w->count++] = *x;
+}
+
+void wants_merge(struct wants *w, const struct wants *more)
+{
+	struct wants all = { 0 };
+	int i = 0, k = 0;
+
+	while (i < w->count || k < more->count)
+		if (k == more->count || (i < w->count && w->rank[i] < more->rank[k])) {
+			put_lowest(&all, w->rank[i], &w->want[i]);
+			i++;
+		} else {
+			put_lowest(&all, more->rank[k], &more->want[k]);
+			k++;
+		}
+	*w = all;
+}
+
+void wants_add(struct wants *w, int rank, const struct want *x)
+{
+	struct wants one = { .count = 1, .rank = { rank }, .want = { *x } };
+
+	wants_merge(w, &one);
+}
+
+void wants_text(const struct wants *w, const char *name, char *out, size_t len)
+{
+	char first[256], other[256];
+
+	want_text(&w->want[0], first, sizeof(first));
+	want_text(&w->want[1], other, sizeof(other));
+	snprintf(out, len, "%.200s: rank %d wants a %s, rank %d a %s", name, w->rank[0], first,
+		 w->rank[1], other);
+}

@@ -61,4 +61,18 @@ void want_text(const struct want *w, char *out, size_t len);
 void want_disagree(const char *name, const struct want *const *of, int size, char *out,
 		   size_t len);
 
+/* What a set of ranks wants: its lowest rank, and the lowest that wants something
+ * else.  As many as are known: 0, 1 or 2. */
+struct wants {
+	int count, rank[2];
+	struct want want[2];
+};
+
+/* wants_merge, wants_add - take another set's, or a single rank's, into @w. */
+void wants_merge(struct wants *w, const struct wants *more);
+void wants_add(struct wants *w, int rank, const struct want *x);
+
+/* wants_text - the sentence about @name when there are two. */
+void wants_text(const struct wants *w, const char *name, char *out, size_t len);
+
 #endif

@@ -4,6 +4,28 @@
 #include "engine/want.h"
 #include "tap.h"
 
+/* Of many ranks' wants the lowest is kept, and the lowest that differs from it. */
+static void sets(void)
+{
+	struct want a = { .count = 1, .pre = 1, .post = 1, .dtype = RINGUP_F32 }, b = a, c = a;
+	struct wants x = { 0 }, y = { 0 };
+	char text[256];
+
+	b.count = 2;
+	c.count = 3;
+	wants_add(&x, 4, &b);
+	wants_add(&x, 3, &b);
+	ok(x.count == 1 && x.rank[0] == 3, "equal wants are one");
+	wants_add(&y, 5, &a);
+	wants_add(&y, 2, &c);
+	ok(y.count == 2 && y.rank[0] == 2 && y.rank[1] == 5, "others are two");
+	wants_merge(&x, &y);
+	ok(x.count == 2 && x.rank[0] == 2 && x.rank[1] == 3 && x.want[1].count == 2,
+	   "the lowest that differs");
+	wants_text(&x, "t", text, sizeof(text));
+	ok(!strcmp(text, "t: rank 2 wants a sum of 3 f32, rank 3 a sum of 2 f32"), "%s", text);
+}
+
 int main(void)
 {
 	struct want a = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 }, b = a, c = a;
@@ -45,5 +67,6 @@ int main(void)
 	   "%s", text);
 	want_shape(&b, (uint64_t[]){ 1, 1, 1, 1, 1, 1, 1, 1, 5, 2 }, 10);
 	ok(b.dims == WANT_DIMS && b.shape[WANT_DIMS - 1] == 10, "more dimensions than we keep");
+	sets();
 	return tap_done();
 }

@@ -1,0 +1,171 @@
+/* span.c - the ledger of a host that is one of several: what goes up, what comes down. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/span.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/err.h"
+#include "engine/ledger.h"
+#include "ringup.h"
+
+/* An entry of either list: its own number, a mark, and the id. */
+enum { NUMBER_AT = 16, LAST_OF_BATCH = 1 << 15, ID_MASK = LAST_OF_BATCH - 1 };
+_Static_assert((int)LEDGER_IDS <= (int)ID_MASK, "an id fits below the mark");
+
+size_t span_bytes(int size)
+{
+	return sizeof(struct span_shared) + LEDGER_IDS * sizeof(uint64_t) +
+	       LEDGER_IDS * (size_t)size * sizeof(uint64_t);
+}
+
+int span_open(struct span *s, struct ledger *l, const struct team *t, struct err *e)
+{
+	unsigned char *at = (unsigned char *)l->seg->extra + ledger_bytes(l->ranks);
+	int r, n = 0;
+
+	memset(s, 0, sizeof(*s));
+	s->size = t->size;
+	s->rank = calloc((size_t)l->ranks, sizeof(*s->rank));
+	if (!s->rank)
+		return fail(e, RINGUP_ENOMEM, "no memory for the ledger");
+	for (r = 0; r < t->size; r++)
+		if (t->host_of[r] == t->host && n < l->ranks)
+			s->rank[n++] = r;
+	s->shared = (void *)at;
+	s->up = (void *)(at + sizeof(struct span_shared));
+	s->rows = s->up + LEDGER_IDS;
+	l->span = s;
+	return 0;
+}
+
+void span_close(struct span *s)
+{
+	free(s->rank);
+	memset(s, 0, sizeof(*s));
+}
+
+static uint64_t entry(uint64_t at, uint32_t id, bool last)
+{
+	return (at + 1) << NUMBER_AT | (last ? LAST_OF_BATCH : 0) | id;
+}
+
+static bool is_there(const uint64_t *list, uint64_t at, uint64_t *entry)
+{
+	*entry = __atomic_load_n(&list[at % LEDGER_IDS], __ATOMIC_ACQUIRE);
+	return *entry >> NUMBER_AT == at + 1;
+}
+
+/* ---- up ---- */
+
+/* If something was left on the list before us, whoever put it there has called. */
+void span_arrived(struct ledger *l, uint32_t id)
+{
+	struct span *s = l->span;
+	const struct row *row = &l->seg->row;
+	uint64_t at = __atomic_fetch_add(&s->shared->tail, 1, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&s->up[at % LEDGER_IDS], entry(at, id, false), __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&s->shared->taken, __ATOMIC_RELAXED) != at)
+		return;
+	if (__atomic_load_n(&seat_at(row, 0)->asleep, __ATOMIC_RELAXED))
+		seat_ring_one(row, 0);
+	seat_kick(row, 0);
+}
+
+bool span_pending(const struct ledger *l)
+{
+	uint64_t v;
+
+	return is_there(l->span->up, __atomic_load_n(&l->span->seen, __ATOMIC_RELAXED), &v);
+}
+
+bool span_take(struct ledger *l, uint32_t *id)
+{
+	struct span *s = l->span;
+	uint64_t v;
+
+	if (!is_there(s->up, s->seen, &v)) {
+		if (__atomic_load_n(&s->shared->taken, __ATOMIC_RELAXED) == s->seen)
+			return false;
+		/* Now the next to come calls; but it may have come already. */
+		__atomic_store_n(&s->shared->taken, s->seen, __ATOMIC_RELAXED);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		if (!is_there(s->up, s->seen, &v))
+			return false;
+	}
+	__atomic_store_n(&s->seen, s->seen + 1, __ATOMIC_RELAXED);
+	*id = (uint32_t)(v & ID_MASK);
+	return true;
+}
+
+bool span_changed(struct ledger *l, uint32_t id)
+{
+	uint32_t *dirty = &l->entries[id].dirty;
+
+	return __atomic_load_n(dirty, __ATOMIC_RELAXED) &&
+	       __atomic_exchange_n(dirty, 0, __ATOMIC_ACQUIRE);
+}
+
+void span_wants(const struct ledger *l, uint32_t id, struct wants *w)
+{
+	int i;
+
+	for (i = 0; i < l->ranks; i++)
+		wants_add(w, l->span->rank[i], &ledger_record(l, id, i)->want);
+}
+
+void span_collect(const struct ledger *l, uint32_t id, uint64_t *rows)
+{
+	int i;
+
+	for (i = 0; i < l->ranks; i++)
+		rows[l->span->rank[i]] = ledger_rows_of(l, id, i);
+}
+
+/* ---- down ---- */
+
+uint64_t *span_rows(const struct ledger *l, uint32_t id)
+{
+	return l->span->rows + (size_t)id * (size_t)l->span->size;
+}
+
+/* The first entry is written last: who sees it, sees the whole batch. */
+void span_publish(struct ledger *l, const uint16_t *ids, int count)
+{
+	uint64_t at = l->shared->tail;
+	const struct row *row = &l->seg->row;
+	int i;
+
+	for (i = count - 1; i >= 0; i--)
+		__atomic_store_n(&l->list[(at + (uint64_t)i) % LEDGER_IDS],
+				 entry(at + (uint64_t)i, ids[i], i == count - 1),
+				 __ATOMIC_RELEASE);
+	l->shared->tail = at + (uint64_t)count;
+	seat_ring(row, SEAT_ANYBODY);
+	for (i = 0; i < row->count; i++)
+		seat_kick(row, i);
+}
+
+int span_next(struct ledger *l, struct item *items)
+{
+	bool more = true;
+	uint64_t v;
+	int n;
+
+	for (n = 0; more && n < BATCH_ITEMS; n++) {
+		uint32_t id;
+
+		if (!is_there(l->list, l->head + (uint64_t)n, &v))
+			return 0;
+		id = (uint32_t)(v & ID_MASK);
+		more = !(v & LAST_OF_BATCH);
+		items[n] = (struct item){ .id = id, .bad = ledger_verdict(l, id) };
+		if (want_has_rows(&ledger_record(l, id, l->rank)->want))
+			items[n].rows = span_rows(l, id);
+	}
+	l->end = l->head + (uint64_t)n;
+	return n;
+}

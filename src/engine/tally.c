@@ -1,0 +1,858 @@
+/* tally.c - count what is ready on all hosts, up a tree of hosts, and order it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/tally.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/err.h"
+#include "engine/ledger.h"
+#include "engine/span.h"
+#include "ringup.h"
+#include "wire/chan.h"
+#include "wire/pack.h"
+
+/*
+ * Frames; numbers are little-endian, ids are the child's, of its subtree's ranks the
+ * lowest comes first:
+ *
+ *	DEFINE  id:2 count:1 (rank:4 want:112)*count rows:8*  name...     up
+ *	READY   (id:2 rows:8*)*                                           up
+ *	RUN     more:1 (id:2 then nothing, rows:8* or length:2 sentence)* down
+ *	LEAVE   rank:4                                                    both
+ *	ALARM   code:4 sentence...                                        both
+ *	PING                                                              both
+ *
+ * DEFINE: ready, and this is it; with two wants the ranks disagree.  READY: ready, as
+ * defined before.  There are rows where the operation has such: upwards of the
+ * subtree's ranks, downwards of all.  RUN: the next batch, or with more a part of it.
+ */
+enum frame { FRAME_DEFINE = 1, FRAME_READY, FRAME_RUN, FRAME_LEAVE, FRAME_ALARM, FRAME_PING };
+
+enum {
+	ITEM_ROWS = 1 << 15,
+	ITEM_BAD = 1 << 14,
+	ITEM_ID = ITEM_BAD - 1,
+	NOT_HERE = 0xffff,
+	SENTENCE = 400,
+	WANTS_WIRE = 3 + 2 * (4 + WANT_WIRE),
+};
+_Static_assert((int)LEDGER_IDS <= (int)ITEM_ID, "an id fits below the marks");
+
+/* What a child calls by one of its numbers. */
+struct known {
+	uint32_t id, age; /* ours, as the ledger gave it */
+	bool flying;
+	struct wants wants;
+	size_t len;
+	char name[];
+};
+
+/* A neighbour; the parent, if there is one, is link 0. */
+struct link {
+	int leader;
+	bool gone;
+	/* Of a child. */
+	int *ranks, count; /* in its subtree, ascending */
+	struct known **known;
+};
+
+/* One of our own numbers. */
+struct topic {
+	int arrived;
+	bool dirty; /* wants have to be compared, or were not equal */
+	bool sent;  /* the parent has been told                    */
+	uint64_t *rows;
+};
+
+struct frame_out {
+	size_t len;
+	unsigned char data[CHAN_BYTES];
+};
+
+struct tally {
+	struct ledger *ledger;
+	struct tally_events ev;
+	int size, first_child, links;
+	bool is_root, left, alarmed;
+	uint64_t cap;
+	int *ranks, count; /* of the own subtree */
+	struct link *link;
+	struct topic *topics; /* LEDGER_IDS */
+	uint16_t *theirs;     /* by id and child: the child's number, or NOT_HERE */
+	struct frame_out ready, out;
+	uint16_t batch[BATCH_ITEMS]; /* being received */
+	int batch_count;
+	/* The root's. */
+	uint16_t due[LEDGER_IDS];
+	uint64_t due_head, due_tail;
+	int running; /* batches announced and not done */
+};
+
+/* ---- frames out ---- */
+
+static void out_begin(struct frame_out *o, enum frame kind)
+{
+	o->data[0] = (unsigned char)kind;
+	o->len = 1;
+}
+
+static void out_put(struct frame_out *o, uint64_t v, int bytes)
+{
+	while (bytes--) {
+		o->data[o->len++] = (unsigned char)v;
+		v >>= 8;
+	}
+}
+
+static void out_bytes(struct frame_out *o, const void *data, size_t len)
+{
+	memcpy(o->data + o->len, data, len);
+	o->len += len;
+}
+
+static void send_out(struct tally *t, int link, const struct frame_out *o)
+{
+	t->ev.send(t->ev.ctx, link, o->data, o->len);
+}
+
+static void flood(struct tally *t, int except, const struct frame_out *o)
+{
+	int k;
+
+	for (k = 0; k < t->links; k++)
+		if (k != except)
+			send_out(t, k, o);
+}
+
+/* ---- frames in ---- */
+
+/* What is not there reads as zero, and spoils the rest. */
+struct frame_in {
+	const unsigned char *at;
+	size_t left;
+	bool bad;
+};
+
+static const unsigned char *in_bytes(struct frame_in *f, size_t len)
+{
+	const unsigned char *p = f->at;
+
+	if (f->bad || f->left < len) {
+		f->bad = true;
+		return NULL;
+	}
+	f->at += len;
+	f->left -= len;
+	return p;
+}
+
+static uint64_t in_get(struct frame_in *f, int bytes)
+{
+	const unsigned char *p = in_bytes(f, (size_t)bytes);
+	uint64_t v = 0;
+
+	while (p && bytes--)
+		v = v << 8 | p[bytes];
+	return v;
+}
+
+static int malformed(const struct tally *t, int link, const char *what, struct err *e)
+{
+	return fail(e, RINGUP_EPEER, "rank %d sent a malformed %s", t->link[link].leader, what);
+}
+
+/* ---- counting ---- */
+
+static struct link *child(const struct tally *t, int k)
+{
+	return &t->link[t->first_child + k];
+}
+
+static int children(const struct tally *t)
+{
+	return t->links - t->first_child;
+}
+
+static uint16_t *their_id(const struct tally *t, uint32_t id, int k)
+{
+	return &t->theirs[(size_t)id * (size_t)children(t) + (size_t)k];
+}
+
+static bool has_rows(const struct tally *t, uint32_t id)
+{
+	return want_has_rows(&ledger_record(t->ledger, id, 0)->want);
+}
+
+static uint64_t *topic_rows(struct tally *t, uint32_t id)
+{
+	struct topic *x = &t->topics[id];
+
+	if (!x->rows)
+		x->rows = calloc((size_t)t->size, sizeof(*x->rows));
+	return x->rows;
+}
+
+static void gather_wants(const struct tally *t, uint32_t id, struct wants *w)
+{
+	int k;
+
+	memset(w, 0, sizeof(*w));
+	span_wants(t->ledger, id, w);
+	for (k = 0; k < children(t); k++)
+		wants_merge(w, &child(t, k)->known[*their_id(t, id, k)]->wants);
+}
+
+static void put_rows(struct tally *t, struct frame_out *o, uint32_t id)
+{
+	int i;
+
+	for (i = 0; i < t->count; i++)
+		out_put(o, t->topics[id].rows[t->ranks[i]], 8);
+}
+
+static void flush_ready(struct tally *t)
+{
+	if (t->ready.len > 1)
+		send_out(t, 0, &t->ready);
+	out_begin(&t->ready, FRAME_READY);
+}
+
+static void send_define(struct tally *t, uint32_t id, const struct wants *w)
+{
+	const char *name = ledger_name(t->ledger, id);
+	struct frame_out *o = &t->out;
+	int i;
+
+	out_begin(o, FRAME_DEFINE);
+	out_put(o, id, 2);
+	out_put(o, (uint64_t)w->count, 1);
+	for (i = 0; i < w->count; i++) {
+		out_put(o, (uint64_t)w->rank[i], 4);
+		want_put(o->data + o->len, &w->want[i]);
+		o->len += WANT_WIRE;
+	}
+	if (has_rows(t, id))
+		put_rows(t, o, id);
+	out_bytes(o, name, t->ledger->entries[id].len);
+	send_out(t, 0, o);
+}
+
+static void send_ready(struct tally *t, uint32_t id)
+{
+	bool rows = has_rows(t, id);
+	size_t need = 2 + (rows ? (size_t)t->count * 8 : 0);
+
+	if (t->ready.len + need > sizeof(t->ready.data))
+		flush_ready(t);
+	out_put(&t->ready, id | (rows ? ITEM_ROWS : 0), 2);
+	if (rows)
+		put_rows(t, &t->ready, id);
+}
+
+/* All of this subtree are in. */
+static int complete(struct tally *t, uint32_t id, struct err *e)
+{
+	struct topic *x = &t->topics[id];
+	struct wants w;
+
+	if (has_rows(t, id)) {
+		if (!topic_rows(t, id))
+			return fail(e, RINGUP_ENOMEM, "no memory for row counts");
+		span_collect(t->ledger, id, x->rows);
+	}
+	if (t->is_root) {
+		t->due[t->due_tail++ % LEDGER_IDS] = (uint16_t)id;
+		return 0;
+	}
+	x->sent = true;
+	if (!x->dirty) {
+		send_ready(t, id);
+		return 0;
+	}
+	gather_wants(t, id, &w);
+	x->dirty = w.count > 1;
+	send_define(t, id, &w);
+	return 0;
+}
+
+static int count(struct tally *t, uint32_t id, struct err *e)
+{
+	struct topic *x = &t->topics[id];
+
+	if (++x->arrived <= children(t))
+		return 0;
+	x->arrived = 0;
+	return complete(t, id, e);
+}
+
+/* Hold our number for the child's name; it may have gone to another name meanwhile. */
+static int hold(struct tally *t, struct known *n, struct err *e)
+{
+	const struct agree *a = &agree_ledger;
+
+	if (n->age != UINT32_MAX && a->hold(t->ledger, n->id, n->age))
+		return 0;
+	return a->find(t->ledger, n->name, n->len, &n->wants.want[0], &n->id, &n->age, e);
+}
+
+/* A child's subtree is ready for what it calls @theirs. */
+static int arrive(struct tally *t, int link, uint32_t theirs, const unsigned char *rows,
+		  struct err *e)
+{
+	const struct link *l = &t->link[link];
+	struct known *n = l->known[theirs];
+	uint16_t *slot;
+	uint64_t *to;
+	int i, rc;
+
+	if (n->flying)
+		return fail(e, RINGUP_EPEER, "rank %d announced %.100s twice", l->leader,
+			    n->name);
+	rc = hold(t, n, e);
+	if (rc)
+		return rc;
+	slot = their_id(t, n->id, link - t->first_child);
+	if (*slot != NOT_HERE) {
+		agree_ledger.drop(t->ledger, n->id);
+		return fail(e, RINGUP_EPEER, "rank %d has two numbers for %.100s", l->leader,
+			    n->name);
+	}
+	*slot = (uint16_t)theirs;
+	n->flying = true;
+	to = rows ? topic_rows(t, n->id) : NULL;
+	if (rows && !to)
+		return fail(e, RINGUP_ENOMEM, "no memory for row counts");
+	for (i = 0; rows && i < l->count; i++)
+		to[l->ranks[i]] = pack_get64(rows + 8 * i);
+	return count(t, n->id, e);
+}
+
+static bool is_in_subtree(const struct link *l, uint64_t rank)
+{
+	int i;
+
+	for (i = 0; i < l->count; i++)
+		if ((uint64_t)l->ranks[i] == rank)
+			return true;
+	return false;
+}
+
+/* One or two wants, of ranks of that subtree in ascending order. */
+static bool read_wants(const struct tally *t, const struct link *l, struct frame_in *f,
+		       struct wants *w)
+{
+	uint64_t n = in_get(f, 1), rank;
+	int i;
+
+	memset(w, 0, sizeof(*w));
+	if (n < 1 || n > 2)
+		return false;
+	for (i = 0; i < (int)n; i++) {
+		const unsigned char *p;
+
+		rank = in_get(f, 4);
+		p = in_bytes(f, WANT_WIRE);
+		if (!p || !is_in_subtree(l, rank) || (i && (int)rank <= w->rank[0]))
+			return false;
+		want_get(p, &w->want[i]);
+		w->rank[i] = (int)rank;
+		if (!want_valid(&w->want[i], t->size))
+			return false;
+	}
+	w->count = (int)n;
+	return true;
+}
+
+static struct known *known_as(struct link *l, uint32_t id, const char *name, size_t len)
+{
+	struct known *n = l->known[id];
+
+	if (n && n->len == len && !memcmp(n->name, name, len))
+		return n;
+	n = calloc(1, sizeof(*n) + len + 1);
+	if (!n)
+		return NULL;
+	memcpy(n->name, name, len);
+	n->len = len;
+	n->age = UINT32_MAX;
+	free(l->known[id]);
+	l->known[id] = n;
+	return n;
+}
+
+static int take_define(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	struct link *l = &t->link[link];
+	uint32_t id = (uint32_t)in_get(f, 2);
+	const unsigned char *rows = NULL, *name;
+	struct known *n;
+	struct wants w;
+	size_t len;
+
+	if (id >= LEDGER_IDS || !read_wants(t, l, f, &w))
+		return malformed(t, link, "definition", e);
+	if (want_has_rows(&w.want[0]))
+		rows = in_bytes(f, (size_t)l->count * 8);
+	len = f->left;
+	name = in_bytes(f, len);
+	if (!name || !len || len > NAME_BYTES)
+		return malformed(t, link, "definition", e);
+	if (l->known[id] && l->known[id]->flying)
+		return fail(e, RINGUP_EPEER, "rank %d renamed a tensor in flight", l->leader);
+	n = known_as(l, id, (const char *)name, len);
+	if (!n)
+		return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
+	n->wants = w;
+	/* Before it is counted, but only hold() knows our own number. */
+	if (hold(t, n, e))
+		return e->code;
+	t->topics[n->id].dirty = true;
+	agree_ledger.drop(t->ledger, n->id);
+	return arrive(t, link, id, rows, e);
+}
+
+static int take_ready(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	struct link *l = &t->link[link];
+	int rc = 0;
+
+	while (f->left && !rc) {
+		uint32_t item = (uint32_t)in_get(f, 2), id = item & ITEM_ID;
+		const unsigned char *rows = NULL;
+
+		if (f->bad || item & ITEM_BAD || id >= LEDGER_IDS || !l->known[id] ||
+		    !(item & ITEM_ROWS) == want_has_rows(&l->known[id]->wants.want[0]))
+			return malformed(t, link, "announcement", e);
+		if (item & ITEM_ROWS)
+			rows = in_bytes(f, (size_t)l->count * 8);
+		if (f->bad)
+			return malformed(t, link, "announcement", e);
+		rc = arrive(t, link, id, rows, e);
+	}
+	return rc;
+}
+
+/* ---- batches ---- */
+
+static void put_item(struct tally *t, struct frame_out *o, uint32_t id, uint32_t theirs)
+{
+	const char *bad = ledger_verdict(t->ledger, id);
+	size_t len = bad ? strlen(bad) : 0;
+	int r;
+
+	if (bad) {
+		out_put(o, theirs | ITEM_BAD, 2);
+		out_put(o, len, 2);
+		out_bytes(o, bad, len);
+	} else if (has_rows(t, id)) {
+		out_put(o, theirs | ITEM_ROWS, 2);
+		for (r = 0; r < t->size; r++)
+			out_put(o, span_rows(t->ledger, id)[r], 8);
+	} else {
+		out_put(o, theirs, 2);
+	}
+}
+
+static void send_run(struct tally *t, int k, const uint16_t *ids, int n)
+{
+	size_t most = 2 + SENTENCE + 2;
+	int i;
+
+	if (most < 2 + (size_t)t->size * 8)
+		most = 2 + (size_t)t->size * 8;
+	out_begin(&t->out, FRAME_RUN);
+	out_put(&t->out, 0, 1);
+	for (i = 0; i < n; i++) {
+		if (t->out.len + most > sizeof(t->out.data)) {
+			t->out.data[1] = 1;
+			send_out(t, t->first_child + k, &t->out);
+			out_begin(&t->out, FRAME_RUN);
+			out_put(&t->out, 0, 1);
+		}
+		put_item(t, &t->out, ids[i], *their_id(t, ids[i], k));
+	}
+	send_out(t, t->first_child + k, &t->out);
+}
+
+/* The children may submit it again as soon as they have heard. */
+static void finish(struct tally *t, uint32_t id)
+{
+	int k;
+
+	for (k = 0; k < children(t); k++) {
+		uint16_t *theirs = their_id(t, id, k);
+
+		child(t, k)->known[*theirs]->flying = false;
+		*theirs = NOT_HERE;
+		agree_ledger.drop(t->ledger, id);
+	}
+	t->topics[id].sent = false;
+}
+
+/* The others first: our own ranks hear at once, they have a way to go. */
+static void run(struct tally *t, const uint16_t *ids, int n)
+{
+	int i, k;
+
+	for (k = 0; k < children(t); k++)
+		send_run(t, k, ids, n);
+	for (i = 0; i < n; i++)
+		finish(t, ids[i]);
+	span_publish(t->ledger, ids, n);
+}
+
+/* The root: what do all ranks hear of it? */
+static void judge(struct tally *t, uint32_t id)
+{
+	struct topic *x = &t->topics[id];
+	char bad[SENTENCE];
+	struct wants w;
+
+	if (x->dirty) {
+		gather_wants(t, id, &w);
+		x->dirty = w.count > 1;
+	}
+	if (x->dirty)
+		wants_text(&w, ledger_name(t->ledger, id), bad, sizeof(bad));
+	ledger_judge(t->ledger, id, x->dirty ? bad : NULL);
+	if (!x->dirty && has_rows(t, id))
+		memcpy(span_rows(t->ledger, id), x->rows, (size_t)t->size * sizeof(*x->rows));
+}
+
+static void announce(struct tally *t)
+{
+	uint16_t ids[BATCH_ITEMS];
+	uint64_t sum;
+	int n;
+
+	while (t->due_head != t->due_tail && t->running <= TALLY_AHEAD) {
+		for (n = 0, sum = 0; n < BATCH_ITEMS && t->due_head != t->due_tail; n++) {
+			uint16_t id = t->due[t->due_head % LEDGER_IDS];
+
+			sum += want_bytes(&ledger_record(t->ledger, id, 0)->want);
+			if (n && sum > t->cap)
+				break;
+			judge(t, id);
+			ids[n] = id;
+			t->due_head++;
+		}
+		t->running++;
+		run(t, ids, n);
+	}
+}
+
+void tally_done(struct tally *t)
+{
+	if (!t->is_root)
+		return;
+	t->running--;
+	announce(t);
+}
+
+/* One tensor of a batch; what it carries goes where our ranks read it. */
+static bool read_item(struct tally *t, struct frame_in *f)
+{
+	uint32_t item = (uint32_t)in_get(f, 2), id = item & ITEM_ID;
+	const unsigned char *p;
+	char bad[SENTENCE];
+	size_t len;
+	int r;
+
+	if (f->bad || id >= LEDGER_IDS || !t->topics[id].sent || t->batch_count == BATCH_ITEMS)
+		return false;
+	if (item & ITEM_BAD) {
+		len = (size_t)in_get(f, 2);
+		p = in_bytes(f, len);
+		if (!p || !len || len >= sizeof(bad) || item & ITEM_ROWS)
+			return false;
+		memcpy(bad, p, len);
+		bad[len] = 0;
+	} else if (!(item & ITEM_ROWS) == has_rows(t, id)) {
+		return false;
+	} else if (item & ITEM_ROWS) {
+		p = in_bytes(f, (size_t)t->size * 8);
+		for (r = 0; p && r < t->size; r++)
+			span_rows(t->ledger, id)[r] = pack_get64(p + 8 * r);
+	}
+	if (f->bad)
+		return false;
+	ledger_judge(t->ledger, id, item & ITEM_BAD ? bad : NULL);
+	t->topics[id].sent = false;
+	t->batch[t->batch_count++] = (uint16_t)id;
+	return true;
+}
+
+static int take_run(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	uint64_t more = in_get(f, 1);
+
+	while (f->left)
+		if (!read_item(t, f))
+			return malformed(t, link, "batch", e);
+	if (more > 1 || f->bad || !t->batch_count)
+		return malformed(t, link, "batch", e);
+	if (more)
+		return 0;
+	run(t, t->batch, t->batch_count);
+	t->batch_count = 0;
+	return 0;
+}
+
+/* ---- endings ---- */
+
+static void pass_leave(struct tally *t, int rank, int except)
+{
+	if (t->left)
+		return;
+	t->left = true;
+	out_begin(&t->out, FRAME_LEAVE);
+	out_put(&t->out, (uint64_t)rank, 4);
+	flood(t, except, &t->out);
+}
+
+void tally_leave(struct tally *t, int rank)
+{
+	pass_leave(t, rank, -1);
+}
+
+void tally_goodbye(struct tally *t)
+{
+	t->left = true;
+	out_begin(&t->out, FRAME_LEAVE);
+	out_put(&t->out, (uint64_t)t->ledger->span->rank[0], 4);
+	flood(t, -1, &t->out);
+}
+
+static int take_leave(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	uint64_t rank = in_get(f, 4);
+
+	if (f->bad || f->left || rank >= (uint64_t)t->size)
+		return malformed(t, link, "farewell", e);
+	if ((int)rank == t->link[link].leader)
+		t->link[link].gone = true;
+	pass_leave(t, (int)rank, link);
+	t->ev.left(t->ev.ctx, (int)rank);
+	return 0;
+}
+
+static void pass_alarm(struct tally *t, int code, const char *why, int except)
+{
+	size_t len = strnlen(why, SENTENCE - 1);
+
+	if (t->alarmed)
+		return;
+	t->alarmed = true;
+	out_begin(&t->out, FRAME_ALARM);
+	out_put(&t->out, (uint32_t)-code, 4);
+	out_bytes(&t->out, why, len);
+	flood(t, except, &t->out);
+}
+
+void tally_alarm(struct tally *t, int code, const char *why)
+{
+	pass_alarm(t, code, why, -1);
+}
+
+static int take_alarm(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	uint64_t code = in_get(f, 4);
+	size_t len = f->left;
+	const unsigned char *p = in_bytes(f, len);
+	char why[SENTENCE];
+
+	if (!p || !code || code > 1000 || len >= sizeof(why))
+		return malformed(t, link, "alarm", e);
+	memcpy(why, p, len);
+	why[len] = 0;
+	pass_alarm(t, -(int)code, why, link);
+	t->ev.alarm(t->ev.ctx, -(int)code, why);
+	return 0;
+}
+
+void tally_ping(struct tally *t)
+{
+	out_begin(&t->out, FRAME_PING);
+	flood(t, -1, &t->out);
+}
+
+/* That it came is all there is to it. */
+static int take_ping(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	return f->left ? malformed(t, link, "ping", e) : 0;
+}
+
+/* ---- all together ---- */
+
+/* Who may send what, and what then happens. */
+static const struct kind {
+	bool from_child, from_parent;
+	int (*take)(struct tally *t, int link, struct frame_in *f, struct err *e);
+} kinds[] = {
+	[FRAME_DEFINE] = { true, false, take_define },
+	[FRAME_READY] = { true, false, take_ready },
+	[FRAME_RUN] = { false, true, take_run },
+	[FRAME_LEAVE] = { true, true, take_leave },
+	[FRAME_ALARM] = { true, true, take_alarm },
+	[FRAME_PING] = { true, true, take_ping },
+};
+
+int tally_take(struct tally *t, int link, const void *frame, size_t len, struct err *e)
+{
+	struct frame_in f = { frame, len, false };
+	uint64_t kind = in_get(&f, 1);
+	const struct kind *k = kind < sizeof(kinds) / sizeof(kinds[0]) ? &kinds[kind] : NULL;
+
+	if (!k || !k->take || !(link < t->first_child ? k->from_parent : k->from_child))
+		return malformed(t, link, "frame", e);
+	return k->take(t, link, &f, e);
+}
+
+int tally_turn(struct tally *t, struct err *e)
+{
+	uint32_t id;
+	int rc = 0;
+
+	while (!rc && span_take(t->ledger, &id)) {
+		if (span_changed(t->ledger, id))
+			t->topics[id].dirty = true;
+		rc = count(t, id, e);
+	}
+	if (t->is_root)
+		announce(t);
+	else
+		flush_ready(t);
+	return rc;
+}
+
+int tally_links(const struct tally *t)
+{
+	return t->links;
+}
+
+int tally_leader(const struct tally *t, int link)
+{
+	return t->link[link].leader;
+}
+
+bool tally_gone(const struct tally *t, int link)
+{
+	return t->link[link].gone;
+}
+
+/* ---- life ---- */
+
+static bool is_below(int host, int top, int fanout)
+{
+	while (host > top)
+		host = (host - 1) / fanout;
+	return host == top;
+}
+
+/* The ranks of the hosts below @top, and there. */
+static int *subtree(const struct team *t, int top, int fanout, int *count)
+{
+	int *ranks = calloc((size_t)t->size, sizeof(*ranks)), r;
+
+	*count = 0;
+	for (r = 0; ranks && r < t->size; r++)
+		if (is_below(t->host_of[r], top, fanout))
+			ranks[(*count)++] = r;
+	return ranks;
+}
+
+static int leader_of(const struct team *t, int host)
+{
+	int r = 0;
+
+	while (t->host_of[r] != host)
+		r++;
+	return r;
+}
+
+static bool open_child(struct link *l, const struct team *t, int host, int fanout)
+{
+	l->leader = leader_of(t, host);
+	l->ranks = subtree(t, host, fanout, &l->count);
+	l->known = calloc(LEDGER_IDS, sizeof(struct known *));
+	return l->ranks && l->known;
+}
+
+static bool allocate(struct tally *t, const struct team *team, int fanout)
+{
+	int64_t first = (int64_t)team->host * fanout + 1, last = first + fanout, h;
+	size_t i, n;
+
+	last = last < team->hosts ? last : team->hosts;
+	t->first_child = !t->is_root;
+	t->links = t->first_child + (last > first ? (int)(last - first) : 0);
+	n = (size_t)LEDGER_IDS * (size_t)children(t);
+	t->link = calloc((size_t)t->links + 1, sizeof(*t->link));
+	t->topics = calloc(LEDGER_IDS, sizeof(*t->topics));
+	t->theirs = malloc(n * sizeof(*t->theirs) + 1);
+	t->ranks = subtree(team, team->host, fanout, &t->count);
+	if (!t->link || !t->topics || !t->theirs || !t->ranks)
+		return false;
+	for (i = 0; i < n; i++)
+		t->theirs[i] = NOT_HERE;
+	if (!t->is_root)
+		t->link[0].leader = leader_of(team, (team->host - 1) / fanout);
+	for (h = first; h < last; h++)
+		if (!open_child(child(t, (int)(h - first)), team, (int)h, fanout))
+			return false;
+	return true;
+}
+
+int tally_open(struct tally **tp, struct ledger *l, const struct team *team, int fanout,
+	       uint64_t cap, const struct tally_events *ev, struct err *e)
+{
+	struct tally *t;
+
+	if (team->size > TALLY_RANKS)
+		return fail(e, RINGUP_EINVAL, "%d ranks: more than %d cannot agree", team->size,
+			    TALLY_RANKS);
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
+	t->ledger = l;
+	t->ev = *ev;
+	t->size = team->size;
+	t->is_root = team->host == 0;
+	t->cap = cap;
+	out_begin(&t->ready, FRAME_READY);
+	if (!allocate(t, team, fanout)) {
+		tally_close(t);
+		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
+	}
+	*tp = t;
+	return 0;
+}
+
+static void close_link(struct link *l)
+{
+	int id;
+
+	for (id = 0; l->known && id < LEDGER_IDS; id++)
+		free(l->known[id]);
+	free(l->known);
+	free(l->ranks);
+}
+
+void tally_close(struct tally *t)
+{
+	int i;
+
+	if (!t)
+		return;
+	for (i = 0; t->link && i < t->links; i++)
+		close_link(&t->link[i]);
+	for (i = 0; t->topics && i < LEDGER_IDS; i++)
+		free(t->topics[i].rows);
+	free(t->link);
+	free(t->topics);
+	free(t->theirs);
+	free(t->ranks);
+	free(t);
+}

@@ -1,0 +1,84 @@
+/* tally.h - count what is ready on all hosts, up a tree of hosts, and order it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_TALLY_H
+#define ENGINE_TALLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct ledger;
+struct team;
+
+/*
+ * Hosts form a tree: the parent of host h is (h - 1) / fanout.  The leader of each
+ * host counts, for each tensor, its own host and its children; when all are in, it
+ * tells its parent: once all about the tensor, and from then on its number, with all
+ * else that has become ready meanwhile in one frame.  The root orders: whatever is
+ * ready when a batch ends is the next batch.  It goes down the same tree, and each
+ * leader publishes it on its host.  So a round takes twice the depth of the tree, and
+ * no leader handles more than fanout + 1 frames each way.
+ *
+ * Numbers are a host's own (its ledger's ids); each leader translates its children's.
+ * What ranks want is compared on the way up, so the root knows the lowest rank that
+ * differs from the lowest rank of all.
+ *
+ * This is the counting alone: frames come in by tally_take() and go out by send().
+ * No locks: one thread at a time.
+ */
+struct tally;
+
+enum { TALLY_FANOUT = 8, TALLY_AHEAD = 1, TALLY_RANKS = 8000 };
+
+struct tally_events {
+	/* @len bytes for the leader at the other end of @link.  What cannot be sent,
+	 * the connection's reader finds out. */
+	void (*send)(void *ctx, int link, const void *frame, size_t len);
+	/* A rank has said that it leaves. */
+	void (*left)(void *ctx, int rank);
+	/* A rank has said that the job is over. */
+	void (*alarm)(void *ctx, int code, const char *why);
+	void *ctx;
+};
+
+/*
+ * tally_open - for the leader of a host of @t, whose ledger has a span.
+ *
+ * A batch has at most @cap bytes.  Fails with RINGUP_ENOMEM, or RINGUP_EINVAL for
+ * more than TALLY_RANKS ranks.
+ */
+int tally_open(struct tally **tp, struct ledger *l, const struct team *t, int fanout,
+	       uint64_t cap, const struct tally_events *ev, struct err *e);
+void tally_close(struct tally *t);
+
+/* tally_links - how many neighbours it has; tally_leader - the rank that is the
+ * leader at the other end of one. */
+int tally_links(const struct tally *t);
+int tally_leader(const struct tally *t, int link);
+
+/* tally_take - a frame has come.  Negative if it cannot be what a leader sends: the
+ * job has to end. */
+int tally_take(struct tally *t, int link, const void *frame, size_t len, struct err *e);
+
+/* tally_turn - after some tally_take()s, or when span_pending(): count, order, send. */
+int tally_turn(struct tally *t, struct err *e);
+
+/* tally_done - this host's leader has carried a batch out. */
+void tally_done(struct tally *t);
+
+/* tally_leave - @rank, of this host, leaves; tally_alarm - the job is over.  Both are
+ * told once: later calls do nothing. */
+void tally_leave(struct tally *t, int rank);
+void tally_alarm(struct tally *t, int code, const char *why);
+
+/* tally_ping - a frame that says nothing, to all neighbours. */
+void tally_ping(struct tally *t);
+
+/* tally_goodbye - a leader's own end: its neighbours shall not take it for a death. */
+void tally_goodbye(struct tally *t);
+
+/* tally_gone - has the leader at the other end of @link said goodbye? */
+bool tally_gone(const struct tally *t, int link);
+
+#endif

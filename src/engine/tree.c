@@ -1,0 +1,443 @@
+/* tree.c - agreement between hosts: their leaders, connected as a tree. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/tree.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "base/err.h"
+#include "engine/ledger.h"
+#include "engine/span.h"
+#include "ringup.h"
+#include "wire/chan.h"
+#include "wire/mesh.h"
+#include "wire/segment.h"
+
+enum {
+	LOOK_EVERY = 8, /* calls of poll() a look: a system call is longer than a pause */
+	FEW_LINKS = 2,  /* up to here it is quicker to try them all                     */
+	MANY_EVENTS = 16,
+};
+
+struct branch {
+	struct chan *chan;
+	bool unsent, lost;
+	uint64_t heard; /* frames                                */
+	struct err why; /* it cannot be sent to; said when it is lost */
+};
+
+struct tree {
+	struct ledger *ledger;
+	struct tree_events ev;
+	const uint32_t *left; /* of this host's ranks: 0, or 1 + one that has left */
+	pthread_mutex_t lock; /* of all below, and of the connections */
+	struct tally *tally;
+	struct branch *branch;
+	int branches;
+	int inner;      /* epoll: readable when a neighbour has spoken           */
+	int outer;      /* epoll: the same, but silent while somebody attends to it */
+	bool armed;     /* outer will speak                                      */
+	bool attended;  /* and need not: the holder of the baton looks            */
+	bool told_left; /* atomic */
+	uint32_t looks; /* the holder of the baton's */
+};
+
+/* ---- connections ---- */
+
+/* Have it announced when there is something to read, or room for what was left. */
+static void expect(struct tree *t, int k, int op)
+{
+	struct branch *b = &t->branch[k];
+	struct epoll_event ev = { .events = EPOLLIN | (b->unsent ? EPOLLOUT : 0),
+				  .data.u32 = (uint32_t)k };
+
+	epoll_ctl(t->inner, op, chan_fd(b->chan), &ev);
+}
+
+static void note_unsent(struct tree *t, int k, int rc)
+{
+	struct branch *b = &t->branch[k];
+
+	if (b->unsent == (rc > 0))
+		return;
+	b->unsent = rc > 0;
+	expect(t, k, EPOLL_CTL_MOD);
+}
+
+/* A broken connection is told by look(), after what was still to be read. */
+static void on_send(void *ctx, int k, const void *frame, size_t len)
+{
+	struct tree *t = ctx;
+	struct branch *b = &t->branch[k];
+
+	if (!b->lost && !b->why.code)
+		note_unsent(t, k, chan_send(b->chan, frame, len, &b->why));
+}
+
+static void on_left(void *ctx, int rank)
+{
+	struct tree *t = ctx;
+
+	__atomic_store_n(&t->told_left, true, __ATOMIC_RELAXED);
+	t->ev.left(t->ev.ctx, rank);
+}
+
+static void on_alarm(void *ctx, int code, const char *why)
+{
+	struct tree *t = ctx;
+
+	t->ev.alarm(t->ev.ctx, code, why);
+}
+
+/* Read what there is.  Who closes may have said why before: that is read first. */
+static void look_at(struct tree *t, int k, struct err *e)
+{
+	struct branch *b = &t->branch[k];
+	const void *frame;
+	int rc;
+
+	if (b->lost)
+		return;
+	if (b->unsent)
+		note_unsent(t, k, chan_flush(b->chan, &b->why));
+	while ((rc = chan_recv(b->chan, &frame, e)) > 0) {
+		b->heard++;
+		rc = tally_take(t->tally, k, frame, (size_t)rc, e);
+		if (rc)
+			break;
+	}
+	if (!rc && b->why.code) {
+		*e = b->why;
+		rc = e->code;
+	}
+	if (!rc)
+		return;
+	b->lost = true;
+	epoll_ctl(t->inner, EPOLL_CTL_DEL, chan_fd(b->chan), NULL);
+}
+
+/* What was lost, to be told without the lock. */
+struct losses {
+	int rank;
+	struct err why;
+};
+
+static void note_loss(struct tree *t, int k, struct losses *l)
+{
+	struct err e = { 0 };
+	bool was = t->branch[k].lost;
+
+	look_at(t, k, &e);
+	if (was || !t->branch[k].lost || tally_gone(t->tally, k) || l->rank >= 0)
+		return;
+	l->rank = tally_leader(t->tally, k);
+	l->why = e;
+}
+
+static void look(struct tree *t, struct losses *l)
+{
+	struct epoll_event ev[MANY_EVENTS];
+	int n, i;
+
+	l->rank = -1;
+	if (t->branches <= FEW_LINKS) {
+		for (i = 0; i < t->branches; i++)
+			note_loss(t, i, l);
+		return;
+	}
+	n = epoll_wait(t->inner, ev, MANY_EVENTS, 0);
+	for (i = 0; i < n; i++)
+		note_loss(t, (int)ev[i].data.u32, l);
+}
+
+/* The other hosts shall know who has left here. */
+static void turn(struct tree *t, struct losses *l)
+{
+	uint32_t left = __atomic_load_n(t->left, __ATOMIC_ACQUIRE);
+	struct err e;
+
+	if (tally_turn(t->tally, &e) && l->rank < 0) {
+		l->rank = t->ledger->span->rank[0];
+		l->why = e;
+	}
+	if (left && !t->told_left) {
+		__atomic_store_n(&t->told_left, true, __ATOMIC_RELAXED);
+		tally_leave(t->tally, (int)left - 1);
+	}
+}
+
+static void tell(struct tree *t, const struct losses *l)
+{
+	if (l->rank >= 0)
+		t->ev.lost(t->ev.ctx, l->rank, &l->why);
+}
+
+static void arm(struct tree *t, bool on)
+{
+	struct epoll_event ev = { .events = on ? EPOLLIN | EPOLLONESHOT : 0 };
+
+	if (t->armed == on)
+		return;
+	t->armed = on;
+	epoll_ctl(t->outer, EPOLL_CTL_MOD, t->inner, &ev);
+}
+
+int tree_fd(const struct tree *t)
+{
+	return t->outer;
+}
+
+void tree_serve(struct tree *t)
+{
+	struct epoll_event ev;
+	struct losses l;
+
+	pthread_mutex_lock(&t->lock);
+	/* It has spoken once: that takes it back. */
+	if (epoll_wait(t->outer, &ev, 1, 0) > 0)
+		t->armed = false;
+	look(t, &l);
+	turn(t, &l);
+	if (!t->attended)
+		arm(t, true);
+	pthread_mutex_unlock(&t->lock);
+	tell(t, &l);
+}
+
+/* ---- the holder of the baton ---- */
+
+static void tree_attend(void *self, bool on)
+{
+	struct tree *t = self;
+
+	pthread_mutex_lock(&t->lock);
+	t->attended = on;
+	t->looks = 0;
+	arm(t, !on);
+	pthread_mutex_unlock(&t->lock);
+}
+
+static bool is_going_to_sleep(const struct tree *t)
+{
+	const struct row *row = &t->ledger->seg->row;
+
+	return __atomic_load_n(&seat_at(row, row->me)->asleep, __ATOMIC_RELAXED);
+}
+
+static bool owes_news(const struct tree *t)
+{
+	return span_pending(t->ledger) || (__atomic_load_n(t->left, __ATOMIC_RELAXED) &&
+					   !__atomic_load_n(&t->told_left, __ATOMIC_RELAXED));
+}
+
+static void tree_poll(void *self)
+{
+	struct tree *t = self;
+	bool sleepy = is_going_to_sleep(t);
+	struct losses l;
+
+	if (t->looks++ % LOOK_EVERY && !sleepy && !owes_news(t))
+		return;
+	if (sleepy)
+		pthread_mutex_lock(&t->lock);
+	else if (pthread_mutex_trylock(&t->lock))
+		return;
+	if (sleepy) {
+		t->attended = false;
+		arm(t, true);
+	}
+	look(t, &l);
+	turn(t, &l);
+	pthread_mutex_unlock(&t->lock);
+	tell(t, &l);
+}
+
+static bool tree_ready(void *self)
+{
+	struct tree *t = self;
+
+	return agree_ledger.ready(t->ledger) || owes_news(t);
+}
+
+static int tree_next(void *self, uint64_t cap, struct item *items)
+{
+	struct tree *t = self;
+	struct losses l = { .rank = -1 };
+
+	if (owes_news(t)) {
+		pthread_mutex_lock(&t->lock);
+		turn(t, &l);
+		pthread_mutex_unlock(&t->lock);
+		tell(t, &l);
+	}
+	return agree_ledger.next(t->ledger, cap, items);
+}
+
+static void tree_done(void *self)
+{
+	struct tree *t = self;
+
+	agree_ledger.done(t->ledger);
+	pthread_mutex_lock(&t->lock);
+	tally_done(t->tally);
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- what the ledger does for it ---- */
+
+static int tree_find(void *self, const char *name, size_t len, const struct want *w,
+		     uint32_t *id, uint32_t *age, struct err *e)
+{
+	return agree_ledger.find(((struct tree *)self)->ledger, name, len, w, id, age, e);
+}
+
+static bool tree_hold(void *self, uint32_t id, uint32_t age)
+{
+	return agree_ledger.hold(((struct tree *)self)->ledger, id, age);
+}
+
+static void tree_drop(void *self, uint32_t id)
+{
+	agree_ledger.drop(((struct tree *)self)->ledger, id);
+}
+
+static int tree_post(void *self, uint32_t id, const struct want *w, uint64_t rows, bool changed,
+		     bool *last, struct err *e)
+{
+	return agree_ledger.post(((struct tree *)self)->ledger, id, w, rows, changed, last, e);
+}
+
+const struct agree agree_tree = {
+	.name = "tree",
+	.find = tree_find,
+	.hold = tree_hold,
+	.drop = tree_drop,
+	.post = tree_post,
+	.ready = tree_ready,
+	.next = tree_next,
+	.done = tree_done,
+	.attend = tree_attend,
+	.poll = tree_poll,
+};
+
+/* ---- endings ---- */
+
+void tree_alarm(struct tree *t, int code, const char *why)
+{
+	pthread_mutex_lock(&t->lock);
+	tally_alarm(t->tally, code, why);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void tree_goodbye(struct tree *t)
+{
+	pthread_mutex_lock(&t->lock);
+	tally_goodbye(t->tally);
+	pthread_mutex_unlock(&t->lock);
+}
+
+bool tree_is_unsent(struct tree *t)
+{
+	bool any = false;
+	struct err e;
+	int k;
+
+	pthread_mutex_lock(&t->lock);
+	for (k = 0; k < t->branches; k++)
+		any |= !t->branch[k].lost && chan_flush(t->branch[k].chan, &e) > 0;
+	pthread_mutex_unlock(&t->lock);
+	return any;
+}
+
+void tree_ping(struct tree *t)
+{
+	pthread_mutex_lock(&t->lock);
+	tally_ping(t->tally);
+	pthread_mutex_unlock(&t->lock);
+}
+
+int tree_neighbours(const struct tree *t)
+{
+	return t->branches;
+}
+
+uint64_t tree_heard(struct tree *t, int k, int *rank, bool *gone)
+{
+	uint64_t heard;
+
+	pthread_mutex_lock(&t->lock);
+	heard = t->branch[k].heard;
+	*rank = tally_leader(t->tally, k);
+	*gone = t->branch[k].lost || tally_gone(t->tally, k);
+	pthread_mutex_unlock(&t->lock);
+	return heard;
+}
+
+/* ---- life ---- */
+
+static int open_branches(struct tree *t, const struct mesh *m, struct err *e)
+{
+	struct epoll_event silent = { .events = 0 };
+	int k, rank;
+
+	t->inner = epoll_create1(EPOLL_CLOEXEC);
+	t->outer = epoll_create1(EPOLL_CLOEXEC);
+	if (t->inner < 0 || t->outer < 0 ||
+	    epoll_ctl(t->outer, EPOLL_CTL_ADD, t->inner, &silent))
+		return fail_os(e, "epoll");
+	t->branch = calloc((size_t)tally_links(t->tally) + 1, sizeof(*t->branch));
+	if (!t->branch)
+		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
+	for (k = 0; k < tally_links(t->tally); k++) {
+		rank = tally_leader(t->tally, k);
+		t->branch[k].chan = m->control[rank];
+		if (!m->control[rank])
+			return fail(e, RINGUP_EINVAL, "no connection to rank %d", rank);
+		t->branches++;
+		expect(t, k, EPOLL_CTL_ADD);
+	}
+	arm(t, true);
+	return 0;
+}
+
+int tree_open(struct tree **tp, struct ledger *l, const struct team *team, int fanout,
+	      uint64_t cap, const struct tree_events *ev, struct err *e)
+{
+	struct tree *t = calloc(1, sizeof(*t));
+	struct tally_events tev = { on_send, on_left, on_alarm, t };
+	int rc;
+
+	if (!t)
+		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
+	t->ledger = l;
+	t->ev = *ev;
+	t->left = &l->seg->head->left;
+	t->inner = t->outer = -1;
+	pthread_mutex_init(&t->lock, NULL);
+	rc = tally_open(&t->tally, l, team, fanout, cap, &tev, e);
+	if (!rc)
+		rc = open_branches(t, team->mesh, e);
+	if (rc)
+		tree_close(t);
+	else
+		*tp = t;
+	return rc;
+}
+
+void tree_close(struct tree *t)
+{
+	if (!t)
+		return;
+	if (t->outer >= 0)
+		close(t->outer);
+	if (t->inner >= 0)
+		close(t->inner);
+	free(t->branch);
+	tally_close(t->tally);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}

@@ -1,0 +1,73 @@
+/* tree.h - agreement between hosts: their leaders, connected as a tree. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_TREE_H
+#define ENGINE_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/agree.h"
+#include "engine/tally.h"
+
+struct err;
+struct ledger;
+struct team;
+
+/*
+ * The leader of a host agrees by agree_tree, the other ranks by agree_ledger: both on
+ * the ledger of their host, which has a span.  What the leader adds is a tally and the
+ * connections to its neighbours.
+ *
+ * Who reads them?  Whoever waits, looks: the holder of the baton asks poll() again and
+ * again between attend(true) and attend(false), so that an answer is seen as soon as it
+ * is there.  When it goes to sleep, or nobody waits, tree_fd() becomes readable, and the
+ * watch thread calls tree_serve().  While somebody attends to it, tree_fd() is silent, so
+ * that no other thread is woken for nothing.
+ *
+ * Apart from find(), hold(), drop(), post(), ready(), next() and done(), which are
+ * as agree.h says, any thread may call any of these.
+ */
+struct tree;
+
+extern const struct agree agree_tree;
+
+struct tree_events {
+	/* A rank says that it leaves; that the job is over: the other hosts know, or
+	 * will.  These two must not call the tree. */
+	void (*left)(void *ctx, int rank);
+	void (*alarm)(void *ctx, int code, const char *why);
+	/* The connection to @rank, another host's leader, is lost, or it talks
+	 * nonsense. */
+	void (*lost)(void *ctx, int rank, const struct err *why);
+	void *ctx;
+};
+
+/*
+ * tree_open - for the first rank of a host of @t, which has connections to its parent
+ * and its children: t->mesh->control[].  @fanout and @cap as for tally_open().
+ */
+int tree_open(struct tree **tp, struct ledger *l, const struct team *t, int fanout,
+	      uint64_t cap, const struct tree_events *ev, struct err *e);
+void tree_close(struct tree *t);
+
+/* tree_fd - poll for POLLIN, and then call tree_serve(). */
+int tree_fd(const struct tree *t);
+void tree_serve(struct tree *t);
+
+/* tree_alarm - tell the other hosts that the job is over, unless they know. */
+void tree_alarm(struct tree *t, int code, const char *why);
+
+/* tree_goodbye - tell the neighbours that this rank ends in peace; tree_is_unsent -
+ * is something of what they shall know still here? */
+void tree_goodbye(struct tree *t);
+bool tree_is_unsent(struct tree *t);
+
+/* tree_ping - let the neighbours know that this rank lives. */
+void tree_ping(struct tree *t);
+
+/* tree_neighbours - how many there are; tree_heard - how many frames the @k-th has sent
+ * so far, and which rank it is; *@gone: it has said goodbye, or is lost. */
+int tree_neighbours(const struct tree *t);
+uint64_t tree_heard(struct tree *t, int k, int *rank, bool *gone);
+
+#endif

@@ -1,0 +1,160 @@
+/* hosts.h - several hosts with their ledgers in one process, for tests of agreement. */
+#ifndef HOSTS_H
+#define HOSTS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "backend/backend.h"
+#include "base/err.h"
+#include "engine/ledger.h"
+#include "engine/span.h"
+#include "wire/segment.h"
+
+enum { HOSTS_RANKS = 128, HOSTS_LOCAL = 4 };
+
+/* One rank, with its own view of its host's memory. */
+struct rank {
+	int host, local;
+	struct segment segment;
+	struct ledger *ledger;
+	const struct agree *agree; /* agree_ledger, unless a test says otherwise */
+	void *agreement;
+	struct span span;
+	struct team team;
+	uint32_t id[64], age[64]; /* of names that post() has used */
+	char known[64];
+	int taken; /* names in batches so far */
+};
+
+static struct hosts {
+	int ranks, hosts;
+	int host_of[HOSTS_RANKS], local_of[HOSTS_RANKS], leader[HOSTS_RANKS];
+	int local_size[HOSTS_RANKS];
+	void *memory[HOSTS_RANKS];
+	size_t bytes;
+	struct rank rank[HOSTS_RANKS];
+} hosts;
+
+/* hosts_open - @ranks of them, on hosts as @host_of says. */
+static inline int hosts_open(int ranks, const int *host_of)
+{
+	size_t head = 8192;
+	struct err e;
+	int r, h;
+
+	memset(&hosts, 0, sizeof(hosts));
+	hosts.ranks = ranks;
+	for (r = 0; r < ranks; r++) {
+		h = hosts.host_of[r] = host_of[r];
+		hosts.local_of[r] = hosts.local_size[h]++;
+		if (!hosts.local_of[r])
+			hosts.leader[h] = r;
+		if (h >= hosts.hosts)
+			hosts.hosts = h + 1;
+	}
+	hosts.bytes = head + ledger_bytes(HOSTS_LOCAL) + span_bytes(ranks);
+	for (h = 0; h < hosts.hosts; h++) {
+		hosts.memory[h] = mmap(NULL, hosts.bytes, PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (hosts.memory[h] == MAP_FAILED)
+			return -1;
+	}
+	for (r = 0; r < ranks; r++) {
+		struct rank *k = &hosts.rank[r];
+		char *base = hosts.memory[host_of[r]];
+		struct segment *s = &k->segment;
+
+		k->host = host_of[r];
+		k->local = hosts.local_of[r];
+		s->rank = k->local;
+		s->ranks = hosts.local_size[k->host];
+		s->base = base;
+		s->head = (void *)base;
+		s->seats = (void *)(base + sizeof(struct segment_head));
+		s->row = (struct row){ .seats = s->seats,
+				       .sleepers = &s->head->sleepers,
+				       .count = s->ranks,
+				       .me = k->local };
+		s->extra = base + head;
+		k->team = (struct team){ .rank = r,
+					 .size = ranks,
+					 .host = k->host,
+					 .hosts = hosts.hosts,
+					 .local_rank = k->local,
+					 .local_size = s->ranks,
+					 .host_of = hosts.host_of,
+					 .local_of = hosts.local_of,
+					 .segment = s };
+		k->ledger = calloc(1, sizeof(*k->ledger));
+		if (!k->ledger || ledger_open(k->ledger, s, 0, &e) ||
+		    span_open(&k->span, k->ledger, &k->team, &e))
+			return -1;
+		k->agree = &agree_ledger;
+		k->agreement = k->ledger;
+	}
+	return 0;
+}
+
+static inline void hosts_close(void)
+{
+	int i;
+
+	for (i = 0; i < hosts.ranks; i++) {
+		span_close(&hosts.rank[i].span);
+		ledger_close(hosts.rank[i].ledger);
+		free(hosts.rank[i].ledger);
+	}
+	for (i = 0; i < hosts.hosts; i++)
+		munmap(hosts.memory[i], hosts.bytes);
+}
+
+/* hosts_post - rank @r submits name @n, "n3" or so, as the engine would: held until
+ * hosts_next() has given it back.  @changed: it wants something else than before. */
+static inline int hosts_post(int r, int n, const struct want *w, uint64_t rows, bool changed,
+			     struct err *e)
+{
+	struct rank *k = &hosts.rank[r];
+	char name[16];
+	bool last;
+	int rc;
+
+	snprintf(name, sizeof(name), "n%d", n);
+	if (!k->known[n] || !k->agree->hold(k->agreement, k->id[n], k->age[n])) {
+		rc = k->agree->find(k->agreement, name, strlen(name), w, &k->id[n], &k->age[n],
+				    e);
+		if (rc)
+			return rc;
+		k->known[n] = 1;
+		changed = true;
+	}
+	return k->agree->post(k->agreement, k->id[n], w, rows, changed, &last, e);
+}
+
+/* hosts_next - the next batch of rank @r, in names: how many, 0 if there is none.
+ * *@items is what the ledger gave. */
+static inline int hosts_next(int r, int *names, struct item *items)
+{
+	struct rank *k = &hosts.rank[r];
+	int n = k->agree->next(k->agreement, 0, items), i;
+
+	for (i = 0; i < n; i++)
+		names[i] = atoi(ledger_name(k->ledger, items[i].id) + 1);
+	return n;
+}
+
+/* hosts_done - rank @r has carried that batch out. */
+static inline void hosts_done(int r, const struct item *items, int n)
+{
+	struct rank *k = &hosts.rank[r];
+	int i;
+
+	for (i = 0; i < n; i++)
+		k->agree->drop(k->agreement, items[i].id);
+	k->agree->done(k->agreement);
+	k->taken += n;
+}
+
+#endif

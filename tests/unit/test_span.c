@@ -1,0 +1,75 @@
+/* test_span.c - what a host's ranks submit goes to the leader, what it says to all. */
+#include "hosts.h"
+#include "tap.h"
+
+enum { RANKS = 3 };
+
+static const int one_host[RANKS] = { 0, 0, 1 };
+
+static struct want sum(uint64_t count)
+{
+	return (struct want){ .count = count, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+}
+
+int main(void)
+{
+	struct want a = sum(10), b = sum(12);
+	struct want g = { .count = 1, .pre = 1, .post = 1, .kind = PLAN_ALLGATHER };
+	struct item items[BATCH_ITEMS];
+	struct ledger *leader;
+	struct wants w = { 0 };
+	struct seat *seat;
+	uint64_t rows[RANKS] = { 0 };
+	uint32_t id, other, kicks;
+	uint16_t batch[2];
+	int names[BATCH_ITEMS], n;
+	struct err e;
+
+	ok(!hosts_open(RANKS, one_host), "two ranks of one host, and another host");
+	leader = hosts.rank[0].ledger;
+	seat = &hosts.rank[0].segment.seats[0];
+	ok(!span_pending(leader) && !span_take(leader, &id), "nothing at first");
+	hosts_post(0, 1, &a, 0, true, &e);
+	ok(!span_pending(leader), "one of two is not enough");
+	kicks = seat->kick;
+	hosts_post(1, 1, &a, 0, true, &e);
+	ok(span_pending(leader) && seat->kick == kicks + 1, "two are; the leader is called");
+	hosts_post(0, 2, &a, 0, true, &e);
+	hosts_post(1, 2, &b, 0, true, &e);
+	ok(seat->kick == kicks + 1, "but not again before it has looked");
+	ok(span_take(leader, &id) && !strcmp(ledger_name(leader, id), "n1"), "it takes one");
+	ok(span_changed(leader, id) && !span_changed(leader, id), "that is new, once");
+	ok(span_take(leader, &other) && !strcmp(ledger_name(leader, other), "n2"), "the next");
+	span_wants(leader, other, &w);
+	ok(w.count == 2 && w.rank[1] == 1 && w.want[1].count == 12, "they differ");
+	ok(!span_take(leader, &id), "no more");
+	hosts_post(1, 3, &g, 7, true, &e);
+	hosts_post(0, 3, &g, 5, true, &e);
+	ok(seat->kick == kicks + 2, "now it is called again");
+	ok(span_take(leader, &id), "rows");
+	span_collect(leader, id, rows);
+	ok(rows[0] == 5 && rows[1] == 7 && rows[2] == 0, "of this host's ranks");
+	ok(!hosts_next(1, names, items), "nothing is ready yet");
+
+	rows[2] = 9;
+	memcpy(span_rows(leader, id), rows, sizeof(rows));
+	ledger_judge(leader, other, "they differ");
+	batch[0] = (uint16_t)other;
+	batch[1] = (uint16_t)id;
+	kicks = hosts.rank[0].segment.seats[1].kick;
+	span_publish(leader, batch, 2);
+	ok(hosts.rank[0].segment.seats[1].kick == kicks + 1, "all are called");
+	batch[0] = (uint16_t)hosts.rank[0].id[1];
+	span_publish(leader, batch, 1);
+	n = hosts_next(1, names, items);
+	ok(n == 2 && names[0] == 2 && names[1] == 3, "the first batch, and no more");
+	ok(n == 2 && items[0].bad && !strcmp(items[0].bad, "they differ"), "with its verdict");
+	ok(n == 2 && items[1].rows && items[1].rows[2] == 9 && !items[0].rows, "and rows");
+	hosts_done(1, items, n);
+	n = hosts_next(1, names, items);
+	ok(n == 1 && names[0] == 1 && !items[0].bad, "the second");
+	hosts_done(1, items, n);
+	ok(!hosts_next(1, names, items), "the end");
+	hosts_close();
+	return tap_done();
+}

@@ -1,0 +1,510 @@
+/* test_tally.c - many hosts agree: one order, in few frames, whatever comes first. */
+#include <unistd.h>
+
+#include "engine/tally.h"
+#include "hosts.h"
+#include "tap.h"
+
+enum { NAMES = 24, ROUNDS = 12 };
+
+/* A frame on its way. */
+struct letter {
+	struct letter *next;
+	size_t len;
+	unsigned char data[];
+};
+
+/* A host's leader, and what its neighbours have sent it. */
+static struct leader {
+	int host, left, alarms, code;
+	struct tally *tally;
+	struct letter *first[64], **end[64]; /* by link */
+	char why[256];
+} leaders[HOSTS_RANKS];
+
+static int frames, depth, fanout;
+static uint32_t seed;
+
+/* The same sequence everywhere, so that a failure can be repeated. */
+static uint32_t next_number(uint32_t below)
+{
+	seed = seed * 1664525 + 1013904223;
+	return (seed >> 8) % below;
+}
+
+static int link_to(const struct leader *l, int rank)
+{
+	int k;
+
+	for (k = 0; tally_leader(l->tally, k) != rank; k++)
+		;
+	return k;
+}
+
+static void on_send(void *ctx, int link, const void *frame, size_t len)
+{
+	struct leader *from = ctx;
+	struct leader *to = &leaders[hosts.host_of[tally_leader(from->tally, link)]];
+	int k = link_to(to, hosts.leader[from->host]);
+	struct letter *x = malloc(sizeof(*x) + len);
+
+	x->next = NULL;
+	x->len = len;
+	memcpy(x->data, frame, len);
+	*to->end[k] = x;
+	to->end[k] = &x->next;
+	frames++;
+}
+
+static void on_left(void *ctx, int rank)
+{
+	((struct leader *)ctx)->left = rank;
+}
+
+static void on_alarm(void *ctx, int code, const char *why)
+{
+	struct leader *l = ctx;
+
+	l->alarms++;
+	l->code = code;
+	snprintf(l->why, sizeof(l->why), "%s", why);
+}
+
+static int open_all(int ranks, const int *host_of, uint64_t cap)
+{
+	struct tally_events ev = { on_send, on_left, on_alarm, NULL };
+	struct err e = { 0 };
+	int h, k, rc;
+
+	rc = hosts_open(ranks, host_of);
+	for (h = 0; h < hosts.hosts && !rc; h++) {
+		struct rank *r = &hosts.rank[hosts.leader[h]];
+
+		leaders[h] = (struct leader){ .host = h, .left = -1 };
+		ev.ctx = &leaders[h];
+		rc = tally_open(&leaders[h].tally, r->ledger, &r->team, fanout, cap, &ev, &e);
+		for (k = 0; k < 64; k++)
+			leaders[h].end[k] = &leaders[h].first[k];
+	}
+	if (rc)
+		printf("# %s\n", e.text);
+	return rc;
+}
+
+static void close_all(void)
+{
+	struct letter *x;
+	int h, k;
+
+	for (h = 0; h < hosts.hosts; h++) {
+		tally_close(leaders[h].tally);
+		for (k = 0; k < 64; k++)
+			while ((x = leaders[h].first[k])) {
+				leaders[h].first[k] = x->next;
+				free(x);
+			}
+	}
+	hosts_close();
+}
+
+/* Let a leader read one frame; 1 if there was one. */
+static int deliver(struct leader *l, int link, struct err *e)
+{
+	struct letter *x = l->first[link];
+	int rc;
+
+	if (!x)
+		return 0;
+	l->first[link] = x->next;
+	if (!x->next)
+		l->end[link] = &l->first[link];
+	rc = tally_take(l->tally, link, x->data, x->len, e);
+	free(x);
+	if (!rc)
+		rc = tally_turn(l->tally, e);
+	return rc ? rc : 1;
+}
+
+/* All that is on its way arrives.  One sweep over the hosts is one step of time. */
+static int settle(struct err *e)
+{
+	static int ready[HOSTS_RANKS];
+	int h, k, any = 1, rc;
+
+	for (depth = 0; any; depth++) {
+		any = 0;
+		for (h = 0; h < hosts.hosts; h++) {
+			if (tally_turn(leaders[h].tally, e))
+				return e->code;
+			ready[h] = tally_links(leaders[h].tally);
+		}
+		/* Only what was there before the sweep. */
+		for (h = 0; h < hosts.hosts; h++)
+			for (k = 0; k < ready[h]; k++) {
+				struct letter *last =
+					leaders[h].first[k]
+						? (void *)((char *)leaders[h].end[k] -
+							   offsetof(struct letter, next))
+						: NULL;
+
+				while (last && leaders[h].first[k]) {
+					bool done = leaders[h].first[k] == last;
+
+					rc = deliver(&leaders[h], k, e);
+					if (rc < 0)
+						return rc;
+					any |= rc;
+					if (done)
+						break;
+				}
+			}
+	}
+	return 0;
+}
+
+static struct want sum(uint64_t count)
+{
+	return (struct want){ .count = count, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+}
+
+/* Ranks submit, leaders read and batches are carried out in a random order. */
+static int mix(const struct want *w, struct err *e)
+{
+	static int sent[HOSTS_RANKS][NAMES], order[HOSTS_RANKS][NAMES * ROUNDS];
+	struct item items[BATCH_ITEMS];
+	int names[BATCH_ITEMS], r, n, i, k, rc, left = hosts.ranks * NAMES * ROUNDS;
+
+	memset(sent, 0, sizeof(sent));
+	while (left) {
+		r = (int)next_number((uint32_t)hosts.ranks);
+		n = (int)next_number(NAMES);
+		/* A name again only when the last time is complete. */
+		for (i = 0, k = 0; i < hosts.rank[r].taken; i++)
+			k += order[r][i] == n;
+		if (sent[r][n] == k && k < ROUNDS) {
+			if (hosts_post(r, n, w, (uint64_t)(r * ROUNDS + k), false, e))
+				return e->code;
+			sent[r][n]++;
+		}
+		i = (int)next_number((uint32_t)hosts.hosts);
+		k = tally_links(leaders[i].tally);
+		rc = k ? deliver(&leaders[i], (int)next_number((uint32_t)k), e) : 0;
+		if (rc < 0 || tally_turn(leaders[i].tally, e))
+			return e->code;
+		r = (int)next_number((uint32_t)hosts.ranks);
+		n = hosts_next(r, names, items);
+		for (i = 0; i < n; i++) {
+			order[r][hosts.rank[r].taken + i] = names[i];
+			if (items[i].bad)
+				return fail(e, RINGUP_EMISMATCH, "%s", items[i].bad);
+			for (k = 0; want_has_rows(w) && k < hosts.ranks; k++)
+				if (items[i].rows[k] / ROUNDS != (uint64_t)k ||
+				    items[i].rows[k] % ROUNDS != items[i].rows[0] % ROUNDS)
+					return fail(e, RINGUP_EPEER, "rows of rank %d", k);
+		}
+		if (!n)
+			continue;
+		hosts_done(r, items, n);
+		left -= n;
+		if (r == hosts.leader[hosts.host_of[r]])
+			tally_done(leaders[hosts.host_of[r]].tally);
+	}
+	for (r = 1; r < hosts.ranks; r++)
+		if (memcmp(order[r], order[0], sizeof(order[r])))
+			return fail(e, RINGUP_EPEER, "rank %d has another order", r);
+	return 0;
+}
+
+/* Uneven hosts, ranks dealt out so that they are numbered by their lowest. */
+static void deal(int ranks, int most, int *host_of)
+{
+	int r, h, hosts_so_far = 0, count[HOSTS_RANKS] = { 0 };
+
+	for (r = 0; r < ranks; r++) {
+		do
+			h = (int)next_number((uint32_t)most);
+		while (count[h < hosts_so_far ? h : hosts_so_far] == HOSTS_LOCAL);
+		if (h >= hosts_so_far)
+			h = hosts_so_far++;
+		host_of[r] = h;
+		count[h]++;
+	}
+}
+
+static void mixes(void)
+{
+	static const int most[] = { 1, 2, 3, 5, 9, 10, 20, 40 };
+	struct want w = sum(100),
+		    g = { .count = 2, .pre = 1, .post = 1, .kind = PLAN_ALLGATHER };
+	int host_of[HOSTS_RANKS], i, n, k, rc;
+	struct err e = { 0 };
+
+	for (i = 0; i < (int)(sizeof(most) / sizeof(most[0])); i++)
+		for (k = 0; k < 2; k++) {
+			seed = (uint32_t)i;
+			fanout = k ? 2 + (int)next_number(3) : TALLY_FANOUT;
+			n = most[i] + (int)next_number((uint32_t)most[i] + 1);
+			if (most[i] == 1)
+				n = 2;
+			deal(n, most[i], host_of);
+			rc = open_all(n, host_of, 2000);
+			if (!rc)
+				rc = mix(k ? &g : &w, &e);
+			ok(!rc, "%d ranks on %d hosts, %d a parent: %s", n, hosts.hosts, fanout,
+			   e.text);
+			close_all();
+		}
+}
+
+static void one_a_host(int n, int *host_of)
+{
+	for (; n > 0; n--)
+		host_of[n - 1] = n - 1;
+}
+
+/* Carry out whatever is ready everywhere; the sentence about the last bad one. */
+static int carry_out(char *bad, size_t len)
+{
+	struct item items[BATCH_ITEMS];
+	int names[BATCH_ITEMS], r, n, all = -1;
+
+	bad[0] = 0;
+	for (r = hosts.ranks - 1; r >= 0; r--) {
+		n = hosts_next(r, names, items);
+		if (n && items[0].bad)
+			snprintf(bad, len, "%s", items[0].bad);
+		hosts_done(r, items, n);
+		tally_done(leaders[hosts.host_of[r]].tally);
+		if (all >= 0 && all != n)
+			return -1;
+		all = n;
+	}
+	return all;
+}
+
+/* What many hosts cost: time grows with the depth, frames by two a host. */
+static void growth(void)
+{
+	static const int sizes[] = { 2, 9, 10, 73, 100 };
+	int host_of[HOSTS_RANKS], i, r, n, k;
+	struct want w = sum(10);
+	struct err e = { 0 };
+	char bad[512];
+
+	fanout = TALLY_FANOUT;
+	for (i = 0; i < (int)(sizeof(sizes) / sizeof(sizes[0])); i++) {
+		one_a_host(sizes[i], host_of);
+		if (open_all(sizes[i], host_of, 1 << 20))
+			return;
+		for (k = 0; k < 2; k++) {
+			for (r = 0; r < sizes[i]; r++)
+				for (n = 0; n < NAMES; n++)
+					hosts_post(r, n, &w, 0, false, &e);
+			frames = 0;
+			settle(&e);
+			carry_out(bad, sizeof(bad));
+			settle(&e);
+			carry_out(bad, sizeof(bad));
+		}
+		/* One frame up and a batch or two down: what is ready first goes first. */
+		n = sizes[i] <= 9 ? 1 : sizes[i] <= 73 ? 2 : 3;
+		ok(frames <= 3 * (sizes[i] - 1), "%d hosts, %d names: %d frames", sizes[i],
+		   NAMES, frames);
+		for (r = 0; r < sizes[i]; r++)
+			hosts_post(r, 0, &w, 0, false, &e);
+		settle(&e);
+		/* The last sweep finds nothing, the first makes the leaves speak. */
+		ok(depth <= 2 * n + 1, "in %d steps, at depth %d", depth, n);
+		close_all();
+	}
+}
+
+static void disagreement(void)
+{
+	int host_of[HOSTS_RANKS] = { 0, 0, 1, 1, 2, 3, 4, 4 };
+	struct want a = sum(10), b = sum(12), c = sum(13);
+	struct err e = { 0 };
+	char bad[512];
+	int r, n;
+
+	fanout = 2;
+	if (open_all(8, host_of, 1 << 20))
+		return;
+	for (r = 0; r < 8; r++)
+		hosts_post(r, 1, r == 3 ? &b : r == 7 ? &c : &a, 0, true, &e);
+	ok(!settle(&e) && carry_out(bad, sizeof(bad)) == 1, "it is carried out: %s", e.text);
+	ok(!strcmp(bad, "n1: rank 0 wants a sum of 10 f32, rank 3 a sum of 12 f32"), "%s", bad);
+	for (r = 0; r < 8; r++)
+		hosts_post(r, 1, r == 3 ? &b : r == 7 ? &c : &a, 0, false, &e);
+	settle(&e);
+	n = carry_out(bad, sizeof(bad));
+	ok(n == 1 && strstr(bad, "rank 3 a sum of 12 f32"), "once more");
+	for (r = 0; r < 8; r++)
+		hosts_post(r, 1, r == 7 ? &c : &a, 0, r == 3, &e);
+	settle(&e);
+	n = carry_out(bad, sizeof(bad));
+	ok(n == 1 && strstr(bad, "rank 7 a sum of 13 f32"), "another one: %s", bad);
+	for (r = 0; r < 8; r++)
+		hosts_post(r, 1, &a, 0, r == 7, &e);
+	settle(&e);
+	n = carry_out(bad, sizeof(bad));
+	ok(n == 1 && !bad[0], "once they agree, it works");
+	close_all();
+}
+
+/* A number may go to another name while others still know it by the old one. */
+static void recycling(void)
+{
+	int host_of[3] = { 0, 1, 2 }, i, r, n = 1, good = 1;
+	struct want a = sum(10);
+	struct err e = { 0 };
+	uint32_t id, age;
+	char name[32], bad[512];
+
+	fanout = TALLY_FANOUT;
+	if (open_all(3, host_of, 1 << 20))
+		return;
+	for (i = 0; i < 3 && good; i++) {
+		for (r = 0; r < 3; r++)
+			hosts_post(r, 1, &a, 0, false, &e);
+		good &= !settle(&e) && carry_out(bad, sizeof(bad)) == 1 && !bad[0];
+		/* On one host only: its number of n1 goes to another name. */
+		for (; n % (2 * LEDGER_IDS) && good; n++) {
+			snprintf(name, sizeof(name), "other %d", n);
+			good &= !agree_ledger.find(hosts.rank[i].ledger, name, strlen(name), &a,
+						   &id, &age, &e);
+			agree_ledger.drop(hosts.rank[i].ledger, id);
+		}
+		n++;
+	}
+	ok(good, "numbers of one host change: %s", e.text);
+	close_all();
+}
+
+static void endings(void)
+{
+	int host_of[HOSTS_RANKS], h, good = 1;
+	struct err e = { 0 };
+
+	fanout = 2;
+	one_a_host(12, host_of);
+	if (open_all(12, host_of, 1 << 20))
+		return;
+	frames = 0;
+	tally_leave(leaders[7].tally, 7);
+	tally_leave(leaders[7].tally, 7);
+	settle(&e);
+	for (h = 0; h < 12; h++)
+		good &= h == 7 || leaders[h].left == 7;
+	ok(good && frames == 11, "a farewell reaches all, once: %d frames", frames);
+	ok(tally_gone(leaders[3].tally, link_to(&leaders[3], 7)), "its neighbour knows it");
+	frames = 0;
+	tally_alarm(leaders[5].tally, RINGUP_EABORTED, "enough");
+	tally_alarm(leaders[5].tally, RINGUP_EPEER, "more");
+	settle(&e);
+	for (h = 0, good = 1; h < 12; h++)
+		good &= h == 5 ||
+			(leaders[h].alarms == 1 && leaders[h].code == RINGUP_EABORTED &&
+			 !strcmp(leaders[h].why, "enough"));
+	ok(good && frames == 11, "so does an alarm: %d frames", frames);
+	tally_ping(leaders[1].tally);
+	ok(!settle(&e), "a ping says nothing");
+	close_all();
+}
+
+/* Bytes for a leader that a sane one would not have sent. */
+static void hostile(const char *what, bool from_child, const void *frame, size_t len)
+{
+	int host_of[3] = { 0, 1, 2 }, r;
+	struct want a = sum(10);
+	struct err e = { 0 };
+	struct leader *to = &leaders[from_child ? 0 : 1];
+
+	fanout = TALLY_FANOUT;
+	if (open_all(3, host_of, 1 << 20))
+		return;
+	/* One name is known, another in flight. */
+	for (r = 0; r < 3; r++)
+		hosts_post(r, 0, &a, 0, true, &e);
+	settle(&e);
+	hosts_post(1, 1, &a, 0, true, &e);
+	settle(&e);
+	ok(tally_take(to->tally, 0, frame, len, &e) < 0, "%s: %s", what, e.text);
+	close_all();
+}
+
+static void strangers(void)
+{
+	unsigned char f[700] = { 0 };
+	struct want a = sum(10);
+
+	hostile("an empty frame", true, f, 0);
+	hostile("kind 0", true, f, 9);
+	f[0] = 99;
+	hostile("an unknown kind", true, f, 9);
+	f[0] = 3;
+	hostile("a batch from below", true, f, 9);
+	hostile("a batch of nothing", false, f, 2);
+	f[2] = 0;
+	hostile("a batch of what is not in flight", false, f, 4);
+	f[2] = 1;
+	f[3] = 0x40;
+	f[4] = 200;
+	hostile("a sentence cut short", false, f, 6);
+	f[3] = 0x80;
+	hostile("rows that nobody asked for", false, f, 4 + 24);
+	f[0] = 2;
+	hostile("an announcement from above", false, f, 3);
+	f[1] = 9;
+	f[2] = 0;
+	hostile("a tensor never defined", true, f, 3);
+	f[1] = 1;
+	hostile("a tensor announced twice", true, f, 3);
+	f[1] = 0;
+	f[2] = 0x80;
+	hostile("rows of what has none", true, f, 11);
+	f[2] = 0x40;
+	hostile("a verdict from below", true, f, 11);
+	f[2] = 0xff;
+	hostile("a number out of range", true, f, 3);
+	f[2] = 0;
+	hostile("half a number", true, f, 2);
+	f[0] = 1;
+	f[1] = 5;
+	hostile("a definition of nothing", true, f, 3);
+	f[3] = 3;
+	hostile("three wants", true, f, 400);
+	f[3] = 1;
+	f[4] = 1;
+	want_put(f + 8, &a);
+	hostile("a name of no bytes", true, f, 8 + WANT_WIRE);
+	hostile("a name too long", true, f, 8 + WANT_WIRE + NAME_BYTES + 1);
+	f[4] = 2;
+	hostile("a rank of another subtree", true, f, 9 + WANT_WIRE);
+	f[4] = 1;
+	f[1] = 1;
+	memcpy(f + 8 + WANT_WIRE, "n9", 2);
+	hostile("a name changed in flight", true, f, 10 + WANT_WIRE);
+	f[1] = 5;
+	memcpy(f + 8 + WANT_WIRE, "n1", 2);
+	hostile("two numbers for one name", true, f, 10 + WANT_WIRE);
+	f[0] = 4;
+	memset(f + 1, 9, 4);
+	hostile("a farewell of nobody", true, f, 5);
+	f[0] = 5;
+	hostile("an alarm without a code", true, f, 3);
+	f[0] = 6;
+	hostile("a ping with a word", true, f, 3);
+}
+
+int main(void)
+{
+	alarm(250);
+	mixes();
+	growth();
+	disagreement();
+	recycling();
+	endings();
+	strangers();
+	return tap_done();
+}
