@@ -97,7 +97,7 @@ static void reset_known(void)
 	for (i = 0; i < NAMES; i++) {
 		ledger[0].entries[i].dirty = 0;
 		for (r = 0; r < RANKS; r++)
-			record(&ledger[0], (uint32_t)i, r)->want = sum;
+			ledger_record(&ledger[0], (uint32_t)i, r)->want = sum;
 	}
 }
 
