@@ -275,20 +275,23 @@ static int go_the_long_way(struct lane *l, const struct request *r, struct ringu
 	return rc;
 }
 
+static bool is_complete(void *arg)
+{
+	struct ringup_op *op = arg;
+
+	return eager_missing(op->lane, op->id, op->round) < 0;
+}
+
 int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp, struct err *e)
 {
 	struct ringup_op *op = begin_short(l, r);
-	int i, missing = 0, rc;
+	int rc;
 
 	*opp = op;
 	if (!op)
 		return 0;
-	for (i = 0; i < seat_pauses(l->row) && missing >= 0; i++) {
-		missing = eager_missing(l, op->id, op->round);
-		if (missing >= 0)
-			seat_pause();
-	}
-	if (missing != -1)
+	if (!seat_linger(l->row, is_complete, op) ||
+	    eager_missing(l, op->id, op->round) != -1)
 		return go_the_long_way(l, r, op, e);
 	rc = eager_finish(l, op->id, op->round, r, e);
 	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);

@@ -48,8 +48,7 @@ void seat_pause(void)
 #endif
 }
 
-/* True if it became ready while this process was merely polite. */
-static bool linger(struct row *w, bool (*ready)(void *), void *arg)
+bool seat_linger(struct row *w, bool (*ready)(void *arg), void *arg)
 {
 	int64_t before, after;
 	int i, pauses = seat_pauses(w);
@@ -85,7 +84,7 @@ bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg, int6
 
 	if (ready(arg))
 		return true;
-	if (w->patient && linger(w, ready, arg))
+	if (w->patient && seat_linger(w, ready, arg))
 		return true;
 	for (;;) {
 		uint32_t seen = __atomic_load_n(&s->bell, __ATOMIC_ACQUIRE);

@@ -79,6 +79,10 @@ void seat_ring_one(const struct row *w, int rank);
 bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg,
 	       int64_t deadline_ns);
 
+/* seat_linger - the first part of seat_wait(): pauses, then timed yields, but no sleep.
+ * Returns whether it has become ready.  Threads: as many as like. */
+bool seat_linger(struct row *w, bool (*ready)(void *arg), void *arg);
+
 /* seat_pauses - how long to spin now: less while strangers want the processors. */
 static inline int seat_pauses(const struct row *w)
 {
