@@ -492,8 +492,28 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  */
 RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
 
-/* ringup_free - free what ringup_allgather() or ringup_alltoall() returned; NULL is
- * harmless. */
+/*
+ * ringup_alloc - memory that the other ranks of this host can reach.
+ *
+ * An allreduce whose in and out lie in such memory on all ranks of a host copies
+ * nothing within it; everything else treats it like any other memory.  It need not
+ * be asked for on all ranks, and may be before ringup_init() and after
+ * ringup_fini().  It is zeroed, and aligned to 64 bytes; as with malloc(), pages
+ * come when they are first touched.
+ *
+ * A child of fork() sees the same memory, not a copy of it.  When an operation has
+ * failed, another rank may still write to its out for a moment.
+ *
+ * Ownership:  the caller's, until ringup_free(); no operation may be using it then.
+ * Threads:    any.
+ * Blocking:   never.
+ *
+ * Returns NULL if there is no memory.
+ */
+RINGUP_EXPORT void *ringup_alloc(size_t bytes);
+
+/* ringup_free - free what ringup_alloc(), ringup_allgather() or ringup_alltoall()
+ * returned; NULL is harmless. */
 RINGUP_EXPORT void ringup_free(void *p);
 
 #ifdef __cplusplus

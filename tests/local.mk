@@ -93,6 +93,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_seat \
 	%reldir%/unit/test_self \
 	%reldir%/unit/test_segment \
+	%reldir%/unit/test_share \
 	%reldir%/unit/test_stray \
 	%reldir%/unit/test_star \
 	%reldir%/unit/test_span \

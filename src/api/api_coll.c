@@ -7,6 +7,7 @@
 #include "api/context.h"
 #include "base/clock.h"
 #include "coll/reduce.h"
+#include "wire/share.h"
 
 static bool is_dtype(int dtype)
 {
@@ -408,7 +409,18 @@ int ringup_wait(struct ringup_op *op, int64_t timeout_ms)
 	return rc ? context_fail(&e) : 0;
 }
 
+void *ringup_alloc(size_t bytes)
+{
+	struct err e = { 0 };
+	void *p = share_alloc(bytes, &e);
+
+	if (!p)
+		context_fail(&e);
+	return p;
+}
+
 void ringup_free(void *p)
 {
-	free(p);
+	if (!share_free(p))
+		free(p);
 }

@@ -7,6 +7,7 @@
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "wire/segment.h"
+#include "wire/share.h"
 
 /*
  * Every rank has three slots of 64 KiB.  A plan is cut into chunks that fit a
@@ -34,6 +35,13 @@
  * owner can fill it again at full speed.  Of what all ranks read, a counter tells
  * who that is.
  *
+ * Allreduce between buffers that all ranks can map (see share.h) copies nothing:
+ * each rank combines its slice of everything where it lies, and writes the result
+ * to where everybody wants it.  A rank whose buffers are such puts an offer into
+ * its slot instead of chunk 0: where they are.  All ranks see the same offers, so
+ * all decide alike.  If one has not offered, the plan begins anew behind the two
+ * chunks that may have been put by then, and nobody offers.
+ *
  * A slot is written again only when all ranks are through with the chunk that
  * was in it (out > g - 3).  The slots lie at the same place whatever the plan:
  * a stride that depended on it would overwrite what is still being read.
@@ -44,6 +52,23 @@
 enum { NODE_RANKS = 4096, LEAST_CHUNK = 8192 };
 
 enum stage { PUT, COMBINE, TAKE };
+
+/* Where a plan is: it begins with OFFER or CHUNKS. */
+enum phase { OFFER, MEET, LEAVE, CHUNKS };
+
+/* From which length on offers pay; whose are in vain makes fewer. */
+enum { SHARE_LEAST = 16384, SHARE_BLOCK = 65536, REFUSED_OFTEN = 3, REFUSED_TRIES = 64 };
+
+/* Where a rank's buffers are, as it lies in its slot. */
+struct offer {
+	struct share_arena arena;
+	uint64_t ready; /* this rank has mapped all others' */
+	struct {
+		uint64_t in, out; /* offsets into the arena */
+	} piece[];
+};
+
+enum { OFFER_PIECES = (SEGMENT_SLOT_BYTES - sizeof(struct offer)) / 16 };
 
 struct cursor {
 	int piece;
@@ -67,6 +92,11 @@ struct node {
 	bool wait_out;
 	uint64_t wait_above;
 	uint64_t out_seen; /* all ranks' out were above this        */
+	enum phase phase;
+	bool may_share;   /* the plan is one that offers are made for */
+	bool ready;       /* all peers' arenas are mapped             */
+	uint32_t refused; /* offers in a row that came to nothing     */
+	unsigned char *arena[NODE_RANKS];
 	const void *src[NODE_RANKS];
 	void *dst[NODE_RANKS];
 };
@@ -229,6 +259,167 @@ static bool all_in(struct node *n, uint64_t g)
 	return true;
 }
 
+static bool all_out(struct node *n, uint64_t g)
+{
+	int r;
+
+	for (r = 0; r < n->team->size; r++)
+		if (r != n->team->rank && !passed(n, r, true, g))
+			return false;
+	return true;
+}
+
+/* All ranks are in: is what @rank has in its slot an offer? */
+static bool has_offered(const struct node *n, int rank)
+{
+	return seat(n, rank)->offers[n->base % SEGMENT_SLOTS] == n->base + 1;
+}
+
+static struct offer *offer_of(const struct node *n, int rank)
+{
+	return (struct offer *)(void *)segment_slot(n->seg, rank, n->base);
+}
+
+/* Is everything that this rank brings in its arena?  And is it worth a try? */
+static bool can_offer(struct node *n)
+{
+	const struct plan *p = n->plan;
+	uint64_t at;
+	int i;
+
+	for (i = 0; i < p->pieces; i++) {
+		size_t size = p->piece[i].count * n->bytes;
+
+		if (size && (!share_find(p->piece[i].in, size, &at) ||
+			     !share_find(p->piece[i].out, size, &at)))
+			return false;
+	}
+	return n->refused < REFUSED_OFTEN || n->refused++ % REFUSED_TRIES == 0;
+}
+
+static bool make_offer(struct node *n)
+{
+	const struct plan *p = n->plan;
+	int me = n->team->rank, i;
+	struct offer *o = offer_of(n, me);
+
+	if (!slots_free(n, n->base))
+		return false;
+	share_self(&o->arena);
+	o->ready = n->ready;
+	for (i = 0; i < p->pieces; i++) {
+		o->piece[i].in = o->piece[i].out = 0;
+		share_find(p->piece[i].in, 0, &o->piece[i].in);
+		share_find(p->piece[i].out, 0, &o->piece[i].out);
+	}
+	seat(n, me)->offers[n->base % SEGMENT_SLOTS] = n->base + 1;
+	publish(n, &seat(n, me)->in, n->base + 1);
+	return true;
+}
+
+static void map_arenas(struct node *n)
+{
+	int r;
+
+	n->ready = true;
+	for (r = 0; r < n->team->size; r++) {
+		n->arena[r] = share_map(&offer_of(n, r)->arena);
+		n->ready &= n->arena[r] != NULL;
+	}
+}
+
+/* All ranks are in, and see the same: do all offer, and can all reach all? */
+static bool all_offer(struct node *n)
+{
+	bool all = true, ready = true;
+	int r;
+
+	for (r = 0; r < n->team->size && all; r++)
+		all = has_offered(n, r);
+	for (r = 0; r < n->team->size && all; r++)
+		ready &= offer_of(n, r)->ready == 1;
+	if (all && !ready)
+		map_arenas(n);
+	n->refused = all && n->ready ? 0 : n->refused + 1;
+	return all && ready;
+}
+
+static bool any_offers(const struct node *n)
+{
+	bool any = false;
+	int r;
+
+	for (r = 0; r < n->team->size; r++)
+		any |= has_offered(n, r);
+	return any;
+}
+
+/* Begin anew, behind what anybody can have put by now. */
+static void start_over(struct node *n)
+{
+	n->base += least(n->chunks, 2);
+	publish(n, &seat(n, n->team->rank)->out, n->base);
+	n->may_share = false;
+	n->phase = CHUNKS;
+	n->round = 0;
+	n->stage = PUT;
+	memset(&n->put, 0, sizeof(n->put));
+}
+
+/* My slice of everything, from where it lies to where it is wanted; false if the
+ * job has been aborted: then the others' buffers are theirs again. */
+static bool combine_shared(struct node *n)
+{
+	const struct plan *p = n->plan;
+	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
+	struct cursor c = { 0 };
+	uint64_t first, end, m;
+	int r;
+
+	slice(n, p->count, n->team->rank, &first, &end);
+	advance(p, &c, first);
+	for (; first < end; first += m) {
+		if (__atomic_load_n(n->team->abort, __ATOMIC_RELAXED))
+			return false;
+		m = run_of(p, &c, least(end - first, SHARE_BLOCK / n->bytes));
+		for (r = 0; r < n->team->size; r++) {
+			const struct offer *o = offer_of(n, r);
+
+			n->src[r] = n->arena[r] + o->piece[c.piece].in + c.at * n->bytes;
+			n->dst[r] = n->arena[r] + o->piece[c.piece].out + c.at * n->bytes;
+		}
+		reduce_many(&how, n->dst, n->team->size, n->src, n->team->size, m);
+		advance(p, &c, m);
+	}
+	return true;
+}
+
+/* Without copies, if all offer: 1 when done, 0 when it has to wait, -1 if not all do. */
+static int share_step(struct node *n)
+{
+	if (n->phase == OFFER) {
+		if (!make_offer(n))
+			return 0;
+		n->phase = MEET;
+	}
+	if (n->phase == MEET) {
+		if (!all_in(n, n->base))
+			return 0;
+		if (!all_offer(n)) {
+			start_over(n);
+			return -1;
+		}
+		if (!combine_shared(n))
+			return 0;
+		publish(n, &seat(n, n->team->rank)->out, n->base + 1);
+		n->phase = LEAVE;
+	}
+	if (!all_out(n, n->base))
+		return 0;
+	n->base++;
+	return 1;
+}
+
 static bool allreduce_put(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, m = chunk_elements(n, k), first, end;
@@ -286,8 +477,12 @@ static bool allreduce_combine(struct node *n, uint64_t k)
 	int me = n->team->rank;
 
 	slice(n, m, me, &first, &end);
-	if (first < end && !all_in(n, g))
+	if ((first < end || (k == 0 && n->may_share)) && !all_in(n, g))
 		return false;
+	if (k == 0 && n->may_share && any_offers(n)) {
+		start_over(n);
+		return false;
+	}
 	if (first < end)
 		combine_range(n, g, first, end);
 	advance(n->plan, &n->combine, m);
@@ -661,6 +856,9 @@ static int node_start(void *self, const struct plan *p, struct err *e)
 	n->plan = p;
 	n->bytes = reduce_dtype_bytes(p->dtype);
 	cut(n);
+	n->may_share = n->kind == PLAN_ALLREDUCE && n->team->size > 1 && p->pre == 1 &&
+		       p->count * n->bytes >= SHARE_LEAST && p->pieces <= OFFER_PIECES;
+	n->phase = n->may_share && can_offer(n) ? OFFER : CHUNKS;
 	n->round = 0;
 	n->stage = PUT;
 	memset(&n->put, 0, sizeof(n->put));
@@ -674,6 +872,12 @@ static int node_step(void *self, struct err *e)
 	struct node *n = self;
 
 	(void)e;
+	if (n->phase != CHUNKS) {
+		int rc = share_step(n);
+
+		if (rc >= 0)
+			return rc;
+	}
 	for (; n->round < n->chunks + 2; n->round++, n->stage = PUT) {
 		if (n->stage == PUT) {
 			if (n->round < n->chunks && !stages[n->kind].put(n, n->round))

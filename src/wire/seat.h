@@ -27,10 +27,11 @@ struct seat {
 	uint32_t driving;          /* somebody in this rank carries operations out */
 	alignas(64) uint32_t kick; /* futex: its engine thread sleeps here         */
 	uint32_t engine_asleep;
-	uint32_t left;            /* the rank has taken its leave: its end is no failure */
-	uint32_t beat;            /* changes while the process runs; 0: not yet  */
-	alignas(64) uint64_t in;  /* chunks that this rank has put into its slots  */
-	alignas(64) uint64_t out; /* chunks that this rank has finished with       */
+	uint32_t left;               /* the rank has taken its leave: its end is no failure */
+	uint32_t beat;               /* changes while the process runs; 0: not yet  */
+	alignas(64) uint64_t in;     /* chunks that this rank has put into its slots  */
+	uint64_t offers[SEAT_SLOTS]; /* in slot i there is no data, but offer number ... */
+	alignas(64) uint64_t out;    /* chunks that this rank has finished with       */
 	/* Of each of its slots: ranks that have read what all of them read. */
 	alignas(64) uint32_t readers[SEAT_SLOTS];
 };

@@ -8,6 +8,7 @@
 #include "coll/reduce.h"
 #include "tap.h"
 #include "wire/segment.h"
+#include "wire/share.h"
 
 extern const struct backend backend_node;
 
@@ -373,19 +374,37 @@ static void expect_copies(struct trial *t)
 	}
 }
 
+/* Memory of either kind. */
+static void *get(bool shared, size_t bytes)
+{
+	struct err e;
+
+	return shared ? share_alloc(bytes, &e) : malloc(bytes);
+}
+
+static void put(void *p)
+{
+	if (!share_free(p))
+		free(p);
+}
+
 /* Of bools that are not combined, every byte travels as it is. */
 static int run_trial(struct trial *t)
 {
 	size_t size = reduce_dtype_bytes(t->plan.dtype);
 	bool sums = t->plan.kind == PLAN_ALLREDUCE || t->plan.kind == PLAN_REDUCESCATTER;
 	bool in_place = t->plan.kind == PLAN_ALLREDUCE && rand_r(&seed) % 2;
+	/* All of it can be mapped by all, or none, or what some ranks bring. */
+	unsigned share = rand_r(&seed) % 3;
 	struct piece piece[RANKS_MAX];
 	struct plan plan[RANKS_MAX];
 	int r, good = 1;
 
 	for (r = 0; r < t->size; r++) {
-		t->in[r] = malloc(t->ins[r] * size + 1);
-		t->out[r] = malloc(t->outs[r] * size + 1);
+		bool shared = share == 1 || (share == 2 && rand_r(&seed) % 2);
+
+		t->in[r] = get(shared, t->ins[r] * size + 1);
+		t->out[r] = get(shared, t->outs[r] * size + 1);
 		t->want[r] = malloc(t->outs[r] * size + 1);
 		fill(t->plan.dtype, t->in[r], t->ins[r]);
 		t->out[r][t->outs[r] * size] = t->want[r][t->outs[r] * size] = 0xa5;
@@ -407,26 +426,76 @@ static int run_trial(struct trial *t)
 	good &= finish(plan, t->size);
 	for (r = 0; r < t->size; r++) {
 		good &= !memcmp(t->out[r], t->want[r], t->outs[r] * size + 1);
-		free(t->in[r]);
-		free(t->out[r]);
+		put(t->in[r]);
+		put(t->out[r]);
 		free(t->want[r]);
 	}
 	if (!good)
-		printf("# kind %d, %s %s, pre %g, post %g\n", (int)t->plan.kind,
-		       reduce_dtype_name(t->plan.dtype), reduce_redop_name(t->plan.redop),
-		       t->plan.pre, t->plan.post);
+		printf("# kind %d, share %u, %s %s, pre %g, post %g\n", (int)t->plan.kind,
+		       share, reduce_dtype_name(t->plan.dtype),
+		       reduce_redop_name(t->plan.redop), t->plan.pre, t->plan.post);
 	return good;
+}
+
+/* The chunks that an allreduce of 100 KiB takes: offers are one, copies are two. */
+static uint64_t chunks_of(int size, unsigned char *const *at, size_t apart)
+{
+	uint64_t before = segment[0].row.seats[0].in;
+	struct piece piece[RANKS_MAX];
+	struct plan plan[RANKS_MAX];
+	int r;
+
+	for (r = 0; r < size; r++) {
+		piece[r] = (struct piece){ at[r], at[r] + apart, 25600 };
+		plan[r] = (struct plan){ .kind = PLAN_ALLREDUCE,
+					 .dtype = RINGUP_I32,
+					 .redop = RINGUP_SUM,
+					 .pre = 1,
+					 .post = 1,
+					 .piece = &piece[r],
+					 .pieces = 1,
+					 .count = 25600 };
+	}
+	return finish(plan, size) ? segment[0].row.seats[0].in - before : 0;
+}
+
+static void offers(int size)
+{
+	enum { BYTES = 102400 };
+	unsigned char *shared[RANKS_MAX], *mixed[RANKS_MAX];
+	uint64_t first, again;
+	struct err e;
+	int r, i, refused = 0, waste = 0;
+
+	for (r = 0; r < size; r++) {
+		shared[r] = share_alloc(2 * BYTES, &e);
+		mixed[r] = r ? shared[r] : calloc(2, BYTES);
+	}
+	first = chunks_of(size, shared, BYTES);
+	again = chunks_of(size, shared, BYTES);
+	ok(first >= 1 && again == 1, "nothing is copied between buffers that all can map");
+	ok(chunks_of(size, shared, 0) == 1, "nor in place");
+	for (i = 0; i < 20; i++) {
+		again = chunks_of(size, mixed, 0);
+		refused += again >= 2;
+		waste += again > 2;
+	}
+	ok(refused == 20 && waste <= 4, "one rank's other buffer is respected, at little cost");
+	for (r = 0; r < size; r++)
+		share_free(shared[r]);
+	free(mixed[0]);
 }
 
 static void trials(int size)
 {
-	static const enum plan_kind kinds[] = { PLAN_ALLREDUCE, PLAN_BROADCAST, PLAN_ALLGATHER,
+	static const enum plan_kind kinds[] = { PLAN_ALLREDUCE,     PLAN_ALLREDUCE,
+						PLAN_BROADCAST,     PLAN_ALLGATHER,
 						PLAN_REDUCESCATTER, PLAN_ALLTOALL };
 	struct trial t;
 	int i, good = 1;
 
 	for (i = 0; i < 150; i++) {
-		choose(&t, kinds[rand_r(&seed) % 5], size);
+		choose(&t, kinds[rand_r(&seed) % 6], size);
 		good &= run_trial(&t);
 	}
 	ok(good, "150 plans of any kind, type, operation, scale and length, %d ranks", size);
@@ -448,6 +517,8 @@ int main(void)
 		if (size <= 5)
 			mixture(size);
 		trials(size);
+		if (size == 3)
+			offers(size);
 		close_all(size, memory);
 	}
 	return tap_done();
