@@ -199,9 +199,11 @@ endif
 # fault: ranks that loop while the tests break something
 TEST_TOOLS += \
 	%reldir%/fault/loop \
+	%reldir%/fault/stranger \
 	%reldir%/fault/strike
 %canon_reldir%_fault_loop_LDADD   = libringup.la
 %canon_reldir%_fault_loop_LDFLAGS = $(AM_LDFLAGS) -no-install
+%canon_reldir%_fault_stranger_LDADD =
 %canon_reldir%_fault_strike_LDADD =
 # Preloaded, so a shared library; -rpath makes it one.
 check_LTLIBRARIES = %reldir%/fault/libshim.la
@@ -235,8 +237,10 @@ BATS_TESTS = \
 	%reldir%/cluster/hosts.bats
 BATS_TESTS += \
 	%reldir%/fault/launcher.bats \
+	%reldir%/fault/net.bats \
 	%reldir%/fault/one.bats \
-	%reldir%/fault/start.bats
+	%reldir%/fault/start.bats \
+	%reldir%/fault/strangers.bats
 
 # py: pytest, which prints TAP
 PY_TESTS = \
@@ -279,7 +283,7 @@ EXTRA_DIST += \
 	%reldir%/net/cases/horovod.json \
 	%reldir%/net/cases/nccl.json \
 	%reldir%/net/cases/openmpi.json
-EXTRA_DIST += %reldir%/lib/fault.bash
+EXTRA_DIST += %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
 EXTRA_DIST += %reldir%/lib/node.bash %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup libringup.la

@@ -1,0 +1,184 @@
+#!/usr/bin/env bats
+# net.bats - what becomes of a job on two hosts when the network breaks: F3, F7-F16.
+
+load ../lib/helper
+load ../lib/fault
+load ../lib/hosts
+
+setup() {
+  fault_setup
+  hosts_setup
+  # The slack is for a machine that others use as well.
+  if [[ ${RINGUP_TEST_LONG:-0} == 1 ]]; then limit=20000; else limit=7000; fi
+}
+teardown() { hosts_teardown; }
+
+# cut - no packet passes between the hosts; prints when.
+cut() {
+  drop "$a" input 'iifname "eth0"'
+  drop "$a" output 'oifname "eth0"'
+  "$strike" 0
+}
+
+# both_sides AT [N] - N (4) ranks have had an error about it, those of both hosts in time.
+both_sides() {
+  await said "${2:-4}" error
+  wait
+  [[ $(grep -cE '^error [0-9] [0-9]+ [0-9]+ -5 ' out) -eq ${2:-4} ]] || { cat out err; return 1; }
+  took=$(after "$1" error)
+  within "$limit"
+  not grep -q '^wrong' out
+}
+
+@test "F3 a rank that is killed on one host is named on both" {
+  fault=3 what="kill -9 on the other host"
+  spread -b 65536
+  local at
+  at=$("$strike" 9 "$(pid_of 3)")
+  await said 3 error
+  wait
+  blamed 3 3 -5
+  took=$(after "$at" error)
+  within 2000
+}
+
+@test "F7 a partition while data is under way: a warning, then an error on both sides" {
+  need_nft
+  fault=7 what="partition, data under way"
+  spread -b 1048576
+  local at
+  at=$(cut)
+  both_sides "$at"
+  grep -q 'has been silent for' err
+}
+
+@test "F8 a partition while nothing is under way" {
+  need_nft
+  fault=8 what="partition, idle"
+  spread -w $((limit - 1000))
+  local at
+  at=$(cut)
+  await said 4 error
+  wait
+  # They hear of it at their next operation; that it was noticed in time, the log says.
+  [[ $(grep -cE '^error [0-9] [0-9]+ [0-9]+ -5 .*silent for [0-9.]+ s' out) -eq 4 ]]
+}
+
+@test "F9 packets are lost in one direction only" {
+  need_nft
+  fault=9 what="drop one way"
+  spread -b 65536
+  local at
+  drop "$a" input 'iifname "eth0"'
+  at=$("$strike" 0)
+  limit=$((limit + 3000))
+  both_sides "$at"
+}
+
+@test "F10 a short partition is survived, and the results are right" {
+  need_nft
+  spread -b 262144 -n 1500 -p 2
+  local blip=1.6
+  [[ ${RINGUP_TEST_LONG:-0} != 1 ]] || blip=10
+  cut
+  sleep $blip
+  heal "$a" input
+  heal "$a" output
+  await said 4 "done"
+  wait
+  not grep -qE '^(error|wrong)' out
+  [[ $(awk '$1 == "done" { print $6 }' out | sort -u | wc -l) -eq 1 ]]
+  grep -q 'is back' err
+}
+
+@test "F11 the link goes down, the address goes, the card goes" {
+  local at way
+  fault=11
+  for way in "link set eth0 down" "addr flush dev eth0" "link del eth0"; do
+    what=$way
+    spread -b 65536
+    at=$("$strike" 0)
+    # shellcheck disable=SC2086
+    ip -n "$b" $way
+    both_sides "$at"
+    ip -n "$b" link del eth0 2>/dev/null || true
+    ip -n "$a" link del eth0 2>/dev/null || true
+    [[ $way != link\ del* ]] || break
+    ip link add eth0 netns "$a" type veth peer name eth0 netns "$b"
+    ip -n "$a" addr add 10.9.0.1/24 dev eth0
+    ip -n "$b" addr add 10.9.0.2/24 dev eth0
+    ip -n "$a" link set eth0 up
+    ip -n "$b" link set eth0 up
+    await link_up "$a"
+    await link_up "$b"
+  done
+}
+
+@test "F12 connections are reset both ways: both sides hear of it at once" {
+  need_nft
+  fault=12 what="TCP reset"
+  spread -b 65536
+  local at host
+  at=$("$strike" 0)
+  for host in "$a" "$b"; do
+    ip netns exec "$host" nft -f - <<'EOT'
+table inet f {
+  chain i { type filter hook input priority 0; iifname "eth0" tcp flags & rst == 0 reject with tcp reset; }
+}
+EOT
+  done
+  limit=2000
+  both_sides "$at"
+}
+
+@test "F13 a network that loses 1, 5 and 20 of 100 packets is slow and right" {
+  need_nft
+  local loss turns=60
+  for loss in 1 5 20; do
+    drop "$a" input "iifname \"eth0\" numgen random mod 100 < $loss"
+    [[ $loss -ne 20 ]] || turns=15
+    spread -b 4096 -n $turns
+    await said 4 "done"
+    wait
+    not grep -qE '^(error|wrong)' out
+    heal "$a" input
+  done
+}
+
+@test "F14 a rank that reads slowly is not dead, however full the sockets" {
+  # It runs for a tenth of a second at a time; together that is longer than a silent
+  # peer is given.
+  spread -b 16777216 -n 60
+  local slow i
+  slow=$(pid_of 3)
+  for i in {1..8}; do
+    "$strike" 19 "$slow"
+    sleep 0.7
+    "$strike" 18 "$slow"
+    sleep 0.1
+  done
+  await said 4 "done"
+  wait
+  not grep -qE '^(error|wrong)' out
+}
+
+@test "F15 a thin line is slow and right" {
+  command -v tc >/dev/null || skip "tc is not installed"
+  ip netns exec "$a" tc qdisc add dev eth0 root tbf rate 4mbit burst 32kbit latency 400ms ||
+    skip "no token bucket"
+  local bytes=262144
+  spread -b $bytes -n 13
+  await said 4 "done"
+  wait
+  not grep -qE '^(error|wrong)' out
+}
+
+@test "F16 a host loses power: the other notices" {
+  need_nft
+  fault=16 what="power loss of a host"
+  spread -b 65536
+  local at
+  at=$(cut)
+  "$strike" 9 "$(pid_of 2)" "$(pid_of 3)"
+  both_sides "$at" 2
+}

@@ -1,0 +1,100 @@
+#!/usr/bin/env bats
+# strangers.bats - who does not belong to the job does not matter to it: F17-F23.
+
+load ../lib/helper
+load ../lib/fault
+
+setup() {
+  fault_setup
+  stranger=${loop%loop}stranger
+}
+teardown() { fault_teardown; }
+
+# meeting - where the ranks of the launcher meet.
+meeting() {
+  local child
+  for child in $(cat "/proc/$launcher/task/$launcher/children"); do
+    tr '\0' '\n' <"/proc/$child/environ" | sed -n 's/^RINGUP_MEET=//p'
+  done 2>/dev/null | head -n 1
+}
+
+# met - is that known?
+met() {
+  [[ -n $(meeting) ]]
+}
+
+# rss PID - kilobytes in memory.
+rss() {
+  awk '/^VmRSS/ { print $2 }' "/proc/$1/status"
+}
+
+# knocked HOW COUNT - strangers come before the ranks do, and stay while they run.
+knocked() {
+  local before
+  begin -np 3 --no-prefix -- bash -c 'sleep 0.7; exec "$0" -n 800 -p 5' "$loop"
+  await met
+  before=$(rss "$launcher")
+  "$stranger" "$(meeting)" "$2" 2500 "$1" >put-out 3>&- &
+  local them=$!
+  await said 3 ready
+  # 64 of them at a time, and what they send is not kept.
+  (($(rss "$launcher") - before < 4096))
+  wait "$them"
+  # The job is still there, and they are not.
+  [[ -z $(grep '^done' out) && $(<put-out) -eq $2 ]]
+  echo "# $1: $(<put-out) of $2 were put out within 2.5 s" >&3
+  end
+  expect_status 0
+  said 3 "done"
+}
+
+@test "F17 noise at the meeting point, before the ranks come and while they run" {
+  knocked garbage 50
+}
+
+@test "F18 strangers that stall, and send a byte at a time" {
+  knocked trickle 64
+}
+
+@test "F19 announcements of two gigabytes" {
+  knocked huge 50
+}
+
+@test "F20 five thousand connections" {
+  knocked idle 5000
+}
+
+@test "F20 few descriptors: strangers are refused, ranks are not" {
+  ulimit -n 256
+  knocked idle 200
+}
+
+@test "F17 after the start no rank listens anywhere, and the launcher only to itself" {
+  command -v ss >/dev/null || skip "ss is not installed"
+  export RINGUP_BACKEND=tcp
+  begin -np 3 --no-prefix -- "$loop" -p 5
+  await said 3 ready
+  local p
+  for p in $(awk '$1 == "ready" { print $3 }' out); do
+    not grep -q "pid=$p," < <(ss -Hltnup)
+  done
+  [[ $(ss -Hltnp | grep "pid=$launcher," | awk '{ print $4 }' | grep -vc '^127.0.0.1:') -eq 0 ]]
+  kill -TERM "$launcher"
+  end
+}
+
+@test "F21 F22 a rank with another job's secret, or none, is refused; the job runs" {
+  begin -np 3 --no-prefix -- bash -c 'sleep 0.7; exec "$0" -n 100 -p 5' "$loop"
+  await met
+  local where
+  where=$(meeting)
+  head -c 32 /dev/urandom >secret
+  run timeout 30 env RINGUP_MEET="$where" RINGUP_RANK=1 RINGUP_SIZE=3 RINGUP_SECRET_FD=9 \
+    RINGUP_START_TIMEOUT_MS=3000 "$loop" 9<secret
+  [[ $status -eq 3 && $output == *"secret"* ]] || { echo "$status $output"; return 1; }
+  run timeout 30 env RINGUP_MEET="$where" RINGUP_RANK=1 RINGUP_SIZE=3 RINGUP_START_TIMEOUT_MS=3000 "$loop"
+  [[ $status -eq 3 && $output == *RINGUP_SECRET_FD* ]] || { echo "$status $output"; return 1; }
+  end
+  expect_status 0
+  said 3 "done"
+}
