@@ -76,10 +76,10 @@ solo() {
   [[ $EUID -eq 0 ]] && unshare -m true 2>/dev/null || skip "needs root and mount namespaces"
   local way
   for way in 'mount -t tmpfs -o size=64k none /dev/shm' \
-    'mount -t tmpfs -o size=64k none /dev/shm; cat /dev/zero >/dev/shm/full 2>/dev/null' \
+    'mount -t tmpfs -o size=64k none /dev/shm; head -c 1M /dev/zero >/dev/shm/full 2>/dev/null || true' \
     'mount -t tmpfs -o ro none /dev/shm' \
     'mount -t tmpfs none /dev; mknod -m 666 /dev/null c 1 3; mknod -m 666 /dev/urandom c 1 9; mknod -m 666 /dev/zero c 1 5'; do
-    run timeout 60 unshare -m bash -c "$way; exec ringup run -np 3 --no-prefix -- '$loop' -n 50 -b 65536"
+    run timeout 60 unshare -m bash -ec "$way; exec ringup run -np 3 --no-prefix -- '$loop' -n 50 -b 65536"
     [[ $status -eq 0 && $(grep -c '^done' <<<"$output") -eq 3 ]] || { echo "$way: $status $output"; return 1; }
   done
 }

@@ -35,6 +35,10 @@ int main(int argc, char **argv)
 	for (i = 2; i < argc; i++)
 		if (!strcmp(argv[i], "--"))
 			split = i;
+	/* 0 and -1 would be half the machine. */
+	for (i = 2; i < argc; i++)
+		if (i != split && atoi(argv[i]) <= 1)
+			return 2;
 	for (i = split + 1; i < argc && n < MOST; i++) {
 		int fd = (int)syscall(SYS_pidfd_open, (pid_t)atoi(argv[i]), 0);
 
