@@ -422,15 +422,21 @@ static void mourn(struct watch *w, int i, const siginfo_t *how)
 	enter(w, MOURNING, CREW_MOURN_MS);
 }
 
+/* The first rank that has failed, and how. */
+struct culprit {
+	int rank; /* -1: none */
+	siginfo_t how;
+};
+
 /*
- * Which ranks have ended?  If several are found at a time, one that was killed
- * by a signal counts as the first: the others may have ended because of it,
- * hardly the other way round.
+ * Which ranks have ended?  If several are found, one that was killed by a signal
+ * counts as the first: the others may have ended because of it, hardly the other
+ * way round.
  */
-static void bury(struct watch *w)
+static void find_dead(struct watch *w, struct culprit *c)
 {
-	siginfo_t how, first = { 0 };
-	int i, culprit = -1;
+	siginfo_t how;
+	int i;
 
 	for (i = 0; i < w->started; i++) {
 		struct pollfd p = { w->ranks[i].pidfd, POLLIN, 0 };
@@ -447,13 +453,30 @@ static void bury(struct watch *w)
 		output_drain(w->output, i);
 		if (status_of(&how) == 0)
 			continue;
-		if (culprit < 0 || (first.si_code == CLD_EXITED && how.si_code != CLD_EXITED)) {
-			culprit = i;
-			first = how;
+		if (c->rank < 0 ||
+		    (c->how.si_code == CLD_EXITED && how.si_code != CLD_EXITED)) {
+			c->rank = i;
+			c->how = how;
 		}
 	}
-	if (culprit >= 0 && w->phase == RUNNING)
-		mourn(w, culprit, &first);
+}
+
+static void bury(struct watch *w)
+{
+	struct culprit c = { .rank = -1 };
+	int64_t until;
+
+	find_dead(w, &c);
+	if (c.rank < 0 || w->phase != RUNNING)
+		return;
+	/* The connections of a process close before it is dead, so others may have
+	 * noticed, and ended, sooner than we can. */
+	until = clock_deadline(CREW_SECOND_LOOK_MS);
+	while (c.how.si_code == CLD_EXITED && w->running && clock_left_ms(until)) {
+		clock_sleep_ms(5);
+		find_dead(w, &c);
+	}
+	mourn(w, c.rank, &c.how);
 }
 
 /* -- signals to the launcher ---------------------------------------------- */

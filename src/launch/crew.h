@@ -22,10 +22,11 @@ struct crew {
 
 enum {
 	CREW_TIMEOUT_STATUS = 124,
-	CREW_MOURN_MS = 1000,     /* for the others to notice that a rank has failed   */
-	CREW_INTERRUPT_MS = 1000, /* from SIGINT to SIGTERM, and from there to SIGKILL */
-	CREW_STRAY_MS = 500,      /* for what the ranks have left behind               */
-	CREW_DEATH_MS = 2000,     /* for the kernel to carry SIGKILL out               */
+	CREW_MOURN_MS = 1000,      /* for the others to notice that a rank has failed   */
+	CREW_SECOND_LOOK_MS = 100, /* for a rank that was killed to be dead, too       */
+	CREW_INTERRUPT_MS = 1000,  /* from SIGINT to SIGTERM, and from there to SIGKILL */
+	CREW_STRAY_MS = 500,       /* for what the ranks have left behind               */
+	CREW_DEATH_MS = 2000,      /* for the kernel to carry SIGKILL out               */
 };
 
 /*
