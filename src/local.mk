@@ -58,7 +58,11 @@ CORE_SOURCES += \
 CORE_SOURCES += \
 	%reldir%/backend/backend.h \
 	%reldir%/backend/backends.c \
+	%reldir%/backend/mpi.c \
+	%reldir%/backend/mpi_find.c %reldir%/backend/mpi_find.h \
+	%reldir%/backend/mpi_module.h \
 	%reldir%/backend/node.c \
+	%reldir%/backend/pieces.c %reldir%/backend/pieces.h \
 	%reldir%/backend/self.c \
 	%reldir%/backend/tcp.c
 
@@ -188,6 +192,24 @@ libringup_la_LIBADD  = %reldir%/libcore.la
 libringup_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
 	-Wl,--version-script=$(srcdir)/%reldir%/libringup.map
 EXTRA_libringup_la_DEPENDENCIES = %reldir%/libringup.map
+
+# The back end mpi, once for each MPI of the node; libringup.so loads the one it needs.
+if HAVE_OPENMPI
+pkglib_LTLIBRARIES += ringup-mpi-openmpi.la
+endif
+if HAVE_MPICH
+pkglib_LTLIBRARIES += ringup-mpi-mpich.la
+endif
+MPI_MODULE = %reldir%/backend/mpi_module.c %reldir%/backend/mpi_module.h
+MPI_MODULE_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared
+ringup_mpi_openmpi_la_SOURCES  = $(MPI_MODULE)
+ringup_mpi_openmpi_la_CPPFLAGS = $(AM_CPPFLAGS) $(OPENMPI_CFLAGS)
+ringup_mpi_openmpi_la_LIBADD   = $(OPENMPI_LIBS)
+ringup_mpi_openmpi_la_LDFLAGS  = $(MPI_MODULE_LDFLAGS)
+ringup_mpi_mpich_la_SOURCES    = $(MPI_MODULE)
+ringup_mpi_mpich_la_CPPFLAGS   = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
+ringup_mpi_mpich_la_LIBADD     = $(MPICH_LIBS)
+ringup_mpi_mpich_la_LDFLAGS    = $(MPI_MODULE_LDFLAGS)
 
 bin_PROGRAMS += ringup
 ringup_SOURCES = %reldir%/cli/main.c

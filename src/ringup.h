@@ -315,7 +315,7 @@ RINGUP_EXPORT int ringup_host_rank(const struct ringup *r);
 RINGUP_EXPORT int ringup_host_count(const struct ringup *r);
 RINGUP_EXPORT int ringup_is_homogeneous(const struct ringup *r);
 
-/* ringup_backend - who carries out @g's collectives: "self", "node", "tcp". */
+/* ringup_backend - who carries out @g's collectives: "self", "node", "mpi", "tcp". */
 RINGUP_EXPORT const char *ringup_backend(const struct ringup_group *g);
 
 /*

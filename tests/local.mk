@@ -23,7 +23,9 @@ AM_TESTS_ENVIRONMENT = \
 	SHELLCHECK='$(SHELLCHECK)'; export SHELLCHECK; \
 	CC='$(CC)'; export CC; \
 	RINGUP_TEST_PYTHON=$${RINGUP_TEST_PYTHON:-'$(PYTHON3)'}; export RINGUP_TEST_PYTHON; \
-	RINGUP_TEST_MPIRUN='$(MPIRUN)'; export RINGUP_TEST_MPIRUN;
+	RINGUP_TEST_MPIRUN='$(MPIRUN)'; export RINGUP_TEST_MPIRUN; \
+	RINGUP_TEST_OPENMPI='$(OPENMPI_RUN)'; export RINGUP_TEST_OPENMPI; \
+	RINGUP_TEST_MPICH='$(MPICH_RUN)'; export RINGUP_TEST_MPICH;
 
 # unit: one program per source file; links the core, sees hidden symbols
 UNIT_TESTS = \
@@ -112,6 +114,10 @@ UNIT_TESTS += \
 	%reldir%/unit/test_secret \
 	%reldir%/unit/test_shake \
 	%reldir%/unit/test_sock
+
+UNIT_TESTS += \
+	%reldir%/unit/test_mpi_find \
+	%reldir%/unit/test_pieces
 
 # fuzz: parsers of other people's bytes; `make check` replays the seeds, and
 # `make fuzz` (clang) searches for FUZZ_SECONDS each
@@ -211,6 +217,24 @@ check_LTLIBRARIES = %reldir%/fault/libshim.la
 %canon_reldir%_fault_libshim_la_CFLAGS  = $(WARN) -fPIC
 %canon_reldir%_fault_libshim_la_LIBADD  = -ldl
 %canon_reldir%_fault_libshim_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+
+# The back end mpi from within, and from a program with an MPI of its own.
+if HAVE_MPI
+TEST_TOOLS += %reldir%/programs/mpiplans
+endif
+if HAVE_OPENMPI
+TEST_TOOLS += %reldir%/programs/mpijob
+%canon_reldir%_programs_mpijob_CPPFLAGS = $(AM_CPPFLAGS) $(OPENMPI_CFLAGS)
+%canon_reldir%_programs_mpijob_LDADD    = libringup.la $(OPENMPI_LIBS)
+%canon_reldir%_programs_mpijob_LDFLAGS  = $(AM_LDFLAGS) -no-install
+endif
+if HAVE_MPICH
+TEST_TOOLS += %reldir%/programs/mpijob_mpich
+%canon_reldir%_programs_mpijob_mpich_SOURCES  = %reldir%/programs/mpijob.c
+%canon_reldir%_programs_mpijob_mpich_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
+%canon_reldir%_programs_mpijob_mpich_LDADD    = libringup.la $(MPICH_LIBS)
+%canon_reldir%_programs_mpijob_mpich_LDFLAGS  = $(AM_LDFLAGS) -no-install
+endif
 check_PROGRAMS += $(TEST_TOOLS)
 
 BATS_TESTS = \
@@ -222,6 +246,7 @@ BATS_TESTS = \
 	%reldir%/cli/help.bats \
 	%reldir%/cli/job.bats \
 	%reldir%/cli/man.bats \
+	%reldir%/cli/mpi.bats \
 	%reldir%/cli/net.bats \
 	%reldir%/cli/run.bats \
 	%reldir%/init/fetch.bats \
@@ -286,6 +311,7 @@ EXTRA_DIST += \
 EXTRA_DIST += %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
 EXTRA_DIST += %reldir%/lib/node.bash %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
+$(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup libringup.la
 
 # make list-tests: the name of every test, for tests/run

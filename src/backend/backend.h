@@ -68,6 +68,12 @@ struct team {
 	struct segment *segment;    /* shared memory of this host's ranks, or NULL */
 	struct mesh *mesh;          /* connections, or NULL                        */
 	const uint32_t *abort;      /* not 0 once the job has failed; any thread sets it */
+	bool asked;                 /* this back end was asked for by name         */
+
+	/* For open() only: as in struct ringup_init, among the ranks of the team; a
+	 * back end that uses it does so on all of them alike.  NULL: there is none. */
+	int (*exchange)(void *ctx, const void *mine, size_t len, void *all);
+	void *exchange_ctx;
 };
 
 /*

@@ -11,6 +11,7 @@
 #define BACKENDS(X) \
 	X(self)     \
 	X(node)     \
+	X(mpi)      \
 	X(tcp)
 
 #define X(name) extern const struct backend backend_##name;

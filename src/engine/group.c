@@ -236,9 +236,10 @@ static int choose_backend(struct group *g, const char *only, struct err *e)
 		l->carrier = NULL;
 	}
 	if (!why.code)
-		return fail(e, RINGUP_EINVAL,
-			    "RINGUP_BACKEND=%.15s: no such back end; self, node and tcp are",
-			    only);
+		return fail(
+			e, RINGUP_EINVAL,
+			"RINGUP_BACKEND=%.15s: no such back end; self, node, mpi and tcp are",
+			only);
 	return fail(e, RINGUP_ENOBACKEND, "no back end can serve this job: %.200s", why.text);
 }
 
@@ -281,6 +282,15 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	l->fusion_bytes = s->cards[0].fusion_bytes;
 	l->eager_bytes = s->cards[0].eager_bytes;
 	rc = l->team.hosts == 1 ? agree_in_memory(g, s, e) : agree_by_star(g, s, e);
+	/* Back ends that exchange something, too, serve the world only. */
+	if (!s->seat_of && (l->team.hosts > 1 || !strcmp(only, "mpi"))) {
+		l->team.exchange = s->circle->exchange;
+		l->team.exchange_ctx = s->circle->ctx;
+		rc = circle_agree(s->circle, rc, e);
+	} else if (!strcmp(only, "mpi")) {
+		only = "";
+	}
+	l->team.asked = *only;
 	if (!rc)
 		rc = choose_backend(g, only, e);
 	return rc ? rc : lane_open(l, e);

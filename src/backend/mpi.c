@@ -1,0 +1,680 @@
+/* mpi.c - the back end that has MPI carry the bytes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/backend.h"
+#include "backend/mpi_find.h"
+#include "backend/mpi_module.h"
+#include "backend/pieces.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "coll/copy.h"
+#include "coll/reduce.h"
+
+/*
+ * MPI moves bytes, we do the sums.  What MPI_Allreduce adds in which order
+ * depends on its algorithm, and so on the size of the message and on the place of
+ * an element in it; it knows no bf16, and makes no promise that all ranks get
+ * the same bits.  An all-to-all, a sum in rank order, and an allgather carry as
+ * few bytes as the best allreduce, and give the bits that the back end `node`
+ * gives.  Small tensors are gathered whole, and everybody adds up everything.
+ *
+ * A plan is cut into chunks that fit a window.  Chunk k uses window k mod 3: it is
+ * put together and sent in round k, combined and sent back in round k + 1, and
+ * taken in round k + 2; so something is under way while we copy.  All ranks go
+ * through the same rounds, hence start the same collectives in the same order,
+ * as MPI demands.  Whatever the size of the tensors, no count exceeds an int.
+ *
+ * MPI never sees the callers' buffers: if the job fails while something is under
+ * way, MPI may write to the windows for as long as it likes.
+ */
+enum {
+	WINDOWS = 3,
+	WINDOW_BYTES = 1 << 20,
+	SMALL_BYTES = 4096,   /* of tensors that every rank adds up for itself */
+	LINE = 64,            /* no two ranks' parts of a window share a line  */
+	YIELDS = 2000,        /* before block() starts to sleep: about 1 ms    */
+	SLEEP_NS = 50 * 1000, /* and for so long                               */
+	RANKS = 4096,         /* as reduce_many() takes                        */
+};
+
+/* Bytes for each rank, or from it, and where they lie. */
+struct layout {
+	int *bytes, *at;
+};
+
+struct window {
+	unsigned char *mine, *all; /* what this rank sends; what it gets */
+	struct layout out, in;     /* of them                            */
+	bool busy;                 /* MPI may still read and write here  */
+};
+
+struct mpi {
+	const struct team *team;
+	const uint32_t *abort; /* the team's, which may be gone before close() */
+	const struct mpi_module *mod;
+	struct mpi_comm *comm;
+	struct window window[WINDOWS];
+	void *memory, *arrays; /* what the windows are made of */
+	size_t window_bytes;
+	const void *src[RANKS];
+
+	const struct plan *plan;
+	const struct course *course;
+	size_t each;     /* bytes of an element                              */
+	uint64_t chunk;  /* elements in one; of each rank's part, if it has parts */
+	uint64_t chunks; /* of this plan                                     */
+	uint64_t round;  /* 0 .. chunks + 1                                  */
+	int stage;       /* 0 .. 2                                           */
+	struct pieces_at put, take;
+	int idle; /* calls of block() since something moved */
+};
+
+/* How a plan is carried out: three stages, each 1 if done, 0 if it has to wait. */
+struct course {
+	int (*stage[WINDOWS])(struct mpi *m, uint64_t k, struct err *e);
+};
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static struct window *window(struct mpi *m, uint64_t k)
+{
+	return &m->window[k % WINDOWS];
+}
+
+/* MPI said @rc and why. */
+static int started(struct mpi *m, uint64_t k, int rc, const char *why, struct err *e)
+{
+	if (rc)
+		return fail(e, RINGUP_EPEER, "%s", why);
+	window(m, k)->busy = true;
+	return 1;
+}
+
+/* Is what was started in chunk @k's window done? */
+static int finished(struct mpi *m, uint64_t k, struct err *e)
+{
+	char why[MODULE_WHY];
+	int rc = m->mod->test(m->comm, (int)(k % WINDOWS), why);
+
+	if (rc < 0)
+		return fail(e, RINGUP_EPEER, "%s", why);
+	if (rc)
+		window(m, k)->busy = false;
+	return rc;
+}
+
+static int send_all(struct mpi *m, uint64_t k, struct err *e)
+{
+	struct window *w = window(m, k);
+	char why[MODULE_WHY];
+	int rc = m->mod->alltoall(m->comm, (int)(k % WINDOWS), w->mine, w->out.bytes, w->out.at,
+				  w->all, w->in.bytes, w->in.at, why);
+
+	return started(m, k, rc, why, e);
+}
+
+/* With @mine NULL this rank's part lies in @all already. */
+static int gather_all(struct mpi *m, uint64_t k, const void *mine, void *all,
+		      const struct layout *l, struct err *e)
+{
+	char why[MODULE_WHY];
+	int rc = m->mod->allgather(m->comm, (int)(k % WINDOWS), mine, l->bytes[m->team->rank],
+				   all, l->bytes, l->at, why);
+
+	return started(m, k, rc, why, e);
+}
+
+/* One after the other, rank @r's bytes being as told. */
+static void lay_out(struct layout *l, int r, size_t bytes)
+{
+	l->bytes[r] = (int)bytes;
+	l->at[r] = r ? l->at[r - 1] + l->bytes[r - 1] : 0;
+}
+
+static int done(struct mpi *m, uint64_t k, struct err *e)
+{
+	(void)m;
+	(void)k;
+	(void)e;
+	return 1;
+}
+
+/* The same elements of all ranks, @bytes apart, become one in rank order. */
+static void combine(struct mpi *m, void *dst, const unsigned char *all, size_t bytes)
+{
+	const struct plan *p = m->plan;
+	struct reduce how = { p->dtype, p->redop, (uint32_t)m->team->size, p->post };
+	int r;
+
+	for (r = 0; r < m->team->size; r++)
+		m->src[r] = all + (size_t)r * bytes;
+	reduce_many(&how, &dst, 1, m->src, m->team->size, bytes / m->each);
+}
+
+/* ---- allreduce ---- */
+
+static uint64_t elements(const struct mpi *m, uint64_t k)
+{
+	return least(m->chunk, m->plan->count - k * m->chunk);
+}
+
+/* Which of @n elements each rank adds up: whole lines. */
+static void slice(const struct mpi *m, struct layout *l, uint64_t n)
+{
+	uint64_t line = LINE / m->each, lines = (n + line - 1) / line;
+	uint64_t ranks = (uint64_t)m->team->size, r, end, first = 0;
+
+	for (r = 0; r < ranks; r++, first = end) {
+		end = least(lines * (r + 1) / ranks * line, n);
+		lay_out(l, (int)r, (end - first) * m->each);
+	}
+}
+
+static int allreduce_put(struct mpi *m, uint64_t k, struct err *e)
+{
+	struct window *w = window(m, k);
+	uint64_t n = elements(m, k);
+	int r;
+
+	pieces_put(m->plan, &m->put, w->mine, n);
+	slice(m, &w->out, n);
+	for (r = 0; r < m->team->size; r++)
+		lay_out(&w->in, r, (size_t)w->out.bytes[m->team->rank]);
+	return send_all(m, k, e);
+}
+
+static int allreduce_combine(struct mpi *m, uint64_t k, struct err *e)
+{
+	struct window *w = window(m, k);
+	int rc = finished(m, k, e), me = m->team->rank;
+
+	if (rc <= 0)
+		return rc;
+	combine(m, w->mine + w->out.at[me], w->all, (size_t)w->out.bytes[me]);
+	return gather_all(m, k, NULL, w->mine, &w->out, e);
+}
+
+static int allreduce_take(struct mpi *m, uint64_t k, struct err *e)
+{
+	int rc = finished(m, k, e);
+
+	if (rc > 0)
+		pieces_take(m->plan, &m->take, window(m, k)->mine, elements(m, k));
+	return rc;
+}
+
+/* Small: one collective instead of two. */
+static int small_put(struct mpi *m, uint64_t k, struct err *e)
+{
+	struct window *w = window(m, k);
+	uint64_t n = elements(m, k);
+	int r;
+
+	pieces_put(m->plan, &m->put, w->mine, n);
+	for (r = 0; r < m->team->size; r++)
+		lay_out(&w->in, r, n * m->each);
+	return gather_all(m, k, w->mine, w->all, &w->in, e);
+}
+
+static int small_take(struct mpi *m, uint64_t k, struct err *e)
+{
+	struct window *w = window(m, k);
+	uint64_t n = elements(m, k);
+	int rc = finished(m, k, e);
+
+	if (rc > 0) {
+		combine(m, w->mine, w->all, n * m->each);
+		pieces_take(m->plan, &m->take, w->mine, n);
+	}
+	return rc;
+}
+
+/* ---- parts of different length, one for each rank ---- */
+
+/* What chunk @k has of a part of @count elements. */
+static uint64_t part(const struct mpi *m, uint64_t count, uint64_t k)
+{
+	uint64_t first = k * m->chunk;
+
+	return first < count ? least(m->chunk, count - first) : 0;
+}
+
+/* Chunk @k of the parts at @in, of @counts elements each, side by side at @to. */
+static void put_parts(struct mpi *m, uint64_t k, const uint64_t *counts, struct layout *l,
+		      unsigned char *to)
+{
+	const unsigned char *in = m->plan->piece->in;
+	int r;
+
+	for (r = 0; r < m->team->size; r++) {
+		uint64_t n = part(m, counts[r], k);
+
+		lay_out(l, r, n * m->each);
+		if (n && m->plan->pre != 1)
+			copy_scaled(m->plan->dtype, to + l->at[r], in + k * m->chunk * m->each,
+				    n, m->plan->pre);
+		else if (n)
+			copy_bytes(to + l->at[r], in + k * m->chunk * m->each, n * m->each);
+		in += counts[r] * m->each;
+	}
+}
+
+/* The way back: the parts' counts are @stride apart. */
+static void take_parts(struct mpi *m, uint64_t k, const uint64_t *counts, size_t stride,
+		       const struct layout *l, const unsigned char *from)
+{
+	unsigned char *out = m->plan->piece->out;
+	int r;
+
+	for (r = 0; r < m->team->size; r++) {
+		if (l->bytes[r])
+			copy_bytes(out + k * m->chunk * m->each, from + l->at[r],
+				   (size_t)l->bytes[r]);
+		out += counts[(size_t)r * stride] * m->each;
+	}
+}
+
+static int gather_put(struct mpi *m, uint64_t k, struct err *e)
+{
+	struct window *w = window(m, k);
+	const uint64_t *counts = m->plan->counts;
+	const unsigned char *in = m->plan->piece->in;
+	int r, me = m->team->rank;
+
+	for (r = 0; r < m->team->size; r++)
+		lay_out(&w->in, r, part(m, counts[r], k) * m->each);
+	if (w->in.bytes[me])
+		copy_bytes(w->mine, in + k * m->chunk * m->each, (size_t)w->in.bytes[me]);
+	return gather_all(m, k, w->mine, w->all, &w->in, e);
+}
+
+static int gather_take(struct mpi *m, uint64_t k, struct err *e)
+{
+	int rc = finished(m, k, e);
+
+	if (rc > 0)
+		take_parts(m, k, m->plan->counts, 1, &window(m, k)->in, window(m, k)->all);
+	return rc;
+}
+
+static int scatter_put(struct mpi *m, uint64_t k, struct err *e)
+{
+	struct window *w = window(m, k);
+	int r, me = m->team->rank;
+
+	put_parts(m, k, m->plan->counts, &w->out, w->mine);
+	for (r = 0; r < m->team->size; r++)
+		lay_out(&w->in, r, (size_t)w->out.bytes[me]);
+	return send_all(m, k, e);
+}
+
+/* In place it is safe, too: no element of out lies before the chunk in which the
+ * element of in at its place was sent. */
+static int scatter_take(struct mpi *m, uint64_t k, struct err *e)
+{
+	struct window *w = window(m, k);
+	unsigned char *out = m->plan->piece->out;
+	size_t bytes = (size_t)w->out.bytes[m->team->rank];
+	int rc = finished(m, k, e);
+
+	if (rc > 0 && bytes)
+		combine(m, out + k * m->chunk * m->each, w->all, bytes);
+	return rc;
+}
+
+static int exchange_put(struct mpi *m, uint64_t k, struct err *e)
+{
+	struct window *w = window(m, k);
+	int r, size = m->team->size, me = m->team->rank;
+
+	put_parts(m, k, m->plan->matrix + (size_t)me * (size_t)size, &w->out, w->mine);
+	for (r = 0; r < size; r++)
+		lay_out(&w->in, r,
+			part(m, m->plan->matrix[(size_t)r * (size_t)size + (size_t)me], k) *
+				m->each);
+	return send_all(m, k, e);
+}
+
+static int exchange_take(struct mpi *m, uint64_t k, struct err *e)
+{
+	int rc = finished(m, k, e);
+
+	if (rc > 0)
+		take_parts(m, k, m->plan->matrix + m->team->rank, (size_t)m->team->size,
+			   &window(m, k)->in, window(m, k)->all);
+	return rc;
+}
+
+/* ---- broadcast and barrier ---- */
+
+static int broadcast_put(struct mpi *m, uint64_t k, struct err *e)
+{
+	struct window *w = window(m, k);
+	const struct plan *p = m->plan;
+	uint64_t n = elements(m, k);
+	char why[MODULE_WHY];
+
+	if (m->team->rank == p->root)
+		copy_bytes(w->mine,
+			   (const unsigned char *)p->piece->in + k * m->chunk * m->each,
+			   n * m->each);
+	return started(m, k,
+		       m->mod->broadcast(m->comm, (int)(k % WINDOWS), w->mine,
+					 (int)(n * m->each), p->root, why),
+		       why, e);
+}
+
+static int broadcast_take(struct mpi *m, uint64_t k, struct err *e)
+{
+	const struct piece *own = m->plan->piece;
+	bool root = m->team->rank == m->plan->root;
+	int rc = finished(m, k, e);
+
+	if (rc > 0 && own->out && !(root && own->out == own->in))
+		copy_bytes((unsigned char *)own->out + k * m->chunk * m->each,
+			   window(m, k)->mine, elements(m, k) * m->each);
+	return rc;
+}
+
+static int barrier_put(struct mpi *m, uint64_t k, struct err *e)
+{
+	char why[MODULE_WHY];
+
+	return started(m, k, m->mod->barrier(m->comm, (int)(k % WINDOWS), why), why, e);
+}
+
+static const struct course courses[PLAN_KINDS] = {
+	[PLAN_ALLREDUCE] = { { allreduce_put, allreduce_combine, allreduce_take } },
+	[PLAN_BROADCAST] = { { broadcast_put, done, broadcast_take } },
+	[PLAN_ALLGATHER] = { { gather_put, done, gather_take } },
+	[PLAN_BARRIER] = { { barrier_put, done, finished } },
+	[PLAN_REDUCESCATTER] = { { scatter_put, done, scatter_take } },
+	[PLAN_ALLTOALL] = { { exchange_put, done, exchange_take } },
+};
+static const struct course small = { { small_put, done, small_take } };
+
+/* ---- opening ---- */
+
+/* What a rank has to say to the others while they open. */
+struct opinion {
+	int32_t code;
+	int32_t number;
+	char text[248];
+};
+
+/* All or none: fails on every rank if @rc is not 0 on one.  @all gets the opinions
+ * of all ranks, each with its @number. */
+static int concur(const struct team *t, int rc, int number, struct opinion *all, struct err *e)
+{
+	struct opinion mine = { .code = rc, .number = number };
+	int r;
+
+	if (rc)
+		snprintf(mine.text, sizeof(mine.text), "%.*s", (int)sizeof(mine.text) - 1,
+			 e->text);
+	all[0] = mine;
+	if (t->size > 1 && t->exchange(t->exchange_ctx, &mine, sizeof(mine), all))
+		return fail(e, RINGUP_EPEER, "the exchange between ranks failed");
+	for (r = 0; r < t->size && !all[r].code; r++)
+		;
+	if (rc || r == t->size)
+		return rc;
+	all[r].text[sizeof(all[r].text) - 1] = 0;
+	return fail(e, RINGUP_ENOBACKEND, "rank %d: %.200s", r, all[r].text);
+}
+
+/* May this process use MPI for @t, and does it pay?  Calls nothing that concerns
+ * other ranks. */
+static int look_around(struct mpi *m, const struct team *t, struct mpi_world *w, struct err *e)
+{
+	char summary[MPI_FIND_SUMMARY];
+	int rc, launched;
+
+	if (t->size > RANKS)
+		return fail(e, RINGUP_ENOBACKEND, "mpi serves %d ranks at most", RANKS);
+	rc = mpi_find_module(&m->mod, summary, e);
+	if (rc)
+		return rc;
+	m->mod->world(w);
+	mpi_find_launcher(&launched);
+	if (w->finalized)
+		return fail(e, RINGUP_ENOBACKEND, "MPI_Finalize has been called already");
+	if (!w->initialized && launched != t->size)
+		return fail(e, RINGUP_ENOBACKEND,
+			    "MPI is not initialised, and its launcher did not start these %d "
+			    "ranks; use mpirun",
+			    t->size);
+	if (w->initialized && !w->threads)
+		return fail(e, RINGUP_ENOBACKEND,
+			    "MPI was initialised for one thread only; call MPI_Init_thread "
+			    "with MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED");
+	if (!t->asked && !(w->initialized && mpi_find_fabric(summary)))
+		return fail(e, RINGUP_ENOBACKEND,
+			    "MPI has no faster way between the hosts; RINGUP_BACKEND=mpi "
+			    "takes it nevertheless");
+	return 0;
+}
+
+/* All ranks are here and may use MPI. */
+static int initialise(struct mpi *m, struct mpi_world *w, struct err *e)
+{
+	char why[MODULE_WHY] = "";
+
+	if (!w->initialized && m->mod->init(why))
+		return fail(e, RINGUP_ENOBACKEND, "%s", why);
+	m->mod->world(w);
+	return w->threads ? 0 : fail(e, RINGUP_ENOBACKEND, "this MPI serves one thread only");
+}
+
+/* Their numbers in MPI need not be ours. */
+static int join(struct mpi *m, const struct mpi_world *w, const struct opinion *all,
+		struct err *e)
+{
+	int *world_of, r, q, rc = 0, size = m->team->size;
+	char why[MODULE_WHY] = "";
+
+	world_of = calloc((size_t)size, sizeof(*world_of));
+	if (!world_of)
+		return fail(e, RINGUP_ENOMEM, "no memory for the back end");
+	for (r = 0; r < size && !rc; r++) {
+		world_of[r] = all[r].number;
+		for (q = 0; q < r && world_of[q] != world_of[r]; q++)
+			;
+		if (q < r || world_of[r] < 0 || world_of[r] >= w->size)
+			rc = fail(e, RINGUP_ENOBACKEND,
+				  "ranks %d and %d do not share an MPI_COMM_WORLD", q, r);
+	}
+	if (!rc && m->mod->join(&m->comm, world_of, size, why))
+		rc = fail(e, RINGUP_ENOBACKEND, "%s", why);
+	free(world_of);
+	return rc;
+}
+
+static int make_windows(struct mpi *m, struct err *e)
+{
+	size_t ranks = (size_t)m->team->size, room, arrays = WINDOWS * 4 * ranks * sizeof(int);
+	unsigned char *at;
+	int *array, i;
+
+	/* An element of every rank fits; and each may have a line more than its part. */
+	m->window_bytes = WINDOW_BYTES;
+	if (m->window_bytes < ranks * LINE)
+		m->window_bytes = ranks * LINE;
+	room = m->window_bytes + ranks * LINE;
+	m->memory = aligned_alloc(4096, (WINDOWS * 2 * room + 4095) / 4096 * 4096);
+	m->arrays = malloc(arrays);
+	if (!m->memory || !m->arrays)
+		return fail(e, RINGUP_ENOMEM, "no memory for the back end");
+	at = m->memory;
+	array = m->arrays;
+	for (i = 0; i < WINDOWS; i++) {
+		struct window *w = &m->window[i];
+
+		w->mine = at;
+		w->all = at + room;
+		at += 2 * room;
+		w->out = (struct layout){ array, array + ranks };
+		w->in = (struct layout){ array + 2 * ranks, array + 3 * ranks };
+		array += 4 * ranks;
+	}
+	return 0;
+}
+
+static int open_together(struct mpi *m, struct opinion *all, struct err *e)
+{
+	const struct team *t = m->team;
+	struct mpi_world w = { 0 };
+	int rc;
+
+	rc = concur(t, look_around(m, t, &w, e), 0, all, e);
+	if (rc)
+		return rc;
+	rc = initialise(m, &w, e);
+	rc = concur(t, rc, w.rank, all, e);
+	if (rc)
+		return rc;
+	rc = join(m, &w, all, e);
+	if (!rc)
+		rc = make_windows(m, e);
+	return concur(t, rc, 0, all, e);
+}
+
+static int mpi_open(void *self, const struct team *t, struct err *e)
+{
+	struct mpi *m = self;
+	struct opinion *all;
+	int rc;
+
+	if (t->size > 1 && !t->exchange)
+		return fail(e, RINGUP_ENOBACKEND, "the ranks have no way to agree on MPI");
+	if (!t->asked && t->hosts == 1)
+		return fail(e, RINGUP_ENOBACKEND, "on one host shared memory is faster");
+	all = calloc((size_t)t->size, sizeof(*all));
+	if (!all)
+		return fail(e, RINGUP_ENOMEM, "no memory for the back end");
+	m->team = t;
+	m->abort = t->abort;
+	rc = open_together(m, all, e);
+	free(all);
+	return rc;
+}
+
+/* ---- running ---- */
+
+static bool mpi_can(const void *self, const struct plan *p)
+{
+	(void)self;
+	(void)p;
+	return true;
+}
+
+/* The length of what is cut into chunks, and how much of it fits a window. */
+static uint64_t measure(struct mpi *m, const struct plan *p)
+{
+	uint64_t size = (uint64_t)m->team->size, longest = 0, i;
+	const uint64_t *lengths = p->kind == PLAN_ALLTOALL ? p->matrix : p->counts;
+	uint64_t n = p->kind == PLAN_ALLTOALL ? size * size : size;
+
+	m->chunk = m->window_bytes / m->each;
+	if (p->kind == PLAN_ALLREDUCE || p->kind == PLAN_BROADCAST || p->kind == PLAN_BARRIER)
+		return p->count;
+	m->chunk /= size;
+	for (i = 0; i < n; i++)
+		longest = lengths[i] > longest ? lengths[i] : longest;
+	return longest;
+}
+
+static int mpi_start(void *self, const struct plan *p, struct err *e)
+{
+	struct mpi *m = self;
+	struct mpi_world w;
+	uint64_t length;
+
+	m->mod->world(&w);
+	if (w.finalized)
+		return fail(e, RINGUP_ESHUTDOWN, "MPI_Finalize was called before ringup_fini");
+	m->plan = p;
+	m->each = reduce_dtype_bytes(p->dtype);
+	length = measure(m, p);
+	m->chunks = length ? (length - 1) / m->chunk + 1 : 1;
+	m->course = &courses[p->kind];
+	if (p->kind == PLAN_ALLREDUCE && p->count * m->each <= SMALL_BYTES &&
+	    p->count * m->each * (uint64_t)m->team->size <= m->window_bytes)
+		m->course = &small;
+	m->round = 0;
+	m->stage = 0;
+	m->idle = 0;
+	m->put = (struct pieces_at){ 0 };
+	m->take = (struct pieces_at){ 0 };
+	return 0;
+}
+
+static int mpi_step(void *self, struct err *e)
+{
+	struct mpi *m = self;
+	int rc;
+
+	for (; m->round < m->chunks + WINDOWS - 1; m->round++, m->stage = 0)
+		for (; m->stage < WINDOWS; m->stage++) {
+			uint64_t k = m->round - (uint64_t)m->stage;
+
+			if (k >= m->chunks)
+				continue;
+			rc = m->course->stage[m->stage](m, k, e);
+			if (rc <= 0)
+				return rc;
+			m->idle = 0;
+		}
+	return 1;
+}
+
+/* MPI moves only when it is called, and tells nobody when it could. */
+static void mpi_block(void *self, int64_t deadline_ns)
+{
+	struct mpi *m = self;
+
+	if (__atomic_load_n(m->abort, __ATOMIC_RELAXED) || clock_ns() >= deadline_ns)
+		return;
+	if (m->idle++ < YIELDS)
+		sched_yield();
+	else
+		nanosleep(&(struct timespec){ .tv_nsec = SLEEP_NS }, NULL);
+}
+
+static void mpi_close(void *self)
+{
+	struct mpi *m = self;
+	bool clean = !m->comm || !__atomic_load_n(m->abort, __ATOMIC_RELAXED);
+	int i;
+
+	for (i = 0; i < WINDOWS; i++)
+		clean &= !m->window[i].busy;
+	if (m->comm)
+		m->mod->part(m->comm, clean);
+	if (clean) {
+		/* Else MPI may still write there. */
+		free(m->memory);
+		free(m->arrays);
+	}
+	memset(m, 0, sizeof(*m));
+}
+
+const struct backend backend_mpi = {
+	.name = "mpi",
+	.summary = "an MPI of this node, where its network is faster",
+	.size = sizeof(struct mpi),
+	.open = mpi_open,
+	.can = mpi_can,
+	.start = mpi_start,
+	.step = mpi_step,
+	.block = mpi_block,
+	.close = mpi_close,
+};

@@ -1,0 +1,261 @@
+/* mpi_find.c - which MPI is this process's, and the module that speaks to it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/mpi_find.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/mpi_module.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "ringup.h"
+
+const char *mpi_find_kind(const char *summary)
+{
+	return strstr(summary, "Open MPI") ? "openmpi" : "mpich";
+}
+
+/* dl_iterate_phdr(): the first library that is called as an MPI is. */
+static int is_mpi(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const char *base = strrchr(info->dlpi_name, '/');
+	char *path = arg;
+
+	(void)size;
+	base = base ? base + 1 : info->dlpi_name;
+	if (strncmp(base, "libmpi.so", 9) && strncmp(base, "libmpich.so", 11))
+		return 0;
+	snprintf(path, PATH_MAX, "%s", info->dlpi_name);
+	return 1;
+}
+
+/* The value of the line of @text that begins with @key; its length. */
+static int value_of(const char *text, const char *key, const char **value)
+{
+	const char *at = strstr(text, key);
+
+	*value = at ? at + strlen(key) + strspn(at + strlen(key), " \t") : "";
+	return (int)strcspn(*value, "\n");
+}
+
+void mpi_find_summary(const char *text, char out[MPI_FIND_SUMMARY])
+{
+	const char *version, *device;
+	int v = value_of(text, "MPICH Version:", &version);
+	int d = value_of(text, "MPICH Device:", &device);
+
+	if (v)
+		snprintf(out, MPI_FIND_SUMMARY, "MPICH %.*s (%.*s)", v, version, d, device);
+	else
+		snprintf(out, MPI_FIND_SUMMARY, "%.*s", (int)strcspn(text, ",\n"), text);
+}
+
+/* Summary of the MPI that is in this process; "" if none is. */
+static void loaded_summary(char out[MPI_FIND_SUMMARY])
+{
+	int (*get)(char *text, int *len);
+	char path[PATH_MAX] = "", *text;
+	void *handle = NULL;
+	int len = 0;
+
+	*out = 0;
+	/* Python loads extensions such that their libraries are in no common scope. */
+	if (dl_iterate_phdr(is_mpi, path))
+		handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+	*(void **)&get = dlsym(handle ? handle : RTLD_DEFAULT, "MPI_Get_library_version");
+	text = get ? calloc(1, MODULE_VERSION) : NULL;
+	if (text && !get(text, &len))
+		mpi_find_summary(text, out);
+	free(text);
+	if (handle)
+		dlclose(handle);
+}
+
+const char *mpi_find_launcher(int *size)
+{
+	static const struct {
+		const char *variable, *kind;
+	} launchers[] = {
+		{ "OMPI_COMM_WORLD_SIZE", "openmpi" },
+		{ "PMI_SIZE", "mpich" },
+	};
+	size_t i;
+
+	*size = 0;
+	for (i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+		const char *value = conf_env(launchers[i].variable);
+
+		if (value) {
+			*size = (int)strtol(value, NULL, 10);
+			return launchers[i].kind;
+		}
+	}
+	return "";
+}
+
+const char *mpi_find_name(const char *loaded, const char *asked, const char *launcher,
+			  struct err *e)
+{
+	const char *kind = *loaded ? mpi_find_kind(loaded) : "";
+
+	if (strchr(asked, '/'))
+		return asked;
+	if (*asked && strcmp(asked, "openmpi") && strcmp(asked, "mpich")) {
+		fail(e, RINGUP_EINVAL, "RINGUP_MPI=%.40s: openmpi, mpich or a path to a module",
+		     asked);
+		return NULL;
+	}
+	if (*kind && *asked && strcmp(kind, asked)) {
+		fail(e, RINGUP_EINVAL, "RINGUP_MPI=%s, but this process uses %.80s", asked,
+		     loaded);
+		return NULL;
+	}
+	if (*kind || *asked || *launcher)
+		return *kind ? kind : *asked ? asked : launcher;
+	fail(e, RINGUP_ENOBACKEND,
+	     "no MPI is loaded and no MPI launcher started this process; use mpirun");
+	return NULL;
+}
+
+/* The folder of the library that this code is in, without a slash at its end. */
+static void own_folder(char out[PATH_MAX])
+{
+	static const char here;
+	Dl_info me = { 0 };
+	const char *slash = NULL;
+
+	if (dladdr(&here, &me) && me.dli_fname)
+		slash = strrchr(me.dli_fname, '/');
+	snprintf(out, PATH_MAX, "%.*s", slash ? (int)(slash - me.dli_fname) : 1,
+		 slash ? me.dli_fname : ".");
+}
+
+/* Load @path if it exists; NULL with the reason, which stays @why's if not. */
+static void *load(const char *path, char why[MODULE_WHY])
+{
+	void *handle;
+
+	if (access(path, R_OK))
+		return NULL;
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		snprintf(why, MODULE_WHY, "%s", dlerror());
+	return handle;
+}
+
+/* Below this library as installed, beside it as built, or where it was to go. */
+static void *load_named(const char *name, struct err *e)
+{
+	char dir[PATH_MAX], path[PATH_MAX + 64], why[MODULE_WHY] = "";
+	void *handle;
+
+	if (strchr(name, '/')) {
+		handle = load(name, why);
+		if (!handle)
+			fail(e, RINGUP_ENOBACKEND, "RINGUP_MPI=%.80s: %s", name,
+			     *why ? why : "there is no such file");
+		return handle;
+	}
+	own_folder(dir);
+	snprintf(path, sizeof(path), "%s/ringup/ringup-mpi-%s.so", dir, name);
+	handle = load(path, why);
+	if (!handle) {
+		snprintf(path, sizeof(path), "%s/ringup-mpi-%s.so", dir, name);
+		handle = load(path, why);
+	}
+	if (!handle) {
+		snprintf(path, sizeof(path), PKGLIBDIR "/ringup-mpi-%s.so", name);
+		handle = load(path, why);
+	}
+	if (!handle && *why)
+		fail(e, RINGUP_ENOBACKEND, "%s", why);
+	else if (!handle)
+		fail(e, RINGUP_ENOBACKEND,
+		     "ringup was built without a module for this MPI (ringup-mpi-%s.so): "
+		     "install its mpi.h and build again",
+		     name);
+	return handle;
+}
+
+/* Summary of the MPI that @mod is linked with. */
+static void module_summary(const struct mpi_module *mod, char out[MPI_FIND_SUMMARY])
+{
+	char *text = calloc(1, MODULE_VERSION);
+
+	*out = 0;
+	if (text) {
+		mod->version(text);
+		mpi_find_summary(text, out);
+	}
+	free(text);
+}
+
+int mpi_find_module(const struct mpi_module **modp, char summary[MPI_FIND_SUMMARY],
+		    struct err *e)
+{
+	char loaded[MPI_FIND_SUMMARY];
+	const char *asked = conf_env("RINGUP_MPI"), *name;
+	const struct mpi_module *mod;
+	void *handle;
+	int size;
+
+	loaded_summary(loaded);
+	name = mpi_find_name(loaded, asked ? asked : "", mpi_find_launcher(&size), e);
+	handle = name ? load_named(name, e) : NULL;
+	if (!handle)
+		return e->code;
+	mod = dlsym(handle, MODULE_SYMBOL);
+	if (!mod || mod->abi != MODULE_ABI)
+		return fail(e, RINGUP_ENOBACKEND,
+			    "the module for %.80s belongs to another version of ringup", name);
+	/* The program's own MPI, and the one that the module is linked with. */
+	module_summary(mod, summary);
+	if (*loaded && strcmp(loaded, summary))
+		return fail(e, RINGUP_ENOBACKEND, "this process uses %.60s, the module %.60s",
+			    loaded, summary);
+	*modp = mod;
+	return 0;
+}
+
+static bool any_active_port(void)
+{
+	glob_t found;
+	bool active = false;
+	size_t i;
+
+	if (glob("/sys/class/infiniband/*/ports/*/state", 0, NULL, &found))
+		return false;
+	for (i = 0; i < found.gl_pathc && !active; i++) {
+		FILE *f = fopen(found.gl_pathv[i], "re");
+		char line[64] = "";
+
+		if (f && fgets(line, sizeof(line), f))
+			active = strstr(line, "ACTIVE") != NULL;
+		if (f)
+			fclose(f);
+	}
+	globfree(&found);
+	return active;
+}
+
+/* dl_iterate_phdr(): what Open MPI has loaded and kept to drive a fabric; it
+ * unloads what it does not use. */
+static int is_fabric(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	(void)arg;
+	return strstr(info->dlpi_name, "/mca_pml_ucx.so") ||
+	       strstr(info->dlpi_name, "/mca_pml_cm.so");
+}
+
+bool mpi_find_fabric(const char *summary)
+{
+	return any_active_port() &&
+	       (dl_iterate_phdr(is_fabric, NULL) || strstr(summary, "(ch4:ucx)"));
+}

@@ -1,0 +1,52 @@
+/* mpi_find.h - which MPI is this process's, and the module that speaks to it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BACKEND_MPI_FIND_H
+#define BACKEND_MPI_FIND_H
+
+#include <stdbool.h>
+
+struct err;
+struct mpi_module;
+
+/*
+ * mpi_find_name - "openmpi", "mpich", or what RINGUP_MPI says (also a path).
+ *
+ * A process can have one MPI only, so the first of these decides: the library
+ * that is loaded already; RINGUP_MPI; the launcher, as its variables tell.
+ * @loaded, a summary, and the others are "" if there is none.  Returns NULL if nothing decides,
+ * or if RINGUP_MPI names another one than is loaded.
+ */
+const char *mpi_find_name(const char *loaded, const char *asked, const char *launcher,
+			  struct err *e);
+
+/* mpi_find_summary - what counts of the text of MPI_Get_library_version(): "Open MPI
+ * v4.1.4", "MPICH 4.0.2 (ch4:ucx)". */
+enum { MPI_FIND_SUMMARY = 128 };
+void mpi_find_summary(const char *text, char out[MPI_FIND_SUMMARY]);
+
+/* mpi_find_kind - "openmpi" or "mpich" of a summary; what is not the one has the
+ * binary interface of the other. */
+const char *mpi_find_kind(const char *summary);
+
+/* mpi_find_launcher - whose variables are in the environment: "openmpi", "mpich" or
+ * ""; *size is how many processes it started, 0 if it does not say. */
+const char *mpi_find_launcher(int *size);
+
+/*
+ * mpi_find_module - load the module for this process's MPI.
+ *
+ * Loads no MPI beside one that is there already, and nothing twice; what is
+ * loaded stays.  Returns 0, or RINGUP_ENOBACKEND or RINGUP_EINVAL with the reason.
+ */
+int mpi_find_module(const struct mpi_module **modp, char summary[MPI_FIND_SUMMARY],
+		    struct err *e);
+
+/*
+ * mpi_find_fabric - does MPI move data by something faster than TCP?
+ *
+ * Yes only if it can be seen: an RDMA port of this host is active, and the part
+ * of MPI that drives such ports is in use.
+ */
+bool mpi_find_fabric(const char *summary);
+
+#endif

@@ -1,0 +1,55 @@
+/* pieces.c - the tensors of a plan as one long vector. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/pieces.h"
+
+#include "coll/copy.h"
+#include "coll/reduce.h"
+
+/* How many of @want elements lie in one piece from @c on; steps over what is used up. */
+static uint64_t run(const struct plan *p, struct pieces_at *c, uint64_t want)
+{
+	uint64_t left;
+
+	while (p->piece[c->piece].count == c->at) {
+		c->piece++;
+		c->at = 0;
+	}
+	left = p->piece[c->piece].count - c->at;
+	return left < want ? left : want;
+}
+
+void pieces_put(const struct plan *p, struct pieces_at *c, void *dst, uint64_t count)
+{
+	size_t bytes = reduce_dtype_bytes(p->dtype);
+	unsigned char *to = dst;
+
+	while (count) {
+		uint64_t m = run(p, c, count);
+		const unsigned char *from = p->piece[c->piece].in;
+
+		from += c->at * bytes;
+		if (p->pre != 1)
+			copy_scaled(p->dtype, to, from, m, p->pre);
+		else
+			copy_bytes(to, from, m * bytes);
+		to += m * bytes;
+		c->at += m;
+		count -= m;
+	}
+}
+
+void pieces_take(const struct plan *p, struct pieces_at *c, const void *src, uint64_t count)
+{
+	size_t bytes = reduce_dtype_bytes(p->dtype);
+	const unsigned char *from = src;
+
+	while (count) {
+		uint64_t m = run(p, c, count);
+		unsigned char *to = p->piece[c->piece].out;
+
+		copy_bytes(to + c->at * bytes, from, m * bytes);
+		from += m * bytes;
+		c->at += m;
+		count -= m;
+	}
+}

@@ -1,0 +1,22 @@
+/* pieces.h - the tensors of a plan as one long vector. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BACKEND_PIECES_H
+#define BACKEND_PIECES_H
+
+#include <stdint.h>
+
+#include "backend/backend.h"
+
+/* A place in the concatenation; zero is its beginning. */
+struct pieces_at {
+	int piece;
+	uint64_t at; /* elements into the piece */
+};
+
+/* pieces_put - the next @count elements to @dst, times the plan's pre; moves @c on. */
+void pieces_put(const struct plan *p, struct pieces_at *c, void *dst, uint64_t count);
+
+/* pieces_take - @count elements from @src to where they belong; moves @c on. */
+void pieces_take(const struct plan *p, struct pieces_at *c, const void *src, uint64_t count);
+
+#endif
