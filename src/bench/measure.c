@@ -9,21 +9,29 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "bench/gradset.h"
+#include "bench/groups.h"
 #include "bench/pattern.h"
 #include "coll/reduce.h"
 
-struct measure {
+/* The task in one group that this rank is in. */
+struct part {
 	struct ringup_group *g;
-	int rank, ranks;
+	int rank, ranks; /* in the group */
+	void *in, *out;
+	uint64_t *counts;       /* of the blocks that were received; ranks entries */
+	struct ringup_op **ops; /* of a set, or one */
+	struct pattern pattern;
+};
 
-	struct task task; /* that the rest of the fields is for */
+struct measure {
+	struct ringup_group *world;
+	struct part *part;
+	int parts;
+
+	struct task task; /* that the buffers are for */
 	bool ready;
 	size_t size; /* of an element */
-	void *in, *out;
 	char name[128];
-	uint64_t *counts;       /* of the blocks in an allgather */
-	struct ringup_op **ops; /* of a set */
-	struct pattern pattern;
 };
 
 static int told(int rc, struct err *e)
@@ -33,14 +41,33 @@ static int told(int rc, struct err *e)
 
 /* -- buffers -------------------------------------------------------------- */
 
+/* Does the library itself make room for the result? */
+static bool is_given(const struct task *t)
+{
+	return t->what == TASK_ALLGATHER || t->what == TASK_ALLTOALL;
+}
+
+/* Only some have a form in which the result replaces the input. */
+static bool is_in_place(const struct task *t)
+{
+	return t->set ||
+	       (t->in_place && (t->what == TASK_ALLREDUCE || t->what == TASK_BROADCAST));
+}
+
 static void release(struct measure *m)
 {
-	if (m->task.what == TASK_ALLGATHER)
-		ringup_free(m->out);
-	else if (m->out != m->in)
-		free(m->out);
-	free(m->in);
-	m->in = m->out = NULL;
+	int i;
+
+	for (i = 0; i < m->parts; i++) {
+		struct part *p = &m->part[i];
+
+		if (is_given(&m->task))
+			ringup_free(p->out);
+		else if (p->out != p->in)
+			free(p->out);
+		free(p->in);
+		p->in = p->out = NULL;
+	}
 	m->ready = false;
 }
 
@@ -50,30 +77,37 @@ static bool is_same(const struct task *a, const struct task *b)
 	       a->redop == b->redop && a->in_place == b->in_place && a->count == b->count;
 }
 
-/* The library itself makes room for what an allgather yields. */
-static int acquire(struct measure *m, struct err *e)
+/* No page is touched for the first time in a sample: all are written here. */
+static void *room(uint64_t bytes)
 {
-	uint64_t bytes = m->task.count * m->size;
+	void *p = malloc(bytes);
+
+	if (p)
+		memset(p, 0, bytes);
+	return p;
+}
+
+static int acquire(struct measure *m, struct part *p, struct err *e)
+{
+	const struct task *t = &m->task;
+	uint64_t bytes = t->count * m->size;
 
 	if (!bytes)
 		return 0;
-	m->in = malloc(bytes);
-	m->out = m->in;
-	if (m->task.what == TASK_ALLGATHER)
-		m->out = NULL;
-	else if (!m->task.in_place && !m->task.set)
-		m->out = malloc(bytes);
-	if (!m->in || (!m->out && m->task.what != TASK_ALLGATHER))
+	p->in = room(bytes * task_gives(t, p->ranks));
+	if (is_in_place(t))
+		p->out = p->in;
+	else if (!is_given(t))
+		p->out = room(bytes * task_takes(t, p->ranks));
+	if (!p->in || (!p->out && !is_given(t)))
 		return fail(e, RINGUP_ENOMEM, "buffers of %llu bytes",
 			    (unsigned long long)bytes);
-	/* No page is touched for the first time in a sample. */
-	memset(m->out ? m->out : m->in, 0, bytes);
 	return 0;
 }
 
 static int prepare(struct measure *m, const struct task *t, struct err *e)
 {
-	uint32_t iteration = m->pattern.iteration;
+	int i, rc = 0;
 
 	if (m->ready && is_same(&m->task, t))
 		return 0;
@@ -81,17 +115,19 @@ static int prepare(struct measure *m, const struct task *t, struct err *e)
 	m->task = *t;
 	m->ready = true;
 	m->size = reduce_dtype_bytes(t->dtype);
-	/* Only some combine; the others carry a rank's own data. */
-	m->pattern = (struct pattern){
-		t->dtype,
-		t->what == TASK_ALLREDUCE || t->what == TASK_SET ? t->redop : RINGUP_SUM,
-		m->ranks,
-		iteration,
-	};
 	snprintf(m->name, sizeof(m->name), "bench/%s/%s/%s/%llu", task_name(t),
 		 reduce_dtype_name(t->dtype), reduce_redop_name(t->redop),
 		 (unsigned long long)t->count);
-	return acquire(m, e);
+	for (i = 0; i < m->parts && !rc; i++) {
+		struct part *p = &m->part[i];
+
+		p->pattern.dtype = t->dtype;
+		/* Who does not combine carries a rank's own data. */
+		p->pattern.redop = task_combines(t) ? t->redop : RINGUP_SUM;
+		p->pattern.ranks = p->ranks;
+		rc = acquire(m, p, e);
+	}
+	return rc;
 }
 
 /* -- calls ---------------------------------------------------------------- */
@@ -108,160 +144,267 @@ static int agree(struct measure *m, double *v, int count, enum ringup_redop redo
 		.redop = redop,
 	};
 
-	return told(ringup_allreduce(m->g, &r, NULL), e);
+	return told(ringup_allreduce(m->world, &r, NULL), e);
 }
 
-static int call_allreduce(struct measure *m, struct err *e)
+/*
+ * Each of these carries the task out in a group: with @op NULL to its end, else it
+ * only starts.
+ */
+static int call_allreduce(const struct measure *m, struct part *p, struct ringup_op **op)
 {
 	struct ringup_reduce r = {
 		.name = m->name,
-		.in = m->in,
-		.out = m->out,
+		.in = p->in,
+		.out = p->out,
 		.count = m->task.count,
 		.dtype = m->task.dtype,
 		.redop = m->task.redop,
 	};
 
-	return told(ringup_allreduce(m->g, &r, NULL), e);
+	return ringup_allreduce(p->g, &r, op);
 }
 
-static int call_broadcast(struct measure *m, struct err *e)
+static int call_broadcast(const struct measure *m, struct part *p, struct ringup_op **op)
 {
 	struct ringup_bcast b = {
 		.name = m->name,
-		.in = m->rank ? NULL : m->in,
-		.out = m->out,
+		.in = p->rank ? NULL : p->in,
+		.out = p->out,
 		.count = m->task.count,
 		.dtype = m->task.dtype,
 	};
 
-	return told(ringup_broadcast(m->g, &b, NULL), e);
+	return ringup_broadcast(p->g, &b, op);
 }
 
-static int call_allgather(struct measure *m, struct err *e)
+static int call_allgather(const struct measure *m, struct part *p, struct ringup_op **op)
 {
 	struct ringup_gather a = {
 		.name = m->name,
-		.in = m->in,
+		.in = p->in,
 		.rows = m->task.count,
 		.row = 1,
 		.dtype = m->task.dtype,
-		.out = &m->out,
-		.counts = m->counts,
+		.out = &p->out,
+		.counts = p->counts,
 	};
 
-	ringup_free(m->out);
-	m->out = NULL;
-	return told(ringup_allgather(m->g, &a, NULL), e);
+	ringup_free(p->out);
+	p->out = NULL;
+	return ringup_allgather(p->g, &a, op);
 }
 
-static int call_barrier(struct measure *m, struct err *e)
+static int call_reducescatter(const struct measure *m, struct part *p, struct ringup_op **op)
 {
-	return told(ringup_barrier(m->g, m->name, NULL), e);
+	struct ringup_scatter s = {
+		.name = m->name,
+		.in = p->in,
+		.rows = m->task.count * (uint64_t)p->ranks,
+		.row = 1,
+		.out = p->out,
+		.dtype = m->task.dtype,
+		.redop = m->task.redop,
+	};
+
+	return ringup_reducescatter(p->g, &s, op);
 }
 
-/* Everything is submitted before anything is waited for, as a backward pass does. */
-static int call_set(struct measure *m, struct err *e)
+static int call_alltoall(const struct measure *m, struct part *p, struct ringup_op **op)
+{
+	struct ringup_exchange x = {
+		.name = m->name,
+		.in = p->in,
+		.rows = m->task.count * (uint64_t)p->ranks,
+		.row = 1,
+		.dtype = m->task.dtype,
+		.out = &p->out,
+		.counts = p->counts,
+	};
+
+	ringup_free(p->out);
+	p->out = NULL;
+	return ringup_alltoall(p->g, &x, op);
+}
+
+static int call_barrier(const struct measure *m, struct part *p, struct ringup_op **op)
+{
+	return ringup_barrier(p->g, m->name, op);
+}
+
+typedef int start_fn(const struct measure *m, struct part *p, struct ringup_op **op);
+
+static start_fn *const starts[] = {
+	[TASK_ALLREDUCE] = call_allreduce, [TASK_BROADCAST] = call_broadcast,
+	[TASK_ALLGATHER] = call_allgather, [TASK_REDUCESCATTER] = call_reducescatter,
+	[TASK_ALLTOALL] = call_alltoall,   [TASK_BARRIER] = call_barrier,
+};
+
+/* Everything is submitted before anything is waited for, as a backward pass does.
+ * Sets *@started to how many of p->ops are to be waited for. */
+static int start_set(const struct measure *m, struct part *p, int *started)
 {
 	const struct gradset *s = m->task.set;
-	unsigned char *at = m->in;
-	int i, n, rc = 0, failed;
+	unsigned char *at = p->in;
+	int rc = 0;
 
-	for (n = 0; n < s->count && !rc; n++) {
+	for (*started = 0; *started < s->count; (*started)++) {
+		const struct gradset_tensor *t = &s->tensor[*started];
 		struct ringup_reduce r = {
-			.name = s->tensor[n].name,
+			.name = t->name,
 			.in = at,
 			.out = at,
-			.count = s->tensor[n].count,
+			.count = t->count,
 			.dtype = m->task.dtype,
 			.redop = m->task.redop,
 		};
 
-		rc = told(ringup_allreduce(m->g, &r, &m->ops[n]), e);
-		at += s->tensor[n].count * m->size;
+		rc = ringup_allreduce(p->g, &r, &p->ops[*started]);
+		if (rc)
+			break;
+		at += t->count * m->size;
 	}
-	if (rc)
-		n--;
-	for (i = 0; i < n; i++) {
-		failed = ringup_wait(m->ops[i], -1);
-		if (failed && !rc)
-			rc = told(failed, e);
+	return rc;
+}
+
+static int wait_all(struct part *p, int started, struct err *e)
+{
+	int i, one, rc = 0;
+
+	for (i = 0; i < started; i++) {
+		one = ringup_wait(p->ops[i], -1);
+		if (one && !rc)
+			rc = told(one, e);
+	}
+	return rc;
+}
+
+/* In several groups, or of a set: start all, then wait for all. */
+static int call_many(struct measure *m, struct err *e)
+{
+	int started[GROUPS_MOST] = { 0 }, i, rc = 0, other;
+
+	for (i = 0; i < m->parts && !rc; i++) {
+		if (m->task.set) {
+			rc = told(start_set(m, &m->part[i], &started[i]), e);
+			continue;
+		}
+		rc = told(starts[m->task.what](m, &m->part[i], &m->part[i].ops[0]), e);
+		started[i] = !rc;
+	}
+	for (i = 0; i < m->parts; i++) {
+		other = wait_all(&m->part[i], started[i], rc ? NULL : e);
+		rc = rc ? rc : other;
 	}
 	return rc;
 }
 
 static int call(struct measure *m, struct err *e)
 {
-	static int (*const calls[])(struct measure *, struct err *) = {
-		[TASK_ALLREDUCE] = call_allreduce,
-		[TASK_BROADCAST] = call_broadcast,
-		[TASK_ALLGATHER] = call_allgather,
-		[TASK_BARRIER] = call_barrier,
-		[TASK_SET] = call_set,
-	};
-
-	return calls[m->task.what](m, e);
+	if (m->parts != 1 || m->task.set)
+		return call_many(m, e);
+	return told(starts[m->task.what](m, m->part, NULL), e);
 }
 
 /* -- data ----------------------------------------------------------------- */
 
-static void fill(struct measure *m)
+/* Block @i of what rank @from gives; another pattern for each block. */
+static struct pattern block(const struct part *p, uint64_t i)
 {
-	const struct gradset *s = m->task.set;
-	unsigned char *at = m->in;
-	int i;
+	struct pattern one = p->pattern;
 
-	m->pattern.iteration++;
-	for (i = 0; s && i < s->count; i++) {
-		pattern_fill(&m->pattern, m->rank, at, s->tensor[i].count);
-		at += s->tensor[i].count * m->size;
-	}
-	if (!s && m->in)
-		pattern_fill(&m->pattern, m->rank, m->in, m->task.count);
-	/* In place, only the root has what is broadcast. */
-	if (m->task.what == TASK_BROADCAST && m->task.in_place && m->rank)
-		memset(m->in, 0xff, m->task.count * m->size);
+	one.iteration += (uint32_t)i;
+	return one;
 }
 
-static uint64_t wrong_of_set(const struct measure *m)
+static void fill_set(struct measure *m, struct part *p)
 {
 	const struct gradset *s = m->task.set;
-	const unsigned char *at = m->out;
+	unsigned char *at = p->in;
+	int i;
+
+	for (i = 0; i < s->count; i++) {
+		pattern_fill(&p->pattern, p->rank, at, s->tensor[i].count);
+		at += s->tensor[i].count * m->size;
+	}
+}
+
+static void fill(struct measure *m, struct part *p)
+{
+	uint64_t i, bytes = m->task.count * m->size;
+	unsigned char *at = p->in;
+
+	p->pattern.iteration++;
+	if (m->task.set) {
+		fill_set(m, p);
+		return;
+	}
+	for (i = 0; at && i < task_gives(&m->task, p->ranks); i++, at += bytes) {
+		struct pattern one = block(p, i);
+
+		pattern_fill(&one, p->rank, at, m->task.count);
+	}
+	/* In place, only the root has what is broadcast. */
+	if (m->task.what == TASK_BROADCAST && m->task.in_place && p->rank)
+		memset(p->in, 0xff, bytes);
+}
+
+static uint64_t wrong_of_set(const struct measure *m, const struct part *p)
+{
+	const struct gradset *s = m->task.set;
+	const unsigned char *at = p->out;
 	uint64_t wrong = 0;
 	int i;
 
 	for (i = 0; i < s->count; i++) {
-		wrong += pattern_wrong_result(&m->pattern, at, s->tensor[i].count);
+		wrong += pattern_wrong_result(&p->pattern, at, s->tensor[i].count);
 		at += s->tensor[i].count * m->size;
 	}
 	return wrong;
 }
 
-static uint64_t wrong_of_blocks(const struct measure *m)
+/* Blocks that come from all ranks: their only one, or the one that was for us. */
+static uint64_t wrong_of_blocks(const struct measure *m, const struct part *p)
 {
-	const unsigned char *at = m->out;
+	const unsigned char *at = p->out;
 	uint64_t wrong = 0, bytes = m->task.count * m->size;
+	struct pattern one = block(p, m->task.what == TASK_ALLTOALL ? (uint64_t)p->rank : 0);
 	int i;
 
-	for (i = 0; i < m->ranks; i++, at += bytes)
-		wrong += pattern_wrong(&m->pattern, i, at, m->task.count);
+	for (i = 0; i < p->ranks; i++, at += bytes)
+		wrong += pattern_wrong(&one, i, at, m->task.count);
 	return wrong;
 }
 
-static uint64_t wrong_now(const struct measure *m)
+static uint64_t wrong_in(const struct measure *m, const struct part *p)
 {
+	struct pattern mine = block(p, (uint64_t)p->rank);
+
 	switch (m->task.what) {
 	case TASK_ALLREDUCE:
-		return pattern_wrong_result(&m->pattern, m->out, m->task.count);
+		return pattern_wrong_result(&p->pattern, p->out, m->task.count);
 	case TASK_BROADCAST:
-		return pattern_wrong(&m->pattern, 0, m->out, m->task.count);
+		return pattern_wrong(&p->pattern, 0, p->out, m->task.count);
 	case TASK_ALLGATHER:
-		return wrong_of_blocks(m);
+	case TASK_ALLTOALL:
+		return wrong_of_blocks(m, p);
+	case TASK_REDUCESCATTER:
+		return pattern_wrong_result(&mine, p->out, m->task.count);
 	case TASK_SET:
-		return wrong_of_set(m);
+		return wrong_of_set(m, p);
 	default:
 		return 0;
 	}
+}
+
+static int64_t wrong_now(const struct measure *m)
+{
+	uint64_t wrong = 0;
+	int i;
+
+	for (i = 0; i < m->parts; i++)
+		wrong += wrong_in(m, &m->part[i]);
+	return (int64_t)wrong;
 }
 
 /* -- samples -------------------------------------------------------------- */
@@ -276,7 +419,8 @@ static int sample(struct measure *m, int calls, double *us, struct err *e)
 	int64_t begun;
 	int i, rc;
 
-	fill(m);
+	for (i = 0; i < m->parts; i++)
+		fill(m, &m->part[i]);
 	rc = agree(m, &nothing, 1, RINGUP_SUM, e);
 	begun = clock_ns();
 	for (i = 0; i < calls && !rc; i++)
@@ -288,8 +432,7 @@ static int sample(struct measure *m, int calls, double *us, struct err *e)
 /* What several sums in place add up to is known to nobody: one call is checked. */
 static bool repeats_in_place(const struct task *t, const struct dose *d)
 {
-	return d->calls > 1 && (t->in_place || t->what == TASK_SET) &&
-	       t->what != TASK_BROADCAST && t->what != TASK_BARRIER;
+	return d->calls > 1 && is_in_place(t) && t->what != TASK_BROADCAST;
 }
 
 int measure_play(struct measure *m, const struct task *t, const struct dose *d, double *us,
@@ -304,12 +447,12 @@ int measure_play(struct measure *m, const struct task *t, const struct dose *d, 
 		rc = sample(m, d->calls, &ignored, e);
 	if (d->check && apart && !rc) {
 		rc = sample(m, 1, &ignored, e);
-		*wrong += (int64_t)wrong_now(m);
+		*wrong += wrong_now(m);
 	}
 	for (i = 0; i < d->samples && !rc; i++) {
 		rc = sample(m, d->calls, &us[i], e);
 		if (d->check && !apart && !rc)
-			*wrong += (int64_t)wrong_now(m);
+			*wrong += wrong_now(m);
 	}
 	return rc;
 }
@@ -335,32 +478,74 @@ struct player measure_player(struct measure *m)
 	return (struct player){ .name = "ringup", .play = play, .self = m };
 }
 
-int measure_open(struct ringup *r, struct measure **mp, struct err *e)
+/* -- groups --------------------------------------------------------------- */
+
+static int add_part(struct measure *m, struct ringup_group *g, struct err *e)
+{
+	struct part *p = &m->part[m->parts];
+
+	if (ringup_rank(g) < 0)
+		return 0;
+	m->parts++;
+	p->g = g;
+	p->rank = ringup_rank(g);
+	p->ranks = ringup_size(g);
+	p->counts = calloc((size_t)p->ranks, sizeof(*p->counts));
+	p->ops = calloc(GRADSET_TENSORS, sizeof(struct ringup_op *));
+	return p->counts && p->ops ? 0 : fail(e, RINGUP_ENOMEM, "a group of %d", p->ranks);
+}
+
+static int add_parts(struct measure *m, struct ringup *r, const struct groups *groups,
+		     struct err *e)
+{
+	int i, rc = 0;
+
+	if (!groups || !groups->count)
+		return add_part(m, m->world, e);
+	for (i = 0; i < groups->count && !rc; i++) {
+		struct ringup_group *g;
+
+		rc = told(ringup_group_add(r, groups->ranks + groups->first[i], groups->size[i],
+					   &g),
+			  e);
+		if (!rc)
+			rc = add_part(m, g, e);
+	}
+	return rc;
+}
+
+int measure_open(struct ringup *r, const struct groups *groups, struct measure **mp,
+		 struct err *e)
 {
 	struct measure *m = calloc(1, sizeof(*m));
+	int rc;
 
-	if (!m)
+	if (m)
+		m->part = calloc(GROUPS_MOST, sizeof(*m->part));
+	if (!m || !m->part) {
+		free(m);
 		return fail(e, RINGUP_ENOMEM, "a measurement");
-	m->g = ringup_world(r);
-	m->rank = ringup_rank(m->g);
-	m->ranks = ringup_size(m->g);
-	m->counts = calloc((size_t)m->ranks, sizeof(*m->counts));
-	m->ops = calloc(GRADSET_TENSORS, sizeof(struct ringup_op *));
-	if (!m->counts || !m->ops) {
-		fail(e, RINGUP_ENOMEM, "a measurement of %d ranks", m->ranks);
-		measure_close(m);
-		return RINGUP_ENOMEM;
 	}
-	*mp = m;
-	return 0;
+	m->world = ringup_world(r);
+	rc = add_parts(m, r, groups, e);
+	if (rc)
+		measure_close(m);
+	else
+		*mp = m;
+	return rc;
 }
 
 void measure_close(struct measure *m)
 {
+	int i;
+
 	if (!m)
 		return;
 	release(m);
-	free(m->counts);
-	free(m->ops);
+	for (i = 0; i < m->parts; i++) {
+		free(m->part[i].counts);
+		free(m->part[i].ops);
+	}
+	free(m->part);
 	free(m);
 }

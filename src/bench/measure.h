@@ -10,14 +10,19 @@
 #include "ringup.h"
 
 struct err;
+struct groups;
 struct measure;
 
 /*
  * measure_open - get ready to measure as a rank of @r.
  *
+ * With @groups (NULL or none: the world) the task is carried out in all of them that
+ * the rank is in, at the same time.
+ *
  * Ownership: *@mp is the caller's, for measure_close(), before ringup_fini().
  */
-int measure_open(struct ringup *r, struct measure **mp, struct err *e);
+int measure_open(struct ringup *r, const struct groups *groups, struct measure **mp,
+		 struct err *e);
 void measure_close(struct measure *m);
 
 /*

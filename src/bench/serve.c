@@ -57,7 +57,7 @@ static int obey(struct measure *m, const char *line, FILE *to, struct err *e)
 	return 0;
 }
 
-int serve_run(struct ringup *r, const char *path, struct err *e)
+int serve_run(struct ringup *r, const struct groups *groups, const char *path, struct err *e)
 {
 	struct ringup_group *g = ringup_world(r);
 	struct measure *m = NULL;
@@ -67,7 +67,7 @@ int serve_run(struct ringup *r, const char *path, struct err *e)
 
 	if (fd < 0)
 		return fd;
-	rc = measure_open(r, &m, e);
+	rc = measure_open(r, groups, &m, e);
 	if (rc)
 		goto out;
 	from = fdopen(fd, "r");

@@ -4,6 +4,7 @@
 #define BENCH_SERVE_H
 
 struct err;
+struct groups;
 struct ringup;
 
 /*
@@ -19,6 +20,6 @@ struct ringup;
  *
  * Between orders the rank sleeps in read(2).
  */
-int serve_run(struct ringup *r, const char *path, struct err *e);
+int serve_run(struct ringup *r, const struct groups *groups, const char *path, struct err *e);
 
 #endif

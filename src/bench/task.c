@@ -11,10 +11,9 @@
 #include "coll/reduce.h"
 
 static const char *const names[] = {
-	[TASK_ALLREDUCE] = "allreduce",
-	[TASK_BROADCAST] = "broadcast",
-	[TASK_ALLGATHER] = "allgather",
-	[TASK_BARRIER] = "barrier",
+	[TASK_ALLREDUCE] = "allreduce", [TASK_BROADCAST] = "broadcast",
+	[TASK_ALLGATHER] = "allgather", [TASK_REDUCESCATTER] = "reducescatter",
+	[TASK_ALLTOALL] = "alltoall",   [TASK_BARRIER] = "barrier",
 };
 
 bool task_find(struct task *t, const char *name)
@@ -39,10 +38,28 @@ const char *task_names(int i)
 	return i < TASK_SET ? names[i] : gradset_name(i - TASK_SET);
 }
 
+uint64_t task_gives(const struct task *t, int ranks)
+{
+	return t->what == TASK_REDUCESCATTER || t->what == TASK_ALLTOALL ? (uint64_t)ranks : 1;
+}
+
+uint64_t task_takes(const struct task *t, int ranks)
+{
+	return t->what == TASK_ALLGATHER || t->what == TASK_ALLTOALL ? (uint64_t)ranks : 1;
+}
+
+bool task_combines(const struct task *t)
+{
+	return t->what == TASK_ALLREDUCE || t->what == TASK_REDUCESCATTER ||
+	       t->what == TASK_SET;
+}
+
 /* Into how many blocks the bytes are divided. */
 static uint64_t blocks(const struct task *t, int ranks)
 {
-	return t->what == TASK_ALLGATHER ? (uint64_t)ranks : 1;
+	uint64_t gives = task_gives(t, ranks), takes = task_takes(t, ranks);
+
+	return gives > takes ? gives : takes;
 }
 
 void task_resize(struct task *t, uint64_t bytes, int ranks)
@@ -67,6 +84,8 @@ double task_share(const struct task *t, int ranks)
 	case TASK_SET:
 		return 2 * (n - 1) / n;
 	case TASK_ALLGATHER:
+	case TASK_REDUCESCATTER:
+	case TASK_ALLTOALL:
 		return (n - 1) / n;
 	default:
 		return 1;

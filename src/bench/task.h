@@ -15,6 +15,8 @@ enum task_what {
 	TASK_ALLREDUCE,
 	TASK_BROADCAST,
 	TASK_ALLGATHER,
+	TASK_REDUCESCATTER,
+	TASK_ALLTOALL,
 	TASK_BARRIER,
 	TASK_SET, /* the gradients of a model, one allreduce each, in place */
 	TASK_WHATS
@@ -29,7 +31,7 @@ struct task {
 	enum ringup_redop redop;
 	bool in_place;
 	uint64_t bytes; /* as sizes are counted, see task_resize() */
-	uint64_t count; /* elements that one rank brings           */
+	uint64_t count; /* elements of a rank's block              */
 };
 
 /* How often.  A sample is one time: that of calls calls in a row, divided. */
@@ -53,11 +55,19 @@ const char *task_names(int i);
 /*
  * task_resize - set count and bytes for about @bytes bytes.
  *
- * As elsewhere, a size is that of the whole tensor: in an allgather that of all
- * blocks together, so that count is a share of it.  At least one element; of a
- * set the size is given.
+ * As elsewhere, a size is that of the whole tensor: in an allgather, a
+ * reducescatter and an alltoall that of all blocks together, so that count is a share
+ * of it.  At least one element; of a set the size is given.
  */
 void task_resize(struct task *t, uint64_t bytes, int ranks);
+
+/* task_gives, task_takes - of how many blocks a rank's input and its result are, among
+ * @ranks. */
+uint64_t task_gives(const struct task *t, int ranks);
+uint64_t task_takes(const struct task *t, int ranks);
+
+/* task_combines - does it compute anything, or only move data? */
+bool task_combines(const struct task *t);
 
 /* task_share - how much of the bytes has to cross the slowest place, whatever
  * the algorithm: busbw is algbw times this. */

@@ -16,6 +16,7 @@
 #include "bench/argv.h"
 #include "bench/contender.h"
 #include "bench/contest.h"
+#include "bench/groups.h"
 #include "bench/hog.h"
 #include "bench/measure.h"
 #include "bench/peer.h"
@@ -34,7 +35,8 @@ static int ranks = INT_MIN, iterations, seconds = 1, check, as_json, factor = 2,
 static uint64_t min_bytes, max_bytes;
 static const char *sizes = "8,128,2K,32K,512K,8M,64M";
 static const char *dtype = "f32", *op = "sum", *backend = "", *in_place = "no";
-static const char *peer_list = "", *python = "python3", *level = "c", *door_path, *plot_path;
+static const char *peer_list = "", *python = "python3", *level = "c", *group_words = "",
+		  *door_path, *plot_path;
 
 extern const struct cmd cmd_bench;
 
@@ -50,6 +52,8 @@ static const struct opt opts[] = {
 	{ OPT_STR, 'o', "op", "OP", &op, "sum average min max product adasum (sum)" },
 	{ OPT_STR, 0, "in-place", "WHICH", &in_place,
 	  "result replaces input: no yes both (no)" },
+	{ OPT_STR, 'g', "groups", "GROUPS", &group_words,
+	  "in N groups, or in these: 0,1/1,2 (all ranks in one)" },
 	{ OPT_STR, 0, "backend", "NAME", &backend, "use this back end only" },
 	{ OPT_STR, 'p', "peer", "LIST", &peer_list,
 	  "measure beside: openmpi openmpi-tuned mpich gloo horovod" },
@@ -75,6 +79,7 @@ struct request {
 	bool places[2]; /* out of place, in place */
 	const struct peer *peer[CONTEST_PLAYERS];
 	int peers;
+	struct groups groups;
 };
 
 /* -- words ---------------------------------------------------------------- */
@@ -142,17 +147,21 @@ static int parse_sizes(struct request *q, struct err *e)
 	}
 }
 
-/* "openmpi openmpi-tuned ..." */
-static const char *known_peers(void)
+/* " openmpi openmpi-tuned ..." */
+static const char *known(const char *(*name)(int i))
 {
 	static char names[256];
 	size_t n = 0;
 	int i;
 
-	for (i = 0; peers[i] && n < sizeof(names); i++)
-		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? " " : "",
-				      peers[i]->name);
+	for (i = 0; name(i) && n < sizeof(names); i++)
+		n += (size_t)snprintf(names + n, sizeof(names) - n, " %s", name(i));
 	return names;
+}
+
+static const char *peer_name(int i)
+{
+	return peers[i] ? peers[i]->name : NULL;
 }
 
 static int parse_peers(struct request *q, struct err *e)
@@ -169,8 +178,8 @@ static int parse_peers(struct request *q, struct err *e)
 					  CONTEST_PLAYERS - 1);
 		q->peer[q->peers] = peer_find(word);
 		if (!q->peer[q->peers++])
-			return cmd_misuse(e, "--peer=%.80s: %s is none of: %s", peer_list, word,
-					  known_peers());
+			return cmd_misuse(e, "--peer=%.80s: %s is none of:%s", peer_list, word,
+					  known(peer_name));
 		at += len + (at[len] == ',');
 	}
 	return 0;
@@ -181,11 +190,7 @@ static int parse_task(const char *collective, struct request *q, struct err *e)
 	int type = task_dtype(dtype), redop = task_redop(op);
 
 	if (!task_find(&q->task, collective))
-		return cmd_misuse(
-			e,
-			"%.80s: not allreduce, broadcast, allgather, barrier, resnet50 "
-			"or bert",
-			collective);
+		return cmd_misuse(e, "%.80s is none of:%s", collective, known(task_names));
 	if (type < 0)
 		return cmd_misuse(
 			e, "--dtype=%.80s: not u8 i8 u16 i16 i32 i64 f16 bf16 f32 f64 or bool",
@@ -211,6 +216,15 @@ static int parse_places(struct request *q, struct err *e)
 		return 0;
 	q->places[1] = q->task.what == TASK_SET;
 	q->places[0] = !q->places[1];
+	return 0;
+}
+
+static int parse_groups(struct groups *g, int among, struct err *e)
+{
+	struct err why = { 0 };
+
+	if (groups_parse(g, group_words, among, &why))
+		return cmd_misuse(e, "--groups=%.80s: %s", group_words, why.text);
 	return 0;
 }
 
@@ -329,7 +343,7 @@ static int measure_all(struct request *q, const struct scoreboard *s, struct pla
 			if (!q->places[place])
 				continue;
 			q->task.in_place = place;
-			task_resize(&q->task, q->sizes[i], s->ranks);
+			task_resize(&q->task, q->sizes[i], s->group_ranks);
 			rc = measure_one(q, s, &c, prints, plot, &wrong, e);
 		}
 	if (!rc && plot)
@@ -359,13 +373,17 @@ static int be_rank(struct request *q, struct err *e)
 	int rc = join_job(&r, e);
 
 	if (!rc)
-		rc = measure_open(r, &m, e);
+		rc = parse_groups(&q->groups, ringup_size(ringup_world(r)), e);
+	if (!rc)
+		rc = measure_open(r, &q->groups, &m, e);
 	if (!rc) {
 		struct ringup_group *g = ringup_world(r);
 		struct player p = measure_player(m);
 		struct scoreboard s = {
 			.json = as_json,
 			.ranks = ringup_size(g),
+			.groups = q->groups.count ? q->groups.count : 1,
+			.group_ranks = q->groups.count ? q->groups.size[0] : ringup_size(g),
 			.nodes = ringup_host_count(r),
 			.backend = ringup_backend(g),
 			.players = &p,
@@ -379,13 +397,15 @@ static int be_rank(struct request *q, struct err *e)
 	return rc;
 }
 
-static int be_contender(struct err *e)
+static int be_contender(struct request *q, struct err *e)
 {
 	struct ringup *r = NULL;
 	int rc = join_job(&r, e);
 
 	if (!rc)
-		rc = serve_run(r, door_path, e);
+		rc = parse_groups(&q->groups, ringup_size(ringup_world(r)), e);
+	if (!rc)
+		rc = serve_run(r, &q->groups, door_path, e);
 	ringup_fini(r);
 	return rc;
 }
@@ -483,6 +503,7 @@ static void add_c(const struct arena *a, struct argv *words)
 	argv_add(words, "%s", a->self);
 	argv_add(words, "bench");
 	argv_add(words, "--backend=%s", backend);
+	argv_add(words, "--groups=%s", group_words);
 	argv_add(words, "--join=%s", a->door.path);
 }
 
@@ -585,7 +606,13 @@ static int open_arena(struct arena *a, const struct request *q, struct err *e)
 static int hold_contest(struct request *q, struct err *e)
 {
 	struct arena a = { .stop_fd = -1, .door.fd = -1 };
-	struct scoreboard s = { .json = as_json, .ranks = ranks, .players = a.player };
+	struct scoreboard s = {
+		.json = as_json,
+		.ranks = ranks,
+		.groups = q->groups.count ? q->groups.count : 1,
+		.group_ranks = q->groups.count ? q->groups.size[0] : ranks,
+		.players = a.player,
+	};
 	char name[32] = "?";
 	int rc = open_arena(&a, q, e), i;
 
@@ -615,7 +642,7 @@ static int run(int argc, char **argv, struct err *e)
 	int rest, rc;
 
 	if (door_path)
-		return be_contender(e);
+		return be_contender(&q, e);
 	if (!argc)
 		return cmd_misuse(e, "which collective?");
 	/* Options may follow the collective, which is no program of its own. */
@@ -646,6 +673,9 @@ static int run(int argc, char **argv, struct err *e)
 	}
 	if (ranks == INT_MIN)
 		ranks = 2;
+	rc = parse_groups(&q.groups, ranks, e);
+	if (rc)
+		return rc;
 	return ranks == 1 && !q.peers && !strcmp(level, "c") ? be_rank(&q, e)
 							     : hold_contest(&q, e);
 }

@@ -15,8 +15,7 @@
 /* What does not apply is "none", as readers of such tables expect. */
 static const char *op_of(const struct task *t)
 {
-	return t->what == TASK_ALLREDUCE || t->what == TASK_SET ? reduce_redop_name(t->redop)
-								: "none";
+	return task_combines(t) ? reduce_redop_name(t->redop) : "none";
 }
 
 static const char *dtype_of(const struct task *t)
@@ -69,14 +68,15 @@ static int print_json(const struct scoreboard *s, const struct task *t,
 	const struct contest_score *x = &r->score[0];
 	double bw = algbw(t, x);
 	json_t *row = json_pack(
-		"{ss ss ss sb ss sI sI si si so so sf sf sf sf sf si si so so}", "collective",
-		task_name(t), "dtype", dtype_of(t), "op", op_of(t), "in_place", t->in_place,
-		"backend", s->backend, "bytes", (json_int_t)t->bytes, "count",
-		(json_int_t)t->count, "ranks", s->ranks, "nodes", s->nodes, "place",
-		place_json(r), "hop_ns", r->hop_ns < 0 ? json_null() : json_real(r->hop_ns),
-		"us", x->median, "min_us", x->least, "max_us", x->most, "algbw_gbs", bw,
-		"busbw_gbs", bw * task_share(t, s->ranks), "samples", x->samples, "calls",
-		x->calls, "wrong", wrong_json(x->wrong), "peers", peers_json(s, r));
+		"{ss ss ss sb ss sI sI si si si so so sf sf sf sf sf si si so so}",
+		"collective", task_name(t), "dtype", dtype_of(t), "op", op_of(t), "in_place",
+		t->in_place, "backend", s->backend, "bytes", (json_int_t)t->bytes, "count",
+		(json_int_t)t->count, "ranks", s->ranks, "nodes", s->nodes, "groups", s->groups,
+		"place", place_json(r), "hop_ns",
+		r->hop_ns < 0 ? json_null() : json_real(r->hop_ns), "us", x->median, "min_us",
+		x->least, "max_us", x->most, "algbw_gbs", bw, "busbw_gbs",
+		bw * task_share(t, s->group_ranks), "samples", x->samples, "calls", x->calls,
+		"wrong", wrong_json(x->wrong), "peers", peers_json(s, r));
 	char *text = row ? json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
 
 	json_decref(row);
@@ -127,8 +127,11 @@ void scoreboard_head(const struct scoreboard *s, const struct task *t)
 
 	if (s->json)
 		return;
-	out_text("%s, %d ranks on %d node%s, back end %s; times in us of the slowest rank\n",
-		 task_name(t), s->ranks, s->nodes, s->nodes == 1 ? "" : "s", s->backend);
+	out_text("%s, %d ranks on %d node%s", task_name(t), s->ranks, s->nodes,
+		 s->nodes == 1 ? "" : "s");
+	if (s->groups > 1)
+		out_text(", in %d groups", s->groups);
+	out_text(", back end %s; times in us of the slowest rank\n", s->backend);
 	print_about(s);
 	out_look(OUT_BOLD, "%9s %11s %5s %8s %6s %6s", "SIZE", "COUNT", "TYPE", "OP", "BUFFER",
 		 "PLACE");
@@ -157,7 +160,7 @@ static void print_times(const struct scoreboard *s, const struct task *t,
 		out_text(" %9s %9s %9s %8.2f", least, median, most, bw);
 	else
 		out_text(" %9s", median);
-	out_text(" %8.2f ", bw * task_share(t, s->ranks));
+	out_text(" %8.2f ", bw * task_share(t, s->group_ranks));
 	out_look(x->wrong > 0 ? OUT_BAD : OUT_PLAIN, "%6s", wrong);
 }
 

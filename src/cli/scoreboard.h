@@ -11,8 +11,9 @@ struct err;
 
 /* What is the same in all rows. */
 struct scoreboard {
-	bool json, check;
+	bool json;
 	int ranks, nodes;
+	int groups, group_ranks; /* of the first group; else 1 and ranks */
 	const char *backend;
 	const struct player *players;
 	int count;

@@ -22,8 +22,9 @@ field() {
 
 @test "every collective is right, over shared memory and over connections" {
   local c b
-  for c in allreduce broadcast allgather barrier; do
+  for c in allreduce broadcast allgather reducescatter alltoall barrier; do
     for b in node tcp; do
+      [[ $b$c != tcpreducescatter && $b$c != tcpalltoall ]] || continue
       bench "$c" -n 3 --backend "$b" --sizes 4,100,70000 --check --json
       expect_status 0
       [[ $(field collective | sort -u) == "$c" && $(field backend | sort -u) == "$b" ]]
@@ -84,6 +85,18 @@ field() {
   bench broadcast -n 3 --sizes 64K --in-place yes --check --json
   expect_status 0
   [[ $(field in_place | sort -u) == true && $(field wrong | sort -u) == 0 ]]
+}
+
+@test "in groups, apart and overlapping" {
+  local c g
+  local -A want=([2]=2 [0,1/1,2/2,3/0,1,2,3]=4)
+  for g in 2 0,1/1,2/2,3/0,1,2,3; do
+    for c in allreduce alltoall reducescatter; do
+      bench "$c" -n 4 --groups "$g" --sizes 8,70000 --check --json
+      expect_status 0
+      [[ $(field wrong | sort -u) == 0 && $(field groups | sort -u) == "${want[$g]}" ]]
+    done
+  done
 }
 
 @test "a set of gradients is right, tensor by tensor" {
@@ -157,7 +170,7 @@ leftovers() {
   timeout 60 ringup bench allreduce -n 2 -t 50 --sizes 8 >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   local pid=$! i ranks=
   for ((i = 0; i < 200; i++)); do
-    ranks=$(pgrep -f "bench --backend= --join=$TMPDIR" || true)
+    ranks=$(pgrep -f "bench --backend=.* --join=$TMPDIR" || true)
     [[ $(wc -w <<<"$ranks") -lt 3 ]] || break
     sleep 0.05
   done
@@ -200,7 +213,7 @@ leftovers() {
   local words
   for words in dance "allreduce --sizes 8,x" "allreduce --sizes 0" "allreduce --sizes ," \
     "allreduce --dtype f8" "allreduce --op mean" "allreduce --backend carrier" "allreduce -n 0" \
-    "allreduce -i -1" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --level java" "allreduce --in-place maybe" "allreduce --sizes 8:4:2" "allreduce -b 8 -e 64 -f 1" "allreduce barrier" "allreduce --frequency 3" ""; do
+    "allreduce -i -1" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --groups 3" "allreduce --groups 0,2/1" "allreduce --level java" "allreduce --in-place maybe" "allreduce --sizes 8:4:2" "allreduce -b 8 -e 64 -f 1" "allreduce barrier" "allreduce --frequency 3" ""; do
     # shellcheck disable=SC2086
     run timeout 60 ringup bench $words
     [[ $status -eq 2 && -n $output ]] || { echo "$words: $status $output"; return 1; }

@@ -46,7 +46,7 @@ int main(void)
 	rc = ringup_init(&how, &r);
 	ok(rc == 0, "one rank: %s", ringup_error());
 	if (!rc)
-		rc = measure_open(r, &m, &e);
+		rc = measure_open(r, NULL, &m, &e);
 	ok(rc == 0, "ready: %s", e.text);
 	for (i = 0; !rc && task_names(i); i++) {
 		measure(m, task_names(i), false, 1);

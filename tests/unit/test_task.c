@@ -34,6 +34,14 @@ static void sizes(void)
 	task_resize(&t, 1 << 10, 4);
 	ok(t.count == 64 && t.bytes == 1 << 10, "an allgather's size is that of all blocks");
 	ok(task_share(&t, 4) == .75, "and carries (n-1)/n");
+	task_find(&t, "alltoall");
+	task_resize(&t, 1 << 10, 4);
+	ok(t.count == 64 && task_gives(&t, 4) == 4 && task_takes(&t, 4) == 4,
+	   "an alltoall's, too");
+	ok(!task_combines(&t), "it only moves data");
+	task_find(&t, "reducescatter");
+	ok(task_gives(&t, 4) == 4 && task_takes(&t, 4) == 1 && task_combines(&t),
+	   "a reducescatter gives all and takes a share");
 	task_find(&t, "barrier");
 	task_resize(&t, 1 << 10, 4);
 	ok(t.count == 0 && t.bytes == 0, "a barrier has no size");

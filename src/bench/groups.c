@@ -1,0 +1,79 @@
+/* groups.c - which ranks are a group, in words. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/groups.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+static int add(struct groups *g, int rank, int ranks, struct err *e)
+{
+	int n = g->count - 1, i;
+
+	if (rank < 0 || rank >= ranks)
+		return fail(e, RINGUP_EINVAL, "there is no rank %d among %d", rank, ranks);
+	for (i = 0; i < g->size[n]; i++)
+		if (g->ranks[g->first[n] + i] == rank)
+			return fail(e, RINGUP_EINVAL, "rank %d is twice in a group", rank);
+	if (g->first[n] + g->size[n] == GROUPS_RANKS)
+		return fail(e, RINGUP_EINVAL, "at most %d ranks in all groups", GROUPS_RANKS);
+	g->ranks[g->first[n] + g->size[n]++] = rank;
+	return 0;
+}
+
+static int begin(struct groups *g, struct err *e)
+{
+	int n = g->count;
+
+	if (n == GROUPS_MOST)
+		return fail(e, RINGUP_EINVAL, "at most %d groups", GROUPS_MOST);
+	g->first[n] = n ? g->first[n - 1] + g->size[n - 1] : 0;
+	g->size[n] = 0;
+	g->count++;
+	return 0;
+}
+
+static int deal(struct groups *g, int count, int ranks, struct err *e)
+{
+	int i, n, rc = 0;
+
+	if (count < 1 || count > ranks)
+		return fail(e, RINGUP_EINVAL, "%d ranks cannot be %d groups", ranks, count);
+	for (n = 0; n < count && !rc; n++) {
+		rc = begin(g, e);
+		for (i = 0; i < ranks && !rc; i++)
+			if ((int)((long)i * count / ranks) == n)
+				rc = add(g, i, ranks, e);
+	}
+	return rc;
+}
+
+int groups_parse(struct groups *g, const char *text, int ranks, struct err *e)
+{
+	const char *at = text;
+	char *end;
+	int rc;
+
+	memset(g, 0, sizeof(*g));
+	if (!*text)
+		return 0;
+	if (!strpbrk(text, ",/"))
+		return deal(g, atoi(text), ranks, e);
+	rc = begin(g, e);
+	while (!rc) {
+		long rank = strtol(at, &end, 10);
+
+		if (end == at || (*end && *end != ',' && *end != '/'))
+			return fail(e, RINGUP_EINVAL, "\"%.40s\" is not a rank", at);
+		rc = add(g, rank > 1 << 20 ? -1 : (int)rank, ranks, e);
+		if (rc || !*end)
+			break;
+		if (*end == '/')
+			rc = begin(g, e);
+		at = end + 1;
+	}
+	return rc;
+}
