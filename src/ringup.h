@@ -61,7 +61,7 @@ enum ringup_dtype {
 
 /*
  * Integers: sums and products wrap; an average is the sum divided by the
- * number of ranks and rounded down, as Horovod does for torch.  Of bool, sum and
+ * number of ranks without its fraction, as in C and Horovod.  Of bool, sum and
  * maximum mean "or", product and minimum "and"; there is no average, and any byte
  * but 0 is true.  Adasum (Maleki et al., 2020) is for floating types.
  */

@@ -68,7 +68,7 @@ static double result(const struct pattern *p, uint32_t i)
 	case RINGUP_PRODUCT:
 		return 2;
 	case RINGUP_AVERAGE:
-		return p->dtype <= RINGUP_I64 ? floor(wrapped(p->dtype, sum) / n) : sum / n;
+		return p->dtype <= RINGUP_I64 ? trunc(wrapped(p->dtype, sum) / n) : sum / n;
 	default:
 		return sum;
 	}

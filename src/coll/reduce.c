@@ -87,39 +87,36 @@ static void reduce_floating(const struct reduce *how, void *const *dst, int ndst
 						   divisor);
 }
 
-#define FLOOR_DIVIDE(name, elem)                               \
-	static void name(elem *d, size_t n, int64_t by)        \
-	{                                                      \
-		size_t i;                                      \
-                                                               \
-		for (i = 0; i < n; i++) {                      \
-			int64_t x = d[i], q = x / by;          \
-                                                               \
-			d[i] = (elem)(x % by < 0 ? q - 1 : q); \
-		}                                              \
+#define DIVIDE(name, elem)                              \
+	static void name(elem *d, size_t n, int64_t by) \
+	{                                               \
+		size_t i;                               \
+                                                        \
+		for (i = 0; i < n; i++)                 \
+			d[i] = (elem)(d[i] / by);       \
 	}
 
-FLOOR_DIVIDE(floor_divide_u8, uint8_t)
-FLOOR_DIVIDE(floor_divide_i8, int8_t)
-FLOOR_DIVIDE(floor_divide_u16, uint16_t)
-FLOOR_DIVIDE(floor_divide_i16, int16_t)
-FLOOR_DIVIDE(floor_divide_i32, int32_t)
-FLOOR_DIVIDE(floor_divide_i64, int64_t)
+DIVIDE(divide_u8, uint8_t)
+DIVIDE(divide_i8, int8_t)
+DIVIDE(divide_u16, uint16_t)
+DIVIDE(divide_i16, int16_t)
+DIVIDE(divide_i32, int32_t)
+DIVIDE(divide_i64, int64_t)
 
-static void floor_divide(enum ringup_dtype dtype, void *d, size_t n, int64_t by)
+static void divide(enum ringup_dtype dtype, void *d, size_t n, int64_t by)
 {
 	if (dtype == RINGUP_U8)
-		floor_divide_u8(d, n, by);
+		divide_u8(d, n, by);
 	else if (dtype == RINGUP_I8)
-		floor_divide_i8(d, n, by);
+		divide_i8(d, n, by);
 	else if (dtype == RINGUP_U16)
-		floor_divide_u16(d, n, by);
+		divide_u16(d, n, by);
 	else if (dtype == RINGUP_I16)
-		floor_divide_i16(d, n, by);
+		divide_i16(d, n, by);
 	else if (dtype == RINGUP_I32)
-		floor_divide_i32(d, n, by);
+		divide_i32(d, n, by);
 	else
-		floor_divide_i64(d, n, by);
+		divide_i64(d, n, by);
 }
 
 /* Integers that are divided or scaled afterwards: a block at a time. */
@@ -148,7 +145,7 @@ static void reduce_integers(const struct reduce *how, void *const *dst, int ndst
 			k = 0;
 		}
 		if (how->redop == RINGUP_AVERAGE && how->divisor > 1)
-			floor_divide(how->dtype, block, n, how->divisor);
+			divide(how->dtype, block, n, how->divisor);
 		if (how->post != 0 && how->post != 1)
 			copy_scaled(how->dtype, block, block, n, how->post);
 		for (i = 0; i < ndst; i++)

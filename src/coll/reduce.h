@@ -16,7 +16,7 @@ enum { REDUCE_OPS = RINGUP_ADASUM };
 struct reduce {
 	enum ringup_dtype dtype;
 	enum ringup_redop redop; /* RINGUP_AVERAGE: the sum divided by divisor       */
-	uint32_t divisor;        /* for RINGUP_AVERAGE; integers round down (floor)  */
+	uint32_t divisor;        /* for RINGUP_AVERAGE; integers lose their fraction */
 	double post;             /* then multiplied by this; 0 and 1 mean nothing to do */
 };
 

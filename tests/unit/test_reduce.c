@@ -172,8 +172,8 @@ static union value end(const struct reduce *how, union value v)
 	}
 	if (how->dtype == RINGUP_BOOL)
 		return v;
-	if (how->redop == RINGUP_AVERAGE) /* floor, by another way than the code's */
-		v.i = (int64_t)floorl((long double)v.i / how->divisor);
+	if (how->redop == RINGUP_AVERAGE) /* by another way than the code's */
+		v.i = (int64_t)truncl((long double)v.i / how->divisor);
 	if (post != 1)
 		v.i = (int64_t)trunc((double)v.i * post);
 	return v;
@@ -328,8 +328,8 @@ static void known_answers(void)
 	void *d = r;
 
 	reduce_many(&average, &d, 1, ints, 2, 3);
-	ok(r[0] == -4 && r[1] == 3 && r[2] == -0x40000000,
-	   "integers wrap, and an average rounds down");
+	ok(r[0] == -3 && r[1] == 3 && r[2] == -0x40000000,
+	   "integers wrap, and an average loses its fraction");
 	d = f;
 	reduce_many(&sum, &d, 1, floats, 2, 5);
 	ok(isnan(f[0]) && isnan(f[1]) && isnan(f[2]) && f[3] == 3e-45f && isinf(f[4]),
