@@ -13,6 +13,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/errors.py \
 	%reldir%/python/ringup/foreign.py \
 	%reldir%/python/ringup/job.py \
+	%reldir%/python/ringup/operation.py \
 	%reldir%/python/ringup/torchrun.py \
 	%reldir%/python/horovod/__init__.py \
 	%reldir%/python/horovod/common/__init__.py \
@@ -23,4 +24,5 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/torch/compression.py \
 	%reldir%/python/horovod/torch/functions.py \
 	%reldir%/python/horovod/torch/mpi_ops.py \
-	%reldir%/python/horovod/torch/optimizer.py
+	%reldir%/python/horovod/torch/optimizer.py \
+	%reldir%/python/horovod/torch/sync_batch_norm.py

@@ -274,6 +274,7 @@ PY_TESTS = \
 	%reldir%/py/test_install.py \
 	%reldir%/py/test_jobs.py \
 	%reldir%/py/test_ops.py \
+	%reldir%/py/test_sets.py \
 	%reldir%/py/test_train.py \
 	%reldir%/py/test_train_check.py
 PY_FILES = \
@@ -281,6 +282,7 @@ PY_FILES = \
 	%reldir%/py/conftest.py \
 	%reldir%/py/end_of_a_rank.py \
 	%reldir%/py/ops_of_a_rank.py \
+	%reldir%/py/sets_of_a_rank.py \
 	%reldir%/py/train_of_a_rank.py \
 	%reldir%/py/where_of_a_rank.py
 
@@ -319,5 +321,5 @@ $(PY_TESTS:.py=.log): ringup libringup.la
 list-tests: ; @printf '%s\n' $(TESTS)
 .PHONY: list-tests
 # Peers to measure beside `ringup bench`; run by hand, since times are no tests.
-EXTRA_DIST += %reldir%/peers/compare.py %reldir%/peers/gloo_allreduce.py \
+EXTRA_DIST += %reldir%/peers/compare.py %reldir%/peers/gloo_allreduce.py %reldir%/peers/horovod_tests.py \
 	%reldir%/peers/mpi_allreduce.c %reldir%/peers/startup.py

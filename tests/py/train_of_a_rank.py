@@ -168,7 +168,7 @@ def misuse_is_noticed():
     raises(ValueError, wrap, sgd, op=hvd.Sum, gradient_predivide_factor=2.0)
     raises(ValueError, wrap, sgd, groups=-1)
     raises(ValueError, wrap, sgd, groups=[[named[0][1]], [named[0][1]]])
-    raises(NotImplementedError, wrap, sgd, op=hvd.Adasum)
+    raises(ValueError, wrap, sgd, op=hvd.Max)
 
 
 @check
@@ -308,6 +308,119 @@ def a_wrapped_optimizer_keeps_its_state_and_saves_it():
     again.load_state_dict(state)  # with gradients on their way
     again.zero_grad()
     same(again.state_dict(), state)
+
+
+@check
+def groups_of_gradients():
+    make = lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)  # noqa: E731
+    for kwargs in ({}, {"gradient_predivide_factor": 2.0}, {"compression": hvd.Compression.fp16},
+                   {"op": hvd.Sum}):
+        tolerance = 1e-2 if "compression" in kwargs else 1e-5
+        compare(make, groups=3, tolerance=tolerance, **kwargs)
+    compare(make, groups=100, passes=2)
+    model = net()
+    first, *others = model.parameters()
+    opt = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0),
+                                   model.named_parameters(), groups=[[others[0], first]])
+    assert len(opt._unit_of) == 4 and len(set(opt._unit_of.values())) == 3
+    # a rank whose loss leaves parameters out takes part in their groups all the same
+    (model[2] if hvd.rank() else model)(torch.ones(1, 8 if hvd.rank() else 6)).sum().backward()
+    opt.step()
+    for p in model.parameters():
+        everywhere_equal(p)
+
+
+@check
+def an_optimizer_of_a_process_set():
+    few = hvd.add_process_set(range(hvd.size() - 1))
+    model = net()
+    opt = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                   model.named_parameters(), process_set=few)
+    x, y = batches(0)
+    loss_of(model, x[hvd.rank()], y[hvd.rank()]).backward()
+    opt.step()
+    alone, ranks = net(), few.ranks if few.included() else [hvd.rank()]
+    sgd = torch.optim.SGD(alone.parameters(), lr=0.1)
+    loss_of(alone, x[ranks].flatten(0, 1), y[ranks].flatten(0, 1)).backward()
+    sgd.step()
+    for p, q in zip(model.parameters(), alone.parameters()):
+        assert torch.allclose(p, q, atol=1e-6)
+    assert hvd.remove_process_set(few)
+
+
+@check
+def adasum_combines_what_steps_change():
+    for passes in (1, 2):
+        model = net()
+        opt = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                       model.named_parameters(), op=hvd.Adasum,
+                                       backward_passes_per_step=passes)
+        for _ in range(passes):  # the same on all ranks: the sum of equals is one of them
+            x, y = batches(0)
+            loss_of(model, x[0], y[0]).backward()
+        opt.step()
+        alone = net()
+        sgd = torch.optim.SGD(alone.parameters(), lr=0.1)
+        for _ in range(passes):
+            loss_of(alone, x[0], y[0]).backward()
+        sgd.step()
+        for p, q in zip(model.parameters(), alone.parameters()):
+            assert torch.allclose(p, q, atol=1e-6)
+    for step in range(5):  # different ones: the ranks stay together
+        opt.zero_grad()
+        x, y = batches(step)
+        loss_of(model, x[hvd.rank()], y[hvd.rank()]).backward()
+        opt.step()
+    for p in model.parameters():
+        everywhere_equal(p)
+    raises(AssertionError, opt.skip_synchronize)
+
+
+@check
+def batches_are_normalized_together():
+    n, r = hvd.size(), hvd.rank()
+    for shape, kind in (((7, 3), torch.nn.BatchNorm1d), ((5, 3, 4, 2), torch.nn.BatchNorm2d)):
+        g = torch.Generator().manual_seed(5)
+        parts = [torch.randn(shape[0] + i, *shape[1:], generator=g) * (i + 1) + 100
+                 for i in range(n)]
+        whole = torch.cat(parts).requires_grad_()
+        mine = parts[r].clone().requires_grad_()
+        ours, theirs = hvd.SyncBatchNorm(3), kind(3)
+        for _ in range(2):
+            want = theirs(whole).split([len(p) for p in parts])[r]
+            got = ours(mine)
+        assert torch.allclose(got, want, atol=1e-4), (got - want).abs().max()
+        assert torch.allclose(ours.running_mean, theirs.running_mean, atol=1e-4)
+        assert torch.allclose(ours.running_var, theirs.running_var, rtol=1e-4)
+        weights = torch.cat([torch.arange(float(p.numel())).view(p.shape).sin() for p in parts])
+        (theirs(whole) * weights).sum().backward()
+        at = sum(len(p) for p in parts[:r])
+        (ours(mine) * weights[at:at + len(mine)]).sum().backward()
+        assert torch.allclose(mine.grad, whole.grad[at:at + len(mine)], atol=1e-4)
+        theirs.eval(), ours.eval()
+        assert torch.allclose(ours(mine), theirs(whole)[at:at + len(mine)], atol=1e-4)
+    raises(ValueError, hvd.SyncBatchNorm(3), torch.ones(3))
+
+
+@check
+def the_state_of_lbfgs_is_broadcast():
+    model = net(hvd.rank())
+    opt = torch.optim.LBFGS(model.parameters(), max_iter=3)
+    x, y = batches(0)
+
+    def closure():
+        opt.zero_grad()
+        loss = loss_of(model, x[hvd.rank()], y[hvd.rank()])
+        loss.backward()
+        return loss
+
+    if hvd.rank() == 0:
+        opt.step(closure)
+    hvd.broadcast_optimizer_state(opt, 0)
+    states = hvd.allgather_object(opt.state_dict())
+    for s in states:
+        same(s, states[0])
+    assert states[0]["state"]
 
 
 if __name__ == "__main__":

@@ -27,9 +27,15 @@ SUM, AVERAGE, MIN, MAX, PRODUCT, ADASUM = range(6)
 EXCHANGE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
 
 
+class Set(Structure):
+    """struct ringup_set"""
+    _fields_ = [("ranks", POINTER(c_int)), ("count", c_int)]
+
+
 class Init(Structure):
     """struct ringup_init"""
-    _fields_ = [("rank", c_int), ("size", c_int), ("exchange", EXCHANGE), ("ctx", c_void_p)]
+    _fields_ = [("rank", c_int), ("size", c_int), ("exchange", EXCHANGE), ("ctx", c_void_p),
+                ("groups", POINTER(Set)), ("group_count", c_int)]
 
 
 class Reduce(Structure):
@@ -52,8 +58,22 @@ class Gather(Structure):
                 ("shape", POINTER(c_uint64)), ("dims", c_int)]
 
 
-STRUCTS = {"ringup_init": Init, "ringup_reduce": Reduce, "ringup_bcast": Bcast,
-           "ringup_gather": Gather}
+class Exchange(Structure):
+    """struct ringup_exchange"""
+    _fields_ = [("name", c_char_p), ("in", c_void_p), ("rows", c_uint64), ("row", c_uint64),
+                ("splits", POINTER(c_uint64)), ("dtype", c_int), ("out", POINTER(c_void_p)),
+                ("counts", POINTER(c_uint64)), ("shape", POINTER(c_uint64)), ("dims", c_int)]
+
+
+class Scatter(Structure):
+    """struct ringup_scatter"""
+    _fields_ = [("name", c_char_p), ("in", c_void_p), ("rows", c_uint64), ("row", c_uint64),
+                ("out", c_void_p), ("dtype", c_int), ("redop", c_int), ("pre", c_double),
+                ("post", c_double), ("shape", POINTER(c_uint64)), ("dims", c_int)]
+
+
+STRUCTS = {"ringup_set": Set, "ringup_init": Init, "ringup_reduce": Reduce, "ringup_bcast": Bcast,
+           "ringup_gather": Gather, "ringup_exchange": Exchange, "ringup_scatter": Scatter}
 
 # name: (result, arguments)
 PROTOTYPES = {
@@ -64,6 +84,11 @@ PROTOTYPES = {
     "ringup_fini": (None, [c_void_p]),
     "ringup_abort": (None, [c_void_p, c_char_p]),
     "ringup_world": (c_void_p, [c_void_p]),
+    "ringup_group_add": (c_int, [c_void_p, POINTER(c_int), c_int, POINTER(c_void_p)]),
+    "ringup_group_remove": (c_int, [c_void_p]),
+    "ringup_group_id": (c_int, [c_void_p]),
+    "ringup_group_get": (c_void_p, [c_void_p, c_int]),
+    "ringup_group_member": (c_int, [c_void_p, c_int]),
     "ringup_rank": (c_int, [c_void_p]),
     "ringup_size": (c_int, [c_void_p]),
     "ringup_local_rank": (c_int, [c_void_p]),
@@ -75,6 +100,10 @@ PROTOTYPES = {
     "ringup_allreduce": (c_int, [c_void_p, POINTER(Reduce), POINTER(c_void_p)]),
     "ringup_broadcast": (c_int, [c_void_p, POINTER(Bcast), POINTER(c_void_p)]),
     "ringup_allgather": (c_int, [c_void_p, POINTER(Gather), POINTER(c_void_p)]),
+    "ringup_allreduce_many": (c_int, [c_void_p, POINTER(Reduce), c_int, POINTER(c_void_p)]),
+    "ringup_alltoall": (c_int, [c_void_p, POINTER(Exchange), POINTER(c_void_p)]),
+    "ringup_reducescatter": (c_int, [c_void_p, POINTER(Scatter), POINTER(c_void_p)]),
+    "ringup_join": (c_int, [c_void_p, POINTER(c_int), POINTER(c_void_p)]),
     "ringup_barrier": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
     "ringup_poll": (c_int, [c_void_p]),
     "ringup_wait": (c_int, [c_void_p, c_int64]),

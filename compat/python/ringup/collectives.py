@@ -4,10 +4,10 @@
 
 import array
 
-from . import _c, job
+from . import _c, operation
 
-_FORMATS = {"B": _c.U8, "b": _c.I8, "i": _c.I32, "q": _c.I64, "l": _c.I64, "e": _c.F16,
-            "f": _c.F32, "d": _c.F64}
+_FORMATS = {"B": _c.U8, "b": _c.I8, "H": _c.U16, "h": _c.I16, "i": _c.I32, "q": _c.I64,
+            "l": _c.I64, "e": _c.F16, "f": _c.F32, "d": _c.F64, "?": _c.BOOL}
 
 
 def _buffer(data, writable):
@@ -42,14 +42,14 @@ def _name(name):
 def allreduce(data, op=_c.SUM, name=None, pre=1.0, post=1.0):
     """Combine a buffer across all ranks, in place; returns it."""
     address, count, dtype, keep = _buffer(data, True)
-    job.allreduce(address, address, count, dtype, op, _name(name), pre, post, keep=keep).wait()
+    operation.allreduce(address, address, count, dtype, op, _name(name), pre, post, keep=keep).wait()
     return data
 
 
 def broadcast(data, root=0, name=None):
     """Give every rank root's elements, in place; returns the buffer."""
     address, count, dtype, keep = _buffer(data, True)
-    job.broadcast(address, address, count, dtype, root, _name(name), keep=keep).wait()
+    operation.broadcast(address, address, count, dtype, root, _name(name), keep=keep).wait()
     return data
 
 
@@ -57,8 +57,8 @@ def allgather(data, name=None):
     """The bytes of every rank, in rank order; lengths may differ."""
     mine = array.array("B", bytes(data))
     address = mine.buffer_info()[0] if mine else None
-    block, counts = job.allgather(address, len(mine), 1, _c.U8, _name(name), keep=mine,
-                                  finish=lambda *result: result).wait()
+    block, counts = operation.allgather(address, len(mine), 1, _c.U8, _name(name), keep=mine,
+                                        finish=lambda *result: result).wait()
     parts, at = [], 0
     for n in counts:
         parts.append(bytes(block[at:at + n]) if n else b"")
@@ -68,4 +68,4 @@ def allgather(data, name=None):
 
 def barrier(name=None):
     """Wait until every rank is here."""
-    job.barrier(_name(name)).wait()
+    operation.barrier(_name(name)).wait()

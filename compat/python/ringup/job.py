@@ -1,10 +1,8 @@
-# job.py - this process as one rank: join, leave, start and wait for operations.
+# job.py - this process as one rank: join, leave, form groups, ask where it is.
 # SPDX-License-Identifier: Apache-2.0
-"""Everything here works on addresses; horovod.torch and ringup.collectives put types on top."""
 
 import atexit
 import ctypes
-import functools
 import os
 import sys
 
@@ -15,20 +13,18 @@ lib, library_path = _c.load(__version__)
 
 _job = None    # the Job that this process is in
 _is_child = False  # was it forked from one that is in a job?
-_live = set()  # operations under way: what they work on must not go away before they end
-
-# How long one call into the library may block, so that Ctrl-C is noticed in between.
-SLICE_MS = 500
+under_way = set()  # operations: what they work on must not go away before they end
 
 
 class Group:
     """Some ranks of the job: who they are, and this process's place (-1: not among them)."""
 
-    __slots__ = ("handle", "ranks", "rank", "size")
+    __slots__ = ("handle", "job", "number", "ranks", "rank", "size")
 
-    def __init__(self, handle, ranks):
-        self.handle, self.ranks, self.size = handle, ranks, len(ranks)
-        self.rank = lib.ringup_rank(handle)
+    def __init__(self, job, handle):
+        self.handle, self.job, self.number = handle, job, lib.ringup_group_id(handle)
+        self.rank, self.size = lib.ringup_rank(handle), lib.ringup_size(handle)
+        self.ranks = [lib.ringup_group_member(handle, i) for i in range(self.size)]
 
 
 class Job:
@@ -37,79 +33,16 @@ class Job:
     __slots__ = ("handle", "world")
 
     def __init__(self, handle):
-        world = lib.ringup_world(handle)
         self.handle = handle
-        self.world = Group(world, list(range(lib.ringup_size(world))))
+        self.world = Group(self, lib.ringup_world(handle))
 
 
-class Operation:
-    """One collective under way: a handle to poll() and wait().
-
-    keep and what finish refers to stay alive until it has completed, also if nobody waits;
-    finish() makes the result."""
-
-    __slots__ = ("op", "job", "called", "keep", "finish")
-
-    def __init__(self, op, job, called, keep, finish):
-        self.op, self.job, self.called, self.keep, self.finish = op, job, called, keep, finish
-
-    def poll(self):
-        """Has it completed, well or badly?  True also once it has been waited for."""
-        return self.op is None or self.job is not _job or lib.ringup_poll(self.op) == 1
-
-    def wait(self):
-        """Block until it has completed; returns its result, or None if that was done before."""
-        if self.op is None:
-            return None
-        if self.job is not _job:
-            self._forget()
-            raise errors.NotRunning(f"{_words(self.called)}: the job that it belonged to has ended")
-        status = lib.ringup_wait(self.op, SLICE_MS)
-        while status == _c.ETIMEDOUT:
-            status = lib.ringup_wait(self.op, SLICE_MS)
-        finish = self._forget()
-        if status < 0:
-            raise _c.failure(lib, status, _words(self.called))
-        return finish() if finish else None
-
-    def _forget(self):
-        """There is no operation any more; returns what made its result."""
-        finish, self.op, self.keep, self.finish = self.finish, None, None, None
-        _live.discard(self)
-        return finish
-
-
-class Several:
-    """Operations that are one to those who wait for them; the result is the list of theirs."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts):
-        self.parts = parts
-
-    def poll(self):
-        """Have all of them completed?"""
-        return all([part.poll() for part in self.parts])
-
-    def wait(self):
-        """Block until all have completed, then raise the first failure, or return the results."""
-        parts, self.parts = self.parts, ()
-        results, failed = [], None
-        for part in parts:
-            try:
-                results.append(part.wait())
-            except errors.RingupError as e:
-                failed = failed or e
-        if failed:
-            raise failed
-        return results if parts else None
-
-
-def init(rank=None, size=None, allgather=None):
+def init(rank=None, size=None, allgather=None, groups=()):
     """Join the job; nothing happens if this process is in one.
 
     Without arguments rank and size come from the launcher.  allgather(bytes) -> list of
-    bytes, one for each rank, replaces ringup's own meeting point.
+    bytes, one for each rank, replaces ringup's own meeting point.  groups are lists of ranks,
+    the same on all ranks; group(1) is the first of them.
     """
     global _job
     if is_initialized():
@@ -117,6 +50,8 @@ def init(rank=None, size=None, allgather=None):
     if rank is None and allgather is None:
         rank, size, allgather = torchrun.meeting()
     how = _c.Init(rank=0 if rank is None else rank, size=0 if size is None else size)
+    sets = (_c.Set * len(groups))(*[_c.Set(_ints(g), len(g)) for g in groups])
+    how.groups, how.group_count = sets, len(groups)
     failed = []
     if allgather is not None:
         how.exchange, failed = _c.exchange(allgather)
@@ -138,14 +73,43 @@ def shutdown():
         return
     job, _job = _job, None
     lib.ringup_fini(job.handle)
-    _live.clear()
+    under_way.clear()
+
+
+def _ints(numbers):
+    return (ctypes.c_int * len(numbers))(*numbers)
+
+
+def group(number):
+    """The group of that number; 0 is all ranks."""
+    job = here()
+    handle = lib.ringup_group_get(job.handle, number)
+    if not handle:
+        raise errors.InvalidArgument(f"there is no group {number}")
+    return Group(job, handle)
+
+
+def add_group(ranks):
+    """Let some ranks be a group; every rank of the job says so, members or not."""
+    job, g = here(), ctypes.c_void_p()
+    status = lib.ringup_group_add(job.handle, _ints(ranks), len(ranks), ctypes.byref(g))
+    if status < 0:
+        raise _c.failure(lib, status, f"a group of ranks {ranks}")
+    return Group(job, g.value)
+
+
+def remove_group(which):
+    """End a group; every rank of the job says so."""
+    status = lib.ringup_group_remove(which.handle)
+    if status < 0:
+        raise _c.failure(lib, status, f"removing group {which.number}")
 
 
 def _forked():
     """Called in a child: it is no rank, and what is under way is its parent's."""
     global _job, _is_child
     _is_child, _job = _is_child or _job is not None, None
-    _live.clear()
+    under_way.clear()
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -166,6 +130,11 @@ def abort(why):
 def is_initialized():
     """Is this process in a job?"""
     return _job is not None
+
+
+def is_current(job):
+    """Is that the job that this process is in?"""
+    return job is _job
 
 
 def here():
@@ -215,77 +184,3 @@ def is_homogeneous():
 def backend():
     """Who carries the collectives out: "self", "node", "tcp"."""
     return lib.ringup_backend(here().world.handle).decode()
-
-
-def _words(called):
-    """What an operation is called, for people."""
-    what, name = called
-    return f"{what} {name.decode(errors='replace')!r}" if name else what
-
-
-def _start(call, group, called, keep, finish, *args):
-    """Start an operation of a group; returns it."""
-    job, op = here(), ctypes.c_void_p()
-    status = call((group or job.world).handle, *args, ctypes.byref(op))
-    if status < 0:
-        raise _c.failure(lib, status, _words(called))
-    operation = Operation(op, job, called, keep, finish)
-    _live.add(operation)
-    return operation
-
-
-@functools.lru_cache(1 << 12)
-def _shape(shape):
-    """The two last fields of most structs; ranks compare them."""
-    return (ctypes.c_uint64 * len(shape))(*shape), len(shape)
-
-
-def _scaled(pre, post):
-    """The library takes 0 for 1."""
-    if not pre or not post:
-        raise ValueError("a scale factor of 0 would give zeros; multiply by 0 yourself")
-
-
-@functools.lru_cache(1 << 12)
-def _reduce(name, count, dtype, op, pre, post, shape):
-    """What to reduce, but not where: the same in each step of a training."""
-    _scaled(pre, post)
-    return _c.Reduce(name, None, None, count, dtype, op, pre, post, *_shape(shape))
-
-
-def allreduce(source, target, count, dtype, op, name=None, pre=1.0, post=1.0, shape=(),
-              group=None, keep=None, finish=None):
-    """Start a reduction.  Names are bytes here and below; without a group all ranks take part."""
-    pattern = _reduce(name, count, dtype, op, pre, post, shape)  # the copy points into it
-    a = _c.Reduce.from_buffer_copy(pattern)
-    setattr(a, "in", source)
-    a.out = target
-    return _start(lib.ringup_allreduce, group, ("allreduce", name), keep, finish, ctypes.byref(a))
-
-
-def broadcast(source, target, count, dtype, root, name=None, shape=(), group=None, keep=None,
-              finish=None):
-    """Start a broadcast; root is a place in the group, source is read there only."""
-    b = _c.Bcast(name, source, target, count, dtype, root, *_shape(shape))
-    return _start(lib.ringup_broadcast, group, ("broadcast", name), keep, finish, ctypes.byref(b))
-
-
-def allgather(source, rows, row, dtype, name=None, shape=(), group=None, keep=None, finish=None):
-    """Start a gathering of rows rows; finish(memory, rows of each rank) makes the result."""
-    out = ctypes.c_void_p()
-    counts = (ctypes.c_uint64 * (group or here().world).size)()
-    a = _c.Gather(name, source, rows, row, dtype, ctypes.pointer(out), counts, *_shape(shape))
-    return _start(lib.ringup_allgather, group, ("allgather", name), (keep, out, counts),
-                  lambda: finish(*_received(out, list(counts), row, dtype)), ctypes.byref(a))
-
-
-def _received(out, rows, row, dtype):
-    """(memory, rows of each rank) that an operation has left; the memory is None if empty."""
-    if not out.value:
-        return None, rows
-    return _c.view(lib, out.value, sum(rows) * row * _c.BYTES[dtype]), rows
-
-
-def barrier(name=None, group=None):
-    """Start a barrier."""
-    return _start(lib.ringup_barrier, group, ("barrier", name), None, None, name)

@@ -2,27 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 
 from ringup import job
-from ringup.errors import NotRunning, RingupError
+from ringup.errors import NotRunning
 
-from .exceptions import translated
-from .process_sets import global_process_set
+from .process_sets import begin
 
 # Horovod's numbers for the reductions.
 Average, Sum, Adasum, Min, Max, Product = range(6)
 
 
 def init(comm=None, process_sets=None):
-    """Join the job; nothing happens if this process is in one."""
+    """Join the job; nothing happens if this process is in one.
+
+    process_sets are sets that exist from the start; more can be added later, whether or not
+    it says "dynamic".
+    """
     if comm is not None and not (isinstance(comm, (list, tuple)) and not comm):
         raise NotImplementedError("hvd.init(comm=...) is not part of ringup: a job has the ranks "
                                   "that its launcher started; call hvd.init() without comm")
-    if process_sets and process_sets != "dynamic":
-        raise NotImplementedError("hvd.init(process_sets=...) is not part of ringup yet")
-    try:
-        job.init()
-    except RingupError as e:
-        raise translated(e) from e
-    global_process_set.ranks = list(range(job.size()))
+    begin([] if process_sets in (None, "dynamic") else list(process_sets))
 
 
 def _asked(question):

@@ -1,32 +1,38 @@
-# process_sets.py - sets of ranks; so far the one set of all ranks.
+# process_sets.py - sets of ranks that communicate among themselves.
 # SPDX-License-Identifier: Apache-2.0
 
 from ringup import job
-from ringup.errors import NotRunning
+from ringup.errors import NotRunning, RingupError
 
 from .exceptions import translated
 
+_added = {}  # ranks: the set of them that can be used
+
 
 class ProcessSet:
-    """Some ranks that communicate among themselves."""
+    """Some ranks; to be used it must be given to init() or add_process_set()."""
 
     def __init__(self, ranks):
-        self.ranks = sorted(ranks)
-        self.process_set_id = None
+        try:
+            self.ranks = sorted(ranks)
+        except TypeError as e:
+            raise ValueError("a ProcessSet is made from a list of ranks; ringup knows nothing of "
+                             "MPI communicators") from e
         if any(not isinstance(r, int) for r in self.ranks):
             raise ValueError("a ProcessSet is made from a list of ranks")
+        self.process_set_id = self._group = None
 
     def size(self):
         """How many ranks it has; None if it has not been added."""
-        return None if self.process_set_id is None else job.size()
+        return None if self.process_set_id is None else _group(self).size
 
     def rank(self):
         """This process's place in it; None if it has not been added."""
-        return None if self.process_set_id is None else job.rank()
+        return None if self.process_set_id is None else group_of(self).rank
 
     def included(self):
         """Is this process one of them?"""
-        return self is global_process_set or job.rank() in self.ranks
+        return job.rank() in self.ranks
 
     def __repr__(self):
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
@@ -35,24 +41,92 @@ class ProcessSet:
 global_process_set = ProcessSet([])
 global_process_set.process_set_id = 0
 
-_MISSING = "process sets other than the global one are not part of ringup yet"
 
-
-def group_of(process_set):
-    """The library's group that a set stands for."""
-    if process_set is not global_process_set:
-        raise NotImplementedError(_MISSING)
+def _here():
+    """The job that this process is in."""
     try:
-        return job.here().world
+        return job.here()
     except NotRunning as e:
         raise translated(e) from e
 
 
+def _group(process_set):
+    """The library's group that a set stands for."""
+    if process_set is global_process_set:
+        return _here().world
+    group = process_set._group
+    if group is None or group.job is not _here():
+        raise ValueError(f"{process_set} is to be added with hvd.init() or hvd.add_process_set() "
+                         "before it can be used")
+    return group
+
+
+def group_of(process_set):
+    """The library's group for an operation of this process's."""
+    group = _group(process_set)
+    if group.rank < 0:
+        raise ValueError(f"rank {job.rank()} is not a member of {process_set}")
+    return group
+
+
+def _check(process_set):
+    """Complain about what cannot be a new set."""
+    ranks = process_set.ranks
+    if not ranks or len(set(ranks)) < len(ranks) or ranks[0] < 0:
+        raise ValueError(f"{process_set}: a process set has ranks, each once")
+    if tuple(ranks) in _added:
+        raise ValueError(f"{process_set}: there is a process set with these ranks already")
+
+
+def _adopt(process_set, group):
+    """Let a set stand for a group."""
+    process_set._group, process_set.process_set_id = group, group.number
+    _added[tuple(process_set.ranks)] = process_set
+
+
+def begin(process_sets):
+    """Join the job with some sets, which exist from the start."""
+    if job.is_initialized():
+        for s in process_sets:
+            if tuple(s.ranks) not in _added:
+                add_process_set(s)
+        return
+    _added.clear()
+    for s in process_sets:
+        _check(s)
+        _added[tuple(s.ranks)] = s
+    try:
+        job.init(groups=[s.ranks for s in process_sets])
+    except RingupError as e:
+        raise translated(e) from e
+    global_process_set.ranks = list(range(job.size()))
+    _added[tuple(global_process_set.ranks)] = global_process_set
+    for i, s in enumerate(process_sets):
+        _adopt(s, job.group(i + 1))
+
+
 def add_process_set(process_set):
-    """Register a set on all ranks."""
-    raise NotImplementedError(_MISSING)
+    """Let some ranks be a set, on all ranks of the job at once; returns the set."""
+    if not isinstance(process_set, ProcessSet):
+        process_set = ProcessSet(process_set)
+    _here()
+    _check(process_set)
+    try:
+        _adopt(process_set, job.add_group(process_set.ranks))
+    except RingupError as e:
+        raise translated(e) from e
+    return process_set
 
 
 def remove_process_set(process_set):
-    """Forget a set on all ranks."""
-    raise NotImplementedError(_MISSING)
+    """End a set, on all ranks of the job at once; False if it is not one, or the global one."""
+    if not process_set.process_set_id or tuple(process_set.ranks) not in _added:
+        return False
+    group = _group(process_set)
+    try:
+        job.remove_group(group)
+    except RingupError as e:
+        raise translated(e) from e
+    del _added[tuple(process_set.ranks)]
+    process_set._group = process_set.process_set_id = None
+    return True

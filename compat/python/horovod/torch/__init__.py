@@ -17,8 +17,9 @@ from horovod.torch.mpi_ops import (
     reducescatter, reducescatter_async, remove_process_set, rocm_built, shutdown, size,
     sparse_allreduce_async, start_timeline, stop_timeline, synchronize)
 from horovod.torch.optimizer import DistributedOptimizer
+from horovod.torch.sync_batch_norm import SyncBatchNorm
 
-_LATER = ("SyncBatchNorm", "elastic")
+_LATER = ("elastic",)
 
 
 def __getattr__(name):

@@ -19,7 +19,7 @@ from horovod.common.exceptions import translated
 from horovod.common.process_sets import (ProcessSet, add_process_set, global_process_set, group_of,
                                          remove_process_set)
 from horovod.torch.compression import Compression
-from ringup import _c, job
+from ringup import _c, operation
 from ringup.errors import RingupError
 
 # What the library can do arithmetic with; anything else it can carry as bytes.
@@ -151,25 +151,39 @@ def _reduce(tensor, output, name, op, pre, post, process_set, what="allreduce"):
     """Start reducing tensor into output, which may be the same."""
     dtype, redop = _reduction(tensor, op)
     source, target, finish = _memory(tensor, output)
-    return _begin(job.allreduce, source.data_ptr(), target.data_ptr(), source.numel(), dtype,
+    return _begin(operation.allreduce, source.data_ptr(), target.data_ptr(), source.numel(), dtype,
                   redop, _named(what, name), pre, post, source.shape, group_of(process_set),
                   source, finish)
 
 
-def _several(start, tensors, name):
-    """Start an operation for each of some tensors, which are on one device."""
+def _check_many(tensors):
+    """Complain about what cannot be one group."""
     if not tensors:
         raise ValueError("a group of no tensors")
     if len({t.device for t in tensors}) > 1:
         raise ValueError("the tensors of a group must be on one device")
-    return job.Several([start(i, t, None if name is None else f"{name}.{i}")
-                        for i, t in enumerate(tensors)])
+
+
+def _several(start, tensors, name):
+    """Start an operation for each of some tensors."""
+    _check_many(tensors)
+    return operation.Several([start(i, t, None if name is None else f"{name}.{i}")
+                              for i, t in enumerate(tensors)])
 
 
 def _reduce_many(tensors, outputs, name, op, pre, post, process_set):
-    """Start reducing some tensors into others, which may be the same."""
-    return _several(lambda i, t, n: _reduce(t, outputs[i], n, op, pre, post, process_set,
-                                            "grouped_allreduce"), tensors, name)
+    """Start reducing some tensors into others, which may be the same: all of them or none."""
+    _check_many(tensors)
+    kinds = {_reduction(t, op) for t in tensors}
+    if len(kinds) > 1 or op == Adasum:  # which the library does one by one
+        return _several(lambda i, t, n: _reduce(t, outputs[i], n, op, pre, post, process_set,
+                                                "grouped_allreduce"), tensors, name)
+    memory = [_memory(t, o) for t, o in zip(tensors, outputs)]
+    parts = [(source.data_ptr(), target.data_ptr(), source.numel(), source.shape)
+             for source, target, _home in memory]
+    return _begin(operation.allreduce_many, parts, *kinds.pop(),
+                  _named("grouped_allreduce", name), pre, post, group_of(process_set), memory,
+                  lambda: [home() for _source, _target, home in memory])
 
 
 class _Allreduce(torch.autograd.Function):
@@ -296,7 +310,7 @@ def _gather(tensor, name, process_set, what="allgather"):
     """Start concatenating the ranks' tensors."""
     dtype, per_element = _movable(tensor, what)
     source, rest = tensor if _is_direct(tensor) else _copy(tensor), tensor.shape[1:]
-    return _begin(job.allgather, source.data_ptr(), tensor.shape[0], math.prod(rest) * per_element,
+    return _begin(operation.allgather, source.data_ptr(), tensor.shape[0], math.prod(rest) * per_element,
                   dtype, _named(what, name), rest, group_of(process_set), source, _rows(tensor))
 
 
@@ -367,7 +381,7 @@ def _spread(tensor, root_rank, name, process_set):
         raise ValueError(f"broadcast: the root, rank {root_rank}, is not in {process_set}")
     memory = tensor if _is_direct(tensor) else _copy(tensor)
     address = memory.data_ptr()
-    return _begin(job.broadcast, address, address, memory.numel() * per_element, dtype,
+    return _begin(operation.broadcast, address, address, memory.numel() * per_element, dtype,
                   group.ranks.index(root_rank), _named("broadcast", name), tensor.shape, group,
                   memory, lambda: _bring_home(tensor, memory))
 
@@ -409,23 +423,164 @@ def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
 
 def barrier(process_set=global_process_set):
     """Wait until every rank is here."""
-    synchronize(_begin(job.barrier, None, group_of(process_set)))
+    synchronize(_begin(operation.barrier, None, group_of(process_set)))
 
 
-def _missing(name):
-    """A function of Horovod's that the library cannot serve yet."""
-    def missing(*args, **kwargs):
-        raise NotImplementedError(f"hvd.{name}() is not part of ringup yet")
+def join(device=-1):
+    """Say that this rank has no more data, and help the others until all have said so.
 
-    missing.__name__ = name
-    missing.__doc__ = "Not part of ringup yet."
-    return missing
+    Until then it adds zeros to their sums; averages are still divided by the number of all
+    ranks.  Returns the rank that joined last.
+    """
+    return synchronize(_begin(operation.join))
 
 
-join = _missing("join")
-alltoall = _missing("alltoall")
-alltoall_async = _missing("alltoall_async")
-reducescatter = _missing("reducescatter")
-reducescatter_async = _missing("reducescatter_async")
-grouped_reducescatter = _missing("grouped_reducescatter")
-grouped_reducescatter_async = _missing("grouped_reducescatter_async")
+# alltoall
+
+def _splits(splits, tensor, group):
+    """How many rows go to each rank, as a list; None if as many to each."""
+    if splits is None:
+        if tensor.shape[0] % group.size:
+            raise ValueError(f"alltoall: {tensor.shape[0]} rows cannot be dealt out evenly to "
+                             f"{group.size} ranks; say with splits= how many go to each")
+        return None
+    if isinstance(splits, torch.Tensor) and (splits.is_floating_point() or splits.is_complex()):
+        raise ValueError(f"alltoall: splits must be whole numbers, not {splits.dtype}")
+    numbers = [int(n) for n in splits]
+    if len(numbers) != group.size:
+        raise ValueError(f"alltoall: {len(numbers)} splits for {group.size} ranks")
+    if min(numbers) < 0 or sum(numbers) > tensor.shape[0]:
+        raise ValueError(f"alltoall: splits {numbers} of {tensor.shape[0]} rows")
+    return numbers
+
+
+def _exchange(tensor, splits, name, process_set):
+    """Start an exchange; the result is (rows, how many of them are from each rank)."""
+    dtype, per_element = _movable(tensor, "alltoall")
+    group, rows, rest = group_of(process_set), _rows(tensor), tensor.shape[1:]
+    numbers = _splits(splits, tensor, group)
+    source = tensor if _is_direct(tensor) else _copy(tensor)
+    like = splits if isinstance(splits, torch.Tensor) else torch.empty(0, dtype=torch.int32)
+
+    def finish(memory, counts):
+        return rows(memory, counts), like.new_tensor(counts)
+
+    return _begin(operation.alltoall, source.data_ptr(),
+                  tensor.shape[0] if numbers is None else sum(numbers),
+                  math.prod(rest) * per_element, dtype, numbers, _named("alltoall", name), rest,
+                  group, source, finish)
+
+
+def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
+    """Start alltoall(); synchronize() gives the rows and how many of them each rank sent."""
+    return _exchange(tensor, splits, name, process_set)
+
+
+class _Alltoall(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, splits, name, process_set, tensor):
+        output, received = synchronize(_exchange(tensor, splits, name, process_set))
+        ctx.received, ctx.process_set, ctx.rows = received, process_set, tensor.shape[0]
+        ctx.mark_non_differentiable(received)
+        return output, received
+
+    @staticmethod
+    def backward(ctx, grad, _received):
+        back, _counts = synchronize(_exchange(grad, ctx.received, None, ctx.process_set))
+        unsent = ctx.rows - back.shape[0]  # rows beyond the splits went nowhere
+        if unsent:
+            back = torch.cat([back, back.new_zeros((unsent, *back.shape[1:]))])
+        return None, None, None, back
+
+
+def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
+    """Send splits[i] rows to rank i, and return the rows received; differentiable.
+
+    Without splits each rank gets as many.  With them the result is a pair: the rows, and how
+    many of them came from each rank.
+    """
+    output, received = _Alltoall.apply(splits, name, process_set, tensor)
+    return output if splits is None else (output, received)
+
+
+# reducescatter
+
+def _scatter(tensor, name, op, process_set, pre, post, what="reducescatter"):
+    """Start reducing rows, of which each rank gets a part."""
+    dtype, redop = _reduction(tensor, op)
+    if tensor.dim() == 0:
+        raise ValueError("reducescatter works on rows, and a tensor of no dimensions has none")
+    if op == Adasum:
+        raise NotImplementedError("there is no reducescatter with Adasum; use hvd.allreduce()")
+    group, rest = group_of(process_set), tensor.shape[1:]
+    source = tensor if _is_direct(tensor) else _copy(tensor)
+    target = torch.empty((operation.own_rows(tensor.shape[0], group), *rest), dtype=tensor.dtype)
+    return _begin(operation.reducescatter, source.data_ptr(), tensor.shape[0], math.prod(rest),
+                  target.data_ptr(), dtype, redop, _named(what, name), pre, post, rest, group,
+                  source, lambda: target.to(tensor.device))
+
+
+def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,
+                        prescale_factor=1.0, postscale_factor=1.0):
+    """Start reducescatter(); returns a handle for synchronize()."""
+    return _scatter(tensor, name, op, process_set, prescale_factor, postscale_factor)
+
+
+def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set,
+                                prescale_factor=1.0, postscale_factor=1.0):
+    """Start grouped_reducescatter(); returns a handle for synchronize()."""
+    return _several(lambda i, t, n: _scatter(t, n, op, process_set, prescale_factor,
+                                             postscale_factor, "grouped_reducescatter"),
+                    tensors, name)
+
+
+def _scatter_backward(how, grad):
+    """The gradient of a reducescatter, scaled as Horovod does."""
+    op, process_set, pre, post = how
+    _linear(op)
+    return grad * (pre * post * (process_set.size() if op == Sum else 1))
+
+
+class _Reducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, how, name, tensor):
+        ctx.how = how
+        return synchronize(_scatter(tensor, name, *how))
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad = _scatter_backward(ctx.how, grad)
+        return None, None, synchronize(_gather(grad, None, ctx.how[1]))
+
+
+class _GroupedReducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, how, name, *tensors):
+        ctx.how = how
+        return tuple(synchronize(grouped_reducescatter_async(tensors, name, *how)))
+
+    @staticmethod
+    def backward(ctx, *grads):
+        grads = [_scatter_backward(ctx.how, g) for g in grads]
+        return None, None, *synchronize(grouped_allgather_async(grads, None, ctx.how[1]))
+
+
+def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
+                  process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+    """Combine a tensor across all ranks, and return this rank's rows of it; differentiable.
+
+    Every rank gets as many rows; where that does not work out the first ranks get one more.
+    """
+    how = op, process_set, prescale_factor, postscale_factor
+    small, ctx = compression.compress(tensor)
+    return compression.decompress(_Reducescatter.apply(how, name, small), ctx)
+
+
+def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average,
+                          process_set=global_process_set, prescale_factor=1.0,
+                          postscale_factor=1.0):
+    """reducescatter() of several tensors; returns a list; differentiable."""
+    how = op, process_set, prescale_factor, postscale_factor
+    small = [compression.compress(t) for t in tensors]
+    out = _GroupedReducescatter.apply(how, name, *[t for t, _ in small])
+    return [compression.decompress(t, ctx) for t, (_, ctx) in zip(out, small)]

@@ -11,10 +11,11 @@ import weakref
 
 import torch
 
-from horovod.common.process_sets import global_process_set, group_of
+from horovod.common.process_sets import global_process_set
 from horovod.torch.compression import Compression
-from horovod.torch.mpi_ops import (Adasum, Average, Sum, allreduce_async_, size,
-                                   sparse_allreduce_async, synchronize)
+from horovod.torch.mpi_ops import (Adasum, Average, Sum, allreduce_async_,
+                                   grouped_allreduce_async_, size, sparse_allreduce_async,
+                                   synchronize)
 
 
 def _checked(optimizer, named_parameters):
@@ -41,7 +42,7 @@ def _checked(optimizer, named_parameters):
 
 
 def _check_groups(groups):
-    """Complain about groups= as Horovod does; see DistributedOptimizer() on what it is for."""
+    """Complain about groups= as Horovod does."""
     if groups is None or isinstance(groups, int) and groups > 0:
         return
     if not isinstance(groups, list):
@@ -53,25 +54,44 @@ def _check_groups(groups):
         raise ValueError("a parameter can be in one of the groups only")
 
 
+def _units(params, groups):
+    """The parameters whose gradients are combined at a time, as tuples."""
+    if groups is None:
+        return [(p,) for p in params]
+    if isinstance(groups, int):
+        each, more = divmod(len(params), groups)
+        ends = list(itertools.accumulate([each + (i < more) for i in range(groups)]))
+        return [tuple(params[a:b]) for a, b in zip([0] + ends, ends) if a < b]
+    wanted, grouped = {id(p) for p in params}, {id(p) for g in groups for p in g}
+    units = [tuple(p for p in g if id(p) in wanted) for g in groups]
+    return [u for u in units if u] + [(p,) for p in params if id(p) not in grouped]
+
+
 class _DistributedOptimizer:
     """What is put in front of the wrapped optimizer's class; see DistributedOptimizer()."""
 
-    def _distribute(self, named_parameters, compression, passes, op, predivide, sparse_as_dense):
+    def _distribute(self, named_parameters, compression, passes, op, predivide, groups,
+                    sparse_as_dense, process_set):
         self._parameter_names = _checked(self, named_parameters)
-        self._compression, self._op = compression, op
+        self._compression, self._op, self._process_set = compression, op, process_set
         self._sparse_as_dense = sparse_as_dense
         self._pre, self._post = 1.0 / predivide, predivide
-        self._handles = {}  # parameter: (handle, what compression needs), None while accumulating
+        self._handles = {}  # unit: what _start() returned; None while gradients are added up
         self._hooks = []
         self._synchronized, self._should_synchronize = False, True
-        self._requires_update = {}  # an ordered set of parameters
+        self._unit_of = {}  # parameter: the unit that it is in
         self.set_backward_passes_per_step(passes)
         if size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1":
-            for group in self.param_groups:
-                for p in group["params"]:
-                    if p.requires_grad:
-                        self._requires_update[p] = True
-                        self._hook(p)
+            if process_set.included():
+                self._register(groups)
+
+    def _register(self, groups):
+        """Be told of every gradient."""
+        params = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
+        for unit in _units(params, groups):
+            for p in unit:
+                self._unit_of[p] = unit
+                self._hook(p)
 
     def _hook(self, p):
         """Call _computed(p) each time backward() has added to p.grad, as long as this optimizer
@@ -95,32 +115,47 @@ class _DistributedOptimizer:
                                  "backward_passes_per_step times since the last step(): raise "
                                  "backward_passes_per_step, or call step() or synchronize()")
         self._delay[p] -= 1
-        self._handles[p] = self._start(p) if self._delay[p] == 0 else None
+        unit = self._unit_of[p]
+        complete = all([self._delay[q] == 0 for q in unit])
+        self._handles[unit] = self._start(unit) if complete else None
 
-    def _start(self, p):
-        """Start the allreduce of p's gradient.  A rank that has none sends zeroes, for others
-        may have one and wait for it."""
-        name = self._parameter_names[p]
-        if p.grad is None:
-            p.grad = torch.zeros_like(p)
-        grad = p.grad
-        if grad.is_sparse:
-            if not self._sparse_as_dense:
-                return sparse_allreduce_async(grad, name, self._op), None
-            grad = grad.to_dense()
-        small, ctx = self._compression.compress(grad)
-        return allreduce_async_(small, name=name, op=self._op, prescale_factor=self._pre,
-                                postscale_factor=self._post), ctx
+    def _start(self, unit):
+        """Start combining the gradients of a unit: a list of (parameters, handle, contexts).
+        A rank that has no gradient sends zeroes, for others may have one and wait for it."""
+        for p in unit:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+        dense = [p for p in unit if self._sparse_as_dense or not p.grad.is_sparse]
+        started = [((p,), sparse_allreduce_async(p.grad, self._parameter_names[p], self._op,
+                                                 self._process_set), (None,))
+                   for p in unit if p.grad.is_sparse and not self._sparse_as_dense]
+        if dense:
+            started.append(self._start_dense(dense))
+        return started
 
-    def _finish(self, p, handle, ctx):
-        """Wait for the allreduce of p's gradient and put the result into p.grad."""
-        result = handle() if callable(handle) else synchronize(handle)
-        result = self._compression.decompress(result, ctx) if not callable(handle) else result
-        with torch.no_grad():
-            if p.grad.is_sparse:
-                p.grad = result if result.is_sparse else result.to_sparse(p.grad.sparse_dim())
-            elif result.data_ptr() != p.grad.data_ptr():
-                p.grad.copy_(result)
+    def _start_dense(self, params):
+        """_start() for gradients that are not sparse, or shall not be."""
+        small, contexts = zip(*[self._compression.compress(
+            p.grad.to_dense() if p.grad.is_sparse else p.grad) for p in params])
+        how = {"name": self._parameter_names[params[0]], "op": self._op,
+               "prescale_factor": self._pre, "postscale_factor": self._post,
+               "process_set": self._process_set}
+        if len(params) == 1:
+            return params, allreduce_async_(small[0], **how), contexts
+        return params, grouped_allreduce_async_(list(small), **how), contexts
+
+    def _finish(self, params, handle, contexts):
+        """Wait for gradients that are on their way and put the results into p.grad."""
+        results = handle() if callable(handle) else synchronize(handle)
+        results = results if isinstance(results, list) else [results]
+        for p, result, ctx in zip(params, results, contexts):
+            if not callable(handle):
+                result = self._compression.decompress(result, ctx)
+            with torch.no_grad():
+                if p.grad.is_sparse:
+                    p.grad = result if result.is_sparse else result.to_sparse(p.grad.sparse_dim())
+                elif result.data_ptr() != p.grad.data_ptr():
+                    p.grad.copy_(result)
 
     @property
     def backward_passes_per_step(self):
@@ -137,20 +172,24 @@ class _DistributedOptimizer:
 
     def synchronize(self):
         """Wait until every gradient has been combined, to look at them before step()."""
-        for p in self._requires_update:
-            if self._handles.get(p) is None:
-                self._handles[p] = self._start(p)
+        for unit in self._unit_of.values():
+            if self._handles.get(unit) is None:
+                self._handles[unit] = self._start(unit)
         failed = None
-        for p, (handle, ctx) in self._handles.items():
+        for started in itertools.chain.from_iterable(self._handles.values()):
             try:
-                self._finish(p, handle, ctx)
+                self._finish(*started)
             except RuntimeError as e:  # the others must be waited for too
                 failed = failed or e
-            self._delay[p] = self._passes
-        self._handles.clear()
+        self._forget()
         if failed:
             raise failed
         self._synchronized = True
+
+    def _forget(self):
+        """Nothing is on its way any more."""
+        self._handles.clear()
+        self.set_backward_passes_per_step(self._passes)
 
     @contextlib.contextmanager
     def skip_synchronize(self):
@@ -183,13 +222,53 @@ class _DistributedOptimizer:
 
     def load_state_dict(self, *args, **kwargs):
         """Take over a state; gradients under way are waited for and forgotten."""
-        for pair in self._handles.values():
-            if pair is not None:
-                pair[0]() if callable(pair[0]) else synchronize(pair[0])
-        self._handles.clear()
+        for _params, handle, _contexts in itertools.chain.from_iterable(
+                started for started in self._handles.values() if started):
+            handle() if callable(handle) else synchronize(handle)
+        self._forget()
         self._synchronized, self._should_synchronize = False, True
-        self.set_backward_passes_per_step(self._passes)
         return super().load_state_dict(*args, **kwargs)
+
+
+class _DeltaOptimizer:
+    """The same for op=Adasum: what is combined is not gradients but what a step changes."""
+
+    def _distribute(self, named_parameters, compression, passes, process_set):
+        self._parameter_names = _checked(self, named_parameters)
+        self._compression, self._process_set = compression, process_set
+        self.backward_passes_per_step = passes
+
+    def set_backward_passes_per_step(self, passes):
+        """How many backward() add up before step(); for Adasum it does not matter."""
+        self.backward_passes_per_step = passes
+
+    def synchronize(self):
+        """Gradients stay this rank's own: there is nothing to wait for."""
+
+    def skip_synchronize(self):
+        """Horovod refuses this too."""
+        raise AssertionError("skip_synchronize() makes no sense with op=hvd.Adasum: gradients are "
+                             "not combined, but what step() changes")
+
+    def step(self, closure=None):
+        """Do the wrapped optimizer's step, then combine what it has changed on all ranks."""
+        params = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
+        before = [p.detach().clone() for p in params]
+        loss = super().step(closure) if closure is not None else super().step()
+        if not self._process_set.included():
+            return loss
+        with torch.no_grad():
+            started = []
+            for p, start in zip(params, before):
+                small, ctx = self._compression.compress(p - start)
+                name = f"delta.{self._parameter_names[p]}"
+                started.append((allreduce_async_(small, name=name, op=Adasum,
+                                                 process_set=self._process_set), ctx))
+            for p, start, (handle, ctx) in zip(params, before, started):
+                p.copy_(start + self._compression.decompress(synchronize(handle), ctx))
+        return loss
+
+    step.hooked = True  # as above
 
 
 def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none,
@@ -208,25 +287,28 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
             optimizer.step()
 
     gradient_predivide_factor, with Average only, divides by it before adding up and multiplies
-    afterwards.  groups and num_groups, which tell Horovod what to send together, are checked and
-    otherwise not needed: the library sends together whatever is ready.
+    afterwards.  groups says which gradients go together, all or none: a number of groups, or a list
+    of lists of parameters.  With op=hvd.Adasum each rank does its own step, and what the steps
+    change is combined.
     """
-    group_of(process_set)
-    if op == Adasum:
-        raise NotImplementedError("Adasum is not part of ringup yet; use hvd.Average")
-    if op not in (Average, Sum):
-        raise ValueError("op must be hvd.Average or hvd.Sum")
+    if op not in (Average, Sum, Adasum):
+        raise ValueError("op must be hvd.Average, hvd.Sum or hvd.Adasum")
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor needs op=hvd.Average")
     if backward_passes_per_step <= 0:
         raise ValueError("backward_passes_per_step must be at least 1")
     if num_groups:
         warnings.warn("num_groups is deprecated: use groups", DeprecationWarning, stacklevel=2)
-    _check_groups(groups or num_groups or None)
-    cls = type(type(optimizer).__name__, (_DistributedOptimizer, type(optimizer)), {})
+    groups = groups or num_groups or None
+    _check_groups(groups)
+    base = _DeltaOptimizer if op == Adasum else _DistributedOptimizer
+    cls = type(type(optimizer).__name__, (base, type(optimizer)), {})
     wrapped = cls.__new__(cls)
     # a scheduler may have replaced step() on the instance
     wrapped.__setstate__({k: v for k, v in vars(optimizer).items() if k != "step"})
-    wrapped._distribute(named_parameters, compression, backward_passes_per_step, op,
-                        gradient_predivide_factor, sparse_as_dense)
+    if op == Adasum:
+        wrapped._distribute(named_parameters, compression, backward_passes_per_step, process_set)
+    else:
+        wrapped._distribute(named_parameters, compression, backward_passes_per_step, op,
+                            gradient_predivide_factor, groups, sparse_as_dense, process_set)
     return wrapped

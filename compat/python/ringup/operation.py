@@ -1,0 +1,201 @@
+# operation.py - start operations of the job, and wait for them.
+# SPDX-License-Identifier: Apache-2.0
+"""Everything here works on addresses; horovod.torch and ringup.collectives put types on top.
+
+Names are bytes; without a group all ranks take part.  Of keep and finish see Operation."""
+
+import ctypes
+import functools
+
+from . import _c, errors, job
+from .job import lib, under_way
+
+# How long one call into the library may block, so that Ctrl-C is noticed in between.
+SLICE_MS = 500
+
+
+class Operation:
+    """One collective under way: a handle to poll() and wait().
+
+    keep and what finish refers to stay alive until it has completed, also if nobody waits;
+    finish() makes the result."""
+
+    __slots__ = ("op", "job", "called", "keep", "finish")
+
+    def __init__(self, op, job_, called, keep, finish):
+        self.op, self.job, self.called, self.keep, self.finish = op, job_, called, keep, finish
+
+    def poll(self):
+        """Has it completed, well or badly?  True also once it has been waited for."""
+        return self.op is None or not job.is_current(self.job) or lib.ringup_poll(self.op) == 1
+
+    def wait(self):
+        """Block until it has completed; returns its result, or None if that was done before."""
+        if self.op is None:
+            return None
+        if not job.is_current(self.job):
+            self._forget()
+            raise errors.NotRunning(f"{_words(self.called)}: the job that it belonged to has ended")
+        status = lib.ringup_wait(self.op, SLICE_MS)
+        while status == _c.ETIMEDOUT:
+            status = lib.ringup_wait(self.op, SLICE_MS)
+        finish = self._forget()
+        if status < 0:
+            raise _c.failure(lib, status, _words(self.called))
+        return finish() if finish else None
+
+    def _forget(self):
+        """There is no operation any more; returns what makes its result."""
+        finish, self.op, self.keep, self.finish = self.finish, None, None, None
+        under_way.discard(self)
+        return finish
+
+
+class Several:
+    """Operations that are one to those who wait for them; the result is the list of theirs."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts):
+        self.parts = parts
+
+    def poll(self):
+        """Have all of them completed?"""
+        return all([part.poll() for part in self.parts])
+
+    def wait(self):
+        """Block until all have completed, then raise the first failure, or return the results."""
+        parts, self.parts = self.parts, ()
+        results, failed = [], None
+        for part in parts:
+            try:
+                results.append(part.wait())
+            except errors.RingupError as e:
+                failed = failed or e
+        if failed:
+            raise failed
+        return results if parts else None
+
+
+def _words(called):
+    """What an operation is called, for people."""
+    what, name = called
+    return f"{what} {name.decode(errors='replace')!r}" if name else what
+
+
+def _start(call, group, called, keep, finish, *args):
+    """Start an operation of a group; returns it."""
+    here, op = job.here(), ctypes.c_void_p()
+    status = call((group or here.world).handle, *args, ctypes.byref(op))
+    if status < 0:
+        raise _c.failure(lib, status, _words(called))
+    operation = Operation(op, here, called, keep, finish)
+    under_way.add(operation)
+    return operation
+
+
+@functools.lru_cache(1 << 12)
+def _shape(shape):
+    """The two last fields of most structs; ranks compare them."""
+    return (ctypes.c_uint64 * len(shape))(*shape), len(shape)
+
+
+def _scaled(pre, post):
+    """The library takes 0 for 1."""
+    if not pre or not post:
+        raise ValueError("a scale factor of 0 would give zeros; multiply by 0 yourself")
+
+
+@functools.lru_cache(1 << 12)
+def _pattern(name, count, dtype, op, pre, post, shape):
+    """What to reduce, but not where: the same in each step of a training."""
+    _scaled(pre, post)
+    return _c.Reduce(name, None, None, count, dtype, op, pre, post, *_shape(shape))
+
+
+def _reduce(pattern, source, target):
+    """A copy of a pattern, which it points into, with addresses."""
+    a = _c.Reduce.from_buffer_copy(pattern)
+    setattr(a, "in", source)
+    a.out = target
+    return a
+
+
+def allreduce(source, target, count, dtype, op, name=None, pre=1.0, post=1.0, shape=(),
+              group=None, keep=None, finish=None):
+    """Start a reduction."""
+    pattern = _pattern(name, count, dtype, op, pre, post, shape)
+    return _start(lib.ringup_allreduce, group, ("allreduce", name), keep, finish,
+                  ctypes.byref(_reduce(pattern, source, target)))
+
+
+def allreduce_many(parts, dtype, op, name=None, pre=1.0, post=1.0, group=None, keep=None,
+                   finish=None):
+    """Start reductions that are one; each part is (source, target, count, shape)."""
+    patterns = [_pattern(name, count, dtype, op, pre, post, shape)
+                for _source, _target, count, shape in parts]
+    a = (_c.Reduce * len(parts))(*[_reduce(pattern, source, target) for pattern,
+                                   (source, target, _count, _shape) in zip(patterns, parts)])
+    return _start(lib.ringup_allreduce_many, group, ("allreduce", name), keep, finish, a, len(a))
+
+
+def broadcast(source, target, count, dtype, root, name=None, shape=(), group=None, keep=None,
+              finish=None):
+    """Start a broadcast; root is a place in the group, source is read there only."""
+    b = _c.Bcast(name, source, target, count, dtype, root, *_shape(shape))
+    return _start(lib.ringup_broadcast, group, ("broadcast", name), keep, finish, ctypes.byref(b))
+
+
+def _result(group):
+    """Where an operation puts memory of its own, and how many rows of each rank are in it."""
+    return ctypes.c_void_p(), (ctypes.c_uint64 * (group or job.here().world).size)()
+
+
+def _received(out, counts, bytes_of_row):
+    """(memory, rows of each rank) that an operation has left; the memory is None if empty."""
+    rows = list(counts)
+    return (_c.view(lib, out.value, sum(rows) * bytes_of_row) if out.value else None), rows
+
+
+def allgather(source, rows, row, dtype, name=None, shape=(), group=None, keep=None, finish=None):
+    """Start a gathering of rows rows; finish(memory, rows of each rank) makes the result."""
+    out, counts = _result(group)
+    a = _c.Gather(name, source, rows, row, dtype, ctypes.pointer(out), counts, *_shape(shape))
+    return _start(lib.ringup_allgather, group, ("allgather", name), keep,
+                  lambda: finish(*_received(out, counts, row * _c.BYTES[dtype])), ctypes.byref(a))
+
+
+def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=None, keep=None,
+             finish=None):
+    """Start an exchange: splits rows for each rank, or as many for each; finish as allgather()'s."""
+    out, counts = _result(group)
+    a = _c.Exchange(name, source, rows, row, splits and (ctypes.c_uint64 * len(splits))(*splits),
+                    dtype, ctypes.pointer(out), counts, *_shape(shape))
+    return _start(lib.ringup_alltoall, group, ("alltoall", name), keep,
+                  lambda: finish(*_received(out, counts, row * _c.BYTES[dtype])), ctypes.byref(a))
+
+
+def reducescatter(source, rows, row, target, dtype, op, name=None, pre=1.0, post=1.0, shape=(),
+                  group=None, keep=None, finish=None):
+    """Start a reduction of rows rows, of which this rank gets own_rows() into target."""
+    _scaled(pre, post)
+    a = _c.Scatter(name, source, rows, row, target, dtype, op, pre, post, *_shape(shape))
+    return _start(lib.ringup_reducescatter, group, ("reducescatter", name), keep, finish,
+                  ctypes.byref(a))
+
+
+def own_rows(rows, group):
+    """How many rows of a reducescatter() come to this rank."""
+    return rows // group.size + (group.rank < rows % group.size)
+
+
+def join(group=None):
+    """Start to wait for the others, who may go on; the result is the last rank to join."""
+    last = ctypes.c_int(-1)
+    return _start(lib.ringup_join, group, ("join", None), last, lambda: last.value,
+                  ctypes.byref(last))
+
+
+def barrier(name=None, group=None):
+    """Start a barrier."""
+    return _start(lib.ringup_barrier, group, ("barrier", name), None, None, name)

@@ -1,0 +1,251 @@
+# sets_of_a_rank.py - what test_sets.py starts on every rank: process sets, and what came with them.
+# SPDX-License-Identifier: Apache-2.0
+
+import ops_of_a_rank as ops
+import torch
+from ops_of_a_rank import DTYPES, equal, everywhere_equal, inputs, raises
+
+import horovod.torch as hvd
+
+CHECKS = {}
+
+
+def check(f):
+    CHECKS[f.__name__] = f
+    return f
+
+
+@check
+def sets_are_added_and_removed():
+    n, r = hvd.size(), hvd.rank()
+    assert hvd.global_process_set.process_set_id == 0
+    few = hvd.ProcessSet([n - 1, 0])
+    assert (few.process_set_id, few.size(), few.rank()) == (None, None, None)
+    raises(ValueError, hvd.allreduce, torch.ones(1), process_set=few, says="added")
+    assert hvd.add_process_set(few) is few and few.ranks == [0, n - 1]
+    assert few.process_set_id > 0 and few.size() == 2 and few.included() == (r in (0, n - 1))
+    raises(ValueError, hvd.add_process_set, [0, n - 1], says="already")
+    raises(ValueError, hvd.add_process_set, range(n), says="already")
+    for wrong in ([], [0, 0], [-1], ["a"], 3):
+        raises(ValueError, hvd.add_process_set, wrong)
+    raises(ValueError, hvd.add_process_set, [0, n])
+    if few.included():
+        assert few.rank() == (0 if r == 0 else 1)
+        equal(hvd.allreduce(torch.ones(3), op=hvd.Sum, process_set=few), torch.full((3,), 2.0))
+    else:
+        raises(ValueError, few.rank, says="not a member")
+        for f in (hvd.allreduce, hvd.allgather, hvd.alltoall, hvd.reducescatter):
+            raises(ValueError, f, torch.ones(2), process_set=few, says="not a member")
+        raises(ValueError, hvd.broadcast, torch.ones(2), 0, process_set=few, says="not a member")
+        raises(ValueError, hvd.barrier, few, says="not a member")
+    hvd.barrier()
+    assert hvd.remove_process_set(few) and few.process_set_id is None
+    assert not hvd.remove_process_set(few) and not hvd.remove_process_set(hvd.global_process_set)
+    raises(ValueError, hvd.allreduce, torch.ones(1), process_set=few)
+    again = hvd.add_process_set([0, n - 1])
+    assert again.process_set_id > 0 and hvd.remove_process_set(again)
+
+
+@check
+def every_collective_of_a_set():
+    n, r = hvd.size(), hvd.rank()
+    odd = hvd.add_process_set([i for i in range(n) if i % 2])
+    even = hvd.add_process_set([i for i in range(n) if i % 2 == 0])
+    mine, other = (odd, even) if r % 2 else (even, odd)
+    k, me = mine.size(), mine.rank()
+    assert mine.ranks[me] == r and k + other.size() == n
+    x = torch.arange(6.0).view(3, 2) + r
+    all_ = [torch.arange(6.0).view(3, 2) + i for i in mine.ranks]
+    how = {"process_set": mine}
+    equal(hvd.allreduce(x, op=hvd.Sum, name="x", **how), sum(all_))
+    equal(hvd.allreduce(x, **how), sum(all_) / k)
+    equal(hvd.allgather(x[:me + 1], **how), torch.cat([t[:i + 1] for i, t in enumerate(all_)]))
+    equal(hvd.broadcast(x, mine.ranks[-1], **how), all_[-1])
+    raises(ValueError, hvd.broadcast, x, other.ranks[0], says="root", **how)
+    part = torch.full((k, 2), float(r))
+    equal(hvd.alltoall(part, **how), torch.tensor(mine.ranks).float().repeat(2, 1).t())
+    equal(hvd.reducescatter(part, op=hvd.Sum, **how), torch.full((1, 2), float(sum(mine.ranks))))
+    a, b = hvd.grouped_allreduce([x, 2 * x], op=hvd.Sum, **how)
+    equal(a, sum(all_)), equal(b, 2 * sum(all_))
+    assert hvd.broadcast_object(r, mine.ranks[0], process_set=mine) == mine.ranks[0]
+    hvd.barrier(mine)
+    s = torch.sparse_coo_tensor([[me]], [1.0], (k,))
+    got = hvd.sparse_allreduce_async(s, "s", hvd.Average, process_set=mine)()
+    equal(got.to_dense(), torch.full((k,), 1.0 / k))
+    # both sets, the world, and the same name in all of them at once
+    hs = [hvd.allreduce_async(x, name="same", op=hvd.Sum, process_set=s)
+          for s in (mine, hvd.global_process_set)]
+    equal(hvd.synchronize(hs[1]), sum(torch.arange(6.0).view(3, 2) + i for i in range(n)))
+    equal(hvd.synchronize(hs[0]), sum(all_))
+    for s in (odd, even):
+        assert hvd.remove_process_set(s)
+
+
+@check
+def a_rank_in_many_sets():
+    n = hvd.size()
+    sets = [hvd.add_process_set(range(i + 1)) for i in range(n - 1)]
+    hs = [(s, hvd.allreduce_async(torch.ones(100), op=hvd.Sum, process_set=s))
+          for s in sets if s.included()]
+    for s, h in reversed(hs):
+        equal(hvd.synchronize(h), torch.full((100,), float(s.size())))
+    hvd.barrier()
+    assert all([hvd.remove_process_set(s) for s in sets])
+
+
+@check
+def sets_from_the_start():
+    n = hvd.size()
+    hvd.shutdown()
+    one, two = hvd.ProcessSet([n - 1]), hvd.ProcessSet([0, n - 1])
+    raises(ValueError, hvd.init, process_sets=[one, hvd.ProcessSet([n - 1])], says="already")
+    assert not hvd.is_initialized()
+    hvd.init(process_sets=[one, two])
+    assert (one.process_set_id, two.process_set_id) == (1, 2)
+    if two.included():
+        equal(hvd.allreduce(torch.ones(2), op=hvd.Sum, process_set=two), torch.full((2,), 2.0))
+    hvd.barrier()
+    hvd.shutdown()
+    hvd.init(process_sets="dynamic")
+    raises(ValueError, hvd.allreduce, torch.ones(1), process_set=two, says="added")
+    hvd.add_process_set(two)
+    assert two.process_set_id == 1 and hvd.remove_process_set(two)
+
+
+@check
+def exchanges():
+    n, r = hvd.size(), hvd.rank()
+    for dtype in DTYPES + [torch.bool, torch.complex64]:
+        x = torch.full((2 * n, 3), r % 2).to(dtype)
+        want = torch.cat([torch.full((2, 3), i % 2).to(dtype) for i in range(n)])
+        equal(hvd.alltoall(x), want)
+    # rank r sends i + r rows of r to rank i
+    splits = [i + r for i in range(n)]
+    x = torch.full((sum(splits), 2), float(r))
+    want = torch.cat([torch.full((r + i, 2), float(i)) for i in range(n)])
+    for s in (splits, tuple(splits), torch.tensor(splits), torch.tensor(splits, dtype=torch.int32)):
+        got, received = hvd.alltoall(x, s)
+        equal(got, want)
+        assert received.tolist() == [r + i for i in range(n)]
+        assert received.dtype == (s.dtype if isinstance(s, torch.Tensor) else torch.int32)
+    got, received = hvd.synchronize(hvd.alltoall_async(x, splits, name="named"))
+    equal(got, want)
+    equal(hvd.alltoall(x.t().contiguous().t(), splits)[0], want)
+    more = torch.cat([x, torch.full((5, 2), 9.0)])  # rows that go nowhere
+    equal(hvd.alltoall(more, splits)[0], want)
+    got, received = hvd.alltoall(torch.empty(0, 3), [0] * n)
+    assert got.shape == (0, 3) and received.tolist() == [0] * n
+    assert hvd.alltoall(torch.empty(0)).shape == (0,)
+    raises(ValueError, hvd.alltoall, torch.tensor(1.0), says="no dimensions")
+    raises(ValueError, hvd.alltoall, torch.ones(2), [2] + [0] * n, says="splits")
+    raises(ValueError, hvd.alltoall, torch.ones(2), [3] + [0] * (n - 1), says="rows")
+    raises(ValueError, hvd.alltoall, torch.ones(n, 1), torch.ones(n), says="whole")
+    if n > 1:
+        raises(ValueError, hvd.alltoall, torch.ones(n + 1), says="evenly")
+        raises(ValueError, hvd.alltoall, torch.ones(2), [3, -1] + [0] * (n - 2), says="splits")
+
+
+@check
+def exchanges_have_gradients():
+    n, r = hvd.size(), hvd.rank()
+    splits = [i + 1 for i in range(n)]
+    x = torch.ones(sum(splits) + 1, 2, requires_grad=True)
+    got, received = hvd.alltoall(x, splits)
+    (got * (r + 1)).sum().backward()
+    want = torch.cat([torch.full((i + 1, 2), i + 1.0) for i in range(n)] + [torch.zeros(1, 2)])
+    equal(x.grad, want)
+
+
+@check
+def reduced_and_dealt_out():
+    n, r = hvd.size(), hvd.rank()
+    for dtype in DTYPES:
+        for rows in (0, 1, n, n + 1, 3 * n + 2):
+            all_ = inputs((rows, 3), dtype)
+            first = r * (rows // n) + min(r, rows % n)
+            mine = slice(first, first + rows // n + (r < rows % n))
+            wide = torch.stack(all_).to(torch.float64)
+            equal(hvd.reducescatter(all_[r], op=hvd.Sum), wide.sum(0).to(dtype)[mine])
+            equal(hvd.reducescatter(all_[r], op=hvd.Max), wide.max(0).values.to(dtype)[mine])
+    x = torch.arange(2.0 * n)
+    equal(hvd.reducescatter(x), x[2 * r:2 * r + 2])
+    got = hvd.reducescatter(x, op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0, name="s")
+    equal(got, 2 * n * x[2 * r:2 * r + 2])
+    a, b = hvd.grouped_reducescatter([x, x.int()], op=hvd.Sum)
+    equal(a, n * x[2 * r:2 * r + 2]), equal(b, n * x[2 * r:2 * r + 2].int())
+    equal(hvd.synchronize(hvd.reducescatter_async(x.view(n, 2).t().contiguous().t())),
+          x[2 * r:2 * r + 2].view(1, 2))
+    raises(ValueError, hvd.reducescatter, torch.tensor(1.0), says="no dimensions")
+    y = torch.ones(2 * n, requires_grad=True)
+    (hvd.reducescatter(y, op=hvd.Sum) * (r + 1)).sum().backward()
+    equal(y.grad, n * torch.arange(1.0, n + 1).repeat(2, 1).t().flatten())
+
+
+@check
+def groups_of_other_kinds():
+    n = hvd.size()
+    ts = [torch.ones(3), torch.ones(2, dtype=torch.int64), torch.empty(0), torch.ones(2, 2).t()]
+    for _ in range(3):
+        got = hvd.grouped_allreduce(ts, op=hvd.Sum, name="mixed")
+        for t, g in zip(ts, got):
+            equal(g, t * n)
+    raises(ValueError, hvd.grouped_allreduce_async, [])
+    many = [torch.full((i,), float(i)) for i in range(200)]
+    out = hvd.synchronize(hvd.grouped_allreduce_async_(many, op=hvd.Average, name="many"))
+    assert all([a is b for a, b in zip(out, many)])
+    for i, t in enumerate(many):
+        equal(t, torch.full((i,), float(i)))
+    if n > 1:
+        wrong = torch.ones(2 + hvd.rank())
+        raises(hvd.HorovodInternalError, hvd.grouped_allreduce, [torch.ones(1), wrong], name="w")
+        equal(hvd.allreduce(torch.ones(1), op=hvd.Sum), torch.tensor([float(n)]))
+
+
+@check
+def joining():
+    n, r = hvd.size(), hvd.rank()
+    for round_ in range(2):
+        for early in range(n):
+            if r != early:
+                others = sum(range(n)) - early
+                x = torch.arange(4.0) + r
+                want = (n - 1) * torch.arange(4.0) + others
+                equal(hvd.allreduce(x, op=hvd.Sum, name="known"), want)
+                assert torch.allclose(hvd.allreduce(x), want / n)  # divided by all
+                got = hvd.allgather(torch.tensor([r]))
+                assert got.tolist() == [i for i in range(n) if i != early]
+            last = hvd.join()
+            assert n == 1 or last != early
+            assert hvd.allgather_object(last) == [last] * n
+    hvd.barrier()
+
+
+@check
+def adasum():
+    n, r = hvd.size(), hvd.rank()
+    x = torch.arange(1.0, 9.0)
+    assert torch.allclose(hvd.allreduce(x, op=hvd.Adasum), x)  # equal ones count once
+    unit = torch.zeros(n + 3)
+    unit[r] = r + 1.0  # orthogonal ones add up
+    want = torch.cat([torch.arange(1.0, n + 1), torch.zeros(3)])
+    assert torch.allclose(hvd.allreduce(unit, op=hvd.Adasum, name="unit"), want)
+    g = torch.Generator().manual_seed(r)
+    pair = hvd.add_process_set([0, n - 1])
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        t = torch.randn(1000, generator=g).to(dtype)
+        out = hvd.allreduce(t, op=hvd.Adasum)
+        everywhere_equal(out)
+        if pair.included():
+            a, b = hvd.allgather(t.view(1, -1), process_set=pair).double()
+            dot = a @ b
+            want = (1 - dot / (2 * a @ a)) * a + (1 - dot / (2 * b @ b)) * b
+            out = hvd.allreduce(t, op=hvd.Adasum, process_set=pair)
+            assert torch.allclose(out.double(), want, rtol=2e-2, atol=2e-2)
+    hvd.barrier()
+    assert hvd.remove_process_set(pair)
+    equal(hvd.grouped_allreduce([x, x], op=hvd.Adasum)[1], hvd.allreduce(x, op=hvd.Adasum))
+
+
+if __name__ == "__main__":
+    ops.CHECKS = CHECKS
+    ops.main()
