@@ -78,7 +78,6 @@ CORE_SOURCES += \
 	%reldir%/engine/pulse.c %reldir%/engine/pulse.h \
 	%reldir%/engine/stall.c %reldir%/engine/stall.h \
 	%reldir%/engine/span.c %reldir%/engine/span.h \
-	%reldir%/engine/star.c %reldir%/engine/star.h \
 	%reldir%/engine/submit.c \
 	%reldir%/engine/tally.c %reldir%/engine/tally.h \
 	%reldir%/engine/tensor.c %reldir%/engine/tensor.h \

@@ -98,7 +98,6 @@ UNIT_TESTS += \
 	%reldir%/unit/test_segment \
 	%reldir%/unit/test_share \
 	%reldir%/unit/test_stray \
-	%reldir%/unit/test_star \
 	%reldir%/unit/test_span \
 	%reldir%/unit/test_tally \
 	%reldir%/unit/test_tensor \

@@ -201,6 +201,9 @@ static void fail_all(struct engine *g)
 	struct err why;
 
 	why_dead(g, &why);
+	/* Whoever raised it may not reach the other hosts. */
+	if (is_alarmed(g) && g->on_alarm)
+		g->on_alarm(g->on_alarm_ctx, why.code, why.text);
 	/* First, so that nothing is submitted to a lane that has been dealt with. */
 	__atomic_store_n(&g->dead, true, __ATOMIC_SEQ_CST);
 	engine_visit(g, fail_lane, &why);
@@ -264,6 +267,28 @@ static void scan_eager(struct engine *g)
 		engine_completed(g);
 }
 
+/* While this thread does nothing but wait, it also fetches what comes from other
+ * hosts. */
+static void attend(struct engine *g, bool on)
+{
+	struct lane *l;
+	int i;
+
+	for (i = 0; i < lane_end(g); i++)
+		if ((l = lane_at(g, i)))
+			l->agree->attend(l->agreement, on);
+}
+
+static void poll_all(struct engine *g)
+{
+	struct lane *l;
+	int i;
+
+	for (i = 0; i < lane_end(g); i++)
+		if ((l = lane_at(g, i)))
+			l->agree->poll(l->agreement);
+}
+
 /* Is there a reason to stop waiting for news? */
 static bool has_news(void *arg)
 {
@@ -271,6 +296,7 @@ static bool has_news(void *arg)
 	struct engine *g = look->g;
 	struct ringup_op *op = look->op;
 
+	poll_all(g);
 	if (is_alarmed(g) || any_ready(g) || someone_left(g))
 		return true;
 	if (look->running && step_others(g, NULL))
@@ -330,7 +356,9 @@ static void rest(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 		far->backend->block(far->carrier, soon(TURN_MS, deadline_ns));
 	} else if (running || op) {
 		look.running = running > 0;
+		attend(g, true);
 		seat_wait(g->row, SEAT_ANYBODY, has_news, &look, deadline_ns);
+		attend(g, false);
 	}
 }
 

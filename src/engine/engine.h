@@ -28,7 +28,8 @@ struct engine {
 	struct alarm *alarm;
 	struct row *row; /* all ranks of this host: here this rank sleeps */
 	uint32_t *left;  /* 0, or 1 + a rank that has left; atomic */
-	void (*on_alarm)(void *ctx, int code, const char *why); /* tell others */
+	/* Tell other hosts; called at least once, by more than one thread. */
+	void (*on_alarm)(void *ctx, int code, const char *why);
 	void *on_alarm_ctx;
 
 	/* From here on engine.c's own. */

@@ -11,7 +11,6 @@
 
 #include "base/err.h"
 #include "engine/engine.h"
-#include "engine/star.h"
 #include "ringup.h"
 
 enum {
@@ -183,7 +182,7 @@ static int take_seats(struct group *g, const struct group_site *s, const int *lo
 int group_share(struct group *g, const struct group_site *s, struct err *e)
 {
 	struct team *t = &g->lane.team;
-	size_t extra = t->hosts == 1 ? ledger_bytes(t->size) : 0;
+	size_t extra = ledger_bytes(t->local_size) + (t->hosts > 1 ? span_bytes(t->size) : 0);
 	int *local = make_list(g->size), *pids = make_list(g->size), i, rc;
 
 	if (!local || !pids) {
@@ -243,28 +242,37 @@ static int choose_backend(struct group *g, const char *only, struct err *e)
 	return fail(e, RINGUP_ENOBACKEND, "no back end can serve this job: %.200s", why.text);
 }
 
-static int agree_in_memory(struct group *g, const struct group_site *s, struct err *e)
+/* Connections, and over them an agreement of the hosts. */
+static int span_hosts(struct group *g, const struct group_site *s, struct err *e)
+{
+	struct team *t = &g->lane.team;
+	int rc = mesh_open(&g->mesh, g->rank, g->size, s->address, s->secret,
+			   s->circle->exchange, s->circle->ctx, s->deadline, e);
+
+	if (!rc)
+		rc = span_open(&g->span, &g->ledger, t, e);
+	if (rc)
+		return rc;
+	t->mesh = &g->mesh;
+	if (t->local_rank)
+		return 0;
+	/* The mesh is a star so far. */
+	rc = tree_open(&g->tree, &g->ledger, t, t->hosts, g->lane.fusion_bytes, s->events, e);
+	g->lane.agree = &agree_tree;
+	g->lane.agreement = g->tree;
+	return rc;
+}
+
+static int make_agreement(struct group *g, const struct group_site *s, struct err *e)
 {
 	int rc = ledger_open(&g->ledger, &g->segment, s->cards[0].eager_bytes, e);
 
 	g->lane.agree = &agree_ledger;
 	g->lane.agreement = &g->ledger;
-	g->lane.ledger = &g->ledger;
-	return rc;
-}
-
-static int agree_by_star(struct group *g, const struct group_site *s, struct err *e)
-{
-	int rc;
-
-	rc = mesh_open(&g->mesh, g->rank, g->size, s->address, s->secret, s->circle->exchange,
-		       s->circle->ctx, s->deadline, e);
-	if (rc)
-		return rc;
-	g->lane.team.mesh = &g->mesh;
-	rc = star_open(&g->star, &g->mesh, s->events, e);
-	g->lane.agree = &agree_star;
-	g->lane.agreement = g->star;
+	if (g->lane.team.hosts == 1)
+		g->lane.ledger = &g->ledger;
+	else if (!rc)
+		rc = span_hosts(g, s, e);
 	return rc;
 }
 
@@ -281,7 +289,7 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	l->team.abort = &s->engine->alarm->word;
 	l->fusion_bytes = s->cards[0].fusion_bytes;
 	l->eager_bytes = s->cards[0].eager_bytes;
-	rc = l->team.hosts == 1 ? agree_in_memory(g, s, e) : agree_by_star(g, s, e);
+	rc = make_agreement(g, s, e);
 	/* Back ends that exchange something, too, serve the world only. */
 	if (!s->seat_of && (l->team.hosts > 1 || !strcmp(only, "mpi"))) {
 		l->team.exchange = s->circle->exchange;
@@ -308,8 +316,9 @@ void group_close(struct group *g)
 	if (backend)
 		backend->close(carrier);
 	free(carrier);
-	star_close(g->star);
+	tree_close(g->tree);
 	mesh_close(&g->mesh);
+	span_close(&g->span);
 	ledger_close(&g->ledger);
 	segment_close(&g->segment);
 	free(g->ranks);

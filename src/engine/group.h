@@ -6,14 +6,14 @@
 #include "base/conf.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
+#include "engine/span.h"
+#include "engine/tree.h"
 #include "engine/watch.h"
 #include "host/cores.h"
 #include "host/identity.h"
 #include "wire/mesh.h"
 #include "wire/secret.h"
 #include "wire/segment.h"
-
-struct star;
 
 /*
  * What each rank tells the others about itself, as it goes over the wire.
@@ -52,9 +52,10 @@ struct group {
 	struct segment segment;
 	struct ledger ledger;
 	struct mesh mesh;
-	struct star *star;
-	int size, rank; /* -1: this process is not one of them */
-	int *ranks;     /* in the world                        */
+	struct span span;  /* several hosts                  */
+	struct tree *tree; /* and this rank is its host's first */
+	int size, rank;    /* -1: this process is not one of them */
+	int *ranks;        /* in the world                        */
 	int *host_of, *local_of, *seat_of;
 	bool open; /* the engine drives it */
 };
@@ -70,7 +71,7 @@ struct group_site {
 	const int *seat_of; /* in the world, the seat of each of its ranks; NULL: this is the
 			       world */
 	const struct secret *secret;
-	const struct star_events *events;
+	const struct tree_events *events;
 	int64_t deadline;
 };
 

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "engine/star.h"
 #include "nicpick/own.h"
 #include "wire/chan.h"
 #include "wire/discover.h"
@@ -83,12 +82,9 @@ static void let_go(void *arg)
 	close(mesh->data_next);
 }
 
-static void tell_star(void *ctx, int code, const char *why)
+static void tell_hosts(void *ctx, int code, const char *why)
 {
-	struct member *m = ctx;
-
-	star_alarm(m->world.star, code, why);
-	watch_stir(&m->watch);
+	tree_alarm(((struct member *)ctx)->world.tree, code, why);
 }
 
 static bool is_apart(const struct card *cards)
@@ -108,7 +104,7 @@ static int find_address(struct bringup *b, char *address, size_t len, struct err
 	return circle_agree(&b->circle, rc, e);
 }
 
-static int connect_world(struct bringup *b, struct star_events *ev, struct err *e)
+static int connect_world(struct bringup *b, struct tree_events *ev, struct err *e)
 {
 	struct member *m = b->member;
 	struct group_site site = { .conf = &m->conf,
@@ -148,10 +144,12 @@ static int start_threads(struct bringup *b, struct err *e)
 		m->peers[r].pid = b->cards[r].pid;
 		memcpy(m->peers[r].host, b->cards[r].name, WATCH_HOST_BYTES - 1);
 	}
-	if (m->world.star) {
+	if (m->world.mesh.control) {
 		m->fork = (struct forks_hook){ .fn = let_go, .arg = m };
 		forks_add(&m->fork);
-		m->engine.on_alarm = tell_star;
+	}
+	if (m->world.tree) {
+		m->engine.on_alarm = tell_hosts;
 		m->engine.on_alarm_ctx = m;
 	}
 	rc = engine_add(&m->engine, &m->world.lane, e);
@@ -159,15 +157,15 @@ static int start_threads(struct bringup *b, struct err *e)
 	if (rc >= 0)
 		rc = engine_start(&m->engine, e);
 	return rc ? rc
-		  : watch_start(&m->watch, &m->world.lane.team, m->world.star, &m->world.mesh,
-				m->peers, &b->cards[0].rules, e);
+		  : watch_start(&m->watch, &m->world.lane.team, m->world.tree, m->peers,
+				&b->cards[0].rules, e);
 }
 
 /* From the card on, every step ends by agreeing whether it went well. */
 static int bring_up(struct bringup *b, struct err *e)
 {
 	struct member *m = b->member;
-	struct star_events ev = { 0 };
+	struct tree_events ev = { 0 };
 	struct card mine;
 	int rc;
 
@@ -185,7 +183,7 @@ static int bring_up(struct bringup *b, struct err *e)
 	m->world.size = m->size;
 	rc = group_locate(&m->world, b->cards, is_apart(b->cards), e);
 	if (!rc)
-		rc = watch_events(&m->watch, &m->engine, m->size, &ev, e);
+		watch_events(&m->watch, &m->engine, &ev);
 	if (!rc)
 		rc = connect_world(b, &ev, e);
 	rc = circle_agree(&b->circle, rc, e);
@@ -461,17 +459,10 @@ int member_group_close(struct member *m, struct group *g, struct err *e)
 static void say_goodbye(struct member *m)
 {
 	int64_t until = clock_deadline(BYE_MS);
-	bool left;
-	int r;
 
-	star_leave(m->world.star);
-	do {
-		left = false;
-		for (r = 0; r < m->size; r++)
-			left |= m->world.mesh.control[r] && star_unsent(m->world.star, r) > 0;
-		if (left)
-			clock_sleep_ms(1);
-	} while (left && clock_ns() < until);
+	tree_goodbye(m->world.tree);
+	while (tree_is_unsent(m->world.tree) && clock_ns() < until)
+		clock_sleep_ms(1);
 }
 
 bool member_leave(struct member *m)
@@ -495,7 +486,7 @@ bool member_leave(struct member *m)
 		seat_ring_one(g->row, r);
 		seat_kick(g->row, r);
 	}
-	if (m->world.star)
+	if (m->world.tree)
 		say_goodbye(m);
 	return true;
 }

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/pidstat.h"
-#include "engine/star.h"
+#include "engine/tree.h"
 #include "ringup.h"
 #include "wire/ancestor.h"
 #include "wire/chan.h"
@@ -32,78 +31,76 @@ static void died(struct watch *w, int rank, const char *how)
 	engine_alarm(w->engine, RINGUP_EPEER, why);
 }
 
-/* ---- what the star tells ---- */
+/* ---- what the tree tells ---- */
 
-static void on_news(void *ctx)
+/* All ranks of this host look at the same words. */
+static void wake_host(struct engine *g)
 {
-	engine_news(((struct watch *)ctx)->engine);
+	int i;
+
+	for (i = 0; i < g->row->count; i++) {
+		seat_ring_one(g->row, i);
+		seat_kick(g->row, i);
+	}
 }
 
 static void on_left(void *ctx, int rank)
 {
 	struct watch *w = ctx;
 
-	w->gone[rank] = true;
 	__atomic_store_n(w->engine->left, (uint32_t)rank + 1, __ATOMIC_RELEASE);
-	engine_news(w->engine);
+	wake_host(w->engine);
 }
 
-/* Rank 0 has told the others already, or does when this returns. */
+/* The other hosts know. */
 static void on_alarm(void *ctx, int code, const char *why)
 {
 	struct watch *w = ctx;
 
 	alarm_raise(w->engine->alarm, code, "%s", why);
-	engine_news(w->engine);
+	wake_host(w->engine);
 }
 
-int watch_events(struct watch *w, struct engine *g, int size, struct star_events *ev,
-		 struct err *e)
+static void on_lost(void *ctx, int rank, const struct err *why)
+{
+	struct watch *w = ctx;
+
+	if (why->code == RINGUP_EPEER)
+		died(w, rank, "died or was cut off");
+	else
+		engine_alarm(w->engine, why->code, why->text);
+}
+
+void watch_events(struct watch *w, struct engine *g, struct tree_events *ev)
 {
 	w->engine = g;
-	w->gone = calloc((size_t)size, sizeof(*w->gone));
-	if (!w->gone)
-		return fail(e, RINGUP_ENOMEM, "no memory to watch %d ranks", size);
-	*ev = (struct star_events){ on_news, on_left, on_alarm, w };
-	return 0;
+	*ev = (struct tree_events){ on_left, on_alarm, on_lost, w };
 }
 
 /* ---- the tick ---- */
 
 enum { MS = 1000000 };
 
-/* Of those who notice that @rank is late, the first of the host speaks for all. */
-static bool speaks(const struct watch *w, int rank)
-{
-	const struct row *row = w->engine->row;
-	int i;
-
-	for (i = 0; !w->star && i < row->me; i++)
-		if (i != rank && w->pidfd[i] >= 0 && !w->local.of[i].late &&
-		    !__atomic_load_n(&seat_at(row, i)->left, __ATOMIC_RELAXED))
-			return false;
-	return true;
-}
-
-/* How long @rank has not been heard, and what becomes of it. */
-static void judge(struct watch *w, struct pulses *p, int rank, const char *verb,
-		  const char *because, int64_t now)
+/* How long @rank has not been heard, and what becomes of it.  @i: its place in @p.
+ * @speaks: this is the rank of its host to tell of it. */
+static void judge(struct watch *w, struct pulses *p, int i, int rank, bool speaks,
+		  const char *verb, const char *because, int64_t now)
 {
 	const struct watch_peer *x = &w->peer[rank];
-	double silence = (double)pulse_silence_ns(p, rank, now) / 1e9;
+	double silence = (double)pulse_silence_ns(p, i, now) / 1e9;
 	char how[160];
 
-	switch (pulse_judge(p, rank, now)) {
+	switch (pulse_judge(p, i, now)) {
 	case PULSE_STEADY:
 		break;
 	case PULSE_LATE:
-		if (!speaks(w, rank))
+		if (!speaks)
 			break;
 		log_warn("rank %d (process %d on %s) %s for %.1f s: %s", rank, x->pid, x->host,
 			 verb, silence, because);
 		break;
 	case PULSE_BACK:
-		if (speaks(w, rank))
+		if (speaks)
 			log_warn("rank %d (process %d on %s) is back", rank, x->pid, x->host);
 		break;
 	case PULSE_LOST:
@@ -111,6 +108,19 @@ static void judge(struct watch *w, struct pulses *p, int rank, const char *verb,
 		died(w, rank, how);
 		break;
 	}
+}
+
+/* Of those who notice that rank @late of the host is late, the first speaks for all. */
+static bool speaks(const struct watch *w, int late)
+{
+	const struct row *row = w->engine->row;
+	int i;
+
+	for (i = 0; i < row->me; i++)
+		if (i != late && w->pidfd[i] >= 0 && !w->local.of[i].late &&
+		    !__atomic_load_n(&seat_at(row, i)->left, __ATOMIC_RELAXED))
+			return false;
+	return true;
 }
 
 /* Ranks that share memory with us: does their counter move? */
@@ -129,20 +139,29 @@ static void look_at_seats(struct watch *w, int64_t now)
 		pulse_see(&w->local, i, __atomic_load_n(&s->beat, __ATOMIC_RELAXED), now);
 		why[0] = 0;
 		if (pulse_silence_ns(&w->local, i, now) >= w->local.warn_ns)
-			pulse_state(w->peer[i].pid, why, sizeof(why));
-		judge(w, &w->local, i, "has not moved", why, now);
+			pulse_state(w->peer[w->rank[i]].pid, why, sizeof(why));
+		judge(w, &w->local, i, w->rank[i], speaks(w, i), "has not moved", why, now);
 	}
 }
 
+/* Leaders of other hosts: has anything come from them? */
 static void look_at_silence(struct watch *w, int64_t now)
 {
-	int r;
+	uint64_t heard;
+	bool gone;
+	int k, rank;
 
 	pulses_look(&w->remote, now);
-	for (r = 0; r < w->team->size; r++)
-		if (w->mesh->control[r] && !w->lost[r] && !w->gone[r])
-			judge(w, &w->remote, r, "has been silent",
-			      "its process, its host or the network between stands still", now);
+	for (k = 0; k < tree_neighbours(w->world); k++) {
+		heard = tree_heard(w->world, k, &rank, &gone);
+		if (gone)
+			continue;
+		if (heard != w->heard[k])
+			pulse_hear(&w->remote, rank, now);
+		w->heard[k] = heard;
+		judge(w, &w->remote, rank, rank, true, "has been silent",
+		      "its process, its host or the network between stands still", now);
+	}
 }
 
 static bool is_over(const struct watch *w)
@@ -157,27 +176,26 @@ static void tick(struct watch *w, int64_t now)
 	w->tick_ns = now + (int64_t)w->rules.tick_ms * MS;
 	if (w->rules.freeze_ms || w->rules.freeze_warn_ms)
 		__atomic_fetch_add(&seat_at(row, row->me)->beat, 1, __ATOMIC_RELAXED);
-	if (w->star && (w->rules.lost_ms || w->rules.lost_warn_ms))
-		star_ping(w->star);
+	if (w->world && (w->rules.lost_ms || w->rules.lost_warn_ms))
+		tree_ping(w->world);
 	if (is_over(w))
 		return;
-	if (w->star)
+	if (w->world)
 		look_at_silence(w, now);
-	else
-		look_at_seats(w, now);
+	look_at_seats(w, now);
 	stall_look(&w->stall, w->engine, now);
 }
 
 /* ---- the thread ---- */
 
-static void look_at_process(struct watch *w, int rank)
+static void look_at_process(struct watch *w, int i)
 {
-	const struct seat *s = seat_at(w->engine->row, rank);
+	const struct seat *s = seat_at(w->engine->row, i);
 
 	if (!__atomic_load_n(&s->left, __ATOMIC_ACQUIRE))
-		died(w, rank, "died");
-	close(w->pidfd[rank]);
-	w->pidfd[rank] = -1;
+		died(w, w->rank[i], "died");
+	close(w->pidfd[i]);
+	w->pidfd[i] = -1;
 }
 
 /* Nobody is left to end this job in order, or to hear what it says. */
@@ -191,82 +209,84 @@ static void look_at_launcher(struct watch *w)
 	w->launcher = -1;
 }
 
-static void look_at_connection(struct watch *w, int rank)
+/* Unless it has been dropped since it was polled. */
+static void serve(struct watch *w, struct tree *t)
 {
-	struct err e = { 0 };
+	int i;
 
-	pulse_hear(&w->remote, rank, clock_ns());
-	if (!star_poll(w->star, rank, &e))
-		return;
-	if (!w->gone[rank] && e.code == RINGUP_EPEER)
-		died(w, rank, "died or was cut off");
-	else if (!w->gone[rank])
-		engine_alarm(w->engine, e.code, e.text);
-	w->lost[rank] = true;
+	pthread_mutex_lock(&w->lock);
+	for (i = 0; i < w->trees; i++)
+		if (w->tree[i] == t) {
+			tree_serve(t);
+			break;
+		}
+	pthread_mutex_unlock(&w->lock);
+}
+
+enum { AT_WAKE, AT_LAUNCHER, AT_RANKS };
+
+/* What to wait for: ranks of this host from AT_RANKS on, then trees. */
+static int list_polls(struct watch *w, struct tree **trees)
+{
+	struct pollfd *p = w->polls;
+	int i, n = AT_RANKS;
+
+	p[AT_WAKE] = (struct pollfd){ w->wake, POLLIN, 0 };
+	p[AT_LAUNCHER] = (struct pollfd){ w->launcher, POLLIN, 0 };
+	for (i = 0; i < w->team->local_size; i++)
+		p[n++] = (struct pollfd){ w->pidfd[i], POLLIN, 0 };
+	pthread_mutex_lock(&w->lock);
+	for (i = 0; i < w->trees; i++) {
+		trees[i] = w->tree[i];
+		p[n++] = (struct pollfd){ tree_fd(w->tree[i]), POLLIN, 0 };
+	}
+	pthread_mutex_unlock(&w->lock);
+	return n;
 }
 
 static void *watch(void *arg)
 {
 	struct watch *w = arg;
-	int size = w->team->size, r, n;
+	struct tree *trees[WATCH_TREES];
 	struct pollfd *p = w->polls;
-	int *who = w->who;
+	int first_tree = AT_RANKS + w->team->local_size, i, n;
+	uint64_t count;
 
 	for (;;) {
-		n = 0;
-		p[n] = (struct pollfd){ w->wake, POLLIN, 0 };
-		who[n++] = -1;
-		p[n] = (struct pollfd){ w->launcher, POLLIN, 0 };
-		who[n++] = -1;
-		for (r = 0; r < size; r++) {
-			struct chan *c = w->star ? w->mesh->control[r] : NULL;
-
-			who[n] = r;
-			if (w->pidfd[r] >= 0)
-				p[n++] = (struct pollfd){ w->pidfd[r], POLLIN, 0 };
-			else if (c && !w->lost[r])
-				p[n++] = (struct pollfd){
-					chan_fd(c),
-					POLLIN | (star_unsent(w->star, r) ? POLLOUT : 0), 0
-				};
-		}
+		n = list_polls(w, trees);
 		if (poll(p, (nfds_t)n, clock_left_ms(w->tick_ns)) < 0 && errno != EINTR)
 			return NULL;
 		if (__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE))
 			return NULL;
-		if (p[1].revents)
+		if (p[AT_LAUNCHER].revents)
 			look_at_launcher(w);
-		while (--n > 1) {
-			if (!p[n].revents)
-				continue;
-			if (w->star)
-				look_at_connection(w, who[n]);
-			else
-				look_at_process(w, who[n]);
-		}
-		if (p[0].revents) {
-			uint64_t count;
-
-			/* What it says is only that there is something to send. */
+		/* What a rank had to say comes before its end. */
+		for (i = first_tree; i < n; i++)
+			if (p[i].revents)
+				serve(w, trees[i - first_tree]);
+		for (i = AT_RANKS; i < first_tree; i++)
+			if (p[i].revents)
+				look_at_process(w, i - AT_RANKS);
+		/* What it says is only that there is something else to wait for. */
+		if (p[AT_WAKE].revents)
 			(void)!read(w->wake, &count, sizeof(count));
-		}
 		if (w->tick_ns != INT64_MAX && clock_ns() >= w->tick_ns)
 			tick(w, clock_ns());
 	}
 }
 
-static int watch_process(struct watch *w, int rank, struct err *e)
+static int watch_process(struct watch *w, int i, struct err *e)
 {
-	int pid = w->peer[rank].pid;
+	int pid = w->peer[w->rank[i]].pid;
 
-	if (rank == w->team->rank || pid == getpid())
+	if (i == w->team->local_rank || pid == getpid())
 		return 0;
-	w->pidfd[rank] = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (w->pidfd[rank] < 0 && errno == ESRCH)
-		return fail(e, RINGUP_EPEER, "rank %d (process %d) died", rank, pid);
-	if (w->pidfd[rank] < 0)
-		return fail_os(e, "watch process %d of rank %d", pid, rank);
-	fcntl(w->pidfd[rank], F_SETFD, FD_CLOEXEC);
+	w->pidfd[i] = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (w->pidfd[i] < 0 && errno == ESRCH)
+		return fail(e, RINGUP_EPEER, "rank %d (process %d) died", w->rank[i], pid);
+	if (w->pidfd[i] < 0)
+		return fail_os(e, "watch process %d of rank %d", pid, w->rank[i]);
+	fcntl(w->pidfd[i], F_SETFD, FD_CLOEXEC);
 	return 0;
 }
 
@@ -304,80 +324,127 @@ static int kernel_patience_ms(const struct pulse_rules *r)
 	return r->lost_ms ? (int)(r->lost_ms + 2 * r->tick_ms) : 0;
 }
 
-int watch_start(struct watch *w, const struct team *t, struct star *s, struct mesh *m,
+static int allocate(struct watch *w, struct err *e)
+{
+	const struct team *t = w->team;
+	size_t local = (size_t)t->local_size;
+	int r, n = 0;
+
+	w->rank = calloc(local, sizeof(*w->rank));
+	w->pidfd = calloc(local, sizeof(*w->pidfd));
+	w->heard = calloc((size_t)t->hosts, sizeof(*w->heard));
+	w->polls = calloc(AT_RANKS + local + WATCH_TREES, sizeof(*w->polls));
+	for (r = 0; w->pidfd && r < t->local_size; r++)
+		w->pidfd[r] = -1;
+	if (!w->rank || !w->pidfd || !w->heard || !w->polls)
+		return fail(e, RINGUP_ENOMEM, "no memory to watch %d ranks", t->size);
+	for (r = 0; r < t->size; r++)
+		if (t->host_of[r] == t->host)
+			w->rank[n++] = r;
+	return 0;
+}
+
+/* A connection stands; a counter has to move once. */
+static void watch_neighbours(struct watch *w)
+{
+	int k, rank;
+	bool gone;
+
+	for (k = 0; w->world && k < tree_neighbours(w->world); k++) {
+		w->heard[k] = tree_heard(w->world, k, &rank, &gone);
+		chan_watch(w->team->mesh->control[rank], kernel_patience_ms(&w->rules));
+		pulse_hear(&w->remote, rank, clock_ns());
+	}
+}
+
+static void stir(struct watch *w)
+{
+	uint64_t one = 1;
+
+	/* If it cannot be written, it is full of earlier wakes already. */
+	(void)!write(w->wake, &one, sizeof(one));
+}
+
+int watch_start(struct watch *w, const struct team *t, struct tree *world,
 		const struct watch_peer *peer, const struct pulse_rules *rules, struct err *e)
 {
-	size_t size = (size_t)t->size;
-	int r, rc;
+	int i, rc;
 
 	w->team = t;
-	w->star = s;
-	w->mesh = m;
+	w->world = world;
 	w->peer = peer;
 	w->rules = *rules;
+	pthread_mutex_init(&w->lock, NULL);
 	watch_launcher(w);
 	stall_init(&w->stall, rules, peer, t->size);
-	rc = pulses_open(&w->local, t->size, rules->freeze_warn_ms, rules->freeze_ms, e);
+	rc = pulses_open(&w->local, t->local_size, rules->freeze_warn_ms, rules->freeze_ms, e);
 	if (!rc)
 		rc = pulses_open(&w->remote, t->size, rules->lost_warn_ms, rules->lost_ms, e);
+	if (!rc)
+		rc = allocate(w, e);
 	if (rc)
 		return rc;
-	w->pidfd = malloc(size * sizeof(*w->pidfd));
-	for (r = 0; w->pidfd && r < t->size; r++)
-		w->pidfd[r] = -1;
-	w->lost = calloc(size, sizeof(*w->lost));
-	w->polls = calloc(size + 2, sizeof(*w->polls));
-	w->who = calloc(size + 2, sizeof(*w->who));
 	w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (!w->pidfd || !w->lost || !w->polls || !w->who)
-		return fail(e, RINGUP_ENOMEM, "no memory to watch %zu ranks", size);
 	if (w->wake < 0)
 		return fail_os(e, "eventfd");
-	for (r = 0; !rc && r < t->size; r++) {
-		if (!s)
-			rc = watch_process(w, r, e);
-		else if (m->control[r])
-			chan_watch(m->control[r], kernel_patience_ms(rules));
-		/* A connection stands; a counter has to move once. */
-		pulse_hear(&w->remote, r, clock_ns());
-	}
+	for (i = 0; i < t->local_size && !rc; i++)
+		rc = watch_process(w, i, e);
+	watch_neighbours(w);
+	if (world && !rc)
+		rc = watch_add(w, world, e);
 	w->tick_ns = INT64_MAX;
 	if (rules->tick_ms)
 		tick(w, clock_ns());
 	return rc ? rc : spawn(w, e);
 }
 
-void watch_stir(struct watch *w)
+int watch_add(struct watch *w, struct tree *t, struct err *e)
 {
-	uint64_t one = 1;
+	int rc = 0;
 
-	if (w->wake > 0 && write(w->wake, &one, sizeof(one)) < 0) {
-		/* It is full of earlier wakes already. */
-	}
+	pthread_mutex_lock(&w->lock);
+	if (w->trees < WATCH_TREES)
+		w->tree[w->trees++] = t;
+	else
+		rc = fail(e, RINGUP_ENOMEM, "more than %d groups across hosts", WATCH_TREES);
+	pthread_mutex_unlock(&w->lock);
+	stir(w);
+	return rc;
+}
+
+void watch_drop(struct watch *w, struct tree *t)
+{
+	int i;
+
+	pthread_mutex_lock(&w->lock);
+	for (i = 0; i < w->trees; i++)
+		if (w->tree[i] == t)
+			w->tree[i--] = w->tree[--w->trees];
+	pthread_mutex_unlock(&w->lock);
+	stir(w);
 }
 
 void watch_stop(struct watch *w)
 {
-	int r;
+	int i;
 
 	if (w->has_thread) {
 		__atomic_store_n(&w->stop, true, __ATOMIC_RELEASE);
-		watch_stir(w);
+		stir(w);
 		pthread_join(w->thread, NULL);
 	}
-	for (r = 0; w->pidfd && r < w->team->size; r++)
-		if (w->pidfd[r] >= 0)
-			close(w->pidfd[r]);
+	for (i = 0; w->pidfd && i < w->team->local_size; i++)
+		if (w->pidfd[i] >= 0)
+			close(w->pidfd[i]);
 	if (w->wake > 0)
 		close(w->wake);
 	if (w->launcher > 0)
 		close(w->launcher);
 	pulses_close(&w->local);
 	pulses_close(&w->remote);
+	free(w->rank);
 	free(w->pidfd);
-	free(w->gone);
-	free(w->lost);
+	free(w->heard);
 	free(w->polls);
-	free(w->who);
 	memset(w, 0, sizeof(*w));
 }
