@@ -79,6 +79,19 @@ static void say_who(const struct stall *s, const struct lane *l, const bool *in,
 		snprintf(out, size, "all ranks have submitted it, and it does not end");
 }
 
+static bool is_here(const struct lane *l, int rank)
+{
+	return !l->team.host_of || l->team.host_of[rank] == l->team.host;
+}
+
+/* Has @rank, of this host, submitted it? */
+static bool is_in(const struct lane *l, const struct ringup_op *op, int rank)
+{
+	int local = l->team.local_of ? l->team.local_of[rank] : rank;
+
+	return rank == l->team.rank || (l->ledger && ledger_is_busy(l->ledger, op->id, local));
+}
+
 /* Who has submitted it?  Returns whether it is up to this rank to tell. */
 static bool look_who(const struct lane *l, const struct ringup_op *op, bool *in)
 {
@@ -86,8 +99,7 @@ static bool look_who(const struct lane *l, const struct ringup_op *op, bool *in)
 
 	memset(in, 0, (size_t)l->team.size * sizeof(*in));
 	for (r = l->team.size - 1; r >= 0; r--) {
-		in[r] = r == l->team.rank ||
-			(l->ledger && ledger_is_busy(l->ledger, op->id, r));
+		in[r] = is_here(l, r) && is_in(l, op, r);
 		first = in[r] ? r : first;
 	}
 	return first == l->team.rank;
