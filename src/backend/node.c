@@ -42,6 +42,10 @@
  * all decide alike.  If one has not offered, the plan begins anew behind the two
  * chunks that may have been put by then, and nobody offers.
  *
+ * A broadcast has all slots for itself, since only the root fills any: so it runs
+ * far ahead of readers that come late.  When that begins or ends, all that went
+ * before has to be over.
+ *
  * A slot is written again only when all ranks are through with the chunk that
  * was in it (out > g - 3).  The slots lie at the same place whatever the plan:
  * a stride that depended on it would overwrite what is still being read.
@@ -91,7 +95,9 @@ struct node {
 	int wait_rank;
 	bool wait_out;
 	uint64_t wait_above;
-	uint64_t out_seen; /* all ranks' out were above this        */
+	uint64_t out_seen; /* all ranks' out were at least this     */
+	bool wide;         /* as broadcasts use the slots           */
+	uint64_t fence;    /* the chunk at which that began or ended */
 	enum phase phase;
 	bool may_share;   /* the plan is one that offers are made for */
 	bool ready;       /* all peers' arenas are mapped             */
@@ -223,7 +229,7 @@ static void take_range(struct node *n, struct cursor c, unsigned char *slot, uin
 	}
 }
 
-/* One of all ranks but @owner has read @size bytes of its slot. */
+/* One of all ranks but the one that filled it has read @size bytes of a slot. */
 static void leave_slot(struct node *n, int owner, uint64_t g, size_t size)
 {
 	uint32_t *readers = &seat(n, owner)->readers[g % SEGMENT_SLOTS];
@@ -236,17 +242,25 @@ static void leave_slot(struct node *n, int owner, uint64_t g, size_t size)
 	copy_claim(segment_slot(n->seg, owner, g), size);
 }
 
+/* Are all ranks through with the chunks that were where chunk @g will be? */
 static bool slots_free(struct node *n, uint64_t g)
 {
+	uint64_t places = SEGMENT_SLOTS * (uint64_t)(n->wide ? n->team->size : 1);
+	uint64_t done = g < places ? 0 : g - places + 1;
 	int r;
 
-	if (g < SEGMENT_SLOTS || n->out_seen > g - SEGMENT_SLOTS)
-		return true;
-	for (r = 0; r < n->team->size; r++)
-		if (!passed(n, r, true, g - SEGMENT_SLOTS))
+	done = done > n->fence ? done : n->fence;
+	for (r = 0; n->out_seen < done && r < n->team->size; r++)
+		if (!passed(n, r, true, done - 1))
 			return false;
-	n->out_seen = g - SEGMENT_SLOTS + 1;
+	n->out_seen = n->out_seen > done ? n->out_seen : done;
 	return true;
+}
+
+/* Where a broadcast's chunk @g is: whose slot, by the root's use of all of them. */
+static int place_of(const struct node *n, uint64_t g)
+{
+	return (int)(g / SEGMENT_SLOTS % (uint64_t)n->team->size);
 }
 
 static bool all_in(struct node *n, uint64_t g)
@@ -511,19 +525,20 @@ static bool allreduce_take(struct node *n, uint64_t k)
 	return true;
 }
 
-/* Broadcast: only the root puts; it may want a copy, too. */
+/* Broadcast: only the root puts, into everybody's slots; it may want a copy, too. */
 static bool broadcast_put(struct node *n, uint64_t k)
 {
 	const struct piece *own = &n->plan->piece[0];
 	uint64_t g = n->base + k, m = chunk_elements(n, k);
+	unsigned char *slot = segment_slot(n->seg, place_of(n, g), g);
 	int me = n->team->rank;
 
 	if (me == n->plan->root) {
 		if (!slots_free(n, g))
 			return false;
-		put_range(n, n->put, segment_slot(n->seg, me, g), 0, m);
+		put_range(n, n->put, slot, 0, m);
 		if (own->out && own->out != own->in)
-			take_range(n, n->put, segment_slot(n->seg, me, g), 0, m, false);
+			take_range(n, n->put, slot, 0, m, false);
 		advance(n->plan, &n->put, m);
 	}
 	publish(n, &seat(n, me)->in, g + 1);
@@ -538,8 +553,9 @@ static bool broadcast_combine(struct node *n, uint64_t k)
 	if (me != root) {
 		if (!passed(n, root, false, g))
 			return false;
-		take_range(n, n->take, segment_slot(n->seg, root, g), 0, m, is_pair(n));
-		leave_slot(n, root, g, m * n->bytes);
+		take_range(n, n->take, segment_slot(n->seg, place_of(n, g), g), 0, m,
+			   is_pair(n));
+		leave_slot(n, place_of(n, g), g, m * n->bytes);
 		advance(n->plan, &n->take, m);
 	}
 	publish(n, &seat(n, me)->out, g + 1);
@@ -841,6 +857,10 @@ static void cut(struct node *n)
 	case PLAN_BARRIER:
 	case PLAN_KINDS:
 		break;
+	}
+	if (most && n->wide != (p->kind == PLAN_BROADCAST)) {
+		n->wide = !n->wide;
+		n->fence = n->base;
 	}
 	/* Even nothing is a meeting: a plan without elements runs as a barrier. */
 	if (!most)
