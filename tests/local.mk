@@ -116,6 +116,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_sock
 
 UNIT_TESTS += \
+	%reldir%/unit/test_horovod \
 	%reldir%/unit/test_mpi_find \
 	%reldir%/unit/test_pieces
 

@@ -161,14 +161,13 @@ const char *conf_alias(const struct setting *s)
  * it is, for the parser to refuse. */
 static const char *translate(const struct setting *s, const char *value, char *buf)
 {
-	size_t len = strlen(s->alias);
 	int64_t seconds;
 	int on;
 
 	if (*s->alias == '!' && !parse_bool(value, &on))
 		return on ? "off" : "on";
-	if (len < 8 || strcmp(s->alias + len - 8, "_SECONDS") || parse_int(value, &seconds) ||
-	    seconds < 0 || seconds > INT32_MAX)
+	if (strcmp(s->kind, "MS") || parse_int(value, &seconds) || seconds < 0 ||
+	    seconds > INT32_MAX)
 		return value;
 	snprintf(buf, CONF_VALUE_BYTES, "%lld", (long long)seconds * 1000);
 	return buf;

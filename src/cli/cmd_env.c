@@ -1,14 +1,19 @@
 /* cmd_env.c - `ringup env`: show every setting, its value and its meaning. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/horovod.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
 #include "ringup.h"
 
-static int names_only, as_json;
+static int names_only, as_json, horovod_only;
 
 static const struct opt opts[] = {
+	{ OPT_FLAG, 'H', "horovod", NULL, &horovod_only,
+	  "list Horovod's variables and what they mean here" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_FLAG, 'n', "names", NULL, &names_only, "print the names only" },
 	{ 0 },
@@ -65,6 +70,87 @@ static int print_table(struct err *e)
 	return out_table_print(&t, e);
 }
 
+/* A secret is nobody's to read. */
+static const char *shown(const struct horovod *h, const char *value)
+{
+	return h && !strcmp(h->name, "_HOROVOD_SECRET_KEY") ? "(hidden)" : value;
+}
+
+/* Those that the environment sets. */
+static int print_found(struct err *e)
+{
+	static const char *const heads[] = { "HOROVOD'S", "VALUE", "FATE", "MEANING HERE",
+					     NULL };
+	char **p, text[HOROVOD_TEXT];
+	struct out_table t;
+	int found = 0;
+	size_t len;
+
+	out_table_init(&t, heads);
+	for (p = conf_environ(); p && *p; p++) {
+		const struct horovod *h;
+
+		if (!horovod_is(*p, &len) || !(*p)[len])
+			continue;
+		h = horovod_find(*p, len);
+		found++;
+		out_table_cell(&t, OUT_PLAIN, "%.*s", (int)len, *p);
+		out_table_cell(&t, OUT_BOLD, "%s", shown(h, *p + len + 1));
+		out_table_cell(&t, OUT_PLAIN, "%s", h ? horovod_fate(h) : "unknown");
+		out_table_cell(&t, OUT_PLAIN, "%s",
+			       h ? horovod_meaning(h, text)
+				 : "no variable of Horovod 0.28; does nothing");
+	}
+	if (found)
+		out_text("\n");
+	return found ? out_table_print(&t, e) : 0;
+}
+
+static int print_horovod(struct err *e)
+{
+	static const char *const heads[] = { "VARIABLE", "FATE", "MEANING HERE", NULL };
+	const struct horovod *h;
+	char text[HOROVOD_TEXT];
+	struct out_table t;
+
+	out_table_init(&t, heads);
+	for (h = horovods; h->name; h++) {
+		out_table_cell(&t, OUT_PLAIN, "%s", h->name);
+		out_table_cell(&t, OUT_PLAIN, "%s", horovod_fate(h));
+		out_table_cell(&t, OUT_PLAIN, "%s", horovod_meaning(h, text));
+	}
+	return out_table_print(&t, e);
+}
+
+static json_t *horovod_row(const struct horovod *h, const char *name, size_t len,
+			   const char *value)
+{
+	char text[HOROVOD_TEXT];
+
+	return json_pack("{ss% so ss ss}", "name", name, len, "value",
+			 value ? out_string(shown(h, value)) : json_null(), "fate",
+			 h ? horovod_fate(h) : "unknown", "meaning",
+			 h ? horovod_meaning(h, text) : "");
+}
+
+/* Those that the environment sets, or all there are. */
+static json_t *horovod_list(bool all)
+{
+	json_t *list = json_array();
+	const struct horovod *h;
+	size_t len;
+	char **p;
+
+	for (h = horovods; all && h->name; h++)
+		json_array_append_new(
+			list, horovod_row(h, h->name, strlen(h->name), conf_env(h->name)));
+	for (p = conf_environ(); !all && p && *p; p++)
+		if (horovod_is(*p, &len) && (*p)[len])
+			json_array_append_new(list, horovod_row(horovod_find(*p, len), *p, len,
+								*p + len + 1));
+	return list;
+}
+
 static int print_json(struct err *e)
 {
 	json_t *list = json_array();
@@ -85,16 +171,25 @@ static int print_json(struct err *e)
 			return fail(e, RINGUP_ENOMEM, "no memory for the list of settings");
 		}
 	}
-	return out_json(json_pack("{so}", "settings", list), e);
+	return out_json(json_pack("{soso}", "settings", list, "horovod", horovod_list(false)),
+			e);
 }
 
 static int run(int argc, char **argv, struct err *e)
 {
+	int rc;
+
 	(void)argc;
 	(void)argv;
 	if (names_only)
 		return print_names();
-	return as_json ? print_json(e) : print_table(e);
+	if (horovod_only)
+		return as_json ? out_json(json_pack("{so}", "horovod", horovod_list(true)), e)
+			       : print_horovod(e);
+	if (as_json)
+		return print_json(e);
+	rc = print_table(e);
+	return rc ? rc : print_found(e);
 }
 
 const struct cmd cmd_env = {
@@ -102,6 +197,7 @@ const struct cmd cmd_env = {
 	.operands = "",
 	.summary = "show every setting and what it means",
 	.examples = "ringup env\n"
+		    "ringup env --horovod\n"
 		    "RINGUP_FUSION_BYTES=64K ringup env --json",
 	.opts = opts,
 	.run = run,

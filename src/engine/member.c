@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/horovod.h"
 #include "base/log.h"
 #include "nicpick/own.h"
 #include "wire/chan.h"
@@ -258,6 +259,9 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 	rc = meet_others(m, how, &m->conf, b.deadline, e);
 	if (rc)
 		return rc;
+	/* All ranks have the same environment, as a rule; one speaks for them. */
+	if (m->rank == 0)
+		horovod_tell();
 	b.circle = (struct circle){ m->rank, m->size, m->meeting.exchange, m->meeting.ctx,
 				    &m->meeting.why };
 	b.cards = calloc((size_t)m->size, sizeof(*b.cards));

@@ -1,0 +1,44 @@
+/* horovod.h - what Horovod's variables mean here. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_HOROVOD_H
+#define BASE_HOROVOD_H
+
+#include <stddef.h>
+
+enum horovod_fate {
+	HOROVOD_ALIAS, /* a setting of ringup             */
+	HOROVOD_TOLD,  /* what a launcher tells           */
+	HOROVOD_MOOT,  /* there is nothing to set         */
+	HOROVOD_UNMET, /* asks for what is not done here  */
+	HOROVOD_BUILD, /* concerns the build of Horovod   */
+};
+
+/* One row of horovod.def, where the fates are explained. */
+struct horovod {
+	const char *name;
+	enum horovod_fate fate;
+	const char *quiet, *meaning;
+};
+extern const struct horovod horovods[]; /* ends with name == NULL */
+
+/* horovod_find - the row of @name, which is @len bytes long, or NULL. */
+const struct horovod *horovod_find(const char *name, size_t len);
+
+/* horovod_fate - the fate in a word: "setting", "told", "moot", "unmet", "build". */
+const char *horovod_fate(const struct horovod *h);
+
+/* horovod_meaning - in a sentence, to @out of HOROVOD_TEXT bytes; returns it. */
+enum { HOROVOD_TEXT = 256 };
+const char *horovod_meaning(const struct horovod *h, char out[HOROVOD_TEXT]);
+
+/* horovod_is - is @var, "NAME=VALUE", a variable of Horovod's, known or not?  Then
+ * *@len is the length of its name. */
+int horovod_is(const char *var, size_t *len);
+
+/*
+ * horovod_tell - tell, once in a process, what the variables of the environment ask for
+ * that is not done (a warning), and those that do nothing here (at level info).
+ */
+void horovod_tell(void);
+
+#endif
