@@ -184,6 +184,7 @@ MODEL_TESTS = \
 %canon_reldir%_model_test_explore_seat_SOURCES = %reldir%/model/test_explore_seat.c \
 	%reldir%/model/explore.c
 check_PROGRAMS += $(MODEL_TESTS)
+EXTRA_DIST     += %reldir%/model/engine.pml
 TESTS          += $(MODEL_TESTS)
 check_PROGRAMS += $(UNIT_TESTS)
 LDADD           = src/libtool.la src/libcore.la
@@ -239,6 +240,7 @@ endif
 check_PROGRAMS += $(TEST_TOOLS)
 
 BATS_TESTS = \
+	%reldir%/model/spin.bats \
 	%reldir%/cli/bench.bats \
 	%reldir%/cli/completion.bats \
 	%reldir%/cli/detect.bats \

@@ -1,0 +1,96 @@
+#!/usr/bin/env bats
+# spin.bats - the model of the engine has no bug, and spin finds those that are put in.
+
+load ../lib/helper
+
+setup() {
+  how=-DHC4 reach=()
+}
+
+# search DEFINE... - compile the model so and go through all of its states; how they are
+# kept is $how, and ${reach[@]} are options of the search.
+search() {
+  command -v spin >/dev/null || skip "spin is not installed"
+  cd "$BATS_TEST_TMPDIR" || return
+  spin "$@" -a "$src/tests/model/engine.pml"
+  "${CC%% *}" -O2 -w -DSAFETY "$how" -DMEMLIM=800 -o pan pan.c
+  timeout 200 ./pan -m20000 "${reach[@]}" | tee result
+}
+
+# correct DEFINE... - no bug in any state; the search must have been complete.
+correct() {
+  search "$@"
+  grep -q 'errors: 0$' result
+  run grep -E '^error: max search depth|MEMLIM bound' result
+  [[ -z $output ]]
+  grep -qE '^ *[0-9.e+]+ states, stored' result
+}
+
+# wrong WHAT DEFINE... - spin finds a bug, of this kind.
+wrong() {
+  local what=$1
+  shift
+  search "$@"
+  grep -qE "^pan:1: $what" result
+}
+
+@test "two ranks, two names in two orders, everybody waits" {
+  correct
+}
+
+@test "a rank waits, the other leaves it to its engine thread" {
+  correct -DWAITERS=1
+}
+
+@test "nobody waits: engine threads carry all" {
+  correct -DWAITERS=0
+}
+
+@test "waiting for one operation, not for the other" {
+  correct -DWAITED=1
+}
+
+@test "the same name again" {
+  correct -DNAMES=1 -DROUNDS=2
+}
+
+@test "three ranks" {
+  correct -DRANKS=3 -DNAMES=1 -DWAITERS=0
+}
+
+@test "two lanes share the baton" {
+  correct -DLANES=2 -DWAITERS=1
+}
+
+@test "two threads a rank, blocking, as far as a small table of states reaches" {
+  how=-DBITSTATE reach=(-w23 -k2)
+  correct -DAPPS=2
+}
+
+@test "trap 1: to publish only when the operation before is complete" {
+  wrong 'invalid end state' -DTRAP=1
+}
+
+@test "trap 2: to write a slot again without asking" {
+  wrong 'assertion violated .*slot' -DTRAP=2
+}
+
+@test "trap 3: not to look again before sleeping" {
+  wrong 'invalid end state' -DTRAP=3
+  wrong 'invalid end state' -DTRAP=31 -DWAITERS=0
+  wrong 'invalid end state' -DTRAP=32 -DAPPS=2
+}
+
+@test "trap 4: to give the baton back without a word, or to take it without a lock" {
+  wrong 'invalid end state' -DTRAP=4 -DWAITED=1
+  wrong 'invalid end state' -DTRAP=4 -DAPPS=2
+  wrong 'assertion violated .*holders' -DTRAP=41
+}
+
+@test "trap 5: to sleep for one lane while another can move" {
+  wrong 'invalid end state' -DTRAP=5 -DLANES=2
+}
+
+@test "trap 6: to cut batches where each rank likes" {
+  wrong 'assertion violated .*ran' -DTRAP=6
+}
