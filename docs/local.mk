@@ -11,7 +11,7 @@ dist_man_MANS += \
 exampledir = $(docdir)/examples
 dist_example_DATA = \
 	%reldir%/examples/digits.py
-EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/databricks.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
+EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/databricks.md %reldir%/horovod.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
 
 # The reference of the library is its header; this is the header as a page.
 nodist_man_MANS += %reldir%/man/ringup_api.3

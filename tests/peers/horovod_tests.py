@@ -9,8 +9,8 @@ v0.28.1; without it one is fetched into a temporary directory.
 The Python that runs this must have torch, numpy, pytest, cloudpickle and packaging.  Prints a line
 for each test and the counts; exit status 0 if all passed but those that DIFFERENT explains.
 
-All tests run in one launch of n ranks.  Once a test has failed on a rank, the others are out of step
-with it: the launch ends, and another one goes on with the next test.
+All tests run in one launch of n ranks.  Once a test has failed on a rank, the others are out of
+step with it: the launch ends, and another one goes on with the next test.
 """
 
 import argparse
@@ -38,6 +38,8 @@ TEST_SECONDS = 60
 
 # Tests of what ringup does otherwise, and why.
 DIFFERENT = {
+    "test_global_barrier_op": "a rank that comes late to a barrier, because others have its core, "
+                              "does not wait for the whole 5 seconds that rank 0 sleeps",
     "test_horovod_join_allgather": "a rank that has joined gives no rows, which is no error",
     "test_horovod_join_broadcast": "a rank that has joined does not disturb a broadcast of others",
 }

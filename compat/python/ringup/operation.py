@@ -167,7 +167,7 @@ def allgather(source, rows, row, dtype, name=None, shape=(), group=None, keep=No
 
 def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=None, keep=None,
              finish=None):
-    """Start an exchange: splits rows for each rank, or as many for each; finish as allgather()'s."""
+    """Start an exchange: splits[i] rows for rank i, or as many for each; finish is as above."""
     out, counts = _result(group)
     a = _c.Exchange(name, source, rows, row, splits and (ctypes.c_uint64 * len(splits))(*splits),
                     dtype, ctypes.pointer(out), counts, *_shape(shape))

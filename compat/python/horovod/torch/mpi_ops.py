@@ -310,8 +310,9 @@ def _gather(tensor, name, process_set, what="allgather"):
     """Start concatenating the ranks' tensors."""
     dtype, per_element = _movable(tensor, what)
     source, rest = tensor if _is_direct(tensor) else _copy(tensor), tensor.shape[1:]
-    return _begin(operation.allgather, source.data_ptr(), tensor.shape[0], math.prod(rest) * per_element,
-                  dtype, _named(what, name), rest, group_of(process_set), source, _rows(tensor))
+    return _begin(operation.allgather, source.data_ptr(), tensor.shape[0],
+                  math.prod(rest) * per_element, dtype, _named(what, name), rest,
+                  group_of(process_set), source, _rows(tensor))
 
 
 def allgather_async(tensor, name=None, process_set=global_process_set):
