@@ -66,6 +66,41 @@ EOF
   [[ "ringup $(LD_LIBRARY_PATH=$lib "$BATS_TEST_TMPDIR/x")" == "$(ringup --version)" ]]
 }
 
+@test "the examples compile as they say, and run" {
+  local pc lib doc f
+  pc=$(find "$dest" -name ringup.pc) lib=$(dirname "$(find "$dest" -name libringup.so.0)")
+  doc=$(dirname "$(find "$dest" -name average.c)")
+  readelf -d "$lib/libringup.so.0" | grep -q 'lib[at]san' && skip "this is a sanitizer's build"
+  for f in "$src"/docs/examples/*.c; do
+    cmp "$f" "$doc/${f##*/}"
+    f=${f##*/} f=${f%.c}
+    # shellcheck disable=SC2046 # flags are words
+    "${CC:-cc}" -std=c99 -Wall -Wextra -Werror -pedantic -o "$BATS_TEST_TMPDIR/$f" "$doc/$f.c" \
+      $(PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$dest PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 \
+        PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 pkg-config --cflags --libs ringup)
+  done
+  export LD_LIBRARY_PATH=$lib
+  cd "$BATS_TEST_TMPDIR"
+  run timeout 60 "$prefix/bin/ringup" run -np 4 ./average
+  expect_status 0
+  [[ $(grep -c ': 1.5 2.5 3.5$' <<<"$output") -eq 4 ]]
+  run timeout 60 "$prefix/bin/ringup" run -np 3 ./gather
+  expect_status 0
+  [[ $output == *"from rank 0: 42"*"from rank 1: 52 53"*"from rank 2: 62 63 64"* ]]
+  run timeout 60 "$prefix/bin/ringup" run -np 4 ./groups
+  expect_status 0
+  [[ $output == *"rank 2 is 1 of 2 in its group: 2"* && $output == *"rank 1 is 0 of 2 in its group: 4"* ]]
+}
+
+@test "the modules for MPI lie where the library looks for them" {
+  local lib m
+  lib=$(dirname "$(find "$dest" -name libringup.so.0)")
+  for m in "$builddir"/.libs/ringup-mpi-*.so; do
+    [[ -e $m ]] || skip "configured without MPI"
+    [[ -e $lib/ringup/${m##*/} ]] || { echo "missing: ringup/${m##*/}"; return 1; }
+  done
+}
+
 @test "the header is C++ as well" {
   command -v g++ >/dev/null || skip "g++ is not installed"
   echo '#include <ringup.h>' | g++ -x c++ -std=c++11 -Wall -Wextra -Werror -pedantic -fsyntax-only \
