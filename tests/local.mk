@@ -127,7 +127,8 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_dist \
 	%reldir%/fuzz/replay_elfinfo \
 	%reldir%/fuzz/replay_shake \
-	%reldir%/fuzz/replay_sock
+	%reldir%/fuzz/replay_sock \
+	%reldir%/fuzz/replay_tree
 check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_chan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz.h \
 	%reldir%/fuzz/fuzz_chan.c
@@ -135,15 +136,19 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_elfinfo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_elfinfo.c
 %canon_reldir%_fuzz_replay_shake_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_shake.c
 %canon_reldir%_fuzz_replay_sock_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_sock.c
+%canon_reldir%_fuzz_replay_tree_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_tree.c
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/seeds
 
-FUZZERS      = chan dist elfinfo shake sock
+FUZZERS      = chan dist elfinfo shake sock tree
 FUZZ_CC      = clang
 FUZZ_SECONDS = 60
 FUZZ_WITH    = src/base/err.c src/api/api_status.c src/wire/chan.c src/wire/secret.c \
 	src/wire/shake.c src/wire/sock.c src/detect/dist.c \
-	src/detect/elfinfo.c src/detect/release.c src/detect/rootfs.c src/detect/text.c
+	src/detect/elfinfo.c src/detect/release.c src/detect/rootfs.c src/detect/text.c \
+	src/engine/ledger.c src/engine/span.c src/engine/tally.c src/engine/want.c \
+	src/coll/copy.c src/coll/reduce.c src/coll/loops.c src/wire/alarm.c src/wire/seat.c src/base/clock.c src/base/futex.c \
+	src/base/hash.c
 fuzz:
 	@mkdir -p %reldir%/fuzz/found
 	@for t in $(FUZZERS); do \

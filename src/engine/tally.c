@@ -521,22 +521,35 @@ static void judge(struct tally *t, uint32_t id)
 		memcpy(span_rows(t->ledger, id), x->rows, (size_t)t->size * sizeof(*x->rows));
 }
 
+/* How many of those due make the next batch; *@full: more would not fit. */
+static int cut(const struct tally *t, bool *full)
+{
+	uint64_t sum = 0, at = t->due_head;
+	int n = 0;
+
+	for (*full = false; at != t->due_tail && !*full; at++) {
+		uint16_t id = t->due[at % LEDGER_IDS];
+
+		sum += want_bytes(&ledger_record(t->ledger, id, 0)->want);
+		*full = n && sum > t->cap;
+		n += !*full;
+		*full |= n == BATCH_ITEMS || sum >= t->cap;
+	}
+	return n;
+}
+
+/* While a batch is under way the next one is announced only if it is full: so the
+ * data path need not wait for a large one, and small ones become one. */
 static void announce(struct tally *t)
 {
 	uint16_t ids[BATCH_ITEMS];
-	uint64_t sum;
-	int n;
+	bool full;
+	int n, i;
 
-	while (t->due_head != t->due_tail && t->running <= TALLY_AHEAD) {
-		for (n = 0, sum = 0; n < BATCH_ITEMS && t->due_head != t->due_tail; n++) {
-			uint16_t id = t->due[t->due_head % LEDGER_IDS];
-
-			sum += want_bytes(&ledger_record(t->ledger, id, 0)->want);
-			if (n && sum > t->cap)
-				break;
-			judge(t, id);
-			ids[n] = id;
-			t->due_head++;
+	while ((n = cut(t, &full)) && t->running < (full ? 2 : 1)) {
+		for (i = 0; i < n; i++) {
+			ids[i] = t->due[t->due_head++ % LEDGER_IDS];
+			judge(t, ids[i]);
 		}
 		t->running++;
 		run(t, ids, n);

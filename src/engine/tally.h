@@ -29,7 +29,7 @@ struct team;
  */
 struct tally;
 
-enum { TALLY_FANOUT = 8, TALLY_AHEAD = 1, TALLY_RANKS = 8000 };
+enum { TALLY_FANOUT = 8, TALLY_RANKS = 8000 };
 
 struct tally_events {
 	/* @len bytes for the leader at the other end of @link.  What cannot be sent,

@@ -1,0 +1,88 @@
+/* fuzz_tree.c - frames that a leader gets from its neighbours: hostile, or nearly right. */
+#include "engine/ledger.h"
+#include "engine/tally.h"
+#include "fuzz/fuzz.h"
+#include "hosts.h"
+
+/* What is sent and told must be within bounds, too. */
+static void on_send(void *ctx, int link, const void *frame, size_t len)
+{
+	(void)ctx;
+	fuzz_require(link >= 0 && link < 3 && frame && len > 0 && len <= 65536);
+}
+
+static void on_left(void *ctx, int rank)
+{
+	(void)ctx;
+	fuzz_require(rank >= 0 && rank < hosts.ranks);
+}
+
+static void on_alarm(void *ctx, int code, const char *why)
+{
+	(void)ctx;
+	fuzz_require(code < 0 && memchr(why, 0, 512));
+}
+
+/* The root is asked, or host 1, which has a parent and two children. */
+static const int host_of[] = { 0, 0, 1, 1, 2, 3, 4 };
+enum { RANKS = sizeof(host_of) / sizeof(host_of[0]), FANOUT = 2 };
+
+/* Both ranks of the host that is asked submit "n0" or so. */
+static void submit(int first, int name, uint8_t kind)
+{
+	struct want w = { .count = 10, .pre = 1, .post = 1, .kind = kind % WANT_KINDS };
+	struct err e;
+	int r;
+
+	for (r = first; r < first + 2; r++)
+		hosts_post(r, name, &w, (uint64_t)r, true, &e);
+}
+
+static void carry_out(struct tally *t, int first)
+{
+	struct item items[BATCH_ITEMS];
+	int names[BATCH_ITEMS], r, n;
+
+	for (r = first + 1; r >= first; r--)
+		while ((n = hosts_next(r, names, items))) {
+			hosts_done(r, items, n);
+			if (r == first)
+				tally_done(t);
+		}
+}
+
+/* The input: which host is asked, then link, length and bytes of one frame after the
+ * other. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct tally_events ev = { on_send, on_left, on_alarm, NULL };
+	struct tally *t = NULL;
+	struct rank *k;
+	struct err e;
+	int rc = 0, links, first;
+
+	if (len < 2 || hosts_open(RANKS, host_of))
+		return 0;
+	first = data[0] & 1 ? 2 : 0;
+	k = &hosts.rank[first];
+	if (tally_open(&t, k->ledger, &k->team, FANOUT, 1000, &ev, &e))
+		abort();
+	submit(first, 0, data[1]);
+	submit(first, 1, 0);
+	links = tally_links(t);
+	for (data += 2, len -= 2; len > 3 && !rc;) {
+		size_t n = (size_t)data[1] | (size_t)data[2] << 8;
+
+		n = n < len - 3 ? n : len - 3;
+		rc = tally_take(t, data[0] % links, data + 3, n, &e);
+		if (!rc)
+			rc = tally_turn(t, &e);
+		fuzz_require(rc <= 0);
+		carry_out(t, first);
+		data += 3 + n;
+		len -= 3 + n;
+	}
+	tally_close(t);
+	hosts_close();
+	return 0;
+}
