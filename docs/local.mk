@@ -10,16 +10,11 @@ dist_man_MANS += \
 	%reldir%/man/ringup-run.1
 exampledir = $(docdir)/examples
 dist_example_DATA = \
-<<<<<<< HEAD
-	%reldir%/examples/digits.py
-EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/databricks.md %reldir%/horovod.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
-=======
 	%reldir%/examples/average.c \
 	%reldir%/examples/digits.py \
 	%reldir%/examples/gather.c \
 	%reldir%/examples/groups.c
-EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/databricks.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
->>>>>>> f9967a5 (docs: show the C interface in three small programs)
+EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/databricks.md %reldir%/horovod.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
 
 # The reference of the library is its header; this is the header as a page.
 nodist_man_MANS += %reldir%/man/ringup_api.3
