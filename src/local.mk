@@ -35,6 +35,7 @@ CORE_SOURCES += \
 	%reldir%/wire/discover.c %reldir%/wire/discover.h \
 	%reldir%/wire/dial.c %reldir%/wire/dial.h \
 	%reldir%/wire/door.c %reldir%/wire/door.h \
+	%reldir%/wire/grid.c %reldir%/wire/grid.h \
 	%reldir%/wire/jobdir.c %reldir%/wire/jobdir.h \
 	%reldir%/wire/meet.c %reldir%/wire/meet.h \
 	%reldir%/wire/mesh.c %reldir%/wire/mesh.h \
@@ -53,19 +54,21 @@ CORE_SOURCES += \
 	%reldir%/coll/copy.c %reldir%/coll/copy.h \
 	%reldir%/coll/loops.c %reldir%/coll/loops.def %reldir%/coll/loops.h \
 	%reldir%/coll/reduce.c %reldir%/coll/reduce.h \
-	%reldir%/coll/ring.c %reldir%/coll/ring.h \
-	%reldir%/coll/step.h
+	%reldir%/coll/step.h \
+	%reldir%/coll/sweep.c %reldir%/coll/sweep.h
 
 CORE_SOURCES += \
 	%reldir%/backend/backend.h \
 	%reldir%/backend/backends.c \
+	%reldir%/backend/cut.c %reldir%/backend/cut.h \
+	%reldir%/backend/hosts.c \
+	%reldir%/backend/mail.c %reldir%/backend/mail.h \
 	%reldir%/backend/mpi.c \
 	%reldir%/backend/mpi_find.c %reldir%/backend/mpi_find.h \
 	%reldir%/backend/mpi_module.h \
 	%reldir%/backend/node.c \
 	%reldir%/backend/pieces.c %reldir%/backend/pieces.h \
-	%reldir%/backend/self.c \
-	%reldir%/backend/tcp.c
+	%reldir%/backend/self.c
 
 CORE_SOURCES += \
 	%reldir%/engine/agree.h \

@@ -62,9 +62,10 @@ UNIT_TESTS = \
 	%reldir%/unit/test_picker \
 	%reldir%/unit/test_pickers \
 	%reldir%/unit/test_pin \
-	%reldir%/unit/test_ring \
+	%reldir%/unit/test_grid \
+	%reldir%/unit/test_sweep \
 	%reldir%/unit/test_snapshot \
-	%reldir%/unit/test_tcp
+	%reldir%/unit/test_hosts
 UNIT_TESTS += \
 	%reldir%/unit/test_argv \
 	%reldir%/unit/test_contest \

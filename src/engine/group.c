@@ -246,8 +246,13 @@ static int choose_backend(struct group *g, const char *only, struct err *e)
 static int span_hosts(struct group *g, const struct group_site *s, struct err *e)
 {
 	struct team *t = &g->lane.team;
-	int rc = mesh_open(&g->mesh, g->rank, g->size, s->address, s->secret,
-			   s->circle->exchange, s->circle->ctx, s->deadline, e);
+	struct mesh_shape shape = { .rank = g->rank,
+				    .size = g->size,
+				    .host_of = g->host_of,
+				    .local_of = g->local_of,
+				    .sockets = s->conf->sockets };
+	int rc = mesh_open(&g->mesh, &shape, s->address, s->secret, s->circle->exchange,
+			   s->circle->ctx, s->deadline, e);
 
 	if (!rc)
 		rc = span_open(&g->span, &g->ledger, t, e);
@@ -256,8 +261,7 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 	t->mesh = &g->mesh;
 	if (t->local_rank)
 		return 0;
-	/* The mesh is a star so far. */
-	rc = tree_open(&g->tree, &g->ledger, t, t->hosts, g->lane.fusion_bytes, s->events, e);
+	rc = tree_open(&g->tree, &g->ledger, t, MESH_FAN, g->lane.fusion_bytes, s->events, e);
 	g->lane.agree = &agree_tree;
 	g->lane.agreement = g->tree;
 	return rc;

@@ -73,14 +73,8 @@ static void locate(struct member *m, const struct card *cards)
 static void let_go(void *arg)
 {
 	struct member *m = arg;
-	struct mesh *mesh = &m->world.mesh;
-	int r;
 
-	for (r = 0; r < m->size; r++)
-		if (mesh->control[r])
-			close(chan_fd(mesh->control[r]));
-	close(mesh->data_prev);
-	close(mesh->data_next);
+	mesh_forget(&m->world.mesh);
 }
 
 static void tell_hosts(void *ctx, int code, const char *why)

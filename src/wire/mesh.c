@@ -3,9 +3,9 @@
 #include "wire/mesh.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sodium.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +25,8 @@
 
 /*
  * What a rank tells the others about itself, as bytes: protocol (2), version of
- * the library (16), random (16), where it listens (SOCK_TEXT).  Protocol and
- * version keep their places.
+ * the library (16), random (16), where it listens (SOCK_TEXT; empty if it
+ * cannot).  Protocol and version keep their places.
  */
 enum {
 	AT_PROTOCOL = 0,
@@ -36,37 +36,130 @@ enum {
 	CARD = AT_WHERE + SOCK_TEXT,
 };
 
-/*
- * Control frames of mesh_open(), the kind in the first byte: a rank that has
- * its connections says READY to rank 0, which says GO when all have.  Who fails
- * says FAIL (status, 4; a sentence), and rank 0 tells the others.
- */
-enum kind { READY = 1, GO, FAIL };
-enum { FAIL_HEAD = 5, LAST_WORD_MS = 1000 };
+/* How a rank fared: status (4), a sentence. */
+enum { REPORT_HEAD = 4, REPORT = REPORT_HEAD + 252 };
+
+/* One connection that this rank makes; those to it come in through the door. */
+struct call {
+	struct dial dial;
+	int rank;
+	bool done;
+};
+
+/* A look whether a rank that is to connect to this one still listens. */
+struct probe {
+	int fd; /* 0: none */
+	int refused;
+};
+
+/* How often, and how often in a row it may be refused. */
+enum { PROBE_MS = 700, PROBES = 2 };
 
 /* What exists only while a mesh is being opened. */
 struct opening {
 	struct mesh *m;
+	const struct mesh_shape *shape;
 	struct secret secret; /* this mesh's own */
 	struct door door;
-	struct dial next, zero; /* the ring's next rank; rank 0's control channel */
-	bool *ready;            /* on rank 0, who has said READY                  */
-	bool said_ready, go;
-	struct pollfd *poll; /* DOOR_FDS + 2 + size */
-	struct err told;     /* what another rank says has gone wrong */
+	struct call *call;
+	int calls;
+	struct probe *probe; /* of each rank */
+	int64_t probe_ns;    /* when to look next */
+	unsigned char *cards;
+	struct pollfd *poll;
 	struct err *callers; /* where exchange() may have said why     */
+	bool met;            /* the first exchange has succeeded */
 	int64_t began_ns, deadline_ns;
 };
 
-static int prev_of(const struct mesh *m)
+/* ---- who is connected to whom ---- */
+
+static int hosts_of(const struct mesh_shape *s)
 {
-	return (m->rank + m->size - 1) % m->size;
+	int r, most = 0;
+
+	for (r = 0; r < s->size; r++)
+		most = s->host_of[r] > most ? s->host_of[r] : most;
+	return most + 1;
 }
 
-static int next_of(const struct mesh *m)
+/* The ranks of the smallest host.  Local ranks have no gaps, so it is the lowest
+ * of the highest ones; who is the first of its host starts its count. */
+int mesh_rails(const struct mesh_shape *s)
 {
-	return (m->rank + 1) % m->size;
+	int hosts = hosts_of(s), r, h, least = INT_MAX;
+	int *count = calloc((size_t)hosts, sizeof(*count));
+
+	if (!count)
+		return 0;
+	for (r = 0; r < s->size; r++)
+		count[s->host_of[r]]++;
+	for (h = 0; h < hosts; h++)
+		least = count[h] < least ? count[h] : least;
+	free(count);
+	return least;
 }
+
+bool mesh_has_control(const struct mesh_shape *s, int a, int b)
+{
+	if (a == b)
+		return false;
+	return !s->local_of[a] && !s->local_of[b] &&
+	       (mesh_parent(s->host_of[a]) == s->host_of[b] ||
+		mesh_parent(s->host_of[b]) == s->host_of[a]);
+}
+
+static bool has_data(const struct mesh_shape *s, const struct grid *g, int rails, int a, int b)
+{
+	return s->local_of[a] == s->local_of[b] && s->local_of[a] < rails &&
+	       grid_linked(g, s->host_of[a], s->host_of[b]);
+}
+
+bool mesh_has_data(const struct mesh_shape *s, int a, int b)
+{
+	struct grid g;
+
+	grid_init(&g, hosts_of(s));
+	return has_data(s, &g, mesh_rails(s), a, b);
+}
+
+static int by_host(const void *a, const void *b)
+{
+	return ((const struct mesh_link *)a)->host - ((const struct mesh_link *)b)->host;
+}
+
+static int make_links(struct opening *o, struct err *e)
+{
+	const struct mesh_shape *s = o->shape;
+	struct mesh *m = o->m;
+	struct grid g;
+	int r;
+
+	grid_init(&g, hosts_of(s));
+	m->rails = mesh_rails(s);
+	m->control = calloc((size_t)m->size, sizeof(struct chan *));
+	m->link = calloc((size_t)m->size, sizeof(*m->link));
+	if (!m->control || !m->link || !m->rails)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", m->size);
+	for (r = 0; r < m->size; r++)
+		if (has_data(s, &g, m->rails, m->rank, r))
+			m->link[m->links++] =
+				(struct mesh_link){ .host = s->host_of[r], .rank = r };
+	qsort(m->link, (size_t)m->links, sizeof(*m->link), by_host);
+	return 0;
+}
+
+static struct mesh_link *link_to(const struct mesh *m, uint32_t rank)
+{
+	int i;
+
+	for (i = 0; i < m->links; i++)
+		if ((uint32_t)m->link[i].rank == rank)
+			return &m->link[i];
+	return NULL;
+}
+
+/* ---- cards ---- */
 
 static void make_card(unsigned char *card, const char *where)
 {
@@ -95,6 +188,8 @@ static int check_card(const unsigned char *cards, int from, struct err *e)
 			    from, theirs, pack_get16(card), zeros, pack_get16(cards));
 	if (!memchr(card + AT_WHERE, 0, SOCK_TEXT))
 		return fail(e, RINGUP_EMISMATCH, "rank %d does not say where it listens", from);
+	if (!card[AT_WHERE])
+		return fail(e, RINGUP_EPEER, "rank %d cannot listen", from);
 	return 0;
 }
 
@@ -110,19 +205,59 @@ static void derive_secret(struct opening *o, const struct secret *s, const unsig
 					    { NULL, 0 } });
 }
 
-/* Without a time limit of its own: connect_all() has one, and names the ranks. */
-static int start_dialling(struct opening *o, const unsigned char *cards, struct err *e)
+static int tell_all(struct opening *o, const void *mine, size_t len, void *all,
+		    int (*exchange)(void *ctx, const void *mine, size_t len, void *all),
+		    void *ctx, struct err *e)
 {
-	const struct mesh *m = o->m;
-	const char *where = (const char *)cards + (size_t)next_of(m) * CARD + AT_WHERE;
 	int rc;
 
-	rc = dial_open(&o->next, where, SHAKE_RING, (uint32_t)m->rank, (uint32_t)next_of(m),
-		       &o->secret, INT64_MAX, e);
-	if (!rc && m->rank)
-		rc = dial_open(&o->zero, (const char *)cards + AT_WHERE, SHAKE_CONTROL,
-			       (uint32_t)m->rank, 0, &o->secret, INT64_MAX, e);
-	return rc;
+	if (o->callers)
+		o->callers->code = 0;
+	rc = exchange(ctx, mine, len, all);
+	if (rc && o->callers && o->callers->code) {
+		*e = *o->callers;
+		return e->code;
+	}
+	return rc ? fail(e, RINGUP_EPEER, "the exchange between ranks failed with %d", rc) : 0;
+}
+
+/* ---- connecting ---- */
+
+/* Of two ranks the higher one dials.  Without a time limit of its own: connect_all()
+ * has one, and names the ranks. */
+static int start_call(struct opening *o, const unsigned char *cards, int to,
+		      enum shake_channel channel, struct err *e)
+{
+	const char *where = (const char *)cards + (size_t)to * CARD + AT_WHERE;
+	struct call *c = &o->call[o->calls];
+
+	c->rank = to;
+	o->calls++;
+	return dial_open(&c->dial, where, channel, (uint32_t)o->m->rank, (uint32_t)to,
+			 &o->secret, INT64_MAX, e);
+}
+
+static int start_calls(struct opening *o, const unsigned char *cards, struct err *e)
+{
+	struct mesh *m = o->m;
+	int to, i, k, rc = 0;
+
+	o->call = calloc((size_t)m->links * (size_t)o->shape->sockets + (size_t)m->rank + 1,
+			 sizeof(*o->call));
+	if (!o->call)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", m->size);
+	for (to = 0; to < m->rank && !rc; to++)
+		if (mesh_has_control(o->shape, m->rank, to))
+			rc = start_call(o, cards, to, SHAKE_CONTROL, e);
+	for (i = 0; i < m->links; i++)
+		for (k = 0; k < o->shape->sockets && m->link[i].rank < m->rank && !rc; k++)
+			rc = start_call(o, cards, m->link[i].rank, SHAKE_RING, e);
+	o->poll = calloc((size_t)(DOOR_FDS + o->calls + m->links * o->shape->sockets + m->size),
+			 sizeof(*o->poll));
+	o->probe = calloc((size_t)m->size, sizeof(*o->probe));
+	return rc || (o->poll && o->probe)
+		       ? rc
+		       : fail(e, RINGUP_ENOMEM, "no memory for %d ranks", m->size);
 }
 
 /* Listen, tell the others where, and learn where they do. */
@@ -132,41 +267,36 @@ static int meet_others(struct opening *o, const char *address, const struct secr
 {
 	struct mesh *m = o->m;
 	unsigned char card[CARD], *cards;
-	char where[SOCK_TEXT];
+	char where[SOCK_TEXT] = "";
+	struct err deaf = { 0 };
 	int fd, rc, i;
 
 	_Static_assert((int)CARD <= (int)MEET_BYTES, "a card fits through the meeting point");
 	cards = calloc((size_t)m->size, CARD);
 	if (!cards)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", m->size);
-	fd = sock_listen(address, where, e);
-	if (fd < 0) {
-		free(cards);
-		return fd;
-	}
-	make_card(card, where);
-	if (o->callers)
-		o->callers->code = 0;
-	rc = exchange(ctx, card, CARD, cards);
-	if (rc && o->callers && o->callers->code) {
-		*e = *o->callers;
-		rc = e->code;
-	} else if (rc) {
-		rc = fail(e, RINGUP_EPEER, "the exchange of addresses failed with %d", rc);
-	}
+	/* Who cannot listen must tell the others before they wait for it. */
+	fd = sock_listen(address, where, &deaf);
+	make_card(card, fd < 0 ? "" : where);
+	rc = tell_all(o, card, CARD, cards, exchange, ctx, e);
+	o->met = !rc;
 	if (!rc && memcmp(cards + (size_t)m->rank * CARD, card, CARD))
 		rc = fail(e, RINGUP_EPEER, "the exchange returned the ranks in another order");
+	if (fd < 0) {
+		*e = deaf;
+		rc = deaf.code;
+	}
 	for (i = 0; i < m->size && !rc; i++)
 		rc = check_card(cards, i, e);
 	if (!rc) {
 		derive_secret(o, s, cards);
-		rc = start_dialling(o, cards, e);
+		rc = start_calls(o, cards, e);
 	}
 	if (!rc)
 		rc = door_open(&o->door, fd, (uint32_t)m->rank, &o->secret, e);
-	if (rc)
+	if (rc && fd >= 0)
 		close(fd);
-	free(cards);
+	o->cards = cards;
 	return rc;
 }
 
@@ -175,13 +305,15 @@ static int admit(void *ctx, const struct shake *h)
 	const struct opening *o = ctx;
 	const struct mesh *m = o->m;
 	uint32_t rank = h->peer.rank;
+	const struct mesh_link *l = link_to(m, rank);
 
 	if (shake_agree(h, NULL))
 		return RINGUP_EMISMATCH;
-	if (h->peer.channel == SHAKE_RING && rank == (uint32_t)prev_of(m))
-		return m->data_prev < 0 ? 0 : RINGUP_EBUSY;
-	if (h->peer.channel == SHAKE_CONTROL && m->rank == 0 && rank > 0 &&
-	    rank < (uint32_t)m->size)
+	if (rank <= (uint32_t)m->rank || rank >= (uint32_t)m->size)
+		return RINGUP_EINVAL;
+	if (h->peer.channel == SHAKE_RING && l)
+		return l->fds < o->shape->sockets ? 0 : RINGUP_EBUSY;
+	if (h->peer.channel == SHAKE_CONTROL && mesh_has_control(o->shape, m->rank, (int)rank))
 		return m->control[rank] ? RINGUP_EBUSY : 0;
 	return RINGUP_EINVAL;
 }
@@ -190,153 +322,87 @@ static void enter(void *ctx, int fd, const struct shake *h)
 {
 	const struct opening *o = ctx;
 	struct mesh *m = o->m;
+	uint32_t rank = h->peer.rank;
 
-	if (h->peer.channel == SHAKE_RING && m->data_prev < 0)
-		m->data_prev = fd;
-	else if (h->peer.channel != SHAKE_CONTROL || m->control[h->peer.rank] ||
-		 chan_open(fd, &h->keys, &m->control[h->peer.rank], NULL))
+	if (h->peer.channel == SHAKE_RING) {
+		struct mesh_link *l = link_to(m, rank);
+
+		if (l->fds < o->shape->sockets)
+			l->fd[l->fds++] = fd;
+		else
+			close(fd);
+	} else if (m->control[rank] || chan_open(fd, &h->keys, &m->control[rank], NULL)) {
 		close(fd);
-}
-
-static int dial_others(struct opening *o, struct err *e)
-{
-	struct mesh *m = o->m;
-	int rc;
-
-	if (m->data_next < 0) {
-		rc = dial_step(&o->next, e);
-		if (rc < 0)
-			return fail_in(e, "rank %d", next_of(m));
-		if (rc)
-			m->data_next = dial_take(&o->next);
 	}
-	if (m->rank && !m->control[0]) {
-		rc = dial_step(&o->zero, e);
-		if (rc < 0)
-			return fail_in(e, "rank 0");
-		if (rc) {
-			int fd = dial_take(&o->zero);
-
-			rc = chan_open(fd, &o->zero.shake.keys, &m->control[0], e);
-			if (rc) {
-				close(fd);
-				return rc;
-			}
-		}
-	}
-	return 0;
 }
 
-static int hear_failure(struct opening *o, int from, const unsigned char *p, int len)
+static int answer_call(struct opening *o, struct call *c, struct err *e)
 {
-	fail(&o->told, (int32_t)pack_get32(p + 1), "%.*s", len - FAIL_HEAD,
-	     (const char *)p + FAIL_HEAD);
-	/* Rank 0 passes on what others have said, under their names. */
-	return o->m->rank ? o->told.code : fail_in(&o->told, "rank %d", from);
-}
+	struct mesh_link *l = link_to(o->m, (uint32_t)c->rank);
+	enum shake_channel channel = c->dial.channel;
+	struct shake_keys keys = c->dial.shake.keys;
+	int fd = dial_take(&c->dial), rc = 0;
 
-static int take_frame(struct opening *o, int from, const unsigned char *p, int len,
-		      struct err *e)
-{
-	if (len == 1 && p[0] == READY && o->m->rank == 0)
-		o->ready[from] = true;
-	else if (len == 1 && p[0] == GO && o->m->rank)
-		o->go = true;
-	else if (len >= FAIL_HEAD && p[0] == FAIL && (int32_t)pack_get32(p + 1) < 0)
-		return hear_failure(o, from, p, len);
+	c->done = true;
+	if (channel == SHAKE_RING)
+		l->fd[l->fds++] = fd;
 	else
-		return fail(e, RINGUP_EPEER, "rank %d does not keep to the protocol", from);
-	return 0;
+		rc = chan_open(fd, &keys, &o->m->control[c->rank], e);
+	if (rc)
+		close(fd);
+	sodium_memzero(&keys, sizeof(keys));
+	return rc;
 }
 
-/* What the control channels say.  Behind GO come the engine's own frames, which
- * are not ours to read; behind READY comes nothing until GO. */
-static int listen_to_others(struct opening *o, struct err *e)
+static int make_calls(struct opening *o, struct err *e)
 {
-	const void *data;
 	int i, rc;
 
-	for (i = 0; i < o->m->size && !o->go; i++) {
-		if (!o->m->control[i])
+	for (i = 0; i < o->calls; i++) {
+		struct call *c = &o->call[i];
+
+		if (c->done)
 			continue;
-		rc = chan_recv(o->m->control[i], &data, e);
+		rc = dial_step(&c->dial, e);
 		if (rc > 0)
-			rc = take_frame(o, i, data, rc, e);
-		else if (rc < 0)
-			fail_in(e, "rank %d has left", i);
+			rc = answer_call(o, c, e);
 		if (rc < 0)
-			return rc;
+			return fail_in(e, "rank %d", c->rank);
 	}
 	return 0;
 }
 
-static int say(struct opening *o, int to, enum kind kind, struct err *e)
+/* Is everything there that connects this rank to @rank? */
+static bool has_rank(const struct opening *o, int rank)
 {
-	unsigned char frame = (unsigned char)kind;
-	int rc = chan_send(o->m->control[to], &frame, 1, e);
+	const struct mesh *m = o->m;
+	const struct mesh_link *l = link_to(m, (uint32_t)rank);
 
-	return rc < 0 ? fail_in(e, "rank %d has left", to) : 0;
-}
-
-/* Are all connections there that this rank should have? */
-static bool is_connected(const struct mesh *m)
-{
-	int i;
-
-	if (m->data_prev < 0 || m->data_next < 0)
+	if (l && l->fds < o->shape->sockets)
 		return false;
-	if (m->rank)
-		return m->control[0] != NULL;
-	for (i = 1; i < m->size; i++)
-		if (!m->control[i])
-			return false;
-	return true;
+	return m->control[rank] || !mesh_has_control(o->shape, m->rank, rank);
 }
 
-static bool all_ready(const struct opening *o)
+static bool is_connected(const struct opening *o)
 {
-	int i;
+	int r;
 
-	for (i = 1; i < o->m->size; i++)
-		if (!o->ready[i])
+	for (r = 0; r < o->m->size; r++)
+		if (!has_rank(o, r))
 			return false;
 	return true;
-}
-
-/* Once connected: agree that everybody is.  Sets o->go. */
-static int agree(struct opening *o, struct err *e)
-{
-	int i, rc = 0;
-
-	door_close(&o->door);
-	if (o->m->rank && !o->said_ready) {
-		rc = say(o, 0, READY, e);
-		o->said_ready = true;
-	} else if (!o->m->rank && all_ready(o)) {
-		for (i = 1; i < o->m->size && !rc; i++)
-			rc = say(o, i, GO, e);
-		o->go = !rc;
-	}
-	return rc;
 }
 
 static int fail_late(const struct opening *o, struct err *e)
 {
 	const struct mesh *m = o->m;
 	bool *set = calloc((size_t)m->size, sizeof(*set));
-	char names[RANKS_TEXT];
-	int i;
+	char names[RANKS_TEXT] = "";
+	int r;
 
-	if (!set)
-		return fail(e, RINGUP_ETIMEDOUT, "not all ranks connected in time");
-	set[prev_of(m)] = m->data_prev < 0;
-	set[next_of(m)] |= m->data_next < 0;
-	for (i = 1; i < m->size && !m->rank; i++)
-		set[i] |= !m->control[i];
-	ranks_text(names, set, m->size);
-	for (i = 1; i < m->size && !m->rank && !*names; i++)
-		set[i] = !o->ready[i];
-	if (!*names)
+	for (r = 0; set && r < m->size; r++)
+		set[r] = !has_rank(o, r);
+	if (set)
 		ranks_text(names, set, m->size);
 	free(set);
 	return fail(e, RINGUP_ETIMEDOUT, "%s did not connect within %.1f s",
@@ -344,44 +410,90 @@ static int fail_late(const struct opening *o, struct err *e)
 		    (double)(clock_ns() - o->began_ns) / 1e9);
 }
 
-static void wait_for_something(struct opening *o)
+/* One that has left closes its connections; nobody speaks yet. */
+static int check_alive(struct opening *o, const struct pollfd *p, struct err *e)
 {
-	int64_t until = o->deadline_ns;
+	const struct mesh *m = o->m;
+	int i, k;
+
+	for (i = 0; i < m->links; i++)
+		for (k = 0; k < m->link[i].fds; k++, p++)
+			if (p->revents)
+				return fail(e, RINGUP_EPEER, "rank %d has left",
+					    m->link[i].rank);
+	for (i = 0; i < m->size; i++)
+		if (m->control[i] && (p++)->revents)
+			return fail(e, RINGUP_EPEER, "rank %d has left", i);
+	return 0;
+}
+
+static int wait_for_something(struct opening *o, struct err *e)
+{
+	int64_t until = o->probe_ns < o->deadline_ns ? o->probe_ns : o->deadline_ns;
 	struct mesh *m = o->m;
-	struct pollfd *p = o->poll;
-	int i, doors = door_poll(&o->door, p), n = doors;
+	struct pollfd *p = o->poll, *lines;
+	int i, k, rc, doors = door_poll(&o->door, p), n = doors;
 	const struct door_owner owner = { admit, enter, o };
 
 	if (door_until(&o->door) < until)
 		until = door_until(&o->door);
-	if (m->data_next < 0)
-		p[n++] = dial_poll(&o->next, &until);
-	if (m->rank && !m->control[0])
-		p[n++] = dial_poll(&o->zero, &until);
+	for (i = 0; i < o->calls; i++)
+		if (!o->call[i].done)
+			p[n++] = dial_poll(&o->call[i].dial, &until);
+	lines = p + n;
+	for (i = 0; i < m->links; i++)
+		for (k = 0; k < m->link[i].fds; k++)
+			p[n++] = (struct pollfd){ m->link[i].fd[k], POLLRDHUP, 0 };
 	for (i = 0; i < m->size; i++)
 		if (m->control[i])
-			p[n++] = (struct pollfd){ chan_fd(m->control[i]), POLLIN, 0 };
-	if (poll(p, (nfds_t)n, clock_left_ms(until)) >= 0 && doors)
+			p[n++] = (struct pollfd){ chan_fd(m->control[i]), POLLRDHUP, 0 };
+	if (poll(p, (nfds_t)n, clock_left_ms(until)) < 0)
+		return 0;
+	rc = check_alive(o, lines, e);
+	if (doors)
 		door_serve(&o->door, p, &owner);
+	return rc;
 }
 
-/* GO is on its way, perhaps not yet in the sockets. */
-static int flush_all(struct opening *o, struct err *e)
+/*
+ * Whoever waits for others to connect would not notice that they have died: so
+ * now and then knock where they listen.  A rank that has closed its door has all
+ * its connections, this one among them.
+ */
+static int probe_rank(struct opening *o, int rank, struct err *e)
 {
-	struct mesh *m = o->m;
-	int i, rc;
+	struct probe *p = &o->probe[rank];
+	struct sock_addr to;
+	int rc = 0;
 
-	for (i = 0; i < m->size; i++) {
-		while (m->control[i] && (rc = chan_flush(m->control[i], e)) != 0) {
-			if (rc < 0)
-				return fail_in(e, "rank %d has left", i);
-			if (clock_ns() >= o->deadline_ns)
-				return fail_late(o, e);
-			poll(&(struct pollfd){ chan_fd(m->control[i]), POLLOUT, 0 }, 1,
-			     clock_left_ms(o->deadline_ns));
-		}
+	if (p->fd > 0) {
+		rc = sock_connected(p->fd, NULL);
+		close(p->fd);
+		p->fd = 0;
+	}
+	p->refused = rc == RINGUP_EPEER ? p->refused + 1 : 0;
+	if (p->refused >= PROBES)
+		return fail(e, RINGUP_EPEER, "rank %d has left", rank);
+	if (!sock_parse((const char *)o->cards + (size_t)rank * CARD + AT_WHERE, &to, NULL))
+		p->fd = sock_connect(&to, NULL);
+	if (p->fd < 0) {
+		p->refused += p->fd == RINGUP_EPEER;
+		p->fd = 0;
 	}
 	return 0;
+}
+
+static int probe_ranks(struct opening *o, struct err *e)
+{
+	int r, rc = 0;
+
+	if (clock_ns() < o->probe_ns)
+		return 0;
+	o->probe_ns = clock_deadline(PROBE_MS);
+	for (r = o->m->rank + 1; r < o->m->size && !rc; r++)
+		if (!has_rank(o, r))
+			rc = probe_rank(o, r, e);
+	return rc;
 }
 
 static int connect_all(struct opening *o, struct err *e)
@@ -389,112 +501,137 @@ static int connect_all(struct opening *o, struct err *e)
 	int rc;
 
 	o->began_ns = clock_ns();
+	o->probe_ns = clock_deadline(PROBE_MS);
 	for (;;) {
-		rc = dial_others(o, e);
+		rc = make_calls(o, e);
 		if (!rc)
-			rc = listen_to_others(o, e);
-		if (!rc && is_connected(o->m) && !o->go)
-			rc = agree(o, e);
-		if (rc || o->go)
-			break;
+			rc = probe_ranks(o, e);
+		if (rc || is_connected(o))
+			return rc;
 		if (clock_ns() >= o->deadline_ns)
 			return fail_late(o, e);
-		wait_for_something(o);
+		rc = wait_for_something(o, e);
+		if (rc)
+			return rc;
 	}
-	return rc ? rc : flush_all(o, e);
 }
 
-/* Whoever can be reached hears why; as well as it goes, for we have failed. */
-static void tell_others(struct opening *o, const struct err *why)
-{
-	unsigned char frame[FAIL_HEAD + sizeof(why->text)] = { FAIL };
-	int len, i;
+/* ---- agreeing ---- */
 
-	len = snprintf((char *)frame + FAIL_HEAD, sizeof(why->text), "%s", why->text);
-	if (len > (int)sizeof(why->text) - 1)
-		len = sizeof(why->text) - 1;
-	pack_put32(frame + 1, (uint32_t)why->code);
-	for (i = 0; i < o->m->size; i++)
-		if (o->m->control[i])
-			(void)!chan_send(o->m->control[i], frame, FAIL_HEAD + (size_t)len,
-					 NULL);
+/* How much one that fails so knows: that another is gone; who does not come; why. */
+static int insight(int code)
+{
+	if (!code)
+		return 0;
+	return code == RINGUP_EPEER ? 1 : code == RINGUP_ETIMEDOUT ? 2 : 3;
 }
 
-/*
- * A rank fails because another has: it has seen a connection break, and the
- * reason may be on its way through rank 0.
- */
-static void hear_reason(struct opening *o, struct err *e)
+/* The rank whose report tells best what went wrong, or -1. */
+static int find_culprit(const unsigned char *all, int size)
 {
-	int64_t until = clock_deadline(LAST_WORD_MS);
-	const void *data;
-	int rc;
+	int r, best = -1, most = 0, known;
 
-	if (!o->m->rank || !o->m->control[0] || o->told.code)
-		return;
-	while ((rc = chan_recv(o->m->control[0], &data, NULL)) >= 0) {
-		if (rc && take_frame(o, 0, data, rc, NULL) && o->told.code)
-			break;
-		if (clock_ns() >= until)
-			break;
-		if (!rc)
-			poll(&(struct pollfd){ chan_fd(o->m->control[0]), POLLIN, 0 }, 1,
-			     clock_left_ms(until));
+	for (r = 0; r < size; r++) {
+		known = insight((int32_t)pack_get32(all + (size_t)r * REPORT));
+		if (known > most) {
+			most = known;
+			best = r;
+		}
 	}
-	if (o->told.code)
-		*e = o->told;
+	return best;
 }
 
-static int opening_init(struct opening *o, struct err *e)
+/* Everybody says how it went; returns how it went for all. */
+static int agree(struct opening *o, int rc,
+		 int (*exchange)(void *ctx, const void *mine, size_t len, void *all), void *ctx,
+		 struct err *e)
 {
-	struct mesh *m = o->m;
-	size_t n = (size_t)m->size;
+	unsigned char mine[REPORT] = { 0 }, *all, *theirs;
+	struct err told = { 0 };
+	int culprit, code;
 
-	m->control = calloc(n, sizeof(struct chan *));
-	o->ready = calloc(n, sizeof(*o->ready));
-	o->poll = calloc(DOOR_FDS + 2 + n, sizeof(*o->poll));
-	if (!m->control || !o->ready || !o->poll)
-		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", m->size);
-	return 0;
+	all = calloc((size_t)o->m->size, REPORT);
+	if (!all)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", o->m->size);
+	pack_put32(mine, (uint32_t)rc);
+	if (rc)
+		snprintf((char *)mine + REPORT_HEAD, REPORT - REPORT_HEAD, "%.250s", e->text);
+	code = tell_all(o, mine, REPORT, all, exchange, ctx, &told);
+	culprit = code ? -1 : find_culprit(all, o->m->size);
+	if (culprit >= 0 && culprit != o->m->rank) {
+		theirs = all + (size_t)culprit * REPORT;
+		code = (int32_t)pack_get32(theirs);
+		fail(&told, code < 0 ? code : RINGUP_EPEER, "rank %d: %.*s", culprit,
+		     REPORT - REPORT_HEAD - 1, (const char *)theirs + REPORT_HEAD);
+	}
+	/* What this rank has seen itself is worth more, unless another knows more. */
+	if (insight(told.code) > insight(rc)) {
+		*e = told;
+		rc = told.code;
+	}
+	free(all);
+	return rc;
 }
 
 static void opening_fini(struct opening *o)
 {
+	int i;
+
 	door_close(&o->door);
-	dial_close(&o->next);
-	dial_close(&o->zero);
-	free(o->ready);
+	for (i = 0; i < o->calls; i++)
+		dial_close(&o->call[i].dial);
+	if (o->call)
+		sodium_memzero(o->call, (size_t)o->calls * sizeof(*o->call));
+	for (i = 0; o->probe && i < o->m->size; i++)
+		if (o->probe[i].fd > 0)
+			close(o->probe[i].fd);
+	free(o->call);
+	free(o->probe);
+	free(o->cards);
 	free(o->poll);
 	sodium_memzero(o, sizeof(*o));
 }
 
-int mesh_open(struct mesh *m, int rank, int size, const char *address, const struct secret *s,
+static int check_shape(const struct mesh_shape *s, struct err *e)
+{
+	if (s->size < 1 || s->rank < 0 || s->rank >= s->size)
+		return fail(e, RINGUP_EINVAL, "mesh: there is no rank %d of %d", s->rank,
+			    s->size);
+	if (s->sockets < 1 || s->sockets > MESH_SOCKETS)
+		return fail(e, RINGUP_EINVAL, "mesh: 1 to %d sockets make a link, not %d",
+			    MESH_SOCKETS, s->sockets);
+	return 0;
+}
+
+int mesh_open(struct mesh *m, const struct mesh_shape *s, const char *address,
+	      const struct secret *secret,
 	      int (*exchange)(void *ctx, const void *mine, size_t len, void *all), void *ctx,
 	      int64_t deadline_ns, struct err *e)
 {
-	struct opening o = { .m = m, .deadline_ns = deadline_ns, .callers = e };
+	struct opening o = { .m = m, .shape = s, .deadline_ns = deadline_ns, .callers = e };
 	struct err why = { 0 };
-	int rc = 0;
+	int rc;
 
-	*m = (struct mesh){ .rank = rank, .size = size, .data_prev = -1, .data_next = -1 };
-	if (size < 1 || rank < 0 || rank >= size)
-		return fail(e, RINGUP_EINVAL, "mesh: there is no rank %d of %d", rank, size);
-	if (size > 1)
-		rc = secret_check(s, &why);
+	*m = (struct mesh){ .rank = s->rank, .size = s->size };
+	rc = check_shape(s, e);
+	if (rc)
+		return rc;
+	if (s->size > 1)
+		rc = secret_check(secret, &why);
 	if (!rc && sodium_init() < 0)
 		rc = fail(&why, RINGUP_ESYSTEM, "libsodium finds no random numbers here");
 	if (!rc)
-		rc = opening_init(&o, &why);
-	if (!rc && size > 1) {
-		rc = meet_others(&o, address, s, exchange, ctx, &why);
+		rc = make_links(&o, &why);
+	if (!rc && s->size > 1) {
+		rc = meet_others(&o, address, secret, exchange, ctx, &why);
 		if (!rc)
 			rc = connect_all(&o, &why);
-		if (rc && o.told.code)
-			why = o.told;
+		door_close(&o.door);
 		if (rc)
-			tell_others(&o, &why);
-		if (rc == RINGUP_EPEER)
-			hear_reason(&o, &why);
+			mesh_close(m); /* the neighbours shall know now */
+		m->size = s->size;
+		if (o.met)
+			rc = agree(&o, rc, exchange, ctx, &why);
 	}
 	opening_fini(&o);
 	if (!rc)
@@ -506,6 +643,19 @@ int mesh_open(struct mesh *m, int rank, int size, const char *address, const str
 	return why.code;
 }
 
+static void close_links(struct mesh *m, bool forgetting)
+{
+	int i, k;
+
+	for (i = 0; m->link && i < m->links; i++)
+		for (k = 0; k < m->link[i].fds; k++) {
+			if (!forgetting)
+				shutdown(m->link[i].fd[k], SHUT_RDWR);
+			close(m->link[i].fd[k]);
+		}
+	m->links = 0;
+}
+
 void mesh_close(struct mesh *m)
 {
 	int i;
@@ -513,16 +663,19 @@ void mesh_close(struct mesh *m)
 	for (i = 0; m->control && i < m->size; i++)
 		chan_close(m->control[i]);
 	free(m->control);
+	close_links(m, false);
+	free(m->link);
 	m->control = NULL;
-	/* A zeroed mesh has no ranks, and 0 is somebody else's descriptor. */
-	if (m->size && m->data_prev >= 0) {
-		shutdown(m->data_prev, SHUT_RDWR);
-		close(m->data_prev);
-	}
-	if (m->size && m->data_next >= 0) {
-		shutdown(m->data_next, SHUT_RDWR);
-		close(m->data_next);
-	}
-	m->data_prev = m->data_next = -1;
+	m->link = NULL;
 	m->size = 0;
+}
+
+void mesh_forget(struct mesh *m)
+{
+	int i;
+
+	for (i = 0; m->control && i < m->size; i++)
+		if (m->control[i])
+			close(chan_fd(m->control[i]));
+	close_links(m, true);
 }

@@ -2,17 +2,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/seat.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/futex.h"
+#include "ringup.h"
 
 enum { YIELDS = 20, STRANGER_NS = 1000000, SKIP_WAITS = 500 };
+
+/* What this process knocks with, at whosever door. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int knocker = -1;
+
+static void make_knocker(void)
+{
+	knocker = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static socklen_t knob_address(struct sockaddr_un *a, const uint64_t name[2])
+{
+	static const char prefix[] = "\0ringup-seat-"; /* a leading NUL: no file */
+	size_t n = sizeof(prefix) - 1;
+
+	memset(a, 0, sizeof(*a));
+	a->sun_family = AF_UNIX;
+	memcpy(a->sun_path, prefix, n);
+	sodium_bin2hex(a->sun_path + n, sizeof(a->sun_path) - n, name, SEAT_KNOB);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + (size_t)2 * SEAT_KNOB);
+}
+
+static void knock(const struct seat *s)
+{
+	const uint64_t name[2] = { __atomic_load_n(&s->knob[0], __ATOMIC_RELAXED),
+				   __atomic_load_n(&s->knob[1], __ATOMIC_RELAXED) };
+	struct sockaddr_un a;
+	socklen_t len = knob_address(&a, name);
+
+	pthread_once(&once, make_knocker);
+	/* If its queue is full, it wakes from what is in there. */
+	(void)!sendto(knocker, "k", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&a, len);
+}
 
 static void wake(struct seat *s)
 {
 	__atomic_fetch_add(&s->bell, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&s->bell);
+	if (__atomic_load_n(&s->dozing, __ATOMIC_SEQ_CST))
+		knock(s);
 }
 
 void seat_ring(const struct row *w, int who)
@@ -104,6 +148,59 @@ bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg, int6
 		if (deadline_ns != INT64_MAX && clock_ns() >= deadline_ns)
 			return false;
 	}
+}
+
+int seat_knob_open(struct seat_knob *k, struct err *e)
+{
+	struct sockaddr_un a;
+	socklen_t len;
+
+	randombytes_buf(k->name, sizeof(k->name));
+	len = knob_address(&a, k->name);
+	k->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (k->fd < 0)
+		k->fd = 0;
+	if (!k->fd || bind(k->fd, (struct sockaddr *)&a, len))
+		return fail_os(e, "socket to wake a sleeper");
+	return 0;
+}
+
+void seat_knob_close(struct seat_knob *k)
+{
+	if (k->fd > 0)
+		close(k->fd);
+	k->fd = 0;
+}
+
+/* What strangers send is bounded; what is left wakes the next sleep early. */
+static void empty(int knob)
+{
+	char byte;
+	int i;
+
+	for (i = 0; i < 16 && recv(knob, &byte, 1, MSG_DONTWAIT) >= 0; i++)
+		;
+}
+
+void seat_doze(struct row *w, const struct seat_knob *k, bool (*ready)(void *arg), void *arg,
+	       struct pollfd *p, int n, int64_t deadline_ns)
+{
+	struct seat *s = seat_at(w, w->me);
+
+	p[n] = (struct pollfd){ k->fd, POLLIN, 0 };
+	__atomic_store_n(&s->knob[0], k->name[0], __ATOMIC_RELAXED);
+	__atomic_store_n(&s->knob[1], k->name[1], __ATOMIC_RELAXED);
+	__atomic_store_n(&s->asleep, SEAT_ANYBODY, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->dozing, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(w->sleepers, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!ready(arg))
+		(void)poll(p, (nfds_t)n + 1, clock_left_ms(deadline_ns));
+	__atomic_store_n(&s->asleep, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->dozing, 0, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(w->sleepers, 1, __ATOMIC_SEQ_CST);
+	if (p[n].revents)
+		empty(k->fd);
 }
 
 void seat_kick(const struct row *w, int rank)

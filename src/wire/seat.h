@@ -3,9 +3,12 @@
 #ifndef WIRE_SEAT_H
 #define WIRE_SEAT_H
 
+#include <poll.h>
 #include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+struct err;
 
 /*
  * Each rank has a seat.  Seats of ranks that share memory lie side by side in
@@ -34,6 +37,9 @@ struct seat {
 	alignas(64) uint64_t out;    /* chunks that this rank has finished with       */
 	/* Of each of its slots: ranks that have read what all of them read. */
 	alignas(64) uint32_t readers[SEAT_SLOTS];
+	alignas(64) uint64_t took; /* between hosts: chunks whose results it has   */
+	uint32_t dozing;           /* it sleeps in poll(2), see seat_doze()        */
+	uint64_t knob[2];          /* and the name of the socket that wakes it there */
 };
 
 enum { SEAT_ANYBODY = 0x7fffffff };
@@ -83,6 +89,30 @@ bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg,
 /* seat_linger - the first part of seat_wait(): pauses, then timed yields, but no sleep.
  * Returns whether it has become ready.  Threads: as many as like. */
 bool seat_linger(struct row *w, bool (*ready)(void *arg), void *arg);
+
+/* A descriptor on which poll(2) hears the bell of a rank; fd 0: there is none. */
+struct seat_knob {
+	int fd;
+	uint64_t name[2];
+};
+
+/*
+ * seat_knob_open - make one.
+ *
+ * While a rank dozes, others of its host wake it by a datagram to a random name that
+ * stands in its seat.  Strangers who find the name can wake it, too, and no more.
+ */
+int seat_knob_open(struct seat_knob *k, struct err *e);
+void seat_knob_close(struct seat_knob *k);
+
+/*
+ * seat_doze - like seat_wait(), without pausing and giving way, in poll(2).
+ *
+ * @p holds @n descriptors to wait for and room for one more.  Returns when one of
+ * them has something, the bell rang, @ready(@arg) said true or @deadline_ns has passed.
+ */
+void seat_doze(struct row *w, const struct seat_knob *k, bool (*ready)(void *arg), void *arg,
+	       struct pollfd *p, int n, int64_t deadline_ns);
 
 /* seat_pauses - how long to spin now: less while strangers want the processors. */
 static inline int seat_pauses(const struct row *w)

@@ -80,6 +80,7 @@ static void lay_out(struct segment *s, int rank, int ranks, size_t extra_bytes)
 	s->row.count = ranks;
 	s->row.me = rank;
 	s->slots = base + slots;
+	s->slot_area = (size_t)SEGMENT_SLOTS * SEGMENT_SLOT_BYTES;
 	s->extra = base + extra;
 }
 

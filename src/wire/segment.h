@@ -38,6 +38,7 @@ struct segment {
 	struct seat *seats; /* of these ranks: in and out are what counts */
 	struct row row;     /* where they sleep: here, unless somebody says otherwise */
 	unsigned char *slots;
+	size_t slot_area; /* bytes of each rank's slots, one behind the other */
 	void *extra;
 	size_t extra_bytes;
 };

@@ -1,0 +1,87 @@
+/* cut.h - how a plan between hosts is cut into chunks, and where their elements lie. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BACKEND_CUT_H
+#define BACKEND_CUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+#include "wire/grid.h"
+
+struct err;
+
+/*
+ * A chunk is a vector of elements that fits a slot.  Allreduce and broadcast: a
+ * part of the concatenated pieces.  The others have a stream per host, which is
+ * what its ranks contribute or receive, one rank after the other; every chunk
+ * takes the same fraction of each stream, in the order of grid_place().  An
+ * all-to-all has such a stream from each host to each host; its chunk consists
+ * of two halves, what goes out and what comes in.
+ *
+ * So an element's place in a chunk depends on what is fused with it; the sum it
+ * becomes does not (see sweep.h).
+ */
+struct cut_blocks {
+	uint64_t *total;       /* elements of each host's stream                  */
+	uint64_t *offset;      /* where each rank's block begins in its stream    */
+	uint64_t *user;        /* where it begins in this rank's buffer           */
+	const uint64_t *count; /* [r * stride]: of rank r                         */
+	uint64_t stride;
+};
+
+struct cut {
+	const struct team *team;
+	const struct grid *grid;
+	uint64_t slot_bytes,
+		stage_bytes; /* room for a chunk, and for what comes in to be added */
+	int *place;          /* of each host                         */
+	/* Of the plan that was cut last. */
+	const struct plan *plan;
+	size_t bytes;         /* of an element                                    */
+	bool wide;            /* partial sums are f32                             */
+	uint64_t chunks;      /* at least one, which may be empty                 */
+	uint64_t chunk_count; /* allreduce, broadcast: elements of a full chunk   */
+	uint64_t half;        /* all-to-all: where the second half begins         */
+	uint64_t *piece_start;
+	int piece_room;
+	struct cut_blocks out, in; /* all-to-all has both, others use the first   */
+	uint64_t *memory;          /* of the above */
+	uint64_t *start, *into;    /* of chunk vector_of - 1 */
+	uint64_t vector_of;
+};
+
+int cut_open(struct cut *c, const struct team *t, const struct grid *g, uint64_t slot_bytes,
+	     uint64_t stage_bytes, struct err *e);
+void cut_close(struct cut *c);
+
+/* cut_plan - cut @p, for @rails ranks of each host that carry chunks in turn. */
+int cut_plan(struct cut *c, const struct plan *p, int rails, struct err *e);
+
+/* cut_vector - the blocks of chunk @k, hosts + 1 entries, as struct sweep wants them;
+ * of an all-to-all also those that come in.  Valid until it is asked for another one. */
+const uint64_t *cut_vector(struct cut *c, uint64_t k, const uint64_t **intop);
+
+/* cut_elements - how many chunk @k has. */
+uint64_t cut_elements(struct cut *c, uint64_t k);
+
+/* What of a chunk lies in this rank's buffers, a run of elements at a time. */
+struct cut_walk {
+	struct cut *cut;
+	uint64_t chunk;
+	bool taking; /* what this rank receives; else what it contributes */
+	int i;
+	uint64_t at, end;
+	/* The run. */
+	uint64_t first, count;   /* elements of the chunk                       */
+	const unsigned char *in; /* NULL if nothing is there, or out is meant   */
+	unsigned char *out;
+};
+
+/* cut_walk - prepare to walk elements [first, end) of chunk @k; end is cut to its size.
+ * cut_next - the next run; false if there is none. */
+void cut_walk(struct cut *c, struct cut_walk *w, uint64_t k, bool taking, uint64_t first,
+	      uint64_t end);
+bool cut_next(struct cut_walk *w);
+
+#endif

@@ -1,0 +1,98 @@
+/* mail.h - messages between hosts, over the sockets of a mesh. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BACKEND_MAIL_H
+#define BACKEND_MAIL_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct mesh;
+
+/*
+ * Every message says which plan it belongs to, so that ranks that do different
+ * things notice before anything is added up; and which chunk and round, so that
+ * it may take any socket of its link and overtake others.  Little-endian, as it
+ * lies in memory.
+ */
+struct mail_head {
+	uint32_t magic, sequence; /* of the plan, counted on each rank */
+	uint8_t kind, dtype, redop, zero;
+	int32_t root;
+	uint64_t count;
+	uint64_t digest; /* of everything else that ranks must agree on */
+	/* The fields above are the plan's, and the same in all its messages. */
+	uint64_t chunk, bytes; /* bytes: of what follows */
+	uint32_t round, none;
+};
+
+/* A message on its way out; the caller's storage until *pending is counted down. */
+struct mail_out {
+	struct mail_head head;
+	const void *data;
+	uint64_t done; /* bytes sent, head included */
+	int *pending;
+	struct mail_out *next;
+};
+
+/* Where a message goes: @left bytes at @to; then *@due is counted down. */
+struct mail_in {
+	unsigned char *to;
+	uint64_t left;
+	int *due;
+};
+
+struct mail_line {
+	int fd, host, rank;
+	struct mail_out *first, **last; /* to be sent */
+	struct mail_head head;          /* of what comes in */
+	size_t head_done;
+	bool head_known; /* it is whole, and in says where the rest goes */
+	bool stalled;    /* it is whole, and there is no room for the rest yet */
+	bool ended;      /* the other side has closed it, between two messages */
+	struct mail_in in;
+};
+
+struct mail {
+	int rank;
+	struct mail_line *line;
+	int lines;
+	int *first_of; /* of each host: its first line, or -1 */
+	int *lines_of; /* and how many                        */
+	int ended;     /* lines */
+	struct mail_head plan;
+	/* Where does the message with this head go?  1 and *in; 0 if there is no room
+	 * for it yet; negative if it should not be there. */
+	int (*place)(void *ctx, int host, const struct mail_head *h, struct mail_in *in,
+		     struct err *e);
+	void *ctx;
+};
+
+int mail_open(struct mail *m, const struct mesh *mesh, int hosts, struct err *e);
+void mail_close(struct mail *m);
+
+/* mail_begin - from now on messages are of the plan that @h describes; magic and
+ * sequence are filled in.  All messages of the plan before have come and gone. */
+void mail_begin(struct mail *m, const struct mail_head *h);
+
+/* mail_post - send @o to @host as sockets allow; its head's plan is filled in. */
+void mail_post(struct mail *m, int host, struct mail_out *o);
+
+/* mail_step - send and receive what can be now: 1 if anything happened, 0 if not,
+ * or RINGUP_EPEER (a connection broke) or RINGUP_EMISMATCH (the other rank does
+ * something else), with the rank named. */
+int mail_step(struct mail *m, struct err *e);
+
+/* mail_check - @host still has to send: RINGUP_EPEER if it cannot any more.  A rank
+ * that has done its part may leave before the others are through. */
+int mail_check(const struct mail *m, int host, struct err *e);
+
+/* mail_look - whoever was stalled may find room now. */
+void mail_look(struct mail *m);
+
+/* mail_poll - what to wait for, into @p with room for m->lines entries; returns how many. */
+int mail_poll(const struct mail *m, struct pollfd *p);
+
+#endif

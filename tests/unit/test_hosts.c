@@ -1,0 +1,857 @@
+/* test_hosts.c - ranks of several hosts as threads, results are known in advance. */
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "coll/reduce.h"
+#include "tap.h"
+#include "wire/mesh.h"
+#include "wire/segment.h"
+
+extern const struct backend backend_tcp;
+
+enum { MAX_RANKS = 12, MAX_PIECES = 5, PLANS = 40, SLOTS_AT = 16384 };
+
+static uint32_t abort_word;
+
+/* What all ranks know about one plan; the rest follows from it. */
+struct task {
+	struct plan p;
+	/* Allgather, reduce-scatter: of each rank; all-to-all: any; else of each piece. */
+	uint64_t counts[MAX_RANKS];
+	bool in_place;
+	unsigned int seed;
+};
+
+struct rank {
+	pthread_t thread;
+	int rank, size;
+	struct team team;
+	struct mesh mesh;
+	struct segment segment;
+	const struct task *tasks;
+	int count;
+	int rc, wrong;
+	struct err e;
+};
+
+/* Where the ranks are: a word with the letter of each rank's host. */
+static int host_of[MAX_RANKS], local_of[MAX_RANKS];
+static void *memory[MAX_RANKS]; /* of each host */
+static size_t slot_area = (size_t)SEGMENT_SLOTS * SEGMENT_SLOT_BYTES;
+
+/* Small whole numbers, so that sums do not depend on their order. */
+static double value(const struct task *t, int rank, uint64_t i)
+{
+	int v = (int)((i * 7 + (uint64_t)rank * 13 + t->seed) % 17) - 8;
+
+	if (t->p.redop == RINGUP_PRODUCT)
+		v = v % 3;
+	return (t->p.dtype == RINGUP_U8 || t->p.dtype == RINGUP_U16) && v < 0 ? -v : v;
+}
+
+static void put(enum ringup_dtype t, void *at, uint64_t i, double x)
+{
+	float f;
+
+	switch (t) {
+	case RINGUP_U8:
+	case RINGUP_I8:
+		((uint8_t *)at)[i] = (uint8_t)(int64_t)x;
+		break;
+	case RINGUP_U16:
+	case RINGUP_I16:
+		((uint16_t *)at)[i] = (uint16_t)(int64_t)x;
+		break;
+	case RINGUP_I32:
+		((int32_t *)at)[i] = (int32_t)x;
+		break;
+	case RINGUP_I64:
+		((int64_t *)at)[i] = (int64_t)x;
+		break;
+	case RINGUP_F16:
+	case RINGUP_BF16: /* whose conversion has tests of its own */
+		f = (float)x;
+		reduce_narrow(t, (uint16_t *)at + i, &f, 1);
+		break;
+	case RINGUP_F32:
+		((float *)at)[i] = (float)x;
+		break;
+	default:
+		((double *)at)[i] = x;
+	}
+}
+
+static bool is_integer(enum ringup_dtype t)
+{
+	return t <= RINGUP_I64;
+}
+
+/* Wrapped to the type, since integers do. */
+static double wrapped(enum ringup_dtype t, double x)
+{
+	switch (t) {
+	case RINGUP_U8:
+		return (uint8_t)(int64_t)x;
+	case RINGUP_I8:
+		return (int8_t)(int64_t)x;
+	case RINGUP_U16:
+		return (uint16_t)(int64_t)x;
+	case RINGUP_I16:
+		return (int16_t)(int64_t)x;
+	default:
+		return x;
+	}
+}
+
+static double result(const struct task *t, int size, uint64_t i)
+{
+	double r = value(t, 0, i) * t->p.pre;
+	int k;
+
+	for (k = 1; k < size; k++) {
+		double x = value(t, k, i) * t->p.pre;
+
+		switch (t->p.redop) {
+		case RINGUP_MIN:
+			r = x < r ? x : r;
+			break;
+		case RINGUP_MAX:
+			r = x > r ? x : r;
+			break;
+		case RINGUP_PRODUCT:
+			r *= x;
+			break;
+		default:
+			r += x;
+		}
+	}
+	r = wrapped(t->p.dtype, r);
+	if (t->p.redop == RINGUP_AVERAGE)
+		r = is_integer(t->p.dtype) ? floor(r / size) : r / size;
+	if (t->p.redop == RINGUP_AVERAGE && t->p.dtype != RINGUP_F64)
+		r = (float)r;
+	return r * t->p.post;
+}
+
+static int differs(const struct task *t, const void *got, const void *want, uint64_t count)
+{
+	return memcmp(got, want, count * reduce_dtype_bytes(t->p.dtype)) != 0;
+}
+
+/* Room for one element more, so that nothing is empty for malloc(). */
+static void *room(const struct task *t, uint64_t count)
+{
+	return calloc(count + 1, reduce_dtype_bytes(t->p.dtype));
+}
+
+static int finish(struct rank *r, void *me, const struct plan *p)
+{
+	int64_t deadline = clock_deadline(60000);
+	int rc = backend_tcp.start(me, p, &r->e);
+
+	while (rc == 0) {
+		rc = backend_tcp.step(me, &r->e);
+		if (rc == 0 && clock_ns() > deadline)
+			rc = fail(&r->e, RINGUP_ETIMEDOUT, "a minute");
+		else if (rc == 0)
+			backend_tcp.block(me, deadline);
+	}
+	return rc;
+}
+
+static int allreduce(struct rank *r, void *me, const struct task *t)
+{
+	struct piece piece[MAX_PIECES];
+	struct plan p = t->p;
+	void *want[MAX_PIECES];
+	uint64_t at = 0, j;
+	int i, rc, wrong = 0;
+
+	for (i = 0; i < p.pieces; i++) {
+		uint64_t count = t->counts[i];
+		void *in = room(t, count), *out = t->in_place ? in : room(t, count);
+
+		want[i] = room(t, count);
+		for (j = 0; j < count; j++) {
+			put(p.dtype, in, j, value(t, r->rank, at + j));
+			put(p.dtype, want[i], j, result(t, r->size, at + j));
+		}
+		piece[i] = (struct piece){ in, out, count };
+		at += count;
+	}
+	p.piece = piece;
+	p.count = at;
+	rc = finish(r, me, &p);
+	for (i = 0; i < p.pieces; i++) {
+		wrong |= differs(t, piece[i].out, want[i], piece[i].count);
+		if (!t->in_place)
+			free(piece[i].out);
+		free((void *)(uintptr_t)piece[i].in);
+		free(want[i]);
+	}
+	r->wrong |= wrong;
+	return rc;
+}
+
+static int broadcast(struct rank *r, void *me, const struct task *t)
+{
+	uint64_t count = t->counts[0], j;
+	void *in = room(t, count), *out = room(t, count), *want = room(t, count);
+	bool is_root = r->rank == t->p.root;
+	struct piece piece = { is_root ? in : NULL, out, count };
+	struct plan p = t->p;
+	int rc;
+
+	for (j = 0; j < count; j++) {
+		put(p.dtype, in, j, value(t, p.root, j));
+		put(p.dtype, want, j, value(t, p.root, j));
+	}
+	if (is_root && t->in_place)
+		piece.out = in;
+	p.piece = &piece;
+	p.count = count;
+	rc = finish(r, me, &p);
+	r->wrong |= differs(t, piece.out, want, count);
+	free(in);
+	free(out);
+	free(want);
+	return rc;
+}
+
+static int allgather(struct rank *r, void *me, const struct task *t)
+{
+	uint64_t total = 0, j;
+	size_t size = reduce_dtype_bytes(t->p.dtype);
+	struct plan p = t->p;
+	struct piece piece;
+	void *in, *out, *want;
+	uint64_t mine = 0;
+	int i, rc;
+
+	for (i = 0; i < r->size; i++) {
+		mine = i == r->rank ? total : mine;
+		total += t->counts[i];
+	}
+	in = room(t, t->counts[r->rank]);
+	out = room(t, total);
+	want = room(t, total);
+	for (total = 0, i = 0; i < r->size; i++)
+		for (j = 0; j < t->counts[i]; j++)
+			put(p.dtype, want, total++, value(t, i, j));
+	if (t->in_place) {
+		free(in);
+		in = (unsigned char *)out + mine * size;
+	}
+	for (j = 0; j < t->counts[r->rank]; j++)
+		put(p.dtype, in, j, value(t, r->rank, j));
+	piece = (struct piece){ in, out, t->counts[r->rank] };
+	p.piece = &piece;
+	p.count = piece.count;
+	p.counts = t->counts;
+	rc = finish(r, me, &p);
+	r->wrong |= differs(t, out, want, total);
+	if (!t->in_place)
+		free(in);
+	free(out);
+	free(want);
+	return rc;
+}
+
+static uint64_t cell(const struct task *t, int from, int to)
+{
+	return t->counts[(from * 5 + to * 3) % MAX_RANKS] % 1500;
+}
+
+/* Parts of the sum, to each rank its own. */
+static int reducescatter(struct rank *r, void *me, const struct task *t)
+{
+	uint64_t total = 0, skip = 0, own = t->counts[r->rank], j;
+	struct plan p = t->p;
+	struct piece piece;
+	void *in, *out, *want;
+	int i, rc;
+
+	for (i = 0; i < r->size; i++) {
+		skip = i == r->rank ? total : skip;
+		total += t->counts[i];
+	}
+	in = room(t, total);
+	want = room(t, own);
+	out = t->in_place ? in : room(t, own);
+	for (j = 0; j < total; j++)
+		put(p.dtype, in, j, value(t, r->rank, j));
+	for (j = 0; j < own; j++)
+		put(p.dtype, want, j, result(t, r->size, skip + j));
+	piece = (struct piece){ in, out, total };
+	p.piece = &piece;
+	p.count = total;
+	p.counts = t->counts;
+	rc = finish(r, me, &p);
+	r->wrong |= differs(t, out, want, own);
+	free(in);
+	if (!t->in_place)
+		free(out);
+	free(want);
+	return rc;
+}
+
+static int alltoall(struct rank *r, void *me, const struct task *t)
+{
+	uint64_t matrix[MAX_RANKS * MAX_RANKS], sent = 0, got = 0, j;
+	struct plan p = t->p;
+	struct piece piece;
+	void *in, *out, *want;
+	int a, b, n = r->size, rc;
+
+	for (a = 0; a < n; a++)
+		for (b = 0; b < n; b++) {
+			matrix[a * n + b] = cell(t, a, b);
+			sent += a == r->rank ? cell(t, a, b) : 0;
+			got += b == r->rank ? cell(t, a, b) : 0;
+		}
+	in = room(t, sent > got ? sent : got);
+	want = room(t, got);
+	out = t->in_place ? in : room(t, got);
+	for (sent = got = 0, a = 0; a < n; a++) {
+		for (j = 0; j < cell(t, r->rank, a); j++)
+			put(p.dtype, in, sent++, value(t, r->rank + a, j));
+		for (j = 0; j < cell(t, a, r->rank); j++)
+			put(p.dtype, want, got++, value(t, a + r->rank, j));
+	}
+	piece = (struct piece){ in, out, sent };
+	p.piece = &piece;
+	p.count = sent;
+	p.matrix = matrix;
+	rc = finish(r, me, &p);
+	r->wrong |= differs(t, out, want, got);
+	free(in);
+	if (!t->in_place)
+		free(out);
+	free(want);
+	return rc;
+}
+
+static int run_task(struct rank *r, void *me, const struct task *t)
+{
+	switch (t->p.kind) {
+	case PLAN_ALLREDUCE:
+		return allreduce(r, me, t);
+	case PLAN_BROADCAST:
+		return broadcast(r, me, t);
+	case PLAN_ALLGATHER:
+		return allgather(r, me, t);
+	case PLAN_REDUCESCATTER:
+		return reducescatter(r, me, t);
+	case PLAN_ALLTOALL:
+		return alltoall(r, me, t);
+	default:
+		return finish(r, me, &t->p);
+	}
+}
+
+static void leave(struct rank *r)
+{
+	int i, k;
+
+	for (i = 0; i < r->mesh.links; i++)
+		for (k = 0; k < r->mesh.link[i].fds; k++)
+			close(r->mesh.link[i].fd[k]);
+	r->mesh.links = 0;
+}
+
+static void *run_rank(void *arg)
+{
+	struct rank *r = arg;
+	void *me = calloc(1, backend_tcp.size);
+	int i;
+
+	r->rc = backend_tcp.open(me, &r->team, &r->e);
+	for (i = 0; i < r->count && r->rc >= 0 && !r->wrong; i++) {
+		r->rc = run_task(r, me, &r->tasks[i]);
+		if (r->wrong || r->rc < 0)
+			printf("# rank %d of %d: plan %d (kind %d, %s, %s) %s\n", r->rank,
+			       r->size, i, r->tasks[i].p.kind,
+			       reduce_dtype_name(r->tasks[i].p.dtype),
+			       reduce_redop_name(r->tasks[i].p.redop), r->e.text);
+	}
+	backend_tcp.close(me);
+	free(me);
+	if (!r->count)
+		leave(r);
+	return NULL;
+}
+
+static void share(struct rank *r, int n)
+{
+	size_t bytes = SLOTS_AT + (size_t)n * slot_area;
+	int h = r->team.host;
+	char *m;
+
+	if (!memory[h]) {
+		memory[h] = aligned_alloc(4096, bytes);
+		memset(memory[h], 0, bytes);
+	}
+	m = memory[h];
+	r->segment = (struct segment){ .rank = r->team.local_rank,
+				       .ranks = r->team.local_size,
+				       .base = m,
+				       .seats = (void *)(m + 4096),
+				       .slots = (unsigned char *)m + SLOTS_AT,
+				       .slot_area = slot_area };
+	r->segment.row = (struct row){ .seats = (void *)(m + 4096),
+				       .sleepers = (void *)m,
+				       .count = r->team.local_size,
+				       .me = r->team.local_rank,
+				       .pauses = 20,
+				       .patient = true };
+	r->team.segment = &r->segment;
+}
+
+static void join_ranks(struct rank *a, struct rank *b, int sockets, int buffer)
+{
+	struct mesh_link *to = &a->mesh.link[a->mesh.links++];
+	struct mesh_link *back = &b->mesh.link[b->mesh.links++];
+	int k, pair[2];
+
+	*to = (struct mesh_link){ .host = b->team.host, .rank = b->rank };
+	*back = (struct mesh_link){ .host = a->team.host, .rank = a->rank };
+	for (k = 0; k < sockets; k++) {
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair))
+			exit(99);
+		if (buffer) {
+			setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
+			setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
+		}
+		to->fd[to->fds++] = pair[0];
+		back->fd[back->fds++] = pair[1];
+	}
+}
+
+/* Socket pairs between hosts, memory within; a small buffer makes for many partial sends. */
+static int connect_hosts(struct rank *r, const char *word, int sockets, int buffer)
+{
+	static struct mesh_link links[MAX_RANKS][MAX_RANKS];
+	struct mesh_shape shape = { 0, (int)strlen(word), host_of, local_of, 1 };
+	int i, j, n = shape.size, hosts = 0, locals[MAX_RANKS] = { 0 };
+
+	memset(r, 0, (size_t)n * sizeof(*r));
+	for (i = 0; i < n; i++) {
+		host_of[i] = word[i] - 'a';
+		local_of[i] = locals[host_of[i]]++;
+		hosts = host_of[i] >= hosts ? host_of[i] + 1 : hosts;
+	}
+	for (i = 0; i < n; i++) {
+		r[i].rank = i;
+		r[i].size = n;
+		r[i].mesh = (struct mesh){
+			.rank = i, .size = n, .rails = mesh_rails(&shape), .link = links[i]
+		};
+		r[i].team = (struct team){ .rank = i,
+					   .size = n,
+					   .host = host_of[i],
+					   .hosts = hosts,
+					   .local_rank = local_of[i],
+					   .local_size = locals[host_of[i]],
+					   .host_of = host_of,
+					   .local_of = local_of,
+					   .mesh = &r[i].mesh,
+					   .abort = &abort_word };
+		share(&r[i], n);
+	}
+	for (i = 0; i < n; i++)
+		for (j = i + 1; j < n; j++)
+			if (mesh_has_data(&shape, i, j))
+				join_ranks(&r[i], &r[j], sockets, buffer);
+	return n;
+}
+
+static void forget_memory(void)
+{
+	int i;
+
+	for (i = 0; i < MAX_RANKS; i++) {
+		free(memory[i]);
+		memory[i] = NULL;
+	}
+}
+
+static void start_all(struct rank *r, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (pthread_create(&r[i].thread, NULL, run_rank, &r[i]))
+			exit(99);
+}
+
+/* They keep their connections until the last one is done, so that nobody is blamed
+ * for having failed himself. */
+static void join_all(struct rank *r, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		pthread_join(r[i].thread, NULL);
+	for (i = 0; i < n; i++)
+		leave(&r[i]);
+	forget_memory();
+}
+
+static bool all_good(struct rank *r, const char *word, const struct task *tasks, int count,
+		     int buffer)
+{
+	bool good = true;
+	int i, n = connect_hosts(r, word, buffer ? 3 : 1, buffer);
+
+	for (i = 0; i < n; i++) {
+		r[i].tasks = tasks;
+		r[i].count = count;
+	}
+	start_all(r, n);
+	join_all(r, n);
+	for (i = 0; i < n; i++)
+		good &= r[i].rc == 1 && !r[i].wrong;
+	return good;
+}
+
+static struct task random_task(int n)
+{
+	static const double scales[] = { 1, 1, 0.5, 2 };
+	struct task t = { .p = { .pre = 1, .post = 1, .pieces = 1 },
+			  .seed = (unsigned int)rand() };
+	int i;
+
+	t.p.kind = (enum plan_kind)(rand() % 6 < 2 ? PLAN_ALLREDUCE : rand() % PLAN_KINDS);
+	t.p.dtype = (enum ringup_dtype)(rand() % RINGUP_BOOL);
+	t.in_place = rand() % 2;
+	for (i = 0; i < MAX_RANKS; i++)
+		t.counts[i] = (uint64_t)(rand() % 3   ? rand() % 12
+					 : rand() % 5 ? rand() % 3000
+						      : rand() % 60000);
+	if (t.p.kind == PLAN_ALLREDUCE || t.p.kind == PLAN_REDUCESCATTER) {
+		t.p.redop = (enum ringup_redop)(rand() % REDUCE_OPS);
+		if (t.p.kind == PLAN_ALLREDUCE)
+			t.p.pieces = 1 + rand() % MAX_PIECES;
+		if (!is_integer(t.p.dtype)) {
+			t.p.pre = scales[rand() % 4];
+			t.p.post = scales[rand() % 4];
+		}
+	} else if (t.p.kind == PLAN_BROADCAST) {
+		t.p.root = rand() % n;
+	} else if (t.p.kind == PLAN_BARRIER) {
+		t.p.pieces = 0;
+	}
+	return t;
+}
+
+/* One host, two, even and uneven ones, ranks in any order, hosts that lean. */
+static const char *const words[] = {
+	"a",        "aa",       "ab",          "aabb",         "abab", "aaab",
+	"abb",      "abc",      "aabbcc",      "abcabcc",      "abcd", "abcdabcd",
+	"abcdefgh", "aaaaaabb", "abcdefghijk", "aaabbbcccddd",
+};
+
+static void random_plans(void)
+{
+	struct task tasks[PLANS];
+	struct rank r[MAX_RANKS];
+	int i, round, n;
+	size_t w;
+
+	for (w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
+		bool good = true;
+
+		n = (int)strlen(words[w]);
+		for (round = 0; round < 3; round++) {
+			for (i = 0; i < PLANS; i++)
+				tasks[i] = random_task(n);
+			good &= all_good(r, words[w], tasks, PLANS, round ? 0 : 4096);
+		}
+		ok(good, "%s: %d plans of all kinds, one after the other", words[w], 3 * PLANS);
+	}
+}
+
+static void each_combination(void)
+{
+	struct task tasks[RINGUP_BOOL * REDUCE_OPS];
+	struct rank r[MAX_RANKS];
+	int t, op, k = 0;
+
+	for (t = 0; t < RINGUP_BOOL; t++)
+		for (op = 0; op < REDUCE_OPS; op++)
+			tasks[k++] = (struct task){
+				.p = { PLAN_ALLREDUCE, (enum ringup_dtype)t,
+				       (enum ringup_redop)op, 1, 1, 0, NULL, 2, 0, NULL, NULL },
+				.counts = { 1, 997 },
+				.seed = 5,
+			};
+	ok(all_good(r, "ab", tasks, k, 0), "2 hosts, every type and operation");
+	ok(all_good(r, "abca", tasks, k, 0), "3 hosts, every type and operation");
+}
+
+static void large(void)
+{
+	static const struct {
+		enum ringup_dtype dtype;
+		uint64_t count;
+		const char *word;
+	} rows[] = { { RINGUP_F32, 2 << 20, "ab" },
+		     { RINGUP_F32, (2 << 20) + 1, "aabb" },
+		     { RINGUP_F16, (1 << 20) + 70001, "abc" },
+		     { RINGUP_BF16, 1 << 20, "aabbb" } };
+	struct rank r[MAX_RANKS];
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct task tasks[3] = { { .p = { PLAN_ALLREDUCE, rows[i].dtype, RINGUP_AVERAGE,
+						  1, 1, 0, NULL, 1, 0, NULL, NULL },
+					   .counts = { rows[i].count } },
+					 { .p = { PLAN_BROADCAST, rows[i].dtype, RINGUP_SUM, 1,
+						  1, 1, NULL, 1, 0, NULL },
+					   .counts = { rows[i].count } },
+					 { .p = { PLAN_ALLGATHER, rows[i].dtype, RINGUP_SUM, 1,
+						  1, 0, NULL, 1, 0, NULL },
+					   .counts = { rows[i].count, 1, 0, 70000 } } };
+
+		ok(all_good(r, rows[i].word, tasks, 3, 0), "%s: %llu x %s", rows[i].word,
+		   (unsigned long long)rows[i].count, reduce_dtype_name(rows[i].dtype));
+	}
+}
+
+/* All ranks in one thread: step() must never block. */
+static int lock_step(struct rank *r, int n, struct plan *p)
+{
+	void *me[MAX_RANKS];
+	struct err e = { 0 };
+	int64_t deadline = clock_deadline(20000);
+	int i, done = 0, left[MAX_RANKS], rc;
+
+	for (i = 0; i < n; i++) {
+		me[i] = calloc(1, backend_tcp.size);
+		left[i] = !backend_tcp.open(me[i], &r[i].team, &e) &&
+			  !backend_tcp.start(me[i], &p[i], &e);
+	}
+	while (done < n && clock_ns() < deadline)
+		for (i = 0; i < n; i++) {
+			rc = left[i] ? backend_tcp.step(me[i], &e) : 0;
+			if (rc < 0)
+				printf("# rank %d: %s\n", i, e.text);
+			left[i] &= !rc;
+			done += rc == 1;
+		}
+	for (i = 0; i < n; i++) {
+		backend_tcp.close(me[i]);
+		free(me[i]);
+		leave(&r[i]);
+	}
+	forget_memory();
+	return done == n;
+}
+
+enum { BITS = 40000 };
+
+/*
+ * Sum @count elements that begin at @first of rank data, behind @before others, into
+ * out[rank]: alone, or somewhere in a batch.
+ */
+static int sum_bits(const char *word, enum ringup_dtype dtype, void *const *data,
+		    uint64_t first, uint64_t count, uint64_t before, unsigned char *const *out)
+{
+	static uint64_t filler[MAX_RANKS][BITS];
+	size_t size = reduce_dtype_bytes(dtype);
+	struct rank r[MAX_RANKS];
+	struct piece piece[MAX_RANKS][2];
+	struct plan p[MAX_RANKS];
+	int i, n = connect_hosts(r, word, 1, 0);
+
+	for (i = 0; i < n; i++) {
+		piece[i][0] = (struct piece){ filler[i], filler[i], before };
+		piece[i][1] = (struct piece){ (unsigned char *)data[i] + first * size,
+					      out[i] + first * size, count };
+		p[i] = (struct plan){ .kind = PLAN_ALLREDUCE,
+				      .dtype = dtype,
+				      .redop = RINGUP_AVERAGE,
+				      .pre = 1,
+				      .post = 1,
+				      .piece = piece[i],
+				      .pieces = 2,
+				      .count = before + count };
+	}
+	return lock_step(r, n, p);
+}
+
+/* Numbers whose sum depends on the order: all ranks must have the same bits, whatever
+ * is summed together with them, and however it is cut. */
+static void same_bits(const char *word, enum ringup_dtype dtype)
+{
+	static float source[BITS];
+	size_t size = reduce_dtype_bytes(dtype), bytes = BITS * size;
+	int n = (int)strlen(word), i, j, good = 1, same = 1;
+	void *data[MAX_RANKS] = { 0 };
+	unsigned char *a[MAX_RANKS] = { 0 }, *b[MAX_RANKS] = { 0 };
+
+	for (i = 0; i < n; i++) {
+		data[i] = malloc(bytes);
+		a[i] = calloc(1, bytes);
+		b[i] = calloc(1, bytes);
+		for (j = 0; j < BITS; j++)
+			source[j] = (float)rand() / 1e3f - 1e6f * (float)(rand() % 3 - 1);
+		if (reduce_is_half(dtype))
+			for (j = 0; j < BITS; j++)
+				source[j] = (float)rand() / (float)RAND_MAX - 0.5f;
+		if (reduce_is_half(dtype))
+			reduce_narrow(dtype, data[i], source, BITS);
+		else
+			memcpy(data[i], source, bytes);
+	}
+	good &= sum_bits(word, dtype, data, 0, BITS, 0, a);
+	good &= sum_bits(word, dtype, data, 0, 100, 0, b);
+	good &= sum_bits(word, dtype, data, 100, 7777, 12345, b);
+	good &= sum_bits(word, dtype, data, 7877, 1, 33333, b);
+	good &= sum_bits(word, dtype, data, 7878, BITS - 7878, 3, b);
+	for (i = 0; i < n; i++) {
+		same &= !memcmp(a[0], a[i], bytes) && !memcmp(a[0], b[i], bytes);
+		free(data[i]);
+	}
+	for (i = 0; i < n; i++) {
+		free(a[i]);
+		free(b[i]);
+	}
+	ok(good, "%s: step() does not block", word);
+	ok(same, "%s: all ranks hold equal bits of %s, alone or in any batch", word,
+	   reduce_dtype_name(dtype));
+}
+
+static void closed_neighbour(void)
+{
+	struct task t = { .p = { PLAN_ALLREDUCE, RINGUP_F32, RINGUP_SUM, 1, 1, 0, NULL, 1, 0,
+				 NULL, NULL },
+			  .counts = { 1 << 20 } };
+	struct rank r[3];
+	int i;
+
+	connect_hosts(r, "abc", 1, 0);
+	for (i = 0; i < 3; i++) {
+		r[i].tasks = &t;
+		r[i].count = i == 1 ? 0 : 1; /* rank 1 leaves at once */
+	}
+	start_all(r, 3);
+	join_all(r, 3);
+	for (i = 0; i < 3; i += 2)
+		ok(r[i].rc == RINGUP_EPEER && strstr(r[i].e.text, "rank 1"), "%s", r[i].e.text);
+}
+
+static void disagreement(void)
+{
+	struct task a = { .p = { PLAN_ALLREDUCE, RINGUP_F32, RINGUP_SUM, 1, 1, 0, NULL, 1, 0,
+				 NULL, NULL },
+			  .counts = { 100 } };
+	struct task b[2] = { a, a };
+	struct rank r[2];
+	int i, mismatches = 0;
+
+	b[0].p.dtype = RINGUP_I32;
+	connect_hosts(r, "ab", 1, 0);
+	r[0].tasks = &a;
+	r[1].tasks = b;
+	r[0].count = r[1].count = 1;
+	start_all(r, 2);
+	join_all(r, 2);
+	for (i = 0; i < 2; i++) {
+		mismatches += r[i].rc == RINGUP_EMISMATCH;
+		ok(r[i].rc == RINGUP_EMISMATCH || r[i].rc == RINGUP_EPEER, "%s", r[i].e.text);
+	}
+	ok(mismatches > 0, "a disagreement is found, not summed");
+}
+
+/* Whatever a neighbour says, nothing is written where it should not be. */
+static void nonsense(void)
+{
+	static float data[1000];
+	struct piece piece = { data, data, 1000 };
+	struct plan p = { .kind = PLAN_ALLREDUCE,
+			  .dtype = RINGUP_F32,
+			  .pre = 1,
+			  .post = 1,
+			  .piece = &piece,
+			  .pieces = 1,
+			  .count = 1000 };
+	unsigned char head[56];
+	struct rank r[2];
+	struct err e = { 0 };
+	int i, k, rc, refused = 0;
+
+	/* The true head comes from rank 0; rank 1 sends it back with one byte changed. */
+	for (i = 0; i < 56; i++) {
+		void *me = calloc(1, backend_tcp.size);
+
+		connect_hosts(r, "ab", 1, 0);
+		rc = backend_tcp.open(me, &r[0].team, &e) || backend_tcp.start(me, &p, &e) ||
+		     backend_tcp.step(me, &e);
+		rc |= read(r[1].mesh.link[0].fd[0], head, sizeof(head)) != sizeof(head);
+		head[i] ^= 0x41;
+		rc |= write(r[1].mesh.link[0].fd[0], head, sizeof(head)) != sizeof(head);
+		for (k = 0; k < 3 && !rc; k++)
+			rc = backend_tcp.step(me, &e);
+		/* A plan to come has to wait, and the last four bytes mean nothing. */
+		refused += rc == RINGUP_EMISMATCH || (rc == 0 && i >= 4 && i < 8) || i >= 52;
+		backend_tcp.close(me);
+		free(me);
+		leave(&r[0]);
+		leave(&r[1]);
+		forget_memory();
+	}
+	ok(refused == 56, "no head but the right one is accepted (%d of 56): %s", refused,
+	   e.text);
+}
+
+static void abort_wakes(void)
+{
+	struct plan p = { .kind = PLAN_BARRIER, .pre = 1, .post = 1 };
+	struct rank r[2];
+	void *me = calloc(1, backend_tcp.size);
+	struct err e = { 0 };
+	int64_t begun;
+
+	connect_hosts(r, "ab", 1, 0);
+	ok(!backend_tcp.open(me, &r[0].team, &e) && !backend_tcp.start(me, &p, &e) &&
+		   backend_tcp.step(me, &e) == 0,
+	   "a barrier waits for the other rank");
+	__atomic_store_n(&abort_word, 1, __ATOMIC_RELEASE);
+	begun = clock_ns();
+	backend_tcp.block(me, INT64_MAX);
+	ok(clock_ns() - begun < 5000000000LL, "block() returns once the job is aborted");
+	__atomic_store_n(&abort_word, 0, __ATOMIC_RELEASE);
+	backend_tcp.block(me, clock_ns());
+	ok(clock_ns() - begun < 5000000000LL, "and at its deadline");
+	backend_tcp.close(me);
+	free(me);
+	leave(&r[0]);
+	leave(&r[1]);
+	forget_memory();
+}
+
+int main(void)
+{
+	random_plans();
+	each_combination();
+	large();
+	same_bits("ab", RINGUP_F32);
+	same_bits("aabb", RINGUP_F32);
+	same_bits("aabbc", RINGUP_F32);
+	same_bits("abcdefghijk", RINGUP_F32);
+	same_bits("aabbb", RINGUP_BF16);
+	same_bits("abca", RINGUP_F16);
+	closed_neighbour();
+	disagreement();
+	nonsense();
+	abort_wakes();
+	return tap_done();
+}
