@@ -35,8 +35,9 @@ static socklen_t knob_address(struct sockaddr_un *a, const uint64_t name[2])
 	memset(a, 0, sizeof(*a));
 	a->sun_family = AF_UNIX;
 	memcpy(a->sun_path, prefix, n);
-	sodium_bin2hex(a->sun_path + n, sizeof(a->sun_path) - n, name, SEAT_KNOB);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + (size_t)2 * SEAT_KNOB);
+	snprintf(a->sun_path + n, sizeof(a->sun_path) - n, "%016llx%016llx",
+		 (unsigned long long)name[0], (unsigned long long)name[1]);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 32);
 }
 
 static void knock(const struct seat *s)
