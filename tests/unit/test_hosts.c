@@ -134,7 +134,7 @@ static double result(const struct task *t, int size, uint64_t i)
 	}
 	r = wrapped(t->p.dtype, r);
 	if (t->p.redop == RINGUP_AVERAGE)
-		r = is_integer(t->p.dtype) ? floor(r / size) : r / size;
+		r = is_integer(t->p.dtype) ? trunc(r / size) : r / size;
 	if (t->p.redop == RINGUP_AVERAGE && t->p.dtype != RINGUP_F64)
 		r = (float)r;
 	return r * t->p.post;
