@@ -269,12 +269,13 @@ BATS_TESTS = \
 	%reldir%/cluster/net-real.bats \
 	%reldir%/fresh/fresh.bats \
 	%reldir%/cluster/hosts.bats
-BATS_TESTS += \
+FAULT_TESTS = \
 	%reldir%/fault/launcher.bats \
 	%reldir%/fault/net.bats \
 	%reldir%/fault/one.bats \
 	%reldir%/fault/start.bats \
 	%reldir%/fault/strangers.bats
+BATS_TESTS += $(FAULT_TESTS)
 
 # py: pytest, which prints TAP
 PY_TESTS = \
@@ -319,11 +320,16 @@ EXTRA_DIST += \
 	%reldir%/net/cases/horovod.json \
 	%reldir%/net/cases/nccl.json \
 	%reldir%/net/cases/openmpi.json
-EXTRA_DIST += %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
+EXTRA_DIST += %reldir%/fault/measure.py %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
 EXTRA_DIST += %reldir%/lib/node.bash %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup libringup.la
+
+# make check-long: the faults again, hundreds of times and with the limits of real jobs
+check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS)' \
+	BATS_LOG_COMPILER='timeout -k 10 7200 $(BATS) --tap'
+.PHONY: check-long
 
 # make list-tests: the name of every test, for tests/run
 list-tests: ; @printf '%s\n' $(TESTS)

@@ -26,6 +26,8 @@ kill_one() {
 
 @test "F1 a killed rank: a typed error on every survivor, in shared memory" {
   fault=1
+  local size
+  for size in $(long 200 4 4096 65536 1048576 67108864); do kill_one 4 "$size"; done
   kill_one 4 4
   kill_one 4 4096
   kill_one 4 1048576
@@ -35,6 +37,8 @@ kill_one() {
 @test "F2 a killed rank, over TCP" {
   fault=2
   export RINGUP_BACKEND=tcp
+  local size
+  for size in $(long 200 4 4096 65536 1048576 67108864); do kill_one 4 "$size"; done
   kill_one 4 4
   kill_one 4 1048576
 }
@@ -53,7 +57,7 @@ freeze() {
   [[ $(grep -cE "rank 1 \(process $(pid_of 1) on .*\) has not moved for [0-9.]+ s: it is stopped" err) -eq 1 ]]
   grep -qE "^ringup run: rank 1 \(pid $(pid_of 1)\) on .* is stopped$" err
   took=$(after "$at" error) what="SIGSTOP, $1 ranks, $2 bytes"
-  within "$3"
+  within $((RINGUP_TEST_LONG ? 13000 : $3))
   [[ -z $(left) ]]
 }
 
@@ -75,9 +79,9 @@ freeze() {
 }
 
 @test "F5 a rank that is stopped for a while does no harm" {
-  begin -np 3 --no-prefix -- "$loop" -b 65536 -n 400 -p 5
+  begin -np 3 --no-prefix -- "$loop" -b 65536 -n $((400 + 10000 * ${RINGUP_TEST_LONG:-0})) -p 5
   await said 3 ready
-  for _ in 1 2; do
+  for _ in 1 2 $(long 25 1 1); do
     "$strike" 19 "$(pid_of 2)"
     sleep 0.8
     "$strike" 18 "$(pid_of 2)"

@@ -12,8 +12,17 @@ fault_setup() {
   done
   cd "$BATS_TEST_TMPDIR" || return 1
   export FAULT_TEST=$BATS_TEST_TMPDIR
-  if [[ ${RINGUP_TEST_LONG:-0} != 1 ]]; then export RINGUP_LIVENESS_PROFILE=fast; fi
+  export RINGUP_TEST_LONG=${RINGUP_TEST_LONG:-0}
+  [[ $RINGUP_TEST_LONG == 1 ]] || export RINGUP_LIVENESS_PROFILE=fast
   launcher='' timer=''
+}
+
+# long N WORD... - in the long form, all words N times; in the short one, none.
+long() {
+  local n=$1
+  shift
+  [[ ${RINGUP_TEST_LONG:-0} == 1 ]] || return 0
+  while ((n-- > 0)); do printf '%s\n' "$@"; done
 }
 
 # marked - numbers of the processes that this test has started, directly or not.
@@ -67,9 +76,9 @@ begun() {
   [[ -n $(cat "/proc/$timer/task/$timer/children" 2>/dev/null) || $(state_of "$timer") == [ZX-] ]]
 }
 
-# await COMMAND... - until it succeeds; thirty seconds at most.
+# await COMMAND... - until it succeeds; thirty seconds at most, in the long form ninety.
 await() {
-  local end=$((SECONDS + 30))
+  local end=$((SECONDS + 30 + 60 * ${RINGUP_TEST_LONG:-0}))
   until "$@"; do
     ((SECONDS < end)) || { echo "in vain: $*"; cat out err; return 1; }
     sleep 0.02
