@@ -3,7 +3,9 @@
 
 # hosts_setup - make namespaces $a and $b with 10.9.0.1 and .2 on eth0; or skip.
 hosts_setup() {
-  [[ $EUID -eq 0 ]] && ip netns add "probe$$" 2>/dev/null || skip "needs root and ip netns"
+  if [[ $EUID -ne 0 ]] || ! ip netns add "probe$$" 2>/dev/null; then
+    skip "needs root and ip netns"
+  fi
   ip netns del "probe$$"
   a=fa$$ b=fb$$
   ip netns add "$a"
