@@ -54,7 +54,8 @@ class Job:
 
     def here(self, ranks, *args, env=None):
         """Ranks of this host, under the launcher."""
-        self.start(["ringup", "run", "-np", str(ranks), "--no-prefix", "--", self.loop, *args], env)
+        self.start(["ringup", "run", "-np", str(ranks), "--no-prefix", "--", self.loop, *args],
+                   env)
         self.await_said("ready", ranks)
         return self
 
@@ -70,14 +71,16 @@ class Job:
         end = time.monotonic() + seconds
         while len(self.said(word)) < count:
             if time.monotonic() > end:
-                raise RuntimeError(f"not {count} ranks {word}:\n" + "".join(l for _, l in self.lines))
+                told = "".join(line for _, line in self.lines)
+                raise RuntimeError(f"not {count} ranks {word}:\n{told}")
             time.sleep(0.01)
 
     def pid(self, rank):
         return self.said("ready")[rank][0]
 
     def warned(self, after):
-        return min((t for t, line in list(self.lines) if WARNING.search(line) and t > after), default=None)
+        times = [t for t, line in list(self.lines) if WARNING.search(line) and t > after]
+        return min(times, default=None)
 
     def finish(self, seconds=120):
         for proc in self.procs:
@@ -133,12 +136,15 @@ class Hosts:
         return job
 
     def rules(self, host, text):
-        subprocess.run(["ip", "netns", "exec", host, "nft", "-f", "-"], input=text, text=True, check=True)
+        subprocess.run(["ip", "netns", "exec", host, "nft", "-f", "-"], input=text, text=True,
+                       check=True)
 
     def drop(self, host, *hooks):
         for hook in hooks:
-            self.rules(host, f"table inet f{hook} {{\n chain c {{\n type filter hook {hook} priority 0;\n"
-                             f" {'iifname' if hook == 'input' else 'oifname'} \"eth0\" drop\n }}\n}}\n")
+            card = "iifname" if hook == "input" else "oifname"
+            self.rules(host, f"table inet f{hook} {{\n chain c {{\n"
+                             f" type filter hook {hook} priority 0;\n"
+                             f" {card} \"eth0\" drop\n }}\n}}\n")
 
 
 def sh(*argv):
@@ -166,7 +172,8 @@ def freeze_rank(setup, profile):
 
 
 def stall(setup, profile):
-    job = Job(setup, profile).here(4, "-s", "2", env={"RINGUP_STALL_ABORT_MS": setup.stall_abort[profile]})
+    job = Job(setup, profile).here(4, "-s", "2",
+                                   env={"RINGUP_STALL_ABORT_MS": setup.stall_abort[profile]})
     return job, max(t for _, t, _ in job.said("ready").values()), 3
 
 
@@ -241,7 +248,8 @@ FAULTS = {
     "F7 partition, data under way": on_hosts(lambda h, j: h.drop(h.a, "input", "output")),
     "F9 packets lost in one direction": on_hosts(lambda h, j: h.drop(h.a, "input")),
     "F11 link down": on_hosts(lambda h, j: sh("ip", "-n", h.b, "link", "set", "eth0", "down")),
-    "F11 address removed": on_hosts(lambda h, j: sh("ip", "-n", h.b, "addr", "flush", "dev", "eth0")),
+    "F11 address removed":
+        on_hosts(lambda h, j: sh("ip", "-n", h.b, "addr", "flush", "dev", "eth0")),
     "F11 card removed": on_hosts(lambda h, j: sh("ip", "-n", h.b, "link", "del", "eth0")),
     "F12 TCP reset, both ways": on_hosts(reset),
     "F16 power loss of a host": on_hosts(power_loss, 2),
@@ -255,7 +263,8 @@ def milliseconds(values):
     values = [v / 1e6 for v in values if v is not None]
     if not values:
         return "-"
-    return " / ".join(f"{v:.1f}" if v < 1000 else f"{v:.0f}" for v in (statistics.median(values), max(values)))
+    both = statistics.median(values), max(values)
+    return " / ".join(f"{v:.1f}" if v < 1000 else f"{v:.0f}" for v in both)
 
 
 def once(setup, fault, profile, row):
@@ -285,8 +294,10 @@ def note(job, at, expect, row):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--build", type=pathlib.Path, default=pathlib.Path.cwd(), help="the build folder (.)")
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--build", type=pathlib.Path, default=pathlib.Path.cwd(),
+                   help="the build folder (.)")
     p.add_argument("--reps", type=int, default=10, help="how often each fault happens (10)")
     p.add_argument("--profile", choices=("default", "fast"), default="default")
     p.add_argument("--only", default="", help="faults by number, with commas between")
@@ -313,8 +324,8 @@ def main():
             row = {"warning": [], "error": [], "gone": [], "deaths": 0}
             for _ in range(setup.reps):
                 once(setup, fault, setup.profile, row)
-            print(f"| {name} | {setup.profile} | {setup.reps} | {milliseconds(row['warning'])} | "
-                  f"{milliseconds(row['error'])} | {milliseconds(row['gone'])} |", flush=True)
+            times = " | ".join(milliseconds(row[k]) for k in ("warning", "error", "gone"))
+            print(f"| {name} | {setup.profile} | {setup.reps} | {times} |", flush=True)
 
 
 if __name__ == "__main__":
