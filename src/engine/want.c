@@ -131,6 +131,17 @@ void want_text(const struct want *w, char *out, size_t len)
 			 w->post);
 }
 
+/* The start of the sentence; an operation without a name has an empty one. */
+static const char *called(const char *name)
+{
+	return *name ? name : "one without a name";
+}
+
+static const char *article(const char *text)
+{
+	return *text && strchr("aeiou", *text) ? "an" : "a";
+}
+
 void want_disagree(const char *name, const struct want *const *of, int size, char *out,
 		   size_t len)
 {
@@ -146,8 +157,8 @@ void want_disagree(const char *name, const struct want *const *of, int size, cha
 	want_text(of[odd], other, sizeof(other));
 	if (differ > 1)
 		snprintf(more, sizeof(more), "; %d more differ from rank 0", differ - 1);
-	snprintf(out, len, "%.200s: rank 0 wants a %s, rank %d a %s%s", name, first, odd, other,
-		 more);
+	snprintf(out, len, "%.200s: rank 0 wants %s %s, rank %d %s %s%s", called(name),
+		 article(first), first, odd, article(other), other, more);
 }
 
 static void put_lowest(struct wants *w, int rank, const struct want *x)
@@ -187,6 +198,6 @@ void wants_text(const struct wants *w, const char *name, char *out, size_t len)
 
 	want_text(&w->want[0], first, sizeof(first));
 	want_text(&w->want[1], other, sizeof(other));
-	snprintf(out, len, "%.200s: rank %d wants a %s, rank %d a %s", name, w->rank[0], first,
-		 w->rank[1], other);
+	snprintf(out, len, "%.200s: rank %d wants %s %s, rank %d %s %s", called(name),
+		 w->rank[0], article(first), first, w->rank[1], article(other), other);
 }
