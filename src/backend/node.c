@@ -39,7 +39,7 @@
  * each rank combines its slice of everything where it lies, and writes the result
  * to where everybody wants it.  A rank whose buffers are such puts an offer into
  * its slot instead of chunk 0: where they are.  All ranks see the same offers, so
- * all decide alike.  If one has not offered, the plan begins anew behind the two
+ * all decide alike.  If one has not offered, the plan begins anew behind the three
  * chunks that may have been put by then, and nobody offers.
  *
  * A broadcast has all slots for itself, since only the root fills any: so it runs
@@ -51,11 +51,9 @@
  * a stride that depended on it would overwrite what is still being read.
  *
  * Stages of neighbouring chunks overlap: put chunk k, combine chunk k-1, take
- * chunk k-2.  Nothing here blocks but block().
+ * chunk k-2, or as the others allow.  Nothing here blocks but block().
  */
 enum { NODE_RANKS = 4096, LEAST_CHUNK = 8192 };
-
-enum stage { PUT, COMBINE, TAKE };
 
 /* Where a plan is: it begins with OFFER or CHUNKS. */
 enum phase { OFFER, MEET, LEAVE, CHUNKS };
@@ -83,13 +81,12 @@ struct node {
 	const struct team *team;
 	struct segment *seg;
 	const struct plan *plan;
-	enum plan_kind kind; /* as it is carried out */
-	uint64_t base;       /* chunks that all earlier plans took     */
-	uint64_t chunks;     /* of this plan                           */
-	uint64_t round;      /* 0 .. chunks + 1                        */
-	enum stage stage;
-	uint64_t chunk_count; /* elements in a full chunk, or region */
-	size_t bytes;         /* of an element                     */
+	enum plan_kind kind;              /* as it is carried out */
+	uint64_t base;                    /* chunks that all earlier plans took     */
+	uint64_t chunks;                  /* of this plan                           */
+	uint64_t filled, combined, taken; /* so many of them    */
+	uint64_t chunk_count;             /* elements in a full chunk, or region */
+	size_t bytes;                     /* of an element                     */
 	struct cursor put, combine, take;
 	/* What step() could not go on without. */
 	int wait_rank;
@@ -242,11 +239,16 @@ static void leave_slot(struct node *n, int owner, uint64_t g, size_t size)
 	copy_claim(segment_slot(n->seg, owner, g), size);
 }
 
+/* How many chunks have room at a time. */
+static uint64_t places(const struct node *n)
+{
+	return SEGMENT_SLOTS * (uint64_t)(n->wide ? n->team->size : 1);
+}
+
 /* Are all ranks through with the chunks that were where chunk @g will be? */
 static bool slots_free(struct node *n, uint64_t g)
 {
-	uint64_t places = SEGMENT_SLOTS * (uint64_t)(n->wide ? n->team->size : 1);
-	uint64_t done = g < places ? 0 : g - places + 1;
+	uint64_t done = g < places(n) ? 0 : g - places(n) + 1;
 	int r;
 
 	done = done > n->fence ? done : n->fence;
@@ -371,12 +373,11 @@ static bool any_offers(const struct node *n)
 /* Begin anew, behind what anybody can have put by now. */
 static void start_over(struct node *n)
 {
-	n->base += least(n->chunks, 2);
+	n->base += least(n->chunks, SEGMENT_SLOTS);
 	publish(n, &seat(n, n->team->rank)->out, n->base);
 	n->may_share = false;
 	n->phase = CHUNKS;
-	n->round = 0;
-	n->stage = PUT;
+	n->filled = n->combined = n->taken = 0;
 	memset(&n->put, 0, sizeof(n->put));
 }
 
@@ -879,12 +880,53 @@ static int node_start(void *self, const struct plan *p, struct err *e)
 	n->may_share = n->kind == PLAN_ALLREDUCE && n->team->size > 1 && p->pre == 1 &&
 		       p->count * n->bytes >= SHARE_LEAST && p->pieces <= OFFER_PIECES;
 	n->phase = n->may_share && can_offer(n) ? OFFER : CHUNKS;
-	n->round = 0;
-	n->stage = PUT;
+	n->filled = n->combined = n->taken = 0;
 	memset(&n->put, 0, sizeof(n->put));
 	memset(&n->combine, 0, sizeof(n->combine));
 	memset(&n->take, 0, sizeof(n->take));
 	return 0;
+}
+
+static bool try_put(struct node *n, uint64_t end)
+{
+	if (n->filled >= least(n->chunks, end) || !stages[n->kind].put(n, n->filled))
+		return false;
+	n->filled++;
+	return true;
+}
+
+static bool try_combine(struct node *n)
+{
+	if (n->combined == n->filled || !stages[n->kind].combine(n, n->combined))
+		return false;
+	n->combined++;
+	return true;
+}
+
+static bool try_take(struct node *n)
+{
+	if (n->taken == n->combined || !stages[n->kind].take(n, n->taken))
+		return false;
+	n->taken++;
+	return true;
+}
+
+/*
+ * The next stage of some chunk, false if none can be carried out.  One apart is
+ * best while the others keep pace.  If they do not, the next chunks are put as far
+ * as slots are free: so ranks that share a processor change places less often.
+ * The chunk to be combined comes last, for that is what block() has to wait for.
+ */
+static bool go_on(struct node *n)
+{
+	bool drained = n->combined == n->chunks;
+	uint64_t room = n->taken + places(n); /* what is in a slot has to be taken first */
+
+	if (try_put(n, least(n->combined + 2, room)) || (!drained && try_combine(n)))
+		return true;
+	if ((drained || n->taken + 1 < n->combined) && try_take(n))
+		return true;
+	return try_put(n, room) || try_take(n) || try_combine(n);
 }
 
 static int node_step(void *self, struct err *e)
@@ -898,21 +940,9 @@ static int node_step(void *self, struct err *e)
 		if (rc >= 0)
 			return rc;
 	}
-	for (; n->round < n->chunks + 2; n->round++, n->stage = PUT) {
-		if (n->stage == PUT) {
-			if (n->round < n->chunks && !stages[n->kind].put(n, n->round))
-				return 0;
-			n->stage = COMBINE;
-		}
-		if (n->stage == COMBINE) {
-			if (n->round >= 1 && n->round <= n->chunks &&
-			    !stages[n->kind].combine(n, n->round - 1))
-				return 0;
-			n->stage = TAKE;
-		}
-		if (n->stage == TAKE && n->round >= 2 && !stages[n->kind].take(n, n->round - 2))
+	while (n->taken < n->chunks)
+		if (!go_on(n))
 			return 0;
-	}
 	n->base += n->chunks;
 	return 1;
 }
