@@ -264,6 +264,9 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 	rc = tree_open(&g->tree, &g->ledger, t, MESH_FAN, g->lane.fusion_bytes, s->events, e);
 	g->lane.agree = &agree_tree;
 	g->lane.agreement = g->tree;
+	g->watch = s->watch;
+	if (!rc && g->watch)
+		rc = watch_add(g->watch, g->tree, e);
 	return rc;
 }
 
@@ -320,6 +323,8 @@ void group_close(struct group *g)
 	if (backend)
 		backend->close(carrier);
 	free(carrier);
+	if (g->tree && g->watch)
+		watch_drop(g->watch, g->tree);
 	tree_close(g->tree);
 	mesh_close(&g->mesh);
 	span_close(&g->span);

@@ -52,10 +52,11 @@ struct group {
 	struct segment segment;
 	struct ledger ledger;
 	struct mesh mesh;
-	struct span span;  /* several hosts                  */
-	struct tree *tree; /* and this rank is its host's first */
-	int size, rank;    /* -1: this process is not one of them */
-	int *ranks;        /* in the world                        */
+	struct span span;    /* several hosts                  */
+	struct watch *watch; /* that serves the tree; NULL: the world's takes care of itself */
+	struct tree *tree;   /* and this rank is its host's first */
+	int size, rank;      /* -1: this process is not one of them */
+	int *ranks;          /* in the world                        */
 	int *host_of, *local_of, *seat_of;
 	bool open; /* the engine drives it */
 };
@@ -72,6 +73,7 @@ struct group_site {
 			       world */
 	const struct secret *secret;
 	const struct tree_events *events;
+	struct watch *watch; /* for the tree; NULL: this is the world */
 	int64_t deadline;
 };
 

@@ -110,12 +110,11 @@ static int connect_world(struct bringup *b, struct tree_events *ev, struct err *
 				   .secret = &m->meeting.secret,
 				   .events = ev,
 				   .deadline = b->deadline };
-	char address[128] = "";
 	int rc = 0;
 
 	if (m->world.lane.team.hosts > 1)
-		rc = find_address(b, address, sizeof(address), e);
-	site.address = address;
+		rc = find_address(b, m->address, sizeof(m->address), e);
+	site.address = m->address;
 	if (!rc)
 		rc = group_share(&m->world, &site, e);
 	if (!rc) {
@@ -125,6 +124,18 @@ static int connect_world(struct bringup *b, struct tree_events *ev, struct err *
 		rc = group_connect(&m->world, &site, e);
 	}
 	return rc;
+}
+
+/* The job's secret is forgotten when all have met; groups have one of their own. */
+static void keep_secret(struct member *m)
+{
+	struct secret *s = &m->meeting.secret;
+
+	if (m->world.lane.team.hosts > 1)
+		secret_hkdf(m->secret.key, sizeof(m->secret.key),
+			    (struct secret_part){ s->key, sizeof(s->key) },
+			    (struct secret_part){ "groups", 6 },
+			    (struct secret_part[]){ { "ringup", 6 }, { NULL, 0 } });
 }
 
 static int start_threads(struct bringup *b, struct err *e)
@@ -184,6 +195,7 @@ static int bring_up(struct bringup *b, struct err *e)
 	rc = circle_agree(&b->circle, rc, e);
 	if (rc)
 		return rc;
+	keep_secret(m);
 	segment_touch(&m->world.segment);
 	return circle_agree(&b->circle, start_threads(b, e), e);
 }
@@ -236,6 +248,7 @@ static void tear_down(struct member *m)
 	group_close(&m->world);
 	rendezvous_close(&m->meeting);
 	free(m->peers);
+	secret_wipe(&m->secret);
 	memset(m, 0, sizeof(*m));
 }
 
@@ -277,6 +290,8 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 }
 
 /* ---- groups ---- */
+
+enum { GROUP_EXCHANGES = 2 }; /* mesh_open() makes no more */
 
 /* Members of a group exchange bytes by way of the world, in which all take part. */
 struct crossing {
@@ -356,17 +371,20 @@ static uint64_t digest_of(const int *ranks, int count, uint64_t serial)
 	return digest;
 }
 
+/* All have memory: now for the connections.  Ranks that are not in the group, or whose
+ * part in it has failed, exchange nothing, as often as the others something. */
 static int open_lane(struct member *m, struct group *g, struct group_site *s,
 		     struct crossing *c, struct err *e)
 {
-	int rc = group_share(g, s, e);
+	int rc = 0;
 
-	if (!rc)
+	if (g->rank >= 0)
 		rc = group_connect(g, s, e);
-	/* Whoever failed before it came to that: the others are waiting for it. */
-	if (g->lane.team.hosts > 1 && !c->calls)
+	while (g->lane.team.hosts > 1 && c->calls < GROUP_EXCHANGES)
 		exchange_in_group(c, NULL, 0, NULL);
-	rc = rc ? rc : engine_add(&m->engine, &g->lane, e);
+	if (rc || g->rank < 0)
+		return rc;
+	rc = engine_add(&m->engine, &g->lane, e);
 	g->open = rc >= 0;
 	return rc < 0 ? rc : 0;
 }
@@ -376,6 +394,7 @@ static int open_group(struct member *m, struct group *g, struct card *cards,
 {
 	struct circle world = { m->rank, m->size, exchange_in_world, m, NULL };
 	struct crossing crossing = { m, g, 0 };
+	struct tree_events events;
 	struct circle circle = { g->rank, g->size, exchange_in_group, &crossing, NULL };
 	struct group_site site = { .conf = &m->conf,
 				   .engine = &m->engine,
@@ -383,10 +402,15 @@ static int open_group(struct member *m, struct group *g, struct card *cards,
 				   .door = door,
 				   .circle = &circle,
 				   .seat_of = m->world.local_of,
+				   .address = m->address,
+				   .secret = &m->secret,
+				   .events = &events,
+				   .watch = &m->watch,
 				   .deadline = clock_deadline(m->conf.start_timeout_ms) };
 	struct card mine;
 	int i, r, rc;
 
+	watch_group_events(&m->watch, &events);
 	group_card(&mine, &m->conf, door);
 	mine.digest = digest_of(g->ranks, g->size, m->groups);
 	rc = circle_exchange(&world, &mine, sizeof(mine), cards, e);
@@ -398,11 +422,11 @@ static int open_group(struct member *m, struct group *g, struct card *cards,
 	for (i = 0; i < g->size; i++)
 		cards[i] = cards[g->ranks[i]];
 	rc = group_locate(g, cards, is_apart(cards), e);
-	if (!rc && g->lane.team.hosts > 1)
-		rc = fail(e, RINGUP_ENOBACKEND, "a group across hosts");
 	if (!rc && g->rank >= 0)
-		rc = open_lane(m, g, &site, &crossing, e);
+		rc = group_share(g, &site, e);
 	rc = circle_agree(&world, rc, e);
+	if (!rc)
+		rc = circle_agree(&world, open_lane(m, g, &site, &crossing, e), e);
 	if (!rc && g->rank >= 0)
 		segment_touch(&g->segment);
 	return rc;

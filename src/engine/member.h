@@ -10,6 +10,7 @@
 #include "engine/watch.h"
 #include "ringup.h"
 #include "wire/rendezvous.h"
+#include "wire/secret.h"
 
 struct member {
 	struct engine engine;
@@ -23,6 +24,9 @@ struct member {
 	bool homogeneous;
 	struct watch_peer *peers;
 	uint64_t groups; /* that were ever asked for */
+	/* For the connections of groups. */
+	char address[128];
+	struct secret secret;
 };
 
 /*

@@ -26,6 +26,7 @@ enum {
 struct branch {
 	struct chan *chan;
 	bool unsent, lost;
+	bool confused;  /* what came was not what a leader sends */
 	uint64_t heard; /* frames                                */
 	struct err why; /* it cannot be sent to; said when it is lost */
 };
@@ -107,6 +108,7 @@ static void look_at(struct tree *t, int k, struct err *e)
 	while ((rc = chan_recv(b->chan, &frame, e)) > 0) {
 		b->heard++;
 		rc = tally_take(t->tally, k, frame, (size_t)rc, e);
+		b->confused = rc < 0;
 		if (rc)
 			break;
 	}
@@ -122,7 +124,8 @@ static void look_at(struct tree *t, int k, struct err *e)
 
 /* What was lost, to be told without the lock. */
 struct losses {
-	int rank;
+	int rank;  /* or -1 */
+	bool over; /* not the connection is lost, but sense */
 	struct err why;
 };
 
@@ -135,6 +138,7 @@ static void note_loss(struct tree *t, int k, struct losses *l)
 	if (was || !t->branch[k].lost || tally_gone(t->tally, k) || l->rank >= 0)
 		return;
 	l->rank = tally_leader(t->tally, k);
+	l->over = t->branch[k].confused;
 	l->why = e;
 }
 
@@ -144,6 +148,7 @@ static void look(struct tree *t, struct losses *l)
 	int n, i;
 
 	l->rank = -1;
+	l->over = false;
 	if (t->branches <= FEW_LINKS) {
 		for (i = 0; i < t->branches; i++)
 			note_loss(t, i, l);
@@ -162,6 +167,7 @@ static void turn(struct tree *t, struct losses *l)
 
 	if (tally_turn(t->tally, &e) && l->rank < 0) {
 		l->rank = t->ledger->span->rank[0];
+		l->over = true;
 		l->why = e;
 	}
 	if (left && !t->told_left) {
@@ -172,7 +178,9 @@ static void turn(struct tree *t, struct losses *l)
 
 static void tell(struct tree *t, const struct losses *l)
 {
-	if (l->rank >= 0)
+	if (l->rank >= 0 && l->over)
+		t->ev.alarm(t->ev.ctx, l->why.code, l->why.text);
+	else if (l->rank >= 0)
 		t->ev.lost(t->ev.ctx, l->rank, &l->why);
 }
 

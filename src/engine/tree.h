@@ -32,12 +32,11 @@ struct tree;
 extern const struct agree agree_tree;
 
 struct tree_events {
-	/* A rank says that it leaves; that the job is over: the other hosts know, or
-	 * will.  These two must not call the tree. */
+	/* A rank says that it leaves; that the job is over, or it is because one talks
+	 * nonsense.  These two must not call the tree. */
 	void (*left)(void *ctx, int rank);
 	void (*alarm)(void *ctx, int code, const char *why);
-	/* The connection to @rank, another host's leader, is lost, or it talks
-	 * nonsense. */
+	/* The connection to @rank, another host's leader, is lost. */
 	void (*lost)(void *ctx, int rank, const struct err *why);
 	void *ctx;
 };

@@ -77,6 +77,20 @@ void watch_events(struct watch *w, struct engine *g, struct tree_events *ev)
 	*ev = (struct tree_events){ on_left, on_alarm, on_lost, w };
 }
 
+static void on_group_lost(void *ctx, int rank, const struct err *why)
+{
+	struct watch *w = ctx;
+
+	(void)rank;
+	if (why->code != RINGUP_EPEER)
+		engine_alarm(w->engine, why->code, why->text);
+}
+
+void watch_group_events(struct watch *w, struct tree_events *ev)
+{
+	*ev = (struct tree_events){ on_left, on_alarm, on_group_lost, w };
+}
+
 /* ---- the tick ---- */
 
 enum { MS = 1000000 };

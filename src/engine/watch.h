@@ -56,6 +56,10 @@ struct watch {
 /* watch_events - what to give to tree_open(), before watch_start(). */
 void watch_events(struct watch *w, struct engine *g, struct tree_events *ev);
 
+/* watch_group_events - the same for the tree of a group, whose connections may end
+ * before the job does: when a rank dies, the world's tell. */
+void watch_group_events(struct watch *w, struct tree_events *ev);
+
 /* watch_start - the engine is started already; @t is the world's team, @world its
  * tree if this rank is a leader. */
 int watch_start(struct watch *w, const struct team *t, struct tree *world,

@@ -82,6 +82,16 @@ finish() {
   expect_line "rank 2 of 3: all agree; tcp, local 1 of 2, host 0 of 2"
 }
 
+@test "a group has ranks of both hosts" {
+  start "$a" 0 4 group
+  start "$a" 1 4 group
+  start "$b" 2 4 group
+  start "$b" 3 4 group
+  finish 0 1 2 3
+  expect_status 0
+  [[ $(grep -c "all agree" <<<"$output") -eq 4 ]]
+}
+
 @test "a rank that is killed on one host is named on both" {
   start "$a" 0 4 die
   start "$a" 1 4 die

@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "tap.h"
@@ -468,6 +469,15 @@ int main(void)
 	run("Adasum", 2, adasum);
 	run("Adasum", 4, adasum);
 	run("groups that overlap", 3, overlapping);
+	run("groups that overlap", 4, overlapping);
+	run("groups in a circle", 3, circle);
+
+	printf("# the same between hosts\n");
+	setenv("RINGUP_BACKEND", "tcp", 1);
+	for (size = 2; size <= 5; size++) {
+		run("a group of every other rank", size, every_kind);
+		run("what is refused", size, refused);
+	}
 	run("groups that overlap", 4, overlapping);
 	run("groups in a circle", 3, circle);
 	return tap_done();
