@@ -125,14 +125,20 @@ UNIT_TESTS += \
 # `make fuzz` (clang) searches for FUZZ_SECONDS each
 FUZZ_TESTS = \
 	%reldir%/fuzz/replay_chan \
+	%reldir%/fuzz/replay_discover \
 	%reldir%/fuzz/replay_dist \
 	%reldir%/fuzz/replay_elfinfo \
+	%reldir%/fuzz/replay_jobdir \
+	%reldir%/fuzz/replay_meet \
 	%reldir%/fuzz/replay_shake \
 	%reldir%/fuzz/replay_sock \
 	%reldir%/fuzz/replay_tree
 check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_chan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz.h \
 	%reldir%/fuzz/fuzz_chan.c
+%canon_reldir%_fuzz_replay_discover_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_discover.c
+%canon_reldir%_fuzz_replay_jobdir_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_jobdir.c
+%canon_reldir%_fuzz_replay_meet_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_meet.c
 %canon_reldir%_fuzz_replay_dist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_dist.c
 %canon_reldir%_fuzz_replay_elfinfo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_elfinfo.c
 %canon_reldir%_fuzz_replay_shake_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_shake.c
@@ -141,22 +147,25 @@ check_PROGRAMS += $(FUZZ_TESTS)
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/seeds
 
-FUZZERS      = chan dist elfinfo shake sock tree
+FUZZERS      = chan discover dist elfinfo jobdir meet shake sock tree
 FUZZ_CC      = clang
 FUZZ_SECONDS = 60
-FUZZ_WITH    = src/base/err.c src/api/api_status.c src/wire/chan.c src/wire/secret.c \
-	src/wire/shake.c src/wire/sock.c src/detect/dist.c \
-	src/detect/elfinfo.c src/detect/release.c src/detect/rootfs.c src/detect/text.c \
-	src/engine/ledger.c src/engine/span.c src/engine/tally.c src/engine/want.c \
-	src/coll/copy.c src/coll/reduce.c src/coll/loops.c src/wire/alarm.c src/wire/seat.c src/base/clock.c src/base/futex.c \
-	src/base/hash.c
+# An archive, so that a target which includes a source has no second copy of it.
+FUZZ_FLAGS   = -std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+	-I. -D_GNU_SOURCE -I$(srcdir)/src -I$(srcdir)/tests $(SODIUM_CFLAGS) $(JANSSON_CFLAGS) $(MNL_CFLAGS) -DPKGLIBDIR='"$(pkglibdir)"'
+FUZZ_FROM    = src/detect/dist.c src/detect/elfinfo.c src/detect/release.c \
+	src/detect/rootfs.c src/detect/text.c
 fuzz:
-	@mkdir -p %reldir%/fuzz/found
+	@mkdir -p %reldir%/fuzz/found/objects
+	@for f in $(FUZZ_FROM) $(src_libcore_la_SOURCES); do case $$f in *.c) \
+	  $(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -c \
+	    -o %reldir%/fuzz/found/objects/`basename $$f .c`.o $(srcdir)/$$f || exit 1;; esac; \
+	done
+	@rm -f %reldir%/fuzz/found/core.a && $(AR) rc %reldir%/fuzz/found/core.a %reldir%/fuzz/found/objects/*.o
 	@for t in $(FUZZERS); do \
-	  $(FUZZ_CC) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined \
-	    -fno-sanitize-recover=undefined -I. -D_GNU_SOURCE -I$(srcdir)/src \
-	    -I$(srcdir)/tests $(SODIUM_CFLAGS) $(JANSSON_CFLAGS) -o %reldir%/fuzz/fuzz_$$t \
-	    $(srcdir)/%reldir%/fuzz/fuzz_$$t.c $(FUZZ_WITH:%=$(srcdir)/%) $(SODIUM_LIBS) $(JANSSON_LIBS) && \
+	  $(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer -o %reldir%/fuzz/fuzz_$$t \
+	    $(srcdir)/%reldir%/fuzz/fuzz_$$t.c %reldir%/fuzz/found/core.a \
+	    $(SODIUM_LIBS) $(JANSSON_LIBS) $(MNL_LIBS) -lpthread -ldl -lm && \
 	  mkdir -p %reldir%/fuzz/found/$$t && \
 	  %reldir%/fuzz/fuzz_$$t -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=5 \
 	    -artifact_prefix=%reldir%/fuzz/found/$$t- %reldir%/fuzz/found/$$t \
