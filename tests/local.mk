@@ -344,5 +344,5 @@ check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS)' \
 list-tests: ; @printf '%s\n' $(TESTS)
 .PHONY: list-tests
 # Peers to measure beside `ringup bench`; run by hand, since times are no tests.
-EXTRA_DIST += %reldir%/peers/compare.py %reldir%/peers/gloo_allreduce.py %reldir%/peers/horovod_tests.py \
-	%reldir%/peers/mpi_allreduce.c %reldir%/peers/startup.py
+EXTRA_DIST += %reldir%/peers/horovod_tests.py %reldir%/peers/idle.py \
+	%reldir%/peers/startup.py %reldir%/peers/table.py

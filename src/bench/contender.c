@@ -182,6 +182,14 @@ static int take_times(const char *text, const struct dose *d, double *us, int64_
 	return 0;
 }
 
+/* Say @line to all ranks and hear all answers. */
+static int order(struct contender *c, const char *line, struct err *e)
+{
+	int rc = send_all(c, line, e);
+
+	return rc ? rc : hear_all(c, e);
+}
+
 static int play(void *self, const struct task *t, const struct dose *d, double *us,
 		int64_t *wrong, struct err *e)
 {
@@ -193,9 +201,7 @@ static int play(void *self, const struct task *t, const struct dose *d, double *
 	memset(us, 0, (size_t)d->samples * sizeof(*us));
 	rc = task_write(t, d, line, e);
 	if (!rc)
-		rc = send_all(c, line, e);
-	if (!rc)
-		rc = hear_all(c, e);
+		rc = order(c, line, e);
 	for (i = 0; i < c->ranks && !rc; i++) {
 		const char *text = c->line[i].text;
 
@@ -212,9 +218,18 @@ static int play(void *self, const struct task *t, const struct dose *d, double *
 	return rc;
 }
 
+static int rest(void *self, struct err *e)
+{
+	struct contender *c = self;
+	int rc = order(c, "rest\n", e);
+
+	c->lost = c->lost || rc < 0;
+	return rc;
+}
+
 struct player contender_player(struct contender *c)
 {
-	struct player p = { .play = play, .self = c };
+	struct player p = { .play = play, .rest = rest, .self = c };
 
 	memcpy(p.name, c->name, sizeof(p.name));
 	memcpy(p.about, c->about, sizeof(p.about));

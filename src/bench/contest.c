@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "bench/stats.h"
@@ -16,6 +17,9 @@ enum { SINGLE_BYTES = 256 << 10, SAMPLE_US = 200, MOST_CALLS = 1000 };
 
 enum { LEAST_BLOCK = 3, MOST_BLOCK = 16, BLOCK_US = 40000 };
 enum { LEAST_TURNS = 3, MOST_TURNS = 100 };
+
+/* From here on, buffers of all players at once would be too much for small machines. */
+enum { REST_BYTES = 16 << 20 };
 
 /* What is remembered of one turn. */
 struct turn {
@@ -43,6 +47,9 @@ static int play(struct bout *b, int p, const struct dose *d, double *us, struct 
 	int64_t wrong = 0;
 	int rc = who->play(who->self, b->c->task, d, us, &wrong, e);
 
+	if (rc == 0 && b->c->count > 1 && b->c->task->bytes >= REST_BYTES &&
+	    who->rest(who->self, e))
+		return fail_in(e, "%s", who->name);
 	if (rc < 0)
 		return fail_in(e, "%s", who->name);
 	if (rc > 0) {
@@ -70,8 +77,8 @@ static int clamp(double x, int least, int most)
  */
 static int calibrate(struct bout *b, int p, struct err *e)
 {
-	struct dose d = { .warm = 1, .samples = 3, .calls = 1, .check = b->c->check };
 	bool is_short = b->c->task->bytes < SINGLE_BYTES;
+	struct dose d = { 1, is_short ? 3 : 1, 1, b->c->check };
 	double us[3], one = 1;
 	int rc, tries, want;
 
@@ -79,7 +86,7 @@ static int calibrate(struct bout *b, int p, struct err *e)
 		rc = play(b, p, &d, us, e);
 		if (rc || b->out[p])
 			return rc;
-		one = stats_median(us, 3);
+		one = stats_median(us, d.samples);
 		one = one > 0.01 ? one : 0.01;
 		want = is_short ? clamp(SAMPLE_US / one, 1, MOST_CALLS) : 1;
 		if (want <= 2 * d.calls && d.calls <= 2 * want)
@@ -89,6 +96,13 @@ static int calibrate(struct bout *b, int p, struct err *e)
 	b->calls[p] = d.calls;
 	b->us[p] = one * d.calls;
 	return 0;
+}
+
+/* After twice the time, few turns are enough. */
+static bool is_late(const struct bout *b, int turns, int64_t begun)
+{
+	return !b->c->samples && turns >= LEAST_TURNS &&
+	       (double)(clock_ns() - begun) > 2e9 * b->c->seconds;
 }
 
 /* How long blocks are and how many turns there will be, from what calls take. */
@@ -144,6 +158,7 @@ static int run_turn(struct bout *b, int n, struct err *e)
 static int run_turns(struct bout *b, struct err *e)
 {
 	const struct contest *c = b->c;
+	int64_t begun = clock_ns();
 	int i, n, rc = 0;
 
 	for (i = 0; i < c->count && !rc; i++)
@@ -161,6 +176,8 @@ static int run_turns(struct bout *b, struct err *e)
 		if (c->progress)
 			c->progress(c->ctx, n, b->turns);
 		rc = run_turn(b, n, e);
+		if (is_late(b, n + 1, begun))
+			b->turns = n + 1;
 	}
 	return rc;
 }

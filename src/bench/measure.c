@@ -27,6 +27,7 @@ struct measure {
 	struct ringup_group *world;
 	struct part *part;
 	int parts;
+	bool shared; /* buffers that other ranks can reach */
 
 	struct task task; /* that the buffers are for */
 	bool ready;
@@ -54,18 +55,24 @@ static bool is_in_place(const struct task *t)
 	       (t->in_place && (t->what == TASK_ALLREDUCE || t->what == TASK_BROADCAST));
 }
 
-static void release(struct measure *m)
+static void drop(bool theirs, void *buffer)
+{
+	if (theirs)
+		ringup_free(buffer);
+	else
+		free(buffer);
+}
+
+void measure_rest(struct measure *m)
 {
 	int i;
 
 	for (i = 0; i < m->parts; i++) {
 		struct part *p = &m->part[i];
 
-		if (is_given(&m->task))
-			ringup_free(p->out);
-		else if (p->out != p->in)
-			free(p->out);
-		free(p->in);
+		if (p->out != p->in)
+			drop(m->shared || is_given(&m->task), p->out);
+		drop(m->shared, p->in);
 		p->in = p->out = NULL;
 	}
 	m->ready = false;
@@ -78,9 +85,9 @@ static bool is_same(const struct task *a, const struct task *b)
 }
 
 /* No page is touched for the first time in a sample: all are written here. */
-static void *room(uint64_t bytes)
+static void *room(const struct measure *m, uint64_t bytes)
 {
-	void *p = malloc(bytes);
+	void *p = m->shared ? ringup_alloc(bytes) : malloc(bytes);
 
 	if (p)
 		memset(p, 0, bytes);
@@ -94,11 +101,11 @@ static int acquire(struct measure *m, struct part *p, struct err *e)
 
 	if (!bytes)
 		return 0;
-	p->in = room(bytes * task_gives(t, p->ranks));
+	p->in = room(m, bytes * task_gives(t, p->ranks));
 	if (is_in_place(t))
 		p->out = p->in;
 	else if (!is_given(t))
-		p->out = room(bytes * task_takes(t, p->ranks));
+		p->out = room(m, bytes * task_takes(t, p->ranks));
 	if (!p->in || (!p->out && !is_given(t)))
 		return fail(e, RINGUP_ENOMEM, "buffers of %llu bytes",
 			    (unsigned long long)bytes);
@@ -111,7 +118,7 @@ static int prepare(struct measure *m, const struct task *t, struct err *e)
 
 	if (m->ready && is_same(&m->task, t))
 		return 0;
-	release(m);
+	measure_rest(m);
 	m->task = *t;
 	m->ready = true;
 	m->size = reduce_dtype_bytes(t->dtype);
@@ -473,9 +480,16 @@ static int play(void *self, const struct task *t, const struct dose *d, double *
 	return rc;
 }
 
+static int rest(void *self, struct err *e)
+{
+	(void)e;
+	measure_rest(self);
+	return 0;
+}
+
 struct player measure_player(struct measure *m)
 {
-	return (struct player){ .name = "ringup", .play = play, .self = m };
+	return (struct player){ .name = "ringup", .play = play, .rest = rest, .self = m };
 }
 
 /* -- groups --------------------------------------------------------------- */
@@ -514,7 +528,7 @@ static int add_parts(struct measure *m, struct ringup *r, const struct groups *g
 	return rc;
 }
 
-int measure_open(struct ringup *r, const struct groups *groups, struct measure **mp,
+int measure_open(struct ringup *r, const struct measure_how *how, struct measure **mp,
 		 struct err *e)
 {
 	struct measure *m = calloc(1, sizeof(*m));
@@ -527,7 +541,8 @@ int measure_open(struct ringup *r, const struct groups *groups, struct measure *
 		return fail(e, RINGUP_ENOMEM, "a measurement");
 	}
 	m->world = ringup_world(r);
-	rc = add_parts(m, r, groups, e);
+	m->shared = how->shared;
+	rc = add_parts(m, r, how->groups, e);
 	if (rc)
 		measure_close(m);
 	else
@@ -541,7 +556,7 @@ void measure_close(struct measure *m)
 
 	if (!m)
 		return;
-	release(m);
+	measure_rest(m);
 	for (i = 0; i < m->parts; i++) {
 		free(m->part[i].counts);
 		free(m->part[i].ops);

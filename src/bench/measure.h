@@ -3,6 +3,7 @@
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "bench/player.h"
@@ -13,15 +14,21 @@ struct err;
 struct groups;
 struct measure;
 
+/* Zero-initialise, then set what you need. */
+struct measure_how {
+	/* NULL or none: the world.  Else the task is carried out in all of these that the
+	 * rank is in, at the same time. */
+	const struct groups *groups;
+	bool shared; /* buffers are from ringup_alloc() */
+};
+
 /*
  * measure_open - get ready to measure as a rank of @r.
  *
- * With @groups (NULL or none: the world) the task is carried out in all of them that
- * the rank is in, at the same time.
- *
- * Ownership: *@mp is the caller's, for measure_close(), before ringup_fini().
+ * Ownership: *@mp is the caller's, for measure_close(), before ringup_fini().  *@how is
+ * not needed any more afterwards.
  */
-int measure_open(struct ringup *r, const struct groups *groups, struct measure **mp,
+int measure_open(struct ringup *r, const struct measure_how *how, struct measure **mp,
 		 struct err *e);
 void measure_close(struct measure *m);
 
@@ -37,6 +44,9 @@ void measure_close(struct measure *m);
  */
 int measure_play(struct measure *m, const struct task *t, const struct dose *d, double *us,
 		 int64_t *wrong, struct err *e);
+
+/* measure_rest - give the buffers back; the next play makes new ones. */
+void measure_rest(struct measure *m);
 
 /* measure_player - all ranks of the job as one player, in each of its ranks; they all
  * have to hold the same contest, and get the same times. */

@@ -26,6 +26,9 @@ struct player {
 	 */
 	int (*play)(void *self, const struct task *t, const struct dose *d, double *us,
 		    int64_t *wrong, struct err *e);
+
+	/* Give the task's buffers back: others need the memory until the next play(). */
+	int (*rest)(void *self, struct err *e);
 	void *self;
 };
 

@@ -41,6 +41,11 @@ static int obey(struct measure *m, const char *line, FILE *to, struct err *e)
 	int64_t wrong = 0;
 	int i, rc;
 
+	if (!strcmp(line, "rest\n")) {
+		measure_rest(m);
+		fputs("ok\n", to);
+		return 0;
+	}
 	rc = task_read(&t, &d, line, e);
 	if (!rc && d.samples > PLAYER_SAMPLES)
 		rc = fail(e, RINGUP_EINVAL, "%d samples are too many", d.samples);
@@ -57,7 +62,7 @@ static int obey(struct measure *m, const char *line, FILE *to, struct err *e)
 	return 0;
 }
 
-int serve_run(struct ringup *r, const struct groups *groups, const char *path, struct err *e)
+int serve_run(struct ringup *r, const struct measure_how *how, const char *path, struct err *e)
 {
 	struct ringup_group *g = ringup_world(r);
 	struct measure *m = NULL;
@@ -67,7 +72,7 @@ int serve_run(struct ringup *r, const struct groups *groups, const char *path, s
 
 	if (fd < 0)
 		return fd;
-	rc = measure_open(r, groups, &m, e);
+	rc = measure_open(r, how, &m, e);
 	if (rc)
 		goto out;
 	from = fdopen(fd, "r");

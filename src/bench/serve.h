@@ -4,7 +4,7 @@
 #define BENCH_SERVE_H
 
 struct err;
-struct groups;
+struct measure_how;
 struct ringup;
 
 /*
@@ -13,6 +13,7 @@ struct ringup;
  * What is said there, in lines (see contender.h for the other side):
  *
  *	> hello RANK SIZE ABOUT...      once
+ *	< rest                          give buffers back, answered by "ok"
  *	< do ...                        see task_write()
  *	> ok WRONG US...                a number for each sample
  *	> no REASON                     cannot, but may be asked something else
@@ -20,6 +21,6 @@ struct ringup;
  *
  * Between orders the rank sleeps in read(2).
  */
-int serve_run(struct ringup *r, const struct groups *groups, const char *path, struct err *e);
+int serve_run(struct ringup *r, const struct measure_how *how, const char *path, struct err *e);
 
 #endif

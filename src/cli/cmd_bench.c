@@ -31,7 +31,7 @@
 
 enum { MOST_SIZES = 128, MOST_RANKS = 65536, MOST_HOGS = 1024, START_MS = 90000 };
 
-static int ranks = INT_MIN, iterations, seconds = 1, check, as_json, factor = 2, hogs;
+static int ranks = INT_MIN, iterations, seconds = 1, check, as_json, factor = 2, hogs, shared;
 static uint64_t min_bytes, max_bytes;
 static const char *sizes = "8,128,2K,32K,512K,8M,64M";
 static const char *dtype = "f32", *op = "sum", *backend = "", *in_place = "no";
@@ -54,6 +54,7 @@ static const struct opt opts[] = {
 	  "result replaces input: no yes both (no)" },
 	{ OPT_STR, 'g', "groups", "GROUPS", &group_words,
 	  "in N groups, or in these: 0,1/1,2 (all ranks in one)" },
+	{ OPT_FLAG, 'a', "alloc", NULL, &shared, "use buffers from ringup_alloc()" },
 	{ OPT_STR, 0, "backend", "NAME", &backend, "use this back end only" },
 	{ OPT_STR, 'p', "peer", "LIST", &peer_list,
 	  "measure beside: openmpi openmpi-tuned mpich gloo horovod" },
@@ -240,6 +241,8 @@ static int parse(const char *collective, struct request *q, struct err *e)
 		return rc;
 	if (strcmp(level, "c") != 0 && strcmp(level, "torch") != 0)
 		return cmd_misuse(e, "--level=%.80s: not c or torch", level);
+	if (!strcmp(level, "torch") && (shared || *group_words))
+		return cmd_misuse(e, "--level=torch has neither --alloc nor --groups");
 	if (*backend && !backend_find(backend))
 		return cmd_misuse(e, "--backend=%.80s: there is none of that name", backend);
 	if (hogs < 0 || hogs > MOST_HOGS)
@@ -368,6 +371,7 @@ static int join_job(struct ringup **rp, struct err *e)
 /* Of a job that somebody else has started.  Only rank 0 prints. */
 static int be_rank(struct request *q, struct err *e)
 {
+	struct measure_how how = { &q->groups, shared };
 	struct ringup *r = NULL;
 	struct measure *m = NULL;
 	int rc = join_job(&r, e);
@@ -375,12 +379,13 @@ static int be_rank(struct request *q, struct err *e)
 	if (!rc)
 		rc = parse_groups(&q->groups, ringup_size(ringup_world(r)), e);
 	if (!rc)
-		rc = measure_open(r, &q->groups, &m, e);
+		rc = measure_open(r, &how, &m, e);
 	if (!rc) {
 		struct ringup_group *g = ringup_world(r);
 		struct player p = measure_player(m);
 		struct scoreboard s = {
 			.json = as_json,
+			.shared = shared,
 			.ranks = ringup_size(g),
 			.groups = q->groups.count ? q->groups.count : 1,
 			.group_ranks = q->groups.count ? q->groups.size[0] : ringup_size(g),
@@ -399,13 +404,14 @@ static int be_rank(struct request *q, struct err *e)
 
 static int be_contender(struct request *q, struct err *e)
 {
+	struct measure_how how = { &q->groups, shared };
 	struct ringup *r = NULL;
 	int rc = join_job(&r, e);
 
 	if (!rc)
 		rc = parse_groups(&q->groups, ringup_size(ringup_world(r)), e);
 	if (!rc)
-		rc = serve_run(r, &q->groups, door_path, e);
+		rc = serve_run(r, &how, door_path, e);
 	ringup_fini(r);
 	return rc;
 }
@@ -504,6 +510,8 @@ static void add_c(const struct arena *a, struct argv *words)
 	argv_add(words, "bench");
 	argv_add(words, "--backend=%s", backend);
 	argv_add(words, "--groups=%s", group_words);
+	if (shared)
+		argv_add(words, "--alloc");
 	argv_add(words, "--join=%s", a->door.path);
 }
 
@@ -608,6 +616,7 @@ static int hold_contest(struct request *q, struct err *e)
 	struct arena a = { .stop_fd = -1, .door.fd = -1 };
 	struct scoreboard s = {
 		.json = as_json,
+		.shared = shared,
 		.ranks = ranks,
 		.groups = q->groups.count ? q->groups.count : 1,
 		.group_ranks = q->groups.count ? q->groups.size[0] : ranks,

@@ -68,11 +68,11 @@ static int print_json(const struct scoreboard *s, const struct task *t,
 	const struct contest_score *x = &r->score[0];
 	double bw = algbw(t, x);
 	json_t *row = json_pack(
-		"{ss ss ss sb ss sI sI si si si so so sf sf sf sf sf si si so so}",
+		"{ss ss ss sb sb ss sI sI si si si so so sf sf sf sf sf si si so so}",
 		"collective", task_name(t), "dtype", dtype_of(t), "op", op_of(t), "in_place",
-		t->in_place, "backend", s->backend, "bytes", (json_int_t)t->bytes, "count",
-		(json_int_t)t->count, "ranks", s->ranks, "nodes", s->nodes, "groups", s->groups,
-		"place", place_json(r), "hop_ns",
+		t->in_place, "alloc", s->shared, "backend", s->backend, "bytes",
+		(json_int_t)t->bytes, "count", (json_int_t)t->count, "ranks", s->ranks, "nodes",
+		s->nodes, "groups", s->groups, "place", place_json(r), "hop_ns",
 		r->hop_ns < 0 ? json_null() : json_real(r->hop_ns), "us", x->median, "min_us",
 		x->least, "max_us", x->most, "algbw_gbs", bw, "busbw_gbs",
 		bw * task_share(t, s->group_ranks), "samples", x->samples, "calls", x->calls,
@@ -131,6 +131,8 @@ void scoreboard_head(const struct scoreboard *s, const struct task *t)
 		 s->nodes == 1 ? "" : "s");
 	if (s->groups > 1)
 		out_text(", in %d groups", s->groups);
+	if (s->shared)
+		out_text(", buffers of ringup_alloc()");
 	out_text(", back end %s; times in us of the slowest rank\n", s->backend);
 	print_about(s);
 	out_look(OUT_BOLD, "%9s %11s %5s %8s %6s %6s", "SIZE", "COUNT", "TYPE", "OP", "BUFFER",

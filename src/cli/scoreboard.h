@@ -11,7 +11,7 @@ struct err;
 
 /* What is the same in all rows. */
 struct scoreboard {
-	bool json;
+	bool json, shared; /* shared: buffers are from ringup_alloc() */
 	int ranks, nodes;
 	int groups, group_ranks; /* of the first group; else 1 and ranks */
 	const char *backend;

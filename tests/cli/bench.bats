@@ -87,6 +87,20 @@ field() {
   [[ $(field in_place | sort -u) == true && $(field wrong | sort -u) == 0 ]]
 }
 
+@test "buffers that others can reach, alone and beside a peer" {
+  local c
+  for c in allreduce broadcast alltoall resnet50; do
+    run timeout 60 ringup bench "$c" -n 2 -i 1 --alloc --sizes 8,32M --check --json
+    expect_status 0
+    [[ $(field alloc | sort -u) == true && $(field wrong | sort -u) == 0 ]]
+  done
+  command -v mpicc.mpich >/dev/null || skip "MPICH is not installed"
+  # Both have to give their buffers back in between.
+  run timeout 60 ringup bench allreduce -n 2 -i 2 --sizes 32M --check --json --peer mpich
+  expect_status 0
+  [[ $(grep -o '"wrong":[0-9a-z]*' <<<"$output" | sort -u) == '"wrong":0' ]]
+}
+
 @test "in groups, apart and overlapping" {
   local c g
   local -A want=([2]=2 [0,1/1,2/2,3/0,1,2,3]=4)
@@ -164,6 +178,19 @@ leftovers() {
   [[ $output == *"mpich: ended before its ranks came"* && -z $(leftovers) ]]
 }
 
+@test "the program that makes all tables makes some" {
+  [[ -x ${RINGUP_TEST_PYTHON:-} ]] || skip "no python3"
+  command -v mpicc.mpich >/dev/null || skip "MPICH is not installed"
+  run timeout 120 "$RINGUP_TEST_PYTHON" "$src/tests/peers/table.py" --rows barrier-2,idle --seconds 1
+  expect_status 0
+  [[ $output == *"| Barrier, 2 ranks | best peer |"* ]]
+  grep -qE '^\| Memory of an idle rank .* < 8 MiB: yes \|$' <<<"$output"
+  # Nobody works, and hardly anything wakes up.
+  [[ $(grep -cE '^\| [01] \| .* \| [0-9]\.[0-9] \| 0\.0 % \|$' <<<"$output") -eq 2 ]]
+  run timeout 60 "$RINGUP_TEST_PYTHON" "$src/tests/peers/table.py" --rows nonsense
+  expect_status 2
+}
+
 @test "an interrupted contest leaves nothing" {
   export TMPDIR=$BATS_TEST_TMPDIR/tmp
   mkdir "$TMPDIR"
@@ -213,7 +240,7 @@ leftovers() {
   local words
   for words in dance "allreduce --sizes 8,x" "allreduce --sizes 0" "allreduce --sizes ," \
     "allreduce --dtype f8" "allreduce --op mean" "allreduce --backend carrier" "allreduce -n 0" \
-    "allreduce -i -1" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --groups 3" "allreduce --groups 0,2/1" "allreduce --level java" "allreduce --in-place maybe" "allreduce --sizes 8:4:2" "allreduce -b 8 -e 64 -f 1" "allreduce barrier" "allreduce --frequency 3" ""; do
+    "allreduce -i -1" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --groups 3" "allreduce --groups 0,2/1" "allreduce --level java" "allreduce --level torch --alloc" "allreduce --level torch --groups 2" "allreduce --in-place maybe" "allreduce --sizes 8:4:2" "allreduce -b 8 -e 64 -f 1" "allreduce barrier" "allreduce --frequency 3" ""; do
     # shellcheck disable=SC2086
     run timeout 60 ringup bench $words
     [[ $status -eq 2 && -n $output ]] || { echo "$words: $status $output"; return 1; }

@@ -38,6 +38,7 @@ static void measure(struct measure *m, const char *name, bool in_place, int call
 int main(void)
 {
 	struct ringup_init how = { .rank = 0, .size = 1, .exchange = exchange };
+	struct measure_how ours = { 0 };
 	struct ringup *r = NULL;
 	struct measure *m = NULL;
 	struct err e = { 0 };
@@ -46,12 +47,16 @@ int main(void)
 	rc = ringup_init(&how, &r);
 	ok(rc == 0, "one rank: %s", ringup_error());
 	if (!rc)
-		rc = measure_open(r, NULL, &m, &e);
+		rc = measure_open(r, &ours, &m, &e);
 	ok(rc == 0, "ready: %s", e.text);
 	for (i = 0; !rc && task_names(i); i++) {
 		measure(m, task_names(i), false, 1);
 		measure(m, task_names(i), true, 3);
 	}
+	if (!rc)
+		measure_rest(m);
+	if (!rc)
+		measure(m, "allreduce", true, 1);
 	measure_close(m);
 	measure_close(NULL);
 	ringup_fini(r);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -15,7 +16,7 @@
  * serve.h of ringup's sources.  Samples are taken as measure.c takes them.
  */
 
-enum { MOST_TENSORS = 256, MOST_SAMPLES = 1000, LINE = 8192 };
+enum { MOST_TENSORS = 256, MOST_SAMPLES = 1000, LINE = 8192, LARGE = 128 << 10, HEAD = 16 };
 
 static int rank, ranks, iteration;
 
@@ -27,7 +28,8 @@ static int tensors;
 static MPI_Datatype type;
 static MPI_Op op;
 static size_t size;
-static char *in, *out;
+static char *in, *out, before[LINE]; /* before: the order that they are for */
+static size_t give_bytes, take_bytes;
 
 static double now_us(void)
 {
@@ -93,35 +95,63 @@ static long shares(void)
 	return is(collective, "reducescatter") || is(collective, "alltoall") ? ranks : 1;
 }
 
+/* What is large lies where malloc() would put it, and goes back to the system at once
+ * even if malloc() has been told to keep what it has. */
+static char *room(size_t bytes)
+{
+	char *p;
+
+	if (bytes < LARGE)
+		p = calloc(1, bytes ? bytes : 1);
+	else {
+		p = mmap(NULL, bytes + HEAD, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		p = p == MAP_FAILED ? NULL : p + HEAD;
+	}
+	if (!p)
+		MPI_Abort(MPI_COMM_WORLD, 3);
+	return p;
+}
+
+static void drop(char *p, size_t bytes)
+{
+	if (bytes < LARGE)
+		free(p);
+	else
+		munmap(p - HEAD, bytes + HEAD);
+}
+
+/* Give the buffers back, until the next prepare(). */
+static void release(void)
+{
+	if (out != in)
+		drop(out, take_bytes);
+	if (in)
+		drop(in, give_bytes);
+	in = out = NULL;
+	before[0] = 0;
+}
+
 static void prepare(void)
 {
-	size_t give = (size_t)(total * shares()) * size,
-	       take = (size_t)(total * blocks()) * size;
-
-	if (out != in)
-		free(out);
-	free(in);
-	in = malloc(give ? give : 1);
-	out = in_place ? in : malloc(take ? take : 1);
-	if (!in || !out)
-		MPI_Abort(MPI_COMM_WORLD, 3);
-	memset(in, 0, give);
-	if (out != in)
-		memset(out, 0, take);
+	give_bytes = (size_t)(total * shares()) * size;
+	take_bytes = (size_t)(total * blocks()) * size;
+	in = room(give_bytes);
+	out = in_place ? in : room(take_bytes);
 }
 
 /* Small whole numbers that differ between ranks, places and iterations. */
 static void fill(void)
 {
 	long i, n = total * shares();
+	int x = (rank + ++iteration) % ranks;
 
-	iteration++;
 	if (is(dtype, "f32"))
-		for (i = 0; i < n; i++)
-			((float *)in)[i] = (float)((i + rank + iteration) % ranks);
+		for (i = 0; i < n; i++, x = x + 1 < ranks ? x + 1 : 0)
+			((float *)in)[i] = (float)x;
 	else if (is(dtype, "f64"))
-		for (i = 0; i < n; i++)
-			((double *)in)[i] = (double)((i + rank + iteration) % ranks);
+		for (i = 0; i < n; i++, x = x + 1 < ranks ? x + 1 : 0)
+			((double *)in)[i] = (double)x;
 	else
 		memset(in, 1 + rank % 2, (size_t)n * size);
 }
@@ -240,14 +270,13 @@ static int is_known(void)
 /* The task of an order, unless it is the same as before; NULL, or why not. */
 static const char *take(const char *list)
 {
-	static char before[LINE];
 	char now[LINE];
 	const char *why;
 
 	snprintf(now, sizeof(now), "%s %s %s %d %s", collective, dtype, redop, in_place, list);
 	if (is(now, before))
 		return NULL;
-	before[0] = 0;
+	release();
 	parse_counts(list);
 	is_set = tensors > 1;
 	if (is_set)
@@ -271,6 +300,11 @@ static void obey(const char *line, FILE *to)
 	const char *why;
 	long wrong = 0;
 
+	if (is(line, "rest")) {
+		release();
+		fputs("ok\n", to);
+		return;
+	}
 	if (sscanf(line, "do %31s %15s %15s %d %d %d %d %d %n", collective, dtype, redop,
 		   &in_place, &warm, &samples, &calls, &check, &at) < 8 ||
 	    samples > MOST_SAMPLES) {

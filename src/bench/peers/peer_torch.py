@@ -135,19 +135,18 @@ class Task:
         self.op = peer.op(op)
         self.dtype, self.sums = TYPES[dtype], dtype == "f32" and op == "sum"
         total = sum(counts)
-        give = total * (peer.ranks if self.collective in ("reducescatter", "alltoall") else 1)
-        take = total * (peer.ranks if self.collective in ("allgather", "alltoall") else 1)
-        # What is written anew before each sample: as cheap as may be, hence in place.
-        self.places = torch.arange(give) if give else None
+        ranks = peer.ranks
+        give = total * (ranks if self.collective in ("reducescatter", "alltoall") else 1)
+        take = total * (ranks if self.collective in ("allgather", "alltoall") else 1)
         self.data = torch.zeros(give, dtype=self.dtype)
         self.out = self.data if peer.is_in_place(self) else torch.zeros(take, dtype=self.dtype)
         self.name = "bench." + ".".join(words)
         self.names = [f"{self.name}.{i}" for i in range(len(counts))]
         self.tensors = list(self.data.split(counts)) if self.is_set else []
-        self.iteration = 0
-        pattern = (self.places + peer.rank) % peer.ranks if give else self.data
-        self.pattern = pattern.to(self.dtype)
-        self.places = None
+        # What is written anew before each sample, again and again.
+        period = ((torch.arange(ranks) + peer.rank) % ranks).to(self.dtype)
+        period = period.repeat(1 + min(give, 65536) // ranks)
+        self.slices = [(x, period[:len(x)]) for x in self.data.split(len(period))] if give else []
 
     def can_check(self):
         return self.sums and (self.collective == "allreduce" or self.is_set)
@@ -158,8 +157,8 @@ class Task:
 
     def sample(self, calls):
         """Microseconds of one call, of calls in a row."""
-        self.iteration += 1
-        self.data.copy_(self.pattern)
+        for x, period in self.slices:
+            x.copy_(period)
         self.peer.meet()
         begun = time.perf_counter()
         for _ in range(calls):
@@ -200,6 +199,9 @@ class Rank:
 
     def answer(self, line):
         words = line.split()
+        if words == ["rest"]:
+            self.before = self.task = None
+            return "ok"
         try:
             self.prepare(words[1:5], words[9])
             wrong, times = self.task.play(*map(int, words[5:9]))
