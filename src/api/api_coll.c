@@ -375,14 +375,11 @@ int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)
 			     .last = last,
 			     .want = { .pre = 1, .post = 1, .kind = WANT_JOIN } };
 	struct err e = { 0 };
-	int rc = 0;
+	int rc;
 
-	if (g->group->rank >= 0 && !g->group->lane.ledger)
-		rc = fail(&e, RINGUP_ENOBACKEND, "ringup_join: not across hosts");
-	if (!rc && g->group->rank >= 0)
+	if (g->group->rank >= 0)
 		q.rows = __atomic_load_n(&g->group->lane.batches, __ATOMIC_RELAXED);
-	if (!rc)
-		rc = submit(g, &q, "ringup_join", opp, &e);
+	rc = submit(g, &q, "ringup_join", opp, &e);
 	return rc ? context_fail(&e) : 0;
 }
 

@@ -276,9 +276,8 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
 
 	g->lane.agree = &agree_ledger;
 	g->lane.agreement = &g->ledger;
-	if (g->lane.team.hosts == 1)
-		g->lane.ledger = &g->ledger;
-	else if (!rc)
+	g->lane.ledger = &g->ledger;
+	if (g->lane.team.hosts > 1 && !rc)
 		rc = span_hosts(g, s, e);
 	return rc;
 }

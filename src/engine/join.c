@@ -72,6 +72,7 @@ static void fill_neutral(void *to, enum ringup_dtype t, enum ringup_redop op, ui
 void join_begin(struct lane *l)
 {
 	ledger_join(l->ledger, true);
+	engine_call(l);
 	/* Somebody may have begun before: look at once. */
 	__atomic_store_n(&l->calls_seen, ledger_calls(l->ledger) - 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&l->joined, true, __ATOMIC_RELEASE);
@@ -102,6 +103,9 @@ static int make_ghost(struct lane *l, const struct want *w, struct request *q, v
 	void *room;
 
 	q->want = *w;
+	/* Nobody else can give what this rank has to: that is an error for all. */
+	if (w->kind == PLAN_BROADCAST && w->root == l->team.rank)
+		q->want.kind = WANT_JOIN;
 	if (bytes > SIZE_MAX / 4)
 		return fail(e, RINGUP_ENOMEM, "no memory for what the others reduce");
 	room = calloc(1, bytes + (n + 2) * sizeof(uint64_t));

@@ -34,7 +34,7 @@ struct lane {
 	const int *ranks; /* their numbers in the world; NULL: it is the world */
 	const struct agree *agree;
 	void *agreement;
-	struct ledger *ledger; /* the agreement, if it is one host's */
+	struct ledger *ledger; /* of the ranks of this host */
 	const struct backend *backend;
 	void *carrier; /* the back end's own memory */
 	uint64_t fusion_bytes, eager_bytes;

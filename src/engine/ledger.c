@@ -101,7 +101,7 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 {
 	uint64_t numbers = (uint64_t)l->ranks * sizeof(uint64_t), bytes;
 
-	if (!l->eager_bytes || w->members || w->redop == RINGUP_ADASUM)
+	if (!l->eager_bytes || l->span || w->members || w->redop == RINGUP_ADASUM)
 		return 0;
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
@@ -319,16 +319,10 @@ static void compare(struct ledger *l, uint32_t id)
 		of[r] = &ledger_record(l, id, r)->want;
 		same &= want_equal(of[0], of[r]);
 	}
-	if (same && of[0]->kind == PLAN_BROADCAST && ledger_record(l, id, of[0]->root)->ghost) {
-		snprintf(sentence, sizeof(sentence),
-			 "%.200s: rank %d should broadcast it, but has joined", name_of(l, id),
-			 of[0]->root);
-		same = 0;
-	} else if (same) {
+	if (same)
 		__atomic_store_n(&n->dirty, 0, __ATOMIC_RELAXED);
-	} else {
+	else
 		want_disagree(name_of(l, id), of, l->ranks, sentence, sizeof(sentence));
-	}
 	ledger_judge(l, id, same ? NULL : sentence);
 }
 
@@ -380,7 +374,6 @@ static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t r
 	}
 	if (l->span)
 		ledger_begin(l, id);
-	mine->ghost = l->joined && w->kind != WANT_JOIN;
 	if (want_has_rows(w))
 		mine->rows[round_of(l, id) % 2] = rows;
 	__atomic_store_n(&mine->round, round_of(l, id), __ATOMIC_RELEASE);
@@ -485,16 +478,37 @@ uint64_t ledger_calls(const struct ledger *l)
 	return __atomic_load_n(&l->shared->calls, __ATOMIC_SEQ_CST);
 }
 
+bool ledger_call_for(struct ledger *l, uint32_t id, const struct want *w)
+{
+	struct ledger_entry *n = &l->entries[id];
+	uint64_t arrived = __atomic_load_n(&n->arrived, __ATOMIC_ACQUIRE);
+
+	/* Whoever was the first here has called the others. */
+	if (arrived % (uint64_t)l->ranks)
+		return false;
+	n->called_want = *w;
+	__atomic_store_n(&n->called, (uint32_t)(arrived / (uint64_t)l->ranks) + 1,
+			 __ATOMIC_RELEASE);
+	ledger_call(l);
+	return true;
+}
+
+static bool is_called(const struct ledger *l, uint32_t id)
+{
+	return __atomic_load_n(&l->entries[id].called, __ATOMIC_ACQUIRE) == round_of(l, id) + 1;
+}
+
 /* A rank that has submitted @id once more than this one, or -1. */
 static int caller(const struct ledger *l, uint32_t id)
 {
+	const struct ledger_entry *n = &l->entries[id];
 	uint32_t next = round_of(l, id) + 1;
 	int r;
 
 	for (r = 0; r < l->ranks; r++)
 		if (__atomic_load_n(&ledger_record(l, id, r)->round, __ATOMIC_ACQUIRE) ==
 			    next ||
-		    (__atomic_load_n(&l->entries[id].line_bytes, __ATOMIC_ACQUIRE) &&
+		    (__atomic_load_n(&n->line_bytes, __ATOMIC_ACQUIRE) &&
 		     ledger_look(l, id, r, next) != LINE_EMPTY))
 			return r;
 	return -1;
@@ -506,7 +520,7 @@ int ledger_calling(const struct ledger *l, uint32_t *ids, int most)
 	int n = 0;
 
 	for (id = 0; id < used && n < most; id++)
-		if (caller(l, id) >= 0)
+		if (is_called(l, id) || caller(l, id) >= 0)
 			ids[n++] = id;
 	return n;
 }
@@ -517,7 +531,7 @@ size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct wan
 
 	memcpy(name, name_of(l, id), l->entries[id].len);
 	name[l->entries[id].len] = 0;
-	*w = ledger_record(l, id, r < 0 ? 0 : r)->want;
+	*w = r < 0 ? l->entries[id].called_want : ledger_record(l, id, r)->want;
 	return l->entries[id].len;
 }
 

@@ -33,13 +33,15 @@ struct ledger_entry {
 	uint64_t hash;
 	uint64_t line; /* eager: where in the arena, and how long; 0: none */
 	uint64_t line_bytes;
+	uint32_t called; /* the round for which another host calls those who have joined */
+	struct want called_want;
 };
 
 struct ledger_record {
 	alignas(64) struct want want;
 	uint64_t rows[2]; /* by the parity of the round           */
 	uint32_t round;   /* of its last stream operation; atomic */
-	uint32_t ghost;   /* it has joined: that one had nothing in it */
+	uint32_t zero;
 };
 
 struct ledger_shared {
@@ -125,6 +127,10 @@ static inline bool ledger_joined(const struct ledger *l)
 }
 void ledger_call(struct ledger *l);
 uint64_t ledger_calls(const struct ledger *l);
+
+/* ledger_call_for - another host calls for @id, of which a rank here may not have heard;
+ * false if one has.  Only the leader asks, and holds the id. */
+bool ledger_call_for(struct ledger *l, uint32_t id, const struct want *w);
 
 /* ledger_calling - ids that others have submitted and this rank has not: at most @most;
  * returns how many.  ledger_called - the name (NAME_BYTES + 1) and want of one;

@@ -132,11 +132,20 @@ uint64_t *span_rows(const struct ledger *l, uint32_t id)
 	return l->span->rows + (size_t)id * (size_t)l->span->size;
 }
 
+void span_wake(const struct ledger *l)
+{
+	const struct row *row = &l->seg->row;
+	int i;
+
+	seat_ring(row, SEAT_ANYBODY);
+	for (i = 0; i < row->count; i++)
+		seat_kick(row, i);
+}
+
 /* The first entry is written last: who sees it, sees the whole batch. */
 void span_publish(struct ledger *l, const uint16_t *ids, int count)
 {
 	uint64_t at = l->shared->tail;
-	const struct row *row = &l->seg->row;
 	int i;
 
 	for (i = count - 1; i >= 0; i--)
@@ -144,9 +153,7 @@ void span_publish(struct ledger *l, const uint16_t *ids, int count)
 				 entry(at + (uint64_t)i, ids[i], i == count - 1),
 				 __ATOMIC_RELEASE);
 	l->shared->tail = at + (uint64_t)count;
-	seat_ring(row, SEAT_ANYBODY);
-	for (i = 0; i < row->count; i++)
-		seat_kick(row, i);
+	span_wake(l);
 }
 
 int span_next(struct ledger *l, struct item *items)

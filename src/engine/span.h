@@ -79,6 +79,9 @@ void span_collect(const struct ledger *l, uint32_t id, uint64_t *rows);
  * before span_publish(). */
 uint64_t *span_rows(const struct ledger *l, uint32_t id);
 
+/* span_wake - the ranks of this host shall look: there is something for them. */
+void span_wake(const struct ledger *l);
+
 /* span_publish - @ids are ready on all hosts, and the next batch; wakes whoever it
  * concerns. */
 void span_publish(struct ledger *l, const uint16_t *ids, int count);

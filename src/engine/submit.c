@@ -85,7 +85,7 @@ static int post(struct lane *l, struct ringup_op *op, bool changed, bool *news, 
 {
 	struct tensor *t = op->tensor;
 
-	if (l->ledger) {
+	if (l->ledger && !l->ledger->span) {
 		op->round = ledger_begin(l->ledger, t->id);
 		if (!changed && t->verified && !op->ghost && eager_may(l, &op->ask) &&
 		    eager_fits(l, t->id, &op->ask)) {
@@ -290,8 +290,7 @@ int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp
 	*opp = op;
 	if (!op)
 		return 0;
-	if (!seat_linger(l->row, is_complete, op) ||
-	    eager_missing(l, op->id, op->round) != -1)
+	if (!seat_linger(l->row, is_complete, op) || eager_missing(l, op->id, op->round) != -1)
 		return go_the_long_way(l, r, op, e);
 	rc = eager_finish(l, op->id, op->round, r, e);
 	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);

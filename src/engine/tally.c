@@ -23,12 +23,23 @@
  *	LEAVE   rank:4                                                    both
  *	ALARM   code:4 sentence...                                        both
  *	PING                                                              both
+ *	JOINED  any:1                                                     up
+ *	CALL    want:112 name...                                          down
  *
  * DEFINE: ready, and this is it; with two wants the ranks disagree.  READY: ready, as
  * defined before.  There are rows where the operation has such: upwards of the
  * subtree's ranks, downwards of all.  RUN: the next batch, or with more a part of it.
  */
-enum frame { FRAME_DEFINE = 1, FRAME_READY, FRAME_RUN, FRAME_LEAVE, FRAME_ALARM, FRAME_PING };
+enum frame {
+	FRAME_DEFINE = 1,
+	FRAME_READY,
+	FRAME_RUN,
+	FRAME_LEAVE,
+	FRAME_ALARM,
+	FRAME_PING,
+	FRAME_JOINED,
+	FRAME_CALL
+};
 
 enum {
 	ITEM_ROWS = 1 << 15,
@@ -55,14 +66,17 @@ struct link {
 	bool gone;
 	/* Of a child. */
 	int *ranks, count; /* in its subtree, ascending */
+	bool joined;       /* some of them have nothing more to do */
 	struct known **known;
 };
 
 /* One of our own numbers. */
 struct topic {
 	int arrived;
-	bool dirty; /* wants have to be compared, or were not equal */
-	bool sent;  /* the parent has been told                    */
+	bool dirty;  /* wants have to be compared, or were not equal */
+	bool sent;   /* the parent has been told                    */
+	bool own;    /* the ranks of this host are in               */
+	bool called; /* those of this host that have joined have been called: we hold it */
 	uint64_t *rows;
 };
 
@@ -76,6 +90,8 @@ struct tally {
 	struct tally_events ev;
 	int size, first_child, links;
 	bool is_root, left, alarmed;
+	bool told_joined;     /* to the parent                           */
+	uint32_t seen_joined; /* of this host, when we looked; atomic    */
 	uint64_t cap;
 	int *ranks, count; /* of the own subtree */
 	struct link *link;
@@ -277,12 +293,137 @@ static int complete(struct tally *t, uint32_t id, struct err *e)
 	return 0;
 }
 
+/* ---- ranks that have joined ---- */
+
+/* They answer what others submit; so they have to hear of it. */
+static void send_call(struct tally *t, int k, uint32_t id, const struct want *w)
+{
+	struct frame_out *o = &t->out;
+
+	out_begin(o, FRAME_CALL);
+	want_put(o->data + o->len, w);
+	o->len += WANT_WIRE;
+	out_bytes(o, ledger_name(t->ledger, id), t->ledger->entries[id].len);
+	send_out(t, t->first_child + k, o);
+}
+
+/* Call, in this subtree, whoever has joined and is not in yet. */
+static int call(struct tally *t, uint32_t id, const struct want *w, struct err *e)
+{
+	struct topic *x = &t->topics[id];
+	uint32_t same, age;
+	int k, rc;
+
+	for (k = 0; k < children(t); k++)
+		if (child(t, k)->joined && *their_id(t, id, k) == NOT_HERE)
+			send_call(t, k, id, w);
+	if (x->own || x->called || !ledger_joined(t->ledger))
+		return 0;
+	/* Held until all are in, or it would be another name's by then. */
+	rc = agree_ledger.find(t->ledger, ledger_name(t->ledger, id),
+			       t->ledger->entries[id].len, w, &same, &age, e);
+	if (rc)
+		return rc;
+	x->called = ledger_call_for(t->ledger, id, w);
+	if (x->called)
+		span_wake(t->ledger);
+	else
+		agree_ledger.drop(t->ledger, id);
+	return 0;
+}
+
+static bool any_joined(const struct tally *t)
+{
+	int k;
+
+	for (k = 0; k < children(t); k++)
+		if (child(t, k)->joined)
+			return true;
+	return ledger_joined(t->ledger);
+}
+
+/* What somebody who is in wants of it. */
+static const struct want *some_want(const struct tally *t, uint32_t id)
+{
+	int k;
+
+	for (k = 0; k < children(t) && !t->topics[id].own; k++)
+		if (*their_id(t, id, k) != NOT_HERE)
+			return &child(t, k)->known[*their_id(t, id, k)]->wants.want[0];
+	return &ledger_record(t->ledger, id, 0)->want;
+}
+
+/* Somebody has joined: call for all that is under way. */
+static int call_all(struct tally *t, struct err *e)
+{
+	uint32_t id;
+	int rc = 0;
+
+	for (id = 0; id < LEDGER_IDS && !rc; id++)
+		if (t->topics[id].arrived)
+			rc = call(t, id, some_want(t, id), e);
+	return rc;
+}
+
+bool tally_is_behind(const struct tally *t)
+{
+	return ledger_joined(t->ledger) != __atomic_load_n(&t->seen_joined, __ATOMIC_RELAXED);
+}
+
+/* The parent has to know whether to call us. */
+static int tell_joined(struct tally *t, struct err *e)
+{
+	bool any = any_joined(t), here = ledger_joined(t->ledger),
+	     more = here && !t->seen_joined;
+
+	__atomic_store_n(&t->seen_joined, here, __ATOMIC_RELAXED);
+	if (!t->is_root && any != t->told_joined) {
+		t->told_joined = any;
+		out_begin(&t->out, FRAME_JOINED);
+		out_put(&t->out, any, 1);
+		send_out(t, 0, &t->out);
+	}
+	return more ? call_all(t, e) : 0;
+}
+
+static int take_joined(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	uint64_t any = in_get(f, 1);
+
+	if (f->bad || f->left || any > 1)
+		return malformed(t, link, "word about joining", e);
+	t->link[link].joined = any;
+	return any ? call_all(t, e) : 0;
+}
+
+static int take_call(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	const unsigned char *p = in_bytes(f, WANT_WIRE), *name;
+	size_t len = f->left;
+	uint32_t id, age;
+	struct want w;
+	int rc;
+
+	name = in_bytes(f, len);
+	if (!p || !name || !len || len > NAME_BYTES)
+		return malformed(t, link, "call", e);
+	want_get(p, &w);
+	if (!want_valid(&w, t->size))
+		return malformed(t, link, "call", e);
+	rc = agree_ledger.find(t->ledger, (const char *)name, len, &w, &id, &age, e);
+	if (rc)
+		return rc;
+	rc = t->topics[id].sent ? 0 : call(t, id, &w, e);
+	agree_ledger.drop(t->ledger, id);
+	return rc;
+}
+
 static int count(struct tally *t, uint32_t id, struct err *e)
 {
 	struct topic *x = &t->topics[id];
 
 	if (++x->arrived <= children(t))
-		return 0;
+		return x->arrived == 1 && any_joined(t) ? call(t, id, some_want(t, id), e) : 0;
 	x->arrived = 0;
 	return complete(t, id, e);
 }
@@ -488,7 +629,9 @@ static void finish(struct tally *t, uint32_t id)
 		*theirs = NOT_HERE;
 		agree_ledger.drop(t->ledger, id);
 	}
-	t->topics[id].sent = false;
+	if (t->topics[id].called)
+		agree_ledger.drop(t->ledger, id);
+	t->topics[id].sent = t->topics[id].own = t->topics[id].called = false;
 }
 
 /* The others first: our own ranks hear at once, they have a way to go. */
@@ -710,6 +853,8 @@ static const struct kind {
 	[FRAME_LEAVE] = { true, true, take_leave },
 	[FRAME_ALARM] = { true, true, take_alarm },
 	[FRAME_PING] = { true, true, take_ping },
+	[FRAME_JOINED] = { true, false, take_joined },
+	[FRAME_CALL] = { false, true, take_call },
 };
 
 int tally_take(struct tally *t, int link, const void *frame, size_t len, struct err *e)
@@ -731,8 +876,11 @@ int tally_turn(struct tally *t, struct err *e)
 	while (!rc && span_take(t->ledger, &id)) {
 		if (span_changed(t->ledger, id))
 			t->topics[id].dirty = true;
+		t->topics[id].own = true;
 		rc = count(t, id, e);
 	}
+	if (!rc)
+		rc = tell_joined(t, e);
 	if (t->is_root)
 		announce(t);
 	else

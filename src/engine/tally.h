@@ -64,6 +64,10 @@ int tally_take(struct tally *t, int link, const void *frame, size_t len, struct 
 /* tally_turn - after some tally_take()s, or when span_pending(): count, order, send. */
 int tally_turn(struct tally *t, struct err *e);
 
+/* tally_is_behind - has a rank of this host joined, or has work again, since the last
+ * turn?  Any thread. */
+bool tally_is_behind(const struct tally *t);
+
 /* tally_done - this host's leader has carried a batch out. */
 void tally_done(struct tally *t);
 

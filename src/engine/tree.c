@@ -238,8 +238,9 @@ static bool is_going_to_sleep(const struct tree *t)
 
 static bool owes_news(const struct tree *t)
 {
-	return span_pending(t->ledger) || (__atomic_load_n(t->left, __ATOMIC_RELAXED) &&
-					   !__atomic_load_n(&t->told_left, __ATOMIC_RELAXED));
+	return span_pending(t->ledger) || tally_is_behind(t->tally) ||
+	       (__atomic_load_n(t->left, __ATOMIC_RELAXED) &&
+		!__atomic_load_n(&t->told_left, __ATOMIC_RELAXED));
 }
 
 static void tree_poll(void *self)
