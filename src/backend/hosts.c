@@ -739,15 +739,12 @@ static struct mail_head describe(const struct hosts *h, const struct plan *p)
 		.root = p->root,
 		.count = p->count,
 	};
-	int i;
 
 	if (p->kind == PLAN_ALLREDUCE || p->kind == PLAN_REDUCESCATTER) {
 		double scale[2] = { p->pre, p->post };
 
 		m.digest = hash_bytes(scale, sizeof(scale));
 	}
-	for (i = 0; p->kind == PLAN_ALLREDUCE && i < p->pieces; i++)
-		m.digest = m.digest * 31 + p->piece[i].count;
 	if (p->kind == PLAN_ALLGATHER || p->kind == PLAN_REDUCESCATTER)
 		m.digest += hash_bytes(p->counts, n * sizeof(*p->counts));
 	if (p->kind == PLAN_ALLTOALL)
