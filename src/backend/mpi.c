@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
+#include "wire/segment.h"
 
 /*
  * MPI moves bytes, we do the sums.  What MPI_Allreduce adds in which order
@@ -37,8 +38,9 @@ enum {
 	WINDOW_BYTES = 1 << 20,
 	SMALL_BYTES = 4096,   /* of tensors that every rank adds up for itself */
 	LINE = 64,            /* no two ranks' parts of a window share a line  */
-	YIELDS = 2000,        /* before block() starts to sleep: about 1 ms    */
-	SLEEP_NS = 50 * 1000, /* and for so long                               */
+	POLLS = 2000,         /* at most, before block() gives way: about 0.5 ms */
+	YIELDS = 200,         /* and then, before it sleeps                    */
+	SLEEP_NS = 50 * 1000, /* for so long                                   */
 	RANKS = 4096,         /* as reduce_many() takes                        */
 };
 
@@ -555,8 +557,10 @@ static int mpi_open(void *self, const struct team *t, struct err *e)
 
 	if (t->size > 1 && !t->exchange)
 		return fail(e, RINGUP_ENOBACKEND, "the ranks have no way to agree on MPI");
-	if (!t->asked && t->hosts == 1)
-		return fail(e, RINGUP_ENOBACKEND, "on one host shared memory is faster");
+	/* Every rank talks to every other: with several on a host, more crosses the
+	 * network than has to. */
+	if (!t->asked && t->hosts < t->size)
+		return fail(e, RINGUP_ENOBACKEND, "ranks share a host, and memory is faster");
 	all = calloc((size_t)t->size, sizeof(*all));
 	if (!all)
 		return fail(e, RINGUP_ENOMEM, "no memory for the back end");
@@ -640,10 +644,14 @@ static int mpi_step(void *self, struct err *e)
 static void mpi_block(void *self, int64_t deadline_ns)
 {
 	struct mpi *m = self;
+	const struct segment *s = m->team->segment;
+	int polls = s && seat_pauses(&s->row) < POLLS ? seat_pauses(&s->row) : POLLS;
 
+	if (m->idle++ < polls)
+		return;
 	if (__atomic_load_n(m->abort, __ATOMIC_RELAXED) || clock_ns() >= deadline_ns)
 		return;
-	if (m->idle++ < YIELDS)
+	if (m->idle < polls + YIELDS)
 		sched_yield();
 	else
 		nanosleep(&(struct timespec){ .tv_nsec = SLEEP_NS }, NULL);

@@ -11,7 +11,7 @@ launch() {
   case $kind in
     openmpi)
       timeout -k 5 200 "$RINGUP_TEST_OPENMPI" --allow-run-as-root --oversubscribe \
-        -x RINGUP_BACKEND -x RINGUP_MPI -np "$n" "$@"
+        -x RINGUP_BACKEND -x RINGUP_MPI -x RINGUP_INTERFACE -np "$n" "$@"
       ;;
     mpich) timeout -k 5 200 "$RINGUP_TEST_MPICH" -np "$n" "$@" ;;
   esac
@@ -38,7 +38,7 @@ setup() {
   for v in $(compgen -e | grep -E '^(RINGUP_(RANK|SIZE|LOCAL|MEET|SECRET|JOB|MPI)|HOROVOD_|OMPI_|PMI|SLURM_|TORCHELASTIC_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_)'); do
     unset "$v"
   done
-  export RINGUP_BACKEND=mpi RINGUP_MPI=''
+  export RINGUP_BACKEND=mpi RINGUP_MPI='' RINGUP_INTERFACE=''
 }
 
 # plans KIND - every kind of plan, type and operation, with 2, 3 and 4 ranks.
@@ -113,6 +113,22 @@ killed() {
 
 @test "a rank that dies under Open MPI is named" { killed openmpi; }
 @test "a rank that dies under MPICH is named" { killed mpich; }
+
+# apart KIND - ranks in user namespaces of their own count as hosts: the agreement goes over
+# connections, the data through MPI, and that of UCX over TCP.
+apart() {
+  needs "$1"
+  unshare --user --map-root-user true 2>/dev/null || skip "user namespaces are not allowed"
+  UCX_TLS=tcp,self RINGUP_INTERFACE=lo run launch "$1" 3 unshare --user --map-root-user "$programs/sum"
+  expect_status 0
+  all_right 3 'all agree; mpi, local 0 of 1, host . of 3'
+  UCX_TLS=tcp,self RINGUP_INTERFACE=lo RINGUP_BACKEND='' run launch "$1" 3 unshare --user --map-root-user "$programs/sum"
+  expect_status 0
+  not grep -q 'all agree; mpi' <<<"$output"
+}
+
+@test "between hosts over Open MPI, and only if asked for" { apart openmpi; }
+@test "between hosts over MPICH, and only if asked for" { apart mpich; }
 
 @test "without an MPI launcher it refuses, and says what to do" {
   RINGUP_MPI='' run timeout 60 ringup run -np 2 -- "$PWD/tests/programs/sum"
