@@ -349,6 +349,9 @@ static void rest(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 	struct lane *one = NULL, *far;
 	int running = count_running(g, &one, &far);
 
+	/* What becomes ready during a plan shall be known when it is done. */
+	if (running)
+		poll_all(g);
 	if (running && !has_others(g)) {
 		/* Another lane may be added meanwhile. */
 		one->backend->block(one->carrier, soon(LONE_MS, deadline_ns));
