@@ -225,6 +225,24 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringu
 
 /* ---- the short way of a blocking eager operation ---- */
 
+/* Who is done puts its operation back without the lock, so the place may be taken. */
+static bool take_place(struct lane *l, struct ringup_op *op)
+{
+	struct ringup_op *none = NULL;
+
+	return __atomic_compare_exchange_n(&l->spare, &none, op, false, __ATOMIC_RELEASE,
+					   __ATOMIC_RELAXED);
+}
+
+/* With l->lock; @op may be NULL. */
+static void keep_spare(struct lane *l, struct ringup_op *op)
+{
+	if (!op || take_place(l, op))
+		return;
+	op->next = l->pool;
+	l->pool = op;
+}
+
 /* NULL if all is not as it was the last time, and then nothing has happened. */
 static struct ringup_op *begin_short(struct lane *l, const struct request *r)
 {
@@ -232,8 +250,8 @@ static struct ringup_op *begin_short(struct lane *l, const struct request *r)
 	struct tensor *t;
 
 	pthread_mutex_lock(&l->lock);
-	if (!l->spare)
-		l->spare = op_new(l);
+	if (!__atomic_load_n(&l->spare, __ATOMIC_RELAXED))
+		keep_spare(l, op_new(l));
 	if (!engine_is_over(l->engine, NULL))
 		op = __atomic_load_n(&l->spare, __ATOMIC_ACQUIRE);
 	t = op ? tensor_for(l, r, NULL) : NULL;
@@ -270,7 +288,7 @@ static int go_the_long_way(struct lane *l, const struct request *r, struct ringu
 	rc = copy_lists(l, op, e);
 	__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&l->spare, op_new(l), __ATOMIC_RELEASE);
+	keep_spare(l, op_new(l));
 	pthread_mutex_unlock(&l->lock);
 	return rc;
 }
@@ -295,6 +313,10 @@ int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp
 	rc = eager_finish(l, op->id, op->round, r, e);
 	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
 	l->agree->drop(l->agreement, op->id);
-	__atomic_store_n(&l->spare, op, __ATOMIC_RELEASE);
+	if (!take_place(l, op)) {
+		pthread_mutex_lock(&l->lock);
+		keep_spare(l, op);
+		pthread_mutex_unlock(&l->lock);
+	}
 	return rc ? rc : 1;
 }
