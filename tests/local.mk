@@ -205,6 +205,11 @@ check_PROGRAMS += $(UNIT_TESTS)
 LDADD           = src/libtool.la src/libcore.la
 AM_CPPFLAGS    += -I$(srcdir)/tests
 
+# sim: the steps of more hosts than there are machines
+SIM_TESTS = %reldir%/sim/sweep_growth
+check_PROGRAMS += $(SIM_TESTS)
+TESTS += $(SIM_TESTS)
+
 # programs: what the Bats files start as ranks
 TEST_TOOLS = \
 	%reldir%/programs/sum \
@@ -346,3 +351,5 @@ list-tests: ; @printf '%s\n' $(TESTS)
 # Peers to measure beside `ringup bench`; run by hand, since times are no tests.
 EXTRA_DIST += %reldir%/peers/horovod_tests.py %reldir%/peers/idle.py \
 	%reldir%/peers/startup.py %reldir%/peers/table.py
+EXTRA_DIST += %reldir%/peers/two_nodes.py %reldir%/peers/stream.c \
+	%reldir%/peers/gloo_allreduce.py %reldir%/peers/mpi_allreduce.c

@@ -183,6 +183,7 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 {
 	struct team *t = &g->lane.team;
 	size_t extra = ledger_bytes(t->local_size) + (t->hosts > 1 ? span_bytes(t->size) : 0);
+	size_t area = t->hosts == 1 ? SEGMENT_SLOT_AREA : SEGMENT_FAR_AREA;
 	int *local = make_list(g->size), *pids = make_list(g->size), i, rc;
 
 	if (!local || !pids) {
@@ -193,11 +194,11 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 	for (i = 0; i < t->local_size; i++)
 		pids[i] = s->cards[local[i]].pid;
 	if (t->local_rank == 0)
-		rc = segment_make(&g->segment, s->door, t->local_size, pids, extra, s->deadline,
-				  e);
+		rc = segment_make(&g->segment, s->door, t->local_size, pids, area, extra,
+				  s->deadline, e);
 	else
 		rc = segment_join(&g->segment, s->cards[local[0]].door, pids[0], t->local_rank,
-				  t->local_size, extra, s->deadline, e);
+				  t->local_size, area, extra, s->deadline, e);
 	if (rc)
 		goto out;
 	t->segment = &g->segment;

@@ -60,11 +60,12 @@ static size_t round_up(size_t n, size_t to)
 }
 
 /* Where things are; the same arithmetic on all ranks. */
-static void lay_out(struct segment *s, int rank, int ranks, size_t extra_bytes)
+static void lay_out(struct segment *s, int rank, int ranks, size_t slot_area,
+		    size_t extra_bytes)
 {
 	size_t seats = round_up(sizeof(struct segment_head), 4096);
 	size_t slots = round_up(seats + (size_t)ranks * sizeof(struct seat), 4096);
-	size_t extra = slots + (size_t)ranks * SEGMENT_SLOTS * SEGMENT_SLOT_BYTES;
+	size_t extra = slots + (size_t)ranks * slot_area;
 	unsigned char *base = s->base;
 
 	s->rank = rank;
@@ -80,7 +81,7 @@ static void lay_out(struct segment *s, int rank, int ranks, size_t extra_bytes)
 	s->row.count = ranks;
 	s->row.me = rank;
 	s->slots = base + slots;
-	s->slot_area = (size_t)SEGMENT_SLOTS * SEGMENT_SLOT_BYTES;
+	s->slot_area = slot_area;
 	s->extra = base + extra;
 }
 
@@ -99,10 +100,10 @@ static void touch(void *p, size_t len)
 #endif
 }
 
-static int map(struct segment *s, int fd, int rank, int ranks, size_t extra_bytes,
-	       struct err *e)
+static int map(struct segment *s, int fd, int rank, int ranks, size_t slot_area,
+	       size_t extra_bytes, struct err *e)
 {
-	lay_out(s, rank, ranks, extra_bytes);
+	lay_out(s, rank, ranks, slot_area, extra_bytes);
 	s->base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (s->base == MAP_FAILED) {
 		s->base = NULL;
@@ -110,8 +111,8 @@ static int map(struct segment *s, int fd, int rank, int ranks, size_t extra_byte
 	}
 	/* A child of fork() has no business here: it would be a second self. */
 	madvise(s->base, s->bytes, MADV_DONTFORK);
-	lay_out(s, rank, ranks, extra_bytes);
-	touch(segment_slot(s, rank, 0), (size_t)SEGMENT_SLOTS * SEGMENT_SLOT_BYTES);
+	lay_out(s, rank, ranks, slot_area, extra_bytes);
+	touch(s->slots + (size_t)rank * slot_area, slot_area);
 	return 0;
 }
 
@@ -208,12 +209,12 @@ static int hand_out(struct segment_door *d, int memfd, int ranks, const int *pid
 }
 
 int segment_make(struct segment *s, struct segment_door *d, int ranks, const int *pids,
-		 size_t extra_bytes, int64_t deadline_ns, struct err *e)
+		 size_t slot_area, size_t extra_bytes, int64_t deadline_ns, struct err *e)
 {
 	int fd, rc;
 
 	memset(s, 0, sizeof(*s));
-	lay_out(s, 0, ranks, extra_bytes);
+	lay_out(s, 0, ranks, slot_area, extra_bytes);
 	fd = memfd_create("ringup", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return fail_os(e, "memfd_create");
@@ -221,7 +222,7 @@ int segment_make(struct segment *s, struct segment_door *d, int ranks, const int
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		rc = fail_os(e, "%zu bytes of shared memory", s->bytes);
 	else
-		rc = map(s, fd, 0, ranks, extra_bytes, e);
+		rc = map(s, fd, 0, ranks, slot_area, extra_bytes, e);
 	if (!rc)
 		rc = hand_out(d, fd, ranks, pids, deadline_ns, e);
 	close(fd);
@@ -229,7 +230,8 @@ int segment_make(struct segment *s, struct segment_door *d, int ranks, const int
 }
 
 int segment_join(struct segment *s, const unsigned char name[SEGMENT_SOCKET_BYTES], int pid,
-		 int rank, int ranks, size_t extra_bytes, int64_t deadline_ns, struct err *e)
+		 int rank, int ranks, size_t slot_area, size_t extra_bytes, int64_t deadline_ns,
+		 struct err *e)
 {
 	struct sockaddr_un a;
 	socklen_t len = abstract_name(&a, name);
@@ -254,12 +256,12 @@ int segment_join(struct segment *s, const unsigned char name[SEGMENT_SOCKET_BYTE
 	if (!rc)
 		rc = recv_fd(fd, &memfd, e);
 	close(fd);
-	lay_out(s, rank, ranks, extra_bytes);
+	lay_out(s, rank, ranks, slot_area, extra_bytes);
 	if (!rc && lseek(memfd, 0, SEEK_END) != (off_t)s->bytes)
 		rc = fail(e, RINGUP_EMISMATCH,
 			  "the shared memory is not of the expected %zu bytes", s->bytes);
 	if (!rc)
-		rc = map(s, memfd, rank, ranks, extra_bytes, e);
+		rc = map(s, memfd, rank, ranks, slot_area, extra_bytes, e);
 	if (memfd >= 0)
 		close(memfd);
 	return rc;

@@ -14,6 +14,9 @@ struct err;
 enum {
 	SEGMENT_SLOTS = SEAT_SLOTS,
 	SEGMENT_SLOT_BYTES = 65536,
+	SEGMENT_SLOT_AREA = SEGMENT_SLOTS * SEGMENT_SLOT_BYTES,
+	SEGMENT_FAR_AREA =
+		1 << 20,           /* of a rank that talks to other hosts: more is on its way */
 	SEGMENT_SOCKET_BYTES = 16, /* of the random name of a socket */
 };
 
@@ -56,13 +59,14 @@ void segment_door_close(struct segment_door *d);
  * segment_make - the first rank's half: make it, hand it out to @pids[1..].
  * segment_join - the others' half: get it from the door called @name, of @pid.
  *
- * Both map it and touch the own part.  Block until the deadline at most.
- * segment_close() is safe after a failure, and on a zeroed struct.
+ * Each rank gets @slot_area bytes for its slots.  Both map it and touch the own part.  Block
+ * until the deadline at most. segment_close() is safe after a failure, and on a zeroed struct.
  */
 int segment_make(struct segment *s, struct segment_door *d, int ranks, const int *pids,
-		 size_t extra_bytes, int64_t deadline_ns, struct err *e);
+		 size_t slot_area, size_t extra_bytes, int64_t deadline_ns, struct err *e);
 int segment_join(struct segment *s, const unsigned char name[SEGMENT_SOCKET_BYTES], int pid,
-		 int rank, int ranks, size_t extra_bytes, int64_t deadline_ns, struct err *e);
+		 int rank, int ranks, size_t slot_area, size_t extra_bytes, int64_t deadline_ns,
+		 struct err *e);
 void segment_close(struct segment *s);
 
 /* segment_touch - make the peers' slots present in this mapping, since a first

@@ -32,21 +32,50 @@ setup() {
   meet=$BATS_TEST_TMPDIR/meet
   mkdir -m 700 "$meet"
   pids=()
+  more=()
+  program=("$sum")
 }
 
 teardown() {
   local pid
   for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
   [[ -z ${a:-} ]] || { ip netns del "$a"; ip netns del "$b"; }
+  local n
+  for n in "${more[@]:-}"; do [[ -z $n ]] || ip netns del "$n"; done
 }
 
-# start HOST RANK SIZE [ARG...] - one rank in the background, its output in rank.N.
+# four_hosts - c, d, e and f, each plugged into a switch.
+four_hosts() {
+  local n i=1
+  more=("s$$")
+  ip netns add "s$$"
+  ip -n "s$$" link add switch type bridge
+  ip -n "s$$" link set switch up
+  for n in c d e f; do
+    ip netns add "$n$$"
+    more+=("$n$$")
+    ip link add eth0 netns "$n$$" type veth peer name "port$i" netns "s$$"
+    ip -n "s$$" link set "port$i" master switch up
+    ip -n "$n$$" addr add "10.9.1.$i/24" dev eth0
+    ip -n "$n$$" link set lo up
+    ip -n "$n$$" link set eth0 up
+    i=$((i + 1))
+  done
+  for n in "${more[@]:1}"; do
+    for _ in {1..50}; do
+      [[ $(ip -n "$n" link show eth0) != *"state UP"* ]] || break
+      sleep 0.1
+    done
+  done
+}
+
+# start HOST RANK SIZE [ARG...] - one rank of $program in the background, output in rank.N.
 start() {
   local host=$1 rank=$2 size=$3
   shift 3
   RINGUP_RANK=$rank RINGUP_SIZE=$size RINGUP_MEET=$meet RINGUP_JOB=hosts$$ \
     RINGUP_START_TIMEOUT_MS=30000 \
-    timeout 60 ip netns exec "$host" "$sum" "$@" >"$BATS_TEST_TMPDIR/rank.$rank" 2>&1 &
+    timeout 60 ip netns exec "$host" "${program[@]}" "$@" >"$BATS_TEST_TMPDIR/rank.$rank" 2>&1 &
   pids+=($!)
 }
 
@@ -111,4 +140,46 @@ finish() {
   finish 0 1
   expect_status 0
   [[ $(grep -c 'differ: .*rank 0 wants a sum of 10 f32, rank 1 a sum of 11 f32' <<<"$output") -eq 2 ]]
+}
+
+@test "three ranks on one host and one on the other: every collective is right" {
+  local kind
+  for kind in allreduce allgather broadcast alltoall reducescatter; do
+    program=(ringup bench "$kind" --check --sizes 8,4K,300K,3M --iterations 3)
+    pids=()
+    rm -rf "$meet"
+    mkdir -m 700 "$meet"
+    start "$a" 0 4
+    start "$b" 1 4
+    start "$a" 2 4
+    start "$a" 3 4
+    finish 0 1 2 3
+    expect_status 0
+  done
+}
+
+@test "four hosts with one rank each: every collective is right" {
+  local kind
+  four_hosts
+  for kind in allreduce allgather broadcast alltoall reducescatter; do
+    program=(ringup bench "$kind" --check --sizes 8,4K,300K,3M --iterations 3)
+    pids=()
+    rm -rf "$meet"
+    mkdir -m 700 "$meet"
+    start "${more[1]}" 0 4
+    start "${more[2]}" 1 4
+    start "${more[3]}" 2 4
+    start "${more[4]}" 3 4
+    finish 0 1 2 3
+    expect_status 0
+  done
+}
+
+@test "halves are summed in f32 between hosts, with several sockets" {
+  program=(env RINGUP_SOCKETS=3 ringup bench allreduce --check --dtype bf16 --sizes 2,4K,1M --iterations 3)
+  start "$a" 0 3
+  start "$a" 1 3
+  start "$b" 2 3
+  finish 0 1 2
+  expect_status 0
 }

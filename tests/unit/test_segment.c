@@ -36,7 +36,7 @@ int main(void)
 			close(go[1]);
 			if (read(go[0], &c, 1) < 0)
 				_exit(9);
-			if (segment_join(&s, door.name, pids[0], r, 3, EXTRA,
+			if (segment_join(&s, door.name, pids[0], r, 3, SEGMENT_SLOT_AREA, EXTRA,
 					 clock_deadline(10000), &e)) {
 				printf("# %s\n", e.text);
 				_exit(1);
@@ -53,7 +53,8 @@ int main(void)
 	}
 	close(go[0]);
 	close(go[1]);
-	r = segment_make(&s, &door, 3, pids, EXTRA, clock_deadline(10000), &e);
+	r = segment_make(&s, &door, 3, pids, SEGMENT_SLOT_AREA, EXTRA, clock_deadline(10000),
+			 &e);
 	ok(r == 0, "made and handed out: %s", e.text);
 	memcpy(name, door.name, sizeof(name));
 	segment_door_close(&door);
@@ -76,12 +77,13 @@ int main(void)
 	ok(!bad, "all three agree");
 	segment_close(&s);
 
-	ok(segment_join(&s, name, 1, 1, 3, EXTRA, clock_deadline(100), &e) == RINGUP_ESYSTEM,
+	ok(segment_join(&s, name, 1, 1, 3, SEGMENT_SLOT_AREA, EXTRA, clock_deadline(100), &e) ==
+		   RINGUP_ESYSTEM,
 	   "a closed door: %s", e.text);
 	segment_close(&s);
 	ok(segment_door_open(&door, &e) == 0, "another door");
 	pids[1] = pids[2] = -1;
-	r = segment_make(&s, &door, 3, pids, EXTRA, clock_deadline(50), &e);
+	r = segment_make(&s, &door, 3, pids, SEGMENT_SLOT_AREA, EXTRA, clock_deadline(50), &e);
 	ok(r == RINGUP_ETIMEDOUT, "nobody comes: %s", e.text);
 	segment_close(&s);
 	segment_door_close(&door);
