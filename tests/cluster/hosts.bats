@@ -145,7 +145,7 @@ finish() {
 @test "three ranks on one host and one on the other: every collective is right" {
   local kind
   for kind in allreduce allgather broadcast alltoall reducescatter; do
-    program=(ringup bench "$kind" --check --sizes 8,4K,300K,3M --iterations 3)
+    program=(ringup bench "$kind" --check --sizes '8,4K,300K,3M' --iterations 3)
     pids=()
     rm -rf "$meet"
     mkdir -m 700 "$meet"
@@ -162,7 +162,7 @@ finish() {
   local kind
   four_hosts
   for kind in allreduce allgather broadcast alltoall reducescatter; do
-    program=(ringup bench "$kind" --check --sizes 8,4K,300K,3M --iterations 3)
+    program=(ringup bench "$kind" --check --sizes '8,4K,300K,3M' --iterations 3)
     pids=()
     rm -rf "$meet"
     mkdir -m 700 "$meet"
@@ -176,7 +176,7 @@ finish() {
 }
 
 @test "halves are summed in f32 between hosts, with several sockets" {
-  program=(env RINGUP_SOCKETS=3 ringup bench allreduce --check --dtype bf16 --sizes 2,4K,1M --iterations 3)
+  program=(env RINGUP_SOCKETS=3 ringup bench allreduce --check --dtype bf16 --sizes '2,4K,1M' --iterations 3)
   start "$a" 0 3
   start "$a" 1 3
   start "$b" 2 3
