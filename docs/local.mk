@@ -14,7 +14,7 @@ dist_example_DATA = \
 	%reldir%/examples/digits.py \
 	%reldir%/examples/gather.c \
 	%reldir%/examples/groups.c
-EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/databricks.md %reldir%/horovod.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
+EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/RELIABILITY.md %reldir%/databricks.md %reldir%/horovod.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
 
 # The reference of the library is its header; this is the header as a page.
 nodist_man_MANS += %reldir%/man/ringup_api.3

@@ -162,3 +162,22 @@ freeze() {
   said 2 "done"
   not grep -q 'has not moved' err
 }
+
+# switches PID - how often its threads have given the processor away.
+switches() {
+  awk '/^voluntary_ctxt_switches/ { n += $2 } END { print n }' /proc/"$1"/task/*/status
+}
+
+@test "an idle rank wakes as often as its heart beats, and no more" {
+  begin -np 3 --no-prefix -x RINGUP_LIVENESS_PROFILE=default -- "$loop" -w 60000
+  await said 3 ready
+  sleep 1
+  local before after_
+  before=$(switches "$(pid_of 1)")
+  sleep 4
+  after_=$(switches "$(pid_of 1)")
+  echo "# idle for 4 s: $((after_ - before)) context switches of 8 beats" >&3
+  ((after_ - before <= 10))
+  kill -TERM "$launcher"
+  end
+}
