@@ -276,6 +276,16 @@ static void ledger_drop(void *self, uint32_t id)
 	__atomic_fetch_sub(busy(l, id, l->rank), 1, __ATOMIC_RELEASE);
 }
 
+uint32_t ledger_used(const struct ledger *l)
+{
+	return __atomic_load_n(&l->shared->used, __ATOMIC_ACQUIRE);
+}
+
+uint64_t ledger_arrived(const struct ledger *l, uint32_t id)
+{
+	return __atomic_load_n(&l->entries[id].arrived, __ATOMIC_RELAXED);
+}
+
 bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank)
 {
 	return __atomic_load_n(busy(l, id, rank), __ATOMIC_RELAXED);

@@ -88,6 +88,11 @@ size_t ledger_bytes(int ranks);
 int ledger_open(struct ledger *l, struct segment *s, uint64_t eager_bytes, struct err *e);
 void ledger_close(struct ledger *l);
 
+/* ledger_used - ids below this have had a name.  ledger_arrived - how often ranks of this
+ * host have submitted @id so far. */
+uint32_t ledger_used(const struct ledger *l);
+uint64_t ledger_arrived(const struct ledger *l, uint32_t id);
+
 /* ledger_is_busy - has @rank an operation in flight on @id? */
 bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank);
 

@@ -7,18 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "engine/engine.h"
 #include "engine/ledger.h"
 #include "engine/pulse.h"
+#include "engine/tree.h"
 #include "engine/watch.h"
 #include "ringup.h"
 #include "wire/ranks.h"
 
 enum {
 	MS = 1000000,
-	SHOWN = 3,       /* tensors named at a time; the others are counted */
-	NAME_SHOWN = 96, /* bytes of a name                                 */
+	SHOWN = 3, /* tensors named at a time; the others are counted */
 	TEXT = 512,
 	MOST_WARNINGS = 20, /* of doubling times: longer than any job */
 };
@@ -30,16 +32,44 @@ struct finding {
 	bool fatal;
 };
 
-void stall_init(struct stall *s, const struct pulse_rules *r, const struct watch_peer *peer,
-		int size)
+int stall_open(struct stall *s, const struct pulse_rules *r, const struct watch_peer *peer,
+	       int size, struct tree *tree, struct err *e)
 {
+	int i;
+
+	pthread_mutex_init(&s->lock, NULL);
 	s->warn_ns = r->stall_warn_ms ? (int64_t)r->stall_warn_ms * MS : INT64_MAX;
 	s->abort_ns = r->stall_abort_ms ? (int64_t)r->stall_abort_ms * MS : INT64_MAX;
+	s->tick_ns = (int64_t)r->tick_ms * MS;
 	s->peer = peer;
 	s->size = size;
+	s->tree = tree;
+	if (!tree)
+		return 0;
+	s->seen = calloc(LEDGER_IDS, sizeof(*s->seen));
+	for (i = 0; s->seen && i < STALL_BOARD; i++) {
+		s->board[i].in = calloc((size_t)size, sizeof(bool));
+		if (!s->board[i].in)
+			break;
+	}
+	return s->seen && i == STALL_BOARD
+		       ? 0
+		       : fail(e, RINGUP_ENOMEM, "no memory to look for stalls");
 }
 
-static const char *kind_name(const struct ringup_op *op)
+void stall_close(struct stall *s)
+{
+	int i;
+
+	if (s->size)
+		pthread_mutex_destroy(&s->lock);
+	for (i = 0; i < STALL_BOARD; i++)
+		free(s->board[i].in);
+	free(s->seen);
+	memset(s, 0, sizeof(*s));
+}
+
+static const char *kind_name(uint32_t kind)
 {
 	static const char *const names[] = {
 		[PLAN_ALLREDUCE] = "allreduce",         [PLAN_BROADCAST] = "broadcast",
@@ -47,24 +77,20 @@ static const char *kind_name(const struct ringup_op *op)
 		[PLAN_REDUCESCATTER] = "reducescatter", [PLAN_ALLTOALL] = "alltoall",
 	};
 
-	return op->ask.want.kind < sizeof(names) / sizeof(names[0]) ? names[op->ask.want.kind]
-								    : "operation";
+	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "operation";
 }
 
-/* "ranks 0, 1 of 3 wait for rank 2 (process 123 on node-b)": as the world counts. */
-static void say_who(const struct stall *s, const struct lane *l, const bool *in, char *out,
-		    size_t size)
+/* "ranks 0, 1 of 3 wait for rank 2 (process 123 on node-b)"; @elsewhere: and perhaps
+ * for others. */
+static void say_who(const struct stall *s, const bool *waiting, const bool *missing,
+		    bool elsewhere, char *out, size_t size)
 {
 	char here[RANKS_TEXT], there[RANKS_TEXT];
-	bool waiting[4096] = { false }, missing[4096] = { false };
 	int r, count = 0, one = -1;
 
-	for (r = 0; r < l->team.size; r++) {
-		int in_world = l->ranks ? l->ranks[r] : r;
-
-		(in[r] ? waiting : missing)[in_world] = true;
-		count += !in[r];
-		one = in[r] ? one : in_world;
+	for (r = 0; r < s->size; r++) {
+		count += missing[r];
+		one = missing[r] ? r : one;
 	}
 	ranks_text(here, waiting, s->size);
 	if (count == 1)
@@ -72,9 +98,12 @@ static void say_who(const struct stall *s, const struct lane *l, const bool *in,
 			 s->peer[one].pid, s->peer[one].host);
 	else
 		ranks_text(there, missing, s->size);
-	if (count)
-		snprintf(out, size, "%s wait%s for %s", here,
-			 strncmp(here, "ranks", 5) ? "s" : "", there);
+	if (count || elsewhere)
+		snprintf(out, size, "%s wait%s for %s%s", here,
+			 strncmp(here, "ranks", 5) ? "s" : "", there,
+			 !elsewhere ? ""
+			 : count    ? ", perhaps for some on other hosts"
+				    : "some on other hosts");
 	else
 		snprintf(out, size, "all ranks have submitted it, and it does not end");
 }
@@ -117,7 +146,8 @@ static void note(const struct stall *s, const struct lane *l, const struct ringu
 		 int64_t now_ns, struct finding *f)
 {
 	char who[320];
-	bool in[4096];
+	bool in[4096], waiting[4096] = { false }, missing[4096] = { false };
+	int r;
 
 	if (!look_who(l, op, in))
 		return;
@@ -125,9 +155,17 @@ static void note(const struct stall *s, const struct lane *l, const struct ringu
 		f->more++;
 		return;
 	}
-	say_who(s, l, in, who, sizeof(who));
-	snprintf(f->text[f->shown++], TEXT, "%s %.*s has stalled for %.1f s: %s", kind_name(op),
-		 NAME_SHOWN, name_of(op), (double)(now_ns - op->since_ns) / 1e9, who);
+	/* As the world counts. */
+	for (r = 0; r < l->team.size; r++) {
+		int in_world = l->ranks ? l->ranks[r] : r;
+
+		waiting[in_world] = in[r];
+		missing[in_world] = !in[r] && l->ledger;
+	}
+	say_who(s, waiting, missing, l->team.hosts > 1, who, sizeof(who));
+	snprintf(f->text[f->shown++], TEXT, "%s %.*s has stalled for %.1f s: %s",
+		 kind_name(op->ask.want.kind), STALL_NAME, name_of(op),
+		 (double)(now_ns - op->since_ns) / 1e9, who);
 }
 
 static void look_at(const struct stall *s, const struct lane *l, struct ringup_op *op,
@@ -148,6 +186,174 @@ static void look_at(const struct stall *s, const struct lane *l, struct ringup_o
 	note(s, l, op, now_ns, f);
 }
 
+/* ---- several hosts: what leaders report ---- */
+
+/* As it goes over the wire: little-endian, no holes; then pairs of first and last
+ * ranks that wait. */
+struct report {
+	uint32_t age_ms, kind, pairs;
+	char name[STALL_NAME];
+};
+enum { PAIRS = (TALLY_REPORT - sizeof(struct report)) / 8 };
+
+/* The ranks of this host that wait for @id; returns how many pairs. */
+static uint32_t list_waiting(const struct lane *l, const struct ledger *of, uint32_t id,
+			     uint32_t (*pair)[2])
+{
+	uint32_t n = 0;
+	int r;
+
+	for (r = 0; r < l->team.size; r++) {
+		if (!is_here(l, r) ||
+		    !ledger_is_busy(of, id, l->team.local_of ? l->team.local_of[r] : r))
+			continue;
+		if (n && pair[n - 1][1] + 1 == (uint32_t)r) {
+			pair[n - 1][1]++;
+		} else if (n < PAIRS) {
+			pair[n][0] = pair[n][1] = (uint32_t)r;
+			n++;
+		}
+	}
+	return n;
+}
+
+static void report(struct stall *s, const struct lane *l, uint32_t id, int64_t age_ns)
+{
+	struct {
+		struct report head;
+		uint32_t pair[PAIRS][2];
+	} x = { .head = { .age_ms = (uint32_t)(age_ns / MS) } };
+	const struct ledger *of = tree_ledger(s->tree);
+	int local = 0;
+
+	x.head.pairs = list_waiting(l, of, id, x.pair);
+	if (!x.head.pairs)
+		return;
+	while (!ledger_is_busy(of, id, local) && local < l->team.local_size - 1)
+		local++;
+	x.head.kind = ledger_record(of, id, local)->want.kind;
+	snprintf(x.head.name, sizeof(x.head.name), "%.*s", STALL_NAME - 1, ledger_name(of, id));
+	tree_report(s->tree, &x, sizeof(x.head) + x.head.pairs * sizeof(x.pair[0]));
+}
+
+/* What has been in flight here, without anybody joining, for too long? */
+static void look_at_host(struct stall *s, const struct lane *l, int64_t now_ns)
+{
+	int64_t limit = s->warn_ns < s->abort_ns ? s->warn_ns : s->abort_ns;
+	const struct ledger *of = tree_ledger(s->tree);
+	uint32_t id, used = ledger_used(of);
+	int told = 0;
+
+	for (id = 0; id < used && told < STALL_BOARD; id++) {
+		uint64_t arrived = ledger_arrived(of, id);
+		struct stall_seen *x = &s->seen[id];
+
+		if (arrived != x->arrived || !x->since_ns) {
+			*x = (struct stall_seen){ arrived, now_ns };
+			continue;
+		}
+		if (now_ns - x->since_ns < limit)
+			continue;
+		report(s, l, id, now_ns - x->since_ns);
+		told++;
+	}
+}
+
+static struct stall_topic *topic(struct stall *s, const char *name)
+{
+	struct stall_topic *spare = NULL;
+	int i;
+
+	for (i = 0; i < STALL_BOARD; i++) {
+		if (!s->board[i].first_ns)
+			spare = &s->board[i];
+		else if (!strncmp(s->board[i].name, name, STALL_NAME))
+			return &s->board[i];
+	}
+	return spare;
+}
+
+void stall_take(struct stall *s, const void *data, size_t len)
+{
+	struct stall_topic *t;
+	struct report r;
+	uint32_t pair[2], i;
+	int64_t now = clock_ns();
+
+	if (!s->seen || len < sizeof(r))
+		return;
+	memcpy(&r, data, sizeof(r));
+	r.name[STALL_NAME - 1] = 0;
+	if (r.pairs > PAIRS || len != sizeof(r) + r.pairs * sizeof(pair))
+		return;
+	pthread_mutex_lock(&s->lock);
+	t = topic(s, r.name);
+	if (t && !t->first_ns) {
+		memcpy(t->name, r.name, sizeof(t->name));
+		t->kind = r.kind;
+		t->warnings = 0;
+		t->first_ns = now;
+		t->since_ns = now - (int64_t)r.age_ms * MS;
+		memset(t->in, 0, (size_t)s->size * sizeof(*t->in));
+	}
+	for (i = 0; t && i < r.pairs; i++) {
+		memcpy(pair, (const char *)data + sizeof(r) + i * sizeof(pair), sizeof(pair));
+		for (; pair[0] <= pair[1] && pair[0] < (uint32_t)s->size; pair[0]++)
+			t->in[pair[0]] = true;
+	}
+	if (t)
+		t->last_ns = now;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Is it time to speak of it?  Others get two ticks to report it, too; what nobody
+ * reports any more has come to its end. */
+static bool is_due(const struct stall *s, struct stall_topic *t, int64_t now_ns)
+{
+	int64_t age = now_ns - t->since_ns;
+
+	if (now_ns - t->last_ns > 4 * s->tick_ns) {
+		t->first_ns = 0;
+		return false;
+	}
+	if (now_ns - t->first_ns < 2 * s->tick_ns)
+		return false;
+	return age >= s->abort_ns ||
+	       (s->warn_ns <= age >> t->warnings && t->warnings < MOST_WARNINGS);
+}
+
+static void look_at_board(struct stall *s, int64_t now_ns, struct finding *f)
+{
+	bool missing[4096];
+	char who[320];
+	int i, r;
+
+	pthread_mutex_lock(&s->lock);
+	for (i = 0; i < STALL_BOARD && !f->fatal; i++) {
+		struct stall_topic *t = &s->board[i];
+
+		if (!t->first_ns || !is_due(s, t, now_ns))
+			continue;
+		t->warnings++;
+		f->fatal = now_ns - t->since_ns >= s->abort_ns;
+		if (f->shown == SHOWN) {
+			f->more++;
+			f->shown -= f->fatal;
+		}
+		if (f->shown == SHOWN)
+			continue;
+		for (r = 0; r < s->size; r++)
+			missing[r] = !t->in[r];
+		say_who(s, t->in, missing, false, who, sizeof(who));
+		snprintf(f->text[f->shown++], TEXT, "%s %.*s has stalled for %.1f s: %s",
+			 kind_name(t->kind), STALL_NAME, t->name,
+			 (double)(now_ns - t->since_ns) / 1e9, who);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- all together ---- */
+
 struct look {
 	struct stall *stall;
 	struct finding found;
@@ -159,6 +365,11 @@ static void look_at_lane(struct lane *l, void *arg)
 	struct look *look = arg;
 	struct ringup_op *op;
 
+	if (!l->ranks && l->team.hosts > 1) {
+		if (look->stall->tree)
+			look_at_host(look->stall, l, look->now_ns);
+		return;
+	}
 	pthread_mutex_lock(&l->lock);
 	for (op = l->flying; op && !look->found.fatal; op = op->next)
 		if (!op->ghost && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING)
@@ -173,6 +384,8 @@ void stall_look(struct stall *s, struct engine *g, int64_t now_ns)
 	int i;
 
 	engine_visit(g, look_at_lane, &look);
+	if (s->tree)
+		look_at_board(s, now_ns, f);
 	if (f->fatal && f->shown) {
 		engine_alarm(g, RINGUP_ETIMEDOUT, f->text[f->shown - 1]);
 		return;

@@ -25,6 +25,7 @@
  *	PING                                                              both
  *	JOINED  any:1                                                     up
  *	CALL    want:112 name...                                          down
+ *	REPORT  anything...                                               up
  *
  * DEFINE: ready, and this is it; with two wants the ranks disagree.  READY: ready, as
  * defined before.  There are rows where the operation has such: upwards of the
@@ -38,7 +39,8 @@ enum frame {
 	FRAME_ALARM,
 	FRAME_PING,
 	FRAME_JOINED,
-	FRAME_CALL
+	FRAME_CALL,
+	FRAME_REPORT,
 };
 
 enum {
@@ -840,6 +842,30 @@ static int take_ping(struct tally *t, int link, struct frame_in *f, struct err *
 	return f->left ? malformed(t, link, "ping", e) : 0;
 }
 
+void tally_report(struct tally *t, const void *data, size_t len)
+{
+	if (t->is_root) {
+		if (t->ev.report)
+			t->ev.report(t->ev.ctx, data, len);
+		return;
+	}
+	out_begin(&t->out, FRAME_REPORT);
+	out_bytes(&t->out, data, len);
+	send_out(t, 0, &t->out);
+}
+
+/* Whose it is only the root has to know. */
+static int take_report(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	size_t len = f->left;
+	const unsigned char *p = in_bytes(f, len);
+
+	if (!p || len > TALLY_REPORT)
+		return malformed(t, link, "report", e);
+	tally_report(t, p, len);
+	return 0;
+}
+
 /* ---- all together ---- */
 
 /* Who may send what, and what then happens. */
@@ -855,6 +881,7 @@ static const struct kind {
 	[FRAME_PING] = { true, true, take_ping },
 	[FRAME_JOINED] = { true, false, take_joined },
 	[FRAME_CALL] = { false, true, take_call },
+	[FRAME_REPORT] = { true, false, take_report },
 };
 
 int tally_take(struct tally *t, int link, const void *frame, size_t len, struct err *e)

@@ -29,7 +29,7 @@ struct team;
  */
 struct tally;
 
-enum { TALLY_FANOUT = 8, TALLY_RANKS = 8000 };
+enum { TALLY_FANOUT = 8, TALLY_RANKS = 8000, TALLY_REPORT = 4096 };
 
 struct tally_events {
 	/* @len bytes for the leader at the other end of @link.  What cannot be sent,
@@ -40,6 +40,8 @@ struct tally_events {
 	/* A rank has said that the job is over. */
 	void (*alarm)(void *ctx, int code, const char *why);
 	void *ctx;
+	/* At the root, unless it is NULL: what a leader has reported. */
+	void (*report)(void *ctx, const void *data, size_t len);
 };
 
 /*
@@ -75,6 +77,9 @@ void tally_done(struct tally *t);
  * told once: later calls do nothing. */
 void tally_leave(struct tally *t, int rank);
 void tally_alarm(struct tally *t, int code, const char *why);
+
+/* tally_report - let the root know, in at most TALLY_REPORT bytes. */
+void tally_report(struct tally *t, const void *data, size_t len);
 
 /* tally_ping - a frame that says nothing, to all neighbours. */
 void tally_ping(struct tally *t);

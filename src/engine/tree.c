@@ -94,6 +94,14 @@ static void on_alarm(void *ctx, int code, const char *why)
 	t->ev.alarm(t->ev.ctx, code, why);
 }
 
+static void on_report(void *ctx, const void *data, size_t len)
+{
+	struct tree *t = ctx;
+
+	if (t->ev.report)
+		t->ev.report(t->ev.ctx, data, len);
+}
+
 /* Read what there is.  Who closes may have said why before: that is read first. */
 static void look_at(struct tree *t, int k, struct err *e)
 {
@@ -369,6 +377,18 @@ void tree_ping(struct tree *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
+const struct ledger *tree_ledger(const struct tree *t)
+{
+	return t->ledger;
+}
+
+void tree_report(struct tree *t, const void *data, size_t len)
+{
+	pthread_mutex_lock(&t->lock);
+	tally_report(t->tally, data, len);
+	pthread_mutex_unlock(&t->lock);
+}
+
 int tree_neighbours(const struct tree *t)
 {
 	return t->branches;
@@ -417,7 +437,7 @@ int tree_open(struct tree **tp, struct ledger *l, const struct team *team, int f
 	      uint64_t cap, const struct tree_events *ev, struct err *e)
 {
 	struct tree *t = calloc(1, sizeof(*t));
-	struct tally_events tev = { on_send, on_left, on_alarm, t };
+	struct tally_events tev = { on_send, on_left, on_alarm, t, on_report };
 	int rc;
 
 	if (!t)

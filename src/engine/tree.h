@@ -39,6 +39,9 @@ struct tree_events {
 	/* The connection to @rank, another host's leader, is lost. */
 	void (*lost)(void *ctx, int rank, const struct err *why);
 	void *ctx;
+	/* At the root, unless it is NULL: a leader has reported something.  Must not call
+	 * the tree. */
+	void (*report)(void *ctx, const void *data, size_t len);
 };
 
 /*
@@ -60,6 +63,12 @@ void tree_alarm(struct tree *t, int code, const char *why);
  * is something of what they shall know still here? */
 void tree_goodbye(struct tree *t);
 bool tree_is_unsent(struct tree *t);
+
+/* tree_ledger - that of this host. */
+const struct ledger *tree_ledger(const struct tree *t);
+
+/* tree_report - let the root know, in at most TALLY_REPORT bytes. */
+void tree_report(struct tree *t, const void *data, size_t len);
 
 /* tree_ping - let the neighbours know that this rank lives. */
 void tree_ping(struct tree *t);

@@ -71,10 +71,15 @@ static void on_lost(void *ctx, int rank, const struct err *why)
 		engine_alarm(w->engine, why->code, why->text);
 }
 
+static void on_report(void *ctx, const void *data, size_t len)
+{
+	stall_take(&((struct watch *)ctx)->stall, data, len);
+}
+
 void watch_events(struct watch *w, struct engine *g, struct tree_events *ev)
 {
 	w->engine = g;
-	*ev = (struct tree_events){ on_left, on_alarm, on_lost, w };
+	*ev = (struct tree_events){ on_left, on_alarm, on_lost, w, on_report };
 }
 
 static void on_group_lost(void *ctx, int rank, const struct err *why)
@@ -379,6 +384,12 @@ static void stir(struct watch *w)
 	(void)!write(w->wake, &one, sizeof(one));
 }
 
+/* What comes over a connection is noticed a tick later. */
+static uint32_t sooner(const struct pulse_rules *r, uint32_t limit_ms)
+{
+	return limit_ms > r->tick_ms ? limit_ms - r->tick_ms : limit_ms;
+}
+
 int watch_start(struct watch *w, const struct team *t, struct tree *world,
 		const struct watch_peer *peer, const struct pulse_rules *rules, struct err *e)
 {
@@ -390,10 +401,13 @@ int watch_start(struct watch *w, const struct team *t, struct tree *world,
 	w->rules = *rules;
 	pthread_mutex_init(&w->lock, NULL);
 	watch_launcher(w);
-	stall_init(&w->stall, rules, peer, t->size);
-	rc = pulses_open(&w->local, t->local_size, rules->freeze_warn_ms, rules->freeze_ms, e);
+	rc = stall_open(&w->stall, rules, peer, t->size, world, e);
 	if (!rc)
-		rc = pulses_open(&w->remote, t->size, rules->lost_warn_ms, rules->lost_ms, e);
+		rc = pulses_open(&w->local, t->local_size, rules->freeze_warn_ms,
+				 rules->freeze_ms, e);
+	if (!rc)
+		rc = pulses_open(&w->remote, t->size, sooner(rules, rules->lost_warn_ms),
+				 sooner(rules, rules->lost_ms), e);
 	if (!rc)
 		rc = allocate(w, e);
 	if (rc)
@@ -454,6 +468,7 @@ void watch_stop(struct watch *w)
 		close(w->wake);
 	if (w->launcher > 0)
 		close(w->launcher);
+	stall_close(&w->stall);
 	pulses_close(&w->local);
 	pulses_close(&w->remote);
 	free(w->rank);

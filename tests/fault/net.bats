@@ -182,3 +182,18 @@ EOT
   "$strike" 9 "$(pid_of 2)" "$(pid_of 3)"
   both_sides "$at" 2
 }
+
+@test "F6 a tensor that one rank never submits: the root names all who wait, and who does not" {
+  local lazy others
+  for lazy in 0 2 3; do
+    others=$(printf '%s\n' 0 1 2 3 | grep -v "$lazy" | paste -sd, | sed 's/,/, /g')
+    RINGUP_STALL_ABORT_MS=3500 spread -s "$lazy"
+    await said 3 error
+    [[ $(grep -cE "^error [0-9] [0-9]+ [0-9]+ -9 allreduce skipped has stalled for [0-9.]+ s: ranks ($others|1-3) of 4 wait for rank $lazy \(process $(pid_of "$lazy") on " out) -eq 3 ]] ||
+      { cat out err; return 1; }
+    grep -qE "^ringup: rank 0: warn: allreduce skipped has stalled" err
+    not grep -qE "^ringup: rank [123]: warn: allreduce skipped" err
+    "$strike" 9 "$(pid_of "$lazy")"
+    wait
+  done
+}

@@ -55,7 +55,7 @@ static void carry_out(struct tally *t, int first)
  * other. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct tally_events ev = { on_send, on_left, on_alarm, NULL };
+	struct tally_events ev = { on_send, on_left, on_alarm, NULL, NULL };
 	struct tally *t = NULL;
 	struct rank *k;
 	struct err e;
