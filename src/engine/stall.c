@@ -196,20 +196,38 @@ struct report {
 };
 enum { PAIRS = (TALLY_REPORT - sizeof(struct report)) / 8 };
 
+/* A leader also holds numbers for what other hosts want, so of its own operations
+ * the ledger cannot tell. */
+static bool is_flying(struct lane *l, uint32_t id)
+{
+	struct ringup_op *op;
+	bool found = false;
+
+	pthread_mutex_lock(&l->lock);
+	for (op = l->flying; op && !found; op = op->next)
+		found = op->id == id && !op_is_done(op);
+	pthread_mutex_unlock(&l->lock);
+	return found;
+}
+
 /* The ranks of this host that wait for @id; returns how many pairs. */
-static uint32_t list_waiting(const struct lane *l, const struct ledger *of, uint32_t id,
+static uint32_t list_waiting(struct lane *l, const struct ledger *of, uint32_t id,
 			     uint32_t (*pair)[2])
 {
 	uint32_t n = 0;
+	bool in;
 	int r;
 
 	for (r = 0; r < l->team.size; r++) {
-		if (!is_here(l, r) ||
-		    !ledger_is_busy(of, id, l->team.local_of ? l->team.local_of[r] : r))
+		if (!is_here(l, r))
 			continue;
-		if (n && pair[n - 1][1] + 1 == (uint32_t)r) {
+		in = r == l->team.rank
+			     ? is_flying(l, id)
+			     : ledger_is_busy(of, id,
+					      l->team.local_of ? l->team.local_of[r] : r);
+		if (in && n && pair[n - 1][1] + 1 == (uint32_t)r) {
 			pair[n - 1][1]++;
-		} else if (n < PAIRS) {
+		} else if (in && n < PAIRS) {
 			pair[n][0] = pair[n][1] = (uint32_t)r;
 			n++;
 		}
@@ -217,27 +235,27 @@ static uint32_t list_waiting(const struct lane *l, const struct ledger *of, uint
 	return n;
 }
 
-static void report(struct stall *s, const struct lane *l, uint32_t id, int64_t age_ns)
+static bool report(struct stall *s, struct lane *l, uint32_t id, int64_t age_ns)
 {
 	struct {
 		struct report head;
 		uint32_t pair[PAIRS][2];
 	} x = { .head = { .age_ms = (uint32_t)(age_ns / MS) } };
 	const struct ledger *of = tree_ledger(s->tree);
-	int local = 0;
+	int local;
 
 	x.head.pairs = list_waiting(l, of, id, x.pair);
 	if (!x.head.pairs)
-		return;
-	while (!ledger_is_busy(of, id, local) && local < l->team.local_size - 1)
-		local++;
+		return false;
+	local = l->team.local_of ? l->team.local_of[x.pair[0][0]] : (int)x.pair[0][0];
 	x.head.kind = ledger_record(of, id, local)->want.kind;
 	snprintf(x.head.name, sizeof(x.head.name), "%.*s", STALL_NAME - 1, ledger_name(of, id));
 	tree_report(s->tree, &x, sizeof(x.head) + x.head.pairs * sizeof(x.pair[0]));
+	return true;
 }
 
 /* What has been in flight here, without anybody joining, for too long? */
-static void look_at_host(struct stall *s, const struct lane *l, int64_t now_ns)
+static void look_at_host(struct stall *s, struct lane *l, int64_t now_ns)
 {
 	int64_t limit = s->warn_ns < s->abort_ns ? s->warn_ns : s->abort_ns;
 	const struct ledger *of = tree_ledger(s->tree);
@@ -254,8 +272,7 @@ static void look_at_host(struct stall *s, const struct lane *l, int64_t now_ns)
 		}
 		if (now_ns - x->since_ns < limit)
 			continue;
-		report(s, l, id, now_ns - x->since_ns);
-		told++;
+		told += report(s, l, id, now_ns - x->since_ns);
 	}
 }
 

@@ -93,7 +93,7 @@ static void on_group_lost(void *ctx, int rank, const struct err *why)
 
 void watch_group_events(struct watch *w, struct tree_events *ev)
 {
-	*ev = (struct tree_events){ on_left, on_alarm, on_group_lost, w };
+	*ev = (struct tree_events){ on_left, on_alarm, on_group_lost, w, NULL };
 }
 
 /* ---- the tick ---- */
