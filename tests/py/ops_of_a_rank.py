@@ -399,7 +399,7 @@ def buffers_and_bytes():
     import ringup
 
     n, r = hvd.size(), hvd.rank()
-    for kind in "biqfd":
+    for kind in "bhHiqfd":
         a = array.array(kind, [1, 2, 3])
         assert ringup.allreduce(a) is a and list(a) == [n, 2 * n, 3 * n]
     x = numpy.full((3, 2), float(r), dtype="float32")
@@ -409,6 +409,20 @@ def buffers_and_bytes():
     raises(ValueError, ringup.allreduce, b"read only", says="read-only")
     raises(ValueError, ringup.allreduce, x[:, 0], says="contiguous")
     ringup.barrier()
+
+
+@check
+def memory_that_ranks_share():
+    import ringup
+
+    for count in (1, 1000, 300000):
+        t = torch.frombuffer(ringup.alloc(4 * count), dtype=torch.float32)
+        assert not t.any()
+        for k in range(1, 4):
+            t.fill_(hvd.rank() + k)
+            want = sum(r + k for r in range(hvd.size()))
+            equal(hvd.allreduce_(t, op=hvd.Sum, name="shared"), torch.full((count,), float(want)))
+    raises(MemoryError, ringup.alloc, 1 << 62)
 
 
 @check

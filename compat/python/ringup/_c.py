@@ -107,6 +107,7 @@ PROTOTYPES = {
     "ringup_barrier": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
     "ringup_poll": (c_int, [c_void_p]),
     "ringup_wait": (c_int, [c_void_p, c_int64]),
+    "ringup_alloc": (c_void_p, [c_size_t]),
     "ringup_free": (None, [c_void_p]),
 }
 

@@ -5,6 +5,7 @@
 import array
 
 from . import _c, operation
+from .job import lib
 
 _FORMATS = {"B": _c.U8, "b": _c.I8, "H": _c.U16, "h": _c.I16, "i": _c.I32, "q": _c.I64,
             "l": _c.I64, "e": _c.F16, "f": _c.F32, "d": _c.F64, "?": _c.BOOL}
@@ -70,3 +71,12 @@ def allgather(data, name=None):
 def barrier(name=None):
     """Wait until every rank is here."""
     operation.barrier(_name(name)).wait()
+
+
+def alloc(nbytes):
+    """Memory that the ranks of this host share, as a memoryview: what is reduced in it is not
+    copied.  numpy.frombuffer() and torch.frombuffer() make arrays and tensors of it."""
+    address = lib.ringup_alloc(nbytes)
+    if not address:
+        raise MemoryError(f"no memory for {nbytes} bytes that ranks can share")
+    return _c.view(lib, address, nbytes)
