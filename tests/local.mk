@@ -290,6 +290,9 @@ FAULT_TESTS = \
 	%reldir%/fault/start.bats \
 	%reldir%/fault/strangers.bats
 BATS_TESTS += $(FAULT_TESTS)
+GROWTH_TESTS = %reldir%/fault/test_growth
+check_PROGRAMS += $(GROWTH_TESTS)
+TESTS += $(GROWTH_TESTS)
 
 # py: pytest, which prints TAP
 PY_TESTS = \
@@ -316,6 +319,7 @@ LINT_TESTS = \
 	%reldir%/lint/library.bats \
 	%reldir%/lint/words.bats \
 	%reldir%/lint/python.bats \
+	%reldir%/lint/arm.bats \
 	%reldir%/lint/shell.bats
 
 TESTS      += $(UNIT_TESTS) $(PY_TESTS)
@@ -341,7 +345,8 @@ $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup libringup.la
 
 # make check-long: the faults again, hundreds of times and with the limits of real jobs
-check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS)' \
+check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS) $(GROWTH_TESTS)' \
+	LOG_COMPILER='timeout -k 10 7200' \
 	BATS_LOG_COMPILER='timeout -k 10 7200 $(BATS) --tap'
 .PHONY: check-long
 
