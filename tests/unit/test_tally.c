@@ -381,6 +381,49 @@ static void recycling(void)
 	close_all();
 }
 
+/* A rank that has joined hears of what the others submit, wherever it is. */
+static void joining(void)
+{
+	int host_of[6] = { 0, 1, 2, 3, 4, 5 }, r;
+	struct want a = sum(10), w;
+	struct ledger *l;
+	char name[NAME_BYTES + 1], bad[512];
+	struct err e = { 0 };
+	uint32_t ids[8];
+
+	fanout = 2;
+	if (open_all(6, host_of, 1 << 20))
+		return;
+	l = hosts.rank[5].ledger;
+	hosts_post(2, 1, &a, 0, true, &e);
+	settle(&e);
+	ok(ledger_calling(l, ids, 8) == 0, "nobody is called who has not joined");
+	ledger_join(l, true);
+	settle(&e);
+	ok(ledger_calling(l, ids, 8) == 1 && ledger_called(l, ids[0], name, &w) == 2 &&
+		   !strcmp(name, "n1") && want_equal(&w, &a),
+	   "who joins is called for what is under way: %s", e.text);
+	for (r = 0; r < 6; r++)
+		if (r != 2)
+			hosts_post(r, 1, &a, 0, true, &e);
+	settle(&e);
+	ok(carry_out(bad, sizeof(bad)) == 1 && !bad[0], "its answer completes it");
+	for (r = 0; r < 5; r++)
+		hosts_post(r, 1, &a, 0, false, &e);
+	settle(&e);
+	ok(ledger_calling(l, ids, 8) == 1, "and it is called for what comes later");
+	hosts_post(5, 1, &a, 0, false, &e);
+	settle(&e);
+	ok(carry_out(bad, sizeof(bad)) == 1 && !bad[0], "which is completed, too");
+	ledger_join(l, false);
+	settle(&e);
+	hosts_post(0, 1, &a, 0, false, &e);
+	frames = 0;
+	settle(&e);
+	ok(frames == 0 && ledger_calling(l, ids, 8) == 0, "when it is back, nobody calls");
+	close_all();
+}
+
 static void endings(void)
 {
 	int host_of[HOSTS_RANKS], h, good = 1;
@@ -495,6 +538,17 @@ static void strangers(void)
 	hostile("an alarm without a code", true, f, 3);
 	f[0] = 6;
 	hostile("a ping with a word", true, f, 3);
+	f[0] = 7;
+	hostile("a doubt about joining", true, f, 2);
+	hostile("joining from above", false, f, 2);
+	f[0] = 8;
+	hostile("a call from below", true, f, 200);
+	memset(f + 1, 0, sizeof(f) - 1);
+	want_put(f + 1, &a);
+	hostile("a call without a name", false, f, 1 + WANT_WIRE);
+	hostile("a call with too much of a name", false, f, 2 + WANT_WIRE + NAME_BYTES);
+	memset(f + 1, 0xff, WANT_WIRE);
+	hostile("a call for what there is not", false, f, 3 + WANT_WIRE);
 }
 
 int main(void)
@@ -504,6 +558,7 @@ int main(void)
 	growth();
 	disagreement();
 	recycling();
+	joining();
 	endings();
 	strangers();
 	return tap_done();
