@@ -355,6 +355,7 @@ list-tests: ; @printf '%s\n' $(TESTS)
 .PHONY: list-tests
 # Peers to measure beside `ringup bench`; run by hand, since times are no tests.
 EXTRA_DIST += %reldir%/peers/horovod_tests.py %reldir%/peers/idle.py \
+	%reldir%/peers/nodes.bash \
 	%reldir%/peers/startup.py %reldir%/peers/table.py
 EXTRA_DIST += %reldir%/peers/two_nodes.py %reldir%/peers/stream.c \
 	%reldir%/peers/gloo_allreduce.py %reldir%/peers/mpi_allreduce.c

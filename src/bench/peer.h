@@ -17,6 +17,7 @@ struct peer_setup {
 	const char *dir;    /* for what has to be built; goes away in the end  */
 	const char *data;   /* folder with the programs that the peers run     */
 	const char *python; /* one that has what the peer needs                */
+	const char *under;  /* program that starts each rank, or ""            */
 };
 
 /* peer_has - can @s's Python import @module? */

@@ -218,6 +218,8 @@ static int gloo_command(const struct peer *self, const struct peer_setup *s, str
 	argv_add(a, "--no-prefix");
 	argv_add(a, "--export=GLOO_SOCKET_IFNAME=lo");
 	argv_add(a, "--");
+	if (*s->under)
+		argv_add(a, "%s", s->under);
 	argv_add(a, "%s", s->python);
 	argv_add(a, "%s/peer_torch.py", s->data);
 	argv_add(a, "gloo");

@@ -36,7 +36,7 @@ static uint64_t min_bytes, max_bytes;
 static const char *sizes = "8,128,2K,32K,512K,8M,64M";
 static const char *dtype = "f32", *op = "sum", *backend = "", *in_place = "no";
 static const char *peer_list = "", *python = "python3", *level = "c", *group_words = "",
-		  *door_path, *plot_path;
+		  *under = "", *door_path, *plot_path;
 
 extern const struct cmd cmd_bench;
 
@@ -67,6 +67,8 @@ static const struct opt opts[] = {
 	  "compare every result; status 1 if any is wrong" },
 	{ OPT_FLAG, 0, "json", NULL, &as_json, "one JSON object a line" },
 	{ OPT_STR, 0, "plot", "FILE", &plot_path, "also draw times over sizes, as SVG" },
+	{ OPT_STR, 'u', "under", "PROGRAM", &under,
+	  "start each rank by PROGRAM, with the rank's command as its arguments" },
 	{ OPT_INT, 0, "hog", "N", &hogs, "let N processes burn a processor each meanwhile" },
 	{ OPT_STR, 0, "join", "SOCKET", &door_path, "be a rank of a contest that waits there" },
 	{ 0 },
@@ -503,9 +505,16 @@ static int start(struct arena *a, const char *name, const struct argv *words, st
 	return 0;
 }
 
-static void add_c(const struct arena *a, struct argv *words)
+static void add_under(struct argv *words)
 {
 	argv_add(words, "--");
+	if (*under)
+		argv_add(words, "%s", under);
+}
+
+static void add_c(const struct arena *a, struct argv *words)
+{
+	add_under(words);
 	argv_add(words, "%s", a->self);
 	argv_add(words, "bench");
 	argv_add(words, "--backend=%s", backend);
@@ -527,7 +536,7 @@ static void add_torch(const struct arena *a, struct argv *words)
 		 path && *path ? ":" : "", path && *path ? path : "");
 	if (!conf_env("RINGUP_LIBRARY") && find_library(a, library, sizeof(library)))
 		argv_add(words, "--export=RINGUP_LIBRARY=%s", library);
-	argv_add(words, "--");
+	add_under(words);
 	argv_add(words, "%s", python);
 	argv_add(words, "%s/peer_torch.py", a->data);
 	argv_add(words, "horovod");
@@ -561,6 +570,7 @@ static int start_peer(struct arena *a, const struct peer *p, struct err *e)
 		.dir = a->door.dir,
 		.data = a->data,
 		.python = python,
+		.under = under,
 	};
 	struct argv words = { 0 };
 	int rc = p->command(p, &setup, &words, e);

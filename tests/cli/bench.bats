@@ -24,7 +24,6 @@ field() {
   local c b
   for c in allreduce broadcast allgather reducescatter alltoall barrier; do
     for b in node tcp; do
-      [[ $b$c != tcpreducescatter && $b$c != tcpalltoall ]] || continue
       bench "$c" -n 3 --backend "$b" --sizes 4,100,70000 --check --json
       expect_status 0
       [[ $(field collective | sort -u) == "$c" && $(field backend | sort -u) == "$b" ]]
@@ -129,6 +128,26 @@ field() {
   "$RINGUP_TEST_PYTHON" -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$BATS_TEST_TMPDIR/x.svg"
   run timeout 60 ringup bench allreduce -n 2 -i 2 --sizes 8 --plot /nonexistent/x.svg
   expect_status 3
+}
+
+@test "ranks are started by another program if asked" {
+  stub place 'echo placed >>"$PLACED"; exec "$@"'
+  export PLACED=$BATS_TEST_TMPDIR/placed
+  bench allreduce -n 3 --sizes 8 --under place --check --json
+  expect_status 0
+  [[ $(field wrong | sort -u) == 0 && $(wc -l <"$PLACED") -eq 3 ]]
+  bench allreduce -n 2 --sizes 8 --under false
+  expect_status 3
+}
+
+@test "on two hosts, MPI too" {
+  [[ $EUID -eq 0 ]] && ip netns add "probe$$" 2>/dev/null || skip "needs root and ip netns"
+  ip netns del "probe$$"
+  command -v mpicc.openmpi >/dev/null || skip "Open MPI is not installed"
+  run timeout 120 "$src/tests/peers/nodes.bash" ringup bench allreduce -np 4 -i 2 --sizes 8,100K \
+    --check --json --peer openmpi
+  expect_status 0
+  [[ $(field nodes | sort -u) == 2 && $(grep -o '"wrong":[0-9a-z]*' <<<"$output" | sort -u) == '"wrong":0' ]]
 }
 
 @test "beside a hog, which is gone afterwards" {

@@ -28,12 +28,16 @@ ALL = MPI + ",gloo"
 UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
 class Row:
     """A run: what is measured, beside whom, and how many times faster it should be."""
 
     def __init__(self, name, title, words, peers, want, limit=90):
         self.name, self.title, self.words = name, title, words.split()
         self.peers, self.want, self.limit = peers, want, limit
+        self.on = [os.path.join(HERE, "nodes.bash")] if name.startswith("nodes") else []
 
     def wanted(self, place, peer):
         """A number, or one for each place, or for each peer."""
@@ -67,6 +71,8 @@ ROWS = [
         "openmpi-tuned,horovod,gloo", {"openmpi-tuned": 1.8, "horovod": 4, "gloo": 4}, 120),
     Row("hog", "Allreduce, 4 ranks, and a foreign process burns a core",
         "allreduce -np 4 --sizes 8 --hog 1", ALL, 20),
+    Row("nodes", "Allreduce, 2 hosts with 2 ranks each, TCP",
+        "allreduce -np 4 --sizes 16M,64M", "openmpi,gloo", 1.5),
 ]
 
 
@@ -85,7 +91,7 @@ def time_text(us):
 
 
 def command_of(row, args):
-    words = [args.ringup, "bench", *row.words, "--peer", row.peers]
+    words = [*row.on, args.ringup, "bench", *row.words, "--peer", row.peers]
     if args.python:
         words += ["--python", args.python]
     if "-i" not in row.words:
@@ -127,7 +133,9 @@ def mark(ratio, want):
 
 
 def print_row(row, words, lines, whole):
-    print(f"\n### {row.title}\n\n    {shlex.join(['ringup', *words[1:]])}\n")
+    spoken = [os.path.join("tests/peers", os.path.basename(on)) for on in row.on]
+    spoken += ["ringup", *words[len(row.on) + 1:]]
+    print(f"\n### {row.title}\n\n    {shlex.join(spoken)}\n")
     print("| size | place | hop, ns | ringup | beside | time | times longer (quartiles) | goal |")
     print("|---" * 8 + "|")
     ratios = []

@@ -8,12 +8,15 @@
 
 int main(void)
 {
-	struct peer_setup s = { 2,
-				"/nonexistent/ringup",
-				"/nonexistent/door",
-				"/nonexistent",
-				"/nonexistent",
-				"/nonexistent/python" };
+	struct peer_setup s = {
+		.ranks = 2,
+		.self = "/nonexistent/ringup",
+		.door = "/nonexistent/door",
+		.dir = "/nonexistent",
+		.data = "/nonexistent",
+		.python = "/nonexistent/python",
+		.under = "",
+	};
 	int i, j, twice = 0;
 
 	setenv("PATH", "/nonexistent", 1);
