@@ -532,6 +532,27 @@ void explore_futex_wake(const uint32_t *word)
 		}
 }
 
+/* A datagram socket, as far as somebody waits for it. */
+static uint32_t knocks;
+
+int explore_poll(struct pollfd *p, unsigned long n, int ms)
+{
+	explore_futex_wait(&knocks, 0, ms);
+	p[n - 1].revents = POLLIN;
+	return 1;
+}
+
+void explore_knock(void)
+{
+	explore_store(&knocks, sizeof(knocks), 1, __ATOMIC_SEQ_CST);
+	explore_futex_wake(&knocks);
+}
+
+long explore_unknock(void)
+{
+	return explore_rmw(&knocks, sizeof(knocks), '=', 0, __ATOMIC_SEQ_CST) ? 1 : -1;
+}
+
 /* Nothing to do: once it is certain that there is nothing, wait for a write. */
 void explore_idle(void)
 {
@@ -585,6 +606,7 @@ static void prepare(void)
 	steps = 0;
 	event_count = 0;
 	writes = 0;
+	knocks = 0;
 	memset(&fenced, 0, sizeof(fenced));
 	memset(&strong, 0, sizeof(strong));
 	for (i = 0; i < task->threads; i++) {

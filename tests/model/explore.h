@@ -3,6 +3,7 @@
 #ifndef MODEL_EXPLORE_H
 #define MODEL_EXPLORE_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,6 +72,10 @@ void explore_fence(int order);
 void explore_futex_wait(const uint32_t *word, uint32_t seen, int64_t deadline_ns);
 void explore_futex_wake(const uint32_t *word);
 int explore_yield(void);
+/* The last of @p is a socket on which a knock comes, the only one; deadlines never do. */
+int explore_poll(struct pollfd *p, unsigned long n, int ms);
+void explore_knock(void);
+long explore_unknock(void);
 int64_t explore_clock(void);
 
 #endif

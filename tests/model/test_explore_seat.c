@@ -132,6 +132,22 @@ static void alarm_one(int rank)
 	seat_ring_one(&row[1], 0);
 }
 
+/* Who also waits for sockets sleeps in poll(). */
+static void doze(int rank)
+{
+	struct seat_knob knob = { .fd = 1000 };
+	struct visit v = { .want = 1 };
+	struct pollfd p[1];
+
+	if (rank == 0) {
+		while (!my_turn(&v))
+			seat_doze(&row[0], &knob, my_turn, &v, p, 0, INT64_MAX);
+		return;
+	}
+	__atomic_store_n(&turn, 1, __ATOMIC_RELEASE);
+	seat_ring(&row[rank], rank);
+}
+
 static struct explored run(const char *what, int n, struct explore x, const char *bug)
 {
 	struct explored got;
@@ -172,6 +188,17 @@ int main(void)
 	x = turns;
 	x.body = alarm_one;
 	run("an alarm", 2, x, NULL);
+	x = turns;
+	x.body = doze;
+	x.preemptions = 3;
+	x.stale = 2;
+	run("a rank that waits for sockets, too", 2, x, NULL);
+	run("the same, and two that ring", 3, x, NULL);
+	x.lost = &seats[0].dozing;
+	run("a rank that does not say that it polls", 2, x, "nobody wakes it");
+	x.lost = NULL;
+	x.no_fences = true;
+	run("a rank that polls, no fences", 2, x, "nobody wakes it");
 	x = turns;
 	rounds = 2;
 	x.preemptions = 4;
