@@ -318,8 +318,8 @@ static int scatter_put(struct mpi *m, uint64_t k, struct err *e)
 	return send_all(m, k, e);
 }
 
-/* In place it is safe, too: no element of out lies before the chunk in which the
- * element of in at its place was sent. */
+/* In place, too: element x of in is at most x elements into its part, so it was
+ * sent in the chunk in which element x of out is written, or before. */
 static int scatter_take(struct mpi *m, uint64_t k, struct err *e)
 {
 	struct window *w = window(m, k);
@@ -442,6 +442,8 @@ static int look_around(struct mpi *m, const struct team *t, struct mpi_world *w,
 
 	if (t->size > RANKS)
 		return fail(e, RINGUP_ENOBACKEND, "mpi serves %d ranks at most", RANKS);
+	if (!t->asked && !mpi_find_loaded())
+		return fail(e, RINGUP_ENOBACKEND, "the program uses no MPI");
 	rc = mpi_find_module(&m->mod, summary, e);
 	if (rc)
 		return rc;

@@ -77,6 +77,13 @@ static void loaded_summary(char out[MPI_FIND_SUMMARY])
 		dlclose(handle);
 }
 
+bool mpi_find_loaded(void)
+{
+	char path[PATH_MAX];
+
+	return dl_iterate_phdr(is_mpi, path) || dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
+}
+
 const char *mpi_find_launcher(int *size)
 {
 	static const struct {

@@ -32,6 +32,9 @@ const char *mpi_find_kind(const char *summary);
  * ""; *size is how many processes it started, 0 if it does not say. */
 const char *mpi_find_launcher(int *size);
 
+/* mpi_find_loaded - is there an MPI in this process already? */
+bool mpi_find_loaded(void);
+
 /*
  * mpi_find_module - load the module for this process's MPI.
  *
