@@ -72,17 +72,19 @@ CORE_SOURCES += \
 
 CORE_SOURCES += \
 	%reldir%/engine/agree.h \
-	%reldir%/engine/eager.c \
+	%reldir%/engine/circle.c %reldir%/engine/circle.h \
+	%reldir%/engine/eager.c %reldir%/engine/eager.h \
 	%reldir%/engine/engine.c %reldir%/engine/engine.h \
 	%reldir%/engine/group.c %reldir%/engine/group.h \
-	%reldir%/engine/join.c \
+	%reldir%/engine/join.c %reldir%/engine/join.h \
 	%reldir%/engine/lane.c %reldir%/engine/lane.h \
 	%reldir%/engine/member.c %reldir%/engine/member.h \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
 	%reldir%/engine/pulse.c %reldir%/engine/pulse.h \
 	%reldir%/engine/stall.c %reldir%/engine/stall.h \
 	%reldir%/engine/span.c %reldir%/engine/span.h \
-	%reldir%/engine/submit.c \
+	%reldir%/engine/op.c %reldir%/engine/op.h \
+	%reldir%/engine/submit.c %reldir%/engine/submit.h \
 	%reldir%/engine/tally.c %reldir%/engine/tally.h \
 	%reldir%/engine/tensor.c %reldir%/engine/tensor.h \
 	%reldir%/engine/tree.c %reldir%/engine/tree.h \

@@ -286,9 +286,16 @@ RINGUP_API int ringup_group_add(struct ringup *r, const int *ranks, int count,
 /*
  * ringup_group_remove - end a group.
  *
- * Every rank of the job calls it, in the same order.  Returns 0; or RINGUP_EBUSY if
- * operations are in flight in it, anywhere, and RINGUP_EINVAL for the world: then it
- * stays.
+ * Every rank of the job calls it, in the same order.
+ *
+ * Ownership:  frees @g.
+ * Threads:    one at a time.
+ * Blocking:   until all ranks have called it.
+ *
+ * Returns 0; or, and then the group stays, RINGUP_EBUSY if operations are in flight in
+ * it, anywhere, RINGUP_EINVAL for the world, or what a collective returns.
+ *
+ * Horovod: hvd.remove_process_set().
  */
 RINGUP_API int ringup_group_remove(struct ringup_group *g);
 
@@ -401,8 +408,11 @@ RINGUP_API int ringup_allgather(struct ringup_group *g, const struct ringup_gath
  *
  * Ownership:  @a is copied, and what it points to is the caller's as in
  *	       ringup_allreduce().
- * Threads, blocking, returns: as ringup_allreduce(); RINGUP_EINVAL also if there are
- * none, or they differ, or redop is RINGUP_ADASUM.
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns as ringup_allreduce(); RINGUP_EINVAL also if there are none, or they differ,
+ * or redop is RINGUP_ADASUM.
  *
  * Horovod: hvd.grouped_allreduce_async().
  */
@@ -412,7 +422,11 @@ RINGUP_API int ringup_allreduce_many(struct ringup_group *g, const struct ringup
 /*
  * ringup_alltoall - send rows to every rank, and receive some from every rank.
  *
- * Ownership, threads, blocking, returns: as ringup_allgather().
+ * Ownership:  as in ringup_allgather().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns as ringup_allreduce().
  *
  * Horovod: hvd.alltoall_async(); MPI: MPI_Ialltoallv().
  */
@@ -422,7 +436,11 @@ RINGUP_API int ringup_alltoall(struct ringup_group *g, const struct ringup_excha
 /*
  * ringup_reducescatter - combine a tensor across ranks, and give each rank a part.
  *
- * Ownership, threads, blocking, returns: as ringup_allreduce(); there is no Adasum.
+ * Ownership:  as in ringup_allreduce().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns as ringup_allreduce(); RINGUP_EINVAL also if redop is RINGUP_ADASUM.
  *
  * Horovod: hvd.reducescatter_async(); NCCL: ncclReduceScatter();
  * MPI: MPI_Ireduce_scatter().
@@ -440,7 +458,10 @@ RINGUP_API int ringup_reducescatter(struct ringup_group *g, const struct ringup_
  * if that is not NULL, is set to the rank that has joined last.
  *
  * Ownership:  *@last belongs to the operation until ringup_wait().
- * Threads, blocking, returns: as ringup_allreduce().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns as ringup_allreduce().
  *
  * Horovod: hvd.join().
  */

@@ -1,5 +1,7 @@
 /* eager.c - small operations: write a line, read the others' lines. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/eager.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
+#include "engine/op.h"
 #include "ringup.h"
 
 /*

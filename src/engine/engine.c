@@ -10,7 +10,10 @@
 #include "base/err.h"
 #include "base/forks.h"
 #include "base/futex.h"
+#include "engine/eager.h"
 #include "engine/ledger.h"
+#include "engine/op.h"
+#include "engine/submit.h"
 #include "ringup.h"
 
 enum {

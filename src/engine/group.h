@@ -4,6 +4,7 @@
 #define ENGINE_GROUP_H
 
 #include "base/conf.h"
+#include "engine/circle.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/span.h"
@@ -31,20 +32,6 @@ struct card {
 	struct pulse_rules rules;
 	int32_t pid, quota;
 };
-
-/* Who exchanges small bytes with whom; see struct ringup_init. */
-struct circle {
-	int rank, size;
-	int (*exchange)(void *ctx, const void *mine, size_t len, void *all);
-	void *ctx;
-	struct err *why; /* where exchange() may have said why it failed */
-};
-
-int circle_exchange(const struct circle *c, const void *mine, size_t len, void *all,
-		    struct err *e);
-
-/* circle_agree - everybody says how it went: the first rank that failed speaks for all. */
-int circle_agree(const struct circle *c, int rc, struct err *e);
 
 /* One group of ranks, as one of its members has it. */
 struct group {

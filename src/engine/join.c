@@ -1,5 +1,7 @@
 /* join.c - a rank that has no more data takes part with nothing until all have joined. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/join.h"
+
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,8 @@
 #include "engine/engine.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
+#include "engine/op.h"
+#include "engine/submit.h"
 #include "ringup.h"
 
 /*

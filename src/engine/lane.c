@@ -10,37 +10,10 @@
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "engine/engine.h"
+#include "engine/join.h"
 #include "engine/ledger.h"
+#include "engine/op.h"
 #include "ringup.h"
-
-/* ---- completing ---- */
-
-bool op_claim(struct ringup_op *op)
-{
-	uint32_t flying = OP_FLYING;
-
-	return __atomic_compare_exchange_n(&op->state, &flying, OP_CLAIMED, false,
-					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-}
-
-void op_complete(struct ringup_op *op, int status)
-{
-	struct lane *l = op->lane;
-
-	op->status = status;
-	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
-	/* From here on the tensor may be forgotten. */
-	l->agree->drop(l->agreement, op->id);
-	__atomic_store_n(&op->state, OP_DONE, __ATOMIC_RELEASE);
-}
-
-static void op_fail(struct ringup_op *op, const struct err *why)
-{
-	free(op->result);
-	op->result = NULL;
-	op->why = *why;
-	op_complete(op, why->code);
-}
 
 void lane_fail(struct lane *l, const struct err *why)
 {

@@ -1,11 +1,15 @@
 /* submit.c - from what a caller asks for to an operation in flight. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/submit.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "engine/eager.h"
 #include "engine/engine.h"
+#include "engine/join.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
 #include "ringup.h"

@@ -1,0 +1,65 @@
+/* circle.c - ranks that exchange small bytes, and fail together. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/circle.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+/* How a rank fared, so that all fail together. */
+struct report {
+	int32_t code;
+	char text[252];
+};
+
+int circle_exchange(const struct circle *c, const void *mine, size_t len, void *all,
+		    struct err *e)
+{
+	if (c->size == 1) {
+		memcpy(all, mine, len);
+		return 0;
+	}
+	if (!c->exchange(c->ctx, mine, len, all))
+		return 0;
+	if (c->why && c->why->code)
+		*e = *c->why;
+	else
+		fail(e, RINGUP_EPEER, "the exchange between ranks failed");
+	return e->code;
+}
+
+int circle_agree(const struct circle *c, int rc, struct err *e)
+{
+	struct report mine = { 0 }, *all;
+	struct err told;
+	int r;
+
+	if (c->size == 1)
+		return rc;
+	all = calloc((size_t)c->size, sizeof(*all));
+	if (!all)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks' reports", c->size);
+	mine.code = rc;
+	if (rc)
+		snprintf(mine.text, sizeof(mine.text), "%.*s", (int)sizeof(mine.text) - 1,
+			 e->text);
+	if (circle_exchange(c, &mine, sizeof(mine), all, &told)) {
+		free(all);
+		if (!rc)
+			*e = told;
+		return e->code;
+	}
+	for (r = 0; r < c->size && !all[r].code; r++)
+		;
+	if (r < c->size && r == c->rank)
+		rc = all[r].code;
+	else if (r < c->size)
+		rc = fail(e, all[r].code < 0 ? all[r].code : RINGUP_ESYSTEM, "rank %d: %.200s",
+			  r, all[r].text);
+	free(all);
+	return rc;
+}

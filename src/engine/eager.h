@@ -1,0 +1,38 @@
+/* eager.h - small operations: write a line, read the others' lines. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_EAGER_H
+#define ENGINE_EAGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lane;
+struct request;
+struct ringup_op;
+struct err;
+
+/* eager_may - can what @r asks for be an eager operation in this lane? */
+bool eager_may(const struct lane *l, const struct request *r);
+
+/* eager_fits - and has @id a line that takes this rank's share? */
+bool eager_fits(const struct lane *l, uint32_t id, const struct request *r);
+
+/* eager_write - fill this rank's line and publish it. */
+void eager_write(struct lane *l, uint32_t id, uint32_t round, const struct request *r);
+
+/* eager_missing - a rank whose line is still empty, -1 if all are there, or -2 if a
+ * rank has changed its mind, so that this round goes the long way. */
+int eager_missing(const struct lane *l, uint32_t id, uint32_t round);
+
+/* eager_finish - compute the result from all lines.  Returns 0 or RINGUP_ENOMEM. */
+int eager_finish(struct lane *l, uint32_t id, uint32_t round, const struct request *r,
+		 struct err *e);
+
+/* eager_try - finish @op, if it can be by now; true if it is done. */
+bool eager_try(struct lane *l, struct ringup_op *op);
+
+/* eager_scan - all that are in flight, for threads that sleep, and for minds
+ * changed; true if any was completed. */
+bool eager_scan(struct lane *l);
+
+#endif

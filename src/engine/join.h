@@ -1,0 +1,22 @@
+/* join.h - a rank that has no more data takes part with nothing until all have joined. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_JOIN_H
+#define ENGINE_JOIN_H
+
+#include <stdint.h>
+
+struct lane;
+struct ringup_op;
+struct err;
+
+/* join_begin - from now on take part, with nothing, in what the others call for. */
+void join_begin(struct lane *l);
+
+/* join_answer - do so; returns as lane_step() does. */
+int join_answer(struct lane *l, struct err *e);
+
+/* join_done - all ranks have joined: @rows of each, see struct request, tell who was
+ * the last. */
+void join_done(struct lane *l, struct ringup_op *op, const uint64_t *rows);
+
+#endif

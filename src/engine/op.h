@@ -1,0 +1,29 @@
+/* op.h - one operation of a rank, from its start to its end. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_OP_H
+#define ENGINE_OP_H
+
+#include <stdbool.h>
+
+#include "engine/tensor.h"
+
+/* op_claim - only one thread may finish an operation: true for the first that asks. */
+bool op_claim(struct ringup_op *op);
+
+/* op_complete - with the claim: let the waiter have it.  After this @op may be gone. */
+void op_complete(struct ringup_op *op, int status);
+
+static inline bool op_is_done(const struct ringup_op *op)
+{
+	return __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_DONE;
+}
+
+static inline bool op_is_eager(const struct ringup_op *op)
+{
+	return __atomic_load_n(&op->eager, __ATOMIC_ACQUIRE);
+}
+
+/* op_fail - with the claim: the same, with the reason. */
+void op_fail(struct ringup_op *op, const struct err *why);
+
+#endif
