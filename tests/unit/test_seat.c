@@ -1,10 +1,12 @@
 /* test_seat.c - nobody sleeps through a ring. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "tap.h"
 #include "wire/seat.h"
 
@@ -73,6 +75,39 @@ static bool never(void *arg)
 	return false;
 }
 
+/* A rank that sleeps in poll(2): the bell wakes it as a descriptor would. */
+static void *doze(void *arg)
+{
+	struct row *row = arg;
+	struct seat_knob knob = { 0 };
+	struct pollfd p[1];
+	struct err e = { 0 };
+
+	if (seat_knob_open(&knob, &e))
+		printf("# %s\n", e.text);
+	else
+		seat_doze(row, &knob, never, NULL, p, 0, clock_deadline(30000));
+	seat_knob_close(&knob);
+	return NULL;
+}
+
+static void test_doze(void)
+{
+	struct row mine = { .seats = seats, .sleepers = &sleepers, .count = 2 };
+	struct row other = { .seats = seats, .sleepers = &sleepers, .count = 2, .me = 1 };
+	int64_t start = clock_ns();
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, doze, &mine);
+	while (!__atomic_load_n(&seats[0].dozing, __ATOMIC_ACQUIRE) &&
+	       clock_ns() - start < 20000000000LL)
+		sched_yield();
+	seat_ring(&other, 1);
+	pthread_join(thread, NULL);
+	ok(clock_ns() - start < 20000000000LL, "a ring wakes who sleeps in poll");
+	ok(!sleepers && !seats[0].asleep && !seats[0].dozing, "and he is awake");
+}
+
 int main(void)
 {
 	struct row row = {
@@ -92,5 +127,6 @@ int main(void)
 	seats[1].driving = 0;
 	seat_kick(&row, 1);
 	ok(seats[1].kick == 1, "who does not, is");
+	test_doze();
 	return tap_done();
 }
