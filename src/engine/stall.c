@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "engine/engine.h"
 #include "engine/ledger.h"
+#include "engine/op.h"
 #include "engine/pulse.h"
 #include "engine/tree.h"
 #include "engine/watch.h"
