@@ -76,4 +76,8 @@ cable
 programs "$half"
 export MASTER_ADDR=10.9.0.1 MASTER_PORT=29577
 export OMPI_MCA_plm_rsh_agent=$scratch/agent OMPI_MCA_orte_default_hostfile=$scratch/hostfile
-nsenter --net="/run/netns/$a" "$@" --under "$scratch/place"
+nsenter --net="/run/netns/$a" "$@" --under "$scratch/place" &
+job=$!
+# Who ends this ends the job, which then ends its peers, before the hosts go.
+trap 'kill "$job"; wait "$job"; exit 3' INT TERM
+wait "$job"
