@@ -35,7 +35,7 @@ solo() {
   solo 0 3
   solo 2 3
   wait
-  grep -qE '^error -1 .* -9 .*rank 1 of 3 did not come within 1.5 s' solo.0.
+  grep -qE '^error -1 .* -9 .*ranks? 1(, 2)? of 3 did not come within 1.5 s' solo.0.
   grep -qE '^error -1 ' solo.2.
 }
 
@@ -113,6 +113,8 @@ sweep() {
   end
   expect_status 0
   total=$(awk -v k="$kind" '$1 == k && $2 > m { m = $2 } END { print m + 0 }' count)
+  # In the short form a dozen of them.
+  if [[ ${RINGUP_TEST_LONG:-0} != 1 ]]; then step=$((total / 12 + 1)); fi
   for ((i = 1; i <= total; i += step)); do
     begin -np 2 --no-prefix "$@" -x LD_PRELOAD="$shim" -x RINGUP_TEST_FAIL="$kind:$i" -x RINGUP_TEST_FAIL_RANK=1 -- "$loop" -n 20
     end
