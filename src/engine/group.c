@@ -14,10 +14,10 @@
 #include "ringup.h"
 
 enum {
-	SPIN = 6000,  /* pauses before giving way, with a processor for every rank:
-		       * longer than it takes to wake somebody who sleeps, or two
-		       * ranks that once slept would send each other to sleep for ever */
-	NO_SPIN = 20, /* and without */
+	SPIN_US = 1000, /* before giving way, with a processor for every rank: several times
+			 * what it takes to wake a sleeper, or two ranks that once slept
+			 * would send each other to sleep for ever */
+	NO_SPIN = 20,   /* pauses, without */
 };
 
 _Static_assert(sizeof(struct card) == 352, "a card has no holes");
@@ -101,7 +101,7 @@ static int pauses_for(const struct group *g, const struct card *cards, const int
 	quota = cards[g->rank].quota;
 	if (quota > 0 && quota < cores)
 		cores = quota;
-	return g->lane.team.local_size <= cores ? SPIN : NO_SPIN;
+	return g->lane.team.local_size <= cores ? seat_pauses_in(SPIN_US) : NO_SPIN;
 }
 
 /* A group sleeps where its ranks sleep anyway: on the seats of the world. */

@@ -93,6 +93,23 @@ void seat_pause(void)
 #endif
 }
 
+int seat_pauses_in(int us)
+{
+	enum { TRY = 256, ROUNDS = 3 };
+	int64_t begun, took, least = INT64_MAX;
+	int round, i;
+
+	/* The shortest is the one that was not interrupted. */
+	for (round = 0; round < ROUNDS; round++) {
+		begun = clock_ns();
+		for (i = 0; i < TRY; i++)
+			seat_pause();
+		took = clock_ns() - begun;
+		least = took < least ? took : least;
+	}
+	return (int)((int64_t)us * 1000 * TRY / (least > TRY ? least : TRY)) + 1;
+}
+
 bool seat_linger(struct row *w, bool (*ready)(void *arg), void *arg)
 {
 	int64_t before, after;

@@ -114,11 +114,14 @@ void seat_knob_close(struct seat_knob *k);
 void seat_doze(struct row *w, const struct seat_knob *k, bool (*ready)(void *arg), void *arg,
 	       struct pollfd *p, int n, int64_t deadline_ns);
 
-/* seat_pauses - how long to spin now: less while strangers want the processors. */
+/* seat_pauses - how long to spin before giving way. */
 static inline int seat_pauses(const struct row *w)
 {
-	return __atomic_load_n(&w->hurt, __ATOMIC_RELAXED) ? w->pauses / 8 : w->pauses;
+	return w->pauses;
 }
+
+/* seat_pauses_in - how many pauses take about @us microseconds on this processor. */
+int seat_pauses_in(int us);
 
 /* seat_pause - what a spinning loop does between two looks. */
 void seat_pause(void);
