@@ -232,11 +232,12 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
 int group_connect(struct group *g, const struct group_site *s, struct err *e)
 {
 	struct lane *l = &g->lane;
-	/* One rank needs nobody, whatever back end was asked for; its own is self. */
-	const char *only =
-		g->size == 1 && strcmp(s->cards[0].backend, "node") ? "" : s->cards[0].backend;
+	const char *only = s->cards[0].backend;
 	int rc;
 
+	/* One rank needs nobody, whatever back end there is was asked for: self serves it. */
+	if (g->size == 1 && strcmp(only, "node") && backend_find(only))
+		only = "";
 	l->engine = s->engine;
 	l->ranks = g->ranks;
 	l->team.abort = &s->engine->alarm->word;

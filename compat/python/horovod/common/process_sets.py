@@ -32,7 +32,8 @@ class ProcessSet:
 
     def included(self):
         """Is this process one of them?"""
-        return job.rank() in self.ranks
+        # The world's ranks are known to hvd.init(); others may have joined the job.
+        return self is global_process_set or job.rank() in self.ranks
 
     def __repr__(self):
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
