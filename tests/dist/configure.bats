@@ -25,7 +25,7 @@ setup() {
 @test "without the optional parts it configures, and its summary says so" {
   run "$src/configure" -q --without-mpi --without-cuda --without-nccl --with-sanitizer=no
   expect_status 0
-  expect_line '  MPI          no (a test will be skipped)'
+  expect_line '  MPI          no (no module; its tests will be skipped)'
   expect_line '  sanitizer    no'
   [[ $output == *'hardening    -fstack-protector-strong'* ]]
 }
