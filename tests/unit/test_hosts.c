@@ -610,15 +610,28 @@ static void large(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct task tasks[3] = { { .p = { PLAN_ALLREDUCE, rows[i].dtype, RINGUP_AVERAGE,
-						  1, 1, 0, NULL, 1, 0, NULL, NULL },
-					   .counts = { rows[i].count } },
-					 { .p = { PLAN_BROADCAST, rows[i].dtype, RINGUP_SUM, 1,
-						  1, 1, NULL, 1, 0, NULL },
-					   .counts = { rows[i].count } },
-					 { .p = { PLAN_ALLGATHER, rows[i].dtype, RINGUP_SUM, 1,
-						  1, 0, NULL, 1, 0, NULL },
-					   .counts = { rows[i].count, 1, 0, 70000 } } };
+		struct task tasks[3] = {
+			{ .p = { .kind = PLAN_ALLREDUCE,
+				 .dtype = rows[i].dtype,
+				 .redop = RINGUP_AVERAGE,
+				 .pre = 1,
+				 .post = 1,
+				 .pieces = 1 },
+			  .counts = { rows[i].count } },
+			{ .p = { .kind = PLAN_BROADCAST,
+				 .dtype = rows[i].dtype,
+				 .pre = 1,
+				 .post = 1,
+				 .root = 1,
+				 .pieces = 1 },
+			  .counts = { rows[i].count } },
+			{ .p = { .kind = PLAN_ALLGATHER,
+				 .dtype = rows[i].dtype,
+				 .pre = 1,
+				 .post = 1,
+				 .pieces = 1 },
+			  .counts = { rows[i].count, 1, 0, 70000 } },
+		};
 
 		ok(all_good(r, rows[i].word, tasks, 3, 0), "%s: %llu x %s", rows[i].word,
 		   (unsigned long long)rows[i].count, reduce_dtype_name(rows[i].dtype));
