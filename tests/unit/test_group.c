@@ -302,6 +302,8 @@ static void circle(struct ringup *r, int rank, int size)
 			check(v[i][4] == (float)(pairs[i][0] + pairs[i][1] + 8), "value", rank);
 		}
 	}
+	/* Whoever leaves ends the job for all groups. */
+	check(!ringup_barrier(ringup_world(r), "end", NULL), "end", rank);
 	for (i = 0; i < 3; i++)
 		free(v[i]);
 }
