@@ -328,7 +328,11 @@ static int conclude(struct lane *l, struct ringup_op *op, struct err *e)
 	if (w->kind == PLAN_ALLREDUCE && w->redop == RINGUP_ADASUM)
 		return finish_adasum(l, op, e);
 	if (w->kind == PLAN_ALLGATHER || w->kind == PLAN_ALLTOALL) {
-		*op->ask.outp = op->result;
+		/* What a rank that has joined receives, nobody wants. */
+		if (op->ghost)
+			free(op->result);
+		else
+			*op->ask.outp = op->result;
 		op->result = NULL;
 	}
 	return 0;

@@ -361,7 +361,8 @@ static uint32_t round_of(const struct ledger *l, uint32_t id)
 
 uint64_t ledger_rows_of(const struct ledger *l, uint32_t id, int rank)
 {
-	return ledger_record(l, id, rank)->rows[round_of(l, id) % 2];
+	return __atomic_load_n(&ledger_record(l, id, rank)->rows[round_of(l, id) % 2],
+			       __ATOMIC_RELAXED);
 }
 
 static uint64_t size_of(const struct ledger *l, uint32_t id)
@@ -385,7 +386,7 @@ static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t r
 	if (l->span)
 		ledger_begin(l, id);
 	if (want_has_rows(w))
-		mine->rows[round_of(l, id) % 2] = rows;
+		__atomic_store_n(&mine->rows[round_of(l, id) % 2], rows, __ATOMIC_RELAXED);
 	__atomic_store_n(&mine->round, round_of(l, id), __ATOMIC_RELEASE);
 	__atomic_store_n(&l->sizes[id], want_has_rows(w) ? LEDGER_GATHER : want_bytes(w),
 			 __ATOMIC_RELAXED);

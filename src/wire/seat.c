@@ -16,7 +16,7 @@
 #include "base/futex.h"
 #include "ringup.h"
 
-enum { YIELDS = 20, STRANGER_NS = 1000000, SKIP_WAITS = 500 };
+enum { YIELDS = 100, STRANGER_NS = 1000000, SKIP_WAITS = 500 };
 
 /* What this process knocks with, at whosever door. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -500,7 +500,7 @@ static int leak(void *ctx, const void *mine, size_t len, void *all)
 	struct rank *r = ctx;
 	int rc = exchange(ctx, mine, len, all);
 
-	if (r->rank == 0) {
+	if (r->rank == 0 && !__atomic_load_n(&crowd.is_known, __ATOMIC_RELAXED)) {
 		memcpy(crowd.cards, all, sizeof(crowd.cards));
 		__atomic_store_n(&crowd.is_known, 1, __ATOMIC_RELEASE);
 	}
