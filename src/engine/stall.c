@@ -170,11 +170,11 @@ static void note(const struct stall *s, const struct lane *l, const struct ringu
 }
 
 static void look_at(const struct stall *s, const struct lane *l, struct ringup_op *op,
-		    int64_t now_ns, struct finding *f)
+		    bool excused, int64_t now_ns, struct finding *f)
 {
 	int64_t age = now_ns - op->since_ns;
 
-	if (!op->since_ns) {
+	if (!op->since_ns || excused) {
 		op->since_ns = now_ns;
 		op->warnings = 0;
 		return;
@@ -256,7 +256,7 @@ static bool report(struct stall *s, struct lane *l, uint32_t id, int64_t age_ns)
 }
 
 /* What has been in flight here, without anybody joining, for too long? */
-static void look_at_host(struct stall *s, struct lane *l, int64_t now_ns)
+static void look_at_host(struct stall *s, struct lane *l, bool silence, int64_t now_ns)
 {
 	int64_t limit = s->warn_ns < s->abort_ns ? s->warn_ns : s->abort_ns;
 	const struct ledger *of = tree_ledger(s->tree);
@@ -267,7 +267,7 @@ static void look_at_host(struct stall *s, struct lane *l, int64_t now_ns)
 		uint64_t arrived = ledger_arrived(of, id);
 		struct stall_seen *x = &s->seen[id];
 
-		if (arrived != x->arrived || !x->since_ns) {
+		if (arrived != x->arrived || !x->since_ns || silence) {
 			*x = (struct stall_seen){ arrived, now_ns };
 			continue;
 		}
@@ -340,6 +340,16 @@ static bool is_due(const struct stall *s, struct stall_topic *t, int64_t now_ns)
 	       (s->warn_ns <= age >> t->warnings && t->warnings < MOST_WARNINGS);
 }
 
+static void forget_board(struct stall *s)
+{
+	int i;
+
+	pthread_mutex_lock(&s->lock);
+	for (i = 0; i < STALL_BOARD; i++)
+		s->board[i].first_ns = 0;
+	pthread_mutex_unlock(&s->lock);
+}
+
 static void look_at_board(struct stall *s, int64_t now_ns, struct finding *f)
 {
 	bool missing[4096];
@@ -375,6 +385,7 @@ static void look_at_board(struct stall *s, int64_t now_ns, struct finding *f)
 struct look {
 	struct stall *stall;
 	struct finding found;
+	bool silence;
 	int64_t now_ns;
 };
 
@@ -385,24 +396,27 @@ static void look_at_lane(struct lane *l, void *arg)
 
 	if (!l->ranks && l->team.hosts > 1) {
 		if (look->stall->tree)
-			look_at_host(look->stall, l, look->now_ns);
+			look_at_host(look->stall, l, look->silence, look->now_ns);
 		return;
 	}
 	pthread_mutex_lock(&l->lock);
 	for (op = l->flying; op && !look->found.fatal; op = op->next)
 		if (!op->ghost && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING)
-			look_at(look->stall, l, op, look->now_ns, &look->found);
+			look_at(look->stall, l, op, look->silence && l->team.hosts > 1,
+				look->now_ns, &look->found);
 	pthread_mutex_unlock(&l->lock);
 }
 
-void stall_look(struct stall *s, struct engine *g, int64_t now_ns)
+void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)
 {
-	struct look look = { .stall = s, .now_ns = now_ns };
+	struct look look = { .stall = s, .silence = silence, .now_ns = now_ns };
 	struct finding *f = &look.found;
 	int i;
 
 	engine_visit(g, look_at_lane, &look);
-	if (s->tree)
+	if (s->tree && silence)
+		forget_board(s);
+	else if (s->tree)
 		look_at_board(s, now_ns, f);
 	if (f->fatal && f->shown) {
 		engine_alarm(g, RINGUP_ETIMEDOUT, f->text[f->shown - 1]);

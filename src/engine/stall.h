@@ -60,8 +60,10 @@ int stall_open(struct stall *s, const struct pulse_rules *r, const struct watch_
 	       int size, struct tree *tree, struct err *e);
 void stall_close(struct stall *s);
 
-/* stall_look - warn of, or end the job for, what has waited too long at @now_ns. */
-void stall_look(struct stall *s, struct engine *g, int64_t now_ns);
+/* stall_look - warn of, or end the job for, what has waited too long at @now_ns.
+ * @silence: the network stands still, or a host does.  Then what waits for other hosts has
+ * a reason that is told already; its age counts from when they are back. */
+void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns);
 
 /* stall_take - at the root: a leader's report has come.  Any thread; what makes no
  * sense is dropped. */

@@ -163,11 +163,12 @@ static void look_at_seats(struct watch *w, int64_t now)
 	}
 }
 
-/* Leaders of other hosts: has anything come from them? */
-static void look_at_silence(struct watch *w, int64_t now)
+/* Leaders of other hosts: has anything come from them?  Returns whether one is late, and
+ * will not be for ever. */
+static bool look_at_silence(struct watch *w, int64_t now)
 {
 	uint64_t heard;
-	bool gone;
+	bool gone, late = false;
 	int k, rank;
 
 	pulses_look(&w->remote, now);
@@ -180,7 +181,9 @@ static void look_at_silence(struct watch *w, int64_t now)
 		w->heard[k] = heard;
 		judge(w, &w->remote, rank, rank, true, "has been silent",
 		      "its process, its host or the network between stands still", now);
+		late |= w->remote.of[rank].late;
 	}
+	return late && w->rules.lost_ms;
 }
 
 static bool is_over(const struct watch *w)
@@ -191,6 +194,7 @@ static bool is_over(const struct watch *w)
 static void tick(struct watch *w, int64_t now)
 {
 	struct row *row = w->engine->row;
+	bool silence = false;
 
 	w->tick_ns = now + (int64_t)w->rules.tick_ms * MS;
 	if (w->rules.freeze_ms || w->rules.freeze_warn_ms)
@@ -200,9 +204,9 @@ static void tick(struct watch *w, int64_t now)
 	if (is_over(w))
 		return;
 	if (w->world)
-		look_at_silence(w, now);
+		silence = look_at_silence(w, now);
 	look_at_seats(w, now);
-	stall_look(&w->stall, w->engine, now);
+	stall_look(&w->stall, w->engine, silence, now);
 }
 
 /* ---- the thread ---- */

@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "ringup.h"
 
-enum { BACKLOG = 1024, RETRY_MS = 1000 };
+enum { BACKLOG = 1024, RETRY_MS = 1000, DAY_MS = 24 * 3600 * 1000 };
 
 #ifndef TCP_RTO_MAX_MS
 #define TCP_RTO_MAX_MS 44 /* since Linux 6.15 */
@@ -161,11 +161,24 @@ static bool is_single(const struct sock_addr *a)
 	       !IN6_IS_ADDR_V4MAPPED(v6);
 }
 
-static void set(int fd, int level, int name, int value)
+static bool set(int fd, int level, int name, int value)
 {
 	/* Each of these makes things better, none is needed to be right; and
 	 * tests come with sockets that are not TCP. */
-	(void)!setsockopt(fd, level, name, &value, sizeof(value));
+	return !setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+/*
+ * Small messages leave at once, and what was lost goes again each second: the kernel would
+ * double the pause each time, so that a network that was away for four seconds is found out
+ * to be back after six, and one of ten after twelve.  It counts tries, too, and fifteen of
+ * these are soon over; but to give a host up is up to sock_watch().
+ */
+static void prepare(int fd)
+{
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	if (set(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, RETRY_MS))
+		set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, DAY_MS);
 }
 
 int sock_listen(const char *address, char *where, struct err *e)
@@ -213,7 +226,7 @@ int sock_connect(const struct sock_addr *to, struct err *e)
 	fd = socket(to->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return fail_os(e, "connect");
-	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	prepare(fd);
 	if (connect(fd, (const struct sockaddr *)&to->sa, to->len) && errno != EINPROGRESS) {
 		rc = fail_connect(e);
 		close(fd);
@@ -250,7 +263,7 @@ int sock_accept(int fd, struct sock_addr *from)
 	made = accept4(fd, (struct sockaddr *)&from->sa, &from->len,
 		       SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (made >= 0) {
-		set(made, IPPROTO_TCP, TCP_NODELAY, 1);
+		prepare(made);
 		return made;
 	}
 	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
@@ -265,7 +278,5 @@ void sock_watch(int fd, int silence_ms)
 	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);
 	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
 	set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ms);
-	/* Or a network that is back after ten seconds is found out after twenty. */
-	set(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, RETRY_MS);
+	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ms ? silence_ms : DAY_MS);
 }

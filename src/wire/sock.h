@@ -53,7 +53,9 @@ int sock_connect(const struct sock_addr *to, struct err *e);
 int sock_connected(int fd, struct err *e);
 
 /*
- * sock_accept - the next connection, non-blocking, and who it is from.
+ * sock_accept - the next connection, non-blocking, and who it is from.  Both ends of
+ * a connection send small messages at once, and lost ones again each second where the
+ * kernel can (Linux 6.15), for a day.
  *
  * Returns the descriptor, -1 if there is none now, or -2 if this process or
  * machine is out of descriptors or memory: try again in a while.
@@ -62,9 +64,8 @@ int sock_accept(int fd, struct sock_addr *from);
 
 /*
  * sock_watch - have the kernel notice that the other side has been unreachable for
- * @silence_ms, whether data is under way or not, and try again each second until
- * then; 0: never.  Not for data: a reader that is merely slow would be cut off.
- * Does nothing to sockets that are not TCP.
+ * @silence_ms, whether data is under way or not; 0: never.  Not for data: a reader that is
+ * merely slow would be cut off. Does nothing to sockets that are not TCP.
  */
 void sock_watch(int fd, int silence_ms);
 

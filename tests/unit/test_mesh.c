@@ -307,9 +307,10 @@ static void test_options(void)
 		ok(fcntl(fd[i], F_GETFL) & O_NONBLOCK && fcntl(fd[i], F_GETFD) & FD_CLOEXEC &&
 			   option(fd[i], IPPROTO_TCP, TCP_NODELAY) == 1,
 		   "without delay, non-blocking, closed on exec: %d", i);
-	ok(option(fd[0], IPPROTO_TCP, TCP_USER_TIMEOUT) == 0 &&
-		   option(fd[1], IPPROTO_TCP, TCP_USER_TIMEOUT) == 0,
-	   "a slow reader of data is not cut off");
+	for (i = 0; i < 2; i++)
+		ok(option(fd[i], IPPROTO_TCP, TCP_USER_TIMEOUT) == 0 ||
+			   option(fd[i], IPPROTO_TCP, TCP_USER_TIMEOUT) > 3600 * 1000,
+		   "a slow reader of data is not cut off: %d", i);
 	ok(option(fd[2], IPPROTO_TCP, TCP_USER_TIMEOUT) == 15000,
 	   "the control channel is watched");
 	close_all(2);

@@ -14,6 +14,10 @@
 #include "tap.h"
 #include "wire/sock.h"
 
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44
+#endif
+
 static void test_parse(void)
 {
 	static const char *const good[] = { "127.0.0.1:1", "10.0.0.5:65535", "[::1]:41217",
@@ -121,6 +125,15 @@ static void test_pair(const char *address)
 	   "%s: closed on exec", address);
 	ok(fcntl(l, F_GETFL) & fcntl(a, F_GETFL) & fcntl(b, F_GETFL) & O_NONBLOCK,
 	   "%s: non-blocking", address);
+	/* Kernels before 6.15 do not know the option and go on as ever. */
+	if (option(a, IPPROTO_TCP, TCP_RTO_MAX_MS) < 0)
+		ok(1, "%s: # SKIP the kernel alone says when to send again", address);
+	else
+		ok(option(a, IPPROTO_TCP, TCP_RTO_MAX_MS) == 1000 &&
+			   option(b, IPPROTO_TCP, TCP_RTO_MAX_MS) == 1000 &&
+			   option(a, IPPROTO_TCP, TCP_USER_TIMEOUT) > 3600 * 1000 &&
+			   option(b, IPPROTO_TCP, TCP_USER_TIMEOUT) > 3600 * 1000,
+		   "%s: what is lost is sent again each second, for long", address);
 	sock_watch(a, 15000);
 	ok(option(a, SOL_SOCKET, SO_KEEPALIVE) == 1 &&
 		   option(a, IPPROTO_TCP, TCP_USER_TIMEOUT) == 15000,
