@@ -509,7 +509,8 @@ static bool is_called(const struct ledger *l, uint32_t id)
 	return __atomic_load_n(&l->entries[id].called, __ATOMIC_ACQUIRE) == round_of(l, id) + 1;
 }
 
-/* A rank that has submitted @id once more than this one, or -1. */
+/* A rank that has submitted @id once more than this one, or -1.  Whoever has changed its
+ * mind marks its line first, and then says what it wants: not before it has calls it. */
 static int caller(const struct ledger *l, uint32_t id)
 {
 	const struct ledger_entry *n = &l->entries[id];
@@ -520,7 +521,7 @@ static int caller(const struct ledger *l, uint32_t id)
 		if (__atomic_load_n(&ledger_record(l, id, r)->round, __ATOMIC_ACQUIRE) ==
 			    next ||
 		    (__atomic_load_n(&n->line_bytes, __ATOMIC_ACQUIRE) &&
-		     ledger_look(l, id, r, next) != LINE_EMPTY))
+		     ledger_look(l, id, r, next) == LINE_DATA))
 			return r;
 	return -1;
 }

@@ -251,6 +251,86 @@ static void recycle(int rank)
 	agree_ledger.drop(&ledger[0], 0);
 }
 
+/* Rank 1 has no more data and answers what it is called for; rank 0 uses "a" once more,
+ * for what it was used before, or for something else. */
+static bool other;
+
+static void reset_join(void)
+{
+	reset_known();
+	explore_name(ledger_line(&ledger[0], 0, 0, 1), "line");
+	explore_name(&ledger[0].shared->joined, "joined");
+	explore_name(&ledger[0].shared->calls, "calls");
+}
+
+/* As submit.c and engine.c do it. */
+static void announce(int rank)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (ledger_joined(&ledger[rank]))
+		ledger_call(&ledger[rank]);
+}
+
+static void use_once_more(void)
+{
+	struct want w = sum;
+	uint32_t round = ledger_begin(&ledger[0], 0);
+	bool last;
+
+	w.count += other;
+	ledger_put(&ledger[0], 0, round, other ? LINE_CHANGED : LINE_DATA);
+	/* Here the engine does something else. */
+	explore_load(&other, sizeof(other), __ATOMIC_RELAXED);
+	if (other) {
+		agree_ledger.post(&ledger[0], 0, &w, 0, true, &last, NULL);
+		announce(0);
+	} else {
+		announce(0);
+		while (ledger_look(&ledger[0], 0, 1, round) != LINE_CHANGED)
+			explore_idle();
+		agree_ledger.post(&ledger[0], 0, &w, 0, false, &last, NULL);
+	}
+}
+
+static void answer_once(void)
+{
+	uint64_t seen = ledger_calls(&ledger[1]) - 1, calls;
+	uint32_t id;
+	struct want w;
+	char called[NAME_BYTES + 1];
+	bool last, done = false;
+
+	while (!done) {
+		calls = ledger_calls(&ledger[1]);
+		if (calls == seen) {
+			explore_idle();
+			continue;
+		}
+		seen = calls;
+		while (ledger_calling(&ledger[1], &id, 1)) {
+			ledger_called(&ledger[1], id, called, &w);
+			explore_require(!id && !strcmp(called, name[0]), "called for a name");
+			explore_require(w.count == sum.count + other,
+					"called for what the caller does not want");
+			ledger_put(&ledger[1], id, ledger_begin(&ledger[1], id), LINE_CHANGED);
+			agree_ledger.post(&ledger[1], id, &w, 0, true, &last, NULL);
+			done = true;
+		}
+	}
+}
+
+static void joined(int rank)
+{
+	if (rank == 0) {
+		use_once_more();
+	} else {
+		ledger_join(&ledger[1], true);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		answer_once();
+	}
+	drive(rank, 1);
+}
+
 static void run(const char *what, int n, struct explore x, const char *bug)
 {
 	struct explored got;
@@ -304,6 +384,13 @@ int main(void)
 	good.body = eager;
 	good.check = NULL;
 	run("lines, four rounds", RANKS, good, NULL);
+	good.body = joined;
+	good.reset = reset_join;
+	good.check = same_everywhere;
+	run("a rank joins while another goes eagerly", RANKS, good, NULL);
+	other = true;
+	run("a rank joins while another changes its mind", RANKS, good, NULL);
+	good.check = NULL;
 	good.body = recycle;
 	good.reset = reset_full;
 	run("a number is held, or given away", RANKS, good, NULL);
@@ -334,5 +421,14 @@ int main(void)
 	good.body = recycle;
 	good.lost = &ledger[0].entries[0].age;
 	run("a number whose age stands still", RANKS, good, "lost its name");
+	good.lost = NULL;
+	other = false;
+	good.body = joined;
+	good.reset = reset_join;
+	good.no_fences = true;
+	run("a rank joins, and no fence", RANKS, good, "never comes");
+	good.no_fences = false;
+	good.lost = &ledger[0].shared->calls;
+	run("a rank joins, and is not called", RANKS, good, "never comes");
 	return tap_done();
 }
