@@ -5,6 +5,7 @@
 import ctypes
 import ctypes.util
 import os
+import types
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t,
                     c_uint64, c_void_p)
 
@@ -111,6 +112,12 @@ PROTOTYPES = {
     "ringup_free": (None, [c_void_p]),
 }
 
+# These never block, so they keep the interpreter's lock: who lets go of it has to get it back,
+# which takes milliseconds where another thread computes in Python.
+PROMPT = {"ringup_allreduce", "ringup_allreduce_many", "ringup_broadcast", "ringup_allgather",
+          "ringup_alltoall", "ringup_reducescatter", "ringup_join", "ringup_barrier",
+          "ringup_poll"}
+
 SONAME = "libringup.so.0"
 
 
@@ -124,15 +131,22 @@ def candidates():
                         "/usr/local/lib/" + SONAME) if os.path.exists(p)] + [SONAME]
 
 
+def functions(path):
+    """The functions of the library in that file, by their names."""
+    waiting, prompt, lib = ctypes.CDLL(path), ctypes.PyDLL(path), types.SimpleNamespace()
+    for name, (result, arguments) in PROTOTYPES.items():
+        f = getattr(prompt if name in PROMPT else waiting, name)
+        f.restype, f.argtypes = result, arguments
+        setattr(lib, name, f)
+    return lib
+
+
 def load(version):
     """Open the library; it must be of the same minor version as the package."""
     why = []
     for path in candidates():
         try:
-            lib = ctypes.CDLL(path)
-            for name, (result, arguments) in PROTOTYPES.items():
-                f = getattr(lib, name)
-                f.restype, f.argtypes = result, arguments
+            lib = functions(path)
         except (OSError, AttributeError) as e:
             why.append(str(e))
             continue

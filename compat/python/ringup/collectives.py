@@ -43,8 +43,8 @@ def _name(name):
 def allreduce(data, op=_c.SUM, name=None, pre=1.0, post=1.0):
     """Combine a buffer across all ranks, in place; returns it."""
     address, count, dtype, keep = _buffer(data, True)
-    operation.allreduce(address, address, count, dtype, op, _name(name), pre, post,
-                        keep=keep).wait()
+    operation.Reduction(_name(name), count, dtype, op, pre, post).start(address, address,
+                                                                        keep=keep).wait()
     return data
 
 

@@ -30,10 +30,10 @@ class Group:
 class Job:
     """A job, between init() and shutdown()."""
 
-    __slots__ = ("handle", "world")
+    __slots__ = ("handle", "running", "world")
 
     def __init__(self, handle):
-        self.handle = handle
+        self.handle, self.running = handle, True
         self.world = Group(self, lib.ringup_world(handle))
 
 
@@ -72,6 +72,7 @@ def shutdown():
     if _job is None:
         return
     job, _job = _job, None
+    job.running = False
     lib.ringup_fini(job.handle)
     under_way.clear()
 
@@ -108,7 +109,8 @@ def remove_group(which):
 def _forked():
     """Called in a child: it is no rank, and what is under way is its parent's."""
     global _job, _is_child
-    _is_child, _job = _is_child or _job is not None, None
+    if _job:
+        _job.running, _is_child, _job = False, True, None
     under_way.clear()
 
 
@@ -130,11 +132,6 @@ def abort(why):
 def is_initialized():
     """Is this process in a job?"""
     return _job is not None
-
-
-def is_current(job):
-    """Is that the job that this process is in?"""
-    return job is _job
 
 
 def here():

@@ -17,8 +17,8 @@ SLICE_MS = 500
 class Operation:
     """One collective under way: a handle to poll() and wait().
 
-    keep and what finish refers to stay alive until it has completed, also if nobody waits;
-    finish() makes the result."""
+    keep stays alive until it has completed, also if nobody waits; finish(keep) makes the
+    result."""
 
     __slots__ = ("op", "job", "called", "keep", "finish")
 
@@ -27,28 +27,28 @@ class Operation:
 
     def poll(self):
         """Has it completed, well or badly?  True also once it has been waited for."""
-        return self.op is None or not job.is_current(self.job) or lib.ringup_poll(self.op) == 1
+        return self.op is None or not self.job.running or lib.ringup_poll(self.op) == 1
 
     def wait(self):
         """Block until it has completed; returns its result, or None if that was done before."""
         if self.op is None:
             return None
-        if not job.is_current(self.job):
+        if not self.job.running:
             self._forget()
             raise errors.NotRunning(f"{_words(self.called)}: the job that it belonged to has ended")
         status = lib.ringup_wait(self.op, SLICE_MS)
         while status == _c.ETIMEDOUT:
             status = lib.ringup_wait(self.op, SLICE_MS)
-        finish = self._forget()
+        keep, finish = self.keep, self.finish
+        self._forget()
         if status < 0:
             raise _c.failure(lib, status, _words(self.called))
-        return finish() if finish else None
+        return finish(keep) if finish else None
 
     def _forget(self):
-        """There is no operation any more; returns what makes its result."""
-        finish, self.op, self.keep, self.finish = self.finish, None, None, None
+        """There is no operation any more."""
+        self.op = self.keep = self.finish = None
         under_way.discard(self)
-        return finish
 
 
 class Several:
@@ -85,13 +85,29 @@ def _words(called):
 
 def _start(call, group, called, keep, finish, *args):
     """Start an operation of a group; returns it."""
-    here, op = job.here(), ctypes.c_void_p()
-    status = call((group or here.world).handle, *args, ctypes.byref(op))
+    group, op = group or job.here().world, ctypes.c_void_p()
+    status = call(group.handle, *args, ctypes.byref(op))
     if status < 0:
         raise _c.failure(lib, status, _words(called))
-    operation = Operation(op, here, called, keep, finish)
+    operation = Operation(op, group.job, called, keep, finish)
     under_way.add(operation)
     return operation
+
+
+def _carry_out(call, group, called, keep, *args):
+    """Start an operation and wait for it, without the price of an Operation."""
+    op = ctypes.c_void_p()
+    try:
+        status = call(group.handle, *args, ctypes.byref(op))
+        if not status:
+            status = lib.ringup_wait(op, SLICE_MS)
+            while status == _c.ETIMEDOUT:
+                status = lib.ringup_wait(op, SLICE_MS)
+    except BaseException:  # Ctrl-C, but it goes on
+        under_way.add(Operation(op, group.job, called, keep, None))
+        raise
+    if status < 0:
+        raise _c.failure(lib, status, _words(called))
 
 
 @functools.lru_cache(1 << 12)
@@ -106,37 +122,38 @@ def _scaled(pre, post):
         raise ValueError("a scale factor of 0 would give zeros; multiply by 0 yourself")
 
 
-@functools.lru_cache(1 << 12)
-def _pattern(name, count, dtype, op, pre, post, shape):
-    """What to reduce, but not where: the same in each step of a training."""
-    _scaled(pre, post)
-    return _c.Reduce(name, None, None, count, dtype, op, pre, post, *_shape(shape))
+class Reduction:
+    """What to reduce, but not where: the same in each step of a training, so worth keeping."""
+
+    __slots__ = ("called", "count", "pattern")
+
+    def __init__(self, name, count, dtype, op, pre=1.0, post=1.0, shape=()):
+        _scaled(pre, post)
+        self.called, self.count = ("allreduce", name), count
+        self.pattern = _c.Reduce(name, None, None, count, dtype, op, pre, post, *_shape(shape))
+
+    def at(self, source, target):
+        """What the library wants to be told.  It points into the pattern: keep that."""
+        a = _c.Reduce.from_buffer_copy(self.pattern)
+        setattr(a, "in", source)
+        a.out = target
+        return a
+
+    def start(self, source, target, group=None, keep=None, finish=None):
+        """Start it between two addresses, which may be the same."""
+        return _start(lib.ringup_allreduce, group, self.called, keep, finish,
+                      ctypes.byref(self.at(source, target)))
+
+    def carry_out(self, source, target, group, keep):
+        """Start it and wait for it."""
+        _carry_out(lib.ringup_allreduce, group, self.called, keep,
+                   ctypes.byref(self.at(source, target)))
 
 
-def _reduce(pattern, source, target):
-    """A copy of a pattern, which it points into, with addresses."""
-    a = _c.Reduce.from_buffer_copy(pattern)
-    setattr(a, "in", source)
-    a.out = target
-    return a
-
-
-def allreduce(source, target, count, dtype, op, name=None, pre=1.0, post=1.0, shape=(),
-              group=None, keep=None, finish=None):
-    """Start a reduction."""
-    pattern = _pattern(name, count, dtype, op, pre, post, shape)
-    return _start(lib.ringup_allreduce, group, ("allreduce", name), keep, finish,
-                  ctypes.byref(_reduce(pattern, source, target)))
-
-
-def allreduce_many(parts, dtype, op, name=None, pre=1.0, post=1.0, group=None, keep=None,
-                   finish=None):
-    """Start reductions that are one; each part is (source, target, count, shape)."""
-    patterns = [_pattern(name, count, dtype, op, pre, post, shape)
-                for _source, _target, count, shape in parts]
-    a = (_c.Reduce * len(parts))(*[_reduce(pattern, source, target) for pattern,
-                                   (source, target, _count, _shape) in zip(patterns, parts)])
-    return _start(lib.ringup_allreduce_many, group, ("allreduce", name), keep, finish, a, len(a))
+def start_many(reductions, addresses, group=None, keep=None, finish=None):
+    """Start reductions of one kind that are one, by the name of the first; addresses are pairs."""
+    a = (_c.Reduce * len(addresses))(*[r.at(*where) for r, where in zip(reductions, addresses)])
+    return _start(lib.ringup_allreduce_many, group, reductions[0].called, keep, finish, a, len(a))
 
 
 def broadcast(source, target, count, dtype, root, name=None, shape=(), group=None, keep=None,
@@ -162,7 +179,7 @@ def allgather(source, rows, row, dtype, name=None, shape=(), group=None, keep=No
     out, counts = _result(group)
     a = _c.Gather(name, source, rows, row, dtype, ctypes.pointer(out), counts, *_shape(shape))
     return _start(lib.ringup_allgather, group, ("allgather", name), keep,
-                  lambda: finish(*_received(out, counts, row * _c.BYTES[dtype])), ctypes.byref(a))
+                  lambda _: finish(*_received(out, counts, row * _c.BYTES[dtype])), ctypes.byref(a))
 
 
 def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=None, keep=None,
@@ -172,7 +189,7 @@ def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=N
     a = _c.Exchange(name, source, rows, row, splits and (ctypes.c_uint64 * len(splits))(*splits),
                     dtype, ctypes.pointer(out), counts, *_shape(shape))
     return _start(lib.ringup_alltoall, group, ("alltoall", name), keep,
-                  lambda: finish(*_received(out, counts, row * _c.BYTES[dtype])), ctypes.byref(a))
+                  lambda _: finish(*_received(out, counts, row * _c.BYTES[dtype])), ctypes.byref(a))
 
 
 def reducescatter(source, rows, row, target, dtype, op, name=None, pre=1.0, post=1.0, shape=(),
@@ -192,7 +209,7 @@ def own_rows(rows, group):
 def join(group=None):
     """Start to wait for the others, who may go on; the result is the last rank to join."""
     last = ctypes.c_int(-1)
-    return _start(lib.ringup_join, group, ("join", None), last, lambda: last.value,
+    return _start(lib.ringup_join, group, ("join", None), last, lambda _last: last.value,
                   ctypes.byref(last))
 
 

@@ -54,7 +54,7 @@ def _here():
 def _group(process_set):
     """The library's group that a set stands for."""
     if process_set is global_process_set:
-        return _here().world
+        process_set._group = _here().world
     group = process_set._group
     if group is None or group.job is not _here():
         raise ValueError(f"{process_set} is to be added with hvd.init() or hvd.add_process_set() "
@@ -64,7 +64,9 @@ def _group(process_set):
 
 def group_of(process_set):
     """The library's group for an operation of this process's."""
-    group = _group(process_set)
+    group = process_set._group
+    if group is None or not group.job.running:
+        group = _group(process_set)
     if group.rank < 0:
         raise ValueError(f"rank {job.rank()} is not a member of {process_set}")
     return group

@@ -50,7 +50,7 @@ def synchronize(handle):
 
 
 def _begin(start, *args, **kwargs):
-    """Start an operation of the library's; every collective goes through here."""
+    """Start an operation of the library's; most collectives go through here."""
     try:
         return start(*args, **kwargs)
     except RingupError as e:
@@ -76,10 +76,14 @@ def _empty(tensor):
     return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
 
-def _bring_home(output, memory):
-    """What the library left in a copy, in the tensor that it is meant for."""
+def _bring_home(keep):
+    """finish() of an operation that has left its result in the second of keep, perhaps a copy of
+    the last: the tensor that it is meant for."""
+    _source, memory, output = keep
+    if output is memory:
+        return output
     with torch.no_grad():
-        return output if output is memory else output.copy_(memory)
+        return output.copy_(memory)
 
 
 @functools.lru_cache(1 << 14)
@@ -99,18 +103,19 @@ def _choose(op, average):
     return Average if average else Sum
 
 
-def _reduction(tensor, op):
-    """The library's numbers of the tensor's type and of the reduction."""
-    if tensor.layout is not torch.strided:
+@functools.lru_cache(1 << 10)
+def _kind(dtype, layout, op):
+    """The library's numbers of a tensor's type and of the reduction."""
+    if layout is not torch.strided:
         raise ValueError("a sparse tensor cannot be reduced as it is: use "
                          "hvd.sparse_allreduce_async(), sparse_as_dense=True, or .to_dense()")
-    dtype, redop = _DTYPES.get(tensor.dtype), _OPS.get(op)
-    if dtype is None:
-        raise ValueError(f"tensors of {tensor.dtype} cannot be reduced; these can: "
+    number, redop = _DTYPES.get(dtype), _OPS.get(op)
+    if number is None:
+        raise ValueError(f"tensors of {dtype} cannot be reduced; these can: "
                          + ", ".join(str(d)[6:] for d in _DTYPES))
     if redop is None:
         raise ValueError(f"{op!r} is not one of hvd.Average, Sum, Adasum, Min, Max, Product")
-    return dtype, redop
+    return number, redop
 
 
 def _movable(tensor, what):
@@ -139,21 +144,45 @@ def _linear(op):
 
 # allreduce
 
+@functools.lru_cache(1 << 14)
+def _reduction(what, name, dtype, layout, shape, op, pre, post):
+    """What the library is asked for in each step of a training."""
+    return operation.Reduction(_named(what, name), shape.numel(), *_kind(dtype, layout, op), pre,
+                               post, shape)
+
+
 def _memory(tensor, output):
-    """(input, output, finish) for an operation from one tensor to another of the same shape."""
-    if _is_direct(tensor) and (output is tensor or _is_direct(output)):
-        return tensor, output, lambda: output
+    """(where to read, where to write, where the result shall be): without output a new tensor."""
+    if _is_direct(tensor):
+        if output is None:
+            output = torch.empty_like(tensor)
+            return tensor, output, output
+        if output is tensor or _is_direct(output):
+            return tensor, output, output
     both = _copy(tensor)
-    return both, both, lambda: _bring_home(output, both)
+    return both, both, _empty(tensor) if output is None else output
 
 
 def _reduce(tensor, output, name, op, pre, post, process_set, what="allreduce"):
-    """Start reducing tensor into output, which may be the same."""
-    dtype, redop = _reduction(tensor, op)
-    source, target, finish = _memory(tensor, output)
-    return _begin(operation.allreduce, source.data_ptr(), target.data_ptr(), source.numel(), dtype,
-                  redop, _named(what, name), pre, post, source.shape, group_of(process_set),
-                  source, finish)
+    """Start reducing tensor into output, which may be the same, or None: a new tensor."""
+    try:
+        r = _reduction(what, name, tensor.dtype, tensor.layout, tensor.shape, op, pre, post)
+        keep = _memory(tensor, output)
+        return r.start(keep[0].data_ptr(), keep[1].data_ptr(), group_of(process_set), keep,
+                       _bring_home)
+    except RingupError as e:
+        raise translated(e) from e
+
+
+def _reduce_now(tensor, output, name, op, pre, post, process_set):
+    """The same, and wait for it, which is cheaper than synchronize()."""
+    try:
+        r = _reduction("allreduce", name, tensor.dtype, tensor.layout, tensor.shape, op, pre, post)
+        keep = _memory(tensor, output)
+        r.carry_out(keep[0].data_ptr(), keep[1].data_ptr(), group_of(process_set), keep)
+    except RingupError as e:
+        raise translated(e) from e
+    return _bring_home(keep)
 
 
 def _check_many(tensors):
@@ -174,41 +203,40 @@ def _several(start, tensors, name):
 def _reduce_many(tensors, outputs, name, op, pre, post, process_set):
     """Start reducing some tensors into others, which may be the same: all of them or none."""
     _check_many(tensors)
-    kinds = {_reduction(t, op) for t in tensors}
-    if len(kinds) > 1 or op == Adasum:  # which the library does one by one
+    if op == Adasum or len({t.dtype for t in tensors}) > 1:  # the library does them one by one
         return _several(lambda i, t, n: _reduce(t, outputs[i], n, op, pre, post, process_set,
                                                 "grouped_allreduce"), tensors, name)
     memory = [_memory(t, o) for t, o in zip(tensors, outputs)]
-    parts = [(source.data_ptr(), target.data_ptr(), source.numel(), source.shape)
-             for source, target, _home in memory]
-    return _begin(operation.allreduce_many, parts, *kinds.pop(),
-                  _named("grouped_allreduce", name), pre, post, group_of(process_set), memory,
-                  lambda: [home() for _source, _target, home in memory])
+    return _begin(operation.start_many,
+                  [_reduction("grouped_allreduce", name, t.dtype, t.layout, t.shape, op, pre, post)
+                   for t in tensors],
+                  [(source.data_ptr(), target.data_ptr()) for source, target, _output in memory],
+                  group_of(process_set), memory, lambda keep: [_bring_home(k) for k in keep])
 
 
 class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, how, name, tensor):
         ctx.how = how
-        return synchronize(_reduce(tensor, _empty(tensor), name, *how))
+        return _reduce_now(tensor, None, name, *how)
 
     @staticmethod
     def backward(ctx, grad):
         _linear(ctx.how[0])
-        return None, None, synchronize(_reduce(grad, _empty(grad), None, *ctx.how))
+        return None, None, _reduce_now(grad, None, None, *ctx.how)
 
 
 class _GroupedAllreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, how, name, *tensors):
         ctx.how = how
-        return tuple(synchronize(_reduce_many(tensors, [_empty(t) for t in tensors], name, *how)))
+        return tuple(synchronize(_reduce_many(tensors, [None] * len(tensors), name, *how)))
 
     @staticmethod
     def backward(ctx, *grads):
         _linear(ctx.how[0])
         return None, None, *synchronize(
-            _reduce_many(grads, [_empty(g) for g in grads], None, *ctx.how))
+            _reduce_many(grads, [None] * len(grads), None, *ctx.how))
 
 
 def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None,
@@ -219,22 +247,22 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
     if _is_differentiated(small):
         out = _Allreduce.apply(how, name, small)
     else:
-        out = synchronize(_reduce(small, _empty(small), name, *how))
+        out = _reduce_now(small, None, name, *how)
     return compression.decompress(out, ctx)
 
 
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                     postscale_factor=1.0, process_set=global_process_set):
     """Start an allreduce into a new tensor; returns a handle for synchronize()."""
-    return _reduce(tensor, _empty(tensor), name, _choose(op, average), prescale_factor,
+    return _reduce(tensor, None, name, _choose(op, average), prescale_factor,
                    postscale_factor, process_set)
 
 
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                postscale_factor=1.0, process_set=global_process_set):
     """Combine a tensor across all ranks in place."""
-    return synchronize(_reduce(tensor, tensor, name, _choose(op, average), prescale_factor,
-                               postscale_factor, process_set))
+    return _reduce_now(tensor, tensor, name, _choose(op, average), prescale_factor,
+                       postscale_factor, process_set)
 
 
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
@@ -256,7 +284,7 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
 def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                             postscale_factor=1.0, process_set=global_process_set):
     """Start grouped_allreduce(); returns a handle for synchronize()."""
-    return _reduce_many(tensors, [_empty(t) for t in tensors], name, _choose(op, average),
+    return _reduce_many(tensors, [None] * len(tensors), name, _choose(op, average),
                         prescale_factor, postscale_factor, process_set)
 
 
@@ -384,7 +412,7 @@ def _spread(tensor, root_rank, name, process_set):
     address = memory.data_ptr()
     return _begin(operation.broadcast, address, address, memory.numel() * per_element, dtype,
                   group.ranks.index(root_rank), _named("broadcast", name), tensor.shape, group,
-                  memory, lambda: _bring_home(tensor, memory))
+                  (memory, memory, tensor), _bring_home)
 
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
@@ -508,7 +536,7 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
 
 def _scatter(tensor, name, op, process_set, pre, post, what="reducescatter"):
     """Start reducing rows, of which each rank gets a part."""
-    dtype, redop = _reduction(tensor, op)
+    dtype, redop = _kind(tensor.dtype, tensor.layout, op)
     if tensor.dim() == 0:
         raise ValueError("reducescatter works on rows, and a tensor of no dimensions has none")
     if op == Adasum:
@@ -518,7 +546,7 @@ def _scatter(tensor, name, op, process_set, pre, post, what="reducescatter"):
     target = torch.empty((operation.own_rows(tensor.shape[0], group), *rest), dtype=tensor.dtype)
     return _begin(operation.reducescatter, source.data_ptr(), tensor.shape[0], math.prod(rest),
                   target.data_ptr(), dtype, redop, _named(what, name), pre, post, rest, group,
-                  source, lambda: target.to(tensor.device))
+                  source, lambda _source: target.to(tensor.device))
 
 
 def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,

@@ -54,17 +54,25 @@ def _check_groups(groups):
         raise ValueError("a parameter can be in one of the groups only")
 
 
-def _units(params, groups):
-    """The parameters whose gradients are combined at a time, as tuples."""
+class _Unit:
+    """Parameters whose gradients are combined at a time, and how many backward() of each of them
+    are still to come before that."""
+
+    def __init__(self, params, names):
+        self.params, self.names, self.left = params, [names[p] for p in params], []
+
+
+def _split(params, groups):
+    """Lists of parameters whose gradients are combined at a time."""
     if groups is None:
-        return [(p,) for p in params]
+        return [[p] for p in params]
     if isinstance(groups, int):
         each, more = divmod(len(params), groups)
         ends = list(itertools.accumulate([each + (i < more) for i in range(groups)]))
-        return [tuple(params[a:b]) for a, b in zip([0] + ends, ends) if a < b]
+        return [params[a:b] for a, b in zip([0] + ends, ends) if a < b]
     wanted, grouped = {id(p) for p in params}, {id(p) for g in groups for p in g}
-    units = [tuple(p for p in g if id(p) in wanted) for g in groups]
-    return [u for u in units if u] + [(p,) for p in params if id(p) not in grouped]
+    some = [[p for p in g if id(p) in wanted] for g in groups]
+    return [g for g in some if g] + [[p] for p in params if id(p) not in grouped]
 
 
 class _DistributedOptimizer:
@@ -79,7 +87,7 @@ class _DistributedOptimizer:
         self._handles = {}  # unit: what _start() returned; None while gradients are added up
         self._hooks = []
         self._synchronized, self._should_synchronize = False, True
-        self._unit_of = {}  # parameter: the unit that it is in
+        self._units, self._unit_of = [], {}  # all of them, and that of a parameter
         self.set_backward_passes_per_step(passes)
         if size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1":
             if process_set.included():
@@ -88,19 +96,22 @@ class _DistributedOptimizer:
     def _register(self, groups):
         """Be told of every gradient."""
         params = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
-        for unit in _units(params, groups):
-            for p in unit:
+        self._units = [_Unit(some, self._parameter_names) for some in _split(params, groups)]
+        self.set_backward_passes_per_step(self._passes)
+        for unit in self._units:
+            for i, p in enumerate(unit.params):
                 self._unit_of[p] = unit
-                self._hook(p)
+                self._hook(p, unit, i)
 
-    def _hook(self, p):
-        """Call _computed(p) each time backward() has added to p.grad, as long as this optimizer
+    def _hook(self, p, unit, i):
+        """Call _computed() each time backward() has added to p.grad, as long as this optimizer
         lives: in a notebook the same model is wrapped again and again."""
-        computed = weakref.WeakMethod(self._computed)
+        mine = weakref.ref(self)
 
         def hook(*_):
-            if computed() is not None:
-                computed()(p)
+            optimizer = mine()
+            if optimizer is not None:
+                optimizer._computed(unit, i)
 
         if hasattr(p, "register_post_accumulate_grad_hook"):  # torch 2.1
             self._hooks.append(p.register_post_accumulate_grad_hook(hook))
@@ -109,40 +120,42 @@ class _DistributedOptimizer:
         node.register_hook(hook)
         self._hooks.append(node)  # or the node, and the hook with it, would go away
 
-    def _computed(self, p):
-        if self._delay[p] <= 0:
+    def _computed(self, unit, i):
+        """The gradient of the i-th parameter of a unit is there."""
+        left = unit.left
+        if left[i] <= 0:
             raise AssertionError("backward() has computed gradients more than "
                                  "backward_passes_per_step times since the last step(): raise "
                                  "backward_passes_per_step, or call step() or synchronize()")
-        self._delay[p] -= 1
-        unit = self._unit_of[p]
-        complete = all([self._delay[q] == 0 for q in unit])
-        self._handles[unit] = self._start(unit) if complete else None
+        left[i] -= 1
+        self._handles[unit] = None if any(left) else self._start(unit)
 
     def _start(self, unit):
         """Start combining the gradients of a unit: a list of (parameters, handle, contexts).
         A rank that has no gradient sends zeroes, for others may have one and wait for it."""
-        for p in unit:
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
-        dense = [p for p in unit if self._sparse_as_dense or not p.grad.is_sparse]
-        started = [((p,), sparse_allreduce_async(p.grad, self._parameter_names[p], self._op,
-                                                 self._process_set), (None,))
-                   for p in unit if p.grad.is_sparse and not self._sparse_as_dense]
+        dense, started = [], []
+        for p, name in zip(unit.params, unit.names):
+            grad = p.grad
+            if grad is None:
+                grad = p.grad = torch.zeros_like(p)
+            if not grad.is_sparse:
+                dense.append((p, grad))
+            elif self._sparse_as_dense:
+                dense.append((p, grad.to_dense()))
+            else:
+                handle = sparse_allreduce_async(grad, name, self._op, self._process_set)
+                started.append(((p,), handle, (None,)))
         if dense:
-            started.append(self._start_dense(dense))
+            started.append(self._start_dense(*zip(*dense), unit.names[0]))
         return started
 
-    def _start_dense(self, params):
+    def _start_dense(self, params, grads, name):
         """_start() for gradients that are not sparse, or shall not be."""
-        small, contexts = zip(*[self._compression.compress(
-            p.grad.to_dense() if p.grad.is_sparse else p.grad) for p in params])
-        how = {"name": self._parameter_names[params[0]], "op": self._op,
-               "prescale_factor": self._pre, "postscale_factor": self._post,
-               "process_set": self._process_set}
+        small, contexts = zip(*map(self._compression.compress, grads))
+        how = name, self._op, self._pre, self._post, self._process_set
         if len(params) == 1:
-            return params, allreduce_async_(small[0], **how), contexts
-        return params, grouped_allreduce_async_(list(small), **how), contexts
+            return params, allreduce_async_(small[0], None, *how), contexts
+        return params, grouped_allreduce_async_(small, None, *how), contexts
 
     def _finish(self, params, handle, contexts):
         """Wait for gradients that are on their way and put the results into p.grad."""
@@ -151,11 +164,14 @@ class _DistributedOptimizer:
         for p, result, ctx in zip(params, results, contexts):
             if not callable(handle):
                 result = self._compression.decompress(result, ctx)
+            grad = p.grad
+            if result is grad:
+                continue
             with torch.no_grad():
-                if p.grad.is_sparse:
-                    p.grad = result if result.is_sparse else result.to_sparse(p.grad.sparse_dim())
-                elif result.data_ptr() != p.grad.data_ptr():
-                    p.grad.copy_(result)
+                if grad.is_sparse:
+                    p.grad = result if result.is_sparse else result.to_sparse(grad.sparse_dim())
+                elif result.data_ptr() != grad.data_ptr():
+                    grad.copy_(result)
 
     @property
     def backward_passes_per_step(self):
@@ -168,11 +184,12 @@ class _DistributedOptimizer:
     def set_backward_passes_per_step(self, passes):
         """How many backward() add up before gradients are combined."""
         self._passes = passes
-        self._delay = dict.fromkeys(self._parameter_names, passes)
+        for unit in self._units:
+            unit.left = [passes] * len(unit.params)
 
     def synchronize(self):
         """Wait until every gradient has been combined, to look at them before step()."""
-        for unit in self._unit_of.values():
+        for unit in self._units:
             if self._handles.get(unit) is None:
                 self._handles[unit] = self._start(unit)
         failed = None
