@@ -893,7 +893,7 @@ static bool linger(struct hosts *h)
 	int64_t now = clock_ns(), after;
 	int i, pauses = seat_pauses(h->row);
 
-	if (!h->row->patient)
+	if (!__atomic_load_n(&h->row->patient, __ATOMIC_RELAXED))
 		return false;
 	if (!h->idle_since) {
 		h->idle_since = now;

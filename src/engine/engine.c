@@ -110,6 +110,12 @@ void engine_completed(struct engine *g)
 	futex_wake(&g->done);
 }
 
+/* Threads that sleep until the holder of the baton has done what they wait for. */
+static bool has_waiters(const struct engine *g)
+{
+	return __atomic_load_n(&g->waiting, __ATOMIC_SEQ_CST);
+}
+
 static bool take_baton(struct engine *g)
 {
 	uint32_t no = 0;
@@ -376,12 +382,12 @@ static bool any_running(struct engine *g)
 }
 
 /* With the baton: go on until @op is done, the deadline, or (op NULL) until
- * there is no work. */
+ * there is no work, or somebody waits who can do it. */
 static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 {
 	struct lane *mine = op ? op->lane : NULL;
 
-	while (op ? !op_is_done(op) : work_left(g)) {
+	while (op ? !op_is_done(op) : !has_waiters(g) && work_left(g)) {
 		/* Asked first: whoever leaves has sent all it had before. */
 		bool left = someone_left(g), moved;
 
@@ -411,16 +417,17 @@ static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 
 static void set_patience(struct lane *l, void *patient)
 {
-	l->row->patient = patient != NULL;
+	__atomic_store_n(&l->row->patient, patient != NULL, __ATOMIC_RELAXED);
 }
 
 static void be_patient(struct engine *g, bool patient)
 {
-	g->row->patient = patient;
+	__atomic_store_n(&g->row->patient, patient, __ATOMIC_RELAXED);
 	engine_visit(g, set_patience, patient ? g : NULL);
 }
 
-/* The engine thread: asleep unless there is work that nobody waits for. */
+/* The engine thread: asleep unless there is work that nobody waits for.  It waits for
+ * peers without patience, so as not to take a processor from who computes. */
 static void *carry(void *arg)
 {
 	struct engine *g = arg;
@@ -431,7 +438,7 @@ static void *carry(void *arg)
 		seen = __atomic_load_n(&s->kick, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(&g->stop, __ATOMIC_ACQUIRE))
 			return NULL;
-		if (work_left(g) && take_baton(g)) {
+		if (!has_waiters(g) && work_left(g) && take_baton(g)) {
 			be_patient(g, false);
 			drive(g, NULL, INT64_MAX);
 			be_patient(g, true);
@@ -457,6 +464,9 @@ static void sleep_for_baton(struct engine *g, struct ringup_op *op, int64_t dead
 		seat_pause();
 	}
 	__atomic_fetch_add(&g->waiting, 1, __ATOMIC_SEQ_CST);
+	/* This thread's processor is free: should the engine thread be driving, it may
+	 * spin instead of sleeping at every chunk. */
+	be_patient(g, true);
 	seen = __atomic_load_n(&g->done, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!op_is_done(op) && __atomic_load_n(&g->baton, __ATOMIC_RELAXED))
@@ -464,11 +474,19 @@ static void sleep_for_baton(struct engine *g, struct ringup_op *op, int64_t dead
 	__atomic_fetch_sub(&g->waiting, 1, __ATOMIC_SEQ_CST);
 }
 
+/* Who gave the baton to those who wait has left the rest of the work to them. */
+static void leave_work(struct engine *g)
+{
+	if (!__atomic_load_n(&g->baton, __ATOMIC_SEQ_CST) && work_left(g))
+		seat_kick(g->row, g->row->me);
+}
+
 /* @holding: this thread has the baton already. */
 static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, struct err *e)
 {
 	struct lane *l = op->lane;
 	struct engine *g = l->engine;
+	bool slept = false;
 	int i, rc;
 
 	for (i = 0; i < seat_pauses(l->row) && !holding && op_is_eager(op) && !eager_try(l, op);
@@ -478,13 +496,19 @@ static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, str
 		if (holding || take_baton(g)) {
 			drive(g, op, deadline_ns);
 			give_baton(g);
-			holding = false;
+			holding = slept = false;
 		} else {
 			sleep_for_baton(g, op, deadline_ns);
+			slept = true;
 		}
-		if (!op_is_done(op) && deadline_ns != INT64_MAX && clock_ns() >= deadline_ns)
+		if (!op_is_done(op) && deadline_ns != INT64_MAX && clock_ns() >= deadline_ns) {
+			if (slept)
+				leave_work(g);
 			return fail(e, RINGUP_ETIMEDOUT, "the operation is not complete yet");
+		}
 	}
+	if (slept)
+		leave_work(g);
 	rc = op->status;
 	if (rc && e)
 		*e = op->why;

@@ -146,7 +146,7 @@ bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg, int6
 
 	if (ready(arg))
 		return true;
-	if (w->patient && seat_linger(w, ready, arg))
+	if (__atomic_load_n(&w->patient, __ATOMIC_RELAXED) && seat_linger(w, ready, arg))
 		return true;
 	for (;;) {
 		uint32_t seen = __atomic_load_n(&s->bell, __ATOMIC_ACQUIRE);

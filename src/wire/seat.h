@@ -56,7 +56,7 @@ struct row {
 	const int *seat_of; /* of each rank; NULL: rank i has seat i */
 	int pauses;         /* how long to spin before giving way        */
 	int hurt;           /* waits that skip yielding, after a long one; atomic */
-	bool patient;       /* false: sleep at once; for a thread that nobody waits for */
+	bool patient; /* false: sleep at once; for a thread that nobody waits for; atomic */
 };
 
 /* seat_at - where a rank of the row sleeps. */
