@@ -47,7 +47,7 @@ static int family_join(struct ringup **r)
 }
 
 /* family_run - @body in @size processes, which exit with what it returns; writes
- * their wait statuses.  A hang ends after a minute. */
+ * their wait statuses.  A hang ends after some minutes. */
 static void family_run(int size, int (*body)(void), int *status)
 {
 	pthread_barrierattr_t a;
@@ -66,7 +66,7 @@ static void family_run(int size, int (*body)(void), int *status)
 		if (pid[r])
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		alarm(60);
+		alarm(250);
 		family_rank = r;
 		r = body();
 		fflush(stdout);

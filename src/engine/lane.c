@@ -236,10 +236,13 @@ static void plan_allreduce(struct lane *l, struct ringup_op *op)
 	uint64_t bytes = want_bytes(w);
 
 	begin(l, PLAN_ALLREDUCE, w);
-	if (op->ask.piece) {
-		l->plan.piece = op->ask.piece;
-		l->plan.pieces = (int)w->members;
-		l->plan.count = w->count;
+	if (w->members) {
+		add(l, op->ask.in, op->ask.out, w->count);
+		/* To a rank that has joined they are one. */
+		if (op->ask.piece) {
+			l->plan.piece = op->ask.piece;
+			l->plan.pieces = (int)w->members;
+		}
 		ends(l, op);
 		return;
 	}
@@ -395,7 +398,7 @@ int lane_step(struct lane *l, struct err *e)
 		__atomic_store_n(&l->item_count, rc, __ATOMIC_RELAXED);
 		return rc > 0;
 	}
-	return l->joined ? join_answer(l, e) : 0;
+	return __atomic_load_n(&l->joined, __ATOMIC_RELAXED) ? join_answer(l, e) : 0;
 }
 
 /* ---- life ---- */

@@ -24,7 +24,7 @@ static void run(const char *what, int size, void (*body)(struct ringup *r, int r
 {
 	int bad;
 
-	alarm(60); /* a hang ends the test */
+	alarm(250); /* a hang ends the test */
 	wrong = 0;
 	bad = ranks_run(size, body);
 	ok(!bad && !wrong, "%s, %d ranks", what, size);

@@ -23,7 +23,7 @@ static void run(const char *what, int size, void (*body)(struct ringup *r, int r
 {
 	int bad;
 
-	alarm(60); /* a hang ends the test */
+	alarm(250); /* a hang ends the test */
 	wrong = 0;
 	bad = ranks_run(size, body);
 	ok(!bad && !wrong, "%s, %d ranks", what, size);
@@ -454,6 +454,39 @@ static void join_others(struct ringup *r, int rank, int size)
 	check(last > 0, "last", rank);
 }
 
+/* What is in flight when a rank joins, its name used again by the others; and tensors
+ * that go together beside one that is alone. */
+static void join_flying(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	float one = 1, two = 1, again = 1, v[6] = { 1, 1, 1, 1, 1, 1 };
+	struct ringup_reduce a[2] = {
+		{ .name = "pair", .in = v, .out = v, .count = 2, .dtype = RINGUP_F32 },
+		{ .in = v + 2, .out = v + 2, .count = 2, .dtype = RINGUP_F32 },
+	};
+	struct ringup_op *op[2];
+	int last = -1;
+
+	/* Agreed before, so that it goes eagerly. */
+	check(!sum(g, "again", &again, 1, NULL), "sum", rank);
+	check(!sum(g, "again", &one, 1, &op[0]), "a sum in flight", rank);
+	if (rank == 0) {
+		check(!ringup_join(g, &last, &op[1]), "join", rank);
+		usleep(20000);
+		check(!ringup_wait(op[1], -1), "wait for the join", rank);
+		check(!ringup_wait(op[0], -1) && one == (float)size, "what was in flight",
+		      rank);
+		return;
+	}
+	check(!ringup_wait(op[0], -1) && one == (float)size, "what was in flight", rank);
+	check(!sum(g, "again", &two, 1, NULL) && two == (float)(size - 1), "used again", rank);
+	check(!ringup_allreduce_many(g, a, 2, &op[0]), "many", rank);
+	check(!sum(g, "beside", v + 4, 2, &op[1]), "beside them", rank);
+	check(!ringup_wait(op[0], -1) && all_are(v, 4, (float)(size - 1)), "many values", rank);
+	check(!ringup_wait(op[1], -1) && all_are(v + 4, 2, (float)(size - 1)), "one", rank);
+	check(!ringup_join(g, &last, NULL), "join", rank);
+}
+
 int main(void)
 {
 	int size;
@@ -466,6 +499,7 @@ int main(void)
 		run("small tensors while ranks join", size, join_small);
 		run("large tensors while ranks join", size, join_large);
 		run("other collectives while a rank has joined", size, join_others);
+		run("operations in flight while a rank joins", size, join_flying);
 	}
 	run("Adasum", 1, adasum);
 	run("Adasum", 2, adasum);
@@ -484,6 +518,7 @@ int main(void)
 		run("hosts: small tensors while ranks join", size, join_small);
 		run("hosts: large tensors while ranks join", size, join_large);
 		run("hosts: other collectives while a rank has joined", size, join_others);
+		run("hosts: operations in flight while a rank joins", size, join_flying);
 	}
 	run("hosts: Adasum", 3, adasum);
 	run("hosts: groups that overlap", 3, overlapping);

@@ -22,7 +22,7 @@ int main(void)
 	int pids[3] = { getpid(), 0, 0 }, go[2], r, status, bad = 0;
 	unsigned char name[SEGMENT_SOCKET_BYTES];
 
-	alarm(60);
+	alarm(250);
 	segment_close(&none);
 	ok(1, "closing nothing is harmless");
 	if (pipe(go))
