@@ -366,6 +366,25 @@ RINGUP_API int ringup_allreduce(struct ringup_group *g, const struct ringup_redu
 				struct ringup_op **opp);
 
 /*
+ * ringup_allreduce_within - carry an allreduce out, or leave it under way.
+ *
+ * The blocking form of ringup_allreduce() for those who have to look up now and then,
+ * as interpreters do for their signals.
+ *
+ * Ownership:  as in ringup_allreduce().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   until completion, or for @timeout_ms milliseconds; negative means for
+ *	       ever.
+ *
+ * Returns 0, or what ringup_allreduce() and ringup_wait() do.  With RINGUP_ETIMEDOUT,
+ * and only then, *@opp is set: the operation goes on.
+ *
+ * Horovod: hvd.allreduce(); NCCL: ncclAllReduce(); MPI: MPI_Allreduce().
+ */
+RINGUP_API int ringup_allreduce_within(struct ringup_group *g, const struct ringup_reduce *a,
+				       int64_t timeout_ms, struct ringup_op **opp);
+
+/*
  * ringup_broadcast - copy a tensor from one rank of a group to all others.
  *
  * Starts the copy described by @b and returns at once.

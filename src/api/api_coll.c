@@ -50,16 +50,22 @@ static int check_apart(const char *call, const void *in, const void *out, uint64
 	return 0;
 }
 
-static int submit(struct ringup_group *g, const struct request *q, const char *call,
-		  struct ringup_op **opp, struct err *e)
+static int submit_until(struct ringup_group *g, const struct request *q, const char *call,
+			int64_t deadline_ns, struct ringup_op **opp, struct err *e)
 {
 	int rc = check_name(call, q->name, e);
 
 	if (!rc && g->group->rank < 0)
 		rc = fail(e, RINGUP_EINVAL, "%s: this rank is not in the group", call);
 	if (!rc)
-		rc = engine_submit(&g->group->lane, q, opp, e);
+		rc = engine_submit(&g->group->lane, q, deadline_ns, opp, e);
 	return rc;
+}
+
+static int submit(struct ringup_group *g, const struct request *q, const char *call,
+		  struct ringup_op **opp, struct err *e)
+{
+	return submit_until(g, q, call, opp ? 0 : INT64_MAX, opp, e);
 }
 
 static int check_shape(const char *call, const uint64_t *shape, int dims, struct err *e)
@@ -117,10 +123,9 @@ static struct want want_reduce(const struct ringup_reduce *a)
 			      .redop = (uint8_t)a->redop };
 }
 
-int ringup_allreduce(struct ringup_group *g, const struct ringup_reduce *a,
-		     struct ringup_op **opp)
+static int allreduce(const char *call, struct ringup_group *g, const struct ringup_reduce *a,
+		     int64_t deadline_ns, struct ringup_op **opp)
 {
-	static const char call[] = "ringup_allreduce";
 	struct request q = { .name = a->name, .in = a->in, .out = a->out };
 	struct err e = { 0 };
 	int rc = check_reduce(call, a, &e);
@@ -128,9 +133,21 @@ int ringup_allreduce(struct ringup_group *g, const struct ringup_reduce *a,
 	if (!rc) {
 		q.want = want_reduce(a);
 		want_shape(&q.want, a->shape, a->dims);
-		rc = submit(g, &q, call, opp, &e);
+		rc = submit_until(g, &q, call, deadline_ns, opp, &e);
 	}
 	return rc ? context_fail(&e) : 0;
+}
+
+int ringup_allreduce(struct ringup_group *g, const struct ringup_reduce *a,
+		     struct ringup_op **opp)
+{
+	return allreduce("ringup_allreduce", g, a, opp ? 0 : INT64_MAX, opp);
+}
+
+int ringup_allreduce_within(struct ringup_group *g, const struct ringup_reduce *a,
+			    int64_t timeout_ms, struct ringup_op **opp)
+{
+	return allreduce("ringup_allreduce_within", g, a, clock_deadline(timeout_ms), opp);
 }
 
 static uint64_t mix(uint64_t digest, uint64_t v)

@@ -554,8 +554,19 @@ int engine_poll(struct ringup_op *op)
 	return op_is_done(op);
 }
 
-int engine_submit(struct lane *l, const struct request *r, struct ringup_op **opp,
-		  struct err *e)
+/* The rest of engine_submit(). */
+static int wait_or_leave(struct ringup_op *op, int64_t deadline_ns, bool holding,
+			 struct ringup_op **opp, struct err *e)
+{
+	int rc = deadline_ns ? wait_for(op, deadline_ns, holding, e) : 0;
+
+	if (opp && (!deadline_ns || rc == RINGUP_ETIMEDOUT))
+		*opp = op;
+	return rc;
+}
+
+int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
+		  struct ringup_op **opp, struct err *e)
 {
 	struct engine *g = l->engine;
 	struct ringup_op *op = NULL;
@@ -565,15 +576,15 @@ int engine_submit(struct lane *l, const struct request *r, struct ringup_op **op
 	if (!engine_is_mine(g))
 		return not_mine(e);
 	eager = eager_may(l, r);
-	if (!opp && eager) {
+	if (deadline_ns && eager) {
 		rc = submit_short(l, r, &op, e);
 		if (rc)
 			return rc < 0 ? rc : 0;
 		if (op)
-			return wait_for(op, INT64_MAX, take_baton(g), e);
+			return wait_or_leave(op, deadline_ns, take_baton(g), opp, e);
 	}
 	/* A thread that will wait drives anyway: nobody need be kicked for it. */
-	holding = !opp && !eager && take_baton(g);
+	holding = deadline_ns && !eager && take_baton(g);
 	pthread_mutex_lock(&l->lock);
 	rc = submit_op(l, r, NULL, &op, &news, e);
 	pthread_mutex_unlock(&l->lock);
@@ -586,10 +597,7 @@ int engine_submit(struct lane *l, const struct request *r, struct ringup_op **op
 		engine_call(l);
 	else if (l->ledger)
 		engine_announce(l);
-	if (!opp)
-		return wait_for(op, INT64_MAX, holding, e);
-	*opp = op;
-	return 0;
+	return wait_or_leave(op, deadline_ns, holding, opp, e);
 }
 
 /* ---- life ---- */

@@ -65,10 +65,10 @@ int engine_flying(struct engine *g);
 /* engine_stop - end the thread.  Safe on a zeroed engine. */
 void engine_stop(struct engine *g);
 
-/* engine_submit - start an operation; with @opp NULL carry it out and return
- * what engine_wait() would. */
-int engine_submit(struct lane *l, const struct request *r, struct ringup_op **opp,
-		  struct err *e);
+/* engine_submit - start an operation; with a deadline that is not 0 carry it out and return
+ * what engine_wait() would, and set *@opp only if it is still under way. */
+int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
+		  struct ringup_op **opp, struct err *e);
 
 /* engine_poll - 1 if @op is done; does a little work if nobody else does. */
 int engine_poll(struct ringup_op *op);

@@ -314,7 +314,7 @@ static int cross_world(struct member *m, const void *mine, size_t len, void **al
 				       .kind = PLAN_ALLGATHER,
 				       .dtype = RINGUP_U8 } };
 
-	return engine_submit(&m->world.lane, &q, NULL, e);
+	return engine_submit(&m->world.lane, &q, INT64_MAX, NULL, e);
 }
 
 static int exchange_in_world(void *ctx, const void *mine, size_t len, void *all)

@@ -261,6 +261,41 @@ static void operations(struct ringup *r, int rank, int size)
 		}
 }
 
+/* Rank 0 comes first and does not wait for long: the others come when it has given up. */
+static void within(struct ringup *r, int rank, int size)
+{
+	static const uint64_t counts[] = { 1, 1, 1, 100000, 100000 };
+	struct ringup_group *g = ringup_world(r);
+	float *x = calloc(100000, sizeof(*x));
+	uint64_t i, bad;
+	size_t k;
+
+	for (k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
+		struct ringup_reduce a = { .name = "within",
+					   .in = x,
+					   .out = x,
+					   .count = counts[k],
+					   .dtype = RINGUP_F32 };
+		struct ringup_op *op = NULL;
+
+		for (i = bad = 0; i < a.count; i++)
+			x[i] = value(rank, i, (int)k);
+		if (rank) {
+			check(!ringup_barrier(g, "late", NULL), "barrier", rank);
+			check(!ringup_allreduce_within(g, &a, -1, &op) && !op, "in time", rank);
+		} else {
+			check(ringup_allreduce_within(g, &a, 1, &op) == RINGUP_ETIMEDOUT && op,
+			      "not in time", rank);
+			check(!ringup_barrier(g, "late", NULL), "barrier", rank);
+			check(op && !ringup_wait(op, -1), "later", rank);
+		}
+		for (i = 0; i < a.count; i++)
+			bad += x[i] != expected(size, i, (int)k);
+		check(!bad, "values", rank);
+	}
+	free(x);
+}
+
 static void mismatch(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
@@ -479,6 +514,8 @@ static void all(void)
 			continue;
 		if (n < 4)
 			run("more names than numbers", n, new_names);
+		if (n > 1)
+			run("carried out within some time", n, within);
 		run("disagreement", n, mismatch);
 		run("a rank that leaves", n, leave_early);
 		run("a rank that aborts", n, aborted);

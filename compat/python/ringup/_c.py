@@ -99,6 +99,7 @@ PROTOTYPES = {
     "ringup_is_homogeneous": (c_int, [c_void_p]),
     "ringup_backend": (c_char_p, [c_void_p]),
     "ringup_allreduce": (c_int, [c_void_p, POINTER(Reduce), POINTER(c_void_p)]),
+    "ringup_allreduce_within": (c_int, [c_void_p, POINTER(Reduce), c_int64, POINTER(c_void_p)]),
     "ringup_broadcast": (c_int, [c_void_p, POINTER(Bcast), POINTER(c_void_p)]),
     "ringup_allgather": (c_int, [c_void_p, POINTER(Gather), POINTER(c_void_p)]),
     "ringup_allreduce_many": (c_int, [c_void_p, POINTER(Reduce), c_int, POINTER(c_void_p)]),

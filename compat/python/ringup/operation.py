@@ -94,22 +94,6 @@ def _start(call, group, called, keep, finish, *args):
     return operation
 
 
-def _carry_out(call, group, called, keep, *args):
-    """Start an operation and wait for it, without the price of an Operation."""
-    op = ctypes.c_void_p()
-    try:
-        status = call(group.handle, *args, ctypes.byref(op))
-        if not status:
-            status = lib.ringup_wait(op, SLICE_MS)
-            while status == _c.ETIMEDOUT:
-                status = lib.ringup_wait(op, SLICE_MS)
-    except BaseException:  # Ctrl-C, but it goes on
-        under_way.add(Operation(op, group.job, called, keep, None))
-        raise
-    if status < 0:
-        raise _c.failure(lib, status, _words(called))
-
-
 @functools.lru_cache(1 << 12)
 def _shape(shape):
     """The two last fields of most structs; ranks compare them."""
@@ -145,9 +129,18 @@ class Reduction:
                       ctypes.byref(self.at(source, target)))
 
     def carry_out(self, source, target, group, keep):
-        """Start it and wait for it."""
-        _carry_out(lib.ringup_allreduce, group, self.called, keep,
-                   ctypes.byref(self.at(source, target)))
+        """Start it and wait for it, without the price of an Operation."""
+        a, op = self.at(source, target), ctypes.c_void_p()
+        try:
+            status = lib.ringup_allreduce_within(group.handle, a, SLICE_MS, ctypes.byref(op))
+            while status == _c.ETIMEDOUT:
+                status = lib.ringup_wait(op, SLICE_MS)
+        except BaseException:  # Ctrl-C, but it goes on
+            if op:
+                under_way.add(Operation(op, group.job, self.called, keep, None))
+            raise
+        if status < 0:
+            raise _c.failure(lib, status, _words(self.called))
 
 
 def start_many(reductions, addresses, group=None, keep=None, finish=None):
