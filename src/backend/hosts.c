@@ -31,6 +31,8 @@
  * rank order, does the steps of the chunk (see sweep.h) with the carriers of the
  * other hosts, and leaves the result in its own slot, from where the others take
  * it.  Where nothing is added up, everybody puts right into the carrier's slot.
+ * Of what this host is to add up itself the shares wait for what the others send,
+ * and all of it is read once; the sums go to the carrier's own buffer, too.
  *
  * A slot is written again when all ranks here have taken the chunk that was in
  * it.  Several chunks are in flight at once, so that puts, sums, messages and
@@ -46,16 +48,24 @@ enum { FLIGHTS = 8, ROUNDS = 2 * GRID_DIMS + 2 };
 /* Hosts that take part in sums along one dimension, and elements widened at a time. */
 enum { SOURCES = GRID_PRIME + 1, BLOCK = 1024, HOSTS_LOCAL = 4096 };
 
-/* Small enough that fewer rounds are worth more bytes. */
-enum { SMALL_BYTES = 4096 };
+/* Small enough that fewer rounds are worth more bytes; of two hosts, where the bytes are
+ * the same, worth adding up everything twice. */
+enum { SMALL_BYTES = 4096, SMALL_OF_TWO = 32768 };
 
 /* The most that a wait for the sockets takes until it looks for an alarm. */
-enum { SLICE_MS = 100, YIELDS = 20, STRANGER_NS = 1000000, SKIP_WAITS = 500, PAUSE_NS = 15 };
+enum { SLICE_MS = 100, LINGER_NS = 300000, STRANGER_NS = 1000000, SKIP_WAITS = 500 };
+
+/* Elements of a chunk. */
+struct range {
+	uint64_t first, end;
+};
 
 /* A chunk that this rank carries. */
 struct flight {
 	bool open, gathered, done;
 	uint64_t chunk;
+	struct range late;   /* to be gathered in round 1 only                    */
+	struct range placed; /* sums that are in this rank's own buffer already   */
 	int round, sending, due[ROUNDS];
 	int steps;
 	struct step *step;
@@ -96,7 +106,6 @@ struct hosts {
 	struct piece bounced_piece;
 	uint64_t seen;      /* the others' counters, when last looked at */
 	int64_t idle_since; /* 0: not idle */
-	int yields;
 };
 
 static bool adds(const struct hosts *h)
@@ -315,8 +324,7 @@ static bool is_small(const struct hosts *h, uint64_t elements)
 		copies += (uint64_t)h->grid.radix[d] - 1;
 	if (bytes * copies > stage_bytes(h))
 		return false;
-	/* Of two hosts, each has to send as much one way as the other. */
-	return bytes <= SMALL_BYTES || (h->grid.hosts == 2 && !h->cut.wide);
+	return bytes <= (h->grid.hosts == 2 ? SMALL_OF_TWO : SMALL_BYTES);
 }
 
 static enum sweep_kind sweep_kind(const struct plan *p)
@@ -337,6 +345,19 @@ static int root_host(const struct hosts *h)
 	return h->team->host_of[h->plan->root];
 }
 
+/*
+ * May the ranks' shares of what this host adds up in round 1 be added up only then, before
+ * what the other hosts send?  The sum is the same to the bit if this host is the first of
+ * them or the second, since two summands may change places.
+ */
+static bool may_be_late(const struct hosts *h)
+{
+	return h->plan->kind == PLAN_ALLREDUCE && !h->cut.wide &&
+	       h->grid.hosts == h->grid.cells && h->grid.hosts > 1 &&
+	       grid_digit(&h->grid, h->team->host, 0) <= 1 && h->plan->redop != RINGUP_MIN &&
+	       h->plan->redop != RINGUP_MAX;
+}
+
 static void make_steps(struct hosts *h, struct flight *f)
 {
 	struct sweep s = { .kind = sweep_kind(h->plan),
@@ -348,6 +369,7 @@ static void make_steps(struct hosts *h, struct flight *f)
 	s.start = cut_vector(&h->cut, f->chunk, &s.into);
 	f->steps = h->grid.hosts > 1 ? sweep_steps(&h->grid, h->team->host, &s, f->step) : 0;
 	memset(f->due, 0, sizeof(f->due));
+	f->late = f->placed = (struct range){ 0, 0 };
 	for (i = 0; i < f->steps; i++) {
 		const struct step *t = &f->step[i];
 
@@ -357,6 +379,8 @@ static void make_steps(struct hosts *h, struct flight *f)
 		if (t->kind == STEP_RECV_REDUCE) {
 			f->stage_at[i] = staged;
 			staged += t->count * wire_bytes(h);
+			if (t->round == 1 && !h->whole && may_be_late(h))
+				f->late = (struct range){ t->first, t->first + t->count };
 		}
 	}
 }
@@ -472,37 +496,50 @@ static void combine_wide(struct hosts *h, const struct reduce *how, const float 
 	}
 }
 
-/* To the result, and if it is the whole chunk's, to this rank's own buffer at once. */
-static void combine_plain(struct hosts *h, struct flight *f, const struct reduce *how,
-			  const void *const *src, int n, const struct step *t, bool last)
+/* One rank of this host: its share of a run of elements. */
+static const unsigned char *share(const struct hosts *h, const struct cut_walk *w, int local)
 {
+	if (local == h->me && h->plan->pre == 1)
+		return w->in;
+	return slot(h, local, w->chunk) + w->first * h->cut.bytes;
+}
+
+static bool is_late(const struct flight *f)
+{
+	return f->round == 1 && f->late.end;
+}
+
+/* What lies in runs in this rank's buffers: the last sums go there, too, and to the slot if
+ * anybody else wants them.  In front of @src come the shares of this host's ranks, if late. */
+static void combine_runs(struct hosts *h, struct flight *f, const struct reduce *how,
+			 const void *const *src, int n, const struct step *t, bool last)
+{
+	bool alone = h->whole && h->here == 1 && h->grid.hosts == h->grid.cells;
+	const void *from[HOSTS_LOCAL + SOURCES];
+	int i, shares = is_late(f) ? h->here : 0;
 	uint64_t size = h->cut.bytes;
-	bool direct = last && h->whole && h->plan->kind == PLAN_ALLREDUCE;
 	struct cut_walk w;
-	int i;
 
-	if (!direct) {
-		void *to = f->partial + t->first * size;
-
-		reduce_many(how, &to, 1, src, n, t->count);
-		return;
-	}
-	cut_walk(&h->cut, &w, f->chunk, true, 0, UINT64_MAX);
+	cut_walk(&h->cut, &w, f->chunk, true, t->first, t->first + t->count);
 	while (cut_next(&w)) {
-		const void *from[SOURCES];
 		void *to[2] = { w.out, f->result + w.first * size };
 
+		for (i = 0; i < shares; i++)
+			from[i] = share(h, &w, i);
 		for (i = 0; i < n; i++)
-			from[i] = (const unsigned char *)src[i] + (w.first - t->first) * size;
-		reduce_many(how, to, h->here > 1 || h->grid.hosts > h->grid.cells ? 2 : 1, from,
-			    n, w.count);
+			from[shares + i] =
+				(const unsigned char *)src[i] + (w.first - t->first) * size;
+		reduce_many(how, last ? to : to + 1, last && !alone ? 2 : 1, from, shares + n,
+			    w.count);
 	}
+	if (last)
+		f->placed = (struct range){ t->first, t->first + t->count };
 }
 
 /* The end of a round: add up what has come, in the order of the hosts. */
 static void combine(struct hosts *h, struct flight *f)
 {
-	bool last = f->round == h->last_sum, mine = false;
+	bool last = f->round == h->last_sum, mine = is_late(f);
 	const void *src[SOURCES];
 	const struct step *t = NULL;
 	struct reduce how = how_to(h, last);
@@ -529,16 +566,11 @@ static void combine(struct hosts *h, struct flight *f)
 		combine_wide(h, &how, (const float *const *)src, n, t->count,
 			     last ? NULL : (float *)(void *)f->partial + t->first,
 			     last ? f->result + t->first * h->cut.bytes : NULL);
+	else if (h->plan->kind == PLAN_ALLREDUCE)
+		combine_runs(h, f, &how, src, n, t, last);
 	else
-		combine_plain(h, f, &how, src, n, t, last);
-}
-
-/* One rank of this host: its share of a run of elements. */
-static const unsigned char *share(const struct hosts *h, const struct cut_walk *w, int local)
-{
-	if (local == h->me && h->plan->pre == 1)
-		return w->in;
-	return slot(h, local, w->chunk) + w->first * h->cut.bytes;
+		reduce_many(&how, &(void *){ f->partial + t->first * size }, 1, src, n,
+			    t->count);
 }
 
 static void gather_wide(struct hosts *h, struct flight *f, const struct cut_walk *w)
@@ -641,13 +673,13 @@ static bool all_put(const struct hosts *h, uint64_t k)
 	return true;
 }
 
-static void gather(struct hosts *h, struct flight *f)
+static void gather(struct hosts *h, struct flight *f, uint64_t first, uint64_t end)
 {
 	struct cut_walk w;
 
 	if (!adds(h))
 		return;
-	cut_walk(&h->cut, &w, f->chunk, false, 0, UINT64_MAX);
+	cut_walk(&h->cut, &w, f->chunk, false, first, end);
 	while (cut_next(&w)) {
 		if (h->cut.wide)
 			gather_wide(h, f, &w);
@@ -675,7 +707,9 @@ static bool advance(struct hosts *h, struct flight *f)
 	if (!f->gathered) {
 		if (!all_put(h, f->chunk))
 			return false;
-		gather(h, f);
+		if (f->late.first)
+			gather(h, f, 0, f->late.first);
+		gather(h, f, f->late.end, UINT64_MAX);
 		f->gathered = any = true;
 		begin_round(h, f);
 	}
@@ -704,24 +738,34 @@ static bool deliver(struct hosts *h)
 	return true;
 }
 
+static void take(struct hosts *h, uint64_t k, uint64_t first, uint64_t end)
+{
+	const unsigned char *from = slot(h, carrier(h, k), k);
+	struct cut_walk w;
+
+	cut_walk(&h->cut, &w, k, true, first, end);
+	while (cut_next(&w))
+		copy_bytes(w.out, from + w.first * h->cut.bytes, w.count * h->cut.bytes);
+}
+
 static bool take_next(struct hosts *h)
 {
 	uint64_t k = h->next_take;
 	int from = carrier(h, k);
 	const struct plan *p = h->plan;
-	bool own = from == h->me, skip;
-	struct cut_walk w;
+	struct range placed = { 0, 0 };
 
 	if (k >= h->cut.chunks || !above(&h->seats[from].out, h->base + k))
 		return false;
-	/* Who is the root has it; who carried a whole sum wrote it already. */
-	skip = p->kind == PLAN_BROADCAST ? p->root == h->team->rank
-					 : own && h->whole && p->kind == PLAN_ALLREDUCE &&
-						   !h->cut.wide && h->last_sum >= 0;
-	cut_walk(&h->cut, &w, k, true, 0, UINT64_MAX);
-	while (!skip && cut_next(&w))
-		copy_bytes(w.out, slot(h, from, k) + w.first * h->cut.bytes,
-			   w.count * h->cut.bytes);
+	/* Its flight stays as it is until all here have taken it. */
+	if (from == h->me)
+		placed = h->flight[k / (uint64_t)h->rails % FLIGHTS].placed;
+	/* Who is the root has it. */
+	if (p->kind != PLAN_BROADCAST || p->root != h->team->rank) {
+		if (placed.first)
+			take(h, k, 0, placed.first);
+		take(h, k, placed.end, UINT64_MAX);
+	}
 	h->next_take++;
 	publish(h, &h->seats[h->me].took, h->base + k + 1);
 	return true;
@@ -887,32 +931,27 @@ static bool may_go_on(void *arg)
 	return look(h) != h->seen || __atomic_load_n(h->team->abort, __ATOMIC_RELAXED);
 }
 
-/* Spin, then give way, as seat_wait() does; true if step() shall look again. */
+/*
+ * Give way for a while; true if step() shall look again.  To look at sockets takes a system
+ * call anyway, so pauses would save nothing; and while several hosts of a test, or others,
+ * have the processors in common, those who wait are in the way of those who work.
+ */
 static bool linger(struct hosts *h)
 {
-	int64_t now = clock_ns(), after;
-	int i, pauses = seat_pauses(h->row);
+	int64_t now = clock_ns();
 
 	if (!__atomic_load_n(&h->row->patient, __ATOMIC_RELAXED))
 		return false;
-	if (!h->idle_since) {
+	if (!h->idle_since)
 		h->idle_since = now;
-		h->yields = 0;
-	}
-	if (now - h->idle_since < (int64_t)pauses * PAUSE_NS) {
-		for (i = 0; i < 20 && !may_go_on(h); i++)
-			seat_pause();
-		return true;
-	}
+	if (now - h->idle_since > LINGER_NS)
+		return false;
 	if (__atomic_load_n(&h->row->hurt, __ATOMIC_RELAXED)) {
 		__atomic_fetch_sub(&h->row->hurt, 1, __ATOMIC_RELAXED);
 		return false;
 	}
-	if (h->yields++ >= YIELDS)
-		return false;
 	sched_yield();
-	after = clock_ns();
-	if (after - now > STRANGER_NS)
+	if (clock_ns() - now > STRANGER_NS)
 		__atomic_store_n(&h->row->hurt, SKIP_WAITS, __ATOMIC_RELAXED);
 	return true;
 }
