@@ -128,8 +128,10 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_discover \
 	%reldir%/fuzz/replay_dist \
 	%reldir%/fuzz/replay_elfinfo \
+	%reldir%/fuzz/replay_hosts \
 	%reldir%/fuzz/replay_jobdir \
 	%reldir%/fuzz/replay_meet \
+	%reldir%/fuzz/replay_mesh \
 	%reldir%/fuzz/replay_shake \
 	%reldir%/fuzz/replay_sock \
 	%reldir%/fuzz/replay_tree
@@ -137,6 +139,8 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_chan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz.h \
 	%reldir%/fuzz/fuzz_chan.c
 %canon_reldir%_fuzz_replay_discover_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_discover.c
+%canon_reldir%_fuzz_replay_hosts_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hosts.c
+%canon_reldir%_fuzz_replay_mesh_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_mesh.c
 %canon_reldir%_fuzz_replay_jobdir_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_jobdir.c
 %canon_reldir%_fuzz_replay_meet_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_meet.c
 %canon_reldir%_fuzz_replay_dist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_dist.c
@@ -147,7 +151,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/seeds
 
-FUZZERS      = chan discover dist elfinfo jobdir meet shake sock tree
+FUZZERS      = chan discover dist elfinfo hosts jobdir meet mesh shake sock tree
 FUZZ_CC      = clang
 FUZZ_SECONDS = 60
 # An archive, so that a target which includes a source has no second copy of it.
