@@ -12,11 +12,21 @@
 #include <unistd.h>
 
 /*
- * stream listen|connect ADDRESS PORT BYTES ROUNDS - one process; the same on the other
- * host with the other word.  A round sends BYTES and receives as many, both ways at
+ * stream listen|connect ADDRESS PORT BYTES ROUNDS [RANKS] - one process; the same on the
+ * other host with the other word.  A round sends BYTES and receives as many, both ways at
  * once and nothing else done with them; it prints the median in us as JSON.
+ *
+ * With RANKS, so many such processes are a host that combines vectors of RANKS * BYTES, and
+ * this one does its part of what that takes at least: copy the shares that others send to
+ * where they can read them, add up the RANKS vectors of what it sends itself, add to half of
+ * it what comes in, and copy the other half, and what the others have received, to the
+ * result.  Nobody waits for anybody, and nothing is agreed, so the sums are none.
  */
-enum { PIECE = 256 << 10, MOST = 1000 };
+enum { PIECE = 256 << 10, FLOATS = PIECE / sizeof(float), MOST = 1000 };
+
+static int ranks;             /* of a host; 0: do nothing with the bytes */
+static float *vector, *total; /* a rank's own, and the result            */
+static float *slot[2], *sum;
 
 static void die(const char *what)
 {
@@ -60,12 +70,46 @@ static int meet(const char *role, const char *address, const char *port)
 	return fd;
 }
 
+static void add(float *restrict to, const float *restrict a, const float *restrict b, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		to[i] = a[i] + b[i];
+}
+
+/* Before piece @k of @pieces is sent. */
+static void prepare(size_t k, size_t pieces)
+{
+	int r;
+
+	for (r = 1; r < ranks; r++)
+		memcpy(slot[0], vector + ((size_t)r * pieces + k) * FLOATS, PIECE);
+	for (r = 1; r < ranks; r++)
+		add(sum, slot[r % 2], vector + k * FLOATS, FLOATS);
+}
+
+/* When it has come. */
+static void finish(size_t k, size_t pieces, const float *in)
+{
+	int r;
+
+	add(total + k * FLOATS, sum, in, FLOATS / 2);
+	memcpy(total + k * FLOATS + FLOATS / 2, in + FLOATS / 2, PIECE / 2);
+	for (r = 1; r < ranks; r++)
+		memcpy(total + ((size_t)r * pieces + k) * FLOATS, slot[1], PIECE);
+}
+
 static void swap(int fd, char *out, char *in, size_t bytes)
 {
-	size_t sent = 0, got = 0, n;
+	size_t sent = 0, got = 0, n, ready = 0, over = 0;
 	ssize_t r;
 
 	while (sent < bytes || got < bytes) {
+		for (; ranks && ready < bytes && sent >= ready; ready += PIECE)
+			prepare(ready / PIECE, bytes / PIECE);
+		for (; ranks && over + PIECE <= got; over += PIECE)
+			finish(over / PIECE, bytes / PIECE, (float *)(void *)in);
 		struct pollfd p = {
 			fd, (short)((got < bytes ? POLLIN : 0) | (sent < bytes ? POLLOUT : 0)),
 			0
@@ -91,6 +135,18 @@ static void swap(int fd, char *out, char *in, size_t bytes)
 		if (idle)
 			poll(&p, 1, -1);
 	}
+	for (; ranks && over + PIECE <= got; over += PIECE)
+		finish(over / PIECE, bytes / PIECE, (float *)(void *)in);
+}
+
+/* Memory that has been written to: what has not is all one page. */
+static void *touched(size_t bytes)
+{
+	void *p = malloc(bytes);
+
+	if (!p)
+		die("memory");
+	return memset(p, 1, bytes);
 }
 
 static int by_size(const void *a, const void *b)
@@ -103,16 +159,23 @@ static int by_size(const void *a, const void *b)
 int main(int argc, char **argv)
 {
 	static double us[MOST];
-	char *out = malloc(PIECE), *in = malloc(PIECE);
+	char *out = touched(PIECE), *in = touched(PIECE);
 	size_t bytes;
 	int fd, rounds, i;
 
-	if (argc != 6 || !out || !in)
+	if (argc != 6 && argc != 7)
 		return 2;
 	bytes = strtoull(argv[4], NULL, 10);
 	rounds = atoi(argv[5]) < MOST ? atoi(argv[5]) : MOST;
-	memset(out, 1, PIECE);
-	memset(in, 1, PIECE);
+	if (argc == 7) {
+		ranks = atoi(argv[6]);
+		bytes = (bytes + PIECE - 1) / PIECE * PIECE;
+		vector = touched(bytes * (size_t)ranks);
+		total = touched(bytes * (size_t)ranks);
+		sum = (float *)(void *)out;
+		slot[0] = touched(PIECE);
+		slot[1] = touched(PIECE);
+	}
 	fd = meet(argv[1], argv[2], argv[3]);
 	for (i = -2; i < rounds; i++) {
 		double begun = now_us();
@@ -124,7 +187,5 @@ int main(int argc, char **argv)
 	qsort(us, (size_t)rounds, sizeof(*us), by_size);
 	printf("{\"bytes\":%zu,\"us\":%.1f}\n", bytes, us[rounds / 2]);
 	close(fd);
-	free(out);
-	free(in);
 	return 0;
 }
