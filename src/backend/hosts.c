@@ -32,7 +32,8 @@
  * other hosts, and leaves the result in its own slot, from where the others take
  * it.  Where nothing is added up, everybody puts right into the carrier's slot.
  * Of what this host is to add up itself the shares wait for what the others send,
- * and all of it is read once; the sums go to the carrier's own buffer, too.
+ * and all of it is read once; the sums go to the carrier's own buffer, too.  A rank
+ * that is alone on its host sends from its buffers and receives into them.
  *
  * A slot is written again when all ranks here have taken the chunk that was in
  * it.  Several chunks are in flight at once, so that puts, sums, messages and
@@ -64,8 +65,10 @@ struct range {
 struct flight {
 	bool open, gathered, done;
 	uint64_t chunk;
-	struct range late;   /* to be gathered in round 1 only                    */
-	struct range placed; /* sums that are in this rank's own buffer already   */
+	const unsigned char *in; /* its elements in this rank's own buffers, if no */
+	unsigned char *out;      /* slot is needed, or NULL                        */
+	struct range late;       /* to be gathered in round 1 only                    */
+	struct range placed;     /* sums that are in this rank's own buffer already   */
 	int round, sending, due[ROUNDS];
 	int steps;
 	struct step *step;
@@ -106,6 +109,7 @@ struct hosts {
 	struct piece bounced_piece;
 	uint64_t seen;      /* the others' counters, when last looked at */
 	int64_t idle_since; /* 0: not idle */
+	bool long_away;     /* the last time it gave way took long */
 };
 
 static bool adds(const struct hosts *h)
@@ -358,6 +362,23 @@ static bool may_be_late(const struct hosts *h)
 	       h->plan->redop != RINGUP_MAX;
 }
 
+/* A rank that is alone on its host needs no slot if the chunk lies in one piece. */
+static void find_own(struct hosts *h, struct flight *f)
+{
+	struct cut_walk w;
+
+	f->in = f->out = NULL;
+	if (h->here > 1 || h->plan->kind != PLAN_ALLREDUCE || h->cut.wide ||
+	    h->plan->pre != 1 || h->grid.hosts > h->grid.cells || h->grid.hosts == 1)
+		return;
+	cut_walk(&h->cut, &w, f->chunk, true, 0, UINT64_MAX);
+	if (!cut_next(&w) || w.count < cut_elements(&h->cut, f->chunk))
+		return;
+	f->in = w.in;
+	f->out = w.out;
+	f->placed.end = UINT64_MAX;
+}
+
 static void make_steps(struct hosts *h, struct flight *f)
 {
 	struct sweep s = { .kind = sweep_kind(h->plan),
@@ -370,6 +391,7 @@ static void make_steps(struct hosts *h, struct flight *f)
 	f->steps = h->grid.hosts > 1 ? sweep_steps(&h->grid, h->team->host, &s, f->step) : 0;
 	memset(f->due, 0, sizeof(f->due));
 	f->late = f->placed = (struct range){ 0, 0 };
+	find_own(h, f);
 	for (i = 0; i < f->steps; i++) {
 		const struct step *t = &f->step[i];
 
@@ -379,7 +401,7 @@ static void make_steps(struct hosts *h, struct flight *f)
 		if (t->kind == STEP_RECV_REDUCE) {
 			f->stage_at[i] = staged;
 			staged += t->count * wire_bytes(h);
-			if (t->round == 1 && !h->whole && may_be_late(h))
+			if (t->round == 1 && !h->whole && !f->in && may_be_late(h))
 				f->late = (struct range){ t->first, t->first + t->count };
 		}
 	}
@@ -432,13 +454,20 @@ static int place_message(void *ctx, int host, const struct mail_head *m, struct 
 		    f->come[i] || m->bytes != t->count * size)
 			continue;
 		f->come[i] = true;
-		in->to = sum ? f->stage + f->stage_at[i] : f->result + t->first * size;
+		in->to = sum ? f->stage + f->stage_at[i]
+			     : (f->out ? f->out : f->result) + t->first * size;
 		in->left = m->bytes;
 		in->due = &f->due[t->round];
 		return 1;
 	}
 	return fail(e, RINGUP_EMISMATCH, "a message of %llu bytes in round %u",
 		    (unsigned long long)m->bytes, m->round);
+}
+
+/* This host's sums, as far as they have come in this round. */
+static const unsigned char *sums(const struct flight *f, int round)
+{
+	return f->in && round == 1 ? f->in : f->partial;
 }
 
 static void send_step(struct hosts *h, struct flight *f, int i)
@@ -448,7 +477,7 @@ static void send_step(struct hosts *h, struct flight *f, int i)
 	uint64_t size = sum ? wire_bytes(h) : h->cut.bytes;
 	struct mail_out *o = &f->mail[i];
 
-	o->data = (sum ? f->partial : f->result) + t->first * size;
+	o->data = (sum ? sums(f, t->round) : f->out ? f->out : f->result) + t->first * size;
 	o->pending = &f->sending;
 	o->head.chunk = f->chunk;
 	o->head.bytes = t->count * size;
@@ -514,7 +543,6 @@ static bool is_late(const struct flight *f)
 static void combine_runs(struct hosts *h, struct flight *f, const struct reduce *how,
 			 const void *const *src, int n, const struct step *t, bool last)
 {
-	bool alone = h->whole && h->here == 1 && h->grid.hosts == h->grid.cells;
 	const void *from[HOSTS_LOCAL + SOURCES];
 	int i, shares = is_late(f) ? h->here : 0;
 	uint64_t size = h->cut.bytes;
@@ -529,10 +557,10 @@ static void combine_runs(struct hosts *h, struct flight *f, const struct reduce 
 		for (i = 0; i < n; i++)
 			from[shares + i] =
 				(const unsigned char *)src[i] + (w.first - t->first) * size;
-		reduce_many(how, last ? to : to + 1, last && !alone ? 2 : 1, from, shares + n,
+		reduce_many(how, last ? to : to + 1, last && !f->out ? 2 : 1, from, shares + n,
 			    w.count);
 	}
-	if (last)
+	if (last && !f->out)
 		f->placed = (struct range){ t->first, t->first + t->count };
 }
 
@@ -553,7 +581,7 @@ static void combine(struct hosts *h, struct flight *f)
 			continue;
 		t = s;
 		if (s->peer > h->team->host && !mine) {
-			src[n++] = f->partial + t->first * size;
+			src[n++] = sums(f, f->round) + t->first * size;
 			mine = true;
 		}
 		src[n++] = f->stage + f->stage_at[i];
@@ -561,7 +589,7 @@ static void combine(struct hosts *h, struct flight *f)
 	if (!t || !t->count)
 		return;
 	if (!mine)
-		src[n++] = f->partial + t->first * size;
+		src[n++] = sums(f, f->round) + t->first * size;
 	if (h->cut.wide)
 		combine_wide(h, &how, (const float *const *)src, n, t->count,
 			     last ? NULL : (float *)(void *)f->partial + t->first,
@@ -677,7 +705,7 @@ static void gather(struct hosts *h, struct flight *f, uint64_t first, uint64_t e
 {
 	struct cut_walk w;
 
-	if (!adds(h))
+	if (!adds(h) || f->in)
 		return;
 	cut_walk(&h->cut, &w, f->chunk, false, first, end);
 	while (cut_next(&w)) {
@@ -918,8 +946,10 @@ static int hosts_step(void *self, struct err *e)
 			return 1;
 		}
 	} while (any);
-	if (ever)
+	if (ever) {
 		h->idle_since = 0;
+		h->long_away = false;
+	}
 	rc = check_senders(h, e);
 	return rc ? fail_in(e, "between hosts") : 0;
 }
@@ -944,6 +974,10 @@ static bool linger(struct hosts *h)
 		return false;
 	if (!h->idle_since)
 		h->idle_since = now;
+	/* Whoever had the processor so long has done nothing for us: a stranger. */
+	if (h->long_away)
+		__atomic_store_n(&h->row->hurt, SKIP_WAITS, __ATOMIC_RELAXED);
+	h->long_away = false;
 	if (now - h->idle_since > LINGER_NS)
 		return false;
 	if (__atomic_load_n(&h->row->hurt, __ATOMIC_RELAXED)) {
@@ -951,8 +985,7 @@ static bool linger(struct hosts *h)
 		return false;
 	}
 	sched_yield();
-	if (clock_ns() - now > STRANGER_NS)
-		__atomic_store_n(&h->row->hurt, SKIP_WAITS, __ATOMIC_RELAXED);
+	h->long_away = clock_ns() - now > STRANGER_NS;
 	return true;
 }
 
