@@ -145,22 +145,28 @@ struct ringup_bcast {
  * What to gather: the blocks of all ranks, one after the other in rank order.
  * A block is rows rows of row elements; rows may differ between ranks, also be
  * 0, row must not.
+ *
+ * into is for callers who have memory for the result already, which saves the pages
+ * of a new one: if all blocks fit into its into_bytes, *out becomes into, which stays
+ * the caller's, else what the library has allocated.  in may lie where it goes.
  */
 struct ringup_gather {
 	const char *name; /* as in struct ringup_reduce                 */
 	const void *in;   /* rows * row elements                        */
 	uint64_t rows, row;
 	enum ringup_dtype dtype;
-	void **out;            /* set to all blocks; ringup_free() it        */
+	void **out;            /* set to all blocks; ringup_free() it, if it is not into */
 	uint64_t *counts;      /* set to the rows of each rank: size entries */
 	const uint64_t *shape; /* of a row; as in struct ringup_reduce  */
 	int dims;
+	void *into;          /* room for the result, or NULL           */
+	uint64_t into_bytes; /* so much                                */
 };
 
 /*
  * What to exchange: rows from every rank to every rank.  splits says how many rows
  * go to rank 0, 1 ...; NULL: as many to each, so that rows must be a multiple of the
- * number of ranks.
+ * number of ranks.  into as in struct ringup_gather, but apart from in.
  */
 struct ringup_exchange {
 	const char *name; /* as in struct ringup_reduce                 */
@@ -168,10 +174,12 @@ struct ringup_exchange {
 	uint64_t rows, row;
 	const uint64_t *splits; /* size entries, together rows; copied   */
 	enum ringup_dtype dtype;
-	void **out;            /* set to the rows from rank 0, 1 ...; ringup_free() it */
+	void **out;            /* set to the rows from rank 0, 1 ...; as a gather's */
 	uint64_t *counts;      /* set to the rows from each rank: size entries */
 	const uint64_t *shape; /* of a row; as in struct ringup_reduce  */
 	int dims;
+	void *into; /* as in struct ringup_gather             */
+	uint64_t into_bytes;
 };
 
 /*
@@ -405,9 +413,10 @@ RINGUP_API int ringup_broadcast(struct ringup_group *g, const struct ringup_bcas
  *
  * Starts the gathering described by @a and returns at once.
  *
- * Ownership:  as in ringup_allreduce(); *out and counts are written before
- *	       ringup_wait() returns 0, and *out is then the caller's, who
- *	       gives it to ringup_free().  On failure both are left alone.
+ * Ownership:  as in ringup_allreduce(), into being its out; *out and counts are
+ *	       written before ringup_wait() returns 0, and *out is then the
+ *	       caller's, who gives it to ringup_free() unless it is into.  On
+ *	       failure both are left alone.
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *

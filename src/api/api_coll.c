@@ -263,7 +263,9 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 			     .in = a->in,
 			     .rows = a->rows,
 			     .outp = a->out,
-			     .counts = a->counts };
+			     .counts = a->counts,
+			     .into = a->into,
+			     .into_bytes = a->into_bytes };
 	struct err e = { 0 };
 	int rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts, &e);
 
@@ -307,9 +309,12 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 {
 	static const char call[] = "ringup_alltoall";
 	int size = ringup_size(g), rc;
-	struct request q = {
-		.name = a->name, .in = a->in, .outp = a->out, .counts = a->counts
-	};
+	struct request q = { .name = a->name,
+			     .in = a->in,
+			     .outp = a->out,
+			     .counts = a->counts,
+			     .into = a->into,
+			     .into_bytes = a->into_bytes };
 	uint64_t few[64], *splits = few;
 	struct err e = { 0 };
 

@@ -18,6 +18,7 @@ struct part {
 	struct ringup_group *g;
 	int rank, ranks; /* in the group */
 	void *in, *out;
+	void *got;              /* out, by way of the library */
 	uint64_t *counts;       /* of the blocks that were received; ranks entries */
 	struct ringup_op **ops; /* of a set, or one */
 	struct pattern pattern;
@@ -42,12 +43,6 @@ static int told(int rc, struct err *e)
 
 /* -- buffers -------------------------------------------------------------- */
 
-/* Does the library itself make room for the result? */
-static bool is_given(const struct task *t)
-{
-	return t->what == TASK_ALLGATHER || t->what == TASK_ALLTOALL;
-}
-
 /* Only some have a form in which the result replaces the input. */
 static bool is_in_place(const struct task *t)
 {
@@ -71,7 +66,7 @@ void measure_rest(struct measure *m)
 		struct part *p = &m->part[i];
 
 		if (p->out != p->in)
-			drop(m->shared || is_given(&m->task), p->out);
+			drop(m->shared, p->out);
 		drop(m->shared, p->in);
 		p->in = p->out = NULL;
 	}
@@ -104,9 +99,9 @@ static int acquire(struct measure *m, struct part *p, struct err *e)
 	p->in = room(m, bytes * task_gives(t, p->ranks));
 	if (is_in_place(t))
 		p->out = p->in;
-	else if (!is_given(t))
+	else
 		p->out = room(m, bytes * task_takes(t, p->ranks));
-	if (!p->in || (!p->out && !is_given(t)))
+	if (!p->in || !p->out)
 		return fail(e, RINGUP_ENOMEM, "buffers of %llu bytes",
 			    (unsigned long long)bytes);
 	return 0;
@@ -193,12 +188,12 @@ static int call_allgather(const struct measure *m, struct part *p, struct ringup
 		.rows = m->task.count,
 		.row = 1,
 		.dtype = m->task.dtype,
-		.out = &p->out,
+		.out = &p->got,
 		.counts = p->counts,
+		.into = p->out,
+		.into_bytes = m->task.count * m->size * (uint64_t)p->ranks,
 	};
 
-	ringup_free(p->out);
-	p->out = NULL;
 	return ringup_allgather(p->g, &a, op);
 }
 
@@ -225,12 +220,12 @@ static int call_alltoall(const struct measure *m, struct part *p, struct ringup_
 		.rows = m->task.count * (uint64_t)p->ranks,
 		.row = 1,
 		.dtype = m->task.dtype,
-		.out = &p->out,
+		.out = &p->got,
 		.counts = p->counts,
+		.into = p->out,
+		.into_bytes = m->task.count * m->size * (uint64_t)p->ranks,
 	};
 
-	ringup_free(p->out);
-	p->out = NULL;
 	return ringup_alltoall(p->g, &x, op);
 }
 

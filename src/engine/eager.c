@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/eager.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -122,15 +121,16 @@ static void reduce_lines(struct lane *l, uint32_t id, uint32_t round, const stru
 
 /* Room for rows that come together; on failure nothing is set. */
 static unsigned char *make_result(const struct lane *l, const uint64_t *rows,
-				  const struct want *w, struct err *e)
+				  const struct request *q, struct err *e)
 {
+	const struct want *w = &q->want;
 	uint64_t bytes = 0;
 	unsigned char *result;
 	int r;
 
 	for (r = 0; r < l->team.size; r++)
 		bytes += rows[r] * w->count * element(w);
-	result = malloc(bytes ? bytes : 1);
+	result = op_room(q, bytes);
 	if (!result)
 		fail(e, RINGUP_ENOMEM, "no memory for %llu gathered bytes",
 		     (unsigned long long)bytes);
@@ -146,7 +146,7 @@ static int gather_lines(struct lane *l, uint32_t id, uint32_t round, const struc
 
 	for (r = 0; r < l->team.size; r++)
 		q->counts[r] = *ledger_rows(l->ledger, id, r, round);
-	result = to = make_result(l, q->counts, &q->want, e);
+	result = to = make_result(l, q->counts, q, e);
 	if (!result)
 		return e->code;
 	for (r = 0; r < l->team.size; r++) {
@@ -168,7 +168,7 @@ static int exchange_lines(struct lane *l, uint32_t id, uint32_t round, const str
 	for (r = 0; r < l->team.size; r++)
 		q->counts[r] =
 			((const uint64_t *)ledger_line(l->ledger, id, r, round))[l->team.rank];
-	result = to = make_result(l, q->counts, &q->want, e);
+	result = to = make_result(l, q->counts, q, e);
 	if (!result)
 		return e->code;
 	for (r = 0; r < l->team.size; r++) {

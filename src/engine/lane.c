@@ -109,7 +109,7 @@ static int make_room(struct lane *l, struct ringup_op *op, const uint64_t *rows,
 	if (__builtin_mul_overflow(total, element(w), &bytes) || bytes > SIZE_MAX / 2)
 		return fail(e, RINGUP_EMISMATCH, "%.200s: the blocks are too large together",
 			    op->tensor->name);
-	op->result = malloc(bytes ? bytes : 1);
+	op->result = op_room(&op->ask, bytes);
 	if (!op->result)
 		return fail(e, RINGUP_ENOMEM, "%.200s: no memory for %llu gathered bytes",
 			    op->tensor->name, (unsigned long long)bytes);
@@ -318,8 +318,7 @@ static int finish_adasum(struct lane *l, struct ringup_op *op, struct err *e)
 	if (w->post != 1)
 		copy_scaled(dtype, op->ask.out, op->ask.out, w->count, w->post);
 	free(scratch);
-	free(op->result);
-	op->result = NULL;
+	op_discard(op);
 	return 0;
 }
 
@@ -333,7 +332,7 @@ static int conclude(struct lane *l, struct ringup_op *op, struct err *e)
 	if (w->kind == PLAN_ALLGATHER || w->kind == PLAN_ALLTOALL) {
 		/* What a rank that has joined receives, nobody wants. */
 		if (op->ghost)
-			free(op->result);
+			op_discard(op);
 		else
 			*op->ask.outp = op->result;
 		op->result = NULL;
@@ -417,7 +416,7 @@ void lane_close(struct lane *l)
 	struct ringup_op *block, *op;
 
 	for (op = l->flying; op; op = op->next) {
-		free(op->result);
+		op_discard(op);
 		free(op->own);
 	}
 	while ((block = l->blocks)) {

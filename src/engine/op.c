@@ -26,10 +26,21 @@ void op_complete(struct ringup_op *op, int status)
 	__atomic_store_n(&op->state, OP_DONE, __ATOMIC_RELEASE);
 }
 
+void *op_room(const struct request *r, uint64_t bytes)
+{
+	return r->into && bytes <= r->into_bytes ? r->into : malloc(bytes ? bytes : 1);
+}
+
+void op_discard(struct ringup_op *op)
+{
+	if (op->result != op->ask.into)
+		free(op->result);
+	op->result = NULL;
+}
+
 void op_fail(struct ringup_op *op, const struct err *why)
 {
-	free(op->result);
-	op->result = NULL;
+	op_discard(op);
 	op->why = *why;
 	op_complete(op, why->code);
 }

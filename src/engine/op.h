@@ -23,6 +23,12 @@ static inline bool op_is_eager(const struct ringup_op *op)
 	return __atomic_load_n(&op->eager, __ATOMIC_ACQUIRE);
 }
 
+/* op_room - memory for a result of @bytes: @r's own, or new.  NULL: there is none. */
+void *op_room(const struct request *r, uint64_t bytes);
+
+/* op_discard - give up what was being gathered. */
+void op_discard(struct ringup_op *op);
+
 /* op_fail - with the claim: the same, with the reason. */
 void op_fail(struct ringup_op *op, const struct err *why);
 

@@ -36,6 +36,8 @@ struct request {
 	void *out;
 	uint64_t rows;             /* allgather, join */
 	void **outp;               /* allgather, all-to-all */
+	void *into;                /* the same: the caller's memory for the result ... */
+	uint64_t into_bytes;       /* if it fits */
 	uint64_t *counts;          /* allgather, all-to-all: rows of, or from, each rank */
 	const uint64_t *splits;    /* all-to-all: rows for each rank; copied */
 	const struct piece *piece; /* want.members tensors, instead of in and out; copied */
@@ -53,7 +55,7 @@ struct ringup_op {
 	bool ghost;         /* of a rank that has joined: nobody waits for it */
 	int status;         /* once it is done                              */
 	struct request ask; /* as it was asked; the name is not kept    */
-	void *result;       /* being gathered                          */
+	void *result;       /* being gathered; may be ask.into         */
 	void *own;          /* freed with the operation                */
 	int64_t since_ns;   /* stall.c: when it was first seen waiting, and told of */
 	uint32_t warnings;

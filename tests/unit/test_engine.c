@@ -226,6 +226,70 @@ static void others(struct ringup *r, int rank, int size)
 	}
 }
 
+/* @n rows of each rank, or for each; how the two ask is all that differs. */
+static int gather_into(struct ringup_group *g, bool exchange, int32_t *in, uint64_t n,
+		       int32_t **out, uint64_t *counts, int32_t *into, uint64_t bytes)
+{
+	struct ringup_gather a = { .name = "into",
+				   .in = in,
+				   .rows = n,
+				   .row = 1,
+				   .dtype = RINGUP_I32,
+				   .out = (void **)out,
+				   .counts = counts,
+				   .into = into,
+				   .into_bytes = bytes };
+	struct ringup_exchange x = { .name = "exchange into",
+				     .in = in,
+				     .rows = n * (uint64_t)ringup_size(g),
+				     .row = 1,
+				     .dtype = RINGUP_I32,
+				     .out = (void **)out,
+				     .counts = counts,
+				     .into = into,
+				     .into_bytes = bytes };
+
+	return exchange ? ringup_alltoall(g, &x, NULL) : ringup_allgather(g, &a, NULL);
+}
+
+/* The caller's memory for results: it fits, it does not, and a gather's own block
+ * lies there already.  Small ones first the long way, then as eager operations. */
+static void into(struct ringup *r, int rank, int size)
+{
+	static const uint64_t lengths[] = { 5, 5, 5, 5, 5, 5, 40000, 40000, 40000 };
+	struct ringup_group *g = ringup_world(r);
+	uint64_t counts[RANKS_MAX], n, i, bad;
+	size_t k;
+	int x;
+
+	for (k = 0; k < 2 * sizeof(lengths) / sizeof(lengths[0]); k++) {
+		bool exchange = k & 1, fits = k / 2 % 3 != 1, placed = k / 2 % 3 == 2;
+		int32_t *in, *room, *mine, *out = NULL;
+
+		n = lengths[k / 2];
+		in = malloc(n * (uint64_t)size * sizeof(*in));
+		room = calloc(n * (uint64_t)size, sizeof(*room));
+		mine = placed && !exchange ? room + n * (uint64_t)rank : in;
+		for (i = 0; i < n * (exchange ? (uint64_t)size : 1); i++)
+			mine[i] = (int32_t)(i + k) * 10 + rank;
+		check(!gather_into(g, exchange, mine, n, &out, counts, room,
+				   n * (uint64_t)size * sizeof(*room) - !fits),
+		      "with room", rank);
+		check(out && (out == room) == fits, "in the room, if it fits", rank);
+		for (bad = 0, x = 0; x < size && out; x++)
+			for (i = 0; i < n; i++)
+				bad += out[(uint64_t)x * n + i] !=
+				       (int32_t)(i + (exchange ? n * (uint64_t)rank : 0) + k) *
+						       10 +
+					       x;
+		check(!bad, "values", rank);
+		if (out != room)
+			ringup_free(out);
+		free(room);
+		free(in);
+	}
+}
+
 static void operations(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
@@ -507,6 +571,7 @@ static void all(void)
 		run("shuffled and asynchronous", n, shuffled);
 		run("carried by the engine threads", n, unattended);
 		run("broadcast, allgather, barrier", n, others);
+		run("results in the caller's memory", n, into);
 		run("operations and scales", n, operations);
 		run("bad arguments, busy names, time limits", n, arguments);
 		run("three threads a rank", n, many_threads);

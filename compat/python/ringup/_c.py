@@ -56,14 +56,16 @@ class Gather(Structure):
     """struct ringup_gather"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("rows", c_uint64), ("row", c_uint64),
                 ("dtype", c_int), ("out", POINTER(c_void_p)), ("counts", POINTER(c_uint64)),
-                ("shape", POINTER(c_uint64)), ("dims", c_int)]
+                ("shape", POINTER(c_uint64)), ("dims", c_int), ("into", c_void_p),
+                ("into_bytes", c_uint64)]
 
 
 class Exchange(Structure):
     """struct ringup_exchange"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("rows", c_uint64), ("row", c_uint64),
                 ("splits", POINTER(c_uint64)), ("dtype", c_int), ("out", POINTER(c_void_p)),
-                ("counts", POINTER(c_uint64)), ("shape", POINTER(c_uint64)), ("dims", c_int)]
+                ("counts", POINTER(c_uint64)), ("shape", POINTER(c_uint64)), ("dims", c_int),
+                ("into", c_void_p), ("into_bytes", c_uint64)]
 
 
 class Scatter(Structure):
