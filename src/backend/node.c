@@ -55,6 +55,13 @@
  */
 enum { NODE_RANKS = 4096, LEAST_CHUNK = 8192 };
 
+/* Results that no cache will hold, all ranks' together. */
+enum { PAST_BYTES = 16 << 20 };
+
+/* What two ranks use of a slot for data that is only copied: then both slots stay in the
+ * nearest caches.  More ranks change places less often with larger chunks. */
+enum { PAIR_BYTES = 32768 };
+
 /* Where a plan is: it begins with OFFER or CHUNKS. */
 enum phase { OFFER, MEET, LEAVE, CHUNKS };
 
@@ -85,8 +92,10 @@ struct node {
 	uint64_t base;                    /* chunks that all earlier plans took     */
 	uint64_t chunks;                  /* of this plan                           */
 	uint64_t filled, combined, taken; /* so many of them    */
+	size_t room;                      /* so much of a slot is used           */
 	uint64_t chunk_count;             /* elements in a full chunk, or region */
 	size_t bytes;                     /* of an element                     */
+	bool past;                        /* results go past the caches        */
 	struct cursor put, combine, take;
 	/* What step() could not go on without. */
 	int wait_rank;
@@ -197,12 +206,21 @@ static void put_range(struct node *n, struct cursor c, unsigned char *slot, uint
 	}
 }
 
-static void take(bool only, void *dst, void *src, size_t size)
+/* To a buffer, which nobody here reads again. */
+static void store(const struct node *n, void *dst, const void *src, size_t size)
 {
-	if (only)
-		copy_taking(dst, src, size);
+	if (n->past)
+		copy_past(dst, src, size);
 	else
 		copy_bytes(dst, src, size);
+}
+
+static void take(const struct node *n, bool only, void *dst, void *src, size_t size)
+{
+	if (only)
+		copy_taking(dst, src, size, n->past);
+	else
+		store(n, dst, src, size);
 }
 
 static bool is_pair(const struct node *n)
@@ -220,7 +238,7 @@ static void take_range(struct node *n, struct cursor c, unsigned char *slot, uin
 	advance(p, &c, first);
 	for (; first < end; first += m) {
 		m = run_of(p, &c, end - first);
-		take(only, (unsigned char *)p->piece[c.piece].out + c.at * n->bytes,
+		take(n, only, (unsigned char *)p->piece[c.piece].out + c.at * n->bytes,
 		     slot + first * n->bytes, m * n->bytes);
 		advance(p, &c, m);
 	}
@@ -375,7 +393,7 @@ static void start_over(struct node *n)
 {
 	n->base += least(n->chunks, SEGMENT_SLOTS);
 	publish(n, &seat(n, n->team->rank)->out, n->base);
-	n->may_share = false;
+	n->may_share = n->past = false;
 	n->phase = CHUNKS;
 	n->filled = n->combined = n->taken = 0;
 	memset(&n->put, 0, sizeof(n->put));
@@ -403,9 +421,12 @@ static bool combine_shared(struct node *n)
 			n->src[r] = n->arena[r] + o->piece[c.piece].in + c.at * n->bytes;
 			n->dst[r] = n->arena[r] + o->piece[c.piece].out + c.at * n->bytes;
 		}
-		reduce_many(&how, n->dst, n->team->size, n->src, n->team->size, m);
+		(n->past ? reduce_past : reduce_many)(&how, n->dst, n->team->size, n->src,
+						      n->team->size, m);
 		advance(p, &c, m);
 	}
+	if (n->past)
+		copy_settle();
 	return true;
 }
 
@@ -597,7 +618,7 @@ static bool gather_put(struct node *n, uint64_t k)
 	for (r = 0; r < me; r++)
 		own += n->plan->counts[r];
 	if (m && chunk_out(n, own, k) != chunk_in(n, 0, k))
-		copy_bytes(chunk_out(n, own, k), chunk_in(n, 0, k), m * n->bytes);
+		store(n, chunk_out(n, own, k), chunk_in(n, 0, k), m * n->bytes);
 	return true;
 }
 
@@ -612,7 +633,7 @@ static bool gather_combine(struct node *n, uint64_t k)
 	for (r = 0; r < n->team->size; r++) {
 		m = part_of(n, p->counts[r], k);
 		if (m && r != me) {
-			take(is_pair(n), chunk_out(n, before, k), segment_slot(n->seg, r, g),
+			take(n, is_pair(n), chunk_out(n, before, k), segment_slot(n->seg, r, g),
 			     m * n->bytes);
 			leave_slot(n, r, g, m * n->bytes);
 		}
@@ -724,7 +745,7 @@ static bool exchange_put(struct node *n, uint64_t k)
 	for (r = 0; r < me; r++)
 		to += goes(n, r, me);
 	if (m)
-		copy_bytes(chunk_out(n, to, k), chunk_in(n, own, k), m * n->bytes);
+		store(n, chunk_out(n, to, k), chunk_in(n, own, k), m * n->bytes);
 	return true;
 }
 
@@ -738,7 +759,8 @@ static bool exchange_combine(struct node *n, uint64_t k)
 	for (r = 0; r < n->team->size; before += goes(n, r++, me)) {
 		m = r == me ? 0 : part_of(n, goes(n, r, me), k);
 		if (m)
-			copy_taking(chunk_out(n, before, k), region(n, r, me, g), m * n->bytes);
+			take(n, true, chunk_out(n, before, k), region(n, r, me, g),
+			     m * n->bytes);
 	}
 	publish(n, &seat(n, me)->out, g + 1);
 	return true;
@@ -814,16 +836,21 @@ static uint64_t longest(const uint64_t *counts, size_t n)
 /* Elements of a region: whole lines, as long as there are lines for all. */
 static uint64_t region_count(const struct node *n)
 {
-	size_t room = SEGMENT_SLOT_BYTES / (size_t)regions(n);
+	size_t room = n->room / (size_t)regions(n);
 
 	return (room < 64 ? room : room / 64 * 64) / n->bytes;
 }
 
-static uint64_t broadcast_chunk(uint64_t bytes)
+static uint64_t broadcast_chunk(const struct node *n)
 {
-	uint64_t chunk = bytes / 8 / 64 * 64;
+	uint64_t chunk = n->plan->count * n->bytes / 8 / 64 * 64;
 
-	return chunk < LEAST_CHUNK ? LEAST_CHUNK : least(chunk, SEGMENT_SLOT_BYTES);
+	return chunk < LEAST_CHUNK ? LEAST_CHUNK : least(chunk, n->room);
+}
+
+static bool combines(const struct plan *p)
+{
+	return p->kind == PLAN_ALLREDUCE || p->kind == PLAN_REDUCESCATTER;
 }
 
 /* Sets n->kind and how it is cut; the same on all ranks. */
@@ -834,7 +861,8 @@ static void cut(struct node *n)
 	uint64_t most = 0;
 
 	n->kind = p->kind;
-	n->chunk_count = SEGMENT_SLOT_BYTES / n->bytes;
+	n->room = is_pair(n) && !combines(p) ? PAIR_BYTES : SEGMENT_SLOT_BYTES;
+	n->chunk_count = n->room / n->bytes;
 	switch (p->kind) {
 	case PLAN_ALLREDUCE:
 		most = p->count;
@@ -842,7 +870,7 @@ static void cut(struct node *n)
 	case PLAN_BROADCAST:
 		/* The last reader starts a chunk later: the shorter, the sooner. */
 		most = p->count;
-		n->chunk_count = broadcast_chunk(p->count * n->bytes) / n->bytes;
+		n->chunk_count = broadcast_chunk(n) / n->bytes;
 		break;
 	case PLAN_ALLGATHER:
 		most = longest(p->counts, size);
@@ -869,6 +897,44 @@ static void cut(struct node *n)
 	n->chunks = most ? (most - 1) / n->chunk_count + 1 : 1;
 }
 
+static uint64_t sum(const uint64_t *counts, size_t n)
+{
+	uint64_t all = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		all += counts[i];
+	return all;
+}
+
+/* Is it too much for the caches that all ranks will have?  What has a part in a sum is
+ * nearer than that: its lines have just been read, or the next chunk is computed there. */
+static bool is_past(const struct node *n)
+{
+	const struct plan *p = n->plan;
+	size_t size = (size_t)n->team->size;
+	uint64_t all = 0;
+
+	switch (p->kind) {
+	case PLAN_ALLREDUCE:
+		if (n->phase == OFFER && size <= REDUCE_PAST && p->piece->in != p->piece->out)
+			all = p->count * size;
+		break;
+	case PLAN_BROADCAST:
+		all = p->count * size;
+		break;
+	case PLAN_ALLGATHER:
+		all = sum(p->counts, size) * size;
+		break;
+	case PLAN_ALLTOALL:
+		all = sum(p->matrix, size * size);
+		break;
+	default:
+		break;
+	}
+	return all * n->bytes >= PAST_BYTES;
+}
+
 static int node_start(void *self, const struct plan *p, struct err *e)
 {
 	struct node *n = self;
@@ -880,6 +946,7 @@ static int node_start(void *self, const struct plan *p, struct err *e)
 	n->may_share = n->kind == PLAN_ALLREDUCE && n->team->size > 1 && p->pre == 1 &&
 		       p->count * n->bytes >= SHARE_LEAST && p->pieces <= OFFER_PIECES;
 	n->phase = n->may_share && can_offer(n) ? OFFER : CHUNKS;
+	n->past = is_past(n);
 	n->filled = n->combined = n->taken = 0;
 	memset(&n->put, 0, sizeof(n->put));
 	memset(&n->combine, 0, sizeof(n->combine));
@@ -944,6 +1011,8 @@ static int node_step(void *self, struct err *e)
 		if (!go_on(n))
 			return 0;
 	n->base += n->chunks;
+	if (n->past)
+		copy_settle();
 	return 1;
 }
 

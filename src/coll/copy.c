@@ -11,6 +11,18 @@ void copy_bytes(void *dst, const void *src, size_t n)
 	loops_best()->copy(dst, src, n);
 }
 
+void copy_past(void *dst, const void *src, size_t n)
+{
+	loops_best()->copy_past(dst, src, n);
+}
+
+void copy_settle(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_sfence(); /* no other fence keeps such stores in order */
+#endif
+}
+
 void copy_claim(void *p, size_t n)
 {
 	volatile unsigned char *at = p;
@@ -20,15 +32,16 @@ void copy_claim(void *p, size_t n)
 		at[i] = at[i];
 }
 
-void copy_taking(void *dst, void *src, size_t n)
+void copy_taking(void *dst, void *src, size_t n, bool past)
 {
+	void (*copy)(void *d, const void *s, size_t m) = past ? copy_past : copy_bytes;
 	unsigned char *to = dst, *from = src;
 	size_t i, m;
 
 	/* Lines are claimed while they are still in the nearest cache. */
 	for (i = 0; i < n; i += m) {
 		m = n - i < COPY_CLAIM_BYTES ? n - i : COPY_CLAIM_BYTES;
-		copy_bytes(to + i, from + i, m);
+		copy(to + i, from + i, m);
 		copy_claim(from + i, m);
 	}
 }

@@ -3,6 +3,7 @@
 #ifndef COLL_COPY_H
 #define COLL_COPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,15 @@ enum { COPY_CLAIM_BYTES = 1024 };
 void copy_bytes(void *dst, const void *src, size_t n);
 
 /*
+ * copy_past - copy_bytes() past the caches, for what is larger than they are: a line
+ * that is written whole need not be read first, and what is in the caches stays there.
+ *
+ * copy_settle - to be called before another thread is told that the copy is there.
+ */
+void copy_past(void *dst, const void *src, size_t n);
+void copy_settle(void);
+
+/*
  * copy_claim - make the cache lines of @n bytes at @p this processor's own,
  * without changing what is in them.
  *
@@ -33,8 +43,8 @@ void copy_bytes(void *dst, const void *src, size_t n);
  */
 void copy_claim(void *p, size_t n);
 
-/* copy_taking - copy_bytes(), then copy_claim() of the source, bit by bit. */
-void copy_taking(void *dst, void *src, size_t n);
+/* copy_taking - copy_bytes(), or copy_past(), then copy_claim() of the source, bit by bit. */
+void copy_taking(void *dst, void *src, size_t n, bool past);
 
 /* copy_scaled - dst[i] = src[i] * factor in the arithmetic of @dtype: floating
  * types in their own precision (f16, bf16 by way of f32), integers through double

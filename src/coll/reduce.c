@@ -164,3 +164,24 @@ void reduce_many(const struct reduce *how, void *const *dst, int ndst, const voi
 	else
 		loops_best()->many[how->redop][how->dtype](dst, ndst, src, nsrc, count, 1, 1);
 }
+
+/* A block at a time, which is near enough to be copied for nothing. */
+void reduce_past(const struct reduce *how, void *const *dst, int ndst, const void *const *src,
+		 int nsrc, uint64_t count)
+{
+	size_t size = reduce_dtype_bytes(how->dtype), n;
+	const void *from[REDUCE_PAST];
+	int64_t block[BLOCK];
+	void *to = block;
+	uint64_t first;
+	int i;
+
+	for (first = 0; first < count; first += n) {
+		n = count - first < sizeof(block) / size ? count - first : sizeof(block) / size;
+		for (i = 0; i < nsrc; i++)
+			from[i] = (const unsigned char *)src[i] + first * size;
+		reduce_many(how, &to, 1, from, nsrc, n);
+		for (i = 0; i < ndst; i++)
+			copy_past((unsigned char *)dst[i] + first * size, block, n * size);
+	}
+}

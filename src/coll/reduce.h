@@ -12,6 +12,9 @@
 /* The operations that combine element by element: all but Adasum. */
 enum { REDUCE_OPS = RINGUP_ADASUM };
 
+/* Sources that reduce_past() takes. */
+enum { REDUCE_PAST = 64 };
+
 /* What is done to each element. */
 struct reduce {
 	enum ringup_dtype dtype;
@@ -34,6 +37,11 @@ struct reduce {
  * Threads: any.  nsrc >= 1, ndst >= 1, both at most 4096.
  */
 void reduce_many(const struct reduce *how, void *const *dst, int ndst, const void *const *src,
+		 int nsrc, uint64_t count);
+
+/* reduce_past - the same for at most REDUCE_PAST sources, the results written as copy_past()
+ * does; no destination may be a source. */
+void reduce_past(const struct reduce *how, void *const *dst, int ndst, const void *const *src,
 		 int nsrc, uint64_t count);
 
 /* reduce_is_half - f16 and bf16, whose sums are kept in f32. */

@@ -19,6 +19,23 @@ static void bytes(void *d, void *s, size_t n)
 	copy_bytes(d, s, n);
 }
 
+static void taken(void *d, void *s, size_t n)
+{
+	copy_taking(d, s, n, false);
+}
+
+static void past(void *d, void *s, size_t n)
+{
+	copy_past(d, s, n);
+	copy_settle();
+}
+
+static void taken_past(void *d, void *s, size_t n)
+{
+	copy_taking(d, s, n, true);
+	copy_settle();
+}
+
 static int copies(size_t n, size_t to, size_t from)
 {
 	size_t i;
@@ -108,7 +125,11 @@ int main(void)
 		copy_how = bytes;
 		copy_checks(loops_all[i]->name);
 		/* The source stays what it was, or later copies would be wrong. */
-		copy_how = copy_taking;
+		copy_how = taken;
+		copy_checks(loops_all[i]->name);
+		copy_how = past;
+		copy_checks(loops_all[i]->name);
+		copy_how = taken_past;
 		copy_checks(loops_all[i]->name);
 		scale_checks(loops_all[i]->name);
 	}

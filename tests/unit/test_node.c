@@ -248,17 +248,19 @@ struct trial {
 	unsigned char *in[RANKS_MAX], *out[RANKS_MAX], *want[RANKS_MAX];
 };
 
+static uint64_t more; /* elements, in addition */
+
 static uint64_t some_count(void)
 {
 	static const uint64_t edges[] = { 0, 0, 1, 15, 64, 4096, 8192, 16384, 32768 };
 
 	switch (rand_r(&seed) % 4) {
 	case 0:
-		return edges[rand_r(&seed) % 9] + rand_r(&seed) % 2;
+		return more + edges[rand_r(&seed) % 9] + rand_r(&seed) % 2;
 	case 1:
-		return rand_r(&seed) % 60000;
+		return more + rand_r(&seed) % 60000;
 	default:
-		return rand_r(&seed) % 300;
+		return more + rand_r(&seed) % 300;
 	}
 }
 
@@ -501,6 +503,24 @@ static void trials(int size)
 	ok(good, "150 plans of any kind, type, operation, scale and length, %d ranks", size);
 }
 
+/* Results that are stored past the caches: 16 MiB and more of all ranks. */
+static void large(int size)
+{
+	struct trial t;
+	int i, good = 1;
+
+	more = (4 << 20) / (uint64_t)(size * size);
+	for (i = 0; i < 3 * PLAN_KINDS; i++) {
+		if (i % PLAN_KINDS == PLAN_BARRIER)
+			continue;
+		choose(&t, (enum plan_kind)(i % PLAN_KINDS), size);
+		t.plan.dtype = RINGUP_F32;
+		good &= run_trial(&t);
+	}
+	more = 0;
+	ok(good, "plans with large results, %d ranks", size);
+}
+
 int main(void)
 {
 	struct team apart = { .size = 2, .hosts = 2 };
@@ -519,6 +539,8 @@ int main(void)
 		trials(size);
 		if (size == 3)
 			offers(size);
+		if (size == 2 || size == 3)
+			large(size);
 		close_all(size, memory);
 	}
 	return tap_done();

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coll/copy.h"
 #include "coll/loops.h"
 #include "coll/reduce.h"
 #include "half.h"
@@ -240,7 +241,7 @@ static _Alignas(64) unsigned char work[MAX_SRC][(MAX + OFFSETS) * 8];
 static _Alignas(64) unsigned char into[MAX_DST][(MAX + 2 * OFFSETS) * 8];
 static _Alignas(64) unsigned char want[MAX * 8];
 
-static bool run(const struct reduce *how, const struct shape *s)
+static bool run(const struct reduce *how, const struct shape *s, bool past)
 {
 	size_t size = reduce_dtype_bytes(how->dtype), j;
 	const void *src[MAX_SRC];
@@ -257,7 +258,8 @@ static bool run(const struct reduce *how, const struct shape *s)
 		if (s->in_place[i] >= 0)
 			dst[i] = work[s->in_place[i]] + s->src_at[s->in_place[i]] * size;
 	}
-	reduce_many(how, dst, s->ndst, src, s->nsrc, s->count);
+	(past ? reduce_past : reduce_many)(how, dst, s->ndst, src, s->nsrc, s->count);
+	copy_settle();
 	for (i = 0; i < s->ndst; i++) {
 		unsigned char *d = dst[i];
 
@@ -305,7 +307,7 @@ static bool agrees(enum ringup_dtype t, enum ringup_redop op)
 			if (!loops_all[i]->runs())
 				continue;
 			loops_use(loops_all[i]);
-			good &= run(&how, &s);
+			good &= run(&how, &s, false) && run(&how, &s, true);
 		}
 		loops_use(NULL);
 	}
