@@ -109,7 +109,8 @@ struct hosts {
 	struct piece bounced_piece;
 	uint64_t seen;      /* the others' counters, when last looked at */
 	int64_t idle_since; /* 0: not idle */
-	bool long_away;     /* the last time it gave way took long */
+	bool long_away;     /* the last time it gave way took long     */
+	int hurt;           /* waits that shall not give way any more */
 };
 
 static bool adds(const struct hosts *h)
@@ -976,12 +977,12 @@ static bool linger(struct hosts *h)
 		h->idle_since = now;
 	/* Whoever had the processor so long has done nothing for us: a stranger. */
 	if (h->long_away)
-		__atomic_store_n(&h->row->hurt, SKIP_WAITS, __ATOMIC_RELAXED);
+		h->hurt = SKIP_WAITS;
 	h->long_away = false;
 	if (now - h->idle_since > LINGER_NS)
 		return false;
-	if (__atomic_load_n(&h->row->hurt, __ATOMIC_RELAXED)) {
-		__atomic_fetch_sub(&h->row->hurt, 1, __ATOMIC_RELAXED);
+	if (h->hurt) {
+		h->hurt--;
 		return false;
 	}
 	sched_yield();

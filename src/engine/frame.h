@@ -1,0 +1,66 @@
+/* frame.h - what the leaders of hosts say to each other, in bytes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_FRAME_H
+#define ENGINE_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/chan.h"
+
+/*
+ * Frames; numbers are little-endian, ids are the child's, of its subtree's ranks the
+ * lowest comes first:
+ *
+ *	DEFINE  id:2 count:1 (rank:4 want:112)*count rows:8*  name...     up
+ *	READY   (id:2 rows:8*)*                                           up
+ *	RUN     more:1 (id:2 then nothing, rows:8* or length:2 sentence)* down
+ *	LEAVE   rank:4                                                    both
+ *	ALARM   code:4 sentence...                                        both
+ *	PING                                                              both
+ *	JOINED  any:1                                                     up
+ *	CALL    want:112 name...                                          down
+ *	REPORT  anything...                                               up
+ *
+ * DEFINE: ready, and this is it; with two wants the ranks disagree.  READY: ready, as
+ * defined before.  There are rows where the operation has such: upwards of the
+ * subtree's ranks, downwards of all.  RUN: the next batch, or with more a part of it.
+ */
+enum frame {
+	FRAME_DEFINE = 1,
+	FRAME_READY,
+	FRAME_RUN,
+	FRAME_LEAVE,
+	FRAME_ALARM,
+	FRAME_PING,
+	FRAME_JOINED,
+	FRAME_CALL,
+	FRAME_REPORT,
+};
+
+/* A frame on its way out. */
+struct frame_out {
+	size_t len;
+	unsigned char data[CHAN_BYTES];
+};
+
+/* frame_begin - an empty one of that kind; frame_put - append the lowest @bytes of @v;
+ * frame_add - append bytes.  The caller sees to it that they fit. */
+void frame_begin(struct frame_out *o, enum frame kind);
+void frame_put(struct frame_out *o, uint64_t v, int bytes);
+void frame_add(struct frame_out *o, const void *data, size_t len);
+
+/* One that has come, and may say anything.  What is not there reads as zero, and spoils
+ * the rest: who reads asks at the end whether it was bad. */
+struct frame_in {
+	const unsigned char *at;
+	size_t left;
+	bool bad;
+};
+
+/* frame_bytes - the next @len bytes, or NULL; frame_get - the next number of @bytes. */
+const unsigned char *frame_bytes(struct frame_in *f, size_t len);
+uint64_t frame_get(struct frame_in *f, int bytes);
+
+#endif
