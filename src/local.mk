@@ -75,6 +75,7 @@ CORE_SOURCES += \
 	%reldir%/engine/circle.c %reldir%/engine/circle.h \
 	%reldir%/engine/eager.c %reldir%/engine/eager.h \
 	%reldir%/engine/engine.c %reldir%/engine/engine.h \
+	%reldir%/engine/frame.c %reldir%/engine/frame.h \
 	%reldir%/engine/group.c %reldir%/engine/group.h \
 	%reldir%/engine/join.c %reldir%/engine/join.h \
 	%reldir%/engine/lane.c %reldir%/engine/lane.h \

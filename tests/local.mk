@@ -85,6 +85,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_cores \
 	%reldir%/unit/test_engine \
 	%reldir%/unit/test_forks \
+	%reldir%/unit/test_frame \
 	%reldir%/unit/test_futex \
 	%reldir%/unit/test_group \
 	%reldir%/unit/test_hash \

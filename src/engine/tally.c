@@ -7,41 +7,11 @@
 
 #include "backend/backend.h"
 #include "base/err.h"
+#include "engine/frame.h"
 #include "engine/ledger.h"
 #include "engine/span.h"
 #include "ringup.h"
-#include "wire/chan.h"
 #include "wire/pack.h"
-
-/*
- * Frames; numbers are little-endian, ids are the child's, of its subtree's ranks the
- * lowest comes first:
- *
- *	DEFINE  id:2 count:1 (rank:4 want:112)*count rows:8*  name...     up
- *	READY   (id:2 rows:8*)*                                           up
- *	RUN     more:1 (id:2 then nothing, rows:8* or length:2 sentence)* down
- *	LEAVE   rank:4                                                    both
- *	ALARM   code:4 sentence...                                        both
- *	PING                                                              both
- *	JOINED  any:1                                                     up
- *	CALL    want:112 name...                                          down
- *	REPORT  anything...                                               up
- *
- * DEFINE: ready, and this is it; with two wants the ranks disagree.  READY: ready, as
- * defined before.  There are rows where the operation has such: upwards of the
- * subtree's ranks, downwards of all.  RUN: the next batch, or with more a part of it.
- */
-enum frame {
-	FRAME_DEFINE = 1,
-	FRAME_READY,
-	FRAME_RUN,
-	FRAME_LEAVE,
-	FRAME_ALARM,
-	FRAME_PING,
-	FRAME_JOINED,
-	FRAME_CALL,
-	FRAME_REPORT,
-};
 
 enum {
 	ITEM_ROWS = 1 << 15,
@@ -82,11 +52,6 @@ struct topic {
 	uint64_t *rows;
 };
 
-struct frame_out {
-	size_t len;
-	unsigned char data[CHAN_BYTES];
-};
-
 struct tally {
 	struct ledger *ledger;
 	struct tally_events ev;
@@ -108,27 +73,7 @@ struct tally {
 	int running; /* batches announced and not done */
 };
 
-/* ---- frames out ---- */
-
-static void out_begin(struct frame_out *o, enum frame kind)
-{
-	o->data[0] = (unsigned char)kind;
-	o->len = 1;
-}
-
-static void out_put(struct frame_out *o, uint64_t v, int bytes)
-{
-	while (bytes--) {
-		o->data[o->len++] = (unsigned char)v;
-		v >>= 8;
-	}
-}
-
-static void out_bytes(struct frame_out *o, const void *data, size_t len)
-{
-	memcpy(o->data + o->len, data, len);
-	o->len += len;
-}
+/* ---- frames ---- */
 
 static void send_out(struct tally *t, int link, const struct frame_out *o)
 {
@@ -142,38 +87,6 @@ static void flood(struct tally *t, int except, const struct frame_out *o)
 	for (k = 0; k < t->links; k++)
 		if (k != except)
 			send_out(t, k, o);
-}
-
-/* ---- frames in ---- */
-
-/* What is not there reads as zero, and spoils the rest. */
-struct frame_in {
-	const unsigned char *at;
-	size_t left;
-	bool bad;
-};
-
-static const unsigned char *in_bytes(struct frame_in *f, size_t len)
-{
-	const unsigned char *p = f->at;
-
-	if (f->bad || f->left < len) {
-		f->bad = true;
-		return NULL;
-	}
-	f->at += len;
-	f->left -= len;
-	return p;
-}
-
-static uint64_t in_get(struct frame_in *f, int bytes)
-{
-	const unsigned char *p = in_bytes(f, (size_t)bytes);
-	uint64_t v = 0;
-
-	while (p && bytes--)
-		v = v << 8 | p[bytes];
-	return v;
 }
 
 static int malformed(const struct tally *t, int link, const char *what, struct err *e)
@@ -227,14 +140,14 @@ static void put_rows(struct tally *t, struct frame_out *o, uint32_t id)
 	int i;
 
 	for (i = 0; i < t->count; i++)
-		out_put(o, t->topics[id].rows[t->ranks[i]], 8);
+		frame_put(o, t->topics[id].rows[t->ranks[i]], 8);
 }
 
 static void flush_ready(struct tally *t)
 {
 	if (t->ready.len > 1)
 		send_out(t, 0, &t->ready);
-	out_begin(&t->ready, FRAME_READY);
+	frame_begin(&t->ready, FRAME_READY);
 }
 
 static void send_define(struct tally *t, uint32_t id, const struct wants *w)
@@ -243,17 +156,17 @@ static void send_define(struct tally *t, uint32_t id, const struct wants *w)
 	struct frame_out *o = &t->out;
 	int i;
 
-	out_begin(o, FRAME_DEFINE);
-	out_put(o, id, 2);
-	out_put(o, (uint64_t)w->count, 1);
+	frame_begin(o, FRAME_DEFINE);
+	frame_put(o, id, 2);
+	frame_put(o, (uint64_t)w->count, 1);
 	for (i = 0; i < w->count; i++) {
-		out_put(o, (uint64_t)w->rank[i], 4);
+		frame_put(o, (uint64_t)w->rank[i], 4);
 		want_put(o->data + o->len, &w->want[i]);
 		o->len += WANT_WIRE;
 	}
 	if (has_rows(t, id))
 		put_rows(t, o, id);
-	out_bytes(o, name, t->ledger->entries[id].len);
+	frame_add(o, name, t->ledger->entries[id].len);
 	send_out(t, 0, o);
 }
 
@@ -264,7 +177,7 @@ static void send_ready(struct tally *t, uint32_t id)
 
 	if (t->ready.len + need > sizeof(t->ready.data))
 		flush_ready(t);
-	out_put(&t->ready, id | (rows ? ITEM_ROWS : 0), 2);
+	frame_put(&t->ready, id | (rows ? ITEM_ROWS : 0), 2);
 	if (rows)
 		put_rows(t, &t->ready, id);
 }
@@ -302,10 +215,10 @@ static void send_call(struct tally *t, int k, uint32_t id, const struct want *w)
 {
 	struct frame_out *o = &t->out;
 
-	out_begin(o, FRAME_CALL);
+	frame_begin(o, FRAME_CALL);
 	want_put(o->data + o->len, w);
 	o->len += WANT_WIRE;
-	out_bytes(o, ledger_name(t->ledger, id), t->ledger->entries[id].len);
+	frame_add(o, ledger_name(t->ledger, id), t->ledger->entries[id].len);
 	send_out(t, t->first_child + k, o);
 }
 
@@ -381,8 +294,8 @@ static int tell_joined(struct tally *t, struct err *e)
 	__atomic_store_n(&t->seen_joined, here, __ATOMIC_RELAXED);
 	if (!t->is_root && any != t->told_joined) {
 		t->told_joined = any;
-		out_begin(&t->out, FRAME_JOINED);
-		out_put(&t->out, any, 1);
+		frame_begin(&t->out, FRAME_JOINED);
+		frame_put(&t->out, any, 1);
 		send_out(t, 0, &t->out);
 	}
 	return more ? call_all(t, e) : 0;
@@ -390,7 +303,7 @@ static int tell_joined(struct tally *t, struct err *e)
 
 static int take_joined(struct tally *t, int link, struct frame_in *f, struct err *e)
 {
-	uint64_t any = in_get(f, 1);
+	uint64_t any = frame_get(f, 1);
 
 	if (f->bad || f->left || any > 1)
 		return malformed(t, link, "word about joining", e);
@@ -400,13 +313,13 @@ static int take_joined(struct tally *t, int link, struct frame_in *f, struct err
 
 static int take_call(struct tally *t, int link, struct frame_in *f, struct err *e)
 {
-	const unsigned char *p = in_bytes(f, WANT_WIRE), *name;
+	const unsigned char *p = frame_bytes(f, WANT_WIRE), *name;
 	size_t len = f->left;
 	uint32_t id, age;
 	struct want w;
 	int rc;
 
-	name = in_bytes(f, len);
+	name = frame_bytes(f, len);
 	if (!p || !name || !len || len > NAME_BYTES)
 		return malformed(t, link, "call", e);
 	want_get(p, &w);
@@ -486,7 +399,7 @@ static bool is_in_subtree(const struct link *l, uint64_t rank)
 static bool read_wants(const struct tally *t, const struct link *l, struct frame_in *f,
 		       struct wants *w)
 {
-	uint64_t n = in_get(f, 1), rank;
+	uint64_t n = frame_get(f, 1), rank;
 	int i;
 
 	memset(w, 0, sizeof(*w));
@@ -495,8 +408,8 @@ static bool read_wants(const struct tally *t, const struct link *l, struct frame
 	for (i = 0; i < (int)n; i++) {
 		const unsigned char *p;
 
-		rank = in_get(f, 4);
-		p = in_bytes(f, WANT_WIRE);
+		rank = frame_get(f, 4);
+		p = frame_bytes(f, WANT_WIRE);
 		if (!p || !is_in_subtree(l, rank) || (i && (int)rank <= w->rank[0]))
 			return false;
 		want_get(p, &w->want[i]);
@@ -528,7 +441,7 @@ static struct known *known_as(struct link *l, uint32_t id, const char *name, siz
 static int take_define(struct tally *t, int link, struct frame_in *f, struct err *e)
 {
 	struct link *l = &t->link[link];
-	uint32_t id = (uint32_t)in_get(f, 2);
+	uint32_t id = (uint32_t)frame_get(f, 2);
 	const unsigned char *rows = NULL, *name;
 	struct known *n;
 	struct wants w;
@@ -537,9 +450,9 @@ static int take_define(struct tally *t, int link, struct frame_in *f, struct err
 	if (id >= LEDGER_IDS || !read_wants(t, l, f, &w))
 		return malformed(t, link, "definition", e);
 	if (want_has_rows(&w.want[0]))
-		rows = in_bytes(f, (size_t)l->count * 8);
+		rows = frame_bytes(f, (size_t)l->count * 8);
 	len = f->left;
-	name = in_bytes(f, len);
+	name = frame_bytes(f, len);
 	if (!name || !len || len > NAME_BYTES)
 		return malformed(t, link, "definition", e);
 	if (l->known[id] && l->known[id]->flying)
@@ -562,14 +475,14 @@ static int take_ready(struct tally *t, int link, struct frame_in *f, struct err 
 	int rc = 0;
 
 	while (f->left && !rc) {
-		uint32_t item = (uint32_t)in_get(f, 2), id = item & ITEM_ID;
+		uint32_t item = (uint32_t)frame_get(f, 2), id = item & ITEM_ID;
 		const unsigned char *rows = NULL;
 
 		if (f->bad || item & ITEM_BAD || id >= LEDGER_IDS || !l->known[id] ||
 		    !(item & ITEM_ROWS) == want_has_rows(&l->known[id]->wants.want[0]))
 			return malformed(t, link, "announcement", e);
 		if (item & ITEM_ROWS)
-			rows = in_bytes(f, (size_t)l->count * 8);
+			rows = frame_bytes(f, (size_t)l->count * 8);
 		if (f->bad)
 			return malformed(t, link, "announcement", e);
 		rc = arrive(t, link, id, rows, e);
@@ -586,15 +499,15 @@ static void put_item(struct tally *t, struct frame_out *o, uint32_t id, uint32_t
 	int r;
 
 	if (bad) {
-		out_put(o, theirs | ITEM_BAD, 2);
-		out_put(o, len, 2);
-		out_bytes(o, bad, len);
+		frame_put(o, theirs | ITEM_BAD, 2);
+		frame_put(o, len, 2);
+		frame_add(o, bad, len);
 	} else if (has_rows(t, id)) {
-		out_put(o, theirs | ITEM_ROWS, 2);
+		frame_put(o, theirs | ITEM_ROWS, 2);
 		for (r = 0; r < t->size; r++)
-			out_put(o, span_rows(t->ledger, id)[r], 8);
+			frame_put(o, span_rows(t->ledger, id)[r], 8);
 	} else {
-		out_put(o, theirs, 2);
+		frame_put(o, theirs, 2);
 	}
 }
 
@@ -605,14 +518,14 @@ static void send_run(struct tally *t, int k, const uint16_t *ids, int n)
 
 	if (most < 2 + (size_t)t->size * 8)
 		most = 2 + (size_t)t->size * 8;
-	out_begin(&t->out, FRAME_RUN);
-	out_put(&t->out, 0, 1);
+	frame_begin(&t->out, FRAME_RUN);
+	frame_put(&t->out, 0, 1);
 	for (i = 0; i < n; i++) {
 		if (t->out.len + most > sizeof(t->out.data)) {
 			t->out.data[1] = 1;
 			send_out(t, t->first_child + k, &t->out);
-			out_begin(&t->out, FRAME_RUN);
-			out_put(&t->out, 0, 1);
+			frame_begin(&t->out, FRAME_RUN);
+			frame_put(&t->out, 0, 1);
 		}
 		put_item(t, &t->out, ids[i], *their_id(t, ids[i], k));
 	}
@@ -712,7 +625,7 @@ void tally_done(struct tally *t)
 /* One tensor of a batch; what it carries goes where our ranks read it. */
 static bool read_item(struct tally *t, struct frame_in *f)
 {
-	uint32_t item = (uint32_t)in_get(f, 2), id = item & ITEM_ID;
+	uint32_t item = (uint32_t)frame_get(f, 2), id = item & ITEM_ID;
 	const unsigned char *p;
 	char bad[SENTENCE];
 	size_t len;
@@ -721,8 +634,8 @@ static bool read_item(struct tally *t, struct frame_in *f)
 	if (f->bad || id >= LEDGER_IDS || !t->topics[id].sent || t->batch_count == BATCH_ITEMS)
 		return false;
 	if (item & ITEM_BAD) {
-		len = (size_t)in_get(f, 2);
-		p = in_bytes(f, len);
+		len = (size_t)frame_get(f, 2);
+		p = frame_bytes(f, len);
 		if (!p || !len || len >= sizeof(bad) || item & ITEM_ROWS)
 			return false;
 		memcpy(bad, p, len);
@@ -730,7 +643,7 @@ static bool read_item(struct tally *t, struct frame_in *f)
 	} else if (!(item & ITEM_ROWS) == has_rows(t, id)) {
 		return false;
 	} else if (item & ITEM_ROWS) {
-		p = in_bytes(f, (size_t)t->size * 8);
+		p = frame_bytes(f, (size_t)t->size * 8);
 		for (r = 0; p && r < t->size; r++)
 			span_rows(t->ledger, id)[r] = pack_get64(p + 8 * r);
 	}
@@ -744,7 +657,7 @@ static bool read_item(struct tally *t, struct frame_in *f)
 
 static int take_run(struct tally *t, int link, struct frame_in *f, struct err *e)
 {
-	uint64_t more = in_get(f, 1);
+	uint64_t more = frame_get(f, 1);
 
 	while (f->left)
 		if (!read_item(t, f))
@@ -765,8 +678,8 @@ static void pass_leave(struct tally *t, int rank, int except)
 	if (t->left)
 		return;
 	t->left = true;
-	out_begin(&t->out, FRAME_LEAVE);
-	out_put(&t->out, (uint64_t)rank, 4);
+	frame_begin(&t->out, FRAME_LEAVE);
+	frame_put(&t->out, (uint64_t)rank, 4);
 	flood(t, except, &t->out);
 }
 
@@ -778,14 +691,14 @@ void tally_leave(struct tally *t, int rank)
 void tally_goodbye(struct tally *t)
 {
 	t->left = true;
-	out_begin(&t->out, FRAME_LEAVE);
-	out_put(&t->out, (uint64_t)t->ledger->span->rank[0], 4);
+	frame_begin(&t->out, FRAME_LEAVE);
+	frame_put(&t->out, (uint64_t)t->ledger->span->rank[0], 4);
 	flood(t, -1, &t->out);
 }
 
 static int take_leave(struct tally *t, int link, struct frame_in *f, struct err *e)
 {
-	uint64_t rank = in_get(f, 4);
+	uint64_t rank = frame_get(f, 4);
 
 	if (f->bad || f->left || rank >= (uint64_t)t->size)
 		return malformed(t, link, "farewell", e);
@@ -803,9 +716,9 @@ static void pass_alarm(struct tally *t, int code, const char *why, int except)
 	if (t->alarmed)
 		return;
 	t->alarmed = true;
-	out_begin(&t->out, FRAME_ALARM);
-	out_put(&t->out, (uint32_t)-code, 4);
-	out_bytes(&t->out, why, len);
+	frame_begin(&t->out, FRAME_ALARM);
+	frame_put(&t->out, (uint32_t)-code, 4);
+	frame_add(&t->out, why, len);
 	flood(t, except, &t->out);
 }
 
@@ -816,9 +729,9 @@ void tally_alarm(struct tally *t, int code, const char *why)
 
 static int take_alarm(struct tally *t, int link, struct frame_in *f, struct err *e)
 {
-	uint64_t code = in_get(f, 4);
+	uint64_t code = frame_get(f, 4);
 	size_t len = f->left;
-	const unsigned char *p = in_bytes(f, len);
+	const unsigned char *p = frame_bytes(f, len);
 	char why[SENTENCE];
 
 	if (!p || !code || code > 1000 || len >= sizeof(why))
@@ -832,7 +745,7 @@ static int take_alarm(struct tally *t, int link, struct frame_in *f, struct err 
 
 void tally_ping(struct tally *t)
 {
-	out_begin(&t->out, FRAME_PING);
+	frame_begin(&t->out, FRAME_PING);
 	flood(t, -1, &t->out);
 }
 
@@ -849,8 +762,8 @@ void tally_report(struct tally *t, const void *data, size_t len)
 			t->ev.report(t->ev.ctx, data, len);
 		return;
 	}
-	out_begin(&t->out, FRAME_REPORT);
-	out_bytes(&t->out, data, len);
+	frame_begin(&t->out, FRAME_REPORT);
+	frame_add(&t->out, data, len);
 	send_out(t, 0, &t->out);
 }
 
@@ -858,7 +771,7 @@ void tally_report(struct tally *t, const void *data, size_t len)
 static int take_report(struct tally *t, int link, struct frame_in *f, struct err *e)
 {
 	size_t len = f->left;
-	const unsigned char *p = in_bytes(f, len);
+	const unsigned char *p = frame_bytes(f, len);
 
 	if (!p || len > TALLY_REPORT)
 		return malformed(t, link, "report", e);
@@ -887,7 +800,7 @@ static const struct kind {
 int tally_take(struct tally *t, int link, const void *frame, size_t len, struct err *e)
 {
 	struct frame_in f = { frame, len, false };
-	uint64_t kind = in_get(&f, 1);
+	uint64_t kind = frame_get(&f, 1);
 	const struct kind *k = kind < sizeof(kinds) / sizeof(kinds[0]) ? &kinds[kind] : NULL;
 
 	if (!k || !k->take || !(link < t->first_child ? k->from_parent : k->from_child))
@@ -1009,7 +922,7 @@ int tally_open(struct tally **tp, struct ledger *l, const struct team *team, int
 	t->size = team->size;
 	t->is_root = team->host == 0;
 	t->cap = cap;
-	out_begin(&t->ready, FRAME_READY);
+	frame_begin(&t->ready, FRAME_READY);
 	if (!allocate(t, team, fanout)) {
 		tally_close(t);
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
