@@ -17,9 +17,8 @@ enum {
 	SPIN_US = 1000, /* before giving way, with a processor for every rank: several times
 			 * what it takes to wake a sleeper, or two ranks that once slept
 			 * would send each other to sleep for ever */
-	FAR_SPIN_US =
-		60,   /* who waits for other hosts needs the processor less than sockets do */
-	NO_SPIN = 20, /* pauses, without a processor for every rank */
+	NO_SPIN = 20,   /* pauses, without a processor for every rank, or between hosts: who
+			 * waits for sockets makes system calls anyway, so may as well yield */
 };
 
 _Static_assert(sizeof(struct card) == 352, "a card has no holes");
@@ -94,7 +93,6 @@ static void list_local(const struct group *g, int *local)
 static int pauses_for(const struct group *g, const struct card *cards, const int *local)
 {
 	unsigned char all[CORES_MASK_BYTES] = { 0 };
-	int spin_us = g->lane.team.hosts > 1 ? FAR_SPIN_US : SPIN_US;
 	int cores, i, k, quota;
 
 	for (i = 0; i < g->lane.team.local_size; i++)
@@ -104,7 +102,9 @@ static int pauses_for(const struct group *g, const struct card *cards, const int
 	quota = cards[g->rank].quota;
 	if (quota > 0 && quota < cores)
 		cores = quota;
-	return g->lane.team.local_size <= cores ? seat_pauses_in(spin_us) : NO_SPIN;
+	return g->lane.team.hosts == 1 && g->lane.team.local_size <= cores
+		       ? seat_pauses_in(SPIN_US)
+		       : NO_SPIN;
 }
 
 /* A group sleeps where its ranks sleep anyway: on the seats of the world. */
