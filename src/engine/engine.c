@@ -36,11 +36,6 @@ static bool is_alarmed(const struct engine *g)
 	return __atomic_load_n(&g->alarm->word, __ATOMIC_RELAXED);
 }
 
-static bool someone_left(const struct engine *g)
-{
-	return __atomic_load_n(g->left, __ATOMIC_ACQUIRE);
-}
-
 static bool is_dead(const struct engine *g)
 {
 	return __atomic_load_n(&g->dead, __ATOMIC_RELAXED);
@@ -182,18 +177,18 @@ void engine_announce(struct lane *l)
 
 /* ---- failing ---- */
 
-static int why_dead(struct engine *g, struct err *e)
+static void why_dead(struct engine *g, struct err *e)
 {
-	if (alarm_get(g->alarm, e))
-		return e->code;
-	return fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job",
-		    (int)__atomic_load_n(g->left, __ATOMIC_ACQUIRE) - 1);
+	if (!alarm_get(g->alarm, e))
+		fail(e, RINGUP_ESHUTDOWN, "the job is over");
 }
 
-bool engine_is_over(struct engine *g, struct err *e)
+bool engine_is_over(struct lane *l, struct err *e)
 {
-	if (!is_alarmed(g) && !someone_left(g) && !is_dead(g))
-		return false;
+	struct engine *g = l->engine;
+
+	if (!is_alarmed(g) && !is_dead(g))
+		return lane_is_over(l, e);
 	if (e)
 		why_dead(g, e);
 	return true;
@@ -306,7 +301,7 @@ static bool has_news(void *arg)
 	struct ringup_op *op = look->op;
 
 	poll_all(g);
-	if (is_alarmed(g) || any_ready(g) || someone_left(g))
+	if (is_alarmed(g) || any_ready(g))
 		return true;
 	if (look->running && step_others(g, NULL))
 		return true;
@@ -388,8 +383,7 @@ static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 	struct lane *mine = op ? op->lane : NULL;
 
 	while (op ? !op_is_done(op) : !has_waiters(g) && work_left(g)) {
-		/* Asked first: whoever leaves has sent all it had before. */
-		bool left = someone_left(g), moved;
+		bool moved;
 
 		if (is_dead(g) || is_alarmed(g)) {
 			fail_all(g);
@@ -404,10 +398,6 @@ static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 			scan_eager(g);
 			if (op_is_done(op))
 				return;
-			if (left && !any_ready(g)) {
-				fail_all(g);
-				return;
-			}
 		}
 		rest(g, op, deadline_ns);
 		if (deadline_ns != INT64_MAX && clock_ns() >= deadline_ns)
@@ -538,7 +528,6 @@ int engine_wait(struct ringup_op *op, int64_t deadline_ns, struct err *e)
 int engine_poll(struct ringup_op *op)
 {
 	struct engine *g = op->lane->engine;
-	bool left = someone_left(g);
 	int i;
 
 	if (op_is_done(op) || !engine_is_mine(g) ||
@@ -546,7 +535,7 @@ int engine_poll(struct ringup_op *op)
 		return 1;
 	if (!take_baton(g))
 		return op_is_done(op);
-	if (is_alarmed(g) || is_dead(g) || (left && !any_running(g) && !any_ready(g)))
+	if (is_alarmed(g) || is_dead(g))
 		fail_all(g);
 	for (i = 0; i < POLL_STEPS && !op_is_done(op) && step_others(g, NULL); i++)
 		;

@@ -27,7 +27,6 @@ struct engine {
 	/* Set before engine_start(), by member.c or a test. */
 	struct alarm *alarm;
 	struct row *row; /* all ranks of this host: here this rank sleeps */
-	uint32_t *left;  /* 0, or 1 + a rank that has left; atomic */
 	/* Tell other hosts; called at least once, by more than one thread. */
 	void (*on_alarm)(void *ctx, int code, const char *why);
 	void *on_alarm_ctx;
@@ -84,9 +83,9 @@ void engine_news(struct engine *g);
 
 /* ---- for lanes ---- */
 
-/* engine_is_over - has the job failed, or a rank left?  Then says so in @e, which may
- * be NULL, and returns true. */
-bool engine_is_over(struct engine *g, struct err *e);
+/* engine_is_over - has the job failed, or a rank left that @l needs?  Then says so in @e,
+ * which may be NULL, and returns true. */
+bool engine_is_over(struct lane *l, struct err *e);
 
 /* engine_completed - operations of this rank are complete: wake who waits for them. */
 void engine_completed(struct engine *g);

@@ -152,6 +152,7 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 		goto out;
 	t->segment = &g->segment;
 	g->lane.row = &g->segment.row;
+	g->lane.left = &g->segment.head->left;
 	if (s->seat_of)
 		rc = take_seats(g, s, local, e);
 	else

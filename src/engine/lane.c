@@ -9,6 +9,7 @@
 #include "coll/adasum.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
+#include "engine/eager.h"
 #include "engine/engine.h"
 #include "engine/join.h"
 #include "engine/ledger.h"
@@ -29,6 +30,16 @@ void lane_fail(struct lane *l, const struct err *why)
 	l->running = false;
 	__atomic_store_n(&l->item_count, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&l->lock);
+}
+
+bool lane_is_over(const struct lane *l, struct err *e)
+{
+	int left = (int)__atomic_load_n(l->left, __ATOMIC_ACQUIRE) - 1;
+
+	if (left >= 0 && e)
+		fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job",
+		     l->ranks ? l->ranks[left] : left);
+	return left >= 0;
 }
 
 int lane_flying(struct lane *l)
@@ -371,12 +382,31 @@ bool lane_ready(struct lane *l)
 {
 	return __atomic_load_n(&l->item_count, __ATOMIC_RELAXED) ||
 	       l->agree->ready(l->agreement) ||
+	       (lane_is_over(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED)) ||
 	       (__atomic_load_n(&l->joined, __ATOMIC_RELAXED) &&
 		ledger_calls(l->ledger) != __atomic_load_n(&l->calls_seen, __ATOMIC_RELAXED));
 }
 
+/* Whoever left has sent all that it had before: what is not complete now never will be. */
+static int end(struct lane *l)
+{
+	struct err why;
+
+	lane_is_over(l, &why);
+	/* Other hosts shall know. */
+	l->agree->poll(l->agreement);
+	eager_scan(l);
+	/* First, so that what comes meanwhile by the short way makes us look again. */
+	__atomic_store_n(&l->over, true, __ATOMIC_SEQ_CST);
+	lane_fail(l, &why);
+	engine_completed(l->engine);
+	return 1;
+}
+
 int lane_step(struct lane *l, struct err *e)
 {
+	/* Asked first, see end(). */
+	bool over = lane_is_over(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED);
 	int rc;
 
 	if (l->running) {
@@ -397,7 +427,8 @@ int lane_step(struct lane *l, struct err *e)
 		__atomic_store_n(&l->item_count, rc, __ATOMIC_RELAXED);
 		return rc > 0;
 	}
-	return __atomic_load_n(&l->joined, __ATOMIC_RELAXED) ? join_answer(l, e) : 0;
+	rc = __atomic_load_n(&l->joined, __ATOMIC_RELAXED) ? join_answer(l, e) : 0;
+	return !rc && over ? end(l) : rc;
 }
 
 /* ---- life ---- */

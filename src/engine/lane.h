@@ -32,6 +32,7 @@ struct lane {
 	struct team team;
 	struct row *row;  /* the ranks of this host                         */
 	const int *ranks; /* their numbers in the world; NULL: it is the world */
+	uint32_t *left;   /* shared: 0, or 1 + one of them that has left; atomic */
 	const struct agree *agree;
 	void *agreement;
 	struct ledger *ledger; /* of the ranks of this host */
@@ -47,6 +48,7 @@ struct lane {
 	uint64_t unnamed;        /* operations without a name so far             */
 	uint32_t eager_count;    /* eager ones in flight; atomic                 */
 	bool joined;             /* this rank has no more to do; atomic          */
+	bool over;               /* one has left, and what waited has failed; atomic */
 	uint64_t batches;        /* begun so far; atomic                         */
 
 	/* The holder of the baton's. */
@@ -80,8 +82,10 @@ int lane_step(struct lane *l, struct err *e);
 /* lane_fail - everything in flight fails, and nothing will be carried out any more. */
 void lane_fail(struct lane *l, const struct err *why);
 
-/* lane_flying - operations that are not complete. */ /* lane_flying - operations that are not
-							 complete. */
+/* lane_is_over - has one of the ranks left?  Then says so in @e, which may be NULL. */
+bool lane_is_over(const struct lane *l, struct err *e);
+
+/* lane_flying - operations that are not complete. */
 int lane_flying(struct lane *l);
 
 /* lane_part_first - in a reduce-scatter, the first element of @rank's part: rows are

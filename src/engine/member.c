@@ -120,7 +120,6 @@ static int connect_world(struct bringup *b, struct tree_events *ev, struct err *
 	if (!rc) {
 		m->engine.row = m->world.lane.row;
 		m->engine.alarm = &m->world.segment.head->alarm;
-		m->engine.left = &m->world.segment.head->left;
 		rc = group_connect(&m->world, &site, e);
 	}
 	return rc;
@@ -477,20 +476,23 @@ int member_group_close(struct member *m, struct group *g, struct err *e)
 	return rc;
 }
 
-/* What is not sent when the connections close would look like a death. */
-static void say_goodbye(struct member *m)
+/* The others of a group of ranks, whose memory this is, shall look. */
+static void leave_lane(struct lane *l, void *arg)
 {
-	int64_t until = clock_deadline(BYE_MS);
+	int r;
 
-	tree_goodbye(m->world.tree);
-	while (tree_is_unsent(m->world.tree) && clock_ns() < until)
-		clock_sleep_ms(1);
+	(void)arg;
+	__atomic_store_n(l->left, (uint32_t)l->team.rank + 1, __ATOMIC_RELEASE);
+	for (r = 0; r < l->row->count; r++) {
+		seat_ring_one(l->row, r);
+		seat_kick(l->row, r);
+	}
 }
 
 bool member_leave(struct member *m)
 {
 	struct engine *g = &m->engine;
-	int flying, r;
+	int flying;
 	char why[96];
 
 	/* The job goes on in the parent; what was mapped is not mapped here. */
@@ -503,13 +505,9 @@ bool member_leave(struct member *m)
 		engine_alarm(g, RINGUP_ESHUTDOWN, why);
 	}
 	__atomic_store_n(&seat_at(g->row, g->row->me)->left, 1, __ATOMIC_RELEASE);
-	__atomic_store_n(g->left, (uint32_t)m->rank + 1, __ATOMIC_RELEASE);
-	for (r = 0; r < g->row->count; r++) {
-		seat_ring_one(g->row, r);
-		seat_kick(g->row, r);
-	}
-	if (m->world.tree)
-		say_goodbye(m);
+	engine_visit(g, leave_lane, NULL);
+	/* What is not sent when the connections close would look like a death. */
+	watch_goodbye(&m->watch, clock_deadline(BYE_MS));
 	return true;
 }
 

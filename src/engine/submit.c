@@ -182,7 +182,7 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringu
 	bool changed;
 	int rc;
 
-	if (engine_is_over(l->engine, e))
+	if (engine_is_over(l, e))
 		return e->code;
 	t = tensor_for(l, r, e);
 	if (!t)
@@ -256,7 +256,7 @@ static struct ringup_op *begin_short(struct lane *l, const struct request *r)
 	pthread_mutex_lock(&l->lock);
 	if (!__atomic_load_n(&l->spare, __ATOMIC_RELAXED))
 		keep_spare(l, op_new(l));
-	if (!engine_is_over(l->engine, NULL))
+	if (!engine_is_over(l, NULL))
 		op = __atomic_load_n(&l->spare, __ATOMIC_ACQUIRE);
 	t = op ? tensor_for(l, r, NULL) : NULL;
 	if (!t || __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) || !t->verified ||
@@ -292,6 +292,8 @@ static int go_the_long_way(struct lane *l, const struct request *r, struct ringu
 	rc = copy_lists(l, op, e);
 	__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
+	/* Whoever failed the others, because a rank has left, did not see this one. */
+	__atomic_store_n(&l->over, false, __ATOMIC_RELAXED);
 	keep_spare(l, op_new(l));
 	pthread_mutex_unlock(&l->lock);
 	return rc;

@@ -34,7 +34,7 @@ struct branch {
 struct tree {
 	struct ledger *ledger;
 	struct tree_events ev;
-	const uint32_t *left; /* of this host's ranks: 0, or 1 + one that has left */
+	uint32_t *left;       /* shared by this host's ranks: 0, or 1 + one that has left */
 	pthread_mutex_t lock; /* of all below, and of the connections */
 	struct tally *tally;
 	struct branch *branch;
@@ -84,6 +84,7 @@ static void on_left(void *ctx, int rank)
 	struct tree *t = ctx;
 
 	__atomic_store_n(&t->told_left, true, __ATOMIC_RELAXED);
+	__atomic_store_n(t->left, (uint32_t)rank + 1, __ATOMIC_RELEASE);
 	t->ev.left(t->ev.ctx, rank);
 }
 

@@ -48,7 +48,7 @@ static void on_left(void *ctx, int rank)
 {
 	struct watch *w = ctx;
 
-	__atomic_store_n(w->engine->left, (uint32_t)rank + 1, __ATOMIC_RELEASE);
+	(void)rank;
 	wake_host(w->engine);
 }
 
@@ -454,6 +454,19 @@ void watch_drop(struct watch *w, struct tree *t)
 			w->tree[i--] = w->tree[--w->trees];
 	pthread_mutex_unlock(&w->lock);
 	stir(w);
+}
+
+void watch_goodbye(struct watch *w, int64_t deadline_ns)
+{
+	int i;
+
+	pthread_mutex_lock(&w->lock);
+	for (i = 0; i < w->trees; i++)
+		tree_goodbye(w->tree[i]);
+	for (i = 0; i < w->trees; i++)
+		while (tree_is_unsent(w->tree[i]) && clock_ns() < deadline_ns)
+			clock_sleep_ms(1);
+	pthread_mutex_unlock(&w->lock);
 }
 
 void watch_stop(struct watch *w)

@@ -69,6 +69,9 @@ int watch_start(struct watch *w, const struct team *t, struct tree *world,
 int watch_add(struct watch *w, struct tree *t, struct err *e);
 void watch_drop(struct watch *w, struct tree *t);
 
+/* watch_goodbye - tell the neighbours in all trees that this rank ends in peace. */
+void watch_goodbye(struct watch *w, int64_t deadline_ns);
+
 /* watch_stop - end the thread; safe on a zeroed struct. */
 void watch_stop(struct watch *w);
 

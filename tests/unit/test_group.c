@@ -357,6 +357,32 @@ static void refused(struct ringup *r, int rank, int size)
 	check(!ringup_group_remove(g), "remove", rank);
 }
 
+/* The last rank leaves: the others go on in a group of their own. */
+static void without_one(struct ringup *r, int rank, int size)
+{
+	int ranks[RANKS_MAX], i;
+	struct ringup_group *world = ringup_world(r), *g;
+	struct ringup_op *op;
+	float v[600], w = 1;
+
+	for (i = 0; i < size - 1; i++)
+		ranks[i] = i;
+	check(!ringup_group_add(r, ranks, size - 1, &g), "add", rank);
+	if (rank == size - 1)
+		return;
+	v[0] = 1;
+	check(!sum(g, "in flight", v, 1, rank ? NULL : &op), "in flight", rank);
+	check(sum(world, "all", &w, 1, NULL) == RINGUP_ESHUTDOWN, "a rank is missing", rank);
+	check(strstr(ringup_error(), "has left the job") != NULL, "and it is told", rank);
+	check(rank || !ringup_wait(op, -1), "what was in flight", rank);
+	for (i = 0; i < 100; i++) {
+		for (int k = 0; k < 600; k++)
+			v[k] = 1;
+		check(!sum(g, i % 2 ? "few" : "many", v, i % 2 ? 1 : 600, NULL), "sum", rank);
+		check(all_are(v, i % 2 ? 1 : 600, (float)(size - 1)), "values", rank);
+	}
+}
+
 /* ---- join ---- */
 
 /* Rank r has r + 1 rounds of work, then joins; rank size-1 is the last. */
@@ -507,6 +533,8 @@ int main(void)
 	run("groups that overlap", 3, overlapping);
 	run("groups that overlap", 4, overlapping);
 	run("groups in a circle", 3, circle);
+	run("a group without the rank that leaves", 3, without_one);
+	run("a group without the rank that leaves", 5, without_one);
 
 	/* The same, as if each rank were on a host of its own. */
 	setenv("RINGUP_BACKEND", "tcp", 1);
@@ -524,5 +552,7 @@ int main(void)
 	run("hosts: groups that overlap", 3, overlapping);
 	run("hosts: groups that overlap", 4, overlapping);
 	run("hosts: groups in a circle", 3, circle);
+	run("hosts: a group without the rank that leaves", 3, without_one);
+	run("hosts: a group without the rank that leaves", 5, without_one);
 	return tap_done();
 }
