@@ -84,18 +84,27 @@ static void sizes(struct ringup *r, int rank, int size)
 	}
 }
 
-/* A name of its own for every step: more than there are numbers. */
+/* More names than there are numbers, and some of them again; by the dozen, so that it
+ * takes no longer where ranks have to wait for a processor. */
 static void new_names(struct ringup *r, int rank, int size)
 {
+	enum { STEPS = 12800, TOGETHER = 64 };
 	struct ringup_group *g = ringup_world(r);
+	struct ringup_op *op[TOGETHER];
+	float v[TOGETHER];
 	char name[32];
-	float v;
-	int k, bad = 0, steps = 9000;
+	int k, i, bad = 0;
 
-	for (k = 0; k < steps; k++) {
-		snprintf(name, sizeof(name), "loss/%d", k % 3 ? k : k / 2);
-		v = value(rank, 1, k);
-		bad += sum_f32(g, name, &v, 1, NULL) || v != expected(size, 1, k);
+	for (k = 0; k < STEPS; k += TOGETHER) {
+		for (i = 0; i < TOGETHER; i++) {
+			bool again = k && (k + i) % 3 == 0;
+
+			snprintf(name, sizeof(name), "loss/%d", again ? (k + i) / 2 : k + i);
+			v[i] = value(rank, 1, k + i);
+			bad += sum_f32(g, name, &v[i], 1, &op[i]) != 0;
+		}
+		for (i = 0; i < TOGETHER && !bad; i++)
+			bad += ringup_wait(op[i], -1) || v[i] != expected(size, 1, k + i);
 	}
 	check(!bad, "sums under new names", rank);
 }
