@@ -193,6 +193,13 @@ static int choose_backend(struct group *g, const char *only, struct err *e)
 	return fail(e, RINGUP_ENOBACKEND, "no back end can serve this job: %.200s", why.text);
 }
 
+/* In a child: whoever hears nothing more from us shall know that we have died,
+ * even if a data loader of ours lives on. */
+static void let_go(void *mesh)
+{
+	mesh_forget(mesh);
+}
+
 /* Connections, and over them an agreement of the hosts. */
 static int span_hosts(struct group *g, const struct group_site *s, struct err *e)
 {
@@ -205,8 +212,11 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 	int rc = mesh_open(&g->mesh, &shape, s->address, s->secret, s->circle->exchange,
 			   s->circle->ctx, s->deadline, e);
 
-	if (!rc)
-		rc = span_open(&g->span, &g->ledger, t, e);
+	if (rc)
+		return rc;
+	g->fork = (struct forks_hook){ .fn = let_go, .arg = &g->mesh };
+	forks_add(&g->fork);
+	rc = span_open(&g->span, &g->ledger, t, e);
 	if (rc)
 		return rc;
 	t->mesh = &g->mesh;
@@ -277,6 +287,7 @@ void group_close(struct group *g)
 	if (g->tree && g->watch)
 		watch_drop(g->watch, g->tree);
 	tree_close(g->tree);
+	forks_remove(&g->fork);
 	mesh_close(&g->mesh);
 	span_close(&g->span);
 	ledger_close(&g->ledger);

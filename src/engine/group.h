@@ -4,6 +4,7 @@
 #define ENGINE_GROUP_H
 
 #include "base/conf.h"
+#include "base/forks.h"
 #include "engine/circle.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
@@ -39,7 +40,8 @@ struct group {
 	struct segment segment;
 	struct ledger ledger;
 	struct mesh mesh;
-	struct span span;    /* several hosts                  */
+	struct forks_hook fork; /* closes its connections in children */
+	struct span span;       /* several hosts                  */
 	struct watch *watch; /* that serves the tree; NULL: the world's takes care of itself */
 	struct tree *tree;   /* and this rank is its host's first */
 	int size, rank;      /* -1: this process is not one of them */

@@ -68,15 +68,6 @@ static void locate(struct member *m, const struct card *cards)
 	m->host_count = hosts;
 }
 
-/* In a child: whoever hears nothing more from us shall know that we have died,
- * even if a data loader of ours lives on. */
-static void let_go(void *arg)
-{
-	struct member *m = arg;
-
-	mesh_forget(&m->world.mesh);
-}
-
 static void tell_hosts(void *ctx, int code, const char *why)
 {
 	tree_alarm(((struct member *)ctx)->world.tree, code, why);
@@ -148,10 +139,6 @@ static int start_threads(struct bringup *b, struct err *e)
 	for (r = 0; r < m->size; r++) {
 		m->peers[r].pid = b->cards[r].pid;
 		memcpy(m->peers[r].host, b->cards[r].name, WATCH_HOST_BYTES - 1);
-	}
-	if (m->world.mesh.control) {
-		m->fork = (struct forks_hook){ .fn = let_go, .arg = m };
-		forks_add(&m->fork);
 	}
 	if (m->world.tree) {
 		m->engine.on_alarm = tell_hosts;
@@ -243,7 +230,6 @@ static void tear_down(struct member *m)
 	watch_stop(&m->watch);
 	engine_stop(&m->engine);
 	m->world.open = false;
-	forks_remove(&m->fork);
 	group_close(&m->world);
 	rendezvous_close(&m->meeting);
 	free(m->peers);

@@ -4,7 +4,6 @@
 #define ENGINE_MEMBER_H
 
 #include "base/conf.h"
-#include "base/forks.h"
 #include "engine/engine.h"
 #include "engine/group.h"
 #include "engine/watch.h"
@@ -18,7 +17,6 @@ struct member {
 	struct group world;
 	struct rendezvous meeting;
 	struct conf conf;
-	struct forks_hook fork; /* closes the connections in children */
 	/* Where everybody is. */
 	int rank, size, local_rank, local_size, host_rank, host_count;
 	bool homogeneous;

@@ -3,6 +3,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tap.h"
@@ -383,6 +385,40 @@ static void without_one(struct ringup *r, int rank, int size)
 	}
 }
 
+static int count_connections(void)
+{
+	struct sockaddr_storage peer;
+	socklen_t len;
+	int fd, n = 0;
+
+	for (fd = 3; fd < 1024; fd++) {
+		len = sizeof(peer);
+		n += !getpeername(fd, (struct sockaddr *)&peer, &len) &&
+		     peer.ss_family == AF_INET;
+	}
+	return n;
+}
+
+/* A child of a rank keeps no connection of the world, nor of groups. */
+static void forked(struct ringup *r, int rank, int size)
+{
+	static const int ranks[] = { 0, 1 };
+	struct ringup_group *g;
+	int status = -1;
+	pid_t pid;
+
+	check(!ringup_group_add(r, ranks, 2, &g), "add", rank);
+	check(!ringup_barrier(ringup_world(r), NULL, NULL), "barrier", rank);
+	if (rank == 0) {
+		check(count_connections() >= size, "there are connections", rank);
+		pid = fork();
+		if (!pid)
+			_exit(count_connections() ? 1 : 0);
+		check(waitpid(pid, &status, 0) == pid && !status, "the child has none", rank);
+	}
+	check(!ringup_barrier(ringup_world(r), NULL, NULL), "barrier", rank);
+}
+
 /* ---- join ---- */
 
 /* Rank r has r + 1 rounds of work, then joins; rank size-1 is the last. */
@@ -552,6 +588,7 @@ int main(void)
 	run("hosts: groups that overlap", 3, overlapping);
 	run("hosts: groups that overlap", 4, overlapping);
 	run("hosts: groups in a circle", 3, circle);
+	run("hosts: what a child of fork() keeps", 3, forked);
 	run("hosts: a group without the rank that leaves", 3, without_one);
 	run("hosts: a group without the rank that leaves", 5, without_one);
 	return tap_done();
