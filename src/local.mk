@@ -14,6 +14,7 @@ CORE_SOURCES += \
 	%reldir%/base/futex.c %reldir%/base/futex.h \
 	%reldir%/base/hash.c %reldir%/base/hash.h \
 	%reldir%/base/horovod.c %reldir%/base/horovod.def %reldir%/base/horovod.h \
+	%reldir%/base/lock.c %reldir%/base/lock.h \
 	%reldir%/base/log.c %reldir%/base/log.h \
 	%reldir%/base/near.c %reldir%/base/near.h \
 	%reldir%/base/pidstat.c %reldir%/base/pidstat.h \

@@ -92,6 +92,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_identity \
 	%reldir%/unit/test_member \
 	%reldir%/unit/test_ledger \
+	%reldir%/unit/test_lock \
 	%reldir%/unit/test_node \
 	%reldir%/unit/test_pulse \
 	%reldir%/unit/test_stall \

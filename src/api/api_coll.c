@@ -9,6 +9,9 @@
 #include "coll/reduce.h"
 #include "wire/share.h"
 
+/* Of any type: then they fit in memory. */
+#define MOST_ELEMENTS ((uint64_t)PTRDIFF_MAX / 8)
+
 static bool is_dtype(int dtype)
 {
 	return dtype >= 0 && dtype < RINGUP_DTYPE_COUNT;
@@ -31,7 +34,7 @@ static int check_buffer(const char *call, const char *what, const void *p, uint6
 	if (!p && count)
 		return fail(e, RINGUP_EINVAL, "%s: %s is NULL, but there are %llu elements",
 			    call, what, (unsigned long long)count);
-	if (count > (uint64_t)PTRDIFF_MAX / reduce_dtype_bytes((enum ringup_dtype)dtype))
+	if (count > MOST_ELEMENTS)
 		return fail(e, RINGUP_EINVAL, "%s: %llu elements do not fit in memory", call,
 			    (unsigned long long)count);
 	return 0;
@@ -113,25 +116,26 @@ static int check_reduce(const char *call, const struct ringup_reduce *a, struct 
 	return rc;
 }
 
-static struct want want_reduce(const struct ringup_reduce *a)
+static void want_reduce(struct want *w, const struct ringup_reduce *a)
 {
-	return (struct want){ .count = a->count,
-			      .pre = factor(a->pre),
-			      .post = factor(a->post),
-			      .kind = PLAN_ALLREDUCE,
-			      .dtype = (uint8_t)a->dtype,
-			      .redop = (uint8_t)a->redop };
+	want_init(w, PLAN_ALLREDUCE, a->dtype, a->count);
+	w->pre = factor(a->pre);
+	w->post = factor(a->post);
+	w->redop = (uint8_t)a->redop;
 }
 
 static int allreduce(const char *call, struct ringup_group *g, const struct ringup_reduce *a,
 		     int64_t deadline_ns, struct ringup_op **opp)
 {
-	struct request q = { .name = a->name, .in = a->in, .out = a->out };
-	struct err e = { 0 };
-	int rc = check_reduce(call, a, &e);
+	struct request q;
+	struct err e;
+	int rc;
 
+	fail_none(&e);
+	rc = check_reduce(call, a, &e);
 	if (!rc) {
-		q.want = want_reduce(a);
+		tensor_ask(&q, a->name, a->in, a->out);
+		want_reduce(&q.want, a);
 		want_shape(&q.want, a->shape, a->dims);
 		rc = submit_until(g, &q, call, deadline_ns, opp, &e);
 	}
@@ -161,7 +165,7 @@ static int collect(const char *call, const struct ringup_reduce *a, int count,
 {
 	int i, k, rc = 0;
 
-	*w = want_reduce(a);
+	want_reduce(w, a);
 	w->members = (uint32_t)count;
 	w->count = 0;
 	for (i = 0; i < count && !rc; i++) {
@@ -186,11 +190,12 @@ int ringup_allreduce_many(struct ringup_group *g, const struct ringup_reduce *a,
 			  struct ringup_op **opp)
 {
 	static const char call[] = "ringup_allreduce_many";
-	struct request q = { 0 };
+	struct request q;
 	struct piece *piece = NULL;
-	struct err e = { 0 };
+	struct err e;
 	int rc = 0;
 
+	fail_none(&e);
 	if (count < 1 || !a)
 		rc = fail(&e, RINGUP_EINVAL, "%s: %d tensors", call, count);
 	else if (!(piece = calloc((size_t)count, sizeof(*piece))))
@@ -198,7 +203,7 @@ int ringup_allreduce_many(struct ringup_group *g, const struct ringup_reduce *a,
 	if (!rc)
 		rc = collect(call, a, count, piece, &q.want, &e);
 	if (!rc) {
-		q.name = a->name;
+		tensor_ask(&q, a->name, NULL, NULL);
 		q.piece = piece;
 		rc = submit(g, &q, call, opp, &e);
 	}
@@ -213,10 +218,11 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 	bool root = b->root == ringup_rank(g);
 	const void *in = root ? b->in : NULL;
 	void *out = root && !b->out ? (void *)(uintptr_t)b->in : b->out;
-	struct request q = { .name = b->name, .in = in, .out = out };
-	struct err e = { 0 };
+	struct request q;
+	struct err e;
 	int rc;
 
+	fail_none(&e);
 	rc = check_buffer(call, "out", out, b->count, (int)b->dtype, &e);
 	if (!rc && root)
 		rc = check_buffer(call, "in", in, b->count, (int)b->dtype, &e);
@@ -228,12 +234,9 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 		rc = fail(&e, RINGUP_EINVAL, "%s: root %d is not one of the %d ranks", call,
 			  b->root, ringup_size(g));
 	if (!rc) {
-		q.want = (struct want){ .count = b->count,
-					.pre = 1,
-					.post = 1,
-					.root = b->root,
-					.kind = PLAN_BROADCAST,
-					.dtype = (uint8_t)b->dtype };
+		tensor_ask(&q, b->name, in, out);
+		want_init(&q.want, PLAN_BROADCAST, b->dtype, b->count);
+		q.want.root = b->root;
 		want_shape(&q.want, b->shape, b->dims);
 		rc = submit(g, &q, call, opp, &e);
 	}
@@ -259,24 +262,22 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 		     struct ringup_op **opp)
 {
 	static const char call[] = "ringup_allgather";
-	struct request q = { .name = a->name,
-			     .in = a->in,
-			     .rows = a->rows,
-			     .outp = a->out,
-			     .counts = a->counts,
-			     .into = a->into,
-			     .into_bytes = a->into_bytes };
-	struct err e = { 0 };
-	int rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts, &e);
+	struct request q;
+	struct err e;
+	int rc;
 
+	fail_none(&e);
+	rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts, &e);
 	if (!rc)
 		rc = check_shape(call, a->shape, a->dims, &e);
 	if (!rc) {
-		q.want = (struct want){ .count = a->row,
-					.pre = 1,
-					.post = 1,
-					.kind = PLAN_ALLGATHER,
-					.dtype = (uint8_t)a->dtype };
+		tensor_ask(&q, a->name, a->in, NULL);
+		q.rows = a->rows;
+		q.outp = a->out;
+		q.counts = a->counts;
+		q.into = a->into;
+		q.into_bytes = a->into_bytes;
+		want_init(&q.want, PLAN_ALLGATHER, a->dtype, a->row);
 		want_shape(&q.want, a->shape, a->dims);
 		rc = submit(g, &q, call, opp, &e);
 	}
@@ -309,15 +310,11 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 {
 	static const char call[] = "ringup_alltoall";
 	int size = ringup_size(g), rc;
-	struct request q = { .name = a->name,
-			     .in = a->in,
-			     .outp = a->out,
-			     .counts = a->counts,
-			     .into = a->into,
-			     .into_bytes = a->into_bytes };
+	struct request q;
 	uint64_t few[64], *splits = few;
-	struct err e = { 0 };
+	struct err e;
 
+	fail_none(&e);
 	if (size > 64)
 		splits = calloc((size_t)size, sizeof(*splits));
 	rc = splits ? 0 : fail(&e, RINGUP_ENOMEM, "%s: no memory for the splits", call);
@@ -329,12 +326,13 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 	if (!rc)
 		rc = split_rows(call, a, size, splits, &e);
 	if (!rc) {
+		tensor_ask(&q, a->name, a->in, NULL);
+		q.outp = a->out;
+		q.counts = a->counts;
+		q.into = a->into;
+		q.into_bytes = a->into_bytes;
 		q.splits = splits;
-		q.want = (struct want){ .count = a->row,
-					.pre = 1,
-					.post = 1,
-					.kind = PLAN_ALLTOALL,
-					.dtype = (uint8_t)a->dtype };
+		want_init(&q.want, PLAN_ALLTOALL, a->dtype, a->row);
 		want_shape(&q.want, a->shape, a->dims);
 		rc = submit(g, &q, call, opp, &e);
 	}
@@ -355,11 +353,12 @@ int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 			 struct ringup_op **opp)
 {
 	static const char call[] = "ringup_reducescatter";
-	struct request q = { .name = a->name, .in = a->in, .out = a->out };
-	struct err e = { 0 };
+	struct request q;
+	struct err e;
 	uint64_t count = 0;
 	int rc = 0;
 
+	fail_none(&e);
 	if (__builtin_mul_overflow(a->rows, a->row, &count))
 		rc = fail(&e, RINGUP_EINVAL,
 			  "%s: %llu rows of %llu elements do not fit in memory", call,
@@ -378,13 +377,12 @@ int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 	if (!rc && (isnan(a->pre) || isnan(a->post)))
 		rc = fail(&e, RINGUP_EINVAL, "%s: a scale is not a number", call);
 	if (!rc) {
-		q.want = (struct want){ .count = count,
-					.pre = factor(a->pre),
-					.post = factor(a->post),
-					.digest = a->rows,
-					.kind = PLAN_REDUCESCATTER,
-					.dtype = (uint8_t)a->dtype,
-					.redop = (uint8_t)a->redop };
+		tensor_ask(&q, a->name, a->in, a->out);
+		want_init(&q.want, PLAN_REDUCESCATTER, a->dtype, count);
+		q.want.pre = factor(a->pre);
+		q.want.post = factor(a->post);
+		q.want.digest = a->rows;
+		q.want.redop = (uint8_t)a->redop;
 		want_shape(&q.want, a->shape, a->dims);
 		rc = submit(g, &q, call, opp, &e);
 	}
@@ -393,12 +391,14 @@ int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 
 int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)
 {
-	struct request q = { .name = "\x01join",
-			     .last = last,
-			     .want = { .pre = 1, .post = 1, .kind = WANT_JOIN } };
-	struct err e = { 0 };
+	struct request q;
+	struct err e;
 	int rc;
 
+	fail_none(&e);
+	tensor_ask(&q, "\x01join", NULL, NULL);
+	q.last = last;
+	want_init(&q.want, WANT_JOIN, RINGUP_U8, 0);
 	if (g->group->rank >= 0)
 		q.rows = __atomic_load_n(&g->group->lane.batches, __ATOMIC_RELAXED);
 	rc = submit(g, &q, "ringup_join", opp, &e);
@@ -407,11 +407,14 @@ int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)
 
 int ringup_barrier(struct ringup_group *g, const char *name, struct ringup_op **opp)
 {
-	struct request q = { .name = name,
-			     .want = { .pre = 1, .post = 1, .kind = PLAN_BARRIER } };
-	struct err e = { 0 };
-	int rc = submit(g, &q, "ringup_barrier", opp, &e);
+	struct request q;
+	struct err e;
+	int rc;
 
+	fail_none(&e);
+	tensor_ask(&q, name, NULL, NULL);
+	want_init(&q.want, PLAN_BARRIER, RINGUP_U8, 0);
+	rc = submit(g, &q, "ringup_barrier", opp, &e);
 	return rc ? context_fail(&e) : 0;
 }
 
@@ -422,9 +425,11 @@ int ringup_poll(struct ringup_op *op)
 
 int ringup_wait(struct ringup_op *op, int64_t timeout_ms)
 {
-	struct err e = { 0 };
-	int rc = engine_wait(op, clock_deadline(timeout_ms), &e);
+	struct err e;
+	int rc;
 
+	fail_none(&e);
+	rc = engine_wait(op, clock_deadline(timeout_ms), &e);
 	return rc ? context_fail(&e) : 0;
 }
 

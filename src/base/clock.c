@@ -37,9 +37,10 @@ int clock_left_ms(int64_t deadline_ns)
 
 int64_t clock_deadline(int64_t ms)
 {
-	int64_t now = clock_ns();
+	int64_t now;
 
-	if (ms < 0 || ms > (INT64_MAX - now) / 1000000)
+	if (ms < 0)
 		return INT64_MAX;
-	return now + ms * 1000000;
+	now = clock_ns();
+	return ms > (INT64_MAX - now) / 1000000 ? INT64_MAX : now + ms * 1000000;
 }

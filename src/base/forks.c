@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-static uint32_t count;
+uint32_t forks_number;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of hooks; held across fork() */
 static struct forks_hook *hooks;
@@ -23,7 +23,7 @@ static void in_child(void)
 {
 	struct forks_hook *h;
 
-	__atomic_fetch_add(&count, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&forks_number, 1, __ATOMIC_RELAXED);
 	for (h = hooks; h; h = h->next)
 		h->fn(h->arg);
 	hooks = NULL;
@@ -32,7 +32,7 @@ static void in_child(void)
 
 static void watch_forks(void)
 {
-	/* Without memory for it the count stays 0: no worse than not to ask. */
+	/* Without memory for it the number stays 0: no worse than not to ask. */
 	if (pthread_atfork(before, in_parent, in_child))
 		return;
 }
@@ -40,7 +40,7 @@ static void watch_forks(void)
 uint32_t forks_count(void)
 {
 	pthread_once(&once, watch_forks);
-	return __atomic_load_n(&count, __ATOMIC_RELAXED);
+	return forks_seen();
 }
 
 void forks_add(struct forks_hook *h)

@@ -11,8 +11,17 @@
  * A child of fork() has copies of locks that nobody will open and of threads
  * that do not run.  Who keeps the count of its birth can tell, at the price of
  * a load.  The first call must come before the fork.  Threads: any.
+ *
+ * forks_seen - the same, for whoever has called that before.
  */
 uint32_t forks_count(void);
+
+extern uint32_t forks_number;
+
+static inline uint32_t forks_seen(void)
+{
+	return __atomic_load_n(&forks_number, __ATOMIC_RELAXED);
+}
 
 /*
  * Something to be done in a child, right after fork(): a child that goes on

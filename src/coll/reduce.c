@@ -13,17 +13,6 @@ enum { BLOCK = 1024 };
 /* Sources combined at a time there. */
 enum { GROUP = 8 };
 
-size_t reduce_dtype_bytes(enum ringup_dtype dtype)
-{
-	static const size_t bytes[] = {
-#define X(name, n) n,
-		RINGUP_DTYPES(X)
-#undef X
-	};
-
-	return (unsigned int)dtype < RINGUP_DTYPE_COUNT ? bytes[dtype] : 0;
-}
-
 const char *reduce_dtype_name(enum ringup_dtype dtype)
 {
 	static const char *const names[RINGUP_DTYPE_COUNT] = {

@@ -53,7 +53,17 @@ void reduce_widen(enum ringup_dtype dtype, float *dst, const void *src, size_t c
 void reduce_narrow(enum ringup_dtype dtype, void *dst, const float *src, size_t count);
 
 /* reduce_dtype_bytes - the size of an element. */
-size_t reduce_dtype_bytes(enum ringup_dtype dtype);
+static inline size_t reduce_dtype_bytes(enum ringup_dtype dtype)
+{
+	static const uint8_t bytes[] = {
+#define X(name, n) n,
+		RINGUP_DTYPES(X)
+#undef X
+	};
+
+	return (unsigned int)dtype < RINGUP_DTYPE_COUNT ? bytes[dtype] : 0;
+}
+
 const char *reduce_dtype_name(enum ringup_dtype dtype); /* "f32"; "?" if there is none */
 const char *reduce_redop_name(enum ringup_redop redop); /* "sum" */
 

@@ -20,7 +20,11 @@
  * of a round may finish it, and nobody may before: so a line is not written again
  * while somebody may still read it.
  */
-enum { EAGER_RANKS = 4096 };
+enum {
+	EAGER_RANKS = 4096,
+	LOOKS = 20, /* of eager_spin(): one that runs beside us is not later than that */
+	FETCH = 64, /* a cache line */
+};
 
 static size_t element(const struct want *w)
 {
@@ -56,6 +60,22 @@ bool eager_may(const struct lane *l, const struct request *r)
 	return l->ledger && l->team.size <= EAGER_RANKS && ledger_room(l->ledger, &r->want);
 }
 
+/*
+ * What follows may be read by nobody any more, and the others may still have it in
+ * their caches.  A store fetches it from there without waiting for it: by the time
+ * this name comes back, the line is ours.
+ */
+static void fetch_next(const struct lane *l, uint32_t id, uint32_t round, uint64_t bytes)
+{
+	struct lines at = ledger_lines(l->ledger, id, round + 1);
+	unsigned char *mine = (unsigned char *)ledger_mark(&at, l->team.rank);
+	uint64_t i;
+
+	__atomic_store_n(ledger_mark(&at, l->team.rank), 0, __ATOMIC_RELAXED);
+	for (i = FETCH; i < bytes + at.head; i += FETCH)
+		__atomic_store_n(mine + i, 0, __ATOMIC_RELAXED);
+}
+
 bool eager_fits(const struct lane *l, uint32_t id, const struct request *r)
 {
 	return ledger_fits(l->ledger, id, share(l, r));
@@ -64,7 +84,8 @@ bool eager_fits(const struct lane *l, uint32_t id, const struct request *r)
 void eager_write(struct lane *l, uint32_t id, uint32_t round, const struct request *r)
 {
 	const struct want *w = &r->want;
-	unsigned char *to = ledger_line(l->ledger, id, l->team.rank, round);
+	struct lines at = ledger_lines(l->ledger, id, round);
+	unsigned char *to = ledger_data(&at, l->team.rank);
 	uint64_t bytes = share(l, r), head;
 
 	switch (w->kind) {
@@ -74,7 +95,7 @@ void eager_write(struct lane *l, uint32_t id, uint32_t round, const struct reque
 		copy_bytes(to + head, r->in, bytes - head);
 		break;
 	case PLAN_ALLGATHER:
-		*ledger_rows(l->ledger, id, l->team.rank, round) = r->rows;
+		*ledger_rows(&at, l->team.rank) = r->rows;
 		copy_bytes(to, r->in, bytes);
 		break;
 	default:
@@ -83,15 +104,17 @@ void eager_write(struct lane *l, uint32_t id, uint32_t round, const struct reque
 		else if (bytes)
 			copy_bytes(to, r->in, bytes);
 	}
-	ledger_put(l->ledger, id, round, LINE_DATA);
+	ledger_put(&at, l->team.rank, round, LINE_DATA);
+	fetch_next(l, id, round, bytes);
 }
 
 int eager_missing(const struct lane *l, uint32_t id, uint32_t round)
 {
+	struct lines at = ledger_lines(l->ledger, id, round);
 	int r, missing = -1;
 
 	for (r = 0; r < l->team.size; r++)
-		switch (ledger_look(l->ledger, id, r, round)) {
+		switch (ledger_look(&at, r, round)) {
 		case LINE_CHANGED:
 			return -2;
 		case LINE_EMPTY:
@@ -103,7 +126,25 @@ int eager_missing(const struct lane *l, uint32_t id, uint32_t round)
 	return missing;
 }
 
-static void reduce_lines(struct lane *l, uint32_t id, uint32_t round, const struct request *q,
+int eager_spin(const struct lane *l, uint32_t id, uint32_t round)
+{
+	struct lines at = ledger_lines(l->ledger, id, round);
+	int r, looks = LOOKS, all = -1;
+
+	for (r = 0; r < l->team.size; r++) {
+		enum ledger_line what;
+
+		while ((what = ledger_look(&at, r, round)) == LINE_EMPTY) {
+			if (!looks--)
+				return r;
+			seat_pause();
+		}
+		all = what == LINE_CHANGED ? -2 : all;
+	}
+	return all;
+}
+
+static void reduce_lines(struct lane *l, const struct lines *at, const struct request *q,
 			 uint64_t first, uint64_t count)
 {
 	const struct want *w = &q->want;
@@ -114,8 +155,10 @@ static void reduce_lines(struct lane *l, uint32_t id, uint32_t round, const stru
 	int r;
 
 	for (r = 0; r < l->team.size; r++)
-		src[r] = (unsigned char *)ledger_line(l->ledger, id, r, round) +
-			 first * element(w);
+		src[r] = (unsigned char *)ledger_data(at, r) + first * element(w);
+	/* What has just been stored is best not loaded again, in other pieces. */
+	if (w->pre == 1)
+		src[l->team.rank] = (const unsigned char *)q->in + first * element(w);
 	reduce_many(&how, &out, 1, src, l->team.size, count);
 }
 
@@ -137,7 +180,7 @@ static unsigned char *make_result(const struct lane *l, const uint64_t *rows,
 	return result;
 }
 
-static int gather_lines(struct lane *l, uint32_t id, uint32_t round, const struct request *q,
+static int gather_lines(struct lane *l, const struct lines *at, const struct request *q,
 			struct err *e)
 {
 	uint64_t row = q->want.count * element(&q->want);
@@ -145,12 +188,12 @@ static int gather_lines(struct lane *l, uint32_t id, uint32_t round, const struc
 	int r;
 
 	for (r = 0; r < l->team.size; r++)
-		q->counts[r] = *ledger_rows(l->ledger, id, r, round);
+		q->counts[r] = *ledger_rows(at, r);
 	result = to = make_result(l, q->counts, q, e);
 	if (!result)
 		return e->code;
 	for (r = 0; r < l->team.size; r++) {
-		copy_bytes(to, ledger_line(l->ledger, id, r, round), q->counts[r] * row);
+		copy_bytes(to, ledger_data(at, r), q->counts[r] * row);
 		to += q->counts[r] * row;
 	}
 	*q->outp = result;
@@ -158,7 +201,7 @@ static int gather_lines(struct lane *l, uint32_t id, uint32_t round, const struc
 }
 
 /* From each line the rows that are for this rank. */
-static int exchange_lines(struct lane *l, uint32_t id, uint32_t round, const struct request *q,
+static int exchange_lines(struct lane *l, const struct lines *at, const struct request *q,
 			  struct err *e)
 {
 	uint64_t row = q->want.count * element(&q->want), before;
@@ -166,13 +209,12 @@ static int exchange_lines(struct lane *l, uint32_t id, uint32_t round, const str
 	int r, k;
 
 	for (r = 0; r < l->team.size; r++)
-		q->counts[r] =
-			((const uint64_t *)ledger_line(l->ledger, id, r, round))[l->team.rank];
+		q->counts[r] = ((const uint64_t *)ledger_data(at, r))[l->team.rank];
 	result = to = make_result(l, q->counts, q, e);
 	if (!result)
 		return e->code;
 	for (r = 0; r < l->team.size; r++) {
-		const uint64_t *splits = ledger_line(l->ledger, id, r, round);
+		const uint64_t *splits = ledger_data(at, r);
 		const unsigned char *rows = (const unsigned char *)(splits + l->team.size);
 
 		for (before = 0, k = 0; k < l->team.rank; k++)
@@ -188,26 +230,25 @@ int eager_finish(struct lane *l, uint32_t id, uint32_t round, const struct reque
 		 struct err *e)
 {
 	const struct want *w = &q->want;
+	struct lines at = ledger_lines(l->ledger, id, round);
 	uint64_t first;
 
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
-		reduce_lines(l, id, round, q, 0, w->count);
+		reduce_lines(l, &at, q, 0, w->count);
 		return 0;
 	case PLAN_REDUCESCATTER:
 		first = lane_part_first(l, w, l->team.rank);
-		reduce_lines(l, id, round, q, first,
-			     lane_part_first(l, w, l->team.rank + 1) - first);
+		reduce_lines(l, &at, q, first, lane_part_first(l, w, l->team.rank + 1) - first);
 		return 0;
 	case PLAN_BROADCAST:
 		if (w->root != l->team.rank || q->out != q->in)
-			copy_bytes(q->out, ledger_line(l->ledger, id, w->root, round),
-				   w->count * element(w));
+			copy_bytes(q->out, ledger_data(&at, w->root), w->count * element(w));
 		return 0;
 	case PLAN_ALLGATHER:
-		return gather_lines(l, id, round, q, e);
+		return gather_lines(l, &at, q, e);
 	case PLAN_ALLTOALL:
-		return exchange_lines(l, id, round, q, e);
+		return exchange_lines(l, &at, q, e);
 	default:
 		return 0;
 	}
@@ -243,9 +284,9 @@ static bool finish(struct lane *l, struct ringup_op *op)
 bool eager_try(struct lane *l, struct ringup_op *op)
 {
 	if (eager_missing(l, op->id, op->round) == -2) {
-		pthread_mutex_lock(&l->lock);
+		lock_take(&l->lock);
 		make_stream(l, op);
-		pthread_mutex_unlock(&l->lock);
+		lock_give(&l->lock);
 	}
 	return finish(l, op);
 }
@@ -255,7 +296,7 @@ bool eager_scan(struct lane *l)
 	struct ringup_op *op;
 	bool any = false;
 
-	pthread_mutex_lock(&l->lock);
+	lock_take(&l->lock);
 	for (op = l->flying; op; op = op->next) {
 		if (!op_is_eager(op) || op_is_done(op))
 			continue;
@@ -264,6 +305,6 @@ bool eager_scan(struct lane *l)
 		else
 			any |= finish(l, op);
 	}
-	pthread_mutex_unlock(&l->lock);
+	lock_give(&l->lock);
 	return any;
 }

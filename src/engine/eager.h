@@ -24,6 +24,9 @@ void eager_write(struct lane *l, uint32_t id, uint32_t round, const struct reque
  * rank has changed its mind, so that this round goes the long way. */
 int eager_missing(const struct lane *l, uint32_t id, uint32_t round);
 
+/* eager_spin - the same after waiting for a moment, if need be. */
+int eager_spin(const struct lane *l, uint32_t id, uint32_t round);
+
 /* eager_finish - compute the result from all lines.  Returns 0 or RINGUP_ENOMEM. */
 int eager_finish(struct lane *l, uint32_t id, uint32_t round, const struct request *r,
 		 struct err *e);

@@ -508,7 +508,7 @@ static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, str
 
 bool engine_is_mine(const struct engine *g)
 {
-	return g->forks == forks_count();
+	return g->forks == forks_seen();
 }
 
 static int not_mine(struct err *e)
@@ -559,13 +559,12 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 {
 	struct engine *g = l->engine;
 	struct ringup_op *op = NULL;
-	bool news = false, eager, holding;
+	bool news = false, holding;
 	int rc;
 
 	if (!engine_is_mine(g))
 		return not_mine(e);
-	eager = eager_may(l, r);
-	if (deadline_ns && eager) {
+	if (deadline_ns && want_bytes(&r->want) <= l->eager_bytes) {
 		rc = submit_short(l, r, &op, e);
 		if (rc)
 			return rc < 0 ? rc : 0;
@@ -573,10 +572,10 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 			return wait_or_leave(op, deadline_ns, take_baton(g), opp, e);
 	}
 	/* A thread that will wait drives anyway: nobody need be kicked for it. */
-	holding = deadline_ns && !eager && take_baton(g);
-	pthread_mutex_lock(&l->lock);
+	holding = deadline_ns && !eager_may(l, r) && take_baton(g);
+	lock_take(&l->lock);
 	rc = submit_op(l, r, NULL, &op, &news, e);
-	pthread_mutex_unlock(&l->lock);
+	lock_give(&l->lock);
 	if (rc) {
 		if (holding)
 			give_baton(g);

@@ -89,11 +89,11 @@ static void release_ghosts(struct lane *l)
 	struct ringup_op *op, *found;
 
 	do {
-		pthread_mutex_lock(&l->lock);
+		lock_take(&l->lock);
 		for (found = NULL, op = l->flying; op && !found; op = op->next)
 			if (op->ghost && op_is_done(op))
 				found = op;
-		pthread_mutex_unlock(&l->lock);
+		lock_give(&l->lock);
 		if (found)
 			submit_release(found);
 	} while (found);
@@ -142,9 +142,9 @@ static int answer(struct lane *l, uint32_t id, struct err *e)
 	rc = make_ghost(l, &w, &q, &own, e);
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&l->lock);
+	lock_take(&l->lock);
 	rc = submit_op(l, &q, own, &op, &news, e);
-	pthread_mutex_unlock(&l->lock);
+	lock_give(&l->lock);
 	if (rc)
 		free(own);
 	else if (news)

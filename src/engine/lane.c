@@ -20,7 +20,7 @@ void lane_fail(struct lane *l, const struct err *why)
 {
 	struct ringup_op *op;
 
-	pthread_mutex_lock(&l->lock);
+	lock_take(&l->lock);
 	for (op = l->flying; op; op = op->next)
 		if (op_claim(op)) {
 			if (op_is_eager(op))
@@ -29,7 +29,7 @@ void lane_fail(struct lane *l, const struct err *why)
 		}
 	l->running = false;
 	__atomic_store_n(&l->item_count, 0, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&l->lock);
+	lock_give(&l->lock);
 }
 
 bool lane_is_over(const struct lane *l, struct err *e)
@@ -47,10 +47,10 @@ int lane_flying(struct lane *l)
 	struct ringup_op *op;
 	int n = 0;
 
-	pthread_mutex_lock(&l->lock);
+	lock_take(&l->lock);
 	for (op = l->flying; op; op = op->next)
 		n += !op_is_done(op);
-	pthread_mutex_unlock(&l->lock);
+	lock_give(&l->lock);
 	return n;
 }
 
@@ -60,9 +60,9 @@ static struct ringup_op *op_of(struct lane *l, const struct item *it)
 {
 	struct tensor *t;
 
-	pthread_mutex_lock(&l->lock);
+	lock_take(&l->lock);
 	t = tensors_by_id(&l->tensors, it->id);
-	pthread_mutex_unlock(&l->lock);
+	lock_give(&l->lock);
 	return t ? __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) : NULL;
 }
 
@@ -438,7 +438,6 @@ int lane_open(struct lane *l, struct err *e)
 	l->counts = calloc((size_t)l->team.size, sizeof(*l->counts));
 	if (!l->counts)
 		return fail(e, RINGUP_ENOMEM, "no memory for the engine");
-	pthread_mutex_init(&l->lock, NULL);
 	return 0;
 }
 
@@ -455,8 +454,6 @@ void lane_close(struct lane *l)
 		free(block);
 	}
 	tensors_free(&l->tensors);
-	if (l->counts)
-		pthread_mutex_destroy(&l->lock);
 	free(l->counts);
 	free(l->matrix);
 	memset(l, 0, sizeof(*l));

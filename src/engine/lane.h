@@ -3,17 +3,19 @@
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "backend/backend.h"
+#include "base/lock.h"
 #include "engine/agree.h"
 #include "engine/tensor.h"
 #include "wire/seat.h"
 
 struct engine;
 struct ledger;
+
+enum { LANE_KEPT = 256 };
 
 /*
  * A lane is all that a group of ranks has of its own: which ranks, the memory and
@@ -41,15 +43,16 @@ struct lane {
 	uint64_t fusion_bytes, eager_bytes;
 
 	/* From here on the engine's own. */
-	pthread_mutex_t lock; /* tensors, the lists of operations, post() */
+	struct lock lock; /* tensors, the lists of operations, post() */
 	struct tensors tensors;
 	struct ringup_op *flying, *pool, *blocks;
-	struct ringup_op *spare; /* for the short way of engine_submit(); atomic */
-	uint64_t unnamed;        /* operations without a name so far             */
-	uint32_t eager_count;    /* eager ones in flight; atomic                 */
-	bool joined;             /* this rank has no more to do; atomic          */
-	bool over;               /* one has left, and what waited has failed; atomic */
-	uint64_t batches;        /* begun so far; atomic                         */
+	struct tensor *kept[LANE_KEPT]; /* see submit_short() */
+	uint32_t keeps;                 /* so many so far, those replaced included */
+	uint64_t unnamed;               /* operations without a name so far        */
+	uint32_t eager_count;           /* eager ones in flight; atomic            */
+	bool joined;                    /* this rank has no more to do; atomic     */
+	bool over;                      /* one has left, and what waited has failed; atomic */
+	uint64_t batches;               /* begun so far; atomic                    */
 
 	/* The holder of the baton's. */
 	struct item items[BATCH_ITEMS];

@@ -16,9 +16,11 @@ enum {
 	NAME_ROOM = NAME_BYTES + 1,
 	VERDICT_ROOM = 512,
 	ARENA_BYTES = 16 << 20,
-	LINE_HEADER = 16,
 	BATCHES = 8,
 };
+
+/* In a rank's count of its operations on an id: it holds the id between them, too. */
+#define KEPT (1U << 31)
 
 static size_t take(size_t *at, size_t bytes)
 {
@@ -123,14 +125,16 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 	}
 	if (bytes > l->eager_bytes + (w->kind == PLAN_ALLTOALL ? numbers : 0))
 		return 0;
-	return (LINE_HEADER + bytes + 63) / 64 * 64;
+	if (bytes <= LINE_CACHE - LINE_HEADER)
+		return LINE_CACHE;
+	return LINE_CACHE + (bytes + LINE_CACHE - 1) / LINE_CACHE * LINE_CACHE;
 }
 
 /* Room for one line per rank and parity, if such data may go eagerly at all. */
 static void give_line(struct ledger *l, struct ledger_entry *n, const struct want *w)
 {
 	uint64_t bytes = ledger_room(l, w);
-	uint64_t all = bytes * 2 * (uint64_t)l->ranks;
+	uint64_t all = bytes * LEDGER_TURNS * (uint64_t)l->ranks;
 
 	if (l->span || bytes <= n->line_bytes)
 		return;
@@ -258,15 +262,18 @@ static int ledger_find(void *self, const char *name, size_t len, const struct wa
 		       : fail(e, RINGUP_ENOMEM, "more than %d names in flight", LEDGER_IDS);
 }
 
-static bool ledger_hold(void *self, uint32_t id, uint32_t age)
+static bool hold(struct ledger *l, uint32_t id, uint32_t age, uint32_t how)
 {
-	struct ledger *l = self;
-
-	__atomic_fetch_add(busy(l, id, l->rank), 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(busy(l, id, l->rank), how, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&l->entries[id].age, __ATOMIC_SEQ_CST) == age)
 		return true;
-	__atomic_fetch_sub(busy(l, id, l->rank), 1, __ATOMIC_RELEASE);
+	__atomic_fetch_sub(busy(l, id, l->rank), how, __ATOMIC_RELEASE);
 	return false;
+}
+
+static bool ledger_hold(void *self, uint32_t id, uint32_t age)
+{
+	return hold(self, id, age, 1);
 }
 
 static void ledger_drop(void *self, uint32_t id)
@@ -288,12 +295,26 @@ uint64_t ledger_arrived(const struct ledger *l, uint32_t id)
 
 bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank)
 {
-	return __atomic_load_n(busy(l, id, rank), __ATOMIC_RELAXED);
+	return __atomic_load_n(busy(l, id, rank), __ATOMIC_RELAXED) & ~KEPT;
 }
 
+bool ledger_keep(struct ledger *l, uint32_t id, uint32_t age)
+{
+	return hold(l, id, age, KEPT);
+}
+
+void ledger_let_go(struct ledger *l, uint32_t id)
+{
+	__atomic_fetch_sub(busy(l, id, l->rank), KEPT, __ATOMIC_RELEASE);
+}
+
+/* Only this rank writes there, one thread at a time. */
 uint32_t ledger_begin(struct ledger *l, uint32_t id)
 {
-	return __atomic_add_fetch(&l->rounds[id], 1, __ATOMIC_RELAXED);
+	uint32_t round = __atomic_load_n(&l->rounds[id], __ATOMIC_RELAXED) + 1;
+
+	__atomic_store_n(&l->rounds[id], round, __ATOMIC_RELAXED);
+	return round;
 }
 
 void ledger_judge(struct ledger *l, uint32_t id, const char *sentence)
@@ -513,15 +534,17 @@ static bool is_called(const struct ledger *l, uint32_t id)
  * mind marks its line first, and then says what it wants: not before it has calls it. */
 static int caller(const struct ledger *l, uint32_t id)
 {
-	const struct ledger_entry *n = &l->entries[id];
+	bool has_lines = __atomic_load_n(&l->entries[id].line_bytes, __ATOMIC_ACQUIRE);
 	uint32_t next = round_of(l, id) + 1;
+	struct lines lines = { NULL, 0, 0 };
 	int r;
 
+	if (has_lines)
+		lines = ledger_lines(l, id, next);
 	for (r = 0; r < l->ranks; r++)
 		if (__atomic_load_n(&ledger_record(l, id, r)->round, __ATOMIC_ACQUIRE) ==
 			    next ||
-		    (__atomic_load_n(&n->line_bytes, __ATOMIC_ACQUIRE) &&
-		     ledger_look(l, id, r, next) == LINE_DATA))
+		    (has_lines && ledger_look(&lines, r, next) == LINE_DATA))
 			return r;
 	return -1;
 }
@@ -549,37 +572,9 @@ size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct wan
 
 bool ledger_fits(const struct ledger *l, uint32_t id, uint64_t bytes)
 {
-	return l->entries[id].line_bytes >= bytes + LINE_HEADER;
-}
+	uint64_t room = l->entries[id].line_bytes;
 
-static uint64_t *line(const struct ledger *l, uint32_t id, int rank, uint32_t round)
-{
-	const struct ledger_entry *n = &l->entries[id];
-
-	return (void *)(l->arena + n->line + ((uint64_t)rank * 2 + round % 2) * n->line_bytes);
-}
-
-uint64_t *ledger_rows(const struct ledger *l, uint32_t id, int rank, uint32_t round)
-{
-	return line(l, id, rank, round) + 1;
-}
-
-void *ledger_line(const struct ledger *l, uint32_t id, int rank, uint32_t round)
-{
-	return (unsigned char *)line(l, id, rank, round) + LINE_HEADER;
-}
-
-void ledger_put(struct ledger *l, uint32_t id, uint32_t round, enum ledger_line what)
-{
-	__atomic_store_n(line(l, id, l->rank, round), (uint64_t)round << 2 | (uint64_t)what,
-			 __ATOMIC_RELEASE);
-}
-
-enum ledger_line ledger_look(const struct ledger *l, uint32_t id, int rank, uint32_t round)
-{
-	uint64_t v = __atomic_load_n(line(l, id, rank, round), __ATOMIC_ACQUIRE);
-
-	return v >> 2 == round ? (enum ledger_line)(v & 3) : LINE_EMPTY;
+	return room >= bytes + (room > LINE_CACHE ? LINE_CACHE : LINE_HEADER);
 }
 
 /* In memory there is nothing to fetch. */

@@ -15,12 +15,14 @@
  * Eager, for small allreduces whose signature was agreed before: submitting
  * writes data and round number into the id's own line, waiting reads the
  * others' lines.  No agreement, no order, nobody drives.  Two lines per rank
- * and id in turn suffice, for a name is not submitted again before it is
- * complete, and it is complete only when all have submitted it.  A rank whose
- * signature has changed marks its line; the others then go the stream way too,
- * where the difference is found.
+ * and id in turn would suffice, for a name is not submitted again before it is
+ * complete, and it is complete only when all have submitted it.  There are four:
+ * so nobody looks at the line of the next round any more when this one's has
+ * been published, and it can be fetched while the others are waited for.  A rank
+ * whose signature has changed marks its line; the others then go the stream way
+ * too, where the difference is found.
  */
-enum { LEDGER_IDS = 8192, LEDGER_VERDICTS = 64 };
+enum { LEDGER_IDS = 8192, LEDGER_VERDICTS = 64, LEDGER_TURNS = 4 };
 #define LEDGER_GATHER UINT64_MAX /* a size that is known only at the end */
 
 struct ledger_entry {
@@ -67,7 +69,7 @@ struct ledger {
 	struct ledger_entry *entries;
 	char *names;
 	struct ledger_record *records;
-	uint32_t *busy; /* by rank and id: operations in flight */
+	uint32_t *busy; /* by rank and id: operations in flight, and whether it is kept */
 	char *verdicts;
 	unsigned char *arena;
 	struct span *span; /* the other hosts; NULL: there are none */
@@ -107,20 +109,65 @@ enum ledger_line { LINE_EMPTY, LINE_DATA, LINE_CHANGED };
  * post() or ledger_put(). */
 uint32_t ledger_begin(struct ledger *l, uint32_t id);
 
+/* ledger_keep - hold @id between operations too, so that they need not; false, like
+ * hold(), if it has another age by now.  ledger_let_go - no longer. */
+bool ledger_keep(struct ledger *l, uint32_t id, uint32_t age);
+void ledger_let_go(struct ledger *l, uint32_t id);
+
 /* ledger_fits - may @id carry @bytes eagerly? */
 bool ledger_fits(const struct ledger *l, uint32_t id, uint64_t bytes);
 
-/* ledger_line - where @rank's data of this round is. */
-void *ledger_line(const struct ledger *l, uint32_t id, int rank, uint32_t round);
+/* The lines of all ranks in one round: a mark, a number of rows, and the data: beside
+ * them if that takes one line of the cache, else from the next one on, where vectors
+ * lie in one line each. */
+enum { LINE_CACHE = 64, LINE_HEADER = 16 };
+
+struct lines {
+	unsigned char *first;
+	uint64_t step; /* from rank to rank */
+	uint64_t head; /* bytes before the data */
+};
+
+static inline struct lines ledger_lines(const struct ledger *l, uint32_t id, uint32_t round)
+{
+	const struct ledger_entry *n = &l->entries[id];
+
+	return (struct lines){ l->arena + n->line + round % LEDGER_TURNS * n->line_bytes,
+			       LEDGER_TURNS * n->line_bytes,
+			       n->line_bytes > LINE_CACHE ? LINE_CACHE : LINE_HEADER };
+}
+
+static inline uint64_t *ledger_mark(const struct lines *at, int rank)
+{
+	return (void *)(at->first + (uint64_t)rank * at->step);
+}
 
 /* ledger_rows - the number of rows there, for collectives in which that differs. */
-uint64_t *ledger_rows(const struct ledger *l, uint32_t id, int rank, uint32_t round);
+static inline uint64_t *ledger_rows(const struct lines *at, int rank)
+{
+	return ledger_mark(at, rank) + 1;
+}
 
-/* ledger_put - say that this rank's line is filled, or that it has changed its mind. */
-void ledger_put(struct ledger *l, uint32_t id, uint32_t round, enum ledger_line what);
+static inline void *ledger_data(const struct lines *at, int rank)
+{
+	return at->first + (uint64_t)rank * at->step + at->head;
+}
 
 /* ledger_look - has @rank filled its line? */
-enum ledger_line ledger_look(const struct ledger *l, uint32_t id, int rank, uint32_t round);
+static inline enum ledger_line ledger_look(const struct lines *at, int rank, uint32_t round)
+{
+	uint64_t v = __atomic_load_n(ledger_mark(at, rank), __ATOMIC_ACQUIRE);
+
+	return v >> 2 == round ? (enum ledger_line)(v & 3) : LINE_EMPTY;
+}
+
+/* ledger_put - say that @rank's line is filled, or that it has changed its mind. */
+static inline void ledger_put(const struct lines *at, int rank, uint32_t round,
+			      enum ledger_line what)
+{
+	__atomic_store_n(ledger_mark(at, rank), (uint64_t)round << 2 | (uint64_t)what,
+			 __ATOMIC_RELEASE);
+}
 
 /* ledger_join - this rank has no more to do, or has again. */
 void ledger_join(struct ledger *l, bool joined);

@@ -204,10 +204,10 @@ static bool is_flying(struct lane *l, uint32_t id)
 	struct ringup_op *op;
 	bool found = false;
 
-	pthread_mutex_lock(&l->lock);
+	lock_take(&l->lock);
 	for (op = l->flying; op && !found; op = op->next)
 		found = op->id == id && !op_is_done(op);
-	pthread_mutex_unlock(&l->lock);
+	lock_give(&l->lock);
 	return found;
 }
 
@@ -399,12 +399,12 @@ static void look_at_lane(struct lane *l, void *arg)
 			look_at_host(look->stall, l, look->silence, look->now_ns);
 		return;
 	}
-	pthread_mutex_lock(&l->lock);
+	lock_take(&l->lock);
 	for (op = l->flying; op && !look->found.fatal; op = op->next)
 		if (!op->ghost && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING)
 			look_at(look->stall, l, op, look->silence && l->team.hosts > 1,
 				look->now_ns, &look->found);
-	pthread_mutex_unlock(&l->lock);
+	lock_give(&l->lock);
 }
 
 void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)

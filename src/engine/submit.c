@@ -52,7 +52,7 @@ void submit_release(struct ringup_op *op)
 {
 	struct lane *l = op->lane;
 
-	pthread_mutex_lock(&l->lock);
+	lock_take(&l->lock);
 	if (op->prev)
 		op->prev->next = op->next;
 	else
@@ -60,7 +60,7 @@ void submit_release(struct ringup_op *op)
 	if (op->next)
 		op->next->prev = op->prev;
 	op_free(l, op);
-	pthread_mutex_unlock(&l->lock);
+	lock_give(&l->lock);
 }
 
 /* What the caller may change as soon as he has us back. */
@@ -99,8 +99,11 @@ static int post(struct lane *l, struct ringup_op *op, bool changed, bool *news, 
 			return 0;
 		}
 		/* Others may be waiting for our line. */
-		if (ledger_fits(l->ledger, t->id, 0))
-			ledger_put(l->ledger, t->id, op->round, LINE_CHANGED);
+		if (ledger_fits(l->ledger, t->id, 0)) {
+			struct lines at = ledger_lines(l->ledger, t->id, op->round);
+
+			ledger_put(&at, l->team.rank, op->round, LINE_CHANGED);
+		}
 	}
 	return l->agree->post(l->agreement, t->id, &op->ask.want, op->ask.rows,
 			      changed || op->ghost, news, e);
@@ -111,8 +114,10 @@ static struct tensor *tensor_for(struct lane *l, const struct request *r, struct
 	char order[24];
 	const char *name = r->name;
 	size_t len = r->name_len;
-	struct tensor *t;
+	struct tensor *t = name && !len ? tensors_again(&l->tensors, name) : NULL;
 
+	if (t)
+		return t;
 	if (!name) {
 		/* No name of a caller's begins with a NUL. */
 		name = order;
@@ -229,100 +234,132 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringu
 
 /* ---- the short way of a blocking eager operation ---- */
 
-/* Who is done puts its operation back without the lock, so the place may be taken. */
-static bool take_place(struct lane *l, struct ringup_op *op)
-{
-	struct ringup_op *none = NULL;
+/* Stands in a tensor for an operation that nobody but its caller knows of. */
+static struct ringup_op alone;
 
-	return __atomic_compare_exchange_n(&l->spare, &none, op, false, __ATOMIC_RELEASE,
-					   __ATOMIC_RELAXED);
+/*
+ * What comes back by the short way is not held and dropped each time: the number stays
+ * this rank's.  As many as all ranks together may keep leave half of all numbers for
+ * others; who keeps another lets go of the one that it has kept longest.
+ */
+static bool keep(struct lane *l, struct tensor *t)
+{
+	uint32_t most = LEDGER_IDS / 2 / (uint32_t)l->team.size;
+	struct tensor **place, *was;
+
+	if (!most)
+		return false;
+	place = &l->kept[l->keeps % (most < LANE_KEPT ? most : LANE_KEPT)];
+	was = *place;
+	if (was && __atomic_load_n(&was->op, __ATOMIC_ACQUIRE))
+		return false;
+	if (!ledger_keep(l->ledger, t->id, t->age))
+		return false;
+	if (was) {
+		ledger_let_go(l->ledger, was->id);
+		was->kept = false;
+	}
+	*place = t;
+	l->keeps++;
+	t->kept = true;
+	return true;
 }
 
-/* With l->lock; @op may be NULL. */
-static void keep_spare(struct lane *l, struct ringup_op *op)
+/* Is all as it was the last time?  With l->lock. */
+static bool is_usual(struct lane *l, struct tensor *t, const struct request *r)
 {
-	if (!op || take_place(l, op))
-		return;
-	op->next = l->pool;
-	l->pool = op;
+	return t && !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE) && t->verified &&
+	       want_equal(&t->want, &r->want) && (t->kept || (eager_may(l, r) && keep(l, t))) &&
+	       eager_fits(l, t->id, r);
 }
 
-/* NULL if all is not as it was the last time, and then nothing has happened. */
-static struct ringup_op *begin_short(struct lane *l, const struct request *r)
+/* The tensor, and that it has an operation; NULL if nothing has happened. */
+static struct tensor *begin_short(struct lane *l, const struct request *r, uint32_t *round)
 {
-	struct ringup_op *op = NULL;
 	struct tensor *t;
 
-	pthread_mutex_lock(&l->lock);
-	if (!__atomic_load_n(&l->spare, __ATOMIC_RELAXED))
-		keep_spare(l, op_new(l));
-	if (!engine_is_over(l, NULL))
-		op = __atomic_load_n(&l->spare, __ATOMIC_ACQUIRE);
-	t = op ? tensor_for(l, r, NULL) : NULL;
-	if (!t || __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) || !t->verified ||
-	    !want_equal(&t->want, &r->want) || !l->agree->hold(l->agreement, t->id, t->age)) {
-		pthread_mutex_unlock(&l->lock);
-		return NULL;
+	lock_take(&l->lock);
+	t = engine_is_over(l, NULL) ? NULL : tensor_for(l, r, NULL);
+	if (is_usual(l, t, r)) {
+		__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
+		*round = ledger_begin(l->ledger, t->id);
+		l->unnamed += !r->name;
+	} else {
+		t = NULL;
 	}
-	if (!eager_fits(l, t->id, r)) {
-		l->agree->drop(l->agreement, t->id);
-		pthread_mutex_unlock(&l->lock);
-		return NULL;
-	}
-	__atomic_store_n(&l->spare, NULL, __ATOMIC_RELAXED);
-	op->tensor = t;
-	op->id = t->id;
-	op->round = ledger_begin(l->ledger, t->id);
-	l->unnamed += !r->name;
-	eager_write(l, t->id, op->round, r);
-	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&l->lock);
-	engine_announce(l);
-	return op;
+	lock_give(&l->lock);
+	return t;
 }
 
 /* The others are late: make it an operation in flight like any other. */
-static int go_the_long_way(struct lane *l, const struct request *r, struct ringup_op *op,
-			   struct err *e)
+static int go_the_long_way(struct lane *l, const struct request *r, struct tensor *t,
+			   uint32_t round, struct ringup_op **opp, struct err *e)
 {
+	struct ringup_op *op;
 	int rc;
 
-	pthread_mutex_lock(&l->lock);
-	fill_op(l, op, r, NULL);
-	rc = copy_lists(l, op, e);
-	__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
-	__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
-	/* Whoever failed the others, because a rank has left, did not see this one. */
-	__atomic_store_n(&l->over, false, __ATOMIC_RELAXED);
-	keep_spare(l, op_new(l));
-	pthread_mutex_unlock(&l->lock);
+	/* If that fails: what has been published is its round's, the others have it. */
+	lock_take(&l->lock);
+	op = op_new(l);
+	rc = op ? 0 : fail(e, RINGUP_ENOMEM, "no memory for another operation");
+	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
+	if (op) {
+		/* Kept, it has the age that it had. */
+		l->agree->hold(l->agreement, t->id, t->age);
+		op->tensor = t;
+		op->id = t->id;
+		op->round = round;
+		fill_op(l, op, r, NULL);
+		rc = copy_lists(l, op, e);
+		if (rc)
+			take_back(l, op);
+	}
+	if (!rc) {
+		__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
+		__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
+		/* Whoever failed the others, because a rank has left, did not see this one. */
+		__atomic_store_n(&l->over, false, __ATOMIC_RELAXED);
+	}
+	lock_give(&l->lock);
+	*opp = op;
 	return rc;
 }
 
+struct late {
+	struct lane *l;
+	uint32_t id, round;
+};
+
 static bool is_complete(void *arg)
 {
-	struct ringup_op *op = arg;
+	struct late *late = arg;
 
-	return eager_missing(op->lane, op->id, op->round) < 0;
+	return eager_missing(late->l, late->id, late->round) < 0;
 }
 
 int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp, struct err *e)
 {
-	struct ringup_op *op = begin_short(l, r);
-	int rc;
+	uint32_t round;
+	struct tensor *t = begin_short(l, r, &round);
+	int rc, missing;
 
-	*opp = op;
-	if (!op)
+	*opp = NULL;
+	if (!t)
 		return 0;
-	if (!seat_linger(l->row, is_complete, op) || eager_missing(l, op->id, op->round) != -1)
-		return go_the_long_way(l, r, op, e);
-	rc = eager_finish(l, op->id, op->round, r, e);
-	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
-	l->agree->drop(l->agreement, op->id);
-	if (!take_place(l, op)) {
-		pthread_mutex_lock(&l->lock);
-		keep_spare(l, op);
-		pthread_mutex_unlock(&l->lock);
+	eager_write(l, t->id, round, r);
+	/* Whoever runs beside us is there soon.  Only then we ask who sleeps: by now our line
+	 * has got there, and the fence in there need not wait for it. */
+	missing = eager_spin(l, t->id, round);
+	engine_announce(l);
+	if (missing >= 0) {
+		struct late late = { l, t->id, round };
+
+		seat_linger(l->row, is_complete, &late);
+		missing = eager_missing(l, t->id, round);
 	}
+	if (missing != -1)
+		return go_the_long_way(l, r, t, round, opp, e);
+	rc = eager_finish(l, t->id, round, r, e);
+	__atomic_store_n(&t->op, NULL, __ATOMIC_RELEASE);
 	return rc ? rc : 1;
 }

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 
+/* Its size is a power of two. */
 static int grow(struct tensors *t)
 {
 	size_t size = t->table_size ? t->table_size * 2 : 1024, i, at;
@@ -45,6 +46,20 @@ static struct tensor *make(const char *name, size_t len, uint64_t hash)
 	return x;
 }
 
+/* Neighbouring addresses lie apart. */
+static size_t recent_at(const char *name)
+{
+	return (uintptr_t)name * 0x9e3779b97f4a7c15u >> 32 & (TENSORS_RECENT - 1);
+}
+
+struct tensor *tensors_again(const struct tensors *t, const char *name)
+{
+	struct tensor *x = t->recent[recent_at(name)];
+
+	/* Other names begin with a NUL. */
+	return x && *name && !strcmp(x->name, name) ? x : NULL;
+}
+
 struct tensor *tensors_get(struct tensors *t, const char *name, size_t len)
 {
 	uint64_t hash = hash_bytes(name, len);
@@ -52,32 +67,39 @@ struct tensor *tensors_get(struct tensors *t, const char *name, size_t len)
 
 	if (t->count * 2 >= t->table_size && grow(t))
 		return NULL;
-	for (at = hash % t->table_size; t->table[at]; at = (at + 1) % t->table_size)
+	for (at = hash & (t->table_size - 1); t->table[at]; at = (at + 1) & (t->table_size - 1))
 		if (t->table[at]->hash == hash && t->table[at]->len == len &&
 		    !memcmp(t->table[at]->name, name, len))
-			return t->table[at];
-	t->table[at] = make(name, len, hash);
-	t->count += t->table[at] != NULL;
+			break;
+	if (!t->table[at]) {
+		t->table[at] = make(name, len, hash);
+		t->count += t->table[at] != NULL;
+	}
+	t->recent[recent_at(name)] = t->table[at];
 	return t->table[at];
 }
 
 /* Linear probing: what follows in the same run may have to move up. */
 static void forget(struct tensors *t, struct tensor *x)
 {
-	size_t at = x->hash % t->table_size, home;
+	size_t at = x->hash & (t->table_size - 1), home;
 	struct tensor *y;
 
 	while (t->table[at] != x)
-		at = (at + 1) % t->table_size;
+		at = (at + 1) & (t->table_size - 1);
 	t->table[at] = NULL;
 	t->count--;
-	for (at = (at + 1) % t->table_size; (y = t->table[at]); at = (at + 1) % t->table_size) {
+	for (at = (at + 1) & (t->table_size - 1); (y = t->table[at]);
+	     at = (at + 1) & (t->table_size - 1)) {
 		t->table[at] = NULL;
-		for (home = y->hash % t->table_size; t->table[home];
-		     home = (home + 1) % t->table_size)
+		for (home = y->hash & (t->table_size - 1); t->table[home];
+		     home = (home + 1) & (t->table_size - 1))
 			;
 		t->table[home] = y;
 	}
+	for (at = 0; at < TENSORS_RECENT; at++)
+		if (t->recent[at] == x)
+			t->recent[at] = NULL;
 	free(x->name);
 	free(x);
 }

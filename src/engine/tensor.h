@@ -22,6 +22,7 @@ struct tensor {
 	struct want want;     /* of its last operation                         */
 	bool known;           /* want is set                                   */
 	bool verified;        /* all ranks have wanted the same the last time  */
+	bool kept;            /* id is held between operations, too            */
 	struct ringup_op *op; /* in flight, or NULL; atomic                   */
 };
 
@@ -44,6 +45,24 @@ struct request {
 	int *last;                 /* join: the rank that was the last to */
 };
 
+/* tensor_ask - a request: nothing but a name, and where data are and go; the want is not set.
+ */
+static inline void tensor_ask(struct request *q, const char *name, const void *in, void *out)
+{
+	q->name = name;
+	q->name_len = 0;
+	q->in = in;
+	q->out = out;
+	q->rows = 0;
+	q->outp = NULL;
+	q->into = NULL;
+	q->into_bytes = 0;
+	q->counts = NULL;
+	q->splits = NULL;
+	q->piece = NULL;
+	q->last = NULL;
+}
+
 /* An operation in flight.  Operations come from a pool and go back to it. */
 struct ringup_op {
 	struct lane *lane;
@@ -64,16 +83,24 @@ struct ringup_op {
 	struct err why;
 };
 
+enum { TENSORS_RECENT = 64 };
+
 struct tensors {
 	struct tensor **table; /* open addressing by name */
 	size_t table_size, count;
 	struct tensor **by_id;
 	uint32_t ids;
+	/* Who calls again mostly has the name at the same place: so it is found by that. */
+	struct tensor *recent[TENSORS_RECENT];
 };
 
 /* tensors_get - the tensor called @name; made, with id UINT32_MAX, if it is new.
  * NULL if there is no memory. */
 struct tensor *tensors_get(struct tensors *t, const char *name, size_t len);
+
+/* tensors_again - the same for a name that ends with a NUL, if it has been asked for at
+ * this address lately; else NULL. */
+struct tensor *tensors_again(const struct tensors *t, const char *name);
 
 /* tensors_number - let @x, and no longer what had this number before, be found by
  * @id.  The latter is forgotten altogether: its name has no number any more. */

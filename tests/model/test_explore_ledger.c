@@ -193,20 +193,26 @@ static void first_use(int rank)
 	drive(rank, NAMES);
 }
 
-/* Small operations: data in lines, by turns of two. */
+/* Small operations: data in lines, in turns; the next one is fetched in advance. */
 static void eager(int rank)
 {
 	uint32_t round, *line;
+	uint64_t *next;
+	struct lines at;
 	int i;
 
 	for (i = 1; i <= rounds; i++) {
 		round = ledger_begin(&ledger[rank], 0);
-		line = ledger_line(&ledger[rank], 0, rank, round);
+		at = ledger_lines(&ledger[rank], 0, round + 1);
+		next = ledger_mark(&at, rank);
+		at = ledger_lines(&ledger[rank], 0, round);
+		line = ledger_data(&at, rank);
 		__atomic_store_n(line, (uint32_t)(10 * i + rank), __ATOMIC_RELAXED);
-		ledger_put(&ledger[rank], 0, round, LINE_DATA);
-		while (ledger_look(&ledger[rank], 0, 1 - rank, round) != LINE_DATA)
+		ledger_put(&at, rank, round, LINE_DATA);
+		__atomic_store_n(next, 0, __ATOMIC_RELAXED);
+		while (ledger_look(&at, 1 - rank, round) != LINE_DATA)
 			explore_idle();
-		line = ledger_line(&ledger[rank], 0, 1 - rank, round);
+		line = ledger_data(&at, 1 - rank);
 		explore_require(__atomic_load_n(line, __ATOMIC_RELAXED) ==
 					(uint32_t)(10 * i + 1 - rank),
 				"a line's data are not its round's");
@@ -257,8 +263,11 @@ static bool other;
 
 static void reset_join(void)
 {
+	struct lines at;
+
 	reset_known();
-	explore_name(ledger_line(&ledger[0], 0, 0, 1), "line");
+	at = ledger_lines(&ledger[0], 0, 1);
+	explore_name(ledger_mark(&at, 0), "line");
 	explore_name(&ledger[0].shared->joined, "joined");
 	explore_name(&ledger[0].shared->calls, "calls");
 }
@@ -275,10 +284,11 @@ static void use_once_more(void)
 {
 	struct want w = sum;
 	uint32_t round = ledger_begin(&ledger[0], 0);
+	struct lines at = ledger_lines(&ledger[0], 0, round);
 	bool last;
 
 	w.count += other;
-	ledger_put(&ledger[0], 0, round, other ? LINE_CHANGED : LINE_DATA);
+	ledger_put(&at, 0, round, other ? LINE_CHANGED : LINE_DATA);
 	/* Here the engine does something else. */
 	explore_load(&other, sizeof(other), __ATOMIC_RELAXED);
 	if (other) {
@@ -286,7 +296,7 @@ static void use_once_more(void)
 		announce(0);
 	} else {
 		announce(0);
-		while (ledger_look(&ledger[0], 0, 1, round) != LINE_CHANGED)
+		while (ledger_look(&at, 1, round) != LINE_CHANGED)
 			explore_idle();
 		agree_ledger.post(&ledger[0], 0, &w, 0, false, &last, NULL);
 	}
@@ -295,7 +305,8 @@ static void use_once_more(void)
 static void answer_once(void)
 {
 	uint64_t seen = ledger_calls(&ledger[1]) - 1, calls;
-	uint32_t id;
+	uint32_t id, round;
+	struct lines at;
 	struct want w;
 	char called[NAME_BYTES + 1];
 	bool last, done = false;
@@ -312,7 +323,9 @@ static void answer_once(void)
 			explore_require(!id && !strcmp(called, name[0]), "called for a name");
 			explore_require(w.count == sum.count + other,
 					"called for what the caller does not want");
-			ledger_put(&ledger[1], id, ledger_begin(&ledger[1], id), LINE_CHANGED);
+			round = ledger_begin(&ledger[1], id);
+			at = ledger_lines(&ledger[1], id, round);
+			ledger_put(&at, 1, round, LINE_CHANGED);
 			agree_ledger.post(&ledger[1], id, &w, 0, true, &last, NULL);
 			done = true;
 		}
@@ -353,6 +366,7 @@ int main(void)
 			     .preemptions = 2,
 			     .stale = 1 },
 		       good;
+	struct lines at;
 
 	rounds = 1;
 	cap = 1 << 20;
@@ -380,10 +394,10 @@ int main(void)
 	x.body = change_of_mind;
 	run("a change of mind", RANKS, x, NULL);
 	differ = false;
-	rounds = 4;
+	rounds = LEDGER_TURNS + 2;
 	good.body = eager;
 	good.check = NULL;
-	run("lines, four rounds", RANKS, good, NULL);
+	run("lines, more rounds than turns", RANKS, good, NULL);
 	good.body = joined;
 	good.reset = reset_join;
 	good.check = same_everywhere;
@@ -414,7 +428,8 @@ int main(void)
 	rounds = 4;
 	good.body = eager;
 	good.reset = reset_known;
-	good.weak = (char *)ledger_line(&ledger[0], 0, 0, 0) - LINE_HEADER;
+	at = ledger_lines(&ledger[0], 0, 1);
+	good.weak = ledger_mark(&at, 0);
 	run("a line without release", RANKS, good, "not its round's");
 	good.weak = NULL;
 	good.reset = reset_full;

@@ -141,21 +141,25 @@ static void lines(void)
 	struct want w = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
 	bool last;
 	uint32_t id = post(0, "eager", w, true, 0, &last), round;
+	struct lines mine, theirs;
 
 	ok(ledger_fits(&ledger[0], id, 40) && !ledger_fits(&ledger[0], id, 4000),
 	   "room for 40 bytes");
 	round = ledger_begin(&ledger[0], id);
-	ok(ledger_look(&ledger[1], id, 0, round) == LINE_EMPTY, "an empty line");
-	memset(ledger_line(&ledger[0], id, 0, round), 7, 40);
-	ledger_put(&ledger[0], id, round, LINE_DATA);
-	ok(ledger_look(&ledger[1], id, 0, round) == LINE_DATA &&
-		   *(char *)ledger_line(&ledger[1], id, 0, round) == 7,
+	mine = ledger_lines(&ledger[0], id, round);
+	theirs = ledger_lines(&ledger[1], id, round);
+	ok(ledger_look(&theirs, 0, round) == LINE_EMPTY, "an empty line");
+	memset(ledger_data(&mine, 0), 7, 40);
+	ledger_put(&mine, 0, round, LINE_DATA);
+	ok(ledger_look(&theirs, 0, round) == LINE_DATA && *(char *)ledger_data(&theirs, 0) == 7,
 	   "a full one");
-	ok(ledger_look(&ledger[1], id, 0, round + 2) == LINE_EMPTY,
-	   "is empty for the round after next");
-	ledger_put(&ledger[0], id, round + 1, LINE_CHANGED);
-	ok(ledger_look(&ledger[2], id, 0, round + 1) == LINE_CHANGED,
-	   "a mind that has changed");
+	theirs = ledger_lines(&ledger[1], id, round + LEDGER_TURNS);
+	ok(ledger_look(&theirs, 0, round + LEDGER_TURNS) == LINE_EMPTY,
+	   "is empty for the round that has it next");
+	mine = ledger_lines(&ledger[0], id, round + 1);
+	theirs = ledger_lines(&ledger[2], id, round + 1);
+	ledger_put(&mine, 0, round + 1, LINE_CHANGED);
+	ok(ledger_look(&theirs, 0, round + 1) == LINE_CHANGED, "a mind that has changed");
 }
 
 static int find(int rank, int number, uint32_t *id, uint32_t *age)
@@ -186,6 +190,18 @@ static void recycling(void)
 		agree_ledger.drop(&ledger[i % RANKS], id);
 	}
 	ok(good, "five times as many names as numbers");
+	ok(ledger_is_busy(&ledger[0], held, 1) && !ledger_is_busy(&ledger[0], held, 0),
+	   "others see who uses it");
+	ok(ledger_keep(&ledger[1], held, age), "it can be kept");
+	agree_ledger.drop(&ledger[1], held);
+	ok(!ledger_is_busy(&ledger[0], held, 1), "what is kept is not in use");
+	for (i = 0; i < 2 * LEDGER_IDS; i++) {
+		good &= !find(2, 50000 + i, &id, &other) && id != held;
+		agree_ledger.drop(&ledger[2], id);
+	}
+	ok(good, "nor given away");
+	agree_ledger.hold(&ledger[1], held, age);
+	ledger_let_go(&ledger[1], held);
 	ok(agree_ledger.hold(&ledger[1], held, age), "a held number keeps its name");
 	agree_ledger.drop(&ledger[1], held);
 	agree_ledger.drop(&ledger[1], held);

@@ -41,6 +41,15 @@ int main(void)
 	ok(good && tensors_by_id(&t, 77) == y, "who takes a number over, takes it alone");
 	snprintf(name, sizeof(name), "layer.%d.weight", 77);
 	ok(tensors_get(&t, name, strlen(name))->id == UINT32_MAX, "and the other starts anew");
+	y = tensors_get(&t, name, strlen(name));
+	ok(tensors_again(&t, name) == y, "found by the address of its name");
+	name[0] = 'L';
+	ok(tensors_again(&t, name) == NULL, "unless another name stands there now");
+	name[0] = 'l';
+	good = !tensors_number(&t, y, 4000);
+	x = tensors_get(&t, "newcomer", 8);
+	ok(good && !tensors_number(&t, x, 4000) && !tensors_again(&t, name),
+	   "or it has been forgotten");
 	tensors_free(&t);
 	return tap_done();
 }
