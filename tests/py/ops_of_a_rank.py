@@ -5,7 +5,9 @@
 import faulthandler
 import json
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
 
@@ -92,6 +94,20 @@ def products():
         all_ = inputs((40,), dtype, 1, 3)
         want = torch.stack(all_).to(torch.float64).prod(0).to(dtype)
         equal(hvd.allreduce(all_[hvd.rank()], op=hvd.Product), want)
+
+
+@check
+def ctrl_c_ends_a_wait():
+    """But not the operation, for which the others come later."""
+    for name in ("left", None):
+        if hvd.rank() == 0 and hvd.size() > 1:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            raises(KeyboardInterrupt, hvd.allreduce, torch.ones(1), name=name, op=hvd.Sum)
+        hvd.allgather(torch.ones(1), name="late")
+        if hvd.rank() > 0:
+            equal(hvd.allreduce(torch.ones(1), name=name, op=hvd.Sum),
+                  torch.full((1,), float(hvd.size())))
 
 
 @check

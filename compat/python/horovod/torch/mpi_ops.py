@@ -277,7 +277,11 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
     """Combine several tensors into new ones; returns a list; differentiable."""
     how = _choose(op, average), prescale_factor, postscale_factor, process_set
     small = [compression.compress(t) for t in tensors]
-    out = _GroupedAllreduce.apply(how, name, *[t for t, _ in small])
+    tensors = [t for t, _ in small]
+    if any(map(_is_differentiated, tensors)):
+        out = _GroupedAllreduce.apply(how, name, *tensors)
+    else:
+        out = synchronize(_reduce_many(tensors, [None] * len(tensors), name, *how))
     return [compression.decompress(t, ctx) for t, (_, ctx) in zip(out, small)]
 
 
@@ -397,7 +401,9 @@ def allgather(tensor, name=None, process_set=global_process_set):
 
 def grouped_allgather(tensors, name=None, process_set=global_process_set):
     """allgather() of several tensors; returns a list; differentiable."""
-    return list(_GroupedAllgather.apply(name, process_set, *tensors))
+    if any(map(_is_differentiated, tensors)):
+        return list(_GroupedAllgather.apply(name, process_set, *tensors))
+    return synchronize(grouped_allgather_async(tensors, name, process_set))
 
 
 # broadcast
@@ -447,7 +453,9 @@ class _Broadcast(torch.autograd.Function):
 
 def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
     """Return root's tensor on every rank; differentiable."""
-    return _Broadcast.apply(root_rank, name, process_set, tensor)
+    if _is_differentiated(tensor):
+        return _Broadcast.apply(root_rank, name, process_set, tensor)
+    return synchronize(broadcast_async(tensor, root_rank, name, process_set))
 
 
 def barrier(process_set=global_process_set):
@@ -528,7 +536,10 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
     Without splits each rank gets as many.  With them the result is a pair: the rows, and how
     many of them came from each rank.
     """
-    output, received = _Alltoall.apply(splits, name, process_set, tensor)
+    if _is_differentiated(tensor):
+        output, received = _Alltoall.apply(splits, name, process_set, tensor)
+    else:
+        output, received = synchronize(_exchange(tensor, splits, name, process_set))
     return output if splits is None else (output, received)
 
 
@@ -602,7 +613,9 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
     """
     how = op, process_set, prescale_factor, postscale_factor
     small, ctx = compression.compress(tensor)
-    return compression.decompress(_Reducescatter.apply(how, name, small), ctx)
+    if _is_differentiated(small):
+        return compression.decompress(_Reducescatter.apply(how, name, small), ctx)
+    return compression.decompress(synchronize(_scatter(small, name, *how)), ctx)
 
 
 def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average,
@@ -611,5 +624,9 @@ def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=A
     """reducescatter() of several tensors; returns a list; differentiable."""
     how = op, process_set, prescale_factor, postscale_factor
     small = [compression.compress(t) for t in tensors]
-    out = _GroupedReducescatter.apply(how, name, *[t for t, _ in small])
+    tensors = [t for t, _ in small]
+    if any(map(_is_differentiated, tensors)):
+        out = _GroupedReducescatter.apply(how, name, *tensors)
+    else:
+        out = synchronize(grouped_reducescatter_async(tensors, name, *how))
     return [compression.decompress(t, ctx) for t, (_, ctx) in zip(out, small)]
