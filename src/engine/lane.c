@@ -393,8 +393,6 @@ static int end(struct lane *l)
 	struct err why;
 
 	lane_is_over(l, &why);
-	/* Other hosts shall know. */
-	l->agree->poll(l->agreement);
 	eager_scan(l);
 	/* First, so that what comes meanwhile by the short way makes us look again. */
 	__atomic_store_n(&l->over, true, __ATOMIC_SEQ_CST);

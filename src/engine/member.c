@@ -468,6 +468,8 @@ static void leave_lane(struct lane *l, void *arg)
 	int r;
 
 	(void)arg;
+	/* Nothing of ours is in flight; the engine thread need not look. */
+	__atomic_store_n(&l->over, true, __ATOMIC_RELAXED);
 	__atomic_store_n(l->left, (uint32_t)l->team.rank + 1, __ATOMIC_RELEASE);
 	for (r = 0; r < l->row->count; r++) {
 		seat_ring_one(l->row, r);

@@ -41,7 +41,7 @@ solo() {
 }
 
 @test "F25 of two ranks 1 one is refused, and the job runs" {
-  export RINGUP_START_TIMEOUT_MS=4000
+  export RINGUP_START_TIMEOUT_MS=30000
   solo 0 3
   solo 1 3 a
   solo 1 3 b
