@@ -86,7 +86,7 @@ knocked() {
 }
 
 @test "F21 F22 a rank with another job's secret, or none, is refused; the job runs" {
-  begin -np 3 --no-prefix -- bash -c 'sleep 0.7; exec "$0" -n 100 -p 5' "$loop"
+  begin -np 3 --no-prefix -- bash -c 'until [[ -e go ]]; do sleep 0.05; done; exec "$0" -n 100 -p 5' "$loop"
   await met
   local where
   where=$(meeting)
@@ -96,6 +96,7 @@ knocked() {
   [[ $status -eq 3 && $output == *"secret"* ]] || { echo "$status $output"; return 1; }
   run timeout 30 env RINGUP_MEET="$where" RINGUP_RANK=1 RINGUP_SIZE=3 RINGUP_START_TIMEOUT_MS=3000 "$loop"
   [[ $status -eq 3 && $output == *RINGUP_SECRET_FD* ]] || { echo "$status $output"; return 1; }
+  touch go
   end
   expect_status 0
   said 3 "done"
