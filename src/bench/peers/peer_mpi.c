@@ -22,7 +22,8 @@ static int rank, ranks, iteration;
 
 /* The task in hand. */
 static char collective[32], dtype[16], redop[16];
-static int in_place, is_set;
+static int in_place, is_set, average;
+static void (*call)(void);
 static long counts[MOST_TENSORS], total;
 static int tensors;
 static MPI_Datatype type;
@@ -186,7 +187,7 @@ static void scale(char *at, long count)
 static void allreduce(void)
 {
 	MPI_Allreduce(in_place ? MPI_IN_PLACE : in, out, (int)total, type, op, MPI_COMM_WORLD);
-	if (is(redop, "average"))
+	if (average)
 		scale(out, total);
 }
 
@@ -197,7 +198,7 @@ static void allreduce_each(void)
 
 	for (i = 0; i < tensors; i++) {
 		MPI_Allreduce(MPI_IN_PLACE, at, (int)counts[i], type, op, MPI_COMM_WORLD);
-		if (is(redop, "average"))
+		if (average)
 			scale(at, counts[i]);
 		at += (size_t)counts[i] * size;
 	}
@@ -211,22 +212,43 @@ static void broadcast(void)
 	MPI_Bcast(out, (int)total, type, 0, MPI_COMM_WORLD);
 }
 
-static void call(void)
+static void allgather(void)
 {
-	if (is_set)
-		allreduce_each();
-	else if (is(collective, "allreduce"))
-		allreduce();
-	else if (is(collective, "broadcast"))
-		broadcast();
-	else if (is(collective, "allgather"))
-		MPI_Allgather(in, (int)total, type, out, (int)total, type, MPI_COMM_WORLD);
-	else if (is(collective, "reducescatter"))
-		MPI_Reduce_scatter_block(in, out, (int)total, type, op, MPI_COMM_WORLD);
-	else if (is(collective, "alltoall"))
-		MPI_Alltoall(in, (int)total, type, out, (int)total, type, MPI_COMM_WORLD);
-	else
-		MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Allgather(in, (int)total, type, out, (int)total, type, MPI_COMM_WORLD);
+}
+
+static void reducescatter(void)
+{
+	MPI_Reduce_scatter_block(in, out, (int)total, type, op, MPI_COMM_WORLD);
+}
+
+static void alltoall(void)
+{
+	MPI_Alltoall(in, (int)total, type, out, (int)total, type, MPI_COMM_WORLD);
+}
+
+static void barrier(void)
+{
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* What a call is, found once for all: comparing names would be timed, too. */
+static void (*choose(void))(void)
+{
+	static const struct {
+		const char *name;
+		void (*call)(void);
+	} calls[] = {
+		{ "allreduce", allreduce }, { "broadcast", broadcast },
+		{ "allgather", allgather }, { "reducescatter", reducescatter },
+		{ "alltoall", alltoall },   { "barrier", barrier },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (!is_set && is(collective, calls[i].name))
+			return calls[i].call;
+	return is_set ? allreduce_each : NULL;
 }
 
 static double sample(int calls)
@@ -255,18 +277,6 @@ static void parse_counts(const char *text)
 	} while (*end == ',' && tensors < MOST_TENSORS);
 }
 
-static int is_known(void)
-{
-	static const char *const names[] = { "allreduce",     "broadcast", "allgather",
-					     "reducescatter", "alltoall",  "barrier" };
-	size_t i;
-
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (is(collective, names[i]))
-			return 1;
-	return is_set;
-}
-
 /* The task of an order, unless it is the same as before; NULL, or why not. */
 static const char *take(const char *list)
 {
@@ -284,7 +294,9 @@ static const char *take(const char *list)
 	why = translate();
 	if (why)
 		return why;
-	if (!is_known())
+	average = is(redop, "average");
+	call = choose();
+	if (!call)
 		return "this peer does not know that collective";
 	if (total > 0x7fffffffL && !is_set)
 		return "more elements than MPI can count";
