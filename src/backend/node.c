@@ -283,24 +283,31 @@ static int place_of(const struct node *n, uint64_t g)
 	return (int)(g / SEGMENT_SLOTS % (uint64_t)n->team->size);
 }
 
-static bool all_in(struct node *n, uint64_t g)
+/* Have all others' counters passed @g?  If not, whom to wait for is one who waits for our
+ * processor, if there is such a one. */
+static bool all_passed(struct node *n, bool out, uint64_t g)
 {
+	bool all = true;
 	int r;
 
-	for (r = 0; r < n->team->size; r++)
-		if (r != n->team->rank && !passed(n, r, false, g))
+	for (r = 0; r < n->team->size; r++) {
+		if (r == n->team->rank || passed(n, r, out, g))
+			continue;
+		all = false;
+		if (seat_is_here(&n->seg->row, r))
 			return false;
-	return true;
+	}
+	return all;
+}
+
+static bool all_in(struct node *n, uint64_t g)
+{
+	return all_passed(n, false, g);
 }
 
 static bool all_out(struct node *n, uint64_t g)
 {
-	int r;
-
-	for (r = 0; r < n->team->size; r++)
-		if (r != n->team->rank && !passed(n, r, true, g))
-			return false;
-	return true;
+	return all_passed(n, true, g);
 }
 
 /* All ranks are in: is what @rank has in its slot an offer? */

@@ -118,7 +118,8 @@ int eager_missing(const struct lane *l, uint32_t id, uint32_t round)
 		case LINE_CHANGED:
 			return -2;
 		case LINE_EMPTY:
-			missing = r;
+			if (missing < 0 || seat_is_here(l->row, r))
+				missing = r;
 			break;
 		case LINE_DATA:
 			break;

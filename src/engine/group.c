@@ -19,6 +19,9 @@ enum {
 			 * would send each other to sleep for ever */
 	NO_SPIN = 20,   /* pauses, without a processor for every rank, or between hosts: who
 			 * waits for sockets makes system calls anyway, so may as well yield */
+	AWAY_US = 2,    /* without a processor for every rank, for who runs on another one: as
+			 * long as ranks take to change places there */
+	CROWDED_EAGER = 4,
 };
 
 _Static_assert(sizeof(struct card) == 352, "a card has no holes");
@@ -89,22 +92,31 @@ static void list_local(const struct group *g, int *local)
 			local[n++] = r;
 }
 
-/* Is there a processor for every rank of this host? */
-static int pauses_for(const struct group *g, const struct card *cards, const int *local)
+/* Are there fewer processors than ranks on this host?  All of them say the same. */
+static bool is_crowded(const struct group *g, const struct card *cards, const int *local)
 {
 	unsigned char all[CORES_MASK_BYTES] = { 0 };
-	int cores, i, k, quota;
+	int cores, i, k, quota, n = g->lane.team.local_size;
 
-	for (i = 0; i < g->lane.team.local_size; i++)
+	for (i = 0; i < n; i++)
 		for (k = 0; k < CORES_MASK_BYTES; k++)
 			all[k] |= cards[local[i]].mask[k];
 	cores = cores_count(all);
-	quota = cards[g->rank].quota;
-	if (quota > 0 && quota < cores)
-		cores = quota;
-	return g->lane.team.hosts == 1 && g->lane.team.local_size <= cores
-		       ? seat_pauses_in(SPIN_US)
-		       : NO_SPIN;
+	for (i = 0; i < n; i++) {
+		quota = cards[local[i]].quota;
+		if (quota > 0 && quota < cores)
+			cores = quota;
+	}
+	return n > cores;
+}
+
+static void set_pauses(const struct group *g, const struct card *cards, const int *local)
+{
+	struct row *row = g->lane.row;
+	bool crowded = is_crowded(g, cards, local), alone = g->lane.team.hosts == 1;
+
+	row->pauses = alone && !crowded ? seat_pauses_in(SPIN_US) : NO_SPIN;
+	row->away = alone && crowded ? seat_pauses_in(AWAY_US) : 0;
 }
 
 /* A group sleeps where its ranks sleep anyway: on the seats of the world. */
@@ -124,7 +136,8 @@ static int take_seats(struct group *g, const struct group_site *s, const int *lo
 				       .count = n,
 				       .me = g->lane.team.local_rank,
 				       .seat_of = g->seat_of,
-				       .pauses = world->pauses };
+				       .pauses = world->pauses,
+				       .away = world->away };
 	return 0;
 }
 
@@ -156,7 +169,7 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 	if (s->seat_of)
 		rc = take_seats(g, s, local, e);
 	else
-		g->lane.row->pauses = pauses_for(g, s->cards, local);
+		set_pauses(g, s->cards, local);
 out:
 	free(local);
 	free(pids);
@@ -233,7 +246,7 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 
 static int make_agreement(struct group *g, const struct group_site *s, struct err *e)
 {
-	int rc = ledger_open(&g->ledger, &g->segment, s->cards[0].eager_bytes, e);
+	int rc = ledger_open(&g->ledger, &g->segment, g->lane.eager_bytes, e);
 
 	g->lane.agree = &agree_ledger;
 	g->lane.agreement = &g->ledger;
@@ -256,7 +269,9 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	l->ranks = g->ranks;
 	l->team.abort = &s->engine->alarm->word;
 	l->fusion_bytes = s->cards[0].fusion_bytes;
-	l->eager_bytes = s->cards[0].eager_bytes;
+	/* Ranks that share a processor meet once for an eager operation, and thrice for
+	 * another; that is worth reading more. */
+	l->eager_bytes = s->cards[0].eager_bytes * (l->row->away ? CROWDED_EAGER : 1);
 	rc = make_agreement(g, s, e);
 	/* Back ends that exchange something, too, serve the world only. */
 	if (!s->seat_of && (l->team.hosts > 1 || !strcmp(only, "mpi"))) {

@@ -328,13 +328,15 @@ static int go_the_long_way(struct lane *l, const struct request *r, struct tenso
 struct late {
 	struct lane *l;
 	uint32_t id, round;
+	int rank; /* that is missing */
 };
 
 static bool is_complete(void *arg)
 {
 	struct late *late = arg;
 
-	return eager_missing(late->l, late->id, late->round) < 0;
+	late->rank = eager_missing(late->l, late->id, late->round);
+	return late->rank < 0;
 }
 
 int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp, struct err *e)
@@ -352,10 +354,10 @@ int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp
 	missing = eager_spin(l, t->id, round);
 	engine_announce(l);
 	if (missing >= 0) {
-		struct late late = { l, t->id, round };
+		struct late late = { l, t->id, round, missing };
 
-		seat_linger(l->row, is_complete, &late);
-		missing = eager_missing(l, t->id, round);
+		seat_linger(l->row, &late.rank, is_complete, &late);
+		missing = late.rank;
 	}
 	if (missing != -1)
 		return go_the_long_way(l, r, t, round, opp, e);

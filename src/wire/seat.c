@@ -16,7 +16,12 @@
 #include "base/futex.h"
 #include "ringup.h"
 
-enum { YIELDS = 100, STRANGER_NS = 1000000, SKIP_WAITS = 500 };
+enum {
+	LINGER_NS = 1000000, /* giving way, before sleeping: several times what waking takes */
+	STRANGER_NS = 1000000,
+	SKIP_LEAST = 16, /* waits, after a yield to a stranger; twice as many after the next */
+	SKIP_MOST = 512,
+};
 
 /* What this process knocks with, at whosever door. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -110,33 +115,91 @@ int seat_pauses_in(int us)
 	return (int)((int64_t)us * 1000 * TRY / (least > TRY ? least : TRY)) + 1;
 }
 
-bool seat_linger(struct row *w, bool (*ready)(void *arg), void *arg)
+/* Tell the others which processor this thread is on. */
+static void say_where(const struct row *w)
 {
-	int64_t before, after;
-	int i, pauses = seat_pauses(w);
+	uint32_t *cpu = &seat_at(w, w->me)->cpu, now = (uint32_t)sched_getcpu() + 1;
 
+	if (__atomic_load_n(cpu, __ATOMIC_RELAXED) != now)
+		__atomic_store_n(cpu, now, __ATOMIC_RELAXED);
+}
+
+static bool is_here(const struct row *w, int who)
+{
+	int i;
+
+	if (who != SEAT_ANYBODY)
+		return seat_is_here(w, who);
+	for (i = 0; i < w->count; i++)
+		if (seat_is_here(w, i))
+			return true;
+	return false;
+}
+
+static bool spin(const struct row *w, const int *who, bool (*ready)(void *arg), void *arg)
+{
+	int i, pauses = w->away ? w->away : w->pauses;
+
+	if (w->away)
+		say_where(w);
 	for (i = 0; i < pauses; i++) {
 		if (ready(arg))
 			return true;
+		if (w->away && is_here(w, *who))
+			return false;
 		seat_pause();
 	}
+	return false;
+}
+
+/* Yielding pays, or (@hurts) it does not. */
+static void learn(struct row *w, bool hurts)
+{
+	int n = __atomic_load_n(&w->hurts, __ATOMIC_RELAXED);
+
+	if (!hurts && !n)
+		return;
+	n = !hurts ? n / 2 : n < SKIP_LEAST ? SKIP_LEAST : n < SKIP_MOST ? n * 2 : n;
+	__atomic_store_n(&w->hurts, n, __ATOMIC_RELAXED);
+	if (hurts)
+		__atomic_store_n(&w->hurt, n, __ATOMIC_RELAXED);
+}
+
+/* Give way until it is ready, for a while, or until a stranger has taken the processor. */
+static bool give_way(struct row *w, const int *who, bool (*ready)(void *arg), void *arg)
+{
+	int64_t begun = clock_ns(), before = begun, after;
+
+	do {
+		sched_yield();
+		if (ready(arg)) {
+			learn(w, false);
+			return true;
+		}
+		after = clock_ns();
+		if (after - before > STRANGER_NS) {
+			learn(w, true);
+			return false;
+		}
+		before = after;
+		if (!w->away)
+			continue;
+		if (spin(w, who, ready, arg))
+			return true;
+		before = clock_ns();
+	} while (before - begun < LINGER_NS);
+	return false;
+}
+
+bool seat_linger(struct row *w, const int *who, bool (*ready)(void *arg), void *arg)
+{
+	if (spin(w, who, ready, arg))
+		return true;
 	if (__atomic_load_n(&w->hurt, __ATOMIC_RELAXED)) {
 		__atomic_fetch_sub(&w->hurt, 1, __ATOMIC_RELAXED);
 		return false;
 	}
-	before = clock_ns();
-	for (i = 0; i < YIELDS; i++) {
-		sched_yield();
-		if (ready(arg))
-			return true;
-		after = clock_ns();
-		if (after - before > STRANGER_NS) {
-			__atomic_store_n(&w->hurt, SKIP_WAITS, __ATOMIC_RELAXED);
-			return false;
-		}
-		before = after;
-	}
-	return false;
+	return give_way(w, who, ready, arg);
 }
 
 bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg, int64_t deadline_ns)
@@ -146,7 +209,7 @@ bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg, int6
 
 	if (ready(arg))
 		return true;
-	if (__atomic_load_n(&w->patient, __ATOMIC_RELAXED) && seat_linger(w, ready, arg))
+	if (__atomic_load_n(&w->patient, __ATOMIC_RELAXED) && seat_linger(w, &who, ready, arg))
 		return true;
 	for (;;) {
 		uint32_t seen = __atomic_load_n(&s->bell, __ATOMIC_ACQUIRE);

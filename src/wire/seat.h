@@ -32,6 +32,7 @@ struct seat {
 	uint32_t engine_asleep;
 	uint32_t left;               /* the rank has taken its leave: its end is no failure */
 	uint32_t beat;               /* changes while the process runs; 0: not yet  */
+	uint32_t cpu;                /* 1 + the processor it last waited on; 0: unknown */
 	alignas(64) uint64_t in;     /* chunks that this rank has put into its slots  */
 	uint64_t offers[SEAT_SLOTS]; /* in slot i there is no data, but offer number ... */
 	alignas(64) uint64_t out;    /* chunks that this rank has finished with       */
@@ -55,7 +56,10 @@ struct row {
 	int count, me;      /* ranks of this row; its own        */
 	const int *seat_of; /* of each rank; NULL: rank i has seat i */
 	int pauses;         /* how long to spin before giving way        */
+	int away;           /* more ranks than processors: how long to spin for a rank
+			     * that has another processor; 0: there are enough */
 	int hurt;           /* waits that skip yielding, after a long one; atomic */
+	int hurts;          /* how many waits the last long one cost, or fewer; atomic */
 	bool patient; /* false: sleep at once; for a thread that nobody waits for; atomic */
 };
 
@@ -75,9 +79,10 @@ void seat_ring_one(const struct row *w, int rank);
 /*
  * seat_wait - wait until @ready(@arg) says true.
  *
- * Pauses, then gives way to other processes, then sleeps.  One yield that took
- * longer than a millisecond went to a stranger and not to a sibling: then the
- * next waits skip yielding.
+ * Pauses, then gives way to other processes, then sleeps.  A rank on our own processor
+ * cannot go on before we give way, so where processors are short we do that at once.
+ * One yield that took longer than a millisecond went to a stranger and not to a
+ * sibling: then the next waits skip yielding, more of them each time it happens again.
  *
  * @who: whose ring shall wake it, a rank of the row or SEAT_ANYBODY.
  * Threads: one per row at a time (the holder of the baton).
@@ -86,9 +91,19 @@ void seat_ring_one(const struct row *w, int rank);
 bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg,
 	       int64_t deadline_ns);
 
+/* seat_is_here - does @rank, as far as we know, wait for this thread's processor?  Where
+ * there are enough, no. */
+static inline bool seat_is_here(const struct row *w, int rank)
+{
+	return w->away && rank != w->me &&
+	       __atomic_load_n(&seat_at(w, rank)->cpu, __ATOMIC_RELAXED) ==
+		       __atomic_load_n(&seat_at(w, w->me)->cpu, __ATOMIC_RELAXED);
+}
+
 /* seat_linger - the first part of seat_wait(): pauses, then timed yields, but no sleep.
- * Returns whether it has become ready.  Threads: as many as like. */
-bool seat_linger(struct row *w, bool (*ready)(void *arg), void *arg);
+ * @ready may change *@who; if seat_is_here() for one of several, that is whom to name.  Returns
+ * whether it has become ready.  Threads: as many as like. */
+bool seat_linger(struct row *w, const int *who, bool (*ready)(void *arg), void *arg);
 
 /* A descriptor on which poll(2) hears the bell of a rank; fd 0: there is none. */
 struct seat_knob {

@@ -45,7 +45,7 @@ static void *play(void *arg)
 	return NULL;
 }
 
-static void match(const char *what, int pauses, bool patient)
+static void match(const char *what, int pauses, int away, bool patient)
 {
 	struct player p[2];
 	pthread_t t[2];
@@ -59,6 +59,7 @@ static void match(const char *what, int pauses, bool patient)
 						 .count = 2,
 						 .me = i,
 						 .pauses = pauses,
+						 .away = away,
 						 .patient = patient } };
 		pthread_create(&t[i], NULL, play, &p[i]);
 	}
@@ -108,6 +109,35 @@ static void test_doze(void)
 	ok(!sleepers && !seats[0].asleep && !seats[0].dozing, "and he is awake");
 }
 
+/* Where there are enough processors, nobody is in anybody's way. */
+static void test_here(void)
+{
+	struct row row = { .seats = seats, .sleepers = &sleepers, .count = 2, .away = 50 };
+
+	seats[0].cpu = seats[1].cpu = 3;
+	ok(seat_is_here(&row, 1), "a rank that was last seen on our processor is in our way");
+	ok(!seat_is_here(&row, 0), "we are not in our own");
+	seats[1].cpu = 4;
+	ok(!seat_is_here(&row, 1), "a rank on another processor is not");
+	seats[1].cpu = 3;
+	row.away = 0;
+	ok(!seat_is_here(&row, 1), "nor is one where there are enough processors");
+}
+
+/* Each yield that takes long makes more waits skip it; those that do not, fewer. */
+static void test_stranger(void)
+{
+	struct row row = { .seats = seats, .sleepers = &sleepers, .count = 2, .patient = true };
+	int who = 1, skipped = 0;
+
+	row.hurt = 3;
+	while (row.hurt && skipped < 10) {
+		ok(!seat_linger(&row, &who, never, NULL), "a wait that does not yield");
+		skipped++;
+	}
+	ok(skipped == 3, "as many as had to skip it did");
+}
+
 int main(void)
 {
 	struct row row = {
@@ -118,9 +148,12 @@ int main(void)
 	alarm(250);
 	ok(!seat_wait(&row, SEAT_ANYBODY, never, NULL, clock_deadline(30)), "a deadline");
 	ok(clock_ns() - start >= 30 * 1000000, "is kept");
-	match("spinning first", 1000, true);
-	match("yielding first", 0, true);
-	match("asleep at once", 0, false);
+	match("spinning first", 1000, 0, true);
+	match("yielding first", 0, 0, true);
+	match("giving way to who is here", 20, 50, true);
+	match("asleep at once", 0, 0, false);
+	test_here();
+	test_stranger();
 	seats[1].driving = 1;
 	seat_kick(&row, 1);
 	ok(seats[1].kick == 0, "who drives is not kicked");
