@@ -14,7 +14,7 @@ void cores_mask(unsigned char mask[CORES_MASK_BYTES]);
 int cores_count(const unsigned char mask[CORES_MASK_BYTES]);
 
 /* cores_quota - processors that the control group's quota pays for, rounded up,
- * the smallest of all groups up to the root; 0 if there is no limit. */
+ * the smallest of all groups up to the root, in either version; 0 if there is no limit. */
 int cores_quota(const char *root);
 
 #endif

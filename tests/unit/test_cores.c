@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -13,6 +14,60 @@ static void put(const char *root, const char *path, const char *text)
 {
 	if (file_write(root, path, 0644, text, strlen(text), NULL))
 		printf("# cannot write %s%s\n", root, path);
+}
+
+/* As recorded on a cluster of the older kind: two controllers in one hierarchy. */
+static void version_1(const char *root)
+{
+	put(root, "/proc/self/cgroup",
+	    "12:memory:/slurm/job_7\n4:cpuacct,cpu:/slurm/job_7/step_0\n"
+	    "3:cpuset:/\n1:name=systemd:/user.slice\n0::/\n");
+	put(root, "/sys/fs/cgroup/cpu/slurm/job_7/step_0/cpu.cfs_quota_us", "-1\n");
+	put(root, "/sys/fs/cgroup/cpu/slurm/job_7/step_0/cpu.cfs_period_us", "100000\n");
+	ok(cores_quota(root) == 0, "version 1: -1 is no quota");
+	put(root, "/sys/fs/cgroup/cpu/slurm/job_7/cpu.cfs_quota_us", "350000\n");
+	put(root, "/sys/fs/cgroup/cpu/slurm/job_7/cpu.cfs_period_us", "100000\n");
+	ok(cores_quota(root) == 4, "three and a half, of the group above, are four");
+	put(root, "/sys/fs/cgroup/cpu/slurm/job_7/step_0/cpu.cfs_quota_us", "100000\n");
+	ok(cores_quota(root) == 1, "the smallest counts");
+	put(root, "/sys/fs/cgroup/cpu/slurm/job_7/step_0/cpu.cfs_period_us", "0\n");
+	ok(cores_quota(root) == 4, "no period: no quota");
+	put(root, "/proc/self/cgroup", "9:cpuset:/slurm/job_7\n8:cpuacct:/slurm/job_7\n");
+	ok(cores_quota(root) == 0, "other controllers' groups are not asked");
+	put(root, "/proc/self/cgroup", "4:cpu:/docker/0123\n");
+	put(root, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n");
+	put(root, "/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+	ok(cores_quota(root) == 2, "a container sees its own root only");
+}
+
+/* To a file of the kernel's: no other takes its place. */
+static void tell(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "we");
+
+	if (f && fputs(text, f) >= 0 && !fclose(f))
+		return;
+	printf("# cannot write %s\n", path);
+}
+
+/* One processor's worth of time, for real, where that can be had. */
+static void live(void)
+{
+	static const char group[] = "/sys/fs/cgroup/cpu/ringup.test_cores";
+	char text[32];
+	int n;
+
+	if (access("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", W_OK) || mkdir(group, 0755)) {
+		ok(1, "a quota of one processor # SKIP no control group can be made");
+		return;
+	}
+	snprintf(text, sizeof(text), "%d", (int)getpid());
+	tell("/sys/fs/cgroup/cpu/ringup.test_cores/cpu.cfs_quota_us", "100000");
+	tell("/sys/fs/cgroup/cpu/ringup.test_cores/cgroup.procs", text);
+	n = cores_quota("");
+	tell("/sys/fs/cgroup/cpu/cgroup.procs", text);
+	rmdir(group);
+	ok(n == 1, "in a group with a quota of one processor: %d", n);
 }
 
 int main(void)
@@ -47,6 +102,8 @@ int main(void)
 	ok(cores_quota(root) == 1, "the smallest up to the root counts");
 	put(root, "/sys/fs/cgroup/a/b/cpu.max", "garbage\n");
 	ok(cores_quota(root) == 2, "garbage is no quota");
+	version_1(root);
+	live();
 	snprintf(cmd, sizeof(cmd), "rm -r %s", root);
 	ok(system(cmd) == 0, "cleaned up");
 	return tap_done();
