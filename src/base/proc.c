@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -83,6 +85,7 @@ static int place_fds(const struct proc_how *how, int *report)
 	return 0;
 }
 
+/* @report: the end of a pipe that exec closes. */
 static void child(const struct proc_how *how, pid_t parent, int report)
 {
 	char **env = (char **)(uintptr_t)how->envp;
@@ -91,8 +94,6 @@ static void child(const struct proc_how *how, pid_t parent, int report)
 		give_up(report);
 	if (getppid() != parent)
 		_exit(127);
-	if (how->session && setsid() < 0)
-		give_up(report);
 	reset_signals();
 	if (place_fds(how, &report))
 		give_up(report);
@@ -105,43 +106,172 @@ static void child(const struct proc_how *how, pid_t parent, int report)
 	give_up(report);
 }
 
+static void bury(pid_t pid)
+{
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* All of @size bytes, or false. */
+static bool hear(int fd, void *to, size_t size)
+{
+	ssize_t n;
+
+	do
+		n = read(fd, to, size);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)size;
+}
+
+/* @pid has been made; is it what it should be?  Closes @report. */
+static int welcome(const struct proc_how *how, int report, pid_t pid, int *pidfd, struct err *e)
+{
+	int why;
+	bool failed = hear(report, &why, sizeof(why));
+
+	close(report);
+	if (failed) {
+		bury(pid);
+		errno = why;
+		return fail_os(e, "%s", how->argv[0]);
+	}
+	*pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (*pidfd < 0) {
+		fail_os(e, "%s: pidfd", how->argv[0]);
+		kill(pid, SIGKILL);
+		bury(pid);
+		return RINGUP_ESYSTEM;
+	}
+	fcntl(*pidfd, F_SETFD, FD_CLOEXEC);
+	return 0;
+}
+
 int proc_start(const struct proc_how *how, pid_t *pid, int *pidfd, struct err *e)
 {
-	int report[2], why = 0, status;
 	pid_t me = getpid(), p;
-	ssize_t n;
+	int report[2], rc;
 
 	if (pipe2(report, O_CLOEXEC))
 		return fail_os(e, "%s", how->argv[0]);
 	p = fork();
-	if (p == 0)
+	if (p == 0) {
+		if (how->session && setsid() < 0)
+			give_up(report[1]);
 		child(how, me, report[1]);
+	}
 	close(report[1]);
 	if (p < 0) {
 		close(report[0]);
 		return fail_os(e, "%s", how->argv[0]);
 	}
-	do
-		n = read(report[0], &why, sizeof(why));
-	while (n < 0 && errno == EINTR);
-	close(report[0]);
-	if (n == sizeof(why)) {
-		while (waitpid(p, &status, 0) < 0 && errno == EINTR)
-			;
-		errno = why;
-		return fail_os(e, "%s", how->argv[0]);
+	rc = welcome(how, report[0], p, pidfd, e);
+	if (!rc)
+		*pid = p;
+	return rc;
+}
+
+/* The leader of a session: makes children of its own parent's, and ends. */
+static void lead(const struct proc_how *how, int n, pid_t parent, int (*report)[2], int tell)
+{
+	pid_t p;
+	int i;
+
+	setsid();
+	for (i = 0; i < n; i++) {
+		/* As fork() would, but the child is a sibling. */
+		p = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+		if (p == 0) {
+			setpgid(0, 0);
+			child(&how[i], parent, report[i][1]);
+		}
+		if (p < 0)
+			p = -errno;
+		if (write(tell, &p, sizeof(p)) < 0)
+			break;
 	}
-	*pidfd = (int)syscall(SYS_pidfd_open, p, 0);
-	if (*pidfd < 0) {
-		fail_os(e, "%s: pidfd", how->argv[0]);
-		kill(p, SIGKILL);
-		while (waitpid(p, &status, 0) < 0 && errno == EINTR)
-			;
-		return RINGUP_ESYSTEM;
-	}
-	fcntl(*pidfd, F_SETFD, FD_CLOEXEC);
-	*pid = p;
+	_exit(0);
+}
+
+static int open_reports(int (*report)[2], int n, struct err *e)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (pipe2(report[i], O_CLOEXEC)) {
+			report[i][0] = report[i][1] = -1;
+			return fail_os(e, "pipe");
+		}
 	return 0;
+}
+
+static void close_ends(int (*report)[2], int n, int end)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (report[i][end] >= 0)
+			close(report[i][end]);
+}
+
+/* What the leader says, and then what became of each. */
+static int welcome_all(const struct proc_how *how, int n, int said, int (*report)[2],
+		       pid_t *pid, int *pidfd, struct err *e)
+{
+	int i, made, r, rc = 0;
+	pid_t p = 0;
+
+	for (made = 0; made < n && hear(said, &p, sizeof(p)) && p > 0; made++)
+		pid[made] = p;
+	if (made < n) {
+		errno = p < 0 ? -p : EAGAIN;
+		rc = fail_os(e, "%s", how[made].argv[0]);
+	}
+	for (i = 0; i < made; i++) {
+		r = welcome(&how[i], report[i][0], pid[i], &pidfd[i], rc ? NULL : e);
+		report[i][0] = -1;
+		if (!r)
+			continue;
+		pid[i] = 0;
+		rc = rc ? rc : r;
+	}
+	return rc;
+}
+
+int proc_start_all(const struct proc_how *how, int n, pid_t *pid, int *pidfd, pid_t *session,
+		   struct err *e)
+{
+	int(*report)[2] = malloc((size_t)n * sizeof(*report)), tell[2], i, rc;
+	pid_t me = getpid();
+
+	*session = 0;
+	for (i = 0; i < n; i++) {
+		pid[i] = 0;
+		pidfd[i] = -1;
+		if (report)
+			report[i][0] = report[i][1] = -1;
+	}
+	if (!report)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d processes", n);
+	rc = open_reports(report, n, e);
+	if (!rc && pipe2(tell, O_CLOEXEC))
+		rc = fail_os(e, "pipe");
+	if (!rc) {
+		*session = fork();
+		if (*session == 0)
+			lead(how, n, me, report, tell[1]);
+		close(tell[1]);
+		close_ends(report, n, 1);
+		if (*session < 0)
+			rc = fail_os(e, "%s", how->argv[0]);
+		else
+			rc = welcome_all(how, n, tell[0], report, pid, pidfd, e);
+		close(tell[0]);
+	} else {
+		close_ends(report, n, 1);
+	}
+	close_ends(report, n, 0);
+	free(report);
+	return rc;
 }
 
 /* Read @fd to its end or to the deadline; 1 if it ended. */

@@ -35,6 +35,20 @@ struct proc_how {
 int proc_start(const struct proc_how *how, pid_t *pid, int *pidfd, struct err *e);
 
 /*
+ * proc_start_all - @n children in one new session, each a process group of its own.
+ *
+ * Linux may deal processors out by session (sched_autogroup): then a process that gives
+ * way does so to those of its own session only.  Children that wait for each other by
+ * giving way have to share one.
+ *
+ * Like proc_start() for each.  The session's leader has ended when this returns; it
+ * stays a zombie, so that its number *@session belongs to nobody else, until the caller
+ * waits for it.  After a failure children whose @pid is not 0 may run.
+ */
+int proc_start_all(const struct proc_how *how, int n, pid_t *pid, int *pidfd, pid_t *session,
+		   struct err *e);
+
+/*
  * proc_capture - run a short program and keep what it prints on stdout.
  *
  * stdin and stderr are /dev/null.  The program is killed after @timeout_ms, and

@@ -32,7 +32,7 @@
 
 /*
  * A rank that has ended stays a zombie until the end of the job, so that its
- * number, which is that of its session and group, belongs to nobody else.
+ * number, which is that of its group, belongs to nobody else.
  */
 struct rank {
 	pid_t pid; /* 0: not started */
@@ -53,6 +53,7 @@ struct watch {
 	const struct crew *how;
 	struct rank *ranks;
 	int started, running;
+	pid_t session; /* of all ranks; its leader stays a zombie until the end, too */
 	struct output *output;
 	struct stray stray;
 	struct meet_server *server;
@@ -97,7 +98,7 @@ static int take_signals(struct watch *w, struct err *e)
 /* Enough descriptors, or a sentence before anything is started. */
 static int check_fds(const struct crew *j, struct err *e)
 {
-	rlim_t need = (rlim_t)j->size * (j->output_dir ? 5 : 3) + (rlim_t)j->size + 64;
+	rlim_t need = (rlim_t)j->size * (j->output_dir ? 10 : 8) + 64;
 	struct rlimit l;
 
 	if (getrlimit(RLIMIT_NOFILE, &l))
@@ -184,41 +185,70 @@ static int stdin_for(int rank)
 	return STDIN_FILENO;
 }
 
-static int start_rank(struct watch *w, const struct rankenv *common, int rank, struct err *e)
+/* What rank @rank is to be; its environment and descriptors are the caller's to release. */
+static int dress_rank(struct watch *w, const struct rankenv *common, int rank,
+		      struct proc_how *how, int fds[3], struct err *e)
 {
-	int fds[3] = { stdin_for(rank), -1, -1 };
-	struct proc_how how = {
+	char **env;
+	int rc = rankenv_make(common, rank, &env, e);
+
+	if (rc)
+		return rc;
+	fds[0] = stdin_for(rank);
+	*how = (struct proc_how){
 		.argv = w->how->argv,
+		.envp = env,
 		.fds = fds,
 		.nfds = 3,
 		.keep = w->secret_fd,
-		.session = 1,
 	};
-	char **env;
-	int rc;
+	return output_pipes(w->output, rank, &fds[1], &fds[2], e);
+}
 
-	rc = rankenv_make(common, rank, &env, e);
-	if (rc)
-		return rc;
-	how.envp = env;
-	rc = output_pipes(w->output, rank, &fds[1], &fds[2], e);
-	if (!rc)
-		rc = proc_start(&how, &w->ranks[rank].pid, &w->ranks[rank].pidfd, e);
-	output_started(w->output, rank);
-	rankenv_free(env);
-	if (rc)
-		return fail_in(e, "cannot start rank %d of %d", rank, w->how->size);
-	w->started++;
-	w->running++;
-	stray_add(&w->stray, w->ranks[rank].pid);
-	return 0;
+/* All of them, or those before one that cannot be started. */
+static void note_started(struct watch *w, const pid_t *pid, const int *pidfd)
+{
+	int i;
+
+	if (w->session > 0)
+		stray_add(&w->stray, w->session);
+	for (i = 0; i < w->how->size; i++) {
+		if (!pid[i])
+			continue;
+		/* Closed up: one that is not there leaves no hole. */
+		w->ranks[w->started++] = (struct rank){ pid[i], pidfd[i] };
+		w->running++;
+	}
+}
+
+static int start_dressed(struct watch *w, const struct proc_how *how, struct err *e)
+{
+	int n = w->how->size, i, rc;
+	pid_t *pid = calloc((size_t)n, sizeof(*pid));
+	int *pidfd = calloc((size_t)n, sizeof(*pidfd));
+
+	if (!pid || !pidfd) {
+		rc = fail(e, RINGUP_ENOMEM, "no memory for %d ranks", n);
+	} else {
+		rc = proc_start_all(how, n, pid, pidfd, &w->session, e);
+		for (i = 0; i < n - 1 && pid[i]; i++)
+			;
+		if (rc)
+			fail_in(e, "cannot start rank %d of %d", i, n);
+		note_started(w, pid, pidfd);
+	}
+	free(pid);
+	free(pidfd);
+	return rc;
 }
 
 static int start_all(struct watch *w, int port, struct err *e)
 {
-	int threads = cores() / w->how->size, i, rc = 0;
+	int size = w->how->size, threads = cores() / size, i, rc = 0;
+	struct proc_how *how = calloc((size_t)size, sizeof(*how));
+	int(*fds)[3] = calloc((size_t)size, sizeof(*fds));
 	struct rankenv common = {
-		.size = w->how->size,
+		.size = size,
 		.host = w->host,
 		.job = strchr(w->mark, '=') + 1,
 		.meet = w->server ? meet_where(w->server) : NULL,
@@ -229,8 +259,19 @@ static int start_all(struct watch *w, int port, struct err *e)
 		.extra = w->how->extra,
 	};
 
-	for (i = 0; i < w->how->size && !rc; i++)
-		rc = start_rank(w, &common, i, e);
+	if (!how || !fds)
+		rc = fail(e, RINGUP_ENOMEM, "no memory for %d ranks", size);
+	for (i = 0; i < size && !rc; i++)
+		rc = dress_rank(w, &common, i, &how[i], fds[i], e);
+	if (!rc)
+		rc = start_dressed(w, how, e);
+	for (i = 0; how && i < size; i++) {
+		output_started(w->output, i);
+		if (how[i].envp)
+			rankenv_free((char **)(uintptr_t)how[i].envp);
+	}
+	free(how);
+	free(fds);
 	return rc;
 }
 
@@ -289,7 +330,8 @@ static int reap_orphans(const struct watch *w, int sig)
 	if (!list)
 		return stray_signal(&w->stray, sig);
 	for (p = list; *p; p++) {
-		if (is_rank(w, *p) || is_in(w->older, *p) || *p == w->stray.guard)
+		if (is_rank(w, *p) || is_in(w->older, *p) || *p == w->stray.guard ||
+		    *p == w->session)
 			continue;
 		if (waitpid(*p, NULL, WNOHANG) != 0)
 			continue;
@@ -608,6 +650,9 @@ static void close_all(struct watch *w)
 			;
 	}
 	stray_close(&w->stray);
+	if (w->session > 0)
+		while (waitpid(w->session, NULL, 0) < 0 && errno == EINTR)
+			;
 	output_close(w->output);
 	meet_stop(w->server);
 	secret_wipe(&w->secret);
@@ -643,7 +688,7 @@ static int prepare(struct watch *w, struct err *e)
 	w->older = children();
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return fail_os(e, "subreaper");
-	rc = stray_open(&w->stray, w->mark, j->size, e);
+	rc = stray_open(&w->stray, w->mark, e);
 	return rc ? rc : host_meeting(w, e);
 }
 

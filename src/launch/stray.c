@@ -50,14 +50,10 @@ static bool has_mark(pid_t pid, const char *mark)
 static bool is_ours(const struct stray *s, pid_t pid)
 {
 	struct pidstat p;
-	int i;
 
 	if (pidstat_read(pid, &p) || p.state == 'Z' || p.state == 'X' || p.start < s->since)
 		return false;
-	for (i = 0; i < s->count; i++)
-		if (p.session == s->sessions[i])
-			return true;
-	return has_mark(pid, s->mark);
+	return (s->session && p.session == s->session) || has_mark(pid, s->mark);
 }
 
 int stray_signal(const struct stray *s, int sig)
@@ -98,7 +94,7 @@ static void avenge(const struct stray *s)
 		clock_sleep_ms(20);
 }
 
-/* Numbers come down the pipe: the ranks' sessions, or 0 for "all is well". */
+/* Numbers come down the pipe: the ranks' session, or 0 for "all is well". */
 static void guard(struct stray *s, int fd)
 {
 	pid_t session;
@@ -123,14 +119,14 @@ static void guard(struct stray *s, int fd)
 			break;
 		if (session == 0)
 			_exit(0);
-		stray_add(s, session);
+		s->session = session;
 	}
 	s->guard = 0;
 	avenge(s);
 	_exit(0);
 }
 
-int stray_open(struct stray *s, const char *mark, int ranks, struct err *e)
+int stray_open(struct stray *s, const char *mark, struct err *e)
 {
 	struct pidstat me;
 	int ends[2];
@@ -138,9 +134,6 @@ int stray_open(struct stray *s, const char *mark, int ranks, struct err *e)
 	*s = (struct stray){ .mark = mark, .guard_fd = -1 };
 	if (!pidstat_read(getpid(), &me))
 		s->since = me.start;
-	s->sessions = calloc((size_t)ranks, sizeof(*s->sessions));
-	if (!s->sessions)
-		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", ranks);
 	if (pipe2(ends, O_CLOEXEC))
 		return fail_os(e, "guard");
 	s->guard = fork();
@@ -164,7 +157,7 @@ static void tell(const struct stray *s, pid_t number)
 
 void stray_add(struct stray *s, pid_t session)
 {
-	s->sessions[s->count++] = session;
+	s->session = session;
 	tell(s, session);
 }
 
@@ -177,6 +170,5 @@ void stray_close(struct stray *s)
 	}
 	if (s->guard_fd > 0)
 		close(s->guard_fd);
-	free(s->sessions);
 	*s = (struct stray){ .guard_fd = -1 };
 }

@@ -10,16 +10,15 @@
 struct err;
 
 /*
- * A process belongs to a job if it is in the session of one of its ranks, or
+ * A process belongs to a job if it is in the session of its ranks, or
  * has the job's mark in its environment, which children inherit whatever they
  * do to their session, group and parent.
  */
 struct stray {
 	const char *mark; /* "RINGUP_JOB=..." unlike any other job's   */
 	uint64_t since;   /* nothing that started earlier belongs to it */
-	pid_t *sessions;  /* of the ranks                              */
-	int count;
-	pid_t guard; /* 0: none                                   */
+	pid_t session;    /* of the ranks; 0: not known yet            */
+	pid_t guard;      /* 0: none                                   */
 	int guard_fd;
 };
 
@@ -29,9 +28,9 @@ struct stray {
  *
  * @mark stays the caller's and alive.  Call it before any thread is started.
  */
-int stray_open(struct stray *s, const char *mark, int ranks, struct err *e);
+int stray_open(struct stray *s, const char *mark, struct err *e);
 
-/* stray_add - @session is that of a rank. */
+/* stray_add - @session is that of the ranks. */
 void stray_add(struct stray *s, pid_t session);
 
 /* stray_signal - send @sig (0: nothing) to each process of the job that is

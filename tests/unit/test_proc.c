@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -162,8 +163,58 @@ static void test_signals(void)
 	close(pidfd);
 }
 
+/* Three that say who they are, and one that is not there. */
+static void test_all(void)
+{
+	static char none[] = "/no/such/program";
+	char script[] = "read _ _ _ _ group session _ </proc/self/stat; echo $group $session";
+	char *good[4], *bad[] = { none, NULL }, got[256];
+	int out[2], fds[3] = { -1, -1, -1 }, pidfd[4], i, status, groups[3], sessions[3];
+	struct proc_how how[4];
+	pid_t pid[4], session = 0;
+	ssize_t n, len = 0;
+
+	argv_of(good, script);
+	if (pipe2(out, O_CLOEXEC))
+		return;
+	fds[1] = out[1];
+	for (i = 0; i < 4; i++)
+		how[i] = (struct proc_how){ .argv = good, .fds = fds, .nfds = 3 };
+	ok(!proc_start_all(how, 3, pid, pidfd, &session, &e), "three at once: %s", e.text);
+	close(out[1]);
+	while ((n = read(out[0], got + len, sizeof(got) - 1 - (size_t)len)) > 0)
+		len += n;
+	got[len] = 0;
+	close(out[0]);
+	ok(sscanf(got, "%d %d %d %d %d %d", &groups[0], &sessions[0], &groups[1], &sessions[1],
+		  &groups[2], &sessions[2]) == 6 &&
+		   sessions[0] == session && sessions[1] == session && sessions[2] == session,
+	   "they share a session");
+	ok(groups[0] + groups[1] + groups[2] == pid[0] + pid[1] + pid[2],
+	   "and have a group each");
+	for (i = 0; i < 3; i++) {
+		ok(waitpid(pid[i], &status, 0) == pid[i] && status == 0, "a child of ours");
+		close(pidfd[i]);
+	}
+	ok(waitpid(session, &status, 0) == session, "so was the leader");
+	fds[1] = -1;
+	how[2].argv = bad;
+	ok(proc_start_all(how, 4, pid, pidfd, &session, &e) == RINGUP_ESYSTEM &&
+		   strstr(e.text, none) && !pid[2] && pid[0] && pid[1] && pid[3],
+	   "one that is not there is named: %s", e.text);
+	for (i = 0; i < 4; i++) {
+		if (pid[i])
+			waitpid(pid[i], &status, 0);
+		if (pidfd[i] >= 0)
+			close(pidfd[i]);
+	}
+	waitpid(session, &status, 0);
+	ok(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "nobody is left");
+}
+
 int main(void)
 {
+	test_all();
 	test_capture();
 	test_missing();
 	test_descriptors();

@@ -73,7 +73,7 @@ static void finding(void)
 	struct err e = { 0 };
 	pid_t ours, other, longer, member;
 
-	ok(stray_open(&s, mark, 4, &e) == 0, "a guard is set %s", e.text);
+	ok(stray_open(&s, mark, &e) == 0, "a guard is set %s", e.text);
 	ours = sleeper(mark, 0);
 	other = sleeper("RINGUP_JOB=another", 0);
 	strcat(mark, "x");
@@ -102,7 +102,7 @@ static void launch(int up, int dismiss)
 	pid_t pid;
 
 	alarm(60);
-	if (stray_open(&s, mark, 1, &e))
+	if (stray_open(&s, mark, &e))
 		_exit(1);
 	pid = sleeper(mark, 1);
 	if (dismiss)
