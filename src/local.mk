@@ -21,9 +21,11 @@ CORE_SOURCES += \
 	%reldir%/base/proc.c %reldir%/base/proc.h
 
 CORE_SOURCES += \
+	%reldir%/host/cgroup.c %reldir%/host/cgroup.h \
 	%reldir%/host/cores.c %reldir%/host/cores.h \
 	%reldir%/host/identity.c %reldir%/host/identity.h \
-	%reldir%/host/iface.c %reldir%/host/iface.h
+	%reldir%/host/iface.c %reldir%/host/iface.h \
+	%reldir%/host/oom.c %reldir%/host/oom.h
 
 CORE_SOURCES += \
 	%reldir%/nicpick/own.c %reldir%/nicpick/own.h \

@@ -82,6 +82,7 @@ UNIT_TESTS += \
 UNIT_TESTS += \
 	%reldir%/unit/test_alarm \
 	%reldir%/unit/test_ancestor \
+	%reldir%/unit/test_cgroup \
 	%reldir%/unit/test_cores \
 	%reldir%/unit/test_engine \
 	%reldir%/unit/test_forks \
@@ -94,6 +95,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_ledger \
 	%reldir%/unit/test_lock \
 	%reldir%/unit/test_node \
+	%reldir%/unit/test_oom \
 	%reldir%/unit/test_pulse \
 	%reldir%/unit/test_stall \
 	%reldir%/unit/test_seat \

@@ -25,7 +25,7 @@
 static void died(struct watch *w, int rank, const char *how)
 {
 	const struct watch_peer *p = &w->peer[rank];
-	char why[256];
+	char why[400];
 
 	snprintf(why, sizeof(why), "rank %d (process %d on %s) %s", rank, p->pid, p->host, how);
 	engine_alarm(w->engine, RINGUP_EPEER, why);
@@ -215,8 +215,12 @@ static void look_at_process(struct watch *w, int i)
 {
 	const struct seat *s = seat_at(w->engine->row, i);
 
-	if (!__atomic_load_n(&s->left, __ATOMIC_ACQUIRE))
-		died(w, w->rank[i], "died");
+	char how[256] = "died";
+
+	if (!__atomic_load_n(&s->left, __ATOMIC_ACQUIRE)) {
+		oom_since(&w->oom, "", how + 4, sizeof(how) - 4);
+		died(w, w->rank[i], how);
+	}
 	close(w->pidfd[i]);
 	w->pidfd[i] = -1;
 }
@@ -224,9 +228,11 @@ static void look_at_process(struct watch *w, int i)
 /* Nobody is left to end this job in order, or to hear what it says. */
 static void look_at_launcher(struct watch *w)
 {
-	char why[64];
+	char why[256];
 
-	snprintf(why, sizeof(why), "%s, which had started this job, died", w->launcher_name);
+	snprintf(why, sizeof(why),
+		 "%s (process %d on %s), which had started this job's ranks there, died",
+		 w->launcher_name, w->launcher_pid, w->peer[w->team->rank].host);
 	engine_alarm(w->engine, RINGUP_EABORTED, why);
 	close(w->launcher);
 	w->launcher = -1;
@@ -323,6 +329,7 @@ static void watch_launcher(struct watch *w)
 	if (w->launcher < 0)
 		return;
 	fcntl(w->launcher, F_SETFD, FD_CLOEXEC);
+	w->launcher_pid = pid;
 	snprintf(w->launcher_name, sizeof(w->launcher_name), "%s", p.name);
 }
 
@@ -405,6 +412,7 @@ int watch_start(struct watch *w, const struct team *t, struct tree *world,
 	w->rules = *rules;
 	pthread_mutex_init(&w->lock, NULL);
 	watch_launcher(w);
+	oom_mark(&w->oom, "");
 	rc = stall_open(&w->stall, rules, peer, t->size, world, e);
 	if (!rc)
 		rc = pulses_open(&w->local, t->local_size, rules->freeze_warn_ms,

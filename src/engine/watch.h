@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/pulse.h"
 #include "engine/stall.h"
+#include "host/oom.h"
 
 struct tree;
 struct tree_events;
@@ -41,8 +42,10 @@ struct watch {
 	int *rank;       /* of each rank of the host                     */
 	int *pidfd;      /* of the same, -1: not watched                 */
 	int launcher;    /* pidfd of who started us, or -1 */
+	int launcher_pid;
 	char launcher_name[16];
-	int wake; /* eventfd                      */
+	struct oom oom; /* at the start */
+	int wake;       /* eventfd                      */
 	bool stop, has_thread;
 	struct tree *world; /* or NULL */
 	uint64_t *heard;    /* from each of its neighbours, at the last tick */

@@ -21,8 +21,10 @@
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "base/pidstat.h"
 #include "base/proc.h"
+#include "host/oom.h"
 #include "launch/output.h"
 #include "launch/rankenv.h"
 #include "launch/stray.h"
@@ -60,6 +62,7 @@ struct watch {
 	struct secret secret;
 	char mark[96]; /* "RINGUP_JOB=..." */
 	char host[64];
+	struct oom oom; /* before any rank was there */
 	int secret_fd, port_fd, signal_fd;
 	int *older; /* children of this process that are not the job's; ends with 0 */
 	struct pollfd *polls;
@@ -387,8 +390,40 @@ static void say_of_each(const struct watch *w, const char *what)
 
 	for (i = 0; i < w->started; i++)
 		if (w->ranks[i].pidfd >= 0)
-			output_say(w->output, "rank %d (pid %d) %s", i, (int)w->ranks[i].pid,
-				   what);
+			output_say(w->output, "rank %d (pid %d) on %s %s", i,
+				   (int)w->ranks[i].pid, w->host, what);
+}
+
+/* Its state as in ps(1), and the function of the kernel where it sleeps, if that may be
+ * known. */
+static void say_where(const struct watch *w, int i)
+{
+	struct pidstat s = { .state = '?' };
+	char path[64], *where = NULL;
+	size_t len;
+
+	pidstat_read(w->ranks[i].pid, &s);
+	snprintf(path, sizeof(path), "/proc/%d/wchan", (int)w->ranks[i].pid);
+	if (file_read("", path, 128, &where, &len, NULL))
+		where = NULL;
+	output_say(w->output,
+		   "rank %d (pid %d) on %s cannot be killed: it hangs in the kernel (state "
+		   "%c%s%s); "
+		   "given up",
+		   i, (int)w->ranks[i].pid, w->host, s.state,
+		   where && *where && strcmp(where, "0") ? ", in " : "",
+		   where && strcmp(where, "0") ? where : "");
+	free(where);
+}
+
+static void give_up(struct watch *w)
+{
+	int i;
+
+	for (i = 0; i < w->started; i++)
+		if (w->ranks[i].pidfd >= 0)
+			say_where(w, i);
+	enter(w, LOST, -1);
 }
 
 static void kill_all(struct watch *w)
@@ -428,8 +463,7 @@ static void end_phase(struct watch *w)
 		kill_all(w);
 		break;
 	case KILLED:
-		say_of_each(w, "cannot be killed: it hangs in the kernel; given up");
-		enter(w, LOST, -1);
+		give_up(w);
 		break;
 	}
 }
@@ -455,10 +489,11 @@ static int status_of(const siginfo_t *how)
 /* A failure, and the first: the job is over. */
 static void mourn(struct watch *w, int i, const siginfo_t *how)
 {
-	char text[256];
+	char text[256], memory[192];
 
 	describe(w, i, how, text, sizeof(text));
-	output_say(w->output, "%s", text);
+	oom_since(&w->oom, "", memory, sizeof(memory));
+	output_say(w->output, "%s%s", text, memory);
 	name_stopped(w);
 	w->status = status_of(how);
 	enter(w, MOURNING, CREW_MOURN_MS);
@@ -686,6 +721,7 @@ static int prepare(struct watch *w, struct err *e)
 	if (!w->ranks || !w->polls)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", j->size);
 	w->older = children();
+	oom_mark(&w->oom, "");
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return fail_os(e, "subreaper");
 	rc = stray_open(&w->stray, w->mark, e);

@@ -172,7 +172,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
 @test "a rank that ignores SIGTERM is killed after the grace" {
   run ringup run -np 2 --grace 1 -- sh -c 'if [ $RINGUP_RANK = 0 ]; then exit 3; fi; trap "" TERM; while :; do sleep 0.1; done'
   expect_status 3
-  grep -qE '^ringup run: rank 1 \(pid [0-9]+\) did not end when told to and is killed$' <<<"$output"
+  grep -qE '^ringup run: rank 1 \(pid [0-9]+\) on [^ ]+ did not end when told to and is killed$' <<<"$output"
 }
 
 @test "--timeout ends the job with status 124" {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# launcher.bats - signals to launchers, their death, and what is left: F27, F28, F30, F31.
+# launcher.bats - signals to launchers, their death, and what is left: F27 to F32.
 
 load ../lib/helper
 load ../lib/fault
@@ -9,7 +9,13 @@ setup() {
   export TMPDIR=$PWD/tmp
   mkdir tmp
 }
-teardown() { fault_teardown; }
+teardown() {
+  local group
+  fault_teardown
+  for group in /sys/fs/cgroup/{,memory/,freezer/}ringup.$$.*; do
+    [[ ! -e $group ]] || await rmdir "$group" 2>/dev/null || true
+  done
+}
 
 # ranks - the processes of all that are ready.
 ranks() {
@@ -112,6 +118,82 @@ signalled() {
   expect_status 143
   ((${EPOCHREALTIME/./} - at < 5000000))
   nothing_left
+}
+
+# helped RANK - a rank whose launcher is a node's helper: orted, as far as its name goes.
+helped() {
+  mkdir -p -m 700 meet "node.$1"
+  cp "$BASH" "node.$1/orted"
+  RINGUP_RANK=$1 RINGUP_SIZE=2 RINGUP_MEET=$PWD/meet RINGUP_JOB=helped RINGUP_BACKEND=tcp \
+    "node.$1/orted" -c 'echo helper "$1" $$; "$0" -b 4096; exit' "$loop" "$1" >"out.$1" 2>>err 3>&- &
+}
+
+@test "F29 a node's helper is killed: all ranks hear which, and end" {
+  local pid=1 rank
+  helped 0
+  helped 1
+  for rank in 0 1; do await grep -q '^ready' "out.$rank"; done
+  pid=$(awk '$1 == "helper" { print $3 }' out.1)
+  kill -KILL "$pid"
+  for rank in 0 1; do
+    await grep -qE "^error $rank .* orted \\(process $pid on $(uname -n)\\), which had started this job's ranks there, died\$" "out.$rank"
+  done
+  await nothing_left
+}
+
+# hung - is the rank in the state of a process that the kernel does not give back?
+hung() {
+  [[ $(state_of "$(pid_of 1)") == D ]]
+}
+
+@test "F31 a rank that hangs in the kernel is named, with where, and given up" {
+  local group=/sys/fs/cgroup/freezer/ringup.$$.hung pid
+  [[ -w ${group%/*}/cgroup.procs ]] && mkdir "$group" || skip "needs a freezer of version 1"
+  begin -np 2 --grace 1 --no-prefix -- "$loop" -b 64
+  await said 2 ready
+  pid=$(pid_of 1)
+  echo "$pid" >"$group/cgroup.procs"
+  echo FROZEN >"$group/freezer.state"
+  await hung
+  kill -TERM "$launcher"
+  end
+  echo THAWED >"$group/freezer.state"
+  expect_status 143
+  grep -qE "^ringup run: rank 1 \\(pid $pid\\) on $(uname -n) did not end when told to and is killed\$" err
+  grep -qE "^ringup run: rank 1 \\(pid $pid\\) on $(uname -n) cannot be killed: it hangs in the kernel \\(state D(, in [a-z_]+)?\\); given up\$" err
+  await nothing_left
+}
+
+# small_room - make a control group with little memory, of whichever version; sets room and path.
+small_room() {
+  path=/ringup.$$.room
+  if [[ -w /sys/fs/cgroup/memory/cgroup.procs ]]; then
+    room=/sys/fs/cgroup/memory$path
+    mkdir "$room" && echo $((256 << 20)) >"$room/memory.limit_in_bytes" || return 1
+    echo $((256 << 20)) >"$room/memory.memsw.limit_in_bytes" 2>/dev/null || true
+  else
+    room=/sys/fs/cgroup$path
+    [[ -w ${room%/*}/cgroup.procs ]] && mkdir "$room" && [[ -e $room/memory.max ]] || return 1
+    echo $((256 << 20)) >"$room/memory.max"
+    echo 0 >"$room/memory.swap.max" 2>/dev/null || true
+  fi
+}
+
+@test "F32 a rank takes more memory than there is: the survivors and the launcher say so" {
+  local room path where
+  small_room || skip "needs a control group for memory"
+  not grep -q -e '-fsanitize' "${builddir:-.}/config.log" || skip "a sanitizer takes too much memory itself"
+  mkdir bin
+  printf '#!/bin/sh\necho $$ >%s/cgroup.procs\nexec %s "$@"\n' "$room" "$(command -v ringup)" >bin/ringup
+  chmod +x bin/ringup
+  where="out of memory in control group $path \\(256 MiB\\)"
+  PATH=$PWD/bin:$PATH begin -np 3 --no-prefix -- "$loop" -b 4096 -m 1
+  end
+  expect_status 137
+  blamed 2 1 -5
+  [[ $(grep -cE "^error .* rank 1 .* died; $where\$" out) -eq 2 ]]
+  grep -qE "^ringup run: rank 1 \\(pid $(pid_of 1)\\) on $(uname -n) was killed by signal 9 \\(Killed\\); $where\$" err
+  await nothing_left
 }
 
 @test "F44 a rank without /proc is a rank all the same" {

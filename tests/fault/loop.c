@@ -9,12 +9,13 @@
 #include "ringup.h"
 
 /*
- * loop [-b BYTES] [-n TIMES] [-s RANK] [-d RANK] [-p MS] [-w MS]
+ * loop [-b BYTES] [-n TIMES] [-s RANK] [-d RANK] [-m RANK] [-p MS] [-w MS]
  *
  * -b  bytes of the float tensor (4)
  * -n  so many allreduces, then leave in peace (0: until something fails)
  * -s  RANK does not submit the tensor "skipped", which comes after the first ten
  * -d  RANK wants another count of "differs", which comes after the first ten, too
+ * -m  RANK takes all the memory that there is, after the first ten
  * -p  pause after each allreduce
  * -w  pause once, after the first ten
  *
@@ -117,15 +118,25 @@ static int differ(int who, float *v)
 	return 0;
 }
 
+/* Until the kernel has something against it. */
+static void eat(void)
+{
+	const size_t more = 1 << 20;
+	void *p;
+
+	while ((p = malloc(more)))
+		memset(p, 1, more);
+}
+
 int main(int argc, char **argv)
 {
 	long bytes = 4, times = 0, pause_ms = 0, wait_ms = 0, turn;
-	int skips = -1, differs = -1, c, rc;
+	int skips = -1, differs = -1, eats = -1, c, rc;
 	struct ringup *job;
 	char text[64];
 	float *v;
 
-	while ((c = getopt(argc, argv, "b:n:s:d:p:w:")) != -1) {
+	while ((c = getopt(argc, argv, "b:n:s:d:m:p:w:")) != -1) {
 		long n = optarg ? atol(optarg) : 0;
 
 		if (c == 'b')
@@ -136,6 +147,8 @@ int main(int argc, char **argv)
 			skips = (int)n;
 		else if (c == 'd')
 			differs = (int)n;
+		else if (c == 'm')
+			eats = (int)n;
 		else if (c == 'p')
 			pause_ms = n;
 		else if (c == 'w')
@@ -166,6 +179,8 @@ int main(int argc, char **argv)
 				rest(60000);
 			if (!rc && differs >= 0)
 				rc = differ(differs, v);
+			if (eats == rank)
+				eat();
 		}
 		rest(pause_ms);
 	}

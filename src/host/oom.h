@@ -1,0 +1,31 @@
+/* oom.h - processes that the kernel has ended for want of memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_OOM_H
+#define HOST_OOM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "host/cgroup.h"
+
+/*
+ * The kernel counts them, by control group and altogether, before they die; which they
+ * were only its log says.  So this is a fact to be told beside a death, not its proof.
+ */
+struct oom {
+	struct cgroup group; /* of this process, as far as it can be seen; version 0: none */
+	uint64_t in_group, on_host;
+};
+
+/* oom_mark - remember how many there have been so far. */
+void oom_mark(struct oom *o, const char *root);
+
+/*
+ * oom_since - have there been more since?  Then writes to @out "; out of memory in control
+ * group /job_7 (64 MiB)" or "; out of memory on this host", else "".  With the group comes
+ * the smallest limit that it is under.
+ */
+bool oom_since(const struct oom *o, const char *root, char *out, size_t size);
+
+#endif
