@@ -151,6 +151,7 @@ TOOL_SOURCES += \
 	%reldir%/bench/contest.c %reldir%/bench/contest.h \
 	%reldir%/bench/gradset.c %reldir%/bench/gradset.h \
 	%reldir%/bench/groups.c %reldir%/bench/groups.h \
+	%reldir%/bench/bind.c %reldir%/bench/bind.h \
 	%reldir%/bench/hog.c %reldir%/bench/hog.h \
 	%reldir%/bench/measure.c %reldir%/bench/measure.h \
 	%reldir%/bench/pattern.c %reldir%/bench/pattern.h \

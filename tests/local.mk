@@ -71,6 +71,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_contest \
 	%reldir%/unit/test_gradset \
 	%reldir%/unit/test_groups \
+	%reldir%/unit/test_bind \
 	%reldir%/unit/test_hog \
 	%reldir%/unit/test_measure \
 	%reldir%/unit/test_pattern \

@@ -21,6 +21,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/proc.h"
+#include "bench/bind.h"
 #include "ringup.h"
 
 enum { LEAVE_MS = 15000, TERM_MS = 3000, KILL_MS = 2000, ANSWER_MS = 300000 };
@@ -29,6 +30,7 @@ enum { ROOM = 32 + PLAYER_SAMPLES * 24 };
 /* One rank of a contender. */
 struct line {
 	int fd, pidfd; /* -1: not there */
+	pid_t pid;
 	size_t len;
 	char *text; /* ROOM bytes, what has arrived so far */
 };
@@ -36,6 +38,7 @@ struct line {
 struct contender {
 	char name[PLAYER_NAME], about[PLAYER_ABOUT];
 	int ranks, stop_fd;
+	bool pin;
 	pid_t pid;
 	int pidfd;
 	bool lost; /* not worth waiting for */
@@ -250,6 +253,7 @@ static int admit(int fd, struct line *l)
 	}
 	l->fd = fd;
 	l->len = 0;
+	l->pid = who.pid;
 	l->pidfd = (int)syscall(SYS_pidfd_open, who.pid, 0);
 	return 0;
 }
@@ -271,7 +275,7 @@ static int hello(struct contender *c, struct line *l, struct err *e)
 	c->line[rank].fd = l->fd;
 	c->line[rank].pidfd = l->pidfd;
 	l->fd = l->pidfd = -1;
-	return 0;
+	return c->pin ? bind_process(l->pid, rank, e) : 0;
 }
 
 /* A whole line from somebody who has just connected. */
@@ -293,7 +297,7 @@ static int first_words(struct contender *c, struct line *l, int64_t deadline, st
 static int gather(struct contender *c, const struct contender_how *how, struct err *e)
 {
 	int64_t deadline = clock_deadline(how->timeout_ms);
-	struct line l = { -1, -1, 0, malloc(ROOM) };
+	struct line l = { .fd = -1, .pidfd = -1, .text = malloc(ROOM) };
 	int came = 0, fd, rc = l.text ? 0 : fail(e, RINGUP_ENOMEM, "an answer");
 
 	while (!rc && came < c->ranks) {
@@ -332,13 +336,14 @@ int contender_start(const struct contender_how *how, struct contender **cp, stru
 	if (!c)
 		return fail(e, RINGUP_ENOMEM, "%s", how->name);
 	c->ranks = how->ranks;
+	c->pin = how->pin;
 	c->stop_fd = how->stop_fd;
 	c->pidfd = -1;
 	snprintf(c->name, sizeof(c->name), "%s", how->name);
 	c->line = calloc((size_t)c->ranks, sizeof(*c->line));
 	c->polls = calloc((size_t)c->ranks + 1, sizeof(*c->polls));
 	for (i = 0; c->line && i < c->ranks; i++)
-		c->line[i] = (struct line){ -1, -1, 0, malloc(ROOM) };
+		c->line[i] = (struct line){ .fd = -1, .pidfd = -1, .text = malloc(ROOM) };
 	for (i = 0; c->line && i < c->ranks && c->line[i].text; i++)
 		;
 	rc = i < c->ranks || !c->polls ? fail(e, RINGUP_ENOMEM, "%s", how->name) : 0;

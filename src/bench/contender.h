@@ -3,6 +3,8 @@
 #ifndef BENCH_CONTENDER_H
 #define BENCH_CONTENDER_H
 
+#include <stdbool.h>
+
 #include "bench/player.h"
 
 struct err;
@@ -26,6 +28,7 @@ struct contender_how {
 	char *const *argv; /* ends up as @ranks processes that connect */
 	int ranks;
 	int timeout_ms; /* for all of them to come */
+	bool pin;       /* rank r to the r-th processor, see bind.h */
 	const struct contender_door *door;
 	/* Where answers are waited for, this descriptor is watched as well: when it
 	 * can be read, the contest is off.  -1: none. */

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/contest.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 
 /* Calls below this size are too short to be timed one by one, and their data is
  * in the nearest cache whether it has just been written or not. */
-enum { SINGLE_BYTES = 256 << 10, SAMPLE_US = 200, MOST_CALLS = 1000 };
+enum { SINGLE_BYTES = 256 << 10, CALLS_PER_US = 5 };
 
 enum { LEAST_BLOCK = 3, MOST_BLOCK = 16, BLOCK_US = 40000 };
 enum { LEAST_TURNS = 3, MOST_TURNS = 100 };
@@ -80,7 +81,7 @@ static int calibrate(struct bout *b, int p, struct err *e)
 	bool is_short = b->c->task->bytes < SINGLE_BYTES;
 	struct dose d = { 1, is_short ? 3 : 1, 1, b->c->check };
 	double us[3], one = 1;
-	int rc, tries, want;
+	int most = clamp(b->c->sample_us * CALLS_PER_US, 1, INT_MAX), rc, tries, want;
 
 	for (tries = 0; tries < 4; tries++) {
 		rc = play(b, p, &d, us, e);
@@ -88,7 +89,7 @@ static int calibrate(struct bout *b, int p, struct err *e)
 			return rc;
 		one = stats_median(us, d.samples);
 		one = one > 0.01 ? one : 0.01;
-		want = is_short ? clamp(SAMPLE_US / one, 1, MOST_CALLS) : 1;
+		want = is_short ? clamp(b->c->sample_us / one, 1, most) : 1;
 		if (want <= 2 * d.calls && d.calls <= 2 * want)
 			break;
 		d.calls = want;

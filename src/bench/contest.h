@@ -20,6 +20,10 @@ struct contest {
 	struct placement *placement; /* or NULL */
 	int samples;                 /* of each player; 0: as many as fit into seconds */
 	double seconds;              /* for all players together                      */
+	/* How long rows of short calls that are timed together take.  Beside processes that
+	 * never sleep, many slices of the scheduler: a rank that has slept before is served
+	 * at once for the first. */
+	double sample_us;
 	bool check;
 	/* Told before each turn, if not NULL; the same number for all of a contest. */
 	void (*progress)(void *ctx, int turn, int turns);

@@ -30,8 +30,10 @@
 #include "wire/discover.h"
 
 enum { MOST_SIZES = 128, MOST_RANKS = 65536, MOST_HOGS = 1024, START_MS = 90000 };
+enum { SAMPLE_US = 200, BESIDE_HOGS_US = 50000 };
 
-static int ranks = INT_MIN, iterations, seconds = 1, check, as_json, factor = 2, hogs, shared;
+static int ranks = INT_MIN, iterations, seconds = 1, check, as_json, factor = 2, hogs, pin,
+	   shared;
 static uint64_t min_bytes, max_bytes;
 static const char *sizes = "8,128,2K,32K,512K,8M,64M";
 static const char *dtype = "f32", *op = "sum", *backend = "", *in_place = "no";
@@ -70,6 +72,8 @@ static const struct opt opts[] = {
 	{ OPT_STR, 'u', "under", "PROGRAM", &under,
 	  "start each rank by PROGRAM, with the rank's command as its arguments" },
 	{ OPT_INT, 0, "hog", "N", &hogs, "let N processes burn a processor each meanwhile" },
+	{ OPT_FLAG, 0, "pin", NULL, &pin,
+	  "bind rank r of everybody to the r-th processor, counting around" },
 	{ OPT_STR, 0, "join", "SOCKET", &door_path, "be a rank of a contest that waits there" },
 	{ 0 },
 };
@@ -328,6 +332,7 @@ static int measure_all(struct request *q, const struct scoreboard *s, struct pla
 		.placement = placement,
 		.samples = iterations,
 		.seconds = seconds,
+		.sample_us = hogs ? BESIDE_HOGS_US : SAMPLE_US,
 		.check = check,
 		.progress = prints && isatty(STDERR_FILENO) ? show_progress : NULL,
 		.ctx = &q->task,
@@ -495,6 +500,7 @@ static int start(struct arena *a, const char *name, const struct argv *words, st
 		.timeout_ms = START_MS,
 		.door = &a->door,
 		.stop_fd = a->stop_fd,
+		.pin = pin,
 	};
 	int rc = how.argv ? contender_start(&how, &a->contender[a->count], e) : RINGUP_ENOMEM;
 

@@ -157,6 +157,12 @@ field() {
   not pgrep -f "ringup bench allreduce.*--hog"
 }
 
+@test "ranks bound to a processor each" {
+  run timeout 60 ringup bench allreduce -n 3 -i 2 --sizes 8 --pin --check --json
+  expect_status 0
+  [[ $(field wrong | sort -u) == 0 ]]
+}
+
 # leftovers - print what ringup bench has left in $TMPDIR.
 leftovers() {
   find "$TMPDIR" -mindepth 1

@@ -70,7 +70,7 @@ ROWS = [
     Row("bert", "Gradients of BERT-base, 2 ranks", "bert -np 2 -i 2",
         "openmpi-tuned,horovod,gloo", {"openmpi-tuned": 1.8, "horovod": 4, "gloo": 4}, 120),
     Row("hog", "Allreduce, 4 ranks, and a foreign process burns a core",
-        "allreduce -np 4 --sizes 8 --hog 1", ALL, 20),
+        "allreduce -np 4 --sizes 8 --hog 1 --pin", ALL, 20),
     Row("nodes", "Allreduce, 2 hosts with 2 ranks each, TCP",
         "allreduce -np 4 --sizes 16M,64M", "openmpi,gloo", 1.5),
 ]

@@ -42,7 +42,7 @@ static int run(struct fake *f, int count, int samples, struct contest_result *r,
 {
 	struct player p[3];
 	struct task t = { .dtype = RINGUP_F32 };
-	struct contest c = { p, count, &t, NULL, samples, 0.1, true, NULL, NULL };
+	struct contest c = { p, count, &t, NULL, samples, 0.1, 200, true, NULL, NULL };
 	int i, n = 0, rc;
 
 	task_find(&t, "allreduce");

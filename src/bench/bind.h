@@ -1,0 +1,18 @@
+/* bind.h - a whole process on one processor. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BENCH_BIND_H
+#define BENCH_BIND_H
+
+#include <sys/types.h>
+
+struct err;
+
+/*
+ * bind_process - all threads that @pid has now on one processor; later ones inherit it.
+ *
+ * @n counts the processors that the calling process may use, and begins again at the
+ * first when there are no more.
+ */
+int bind_process(pid_t pid, int n, struct err *e);
+
+#endif
