@@ -656,5 +656,5 @@ void engine_stop(struct engine *g)
 		futex_wake(&my_seat(g)->kick);
 		pthread_join(g->thread, NULL);
 	}
-	memset(g, 0, sizeof(*g));
+	g->has_thread = false;
 }

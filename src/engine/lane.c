@@ -32,6 +32,14 @@ void lane_fail(struct lane *l, const struct err *why)
 	lock_give(&l->lock);
 }
 
+void lane_leave(uint32_t *left, int rank)
+{
+	uint32_t nobody = 0;
+
+	__atomic_compare_exchange_n(left, &nobody, (uint32_t)rank + 1, false, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+}
+
 bool lane_is_over(const struct lane *l, struct err *e)
 {
 	int left = (int)__atomic_load_n(l->left, __ATOMIC_ACQUIRE) - 1;

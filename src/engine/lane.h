@@ -34,7 +34,7 @@ struct lane {
 	struct team team;
 	struct row *row;  /* the ranks of this host                         */
 	const int *ranks; /* their numbers in the world; NULL: it is the world */
-	uint32_t *left;   /* shared: 0, or 1 + one of them that has left; atomic */
+	uint32_t *left;   /* shared: 0, or 1 + the first of them that has left; atomic */
 	const struct agree *agree;
 	void *agreement;
 	struct ledger *ledger; /* of the ranks of this host */
@@ -84,6 +84,10 @@ int lane_step(struct lane *l, struct err *e);
 
 /* lane_fail - everything in flight fails, and nothing will be carried out any more. */
 void lane_fail(struct lane *l, const struct err *why);
+
+/* lane_leave - @rank leaves those who share @left, here or on another host.  The first who
+ * does is the reason: the others leave because of it. */
+void lane_leave(uint32_t *left, int rank);
 
 /* lane_is_over - has one of the ranks left?  Then says so in @e, which may be NULL. */
 bool lane_is_over(const struct lane *l, struct err *e);

@@ -227,8 +227,9 @@ static int meet_others(struct member *m, const struct ringup_init *how, const st
 
 static void tear_down(struct member *m)
 {
-	watch_stop(&m->watch);
+	/* What the engine thread hears of the other hosts it tells the watch. */
 	engine_stop(&m->engine);
+	watch_stop(&m->watch);
 	m->world.open = false;
 	group_close(&m->world);
 	rendezvous_close(&m->meeting);
@@ -470,7 +471,7 @@ static void leave_lane(struct lane *l, void *arg)
 	(void)arg;
 	/* Nothing of ours is in flight; the engine thread need not look. */
 	__atomic_store_n(&l->over, true, __ATOMIC_RELAXED);
-	__atomic_store_n(l->left, (uint32_t)l->team.rank + 1, __ATOMIC_RELEASE);
+	lane_leave(l->left, l->team.rank);
 	for (r = 0; r < l->row->count; r++) {
 		seat_ring_one(l->row, r);
 		seat_kick(l->row, r);

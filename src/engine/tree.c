@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "base/err.h"
+#include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/span.h"
 #include "ringup.h"
@@ -34,7 +35,7 @@ struct branch {
 struct tree {
 	struct ledger *ledger;
 	struct tree_events ev;
-	uint32_t *left;       /* shared by this host's ranks: 0, or 1 + one that has left */
+	uint32_t *left; /* shared by this host's ranks: 0, or 1 + the first that has left */
 	pthread_mutex_t lock; /* of all below, and of the connections */
 	struct tally *tally;
 	struct branch *branch;
@@ -84,7 +85,7 @@ static void on_left(void *ctx, int rank)
 	struct tree *t = ctx;
 
 	__atomic_store_n(&t->told_left, true, __ATOMIC_RELAXED);
-	__atomic_store_n(t->left, (uint32_t)rank + 1, __ATOMIC_RELEASE);
+	lane_leave(t->left, rank);
 	t->ev.left(t->ev.ctx, rank);
 }
 

@@ -29,7 +29,7 @@ enum {
  */
 struct segment_head {
 	alignas(64) uint32_t sleepers; /* see struct row                   */
-	alignas(64) uint32_t left;     /* 0, or 1 + a rank that has taken its leave */
+	alignas(64) uint32_t left;     /* 0, or 1 + the first rank that has taken its leave */
 	struct alarm alarm;
 };
 

@@ -9,13 +9,14 @@
 #include "ringup.h"
 
 /*
- * loop [-b BYTES] [-n TIMES] [-s RANK] [-d RANK] [-m RANK] [-p MS] [-w MS]
+ * loop [-b BYTES] [-n TIMES] [-s RANK] [-d RANK] [-m RANK] [-l RANK] [-p MS] [-w MS]
  *
  * -b  bytes of the float tensor (4)
  * -n  so many allreduces, then leave in peace (0: until something fails)
  * -s  RANK does not submit the tensor "skipped", which comes after the first ten
  * -d  RANK wants another count of "differs", which comes after the first ten, too
  * -m  RANK takes all the memory that there is, after the first ten
+ * -l  RANK leaves in peace after the first ten
  * -p  pause after each allreduce
  * -w  pause once, after the first ten
  *
@@ -131,12 +132,12 @@ static void eat(void)
 int main(int argc, char **argv)
 {
 	long bytes = 4, times = 0, pause_ms = 0, wait_ms = 0, turn;
-	int skips = -1, differs = -1, eats = -1, c, rc;
+	int skips = -1, differs = -1, eats = -1, leaves = -1, c, rc;
 	struct ringup *job;
 	char text[64];
 	float *v;
 
-	while ((c = getopt(argc, argv, "b:n:s:d:m:p:w:")) != -1) {
+	while ((c = getopt(argc, argv, "b:n:s:d:m:l:p:w:")) != -1) {
 		long n = optarg ? atol(optarg) : 0;
 
 		if (c == 'b')
@@ -149,6 +150,8 @@ int main(int argc, char **argv)
 			differs = (int)n;
 		else if (c == 'm')
 			eats = (int)n;
+		else if (c == 'l')
+			leaves = (int)n;
 		else if (c == 'p')
 			pause_ms = n;
 		else if (c == 'w')
@@ -172,6 +175,8 @@ int main(int argc, char **argv)
 		rc = round_trip(v, (uint64_t)(bytes < 4 ? 1 : bytes / 4), turn);
 		if (!rc && turn == WARM_UP) {
 			tell("ready", "");
+			if (leaves == rank)
+				break;
 			rest(wait_ms);
 			if (skips >= 0 && skips != rank)
 				rc = sum("skipped", v, 1);

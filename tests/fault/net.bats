@@ -197,3 +197,13 @@ EOT
     wait
   done
 }
+
+@test "a rank leaves that is not its host's first, while that one computes: the other host hears at once" {
+  # Without heartbeats nothing else would make that host's first rank look.
+  RINGUP_LIVENESS=off spread -s 2 -l 3
+  await said 2 error
+  [[ $(grep -cE '^error [01] [0-9]+ [0-9]+ -[0-9]+ rank 3 has left the job$' out) -eq 2 ]] || { cat out err; return 1; }
+  not grep -qE '^(error|done) 2 ' out
+  "$strike" 9 "$(pid_of 2)"
+  wait
+}
