@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 import warnings
 
@@ -48,6 +49,16 @@ def raises(kind, f, *args, says="", **kwargs):
         assert says in str(e), f"{says!r} is not in {e}"
         return e
     raise AssertionError(f"{f.__name__} did not raise {kind}")
+
+
+def started_at_last(start, *args, **kwargs):
+    """What is refused as long as its name is in use."""
+    for _ in range(1000):
+        try:
+            return start(*args, **kwargs)
+        except ValueError:
+            time.sleep(0.02)
+    raise AssertionError("the name has not become free")
 
 
 def everywhere_equal(t):
@@ -383,6 +394,32 @@ def where_the_ranks_are():
     assert hvd.is_homogeneous() is True
     assert hvd.global_process_set.ranks == list(range(n))
     assert hvd.global_process_set.size() == n and hvd.global_process_set.rank() == r
+
+
+@check
+def names_in_use():
+    """However fast an operation is, its name is not free before this rank could know."""
+    x, n = torch.ones(2), hvd.size()
+    for way in (hvd.allreduce_async, hvd.allgather_async, hvd.reducescatter_async):
+        for _ in range(20):
+            first = way(x, name="twice")
+            raises(ValueError, way, x, name="twice", says="in flight")
+            hvd.synchronize(first)
+    for _ in range(20):
+        first = hvd.allreduce_async(x, name="twice", op=hvd.Sum)
+        raises(ValueError, hvd.allreduce, x, name="twice", op=hvd.Sum, says="in flight")
+        while not hvd.poll(first):
+            pass
+        equal(hvd.allreduce(x, name="twice", op=hvd.Sum), torch.full((2,), float(n)))
+    # Nobody waits for the first, but for something later; then nobody waits at all.
+    handles = []
+    for _ in range(3):
+        handles.append(hvd.allreduce_async(x, name="left", op=hvd.Sum))
+        hvd.barrier()
+    for _ in range(3):
+        handles.append(started_at_last(hvd.allreduce_async, x, name="left", op=hvd.Sum))
+    for handle in reversed(handles):
+        equal(hvd.synchronize(handle), torch.full((2,), float(n)))
 
 
 @check

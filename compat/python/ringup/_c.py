@@ -163,12 +163,19 @@ def load(version):
                       "to the path of libringup.so")
 
 
+def error(name, text):
+    """The exception for a status of that name."""
+    e = errors.BY_NAME.get(name, errors.RingupError)(text)
+    e.status = STATUS.get(name, 0)
+    return e
+
+
 def failure(lib, status, doing):
     """The exception for a negative status, with the library's own sentence."""
     name = next((n for n, code in STATUS.items() if code == status), None)
     text = lib.ringup_error().decode(errors="replace")
     text = text or lib.ringup_strerror(status).decode()
-    e = errors.BY_NAME.get(name, errors.RingupError)(f"{doing}: {text}")
+    e = error(name, f"{doing}: {text}")
     e.status = status
     return e
 

@@ -14,6 +14,7 @@ lib, library_path = _c.load(__version__)
 _job = None    # the Job that this process is in
 _is_child = False  # was it forked from one that is in a job?
 under_way = set()  # operations: what they work on must not go away before they end
+fresh = {}     # names of operations started since any was seen to be complete: see operation.py
 
 
 class Group:
@@ -75,6 +76,7 @@ def shutdown():
     job.running = False
     lib.ringup_fini(job.handle)
     under_way.clear()
+    fresh.clear()
 
 
 def _ints(numbers):
@@ -112,6 +114,7 @@ def _forked():
     if _job:
         _job.running, _is_child, _job = False, True, None
     under_way.clear()
+    fresh.clear()
 
 
 os.register_at_fork(after_in_child=_forked)

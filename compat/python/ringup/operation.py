@@ -6,12 +6,19 @@ Names are bytes; without a group all ranks take part.  Of keep and finish see Op
 
 import ctypes
 import functools
+import time
 
 from . import _c, errors, job
-from .job import lib, under_way
+from .job import fresh, lib, under_way
 
 # How long one call into the library may block, so that Ctrl-C is noticed in between.
 SLICE_MS = 500
+
+# The library frees a name when its operation is complete, which may be microseconds after it has
+# been started, or not: whether the name can be used again at once would be a matter of luck.  In
+# Horovod it is in use for the rest of a cycle at least.  Here it is until this rank has seen any
+# operation to be complete, or, for those who never look, so many seconds.
+UNSEEN = 0.1
 
 
 class Operation:
@@ -27,7 +34,10 @@ class Operation:
 
     def poll(self):
         """Has it completed, well or badly?  True also once it has been waited for."""
-        return self.op is None or not self.job.running or lib.ringup_poll(self.op) == 1
+        done = self.op is None or not self.job.running or lib.ringup_poll(self.op) == 1
+        if done:
+            fresh.clear()
+        return done
 
     def wait(self):
         """Block until it has completed; returns its result, or None if that was done before."""
@@ -41,6 +51,7 @@ class Operation:
             status = lib.ringup_wait(self.op, SLICE_MS)
         keep, finish = self.keep, self.finish
         self._forget()
+        fresh.clear()
         if status < 0:
             raise _c.failure(lib, status, _words(self.called))
         return finish(keep) if finish else None
@@ -83,14 +94,24 @@ def _words(called):
     return f"{what} {name.decode(errors='replace')!r}" if name else what
 
 
+def _check_fresh(group, called):
+    """Complain about a name that has been used a moment ago."""
+    if time.monotonic() - fresh.get((group.number, called[1]), -UNSEEN) < UNSEEN:
+        raise _c.error("EBUSY", f"{_words(called)}: an operation of that name is already in flight")
+
+
 def _start(call, group, called, keep, finish, *args):
     """Start an operation of a group; returns it."""
     group, op = group or job.here().world, ctypes.c_void_p()
+    if fresh:
+        _check_fresh(group, called)
     status = call(group.handle, *args, ctypes.byref(op))
     if status < 0:
         raise _c.failure(lib, status, _words(called))
     operation = Operation(op, group.job, called, keep, finish)
     under_way.add(operation)
+    if called[1]:
+        fresh[group.number, called[1]] = time.monotonic()
     return operation
 
 
@@ -131,6 +152,8 @@ class Reduction:
     def carry_out(self, source, target, group, keep):
         """Start it and wait for it, without the price of an Operation."""
         a, op = self.at(source, target), ctypes.c_void_p()
+        if fresh:
+            _check_fresh(group, self.called)
         try:
             status = lib.ringup_allreduce_within(group.handle, a, SLICE_MS, ctypes.byref(op))
             while status == _c.ETIMEDOUT:
@@ -139,6 +162,8 @@ class Reduction:
             if op:
                 under_way.add(Operation(op, group.job, self.called, keep, None))
             raise
+        if fresh:
+            fresh.clear()
         if status < 0:
             raise _c.failure(lib, status, _words(self.called))
 
