@@ -358,8 +358,8 @@ RINGUP_EXPORT const char *ringup_backend(const struct ringup_group *g);
  *		       is not one of the enumerated values, a pointer is NULL
  *		       though count is not 0, or in and out overlap without
  *		       being equal
- *   RINGUP_EBUSY      this rank already has an operation called name in @g,
- *		       or 1024 without a name
+ *   RINGUP_EBUSY      this rank already has an operation called name in @g that
+ *		       is not complete, or 1024 without a name, or has joined
  *   RINGUP_ESHUTDOWN  a rank of @g has left; RINGUP_EPEER, RINGUP_EABORTED: it
  *		       has failed
  *   RINGUP_ENOMEM     no memory, or too many different names
@@ -484,6 +484,9 @@ RINGUP_API int ringup_reducescatter(struct ringup_group *g, const struct ringup_
  * divided by the size of the group), gives no rows and receives what is for it into
  * nowhere; only what it should broadcast itself is an error, on all ranks.  *@last,
  * if that is not NULL, is set to the rank that has joined last.
+ *
+ * What this rank has started before comes before: it completes, though others have
+ * joined.  Until the join completes nothing else can be started.
  *
  * Ownership:  *@last belongs to the operation until ringup_wait().
  * Threads:    callable from any thread, also concurrently.

@@ -292,20 +292,24 @@ bool eager_try(struct lane *l, struct ringup_op *op)
 	return finish(l, op);
 }
 
+bool eager_look(struct lane *l, struct ringup_op *op)
+{
+	if (!op_is_eager(op) || op_is_done(op))
+		return false;
+	if (eager_missing(l, op->id, op->round) != -2)
+		return finish(l, op);
+	make_stream(l, op);
+	return false;
+}
+
 bool eager_scan(struct lane *l)
 {
 	struct ringup_op *op;
 	bool any = false;
 
 	lock_take(&l->lock);
-	for (op = l->flying; op; op = op->next) {
-		if (!op_is_eager(op) || op_is_done(op))
-			continue;
-		if (eager_missing(l, op->id, op->round) == -2)
-			make_stream(l, op);
-		else
-			any |= finish(l, op);
-	}
+	for (op = l->flying; op; op = op->next)
+		any |= eager_look(l, op);
 	lock_give(&l->lock);
 	return any;
 }

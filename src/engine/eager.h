@@ -34,6 +34,9 @@ int eager_finish(struct lane *l, uint32_t id, uint32_t round, const struct reque
 /* eager_try - finish @op, if it can be by now; true if it is done. */
 bool eager_try(struct lane *l, struct ringup_op *op);
 
+/* eager_look - the same with l->lock, of any operation; true if that completed it. */
+bool eager_look(struct lane *l, struct ringup_op *op);
+
 /* eager_scan - all that are in flight, for threads that sleep, and for minds
  * changed; true if any was completed. */
 bool eager_scan(struct lane *l);

@@ -3,6 +3,7 @@
 #include "engine/join.h"
 
 #include <float.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,9 +24,10 @@
  * is a rank like the others.
  *
  * That all have joined is agreed like any operation, so it lies between the same
- * operations on all ranks.  What a rank submits after that comes after it on the
- * list, too: a rank that finds itself called looks at the list again before it
- * answers, and does not answer what it will submit by itself.
+ * operations on all ranks.  A rank publishes that it has joined when all is complete
+ * that it had submitted before; so that lies before it.  What a rank submits after it
+ * comes after it on the list, too: a rank that finds itself called looks at the list
+ * again before it answers, and does not answer what it will submit by itself.
  */
 
 /* The element that changes nothing, by way of a reduction of it in f64 or i64. */
@@ -154,16 +156,48 @@ static int answer(struct lane *l, uint32_t id, struct err *e)
 	return rc == RINGUP_EBUSY ? 0 : rc;
 }
 
+bool join_ready(struct lane *l)
+{
+	bool is;
+
+	if (!__atomic_load_n(&l->join, __ATOMIC_RELAXED))
+		return false;
+	lock_take(&l->lock);
+	is = submit_join_ready(l);
+	lock_give(&l->lock);
+	return is;
+}
+
+/* Say that we have joined, if all is complete by now that came before. */
+static int publish(struct lane *l, struct err *e)
+{
+	bool news = false;
+	int rc;
+
+	lock_take(&l->lock);
+	rc = submit_join(l, &news, e);
+	lock_give(&l->lock);
+	if (news)
+		engine_call(l);
+	else if (rc > 0)
+		engine_announce(l);
+	else if (!rc)
+		sched_yield();
+	return rc < 0 ? rc : 1;
+}
+
 int join_answer(struct lane *l, struct err *e)
 {
 	uint64_t calls = ledger_calls(l->ledger);
 	uint32_t ids[64];
 	int i, n, rc = 0, any = 0;
 
+	if (join_ready(l))
+		return publish(l, e);
 	if (calls == __atomic_load_n(&l->calls_seen, __ATOMIC_RELAXED))
 		return 0;
-	/* Under a name that the others use again, ours may be complete, and nobody has looked.
-	 */
+	/* Ours may be complete, and nobody has looked: then the others may have used the name
+	 * again, or it was the last before we joined. */
 	if (eager_scan(l))
 		engine_completed(l->engine);
 	release_ghosts(l);
@@ -191,5 +225,7 @@ void join_done(struct lane *l, struct ringup_op *op, const uint64_t *rows)
 		*op->ask.last = last;
 	__atomic_store_n(&l->joined, false, __ATOMIC_RELEASE);
 	ledger_join(l->ledger, false);
+	/* What is left of ours is complete, but nobody may have looked. */
+	eager_scan(l);
 	release_ghosts(l);
 }

@@ -3,6 +3,7 @@
 #ifndef ENGINE_JOIN_H
 #define ENGINE_JOIN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct lane;
@@ -12,7 +13,10 @@ struct err;
 /* join_begin - from now on take part, with nothing, in what the others call for. */
 void join_begin(struct lane *l);
 
-/* join_answer - do so; returns as lane_step() does. */
+/* join_ready - is this rank's own join to be published?  Any thread. */
+bool join_ready(struct lane *l);
+
+/* join_answer - do so, and publish our own join in its turn; returns as lane_step() does. */
 int join_answer(struct lane *l, struct err *e);
 
 /* join_done - all ranks have joined: @rows of each, see struct request, tell who was

@@ -28,6 +28,7 @@ void lane_fail(struct lane *l, const struct err *why)
 			op_fail(op, why);
 		}
 	l->running = false;
+	__atomic_store_n(&l->join, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&l->item_count, 0, __ATOMIC_RELAXED);
 	lock_give(&l->lock);
 }
@@ -392,7 +393,8 @@ bool lane_ready(struct lane *l)
 	       l->agree->ready(l->agreement) ||
 	       (lane_is_over(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED)) ||
 	       (__atomic_load_n(&l->joined, __ATOMIC_RELAXED) &&
-		ledger_calls(l->ledger) != __atomic_load_n(&l->calls_seen, __ATOMIC_RELAXED));
+		(ledger_calls(l->ledger) != __atomic_load_n(&l->calls_seen, __ATOMIC_RELAXED) ||
+		 join_ready(l)));
 }
 
 /* Whoever left has sent all that it had before: what is not complete now never will be. */

@@ -51,6 +51,7 @@ struct lane {
 	uint64_t unnamed;               /* operations without a name so far        */
 	uint32_t eager_count;           /* eager ones in flight; atomic            */
 	bool joined;                    /* this rank has no more to do; atomic     */
+	struct ringup_op *join;         /* is not published yet: see submit_join(); atomic */
 	bool over;                      /* one has left, and what waited has failed; atomic */
 	uint64_t batches;               /* begun so far; atomic                    */
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "engine/engine.h"
 #include "engine/lane.h"
 
 bool op_claim(struct ringup_op *op)
@@ -24,6 +25,10 @@ void op_complete(struct ringup_op *op, int status)
 	/* From here on the tensor may be forgotten. */
 	l->agree->drop(l->agreement, op->id);
 	__atomic_store_n(&op->state, OP_DONE, __ATOMIC_RELEASE);
+	/* A join may have waited for it.  Who asks for one sees us done, or we see him. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&l->join, __ATOMIC_RELAXED))
+		engine_news(l->engine);
 }
 
 void *op_room(const struct request *r, uint64_t bytes)

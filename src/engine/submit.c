@@ -12,6 +12,7 @@
 #include "engine/join.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
+#include "engine/op.h"
 #include "ringup.h"
 #include "wire/seat.h"
 
@@ -179,6 +180,84 @@ static void take_back(struct lane *l, struct ringup_op *op)
 	op_free(l, op);
 }
 
+/* Stands in a tensor for an operation that nobody but its caller knows of. */
+static struct ringup_op alone;
+
+/* In another thread, for a moment more. */
+static bool any_alone(const struct lane *l)
+{
+	int i;
+
+	for (i = 0; i < LANE_KEPT; i++)
+		if (l->kept[i] && __atomic_load_n(&l->kept[i]->op, __ATOMIC_ACQUIRE) == &alone)
+			return true;
+	return false;
+}
+
+bool submit_join_ready(const struct lane *l)
+{
+	const struct ringup_op *op;
+
+	for (op = l->flying; op; op = op->next)
+		if (op != l->join && !op->ghost && !op_is_done(op))
+			return false;
+	return l->join != NULL;
+}
+
+int submit_join(struct lane *l, bool *news, struct err *e)
+{
+	struct ringup_op *op = l->join;
+	int rc;
+
+	if (!submit_join_ready(l) || any_alone(l))
+		return 0;
+	__atomic_store_n(&l->join, NULL, __ATOMIC_RELAXED);
+	rc = post(l, op, true, news, e);
+	return rc ? rc : 1;
+}
+
+/* From now on this rank takes part, with nothing, in what others submit. */
+static int begin_join(struct lane *l, struct ringup_op *op, bool *news, struct err *e)
+{
+	int rc;
+
+	__atomic_store_n(&l->join, op, __ATOMIC_RELAXED);
+	/* See op_complete(). */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	join_begin(l);
+	rc = submit_join(l, news, e);
+	return rc < 0 ? rc : 0;
+}
+
+/* Not while an operation of that name is in flight; nobody may have looked lately. */
+static bool is_free(struct lane *l, const struct tensor *t)
+{
+	struct ringup_op *op = __atomic_load_n(&t->op, __ATOMIC_ACQUIRE);
+
+	if (op && op != &alone && eager_look(l, op))
+		engine_completed(l->engine);
+	return !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE);
+}
+
+/* Is the name free, and has this rank anything more to do? */
+static int check_free(struct lane *l, const struct tensor *t, const struct request *r,
+		      bool ghost, struct err *e)
+{
+	const char *name = r->name ? r->name : "one without a name";
+
+	if (!is_free(l, t))
+		return r->name ? fail(e, RINGUP_EBUSY,
+				      "%.200s: an operation of that name is already in flight",
+				      name)
+			       : fail(e, RINGUP_EBUSY,
+				      "more than %d unnamed operations in flight", UNNAMED);
+	if (!ghost && __atomic_load_n(&l->joined, __ATOMIC_RELAXED))
+		return fail(e, RINGUP_EBUSY,
+			    "%.200s: this rank has joined, and starts nothing before all have",
+			    name);
+	return 0;
+}
+
 int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringup_op **opp,
 	      bool *news, struct err *e)
 {
@@ -192,12 +271,9 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringu
 	t = tensor_for(l, r, e);
 	if (!t)
 		return e->code;
-	if (__atomic_load_n(&t->op, __ATOMIC_ACQUIRE))
-		return r->name ? fail(e, RINGUP_EBUSY,
-				      "%.200s: an operation of that name is already in flight",
-				      r->name)
-			       : fail(e, RINGUP_EBUSY,
-				      "more than %d unnamed operations in flight", UNNAMED);
+	rc = check_free(l, t, r, ghost, e);
+	if (rc)
+		return rc;
 	op = op_new(l);
 	if (!op)
 		return fail(e, RINGUP_ENOMEM, "no memory for another operation");
@@ -217,10 +293,9 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringu
 	/* Before it is published: another thread may carry it out at once. */
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
 	rc = copy_lists(l, op, e);
-	if (!rc && r->want.kind == WANT_JOIN)
-		join_begin(l);
 	if (!rc)
-		rc = post(l, op, changed, news, e);
+		rc = r->want.kind == WANT_JOIN && !ghost ? begin_join(l, op, news, e)
+							 : post(l, op, changed, news, e);
 	if (rc) {
 		/* A ghost's memory stays the caller's. */
 		op->own = ghost ? NULL : op->own;
@@ -233,9 +308,6 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringu
 }
 
 /* ---- the short way of a blocking eager operation ---- */
-
-/* Stands in a tensor for an operation that nobody but its caller knows of. */
-static struct ringup_op alone;
 
 /*
  * What comes back by the short way is not held and dropped each time: the number stays
@@ -279,7 +351,9 @@ static struct tensor *begin_short(struct lane *l, const struct request *r, uint3
 	struct tensor *t;
 
 	lock_take(&l->lock);
-	t = engine_is_over(l, NULL) ? NULL : tensor_for(l, r, NULL);
+	t = engine_is_over(l, NULL) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED)
+		    ? NULL
+		    : tensor_for(l, r, NULL);
 	if (is_usual(l, t, r)) {
 		__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
 		*round = ledger_begin(l->ledger, t->id);

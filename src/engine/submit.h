@@ -15,6 +15,16 @@ struct err;
 int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringup_op **opp,
 	      bool *news, struct err *e);
 
+/*
+ * submit_join - with l->lock: publish this rank's join, if it is its turn.
+ *
+ * It comes after all that the rank has submitted before, and that is so when that is
+ * complete: until then ranks that have joined answer it, and afterwards no rank has to.
+ * Returns 1 if it was published, 0 if not.  submit_join_ready - is it worth trying?
+ */
+int submit_join(struct lane *l, bool *news, struct err *e);
+bool submit_join_ready(const struct lane *l);
+
 /* submit_short - a blocking eager operation, without an entry among those in flight,
  * if all is as it was the last time.  Returns 1 if it is done; 0 if *@opp is to be
  * waited for, or NULL if nothing has happened; or RINGUP_ENOMEM. */

@@ -549,6 +549,75 @@ static void join_flying(struct ringup *r, int rank, int size)
 	check(!ringup_join(g, &last, NULL), "join", rank);
 }
 
+/* Every rank leaves something in flight under a name of its own, and joins at once: what
+ * it has submitted before comes before, also if it is the last to join.  The same names
+ * then go on, of all ranks. */
+static void join_behind(struct ringup *r, int rank, int size)
+{
+	enum { NAMES = 3, ROUNDS = 30 };
+	static const uint64_t lengths[NAMES] = { 1, 300, 70001 };
+	struct ringup_group *g = ringup_world(r);
+	float *v[NAMES];
+	struct ringup_op *op[NAMES], *join;
+	char name[32];
+	uint64_t i;
+	int round, k, q, last;
+
+	for (k = 0; k < NAMES; k++)
+		v[k] = malloc(lengths[k] * sizeof(float));
+	for (round = 0; round < ROUNDS; round++) {
+		if (rank == round % size)
+			usleep(1000 * (useconds_t)(round % 3));
+		for (k = 0; k < NAMES; k++) {
+			for (i = 0; i < lengths[k]; i++)
+				v[k][i] = 1;
+			snprintf(name, sizeof(name), "behind.%d.%d", rank, k);
+			check(!sum(g, name, v[k], lengths[k], &op[k]), "in flight", rank);
+		}
+		check(!ringup_join(g, &last, &join), "join", rank);
+		for (k = 0; round % 2 && k < NAMES; k++)
+			check(!ringup_wait(op[k], -1), "what was in flight", rank);
+		check(!ringup_wait(join, -1), "wait for the join", rank);
+		for (k = 0; !(round % 2) && k < NAMES; k++)
+			check(!ringup_wait(op[k], -1), "what was in flight", rank);
+		for (k = 0; k < NAMES; k++)
+			check(all_are(v[k], lengths[k], 1), "this rank's alone", rank);
+		for (q = 0; q < size; q++) {
+			snprintf(name, sizeof(name), "behind.%d.0", q);
+			v[0][0] = 1;
+			check(!sum(g, name, v[0], 1, NULL) && v[0][0] == (float)size,
+			      "after the join", rank);
+		}
+	}
+	for (k = 0; k < NAMES; k++)
+		free(v[k]);
+}
+
+static int tried; /* that a rank starts something after it has joined; atomic */
+
+static void join_ends(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	struct ringup_op *join, *op;
+	float v = 1;
+	int last;
+
+	if (rank == 0 && size > 1) {
+		check(!ringup_join(g, &last, &join), "join", rank);
+		check(sum(g, "too late", &v, 1, NULL) == RINGUP_EBUSY &&
+			      strstr(ringup_error(), "has joined"),
+		      "nothing after the join", rank);
+		check(sum(g, "too late", &v, 1, &op) == RINGUP_EBUSY, "nor that", rank);
+		__atomic_store_n(&tried, 1, __ATOMIC_RELEASE);
+		check(!ringup_wait(join, -1), "wait for the join", rank);
+	} else {
+		while (size > 1 && !__atomic_load_n(&tried, __ATOMIC_ACQUIRE))
+			usleep(1000);
+		check(!ringup_join(g, &last, NULL), "join", rank);
+	}
+	check(!sum(g, "too late", &v, 1, NULL) && v == (float)size, "after the join", rank);
+}
+
 int main(void)
 {
 	int size;
@@ -562,6 +631,9 @@ int main(void)
 		run("large tensors while ranks join", size, join_large);
 		run("other collectives while a rank has joined", size, join_others);
 		run("operations in flight while a rank joins", size, join_flying);
+		run("operations in flight when the last rank joins", size, join_behind);
+		tried = 0;
+		run("nothing starts between a join and its end", size, join_ends);
 	}
 	run("Adasum", 1, adasum);
 	run("Adasum", 2, adasum);
@@ -583,6 +655,7 @@ int main(void)
 		run("hosts: large tensors while ranks join", size, join_large);
 		run("hosts: other collectives while a rank has joined", size, join_others);
 		run("hosts: operations in flight while a rank joins", size, join_flying);
+		run("hosts: operations in flight when the last rank joins", size, join_behind);
 	}
 	run("hosts: Adasum", 3, adasum);
 	run("hosts: groups that overlap", 3, overlapping);
