@@ -17,14 +17,6 @@ static bool is_dtype(int dtype)
 	return dtype >= 0 && dtype < RINGUP_DTYPE_COUNT;
 }
 
-static int check_name(const char *call, const char *name, struct err *e)
-{
-	if (name && (!*name || strlen(name) > NAME_BYTES))
-		return fail(e, RINGUP_EINVAL, "%s: a name has 1 to %d bytes, not %zu", call,
-			    NAME_BYTES, strlen(name));
-	return 0;
-}
-
 /* @count elements of @dtype at @p: are they there, and do they fit in memory? */
 static int check_buffer(const char *call, const char *what, const void *p, uint64_t count,
 			int dtype, struct err *e)
@@ -56,13 +48,12 @@ static int check_apart(const char *call, const void *in, const void *out, uint64
 static int submit_until(struct ringup_group *g, const struct request *q, const char *call,
 			int64_t deadline_ns, struct ringup_op **opp, struct err *e)
 {
-	int rc = check_name(call, q->name, e);
+	int rc;
 
-	if (!rc && g->group->rank < 0)
-		rc = fail(e, RINGUP_EINVAL, "%s: this rank is not in the group", call);
-	if (!rc)
-		rc = engine_submit(&g->group->lane, q, deadline_ns, opp, e);
-	return rc;
+	if (g->group->rank < 0)
+		return fail(e, RINGUP_EINVAL, "%s: this rank is not in the group", call);
+	rc = engine_submit(&g->group->lane, q, deadline_ns, opp, e);
+	return rc == RINGUP_EINVAL ? fail_in(e, "%s", call) : rc;
 }
 
 static int submit(struct ringup_group *g, const struct request *q, const char *call,

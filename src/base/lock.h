@@ -16,7 +16,7 @@ struct lock {
 };
 
 /* lock_wait - the long way of lock_take(). */
-void lock_wait(struct lock *l);
+void lock_wait(struct lock *l) __attribute__((cold));
 
 static inline void lock_take(struct lock *l)
 {

@@ -149,22 +149,19 @@ const struct loops *const loops_all[] = {
 	NULL,
 };
 
-static const struct loops *chosen;
+const struct loops *loops_chosen;
 
-const struct loops *loops_best(void)
+const struct loops *loops_choose(void)
 {
-	const struct loops *l = __atomic_load_n(&chosen, __ATOMIC_RELAXED);
 	int i = 0;
 
-	if (l)
-		return l;
 	while (!loops_all[i]->runs())
 		i++;
-	__atomic_store_n(&chosen, loops_all[i], __ATOMIC_RELAXED);
+	__atomic_store_n(&loops_chosen, loops_all[i], __ATOMIC_RELAXED);
 	return loops_all[i];
 }
 
 void loops_use(const struct loops *l)
 {
-	__atomic_store_n(&chosen, l, __ATOMIC_RELAXED);
+	__atomic_store_n(&loops_chosen, l, __ATOMIC_RELAXED);
 }

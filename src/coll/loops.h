@@ -41,8 +41,18 @@ struct loops {
 /* Every set of this build, best first; ends with NULL, and the last one runs everywhere. */
 extern const struct loops *const loops_all[];
 
+extern const struct loops *loops_chosen; /* atomic; NULL: nobody has asked yet */
+
+/* loops_choose - the best that runs here, from now on. */
+const struct loops *loops_choose(void) __attribute__((cold));
+
 /* loops_best - the set in use: at first the best that runs here.  Threads: any. */
-const struct loops *loops_best(void);
+static inline const struct loops *loops_best(void)
+{
+	const struct loops *l = __atomic_load_n(&loops_chosen, __ATOMIC_RELAXED);
+
+	return l ? l : loops_choose();
+}
 
 /* loops_use - make loops_best() return @l from now on, for tests; NULL undoes that. */
 void loops_use(const struct loops *l);

@@ -31,7 +31,6 @@ static size_t element(const struct want *w)
 	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
 }
 
-/* The bytes of this rank's line. */
 static uint64_t share(const struct lane *l, const struct request *r)
 {
 	const struct want *w = &r->want;
@@ -65,28 +64,33 @@ bool eager_may(const struct lane *l, const struct request *r)
  * their caches.  A store fetches it from there without waiting for it: by the time
  * this name comes back, the line is ours.
  */
-static void fetch_next(const struct lane *l, uint32_t id, uint32_t round, uint64_t bytes)
+static void fetch_next(const struct lane *l, const struct turn *t)
 {
-	struct lines at = ledger_lines(l->ledger, id, round + 1);
+	struct lines at = ledger_lines(l->ledger, t->id, t->round + 1);
 	unsigned char *mine = (unsigned char *)ledger_mark(&at, l->team.rank);
 	uint64_t i;
 
 	__atomic_store_n(ledger_mark(&at, l->team.rank), 0, __ATOMIC_RELAXED);
-	for (i = FETCH; i < bytes + at.head; i += FETCH)
+	for (i = FETCH; i < t->bytes + at.head; i += FETCH)
 		__atomic_store_n(mine + i, 0, __ATOMIC_RELAXED);
 }
 
-bool eager_fits(const struct lane *l, uint32_t id, const struct request *r)
+bool eager_begin(struct lane *l, uint32_t id, const struct request *r, struct turn *t)
 {
-	return ledger_fits(l->ledger, id, share(l, r));
+	t->bytes = share(l, r);
+	if (!ledger_fits(l->ledger, id, t->bytes))
+		return false;
+	t->id = id;
+	t->round = ledger_begin(l->ledger, id);
+	t->at = ledger_lines(l->ledger, id, t->round);
+	return true;
 }
 
-void eager_write(struct lane *l, uint32_t id, uint32_t round, const struct request *r)
+void eager_write(struct lane *l, const struct turn *t, const struct request *r)
 {
 	const struct want *w = &r->want;
-	struct lines at = ledger_lines(l->ledger, id, round);
-	unsigned char *to = ledger_data(&at, l->team.rank);
-	uint64_t bytes = share(l, r), head;
+	unsigned char *to = ledger_data(&t->at, l->team.rank);
+	uint64_t bytes = t->bytes, head;
 
 	switch (w->kind) {
 	case PLAN_ALLTOALL:
@@ -95,7 +99,7 @@ void eager_write(struct lane *l, uint32_t id, uint32_t round, const struct reque
 		copy_bytes(to + head, r->in, bytes - head);
 		break;
 	case PLAN_ALLGATHER:
-		*ledger_rows(&at, l->team.rank) = r->rows;
+		*ledger_rows(&t->at, l->team.rank) = r->rows;
 		copy_bytes(to, r->in, bytes);
 		break;
 	default:
@@ -104,8 +108,8 @@ void eager_write(struct lane *l, uint32_t id, uint32_t round, const struct reque
 		else if (bytes)
 			copy_bytes(to, r->in, bytes);
 	}
-	ledger_put(&at, l->team.rank, round, LINE_DATA);
-	fetch_next(l, id, round, bytes);
+	ledger_put(&t->at, l->team.rank, t->round, LINE_DATA);
+	fetch_next(l, t);
 }
 
 int eager_missing(const struct lane *l, uint32_t id, uint32_t round)
@@ -127,15 +131,14 @@ int eager_missing(const struct lane *l, uint32_t id, uint32_t round)
 	return missing;
 }
 
-int eager_spin(const struct lane *l, uint32_t id, uint32_t round)
+int eager_spin(const struct lane *l, const struct turn *t)
 {
-	struct lines at = ledger_lines(l->ledger, id, round);
 	int r, looks = LOOKS, all = -1;
 
 	for (r = 0; r < l->team.size; r++) {
 		enum ledger_line what;
 
-		while ((what = ledger_look(&at, r, round)) == LINE_EMPTY) {
+		while ((what = ledger_look(&t->at, r, t->round)) == LINE_EMPTY) {
 			if (!looks--)
 				return r;
 			seat_pause();
@@ -152,14 +155,16 @@ static void reduce_lines(struct lane *l, const struct lines *at, const struct re
 	struct reduce how = { (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
 			      (uint32_t)l->team.size, w->post };
 	const void *src[EAGER_RANKS];
+	const unsigned char *data = ledger_data(at, 0);
 	void *out = q->out;
+	uint64_t skip = first * element(w);
 	int r;
 
-	for (r = 0; r < l->team.size; r++)
-		src[r] = (unsigned char *)ledger_data(at, r) + first * element(w);
+	for (r = 0; r < l->team.size; r++, data += at->step)
+		src[r] = data + skip;
 	/* What has just been stored is best not loaded again, in other pieces. */
 	if (w->pre == 1)
-		src[l->team.rank] = (const unsigned char *)q->in + first * element(w);
+		src[l->team.rank] = (const unsigned char *)q->in + skip;
 	reduce_many(&how, &out, 1, src, l->team.size, count);
 }
 
@@ -227,29 +232,27 @@ static int exchange_lines(struct lane *l, const struct lines *at, const struct r
 	return 0;
 }
 
-int eager_finish(struct lane *l, uint32_t id, uint32_t round, const struct request *q,
-		 struct err *e)
+int eager_finish(struct lane *l, const struct lines *at, const struct request *q, struct err *e)
 {
 	const struct want *w = &q->want;
-	struct lines at = ledger_lines(l->ledger, id, round);
 	uint64_t first;
 
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
-		reduce_lines(l, &at, q, 0, w->count);
+		reduce_lines(l, at, q, 0, w->count);
 		return 0;
 	case PLAN_REDUCESCATTER:
 		first = lane_part_first(l, w, l->team.rank);
-		reduce_lines(l, &at, q, first, lane_part_first(l, w, l->team.rank + 1) - first);
+		reduce_lines(l, at, q, first, lane_part_first(l, w, l->team.rank + 1) - first);
 		return 0;
 	case PLAN_BROADCAST:
 		if (w->root != l->team.rank || q->out != q->in)
-			copy_bytes(q->out, ledger_data(&at, w->root), w->count * element(w));
+			copy_bytes(q->out, ledger_data(at, w->root), w->count * element(w));
 		return 0;
 	case PLAN_ALLGATHER:
-		return gather_lines(l, &at, q, e);
+		return gather_lines(l, at, q, e);
 	case PLAN_ALLTOALL:
-		return exchange_lines(l, &at, q, e);
+		return exchange_lines(l, at, q, e);
 	default:
 		return 0;
 	}
@@ -272,11 +275,13 @@ static void make_stream(struct lane *l, struct ringup_op *op)
 
 static bool finish(struct lane *l, struct ringup_op *op)
 {
+	struct lines at;
 	int rc;
 
 	if (eager_missing(l, op->id, op->round) != -1 || !op_claim(op))
 		return op_is_done(op);
-	rc = eager_finish(l, op->id, op->round, &op->ask, &op->why);
+	at = ledger_lines(l->ledger, op->id, op->round);
+	rc = eager_finish(l, &at, &op->ask, &op->why);
 	__atomic_fetch_sub(&l->eager_count, 1, __ATOMIC_RELAXED);
 	op_complete(op, rc);
 	return true;

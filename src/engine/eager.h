@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/ledger.h"
+
 struct lane;
 struct request;
 struct ringup_op;
@@ -14,21 +16,28 @@ struct err;
 /* eager_may - can what @r asks for be an eager operation in this lane? */
 bool eager_may(const struct lane *l, const struct request *r);
 
-/* eager_fits - and has @id a line that takes this rank's share? */
-bool eager_fits(const struct lane *l, uint32_t id, const struct request *r);
+/* A round of an id. */
+struct turn {
+	uint32_t id, round;
+	uint64_t bytes; /* that this rank puts into its line */
+	struct lines at;
+};
+
+/* eager_begin - start one, if @id has a line that takes this rank's share; else false. */
+bool eager_begin(struct lane *l, uint32_t id, const struct request *r, struct turn *t);
 
 /* eager_write - fill this rank's line and publish it. */
-void eager_write(struct lane *l, uint32_t id, uint32_t round, const struct request *r);
+void eager_write(struct lane *l, const struct turn *t, const struct request *r);
 
 /* eager_missing - a rank whose line is still empty, -1 if all are there, or -2 if a
  * rank has changed its mind, so that this round goes the long way. */
 int eager_missing(const struct lane *l, uint32_t id, uint32_t round);
 
 /* eager_spin - the same after waiting for a moment, if need be. */
-int eager_spin(const struct lane *l, uint32_t id, uint32_t round);
+int eager_spin(const struct lane *l, const struct turn *t);
 
 /* eager_finish - compute the result from all lines.  Returns 0 or RINGUP_ENOMEM. */
-int eager_finish(struct lane *l, uint32_t id, uint32_t round, const struct request *r,
+int eager_finish(struct lane *l, const struct lines *at, const struct request *r,
 		 struct err *e);
 
 /* eager_try - finish @op, if it can be by now; true if it is done. */

@@ -308,15 +308,6 @@ void ledger_let_go(struct ledger *l, uint32_t id)
 	__atomic_fetch_sub(busy(l, id, l->rank), KEPT, __ATOMIC_RELEASE);
 }
 
-/* Only this rank writes there, one thread at a time. */
-uint32_t ledger_begin(struct ledger *l, uint32_t id)
-{
-	uint32_t round = __atomic_load_n(&l->rounds[id], __ATOMIC_RELAXED) + 1;
-
-	__atomic_store_n(&l->rounds[id], round, __ATOMIC_RELAXED);
-	return round;
-}
-
 void ledger_judge(struct ledger *l, uint32_t id, const char *sentence)
 {
 	uint64_t v = 0;
@@ -568,13 +559,6 @@ size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct wan
 	name[l->entries[id].len] = 0;
 	*w = r < 0 ? l->entries[id].called_want : ledger_record(l, id, r)->want;
 	return l->entries[id].len;
-}
-
-bool ledger_fits(const struct ledger *l, uint32_t id, uint64_t bytes)
-{
-	uint64_t room = l->entries[id].line_bytes;
-
-	return room >= bytes + (room > LINE_CACHE ? LINE_CACHE : LINE_HEADER);
 }
 
 /* In memory there is nothing to fetch. */

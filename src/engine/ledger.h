@@ -107,15 +107,19 @@ enum ledger_line { LINE_EMPTY, LINE_DATA, LINE_CHANGED };
 
 /* ledger_begin - start another round of @id; returns its number.  Comes before
  * post() or ledger_put(). */
-uint32_t ledger_begin(struct ledger *l, uint32_t id);
+static inline uint32_t ledger_begin(struct ledger *l, uint32_t id)
+{
+	/* Only this rank writes there, one thread at a time. */
+	uint32_t round = __atomic_load_n(&l->rounds[id], __ATOMIC_RELAXED) + 1;
+
+	__atomic_store_n(&l->rounds[id], round, __ATOMIC_RELAXED);
+	return round;
+}
 
 /* ledger_keep - hold @id between operations too, so that they need not; false, like
  * hold(), if it has another age by now.  ledger_let_go - no longer. */
 bool ledger_keep(struct ledger *l, uint32_t id, uint32_t age);
 void ledger_let_go(struct ledger *l, uint32_t id);
-
-/* ledger_fits - may @id carry @bytes eagerly? */
-bool ledger_fits(const struct ledger *l, uint32_t id, uint64_t bytes);
 
 /* The lines of all ranks in one round: a mark, a number of rows, and the data: beside
  * them if that takes one line of the cache, else from the next one on, where vectors
@@ -127,6 +131,14 @@ struct lines {
 	uint64_t step; /* from rank to rank */
 	uint64_t head; /* bytes before the data */
 };
+
+/* ledger_fits - may @id carry @bytes eagerly? */
+static inline bool ledger_fits(const struct ledger *l, uint32_t id, uint64_t bytes)
+{
+	uint64_t room = l->entries[id].line_bytes;
+
+	return room >= bytes + (room > LINE_CACHE ? LINE_CACHE : LINE_HEADER);
+}
 
 static inline struct lines ledger_lines(const struct ledger *l, uint32_t id, uint32_t round)
 {

@@ -89,16 +89,18 @@ static int copy_lists(const struct lane *l, struct ringup_op *op, struct err *e)
 static int post(struct lane *l, struct ringup_op *op, bool changed, bool *news, struct err *e)
 {
 	struct tensor *t = op->tensor;
+	struct turn turn;
 
 	if (l->ledger && !l->ledger->span) {
-		op->round = ledger_begin(l->ledger, t->id);
 		if (!changed && t->verified && !op->ghost && eager_may(l, &op->ask) &&
-		    eager_fits(l, t->id, &op->ask)) {
+		    eager_begin(l, t->id, &op->ask, &turn)) {
+			op->round = turn.round;
 			__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
 			__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
-			eager_write(l, t->id, op->round, &op->ask);
+			eager_write(l, &turn, &op->ask);
 			return 0;
 		}
+		op->round = ledger_begin(l->ledger, t->id);
 		/* Others may be waiting for our line. */
 		if (ledger_fits(l->ledger, t->id, 0)) {
 			struct lines at = ledger_lines(l->ledger, t->id, op->round);
@@ -119,6 +121,14 @@ static struct tensor *tensor_for(struct lane *l, const struct request *r, struct
 
 	if (t)
 		return t;
+	if (name && !len) {
+		len = strlen(name);
+		if (!len || len > NAME_BYTES) {
+			fail(e, RINGUP_EINVAL, "a name has 1 to %d bytes, not %zu", NAME_BYTES,
+			     len);
+			return NULL;
+		}
+	}
 	if (!name) {
 		/* No name of a caller's begins with a NUL. */
 		name = order;
@@ -126,7 +136,7 @@ static struct tensor *tensor_for(struct lane *l, const struct request *r, struct
 		order[0] = 0;
 		len = strlen(order + 1) + 1;
 	}
-	t = tensors_get(&l->tensors, name, len ? len : strlen(name));
+	t = tensors_get(&l->tensors, name, len);
 	if (!t) {
 		fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
 		return NULL;
@@ -341,12 +351,11 @@ static bool keep(struct lane *l, struct tensor *t)
 static bool is_usual(struct lane *l, struct tensor *t, const struct request *r)
 {
 	return t && !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE) && t->verified &&
-	       want_equal(&t->want, &r->want) && (t->kept || (eager_may(l, r) && keep(l, t))) &&
-	       eager_fits(l, t->id, r);
+	       want_equal(&t->want, &r->want) && (t->kept || (eager_may(l, r) && keep(l, t)));
 }
 
 /* The tensor, and that it has an operation; NULL if nothing has happened. */
-static struct tensor *begin_short(struct lane *l, const struct request *r, uint32_t *round)
+static struct tensor *begin_short(struct lane *l, const struct request *r, struct turn *turn)
 {
 	struct tensor *t;
 
@@ -354,9 +363,8 @@ static struct tensor *begin_short(struct lane *l, const struct request *r, uint3
 	t = engine_is_over(l, NULL) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED)
 		    ? NULL
 		    : tensor_for(l, r, NULL);
-	if (is_usual(l, t, r)) {
+	if (is_usual(l, t, r) && eager_begin(l, t->id, r, turn)) {
 		__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
-		*round = ledger_begin(l->ledger, t->id);
 		l->unnamed += !r->name;
 	} else {
 		t = NULL;
@@ -413,29 +421,34 @@ static bool is_complete(void *arg)
 	return late->rank < 0;
 }
 
+/* For longer; returns what eager_missing() does. */
+static int linger(struct lane *l, const struct turn *t, int missing)
+{
+	struct late late = { l, t->id, t->round, missing };
+
+	seat_linger(l->row, &late.rank, is_complete, &late);
+	return late.rank;
+}
+
 int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp, struct err *e)
 {
-	uint32_t round;
-	struct tensor *t = begin_short(l, r, &round);
+	struct turn turn;
+	struct tensor *t = begin_short(l, r, &turn);
 	int rc, missing;
 
 	*opp = NULL;
 	if (!t)
 		return 0;
-	eager_write(l, t->id, round, r);
+	eager_write(l, &turn, r);
 	/* Whoever runs beside us is there soon.  Only then we ask who sleeps: by now our line
 	 * has got there, and the fence in there need not wait for it. */
-	missing = eager_spin(l, t->id, round);
+	missing = eager_spin(l, &turn);
 	engine_announce(l);
-	if (missing >= 0) {
-		struct late late = { l, t->id, round, missing };
-
-		seat_linger(l->row, &late.rank, is_complete, &late);
-		missing = late.rank;
-	}
+	if (missing >= 0)
+		missing = linger(l, &turn, missing);
 	if (missing != -1)
-		return go_the_long_way(l, r, t, round, opp, e);
-	rc = eager_finish(l, t->id, round, r, e);
+		return go_the_long_way(l, r, t, turn.round, opp, e);
+	rc = eager_finish(l, &turn.at, r, e);
 	__atomic_store_n(&t->op, NULL, __ATOMIC_RELEASE);
 	return rc ? rc : 1;
 }

@@ -46,20 +46,6 @@ static struct tensor *make(const char *name, size_t len, uint64_t hash)
 	return x;
 }
 
-/* Neighbouring addresses lie apart. */
-static size_t recent_at(const char *name)
-{
-	return (uintptr_t)name * 0x9e3779b97f4a7c15u >> 32 & (TENSORS_RECENT - 1);
-}
-
-struct tensor *tensors_again(const struct tensors *t, const char *name)
-{
-	struct tensor *x = t->recent[recent_at(name)];
-
-	/* Other names begin with a NUL. */
-	return x && *name && !strcmp(x->name, name) ? x : NULL;
-}
-
 struct tensor *tensors_get(struct tensors *t, const char *name, size_t len)
 {
 	uint64_t hash = hash_bytes(name, len);
@@ -75,7 +61,7 @@ struct tensor *tensors_get(struct tensors *t, const char *name, size_t len)
 		t->table[at] = make(name, len, hash);
 		t->count += t->table[at] != NULL;
 	}
-	t->recent[recent_at(name)] = t->table[at];
+	t->recent[tensors_recent(name)] = t->table[at];
 	return t->table[at];
 }
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "engine/want.h"
@@ -94,13 +95,25 @@ struct tensors {
 	struct tensor *recent[TENSORS_RECENT];
 };
 
+/* tensors_recent - where to look for it: neighbouring addresses lie apart. */
+static inline size_t tensors_recent(const char *name)
+{
+	return (uintptr_t)name * 0x9e3779b97f4a7c15u >> 32 & (TENSORS_RECENT - 1);
+}
+
 /* tensors_get - the tensor called @name; made, with id UINT32_MAX, if it is new.
  * NULL if there is no memory. */
 struct tensor *tensors_get(struct tensors *t, const char *name, size_t len);
 
 /* tensors_again - the same for a name that ends with a NUL, if it has been asked for at
  * this address lately; else NULL. */
-struct tensor *tensors_again(const struct tensors *t, const char *name);
+static inline struct tensor *tensors_again(const struct tensors *t, const char *name)
+{
+	struct tensor *x = t->recent[tensors_recent(name)];
+
+	/* Other names begin with a NUL. */
+	return x && *name && !strcmp(x->name, name) ? x : NULL;
+}
 
 /* tensors_number - let @x, and no longer what had this number before, be found by
  * @id.  The latter is forgotten altogether: its name has no number any more. */

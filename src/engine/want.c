@@ -20,28 +20,6 @@ void want_shape(struct want *w, const uint64_t *shape, int dims)
 			w->shape[WANT_DIMS - 1] *= shape[i];
 }
 
-static uint64_t word(const struct want *w, size_t i)
-{
-	uint64_t v;
-
-	memcpy(&v, (const unsigned char *)w + i * sizeof(v), sizeof(v));
-	return v;
-}
-
-bool want_equal(const struct want *a, const struct want *b)
-{
-	enum { HEAD = offsetof(struct want, shape) / sizeof(uint64_t) };
-	uint64_t differ = 0;
-	size_t i;
-
-	for (i = 0; i < HEAD; i++)
-		differ |= word(a, i) ^ word(b, i);
-	/* What lies beyond the dimensions that are set is zero. */
-	for (i = 0; !differ && i < a->dims; i++)
-		differ = a->shape[i] ^ b->shape[i];
-	return !differ;
-}
-
 bool want_valid(const struct want *w, int size)
 {
 	return w->kind < WANT_KINDS && w->dtype < RINGUP_DTYPE_COUNT &&

@@ -53,7 +53,23 @@ static inline void want_init(struct want *w, int kind, enum ringup_dtype dtype, 
  * others multiplied into the last. */
 void want_shape(struct want *w, const uint64_t *shape, int dims);
 
-bool want_equal(const struct want *a, const struct want *b);
+/* want_equal - field by field: one load of what several stores have just written
+ * would have to wait for all of them. */
+static inline bool want_equal(const struct want *a, const struct want *b)
+{
+	int i;
+
+	if (a->count != b->count || a->digest != b->digest || a->root != b->root ||
+	    a->members != b->members || a->kind != b->kind || a->dtype != b->dtype ||
+	    a->redop != b->redop || a->dims != b->dims || memcmp(&a->pre, &b->pre, 8) ||
+	    memcmp(&a->post, &b->post, 8))
+		return false;
+	/* What lies beyond the dimensions that are set is zero. */
+	for (i = 0; i < a->dims && i < WANT_DIMS; i++)
+		if (a->shape[i] != b->shape[i])
+			return false;
+	return true;
+}
 
 /* want_has_rows - does each rank tell a number of its own, which all others need? */
 static inline bool want_has_rows(const struct want *w)
