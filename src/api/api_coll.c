@@ -18,8 +18,8 @@ static bool is_dtype(int dtype)
 }
 
 /* @count elements of @dtype at @p: are they there, and do they fit in memory? */
-static int check_buffer(const char *call, const char *what, const void *p, uint64_t count,
-			int dtype, struct err *e)
+static inline int check_buffer(const char *call, const char *what, const void *p,
+			       uint64_t count, int dtype, struct err *e)
 {
 	if (!is_dtype(dtype))
 		return fail(e, RINGUP_EINVAL, "%s: no dtype has the number %d", call, dtype);
@@ -71,7 +71,7 @@ static int check_shape(const char *call, const uint64_t *shape, int dims, struct
 }
 
 /* An operation that goes with the type; Adasum is for numbers that have directions. */
-static int check_redop(const char *call, int redop, int dtype, struct err *e)
+static inline int check_redop(const char *call, int redop, int dtype, struct err *e)
 {
 	if (redop < 0 || redop >= RINGUP_REDOP_COUNT)
 		return fail(e, RINGUP_EINVAL, "%s: no operation has the number %d", call,
@@ -90,7 +90,7 @@ static double factor(double f)
 }
 
 /* One tensor to reduce, alone or among others. */
-static int check_reduce(const char *call, const struct ringup_reduce *a, struct err *e)
+static inline int check_reduce(const char *call, const struct ringup_reduce *a, struct err *e)
 {
 	int rc = check_buffer(call, "in", a->in, a->count, (int)a->dtype, e);
 

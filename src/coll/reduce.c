@@ -35,11 +35,6 @@ const char *reduce_redop_name(enum ringup_redop redop)
 	return (unsigned int)redop < RINGUP_REDOP_COUNT ? names[redop] : "?";
 }
 
-bool reduce_is_half(enum ringup_dtype dtype)
-{
-	return dtype == RINGUP_F16 || dtype == RINGUP_BF16;
-}
-
 void reduce_widen(enum ringup_dtype dtype, float *dst, const void *src, size_t count)
 {
 	loops_best()->widen[dtype == RINGUP_BF16](dst, src, count);

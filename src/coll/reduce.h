@@ -45,7 +45,10 @@ void reduce_past(const struct reduce *how, void *const *dst, int ndst, const voi
 		 int nsrc, uint64_t count);
 
 /* reduce_is_half - f16 and bf16, whose sums are kept in f32. */
-bool reduce_is_half(enum ringup_dtype dtype);
+static inline bool reduce_is_half(enum ringup_dtype dtype)
+{
+	return dtype == RINGUP_F16 || dtype == RINGUP_BF16;
+}
 
 /* reduce_widen, reduce_narrow - between f16 or bf16 and f32; the way back rounds
  * to nearest even.  No overlap. */
