@@ -464,5 +464,6 @@ void lane_close(struct lane *l)
 	tensors_free(&l->tensors);
 	free(l->counts);
 	free(l->matrix);
+	free(l->seen);
 	memset(l, 0, sizeof(*l));
 }

@@ -14,6 +14,7 @@
 
 struct engine;
 struct ledger;
+struct stall_seen;
 
 enum { LANE_KEPT = 256 };
 
@@ -34,6 +35,7 @@ struct lane {
 	struct team team;
 	struct row *row;  /* the ranks of this host                         */
 	const int *ranks; /* their numbers in the world; NULL: it is the world */
+	uint64_t serial;  /* of the group, the same on all ranks; 0: the world */
 	uint32_t *left;   /* shared: 0, or 1 + the first of them that has left; atomic */
 	const struct agree *agree;
 	void *agreement;
@@ -68,6 +70,8 @@ struct lane {
 	uint64_t *matrix;    /* size * size entries, once needed    */
 	uint64_t calls_seen; /* joined: how often others have called; atomic */
 	bool running;        /* the plan has been started           */
+
+	struct stall_seen *seen; /* stall.c's */
 };
 
 /* lane_open - with the fields above set. */

@@ -398,6 +398,7 @@ static int open_group(struct member *m, struct group *g, struct card *cards,
 
 	watch_group_events(&m->watch, &events);
 	group_card(&mine, &m->conf, door);
+	g->lane.serial = m->groups;
 	mine.digest = digest_of(g->ranks, g->size, m->groups);
 	rc = circle_exchange(&world, &mine, sizeof(mine), cards, e);
 	for (r = 0; r < m->size && !rc; r++)

@@ -34,7 +34,7 @@ struct finding {
 };
 
 int stall_open(struct stall *s, const struct pulse_rules *r, const struct watch_peer *peer,
-	       int size, struct tree *tree, struct err *e)
+	       int size, struct err *e)
 {
 	int i;
 
@@ -44,18 +44,12 @@ int stall_open(struct stall *s, const struct pulse_rules *r, const struct watch_
 	s->tick_ns = (int64_t)r->tick_ms * MS;
 	s->peer = peer;
 	s->size = size;
-	s->tree = tree;
-	if (!tree)
-		return 0;
-	s->seen = calloc(LEDGER_IDS, sizeof(*s->seen));
-	for (i = 0; s->seen && i < STALL_BOARD; i++) {
+	for (i = 0; i < STALL_BOARD; i++) {
 		s->board[i].in = calloc((size_t)size, sizeof(bool));
 		if (!s->board[i].in)
-			break;
+			return fail(e, RINGUP_ENOMEM, "no memory to look for stalls");
 	}
-	return s->seen && i == STALL_BOARD
-		       ? 0
-		       : fail(e, RINGUP_ENOMEM, "no memory to look for stalls");
+	return 0;
 }
 
 void stall_close(struct stall *s)
@@ -66,7 +60,6 @@ void stall_close(struct stall *s)
 		pthread_mutex_destroy(&s->lock);
 	for (i = 0; i < STALL_BOARD; i++)
 		free(s->board[i].in);
-	free(s->seen);
 	memset(s, 0, sizeof(*s));
 }
 
@@ -81,10 +74,9 @@ static const char *kind_name(uint32_t kind)
 	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "operation";
 }
 
-/* "ranks 0, 1 of 3 wait for rank 2 (process 123 on node-b)"; @elsewhere: and perhaps
- * for others. */
-static void say_who(const struct stall *s, const bool *waiting, const bool *missing,
-		    bool elsewhere, char *out, size_t size)
+/* "ranks 0, 1 of 3 wait for rank 2 (process 123 on node-b)" */
+static void say_who(const struct stall *s, const bool *waiting, const bool *missing, char *out,
+		    size_t size)
 {
 	char here[RANKS_TEXT], there[RANKS_TEXT];
 	int r, count = 0, one = -1;
@@ -99,12 +91,9 @@ static void say_who(const struct stall *s, const bool *waiting, const bool *miss
 			 s->peer[one].pid, s->peer[one].host);
 	else
 		ranks_text(there, missing, s->size);
-	if (count || elsewhere)
-		snprintf(out, size, "%s wait%s for %s%s", here,
-			 strncmp(here, "ranks", 5) ? "s" : "", there,
-			 !elsewhere ? ""
-			 : count    ? ", perhaps for some on other hosts"
-				    : "some on other hosts");
+	if (count)
+		snprintf(out, size, "%s wait%s for %s", here,
+			 strncmp(here, "ranks", 5) ? "s" : "", there);
 	else
 		snprintf(out, size, "all ranks have submitted it, and it does not end");
 }
@@ -135,6 +124,11 @@ static bool look_who(const struct lane *l, const struct ringup_op *op, bool *in)
 	return first == l->team.rank;
 }
 
+static int in_world(const struct lane *l, int rank)
+{
+	return l->ranks ? l->ranks[rank] : rank;
+}
+
 /* One without a name goes by its number, behind a NUL. */
 static const char *name_of(const struct ringup_op *op)
 {
@@ -158,23 +152,21 @@ static void note(const struct stall *s, const struct lane *l, const struct ringu
 	}
 	/* As the world counts. */
 	for (r = 0; r < l->team.size; r++) {
-		int in_world = l->ranks ? l->ranks[r] : r;
-
-		waiting[in_world] = in[r];
-		missing[in_world] = !in[r] && l->ledger;
+		waiting[in_world(l, r)] = in[r];
+		missing[in_world(l, r)] = !in[r] && l->ledger;
 	}
-	say_who(s, waiting, missing, l->team.hosts > 1, who, sizeof(who));
+	say_who(s, waiting, missing, who, sizeof(who));
 	snprintf(f->text[f->shown++], TEXT, "%s %.*s has stalled for %.1f s: %s",
 		 kind_name(op->ask.want.kind), STALL_NAME, name_of(op),
 		 (double)(now_ns - op->since_ns) / 1e9, who);
 }
 
 static void look_at(const struct stall *s, const struct lane *l, struct ringup_op *op,
-		    bool excused, int64_t now_ns, struct finding *f)
+		    int64_t now_ns, struct finding *f)
 {
 	int64_t age = now_ns - op->since_ns;
 
-	if (!op->since_ns || excused) {
+	if (!op->since_ns) {
 		op->since_ns = now_ns;
 		op->warnings = 0;
 		return;
@@ -190,9 +182,10 @@ static void look_at(const struct stall *s, const struct lane *l, struct ringup_o
 /* ---- several hosts: what leaders report ---- */
 
 /* As it goes over the wire: little-endian, no holes; then pairs of first and last
- * ranks that wait. */
+ * ranks that wait, by their numbers in the world. */
 struct report {
-	uint32_t age_ms, kind, pairs;
+	uint64_t group;
+	uint32_t age_ms, kind, pairs, zero;
 	char name[STALL_NAME];
 };
 enum { PAIRS = (TALLY_REPORT - sizeof(struct report)) / 8 };
@@ -211,11 +204,11 @@ static bool is_flying(struct lane *l, uint32_t id)
 	return found;
 }
 
-/* The ranks of this host that wait for @id; returns how many pairs. */
+/* The ranks of this host that wait for @id, as the world counts; returns how many pairs. */
 static uint32_t list_waiting(struct lane *l, const struct ledger *of, uint32_t id,
 			     uint32_t (*pair)[2])
 {
-	uint32_t n = 0;
+	uint32_t n = 0, w;
 	bool in;
 	int r;
 
@@ -226,32 +219,36 @@ static uint32_t list_waiting(struct lane *l, const struct ledger *of, uint32_t i
 			     ? is_flying(l, id)
 			     : ledger_is_busy(of, id,
 					      l->team.local_of ? l->team.local_of[r] : r);
-		if (in && n && pair[n - 1][1] + 1 == (uint32_t)r) {
+		w = (uint32_t)in_world(l, r);
+		if (in && n && pair[n - 1][1] + 1 == w) {
 			pair[n - 1][1]++;
 		} else if (in && n < PAIRS) {
-			pair[n][0] = pair[n][1] = (uint32_t)r;
+			pair[n][0] = pair[n][1] = w;
 			n++;
 		}
 	}
 	return n;
 }
 
-static bool report(struct stall *s, struct lane *l, uint32_t id, int64_t age_ns)
+static bool report(struct lane *l, uint32_t id, int64_t age_ns)
 {
 	struct {
 		struct report head;
 		uint32_t pair[PAIRS][2];
-	} x = { .head = { .age_ms = (uint32_t)(age_ns / MS) } };
-	const struct ledger *of = tree_ledger(s->tree);
-	int local;
+	} x = { .head = { .group = l->serial, .age_ms = (uint32_t)(age_ns / MS) } };
+	struct tree *tree = l->agreement;
+	const struct ledger *of = tree_ledger(tree);
+	int local = l->team.local_rank, r;
 
 	x.head.pairs = list_waiting(l, of, id, x.pair);
 	if (!x.head.pairs)
 		return false;
-	local = l->team.local_of ? l->team.local_of[x.pair[0][0]] : (int)x.pair[0][0];
+	for (r = l->team.size - 1; r >= 0; r--)
+		if (in_world(l, r) == (int)x.pair[0][0])
+			local = l->team.local_of[r];
 	x.head.kind = ledger_record(of, id, local)->want.kind;
 	snprintf(x.head.name, sizeof(x.head.name), "%.*s", STALL_NAME - 1, ledger_name(of, id));
-	tree_report(s->tree, &x, sizeof(x.head) + x.head.pairs * sizeof(x.pair[0]));
+	tree_report(tree, &x, sizeof(x.head) + x.head.pairs * sizeof(x.pair[0]));
 	return true;
 }
 
@@ -259,13 +256,16 @@ static bool report(struct stall *s, struct lane *l, uint32_t id, int64_t age_ns)
 static void look_at_host(struct stall *s, struct lane *l, bool silence, int64_t now_ns)
 {
 	int64_t limit = s->warn_ns < s->abort_ns ? s->warn_ns : s->abort_ns;
-	const struct ledger *of = tree_ledger(s->tree);
+	const struct ledger *of = tree_ledger(l->agreement);
 	uint32_t id, used = ledger_used(of);
 	int told = 0;
 
-	for (id = 0; id < used && told < STALL_BOARD; id++) {
+	/* Groups come and go; without memory for this one now, the next look has some. */
+	if (!l->seen)
+		l->seen = calloc(LEDGER_IDS, sizeof(*l->seen));
+	for (id = 0; l->seen && id < used && told < STALL_BOARD; id++) {
 		uint64_t arrived = ledger_arrived(of, id);
-		struct stall_seen *x = &s->seen[id];
+		struct stall_seen *x = &l->seen[id];
 
 		if (arrived != x->arrived || !x->since_ns || silence) {
 			*x = (struct stall_seen){ arrived, now_ns };
@@ -273,20 +273,31 @@ static void look_at_host(struct stall *s, struct lane *l, bool silence, int64_t 
 		}
 		if (now_ns - x->since_ns < limit)
 			continue;
-		told += report(s, l, id, now_ns - x->since_ns);
+		told += report(l, id, now_ns - x->since_ns);
 	}
 }
 
-static struct stall_topic *topic(struct stall *s, const char *name)
+/* What nobody reports any more has come to its end. */
+static bool is_old(const struct stall *s, const struct stall_topic *t, int64_t now_ns)
+{
+	return now_ns - t->last_ns > 4 * s->tick_ns;
+}
+
+static struct stall_topic *topic(struct stall *s, uint64_t group, const char *name,
+				 int64_t now_ns)
 {
 	struct stall_topic *spare = NULL;
 	int i;
 
 	for (i = 0; i < STALL_BOARD; i++) {
-		if (!s->board[i].first_ns)
-			spare = &s->board[i];
-		else if (!strncmp(s->board[i].name, name, STALL_NAME))
-			return &s->board[i];
+		struct stall_topic *t = &s->board[i];
+
+		if (t->first_ns && is_old(s, t, now_ns))
+			t->first_ns = 0;
+		if (!t->first_ns)
+			spare = t;
+		else if (t->group == group && !strncmp(t->name, name, STALL_NAME))
+			return t;
 	}
 	return spare;
 }
@@ -298,15 +309,16 @@ void stall_take(struct stall *s, const void *data, size_t len)
 	uint32_t pair[2], i;
 	int64_t now = clock_ns();
 
-	if (!s->seen || len < sizeof(r))
+	if (!s->size || len < sizeof(r))
 		return;
 	memcpy(&r, data, sizeof(r));
 	r.name[STALL_NAME - 1] = 0;
 	if (r.pairs > PAIRS || len != sizeof(r) + r.pairs * sizeof(pair))
 		return;
 	pthread_mutex_lock(&s->lock);
-	t = topic(s, r.name);
+	t = topic(s, r.group, r.name, now);
 	if (t && !t->first_ns) {
+		t->group = r.group;
 		memcpy(t->name, r.name, sizeof(t->name));
 		t->kind = r.kind;
 		t->warnings = 0;
@@ -324,13 +336,12 @@ void stall_take(struct stall *s, const void *data, size_t len)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Is it time to speak of it?  Others get two ticks to report it, too; what nobody
- * reports any more has come to its end. */
+/* Is it time to speak of it?  Others get two ticks to report it, too. */
 static bool is_due(const struct stall *s, struct stall_topic *t, int64_t now_ns)
 {
 	int64_t age = now_ns - t->since_ns;
 
-	if (now_ns - t->last_ns > 4 * s->tick_ns) {
+	if (is_old(s, t, now_ns)) {
 		t->first_ns = 0;
 		return false;
 	}
@@ -350,9 +361,11 @@ static void forget_board(struct stall *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static void look_at_board(struct stall *s, int64_t now_ns, struct finding *f)
+/* At the root: who of its ranks has not reported what others have? */
+static void look_at_board(struct stall *s, const struct lane *l, int64_t now_ns,
+			  struct finding *f)
 {
-	bool missing[4096];
+	bool missing[4096] = { false };
 	char who[320];
 	int i, r;
 
@@ -360,7 +373,7 @@ static void look_at_board(struct stall *s, int64_t now_ns, struct finding *f)
 	for (i = 0; i < STALL_BOARD && !f->fatal; i++) {
 		struct stall_topic *t = &s->board[i];
 
-		if (!t->first_ns || !is_due(s, t, now_ns))
+		if (!t->first_ns || t->group != l->serial || !is_due(s, t, now_ns))
 			continue;
 		t->warnings++;
 		f->fatal = now_ns - t->since_ns >= s->abort_ns;
@@ -370,9 +383,9 @@ static void look_at_board(struct stall *s, int64_t now_ns, struct finding *f)
 		}
 		if (f->shown == SHOWN)
 			continue;
-		for (r = 0; r < s->size; r++)
-			missing[r] = !t->in[r];
-		say_who(s, t->in, missing, false, who, sizeof(who));
+		for (r = 0; r < l->team.size; r++)
+			missing[in_world(l, r)] = !t->in[in_world(l, r)];
+		say_who(s, t->in, missing, who, sizeof(who));
 		snprintf(f->text[f->shown++], TEXT, "%s %.*s has stalled for %.1f s: %s",
 			 kind_name(t->kind), STALL_NAME, t->name,
 			 (double)(now_ns - t->since_ns) / 1e9, who);
@@ -394,16 +407,17 @@ static void look_at_lane(struct lane *l, void *arg)
 	struct look *look = arg;
 	struct ringup_op *op;
 
-	if (!l->ranks && l->team.hosts > 1) {
-		if (look->stall->tree)
+	if (l->team.hosts > 1) {
+		if (l->team.local_rank == 0)
 			look_at_host(look->stall, l, look->silence, look->now_ns);
+		if (l->team.rank == 0 && !look->silence)
+			look_at_board(look->stall, l, look->now_ns, &look->found);
 		return;
 	}
 	lock_take(&l->lock);
 	for (op = l->flying; op && !look->found.fatal; op = op->next)
 		if (!op->ghost && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING)
-			look_at(look->stall, l, op, look->silence && l->team.hosts > 1,
-				look->now_ns, &look->found);
+			look_at(look->stall, l, op, look->now_ns, &look->found);
 	lock_give(&l->lock);
 }
 
@@ -413,11 +427,9 @@ void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)
 	struct finding *f = &look.found;
 	int i;
 
-	engine_visit(g, look_at_lane, &look);
-	if (s->tree && silence)
+	if (silence)
 		forget_board(s);
-	else if (s->tree)
-		look_at_board(s, now_ns, f);
+	engine_visit(g, look_at_lane, &look);
 	if (f->fatal && f->shown) {
 		engine_alarm(g, RINGUP_ETIMEDOUT, f->text[f->shown - 1]);
 		return;

@@ -11,7 +11,6 @@
 struct err;
 struct engine;
 struct pulse_rules;
-struct tree;
 struct watch_peer;
 
 /*
@@ -23,10 +22,11 @@ struct watch_peer;
  * Submitting costs nothing for it: age counts from the first time that something was
  * seen waiting, so it is up to one tick younger than it is.
  *
- * On one host, each rank looks at its own operations, and the first of those that
- * wait speaks.  Where the world spans hosts, each leader looks at the ledger of its
- * host and reports what waits there to the root, which knows by then who has not
- * reported, and speaks.
+ * In a group on one host, each rank looks at its own operations, and the first of those
+ * that wait speaks.  In one that spans hosts, each leader looks at the ledger of its
+ * host and reports what waits there to the root of the group's own tree, which knows by
+ * then who has not reported, and speaks.  Either way ranks go by their numbers in the
+ * world.
  *
  * One thread, the watch's; but for stall_take().
  */
@@ -34,30 +34,30 @@ enum { STALL_NAME = 96, STALL_BOARD = 8 };
 
 /* The root's: a tensor that somebody waits for. */
 struct stall_topic {
+	uint64_t group; /* its lane's serial */
 	char name[STALL_NAME];
 	uint32_t kind, warnings;
 	int64_t since_ns, first_ns, last_ns; /* it has waited; was reported first, last */
-	bool *in;                            /* ranks that wait */
+	bool *in;                            /* ranks that wait, as the world counts */
 };
 
 struct stall {
 	int64_t warn_ns, abort_ns, tick_ns; /* INT64_MAX: never */
 	const struct watch_peer *peer;
 	int size; /* of the world */
-
-	struct tree *tree; /* of a leader whose world spans hosts; else NULL */
-	struct stall_seen {
-		uint64_t arrived;
-		int64_t since_ns;
-	} * seen; /* by id, of the world's ledger */
 	pthread_mutex_t lock;
 	struct stall_topic board[STALL_BOARD];
 };
 
-/* stall_open - @tree NULL: this rank is no leader, or there is one host.
- * stall_close() is safe on a zeroed struct. */
+/* A leader's, for each number of its lane's ledger. */
+struct stall_seen {
+	uint64_t arrived;
+	int64_t since_ns;
+};
+
+/* stall_open - for a rank of a world of @size.  stall_close() is safe on a zeroed struct. */
 int stall_open(struct stall *s, const struct pulse_rules *r, const struct watch_peer *peer,
-	       int size, struct tree *tree, struct err *e);
+	       int size, struct err *e);
 void stall_close(struct stall *s);
 
 /* stall_look - warn of, or end the job for, what has waited too long at @now_ns.
@@ -65,8 +65,8 @@ void stall_close(struct stall *s);
  * a reason that is told already; its age counts from when they are back. */
 void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns);
 
-/* stall_take - at the root: a leader's report has come.  Any thread; what makes no
- * sense is dropped. */
+/* stall_take - at the root of a group: a leader's report has come.  Any thread; what makes
+ * no sense is dropped. */
 void stall_take(struct stall *s, const void *data, size_t len);
 
 #endif

@@ -21,6 +21,7 @@
 #include "wire/ancestor.h"
 #include "wire/chan.h"
 #include "wire/mesh.h"
+#include "wire/segment.h"
 
 static void died(struct watch *w, int rank, const char *how)
 {
@@ -93,7 +94,7 @@ static void on_group_lost(void *ctx, int rank, const struct err *why)
 
 void watch_group_events(struct watch *w, struct tree_events *ev)
 {
-	*ev = (struct tree_events){ on_left, on_alarm, on_group_lost, w, NULL };
+	*ev = (struct tree_events){ on_left, on_alarm, on_group_lost, w, on_report };
 }
 
 /* ---- the tick ---- */
@@ -194,7 +195,7 @@ static bool is_over(const struct watch *w)
 static void tick(struct watch *w, int64_t now)
 {
 	struct row *row = w->engine->row;
-	bool silence = false;
+	uint32_t *silent = &w->team->segment->head->silent;
 
 	w->tick_ns = now + (int64_t)w->rules.tick_ms * MS;
 	if (w->rules.freeze_ms || w->rules.freeze_warn_ms)
@@ -203,10 +204,11 @@ static void tick(struct watch *w, int64_t now)
 		tree_ping(w->world);
 	if (is_over(w))
 		return;
+	/* Other ranks of this host lead groups. */
 	if (w->world)
-		silence = look_at_silence(w, now);
+		__atomic_store_n(silent, look_at_silence(w, now), __ATOMIC_RELAXED);
 	look_at_seats(w, now);
-	stall_look(&w->stall, w->engine, silence, now);
+	stall_look(&w->stall, w->engine, __atomic_load_n(silent, __ATOMIC_RELAXED), now);
 }
 
 /* ---- the thread ---- */
@@ -413,7 +415,7 @@ int watch_start(struct watch *w, const struct team *t, struct tree *world,
 	pthread_mutex_init(&w->lock, NULL);
 	watch_launcher(w);
 	oom_mark(&w->oom, "");
-	rc = stall_open(&w->stall, rules, peer, t->size, world, e);
+	rc = stall_open(&w->stall, rules, peer, t->size, e);
 	if (!rc)
 		rc = pulses_open(&w->local, t->local_size, rules->freeze_warn_ms,
 				 rules->freeze_ms, e);

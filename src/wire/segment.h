@@ -30,6 +30,7 @@ enum {
 struct segment_head {
 	alignas(64) uint32_t sleepers; /* see struct row                   */
 	alignas(64) uint32_t left;     /* 0, or 1 + the first rank that has taken its leave */
+	uint32_t silent; /* the first rank hears nothing of some other host: see watch.c */
 	struct alarm alarm;
 };
 

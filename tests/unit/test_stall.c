@@ -4,7 +4,7 @@
 #include "family.h"
 #include "tap.h"
 
-enum { LAZY = 1, SIZE = 3 };
+enum { LAZY = 1, SIZE = 3, WORLD = 5, ABSENT = 3 };
 
 static uint64_t count;
 static int late_ms; /* the lazy one submits after this; 0: never */
@@ -59,11 +59,66 @@ static void stalled(const char *what, uint64_t n, int ms)
 	ok(!bad, "%s, %d elements", what, (int)n);
 }
 
+/* Groups whose numbers are not the world's, of which every rank is a host; what is late in
+ * the one is no business of the other. */
+static int in_groups(void)
+{
+	static const int left[] = { 1, 2, ABSENT, 4 }, right[] = { 0, 2, ABSENT };
+	float v[1] = { 0 };
+	struct ringup_reduce a = {
+		.name = "missed", .in = v, .out = v, .count = 1, .dtype = RINGUP_F32
+	};
+	struct ringup_group *one, *other;
+	struct ringup *r;
+	int rc = 0, k;
+
+	setenv("RINGUP_STALL_WARN_MS", "0", 1);
+	setenv("RINGUP_STALL_ABORT_MS", "600", 1);
+	if (family_join(&r))
+		return 2;
+	if (ringup_group_add(r, right, 3, &other) || ringup_group_add(r, left, 4, &one))
+		return 3;
+	for (k = 0; k < 5 && !rc; k++) {
+		rc = family_rank == 0 ? 0 : ringup_allreduce(one, &a, NULL);
+		if (!rc && family_rank != 1 && family_rank != 4)
+			rc = ringup_allreduce(other, &a, NULL);
+	}
+	if (rc)
+		return 4;
+	if (family_rank == 0 || family_rank == ABSENT) {
+		/* Long after the others, so that this is not what has stalled first. */
+		clock_sleep_ms(3000);
+		rc = ringup_barrier(ringup_world(r), NULL, NULL);
+	} else {
+		rc = ringup_allreduce(one, &a, NULL);
+	}
+	k = rc == RINGUP_ETIMEDOUT &&
+	    strstr(ringup_error(), "allreduce missed has stalled for ") &&
+	    strstr(ringup_error(), "s: ranks 1, 2, 4 of 5 wait for rank 3 (process ");
+	if (!k)
+		printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
+	ringup_fini(r);
+	return k ? 0 : 5;
+}
+
+static void between_hosts(void)
+{
+	int status[FAMILY_MAX], r, bad = 0;
+
+	setenv("RINGUP_BACKEND", "tcp", 1);
+	family_run(WORLD, in_groups, status);
+	for (r = 0; r < WORLD; r++)
+		bad |= status[r];
+	family_end();
+	ok(!bad, "in a group between hosts all are named, as the world counts");
+}
+
 int main(void)
 {
 	stalled("late is not never", 1, 200);
 	stalled("late is not never", 1000, 200);
 	stalled("the waiting and the missing are named to all", 1, 0);
 	stalled("the waiting and the missing are named to all", 1000, 0);
+	between_hosts();
 	return tap_done();
 }
