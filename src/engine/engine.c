@@ -17,6 +17,7 @@
 #include "ringup.h"
 
 enum {
+	LOOKS = 100,      /* for what needs no baton, before taking it      */
 	HAND_OVER = 200,  /* looks before a thread without the baton sleeps */
 	POLL_STEPS = 64,  /* what engine_poll() does at most                */
 	VERDICT_MS = 300, /* how long a lost connection waits for its reason */
@@ -479,8 +480,7 @@ static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, str
 	bool slept = false;
 	int i, rc;
 
-	for (i = 0; i < seat_pauses(l->row) && !holding && op_is_eager(op) && !eager_try(l, op);
-	     i++)
+	for (i = 0; i < LOOKS && !holding && op_is_eager(op) && !eager_try(l, op); i++)
 		seat_pause();
 	while (holding || !op_is_done(op)) {
 		if (holding || take_baton(g)) {

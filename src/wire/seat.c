@@ -19,6 +19,8 @@
 enum {
 	LINGER_NS = 1000000, /* giving way, before sleeping: several times what waking takes */
 	STRANGER_NS = 1000000,
+	TRUST = 128, /* pauses: with a processor for every rank, until then each has its own;
+		      * but a stranger may have driven two of them onto one */
 	SKIP_LEAST = 16, /* waits, after a yield to a stranger; twice as many after the next */
 	SKIP_MOST = 512,
 };
@@ -115,6 +117,18 @@ int seat_pauses_in(int us)
 	return (int)((int64_t)us * 1000 * TRY / (least > TRY ? least : TRY)) + 1;
 }
 
+static bool shares_processor(const struct row *w, int rank)
+{
+	return rank != w->me &&
+	       __atomic_load_n(&seat_at(w, rank)->cpu, __ATOMIC_RELAXED) ==
+		       __atomic_load_n(&seat_at(w, w->me)->cpu, __ATOMIC_RELAXED);
+}
+
+bool seat_is_here(const struct row *w, int rank)
+{
+	return w->away && shares_processor(w, rank);
+}
+
 /* Tell the others which processor this thread is on. */
 static void say_where(const struct row *w)
 {
@@ -129,23 +143,23 @@ static bool is_here(const struct row *w, int who)
 	int i;
 
 	if (who != SEAT_ANYBODY)
-		return seat_is_here(w, who);
+		return shares_processor(w, who);
 	for (i = 0; i < w->count; i++)
-		if (seat_is_here(w, i))
+		if (shares_processor(w, i))
 			return true;
 	return false;
 }
 
 static bool spin(const struct row *w, const int *who, bool (*ready)(void *arg), void *arg)
 {
-	int i, pauses = w->away ? w->away : w->pauses;
+	int i, pauses = w->away ? w->away : w->pauses, trust = w->away ? 0 : TRUST;
 
-	if (w->away)
-		say_where(w);
 	for (i = 0; i < pauses; i++) {
 		if (ready(arg))
 			return true;
-		if (w->away && is_here(w, *who))
+		if (i == trust)
+			say_where(w);
+		if (i >= trust && is_here(w, *who))
 			return false;
 		seat_pause();
 	}

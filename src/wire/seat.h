@@ -93,12 +93,7 @@ bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg,
 
 /* seat_is_here - does @rank, as far as we know, wait for this thread's processor?  Where
  * there are enough, no. */
-static inline bool seat_is_here(const struct row *w, int rank)
-{
-	return w->away && rank != w->me &&
-	       __atomic_load_n(&seat_at(w, rank)->cpu, __ATOMIC_RELAXED) ==
-		       __atomic_load_n(&seat_at(w, w->me)->cpu, __ATOMIC_RELAXED);
-}
+bool seat_is_here(const struct row *w, int rank);
 
 /* seat_linger - the first part of seat_wait(): pauses, then timed yields, but no sleep.
  * @ready may change *@who; if seat_is_here() for one of several, that is whom to name.  Returns
