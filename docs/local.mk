@@ -13,7 +13,8 @@ dist_example_DATA = \
 	%reldir%/examples/average.c \
 	%reldir%/examples/digits.py \
 	%reldir%/examples/gather.c \
-	%reldir%/examples/groups.c
+	%reldir%/examples/groups.c \
+	%reldir%/examples/together.c
 EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/RELIABILITY.md %reldir%/databricks.md %reldir%/horovod.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
 
 # The reference of the library is its header; this is the header as a page.

@@ -75,6 +75,7 @@ CORE_SOURCES += \
 
 CORE_SOURCES += \
 	%reldir%/engine/agree.h \
+	%reldir%/engine/bundle.c %reldir%/engine/bundle.h \
 	%reldir%/engine/circle.c %reldir%/engine/circle.h \
 	%reldir%/engine/eager.c %reldir%/engine/eager.h \
 	%reldir%/engine/engine.c %reldir%/engine/engine.h \
@@ -84,8 +85,10 @@ CORE_SOURCES += \
 	%reldir%/engine/lane.c %reldir%/engine/lane.h \
 	%reldir%/engine/member.c %reldir%/engine/member.h \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
+	%reldir%/engine/plan.c %reldir%/engine/plan.h \
 	%reldir%/engine/pulse.c %reldir%/engine/pulse.h \
 	%reldir%/engine/stall.c %reldir%/engine/stall.h \
+	%reldir%/engine/parcel.c %reldir%/engine/parcel.h \
 	%reldir%/engine/span.c %reldir%/engine/span.h \
 	%reldir%/engine/op.c %reldir%/engine/op.h \
 	%reldir%/engine/submit.c %reldir%/engine/submit.h \

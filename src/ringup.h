@@ -80,6 +80,9 @@ enum ringup_redop {
  * operation and returns at once.  With NULL in its stead the call carries the
  * operation out before it returns, and returns what ringup_wait() would: the
  * cheaper form for whoever would wait at once.
+ *
+ * Each handle wants ringup_wait(), once.  An operation that nobody waits for is carried
+ * out all the same, but what the library keeps for it is freed by ringup_fini() only.
  */
 
 struct ringup;       /* this process as one rank of a job        */
@@ -428,26 +431,6 @@ RINGUP_API int ringup_allgather(struct ringup_group *g, const struct ringup_gath
 				struct ringup_op **opp);
 
 /*
- * ringup_allreduce_many - combine several tensors, all of them or none.
- *
- * None is begun before all ranks have started all of them, and they complete
- * together, under one handle.  They have one dtype, redop, pre and post, and go by
- * the name of the first.
- *
- * Ownership:  @a is copied, and what it points to is the caller's as in
- *	       ringup_allreduce().
- * Threads:    callable from any thread, also concurrently.
- * Blocking:   as ringup_allreduce().
- *
- * Returns as ringup_allreduce(); RINGUP_EINVAL also if there are none, or they differ,
- * or redop is RINGUP_ADASUM.
- *
- * Horovod: hvd.grouped_allreduce_async().
- */
-RINGUP_API int ringup_allreduce_many(struct ringup_group *g, const struct ringup_reduce *a,
-				     int count, struct ringup_op **opp);
-
-/*
  * ringup_alltoall - send rows to every rank, and receive some from every rank.
  *
  * Ownership:  as in ringup_allgather().
@@ -475,6 +458,66 @@ RINGUP_API int ringup_alltoall(struct ringup_group *g, const struct ringup_excha
  */
 RINGUP_API int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 				    struct ringup_op **opp);
+
+/*
+ * ringup_allreduce_many - combine several tensors, all of them or none.
+ *
+ * @a describes @count of them, each as for ringup_allreduce(), with a dtype, shape, redop
+ * and scale of its own.  They go by the name of the first; those of the others are not
+ * looked at.  None is begun before all ranks have started all of them, nothing else is
+ * carried out in between, and they complete together, under one handle.  Those of one
+ * dtype, redop and scale run as their concatenation.
+ *
+ * If ranks disagree about one of them nothing is touched, and ringup_error() says which,
+ * counted from 0: "grads[2]: rank 0 wants a sum of 10 f32, rank 1 a sum of 11 f32".  If
+ * one fails later all have failed, and what is in their outs is undefined.
+ *
+ * Ownership:  @a is copied, and what it points to is the caller's as in
+ *	       ringup_allreduce().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns as ringup_allreduce(); RINGUP_EINVAL also if there are none.
+ *
+ * Horovod: hvd.grouped_allreduce_async(); NCCL: ncclGroupStart().
+ */
+RINGUP_API int ringup_allreduce_many(struct ringup_group *g, const struct ringup_reduce *a,
+				     int count, struct ringup_op **opp);
+
+/*
+ * ringup_allgather_many - gather several tensors, all of them or none.
+ *
+ * As ringup_allreduce_many(): @a describes @count of them, each as for
+ * ringup_allgather(), with rows, a row, dtype and shape of its own.
+ *
+ * Ownership:  of each as in ringup_allgather(): all outs are set, or none is.
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns as ringup_allgather(); RINGUP_EINVAL also if there are none.
+ *
+ * Horovod: hvd.grouped_allgather_async().
+ */
+RINGUP_API int ringup_allgather_many(struct ringup_group *g, const struct ringup_gather *a,
+				     int count, struct ringup_op **opp);
+
+/*
+ * ringup_reducescatter_many - combine several tensors and give each rank a part of each, or
+ * of none.
+ *
+ * As ringup_allreduce_many(): @a describes @count of them, each as for
+ * ringup_reducescatter(), with rows, a row, dtype, shape, redop and scale of its own.
+ *
+ * Ownership:  of each as in ringup_reducescatter().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns as ringup_reducescatter(); RINGUP_EINVAL also if there are none.
+ *
+ * Horovod: hvd.grouped_reducescatter_async().
+ */
+RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ringup_scatter *a,
+					 int count, struct ringup_op **opp);
 
 /*
  * ringup_join - this rank has no more data; take part, with nothing, until all have

@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "engine/ledger.h"
+#include "engine/parcel.h"
 #include "engine/span.h"
 #include "wire/segment.h"
 
@@ -31,6 +32,7 @@ struct rank {
 
 static struct hosts {
 	int ranks, hosts;
+	uint64_t eager_bytes; /* set before hosts_open(): what may travel; see parcel.h */
 	int host_of[HOSTS_RANKS], local_of[HOSTS_RANKS], leader[HOSTS_RANKS];
 	int local_size[HOSTS_RANKS];
 	void *memory[HOSTS_RANKS];
@@ -42,10 +44,12 @@ static struct hosts {
 static inline int hosts_open(int ranks, const int *host_of)
 {
 	size_t head = 8192;
+	uint64_t eager_bytes = hosts.eager_bytes;
 	struct err e;
 	int r, h;
 
 	memset(&hosts, 0, sizeof(hosts));
+	hosts.eager_bytes = eager_bytes;
 	hosts.ranks = ranks;
 	for (r = 0; r < ranks; r++) {
 		h = hosts.host_of[r] = host_of[r];
@@ -89,7 +93,7 @@ static inline int hosts_open(int ranks, const int *host_of)
 					 .local_of = hosts.local_of,
 					 .segment = s };
 		k->ledger = calloc(1, sizeof(*k->ledger));
-		if (!k->ledger || ledger_open(k->ledger, s, 0, &e) ||
+		if (!k->ledger || ledger_open(k->ledger, s, eager_bytes, &e) ||
 		    span_open(&k->span, k->ledger, &k->team, &e))
 			return -1;
 		k->agree = &agree_ledger;
@@ -131,6 +135,18 @@ static inline int hosts_post(int r, int n, const struct want *w, uint64_t rows, 
 		changed = true;
 	}
 	return k->agree->post(k->agreement, k->id[n], w, rows, changed, &last, e);
+}
+
+/* hosts_put - the same as hosts_post() of what all have agreed on before, with data. */
+static inline int hosts_put(int r, int n, const struct want *w, const void *data, struct err *e)
+{
+	struct rank *k = &hosts.rank[r];
+
+	if (k->known[n] && k->agree->hold(k->agreement, k->id[n], k->age[n])) {
+		parcel_put(k->ledger, k->id[n], w, data);
+		k->agree->drop(k->agreement, k->id[n]);
+	}
+	return hosts_post(r, n, w, 0, false, e);
 }
 
 /* hosts_next - the next batch of rank @r, in names: how many, 0 if there is none.

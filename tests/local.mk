@@ -74,6 +74,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_bind \
 	%reldir%/unit/test_hog \
 	%reldir%/unit/test_measure \
+	%reldir%/unit/test_parcel \
 	%reldir%/unit/test_pattern \
 	%reldir%/unit/test_peers \
 	%reldir%/unit/test_placement \
@@ -85,10 +86,12 @@ UNIT_TESTS += \
 	%reldir%/unit/test_ancestor \
 	%reldir%/unit/test_cgroup \
 	%reldir%/unit/test_cores \
+	%reldir%/unit/test_eager \
 	%reldir%/unit/test_engine \
 	%reldir%/unit/test_forks \
 	%reldir%/unit/test_frame \
 	%reldir%/unit/test_futex \
+	%reldir%/unit/test_bundle \
 	%reldir%/unit/test_group \
 	%reldir%/unit/test_hash \
 	%reldir%/unit/test_identity \

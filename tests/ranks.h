@@ -3,10 +3,13 @@
 #define RANKS_H
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ringup.h"
+#include "tap.h"
 
 enum { RANKS_MAX = 16 };
 
@@ -76,6 +79,30 @@ static int ranks_run(int size, void (*body)(struct ringup *r, int rank, int size
 		bad += room.failed[i] != 0;
 	pthread_barrier_destroy(&room.barrier);
 	return bad;
+}
+
+static int wrong; /* what ranks found wrong; atomic */
+
+/* check - called by ranks: what must be so. */
+static inline void check(int cond, const char *what, int rank)
+{
+	if (cond)
+		return;
+	printf("# rank %d: %s (%s)\n", rank, what, ringup_error());
+	__atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+}
+
+/* run - a test: @body as @size ranks, none of which finds anything wrong. */
+static inline void run(const char *what, int size,
+		       void (*body)(struct ringup *r, int rank, int size))
+{
+	int bad;
+
+	alarm(250); /* a hang ends the test */
+	wrong = 0;
+	bad = ranks_run(size, body);
+	ok(!bad && !wrong, "%s, %d ranks", what, size);
+	fflush(stdout);
 }
 
 #endif

@@ -107,12 +107,20 @@ static inline int check_reduce(const char *call, const struct ringup_reduce *a, 
 	return rc;
 }
 
-static void want_reduce(struct want *w, const struct ringup_reduce *a)
+static inline int ask_reduce(const char *call, const struct ringup_reduce *a, struct request *q,
+			     struct err *e)
 {
-	want_init(w, PLAN_ALLREDUCE, a->dtype, a->count);
-	w->pre = factor(a->pre);
-	w->post = factor(a->post);
-	w->redop = (uint8_t)a->redop;
+	int rc = check_reduce(call, a, e);
+
+	if (rc)
+		return rc;
+	tensor_ask(q, a->name, a->in, a->out);
+	want_init(&q->want, PLAN_ALLREDUCE, a->dtype, a->count);
+	q->want.pre = factor(a->pre);
+	q->want.post = factor(a->post);
+	q->want.redop = (uint8_t)a->redop;
+	want_shape(&q->want, a->shape, a->dims);
+	return 0;
 }
 
 static int allreduce(const char *call, struct ringup_group *g, const struct ringup_reduce *a,
@@ -123,13 +131,9 @@ static int allreduce(const char *call, struct ringup_group *g, const struct ring
 	int rc;
 
 	fail_none(&e);
-	rc = check_reduce(call, a, &e);
-	if (!rc) {
-		tensor_ask(&q, a->name, a->in, a->out);
-		want_reduce(&q.want, a);
-		want_shape(&q.want, a->shape, a->dims);
+	rc = ask_reduce(call, a, &q, &e);
+	if (!rc)
 		rc = submit_until(g, &q, call, deadline_ns, opp, &e);
-	}
 	return rc ? context_fail(&e) : 0;
 }
 
@@ -143,63 +147,6 @@ int ringup_allreduce_within(struct ringup_group *g, const struct ringup_reduce *
 			    int64_t timeout_ms, struct ringup_op **opp)
 {
 	return allreduce("ringup_allreduce_within", g, a, clock_deadline(timeout_ms), opp);
-}
-
-static uint64_t mix(uint64_t digest, uint64_t v)
-{
-	return (digest ^ v) * 0x100000001b3ULL;
-}
-
-/* All of them as one want: their counts and shapes go into the digest. */
-static int collect(const char *call, const struct ringup_reduce *a, int count,
-		   struct piece *piece, struct want *w, struct err *e)
-{
-	int i, k, rc = 0;
-
-	want_reduce(w, a);
-	w->members = (uint32_t)count;
-	w->count = 0;
-	for (i = 0; i < count && !rc; i++) {
-		rc = check_reduce(call, &a[i], e);
-		if (!rc && (a[i].dtype != a->dtype || a[i].redop != a->redop ||
-			    factor(a[i].pre) != w->pre || factor(a[i].post) != w->post ||
-			    a->redop == RINGUP_ADASUM))
-			rc = fail(e, RINGUP_EINVAL,
-				  "%s: tensors of one type, operation and scale go together, "
-				  "and not with Adasum",
-				  call);
-		piece[i] = (struct piece){ a[i].in, a[i].out, a[i].count };
-		w->count += a[i].count;
-		w->digest = mix(w->digest, a[i].count);
-		for (k = 0; k < a[i].dims && !rc; k++)
-			w->digest = mix(w->digest, a[i].shape[k]);
-	}
-	return rc;
-}
-
-int ringup_allreduce_many(struct ringup_group *g, const struct ringup_reduce *a, int count,
-			  struct ringup_op **opp)
-{
-	static const char call[] = "ringup_allreduce_many";
-	struct request q;
-	struct piece *piece = NULL;
-	struct err e;
-	int rc = 0;
-
-	fail_none(&e);
-	if (count < 1 || !a)
-		rc = fail(&e, RINGUP_EINVAL, "%s: %d tensors", call, count);
-	else if (!(piece = calloc((size_t)count, sizeof(*piece))))
-		rc = fail(&e, RINGUP_ENOMEM, "%s: no memory for %d tensors", call, count);
-	if (!rc)
-		rc = collect(call, a, count, piece, &q.want, &e);
-	if (!rc) {
-		tensor_ask(&q, a->name, NULL, NULL);
-		q.piece = piece;
-		rc = submit(g, &q, call, opp, &e);
-	}
-	free(piece);
-	return rc ? context_fail(&e) : 0;
 }
 
 int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
@@ -249,6 +196,26 @@ static int check_rows(const char *call, const void *in, uint64_t rows, uint64_t 
 	return check_buffer(call, "in", in, count, dtype, e);
 }
 
+static int ask_gather(const char *call, const struct ringup_gather *a, struct request *q,
+		      struct err *e)
+{
+	int rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts, e);
+
+	if (!rc)
+		rc = check_shape(call, a->shape, a->dims, e);
+	if (rc)
+		return rc;
+	tensor_ask(q, a->name, a->in, NULL);
+	q->rows = a->rows;
+	q->outp = a->out;
+	q->counts = a->counts;
+	q->into = a->into;
+	q->into_bytes = a->into_bytes;
+	want_init(&q->want, PLAN_ALLGATHER, a->dtype, a->row);
+	want_shape(&q->want, a->shape, a->dims);
+	return 0;
+}
+
 int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 		     struct ringup_op **opp)
 {
@@ -258,20 +225,9 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 	int rc;
 
 	fail_none(&e);
-	rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts, &e);
+	rc = ask_gather(call, a, &q, &e);
 	if (!rc)
-		rc = check_shape(call, a->shape, a->dims, &e);
-	if (!rc) {
-		tensor_ask(&q, a->name, a->in, NULL);
-		q.rows = a->rows;
-		q.outp = a->out;
-		q.counts = a->counts;
-		q.into = a->into;
-		q.into_bytes = a->into_bytes;
-		want_init(&q.want, PLAN_ALLGATHER, a->dtype, a->row);
-		want_shape(&q.want, a->shape, a->dims);
 		rc = submit(g, &q, call, opp, &e);
-	}
 	return rc ? context_fail(&e) : 0;
 }
 
@@ -340,44 +296,138 @@ static uint64_t own_rows(const struct ringup_group *g, uint64_t rows)
 	return rows / size + (rank < rows % size);
 }
 
+static int ask_scatter(const char *call, const struct ringup_group *g,
+		       const struct ringup_scatter *a, struct request *q, struct err *e)
+{
+	uint64_t count = 0;
+	int rc = 0;
+
+	if (__builtin_mul_overflow(a->rows, a->row, &count))
+		rc = fail(e, RINGUP_EINVAL,
+			  "%s: %llu rows of %llu elements do not fit in memory", call,
+			  (unsigned long long)a->rows, (unsigned long long)a->row);
+	if (!rc)
+		rc = check_buffer(call, "in", a->in, count, (int)a->dtype, e);
+	if (!rc)
+		rc = check_buffer(call, "out", a->out, own_rows(g, a->rows) * a->row,
+				  (int)a->dtype, e);
+	if (!rc)
+		rc = check_redop(call, (int)a->redop, (int)a->dtype, e);
+	if (!rc && a->redop == RINGUP_ADASUM)
+		rc = fail(e, RINGUP_EINVAL, "%s: there is no part of an Adasum", call);
+	if (!rc)
+		rc = check_shape(call, a->shape, a->dims, e);
+	if (!rc && (isnan(a->pre) || isnan(a->post)))
+		rc = fail(e, RINGUP_EINVAL, "%s: a scale is not a number", call);
+	if (rc)
+		return rc;
+	tensor_ask(q, a->name, a->in, a->out);
+	want_init(&q->want, PLAN_REDUCESCATTER, a->dtype, count);
+	q->want.pre = factor(a->pre);
+	q->want.post = factor(a->post);
+	q->want.digest = a->rows;
+	q->want.redop = (uint8_t)a->redop;
+	want_shape(&q->want, a->shape, a->dims);
+	return 0;
+}
+
 int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 			 struct ringup_op **opp)
 {
 	static const char call[] = "ringup_reducescatter";
 	struct request q;
 	struct err e;
-	uint64_t count = 0;
+	int rc;
+
+	fail_none(&e);
+	rc = ask_scatter(call, g, a, &q, &e);
+	if (!rc)
+		rc = submit(g, &q, call, opp, &e);
+	return rc ? context_fail(&e) : 0;
+}
+
+/* ---- several that are carried out together, or not at all ---- */
+
+/* What is asked for: as many structs as count says, of one kind. */
+struct many {
+	const char *call;
+	int count;
+	const struct ringup_reduce *reduce;
+	const struct ringup_gather *gather;
+	const struct ringup_scatter *scatter;
+};
+
+static int ask_member(const struct many *m, const struct ringup_group *g, int i,
+		      struct request *q, struct err *e)
+{
+	if (m->reduce)
+		return ask_reduce(m->call, &m->reduce[i], q, e);
+	if (m->gather)
+		return ask_gather(m->call, &m->gather[i], q, e);
+	return ask_scatter(m->call, g, &m->scatter[i], q, e);
+}
+
+/* All of them as one request, whose members the caller has room for. */
+static int ask_many(const struct many *m, const struct ringup_group *g, struct request *member,
+		    struct request *q, struct err *e)
+{
+	struct err why;
+	int i, rc;
+
+	want_init(&q->want, WANT_BUNDLE, RINGUP_U8, 0);
+	for (i = 0; i < m->count; i++) {
+		rc = ask_member(m, g, i, &member[i], &why);
+		if (rc)
+			return fail(e, rc, "%s, in number %d", why.text, i);
+		want_member(&q->want, &member[i].want);
+	}
+	tensor_ask(q, member[0].name, NULL, NULL);
+	q->rows = 1;
+	q->members = member;
+	return 0;
+}
+
+static int submit_many(struct ringup_group *g, const struct many *m, struct ringup_op **opp)
+{
+	struct request q, *member = NULL;
+	struct err e;
 	int rc = 0;
 
 	fail_none(&e);
-	if (__builtin_mul_overflow(a->rows, a->row, &count))
-		rc = fail(&e, RINGUP_EINVAL,
-			  "%s: %llu rows of %llu elements do not fit in memory", call,
-			  (unsigned long long)a->rows, (unsigned long long)a->row);
+	if (m->count < 1 || (!m->reduce && !m->gather && !m->scatter))
+		rc = fail(&e, RINGUP_EINVAL, "%s: %d tensors", m->call, m->count);
+	else if (!(member = calloc((size_t)m->count, sizeof(*member))))
+		rc = fail(&e, RINGUP_ENOMEM, "%s: no memory for %d tensors", m->call, m->count);
 	if (!rc)
-		rc = check_buffer(call, "in", a->in, count, (int)a->dtype, &e);
+		rc = ask_many(m, g, member, &q, &e);
 	if (!rc)
-		rc = check_buffer(call, "out", a->out, own_rows(g, a->rows) * a->row,
-				  (int)a->dtype, &e);
-	if (!rc)
-		rc = check_redop(call, (int)a->redop, (int)a->dtype, &e);
-	if (!rc && a->redop == RINGUP_ADASUM)
-		rc = fail(&e, RINGUP_EINVAL, "%s: there is no part of an Adasum", call);
-	if (!rc)
-		rc = check_shape(call, a->shape, a->dims, &e);
-	if (!rc && (isnan(a->pre) || isnan(a->post)))
-		rc = fail(&e, RINGUP_EINVAL, "%s: a scale is not a number", call);
-	if (!rc) {
-		tensor_ask(&q, a->name, a->in, a->out);
-		want_init(&q.want, PLAN_REDUCESCATTER, a->dtype, count);
-		q.want.pre = factor(a->pre);
-		q.want.post = factor(a->post);
-		q.want.digest = a->rows;
-		q.want.redop = (uint8_t)a->redop;
-		want_shape(&q.want, a->shape, a->dims);
-		rc = submit(g, &q, call, opp, &e);
-	}
+		rc = submit(g, &q, m->call, opp, &e);
+	free(member);
 	return rc ? context_fail(&e) : 0;
+}
+
+int ringup_allreduce_many(struct ringup_group *g, const struct ringup_reduce *a, int count,
+			  struct ringup_op **opp)
+{
+	struct many m = { .call = "ringup_allreduce_many", .count = count, .reduce = a };
+
+	return submit_many(g, &m, opp);
+}
+
+int ringup_allgather_many(struct ringup_group *g, const struct ringup_gather *a, int count,
+			  struct ringup_op **opp)
+{
+	struct many m = { .call = "ringup_allgather_many", .count = count, .gather = a };
+
+	return submit_many(g, &m, opp);
+}
+
+int ringup_reducescatter_many(struct ringup_group *g, const struct ringup_scatter *a, int count,
+			      struct ringup_op **opp)
+{
+	struct many m = { .call = "ringup_reducescatter_many", .count = count, .scatter = a };
+
+	return submit_many(g, &m, opp);
 }
 
 int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)

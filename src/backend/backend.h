@@ -87,6 +87,7 @@ struct backend {
 	const char *summary; /* one line for `ringup help`  */
 	size_t size;         /* of *self, which comes zeroed */
 	bool seated;         /* block() waits at the seat: for nothing but ranks of this host */
+	bool by_host;        /* adds up each host's ranks first, then the hosts in a row */
 
 	/* Get ready to serve @t, which outlives it, or fail: this build or machine cannot. */
 	int (*open)(void *self, const struct team *t, struct err *e);

@@ -1014,6 +1014,7 @@ const struct backend backend_tcp = {
 	.name = "tcp",
 	.summary = "any hosts: shared memory within, TCP between them",
 	.size = sizeof(struct hosts),
+	.by_host = true,
 	.open = hosts_open,
 	.can = hosts_can,
 	.start = hosts_start,

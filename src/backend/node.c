@@ -58,8 +58,9 @@ enum { NODE_RANKS = 4096, LEAST_CHUNK = 8192 };
 /* Results that no cache will hold, all ranks' together. */
 enum { PAST_BYTES = 16 << 20 };
 
-/* What two ranks use of a slot for data that is only copied: then both slots stay in the
- * nearest caches.  More ranks change places less often with larger chunks. */
+/* What two ranks use of a slot for data that is only copied, where it is more than all slots
+ * take: then both slots stay in the nearest caches.  What is less is put at once, and the
+ * fewer chunks, the less often the two meet; as do more ranks, which have to change places. */
 enum { PAIR_BYTES = 32768 };
 
 /* Where a plan is: it begins with OFFER or CHUNKS. */
@@ -860,40 +861,39 @@ static bool combines(const struct plan *p)
 	return p->kind == PLAN_ALLREDUCE || p->kind == PLAN_REDUCESCATTER;
 }
 
-/* Sets n->kind and how it is cut; the same on all ranks. */
-static void cut(struct node *n)
+static uint64_t longest_block(const struct plan *p, size_t size)
 {
-	const struct plan *p = n->plan;
-	size_t size = (size_t)n->team->size;
-	uint64_t most = 0;
-
-	n->kind = p->kind;
-	n->room = is_pair(n) && !combines(p) ? PAIR_BYTES : SEGMENT_SLOT_BYTES;
-	n->chunk_count = n->room / n->bytes;
 	switch (p->kind) {
 	case PLAN_ALLREDUCE:
-		most = p->count;
-		break;
 	case PLAN_BROADCAST:
-		/* The last reader starts a chunk later: the shorter, the sooner. */
-		most = p->count;
-		n->chunk_count = broadcast_chunk(n) / n->bytes;
-		break;
+		return p->count;
 	case PLAN_ALLGATHER:
-		most = longest(p->counts, size);
-		break;
 	case PLAN_REDUCESCATTER:
-		n->chunk_count = region_count(n);
-		most = longest(p->counts, size);
-		break;
+		return longest(p->counts, size);
 	case PLAN_ALLTOALL:
-		n->chunk_count = region_count(n);
-		most = longest(p->matrix, size * size);
-		break;
+		return longest(p->matrix, size * size);
 	case PLAN_BARRIER:
 	case PLAN_KINDS:
 		break;
 	}
+	return 0;
+}
+
+/* Sets n->kind and how it is cut; the same on all ranks. */
+static void cut(struct node *n)
+{
+	const struct plan *p = n->plan;
+	uint64_t most = longest_block(p, (size_t)n->team->size);
+	bool flows = most > SEGMENT_SLOT_AREA / n->bytes;
+
+	n->kind = p->kind;
+	n->room = is_pair(n) && !combines(p) && flows ? PAIR_BYTES : SEGMENT_SLOT_BYTES;
+	n->chunk_count = n->room / n->bytes;
+	/* The last reader of a broadcast starts a chunk later: the shorter, the sooner. */
+	if (p->kind == PLAN_BROADCAST)
+		n->chunk_count = broadcast_chunk(n) / n->bytes;
+	else if (p->kind == PLAN_REDUCESCATTER || p->kind == PLAN_ALLTOALL)
+		n->chunk_count = region_count(n);
 	if (most && n->wide != (p->kind == PLAN_BROADCAST)) {
 		n->wide = !n->wide;
 		n->fence = n->base;

@@ -106,14 +106,14 @@ static void child(const struct proc_how *how, pid_t parent, int report)
 	give_up(report);
 }
 
-static void bury(pid_t pid)
+static void reap(pid_t pid)
 {
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 }
 
-/* All of @size bytes, or false. */
-static bool hear(int fd, void *to, size_t size)
+/* All of @size bytes, which come as they were written, at once, or false. */
+static bool read_all(int fd, void *to, size_t size)
 {
 	ssize_t n;
 
@@ -123,15 +123,16 @@ static bool hear(int fd, void *to, size_t size)
 	return n == (ssize_t)size;
 }
 
-/* @pid has been made; is it what it should be?  Closes @report. */
-static int welcome(const struct proc_how *how, int report, pid_t pid, int *pidfd, struct err *e)
+/* @pid has been made: wait until it runs its program, or says why not.  Closes @report. */
+static int await_exec(const struct proc_how *how, int report, pid_t pid, int *pidfd,
+		      struct err *e)
 {
 	int why;
-	bool failed = hear(report, &why, sizeof(why));
+	bool failed = read_all(report, &why, sizeof(why));
 
 	close(report);
 	if (failed) {
-		bury(pid);
+		reap(pid);
 		errno = why;
 		return fail_os(e, "%s", how->argv[0]);
 	}
@@ -139,7 +140,7 @@ static int welcome(const struct proc_how *how, int report, pid_t pid, int *pidfd
 	if (*pidfd < 0) {
 		fail_os(e, "%s: pidfd", how->argv[0]);
 		kill(pid, SIGKILL);
-		bury(pid);
+		reap(pid);
 		return RINGUP_ESYSTEM;
 	}
 	fcntl(*pidfd, F_SETFD, FD_CLOEXEC);
@@ -164,14 +165,15 @@ int proc_start(const struct proc_how *how, pid_t *pid, int *pidfd, struct err *e
 		close(report[0]);
 		return fail_os(e, "%s", how->argv[0]);
 	}
-	rc = welcome(how, report[0], p, pidfd, e);
+	rc = await_exec(how, report[0], p, pidfd, e);
 	if (!rc)
 		*pid = p;
 	return rc;
 }
 
 /* The leader of a session: makes children of its own parent's, and ends. */
-static void lead(const struct proc_how *how, int n, pid_t parent, int (*report)[2], int tell)
+static void lead_session(const struct proc_how *how, int n, pid_t parent, int (*report)[2],
+			 int tell)
 {
 	pid_t p;
 	int i;
@@ -213,21 +215,21 @@ static void close_ends(int (*report)[2], int n, int end)
 			close(report[i][end]);
 }
 
-/* What the leader says, and then what became of each. */
-static int welcome_all(const struct proc_how *how, int n, int said, int (*report)[2],
+/* The numbers of all that the leader has made; then each runs its program, or says why not. */
+static int await_execs(const struct proc_how *how, int n, int said, int (*report)[2],
 		       pid_t *pid, int *pidfd, struct err *e)
 {
 	int i, made, r, rc = 0;
 	pid_t p = 0;
 
-	for (made = 0; made < n && hear(said, &p, sizeof(p)) && p > 0; made++)
+	for (made = 0; made < n && read_all(said, &p, sizeof(p)) && p > 0; made++)
 		pid[made] = p;
 	if (made < n) {
 		errno = p < 0 ? -p : EAGAIN;
 		rc = fail_os(e, "%s", how[made].argv[0]);
 	}
 	for (i = 0; i < made; i++) {
-		r = welcome(&how[i], report[i][0], pid[i], &pidfd[i], rc ? NULL : e);
+		r = await_exec(&how[i], report[i][0], pid[i], &pidfd[i], rc ? NULL : e);
 		report[i][0] = -1;
 		if (!r)
 			continue;
@@ -258,13 +260,13 @@ int proc_start_all(const struct proc_how *how, int n, pid_t *pid, int *pidfd, pi
 	if (!rc) {
 		*session = fork();
 		if (*session == 0)
-			lead(how, n, me, report, tell[1]);
+			lead_session(how, n, me, report, tell[1]);
 		close(tell[1]);
 		close_ends(report, n, 1);
 		if (*session < 0)
 			rc = fail_os(e, "%s", how->argv[0]);
 		else
-			rc = welcome_all(how, n, tell[0], report, pid, pidfd, e);
+			rc = await_execs(how, n, tell[0], report, pid, pidfd, e);
 		close(tell[0]);
 	} else {
 		close_ends(report, n, 1);

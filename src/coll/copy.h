@@ -39,7 +39,8 @@ void copy_settle(void);
  * in both their caches, and then each line that is filled has to ask the reader
  * to forget it, one at a time: 2 GB/s between distant processors.  If the reader
  * has written to the line, it comes over whole, many at a time: 14 GB/s.  To be
- * called by the last reader, while nobody else reads or writes there.
+ * called by the last reader, while nobody else reads or writes there.  Does nothing
+ * on processors on which that does not pay.
  */
 void copy_claim(void *p, size_t n);
 

@@ -17,8 +17,10 @@ enum { NAME_BYTES = 511, BATCH_ITEMS = 256 };
 struct item {
 	uint32_t id;          /* as find() gave it                           */
 	const char *bad;      /* the ranks disagree: a sentence; else NULL   */
-	const uint64_t *rows; /* allgather: rows of every rank; else NULL.
-			       * Both are valid until done()               */
+	const uint64_t *rows; /* allgather: rows of every rank; else NULL  */
+	const void *result;   /* what has come with the agreement, so that nothing
+			       * is to be carried out; else NULL.  All three are
+			       * valid until done()                        */
 };
 
 /*

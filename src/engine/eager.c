@@ -11,6 +11,7 @@
 #include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/op.h"
+#include "engine/plan.h"
 #include "ringup.h"
 
 /*
@@ -19,6 +20,9 @@
  * for each rank and then all those rows (all-to-all).  Whoever has seen all lines
  * of a round may finish it, and nobody may before: so a line is not written again
  * while somebody may still read it.
+ *
+ * An all-to-all that is too large for its lines still says in them how many rows go
+ * where, so that the one plan that moves the rows is all that it takes.
  */
 enum {
 	EAGER_RANKS = 4096,
@@ -29,6 +33,11 @@ enum {
 static size_t element(const struct want *w)
 {
 	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
+}
+
+static uint64_t splits_bytes(const struct lane *l)
+{
+	return (uint64_t)l->team.size * sizeof(uint64_t);
 }
 
 static uint64_t share(const struct lane *l, const struct request *r)
@@ -48,7 +57,7 @@ static uint64_t share(const struct lane *l, const struct request *r)
 	case PLAN_ALLTOALL:
 		for (i = 0; i < l->team.size; i++)
 			sum += r->splits[i] * row;
-		return sum + (uint64_t)l->team.size * sizeof(uint64_t);
+		return sum + splits_bytes(l);
 	default:
 		return 0;
 	}
@@ -56,7 +65,8 @@ static uint64_t share(const struct lane *l, const struct request *r)
 
 bool eager_may(const struct lane *l, const struct request *r)
 {
-	return l->ledger && l->team.size <= EAGER_RANKS && ledger_room(l->ledger, &r->want);
+	return l->ledger && !l->ledger->span && l->team.size <= EAGER_RANKS &&
+	       ledger_holds(ledger_room(l->ledger, &r->want), share(l, r));
 }
 
 /*
@@ -64,7 +74,7 @@ bool eager_may(const struct lane *l, const struct request *r)
  * their caches.  A store fetches it from there without waiting for it: by the time
  * this name comes back, the line is ours.
  */
-static void fetch_next(const struct lane *l, const struct turn *t)
+void eager_fetch(const struct lane *l, const struct turn *t)
 {
 	struct lines at = ledger_lines(l->ledger, t->id, t->round + 1);
 	unsigned char *mine = (unsigned char *)ledger_mark(&at, l->team.rank);
@@ -94,7 +104,7 @@ void eager_write(struct lane *l, const struct turn *t, const struct request *r)
 
 	switch (w->kind) {
 	case PLAN_ALLTOALL:
-		head = (uint64_t)l->team.size * sizeof(uint64_t);
+		head = splits_bytes(l);
 		copy_bytes(to, r->splits, head);
 		copy_bytes(to + head, r->in, bytes - head);
 		break;
@@ -109,32 +119,77 @@ void eager_write(struct lane *l, const struct turn *t, const struct request *r)
 			copy_bytes(to, r->in, bytes);
 	}
 	ledger_put(&t->at, l->team.rank, t->round, LINE_DATA);
-	fetch_next(l, t);
+}
+
+/* Of the ranks that wait for our processor, or of all. */
+static int missing_of(const struct lane *l, const struct lines *at, uint32_t round, bool here)
+{
+	int r, missing = -1;
+
+	for (r = 0; r < l->team.size; r++) {
+		if (here && !seat_is_here(l->row, r))
+			continue;
+		switch (ledger_look(at, r, round)) {
+		case LINE_CHANGED:
+			return -2;
+		case LINE_EMPTY:
+			missing = missing < 0 ? r : missing;
+			break;
+		case LINE_DATA:
+			break;
+		}
+	}
+	return missing;
+}
+
+/* If one is missing that cannot go on before we give way, it does not matter who else is:
+ * and a line that is looked at too soon has to be taken back by who writes it. */
+static int missing_in(const struct lane *l, const struct lines *at, uint32_t round)
+{
+	int missing = l->row->away ? missing_of(l, at, round, true) : -1;
+
+	return missing == -1 ? missing_of(l, at, round, false) : missing;
+}
+
+void eager_decline(const struct lane *l, uint32_t id, uint32_t round, const struct request *r)
+{
+	struct lines at;
+
+	if (!ledger_fits(l->ledger, id, 0))
+		return;
+	at = ledger_lines(l->ledger, id, round);
+	if (r->want.kind == PLAN_ALLTOALL && ledger_fits(l->ledger, id, splits_bytes(l)))
+		copy_bytes(ledger_data(&at, l->team.rank), r->splits, splits_bytes(l));
+	ledger_put(&at, l->team.rank, round, LINE_CHANGED);
+}
+
+bool eager_splits(const struct lane *l, const struct ringup_op *op, uint64_t *matrix)
+{
+	struct lines at;
+	int r;
+
+	if (!l->ledger || !ledger_fits(l->ledger, op->id, splits_bytes(l)))
+		return false;
+	at = ledger_lines(l->ledger, op->id, op->round);
+	for (r = 0; r < l->team.size; r++, matrix += l->team.size)
+		copy_bytes(matrix, ledger_data(&at, r), splits_bytes(l));
+	return true;
 }
 
 int eager_missing(const struct lane *l, uint32_t id, uint32_t round)
 {
 	struct lines at = ledger_lines(l->ledger, id, round);
-	int r, missing = -1;
 
-	for (r = 0; r < l->team.size; r++)
-		switch (ledger_look(&at, r, round)) {
-		case LINE_CHANGED:
-			return -2;
-		case LINE_EMPTY:
-			if (missing < 0 || seat_is_here(l->row, r))
-				missing = r;
-			break;
-		case LINE_DATA:
-			break;
-		}
-	return missing;
+	return missing_in(l, &at, round);
 }
 
 int eager_spin(const struct lane *l, const struct turn *t)
 {
 	int r, looks = LOOKS, all = -1;
 
+	/* Here there are others to run. */
+	if (l->row->away)
+		return missing_in(l, &t->at, t->round);
 	for (r = 0; r < l->team.size; r++) {
 		enum ledger_line what;
 
@@ -262,8 +317,8 @@ int eager_finish(struct lane *l, const struct lines *at, const struct request *q
 		reduce_lines(l, at, q, 0, w->count);
 		return 0;
 	case PLAN_REDUCESCATTER:
-		first = lane_part_first(l, w, l->team.rank);
-		reduce_lines(l, at, q, first, lane_part_first(l, w, l->team.rank + 1) - first);
+		first = plan_part_first(l, w, l->team.rank);
+		reduce_lines(l, at, q, first, plan_part_first(l, w, l->team.rank + 1) - first);
 		return 0;
 	default:
 		return hand_out(l, at, q, e);

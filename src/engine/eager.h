@@ -13,7 +13,8 @@ struct request;
 struct ringup_op;
 struct err;
 
-/* eager_may - can what @r asks for be an eager operation in this lane? */
+/* eager_may - can what @r asks for be an eager operation in this lane, as far as this rank's
+ * share of it is concerned? */
 bool eager_may(const struct lane *l, const struct request *r);
 
 /* A round of an id. */
@@ -29,8 +30,19 @@ bool eager_begin(struct lane *l, uint32_t id, const struct request *r, struct tu
 /* eager_write - fill this rank's line and publish it. */
 void eager_write(struct lane *l, const struct turn *t, const struct request *r);
 
-/* eager_missing - a rank whose line is still empty, -1 if all are there, or -2 if a
- * rank has changed its mind, so that this round goes the long way. */
+/* eager_fetch - have this rank's line of the next round here by the time it is written. */
+void eager_fetch(const struct lane *l, const struct turn *t);
+
+/* eager_decline - say that this round goes the long way; others may be waiting for the line. */
+void eager_decline(const struct lane *l, uint32_t id, uint32_t round, const struct request *r);
+
+/* eager_splits - of an all-to-all that goes the long way, [i * size + j] rows go from i to
+ * j: false, on all ranks alike, if its lines have no room to tell. */
+bool eager_splits(const struct lane *l, const struct ringup_op *op, uint64_t *matrix);
+
+/* eager_missing - a rank whose line is still empty, one that waits for our processor if
+ * there is such a one; -1 if all are there, or -2 if a rank has changed its mind, so that
+ * this round goes the long way. */
 int eager_missing(const struct lane *l, uint32_t id, uint32_t round);
 
 /* eager_spin - the same after waiting for a moment, if need be. */

@@ -187,9 +187,11 @@ static void why_dead(struct engine *g, struct err *e)
 bool engine_is_over(struct lane *l, struct err *e)
 {
 	struct engine *g = l->engine;
+	bool left = lane_is_over(l, e);
 
+	/* Asked second: who left because of an alarm did so after it. */
 	if (!is_alarmed(g) && !is_dead(g))
-		return lane_is_over(l, e);
+		return left;
 	if (e)
 		why_dead(g, e);
 	return true;

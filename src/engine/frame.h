@@ -14,18 +14,22 @@
  * lowest comes first:
  *
  *	DEFINE  id:2 count:1 (rank:4 want:112)*count rows:8*  name...     up
- *	READY   (id:2 rows:8*)*                                           up
- *	RUN     more:1 (id:2 then nothing, rows:8* or length:2 sentence)* down
+ *	READY   (id:2 rows:8* or data*)*                                  up
+ *	RUN     more:1 (id:2 then nothing, rows:8*, data* or length:2 sentence)*  down
  *	LEAVE   rank:4                                                    both
  *	ALARM   code:4 sentence...                                        both
  *	PING                                                              both
  *	JOINED  any:1                                                     up
  *	CALL    want:112 name...                                          down
  *	REPORT  anything...                                               up
+ *	OFFER   id:2 data*                                                down
+ *	DECLINE                                                           up
  *
  * DEFINE: ready, and this is it; with two wants the ranks disagree.  READY: ready, as
  * defined before.  There are rows where the operation has such: upwards of the
  * subtree's ranks, downwards of all.  RUN: the next batch, or with more a part of it.
+ * Data, if a mark at the id says so: upwards a host's sum, downwards the result; see
+ * parcel.h.  OFFER: ready on the root's host, whose sum this is; DECLINE: see tally.h.
  */
 enum frame {
 	FRAME_DEFINE = 1,
@@ -37,6 +41,8 @@ enum frame {
 	FRAME_JOINED,
 	FRAME_CALL,
 	FRAME_REPORT,
+	FRAME_OFFER,
+	FRAME_DECLINE,
 };
 
 /* A frame on its way out. */

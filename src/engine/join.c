@@ -101,9 +101,8 @@ static void release_ghosts(struct lane *l)
 	} while (found);
 }
 
-/* Nothing, of the shape that the others have; several tensors are one to us. */
-static int make_ghost(struct lane *l, const struct want *w, struct request *q, void **own,
-		      struct err *e)
+int join_stand_in(const struct lane *l, const struct want *w, struct request *q, void **own,
+		  struct err *e)
 {
 	size_t size = reduce_dtype_bytes((enum ringup_dtype)w->dtype), n = (size_t)l->team.size;
 	uint64_t bytes = want_bytes(w);
@@ -141,7 +140,7 @@ static int answer(struct lane *l, uint32_t id, struct err *e)
 
 	q.name_len = ledger_called(l->ledger, id, name, &w);
 	q.name = name;
-	rc = make_ghost(l, &w, &q, &own, e);
+	rc = join_stand_in(l, &w, &q, &own, e);
 	if (rc)
 		return rc;
 	lock_take(&l->lock);

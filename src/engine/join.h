@@ -7,7 +7,9 @@
 #include <stdint.h>
 
 struct lane;
+struct request;
 struct ringup_op;
+struct want;
 struct err;
 
 /* join_begin - from now on take part, with nothing, in what the others call for. */
@@ -18,6 +20,11 @@ bool join_ready(struct lane *l);
 
 /* join_answer - do so, and publish our own join in its turn; returns as lane_step() does. */
 int join_answer(struct lane *l, struct err *e);
+
+/* join_stand_in - ask for what others want, with nothing to give: fills @q, but for its
+ * name; *@own is what to free with the operation. */
+int join_stand_in(const struct lane *l, const struct want *w, struct request *q, void **own,
+		  struct err *e);
 
 /* join_done - all ranks have joined: @rows of each, see struct request, tell who was
  * the last. */

@@ -60,14 +60,15 @@ struct lane {
 	/* The holder of the baton's. */
 	struct item items[BATCH_ITEMS];
 	int item_count, item_at; /* item_count is read by others; atomic */
-	int phase;               /* of an operation that takes two plans */
+	int phase;               /* of an operation that takes several plans */
 	struct plan plan;
 	struct piece pieces[BATCH_ITEMS];
-	struct ringup_op *ops[BATCH_ITEMS]; /* those that this plan completes */
+	struct ringup_op *ops[BATCH_ITEMS + 1]; /* that this plan completes; a bundle is last */
 	int op_count;
 	const char *plan_bad;
 	uint64_t *counts;    /* size entries                        */
-	uint64_t *matrix;    /* size * size entries, once needed    */
+	uint64_t *numbers;   /* what ranks have told each other: see plan_tell() */
+	size_t number_count; /* there is room for                   */
 	uint64_t calls_seen; /* joined: how often others have called; atomic */
 	bool running;        /* the plan has been started           */
 
@@ -100,8 +101,7 @@ bool lane_is_over(const struct lane *l, struct err *e);
 /* lane_flying - operations that are not complete. */
 int lane_flying(struct lane *l);
 
-/* lane_part_first - in a reduce-scatter, the first element of @rank's part: rows are
- * dealt out evenly, and the first ranks get one more where that does not work out. */
-uint64_t lane_part_first(const struct lane *l, const struct want *w, int rank);
+/* lane_op - this rank's operation that the item is about, or NULL. */
+struct ringup_op *lane_op(struct lane *l, const struct item *it);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "engine/parcel.h"
 #include "engine/span.h"
 #include "ringup.h"
 
@@ -103,7 +104,9 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 {
 	uint64_t numbers = (uint64_t)l->ranks * sizeof(uint64_t), bytes;
 
-	if (!l->eager_bytes || l->span || w->members || w->redop == RINGUP_ADASUM)
+	if (!l->eager_bytes || w->members || w->redop == RINGUP_ADASUM)
+		return 0;
+	if (l->span && !parcel_kind(w))
 		return 0;
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
@@ -130,13 +133,14 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 	return LINE_CACHE + (bytes + LINE_CACHE - 1) / LINE_CACHE * LINE_CACHE;
 }
 
-/* Room for one line per rank and parity, if such data may go eagerly at all. */
+/* Room for one line per rank and turn, if such data may go eagerly at all; between hosts
+ * one more, for the result. */
 static void give_line(struct ledger *l, struct ledger_entry *n, const struct want *w)
 {
 	uint64_t bytes = ledger_room(l, w);
-	uint64_t all = bytes * LEDGER_TURNS * (uint64_t)l->ranks;
+	uint64_t all = bytes * LEDGER_TURNS * ((uint64_t)l->ranks + !!l->span);
 
-	if (l->span || bytes <= n->line_bytes)
+	if (bytes <= n->line_bytes)
 		return;
 	if (all > ARENA_BYTES || l->shared->arena > ARENA_BYTES - all)
 		return;

@@ -99,7 +99,7 @@ uint64_t ledger_arrived(const struct ledger *l, uint32_t id);
 bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank);
 
 /* ledger_room - the bytes of a rank's line for such operations, or 0 if they are
- * never eager. */
+ * never eager, nor between hosts a parcel. */
 uint64_t ledger_room(const struct ledger *l, const struct want *w);
 
 /* What a rank's line says. */
@@ -132,12 +132,14 @@ struct lines {
 	uint64_t head; /* bytes before the data */
 };
 
-/* ledger_fits - may @id carry @bytes eagerly? */
+/* ledger_holds - does a line of @room bytes take @bytes?  ledger_fits - those of @id? */
+static inline bool ledger_holds(uint64_t room, uint64_t bytes)
+{
+	return room >= bytes + (room > LINE_CACHE ? LINE_CACHE : LINE_HEADER);
+}
 static inline bool ledger_fits(const struct ledger *l, uint32_t id, uint64_t bytes)
 {
-	uint64_t room = l->entries[id].line_bytes;
-
-	return room >= bytes + (room > LINE_CACHE ? LINE_CACHE : LINE_HEADER);
+	return ledger_holds(l->entries[id].line_bytes, bytes);
 }
 
 static inline struct lines ledger_lines(const struct ledger *l, uint32_t id, uint32_t round)

@@ -250,8 +250,10 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 		return rc;
 	b.deadline = clock_deadline(m->conf.start_timeout_ms);
 	rc = meet_others(m, how, &m->conf, b.deadline, e);
-	if (rc)
+	if (rc) {
+		rendezvous_close(&m->meeting);
 		return rc;
+	}
 	/* All ranks have the same environment, as a rule; one speaks for them. */
 	if (m->rank == 0)
 		horovod_tell();

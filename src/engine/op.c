@@ -38,6 +38,10 @@ void *op_room(const struct request *r, uint64_t bytes)
 
 void op_discard(struct ringup_op *op)
 {
+	struct ringup_op *m;
+
+	for (m = op->members; m; m = m->next)
+		op_discard(m);
 	if (op->result != op->ask.into)
 		free(op->result);
 	op->result = NULL;
@@ -48,4 +52,32 @@ void op_fail(struct ringup_op *op, const struct err *why)
 	op_discard(op);
 	op->why = *why;
 	op_complete(op, why->code);
+}
+
+void op_deliver(struct ringup_op *op)
+{
+	const struct want *w = &op->ask.want;
+	struct ringup_op *m;
+
+	for (m = op->members; m; m = m->next)
+		op_deliver(m);
+	if (w->kind != PLAN_ALLGATHER && w->kind != PLAN_ALLTOALL)
+		return;
+	/* What a rank that has joined receives, nobody wants. */
+	if (op->ghost)
+		op_discard(op);
+	else
+		*op->ask.outp = op->result;
+	op->result = NULL;
+}
+
+void op_empty(struct ringup_op *op)
+{
+	struct ringup_op *m;
+
+	for (m = op->members; m; m = m->next)
+		op_empty(m);
+	op_discard(op);
+	free(op->own);
+	op->own = NULL;
 }

@@ -26,8 +26,13 @@ static inline bool op_is_eager(const struct ringup_op *op)
 /* op_room - memory for a result of @bytes: @r's own, or new.  NULL: there is none. */
 void *op_room(const struct request *r, uint64_t bytes);
 
-/* op_discard - give up what was being gathered. */
+/* op_discard - give up what was being gathered; op_deliver - it is the caller's.  Both also
+ * of a bundle's members. */
 void op_discard(struct ringup_op *op);
+void op_deliver(struct ringup_op *op);
+
+/* op_empty - free what it and its members hold. */
+void op_empty(struct ringup_op *op);
 
 /* op_fail - with the claim: the same, with the reason. */
 void op_fail(struct ringup_op *op, const struct err *why);

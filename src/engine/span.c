@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "engine/ledger.h"
+#include "engine/parcel.h"
 #include "ringup.h"
 
 /* An entry of either list: its own number, a mark, and the id. */
@@ -27,6 +28,7 @@ int span_open(struct span *s, struct ledger *l, const struct team *t, struct err
 
 	memset(s, 0, sizeof(*s));
 	s->size = t->size;
+	s->hosts = t->hosts;
 	s->rank = calloc((size_t)l->ranks, sizeof(*s->rank));
 	if (!s->rank)
 		return fail(e, RINGUP_ENOMEM, "no memory for the ledger");
@@ -169,7 +171,9 @@ int span_next(struct ledger *l, struct item *items)
 			return 0;
 		id = (uint32_t)(v & ID_MASK);
 		more = !(v & LAST_OF_BATCH);
-		items[n] = (struct item){ .id = id, .bad = ledger_verdict(l, id) };
+		items[n] = (struct item){ .id = id,
+					  .bad = ledger_verdict(l, id),
+					  .result = parcel_result(l, id) };
 		if (want_has_rows(&ledger_record(l, id, l->rank)->want))
 			items[n].rows = span_rows(l, id);
 	}

@@ -29,8 +29,8 @@ struct span_shared {
 };
 
 struct span {
-	int size;  /* of the team, all hosts together      */
-	int *rank; /* of each of this host's, in the team */
+	int size, hosts; /* of the team, all hosts together */
+	int *rank;       /* of each of this host's, in the team */
 	struct span_shared *shared;
 	uint64_t *up;
 	uint64_t *rows; /* by id: of every rank of the team */

@@ -66,12 +66,17 @@ void stall_close(struct stall *s)
 static const char *kind_name(uint32_t kind)
 {
 	static const char *const names[] = {
-		[PLAN_ALLREDUCE] = "allreduce",         [PLAN_BROADCAST] = "broadcast",
-		[PLAN_ALLGATHER] = "allgather",         [PLAN_BARRIER] = "barrier",
-		[PLAN_REDUCESCATTER] = "reducescatter", [PLAN_ALLTOALL] = "alltoall",
+		[PLAN_ALLREDUCE] = "allreduce",
+		[PLAN_BROADCAST] = "broadcast",
+		[PLAN_ALLGATHER] = "allgather",
+		[PLAN_BARRIER] = "barrier",
+		[PLAN_REDUCESCATTER] = "reducescatter",
+		[PLAN_ALLTOALL] = "alltoall",
+		[WANT_BUNDLE] = "group",
 	};
 
-	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "operation";
+	return kind < sizeof(names) / sizeof(names[0]) && names[kind] ? names[kind]
+								      : "operation";
 }
 
 /* "ranks 0, 1 of 3 wait for rank 2 (process 123 on node-b)" */

@@ -13,6 +13,7 @@
 #include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/op.h"
+#include "engine/parcel.h"
 #include "ringup.h"
 #include "wire/seat.h"
 
@@ -41,12 +42,22 @@ static struct ringup_op *op_new(struct lane *l)
 	return op;
 }
 
-static void op_free(struct lane *l, struct ringup_op *op)
+static void put_back(struct lane *l, struct ringup_op *op)
 {
-	free(op->own);
-	op->own = NULL;
 	op->next = l->pool;
 	l->pool = op;
+}
+
+static void op_free(struct lane *l, struct ringup_op *op)
+{
+	struct ringup_op *m;
+
+	op_empty(op);
+	while ((m = op->members)) {
+		op->members = m->next;
+		put_back(l, m);
+	}
+	put_back(l, op);
 }
 
 void submit_release(struct ringup_op *op)
@@ -64,24 +75,59 @@ void submit_release(struct ringup_op *op)
 	lock_give(&l->lock);
 }
 
+static int no_memory(struct err *e)
+{
+	return fail(e, RINGUP_ENOMEM, "no memory for another operation");
+}
+
+/* As it is asked for, and in no list. */
+static void set_op(struct ringup_op *op, const struct request *r, void *ghost)
+{
+	__atomic_store_n(&op->state, OP_FLYING, __ATOMIC_RELAXED);
+	__atomic_store_n(&op->eager, false, __ATOMIC_RELAXED);
+	op->ghost = ghost;
+	op->own = ghost;
+	op->status = 0;
+	op->since_ns = 0;
+	op->ask = *r;
+	op->result = NULL;
+	op->members = NULL;
+	op->bundle = NULL;
+}
+
+int submit_member(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost,
+		  struct err *e)
+{
+	struct ringup_op *m = op_new(l);
+
+	if (!m)
+		return no_memory(e);
+	set_op(m, r, ghost);
+	m->tensor = op->tensor;
+	m->bundle = op;
+	m->next = op->members;
+	op->members = m;
+	return 0;
+}
+
 /* What the caller may change as soon as he has us back. */
-static int copy_lists(const struct lane *l, struct ringup_op *op, struct err *e)
+static int copy_lists(struct lane *l, struct ringup_op *op, struct err *e)
 {
 	struct request *q = &op->ask;
-	size_t bytes = q->piece    ? q->want.members * sizeof(*q->piece)
-		       : q->splits ? (size_t)l->team.size * sizeof(*q->splits)
-				   : 0;
+	size_t bytes = (size_t)l->team.size * sizeof(*q->splits);
+	uint32_t i;
+	int rc = 0;
 
-	if (!bytes || op->ghost)
-		return 0;
+	for (i = q->members ? q->want.members : 0; i > 0 && !rc; i--)
+		rc = submit_member(l, op, &q->members[i - 1], NULL, e);
+	q->members = NULL;
+	if (rc || !q->splits || op->ghost)
+		return rc;
 	op->own = malloc(bytes);
 	if (!op->own)
-		return fail(e, RINGUP_ENOMEM, "no memory for another operation");
-	memcpy(op->own, q->piece ? (const void *)q->piece : q->splits, bytes);
-	if (q->piece)
-		q->piece = op->own;
-	else
-		q->splits = op->own;
+		return no_memory(e);
+	memcpy(op->own, q->splits, bytes);
+	q->splits = op->own;
 	return 0;
 }
 
@@ -98,15 +144,13 @@ static int post(struct lane *l, struct ringup_op *op, bool changed, bool *news, 
 			__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
 			__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
 			eager_write(l, &turn, &op->ask);
+			eager_fetch(l, &turn);
 			return 0;
 		}
 		op->round = ledger_begin(l->ledger, t->id);
-		/* Others may be waiting for our line. */
-		if (ledger_fits(l->ledger, t->id, 0)) {
-			struct lines at = ledger_lines(l->ledger, t->id, op->round);
-
-			ledger_put(&at, l->team.rank, op->round, LINE_CHANGED);
-		}
+		eager_decline(l, t->id, op->round, &op->ask);
+	} else if (l->ledger && !changed && t->verified && !op->ghost && l->backend->by_host) {
+		parcel_put(l->ledger, t->id, &op->ask.want, op->ask.in);
 	}
 	return l->agree->post(l->agreement, t->id, &op->ask.want, op->ask.rows,
 			      changed || op->ghost, news, e);
@@ -165,14 +209,7 @@ static int hold(struct lane *l, struct tensor *t, const struct want *w, struct e
 /* Into the list of those in flight; tensor, id and round are set. */
 static void fill_op(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost)
 {
-	__atomic_store_n(&op->state, OP_FLYING, __ATOMIC_RELAXED);
-	__atomic_store_n(&op->eager, false, __ATOMIC_RELAXED);
-	op->ghost = ghost;
-	op->own = ghost;
-	op->status = 0;
-	op->since_ns = 0;
-	op->ask = *r;
-	op->result = NULL;
+	set_op(op, r, ghost);
 	op->prev = NULL;
 	op->next = l->flying;
 	if (l->flying)
@@ -286,7 +323,7 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringu
 		return rc;
 	op = op_new(l);
 	if (!op)
-		return fail(e, RINGUP_ENOMEM, "no memory for another operation");
+		return no_memory(e);
 	rc = hold(l, t, &r->want, e);
 	if (rc) {
 		op_free(l, op);
@@ -383,7 +420,7 @@ static int go_the_long_way(struct lane *l, const struct request *r, struct tenso
 	/* If that fails: what has been published is its round's, the others have it. */
 	lock_take(&l->lock);
 	op = op_new(l);
-	rc = op ? 0 : fail(e, RINGUP_ENOMEM, "no memory for another operation");
+	rc = op ? 0 : no_memory(e);
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
 	if (op) {
 		/* Kept, it has the age that it had. */
@@ -440,10 +477,11 @@ int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp
 	if (!t)
 		return 0;
 	eager_write(l, &turn, r);
-	/* Whoever runs beside us is there soon.  Only then we ask who sleeps: by now our line
-	 * has got there, and the fence in there need not wait for it. */
-	missing = eager_spin(l, &turn);
+	/* Before anything else is on its way that the fence in there would wait for; and
+	 * meanwhile the others write their lines, which we then need not look at twice. */
 	engine_announce(l);
+	eager_fetch(l, &turn);
+	missing = eager_spin(l, &turn);
 	if (missing >= 0)
 		missing = linger(l, &turn, missing);
 	if (missing != -1)

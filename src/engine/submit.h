@@ -15,6 +15,11 @@ struct err;
 int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringup_op **opp,
 	      bool *news, struct err *e);
 
+/* submit_member - with l->lock: an operation that completes with the bundle @op, before
+ * those that it has already. */
+int submit_member(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost,
+		  struct err *e);
+
 /*
  * submit_join - with l->lock: publish this rank's join, if it is its turn.
  *

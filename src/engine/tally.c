@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "engine/frame.h"
 #include "engine/ledger.h"
+#include "engine/parcel.h"
 #include "engine/span.h"
 #include "ringup.h"
 #include "wire/pack.h"
@@ -16,12 +17,16 @@
 enum {
 	ITEM_ROWS = 1 << 15,
 	ITEM_BAD = 1 << 14,
-	ITEM_ID = ITEM_BAD - 1,
+	ITEM_DATA = 1 << 13,
+	ITEM_ID = ITEM_DATA - 1,
 	NOT_HERE = 0xffff,
 	SENTENCE = 400,
 	WANTS_WIRE = 3 + 2 * (4 + WANT_WIRE),
 };
-_Static_assert((int)LEDGER_IDS <= (int)ITEM_ID, "an id fits below the marks");
+_Static_assert((int)LEDGER_IDS - 1 <= (int)ITEM_ID, "an id fits below the marks");
+
+/* Sums of several hosts lie so far apart at least: types of any size are aligned. */
+enum { SUMS_ALIGN = 64, MOST_SKIPPED = 63 };
 
 /* What a child calls by one of its numbers. */
 struct known {
@@ -45,18 +50,37 @@ struct link {
 /* One of our own numbers. */
 struct topic {
 	int arrived;
-	bool dirty;  /* wants have to be compared, or were not equal */
-	bool sent;   /* the parent has been told                    */
-	bool own;    /* the ranks of this host are in               */
-	bool called; /* those of this host that have joined have been called: we hold it */
+	bool dirty;     /* wants have to be compared, or were not equal */
+	bool sent;      /* the parent has been told                    */
+	bool own;       /* the ranks of this host are in               */
+	bool called;    /* those of this host that have joined have been called: we hold it */
+	bool bare;      /* somebody came without data                  */
+	bool summed;    /* and somebody, or several, with them         */
+	bool travels;   /* all came with data: so does the answer     */
+	uint64_t bytes; /* of a host's sum, and from one to the next */
+	uint64_t step, room;
+	unsigned char *sums;
 	uint64_t *rows;
+};
+
+/* The root has sent its host's sum first, and waits for the answer; or its child has not
+ * answered yet. */
+struct offer {
+	bool open;
+	uint32_t id;
+	uint64_t bytes;
+	unsigned char data[PARCEL_BYTES];
+	int half;                    /* the root: tensors that some hosts are in for        */
+	int skip, next_skip;         /* chances that it lets pass after one that was declined */
+	uint16_t theirs[LEDGER_IDS]; /* the child's numbers when it used them last   */
 };
 
 struct tally {
 	struct ledger *ledger;
 	struct tally_events ev;
-	int size, first_child, links;
+	int size, hosts, host, first_child, links;
 	bool is_root, left, alarmed;
+	bool carries;         /* data travel with the announcements */
 	bool told_joined;     /* to the parent                           */
 	uint32_t seen_joined; /* of this host, when we looked; atomic    */
 	uint64_t cap;
@@ -67,6 +91,8 @@ struct tally {
 	struct frame_out ready, out;
 	uint16_t batch[BATCH_ITEMS]; /* being received */
 	int batch_count;
+	int sent_count; /* to the parent, and not answered */
+	struct offer offer;
 	/* The root's. */
 	uint16_t due[LEDGER_IDS];
 	uint64_t due_head, due_tail;
@@ -170,17 +196,88 @@ static void send_define(struct tally *t, uint32_t id, const struct wants *w)
 	send_out(t, 0, o);
 }
 
+static unsigned char *sum_of(const struct topic *x, int host)
+{
+	return x->sums + (uint64_t)host * x->step;
+}
+
 static void send_ready(struct tally *t, uint32_t id)
 {
+	const struct topic *x = &t->topics[id];
 	bool rows = has_rows(t, id);
-	size_t need = 2 + (rows ? (size_t)t->count * 8 : 0);
+	size_t need = 2 + (rows ? (size_t)t->count * 8 : x->travels ? x->bytes : 0);
 
 	if (t->ready.len + need > sizeof(t->ready.data))
 		flush_ready(t);
-	frame_put(&t->ready, id | (rows ? ITEM_ROWS : 0), 2);
+	frame_put(&t->ready, id | (rows ? ITEM_ROWS : x->travels ? ITEM_DATA : 0), 2);
 	if (rows)
 		put_rows(t, &t->ready, id);
+	else if (x->travels)
+		frame_add(&t->ready, sum_of(x, t->host), x->bytes);
 }
+
+/* ---- data that travel with what is said ---- */
+
+/* Room for the sum of @host, of @bytes; NULL if the data do not travel after all. */
+static unsigned char *sum_room(struct tally *t, struct topic *x, int host, uint64_t bytes)
+{
+	uint64_t step = (bytes + SUMS_ALIGN) / SUMS_ALIGN * SUMS_ALIGN,
+		 all = step * (uint64_t)t->hosts;
+
+	x->bare |= !t->carries || (x->summed && bytes != x->bytes);
+	if (!x->bare && all > x->room) {
+		free(x->sums);
+		x->sums = aligned_alloc(SUMS_ALIGN, all);
+		x->room = x->sums ? all : 0;
+		x->bare = !x->sums;
+	}
+	if (x->bare)
+		return NULL;
+	x->summed = true;
+	x->bytes = bytes;
+	x->step = step;
+	return sum_of(x, host);
+}
+
+static void keep_own_sum(struct tally *t, uint32_t id)
+{
+	struct topic *x = &t->topics[id];
+	const struct want *w = &ledger_record(t->ledger, id, 0)->want;
+	unsigned char *to = NULL;
+
+	if (!x->dirty && parcel_kind(w))
+		to = sum_room(t, x, t->host, want_bytes(w));
+	x->bare |= !to || !parcel_sum(t->ledger, id, to);
+}
+
+static void keep_sum(struct tally *t, uint32_t id, int host, const unsigned char *data,
+		     uint64_t bytes)
+{
+	struct topic *x = &t->topics[id];
+	unsigned char *to = data ? sum_room(t, x, host, bytes) : NULL;
+
+	if (to)
+		memcpy(to, data, bytes);
+	x->bare |= !to;
+}
+
+/* All are in: do the data travel?  What was noted on the way is for the next time. */
+static void decide_travel(struct topic *x)
+{
+	x->travels = x->summed && !x->bare && !x->dirty;
+	x->summed = x->bare = false;
+}
+
+static void decline(struct tally *t)
+{
+	t->offer.open = false;
+	frame_begin(&t->out, FRAME_DECLINE);
+	send_out(t, 0, &t->out);
+}
+
+static bool answers(const struct tally *t, uint32_t id);
+static void accept_offer(struct tally *t, const unsigned char *data);
+static void settle(struct tally *t, uint32_t id);
 
 /* All of this subtree are in. */
 static int complete(struct tally *t, uint32_t id, struct err *e)
@@ -193,13 +290,24 @@ static int complete(struct tally *t, uint32_t id, struct err *e)
 			return fail(e, RINGUP_ENOMEM, "no memory for row counts");
 		span_collect(t->ledger, id, x->rows);
 	}
+	decide_travel(x);
 	if (t->is_root) {
-		t->due[t->due_tail++ % LEDGER_IDS] = (uint16_t)id;
+		t->offer.half--;
+		if (t->offer.open && t->offer.id == id && x->travels)
+			settle(t, id);
+		else
+			t->due[t->due_tail++ % LEDGER_IDS] = (uint16_t)id;
 		return 0;
 	}
+	/* First, so that the root knows that this is no answer to it. */
+	if (t->offer.open && !answers(t, id))
+		decline(t);
 	x->sent = true;
+	t->sent_count++;
 	if (!x->dirty) {
 		send_ready(t, id);
+		if (t->offer.open)
+			accept_offer(t, t->offer.data);
 		return 0;
 	}
 	gather_wants(t, id, &w);
@@ -337,6 +445,7 @@ static int count(struct tally *t, uint32_t id, struct err *e)
 {
 	struct topic *x = &t->topics[id];
 
+	t->offer.half += !x->arrived;
 	if (++x->arrived <= children(t))
 		return x->arrived == 1 && any_joined(t) ? call(t, id, some_want(t, id), e) : 0;
 	x->arrived = 0;
@@ -353,9 +462,9 @@ static int hold(struct tally *t, struct known *n, struct err *e)
 	return a->find(t->ledger, n->name, n->len, &n->wants.want[0], &n->id, &n->age, e);
 }
 
-/* A child's subtree is ready for what it calls @theirs. */
+/* A child's subtree is ready for what it calls @theirs, with @rows or @data, or neither. */
 static int arrive(struct tally *t, int link, uint32_t theirs, const unsigned char *rows,
-		  struct err *e)
+		  const unsigned char *data, struct err *e)
 {
 	const struct link *l = &t->link[link];
 	struct known *n = l->known[theirs];
@@ -375,8 +484,10 @@ static int arrive(struct tally *t, int link, uint32_t theirs, const unsigned cha
 		return fail(e, RINGUP_EPEER, "rank %d has two numbers for %.100s", l->leader,
 			    n->name);
 	}
-	*slot = (uint16_t)theirs;
+	*slot = t->offer.theirs[n->id] = (uint16_t)theirs;
 	n->flying = true;
+	keep_sum(t, n->id, t->host + 1 + link - t->first_child, data,
+		 want_bytes(&n->wants.want[0]));
 	to = rows ? topic_rows(t, n->id) : NULL;
 	if (rows && !to)
 		return fail(e, RINGUP_ENOMEM, "no memory for row counts");
@@ -466,7 +577,13 @@ static int take_define(struct tally *t, int link, struct frame_in *f, struct err
 		return e->code;
 	t->topics[n->id].dirty = true;
 	agree_ledger.drop(t->ledger, n->id);
-	return arrive(t, link, id, rows, e);
+	return arrive(t, link, id, rows, NULL, e);
+}
+
+/* May a tensor that a child has defined so come with data? */
+static bool may_travel(const struct tally *t, const struct known *n)
+{
+	return t->carries && n->wants.count == 1 && parcel_kind(&n->wants.want[0]);
 }
 
 static int take_ready(struct tally *t, int link, struct frame_in *f, struct err *e)
@@ -476,16 +593,19 @@ static int take_ready(struct tally *t, int link, struct frame_in *f, struct err 
 
 	while (f->left && !rc) {
 		uint32_t item = (uint32_t)frame_get(f, 2), id = item & ITEM_ID;
-		const unsigned char *rows = NULL;
+		const unsigned char *rows = NULL, *data = NULL;
 
 		if (f->bad || item & ITEM_BAD || id >= LEDGER_IDS || !l->known[id] ||
-		    !(item & ITEM_ROWS) == want_has_rows(&l->known[id]->wants.want[0]))
+		    !(item & ITEM_ROWS) == want_has_rows(&l->known[id]->wants.want[0]) ||
+		    (item & ITEM_DATA && !may_travel(t, l->known[id])))
 			return malformed(t, link, "announcement", e);
 		if (item & ITEM_ROWS)
 			rows = frame_bytes(f, (size_t)l->count * 8);
+		if (item & ITEM_DATA)
+			data = frame_bytes(f, want_bytes(&l->known[id]->wants.want[0]));
 		if (f->bad)
 			return malformed(t, link, "announcement", e);
-		rc = arrive(t, link, id, rows, e);
+		rc = arrive(t, link, id, rows, data, e);
 	}
 	return rc;
 }
@@ -506,6 +626,9 @@ static void put_item(struct tally *t, struct frame_out *o, uint32_t id, uint32_t
 		frame_put(o, theirs | ITEM_ROWS, 2);
 		for (r = 0; r < t->size; r++)
 			frame_put(o, span_rows(t->ledger, id)[r], 8);
+	} else if (t->topics[id].travels) {
+		frame_put(o, theirs | ITEM_DATA, 2);
+		frame_add(o, parcel_result(t->ledger, id), t->topics[id].bytes);
 	} else {
 		frame_put(o, theirs, 2);
 	}
@@ -518,6 +641,8 @@ static void send_run(struct tally *t, int k, const uint16_t *ids, int n)
 
 	if (most < 2 + (size_t)t->size * 8)
 		most = 2 + (size_t)t->size * 8;
+	if (most < 2 + PARCEL_BYTES)
+		most = 2 + PARCEL_BYTES;
 	frame_begin(&t->out, FRAME_RUN);
 	frame_put(&t->out, 0, 1);
 	for (i = 0; i < n; i++) {
@@ -547,6 +672,7 @@ static void finish(struct tally *t, uint32_t id)
 	if (t->topics[id].called)
 		agree_ledger.drop(t->ledger, id);
 	t->topics[id].sent = t->topics[id].own = t->topics[id].called = false;
+	t->topics[id].travels = false;
 }
 
 /* The others first: our own ranks hear at once, they have a way to go. */
@@ -577,6 +703,8 @@ static void judge(struct tally *t, uint32_t id)
 	ledger_judge(t->ledger, id, x->dirty ? bad : NULL);
 	if (!x->dirty && has_rows(t, id))
 		memcpy(span_rows(t->ledger, id), x->rows, (size_t)t->size * sizeof(*x->rows));
+	if (x->travels)
+		parcel_finish(t->ledger, id, x->sums, x->step);
 }
 
 /* How many of those due make the next batch; *@full: more would not fit. */
@@ -604,7 +732,7 @@ static void announce(struct tally *t)
 	bool full;
 	int n, i;
 
-	while ((n = cut(t, &full)) && t->running < (full ? 2 : 1)) {
+	while (!t->offer.open && (n = cut(t, &full)) && t->running < (full ? 2 : 1)) {
 		for (i = 0; i < n; i++) {
 			ids[i] = t->due[t->due_head++ % LEDGER_IDS];
 			judge(t, ids[i]);
@@ -642,6 +770,11 @@ static bool read_item(struct tally *t, struct frame_in *f)
 		bad[len] = 0;
 	} else if (!(item & ITEM_ROWS) == has_rows(t, id)) {
 		return false;
+	} else if (item & ITEM_DATA) {
+		p = t->topics[id].travels ? frame_bytes(f, t->topics[id].bytes) : NULL;
+		if (!p)
+			return false;
+		parcel_take(t->ledger, id, p);
 	} else if (item & ITEM_ROWS) {
 		p = frame_bytes(f, (size_t)t->size * 8);
 		for (r = 0; p && r < t->size; r++)
@@ -651,6 +784,7 @@ static bool read_item(struct tally *t, struct frame_in *f)
 		return false;
 	ledger_judge(t->ledger, id, item & ITEM_BAD ? bad : NULL);
 	t->topics[id].sent = false;
+	t->sent_count--;
 	t->batch[t->batch_count++] = (uint16_t)id;
 	return true;
 }
@@ -668,6 +802,138 @@ static int take_run(struct tally *t, int link, struct frame_in *f, struct err *e
 		return 0;
 	run(t, t->batch, t->batch_count);
 	t->batch_count = 0;
+	return 0;
+}
+
+/* ---- offers ---- */
+
+/*
+ * An order takes two ways: up, and down again.  Of two hosts the root can save one of them
+ * for a small tensor, if nothing else is under way: when its own host is in, it sends that
+ * host's sum as an offer that this be the next batch, and announces nothing else until it
+ * has been answered.  What the child says about that tensor, with data, accepts it, even if
+ * it was on its way before the offer came; anything else that is said after the offer has
+ * come begins with a word that declines it.  So both can tell from the order in which
+ * they see frames whether it was accepted:
+ *
+ *	root				child
+ *	OFFER n   ----------\ /---------- READY n, data
+ *	settle()  <---------/ \---------> accept_offer()
+ *
+ * A child that has nothing on its way keeps the offer until its own ranks are in, and is
+ * done then.  One that waits for something else declines at once: the root may be
+ * waiting for that with what it does not announce.
+ */
+
+/* Does what is to be said of @id accept the offer? */
+static bool answers(const struct tally *t, uint32_t id)
+{
+	const struct topic *x = &t->topics[id];
+
+	return t->offer.id == id && x->travels && t->offer.bytes == x->bytes;
+}
+
+/* A batch of one tensor of which nobody has to be told but the ranks of this host. */
+static void run_here(struct tally *t, uint32_t id)
+{
+	uint16_t one = (uint16_t)id;
+
+	finish(t, id);
+	span_publish(t->ledger, &one, 1);
+}
+
+static void accept_offer(struct tally *t, const unsigned char *data)
+{
+	uint32_t id = t->offer.id;
+	struct topic *x = &t->topics[id];
+
+	/* The root is waiting for it. */
+	flush_ready(t);
+	t->offer.open = false;
+	t->sent_count--;
+	memcpy(sum_of(x, 0), data, x->bytes);
+	ledger_judge(t->ledger, id, NULL);
+	parcel_finish(t->ledger, id, x->sums, x->step);
+	run_here(t, id);
+}
+
+/* The root: the offer of @id is accepted. */
+static void settle(struct tally *t, uint32_t id)
+{
+	t->offer.open = false;
+	t->offer.next_skip = 0;
+	t->running++;
+	judge(t, id);
+	run_here(t, id);
+}
+
+/* What the child calls @id, if it is sure to be the same there; else NULL. */
+static const struct known *known_to_child(const struct tally *t, uint32_t id)
+{
+	uint16_t theirs = t->offer.theirs[id];
+	const struct known *n = theirs == NOT_HERE ? NULL : child(t, 0)->known[theirs];
+
+	return n && n->id == id && n->age == t->ledger->entries[id].age && may_travel(t, n) &&
+			       want_equal(&n->wants.want[0],
+					  &ledger_record(t->ledger, id, 0)->want)
+		       ? n
+		       : NULL;
+}
+
+/* The root's host is in for @id: is it all that there is? */
+static bool may_offer(struct tally *t, uint32_t id)
+{
+	const struct topic *x = &t->topics[id];
+
+	if (!t->is_root || t->hosts != 2 || t->offer.open || t->running ||
+	    t->due_head != t->due_tail || t->offer.half != 1 || !x->arrived || !x->own ||
+	    !x->summed || x->bare || x->dirty || child(t, 0)->joined || !known_to_child(t, id))
+		return false;
+	return t->offer.skip ? t->offer.skip-- == 0 : true;
+}
+
+static void send_offer(struct tally *t, uint32_t id)
+{
+	const struct topic *x = &t->topics[id];
+
+	t->offer.open = true;
+	t->offer.id = id;
+	frame_begin(&t->out, FRAME_OFFER);
+	frame_put(&t->out, t->offer.theirs[id], 2);
+	frame_add(&t->out, sum_of(x, t->host), x->bytes);
+	send_out(t, t->first_child, &t->out);
+}
+
+static int take_offer(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	struct offer *o = &t->offer;
+	uint32_t id = (uint32_t)frame_get(f, 2);
+	size_t len = f->left;
+	const unsigned char *data = frame_bytes(f, len);
+
+	if (!data || id >= LEDGER_IDS || len > PARCEL_BYTES || o->open || t->hosts != 2)
+		return malformed(t, link, "offer", e);
+	o->open = true;
+	o->id = id;
+	o->bytes = len;
+	if (t->topics[id].sent && answers(t, id))
+		accept_offer(t, data);
+	else if (t->sent_count)
+		decline(t);
+	else
+		memcpy(o->data, data, len);
+	return 0;
+}
+
+static int take_decline(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	struct offer *o = &t->offer;
+
+	if (f->left || !o->open)
+		return malformed(t, link, "answer", e);
+	o->open = false;
+	o->next_skip = o->next_skip < MOST_SKIPPED ? 2 * o->next_skip + 1 : MOST_SKIPPED;
+	o->skip = o->next_skip;
 	return 0;
 }
 
@@ -795,6 +1061,8 @@ static const struct kind {
 	[FRAME_JOINED] = { true, false, take_joined },
 	[FRAME_CALL] = { false, true, take_call },
 	[FRAME_REPORT] = { true, false, take_report },
+	[FRAME_OFFER] = { false, true, take_offer },
+	[FRAME_DECLINE] = { true, false, take_decline },
 };
 
 int tally_take(struct tally *t, int link, const void *frame, size_t len, struct err *e)
@@ -810,21 +1078,25 @@ int tally_take(struct tally *t, int link, const void *frame, size_t len, struct 
 
 int tally_turn(struct tally *t, struct err *e)
 {
-	uint32_t id;
+	uint32_t id, last = LEDGER_IDS;
 	int rc = 0;
 
 	while (!rc && span_take(t->ledger, &id)) {
 		if (span_changed(t->ledger, id))
 			t->topics[id].dirty = true;
 		t->topics[id].own = true;
+		keep_own_sum(t, id);
 		rc = count(t, id, e);
+		last = id;
 	}
 	if (!rc)
 		rc = tell_joined(t, e);
-	if (t->is_root)
-		announce(t);
-	else
+	if (!t->is_root)
 		flush_ready(t);
+	else
+		announce(t);
+	if (!rc && last < LEDGER_IDS && may_offer(t, last))
+		send_offer(t, last);
 	return rc;
 }
 
@@ -898,6 +1170,7 @@ static bool allocate(struct tally *t, const struct team *team, int fanout)
 		return false;
 	for (i = 0; i < n; i++)
 		t->theirs[i] = NOT_HERE;
+	memset(t->offer.theirs, 0xff, sizeof(t->offer.theirs));
 	if (!t->is_root)
 		t->link[0].leader = leader_of(team, (team->host - 1) / fanout);
 	for (h = first; h < last; h++)
@@ -920,7 +1193,10 @@ int tally_open(struct tally **tp, struct ledger *l, const struct team *team, int
 	t->ledger = l;
 	t->ev = *ev;
 	t->size = team->size;
+	t->hosts = team->hosts;
+	t->host = team->host;
 	t->is_root = team->host == 0;
+	t->carries = t->hosts > 1 && t->hosts <= PARCEL_HOSTS && t->hosts <= fanout + 1;
 	t->cap = cap;
 	frame_begin(&t->ready, FRAME_READY);
 	if (!allocate(t, team, fanout)) {
@@ -949,8 +1225,10 @@ void tally_close(struct tally *t)
 		return;
 	for (i = 0; t->link && i < t->links; i++)
 		close_link(&t->link[i]);
-	for (i = 0; t->topics && i < LEDGER_IDS; i++)
+	for (i = 0; t->topics && i < LEDGER_IDS; i++) {
 		free(t->topics[i].rows);
+		free(t->topics[i].sums);
+	}
 	free(t->link);
 	free(t->topics);
 	free(t->theirs);

@@ -36,14 +36,14 @@ struct request {
 	struct want want;
 	const void *in;
 	void *out;
-	uint64_t rows;             /* allgather, join */
-	void **outp;               /* allgather, all-to-all */
-	void *into;                /* the same: the caller's memory for the result ... */
-	uint64_t into_bytes;       /* if it fits */
-	uint64_t *counts;          /* allgather, all-to-all: rows of, or from, each rank */
-	const uint64_t *splits;    /* all-to-all: rows for each rank; copied */
-	const struct piece *piece; /* want.members tensors, instead of in and out; copied */
-	int *last;                 /* join: the rank that was the last to */
+	uint64_t rows;                 /* allgather, join */
+	void **outp;                   /* allgather, all-to-all */
+	void *into;                    /* the same: the caller's memory for the result ... */
+	uint64_t into_bytes;           /* if it fits */
+	uint64_t *counts;              /* allgather, all-to-all: rows of, or from, each rank */
+	const uint64_t *splits;        /* all-to-all: rows for each rank; copied */
+	const struct request *members; /* a bundle's: want.members of them; copied */
+	int *last;                     /* join: the rank that was the last to */
 };
 
 /* tensor_ask - a request: nothing but a name, and where data are and go; the want is not set.
@@ -60,7 +60,7 @@ static inline void tensor_ask(struct request *q, const char *name, const void *i
 	q->into_bytes = 0;
 	q->counts = NULL;
 	q->splits = NULL;
-	q->piece = NULL;
+	q->members = NULL;
 	q->last = NULL;
 }
 
@@ -79,7 +79,9 @@ struct ringup_op {
 	void *own;          /* freed with the operation                */
 	int64_t since_ns;   /* stall.c: when it was first seen waiting, and told of */
 	uint32_t warnings;
-	struct ringup_op *prev, *next; /* of all in flight, or of the pool */
+	struct ringup_op *members;     /* a bundle's: the first of them; see bundle.h */
+	struct ringup_op *bundle;      /* a member's: what it is in; else NULL        */
+	struct ringup_op *prev, *next; /* of all in flight, of a bundle, or of the pool */
 	struct ringup_op *block_next;  /* first of a block: the next block */
 	struct err why;
 };

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
@@ -22,6 +23,7 @@ enum {
 	LOOK_EVERY = 8, /* calls of poll() a look: a system call is longer than a pause */
 	FEW_LINKS = 2,  /* up to here it is quicker to try them all                     */
 	MANY_EVENTS = 16,
+	BRIEF_NS = 100000, /* who was away no longer may be expected back */
 };
 
 struct branch {
@@ -40,12 +42,14 @@ struct tree {
 	struct tally *tally;
 	struct branch *branch;
 	int branches;
-	int inner;      /* epoll: readable when a neighbour has spoken           */
-	int outer;      /* epoll: the same, but silent while somebody attends to it */
-	bool armed;     /* outer will speak                                      */
-	bool attended;  /* and need not: the holder of the baton looks            */
-	bool told_left; /* atomic */
-	uint32_t looks; /* the holder of the baton's */
+	int inner;       /* epoll: readable when a neighbour has spoken           */
+	int outer;       /* epoll: the same, but silent while somebody attends to it */
+	bool armed;      /* outer will speak                                      */
+	bool attended;   /* and need not: the holder of the baton looks            */
+	bool brief;      /* nor while it is away, which takes no time              */
+	int64_t away_ns; /* when it went away                                     */
+	bool told_left;  /* atomic */
+	uint32_t looks;  /* the holder of the baton's */
 };
 
 /* ---- connections ---- */
@@ -169,6 +173,15 @@ static void look(struct tree *t, struct losses *l)
 		note_loss(t, (int)ev[i].data.u32, l);
 }
 
+/* Before anybody's farewell. */
+static void say_why(struct tree *t)
+{
+	struct err why;
+
+	if (t->ev.over && t->ev.over(t->ev.ctx, &why))
+		tally_alarm(t->tally, why.code, why.text);
+}
+
 /* The other hosts shall know who has left here. */
 static void turn(struct tree *t, struct losses *l)
 {
@@ -182,6 +195,7 @@ static void turn(struct tree *t, struct losses *l)
 	}
 	if (left && !t->told_left) {
 		__atomic_store_n(&t->told_left, true, __ATOMIC_RELAXED);
+		say_why(t);
 		tally_leave(t->tally, (int)left - 1);
 	}
 }
@@ -209,10 +223,11 @@ int tree_fd(const struct tree *t)
 	return t->outer;
 }
 
-void tree_serve(struct tree *t)
+bool tree_serve(struct tree *t)
 {
 	struct epoll_event ev;
 	struct losses l;
+	bool brief;
 
 	pthread_mutex_lock(&t->lock);
 	/* It has spoken once: that takes it back. */
@@ -220,10 +235,13 @@ void tree_serve(struct tree *t)
 		t->armed = false;
 	look(t, &l);
 	turn(t, &l);
-	if (!t->attended)
+	brief = t->attended || clock_ns() - t->away_ns < BRIEF_NS;
+	t->brief = brief;
+	if (!brief)
 		arm(t, true);
 	pthread_mutex_unlock(&t->lock);
 	tell(t, &l);
+	return brief;
 }
 
 /* ---- the holder of the baton ---- */
@@ -235,7 +253,10 @@ static void tree_attend(void *self, bool on)
 	pthread_mutex_lock(&t->lock);
 	t->attended = on;
 	t->looks = 0;
-	arm(t, !on);
+	if (!on)
+		t->away_ns = clock_ns();
+	if (!t->brief)
+		arm(t, !on);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -266,7 +287,8 @@ static void tree_poll(void *self)
 	else if (pthread_mutex_trylock(&t->lock))
 		return;
 	if (sleepy) {
-		t->attended = false;
+		t->attended = t->brief = false;
+		t->away_ns = 0;
 		arm(t, true);
 	}
 	look(t, &l);
@@ -355,6 +377,7 @@ void tree_alarm(struct tree *t, int code, const char *why)
 void tree_goodbye(struct tree *t)
 {
 	pthread_mutex_lock(&t->lock);
+	say_why(t);
 	tally_goodbye(t->tally);
 	pthread_mutex_unlock(&t->lock);
 }

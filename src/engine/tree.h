@@ -22,7 +22,9 @@ struct team;
  * again between attend(true) and attend(false), so that an answer is seen as soon as it
  * is there.  When it goes to sleep, or nobody waits, tree_fd() becomes readable, and the
  * watch thread calls tree_serve().  While somebody attends to it, tree_fd() is silent, so
- * that no other thread is woken for nothing.
+ * that no other thread is woken for nothing.  In a row of small operations frames also
+ * come between two of them, where nobody waits: then it stays silent for a moment more,
+ * and the watch thread looks again by itself.
  *
  * Apart from find(), hold(), drop(), post(), ready(), next() and done(), which are
  * as agree.h says, any thread may call any of these.
@@ -42,6 +44,10 @@ struct tree_events {
 	/* At the root, unless it is NULL: a leader has reported something.  Must not call
 	 * the tree. */
 	void (*report)(void *ctx, const void *data, size_t len);
+	/* Unless it is NULL: is the job over, and why?  Asked before the neighbours hear that
+	 * a rank leaves, for that is why it does: each hears the cause first, whichever of
+	 * several trees is the quickest.  Must not call the tree. */
+	bool (*over)(void *ctx, struct err *why);
 };
 
 /*
@@ -52,9 +58,11 @@ int tree_open(struct tree **tp, struct ledger *l, const struct team *t, int fano
 	      uint64_t cap, const struct tree_events *ev, struct err *e);
 void tree_close(struct tree *t);
 
-/* tree_fd - poll for POLLIN, and then call tree_serve(). */
+/* tree_fd - poll for POLLIN, and then call tree_serve(); if that returns true, call it again
+ * after TREE_AGAIN_MS, whatever tree_fd() says. */
+enum { TREE_AGAIN_MS = 1 };
 int tree_fd(const struct tree *t);
-void tree_serve(struct tree *t);
+bool tree_serve(struct tree *t);
 
 /* tree_alarm - tell the other hosts that the job is over, unless they know. */
 void tree_alarm(struct tree *t, int code, const char *why);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "coll/reduce.h"
 #include "wire/pack.h"
 
@@ -24,7 +25,8 @@ bool want_valid(const struct want *w, int size)
 {
 	return w->kind < WANT_KINDS && w->dtype < RINGUP_DTYPE_COUNT &&
 	       w->redop < RINGUP_REDOP_COUNT && w->root >= 0 && w->root < size &&
-	       w->count <= UINT64_MAX / 16 && w->dims <= WANT_DIMS;
+	       w->count <= UINT64_MAX / 16 && w->dims <= WANT_DIMS &&
+	       (w->kind == WANT_BUNDLE) == (w->members > 0);
 }
 
 void want_put(unsigned char *to, const struct want *w)
@@ -69,6 +71,16 @@ void want_get(const unsigned char *from, struct want *w)
 		w->shape[i] = pack_get64(from + 48 + 8 * i);
 }
 
+void want_member(struct want *w, const struct want *member)
+{
+	unsigned char bytes[WANT_WIRE + 8];
+
+	pack_put64(bytes, w->digest);
+	want_put(bytes + 8, member);
+	w->digest = hash_bytes(bytes, sizeof(bytes));
+	w->members++;
+}
+
 void want_text(const struct want *w, char *out, size_t len)
 {
 	const char *type = reduce_dtype_name((enum ringup_dtype)w->dtype);
@@ -79,9 +91,9 @@ void want_text(const struct want *w, char *out, size_t len)
 	case PLAN_ALLREDUCE:
 		n = snprintf(out, len, "%s of %llu %s",
 			     reduce_redop_name((enum ringup_redop)w->redop), count, type);
-		if (w->members && n > 0 && (size_t)n < len)
-			n += snprintf(out + n, len - (size_t)n, " in %u tensors (digest %04x)",
-				      w->members, (unsigned)(w->digest & 0xffff));
+		break;
+	case WANT_BUNDLE:
+		n = snprintf(out, len, "group of %u tensors", w->members);
 		break;
 	case PLAN_REDUCESCATTER:
 		n = snprintf(out, len, "reduce-scatter (%s) of %llu rows, %llu %s",

@@ -13,18 +13,19 @@
 
 enum { WANT_DIMS = 8, WANT_WIRE = 48 + 8 * WANT_DIMS };
 
-/* What an operation may be: the kinds of plans, and a rank that has no more to do. */
-enum { WANT_JOIN = PLAN_KINDS, WANT_KINDS };
+/* What an operation may be: the kinds of plans, a rank that has no more to do, and several
+ * operations that are one to those who agree. */
+enum { WANT_JOIN = PLAN_KINDS, WANT_BUNDLE, WANT_KINDS };
 
 /* The fields that have to agree.  Plain bytes: it lies in shared memory. */
 struct want {
 	uint64_t count; /* elements; allgather, all-to-all: elements of one row */
 	double pre, post;
-	uint64_t digest; /* of what else must agree: a reduce-scatter's rows, all of several
-			    tensors */
+	uint64_t digest; /* what else must agree: a reduce-scatter's rows, a hash of what a
+			    bundle's members want */
 	int32_t root;
-	uint32_t members; /* tensors that go together; 0: it is one alone */
-	uint8_t kind;     /* enum plan_kind, or WANT_JOIN */
+	uint32_t members; /* of a bundle; else 0 */
+	uint8_t kind;     /* enum plan_kind, WANT_JOIN or WANT_BUNDLE */
 	uint8_t dtype;    /* enum ringup_dtype */
 	uint8_t redop;    /* enum ringup_redop */
 	uint8_t dims;     /* of shape that are set; 0: nobody told   */
@@ -53,6 +54,9 @@ static inline void want_init(struct want *w, int kind, enum ringup_dtype dtype, 
  * others multiplied into the last. */
 void want_shape(struct want *w, const uint64_t *shape, int dims);
 
+/* want_member - @member comes into the bundle @w, which began as want_init() leaves it. */
+void want_member(struct want *w, const struct want *member);
+
 /* want_equal - field by field: one load of what several stores have just written
  * would have to wait for all of them. */
 static inline bool want_equal(const struct want *a, const struct want *b)
@@ -71,10 +75,11 @@ static inline bool want_equal(const struct want *a, const struct want *b)
 	return true;
 }
 
-/* want_has_rows - does each rank tell a number of its own, which all others need? */
+/* want_has_rows - does each rank tell a number of its own, which all others need?  A
+ * bundle's is whether the rank knows its members: who has joined does not. */
 static inline bool want_has_rows(const struct want *w)
 {
-	return w->kind == PLAN_ALLGATHER || w->kind == WANT_JOIN;
+	return w->kind == PLAN_ALLGATHER || w->kind == WANT_JOIN || w->kind == WANT_BUNDLE;
 }
 
 /* want_bytes - how much data one rank contributes; 0 where that differs between ranks. */

@@ -72,6 +72,11 @@ static void on_lost(void *ctx, int rank, const struct err *why)
 		engine_alarm(w->engine, why->code, why->text);
 }
 
+static bool over(void *ctx, struct err *why)
+{
+	return alarm_get(((struct watch *)ctx)->engine->alarm, why) != 0;
+}
+
 static void on_report(void *ctx, const void *data, size_t len)
 {
 	stall_take(&((struct watch *)ctx)->stall, data, len);
@@ -80,7 +85,7 @@ static void on_report(void *ctx, const void *data, size_t len)
 void watch_events(struct watch *w, struct engine *g, struct tree_events *ev)
 {
 	w->engine = g;
-	*ev = (struct tree_events){ on_left, on_alarm, on_lost, w, on_report };
+	*ev = (struct tree_events){ on_left, on_alarm, on_lost, w, on_report, over };
 }
 
 static void on_group_lost(void *ctx, int rank, const struct err *why)
@@ -94,7 +99,7 @@ static void on_group_lost(void *ctx, int rank, const struct err *why)
 
 void watch_group_events(struct watch *w, struct tree_events *ev)
 {
-	*ev = (struct tree_events){ on_left, on_alarm, on_group_lost, w, on_report };
+	*ev = (struct tree_events){ on_left, on_alarm, on_group_lost, w, on_report, over };
 }
 
 /* ---- the tick ---- */
@@ -240,18 +245,27 @@ static void look_at_launcher(struct watch *w)
 	w->launcher = -1;
 }
 
-/* Unless it has been dropped since it was polled. */
-static void serve(struct watch *w, struct tree *t)
+/* Unless it has been dropped since it was polled.  True if it wants to be again. */
+static bool serve(struct watch *w, struct tree *t)
 {
+	bool again = false;
 	int i;
 
 	pthread_mutex_lock(&w->lock);
 	for (i = 0; i < w->trees; i++)
 		if (w->tree[i] == t) {
-			tree_serve(t);
+			again = tree_serve(t);
 			break;
 		}
 	pthread_mutex_unlock(&w->lock);
+	return again;
+}
+
+static int patience_ms(const struct watch *w, bool again)
+{
+	int left = clock_left_ms(w->tick_ns);
+
+	return again && (left < 0 || left > TREE_AGAIN_MS) ? TREE_AGAIN_MS : left;
 }
 
 enum { AT_WAKE, AT_LAUNCHER, AT_RANKS };
@@ -281,20 +295,22 @@ static void *watch(void *arg)
 	struct tree *trees[WATCH_TREES];
 	struct pollfd *p = w->polls;
 	int first_tree = AT_RANKS + w->team->local_size, i, n;
+	bool again = false, was;
 	uint64_t count;
 
 	for (;;) {
 		n = list_polls(w, trees);
-		if (poll(p, (nfds_t)n, clock_left_ms(w->tick_ns)) < 0 && errno != EINTR)
+		if (poll(p, (nfds_t)n, patience_ms(w, again)) < 0 && errno != EINTR)
 			return NULL;
 		if (__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE))
 			return NULL;
 		if (p[AT_LAUNCHER].revents)
 			look_at_launcher(w);
 		/* What a rank had to say comes before its end. */
-		for (i = first_tree; i < n; i++)
-			if (p[i].revents)
-				serve(w, trees[i - first_tree]);
+		was = again;
+		for (i = first_tree, again = false; i < n; i++)
+			if (p[i].revents || was)
+				again |= serve(w, trees[i - first_tree]);
 		for (i = AT_RANKS; i < first_tree; i++)
 			if (p[i].revents)
 				look_at_process(w, i - AT_RANKS);

@@ -189,8 +189,8 @@ static int stdin_for(int rank)
 }
 
 /* What rank @rank is to be; its environment and descriptors are the caller's to release. */
-static int dress_rank(struct watch *w, const struct rankenv *common, int rank,
-		      struct proc_how *how, int fds[3], struct err *e)
+static int prepare_rank(struct watch *w, const struct rankenv *common, int rank,
+			struct proc_how *how, int fds[3], struct err *e)
 {
 	char **env;
 	int rc = rankenv_make(common, rank, &env, e);
@@ -224,7 +224,7 @@ static void note_started(struct watch *w, const pid_t *pid, const int *pidfd)
 	}
 }
 
-static int start_dressed(struct watch *w, const struct proc_how *how, struct err *e)
+static int start_prepared(struct watch *w, const struct proc_how *how, struct err *e)
 {
 	int n = w->how->size, i, rc;
 	pid_t *pid = calloc((size_t)n, sizeof(*pid));
@@ -265,9 +265,9 @@ static int start_all(struct watch *w, int port, struct err *e)
 	if (!how || !fds)
 		rc = fail(e, RINGUP_ENOMEM, "no memory for %d ranks", size);
 	for (i = 0; i < size && !rc; i++)
-		rc = dress_rank(w, &common, i, &how[i], fds[i], e);
+		rc = prepare_rank(w, &common, i, &how[i], fds[i], e);
 	if (!rc)
-		rc = start_dressed(w, how, e);
+		rc = start_prepared(w, how, e);
 	for (i = 0; how && i < size; i++) {
 		output_started(w->output, i);
 		if (how[i].envp)

@@ -13,9 +13,9 @@ enum { CHAN_BYTES = 65536, CHAN_QUEUE = 8 << 20, CHAN_SILENCE_MS = 15000 };
 
 /*
  * A frame is: length of the payload (4), zero (4), sequence number (8), MAC (16),
- * payload.  The MAC is HMAC-SHA256, cut to 16 bytes, of all the rest, under the
- * direction's key; the number starts at 0 in each direction, so a frame that is
- * repeated, dropped, reflected or moved is noticed.
+ * payload.  The MAC is SipHash-2-4, 128 bits long, of the frame with zeros in its
+ * place, under half of the direction's key; the number starts at 0 in each
+ * direction, so a frame that is repeated, dropped, reflected or moved is noticed.
  */
 struct chan;
 struct shake_keys;

@@ -117,18 +117,6 @@ int seat_pauses_in(int us)
 	return (int)((int64_t)us * 1000 * TRY / (least > TRY ? least : TRY)) + 1;
 }
 
-static bool shares_processor(const struct row *w, int rank)
-{
-	return rank != w->me &&
-	       __atomic_load_n(&seat_at(w, rank)->cpu, __ATOMIC_RELAXED) ==
-		       __atomic_load_n(&seat_at(w, w->me)->cpu, __ATOMIC_RELAXED);
-}
-
-bool seat_is_here(const struct row *w, int rank)
-{
-	return w->away && shares_processor(w, rank);
-}
-
 /* Tell the others which processor this thread is on. */
 static void say_where(const struct row *w)
 {
@@ -143,9 +131,9 @@ static bool is_here(const struct row *w, int who)
 	int i;
 
 	if (who != SEAT_ANYBODY)
-		return shares_processor(w, who);
+		return seat_shares(w, who);
 	for (i = 0; i < w->count; i++)
-		if (shares_processor(w, i))
+		if (seat_shares(w, i))
 			return true;
 	return false;
 }

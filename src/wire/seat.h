@@ -91,9 +91,20 @@ void seat_ring_one(const struct row *w, int rank);
 bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg,
 	       int64_t deadline_ns);
 
+/* seat_shares - was @rank last seen on the processor that this one was? */
+static inline bool seat_shares(const struct row *w, int rank)
+{
+	return rank != w->me &&
+	       __atomic_load_n(&seat_at(w, rank)->cpu, __ATOMIC_RELAXED) ==
+		       __atomic_load_n(&seat_at(w, w->me)->cpu, __ATOMIC_RELAXED);
+}
+
 /* seat_is_here - does @rank, as far as we know, wait for this thread's processor?  Where
  * there are enough, no. */
-bool seat_is_here(const struct row *w, int rank);
+static inline bool seat_is_here(const struct row *w, int rank)
+{
+	return w->away && seat_shares(w, rank);
+}
 
 /* seat_linger - the first part of seat_wait(): pauses, then timed yields, but no sleep.
  * @ready may change *@who; if seat_is_here() for one of several, that is whom to name.  Returns

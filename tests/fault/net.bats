@@ -179,6 +179,8 @@ EOT
   spread -b 65536
   local at
   at=$(cut)
+  # Both at once: neither lives to see the other die.
+  "$strike" 19 "$(pid_of 2)" "$(pid_of 3)"
   "$strike" 9 "$(pid_of 2)" "$(pid_of 3)"
   both_sides "$at" 2
 }
@@ -187,7 +189,7 @@ EOT
   local lazy others
   for lazy in 0 2 3; do
     others=$(printf '%s\n' 0 1 2 3 | grep -v "$lazy" | paste -sd, | sed 's/,/, /g')
-    RINGUP_STALL_ABORT_MS=3500 spread -s "$lazy"
+    RINGUP_STALL_WARN_MS=1000 RINGUP_STALL_ABORT_MS=3500 spread -s "$lazy"
     await said 3 error
     [[ $(grep -cE "^error [0-9] [0-9]+ [0-9]+ -9 allreduce skipped has stalled for [0-9.]+ s: ranks ($others|1-3|0-2) of 4 wait for rank $lazy \(process $(pid_of "$lazy") on " out) -eq 3 ]] ||
       { cat out err; return 1; }
@@ -206,4 +208,19 @@ EOT
   not grep -qE '^(error|done) 2 ' out
   "$strike" 9 "$(pid_of 2)"
   wait
+}
+
+@test "F6 in a group of two ranks per host: the waiting and the missing, as the world counts" {
+  local lazy others
+  for lazy in 1 2 5; do
+    others=$(printf '%s\n' 1 2 4 5 | grep -v "$lazy" | paste -sd, | sed 's/,/, /g')
+    RINGUP_STALL_WARN_MS=1000 RINGUP_STALL_ABORT_MS=3500 spread_many 6 -s "$lazy" -g 1,2,4,5
+    await said 3 error
+    [[ $(grep -cE "^error [0-9] [0-9]+ [0-9]+ -9 allreduce skipped has stalled for [0-9.]+ s: ranks $others of 6 wait for rank $lazy \(process $(pid_of "$lazy") on " out) -eq 3 ]] ||
+      { cat out err; return 1; }
+    grep -qE "^ringup: rank 1: warn: allreduce skipped has stalled" err
+    not grep -qE "^ringup: rank [02-5]: warn: allreduce skipped" err
+    "$strike" 9 "$(pid_of "$lazy")" "$(pid_of 0)" "$(pid_of 3)"
+    wait
+  done
 }

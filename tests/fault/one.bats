@@ -79,7 +79,7 @@ freeze() {
 }
 
 @test "F5 a rank that is stopped for a while does no harm" {
-  begin -np 3 --no-prefix -- "$loop" -b 65536 -n $((400 + 10000 * ${RINGUP_TEST_LONG:-0})) -p 5
+  begin -np 3 --no-prefix -- "$loop" -b 65536 -n $((400 + 3600 * ${RINGUP_TEST_LONG:-0})) -p 5
   await said 3 ready
   for _ in 1 2 $(long 25 1 1); do
     "$strike" 19 "$(pid_of 2)"

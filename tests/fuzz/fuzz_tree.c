@@ -23,9 +23,10 @@ static void on_alarm(void *ctx, int code, const char *why)
 	fuzz_require(code < 0 && memchr(why, 0, 512));
 }
 
-/* The root is asked, or host 1, which has a parent and two children. */
+/* The root is asked, or host 1, which has a parent and two children; or the same of two
+ * hosts only, where data travel with what is said. */
 static const int host_of[] = { 0, 0, 1, 1, 2, 3, 4 };
-enum { RANKS = sizeof(host_of) / sizeof(host_of[0]), FANOUT = 2 };
+enum { RANKS = sizeof(host_of) / sizeof(host_of[0]), RANKS_OF_TWO = 4, FANOUT = 2 };
 
 /* Both ranks of the host that is asked submit "n0" or so. */
 static void submit(int first, int name, uint8_t kind)
@@ -38,37 +39,56 @@ static void submit(int first, int name, uint8_t kind)
 		hosts_post(r, name, &w, (uint64_t)r, true, &e);
 }
 
-static void carry_out(struct tally *t, int first)
+/* What is complete comes again, with data. */
+static void submit_again(int first, int name)
+{
+	struct want w = { .count = 10, .pre = 1, .post = 1 };
+	unsigned char data[80] = { 1, 2, 3 };
+	struct err e;
+	int r;
+
+	for (r = first; r < first + 2; r++)
+		hosts_put(r, name, &w, data, &e);
+}
+
+/* Returns one of the names, or -1. */
+static int carry_out(struct tally *t, int first)
 {
 	struct item items[BATCH_ITEMS];
-	int names[BATCH_ITEMS], r, n;
+	int names[BATCH_ITEMS], r, n, name = -1;
 
 	for (r = first + 1; r >= first; r--)
 		while ((n = hosts_next(r, names, items))) {
+			name = names[0];
 			hosts_done(r, items, n);
 			if (r == first)
 				tally_done(t);
 		}
+	return name;
 }
 
-/* The input: which host is asked, then link, length and bytes of one frame after the
- * other. */
+/* The input: which host is asked and of how many, the kind of what it submits, then link,
+ * length and bytes of one frame after the other. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct tally_events ev = { on_send, on_left, on_alarm, NULL, NULL };
 	struct tally *t = NULL;
 	struct rank *k;
 	struct err e;
-	int rc = 0, links, first;
+	int rc = 0, links, first, name;
+	bool two;
 
-	if (len < 2 || hosts_open(RANKS, host_of))
+	hosts.eager_bytes = 80;
+	if (len < 2 || hosts_open(data[0] & 2 ? RANKS_OF_TWO : RANKS, host_of))
 		return 0;
 	first = data[0] & 1 ? 2 : 0;
+	two = data[0] & 2;
 	k = &hosts.rank[first];
 	if (tally_open(&t, k->ledger, &k->team, FANOUT, 1000, &ev, &e))
 		abort();
 	submit(first, 0, data[1]);
-	submit(first, 1, 0);
+	if (!two)
+		submit(first, 1, 0);
 	links = tally_links(t);
 	for (data += 2, len -= 2; len > 3 && !rc;) {
 		size_t n = (size_t)data[1] | (size_t)data[2] << 8;
@@ -78,7 +98,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		if (!rc)
 			rc = tally_turn(t, &e);
 		fuzz_require(rc <= 0);
-		carry_out(t, first);
+		name = carry_out(t, first);
+		if (two && !rc && name == 0)
+			submit_again(first, name);
+		if (two && !rc)
+			rc = tally_turn(t, &e);
 		data += 3 + n;
 		len -= 3 + n;
 	}

@@ -119,6 +119,63 @@ static int gather(void)
 	return rc;
 }
 
+/* Reductions of several types that are one. */
+static int together(float *v)
+{
+	int64_t one = 1;
+	struct ringup_reduce s[3] = {
+		{ .name = "together", .in = v, .out = v, .count = COUNT, .dtype = RINGUP_F32 },
+		{ .in = &one, .out = &one, .count = 1, .dtype = RINGUP_I64 },
+		{ .in = v, .out = v, .count = 0, .dtype = RINGUP_F32, .redop = RINGUP_MIN },
+	};
+	int rc, i;
+
+	for (i = 0; i < COUNT; i++)
+		v[i] = (float)rank;
+	rc = ringup_allreduce_many(world, s, 3, NULL);
+	if (!rc &&
+	    (one != size || v[0] != (float)(size * (size - 1)) / 2 || v[COUNT - 1] != v[0]))
+		exit(4);
+	return rc;
+}
+
+/* Rank r gives r rows of a byte, and one of two numbers. */
+static int gather_together(void)
+{
+	uint64_t *counts = calloc(2 * (size_t)size, sizeof(*counts));
+	unsigned char *mine = calloc(1, (size_t)rank + 1);
+	int64_t pair[2] = { rank, -rank };
+	void *out[2] = { NULL, NULL };
+	struct ringup_gather g[2] = {
+		{ .name = "gathered",
+		  .in = mine,
+		  .rows = (uint64_t)rank,
+		  .row = 1,
+		  .out = &out[0],
+		  .counts = counts },
+		{ .in = pair,
+		  .rows = 1,
+		  .row = 2,
+		  .dtype = RINGUP_I64,
+		  .out = &out[1],
+		  .counts = counts + size },
+	};
+	int rc, r;
+
+	if (!counts || !mine)
+		exit(5);
+	rc = ringup_allgather_many(world, g, 2, NULL);
+	for (r = 0; !rc && r < size; r++)
+		if (counts[r] != (uint64_t)r || counts[size + r] != 1 ||
+		    ((int64_t *)out[1])[2 * r] != r || ((int64_t *)out[1])[2 * r + 1] != -r)
+			exit(4);
+	ringup_free(out[0]);
+	ringup_free(out[1]);
+	free(mine);
+	free(counts);
+	return rc;
+}
+
 static int barrier(void)
 {
 	struct ringup_op *op;
@@ -192,6 +249,10 @@ int main(int argc, char **argv)
 		rc = tell("broadcast", broadcast(i));
 	if (!rc)
 		rc = tell("allgather", gather());
+	if (!rc)
+		rc = tell("together", together(v));
+	if (!rc)
+		rc = tell("gathered together", gather_together());
 	if (!rc)
 		rc = tell("barrier", barrier());
 	if (!rc)

@@ -202,6 +202,74 @@ def groups_of_other_kinds():
 
 
 @check
+def groups_are_atomic():
+    n, r = hvd.size(), hvd.rank()
+    ts = [torch.ones(3), torch.ones(2).long(), torch.ones(70000), torch.ones(1).double()]
+    if r < n - 1:
+        late = hvd.grouped_allreduce_async_(ts, op=hvd.Sum, name="late")
+    hvd.barrier()  # it needs all ranks, so the others have started by now
+    if r < n - 1:
+        assert not hvd.poll(late) and all((t == 1).all() for t in ts)
+    hvd.barrier()
+    if r == n - 1:
+        late = hvd.grouped_allreduce_async_(ts, op=hvd.Sum, name="late")
+    assert all(a is b for a, b in zip(hvd.synchronize(late), ts))
+    assert hvd.poll(late) and all((t == n).all() for t in ts)
+    if n == 1:
+        return
+    for dtype in (torch.float32, torch.int32):
+        odd = torch.ones(2 + r, dtype=dtype)
+        for collective in (hvd.grouped_allreduce, hvd.grouped_reducescatter):
+            raises(hvd.HorovodInternalError, collective, [torch.ones(1, 2), odd], name="odd",
+                   says="odd[1]: rank 0 wants ")
+        raises(hvd.HorovodInternalError, hvd.grouped_allgather, [torch.ones(1), odd.view(1, -1)],
+               name="odd", says="odd[1]: rank 0 wants ")
+    number = hvd.grouped_allgather_async([torch.ones(1)] * (1 + (r == 1)), name="number")
+    raises(hvd.HorovodInternalError, hvd.synchronize, number, says="a group of 2 tensors")
+    raises(ValueError, hvd.grouped_allgather_async, [])
+    raises(ValueError, hvd.grouped_reducescatter_async, [])
+    equal(hvd.grouped_allgather([torch.ones(1)], name="number")[0], torch.ones(n))
+
+
+def gathered(world, ranks, i):
+    """Of the member i of groups_that_move()."""
+    return torch.cat([torch.full(((r + i) % 3, i + 1), float(r)) for r in world if r in ranks]
+                     + [torch.empty(0, i + 1)])
+
+
+def move_groups(ranks, **how):
+    """Groups that are gathered and dealt out, of which only some ranks have something."""
+    r, world = hvd.rank(), how["process_set"].ranks if how else list(range(hvd.size()))
+    place = world.index(r)
+    kinds = [torch.float32, torch.int32, torch.complex64, torch.bfloat16]
+    mine = [torch.full(((r + i) % 3, i + 1), float(r)).to(k) for i, k in enumerate(kinds)]
+    for i, got in enumerate(hvd.grouped_allgather(mine, name="move", **how)):
+        equal(got, gathered(world, ranks, i).to(kinds[i]))
+    kinds[2] = torch.uint8
+    mine = [torch.arange(2 * len(world)).to(k) + r for k in kinds]
+    want = torch.arange(2 * len(world)) * len(ranks) + sum(ranks)
+    for got, k in zip(hvd.grouped_reducescatter(mine, op=hvd.Sum, name="move", **how), kinds):
+        equal(got, want.to(k)[2 * place:2 * place + 2])
+
+
+@check
+def groups_that_move():
+    n, r = hvd.size(), hvd.rank()
+    move_groups(range(n))
+    ends = hvd.add_process_set([0, n - 1] if n > 1 else [0])
+    if ends.included():
+        move_groups(ends.ranks, process_set=ends)
+    assert hvd.remove_process_set(ends)
+    for early in range(n):  # the others go on without the one that has joined
+        others = [i for i in range(n) if i != early]
+        if r != early:
+            move_groups(others)
+            x, y = hvd.grouped_allreduce([torch.ones(3), torch.ones(2).int()], op=hvd.Sum)
+            equal(x, torch.full((3,), n - 1.0)), equal(y, torch.full((2,), n - 1).int())
+        hvd.join()
+
+
+@check
 def joining():
     n, r = hvd.size(), hvd.rank()
     for round_ in range(2):

@@ -10,27 +10,6 @@
 
 #include "ranks.h"
 
-static int wrong; /* what ranks found wrong; atomic */
-
-static void check(int cond, const char *what, int rank)
-{
-	if (cond)
-		return;
-	printf("# rank %d: %s (%s)\n", rank, what, ringup_error());
-	__atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
-}
-
-static void run(const char *what, int size, void (*body)(struct ringup *r, int rank, int size))
-{
-	int bad;
-
-	alarm(250); /* a hang ends the test */
-	wrong = 0;
-	bad = ranks_run(size, body);
-	ok(!bad && !wrong, "%s, %d ranks", what, size);
-	fflush(stdout);
-}
-
 static int sum_f32(struct ringup_group *g, const char *name, float *v, uint64_t n,
 		   struct ringup_op **opp)
 {

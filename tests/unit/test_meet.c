@@ -273,7 +273,7 @@ static void test_lengths(void)
 	meet_stop(s);
 }
 
-/* Rank 1 of another version: told itself, and told to who waits for it. */
+/* F23, rank 1 of another version: told itself, and told to who waits for it. */
 static void test_version(void)
 {
 	struct meet_server *s = serve_on("127.0.0.1", 2);

@@ -199,6 +199,7 @@ static void test_verdicts(void)
 	ok(t.client_rc == RINGUP_EPEER, "another rank answers: %s", t.client_err.text);
 }
 
+/* F23 */
 static void test_versions(void)
 {
 	struct talk t;

@@ -21,6 +21,14 @@ static int check(int rc)
 	return 3;
 }
 
+/* Join the job as one that a stall soon ends. */
+static int join_impatient(struct ringup **r)
+{
+	setenv("RINGUP_STALL_WARN_MS", "0", 1);
+	setenv("RINGUP_STALL_ABORT_MS", "600", 1);
+	return family_join(r);
+}
+
 static int body(void)
 {
 	static float v[1000];
@@ -30,9 +38,7 @@ static int body(void)
 	struct ringup *r;
 	int rc = 0, k;
 
-	setenv("RINGUP_STALL_WARN_MS", "0", 1);
-	setenv("RINGUP_STALL_ABORT_MS", "600", 1);
-	if (family_join(&r))
+	if (join_impatient(&r))
 		return 2;
 	for (k = 0; k < 5 && !rc; k++)
 		rc = ringup_allreduce(ringup_world(r), &a, NULL);
@@ -72,9 +78,7 @@ static int in_groups(void)
 	struct ringup *r;
 	int rc = 0, k;
 
-	setenv("RINGUP_STALL_WARN_MS", "0", 1);
-	setenv("RINGUP_STALL_ABORT_MS", "600", 1);
-	if (family_join(&r))
+	if (join_impatient(&r))
 		return 2;
 	if (ringup_group_add(r, right, 3, &other) || ringup_group_add(r, left, 4, &one))
 		return 3;

@@ -319,6 +319,235 @@ static void growth(void)
 	}
 }
 
+/* What rank @r puts into its @k-th operation on name @n, and what comes of all of them. */
+static float share(int r, int n, int k)
+{
+	return (float)(1 + r + 10 * n + 100 * k);
+}
+
+static float total(int n, int k)
+{
+	float sum = 0;
+	int r;
+
+	for (r = 0; r < hosts.ranks; r++)
+		sum += share(r, n, k);
+	return sum;
+}
+/* ---- two hosts, a few steps, in every order ---- */
+
+enum { MOVES = 6, STEPS_MOST = 64 };
+
+/* What each rank submits, in its order, names by number. */
+struct script {
+	const char *what;
+	int names, count[2], name[2][MOVES];
+	int blocking[2]; /* the rank waits for each before the next */
+	int changed[2];  /* the place at which it wants something else, or -1 */
+	int bare;        /* the place at which the second comes without data, or 0 */
+};
+
+static int chosen[STEPS_MOST], choices[STEPS_MOST], steps, parcels, offers;
+
+/* The next choice of this run; runs go through all combinations. */
+static int choose(int n)
+{
+	if (steps == STEPS_MOST)
+		return 0;
+	choices[steps] = n;
+	return chosen[steps++] % n;
+}
+
+static bool next_run(void)
+{
+	while (steps-- > 0) {
+		if (++chosen[steps] < choices[steps])
+			return true;
+		chosen[steps] = 0;
+	}
+	return false;
+}
+
+struct progress {
+	int at[2], done[2], times[2][NAMES], order[2][NAMES * ROUNDS];
+	int in_flight[2][NAMES];
+};
+
+static bool may_submit(const struct script *s, const struct progress *p, int r)
+{
+	int n = p->at[r] < s->count[r] ? s->name[r][p->at[r]] : -1;
+
+	return n >= 0 && !p->in_flight[r][n] && !(s->blocking[r] && p->done[r] < p->at[r]);
+}
+
+static int submit(const struct script *s, struct progress *p, int r, struct err *e)
+{
+	int n = s->name[r][p->at[r]];
+	struct want w = sum(p->at[r] == s->changed[r] ? 2 : 1);
+	float data[2] = { share(r, n, p->times[r][n]), 0 };
+
+	p->in_flight[r][n] = 1;
+	if (p->at[r]++ == s->changed[r])
+		return hosts_post(r, n, &w, 0, true, e);
+	if (r && s->bare && p->at[r] == s->bare + 1)
+		return hosts_post(r, n, &w, 0, false, e);
+	return hosts_put(r, n, &w, data, e);
+}
+
+static int take_batch(struct progress *p, int r, struct err *e)
+{
+	struct item items[BATCH_ITEMS];
+	int names[BATCH_ITEMS], n = hosts_next(r, names, items), i;
+
+	for (i = 0; i < n; i++) {
+		int k = p->times[r][names[i]]++;
+
+		p->order[r][p->done[r]++] =
+			names[i] | (items[i].result ? 256 : 0) | (items[i].bad ? 512 : 0);
+		p->in_flight[r][names[i]] = 0;
+		if (items[i].result && *(const float *)items[i].result != total(names[i], k))
+			return fail(e, RINGUP_EPEER, "n%d has another sum", names[i]);
+		parcels += !!items[i].result;
+	}
+	if (n) {
+		hosts_done(r, items, n);
+		tally_done(leaders[r].tally);
+	}
+	return n;
+}
+
+/* One order: until nothing can happen any more, and then all must be complete. */
+static int play(const struct script *s, struct err *e)
+{
+	struct progress p = { 0 };
+	int r, rc, can[6], n, k;
+
+	for (;;) {
+		for (r = 0, n = 0; r < 2; r++) {
+			if (may_submit(s, &p, r))
+				can[n++] = r;
+			if (leaders[r].first[0])
+				can[n++] = 2 + r;
+		}
+		if (!n)
+			break;
+		k = can[choose(n)];
+		if (k >= 2 && leaders[k - 2].first[0]->data[0] == 10)
+			offers++;
+		rc = k < 2 ? submit(s, &p, k, e) : deliver(&leaders[k - 2], 0, e);
+		if (rc >= 0 && tally_turn(leaders[k % 2].tally, e))
+			rc = e->code;
+		while (rc >= 0 && (rc = take_batch(&p, k % 2, e)) > 0)
+			if (tally_turn(leaders[k % 2].tally, e))
+				rc = e->code;
+		if (rc < 0)
+			return rc;
+	}
+	if (p.done[0] != s->count[0] || p.done[1] != s->count[1])
+		return fail(e, RINGUP_ETIMEDOUT, "%d of %d and %d of %d are complete",
+			    p.done[0], s->count[0], p.done[1], s->count[1]);
+	if (memcmp(p.order[0], p.order[1], sizeof(p.order[0])))
+		return fail(e, RINGUP_EPEER, "the hosts have different orders");
+	return 0;
+}
+
+/* Both hosts know the names and have used them once. */
+static int prepare(const struct script *s, struct err *e)
+{
+	int host_of[2] = { 0, 1 }, n, r;
+	struct want w = sum(1);
+	char bad[512];
+
+	fanout = TALLY_FANOUT;
+	hosts.eager_bytes = 64;
+	if (open_all(2, host_of, 1 << 20))
+		return -1;
+	for (n = 0; n < s->names; n++)
+		for (r = 0; r < 2; r++)
+			if (hosts_post(r, n, &w, 0, true, e))
+				return e->code;
+	for (n = 0; n < s->names; n += r) {
+		if (settle(e))
+			return e->code;
+		r = carry_out(bad, sizeof(bad));
+		if (r <= 0)
+			return fail(e, RINGUP_EPEER, "the first batches");
+	}
+	return settle(e);
+}
+
+/* An offer and the answer to it may cross each other, and anything else. */
+static void every_order(void)
+{
+	static const struct script scripts[] = {
+		{ "in step",
+		  1,
+		  { 3, 3 },
+		  { { 0, 0, 0 }, { 0, 0, 0 } },
+		  { 1, 1 },
+		  { -1, -1 },
+		  0 },
+		{ "one comes without data",
+		  1,
+		  { 3, 3 },
+		  { { 0, 0, 0 }, { 0, 0, 0 } },
+		  { 1, 1 },
+		  { -1, -1 },
+		  1 },
+		{ "two at once", 2, { 2, 2 }, { { 0, 1 }, { 0, 1 } }, { 0, 0 }, { -1, -1 }, 0 },
+		{ "crosswise", 2, { 2, 2 }, { { 0, 1 }, { 1, 0 } }, { 0, 0 }, { -1, -1 }, 0 },
+		{ "crosswise, and one waits",
+		  2,
+		  { 4, 4 },
+		  { { 0, 1, 0, 1 }, { 1, 0, 1, 0 } },
+		  { 0, 1 },
+		  { -1, -1 },
+		  0 },
+		{ "the root waits",
+		  2,
+		  { 4, 4 },
+		  { { 0, 1, 0, 1 }, { 1, 0, 1, 0 } },
+		  { 1, 0 },
+		  { -1, -1 },
+		  0 },
+		{ "one changes its mind",
+		  2,
+		  { 3, 3 },
+		  { { 0, 1, 0 }, { 0, 1, 0 } },
+		  { 0, 1 },
+		  { -1, 2 },
+		  0 },
+		{ "the root does",
+		  2,
+		  { 3, 3 },
+		  { { 0, 1, 0 }, { 1, 0, 0 } },
+		  { 0, 0 },
+		  { 2, -1 },
+		  0 },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+		const struct script *s = &scripts[i];
+		struct err e = { 0 };
+		int runs = 0, rc;
+
+		memset(chosen, 0, sizeof(chosen));
+		parcels = offers = 0;
+		do {
+			steps = 0;
+			rc = prepare(s, &e);
+			if (!rc)
+				rc = play(s, &e);
+			close_all();
+			runs++;
+		} while (!rc && next_run());
+		hosts.eager_bytes = 0;
+		ok(!rc && parcels && offers, "%s: %d orders, %d offers, %d sums on the way: %s",
+		   s->what, runs, offers, parcels, e.text);
+	}
+}
+
 static void disagreement(void)
 {
 	int host_of[HOSTS_RANKS] = { 0, 0, 1, 1, 2, 3, 4, 4 };
@@ -551,6 +780,50 @@ static void strangers(void)
 	hostile("a call for what there is not", false, f, 3 + WANT_WIRE);
 }
 
+/* The same of two hosts, one tensor of which is known and has been submitted again by the one
+ * that is asked: the root has made an offer, its child has answered before one came. */
+static void hostile_to_two(const char *what, bool from_child, const void *frame, size_t len)
+{
+	static const struct script one = { .names = 1 };
+	struct leader *to = &leaders[from_child ? 0 : 1];
+	float data = 1;
+	struct want w = sum(1);
+	struct err e = { 0 };
+
+	if (prepare(&one, &e) || hosts_put(to->host, 0, &w, &data, &e) ||
+	    tally_turn(to->tally, &e))
+		return;
+	ok(tally_take(to->tally, 0, frame, len, &e) < 0, "%s: %s", what, e.text);
+	close_all();
+	hosts.eager_bytes = 0;
+}
+
+static void strangers_with_data(void)
+{
+	unsigned char f[PARCEL_BYTES + 64] = { 10 };
+
+	hostile("an offer to one of three", false, f, 7);
+	hostile_to_two("an offer from below", true, f, 7);
+	hostile_to_two("an offer without a number", false, f, 2);
+	hostile_to_two("an offer too large", false, f, 4 + PARCEL_BYTES);
+	f[2] = 0x20;
+	hostile_to_two("an offer of what there is not", false, f, 7);
+	f[0] = 11;
+	hostile_to_two("an answer from above", false, f, 1);
+	hostile_to_two("an answer with a word", true, f, 2);
+	hostile("an answer that nobody waits for", true, f, 1);
+	f[0] = 2;
+	f[1] = 0;
+	f[2] = 0x20;
+	hostile_to_two("data cut short", true, f, 6);
+	hostile("data of one of three that never agreed on them", true, f, 7);
+	f[0] = 3;
+	f[2] = 0;
+	f[3] = 0x20;
+	hostile_to_two("a result cut short", false, f, 7);
+	hostile("a result of what did not travel", false, f, 44);
+}
+
 int main(void)
 {
 	alarm(250);
@@ -559,7 +832,9 @@ int main(void)
 	disagreement();
 	recycling();
 	joining();
+	every_order();
 	endings();
 	strangers();
+	strangers_with_data();
 	return tap_done();
 }

@@ -25,15 +25,21 @@ static struct leader {
 	pthread_t watch;
 	bool stop;
 	int served, left, code, lost; /* atomic */
+	bool knew_why;                /* when it heard who left */
 	char why[128];
 } leaders[HOSTS];
+
+static bool job_is_over; /* on the host that tells the others */
 
 static int order[RANKS][NAMES * ROUNDS];
 static int bad;
 
 static void on_left(void *ctx, int rank)
 {
-	__atomic_store_n(&((struct leader *)ctx)->left, rank, __ATOMIC_RELEASE);
+	struct leader *l = ctx;
+
+	l->knew_why = __atomic_load_n(&l->code, __ATOMIC_ACQUIRE) != 0;
+	__atomic_store_n(&l->left, rank, __ATOMIC_RELEASE);
 }
 
 static void on_alarm(void *ctx, int code, const char *why)
@@ -48,6 +54,15 @@ static void on_lost(void *ctx, int rank, const struct err *why)
 {
 	(void)why;
 	__atomic_store_n(&((struct leader *)ctx)->lost, rank, __ATOMIC_RELEASE);
+}
+
+static bool over(void *ctx, struct err *why)
+{
+	(void)ctx;
+	if (!job_is_over)
+		return false;
+	fail(why, RINGUP_ETIMEDOUT, "stalled");
+	return true;
 }
 
 /* A connection between the leaders of two hosts. */
@@ -72,17 +87,19 @@ static void *watch(void *arg)
 	struct leader *l = arg;
 	struct pollfd p = { tree_fd(l->tree), POLLIN, 0 };
 
+	bool again = false;
+
 	while (!__atomic_load_n(&l->stop, __ATOMIC_ACQUIRE))
-		if (poll(&p, 1, 20) > 0) {
+		if (poll(&p, 1, again ? TREE_AGAIN_MS : 20) > 0 || again) {
 			__atomic_fetch_add(&l->served, 1, __ATOMIC_RELAXED);
-			tree_serve(l->tree);
+			again = tree_serve(l->tree);
 		}
 	return NULL;
 }
 
 static int open_all(void)
 {
-	struct tree_events ev = { on_left, on_alarm, on_lost, NULL, NULL };
+	struct tree_events ev = { on_left, on_alarm, on_lost, NULL, NULL, over };
 	struct err e = { 0 };
 	int h, rc = hosts_open(RANKS, host_of);
 
@@ -217,10 +234,12 @@ static void attention(void)
 	struct pollfd p = { tree_fd(root), POLLIN, 0 };
 	uint64_t before, after;
 	int rank, i;
-	bool gone;
+	bool gone, again;
 
 	__atomic_store_n(&leaders[0].stop, true, __ATOMIC_RELEASE);
 	pthread_join(leaders[0].watch, NULL);
+	while (tree_serve(root))
+		clock_sleep_ms(TREE_AGAIN_MS);
 	ok(poll(&p, 1, 0) == 0, "silence");
 	before = tree_heard(root, 0, &rank, &gone);
 	ok(tree_neighbours(root) == 2 && rank == 2 && !gone, "the neighbours are known");
@@ -234,8 +253,19 @@ static void attention(void)
 	tree_ping(leaders[1].tree);
 	agree_tree.attend(root, false);
 	ok(poll(&p, 1, 1000) == 1, "who does not, is called for what came meanwhile");
-	tree_serve(root);
+	/* Away for less than a moment, as between two small operations. */
+	agree_tree.attend(root, true);
+	agree_tree.attend(root, false);
+	again = tree_serve(root);
 	ok(tree_heard(root, 0, &rank, &gone) == after + 1 && poll(&p, 1, 0) == 0, "once");
+	tree_ping(leaders[1].tree);
+	ok(!again || poll(&p, 1, 20) == 0, "who has just gone may be back soon");
+	while (tree_serve(root))
+		clock_sleep_ms(TREE_AGAIN_MS);
+	ok(tree_heard(root, 0, &rank, &gone) == after + 2, "it is asked again, and hears");
+	tree_ping(leaders[1].tree);
+	ok(poll(&p, 1, 1000) == 1, "from then on it speaks");
+	tree_serve(root);
 	leaders[0].stop = false;
 	pthread_create(&leaders[0].watch, NULL, watch, &leaders[0]);
 }
@@ -250,6 +280,7 @@ static void endings(void)
 	__atomic_store_n(&hosts.rank[4].segment.head->left, 5, __ATOMIC_RELEASE);
 	agree_tree.next(leaders[2].tree, 0, (struct item[BATCH_ITEMS]){ 0 });
 	ok(soon(&leaders[0].left, 4) && soon(&leaders[3].left, 4), "all hear who left");
+	ok(!leaders[0].knew_why && !leaders[3].knew_why, "not because of an alarm");
 	tree_alarm(leaders[5].tree, RINGUP_EABORTED, "enough");
 	ok(soon(&leaders[3].code, RINGUP_EABORTED) && !strcmp(leaders[3].why, "enough"),
 	   "all hear that it is over");
@@ -267,6 +298,26 @@ static void endings(void)
 	ok(soon(&leaders[1].lost, 7), "who ends without a word is");
 }
 
+/* Their leaders need not have noticed that the job is over when they leave. */
+static void farewells(void)
+{
+	int first = hosts.rank[4].team.rank;
+
+	__atomic_store_n(&hosts.rank[4].segment.head->left, (uint32_t)first + 1,
+			 __ATOMIC_RELEASE);
+	agree_tree.next(leaders[2].tree, 0, (struct item[BATCH_ITEMS]){ 0 });
+	ok(soon(&leaders[0].left, first) && soon(&leaders[3].left, first), "one leaves");
+	ok(leaders[0].knew_why && leaders[3].knew_why && !strcmp(leaders[3].why, "stalled"),
+	   "all have heard of the alarm before");
+}
+
+/* The same, of a leader itself. */
+static void goodbye(void)
+{
+	tree_goodbye(leaders[0].tree);
+	ok(soon(&leaders[1].left, 0) && leaders[1].knew_why, "nor does a leader go before it");
+}
+
 int main(void)
 {
 	alarm(250);
@@ -274,6 +325,13 @@ int main(void)
 	rounds();
 	attention();
 	endings();
+	close_all();
+	job_is_over = true;
+	ok(!open_all(), "all at once more, in a job that is over");
+	farewells();
+	close_all();
+	ok(!open_all(), "and again");
+	goodbye();
 	close_all();
 	return tap_done();
 }

@@ -104,9 +104,11 @@ PROTOTYPES = {
     "ringup_allreduce_within": (c_int, [c_void_p, POINTER(Reduce), c_int64, POINTER(c_void_p)]),
     "ringup_broadcast": (c_int, [c_void_p, POINTER(Bcast), POINTER(c_void_p)]),
     "ringup_allgather": (c_int, [c_void_p, POINTER(Gather), POINTER(c_void_p)]),
-    "ringup_allreduce_many": (c_int, [c_void_p, POINTER(Reduce), c_int, POINTER(c_void_p)]),
     "ringup_alltoall": (c_int, [c_void_p, POINTER(Exchange), POINTER(c_void_p)]),
     "ringup_reducescatter": (c_int, [c_void_p, POINTER(Scatter), POINTER(c_void_p)]),
+    "ringup_allreduce_many": (c_int, [c_void_p, POINTER(Reduce), c_int, POINTER(c_void_p)]),
+    "ringup_allgather_many": (c_int, [c_void_p, POINTER(Gather), c_int, POINTER(c_void_p)]),
+    "ringup_reducescatter_many": (c_int, [c_void_p, POINTER(Scatter), c_int, POINTER(c_void_p)]),
     "ringup_join": (c_int, [c_void_p, POINTER(c_int), POINTER(c_void_p)]),
     "ringup_barrier": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
     "ringup_poll": (c_int, [c_void_p]),
@@ -117,9 +119,9 @@ PROTOTYPES = {
 
 # These never block, so they keep the interpreter's lock: who lets go of it has to get it back,
 # which takes milliseconds where another thread computes in Python.
-PROMPT = {"ringup_allreduce", "ringup_allreduce_many", "ringup_broadcast", "ringup_allgather",
-          "ringup_alltoall", "ringup_reducescatter", "ringup_join", "ringup_barrier",
-          "ringup_poll"}
+PROMPT = {"ringup_allreduce", "ringup_broadcast", "ringup_allgather", "ringup_alltoall",
+          "ringup_reducescatter", "ringup_allreduce_many", "ringup_allgather_many",
+          "ringup_reducescatter_many", "ringup_join", "ringup_barrier", "ringup_poll"}
 
 SONAME = "libringup.so.0"
 

@@ -62,32 +62,6 @@ class Operation:
         under_way.discard(self)
 
 
-class Several:
-    """Operations that are one to those who wait for them; the result is the list of theirs."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts):
-        self.parts = parts
-
-    def poll(self):
-        """Have all of them completed?"""
-        return all([part.poll() for part in self.parts])
-
-    def wait(self):
-        """Block until all have completed, then raise the first failure, or return the results."""
-        parts, self.parts = self.parts, ()
-        results, failed = [], None
-        for part in parts:
-            try:
-                results.append(part.wait())
-            except errors.RingupError as e:
-                failed = failed or e
-        if failed:
-            raise failed
-        return results if parts else None
-
-
 def _words(called):
     """What an operation is called, for people."""
     what, name = called
@@ -168,10 +142,16 @@ class Reduction:
             raise _c.failure(lib, status, _words(self.called))
 
 
-def start_many(reductions, addresses, group=None, keep=None, finish=None):
-    """Start reductions of one kind that are one, by the name of the first; addresses are pairs."""
-    a = (_c.Reduce * len(addresses))(*[r.at(*where) for r, where in zip(reductions, addresses)])
-    return _start(lib.ringup_allreduce_many, group, reductions[0].called, keep, finish, a, len(a))
+def _start_many(call, group, called, keep, finish, members):
+    """Start operations that are one; members are structs of one type."""
+    a = (type(members[0]) * len(members))(*members)
+    return _start(call, group, called, keep, finish, a, len(a))
+
+
+def allreduce_many(reductions, addresses, group=None, keep=None, finish=None):
+    """Start reductions that are one, by the name of the first; addresses are pairs."""
+    return _start_many(lib.ringup_allreduce_many, group, reductions[0].called, keep, finish,
+                       [r.at(*where) for r, where in zip(reductions, addresses)])
 
 
 def broadcast(source, target, count, dtype, root, name=None, shape=(), group=None, keep=None,
@@ -192,12 +172,27 @@ def _received(out, counts, bytes_of_row):
     return (_c.view(lib, out.value, sum(rows) * bytes_of_row) if out.value else None), rows
 
 
-def allgather(source, rows, row, dtype, name=None, shape=(), group=None, keep=None, finish=None):
-    """Start a gathering of rows rows; finish(memory, rows of each rank) makes the result."""
+def _gathering(group, source, rows, row, dtype, name=None, shape=()):
+    """What the library wants to be told, and a function that gives what it has left."""
     out, counts = _result(group)
     a = _c.Gather(name, source, rows, row, dtype, ctypes.pointer(out), counts, *_shape(shape))
+    return a, lambda: _received(out, counts, row * _c.BYTES[dtype])
+
+
+def allgather(source, rows, row, dtype, name=None, shape=(), group=None, keep=None, finish=None):
+    """Start a gathering of rows rows; finish(memory, rows of each rank) makes the result."""
+    a, received = _gathering(group, source, rows, row, dtype, name, shape)
     return _start(lib.ringup_allgather, group, ("allgather", name), keep,
-                  lambda _: finish(*_received(out, counts, row * _c.BYTES[dtype])), ctypes.byref(a))
+                  lambda _: finish(*received()), ctypes.byref(a))
+
+
+def allgather_many(blocks, name=None, group=None, keep=None, finish=None):
+    """Start gatherings that are one; blocks are the first arguments of allgather() and the shape,
+    by their names; finish() gets a list of what its finish() gets."""
+    made = [_gathering(group, name=name, **block) for block in blocks]
+    return _start_many(lib.ringup_allgather_many, group, ("allgather", name), keep,
+                       lambda _: finish([received() for _a, received in made]),
+                       [a for a, _received in made])
 
 
 def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=None, keep=None,
@@ -210,13 +205,22 @@ def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=N
                   lambda _: finish(*_received(out, counts, row * _c.BYTES[dtype])), ctypes.byref(a))
 
 
-def reducescatter(source, rows, row, target, dtype, op, name=None, pre=1.0, post=1.0, shape=(),
-                  group=None, keep=None, finish=None):
-    """Start a reduction of rows rows, of which this rank gets own_rows() into target."""
+def _scattering(source, rows, row, target, dtype, op, name=None, pre=1.0, post=1.0, shape=()):
+    """What the library wants to be told."""
     _scaled(pre, post)
-    a = _c.Scatter(name, source, rows, row, target, dtype, op, pre, post, *_shape(shape))
+    return _c.Scatter(name, source, rows, row, target, dtype, op, pre, post, *_shape(shape))
+
+
+def reducescatter(name=None, group=None, keep=None, finish=None, **tensor):
+    """Start a reduction of rows rows, of which this rank gets own_rows() into target."""
     return _start(lib.ringup_reducescatter, group, ("reducescatter", name), keep, finish,
-                  ctypes.byref(a))
+                  ctypes.byref(_scattering(name=name, **tensor)))
+
+
+def reducescatter_many(tensors, name=None, group=None, keep=None, finish=None):
+    """Start such reductions that are one; tensors are arguments of reducescatter(), by name."""
+    return _start_many(lib.ringup_reducescatter_many, group, ("reducescatter", name), keep, finish,
+                       [_scattering(name=name, **tensor) for tensor in tensors])
 
 
 def own_rows(rows, group):

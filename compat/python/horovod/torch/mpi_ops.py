@@ -163,10 +163,10 @@ def _memory(tensor, output):
     return both, both, _empty(tensor) if output is None else output
 
 
-def _reduce(tensor, output, name, op, pre, post, process_set, what="allreduce"):
+def _reduce(tensor, output, name, op, pre, post, process_set):
     """Start reducing tensor into output, which may be the same, or None: a new tensor."""
     try:
-        r = _reduction(what, name, tensor.dtype, tensor.layout, tensor.shape, op, pre, post)
+        r = _reduction("allreduce", name, tensor.dtype, tensor.layout, tensor.shape, op, pre, post)
         keep = _memory(tensor, output)
         return r.start(keep[0].data_ptr(), keep[1].data_ptr(), group_of(process_set), keep,
                        _bring_home)
@@ -193,21 +193,11 @@ def _check_many(tensors):
         raise ValueError("the tensors of a group must be on one device")
 
 
-def _several(start, tensors, name):
-    """Start an operation for each of some tensors."""
-    _check_many(tensors)
-    return operation.Several([start(i, t, None if name is None else f"{name}.{i}")
-                              for i, t in enumerate(tensors)])
-
-
 def _reduce_many(tensors, outputs, name, op, pre, post, process_set):
     """Start reducing some tensors into others, which may be the same: all of them or none."""
     _check_many(tensors)
-    if op == Adasum or len({t.dtype for t in tensors}) > 1:  # the library does them one by one
-        return _several(lambda i, t, n: _reduce(t, outputs[i], n, op, pre, post, process_set,
-                                                "grouped_allreduce"), tensors, name)
     memory = [_memory(t, o) for t, o in zip(tensors, outputs)]
-    return _begin(operation.start_many,
+    return _begin(operation.allreduce_many,
                   [_reduction("grouped_allreduce", name, t.dtype, t.layout, t.shape, op, pre, post)
                    for t in tensors],
                   [(source.data_ptr(), target.data_ptr()) for source, target, _output in memory],
@@ -338,13 +328,19 @@ def _rows(tensor):
     return finish
 
 
-def _gather(tensor, name, process_set, what="allgather"):
-    """Start concatenating the ranks' tensors."""
+def _block(tensor, what):
+    """(the rows in memory, what the library is told of them)"""
     dtype, per_element = _movable(tensor, what)
     source, rest = tensor if _is_direct(tensor) else _copy(tensor), tensor.shape[1:]
-    return _begin(operation.allgather, source.data_ptr(), tensor.shape[0],
-                  math.prod(rest) * per_element, dtype, _named(what, name), rest,
-                  group_of(process_set), source, _rows(tensor))
+    return source, {"source": source.data_ptr(), "rows": tensor.shape[0],
+                    "row": math.prod(rest) * per_element, "dtype": dtype, "shape": rest}
+
+
+def _gather(tensor, name, process_set):
+    """Start concatenating the ranks' tensors."""
+    source, block = _block(tensor, "allgather")
+    return _begin(operation.allgather, name=_named("allgather", name), group=group_of(process_set),
+                  keep=source, finish=_rows(tensor), **block)
 
 
 def allgather_async(tensor, name=None, process_set=global_process_set):
@@ -354,7 +350,12 @@ def allgather_async(tensor, name=None, process_set=global_process_set):
 
 def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
     """Start concatenating several tensors; returns a handle for synchronize()."""
-    return _several(lambda i, t, n: _gather(t, n, process_set, "grouped_allgather"), tensors, name)
+    _check_many(tensors)
+    sources, blocks = zip(*[_block(t, "grouped_allgather") for t in tensors])
+    makers = [_rows(t) for t in tensors]
+    return _begin(operation.allgather_many, blocks, _named("grouped_allgather", name),
+                  group_of(process_set), sources,
+                  lambda parts: [make(*part) for make, part in zip(makers, parts)])
 
 
 def _own_rows(grad, rows, process_set):
@@ -545,8 +546,8 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
 
 # reducescatter
 
-def _scatter(tensor, name, op, process_set, pre, post, what="reducescatter"):
-    """Start reducing rows, of which each rank gets a part."""
+def _part(tensor, op, process_set, pre, post):
+    """(the rows in memory, where this rank's go, what the library is told of them)"""
     dtype, redop = _kind(tensor.dtype, tensor.layout, op)
     if tensor.dim() == 0:
         raise ValueError("reducescatter works on rows, and a tensor of no dimensions has none")
@@ -555,9 +556,16 @@ def _scatter(tensor, name, op, process_set, pre, post, what="reducescatter"):
     group, rest = group_of(process_set), tensor.shape[1:]
     source = tensor if _is_direct(tensor) else _copy(tensor)
     target = torch.empty((operation.own_rows(tensor.shape[0], group), *rest), dtype=tensor.dtype)
-    return _begin(operation.reducescatter, source.data_ptr(), tensor.shape[0], math.prod(rest),
-                  target.data_ptr(), dtype, redop, _named(what, name), pre, post, rest, group,
-                  source, lambda _source: target.to(tensor.device))
+    return source, target, {"source": source.data_ptr(), "rows": tensor.shape[0],
+                            "row": math.prod(rest), "target": target.data_ptr(), "dtype": dtype,
+                            "op": redop, "pre": pre, "post": post, "shape": rest}
+
+
+def _scatter(tensor, name, op, process_set, pre, post):
+    """Start reducing rows, of which each rank gets a part."""
+    source, target, told = _part(tensor, op, process_set, pre, post)
+    return _begin(operation.reducescatter, _named("reducescatter", name), group_of(process_set),
+                  source, lambda _source: target.to(tensor.device), **told)
 
 
 def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,
@@ -569,9 +577,13 @@ def reducescatter_async(tensor, name=None, op=Average, process_set=global_proces
 def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set,
                                 prescale_factor=1.0, postscale_factor=1.0):
     """Start grouped_reducescatter(); returns a handle for synchronize()."""
-    return _several(lambda i, t, n: _scatter(t, n, op, process_set, prescale_factor,
-                                             postscale_factor, "grouped_reducescatter"),
-                    tensors, name)
+    _check_many(tensors)
+    sources, targets, told = zip(*[_part(t, op, process_set, prescale_factor, postscale_factor)
+                                   for t in tensors])
+    device = tensors[0].device
+    return _begin(operation.reducescatter_many, told, _named("grouped_reducescatter", name),
+                  group_of(process_set), sources,
+                  lambda _sources: [target.to(device) for target in targets])
 
 
 def _scatter_backward(how, grad):

@@ -1,0 +1,245 @@
+/* bundle.c - several operations under one name: all of them are carried out, or none. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/bundle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "engine/join.h"
+#include "engine/lane.h"
+#include "engine/op.h"
+#include "engine/plan.h"
+#include "engine/submit.h"
+#include "ringup.h"
+
+/* Of l->phase: what has been done. */
+enum { BEGUN, TOLD, COUNTED };
+
+/* A want on its way from rank to rank. */
+enum { WANT_NUMBERS = WANT_WIRE / sizeof(uint64_t) };
+
+/* What the members want, as far as this rank knows: a join stands for one that it does not. */
+static void put_wants(const struct ringup_op *op, uint64_t *to)
+{
+	struct want unknown = { .kind = WANT_JOIN };
+	const struct ringup_op *m = op->members;
+	uint32_t i;
+
+	for (i = 0; i < op->ask.want.members; i++, to += WANT_NUMBERS) {
+		want_put((unsigned char *)to, m ? &m->ask.want : &unknown);
+		m = m ? m->next : NULL;
+	}
+}
+
+static bool get_want(const uint64_t *from, int size, struct want *w)
+{
+	want_get((const unsigned char *)from, w);
+	return want_valid(w, size);
+}
+
+/* ---- carried out ---- */
+
+/* The first that knows the members tells those who do not. */
+static int tell(struct lane *l, const struct ringup_op *op, const uint64_t *rows, struct err *e)
+{
+	static const struct want numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
+	uint64_t count = (uint64_t)op->ask.want.members * WANT_NUMBERS, *all;
+
+	all = plan_room(l, count, e);
+	if (!all)
+		return e->code;
+	plan_begin(l, PLAN_BROADCAST, &numbers);
+	while (!rows[l->plan.root] && l->plan.root < l->team.size - 1)
+		l->plan.root++;
+	if (l->plan.root == l->team.rank)
+		put_wants(op, all);
+	plan_add(l, l->plan.root == l->team.rank ? all : NULL, all, count);
+	return 0;
+}
+
+/* This rank has joined, and now knows what the others want. */
+static int learn(struct lane *l, struct ringup_op *op, struct err *e)
+{
+	struct request q = { 0 };
+	uint32_t i;
+	int rc = 0;
+
+	for (i = op->ask.want.members; i > 0 && !rc; i--) {
+		void *own = NULL;
+		struct want w;
+
+		if (!get_want(l->numbers + (size_t)(i - 1) * WANT_NUMBERS, l->team.size, &w) ||
+		    w.kind >= PLAN_KINDS)
+			return fail(e, RINGUP_EPEER, "%.200s: not what a group may be of",
+				    op->tensor->name);
+		rc = join_stand_in(l, &w, &q, &own, e);
+		if (rc)
+			return rc;
+		lock_take(&l->lock);
+		rc = submit_member(l, op, &q, own, e);
+		lock_give(&l->lock);
+		if (rc)
+			free(own);
+	}
+	return rc;
+}
+
+/* Do all ranks know the members? */
+static bool all_know(const struct lane *l, const uint64_t *rows)
+{
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		if (!rows[r])
+			return false;
+	return true;
+}
+
+static bool has_rows(const struct ringup_op *op)
+{
+	const struct ringup_op *m;
+
+	for (m = op->members; m; m = m->next)
+		if (want_has_rows(&m->ask.want))
+			return true;
+	return false;
+}
+
+/* All tell all how many rows they have in each member. */
+static int count(struct lane *l, const struct ringup_op *op, struct err *e)
+{
+	uint64_t *mine = plan_tell(l, op->ask.want.members, e);
+	const struct ringup_op *m;
+
+	if (!mine)
+		return e->code;
+	for (m = op->members; m; m = m->next)
+		*mine++ = m->ask.rows;
+	return 0;
+}
+
+/* The first member that has not been carried out. */
+static struct ringup_op *first_left(const struct ringup_op *op, uint32_t *place)
+{
+	struct ringup_op *m;
+
+	for (*place = 0, m = op->members; m && m->state != OP_FLYING; m = m->next)
+		++*place;
+	return m;
+}
+
+static int plan_member(struct lane *l, struct ringup_op *op, struct err *e)
+{
+	uint32_t place;
+	struct ringup_op *m = first_left(op, &place);
+	int rc = plan_make(l, m, l->numbers + place, op->ask.want.members, e);
+
+	if (!rc && !first_left(op, &place))
+		plan_ends(l, op);
+	return rc;
+}
+
+int bundle_plan(struct lane *l, struct ringup_op *op, const uint64_t *rows, struct err *e)
+{
+	int rc;
+
+	if (!rows)
+		return fail(e, RINGUP_EPEER, "%.200s: nobody knows the group",
+			    op->tensor->name);
+	if (l->phase == BEGUN) {
+		l->phase = TOLD;
+		if (!all_know(l, rows))
+			return tell(l, op, rows, e);
+	}
+	if (l->phase == TOLD) {
+		l->phase = COUNTED;
+		rc = op->ghost ? learn(l, op, e) : 0;
+		if (rc || has_rows(op))
+			return rc ? rc : count(l, op, e);
+	}
+	return plan_member(l, op, e);
+}
+
+void bundle_conclude(struct ringup_op *op)
+{
+	struct ringup_op *all = op->bundle;
+	struct err why;
+	int rc = plan_conclude(op, &why);
+
+	if (!rc || all->status)
+		return;
+	all->status = rc;
+	all->why = why;
+}
+
+/* ---- in dispute ---- */
+
+/* Have all ranks a bundle of so many members? */
+static bool same_number(const struct lane *l, uint32_t members)
+{
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		if (l->numbers[r] != members)
+			return false;
+	return members > 0;
+}
+
+int bundle_dispute(struct lane *l, struct ringup_op *op, struct err *e)
+{
+	uint32_t members = op->ask.want.members;
+	uint64_t *mine;
+
+	if (l->phase == BEGUN) {
+		mine = plan_tell(l, 1, e);
+		if (!mine)
+			return e->code;
+		*mine = members;
+		l->phase = TOLD;
+		return 0;
+	}
+	if (same_number(l, members)) {
+		mine = plan_tell(l, (uint64_t)members * WANT_NUMBERS, e);
+		if (!mine)
+			return e->code;
+		put_wants(op, mine);
+	} else {
+		plan_barrier(l);
+	}
+	plan_ends(l, op);
+	return 0;
+}
+
+/* What the ranks want as their member number @i; those that have joined, nothing. */
+static void collect(const struct lane *l, uint32_t members, uint32_t i, struct wants *all)
+{
+	struct want w;
+	int r;
+
+	*all = (struct wants){ 0 };
+	for (r = 0; r < l->team.size; r++)
+		if (get_want(l->numbers + ((size_t)r * members + i) * WANT_NUMBERS,
+			     l->team.size, &w) &&
+		    w.kind != WANT_JOIN)
+			wants_add(all, r, &w);
+}
+
+void bundle_verdict(const struct lane *l, const struct ringup_op *op, struct err *why)
+{
+	const char *name = *op->tensor->name ? op->tensor->name : "one without a name";
+	uint32_t members = op->ask.want.members, i;
+	char called[216], text[sizeof(why->text)];
+	struct wants all;
+
+	fail(why, RINGUP_EMISMATCH, "%s", l->plan_bad);
+	for (i = 0; l->plan.kind == PLAN_ALLGATHER && i < members; i++) {
+		collect(l, members, i, &all);
+		if (all.count < 2)
+			continue;
+		snprintf(called, sizeof(called), "%.200s[%u]", name, i);
+		wants_text(&all, called, text, sizeof(text));
+		fail(why, RINGUP_EMISMATCH, "%s", text);
+		return;
+	}
+}

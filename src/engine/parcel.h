@@ -1,0 +1,48 @@
+/* parcel.h - small sums between hosts: the data travel with the announcement. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_PARCEL_H
+#define ENGINE_PARCEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ledger;
+struct want;
+
+/*
+ * What is small, and was agreed before, needs no plan of a back end.  Each rank puts its
+ * share into its line (ledger.h), as within one host.  When all of a host's are there the
+ * leader adds them up, and what it announces to the other hosts carries the sum; who knows
+ * that all are ready then has all sums, too (tally.h).  The result goes into one more line,
+ * behind those of the ranks, where they find it when the batch comes to it.
+ *
+ * The order of the sums is that of backend_tcp, for hosts in a row: bits do not tell how
+ * they have travelled.
+ */
+enum { PARCEL_BYTES = 4096, PARCEL_HOSTS = 8 };
+
+/* parcel_kind - is that an operation whose data may travel so, if they are few? */
+bool parcel_kind(const struct want *w);
+
+/* parcel_put - put this rank's share of its next operation on @id, which is @w, into its
+ * line, if that may travel.  Comes before post(). */
+void parcel_put(const struct ledger *l, uint32_t id, const struct want *w, const void *in);
+
+/* ---- the leader; all ranks of this host have submitted @id ---- */
+
+/* parcel_sum - what they have put there, added up; false if one of them has not. */
+bool parcel_sum(const struct ledger *l, uint32_t id, void *to);
+
+/* parcel_finish - @sums are those of all hosts, each @step bytes behind the one before:
+ * the result. */
+void parcel_finish(const struct ledger *l, uint32_t id, const void *sums, uint64_t step);
+
+/* parcel_take - the result comes from another leader.  As many bytes as the want says. */
+void parcel_take(const struct ledger *l, uint32_t id, const void *result);
+
+/* ---- any rank ---- */
+
+/* parcel_result - that of this rank's last operation on @id, or NULL: it did not travel. */
+const void *parcel_result(const struct ledger *l, uint32_t id);
+
+#endif

@@ -1,0 +1,325 @@
+/* plan.c - what the back end has to do for an operation: plans, one after the other. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "coll/adasum.h"
+#include "coll/copy.h"
+#include "coll/reduce.h"
+#include "engine/eager.h"
+#include "engine/join.h"
+#include "engine/lane.h"
+#include "engine/op.h"
+#include "ringup.h"
+
+static size_t element(const struct want *w)
+{
+	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
+}
+
+uint64_t plan_part_first(const struct lane *l, const struct want *w, int rank)
+{
+	uint64_t rows = w->digest, size = (uint64_t)l->team.size, r = (uint64_t)rank;
+	uint64_t more = rows % size;
+
+	return rows ? w->count / rows * (rows / size * r + (r < more ? r : more)) : 0;
+}
+
+void plan_begin(struct lane *l, enum plan_kind kind, const struct want *w)
+{
+	l->plan = (struct plan){ .kind = kind,
+				 .dtype = (enum ringup_dtype)w->dtype,
+				 .redop = (enum ringup_redop)w->redop,
+				 .pre = w->pre,
+				 .post = w->post,
+				 .root = w->root,
+				 .piece = l->pieces };
+}
+
+void plan_add(struct lane *l, const void *in, void *out, uint64_t count)
+{
+	l->pieces[l->plan.pieces++] = (struct piece){ in, out, count };
+	l->plan.count += count;
+}
+
+/* With it the item is dealt with, unless there is more in that. */
+void plan_ends(struct lane *l, struct ringup_op *op)
+{
+	l->ops[l->op_count++] = op;
+	if (op->bundle) {
+		op->state = OP_CLAIMED;
+	} else {
+		l->item_at++;
+		l->phase = 0;
+	}
+}
+
+void plan_barrier(struct lane *l)
+{
+	static const struct want nothing = { .pre = 1, .post = 1 };
+
+	plan_begin(l, PLAN_BARRIER, &nothing);
+	l->plan.piece = NULL;
+}
+
+uint64_t *plan_room(struct lane *l, size_t count, struct err *e)
+{
+	uint64_t *more;
+
+	if (count > l->number_count) {
+		more = count <= SIZE_MAX / 16 ? realloc(l->numbers, count * sizeof(*more))
+					      : NULL;
+		if (!more) {
+			fail(e, RINGUP_ENOMEM, "no memory for what %d ranks tell each other",
+			     l->team.size);
+			return NULL;
+		}
+		l->numbers = more;
+		l->number_count = count;
+	}
+	return l->numbers;
+}
+
+uint64_t *plan_tell(struct lane *l, uint64_t each, struct err *e)
+{
+	static const struct want numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
+	size_t n = (size_t)l->team.size, r;
+	uint64_t *all = plan_room(l, n * each, e), *mine;
+
+	if (!all)
+		return NULL;
+	for (r = 0; r < n; r++)
+		l->counts[r] = each;
+	mine = all + (size_t)l->team.rank * each;
+	plan_begin(l, PLAN_ALLGATHER, &numbers);
+	plan_add(l, mine, all, each);
+	l->plan.counts = l->counts;
+	return mine;
+}
+
+/* Room for what is gathered: @rows of each rank; writes their elements to l->counts. */
+static int make_room(struct lane *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
+		     struct err *e)
+{
+	const struct want *w = &op->ask.want;
+	uint64_t total = 0, bytes;
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		if (__builtin_mul_overflow(rows[(size_t)r * stride], w->count, &l->counts[r]) ||
+		    __builtin_add_overflow(total, l->counts[r], &total))
+			total = UINT64_MAX;
+	if (__builtin_mul_overflow(total, element(w), &bytes) || bytes > SIZE_MAX / 2)
+		return fail(e, RINGUP_EMISMATCH, "%.200s: the blocks are too large together",
+			    op->tensor->name);
+	op->result = op_room(&op->ask, bytes);
+	if (!op->result)
+		return fail(e, RINGUP_ENOMEM, "%.200s: no memory for %llu gathered bytes",
+			    op->tensor->name, (unsigned long long)bytes);
+	return 0;
+}
+
+static int plan_allgather(struct lane *l, struct ringup_op *op, const uint64_t *rows,
+			  size_t stride, struct err *e)
+{
+	const struct want *w = &op->ask.want;
+	size_t n = (size_t)l->team.size, r;
+	int rc;
+
+	if (!rows)
+		return fail(e, RINGUP_EPEER, "%.200s: no row counts", op->tensor->name);
+	rc = make_room(l, op, rows, stride, e);
+	if (rc)
+		return rc;
+	plan_begin(l, PLAN_ALLGATHER, w);
+	plan_add(l, op->ask.in, op->result, op->ask.rows * w->count);
+	l->plan.counts = l->counts;
+	for (r = 0; r < n; r++)
+		op->ask.counts[r] = rows[r * stride];
+	plan_ends(l, op);
+	return 0;
+}
+
+/* Adasum is not an element's own business: all have all, and compute the same. */
+static int plan_adasum(struct lane *l, struct ringup_op *op, struct err *e)
+{
+	const struct want *w = &op->ask.want;
+	uint64_t bytes = want_bytes(w), all;
+	unsigned char *mine;
+	int r;
+
+	if (__builtin_mul_overflow(bytes, (uint64_t)l->team.size, &all) || all > SIZE_MAX / 2)
+		all = 0;
+	op->result = all || !bytes ? malloc(all ? all : 1) : NULL;
+	if (!op->result)
+		return fail(e, RINGUP_ENOMEM, "%.200s: no memory for %d tensors of %llu bytes",
+			    op->tensor->name, l->team.size, (unsigned long long)bytes);
+	mine = (unsigned char *)op->result + bytes * (uint64_t)l->team.rank;
+	copy_scaled((enum ringup_dtype)w->dtype, mine, op->ask.in, w->count, w->pre);
+	for (r = 0; r < l->team.size; r++)
+		l->counts[r] = w->count;
+	plan_begin(l, PLAN_ALLGATHER, w);
+	l->plan.pre = l->plan.post = 1;
+	plan_add(l, mine, op->result, w->count);
+	l->plan.counts = l->counts;
+	plan_ends(l, op);
+	return 0;
+}
+
+/* First every rank tells every other how many rows it has for it. */
+static int plan_splits(struct lane *l, struct ringup_op *op, struct err *e)
+{
+	uint64_t n = (uint64_t)l->team.size, *mine = plan_tell(l, n, e);
+
+	if (!mine)
+		return e->code;
+	memcpy(mine, op->ask.splits, n * sizeof(*mine));
+	l->phase = 1;
+	return 0;
+}
+
+static int plan_alltoall(struct lane *l, struct ringup_op *op, struct err *e)
+{
+	const struct want *w = &op->ask.want;
+	size_t n = (size_t)l->team.size, me = (size_t)l->team.rank, i;
+	uint64_t mine = 0;
+	int rc;
+
+	if (!l->phase && !plan_room(l, n * n, e))
+		return e->code;
+	if (!l->phase && !eager_splits(l, op, l->numbers))
+		return plan_splits(l, op, e);
+	rc = make_room(l, op, l->numbers + me, n, e);
+	if (rc)
+		return rc;
+	for (i = 0; i < n; i++)
+		op->ask.counts[i] = l->numbers[i * n + me];
+	for (i = 0; i < n * n; i++)
+		if (__builtin_mul_overflow(l->numbers[i], w->count, &l->numbers[i]))
+			return fail(e, RINGUP_EMISMATCH,
+				    "%.200s: the blocks are too large together",
+				    op->tensor->name);
+	for (i = 0; i < n; i++)
+		mine += l->numbers[me * n + i];
+	plan_begin(l, PLAN_ALLTOALL, w);
+	plan_add(l, op->ask.in, op->result, mine);
+	l->plan.matrix = l->numbers;
+	plan_ends(l, op);
+	return 0;
+}
+
+static void plan_reducescatter(struct lane *l, struct ringup_op *op)
+{
+	const struct want *w = &op->ask.want;
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		l->counts[r] = plan_part_first(l, w, r + 1) - plan_part_first(l, w, r);
+	plan_begin(l, PLAN_REDUCESCATTER, w);
+	plan_add(l, op->ask.in, op->ask.out, w->count);
+	l->plan.counts = l->counts;
+	plan_ends(l, op);
+}
+
+static bool same_kind(const struct want *a, const struct want *b)
+{
+	return b->kind == PLAN_ALLREDUCE && b->redop != RINGUP_ADASUM && a->dtype == b->dtype &&
+	       a->redop == b->redop && a->pre == b->pre && a->post == b->post;
+}
+
+/* What runs as one with @op: the next like it of its bundle, whatever lies between them, or
+ * what comes next in the batch, if it is like it, up to the threshold. */
+static struct ringup_op *next_like(struct lane *l, struct ringup_op *op, uint64_t bytes)
+{
+	const struct want *w = &op->ask.want;
+
+	if (op->bundle) {
+		do
+			op = op->next;
+		while (op && (op->state != OP_FLYING || !same_kind(w, &op->ask.want)));
+		return op;
+	}
+	if (l->item_at == l->item_count || l->items[l->item_at].bad ||
+	    l->items[l->item_at].result)
+		return NULL;
+	op = lane_op(l, &l->items[l->item_at]);
+	return op && same_kind(w, &op->ask.want) &&
+			       bytes + want_bytes(&op->ask.want) <= l->fusion_bytes
+		       ? op
+		       : NULL;
+}
+
+static void plan_allreduce(struct lane *l, struct ringup_op *op)
+{
+	uint64_t bytes = 0;
+
+	plan_begin(l, PLAN_ALLREDUCE, &op->ask.want);
+	do {
+		bytes += want_bytes(&op->ask.want);
+		plan_add(l, op->ask.in, op->ask.out, op->ask.want.count);
+		plan_ends(l, op);
+		op = next_like(l, op, bytes);
+	} while (op && l->op_count < BATCH_ITEMS);
+}
+
+int plan_make(struct lane *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
+	      struct err *e)
+{
+	const struct want *w = &op->ask.want;
+
+	switch ((int)w->kind) {
+	case PLAN_ALLREDUCE:
+		if (w->redop == RINGUP_ADASUM)
+			return plan_adasum(l, op, e);
+		plan_allreduce(l, op);
+		return 0;
+	case PLAN_ALLGATHER:
+		return plan_allgather(l, op, rows, stride, e);
+	case PLAN_ALLTOALL:
+		return plan_alltoall(l, op, e);
+	case PLAN_REDUCESCATTER:
+		plan_reducescatter(l, op);
+		return 0;
+	case PLAN_BROADCAST:
+		plan_begin(l, PLAN_BROADCAST, w);
+		plan_add(l, op->ask.in, op->ask.out, w->count);
+		break;
+	default:
+		plan_barrier(l);
+		if (w->kind == WANT_JOIN && rows)
+			join_done(l, op, rows);
+	}
+	plan_ends(l, op);
+	return 0;
+}
+
+/* Of an Adasum all ranks' tensors are here: combine them, and leave only the result. */
+int plan_conclude(struct ringup_op *op, struct err *e)
+{
+	const struct lane *l = op->lane;
+	const struct want *w = &op->ask.want;
+	enum ringup_dtype dtype = (enum ringup_dtype)w->dtype;
+	size_t bytes;
+	void *scratch;
+
+	if (op->status) {
+		*e = op->why;
+		return op->status;
+	}
+	if (w->kind != PLAN_ALLREDUCE || w->redop != RINGUP_ADASUM)
+		return 0;
+	bytes = adasum_scratch_bytes(dtype, l->team.size, w->count);
+	scratch = bytes < SIZE_MAX ? malloc(bytes ? bytes : 1) : NULL;
+	if (!scratch)
+		return fail(e, RINGUP_ENOMEM, "%.200s: no memory to combine %d tensors",
+			    op->tensor->name, l->team.size);
+	adasum(dtype, op->ask.out, op->result, l->team.size, w->count, scratch);
+	if (w->post != 1)
+		copy_scaled(dtype, op->ask.out, op->ask.out, w->count, w->post);
+	free(scratch);
+	op_discard(op);
+	return 0;
+}

@@ -1,0 +1,148 @@
+/* test_eager.c - which rank a small operation waits for, and what its lines add up to. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "engine/eager.h"
+#include "engine/lane.h"
+#include "tap.h"
+
+enum { RANKS = 3, PAUSES = 1 };
+
+static struct ledger ledger[RANKS];
+static struct segment segment[RANKS];
+static struct seat seats[RANKS];
+static struct row row[RANKS];
+static struct lane lane[RANKS];
+static uint32_t sleepers;
+static void *memory;
+
+/* Three ranks in one process: the same memory, three views.  Rank 2 has rank 0's processor. */
+static void open_all(void)
+{
+	size_t bytes = 4096 + ledger_bytes(RANKS);
+	struct err e;
+	int r;
+
+	memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+	memset(memory, 0, bytes);
+	for (r = 0; r < RANKS; r++) {
+		segment[r] = (struct segment){ .rank = r, .ranks = RANKS, .base = memory };
+		segment[r].head = memory;
+		segment[r].extra = (char *)memory + 4096;
+		ok(!ledger_open(&ledger[r], &segment[r], 1024, &e), "rank %d opens", r);
+		seats[r].cpu = r == 1 ? 2 : 1;
+		row[r] = (struct row){
+			.seats = seats, .sleepers = &sleepers, .count = RANKS, .me = r
+		};
+		lane[r].ledger = &ledger[r];
+		lane[r].row = &row[r];
+		lane[r].team.rank = r;
+		lane[r].team.size = RANKS;
+	}
+}
+
+static void set_crowded(bool crowded)
+{
+	int r;
+
+	for (r = 0; r < RANKS; r++)
+		row[r].away = crowded ? PAUSES : 0;
+}
+
+static const struct want sum_of_one = { .count = 1, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+
+static uint32_t find(void)
+{
+	struct err e = { 0 };
+	uint32_t id = 0, age;
+
+	ok(!agree_ledger.find(&ledger[0], "x", 1, &sum_of_one, &id, &age, &e), "a name");
+	return id;
+}
+
+/* Rank @r comes to the next round. */
+static void arrive(int r, uint32_t id, float *value, struct turn *t)
+{
+	struct request q = { .want = sum_of_one, .in = value, .out = value };
+
+	*value = (float)(r + 1);
+	if (!eager_begin(&lane[r], id, &q, t)) {
+		ok(false, "rank %d has a line", r);
+		return;
+	}
+	eager_write(&lane[r], t, &q);
+	eager_fetch(&lane[r], t);
+}
+
+static void who_is_missing(uint32_t id, bool crowded)
+{
+	int first = crowded ? 2 : 1, second = crowded ? 1 : 2;
+	struct turn turn[RANKS];
+	float value[RANKS];
+
+	set_crowded(crowded);
+	arrive(0, id, &value[0], &turn[0]);
+	ok(eager_missing(&lane[0], id, turn[0].round) == first, "%s",
+	   crowded ? "who waits for our processor is the one to wait for"
+		   : "with a processor for each, it is the first");
+	ok(eager_spin(&lane[0], &turn[0]) == first, "also after a moment");
+	arrive(first, id, &value[first], &turn[first]);
+	ok(eager_missing(&lane[0], id, turn[0].round) == second, "then the other");
+	arrive(second, id, &value[second], &turn[second]);
+	ok(eager_missing(&lane[0], id, turn[0].round) == -1, "then nobody");
+}
+
+static void adds_up(uint32_t id)
+{
+	struct request q = { .want = sum_of_one };
+	struct turn turn[RANKS];
+	float value[RANKS], sum;
+	struct err e;
+	int r, good = 1;
+
+	for (r = 0; r < RANKS; r++)
+		arrive(r, id, &value[r], &turn[r]);
+	for (r = 0; r < RANKS; r++) {
+		q.in = &value[r];
+		q.out = &sum;
+		good &= !eager_finish(&lane[r], &turn[r].at, &q, &e) && sum == 6;
+	}
+	ok(good, "all ranks have the sum");
+}
+
+/* One rank that is elsewhere goes the long way. */
+static void changed_mind(uint32_t id)
+{
+	struct turn turn[RANKS];
+	struct lines at;
+	uint32_t round;
+	float value[RANKS];
+
+	set_crowded(true);
+	arrive(0, id, &value[0], &turn[0]);
+	round = ledger_begin(&ledger[1], id);
+	at = ledger_lines(&ledger[1], id, round);
+	ledger_put(&at, 1, round, LINE_CHANGED);
+	arrive(2, id, &value[2], &turn[2]);
+	ok(eager_missing(&lane[0], id, turn[0].round) == -2,
+	   "a mind changed elsewhere is seen");
+	ok(eager_spin(&lane[0], &turn[0]) == -2, "by who looks for the first time, too");
+}
+
+int main(void)
+{
+	uint32_t id;
+	int r;
+
+	open_all();
+	id = find();
+	who_is_missing(id, false);
+	who_is_missing(id, true);
+	adds_up(id);
+	changed_mind(id);
+	for (r = 0; r < RANKS; r++)
+		ledger_close(&ledger[r]);
+	free(memory);
+	return tap_done();
+}
