@@ -7,6 +7,7 @@ dist_man_MANS += \
 	%reldir%/man/ringup-help.1 \
 	%reldir%/man/ringup-init.8 \
 	%reldir%/man/ringup-net.1 \
+	%reldir%/man/ringup-net-fix.1 \
 	%reldir%/man/ringup-run.1
 exampledir = $(docdir)/examples
 dist_example_DATA = \

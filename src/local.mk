@@ -108,6 +108,7 @@ CORE_SOURCES += \
 TOOL_SOURCES =
 
 TOOL_SOURCES += \
+	%reldir%/detect/commlibs.c %reldir%/detect/commlibs.h \
 	%reldir%/detect/compilers.c %reldir%/detect/compilers.h \
 	%reldir%/detect/cudalibs.c %reldir%/detect/cudalibs.h \
 	%reldir%/detect/dist.c %reldir%/detect/dist.h \
@@ -123,30 +124,53 @@ TOOL_SOURCES += \
 	%reldir%/detect/mxnet.c \
 	%reldir%/detect/nccllibs.c %reldir%/detect/nccllibs.h \
 	%reldir%/detect/pythons.c %reldir%/detect/pythons.h \
-	%reldir%/detect/release.c %reldir%/detect/release.h \
 	%reldir%/detect/rootfs.c %reldir%/detect/rootfs.h \
 	%reldir%/detect/tensorflow.c \
 	%reldir%/detect/text.c %reldir%/detect/text.h \
 	%reldir%/detect/torch.c
 
-TOOL_SOURCES += \
+# What the commands of `ringup net` judge by; the fuzz targets need it as well.
+NET_SOURCES = \
 	%reldir%/base/batch.c %reldir%/base/batch.h \
+	%reldir%/base/release.c %reldir%/base/release.h \
+	%reldir%/base/xml.c %reldir%/base/xml.h \
+	%reldir%/host/linkwatch.c %reldir%/host/linkwatch.h \
 	%reldir%/host/netconf.c %reldir%/host/netconf.h \
-	%reldir%/host/snapshot.c %reldir%/host/snapshot.h
+	%reldir%/host/netnames.c %reldir%/host/netnames.def %reldir%/host/netnames.h \
+	%reldir%/host/snapshot.c %reldir%/host/snapshot.h \
+	%reldir%/host/sources.c %reldir%/host/sources.h
 
-TOOL_SOURCES += \
+NET_SOURCES += \
 	%reldir%/nicpick/gloo.c \
 	%reldir%/nicpick/hvd.c \
+	%reldir%/nicpick/libfabric.c \
+	%reldir%/nicpick/lint.c %reldir%/nicpick/lint.h \
 	%reldir%/nicpick/nccl.c \
 	%reldir%/nicpick/ompi.c \
 	%reldir%/nicpick/pickers.c \
-	%reldir%/nicpick/pin.c %reldir%/nicpick/pin.h
+	%reldir%/nicpick/common.c %reldir%/nicpick/common.h \
+	%reldir%/nicpick/fix.c %reldir%/nicpick/fix.h \
+	%reldir%/nicpick/fixfile.c %reldir%/nicpick/fixfile.h \
+	%reldir%/nicpick/outcome.c %reldir%/nicpick/outcome.h \
+	%reldir%/nicpick/trap.c %reldir%/nicpick/trap.h \
+	%reldir%/nicpick/traps.def \
+	%reldir%/nicpick/traps_form.c \
+	%reldir%/nicpick/traps_nccl.c \
+	%reldir%/nicpick/traps_ompi.c \
+	%reldir%/nicpick/traps_others.c \
+	%reldir%/nicpick/ucx.c
+
+TOOL_SOURCES += $(NET_SOURCES)
+
+TOOL_SOURCES +=
 
 TOOL_SOURCES += \
 	%reldir%/launch/crew.c %reldir%/launch/crew.h \
 	%reldir%/launch/output.c %reldir%/launch/output.h \
 	%reldir%/launch/rankenv.c %reldir%/launch/rankenv.h \
 	%reldir%/launch/stray.c %reldir%/launch/stray.h
+
+TOOL_SOURCES +=
 
 TOOL_SOURCES += \
 	%reldir%/bench/argv.c %reldir%/bench/argv.h \
@@ -183,11 +207,14 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_help.c \
 	%reldir%/cli/cmd_net.c \
 	%reldir%/cli/cmd_net_explain.c \
-	%reldir%/cli/cmd_net_pin.c \
-	%reldir%/cli/cmd_net_record.c \
+	%reldir%/cli/cmd_net_lint.c \
+	%reldir%/cli/cmd_net_fix.c \
+	%reldir%/cli/cmd_net_snapshot.c \
+	%reldir%/cli/cmd_net_watch.c \
 	%reldir%/cli/cmd_run.c \
 	%reldir%/cli/cmds.c \
 	%reldir%/cli/netfacts.c %reldir%/cli/netfacts.h \
+	%reldir%/cli/patch.c %reldir%/cli/patch.h \
 	%reldir%/cli/opt.c %reldir%/cli/opt.h \
 	%reldir%/cli/out.c %reldir%/cli/out.h \
 	%reldir%/cli/scoreboard.c %reldir%/cli/scoreboard.h

@@ -38,6 +38,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_copy \
 	%reldir%/unit/test_discover \
 	%reldir%/unit/test_err \
+	%reldir%/unit/test_xml \
 	%reldir%/unit/test_jobdir \
 	%reldir%/unit/test_loops \
 	%reldir%/unit/test_file \
@@ -54,17 +55,25 @@ UNIT_TESTS = \
 	%reldir%/unit/test_hvd \
 	%reldir%/unit/test_rendezvous \
 	%reldir%/unit/test_iface \
+	%reldir%/unit/test_libfabric \
+	%reldir%/unit/test_linkwatch \
+	%reldir%/unit/test_lint \
 	%reldir%/unit/test_nccl \
 	%reldir%/unit/test_netconf \
+	%reldir%/unit/test_netnames \
 	%reldir%/unit/test_ompi \
 	%reldir%/unit/test_output \
 	%reldir%/unit/test_own \
 	%reldir%/unit/test_picker \
 	%reldir%/unit/test_pickers \
-	%reldir%/unit/test_pin \
+	%reldir%/unit/test_fix \
+	%reldir%/unit/test_common \
+	%reldir%/unit/test_outcome \
 	%reldir%/unit/test_grid \
 	%reldir%/unit/test_sweep \
 	%reldir%/unit/test_snapshot \
+	%reldir%/unit/test_ucx \
+	%reldir%/unit/test_sources \
 	%reldir%/unit/test_hosts
 UNIT_TESTS += \
 	%reldir%/unit/test_argv \
@@ -129,6 +138,8 @@ UNIT_TESTS += \
 	%reldir%/unit/test_mpi_find \
 	%reldir%/unit/test_pieces
 
+UNIT_TESTS +=
+
 # fuzz: parsers of other people's bytes; `make check` replays the seeds, and
 # `make fuzz` (clang) searches for FUZZ_SECONDS each
 FUZZ_TESTS = \
@@ -140,7 +151,9 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_jobdir \
 	%reldir%/fuzz/replay_meet \
 	%reldir%/fuzz/replay_mesh \
+	%reldir%/fuzz/replay_settings \
 	%reldir%/fuzz/replay_shake \
+	%reldir%/fuzz/replay_snapshot \
 	%reldir%/fuzz/replay_sock \
 	%reldir%/fuzz/replay_tree
 check_PROGRAMS += $(FUZZ_TESTS)
@@ -154,19 +167,23 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_dist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_dist.c
 %canon_reldir%_fuzz_replay_elfinfo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_elfinfo.c
 %canon_reldir%_fuzz_replay_shake_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_shake.c
+%canon_reldir%_fuzz_replay_settings_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_settings.c
+%canon_reldir%_fuzz_replay_snapshot_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_snapshot.c
 %canon_reldir%_fuzz_replay_sock_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_sock.c
 %canon_reldir%_fuzz_replay_tree_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_tree.c
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/seeds
 
-FUZZERS      = chan discover dist elfinfo hosts jobdir meet mesh shake sock tree
+FUZZERS      = chan diagnose discover dist elfinfo facts hosts jobdir meet mesh settings shake snapshot sock \
+	       talk tree
 FUZZ_CC      = clang
 FUZZ_SECONDS = 60
 # An archive, so that a target which includes a source has no second copy of it.
 FUZZ_FLAGS   = -std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined \
 	-I. -D_GNU_SOURCE -I$(srcdir)/src -I$(srcdir)/tests $(SODIUM_CFLAGS) $(JANSSON_CFLAGS) $(MNL_CFLAGS) -DPKGLIBDIR='"$(pkglibdir)"'
-FUZZ_FROM    = src/detect/dist.c src/detect/elfinfo.c src/detect/release.c \
+FUZZ_FROM    = src/detect/dist.c src/detect/elfinfo.c src/base/release.c \
 	src/detect/rootfs.c src/detect/text.c
+FUZZ_FROM   += src/base/xml.c $(NET_SOURCES)
 fuzz:
 	@mkdir -p %reldir%/fuzz/found/objects
 	@for f in $(FUZZ_FROM) $(src_libcore_la_SOURCES); do case $$f in *.c) \
@@ -189,6 +206,7 @@ clean-local-fuzz:
 clean-local: clean-local-fuzz
 .PHONY: clean-local-fuzz
 UNIT_TESTS += \
+	%reldir%/unit/test_commlibs \
 	%reldir%/unit/test_compilers \
 	%reldir%/unit/test_cudalibs \
 	%reldir%/unit/test_dist \
@@ -201,6 +219,8 @@ UNIT_TESTS += \
 	%reldir%/unit/test_release \
 	%reldir%/unit/test_rootfs \
 	%reldir%/unit/test_text
+
+UNIT_TESTS +=
 
 # model: what runs at the same time, in every order; see HACKING.md
 MODEL_TESTS = \
@@ -283,6 +303,8 @@ BATS_TESTS = \
 	%reldir%/cli/man.bats \
 	%reldir%/cli/mpi.bats \
 	%reldir%/cli/net.bats \
+	%reldir%/cli/net-fix.bats \
+	%reldir%/cli/net-lint.bats \
 	%reldir%/cli/run.bats \
 	%reldir%/init/fetch.bats \
 	%reldir%/init/json.bats \
@@ -293,6 +315,7 @@ BATS_TESTS = \
 	%reldir%/init/ringup-init.bats \
 	%reldir%/init/steps.bats \
 	%reldir%/cluster/net-real.bats \
+	%reldir%/cluster/net-watch.bats \
 	%reldir%/fresh/fresh.bats \
 	%reldir%/cluster/hosts.bats
 FAULT_TESTS = \
@@ -348,10 +371,14 @@ EXTRA_DIST += \
 	%reldir%/net/cases.h \
 	%reldir%/net/cases/gloo.json \
 	%reldir%/net/cases/horovod.json \
+	%reldir%/net/cases/libfabric.json \
 	%reldir%/net/cases/nccl.json \
-	%reldir%/net/cases/openmpi.json
+	%reldir%/net/cases/nccl_versions.json \
+	%reldir%/net/cases/openmpi.json \
+	%reldir%/net/cases/openmpi5.json \
+	%reldir%/net/cases/ucx.json
 EXTRA_DIST += %reldir%/fault/measure.py %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
-EXTRA_DIST += %reldir%/lib/node.bash %reldir%/tinyelf.h
+EXTRA_DIST += %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup libringup.la

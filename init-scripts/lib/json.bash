@@ -70,3 +70,8 @@ json_number() {
     REPLY=null
   fi
 }
+
+# json_of KEY TEXT - print the number or word that the first KEY has in our own commands' JSON.
+json_of() {
+  sed -n '/"'"$1"'": *null/d; s/.*"'"$1"'": *"\{0,1\}\([^",}]*\).*/\1/p' <<<"$2" | head -n 1
+}

@@ -18,9 +18,6 @@ step_inputs() {
 # step_done - proved once with these inputs is proved.
 step_done() { :; }
 
-# json_of KEY TEXT - print the number or word that KEY has in our own command's JSON.
-json_of() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",}]*\).*/\1/p" <<<"$2" | head -n 1; }
-
 # allreduce BACKEND - print its bandwidth in GB/s.  The command compares every element of
 # every sum; that it was asked for this back end and these ranks is not taken on trust.
 allreduce() {

@@ -139,8 +139,8 @@ static int unknown(const struct cmd *family, const char *typed)
 
 static int failed(const struct cmd *family, const struct cmd *c, const struct err *e)
 {
-	fprintf(stderr, "ringup %s%s%s: %s\n", family ? family->name : "", family ? " " : "",
-		c->name, e->text);
+	out_note("ringup %s%s%s: %s\n", family ? family->name : "", family ? " " : "", c->name,
+		 e->text);
 	return CMD_FAIL;
 }
 

@@ -3,10 +3,13 @@
 #include "cli/cmd.h"
 
 /* In the order `ringup help net` shows them. */
-#define SUBS(X)    \
-	X(explain) \
-	X(pin)     \
-	X(record)
+#define SUBS(X)     \
+	X(explain)  \
+	X(fix)      \
+	X(lint)     \
+	X(record)   \
+	X(snapshot) \
+	X(watch)
 
 #define X(name) extern const struct cmd cmd_net_##name;
 SUBS(X)

@@ -1,28 +1,31 @@
 /* cmd_net_explain.c - `ringup net explain`: which interface each library takes, and why. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <net/if.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/near.h"
+#include "base/release.h"
 #include "cli/cmd.h"
 #include "cli/netfacts.h"
 #include "cli/out.h"
 
 static int as_json;
-static const char *lib, *file, *peer, *nics;
+static const char *lib, *version, *file, *peer, *nics;
 
 static const struct opt opts[] = {
-	{ OPT_STR, 'f', "from", "FILE", &file,
-	  "explain a machine that `ringup net record` wrote" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_STR, 'l', "lib", "LIB", &lib,
-	  "only this library: nccl, openmpi, gloo or horovod" },
+	  "only this library: nccl, openmpi, gloo, horovod, ucx or libfabric" },
 	{ OPT_STR, 0, "network-interface", "LIST", &nics,
 	  "what horovodrun will be given by that name" },
 	{ OPT_STR, 'p', "peer", "ADDRESS", &peer, "a host to reach, by its numeric address" },
+	{ OPT_STR, 's', "snapshot", "FILE", &file,
+	  "explain a machine that `ringup net snapshot` wrote" },
+	{ OPT_STR, 0, "version", "V", &version,
+	  "by the rules of this version of --lib, such as 2.27.7" },
 	{ 0 },
 };
 
@@ -33,128 +36,110 @@ static bool is_asked(const struct picker *k)
 
 /* Text. */
 
-static void row(struct out_table *t, const struct iface *f, const struct iface_addr *a)
-{
-	enum out_look look = f->flags & IFF_RUNNING ? OUT_GOOD : OUT_DIM;
-	char text[IFACE_TEXT] = "-", speed[32] = "-";
-
-	if (a)
-		iface_text(&a->ip, text);
-	if (f->speed_mbps >= 0)
-		snprintf(speed, sizeof(speed), "%d Mb/s", f->speed_mbps);
-	out_table_cell(t, OUT_PLAIN, "%d", f->index);
-	out_table_cell(t, OUT_BOLD, "%s", a ? a->label : f->name);
-	out_table_cell(t, OUT_PLAIN, "%s", iface_kind_text(f->kind));
-	out_table_cell(t, look, "%s", iface_state_text(f));
-	if (a)
-		out_table_cell(t, OUT_PLAIN, "%s/%d", text, a->prefix);
-	else
-		out_table_cell(t, OUT_DIM, "none");
-	out_table_cell(t, OUT_PLAIN, "%d", f->mtu);
-	out_table_cell(t, OUT_PLAIN, "%s", speed);
-}
-
-static int print_interfaces(const struct iface_list *l, struct err *e)
-{
-	static const char *const heads[] = { "INDEX",   "INTERFACE", "TYPE",  "STATE",
-					     "ADDRESS", "MTU",       "SPEED", NULL };
-	struct out_table t;
-	int i, n, found;
-
-	out_table_init(&t, heads);
-	t.right = 1 | 1 << 5;
-	for (i = 0; i < l->nifaces; i++) {
-		found = 0;
-		for (n = 0; n < l->naddrs; n++)
-			if (l->addrs[n].iface == i) {
-				row(&t, &l->ifaces[i], &l->addrs[n]);
-				found = 1;
-			}
-		if (!found)
-			row(&t, &l->ifaces[i], NULL);
-	}
-	return out_table_print(&t, e);
-}
-
-static void print_role(const struct pick_role *r)
+static void print_picks(const struct pick_role *r, int width)
 {
 	int i;
 
-	out_text("  %-10s", r->name);
-	if (*r->error)
+	out_text("  %-*s", width, r->name);
+	if (*r->error && r->has_result)
+		out_look(OUT_BAD, " refuses (%d): %s", r->result, r->error);
+	else if (*r->error)
 		out_look(OUT_BAD, " refuses: %s", r->error);
 	for (i = 0; i < r->npicks; i++) {
 		out_text("%s", i ? ", " : " ");
-		out_look(OUT_GOOD, "%s", r->picks[i].interface);
-		out_text(" %s", r->picks[i].address);
+		if (*r->picks[i].interface)
+			out_look(OUT_GOOD, "%s ", r->picks[i].interface);
+		out_text("%s", r->picks[i].address);
 	}
 	out_text("\n");
 	if (*r->note)
-		out_look(OUT_WARN, "  %-10s %s\n", "", r->note);
+		out_look(OUT_WARN, "  %-*s %s\n", width, "", r->note);
 }
 
-static void print_settings(const struct picker *k, const struct netconf *c)
+/* What is in force for @name, and what that keeps from counting. */
+static void print_setting(const struct netconf *heard, const char *name, int width)
 {
-	int i, n;
-
-	for (i = 0; k->settings[i]; i++) {
-		const struct netconf_row *first = netconf_get(c, k->settings[i]);
-
-		for (n = 0; n < c->nrows; n++)
-			if (!strcmp(c->rows[n].name, k->settings[i]))
-				out_text("  %-10s %s=%s (%s%s)\n",
-					 &c->rows[n] == first ? "set" : "shadowed",
-					 c->rows[n].name, c->rows[n].value,
-					 &c->rows[n] == first ? "" : "not in force: ",
-					 c->rows[n].source);
-	}
-}
-
-static int print_fates(const struct iface_list *l, const struct picked *p, struct err *e)
-{
-	static const char *const heads[] = { "  INTERFACE", "USED", "RULE", NULL };
-	struct out_table t;
+	const struct netconf_row *first = netconf_get(heard, name);
 	int i;
 
-	out_table_init(&t, heads);
+	if (!first)
+		return;
+	out_text("  %-*s %s=%s", width, "set", name, first->value);
+	out_look(OUT_DIM, "  from %s\n", first->source);
+	for (i = 0; i < heard->nrows; i++)
+		if (&heard->rows[i] != first && !strcmp(heard->rows[i].name, name))
+			out_look(OUT_DIM, "  %-*s %s=%s  from %s\n", width, "shadows", name,
+				 heard->rows[i].value, heard->rows[i].source);
+}
+
+static void print_fates(const struct iface_list *l, const struct picked *p)
+{
+	int i, width = 0;
+
+	for (i = 0; i < p->nfates; i++)
+		if ((int)strlen(l->ifaces[i].name) > width)
+			width = (int)strlen(l->ifaces[i].name);
 	for (i = 0; i < p->nfates; i++) {
-		out_table_cell(&t, OUT_PLAIN, "  %s", l->ifaces[i].name);
-		out_table_cell(&t, p->fates[i].used ? OUT_GOOD : OUT_DIM, "%s",
-			       p->fates[i].used ? "yes" : "no");
-		out_table_cell(&t, OUT_PLAIN, "%s", p->fates[i].rule);
+		enum out_look look = p->fates[i].used ? OUT_GOOD : OUT_DIM;
+
+		out_look(look, "    %c %-*s  ", p->fates[i].used ? '+' : '-', width,
+			 l->ifaces[i].name);
+		out_look(p->fates[i].used ? OUT_PLAIN : OUT_DIM, "%s\n", p->fates[i].rule);
 	}
-	return out_table_print(&t, e);
+}
+
+static int role_width(const struct picked *p)
+{
+	int i, width = 7; /* "shadows" */
+
+	for (i = 0; i < p->nroles; i++)
+		if ((int)strlen(p->roles[i].name) > width)
+			width = (int)strlen(p->roles[i].name);
+	return width;
 }
 
 static int print_library(const struct picker *k, const struct snapshot *s, struct err *e)
 {
-	struct picked p;
-	int i, rc = picker_run(k, &s->ifaces, &s->settings, &p, e);
+	struct netconf heard = { 0 };
+	struct picked p = { 0 };
+	int i, width, rc = picker_hear(k, &s->settings, &heard, e);
 
+	if (!rc)
+		rc = picker_run(k, &s->ifaces, &s->settings, &p, e);
 	if (!rc) {
-		out_look(OUT_BOLD, "\n%s", k->title);
-		out_text(" (rules of %s)\n", k->version);
+		width = role_width(&p);
+		out_look(OUT_BOLD, "%s %s", k->title, p.version);
+		out_text("%s\n", *netconf_version(&s->settings, k->name)
+					 ? ""
+					 : ", the newest known, as none is found here");
 		for (i = 0; i < p.nroles; i++)
-			print_role(&p.roles[i]);
-		print_settings(k, &s->settings);
-		rc = print_fates(&s->ifaces, &p, e);
+			print_picks(&p.roles[i], width);
+		for (i = 0; k->settings[i]; i++)
+			print_setting(&heard, k->settings[i], width);
+		print_fates(&s->ifaces, &p);
 	}
 	picker_free(&p);
+	netconf_free(&heard);
 	return rc;
 }
 
 static int print_text(const struct snapshot *s, const struct picked *own, struct err *e)
 {
-	int i, rc = print_interfaces(&s->ifaces, e);
+	const char *gap = "";
+	int i, rc = 0;
 
 	for (i = 0; !rc && pickers[i]; i++)
-		if (is_asked(pickers[i]))
+		if (is_asked(pickers[i])) {
+			out_text("%s", gap);
+			gap = "\n";
 			rc = print_library(pickers[i], s, e);
-	if (rc)
+		}
+	if (rc || lib)
 		return rc;
 	out_look(OUT_BOLD, "\nringup\n");
-	print_role(&own->roles[0]);
-	return print_fates(&s->ifaces, own, e);
+	print_picks(&own->roles[0], role_width(own));
+	print_fates(&s->ifaces, own);
+	return 0;
 }
 
 /* JSON. */
@@ -164,17 +149,33 @@ static json_t *or_null(const char *text)
 	return *text ? out_string(text) : json_null();
 }
 
+/* The number and the words of the library, and what they mean. */
+static json_t *error_json(const struct pick_role *r)
+{
+	if (!*r->error)
+		return json_null();
+	return json_pack("{so so so}", "result",
+			 r->has_result ? json_integer(r->result) : json_null(), "message",
+			 out_string(*r->message ? r->message : r->error), "why",
+			 out_string(r->error));
+}
+
+/* Without the scope of a link-local address: the interface stands beside it. */
+static json_t *pick_json(const struct pick *k)
+{
+	return json_pack("{so ss%}", "interface", or_null(k->interface), "address", k->address,
+			 strcspn(k->address, "%"));
+}
+
 static json_t *role_json(const struct pick_role *r)
 {
 	json_t *picks = json_array();
 	int i;
 
 	for (i = 0; i < r->npicks; i++)
-		json_array_append_new(picks, json_pack("{so ss}", "interface",
-						       out_string(r->picks[i].interface),
-						       "address", r->picks[i].address));
+		json_array_append_new(picks, pick_json(&r->picks[i]));
 	return json_pack("{ss so so so}", "role", r->name, "picks", picks, "error",
-			 or_null(r->error), "note", or_null(r->note));
+			 error_json(r), "note", or_null(r->note));
 }
 
 static json_t *fates_json(const struct iface_list *l, const struct picked *p)
@@ -221,19 +222,23 @@ static int add_library(json_t *list, const struct picker *k, const struct snapsh
 		       struct err *e)
 {
 	json_t *roles = json_array();
-	struct picked p;
-	int i, rc = picker_run(k, &s->ifaces, &s->settings, &p, e);
+	struct netconf heard = { 0 };
+	struct picked p = { 0 };
+	int i, rc = picker_hear(k, &s->settings, &heard, e);
 
+	if (!rc)
+		rc = picker_run(k, &s->ifaces, &s->settings, &p, e);
 	for (i = 0; !rc && i < p.nroles; i++)
 		json_array_append_new(roles, role_json(&p.roles[i]));
 	if (!rc)
 		json_array_append_new(list,
-				      json_pack("{ss ss sO so so}", "library", k->name,
-						"version", k->version, "roles", roles,
-						"interfaces", fates_json(&s->ifaces, &p),
-						"settings", settings_json(k, &s->settings)));
+				      json_pack("{ss so sO so so}", "library", k->name,
+						"version", out_string(p.version), "roles",
+						roles, "interfaces", fates_json(&s->ifaces, &p),
+						"settings", settings_json(k, &heard)));
 	json_decref(roles);
 	picker_free(&p);
+	netconf_free(&heard);
 	return rc;
 }
 
@@ -250,36 +255,56 @@ static json_t *choice_json(const struct iface_list *l, const struct picked *own)
 
 static int print_json(const struct snapshot *s, const struct picked *own, struct err *e)
 {
-	json_t *ifaces = json_array(), *libraries = json_array();
+	json_t *libraries = json_array(), *all;
 	int i, rc = 0;
 
-	for (i = 0; i < s->ifaces.nifaces; i++)
-		json_array_append_new(ifaces, snapshot_iface(&s->ifaces, i));
 	for (i = 0; !rc && pickers[i]; i++)
 		if (is_asked(pickers[i]))
 			rc = add_library(libraries, pickers[i], s, e);
+	all = json_pack("{ss so}", "schema", "ringup.net.explain/1", "libraries", libraries);
+	if (all && !lib)
+		json_object_set_new(all, "choice", choice_json(&s->ifaces, own));
 	if (!rc)
-		rc = out_json(json_pack("{ss sO sO so}", "schema", "ringup.net.explain/1",
-					"interfaces", ifaces, "libraries", libraries, "choice",
-					choice_json(&s->ifaces, own)),
-			      e);
-	json_decref(ifaces);
-	json_decref(libraries);
+		return out_json(all, e);
+	json_decref(all);
 	return rc;
 }
 
 static int check_lib(struct err *e)
 {
+	char names[128] = "";
 	struct near n = { 0 };
+	size_t len = 0;
 	int i;
 
+	if (version && !lib)
+		return cmd_misuse(e, "--version: of which library? name it with --lib");
 	if (!lib || picker_find(lib))
 		return 0;
-	for (i = 0; pickers[i]; i++)
+	for (i = 0; pickers[i]; i++) {
 		near_offer(&n, lib, pickers[i]->name);
-	return cmd_misuse(e, "--lib=%.40s: not one of nccl, openmpi, gloo, horovod%s%s%s", lib,
+		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "",
+					pickers[i]->name);
+	}
+	return cmd_misuse(e, "--lib=%.40s: not one of %s%s%s%s", lib, names,
 			  n.best ? "; did you mean " : "", n.best ? n.best : "",
 			  n.best ? "?" : "");
+}
+
+/* Only a version whose rules are known, for an answer by others would be a guess. */
+static int set_version(struct snapshot *s, struct err *e)
+{
+	const struct picker *k = lib ? picker_find(lib) : NULL;
+	size_t len = version ? strlen(version) : 0;
+
+	if (!version)
+		return 0;
+	if (!isdigit((unsigned char)*version) || len > 31 ||
+	    release_compare(version, k->oldest) < 0)
+		return cmd_misuse(
+			e, "--version=%.40s: %s from %s to %s is known, and what follows",
+			version, k->title, k->oldest, k->newest);
+	return netconf_set_version(&s->settings, lib, version, e);
 }
 
 static int run(int argc, char **argv, struct err *e)
@@ -297,10 +322,12 @@ static int run(int argc, char **argv, struct err *e)
 	if (!rc)
 		rc = netfacts_read(&s, &from, e);
 	if (!rc)
+		rc = set_version(&s, e);
+	if (!rc)
 		rc = netfacts_choose(&s, h, &own, e);
 	if (!rc)
 		rc = as_json ? print_json(&s, &own, e) : print_text(&s, &own, e);
-	if (!rc && !own.roles[0].npicks)
+	if (!rc && !lib && !own.roles[0].npicks)
 		rc = CMD_NO;
 	picker_free(&own);
 	snapshot_free(&s);
@@ -313,7 +340,8 @@ const struct cmd cmd_net_explain = {
 	.summary = "say which interface each library takes, and by which rule",
 	.examples = "ringup net explain\n"
 		    "ringup net explain --lib nccl --json\n"
-		    "ringup net explain --from node.json",
+		    "ringup net explain --lib nccl --version 2.27.7\n"
+		    "ringup net explain --snapshot node.json",
 	.opts = opts,
 	.run = run,
 };

@@ -3,12 +3,12 @@
 #include "cli/cmd.h"
 
 /* In the order `ringup help` shows them. */
-#define CMDS(X)   \
-	X(bench)  \
-	X(detect) \
-	X(env)    \
-	X(net)    \
-	X(run)    \
+#define CMDS(X)     \
+	X(bench)    \
+	X(detect)   \
+	X(env)      \
+	X(net)      \
+	X(run)      \
 	X(help)
 
 #define X(name) extern const struct cmd cmd_##name;

@@ -7,22 +7,27 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "detect/commlibs.h"
 #include "ringup.h"
 
 /* Not a picker's, but recorded with the rest: the platform's word. */
 static const char container_ip[] = "DB_CONTAINER_IP";
 
-/* Every name that some picker listens to. */
-static const char **all_settings(void)
+const char **netfacts_names(void)
 {
-	const char **names = calloc(64, sizeof(*names));
-	int i, k, n = 0;
+	const char **names;
+	int i, k, n = 2;
 
+	for (i = 0; pickers[i]; i++)
+		for (k = 0; pickers[i]->settings[k]; k++)
+			n++;
+	names = calloc((size_t)n, sizeof(*names));
 	if (!names)
 		return NULL;
+	n = 0;
 	names[n++] = container_ip;
 	for (i = 0; pickers[i]; i++)
-		for (k = 0; pickers[i]->settings[k] && n < 62; k++)
+		for (k = 0; pickers[i]->settings[k]; k++)
 			names[n++] = pickers[i]->settings[k];
 	return names;
 }
@@ -37,7 +42,8 @@ static int resolve(struct netconf *c, struct err *e)
 	if (rc || !id)
 		return rc;
 	snprintf(host, sizeof(host), "%.*s", (int)strcspn(id->value, ":"), id->value);
-	return *host && !iface_parse(&ip, host) ? netconf_resolve(c, host, e) : 0;
+	return *host && *host != '[' && !iface_parse(&ip, host) ? netconf_resolve(c, host, e)
+								: 0;
 }
 
 int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct err *e)
@@ -50,12 +56,16 @@ int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct e
 	if (from->file) {
 		rc = snapshot_load(s, from->file, e);
 	} else {
-		names = all_settings();
+		names = netfacts_names();
 		rc = names ? 0 : fail(e, RINGUP_ENOMEM, "no memory for settings");
 		if (!rc)
 			rc = iface_read(&s->ifaces, from->root, peer, e);
 		if (!rc)
 			rc = netconf_read(&s->settings, from->root, names, e);
+		if (!rc)
+			rc = commlibs_find(&s->settings, from->root, e);
+		if (!rc)
+			rc = sources_read(&s->sources, from->root, e);
 		if (!rc && from->resolve)
 			rc = resolve(&s->settings, e);
 	}

@@ -19,6 +19,10 @@ struct netfacts_from {
 	bool resolve;     /* ask the resolver what Gloo and NCCL will ask */
 };
 
+/* netfacts_names - all settings that any picker listens to, NULL at the end; or NULL
+ * without memory.  For free(). */
+const char **netfacts_names(void);
+
 /* netfacts_read - a snapshot with all settings that any picker listens to.
  * The caller frees it with snapshot_free(), also on failure. */
 int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct err *e);

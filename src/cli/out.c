@@ -91,6 +91,23 @@ void out_look(enum out_look look, const char *fmt, ...)
 	va_end(ap);
 }
 
+void out_note(const char *fmt, ...)
+{
+	va_list ap;
+	char *s;
+	int len;
+
+	va_start(ap, fmt);
+	len = vasprintf(&s, fmt, ap);
+	va_end(ap);
+	if (len < 0)
+		return;
+	clean(s, "\n");
+	fflush(stdout); /* so that it comes behind what was printed before */
+	fputs(s, stderr);
+	free(s);
+}
+
 void out_table_init(struct out_table *t, const char *const *heads)
 {
 	memset(t, 0, sizeof(*t));

@@ -27,6 +27,10 @@ void out_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* out_look - the same in colour. */
 void out_look(enum out_look look, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* out_note - printf to stderr what a person should know besides; control characters become
+ * '?' but for the final newline. */
+void out_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /*
  * A table: add cells row by row, then print it with aligned columns.  A column
  * of numbers (right) is aligned to the right.  The last column is never padded.

@@ -11,8 +11,8 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/proc.h"
+#include "base/release.h"
 #include "detect/pythons.h"
-#include "detect/release.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
 

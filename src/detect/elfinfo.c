@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "detect/release.h"
+#include "base/release.h"
 #include "detect/text.h"
 #include "ringup.h"
 

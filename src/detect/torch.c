@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/release.h"
 #include "detect/framework.h"
-#include "detect/release.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
 

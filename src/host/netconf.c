@@ -21,7 +21,7 @@
 /* Files of a few lines; somebody's gigabyte is not one. */
 enum { FILE_CAP = 1 << 20, MAX_ROWS = 4096, MAX_HOSTS = 64 };
 
-static const char mca_prefix[] = "OMPI_MCA_";
+static const char ompi_prefix[] = "OMPI_MCA_", prte_prefix[] = "PRTE_MCA_";
 static const char debian_mca[] = "/etc/openmpi/openmpi-mca-params.conf";
 
 static int no_memory(struct err *e)
@@ -41,6 +41,7 @@ int netconf_add(struct netconf *c, const char *name, const char *value, const ch
 		return no_memory(e);
 	c->rows = more;
 	r = &more[c->nrows];
+	r->via = NETCONF_ANY;
 	snprintf(r->source, sizeof(r->source), "%s", source);
 	r->name = strdup(name);
 	r->value = strdup(value);
@@ -50,6 +51,54 @@ int netconf_add(struct netconf *c, const char *name, const char *value, const ch
 		return no_memory(e);
 	}
 	c->nrows++;
+	return 0;
+}
+
+static const char *const vias[] = {
+#define X(name, text) text,
+	NETCONF_VIAS(X)
+#undef X
+};
+
+const char *netconf_via_text(enum netconf_via via)
+{
+	return vias[via];
+}
+
+enum netconf_via netconf_via_find(const char *text)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(vias) / sizeof(vias[0]); i++)
+		if (!strcmp(vias[i], text))
+			return (enum netconf_via)i;
+	return NETCONF_ANY;
+}
+
+const char *netconf_version(const struct netconf *c, const char *library)
+{
+	int i;
+
+	for (i = c->nversions - 1; i >= 0; i--)
+		if (!strcmp(c->versions[i].library, library))
+			return c->versions[i].version;
+	return "";
+}
+
+int netconf_set_version(struct netconf *c, const char *library, const char *version,
+			struct err *e)
+{
+	struct netconf_version *more;
+
+	if (c->nversions == MAX_HOSTS)
+		return fail(e, RINGUP_EINVAL, "more than %d versions", MAX_HOSTS);
+	more = reallocarray(c->versions, (size_t)c->nversions + 1, sizeof(*more));
+	if (!more)
+		return no_memory(e);
+	c->versions = more;
+	more += c->nversions++;
+	snprintf(more->library, sizeof(more->library), "%s", library);
+	snprintf(more->version, sizeof(more->version), "%s", version);
 	return 0;
 }
 
@@ -73,6 +122,7 @@ void netconf_free(struct netconf *c)
 	}
 	free(c->rows);
 	free(c->hosts);
+	free(c->versions);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -147,8 +197,9 @@ static char *trim(char *s)
 	return s;
 }
 
-static int add_mca(struct netconf *c, const struct line *l, const char *source,
-		   const char *const *names, struct err *e)
+/* "name = value" of a file whose variables are called @prefix and the name. */
+static int add_trimmed(struct netconf *c, const struct line *l, const char *source,
+		       const char *prefix, const char *const *names, struct err *e)
 {
 	char where[NETCONF_SOURCE], variable[128];
 	char *name, *value;
@@ -160,7 +211,7 @@ static int add_mca(struct netconf *c, const struct line *l, const char *source,
 	if (!name || !value) {
 		rc = no_memory(e);
 	} else if (strlen(trim(name)) < 64) {
-		snprintf(variable, sizeof(variable), "%s%s", mca_prefix, trim(name));
+		snprintf(variable, sizeof(variable), "%s%s", prefix, trim(name));
 		if (is_wanted(names, variable))
 			rc = netconf_add(c, variable, trim(value), where, e);
 	}
@@ -169,55 +220,131 @@ static int add_mca(struct netconf *c, const struct line *l, const char *source,
 	return rc;
 }
 
-int netconf_mca(struct netconf *c, const char *text, const char *source,
-		const char *const *names, struct err *e)
+/* The last line of these files wins, the first row of a list does. */
+static void last_first(struct netconf *c, int first)
 {
-	struct line l = { 0 };
-	int i, j, rc = 0, first = c->nrows;
+	int i, j;
 
-	while (!rc && next_line(&text, &l))
-		rc = add_mca(c, &l, source, names, e);
-	/* The last line of a file wins, the first row of a list does. */
 	for (i = first, j = c->nrows - 1; i < j; i++, j--) {
 		struct netconf_row swap = c->rows[i];
 
 		c->rows[i] = c->rows[j];
 		c->rows[j] = swap;
 	}
+}
+
+static int read_mca(struct netconf *c, const char *text, const char *source, const char *prefix,
+		    const char *const *names, struct err *e)
+{
+	struct line l = { 0 };
+	int rc = 0, first = c->nrows;
+
+	while (!rc && next_line(&text, &l))
+		rc = add_trimmed(c, &l, source, prefix, names, e);
+	last_first(c, first);
 	return rc;
 }
 
-static int read_file(struct netconf *c, const char *root, const char *path,
-		     int (*grammar)(struct netconf *, const char *, const char *,
-				    const char *const *, struct err *),
-		     const char *const *names, struct err *e)
+int netconf_mca(struct netconf *c, const char *text, const char *source,
+		const char *const *names, struct err *e)
 {
+	return read_mca(c, text, source, ompi_prefix, names, e);
+}
+
+int netconf_prte(struct netconf *c, const char *text, const char *source,
+		 const char *const *names, struct err *e)
+{
+	return read_mca(c, text, source, prte_prefix, names, e);
+}
+
+int netconf_ucx(struct netconf *c, const char *text, const char *source,
+		const char *const *names, struct err *e)
+{
+	struct line l = { 0 };
+	bool section = false;
+	int rc = 0, first = c->nrows;
+
+	while (!rc && next_line(&text, &l)) {
+		size_t blanks = strspn(l.text, " \t");
+
+		if (l.text[blanks] == '[')
+			section = true;
+		else if (!section && l.text[blanks] != '#' && l.text[blanks] != ';')
+			rc = add_trimmed(c, &l, source, "", names, e);
+	}
+	last_first(c, first);
+	return rc;
+}
+
+typedef int grammar(struct netconf *, const char *, const char *, const char *const *,
+		    struct err *);
+
+static int read_file(struct netconf *c, const char *root, const char *path, grammar *read,
+		     enum netconf_via via, const char *const *names, struct err *e)
+{
+	int rc, first = c->nrows;
 	char *text;
 	size_t len;
-	int rc;
 
 	if (file_read(root, path, FILE_CAP, &text, &len, NULL))
 		return 0;
-	rc = grammar(c, text, path, names, e);
+	rc = read(c, text, path, names, e);
 	free(text);
+	for (; first < c->nrows; first++)
+		c->rows[first].via = via;
 	return rc;
 }
 
+/* The same of @name in the folder that the variable @home holds. */
+static int read_below(struct netconf *c, const char *root, const char *home, const char *name,
+		      grammar *read, enum netconf_via via, const char *const *names,
+		      struct err *e)
+{
+	const char *dir = conf_env(home);
+	char path[PATH_MAX];
+
+	if (!dir || *dir != '/')
+		return 0;
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return read_file(c, root, path, read, via, names, e);
+}
+
+/* Which of them a version reads is for its picker to say. */
 static int read_nccl_files(struct netconf *c, const char *root, const char *const *names,
 			   struct err *e)
 {
 	const char *given = conf_env("NCCL_CONF_FILE");
 	const struct passwd *pw = getpwuid(getuid());
-	char path[PATH_MAX] = "";
+	char path[PATH_MAX];
 	int rc = 0;
 
 	if (given && *given)
-		snprintf(path, sizeof(path), "%s", given);
-	else if (pw)
+		rc = read_file(c, root, given, netconf_nccl, NETCONF_GIVEN, names, e);
+	if (pw)
 		snprintf(path, sizeof(path), "%s/.nccl.conf", pw->pw_dir);
-	if (*path)
-		rc = read_file(c, root, path, netconf_nccl, names, e);
-	return rc ? rc : read_file(c, root, "/etc/nccl.conf", netconf_nccl, names, e);
+	if (!rc && pw)
+		rc = read_file(c, root, path, netconf_nccl, NETCONF_PASSWD, names, e);
+	if (!rc)
+		rc = read_below(c, root, "HOME", ".nccl.conf", netconf_nccl, NETCONF_HOME,
+				names, e);
+	return rc ? rc
+		  : read_file(c, root, "/etc/nccl.conf", netconf_nccl, NETCONF_FILE, names, e);
+}
+
+/* The strongest first; the folder of the library itself is not known here. */
+static int read_ucx_files(struct netconf *c, const char *root, const char *const *names,
+			  struct err *e)
+{
+	static const char *const dirs[] = { "PWD", "UCX_CONFIG_DIR", "HOME" };
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; !rc && i < sizeof(dirs) / sizeof(dirs[0]); i++)
+		rc = read_below(c, root, dirs[i], "ucx.conf", netconf_ucx, NETCONF_FILE, names,
+				e);
+	return rc ? rc
+		  : read_file(c, root, "/etc/ucx/ucx.conf", netconf_ucx, NETCONF_FILE, names,
+			      e);
 }
 
 void netconf_mca_file(char *out, const char *root)
@@ -256,16 +383,28 @@ void netconf_mca_file(char *out, const char *root)
 static int read_mca_files(struct netconf *c, const char *root, const char *const *names,
 			  struct err *e)
 {
-	const char *home = conf_env("HOME");
 	char path[PATH_MAX];
-	int rc = 0;
+	int rc = read_below(c, root, "HOME", ".openmpi/mca-params.conf", netconf_mca,
+			    NETCONF_FILE, names, e);
 
-	if (home && *home == '/') {
-		snprintf(path, sizeof(path), "%s/.openmpi/mca-params.conf", home);
-		rc = read_file(c, root, path, netconf_mca, names, e);
-	}
 	netconf_mca_file(path, root);
-	return rc ? rc : read_file(c, root, path, netconf_mca, names, e);
+	return rc ? rc : read_file(c, root, path, netconf_mca, NETCONF_FILE, names, e);
+}
+
+/* PRRTE's file stands beside Open MPI's. */
+static int read_prte_files(struct netconf *c, const char *root, const char *const *names,
+			   struct err *e)
+{
+	char path[PATH_MAX], *slash;
+	int rc = read_below(c, root, "HOME", ".prte/mca-params.conf", netconf_prte,
+			    NETCONF_FILE, names, e);
+
+	netconf_mca_file(path, root);
+	slash = strrchr(path, '/');
+	if (rc || !slash)
+		return rc;
+	snprintf(slash, sizeof(path) - (size_t)(slash - path), "/prte-mca-params.conf");
+	return read_file(c, root, path, netconf_prte, NETCONF_FILE, names, e);
 }
 
 int netconf_read(struct netconf *c, const char *root, const char *const *names, struct err *e)
@@ -282,7 +421,11 @@ int netconf_read(struct netconf *c, const char *root, const char *const *names, 
 	}
 	if (!rc)
 		rc = read_nccl_files(c, root, names, e);
-	return rc ? rc : read_mca_files(c, root, names, e);
+	if (!rc)
+		rc = read_mca_files(c, root, names, e);
+	if (!rc)
+		rc = read_prte_files(c, root, names, e);
+	return rc ? rc : read_ucx_files(c, root, names, e);
 }
 
 struct netconf_host *netconf_host_add(struct netconf *c, const char *name)

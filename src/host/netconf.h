@@ -11,11 +11,32 @@ struct err;
 
 enum { NETCONF_SOURCE = 160, NETCONF_IPS = 16 };
 
+/* The way that leads to a source, where not every version of a library goes it. */
+#define NETCONF_VIAS(X)          \
+	X(ANY, "any")            \
+	X(FILE, "file")          \
+	X(GIVEN, "given")        \
+	X(PASSWD, "passwd-home") \
+	X(HOME, "home")
+
+enum netconf_via {
+#define X(name, text) NETCONF_##name,
+	NETCONF_VIAS(X)
+#undef X
+};
+
 /* One setting in one place.  A setting of an Open MPI file goes under the name
  * of the variable that would say the same: OMPI_MCA_btl_tcp_if_include. */
 struct netconf_row {
 	char *name, *value;
 	char source[NETCONF_SOURCE]; /* "environment", "/etc/nccl.conf:3" */
+	enum netconf_via via;
+};
+
+/* The version of a library that is installed here. */
+struct netconf_version {
+	char library[16]; /* as a picker is called */
+	char version[32];
 };
 
 /* What a host name resolves to, in getaddrinfo's order. */
@@ -31,15 +52,19 @@ struct netconf {
 	char hostname[256];
 	struct netconf_host *hosts;
 	int nhosts;
+	struct netconf_version *versions;
+	int nversions;
 };
 
 /*
  * netconf_read - settings called one of @names, strongest source first.
  *
- * The environment; $NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf;
- * ~/.openmpi/mca-params.conf, then the file of the installed Open MPI; all
- * files below @root.  A file that cannot be read says nothing: the libraries
- * pass over it as well.  @names ends with NULL.
+ * The environment; for NCCL $NCCL_CONF_FILE, .nccl.conf of the home by passwd
+ * and of $HOME, /etc/nccl.conf, of which a version reads some (see via); for
+ * Open MPI and its PRRTE the files of $HOME, then of the installation; for UCX
+ * ucx.conf here, in $UCX_CONFIG_DIR, $HOME and /etc/ucx.  All files below @root.
+ * A file that cannot be read says nothing: the libraries pass over it as well.
+ * @names ends with NULL.
  *
  * Ownership: the contents are the caller's until netconf_free(), also on failure.
  */
@@ -49,6 +74,15 @@ void netconf_free(struct netconf *c);
 /* netconf_add - a weaker source for @name than all before. */
 int netconf_add(struct netconf *c, const char *name, const char *value, const char *source,
 		struct err *e);
+
+/* netconf_via_text, netconf_via_find - the way as a word; ANY if it is unknown. */
+const char *netconf_via_text(enum netconf_via via);
+enum netconf_via netconf_via_find(const char *text);
+
+/* netconf_version, netconf_set_version - "" if it is not known; the last word counts. */
+const char *netconf_version(const struct netconf *c, const char *library);
+int netconf_set_version(struct netconf *c, const char *library, const char *version,
+			struct err *e);
 
 /* netconf_get - the row in force, or NULL. */
 const struct netconf_row *netconf_get(const struct netconf *c, const char *name);
@@ -63,6 +97,13 @@ const struct netconf_row *netconf_get(const struct netconf *c, const char *name)
 int netconf_nccl(struct netconf *c, const char *text, const char *source,
 		 const char *const *names, struct err *e);
 int netconf_mca(struct netconf *c, const char *text, const char *source,
+		const char *const *names, struct err *e);
+
+/* netconf_prte, netconf_ucx - PRRTE's file, like Open MPI's; UCX's, an INI file
+ * whose sections for some machines only are passed over. */
+int netconf_prte(struct netconf *c, const char *text, const char *source,
+		 const char *const *names, struct err *e);
+int netconf_ucx(struct netconf *c, const char *text, const char *source,
 		const char *const *names, struct err *e);
 
 /* netconf_mca_file - the system-wide file of the Open MPI that PATH finds

@@ -11,24 +11,28 @@
 #include "base/file.h"
 #include "ringup.h"
 
-enum { FILE_CAP = 64 << 20 };
+/* More than a node has; what is judged pair by pair would take minutes. */
+enum { FILE_CAP = 64 << 20, MOST = 4096, MOST_ADDRESSES = 1024 };
 
 static const char schema[] = "ringup.net.snapshot/1";
+static const char *const grammars[] = { "environment", "nccl", "mca" };
 static const char *const scopes[] = { "global", "link", "host" };
 
 /* JSON holds UTF-8 only, and an environment anything. */
 static json_t *text(const char *s)
 {
-	char plain[4096];
 	json_t *j = json_string(s);
+	char *plain = j ? NULL : strdup(s);
 	size_t i;
 
-	if (j)
+	if (j || !plain)
 		return j;
-	for (i = 0; s[i] && i < sizeof(plain) - 1; i++)
-		plain[i] = (char)((unsigned char)s[i] < 0x80 ? s[i] : '?');
-	plain[i] = 0;
-	return json_string(plain);
+	for (i = 0; plain[i]; i++)
+		if ((unsigned char)plain[i] >= 0x80)
+			plain[i] = '?';
+	j = json_string(plain);
+	free(plain);
+	return j;
 }
 
 static json_t *ip_text(const struct iface_ip *ip)
@@ -98,12 +102,35 @@ static json_t *host_json(const struct netconf_host *h)
 	return json_pack("{s:o,s:o}", "name", text(h->name), "addresses", list);
 }
 
+static json_t *row_json(const struct netconf_row *r)
+{
+	json_t *j = json_pack("{s:o,s:o,s:o}", "name", text(r->name), "value", text(r->value),
+			      "source", text(r->source));
+
+	if (r->via != NETCONF_ANY)
+		json_object_set_new(j, "via", json_string(netconf_via_text(r->via)));
+	return j;
+}
+
+static json_t *source_json(const struct sources_file *f)
+{
+	json_t *list = json_array();
+	int n;
+
+	for (n = 0; n < f->nlines; n++)
+		json_array_append_new(list, json_pack("{s:i,s:o}", "line", f->lines[n].number,
+						      "text", text(f->lines[n].text)));
+	return json_pack("{s:o,s:s,s:o}", "path", text(f->path), "grammar",
+			 grammars[f->grammar], "lines", list);
+}
+
 json_t *snapshot_json(const struct snapshot *s)
 {
 	const struct iface_list *l = &s->ifaces;
 	const struct netconf *c = &s->settings;
 	json_t *ifaces = json_array(), *addrs = json_array(), *routes = json_array();
-	json_t *hosts = json_array(), *rows = json_array();
+	json_t *hosts = json_array(), *rows = json_array(), *versions = json_array();
+	json_t *sources = json_array();
 	int i;
 
 	for (i = 0; i < l->nifaces; i++)
@@ -115,13 +142,18 @@ json_t *snapshot_json(const struct snapshot *s)
 	for (i = 0; i < c->nhosts; i++)
 		json_array_append_new(hosts, host_json(&c->hosts[i]));
 	for (i = 0; i < c->nrows; i++)
-		json_array_append_new(rows,
-				      json_pack("{s:o,s:o,s:o}", "name", text(c->rows[i].name),
-						"value", text(c->rows[i].value), "source",
-						text(c->rows[i].source)));
-	return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "schema", schema, "interfaces",
-			 ifaces, "addresses", addrs, "routes", routes, "hostname",
-			 text(c->hostname), "hosts", hosts, "settings", rows);
+		json_array_append_new(rows, row_json(&c->rows[i]));
+	for (i = 0; i < c->nversions; i++)
+		json_array_append_new(versions,
+				      json_pack("{s:o,s:o}", "library",
+						text(c->versions[i].library), "version",
+						text(c->versions[i].version)));
+	for (i = 0; i < s->sources.nfiles; i++)
+		json_array_append_new(sources, source_json(&s->sources.files[i]));
+	return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "schema", schema,
+			 "interfaces", ifaces, "addresses", addrs, "routes", routes, "hostname",
+			 text(c->hostname), "hosts", hosts, "settings", rows, "versions",
+			 versions, "sources", sources);
 }
 
 /* A string that fits, or false; an absent one is empty. */
@@ -260,11 +292,54 @@ static bool parse_setting(struct snapshot *s, const json_t *j)
 	const char *value = json_string_value(json_object_get(j, "value"));
 	const char *source = json_string_value(json_object_get(j, "source"));
 
-	return name && value &&
-	       !netconf_add(&s->settings, name, value, source ? source : "snapshot", NULL);
+	const char *via = json_string_value(json_object_get(j, "via"));
+
+	if (!name || !value ||
+	    netconf_add(&s->settings, name, value, source ? source : "snapshot", NULL))
+		return false;
+	s->settings.rows[s->settings.nrows - 1].via = netconf_via_find(via ? via : "");
+	return true;
 }
 
-static int parse_list(struct snapshot *s, const json_t *json, const char *key,
+static bool parse_version(struct snapshot *s, const json_t *j)
+{
+	struct netconf_version v;
+
+	return get_text(j, "library", v.library, sizeof(v.library)) &&
+	       get_text(j, "version", v.version, sizeof(v.version)) &&
+	       !netconf_set_version(&s->settings, v.library, v.version, NULL);
+}
+
+static bool parse_line(struct sources_file *f, const json_t *j)
+{
+	const char *line = json_string_value(json_object_get(j, "text"));
+	int number;
+
+	return line && !strchr(line, '\n') && get_int(j, "line", 0, INT_MAX, 0, &number) &&
+	       !sources_line(f, number, line, strlen(line), NULL);
+}
+
+static bool parse_source(struct snapshot *s, const json_t *j)
+{
+	const char *path = json_string_value(json_object_get(j, "path"));
+	const json_t *lines = json_object_get(j, "lines"), *one;
+	struct sources_file *f;
+	char word[16];
+	size_t i;
+	int g;
+
+	if (!path || strlen(path) >= PATH_MAX || !get_text(j, "grammar", word, sizeof(word)))
+		return false;
+	for (g = 0; g < SOURCES_GRAMMARS && strcmp(word, grammars[g]); g++)
+		;
+	f = g < SOURCES_GRAMMARS ? sources_file(&s->sources, g, path, NULL) : NULL;
+	if (!f || (lines && !json_is_array(lines)))
+		return false;
+	json_array_foreach(lines, i, one) if (!parse_line(f, one)) return false;
+	return true;
+}
+
+static int parse_list(struct snapshot *s, const json_t *json, const char *key, int most,
 		      bool (*parse)(struct snapshot *, const json_t *), struct err *e)
 {
 	const json_t *list = json_object_get(json, key), *one;
@@ -272,6 +347,8 @@ static int parse_list(struct snapshot *s, const json_t *json, const char *key,
 
 	if (list && !json_is_array(list))
 		return fail(e, RINGUP_EINVAL, "%s is not a list", key);
+	if (json_array_size(list) > (size_t)most)
+		return fail(e, RINGUP_EINVAL, "%s has more than %d members", key, most);
 	json_array_foreach(list, i, one) if (!parse(s, one)) return fail(
 		e, RINGUP_EINVAL, "%s[%zu] is not understood", key, i);
 	return 0;
@@ -287,32 +364,44 @@ int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e)
 		return fail(e, RINGUP_EINVAL, "its schema is not %s", schema);
 	if (!get_text(json, "hostname", s->settings.hostname, sizeof(s->settings.hostname)))
 		return fail(e, RINGUP_EINVAL, "hostname is not understood");
-	rc = parse_list(s, json, "interfaces", parse_iface, e);
+	rc = parse_list(s, json, "interfaces", MOST, parse_iface, e);
 	if (!rc)
-		rc = parse_list(s, json, "addresses", parse_addr, e);
+		rc = parse_list(s, json, "addresses", MOST_ADDRESSES, parse_addr, e);
 	if (!rc)
-		rc = parse_list(s, json, "routes", parse_route, e);
+		rc = parse_list(s, json, "routes", MOST, parse_route, e);
 	if (!rc)
-		rc = parse_list(s, json, "hosts", parse_host, e);
-	return rc ? rc : parse_list(s, json, "settings", parse_setting, e);
+		rc = parse_list(s, json, "hosts", MOST, parse_host, e);
+	if (!rc)
+		rc = parse_list(s, json, "settings", MOST, parse_setting, e);
+	if (!rc)
+		rc = parse_list(s, json, "versions", MOST, parse_version, e);
+	return rc ? rc : parse_list(s, json, "sources", MOST, parse_source, e);
 }
 
-int snapshot_load(struct snapshot *s, const char *path, struct err *e)
+json_t *snapshot_read(const char *path, size_t cap, struct err *e)
 {
 	json_error_t why;
 	json_t *json;
 	char *data;
 	size_t len;
-	int rc;
 
-	memset(s, 0, sizeof(*s));
-	rc = file_read(NULL, path, FILE_CAP, &data, &len, e);
-	if (rc)
-		return rc;
+	if (file_read(NULL, path, cap, &data, &len, e))
+		return NULL;
 	json = json_loadb(data, len, JSON_REJECT_DUPLICATES, &why);
 	free(data);
 	if (!json)
-		return fail(e, RINGUP_EINVAL, "%s: line %d: %s", path, why.line, why.text);
+		fail(e, RINGUP_EINVAL, "%s: line %d: %s", path, why.line, why.text);
+	return json;
+}
+
+int snapshot_load(struct snapshot *s, const char *path, struct err *e)
+{
+	json_t *json = snapshot_read(path, FILE_CAP, e);
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	if (!json)
+		return e->code;
 	rc = snapshot_parse(s, json, e);
 	json_decref(json);
 	return rc ? fail_in(e, "%s", path) : 0;
@@ -322,4 +411,5 @@ void snapshot_free(struct snapshot *s)
 {
 	iface_free(&s->ifaces);
 	netconf_free(&s->settings);
+	sources_free(&s->sources);
 }

@@ -7,6 +7,7 @@
 
 #include "host/iface.h"
 #include "host/netconf.h"
+#include "host/sources.h"
 
 struct err;
 
@@ -14,6 +15,7 @@ struct err;
 struct snapshot {
 	struct iface_list ifaces;
 	struct netconf settings;
+	struct sources sources; /* without files in what older versions wrote */
 };
 
 /* snapshot_json - the caller's reference, or NULL without memory. */
@@ -28,6 +30,10 @@ json_t *snapshot_json(const struct snapshot *s);
  * Ownership: the contents are the caller's until snapshot_free(), also on failure.
  */
 int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e);
+
+/* snapshot_read - the JSON of a file of at most @cap bytes, whatever it describes: the
+ * caller's reference, or NULL. */
+json_t *snapshot_read(const char *path, size_t cap, struct err *e);
 
 /* snapshot_load - snapshot_parse() of a file. */
 int snapshot_load(struct snapshot *s, const char *path, struct err *e);

@@ -30,9 +30,11 @@ static void pick_named(const struct iface_list *l, const char *list, struct pick
 		a = named(l, list, (size_t)len);
 		if (!a) {
 			picker_refuse(r,
-				      "unable to find address for: '%.*s' (names are exact, "
-				      "without blanks, = or ^)",
+				      "no interface is called '%.*s' and has an address: names "
+				      "are exact, without blanks, = or ^",
 				      len < 80 ? len : 80, list);
+			picker_message(r, "Unable to find address for: %.*s",
+				       len < 80 ? len : 80, list);
 			return;
 		}
 		picker_add(p, r, a->label, &a->ip);
@@ -127,7 +129,8 @@ static const char *const listens[] = { "GLOO_SOCKET_IFNAME", NULL };
 const struct picker picker_gloo = {
 	.name = "gloo",
 	.title = "Gloo (torch)",
-	.version = "torch 1.13 to 2.13",
+	.oldest = "1.13",
+	.newest = "2.13.0",
 	.settings = listens,
 	.roles = roles,
 	.pick = pick,

@@ -1,4 +1,4 @@
-/* nccl.c - NCCL 2.28: sockets of its bootstrap and of its NET/Socket transport. */
+/* nccl.c - NCCL 2.16 to 2.32: sockets of its bootstrap and of its NET/Socket transport. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -7,8 +7,28 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/release.h"
 #include "host/netconf.h"
 #include "nicpick/picker.h"
+
+/* Where its rules changed, found by asking 19 versions. */
+static const char reads_conf_file[] = "2.23.4";
+static const char calls_it_usage[] = "2.24.3";
+static const char asks_running[] = "2.28.3";
+static const char errs_about_nets[] = "2.29.2", errs_no_more[] = "2.30.3";
+static const char reads_home[] = "2.30.3";
+
+static const char conf_file[] = "NCCL_CONF_FILE";
+
+/* ncclResult_t */
+enum { SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
+
+static const char *const results[] = {
+	[SYSTEM_ERROR] = "unhandled system error (run with NCCL_DEBUG=INFO for details)",
+	[INTERNAL_ERROR] = "internal error - please report this issue to the NCCL developers",
+	[INVALID_ARGUMENT] = "invalid argument (run with NCCL_DEBUG=WARN for details)",
+	[INVALID_USAGE] = "invalid usage (run with NCCL_DEBUG=WARN for details)",
+};
 
 enum { MAX_NAMES = 16, MAX_PICKS = 16, NAME = 64 };
 
@@ -50,14 +70,23 @@ static bool is_listed(const struct spec *s, const char *label)
 	return s->n == 0;
 }
 
+/* What the search goes by. */
+struct want {
+	const char *named; /* NCCL_SOCKET_IFNAME, or NULL */
+	const char *id;    /* NCCL_COMM_ID, or NULL       */
+	int family;        /* 0: any                      */
+	bool running;      /* must it be RUNNING?         */
+};
+
 /* Why an address is out of the question whatever its name is; NULL: it is not. */
-static const char *unfit(const struct iface_list *l, const struct iface_addr *a, int family)
+static const char *unfit(const struct iface_list *l, const struct iface_addr *a,
+			 const struct want *w)
 {
 	static const unsigned char v6_loopback[16] = { [15] = 1 };
 
-	if (!(l->ifaces[a->iface].flags & IFF_RUNNING))
-		return "not RUNNING, which NCCL demands since 2.28.3";
-	if (family && a->ip.family != family)
+	if (w->running && !(l->ifaces[a->iface].flags & IFF_RUNNING))
+		return "not RUNNING, which NCCL asks since 2.28.3";
+	if (w->family && a->ip.family != w->family)
 		return "has no address of the family that NCCL_SOCKET_FAMILY demands";
 	if (a->ip.family == AF_INET6 && !memcmp(a->ip.bytes, v6_loopback, 16))
 		return "::1 is never taken";
@@ -80,7 +109,8 @@ static bool has_label(const struct found *f, const char *label)
 }
 
 /* The first address of every name that matches, in the kernel's order. */
-static void find(struct found *f, const struct iface_list *l, const char *text, int family)
+static void find(struct found *f, const struct iface_list *l, const char *text,
+		 const struct want *w)
 {
 	struct spec s;
 	int i;
@@ -90,72 +120,123 @@ static void find(struct found *f, const struct iface_list *l, const char *text, 
 	for (i = 0; i < l->naddrs && f->n < MAX_PICKS; i++) {
 		const struct iface_addr *a = &l->addrs[i];
 
-		if (!unfit(l, a, family) && is_listed(&s, a->label) != s.negate &&
+		if (!unfit(l, a, w) && is_listed(&s, a->label) != s.negate &&
 		    !has_label(f, a->label))
 			f->at[f->n++] = a;
 	}
 }
 
-/* The host of NCCL_COMM_ID: "[v6]:port" or whatever stands before the first
- * colon, which for an IPv6 address without brackets is not what was meant. */
-static bool id_address(const struct netconf *c, const char *id, struct iface_ip *ip)
+/* "[v6]:port" or "[fe80::1%eth0]:port"; the interface is looked for in @l. */
+static bool bracket_address(const struct iface_list *l, const char *id, struct iface_ip *ip)
+{
+	size_t len = strcspn(id, "]"), text = strcspn(id, "%]");
+	const struct iface *f;
+	char host[IFACE_TEXT];
+
+	if (!id[len] || text >= sizeof(host))
+		return false;
+	snprintf(host, sizeof(host), "%.*s", (int)text, id);
+	if (!iface_parse(ip, host) || ip->family != AF_INET6)
+		return false;
+	ip->scope_id = 0;
+	if (text == len)
+		return true;
+	snprintf(host, sizeof(host), "%.*s", (int)(len - text - 1), id + text + 1);
+	f = iface_find(l, host);
+	ip->scope_id = f ? (uint32_t)f->index : 0;
+	return true;
+}
+
+/* The host of NCCL_COMM_ID: the first thing that stands before a colon, which for an
+ * IPv6 address without brackets is not what was meant. */
+static bool id_address(const struct iface_list *l, const struct netconf *c, const char *id,
+		       struct iface_ip *ip)
 {
 	const struct netconf_host *h;
 	struct in_addr v4;
 	char host[256];
-	bool bracket = *id == '[';
 
-	id += bracket;
-	snprintf(host, sizeof(host), "%.*s", (int)strcspn(id, bracket ? "]" : ":"), id);
+	if (strlen(id) < 2)
+		return false;
+	if (*id == '[')
+		return bracket_address(l, id + 1, ip);
+	while (*id == ',' || *id == ':')
+		id += *id == ':' ? strcspn(id, ",") : 1;
+	snprintf(host, sizeof(host), "%.*s", (int)strcspn(id, ",:"), id);
 	if (iface_parse(ip, host))
 		return true;
-	if (inet_aton(host, &v4)) {
+	if (*host && inet_aton(host, &v4)) {
 		memset(ip, 0, sizeof(*ip));
 		ip->family = AF_INET;
 		memcpy(ip->bytes, &v4, 4);
 		return true;
 	}
 	h = netconf_host_find(c, host);
-	if (h && h->nips)
-		*ip = h->ips[0];
-	return h && h->nips;
+	if (!h || !h->nips)
+		return false;
+	*ip = h->ips[0];
+	ip->scope_id = 0;
+	return true;
+}
+
+/* In between IPv4 networks are compared the wrong way round. */
+static bool errs(const struct picked *p)
+{
+	return picker_since(p, errs_about_nets) && !picker_since(p, errs_no_more);
 }
 
 /* The first interface in whose subnet @ip is; no flag is looked at. */
-static void find_subnet(struct found *f, const struct iface_list *l, const struct iface_ip *ip)
+static void find_subnet(struct found *f, const struct iface_list *l, const struct picked *p,
+			const struct iface_ip *ip)
 {
 	int i;
 
 	f->n = 0;
-	for (i = 0; i < l->naddrs && !f->n; i++)
-		if (iface_within(ip, &l->addrs[i].ip, l->addrs[i].prefix) &&
-		    (ip->family == AF_INET || ip->scope_id == l->addrs[i].ip.scope_id))
-			f->at[f->n++] = &l->addrs[i];
+	for (i = 0; i < l->naddrs && !f->n; i++) {
+		const struct iface_addr *a = &l->addrs[i];
+		bool wrong = errs(p) && ip->family == AF_INET;
+
+		if (a->ip.family == ip->family &&
+		    iface_within(ip, &a->ip, a->prefix) != wrong &&
+		    (ip->family == AF_INET || ip->scope_id == a->ip.scope_id))
+			f->at[f->n++] = a;
+	}
 }
 
 /* How the search went, to say so: which step found something. */
 enum step { NAMED, IB, SUBNET, USUAL, DOCKER, LO, VIRBR, NOTHING };
 
-static const char *const step_spec[] = {
-	[IB] = "ib",       [USUAL] = "^docker,lo,virbr", [DOCKER] = "docker", [LO] = "lo",
-	[VIRBR] = "virbr",
-};
+/* What a step of @p's version looks for, or NULL if it has no such step. */
+static const char *step_spec(const struct picked *p, enum step s)
+{
+	static const char *const specs[] = {
+		[IB] = "ib",         [USUAL] = "^docker,lo,virbr",
+		[DOCKER] = "docker", [LO] = "lo",
+		[VIRBR] = "virbr",   [NOTHING] = NULL,
+	};
+
+	if (picker_since(p, asks_running))
+		return specs[s];
+	return s == USUAL ? "^docker,lo" : s == VIRBR ? NULL : specs[s];
+}
 
 static enum step search(struct found *f, const struct iface_list *l, const struct netconf *c,
-			const char *named, const char *id, int family)
+			const struct picked *p, const struct want *w)
 {
 	struct iface_ip ip;
 	int s;
 
-	if (named) {
-		find(f, l, named, family);
+	if (w->named) {
+		find(f, l, w->named, w);
 		return f->n ? NAMED : NOTHING;
 	}
 	for (s = IB; s < NOTHING; s++) {
-		if (s != SUBNET)
-			find(f, l, step_spec[s], family);
-		else if (id && id_address(c, id, &ip))
-			find_subnet(f, l, &ip);
+		const char *spec = step_spec(p, (enum step)s);
+
+		if (spec)
+			find(f, l, spec, w);
+		else if (s == SUBNET && w->id && id_address(l, c, w->id, &ip))
+			find_subnet(f, l, p, &ip);
 		if (f->n)
 			return (enum step)s;
 	}
@@ -187,44 +268,66 @@ static void explain_name(struct picked *p, int i, const char *name, enum step st
 			 const char *named)
 {
 	static const char *const last[] = { "docker", "lo", "virbr" };
+	int n, lasts = picker_since(p, asks_running) ? 3 : 2;
 	struct spec s;
-	int n;
 
 	if (named) {
 		parse_spec(&s, named);
-		picker_rule(p, i, false, "NCCL_SOCKET_IFNAME=%.80s %s", named,
+		picker_rule(p, i, false, "skipped: NCCL_SOCKET_IFNAME=%.80s %s", named,
 			    s.negate  ? "excludes it"
 			    : s.exact ? "does not name it"
 				      : "is no beginning of its name");
 		return;
 	}
 	if (step == IB) {
-		picker_rule(p, i, false, "a name that begins with ib comes before all others");
+		picker_rule(p, i, false,
+			    "skipped: a name that begins with ib comes before all others");
 		return;
 	}
 	if (step == SUBNET) {
 		picker_rule(p, i, false,
-			    "NCCL_COMM_ID is not in its subnet, or was found before");
+			    "skipped: NCCL_COMM_ID is not in its subnet, or was found before");
 		return;
 	}
-	for (n = 0; n < 3; n++)
+	for (n = 0; n < lasts; n++)
 		if (!strncmp(name, last[n], strlen(last[n]))) {
 			picker_rule(
 				p, i, false,
-				"a name that begins with %s is taken only if nothing else is "
-				"found",
+				"skipped: a name that begins with %s is taken only if nothing "
+				"else is found",
 				last[n]);
 			return;
 		}
-	picker_rule(p, i, false, "another step of the search found something first");
+	picker_rule(p, i, false, "skipped: another step of the search found something first");
+}
+
+/* Why interface @i, which no role uses, was passed over. */
+static void explain_unused(struct picked *p, const struct iface_list *l, int i, enum step step,
+			   const struct want *w)
+{
+	const char *why = NULL, *reason;
+	int a;
+
+	for (a = 0; a < l->naddrs; a++) {
+		if (l->addrs[a].iface != i)
+			continue;
+		reason = unfit(l, &l->addrs[a], w);
+		if (!reason) {
+			explain_name(p, i, l->addrs[a].label, step, w->named);
+			return;
+		}
+		/* An address tells more than ::1 does. */
+		if (!why || l->addrs[a].ip.family == AF_INET)
+			why = reason;
+	}
+	picker_rule(p, i, false, "skipped: %s", why ? why : "has no address");
 }
 
 static void explain(struct picked *p, const struct iface_list *l, int i, enum step step,
-		    const char *named, int family)
+		    const struct want *w)
 {
 	bool boot = is_used(&p->roles[0], l, i), net = is_used(&p->roles[1], l, i);
-	const char *why = "has no address", *reason;
-	int a;
+	const struct pick_role *r = &p->roles[0];
 
 	if (boot && net)
 		picker_rule(p, i, true, "first that matches: bootstrap and data");
@@ -233,22 +336,13 @@ static void explain(struct picked *p, const struct iface_list *l, int i, enum st
 	else if (net)
 		picker_rule(
 			p, i, true, "data only: the bootstrap takes one interface, %s",
-			p->roles[0].npicks ? p->roles[0].picks[0].interface : "and found none");
-	if (boot || net)
-		return;
-	for (a = 0; a < l->naddrs; a++) {
-		if (l->addrs[a].iface != i)
-			continue;
-		reason = unfit(l, &l->addrs[a], family);
-		if (!reason) {
-			explain_name(p, i, l->addrs[a].label, step, named);
-			return;
-		}
-		/* An address tells more than ::1 does. */
-		if (*why == 'h' || l->addrs[a].ip.family == AF_INET)
-			why = reason;
-	}
-	picker_rule(p, i, false, "%s", why);
+			r->npicks && *r->picks[0].interface ? r->picks[0].interface : "and found none");
+	else
+		explain_unused(p, l, i, step, w);
+	if ((boot || net) && !(l->ifaces[i].flags & IFF_RUNNING))
+		picker_rule(p, i, true, "not RUNNING, which NCCL %s",
+			    w->running ? "does not ask of NCCL_COMM_ID's network"
+				       : "asks since 2.28.3 only");
 }
 
 static const char *value(const struct netconf *c, const char *name)
@@ -258,7 +352,7 @@ static const char *value(const struct netconf *c, const char *name)
 	return r ? r->value : NULL;
 }
 
-static void refuse(struct pick_role *r, const char *named)
+static void refuse(struct pick_role *r, int result, const char *named)
 {
 	if (named)
 		picker_refuse(
@@ -267,62 +361,127 @@ static void refuse(struct pick_role *r, const char *named)
 			"are prefixes, = in front makes them exact, blanks and quotes count",
 			named);
 	else
-		picker_refuse(r, "no interface found: none is RUNNING with an address");
+		picker_refuse(r, "no interface found: none has an address that is fit");
+	picker_result(r, result, results[result]);
+}
+
+/* The bootstrap where NCCL_COMM_ID says who the root is: that network or none. */
+static void pick_by_id(const struct iface_list *l, const struct netconf *c, struct picked *p,
+		       const struct want *w)
+{
+	struct pick_role *r = &p->roles[0];
+	struct found f;
+	struct iface_ip ip;
+
+	if (!id_address(l, c, w->id, &ip)) {
+		picker_refuse(r,
+			      "NCCL_COMM_ID=%.80s is no address: it must be IPV4:PORT, "
+			      "[IPV6]:PORT or HOST:PORT with a host that resolves",
+			      w->id);
+		picker_result(r, INVALID_ARGUMENT, results[INVALID_ARGUMENT]);
+		return;
+	}
+	find_subnet(&f, l, p, &ip);
+	add_all(p, r, &f, 1);
+	if (f.n && w->named)
+		picker_note(r, "with NCCL_COMM_ID the bootstrap ignores NCCL_SOCKET_IFNAME");
+	if (f.n && errs(p) && ip.family == AF_INET)
+		picker_note(r, "beware: 2.29.2 to 2.29.7 take the first network in which "
+			       "NCCL_COMM_ID is not");
+	if (f.n)
+		return;
+	picker_refuse(r, "NCCL_COMM_ID=%.80s is in the subnet of no interface", w->id);
+	picker_result(r, SYSTEM_ERROR, results[SYSTEM_ERROR]);
+}
+
+static struct want wanted(const struct netconf *c, struct picked *p)
+{
+	const char *family = value(c, "NCCL_SOCKET_FAMILY");
+	struct want w = { .named = value(c, "NCCL_SOCKET_IFNAME"),
+			  .id = value(c, "NCCL_COMM_ID"),
+			  .running = picker_since(p, asks_running) };
+
+	if (family && !strcmp(family, "AF_INET"))
+		w.family = AF_INET;
+	else if (family && !strcmp(family, "AF_INET6"))
+		w.family = AF_INET6;
+	if (w.named && strlen(w.named) < 2) {
+		picker_note(&p->roles[0],
+			    "NCCL_SOCKET_IFNAME=%s is ignored: less than two characters",
+			    w.named);
+		w.named = NULL;
+	}
+	return w;
+}
+
+/* A value that does not what whoever wrote it meant. */
+static void warn_traps(struct pick_role *r, const struct want *w)
+{
+	const char *named = w->named;
+	bool lo = r->npicks && !strncmp(r->picks[0].interface, "lo", 2);
+
+	if (named && *named == '^' && lo)
+		picker_note(
+			r,
+			"beware: %.60s drops the default's own exclusions, so loopback "
+			"is taken and other hosts cannot reach it; name the right one: =eth0",
+			named);
+	else if (lo)
+		picker_note(r, "beware: loopback; other hosts cannot reach it");
 }
 
 static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
 	struct pick_role *boot = &p->roles[0], *net = &p->roles[1];
-	const char *named = value(c, "NCCL_SOCKET_IFNAME"), *id = value(c, "NCCL_COMM_ID");
-	const char *wish = value(c, "NCCL_SOCKET_FAMILY");
+	struct want w = wanted(c, p);
+	int none = picker_since(p, calls_it_usage) ? INVALID_USAGE : INTERNAL_ERROR;
 	struct found f = { .n = 0 };
-	struct iface_ip ip;
-	enum step step;
-	int i, family = 0;
+	enum step step = search(&f, l, c, p, &w);
+	int i;
 
-	if (wish && !strcmp(wish, "AF_INET"))
-		family = AF_INET;
-	else if (wish && !strcmp(wish, "AF_INET6"))
-		family = AF_INET6;
-	if (named && strlen(named) < 2) {
-		picker_note(boot, "NCCL_SOCKET_IFNAME=%s is ignored: less than two characters",
-			    named);
-		named = NULL;
-	}
-	step = search(&f, l, c, named, id, family);
 	add_all(p, net, &f, MAX_PICKS);
-	if (!id) {
+	if (!f.n)
+		refuse(net, INTERNAL_ERROR, w.named);
+	if (w.id)
+		pick_by_id(l, c, p, &w);
+	else if (f.n)
 		add_all(p, boot, &f, 1);
-	} else if (!id_address(c, id, &ip)) {
-		picker_refuse(boot, "NCCL_COMM_ID=%.80s has no address in it", id);
-	} else {
-		find_subnet(&f, l, &ip);
-		add_all(p, boot, &f, 1);
-		if (!f.n)
-			picker_refuse(boot,
-				      "NCCL_COMM_ID=%.80s is in the subnet of no interface",
-				      id);
-		else if (named)
-			picker_note(boot, "with NCCL_COMM_ID the bootstrap ignores "
-					  "NCCL_SOCKET_IFNAME");
-	}
-	if (step == NOTHING) {
-		refuse(net, named);
-		if (!id)
-			refuse(boot, named);
-	}
+	else
+		refuse(boot, none, w.named);
+	warn_traps(boot, &w);
 	for (i = 0; i < l->nifaces; i++)
-		explain(p, l, i, step, named, family);
+		explain(p, l, i, step, &w);
+}
+
+/* NCCL_CONF_FILE replaces ~/.nccl.conf, whose home the passwd entry told until 2.30,
+ * and a final CR of a file is dropped since then. */
+static bool hears(const struct netconf *all, struct netconf_row *row, const char *version)
+{
+	const struct netconf_row *file = netconf_get(all, conf_file);
+	bool knows_file = release_compare(version, reads_conf_file) >= 0;
+	bool by_home = release_compare(version, reads_home) >= 0;
+	size_t len = strlen(row->value);
+
+	if (by_home && row->via != NETCONF_ANY && len && row->value[len - 1] == '\r')
+		row->value[len - 1] = 0;
+	if (row->via == NETCONF_GIVEN || !strcmp(row->name, conf_file))
+		return knows_file;
+	if (row->via != NETCONF_HOME && row->via != NETCONF_PASSWD)
+		return true;
+	return (row->via == NETCONF_HOME) == by_home &&
+	       !(knows_file && file && file->via == NETCONF_ANY && *file->value);
 }
 
 static const char *const roles[] = { "bootstrap", "net", NULL };
 static const char *const listens[] = { "NCCL_SOCKET_IFNAME", "NCCL_SOCKET_FAMILY",
-				       "NCCL_COMM_ID", NULL };
+				       "NCCL_COMM_ID", conf_file, NULL };
 
 const struct picker picker_nccl = {
 	.name = "nccl",
 	.title = "NCCL",
-	.version = "2.28",
+	.oldest = "2.16",
+	.newest = "2.32.3",
+	.hears = hears,
 	.settings = listens,
 	.roles = roles,
 	.pick = pick,

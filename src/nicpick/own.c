@@ -2,8 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nicpick/own.h"
 
+#include <ctype.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -12,26 +14,116 @@
 #include "ringup.h"
 
 /* From the least to the most likely to lead to the other hosts. */
-enum claim { NEVER, TUNNEL_OUT, VIRTUAL, HARDWARE, WAY_OUT };
+enum claim { NEVER, TUNNEL_OUT, VIRTUAL, HARDWARE, WAY_OUT, ON_THE_WAY };
 
 static bool is_set(const char *s)
 {
 	return s && *s;
 }
 
+bool own_network(const char *text, struct iface_ip *ip, int *prefix)
+{
+	char address[IFACE_TEXT], *end;
+	const char *slash = strchr(text, '/');
+	long n;
+
+	if (!slash || slash == text || slash - text >= IFACE_TEXT)
+		return false;
+	snprintf(address, sizeof(address), "%.*s", (int)(slash - text), text);
+	n = strtol(slash + 1, &end, 10);
+	if (!iface_parse(ip, address) || !isdigit((unsigned char)slash[1]) || *end || n < 0 ||
+	    n > (ip->family == AF_INET ? 32 : 128))
+		return false;
+	*prefix = (int)n;
+	return true;
+}
+
+static bool is_asked(const struct iface_ip *ip, const struct own_hint *h)
+{
+	struct iface_ip net;
+	int prefix;
+
+	return !h || !is_set(h->network) || !own_network(h->network, &net, &prefix) ||
+	       iface_within(ip, &net, prefix);
+}
+
+/* Who else has this address?  On its way it would come back to ourselves. */
+static const struct own_node *double_of(const struct iface_ip *ip, const struct own_hint *h,
+					const struct iface **where)
+{
+	const struct iface_addr *a;
+	int n;
+
+	for (n = 0; h && n < h->nothers; n++) {
+		a = iface_owner(h->others[n].ifaces, ip);
+		if (a) {
+			*where = &h->others[n].ifaces->ifaces[a->iface];
+			return &h->others[n];
+		}
+	}
+	return NULL;
+}
+
+static bool is_usable(const struct iface_addr *a)
+{
+	return a->scope == IFACE_GLOBAL && iface_is_global(&a->ip);
+}
+
 /* The address to listen on: IPv4 if there is one, since all libraries speak it. */
-static const struct iface_addr *best_address(const struct iface_list *l, int i)
+static const struct iface_addr *best_address(const struct iface_list *l, int i,
+					     const struct own_hint *h)
 {
 	const struct iface_addr *best = NULL, *a;
+	const struct iface *where;
 	int n;
 
 	for (n = 0; n < l->naddrs; n++) {
 		a = &l->addrs[n];
-		if (a->iface == i && a->scope == IFACE_GLOBAL && iface_is_global(&a->ip) &&
+		if (a->iface == i && is_usable(a) && is_asked(&a->ip, h) &&
+		    !double_of(&a->ip, h, &where) &&
 		    (!best || (best->ip.family == AF_INET6 && a->ip.family == AF_INET)))
 			best = a;
 	}
 	return best;
+}
+
+bool own_leads_to(const struct iface_list *l, int i, const struct iface_ip *to)
+{
+	const struct iface_route *r = iface_route(l, to);
+	int n;
+
+	for (n = 0; (!r || !r->prefix) && n < l->naddrs; n++)
+		if (is_usable(&l->addrs[n]) &&
+		    iface_within(to, &l->addrs[n].ip, l->addrs[n].prefix))
+			return l->addrs[n].iface == i;
+	return r && r->iface == i;
+}
+
+bool own_reaches(const struct iface_list *l, int i, const struct iface_list *node)
+{
+	int n;
+
+	for (n = 0; n < node->naddrs; n++) {
+		const struct iface_addr *a = &node->addrs[n];
+
+		if (is_usable(a) && node->ifaces[a->iface].flags & IFF_RUNNING &&
+		    !iface_owner(l, &a->ip) && own_leads_to(l, i, &a->ip))
+			return true;
+	}
+	return false;
+}
+
+/* Is it on the way to all other nodes, by the names that the user gave? */
+static bool is_on_the_way(const struct iface_list *l, int i, const struct own_hint *h)
+{
+	struct iface_ip ip;
+	int n;
+
+	for (n = 0; n < h->nothers; n++)
+		if (!is_set(h->others[n].address) || !iface_parse(&ip, h->others[n].address) ||
+		    !own_leads_to(l, i, &ip))
+			return false;
+	return h->nothers > 0;
 }
 
 static const struct iface_route *default_route(const struct iface_list *l, int i)
@@ -52,11 +144,57 @@ static bool is_tunnel(const struct iface *i)
 	return i->kind == IFACE_TUN || i->kind == IFACE_TUNNEL || i->kind == IFACE_VXLAN;
 }
 
+/* Why has interface @i no address to be reached at?  True: it has one. */
+static bool has_address(const struct iface_list *l, int i, const struct own_hint *h,
+			struct picked *p)
+{
+	const struct own_node *other = NULL;
+	const struct iface *where;
+	char text[IFACE_TEXT];
+	bool any = false;
+	int n;
+
+	if (best_address(l, i, h))
+		return true;
+	for (n = 0; n < l->naddrs && !other; n++) {
+		const struct iface_addr *a = &l->addrs[n];
+
+		if (a->iface != i || !is_usable(a))
+			continue;
+		any = true;
+		other = double_of(&a->ip, h, &where);
+		if (other)
+			picker_rule(p, i, false, "its address %s is that of %s on %s, too",
+				    iface_text(&a->ip, text), where->name, other->name);
+	}
+	if (!any)
+		picker_rule(p, i, false, "has no address that is valid beyond its link");
+	else if (!other)
+		picker_rule(p, i, false, "has no address in %.64s", h->network);
+	return false;
+}
+
+static bool leads_to_all(const struct iface_list *l, int i, const struct own_hint *h,
+			 struct picked *p)
+{
+	int n;
+
+	for (n = 0; n < h->nothers; n++)
+		if (!own_reaches(l, i, h->others[n].ifaces)) {
+			picker_rule(p, i, false, "is not on the way to any address of %.64s",
+				    h->others[n].name);
+			return false;
+		}
+	return true;
+}
+
 /* How good is interface @i?  Says so as a rule if it is out of the question. */
-static enum claim judge(const struct iface_list *l, int i, struct picked *p)
+static enum claim judge(const struct iface_list *l, int i, const struct own_hint *h,
+			struct picked *p)
 {
 	const struct iface *f = &l->ifaces[i];
 	const char *kind = iface_kind_text(f->kind);
+	bool out = default_route(l, i) || is_on_the_way(l, i, h);
 
 	if (f->flags & IFF_LOOPBACK)
 		picker_rule(p, i, false, "leads to no other host");
@@ -64,10 +202,12 @@ static enum claim judge(const struct iface_list *l, int i, struct picked *p)
 		picker_rule(p, i, false, "is down");
 	else if (!(f->flags & IFF_RUNNING))
 		picker_rule(p, i, false, "is up but not running: nothing is plugged in");
-	else if (!best_address(l, i))
-		picker_rule(p, i, false, "has no address that is valid beyond its link");
-	else if (default_route(l, i))
-		return is_tunnel(f) ? TUNNEL_OUT : WAY_OUT;
+	else if (!has_address(l, i, h, p) || !leads_to_all(l, i, h, p))
+		return NEVER;
+	else if (out && is_tunnel(f))
+		return TUNNEL_OUT;
+	else if (out)
+		return is_on_the_way(l, i, h) ? ON_THE_WAY : WAY_OUT;
 	else if (is_tunnel(f) || f->kind == IFACE_BRIDGE || f->kind == IFACE_DUMMY)
 		picker_rule(p, i, false, "is a %s without the default route", kind);
 	else
@@ -83,6 +223,7 @@ static const char *claim_text(enum claim c)
 		[VIRTUAL] = "a virtual link without the default route",
 		[HARDWARE] = "a network device without the default route",
 		[WAY_OUT] = "the default route",
+		[ON_THE_WAY] = "the route to all other nodes",
 	};
 
 	return texts[c];
@@ -129,7 +270,7 @@ static const char *list_names(const struct iface_list *l, char *out, size_t size
 
 	*out = 0;
 	for (i = 0; i < l->nifaces && len + IFACE_NAME + 2 < size; i++)
-		if (!(l->ifaces[i].flags & IFF_LOOPBACK) && best_address(l, i))
+		if (!(l->ifaces[i].flags & IFF_LOOPBACK) && best_address(l, i, NULL))
 			len += (size_t)snprintf(out + len, size - len, "%s%s", len ? ", " : "",
 						l->ifaces[i].name);
 	if (!len)
@@ -145,7 +286,7 @@ static const struct iface_addr *named_address(const struct iface_list *l, const 
 	int i;
 
 	if (f && !(f->flags & IFF_LOOPBACK))
-		return best_address(l, (int)(f - l->ifaces));
+		return best_address(l, (int)(f - l->ifaces), NULL);
 	for (i = 0; f && i < l->naddrs; i++)
 		if (&l->ifaces[l->addrs[i].iface] == f)
 			return &l->addrs[i];
@@ -168,10 +309,9 @@ static void choose_named(struct picked *p, const struct iface_list *l, const cha
 	if (a)
 		picker_refuse(&p->roles[0], "%s=%.64s: that interface is down", by, name);
 	else if (f)
-		picker_refuse(
-			&p->roles[0],
-			"RINGUP_INTERFACE=%.64s has no usable address; those that have: %s",
-			name, others);
+		picker_refuse(&p->roles[0],
+			      "%s=%.64s has no usable address; those that have: %s", by, name,
+			      others);
 	else
 		picker_refuse(&p->roles[0], "%s=%.64s: no such interface; there are: %s", by,
 			      name, others);
@@ -206,7 +346,9 @@ static bool follow_hint(struct picked *p, const struct iface_list *l, const stru
 	struct iface_ip ip;
 	char why[PICKER_RULE];
 
-	if (is_set(h->container_ip) && iface_parse(&ip, h->container_ip)) {
+	/* The user knows better than the platform. */
+	if (is_set(h->container_ip) && !is_set(h->network) &&
+	    iface_parse(&ip, h->container_ip)) {
 		a = iface_owner(l, &ip);
 		if (a) {
 			snprintf(why, sizeof(why), "DB_CONTAINER_IP is its address, %.64s",
@@ -234,61 +376,135 @@ static bool same_network(const struct iface_addr *a, const struct iface_addr *b)
 }
 
 struct race {
+	int64_t wish; /* how well it fulfils what is preferred */
 	enum claim claim;
 	int64_t metric;    /* among default routes the lowest wins, as in the kernel */
 	int first, second; /* positions; -1: none */
 };
 
-static void enter(struct race *r, const struct iface_list *l, int i, enum claim claim)
+static int64_t wish(const struct iface *f, enum claim claim, enum own_prefer prefer)
+{
+	/* A tunnel's speed is not the wire's. */
+	if (claim == NEVER || claim == TUNNEL_OUT)
+		return -1;
+	if (prefer == OWN_SPEED)
+		return f->speed_mbps;
+	return prefer == OWN_INFINIBAND && f->kind == IFACE_INFINIBAND;
+}
+
+static void enter(struct race *r, const struct iface_list *l, int i, enum claim claim,
+		  const struct own_hint *h)
 {
 	const struct iface_route *way = default_route(l, i);
 	int64_t metric = way ? way->metric : 0;
+	int64_t wished = wish(&l->ifaces[i], claim, h->prefer);
+	bool level = wished == r->wish && claim == r->claim && metric == r->metric;
 
-	if (claim > r->claim || (claim == r->claim && metric < r->metric)) {
-		*r = (struct race){ claim, metric, i, -1 };
-	} else if (claim == r->claim && metric == r->metric && claim != NEVER) {
-		if (!same_network(best_address(l, r->first), best_address(l, i)))
-			r->second = i;
-	}
+	if (claim == NEVER)
+		return;
+	if (r->first < 0 || wished > r->wish ||
+	    (wished == r->wish &&
+	     (claim > r->claim || (claim == r->claim && metric < r->metric))))
+		*r = (struct race){ wished, claim, metric, i, -1 };
+	else if (level && !same_network(best_address(l, r->first, h), best_address(l, i, h)))
+		r->second = i;
+}
+
+/* What the winner won by. */
+static void explain_win(const struct race *r, const struct iface_list *l,
+			const struct own_hint *h, char why[PICKER_RULE])
+{
+	const struct iface *f = &l->ifaces[r->first];
+
+	if (h->prefer == OWN_SPEED && r->wish > 0)
+		snprintf(why, PICKER_RULE, "it runs, and is the fastest: %d Mb/s",
+			 f->speed_mbps);
+	else if (h->prefer == OWN_INFINIBAND && r->wish > 0)
+		snprintf(why, PICKER_RULE, "it runs, and is InfiniBand");
+	else
+		snprintf(why, PICKER_RULE, "it runs, and has %s%s",
+			 r->claim >= WAY_OUT ? "" : "the best claim: ", claim_text(r->claim));
+}
+
+static void refuse_tie(struct picked *p, const struct race *r, const struct iface_list *l,
+		       const struct own_hint *h)
+{
+	const char *by = h->decide ? h->decide : "RINGUP_INTERFACE=";
+
+	picker_refuse(&p->roles[0],
+		      "%s and %s tie (%s), and a wrong guess hangs the job; decide with %s%s "
+		      "or %s%s",
+		      l->ifaces[r->first].name, l->ifaces[r->second].name, claim_text(r->claim),
+		      by, l->ifaces[r->first].name, by, l->ifaces[r->second].name);
+}
+
+static void refuse_none(struct picked *p, const struct iface_list *l, const struct own_hint *h)
+{
+	const char *by = h->decide ? h->decide : "RINGUP_INTERFACE=";
+	char others[120];
+
+	if (is_set(h->network))
+		picker_refuse(&p->roles[0],
+			      "no interface with an address in %.64s can be used; "
+			      "those with any: %s",
+			      h->network, list_names(l, others, sizeof(others)));
+	else if (h->nothers)
+		picker_refuse(
+			&p->roles[0],
+			"no interface leads to all other nodes by an address that no other "
+			"node has; name one with %sNAME",
+			by);
+	else
+		picker_refuse(&p->roles[0],
+			      "no interface leads to other hosts; bring one up, or name one "
+			      "with %sNAME",
+			      by);
 }
 
 static void guess(struct picked *p, const struct iface_list *l, const struct own_hint *h)
 {
-	struct race r = { NEVER, 0, -1, -1 };
+	struct race r = { .wish = -1, .first = -1, .second = -1 };
 	char why[PICKER_RULE];
 	int i;
 
-	for (i = 0; i < l->nifaces; i++) {
-		enum claim claim = judge(l, i, p);
-
-		enter(&r, l, i, claim);
-	}
-	if (r.first < 0 && h->any) {
+	for (i = 0; i < l->nifaces; i++)
+		enter(&r, l, i, judge(l, i, h, p), h);
+	if (r.first < 0 && h->any && !is_set(h->network) && !h->nothers) {
 		choose_loopback(p, l, "there is no network, and one host needs none");
 	} else if (r.first < 0) {
-		picker_refuse(&p->roles[0],
-			      "no interface leads to other hosts; bring one up, or name one "
-			      "with RINGUP_INTERFACE=NAME");
+		refuse_none(p, l, h);
 	} else if (r.second >= 0) {
-		picker_refuse(&p->roles[0],
-			      "%s and %s tie (%s), and a wrong guess hangs the job; decide "
-			      "with RINGUP_INTERFACE=%s or RINGUP_INTERFACE=%s",
-			      l->ifaces[r.first].name, l->ifaces[r.second].name,
-			      claim_text(r.claim), l->ifaces[r.first].name,
-			      l->ifaces[r.second].name);
+		refuse_tie(p, &r, l, h);
 	} else {
-		snprintf(why, sizeof(why), "it runs, and has %s%s",
-			 r.claim == WAY_OUT ? "" : "the best claim: ", claim_text(r.claim));
-		choose_address(p, l, best_address(l, r.first), why);
+		explain_win(&r, l, h, why);
+		choose_address(p, l, best_address(l, r.first, h), why);
 	}
 }
 
+/* Remarks about what the user named and the other nodes contradict. */
+static void beware_of_others(struct picked *p, const struct iface_list *l,
+			     const struct iface_addr *mine, const struct own_hint *h)
+{
+	const struct iface *where;
+	const struct own_node *other = double_of(&mine->ip, h, &where);
+	int n;
+
+	if (other)
+		picker_note(&p->roles[0], "beware: its address is that of %s on %.64s, too",
+			    where->name, other->name);
+	for (n = 0; n < h->nothers; n++)
+		if (!own_reaches(l, mine->iface, h->others[n].ifaces))
+			picker_note(&p->roles[0],
+				    "beware: it is not on the way to any address of %.64s",
+				    h->others[n].name);
+}
+
 /* Remarks about an address that works for ringup and hurts others. */
-static void beware(struct picked *p, const struct iface_list *l)
+static void beware(struct picked *p, const struct iface_list *l, const struct own_hint *h)
 {
 	struct pick_role *r = &p->roles[0];
 	const struct iface *f = r->npicks ? iface_find(l, r->picks[0].interface) : NULL;
-	const struct iface_addr *mine = f ? best_address(l, (int)(f - l->ifaces)) : NULL;
+	const struct iface_addr *mine = f ? best_address(l, (int)(f - l->ifaces), NULL) : NULL;
 	int n, v4 = 0, shared = -1;
 
 	for (n = 0; mine && n < l->naddrs; n++) {
@@ -308,6 +524,8 @@ static void beware(struct picked *p, const struct iface_list *l)
 			    "beware: %s is in the same subnet, and the route decides which "
 			    "of the two sends",
 			    l->ifaces[shared].name);
+	if (mine)
+		beware_of_others(p, l, mine, h);
 }
 
 int own_choose(const struct iface_list *l, const struct own_hint *h, struct picked *p,
@@ -325,7 +543,7 @@ int own_choose(const struct iface_list *l, const struct own_hint *h, struct pick
 			     h->named_by ? h->named_by : "RINGUP_INTERFACE");
 	else if (!follow_hint(p, l, h))
 		guess(p, l, h);
-	beware(p, l);
+	beware(p, l, h);
 	return 0;
 }
 

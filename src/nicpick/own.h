@@ -11,6 +11,16 @@
 struct conf;
 struct err;
 
+/* Another node of the job, as it was recorded. */
+struct own_node {
+	const char *name;
+	const char *address; /* numeric, what the name means here; NULL: not known */
+	const struct iface_list *ifaces;
+};
+
+/* What counts more than the routes, among interfaces that reach everybody. */
+enum own_prefer { OWN_ROUTE, OWN_SPEED, OWN_INFINIBAND };
+
 /* What is known besides the interfaces; NULL or "" where nothing is. */
 struct own_hint {
 	const char *interface;    /* RINGUP_INTERFACE: a name or an address of this host */
@@ -19,6 +29,12 @@ struct own_hint {
 	const char *peer;         /* numeric address of somebody to reach                */
 	bool one_host;            /* all ranks are on this host                          */
 	bool any;                 /* without a network loopback will do: this is a report */
+	const char *network;      /* "10.0.0.0/24": it has to have an address in there */
+	const struct own_node *others;
+	int nothers;
+	enum own_prefer prefer;
+	const char *decide; /* what a name stands behind where a tie is to be decided;
+			     * NULL: RINGUP_INTERFACE= */
 };
 
 /*
@@ -26,11 +42,12 @@ struct own_hint {
  *
  * In this order: loopback if one host is all there is; what the user named, which
  * must exist in any case; the platform's word; the route to the peer; else, among interfaces
- * that run and have an address of more than this link, the one with the default route, else
- * hardware, else a virtual link.  Bridges and tunnels without the default route are never
- * guessed: their address is the same on every node.  Two networks that tie are not guessed
- * either.  A container's own eth0 is a veth, which is why kinds are an order of preference and
- * hardly a veto.
+ * that run and have an address of more than this link, the one on the way to the names of all
+ * other nodes, else the one with the default route, else hardware, else a virtual link. Bridges
+ * and tunnels without the default route are never guessed: their address is the same on every
+ * node.  Two networks that tie are not guessed either.  What is known of other nodes takes out
+ * whatever has the address of one of them, or does not lead to each.  A container's own eth0 is
+ * a veth, which is why kinds are an order of preference and hardly a veto.
  *
  * The answer is role 0 of @p: one pick and a note why, or an error.  The fates
  * say why the others were not taken.  Free with picker_free(), also on failure.
@@ -38,6 +55,17 @@ struct own_hint {
  */
 int own_choose(const struct iface_list *l, const struct own_hint *h, struct picked *p,
 	       struct err *e);
+
+/* own_network - "10.0.0.0/24" into an address and a length; false if it is none. */
+bool own_network(const char *text, struct iface_ip *ip, int *prefix);
+
+/* own_leads_to - would a packet to @to leave through interface @i?  A recording may lack
+ * the routes of subnets. */
+bool own_leads_to(const struct iface_list *l, int i, const struct iface_ip *to);
+
+/* own_reaches - has a packet from @l to some address of @node's to leave through interface @i?
+ */
+bool own_reaches(const struct iface_list *l, int i, const struct iface_list *node);
 
 /*
  * own_address - the numeric address that this process should listen on.

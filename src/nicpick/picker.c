@@ -35,16 +35,6 @@ int picker_init(struct picked *p, const struct iface_list *l, const char *const 
 	return 0;
 }
 
-int picker_run(const struct picker *k, const struct iface_list *l, const struct netconf *c,
-	       struct picked *p, struct err *e)
-{
-	int rc = picker_init(p, l, k->roles, e);
-
-	if (!rc)
-		k->pick(l, c, p);
-	return rc;
-}
-
 void picker_free(struct picked *p)
 {
 	int i;
@@ -91,6 +81,22 @@ void picker_refuse(struct pick_role *r, const char *fmt, ...)
 	r->npicks = 0;
 }
 
+void picker_result(struct pick_role *r, int result, const char *message)
+{
+	r->has_result = true;
+	r->result = result;
+	snprintf(r->message, sizeof(r->message), "%s", message);
+}
+
+void picker_message(struct pick_role *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(r->message, sizeof(r->message), fmt, ap);
+	va_end(ap);
+}
+
 void picker_note(struct pick_role *r, const char *fmt, ...)
 {
 	size_t len = strlen(r->note);
@@ -101,4 +107,16 @@ void picker_note(struct pick_role *r, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(r->note + len, sizeof(r->note) - len, fmt, ap);
 	va_end(ap);
+}
+
+bool picker_next(const char **list, struct picker_item *x)
+{
+	while (**list == ',')
+		++*list;
+	if (!**list)
+		return false;
+	x->text = *list;
+	x->len = (int)strcspn(*list, ",");
+	*list += x->len;
+	return true;
 }

@@ -9,6 +9,7 @@
 
 struct err;
 struct netconf;
+struct netconf_row;
 
 enum { PICKER_ROLES = 2, PICKER_RULE = 320 };
 
@@ -24,7 +25,10 @@ struct pick_role {
 	struct pick *picks; /* in the library's order */
 	int npicks;
 	char error[PICKER_RULE]; /* why the library would refuse, or "" */
-	char note[PICKER_RULE];  /* what decided, or what to beware of; or "" */
+	bool has_result;         /* and the number it returns or exits with, if it */
+	int result;              /* has one, and what it says itself               */
+	char message[PICKER_RULE];
+	char note[PICKER_RULE]; /* what decided, or what to beware of; or "" */
 };
 
 /* What becomes of one interface, and by which rule. */
@@ -38,18 +42,24 @@ struct picked {
 	int nroles;
 	struct pick_fate *fates; /* one for each interface of the list */
 	int nfates;
-	int room; /* of each role's picks */
+	int room;         /* of each role's picks */
+	char version[32]; /* whose rules these are */
 };
 
 struct picker {
 	const char *name;            /* as in --lib and in JSON              */
 	const char *title;           /* for people                           */
-	const char *version;         /* whose rules these are                */
+	const char *oldest, *newest; /* versions whose rules are known       */
 	const char *const *settings; /* what it listens to; ends with NULL   */
 	const char *const *roles;    /* ends with NULL; at most PICKER_ROLES */
 
-	/* Fill @p, whose roles and fates are empty, from @l and @c alone.
-	 * Cannot fail: a refusal of the library is an answer. */
+	/* Does @version read @row, of which it may see another value?  It is a copy
+	 * of one of @all.  NULL: every version reads all. */
+	bool (*hears)(const struct netconf *all, struct netconf_row *row, const char *version);
+
+	/* Fill @p, whose version is set and whose roles and fates are empty, from @l and
+	 * @c alone: what that version hears.  Cannot fail: a refusal of the library is
+	 * an answer. */
 	void (*pick)(const struct iface_list *l, const struct netconf *c, struct picked *p);
 };
 
@@ -57,8 +67,19 @@ extern const struct picker *const pickers[]; /* ends with NULL */
 
 const struct picker *picker_find(const char *name);
 
+/* picker_version - the one that @c knows to be installed, else the newest known. */
+const char *picker_version(const struct picker *k, const struct netconf *c);
+
+/* picker_hear - those settings of @c that picker_version() reads, for the caller to
+ * give to netconf_free(), also after a failure. */
+int picker_hear(const struct picker *k, const struct netconf *c, struct netconf *heard,
+		struct err *e);
+
+/* picker_since - are these the rules of @version or of a later one? */
+bool picker_since(const struct picked *p, const char *version);
+
 /*
- * picker_run - what would @k do on this machine?
+ * picker_run - what would picker_version() of @k do on this machine?
  *
  * Ownership: the contents of @p are the caller's until picker_free(), which is
  * also safe after a failure.
@@ -72,14 +93,26 @@ int picker_init(struct picked *p, const struct iface_list *l, const char *const 
 		struct err *e);
 
 /* For pickers: add a pick to @r unless it is full; say what became of interface
- * @i, after what was said before; refuse, or remark. */
+ * @i, after what was said before; refuse, with the library's own number and words,
+ * or its words only; remark. */
 void picker_add(struct picked *p, struct pick_role *r, const char *interface,
 		const struct iface_ip *ip);
 void picker_rule(struct picked *p, int i, bool used, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void picker_refuse(struct pick_role *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+void picker_result(struct pick_role *r, int result, const char *message);
+void picker_message(struct pick_role *r, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 void picker_note(struct pick_role *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* A piece of a comma-separated setting, blanks and all; picker_next - the next one that is
+ * not empty, or false. */
+struct picker_item {
+	const char *text;
+	int len;
+};
+bool picker_next(const char **list, struct picker_item *x);
 
 #endif

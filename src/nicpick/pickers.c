@@ -1,8 +1,14 @@
-/* pickers.c - the list of libraries whose choice of interface is known. */
+/* pickers.c - the libraries whose choice of interface is known, and how to ask one. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
+#include "base/release.h"
+#include "host/netconf.h"
 #include "nicpick/picker.h"
+#include "ringup.h"
 
 /*
  * In the order of reports.  To add one, write nicpick/NAME.c defining
@@ -12,7 +18,9 @@
 	X(nccl)    \
 	X(ompi)    \
 	X(gloo)    \
-	X(hvd)
+	X(hvd)     \
+	X(ucx)     \
+	X(libfabric)
 
 #define X(name) extern const struct picker picker_##name;
 PICKERS(X)
@@ -32,4 +40,89 @@ const struct picker *picker_find(const char *name)
 		if (!strcmp(pickers[i]->name, name))
 			return pickers[i];
 	return NULL;
+}
+
+const char *picker_version(const struct picker *k, const struct netconf *c)
+{
+	const char *found = netconf_version(c, k->name);
+
+	return *found ? found : k->newest;
+}
+
+bool picker_since(const struct picked *p, const char *version)
+{
+	return release_compare(p->version, version) >= 0;
+}
+
+static bool is_listened_to(const struct picker *k, const char *name)
+{
+	int i;
+
+	for (i = 0; k->settings[i]; i++)
+		if (!strcmp(k->settings[i], name))
+			return true;
+	return false;
+}
+
+static int add_copy(struct netconf *heard, const struct netconf_row *r, struct err *e)
+{
+	int rc = netconf_add(heard, r->name, r->value, r->source, e);
+
+	if (!rc)
+		heard->rows[heard->nrows - 1].via = r->via;
+	return rc;
+}
+
+static void drop_last(struct netconf *heard)
+{
+	struct netconf_row *r = &heard->rows[--heard->nrows];
+
+	free(r->name);
+	free(r->value);
+}
+
+static int add_host(struct netconf *heard, const struct netconf_host *h, struct err *e)
+{
+	struct netconf_host *copy = netconf_host_add(heard, h->name);
+
+	if (!copy)
+		return fail(e, RINGUP_ENOMEM, "no memory for hosts");
+	*copy = *h;
+	return 0;
+}
+
+int picker_hear(const struct picker *k, const struct netconf *c, struct netconf *heard,
+		struct err *e)
+{
+	const char *version = picker_version(k, c);
+	int i, rc = 0;
+
+	memset(heard, 0, sizeof(*heard));
+	memcpy(heard->hostname, c->hostname, sizeof(heard->hostname));
+	for (i = 0; !rc && i < c->nhosts; i++)
+		rc = add_host(heard, &c->hosts[i], e);
+	for (i = 0; !rc && i < c->nrows; i++) {
+		if (!is_listened_to(k, c->rows[i].name))
+			continue;
+		rc = add_copy(heard, &c->rows[i], e);
+		if (!rc && k->hears && !k->hears(c, &heard->rows[heard->nrows - 1], version))
+			drop_last(heard);
+	}
+	return rc;
+}
+
+int picker_run(const struct picker *k, const struct iface_list *l, const struct netconf *c,
+	       struct picked *p, struct err *e)
+{
+	struct netconf heard;
+	int rc = picker_init(p, l, k->roles, e);
+
+	if (rc)
+		return rc;
+	snprintf(p->version, sizeof(p->version), "%s", picker_version(k, c));
+	rc = picker_hear(k, c, &heard, e);
+	if (!rc)
+		k->pick(l, &heard, p);
+	netconf_free(&heard);
+	return rc;
 }

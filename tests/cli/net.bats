@@ -2,25 +2,7 @@
 # net.bats - ringup net
 
 load ../lib/helper
-
-# machine INTERFACE... - write a snapshot to $BATS_TEST_TMPDIR/node.json; each
-# INTERFACE is NAME:TYPE:FLAGS:ADDRESS/PREFIX:METRIC, METRIC - for no default route.
-machine() {
-  local i=1 name type flags addr metric
-  local ifs='{"index":1,"name":"lo","type":"loopback","flags":["UP","RUNNING","LOOPBACK"]}'
-  local addrs='{"interface":1,"address":"127.0.0.1","prefix":8,"scope":"host"}' routes=''
-  for _ in "$@"; do
-    i=$((i + 1))
-    IFS=: read -r name type flags addr metric <<<"$1"
-    shift
-    ifs+=",{\"index\":$i,\"name\":\"$name\",\"type\":\"$type\",\"flags\":[\"${flags//,/\",\"}\"]}"
-    addrs+=",{\"interface\":$i,\"address\":\"${addr%/*}\",\"prefix\":${addr#*/}}"
-    [[ $metric == - ]] ||
-      routes+="${routes:+,}{\"to\":\"0.0.0.0\",\"prefix\":0,\"interface\":$i,\"metric\":$metric}"
-  done
-  printf '{"schema":"ringup.net.snapshot/1","interfaces":[%s],"addresses":[%s],"routes":[%s]}\n' \
-    "$ifs" "$addrs" "$routes" >"$BATS_TEST_TMPDIR/node.json"
-}
+load ../lib/machine
 
 # ask FILTER [OPTION...] - explain the machine as JSON and filter it with jq.
 ask() {
@@ -28,7 +10,7 @@ ask() {
   local filter=$1
   shift
   run bash -c 'ringup net explain --json "${@:2}" | jq -r "$1"' _ "$filter" \
-    --from "$BATS_TEST_TMPDIR/node.json" "$@"
+    --snapshot "$BATS_TEST_TMPDIR/node.json" "$@"
 }
 
 @test "explain: an idle docker0 is nobody's but Open MPI's" {
@@ -40,6 +22,8 @@ ask() {
   expect_line 'openmpi btl eth0 docker0'
   expect_line 'openmpi oob eth0 docker0'
   expect_line 'horovod nic eth0 docker0'
+  expect_line 'ucx tcp eth0 lo'
+  expect_line 'libfabric tcp eth0 lo lo'
   ask '.choice.interface, .choice.address, (.choice.error == null)'
   [[ $output == $'eth0\n10.0.0.5\ntrue' ]]
 }
@@ -61,16 +45,85 @@ ask() {
     jq -r '.libraries[0] | .roles[0].picks[0].interface, (.settings[] | .source, .shadows[].value)'"
   [[ $output == $'lo\nenvironment\nno-such-nic' ]]
   RINGUP_ROOT=$root run bash -c "ringup net explain --json --lib nccl |
-    jq -r '.libraries[0] | .roles[0].error, .settings[].source'"
+    jq -r '.libraries[0] | .roles[0].error.message, .roles[0].error.result, .roles[0].error.why, .settings[].source'"
   [[ $output == *no-such-nic*/etc/nccl.conf:1 ]]
+}
+
+# of_lib LIB FILTER [OPTION...] - one library of the machine, filtered with jq.
+of_lib() {
+  ask ".libraries[0] | $2" --lib "$1" "${@:3}"
+}
+
+@test "explain: each version has rules of its own" {
+  machine docker0:bridge:UP:172.17.0.1/16:- eth0:physical:UP,RUNNING:10.0.0.5/24:100
+  of_lib openmpi .version
+  [[ $output == 5.* ]]
+  machine docker0:bridge:UP:172.17.0.1/16:-
+  of_lib nccl '.roles[0].picks[0].interface' --version 2.27.7
+  [[ $output == docker0 ]]
+  of_lib nccl '.roles[0].picks[0].interface, (.interfaces[] | select(.name == "docker0").rule)' --version 2.28.3
+  [[ $output == $'lo\nskipped: not RUNNING, which NCCL asks since 2.28.3' ]]
+  of_lib ucx '.roles[0].picks[].interface' --version 1.15
+  [[ $output == lo ]]
+}
+
+@test "explain: a refusal has the library's number and words, and no picks" {
+  machine eth0:physical:UP,RUNNING:10.0.0.5/24:100
+  sed -i 's|"routes"|"settings":[{"name":"NCCL_SOCKET_IFNAME","value":"ens5"},{"name":"OMPI_MCA_btl_tcp_if_include","value":"ens5"}],&|' \
+    "$BATS_TEST_TMPDIR/node.json"
+  of_lib nccl '.roles[0] | "\(.picks | length) \(.error.result) \(.error.message)"'
+  [[ $output == "0 5 invalid usage"* ]]
+  of_lib nccl '.roles[0].error.result' --version 2.23.4
+  [[ $output == 3 ]]
+  of_lib openmpi '.roles[0] | "\(.picks | length) \(.error.result)"' --version 5.0.11
+  [[ $output == "0 14" ]]
+  of_lib openmpi '.roles[0] | "\(.picks | length) \(.error.result)"' --version 4.1.8
+  [[ $output == "0 1" ]]
+}
+
+@test "explain: which file a version of NCCL reads" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  local home=$BATS_TEST_TMPDIR/home
+  mkdir "$home"
+  printf 'NCCL_SOCKET_IFNAME==lo\r\n' >"$home/.nccl.conf"
+  HOME=$home run bash -c "ringup net explain --json --lib nccl --version 2.30.3 |
+    jq -r '.libraries[0] | .roles[0].picks[0].interface, .settings[0].value, .settings[0].source'"
+  [[ $output == "lo"$'\n'"=lo"$'\n'"$home/.nccl.conf:1" ]]
+  HOME=$home run bash -c "ringup net explain --json --lib nccl --version 2.29.7 | jq -r '.libraries[0].settings | length'"
+  [[ $output == 0 ]]
+  NCCL_CONF_FILE=$home/.nccl.conf run bash -c "ringup net explain --json --lib nccl --version 2.22.3 |
+    jq -r '.libraries[0].settings | length'"
+  [[ $output == 0 ]]
+  NCCL_CONF_FILE=$home/.nccl.conf run bash -c "ringup net explain --json --lib nccl --version 2.23.4 |
+    jq -r '.libraries[0] | .roles[0].error.result, (.settings[] | .name)'"
+  [[ $output == $'3\nNCCL_SOCKET_IFNAME\nNCCL_CONF_FILE' ]]
+}
+
+@test "explain: a version that is not known, or of no library" {
+  run ringup net explain --lib nccl --version 2.4.8
+  expect_status 2
+  [[ $output == *"from 2.16 to"* ]]
+  run ringup net explain --lib nccl --version newest
+  expect_status 2
+  run ringup net explain --version 2.28.9
+  expect_status 2
+}
+
+@test "explain: no byte of a setting reaches the terminal as a command" {
+  machine eth0:physical:UP,RUNNING:10.0.0.5/24:100
+  sed -i 's|"routes"|"settings":[{"name":"NCCL_SOCKET_IFNAME","value":"\\u001b[31m\\u0007","source":"\\u001b]0;x"}],&|' \
+    "$BATS_TEST_TMPDIR/node.json"
+  run ringup net explain --snapshot "$BATS_TEST_TMPDIR/node.json" --lib nccl
+  expect_status 0
+  [[ $output != *$'\033'* && $output != *$'\a'* ]]
 }
 
 @test "explain: a tie is refused with the way out, and status 1" {
   machine eth0:physical:UP,RUNNING:10.0.0.5/24:- eth1:physical:UP,RUNNING:10.0.1.5/24:-
-  run ringup net explain --from "$BATS_TEST_TMPDIR/node.json"
+  run ringup net explain --snapshot "$BATS_TEST_TMPDIR/node.json"
   expect_status 1
   [[ $output == *"RINGUP_INTERFACE=eth0 or RINGUP_INTERFACE=eth1"* ]]
-  run ringup net explain --from "$BATS_TEST_TMPDIR/node.json" --peer 10.0.1.9
+  run ringup net explain --snapshot "$BATS_TEST_TMPDIR/node.json" --peer 10.0.1.9
   expect_status 1
 }
 
@@ -102,18 +155,18 @@ ask() {
 @test "record and explain: this machine and its recording say the same" {
   ringup net record >"$BATS_TEST_TMPDIR/node.json"
   ringup net explain --json >"$BATS_TEST_TMPDIR/live.json" || true
-  ringup net explain --json --from "$BATS_TEST_TMPDIR/node.json" >"$BATS_TEST_TMPDIR/then.json" || true
+  ringup net explain --json --snapshot "$BATS_TEST_TMPDIR/node.json" >"$BATS_TEST_TMPDIR/then.json" || true
   cmp "$BATS_TEST_TMPDIR/live.json" "$BATS_TEST_TMPDIR/then.json"
 }
 
 @test "explain: a recording that is none" {
   echo '{"schema": "other"}' >"$BATS_TEST_TMPDIR/node.json"
-  run ringup net explain --from "$BATS_TEST_TMPDIR/node.json"
+  run ringup net explain --snapshot "$BATS_TEST_TMPDIR/node.json"
   expect_status 3
   [[ $output == *"schema is not ringup.net.snapshot/1" ]]
-  run ringup net explain --from "$BATS_TEST_TMPDIR"
+  run ringup net explain --snapshot "$BATS_TEST_TMPDIR"
   expect_status 3
-  run ringup net explain --from "$BATS_TEST_TMPDIR/absent"
+  run ringup net explain --snapshot "$BATS_TEST_TMPDIR/absent"
   expect_status 3
 }
 
@@ -126,158 +179,5 @@ ask() {
   run ringup net explain surplus
   expect_status 2
   run ringup net
-  expect_status 2
-}
-
-# some_interface - the name of one that could be pinned here, or skip.
-some_interface() {
-  local name
-  name=$(ringup net explain --json | jq -r '.choice.interface // empty') || true
-  [[ -n $name && $name != lo ]] || skip "this machine has no network to pin"
-  printf '%s\n' "$name"
-}
-
-# sums DIR - every name, mode and content below DIR.
-sums() {
-  (cd "$1" && find . -printf '%p %m %y\n' | sort && find . -type f -print0 | sort -z | xargs -0r cat)
-}
-
-@test "pin: there, again, and back" {
-  command -v jq >/dev/null || skip "jq is not installed"
-  local root=$BATS_TEST_TMPDIR/root name before pinned
-  name=$(some_interface)
-  mkdir -p "$root/etc/openmpi" "$root/databricks/spark/conf"
-  printf 'a = 1' >"$root/etc/openmpi/openmpi-mca-params.conf"
-  before=$(sums "$root")
-  run ringup net pin --root "$root" --interface "$name"
-  expect_status 0
-  expect_line "$root/etc/nccl.conf: made"
-  expect_line "$root/etc/openmpi/openmpi-mca-params.conf: changed"
-  grep -qx "NCCL_SOCKET_IFNAME==$name" "$root/etc/nccl.conf"
-  grep -qx "btl_tcp_if_include = $name" "$root/etc/openmpi/openmpi-mca-params.conf"
-  grep -qx "oob_tcp_if_include = $name" "$root/etc/openmpi/openmpi-mca-params.conf"
-  bash -c '. "$1" && [[ $GLOO_SOCKET_IFNAME == "$2" && $HOROVOD_GLOO_IFACE == "$2" ]]' _ \
-    "$root/etc/profile.d/ringup.sh" "$name"
-  grep -qx "export GLOO_SOCKET_IFNAME=$name" "$root/databricks/spark/conf/spark-env.sh"
-  [[ -z $(grep -r exclude "$root") ]]
-  pinned=$(sums "$root")
-  run ringup net pin --root "$root" --interface "$name"
-  expect_status 0
-  expect_line "nothing to change: pinned already, $name"
-  [[ $(sums "$root") == "$pinned" ]]
-  run ringup net pin --root "$root" --undo
-  expect_status 0
-  [[ $(sums "$root") == "$before" ]]
-}
-
-@test "pin: what is pinned is what explain then says" {
-  command -v jq >/dev/null || skip "jq is not installed"
-  local root=$BATS_TEST_TMPDIR/root name
-  name=$(some_interface)
-  mkdir -p "$root/etc/openmpi"
-  env -u NCCL_SOCKET_IFNAME ringup net pin --root "$root"
-  # shellcheck source=/dev/null
-  . "$root/etc/profile.d/ringup.sh"
-  HOME=/nonexistent RINGUP_ROOT=$root run bash -c "ringup net explain --json |
-    jq -r '[.libraries[].roles[].picks[].interface, .choice.interface] | unique[]'"
-  [[ $output == "$name" ]]
-}
-
-@test "pin: a dry run is a patch, and changes nothing" {
-  command -v jq >/dev/null || skip "jq is not installed"
-  command -v patch >/dev/null || skip "patch is not installed"
-  local root=$BATS_TEST_TMPDIR/root name before
-  name=$(some_interface)
-  mkdir -p "$root/etc/openmpi"
-  seq 9 | sed 's/^/x/' >"$root/etc/openmpi/openmpi-mca-params.conf"
-  printf 'NCCL_SOCKET_IFNAME=other\nNCCL_DEBUG=INFO' >"$root/etc/nccl.conf"
-  before=$(sums "$root")
-  ringup net pin --root "$root" --interface "$name" --force --dry-run >"$BATS_TEST_TMPDIR/patch"
-  [[ $(sums "$root") == "$before" ]]
-  cp -a "$root" "$BATS_TEST_TMPDIR/other"
-  ringup net pin --root "$root" --interface "$name" --force
-  sed -i "s|$root|$BATS_TEST_TMPDIR/other|" "$BATS_TEST_TMPDIR/patch"
-  patch -s -p0 -d / <"$BATS_TEST_TMPDIR/patch"
-  diff -r "$root" "$BATS_TEST_TMPDIR/other"
-  run bash -c 'ringup net pin --root "$1" --interface "$2" --dry-run 2>/dev/null' _ "$root" "$name"
-  expect_status 0
-  [[ -z $output ]]
-}
-
-@test "pin: somebody else's setting is reported, and kept" {
-  command -v jq >/dev/null || skip "jq is not installed"
-  local root=$BATS_TEST_TMPDIR/root name before
-  name=$(some_interface)
-  mkdir -p "$root/etc"
-  echo NCCL_SOCKET_IFNAME=other >"$root/etc/nccl.conf"
-  before=$(sums "$root")
-  run ringup net pin --root "$root" --interface "$name"
-  expect_status 3
-  [[ $output == *"$root/etc/nccl.conf:1: NCCL_SOCKET_IFNAME=other"* ]]
-  [[ $output == *"--force"* ]]
-  [[ $(sums "$root") == "$before" ]]
-  ringup net pin --root "$root" --interface "$name" --force
-  ringup net pin --root "$root" --undo
-  [[ $(sums "$root") == "$before" ]]
-}
-
-@test "pin: an interface that does not exist" {
-  run ringup net pin --root "$BATS_TEST_TMPDIR" --interface no-such-nic
-  expect_status 3
-  [[ $output == "ringup net pin: --interface=no-such-nic: no such interface; there are: "* ]]
-  [[ -z $(ls -A "$BATS_TEST_TMPDIR") ]]
-}
-
-@test "pin: a variable that beats the files is named" {
-  command -v jq >/dev/null || skip "jq is not installed"
-  local root=$BATS_TEST_TMPDIR/root name
-  name=$(some_interface)
-  mkdir "$root"
-  NCCL_SOCKET_IFNAME=^docker0 run ringup net pin --root "$root" --interface "$name"
-  expect_status 0
-  expect_line 'ringup net pin: environment: NCCL_SOCKET_IFNAME=^docker0 beats what is written here'
-}
-
-# mounted OPTIONS SCRIPT - run SCRIPT in a mount namespace with a tmpfs at $BATS_TEST_TMPDIR/m.
-mounted() {
-  [[ $EUID -eq 0 ]] || skip "needs root to mount"
-  mkdir -p "$BATS_TEST_TMPDIR/m"
-  unshare --mount --propagation private true 2>/dev/null || skip "needs a mount namespace"
-  run unshare --mount --propagation private bash -c '
-    mount -t tmpfs -o "$1" tmpfs "$2" && cd "$2" && bash -c "$3"' _ "$1" "$BATS_TEST_TMPDIR/m" "$2"
-}
-
-@test "pin: a read-only /etc is left as it is" {
-  command -v jq >/dev/null || skip "jq is not installed"
-  local name
-  name=$(some_interface)
-  mounted size=1m "
-    mkdir -p etc/profile.d && mount -t tmpfs -o ro tmpfs etc/profile.d
-    ringup net pin --root \"\$PWD\" --interface $name; echo \"status \$?\"; find . -type f"
-  expect_line "status 3"
-  [[ $output == *"/etc/profile.d/ringup.sh: Read-only file system"* ]]
-  [[ ${lines[-1]} == "status 3" ]]
-}
-
-@test "pin: a full disk leaves nothing half-written" {
-  command -v jq >/dev/null || skip "jq is not installed"
-  local name
-  name=$(some_interface)
-  mounted size=64k "
-    mkdir -p etc/openmpi && echo a=1 >etc/openmpi/openmpi-mca-params.conf
-    cat /dev/zero >fill 2>/dev/null; truncate -s -4096 fill
-    ringup net pin --root \"\$PWD\" --interface $name; echo \"status \$?\"
-    cat etc/openmpi/openmpi-mca-params.conf; find etc"
-  expect_line "status 3"
-  [[ $output == *"No space left on device"* ]]
-  [[ $output == *$'status 3\na=1\netc\netc/openmpi\netc/openmpi/openmpi-mca-params.conf' ]]
-}
-
-@test "pin: wrong usage" {
-  run ringup net pin --undo --force
-  expect_status 2
-  run ringup net pin --root relative
-  expect_status 2
-  run ringup net pin surplus
   expect_status 2
 }

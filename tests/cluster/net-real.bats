@@ -2,6 +2,7 @@
 # net-real.bats - real libraries, asked in network namespaces, against `ringup net explain`.
 
 load ../lib/helper
+load ../lib/real
 
 setup() {
   [[ $EUID -eq 0 ]] && ip netns add "rprobe$$" 2>/dev/null || skip "needs root and ip netns"
@@ -60,15 +61,8 @@ inside() {
 
 # explained LIB FILTER [VAR=VALUE...] - what ringup says of a library there.
 explained() {
-  inside "${@:3}" ringup net explain --json --lib "$1" | jq -r ".libraries[0] | $2"
-}
-
-# need_mpi - an Open MPI 4.1 to ask, and a program that makes it talk; sets $job.
-need_mpi() {
-  command -v mpicc >/dev/null && command -v mpirun >/dev/null || skip "Open MPI is not installed"
-  mpirun --version | grep -q 'Open MPI) 4\.1' || skip "mpirun is not Open MPI 4.1"
-  job=$BATS_TEST_TMPDIR/allreduce
-  mpicc -o "$job" "$src/tests/net/allreduce.c"
+  inside "${@:3}" ringup net explain --json --lib "$1" ${version:+--version "$version"} |
+    jq -r ".libraries[0] | $2"
 }
 
 # same_mpi [VAR=VALUE...] - does Open MPI do here what ringup says?
@@ -78,7 +72,7 @@ same_mpi() {
   inside "$@" timeout -k 1 20 mpirun --allow-run-as-root --oversubscribe -np 2 --mca pml ob1 \
     --mca btl tcp,self --mca btl_base_verbose 100 --mca oob_base_verbose 100 "$job" \
     </dev/null >"$log" 2>&1 || true
-  btl=$(sed -n 's/.*btl:tcp: using ipv6 interface //p' "$log" | sort -u | tr '\n' ' ')
+  btl=$(sed -n 's/.*btl:tcp: using ipv[46] interface //p' "$log" | sort -u | tr '\n' ' ')
   oob=$(sed -n 's/.*oob:tcp:init adding \(.*\) to our list.*/\1/p' "$log" | awk '!seen[$0]++' | tr '\n' ' ')
   [[ -s $log ]]
   # Without control connections mpirun ends before any rank looks for its own.
@@ -143,19 +137,12 @@ same_mpi() {
   same_mpi
 }
 
-# need_nccl - sets $nccl and $python.
-need_nccl() {
-  nccl=${RINGUP_TEST_NCCL:-}
-  [[ -n $nccl ]] || skip "RINGUP_TEST_NCCL names no libnccl.so.2"
-  python=${RINGUP_TEST_PYTHON:-python3}
-}
-
 # same_nccl [VAR=VALUE...] - does NCCL's bootstrap do here what ringup says?
 same_nccl() {
   local log=$BATS_TEST_TMPDIR/log real
   # Its log rather than the id: with NCCL_COMM_ID the id holds that.
   inside "$@" NCCL_DEBUG=INFO timeout 60 "$python" -I "$src/tests/net/ask_nccl.py" "$nccl" >"$log" 2>&1
-  real=$(sed -nE 's/.*Bootstrap: Using ([^:]+):(.*)<[0-9]+>$/\1 \2/p' "$log" | sed 's/%.*//')
+  real=$(sed -nE 's/.*Bootstrap ?: Using ([^:]+):(.*)<[0-9]+>$/\1 \2/p' "$log" | sed 's/%.*//')
   if grep -qx refuses "$log"; then
     real=refuses
   fi
@@ -185,6 +172,64 @@ same_nccl() {
   same_nccl NCCL_COMM_ID=10.9.9.9:5000
 }
 
+# one_of WORD... - one of them, by RANDOM.
+one_of() {
+  local -a words=("$@")
+  printf '%s' "${words[RANDOM % $#]}"
+}
+
+# some_machine - up to four interfaces of any kind and state, by RANDOM.
+some_machine() {
+  local name i=0
+  local -a names
+  mapfile -t names < <(printf '%s\n' eth0 eth1 eth10 ens5 ibmgmt docker0 virbr0 br-a lowlat0 wg0 |
+    shuf -n $((RANDOM % 4 + 1)) --random-source=<(yes "$RANDOM"))
+  for name in "${names[@]}"; do
+    i=$((i + 1))
+    if [[ $name == docker0 || $name == virbr0 || $name == br-a ]]; then
+      bridge "$name" "10.$i.0.5/$(one_of 16 24)"
+    elif ((RANDOM % 3)); then
+      cable "$name" "10.$i.0.5/$(one_of 16 24 32)"
+    else
+      cable "$name" "10.$i.0.5/24" "2001:db8:$i::5/64"
+    fi
+    ((RANDOM % 4)) || ip -n "$here" link set "$name" down
+    echo "# $(ip -n "$here" -br addr show "$name")"
+  done
+}
+
+# some_names - a list such as people write, by RANDOM.
+some_names() {
+  local n list=''
+  for ((n = RANDOM % 3; n >= 0; n--)); do
+    list+=${list:+,}$(one_of eth0 eth1 eth10 ens5 docker0 lo eth e virbr0 "$@")
+  done
+  printf '%s' "$list"
+}
+
+@test "NCCL: machines and settings by chance" {
+  need_nccl
+  RANDOM=${RINGUP_TEST_SEED:-$$}
+  echo "# RINGUP_TEST_SEED=${RINGUP_TEST_SEED:-$$}"
+  some_machine
+  for _ in {1..6}; do
+    same_nccl "NCCL_SOCKET_IFNAME=$(one_of '' '' = ^ ^= =^)$(some_names 'eth0 ' eth1:5)"
+    same_nccl "NCCL_SOCKET_FAMILY=$(one_of AF_INET AF_INET6 inet)"
+    same_nccl "NCCL_COMM_ID=$(one_of 10.1.0.9:5 10.2.0.9:5 '[2001:db8:1::9]:5' 10.9.9.9:5 127.0.0.1:5 5 '')"
+  done
+}
+
+@test "Open MPI 4.1: machines and settings by chance" {
+  need_mpi
+  RANDOM=${RINGUP_TEST_SEED:-$$}
+  echo "# RINGUP_TEST_SEED=${RINGUP_TEST_SEED:-$$}"
+  some_machine
+  for _ in {1..4}; do
+    same_mpi "OMPI_MCA_btl_tcp_if_$(one_of include exclude)=$(some_names 10.1.0.0/16 10.2.0.0/24 127.0.0.1/8)" \
+      "OMPI_MCA_oob_tcp_if_$(one_of include exclude)=$(some_names 10.1.0.0/16 10.9.0.0/24)"
+  done
+}
+
 @test "NCCL: a name that begins with ib, and only a loopback" {
   need_nccl
   same_nccl
@@ -193,6 +238,76 @@ same_nccl() {
   same_nccl
   ip -n "$here" link set ibmgmt down
   same_nccl
+}
+
+# bootstrap [VAR=VALUE...] - the interface of real NCCL's bootstrap, or "refuses".
+bootstrap() {
+  local log=$BATS_TEST_TMPDIR/log
+  inside "$@" NCCL_DEBUG=INFO timeout 60 "$python" -I "$src/tests/net/ask_nccl.py" "$nccl" >"$log" 2>&1 || true
+  sed -nE 's/.*Bootstrap: Using ([^:]+):.*/\1/p; /^refuses$/p' "$log" | tail -n 1
+}
+
+# cured CODE VAR=VALUE... - lint says CODE, NCCL does not take eth1, and with lint's line it does.
+cured() {
+  local code=$1 said line
+  shift
+  said=$(inside "$@" ringup net lint --json | jq -c --arg c "$code" '[.findings[] | select(.code == $c)][0]')
+  [[ $said != null ]] || { echo "no $code: $*"; return 1; }
+  [[ $(bootstrap "$@") != eth1 ]] || { echo "it works: $*"; return 1; }
+  line=$(jq -r '.fix // empty' <<<"$said")
+  if [[ $line == unset\ * ]]; then
+    set -- "${@/#${line#unset }=*/}"
+    set -- ${@+"${@:2}"}
+  elif [[ $line == export\ * ]]; then
+    set -- "$@" "$(bash -c "${line/export /printf %s }")"
+  else
+    echo "$line" >"$BATS_TEST_TMPDIR/nccl.conf"
+  fi
+  [[ $(bootstrap "$@") == eth1 ]] || { echo "not cured by $line: $*"; cat "$BATS_TEST_TMPDIR/log"; return 1; }
+}
+
+# filed CODE TEXT - the same for the text of a file of NCCL's.
+filed() {
+  printf '%b' "$2" >"$BATS_TEST_TMPDIR/nccl.conf"
+  cured "$1" NCCL_CONF_FILE="$BATS_TEST_TMPDIR/nccl.conf"
+}
+
+@test "lint: what it says of NCCL is what NCCL does, and its lines cure" {
+  need_nccl
+  local v=NCCL_SOCKET_IFNAME
+  cable eth10 10.0.10.5/24
+  cable eth1 10.0.1.5/24
+  bridge docker0 172.17.0.1/16
+  ip -n "$here" route add default via 10.0.1.1
+  cured nccl-excludes-not-lo $v=^docker0
+  cured nccl-prefix $v=eth1
+  cured nccl-one-char $v=e
+  cured nccl-eq-hat $v==^lo,eth10,docker0
+  cured nccl-empty-list $v=^=
+  cured nccl-empty-list $v=,,
+  cured nccl-glob "$v=eth1*"
+  cured nccl-no-address $v=10.0.1.5
+  cured nccl-no-address $v=10.0.1.0/24
+  cured nccl-inner-hat $v=^lo,^eth10,^docker0
+  cured nccl-blank-list "$v==eth5, eth1"
+  cured nccl-loopback $v=lo
+  cured nccl-not-ready $v==docker0
+  cured nccl-no-match $v=ETH1
+  cured nccl-no-match $v=enp1s0
+  cured nccl-order $v==eth1,eth10
+  cured nccl-too-many $v==x0,x1,x2,x3,x4,x5,x6,x7,x8,x9,x10,x11,x12,x13,x14,x15,eth1
+  cured nccl-long-name "$v==$(printf 'a%.0s' {1..2000})"
+  cured nccl-id-beats-ifname NCCL_COMM_ID=10.0.10.9:5000 $v==eth1
+  cured form-quotes "$v=\"=eth1\""
+  cured form-blank "$v= =eth1"
+  cured unknown-name NCCL_SOCKET_IFACE==eth1
+  filed form-quotes "$v=\"=eth1\"\n"
+  filed form-blank "$v = =eth1\n"
+  filed form-comment "$v==eth1 # fast\n"
+  filed form-export "export $v==eth1\n"
+  filed form-bom "\xef\xbb\xbf$v==eth1\n"
+  filed form-no-value "$v eth1\n"
+  filed unknown-name "nccl_socket_ifname==eth1\n"
 }
 
 # need_torch - a Python that has torch with Gloo; sets $python.
@@ -250,67 +365,4 @@ same_gloo() {
   same_gloo '10.0.0.5 node' -
   same_gloo '10.99.0.5 node' -
   same_gloo '# nothing' -
-}
-
-# remote HOST COMMAND... - a shell for mpirun's agent: HOST is a namespace.
-remote_script() {
-  cat >"$BATS_TEST_TMPDIR/remote" <<EOT
-#!/bin/bash
-h=\$1
-shift
-exec ip netns exec "\$h" unshare --uts --mount --propagation private bash -c '
-  hostname "\$1" && mount --bind "$BATS_TEST_TMPDIR/hosts" /etc/hosts
-  [[ ! -e "$BATS_TEST_TMPDIR/pinned/\$1" ]] ||
-    mount --bind "$BATS_TEST_TMPDIR/pinned/\$1/etc/openmpi" /etc/openmpi
-  exec bash -c "\$2"' _ "\$h" "\$*"
-EOT
-  chmod +x "$BATS_TEST_TMPDIR/remote"
-}
-
-# two_nodes - $here and $there with one cable, and the same idle docker0 on both.
-two_nodes() {
-  local n i=0
-  ip link add eth0 netns "$here" type veth peer name eth0 netns "$there"
-  : >"$BATS_TEST_TMPDIR/hosts"
-  echo '127.0.0.1 localhost' >"$BATS_TEST_TMPDIR/hosts"
-  for n in "$here" "$there"; do
-    i=$((i + 1))
-    ip -n "$n" link set lo up
-    ip -n "$n" addr add "10.77.0.$i/24" dev eth0
-    ip -n "$n" link set eth0 up
-    ip -n "$n" link add docker0 type bridge
-    ip -n "$n" link set docker0 address "02:42:00:00:00:0$i"
-    ip -n "$n" addr add 172.17.0.1/16 dev docker0
-    ip -n "$n" link set docker0 up
-    ip -n "$n" route add default via 10.77.0.254
-    echo "10.77.0.$i $n" >>"$BATS_TEST_TMPDIR/hosts"
-  done
-  wait_running eth0
-}
-
-# across SECONDS - one rank on each node; the status is mpirun's, 124 for a hang.
-across() {
-  "$BATS_TEST_TMPDIR/remote" "$here" timeout -k 1 "$1" env -i PATH="$PATH" HOME="$BATS_TEST_TMPDIR" TMPDIR="$BATS_TEST_TMPDIR" \
-    mpirun --allow-run-as-root --mca plm_rsh_agent "$BATS_TEST_TMPDIR/remote" \
-    --host "$here,$there" -np 2 --mca pml ob1 --mca btl tcp,self "$job" </dev/null
-}
-
-@test "pin cures the hang of Open MPI on two nodes with docker0" {
-  need_mpi
-  local n
-  two_nodes
-  remote_script
-  [[ -d /etc/openmpi ]] || skip "this Open MPI does not read /etc/openmpi"
-  run across 5
-  [[ $status -ne 0 ]] || { echo "it works without, so this proves nothing: $output"; return 1; }
-  for n in "$here" "$there"; do
-    mkdir -p "$BATS_TEST_TMPDIR/pinned/$n/etc"
-    cp -r /etc/openmpi "$BATS_TEST_TMPDIR/pinned/$n/etc/"
-    ip netns exec "$n" env -u OMPI_MCA_btl_tcp_if_include \
-      ringup net pin --root "$BATS_TEST_TMPDIR/pinned/$n"
-    grep -qx 'btl_tcp_if_include = eth0' "$BATS_TEST_TMPDIR/pinned/$n/etc/openmpi/openmpi-mca-params.conf"
-  done
-  run across 30
-  expect_status 0
-  expect_line 'sum 2 of 2'
 }

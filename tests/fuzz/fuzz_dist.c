@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/release.h"
 #include "detect/dist.h"
-#include "detect/release.h"
 #include "detect/text.h"
 #include "fuzz/fuzz.h"
 

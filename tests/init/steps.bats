@@ -27,12 +27,12 @@ release() {
 case "\$1 \$2" in
   help*) [[ "${2:-}" != start ]] ;;
   "detect --json") echo '{"pythons": [], "frameworks": []}' ;;
-  "net explain") echo '{"choice": {"interface": "eth9", "address": "10.1.2.3"}}' ;;
-  "net pin") f=\$RINGUP_ROOT/etc/nccl.conf
+  "net fix") f=\$RINGUP_ROOT/etc/nccl.conf
     case "\$*" in
       *--undo*) rm -f "\$f" ;;
+      *--json*) printf '{\n  "interface": "eth9",\n  "address": "10.1.2.3"\n}\n' ;;
       *--dry-run*) [[ -e \$f ]] || echo "would write \$f" ;;
-      *) [[ -z "\${NET:-}" ]] || { echo "ringup net pin: \$NET" >&2; exit "\${NET_STATUS:-3}"; }
+      *) [[ -z "\${NET:-}" ]] || { echo "ringup net fix: \$NET" >&2; exit "\${NET_STATUS:-1}"; }
         echo "NCCL_SOCKET_IFNAME==eth9" >"\$f" ;;
     esac ;;
   "bench allreduce") [[ "${2:-}" != bench ]] || { echo 'rank 2: element 7 is 3, not 6' >&2; exit 3; }
@@ -377,6 +377,19 @@ python() {
   expect_status 2
   bash -s -- --list <"$T/one.sh" | diff - <("$init" --list)
   [[ ${SHELLCHECK:-:} == : ]] || "$SHELLCHECK" "$T/one.sh"
+}
+
+# parsed FILE - print what bash makes of FILE, in which comments have no part.
+parsed() { bash --pretty-print "$1"; }
+
+@test "the bundle lacks comments and nothing else" {
+  sh "$src/init-scripts/bundle.sh" >"$T/one.sh"
+  cd "$src/init-scripts"
+  for part in ringup-init lib/*.bash steps/*.bash; do
+    sed "1,/<<'END OF ${part/\//\\/}'\$/d; /^END OF /,\$d" "$T/one.sh" >"$T/part"
+    [[ -s $T/part && $(head -n 1 "$T/part") == *"${part##*/}"* || $part == ringup-init ]]
+    diff <(parsed "$T/part") <(parsed "$part")
+  done
 }
 
 @test "a bundle that was cut anywhere runs nothing" {

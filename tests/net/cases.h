@@ -16,17 +16,38 @@
  * A file of cases holds what a real library did in a network namespace:
  *
  *	machine  a snapshot, as `ringup net record` writes it
- *	file     text of the library's own file of settings, if there was one
+ *	file     text of the library's own file of settings, if there was one; for
+ *	         NCCL the one that NCCL_CONF_FILE names
  *	expect   for each role one of
  *		picks       [interface, address], in order
  *		addresses   in order
+ *		pairs       [interface, address], sorted
  *		interfaces  as a sorted set
- *		refuses     true
+ *		refuses     true, and perhaps the result that it returned or exited with
  */
 
 static int cases_by_text(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* All picks of @r, sorted by their names. */
+static void cases_pairs(const struct pick_role *r, char *out, size_t size)
+{
+	char pairs[256][IFACE_NAME + IFACE_TEXT + 1];
+	const char *sorted[256];
+	size_t len = 0;
+	int i, n = r->npicks < 256 ? r->npicks : 256;
+
+	for (i = 0; i < n; i++) {
+		snprintf(pairs[i], sizeof(pairs[i]), "%s/%s", r->picks[i].interface,
+			 r->picks[i].address);
+		sorted[i] = pairs[i];
+	}
+	qsort(sorted, (size_t)n, sizeof(sorted[0]), cases_by_text);
+	*out = 0;
+	for (i = 0; i < n; i++)
+		len += (size_t)snprintf(out + len, size - len, "%s ", sorted[i]);
 }
 
 /* The sorted set of interfaces of @r, as "a b c". */
@@ -80,12 +101,20 @@ static void cases_role(const char *id, const struct pick_role *r, const json_t *
 	char got[4096], want[4096];
 
 	if (json_is_true(json_object_get(expect, "refuses"))) {
-		ok(*r->error && !r->npicks, "%s %s: refuses (%s)", id, r->name, r->error);
+		const json_t *result = json_object_get(expect, "result");
+
+		ok(*r->error && !r->npicks &&
+			   (!result ||
+			    (r->has_result && r->result == (int)json_integer_value(result))),
+		   "%s %s: refuses with %d (%s)", id, r->name, r->result, r->error);
 		return;
 	}
 	if (json_object_get(expect, "interfaces")) {
 		cases_interfaces(r, got, sizeof(got));
 		cases_join(json_object_get(expect, "interfaces"), want, sizeof(want));
+	} else if (json_object_get(expect, "pairs")) {
+		cases_pairs(r, got, sizeof(got));
+		cases_join(json_object_get(expect, "pairs"), want, sizeof(want));
 	} else if (json_object_get(expect, "addresses")) {
 		cases_addresses(r, 0, got, sizeof(got));
 		cases_join(json_object_get(expect, "addresses"), want, sizeof(want));
@@ -107,21 +136,39 @@ static int cases_told(const struct picked *p)
 	return 1;
 }
 
-static void cases_one(const struct picker *k, const json_t *c,
-		      int (*grammar)(struct netconf *, const char *, const char *,
-				     const char *const *, struct err *))
+typedef int cases_grammar(struct netconf *, const char *, const char *, const char *const *,
+			  struct err *);
+
+/* The machine of case @c, on which @k is of @version. */
+static int cases_machine(struct snapshot *s, const struct picker *k, const json_t *c,
+			 const char *version, cases_grammar *grammar, struct err *e)
+{
+	const char *file = json_string_value(json_object_get(c, "file"));
+	int rc = snapshot_parse(s, json_object_get(c, "machine"), e), first;
+
+	if (!rc && version)
+		rc = netconf_set_version(&s->settings, k->name, version, e);
+	if (rc || !file)
+		return rc;
+	rc = netconf_add(&s->settings, "NCCL_CONF_FILE", "file", "environment", e);
+	first = s->settings.nrows;
+	if (!rc)
+		rc = grammar(&s->settings, file, "file", k->settings, e);
+	for (; first < s->settings.nrows; first++)
+		s->settings.rows[first].via = NETCONF_GIVEN;
+	return rc;
+}
+
+static void cases_one(const struct picker *k, const json_t *c, const char *version,
+		      cases_grammar *grammar)
 {
 	const char *id = json_string_value(json_object_get(c, "id"));
-	const char *file = json_string_value(json_object_get(c, "file"));
 	const json_t *expect = json_object_get(c, "expect");
 	struct snapshot s;
 	struct picked p = { 0 };
 	struct err e = { 0 };
-	int i, rc;
+	int i, rc = cases_machine(&s, k, c, version, grammar, &e);
 
-	rc = snapshot_parse(&s, json_object_get(c, "machine"), &e);
-	if (!rc && file)
-		rc = grammar(&s.settings, file, "file", k->settings, &e);
 	if (!rc)
 		rc = picker_run(k, &s.ifaces, &s.settings, &p, &e);
 	ok(rc == 0, "%s: answered%s", id, e.text);
@@ -133,23 +180,27 @@ static void cases_one(const struct picker *k, const json_t *c,
 	snapshot_free(&s);
 }
 
-/* cases_run - all cases of tests/net/cases/FILE; returns how many there were. */
-static int cases_run(const struct picker *k, const char *file,
-		     int (*grammar)(struct netconf *, const char *, const char *,
-				    const char *const *, struct err *))
+static json_t *cases_load(const char *file)
 {
 	const char *srcdir = getenv("srcdir");
 	char path[4096];
 	json_error_t why;
-	json_t *all, *list, *c;
-	size_t i, n;
+	json_t *all;
 
 	snprintf(path, sizeof(path), "%s/tests/net/cases/%s", srcdir ? srcdir : ".", file);
 	all = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
 	ok(all, "%s is JSON %s", path, all ? "" : why.text);
-	list = json_object_get(all, "cases");
-	n = json_array_size(list);
-	json_array_foreach(list, i, c) cases_one(k, c, grammar);
+	return all;
+}
+
+/* cases_run - all cases of tests/net/cases/FILE; returns how many there were. */
+static int cases_run(const struct picker *k, const char *file, cases_grammar *grammar)
+{
+	json_t *all = cases_load(file), *list = json_object_get(all, "cases"), *c;
+	const char *version = json_string_value(json_object_get(all, "version"));
+	size_t i, n = json_array_size(list);
+
+	json_array_foreach(list, i, c) cases_one(k, c, version, grammar);
 	json_decref(all);
 	return (int)n;
 }

@@ -1,25 +1,13 @@
 /* test_own.c - ringup's own choice, machine by machine. */
-#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/conf.h"
 #include "base/err.h"
 #include "nicpick/own.h"
+#include "nics.h"
 #include "ringup.h"
 #include "tap.h"
-
-/* "NAME KIND STATE ADDRESS/PREFIX METRIC": state - down, u up, r running;
- * address - for none; metric of the default route, -1 for no such route. */
-struct nic {
-	const char *name;
-	enum iface_kind kind;
-	char state;
-	const char *address;
-	int prefix, metric;
-};
-
-enum { NICS = 5 };
 
 static const struct test {
 	const char *what;
@@ -29,146 +17,146 @@ static const struct test {
 	const char *says;                /* ... or a note with this in it */
 } tests[] = {
 	{ "a plain node",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 100 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 100, 0 } },
 	  { 0 },
 	  "eth0",
 	  "10.0.0.5",
 	  "default route" },
 	{ "docker0 comes first and runs",
-	  { { "docker0", IFACE_BRIDGE, 'r', "172.17.0.1", 16, -1 },
-	    { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 100 } },
+	  { { "docker0", IFACE_BRIDGE, 'r', "172.17.0.1", 16, -1, 0 },
+	    { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 100, 0 } },
 	  { 0 },
 	  "eth0",
 	  "10.0.0.5",
 	  "default route" },
 	{ "in a container eth0 is a veth",
-	  { { "eth0", IFACE_VETH, 'r', "172.17.0.2", 16, 0 } },
+	  { { "eth0", IFACE_VETH, 'r', "172.17.0.2", 16, 0, 0 } },
 	  { 0 },
 	  "eth0",
 	  "172.17.0.2",
 	  "default route" },
 	{ "a veth without any route is all there is",
-	  { { "va1", IFACE_VETH, 'r', "10.9.0.1", 24, -1 } },
+	  { { "va1", IFACE_VETH, 'r', "10.9.0.1", 24, -1, 0 } },
 	  { 0 },
 	  "va1",
 	  "10.9.0.1",
 	  "virtual link" },
 	{ "a bridge may hold the default route",
-	  { { "br0", IFACE_BRIDGE, 'r', "10.0.0.5", 24, 0 },
-	    { "eth1", IFACE_PHYSICAL, 'r', "10.1.0.5", 24, -1 } },
+	  { { "br0", IFACE_BRIDGE, 'r', "10.0.0.5", 24, 0, 0 },
+	    { "eth1", IFACE_PHYSICAL, 'r', "10.1.0.5", 24, -1, 0 } },
 	  { 0 },
 	  "br0",
 	  "10.0.0.5",
 	  "default route" },
 	{ "a VPN with the default route does not beat hardware",
-	  { { "tun0", IFACE_TUN, 'r', "10.8.0.2", 24, 0 },
-	    { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, -1 } },
+	  { { "tun0", IFACE_TUN, 'r', "10.8.0.2", 24, 0, 0 },
+	    { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, -1, 0 } },
 	  { 0 },
 	  "eth0",
 	  "10.0.0.5",
 	  "network device" },
 	{ "a VPN is taken when nothing else is there",
-	  { { "tun0", IFACE_TUN, 'r', "10.8.0.2", 24, 0 } },
+	  { { "tun0", IFACE_TUN, 'r', "10.8.0.2", 24, 0, 0 } },
 	  { 0 },
 	  "tun0",
 	  "10.8.0.2",
 	  "tunnel" },
 	{ "the lower metric wins",
-	  { { "wlan0", IFACE_PHYSICAL, 'r', "10.1.0.5", 24, 600 },
-	    { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 100 } },
+	  { { "wlan0", IFACE_PHYSICAL, 'r', "10.1.0.5", 24, 600, 0 },
+	    { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 100, 0 } },
 	  { 0 },
 	  "eth0",
 	  "10.0.0.5",
 	  "default route" },
 	{ "two networks tie",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, -1 },
-	    { "eth1", IFACE_PHYSICAL, 'r', "10.0.1.5", 24, -1 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, -1, 0 },
+	    { "eth1", IFACE_PHYSICAL, 'r', "10.0.1.5", 24, -1, 0 } },
 	  { 0 },
 	  NULL,
 	  NULL,
 	  "RINGUP_INTERFACE=eth1" },
 	{ "two in one network do not, but say so",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, -1 },
-	    { "eth1", IFACE_PHYSICAL, 'r', "10.0.0.6", 24, -1 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, -1, 0 },
+	    { "eth1", IFACE_PHYSICAL, 'r', "10.0.0.6", 24, -1, 0 } },
 	  { 0 },
 	  "eth0",
 	  "10.0.0.5",
 	  "same subnet" },
 	{ "two addresses are remarked on",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0 },
-	    { "eth0", IFACE_PHYSICAL, 'r', "10.0.7.5", 24, -1 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0, 0 },
+	    { "eth0", IFACE_PHYSICAL, 'r', "10.0.7.5", 24, -1, 0 } },
 	  { 0 },
 	  "eth0",
 	  "10.0.0.5",
 	  "Open MPI 4.1 hangs" },
 	{ "the user decides a tie",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, -1 },
-	    { "eth1", IFACE_PHYSICAL, 'r', "10.0.1.5", 24, -1 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, -1, 0 },
+	    { "eth1", IFACE_PHYSICAL, 'r', "10.0.1.5", 24, -1, 0 } },
 	  { .interface = "eth1" },
 	  "eth1",
 	  "10.0.1.5",
 	  "RINGUP_INTERFACE" },
 	{ "also by address",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0 },
-	    { "docker0", IFACE_BRIDGE, 'u', "172.17.0.1", 16, -1 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0, 0 },
+	    { "docker0", IFACE_BRIDGE, 'u', "172.17.0.1", 16, -1, 0 } },
 	  { .interface = "172.17.0.1" },
 	  "docker0",
 	  "172.17.0.1",
 	  "RINGUP_INTERFACE" },
 	{ "a name that does not exist",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0, 0 } },
 	  { .interface = "ens5" },
 	  NULL,
 	  NULL,
 	  "there are: eth0" },
 	{ "a name without an address",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0 },
-	    { "eth1", IFACE_PHYSICAL, 'r', NULL, 0, -1 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0, 0 },
+	    { "eth1", IFACE_PHYSICAL, 'r', NULL, 0, -1, 0 } },
 	  { .interface = "eth1" },
 	  NULL,
 	  NULL,
 	  "no usable address" },
 	{ "a name that is down",
-	  { { "eth0", IFACE_PHYSICAL, '-', "10.0.0.5", 24, -1 } },
+	  { { "eth0", IFACE_PHYSICAL, '-', "10.0.0.5", 24, -1, 0 } },
 	  { .interface = "eth0" },
 	  NULL,
 	  NULL,
 	  "down" },
 	{ "the platform knows",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0 },
-	    { "eth1", IFACE_VETH, 'r', "10.0.1.5", 24, -1 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0, 0 },
+	    { "eth1", IFACE_VETH, 'r', "10.0.1.5", 24, -1, 0 } },
 	  { .container_ip = "10.0.1.5" },
 	  "eth1",
 	  "10.0.1.5",
 	  "DB_CONTAINER_IP" },
 	{ "or is wrong",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0, 0 } },
 	  { .container_ip = "10.9.9.9" },
 	  "eth0",
 	  "10.0.0.5",
 	  "no address of this host" },
 	{ "the way to the peer beats the default route",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0 },
-	    { "eth1", IFACE_PHYSICAL, 'r', "10.0.1.5", 24, -1 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0, 0 },
+	    { "eth1", IFACE_PHYSICAL, 'r', "10.0.1.5", 24, -1, 0 } },
 	  { .peer = "10.0.1.9" },
 	  "eth1",
 	  "10.0.1.5",
 	  "10.0.1.9" },
 	{ "the peer is this host",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0 },
-	    { "eth1", IFACE_PHYSICAL, 'r', "10.0.1.5", 24, -1 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0, 0 },
+	    { "eth1", IFACE_PHYSICAL, 'r', "10.0.1.5", 24, -1, 0 } },
 	  { .peer = "10.0.1.5" },
 	  "eth1",
 	  "10.0.1.5",
 	  "10.0.1.5" },
 	{ "one host needs no network",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0, 0 } },
 	  { .one_host = true },
 	  "lo",
 	  "127.0.0.1",
 	  "this host" },
 	{ "not even a named one",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, 0, 0 } },
 	  { .interface = "eth0", .one_host = true },
 	  "lo",
 	  "127.0.0.1",
@@ -181,95 +169,37 @@ static const struct test {
 	  "no network" },
 	{ "several hosts do", { { 0 } }, { 0 }, NULL, NULL, "RINGUP_INTERFACE" },
 	{ "a bridge is not guessed",
-	  { { "docker0", IFACE_BRIDGE, 'r', "172.17.0.1", 16, -1 } },
+	  { { "docker0", IFACE_BRIDGE, 'r', "172.17.0.1", 16, -1, 0 } },
 	  { 0 },
 	  NULL,
 	  NULL,
 	  "no interface" },
 	{ "nothing plugged in",
-	  { { "eth0", IFACE_PHYSICAL, 'u', "10.0.0.5", 24, -1 } },
+	  { { "eth0", IFACE_PHYSICAL, 'u', "10.0.0.5", 24, -1, 0 } },
 	  { 0 },
 	  NULL,
 	  NULL,
 	  "no interface" },
 	{ "link-local only",
-	  { { "usb0", IFACE_PHYSICAL, 'r', "169.254.95.120", 16, -1 } },
+	  { { "usb0", IFACE_PHYSICAL, 'r', "169.254.95.120", 16, -1, 0 } },
 	  { 0 },
 	  NULL,
 	  NULL,
 	  "no interface" },
 	{ "IPv6 only",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "2001:db8::5", 64, 0 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "2001:db8::5", 64, 0, 0 } },
 	  { 0 },
 	  "eth0",
 	  "2001:db8::5",
 	  "default route" },
 	{ "IPv4 is preferred",
-	  { { "eth0", IFACE_PHYSICAL, 'r', "2001:db8::5", 64, 0 },
-	    { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, -1 } },
+	  { { "eth0", IFACE_PHYSICAL, 'r', "2001:db8::5", 64, 0, 0 },
+	    { "eth0", IFACE_PHYSICAL, 'r', "10.0.0.5", 24, -1, 0 } },
 	  { 0 },
 	  "eth0",
 	  "10.0.0.5",
 	  "default route" },
 };
-
-static void add_address(struct iface_list *l, int at, const char *text, int prefix)
-{
-	struct iface_addr *a = iface_add_addr(l);
-
-	a->iface = at;
-	iface_parse(&a->ip, text);
-	a->prefix = prefix;
-	memcpy(a->label, l->ifaces[at].name, sizeof(a->label));
-}
-
-static void add_route(struct iface_list *l, int at, const struct iface_ip *to, int prefix,
-		      int metric)
-{
-	struct iface_route *r = iface_add_route(l);
-
-	r->to = *to;
-	if (!prefix)
-		memset(r->to.bytes, 0, sizeof(r->to.bytes));
-	r->prefix = prefix;
-	r->iface = at;
-	r->metric = metric;
-}
-
-static void build(struct iface_list *l, const struct nic *nics)
-{
-	struct iface *f = iface_add(l);
-	int i, at;
-
-	*f = (struct iface){ .index = 1,
-			     .name = "lo",
-			     .kind = IFACE_LOOPBACK,
-			     .flags = IFF_UP | IFF_RUNNING | IFF_LOOPBACK };
-	add_address(l, 0, "127.0.0.1", 8);
-	l->addrs[0].scope = IFACE_HOST;
-	for (i = 0; i < NICS && nics[i].name; i++) {
-		const struct iface *old = iface_find(l, nics[i].name);
-
-		at = old ? (int)(old - l->ifaces) : l->nifaces;
-		if (!old) {
-			f = iface_add(l);
-			f->index = at + 1;
-			strcpy(f->name, nics[i].name);
-			f->kind = nics[i].kind;
-			f->flags = nics[i].state == 'r'   ? IFF_UP | IFF_RUNNING
-				   : nics[i].state == 'u' ? IFF_UP
-							  : 0;
-		}
-		if (!nics[i].address)
-			continue;
-		add_address(l, at, nics[i].address, nics[i].prefix);
-		if (nics[i].state == '-')
-			continue;
-		add_route(l, at, &l->addrs[l->naddrs - 1].ip, nics[i].prefix, 0);
-		if (nics[i].metric >= 0)
-			add_route(l, at, &l->addrs[l->naddrs - 1].ip, 0, nics[i].metric);
-	}
-}
 
 static void check(const struct test *t)
 {
@@ -279,7 +209,7 @@ static void check(const struct test *t)
 	struct err e = { 0 };
 	int i, told = 1;
 
-	build(&l, t->nics);
+	nics_build(&l, t->nics);
 	ok(own_choose(&l, &t->hint, &p, &e) == 0, "%s: an answer", t->what);
 	if (t->interface)
 		ok(r->npicks == 1 && !strcmp(r->picks[0].interface, t->interface) &&

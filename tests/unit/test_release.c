@@ -1,5 +1,5 @@
 /* test_release.c - version numbers have their order. */
-#include "detect/release.h"
+#include "base/release.h"
 #include "tap.h"
 
 int main(void)

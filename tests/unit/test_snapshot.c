@@ -17,7 +17,9 @@ static const char machine[] =
 	" 'routes': [{'to': '0.0.0.0', 'prefix': 0, 'interface': 7, 'metric': 4294967295,"
 	"  'via': '10.0.0.1'}],"
 	" 'hostname': 'me', 'hosts': [{'name': 'me', 'addresses': ['127.0.1.1']}],"
-	" 'settings': [{'name': 'A', 'value': 'b', 'source': 'f:1'}]}";
+	" 'settings': [{'name': 'A', 'value': 'b', 'source': 'f:1'}],"
+	" 'sources': [{'path': '/etc/nccl.conf', 'grammar': 'nccl',"
+	"  'lines': [{'line': 3, 'text': 'NCCL_SOCKET_IFNAME=eth0\\r'}]}]}";
 
 /* JSON with ' for ", so that it can be read here. */
 static json_t *load(const char *text)
@@ -46,6 +48,10 @@ static void test_round(void)
 	ok(s.ifaces.nroutes == 1 && s.ifaces.routes[0].iface == 1 &&
 		   s.ifaces.routes[0].metric == 4294967295,
 	   "routes");
+	ok(s.sources.nfiles == 1 && s.sources.files[0].grammar == SOURCES_NCCL &&
+		   s.sources.files[0].lines[0].number == 3 &&
+		   !strcmp(s.sources.files[0].lines[0].text, "NCCL_SOCKET_IFNAME=eth0\r"),
+	   "lines");
 	ok(netconf_get(&s.settings, "A") && netconf_host_find(&s.settings, "me"), "settings");
 	again = snapshot_json(&s);
 	ok(snapshot_parse(&t, again, &e) == 0, "parse what was written: %s", e.text);
@@ -103,6 +109,12 @@ static void test_bad(void)
 		"{" IS "'settings': [{'name': 'A'}]}",
 		"{" IS "'hostname': 5}",
 		"{" IS "'hosts': [{'name': 'a', 'addresses': ['b']}]}",
+		"{" IS "'sources': [{'grammar': 'nccl'}]}",
+		"{" IS "'sources': [{'path': 'p', 'grammar': 'ini'}]}",
+		"{" IS "'sources': [{'path': 'p', 'grammar': 'nccl', 'lines': 1}]}",
+		"{" IS "'sources': [{'path': 'p', 'grammar': 'nccl', 'lines': [{}]}]}",
+		"{" IS "'sources': [{'path': 'p', 'grammar': 'nccl',"
+		"  'lines': [{'line': 1, 'text': 'a\\nb'}]}]}",
 	};
 	size_t i;
 
@@ -115,6 +127,42 @@ static void test_bad(void)
 		snapshot_free(&s);
 		json_decref(j);
 	}
+}
+
+/* More members than any node has are refused before they are judged. */
+static void test_many(void)
+{
+	json_t *j = load("{" IS IF "'later': 1}"), *list = json_array();
+	struct snapshot s;
+	struct err e = { 0 };
+	int i;
+
+	for (i = 0; i < 10000; i++)
+		json_array_append_new(
+			list, json_pack("{s:i,s:s}", "interface", 1, "address", "10.0.0.1"));
+	json_object_set_new(j, "addresses", list);
+	ok(snapshot_parse(&s, j, &e) == RINGUP_EINVAL, "too many: %s", e.text);
+	snapshot_free(&s);
+	json_decref(j);
+}
+
+/* A value of thousands of bytes is a value like any other. */
+static void test_long(void)
+{
+	char value[2001];
+	struct snapshot s = { 0 }, t;
+	struct err e = { 0 };
+	json_t *j;
+
+	memset(value, 'e', sizeof(value) - 1);
+	value[sizeof(value) - 1] = 0;
+	netconf_add(&s.settings, "NCCL_SOCKET_IFNAME", value, "environment", &e);
+	j = snapshot_json(&s);
+	ok(snapshot_parse(&t, j, &e) == 0 && !strcmp(t.settings.rows[0].value, value),
+	   "2,000 bytes survive %s", e.text);
+	json_decref(j);
+	snapshot_free(&s);
+	snapshot_free(&t);
 }
 
 static void test_file(void)
@@ -133,6 +181,8 @@ int main(void)
 	test_round();
 	test_live();
 	test_bad();
+	test_many();
+	test_long();
 	test_file();
 	return tap_done();
 }

@@ -1,7 +1,7 @@
 /* release.h - the order of version numbers. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DETECT_RELEASE_H
-#define DETECT_RELEASE_H
+#ifndef BASE_RELEASE_H
+#define BASE_RELEASE_H
 
 /*
  * release_compare - negative, 0 or positive, by the numbers between dots.

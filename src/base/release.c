@@ -1,6 +1,6 @@
 /* release.c - the order of version numbers. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "detect/release.h"
+#include "base/release.h"
 
 #include <ctype.h>
 

@@ -1,4 +1,4 @@
-/* test_pin.c - pinned once, pinned twice, undone: every byte is accounted for. */
+/* test_fix.c - settled once, settled twice, undone: every byte is accounted for. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,15 +9,16 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "host/netconf.h"
-#include "nicpick/pin.h"
+#include "nicpick/fix.h"
 #include "ringup.h"
 #include "tap.h"
 
-static char root[] = "/tmp/test_pin.XXXXXX";
+static char root[] = "/tmp/test_fix.XXXXXX";
 
 static const char nccl[] = "/etc/nccl.conf";
 static const char mca[] = "/etc/openmpi/openmpi-mca-params.conf";
 static const char profile[] = "/etc/profile.d/ringup.sh";
+static const char environment[] = "/etc/environment";
 static const char spark[] = "/databricks/spark/conf/spark-env.sh";
 
 static void put(const char *path, const char *text)
@@ -71,39 +72,44 @@ static void clear(void)
 }
 
 /* Plan and apply; returns how many files changed, or a negative code. */
-static int pin(const char *name, bool force, int *conflicts, struct err *e)
+static int settle(const struct fix_want *want, int *conflicts, struct err *e)
 {
-	struct pin p;
-	int i, n = 0, rc = pin_plan(&p, root, name, force, e);
+	struct fix p;
+	int i, n = 0, rc = fix_plan(&p, root, want, e);
 
 	for (i = 0; i < p.n; i++)
-		n += pin_changes(&p.file[i]);
+		n += fixfile_changes(&p.file[i]);
 	*conflicts = p.nconflicts;
 	if (!rc && !p.nconflicts)
-		rc = pin_apply(&p, root, e);
-	pin_free(&p);
+		rc = fix_apply(&p, root, e);
+	fix_free(&p);
 	return rc ? rc : n;
+}
+
+static int fix(const char *name, bool force, int *conflicts, struct err *e)
+{
+	return settle(&(struct fix_want){ .interface = name, .force = force }, conflicts, e);
 }
 
 /* There and back, with whatever is in the tree. */
 static void round_trip(const char *what, bool force)
 {
-	unsigned long before = tree(), pinned;
+	unsigned long before = tree(), fixed;
 	struct err e = { 0 };
 	int conflicts, n;
 
-	n = pin("eth0", force, &conflicts, &e);
-	ok(n > 0 && !conflicts, "%s: pinned%s", what, e.text);
-	pinned = tree();
-	ok(pinned != before, "%s: something changed", what);
-	ok(pin("eth0", force, &conflicts, &e) == 0 && tree() == pinned,
+	n = fix("eth0", force, &conflicts, &e);
+	ok(n > 0 && !conflicts, "%s: fixed%s", what, e.text);
+	fixed = tree();
+	ok(fixed != before, "%s: something changed", what);
+	ok(fix("eth0", force, &conflicts, &e) == 0 && tree() == fixed,
 	   "%s: a second time changes nothing", what);
-	ok(pin("ens5", force, &conflicts, &e) == n && has(nccl, "NCCL_SOCKET_IFNAME==ens5\n"),
+	ok(fix("ens5", force, &conflicts, &e) == n && has(nccl, "NCCL_SOCKET_IFNAME==ens5\n"),
 	   "%s: another interface replaces the first", what);
-	ok(pin("eth0", force, &conflicts, &e) == n && tree() == pinned, "%s: and back", what);
-	ok(pin(NULL, false, &conflicts, &e) == n && tree() == before,
+	ok(fix("eth0", force, &conflicts, &e) == n && tree() == fixed, "%s: and back", what);
+	ok(fix(NULL, false, &conflicts, &e) == n && tree() == before,
 	   "%s: undo leaves every byte as it was", what);
-	ok(pin(NULL, false, &conflicts, &e) == 0, "%s: undo again changes nothing", what);
+	ok(fix(NULL, false, &conflicts, &e) == 0, "%s: undo again changes nothing", what);
 }
 
 static void test_round_trips(void)
@@ -138,10 +144,16 @@ static void test_what(void)
 	put(mca, "btl_tcp_if_include = eth0\n");
 	put(nccl, "NCCL_DEBUG=INFO\n");
 	put(spark, "");
-	ok(pin("eth0", false, &conflicts, &e) == 4 && !conflicts, "pin four files: %s", e.text);
-	ok(has(profile, "export GLOO_SOCKET_IFNAME=eth0\nexport HOROVOD_GLOO_IFACE=eth0\n") &&
-		   has(spark, "export GLOO_SOCKET_IFNAME=eth0\n"),
-	   "Gloo and Horovod");
+	ok(fix("eth0", false, &conflicts, &e) == 5 && !conflicts, "fix five files: %s", e.text);
+	ok(has(profile, "export GLOO_SOCKET_IFNAME=eth0\n") &&
+		   has(profile, "export HOROVOD_GLOO_IFACE=eth0\n") &&
+		   has(spark, "export GLOO_SOCKET_IFNAME=eth0\n") &&
+		   has(environment, "\nGLOO_SOCKET_IFNAME=eth0\n"),
+	   "Gloo and Horovod, also for services and executors");
+	ok(has(profile, "export PRTE_MCA_prte_if_include=eth0\n") &&
+		   has(profile, "export FI_TCP_IFACE=eth0\n") &&
+		   has(profile, "export UCX_NET_DEVICES=eth0\n"),
+	   "PRRTE, libfabric and UCX");
 	ok(!has(profile, "OMPI_MCA"), "no variables for Open MPI where it has its file");
 	ok(!has(mca, "exclude") && has(mca, "oob_tcp_if_include = eth0\n"),
 	   "include lists only");
@@ -153,9 +165,84 @@ static void test_what(void)
 	netconf_free(&c);
 	clear();
 	put("/etc/hostname", "x\n");
-	ok(pin("eth0", false, &conflicts, &e) == 2 &&
+	ok(fix("eth0", false, &conflicts, &e) == 2 &&
 		   has(profile, "export OMPI_MCA_btl_tcp_if_include=eth0\n"),
 	   "variables for an Open MPI that is not there yet");
+}
+
+static void test_network(void)
+{
+	const struct fix_want want = { .interface = "ens5", .network = "10.0.0.0/24" };
+	struct err e = { 0 };
+	int conflicts;
+
+	clear();
+	put(mca, "btl_tcp_if_include = 10.0.0.0/24\n");
+	put(environment, "LANG=C\n");
+	ok(settle(&want, &conflicts, &e) == 4 && !conflicts, "names differ: %s", e.text);
+	ok(has(nccl, "NCCL_SOCKET_IFNAME==ens5\n") &&
+		   has(profile, "export GLOO_SOCKET_IFNAME=ens5\n"),
+	   "a name for those that know only names");
+	ok(has(mca, "oob_tcp_if_include = 10.0.0.0/24\n") &&
+		   has(profile, "export PRTE_MCA_prte_if_include=10.0.0.0/24\n"),
+	   "the network for Open MPI, 4.1 and 5");
+	ok(has(environment, "LANG=C\n# >>> ringup\n"), "below what is there");
+}
+
+static void test_rdma(void)
+{
+	struct err e = { 0 };
+	int conflicts;
+
+	clear();
+	put("/sys/class/infiniband/mlx5_0", "");
+	put(spark, "export UCX_NET_DEVICES=mlx5_0:1\n");
+	ok(fix("eth0", false, &conflicts, &e) == 4 && !conflicts, "with RDMA: %s", e.text);
+	ok(!has(profile, "UCX_NET_DEVICES") && has(spark, "UCX_NET_DEVICES=mlx5_0:1\n"),
+	   "UCX is not told of a name that would shut its device out");
+}
+
+/* What a new session hears: the plan's variables, then the environment, then files. */
+static void test_settings(void)
+{
+	static const char *const names[] = { "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
+					     "OMPI_MCA_btl_tcp_if_include", NULL };
+	const struct fix_want want = { .interface = "eth0", .force = true };
+	struct netconf now = { 0 }, then;
+	struct err e = { 0 };
+	struct fix p;
+
+	clear();
+	put(mca, "btl_tcp_if_include = eth9\n");
+	netconf_add(&now, "GLOO_SOCKET_IFNAME", "lo", "environment", &e);
+	netconf_add(&now, "NCCL_SOCKET_IFNAME", "^docker0", "environment", &e);
+	netconf_add(&now, "OMPI_MCA_btl_tcp_if_include", "eth9",
+		    "/etc/openmpi/openmpi-mca-params.conf:1", &e);
+	ok(!fix_plan(&p, root, &want, &e) && !fix_settings(&p, &now, names, &then, &e),
+	   "settings of a plan: %s", e.text);
+	ok(!strcmp(netconf_get(&then, "GLOO_SOCKET_IFNAME")->value, "eth0"),
+	   "a new session sets its own variables");
+	ok(!strcmp(netconf_get(&then, "NCCL_SOCKET_IFNAME")->value, "^docker0"),
+	   "and inherits the others, which beat files");
+	ok(!strcmp(netconf_get(&then, "OMPI_MCA_btl_tcp_if_include")->value, "eth0"),
+	   "a file is read as it will be");
+	netconf_free(&then);
+	netconf_free(&now);
+	fix_free(&p);
+}
+
+/* A line that only looks like one of those we comment out. */
+static void test_not_ours(void)
+{
+	struct err e = { 0 };
+	unsigned long before;
+	int conflicts;
+
+	clear();
+	put(nccl, "#ringup: NCCL_SOCKET_IFNAME=eth7\n");
+	before = tree();
+	ok(fix(NULL, false, &conflicts, &e) == 0 && tree() == before,
+	   "undo touches no file that holds nothing of ours");
 }
 
 static void expect_conflict(const char *path, const char *line, int want)
@@ -169,7 +256,7 @@ static void expect_conflict(const char *path, const char *line, int want)
 	put(spark, "");
 	put(path, line);
 	before = tree();
-	pin("eth0", false, &conflicts, &e);
+	fix("eth0", false, &conflicts, &e);
 	ok(conflicts == want, "%d conflict%s: %.*s", conflicts, want ? "" : " (none)",
 	   (int)strcspn(line, "\n"), line);
 	if (want)
@@ -202,7 +289,7 @@ static void test_users_lines(void)
 
 	clear();
 	put(mca, "x = 1");
-	ok(pin("eth0", false, &conflicts, &e) > 0, "pin: %s", e.text);
+	ok(fix("eth0", false, &conflicts, &e) > 0, "fix: %s", e.text);
 	text = get(mca);
 	if (text) {
 		char more[4096];
@@ -219,7 +306,7 @@ static void test_users_lines(void)
 		put(nccl, more);
 	}
 	free(text);
-	ok(pin(NULL, false, &conflicts, &e) > 0, "undo: %s", e.text);
+	ok(fix(NULL, false, &conflicts, &e) > 0, "undo: %s", e.text);
 	text = get(mca);
 	ok(text && !strcmp(text, "x = 1\ny = 2\n"), "a line added later stays a line");
 	free(text);
@@ -245,14 +332,14 @@ static void test_bad(void)
 	clear();
 	before = tree();
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		ok(pin(names[i], false, &conflicts, &e) == RINGUP_EINVAL, "refused: %s",
+		ok(fix(names[i], false, &conflicts, &e) == RINGUP_EINVAL, "refused: %s",
 		   e.text);
 	ok(tree() == before, "nothing was written");
 	for (i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
 		put(nccl, damaged[i]);
 		before = tree();
-		ok(pin("eth0", true, &conflicts, &e) == RINGUP_EINVAL &&
-			   pin(NULL, false, &conflicts, &e) == RINGUP_EINVAL &&
+		ok(fix("eth0", true, &conflicts, &e) == RINGUP_EINVAL &&
+			   fix(NULL, false, &conflicts, &e) == RINGUP_EINVAL &&
 			   tree() == before,
 		   "a damaged block: %s", e.text);
 	}
@@ -270,6 +357,10 @@ int main(void)
 	}
 	test_round_trips();
 	test_what();
+	test_network();
+	test_rdma();
+	test_settings();
+	test_not_ours();
 	test_conflicts();
 	test_users_lines();
 	test_bad();

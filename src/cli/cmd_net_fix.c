@@ -1,0 +1,469 @@
+/* cmd_net_fix.c - `ringup net fix`: settle one interface for all libraries. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "cli/cmd.h"
+#include "cli/netfacts.h"
+#include "cli/out.h"
+#include "cli/patch.h"
+#include "nicpick/common.h"
+#include "nicpick/fix.h"
+#include "nicpick/outcome.h"
+#include "ringup.h"
+
+static int dry_run, undo, force, as_json;
+static const char *interface, *root, *network, *prefer, *from;
+static struct opt_list snapshots;
+
+static const struct opt opts[] = {
+	{ OPT_FLAG, 'n', "dry-run", NULL, &dry_run,
+	  "print what would change, and change nothing" },
+	{ OPT_FLAG, 0, "force", NULL, &force,
+	  "silence lines that say otherwise; undo restores them" },
+	{ OPT_STR, 'f', "from", "FILE", &from,
+	  "decide for the machine that `ringup net snapshot` wrote" },
+	{ OPT_STR, 'i', "interface", "NAME", &interface,
+	  "this one, instead of what fits best" },
+	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
+	{ OPT_STR, 0, "network", "CIDR", &network, "the interface with an address in there" },
+	{ OPT_STR, 0, "prefer", "WHAT", &prefer,
+	  "speed or infiniband, where several reach everybody" },
+	{ OPT_STR, 'r', "root", "DIR", &root, "put DIR in front of every file's path" },
+	{ OPT_LIST, 's', "snapshot", "FILE", &snapshots,
+	  "another node, which has to be reached; repeatable" },
+	{ OPT_FLAG, 'u', "undo", NULL, &undo, "take out what was written" },
+	{ 0 },
+};
+
+static const char name_of_this[] = "this node";
+
+static const char *where(void)
+{
+	return root ? root : cmd_conf()->root;
+}
+
+/* This node, which is to be settled, and those with which it has to agree. */
+struct group {
+	struct snapshot *node;
+	struct common_node *common; /* as many as snapshots; the first is this node */
+	int n;
+	char network[COMMON_NETWORK];
+};
+
+/* What there is to say in the end. */
+struct report {
+	const struct group *group;
+	const struct pick *chosen; /* NULL: none, or undo */
+	struct fix plan;
+	struct outcome outcome;
+	const char *error; /* why nothing is changed, or NULL */
+};
+
+/* JSON. */
+
+static const char *change(const struct fix_file *f)
+{
+	if (!fixfile_changes(f))
+		return "unchanged";
+	if (!f->after)
+		return "removed";
+	return f->before ? "changed" : "made";
+}
+
+static int count_changes(const struct fix *p)
+{
+	int i, n = 0;
+
+	for (i = 0; i < p->n; i++)
+		n += fixfile_changes(&p->file[i]);
+	return n;
+}
+
+static json_t *files_json(const struct fix *p)
+{
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < p->n; i++)
+		json_array_append_new(list,
+				      json_pack("{so ss}", "path", out_string(p->file[i].path),
+						"change", change(&p->file[i])));
+	return list;
+}
+
+static json_t *interfaces_json(const struct group *g)
+{
+	const struct iface_list *l = &g->node[0].ifaces;
+	const struct picked *own = &g->common[0].own;
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < own->nfates && i < l->nifaces; i++)
+		json_array_append_new(list, json_pack("{so sb so}", "name",
+						      out_string(l->ifaces[i].name), "used",
+						      own->fates[i].used, "rule",
+						      out_string(own->fates[i].rule)));
+	return list;
+}
+
+static json_t *outcome_json(const struct outcome *o)
+{
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < o->n; i++)
+		json_array_append_new(
+			list,
+			json_pack("{ss ss so sb so}", "library", o->row[i].library->name,
+				  "role", o->row[i].role, "takes", out_string(o->row[i].takes),
+				  "agrees", o->row[i].agrees, "why",
+				  o->row[i].agrees ? json_null() : out_string(o->row[i].why)));
+	return list;
+}
+
+static json_t *conflicts_json(const struct fix *p)
+{
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < p->nconflicts; i++)
+		json_array_append_new(list, out_string(p->conflict[i]));
+	return list;
+}
+
+static json_t *or_null(const char *s)
+{
+	return s && *s ? out_string(s) : json_null();
+}
+
+static int print_json(const struct report *r, struct err *e)
+{
+	const struct group *g = r->group;
+	bool done = !r->error && !dry_run;
+
+	return out_json(
+		json_pack("{ss so so so so so sb sb so so so so}", "schema", "ringup.net.fix/1",
+			  "interface", or_null(r->chosen ? r->chosen->interface : NULL),
+			  "address", or_null(r->chosen ? r->chosen->address : NULL), "network",
+			  or_null(g->network), "note",
+			  or_null(g->n ? g->common[0].own.roles[0].note : NULL), "interfaces",
+			  g->n ? interfaces_json(g) : json_array(), "dry_run", dry_run,
+			  "changed", done && count_changes(&r->plan) > 0, "files",
+			  files_json(&r->plan), "conflicts", conflicts_json(&r->plan),
+			  "libraries", outcome_json(&r->outcome), "error", or_null(r->error)),
+		e);
+}
+
+/* Text. */
+
+static int print_fates(const struct group *g, struct err *e)
+{
+	static const char *const heads[] = { "INTERFACE", "USED", "WHY", NULL };
+	const struct picked *own = &g->common[0].own;
+	struct out_table t;
+	int i;
+
+	out_table_init(&t, heads);
+	for (i = 0; i < own->nfates && i < g->node[0].ifaces.nifaces; i++) {
+		bool used = own->fates[i].used;
+
+		out_table_cell(&t, OUT_BOLD, "%s", g->node[0].ifaces.ifaces[i].name);
+		out_table_cell(&t, used ? OUT_GOOD : OUT_DIM, used ? "yes" : "no");
+		out_table_cell(&t, OUT_PLAIN, "%s", own->fates[i].rule);
+	}
+	return out_table_print(&t, e);
+}
+
+static int print_diffs(const struct fix *p, struct err *e)
+{
+	char path[512];
+	int i, rc = 0;
+
+	for (i = 0; !rc && i < p->n; i++) {
+		snprintf(path, sizeof(path), "%s%s", where(), p->file[i].path);
+		rc = patch_print(path, p->file[i].before, path, p->file[i].after, e);
+	}
+	return rc;
+}
+
+static int print_outcome(const struct outcome *o, struct err *e)
+{
+	static const char *const heads[] = { "LIBRARY", "ROLE", "WILL TAKE", NULL };
+	struct out_table t;
+	int i;
+
+	out_table_init(&t, heads);
+	for (i = 0; i < o->n; i++) {
+		const struct outcome_row *r = &o->row[i];
+
+		out_table_cell(&t, OUT_PLAIN, "%s", r->library->title);
+		out_table_cell(&t, OUT_PLAIN, "%s", r->role);
+		if (r->agrees)
+			out_table_cell(&t, OUT_GOOD, "%s", r->takes);
+		else
+			out_table_cell(&t, OUT_BAD, "%s: %s", *r->takes ? r->takes : "nothing",
+				       r->why);
+	}
+	return out_table_print(&t, e);
+}
+
+/* Why there is a network for Open MPI beside the name. */
+static void print_network(const struct report *r)
+{
+	if (r->chosen && *r->group->network)
+		out_text("%s for Open MPI, which takes a network: nodes have different names "
+			 "for it\n",
+			 r->group->network);
+}
+
+static int print_text(const struct report *r, struct err *e)
+{
+	int changes = count_changes(&r->plan), rc = 0;
+	const char *name = r->chosen ? r->chosen->interface : NULL;
+
+	/* A dry run that prints nothing on stdout would change nothing: scripts ask. */
+	if (!changes && dry_run) {
+		out_note("nothing to change\n");
+		return 0;
+	}
+	if (name)
+		rc = print_fates(r->group, e);
+	print_network(r);
+	if (!rc)
+		rc = print_diffs(&r->plan, e);
+	if (!rc && name)
+		rc = print_outcome(&r->outcome, e);
+	if (!changes)
+		out_text("nothing to change%s%s\n", name ? ": settled already, " : "",
+			 name ? name : "");
+	else if (name && !dry_run)
+		out_text("settled %s for NCCL, Open MPI, Gloo and Horovod\n", name);
+	return rc;
+}
+
+static void print_trouble(const struct report *r)
+{
+	int i;
+
+	for (i = 0; r->error && i < r->plan.nconflicts; i++)
+		out_note("ringup net fix: %s%s\n", where(), r->plan.conflict[i]);
+	for (i = 0; i < r->outcome.n; i++)
+		if (!r->outcome.row[i].agrees)
+			out_note("ringup net fix: %s will not take %s as it is: %s\n",
+				 r->outcome.row[i].library->title, r->chosen->interface,
+				 r->outcome.row[i].why);
+	if (r->error)
+		out_note("ringup net fix: %s\n", r->error);
+}
+
+/* Print all there is to say; the answer is no if something is not as it should be. */
+static int conclude(const struct report *r, struct err *e)
+{
+	int rc = 0;
+
+	if (as_json)
+		rc = print_json(r, e);
+	else if (!r->error)
+		rc = print_text(r, e);
+	else if (r->group->n)
+		rc = print_fates(r->group, e);
+	if (!as_json)
+		print_trouble(r);
+	if (rc)
+		return rc;
+	return r->error || r->outcome.strays ? CMD_NO : CMD_YES;
+}
+
+/* Reading. */
+
+/* Somebody may give all nodes' snapshots to each. */
+static bool is_same_node(const struct snapshot *a, const struct snapshot *b)
+{
+	int i;
+
+	if (!*a->settings.hostname || strcmp(a->settings.hostname, b->settings.hostname) != 0 ||
+	    a->ifaces.nifaces != b->ifaces.nifaces)
+		return false;
+	for (i = 0; i < a->ifaces.nifaces; i++)
+		if (a->ifaces.ifaces[i].index != b->ifaces.ifaces[i].index ||
+		    strcmp(a->ifaces.ifaces[i].mac, b->ifaces.ifaces[i].mac) != 0)
+			return false;
+	return true;
+}
+
+static void add_node(struct group *g, const char *name)
+{
+	const struct snapshot *s = &g->node[g->n];
+	const struct netconf_row *r = netconf_get(&s->settings, "DB_CONTAINER_IP");
+
+	g->common[g->n++] = (struct common_node){
+		.name = *s->settings.hostname ? s->settings.hostname : name,
+		.container_ip = r ? r->value : NULL,
+		.ifaces = &s->ifaces,
+	};
+}
+
+static int read_group(struct group *g, struct err *e)
+{
+	struct netfacts_from here = { .root = where(), .file = from };
+	int i, rc;
+
+	g->node = calloc((size_t)snapshots.count + 1, sizeof(*g->node));
+	g->common = calloc((size_t)snapshots.count + 1, sizeof(*g->common));
+	if (!g->node || !g->common)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d nodes", snapshots.count + 1);
+	rc = netfacts_read(&g->node[0], &here, e);
+	if (!rc)
+		add_node(g, name_of_this);
+	for (i = 0; !rc && i < snapshots.count; i++) {
+		rc = snapshot_load(&g->node[g->n], snapshots.item[i], e);
+		if (!rc && is_same_node(&g->node[0], &g->node[g->n]))
+			snapshot_free(&g->node[g->n]);
+		else if (!rc)
+			add_node(g, snapshots.item[i]);
+	}
+	return rc;
+}
+
+static void group_free(struct group *g)
+{
+	int i;
+
+	for (i = 0; g->node && g->common && i <= snapshots.count; i++) {
+		picker_free(&g->common[i].own);
+		snapshot_free(&g->node[i]);
+	}
+	free(g->node);
+	free(g->common);
+}
+
+/* Deciding. */
+
+static enum own_prefer preference(void)
+{
+	if (!prefer)
+		return OWN_ROUTE;
+	return strcmp(prefer, "speed") ? OWN_INFINIBAND : OWN_SPEED;
+}
+
+/* The interface to settle on, into @r; or r->error, in @why. */
+static int choose(struct group *g, struct report *r, struct err *why, struct err *e)
+{
+	const char *always = cmd_conf()->interface;
+	struct common_ask ask = {
+		.interface = interface ? interface : network || !*always ? NULL : always,
+		.named_by = interface ? "--interface" : NULL,
+		.network = network,
+		.prefer = preference(),
+		.decide = "--interface=",
+	};
+	const struct pick *p;
+	const struct iface *f;
+	int rc = common_choose(g->common, g->n, &ask, g->network, why);
+
+	if (rc == RINGUP_EINVAL) {
+		r->error = why->text;
+		return 0;
+	}
+	if (rc)
+		return fail(e, rc, "%s", why->text);
+	p = &g->common[0].own.roles[0].picks[0];
+	f = iface_find(&g->node[0].ifaces, p->interface);
+	if (!f || (f->flags & IFF_LOOPBACK && !ask.interface))
+		r->error = "there is no network, so there is nothing to settle; one host needs "
+			   "no settings";
+	else
+		r->chosen = p;
+	return 0;
+}
+
+static int judge_outcome(struct report *r, struct err *e)
+{
+	const char **names = netfacts_names();
+	int rc;
+
+	if (!names)
+		return fail(e, RINGUP_ENOMEM, "no memory for settings");
+	rc = outcome_of(&r->outcome, &r->plan, &r->group->node[0], r->chosen->interface, names,
+			e);
+	free(names);
+	return rc;
+}
+
+static int settle(struct report *r, struct err *e)
+{
+	struct fix_want want = { .interface = r->chosen ? r->chosen->interface : NULL,
+				 .network = *r->group->network ? r->group->network : NULL,
+				 .force = force };
+	int rc = fix_plan(&r->plan, where(), &want, e);
+
+	if (!rc && r->plan.nconflicts)
+		r->error =
+			"these lines of somebody else say otherwise, so nothing was changed; "
+			"remove them, or use --force";
+	else if (!rc && r->chosen)
+		rc = judge_outcome(r, e);
+	if (!rc && !r->error && !dry_run)
+		rc = fix_apply(&r->plan, where(), e);
+	return rc ? rc : conclude(r, e);
+}
+
+static int fix_this_node(struct err *e)
+{
+	struct group g = { 0 };
+	struct report r = { .group = &g };
+	struct err why = { 0 };
+	int rc = undo ? 0 : read_group(&g, e);
+
+	if (!rc && !undo)
+		rc = choose(&g, &r, &why, e);
+	if (!rc)
+		rc = r.error ? conclude(&r, e) : settle(&r, e);
+	fix_free(&r.plan);
+	group_free(&g);
+	return rc;
+}
+
+static int check_usage(struct err *e)
+{
+	struct iface_ip ip;
+	int prefix;
+
+	if (undo && (interface || force || network || prefer || snapshots.count || from))
+		return cmd_misuse(e, "--undo takes out all; it goes with --dry-run, --json and "
+				     "--root only");
+	if (root && *root != '/')
+		return cmd_misuse(e, "--root=%.80s: not an absolute path", root);
+	if (network && !own_network(network, &ip, &prefix))
+		return cmd_misuse(e, "--network=%.80s: not a network such as 10.0.0.0/24",
+				  network);
+	if (prefer && strcmp(prefer, "speed") != 0 && strcmp(prefer, "infiniband") != 0)
+		return cmd_misuse(e, "--prefer=%.80s: speed or infiniband", prefer);
+	return 0;
+}
+
+static int run(int argc, char **argv, struct err *e)
+{
+	int rc = check_usage(e);
+
+	(void)argc;
+	(void)argv;
+	return rc ? rc : fix_this_node(e);
+}
+
+const struct cmd cmd_net_fix = {
+	.name = "fix",
+	.operands = "",
+	.summary = "settle one interface for NCCL, Open MPI, Gloo and Horovod",
+	.examples = "ringup net fix --dry-run\n"
+		    "ringup net fix --interface eth0\n"
+		    "ringup net fix --snapshot n2.json --snapshot n3.json\n"
+		    "ringup net fix --undo",
+	.opts = opts,
+	.run = run,
+};

@@ -1,0 +1,113 @@
+/* cmd_net_lint.c - `ringup net lint`: what is wrong with the network settings. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "cli/cmd.h"
+#include "cli/netfacts.h"
+#include "cli/out.h"
+#include "nicpick/lint.h"
+
+static int as_json;
+static const char *file;
+
+static const struct opt opts[] = {
+	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
+	{ OPT_STR, 's', "snapshot", "FILE", &file,
+	  "judge the machine that `ringup net snapshot` wrote" },
+	{ 0 },
+};
+
+static enum out_look look_of(enum lint_severity s)
+{
+	static const enum out_look looks[] = { OUT_DIM, OUT_WARN, OUT_BAD };
+
+	return looks[s];
+}
+
+/* A line may hold anything, and a newline or a tab would spoil the page. */
+static void print_line(const char *head, const char *line)
+{
+	out_text("    %s", head);
+	out_look(OUT_BOLD, "%.500s%s\n", line, strlen(line) > 500 ? "..." : "");
+}
+
+static void print_finding(const struct lint_finding *f)
+{
+	out_text("%s: ", f->where);
+	out_look(look_of(f->severity), "%s: ", lint_severity_text(f->severity));
+	out_text("%s [%s]\n", f->what, f->code);
+	if (f->line)
+		print_line("it says:  ", f->line);
+	if (f->fix)
+		print_line("write:    ", f->fix);
+	out_text("    because:  %s\n", f->why);
+}
+
+static void print_text(const struct lint_report *r)
+{
+	int i;
+
+	for (i = 0; i < r->n; i++)
+		print_finding(&r->findings[i]);
+	if (!r->n)
+		out_look(OUT_GOOD, "nothing to find fault with\n");
+}
+
+static json_t *or_null(const char *text)
+{
+	return text ? out_string(text) : json_null();
+}
+
+static json_t *finding_json(const struct lint_finding *f)
+{
+	return json_pack("{ss ss so so so so ss so}", "code", f->code, "severity",
+			 lint_severity_text(f->severity), "where", out_string(f->where),
+			 "setting", or_null(f->setting), "line", or_null(f->line), "what",
+			 out_string(f->what), "why", f->why, "fix", or_null(f->fix));
+}
+
+static int print_json(const struct lint_report *r, struct err *e)
+{
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < r->n; i++)
+		json_array_append_new(list, finding_json(&r->findings[i]));
+	return out_json(json_pack("{ss so}", "schema", "ringup.net.lint/1", "findings", list),
+			e);
+}
+
+static int run(int argc, char **argv, struct err *e)
+{
+	struct netfacts_from from = { cmd_conf()->root, file, .resolve = true };
+	struct lint_report r = { 0 };
+	struct snapshot s;
+	int rc = netfacts_read(&s, &from, e);
+
+	(void)argc;
+	(void)argv;
+	if (!rc)
+		rc = lint_run(&r, &s, e);
+	if (!rc && as_json)
+		rc = print_json(&r, e);
+	else if (!rc)
+		print_text(&r);
+	if (!rc && r.bites)
+		rc = CMD_NO;
+	lint_free(&r);
+	snapshot_free(&s);
+	return rc;
+}
+
+const struct cmd cmd_net_lint = {
+	.name = "lint",
+	.operands = "",
+	.summary = "find settings that a library takes otherwise than you meant",
+	.examples = "ringup net lint\n"
+		    "NCCL_SOCKET_IFNAME=^docker0 ringup net lint\n"
+		    "ringup net lint --snapshot node.json --json",
+	.opts = opts,
+	.run = run,
+};

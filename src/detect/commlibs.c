@@ -1,0 +1,99 @@
+/* commlibs.c - which version of each communication library is installed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/commlibs.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/release.h"
+#include "detect/ldlibs.h"
+#include "detect/mpilibs.h"
+#include "detect/nccllibs.h"
+#include "detect/pythons.h"
+#include "detect/rootfs.h"
+#include "host/netconf.h"
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static int set(struct netconf *c, const char *library, const char *version, struct err *e)
+{
+	return *version ? netconf_set_version(c, library, version, e) : 0;
+}
+
+static int set_nccl(struct netconf *c, const json_t *all, struct err *e)
+{
+	const char *best = "";
+	const json_t *o;
+	size_t i;
+
+	json_array_foreach(all, i, o) if (release_compare(text(o, "version"), best) > 0) best =
+		text(o, "version");
+	return set(c, "nccl", best, e);
+}
+
+static int set_mpi(struct netconf *c, const json_t *all, struct err *e)
+{
+	const json_t *o;
+	size_t i;
+
+	json_array_foreach(all, i, o) if (!strcmp(text(o, "flavour"), "openmpi")) return set(
+		c, "openmpi", text(o, "version"), e);
+	return 0;
+}
+
+/* What Python packages bring: the first of each name, as import would find it. */
+static int set_dists(struct netconf *c, const struct pythons *py, struct err *e)
+{
+	static const struct {
+		const char *dist, *library;
+	} known[] = { { "torch", "gloo" }, { "horovod", "horovod" }, { "libucx-cu12", "ucx" } };
+	size_t k, d;
+	int i, rc = 0;
+
+	for (k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+		for (i = 0; !rc && i < py->count && !*netconf_version(c, known[k].library); i++)
+			for (d = 0; d < py->at[i].dists.count; d++) {
+				const struct dist *one = &py->at[i].dists.at[d];
+
+				if (strcmp(one->name, known[k].dist))
+					continue;
+				rc = set(c, known[k].library, one->version, e);
+				break;
+			}
+	return rc;
+}
+
+int commlibs_find(struct netconf *c, const char *root, struct err *e)
+{
+	json_t *problems = json_array(), *nccl = NULL, *mpi = NULL;
+	struct pythons py = { 0 };
+	struct ldlibs libs = { 0 };
+	struct rootfs fs;
+	int rc = rootfs_open(&fs, root, problems, e);
+
+	if (!rc) {
+		rc = pythons_find(&fs, NULL, &py, e);
+		if (!rc) {
+			ldlibs_load(&fs, &libs);
+			nccl = nccllibs_find(&fs, &libs, &py);
+			mpi = mpilibs_find(&fs, &libs, &py);
+			rc = set_nccl(c, nccl, e);
+		}
+		if (!rc)
+			rc = set_mpi(c, mpi, e);
+		if (!rc)
+			rc = set_dists(c, &py, e);
+		ldlibs_free(&libs);
+		pythons_free(&py);
+		rootfs_close(&fs);
+	}
+	json_decref(nccl);
+	json_decref(mpi);
+	json_decref(problems);
+	return rc;
+}

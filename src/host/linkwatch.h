@@ -1,0 +1,30 @@
+/* linkwatch.h - changes of links, addresses and routes, as the kernel tells them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_LINKWATCH_H
+#define HOST_LINKWATCH_H
+
+#include <stdbool.h>
+
+#include "host/iface.h"
+
+struct err;
+
+enum { LINKWATCH_TEXT = 200 };
+
+/* linkwatch_open - a socket that becomes readable after any change; -1 if there is none. */
+int linkwatch_open(struct err *e);
+
+/* linkwatch_drain - take everything that is there; what it was, two lists will tell. */
+void linkwatch_drain(int fd);
+
+/*
+ * linkwatch_compare - call @on with one sentence for each difference of two moments.
+ *
+ * Lists are compared rather than messages read, so nothing is missed when the kernel's
+ * queue overflows, and what changes back at once is no news.  Pure.
+ */
+typedef void linkwatch_said(void *data, const char *what);
+void linkwatch_compare(const struct iface_list *before, const struct iface_list *after,
+		       linkwatch_said *on, void *data);
+
+#endif

@@ -1,0 +1,249 @@
+/* sources.c - settings of the network as they are written, line by line. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/sources.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "host/netconf.h"
+#include "host/netnames.h"
+#include "ringup.h"
+
+enum { FILE_CAP = 1 << 20, MAX_FILES = 16, MAX_LINES = 1024 };
+
+static const char mca_prefix[] = "OMPI_MCA_";
+static const char bom[] = "\xef\xbb\xbf";
+
+static int no_memory(struct err *e)
+{
+	return fail(e, RINGUP_ENOMEM, "no memory for settings");
+}
+
+struct sources_file *sources_file(struct sources *s, enum sources_grammar g, const char *path,
+				  struct err *e)
+{
+	struct sources_file *more = NULL;
+	char *copy = strdup(path);
+
+	if (s->nfiles == MAX_FILES)
+		fail(e, RINGUP_EINVAL, "more than %d files of settings", MAX_FILES);
+	else
+		more = reallocarray(s->files, (size_t)s->nfiles + 1, sizeof(*more));
+	if (!more || !copy) {
+		free(copy);
+		if (s->nfiles < MAX_FILES)
+			no_memory(e);
+		return NULL;
+	}
+	s->files = more;
+	more += s->nfiles++;
+	*more = (struct sources_file){ .grammar = g, .path = copy };
+	return more;
+}
+
+/* Of scheme://user:password@host only the password is anybody's secret. */
+static void mask(char *text)
+{
+	char *at, *colon, *s = text;
+
+	while ((s = strstr(s, "://"))) {
+		s += 3;
+		at = s + strcspn(s, "@/ ");
+		colon = memchr(s, ':', (size_t)(at - s));
+		if (*at == '@' && colon)
+			memset(colon + 1, '*', (size_t)(at - colon - 1));
+	}
+}
+
+int sources_line(struct sources_file *f, int number, const char *text, size_t len,
+		 struct err *e)
+{
+	struct sources_line *more;
+	char *copy;
+
+	if (f->nlines == MAX_LINES)
+		return fail(e, RINGUP_EINVAL, "%.100s: more than %d lines", f->path, MAX_LINES);
+	more = reallocarray(f->lines, (size_t)f->nlines + 1, sizeof(*more));
+	if (!more)
+		return no_memory(e);
+	f->lines = more;
+	copy = strndup(text, len);
+	if (!copy)
+		return no_memory(e);
+	mask(copy);
+	f->lines[f->nlines++] = (struct sources_line){ number, copy };
+	return 0;
+}
+
+void sources_free(struct sources *s)
+{
+	int i, n;
+
+	for (i = 0; i < s->nfiles; i++) {
+		for (n = 0; n < s->files[i].nlines; n++)
+			free(s->files[i].lines[n].text);
+		free(s->files[i].lines);
+		free(s->files[i].path);
+	}
+	free(s->files);
+	memset(s, 0, sizeof(*s));
+}
+
+static size_t skip_word(const char *line, size_t len, size_t at, const char *word)
+{
+	size_t n = strlen(word);
+
+	if (len - at <= n || strncmp(line + at, word, n) ||
+	    !isblank((unsigned char)line[at + n]))
+		return at;
+	for (at += n; at < len && isblank((unsigned char)line[at]); at++)
+		;
+	return at;
+}
+
+size_t sources_meant(enum sources_grammar g, const char *line, size_t len,
+		     char out[SOURCES_NAME])
+{
+	size_t at = 0, end, used = 0;
+
+	if (len >= 3 && !memcmp(line, bom, 3))
+		at = 3;
+	while (at < len && strchr(" \t\"'$", line[at]))
+		at++;
+	at = skip_word(line, len, at, "export");
+	at = skip_word(line, len, at, "setenv");
+	for (end = at; end < len && (isalnum((unsigned char)line[end]) || line[end] == '_');
+	     end++)
+		;
+	*out = 0;
+	if (g == SOURCES_MCA && (end - at < 4 || strncmp(line + at + 4, "_MCA_", 5)) &&
+	    end > at)
+		used = (size_t)snprintf(out, SOURCES_NAME, "%s", mca_prefix);
+	if (end > at && end - at + used < SOURCES_NAME)
+		snprintf(out + used, SOURCES_NAME - used, "%.*s", (int)(end - at), line + at);
+	else
+		*out = 0;
+	return end;
+}
+
+static bool is_about_network(enum sources_grammar g, const char *line, size_t len)
+{
+	char name[SOURCES_NAME];
+
+	sources_meant(g, line, len, name);
+	return *name && (netnames_find(name) == NETNAMES_NETWORK || netnames_near(name));
+}
+
+static int add_lines(struct sources_file *f, const char *text, struct err *e)
+{
+	int number = 0, rc = 0;
+	size_t len;
+
+	for (; !rc && *text; text += len + (text[len] == '\n')) {
+		len = strcspn(text, "\n");
+		number++;
+		if (is_about_network(f->grammar, text, len))
+			rc = sources_line(f, f->grammar == SOURCES_ENVIRONMENT ? 0 : number,
+					  text, len, e);
+	}
+	return rc;
+}
+
+int sources_add(struct sources *s, enum sources_grammar g, const char *path, const char *text,
+		struct err *e)
+{
+	struct sources_file *f = sources_file(s, g, path, e);
+
+	return f ? add_lines(f, text, e) : RINGUP_ENOMEM;
+}
+
+static int add_environment(struct sources *s, struct err *e)
+{
+	struct sources_file *f = sources_file(s, SOURCES_ENVIRONMENT, "environment", e);
+	char **v = conf_environ();
+	int rc = f ? 0 : RINGUP_ENOMEM;
+
+	for (; !rc && v && *v; v++)
+		if (is_about_network(SOURCES_ENVIRONMENT, *v, strlen(*v)))
+			rc = sources_line(f, 0, *v, strlen(*v), e);
+	return rc;
+}
+
+static bool is_added(const struct sources *s, const char *path)
+{
+	int i;
+
+	for (i = 0; i < s->nfiles; i++)
+		if (!strcmp(s->files[i].path, path))
+			return true;
+	return false;
+}
+
+static int add_file(struct sources *s, enum sources_grammar g, const char *root,
+		    const char *path, struct err *e)
+{
+	char *text;
+	size_t len;
+	int rc;
+
+	if (is_added(s, path) || file_read(root, path, FILE_CAP, &text, &len, NULL))
+		return 0;
+	rc = sources_add(s, g, path, text, e);
+	free(text);
+	return rc;
+}
+
+/* Of two homes, $HOME's and the passwd entry's, it depends on NCCL's version which is read. */
+static int add_nccl(struct sources *s, const char *root, struct err *e)
+{
+	const char *given = conf_env("NCCL_CONF_FILE"), *home = conf_env("HOME");
+	const struct passwd *pw = getpwuid(getuid());
+	char path[PATH_MAX];
+	int rc = 0;
+
+	if (given && *given)
+		rc = add_file(s, SOURCES_NCCL, root, given, e);
+	if ((!given || !*given) && home && *home == '/') {
+		snprintf(path, sizeof(path), "%s/.nccl.conf", home);
+		rc = add_file(s, SOURCES_NCCL, root, path, e);
+	}
+	if (!rc && (!given || !*given) && pw) {
+		snprintf(path, sizeof(path), "%s/.nccl.conf", pw->pw_dir);
+		rc = add_file(s, SOURCES_NCCL, root, path, e);
+	}
+	return rc ? rc : add_file(s, SOURCES_NCCL, root, "/etc/nccl.conf", e);
+}
+
+static int add_mca(struct sources *s, const char *root, struct err *e)
+{
+	const char *home = conf_env("HOME");
+	char path[PATH_MAX];
+	int rc = 0;
+
+	if (home && *home == '/') {
+		snprintf(path, sizeof(path), "%s/.openmpi/mca-params.conf", home);
+		rc = add_file(s, SOURCES_MCA, root, path, e);
+	}
+	netconf_mca_file(path, root);
+	return rc ? rc : add_file(s, SOURCES_MCA, root, path, e);
+}
+
+int sources_read(struct sources *s, const char *root, struct err *e)
+{
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	rc = add_environment(s, e);
+	if (!rc)
+		rc = add_nccl(s, root, e);
+	return rc ? rc : add_mca(s, root, e);
+}

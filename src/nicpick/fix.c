@@ -1,0 +1,360 @@
+/* fix.c - write one interface into the settings of all libraries, and take it out again. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nicpick/fix.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/batch.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "ringup.h"
+
+static const char nccl_conf[] = "/etc/nccl.conf";
+static const char debian_mca[] = "/etc/openmpi/openmpi-mca-params.conf";
+static const char profile[] = "/etc/profile.d/ringup.sh";
+static const char environment[] = "/etc/environment";
+static const char spark_conf[] = "/databricks/spark/conf";
+static const char spark_env[] = "/databricks/spark/conf/spark-env.sh";
+
+/* As what a library takes the interface. */
+enum form { NAME, EXACT, NETWORK, NOTHING };
+
+/* When a setting is written; a line of somebody else that differs is a conflict if it is
+ * written, or always if it would beat what is. */
+enum when { ALWAYS, WITHOUT_RDMA, WITHOUT_FILE, NEVER };
+
+static const struct setting {
+	enum fix_grammar in; /* FIX_SHELL stands for both kinds of variables */
+	const char *name;
+	enum form form;
+	enum when when;
+} settings[] = {
+	{ FIX_NCCL, "NCCL_SOCKET_IFNAME", EXACT, ALWAYS },
+	{ FIX_MCA, "btl_tcp_if_include", NETWORK, ALWAYS },
+	{ FIX_MCA, "oob_tcp_if_include", NETWORK, ALWAYS },
+	/* An include and an exclude list together close the TCP transport. */
+	{ FIX_MCA, "btl_tcp_if_exclude", NOTHING, NEVER },
+	{ FIX_MCA, "oob_tcp_if_exclude", NOTHING, NEVER },
+	{ FIX_SHELL, "GLOO_SOCKET_IFNAME", NAME, ALWAYS },
+	{ FIX_SHELL, "TP_SOCKET_IFNAME", NAME, ALWAYS },
+	{ FIX_SHELL, "HOROVOD_GLOO_IFACE", NAME, ALWAYS },
+	{ FIX_SHELL, "FI_TCP_IFACE", NAME, ALWAYS },
+	/* The list holds for all devices: a network's name there is none of an InfiniBand
+	   card's. */
+	{ FIX_SHELL, "UCX_NET_DEVICES", NAME, WITHOUT_RDMA },
+	{ FIX_SHELL, "PRTE_MCA_prte_if_include", NETWORK, ALWAYS },
+	{ FIX_SHELL, "PRTE_MCA_prte_if_exclude", NOTHING, NEVER },
+	{ FIX_SHELL, "PRTE_MCA_oob_tcp_if_include", NETWORK, NEVER },
+	{ FIX_SHELL, "PRTE_MCA_oob_tcp_if_exclude", NOTHING, NEVER },
+	{ FIX_SHELL, "OMPI_MCA_btl_tcp_if_include", NETWORK, WITHOUT_FILE },
+	{ FIX_SHELL, "OMPI_MCA_oob_tcp_if_include", NETWORK, WITHOUT_FILE },
+	{ FIX_SHELL, "OMPI_MCA_btl_tcp_if_exclude", NOTHING, NEVER },
+	{ FIX_SHELL, "OMPI_MCA_oob_tcp_if_exclude", NOTHING, NEVER },
+	{ FIX_SHELL, "NCCL_SOCKET_IFNAME", EXACT, NEVER },
+};
+
+enum { SETTINGS = sizeof(settings) / sizeof(settings[0]) };
+
+/* The node for which a plan is made. */
+struct site {
+	const char *root;
+	const struct fix_want *want;
+	char exact[24]; /* "=NAME" */
+	char mca[PATH_MAX];
+	bool has_mca, has_rdma, has_spark;
+};
+
+static bool has_entries(const char *root, const char *folder)
+{
+	char path[PATH_MAX];
+	struct dirent *d;
+	bool any = false;
+	DIR *dir;
+
+	if (file_path(path, root, folder, NULL))
+		return false;
+	dir = opendir(path);
+	while (dir && !any && (d = readdir(dir)))
+		any = *d->d_name != '.';
+	if (dir)
+		closedir(dir);
+	return any;
+}
+
+static void survey(struct site *s, const char *root, const struct fix_want *want)
+{
+	s->root = root;
+	s->want = want;
+	snprintf(s->exact, sizeof(s->exact), "=%s", want->interface ? want->interface : "");
+	netconf_mca_file(s->mca, root);
+	s->has_mca = fixfile_folders(root, s->mca) == 0;
+	s->has_rdma = has_entries(root, "/sys/class/infiniband");
+	s->has_spark = file_exists(root, spark_conf);
+}
+
+static const char *value_of(const struct site *s, enum form form)
+{
+	switch (form) {
+	case NAME:
+		return s->want->interface;
+	case EXACT:
+		return s->exact;
+	case NETWORK:
+		return s->want->network ? s->want->network : s->want->interface;
+	case NOTHING:
+		break;
+	}
+	return NULL;
+}
+
+static bool is_written(const struct site *s, const struct setting *set)
+{
+	return set->when == ALWAYS || (set->when == WITHOUT_RDMA && !s->has_rdma) ||
+	       (set->when == WITHOUT_FILE && !s->has_mca);
+}
+
+/* Every variable is one of Open MPI's or NCCL's, which beat the files, or is written. */
+static void make_rules(const struct site *s, enum fix_grammar in, struct fix_rule *rules)
+{
+	int i, n = 0;
+
+	for (i = 0; i < SETTINGS; i++) {
+		const struct setting *set = &settings[i];
+
+		if (set->in != in || (set->when == WITHOUT_RDMA && s->has_rdma))
+			continue;
+		rules[n].name = set->name;
+		rules[n].accept[0] = value_of(s, set->form);
+		rules[n++].accept[1] = set->form == EXACT ? s->want->interface : NULL;
+	}
+	rules[n].name = NULL;
+}
+
+/* The lines of our block in a file of @g, for free(). */
+static char *make_lines(const struct site *s, enum fix_grammar g)
+{
+	enum fix_grammar in = g == FIX_ENVIRON ? FIX_SHELL : g;
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	int i;
+
+	if (!f)
+		return NULL;
+	for (i = 0; i < SETTINGS; i++)
+		if (settings[i].in == in && is_written(s, &settings[i]))
+			fprintf(f, "%s%s%s%s\n", g == FIX_SHELL ? "export " : "",
+				settings[i].name, g == FIX_MCA ? " = " : "=",
+				value_of(s, settings[i].form));
+	return fclose(f) ? NULL : text;
+}
+
+static void conflict(void *arg, const char *path, int number, const char *line)
+{
+	struct fix *p = arg;
+	char text[FIX_TEXT];
+
+	snprintf(text, sizeof(text), "%s:%d: %.*s", path, number, (int)strcspn(line, "\n"),
+		 line);
+	if (p->nconflicts < FIX_CONFLICTS)
+		memcpy(p->conflict[p->nconflicts++], text, sizeof(text));
+}
+
+static int plan(struct fix *p, const struct site *s, const char *path, enum fix_grammar g,
+		struct err *e)
+{
+	struct fix_file *file = &p->file[p->n];
+	struct fix_rule rules[SETTINGS + 1] = { 0 };
+	struct fix_ask ask = {
+		.rules = rules, .force = s->want->force, .conflict = conflict, .arg = p
+	};
+	char *lines = NULL;
+	int rc;
+
+	memset(file, 0, sizeof(*file));
+	if (strlen(path) >= sizeof(file->path))
+		return fail(e, RINGUP_EINVAL, "%s: path too long", path);
+	snprintf(file->path, sizeof(file->path), "%s", path);
+	file->grammar = g;
+	p->n++;
+	if (s->want->interface) {
+		make_rules(s, g == FIX_ENVIRON ? FIX_SHELL : g, rules);
+		lines = make_lines(s, g);
+		if (!lines)
+			return fail(e, RINGUP_ENOMEM, "no memory for settings");
+	}
+	ask.settings = lines;
+	rc = fixfile_plan(file, s->root, &ask, e);
+	free(lines);
+	return rc;
+}
+
+static int plan_fix(struct fix *p, const struct site *s, struct err *e)
+{
+	int rc = plan(p, s, nccl_conf, FIX_NCCL, e);
+
+	if (!rc && s->has_mca)
+		rc = plan(p, s, s->mca, FIX_MCA, e);
+	if (!rc)
+		rc = plan(p, s, profile, FIX_SHELL, e);
+	if (!rc && (s->has_spark || file_exists(s->root, environment)))
+		rc = plan(p, s, environment, FIX_ENVIRON, e);
+	if (!rc && s->has_spark)
+		rc = plan(p, s, spark_env, FIX_SHELL, e);
+	return rc;
+}
+
+static int plan_undo(struct fix *p, const struct site *s, struct err *e)
+{
+	int rc = plan(p, s, nccl_conf, FIX_NCCL, e);
+
+	if (!rc)
+		rc = plan(p, s, debian_mca, FIX_MCA, e);
+	if (!rc && strcmp(s->mca, debian_mca) != 0)
+		rc = plan(p, s, s->mca, FIX_MCA, e);
+	if (!rc)
+		rc = plan(p, s, profile, FIX_SHELL, e);
+	if (!rc)
+		rc = plan(p, s, environment, FIX_ENVIRON, e);
+	if (!rc)
+		rc = plan(p, s, spark_env, FIX_SHELL, e);
+	return rc;
+}
+
+/* A comma or a quote in a value means something to the files' readers. */
+static int check_want(const struct fix_want *w, struct err *e)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789._-@";
+	static const char numeric[] = "0123456789abcdefABCDEF.:/";
+	const char *name = w->interface, *net = w->network;
+
+	if (!*name || strlen(name) >= 16 || name[strspn(name, plain)] ||
+	    !isalpha((unsigned char)*name))
+		return fail(
+			e, RINGUP_EINVAL,
+			"'%.32s' cannot be written into settings: a name of letters, digits, "
+			". _ - and @ that begins with a letter can",
+			name);
+	if (net &&
+	    (strlen(net) >= FIX_NETWORK || net[strspn(net, numeric)] || !strchr(net, '/')))
+		return fail(e, RINGUP_EINVAL, "'%.64s' is not a network such as 10.0.0.0/24",
+			    net);
+	return 0;
+}
+
+int fix_plan(struct fix *p, const char *root, const struct fix_want *want, struct err *e)
+{
+	struct site s = { 0 };
+	int rc;
+
+	memset(p, 0, sizeof(*p));
+	if (!want->interface) {
+		survey(&s, root, want);
+		return plan_undo(p, &s, e);
+	}
+	rc = check_want(want, e);
+	if (rc)
+		return rc;
+	survey(&s, root, want);
+	return plan_fix(p, &s, e);
+}
+
+void fix_free(struct fix *p)
+{
+	int i;
+
+	for (i = 0; i < p->n; i++)
+		fixfile_free(&p->file[i]);
+	memset(p, 0, sizeof(*p));
+}
+
+int fix_apply(const struct fix *p, const char *root, struct err *e)
+{
+	struct batch b = { 0 };
+	int i, rc = 0;
+
+	for (i = 0; !rc && i < p->n; i++) {
+		const struct fix_file *f = &p->file[i];
+
+		if (!fixfile_changes(f))
+			continue;
+		if (f->after)
+			rc = batch_write(&b, root, f->path, 0644, f->after, strlen(f->after),
+					 e);
+		else
+			rc = batch_remove(&b, root, f->path, f->folders, e);
+	}
+	if (!rc)
+		rc = batch_commit(&b, e);
+	batch_end(&b);
+	return rc;
+}
+
+/* Does the plan say anew what @source ("/etc/nccl.conf:3") says now? */
+static bool replaces(const struct fix *p, const char *source)
+{
+	size_t len = strcspn(source, ":");
+	int i;
+
+	for (i = 0; i < p->n; i++)
+		if (strlen(p->file[i].path) == len && !strncmp(p->file[i].path, source, len))
+			return true;
+	return false;
+}
+
+static int add_files(const struct fix *p, bool variables, const char *const *names,
+		     struct netconf *then, struct err *e)
+{
+	int i, rc = 0;
+
+	for (i = 0; !rc && i < p->n; i++)
+		if ((p->file[i].grammar >= FIX_SHELL) == variables)
+			rc = fixfile_settings(&p->file[i], names, then, e);
+	return rc;
+}
+
+/* What is no setting: the host's name, what names mean, which versions are installed. */
+static int copy_facts(const struct netconf *now, struct netconf *then, struct err *e)
+{
+	int i, rc = 0;
+
+	memcpy(then->hostname, now->hostname, sizeof(then->hostname));
+	for (i = 0; i < now->nhosts; i++) {
+		struct netconf_host *h = netconf_host_add(then, now->hosts[i].name);
+
+		if (!h)
+			return fail(e, RINGUP_ENOMEM, "no memory for hosts");
+		*h = now->hosts[i];
+	}
+	for (i = 0; !rc && i < now->nversions; i++)
+		rc = netconf_set_version(then, now->versions[i].library,
+					 now->versions[i].version, e);
+	return rc;
+}
+
+int fix_settings(const struct fix *p, const struct netconf *now, const char *const *names,
+		 struct netconf *then, struct err *e)
+{
+	int i, rc;
+
+	memset(then, 0, sizeof(*then));
+	rc = copy_facts(now, then, e);
+	if (!rc)
+		rc = add_files(p, true, names, then, e);
+	for (i = 0; !rc && i < now->nrows; i++) {
+		const struct netconf_row *r = &now->rows[i];
+
+		if (replaces(p, r->source))
+			continue;
+		rc = netconf_add(then, r->name, r->value, r->source, e);
+		if (!rc)
+			then->rows[then->nrows - 1].via = r->via;
+	}
+	return rc ? rc : add_files(p, false, names, then, e);
+}

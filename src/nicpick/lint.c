@@ -1,0 +1,47 @@
+/* lint.c - what is wrong with the network settings of a recorded machine. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nicpick/lint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "nicpick/trap.h"
+#include "ringup.h"
+
+int lint_run(struct lint_report *r, const struct snapshot *s, struct err *e)
+{
+	struct trap_case t;
+	int rc;
+
+	memset(r, 0, sizeof(*r));
+	rc = trap_begin(&t, s, r, e);
+	for (t.trap = traps; !rc && t.trap->code; t.trap++)
+		t.trap->check(&t);
+	if (!rc && t.no_memory)
+		rc = fail(e, RINGUP_ENOMEM, "no memory for findings");
+	trap_end(&t);
+	return rc;
+}
+
+void lint_free(struct lint_report *r)
+{
+	int i;
+
+	for (i = 0; i < r->n; i++) {
+		free(r->findings[i].where);
+		free(r->findings[i].setting);
+		free(r->findings[i].line);
+		free(r->findings[i].what);
+		free(r->findings[i].fix);
+	}
+	free(r->findings);
+	memset(r, 0, sizeof(*r));
+}
+
+const char *lint_severity_text(enum lint_severity s)
+{
+	static const char *const texts[] = { "note", "warning", "error" };
+
+	return texts[s];
+}

@@ -1,0 +1,39 @@
+/* outcome.h - does each library take the interface that it is told to take? */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NICPICK_OUTCOME_H
+#define NICPICK_OUTCOME_H
+
+#include "host/snapshot.h"
+#include "nicpick/fix.h"
+#include "nicpick/picker.h"
+
+struct err;
+
+enum { OUTCOME_ROWS = 32, OUTCOME_WHY = 240 };
+
+/* One role of one library, once a plan is carried out. */
+struct outcome_row {
+	const struct picker *library;
+	const char *role;
+	char takes[160]; /* its interfaces in its order, with blanks between; "" if it refuses
+			  */
+	bool agrees;
+	char why[OUTCOME_WHY]; /* if not: who tells it otherwise */
+};
+
+struct outcome {
+	struct outcome_row row[OUTCOME_ROWS];
+	int n;
+	int strays; /* rows that do not agree */
+};
+
+/*
+ * outcome_of - ask the picker of every library that the plan tells something.
+ *
+ * The machine is @s, with what the plan writes in place of what stands there now.
+ * @names are all settings that any picker listens to.
+ */
+int outcome_of(struct outcome *o, const struct fix *plan, const struct snapshot *s,
+	       const char *interface, const char *const *names, struct err *e);
+
+#endif

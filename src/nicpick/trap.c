@@ -1,0 +1,477 @@
+/* trap.c - what the checks of traps.def share: rows, machine, report. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nicpick/trap.h"
+
+#include <ctype.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "base/near.h"
+#include "nicpick/own.h"
+#include "ringup.h"
+
+const struct trap traps[] = {
+#define TRAP(id, code, severity, why) { code, LINT_##severity, trap_##id, why },
+#include "nicpick/traps.def"
+#undef TRAP
+	{ 0 }
+};
+
+static const char mca_prefix[] = "OMPI_MCA_";
+
+static struct trap_row *add_row(struct trap_case *t, enum sources_grammar g, const char *path,
+				int number, const char *line)
+{
+	struct trap_row *more = reallocarray(t->rows, (size_t)t->nrows + 1, sizeof(*more));
+
+	if (!more) {
+		t->no_memory = true;
+		return NULL;
+	}
+	t->rows = more;
+	more += t->nrows++;
+	*more = (struct trap_row){ .grammar = g, .path = path, .number = number, .line = line };
+	return more;
+}
+
+/* Open MPI takes blanks away from both ends, and a CR. */
+static char *trimmed(const char *text, size_t len)
+{
+	while (len && isblank((unsigned char)*text)) {
+		text++;
+		len--;
+	}
+	while (len && strchr(" \t\r", text[len - 1]))
+		len--;
+	return strndup(text, len);
+}
+
+static char *mca_name(const char *line, size_t len)
+{
+	char *bare = trimmed(line, len), *name = NULL;
+
+	if (bare && asprintf(&name, "%s%s", mca_prefix, bare) < 0)
+		name = NULL;
+	free(bare);
+	return name;
+}
+
+/* A line without '=' sets nothing, but its form may still be judged. */
+static void parse(struct trap_case *t, struct trap_row *r)
+{
+	size_t len = strlen(r->line);
+	const char *eq = strchr(r->line, '=');
+	size_t before = eq ? (size_t)(eq - r->line) : len;
+	char meant[SOURCES_NAME];
+
+	sources_meant(r->grammar, r->line, len, meant);
+	r->meant = strdup(meant);
+	if (r->grammar == SOURCES_MCA) {
+		r->name = mca_name(r->line, before);
+		r->value = eq ? trimmed(eq + 1, len - before - 1) : strdup("");
+	} else {
+		r->name = strndup(r->line, before);
+		r->value = strdup(eq ? eq + 1 : "");
+	}
+	if (!r->meant || !r->name || !r->value)
+		t->no_memory = true;
+}
+
+static void add_file(struct trap_case *t, const struct sources_file *f)
+{
+	struct trap_row *r;
+	int i;
+
+	for (i = 0; i < f->nlines; i++) {
+		r = add_row(t, f->grammar, f->path, f->lines[i].number, f->lines[i].text);
+		if (r)
+			parse(t, r);
+	}
+}
+
+/* What an older version wrote has values without their lines. */
+static void add_setting(struct trap_case *t, const struct netconf_row *c)
+{
+	bool mca = !strncmp(c->name, mca_prefix, strlen(mca_prefix));
+	enum sources_grammar g = SOURCES_ENVIRONMENT;
+	struct trap_row *r;
+
+	if (strcmp(c->source, "environment") != 0)
+		g = mca ? SOURCES_MCA : SOURCES_NCCL;
+	r = add_row(t, g, c->source, 0, NULL);
+	if (!r)
+		return;
+	r->name = strdup(c->name);
+	r->meant = strdup(c->name);
+	r->value = strdup(c->value);
+	t->no_memory |= !r->name || !r->meant || !r->value;
+}
+
+/* In a file of Open MPI the last line of a name wins, everywhere else the first. */
+static bool is_beaten(const struct trap_case *t, int i)
+{
+	const struct trap_row *r = &t->rows[i], *other;
+	int n;
+
+	for (n = 0; n < t->nrows; n++) {
+		other = &t->rows[n];
+		if (n == i || strcmp(other->name, r->name) != 0 ||
+		    (other->line && !strchr(other->line, '=')))
+			continue;
+		if (r->grammar == SOURCES_MCA && r->line && other->path == r->path ? n > i
+										   : n < i)
+			return true;
+	}
+	return false;
+}
+
+static int choose_good(struct trap_case *t, struct err *e)
+{
+	struct own_hint h = { .interface = "" };
+	struct picked own = { 0 };
+	int rc = own_choose(&t->s->ifaces, &h, &own, e);
+
+	if (!rc && own.roles[0].npicks)
+		memcpy(t->good, own.roles[0].picks[0].interface, sizeof(t->good));
+	picker_free(&own);
+	return rc;
+}
+
+static int ask(struct trap_case *t, const char *library, struct picked *p, struct err *e)
+{
+	return picker_run(picker_find(library), &t->s->ifaces, &t->s->settings, p, e);
+}
+
+int trap_begin(struct trap_case *t, const struct snapshot *s, struct lint_report *r,
+	       struct err *e)
+{
+	int i, rc;
+
+	memset(t, 0, sizeof(*t));
+	t->s = s;
+	t->report = r;
+	for (i = 0; i < s->sources.nfiles; i++)
+		add_file(t, &s->sources.files[i]);
+	for (i = 0; !s->sources.nfiles && i < s->settings.nrows; i++)
+		add_setting(t, &s->settings.rows[i]);
+	if (t->no_memory)
+		return fail(e, RINGUP_ENOMEM, "no memory for the settings");
+	for (i = 0; i < t->nrows; i++)
+		t->rows[i].in_force =
+			(!t->rows[i].line || strchr(t->rows[i].line, '=')) && !is_beaten(t, i);
+	rc = choose_good(t, e);
+	if (!rc)
+		rc = ask(t, "nccl", &t->nccl, e);
+	if (!rc)
+		rc = ask(t, "openmpi", &t->ompi, e);
+	return rc ? rc : ask(t, "gloo", &t->gloo, e);
+}
+
+void trap_end(struct trap_case *t)
+{
+	int i;
+
+	for (i = 0; i < t->nrows; i++) {
+		free(t->rows[i].name);
+		free(t->rows[i].meant);
+		free(t->rows[i].value);
+	}
+	free(t->rows);
+	picker_free(&t->nccl);
+	picker_free(&t->ompi);
+	picker_free(&t->gloo);
+}
+
+struct trap_row *trap_get(struct trap_case *t, const char *name)
+{
+	int i;
+
+	for (i = 0; i < t->nrows; i++)
+		if (t->rows[i].in_force && !strcmp(t->rows[i].name, name))
+			return &t->rows[i];
+	return NULL;
+}
+
+struct trap_row *trap_sound(struct trap_case *t, const char *name)
+{
+	struct trap_row *r = trap_get(t, name);
+
+	return r && !r->broken && *r->value ? r : NULL;
+}
+
+/* Single quotes where a shell would not take the value as it is. */
+static char *shell_line(const char *name, const char *value)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+		"_./:,=^@%+-[]";
+	bool is_plain = strspn(value, plain) == strlen(value) && !strchr(value, '[');
+	const char *quote = is_plain ? "" : "'";
+	char *out;
+
+	if (asprintf(&out, "export %s=%s%s%s", name, quote, value, quote) < 0)
+		return NULL;
+	return out;
+}
+
+/* NAME and value as @g wants them. */
+static char *line_of(enum sources_grammar g, const char *name, const char *value)
+{
+	char *out;
+
+	if (g == SOURCES_ENVIRONMENT)
+		return shell_line(name, value);
+	if (g == SOURCES_MCA && !strncmp(name, mca_prefix, strlen(mca_prefix)))
+		name += strlen(mca_prefix);
+	if (asprintf(&out, g == SOURCES_MCA ? "%s = %s" : "%s=%s", name, value) < 0)
+		return NULL;
+	return out;
+}
+
+static char *removal_of(const struct trap_row *r)
+{
+	char *out;
+
+	if (asprintf(&out, r->grammar == SOURCES_ENVIRONMENT ? "unset %s" : "#%s",
+		     r->grammar == SOURCES_ENVIRONMENT ? r->name
+		     : r->line                         ? r->line
+						       : "") < 0)
+		return NULL;
+	return out;
+}
+
+static char *place_of(const struct trap_row *r)
+{
+	char *out;
+
+	if (r->number ? asprintf(&out, "%s:%d", r->path, r->number) < 0
+		      : asprintf(&out, "%s", r->path) < 0)
+		return NULL;
+	return out;
+}
+
+/* A finding with what every one has, or NULL; @what was just made. */
+static struct lint_finding *add_finding(struct trap_case *t, char *what, char *where)
+{
+	struct lint_report *r = t->report;
+	struct lint_finding *more = reallocarray(r->findings, (size_t)r->n + 1, sizeof(*more));
+
+	if (more)
+		r->findings = more;
+	if (!more || !what || !where) {
+		free(what);
+		free(where);
+		t->no_memory = true;
+		return NULL;
+	}
+	more += r->n++;
+	*more = (struct lint_finding){ .code = t->trap->code,
+				       .severity = t->trap->severity,
+				       .why = t->trap->why,
+				       .what = what,
+				       .where = where };
+	r->bites += t->trap->severity > LINT_NOTE;
+	return more;
+}
+
+static void describe(struct trap_case *t, struct trap_row *row, char *what, char *fix)
+{
+	struct lint_finding *f = add_finding(t, what, place_of(row));
+
+	if (!f) {
+		free(fix);
+		return;
+	}
+	f->setting = strdup(*row->meant ? row->meant : row->name);
+	f->line = row->line ? strdup(row->line) : NULL;
+	f->fix = fix;
+}
+
+static char *text_of(const char *fmt, va_list ap)
+{
+	char *out;
+
+	return vasprintf(&out, fmt, ap) < 0 ? NULL : out;
+}
+
+void trap_found(struct trap_case *t, struct trap_row *row, const char *name, const char *fix,
+		const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	describe(t, row, text_of(fmt, ap),
+		 fix ? line_of(row->grammar, name ? name : row->meant, fix) : NULL);
+	va_end(ap);
+}
+
+void trap_remove(struct trap_case *t, struct trap_row *row, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	describe(t, row, text_of(fmt, ap), removal_of(row));
+	va_end(ap);
+}
+
+void trap_machine(struct trap_case *t, enum sources_grammar grammar, const char *name,
+		  const char *fix, const char *fmt, ...)
+{
+	struct lint_finding *f;
+	va_list ap;
+
+	va_start(ap, fmt);
+	f = add_finding(t, text_of(fmt, ap), strdup("this machine"));
+	va_end(ap);
+	if (!f)
+		return;
+	f->setting = name ? strdup(name) : NULL;
+	f->fix = fix && *fix ? line_of(grammar, name, fix) : NULL;
+}
+
+bool trap_is(const struct picker_item *x, const char *text)
+{
+	return (int)strlen(text) == x->len && !memcmp(text, x->text, (size_t)x->len);
+}
+
+bool trap_begins(const char *text, const struct picker_item *x)
+{
+	return !strncmp(text, x->text, (size_t)x->len);
+}
+
+bool trap_label(const struct trap_case *t, const struct picker_item *x)
+{
+	const struct iface_list *l = &t->s->ifaces;
+	int i;
+
+	for (i = 0; i < l->naddrs; i++)
+		if (trap_is(x, l->addrs[i].label))
+			return true;
+	for (i = 0; i < l->nifaces; i++)
+		if (trap_is(x, l->ifaces[i].name))
+			return true;
+	return false;
+}
+
+const char *trap_also(const struct trap_case *t, const struct picker_item *x)
+{
+	const struct iface_list *l = &t->s->ifaces;
+	int i;
+
+	for (i = 0; i < l->naddrs; i++)
+		if (trap_begins(l->addrs[i].label, x) && !trap_is(x, l->addrs[i].label) &&
+		    l->addrs[i].label[x->len] != ':')
+			return l->addrs[i].label;
+	return NULL;
+}
+
+const char *trap_near(const struct trap_case *t, const struct picker_item *x)
+{
+	const struct iface_list *l = &t->s->ifaces;
+	char typed[64];
+	struct near n = { 0 };
+	int i;
+
+	if (x->len >= (int)sizeof(typed))
+		return NULL;
+	snprintf(typed, sizeof(typed), "%.*s", x->len, x->text);
+	for (i = 0; i < l->naddrs; i++)
+		near_offer(&n, typed, l->addrs[i].label);
+	return n.best;
+}
+
+static bool has_default_route(const struct iface_list *l, int iface)
+{
+	int i;
+
+	for (i = 0; i < l->nroutes; i++)
+		if (l->routes[i].iface == iface && !l->routes[i].prefix)
+			return true;
+	return false;
+}
+
+/* For files that do not tell what an interface is. */
+static bool sounds_virtual(const char *name)
+{
+	static const char *const begin[] = { "docker", "br-",   "virbr", "cni",  "flannel",
+					     "podman", "lxcbr", "veth",  "vxlan" };
+	size_t i;
+
+	for (i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
+		if (!strncmp(name, begin[i], strlen(begin[i])))
+			return true;
+	return false;
+}
+
+bool trap_is_foreign(const struct trap_case *t, const struct iface_addr *a)
+{
+	const struct iface_list *l = &t->s->ifaces;
+	const struct iface *f = &l->ifaces[a->iface];
+
+	if (f->flags & IFF_LOOPBACK || !strcmp(f->name, t->good) ||
+	    has_default_route(l, a->iface))
+		return false;
+	switch (f->kind) {
+	case IFACE_BRIDGE:
+	case IFACE_TUN:
+	case IFACE_TUNNEL:
+	case IFACE_VXLAN:
+		return true;
+	case IFACE_VETH:
+	case IFACE_OTHER:
+		return sounds_virtual(f->name);
+	default:
+		return a->ip.family == AF_INET && !iface_is_global(&a->ip);
+	}
+}
+
+bool trap_has_network(const struct trap_case *t)
+{
+	const struct iface_list *l = &t->s->ifaces;
+	int i;
+
+	for (i = 0; i < l->naddrs; i++)
+		if (iface_is_global(&l->addrs[i].ip) && !trap_is_foreign(t, &l->addrs[i]) &&
+		    l->ifaces[l->addrs[i].iface].flags & IFF_UP)
+			return true;
+	return false;
+}
+
+const struct iface_addr *trap_address(const struct trap_case *t, const struct pick *p)
+{
+	const struct iface_list *l = &t->s->ifaces;
+	char text[IFACE_TEXT];
+	int i;
+
+	for (i = 0; i < l->naddrs; i++)
+		if (!strcmp(l->addrs[i].label, p->interface) &&
+		    !strcmp(iface_text(&l->addrs[i].ip, text), p->address))
+			return &l->addrs[i];
+	return NULL;
+}
+
+const char *trap_net(const struct trap_case *t, char out[IFACE_TEXT])
+{
+	const struct iface_list *l = &t->s->ifaces;
+	char text[IFACE_TEXT];
+	struct iface_ip net;
+	int i, bit;
+
+	*out = 0;
+	for (i = 0; i < l->naddrs && !*out; i++) {
+		if (l->addrs[i].ip.family != AF_INET ||
+		    strcmp(l->ifaces[l->addrs[i].iface].name, t->good) != 0)
+			continue;
+		net = l->addrs[i].ip;
+		for (bit = l->addrs[i].prefix; bit < 32; bit++)
+			net.bytes[bit / 8] &= (unsigned char)~(0x80 >> bit % 8);
+		snprintf(out, IFACE_TEXT, "%.40s/%d", iface_text(&net, text),
+			 l->addrs[i].prefix);
+	}
+	return out;
+}

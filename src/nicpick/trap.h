@@ -1,0 +1,104 @@
+/* trap.h - what the checks of traps.def share: rows, machine, report. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NICPICK_TRAP_H
+#define NICPICK_TRAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "nicpick/lint.h"
+#include "nicpick/picker.h"
+
+/* One line that sets something, as its library reads it. */
+struct trap_row {
+	enum sources_grammar grammar;
+	const char *path;
+	int number;
+	const char *line; /* as it is written                                   */
+	char *name;       /* as the library reads it: blanks, quotes and all    */
+	char *meant;      /* the variable that it was meant for                 */
+	char *value;
+	bool in_force; /* no stronger line has that name                     */
+	bool broken;   /* its form was found fault with: its meaning is moot */
+};
+
+/* What is checked, and where findings go. */
+struct trap_case {
+	const struct snapshot *s;
+	struct trap_row *rows;
+	int nrows;
+	struct picked nccl, ompi, gloo; /* what each of them would do */
+	char good[IFACE_NAME];          /* the interface to name instead, or "" */
+
+	struct lint_report *report;
+	const struct trap *trap; /* whose check runs */
+	bool no_memory;
+};
+
+struct trap {
+	const char *code;
+	enum lint_severity severity;
+	void (*check)(struct trap_case *t);
+	const char *why;
+};
+
+extern const struct trap traps[]; /* of traps.def; ends with code == NULL */
+
+/* trap_begin, trap_end - rows and picks of @s; free them. */
+int trap_begin(struct trap_case *t, const struct snapshot *s, struct lint_report *r,
+	       struct err *e);
+void trap_end(struct trap_case *t);
+
+/* trap_get - the row in force for a variable, or NULL; with @sound, NULL as well
+ * if its form is broken or it is empty. */
+struct trap_row *trap_get(struct trap_case *t, const char *name);
+struct trap_row *trap_sound(struct trap_case *t, const char *name);
+
+/*
+ * trap_found - report; @fix is the value to set instead, NULL if nobody can tell.
+ *
+ * @name, if not NULL, is set instead of the row's variable.  The line is written
+ * in the grammar of the row's file.
+ */
+void trap_found(struct trap_case *t, struct trap_row *row, const char *name, const char *fix,
+		const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* trap_remove - report; the cure is to take the line out. */
+void trap_remove(struct trap_case *t, struct trap_row *row, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* trap_machine - report what no line says; @name and @fix as above, for @grammar. */
+void trap_machine(struct trap_case *t, enum sources_grammar grammar, const char *name,
+		  const char *fix, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* trap_is - is the piece of a list exactly @text?  trap_begins - does @text begin with it? */
+bool trap_is(const struct picker_item *x, const char *text);
+bool trap_begins(const char *text, const struct picker_item *x);
+
+/* trap_label - does an address or an interface go by exactly that name? */
+bool trap_label(const struct trap_case *t, const struct picker_item *x);
+
+/* trap_also - another name with an address that the prefix @x takes in, or NULL. */
+const char *trap_also(const struct trap_case *t, const struct picker_item *x);
+
+/* trap_near - the interface with an address whose name is nearest, or NULL. */
+const char *trap_near(const struct trap_case *t, const struct picker_item *x);
+
+/* trap_is_foreign - would traffic of a job be wrong on it: a bridge, a tunnel, an
+ * address that is the same everywhere, and not the way out of this machine? */
+bool trap_is_foreign(const struct trap_case *t, const struct iface_addr *a);
+
+/* trap_has_network - is there a way to other hosts at all? */
+bool trap_has_network(const struct trap_case *t);
+
+/* trap_address - the address that a pick stands for, or NULL. */
+const struct iface_addr *trap_address(const struct trap_case *t, const struct pick *p);
+
+/* trap_net - "10.0.0.0/24" of the good interface, or "". */
+const char *trap_net(const struct trap_case *t, char out[IFACE_TEXT]);
+
+#define TRAP(id, code, severity, why) void trap_##id(struct trap_case *t);
+#include "nicpick/traps.def"
+#undef TRAP
+
+#endif

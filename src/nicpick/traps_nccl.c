@@ -1,0 +1,534 @@
+/* traps_nccl.c - settings that NCCL takes otherwise than they were meant. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "nicpick/trap.h"
+
+static const char ifname[] = "NCCL_SOCKET_IFNAME", comm_id[] = "NCCL_COMM_ID";
+
+enum { MAX_NAMES = 16, NAME_BYTES = 64 };
+
+/* NCCL_SOCKET_IFNAME taken apart as NCCL does it. */
+struct spec {
+	struct trap_row *row; /* NULL: not set, ignored, or found fault with */
+	bool negate, exact;
+	const char *list;
+};
+
+static struct spec spec_of(struct trap_case *t)
+{
+	struct spec s = { .row = trap_sound(t, ifname) };
+
+	if (!s.row || strlen(s.row->value) < 2) {
+		s.row = NULL;
+		return s;
+	}
+	s.list = s.row->value;
+	s.negate = *s.list == '^';
+	s.list += s.negate;
+	s.exact = *s.list == '=';
+	s.list += s.exact;
+	return s;
+}
+
+/* A name without what stands behind its colon. */
+static bool next_name(const char **list, struct picker_item *x)
+{
+	do {
+		if (!picker_next(list, x))
+			return false;
+		x->len = (int)strcspn(x->text, ",:");
+	} while (!x->len);
+	return true;
+}
+
+static bool matches(const struct spec *s, const char *label)
+{
+	const char *list = s->list;
+	struct picker_item x;
+	bool any = false, hit = false;
+
+	while (next_name(&list, &x)) {
+		any = true;
+		hit |= s->exact ? trap_is(&x, label) : trap_begins(label, &x);
+	}
+	return (hit || !any) != s->negate;
+}
+
+/* "=eth0": the interface to name instead; NULL where nobody can tell. */
+static const char *instead(const struct trap_case *t, char out[IFACE_NAME + 1])
+{
+	if (!*t->good)
+		return NULL;
+	snprintf(out, IFACE_NAME + 1, "=%s", t->good);
+	return out;
+}
+
+/* All is said about this value. */
+static void settle(struct spec *s)
+{
+	s->row->broken = true;
+}
+
+void trap_nccl_long_name(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	const char *list = s.list;
+	char fix[IFACE_NAME + 1];
+	struct picker_item x;
+
+	while (s.row && next_name(&list, &x)) {
+		if (x.len < NAME_BYTES)
+			continue;
+		trap_found(t, s.row, NULL, instead(t, fix),
+			   "a name of %d bytes; interfaces have at most 15", x.len);
+		settle(&s);
+		return;
+	}
+}
+
+void trap_nccl_one_char(struct trap_case *t)
+{
+	struct trap_row *r = trap_sound(t, ifname);
+	char fix[IFACE_NAME + 1];
+
+	if (!r || strlen(r->value) > 1)
+		return;
+	trap_found(t, r, NULL, instead(t, fix), "'%s' is ignored", r->value);
+	r->broken = true;
+}
+
+void trap_nccl_eq_hat(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	char *fix;
+
+	if (!s.row || s.negate || !s.exact || *s.list != '^')
+		return;
+	if (asprintf(&fix, "^=%s", s.list + 1) < 0)
+		fix = NULL;
+	trap_found(t, s.row, NULL, fix, "'=^' looks for an interface called '%.40s'", s.list);
+	free(fix);
+	settle(&s);
+}
+
+void trap_nccl_empty_list(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	const char *list = s.list;
+	char fix[IFACE_NAME + 1];
+	struct picker_item x;
+
+	if (!s.row || next_name(&list, &x))
+		return;
+	trap_found(t, s.row, NULL, instead(t, fix), "'%.40s' holds no name, so it matches %s",
+		   s.row->value, s.negate ? "nothing" : "everything");
+	settle(&s);
+}
+
+void trap_nccl_too_many(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	const char *list = s.list;
+	char fix[IFACE_NAME + 1];
+	struct picker_item x;
+	int n = 0;
+
+	while (s.row && next_name(&list, &x))
+		if (++n == MAX_NAMES + 1)
+			trap_found(t, s.row, NULL, instead(t, fix),
+				   "%.*s is name 17, and not read any more", x.len, x.text);
+}
+
+/* The list with every blank taken out, and '^' or '=' in front of inner names. */
+static char *plain_list(const struct spec *s)
+{
+	char *out = malloc(strlen(s->row->value) + 1), *w = out;
+	const char *r;
+
+	for (r = s->row->value; out && *r; r++) {
+		bool inner = r > s->row->value && r >= s->list && strchr("^=", *r);
+
+		if (!isblank((unsigned char)*r) && !inner)
+			*w++ = *r;
+	}
+	if (out)
+		*w = 0;
+	return out;
+}
+
+void trap_nccl_blank_list(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	char *fix;
+
+	if (!s.row || !s.list[strcspn(s.list, " \t")])
+		return;
+	fix = plain_list(&s);
+	trap_found(t, s.row, NULL, fix, "there is a blank in the list");
+	free(fix);
+	settle(&s);
+}
+
+void trap_nccl_inner_hat(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	const char *list = s.list;
+	struct picker_item x;
+	char *fix;
+
+	while (s.row && next_name(&list, &x)) {
+		if (*x.text != '^' && *x.text != '=')
+			continue;
+		fix = plain_list(&s);
+		trap_found(t, s.row, NULL, fix, "'%.*s' is taken for a name", x.len, x.text);
+		free(fix);
+		settle(&s);
+		return;
+	}
+}
+
+void trap_nccl_glob(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	char fix[IFACE_NAME + 1];
+
+	if (!s.row || !s.list[strcspn(s.list, "*?[")])
+		return;
+	trap_found(t, s.row, NULL, instead(t, fix), "'%.80s' is no pattern for NCCL", s.list);
+	settle(&s);
+}
+
+/* The interface that has the address, or an address in the network, @x. */
+static const struct iface_addr *owner_of(const struct trap_case *t, const struct picker_item *x)
+{
+	const struct iface_list *l = &t->s->ifaces;
+	char text[IFACE_TEXT];
+	struct iface_ip ip;
+	int i, prefix;
+
+	snprintf(text, sizeof(text), "%.*s", x->len, x->text);
+	prefix = strchr(text, '/') ? atoi(strchr(text, '/') + 1) : 128;
+	text[strcspn(text, "/")] = 0;
+	if (!iface_parse(&ip, text))
+		return NULL;
+	if (prefix > 32 && ip.family == AF_INET)
+		prefix = 32;
+	for (i = 0; i < l->naddrs; i++)
+		if (iface_within(&l->addrs[i].ip, &ip, prefix))
+			return &l->addrs[i];
+	return NULL;
+}
+
+static bool is_address(const struct picker_item *x)
+{
+	char text[IFACE_TEXT];
+	struct iface_ip ip;
+
+	if (x->len >= IFACE_TEXT)
+		return false;
+	snprintf(text, sizeof(text), "%.*s", x->len, x->text);
+	text[strcspn(text, "/")] = 0;
+	return iface_parse(&ip, text);
+}
+
+void trap_nccl_no_address(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	const char *list = s.list;
+	const struct iface_addr *a;
+	char fix[IFACE_NAME + 1];
+	struct picker_item x;
+
+	/* Not next_name(): an IPv6 address is full of colons. */
+	while (s.row && picker_next(&list, &x)) {
+		if (!is_address(&x))
+			continue;
+		a = owner_of(t, &x);
+		if (a)
+			snprintf(fix, sizeof(fix), "=%s", t->s->ifaces.ifaces[a->iface].name);
+		trap_found(t, s.row, NULL, a ? fix : instead(t, fix), "%.*s is an address",
+			   x.len, x.text);
+		settle(&s);
+		return;
+	}
+}
+
+void trap_nccl_port(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	const char *list = s.list;
+	struct picker_item x, whole;
+	const char *colon;
+	char fix[IFACE_NAME + 1];
+
+	while (s.row && picker_next(&list, &x)) {
+		colon = memchr(x.text, ':', (size_t)x.len);
+		whole = x;
+		if (!colon || !trap_label(t, &whole))
+			continue;
+		snprintf(fix, sizeof(fix), "=%.*s", (int)(colon - x.text), x.text);
+		trap_found(t, s.row, NULL, fix, "%.*s is an alias", x.len, x.text);
+		settle(&s);
+		return;
+	}
+}
+
+void trap_nccl_prefix(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	const char *list = s.list, *other;
+	struct picker_item x;
+	char *fix;
+
+	while (s.row && !s.exact && next_name(&list, &x)) {
+		other = trap_label(t, &x) ? trap_also(t, &x) : NULL;
+		if (!other)
+			continue;
+		if (asprintf(&fix, "%s=%s", s.negate ? "^" : "", s.list) < 0)
+			fix = NULL;
+		trap_found(t, s.row, NULL, fix, "%.*s is also %s", x.len, x.text, other);
+		free(fix);
+		settle(&s);
+		return;
+	}
+}
+
+void trap_nccl_excludes_not_lo(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	char fix[IFACE_NAME + 1];
+
+	if (!s.row || !s.negate || !matches(&s, "lo") || !trap_has_network(t))
+		return;
+	trap_found(t, s.row, NULL, instead(t, fix),
+		   "'%.80s' does not exclude lo, which is taken", s.row->value);
+	settle(&s);
+}
+
+void trap_nccl_exclude(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	const struct pick_role *r = &t->nccl.roles[1];
+	const struct iface_addr *a;
+	char fix[IFACE_NAME + 1];
+	int i;
+
+	for (i = 0; s.row && s.negate && i < r->npicks; i++) {
+		a = trap_address(t, &r->picks[i]);
+		if (!a || !trap_is_foreign(t, a))
+			continue;
+		trap_found(t, s.row, NULL, instead(t, fix), "'%.80s' leaves %s in",
+			   s.row->value, r->picks[i].interface);
+		settle(&s);
+		return;
+	}
+}
+
+void trap_nccl_loopback(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	const struct pick_role *r = &t->nccl.roles[0];
+	const struct iface_addr *a = r->npicks ? trap_address(t, &r->picks[0]) : NULL;
+	char fix[IFACE_NAME + 1];
+
+	if (!a || !(t->s->ifaces.ifaces[a->iface].flags & IFF_LOOPBACK) ||
+	    !trap_has_network(t) || trap_get(t, comm_id))
+		return;
+	if (s.row)
+		trap_found(t, s.row, NULL, instead(t, fix), "NCCL takes %s",
+			   r->picks[0].interface);
+	else if (!trap_get(t, ifname))
+		trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix),
+			     "NCCL finds nothing better than %s", r->picks[0].interface);
+}
+
+/* Why a named interface will not do; NULL if it will. */
+static const char *unfit(const struct trap_case *t, const struct picker_item *x)
+{
+	const struct iface_list *l = &t->s->ifaces;
+	bool known = false;
+	int i;
+
+	for (i = 0; i < l->nifaces; i++)
+		if (trap_is(x, l->ifaces[i].name)) {
+			if (!(l->ifaces[i].flags & IFF_RUNNING))
+				return "is not RUNNING";
+			known = true;
+		}
+	for (i = 0; known && i < l->naddrs; i++)
+		if (trap_is(x, l->addrs[i].label))
+			return NULL;
+	return known ? "has no address" : NULL;
+}
+
+void trap_nccl_not_ready(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	const char *list = s.list, *why;
+	char fix[IFACE_NAME + 1];
+	struct picker_item x;
+
+	while (s.row && !s.negate && !t->nccl.roles[1].npicks && next_name(&list, &x)) {
+		why = unfit(t, &x);
+		if (!why)
+			continue;
+		trap_found(t, s.row, NULL, instead(t, fix), "%.*s %s", x.len, x.text, why);
+		settle(&s);
+		return;
+	}
+}
+
+void trap_nccl_no_match(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	const char *list = s.list, *near;
+	char fix[IFACE_NAME + 1];
+	struct picker_item x = { "", 0 };
+
+	if (!s.row || t->nccl.roles[1].npicks || !t->s->ifaces.naddrs)
+		return;
+	next_name(&list, &x);
+	near = trap_near(t, &x);
+	if (near)
+		snprintf(fix, sizeof(fix), "=%.15s", near);
+	trap_found(t, s.row, NULL, near ? fix : instead(t, fix),
+		   "'%.80s' matches no interface of this machine", s.row->value);
+	settle(&s);
+}
+
+void trap_nccl_order(struct trap_case *t)
+{
+	struct spec s = spec_of(t);
+	const struct pick_role *r = &t->nccl.roles[1];
+	const char *list = s.list;
+	char fix[IFACE_NAME + 1];
+	struct picker_item x;
+
+	if (!s.row || s.negate || r->npicks < 2 || !next_name(&list, &x) ||
+	    !trap_label(t, &x) || unfit(t, &x) || trap_is(&x, r->picks[0].interface))
+		return;
+	snprintf(fix, sizeof(fix), "=%.*s", x.len, x.text);
+	trap_found(t, s.row, NULL, fix, "%.*s stands first, but %s is taken first", x.len,
+		   x.text, r->picks[0].interface);
+}
+
+void trap_nccl_family(struct trap_case *t)
+{
+	struct trap_row *r = trap_sound(t, "NCCL_SOCKET_FAMILY");
+
+	if (r && strcmp(r->value, "AF_INET") != 0 && strcmp(r->value, "AF_INET6") != 0)
+		trap_found(t, r, NULL, strchr(r->value, '6') ? "AF_INET6" : "AF_INET",
+			   "'%.40s' is no family and is ignored", r->value);
+}
+
+/* Does an address without brackets stand where host:port should? */
+void trap_nccl_id_address(struct trap_case *t)
+{
+	struct trap_row *r = trap_sound(t, comm_id);
+	const char *last = r ? strrchr(r->value, ':') : NULL;
+	char *fix;
+
+	if (!last || *r->value == '[' || strchr(r->value, ':') == last)
+		return;
+	if (asprintf(&fix, "[%.*s]%s", (int)(last - r->value), r->value, last) < 0)
+		fix = NULL;
+	trap_found(t, r, NULL, fix, "an IPv6 address without brackets is not understood");
+	free(fix);
+	r->broken = true;
+}
+
+void trap_nccl_id_subnet(struct trap_case *t)
+{
+	struct trap_row *r = trap_sound(t, comm_id);
+
+	if (!r || !*t->nccl.roles[0].error || !t->s->ifaces.naddrs)
+		return;
+	trap_found(t, r, NULL, NULL, "no interface is in the subnet of %.80s", r->value);
+	r->broken = true;
+}
+
+void trap_nccl_id_beats_ifname(struct trap_case *t)
+{
+	struct trap_row *id = trap_sound(t, comm_id);
+	struct spec s = spec_of(t);
+	const struct pick_role *r = &t->nccl.roles[0];
+
+	if (id && s.row && r->npicks && !matches(&s, r->picks[0].interface))
+		trap_remove(t, id, "the bootstrap takes %s, which %s=%.80s does not name",
+			    r->picks[0].interface, ifname, s.row->value);
+}
+
+static bool is_named(struct trap_case *t)
+{
+	struct trap_row *r = trap_get(t, ifname);
+
+	return r && strlen(r->value) > 1;
+}
+
+void trap_nccl_ib_first(struct trap_case *t)
+{
+	const struct pick_role *r = &t->nccl.roles[0];
+	const struct iface_addr *a = r->npicks ? trap_address(t, &r->picks[0]) : NULL;
+	char fix[IFACE_NAME + 1];
+	bool is_ib;
+
+	if (!a || is_named(t) || trap_get(t, comm_id) || strncmp(a->label, "ib", 2) != 0 ||
+	    !*t->good || !strcmp(t->good, a->label))
+		return;
+	is_ib = t->s->ifaces.ifaces[a->iface].kind == IFACE_INFINIBAND;
+	if (is_ib && iface_is_global(&a->ip))
+		return;
+	trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix), "NCCL takes %s, %s", a->label,
+		     is_ib ? "which has only a link-local address" : "which is no InfiniBand");
+}
+
+void trap_nccl_foreign(struct trap_case *t)
+{
+	const struct pick_role *r = &t->nccl.roles[1];
+	const struct iface_addr *a;
+	char fix[IFACE_NAME + 1];
+	int i;
+
+	for (i = 0; i < r->npicks && !is_named(t) && *t->good; i++) {
+		a = trap_address(t, &r->picks[i]);
+		if (!a || !trap_is_foreign(t, a) || !strcmp(a->label, t->good))
+			continue;
+		trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix), "NCCL takes %s%s",
+			     a->label, i ? " as well as others for its data" : "");
+		return;
+	}
+}
+
+void trap_nccl_hidden(struct trap_case *t)
+{
+	static const char *const last[] = { "docker", "lo", "virbr" };
+	const struct pick_role *r = &t->nccl.roles[0];
+	char fix[IFACE_NAME + 1];
+	size_t i;
+
+	for (i = 0; i < 3; i++)
+		if (!is_named(t) && !trap_get(t, comm_id) && r->npicks &&
+		    !strncmp(t->good, last[i], strlen(last[i])) &&
+		    strcmp(r->picks[0].interface, t->good) != 0 && strcmp(t->good, "lo") != 0)
+			trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix),
+				     "NCCL takes %s rather than %s, whose name begins with %s",
+				     r->picks[0].interface, t->good, last[i]);
+}
+
+void trap_nccl_conf_file(struct trap_case *t)
+{
+	struct trap_row *r = trap_sound(t, "NCCL_CONF_FILE");
+	int i;
+
+	for (i = 0; r && i < t->s->sources.nfiles; i++)
+		if (!strcmp(t->s->sources.files[i].path, r->value))
+			return;
+	if (r && t->s->sources.nfiles)
+		trap_remove(t, r, "%.120s cannot be read, and ~/.nccl.conf is not", r->value);
+}

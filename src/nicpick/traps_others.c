@@ -1,0 +1,262 @@
+/* traps_others.c - what Gloo, Horovod, UCX and libfabric misunderstand; the machine. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "nicpick/trap.h"
+
+static const char gloo[] = "GLOO_SOCKET_IFNAME";
+
+static const char *good(const struct trap_case *t)
+{
+	return *t->good ? t->good : NULL;
+}
+
+void trap_gloo_syntax(struct trap_case *t)
+{
+	struct trap_row *r = trap_sound(t, gloo);
+	char *end;
+
+	if (!r || strlen(r->value) < 2 || !strpbrk(r->value, "=^*/ "))
+		return;
+	/* "=eth0" names what was meant. */
+	end = r->value + strspn(r->value, "= ");
+	trap_found(t, r, NULL, strpbrk(end, "=^*/ ,") ? good(t) : end,
+		   "'%.80s' is no exact name", r->value);
+	r->broken = true;
+}
+
+static void unknown(struct trap_case *t, struct trap_row *r, const struct picker_item *x)
+{
+	const char *near = trap_near(t, x);
+
+	trap_found(t, r, NULL, near ? near : good(t),
+		   "there is no interface called '%.*s' with an address here%s%s",
+		   x->len < 80 ? x->len : 80, x->text, near ? ", but " : "", near ? near : "");
+	r->broken = true;
+}
+
+static bool has_address(const struct trap_case *t, const struct picker_item *x)
+{
+	const struct iface_list *l = &t->s->ifaces;
+	int i;
+
+	for (i = 0; i < l->naddrs; i++)
+		if (trap_is(x, l->addrs[i].label))
+			return true;
+	return false;
+}
+
+void trap_gloo_unknown(struct trap_case *t)
+{
+	struct trap_row *r = trap_sound(t, gloo);
+	const char *list = r && strlen(r->value) > 1 ? r->value : "";
+	struct picker_item x;
+
+	while (t->s->ifaces.naddrs && picker_next(&list, &x))
+		if (!has_address(t, &x)) {
+			unknown(t, r, &x);
+			return;
+		}
+}
+
+void trap_gloo_one_char(struct trap_case *t)
+{
+	struct trap_row *r = trap_sound(t, gloo);
+
+	if (r && strlen(r->value) < 2)
+		trap_found(t, r, NULL, good(t), "'%s' is ignored", r->value);
+}
+
+/* Where no other host gets to; NULL if one does. */
+static const char *dead_end(const struct trap_case *t, const struct iface_addr *a)
+{
+	unsigned flags = t->s->ifaces.ifaces[a->iface].flags;
+
+	if (flags & IFF_LOOPBACK)
+		return "a loopback";
+	if (!(flags & IFF_UP))
+		return "an interface that is down";
+	return trap_is_foreign(t, a) ? "no network of this job" : NULL;
+}
+
+void trap_gloo_foreign(struct trap_case *t)
+{
+	struct trap_row *r = trap_sound(t, gloo);
+	const struct pick_role *role = &t->gloo.roles[0];
+	const struct iface_addr *a;
+	int i;
+
+	if (!r || strlen(r->value) < 2 || !trap_has_network(t))
+		return;
+	for (i = 0; i < role->npicks; i++) {
+		a = trap_address(t, &role->picks[i]);
+		if (!a || !dead_end(t, a))
+			continue;
+		trap_found(t, r, NULL, good(t), "%s is %s", role->picks[i].interface,
+			   dead_end(t, a));
+		return;
+	}
+}
+
+static bool is_named(struct trap_case *t)
+{
+	struct trap_row *r = trap_get(t, gloo);
+
+	return r && strlen(r->value) > 1;
+}
+
+/* What the host name resolves to first of all, as far as it is known. */
+static const struct netconf_host *host(const struct trap_case *t)
+{
+	const char *name = t->s->settings.hostname;
+
+	return *name ? netconf_host_find(&t->s->settings, name) : NULL;
+}
+
+static bool is_loopback(const struct iface_ip *ip)
+{
+	static const unsigned char one[16] = { [15] = 1 };
+
+	return ip->family == AF_INET ? ip->bytes[0] == 127 : !memcmp(ip->bytes, one, 16);
+}
+
+/* The first address of @h that Gloo could bind to, or NULL. */
+static const struct iface_ip *first_local(const struct trap_case *t,
+					  const struct netconf_host *h)
+{
+	int i;
+
+	for (i = 0; i < h->nips; i++)
+		if (is_loopback(&h->ips[i]) || iface_owner(&t->s->ifaces, &h->ips[i]))
+			return &h->ips[i];
+	return NULL;
+}
+
+void trap_gloo_hostname_loopback(struct trap_case *t)
+{
+	const struct netconf_host *h = host(t);
+	const struct iface_ip *ip = h ? first_local(t, h) : NULL;
+	char text[IFACE_TEXT];
+
+	if (ip && is_loopback(ip) && !is_named(t) && trap_has_network(t))
+		trap_machine(t, SOURCES_ENVIRONMENT, gloo, good(t),
+			     "the host name %.80s resolves to %s", h->name,
+			     iface_text(ip, text));
+}
+
+void trap_gloo_hostname_foreign(struct trap_case *t)
+{
+	const struct netconf_host *h = host(t);
+	const struct iface_ip *ip = h ? first_local(t, h) : NULL;
+	const struct iface_addr *a = ip ? iface_owner(&t->s->ifaces, ip) : NULL;
+	char text[IFACE_TEXT];
+
+	if (a && trap_is_foreign(t, a) && !is_named(t) && trap_has_network(t))
+		trap_machine(t, SOURCES_ENVIRONMENT, gloo, good(t),
+			     "the host name %.80s resolves to %s, which is %s", h->name,
+			     iface_text(ip, text), a->label);
+}
+
+void trap_gloo_hostname_unknown(struct trap_case *t)
+{
+	const struct netconf_host *h = host(t);
+
+	if (h && !first_local(t, h) && !is_named(t) && trap_has_network(t))
+		trap_machine(t, SOURCES_ENVIRONMENT, gloo, good(t),
+			     "the host name %.80s resolves to %s", h->name,
+			     h->nips ? "no address of this host" : "nothing");
+}
+
+/* One exact name, or what is wrong with it. */
+static void exact_name(struct trap_case *t, const char *variable)
+{
+	struct trap_row *r = trap_sound(t, variable);
+	struct picker_item x;
+	const char *list;
+
+	if (!r || !t->s->ifaces.naddrs)
+		return;
+	x = (struct picker_item){ r->value, (int)strlen(r->value) };
+	if (has_address(t, &x))
+		return;
+	list = r->value;
+	if (strchr(list, ',') && picker_next(&list, &x) && has_address(t, &x)) {
+		char *fix = strndup(x.text, (size_t)x.len);
+
+		trap_found(t, r, NULL, fix, "'%.80s' is a list", r->value);
+		free(fix);
+		r->broken = true;
+		return;
+	}
+	x = (struct picker_item){ r->value, (int)strlen(r->value) };
+	unknown(t, r, &x);
+}
+
+void trap_horovod_iface(struct trap_case *t)
+{
+	exact_name(t, "HOROVOD_GLOO_IFACE");
+}
+
+void trap_tensorpipe_iface(struct trap_case *t)
+{
+	exact_name(t, "TP_SOCKET_IFNAME");
+}
+
+void trap_libfabric_iface(struct trap_case *t)
+{
+	exact_name(t, "FI_TCP_IFACE");
+}
+
+/* Devices such as mlx5_0:1 are hardware that a snapshot does not know. */
+void trap_ucx_devices(struct trap_case *t)
+{
+	struct trap_row *r = trap_sound(t, "UCX_NET_DEVICES");
+	const char *list = r ? r->value : "", *near;
+	struct picker_item x;
+
+	while (t->s->ifaces.naddrs && picker_next(&list, &x)) {
+		near = memchr(x.text, ':', (size_t)x.len) || has_address(t, &x)
+			       ? NULL
+			       : trap_near(t, &x);
+		if (*x.text == '=' || memchr(x.text, ' ', (size_t)x.len) ||
+		    memchr(x.text, '/', (size_t)x.len))
+			near = near ? near : good(t);
+		if (!near)
+			continue;
+		trap_found(t, r, NULL, near, "'%.*s' is no device", x.len, x.text);
+		return;
+	}
+}
+
+/* May a job's packets go over it? */
+static bool carries(const struct trap_case *t, const struct iface_addr *a)
+{
+	const struct iface *f = &t->s->ifaces.ifaces[a->iface];
+
+	return a->ip.family == AF_INET && a->prefix < 32 && iface_is_global(&a->ip) &&
+	       f->flags & IFF_UP && f->flags & IFF_RUNNING && !trap_is_foreign(t, a);
+}
+
+void trap_one_subnet(struct trap_case *t)
+{
+	const struct iface_list *l = &t->s->ifaces;
+	int i, n;
+
+	for (i = 0; i < l->naddrs; i++)
+		for (n = i + 1; n < l->naddrs && carries(t, &l->addrs[i]); n++)
+			if (l->addrs[n].iface != l->addrs[i].iface &&
+			    l->addrs[n].prefix == l->addrs[i].prefix &&
+			    carries(t, &l->addrs[n]) &&
+			    iface_within(&l->addrs[n].ip, &l->addrs[i].ip,
+					 l->addrs[i].prefix)) {
+				trap_machine(t, SOURCES_ENVIRONMENT, NULL, NULL,
+					     "%s and %s are in one subnet; give one of them "
+					     "another, or its own routing table",
+					     l->addrs[i].label, l->addrs[n].label);
+				return;
+			}
+}
