@@ -10,9 +10,10 @@
 
 #include "base/err.h"
 
+/* The @n-th of @all, which begins again at its end; below 0: from the end. */
 static cpu_set_t nth(const cpu_set_t *all, int n)
 {
-	int i = 0, left = n % CPU_COUNT(all);
+	int i = 0, count = CPU_COUNT(all), left = (n % count + count) % count;
 	cpu_set_t one;
 
 	for (; i < CPU_SETSIZE - 1; i++)

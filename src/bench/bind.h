@@ -10,8 +10,8 @@ struct err;
 /*
  * bind_process - all threads that @pid has now on one processor; later ones inherit it.
  *
- * @n counts the processors that the calling process may use, and begins again at the
- * first when there are no more.
+ * @n counts the processors that the calling thread may use, and begins again at the
+ * first when there are no more; -1 is the last, -2 the one before it.
  */
 int bind_process(pid_t pid, int n, struct err *e);
 

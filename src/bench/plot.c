@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/xml.h"
 #include "ringup.h"
 
 /* In pixels: the picture, and the frame in it. */
@@ -72,23 +73,6 @@ static double y_of(const struct frame *f, double log10_us)
 	return BOTTOM - (log10_us - f->y0) / (f->y1 - f->y0) * (BOTTOM - TOP);
 }
 
-/* Text is the only foreign thing in the file. */
-static void put_text(FILE *out, const char *s)
-{
-	for (; *s; s++) {
-		if (*s == '<')
-			fputs("&lt;", out);
-		else if (*s == '>')
-			fputs("&gt;", out);
-		else if (*s == '&')
-			fputs("&amp;", out);
-		else if (*s == '"')
-			fputs("&quot;", out);
-		else
-			fputc((unsigned char)*s < ' ' || *s == 127 ? '?' : *s, out);
-	}
-}
-
 static void put_size(FILE *out, double log2_bytes)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
@@ -128,7 +112,7 @@ static void put_head(FILE *out, const struct plot *p)
 		"<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n"
 		"<text class=\"ink\" x=\"%d\" y=\"%d\" font-size=\"17\" font-weight=\"bold\">",
 		WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, TOP - 24);
-	put_text(out, p->title);
+	xml_text(out, p->title);
 	fprintf(out, "</text>\n");
 }
 
@@ -178,7 +162,7 @@ static void put_curve(FILE *out, const struct frame *f, const struct plot_curve 
 		fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"><title>",
 			x_of(f, log2(c->point[i].bytes)), y_of(f, log10(c->point[i].us)),
 			colour);
-		put_text(out, c->name);
+		xml_text(out, c->name);
 		fprintf(out, ", %.0f bytes: %.4g us</title></circle>\n", c->point[i].bytes,
 			c->point[i].us);
 	}
@@ -186,7 +170,7 @@ static void put_curve(FILE *out, const struct frame *f, const struct plot_curve 
 		"<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"%s\" "
 		"stroke-width=\"3\"%s/>\n<text class=\"ink\" x=\"%d\" y=\"%d\">",
 		RIGHT + 16, y - 4, RIGHT + 44, y - 4, colour, dash, RIGHT + 52, y);
-	put_text(out, c->name);
+	xml_text(out, c->name);
 	fprintf(out, "</text>\n");
 }
 

@@ -35,13 +35,22 @@ static int where(pid_t t)
 	return i;
 }
 
+static int last_of(const cpu_set_t *all)
+{
+	int i = CPU_SETSIZE - 1;
+
+	while (!CPU_ISSET((size_t)i, all))
+		i--;
+	return i;
+}
+
 int main(void)
 {
 	pid_t child, thread = 0;
 	struct err e = { 0 };
 	pthread_t t;
 	cpu_set_t all;
-	int first;
+	int first, last;
 
 	if (sched_getaffinity(0, sizeof(all), &all) || pipe(said))
 		return 1;
@@ -60,6 +69,13 @@ int main(void)
 	ok(bind_process(child, 1, &e) == 0 && where(thread) >= 0 &&
 		   (CPU_COUNT(&all) == 1) == (where(thread) == first),
 	   "to the second, if there is one");
+	last = last_of(&all);
+	ok(bind_process(child, -1, &e) == 0 && where(child) == last && where(thread) == last,
+	   "to the last");
+	ok(bind_process(child, -CPU_COUNT(&all), &e) == 0 && where(child) == first,
+	   "backwards to the first");
+	ok(bind_process(child, -CPU_COUNT(&all) - 1, &e) == 0 && where(child) == last,
+	   "before the first comes the last again");
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	ok(bind_process(child, 0, &e) == RINGUP_ESYSTEM, "nobody: %s", e.text);
