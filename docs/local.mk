@@ -3,6 +3,7 @@ dist_man_MANS += \
 	%reldir%/man/ringup.1 \
 	%reldir%/man/ringup-bench.1 \
 	%reldir%/man/ringup-detect.1 \
+	%reldir%/man/ringup-diagnose.1 \
 	%reldir%/man/ringup-env.1 \
 	%reldir%/man/ringup-help.1 \
 	%reldir%/man/ringup-init.8 \

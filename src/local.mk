@@ -162,7 +162,17 @@ NET_SOURCES += \
 
 TOOL_SOURCES += $(NET_SOURCES)
 
-TOOL_SOURCES +=
+TOOL_SOURCES += \
+	%reldir%/diagnose/conclude.c %reldir%/diagnose/conclude.h \
+	%reldir%/diagnose/evidence.c %reldir%/diagnose/evidence.h \
+	%reldir%/diagnose/fields.c %reldir%/diagnose/fields.h \
+	%reldir%/diagnose/match.c %reldir%/diagnose/match.h \
+	%reldir%/diagnose/nodes.c %reldir%/diagnose/nodes.h \
+	%reldir%/diagnose/origin.c %reldir%/diagnose/origin.h \
+	%reldir%/diagnose/read.c %reldir%/diagnose/read.h \
+	%reldir%/diagnose/sift.c %reldir%/diagnose/sift.h \
+	%reldir%/diagnose/signature.c %reldir%/diagnose/signature.h \
+	%reldir%/diagnose/signatures.def
 
 TOOL_SOURCES += \
 	%reldir%/launch/crew.c %reldir%/launch/crew.h \
@@ -203,6 +213,7 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \
 	%reldir%/cli/cmd_bench.c \
 	%reldir%/cli/cmd_detect.c \
+	%reldir%/cli/cmd_diagnose.c \
 	%reldir%/cli/cmd_env.c \
 	%reldir%/cli/cmd_help.c \
 	%reldir%/cli/cmd_net.c \

@@ -144,6 +144,7 @@ UNIT_TESTS +=
 # `make fuzz` (clang) searches for FUZZ_SECONDS each
 FUZZ_TESTS = \
 	%reldir%/fuzz/replay_chan \
+	%reldir%/fuzz/replay_diagnose \
 	%reldir%/fuzz/replay_discover \
 	%reldir%/fuzz/replay_dist \
 	%reldir%/fuzz/replay_elfinfo \
@@ -159,6 +160,7 @@ FUZZ_TESTS = \
 check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_chan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz.h \
 	%reldir%/fuzz/fuzz_chan.c
+%canon_reldir%_fuzz_replay_diagnose_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_diagnose.c
 %canon_reldir%_fuzz_replay_discover_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_discover.c
 %canon_reldir%_fuzz_replay_hosts_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hosts.c
 %canon_reldir%_fuzz_replay_mesh_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_mesh.c
@@ -184,6 +186,9 @@ FUZZ_FLAGS   = -std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-reco
 FUZZ_FROM    = src/detect/dist.c src/detect/elfinfo.c src/base/release.c \
 	src/detect/rootfs.c src/detect/text.c
 FUZZ_FROM   += src/base/xml.c $(NET_SOURCES)
+FUZZ_FROM   += src/diagnose/conclude.c src/diagnose/evidence.c src/diagnose/fields.c \
+	src/diagnose/match.c src/diagnose/nodes.c src/diagnose/origin.c src/diagnose/read.c \
+	src/diagnose/sift.c src/diagnose/signature.c
 fuzz:
 	@mkdir -p %reldir%/fuzz/found/objects
 	@for f in $(FUZZ_FROM) $(src_libcore_la_SOURCES); do case $$f in *.c) \
@@ -220,7 +225,14 @@ UNIT_TESTS += \
 	%reldir%/unit/test_rootfs \
 	%reldir%/unit/test_text
 
-UNIT_TESTS +=
+UNIT_TESTS += \
+	%reldir%/unit/test_conclude \
+	%reldir%/unit/test_fields \
+	%reldir%/unit/test_match \
+	%reldir%/unit/test_nodes \
+	%reldir%/unit/test_origin \
+	%reldir%/unit/test_signature
+EXTRA_DIST += %reldir%/diagnose
 
 # model: what runs at the same time, in every order; see HACKING.md
 MODEL_TESTS = \
@@ -296,6 +308,7 @@ BATS_TESTS = \
 	%reldir%/cli/bench.bats \
 	%reldir%/cli/completion.bats \
 	%reldir%/cli/detect.bats \
+	%reldir%/cli/diagnose.bats \
 	%reldir%/cli/discover.bats \
 	%reldir%/cli/env.bats \
 	%reldir%/cli/help.bats \

@@ -6,6 +6,7 @@
 #define CMDS(X)     \
 	X(bench)    \
 	X(detect)   \
+	X(diagnose) \
 	X(env)      \
 	X(net)      \
 	X(run)      \

@@ -1,0 +1,396 @@
+/* fields.c - the rest of a text, and what its fields hold. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/fields.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/iface.h"
+
+enum { ON_LINE = 512, IN_MESSAGE = 1024, BOX_LINES = 24, WORD = 256 };
+
+static bool is_blank(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_host(char c)
+{
+	return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_' || c == ':';
+}
+
+static void keep(char *out, size_t size, const char *at, size_t len)
+{
+	if (len >= size)
+		len = size - 1;
+	memcpy(out, at, len);
+	out[len] = 0;
+}
+
+void fields_init(struct fields *f)
+{
+	/* Not all of it: this is done for whatever looks like a message. */
+	f->address[0] = f->interface[0] = f->value[0] = 0;
+	f->hosts = 0;
+	f->port = f->rank = -1;
+}
+
+void fields_host(struct fields *f, const char *at, size_t len)
+{
+	int i;
+
+	if (!len || len >= sizeof(f->host[0]) || f->hosts == FIELDS_HOSTS)
+		return;
+	for (i = 0; i < f->hosts; i++)
+		if (strlen(f->host[i]) == len && !memcmp(f->host[i], at, len))
+			return;
+	keep(f->host[f->hosts++], sizeof(f->host[0]), at, len);
+}
+
+/* ---- typed fields: each returns the place after it, or NULL ---- */
+
+static const char *number(const char *p, const char *end, int *out)
+{
+	const char *start = p;
+	long v = 0;
+
+	while (p < end && is_digit(*p) && p - start < 10)
+		v = 10 * v + (*p++ - '0');
+	if (p == start || (p < end && is_digit(*p)) || v > 0x7fffffff)
+		return NULL;
+	*out = (int)v;
+	return p;
+}
+
+/* 10.0.0.1 even if :PORT follows; otherwise IPv6, whose scope may be a name. */
+static const char *address(const char *p, const char *end, char out[64])
+{
+	struct iface_ip ip;
+	const char *start = p, *scope;
+	char text[64];
+
+	while (p < end && p - start < 46 && (is_digit(*p) || *p == '.'))
+		p++;
+	if (p < end && (is_letter(*p) || (*p == ':' && p - start < 5)))
+		while (p < end && p - start < 46 &&
+		       (is_digit(*p) || *p == '.' || *p == ':' ||
+			((*p | 32) >= 'a' && (*p | 32) <= 'f')))
+			p++;
+	keep(text, sizeof(text), start, (size_t)(p - start));
+	scope = p;
+	if (p < end && *p == '%')
+		for (p++; p < end && p - scope < 17 && (is_letter(*p) || is_digit(*p)); p++)
+			;
+	if (!iface_parse(&ip, text))
+		return NULL;
+	memcpy(out, text, sizeof(text));
+	return p;
+}
+
+static bool is_loopback(const char *text)
+{
+	return !strncmp(text, "127.", 4) || !strcmp(text, "::1");
+}
+
+/* The first two networks that docker gives out by itself. */
+static bool is_docker(const char *text)
+{
+	return !strcmp(text, "172.17.0.1") || !strcmp(text, "172.18.0.1");
+}
+
+static const char *name(const char *p, const char *end, size_t most, bool (*is)(char))
+{
+	const char *start = p;
+
+	while (p < end && (size_t)(p - start) < most && is(*p))
+		p++;
+	return p > start ? p : NULL;
+}
+
+static bool is_interface(char c)
+{
+	return is_letter(c) || is_digit(c) || strchr(".-_@", c);
+}
+
+/* Interfaces whose addresses are a node's own affair. */
+static bool is_local(const char *p, size_t len)
+{
+	static const char *const names[] = { "docker",  "br-",   "virbr",  "cni",
+					     "flannel", "cali",  "veth",   "podman",
+					     "lxc",     "tun",   "tap",    "wg",
+					     "kube",    "weave", "cilium", "usb" };
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (len >= strlen(names[i]) && !memcmp(p, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+static bool is_word(char c)
+{
+	return !is_blank(c) && c;
+}
+
+static const char *line_end(const char *p, const char *end, size_t most)
+{
+	const char *stop = (size_t)(end - p) < most ? end : p + most;
+	const char *at = memchr(p, '\n', (size_t)(stop - p));
+
+	return at ? at : stop;
+}
+
+static const char *value(const char *p, const char *end, char out[FIELDS_TEXT])
+{
+	const char *stop = line_end(p, end, ON_LINE), *last = stop;
+
+	while (p < stop && is_blank(*p))
+		p++;
+	while (last > p && is_blank(last[-1]))
+		last--;
+	keep(out, FIELDS_TEXT, p, (size_t)(last - p));
+	return stop;
+}
+
+static const char *host(const char *p, const char *end, struct fields *f)
+{
+	const char *stop = name(p, end, 64, is_host);
+	struct iface_ip ip;
+	char text[65];
+
+	if (!stop)
+		return NULL;
+	while (stop > p + 1 && (stop[-1] == ':' || stop[-1] == '.'))
+		stop--;
+	fields_host(f, p, (size_t)(stop - p));
+	keep(text, sizeof(text), p, (size_t)(stop - p));
+	if (iface_parse(&ip, text) && strlen(text) < sizeof(f->address))
+		memcpy(f->address, text, strlen(text) + 1);
+	return stop;
+}
+
+static const char *interface(const char *p, const char *end, char out[32])
+{
+	const char *stop = name(p, end, 31, is_interface);
+
+	if (stop)
+		keep(out, 32, p, (size_t)(stop - p));
+	return stop;
+}
+
+/* ---- literals ---- */
+
+/* What is literal at the beginning of @text; a blank fits blanks and ends of lines. */
+static const char *literal(const char **text, const char *p, const char *end)
+{
+	const char *t = *text;
+
+	for (; *t != '{' && *t != '\n'; t++) {
+		if (p >= end || (*t == ' ' ? !is_blank(*p) : *t != *p))
+			return NULL;
+		p++;
+		if (*t == ' ')
+			while (p < end && is_blank(*p))
+				p++;
+	}
+	*text = t;
+	return p;
+}
+
+/* The end of what {*} or {**} may pass over. */
+static const char *reach(bool lines, const char *p, const char *end)
+{
+	const char *stop, *dashes;
+
+	if (!lines)
+		return line_end(p, end, ON_LINE);
+	stop = end - p < IN_MESSAGE ? end : p + IN_MESSAGE;
+	dashes = memmem(p, (size_t)(stop - p), "-----", 5);
+	return dashes ? dashes : stop;
+}
+
+/* The first place before @stop where that begins. */
+static const char *find(const char **text, const char *p, const char *stop, const char *end)
+{
+	const char *after, *t;
+
+	for (; p < stop; p++) {
+		if (**text != ' ') {
+			p = memchr(p, **text, (size_t)(stop - p));
+			if (!p)
+				return NULL;
+		}
+		t = *text;
+		after = literal(&t, p, end);
+		if (after) {
+			*text = t;
+			return after;
+		}
+	}
+	return NULL;
+}
+
+/* ---- a whole text ---- */
+
+static bool names(const char *field, size_t len, const char *what)
+{
+	return strlen(what) == len && !memcmp(field, what, len);
+}
+
+static const char *field(const char *which, size_t len, const char *p, const char *end,
+			 struct fields *f)
+{
+	const char *start = p;
+	int ignored;
+
+	if (names(which, len, "ip"))
+		return address(p, end, f->address);
+	if (names(which, len, "loopback")) {
+		p = address(p, end, f->address);
+		return p && is_loopback(f->address) ? p : NULL;
+	}
+	if (names(which, len, "docker")) {
+		p = address(p, end, f->address);
+		return p && is_docker(f->address) ? p : NULL;
+	}
+	if (names(which, len, "port"))
+		return number(p, end, &f->port);
+	if (names(which, len, "rank"))
+		return number(p, end, &f->rank);
+	if (names(which, len, "errno"))
+		return number(p, end, &ignored);
+	if (names(which, len, "host"))
+		return host(p, end, f);
+	if (names(which, len, "if"))
+		return interface(p, end, f->interface);
+	if (names(which, len, "local")) {
+		p = interface(p, end, f->interface);
+		return p && is_local(start, (size_t)(p - start)) ? p : NULL;
+	}
+	if (names(which, len, "value"))
+		return value(p, end, f->value);
+	return name(p, end, WORD, is_word);
+}
+
+bool fields_match(const char *rest, const char *at, const char *end, struct fields *f,
+		  size_t *looked)
+{
+	const char *close, *stop;
+	size_t len;
+
+	while (at && *rest != '\n') {
+		if (*rest != '{') {
+			at = literal(&rest, at, end);
+			continue;
+		}
+		close = strchr(rest, '}');
+		len = (size_t)(close - rest) - 1;
+		if (rest[1] != '*') {
+			at = field(rest + 1, len, at, end, f);
+			rest = close + 1;
+			continue;
+		}
+		rest = close + 1;
+		stop = reach(len == 2, at, end);
+		*looked += (size_t)(stop - at);
+		at = find(&rest, at, stop, end);
+	}
+	return at != NULL;
+}
+
+/* ---- marks and boxes ---- */
+
+/* [1,3]<stderr>: of mpirun, [3]<stderr>: of horovodrun, [rank3]: of torch, [3] of ringup,
+ * "3: " of srun. */
+const char *fields_unmark(const char *at, const char *end, int *rank)
+{
+	const char *p = at, *after;
+	int n = -1;
+
+	if (p < end && *p == '[') {
+		p++;
+		if (end - p > 4 && !memcmp(p, "rank", 4))
+			p += 4;
+		else if (end - p > 7 && !memcmp(p, "default", 7))
+			p += 7;
+		after = number(p, end, &n);
+		if (after && after < end && *after == ',')
+			after = number(after + 1, end, &n);
+		if (!after || after == end || *after != ']')
+			return at;
+		p = after + 1;
+		if (end - p > 8 && (!memcmp(p, "<stderr>", 8) || !memcmp(p, "<stdout>", 8)))
+			p += 8;
+		if (p < end && *p == ':')
+			p++;
+	} else {
+		p = number(p, end, &n);
+		if (!p || end - p < 2 || p[0] != ':' || p[1] != ' ')
+			return at;
+		p += 2;
+	}
+	*rank = n;
+	return p;
+}
+
+static void box_line(const char *p, const char *end, struct fields *f)
+{
+	static const char *const hosts[] = { "Local host:", "Remote host:", "Peer hostname:" };
+	static const char on_host[] = "is on host: ";
+	const char *at;
+	size_t i;
+
+	for (i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
+		if ((size_t)(end - p) > strlen(hosts[i]) &&
+		    !memcmp(p, hosts[i], strlen(hosts[i]))) {
+			for (p += strlen(hosts[i]); p < end && is_blank(*p); p++)
+				;
+			at = name(p, end, 64, is_host);
+			fields_host(f, p, at ? (size_t)(at - p) : 0);
+			return;
+		}
+	if (end - p > 6 && !memcmp(p, "Value:", 6))
+		value(p + 6, end, f->value);
+	else if (end - p > 12 && !memcmp(p, "Value given:", 12))
+		value(p + 12, end, f->value);
+	else if (end - p > 20 && !memcmp(p, "Source IP of socket:", 20)) {
+		for (p += 20; p < end && is_blank(*p); p++)
+			;
+		address(p, end, f->address);
+	} else {
+		at = memmem(p, (size_t)(end - p), on_host, sizeof(on_host) - 1);
+		p = at ? at + sizeof(on_host) - 1 : p;
+		at = at ? name(p, end, 64, is_host) : NULL;
+		fields_host(f, p, at ? (size_t)(at - p) : 0);
+	}
+}
+
+void fields_box(const char *at, const char *end, struct fields *f, size_t *looked)
+{
+	const char *start = at, *stop = end - at < IN_MESSAGE ? end : at + IN_MESSAGE, *eol;
+	int i, rank;
+
+	for (i = 0; i < BOX_LINES && at < stop; i++) {
+		eol = memchr(at, '\n', (size_t)(stop - at));
+		if (!eol)
+			eol = stop;
+		at = fields_unmark(at, eol, &rank);
+		while (at < eol && is_blank(*at))
+			at++;
+		if (eol - at >= 5 && !memcmp(at, "-----", 5))
+			break;
+		box_line(at, eol, f);
+		at = eol + 1;
+	}
+	*looked += (size_t)((at < stop ? at : stop) - start);
+}

@@ -1,0 +1,287 @@
+/* match.c - find where signatures may be, in one pass over any bytes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/match.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "diagnose/signature.h"
+#include "ringup.h"
+
+enum { GRAM = 4, GRAM_BITS = 13, UNROLL = 8, FIRST = 0x0f, ALONE = 0x100 };
+
+#define HIT 0x80000000u
+
+/* A text's beginning ends in this state. */
+struct ending {
+	const struct signature *signature;
+	const char *rest;
+	int next; /* further endings of the state, or -1 */
+};
+
+struct matcher {
+	unsigned char kind[256]; /* the column of a byte; 0: in no beginning */
+	int kinds;
+	int states;
+	uint32_t *go; /* [state * kinds + kind]: the next state's row, HIT if texts end there */
+	int *first;   /* of a state's own endings, or -1 */
+	int *shorter; /* the state of the longest beginning that ends this one, or -1 */
+	struct ending *endings;
+	int nendings;
+	uint32_t row; /* where the automaton is */
+	/* Of four bytes: bit 0 to 3: they stand that far from the beginning of a text; bit 4
+	 * to 7: as far and four more; ALONE: the text is too short for that, or has a blank
+	 * there. */
+	uint16_t gram[1 << GRAM_BITS];
+};
+
+static uint32_t gram_at(const char *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v * 0x9e3779b1u >> (32 - GRAM_BITS);
+}
+
+/* ---- building ---- */
+
+/* The length of what is literal at the beginning of @text. */
+static size_t beginning(const char *text)
+{
+	return strcspn(text, "{\n");
+}
+
+static void number_kinds(struct matcher *m)
+{
+	static const char blanks[] = " \t\n\r\v\f";
+	const char *p;
+	size_t n, i;
+	int s;
+
+	m->kinds = 1;
+	for (s = 0; s < signature_count; s++)
+		for (p = signatures[s].texts; *p; p = strchr(p, '\n') + 1)
+			for (i = 0, n = beginning(p); i < n; i++)
+				if (!m->kind[(unsigned char)p[i]])
+					m->kind[(unsigned char)p[i]] =
+						(unsigned char)m->kinds++;
+	for (i = 0; i < sizeof(blanks) - 1; i++)
+		m->kind[(unsigned char)blanks[i]] = m->kind[' '];
+}
+
+/* As many states and endings as there can be. */
+static int make_room(struct matcher *m, struct err *e)
+{
+	size_t states = 1, texts = 0;
+	const char *p;
+	int s;
+
+	for (s = 0; s < signature_count; s++)
+		for (p = signatures[s].texts; *p; p = strchr(p, '\n') + 1) {
+			states += beginning(p);
+			texts++;
+		}
+	m->go = calloc(states * (size_t)m->kinds, sizeof(*m->go));
+	m->first = malloc(states * sizeof(*m->first));
+	m->shorter = malloc(states * sizeof(*m->shorter));
+	m->endings = malloc(texts * sizeof(*m->endings));
+	if (!m->go || !m->first || !m->shorter || !m->endings)
+		return fail(e, RINGUP_ENOMEM, "no memory for the signatures");
+	memset(m->first, -1, states * sizeof(*m->first));
+	memset(m->shorter, -1, states * sizeof(*m->shorter));
+	m->states = 1;
+	return 0;
+}
+
+static void add_ending(struct matcher *m, int state, const struct signature *s,
+		       const char *rest)
+{
+	int *at = &m->first[state];
+
+	while (*at >= 0)
+		at = &m->endings[*at].next;
+	*at = m->nendings;
+	m->endings[m->nendings++] = (struct ending){ s, rest, -1 };
+}
+
+static void add_text(struct matcher *m, const struct signature *s, const char *text)
+{
+	size_t n = beginning(text), i;
+	uint32_t *next;
+	int state = 0;
+
+	for (i = 0; i < n; i++) {
+		next = &m->go[(size_t)state * (size_t)m->kinds +
+			      m->kind[(unsigned char)text[i]]];
+		if (!*next)
+			*next = (uint32_t)m->states++;
+		state = (int)*next;
+	}
+	add_ending(m, state, s, text + n);
+	for (i = 0; i < GRAM; i++) {
+		bool is_long = n >= i + 2 * GRAM && !memchr(text + i + GRAM, ' ', GRAM);
+
+		m->gram[gram_at(text + i)] |= (uint16_t)(is_long ? 1 << i : ALONE);
+		if (is_long)
+			m->gram[gram_at(text + i + GRAM)] |= (uint16_t)(1 << i << GRAM);
+	}
+}
+
+/*
+ * What is a tree becomes complete: where there is no way on, the state of the longest
+ * end of what was read that begins a text knows it.  Breadth first, so that state is
+ * complete already.  After a blank, further ones change nothing.
+ */
+static int complete(struct matcher *m, struct err *e)
+{
+	size_t kinds = (size_t)m->kinds;
+	int *queue = malloc((size_t)m->states * sizeof(*queue));
+	int *fall = calloc((size_t)m->states, sizeof(*fall));
+	int head = 0, tail = 1, s, t;
+	size_t k;
+
+	if (!queue || !fall) {
+		free(queue);
+		free(fall);
+		return fail(e, RINGUP_ENOMEM, "no memory for the signatures");
+	}
+	queue[0] = 0;
+	while (head < tail) {
+		s = queue[head++];
+		for (k = 0; k < kinds; k++) {
+			uint32_t *next = &m->go[(size_t)s * kinds + k];
+			uint32_t other = s ? m->go[(size_t)fall[s] * kinds + k] : 0;
+
+			t = (int)*next;
+			if (!t || t == s) {
+				*next = t == s && s ? (uint32_t)s : other;
+				continue;
+			}
+			fall[t] = (int)other;
+			m->shorter[t] = m->first[other] >= 0 ? (int)other : m->shorter[other];
+			if (k == m->kind[' '] && !m->go[(size_t)t * kinds + k])
+				m->go[(size_t)t * kinds + k] = (uint32_t)t;
+			queue[tail++] = t;
+		}
+	}
+	free(queue);
+	free(fall);
+	return 0;
+}
+
+/* Rows instead of numbers, so that nothing is multiplied on the way. */
+static void number_rows(struct matcher *m)
+{
+	size_t i, n = (size_t)m->states * (size_t)m->kinds;
+
+	for (i = 0; i < n; i++) {
+		uint32_t state = m->go[i];
+		bool hit = m->first[state] >= 0 || m->shorter[state] >= 0;
+
+		m->go[i] = state * (uint32_t)m->kinds | (hit ? HIT : 0);
+	}
+}
+
+int match_open(struct matcher **mp, struct err *e)
+{
+	struct matcher *m = calloc(1, sizeof(*m));
+	const char *p;
+	int s, rc;
+
+	*mp = m;
+	if (!m)
+		return fail(e, RINGUP_ENOMEM, "no memory for the signatures");
+	number_kinds(m);
+	rc = make_room(m, e);
+	if (rc)
+		return rc;
+	for (s = 0; s < signature_count; s++)
+		for (p = signatures[s].texts; *p; p = strchr(p, '\n') + 1)
+			add_text(m, &signatures[s], p);
+	rc = complete(m, e);
+	if (!rc)
+		number_rows(m);
+	return rc;
+}
+
+void match_close(struct matcher *m)
+{
+	if (!m)
+		return;
+	free(m->go);
+	free(m->first);
+	free(m->shorter);
+	free(m->endings);
+	free(m);
+}
+
+void match_reset(struct matcher *m)
+{
+	m->row = 0;
+}
+
+/* ---- scanning ---- */
+
+static void tell(struct matcher *m, uint32_t row, size_t at, match_found *found, void *ctx)
+{
+	int state = (int)(row / (uint32_t)m->kinds), i;
+
+	for (; state >= 0; state = m->shorter[state])
+		for (i = m->first[state]; i >= 0; i = m->endings[i].next)
+			if (found(ctx, m->endings[i].signature, m->endings[i].rest, at))
+				break;
+}
+
+/* May a text begin at most three bytes before what @here was looked up of? */
+static unsigned is_known(unsigned here, unsigned next)
+{
+	return (here & next >> GRAM & FIRST) | (here & ALONE);
+}
+
+/* The first place from @p on where that may be, or where too few bytes are left. */
+static size_t look(const struct matcher *m, const char *data, size_t p, size_t to)
+{
+	enum { STEP = GRAM * UNROLL };
+	unsigned known, here, next;
+	int i;
+
+	for (; p + STEP + GRAM <= to; p += STEP) {
+		known = 0;
+		here = m->gram[gram_at(data + p)];
+		for (i = 1; i <= UNROLL; i++, here = next) {
+			next = m->gram[gram_at(data + p + i * GRAM)];
+			known |= is_known(here, next);
+		}
+		if (known)
+			break;
+	}
+	for (; p + 2 * GRAM <= to; p += GRAM)
+		if (is_known(m->gram[gram_at(data + p)], m->gram[gram_at(data + p + GRAM)]))
+			break;
+	return p;
+}
+
+void match_scan(struct matcher *m, const char *data, size_t from, size_t to, match_found *found,
+		void *ctx)
+{
+	uint32_t row = m->row;
+	size_t p = from, seen = from;
+
+	while (p < to) {
+		if (!row) {
+			seen = look(m, data, p, to);
+			if (seen > p + GRAM - 1)
+				p = seen - (GRAM - 1);
+		}
+		do {
+			row = m->go[row + m->kind[(unsigned char)data[p++]]];
+			if (row & HIT) {
+				row &= ~HIT;
+				tell(m, row, p, found, ctx);
+			}
+		} while (p < to && (row || p <= seen));
+	}
+	m->row = row;
+}

@@ -1,0 +1,42 @@
+/* nodes.h - whose address is it? */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DIAGNOSE_NODES_H
+#define DIAGNOSE_NODES_H
+
+#include <stddef.h>
+
+#include "host/snapshot.h"
+
+struct err;
+
+/* The nodes that logs are compared with: this one, or recorded ones.  Zero-initialise. */
+struct nodes {
+	struct snapshot *node;
+	int n;
+	int live; /* the only one is this machine */
+};
+
+/* nodes_add - one that `ringup net snapshot` recorded. */
+int nodes_add(struct nodes *l, const char *path, struct err *e);
+
+/* nodes_here - this machine, whose paths are below @root. */
+int nodes_here(struct nodes *l, const char *root, struct err *e);
+void nodes_free(struct nodes *l);
+
+enum nodes_owner {
+	NODES_UNKNOWN,  /* none of these has it */
+	NODES_LOOPBACK, /* every node has it, for itself */
+	NODES_SHARED,   /* several have it, or all that have such a bridge */
+	NODES_ONE,      /* exactly one */
+};
+
+/* nodes_own - who has @address, and in @out of @size bytes a sentence about it, or "". */
+enum nodes_owner nodes_own(const struct nodes *l, const char *address, char *out, size_t size);
+
+/* nodes_shared - an address that several nodes have, if there is one: the same sentence. */
+enum nodes_owner nodes_shared(const struct nodes *l, char *out, size_t size);
+
+/* nodes_name - of node @i, to be shown. */
+const char *nodes_name(const struct nodes *l, int i);
+
+#endif

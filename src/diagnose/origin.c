@@ -1,0 +1,118 @@
+/* origin.c - who wrote a line, and when. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/origin.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "diagnose/fields.h"
+
+enum { LOOK = 160, HOST = 64 };
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_name(char c)
+{
+	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+	       c == '.' || c == '_';
+}
+
+/* Does @p fit @shape, in which 0 is any digit?  Its digits are appended to *@v. */
+static bool fits(const char *p, const char *end, const char *shape, int64_t *v)
+{
+	int64_t n = *v;
+
+	for (; *shape; shape++, p++) {
+		if (p >= end || (*shape == '0' ? !is_digit(*p) : *p != *shape))
+			return false;
+		if (*shape == '0')
+			n = 10 * n + (*p - '0');
+	}
+	*v = n;
+	return true;
+}
+
+static int64_t with_fraction(int64_t v, const char *p, const char *end)
+{
+	int i = 0;
+
+	/* Some write no year, and all shall be comparable. */
+	v %= 10000000000;
+	if (p < end && (*p == '.' || *p == ','))
+		for (p++; p < end && i < 6 && is_digit(*p); i++)
+			v = 10 * v + (*p++ - '0');
+	for (; i < 6; i++)
+		v *= 10;
+	return v;
+}
+
+/* ISO 8601 and Python's logging, glog with and without the year. */
+static int64_t time_at(const char *p, const char *end)
+{
+	static const struct {
+		const char *date, *time;
+	} shapes[] = {
+		{ "0000-00-00T", "00:00:00" },
+		{ "0000-00-00 ", "00:00:00" },
+		{ "00000000 ", "00:00:00" },
+		{ "0000 ", "00:00:00" },
+	};
+	int64_t v;
+	size_t i;
+
+	for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		v = 0;
+		if (fits(p, end, shapes[i].date, &v) &&
+		    fits(p + strlen(shapes[i].date), end, shapes[i].time, &v))
+			return with_fraction(
+				v, p + strlen(shapes[i].date) + strlen(shapes[i].time), end);
+	}
+	return 0;
+}
+
+/* "node-1:4711:4712 [0]" of NCCL, "[node-1:4711]" of Open MPI. */
+static bool host_at(struct origin *o, const char *p, const char *end)
+{
+	const char *start = p, *colon;
+	bool bracket = p < end && *p == '[';
+
+	start = p += bracket;
+	while (p < end && p - start < HOST && is_name(*p))
+		p++;
+	if (p == start || p >= end || *p != ':')
+		return false;
+	colon = p++;
+	while (p < end && is_digit(*p))
+		p++;
+	if (p == colon + 1 || p >= end)
+		return false;
+	if (bracket ? *p != ']' : *p != ':' || p + 1 >= end || !is_digit(p[1]))
+		return false;
+	if (is_digit(*start) && !memchr(start, '.', (size_t)(colon - start)))
+		return false;
+	memcpy(o->host, start, (size_t)(colon - start));
+	o->host[colon - start] = 0;
+	return true;
+}
+
+void origin_read(struct origin *o, const char *line, size_t len)
+{
+	const char *end = line + (len < LOOK ? len : LOOK), *p;
+
+	memset(o, 0, sizeof(*o));
+	o->rank = -1;
+	line = fields_unmark(line, end, &o->rank);
+	for (p = line; p < end && (!o->time || !*o->host); p++) {
+		/* At beginnings of words only. */
+		if (p > line && is_name(p[-1]) && !(p - line == 1 || strchr(" [", p[-2])))
+			continue;
+		if (!o->time && is_digit(*p))
+			o->time = time_at(p, end);
+		if (!*o->host && (*p == '[' || is_name(*p)) &&
+		    (p == line || p[-1] == ' ' || p[-1] == '\t'))
+			host_at(o, p, end);
+	}
+}

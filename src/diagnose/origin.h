@@ -1,0 +1,18 @@
+/* origin.h - who wrote a line, and when. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DIAGNOSE_ORIGIN_H
+#define DIAGNOSE_ORIGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct origin {
+	int rank; /* -1: not told */
+	char host[65];
+	int64_t time; /* the decimal number MMDDhhmmss and six places; 0: not told */
+};
+
+/* origin_read - from the beginning of a line, of which @len bytes may be looked at. */
+void origin_read(struct origin *o, const char *line, size_t len);
+
+#endif

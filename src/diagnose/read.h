@@ -1,0 +1,32 @@
+/* read.h - the bytes of a log: a file or a stream, compressed or not. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DIAGNOSE_READ_H
+#define DIAGNOSE_READ_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct err;
+
+/*
+ * What gzip, bzip2, xz and zstd have written is unpacked by these programs, which those
+ * who compress logs have, and keep up to date.  What a log is, is told by its first bytes.
+ */
+struct reader {
+	int fd;
+	pid_t pid; /* of the program that unpacks, or 0 */
+	int pidfd;
+	const char *program;
+};
+
+/* read_open - "-" is stdin.  read_close() in any case. */
+int read_open(struct reader *r, const char *path, struct err *e);
+
+/* read_some - up to @room bytes; 0 at the end, negative after a failure. */
+ssize_t read_some(struct reader *r, char *into, size_t room, struct err *e);
+
+/* read_end - no more is wanted; fails if the unpacking did. */
+int read_end(struct reader *r, struct err *e);
+void read_close(struct reader *r);
+
+#endif

@@ -1,0 +1,174 @@
+/* sift.c - one pass over a log: what is known in it becomes evidence. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/sift.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "diagnose/match.h"
+#include "diagnose/read.h"
+#include "ringup.h"
+
+enum {
+	BEHIND = 1024, /* of a line, before what is known in it */
+	AHEAD = 4096,  /* of a message, after its beginning */
+	BLOCK = 256 << 10,
+	SHOWN = 80,     /* of a long line, before what is known in it */
+	ALLOWANCE = 4,  /* bytes looked at again for each byte read, */
+	SAVED = 1 << 20 /* and as many to begin with */
+};
+
+/* Where we are in a log. */
+struct place {
+	struct sieve *sieve;
+	int file;
+	size_t len;      /* bytes in the block */
+	size_t counted;  /* of these, lines are counted up to here */
+	uint64_t before; /* bytes of the log before the block */
+	long line;
+	int64_t allowed;
+};
+
+int sift_open(struct sieve *s, struct err *e)
+{
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	rc = match_open(&s->matcher, e);
+	if (!rc)
+		rc = evidence_open(&s->evidence, e);
+	s->block = rc ? NULL : malloc(BEHIND + BLOCK + AHEAD);
+	if (!rc && !s->block)
+		rc = fail(e, RINGUP_ENOMEM, "no memory to read logs");
+	return rc;
+}
+
+void sift_close(struct sieve *s)
+{
+	match_close(s->matcher);
+	evidence_close(&s->evidence);
+	free(s->block);
+	memset(s, 0, sizeof(*s));
+}
+
+/* Newlines, eight bytes at a time: a byte of @zero is 0x80 where one was. */
+static long count_lines(const char *p, const char *end)
+{
+	const uint64_t low = 0x7f7f7f7f7f7f7f7f, pairs = 0x00ff00ff00ff00ff;
+	uint64_t word, zero, sum;
+	long lines = 0;
+	int i;
+
+	while (end - p >= 8) {
+		for (sum = 0, i = 0; i < 255 && end - p >= 8; i++, p += 8) {
+			memcpy(&word, p, 8);
+			word ^= 0x0a0a0a0a0a0a0a0a;
+			zero = ~(((word & low) + low) | word | low);
+			sum += zero >> 7;
+		}
+		/* Eight sums of at most 255, added in pairs first. */
+		sum = (sum & pairs) + (sum >> 8 & pairs);
+		lines += (long)(sum * 0x0001000100010001 >> 48);
+	}
+	for (; p < end; p++)
+		lines += *p == '\n';
+	return lines;
+}
+
+static void count_to(struct place *at, size_t to)
+{
+	const char *block = at->sieve->block;
+
+	if (to <= at->counted)
+		return;
+	at->line += count_lines(block + at->counted, block + to);
+	at->counted = to;
+}
+
+/* The line around @at, or what is near it. */
+static void find_line(const struct place *p, size_t at, const char **start, const char **stop)
+{
+	const char *block = p->sieve->block;
+	size_t back = at < BEHIND ? at : BEHIND;
+	const char *nl = memrchr(block + at - back, '\n', back);
+	size_t room = p->len - at < EVIDENCE_PROOF ? p->len - at : EVIDENCE_PROOF;
+
+	*start = nl ? nl + 1 : block + at - back;
+	nl = memchr(block + at, '\n', room);
+	*stop = nl ? nl : block + at + room;
+}
+
+static int on_found(void *ctx, const struct signature *s, const char *rest, size_t at)
+{
+	struct place *p = ctx;
+	const char *block = p->sieve->block, *end = block + p->len, *start, *stop;
+	struct sighting seen = { .file = p->file, .at = p->before + at };
+	size_t looked = 0;
+	bool fits;
+
+	if (p->allowed < 0) {
+		p->sieve->unseen++;
+		return 0;
+	}
+	if (end - (block + at) > AHEAD)
+		end = block + at + AHEAD;
+	fields_init(&seen.fields);
+	fits = fields_match(rest, block + at, end, &seen.fields, &looked);
+	if (fits && s->flags & SIGNATURE_BOX)
+		fields_box(block + at, end, &seen.fields, &looked);
+	if (fits) {
+		find_line(p, at, &start, &stop);
+		origin_read(&seen.origin, start, (size_t)(stop - start));
+		looked += (size_t)(stop - start);
+		/* A long line is shown from a little before what counts. */
+		if (stop - start > EVIDENCE_PROOF && block + at - start > SHOWN)
+			start = block + at - SHOWN;
+		seen.text = start;
+		seen.len = (size_t)(stop - start);
+		count_to(p, at);
+		seen.line = p->line;
+		evidence_add(&p->sieve->evidence, s, &seen);
+	}
+	p->allowed -= (int64_t)looked;
+	return fits;
+}
+
+/* Scan up to @to, then keep what may still be looked at. */
+static void advance(struct place *p, size_t *from, size_t to)
+{
+	size_t keep = to < BEHIND ? to : BEHIND;
+	char *block = p->sieve->block;
+
+	p->allowed += ALLOWANCE * (int64_t)(to - *from);
+	if (p->allowed > SAVED + ALLOWANCE * BLOCK)
+		p->allowed = SAVED + ALLOWANCE * BLOCK;
+	match_scan(p->sieve->matcher, block, *from, to, on_found, p);
+	count_to(p, to);
+	memmove(block, block + to - keep, p->len - (to - keep));
+	p->before += to - keep;
+	p->len -= to - keep;
+	p->counted = *from = keep;
+}
+
+int sift_log(struct sieve *s, struct reader *r, int file, struct err *e)
+{
+	struct place p = { .sieve = s, .file = file, .line = 1, .allowed = SAVED };
+	size_t from = 0;
+	ssize_t n;
+
+	match_reset(s->matcher);
+	do {
+		n = read_some(r, s->block + p.len, BEHIND + BLOCK + AHEAD - p.len, e);
+		if (n < 0)
+			return (int)n;
+		p.len += (size_t)n;
+		s->bytes += (uint64_t)n;
+		if (!n)
+			advance(&p, &from, p.len);
+		else if (p.len == BEHIND + BLOCK + AHEAD)
+			advance(&p, &from, p.len - AHEAD);
+	} while (n);
+	s->lines += p.line - 1;
+	return read_end(r, e);
+}

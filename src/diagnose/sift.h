@@ -1,0 +1,35 @@
+/* sift.h - one pass over a log: what is known in it becomes evidence. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DIAGNOSE_SIFT_H
+#define DIAGNOSE_SIFT_H
+
+#include <stdint.h>
+
+#include "diagnose/evidence.h"
+
+struct err;
+struct matcher;
+struct reader;
+
+/*
+ * One block of a log is in memory at a time, whatever its lines are like.  What a log
+ * can cost beyond the pass itself is limited by an allowance that grows with the bytes
+ * read: where known beginnings follow each other more densely than any program writes
+ * them, some are not looked into.
+ */
+struct sieve {
+	struct matcher *matcher;
+	struct evidence evidence;
+	char *block;
+	uint64_t bytes;
+	long lines;
+	long unseen; /* beginnings that were not looked into */
+};
+
+int sift_open(struct sieve *s, struct err *e);
+void sift_close(struct sieve *s);
+
+/* sift_log - all of @r, as log number @file. */
+int sift_log(struct sieve *s, struct reader *r, int file, struct err *e);
+
+#endif

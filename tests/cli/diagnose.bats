@@ -1,0 +1,180 @@
+#!/usr/bin/env bats
+# diagnose.bats - ringup diagnose
+
+load ../lib/helper
+
+logs=$src/tests/diagnose/logs
+
+# ids LOG... - the signatures that are found, in their order; sets $status.
+ids() {
+  command -v jq >/dev/null || skip "jq is not installed"
+  run bash -c 'set -o pipefail; ringup diagnose --json "$@" | jq -r "[.findings[].signature] | join(\" \")"' _ "$@"
+}
+
+# node NAME ADDRESS - a snapshot of a node with eth0 and docker0.
+node() {
+  cat >"$BATS_TEST_TMPDIR/$1.json" <<EOF
+{"schema":"ringup.net.snapshot/1","hostname":"$1","interfaces":[
+ {"index":2,"name":"eth0","type":"physical","flags":["UP","RUNNING"]},
+ {"index":3,"name":"docker0","type":"bridge","flags":["UP"]}],
+ "addresses":[{"interface":2,"address":"$2","prefix":24},{"interface":3,"address":"172.17.0.1","prefix":16}]}
+EOF
+}
+
+@test "each recorded log shows its cause first" {
+  local log want
+  while read -r log want; do
+    ids "$logs/$log.log"
+    [[ $status -eq 1 && $output == "$want" ]] || { echo "$log: $output, not $want"; return 1; }
+  done <<'EOF'
+openmpi-docker0 M1 M4
+openmpi-docker0-one M1
+openmpi-both-lists M9 M8
+openmpi-wrong-network M7 M4
+openmpi-no-length M7 M1
+openmpi-unknown-name M6 M8
+openmpi-names-differ M10 M11 M13
+openmpi-exclude M5
+openmpi-firewall-oob M12 M13
+openmpi-firewall-btl M4
+openmpi-nat M3
+gloo-docker0 G3
+gloo-loopback G2
+gloo-refused G5
+gloo-store-dropped G7
+gloo-store-wrong G8
+horovod-dropped H4
+nccl-refused N6 N7 N8
+nccl-victims N1
+ringup-killed R1
+ringup-stall R5
+EOF
+}
+
+@test "healthy logs, verbose ones too, show nothing" {
+  local log
+  for log in "$src"/tests/diagnose/healthy/*.log; do
+    run ringup diagnose "$log"
+    expect_status 0
+    [[ $output == "nothing known is wrong in $log ("* ]] || { echo "$output"; return 1; }
+  done
+  run ringup diagnose --json "$src"/tests/diagnose/healthy/*.log
+  expect_status 0
+}
+
+@test "echoes are left out and counted, and are told when they are all there is" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  run bash -c 'ringup diagnose --json "$1" | jq -r "[.echoes[] | .signature, .count] | join(\" \")"' _ "$logs/nccl-victims.log"
+  [[ $output == "N16 2 G6 1" ]] || { echo "$output"; return 1; }
+  run ringup diagnose - <<<'node-2:51:51 [0] NCCL WARN socketProgress: Connection closed by remote peer node-1<5>'
+  expect_status 1
+  [[ $output == "a peer's process ended; this rank is a victim [NCCL, N16]"* ]]
+}
+
+@test "the cause is the first line; proof, remedy and command follow" {
+  run ringup diagnose "$logs/openmpi-unknown-name.log"
+  expect_status 1
+  [[ ${lines[0]} == *"(ens5) [Open MPI, M6]" ]]
+  expect_line "  where   $logs/openmpi-unknown-name.log:3, host node-2"
+  expect_line "  cure    ringup net fix"
+}
+
+@test "JSON is what ringup-diagnose(1) says" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  run bash -c 'ringup diagnose --json "$1" | jq -e ".schema == \"ringup.diagnose/1\" and (.findings[0] |
+    .signature == \"M1\" and .library == \"openmpi\" and .line == 13 and .count == 1 and (.cause, .proof, .remedy, .file | length > 0) and
+    .command == \"ringup net fix\" and .hosts == [\"node-1\"])"' _ "$logs/openmpi-docker0.log"
+  expect_status 0
+}
+
+@test "addresses are looked up in the nodes' snapshots" {
+  node node-1 10.20.0.1
+  node node-2 10.20.0.2
+  run ringup diagnose -s "$BATS_TEST_TMPDIR/node-1.json" -s "$BATS_TEST_TMPDIR/node-2.json" "$logs/openmpi-docker0-one.log"
+  expect_status 1
+  [[ ${lines[0]} == *"172.17.0.1 is docker0 of node-1 and docker0 of node-2: of every node [Open MPI, M1]" ]]
+  run ringup diagnose -s "$BATS_TEST_TMPDIR/node-1.json" -s "$BATS_TEST_TMPDIR/node-2.json" "$logs/gloo-refused.log"
+  [[ $output == *"10.20.0.1 is eth0 of node-1"* ]]
+  # A path that ends in a shared address is no matter of firewalls.
+  run ringup diagnose -s "$BATS_TEST_TMPDIR/node-1.json" -s "$BATS_TEST_TMPDIR/node-2.json" - \
+    <<<'node-2:1:2 [0] NCCL INFO connect to 172.17.0.1<40001> returned Connection refused, retrying'
+  [[ ${lines[0]} == "the address is not the peer's alone"*"[NCCL, N7]" ]]
+  expect_line "  cure    ringup net fix"
+}
+
+@test "several logs: each is read, and counts add up" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  cp "$logs/openmpi-docker0-one.log" "$BATS_TEST_TMPDIR/a"
+  cp "$logs/openmpi-docker0-one.log" "$BATS_TEST_TMPDIR/b"
+  cd "$BATS_TEST_TMPDIR"
+  run bash -c 'ringup diagnose --json a b | jq -c ".findings[0] | [.count, .files, .file, .line]"'
+  [[ $output == '[4,2,"a",2]' ]] || { echo "$output"; return 1; }
+}
+
+@test "marks of ranks are seen through, also within a message" {
+  sed 's/^/[1,3]<stderr>:/' "$logs/openmpi-unknown-name.log" >"$BATS_TEST_TMPDIR/tagged"
+  run ringup diagnose "$BATS_TEST_TMPDIR/tagged"
+  expect_status 1
+  [[ ${lines[0]} == *"(ens5) [Open MPI, M6]" ]]
+  expect_line "  where   $BATS_TEST_TMPDIR/tagged:3, rank 3, host node-2"
+}
+
+@test "lines that were broken elsewhere are still read" {
+  tr ' \n' '\n ' <"$logs/openmpi-docker0-one.log" >"$BATS_TEST_TMPDIR/broken"
+  ids "$BATS_TEST_TMPDIR/broken"
+  [[ $output == M1 ]]
+}
+
+@test "compressed logs, as files and as streams" {
+  local pack
+  for pack in gzip bzip2 xz zstd; do
+    command -v "$pack" >/dev/null || continue
+    "$pack" -c <"$logs/gloo-docker0.log" >"$BATS_TEST_TMPDIR/log"
+    ids "$BATS_TEST_TMPDIR/log"
+    [[ $status -eq 1 && $output == G3 ]] || { echo "$pack: $output"; return 1; }
+    run bash -c 'cat "$1" | ringup diagnose -' _ "$BATS_TEST_TMPDIR/log"
+    expect_status 1
+    head -c 60 "$BATS_TEST_TMPDIR/log" >"$BATS_TEST_TMPDIR/cut"
+    run ringup diagnose "$BATS_TEST_TMPDIR/cut"
+    expect_status 3
+    [[ $output == *"$pack cannot unpack all of it"* ]] || { echo "$output"; return 1; }
+  done
+}
+
+@test "what cannot be read is told, and the rest is read" {
+  run ringup diagnose "$BATS_TEST_TMPDIR/none"
+  expect_status 3
+  [[ $output == *"$BATS_TEST_TMPDIR/none: open: No such file or directory"* ]]
+  run ringup diagnose "$BATS_TEST_TMPDIR"
+  expect_status 3
+  [[ $output == *"name the logs in it"* ]]
+  run ringup diagnose "$BATS_TEST_TMPDIR/none" "$logs/gloo-docker0.log"
+  expect_status 3
+  [[ $output == *"[Gloo, G3]"* && $output == *"No such file"* ]]
+  run ringup diagnose
+  expect_status 2
+}
+
+@test "hostile bytes: nothing reaches the terminal, nothing is run on" {
+  printf '\033]0;x\007\000 NCCL WARN \033[31mBootstrap : no socket interface found\033[2J\r\000\377\302\233\n' >"$BATS_TEST_TMPDIR/log"
+  run ringup diagnose "$BATS_TEST_TMPDIR/log"
+  expect_status 1
+  [[ $output == *"[NCCL, N1]"* ]]
+  not grep -q $'[\001-\010\016-\037\177]' <<<"$output"
+  # A host's name that would be more than a name in a shell.
+  printf -- '-----\nunable to complete a TCP connection\n Local host: $(reboot)\n Remote host: -x\n' >"$BATS_TEST_TMPDIR/log"
+  run ringup diagnose "$BATS_TEST_TMPDIR/log"
+  expect_line "  cure    ringup net check --hostfile HOSTS"
+}
+
+@test "lines of 50 MB and more, and nothing but beginnings, take little memory and bounded time" {
+  local what
+  for what in 'x' 'connect to ' $'connect to 1.1.1.1<1> returned\n' 'invalid value was given for a This ' $'\n' '\0'; do
+    run bash -c 'readelf -d "$(command -v ringup)" | grep -q san.so || ulimit -v 65536
+      printf "%.0s$1" {1..50000} >"$2"
+      while (($(wc -c <"$2") < 50000000)); do cat "$2" "$2" "$2" "$2" >"$2.more"; mv "$2.more" "$2"; done
+      timeout 60 ringup diagnose "$2"' _ "$what" "$BATS_TEST_TMPDIR/big"
+    rm -f "$BATS_TEST_TMPDIR/big"
+    expect_status 0
+  done
+}

@@ -1,0 +1,32 @@
+/* test_origin.c - rank, host and time, as each program writes them. */
+#include "diagnose/origin.h"
+
+#include <string.h>
+
+#include "tap.h"
+
+static void check(const char *line, int rank, const char *host, int64_t time)
+{
+	struct origin o;
+
+	origin_read(&o, line, strlen(line));
+	ok(o.rank == rank && !strcmp(o.host, host) && o.time == time,
+	   "'%s': rank %d, host '%s', time %lld", line, o.rank, o.host, (long long)o.time);
+}
+
+int main(void)
+{
+	check("node-1:4711:4712 [0] NCCL INFO x", -1, "node-1", 0);
+	check("[2026-11-20 23:39:21] node-1:47:48 [0] x", -1, "node-1", 1120233921000000);
+	check("[1,2]<stderr>:[n2:18351] 1 more process", 2, "n2", 0);
+	check("E20261120 23:39:21.970283 14247 socket.cpp:860] [c10d] x", -1, "",
+	      1120233921970283);
+	check("[W1120 23:39:21.9 socket.cpp:785] x", -1, "", 1120233921900000);
+	check("2026-11-20T23:39:21.5Z [rank3]: x", -1, "", 1120233921500000);
+	check("2026-11-20 23:39:21,123 INFO x", -1, "", 1120233921123000);
+	check("10:20:30 x", -1, "", 0);
+	check("[[59038,1],0] x", -1, "", 0);
+	check("a/b.cc:12:34 x", -1, "", 0);
+	check("", -1, "", 0);
+	return tap_done();
+}
