@@ -8,6 +8,7 @@ dist_man_MANS += \
 	%reldir%/man/ringup-help.1 \
 	%reldir%/man/ringup-init.8 \
 	%reldir%/man/ringup-net.1 \
+	%reldir%/man/ringup-net-check.1 \
 	%reldir%/man/ringup-net-fix.1 \
 	%reldir%/man/ringup-run.1
 exampledir = $(docdir)/examples
@@ -17,7 +18,7 @@ dist_example_DATA = \
 	%reldir%/examples/gather.c \
 	%reldir%/examples/groups.c \
 	%reldir%/examples/together.c
-EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/RELIABILITY.md %reldir%/databricks.md %reldir%/horovod.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
+EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/RELIABILITY.md %reldir%/databricks.md %reldir%/horovod.md %reldir%/network.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
 
 # The reference of the library is its header; this is the header as a page.
 nodist_man_MANS += %reldir%/man/ringup_api.3

@@ -180,7 +180,34 @@ TOOL_SOURCES += \
 	%reldir%/launch/rankenv.c %reldir%/launch/rankenv.h \
 	%reldir%/launch/stray.c %reldir%/launch/stray.h
 
-TOOL_SOURCES +=
+TOOL_SOURCES += \
+	%reldir%/probe/agent.c %reldir%/probe/agent.h \
+	%reldir%/probe/blame.c %reldir%/probe/blame.h \
+	%reldir%/probe/check.c %reldir%/probe/check.h \
+	%reldir%/probe/echo.c %reldir%/probe/echo.h \
+	%reldir%/probe/facts.c %reldir%/probe/facts.h \
+	%reldir%/probe/judge.c %reldir%/probe/judge.h \
+	%reldir%/probe/judge_names.c \
+	%reldir%/probe/judge_nics.c \
+	%reldir%/probe/judge_pace.c \
+	%reldir%/probe/judge_reach.c \
+	%reldir%/probe/judge_sizes.c \
+	%reldir%/probe/judge_twins.c \
+	%reldir%/probe/page.c %reldir%/probe/page.h \
+	%reldir%/probe/pairs.c %reldir%/probe/pairs.h \
+	%reldir%/probe/picture.c %reldir%/probe/picture.h \
+	%reldir%/probe/mtu.c %reldir%/probe/mtu.h \
+	%reldir%/probe/names.c %reldir%/probe/names.h \
+	%reldir%/probe/reach.c %reldir%/probe/reach.h \
+	%reldir%/probe/roster.c %reldir%/probe/roster.h \
+	%reldir%/probe/rounds.c %reldir%/probe/rounds.h \
+	%reldir%/probe/rules.c %reldir%/probe/rules.h \
+	%reldir%/probe/seal.c %reldir%/probe/seal.h \
+	%reldir%/probe/speed.c %reldir%/probe/speed.h \
+	%reldir%/probe/starter.c %reldir%/probe/starter.h \
+	%reldir%/probe/talk.c %reldir%/probe/talk.h \
+	%reldir%/probe/verdict.c %reldir%/probe/verdict.h \
+	%reldir%/probe/way.c %reldir%/probe/way.h
 
 TOOL_SOURCES += \
 	%reldir%/bench/argv.c %reldir%/bench/argv.h \
@@ -217,6 +244,8 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_env.c \
 	%reldir%/cli/cmd_help.c \
 	%reldir%/cli/cmd_net.c \
+	%reldir%/cli/cmd_net_agent.c \
+	%reldir%/cli/cmd_net_check.c \
 	%reldir%/cli/cmd_net_explain.c \
 	%reldir%/cli/cmd_net_lint.c \
 	%reldir%/cli/cmd_net_fix.c \
@@ -224,6 +253,7 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_net_watch.c \
 	%reldir%/cli/cmd_run.c \
 	%reldir%/cli/cmds.c \
+	%reldir%/cli/matrix.c %reldir%/cli/matrix.h \
 	%reldir%/cli/netfacts.c %reldir%/cli/netfacts.h \
 	%reldir%/cli/patch.c %reldir%/cli/patch.h \
 	%reldir%/cli/opt.c %reldir%/cli/opt.h \

@@ -38,6 +38,11 @@ UNIT_TESTS = \
 	%reldir%/unit/test_copy \
 	%reldir%/unit/test_discover \
 	%reldir%/unit/test_err \
+	%reldir%/unit/test_blame \
+	%reldir%/unit/test_facts \
+	%reldir%/unit/test_page \
+	%reldir%/unit/test_pairs \
+	%reldir%/unit/test_verdict \
 	%reldir%/unit/test_xml \
 	%reldir%/unit/test_jobdir \
 	%reldir%/unit/test_loops \
@@ -138,7 +143,17 @@ UNIT_TESTS += \
 	%reldir%/unit/test_mpi_find \
 	%reldir%/unit/test_pieces
 
-UNIT_TESTS +=
+UNIT_TESTS += \
+	%reldir%/unit/test_echo \
+	%reldir%/unit/test_names \
+	%reldir%/unit/test_reach \
+	%reldir%/unit/test_roster \
+	%reldir%/unit/test_rounds \
+	%reldir%/unit/test_rules \
+	%reldir%/unit/test_seal \
+	%reldir%/unit/test_starter \
+	%reldir%/unit/test_talk \
+	%reldir%/unit/test_way
 
 # fuzz: parsers of other people's bytes; `make check` replays the seeds, and
 # `make fuzz` (clang) searches for FUZZ_SECONDS each
@@ -148,6 +163,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_discover \
 	%reldir%/fuzz/replay_dist \
 	%reldir%/fuzz/replay_elfinfo \
+	%reldir%/fuzz/replay_facts \
 	%reldir%/fuzz/replay_hosts \
 	%reldir%/fuzz/replay_jobdir \
 	%reldir%/fuzz/replay_meet \
@@ -156,6 +172,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_shake \
 	%reldir%/fuzz/replay_snapshot \
 	%reldir%/fuzz/replay_sock \
+	%reldir%/fuzz/replay_talk \
 	%reldir%/fuzz/replay_tree
 check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_chan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz.h \
@@ -168,9 +185,11 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_meet_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_meet.c
 %canon_reldir%_fuzz_replay_dist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_dist.c
 %canon_reldir%_fuzz_replay_elfinfo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_elfinfo.c
+%canon_reldir%_fuzz_replay_facts_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_facts.c
 %canon_reldir%_fuzz_replay_shake_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_shake.c
 %canon_reldir%_fuzz_replay_settings_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_settings.c
 %canon_reldir%_fuzz_replay_snapshot_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_snapshot.c
+%canon_reldir%_fuzz_replay_talk_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_talk.c
 %canon_reldir%_fuzz_replay_sock_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_sock.c
 %canon_reldir%_fuzz_replay_tree_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_tree.c
 TESTS += $(FUZZ_TESTS)
@@ -186,6 +205,10 @@ FUZZ_FLAGS   = -std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-reco
 FUZZ_FROM    = src/detect/dist.c src/detect/elfinfo.c src/base/release.c \
 	src/detect/rootfs.c src/detect/text.c
 FUZZ_FROM   += src/base/xml.c $(NET_SOURCES)
+FUZZ_FROM   += src/probe/blame.c src/probe/facts.c src/probe/judge.c src/probe/judge_names.c \
+	src/probe/judge_nics.c src/probe/judge_pace.c src/probe/judge_reach.c \
+	src/probe/judge_sizes.c src/probe/judge_twins.c src/probe/page.c \
+	src/probe/pairs.c src/probe/picture.c src/probe/talk.c src/probe/verdict.c
 FUZZ_FROM   += src/diagnose/conclude.c src/diagnose/evidence.c src/diagnose/fields.c \
 	src/diagnose/match.c src/diagnose/nodes.c src/diagnose/origin.c src/diagnose/read.c \
 	src/diagnose/sift.c src/diagnose/signature.c
@@ -318,6 +341,7 @@ BATS_TESTS = \
 	%reldir%/cli/net.bats \
 	%reldir%/cli/net-fix.bats \
 	%reldir%/cli/net-lint.bats \
+	%reldir%/cli/net-check.bats \
 	%reldir%/cli/run.bats \
 	%reldir%/init/fetch.bats \
 	%reldir%/init/json.bats \
@@ -329,7 +353,9 @@ BATS_TESTS = \
 	%reldir%/init/steps.bats \
 	%reldir%/cluster/net-real.bats \
 	%reldir%/cluster/net-watch.bats \
+	%reldir%/cluster/scenes.bats \
 	%reldir%/fresh/fresh.bats \
+	%reldir%/cluster/check.bats \
 	%reldir%/cluster/hosts.bats
 FAULT_TESTS = \
 	%reldir%/fault/launcher.bats \
@@ -375,7 +401,7 @@ if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += .ci/run %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
-	%reldir%/tap.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h \
+	%reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h \
 	%reldir%/lint/map.sh %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/allreduce.c \

@@ -4,6 +4,8 @@
 
 /* In the order `ringup help net` shows them. */
 #define SUBS(X)     \
+	X(agent)    \
+	X(check)    \
 	X(explain)  \
 	X(fix)      \
 	X(lint)     \

@@ -1,0 +1,373 @@
+/* agent.c - what runs on each node of a check: tells, answers, probes, and goes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/agent.h"
+
+#include <linux/capability.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "nicpick/own.h"
+#include "probe/echo.h"
+#include "probe/facts.h"
+#include "probe/names.h"
+#include "probe/reach.h"
+#include "probe/rules.h"
+#include "probe/speed.h"
+#include "ringup.h"
+#include "wire/sock.h"
+
+enum { REGISTERED_TRIES = 64 };
+
+struct agent {
+	struct talk *talk;
+	struct snapshot *snapshot;
+	struct seal_key key;
+	struct echo echo;
+	struct probe_facts plan; /* what "reach" brought */
+	json_t *names;
+	int me;
+	bool greeted;
+};
+
+/* Facts of this node. */
+
+/* The machine's id is not for everybody; a hash of it tells machines apart as well. */
+static void machine_id(char out[FACTS_ID])
+{
+	unsigned char sum[16];
+	size_t len;
+	char *text;
+
+	*out = 0;
+	if (file_read("", "/etc/machine-id", 256, &text, &len, NULL))
+		return;
+	crypto_generichash(sum, sizeof(sum), (unsigned char *)text, len, NULL, 0);
+	if (len > 16)
+		sodium_bin2hex(out, FACTS_ID, sum, sizeof(sum));
+	free(text);
+}
+
+static int add_uses(struct probe_node *n, const char *library, const struct picked *p,
+		    struct err *e)
+{
+	struct probe_use *u;
+	int r, i;
+
+	for (r = 0; r < p->nroles; r++)
+		for (i = 0; i < p->roles[r].npicks; i++) {
+			u = facts_add_use(n);
+			if (!u)
+				return fail(e, RINGUP_ENOMEM, "no memory for addresses");
+			snprintf(u->library, sizeof(u->library), "%s", library);
+			snprintf(u->role, sizeof(u->role), "%s", p->roles[r].name);
+			snprintf(u->interface, sizeof(u->interface), "%s",
+				 p->roles[r].picks[i].interface);
+			snprintf(u->address, sizeof(u->address), "%s",
+				 p->roles[r].picks[i].address);
+		}
+	return 0;
+}
+
+/* The addresses that each library would take here. */
+static int find_uses(struct probe_node *n, const struct snapshot *s, struct err *e)
+{
+	struct own_hint hint = { 0 };
+	struct picked p;
+	int i, rc = 0;
+
+	for (i = 0; !rc && pickers[i]; i++) {
+		rc = picker_run(pickers[i], &s->ifaces, &s->settings, &p, e);
+		if (!rc)
+			rc = add_uses(n, pickers[i]->name, &p, e);
+		picker_free(&p);
+	}
+	if (!rc) {
+		rc = own_choose(&s->ifaces, &hint, &p, e);
+		if (!rc)
+			rc = add_uses(n, "ringup", &p, e);
+		picker_free(&p);
+	}
+	return rc;
+}
+
+/* What Gloo and NCCL will be told when they ask for this machine's own name. */
+static void remember(struct netconf *c, const struct netconf_host *h)
+{
+	struct netconf_host *own;
+
+	if (strcmp(h->name, c->hostname) != 0 || netconf_host_find(c, h->name))
+		return;
+	own = netconf_host_add(c, h->name);
+	if (own)
+		*own = *h;
+}
+
+/* All nodes' names and our own, which libraries look up to find out who they are. */
+static int find_names(struct agent *a, struct probe_node *n, struct err *e)
+{
+	int count = (int)json_array_size(a->names) + 1, i;
+	const char **list = calloc((size_t)count, sizeof(*list));
+
+	n->resolves = calloc((size_t)count, sizeof(*n->resolves));
+	if (!list || !n->resolves) {
+		free(list);
+		return fail(e, RINGUP_ENOMEM, "no memory for names");
+	}
+	list[0] = a->snapshot->settings.hostname;
+	for (i = 1; i < count; i++)
+		list[i] = json_string_value(json_array_get(a->names, (size_t)i - 1));
+	n->nresolves = names_resolve(n->resolves, list, count, AGENT_NAMES_MS, e);
+	free(list);
+	if (n->nresolves < 0) {
+		count = n->nresolves;
+		n->nresolves = 0;
+		return count;
+	}
+	for (i = 0; i < n->nresolves; i++)
+		remember(&a->snapshot->settings, &n->resolves[i]);
+	return 0;
+}
+
+/* Whoever breaks in here shall find no rights: what has to be asked as root was asked. */
+static int shed_rights(struct err *e)
+{
+	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
+	int cap;
+
+	for (cap = 0; cap < 64; cap++)
+		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capset, &head, none))
+		return fail_os(e, "cannot give up rights");
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	return 0;
+}
+
+static void note_port(json_t *listens, const struct probe_use *u, int port, const char *kind)
+{
+	if (port)
+		json_array_append_new(listens, json_pack("{ss ss si ss}", "address", u->address,
+							 "interface", u->interface, "port",
+							 port, "kind", kind));
+}
+
+/* An ephemeral port as NCCL, Gloo and Horovod take it, the first from 1024 as Open MPI
+ * does, and the one where torch's store usually is. */
+static void listen_at(struct agent *a, json_t *listens, const struct probe_use *u, int wish)
+{
+	struct sock_addr at;
+	int port, i;
+
+	if (sock_parse_address(u->address, &at, NULL))
+		return;
+	port = echo_listen(&a->echo, &at, wish, 0);
+	note_port(listens, u, port ? port : echo_listen(&a->echo, &at, 0, 0), "ephemeral");
+	for (i = port = 0; !port && i < REGISTERED_TRIES; i++)
+		port = echo_listen(&a->echo, &at, AGENT_REGISTERED + i, 1);
+	note_port(listens, u, port, "registered");
+	note_port(listens, u, echo_listen(&a->echo, &at, AGENT_STORE, 1), "store");
+}
+
+static json_t *listen_all(struct agent *a, const struct probe_node *n, int wish)
+{
+	json_t *listens = json_array();
+	int i, k;
+
+	for (i = 0; i < n->nuses; i++) {
+		for (k = 0; k < i && strcmp(n->uses[k].address, n->uses[i].address) != 0; k++)
+			;
+		if (k == i)
+			listen_at(a, listens, &n->uses[i], wish);
+	}
+	return listens;
+}
+
+/* What is asked. */
+
+static int on_hello(struct agent *a, const json_t *msg, struct err *e)
+{
+	const char *hex = NULL;
+	struct secret s = { { 0 } };
+	json_t *names = NULL;
+	const json_t *one;
+	size_t len = 0, i;
+	int port;
+
+	if (a->greeted ||
+	    json_unpack((json_t *)(uintptr_t)msg, "{ss si so si}", "secret", &hex, "node",
+			&a->me, "names", &names, "port", &port) ||
+	    sodium_hex2bin(s.key, SECRET_BYTES, hex, strlen(hex), NULL, &len, NULL) ||
+	    len != SECRET_BYTES || a->me < 0 || (size_t)a->me >= json_array_size(names) ||
+	    port < 0 || port > 65535)
+		return fail(e, RINGUP_EINVAL, "this is no greeting");
+	json_array_foreach(names, i, one)
+	{
+		if (!json_is_string(one))
+			return fail(e, RINGUP_EINVAL, "a name that is none");
+	}
+	a->greeted = true;
+	a->names = json_incref(names);
+	seal_derive(&a->key, &s);
+	secret_wipe(&s);
+	return port;
+}
+
+static int tell_facts(struct agent *a, int wish, struct err *e)
+{
+	const char *name = json_string_value(json_array_get(a->names, (size_t)a->me));
+	struct probe_facts f = { 0 };
+	struct probe_node *n = facts_add_node(&f, name ? name : "?");
+	json_t *listens = NULL;
+	int rc = n ? 0 : fail(e, RINGUP_ENOMEM, "no memory for a node");
+
+	if (!rc)
+		rc = rules_read(n, e);
+	if (!rc)
+		rc = shed_rights(e);
+	if (!rc)
+		rc = find_names(a, n, e);
+	if (!rc)
+		rc = find_uses(n, a->snapshot, e);
+	if (!rc)
+		rc = echo_open(&a->echo, a->me, &a->key, e);
+	if (!rc) {
+		machine_id(n->machine_id);
+		snprintf(n->hostname, sizeof(n->hostname), "%s",
+			 a->snapshot->settings.hostname);
+		listens = listen_all(a, n, wish);
+		n->snapshot = *a->snapshot;
+		n->has_snapshot = true;
+		rc = talk_say(a->talk,
+			      json_pack("{ss so so}", "op", "facts", "facts", facts_json(&f),
+					"listens", listens),
+			      e);
+		memset(&n->snapshot, 0, sizeof(n->snapshot)); /* the caller's */
+	}
+	facts_free(&f);
+	return rc < 0 ? rc : 0;
+}
+
+static int on_reach(struct agent *a, const json_t *msg, struct err *e)
+{
+	struct reach r = { a->me, &a->key, &a->echo, talk_fd(a->talk) };
+	int i, rc;
+
+	facts_free(&a->plan);
+	rc = facts_parse(&a->plan, json_object_get(msg, "facts"), e);
+	for (i = 0; !rc && i < a->plan.npaths; i++)
+		if (a->plan.paths[i].from != a->me)
+			rc = fail(e, RINGUP_EINVAL, "that is another node's path");
+	if (!rc)
+		rc = reach_run(&r, a->plan.paths, a->plan.npaths, e);
+	if (rc)
+		return rc;
+	rc = talk_say(a->talk,
+		      json_pack("{ss so}", "op", "reached", "facts", facts_json(&a->plan)), e);
+	return rc < 0 ? rc : 0;
+}
+
+static json_t *or_null(double x)
+{
+	return x < 0 ? json_null() : json_real(x);
+}
+
+static int on_measure(struct agent *a, const json_t *msg, struct err *e)
+{
+	int at, latency_ms, bandwidth_ms, rc;
+	struct probe_path p;
+
+	if (json_unpack((json_t *)(uintptr_t)msg, "{si si si}", "path", &at, "latency_ms",
+			&latency_ms, "bandwidth_ms", &bandwidth_ms) ||
+	    at < 0 || at >= a->plan.npaths || latency_ms < 0 || latency_ms > 10000 ||
+	    bandwidth_ms < 0 || bandwidth_ms > 10000)
+		return fail(e, RINGUP_EINVAL, "this cannot be measured");
+	p = a->plan.paths[at];
+	/* Whoever does not answer any more has no latency; that is an answer, too. */
+	speed_measure(&p, &a->key, latency_ms, bandwidth_ms, NULL);
+	rc = talk_say(a->talk,
+		      json_pack("{ss si so so so}", "op", "measured", "path", at,
+				"latency_min_us", or_null(p.latency_min_us),
+				"latency_median_us", or_null(p.latency_median_us),
+				"bandwidth_mbs", or_null(p.bandwidth_mbs)),
+		      e);
+	return rc < 0 ? rc : 0;
+}
+
+static int on_message(struct agent *a, const json_t *msg, struct err *e)
+{
+	const char *op = json_string_value(json_object_get(msg, "op"));
+	int port;
+
+	if (op && !strcmp(op, "hello")) {
+		port = on_hello(a, msg, e);
+		return port < 0 ? port : tell_facts(a, port, e);
+	}
+	if (op && a->greeted && !strcmp(op, "reach"))
+		return on_reach(a, msg, e);
+	if (op && a->greeted && !strcmp(op, "measure"))
+		return on_measure(a, msg, e);
+	return fail(e, RINGUP_EINVAL, "\"%.40s\" is no order for an agent", op ? op : "");
+}
+
+static int listen_to(struct agent *a, struct err *e)
+{
+	json_t *msg;
+	int rc;
+
+	for (;;) {
+		rc = talk_next(a->talk, &msg, e);
+		if (rc <= 0)
+			return rc;
+		rc = on_message(a, msg, e);
+		json_decref(msg);
+		if (rc)
+			return rc;
+	}
+}
+
+static int converse(struct agent *a, struct err *e)
+{
+	struct pollfd p[2];
+	int rc = 0;
+
+	while (!rc) {
+		p[0] = (struct pollfd){ talk_fd(a->talk), talk_events(a->talk), 0 };
+		p[1] = (struct pollfd){ a->greeted ? a->echo.epoll : -1, POLLIN, 0 };
+		poll(p, 2, 1000);
+		if (a->greeted)
+			echo_serve(&a->echo);
+		if (p[0].revents & POLLOUT)
+			rc = talk_flush(a->talk, e);
+		if (rc >= 0 && p[0].revents & ~POLLOUT)
+			rc = talk_read(a->talk, e);
+		if (rc == RINGUP_EPEER)
+			return 0; /* nobody wants to know any more: that is how it ends */
+		rc = rc < 0 ? rc : listen_to(a, e);
+	}
+	return rc == RINGUP_EPEER ? 0 : rc;
+}
+
+int agent_run(struct talk *t, struct snapshot *s, struct err *e)
+{
+	struct agent a = { .talk = t, .snapshot = s };
+	int rc;
+
+	alarm(AGENT_SECONDS);
+	rc = converse(&a, e);
+	if (rc)
+		talk_say(t, json_pack("{ss ss}", "op", "error", "why", e->text), NULL);
+	if (a.greeted)
+		echo_close(&a.echo);
+	facts_free(&a.plan);
+	json_decref(a.names);
+	sodium_memzero(&a.key, sizeof(a.key));
+	return rc;
+}

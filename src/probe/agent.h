@@ -1,0 +1,36 @@
+/* agent.h - what runs on each node of a check: tells, answers, probes, and goes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_AGENT_H
+#define PROBE_AGENT_H
+
+#include "host/snapshot.h"
+#include "probe/talk.h"
+
+struct err;
+
+/*
+ * An agent lives no longer than AGENT_SECONDS, and no longer than whoever asks: the end of
+ * its conversation ends it.  It starts no program but nft and iptables-save to list rules,
+ * gives up its rights before it listens, and answers nobody but agents of the same check.
+ *
+ * The conversation, each line with "op":
+ *
+ *	hello     secret, node (its number), names (of all nodes), port (to try first)
+ *	facts     facts (this node, see facts.h), listens (address, interface, port, kind)
+ *	reach     facts (names of nodes; paths to try)
+ *	reached   facts (the same paths, tried)
+ *	measure   path (its position in reach), latency_ms, bandwidth_ms
+ *	measured  path, latency_us (min, median), bandwidth_mbs
+ *	error     why
+ */
+enum {
+	AGENT_SECONDS = 180,
+	AGENT_REGISTERED = 1024,
+	AGENT_STORE = 29500,
+	AGENT_NAMES_MS = 1500
+};
+
+/* agent_run - take part, with what this node is, @s; returns when the conversation ends. */
+int agent_run(struct talk *t, struct snapshot *s, struct err *e);
+
+#endif

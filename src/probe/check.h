@@ -1,0 +1,47 @@
+/* check.h - check the network between nodes: agents, all pairs, facts. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_CHECK_H
+#define PROBE_CHECK_H
+
+#include <stdbool.h>
+
+#include "probe/facts.h"
+#include "probe/roster.h"
+#include "probe/starter.h"
+
+struct err;
+
+struct check_how {
+	const struct roster *nodes;
+	struct starter_how start;
+	bool quick;   /* leave bandwidth out                                */
+	int start_ms; /* how long agents may take to answer; 0: CHECK_START_MS */
+	void (*progress)(const char *what, int done, int all); /* or NULL    */
+};
+
+/*
+ * Bounds of the parts, in this order.  Time to measure is shared by the rounds, so that it
+ * does not grow with the nodes.
+ */
+enum {
+	CHECK_START_MS = 6000,
+	CHECK_REACH_MS = 8000,
+	CHECK_ROUND_MS = 3000,
+	CHECK_MEASURE_MS = 5000,
+	CHECK_PAIR_MS = 150,
+	CHECK_END_MS = 1000,
+};
+
+/*
+ * check_run - start an agent on each node, have all of them try all addresses of all others,
+ * and measure between all pairs, each node with one other at a time.
+ *
+ * A node without an agent, or whose agent dies, is silent or talks nonsense, gets its error
+ * into its facts, and the others are checked all the same.  When this returns, no process
+ * and no connection of it is left anywhere.
+ *
+ * Ownership: the contents of @f are the caller's until facts_free(), also on failure.
+ */
+int check_run(const struct check_how *how, struct probe_facts *f, struct err *e);
+
+#endif

@@ -1,0 +1,298 @@
+/* echo.c - the side of an agent that answers probes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/echo.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "ringup.h"
+#include "wire/pack.h"
+#include "wire/sock.h"
+
+enum kind { GONE, LISTENER, DATAGRAMS, STRANGER, KNOWN };
+
+struct echo_guest {
+	int fd;
+	enum kind kind;
+	int64_t since_ns;
+	unsigned char in[SEAL_BYTES];
+	size_t have;
+	uint32_t sink; /* bytes still to be thrown away */
+	unsigned char order[ECHO_ORDER];
+};
+
+int echo_open(struct echo *x, int me, const struct seal_key *key, struct err *e)
+{
+	memset(x, 0, sizeof(*x));
+	x->me = me;
+	x->key = *key;
+	x->epoll = epoll_create1(EPOLL_CLOEXEC);
+	x->guest = calloc(ECHO_GUESTS, sizeof(*x->guest));
+	if (x->epoll < 0)
+		return fail_os(e, "epoll");
+	return x->guest ? 0 : fail(e, RINGUP_ENOMEM, "no memory for guests");
+}
+
+static void leave(struct echo_guest *g)
+{
+	close(g->fd); /* which takes it out of the epoll set */
+	g->kind = GONE;
+}
+
+/* A free place, else that of the stranger who has been here longest; or NULL. */
+static struct echo_guest *place(struct echo *x)
+{
+	struct echo_guest *oldest = NULL, *g;
+	int i;
+
+	for (i = 0; i < x->guests; i++) {
+		g = &x->guest[i];
+		if (g->kind == GONE)
+			return g;
+		if (g->kind == STRANGER && (!oldest || g->since_ns < oldest->since_ns))
+			oldest = g;
+	}
+	if (x->guests < ECHO_GUESTS)
+		return &x->guest[x->guests++];
+	if (oldest)
+		leave(oldest);
+	return oldest;
+}
+
+/* Takes @fd over. */
+static struct echo_guest *seat(struct echo *x, int fd, enum kind kind)
+{
+	struct echo_guest *g = place(x);
+	struct epoll_event v = { .events = EPOLLIN };
+
+	if (!g) {
+		close(fd);
+		return NULL;
+	}
+	memset(g, 0, sizeof(*g));
+	g->fd = fd;
+	g->kind = kind;
+	g->since_ns = clock_ns();
+	v.data.u32 = (uint32_t)(g - x->guest);
+	if (!epoll_ctl(x->epoll, EPOLL_CTL_ADD, fd, &v))
+		return g;
+	leave(g);
+	return NULL;
+}
+
+static void set_port(struct sock_addr *a, int port)
+{
+	if (a->sa.ss_family == AF_INET)
+		((struct sockaddr_in *)&a->sa)->sin_port = htons((uint16_t)port);
+	else
+		((struct sockaddr_in6 *)&a->sa)->sin6_port = htons((uint16_t)port);
+}
+
+static int bound(const struct sock_addr *at, int port, int type)
+{
+	struct sock_addr a = *at;
+	int yes = 1, fd = socket(a.sa.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	set_port(&a, port);
+	/* Ours are closed by the one who asked; what is left of them is nobody's. */
+	if (type == SOCK_STREAM)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	if (!bind(fd, (struct sockaddr *)&a.sa, a.len) &&
+	    (type == SOCK_DGRAM || !listen(fd, 1024)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int port_of(int fd)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	if (getsockname(fd, (struct sockaddr *)&sa, &len))
+		return 0;
+	return ntohs(sa.ss_family == AF_INET ? ((struct sockaddr_in *)&sa)->sin_port
+					     : ((struct sockaddr_in6 *)&sa)->sin6_port);
+}
+
+int echo_listen(struct echo *x, const struct sock_addr *at, int port, int tcp_only)
+{
+	int tcp = bound(at, port, SOCK_STREAM), udp;
+
+	if (tcp < 0 || !seat(x, tcp, LISTENER))
+		return 0;
+	port = port_of(tcp);
+	udp = tcp_only ? -1 : bound(at, port, SOCK_DGRAM);
+	if (udp >= 0)
+		seat(x, udp, DATAGRAMS);
+	return port;
+}
+
+/* The sealed answer to what stands in @in, to @out; false if it is nobody's question. */
+static bool answer(const struct echo *x, const unsigned char *in, size_t size,
+		   unsigned char out[SEAL_BYTES])
+{
+	struct seal s;
+
+	if (!seal_read(&s, SEAL_QUESTION, in, &x->key))
+		return false;
+	s.what = SEAL_ANSWER;
+	s.to = s.from;
+	s.from = (uint16_t)x->me;
+	s.size = (uint32_t)size;
+	seal_write(out, &s, &x->key);
+	return true;
+}
+
+static void serve_datagrams(struct echo *x, const struct echo_guest *g)
+{
+	unsigned char out[SEAL_BYTES];
+	static unsigned char in[65536];
+	struct sockaddr_storage from;
+	socklen_t len;
+	ssize_t n;
+	int most;
+
+	for (most = 64; most > 0; most--) {
+		len = sizeof(from);
+		n = recvfrom(g->fd, in, sizeof(in), 0, (struct sockaddr *)&from, &len);
+		if (n < 0)
+			break;
+		if (n >= SEAL_BYTES && answer(x, in, (size_t)n, out))
+			sendto(g->fd, out, sizeof(out), MSG_NOSIGNAL, (struct sockaddr *)&from,
+			       len);
+	}
+}
+
+static void welcome(struct echo *x, int listener)
+{
+	int yes = 1, most, fd;
+
+	for (most = 64; most > 0; most--) {
+		fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0)
+			break;
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+		seat(x, fd, STRANGER);
+	}
+}
+
+/* An answer is smaller than any socket's buffer: if it does not go, nobody reads. */
+static bool tell(struct echo_guest *g, const unsigned char *data, size_t len)
+{
+	return send(g->fd, data, len, MSG_NOSIGNAL) == (ssize_t)len;
+}
+
+/* All of @want bytes at g->in?  1, or 0 (not yet), or -1 (never). */
+static int gather(struct echo_guest *g, size_t want)
+{
+	ssize_t n = recv(g->fd, g->in + g->have, want - g->have, 0);
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		return -1;
+	g->have += n > 0 ? (size_t)n : 0;
+	return g->have == want;
+}
+
+static int throw_away(struct echo_guest *g)
+{
+	static char nowhere[262144];
+	size_t want = g->sink < sizeof(nowhere) ? g->sink : sizeof(nowhere);
+	ssize_t n = recv(g->fd, nowhere, want, 0);
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		return -1;
+	g->sink -= n > 0 ? (uint32_t)n : 0;
+	if (g->sink)
+		return n > 0 ? 1 : 0;
+	return tell(g, g->order, sizeof(g->order)) ? 1 : -1;
+}
+
+/* One step of a conversation: 1 if there may be more to do, 0 if not now, -1 to end it. */
+static int converse(struct echo *x, struct echo_guest *g)
+{
+	unsigned char out[SEAL_BYTES];
+	int rc;
+
+	if (g->sink)
+		return throw_away(g);
+	rc = gather(g, g->kind == STRANGER ? SEAL_BYTES : ECHO_ORDER);
+	if (rc <= 0)
+		return rc;
+	g->have = 0;
+	if (g->kind == STRANGER) {
+		g->kind = KNOWN;
+		return answer(x, g->in, SEAL_BYTES, out) && tell(g, out, sizeof(out)) ? 1 : -1;
+	}
+	memcpy(g->order, g->in, ECHO_ORDER);
+	g->sink = pack_get32(g->order);
+	return g->sink || tell(g, g->order, ECHO_ORDER) ? 1 : -1;
+}
+
+static void serve(struct echo *x, struct echo_guest *g)
+{
+	int most = 64, rc = 1;
+
+	switch (g->kind) {
+	case GONE:
+		break;
+	case LISTENER:
+		welcome(x, g->fd);
+		break;
+	case DATAGRAMS:
+		serve_datagrams(x, g);
+		break;
+	case STRANGER:
+	case KNOWN:
+		while (rc > 0 && most-- > 0)
+			rc = converse(x, g);
+		if (rc < 0)
+			leave(g);
+	}
+}
+
+/* A stranger has a few seconds to say who he is. */
+static void sweep(struct echo *x)
+{
+	int64_t now = clock_ns(), old = now - ECHO_SILENCE_MS * 1000000ll;
+	int i;
+
+	if (now - x->swept_ns < 1000000000)
+		return;
+	x->swept_ns = now;
+	for (i = 0; i < x->guests; i++)
+		if (x->guest[i].kind == STRANGER && x->guest[i].since_ns < old)
+			leave(&x->guest[i]);
+}
+
+void echo_serve(struct echo *x)
+{
+	struct epoll_event v[64];
+	int i, n = epoll_wait(x->epoll, v, 64, 0);
+
+	for (i = 0; i < n; i++)
+		serve(x, &x->guest[v[i].data.u32]);
+	sweep(x);
+}
+
+void echo_close(struct echo *x)
+{
+	int i;
+
+	for (i = 0; i < x->guests; i++)
+		if (x->guest[i].kind != GONE)
+			leave(&x->guest[i]);
+	if (x->guest)
+		close(x->epoll);
+	free(x->guest);
+	memset(x, 0, sizeof(*x));
+}

@@ -1,0 +1,613 @@
+/* facts.c - what a check of the network has found out, before anybody judges it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/facts.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+/* What is read at most: a thousand nodes' check fits, a mistake does not. */
+enum { FILE_CAP = 256 << 20, NODES_CAP = 4095, LIST_CAP = 4096, PATHS_CAP = 1 << 18 };
+
+static const char schema[] = "ringup.net.check/1";
+
+/* @list with zeroed room for one more than @count; doubled, so that n cost O(n). */
+static void *grow(void *list, int count, size_t size)
+{
+	size_t n = (size_t)count;
+	char *p = list;
+
+	if (!(n & (n - 1)))
+		p = reallocarray(list, n ? n * 2 : 1, size);
+	if (p)
+		memset(p + n * size, 0, size);
+	return p;
+}
+
+struct probe_node *facts_add_node(struct probe_facts *f, const char *name)
+{
+	struct probe_node *list = grow(f->nodes, f->nnodes, sizeof(*list)), *n;
+
+	if (!list)
+		return NULL;
+	f->nodes = list;
+	n = &list[f->nnodes++];
+	snprintf(n->name, sizeof(n->name), "%s", name);
+	return n;
+}
+
+struct probe_use *facts_add_use(struct probe_node *n)
+{
+	struct probe_use *list = grow(n->uses, n->nuses, sizeof(*list));
+
+	if (!list)
+		return NULL;
+	n->uses = list;
+	return &list[n->nuses++];
+}
+
+struct netconf_host *facts_add_host(struct probe_node *n, const char *name)
+{
+	struct netconf_host *list = grow(n->resolves, n->nresolves, sizeof(*list)), *h;
+
+	if (!list)
+		return NULL;
+	n->resolves = list;
+	h = &list[n->nresolves++];
+	snprintf(h->name, sizeof(h->name), "%s", name);
+	return h;
+}
+
+int facts_add_rule(struct probe_node *n, const char *rule)
+{
+	char **list = grow(n->firewall, n->nfirewall, sizeof(*list)), *copy = strdup(rule);
+
+	if (list)
+		n->firewall = list;
+	if (!list || !copy) {
+		free(copy);
+		return RINGUP_ENOMEM;
+	}
+	list[n->nfirewall++] = copy;
+	return 0;
+}
+
+struct probe_path *facts_add_path(struct probe_facts *f)
+{
+	struct probe_path *list = grow(f->paths, f->npaths, sizeof(*list)), *p;
+
+	if (!list)
+		return NULL;
+	f->paths = list;
+	p = &list[f->npaths++];
+	p->answered = -1;
+	p->mtu.segment = -1;
+	p->latency_min_us = p->latency_median_us = p->bandwidth_mbs = -1;
+	return p;
+}
+
+struct probe_finding *facts_add_finding(struct probe_facts *f)
+{
+	struct probe_finding *list = grow(f->findings, f->nfindings, sizeof(*list)), *p;
+
+	if (!list)
+		return NULL;
+	f->findings = list;
+	p = &list[f->nfindings++];
+	p->from = p->to = -1;
+	return p;
+}
+
+static const char *const state_words[] = {
+#define X(name, word) word,
+	FACTS_STATES(X)
+#undef X
+};
+
+const char *facts_state_text(enum facts_state s)
+{
+	return (int)s >= 0 && s < FACTS_STATE_COUNT ? state_words[s] : "?";
+}
+
+const char *facts_severity_text(enum facts_severity s)
+{
+	static const char *const text[] = { "note", "warning", "error" };
+
+	return text[s];
+}
+
+static void free_node(struct probe_node *n)
+{
+	int i;
+
+	snapshot_free(&n->snapshot);
+	free(n->uses);
+	free(n->resolves);
+	for (i = 0; i < n->nfirewall; i++)
+		free(n->firewall[i]);
+	free(n->firewall);
+}
+
+static void free_finding(struct probe_finding *p)
+{
+	free(p->nodes);
+	free(p->what);
+	free(p->why);
+	free(p->next);
+	free(p->command);
+}
+
+void facts_free(struct probe_facts *f)
+{
+	int i;
+
+	for (i = 0; i < f->nnodes; i++)
+		free_node(&f->nodes[i]);
+	for (i = 0; i < f->nfindings; i++)
+		free_finding(&f->findings[i]);
+	free(f->nodes);
+	free(f->paths);
+	free(f->findings);
+	free(f->verdict);
+	memset(f, 0, sizeof(*f));
+}
+
+bool facts_is_live(const struct probe_facts *f, int node)
+{
+	return !*f->nodes[node].error && f->nodes[node].has_snapshot;
+}
+
+const struct iface_addr *facts_owner(const struct probe_facts *f, int node, const char *address)
+{
+	struct iface_ip ip;
+
+	return iface_parse(&ip, address) ? iface_owner(&f->nodes[node].snapshot.ifaces, &ip)
+					 : NULL;
+}
+
+const char *facts_net(const struct probe_facts *f, int node, const char *address,
+		      char out[IFACE_TEXT])
+{
+	const struct iface_list *l = &f->nodes[node].snapshot.ifaces;
+	const struct iface_addr *a = facts_owner(f, node, address);
+	struct iface_ip net;
+	size_t len;
+	int bits, i;
+
+	*out = 0;
+	if (!a)
+		return out;
+	net = a->ip;
+	net.scope_id = 0;
+	bits = net.family == AF_INET ? 32 : 128;
+	if (a->prefix >= bits) {
+		snprintf(out, IFACE_TEXT, "%s", l->ifaces[a->iface].name);
+		return out;
+	}
+	for (i = a->prefix; i < bits; i++)
+		net.bytes[i / 8] &= (unsigned char)~(0x80 >> i % 8);
+	len = strlen(iface_text(&net, out));
+	snprintf(out + len, IFACE_TEXT - len, "/%d", a->prefix);
+	return out;
+}
+
+/* JSON holds UTF-8 only, and a firewall's comment anything. */
+static json_t *text_json(const char *s)
+{
+	json_t *j = json_string(s);
+	char *plain = j ? NULL : strdup(s), *p;
+
+	for (p = plain; p && *p; p++)
+		*p = (unsigned char)*p < 0x80 ? *p : '?';
+	if (plain)
+		j = json_string(plain);
+	free(plain);
+	return j;
+}
+
+static json_t *or_null(const char *s)
+{
+	return s && *s ? text_json(s) : json_null();
+}
+
+static json_t *size_json(int n)
+{
+	return n > 0 ? json_integer(n) : json_null();
+}
+
+static json_t *measured(double x)
+{
+	return x >= 0 ? json_real(x) : json_null();
+}
+
+static json_t *use_json(const struct probe_use *u)
+{
+	return json_pack("{s:o,s:o,s:o,s:o}", "library", text_json(u->library), "role",
+			 text_json(u->role), "interface", or_null(u->interface), "address",
+			 or_null(u->address));
+}
+
+static json_t *host_json(const struct netconf_host *h)
+{
+	json_t *list = json_array();
+	char text[IFACE_TEXT];
+	int i;
+
+	for (i = 0; i < h->nips; i++)
+		json_array_append_new(list, json_string(iface_text(&h->ips[i], text)));
+	return json_pack("{s:o,s:o}", "name", text_json(h->name), "addresses", list);
+}
+
+static json_t *node_json(const struct probe_node *n)
+{
+	json_t *uses = json_array(), *resolves = json_array(), *firewall = json_array();
+	int i;
+
+	for (i = 0; i < n->nuses; i++)
+		json_array_append_new(uses, use_json(&n->uses[i]));
+	for (i = 0; i < n->nresolves; i++)
+		json_array_append_new(resolves, host_json(&n->resolves[i]));
+	for (i = 0; i < n->nfirewall; i++)
+		json_array_append_new(firewall, text_json(n->firewall[i]));
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name", text_json(n->name),
+			 "hostname", or_null(n->hostname), "error", or_null(n->error),
+			 "machine_id", or_null(n->machine_id), "snapshot",
+			 n->has_snapshot ? snapshot_json(&n->snapshot) : json_null(), "uses",
+			 uses, "resolves", resolves, "firewall", firewall);
+}
+
+static json_t *mtu_json(const struct probe_mtu *m)
+{
+	if (m->link <= 0 && m->df <= 0 && m->segment < 0)
+		return json_null();
+	return json_pack("{s:o,s:o,s:o}", "link", size_json(m->link), "df", size_json(m->df),
+			 "segment", m->segment < 0 ? json_null() : json_boolean(m->segment));
+}
+
+static json_t *latency_json(const struct probe_path *p)
+{
+	if (p->latency_min_us < 0 && p->latency_median_us < 0)
+		return json_null();
+	return json_pack("{s:o,s:o}", "min", measured(p->latency_min_us), "median",
+			 measured(p->latency_median_us));
+}
+
+/* The name of a node, or null for none. */
+static json_t *name_json(const struct probe_facts *f, int node)
+{
+	return node >= 0 && node < f->nnodes ? text_json(f->nodes[node].name) : json_null();
+}
+
+static json_t *path_json(const struct probe_facts *f, const struct probe_path *p)
+{
+	json_t *port = json_pack("{s:i,s:o}", "number", p->port.number, "kind",
+				 text_json(p->port.kind));
+
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:o,s:o,s:o,s:o,s:o}", "from",
+			 name_json(f, p->from), "to", name_json(f, p->to), "address",
+			 or_null(p->address), "interface", or_null(p->interface), "via",
+			 or_null(p->via), "source", or_null(p->source), "port", port, "state",
+			 facts_state_text(p->state), "errno", or_null(p->error), "answered",
+			 name_json(f, p->answered), "mtu", mtu_json(&p->mtu), "latency_us",
+			 latency_json(p), "bandwidth_mbs", measured(p->bandwidth_mbs));
+}
+
+static json_t *finding_json(const struct probe_facts *f, const struct probe_finding *p)
+{
+	json_t *nodes = json_array();
+	int i;
+
+	for (i = 0; i < p->nnodes; i++)
+		json_array_append_new(nodes, name_json(f, p->nodes[i]));
+	return json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "code",
+			 text_json(p->code), "severity", facts_severity_text(p->severity),
+			 "nodes", nodes, "interface", or_null(p->interface), "address",
+			 or_null(p->address), "from", name_json(f, p->from), "to",
+			 name_json(f, p->to), "what", or_null(p->what), "why", or_null(p->why),
+			 "next", or_null(p->next), "command", or_null(p->command));
+}
+
+json_t *facts_json(const struct probe_facts *f)
+{
+	json_t *nodes = json_array(), *paths = json_array(), *findings = json_array();
+	int i;
+
+	for (i = 0; i < f->nnodes; i++)
+		json_array_append_new(nodes, node_json(&f->nodes[i]));
+	for (i = 0; i < f->npaths; i++)
+		json_array_append_new(paths, path_json(f, &f->paths[i]));
+	for (i = 0; i < f->nfindings; i++)
+		json_array_append_new(findings, finding_json(f, &f->findings[i]));
+	return json_pack("{s:s,s:f,s:o,s:o,s:o,s:o}", "schema", schema, "seconds", f->seconds,
+			 "nodes", nodes, "paths", paths, "findings", findings, "verdict",
+			 or_null(f->verdict));
+}
+
+static bool is_absent(const json_t *j)
+{
+	return !j || json_is_null(j);
+}
+
+/* A string that fits, or false; an absent one is empty. */
+static bool get_text(const json_t *j, const char *key, char *out, size_t size)
+{
+	const json_t *v = json_object_get(j, key);
+	const char *s = json_string_value(v);
+
+	*out = 0;
+	if (is_absent(v))
+		return true;
+	if (!s || strlen(s) >= size)
+		return false;
+	memcpy(out, s, strlen(s) + 1);
+	return true;
+}
+
+static bool get_int(const json_t *j, const char *key, int most, int *out)
+{
+	const json_t *v = json_object_get(j, key);
+
+	*out = 0;
+	if (is_absent(v))
+		return true;
+	if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > most)
+		return false;
+	*out = (int)json_integer_value(v);
+	return true;
+}
+
+static bool get_real(const json_t *j, const char *key, double *out)
+{
+	const json_t *v = json_object_get(j, key);
+
+	*out = -1;
+	if (is_absent(v))
+		return true;
+	*out = json_number_value(v);
+	return json_is_number(v) && *out >= 0 && *out <= 1e15;
+}
+
+/* Numeric, its scope as well: a name would mean an interface of this machine. */
+static bool is_address(const char *s, struct iface_ip *ip)
+{
+	const char *scope = strchr(s, '%');
+
+	return (!scope || strspn(scope + 1, "0123456789") == strlen(scope + 1)) &&
+	       iface_parse(ip, s);
+}
+
+static bool get_address(const json_t *j, const char *key, char out[IFACE_TEXT])
+{
+	struct iface_ip ip;
+
+	return get_text(j, key, out, IFACE_TEXT) && (!*out || is_address(out, &ip));
+}
+
+static bool parse_use(struct probe_node *n, const json_t *j)
+{
+	struct probe_use *u = facts_add_use(n);
+
+	return u && get_text(j, "library", u->library, sizeof(u->library)) &&
+	       get_text(j, "role", u->role, sizeof(u->role)) &&
+	       get_text(j, "interface", u->interface, sizeof(u->interface)) &&
+	       get_address(j, "address", u->address);
+}
+
+static bool parse_host(struct probe_node *n, const json_t *j)
+{
+	const json_t *list = json_object_get(j, "addresses"), *one;
+	char name[sizeof(((struct netconf_host *)0)->name)];
+	struct netconf_host *h;
+	size_t i;
+
+	if (!get_text(j, "name", name, sizeof(name)) || json_array_size(list) > NETCONF_IPS)
+		return false;
+	h = facts_add_host(n, name);
+	if (!h)
+		return false;
+	json_array_foreach(list, i, one)
+	{
+		if (!json_is_string(one) ||
+		    !is_address(json_string_value(one), &h->ips[h->nips]))
+			return false;
+		h->nips++;
+	}
+	return true;
+}
+
+static bool parse_rule(struct probe_node *n, const json_t *j)
+{
+	return json_is_string(j) && !facts_add_rule(n, json_string_value(j));
+}
+
+/* Every element of the list @key of node @j, if there is such a list. */
+static bool each(struct probe_node *n, const json_t *j, const char *key,
+		 bool (*parse)(struct probe_node *, const json_t *))
+{
+	const json_t *list = json_object_get(j, key), *one;
+	size_t i;
+
+	if (is_absent(list))
+		return true;
+	if (!json_is_array(list) || json_array_size(list) > LIST_CAP)
+		return false;
+	json_array_foreach(list, i, one) if (!parse(n, one)) return false;
+	return true;
+}
+
+static int parse_node(struct probe_facts *f, const json_t *j, struct err *e)
+{
+	const json_t *snapshot = json_object_get(j, "snapshot");
+	char name[FACTS_NAME];
+	struct probe_node *n;
+
+	if (!get_text(j, "name", name, sizeof(name)) || !*name)
+		return fail(e, RINGUP_EINVAL, "it has no name");
+	n = facts_add_node(f, name);
+	if (!n)
+		return fail(e, RINGUP_ENOMEM, "no memory for a node");
+	if (!get_text(j, "hostname", n->hostname, sizeof(n->hostname)) ||
+	    !get_text(j, "error", n->error, sizeof(n->error)) ||
+	    !get_text(j, "machine_id", n->machine_id, sizeof(n->machine_id)) ||
+	    !each(n, j, "uses", parse_use) || !each(n, j, "resolves", parse_host) ||
+	    !each(n, j, "firewall", parse_rule))
+		return fail(e, RINGUP_EINVAL, "it is not understood");
+	n->has_snapshot = !is_absent(snapshot);
+	if (n->has_snapshot && snapshot_parse(&n->snapshot, snapshot, e))
+		return fail_in(e, "snapshot");
+	return 0;
+}
+
+/* Nodes by name, for paths refer to them so. */
+struct index {
+	const char *name;
+	int node;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	const struct index *x = a, *y = b;
+	int c = strcmp(x->name, y->name);
+
+	return c ? c : x->node - y->node;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	return strcmp(((const struct index *)a)->name, ((const struct index *)b)->name);
+}
+
+/* The position of the node that @key names, or -1. */
+static int get_node(const struct index *all, int n, const json_t *j, const char *key)
+{
+	struct index want = { json_string_value(json_object_get(j, key)), 0 };
+	const struct index *found =
+		want.name ? bsearch(&want, all, (size_t)n, sizeof(*all), by_key) : NULL;
+
+	return found ? found->node : -1;
+}
+
+static bool parse_state(const json_t *j, enum facts_state *state)
+{
+	const char *word = json_string_value(json_object_get(j, "state"));
+	int i;
+
+	for (i = 0; word && i < FACTS_STATE_COUNT; i++)
+		if (!strcmp(word, state_words[i])) {
+			*state = (enum facts_state)i;
+			return true;
+		}
+	return false;
+}
+
+static bool parse_mtu(const json_t *j, struct probe_mtu *m)
+{
+	const json_t *segment = json_object_get(j, "segment");
+
+	m->segment = is_absent(segment) ? -1 : json_is_true(segment);
+	return (is_absent(segment) || json_is_boolean(segment)) &&
+	       get_int(j, "link", INT_MAX, &m->link) && get_int(j, "df", INT_MAX, &m->df);
+}
+
+static bool parse_path(struct probe_path *p, const json_t *j, const struct index *all, int n)
+{
+	const json_t *port = json_object_get(j, "port"), *us = json_object_get(j, "latency_us");
+
+	p->from = get_node(all, n, j, "from");
+	p->to = get_node(all, n, j, "to");
+	p->answered = get_node(all, n, j, "answered");
+	return p->from >= 0 && p->to >= 0 && p->from != p->to &&
+	       get_address(j, "address", p->address) &&
+	       get_text(j, "interface", p->interface, sizeof(p->interface)) &&
+	       get_text(j, "via", p->via, sizeof(p->via)) &&
+	       get_address(j, "source", p->source) &&
+	       get_int(port, "number", 65535, &p->port.number) &&
+	       get_text(port, "kind", p->port.kind, sizeof(p->port.kind)) &&
+	       parse_state(j, &p->state) && get_text(j, "errno", p->error, sizeof(p->error)) &&
+	       parse_mtu(json_object_get(j, "mtu"), &p->mtu) &&
+	       get_real(us, "min", &p->latency_min_us) &&
+	       get_real(us, "median", &p->latency_median_us) &&
+	       get_real(j, "bandwidth_mbs", &p->bandwidth_mbs);
+}
+
+static int parse_nodes(struct probe_facts *f, const json_t *list, struct err *e)
+{
+	const json_t *one;
+	size_t i;
+	int rc;
+
+	if (!json_is_array(list) || json_array_size(list) > NODES_CAP)
+		return fail(e, RINGUP_EINVAL, "nodes is not a list of at most %d", NODES_CAP);
+	json_array_foreach(list, i, one)
+	{
+		rc = parse_node(f, one, e);
+		if (rc)
+			return fail_in(e, "nodes[%zu]", i);
+	}
+	return 0;
+}
+
+static int parse_paths(struct probe_facts *f, const json_t *list, struct err *e)
+{
+	struct index *all;
+	const json_t *one;
+	struct probe_path *p;
+	size_t i;
+	int rc = 0;
+
+	if (is_absent(list))
+		return 0;
+	if (!json_is_array(list) || json_array_size(list) > PATHS_CAP)
+		return fail(e, RINGUP_EINVAL, "paths is not a list of at most %d", PATHS_CAP);
+	all = calloc((size_t)f->nnodes + 1, sizeof(*all));
+	if (!all)
+		return fail(e, RINGUP_ENOMEM, "no memory for the nodes' names");
+	for (i = 0; i < (size_t)f->nnodes; i++)
+		all[i] = (struct index){ f->nodes[i].name, (int)i };
+	qsort(all, (size_t)f->nnodes, sizeof(*all), by_name);
+	json_array_foreach(list, i, one)
+	{
+		p = facts_add_path(f);
+		if (p && parse_path(p, one, all, f->nnodes))
+			continue;
+		rc = p ? fail(e, RINGUP_EINVAL, "paths[%zu] is not understood", i)
+		       : fail(e, RINGUP_ENOMEM, "no memory for a path");
+		break;
+	}
+	free(all);
+	return rc;
+}
+
+int facts_parse(struct probe_facts *f, const json_t *json, struct err *e)
+{
+	const char *is = json_string_value(json_object_get(json, "schema"));
+	int rc;
+
+	memset(f, 0, sizeof(*f));
+	if (!is || strcmp(is, schema) != 0)
+		return fail(e, RINGUP_EINVAL, "its schema is not %s", schema);
+	if (!get_real(json, "seconds", &f->seconds))
+		return fail(e, RINGUP_EINVAL, "seconds is not a time");
+	if (f->seconds < 0)
+		f->seconds = 0;
+	rc = parse_nodes(f, json_object_get(json, "nodes"), e);
+	return rc ? rc : parse_paths(f, json_object_get(json, "paths"), e);
+}
+
+int facts_load(struct probe_facts *f, const char *path, struct err *e)
+{
+	json_t *json = snapshot_read(path, FILE_CAP, e);
+	int rc;
+
+	memset(f, 0, sizeof(*f));
+	if (!json)
+		return e->code;
+	rc = facts_parse(f, json, e);
+	json_decref(json);
+	return rc ? fail_in(e, "%s", path) : 0;
+}

@@ -1,0 +1,355 @@
+/* judge.c - what those who look for faults in the facts of a check share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/judge.h"
+
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "nicpick/picker.h"
+
+struct probe_finding *judge_find(struct judge_case *c, const char *code,
+				 enum facts_severity severity)
+{
+	struct probe_finding *p = facts_add_finding(c->f);
+
+	if (!p) {
+		c->failed = true;
+		p = &c->spare;
+	}
+	p->from = p->to = -1;
+	p->severity = severity;
+	snprintf(p->code, sizeof(p->code), "%s", code);
+	return p;
+}
+
+void judge_blame(struct judge_case *c, struct probe_finding *p, int node)
+{
+	int i, *more;
+
+	for (i = 0; i < p->nnodes; i++)
+		if (p->nodes[i] == node)
+			return;
+	more = reallocarray(p->nodes, (size_t)p->nnodes + 1, sizeof(*more));
+	if (!more) {
+		c->failed = true;
+		return;
+	}
+	p->nodes = more;
+	p->nodes[p->nnodes++] = node;
+}
+
+void judge_say(struct judge_case *c, char **sentence, const char *fmt, ...)
+{
+	char *made;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&made, fmt, ap);
+	va_end(ap);
+	if (n < 0) {
+		c->failed = true;
+		return;
+	}
+	free(*sentence);
+	*sentence = made;
+}
+
+/* Append to the text of @len bytes in @out what fits; returns the new length. */
+static size_t add(char out[JUDGE_TEXT], size_t len, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static size_t add(char out[JUDGE_TEXT], size_t len, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(out + len, JUDGE_TEXT - len, fmt, ap);
+	va_end(ap);
+	len += n > 0 ? (size_t)n : 0;
+	return len < JUDGE_TEXT ? len : JUDGE_TEXT - 1;
+}
+
+const char *judge_list(const struct judge_case *c, const int *nodes, int n,
+		       char out[JUDGE_TEXT])
+{
+	enum { NAMED = 4 };
+	int i, named = n <= NAMED + 1 ? n : NAMED - 1;
+	size_t len = 0;
+
+	*out = 0;
+	if (n == c->f->nnodes && n > NAMED)
+		len = add(out, len, "all %d nodes", n);
+	else
+		for (i = 0; i < named; i++)
+			len = add(out, len, "%s%s",
+				  !i          ? ""
+				  : i < n - 1 ? ", "
+					      : " and ",
+				  c->f->nodes[nodes[i]].name);
+	if (named < n && strncmp(out, "all ", 4) != 0)
+		add(out, len, " and %d more", n - named);
+	return out;
+}
+
+const char *judge_word(const char *name, char out[JUDGE_TEXT])
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789._:@%+/-";
+	size_t len = 0;
+
+	*out = 0;
+	if (*name && strspn(name, plain) == strlen(name)) {
+		add(out, 0, "%s", name);
+		return out;
+	}
+	len = add(out, len, "'");
+	for (; *name; name++)
+		len = *name == '\'' ? add(out, len, "'\\''") : add(out, len, "%c", *name);
+	add(out, len, "'");
+	return out;
+}
+
+void judge_fix(struct judge_case *c, struct probe_finding *p)
+{
+	judge_say(
+		c, &p->next,
+		"on each node, let ringup choose the network that leads to the others and tell "
+		"the libraries");
+	judge_say(c, &p->command, "ringup net fix");
+}
+
+static bool is_among(const int *nodes, int n, int node)
+{
+	int i;
+
+	for (i = 0; i < n && nodes[i] != node; i++)
+		;
+	return i < n;
+}
+
+/* What people call it. */
+static const char *title(const char *library)
+{
+	const struct picker *k = picker_find(library);
+
+	return k ? k->title : library;
+}
+
+struct users {
+	char library[8][FACTS_WORD];
+	char roles[8][4 * FACTS_WORD];
+	int n;
+};
+
+static void add_user(struct users *u, const struct probe_use *use)
+{
+	size_t len;
+	int i;
+
+	for (i = 0; i < u->n && strcmp(u->library[i], use->library) != 0; i++)
+		;
+	if (i == (int)(sizeof(u->library) / sizeof(u->library[0])))
+		return;
+	if (i == u->n) {
+		u->n++;
+		memcpy(u->library[i], use->library, sizeof(u->library[i]));
+		u->roles[i][0] = 0;
+	}
+	len = strlen(u->roles[i]);
+	if (!strstr(u->roles[i], use->role))
+		snprintf(u->roles[i] + len, sizeof(u->roles[i]) - len, "%s%s", len ? ", " : "",
+			 use->role);
+}
+
+const char *judge_users(const struct judge_case *c, const int *nodes, int n,
+			const char *interface, const char *address, char out[JUDGE_TEXT])
+{
+	struct users u = { .n = 0 };
+	size_t len = 0;
+	int i, k;
+
+	*out = 0;
+	for (i = 0; i < c->f->nnodes; i++)
+		for (k = 0; is_among(nodes, n, i) && k < c->f->nodes[i].nuses; k++) {
+			const struct probe_use *use = &c->f->nodes[i].uses[k];
+
+			if ((!interface || !strcmp(use->interface, interface)) &&
+			    (!address || !strcmp(use->address, address)))
+				add_user(&u, use);
+		}
+	for (i = 0; i < u.n; i++)
+		len = add(out, len, "%s%s (%s)",
+			  !i            ? ""
+			  : i < u.n - 1 ? ", "
+					: " and ",
+			  title(u.library[i]), u.roles[i]);
+	return out;
+}
+
+const struct iface *judge_iface(const struct judge_case *c, int node, const char *name)
+{
+	return iface_find(&c->f->nodes[node].snapshot.ifaces, name);
+}
+
+/* Texts as numbers from 1, in the order in which they come. */
+struct numbers {
+	char **text;
+	int n;
+};
+
+static int number_of(struct judge_case *c, struct numbers *all, const char *text)
+{
+	char **more;
+	int i;
+
+	if (!*text)
+		return 0;
+	for (i = 0; i < all->n; i++)
+		if (!strcmp(all->text[i], text))
+			return i + 1;
+	if (all->n == BLAME_VALUES)
+		return all->n;
+	more = reallocarray(all->text, (size_t)all->n + 1, sizeof(*more));
+	if (more)
+		all->text = more;
+	if (!more || !(more[all->n] = strdup(text))) {
+		c->failed = true;
+		return 0;
+	}
+	return ++all->n;
+}
+
+static void free_numbers(struct numbers *all)
+{
+	while (all->n)
+		free(all->text[--all->n]);
+	free(all->text);
+}
+
+unsigned char *judge_marks(struct judge_case *c)
+{
+	unsigned char *mark = calloc((size_t)c->f->npaths + 1, 1);
+
+	c->failed |= !mark;
+	return mark;
+}
+
+struct blame_trial *judge_trials(struct judge_case *c, const unsigned char *mark, int **path,
+				 int *n)
+{
+	struct numbers nic = { 0 }, net = { 0 }, port = { 0 };
+	size_t room = (size_t)c->f->npaths + 1;
+	struct blame_trial *t = calloc(room, sizeof(*t));
+	char text[JUDGE_TEXT];
+	int i;
+
+	*n = 0;
+	*path = calloc(room, sizeof(**path));
+	for (i = 0; t && *path && i < c->f->npaths; i++) {
+		const struct probe_path *p = &c->f->paths[i];
+
+		if (!mark[i] || c->explained[i] || !facts_is_live(c->f, p->from) ||
+		    !facts_is_live(c->f, p->to))
+			continue;
+		(*path)[*n] = i;
+		t[(*n)++] = (struct blame_trial){
+			.from = p->from,
+			.to = p->to,
+			.trait = { number_of(c, &nic, p->interface),
+				   number_of(c, &net, facts_net(c->f, p->to, p->address, text)),
+				   number_of(c, &port, p->port.kind) },
+			.bad = mark[i] == JUDGE_BAD,
+		};
+	}
+	free_numbers(&nic);
+	free_numbers(&net);
+	free_numbers(&port);
+	if (t && *path)
+		return t;
+	c->failed = true;
+	free(t);
+	free(*path);
+	*path = NULL;
+	return NULL;
+}
+
+void judge_each(struct judge_case *c, const unsigned char *mark, judge_sayer *say)
+{
+	struct blame b = { 0 };
+	int i, k, n = 0, *path = NULL;
+	struct blame_trial *t = mark ? judge_trials(c, mark, &path, &n) : NULL;
+
+	for (i = 0; i < n; i++)
+		t[i].trait[BLAME_PORT] = 0;
+	if (t && blame_find(&b, t, n, c->f->nnodes, NULL))
+		c->failed = true;
+	for (i = 0; i < b.n; i++) {
+		for (k = 0; k < n && (!t[k].bad || t[k].scope != i); k++)
+			;
+		if (k < n)
+			say(c, &b.scopes[i], &c->f->paths[path[k]]);
+	}
+	for (i = 0; i < n; i++)
+		if (t[i].bad)
+			c->explained[path[i]] = true;
+	blame_free(&b);
+	free(t);
+	free(path);
+}
+
+const char *judge_between(const struct judge_case *c, const struct blame_scope *s,
+			  char out[JUDGE_TEXT])
+{
+	static const char *const words[] = {
+		[BLAME_PAIR] = "from %s to %s",
+		[BLAME_BOTH] = "between %s and %s",
+		[BLAME_TO] = "to %s",
+		[BLAME_FROM] = "from %s",
+		[BLAME_NODE] = "to and from %s",
+	};
+	const char *a = s->a < 0 ? "" : c->f->nodes[s->a].name;
+	const char *b = s->b < 0 ? "" : c->f->nodes[s->b].name;
+	const char *w;
+	int n = 0;
+
+	if (s->form >= BLAME_SPLIT) {
+		snprintf(out, JUDGE_TEXT,
+			 s->form == BLAME_ANY ? "between all nodes"
+					      : "between groups of nodes");
+		return out;
+	}
+	for (w = words[s->form]; *w && n < JUDGE_TEXT - 1; w++) {
+		if (*w != '%')
+			n += snprintf(out + n, (size_t)(JUDGE_TEXT - n), "%c", *w);
+		else
+			n += snprintf(out + n, (size_t)(JUDGE_TEXT - n), "%s", a), a = b, w++;
+	}
+	return out;
+}
+
+void judge_about(struct judge_case *c, struct probe_finding *p, const struct blame_scope *s,
+		 const struct probe_path *x)
+{
+	int i;
+
+	if (s->a >= 0)
+		judge_blame(c, p, s->a);
+	if (s->b >= 0)
+		judge_blame(c, p, s->b);
+	for (i = 0; s->a < 0 && i < c->f->nnodes; i++)
+		if (facts_is_live(c->f, i))
+			judge_blame(c, p, i);
+	if (s->form == BLAME_PAIR || s->form == BLAME_FROM)
+		p->from = s->a;
+	if (s->form == BLAME_PAIR || s->form == BLAME_BOTH)
+		p->to = s->b;
+	else if (s->form == BLAME_TO)
+		p->to = s->a;
+	memcpy(p->interface, x->via, sizeof(p->interface));
+}

@@ -1,0 +1,239 @@
+/* judge_names.c - what names mean, and libraries that would announce a loopback address. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "nicpick/picker.h"
+#include "probe/judge.h"
+
+static bool is_loopback(const struct iface_ip *ip)
+{
+	struct iface_ip net;
+
+	return iface_parse(&net, ip->family == AF_INET ? "127.0.0.0" : "::1") &&
+	       iface_within(ip, &net, ip->family == AF_INET ? 8 : 128);
+}
+
+static bool is_loopback_text(const char *text)
+{
+	struct iface_ip ip;
+
+	return iface_parse(&ip, text) && is_loopback(&ip);
+}
+
+static const struct netconf_host *find_host(const struct probe_node *n, const char *name)
+{
+	int i;
+
+	for (i = 0; *name && i < n->nresolves; i++)
+		if (!strcmp(n->resolves[i].name, name))
+			return &n->resolves[i];
+	return *name && n->has_snapshot ? netconf_host_find(&n->snapshot.settings, name) : NULL;
+}
+
+/* Gloo's own choice on a node: NULL if it is not known. */
+static const struct probe_use *gloo_of(const struct probe_node *n)
+{
+	int i;
+
+	for (i = 0; i < n->nuses; i++)
+		if (!strcmp(n->uses[i].library, "gloo"))
+			return &n->uses[i];
+	return NULL;
+}
+
+static bool owns(const struct probe_node *n, const struct netconf_host *h)
+{
+	int i;
+
+	for (i = 0; i < h->nips; i++)
+		if (iface_owner(&n->snapshot.ifaces, &h->ips[i]))
+			return true;
+	return false;
+}
+
+enum own_name { NAME_RIGHT, NAME_LOOPBACK, NAME_UNKNOWN, NAME_FOREIGN };
+
+/* What Gloo makes of the node's own name, unless it is told an interface. */
+static enum own_name judge_own(const struct judge_case *c, int node)
+{
+	const struct probe_node *n = &c->f->nodes[node];
+	const struct netconf_host *h = find_host(n, n->hostname);
+	const struct probe_use *gloo = gloo_of(n);
+
+	if (!h || !facts_is_live(c->f, node) || (gloo && !is_loopback_text(gloo->address)))
+		return NAME_RIGHT;
+	if (!h->nips)
+		return NAME_UNKNOWN;
+	if (is_loopback(&h->ips[0]))
+		return NAME_LOOPBACK;
+	return owns(n, h) ? NAME_RIGHT : NAME_FOREIGN;
+}
+
+/* Paths to the loopback say nothing about the network. */
+static void explain_loopback(struct judge_case *c)
+{
+	int i;
+
+	for (i = 0; i < c->f->npaths; i++)
+		if (is_loopback_text(c->f->paths[i].address))
+			c->explained[i] = true;
+}
+
+static void say_own(struct judge_case *c, struct probe_finding *p, enum own_name is)
+{
+	const struct probe_node *n = &c->f->nodes[p->nodes[0]];
+	const struct netconf_host *h = find_host(n, n->hostname);
+	char list[JUDGE_TEXT], text[IFACE_TEXT] = "";
+
+	judge_list(c, p->nodes, p->nnodes, list);
+	if (h && h->nips)
+		iface_text(&h->ips[0], text);
+	if (is == NAME_UNKNOWN) {
+		judge_say(c, &p->what, "on %s the own host name means no address", list);
+	} else {
+		snprintf(p->address, sizeof(p->address), "%s", text);
+		judge_say(c, &p->what, "on %s the own host name means %s%s", list, text,
+			  is == NAME_LOOPBACK ? ", a loopback address"
+					      : ", which is elsewhere");
+	}
+	judge_say(c, &p->why,
+		  "Gloo (torch.distributed on processors, and side groups of NCCL jobs) %s, so "
+		  "ranks elsewhere connect to themselves and are refused, or wait for 30 "
+		  "minutes.%s",
+		  is == NAME_LOOPBACK ? "announces this address without a warning"
+				      : "falls back to the loopback address",
+		  is == NAME_LOOPBACK ? " Debian and Ubuntu write such a line to /etc/hosts."
+				      : "");
+	judge_fix(c, p);
+}
+
+static void judge_own_names(struct judge_case *c)
+{
+	static const char *const code[] = { "", "loopback-name", "unknown-name", "wrong-name" };
+	int is, i;
+
+	for (is = NAME_LOOPBACK; is <= NAME_FOREIGN; is++) {
+		struct probe_finding *p = NULL;
+
+		for (i = 0; i < c->f->nnodes; i++) {
+			if (judge_own(c, i) != (enum own_name)is)
+				continue;
+			if (!p)
+				p = judge_find(c, code[is], FACTS_WARNING);
+			judge_blame(c, p, i);
+			if (gloo_of(&c->f->nodes[i]))
+				p->severity = FACTS_ERROR;
+		}
+		if (p && p->nnodes)
+			say_own(c, p, (enum own_name)is);
+	}
+}
+
+/* Which other node has an address of @h? -1: none. */
+static int find_owner(const struct judge_case *c, const struct netconf_host *h)
+{
+	int i;
+
+	for (i = 0; i < c->f->nnodes; i++)
+		if (facts_is_live(c->f, i) && owns(&c->f->nodes[i], h))
+			return i;
+	return -1;
+}
+
+/* Does the name of @node lead elsewhere when asked for on @on? */
+static const struct netconf_host *is_misled(const struct judge_case *c, int on, int node)
+{
+	const struct probe_node *n = &c->f->nodes[node];
+	const struct netconf_host *h = find_host(&c->f->nodes[on], n->name);
+
+	if (on == node || c->same_as[on] == c->same_as[node])
+		return NULL;
+	if (!h || !h->nips)
+		h = find_host(&c->f->nodes[on], n->hostname);
+	return h && h->nips && !owns(n, h) ? h : NULL;
+}
+
+static void judge_peer_name(struct judge_case *c, int node)
+{
+	const struct netconf_host *h, *first = NULL;
+	char list[JUDGE_TEXT], text[IFACE_TEXT];
+	struct probe_finding *p = NULL;
+	int i, owner;
+
+	for (i = 0; i < c->f->nnodes; i++) {
+		h = facts_is_live(c->f, i) ? is_misled(c, i, node) : NULL;
+		if (!h)
+			continue;
+		first = first ? first : h;
+		if (!p)
+			p = judge_find(c, "wrong-name", FACTS_WARNING);
+		judge_blame(c, p, i);
+		if (is_loopback(&h->ips[0]) || find_owner(c, h) >= 0)
+			p->severity = FACTS_ERROR;
+	}
+	if (!first || !p->nnodes)
+		return;
+	owner = find_owner(c, first);
+	iface_text(&first->ips[0], text);
+	snprintf(p->address, sizeof(p->address), "%s", text);
+	p->to = node;
+	judge_say(c, &p->what, "on %s the name %s means %s, %s%s",
+		  judge_list(c, p->nodes, p->nnodes, list), first->name, text,
+		  is_loopback(&first->ips[0]) ? "a loopback address"
+		  : owner < 0                 ? "which none of the nodes has"
+					      : "which is ",
+		  is_loopback(&first->ips[0]) || owner < 0 ? "" : c->f->nodes[owner].name);
+	judge_say(c, &p->why,
+		  "Whoever is told this name (mpirun, torchrun's master address, ssh) goes "
+		  "to another machine.");
+	judge_say(c, &p->next, "correct the line in /etc/hosts, or the name server's answer");
+	judge_say(c, &p->command, "getent ahosts %s", judge_word(first->name, list));
+}
+
+/* Libraries that would announce the loopback although their setting could name better. */
+static void judge_picks(struct judge_case *c, const char *library, const char *role)
+{
+	const struct picker *k = picker_find(library);
+	struct probe_finding *p = NULL;
+	char list[JUDGE_TEXT];
+	int i, n;
+
+	for (i = 0; i < c->f->nnodes; i++)
+		for (n = 0; n < c->f->nodes[i].nuses; n++) {
+			const struct probe_use *u = &c->f->nodes[i].uses[n];
+
+			if (strcmp(u->library, library) != 0 || strcmp(u->role, role) != 0 ||
+			    !is_loopback_text(u->address))
+				continue;
+			if (!p) {
+				p = judge_find(c, "loopback-pick", FACTS_ERROR);
+				memcpy(p->interface, u->interface, sizeof(p->interface));
+				memcpy(p->address, u->address, sizeof(p->address));
+			}
+			judge_blame(c, p, i);
+		}
+	if (!p || !p->nnodes)
+		return;
+	judge_say(c, &p->what, "%s would take the loopback interface on %s",
+		  k ? k->title : library, judge_list(c, p->nodes, p->nnodes, list));
+	judge_say(c, &p->why,
+		  "Ranks elsewhere cannot connect to it. The usual reasons are an exclude list "
+		  "such as ^docker0, which lets lo in, and a node without a running network.");
+	judge_fix(c, p);
+}
+
+void judge_names(struct judge_case *c)
+{
+	int i;
+
+	explain_loopback(c);
+	judge_own_names(c);
+	for (i = 0; i < c->f->nnodes; i++)
+		if (facts_is_live(c->f, i))
+			judge_peer_name(c, i);
+	judge_picks(c, "nccl", "bootstrap");
+	judge_picks(c, "openmpi", "btl");
+}

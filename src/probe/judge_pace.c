@@ -1,0 +1,385 @@
+/* judge_pace.c - who is slower than the others, or than its link. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/judge.h"
+
+/* A path is slow if it takes three times as long as usual, and that can be told from noise. */
+static const double slow_factor = 3, slow_us = 50, weak_factor = 0.5, noise = 6;
+
+static bool has_latency(const struct probe_path *p)
+{
+	return p->state == FACTS_OPEN && p->latency_median_us >= 0;
+}
+
+static bool has_bandwidth(const struct probe_path *p)
+{
+	return p->state == FACTS_OPEN && p->bandwidth_mbs >= 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double median(double *x, int n)
+{
+	qsort(x, (size_t)n, sizeof(*x), by_size);
+	return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
+}
+
+/* The paths to one network, since only those can be compared. */
+struct sample {
+	const int *path;
+	int n;
+	double (*cost)(const struct probe_path *); /* the higher, the worse */
+};
+
+static double latency_of(const struct probe_path *p)
+{
+	return p->latency_median_us;
+}
+
+static double slowness_of(const struct probe_path *p)
+{
+	return p->bandwidth_mbs > 0 ? 1 / p->bandwidth_mbs : 1e6;
+}
+
+/*
+ * What is usual: the median over nodes of each node's best path.  The median over paths
+ * would be wrong where it matters most: one slow node of three is in four of six paths.
+ */
+static double usual(const struct judge_case *c, const struct sample *s)
+{
+	double *best = calloc((size_t)c->f->nnodes + 1, sizeof(*best)), cost, m = 0;
+	int i, n = 0;
+
+	for (i = 0; best && i < c->f->nnodes; i++)
+		best[i] = INFINITY;
+	for (i = 0; best && i < s->n; i++) {
+		const struct probe_path *p = &c->f->paths[s->path[i]];
+
+		cost = s->cost(p);
+		best[p->from] = fmin(best[p->from], cost);
+		best[p->to] = fmin(best[p->to], cost);
+	}
+	for (i = 0; best && i < c->f->nnodes; i++)
+		if (best[i] < INFINITY)
+			best[n++] = best[i];
+	if (n)
+		m = median(best, n);
+	free(best);
+	return m;
+}
+
+/* The median distance from what is usual, of those paths that are not obviously slow:
+ * scaled as if they were distributed normally, so that it is a standard deviation. */
+static double spread(const struct judge_case *c, const struct sample *s, double m)
+{
+	double *away = calloc((size_t)s->n + 1, sizeof(*away)), d = 0;
+	int i, n = 0;
+
+	for (i = 0; away && i < s->n; i++) {
+		double cost = s->cost(&c->f->paths[s->path[i]]);
+
+		if (cost < 2 * m)
+			away[n++] = fabs(cost - m);
+	}
+	if (n)
+		d = 1.4826 * median(away, n);
+	free(away);
+	return d;
+}
+
+/* Networks in which paths are compared, as numbers in @net; returns how many there are. */
+static int sort_by_net(struct judge_case *c, bool (*has)(const struct probe_path *), int *net)
+{
+	char(*name)[JUDGE_TEXT] = NULL, (*more)[JUDGE_TEXT], text[JUDGE_TEXT];
+	int i, k, n = 0;
+
+	for (i = 0; i < c->f->npaths; i++) {
+		const struct probe_path *p = &c->f->paths[i];
+
+		net[i] = -1;
+		if (c->explained[i] || !has(p) || !facts_is_live(c->f, p->from) ||
+		    !facts_is_live(c->f, p->to))
+			continue;
+		facts_net(c->f, p->to, p->address, text);
+		for (k = 0; k < n && strcmp(name[k], text) != 0; k++)
+			;
+		if (k == BLAME_SCOPES)
+			continue;
+		if (k == n) {
+			more = reallocarray(name, (size_t)n + 1, sizeof(*name));
+			c->failed |= !more;
+			if (!more)
+				break;
+			name = more;
+			memcpy(name[n++], text, sizeof(text));
+		}
+		net[i] = k;
+	}
+	free(name);
+	return n;
+}
+
+static void mark_slow(const struct judge_case *c, const struct sample *s, bool is_latency,
+		      unsigned char *mark)
+{
+	double m = usual(c, s), d = spread(c, s, m), cost;
+	int i;
+
+	for (i = 0; i < s->n; i++) {
+		cost = s->cost(&c->f->paths[s->path[i]]);
+		if (is_latency)
+			mark[s->path[i]] = cost > slow_factor * m && cost > m + noise * d &&
+							   cost - m > slow_us
+						   ? JUDGE_BAD
+						   : JUDGE_GOOD;
+		else
+			mark[s->path[i]] = cost > m / weak_factor && cost > m + noise * d
+						   ? JUDGE_BAD
+						   : JUDGE_GOOD;
+	}
+}
+
+/* Mark all paths that @has; each network has its own usual. */
+static unsigned char *mark_all(struct judge_case *c, bool is_latency)
+{
+	bool (*has)(const struct probe_path *) = is_latency ? has_latency : has_bandwidth;
+	int i, k, nets, *net = calloc((size_t)c->f->npaths + 1, sizeof(*net));
+	int *path = calloc((size_t)c->f->npaths + 1, sizeof(*path));
+	unsigned char *mark = judge_marks(c);
+	struct sample s = { path, 0, is_latency ? latency_of : slowness_of };
+
+	c->failed |= !net || !path;
+	nets = net && path && mark ? sort_by_net(c, has, net) : 0;
+	for (k = 0; k < nets; k++) {
+		for (s.n = 0, i = 0; i < c->f->npaths; i++)
+			if (net[i] == k)
+				path[s.n++] = i;
+		mark_slow(c, &s, is_latency, mark);
+	}
+	free(net);
+	free(path);
+	return mark;
+}
+
+/* What paths that are not like @x take: the median of those in the same network. */
+static double others(const struct judge_case *c, const struct probe_path *x,
+		     double (*of)(const struct probe_path *),
+		     bool (*has)(const struct probe_path *))
+{
+	double *all = calloc((size_t)c->f->npaths + 1, sizeof(*all)), m = 0;
+	char net[IFACE_TEXT], is[IFACE_TEXT];
+	int i, n = 0;
+
+	facts_net(c->f, x->to, x->address, net);
+	for (i = 0; all && i < c->f->npaths; i++) {
+		const struct probe_path *p = &c->f->paths[i];
+
+		if (has(p) && facts_is_live(c->f, p->to) &&
+		    !strcmp(facts_net(c->f, p->to, p->address, is), net))
+			all[n++] = of(p);
+	}
+	/* The better quarter: the slow ones may be more than half of a few. */
+	if (n) {
+		median(all, n);
+		m = all[n / 4];
+	}
+	free(all);
+	return m;
+}
+
+static const char *time_text(double us, char out[32])
+{
+	if (us < 1000)
+		snprintf(out, 32, "%.0f us", us);
+	else
+		snprintf(out, 32, "%.1f ms", us / 1000);
+	return out;
+}
+
+static void say_latency(struct judge_case *c, const struct blame_scope *s,
+			const struct probe_path *x)
+{
+	bool groups = s->form == BLAME_SPLIT;
+	struct probe_finding *p =
+		judge_find(c, "slow-latency", groups ? FACTS_NOTE : FACTS_WARNING);
+	char who[JUDGE_TEXT], mine[32], theirs[32];
+
+	judge_about(c, p, s, x);
+	judge_say(c, &p->what, "a round trip %s takes %s, elsewhere %s",
+		  judge_between(c, s, who), time_text(x->latency_median_us, mine),
+		  time_text(others(c, x, latency_of, has_latency), theirs));
+	judge_say(c, &p->why,
+		  groups ? "They seem to stand apart, in other racks or zones."
+			 : "Every small collective waits for the slowest pair: a busy "
+			   "processor, a "
+			   "power-saving state, a longer way or a bad cable.");
+	judge_say(c, &p->next, "look at load, errors of the interface, and the way");
+	judge_say(c, &p->command, "ssh %s ip -s link show dev %s",
+		  judge_word(c->f->nodes[s->a >= 0 ? s->a : x->from].name, who),
+		  *x->via ? x->via : x->interface);
+}
+
+static const char *rate_text(double mbs, char out[32])
+{
+	if (mbs < 1000)
+		snprintf(out, 32, "%.3g MB/s", mbs);
+	else
+		snprintf(out, 32, "%.3g GB/s", mbs / 1000);
+	return out;
+}
+
+static double rate_of(const struct probe_path *p)
+{
+	return -p->bandwidth_mbs;
+}
+
+static void say_bandwidth(struct judge_case *c, const struct blame_scope *s,
+			  const struct probe_path *x)
+{
+	bool groups = s->form == BLAME_SPLIT;
+	struct probe_finding *p =
+		judge_find(c, "slow-bandwidth", groups ? FACTS_NOTE : FACTS_WARNING);
+	char who[JUDGE_TEXT], mine[32], theirs[32];
+
+	judge_about(c, p, s, x);
+	judge_say(c, &p->what, "%s %s, elsewhere %s", rate_text(x->bandwidth_mbs, mine),
+		  judge_between(c, s, who),
+		  rate_text(-others(c, x, rate_of, has_bandwidth), theirs));
+	judge_say(c, &p->why,
+		  groups ? "The way between the groups carries less, as between racks."
+			 : "A ring is as fast as its slowest link. Typical: a link that came "
+			   "up at 1 Gb/s "
+			   "or half duplex, another job, lost packets.");
+	judge_say(c, &p->next, "look at the speed and the errors of the interface");
+	judge_say(c, &p->command, "ssh %s ethtool %s",
+		  judge_word(c->f->nodes[s->a >= 0 ? s->a : x->from].name, who),
+		  *x->via ? x->via : x->interface);
+}
+
+/* An interface whose speed is a promise: a virtual one may say anything. */
+static int speed_of(const struct judge_case *c, int node, const char *name)
+{
+	const struct iface *f = judge_iface(c, node, name);
+
+	return f && (f->kind == IFACE_PHYSICAL || f->kind == IFACE_BOND ||
+		     f->kind == IFACE_INFINIBAND)
+		       ? f->speed_mbps
+		       : -1;
+}
+
+/* In MB/s; a single connection fills 10 Gb/s, not always more.  < 0: nobody knows. */
+static double promise(const struct judge_case *c, const struct probe_path *p)
+{
+	int a = speed_of(c, p->from, p->via), b = speed_of(c, p->to, p->interface);
+	int least = a < b ? a : b;
+
+	return least <= 0 ? -1 : fmin(least, 10000) / 8;
+}
+
+static void say_link(struct judge_case *c, const struct blame_scope *s,
+		     const struct probe_path *x)
+{
+	struct probe_finding *p = judge_find(c, "link-slow", FACTS_WARNING);
+	char who[JUDGE_TEXT], rate[32];
+
+	judge_about(c, p, s, x);
+	judge_say(c, &p->what, "%s %s, though both links say at least %.3g Gb/s",
+		  rate_text(x->bandwidth_mbs, rate), judge_between(c, s, who),
+		  promise(c, x) * 8 / 1000);
+	judge_say(c, &p->why,
+		  "Something between is slower than the links at the ends: a switch port, a "
+		  "limit of the cloud, or somebody else's traffic.");
+	judge_say(c, &p->next, "compare with what the switch or the cloud promises");
+	judge_say(c, &p->command, "ssh %s ethtool %s",
+		  judge_word(c->f->nodes[x->from].name, who), *x->via ? x->via : x->interface);
+}
+
+static void judge_links(struct judge_case *c)
+{
+	unsigned char *mark = judge_marks(c);
+	int i;
+
+	for (i = 0; mark && i < c->f->npaths; i++) {
+		const struct probe_path *p = &c->f->paths[i];
+		double most = has_bandwidth(p) ? promise(c, p) : -1;
+
+		if (most > 0)
+			mark[i] = p->bandwidth_mbs < 0.4 * most ? JUDGE_BAD : JUDGE_GOOD;
+	}
+	judge_each(c, mark, say_link);
+	free(mark);
+}
+
+/* A node's link that is slower than the usual one explains what is slow there. */
+static void explain_slow(struct judge_case *c, int node, const char *nic)
+{
+	int i;
+
+	for (i = 0; i < c->f->npaths; i++)
+		if ((c->f->paths[i].to == node && !strcmp(c->f->paths[i].interface, nic)) ||
+		    (c->f->paths[i].from == node && !strcmp(c->f->paths[i].via, nic)))
+			c->explained[i] = true;
+}
+
+/* The interface of each node that paths lead to, and its speed, in the first network. */
+static void judge_speeds(struct judge_case *c)
+{
+	double *speed = calloc((size_t)c->f->nnodes + 1, sizeof(*speed)), usual_mbps;
+	const char **nic = calloc((size_t)c->f->nnodes + 1, sizeof(*nic));
+	struct probe_finding *p;
+	char word[JUDGE_TEXT];
+	int i, n = 0;
+
+	for (i = 0; speed && nic && i < c->f->npaths; i++) {
+		const struct probe_path *x = &c->f->paths[i];
+
+		if (!nic[x->to] && has_bandwidth(x) && speed_of(c, x->to, x->interface) > 0) {
+			nic[x->to] = x->interface;
+			speed[n++] = speed_of(c, x->to, x->interface);
+		}
+	}
+	usual_mbps = n ? median(speed, n) : 0;
+	/* Of two, the faster is what it should be. */
+	usual_mbps = n == 2 ? speed[1] : usual_mbps;
+	for (i = 0; n && i < c->f->nnodes; i++) {
+		double is = nic[i] ? speed_of(c, i, nic[i]) : usual_mbps;
+
+		if (is >= usual_mbps)
+			continue;
+		p = judge_find(c, "link-speed", FACTS_WARNING);
+		judge_blame(c, p, i);
+		snprintf(p->interface, sizeof(p->interface), "%s", nic[i]);
+		judge_say(c, &p->what, "%s of %s runs at %.3g Gb/s, elsewhere at %.3g", nic[i],
+			  c->f->nodes[i].name, is / 1000, usual_mbps / 1000);
+		judge_say(c, &p->why, "Every collective goes at the pace of this link.");
+		judge_say(c, &p->next, "look at cable, port and what was negotiated");
+		judge_say(c, &p->command, "ssh %s ethtool %s",
+			  judge_word(c->f->nodes[i].name, word), nic[i]);
+		explain_slow(c, i, nic[i]);
+	}
+	free(speed);
+	free(nic);
+}
+
+void judge_pace(struct judge_case *c)
+{
+	unsigned char *mark;
+
+	judge_speeds(c);
+	mark = mark_all(c, false);
+	judge_each(c, mark, say_bandwidth);
+	free(mark);
+	mark = mark_all(c, true);
+	judge_each(c, mark, say_latency);
+	free(mark);
+	judge_links(c);
+}

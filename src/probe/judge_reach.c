@@ -1,0 +1,432 @@
+/* judge_reach.c - who cannot reach whom, and whose fault that is. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/judge.h"
+
+/* A scope in which nothing connects, with what its paths say. */
+struct blocked {
+	const struct blame *b;
+	const struct blame_scope *s;
+	const struct probe_path *sample; /* in the state that most of them are in */
+	char on[JUDGE_TEXT]; /* " on docker0 (172.17.0.0/16) at port 29500 (store)" */
+	const char *how;     /* "refused", "there is no route", ... */
+	const char *rule;    /* of a firewall, that explains it; or NULL */
+	int ruler;           /* whose rule */
+};
+
+static const char *state_words(const struct probe_path *p)
+{
+	switch (p->state) {
+	case FACTS_REFUSED:
+		return "refused";
+	case FACTS_FILTERED:
+		return "filtered: no answer";
+	case FACTS_PROHIBITED:
+		return "prohibited";
+	case FACTS_UNREACHABLE:
+		return !strcmp(p->error, "ENETUNREACH") ? "there is no route" : "unreachable";
+	default:
+		return "it failed";
+	}
+}
+
+/* Why a connection fails so, in general. */
+static const char *state_why(const struct probe_path *p)
+{
+	switch (p->state) {
+	case FACTS_REFUSED:
+		return "Somebody listened there, so the reset comes from a firewall or from "
+		       "another machine with this address.";
+	case FACTS_FILTERED:
+		return "Packets vanish without an answer: a firewall or a security group drops "
+		       "them. A job would wait for minutes to hours, not fail.";
+	case FACTS_PROHIBITED:
+		return "A firewall rejects it and says so.";
+	case FACTS_UNREACHABLE:
+		return !strcmp(p->error, "ENETUNREACH")
+			       ? "The routing table has no entry for this address."
+			       : "Nobody on the way knows where this address is: the interface "
+				 "is on "
+				 "another network or VLAN, its machine is off, or a firewall "
+				 "says so.";
+	default:
+		return "";
+	}
+}
+
+static const char *port_words(const struct probe_port *p, char out[64])
+{
+	if (!strcmp(p->kind, "ephemeral"))
+		return "ephemeral ports (32768 to 60999)";
+	if (!strcmp(p->kind, "registered"))
+		return "ports from 1024 up";
+	snprintf(out, 64, "port %d (%.24s)", p->number, p->kind);
+	return out;
+}
+
+static void describe(struct judge_case *c, struct blocked *x)
+{
+	const struct probe_path *p = x->sample;
+	char port[64], net[IFACE_TEXT];
+	int len = 0;
+
+	facts_net(c->f, p->to, p->address, net);
+	if (x->s->trait[BLAME_NIC] && x->s->trait[BLAME_NET])
+		len = snprintf(x->on, sizeof(x->on), " on %s (%s)", p->interface, net);
+	else if (x->s->trait[BLAME_NIC] || x->s->trait[BLAME_NET])
+		len = snprintf(x->on, sizeof(x->on), " on %s",
+			       x->s->trait[BLAME_NIC] ? p->interface : net);
+	if (x->s->trait[BLAME_PORT])
+		snprintf(x->on + len, sizeof(x->on) - (size_t)len, " at %s",
+			 port_words(&p->port, port));
+	x->how = state_words(p);
+}
+
+/* The rule of @node that explains it, if the node has told one; @out: going out. */
+static const char *find_rule(const struct judge_case *c, int node, bool out)
+{
+	const struct probe_node *n = &c->f->nodes[node];
+	int i;
+
+	for (i = 0; node >= 0 && i < n->nfirewall; i++)
+		if ((strcasestr(n->firewall[i], "output") != NULL) == out)
+			return n->firewall[i];
+	return NULL;
+}
+
+/* The guilty node's own rule proves it; @*node becomes who has it. */
+static const char *find_guilt(const struct judge_case *c, const struct blame_scope *s,
+			      int *node)
+{
+	const char *rule = NULL;
+	int i;
+
+	*node = s->form == BLAME_PAIR || s->form == BLAME_BOTH ? s->b : s->a;
+	if (s->form == BLAME_ANY || s->form == BLAME_SPLIT) {
+		for (i = 0; !rule && i < c->f->nnodes; i++)
+			rule = find_rule(c, *node = i, false);
+		return rule;
+	}
+	if (s->form != BLAME_FROM)
+		rule = find_rule(c, *node, false);
+	if (!rule && s->form != BLAME_TO) {
+		*node = s->a;
+		rule = find_rule(c, s->a, true);
+	}
+	if (!rule && s->form == BLAME_BOTH)
+		rule = find_rule(c, s->a, false);
+	return rule;
+}
+
+static void say_guilt(struct judge_case *c, struct probe_finding *p, const struct blocked *x)
+{
+	char word[JUDGE_TEXT], users[JUDGE_TEXT];
+	const char *rule = x->rule, *name = rule ? c->f->nodes[x->ruler].name : "";
+
+	judge_users(c, p->nodes, p->nnodes,
+		    x->s->trait[BLAME_NIC] ? x->sample->interface : NULL, NULL, users);
+	if (rule) {
+		judge_blame(c, p, x->ruler);
+		judge_say(c, &p->why, "%s has a rule that explains it: %s", name, rule);
+		judge_say(c, &p->next, "allow TCP from the other nodes before this rule of %s",
+			  name);
+		judge_say(c, &p->command, "ssh %s sudo %s", judge_word(name, word),
+			  !strncmp(rule, "iptables", 8)    ? "iptables-save"
+			  : !strncmp(rule, "ip6tables", 9) ? "ip6tables-save"
+							   : "nft list ruleset");
+		return;
+	}
+	judge_say(c, &p->why, "%s%s%s%s", state_why(x->sample), *users ? " " : "", users,
+		  *users ? " would use it." : "");
+}
+
+/* Does @to reach @from, with nothing that fails? */
+static bool is_back_open(const struct judge_case *c, int from, int to)
+{
+	bool open = false;
+	int i;
+
+	for (i = 0; i < c->f->npaths; i++)
+		if (c->f->paths[i].from == to && c->f->paths[i].to == from) {
+			if (c->f->paths[i].state != FACTS_OPEN)
+				return false;
+			open = true;
+		}
+	return open;
+}
+
+/* Who fails whom: the sentence that becomes the verdict. */
+static void say_blocked(struct judge_case *c, struct probe_finding *p, const struct blocked *x)
+{
+	const char *a = x->s->a < 0 ? "" : c->f->nodes[x->s->a].name;
+	const char *b = x->s->b < 0 ? "" : c->f->nodes[x->s->b].name;
+	const char *rule = x->rule ? c->f->nodes[x->ruler].name : NULL;
+
+	switch (x->s->form) {
+	case BLAME_PAIR:
+		judge_say(c, &p->what, "%s does not reach %s%s (%s)%s", a, b, x->on, x->how,
+			  is_back_open(c, x->s->a, x->s->b) ? ", though the reverse works"
+							    : "");
+		break;
+	case BLAME_BOTH:
+		judge_say(c, &p->what, "%s and %s do not reach each other%s (%s)", a, b, x->on,
+			  x->how);
+		break;
+	case BLAME_TO:
+		judge_say(c, &p->what, "nothing reaches %s%s (%s)%s%s%s", a,
+			  *x->on ? x->on : " on any address", x->how, rule ? "" : ": ",
+			  rule ? "" : a, rule ? "" : " or its firewall");
+		break;
+	case BLAME_FROM:
+		judge_say(c, &p->what, "%s reaches no other node%s (%s)%s", a, x->on, x->how,
+			  rule ? "" : ": its routes or its firewall");
+		break;
+	case BLAME_NODE:
+		judge_say(c, &p->what,
+			  "%s is cut off%s: it reaches nobody, nobody reaches it (%s)", a,
+			  x->on, x->how);
+		break;
+	default:
+		judge_say(c, &p->what, "no node reaches another%s (%s)", x->on, x->how);
+	}
+	if (rule)
+		judge_say(c, &p->what, "%s: the firewall of %s itself", p->what ? p->what : "",
+			  rule);
+}
+
+static const char *code_of(const struct blame_scope *s)
+{
+	static const char *const code[] = {
+		[BLAME_PAIR] = "one-direction", [BLAME_BOTH] = "no-connection",
+		[BLAME_TO] = "no-way-in",       [BLAME_FROM] = "no-way-out",
+		[BLAME_NODE] = "cut-off",       [BLAME_SPLIT] = "split",
+		[BLAME_ANY] = "no-network",
+	};
+
+	if (s->form == BLAME_ANY && s->trait[BLAME_PORT])
+		return "blocked-port";
+	if (s->form == BLAME_ANY && (s->trait[BLAME_NIC] || s->trait[BLAME_NET]))
+		return "wrong-interface";
+	return code[s->form];
+}
+
+/* "n1 and n2 | n3 and n4" */
+static void say_split(struct judge_case *c, struct probe_finding *p, const struct blocked *x)
+{
+	int *group = calloc((size_t)c->f->nnodes, sizeof(*group));
+	char list[JUDGE_TEXT];
+	int i, k, n, parts = 0;
+
+	for (i = 0; group && i < c->f->nnodes; i++) {
+		for (n = 0, k = i; k < c->f->nnodes; k++)
+			if (x->b->group[k] == i)
+				group[n++] = k;
+		if (!n)
+			continue;
+		judge_list(c, group, n, list);
+		judge_say(c, &p->what, "%s%s%s", p->what ? p->what : "", !parts++ ? "" : " | ",
+			  list);
+	}
+	free(group);
+	if (p->what)
+		judge_say(c, &p->what,
+			  "the nodes fall into %d groups that do not reach each other (%s): %s",
+			  parts, x->how, p->what);
+}
+
+static void say_next(struct judge_case *c, struct probe_finding *p, const struct blocked *x)
+{
+	char port[64], word[JUDGE_TEXT], other[JUDGE_TEXT];
+
+	if (!p->next && !strcmp(p->code, "wrong-interface")) {
+		judge_fix(c, p);
+	} else if (!p->next && !strcmp(p->code, "blocked-port")) {
+		judge_say(c, &p->next,
+			  "open %s between the nodes in the security group or firewall",
+			  port_words(&x->sample->port, port));
+	} else if (!p->next && x->sample->state == FACTS_UNREACHABLE) {
+		judge_say(c, &p->next, "compare the routes and the networks of both");
+		judge_say(c, &p->command, "ssh %s ip route get %s",
+			  judge_word(c->f->nodes[x->sample->from].name, word),
+			  x->sample->address);
+	} else if (!p->next) {
+		judge_say(c, &p->next,
+			  "open all TCP ports between the nodes in the security group or the "
+			  "firewalls, then check again");
+	}
+	if (!p->command)
+		judge_say(c, &p->command, "ringup net check %s %s",
+			  judge_word(c->f->nodes[x->sample->from].name, word),
+			  judge_word(c->f->nodes[x->sample->to].name, other));
+}
+
+static void blame_nodes(struct judge_case *c, struct probe_finding *p, const struct blocked *x)
+{
+	int i;
+
+	if (x->s->form == BLAME_PAIR || x->s->form == BLAME_BOTH) {
+		p->from = x->s->a;
+		p->to = x->s->b;
+	} else if (x->s->form == BLAME_TO) {
+		p->to = x->s->a;
+	} else if (x->s->form == BLAME_FROM) {
+		p->from = x->s->a;
+	}
+	if (x->s->a >= 0)
+		judge_blame(c, p, x->s->a);
+	if (x->s->b >= 0)
+		judge_blame(c, p, x->s->b);
+	for (i = 0; x->s->a < 0 && i < c->f->nnodes; i++)
+		if (facts_is_live(c->f, i))
+			judge_blame(c, p, i);
+	if (x->s->trait[BLAME_NIC] || x->s->form < BLAME_SPLIT)
+		memcpy(p->interface, x->sample->interface, sizeof(p->interface));
+	if (x->s->form == BLAME_PAIR || x->s->form == BLAME_TO)
+		memcpy(p->address, x->sample->address, sizeof(p->address));
+}
+
+/* The state of most paths of a scope, as one of them. */
+static const struct probe_path *find_sample(const struct judge_case *c,
+					    const struct blame_trial *t, const int *path, int n,
+					    int scope)
+{
+	const struct probe_path *of[FACTS_STATE_COUNT] = { NULL }, *p;
+	int count[FACTS_STATE_COUNT] = { 0 }, i, best = 0;
+
+	for (i = 0; i < n; i++) {
+		if (!t[i].bad || t[i].scope != scope)
+			continue;
+		p = &c->f->paths[path[i]];
+		of[p->state] = of[p->state] ? of[p->state] : p;
+		count[p->state]++;
+	}
+	for (i = 1; i < FACTS_STATE_COUNT; i++)
+		best = count[i] > count[best] ? i : best;
+	return of[best];
+}
+
+static void judge_scope(struct judge_case *c, const struct blame *b,
+			const struct blame_scope *s, const struct probe_path *sample)
+{
+	struct blocked x = { .b = b, .s = s, .sample = sample };
+	struct probe_finding *p = judge_find(c, code_of(s), FACTS_ERROR);
+	char users[JUDGE_TEXT];
+
+	describe(c, &x);
+	x.rule = find_guilt(c, s, &x.ruler);
+	blame_nodes(c, p, &x);
+	if (s->form == BLAME_SPLIT)
+		say_split(c, p, &x);
+	else
+		say_blocked(c, p, &x);
+	if (!strcmp(p->code, "wrong-interface")) {
+		judge_users(c, p->nodes, p->nnodes, sample->interface, NULL, users);
+		judge_say(c, &p->what, "%s leads to no other node (%s)%s%s", sample->interface,
+			  x.how, *users ? ", but would be used by " : "", users);
+	}
+	say_guilt(c, p, &x);
+	say_next(c, p, &x);
+}
+
+void judge_silence(struct judge_case *c)
+{
+	struct probe_finding *p;
+	char word[JUDGE_TEXT];
+	int i;
+
+	for (i = 0; i < c->f->nnodes; i++) {
+		const struct probe_node *n = &c->f->nodes[i];
+
+		if (!*n->error)
+			continue;
+		p = judge_find(c, "no-agent", FACTS_ERROR);
+		judge_blame(c, p, i);
+		judge_say(c, &p->what, "%s has not answered: %s", n->name, n->error);
+		judge_say(c, &p->why,
+			  "Nothing is known about this node, and no job would start there.");
+		judge_say(c, &p->next, "make this work, then check again");
+		judge_say(c, &p->command, "ssh -o BatchMode=yes %s ringup --version",
+			  judge_word(n->name, word));
+	}
+}
+
+/* Somebody who is none of ours answers at an address of one of our nodes. */
+static void judge_impostors(struct judge_case *c)
+{
+	struct probe_finding *p;
+	char word[JUDGE_TEXT];
+	int i, k;
+
+	for (i = 0; i < c->f->npaths; i++) {
+		const struct probe_path *x = &c->f->paths[i];
+
+		if (c->explained[i] || x->state != FACTS_IMPOSTOR)
+			continue;
+		p = judge_find(c, "impostor", FACTS_ERROR);
+		judge_blame(c, p, x->to);
+		p->from = x->from;
+		p->to = x->to;
+		memcpy(p->address, x->address, sizeof(p->address));
+		memcpy(p->interface, x->interface, sizeof(p->interface));
+		judge_say(c, &p->what, "%s is %s of %s, but %s answers there", x->address,
+			  *x->interface ? x->interface : "an address", c->f->nodes[x->to].name,
+			  x->answered < 0 ? "somebody else" : c->f->nodes[x->answered].name);
+		judge_say(c, &p->why,
+			  "Another machine has the same address, or a proxy or address "
+			  "translation stands between. %s tried.",
+			  c->f->nodes[x->from].name);
+		judge_say(c, &p->next, "find out whose MAC answers for it");
+		judge_say(c, &p->command, "ssh %s ip neigh show %s",
+			  judge_word(c->f->nodes[x->from].name, word), x->address);
+		for (k = i; k < c->f->npaths; k++)
+			if (c->f->paths[k].to == x->to &&
+			    !strcmp(c->f->paths[k].address, x->address))
+				c->explained[k] = true;
+	}
+}
+
+/* What no scope explains: one port of several of a kind, say; by pairs, some of them. */
+static void judge_rest(struct judge_case *c, const struct blame_trial *t, const int *path,
+		       int n)
+{
+	const struct blame none = { 0 };
+	struct blame_scope s = { .form = BLAME_PAIR, .trait = { 1, 0, 1 } };
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (!t[i].bad || t[i].scope >= 0)
+			continue;
+		s.a = t[i].from;
+		s.b = t[i].to;
+		judge_scope(c, &none, &s, &c->f->paths[path[i]]);
+		return;
+	}
+}
+
+void judge_reach(struct judge_case *c)
+{
+	unsigned char *mark = judge_marks(c);
+	struct blame_trial *t = NULL;
+	struct blame b = { 0 };
+	int i, n = 0, *path = NULL;
+
+	judge_impostors(c);
+	for (i = 0; mark && i < c->f->npaths; i++)
+		if (c->f->paths[i].state != FACTS_IMPOSTOR)
+			mark[i] = c->f->paths[i].state == FACTS_OPEN ? JUDGE_GOOD : JUDGE_BAD;
+	if (mark)
+		t = judge_trials(c, mark, &path, &n);
+	if (t && blame_find(&b, t, n, c->f->nnodes, NULL))
+		c->failed = true;
+	for (i = 0; i < b.n; i++)
+		judge_scope(c, &b, &b.scopes[i], find_sample(c, t, path, n, i));
+	if (t)
+		judge_rest(c, t, path, n);
+	blame_free(&b);
+	free(t);
+	free(path);
+	free(mark);
+}

@@ -1,0 +1,239 @@
+/* judge_sizes.c - sizes of packets: what the ends think, what fits, what gets lost. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/judge.h"
+
+/* What IP and UDP put in front of a payload. */
+static int headers(const struct probe_path *p)
+{
+	return strchr(p->address, ':') ? 48 : 28;
+}
+
+/* The largest packet that arrives unbroken; 0: not known. */
+static int path_mtu(const struct probe_path *p)
+{
+	return p->mtu.df > 0 ? p->mtu.df + headers(p) : 0;
+}
+
+static bool has_segment(const struct probe_path *p)
+{
+	return p->mtu.segment >= 0;
+}
+
+static bool has_size(const struct probe_path *p)
+{
+	return p->mtu.link > 0 && p->mtu.df > 0;
+}
+
+/* An interface of a node, and what it thinks of the network that it shares. */
+struct end {
+	char net[IFACE_TEXT];
+	int node, mtu;
+	char nic[IFACE_NAME];
+};
+
+/* In the order of networks and nodes, so that each stands there once. */
+static int by_net(const void *a, const void *b)
+{
+	const struct end *x = a, *y = b;
+	int d = strcmp(x->net, y->net);
+
+	return d ? d : x->node - y->node;
+}
+
+/* Both ends of a path that works, if they are in one subnet. */
+static int find_ends(const struct judge_case *c, const struct probe_path *p, struct end e[2])
+{
+	const struct iface_addr *to, *from;
+	int i;
+
+	if (p->state != FACTS_OPEN || !facts_is_live(c->f, p->from) ||
+	    !facts_is_live(c->f, p->to))
+		return 0;
+	to = facts_owner(c->f, p->to, p->address);
+	from = facts_owner(c->f, p->from, p->source);
+	if (!to || !from || !iface_within(&from->ip, &to->ip, to->prefix))
+		return 0;
+	for (i = 0; i < 2; i++) {
+		const struct iface_addr *a = i ? from : to;
+		const struct iface *f;
+
+		e[i].node = i ? p->from : p->to;
+		f = &c->f->nodes[e[i].node].snapshot.ifaces.ifaces[a->iface];
+		e[i].mtu = f->mtu;
+		memcpy(e[i].nic, f->name, sizeof(e[i].nic));
+		facts_net(c->f, p->to, p->address, e[i].net);
+	}
+	return 2;
+}
+
+/* The MTU that most of @n ends have; of equals, the larger. */
+static int usual(const struct end *e, int n)
+{
+	int i, k, count, best = 0, most = 0;
+
+	for (i = 0; i < n; i++) {
+		for (count = 0, k = 0; k < n; k++)
+			count += e[k].mtu == e[i].mtu;
+		if (count > most || (count == most && e[i].mtu > best)) {
+			most = count;
+			best = e[i].mtu;
+		}
+	}
+	return best;
+}
+
+/* Paths of a node that thinks otherwise are explained; did one of them lose segments? */
+static bool explain_odd(struct judge_case *c, int node, const char *nic)
+{
+	bool lost = false;
+	int i;
+
+	for (i = 0; i < c->f->npaths; i++) {
+		const struct probe_path *p = &c->f->paths[i];
+
+		if ((p->to == node && !strcmp(p->interface, nic)) ||
+		    (p->from == node && !strcmp(p->via, nic))) {
+			lost |= p->mtu.segment == 0;
+			c->explained[i] |= p->mtu.segment == 0 || path_mtu(p) > 0;
+		}
+	}
+	return lost;
+}
+
+static void judge_ends(struct judge_case *c, const struct end *e, int n)
+{
+	struct probe_finding *p = NULL;
+	char list[JUDGE_TEXT], word[JUDGE_TEXT];
+	int i, odd = -1, most = usual(e, n);
+
+	for (i = 0; i < n; i++) {
+		if (e[i].mtu == most)
+			continue;
+		if (!p)
+			p = judge_find(c, "mtu-mismatch", FACTS_WARNING);
+		judge_blame(c, p, e[i].node);
+		if (explain_odd(c, e[i].node, e[i].nic))
+			p->severity = FACTS_ERROR;
+		odd = odd < 0 ? i : odd;
+	}
+	if (odd < 0)
+		return;
+	memcpy(p->interface, e[odd].nic, sizeof(p->interface));
+	judge_list(c, p->nodes, p->nnodes, list);
+	judge_say(c, &p->what, "%s of %s has MTU %d, the other nodes in %s have %d", e[odd].nic,
+		  list, e[odd].mtu, e[odd].net, most);
+	judge_say(
+		c, &p->why,
+		"Packets of %d bytes do not reach the smaller side. TCP agrees on the smaller "
+		"size when it connects; what is not TCP (RoCE, UCX over UDP, tunnels) does "
+		"not.",
+		most > e[odd].mtu ? most : e[odd].mtu);
+	judge_say(c, &p->next, "give all of them the same MTU, one that the switches carry");
+	judge_say(c, &p->command, "ssh %s sudo ip link set dev %s mtu %d",
+		  judge_word(c->f->nodes[e[odd].node].name, word), e[odd].nic, most);
+}
+
+static void judge_mismatch(struct judge_case *c)
+{
+	struct end *e = calloc(2 * (size_t)c->f->npaths + 1, sizeof(*e));
+	int i, k, n = 0, kept = 0;
+
+	if (!e) {
+		c->failed = true;
+		return;
+	}
+	for (i = 0; i < c->f->npaths; i++)
+		n += find_ends(c, &c->f->paths[i], &e[n]);
+	qsort(e, (size_t)n, sizeof(*e), by_net);
+	for (i = 0; i < n; i++)
+		if (!kept || by_net(&e[i], &e[kept - 1]))
+			e[kept++] = e[i];
+	for (i = 0; i < kept; i = k) {
+		for (k = i + 1; k < kept && !strcmp(e[k].net, e[i].net); k++)
+			;
+		judge_ends(c, &e[i], k - i);
+	}
+	free(e);
+}
+
+static void say_lost(struct judge_case *c, const struct blame_scope *s,
+		     const struct probe_path *x)
+{
+	bool hole = path_mtu(x) && path_mtu(x) < x->mtu.link;
+	struct probe_finding *p =
+		judge_find(c, hole ? "mtu-black-hole" : "segment-lost", FACTS_ERROR);
+	char who[JUDGE_TEXT], word[JUDGE_TEXT];
+
+	judge_about(c, p, s, x);
+	judge_between(c, s, who);
+	if (hole)
+		judge_say(c, &p->what,
+			  "MTU black hole %s: %d bytes at both ends, %d between, and nobody "
+			  "says so",
+			  who, x->mtu.link, path_mtu(x));
+	else
+		judge_say(c, &p->what, "full-size packets (MTU %d) get lost %s", x->mtu.link,
+			  who);
+	judge_say(
+		c, &p->why,
+		"Connections open and small messages pass, the first large one stops: seen as "
+		"a hang, or as mpirun failing to start its daemons. Full-size TCP segments "
+		"were sent and did not arrive.");
+	judge_say(c, &p->next,
+		  "lower the MTU of the interfaces, or let ICMP \"fragmentation needed\" pass");
+	judge_say(c, &p->command, "ssh %s sudo ip link set dev %s mtu %d",
+		  judge_word(c->f->nodes[x->from].name, word), *x->via ? x->via : "DEVICE",
+		  hole ? path_mtu(x) : 1500);
+}
+
+static void say_smaller(struct judge_case *c, const struct blame_scope *s,
+			const struct probe_path *x)
+{
+	struct probe_finding *p = judge_find(c, "path-mtu", FACTS_WARNING);
+	char who[JUDGE_TEXT], word[JUDGE_TEXT];
+
+	judge_about(c, p, s, x);
+	judge_say(c, &p->what, "%d bytes at both ends, but only %d pass %s", x->mtu.link,
+		  path_mtu(x), judge_between(c, s, who));
+	judge_say(c, &p->why,
+		  "TCP finds out and copes; what is not TCP loses packets, and the large MTU "
+		  "gains nothing.");
+	judge_say(c, &p->next, "set the MTU of the switches, or that of the interfaces");
+	judge_say(c, &p->command, "ssh %s tracepath -n %s",
+		  judge_word(c->f->nodes[x->from].name, word), x->address);
+}
+
+/* The scopes of those paths that are @tried and @bad. */
+static void judge_those(struct judge_case *c, bool (*tried)(const struct probe_path *),
+			bool (*bad)(const struct probe_path *), judge_sayer *say)
+{
+	unsigned char *mark = judge_marks(c);
+	int i;
+
+	for (i = 0; mark && i < c->f->npaths; i++)
+		if (c->f->paths[i].state == FACTS_OPEN && tried(&c->f->paths[i]))
+			mark[i] = bad(&c->f->paths[i]) ? JUDGE_BAD : JUDGE_GOOD;
+	judge_each(c, mark, say);
+	free(mark);
+}
+
+static bool is_lost(const struct probe_path *p)
+{
+	return p->mtu.segment == 0;
+}
+
+static bool is_smaller(const struct probe_path *p)
+{
+	return path_mtu(p) < p->mtu.link;
+}
+
+void judge_sizes(struct judge_case *c)
+{
+	judge_mismatch(c);
+	judge_those(c, has_segment, is_lost, say_lost);
+	judge_those(c, has_size, is_smaller, say_smaller);
+}

@@ -1,0 +1,126 @@
+/* pairs.c - the paths of a check as one square: from each node to each other. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/pairs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+/* Between what times, and shares of bandwidth, a pair is one of many; as in judge_pace.c. */
+static const double slow_factor = 3, slow_us = 50, weak_factor = 0.5;
+
+/* The nodes to show, in their order: those that a finding names, then the others. */
+static void choose(struct pairs *p, const struct probe_facts *f, char *wanted)
+{
+	int i, k, room;
+
+	for (i = 0; i < f->nfindings; i++)
+		for (k = 0; f->findings[i].nnodes < f->nnodes && k < f->findings[i].nnodes; k++)
+			wanted[f->findings[i].nodes[k]] = 1;
+	for (room = p->n, i = 0; i < f->nnodes; i++)
+		if (wanted[i] && room)
+			room--;
+		else if (wanted[i])
+			wanted[i] = 0;
+	for (i = 0; i < f->nnodes && room; i++)
+		if (!wanted[i]) {
+			wanted[i] = 1;
+			room--;
+		}
+	for (k = 0, i = 0; i < f->nnodes; i++)
+		if (wanted[i])
+			p->node[k++] = i;
+}
+
+static void add(struct pair *x, const struct probe_path *p)
+{
+	x->tried++;
+	if (p->state != FACTS_OPEN) {
+		x->failed++;
+		x->state = p->state > x->state ? p->state : x->state;
+	}
+	if (p->latency_median_us >= 0 && (x->us < 0 || p->latency_median_us < x->us))
+		x->us = p->latency_median_us;
+	if (p->bandwidth_mbs > x->mbs)
+		x->mbs = p->bandwidth_mbs;
+	x->lost |= p->mtu.segment == 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Mark those that are far from the better quarter. */
+static void mark(struct pairs *p, double *all)
+{
+	int i, cells = p->n * p->n, us = 0, mbs = 0;
+	double *rate = all + cells, good_us, good_mbs;
+
+	for (i = 0; i < cells; i++) {
+		if (p->pair[i].us >= 0)
+			all[us++] = p->pair[i].us;
+		if (p->pair[i].mbs >= 0)
+			rate[mbs++] = p->pair[i].mbs;
+	}
+	qsort(all, (size_t)us, sizeof(*all), by_size);
+	qsort(rate, (size_t)mbs, sizeof(*rate), by_size);
+	good_us = us ? all[us / 4] : 0;
+	good_mbs = mbs ? rate[mbs - 1 - mbs / 4] : 0;
+	p->us[0] = us ? all[0] : -1;
+	p->us[1] = us ? all[us - 1] : -1;
+	p->mbs[0] = mbs ? rate[0] : -1;
+	p->mbs[1] = mbs ? rate[mbs - 1] : -1;
+	for (i = 0; i < cells; i++) {
+		struct pair *x = &p->pair[i];
+
+		x->slow = x->us > slow_factor * good_us && x->us - good_us > slow_us;
+		x->weak = x->mbs >= 0 && x->mbs < weak_factor * good_mbs;
+	}
+}
+
+int pairs_make(struct pairs *p, const struct probe_facts *f, int most, struct err *e)
+{
+	size_t nodes = (size_t)f->nnodes, cells;
+	char *wanted = calloc(nodes + 1, 1);
+	int *place = calloc(nodes + 1, sizeof(*place)), i, a, b;
+	double *all;
+
+	memset(p, 0, sizeof(*p));
+	p->n = f->nnodes < most ? f->nnodes : most;
+	cells = (size_t)p->n * (size_t)p->n;
+	p->pair = calloc(cells + 1, sizeof(*p->pair));
+	p->node = calloc(nodes + 1, sizeof(*p->node));
+	all = calloc(2 * cells + 1, sizeof(*all));
+	if (wanted && place && all && p->pair && p->node) {
+		choose(p, f, wanted);
+		for (i = 0; i < p->n; i++)
+			place[p->node[i]] = i + 1;
+		for (i = 0; i < (int)cells; i++)
+			p->pair[i].us = p->pair[i].mbs = -1;
+		for (i = 0; i < f->npaths; i++) {
+			a = place[f->paths[i].from] - 1;
+			b = place[f->paths[i].to] - 1;
+			if (a >= 0 && b >= 0)
+				add(&p->pair[a * p->n + b], &f->paths[i]);
+		}
+		mark(p, all);
+	}
+	i = wanted && place && all && p->pair && p->node;
+	free(wanted);
+	free(place);
+	free(all);
+	return i ? 0 : fail(e, RINGUP_ENOMEM, "no memory for the matrix");
+}
+
+void pairs_free(struct pairs *p)
+{
+	free(p->pair);
+	free(p->node);
+	memset(p, 0, sizeof(*p));
+}

@@ -1,0 +1,41 @@
+/* pairs.h - the paths of a check as one square: from each node to each other. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_PAIRS_H
+#define PROBE_PAIRS_H
+
+#include <stdbool.h>
+
+#include "probe/facts.h"
+
+/* All paths from one node to another. */
+struct pair {
+	int tried, failed;      /* 0 tried: nobody asked */
+	enum facts_state state; /* of those that failed, the worst; FACTS_OPEN if none did */
+	double us, mbs;         /* the best of all networks; < 0: not measured */
+	bool slow, weak;        /* an outlier of latency, of bandwidth */
+	bool lost;              /* full-size segments do not arrive */
+};
+
+/* Rows are from, columns are to; of the nodes shown, which are all if there is room. */
+struct pairs {
+	struct pair *pair;
+	int *node; /* [i]: which node is i-th */
+	int n;
+	double us[2], mbs[2]; /* least and most; < 0: nothing was measured */
+};
+
+/*
+ * pairs_make - the square of at most @most nodes: first those with something to show.
+ *
+ * Ownership: the contents are the caller's until pairs_free(), also on failure.
+ */
+int pairs_make(struct pairs *p, const struct probe_facts *f, int most, struct err *e);
+void pairs_free(struct pairs *p);
+
+/* pairs_at - from the @from-th to the @to-th of the nodes shown. */
+static inline const struct pair *pairs_at(const struct pairs *p, int from, int to)
+{
+	return &p->pair[(size_t)from * (size_t)p->n + (size_t)to];
+}
+
+#endif

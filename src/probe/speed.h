@@ -1,0 +1,22 @@
+/* speed.h - how long a round trip takes, and how much gets through, to one agent. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_SPEED_H
+#define PROBE_SPEED_H
+
+struct err;
+struct probe_path;
+struct seal_key;
+
+enum { SPEED_ROUNDS = 200, SPEED_CONNECT_MS = 1000 };
+
+/*
+ * speed_measure - fill in latency and bandwidth of @p.
+ *
+ * SPEED_ROUNDS round trips of 8 bytes, at most @latency_ms of them; then data for
+ * @bandwidth_ms (0: none).  Blocks for hardly longer than that, and at most
+ * SPEED_CONNECT_MS more.
+ */
+int speed_measure(struct probe_path *p, const struct seal_key *key, int latency_ms,
+		  int bandwidth_ms, struct err *e);
+
+#endif

@@ -1,0 +1,48 @@
+/* starter.h - start an agent on a node, over whatever starts things there. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_STARTER_H
+#define PROBE_STARTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+
+enum starter_kind { STARTER_SSH, STARTER_MPIRUN, STARTER_SRUN };
+
+struct starter_how {
+	enum starter_kind kind;
+	const char *shell;  /* instead of ssh: words, of which "%h" is replaced by the node;
+			     * without one the node follows.  NULL: ssh      */
+	const char *ringup; /* the program there; NULL: this one's own path  */
+};
+
+/* A process of ours that leads to an agent. */
+struct starter {
+	pid_t pid; /* 0: none; leads a group */
+	int pidfd;
+	int fd;     /* a socket: its stdin and stdout */
+	int errors; /* its stderr                     */
+};
+
+enum { STARTER_WORDS = 64 };
+
+/*
+ * starter_words - the words of the command for @node into @argv; texts go to @buf.
+ *
+ * RINGUP_EINVAL where a word could be taken for something else by a shell in between.
+ */
+int starter_words(const struct starter_how *how, const char *node, char *argv[STARTER_WORDS],
+		  char *buf, size_t size, struct err *e);
+
+int starter_begin(struct starter *s, const struct starter_how *how, const char *node,
+		  struct err *e);
+
+/* starter_hang_up - close its stdin, which ends the agent. */
+void starter_hang_up(struct starter *s);
+
+/* starter_end - until @deadline_ns it may end by itself; then it is made to. */
+void starter_end(struct starter *s, int64_t deadline_ns);
+
+#endif

@@ -1,0 +1,127 @@
+/* verdict.c - what is wrong with a network, from the facts of a check. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/verdict.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "probe/judge.h"
+#include "ringup.h"
+
+/* In the order of causes; see struct judge_case. */
+static void (*const judges[])(struct judge_case *) = {
+	judge_silence, judge_twins, judge_names, judge_reach,
+	judge_sizes,   judge_nics,  judge_pace,
+};
+
+/* Among findings of one severity the order of judges is kept, for it is that of causes. */
+static void sort(struct judge_case *c)
+{
+	struct probe_finding *list = c->f->findings;
+	size_t n = (size_t)c->f->nfindings, i, at = 0;
+	struct probe_finding *old = calloc(n + 1, sizeof(*old));
+	int severity;
+
+	if (!old) {
+		c->failed = true;
+		return;
+	}
+	for (i = 0; i < n; i++)
+		old[i] = list[i];
+	for (severity = FACTS_ERROR; severity >= FACTS_NOTE; severity--)
+		for (i = 0; i < n; i++)
+			if ((int)old[i].severity == severity)
+				list[at++] = old[i];
+	free(old);
+}
+
+static void count(const struct probe_facts *f, int *serious, int *notes)
+{
+	int i;
+
+	*serious = *notes = 0;
+	for (i = 0; i < f->nfindings; i++)
+		++*(f->findings[i].severity > FACTS_NOTE ? serious : notes);
+}
+
+bool verdict_is_well(const struct probe_facts *f)
+{
+	int serious, notes;
+
+	count(f, &serious, &notes);
+	return !serious;
+}
+
+/* One line: what foreign texts hold must not make it two. */
+static void flatten(char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s < ' ')
+			*s = ' ';
+}
+
+static void say(struct judge_case *c)
+{
+	const struct probe_facts *f = c->f;
+	int serious, notes;
+
+	count(f, &serious, &notes);
+	if (serious > 1)
+		judge_say(c, &c->f->verdict, "%s (and %d more)", f->findings[0].what,
+			  serious - 1);
+	else if (serious)
+		judge_say(c, &c->f->verdict, "%s", f->findings[0].what);
+	else if (f->nnodes == 1)
+		judge_say(c, &c->f->verdict, "all is well on %s, the only node%s%s",
+			  f->nodes[0].name, notes ? "; note: " : "",
+			  notes ? f->findings[0].what : "");
+	else
+		judge_say(c, &c->f->verdict, "all is well between %d nodes%s%s", f->nnodes,
+			  notes ? "; note: " : "", notes ? f->findings[0].what : "");
+	if (f->verdict)
+		flatten(f->verdict);
+}
+
+/* What was said before is void. */
+static void forget(struct probe_facts *f)
+{
+	struct probe_facts old = { .findings = f->findings,
+				   .nfindings = f->nfindings,
+				   .verdict = f->verdict };
+
+	f->findings = NULL;
+	f->nfindings = 0;
+	f->verdict = NULL;
+	facts_free(&old);
+}
+
+int verdict_find(struct probe_facts *f, struct err *e)
+{
+	struct judge_case c = { .f = f };
+	size_t i;
+
+	forget(f);
+	c.explained = calloc((size_t)f->npaths + 1, sizeof(*c.explained));
+	c.same_as = calloc((size_t)f->nnodes + 1, sizeof(*c.same_as));
+	c.failed = !c.explained || !c.same_as;
+	for (i = 0; c.same_as && i < (size_t)f->nnodes; i++)
+		c.same_as[i] = (int)i;
+	for (i = 0; !c.failed && i < sizeof(judges) / sizeof(judges[0]); i++)
+		judges[i](&c);
+	for (i = 0; i < (size_t)f->nfindings; i++)
+		c.failed |= !f->findings[i].what;
+	if (!c.failed)
+		sort(&c);
+	if (!c.failed)
+		say(&c);
+	free(c.explained);
+	free(c.same_as);
+	free(c.spare.nodes);
+	free(c.spare.what);
+	free(c.spare.why);
+	free(c.spare.next);
+	free(c.spare.command);
+	return c.failed ? fail(e, RINGUP_ENOMEM, "no memory to judge the network") : 0;
+}

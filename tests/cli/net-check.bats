@@ -1,0 +1,82 @@
+#!/usr/bin/env bats
+# net-check.bats - ringup net check: recorded checks, judged, printed and drawn.
+
+load ../lib/helper
+
+setup() { seeds=$src/tests/fuzz/seeds/facts; }
+
+@test "a recorded check is judged: the first line names what is wrong" {
+  run ringup net check --from "$seeds/check1.json"
+  expect_status 1
+  [[ ${lines[0]} == "172.17.0.1 is docker0 of n1 and n2" ]]
+  [[ $output == *"ringup net fix"* ]]
+  run ringup net check --from "$seeds/check0.json"
+  expect_status 0
+  [[ ${lines[0]} == "all is well between 2 nodes" ]]
+}
+
+@test "nodes of a hostfile and of Spark: who cannot be asked is named" {
+  printf 'node-a slots=4\nnode-b\n' >"$BATS_TEST_TMPDIR/hosts"
+  run ringup net check --hostfile "$BATS_TEST_TMPDIR/hosts" --ssh false
+  expect_status 1
+  [[ $output == *node-a*node-b* ]]
+  echo '[{"hostPort":"node-a:7078"},{"hostPort":"node-b:7078"}]' >"$BATS_TEST_TMPDIR/executors"
+  run ringup net check --spark "$BATS_TEST_TMPDIR/executors" --ssh false
+  expect_status 1
+  [[ $output == *node-a*node-b* ]]
+  run ringup net check --spark "$BATS_TEST_TMPDIR/hosts" --ssh false
+  expect_status 3
+  [[ $output == *"this is not Spark's list of executors"* ]]
+}
+
+@test "the matrix shows who cannot reach whom" {
+  run ringup net check --from "$seeds/check2.json"
+  expect_status 1
+  [[ $output == *silent* ]]
+}
+
+@test "a recorded check that is none is refused" {
+  echo '{"schema":"ringup.net.check/1","nodes":[{}]}' >"$BATS_TEST_TMPDIR/bad.json"
+  run ringup net check --from "$BATS_TEST_TMPDIR/bad.json"
+  expect_status 3
+  [[ $output == *"nodes[0]: it has no name"* ]]
+  run ringup net check --from "$seeds/check0.json" n1 n2
+  expect_status 2
+}
+
+@test "JSON is the same as what was read, judged" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  run bash -c 'ringup net check --json --from "$1" | jq -r ".schema, .findings[0].code, .findings[0].nodes[]"' _ \
+    "$seeds/check1.json"
+  [[ $output == $'ringup.net.check/1\nduplicate-address\nn1\nn2' ]]
+}
+
+@test "pictures are well-formed XML" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  local f
+  for f in "$seeds"/*.json; do
+    run ringup net check --from "$f" --svg "$BATS_TEST_TMPDIR/net.svg"
+    ((status <= 1))
+    python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$BATS_TEST_TMPDIR/net.svg"
+  done
+}
+
+# browse FILE PICTURE - show it in a real browser; what its console says goes to stdout.
+browse() {
+  timeout 60 "$browser" --headless --no-sandbox --disable-gpu --disable-background-networking \
+    --user-data-dir="$BATS_TEST_TMPDIR/profile" --enable-logging=stderr --window-size=1200,1600 \
+    --screenshot="$2" "file://$1" 2>&1 >/dev/null | grep CONSOLE || true
+}
+
+@test "a browser shows the page; nothing runs in it, nothing is fetched" {
+  browser=$(command -v chromium || command -v google-chrome || command -v chromium-browser) ||
+    skip "no browser is installed"
+  run ringup net check --from "$seeds/check5.json" --html "$BATS_TEST_TMPDIR/net.html"
+  expect_status 1
+  # The page's own policy makes the browser complain of whatever would be loaded.
+  [[ -z $(browse "$BATS_TEST_TMPDIR/net.html" "$BATS_TEST_TMPDIR/net.png") ]]
+  [[ $(stat -c %s "$BATS_TEST_TMPDIR/net.png") -gt 20000 ]]
+  sed 's|</main>|<img src="http://192.0.2.1/x.png"><script>x()</script>&|' "$BATS_TEST_TMPDIR/net.html" \
+    >"$BATS_TEST_TMPDIR/bad.html"
+  [[ -n $(browse "$BATS_TEST_TMPDIR/bad.html" "$BATS_TEST_TMPDIR/bad.png") ]]
+}

@@ -1,0 +1,580 @@
+/* test_verdict.c - with one fault among any number of nodes, the first line names it. */
+#include "probe/verdict.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "checks.h"
+#include "tap.h"
+
+/* Put the fault in; @k is the node it is about, @j another. */
+typedef void inject(struct probe_facts *f, int k, int j);
+
+static void fail_path(struct probe_path *p, enum facts_state state, const char *error)
+{
+	p->state = state;
+	p->latency_min_us = p->latency_median_us = p->bandwidth_mbs = -1;
+	p->mtu = (struct probe_mtu){ 0, 0, -1 };
+	p->answered = -1;
+	snprintf(p->error, sizeof(p->error), "%s", error);
+}
+
+/* From @from to @to (-1: any) at ports of @kind ("": any)? */
+static bool is_of(const struct probe_path *p, int from, int to, const char *kind)
+{
+	return (from < 0 || p->from == from) && (to < 0 || p->to == to) &&
+	       (!*kind || !strcmp(p->port.kind, kind));
+}
+
+#define EACH(f, p, from, to, kind)                              \
+	for (p = (f)->paths; p < (f)->paths + (f)->npaths; p++) \
+		if (is_of(p, from, to, kind))
+
+static struct iface_addr *address_of(struct probe_facts *f, int node, int iface)
+{
+	struct iface_list *l = &f->nodes[node].snapshot.ifaces;
+	int i;
+
+	for (i = 0; i < l->naddrs && l->addrs[i].iface != iface; i++)
+		;
+	return &l->addrs[i];
+}
+
+static void no_agent(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	snprintf(f->nodes[k].error, sizeof(f->nodes[k].error), "ssh: Connection timed out");
+	f->nodes[k].has_snapshot = false;
+	EACH(f, p, -1, k, "")
+	fail_path(p, FACTS_FILTERED, "ETIMEDOUT");
+}
+
+static void docker(struct probe_facts *f, int k, int j)
+{
+	int i;
+
+	(void)k;
+	(void)j;
+	for (i = 0; i < f->nnodes; i++) {
+		checks_iface(f, i, "docker0", IFACE_BRIDGE, "172.17.0.1", 16);
+		checks_use(f, i, "openmpi", "btl", "docker0", "172.17.0.1");
+	}
+	for (i = 1; i < f->nnodes; i++) {
+		struct probe_path *p = checks_path(f, i, 0, "docker0", "172.17.0.1",
+						   "172.17.0.1", "ephemeral");
+
+		fail_path(p, FACTS_IMPOSTOR, "");
+		p->answered = i;
+	}
+}
+
+static void same_address(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	address_of(f, k, 1)->ip = address_of(f, j, 1)->ip;
+	EACH(f, p, -1, k, "")
+	{
+		snprintf(p->address, sizeof(p->address), "%s", f->paths[0].address);
+		iface_text(&address_of(f, j, 1)->ip, p->address);
+		p->state = p->from == j ? FACTS_IMPOSTOR : FACTS_FILTERED;
+	}
+}
+
+static void same_mac(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	memcpy(f->nodes[k].snapshot.ifaces.ifaces[1].mac,
+	       f->nodes[j].snapshot.ifaces.ifaces[1].mac, IFACE_MAC);
+	EACH(f, p, -1, k, "store")
+	fail_path(p, FACTS_FILTERED, "ETIMEDOUT");
+}
+
+static void same_machine(struct probe_facts *f, int k, int j)
+{
+	memcpy(f->nodes[k].hostname, f->nodes[j].hostname, FACTS_NAME);
+	memcpy(f->nodes[k].machine_id, f->nodes[j].machine_id, FACTS_ID);
+	memcpy(f->nodes[k].snapshot.ifaces.ifaces, f->nodes[j].snapshot.ifaces.ifaces,
+	       2 * sizeof(struct iface));
+	memcpy(f->nodes[k].snapshot.ifaces.addrs, f->nodes[j].snapshot.ifaces.addrs,
+	       2 * sizeof(struct iface_addr));
+}
+
+static void same_hostname(struct probe_facts *f, int k, int j)
+{
+	memcpy(f->nodes[k].hostname, f->nodes[j].hostname, FACTS_NAME);
+}
+
+static void same_id(struct probe_facts *f, int k, int j)
+{
+	memcpy(f->nodes[k].machine_id, f->nodes[j].machine_id, FACTS_ID);
+}
+
+static void loopback_name(struct probe_facts *f, int k, int j)
+{
+	(void)j;
+	iface_parse(&f->nodes[k].resolves[k].ips[0], "127.0.1.1");
+	snprintf(f->nodes[k].uses[3].address, IFACE_TEXT, "127.0.1.1");
+}
+
+static void wrong_name(struct probe_facts *f, int k, int j)
+{
+	iface_parse(&f->nodes[k].resolves[j].ips[0], "10.9.9.9");
+}
+
+static void loopback_pick(struct probe_facts *f, int k, int j)
+{
+	(void)j;
+	snprintf(f->nodes[k].uses[0].interface, IFACE_NAME, "lo");
+	snprintf(f->nodes[k].uses[0].address, IFACE_TEXT, "127.0.0.1");
+}
+
+static void drop_in(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	EACH(f, p, -1, k, "")
+	fail_path(p, FACTS_FILTERED, "ETIMEDOUT");
+}
+
+static void drop_in_by_rule(struct probe_facts *f, int k, int j)
+{
+	facts_add_rule(&f->nodes[k],
+		       "nft: table inet filter chain input: tcp dport 1024-65535 drop");
+	drop_in(f, k, j);
+}
+
+static void reset_port(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	EACH(f, p, -1, k, "store")
+	fail_path(p, FACTS_REFUSED, "ECONNREFUSED");
+}
+
+static void no_route_out(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	EACH(f, p, k, -1, "")
+	fail_path(p, FACTS_UNREACHABLE, "ENETUNREACH");
+}
+
+static void cut_off(struct probe_facts *f, int k, int j)
+{
+	drop_in(f, k, j);
+	no_route_out(f, k, j);
+}
+
+static void one_direction(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	EACH(f, p, j, k, "")
+	fail_path(p, FACTS_PROHIBITED, "EHOSTUNREACH");
+}
+
+static void no_pair(struct probe_facts *f, int k, int j)
+{
+	one_direction(f, k, j);
+	one_direction(f, j, k);
+}
+
+static void security_group(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)k;
+	(void)j;
+	EACH(f, p, -1, -1, "ephemeral")
+	fail_path(p, FACTS_FILTERED, "ETIMEDOUT");
+}
+
+/* Each its own network, which leads nowhere. */
+static void lone_bridges(struct probe_facts *f, int k, int j)
+{
+	char address[IFACE_TEXT];
+	int a, b;
+
+	(void)k;
+	(void)j;
+	for (a = 0; a < f->nnodes; a++) {
+		snprintf(address, sizeof(address), "172.%d.0.1", 17 + a);
+		checks_iface(f, a, "cni0", IFACE_BRIDGE, address, 16);
+		checks_use(f, a, "openmpi", "btl", "cni0", address);
+		for (b = 0; b < f->nnodes; b++)
+			if (a != b)
+				fail_path(
+					checks_path(f, b, a, "cni0", address, "", "ephemeral"),
+					FACTS_UNREACHABLE, "EHOSTUNREACH");
+	}
+}
+
+static void split(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)k;
+	(void)j;
+	EACH(f, p, -1, -1, "")
+	if (p->from % 2 != p->to % 2)
+		fail_path(p, FACTS_FILTERED, "ETIMEDOUT");
+}
+
+static void impostor(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	EACH(f, p, -1, k, "")
+	fail_path(p, FACTS_IMPOSTOR, "");
+}
+
+static void black_hole(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	EACH(f, p, j, k, "ephemeral")
+	p->mtu = (struct probe_mtu){ 9000, 1472, 0 };
+}
+
+static void small_path(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	EACH(f, p, -1, k, "ephemeral")
+	p->mtu = (struct probe_mtu){ 9000, 1472, 1 };
+}
+
+static void mtu_differs(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	f->nodes[k].snapshot.ifaces.ifaces[1].mtu = 1500;
+	EACH(f, p, -1, k, "ephemeral")
+	p->mtu = (struct probe_mtu){ 9000, 1472, 1 };
+	EACH(f, p, k, -1, "ephemeral")
+	p->mtu = (struct probe_mtu){ 1500, 1472, 1 };
+}
+
+static void shared_subnet(struct probe_facts *f, int k, int j)
+{
+	(void)j;
+	checks_iface(f, k, "eth1", IFACE_PHYSICAL, "10.0.7.7", 16);
+}
+
+static void two_addresses(struct probe_facts *f, int k, int j)
+{
+	struct iface_addr *a;
+
+	(void)j;
+	a = iface_add_addr(&f->nodes[k].snapshot.ifaces);
+	*a = *address_of(f, k, 1);
+	iface_parse(&a->ip, "10.0.8.8");
+	checks_use(f, k, "openmpi", "btl", "eth0", "10.0.8.8");
+}
+
+static void other_name(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	snprintf(f->nodes[k].snapshot.ifaces.ifaces[1].name, IFACE_NAME, "ens5");
+	EACH(f, p, -1, k, "")
+	snprintf(p->interface, IFACE_NAME, "ens5");
+	EACH(f, p, k, -1, "")
+	snprintf(p->via, IFACE_NAME, "ens5");
+}
+
+static void astray(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	checks_iface(f, k, "eth1", IFACE_PHYSICAL, "192.168.7.7", 24);
+	EACH(f, p, k, -1, "")
+	snprintf(p->via, IFACE_NAME, "eth1");
+}
+
+static void slow_link(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	f->nodes[k].snapshot.ifaces.ifaces[1].speed_mbps = 1000;
+	EACH(f, p, -1, k, "ephemeral")
+	p->bandwidth_mbs = 117;
+	EACH(f, p, k, -1, "ephemeral")
+	p->bandwidth_mbs = 117;
+}
+
+static void slow_direction(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	EACH(f, p, j, k, "ephemeral")
+	p->bandwidth_mbs = 80;
+}
+
+static void slow_node(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	EACH(f, p, -1, k, "ephemeral")
+	p->latency_median_us = 900;
+	EACH(f, p, k, -1, "ephemeral")
+	p->latency_median_us = 900;
+}
+
+static void throttled(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)k;
+	(void)j;
+	EACH(f, p, -1, -1, "ephemeral")
+	p->bandwidth_mbs = 110 + p->from;
+}
+
+static const struct {
+	inject *put;
+	const char *code;
+	/* What the first line says; K and J stand for the names of the two nodes. */
+	const char *says[3];
+	int least, most; /* nodes */
+	bool note;
+} faults[] = {
+	{ no_agent, "no-agent", { "K has not answered", "timed out" }, 2, 16, false },
+	{ docker, "duplicate-address", { "172.17.0.1 is docker0 of" }, 2, 16, false },
+	{ same_address, "duplicate-address", { "is eth0 of", "K", "J" }, 2, 16, false },
+	{ same_mac, "duplicate-mac", { "MAC 02:00", "K", "J" }, 2, 16, false },
+	{ same_machine, "same-machine", { "one machine", "K", "J" }, 2, 16, false },
+	{ same_hostname, "duplicate-hostname", { "same host name", "K", "J" }, 2, 16, false },
+	{ same_id, "duplicate-machine-id", { "same machine id", "K", "J" }, 2, 16, true },
+	{ loopback_name,
+	  "loopback-name",
+	  { "on K the own host name means 127.0.1.1" },
+	  2,
+	  16,
+	  false },
+	{ wrong_name, "wrong-name", { "on K the name J means 10.9.9.9" }, 2, 16, false },
+	{ loopback_pick,
+	  "loopback-pick",
+	  { "NCCL would take the loopback", "on K" },
+	  2,
+	  16,
+	  false },
+	{ drop_in,
+	  "no-way-in",
+	  { "nothing reaches K on any address", "K or its firewall" },
+	  3,
+	  16,
+	  false },
+	{ drop_in,
+	  "one-direction",
+	  { "J does not reach K", "the reverse works" },
+	  2,
+	  2,
+	  false },
+	{ drop_in_by_rule,
+	  "no-way-in",
+	  { "nothing reaches K", "firewall of K itself" },
+	  3,
+	  16,
+	  false },
+	{ drop_in_by_rule,
+	  "one-direction",
+	  { "J does not reach K", "firewall of K itself" },
+	  2,
+	  2,
+	  false },
+	{ reset_port, "no-way-in", { "nothing reaches K", "29500", "refused" }, 3, 16, false },
+	{ no_route_out, "no-way-out", { "K reaches no other node", "no route" }, 3, 16, false },
+	{ cut_off, "cut-off", { "K is cut off" }, 3, 16, false },
+	{ one_direction,
+	  "one-direction",
+	  { "J does not reach K", "prohibited", "the reverse works" },
+	  2,
+	  16,
+	  false },
+	{ no_pair, "no-connection", { "do not reach each other", "K", "J" }, 2, 16, false },
+	{ security_group,
+	  "blocked-port",
+	  { "no node reaches another at ephemeral ports" },
+	  3,
+	  16,
+	  false },
+	{ security_group, "no-connection", { "each other at ephemeral ports" }, 2, 2, false },
+	{ lone_bridges,
+	  "wrong-interface",
+	  { "cni0 leads to no other node", "Open MPI (btl)" },
+	  3,
+	  16,
+	  false },
+	{ lone_bridges, "no-connection", { "each other on cni0" }, 2, 2, false },
+	{ split, "split", { "fall into 2 groups" }, 4, 16, false },
+	{ impostor, "impostor", { "of K, but somebody else answers there" }, 2, 16, false },
+	{ black_hole,
+	  "mtu-black-hole",
+	  { "from J to K: 9000 bytes at both ends, 1500 between" },
+	  2,
+	  16,
+	  false },
+	{ small_path, "path-mtu", { "only 1500 pass", "to K" }, 2, 16, false },
+	{ mtu_differs,
+	  "mtu-mismatch",
+	  { "eth0 of K has MTU 1500", "have 9000" },
+	  2,
+	  16,
+	  false },
+	{ shared_subnet,
+	  "shared-subnet",
+	  { "eth0 and eth1 of K are both in 10.0.0.0/16" },
+	  2,
+	  16,
+	  false },
+	{ two_addresses,
+	  "two-addresses",
+	  { "eth0 of K has two IPv4 addresses" },
+	  2,
+	  16,
+	  false },
+	{ other_name, "names-differ", { "10.0.0.0/16 is called", "ens5" }, 2, 16, false },
+	{ astray, "asymmetric-route", { "K sends to", "by eth1" }, 2, 16, false },
+	{ slow_link,
+	  "link-speed",
+	  { "eth0 of K runs at 1 Gb/s", "elsewhere at 10" },
+	  2,
+	  16,
+	  false },
+	{ slow_direction, "slow-bandwidth", { "80 MB/s from J to K" }, 2, 16, false },
+	{ slow_node, "slow-latency", { "to and from K takes 900 us" }, 3, 16, false },
+	{ throttled, "link-slow", { "both links say at least 10 Gb/s" }, 2, 16, false },
+};
+
+/* Does @line hold @says, with K and J replaced? */
+static bool says(const char *line, const char *want, const char *k, const char *j)
+{
+	char text[256];
+	size_t len = 0;
+
+	for (; *want; want++)
+		if (*want == 'K' || *want == 'J')
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s",
+						*want == 'K' ? k : j);
+		else
+			text[len++] = *want;
+	text[len] = 0;
+	return strstr(line, text) != NULL;
+}
+
+static void test_fault(size_t i, int n, int k, int j)
+{
+	struct probe_facts f;
+	struct err e = { 0 };
+	bool good;
+	int s;
+
+	checks_well(&f, n);
+	faults[i].put(&f, k, j);
+	good = !verdict_find(&f, &e) && f.nfindings &&
+	       !strcmp(f.findings[0].code, faults[i].code);
+	for (s = 0; good && s < 3 && faults[i].says[s]; s++)
+		good = says(f.verdict, faults[i].says[s], f.nodes[k].name, f.nodes[j].name);
+	if (!good)
+		printf("# %d nodes, %d and %d: %s: %s %s\n", n, k + 1, j + 1,
+		       f.nfindings ? f.findings[0].code : "-", f.verdict ? f.verdict : "-",
+		       e.text);
+	good = good && verdict_is_well(&f) == faults[i].note;
+	for (s = 0; good && s < f.nfindings; s++)
+		good = f.findings[s].what && f.findings[s].why && f.findings[s].next;
+	/* One cause, one finding of its severity. */
+	for (s = 1; good && s < f.nfindings; s++)
+		good = f.findings[s].severity < f.findings[0].severity;
+	if (!good && f.nfindings > 1)
+		printf("# and: %s\n", f.findings[1].what);
+	ok(good, "%s among %d nodes: %s", faults[i].code, n, f.verdict ? f.verdict : "-");
+	facts_free(&f);
+}
+
+static void test_faults(void)
+{
+	size_t i;
+	int n;
+
+	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		for (n = faults[i].least; n <= faults[i].most; n = n < 5 ? n + 1 : n + 11) {
+			test_fault(i, n, n - 1, 0);
+			test_fault(i, n, n / 2, n / 2 ? 0 : 1);
+		}
+}
+
+static void test_well(void)
+{
+	struct probe_facts f;
+	struct err e = { 0 };
+	int n;
+
+	for (n = 1; n <= 16; n++) {
+		checks_well(&f, n);
+		ok(!verdict_find(&f, &e) && !f.nfindings && verdict_is_well(&f) &&
+			   !strncmp(f.verdict, "all is well", 11),
+		   "%d nodes: %s", n, f.verdict);
+		facts_free(&f);
+	}
+	memset(&f, 0, sizeof(f));
+	ok(!verdict_find(&f, &e) && verdict_is_well(&f), "nobody: %s", f.verdict);
+	facts_free(&f);
+}
+
+/* Judged twice, as when it is read again, it says the same. */
+static void test_again(void)
+{
+	struct probe_facts f;
+	struct err e = { 0 };
+	char *first;
+
+	checks_well(&f, 6);
+	docker(&f, 0, 0);
+	drop_in(&f, 2, 0);
+	ok(!verdict_find(&f, &e) && f.nfindings == 2 && strstr(f.verdict, "(and 1 more)"),
+	   "two faults: %s", f.verdict);
+	first = strdup(f.verdict);
+	ok(!verdict_find(&f, &e) && f.nfindings == 2 && !strcmp(f.verdict, first), "again");
+	free(first);
+	facts_free(&f);
+}
+
+/* What others wrote stays one line, and one word of a shell. */
+static void test_hostile(void)
+{
+	struct probe_facts f;
+	struct err e = { 0 };
+
+	checks_well(&f, 3);
+	snprintf(f.nodes[2].name, FACTS_NAME, "a'; rm -rf\n/");
+	no_agent(&f, 2, 0);
+	ok(!verdict_find(&f, &e) && !strchr(f.verdict, '\n'), "one line");
+	ok(strstr(f.findings[0].command, "'a'\\''; rm -rf\n/'") != NULL, "quoted: %s",
+	   f.findings[0].code);
+	facts_free(&f);
+}
+
+int main(void)
+{
+	test_well();
+	test_faults();
+	test_again();
+	test_hostile();
+	return tap_done();
+}
