@@ -90,6 +90,9 @@ EOF
   run timeout 60 "$prefix/bin/ringup" run -np 4 ./groups
   expect_status 0
   [[ $output == *"rank 2 is 1 of 2 in its group: 2"* && $output == *"rank 1 is 0 of 2 in its group: 4"* ]]
+  run timeout 60 "$prefix/bin/ringup" run -np 3 ./together
+  expect_status 0
+  [[ $output == *"row 0 changes by 0.5"*"row 1 changes by 0.5"*"row 101 changes by 1"*"row 2 changes by 0.5"* ]]
 }
 
 @test "the modules for MPI lie where the library looks for them" {
