@@ -133,6 +133,7 @@ TOOL_SOURCES += \
 NET_SOURCES = \
 	%reldir%/base/batch.c %reldir%/base/batch.h \
 	%reldir%/base/release.c %reldir%/base/release.h \
+	%reldir%/base/stats.c %reldir%/base/stats.h \
 	%reldir%/base/xml.c %reldir%/base/xml.h \
 	%reldir%/host/linkwatch.c %reldir%/host/linkwatch.h \
 	%reldir%/host/netconf.c %reldir%/host/netconf.h \
@@ -225,7 +226,6 @@ TOOL_SOURCES += \
 	%reldir%/bench/player.h \
 	%reldir%/bench/plot.c %reldir%/bench/plot.h \
 	%reldir%/bench/serve.c %reldir%/bench/serve.h \
-	%reldir%/bench/stats.c %reldir%/bench/stats.h \
 	%reldir%/bench/task.c %reldir%/bench/task.h
 
 # What `ringup bench` compiles or runs as peers; see find_data() in cmd_bench.c.

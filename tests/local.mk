@@ -202,9 +202,8 @@ FUZZ_SECONDS = 60
 # An archive, so that a target which includes a source has no second copy of it.
 FUZZ_FLAGS   = -std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined \
 	-I. -D_GNU_SOURCE -I$(srcdir)/src -I$(srcdir)/tests $(SODIUM_CFLAGS) $(JANSSON_CFLAGS) $(MNL_CFLAGS) -DPKGLIBDIR='"$(pkglibdir)"'
-FUZZ_FROM    = src/detect/dist.c src/detect/elfinfo.c src/base/release.c \
-	src/detect/rootfs.c src/detect/text.c
-FUZZ_FROM   += src/base/xml.c $(NET_SOURCES)
+FUZZ_FROM    = src/detect/dist.c src/detect/elfinfo.c src/detect/rootfs.c src/detect/text.c
+FUZZ_FROM   += $(NET_SOURCES)
 FUZZ_FROM   += src/probe/blame.c src/probe/facts.c src/probe/judge.c src/probe/judge_names.c \
 	src/probe/judge_nics.c src/probe/judge_pace.c src/probe/judge_reach.c \
 	src/probe/judge_sizes.c src/probe/judge_twins.c src/probe/page.c \

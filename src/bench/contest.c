@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "bench/stats.h"
+#include "base/stats.h"
 #include "ringup.h"
 
 /* Calls below this size are too short to be timed one by one, and their data is

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stats.h"
 #include "probe/judge.h"
 
 /* A path is slow if it takes three times as long as usual, and that can be told from noise. */
@@ -18,19 +19,6 @@ static bool has_latency(const struct probe_path *p)
 static bool has_bandwidth(const struct probe_path *p)
 {
 	return p->state == FACTS_OPEN && p->bandwidth_mbs >= 0;
-}
-
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static double median(double *x, int n)
-{
-	qsort(x, (size_t)n, sizeof(*x), by_size);
-	return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
 /* The paths to one network, since only those can be compared. */
@@ -72,7 +60,7 @@ static double usual(const struct judge_case *c, const struct sample *s)
 		if (best[i] < INFINITY)
 			best[n++] = best[i];
 	if (n)
-		m = median(best, n);
+		m = stats_median(best, n);
 	free(best);
 	return m;
 }
@@ -91,7 +79,7 @@ static double spread(const struct judge_case *c, const struct sample *s, double 
 			away[n++] = fabs(cost - m);
 	}
 	if (n)
-		d = 1.4826 * median(away, n);
+		d = 1.4826 * stats_median(away, n);
 	free(away);
 	return d;
 }
@@ -189,7 +177,7 @@ static double others(const struct judge_case *c, const struct probe_path *x,
 	}
 	/* The better quarter: the slow ones may be more than half of a few. */
 	if (n) {
-		median(all, n);
+		stats_sort(all, n);
 		m = all[n / 4];
 	}
 	free(all);
@@ -347,7 +335,7 @@ static void judge_speeds(struct judge_case *c)
 			speed[n++] = speed_of(c, x->to, x->interface);
 		}
 	}
-	usual_mbps = n ? median(speed, n) : 0;
+	usual_mbps = n ? stats_median(speed, n) : 0;
 	/* Of two, the faster is what it should be. */
 	usual_mbps = n == 2 ? speed[1] : usual_mbps;
 	for (i = 0; n && i < c->f->nnodes; i++) {

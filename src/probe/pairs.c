@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/stats.h"
 #include "ringup.h"
 
 /* Between what times, and shares of bandwidth, a pair is one of many; as in judge_pace.c. */
@@ -49,13 +50,6 @@ static void add(struct pair *x, const struct probe_path *p)
 	x->lost |= p->mtu.segment == 0;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Mark those that are far from the better quarter. */
 static void mark(struct pairs *p, double *all)
 {
@@ -68,8 +62,8 @@ static void mark(struct pairs *p, double *all)
 		if (p->pair[i].mbs >= 0)
 			rate[mbs++] = p->pair[i].mbs;
 	}
-	qsort(all, (size_t)us, sizeof(*all), by_size);
-	qsort(rate, (size_t)mbs, sizeof(*rate), by_size);
+	stats_sort(all, us);
+	stats_sort(rate, mbs);
 	good_us = us ? all[us / 4] : 0;
 	good_mbs = mbs ? rate[mbs - 1 - mbs / 4] : 0;
 	p->us[0] = us ? all[0] : -1;

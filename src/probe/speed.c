@@ -7,13 +7,13 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/stats.h"
 #include "probe/echo.h"
 #include "probe/facts.h"
 #include "probe/seal.h"
@@ -89,13 +89,6 @@ static int greet(int fd, const struct probe_path *p, const struct seal_key *key,
 	return 0;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static void latency(int fd, struct probe_path *p, int ms)
 {
 	unsigned char order[ECHO_ORDER] = { 0 };
@@ -113,9 +106,8 @@ static void latency(int fd, struct probe_path *p, int ms)
 	}
 	if (!n)
 		return;
-	qsort(us, (size_t)n, sizeof(*us), by_size);
+	p->latency_median_us = stats_median(us, n);
 	p->latency_min_us = us[0];
-	p->latency_median_us = us[n / 2];
 }
 
 /* Chunks go out as fast as they are taken; what counts is which have been answered. */

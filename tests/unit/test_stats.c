@@ -1,5 +1,5 @@
 /* test_stats.c - medians and quartiles of few and of many. */
-#include "bench/stats.h"
+#include "base/stats.h"
 #include "tap.h"
 
 int main(void)

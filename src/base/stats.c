@@ -1,6 +1,6 @@
 /* stats.c - medians and quantiles. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bench/stats.h"
+#include "base/stats.h"
 
 #include <stdlib.h>
 
@@ -11,9 +11,14 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-double stats_median(double *x, int n)
+void stats_sort(double *x, int n)
 {
 	qsort(x, (size_t)n, sizeof(*x), by_size);
+}
+
+double stats_median(double *x, int n)
+{
+	stats_sort(x, n);
 	return stats_quantile(x, n, 0.5);
 }
 

@@ -1,7 +1,10 @@
 /* stats.h - medians and quantiles. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BENCH_STATS_H
-#define BENCH_STATS_H
+#ifndef BASE_STATS_H
+#define BASE_STATS_H
+
+/* stats_sort - the least of @n numbers first. */
+void stats_sort(double *x, int n);
 
 /* stats_median - of @n > 0 numbers, which it sorts. */
 double stats_median(double *x, int n);
