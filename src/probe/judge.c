@@ -75,6 +75,12 @@ static size_t add(char out[JUDGE_TEXT], size_t len, const char *fmt, ...)
 	return len < JUDGE_TEXT ? len : JUDGE_TEXT - 1;
 }
 
+/* What stands before the @i-th of @n words. */
+static const char *before(int i, int n)
+{
+	return !i ? "" : i < n - 1 ? ", " : " and ";
+}
+
 const char *judge_list(const struct judge_case *c, const int *nodes, int n,
 		       char out[JUDGE_TEXT])
 {
@@ -83,16 +89,13 @@ const char *judge_list(const struct judge_case *c, const int *nodes, int n,
 	size_t len = 0;
 
 	*out = 0;
-	if (n == c->f->nnodes && n > NAMED)
-		len = add(out, len, "all %d nodes", n);
-	else
-		for (i = 0; i < named; i++)
-			len = add(out, len, "%s%s",
-				  !i          ? ""
-				  : i < n - 1 ? ", "
-					      : " and ",
-				  c->f->nodes[nodes[i]].name);
-	if (named < n && strncmp(out, "all ", 4) != 0)
+	if (n == c->f->nnodes && n > NAMED) {
+		add(out, len, "all %d nodes", n);
+		return out;
+	}
+	for (i = 0; i < named; i++)
+		len = add(out, len, "%s%s", before(i, n), c->f->nodes[nodes[i]].name);
+	if (named < n)
 		add(out, len, " and %d more", n - named);
 	return out;
 }
@@ -117,10 +120,9 @@ const char *judge_word(const char *name, char out[JUDGE_TEXT])
 
 void judge_fix(struct judge_case *c, struct probe_finding *p)
 {
-	judge_say(
-		c, &p->next,
-		"on each node, let ringup choose the network that leads to the others and tell "
-		"the libraries");
+	judge_say(c, &p->next,
+		  "on each node, let ringup choose the network that leads to the others and "
+		  "tell the libraries");
 	judge_say(c, &p->command, "ringup net fix");
 }
 
@@ -184,11 +186,8 @@ const char *judge_users(const struct judge_case *c, const int *nodes, int n,
 				add_user(&u, use);
 		}
 	for (i = 0; i < u.n; i++)
-		len = add(out, len, "%s%s (%s)",
-			  !i            ? ""
-			  : i < u.n - 1 ? ", "
-					: " and ",
-			  title(u.library[i]), u.roles[i]);
+		len = add(out, len, "%s%s (%s)", before(i, u.n), title(u.library[i]),
+			  u.roles[i]);
 	return out;
 }
 
@@ -197,13 +196,22 @@ const struct iface *judge_iface(const struct judge_case *c, int node, const char
 	return iface_find(&c->f->nodes[node].snapshot.ifaces, name);
 }
 
-/* Texts as numbers from 1, in the order in which they come. */
-struct numbers {
-	char **text;
-	int n;
-};
+bool judge_uses(const struct probe_path *p, int node, const char *nic)
+{
+	return (p->to == node && !strcmp(p->interface, nic)) ||
+	       (p->from == node && !strcmp(p->via, nic));
+}
 
-static int number_of(struct judge_case *c, struct numbers *all, const char *text)
+void judge_explain(struct judge_case *c, int node, const char *nic)
+{
+	int i;
+
+	for (i = 0; i < c->f->npaths; i++)
+		if (judge_uses(&c->f->paths[i], node, nic))
+			c->explained[i] = true;
+}
+
+int judge_number(struct judge_case *c, struct judge_texts *all, const char *text)
 {
 	char **more;
 	int i;
@@ -225,7 +233,7 @@ static int number_of(struct judge_case *c, struct numbers *all, const char *text
 	return ++all->n;
 }
 
-static void free_numbers(struct numbers *all)
+void judge_texts_free(struct judge_texts *all)
 {
 	while (all->n)
 		free(all->text[--all->n]);
@@ -243,7 +251,7 @@ unsigned char *judge_marks(struct judge_case *c)
 struct blame_trial *judge_trials(struct judge_case *c, const unsigned char *mark, int **path,
 				 int *n)
 {
-	struct numbers nic = { 0 }, net = { 0 }, port = { 0 };
+	struct judge_texts nic = { 0 }, net = { 0 }, port = { 0 };
 	size_t room = (size_t)c->f->npaths + 1;
 	struct blame_trial *t = calloc(room, sizeof(*t));
 	char text[JUDGE_TEXT];
@@ -261,15 +269,16 @@ struct blame_trial *judge_trials(struct judge_case *c, const unsigned char *mark
 		t[(*n)++] = (struct blame_trial){
 			.from = p->from,
 			.to = p->to,
-			.trait = { number_of(c, &nic, p->interface),
-				   number_of(c, &net, facts_net(c->f, p->to, p->address, text)),
-				   number_of(c, &port, p->port.kind) },
+			.trait = { judge_number(c, &nic, p->interface),
+				   judge_number(c, &net,
+						facts_net(c->f, p->to, p->address, text)),
+				   judge_number(c, &port, p->port.kind) },
 			.bad = mark[i] == JUDGE_BAD,
 		};
 	}
-	free_numbers(&nic);
-	free_numbers(&net);
-	free_numbers(&port);
+	judge_texts_free(&nic);
+	judge_texts_free(&net);
+	judge_texts_free(&port);
 	if (t && *path)
 		return t;
 	c->failed = true;
@@ -306,35 +315,36 @@ void judge_each(struct judge_case *c, const unsigned char *mark, judge_sayer *sa
 const char *judge_between(const struct judge_case *c, const struct blame_scope *s,
 			  char out[JUDGE_TEXT])
 {
-	static const char *const words[] = {
-		[BLAME_PAIR] = "from %s to %s",
-		[BLAME_BOTH] = "between %s and %s",
-		[BLAME_TO] = "to %s",
-		[BLAME_FROM] = "from %s",
-		[BLAME_NODE] = "to and from %s",
-	};
 	const char *a = s->a < 0 ? "" : c->f->nodes[s->a].name;
 	const char *b = s->b < 0 ? "" : c->f->nodes[s->b].name;
-	const char *w;
-	int n = 0;
 
-	if (s->form >= BLAME_SPLIT) {
-		snprintf(out, JUDGE_TEXT,
-			 s->form == BLAME_ANY ? "between all nodes"
-					      : "between groups of nodes");
-		return out;
-	}
-	for (w = words[s->form]; *w && n < JUDGE_TEXT - 1; w++) {
-		if (*w != '%')
-			n += snprintf(out + n, (size_t)(JUDGE_TEXT - n), "%c", *w);
-		else
-			n += snprintf(out + n, (size_t)(JUDGE_TEXT - n), "%s", a), a = b, w++;
+	*out = 0;
+	switch (s->form) {
+	case BLAME_PAIR:
+		add(out, 0, "from %s to %s", a, b);
+		break;
+	case BLAME_BOTH:
+		add(out, 0, "between %s and %s", a, b);
+		break;
+	case BLAME_TO:
+		add(out, 0, "to %s", a);
+		break;
+	case BLAME_FROM:
+		add(out, 0, "from %s", a);
+		break;
+	case BLAME_NODE:
+		add(out, 0, "to and from %s", a);
+		break;
+	case BLAME_SPLIT:
+		add(out, 0, "between groups of nodes");
+		break;
+	case BLAME_ANY:
+		add(out, 0, "between all nodes");
 	}
 	return out;
 }
 
-void judge_about(struct judge_case *c, struct probe_finding *p, const struct blame_scope *s,
-		 const struct probe_path *x)
+void judge_about(struct judge_case *c, struct probe_finding *p, const struct blame_scope *s)
 {
 	int i;
 
@@ -345,11 +355,10 @@ void judge_about(struct judge_case *c, struct probe_finding *p, const struct bla
 	for (i = 0; s->a < 0 && i < c->f->nnodes; i++)
 		if (facts_is_live(c->f, i))
 			judge_blame(c, p, i);
-	if (s->form == BLAME_PAIR || s->form == BLAME_FROM)
+	if (s->form == BLAME_PAIR || s->form == BLAME_BOTH || s->form == BLAME_FROM)
 		p->from = s->a;
 	if (s->form == BLAME_PAIR || s->form == BLAME_BOTH)
 		p->to = s->b;
 	else if (s->form == BLAME_TO)
 		p->to = s->a;
-	memcpy(p->interface, x->via, sizeof(p->interface));
 }

@@ -72,11 +72,32 @@ const char *judge_word(const char *name, char out[JUDGE_TEXT]);
 const char *judge_users(const struct judge_case *c, const int *nodes, int n,
 			const char *interface, const char *address, char out[JUDGE_TEXT]);
 
+/* judge_is_slow, judge_is_weak - a round trip, a bandwidth, far from what is usual: not
+ * all that is so is a fault, for it may be noise. */
+bool judge_is_slow(double us, double usual_us);
+bool judge_is_weak(double mbs, double usual_mbs);
+
 /* judge_iface - interface @name of @node, or NULL. */
 const struct iface *judge_iface(const struct judge_case *c, int node, const char *name);
 
 /* What a judge thinks of one path; JUDGE_NONE: it is no evidence. */
 enum judge_mark { JUDGE_NONE, JUDGE_GOOD, JUDGE_BAD };
+
+/* Texts as numbers from 1, in the order in which they come.  Zeroed is empty. */
+struct judge_texts {
+	char **text;
+	int n;
+};
+
+/* judge_number - 0 for "", and without memory; what is too much gets the last number. */
+int judge_number(struct judge_case *c, struct judge_texts *all, const char *text);
+void judge_texts_free(struct judge_texts *all);
+
+/* judge_uses - does @p leave or arrive by interface @nic of @node? */
+bool judge_uses(const struct probe_path *p, int node, const char *nic);
+
+/* judge_explain - what comes of the paths that use @nic of @node has its reason. */
+void judge_explain(struct judge_case *c, int node, const char *nic);
 
 /* judge_marks - JUDGE_NONE for each path; the caller's to free(), NULL without memory. */
 unsigned char *judge_marks(struct judge_case *c);
@@ -98,9 +119,8 @@ typedef void judge_sayer(struct judge_case *c, const struct blame_scope *s,
  * explained then.  @mark may be NULL. */
 void judge_each(struct judge_case *c, const unsigned char *mark, judge_sayer *say);
 
-/* judge_about - the finding is about the nodes of @s, and the interface @x leaves by. */
-void judge_about(struct judge_case *c, struct probe_finding *p, const struct blame_scope *s,
-		 const struct probe_path *x);
+/* judge_about - the finding is about the nodes of @s, and their direction. */
+void judge_about(struct judge_case *c, struct probe_finding *p, const struct blame_scope *s);
 
 /* judge_between - "from n1 to n2", "to and from n3", "between all nodes"; returns @out. */
 const char *judge_between(const struct judge_case *c, const struct blame_scope *s,

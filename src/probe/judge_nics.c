@@ -213,30 +213,22 @@ static void judge_names_in(struct judge_case *c, const char *net)
 /* Each network that two nodes use between them. */
 static void judge_all_names(struct judge_case *c)
 {
-	char(*seen)[IFACE_TEXT] = NULL, (*more)[IFACE_TEXT], net[IFACE_TEXT];
-	int i, k, n = 0;
+	struct judge_texts nets = { 0 };
+	char net[IFACE_TEXT];
+	int i, judged = 0;
 
-	for (i = 0; i < c->f->npaths; i++) {
+	for (i = 0; i < c->f->npaths && judged < BLAME_SCOPES; i++) {
 		const struct probe_path *p = &c->f->paths[i];
 
 		if (p->state != FACTS_OPEN || !facts_is_live(c->f, p->from) ||
-		    !facts_is_live(c->f, p->to) || !*facts_net(c->f, p->to, p->address, net) ||
-		    !strchr(net, '/'))
+		    !facts_is_live(c->f, p->to) ||
+		    !strchr(facts_net(c->f, p->to, p->address, net), '/') ||
+		    judge_number(c, &nets, net) <= judged)
 			continue;
-		for (k = 0; k < n && strcmp(seen[k], net) != 0; k++)
-			;
-		if (k < n || n == BLAME_SCOPES)
-			continue;
-		more = reallocarray(seen, (size_t)n + 1, sizeof(*seen));
-		if (!more) {
-			c->failed = true;
-			break;
-		}
-		seen = more;
-		memcpy(seen[n++], net, sizeof(net));
+		judged = nets.n;
 		judge_names_in(c, net);
 	}
-	free(seen);
+	judge_texts_free(&nets);
 }
 
 /* The interface of @node in the subnet of @address, which another node owns. */

@@ -8,12 +8,37 @@
 #include "base/stats.h"
 #include "probe/judge.h"
 
-/* A path is slow if it takes three times as long as usual, and that can be told from noise. */
+/* Noise: so many standard deviations from what is usual may be chance. */
 static const double slow_factor = 3, slow_us = 50, weak_factor = 0.5, noise = 6;
+
+/* Of what the links promise, one connection reaches at least this on a free way. */
+static const double kept_promise = 0.4;
+
+bool judge_is_slow(double us, double usual_us)
+{
+	return us > slow_factor * usual_us && us - usual_us > slow_us;
+}
+
+bool judge_is_weak(double mbs, double usual_mbs)
+{
+	return mbs < weak_factor * usual_mbs;
+}
+
+/* Something that is measured of a path. */
+struct measure {
+	bool (*has)(const struct probe_path *p);
+	double (*cost)(const struct probe_path *p); /* the higher, the worse */
+	bool (*is_bad)(double cost, double usual);
+};
 
 static bool has_latency(const struct probe_path *p)
 {
 	return p->state == FACTS_OPEN && p->latency_median_us >= 0;
+}
+
+static double latency_of(const struct probe_path *p)
+{
+	return p->latency_median_us;
 }
 
 static bool has_bandwidth(const struct probe_path *p)
@@ -21,38 +46,42 @@ static bool has_bandwidth(const struct probe_path *p)
 	return p->state == FACTS_OPEN && p->bandwidth_mbs >= 0;
 }
 
-/* The paths to one network, since only those can be compared. */
-struct sample {
-	const int *path;
-	int n;
-	double (*cost)(const struct probe_path *); /* the higher, the worse */
-};
-
-static double latency_of(const struct probe_path *p)
-{
-	return p->latency_median_us;
-}
-
 static double slowness_of(const struct probe_path *p)
 {
 	return p->bandwidth_mbs > 0 ? 1 / p->bandwidth_mbs : 1e6;
 }
 
+static bool is_weak(double slowness, double usual)
+{
+	return judge_is_weak(1 / slowness, 1 / usual);
+}
+
+static const struct measure latency = { has_latency, latency_of, judge_is_slow };
+static const struct measure bandwidth = { has_bandwidth, slowness_of, is_weak };
+
+/* The paths to one network, since only those can be compared. */
+struct sample {
+	const struct measure *of;
+	const int *path;
+	int n;
+};
+
 /*
  * What is usual: the median over nodes of each node's best path.  The median over paths
  * would be wrong where it matters most: one slow node of three is in four of six paths.
  */
-static double usual(const struct judge_case *c, const struct sample *s)
+static double usual(struct judge_case *c, const struct sample *s)
 {
 	double *best = calloc((size_t)c->f->nnodes + 1, sizeof(*best)), cost, m = 0;
 	int i, n = 0;
 
+	c->failed |= !best;
 	for (i = 0; best && i < c->f->nnodes; i++)
 		best[i] = INFINITY;
 	for (i = 0; best && i < s->n; i++) {
 		const struct probe_path *p = &c->f->paths[s->path[i]];
 
-		cost = s->cost(p);
+		cost = s->of->cost(p);
 		best[p->from] = fmin(best[p->from], cost);
 		best[p->to] = fmin(best[p->to], cost);
 	}
@@ -67,13 +96,14 @@ static double usual(const struct judge_case *c, const struct sample *s)
 
 /* The median distance from what is usual, of those paths that are not obviously slow:
  * scaled as if they were distributed normally, so that it is a standard deviation. */
-static double spread(const struct judge_case *c, const struct sample *s, double m)
+static double spread(struct judge_case *c, const struct sample *s, double m)
 {
 	double *away = calloc((size_t)s->n + 1, sizeof(*away)), d = 0;
 	int i, n = 0;
 
+	c->failed |= !away;
 	for (i = 0; away && i < s->n; i++) {
-		double cost = s->cost(&c->f->paths[s->path[i]]);
+		double cost = s->of->cost(&c->f->paths[s->path[i]]);
 
 		if (cost < 2 * m)
 			away[n++] = fabs(cost - m);
@@ -84,104 +114,85 @@ static double spread(const struct judge_case *c, const struct sample *s, double 
 	return d;
 }
 
-/* Networks in which paths are compared, as numbers in @net; returns how many there are. */
-static int sort_by_net(struct judge_case *c, bool (*has)(const struct probe_path *), int *net)
+/* The network of each path that can be compared, as a number from 1; 0: of no other.
+ * Returns how many there are. */
+static int sort_by_net(struct judge_case *c, const struct measure *of, int *net)
 {
-	char(*name)[JUDGE_TEXT] = NULL, (*more)[JUDGE_TEXT], text[JUDGE_TEXT];
-	int i, k, n = 0;
+	struct judge_texts nets = { 0 };
+	char text[IFACE_TEXT];
+	int i, n;
 
 	for (i = 0; i < c->f->npaths; i++) {
 		const struct probe_path *p = &c->f->paths[i];
 
-		net[i] = -1;
-		if (c->explained[i] || !has(p) || !facts_is_live(c->f, p->from) ||
+		if (c->explained[i] || !of->has(p) || !facts_is_live(c->f, p->from) ||
 		    !facts_is_live(c->f, p->to))
 			continue;
 		facts_net(c->f, p->to, p->address, text);
-		for (k = 0; k < n && strcmp(name[k], text) != 0; k++)
-			;
-		if (k == BLAME_SCOPES)
-			continue;
-		if (k == n) {
-			more = reallocarray(name, (size_t)n + 1, sizeof(*name));
-			c->failed |= !more;
-			if (!more)
-				break;
-			name = more;
-			memcpy(name[n++], text, sizeof(text));
-		}
-		net[i] = k;
+		net[i] = judge_number(c, &nets, text);
 	}
-	free(name);
+	n = nets.n;
+	judge_texts_free(&nets);
 	return n;
 }
 
-static void mark_slow(const struct judge_case *c, const struct sample *s, bool is_latency,
-		      unsigned char *mark)
+static void mark_sample(struct judge_case *c, const struct sample *s, unsigned char *mark)
 {
 	double m = usual(c, s), d = spread(c, s, m), cost;
 	int i;
 
 	for (i = 0; i < s->n; i++) {
-		cost = s->cost(&c->f->paths[s->path[i]]);
-		if (is_latency)
-			mark[s->path[i]] = cost > slow_factor * m && cost > m + noise * d &&
-							   cost - m > slow_us
-						   ? JUDGE_BAD
-						   : JUDGE_GOOD;
-		else
-			mark[s->path[i]] = cost > m / weak_factor && cost > m + noise * d
-						   ? JUDGE_BAD
-						   : JUDGE_GOOD;
+		cost = s->of->cost(&c->f->paths[s->path[i]]);
+		mark[s->path[i]] =
+			s->of->is_bad(cost, m) && cost > m + noise * d ? JUDGE_BAD : JUDGE_GOOD;
 	}
 }
 
-/* Mark all paths that @has; each network has its own usual. */
-static unsigned char *mark_all(struct judge_case *c, bool is_latency)
+/* Mark all paths of which it was measured; each network has its own usual. */
+static unsigned char *mark_all(struct judge_case *c, const struct measure *of)
 {
-	bool (*has)(const struct probe_path *) = is_latency ? has_latency : has_bandwidth;
 	int i, k, nets, *net = calloc((size_t)c->f->npaths + 1, sizeof(*net));
 	int *path = calloc((size_t)c->f->npaths + 1, sizeof(*path));
 	unsigned char *mark = judge_marks(c);
-	struct sample s = { path, 0, is_latency ? latency_of : slowness_of };
+	struct sample s = { of, path, 0 };
 
 	c->failed |= !net || !path;
-	nets = net && path && mark ? sort_by_net(c, has, net) : 0;
-	for (k = 0; k < nets; k++) {
+	nets = net && path && mark ? sort_by_net(c, of, net) : 0;
+	for (k = 1; k <= nets && k <= BLAME_SCOPES; k++) {
 		for (s.n = 0, i = 0; i < c->f->npaths; i++)
 			if (net[i] == k)
 				path[s.n++] = i;
-		mark_slow(c, &s, is_latency, mark);
+		mark_sample(c, &s, mark);
 	}
 	free(net);
 	free(path);
 	return mark;
 }
 
-/* What paths that are not like @x take: the median of those in the same network. */
-static double others(const struct judge_case *c, const struct probe_path *x,
-		     double (*of)(const struct probe_path *),
-		     bool (*has)(const struct probe_path *))
+/* What the better quarter of the paths to the network of @x costs at most: of a few, the
+ * slow ones may be more than half. */
+static double elsewhere(struct judge_case *c, const struct probe_path *x,
+			const struct measure *of)
 {
-	double *all = calloc((size_t)c->f->npaths + 1, sizeof(*all)), m = 0;
+	double *all = calloc((size_t)c->f->npaths + 1, sizeof(*all)), cost = of->cost(x);
 	char net[IFACE_TEXT], is[IFACE_TEXT];
 	int i, n = 0;
 
+	c->failed |= !all;
 	facts_net(c->f, x->to, x->address, net);
 	for (i = 0; all && i < c->f->npaths; i++) {
 		const struct probe_path *p = &c->f->paths[i];
 
-		if (has(p) && facts_is_live(c->f, p->to) &&
+		if (of->has(p) && facts_is_live(c->f, p->to) &&
 		    !strcmp(facts_net(c->f, p->to, p->address, is), net))
-			all[n++] = of(p);
+			all[n++] = of->cost(p);
 	}
-	/* The better quarter: the slow ones may be more than half of a few. */
 	if (n) {
 		stats_sort(all, n);
-		m = all[n / 4];
+		cost = all[n / 4];
 	}
 	free(all);
-	return m;
+	return cost;
 }
 
 static const char *time_text(double us, char out[32])
@@ -201,15 +212,16 @@ static void say_latency(struct judge_case *c, const struct blame_scope *s,
 		judge_find(c, "slow-latency", groups ? FACTS_NOTE : FACTS_WARNING);
 	char who[JUDGE_TEXT], mine[32], theirs[32];
 
-	judge_about(c, p, s, x);
+	judge_about(c, p, s);
+	memcpy(p->interface, x->via, sizeof(p->interface));
 	judge_say(c, &p->what, "a round trip %s takes %s, elsewhere %s",
 		  judge_between(c, s, who), time_text(x->latency_median_us, mine),
-		  time_text(others(c, x, latency_of, has_latency), theirs));
+		  time_text(elsewhere(c, x, &latency), theirs));
 	judge_say(c, &p->why,
 		  groups ? "They seem to stand apart, in other racks or zones."
 			 : "Every small collective waits for the slowest pair: a busy "
-			   "processor, a "
-			   "power-saving state, a longer way or a bad cable.");
+			   "processor, a power-saving state, a longer way or a bad "
+			   "cable.");
 	judge_say(c, &p->next, "look at load, errors of the interface, and the way");
 	judge_say(c, &p->command, "ssh %s ip -s link show dev %s",
 		  judge_word(c->f->nodes[s->a >= 0 ? s->a : x->from].name, who),
@@ -225,11 +237,6 @@ static const char *rate_text(double mbs, char out[32])
 	return out;
 }
 
-static double rate_of(const struct probe_path *p)
-{
-	return -p->bandwidth_mbs;
-}
-
 static void say_bandwidth(struct judge_case *c, const struct blame_scope *s,
 			  const struct probe_path *x)
 {
@@ -238,15 +245,14 @@ static void say_bandwidth(struct judge_case *c, const struct blame_scope *s,
 		judge_find(c, "slow-bandwidth", groups ? FACTS_NOTE : FACTS_WARNING);
 	char who[JUDGE_TEXT], mine[32], theirs[32];
 
-	judge_about(c, p, s, x);
+	judge_about(c, p, s);
+	memcpy(p->interface, x->via, sizeof(p->interface));
 	judge_say(c, &p->what, "%s %s, elsewhere %s", rate_text(x->bandwidth_mbs, mine),
-		  judge_between(c, s, who),
-		  rate_text(-others(c, x, rate_of, has_bandwidth), theirs));
+		  judge_between(c, s, who), rate_text(1 / elsewhere(c, x, &bandwidth), theirs));
 	judge_say(c, &p->why,
 		  groups ? "The way between the groups carries less, as between racks."
 			 : "A ring is as fast as its slowest link. Typical: a link that came "
-			   "up at 1 Gb/s "
-			   "or half duplex, another job, lost packets.");
+			   "up at 1 Gb/s or half duplex, another job, lost packets.");
 	judge_say(c, &p->next, "look at the speed and the errors of the interface");
 	judge_say(c, &p->command, "ssh %s ethtool %s",
 		  judge_word(c->f->nodes[s->a >= 0 ? s->a : x->from].name, who),
@@ -279,7 +285,8 @@ static void say_link(struct judge_case *c, const struct blame_scope *s,
 	struct probe_finding *p = judge_find(c, "link-slow", FACTS_WARNING);
 	char who[JUDGE_TEXT], rate[32];
 
-	judge_about(c, p, s, x);
+	judge_about(c, p, s);
+	memcpy(p->interface, x->via, sizeof(p->interface));
 	judge_say(c, &p->what, "%s %s, though both links say at least %.3g Gb/s",
 		  rate_text(x->bandwidth_mbs, rate), judge_between(c, s, who),
 		  promise(c, x) * 8 / 1000);
@@ -301,21 +308,11 @@ static void judge_links(struct judge_case *c)
 		double most = has_bandwidth(p) ? promise(c, p) : -1;
 
 		if (most > 0)
-			mark[i] = p->bandwidth_mbs < 0.4 * most ? JUDGE_BAD : JUDGE_GOOD;
+			mark[i] =
+				p->bandwidth_mbs < kept_promise * most ? JUDGE_BAD : JUDGE_GOOD;
 	}
 	judge_each(c, mark, say_link);
 	free(mark);
-}
-
-/* A node's link that is slower than the usual one explains what is slow there. */
-static void explain_slow(struct judge_case *c, int node, const char *nic)
-{
-	int i;
-
-	for (i = 0; i < c->f->npaths; i++)
-		if ((c->f->paths[i].to == node && !strcmp(c->f->paths[i].interface, nic)) ||
-		    (c->f->paths[i].from == node && !strcmp(c->f->paths[i].via, nic)))
-			c->explained[i] = true;
 }
 
 /* The interface of each node that paths lead to, and its speed, in the first network. */
@@ -352,7 +349,7 @@ static void judge_speeds(struct judge_case *c)
 		judge_say(c, &p->next, "look at cable, port and what was negotiated");
 		judge_say(c, &p->command, "ssh %s ethtool %s",
 			  judge_word(c->f->nodes[i].name, word), nic[i]);
-		explain_slow(c, i, nic[i]);
+		judge_explain(c, i, nic[i]);
 	}
 	free(speed);
 	free(nic);
@@ -363,10 +360,10 @@ void judge_pace(struct judge_case *c)
 	unsigned char *mark;
 
 	judge_speeds(c);
-	mark = mark_all(c, false);
+	mark = mark_all(c, &bandwidth);
 	judge_each(c, mark, say_bandwidth);
 	free(mark);
-	mark = mark_all(c, true);
+	mark = mark_all(c, &latency);
 	judge_each(c, mark, say_latency);
 	free(mark);
 	judge_links(c);

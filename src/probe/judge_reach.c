@@ -49,9 +49,8 @@ static const char *state_why(const struct probe_path *p)
 		return !strcmp(p->error, "ENETUNREACH")
 			       ? "The routing table has no entry for this address."
 			       : "Nobody on the way knows where this address is: the interface "
-				 "is on "
-				 "another network or VLAN, its machine is off, or a firewall "
-				 "says so.";
+				 "is on another network or VLAN, its machine is off, or a "
+				 "firewall says so.";
 	default:
 		return "";
 	}
@@ -263,25 +262,9 @@ static void say_next(struct judge_case *c, struct probe_finding *p, const struct
 			  judge_word(c->f->nodes[x->sample->to].name, other));
 }
 
-static void blame_nodes(struct judge_case *c, struct probe_finding *p, const struct blocked *x)
+static void say_about(struct judge_case *c, struct probe_finding *p, const struct blocked *x)
 {
-	int i;
-
-	if (x->s->form == BLAME_PAIR || x->s->form == BLAME_BOTH) {
-		p->from = x->s->a;
-		p->to = x->s->b;
-	} else if (x->s->form == BLAME_TO) {
-		p->to = x->s->a;
-	} else if (x->s->form == BLAME_FROM) {
-		p->from = x->s->a;
-	}
-	if (x->s->a >= 0)
-		judge_blame(c, p, x->s->a);
-	if (x->s->b >= 0)
-		judge_blame(c, p, x->s->b);
-	for (i = 0; x->s->a < 0 && i < c->f->nnodes; i++)
-		if (facts_is_live(c->f, i))
-			judge_blame(c, p, i);
+	judge_about(c, p, x->s);
 	if (x->s->trait[BLAME_NIC] || x->s->form < BLAME_SPLIT)
 		memcpy(p->interface, x->sample->interface, sizeof(p->interface));
 	if (x->s->form == BLAME_PAIR || x->s->form == BLAME_TO)
@@ -317,7 +300,7 @@ static void judge_scope(struct judge_case *c, const struct blame *b,
 
 	describe(c, &x);
 	x.rule = find_guilt(c, s, &x.ruler);
-	blame_nodes(c, p, &x);
+	say_about(c, p, &x);
 	if (s->form == BLAME_SPLIT)
 		say_split(c, p, &x);
 	else

@@ -95,8 +95,7 @@ static bool explain_odd(struct judge_case *c, int node, const char *nic)
 	for (i = 0; i < c->f->npaths; i++) {
 		const struct probe_path *p = &c->f->paths[i];
 
-		if ((p->to == node && !strcmp(p->interface, nic)) ||
-		    (p->from == node && !strcmp(p->via, nic))) {
+		if (judge_uses(p, node, nic)) {
 			lost |= p->mtu.segment == 0;
 			c->explained[i] |= p->mtu.segment == 0 || path_mtu(p) > 0;
 		}
@@ -126,12 +125,11 @@ static void judge_ends(struct judge_case *c, const struct end *e, int n)
 	judge_list(c, p->nodes, p->nnodes, list);
 	judge_say(c, &p->what, "%s of %s has MTU %d, the other nodes in %s have %d", e[odd].nic,
 		  list, e[odd].mtu, e[odd].net, most);
-	judge_say(
-		c, &p->why,
-		"Packets of %d bytes do not reach the smaller side. TCP agrees on the smaller "
-		"size when it connects; what is not TCP (RoCE, UCX over UDP, tunnels) does "
-		"not.",
-		most > e[odd].mtu ? most : e[odd].mtu);
+	judge_say(c, &p->why,
+		  "Packets of %d bytes do not reach the smaller side. TCP agrees on the "
+		  "smaller size when it connects; what is not TCP (RoCE, UCX over UDP, "
+		  "tunnels) does not.",
+		  most > e[odd].mtu ? most : e[odd].mtu);
 	judge_say(c, &p->next, "give all of them the same MTU, one that the switches carry");
 	judge_say(c, &p->command, "ssh %s sudo ip link set dev %s mtu %d",
 		  judge_word(c->f->nodes[e[odd].node].name, word), e[odd].nic, most);
@@ -168,7 +166,8 @@ static void say_lost(struct judge_case *c, const struct blame_scope *s,
 		judge_find(c, hole ? "mtu-black-hole" : "segment-lost", FACTS_ERROR);
 	char who[JUDGE_TEXT], word[JUDGE_TEXT];
 
-	judge_about(c, p, s, x);
+	judge_about(c, p, s);
+	memcpy(p->interface, x->via, sizeof(p->interface));
 	judge_between(c, s, who);
 	if (hole)
 		judge_say(c, &p->what,
@@ -178,11 +177,10 @@ static void say_lost(struct judge_case *c, const struct blame_scope *s,
 	else
 		judge_say(c, &p->what, "full-size packets (MTU %d) get lost %s", x->mtu.link,
 			  who);
-	judge_say(
-		c, &p->why,
-		"Connections open and small messages pass, the first large one stops: seen as "
-		"a hang, or as mpirun failing to start its daemons. Full-size TCP segments "
-		"were sent and did not arrive.");
+	judge_say(c, &p->why,
+		  "Connections open and small messages pass, the first large one stops: seen "
+		  "as a hang, or as mpirun failing to start its daemons. Full-size TCP "
+		  "segments were sent and did not arrive.");
 	judge_say(c, &p->next,
 		  "lower the MTU of the interfaces, or let ICMP \"fragmentation needed\" pass");
 	judge_say(c, &p->command, "ssh %s sudo ip link set dev %s mtu %d",
@@ -196,7 +194,8 @@ static void say_smaller(struct judge_case *c, const struct blame_scope *s,
 	struct probe_finding *p = judge_find(c, "path-mtu", FACTS_WARNING);
 	char who[JUDGE_TEXT], word[JUDGE_TEXT];
 
-	judge_about(c, p, s, x);
+	judge_about(c, p, s);
+	memcpy(p->interface, x->via, sizeof(p->interface));
 	judge_say(c, &p->what, "%d bytes at both ends, but only %d pass %s", x->mtu.link,
 		  path_mtu(x), judge_between(c, s, who));
 	judge_say(c, &p->why,

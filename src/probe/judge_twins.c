@@ -119,6 +119,15 @@ static void find_all_same(struct judge_case *c)
 			c->explained[i] = true;
 }
 
+static void blame_all(struct judge_case *c, struct probe_finding *p, const struct thing *t,
+		      int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		judge_blame(c, p, t[i].node);
+}
+
 /* Did one of the nodes that share an address answer for another? */
 static const struct probe_path *find_proof(const struct judge_case *c, const char *address)
 {
@@ -171,11 +180,11 @@ static void say_proof(struct judge_case *c, struct probe_finding *p, const char 
 			 c->f->nodes[proof->from].name, p->address, c->f->nodes[proof->to].name,
 			 c->f->nodes[proof->answered].name,
 			 proof->answered == proof->from ? " itself" : "");
-	judge_say(
-		c, &p->why,
-		"A node that connects to it reaches itself, or whichever answers first.%s %s%s",
-		seen, *users ? users : "No library",
-		*users ? " would use it." : " would use it as it is set.");
+	judge_say(c, &p->why,
+		  "A node that connects to it reaches itself, or whichever answers first.%s "
+		  "%s%s",
+		  seen, *users ? users : "No library",
+		  *users ? " would use it." : " would use it as it is set.");
 }
 
 /* One address on several machines. */
@@ -186,10 +195,9 @@ static void judge_address(struct judge_case *c, const struct thing *t, int n)
 	bool hardware = false;
 	int i;
 
-	for (i = 0; i < n; i++) {
-		judge_blame(c, p, t[i].node);
+	blame_all(c, p, t, n);
+	for (i = 0; i < n; i++)
 		hardware |= is_on_a_wire(iface_of(c, &t[i])->kind);
-	}
 	snprintf(p->address, sizeof(p->address), "%.63s", t->text);
 	memcpy(p->interface, iface_of(c, t)->name, sizeof(p->interface));
 	judge_users(c, p->nodes, p->nnodes, NULL, t->text, users);
@@ -229,16 +237,6 @@ static bool is_known(const struct judge_case *c, const struct thing *t, int n)
 	return false;
 }
 
-static void explain_nic(struct judge_case *c, int node, const char *nic)
-{
-	int i;
-
-	for (i = 0; i < c->f->npaths; i++)
-		if ((c->f->paths[i].to == node && !strcmp(c->f->paths[i].interface, nic)) ||
-		    (c->f->paths[i].from == node && !strcmp(c->f->paths[i].via, nic)))
-			c->explained[i] = true;
-}
-
 static void judge_mac(struct judge_case *c, const struct thing *t, int n)
 {
 	char where[JUDGE_TEXT], word[JUDGE_TEXT];
@@ -248,10 +246,9 @@ static void judge_mac(struct judge_case *c, const struct thing *t, int n)
 	if (is_known(c, t, n))
 		return;
 	p = judge_find(c, "duplicate-mac", FACTS_ERROR);
-	for (i = 0; i < n; i++) {
-		judge_blame(c, p, t[i].node);
-		explain_nic(c, t[i].node, iface_of(c, &t[i])->name);
-	}
+	blame_all(c, p, t, n);
+	for (i = 0; i < n; i++)
+		judge_explain(c, t[i].node, iface_of(c, &t[i])->name);
 	memcpy(p->interface, iface_of(c, t)->name, sizeof(p->interface));
 	say_where(c, t, n, p, where);
 	judge_say(c, &p->what, "the MAC %s is that of %s", t->text, where);
@@ -269,10 +266,8 @@ static void judge_hostname(struct judge_case *c, const struct thing *t, int n)
 {
 	struct probe_finding *p = judge_find(c, "duplicate-hostname", FACTS_WARNING);
 	char list[JUDGE_TEXT], word[JUDGE_TEXT];
-	int i;
 
-	for (i = 0; i < n; i++)
-		judge_blame(c, p, t[i].node);
+	blame_all(c, p, t, n);
 	judge_say(c, &p->what, "%s have the same host name, %s",
 		  judge_list(c, p->nodes, p->nnodes, list), t->text);
 	judge_say(c, &p->why,
@@ -289,16 +284,13 @@ static void judge_machine_id(struct judge_case *c, const struct thing *t, int n)
 {
 	struct probe_finding *p = judge_find(c, "duplicate-machine-id", FACTS_NOTE);
 	char list[JUDGE_TEXT], word[JUDGE_TEXT];
-	int i;
 
-	for (i = 0; i < n; i++)
-		judge_blame(c, p, t[i].node);
+	blame_all(c, p, t, n);
 	judge_say(c, &p->what, "%s have the same machine id",
 		  judge_list(c, p->nodes, p->nnodes, list));
-	judge_say(
-		c, &p->why,
-		"They are containers of one host, or copies of one image: copies get the same "
-		"address from a DHCP server that goes by it.");
+	judge_say(c, &p->why,
+		  "They are containers of one host, or copies of one image: copies get the "
+		  "same address from a DHCP server that goes by it.");
 	judge_say(c, &p->next, "if they are copies, make a new id on all but one");
 	judge_say(c, &p->command,
 		  "ssh %s 'sudo rm /etc/machine-id && sudo systemd-machine-id-setup'",

@@ -2,16 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/pairs.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/stats.h"
+#include "probe/judge.h"
 #include "ringup.h"
-
-/* Between what times, and shares of bandwidth, a pair is one of many; as in judge_pace.c. */
-static const double slow_factor = 3, slow_us = 50, weak_factor = 0.5;
 
 /* The nodes to show, in their order: those that a finding names, then the others. */
 static void choose(struct pairs *p, const struct probe_facts *f, char *wanted)
@@ -73,8 +70,8 @@ static void mark(struct pairs *p, double *all)
 	for (i = 0; i < cells; i++) {
 		struct pair *x = &p->pair[i];
 
-		x->slow = x->us > slow_factor * good_us && x->us - good_us > slow_us;
-		x->weak = x->mbs >= 0 && x->mbs < weak_factor * good_mbs;
+		x->slow = judge_is_slow(x->us, good_us);
+		x->weak = x->mbs >= 0 && judge_is_weak(x->mbs, good_mbs);
 	}
 }
 
