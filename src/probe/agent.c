@@ -348,10 +348,9 @@ static int converse(struct agent *a, struct err *e)
 			rc = talk_flush(a->talk, e);
 		if (rc >= 0 && p[0].revents & ~POLLOUT)
 			rc = talk_read(a->talk, e);
-		if (rc == RINGUP_EPEER)
-			return 0; /* nobody wants to know any more: that is how it ends */
 		rc = rc < 0 ? rc : listen_to(a, e);
 	}
+	/* Nobody wants to know any more: that is how it ends. */
 	return rc == RINGUP_EPEER ? 0 : rc;
 }
 

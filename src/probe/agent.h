@@ -20,7 +20,7 @@ struct err;
  *	reach     facts (names of nodes; paths to try)
  *	reached   facts (the same paths, tried)
  *	measure   path (its position in reach), latency_ms, bandwidth_ms
- *	measured  path, latency_us (min, median), bandwidth_mbs
+ *	measured  path, latency_min_us, latency_median_us, bandwidth_mbs
  *	error     why
  */
 enum {

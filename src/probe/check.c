@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "probe/reach.h"
 #include "probe/rounds.h"
 #include "probe/talk.h"
 #include "ringup.h"
@@ -508,17 +508,13 @@ static int measure_all(struct check *c, struct err *e)
 
 static int prepare(struct check *c, struct err *e)
 {
-	struct rlimit l;
 	int i, rc = secret_new(&c->secret, e);
 
 	c->m = calloc((size_t)c->n + 1, sizeof(*c->m));
 	c->poll = calloc((size_t)c->n * 2 + 1, sizeof(*c->poll));
 	if (rc || !c->m || !c->poll)
 		return rc ? rc : fail(e, RINGUP_ENOMEM, "no memory for %d nodes", c->n);
-	if (!getrlimit(RLIMIT_NOFILE, &l)) {
-		l.rlim_cur = l.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &l);
-	}
+	reach_descriptors();
 	for (i = 0; i < c->n; i++) {
 		c->m[i].starter = (struct starter){ .pidfd = -1, .fd = -1, .errors = -1 };
 		talk_open(&c->m[i].talk, -1, -1);

@@ -87,14 +87,6 @@ static struct echo_guest *seat(struct echo *x, int fd, enum kind kind)
 	return NULL;
 }
 
-static void set_port(struct sock_addr *a, int port)
-{
-	if (a->sa.ss_family == AF_INET)
-		((struct sockaddr_in *)&a->sa)->sin_port = htons((uint16_t)port);
-	else
-		((struct sockaddr_in6 *)&a->sa)->sin6_port = htons((uint16_t)port);
-}
-
 static int bound(const struct sock_addr *at, int port, int type)
 {
 	struct sock_addr a = *at;
@@ -102,7 +94,7 @@ static int bound(const struct sock_addr *at, int port, int type)
 
 	if (fd < 0)
 		return -1;
-	set_port(&a, port);
+	sock_set_port(&a, port);
 	/* Ours are closed by the one who asked; what is left of them is nobody's. */
 	if (type == SOCK_STREAM)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
@@ -192,17 +184,6 @@ static bool tell(struct echo_guest *g, const unsigned char *data, size_t len)
 	return send(g->fd, data, len, MSG_NOSIGNAL) == (ssize_t)len;
 }
 
-/* All of @want bytes at g->in?  1, or 0 (not yet), or -1 (never). */
-static int gather(struct echo_guest *g, size_t want)
-{
-	ssize_t n = recv(g->fd, g->in + g->have, want - g->have, 0);
-
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		return -1;
-	g->have += n > 0 ? (size_t)n : 0;
-	return g->have == want;
-}
-
 static int throw_away(struct echo_guest *g)
 {
 	static char nowhere[262144];
@@ -225,7 +206,7 @@ static int converse(struct echo *x, struct echo_guest *g)
 
 	if (g->sink)
 		return throw_away(g);
-	rc = gather(g, g->kind == STRANGER ? SEAL_BYTES : ECHO_ORDER);
+	rc = sock_gather(g->fd, g->in, g->kind == STRANGER ? SEAL_BYTES : ECHO_ORDER, &g->have);
 	if (rc <= 0)
 		return rc;
 	g->have = 0;

@@ -26,7 +26,7 @@ struct echo {
 	int me;
 	struct seal_key key;
 	struct echo_guest *guest; /* listeners first */
-	int guests, room;
+	int guests;
 	int64_t swept_ns;
 };
 

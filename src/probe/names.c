@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "host/netconf.h"
 #include "ringup.h"
@@ -125,16 +126,14 @@ int names_resolve(struct netconf_host *out, const char *const *names, int n, int
 		  struct err *e)
 {
 	struct desk *d = open_desk(names, n);
+	int64_t end_ns = clock_deadline(ms);
 	struct timespec until;
 	int rc = 0;
 
 	if (!d)
 		return fail(e, RINGUP_ENOMEM, "no memory for names");
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ms / 1000;
-	until.tv_nsec += ms % 1000 * 1000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
+	until.tv_sec = end_ns / 1000000000;
+	until.tv_nsec = end_ns % 1000000000;
 	pthread_mutex_lock(&d->lock);
 	start(d);
 	while (!rc && d->finished < d->n && d->users > 1)

@@ -3,6 +3,7 @@
 #include "probe/reach.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -23,11 +24,12 @@
 #include "wire/pack.h"
 #include "wire/sock.h"
 
+enum { LEAST_BATCH = 8, MOST_BATCH = 4096 };
+
 enum stage { DONE, CONNECTING, ASKED, BURSTING };
 
 /* One path while it is tried. */
-struct
-try {
+struct attempt {
 	struct probe_path *path;
 	enum stage stage;
 	int fd;
@@ -43,26 +45,20 @@ try {
 
 void reach_errno(char out[FACTS_WORD], int number)
 {
-#define NAME(e)       \
-	{             \
-		e, #e \
-	}
-	static const struct {
-		int number;
-		const char *name;
-	} names[] = {
+#define NAME(e) [e] = #e
+	static const char *const names[] = {
 		NAME(ECONNREFUSED), NAME(EHOSTUNREACH), NAME(ENETUNREACH), NAME(EACCES),
 		NAME(EPERM),        NAME(ETIMEDOUT),    NAME(ECONNRESET),  NAME(EINVAL),
 		NAME(ENETDOWN),     NAME(EHOSTDOWN),    NAME(EPIPE),       NAME(EADDRNOTAVAIL),
 		NAME(EMFILE),       NAME(ENOPROTOOPT),  NAME(EADDRINUSE),  NAME(EAFNOSUPPORT),
 	};
-	size_t i;
-
 #undef NAME
-	snprintf(out, FACTS_WORD, "E%d", number);
-	for (i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (names[i].number == number)
-			snprintf(out, FACTS_WORD, "%s", names[i].name);
+	int known = number > 0 && number < (int)(sizeof(names) / sizeof(*names));
+
+	if (known && names[number])
+		snprintf(out, FACTS_WORD, "%s", names[number]);
+	else
+		snprintf(out, FACTS_WORD, "E%d", number);
 }
 
 enum facts_state reach_state(int number, int origin, int type, int code)
@@ -110,7 +106,7 @@ static void icmp_behind(int fd, int *origin, int *type, int *code)
 	}
 }
 
-static void end(struct try *t, enum facts_state state, int number)
+static void end(struct attempt *t, enum facts_state state, int number)
 {
 	if (t->fd >= 0)
 		close(t->fd);
@@ -126,7 +122,7 @@ static void end(struct try *t, enum facts_state state, int number)
 		reach_errno(t->path->error, number);
 }
 
-static void end_by_errno(struct try *t, int number)
+static void end_by_errno(struct attempt *t, int number)
 {
 	int origin = 0, type = 0, code = 0;
 
@@ -135,13 +131,13 @@ static void end_by_errno(struct try *t, int number)
 	end(t, reach_state(number, origin, type, code), number);
 }
 
-static void within(struct try *t, int64_t ms)
+static void within(struct attempt *t, int64_t ms)
 {
 	t->deadline_ns = clock_deadline(ms);
 }
 
 /* Where the packets of this attempt leave; MTU included. */
-static void look_up(struct try *t, const struct iface_ip *to, struct way *w)
+static void look_up(struct attempt *t, const struct iface_ip *to, struct way *w)
 {
 	struct probe_path *p = t->path;
 
@@ -151,7 +147,7 @@ static void look_up(struct try *t, const struct iface_ip *to, struct way *w)
 		iface_text(&w->source, p->source);
 }
 
-static void open_socket(struct try *t, const struct sock_addr *to)
+static void open_socket(struct attempt *t, const struct sock_addr *to)
 {
 	int yes = 1;
 
@@ -170,9 +166,8 @@ static void open_socket(struct try *t, const struct sock_addr *to)
 		end_by_errno(t, errno);
 }
 
-static void begin(struct try *t, const struct reach *r, struct probe_path *p)
+static void begin(struct attempt *t, const struct reach *r, struct probe_path *p)
 {
-	char where[SOCK_TEXT];
 	struct sock_addr to;
 	struct iface_ip ip;
 	struct way w;
@@ -182,12 +177,12 @@ static void begin(struct try *t, const struct reach *r, struct probe_path *p)
 	t->fd = t->self = -1;
 	p->from = r->me;
 	p->answered = -1;
-	snprintf(where, sizeof(where), strchr(p->address, ':') ? "[%s]:%d" : "%s:%d",
-		 p->address, p->port.number);
-	if (sock_parse(where, &to, NULL) || !iface_parse(&ip, p->address)) {
+	if (sock_parse_address(p->address, &to, NULL) || !iface_parse(&ip, p->address) ||
+	    !p->port.number) {
 		end(t, FACTS_UNREACHABLE, EINVAL);
 		return;
 	}
+	sock_set_port(&to, p->port.number);
 	look_up(t, &ip, &w);
 	t->self = w.is_local ? r->me : -1;
 	seal_ask(&t->question, r->me, p->to);
@@ -201,7 +196,7 @@ static void begin(struct try *t, const struct reach *r, struct probe_path *p)
 	t->measures_mtu = mtu_open(&t->mtu, &to, w.mtu, &t->question, r->key);
 }
 
-static void on_connected(struct try *t, const struct reach *r)
+static void on_connected(struct attempt *t, const struct reach *r)
 {
 	unsigned char out[SEAL_BYTES];
 	socklen_t len = sizeof(int);
@@ -220,7 +215,7 @@ static void on_connected(struct try *t, const struct reach *r)
 	within(t, REACH_ANSWER_MS);
 }
 
-static void burst(struct try *t)
+static void burst(struct attempt *t)
 {
 	static unsigned char data[ECHO_ORDER + REACH_BURST];
 	ssize_t n;
@@ -234,22 +229,10 @@ static void burst(struct try *t)
 	}
 }
 
-/* 1 when @want bytes are there, 0 not yet, -1 never, with *@number. */
-static int gather(struct try *t, size_t want, int *number)
-{
-	ssize_t n = recv(t->fd, t->in + t->have, want - t->have, 0);
-
-	*number = n < 0 ? errno : 0;
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		return -1;
-	t->have += n > 0 ? (size_t)n : 0;
-	return t->have == want;
-}
-
-static void on_answer(struct try *t, const struct reach *r)
+static void on_answer(struct attempt *t, const struct reach *r)
 {
 	struct seal a;
-	int number, rc = gather(t, SEAL_BYTES, &number);
+	int rc = sock_gather(t->fd, t->in, SEAL_BYTES, &t->have), number = rc < 0 ? errno : 0;
 
 	if (!rc)
 		return;
@@ -272,19 +255,19 @@ static void on_answer(struct try *t, const struct reach *r)
 	}
 }
 
-static void on_burst(struct try *t)
+static void on_burst(struct attempt *t)
 {
-	int number, rc;
+	int rc;
 
 	burst(t);
-	rc = gather(t, ECHO_ORDER, &number);
+	rc = sock_gather(t->fd, t->in, ECHO_ORDER, &t->have);
 	if (!rc)
 		return;
 	t->path->mtu.segment = rc > 0;
 	end(t, FACTS_OPEN, 0);
 }
 
-static void on_silence(struct try *t)
+static void on_silence(struct attempt *t)
 {
 	if (t->stage == BURSTING) {
 		t->path->mtu.segment = 0;
@@ -294,9 +277,9 @@ static void on_silence(struct try *t)
 	}
 }
 
-static void step(struct try *t, const struct reach *r, short events, int64_t now)
+static void step(struct attempt *t, const struct reach *r, short events, int64_t now)
 {
-	if (t->stage != DONE && events && t->stage == CONNECTING)
+	if (events && t->stage == CONNECTING)
 		on_connected(t, r);
 	else if (events && t->stage == ASKED)
 		on_answer(t, r);
@@ -312,7 +295,7 @@ static void step(struct try *t, const struct reach *r, short events, int64_t now
 }
 
 /* What to poll for; its descriptors are -1 where there is nothing to wait for. */
-static void await(const struct try *t, struct pollfd p[2], int64_t *until)
+static void await(const struct attempt *t, struct pollfd p[2], int64_t *until)
 {
 	p[0].fd = t->stage == DONE ? -1 : t->fd;
 	p[0].events = t->stage == CONNECTING || (t->stage == BURSTING &&
@@ -333,7 +316,7 @@ static bool is_cut(const struct pollfd *p)
 	return p->revents & (POLLHUP | POLLERR | POLLRDHUP);
 }
 
-static int run_batch(const struct reach *r, struct try *t, int n, struct pollfd *p)
+static int run_batch(const struct reach *r, struct attempt *t, int n, struct pollfd *p)
 {
 	int64_t until, now;
 	int i, busy;
@@ -359,23 +342,28 @@ static int run_batch(const struct reach *r, struct try *t, int n, struct pollfd 
 	}
 }
 
+int reach_descriptors(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l))
+		return 1024;
+	l.rlim_cur = l.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &l);
+	getrlimit(RLIMIT_NOFILE, &l);
+	return l.rlim_cur < INT_MAX ? (int)l.rlim_cur : INT_MAX;
+}
+
 /* How many attempts may be under way: two descriptors each, half of all. */
 static int batch_size(int n)
 {
-	struct rlimit l;
-	int most = 256;
+	int most = reach_descriptors() / 4;
 
-	if (!getrlimit(RLIMIT_NOFILE, &l)) {
-		l.rlim_cur = l.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &l);
-		getrlimit(RLIMIT_NOFILE, &l);
-		most = l.rlim_cur > 16384 ? 4096 : (int)(l.rlim_cur / 4);
-	}
-	most = most < 8 ? 8 : most;
+	most = most < LEAST_BATCH ? LEAST_BATCH : most > MOST_BATCH ? MOST_BATCH : most;
 	return n < most ? n : most;
 }
 
-static void drop(struct try *t, int n)
+static void drop(struct attempt *t, int n)
 {
 	int i;
 
@@ -390,7 +378,7 @@ static void drop(struct try *t, int n)
 int reach_run(const struct reach *r, struct probe_path *paths, int n, struct err *e)
 {
 	int size = batch_size(n), done, many, i, rc = 0;
-	struct try *t = calloc((size_t)size + 1, sizeof(*t));
+	struct attempt *t = calloc((size_t)size + 1, sizeof(*t));
 	struct pollfd *p = calloc((size_t)(2 + 2 * size), sizeof(*p));
 
 	if (!t || !p)

@@ -33,6 +33,9 @@ struct reach {
  */
 int reach_run(const struct reach *r, struct probe_path *paths, int n, struct err *e);
 
+/* reach_descriptors - raise the limit of open files as far as it goes; how many that is. */
+int reach_descriptors(void);
+
 /* reach_errno - the name of an errno: "ECONNREFUSED". */
 void reach_errno(char out[FACTS_WORD], int number);
 

@@ -52,20 +52,18 @@ static int move(int fd, void *data, size_t len, bool out, int64_t deadline_ns)
 static int connect_to(const struct probe_path *p, int64_t deadline_ns, struct err *e)
 {
 	struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
-	char where[SOCK_TEXT];
 	struct sock_addr to;
 	int yes = 1, fd;
 
-	snprintf(where, sizeof(where), strchr(p->address, ':') ? "[%s]:%d" : "%s:%d",
-		 p->address, p->port.number);
-	if (sock_parse(where, &to, e))
+	if (sock_parse_address(p->address, &to, e))
 		return RINGUP_EINVAL;
+	sock_set_port(&to, p->port.number);
 	fd = sock_connect(&to, e);
 	if (fd < 0)
 		return fd;
 	if (!await(fd, POLLOUT, deadline_ns) || sock_connected(fd, e)) {
 		close(fd);
-		return fail(e, RINGUP_EPEER, "%s: no connection", where);
+		return fail(e, RINGUP_EPEER, "%s: no connection", p->address);
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	/* What is still queued in the end must not disturb the next pair. */

@@ -67,12 +67,14 @@ int sock_parse_address(const char *address, struct sock_addr *a, struct err *e)
 	return 0;
 }
 
-static void set_port(struct sock_addr *a, uint16_t port)
+void sock_set_port(struct sock_addr *a, int number)
 {
+	in_port_t port = htons((uint16_t)number);
+
 	if (a->sa.ss_family == AF_INET)
-		((struct sockaddr_in *)&a->sa)->sin_port = htons(port);
+		((struct sockaddr_in *)&a->sa)->sin_port = port;
 	else
-		((struct sockaddr_in6 *)&a->sa)->sin6_port = htons(port);
+		((struct sockaddr_in6 *)&a->sa)->sin6_port = port;
 }
 
 static int parse_port(const char *text)
@@ -106,7 +108,7 @@ int sock_parse(const char *where, struct sock_addr *a, struct err *e)
 	if (v6 != (a->sa.ss_family == AF_INET6))
 		return fail(e, RINGUP_EINVAL, "%.80s: not ADDRESS:PORT or [ADDRESS]:PORT",
 			    where);
-	set_port(a, (uint16_t)port);
+	sock_set_port(a, port);
 	return 0;
 }
 
@@ -270,6 +272,17 @@ int sock_accept(int fd, struct sock_addr *from)
 		return -2;
 	/* Others are errors of a connection that is gone by now. */
 	return -1;
+}
+
+int sock_gather(int fd, void *into, size_t want, size_t *have)
+{
+	ssize_t n = recv(fd, (char *)into + *have, want - *have, 0);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	errno = 0;
+	*have += (size_t)n;
+	return n ? *have == want : -1;
 }
 
 void sock_watch(int fd, int silence_ms)

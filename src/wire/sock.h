@@ -24,6 +24,9 @@ struct sock_addr {
 int sock_parse(const char *where, struct sock_addr *a, struct err *e);
 int sock_parse_address(const char *address, struct sock_addr *a, struct err *e);
 
+/* sock_set_port - 0 to 65535, of an address that has been parsed. */
+void sock_set_port(struct sock_addr *a, int port);
+
 /* sock_text - as sock_parse() takes it, to @out of SOCK_TEXT bytes; returns @out. */
 const char *sock_text(const struct sock_addr *a, char *out);
 
@@ -61,6 +64,13 @@ int sock_connected(int fd, struct err *e);
  * machine is out of descriptors or memory: try again in a while.
  */
 int sock_accept(int fd, struct sock_addr *from);
+
+/*
+ * sock_gather - more of the @want bytes at @into, of which *@have are there.
+ *
+ * Returns 1 when all are, 0 if not yet, -1 if never: errno is 0 at the end of the stream.
+ */
+int sock_gather(int fd, void *into, size_t want, size_t *have);
 
 /*
  * sock_watch - have the kernel notice that the other side has been unreachable for
