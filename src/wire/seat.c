@@ -23,6 +23,7 @@ enum {
 		      * but a stranger may have driven two of them onto one */
 	SKIP_LEAST = 16, /* waits, after a yield to a stranger; twice as many after the next */
 	SKIP_MOST = 512,
+	PART_NS = 1000000, /* between two moves, each of which costs about 10 us */
 };
 
 /* What this process knocks with, at whosever door. */
@@ -138,7 +139,57 @@ static bool is_here(const struct row *w, int who)
 	return false;
 }
 
-static bool spin(const struct row *w, const int *who, bool (*ready)(void *arg), void *arg)
+int seat_better_cpu(const struct row *w, const cpu_set_t *may)
+{
+	uint16_t ranks[CPU_SETSIZE] = { 0 };
+	uint32_t cpu, here = __atomic_load_n(&seat_at(w, w->me)->cpu, __ATOMIC_RELAXED) - 1;
+	int i, best = -1;
+
+	for (i = 0; i < w->count; i++) {
+		cpu = __atomic_load_n(&seat_at(w, i)->cpu, __ATOMIC_RELAXED) - 1;
+		if (cpu < CPU_SETSIZE)
+			ranks[cpu]++;
+	}
+	if (here >= CPU_SETSIZE)
+		return -1;
+	/* From here on, so that those who leave different processors do not meet again. */
+	for (i = 1; i < CPU_SETSIZE; i++) {
+		cpu = (here + (uint32_t)i) % CPU_SETSIZE;
+		if (CPU_ISSET(cpu, may) && (best < 0 || ranks[cpu] < ranks[best]))
+			best = (int)cpu;
+	}
+	return best >= 0 && ranks[best] + 1 < ranks[here] ? best : -1;
+}
+
+/*
+ * A stranger, or whoever woke us, may have driven ranks together that have room elsewhere;
+ * and the scheduler leaves alone those who sleep in turn.  Then go, but not too often.
+ */
+static bool part(struct row *w)
+{
+	int64_t now = clock_ns();
+	cpu_set_t may, one;
+	int cpu;
+
+	if (now - __atomic_load_n(&w->parted_ns, __ATOMIC_RELAXED) < PART_NS)
+		return false;
+	__atomic_store_n(&w->parted_ns, now, __ATOMIC_RELAXED);
+	say_where(w);
+	if (sched_getaffinity(0, sizeof(may), &may))
+		return false;
+	cpu = seat_better_cpu(w, &may);
+	if (cpu < 0)
+		return false;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (sched_setaffinity(0, sizeof(one), &one))
+		return false;
+	(void)!sched_setaffinity(0, sizeof(may), &may);
+	say_where(w);
+	return true;
+}
+
+static bool spin(struct row *w, const int *who, bool (*ready)(void *arg), void *arg)
 {
 	int i, pauses = w->away ? w->away : w->pauses, trust = w->away ? 0 : TRUST;
 
@@ -147,7 +198,7 @@ static bool spin(const struct row *w, const int *who, bool (*ready)(void *arg), 
 			return true;
 		if (i == trust)
 			say_where(w);
-		if (i >= trust && is_here(w, *who))
+		if (i >= trust && is_here(w, *who) && !part(w))
 			return false;
 		seat_pause();
 	}

@@ -4,6 +4,7 @@
 #define WIRE_SEAT_H
 
 #include <poll.h>
+#include <sched.h>
 #include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,6 +61,7 @@ struct row {
 			     * that has another processor; 0: there are enough */
 	int hurt;           /* waits that skip yielding, after a long one; atomic */
 	int hurts;          /* how many waits the last long one cost, or fewer; atomic */
+	int64_t parted_ns;  /* when one went to another processor; atomic */
 	bool patient; /* false: sleep at once; for a thread that nobody waits for; atomic */
 };
 
@@ -80,7 +82,8 @@ void seat_ring_one(const struct row *w, int rank);
  * seat_wait - wait until @ready(@arg) says true.
  *
  * Pauses, then gives way to other processes, then sleeps.  A rank on our own processor
- * cannot go on before we give way, so where processors are short we do that at once.
+ * cannot go on before we give way, so where processors are short we do that at once, unless
+ * another one has fewer ranks: then this thread moves there, once in a millisecond at most.
  * One yield that took longer than a millisecond went to a stranger and not to a
  * sibling: then the next waits skip yielding, more of them each time it happens again.
  *
@@ -105,6 +108,12 @@ static inline bool seat_is_here(const struct row *w, int rank)
 {
 	return w->away && seat_shares(w, rank);
 }
+
+/*
+ * seat_better_cpu - a processor of @may where at least two ranks of the row fewer were last
+ * seen than on this thread's, or -1.
+ */
+int seat_better_cpu(const struct row *w, const cpu_set_t *may);
 
 /* seat_linger - the first part of seat_wait(): pauses, then timed yields, but no sleep.
  * @ready may change *@who; if seat_is_here() for one of several, that is whom to name.  Returns

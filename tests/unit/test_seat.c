@@ -45,7 +45,7 @@ static void *play(void *arg)
 	return NULL;
 }
 
-static void match(const char *what, int pauses, int away, bool patient)
+static void match(const char *what, void *(*how)(void *), int pauses, int away, bool patient)
 {
 	struct player p[2];
 	pthread_t t[2];
@@ -61,7 +61,7 @@ static void match(const char *what, int pauses, int away, bool patient)
 						 .pauses = pauses,
 						 .away = away,
 						 .patient = patient } };
-		pthread_create(&t[i], NULL, play, &p[i]);
+		pthread_create(&t[i], NULL, how, &p[i]);
 	}
 	for (i = 0; i < 2; i++)
 		pthread_join(t[i], &bad[i]);
@@ -124,6 +124,65 @@ static void test_here(void)
 	ok(!seat_is_here(&row, 1), "nor is one where there are enough processors");
 }
 
+/* Where ranks were seen, which processors there are, and which is better than that of rank 0.
+ */
+static void test_better(void)
+{
+	static const struct {
+		const char *what;
+		uint32_t cpu[4];
+		uint64_t may;
+		int better;
+	} cases[] = {
+		{ "two on one, another is empty", { 1, 1 }, 0x3, 1 },
+		{ "two on one, there is no other", { 1, 1 }, 0x1, -1 },
+		{ "each has its own", { 1, 2 }, 0x3, -1 },
+		{ "three and one", { 2, 2, 1, 2 }, 0x3, 0 },
+		{ "two and two", { 2, 2, 1, 1 }, 0x3, -1 },
+		{ "two and one, and to change would change nothing", { 2, 2, 1 }, 0x3, -1 },
+		{ "the next one that is empty, not the first", { 3, 3, 3, 1 }, 0x1f, 3 },
+		{ "an empty one that it may not use", { 1, 1, 2 }, 0xb, 3 },
+		{ "nobody knows yet", { 0, 0 }, 0x3, -1 },
+	};
+	struct seat four[4];
+	struct row row = { .seats = four, .sleepers = &sleepers, .count = 4 };
+	cpu_set_t may;
+	size_t i;
+	int k;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		memset(four, 0, sizeof(four));
+		CPU_ZERO(&may);
+		for (k = 0; k < 4; k++)
+			four[k].cpu = cases[i].cpu[k];
+		for (k = 0; k < 64; k++)
+			if (cases[i].may >> k & 1)
+				CPU_SET(k, &may);
+		ok(seat_better_cpu(&row, &may) == cases[i].better, "%s", cases[i].what);
+	}
+}
+
+/* Two that were driven onto one processor go apart, and may then run where they might before.
+ */
+static void *part(void *arg)
+{
+	struct player *p = arg;
+	cpu_set_t all, one, after;
+	int i = 0;
+
+	sched_getaffinity(0, sizeof(all), &all);
+	while (!CPU_ISSET(i, &all))
+		i++;
+	CPU_ZERO(&one);
+	CPU_SET(i, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	sched_setaffinity(0, sizeof(all), &all);
+	if (play(arg))
+		return arg;
+	sched_getaffinity(0, sizeof(after), &after);
+	return CPU_EQUAL(&all, &after) ? NULL : p;
+}
+
 /* Each yield that takes long makes more waits skip it; those that do not, fewer. */
 static void test_stranger(void)
 {
@@ -148,10 +207,12 @@ int main(void)
 	alarm(250);
 	ok(!seat_wait(&row, SEAT_ANYBODY, never, NULL, clock_deadline(30)), "a deadline");
 	ok(clock_ns() - start >= 30 * 1000000, "is kept");
-	match("spinning first", 1000, 0, true);
-	match("yielding first", 0, 0, true);
-	match("giving way to who is here", 20, 50, true);
-	match("asleep at once", 0, 0, false);
+	match("spinning first", play, 1000, 0, true);
+	match("yielding first", play, 0, 0, true);
+	match("giving way to who is here", play, 20, 50, true);
+	match("asleep at once", play, 0, 0, false);
+	match("driven onto one processor", part, 1000, 0, true);
+	test_better();
 	test_here();
 	test_stranger();
 	seats[1].driving = 1;
