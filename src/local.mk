@@ -134,6 +134,7 @@ NET_SOURCES = \
 	%reldir%/base/batch.c %reldir%/base/batch.h \
 	%reldir%/base/release.c %reldir%/base/release.h \
 	%reldir%/base/stats.c %reldir%/base/stats.h \
+	%reldir%/base/patch.c %reldir%/base/patch.h \
 	%reldir%/base/xml.c %reldir%/base/xml.h \
 	%reldir%/host/linkwatch.c %reldir%/host/linkwatch.h \
 	%reldir%/host/netconf.c %reldir%/host/netconf.h \
@@ -185,6 +186,8 @@ TOOL_SOURCES += \
 	%reldir%/probe/agent.c %reldir%/probe/agent.h \
 	%reldir%/probe/blame.c %reldir%/probe/blame.h \
 	%reldir%/probe/check.c %reldir%/probe/check.h \
+	%reldir%/probe/agents.c %reldir%/probe/agents.h \
+	%reldir%/probe/deed.c %reldir%/probe/deed.h \
 	%reldir%/probe/echo.c %reldir%/probe/echo.h \
 	%reldir%/probe/facts.c %reldir%/probe/facts.h \
 	%reldir%/probe/judge.c %reldir%/probe/judge.h \
@@ -199,16 +202,19 @@ TOOL_SOURCES += \
 	%reldir%/probe/picture.c %reldir%/probe/picture.h \
 	%reldir%/probe/mtu.c %reldir%/probe/mtu.h \
 	%reldir%/probe/names.c %reldir%/probe/names.h \
+	%reldir%/probe/netfacts.c %reldir%/probe/netfacts.h \
 	%reldir%/probe/reach.c %reldir%/probe/reach.h \
 	%reldir%/probe/roster.c %reldir%/probe/roster.h \
 	%reldir%/probe/rounds.c %reldir%/probe/rounds.h \
 	%reldir%/probe/rules.c %reldir%/probe/rules.h \
 	%reldir%/probe/seal.c %reldir%/probe/seal.h \
+	%reldir%/probe/settle.c %reldir%/probe/settle.h \
 	%reldir%/probe/speed.c %reldir%/probe/speed.h \
 	%reldir%/probe/starter.c %reldir%/probe/starter.h \
 	%reldir%/probe/talk.c %reldir%/probe/talk.h \
 	%reldir%/probe/verdict.c %reldir%/probe/verdict.h \
-	%reldir%/probe/way.c %reldir%/probe/way.h
+	%reldir%/probe/way.c %reldir%/probe/way.h \
+	%reldir%/probe/writer.c %reldir%/probe/writer.h
 
 TOOL_SOURCES += \
 	%reldir%/bench/argv.c %reldir%/bench/argv.h \
@@ -254,11 +260,11 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_run.c \
 	%reldir%/cli/cmds.c \
 	%reldir%/cli/matrix.c %reldir%/cli/matrix.h \
-	%reldir%/cli/netfacts.c %reldir%/cli/netfacts.h \
-	%reldir%/cli/patch.c %reldir%/cli/patch.h \
 	%reldir%/cli/opt.c %reldir%/cli/opt.h \
 	%reldir%/cli/out.c %reldir%/cli/out.h \
-	%reldir%/cli/scoreboard.c %reldir%/cli/scoreboard.h
+	%reldir%/cli/scoreboard.c %reldir%/cli/scoreboard.h \
+	%reldir%/cli/settled.c %reldir%/cli/settled.h \
+	%reldir%/cli/targets.c %reldir%/cli/targets.h
 
 # Everything, compiled once.  The shared library, the command and the unit
 # tests all link these, so tests see hidden symbols and no process has two copies.

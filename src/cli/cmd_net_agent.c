@@ -5,7 +5,6 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "cli/cmd.h"
-#include "cli/netfacts.h"
 #include "probe/agent.h"
 
 static const struct opt opts[] = {
@@ -14,9 +13,6 @@ static const struct opt opts[] = {
 
 static int run(int argc, char **argv, struct err *e)
 {
-	/* Names are asked for by the agent itself, which does not wait for them for ever. */
-	struct netfacts_from from = { .root = cmd_conf()->root };
-	struct snapshot s;
 	struct talk t;
 	int rc;
 
@@ -25,10 +21,7 @@ static int run(int argc, char **argv, struct err *e)
 	if (isatty(STDIN_FILENO))
 		return cmd_misuse(e, "this is for `ringup net check` to start");
 	talk_open(&t, STDIN_FILENO, STDOUT_FILENO);
-	rc = netfacts_read(&s, &from, e);
-	if (!rc)
-		rc = agent_run(&t, &s, e);
-	snapshot_free(&s);
+	rc = agent_run(&t, cmd_conf()->root, e);
 	talk_close(&t);
 	return rc;
 }

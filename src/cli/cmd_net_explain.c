@@ -9,8 +9,8 @@
 #include "base/near.h"
 #include "base/release.h"
 #include "cli/cmd.h"
-#include "cli/netfacts.h"
 #include "cli/out.h"
+#include "probe/netfacts.h"
 
 static int as_json;
 static const char *lib, *version, *file, *peer, *nics;

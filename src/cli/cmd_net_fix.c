@@ -8,17 +8,19 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "cli/cmd.h"
-#include "cli/netfacts.h"
 #include "cli/out.h"
-#include "cli/patch.h"
+#include "cli/settled.h"
+#include "cli/targets.h"
 #include "nicpick/common.h"
 #include "nicpick/fix.h"
 #include "nicpick/outcome.h"
+#include "probe/netfacts.h"
 #include "ringup.h"
 
 static int dry_run, undo, force, as_json;
 static const char *interface, *root, *network, *prefer, *from;
-static struct opt_list snapshots;
+static struct opt_list snapshots, nodes;
+static struct targets targets;
 
 static const struct opt opts[] = {
 	{ OPT_FLAG, 'n', "dry-run", NULL, &dry_run,
@@ -31,12 +33,15 @@ static const struct opt opts[] = {
 	  "this one, instead of what fits best" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_STR, 0, "network", "CIDR", &network, "the interface with an address in there" },
+	{ OPT_LIST, 'N', "nodes", "NODE", &nodes,
+	  "settle these nodes, over ssh, and not this one; more may follow" },
 	{ OPT_STR, 0, "prefer", "WHAT", &prefer,
 	  "speed or infiniband, where several reach everybody" },
 	{ OPT_STR, 'r', "root", "DIR", &root, "put DIR in front of every file's path" },
 	{ OPT_LIST, 's', "snapshot", "FILE", &snapshots,
 	  "another node, which has to be reached; repeatable" },
 	{ OPT_FLAG, 'u', "undo", NULL, &undo, "take out what was written" },
+	TARGETS_OPTS(targets),
 	{ 0 },
 };
 
@@ -61,40 +66,11 @@ struct report {
 	const struct pick *chosen; /* NULL: none, or undo */
 	struct fix plan;
 	struct outcome outcome;
+	struct deed deed;  /* what the two come to */
 	const char *error; /* why nothing is changed, or NULL */
 };
 
 /* JSON. */
-
-static const char *change(const struct fix_file *f)
-{
-	if (!fixfile_changes(f))
-		return "unchanged";
-	if (!f->after)
-		return "removed";
-	return f->before ? "changed" : "made";
-}
-
-static int count_changes(const struct fix *p)
-{
-	int i, n = 0;
-
-	for (i = 0; i < p->n; i++)
-		n += fixfile_changes(&p->file[i]);
-	return n;
-}
-
-static json_t *files_json(const struct fix *p)
-{
-	json_t *list = json_array();
-	int i;
-
-	for (i = 0; i < p->n; i++)
-		json_array_append_new(list,
-				      json_pack("{so ss}", "path", out_string(p->file[i].path),
-						"change", change(&p->file[i])));
-	return list;
-}
 
 static json_t *interfaces_json(const struct group *g)
 {
@@ -111,31 +87,6 @@ static json_t *interfaces_json(const struct group *g)
 	return list;
 }
 
-static json_t *outcome_json(const struct outcome *o)
-{
-	json_t *list = json_array();
-	int i;
-
-	for (i = 0; i < o->n; i++)
-		json_array_append_new(
-			list,
-			json_pack("{ss ss so sb so}", "library", o->row[i].library->name,
-				  "role", o->row[i].role, "takes", out_string(o->row[i].takes),
-				  "agrees", o->row[i].agrees, "why",
-				  o->row[i].agrees ? json_null() : out_string(o->row[i].why)));
-	return list;
-}
-
-static json_t *conflicts_json(const struct fix *p)
-{
-	json_t *list = json_array();
-	int i;
-
-	for (i = 0; i < p->nconflicts; i++)
-		json_array_append_new(list, out_string(p->conflict[i]));
-	return list;
-}
-
 static json_t *or_null(const char *s)
 {
 	return s && *s ? out_string(s) : json_null();
@@ -146,17 +97,18 @@ static int print_json(const struct report *r, struct err *e)
 	const struct group *g = r->group;
 	bool done = !r->error && !dry_run;
 
-	return out_json(
-		json_pack("{ss so so so so so sb sb so so so so}", "schema", "ringup.net.fix/1",
-			  "interface", or_null(r->chosen ? r->chosen->interface : NULL),
-			  "address", or_null(r->chosen ? r->chosen->address : NULL), "network",
-			  or_null(g->network), "note",
-			  or_null(g->n ? g->common[0].own.roles[0].note : NULL), "interfaces",
-			  g->n ? interfaces_json(g) : json_array(), "dry_run", dry_run,
-			  "changed", done && count_changes(&r->plan) > 0, "files",
-			  files_json(&r->plan), "conflicts", conflicts_json(&r->plan),
-			  "libraries", outcome_json(&r->outcome), "error", or_null(r->error)),
-		e);
+	json_t *deed = deed_json(&r->deed), *all;
+
+	all = json_pack("{ss so so so so so sb sb so}", "schema", "ringup.net.fix/1",
+			"interface", or_null(r->chosen ? r->chosen->interface : NULL),
+			"address", or_null(r->chosen ? r->chosen->address : NULL), "network",
+			or_null(g->network), "note",
+			or_null(g->n ? g->common[0].own.roles[0].note : NULL), "interfaces",
+			g->n ? interfaces_json(g) : json_array(), "dry_run", dry_run, "changed",
+			done && deed_changes(&r->deed) > 0, "error", or_null(r->error));
+	json_object_update(all, deed);
+	json_decref(deed);
+	return out_json(all, e);
 }
 
 /* Text. */
@@ -179,39 +131,6 @@ static int print_fates(const struct group *g, struct err *e)
 	return out_table_print(&t, e);
 }
 
-static int print_diffs(const struct fix *p, struct err *e)
-{
-	char path[512];
-	int i, rc = 0;
-
-	for (i = 0; !rc && i < p->n; i++) {
-		snprintf(path, sizeof(path), "%s%s", where(), p->file[i].path);
-		rc = patch_print(path, p->file[i].before, path, p->file[i].after, e);
-	}
-	return rc;
-}
-
-static int print_outcome(const struct outcome *o, struct err *e)
-{
-	static const char *const heads[] = { "LIBRARY", "ROLE", "WILL TAKE", NULL };
-	struct out_table t;
-	int i;
-
-	out_table_init(&t, heads);
-	for (i = 0; i < o->n; i++) {
-		const struct outcome_row *r = &o->row[i];
-
-		out_table_cell(&t, OUT_PLAIN, "%s", r->library->title);
-		out_table_cell(&t, OUT_PLAIN, "%s", r->role);
-		if (r->agrees)
-			out_table_cell(&t, OUT_GOOD, "%s", r->takes);
-		else
-			out_table_cell(&t, OUT_BAD, "%s: %s", *r->takes ? r->takes : "nothing",
-				       r->why);
-	}
-	return out_table_print(&t, e);
-}
-
 /* Why there is a network for Open MPI beside the name. */
 static void print_network(const struct report *r)
 {
@@ -223,7 +142,7 @@ static void print_network(const struct report *r)
 
 static int print_text(const struct report *r, struct err *e)
 {
-	int changes = count_changes(&r->plan), rc = 0;
+	int changes = deed_changes(&r->deed), rc = 0;
 	const char *name = r->chosen ? r->chosen->interface : NULL;
 
 	/* A dry run that prints nothing on stdout would change nothing: scripts ask. */
@@ -234,10 +153,9 @@ static int print_text(const struct report *r, struct err *e)
 	if (name)
 		rc = print_fates(r->group, e);
 	print_network(r);
-	if (!rc)
-		rc = print_diffs(&r->plan, e);
+	settled_print_patches(&r->deed);
 	if (!rc && name)
-		rc = print_outcome(&r->outcome, e);
+		rc = settled_print_libraries(&r->deed, e);
 	if (!changes)
 		out_text("nothing to change%s%s\n", name ? ": settled already, " : "",
 			 name ? name : "");
@@ -252,11 +170,8 @@ static void print_trouble(const struct report *r)
 
 	for (i = 0; r->error && i < r->plan.nconflicts; i++)
 		out_note("ringup net fix: %s%s\n", where(), r->plan.conflict[i]);
-	for (i = 0; i < r->outcome.n; i++)
-		if (!r->outcome.row[i].agrees)
-			out_note("ringup net fix: %s will not take %s as it is: %s\n",
-				 r->outcome.row[i].library->title, r->chosen->interface,
-				 r->outcome.row[i].why);
+	if (r->chosen)
+		settled_note_strays(&r->deed, "", r->chosen->interface);
 	if (r->error)
 		out_note("ringup net fix: %s\n", r->error);
 }
@@ -351,17 +266,23 @@ static enum own_prefer preference(void)
 	return strcmp(prefer, "speed") ? OWN_INFINIBAND : OWN_SPEED;
 }
 
-/* The interface to settle on, into @r; or r->error, in @why. */
-static int choose(struct group *g, struct report *r, struct err *why, struct err *e)
+static struct common_ask choice(void)
 {
 	const char *always = cmd_conf()->interface;
-	struct common_ask ask = {
+
+	return (struct common_ask){
 		.interface = interface ? interface : network || !*always ? NULL : always,
 		.named_by = interface ? "--interface" : NULL,
 		.network = network,
 		.prefer = preference(),
 		.decide = "--interface=",
 	};
+}
+
+/* The interface to settle on, into @r; or r->error, in @why. */
+static int choose(struct group *g, struct report *r, struct err *why, struct err *e)
+{
+	struct common_ask ask = choice();
 	const struct pick *p;
 	const struct iface *f;
 	int rc = common_choose(g->common, g->n, &ask, g->network, why);
@@ -408,6 +329,8 @@ static int settle(struct report *r, struct err *e)
 			"remove them, or use --force";
 	else if (!rc && r->chosen)
 		rc = judge_outcome(r, e);
+	if (!rc)
+		rc = deed_make(&r->deed, &r->plan, where(), &r->outcome, e);
 	if (!rc && !r->error && !dry_run)
 		rc = fix_apply(&r->plan, where(), e);
 	return rc ? rc : conclude(r, e);
@@ -424,9 +347,76 @@ static int fix_this_node(struct err *e)
 		rc = choose(&g, &r, &why, e);
 	if (!rc)
 		rc = r.error ? conclude(&r, e) : settle(&r, e);
+	deed_free(&r.deed);
 	fix_free(&r.plan);
 	group_free(&g);
 	return rc;
+}
+
+/* Many nodes. */
+
+/* The values of --nodes, which may be lists with commas, then the operands. */
+static int name_nodes(struct roster *r, int argc, char **argv, struct err *e)
+{
+	char name[ROSTER_NAME];
+	const char *at;
+	size_t len;
+	int i, rc = 0;
+
+	for (i = 0; !rc && i < nodes.count; i++)
+		for (at = nodes.item[i]; !rc && *at; at += len + (at[len] == ',')) {
+			len = strcspn(at, ",");
+			if (len >= sizeof(name))
+				return cmd_misuse(e, "--nodes=%.80s: a name too long", at);
+			snprintf(name, sizeof(name), "%.*s", (int)len, at);
+			rc = roster_add(r, name, e);
+		}
+	return rc ? rc : targets_find(&targets, argc, argv, 1, r, e);
+}
+
+static int conclude_nodes(const struct settle_how *how, const struct settle *s, struct err *e)
+{
+	int i, rc = as_json ? out_json(settled_nodes_json(how, s), e)
+			    : settled_print_nodes(how, s, e);
+
+	if (rc)
+		return rc;
+	if (*s->error && s->failed)
+		return fail(e, RINGUP_ESYSTEM, "%s", s->error);
+	if (*s->error && !as_json)
+		out_note("ringup net fix: %s\n", s->error);
+	for (i = 0; i < s->n; i++)
+		if (*s->error || *s->node[i].error || deed_strays(&s->node[i].deed))
+			rc = CMD_NO;
+	return rc;
+}
+
+static int fix_nodes(int argc, char **argv, struct err *e)
+{
+	struct roster r = { 0 };
+	struct settle s = { 0 };
+	struct settle_how how = {
+		.agents = targets_agents(&targets, &r),
+		.ask = choice(),
+		.undo = undo,
+		.dry_run = dry_run,
+		.force = force,
+	};
+	int rc = name_nodes(&r, argc, argv, e);
+
+	if (!rc)
+		rc = settle_run(&how, &s, e);
+	targets_end_progress();
+	if (!rc)
+		rc = conclude_nodes(&how, &s, e);
+	settle_free(&s);
+	roster_free(&r);
+	return rc;
+}
+
+static bool is_for_nodes(void)
+{
+	return nodes.count || targets_are_given(&targets);
 }
 
 static int check_usage(struct err *e)
@@ -434,7 +424,12 @@ static int check_usage(struct err *e)
 	struct iface_ip ip;
 	int prefix;
 
-	if (undo && (interface || force || network || prefer || snapshots.count || from))
+	if (is_for_nodes() && (root || from || snapshots.count))
+		return cmd_misuse(
+			e, "nodes are asked and written as they are: no --root, --from or "
+			   "--snapshot");
+	if (undo && (interface || (force && !is_for_nodes()) || network || prefer ||
+		     snapshots.count || from))
 		return cmd_misuse(e, "--undo takes out all; it goes with --dry-run, --json and "
 				     "--root only");
 	if (root && *root != '/')
@@ -451,19 +446,25 @@ static int run(int argc, char **argv, struct err *e)
 {
 	int rc = check_usage(e);
 
-	(void)argc;
-	(void)argv;
-	return rc ? rc : fix_this_node(e);
+	if (!rc && argc && !is_for_nodes())
+		rc = cmd_misuse(e, "%.80s: to settle other nodes, say --nodes %.80s", argv[0],
+				argv[0]);
+	if (rc)
+		return rc;
+	return is_for_nodes() ? fix_nodes(argc, argv, e) : fix_this_node(e);
 }
 
 const struct cmd cmd_net_fix = {
 	.name = "fix",
-	.operands = "",
+	.operands = "[NODE]...",
 	.summary = "settle one interface for NCCL, Open MPI, Gloo and Horovod",
 	.examples = "ringup net fix --dry-run\n"
 		    "ringup net fix --interface eth0\n"
 		    "ringup net fix --snapshot n2.json --snapshot n3.json\n"
+		    "ringup net fix --nodes n1 n2 n3 --dry-run\n"
+		    "ringup net fix --hostfile hosts\n"
 		    "ringup net fix --undo",
 	.opts = opts,
+	.max = -1,
 	.run = run,
 };

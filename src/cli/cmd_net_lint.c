@@ -5,9 +5,9 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "cli/cmd.h"
-#include "cli/netfacts.h"
 #include "cli/out.h"
 #include "nicpick/lint.h"
+#include "probe/netfacts.h"
 
 static int as_json;
 static const char *file;

@@ -7,8 +7,8 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "cli/cmd.h"
-#include "cli/netfacts.h"
 #include "cli/out.h"
+#include "probe/netfacts.h"
 #include "ringup.h"
 
 static const char *file;

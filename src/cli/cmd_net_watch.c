@@ -14,9 +14,9 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "cli/cmd.h"
-#include "cli/netfacts.h"
 #include "cli/out.h"
 #include "host/linkwatch.h"
+#include "probe/netfacts.h"
 #include "ringup.h"
 
 /* One cause makes many messages: what comes within this time is one change. */

@@ -274,22 +274,38 @@ void fix_free(struct fix *p)
 	memset(p, 0, sizeof(*p));
 }
 
+static int stage(struct batch *b, const char *root, const struct fix_file *f, const char *text,
+		 struct err *e)
+{
+	return text ? batch_write(b, root, f->path, 0644, text, strlen(text), e)
+		    : batch_remove(b, root, f->path, f->folders, e);
+}
+
+int fix_stage(const struct fix *p, const char *root, struct batch *b, struct err *e)
+{
+	int i, rc = 0;
+
+	for (i = 0; !rc && i < p->n; i++)
+		if (fixfile_changes(&p->file[i]))
+			rc = stage(b, root, &p->file[i], p->file[i].after, e);
+	return rc;
+}
+
+int fix_stage_back(const struct fix *p, const char *root, struct batch *b, struct err *e)
+{
+	int i, rc = 0;
+
+	for (i = 0; !rc && i < p->n; i++)
+		if (fixfile_changes(&p->file[i]))
+			rc = stage(b, root, &p->file[i], p->file[i].before, e);
+	return rc;
+}
+
 int fix_apply(const struct fix *p, const char *root, struct err *e)
 {
 	struct batch b = { 0 };
-	int i, rc = 0;
+	int rc = fix_stage(p, root, &b, e);
 
-	for (i = 0; !rc && i < p->n; i++) {
-		const struct fix_file *f = &p->file[i];
-
-		if (!fixfile_changes(f))
-			continue;
-		if (f->after)
-			rc = batch_write(&b, root, f->path, 0644, f->after, strlen(f->after),
-					 e);
-		else
-			rc = batch_remove(&b, root, f->path, f->folders, e);
-	}
 	if (!rc)
 		rc = batch_commit(&b, e);
 	batch_end(&b);

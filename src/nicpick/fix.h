@@ -7,6 +7,7 @@
 
 #include "nicpick/fixfile.h"
 
+struct batch;
 struct err;
 
 enum { FIX_FILES = 8, FIX_CONFLICTS = 16, FIX_TEXT = 320, FIX_NETWORK = 64 };
@@ -49,6 +50,11 @@ void fix_free(struct fix *p);
 
 /* fix_apply - make it so, all files or none. */
 int fix_apply(const struct fix *p, const char *root, struct err *e);
+
+/* fix_stage, fix_stage_back - the two halves of what fix_apply() does, for who decides in
+ * between: after batch_commit() of @b the files are as planned, or as they were before. */
+int fix_stage(const struct fix *p, const char *root, struct batch *b, struct err *e);
+int fix_stage_back(const struct fix *p, const char *root, struct batch *b, struct err *e);
 
 /*
  * fix_settings - what a process that starts after fix_apply() is told about @names.

@@ -18,9 +18,11 @@
 #include "probe/echo.h"
 #include "probe/facts.h"
 #include "probe/names.h"
+#include "probe/netfacts.h"
 #include "probe/reach.h"
 #include "probe/rules.h"
 #include "probe/speed.h"
+#include "probe/writer.h"
 #include "ringup.h"
 #include "wire/sock.h"
 
@@ -29,6 +31,7 @@ enum { REGISTERED_TRIES = 64 };
 struct agent {
 	struct talk *talk;
 	struct snapshot *snapshot;
+	struct writer writer;
 	struct seal_key key;
 	struct echo echo;
 	struct probe_facts plan; /* what "reach" brought */
@@ -301,12 +304,22 @@ static int on_measure(struct agent *a, const json_t *msg, struct err *e)
 	return rc < 0 ? rc : 0;
 }
 
+static int on_writing(struct agent *a, const json_t *msg, struct err *e)
+{
+	json_t *reply = NULL;
+	int rc = writer_obey(&a->writer, msg, &reply, e);
+
+	if (!rc)
+		rc = talk_say(a->talk, reply, e);
+	return rc < 0 ? rc : 0;
+}
+
 static int on_message(struct agent *a, const json_t *msg, struct err *e)
 {
 	const char *op = json_string_value(json_object_get(msg, "op"));
 	int port;
 
-	if (op && !strcmp(op, "hello")) {
+	if (op && a->writer.state == WRITER_IDLE && !strcmp(op, "hello")) {
 		port = on_hello(a, msg, e);
 		return port < 0 ? port : tell_facts(a, port, e);
 	}
@@ -314,6 +327,9 @@ static int on_message(struct agent *a, const json_t *msg, struct err *e)
 		return on_reach(a, msg, e);
 	if (op && a->greeted && !strcmp(op, "measure"))
 		return on_measure(a, msg, e);
+	/* Who writes does not listen to the network. */
+	if (op && !a->greeted && writer_knows(op))
+		return on_writing(a, msg, e);
 	return fail(e, RINGUP_EINVAL, "\"%.40s\" is no order for an agent", op ? op : "");
 }
 
@@ -354,19 +370,29 @@ static int converse(struct agent *a, struct err *e)
 	return rc == RINGUP_EPEER ? 0 : rc;
 }
 
-int agent_run(struct talk *t, struct snapshot *s, struct err *e)
+int agent_run(struct talk *t, const char *root, struct err *e)
 {
-	struct agent a = { .talk = t, .snapshot = s };
-	int rc;
+	/* Names are asked for later, and not waited for for ever. */
+	struct netfacts_from from = { .root = root };
+	struct snapshot s;
+	struct agent a = { .talk = t, .snapshot = &s };
+	int rc = netfacts_read(&s, &from, e);
 
 	alarm(AGENT_SECONDS);
-	rc = converse(&a, e);
+	writer_open(&a.writer, root);
+	if (!rc)
+		rc = converse(&a, e);
 	if (rc)
 		talk_say(t, json_pack("{ss ss}", "op", "error", "why", e->text), NULL);
 	if (a.greeted)
 		echo_close(&a.echo);
+	if (!rc)
+		rc = writer_close(&a.writer, e);
+	else
+		writer_close(&a.writer, NULL);
 	facts_free(&a.plan);
 	json_decref(a.names);
 	sodium_memzero(&a.key, sizeof(a.key));
+	snapshot_free(&s);
 	return rc;
 }

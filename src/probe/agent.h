@@ -3,17 +3,18 @@
 #ifndef PROBE_AGENT_H
 #define PROBE_AGENT_H
 
-#include "host/snapshot.h"
 #include "probe/talk.h"
 
 struct err;
 
 /*
  * An agent lives no longer than AGENT_SECONDS, and no longer than whoever asks: the end of
- * its conversation ends it.  It starts no program but nft and iptables-save to list rules,
- * gives up its rights before it listens, and answers nobody but agents of the same check.
+ * its conversation ends it.  It starts no program but nft and iptables-save to list rules.
+ * It either checks: then it gives up its rights before it listens, and answers nobody but
+ * agents of the same check.  Or it writes, as writer.h tells, and listens to nobody but its
+ * conversation.
  *
- * The conversation, each line with "op":
+ * The conversation of a check, each line with "op":
  *
  *	hello     secret, node (its number), names (of all nodes), port (to try first)
  *	facts     facts (this node, see facts.h), listens (address, interface, port, kind)
@@ -30,7 +31,8 @@ enum {
 	AGENT_NAMES_MS = 1500
 };
 
-/* agent_run - take part, with what this node is, @s; returns when the conversation ends. */
-int agent_run(struct talk *t, struct snapshot *s, struct err *e);
+/* agent_run - take part, on the node whose files are below @root; returns when the
+ * conversation ends. */
+int agent_run(struct talk *t, const char *root, struct err *e);
 
 #endif

@@ -2,96 +2,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/check.h"
 
-#include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "probe/reach.h"
 #include "probe/rounds.h"
-#include "probe/talk.h"
 #include "ringup.h"
 #include "wire/secret.h"
 
-enum { FIRST_PORT = 33000, PORTS = 20000, WHY = 160 };
+enum { FIRST_PORT = 33000, PORTS = 20000 };
 
-/* What is expected of an agent. */
-enum expect { NOTHING, FACTS, REACHED, MEASURED };
-
-/* An agent, as seen from here. */
+/* What an agent has told, beside its facts. */
 struct member {
-	struct starter starter;
-	struct talk talk;
-	enum expect expect;
-	bool talks, lost;
-	char said[WHY]; /* the last line of its starter's stderr */
 	json_t *listens;
 	int first, npaths; /* its part of the facts' paths */
 	bool tried;        /* it has told how they ended   */
-	int measuring;     /* one of them, or -1 */
+	int measuring;     /* one of them                  */
 };
 
 struct check {
 	const struct check_how *how;
 	struct probe_facts *f;
+	struct agents agents;
 	struct member *m;
 	int n;
 	struct secret secret;
-	struct pollfd *poll;
 };
 
-static void report(const struct check *c, const char *what, int done, int all)
+static bool is_lost(const struct check *c, int i)
 {
-	if (c->how->progress)
-		c->how->progress(what, done, all);
-}
-
-/* Members. */
-
-/* No more of this one; the first reason is the true one. */
-static void lose(struct check *c, int i, const char *why)
-{
-	struct member *m = &c->m[i];
-	struct probe_node *n = &c->f->nodes[i];
-	const char *said = *m->said ? m->said : m->talk.noise;
-
-	if (m->lost)
-		return;
-	m->lost = true;
-	m->expect = NOTHING;
-	snprintf(n->error, sizeof(n->error), "%.90s%s%.150s", why, *said ? ": " : "", said);
-	starter_hang_up(&m->starter);
-}
-
-static void say(struct check *c, int i, json_t *msg, enum expect expect)
-{
-	/* Who does not listen will not answer either, and then says why. */
-	c->m[i].expect = expect;
-	talk_say(&c->m[i].talk, msg, NULL);
-}
-
-/* The last whole line that its starter has complained with. */
-static void read_errors(struct member *m)
-{
-	char buf[4096], *line, *save = NULL;
-	ssize_t n = read(m->starter.errors, buf, sizeof(buf) - 1);
-
-	if (n <= 0) {
-		if (n == 0) {
-			close(m->starter.errors);
-			m->starter.errors = -1;
-		}
-		return;
-	}
-	buf[n] = 0;
-	for (line = strtok_r(buf, "\r\n", &save); line; line = strtok_r(NULL, "\r\n", &save))
-		if (*line)
-			snprintf(m->said, sizeof(m->said), "%s", line);
-	talk_clean(m->said);
+	return c->agents.m[i].lost;
 }
 
 /* What they say. */
@@ -165,99 +108,13 @@ static int take_speed(struct check *c, int i, const json_t *msg, struct err *e)
 	return 0;
 }
 
-static int take(struct check *c, int i, const json_t *msg, struct err *e)
+static int take(void *ctx, int i, const json_t *msg, struct err *e)
 {
-	static const char *const words[] = { "", "facts", "reached", "measured" };
 	const char *op = json_string_value(json_object_get(msg, "op"));
-	const char *why = json_string_value(json_object_get(msg, "why"));
-	enum expect expect = c->m[i].expect;
 
-	c->m[i].expect = NOTHING;
-	if (op && !strcmp(op, "error"))
-		return fail(e, RINGUP_EPEER, "its agent says: %.120s", why ? why : "?");
-	if (!op || expect == NOTHING || strcmp(op, words[expect]) != 0)
-		return fail(e, RINGUP_EINVAL, "its agent says what nobody asked for");
-	if (expect == FACTS)
-		return take_facts(c, i, msg, e);
-	return expect == REACHED ? take_paths(c, i, msg, e) : take_speed(c, i, msg, e);
-}
-
-static void hear(struct check *c, int i)
-{
-	struct member *m = &c->m[i];
-	struct err end = { 0 }, e = { 0 };
-	int ended = talk_read(&m->talk, &end), rc = 1;
-	json_t *msg;
-
-	while (rc > 0 && !m->lost) {
-		rc = talk_next(&m->talk, &msg, &e);
-		if (rc > 0 && take(c, i, msg, &e))
-			rc = RINGUP_EINVAL;
-		json_decref(msg);
-	}
-	if (rc < 0) {
-		talk_clean(e.text);
-		lose(c, i, e.text);
-	} else if (ended == RINGUP_EPEER) {
-		/* Its starter's last words may lie in the other pipe still. */
-		if (m->starter.errors >= 0)
-			read_errors(m);
-		lose(c, i, m->listens ? "its agent has ended early" : "there is no agent");
-	} else if (ended) {
-		lose(c, i, end.text);
-	}
-}
-
-/* Time passes. */
-
-static int waiting(const struct check *c)
-{
-	int i, n = 0;
-
-	for (i = 0; i < c->n; i++)
-		n += c->m[i].expect != NOTHING;
-	return n;
-}
-
-/* Listen to all until somebody has said something or it is @deadline_ns. */
-static void listen_all(struct check *c, int64_t deadline_ns)
-{
-	struct pollfd *p = c->poll;
-	int i;
-
-	for (i = 0; i < c->n; i++) {
-		struct member *m = &c->m[i];
-
-		p[2 * i] = (struct pollfd){ m->lost || !m->talks ? -1 : talk_fd(&m->talk),
-					    talk_events(&m->talk), 0 };
-		p[2 * i + 1] = (struct pollfd){ m->starter.errors, POLLIN, 0 };
-	}
-	if (poll(p, (nfds_t)(2 * c->n), clock_left_ms(deadline_ns)) <= 0)
-		return;
-	for (i = 0; i < c->n; i++) {
-		if (p[2 * i + 1].revents)
-			read_errors(&c->m[i]);
-		if (p[2 * i].revents & POLLOUT)
-			talk_flush(&c->m[i].talk, NULL);
-		if (p[2 * i].revents & ~POLLOUT)
-			hear(c, i);
-	}
-}
-
-/* Until everybody has answered; who has not by then is lost. */
-static void await_all(struct check *c, const char *what, int64_t ms, const char *why)
-{
-	int64_t deadline = clock_deadline(ms);
-	int i, all = waiting(c);
-
-	while (waiting(c) && clock_ns() < deadline) {
-		report(c, what, all - waiting(c), all);
-		listen_all(c, deadline);
-	}
-	for (i = 0; i < c->n; i++)
-		if (c->m[i].expect != NOTHING)
-			lose(c, i, why);
-	report(c, what, all, all);
+	if (!strcmp(op, "facts"))
+		return take_facts(ctx, i, msg, e);
+	return !strcmp(op, "reached") ? take_paths(ctx, i, msg, e) : take_speed(ctx, i, msg, e);
 }
 
 /* The first part: agents. */
@@ -277,11 +134,10 @@ static void greet(struct check *c, int i, int port)
 	char hex[2 * SECRET_BYTES + 1];
 
 	sodium_bin2hex(hex, sizeof(hex), c->secret.key, SECRET_BYTES);
-	c->m[i].talks = true;
-	say(c, i,
-	    json_pack("{ss ss si so si}", "op", "hello", "secret", hex, "node", i, "names",
-		      names_json(c), "port", port),
-	    FACTS);
+	agents_say(&c->agents, i,
+		   json_pack("{ss ss si so si}", "op", "hello", "secret", hex, "node", i,
+			     "names", names_json(c), "port", port),
+		   "facts");
 	sodium_memzero(hex, sizeof(hex));
 }
 
@@ -290,19 +146,13 @@ static void start_all(struct check *c)
 	/* The same everywhere where it is free: then an address that leads to the wrong
 	 * node leads to somebody who can say who he is. */
 	int port = FIRST_PORT + (int)randombytes_uniform(PORTS), i;
-	struct err e = { 0 };
 
-	for (i = 0; i < c->n; i++) {
-		struct member *m = &c->m[i];
-
-		if (starter_begin(&m->starter, &c->how->start, c->f->nodes[i].name, &e)) {
-			lose(c, i, e.text);
-			continue;
+	for (i = 0; i < c->n; i++)
+		if (agents_start(&c->agents, i)) {
+			greet(c, i, port);
+			agents_listen(&c->agents, 0);
 		}
-		talk_open(&m->talk, m->starter.fd, m->starter.fd);
-		greet(c, i, port);
-		listen_all(c, 0);
-	}
+	agents_await_start(&c->agents);
 }
 
 /* The second part: who reaches whom. */
@@ -340,7 +190,7 @@ static int plan_paths(struct check *c, int from, struct err *e)
 
 	m->first = c->f->npaths;
 	for (to = 0; to < c->n; to++) {
-		if (to == from || c->m[to].lost)
+		if (to == from || is_lost(c, to))
 			continue;
 		json_array_foreach(c->m[to].listens, i, at)
 		{
@@ -394,14 +244,14 @@ static int reach_all(struct check *c, struct err *e)
 	int i, rc = 0;
 
 	for (i = 0; !rc && i < c->n; i++)
-		if (!c->m[i].lost)
+		if (!is_lost(c, i))
 			rc = plan_paths(c, i, e);
 	for (i = 0; !rc && i < c->n; i++)
-		if (!c->m[i].lost)
-			say(c, i, plan_json(c, i), REACHED);
+		if (!is_lost(c, i))
+			agents_say(&c->agents, i, plan_json(c, i), "reached");
 	if (!rc)
-		await_all(c, "connections tried", CHECK_REACH_MS,
-			  "its agent has not come back from trying connections");
+		agents_await(&c->agents, "connections tried", CHECK_REACH_MS,
+			     "its agent has not come back from trying connections");
 	drop_untried(c);
 	return rc;
 }
@@ -415,8 +265,8 @@ struct duel {
 
 static bool is_worth_it(const struct check *c, const struct probe_path *p)
 {
-	return p->state == FACTS_OPEN && p->mtu.segment == 1 && !c->m[p->from].lost &&
-	       !c->m[p->to].lost;
+	return p->state == FACTS_OPEN && p->mtu.segment == 1 && !is_lost(c, p->from) &&
+	       !is_lost(c, p->to);
 }
 
 /* The paths between two nodes that can be measured. */
@@ -436,7 +286,7 @@ static bool go_on(struct check *c, struct duel *d, int ms)
 	struct probe_path *p;
 	int from, slot;
 
-	if (c->m[d->a].expect != NOTHING || c->m[d->b].expect != NOTHING)
+	if (c->agents.m[d->a].expect || c->agents.m[d->b].expect)
 		return false;
 	while (d->next < d->n) {
 		p = &c->f->paths[d->path[d->next++]];
@@ -445,11 +295,11 @@ static bool go_on(struct check *c, struct duel *d, int ms)
 		if (!is_worth_it(c, p))
 			continue;
 		c->m[from].measuring = (int)(p - c->f->paths) - c->m[from].first;
-		say(c, from,
-		    json_pack("{ss si si si}", "op", "measure", "path", c->m[from].measuring,
-			      "latency_ms", slot / 3 + 1, "bandwidth_ms",
-			      c->how->quick ? 0 : slot - slot / 3),
-		    MEASURED);
+		agents_say(&c->agents, from,
+			   json_pack("{ss si si si}", "op", "measure", "path",
+				     c->m[from].measuring, "latency_ms", slot / 3 + 1,
+				     "bandwidth_ms", c->how->quick ? 0 : slot - slot / 3),
+			   "measured");
 		return false;
 	}
 	return true;
@@ -464,11 +314,12 @@ static void play(struct check *c, struct duel *d, int n, int ms)
 		for (i = busy = 0; i < n; i++)
 			busy += !go_on(c, &d[i], ms);
 		if (busy)
-			listen_all(c, deadline);
+			agents_listen(&c->agents, deadline);
 	}
 	for (i = 0; i < c->n; i++)
-		if (c->m[i].expect != NOTHING)
-			lose(c, i, "its agent has not come back from measuring");
+		if (c->agents.m[i].expect)
+			agents_lose(&c->agents, i,
+				    "its agent has not come back from measuring");
 }
 
 static int measure_all(struct check *c, struct err *e)
@@ -485,7 +336,7 @@ static int measure_all(struct check *c, struct err *e)
 	ms = rounds ? CHECK_MEASURE_MS / rounds : 0;
 	ms = ms < CHECK_PAIR_MS ? ms : CHECK_PAIR_MS;
 	for (round = 0; round < rounds; round++) {
-		report(c, "rounds measured", round, rounds);
+		agents_report(&c->agents, "rounds measured", round, rounds);
 		room = paths;
 		for (k = n = 0; k < seats; k++) {
 			d[n] = (struct duel){ .path = room };
@@ -498,7 +349,7 @@ static int measure_all(struct check *c, struct err *e)
 		}
 		play(c, d, n, ms);
 	}
-	report(c, "rounds measured", rounds, rounds);
+	agents_report(&c->agents, "rounds measured", rounds, rounds);
 	free(d);
 	free(paths);
 	return 0;
@@ -511,39 +362,34 @@ static int prepare(struct check *c, struct err *e)
 	int i, rc = secret_new(&c->secret, e);
 
 	c->m = calloc((size_t)c->n + 1, sizeof(*c->m));
-	c->poll = calloc((size_t)c->n * 2 + 1, sizeof(*c->poll));
-	if (rc || !c->m || !c->poll)
-		return rc ? rc : fail(e, RINGUP_ENOMEM, "no memory for %d nodes", c->n);
-	reach_descriptors();
-	for (i = 0; i < c->n; i++) {
-		c->m[i].starter = (struct starter){ .pidfd = -1, .fd = -1, .errors = -1 };
-		talk_open(&c->m[i].talk, -1, -1);
-		if (!facts_add_node(c->f, c->how->nodes->name[i]))
-			return fail(e, RINGUP_ENOMEM, "no memory for %d nodes", c->n);
-	}
-	return 0;
+	if (!rc && !c->m)
+		rc = fail(e, RINGUP_ENOMEM, "no memory for %d nodes", c->n);
+	for (i = 0; !rc && i < c->n; i++)
+		if (!facts_add_node(c->f, c->how->agents.nodes->name[i]))
+			rc = fail(e, RINGUP_ENOMEM, "no memory for %d nodes", c->n);
+	return rc ? rc
+		  : agents_open(&c->agents, &c->how->agents, (struct agents_owner){ take, c },
+				e);
 }
 
 static void clean_up(struct check *c)
 {
-	int64_t deadline = clock_deadline(CHECK_END_MS);
 	int i;
 
+	for (i = 0; i < c->agents.n && i < c->f->nnodes; i++)
+		if (c->agents.m && is_lost(c, i))
+			memcpy(c->f->nodes[i].error, c->agents.m[i].why,
+			       sizeof(c->f->nodes[i].error));
+	agents_close(&c->agents);
 	for (i = 0; c->m && i < c->n; i++)
-		starter_hang_up(&c->m[i].starter);
-	for (i = 0; c->m && i < c->n; i++) {
-		starter_end(&c->m[i].starter, deadline);
-		talk_close(&c->m[i].talk);
 		json_decref(c->m[i].listens);
-	}
 	free(c->m);
-	free(c->poll);
 	secret_wipe(&c->secret);
 }
 
 int check_run(const struct check_how *how, struct probe_facts *f, struct err *e)
 {
-	struct check c = { .how = how, .f = f, .n = how->nodes->n };
+	struct check c = { .how = how, .f = f, .n = how->agents.nodes->n };
 	int64_t start = clock_ns();
 	int rc;
 
@@ -551,11 +397,9 @@ int check_run(const struct check_how *how, struct probe_facts *f, struct err *e)
 	rc = prepare(&c, e);
 	if (!rc) {
 		start_all(&c);
-		await_all(&c, "agents started", how->start_ms ? how->start_ms : CHECK_START_MS,
-			  "its agent does not answer");
 		rc = reach_all(&c, e);
 	}
-	if (!rc)
+	if (!rc && !how->reach_only)
 		rc = measure_all(&c, e);
 	clean_up(&c);
 	f->seconds = (double)(clock_ns() - start) / 1e9;

@@ -5,31 +5,26 @@
 
 #include <stdbool.h>
 
+#include "probe/agents.h"
 #include "probe/facts.h"
-#include "probe/roster.h"
-#include "probe/starter.h"
 
 struct err;
 
 struct check_how {
-	const struct roster *nodes;
-	struct starter_how start;
-	bool quick;   /* leave bandwidth out                                */
-	int start_ms; /* how long agents may take to answer; 0: CHECK_START_MS */
-	void (*progress)(const char *what, int done, int all); /* or NULL    */
+	struct agents_how agents;
+	bool quick;      /* leave bandwidth out */
+	bool reach_only; /* measure nothing     */
 };
 
 /*
- * Bounds of the parts, in this order.  Time to measure is shared by the rounds, so that it
- * does not grow with the nodes.
+ * Bounds of the parts that follow the start, in this order.  Time to measure is shared by the
+ * rounds, so that it does not grow with the nodes.
  */
 enum {
-	CHECK_START_MS = 6000,
 	CHECK_REACH_MS = 8000,
 	CHECK_ROUND_MS = 3000,
 	CHECK_MEASURE_MS = 5000,
 	CHECK_PAIR_MS = 150,
-	CHECK_END_MS = 1000,
 };
 
 /*

@@ -196,10 +196,9 @@ const char *facts_net(const struct probe_facts *f, int node, const char *address
 	return out;
 }
 
-/* JSON holds UTF-8 only, and a firewall's comment anything. */
-static json_t *text_json(const char *s)
+json_t *facts_string(const char *s)
 {
-	json_t *j = json_string(s);
+	json_t *j = s ? json_string(s) : json_null();
 	char *plain = j ? NULL : strdup(s), *p;
 
 	for (p = plain; p && *p; p++)
@@ -212,7 +211,7 @@ static json_t *text_json(const char *s)
 
 static json_t *or_null(const char *s)
 {
-	return s && *s ? text_json(s) : json_null();
+	return s && *s ? facts_string(s) : json_null();
 }
 
 static json_t *size_json(int n)
@@ -227,8 +226,8 @@ static json_t *measured(double x)
 
 static json_t *use_json(const struct probe_use *u)
 {
-	return json_pack("{s:o,s:o,s:o,s:o}", "library", text_json(u->library), "role",
-			 text_json(u->role), "interface", or_null(u->interface), "address",
+	return json_pack("{s:o,s:o,s:o,s:o}", "library", facts_string(u->library), "role",
+			 facts_string(u->role), "interface", or_null(u->interface), "address",
 			 or_null(u->address));
 }
 
@@ -240,7 +239,7 @@ static json_t *host_json(const struct netconf_host *h)
 
 	for (i = 0; i < h->nips; i++)
 		json_array_append_new(list, json_string(iface_text(&h->ips[i], text)));
-	return json_pack("{s:o,s:o}", "name", text_json(h->name), "addresses", list);
+	return json_pack("{s:o,s:o}", "name", facts_string(h->name), "addresses", list);
 }
 
 static json_t *node_json(const struct probe_node *n)
@@ -253,8 +252,8 @@ static json_t *node_json(const struct probe_node *n)
 	for (i = 0; i < n->nresolves; i++)
 		json_array_append_new(resolves, host_json(&n->resolves[i]));
 	for (i = 0; i < n->nfirewall; i++)
-		json_array_append_new(firewall, text_json(n->firewall[i]));
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name", text_json(n->name),
+		json_array_append_new(firewall, facts_string(n->firewall[i]));
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name", facts_string(n->name),
 			 "hostname", or_null(n->hostname), "error", or_null(n->error),
 			 "machine_id", or_null(n->machine_id), "snapshot",
 			 n->has_snapshot ? snapshot_json(&n->snapshot) : json_null(), "uses",
@@ -280,13 +279,13 @@ static json_t *latency_json(const struct probe_path *p)
 /* The name of a node, or null for none. */
 static json_t *name_json(const struct probe_facts *f, int node)
 {
-	return node >= 0 && node < f->nnodes ? text_json(f->nodes[node].name) : json_null();
+	return node >= 0 && node < f->nnodes ? facts_string(f->nodes[node].name) : json_null();
 }
 
 static json_t *path_json(const struct probe_facts *f, const struct probe_path *p)
 {
 	json_t *port = json_pack("{s:i,s:o}", "number", p->port.number, "kind",
-				 text_json(p->port.kind));
+				 facts_string(p->port.kind));
 
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:o,s:o,s:o,s:o,s:o}", "from",
 			 name_json(f, p->from), "to", name_json(f, p->to), "address",
@@ -305,7 +304,7 @@ static json_t *finding_json(const struct probe_facts *f, const struct probe_find
 	for (i = 0; i < p->nnodes; i++)
 		json_array_append_new(nodes, name_json(f, p->nodes[i]));
 	return json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "code",
-			 text_json(p->code), "severity", facts_severity_text(p->severity),
+			 facts_string(p->code), "severity", facts_severity_text(p->severity),
 			 "nodes", nodes, "interface", or_null(p->interface), "address",
 			 or_null(p->address), "from", name_json(f, p->from), "to",
 			 name_json(f, p->to), "what", or_null(p->what), "why", or_null(p->why),

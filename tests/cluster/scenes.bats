@@ -156,8 +156,7 @@ nccl() {
   start n1 job mpirun --host n1,n2 -np 2 "$job"
   await grep -q 'accepted a TCP connection from what appears to be a' job.log
   hangs job
-  at n1 ringup net fix
-  at n1 ssh n2 ringup net fix
+  at n1 ringup net fix --nodes n1 n2
   completes mpirun --host n1,n2 -np 2 "$job"
   expect_line 'sum 2 of 2'
 }

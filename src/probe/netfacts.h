@@ -1,7 +1,7 @@
 /* netfacts.h - the facts that the commands of `ringup net` start from. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLI_NETFACTS_H
-#define CLI_NETFACTS_H
+#ifndef PROBE_NETFACTS_H
+#define PROBE_NETFACTS_H
 
 #include <stdbool.h>
 

@@ -1,13 +1,13 @@
 /* patch.c - the difference of two texts, as patch(1) takes it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/patch.h"
+#include "base/patch.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "cli/out.h"
 #include "ringup.h"
 
 enum { CONTEXT = 3, TABLE_CAP = 4 << 20 };
@@ -105,14 +105,14 @@ static int compare(struct side *a, struct side *b, struct err *e)
 	return keep_middle(a, first, m, b, first, n, e);
 }
 
-static void print_line(enum out_look look, char mark, const struct side *d, int i)
+static void print_line(FILE *f, char mark, const struct side *d, int i)
 {
 	size_t len = (size_t)(d->line[i + 1] - d->line[i]);
 	bool ends = len && d->line[i][len - 1] == '\n';
 
-	out_look(look, "%c%.*s\n", mark, (int)(len - ends), d->line[i]);
+	fprintf(f, "%c%.*s\n", mark, (int)(len - ends), d->line[i]);
 	if (!ends)
-		out_text("\\ No newline at end of file\n");
+		fputs("\\ No newline at end of file\n", f);
 }
 
 /* Lines of both texts from here: the same (then both), or of one. */
@@ -156,23 +156,22 @@ static struct place hunk_end(const struct side *a, const struct side *b, struct 
 	return end;
 }
 
-static void print_hunk(const struct side *a, const struct side *b, struct place p,
+static void print_hunk(FILE *f, const struct side *a, const struct side *b, struct place p,
 		       struct place end)
 {
 	int old = end.a - p.a, new = end.b - p.b;
 
-	out_look(OUT_DIM, "@@ -%d,%d +%d,%d @@\n", old ? p.a + 1 : p.a, old,
-		 new ? p.b + 1 : p.b, new);
+	fprintf(f, "@@ -%d,%d +%d,%d @@\n", old ? p.a + 1 : p.a, old, new ? p.b + 1 : p.b, new);
 	for (; p.a < end.a || p.b < end.b; p = step(a, b, p))
 		if (is_common(a, b, p))
-			print_line(OUT_PLAIN, ' ', a, p.a);
+			print_line(f, ' ', a, p.a);
 		else if (p.a < a->n && !a->kept[p.a])
-			print_line(OUT_BAD, '-', a, p.a);
+			print_line(f, '-', a, p.a);
 		else
-			print_line(OUT_GOOD, '+', b, p.b);
+			print_line(f, '+', b, p.b);
 }
 
-static void print_hunks(const struct side *a, const struct side *b)
+static void print_hunks(FILE *f, const struct side *a, const struct side *b)
 {
 	struct place p = { 0, 0 }, end = { 0, 0 };
 	int back;
@@ -184,25 +183,32 @@ static void print_hunks(const struct side *a, const struct side *b)
 		}
 		back = p.a - end.a < CONTEXT ? p.a - end.a : CONTEXT;
 		end = hunk_end(a, b, p);
-		print_hunk(a, b, (struct place){ p.a - back, p.b - back }, end);
+		print_hunk(f, a, b, (struct place){ p.a - back, p.b - back }, end);
 		p = end;
 	}
 }
 
-int patch_print(const char *from, const char *a, const char *to, const char *b, struct err *e)
+int patch_make(char **textp, const char *path, const char *a, const char *b, struct err *e)
 {
 	struct side old = { 0 }, new = { 0 };
+	size_t size;
+	FILE *f;
 	int rc = 0;
 
+	*textp = NULL;
+	if (a == b || (a && b && !strcmp(a, b)))
+		return 0;
 	if (!side_init(&old, a ? a : "") || !side_init(&new, b ? b : ""))
 		rc = fail(e, RINGUP_ENOMEM, "no memory to compare files");
 	if (!rc)
 		rc = compare(&old, &new, e);
-	if (!rc && (a || b) && (!a || !b || strcmp(a, b) != 0)) {
-		out_look(OUT_BOLD, "--- %s\n", a ? from : "/dev/null");
-		out_look(OUT_BOLD, "+++ %s\n", b ? to : "/dev/null");
-		print_hunks(&old, &new);
+	f = rc ? NULL : open_memstream(textp, &size);
+	if (f) {
+		fprintf(f, "--- %s\n+++ %s\n", a ? path : "/dev/null", b ? path : "/dev/null");
+		print_hunks(f, &old, &new);
 	}
+	if (!rc && (!f || fclose(f)))
+		rc = fail(e, RINGUP_ENOMEM, "no memory to compare files");
 	side_free(&old);
 	side_free(&new);
 	return rc;

@@ -1,6 +1,6 @@
 /* netfacts.c - the facts that the commands of `ringup net` start from. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/netfacts.h"
+#include "probe/netfacts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

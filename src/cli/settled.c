@@ -1,0 +1,219 @@
+/* settled.c - what `ringup net fix` has done, on this node or on many, told to people. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/settled.h"
+
+#include <string.h>
+
+#include "cli/out.h"
+
+static void print_patch(const char *patch)
+{
+	bool head = true;
+	size_t len;
+
+	for (; *patch; patch += len) {
+		len = strcspn(patch, "\n") + 1;
+		/* The head is the two lines before the first "@@". */
+		head = head && *patch != '@';
+		out_look(head            ? OUT_BOLD
+			 : *patch == '@' ? OUT_DIM
+			 : *patch == '-' ? OUT_BAD
+			 : *patch == '+' ? OUT_GOOD
+					 : OUT_PLAIN,
+			 "%.*s\n", (int)len - 1, patch);
+		if (!patch[len - 1])
+			break;
+	}
+}
+
+void settled_print_patches(const struct deed *d)
+{
+	int i;
+
+	for (i = 0; i < d->nfiles; i++)
+		if (d->file[i].patch)
+			print_patch(d->file[i].patch);
+}
+
+int settled_print_libraries(const struct deed *d, struct err *e)
+{
+	static const char *const heads[] = { "LIBRARY", "ROLE", "WILL TAKE", NULL };
+	struct out_table t;
+	int i;
+
+	out_table_init(&t, heads);
+	for (i = 0; i < d->nrows; i++) {
+		const struct deed_row *r = &d->row[i];
+
+		out_table_cell(&t, OUT_PLAIN, "%s", r->library->title);
+		out_table_cell(&t, OUT_PLAIN, "%s", r->role);
+		if (r->agrees)
+			out_table_cell(&t, OUT_GOOD, "%s", r->takes);
+		else
+			out_table_cell(&t, OUT_BAD, "%s: %s", *r->takes ? r->takes : "nothing",
+				       r->why);
+	}
+	return out_table_print(&t, e);
+}
+
+void settled_note_strays(const struct deed *d, const char *node, const char *interface)
+{
+	int i;
+
+	for (i = 0; i < d->nrows; i++)
+		if (!d->row[i].agrees)
+			out_note("ringup net fix: %s%s%s will not take %s as it is: %s\n", node,
+				 *node ? ": " : "", d->row[i].library->title, interface,
+				 d->row[i].why);
+}
+
+/* Many nodes. */
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool is_same(const struct settle_node *a, const struct settle_node *b)
+{
+	int i;
+
+	if (strcmp(a->interface, b->interface) != 0 || a->deed.nfiles != b->deed.nfiles ||
+	    a->deed.nrows != b->deed.nrows || a->deed.nconflicts || b->deed.nconflicts ||
+	    *a->error || *b->error)
+		return false;
+	for (i = 0; i < a->deed.nfiles; i++)
+		if (!is_same_text(a->deed.file[i].patch, b->deed.file[i].patch))
+			return false;
+	for (i = 0; i < a->deed.nrows; i++)
+		if (strcmp(a->deed.row[i].takes, b->deed.row[i].takes) != 0 ||
+		    strcmp(a->deed.row[i].why, b->deed.row[i].why) != 0)
+			return false;
+	return true;
+}
+
+static bool is_told(const struct settle *s, int i)
+{
+	int k;
+
+	for (k = 0; k < i; k++)
+		if (s->node[k].asked && is_same(&s->node[k], &s->node[i]))
+			return true;
+	return false;
+}
+
+/* "n1, n3: eth0", and what is done there. */
+static int print_group(const struct settle_how *how, const struct settle *s, int i,
+		       struct err *e)
+{
+	const struct settle_node *n = &s->node[i];
+	int k;
+
+	out_look(OUT_BOLD, "%s", how->agents.nodes->name[i]);
+	for (k = i + 1; k < s->n; k++)
+		if (s->node[k].asked && is_same(n, &s->node[k]))
+			out_look(OUT_BOLD, ", %s", how->agents.nodes->name[k]);
+	out_text("%s%s%s\n", *n->interface ? ": " : "", n->interface,
+		 deed_changes(&n->deed) ? "" : ": nothing to change");
+	settled_print_patches(&n->deed);
+	return n->deed.nrows ? settled_print_libraries(&n->deed, e) : 0;
+}
+
+static int count_changed(const struct settle *s, bool kept)
+{
+	int i, n = 0;
+
+	for (i = 0; i < s->n; i++)
+		n += deed_changes(&s->node[i].deed) && (s->node[i].kept || !kept);
+	return n;
+}
+
+static int count_kept(const struct settle *s)
+{
+	int i, n = 0;
+
+	for (i = 0; i < s->n; i++)
+		n += s->node[i].kept;
+	return n;
+}
+
+static void print_end(const struct settle_how *how, const struct settle *s)
+{
+	int kept = count_kept(s);
+
+	if (*s->error || how->dry_run)
+		return;
+	if (how->undo)
+		out_text("taken out on %d of %d nodes\n", kept, s->n);
+	else
+		out_text("settled on %d of %d nodes for NCCL, Open MPI, Gloo and Horovod\n",
+			 kept, s->n);
+}
+
+static void note_trouble(const struct settle_how *how, const struct settle *s)
+{
+	int i, k;
+
+	for (i = 0; i < s->n; i++) {
+		const struct settle_node *n = &s->node[i];
+		const char *name = how->agents.nodes->name[i];
+
+		for (k = 0; k < n->deed.nconflicts; k++)
+			out_note("ringup net fix: %s: %s\n", name, n->deed.conflict[k]);
+		settled_note_strays(&n->deed, name, n->interface);
+		if (*n->error)
+			out_note("ringup net fix: %s: %s\n", name, n->error);
+	}
+}
+
+int settled_print_nodes(const struct settle_how *how, const struct settle *s, struct err *e)
+{
+	int i, rc = 0;
+
+	/* A dry run that prints nothing on stdout would change nothing: scripts ask. */
+	if (how->dry_run && !*s->error && !count_changed(s, false)) {
+		out_note("nothing to change\n");
+	} else {
+		if (*s->network)
+			out_text("%s for Open MPI, which takes a network: nodes have different "
+				 "names for it\n",
+				 s->network);
+		for (i = 0; !rc && i < s->n; i++)
+			if (s->node[i].asked && !is_told(s, i))
+				rc = print_group(how, s, i, e);
+		print_end(how, s);
+	}
+	note_trouble(how, s);
+	return rc;
+}
+
+static json_t *or_null(const char *s)
+{
+	return *s ? out_string(s) : json_null();
+}
+
+static json_t *node_json(const char *name, const struct settle_node *n)
+{
+	json_t *j = json_pack("{so so so sb so}", "name", out_string(name), "interface",
+			      or_null(n->interface), "address", or_null(n->address), "settled",
+			      n->kept, "error", or_null(n->error));
+	json_t *deed = deed_json(&n->deed);
+
+	json_object_update(j, deed);
+	json_decref(deed);
+	return j;
+}
+
+json_t *settled_nodes_json(const struct settle_how *how, const struct settle *s)
+{
+	json_t *nodes = json_array();
+	int i;
+
+	for (i = 0; i < s->n; i++)
+		json_array_append_new(nodes,
+				      node_json(how->agents.nodes->name[i], &s->node[i]));
+	return json_pack("{ss so sb sb so so}", "schema", "ringup.net.fix-nodes/1", "network",
+			 or_null(s->network), "dry_run", how->dry_run, "changed",
+			 count_changed(s, true) > 0, "nodes", nodes, "error",
+			 or_null(s->error));
+}

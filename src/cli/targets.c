@@ -1,0 +1,90 @@
+/* targets.c - the nodes that a command is about, and how to get there, as its options say. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/targets.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "cli/cmd.h"
+
+enum { LIST_CAP = 1 << 20 };
+
+static int read_list(struct roster *r, const char *path,
+		     int (*parse)(struct roster *, const char *, struct err *), struct err *e)
+{
+	size_t len;
+	char *text;
+	int rc = file_read("", path, LIST_CAP, &text, &len, e);
+
+	if (rc)
+		return rc;
+	rc = parse(r, text, e);
+	free(text);
+	return rc ? fail_in(e, "%s", path) : 0;
+}
+
+static int read_slurm(struct roster *r, struct err *e)
+{
+	const char *list = conf_env("SLURM_JOB_NODELIST");
+
+	if (!list)
+		return cmd_misuse(e, "--slurm: this is no Slurm job (no SLURM_JOB_NODELIST)");
+	return roster_slurm(r, list, e) ? fail_in(e, "SLURM_JOB_NODELIST") : 0;
+}
+
+bool targets_are_given(const struct targets *t)
+{
+	return t->hostfile || t->spark || t->by_slurm;
+}
+
+int targets_find(const struct targets *t, int argc, char **argv, int least, struct roster *r,
+		 struct err *e)
+{
+	int i, rc = 0;
+
+	if (t->hostfile)
+		rc = read_list(r, t->hostfile, roster_text, e);
+	if (!rc && t->spark)
+		rc = read_list(r, t->spark, roster_spark, e);
+	if (!rc && t->by_slurm)
+		rc = read_slurm(r, e);
+	for (i = 0; !rc && i < argc; i++)
+		rc = *argv[i] == '-' ? cmd_misuse(e, "%.80s: options go before nodes", argv[i])
+				     : roster_add(r, argv[i], e);
+	if (!rc && r->n < least)
+		rc = cmd_misuse(e, "which nodes? Name %s, or --hostfile, --slurm or --spark",
+				least > 1 ? "two or more" : "one or more");
+	return rc;
+}
+
+static void progress(const char *what, int done, int all)
+{
+	fprintf(stderr, "\r\033[K%d of %d %s", done, all, what);
+	fflush(stderr);
+}
+
+void targets_end_progress(void)
+{
+	if (isatty(STDERR_FILENO))
+		fputs("\r\033[K", stderr);
+}
+
+struct agents_how targets_agents(const struct targets *t, const struct roster *r)
+{
+	return (struct agents_how){
+		.nodes = r,
+		.start_ms = t->start_s * 1000,
+		.start = { .kind = t->by_mpirun  ? STARTER_MPIRUN
+				   : t->by_slurm ? STARTER_SRUN
+						 : STARTER_SSH,
+			   .shell = t->shell           ? t->shell
+				    : *cmd_conf()->ssh ? cmd_conf()->ssh
+						       : NULL,
+			   .ringup = t->program },
+		.progress = isatty(STDERR_FILENO) ? progress : NULL,
+	};
+}

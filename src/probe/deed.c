@@ -1,0 +1,172 @@
+/* deed.c - what settling an interface does to the files of a node, and to its libraries. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/deed.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/patch.h"
+#include "probe/facts.h"
+#include "ringup.h"
+
+static const char *change(const struct fix_file *f)
+{
+	if (!fixfile_changes(f))
+		return "unchanged";
+	if (!f->after)
+		return "removed";
+	return f->before ? "changed" : "made";
+}
+
+static int make_file(struct deed_file *d, const struct fix_file *f, const char *root,
+		     struct err *e)
+{
+	char path[PATH_MAX];
+
+	snprintf(d->path, sizeof(d->path), "%s", f->path);
+	snprintf(d->change, sizeof(d->change), "%s", change(f));
+	snprintf(path, sizeof(path), "%s%s", root, f->path);
+	return patch_make(&d->patch, path, f->before, f->after, e);
+}
+
+int deed_make(struct deed *d, const struct fix *plan, const char *root, const struct outcome *o,
+	      struct err *e)
+{
+	int i, rc = 0;
+
+	deed_free(d);
+	for (i = 0; !rc && i < plan->n; i++)
+		rc = make_file(&d->file[d->nfiles++], &plan->file[i], root, e);
+	d->nconflicts = plan->nconflicts;
+	memcpy(d->conflict, plan->conflict, sizeof(d->conflict));
+	for (i = 0; i < o->n; i++) {
+		struct deed_row *row = &d->row[d->nrows++];
+
+		row->library = o->row[i].library;
+		row->agrees = o->row[i].agrees;
+		snprintf(row->role, sizeof(row->role), "%s", o->row[i].role);
+		memcpy(row->takes, o->row[i].takes, sizeof(row->takes));
+		memcpy(row->why, o->row[i].why, sizeof(row->why));
+	}
+	return rc;
+}
+
+int deed_changes(const struct deed *d)
+{
+	int i, n = 0;
+
+	for (i = 0; i < d->nfiles; i++)
+		n += d->file[i].patch != NULL;
+	return n;
+}
+
+int deed_strays(const struct deed *d)
+{
+	int i, n = 0;
+
+	for (i = 0; i < d->nrows; i++)
+		n += !d->row[i].agrees;
+	return n;
+}
+
+json_t *deed_json(const struct deed *d)
+{
+	json_t *files = json_array(), *conflicts = json_array(), *rows = json_array();
+	int i;
+
+	for (i = 0; i < d->nfiles; i++)
+		json_array_append_new(files, json_pack("{so ss so}", "path",
+						       facts_string(d->file[i].path), "change",
+						       d->file[i].change, "patch",
+						       facts_string(d->file[i].patch)));
+	for (i = 0; i < d->nconflicts; i++)
+		json_array_append_new(conflicts, facts_string(d->conflict[i]));
+	for (i = 0; i < d->nrows; i++)
+		json_array_append_new(
+			rows, json_pack("{ss ss so sb so}", "library", d->row[i].library->name,
+					"role", d->row[i].role, "takes",
+					facts_string(d->row[i].takes), "agrees",
+					d->row[i].agrees, "why",
+					d->row[i].agrees ? json_null()
+							 : facts_string(d->row[i].why)));
+	return json_pack("{so so so}", "files", files, "conflicts", conflicts, "libraries",
+			 rows);
+}
+
+static const char *text_of(const json_t *json, const char *key)
+{
+	const char *s = json_string_value(json_object_get(json, key));
+
+	return s ? s : "";
+}
+
+static int parse_file(struct deed_file *f, const json_t *one, struct err *e)
+{
+	const char *patch = json_string_value(json_object_get(one, "patch"));
+
+	snprintf(f->path, sizeof(f->path), "%s", text_of(one, "path"));
+	snprintf(f->change, sizeof(f->change), "%s", text_of(one, "change"));
+	f->patch = patch ? strdup(patch) : NULL;
+	return patch && !f->patch ? fail(e, RINGUP_ENOMEM, "no memory for a patch") : 0;
+}
+
+static int parse_row(struct deed_row *row, const json_t *one, struct err *e)
+{
+	const char *library = text_of(one, "library");
+	int i;
+
+	for (i = 0; pickers[i] && strcmp(pickers[i]->name, library) != 0; i++)
+		;
+	if (!pickers[i])
+		return fail(e, RINGUP_EINVAL, "\"%.40s\" is no library", library);
+	row->library = pickers[i];
+	row->agrees = json_is_true(json_object_get(one, "agrees"));
+	snprintf(row->role, sizeof(row->role), "%s", text_of(one, "role"));
+	snprintf(row->takes, sizeof(row->takes), "%s", text_of(one, "takes"));
+	snprintf(row->why, sizeof(row->why), "%s", text_of(one, "why"));
+	return 0;
+}
+
+int deed_parse(struct deed *d, const json_t *json, struct err *e)
+{
+	const json_t *files = json_object_get(json, "files");
+	const json_t *conflicts = json_object_get(json, "conflicts");
+	const json_t *rows = json_object_get(json, "libraries"), *one;
+	size_t i;
+	int rc = 0;
+
+	deed_free(d);
+	if (!json_is_array(files) || json_array_size(files) > FIX_FILES ||
+	    !json_is_array(conflicts) || json_array_size(conflicts) > FIX_CONFLICTS ||
+	    !json_is_array(rows) || json_array_size(rows) > OUTCOME_ROWS)
+		return fail(e, RINGUP_EINVAL, "this is no account of files and libraries");
+	json_array_foreach(files, i, one)
+	{
+		rc = rc ? rc : parse_file(&d->file[d->nfiles++], one, e);
+	}
+	json_array_foreach(conflicts, i, one)
+	{
+		const char *line = json_string_value(one);
+
+		snprintf(d->conflict[d->nconflicts++], FIX_TEXT, "%s", line ? line : "");
+	}
+	json_array_foreach(rows, i, one)
+	{
+		rc = rc ? rc : parse_row(&d->row[d->nrows++], one, e);
+	}
+	if (rc)
+		deed_free(d);
+	return rc;
+}
+
+void deed_free(struct deed *d)
+{
+	int i;
+
+	for (i = 0; i < d->nfiles; i++)
+		free(d->file[i].patch);
+	memset(d, 0, sizeof(*d));
+}

@@ -1,0 +1,317 @@
+/* settle.c - settle one network for all nodes of a job, on all of them or on none. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/settle.h"
+
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "probe/check.h"
+#include "ringup.h"
+
+/* Agents that write. */
+struct work {
+	const struct settle_how *how;
+	struct settle *s;
+	struct agents agents;
+};
+
+/* Why nothing is written; the first reason is the true one. */
+static void refuse(struct settle *s, bool failed, const char *node, const char *why,
+		   const char *remedy)
+{
+	if (*s->error)
+		return;
+	s->failed = failed;
+	snprintf(s->error, sizeof(s->error), "%.80s%s%.256s; nothing was written%s%s", node,
+		 *node ? ": " : "", why, *remedy ? ": " : "", remedy);
+}
+
+/* Choosing. */
+
+static bool is_outward(const struct iface_ip *ip)
+{
+	char text[IFACE_TEXT];
+
+	iface_text(ip, text);
+	return strncmp(text, "127.", 4) != 0 && strcmp(text, "::1") != 0;
+}
+
+/* What the name of node @i means to the others; "" if they do not know. */
+static void find_address(const struct probe_facts *f, int i, char out[IFACE_TEXT])
+{
+	const char *name = f->nodes[i].name;
+	struct iface_ip ip;
+	int k, h;
+
+	*out = 0;
+	if (iface_parse(&ip, name))
+		iface_text(&ip, out);
+	for (k = 0; !*out && k < f->nnodes; k++)
+		for (h = 0; k != i && !*out && h < f->nodes[k].nresolves; h++) {
+			const struct netconf_host *host = &f->nodes[k].resolves[h];
+
+			if (!strcmp(host->name, name) && host->nips &&
+			    is_outward(&host->ips[0]))
+				iface_text(&host->ips[0], out);
+		}
+}
+
+static void add_node(const struct probe_facts *f, int i, struct common_node *c,
+		     char address[IFACE_TEXT])
+{
+	const struct probe_node *n = &f->nodes[i];
+	const struct netconf_row *r = netconf_get(&n->snapshot.settings, "DB_CONTAINER_IP");
+
+	find_address(f, i, address);
+	*c = (struct common_node){ .name = n->name,
+				   .address = *address ? address : NULL,
+				   .container_ip = r ? r->value : NULL,
+				   .ifaces = &n->snapshot.ifaces };
+}
+
+/* Has anything come through from @from to the chosen address of @to?  Where that address
+ * was not tried there is nothing to say. */
+static bool is_cut(const struct settle *s, int from, int to, enum facts_state *how)
+{
+	bool tried = false;
+	int i;
+
+	for (i = 0; i < s->facts.npaths; i++) {
+		const struct probe_path *p = &s->facts.paths[i];
+
+		if (p->from != from || p->to != to ||
+		    strcmp(p->address, s->node[to].address) != 0)
+			continue;
+		if (p->state == FACTS_OPEN)
+			return false;
+		*how = p->state;
+		tried = true;
+	}
+	return tried;
+}
+
+static void check_reach(struct settle *s)
+{
+	enum facts_state how;
+	char why[SETTLE_WHY];
+	int i, k;
+
+	for (i = 0; i < s->n; i++)
+		for (k = 0; k < s->n; k++) {
+			if (i == k || !*s->node[i].address || !*s->node[k].address ||
+			    !is_cut(s, i, k, &how))
+				continue;
+			snprintf(why, sizeof(why), "does not reach %s of %.80s: %s",
+				 s->node[k].address, s->facts.nodes[k].name,
+				 facts_state_text(how));
+			refuse(s, false, s->facts.nodes[i].name, why,
+			       "`ringup net check` says who is to blame; --network=CIDR or "
+			       "--interface=NAME decide otherwise, --force goes on");
+		}
+}
+
+static void take_choice(const struct settle_how *how, struct settle *s, const int *who,
+			const struct common_node *c, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		const struct pick *p = &c[i].own.roles[0].picks[0];
+		const struct iface *f = iface_find(c[i].ifaces, p->interface);
+		struct settle_node *node = &s->node[who[i]];
+
+		if (!f || (f->flags & IFF_LOOPBACK && !how->ask.interface))
+			refuse(s, false, c[i].name, "there is no network", "");
+
+		snprintf(node->interface, sizeof(node->interface), "%s", p->interface);
+		snprintf(node->address, sizeof(node->address), "%s", p->address);
+	}
+}
+
+static int choose(const struct settle_how *how, struct settle *s, struct err *e)
+{
+	struct common_node *c = calloc((size_t)s->n + 1, sizeof(*c));
+	char(*address)[IFACE_TEXT] = calloc((size_t)s->n + 1, sizeof(*address));
+	int *who = calloc((size_t)s->n + 1, sizeof(*who)), i, n = 0, rc = 0;
+	struct err why = { 0 };
+
+	if (!c || !address || !who)
+		rc = fail(e, RINGUP_ENOMEM, "no memory for %d nodes", s->n);
+	for (i = 0; !rc && i < s->n; i++)
+		if (facts_is_live(&s->facts, i) && s->facts.nodes[i].has_snapshot) {
+			add_node(&s->facts, i, &c[n], address[n]);
+			who[n++] = i;
+		}
+	if (!rc && n)
+		rc = common_choose(c, n, &how->ask, s->network, &why);
+	if (rc == RINGUP_EINVAL) {
+		refuse(s, false, "", why.text, "");
+		rc = 0;
+	} else if (!rc) {
+		take_choice(how, s, who, c, n);
+		if (!how->force)
+			check_reach(s);
+	} else if (why.code) {
+		fail(e, rc, "%s", why.text);
+	}
+	for (i = 0; c && i < n; i++)
+		picker_free(&c[i].own);
+	free(c);
+	free(address);
+	free(who);
+	return rc;
+}
+
+/* Asking. */
+
+static int gather(const struct settle_how *how, struct settle *s, struct err *e)
+{
+	struct check_how check = { .agents = how->agents, .reach_only = true };
+	int i, left = 0, rc = check_run(&check, &s->facts, e);
+
+	for (i = 0; !rc && i < s->n; i++) {
+		snprintf(s->node[i].error, sizeof(s->node[i].error), "%s",
+			 s->facts.nodes[i].error);
+		left += !*s->node[i].error;
+		if (*s->node[i].error && !how->force)
+			refuse(s, false, s->facts.nodes[i].name, s->node[i].error,
+			       "--force goes on without it");
+	}
+	if (!rc && !left)
+		refuse(s, false, "", "no node can be asked", "");
+	return rc;
+}
+
+/* Writing. */
+
+static int take(void *ctx, int i, const json_t *msg, struct err *e)
+{
+	struct work *w = ctx;
+	struct settle_node *n = &w->s->node[i];
+	const char *op = json_string_value(json_object_get(msg, "op"));
+
+	if (!strcmp(op, "kept")) {
+		n->kept = true;
+		return 0;
+	}
+	n->asked = true;
+	return deed_parse(&n->deed, json_object_get(msg, "deed"), e);
+}
+
+/* Who has been lost meanwhile is a reason to write nothing, or is left out. */
+static void note_lost(struct work *w, bool leave_out)
+{
+	int i;
+
+	for (i = 0; i < w->s->n; i++) {
+		struct settle_node *n = &w->s->node[i];
+
+		if (!w->agents.m[i].lost || *n->error)
+			continue;
+		snprintf(n->error, sizeof(n->error), "%s", w->agents.m[i].why);
+		if (!leave_out)
+			refuse(w->s, true, w->how->agents.nodes->name[i], n->error,
+			       "--force goes on without it");
+	}
+}
+
+static void note_conflicts(struct work *w)
+{
+	int i;
+
+	for (i = 0; i < w->s->n; i++)
+		if (w->s->node[i].deed.nconflicts)
+			refuse(w->s, false, w->how->agents.nodes->name[i],
+			       "lines of somebody else say otherwise",
+			       "remove them, or use --force");
+}
+
+static json_t *or_null(const char *s)
+{
+	return *s ? json_string(s) : json_null();
+}
+
+static void stage(struct work *w)
+{
+	int i;
+
+	for (i = 0; i < w->s->n; i++) {
+		if (*w->s->node[i].error) {
+			agents_lose(&w->agents, i, w->s->node[i].error);
+			continue;
+		}
+		if (agents_start(&w->agents, i))
+			agents_say(&w->agents, i,
+				   json_pack("{ss so so sb sb}", "op", "stage", "interface",
+					     or_null(w->s->node[i].interface), "network",
+					     or_null(w->s->network), "force", w->how->force,
+					     "dry_run", w->how->dry_run),
+				   "staged");
+		agents_listen(&w->agents, 0);
+	}
+	agents_await_start(&w->agents);
+	note_lost(w, w->how->force);
+	note_conflicts(w);
+}
+
+/* The same word to all that are left. */
+static void tell_all(struct work *w, const char *op, const char *expect, const char *what)
+{
+	int i;
+
+	for (i = 0; i < w->s->n; i++)
+		if (!w->agents.m[i].lost)
+			agents_say(&w->agents, i, json_pack("{ss}", "op", op), expect);
+	agents_await(&w->agents, what, SETTLE_WRITE_MS,
+		     "its agent has not come back from writing");
+}
+
+static int write_all(const struct settle_how *how, struct settle *s, struct err *e)
+{
+	struct work w = { .how = how, .s = s };
+	int rc = agents_open(&w.agents, &how->agents, (struct agents_owner){ take, &w }, e);
+
+	if (!rc)
+		stage(&w);
+	if (!rc && !*s->error && !how->dry_run) {
+		tell_all(&w, "commit", "committed", "nodes written");
+		note_lost(&w, how->force);
+	}
+	if (!rc && !*s->error && !how->dry_run) {
+		tell_all(&w, "keep", "kept", "nodes settled");
+		note_lost(&w, true);
+	}
+	agents_close(&w.agents);
+	return rc;
+}
+
+int settle_run(const struct settle_how *how, struct settle *s, struct err *e)
+{
+	int rc = 0;
+
+	*s = (struct settle){ .n = how->agents.nodes->n };
+	s->node = calloc((size_t)s->n + 1, sizeof(*s->node));
+	if (!s->node)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d nodes", s->n);
+	if (!how->undo)
+		rc = gather(how, s, e);
+	if (!rc && !how->undo && !*s->error)
+		rc = choose(how, s, e);
+	if (!rc && !*s->error)
+		rc = write_all(how, s, e);
+	return rc;
+}
+
+void settle_free(struct settle *s)
+{
+	int i;
+
+	for (i = 0; s->node && i < s->n; i++)
+		deed_free(&s->node[i].deed);
+	free(s->node);
+	facts_free(&s->facts);
+	*s = (struct settle){ 0 };
+}

@@ -1,0 +1,57 @@
+/* settle.h - settle one network for all nodes of a job, on all of them or on none. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_SETTLE_H
+#define PROBE_SETTLE_H
+
+#include <stdbool.h>
+
+#include "nicpick/common.h"
+#include "probe/agents.h"
+#include "probe/deed.h"
+#include "probe/facts.h"
+
+struct err;
+
+enum { SETTLE_WRITE_MS = 10000, SETTLE_WHY = 600 };
+
+struct settle_how {
+	struct agents_how agents;
+	struct common_ask ask;
+	bool undo, dry_run;
+	bool force; /* also without nodes that cannot be asked, and over lines of others */
+};
+
+struct settle_node {
+	char interface[IFACE_NAME], address[IFACE_TEXT]; /* "" if none is chosen */
+	char error[SETTLE_WHY];                          /* "" if all went well  */
+	struct deed deed;
+	bool asked; /* its deed is known          */
+	bool kept;  /* what it was to do is done  */
+};
+
+struct settle {
+	struct settle_node *node; /* as many as the roster has */
+	int n;
+	char network[COMMON_NETWORK]; /* where names differ; or "" */
+	char error[SETTLE_WHY];       /* why nothing was written   */
+	bool failed;                  /* it is a failure, and not an answer */
+	struct probe_facts facts;     /* what the choice rests on  */
+};
+
+/*
+ * settle_run - gather facts of all nodes, choose, and write on each what fix_plan() plans
+ * there.
+ *
+ * The nodes first tell who they are and try to reach each other, as in a check; then
+ * agents that have their rights plan and stage; only when all have, they are told to
+ * commit, and when all have done that and looked again, to keep it.  An agent that is left
+ * before that takes back what it did.
+ *
+ * Returns 0 if there is something to tell, success or not, or a negative code.
+ *
+ * Ownership: the contents of @s are the caller's until settle_free(), also on failure.
+ */
+int settle_run(const struct settle_how *how, struct settle *s, struct err *e);
+void settle_free(struct settle *s);
+
+#endif

@@ -1,0 +1,55 @@
+/* writer.h - the side of an agent that writes settings, and takes them back. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_WRITER_H
+#define PROBE_WRITER_H
+
+#include <jansson.h>
+
+#include "base/batch.h"
+#include "nicpick/fix.h"
+
+struct err;
+
+/*
+ * It writes what `ringup net fix` writes on a node, and nothing else can be asked of it:
+ * which files those are it knows by itself, and what stands in them it makes out of the name
+ * of an interface and of a network.
+ *
+ *	stage   interface (or null: undo), network (or null), force, dry_run
+ *	staged  deed (see deed.h); unless there are conflicts, or it is a dry run, all
+ *		that can run out has been used, and what is left are names
+ *	commit
+ *	committed  deed, with what the libraries take now, of facts that were read anew
+ *	keep
+ *	kept
+ *
+ * Whoever goes before the last of these words finds everything as it was.
+ */
+struct writer {
+	const char *root;
+	enum {
+		WRITER_IDLE,
+		WRITER_PLANNED,
+		WRITER_STAGED,
+		WRITER_COMMITTED,
+		WRITER_KEPT
+	} state;
+	struct fix_want want;
+	char interface[64], network[FIX_NETWORK];
+	struct fix plan;
+	struct batch batch;
+};
+
+/* writer_open - for the files below @root, which must outlive it.  Caller's storage. */
+void writer_open(struct writer *w, const char *root);
+
+/* writer_knows - is @op one of its orders? */
+int writer_knows(const char *op);
+
+/* writer_obey - carry out @msg; the answer, the caller's, to *@replyp. */
+int writer_obey(struct writer *w, const json_t *msg, json_t **replyp, struct err *e);
+
+/* writer_close - and take back what was not to be kept; fails if that cannot be done. */
+int writer_close(struct writer *w, struct err *e);
+
+#endif
