@@ -433,7 +433,7 @@ check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS) $(GROWTH_TE
 list-tests: ; @printf '%s\n' $(TESTS)
 .PHONY: list-tests
 # Peers to measure beside `ringup bench`; run by hand, since times are no tests.
-EXTRA_DIST += %reldir%/peers/horovod_tests.py %reldir%/peers/idle.py \
+EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/horovod_tests.py %reldir%/peers/idle.py \
 	%reldir%/peers/nodes.bash \
 	%reldir%/peers/startup.py %reldir%/peers/table.py
 EXTRA_DIST += %reldir%/peers/two_nodes.py %reldir%/peers/stream.c \

@@ -277,8 +277,11 @@ static void on_silence(struct attempt *t)
 	}
 }
 
-static void step(struct attempt *t, const struct reach *r, short events, int64_t now)
+static void step(struct attempt *t, const struct reach *r, const struct pollfd p[2],
+		 int64_t now)
 {
+	short events = p[0].revents;
+
 	if (events && t->stage == CONNECTING)
 		on_connected(t, r);
 	else if (events && t->stage == ASKED)
@@ -287,7 +290,8 @@ static void step(struct attempt *t, const struct reach *r, short events, int64_t
 		on_burst(t);
 	if (t->stage != DONE && now >= t->deadline_ns)
 		on_silence(t);
-	if (t->measures_mtu && mtu_step(&t->mtu, now)) {
+	if (t->measures_mtu && (p[1].revents || now >= t->mtu.next_ns) &&
+	    mtu_step(&t->mtu, now)) {
 		t->path->mtu.df = t->mtu.answered;
 		t->measures_mtu = false;
 		mtu_close(&t->mtu);
@@ -338,7 +342,7 @@ static int run_batch(const struct reach *r, struct attempt *t, int n, struct pol
 			echo_serve(r->echo);
 		now = clock_ns();
 		for (i = 0; i < n; i++)
-			step(&t[i], r, p[2 + 2 * i].revents, now);
+			step(&t[i], r, p + 2 + 2 * i, now);
 	}
 }
 

