@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/file.h"
@@ -423,6 +425,76 @@ static int dump_again(struct iface_list *l, int *n, uint16_t type, size_t size, 
 	return rc;
 }
 
+static void set_turn(struct iface_list *l, int index, const struct iface_ip *ip,
+		     const char *label, int turn)
+{
+	struct iface_addr *a;
+
+	for (a = l->addrs; a < l->addrs + l->naddrs; a++)
+		if (a->ip.family == ip->family && (!label || !strcmp(a->label, label)) &&
+		    (label || l->ifaces[a->iface].index == index) &&
+		    !memcmp(a->ip.bytes, ip->bytes, sizeof(ip->bytes)))
+			a->turn = turn;
+}
+
+/* "fd000000000000000000000000000002 04 40 00 82     eth0" */
+static bool read_line(const char *line, struct iface_ip *ip, int *index)
+{
+	unsigned byte, at;
+	int i;
+
+	*ip = (struct iface_ip){ .family = AF_INET6 };
+	for (i = 0; i < 16; i++) {
+		if (sscanf(line + 2 * i, "%2x", &byte) != 1)
+			return false;
+		ip->bytes[i] = (unsigned char)byte;
+	}
+	if (sscanf(line + 32, " %x", &at) != 1 || at > INT_MAX)
+		return false;
+	*index = (int)at;
+	return true;
+}
+
+/* The kernel lists IPv6 addresses there as they lie in its hash table. */
+static void add_turns_v6(struct iface_list *l, const char *root)
+{
+	char *data, *line, *rest;
+	struct iface_ip ip;
+	int index, turn = 0;
+	size_t len;
+
+	if (file_read(root, "/proc/net/if_inet6", 1 << 24, &data, &len, NULL))
+		return;
+	for (line = strtok_r(data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		turn++;
+		if (strlen(line) > 32 && read_line(line, &ip, &index))
+			set_turn(l, index, &ip, NULL, turn);
+	}
+	free(data);
+}
+
+/* And IPv4 addresses, when asked in this way, in the order of its interfaces' arrival,
+ * which is not that of their indexes where some came from other namespaces. */
+static void add_turns_v4(struct iface_list *l)
+{
+	const struct sockaddr_in *sin;
+	struct iface_ip ip = { .family = AF_INET };
+	struct ifconf c = { .ifc_len = 0 };
+	int i, s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (s >= 0 && !ioctl(s, SIOCGIFCONF, &c))
+		c.ifc_req = malloc((size_t)c.ifc_len + 1);
+	if (c.ifc_req && !ioctl(s, SIOCGIFCONF, &c))
+		for (i = 0; i < c.ifc_len / (int)sizeof(*c.ifc_req); i++) {
+			sin = (const struct sockaddr_in *)&c.ifc_req[i].ifr_addr;
+			memcpy(ip.bytes, &sin->sin_addr, 4);
+			set_turn(l, 0, &ip, c.ifc_req[i].ifr_name, i + 1);
+		}
+	free(c.ifc_req);
+	if (s >= 0)
+		close(s);
+}
+
 int iface_read(struct iface_list *l, const char *root, const char *peer, struct err *e)
 {
 	struct iface_ip ip;
@@ -441,6 +513,8 @@ int iface_read(struct iface_list *l, const char *root, const char *peer, struct 
 		ask_route(l, &ip);
 	for (i = 0; i < l->nifaces; i++)
 		iface_sysfs(&l->ifaces[i], root);
+	add_turns_v4(l);
+	add_turns_v6(l, root);
 	return 0;
 }
 

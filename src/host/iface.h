@@ -60,6 +60,7 @@ struct iface_addr {
 	struct iface_ip ip;
 	int prefix;
 	enum iface_scope scope;
+	int turn; /* in SIOCGIFCONF or /proc/net/if_inet6, from 1; 0: unknown */
 };
 
 struct iface_route {
@@ -74,7 +75,8 @@ struct iface_route {
  * Everything about interfaces that a decision may rest on.  Decisions take
  * only this, so they are the same for a live machine and for a recorded one.
  * Both orders are the kernel's, because libraries depend on them: links by
- * index; addresses as getifaddrs(3) lists them, all of IPv4 before IPv6.
+ * index; addresses as getifaddrs(3) lists them, all of IPv4 before IPv6.  Who
+ * asks in the older ways gets each family in another order, its turns.
  */
 struct iface_list {
 	struct iface *ifaces;

@@ -57,9 +57,13 @@ static json_t *flags_json(unsigned flags)
 
 static json_t *addr_json(const struct iface_list *l, const struct iface_addr *a)
 {
-	return json_pack("{s:i,s:o,s:o,s:i,s:s}", "interface", l->ifaces[a->iface].index,
-			 "label", text(a->label), "address", ip_text(&a->ip), "prefix",
-			 a->prefix, "scope", scopes[a->scope]);
+	json_t *j = json_pack("{s:i,s:o,s:o,s:i,s:s}", "interface", l->ifaces[a->iface].index,
+			      "label", text(a->label), "address", ip_text(&a->ip), "prefix",
+			      a->prefix, "scope", scopes[a->scope]);
+
+	if (a->turn)
+		json_object_set_new(j, "turn", json_integer(a->turn));
+	return j;
 }
 
 static json_t *bare_iface(const struct iface *f)
@@ -238,7 +242,8 @@ static bool parse_addr(struct snapshot *s, const json_t *j)
 	    !get_text(j, "label", a.label, sizeof(a.label)) ||
 	    !get_ip(json_object_get(j, "address"), &a.ip) ||
 	    !get_int(j, "prefix", 0, a.ip.family == AF_INET ? 32 : 128, 0, &a.prefix) ||
-	    !get_text(j, "scope", scope, sizeof(scope)))
+	    !get_text(j, "scope", scope, sizeof(scope)) ||
+	    !get_int(j, "turn", 0, INT_MAX, 0, &a.turn))
 		return false;
 	for (i = 0; i < 3; i++)
 		if (!strcmp(scope, scopes[i]))
