@@ -1,5 +1,6 @@
 /* ompi.c - Open MPI 4.1 and 5: btl/tcp for data, oob/tcp for the control of the job. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <net/if.h>
 #include <stdarg.h>
@@ -17,166 +18,212 @@ static const char btl_exclude[] = "OMPI_MCA_btl_tcp_if_exclude";
 static const char oob_include[] = "OMPI_MCA_oob_tcp_if_include";
 static const char oob_exclude[] = "OMPI_MCA_oob_tcp_if_exclude";
 static const char no_family[] = "OMPI_MCA_btl_tcp_disable_family";
-/* Open MPI 5 leaves control to PRRTE; the names with oob are its older ones. */
-static const char prte_include[] = "PRTE_MCA_prte_if_include";
-static const char prte_exclude[] = "PRTE_MCA_prte_if_exclude";
-static const char prte_oob_include[] = "PRTE_MCA_oob_tcp_if_include";
-static const char prte_oob_exclude[] = "PRTE_MCA_oob_tcp_if_exclude";
+/* Open MPI 5 leaves control to PRRTE. */
+#define PRTE_NAMES(what) \
+	"PRTE_MCA_prte_if_" what, "PRTE_MCA_oob_tcp_" what, "PRTE_MCA_oob_tcp_if_" what
+static const char *const prte_include[] = { PRTE_NAMES("include") };
+static const char *const prte_exclude[] = { PRTE_NAMES("exclude") };
 
 /* What mpirun exits with. */
 enum { RANKS_APART_4 = 1, RANKS_APART_5 = 14, NO_CONTROL_4 = 1, NO_CONTROL_5 = 213 };
+enum { BOTH_SET = 1, SEGFAULT = 139 };
 
-/* One piece of a comma-separated list; blanks belong to it. */
+/* Since this version PRRTE is lost in its own list when it adds a second name to it. */
+static const char bears_one_name[] = "5.0.8";
+
 /*
- * Of several IPv4 addresses under one label Open MPI sees the first each time: it asks the
- * kernel for the address in a structure whose family the interface's index has overwritten
- * before.  Only index 2, which is AF_INET, lets it see each.
+ * The addresses as Open MPI lists them, in its order: IPv6 of global scope by
+ * /proc/net/if_inet6, then IPv4 of interfaces that are UP (idle bridges too) by
+ * SIOCGIFCONF.
+ *
+ * Of several IPv4 addresses under one label it sees the first each time: it asks the
+ * kernel for the address in a structure whose family the interface's index has
+ * overwritten before.  Only index 2, which is AF_INET, lets it see each.
  */
-static bool is_hidden(const struct iface_list *l, const struct iface_addr *a)
-{
-	const struct iface_addr *i;
+struct known {
+	const struct iface_list *l;
+	const struct iface_addr **at;
+	int n;
+};
 
-	if ((l->ifaces[a->iface].index & 0xffff) == AF_INET)
-		return false;
-	for (i = l->addrs; i < a; i++)
-		if (i->iface == a->iface && i->ip.family == AF_INET &&
-		    !strcmp(i->label, a->label))
-			return true;
-	return false;
+static bool is_site_local(const struct iface_ip *ip)
+{
+	return ip->bytes[0] == 0xfe && (ip->bytes[1] & 0xc0) == 0xc0;
 }
 
-/*
- * Does Open MPI know this address at all?  IPv4 of any interface that is UP
- * (idle bridges too), IPv6 only if global.
- */
 static bool is_known(const struct iface_list *l, const struct iface_addr *a)
 {
 	unsigned flags = l->ifaces[a->iface].flags;
 
 	if (a->ip.family == AF_INET6)
-		return a->scope == IFACE_GLOBAL && iface_is_global(&a->ip);
-	return flags & IFF_UP && !(flags & IFF_SLAVE) && !is_hidden(l, a);
+		return a->scope == IFACE_GLOBAL && !is_site_local(&a->ip);
+	return flags & IFF_UP && !(flags & IFF_SLAVE);
 }
 
-/* "10.0.0.0/24"; true if it is one. */
-static bool parse_net(const struct picker_item *x, struct iface_ip *net, int *prefix)
+static const struct iface_addr *seen_as(const struct known *k, const struct iface_addr *a)
 {
-	char text[IFACE_TEXT], *slash, *end;
+	int i;
 
-	if (x->len >= (int)sizeof(text))
-		return false;
-	snprintf(text, sizeof(text), "%.*s", x->len, x->text);
-	slash = strchr(text, '/');
-	if (!slash)
-		return false;
-	*slash = 0;
-	*prefix = (int)strtol(slash + 1, &end, 10);
-	return end != slash + 1 && !*end && iface_parse(net, text) && net->family == AF_INET;
+	if (a->ip.family == AF_INET6 || (k->l->ifaces[a->iface].index & 0xffff) == AF_INET)
+		return a;
+	for (i = 0; i < k->n; i++)
+		if (k->at[i]->iface == a->iface && k->at[i]->ip.family == AF_INET &&
+		    !strcmp(k->at[i]->label, a->label))
+			return k->at[i];
+	return a;
 }
 
-/* Is the interface called @label one whose IPv4 address is in the net? */
-static bool in_net(const struct iface_list *l, const char *label, const struct picker_item *x)
+/* Those of @family that are listed after turn @after, the next one first. */
+static const struct iface_addr *next_turn(const struct iface_list *l, int family,
+					  const struct iface_addr *after)
 {
-	struct iface_ip net;
-	int prefix, i;
+	const struct iface_addr *a, *best = NULL;
 
-	if (!parse_net(x, &net, &prefix))
-		return false;
-	for (i = 0; i < l->naddrs; i++)
-		if (!strcmp(l->addrs[i].label, label) && is_known(l, &l->addrs[i]) &&
-		    iface_within(&l->addrs[i].ip, &net, prefix))
-			return true;
-	return false;
+	for (a = l->addrs; a < l->addrs + l->naddrs; a++)
+		if (a->ip.family == family && is_known(l, a) &&
+		    (!after || a->turn > after->turn ||
+		     (a->turn == after->turn && a > after)) &&
+		    (!best || a->turn < best->turn))
+			best = a;
+	return best;
 }
+
+static bool known_init(struct known *k, const struct iface_list *l)
+{
+	const struct iface_addr *a;
+
+	*k = (struct known){ .l = l, .at = calloc((size_t)l->naddrs + 1, sizeof(*k->at)) };
+	if (!k->at)
+		return false;
+	for (a = NULL; (a = next_turn(l, AF_INET6, a));)
+		k->at[k->n++] = a;
+	for (a = NULL; (a = next_turn(l, AF_INET, a)); k->n++)
+		k->at[k->n] = seen_as(k, a);
+	return true;
+}
+
+/* The first address of an interface, by position or by name; NULL: there is none. */
+static const struct iface_addr *first_of(const struct known *k, int iface)
+{
+	int i;
+
+	for (i = 0; i < k->n; i++)
+		if (k->at[i]->iface == iface)
+			return k->at[i];
+	return NULL;
+}
+
+static const struct iface_addr *first_called(const struct known *k,
+					     const struct picker_item *name)
+{
+	int i;
+
+	for (i = 0; i < k->n; i++)
+		if ((int)strlen(k->at[i]->label) == name->len &&
+		    !strncmp(k->at[i]->label, name->text, (size_t)name->len))
+			return k->at[i];
+	return NULL;
+}
+
+/* "10.0.0.0/24", with anything behind the number.  The mask is made with shifts of which
+ * the processor sees five bits: /32, like /0 and no number at all, matches everything. */
+static bool parse_net(const struct picker_item *x, struct iface_ip *net, uint32_t *mask)
+{
+	const char *slash = memchr(x->text, '/', (size_t)x->len);
+	char text[IFACE_TEXT];
+	uint32_t prefix;
+
+	if (!slash || slash - x->text >= (int)sizeof(text))
+		return false;
+	snprintf(text, sizeof(text), "%.*s", (int)(slash - x->text), x->text);
+	prefix = (uint32_t)strtol(slash + 1, NULL, 10);
+	*mask = ((UINT32_C(1) << (prefix & 31)) - 1) << (-prefix & 31);
+	return iface_parse(net, text) && net->family == AF_INET;
+}
+
+static bool in_net(const struct iface_addr *a, const struct iface_ip *net, uint32_t mask)
+{
+	uint32_t x, y;
+
+	memcpy(&x, a->ip.bytes, sizeof(x));
+	memcpy(&y, net->bytes, sizeof(y));
+	return a->ip.family == AF_INET && !((x ^ y) & htonl(mask));
+}
+
+enum { MOST_NAMES = 2048 };
+
+/* A list of the user's after Open MPI has made names of its nets. */
+struct names {
+	struct picker_item at[MOST_NAMES]; /* each once */
+	int n;
+	struct picker_item dropped; /* an entry it passes over    */
+	struct picker_item missing; /* a name that does not exist */
+};
 
 static bool is_name(const struct picker_item *x)
 {
 	return isalpha((unsigned char)*x->text);
 }
 
-static bool names_exactly(const struct picker_item *x, const char *label)
-{
-	return (int)strlen(label) == x->len && !strncmp(label, x->text, (size_t)x->len);
-}
-
-static bool has_label(const struct iface_list *l, const struct picker_item *x)
+static void add_name(struct names *s, const struct picker_item *x)
 {
 	int i;
 
-	for (i = 0; i < l->naddrs; i++)
-		if (is_known(l, &l->addrs[i]) && names_exactly(x, l->addrs[i].label))
-			return true;
-	return false;
+	for (i = 0; i < s->n; i++)
+		if (s->at[i].len == x->len && !strncmp(s->at[i].text, x->text, (size_t)x->len))
+			return;
+	if (s->n < MOST_NAMES)
+		s->at[s->n++] = *x;
 }
 
-static bool net_has_any(const struct iface_list *l, const struct picker_item *x)
+/* PRRTE compares a net with the first address of each interface only. */
+static bool add_net(struct names *s, const struct known *k, const struct picker_item *x,
+		    bool only_first)
 {
+	struct iface_ip net;
+	uint32_t mask;
+	bool any = false;
 	int i;
 
-	for (i = 0; i < l->naddrs; i++)
-		if (in_net(l, l->addrs[i].label, x))
-			return true;
-	return false;
-}
+	if (!parse_net(x, &net, &mask))
+		return false;
+	for (i = 0; i < k->n; i++) {
+		const struct iface_addr *a =
+			only_first ? first_of(k, k->at[i]->iface) : k->at[i];
 
-/* The include list after Open MPI has sorted out what it does not understand. */
-struct include {
-	bool any;                   /* something is left          */
-	struct picker_item missing; /* a name that does not exist */
-	struct picker_item dropped; /* an entry it passes over    */
-};
-
-static struct include weigh(const struct iface_list *l, const char *list)
-{
-	struct include w = { 0 };
-	struct picker_item x;
-
-	while (picker_next(&list, &x)) {
-		if (!is_name(&x) && !net_has_any(l, &x)) {
-			w.dropped = x;
+		if (!in_net(a, &net, mask))
 			continue;
-		}
-		w.any = true;
-		if (is_name(&x) && !has_label(l, &x) && !w.missing.text)
-			w.missing = x;
+		any = true;
+		add_name(s, &(struct picker_item){ a->label, (int)strlen(a->label) });
 	}
-	return w;
+	return any;
 }
 
-static bool is_included(const struct iface_list *l, const char *list, const char *label)
+static void names_init(struct names *s, const struct known *k, const char *list,
+		       bool only_first)
 {
 	struct picker_item x;
 
-	while (picker_next(&list, &x))
-		if (is_name(&x) ? names_exactly(&x, label) : in_net(l, label, &x))
-			return true;
-	return false;
-}
-
-/* Does the net of @x, turned into names, name the beginning of @label? */
-static bool begins_like_one_of(const struct iface_list *l, const char *label,
-			       const struct picker_item *x)
-{
-	int i;
-
-	for (i = 0; i < l->naddrs; i++) {
-		const char *name = l->addrs[i].label;
-
-		if (!strncmp(label, name, strlen(name)) && in_net(l, name, x))
-			return true;
+	memset(s, 0, sizeof(*s));
+	while (list && s->n < MOST_NAMES && picker_next(&list, &x)) {
+		if (is_name(&x)) {
+			add_name(s, &x);
+			if (!first_called(k, &x) && !s->missing.text)
+				s->missing = x;
+		} else if (!add_net(s, k, &x, only_first) && !s->dropped.text) {
+			s->dropped = x;
+		}
 	}
-	return false;
 }
 
 /* In the exclude list of btl/tcp names are prefixes, unlike anywhere else, and also those
  * that a net became: the default's 127.0.0.1/8 is lo, and takes lowlat0 along. */
-static bool is_excluded(const struct iface_list *l, const char *list, const char *label)
+static bool begins_like_one_of(const struct names *s, const char *name)
 {
-	struct picker_item x;
+	int i;
 
-	while (picker_next(&list, &x))
-		if (is_name(&x) ? !strncmp(label, x.text, (size_t)x.len)
-				: begins_like_one_of(l, label, &x))
+	for (i = 0; i < s->n; i++)
+		if (!strncmp(name, s->at[i].text, (size_t)s->at[i].len))
 			return true;
 	return false;
 }
@@ -194,12 +241,6 @@ static const char *excluded(const struct netconf *c)
 	const struct netconf_row *r = netconf_get(c, btl_exclude);
 
 	return r ? r->value : "127.0.0.1/8,sppp";
-}
-
-/* Open MPI lists IPv6 before IPv4; @pass 0 is the one, 1 the other. */
-static bool is_turn(const struct iface_addr *a, int pass)
-{
-	return (a->ip.family == AF_INET6) == (pass == 0);
 }
 
 static bool is_5(const struct picked *p)
@@ -225,60 +266,81 @@ static void btl_refuse(struct picked *p, const char *fmt, ...)
 		      "MPI communications.");
 }
 
-static bool is_disabled(const struct netconf *c, const struct iface_addr *a)
+/* A module for interface @iface, which is asked for as @name.  4.1 publishes every address
+ * of it, 5 the first, and makes no module without one.  Returns whether there is one. */
+static bool add_module(const struct known *k, const struct netconf *c, struct picked *p,
+		       int iface, const char *name, int len)
 {
 	const char *family = value(c, no_family);
+	char text[IFACE_NAME];
+	bool any = !is_5(p);
+	int i;
 
-	return family && atoi(family) == (a->ip.family == AF_INET ? 4 : 6);
+	snprintf(text, sizeof(text), "%.*s", len, name);
+	for (i = 0; i < k->n; i++) {
+		const struct iface_addr *a = k->at[i];
+
+		if (a->iface != iface ||
+		    (family && atoi(family) == (a->ip.family == AF_INET ? 4 : 6)))
+			continue;
+		picker_add_new(p, &p->roles[0], is_5(p) ? text : a->label, &a->ip);
+		any = true;
+		if (is_5(p))
+			break;
+	}
+	return any;
 }
 
-/* Does role @r hold an address of the interface of @a already? */
-static bool has_iface(const struct pick_role *r, const struct iface_list *l,
-		      const struct iface_addr *a)
+static bool add_included(const struct known *k, const struct netconf *c, struct picked *p,
+			 const struct names *include)
+{
+	bool any = false;
+	int i;
+
+	for (i = 0; i < include->n; i++)
+		any |= add_module(k, c, p, first_called(k, &include->at[i])->iface,
+				  include->at[i].text, include->at[i].len);
+	return any;
+}
+
+static void add_others(const struct known *k, const struct netconf *c, struct picked *p)
+{
+	struct names exclude;
+	int i;
+
+	names_init(&exclude, k, excluded(c), false);
+	for (i = 0; i < k->n; i++) {
+		const struct iface_addr *a = k->at[i];
+
+		if (first_of(k, a->iface) == a && !begins_like_one_of(&exclude, a->label))
+			add_module(k, c, p, a->iface, a->label, (int)strlen(a->label));
+	}
+}
+
+/* Does role @r hold an address of the interface at @iface? */
+static bool has_iface(const struct pick_role *r, const struct known *k, int iface)
 {
 	int n, i;
 
 	for (n = 0; n < r->npicks; n++)
-		for (i = 0; i < l->naddrs; i++)
-			if (l->addrs[i].iface == a->iface &&
-			    !strcmp(l->addrs[i].label, r->picks[n].interface))
+		for (i = 0; i < k->n; i++)
+			if (k->at[i]->iface == iface &&
+			    !strcmp(k->at[i]->label, r->picks[n].interface))
 				return true;
 	return false;
 }
 
-/* Open MPI 4.1 publishes every address of an interface, 5 the first. */
-static void add_btl(const struct iface_list *l, const struct netconf *c, struct picked *p,
-		    bool by_include)
-{
-	const char *include = value(c, btl_include), *exclude = excluded(c);
-	struct pick_role *r = &p->roles[0];
-	int i, pass;
-
-	for (pass = 0; pass < 2; pass++)
-		for (i = 0; i < l->naddrs; i++) {
-			const struct iface_addr *a = &l->addrs[i];
-
-			if (is_turn(a, pass) && is_known(l, a) && !is_disabled(c, a) &&
-			    (by_include ? is_included(l, include, a->label)
-					: !is_excluded(l, exclude, a->label)) &&
-			    !(is_5(p) && has_iface(r, l, a)))
-				picker_add(p, r, is_5(p) ? l->ifaces[a->iface].name : a->label,
-					   &a->ip);
-		}
-}
-
 /* Two IPv4 addresses on one interface: one is published, the other is bound. */
-static void warn_two(const struct iface_list *l, struct picked *p)
+static void warn_two(const struct known *k, struct picked *p)
 {
+	const struct iface_list *l = k->l;
 	struct pick_role *r = &p->roles[0];
-	int i, k, n;
+	int i, a, n;
 
 	for (i = 0; !is_5(p) && i < l->nifaces; i++) {
-		for (n = k = 0; k < l->naddrs; k++)
-			n += l->addrs[k].iface == i && l->addrs[k].ip.family == AF_INET &&
-			     is_known(l, &l->addrs[k]);
-		if (n < 2 || l->ifaces[i].flags & IFF_LOOPBACK ||
-		    !has_iface(r, l, &(struct iface_addr){ .iface = i }))
+		for (n = a = 0; a < k->n; a++)
+			n += k->at[a]->iface == i && k->at[a]->ip.family == AF_INET;
+		if (n < 2 || l->ifaces[i].flags & IFF_LOOPBACK || !has_iface(r, k, i))
 			continue;
 		picker_note(r,
 			    "beware: %s has %d IPv4 addresses, with which Open MPI 4.1 hangs",
@@ -286,75 +348,81 @@ static void warn_two(const struct iface_list *l, struct picked *p)
 	}
 }
 
-static void pick_btl(const struct iface_list *l, const struct netconf *c, struct picked *p)
+static int shown(const struct picker_item *x)
+{
+	return x->len < 80 ? x->len : 80;
+}
+
+/* Returns whether the include list decides. */
+static bool pick_btl(const struct known *k, const struct netconf *c, struct picked *p)
 {
 	const char *include = value(c, btl_include);
 	struct pick_role *r = &p->roles[0];
-	struct include w = weigh(l, include ? include : "");
+	bool decides = false;
+	struct names s;
 
+	names_init(&s, k, include, false);
 	if (netconf_get(c, btl_include) && netconf_get(c, btl_exclude)) {
 		btl_refuse(p, "btl_tcp_if_include and btl_tcp_if_exclude are both set: the TCP "
 			      "BTL closes itself");
-		return;
-	}
-	if (w.missing.text) {
+	} else if (s.missing.text) {
 		btl_refuse(p,
 			   "btl_tcp_if_include=%.60s: there is no %.*s, and one unknown name "
 			   "ends the whole TCP BTL",
-			   include, w.missing.len < 80 ? w.missing.len : 80, w.missing.text);
-		return;
+			   include, shown(&s.missing), s.missing.text);
+	} else {
+		decides = add_included(k, c, p, &s);
+		if (!decides)
+			add_others(k, c, p);
+		if (s.dropped.text)
+			picker_note(r, "beware: '%.*s' of btl_tcp_if_include is passed over%s",
+				    shown(&s.dropped), s.dropped.text,
+				    decides ? "" : ", so everything not excluded is used");
+		warn_two(k, p);
+		if (!r->npicks)
+			btl_refuse(p,
+				   "no interface is left: ranks on other hosts cannot be "
+				   "reached (btl/tcp excludes %.80s)",
+				   excluded(c));
 	}
-	if (w.dropped.text)
-		picker_note(r, "beware: '%.*s' of btl_tcp_if_include is passed over%s",
-			    w.dropped.len < 80 ? w.dropped.len : 80, w.dropped.text,
-			    w.any ? "" : ", so everything not excluded is used");
-	add_btl(l, c, p, w.any);
-	warn_two(l, p);
-	if (!r->npicks)
-		btl_refuse(p,
-			   "no interface is left: ranks on other hosts cannot be reached "
-			   "(btl/tcp excludes %.80s)",
-			   excluded(c));
+	return decides;
 }
 
-/* oob: nets become names, and a name stands for all addresses of its interface. */
-static bool oob_matches(const struct iface_list *l, const char *list,
-			const struct iface_addr *a)
+/* An IPv6 address never counts as loopback: its flags are looked up too early. */
+static bool is_loopback(const struct known *k, const struct iface_addr *a)
 {
-	int i;
-
-	for (i = 0; i < l->naddrs; i++)
-		if (l->addrs[i].iface == a->iface && is_known(l, &l->addrs[i]) &&
-		    is_included(l, list, l->addrs[i].label))
-			return true;
-	return is_included(l, list, l->ifaces[a->iface].name);
+	return a->ip.family == AF_INET && k->l->ifaces[a->iface].flags & IFF_LOOPBACK;
 }
 
-static bool is_loopback(const struct iface_addr *a)
-{
-	return a->ip.family == AF_INET && a->ip.bytes[0] == 127;
-}
-
-/* The setting that is in force for control: @name, or PRRTE's older @other. */
-static const char *control(const struct netconf *c, const char *name, const char *other)
-{
-	const struct netconf_row *r = netconf_get(c, name);
-
-	if (!r && other)
-		r = netconf_get(c, other);
-	return r ? r->value : NULL;
-}
-
+/* The lists for control; PRRTE has three names for each, of which the last that is set
+ * counts, even if it is empty. */
 struct lists {
 	const char *include, *exclude; /* NULL: not set */
 };
 
+static const char *last_set(const struct netconf *c, const char *const names[3])
+{
+	const char *found = NULL;
+	int i;
+
+	for (i = 0; i < 3; i++)
+		if (netconf_get(c, names[i]))
+			found = value(c, names[i]);
+	return found;
+}
+
+static const char *row_value(const struct netconf *c, const char *name)
+{
+	const struct netconf_row *r = netconf_get(c, name);
+
+	return r ? r->value : NULL;
+}
+
 static struct lists control_lists(const struct netconf *c, const struct picked *p)
 {
 	if (is_5(p))
-		return (struct lists){ control(c, prte_include, prte_oob_include),
-				       control(c, prte_exclude, prte_oob_exclude) };
-	return (struct lists){ control(c, oob_include, NULL), control(c, oob_exclude, NULL) };
+		return (struct lists){ last_set(c, prte_include), last_set(c, prte_exclude) };
+	return (struct lists){ row_value(c, oob_include), row_value(c, oob_exclude) };
 }
 
 static void oob_refuse(struct picked *p, const char *why, const char *list)
@@ -364,130 +432,166 @@ static void oob_refuse(struct picked *p, const char *why, const char *list)
 		      "No network interfaces were found for out-of-band communications.");
 }
 
-static bool is_control(const struct iface_list *l, const struct picked *p,
-		       const struct lists *x, const struct iface_addr *a, bool only)
+/* A name stands for all addresses of its interface. */
+static bool is_named(const struct known *k, const struct names *s, const struct iface_addr *a)
 {
-	if (!is_known(l, a) || !strncmp(a->label, "vir", 3))
-		return false;
-	if (is_loopback(a) && !only && (is_5(p) || (!x->include && !x->exclude)))
-		return false;
-	if (x->include)
-		return oob_matches(l, x->include, a);
-	return !x->exclude || !oob_matches(l, x->exclude, a);
-}
+	const struct iface_addr *first;
+	int i;
 
-/* A list is none if it is empty, or holds only nets where nothing is. */
-static struct lists without_nothing(const struct iface_list *l, struct lists x)
-{
-	if (x.include && !weigh(l, x.include).any)
-		x.include = NULL;
-	if (x.exclude && !weigh(l, x.exclude).any)
-		x.exclude = NULL;
-	return x;
-}
-
-static void pick_oob(const struct iface_list *l, const struct netconf *c, struct picked *p)
-{
-	struct lists x = control_lists(c, p);
-	const char *given = x.include && *x.include ? x.include : NULL;
-	struct pick_role *r = &p->roles[1];
-	int i, pass, known = 0;
-
-	if (x.include && x.exclude) {
-		oob_refuse(p, "an include and an exclude list are both set: ", x.include);
-		p->roles[1].result = NO_CONTROL_4;
-		return;
+	for (i = 0; i < s->n; i++) {
+		first = first_called(k, &s->at[i]);
+		if (first && first->iface == a->iface)
+			return true;
 	}
-	x = without_nothing(l, x);
-	for (i = 0; i < l->naddrs; i++)
-		known += is_known(l, &l->addrs[i]);
-	for (pass = 0; pass < 2; pass++)
-		for (i = 0; i < l->naddrs; i++)
-			if (is_turn(&l->addrs[i], pass) &&
-			    is_control(l, p, &x, &l->addrs[i], known < 2))
-				picker_add(p, r, l->addrs[i].label, &l->addrs[i].ip);
-	if (given && !x.include)
-		picker_note(r, "beware: nothing is in %.80s, so it is passed over", given);
-	if (!r->npicks)
-		oob_refuse(p,
-			   x.include ? "no interface is left for mpirun's own connections: "
-				     : "no interface is left for mpirun's own connections",
-			   x.include ? x.include : "");
-	if (is_5(p) && control(c, oob_include, oob_exclude))
-		picker_note(r, "OMPI_MCA_oob_* has no effect on Open MPI 5; "
-			       "PRTE_MCA_prte_if_include has");
-}
-
-static bool is_used(const struct pick_role *r, const struct iface_list *l, int i)
-{
-	int n, a;
-
-	for (n = 0; n < r->npicks; n++)
-		for (a = 0; a < l->naddrs; a++)
-			if (l->addrs[a].iface == i && is_known(l, &l->addrs[a]) &&
-			    !strcmp(l->addrs[a].label, r->picks[n].interface))
-				return true;
 	return false;
 }
 
-static bool knows_any(const struct iface_list *l, int i)
+/* PRRTE keeps the loopback only where there is nothing else, 4.1 also if a list is left. */
+static bool keeps_loopback(const struct known *k, const struct picked *p, const struct names *s)
 {
-	int n;
+	int i;
 
-	for (n = 0; n < l->naddrs; n++)
-		if (l->addrs[n].iface == i && is_known(l, &l->addrs[n]))
+	if (!is_5(p))
+		return s->n || k->n < 2;
+	for (i = 0; i < k->n; i++)
+		if (!is_loopback(k, k->at[i]))
+			return false;
+	return true;
+}
+
+static void add_control(const struct known *k, struct picked *p, const struct names *s,
+			bool include)
+{
+	bool lo = keeps_loopback(k, p, s);
+	int i;
+
+	for (i = 0; i < k->n; i++) {
+		const struct iface_addr *a = k->at[i];
+
+		if (strncmp(a->label, "vir", 3) && (lo || !is_loopback(k, a)) &&
+		    (!s->n || is_named(k, s, a) == include))
+			picker_add_new(p, &p->roles[1], a->label, &a->ip);
+	}
+}
+
+/* What becomes of the interfaces by the lists for control. */
+struct control {
+	bool include, any; /* is it an include list, and is anything of it left? */
+};
+
+static struct control pick_oob(const struct known *k, const struct netconf *c, struct picked *p)
+{
+	struct lists x = control_lists(c, p);
+	struct control done = { .include = x.include != NULL };
+	struct pick_role *r = &p->roles[1];
+	struct names s;
+
+	names_init(&s, k, x.include ? x.include : x.exclude, is_5(p));
+	done.any = s.n > 0;
+	if (x.include && x.exclude) {
+		oob_refuse(p, "an include and an exclude list are both set: ", x.include);
+		r->result = BOTH_SET;
+	} else if (is_5(p) && picker_since(p, bears_one_name) && s.n > 1) {
+		picker_refuse(r,
+			      "mpirun crashes on a list of more than one name, which %.80s is "
+			      "or becomes",
+			      x.include ? x.include : x.exclude);
+		picker_result(r, SEGFAULT, "Segmentation fault");
+	} else {
+		add_control(k, p, &s, done.include);
+		if (x.include && *x.include && !s.n)
+			picker_note(r, "beware: nothing is in %.80s, so it is passed over",
+				    x.include);
+		if (!r->npicks)
+			oob_refuse(
+				p,
+				x.include ? "no interface is left for mpirun's own "
+					    "connections: "
+					  : "no interface is left for mpirun's own connections",
+				x.include ? x.include : "");
+	}
+	if (is_5(p) && (netconf_get(c, oob_include) || netconf_get(c, oob_exclude)))
+		picker_note(r, "OMPI_MCA_oob_* has no effect on Open MPI 5; "
+			       "PRTE_MCA_prte_if_include has");
+	return done;
+}
+
+static void explain_btl(struct picked *p, const struct known *k, const struct netconf *c, int i,
+			bool by_include)
+{
+	const struct iface *f = &k->l->ifaces[i];
+
+	if (has_iface(&p->roles[0], k, i))
+		picker_rule(p, i, true, "btl: %s%s",
+			    by_include ? "btl_tcp_if_include names it" : "up and not excluded",
+			    f->flags & IFF_RUNNING ? "" : ", though not running");
+	else if (*p->roles[0].error)
+		picker_rule(p, i, false, "btl: the TCP BTL has nothing left");
+	else if (by_include)
+		picker_rule(p, i, false, "btl: btl_tcp_if_include does not name it");
+	else
+		picker_rule(p, i, false, "btl: btl_tcp_if_exclude=%.60s%s", excluded(c),
+			    value(c, btl_exclude) ? "" : ", the default");
+}
+
+static void explain_oob(struct picked *p, const struct known *k, int i,
+			const struct control *done)
+{
+	const struct iface *f = &k->l->ifaces[i];
+
+	if (has_iface(&p->roles[1], k, i))
+		picker_rule(p, i, true, "oob: published");
+	else if (*p->roles[1].error)
+		picker_rule(p, i, false, "oob: nothing is left");
+	else if (!strncmp(f->name, "vir", 3))
+		picker_rule(p, i, false, "oob: names that begin with vir are skipped");
+	else if (f->flags & IFF_LOOPBACK && !(done->include && done->any))
+		picker_rule(p, i, false,
+			    "oob: loopback is dropped where there is something else");
+	else
+		picker_rule(p, i, false, "oob: the %s",
+			    done->include ? "include list does not name it"
+					  : "exclude list names it");
+}
+
+/* mpirun and its ranks talk over 127.0.0.1 as well, and wait for it for ever. */
+static bool is_speechless(const struct iface_list *l)
+{
+	int i;
+
+	for (i = 0; i < l->nifaces; i++)
+		if (l->ifaces[i].flags & IFF_LOOPBACK && !(l->ifaces[i].flags & IFF_UP))
 			return true;
 	return false;
 }
 
-static void explain_btl(struct picked *p, const struct iface_list *l, const struct netconf *c,
-			int i)
+static void refuse_speechless(struct picked *p)
 {
-	const char *include = value(c, btl_include), *user = value(c, btl_exclude);
-	const char *exclude = excluded(c);
+	static const char why[] =
+		"the loopback is down, and mpirun hangs before any rank starts";
 
-	if (is_used(&p->roles[0], l, i))
-		picker_rule(p, i, true, "btl: %s%s",
-			    include && weigh(l, include).any ? "btl_tcp_if_include names it"
-							     : "up and not excluded",
-			    l->ifaces[i].flags & IFF_RUNNING ? "" : ", though not running");
-	else if (*p->roles[0].error)
-		picker_rule(p, i, false, "btl: the TCP BTL has nothing left");
-	else if (include && weigh(l, include).any)
-		picker_rule(p, i, false, "btl: btl_tcp_if_include does not name it");
-	else
-		picker_rule(p, i, false, "btl: btl_tcp_if_exclude=%.60s%s", exclude,
-			    user ? "" : ", the default");
-}
-
-static void explain_oob(struct picked *p, const struct iface_list *l, const struct netconf *c,
-			int i)
-{
-	struct lists x = without_nothing(l, control_lists(c, p));
-
-	if (is_used(&p->roles[1], l, i))
-		picker_rule(p, i, true, "oob: published");
-	else if (*p->roles[1].error)
-		picker_rule(p, i, false, "oob: nothing is left");
-	else if (!strncmp(l->ifaces[i].name, "vir", 3))
-		picker_rule(p, i, false, "oob: names that begin with vir are skipped");
-	else if (x.include)
-		picker_rule(p, i, false, "oob: the include list does not name it");
-	else if (l->ifaces[i].flags & IFF_LOOPBACK)
-		picker_rule(p, i, false,
-			    "oob: loopback is dropped where there is something else");
-	else
-		picker_rule(p, i, false, "oob: the exclude list names it");
+	picker_refuse(&p->roles[0], "%s", why);
+	if (!is_5(p))
+		picker_refuse(&p->roles[1], "%s", why);
 }
 
 static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
+	struct control done;
+	struct known k;
+	bool by_include;
 	int i;
 
-	pick_btl(l, c, p);
-	pick_oob(l, c, p);
+	if (!known_init(&k, l)) {
+		picker_refuse(&p->roles[0], "no memory to sort %d addresses", l->naddrs);
+		return;
+	}
+	by_include = pick_btl(&k, c, p);
+	done = pick_oob(&k, c, p);
+	if (is_speechless(l))
+		refuse_speechless(p);
 	for (i = 0; i < l->nifaces; i++) {
-		if (!knows_any(l, i)) {
+		if (!first_of(&k, i)) {
 			picker_rule(
 				p, i, false, "%s",
 				l->ifaces[i].flags & IFF_UP
@@ -495,16 +599,17 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 					: "is down, and being up is what Open MPI asks for");
 			continue;
 		}
-		explain_btl(p, l, c, i);
-		explain_oob(p, l, c, i);
+		explain_btl(p, &k, c, i, by_include);
+		explain_oob(p, &k, i, &done);
 	}
+	free(k.at);
 }
 
 static const char *const roles[] = { "btl", "oob", NULL };
-static const char *const listens[] = { btl_include,  btl_exclude,      no_family,
-				       oob_include,  oob_exclude,      prte_include,
-				       prte_exclude, prte_oob_include, prte_oob_exclude,
-				       NULL };
+static const char *const listens[] = {
+	btl_include,           btl_exclude,           no_family, oob_include, oob_exclude,
+	PRTE_NAMES("include"), PRTE_NAMES("exclude"), NULL,
+};
 
 /* 4.1 knows no PRRTE.  5 still shows what it is given for oob: a trap worth a note. */
 static bool hears(const struct netconf *all, struct netconf_row *row, const char *version)

@@ -57,6 +57,20 @@ void picker_add(struct picked *p, struct pick_role *r, const char *interface,
 	iface_text(ip, k->address);
 }
 
+void picker_add_new(struct picked *p, struct pick_role *r, const char *interface,
+		    const struct iface_ip *ip)
+{
+	char text[IFACE_TEXT];
+	int i;
+
+	iface_text(ip, text);
+	for (i = 0; i < r->npicks; i++)
+		if (!strcmp(r->picks[i].interface, interface) &&
+		    !strcmp(r->picks[i].address, text))
+			return;
+	picker_add(p, r, interface, ip);
+}
+
 void picker_rule(struct picked *p, int i, bool used, const char *fmt, ...)
 {
 	struct pick_fate *f = &p->fates[i];

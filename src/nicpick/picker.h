@@ -92,11 +92,14 @@ void picker_free(struct picked *p);
 int picker_init(struct picked *p, const struct iface_list *l, const char *const *roles,
 		struct err *e);
 
-/* For pickers: add a pick to @r unless it is full; say what became of interface
+/* For pickers: add a pick to @r unless it is full; the same unless @r has it already; say what
+ * became of interface
  * @i, after what was said before; refuse, with the library's own number and words,
  * or its words only; remark. */
 void picker_add(struct picked *p, struct pick_role *r, const char *interface,
 		const struct iface_ip *ip);
+void picker_add_new(struct picked *p, struct pick_role *r, const char *interface,
+		    const struct iface_ip *ip);
 void picker_rule(struct picked *p, int i, bool used, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void picker_refuse(struct pick_role *r, const char *fmt, ...)
