@@ -464,7 +464,8 @@ const char *trap_net(const struct trap_case *t, char out[IFACE_TEXT])
 
 	*out = 0;
 	for (i = 0; i < l->naddrs && !*out; i++) {
-		if (l->addrs[i].ip.family != AF_INET ||
+		/* A network of one address is a name's business: see ompi-everything. */
+		if (l->addrs[i].ip.family != AF_INET || l->addrs[i].prefix == 32 ||
 		    strcmp(l->ifaces[l->addrs[i].iface].name, t->good) != 0)
 			continue;
 		net = l->addrs[i].ip;

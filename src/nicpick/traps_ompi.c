@@ -36,7 +36,8 @@ static bool is_net(const struct picker_item *x, struct iface_ip *net, int *prefi
 		return false;
 	*slash = 0;
 	*prefix = (int)strtol(slash + 1, &end, 10);
-	return end != slash + 1 && !*end && iface_parse(net, text);
+	/* Of IPv6 Open MPI knows names only. */
+	return end != slash + 1 && !*end && iface_parse(net, text) && net->family == AF_INET;
 }
 
 static bool net_has_any(const struct trap_case *t, const struct picker_item *x)
@@ -91,28 +92,47 @@ static char *plain_list(const char *list, const char *otherwise)
 	return otherwise ? strdup(otherwise) : NULL;
 }
 
+/* "10.0.0.5/32", "10.0.0.0/", "0.0.0.0/0": shifts of 32 bits, of which nothing is left. */
+static bool is_everything(const struct picker_item *x)
+{
+	const char *slash = is_name(x) ? NULL : memchr(x->text, '/', (size_t)x->len);
+	char text[IFACE_TEXT];
+	struct iface_ip ip;
+
+	if (!slash || slash - x->text >= IFACE_TEXT)
+		return false;
+	snprintf(text, sizeof(text), "%.*s", (int)(slash - x->text), x->text);
+	return iface_parse(&ip, text) && ip.family == AF_INET &&
+	       !(strtol(slash + 1, NULL, 10) & 31);
+}
+
 static bool is_odd(const struct picker_item *x)
 {
 	struct iface_ip net;
 	int prefix;
 
-	return !is_name(x) && !is_net(x, &net, &prefix);
+	return !is_name(x) && !is_net(x, &net, &prefix) && !is_everything(x);
 }
 
 /* An address of this machine without its /length: the network it was meant for. */
 static bool bare_address(const struct trap_case *t, const struct picker_item *x,
 			 char out[IFACE_TEXT])
 {
+	const struct iface_addr *a;
 	char text[IFACE_TEXT];
 	struct iface_ip ip;
 
 	if (x->len >= IFACE_TEXT)
 		return false;
 	snprintf(text, sizeof(text), "%.*s", x->len, x->text);
-	if (!iface_parse(&ip, text))
+	if (!iface_parse(&ip, text) || ip.family != AF_INET)
 		return false;
-	snprintf(out, IFACE_TEXT, "%.50s/%d", text, ip.family == AF_INET ? 32 : 128);
-	return iface_owner(&t->s->ifaces, &ip) != NULL;
+	a = iface_owner(&t->s->ifaces, &ip);
+	if (!a)
+		return false;
+	/* A length of 32 would be taken for none. */
+	snprintf(out, IFACE_TEXT, "%.50s/%d", text, a->prefix > 31 ? 31 : a->prefix);
+	return true;
 }
 
 static void odd_entry(struct trap_case *t, struct trap_row *r, const struct picker_item *x,
@@ -146,6 +166,38 @@ void trap_ompi_spec(struct trap_case *t)
 		while (picker_next(&list, &x))
 			if (is_odd(&x)) {
 				odd_entry(t, r, &x, i == 0);
+				break;
+			}
+	}
+}
+
+static void everything(struct trap_case *t, struct trap_row *r, const struct picker_item *x)
+{
+	struct picker_item address = { x->text, (int)strcspn(x->text, "/") };
+	char better[IFACE_TEXT];
+
+	if (!bare_address(t, &address, better) && !instead(t, better))
+		*better = 0;
+	trap_found(t, r, NULL, *better ? better : NULL, "'%.*s' holds every address",
+		   x->len < 80 ? x->len : 80, x->text);
+	r->broken = true;
+}
+
+void trap_ompi_everything(struct trap_case *t)
+{
+	static const char *const names[] = { btl_include, btl_exclude, oob_include,
+					     oob_exclude };
+	struct picker_item x;
+	struct trap_row *r;
+	const char *list;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		r = trap_sound(t, names[i]);
+		list = r ? r->value : "";
+		while (picker_next(&list, &x))
+			if (is_everything(&x)) {
+				everything(t, r, &x);
 				break;
 			}
 	}
@@ -319,6 +371,28 @@ void trap_ompi_two_addresses(struct trap_case *t)
 			     "%s has %d IPv4 addresses; keep one, or use Open MPI 5",
 			     t->s->ifaces.ifaces[a->iface].name, ipv4_addresses(t, a->iface));
 	}
+}
+
+void trap_ompi5_two_names(struct trap_case *t)
+{
+	static const char *const names[] = {
+		"PRTE_MCA_oob_tcp_if_include", "PRTE_MCA_oob_tcp_include",
+		"PRTE_MCA_prte_if_include",    "PRTE_MCA_oob_tcp_if_exclude",
+		"PRTE_MCA_oob_tcp_exclude",    "PRTE_MCA_prte_if_exclude",
+	};
+	enum { INCLUDES = 3, SEGFAULT = 139 };
+	struct trap_row *r = NULL;
+	size_t i;
+
+	if (!is_five(t) || t->ompi.roles[1].result != SEGFAULT)
+		return;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]) && !r; i++)
+		r = trap_sound(t, names[i]);
+	if (r && i <= INCLUDES)
+		trap_found(t, r, NULL, *t->good ? t->good : NULL, "mpirun crashes on '%.80s'",
+			   r->value);
+	else if (r)
+		trap_remove(t, r, "mpirun crashes on '%.80s'", r->value);
 }
 
 void trap_ompi5_oob(struct trap_case *t)
