@@ -351,6 +351,7 @@ BATS_TESTS = \
 	%reldir%/dist/install.bats \
 	%reldir%/init/ringup-init.bats \
 	%reldir%/init/steps.bats \
+	%reldir%/cluster/net-chance.bats \
 	%reldir%/cluster/net-real.bats \
 	%reldir%/cluster/net-watch.bats \
 	%reldir%/cluster/scenes.bats \
@@ -418,6 +419,7 @@ EXTRA_DIST += \
 	%reldir%/net/cases/openmpi5.json \
 	%reldir%/net/cases/ucx.json
 EXTRA_DIST += %reldir%/fault/measure.py %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
+EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/space.bash
 EXTRA_DIST += %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)

@@ -7,10 +7,11 @@ need_programs() {
   for p; do command -v "$p" >/dev/null || skip "$p is not installed"; done
 }
 
-# need_mpi - an Open MPI 4.1 to ask, and a program that makes it talk; sets $job.
+# need_mpi - an Open MPI 4.1 to ask, and a program that makes it talk; sets $version and $job.
 need_mpi() {
   need_programs mpicc mpirun
-  mpirun --version | grep -q 'Open MPI) 4\.1' || skip "mpirun is not Open MPI 4.1"
+  version=$(mpirun --version | sed -n 's/.*(Open MPI) //p')
+  [[ $version == 4.1* ]] || skip "mpirun is not Open MPI 4.1"
   job=$BATS_TEST_TMPDIR/allreduce
   mpicc -o "$job" "$src/tests/net/allreduce.c"
 }
@@ -38,4 +39,27 @@ need_torch() {
 need_ssh() {
   sshd=$(PATH=$PATH:/usr/sbin command -v sshd) || skip "sshd is not installed"
   need_programs ssh ssh-keygen
+}
+
+# need_mpi5 - an Open MPI 5 beside the installed one; sets $mpi5, $version and $job.
+need_mpi5() {
+  mpi5=${RINGUP_TEST_MPI5:-}
+  [[ -n $mpi5 ]] || skip "RINGUP_TEST_MPI5 names no folder with an Open MPI 5"
+  need_programs mpicc
+  version=$(LD_LIBRARY_PATH=$mpi5/lib "$mpi5/bin/mpirun" --version | sed -nE 's/.*\(Open MPI\) ([0-9.]+).*/\1/p')
+  # The two have the same interface, so its programs are made by whichever mpicc there is.
+  job=$BATS_TEST_TMPDIR/allreduce
+  mpicc -o "$job" "$src/tests/net/allreduce.c"
+}
+
+# need_ucx - an ucx_info; sets $version.
+need_ucx() {
+  need_programs ucx_info
+  version=$(ucx_info -v | sed -n 's/.* version: *//Ip; s/^# Version //p' | head -n 1)
+}
+
+# need_fabric - an fi_info; sets $version.
+need_fabric() {
+  need_programs fi_info
+  version=$(fi_info --version | sed -n 's/^libfabric: //p')
 }

@@ -4,12 +4,13 @@
 
 Makes a unique id, which needs no GPU and binds the bootstrap's socket in this
 process's namespace and environment; NCCL_DEBUG=INFO shows to what.  Prints
-"refuses" if the library returns an error.
+"refuses RESULT" if the library returns an error.
 """
 
 import ctypes
 import sys
 
 library = ctypes.CDLL(sys.argv[1])
-if library.ncclGetUniqueId(ctypes.create_string_buffer(128)) != 0:
-    print("refuses")
+result = library.ncclGetUniqueId(ctypes.create_string_buffer(128))
+if result:
+    print("refuses", result)
