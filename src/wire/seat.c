@@ -23,7 +23,7 @@ enum {
 		      * but a stranger may have driven two of them onto one */
 	SKIP_LEAST = 16, /* waits, after a yield to a stranger; twice as many after the next */
 	SKIP_MOST = 512,
-	PART_NS = 1000000, /* between two moves, each of which costs about 10 us */
+	PART_NS = 100000, /* between two moves, each of which costs about 10 us */
 };
 
 /* What this process knocks with, at whosever door. */

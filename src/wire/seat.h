@@ -83,7 +83,7 @@ void seat_ring_one(const struct row *w, int rank);
  *
  * Pauses, then gives way to other processes, then sleeps.  A rank on our own processor
  * cannot go on before we give way, so where processors are short we do that at once, unless
- * another one has fewer ranks: then this thread moves there, once in a millisecond at most.
+ * another one has fewer ranks: then this thread moves there, every 0.1 ms at most.
  * One yield that took longer than a millisecond went to a stranger and not to a
  * sibling: then the next waits skip yielding, more of them each time it happens again.
  *
