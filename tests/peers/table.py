@@ -71,6 +71,10 @@ ROWS = [
         "openmpi-tuned,horovod,gloo", {"openmpi-tuned": 1.8, "horovod": 4, "gloo": 4}, 120),
     Row("hog", "Allreduce, 4 ranks, and a foreign process burns a core",
         "allreduce -np 4 --sizes 8 --hog 1 --pin", ALL, 20),
+    Row("busy-2", "Allreduce, 2 ranks beside 4 foreign processes",
+        "allreduce -np 2 --sizes 8,8K,256K --hog 4", ALL, None),
+    Row("busy-4", "Allreduce, 4 ranks beside 4 foreign processes",
+        "allreduce -np 4 --sizes 8,8K,256K --hog 4", ALL, None),
     Row("nodes", "Allreduce, 2 hosts with 2 ranks each, TCP",
         "allreduce -np 4 --sizes 16M,64M", "openmpi,gloo", 1.5),
 ]
