@@ -119,7 +119,7 @@ static const char *name(const char *p, const char *end, size_t most, bool (*is)(
 
 static bool is_interface(char c)
 {
-	return is_letter(c) || is_digit(c) || strchr(".-_@", c);
+	return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_' || c == '@';
 }
 
 /* Interfaces whose addresses are a node's own affair. */

@@ -263,6 +263,12 @@ static size_t look(const struct matcher *m, const char *data, size_t p, size_t t
 	return p;
 }
 
+/* Of several blanks only the last is behind a beginning; the others would lead nowhere. */
+static bool stays(const struct matcher *m, uint32_t row, char next)
+{
+	return m->go[row + m->kind[(unsigned char)next]] == (row | HIT);
+}
+
 void match_scan(struct matcher *m, const char *data, size_t from, size_t to, match_found *found,
 		void *ctx)
 {
@@ -279,7 +285,8 @@ void match_scan(struct matcher *m, const char *data, size_t from, size_t to, mat
 			row = m->go[row + m->kind[(unsigned char)data[p++]]];
 			if (row & HIT) {
 				row &= ~HIT;
-				tell(m, row, p, found, ctx);
+				if (p == to || !stays(m, row, data[p]))
+					tell(m, row, p, found, ctx);
 			}
 		} while (p < to && (row || p <= seen));
 	}

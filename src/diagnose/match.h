@@ -30,7 +30,8 @@ void match_reset(struct matcher *m);
  *
  * @found is told of each beginning that ends there: the signature, the rest of the text
  * as in the table, and the position after it.  Several at one position come in the
- * table's order; a @found that returns nonzero is spared those of the same position.
+ * table's order; a @found that returns nonzero is spared those of the same position.  After a
+ * run of blanks it is told once, and where @data ends within the run.
  */
 typedef int match_found(void *ctx, const struct signature *s, const char *rest, size_t at);
 void match_scan(struct matcher *m, const char *data, size_t from, size_t to, match_found *found,

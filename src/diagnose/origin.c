@@ -107,7 +107,7 @@ void origin_read(struct origin *o, const char *line, size_t len)
 	line = fields_unmark(line, end, &o->rank);
 	for (p = line; p < end && (!o->time || !*o->host); p++) {
 		/* At beginnings of words only. */
-		if (p > line && is_name(p[-1]) && !(p - line == 1 || strchr(" [", p[-2])))
+		if (p - line > 1 && is_name(p[-1]) && p[-2] != ' ' && p[-2] != '[')
 			continue;
 		if (!o->time && is_digit(*p))
 			o->time = time_at(p, end);
