@@ -165,10 +165,13 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_dist \
 	%reldir%/fuzz/replay_elfinfo \
 	%reldir%/fuzz/replay_facts \
+	%reldir%/fuzz/replay_fixfile \
 	%reldir%/fuzz/replay_hosts \
 	%reldir%/fuzz/replay_jobdir \
 	%reldir%/fuzz/replay_meet \
 	%reldir%/fuzz/replay_mesh \
+	%reldir%/fuzz/replay_roster \
+	%reldir%/fuzz/replay_rules \
 	%reldir%/fuzz/replay_settings \
 	%reldir%/fuzz/replay_shake \
 	%reldir%/fuzz/replay_snapshot \
@@ -187,6 +190,9 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_dist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_dist.c
 %canon_reldir%_fuzz_replay_elfinfo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_elfinfo.c
 %canon_reldir%_fuzz_replay_facts_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_facts.c
+%canon_reldir%_fuzz_replay_fixfile_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_fixfile.c
+%canon_reldir%_fuzz_replay_roster_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_roster.c
+%canon_reldir%_fuzz_replay_rules_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_rules.c
 %canon_reldir%_fuzz_replay_shake_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_shake.c
 %canon_reldir%_fuzz_replay_settings_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_settings.c
 %canon_reldir%_fuzz_replay_snapshot_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_snapshot.c
@@ -196,8 +202,8 @@ check_PROGRAMS += $(FUZZ_TESTS)
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/seeds
 
-FUZZERS      = chan diagnose discover dist elfinfo facts hosts jobdir meet mesh settings shake snapshot sock \
-	       talk tree
+FUZZERS      = chan diagnose discover dist elfinfo facts fixfile hosts jobdir meet mesh roster rules \
+	       settings shake snapshot sock talk tree
 FUZZ_CC      = clang
 FUZZ_SECONDS = 60
 # An archive, so that a target which includes a source has no second copy of it.
@@ -208,7 +214,8 @@ FUZZ_FROM   += $(NET_SOURCES)
 FUZZ_FROM   += src/probe/blame.c src/probe/facts.c src/probe/judge.c src/probe/judge_names.c \
 	src/probe/judge_nics.c src/probe/judge_pace.c src/probe/judge_reach.c \
 	src/probe/judge_sizes.c src/probe/judge_twins.c src/probe/page.c \
-	src/probe/pairs.c src/probe/picture.c src/probe/talk.c src/probe/verdict.c
+	src/probe/pairs.c src/probe/picture.c src/probe/roster.c src/probe/rules.c \
+	src/probe/talk.c src/probe/verdict.c
 FUZZ_FROM   += src/diagnose/conclude.c src/diagnose/evidence.c src/diagnose/fields.c \
 	src/diagnose/match.c src/diagnose/nodes.c src/diagnose/origin.c src/diagnose/read.c \
 	src/diagnose/sift.c src/diagnose/signature.c
@@ -436,7 +443,7 @@ list-tests: ; @printf '%s\n' $(TESTS)
 .PHONY: list-tests
 # Peers to measure beside `ringup bench`; run by hand, since times are no tests.
 EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/horovod_tests.py %reldir%/peers/idle.py \
-	%reldir%/peers/nodes.bash \
+	%reldir%/peers/nodes.bash %reldir%/peers/read_logs.py \
 	%reldir%/peers/startup.py %reldir%/peers/table.py
 EXTRA_DIST += %reldir%/peers/two_nodes.py %reldir%/peers/stream.c \
 	%reldir%/peers/gloo_allreduce.py %reldir%/peers/mpi_allreduce.c

@@ -300,7 +300,8 @@ static bool parse_setting(struct snapshot *s, const json_t *j)
 	const char *via = json_string_value(json_object_get(j, "via"));
 
 	if (!name || !value ||
-	    netconf_add(&s->settings, name, value, source ? source : "snapshot", NULL))
+	    netconf_add(&s->settings, name, value, source && *source ? source : "snapshot",
+			NULL))
 		return false;
 	s->settings.rows[s->settings.nrows - 1].via = netconf_via_find(via ? via : "");
 	return true;

@@ -34,6 +34,14 @@ static bool starts(const char *s, const char *with)
 	return !strncmp(s, with, strlen(with));
 }
 
+/* Did --force silence this line?  It silences settings, never comments or what is ours. */
+static bool is_hidden(const char *line)
+{
+	const char *rest = line + sizeof(hidden) - 1;
+
+	return starts(line, hidden) && *rest != '#' && memchr(rest, '=', line_length(rest));
+}
+
 /* Our block in a text, and what its first line remembers. */
 struct block {
 	const char *begin, *end; /* NULL: there is none */
@@ -96,7 +104,7 @@ static char *without(const char *text, const struct block *b, bool undo)
 			continue;
 		}
 		len = line_length(s);
-		if (undo && b->begin && starts(s, hidden)) {
+		if (undo && b->begin && is_hidden(s)) {
 			s += sizeof(hidden) - 1;
 			len -= sizeof(hidden) - 1;
 		}
@@ -167,7 +175,7 @@ static void copy_lines(const struct fix_file *file, const char *text, const stru
 	int number;
 
 	for (number = 1; *s; s += len, number++) {
-		bool was_hidden = starts(s, hidden);
+		bool was_hidden = is_hidden(s);
 
 		s += was_hidden ? sizeof(hidden) - 1 : 0;
 		len = line_length(s);

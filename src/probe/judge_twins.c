@@ -132,11 +132,14 @@ static void blame_all(struct judge_case *c, struct probe_finding *p, const struc
 static const struct probe_path *find_proof(const struct judge_case *c, const char *address)
 {
 	const struct probe_path *p;
+	int i;
 
-	for (p = c->f->paths; p < c->f->paths + c->f->npaths; p++)
+	for (i = 0; i < c->f->npaths; i++) {
+		p = &c->f->paths[i];
 		if (p->state == FACTS_IMPOSTOR && p->answered >= 0 &&
 		    !strcmp(p->address, address))
 			return p;
+	}
 	return NULL;
 }
 

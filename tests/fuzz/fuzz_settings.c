@@ -17,6 +17,8 @@ static const char *const names[] = {
 	"OMPI_MCA_oob_tcp_if_exclude",
 	"GLOO_SOCKET_IFNAME",
 	"HOROVOD_GLOO_IFACE",
+	"PRTE_MCA_oob_tcp_if_include",
+	"UCX_NET_DEVICES",
 	NULL,
 };
 
@@ -35,7 +37,7 @@ static void add(struct iface_list *l, const char *name, const char *address, int
 	fuzz_require(iface_parse(&a->ip, address));
 }
 
-/* The three readers get the same text: each has to bear what is meant for another. */
+/* The readers get the same text: each has to bear what is meant for another. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	char *text = strndup((const char *)data, len);
@@ -53,6 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	netconf_nccl(&s.settings, text, "environment", names, &e);
 	netconf_nccl(&s.settings, text, "/etc/nccl.conf", names, &e);
 	netconf_mca(&s.settings, text, "mca", names, &e);
+	netconf_prte(&s.settings, text, "prte", names, &e);
+	netconf_ucx(&s.settings, text, "ucx.conf", names, &e);
 	sources_add(&s.sources, SOURCES_ENVIRONMENT, "environment", text, &e);
 	sources_add(&s.sources, SOURCES_NCCL, "/etc/nccl.conf", text, &e);
 	sources_add(&s.sources, SOURCES_MCA, "mca", text, &e);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# read_logs.py - speed and memory of ringup diagnose on large logs: healthy, broken, hostile, packed.
+# read_logs.py - speed and memory of ringup diagnose on logs: healthy, broken, hostile, packed.
 # SPDX-License-Identifier: Apache-2.0
 """Writes one log of each kind after the other into a temporary directory, reads it with
 `ringup diagnose` on one processor, and prints a Markdown table.
