@@ -1,5 +1,4 @@
 /* fuzz_rules.c - any bytes as what programs and the kernel print: rules, groups, processes. */
- */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/cgroup.c"
 
