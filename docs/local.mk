@@ -9,7 +9,11 @@ dist_man_MANS += \
 	%reldir%/man/ringup-init.8 \
 	%reldir%/man/ringup-net.1 \
 	%reldir%/man/ringup-net-check.1 \
+	%reldir%/man/ringup-net-explain.1 \
 	%reldir%/man/ringup-net-fix.1 \
+	%reldir%/man/ringup-net-lint.1 \
+	%reldir%/man/ringup-net-snapshot.1 \
+	%reldir%/man/ringup-net-watch.1 \
 	%reldir%/man/ringup-run.1
 exampledir = $(docdir)/examples
 dist_example_DATA = \

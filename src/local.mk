@@ -185,6 +185,7 @@ TOOL_SOURCES += \
 TOOL_SOURCES += \
 	%reldir%/probe/agent.c %reldir%/probe/agent.h \
 	%reldir%/probe/blame.c %reldir%/probe/blame.h \
+	%reldir%/probe/byhand.c %reldir%/probe/byhand.h \
 	%reldir%/probe/check.c %reldir%/probe/check.h \
 	%reldir%/probe/agents.c %reldir%/probe/agents.h \
 	%reldir%/probe/deed.c %reldir%/probe/deed.h \

@@ -152,6 +152,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_rules \
 	%reldir%/unit/test_seal \
 	%reldir%/unit/test_starter \
+	%reldir%/unit/test_byhand \
 	%reldir%/unit/test_deed \
 	%reldir%/unit/test_talk \
 	%reldir%/unit/test_way
@@ -363,6 +364,7 @@ BATS_TESTS = \
 	%reldir%/cluster/net-watch.bats \
 	%reldir%/cluster/scenes.bats \
 	%reldir%/fresh/fresh.bats \
+	%reldir%/cluster/by-hand.bats \
 	%reldir%/cluster/check.bats \
 	%reldir%/cluster/net-nodes.bats \
 	%reldir%/cluster/hosts.bats

@@ -1,15 +1,56 @@
 /* cmd_net_agent.c - `ringup net agent`: what `ringup net check` starts on each node. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <sodium.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/conf.h"
 #include "base/err.h"
 #include "cli/cmd.h"
+#include "cli/out.h"
 #include "probe/agent.h"
+#include "probe/byhand.h"
+
+static const char *connect_to, *name;
 
 static const struct opt opts[] = {
+	{ OPT_STR, 0, "connect", "ADDRESS", &connect_to,
+	  "join the check there; its secret is read from stdin" },
+	{ OPT_STR, 0, "name", "NODE", &name, "what the check calls this node (its host name)" },
 	{ 0 },
 };
+
+static int read_secret(struct secret *s, struct err *e)
+{
+	char line[2 * BYHAND_HEX] = "";
+	int rc;
+
+	if (!fgets(line, sizeof(line), stdin))
+		*line = 0;
+	rc = byhand_read(s, line, e);
+	sodium_memzero(line, sizeof(line));
+	return rc;
+}
+
+/* A connection says what became of it; of others nobody is there to be told. */
+static int join(struct err *e)
+{
+	char self[256] = "";
+	struct secret s;
+	struct talk t;
+	int rc = read_secret(&s, e);
+
+	gethostname(self, sizeof(self) - 1);
+	if (!rc)
+		rc = byhand_join(&t, connect_to, name ? name : self, &s, e);
+	if (!rc) {
+		out_note("joined the check at %s\n", connect_to);
+		rc = agent_run(&t, cmd_conf()->root, &s, e);
+		talk_close(&t);
+	}
+	secret_wipe(&s);
+	return rc;
+}
 
 static int run(int argc, char **argv, struct err *e)
 {
@@ -18,10 +59,13 @@ static int run(int argc, char **argv, struct err *e)
 
 	(void)argc;
 	(void)argv;
-	if (isatty(STDIN_FILENO))
-		return cmd_misuse(e, "this is for `ringup net check` to start");
+	if (connect_to)
+		return join(e);
+	if (name || isatty(STDIN_FILENO))
+		return cmd_misuse(
+			e, "this is for `ringup net check` to start, or takes --connect");
 	talk_open(&t, STDIN_FILENO, STDOUT_FILENO);
-	rc = agent_run(&t, cmd_conf()->root, e);
+	rc = agent_run(&t, cmd_conf()->root, NULL, e);
 	talk_close(&t);
 	return rc;
 }
@@ -30,6 +74,7 @@ const struct cmd cmd_net_agent = {
 	.name = "agent",
 	.operands = "",
 	.summary = "take part in a check; `ringup net check` starts this on each node",
+	.examples = "echo SECRET | ringup net agent --connect 10.0.0.1:40123",
 	.opts = opts,
 	.run = run,
 };

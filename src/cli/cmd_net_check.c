@@ -1,22 +1,33 @@
 /* cmd_net_check.c - `ringup net check`: who reaches whom, how, and who is to blame if not. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/conf.h"
 #include "base/err.h"
 #include "cli/cmd.h"
 #include "cli/matrix.h"
 #include "cli/out.h"
 #include "cli/targets.h"
 #include "probe/check.h"
+#include "probe/netfacts.h"
 #include "probe/page.h"
 #include "probe/verdict.h"
+#include "ringup.h"
 
-static int as_json, quick;
-static const char *from, *html, *svg;
+static int as_json, by_hand, quick;
+static const char *from, *html, *listen_at, *svg;
 static struct targets targets;
 
 static const struct opt opts[] = {
+	{ OPT_FLAG, 0, "agent", NULL, &by_hand,
+	  "start nothing; print what people are to paste on each node" },
 	{ OPT_STR, 'f', "from", "FILE", &from, "judge what an earlier --json wrote" },
 	{ OPT_STR, 0, "html", "FILE", &html, "write a page with pictures too" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
+	{ OPT_STR, 0, "listen", "ADDRESS", &listen_at,
+	  "with --agent: this host's address for them (ringup's choice)" },
 	{ OPT_FLAG, 'q', "quick", NULL, &quick, "leave bandwidth out" },
 	{ OPT_STR, 0, "svg", "FILE", &svg, "write one picture too" },
 	TARGETS_OPTS(targets),
@@ -50,13 +61,58 @@ static int print_text(const struct probe_facts *f, struct err *e)
 	return matrix_print(f, matrix_width(), e);
 }
 
+/* Agents that people start. */
+
+static void invite(const char *where, const char *hex, int seconds)
+{
+	char self[PATH_MAX] = "ringup";
+	const char *program = targets.program ? targets.program : self;
+
+	if (!targets.program && readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		program = "ringup";
+	out_note("start an agent on each node within %d seconds, by this line:\n", seconds);
+	out_note("\n");
+	out_note("    echo %s | %s net agent --connect %s\n", hex, program, where);
+	out_note("\n");
+	out_note("with --name NODE behind it where the host name is another\n");
+}
+
+/* Where nobody says, what ringup itself would use. */
+static int choose_address(char out[IFACE_TEXT], struct err *e)
+{
+	struct netfacts_from from_here = { .root = cmd_conf()->root };
+	struct own_hint hint = { .interface = cmd_conf()->interface };
+	struct picked p = { 0 };
+	struct snapshot s;
+	int rc = netfacts_read(&s, &from_here, e);
+
+	if (!rc)
+		rc = netfacts_choose(&s, hint, &p, e);
+	if (!rc && !p.roles[0].npicks)
+		rc = fail(e, RINGUP_EINVAL, "%.200s; --listen=ADDRESS decides",
+			  p.roles[0].error);
+	else if (!rc)
+		snprintf(out, IFACE_TEXT, "%s", p.roles[0].picks[0].address);
+	picker_free(&p);
+	snapshot_free(&s);
+	return rc;
+}
+
 /* Ask the nodes. */
 static int probe(int argc, char **argv, struct probe_facts *f, struct err *e)
 {
 	struct roster nodes = { 0 };
 	struct check_how how = { .agents = targets_agents(&targets, &nodes), .quick = quick };
+	struct byhand_how hands = { .seconds = targets.start_s, .invite = invite };
+	char address[IFACE_TEXT] = "";
 	int rc = targets_find(&targets, argc, argv, 2, &nodes, e);
 
+	if (!rc && by_hand) {
+		hands.address = listen_at ? listen_at : address;
+		how.by_hand = &hands;
+		how.agents.start_ms = 0;
+		rc = listen_at ? 0 : choose_address(address, e);
+	}
 	if (!rc)
 		rc = check_run(&how, f, e);
 	targets_end_progress();
@@ -93,7 +149,8 @@ const struct cmd cmd_net_check = {
 	.examples = "ringup net check node1 node2 node3\n"
 		    "ringup net check --hostfile hosts\n"
 		    "ringup net check --slurm --json\n"
-		    "ringup net check --mpirun --hostfile hosts",
+		    "ringup net check --mpirun --hostfile hosts\n"
+		    "ringup net check --agent node1 node2",
 	.opts = opts,
 	.max = -1,
 	.run = run,

@@ -32,6 +32,7 @@ struct agent {
 	struct talk *talk;
 	struct snapshot *snapshot;
 	struct writer writer;
+	const struct secret *known; /* it was started by hand */
 	struct seal_key key;
 	struct echo echo;
 	struct probe_facts plan; /* what "reach" brought */
@@ -204,12 +205,15 @@ static int on_hello(struct agent *a, const json_t *msg, struct err *e)
 	size_t len = 0, i;
 	int port;
 
+	if (a->known)
+		s = *a->known;
 	if (a->greeted ||
-	    json_unpack((json_t *)(uintptr_t)msg, "{ss si so si}", "secret", &hex, "node",
+	    json_unpack((json_t *)(uintptr_t)msg, "{s?s si so si}", "secret", &hex, "node",
 			&a->me, "names", &names, "port", &port) ||
-	    sodium_hex2bin(s.key, SECRET_BYTES, hex, strlen(hex), NULL, &len, NULL) ||
-	    len != SECRET_BYTES || a->me < 0 || (size_t)a->me >= json_array_size(names) ||
-	    port < 0 || port > 65535)
+	    (!a->known &&
+	     (!hex || sodium_hex2bin(s.key, SECRET_BYTES, hex, strlen(hex), NULL, &len, NULL) ||
+	      len != SECRET_BYTES)) ||
+	    a->me < 0 || (size_t)a->me >= json_array_size(names) || port < 0 || port > 65535)
 		return fail(e, RINGUP_EINVAL, "this is no greeting");
 	json_array_foreach(names, i, one)
 	{
@@ -217,6 +221,7 @@ static int on_hello(struct agent *a, const json_t *msg, struct err *e)
 			return fail(e, RINGUP_EINVAL, "a name that is none");
 	}
 	a->greeted = true;
+	alarm(AGENT_SECONDS);
 	a->names = json_incref(names);
 	seal_derive(&a->key, &s);
 	secret_wipe(&s);
@@ -314,6 +319,16 @@ static int on_writing(struct agent *a, const json_t *msg, struct err *e)
 	return rc < 0 ? rc : 0;
 }
 
+/* The check does not want an agent that was started by hand. */
+static int on_refusal(const json_t *msg, struct err *e)
+{
+	const char *why = json_string_value(json_object_get(msg, "why"));
+
+	fail(e, RINGUP_EINVAL, "%.200s", why ? why : "the check has refused");
+	talk_clean(e->text);
+	return e->code;
+}
+
 static int on_message(struct agent *a, const json_t *msg, struct err *e)
 {
 	const char *op = json_string_value(json_object_get(msg, "op"));
@@ -328,8 +343,10 @@ static int on_message(struct agent *a, const json_t *msg, struct err *e)
 	if (op && a->greeted && !strcmp(op, "measure"))
 		return on_measure(a, msg, e);
 	/* Who writes does not listen to the network. */
-	if (op && !a->greeted && writer_knows(op))
+	if (op && !a->greeted && !a->known && writer_knows(op))
 		return on_writing(a, msg, e);
+	if (op && a->known && !strcmp(op, "error"))
+		return on_refusal(msg, e);
 	return fail(e, RINGUP_EINVAL, "\"%.40s\" is no order for an agent", op ? op : "");
 }
 
@@ -370,15 +387,15 @@ static int converse(struct agent *a, struct err *e)
 	return rc == RINGUP_EPEER ? 0 : rc;
 }
 
-int agent_run(struct talk *t, const char *root, struct err *e)
+int agent_run(struct talk *t, const char *root, const struct secret *known, struct err *e)
 {
 	/* Names are asked for later, and not waited for for ever. */
 	struct netfacts_from from = { .root = root };
 	struct snapshot s;
-	struct agent a = { .talk = t, .snapshot = &s };
+	struct agent a = { .talk = t, .snapshot = &s, .known = known };
 	int rc = netfacts_read(&s, &from, e);
 
-	alarm(AGENT_SECONDS);
+	alarm(known ? AGENT_WAIT_SECONDS : AGENT_SECONDS);
 	writer_open(&a.writer, root);
 	if (!rc)
 		rc = converse(&a, e);

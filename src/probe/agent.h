@@ -4,6 +4,7 @@
 #define PROBE_AGENT_H
 
 #include "probe/talk.h"
+#include "wire/secret.h"
 
 struct err;
 
@@ -16,23 +17,27 @@ struct err;
  *
  * The conversation of a check, each line with "op":
  *
- *	hello     secret, node (its number), names (of all nodes), port (to try first)
- *	facts     facts (this node, see facts.h), listens (address, interface, port, kind)
- *	reach     facts (names of nodes; paths to try)
- *	reached   facts (the same paths, tried)
+ *	hello     secret (unless it is known), node (its number), names (of all nodes), port
+ *(to try first) facts     facts (this node, see facts.h), listens (address, interface, port,
+ *kind) reach     facts (names of nodes; paths to try) reached   facts (the same paths, tried)
  *	measure   path (its position in reach), latency_ms, bandwidth_ms
  *	measured  path, latency_min_us, latency_median_us, bandwidth_mbs
  *	error     why
  */
 enum {
 	AGENT_SECONDS = 180,
+	AGENT_WAIT_SECONDS = 1800, /* by hand: for the others, before it is greeted */
 	AGENT_REGISTERED = 1024,
 	AGENT_STORE = 29500,
 	AGENT_NAMES_MS = 1500
 };
 
-/* agent_run - take part, on the node whose files are below @root; returns when the
- * conversation ends. */
-int agent_run(struct talk *t, const char *root, struct err *e);
+/*
+ * agent_run - take part, on the node whose files are below @root; returns when the
+ * conversation ends.
+ *
+ * An agent that was started by hand has its secret already, @known; it writes nothing.
+ */
+int agent_run(struct talk *t, const char *root, const struct secret *known, struct err *e);
 
 #endif

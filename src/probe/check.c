@@ -131,28 +131,34 @@ static json_t *names_json(const struct check *c)
 
 static void greet(struct check *c, int i, int port)
 {
-	char hex[2 * SECRET_BYTES + 1];
+	char hex[BYHAND_HEX];
 
 	sodium_bin2hex(hex, sizeof(hex), c->secret.key, SECRET_BYTES);
 	agents_say(&c->agents, i,
-		   json_pack("{ss ss si so si}", "op", "hello", "secret", hex, "node", i,
-			     "names", names_json(c), "port", port),
+		   /* Who was started by hand has it, and is not reached over ssh. */
+		   json_pack("{ss ss* si so si}", "op", "hello", "secret",
+			     c->how->by_hand ? NULL : hex, "node", i, "names", names_json(c),
+			     "port", port),
 		   "facts");
 	sodium_memzero(hex, sizeof(hex));
 }
 
-static void start_all(struct check *c)
+static int start_all(struct check *c, struct err *e)
 {
 	/* The same everywhere where it is free: then an address that leads to the wrong
 	 * node leads to somebody who can say who he is. */
-	int port = FIRST_PORT + (int)randombytes_uniform(PORTS), i;
+	int port = FIRST_PORT + (int)randombytes_uniform(PORTS), i, rc = 0;
 
-	for (i = 0; i < c->n; i++)
-		if (agents_start(&c->agents, i)) {
+	if (c->how->by_hand)
+		rc = byhand_gather(&c->agents, c->how->by_hand, &c->secret, e);
+	for (i = 0; !rc && i < c->n; i++)
+		if (c->how->by_hand ? !is_lost(c, i) : agents_start(&c->agents, i)) {
 			greet(c, i, port);
 			agents_listen(&c->agents, 0);
 		}
-	agents_await_start(&c->agents);
+	if (!rc)
+		agents_await_start(&c->agents);
+	return rc;
 }
 
 /* The second part: who reaches whom. */
@@ -397,10 +403,10 @@ int check_run(const struct check_how *how, struct probe_facts *f, struct err *e)
 
 	memset(f, 0, sizeof(*f));
 	rc = prepare(&c, e);
-	if (!rc) {
-		start_all(&c);
+	if (!rc)
+		rc = start_all(&c, e);
+	if (!rc)
 		rc = reach_all(&c, e);
-	}
 	if (!rc && !how->reach_only)
 		rc = measure_all(&c, e);
 	clean_up(&c);

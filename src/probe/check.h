@@ -6,14 +6,16 @@
 #include <stdbool.h>
 
 #include "probe/agents.h"
+#include "probe/byhand.h"
 #include "probe/facts.h"
 
 struct err;
 
 struct check_how {
 	struct agents_how agents;
-	bool quick;      /* leave bandwidth out */
-	bool reach_only; /* measure nothing     */
+	bool quick;                       /* leave bandwidth out */
+	bool reach_only;                  /* measure nothing     */
+	const struct byhand_how *by_hand; /* NULL: agents are started from here */
 };
 
 /*

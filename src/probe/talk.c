@@ -44,7 +44,7 @@ int talk_fd(const struct talk *t)
 
 short talk_events(const struct talk *t)
 {
-	return t->out_len ? POLLIN | POLLOUT : POLLIN;
+	return t->out_len || t->chan_left ? POLLIN | POLLOUT : POLLIN;
 }
 
 /* MSG_NOSIGNAL is for sockets only; an agent's pipe to nobody may well end it. */
@@ -68,7 +68,9 @@ static int flush_chan(struct talk *t, struct err *e)
 	}
 	if (rc >= 0)
 		t->out_len = t->out_sent = 0;
-	return rc < 0 ? rc : chan_flush(t->chan, e);
+	rc = rc < 0 ? rc : chan_flush(t->chan, e);
+	t->chan_left = rc > 0;
+	return rc;
 }
 
 int talk_flush(struct talk *t, struct err *e)

@@ -21,6 +21,7 @@ struct talk {
 	int in, out;       /* equal for a socket; not closed here        */
 	struct chan *chan; /* instead of them, if not NULL; closed here  */
 	char *inbox, *outbox;
+	int chan_left; /* the chan has something to send still */
 	size_t in_len, in_room, in_used, in_seen, out_len, out_sent;
 	char noise[TALK_NOISE];
 };

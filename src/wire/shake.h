@@ -38,7 +38,7 @@ enum {
 };
 
 enum shake_role { SHAKE_CLIENT = 1, SHAKE_SERVER = 2 };
-enum shake_channel { SHAKE_MEET = 1, SHAKE_RING = 2, SHAKE_CONTROL = 3 };
+enum shake_channel { SHAKE_MEET = 1, SHAKE_RING = 2, SHAKE_CONTROL = 3, SHAKE_AGENT = 4 };
 
 /* The meeting point's place in the field for a rank. */
 #define SHAKE_NO_RANK UINT32_MAX

@@ -1,0 +1,213 @@
+/* byhand.c - agents that people start where nothing can be started from afar. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/byhand.h"
+
+#include <poll.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "ringup.h"
+#include "wire/chan.h"
+#include "wire/dial.h"
+#include "wire/door.h"
+
+/* Those who know the secret and have not said who they are: few, and not for long. */
+enum { NAMELESS = 16, NAMELESS_MS = 5000, JOIN_MS = 10000 };
+
+struct nameless {
+	struct talk talk; /* its chan is NULL where there is nobody */
+	int64_t deadline_ns;
+};
+
+struct gathering {
+	struct agents *agents;
+	struct door door;
+	struct nameless nameless[NAMELESS];
+	struct pollfd poll[DOOR_FDS + NAMELESS];
+};
+
+static int admit(void *ctx, const struct shake *h)
+{
+	(void)ctx;
+	return h->peer.channel == SHAKE_AGENT ? 0 : RINGUP_EINVAL;
+}
+
+static void enter(void *ctx, int fd, const struct shake *h)
+{
+	struct gathering *g = ctx;
+	struct chan *c;
+	int i;
+
+	for (i = 0; i < NAMELESS && g->nameless[i].talk.chan; i++)
+		;
+	if (i == NAMELESS || chan_open(fd, &h->keys, &c, NULL)) {
+		close(fd);
+		return;
+	}
+	talk_open_chan(&g->nameless[i].talk, c);
+	g->nameless[i].deadline_ns = clock_deadline(NAMELESS_MS);
+}
+
+/* "n1" is also what a host "n1.example.org" is called. */
+static bool is_called(const char *node, const char *name)
+{
+	size_t len = strcspn(node, ".");
+
+	return !strcmp(node, name) || (strcspn(name, ".") == len && !strncmp(node, name, len) &&
+				       (!node[len] || !name[len]));
+}
+
+/* The node that it says it is; or why not. */
+static int find_member(const struct agents *a, const json_t *msg, struct err *e)
+{
+	const char *name = json_string_value(json_object_get(msg, "name"));
+	int i, best = -1;
+
+	if (!name)
+		return fail(e, RINGUP_EINVAL, "an agent says who it is");
+	for (i = 0; i < a->n; i++)
+		if (!strcmp(a->how->nodes->name[i], name))
+			best = i;
+		else if (best < 0 && is_called(a->how->nodes->name[i], name))
+			best = i;
+	if (best < 0)
+		return fail(e, RINGUP_EINVAL,
+			    "no node of this check is called %.80s; say --name=NODE", name);
+	if (a->m[best].talks)
+		return fail(e, RINGUP_EBUSY, "%.80s is here already",
+			    a->how->nodes->name[best]);
+	return best;
+}
+
+static void hear(struct gathering *g, struct nameless *n)
+{
+	struct err e = { 0 };
+	json_t *msg = NULL;
+	int i, rc = talk_read(&n->talk, &e);
+
+	if (!rc)
+		rc = talk_next(&n->talk, &msg, &e);
+	if (!rc)
+		return;
+	i = rc < 0 ? rc : find_member(g->agents, msg, &e);
+	json_decref(msg);
+	if (i < 0) {
+		talk_say(&n->talk, json_pack("{ss ss}", "op", "error", "why", e.text), NULL);
+		talk_close(&n->talk);
+		return;
+	}
+	g->agents->m[i].talk = n->talk;
+	g->agents->m[i].talks = true;
+	talk_open(&n->talk, -1, -1);
+}
+
+static int count_here(const struct agents *a)
+{
+	int i, n = 0;
+
+	for (i = 0; i < a->n; i++)
+		n += a->m[i].talks;
+	return n;
+}
+
+static void wait_once(struct gathering *g, int64_t deadline)
+{
+	const struct door_owner owner = { admit, enter, g };
+	int i, n = door_poll(&g->door, g->poll);
+	int64_t until = door_until(&g->door);
+
+	until = deadline < until ? deadline : until;
+	for (i = 0; i < NAMELESS; i++) {
+		const struct nameless *one = &g->nameless[i];
+
+		g->poll[n + i] =
+			(struct pollfd){ one->talk.chan ? talk_fd(&one->talk) : -1, POLLIN, 0 };
+		if (one->talk.chan && one->deadline_ns < until)
+			until = one->deadline_ns;
+	}
+	poll(g->poll, (nfds_t)(n + NAMELESS), clock_left_ms(until));
+	for (i = 0; i < NAMELESS; i++) {
+		if (g->poll[n + i].revents)
+			hear(g, &g->nameless[i]);
+		else if (g->nameless[i].talk.chan && clock_ns() >= g->nameless[i].deadline_ns)
+			talk_close(&g->nameless[i].talk);
+	}
+	door_serve(&g->door, g->poll, &owner);
+}
+
+int byhand_gather(struct agents *a, const struct byhand_how *how, const struct secret *s,
+		  struct err *e)
+{
+	struct gathering g = { .agents = a };
+	int seconds = how->seconds ? how->seconds : BYHAND_SECONDS, i, fd, here, rc;
+	int64_t deadline = clock_deadline(seconds * (int64_t)1000);
+	char where[SOCK_TEXT], hex[BYHAND_HEX];
+
+	fd = sock_listen(how->address, where, e);
+	if (fd < 0)
+		return fd;
+	rc = door_open(&g.door, fd, 0, s, e);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	sodium_bin2hex(hex, sizeof(hex), s->key, SECRET_BYTES);
+	how->invite(where, hex, seconds);
+	sodium_memzero(hex, sizeof(hex));
+	while ((here = count_here(a)) < a->n && clock_ns() < deadline) {
+		agents_report(a, "agents have come", here, a->n);
+		wait_once(&g, deadline);
+	}
+	for (i = 0; i < NAMELESS; i++)
+		if (g.nameless[i].talk.chan)
+			talk_close(&g.nameless[i].talk);
+	for (i = 0; i < a->n; i++)
+		if (!a->m[i].talks)
+			agents_lose(a, i, "nobody has started an agent there in time");
+	door_close(&g.door);
+	return 0;
+}
+
+int byhand_read(struct secret *s, const char *text, struct err *e)
+{
+	static const char blanks[] = " \t\r\n";
+	size_t len;
+	const char *end;
+
+	text += strspn(text, blanks);
+	if (sodium_hex2bin(s->key, SECRET_BYTES, text, strcspn(text, blanks), NULL, &len,
+			   &end) ||
+	    len != SECRET_BYTES || end[strspn(end, blanks)])
+		return fail(e, RINGUP_EINVAL,
+			    "stdin: this is not the secret that `ringup net check` printed");
+	return 0;
+}
+
+int byhand_join(struct talk *t, const char *where, const char *name, const struct secret *s,
+		struct err *e)
+{
+	struct dial d = { 0 };
+	struct chan *c;
+	int fd, rc = dial_open(&d, where, SHAKE_AGENT, 0, 0, s, clock_deadline(JOIN_MS), e);
+
+	if (rc)
+		return rc;
+	rc = dial_wait(&d, e);
+	if (rc > 0) {
+		fd = dial_take(&d);
+		rc = chan_open(fd, &d.shake.keys, &c, e);
+		if (rc)
+			close(fd);
+	}
+	shake_wipe(&d.shake);
+	dial_close(&d);
+	if (rc < 0)
+		return rc;
+	talk_open_chan(t, c);
+	rc = talk_say(t, json_pack("{ss ss}", "op", "here", "name", name), e);
+	return rc < 0 ? rc : 0;
+}
