@@ -36,9 +36,13 @@ everywhere() {
 
 # For want of a loopback mpirun would wait until it is killed.
 mpi4_here() {
+  local how nets oob_how oob_nets
+  one_of how include exclude
+  one_of oob_how include exclude
+  some_nets nets
+  some_nets oob_nets
   ip -n "$here" link set lo up
-  agrees openmpi "$version" ask_mpi4 "OMPI_MCA_btl_tcp_if_$(one_of include exclude)=$(some_nets)" \
-    "OMPI_MCA_oob_tcp_if_$(one_of include exclude)=$(some_nets)"
+  agrees openmpi "$version" ask_mpi4 "OMPI_MCA_btl_tcp_if_$how=$nets" "OMPI_MCA_oob_tcp_if_$oob_how=$oob_nets"
 }
 
 @test "Open MPI 4.1: machines and settings by chance" {
@@ -47,10 +51,18 @@ mpi4_here() {
 }
 
 mpi5_here() {
+  local how nets prte oob_how oob_nets family
+  one_of how include exclude
+  one_of prte prte_if oob_tcp_if oob_tcp
+  one_of oob_how include exclude
+  one_of family '' '' OMPI_MCA_btl_tcp_disable_family=4 OMPI_MCA_btl_tcp_disable_family=6
+  some_nets nets
+  some_nets oob_nets
+  # On two names it would crash more often than not.
+  rarely 3 || oob_nets=${oob_nets%%,*}
   ip -n "$here" link set lo up
-  agrees openmpi "$version" ask_mpi5 "OMPI_MCA_btl_tcp_if_$(one_of include exclude)=$(some_nets)" \
-    "PRTE_MCA_$(one_of prte_if oob_tcp_if oob_tcp)_$(one_of include exclude)=$(some_nets)" \
-    "$(one_of A=1 A=1 OMPI_MCA_btl_tcp_disable_family=4 OMPI_MCA_btl_tcp_disable_family=6)"
+  agrees openmpi "$version" ask_mpi5 "OMPI_MCA_btl_tcp_if_$how=$nets" \
+    "PRTE_MCA_${prte}_$oob_how=$oob_nets" ${family:+"$family"}
 }
 
 @test "Open MPI 5: machines and settings by chance" {
@@ -59,10 +71,16 @@ mpi5_here() {
 }
 
 nccl_here() {
-  agrees nccl "$version" ask_nccl "NCCL_SOCKET_IFNAME=$(one_of '' '' = ^ ^= =^)$(some_names e eth "$(one_of "${names[@]:-eth0}"):1")" &&
-    agrees nccl "$version" ask_nccl "NCCL_SOCKET_FAMILY=$(one_of AF_INET AF_INET6 inet)" &&
-    agrees nccl "$version" ask_nccl "NCCL_COMM_ID=$(one_of "10.$((RANDOM % 4)).0.9:5" '[2001:db8:1::9]:5' \
-      '[fe80::9%eth0]:5' 10.99.9.9:5 127.0.0.1:5 5 '' 169.254.1.1:9)" "NCCL_SOCKET_IFNAME=$(some_names)"
+  local alias sign list family id
+  one_of alias "${names[@]:-eth0}"
+  one_of sign '' '' = ^ ^= =^
+  some_names list e eth "$alias:1"
+  agrees nccl "$version" ask_nccl "NCCL_SOCKET_IFNAME=$sign$list" || return 1
+  one_of family AF_INET AF_INET6 inet
+  agrees nccl "$version" ask_nccl "NCCL_SOCKET_FAMILY=$family" || return 1
+  one_of id "10.$((RANDOM % 4)).0.9:5" '[2001:db8:1::9]:5' '[fe80::9%eth0]:5' 10.99.9.9:5 127.0.0.1:5 5 '' 169.254.1.1:9
+  some_names list
+  agrees nccl "$version" ask_nccl "NCCL_COMM_ID=$id" "NCCL_SOCKET_IFNAME=$list"
 }
 
 @test "NCCL: machines and settings by chance" {
@@ -70,10 +88,22 @@ nccl_here() {
   everywhere nccl_here 1 2 3 4 5 6
 }
 
+@test "NCCL of other versions: machines and settings by chance" {
+  local -a nccls
+  need_older_nccls
+  for nccl in "${nccls[@]}"; do
+    nccl_is "$nccl"
+    everywhere nccl_here 7 8 9
+  done
+}
+
 ucx_here() {
-  agrees ucx "$version" ask_ucx "$(one_of A=1 "UCX_NET_DEVICES=$(some_names all)")" \
-    "$(one_of A=1 UCX_TCP_AF_PRIO=inet6 UCX_TCP_AF_PRIO=inet6,inet UCX_TCP_AF_PRIO=inet)" \
-    "$(one_of A=1 A=1 UCX_TLS=tcp UCX_TLS=^tcp UCX_TLS=self,tcp UCX_TLS=self)"
+  local devices list family tls
+  some_names list all
+  one_of devices '' "UCX_NET_DEVICES=$list"
+  one_of family '' UCX_TCP_AF_PRIO=inet6 UCX_TCP_AF_PRIO=inet6,inet UCX_TCP_AF_PRIO=inet
+  one_of tls '' '' UCX_TLS=tcp UCX_TLS=^tcp UCX_TLS=self,tcp UCX_TLS=self
+  agrees ucx "$version" ask_ucx ${devices:+"$devices"} ${family:+"$family"} ${tls:+"$tls"}
 }
 
 @test "UCX: machines and settings by chance" {
@@ -82,11 +112,27 @@ ucx_here() {
 }
 
 fabric_here() {
-  agrees libfabric "$version" ask_fabric "$(one_of A=1 "FI_TCP_IFACE=$(one_of "${names[@]:-eth0}" eth lo loopback ens5 eth0,eth1 '')")" \
-    "$(one_of A=1 A=1 FI_PROVIDER=tcp FI_PROVIDER=^tcp FI_PROVIDER=udp)"
+  local name given provider
+  one_of name "${names[@]:-eth0}" eth lo loopback ens5 eth0,eth1 ''
+  one_of given '' "FI_TCP_IFACE=$name"
+  one_of provider '' '' FI_PROVIDER=tcp FI_PROVIDER=^tcp FI_PROVIDER=udp
+  agrees libfabric "$version" ask_fabric ${given:+"$given"} ${provider:+"$provider"}
 }
 
 @test "libfabric: machines and settings by chance" {
   need_fabric
   everywhere fabric_here 1 2 3 4 5 6
+}
+
+gloo_here() {
+  local hosts list
+  one_of hosts '127.0.1.1 node' '10.1.0.5 node' '10.99.0.5 node' '# nobody'
+  some_names list
+  ip -n "$here" link set lo up
+  same_gloo "$hosts" - ${list:+"$list"} "${names[@]}"
+}
+
+@test "Gloo: machines and settings by chance" {
+  need_torch
+  everywhere gloo_here 1 2
 }

@@ -34,7 +34,8 @@ agrees() {
   # Links settle when the kernel likes; what was asked in between counts for nothing.
   for i in {1..10}; do
     before=$after
-    real=$("$ask" "$@" | jq -sc add) || return 1
+    real=$("$ask" "$@") || return 1
+    real=$(jq -sc add <<<"$real")
     after=$(machine_now "$@")
     [[ $before != "$after" ]] || break
   done
@@ -110,21 +111,24 @@ nccl_log() {
 
 # nccl_bootstrap - "INTERFACE ADDRESS" by that log, or nothing.  An alias has a colon of its own.
 nccl_bootstrap() {
-  sed -nE 's/%[^<]*//; /Bootstrap ?: Using /!d
-    s/.*Using ([^:]+:[0-9]+):([0-9.]+)<[0-9]+>$/\1 \2/p; t; s/.*Using ([^:]+):(.*)<[0-9]+>$/\1 \2/p' \
-    "$BATS_TEST_TMPDIR/log"
+  sed -n 's/%[^<]*//; /Bootstrap *: Using /p' "$BATS_TEST_TMPDIR/log" |
+    sed -nE 's/.*Using ([^:]+:[0-9]+):([0-9.]+)<[0-9]+>$/\1 \2/p; t; s/.*Using ([^:]+):(.*)<[0-9]+>$/\1 \2/p'
 }
 
 # ask_nccl [VAR=VALUE...] - what NCCL's bootstrap does: its log rather than the id, for with
 # NCCL_COMM_ID the id holds that.
 ask_nccl() {
-  local result
+  local result pick
   nccl_log "$@"
   result=$(sed -n 's/^refuses //p' "$BATS_TEST_TMPDIR/log")
+  pick=$(nccl_bootstrap)
   if [[ -n $result ]]; then
     jq -nc '{bootstrap: {refuses: true, result: $ARGS.positional[0]}}' --jsonargs "$result"
+  elif [[ -n $pick ]]; then
+    told bootstrap picks "$pick"
   else
-    told bootstrap picks "$(nccl_bootstrap)"
+    cat "$BATS_TEST_TMPDIR/log" >&2
+    return 1
   fi
 }
 

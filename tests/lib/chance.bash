@@ -3,9 +3,11 @@
 #
 # RINGUP_TEST_SEED replaces the seeds of a test, RINGUP_TEST_ROUNDS says how many machines.
 
-# one_of WORD... - one of them.
+# RANDOM repeats itself in this shell only, not in a $(...): so results go to variables.
+
+# one_of VAR WORD... - VAR is one of the words.
 one_of() {
-  printf '%s' "${@:RANDOM % $# + 1:1}"
+  printf -v "$1" '%s' "${@:RANDOM % ($# - 1) + 2:1}"
 }
 
 # rarely N - true once in N times.
@@ -27,10 +29,13 @@ rounds() {
 
 # some_addresses NAME - what `ip addr add` shall be told of NAME; networks come more than once.
 some_addresses() {
-  local n
+  local n bits
   for ((n = RANDOM % 4; n > 0; n--)); do
     case $((RANDOM % 14)) in
-      0) echo "10.$((RANDOM % 4)).0.$((RANDOM % 250 + 1))/$(one_of 8 16 31 32) dev $1" ;;
+      0)
+        one_of bits 8 16 31 32
+        echo "10.$((RANDOM % 4)).0.$((RANDOM % 250 + 1))/$bits dev $1"
+        ;;
       1) echo "10.$((RANDOM % 4)).1.5 peer 10.$((RANDOM % 4)).1.9/32 dev $1" ;;
       2) echo "169.254.$((RANDOM % 4)).7/16 scope link dev $1" ;;
       3) echo "192.168.$((RANDOM % 4)).5/24 scope host dev $1" ;;
@@ -38,7 +43,10 @@ some_addresses() {
       5) echo "fe80::$((RANDOM % 90 + 1))/64 nodad dev $1" ;;
       6) echo "fec0:$((RANDOM % 4))::5/64 nodad dev $1" ;;
       7) echo "fd00:$((RANDOM % 4))::$((RANDOM % 90))/64 nodad dev $1" ;;
-      8 | 9) echo "2001:db8:$((RANDOM % 4))::$((RANDOM % 90))/$(one_of 48 64 128) nodad dev $1" ;;
+      8 | 9)
+        one_of bits 48 64 128
+        echo "2001:db8:$((RANDOM % 4))::$((RANDOM % 90))/$bits nodad dev $1"
+        ;;
       *) echo "10.$((RANDOM % 4)).0.$((RANDOM % 250 + 1))/24 dev $1" ;;
     esac
   done
@@ -46,7 +54,7 @@ some_addresses() {
 
 # some_link NAME N - of any kind, maybe with an index out of turn, not yet up.
 some_link() {
-  local name=$1
+  local name=$1 mode
   local -a index=()
   rarely 3 || index=(index $((RANDOM % 10 * 20 + 20 + $2)))
   case $((RANDOM % 10)) in
@@ -57,7 +65,10 @@ some_link() {
       rarely 2 || return 0
       ip -n "$here" link add "s$RANDOM" type veth peer name "t$RANDOM" netns "$there"
       ;;
-    2) ip -n "$here" tuntap add dev "$name" mode "$(one_of tun tap)" ;;
+    2)
+      one_of mode tun tap
+      ip -n "$here" tuntap add dev "$name" mode "$mode"
+      ;;
     3)
       ip -n "$here" link add "$name" "${index[@]}" type dummy 2>/dev/null ||
         ip -n "$here" link add "$name" "${index[@]}" type veth peer name "p-${name:0:13}" netns "$there"
@@ -77,7 +88,7 @@ plug_bridges() {
   local -a bridges
   mapfile -t bridges < <(ip -n "$here" -o link show type bridge | sed -E 's/^[0-9]+: ([^:@]+).*/\1/')
   for port in $(ip -n "$here" -o link show type veth | sed -nE 's/^[0-9]+: (s[0-9]+)@.*/\1/p'); do
-    bridge=$(one_of "${bridges[@]}")
+    one_of bridge "${bridges[@]}"
     ip -n "$here" link set "$port" master "$bridge" up
   done
   for port in $(ip -n "$there" -o link show type veth | sed -nE 's/^[0-9]+: (t[0-9]+)@.*/\1/p'); do
@@ -87,12 +98,12 @@ plug_bridges() {
 
 # some_machine - a fresh $here with up to seven interfaces; sets $names.
 some_machine() {
-  local name n=0
+  local name extra n=0 count=$((RANDOM % 8)) source=$RANDOM
   plugged=()
   space_fresh
   mapfile -t names < <(printf '%s\n' eth0 eth1 eth10 ens5 enp0s31f6 ib0 ibmgmt docker0 docker_gwbridge virbr0 \
     br-3f1c2a9d77aa lowlat0 wg0 sppp0 eth0.5 bond0 vethab12cd3 |
-    shuf -n $((RANDOM % 8)) --random-source=<(yes "$RANDOM"))
+    shuf -n "$count" --random-source=<(yes "$source"))
   for name in "${names[@]}"; do
     some_link "$name" $((n += 1)) || return 1
   done
@@ -106,7 +117,8 @@ some_machine() {
     rarely 6 || ip -n "$here" link set "$name" up
   done
   sed '0~4d' "$BATS_TEST_TMPDIR/addresses" | sed 's/^/addr add /' | ip -n "$here" -force -batch - 2>/dev/null || true
-  ! rarely 8 || ip -n "$here" addr add "$(one_of 10.9.0.1/32 127.0.0.2/8 10.0.0.1/24)" dev lo
+  one_of extra 10.9.0.1/32 127.0.0.2/8 10.0.0.1/24
+  ! rarely 8 || ip -n "$here" addr add "$extra" dev lo
   ! rarely 8 || ip -n "$here" addr add 2001:db8:9::1/128 dev lo nodad
   ! rarely 12 || ip -n "$here" link set lo down
   for name in "${plugged[@]}"; do
@@ -114,18 +126,22 @@ some_machine() {
   done
 }
 
-# some_names WORD... - a list such as people write.
+# some_names VAR WORD... - VAR is a list such as people write, of these words and others.
 some_names() {
-  local n list=''
+  local n list='' comma word
   for ((n = RANDOM % 4; n > 0; n--)); do
-    list+=$(one_of , , , ,, ', ')$(one_of "${names[@]:-eth0}" "${names[@]:-eth0}" eth0 eth1 eth10 ens5 lo "$@")
+    one_of comma , , , ,, ', '
+    one_of word "${names[@]:-eth0}" "${names[@]:-eth0}" eth0 eth1 eth10 ens5 lo "${@:2}"
+    list+=$comma$word
   done
   rarely 8 || list=${list#,}
-  printf '%s' "$list"
+  printf -v "$1" '%s' "$list"
 }
 
-# some_nets WORD... - the same with networks.
+# some_nets VAR WORD... - the same with networks.
 some_nets() {
-  some_names "10.$((RANDOM % 4)).0.0/$(one_of 8 16 24 24 31 32)" "10.$((RANDOM % 4)).1.0/24" 127.0.0.1/8 10.0.0.5 \
-    fd00:1::/64 "10.$((RANDOM % 4)).0.0/" 192.168.1.0/16 "$@"
+  local bits
+  one_of bits 8 16 24 24 31 32
+  some_names "$1" "10.$((RANDOM % 4)).0.0/$bits" "10.$((RANDOM % 4)).1.0/24" 127.0.0.1/8 10.0.0.5 \
+    fd00:1::/64 "10.$((RANDOM % 4)).0.0/" 192.168.1.0/16 "${@:2}"
 }

@@ -16,12 +16,23 @@ need_mpi() {
   mpicc -o "$job" "$src/tests/net/allreduce.c"
 }
 
-# need_nccl - sets $nccl and $python.
+# need_nccl - sets $nccl, $version and $python.
 need_nccl() {
-  nccl=${RINGUP_TEST_NCCL:-}
-  [[ -n $nccl ]] || skip "RINGUP_TEST_NCCL names no libnccl.so.2"
+  [[ -n ${RINGUP_TEST_NCCL:-} ]] || skip "RINGUP_TEST_NCCL names no libnccl.so.2"
   python=${RINGUP_TEST_PYTHON:-python3}
-  # shellcheck disable=SC2034 # for who explains
+  nccl_is "$RINGUP_TEST_NCCL"
+}
+
+# need_older_nccls - sets $nccls and $python.
+need_older_nccls() {
+  [[ -n ${RINGUP_TEST_NCCLS:-} ]] || skip "RINGUP_TEST_NCCLS names no libnccl.so.2 of other versions"
+  python=${RINGUP_TEST_PYTHON:-python3}
+  IFS=: read -ra nccls <<<"$RINGUP_TEST_NCCLS"
+}
+
+# nccl_is LIBRARY - sets $nccl and $version.
+nccl_is() {
+  nccl=$1
   version=$("$python" -I -c 'import ctypes, sys
 v = ctypes.c_int()
 ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(v))
@@ -45,11 +56,10 @@ need_ssh() {
 need_mpi5() {
   mpi5=${RINGUP_TEST_MPI5:-}
   [[ -n $mpi5 ]] || skip "RINGUP_TEST_MPI5 names no folder with an Open MPI 5"
-  need_programs mpicc
-  version=$(LD_LIBRARY_PATH=$mpi5/lib "$mpi5/bin/mpirun" --version | sed -nE 's/.*\(Open MPI\) ([0-9.]+).*/\1/p')
-  # The two have the same interface, so its programs are made by whichever mpicc there is.
   job=$BATS_TEST_TMPDIR/allreduce
-  mpicc -o "$job" "$src/tests/net/allreduce.c"
+  local -x OPAL_PREFIX=$mpi5 LD_LIBRARY_PATH=$mpi5/lib
+  version=$("$mpi5/bin/mpirun" --version | sed -n 's/.*(Open MPI) //p')
+  "$mpi5/bin/mpicc" -o "$job" "$src/tests/net/allreduce.c"
 }
 
 # need_ucx - an ucx_info; sets $version.
