@@ -315,7 +315,7 @@ verdict() {
   ssh_up 2
   run at n1 ringup net check n1 n2
   expect_status 1
-  [[ ${lines[0]} == '172.17.0.1 is docker0 of n1 and'*n2 ]]
+  [[ ${lines[0]} == '172.17.0.1 is docker0 of n1 and'*n2* ]]
 }
 
 # examples FILE DIR - the commands of its console blocks as DIR/BLOCK.N.cmd, what they print as .want.
