@@ -214,11 +214,10 @@ static bool is_same_node(const struct snapshot *a, const struct snapshot *b)
 static void add_node(struct group *g, const char *name)
 {
 	const struct snapshot *s = &g->node[g->n];
-	const struct netconf_row *r = netconf_get(&s->settings, "DB_CONTAINER_IP");
 
 	g->common[g->n++] = (struct common_node){
 		.name = *s->settings.hostname ? s->settings.hostname : name,
-		.container_ip = r ? r->value : NULL,
+		.container_ip = netfacts_container_ip(s),
 		.ifaces = &s->ifaces,
 	};
 }

@@ -158,7 +158,7 @@ enum nodes_owner nodes_own(const struct nodes *l, const char *address, char *out
 	*out = 0;
 	if (!iface_parse(&ip, address))
 		return NODES_UNKNOWN;
-	if (!strncmp(address, "127.", 4) || !strcmp(address, "::1")) {
+	if (iface_is_loopback(&ip)) {
 		snprintf(out, size, "%s is the loopback: each node reaches itself", address);
 		return NODES_LOOPBACK;
 	}

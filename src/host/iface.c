@@ -648,6 +648,14 @@ bool iface_parse(struct iface_ip *ip, const char *text)
 	return ip->family != 0;
 }
 
+bool iface_parse_recorded(struct iface_ip *ip, const char *text)
+{
+	const char *scope = strchr(text, '%');
+
+	return (!scope || strspn(scope + 1, "0123456789") == strlen(scope + 1)) &&
+	       iface_parse(ip, text);
+}
+
 const char *iface_text(const struct iface_ip *ip, char out[IFACE_TEXT])
 {
 	size_t len;
@@ -657,6 +665,20 @@ const char *iface_text(const struct iface_ip *ip, char out[IFACE_TEXT])
 	len = strlen(out);
 	if (ip->scope_id)
 		snprintf(out + len, IFACE_TEXT - len, "%%%u", ip->scope_id);
+	return out;
+}
+
+const char *iface_net_text(const struct iface_ip *ip, int prefix, char out[IFACE_TEXT])
+{
+	struct iface_ip net = *ip;
+	size_t len;
+	int bit;
+
+	for (bit = prefix; bit < (net.family == AF_INET ? 32 : 128); bit++)
+		net.bytes[bit / 8] &= (unsigned char)~(0x80 >> bit % 8);
+	net.scope_id = 0;
+	len = strlen(iface_text(&net, out));
+	snprintf(out + len, IFACE_TEXT - len, "/%d", prefix);
 	return out;
 }
 
@@ -676,6 +698,14 @@ bool iface_within(const struct iface_ip *ip, const struct iface_ip *net, int pre
 	if (memcmp(ip->bytes, net->bytes, (size_t)whole))
 		return false;
 	return !rest || !((ip->bytes[whole] ^ net->bytes[whole]) >> (8 - rest));
+}
+
+bool iface_is_loopback(const struct iface_ip *ip)
+{
+	static const unsigned char v6[16] = { [15] = 1 };
+
+	return ip->family == AF_INET ? ip->bytes[0] == 127
+				     : ip->family == AF_INET6 && !memcmp(ip->bytes, v6, 16);
 }
 
 bool iface_is_global(const struct iface_ip *ip)

@@ -121,11 +121,21 @@ const struct iface_route *iface_route(const struct iface_list *l, const struct i
 /* iface_parse - "10.0.0.5", "fe80::1%eth0"; false if it is not numeric. */
 bool iface_parse(struct iface_ip *ip, const char *text);
 
+/* iface_parse_recorded - the same of another machine's: a scope that is a name would mean
+ * an interface of this one, so it has to be a number. */
+bool iface_parse_recorded(struct iface_ip *ip, const char *text);
+
 /* iface_text - numeric, with %index for a scoped address; returns @out. */
 const char *iface_text(const struct iface_ip *ip, char out[IFACE_TEXT]);
 
+/* iface_net_text - the network of @prefix bits that @ip is in: "10.0.0.0/24"; returns @out. */
+const char *iface_net_text(const struct iface_ip *ip, int prefix, char out[IFACE_TEXT]);
+
 bool iface_same(const struct iface_ip *a, const struct iface_ip *b);
 bool iface_within(const struct iface_ip *ip, const struct iface_ip *net, int prefix);
+
+/* iface_is_loopback - in 127.0.0.0/8, or ::1. */
+bool iface_is_loopback(const struct iface_ip *ip);
 
 /* iface_is_global - usable between hosts: neither loopback nor link-local. */
 bool iface_is_global(const struct iface_ip *ip);

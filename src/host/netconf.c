@@ -54,6 +54,15 @@ int netconf_add(struct netconf *c, const char *name, const char *value, const ch
 	return 0;
 }
 
+int netconf_add_row(struct netconf *c, const struct netconf_row *r, struct err *e)
+{
+	int rc = netconf_add(c, r->name, r->value, r->source, e);
+
+	if (!rc)
+		c->rows[c->nrows - 1].via = r->via;
+	return rc;
+}
+
 static const char *const vias[] = {
 #define X(name, text) text,
 	NETCONF_VIAS(X)
@@ -110,6 +119,13 @@ const struct netconf_row *netconf_get(const struct netconf *c, const char *name)
 		if (!strcmp(c->rows[i].name, name))
 			return &c->rows[i];
 	return NULL;
+}
+
+const char *netconf_value(const struct netconf *c, const char *name)
+{
+	const struct netconf_row *r = netconf_get(c, name);
+
+	return r ? r->value : NULL;
 }
 
 void netconf_free(struct netconf *c)
@@ -452,6 +468,20 @@ const struct netconf_host *netconf_host_find(const struct netconf *c, const char
 		if (!strcmp(c->hosts[i].name, name))
 			return &c->hosts[i];
 	return NULL;
+}
+
+int netconf_add_hosts(struct netconf *c, const struct netconf *other, struct err *e)
+{
+	struct netconf_host *h;
+	int i;
+
+	for (i = 0; i < other->nhosts; i++) {
+		h = netconf_host_add(c, other->hosts[i].name);
+		if (!h)
+			return no_memory(e);
+		*h = other->hosts[i];
+	}
+	return 0;
 }
 
 static void take(struct netconf_host *h, const struct sockaddr *sa)

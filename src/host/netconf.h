@@ -75,6 +75,10 @@ void netconf_free(struct netconf *c);
 int netconf_add(struct netconf *c, const char *name, const char *value, const char *source,
 		struct err *e);
 
+/* netconf_add_row, netconf_add_hosts - what another one says: a row, all names. */
+int netconf_add_row(struct netconf *c, const struct netconf_row *r, struct err *e);
+int netconf_add_hosts(struct netconf *c, const struct netconf *other, struct err *e);
+
 /* netconf_via_text, netconf_via_find - the way as a word; ANY if it is unknown. */
 const char *netconf_via_text(enum netconf_via via);
 enum netconf_via netconf_via_find(const char *text);
@@ -84,8 +88,9 @@ const char *netconf_version(const struct netconf *c, const char *library);
 int netconf_set_version(struct netconf *c, const char *library, const char *version,
 			struct err *e);
 
-/* netconf_get - the row in force, or NULL. */
+/* netconf_get - the row in force, or NULL; netconf_value - its value. */
 const struct netconf_row *netconf_get(const struct netconf *c, const char *name);
+const char *netconf_value(const struct netconf *c, const char *name);
 
 /*
  * netconf_nccl, netconf_mca - the grammars of the two files, exactly.

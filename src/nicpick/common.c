@@ -75,15 +75,6 @@ static int common_bits(const struct iface_ip *a, const struct iface_ip *b)
 	return bits;
 }
 
-static void mask(struct iface_ip *ip, int prefix)
-{
-	int i;
-
-	for (i = 0; i < 16; i++, prefix -= 8)
-		if (prefix < 8)
-			ip->bytes[i] &= (unsigned char)(prefix > 0 ? 0xff00 >> prefix : 0);
-}
-
 /* The address's own length of prefix on that node; 0 if it is none of its own. */
 static int own_prefix(const struct common_node *n, const struct iface_ip *ip)
 {
@@ -115,7 +106,6 @@ static bool is_shared(const struct common_node *nodes, int n, const struct iface
 static void find_network(const struct common_node *nodes, int n, char out[COMMON_NETWORK])
 {
 	struct iface_ip first, ip;
-	char text[IFACE_TEXT];
 	int i, bits, prefix, all = 128;
 
 	if (!iface_parse(&first, chosen(&nodes[0])->address))
@@ -130,10 +120,8 @@ static void find_network(const struct common_node *nodes, int n, char out[COMMON
 		prefix = bits < prefix ? bits : prefix;
 	}
 	prefix = prefix < all ? prefix : all;
-	mask(&first, prefix);
-	first.scope_id = 0;
 	if (prefix && !is_shared(nodes, n, &first, prefix))
-		snprintf(out, COMMON_NETWORK, "%.48s/%d", iface_text(&first, text), prefix);
+		iface_net_text(&first, prefix, out);
 }
 
 static bool names_differ(const struct common_node *nodes, int n)

@@ -7,7 +7,7 @@
 
 struct err;
 
-enum { COMMON_NETWORK = 64 };
+enum { COMMON_NETWORK = IFACE_TEXT };
 
 struct common_node {
 	const char *name;         /* for messages                                       */

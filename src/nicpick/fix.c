@@ -45,7 +45,7 @@ static const struct setting {
 	{ FIX_SHELL, "HOROVOD_GLOO_IFACE", NAME, ALWAYS },
 	{ FIX_SHELL, "FI_TCP_IFACE", NAME, ALWAYS },
 	/* The list holds for all devices: a network's name there is none of an InfiniBand
-	   card's. */
+	 * card's. */
 	{ FIX_SHELL, "UCX_NET_DEVICES", NAME, WITHOUT_RDMA },
 	{ FIX_SHELL, "PRTE_MCA_prte_if_include", NETWORK, ALWAYS },
 	{ FIX_SHELL, "PRTE_MCA_prte_if_exclude", NOTHING, NEVER },
@@ -312,16 +312,15 @@ int fix_apply(const struct fix *p, const char *root, struct err *e)
 	return rc;
 }
 
-/* Does the plan say anew what @source ("/etc/nccl.conf:3") says now? */
-static bool replaces(const struct fix *p, const char *source)
+const struct fix_file *fix_file_of(const struct fix *p, const char *source)
 {
 	size_t len = strcspn(source, ":");
 	int i;
 
 	for (i = 0; i < p->n; i++)
 		if (strlen(p->file[i].path) == len && !strncmp(p->file[i].path, source, len))
-			return true;
-	return false;
+			return &p->file[i];
+	return NULL;
 }
 
 static int add_files(const struct fix *p, bool variables, const char *const *names,
@@ -338,16 +337,10 @@ static int add_files(const struct fix *p, bool variables, const char *const *nam
 /* What is no setting: the host's name, what names mean, which versions are installed. */
 static int copy_facts(const struct netconf *now, struct netconf *then, struct err *e)
 {
-	int i, rc = 0;
+	int i, rc;
 
 	memcpy(then->hostname, now->hostname, sizeof(then->hostname));
-	for (i = 0; i < now->nhosts; i++) {
-		struct netconf_host *h = netconf_host_add(then, now->hosts[i].name);
-
-		if (!h)
-			return fail(e, RINGUP_ENOMEM, "no memory for hosts");
-		*h = now->hosts[i];
-	}
+	rc = netconf_add_hosts(then, now, e);
 	for (i = 0; !rc && i < now->nversions; i++)
 		rc = netconf_set_version(then, now->versions[i].library,
 					 now->versions[i].version, e);
@@ -363,14 +356,8 @@ int fix_settings(const struct fix *p, const struct netconf *now, const char *con
 	rc = copy_facts(now, then, e);
 	if (!rc)
 		rc = add_files(p, true, names, then, e);
-	for (i = 0; !rc && i < now->nrows; i++) {
-		const struct netconf_row *r = &now->rows[i];
-
-		if (replaces(p, r->source))
-			continue;
-		rc = netconf_add(then, r->name, r->value, r->source, e);
-		if (!rc)
-			then->rows[then->nrows - 1].via = r->via;
-	}
+	for (i = 0; !rc && i < now->nrows; i++)
+		if (!fix_file_of(p, now->rows[i].source))
+			rc = netconf_add_row(then, &now->rows[i], e);
 	return rc ? rc : add_files(p, false, names, then, e);
 }

@@ -56,6 +56,9 @@ int fix_apply(const struct fix *p, const char *root, struct err *e);
 int fix_stage(const struct fix *p, const char *root, struct batch *b, struct err *e);
 int fix_stage_back(const struct fix *p, const char *root, struct batch *b, struct err *e);
 
+/* fix_file_of - the file of the plan that @source ("/etc/nccl.conf:3") speaks of, or NULL. */
+const struct fix_file *fix_file_of(const struct fix *p, const char *source);
+
 /*
  * fix_settings - what a process that starts after fix_apply() is told about @names.
  *

@@ -16,13 +16,6 @@ static const char spares_loopback[] = "1.19"; /* unless FI_TCP_IFACE asks for it
 static const char believes_names[] = "2.5";   /* and offers nothing for an unknown one */
 static const char skips_tunnels[] = "2.7";    /* unless they are named */
 
-static const char *value(const struct netconf *c, const char *name)
-{
-	const struct netconf_row *r = netconf_get(c, name);
-
-	return r ? r->value : NULL;
-}
-
 static bool is_known(const struct iface_list *l, const char *name)
 {
 	int i;
@@ -133,7 +126,8 @@ static bool is_provider(const char *list)
 static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
 	const struct iface_addr **list = calloc((size_t)l->naddrs + 1, sizeof(void *));
-	const char *name = value(c, "FI_TCP_IFACE"), *provider = value(c, "FI_PROVIDER");
+	const char *name = netconf_value(c, "FI_TCP_IFACE"),
+		   *provider = netconf_value(c, "FI_PROVIDER");
 	struct pick_role *r = &p->roles[0];
 	bool lo;
 	int i, n = 0;

@@ -82,13 +82,11 @@ struct want {
 static const char *unfit(const struct iface_list *l, const struct iface_addr *a,
 			 const struct want *w)
 {
-	static const unsigned char v6_loopback[16] = { [15] = 1 };
-
 	if (w->running && !(l->ifaces[a->iface].flags & IFF_RUNNING))
 		return "not RUNNING, which NCCL asks since 2.28.3";
 	if (w->family && a->ip.family != w->family)
 		return "has no address of the family that NCCL_SOCKET_FAMILY demands";
-	if (a->ip.family == AF_INET6 && !memcmp(a->ip.bytes, v6_loopback, 16))
+	if (a->ip.family == AF_INET6 && iface_is_loopback(&a->ip))
 		return "::1 is never taken";
 	return NULL;
 }
@@ -345,13 +343,6 @@ static void explain(struct picked *p, const struct iface_list *l, int i, enum st
 				       : "asks since 2.28.3 only");
 }
 
-static const char *value(const struct netconf *c, const char *name)
-{
-	const struct netconf_row *r = netconf_get(c, name);
-
-	return r ? r->value : NULL;
-}
-
 static void refuse(struct pick_role *r, int result, const char *named)
 {
 	if (named)
@@ -396,9 +387,9 @@ static void pick_by_id(const struct iface_list *l, const struct netconf *c, stru
 
 static struct want wanted(const struct netconf *c, struct picked *p)
 {
-	const char *family = value(c, "NCCL_SOCKET_FAMILY");
-	struct want w = { .named = value(c, "NCCL_SOCKET_IFNAME"),
-			  .id = value(c, "NCCL_COMM_ID"),
+	const char *family = netconf_value(c, "NCCL_SOCKET_FAMILY");
+	struct want w = { .named = netconf_value(c, "NCCL_SOCKET_IFNAME"),
+			  .id = netconf_value(c, "NCCL_COMM_ID"),
 			  .running = picker_since(p, asks_running) };
 
 	if (family && !strcmp(family, "AF_INET"))

@@ -10,14 +10,9 @@
 
 static bool is_of_plan(const struct fix *plan, const struct netconf_row *r)
 {
-	size_t len = strcspn(r->source, ":");
-	int i;
+	const struct fix_file *f = fix_file_of(plan, r->source);
 
-	for (i = 0; i < plan->n; i++)
-		if (plan->file[i].after && strlen(plan->file[i].path) == len &&
-		    !strncmp(plan->file[i].path, r->source, len))
-			return true;
-	return false;
+	return f && f->after;
 }
 
 /* Does the plan say anything to this library?  To UCX it does not where there is RDMA. */

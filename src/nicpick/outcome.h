@@ -15,8 +15,7 @@ enum { OUTCOME_ROWS = 32, OUTCOME_WHY = 240 };
 struct outcome_row {
 	const struct picker *library;
 	const char *role;
-	char takes[160]; /* its interfaces in its order, with blanks between; "" if it refuses
-			  */
+	char takes[160]; /* its interfaces in its order; "" if it refuses */
 	bool agrees;
 	char why[OUTCOME_WHY]; /* if not: who tells it otherwise */
 };

@@ -65,7 +65,9 @@ struct picker {
 
 extern const struct picker *const pickers[]; /* ends with NULL */
 
+/* picker_find - NULL if there is none; picker_title - the name itself then. */
 const struct picker *picker_find(const char *name);
+const char *picker_title(const char *name);
 
 /* picker_version - the one that @c knows to be installed, else the newest known. */
 const char *picker_version(const struct picker *k, const struct netconf *c);

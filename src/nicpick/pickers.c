@@ -42,6 +42,13 @@ const struct picker *picker_find(const char *name)
 	return NULL;
 }
 
+const char *picker_title(const char *name)
+{
+	const struct picker *k = picker_find(name);
+
+	return k ? k->title : name;
+}
+
 const char *picker_version(const struct picker *k, const struct netconf *c)
 {
 	const char *found = netconf_version(c, k->name);
@@ -64,15 +71,6 @@ static bool is_listened_to(const struct picker *k, const char *name)
 	return false;
 }
 
-static int add_copy(struct netconf *heard, const struct netconf_row *r, struct err *e)
-{
-	int rc = netconf_add(heard, r->name, r->value, r->source, e);
-
-	if (!rc)
-		heard->rows[heard->nrows - 1].via = r->via;
-	return rc;
-}
-
 static void drop_last(struct netconf *heard)
 {
 	struct netconf_row *r = &heard->rows[--heard->nrows];
@@ -81,30 +79,19 @@ static void drop_last(struct netconf *heard)
 	free(r->value);
 }
 
-static int add_host(struct netconf *heard, const struct netconf_host *h, struct err *e)
-{
-	struct netconf_host *copy = netconf_host_add(heard, h->name);
-
-	if (!copy)
-		return fail(e, RINGUP_ENOMEM, "no memory for hosts");
-	*copy = *h;
-	return 0;
-}
-
 int picker_hear(const struct picker *k, const struct netconf *c, struct netconf *heard,
 		struct err *e)
 {
 	const char *version = picker_version(k, c);
-	int i, rc = 0;
+	int i, rc;
 
 	memset(heard, 0, sizeof(*heard));
 	memcpy(heard->hostname, c->hostname, sizeof(heard->hostname));
-	for (i = 0; !rc && i < c->nhosts; i++)
-		rc = add_host(heard, &c->hosts[i], e);
+	rc = netconf_add_hosts(heard, c, e);
 	for (i = 0; !rc && i < c->nrows; i++) {
 		if (!is_listened_to(k, c->rows[i].name))
 			continue;
-		rc = add_copy(heard, &c->rows[i], e);
+		rc = netconf_add_row(heard, &c->rows[i], e);
 		if (!rc && k->hears && !k->hears(c, &heard->rows[heard->nrows - 1], version))
 			drop_last(heard);
 	}

@@ -458,21 +458,13 @@ const struct iface_addr *trap_address(const struct trap_case *t, const struct pi
 const char *trap_net(const struct trap_case *t, char out[IFACE_TEXT])
 {
 	const struct iface_list *l = &t->s->ifaces;
-	char text[IFACE_TEXT];
-	struct iface_ip net;
-	int i, bit;
+	int i;
 
 	*out = 0;
-	for (i = 0; i < l->naddrs && !*out; i++) {
+	for (i = 0; i < l->naddrs; i++)
 		/* A network of one address is a name's business: see ompi-everything. */
-		if (l->addrs[i].ip.family != AF_INET || l->addrs[i].prefix == 32 ||
-		    strcmp(l->ifaces[l->addrs[i].iface].name, t->good) != 0)
-			continue;
-		net = l->addrs[i].ip;
-		for (bit = l->addrs[i].prefix; bit < 32; bit++)
-			net.bytes[bit / 8] &= (unsigned char)~(0x80 >> bit % 8);
-		snprintf(out, IFACE_TEXT, "%.40s/%d", iface_text(&net, text),
-			 l->addrs[i].prefix);
-	}
+		if (l->addrs[i].ip.family == AF_INET && l->addrs[i].prefix != 32 &&
+		    !strcmp(l->ifaces[l->addrs[i].iface].name, t->good))
+			return iface_net_text(&l->addrs[i].ip, l->addrs[i].prefix, out);
 	return out;
 }

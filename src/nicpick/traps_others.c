@@ -117,13 +117,6 @@ static const struct netconf_host *host(const struct trap_case *t)
 	return *name ? netconf_host_find(&t->s->settings, name) : NULL;
 }
 
-static bool is_loopback(const struct iface_ip *ip)
-{
-	static const unsigned char one[16] = { [15] = 1 };
-
-	return ip->family == AF_INET ? ip->bytes[0] == 127 : !memcmp(ip->bytes, one, 16);
-}
-
 /* The first address of @h that Gloo could bind to, or NULL. */
 static const struct iface_ip *first_local(const struct trap_case *t,
 					  const struct netconf_host *h)
@@ -131,7 +124,7 @@ static const struct iface_ip *first_local(const struct trap_case *t,
 	int i;
 
 	for (i = 0; i < h->nips; i++)
-		if (is_loopback(&h->ips[i]) || iface_owner(&t->s->ifaces, &h->ips[i]))
+		if (iface_is_loopback(&h->ips[i]) || iface_owner(&t->s->ifaces, &h->ips[i]))
 			return &h->ips[i];
 	return NULL;
 }
@@ -142,7 +135,7 @@ void trap_gloo_hostname_loopback(struct trap_case *t)
 	const struct iface_ip *ip = h ? first_local(t, h) : NULL;
 	char text[IFACE_TEXT];
 
-	if (ip && is_loopback(ip) && !is_named(t) && trap_has_network(t))
+	if (ip && iface_is_loopback(ip) && !is_named(t) && trap_has_network(t))
 		trap_machine(t, SOURCES_ENVIRONMENT, gloo, good(t),
 			     "the host name %.80s resolves to %s", h->name,
 			     iface_text(ip, text));

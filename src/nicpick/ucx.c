@@ -12,17 +12,10 @@
 
 enum { NO_DEVICE = -14, FAMILIES = 2 };
 
-static const char *value(const struct netconf *c, const char *name)
-{
-	const struct netconf_row *r = netconf_get(c, name);
-
-	return r ? r->value : NULL;
-}
-
 /* UCX_TCP_AF_PRIO: the families that count, the best first. */
 static int families(const struct netconf *c, int out[FAMILIES])
 {
-	const char *list = value(c, "UCX_TCP_AF_PRIO");
+	const char *list = netconf_value(c, "UCX_TCP_AF_PRIO");
 	int n = 0;
 	size_t len;
 
@@ -41,13 +34,11 @@ static int families(const struct netconf *c, int out[FAMILIES])
 /* Addresses it passes over; which ones changed twice. */
 static bool is_skipped(const struct picked *p, const struct iface_ip *ip)
 {
-	static const unsigned char v6_loopback[16] = { [15] = 1 };
-
 	if (ip->family == AF_INET)
 		return picker_since(p, "1.21") && ip->bytes[0] == 169 && ip->bytes[1] == 254;
 	if (ip->bytes[0] == 0xfe && (ip->bytes[1] & 0xc0) == 0x80)
 		return true;
-	return !picker_since(p, "1.14") && !memcmp(ip->bytes, v6_loopback, 16);
+	return !picker_since(p, "1.14") && iface_is_loopback(ip);
 }
 
 /* The address that interface @i would be used with; an alias is no device. */
@@ -78,7 +69,7 @@ best_address(const struct iface_list *l, const struct netconf *c, const struct p
 /* Since 1.16 bridges are left out unless they are asked for. */
 static bool drops_bridges(const struct netconf *c, const struct picked *p)
 {
-	const char *want = value(c, "UCX_TCP_BRIDGE_ENABLE");
+	const char *want = netconf_value(c, "UCX_TCP_BRIDGE_ENABLE");
 
 	if (!picker_since(p, "1.16"))
 		return false;
@@ -147,7 +138,7 @@ static void judge(const struct iface_list *l, const struct netconf *c, struct pi
 {
 	const struct iface *f = &l->ifaces[i];
 	const struct iface_addr *a = best_address(l, c, p, i);
-	const char *devices = value(c, "UCX_NET_DEVICES");
+	const char *devices = netconf_value(c, "UCX_NET_DEVICES");
 
 	if (!(f->flags & IFF_UP) || !(f->flags & IFF_RUNNING))
 		picker_rule(p, i, false, "skipped: not UP and RUNNING");
@@ -170,7 +161,8 @@ static void judge(const struct iface_list *l, const struct netconf *c, struct pi
 
 static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
-	const char *devices = value(c, "UCX_NET_DEVICES"), *tls = value(c, "UCX_TLS");
+	const char *devices = netconf_value(c, "UCX_NET_DEVICES"),
+		   *tls = netconf_value(c, "UCX_TLS");
 	struct pick_role *r = &p->roles[0];
 	int n, *done = calloc((size_t)l->nifaces + 1, sizeof(*done));
 

@@ -175,24 +175,12 @@ const char *facts_net(const struct probe_facts *f, int node, const char *address
 {
 	const struct iface_list *l = &f->nodes[node].snapshot.ifaces;
 	const struct iface_addr *a = facts_owner(f, node, address);
-	struct iface_ip net;
-	size_t len;
-	int bits, i;
 
 	*out = 0;
-	if (!a)
-		return out;
-	net = a->ip;
-	net.scope_id = 0;
-	bits = net.family == AF_INET ? 32 : 128;
-	if (a->prefix >= bits) {
+	if (a && a->prefix < (a->ip.family == AF_INET ? 32 : 128))
+		iface_net_text(&a->ip, a->prefix, out);
+	else if (a)
 		snprintf(out, IFACE_TEXT, "%s", l->ifaces[a->iface].name);
-		return out;
-	}
-	for (i = a->prefix; i < bits; i++)
-		net.bytes[i / 8] &= (unsigned char)~(0x80 >> i % 8);
-	len = strlen(iface_text(&net, out));
-	snprintf(out + len, IFACE_TEXT - len, "/%d", a->prefix);
 	return out;
 }
 

@@ -135,14 +135,6 @@ static bool is_among(const int *nodes, int n, int node)
 	return i < n;
 }
 
-/* What people call it. */
-static const char *title(const char *library)
-{
-	const struct picker *k = picker_find(library);
-
-	return k ? k->title : library;
-}
-
 struct users {
 	char library[8][FACTS_WORD];
 	char roles[8][4 * FACTS_WORD];
@@ -186,7 +178,7 @@ const char *judge_users(const struct judge_case *c, const int *nodes, int n,
 				add_user(&u, use);
 		}
 	for (i = 0; i < u.n; i++)
-		len = add(out, len, "%s%s (%s)", before(i, u.n), title(u.library[i]),
+		len = add(out, len, "%s%s (%s)", before(i, u.n), picker_title(u.library[i]),
 			  u.roles[i]);
 	return out;
 }

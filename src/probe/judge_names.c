@@ -3,24 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "nicpick/picker.h"
 #include "probe/judge.h"
-
-static bool is_loopback(const struct iface_ip *ip)
-{
-	struct iface_ip net;
-
-	return iface_parse(&net, ip->family == AF_INET ? "127.0.0.0" : "::1") &&
-	       iface_within(ip, &net, ip->family == AF_INET ? 8 : 128);
-}
 
 static bool is_loopback_text(const char *text)
 {
 	struct iface_ip ip;
 
-	return iface_parse(&ip, text) && is_loopback(&ip);
+	return iface_parse(&ip, text) && iface_is_loopback(&ip);
 }
 
 static const struct netconf_host *find_host(const struct probe_node *n, const char *name)
@@ -67,7 +58,7 @@ static enum own_name judge_own(const struct judge_case *c, int node)
 		return NAME_RIGHT;
 	if (!h->nips)
 		return NAME_UNKNOWN;
-	if (is_loopback(&h->ips[0]))
+	if (iface_is_loopback(&h->ips[0]))
 		return NAME_LOOPBACK;
 	return owns(n, h) ? NAME_RIGHT : NAME_FOREIGN;
 }
@@ -171,7 +162,7 @@ static void judge_peer_name(struct judge_case *c, int node)
 		if (!p)
 			p = judge_find(c, "wrong-name", FACTS_WARNING);
 		judge_blame(c, p, i);
-		if (is_loopback(&h->ips[0]) || find_owner(c, h) >= 0)
+		if (iface_is_loopback(&h->ips[0]) || find_owner(c, h) >= 0)
 			p->severity = FACTS_ERROR;
 	}
 	if (!first || !p->nnodes)
@@ -182,10 +173,11 @@ static void judge_peer_name(struct judge_case *c, int node)
 	p->to = node;
 	judge_say(c, &p->what, "on %s the name %s means %s, %s%s",
 		  judge_list(c, p->nodes, p->nnodes, list), first->name, text,
-		  is_loopback(&first->ips[0]) ? "a loopback address"
-		  : owner < 0                 ? "which none of the nodes has"
-					      : "which is ",
-		  is_loopback(&first->ips[0]) || owner < 0 ? "" : c->f->nodes[owner].name);
+		  iface_is_loopback(&first->ips[0]) ? "a loopback address"
+		  : owner < 0                       ? "which none of the nodes has"
+						    : "which is ",
+		  iface_is_loopback(&first->ips[0]) || owner < 0 ? ""
+								 : c->f->nodes[owner].name);
 	judge_say(c, &p->why,
 		  "Whoever is told this name (mpirun, torchrun's master address, ssh) goes "
 		  "to another machine.");
@@ -196,7 +188,6 @@ static void judge_peer_name(struct judge_case *c, int node)
 /* Libraries that would announce the loopback although their setting could name better. */
 static void judge_picks(struct judge_case *c, const char *library, const char *role)
 {
-	const struct picker *k = picker_find(library);
 	struct probe_finding *p = NULL;
 	char list[JUDGE_TEXT];
 	int i, n;
@@ -218,7 +209,7 @@ static void judge_picks(struct judge_case *c, const char *library, const char *r
 	if (!p || !p->nnodes)
 		return;
 	judge_say(c, &p->what, "%s would take the loopback interface on %s",
-		  k ? k->title : library, judge_list(c, p->nodes, p->nnodes, list));
+		  picker_title(library), judge_list(c, p->nodes, p->nnodes, list));
 	judge_say(c, &p->why,
 		  "Ranks elsewhere cannot connect to it. The usual reasons are an exclude list "
 		  "such as ^docker0, which lets lo in, and a node without a running network.");

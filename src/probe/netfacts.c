@@ -76,11 +76,14 @@ int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct e
 	return rc;
 }
 
+const char *netfacts_container_ip(const struct snapshot *s)
+{
+	return netconf_value(&s->settings, container_ip);
+}
+
 int netfacts_choose(const struct snapshot *s, struct own_hint h, struct picked *p,
 		    struct err *e)
 {
-	const struct netconf_row *r = netconf_get(&s->settings, container_ip);
-
-	h.container_ip = r ? r->value : NULL;
+	h.container_ip = netfacts_container_ip(s);
 	return own_choose(&s->ifaces, &h, p, e);
 }

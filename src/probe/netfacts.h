@@ -27,6 +27,9 @@ const char **netfacts_names(void);
  * The caller frees it with snapshot_free(), also on failure. */
 int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct err *e);
 
+/* netfacts_container_ip - the platform's word about its own address, or NULL. */
+const char *netfacts_container_ip(const struct snapshot *s);
+
 /* netfacts_choose - ringup's own choice on that machine; see own_choose(), to whose
  * hint the platform's word is added. */
 int netfacts_choose(const struct snapshot *s, struct own_hint h, struct picked *p,

@@ -132,6 +132,16 @@ static void test_addresses(void)
 	ok(iface_parse(&a, "fe80::1") && !iface_is_global(&a), "fe80 is not");
 	ok(iface_parse(&a, "::1") && !iface_is_global(&a), "::1 is not");
 	ok(iface_parse(&a, "fd00::1") && iface_is_global(&a), "unique local is");
+	ok(iface_parse(&a, "127.0.1.1") && iface_is_loopback(&a) && iface_parse(&a, "::1") &&
+		   iface_is_loopback(&a) && iface_parse(&a, "7f00::1") && !iface_is_loopback(&a),
+	   "127 and ::1 are the loopback");
+	ok(iface_parse(&a, "10.1.2.3") && !strcmp(iface_net_text(&a, 20, text), "10.1.0.0/20") &&
+		   !strcmp(iface_net_text(&a, 0, text), "0.0.0.0/0"),
+	   "an address and its length make a network");
+	ok(iface_parse_recorded(&a, "fe80::1%7") && a.scope_id == 7 &&
+		   !strcmp(iface_net_text(&a, 64, text), "fe80::/64") &&
+		   !iface_parse_recorded(&a, "fe80::1%lo"),
+	   "another machine's interface is a number, and no part of a network");
 }
 
 static void add_route(struct iface_list *l, const char *to, int prefix, int at, int metric)
