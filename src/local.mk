@@ -132,6 +132,7 @@ TOOL_SOURCES += \
 # What the commands of `ringup net` judge by; the fuzz targets need it as well.
 NET_SOURCES = \
 	%reldir%/base/batch.c %reldir%/base/batch.h \
+	%reldir%/base/jsonio.c %reldir%/base/jsonio.h \
 	%reldir%/base/release.c %reldir%/base/release.h \
 	%reldir%/base/stats.c %reldir%/base/stats.h \
 	%reldir%/base/patch.c %reldir%/base/patch.h \

@@ -107,11 +107,6 @@ static void print_text(const struct conclusions *c, const struct sieve *s, char 
 
 /* ---- JSON ---- */
 
-static json_t *or_null(const char *text)
-{
-	return *text ? out_string(text) : json_null();
-}
-
 static json_t *finding_json(const struct conclusion *c, char **logs)
 {
 	const struct finding *f = c->finding;
@@ -129,8 +124,8 @@ static json_t *finding_json(const struct conclusion *c, char **logs)
 			 "library", s->library, "file", out_string(logs[f->file]), "line",
 			 (json_int_t)f->line, "count", (json_int_t)f->count, "cause",
 			 out_string(c->cause), "proof", out_string(c->proof), "remedy",
-			 s->remedy, "command", or_null(c->command), "hosts", hosts, "ranks",
-			 ranks, "addresses", addresses, "files", f->files);
+			 s->remedy, "command", out_string_or_null(c->command), "hosts", hosts,
+			 "ranks", ranks, "addresses", addresses, "files", f->files);
 }
 
 static int print_json(const struct conclusions *c, const struct sieve *s, char **logs,

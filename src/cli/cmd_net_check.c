@@ -38,10 +38,9 @@ static const struct opt opts[] = {
 
 static void print_finding(const struct probe_finding *p)
 {
-	static const char *const words[] = { "note", "warning", "error" };
 	static const enum out_look looks[] = { OUT_DIM, OUT_WARN, OUT_BAD };
 
-	out_look(looks[p->severity], "\n%s: ", words[p->severity]);
+	out_look(looks[p->severity], "\n%s: ", facts_severity_text(p->severity));
 	out_text("%s\n", p->what ? p->what : p->code);
 	if (p->why)
 		out_text("  why:  %s\n", p->why);

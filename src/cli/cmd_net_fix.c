@@ -87,11 +87,6 @@ static json_t *interfaces_json(const struct group *g)
 	return list;
 }
 
-static json_t *or_null(const char *s)
-{
-	return s && *s ? out_string(s) : json_null();
-}
-
 static int print_json(const struct report *r, struct err *e)
 {
 	const struct group *g = r->group;
@@ -99,13 +94,14 @@ static int print_json(const struct report *r, struct err *e)
 
 	json_t *deed = deed_json(&r->deed), *all;
 
-	all = json_pack("{ss so so so so so sb sb so}", "schema", "ringup.net.fix/1",
-			"interface", or_null(r->chosen ? r->chosen->interface : NULL),
-			"address", or_null(r->chosen ? r->chosen->address : NULL), "network",
-			or_null(g->network), "note",
-			or_null(g->n ? g->common[0].own.roles[0].note : NULL), "interfaces",
-			g->n ? interfaces_json(g) : json_array(), "dry_run", dry_run, "changed",
-			done && deed_changes(&r->deed) > 0, "error", or_null(r->error));
+	all = json_pack(
+		"{ss so so so so so sb sb so}", "schema", "ringup.net.fix/1", "interface",
+		out_string_or_null(r->chosen ? r->chosen->interface : NULL), "address",
+		out_string_or_null(r->chosen ? r->chosen->address : NULL), "network",
+		out_string_or_null(g->network), "note",
+		out_string_or_null(g->n ? g->common[0].own.roles[0].note : NULL), "interfaces",
+		g->n ? interfaces_json(g) : json_array(), "dry_run", dry_run, "changed",
+		done && deed_changes(&r->deed) > 0, "error", out_string_or_null(r->error));
 	json_object_update(all, deed);
 	json_decref(deed);
 	return out_json(all, e);

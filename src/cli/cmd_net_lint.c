@@ -55,17 +55,13 @@ static void print_text(const struct lint_report *r)
 		out_look(OUT_GOOD, "nothing to find fault with\n");
 }
 
-static json_t *or_null(const char *text)
-{
-	return text ? out_string(text) : json_null();
-}
-
 static json_t *finding_json(const struct lint_finding *f)
 {
 	return json_pack("{ss ss so so so so ss so}", "code", f->code, "severity",
 			 lint_severity_text(f->severity), "where", out_string(f->where),
-			 "setting", or_null(f->setting), "line", or_null(f->line), "what",
-			 out_string(f->what), "why", f->why, "fix", or_null(f->fix));
+			 "setting", out_string_or_null(f->setting), "line",
+			 out_string_or_null(f->line), "what", out_string(f->what), "why",
+			 f->why, "fix", out_string_or_null(f->fix));
 }
 
 static int print_json(const struct lint_report *r, struct err *e)

@@ -259,6 +259,11 @@ json_t *out_string(const char *text)
 	return made;
 }
 
+json_t *out_string_or_null(const char *text)
+{
+	return text && *text ? out_string(text) : json_null();
+}
+
 int out_end(struct err *e)
 {
 	errno = 0;

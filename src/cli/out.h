@@ -79,6 +79,9 @@ int out_json(json_t *object, struct err *e);
  */
 json_t *out_string(const char *text);
 
+/* out_string_or_null - null instead where there is no text: NULL or "". */
+json_t *out_string_or_null(const char *text);
+
 /* out_end - flush; fails if anything could not be written since the start. */
 int out_end(struct err *e);
 

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/err.h"
-#include "base/file.h"
+#include "base/jsonio.h"
 #include "ringup.h"
 
 /* More than a node has; what is judged pair by pair would take minutes. */
@@ -17,23 +17,6 @@ enum { FILE_CAP = 64 << 20, MOST = 4096, MOST_ADDRESSES = 1024 };
 static const char schema[] = "ringup.net.snapshot/1";
 static const char *const grammars[] = { "environment", "nccl", "mca" };
 static const char *const scopes[] = { "global", "link", "host" };
-
-/* JSON holds UTF-8 only, and an environment anything. */
-static json_t *text(const char *s)
-{
-	json_t *j = json_string(s);
-	char *plain = j ? NULL : strdup(s);
-	size_t i;
-
-	if (j || !plain)
-		return j;
-	for (i = 0; plain[i]; i++)
-		if ((unsigned char)plain[i] >= 0x80)
-			plain[i] = '?';
-	j = json_string(plain);
-	free(plain);
-	return j;
-}
 
 static json_t *ip_text(const struct iface_ip *ip)
 {
@@ -58,8 +41,8 @@ static json_t *flags_json(unsigned flags)
 static json_t *addr_json(const struct iface_list *l, const struct iface_addr *a)
 {
 	json_t *j = json_pack("{s:i,s:o,s:o,s:i,s:s}", "interface", l->ifaces[a->iface].index,
-			      "label", text(a->label), "address", ip_text(&a->ip), "prefix",
-			      a->prefix, "scope", scopes[a->scope]);
+			      "label", jsonio_text(a->label), "address", ip_text(&a->ip),
+			      "prefix", a->prefix, "scope", scopes[a->scope]);
 
 	if (a->turn)
 		json_object_set_new(j, "turn", json_integer(a->turn));
@@ -69,7 +52,7 @@ static json_t *addr_json(const struct iface_list *l, const struct iface_addr *a)
 static json_t *bare_iface(const struct iface *f)
 {
 	return json_pack("{s:i,s:o,s:s,s:o,s:i,s:o,s:i,s:s}", "index", f->index, "name",
-			 text(f->name), "type", iface_kind_text(f->kind), "flags",
+			 jsonio_text(f->name), "type", iface_kind_text(f->kind), "flags",
 			 flags_json(f->flags), "mtu", f->mtu, "speed_mbps",
 			 f->speed_mbps < 0 ? json_null() : json_integer(f->speed_mbps),
 			 "master", f->master, "mac", f->mac);
@@ -103,13 +86,13 @@ static json_t *host_json(const struct netconf_host *h)
 
 	for (n = 0; n < h->nips; n++)
 		json_array_append_new(list, ip_text(&h->ips[n]));
-	return json_pack("{s:o,s:o}", "name", text(h->name), "addresses", list);
+	return json_pack("{s:o,s:o}", "name", jsonio_text(h->name), "addresses", list);
 }
 
 static json_t *row_json(const struct netconf_row *r)
 {
-	json_t *j = json_pack("{s:o,s:o,s:o}", "name", text(r->name), "value", text(r->value),
-			      "source", text(r->source));
+	json_t *j = json_pack("{s:o,s:o,s:o}", "name", jsonio_text(r->name), "value",
+			      jsonio_text(r->value), "source", jsonio_text(r->source));
 
 	if (r->via != NETCONF_ANY)
 		json_object_set_new(j, "via", json_string(netconf_via_text(r->via)));
@@ -123,8 +106,8 @@ static json_t *source_json(const struct sources_file *f)
 
 	for (n = 0; n < f->nlines; n++)
 		json_array_append_new(list, json_pack("{s:i,s:o}", "line", f->lines[n].number,
-						      "text", text(f->lines[n].text)));
-	return json_pack("{s:o,s:s,s:o}", "path", text(f->path), "grammar",
+						      "text", jsonio_text(f->lines[n].text)));
+	return json_pack("{s:o,s:s,s:o}", "path", jsonio_text(f->path), "grammar",
 			 grammars[f->grammar], "lines", list);
 }
 
@@ -150,62 +133,26 @@ json_t *snapshot_json(const struct snapshot *s)
 	for (i = 0; i < c->nversions; i++)
 		json_array_append_new(versions,
 				      json_pack("{s:o,s:o}", "library",
-						text(c->versions[i].library), "version",
-						text(c->versions[i].version)));
+						jsonio_text(c->versions[i].library), "version",
+						jsonio_text(c->versions[i].version)));
 	for (i = 0; i < s->sources.nfiles; i++)
 		json_array_append_new(sources, source_json(&s->sources.files[i]));
 	return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "schema", schema,
 			 "interfaces", ifaces, "addresses", addrs, "routes", routes, "hostname",
-			 text(c->hostname), "hosts", hosts, "settings", rows, "versions",
+			 jsonio_text(c->hostname), "hosts", hosts, "settings", rows, "versions",
 			 versions, "sources", sources);
 }
 
-/* A string that fits, or false; an absent one is empty. */
-static bool get_text(const json_t *j, const char *key, char *out, size_t size)
-{
-	const json_t *v = json_object_get(j, key);
-	const char *s = json_string_value(v);
-
-	*out = 0;
-	if (!v || json_is_null(v))
-		return true;
-	if (!s || strlen(s) >= size)
-		return false;
-	memcpy(out, s, strlen(s) + 1);
-	return true;
-}
-
-static bool get_int(const json_t *j, const char *key, int least, int most, int otherwise,
-		    int *out)
-{
-	const json_t *v = json_object_get(j, key);
-
-	*out = otherwise;
-	if (!v || json_is_null(v))
-		return true;
-	if (!json_is_integer(v) || json_integer_value(v) < least ||
-	    json_integer_value(v) > most)
-		return false;
-	*out = (int)json_integer_value(v);
-	return true;
-}
-
-/* Numeric only: the scope of a recorded address is a number, not a name that
- * means something else on this machine. */
 static bool get_ip(const json_t *j, struct iface_ip *ip)
 {
-	const char *s = json_string_value(j);
-	const char *scope = s ? strchr(s, '%') : NULL;
-
-	return s && (!scope || strspn(scope + 1, "0123456789") == strlen(scope + 1)) &&
-	       iface_parse(ip, s);
+	return json_is_string(j) && iface_parse_recorded(ip, json_string_value(j));
 }
 
 static bool get_position(const struct iface_list *l, const json_t *j, int *at)
 {
 	int index;
 
-	if (!get_int(j, "interface", 1, INT_MAX, 0, &index))
+	if (!jsonio_get_int(j, "interface", 1, INT_MAX, 0, &index))
 		return false;
 	*at = iface_position(l, index);
 	return *at >= 0;
@@ -218,13 +165,13 @@ static bool parse_iface(struct snapshot *s, const json_t *j)
 	const json_t *flag;
 	size_t i;
 
-	if (!f || !get_text(j, "name", f->name, sizeof(f->name)) || !*f->name ||
-	    !get_text(j, "type", kind, sizeof(kind)) ||
-	    !get_text(j, "mac", f->mac, sizeof(f->mac)) ||
-	    !get_int(j, "index", 1, INT_MAX, 0, &f->index) ||
-	    !get_int(j, "mtu", 0, INT_MAX, 0, &f->mtu) ||
-	    !get_int(j, "speed_mbps", 0, INT_MAX, -1, &f->speed_mbps) ||
-	    !get_int(j, "master", 0, INT_MAX, 0, &f->master) || !f->index)
+	if (!f || !jsonio_get_text(j, "name", f->name, sizeof(f->name)) || !*f->name ||
+	    !jsonio_get_text(j, "type", kind, sizeof(kind)) ||
+	    !jsonio_get_text(j, "mac", f->mac, sizeof(f->mac)) ||
+	    !jsonio_get_int(j, "index", 1, INT_MAX, 0, &f->index) ||
+	    !jsonio_get_int(j, "mtu", 0, INT_MAX, 0, &f->mtu) ||
+	    !jsonio_get_int(j, "speed_mbps", 0, INT_MAX, -1, &f->speed_mbps) ||
+	    !jsonio_get_int(j, "master", 0, INT_MAX, 0, &f->master) || !f->index)
 		return false;
 	f->kind = iface_kind_find(kind);
 	json_array_foreach(json_object_get(j, "flags"), i, flag) f->flags |=
@@ -239,11 +186,11 @@ static bool parse_addr(struct snapshot *s, const json_t *j)
 	int i;
 
 	if (!get_position(&s->ifaces, j, &a.iface) ||
-	    !get_text(j, "label", a.label, sizeof(a.label)) ||
+	    !jsonio_get_text(j, "label", a.label, sizeof(a.label)) ||
 	    !get_ip(json_object_get(j, "address"), &a.ip) ||
-	    !get_int(j, "prefix", 0, a.ip.family == AF_INET ? 32 : 128, 0, &a.prefix) ||
-	    !get_text(j, "scope", scope, sizeof(scope)) ||
-	    !get_int(j, "turn", 0, INT_MAX, 0, &a.turn))
+	    !jsonio_get_int(j, "prefix", 0, a.ip.family == AF_INET ? 32 : 128, 0, &a.prefix) ||
+	    !jsonio_get_text(j, "scope", scope, sizeof(scope)) ||
+	    !jsonio_get_int(j, "turn", 0, INT_MAX, 0, &a.turn))
 		return false;
 	for (i = 0; i < 3; i++)
 		if (!strcmp(scope, scopes[i]))
@@ -264,7 +211,7 @@ static bool parse_route(struct snapshot *s, const json_t *j)
 
 	if (!get_position(&s->ifaces, j, &r.iface) || (metric && !json_is_integer(metric)) ||
 	    !get_ip(json_object_get(j, "to"), &r.to) ||
-	    !get_int(j, "prefix", 0, r.to.family == AF_INET ? 32 : 128, 0, &r.prefix) ||
+	    !jsonio_get_int(j, "prefix", 0, r.to.family == AF_INET ? 32 : 128, 0, &r.prefix) ||
 	    (via && !json_is_null(via) && !get_ip(via, &r.via)))
 		return false;
 	r.metric = json_integer_value(metric);
@@ -281,7 +228,7 @@ static bool parse_host(struct snapshot *s, const json_t *j)
 	const json_t *ip;
 	size_t i;
 
-	if (!get_text(j, "name", name, sizeof(name)))
+	if (!jsonio_get_text(j, "name", name, sizeof(name)))
 		return false;
 	h = netconf_host_add(&s->settings, name);
 	if (!h || json_array_size(json_object_get(j, "addresses")) > NETCONF_IPS)
@@ -311,8 +258,8 @@ static bool parse_version(struct snapshot *s, const json_t *j)
 {
 	struct netconf_version v;
 
-	return get_text(j, "library", v.library, sizeof(v.library)) &&
-	       get_text(j, "version", v.version, sizeof(v.version)) &&
+	return jsonio_get_text(j, "library", v.library, sizeof(v.library)) &&
+	       jsonio_get_text(j, "version", v.version, sizeof(v.version)) &&
 	       !netconf_set_version(&s->settings, v.library, v.version, NULL);
 }
 
@@ -321,7 +268,8 @@ static bool parse_line(struct sources_file *f, const json_t *j)
 	const char *line = json_string_value(json_object_get(j, "text"));
 	int number;
 
-	return line && !strchr(line, '\n') && get_int(j, "line", 0, INT_MAX, 0, &number) &&
+	return line && !strchr(line, '\n') &&
+	       jsonio_get_int(j, "line", 0, INT_MAX, 0, &number) &&
 	       !sources_line(f, number, line, strlen(line), NULL);
 }
 
@@ -334,7 +282,8 @@ static bool parse_source(struct snapshot *s, const json_t *j)
 	size_t i;
 	int g;
 
-	if (!path || strlen(path) >= PATH_MAX || !get_text(j, "grammar", word, sizeof(word)))
+	if (!path || strlen(path) >= PATH_MAX ||
+	    !jsonio_get_text(j, "grammar", word, sizeof(word)))
 		return false;
 	for (g = 0; g < SOURCES_GRAMMARS && strcmp(word, grammars[g]); g++)
 		;
@@ -368,7 +317,8 @@ int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e)
 	memset(s, 0, sizeof(*s));
 	if (!is || strcmp(is, schema))
 		return fail(e, RINGUP_EINVAL, "its schema is not %s", schema);
-	if (!get_text(json, "hostname", s->settings.hostname, sizeof(s->settings.hostname)))
+	if (!jsonio_get_text(json, "hostname", s->settings.hostname,
+			     sizeof(s->settings.hostname)))
 		return fail(e, RINGUP_EINVAL, "hostname is not understood");
 	rc = parse_list(s, json, "interfaces", MOST, parse_iface, e);
 	if (!rc)
@@ -384,25 +334,9 @@ int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e)
 	return rc ? rc : parse_list(s, json, "sources", MOST, parse_source, e);
 }
 
-json_t *snapshot_read(const char *path, size_t cap, struct err *e)
-{
-	json_error_t why;
-	json_t *json;
-	char *data;
-	size_t len;
-
-	if (file_read(NULL, path, cap, &data, &len, e))
-		return NULL;
-	json = json_loadb(data, len, JSON_REJECT_DUPLICATES, &why);
-	free(data);
-	if (!json)
-		fail(e, RINGUP_EINVAL, "%s: line %d: %s", path, why.line, why.text);
-	return json;
-}
-
 int snapshot_load(struct snapshot *s, const char *path, struct err *e)
 {
-	json_t *json = snapshot_read(path, FILE_CAP, e);
+	json_t *json = jsonio_read(path, FILE_CAP, e);
 	int rc;
 
 	memset(s, 0, sizeof(*s));

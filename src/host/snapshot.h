@@ -31,10 +31,6 @@ json_t *snapshot_json(const struct snapshot *s);
  */
 int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e);
 
-/* snapshot_read - the JSON of a file of at most @cap bytes, whatever it describes: the
- * caller's reference, or NULL. */
-json_t *snapshot_read(const char *path, size_t cap, struct err *e);
-
 /* snapshot_load - snapshot_parse() of a file. */
 int snapshot_load(struct snapshot *s, const char *path, struct err *e);
 void snapshot_free(struct snapshot *s);

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/jsonio.h"
 #include "base/patch.h"
-#include "probe/facts.h"
 #include "ringup.h"
 
 static const char *change(const struct fix_file *f)
@@ -79,19 +79,18 @@ json_t *deed_json(const struct deed *d)
 
 	for (i = 0; i < d->nfiles; i++)
 		json_array_append_new(files, json_pack("{so ss so}", "path",
-						       facts_string(d->file[i].path), "change",
+						       jsonio_text(d->file[i].path), "change",
 						       d->file[i].change, "patch",
-						       facts_string(d->file[i].patch)));
+						       jsonio_text(d->file[i].patch)));
 	for (i = 0; i < d->nconflicts; i++)
-		json_array_append_new(conflicts, facts_string(d->conflict[i]));
+		json_array_append_new(conflicts, jsonio_text(d->conflict[i]));
 	for (i = 0; i < d->nrows; i++)
 		json_array_append_new(
-			rows, json_pack("{ss ss so sb so}", "library", d->row[i].library->name,
-					"role", d->row[i].role, "takes",
-					facts_string(d->row[i].takes), "agrees",
-					d->row[i].agrees, "why",
-					d->row[i].agrees ? json_null()
-							 : facts_string(d->row[i].why)));
+			rows,
+			json_pack("{ss ss so sb so}", "library", d->row[i].library->name,
+				  "role", d->row[i].role, "takes", jsonio_text(d->row[i].takes),
+				  "agrees", d->row[i].agrees, "why",
+				  d->row[i].agrees ? json_null() : jsonio_text(d->row[i].why)));
 	return json_pack("{so so so}", "files", files, "conflicts", conflicts, "libraries",
 			 rows);
 }

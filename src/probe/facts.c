@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/err.h"
+#include "base/jsonio.h"
 #include "ringup.h"
 
 /* What is read at most: a thousand nodes' check fits, a mistake does not. */
@@ -184,22 +185,9 @@ const char *facts_net(const struct probe_facts *f, int node, const char *address
 	return out;
 }
 
-json_t *facts_string(const char *s)
-{
-	json_t *j = s ? json_string(s) : json_null();
-	char *plain = j ? NULL : strdup(s), *p;
-
-	for (p = plain; p && *p; p++)
-		*p = (unsigned char)*p < 0x80 ? *p : '?';
-	if (plain)
-		j = json_string(plain);
-	free(plain);
-	return j;
-}
-
 static json_t *or_null(const char *s)
 {
-	return s && *s ? facts_string(s) : json_null();
+	return s && *s ? jsonio_text(s) : json_null();
 }
 
 static json_t *size_json(int n)
@@ -214,8 +202,8 @@ static json_t *measured(double x)
 
 static json_t *use_json(const struct probe_use *u)
 {
-	return json_pack("{s:o,s:o,s:o,s:o}", "library", facts_string(u->library), "role",
-			 facts_string(u->role), "interface", or_null(u->interface), "address",
+	return json_pack("{s:o,s:o,s:o,s:o}", "library", jsonio_text(u->library), "role",
+			 jsonio_text(u->role), "interface", or_null(u->interface), "address",
 			 or_null(u->address));
 }
 
@@ -227,7 +215,7 @@ static json_t *host_json(const struct netconf_host *h)
 
 	for (i = 0; i < h->nips; i++)
 		json_array_append_new(list, json_string(iface_text(&h->ips[i], text)));
-	return json_pack("{s:o,s:o}", "name", facts_string(h->name), "addresses", list);
+	return json_pack("{s:o,s:o}", "name", jsonio_text(h->name), "addresses", list);
 }
 
 static json_t *node_json(const struct probe_node *n)
@@ -240,8 +228,8 @@ static json_t *node_json(const struct probe_node *n)
 	for (i = 0; i < n->nresolves; i++)
 		json_array_append_new(resolves, host_json(&n->resolves[i]));
 	for (i = 0; i < n->nfirewall; i++)
-		json_array_append_new(firewall, facts_string(n->firewall[i]));
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name", facts_string(n->name),
+		json_array_append_new(firewall, jsonio_text(n->firewall[i]));
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name", jsonio_text(n->name),
 			 "hostname", or_null(n->hostname), "error", or_null(n->error),
 			 "machine_id", or_null(n->machine_id), "snapshot",
 			 n->has_snapshot ? snapshot_json(&n->snapshot) : json_null(), "uses",
@@ -267,13 +255,13 @@ static json_t *latency_json(const struct probe_path *p)
 /* The name of a node, or null for none. */
 static json_t *name_json(const struct probe_facts *f, int node)
 {
-	return node >= 0 && node < f->nnodes ? facts_string(f->nodes[node].name) : json_null();
+	return node >= 0 && node < f->nnodes ? jsonio_text(f->nodes[node].name) : json_null();
 }
 
 static json_t *path_json(const struct probe_facts *f, const struct probe_path *p)
 {
 	json_t *port = json_pack("{s:i,s:o}", "number", p->port.number, "kind",
-				 facts_string(p->port.kind));
+				 jsonio_text(p->port.kind));
 
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:o,s:o,s:o,s:o,s:o}", "from",
 			 name_json(f, p->from), "to", name_json(f, p->to), "address",
@@ -292,7 +280,7 @@ static json_t *finding_json(const struct probe_facts *f, const struct probe_find
 	for (i = 0; i < p->nnodes; i++)
 		json_array_append_new(nodes, name_json(f, p->nodes[i]));
 	return json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "code",
-			 facts_string(p->code), "severity", facts_severity_text(p->severity),
+			 jsonio_text(p->code), "severity", facts_severity_text(p->severity),
 			 "nodes", nodes, "interface", or_null(p->interface), "address",
 			 or_null(p->address), "from", name_json(f, p->from), "to",
 			 name_json(f, p->to), "what", or_null(p->what), "why", or_null(p->why),
@@ -315,73 +303,32 @@ json_t *facts_json(const struct probe_facts *f)
 			 or_null(f->verdict));
 }
 
-static bool is_absent(const json_t *j)
-{
-	return !j || json_is_null(j);
-}
-
-/* A string that fits, or false; an absent one is empty. */
-static bool get_text(const json_t *j, const char *key, char *out, size_t size)
-{
-	const json_t *v = json_object_get(j, key);
-	const char *s = json_string_value(v);
-
-	*out = 0;
-	if (is_absent(v))
-		return true;
-	if (!s || strlen(s) >= size)
-		return false;
-	memcpy(out, s, strlen(s) + 1);
-	return true;
-}
-
-static bool get_int(const json_t *j, const char *key, int most, int *out)
-{
-	const json_t *v = json_object_get(j, key);
-
-	*out = 0;
-	if (is_absent(v))
-		return true;
-	if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > most)
-		return false;
-	*out = (int)json_integer_value(v);
-	return true;
-}
-
 static bool get_real(const json_t *j, const char *key, double *out)
 {
 	const json_t *v = json_object_get(j, key);
 
 	*out = -1;
-	if (is_absent(v))
+	if (jsonio_is_absent(v))
 		return true;
 	*out = json_number_value(v);
 	return json_is_number(v) && *out >= 0 && *out <= 1e15;
-}
-
-/* Numeric, its scope as well: a name would mean an interface of this machine. */
-static bool is_address(const char *s, struct iface_ip *ip)
-{
-	const char *scope = strchr(s, '%');
-
-	return (!scope || strspn(scope + 1, "0123456789") == strlen(scope + 1)) &&
-	       iface_parse(ip, s);
 }
 
 static bool get_address(const json_t *j, const char *key, char out[IFACE_TEXT])
 {
 	struct iface_ip ip;
 
-	return get_text(j, key, out, IFACE_TEXT) && (!*out || is_address(out, &ip));
+	return jsonio_get_text(j, key, out, IFACE_TEXT) &&
+	       (!*out || iface_parse_recorded(&ip, out));
 }
 
 static bool parse_use(struct probe_node *n, const json_t *j)
 {
 	struct probe_use *u = facts_add_use(n);
 
-	return u && get_text(j, "library", u->library, sizeof(u->library)) &&
-	       get_text(j, "role", u->role, sizeof(u->role)) &&
-	       get_text(j, "interface", u->interface, sizeof(u->interface)) &&
+	return u && jsonio_get_text(j, "library", u->library, sizeof(u->library)) &&
+	       jsonio_get_text(j, "role", u->role, sizeof(u->role)) &&
+	       jsonio_get_text(j, "interface", u->interface, sizeof(u->interface)) &&
 	       get_address(j, "address", u->address);
 }
 
@@ -392,7 +339,8 @@ static bool parse_host(struct probe_node *n, const json_t *j)
 	struct netconf_host *h;
 	size_t i;
 
-	if (!get_text(j, "name", name, sizeof(name)) || json_array_size(list) > NETCONF_IPS)
+	if (!jsonio_get_text(j, "name", name, sizeof(name)) ||
+	    json_array_size(list) > NETCONF_IPS)
 		return false;
 	h = facts_add_host(n, name);
 	if (!h)
@@ -400,7 +348,7 @@ static bool parse_host(struct probe_node *n, const json_t *j)
 	json_array_foreach(list, i, one)
 	{
 		if (!json_is_string(one) ||
-		    !is_address(json_string_value(one), &h->ips[h->nips]))
+		    !iface_parse_recorded(&h->ips[h->nips], json_string_value(one)))
 			return false;
 		h->nips++;
 	}
@@ -419,7 +367,7 @@ static bool each(struct probe_node *n, const json_t *j, const char *key,
 	const json_t *list = json_object_get(j, key), *one;
 	size_t i;
 
-	if (is_absent(list))
+	if (jsonio_is_absent(list))
 		return true;
 	if (!json_is_array(list) || json_array_size(list) > LIST_CAP)
 		return false;
@@ -433,18 +381,18 @@ static int parse_node(struct probe_facts *f, const json_t *j, struct err *e)
 	char name[FACTS_NAME];
 	struct probe_node *n;
 
-	if (!get_text(j, "name", name, sizeof(name)) || !*name)
+	if (!jsonio_get_text(j, "name", name, sizeof(name)) || !*name)
 		return fail(e, RINGUP_EINVAL, "it has no name");
 	n = facts_add_node(f, name);
 	if (!n)
 		return fail(e, RINGUP_ENOMEM, "no memory for a node");
-	if (!get_text(j, "hostname", n->hostname, sizeof(n->hostname)) ||
-	    !get_text(j, "error", n->error, sizeof(n->error)) ||
-	    !get_text(j, "machine_id", n->machine_id, sizeof(n->machine_id)) ||
+	if (!jsonio_get_text(j, "hostname", n->hostname, sizeof(n->hostname)) ||
+	    !jsonio_get_text(j, "error", n->error, sizeof(n->error)) ||
+	    !jsonio_get_text(j, "machine_id", n->machine_id, sizeof(n->machine_id)) ||
 	    !each(n, j, "uses", parse_use) || !each(n, j, "resolves", parse_host) ||
 	    !each(n, j, "firewall", parse_rule))
 		return fail(e, RINGUP_EINVAL, "it is not understood");
-	n->has_snapshot = !is_absent(snapshot);
+	n->has_snapshot = !jsonio_is_absent(snapshot);
 	if (n->has_snapshot && snapshot_parse(&n->snapshot, snapshot, e))
 		return fail_in(e, "snapshot");
 	return 0;
@@ -496,9 +444,10 @@ static bool parse_mtu(const json_t *j, struct probe_mtu *m)
 {
 	const json_t *segment = json_object_get(j, "segment");
 
-	m->segment = is_absent(segment) ? -1 : json_is_true(segment);
-	return (is_absent(segment) || json_is_boolean(segment)) &&
-	       get_int(j, "link", INT_MAX, &m->link) && get_int(j, "df", INT_MAX, &m->df);
+	m->segment = jsonio_is_absent(segment) ? -1 : json_is_true(segment);
+	return (jsonio_is_absent(segment) || json_is_boolean(segment)) &&
+	       jsonio_get_int(j, "link", 0, INT_MAX, 0, &m->link) &&
+	       jsonio_get_int(j, "df", 0, INT_MAX, 0, &m->df);
 }
 
 static bool parse_path(struct probe_path *p, const json_t *j, const struct index *all, int n)
@@ -510,12 +459,13 @@ static bool parse_path(struct probe_path *p, const json_t *j, const struct index
 	p->answered = get_node(all, n, j, "answered");
 	return p->from >= 0 && p->to >= 0 && p->from != p->to &&
 	       get_address(j, "address", p->address) &&
-	       get_text(j, "interface", p->interface, sizeof(p->interface)) &&
-	       get_text(j, "via", p->via, sizeof(p->via)) &&
+	       jsonio_get_text(j, "interface", p->interface, sizeof(p->interface)) &&
+	       jsonio_get_text(j, "via", p->via, sizeof(p->via)) &&
 	       get_address(j, "source", p->source) &&
-	       get_int(port, "number", 65535, &p->port.number) &&
-	       get_text(port, "kind", p->port.kind, sizeof(p->port.kind)) &&
-	       parse_state(j, &p->state) && get_text(j, "errno", p->error, sizeof(p->error)) &&
+	       jsonio_get_int(port, "number", 0, 65535, 0, &p->port.number) &&
+	       jsonio_get_text(port, "kind", p->port.kind, sizeof(p->port.kind)) &&
+	       parse_state(j, &p->state) &&
+	       jsonio_get_text(j, "errno", p->error, sizeof(p->error)) &&
 	       parse_mtu(json_object_get(j, "mtu"), &p->mtu) &&
 	       get_real(us, "min", &p->latency_min_us) &&
 	       get_real(us, "median", &p->latency_median_us) &&
@@ -547,7 +497,7 @@ static int parse_paths(struct probe_facts *f, const json_t *list, struct err *e)
 	size_t i;
 	int rc = 0;
 
-	if (is_absent(list))
+	if (jsonio_is_absent(list))
 		return 0;
 	if (!json_is_array(list) || json_array_size(list) > PATHS_CAP)
 		return fail(e, RINGUP_EINVAL, "paths is not a list of at most %d", PATHS_CAP);
@@ -588,7 +538,7 @@ int facts_parse(struct probe_facts *f, const json_t *json, struct err *e)
 
 int facts_load(struct probe_facts *f, const char *path, struct err *e)
 {
-	json_t *json = snapshot_read(path, FILE_CAP, e);
+	json_t *json = jsonio_read(path, FILE_CAP, e);
 	int rc;
 
 	memset(f, 0, sizeof(*f));

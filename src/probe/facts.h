@@ -141,9 +141,6 @@ const struct iface_addr *facts_owner(const struct probe_facts *f, int node,
 const char *facts_net(const struct probe_facts *f, int node, const char *address,
 		      char out[IFACE_TEXT]);
 
-/* facts_string - a string of any bytes, of which JSON holds UTF-8 only; null if NULL. */
-json_t *facts_string(const char *s);
-
 /* facts_json - `ringup.net.check/1`, findings and verdict included; the caller's
  * reference, or NULL without memory. */
 json_t *facts_json(const struct probe_facts *f);
