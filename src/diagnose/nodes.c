@@ -3,7 +3,6 @@
 #include "diagnose/nodes.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,7 @@ int nodes_here(struct nodes *l, const char *root, struct err *e)
 
 	if (!s)
 		return e->code;
-	l->live = 1;
+	l->live = true;
 	gethostname(s->settings.hostname, sizeof(s->settings.hostname) - 1);
 	return iface_read(&s->ifaces, root, NULL, e);
 }

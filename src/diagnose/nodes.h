@@ -3,6 +3,7 @@
 #ifndef DIAGNOSE_NODES_H
 #define DIAGNOSE_NODES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "host/snapshot.h"
@@ -13,7 +14,7 @@ struct err;
 struct nodes {
 	struct snapshot *node;
 	int n;
-	int live; /* the only one is this machine */
+	bool live; /* the only one is this machine */
 };
 
 /* nodes_add - one that `ringup net snapshot` recorded. */

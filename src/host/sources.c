@@ -31,20 +31,21 @@ static int no_memory(struct err *e)
 struct sources_file *sources_file(struct sources *s, enum sources_grammar g, const char *path,
 				  struct err *e)
 {
-	struct sources_file *more = NULL;
-	char *copy = strdup(path);
+	struct sources_file *more;
+	char *copy;
 
-	if (s->nfiles == MAX_FILES)
+	if (s->nfiles == MAX_FILES) {
 		fail(e, RINGUP_EINVAL, "more than %d files of settings", MAX_FILES);
-	else
-		more = reallocarray(s->files, (size_t)s->nfiles + 1, sizeof(*more));
-	if (!more || !copy) {
-		free(copy);
-		if (s->nfiles < MAX_FILES)
-			no_memory(e);
 		return NULL;
 	}
-	s->files = more;
+	more = reallocarray(s->files, (size_t)s->nfiles + 1, sizeof(*more));
+	if (more)
+		s->files = more;
+	copy = more ? strdup(path) : NULL;
+	if (!copy) {
+		no_memory(e);
+		return NULL;
+	}
 	more += s->nfiles++;
 	*more = (struct sources_file){ .grammar = g, .path = copy };
 	return more;
@@ -207,16 +208,17 @@ static int add_nccl(struct sources *s, const char *root, struct err *e)
 {
 	const char *given = conf_env("NCCL_CONF_FILE"), *home = conf_env("HOME");
 	const struct passwd *pw = getpwuid(getuid());
+	bool is_given = given && *given;
 	char path[PATH_MAX];
 	int rc = 0;
 
-	if (given && *given)
+	if (is_given)
 		rc = add_file(s, SOURCES_NCCL, root, given, e);
-	if ((!given || !*given) && home && *home == '/') {
+	if (!is_given && home && *home == '/') {
 		snprintf(path, sizeof(path), "%s/.nccl.conf", home);
 		rc = add_file(s, SOURCES_NCCL, root, path, e);
 	}
-	if (!rc && (!given || !*given) && pw) {
+	if (!rc && !is_given && pw) {
 		snprintf(path, sizeof(path), "%s/.nccl.conf", pw->pw_dir);
 		rc = add_file(s, SOURCES_NCCL, root, path, e);
 	}

@@ -204,6 +204,13 @@ struct trap_row *trap_sound(struct trap_case *t, const char *name)
 	return r && !r->broken && *r->value ? r : NULL;
 }
 
+bool trap_names(struct trap_case *t, const char *name)
+{
+	struct trap_row *r = trap_get(t, name);
+
+	return r && strlen(r->value) > 1;
+}
+
 /* Single quotes where a shell would not take the value as it is. */
 static char *shell_line(const char *name, const char *value)
 {

@@ -49,10 +49,14 @@ int trap_begin(struct trap_case *t, const struct snapshot *s, struct lint_report
 	       struct err *e);
 void trap_end(struct trap_case *t);
 
-/* trap_get - the row in force for a variable, or NULL; with @sound, NULL as well
- * if its form is broken or it is empty. */
+/* trap_get - the row in force for a variable, or NULL; trap_sound - NULL as well if its
+ * form is broken or it is empty. */
 struct trap_row *trap_get(struct trap_case *t, const char *name);
 struct trap_row *trap_sound(struct trap_case *t, const char *name);
+
+/* trap_names - does the variable name an interface, for those who ignore a single
+ * character? */
+bool trap_names(struct trap_case *t, const char *name);
 
 /*
  * trap_found - report; @fix is the value to set instead, NULL if nobody can tell.

@@ -142,7 +142,7 @@ void trap_nccl_too_many(struct trap_case *t)
 	while (s.row && next_name(&list, &x))
 		if (++n == MAX_NAMES + 1)
 			trap_found(t, s.row, NULL, instead(t, fix),
-				   "%.*s is name 17, and not read any more", x.len, x.text);
+				   "%.*s is name %d, and not read any more", x.len, x.text, n);
 }
 
 /* The list with every blank taken out, and '^' or '=' in front of inner names. */
@@ -204,55 +204,55 @@ void trap_nccl_glob(struct trap_case *t)
 	settle(&s);
 }
 
-/* The interface that has the address, or an address in the network, @x. */
-static const struct iface_addr *owner_of(const struct trap_case *t, const struct picker_item *x)
+/* "10.0.0.5", or with the length of a network; @prefix is that of an address without. */
+static bool is_address(const struct picker_item *x, struct iface_ip *ip, int *prefix)
 {
-	const struct iface_list *l = &t->s->ifaces;
-	char text[IFACE_TEXT];
-	struct iface_ip ip;
-	int i, prefix;
-
-	snprintf(text, sizeof(text), "%.*s", x->len, x->text);
-	prefix = strchr(text, '/') ? atoi(strchr(text, '/') + 1) : 128;
-	text[strcspn(text, "/")] = 0;
-	if (!iface_parse(&ip, text))
-		return NULL;
-	if (prefix > 32 && ip.family == AF_INET)
-		prefix = 32;
-	for (i = 0; i < l->naddrs; i++)
-		if (iface_within(&l->addrs[i].ip, &ip, prefix))
-			return &l->addrs[i];
-	return NULL;
-}
-
-static bool is_address(const struct picker_item *x)
-{
-	char text[IFACE_TEXT];
-	struct iface_ip ip;
+	char text[IFACE_TEXT], *slash;
 
 	if (x->len >= IFACE_TEXT)
 		return false;
 	snprintf(text, sizeof(text), "%.*s", x->len, x->text);
+	slash = strchr(text, '/');
+	*prefix = slash ? atoi(slash + 1) : 128;
 	text[strcspn(text, "/")] = 0;
-	return iface_parse(&ip, text);
+	if (!iface_parse(ip, text))
+		return false;
+	if (ip->family == AF_INET && *prefix > 32)
+		*prefix = 32;
+	return true;
+}
+
+/* The interface that has an address in there. */
+static const struct iface *owner_of(const struct trap_case *t, const struct iface_ip *ip,
+				    int prefix)
+{
+	const struct iface_list *l = &t->s->ifaces;
+	int i;
+
+	for (i = 0; i < l->naddrs; i++)
+		if (iface_within(&l->addrs[i].ip, ip, prefix))
+			return &l->ifaces[l->addrs[i].iface];
+	return NULL;
 }
 
 void trap_nccl_no_address(struct trap_case *t)
 {
 	struct spec s = spec_of(t);
 	const char *list = s.list;
-	const struct iface_addr *a;
+	const struct iface *f;
 	char fix[IFACE_NAME + 1];
 	struct picker_item x;
+	struct iface_ip ip;
+	int prefix;
 
 	/* Not next_name(): an IPv6 address is full of colons. */
 	while (s.row && picker_next(&list, &x)) {
-		if (!is_address(&x))
+		if (!is_address(&x, &ip, &prefix))
 			continue;
-		a = owner_of(t, &x);
-		if (a)
-			snprintf(fix, sizeof(fix), "=%s", t->s->ifaces.ifaces[a->iface].name);
-		trap_found(t, s.row, NULL, a ? fix : instead(t, fix), "%.*s is an address",
+		f = owner_of(t, &ip, prefix);
+		if (f)
+			snprintf(fix, sizeof(fix), "=%s", f->name);
+		trap_found(t, s.row, NULL, f ? fix : instead(t, fix), "%.*s is an address",
 			   x.len, x.text);
 		settle(&s);
 		return;
@@ -263,14 +263,13 @@ void trap_nccl_port(struct trap_case *t)
 {
 	struct spec s = spec_of(t);
 	const char *list = s.list;
-	struct picker_item x, whole;
+	struct picker_item x;
 	const char *colon;
 	char fix[IFACE_NAME + 1];
 
 	while (s.row && picker_next(&list, &x)) {
 		colon = memchr(x.text, ':', (size_t)x.len);
-		whole = x;
-		if (!colon || !trap_label(t, &whole))
+		if (!colon || !trap_label(t, &x))
 			continue;
 		snprintf(fix, sizeof(fix), "=%.*s", (int)(colon - x.text), x.text);
 		trap_found(t, s.row, NULL, fix, "%.*s is an alias", x.len, x.text);
@@ -464,13 +463,6 @@ void trap_nccl_id_beats_ifname(struct trap_case *t)
 			    r->picks[0].interface, ifname, s.row->value);
 }
 
-static bool is_named(struct trap_case *t)
-{
-	struct trap_row *r = trap_get(t, ifname);
-
-	return r && strlen(r->value) > 1;
-}
-
 void trap_nccl_ib_first(struct trap_case *t)
 {
 	const struct pick_role *r = &t->nccl.roles[0];
@@ -478,8 +470,8 @@ void trap_nccl_ib_first(struct trap_case *t)
 	char fix[IFACE_NAME + 1];
 	bool is_ib;
 
-	if (!a || is_named(t) || trap_get(t, comm_id) || strncmp(a->label, "ib", 2) != 0 ||
-	    !*t->good || !strcmp(t->good, a->label))
+	if (!a || trap_names(t, ifname) || trap_get(t, comm_id) ||
+	    strncmp(a->label, "ib", 2) != 0 || !*t->good || !strcmp(t->good, a->label))
 		return;
 	is_ib = t->s->ifaces.ifaces[a->iface].kind == IFACE_INFINIBAND;
 	if (is_ib && iface_is_global(&a->ip))
@@ -495,7 +487,7 @@ void trap_nccl_foreign(struct trap_case *t)
 	char fix[IFACE_NAME + 1];
 	int i;
 
-	for (i = 0; i < r->npicks && !is_named(t) && *t->good; i++) {
+	for (i = 0; i < r->npicks && !trap_names(t, ifname) && *t->good; i++) {
 		a = trap_address(t, &r->picks[i]);
 		if (!a || !trap_is_foreign(t, a) || !strcmp(a->label, t->good))
 			continue;
@@ -512,10 +504,11 @@ void trap_nccl_hidden(struct trap_case *t)
 	char fix[IFACE_NAME + 1];
 	size_t i;
 
-	for (i = 0; i < 3; i++)
-		if (!is_named(t) && !trap_get(t, comm_id) && r->npicks &&
-		    !strncmp(t->good, last[i], strlen(last[i])) &&
-		    strcmp(r->picks[0].interface, t->good) != 0 && strcmp(t->good, "lo") != 0)
+	if (trap_names(t, ifname) || trap_get(t, comm_id) || !r->npicks ||
+	    !strcmp(r->picks[0].interface, t->good) || !strcmp(t->good, "lo"))
+		return;
+	for (i = 0; i < sizeof(last) / sizeof(last[0]); i++)
+		if (!strncmp(t->good, last[i], strlen(last[i])))
 			trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix),
 				     "NCCL takes %s rather than %s, whose name begins with %s",
 				     r->picks[0].interface, t->good, last[i]);

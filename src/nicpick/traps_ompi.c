@@ -320,7 +320,7 @@ void trap_ompi_foreign(struct trap_case *t)
 {
 	const struct pick_role *r = &t->ompi.roles[0];
 	const struct iface_addr *a;
-	char better[IFACE_TEXT], fix[IFACE_TEXT];
+	char better[IFACE_TEXT];
 	int i;
 
 	if (trap_get(t, btl_include) || !instead(t, better))
@@ -329,8 +329,7 @@ void trap_ompi_foreign(struct trap_case *t)
 		a = trap_address(t, &r->picks[i]);
 		if (!a || !trap_is_foreign(t, a))
 			continue;
-		snprintf(fix, sizeof(fix), "%s", better);
-		trap_machine(t, SOURCES_MCA, btl_include, fix, "Open MPI uses %s, %s",
+		trap_machine(t, SOURCES_MCA, btl_include, better, "Open MPI uses %s, %s",
 			     r->picks[i].interface, r->picks[i].address);
 		return;
 	}
@@ -398,8 +397,8 @@ void trap_ompi5_two_names(struct trap_case *t)
 void trap_ompi5_oob(struct trap_case *t)
 {
 	static const char *const pairs[][2] = {
-		{ "OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include" },
-		{ "OMPI_MCA_oob_tcp_if_exclude", "PRTE_MCA_prte_if_exclude" },
+		{ oob_include, "PRTE_MCA_prte_if_include" },
+		{ oob_exclude, "PRTE_MCA_prte_if_exclude" },
 	};
 	struct trap_row *r;
 	int i;
@@ -459,11 +458,11 @@ void trap_ompi_no_tcp(struct trap_case *t)
 	char *fix;
 
 	/* With another PML the BTLs carry little or nothing. */
-	if (!r || *r->value == '^' || (pml && strcmp(pml->value, "ob1") != 0))
+	if (!r || *r->value == '^' || !pml || strcmp(pml->value, "ob1") != 0)
 		return;
 	for (i = 0; i < sizeof(wide) / sizeof(wide[0]); i++)
 		has |= holds(r->value, wide[i]);
-	if (has || !pml)
+	if (has)
 		return;
 	if (asprintf(&fix, "tcp,%s", r->value) < 0)
 		fix = NULL;

@@ -102,13 +102,6 @@ void trap_gloo_foreign(struct trap_case *t)
 	}
 }
 
-static bool is_named(struct trap_case *t)
-{
-	struct trap_row *r = trap_get(t, gloo);
-
-	return r && strlen(r->value) > 1;
-}
-
 /* What the host name resolves to first of all, as far as it is known. */
 static const struct netconf_host *host(const struct trap_case *t)
 {
@@ -135,7 +128,7 @@ void trap_gloo_hostname_loopback(struct trap_case *t)
 	const struct iface_ip *ip = h ? first_local(t, h) : NULL;
 	char text[IFACE_TEXT];
 
-	if (ip && iface_is_loopback(ip) && !is_named(t) && trap_has_network(t))
+	if (ip && iface_is_loopback(ip) && !trap_names(t, gloo) && trap_has_network(t))
 		trap_machine(t, SOURCES_ENVIRONMENT, gloo, good(t),
 			     "the host name %.80s resolves to %s", h->name,
 			     iface_text(ip, text));
@@ -148,7 +141,7 @@ void trap_gloo_hostname_foreign(struct trap_case *t)
 	const struct iface_addr *a = ip ? iface_owner(&t->s->ifaces, ip) : NULL;
 	char text[IFACE_TEXT];
 
-	if (a && trap_is_foreign(t, a) && !is_named(t) && trap_has_network(t))
+	if (a && trap_is_foreign(t, a) && !trap_names(t, gloo) && trap_has_network(t))
 		trap_machine(t, SOURCES_ENVIRONMENT, gloo, good(t),
 			     "the host name %.80s resolves to %s, which is %s", h->name,
 			     iface_text(ip, text), a->label);
@@ -158,7 +151,7 @@ void trap_gloo_hostname_unknown(struct trap_case *t)
 {
 	const struct netconf_host *h = host(t);
 
-	if (h && !first_local(t, h) && !is_named(t) && trap_has_network(t))
+	if (h && !first_local(t, h) && !trap_names(t, gloo) && trap_has_network(t))
 		trap_machine(t, SOURCES_ENVIRONMENT, gloo, good(t),
 			     "the host name %.80s resolves to %s", h->name,
 			     h->nips ? "no address of this host" : "nothing");

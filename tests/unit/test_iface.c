@@ -133,9 +133,11 @@ static void test_addresses(void)
 	ok(iface_parse(&a, "::1") && !iface_is_global(&a), "::1 is not");
 	ok(iface_parse(&a, "fd00::1") && iface_is_global(&a), "unique local is");
 	ok(iface_parse(&a, "127.0.1.1") && iface_is_loopback(&a) && iface_parse(&a, "::1") &&
-		   iface_is_loopback(&a) && iface_parse(&a, "7f00::1") && !iface_is_loopback(&a),
+		   iface_is_loopback(&a) && iface_parse(&a, "7f00::1") &&
+		   !iface_is_loopback(&a),
 	   "127 and ::1 are the loopback");
-	ok(iface_parse(&a, "10.1.2.3") && !strcmp(iface_net_text(&a, 20, text), "10.1.0.0/20") &&
+	ok(iface_parse(&a, "10.1.2.3") &&
+		   !strcmp(iface_net_text(&a, 20, text), "10.1.0.0/20") &&
 		   !strcmp(iface_net_text(&a, 0, text), "0.0.0.0/0"),
 	   "an address and its length make a network");
 	ok(iface_parse_recorded(&a, "fe80::1%7") && a.scope_id == 7 &&
