@@ -202,6 +202,8 @@ TOOL_SOURCES += \
 	%reldir%/probe/page.c %reldir%/probe/page.h \
 	%reldir%/probe/pairs.c %reldir%/probe/pairs.h \
 	%reldir%/probe/picture.c %reldir%/probe/picture.h \
+	%reldir%/probe/picture_heat.c \
+	%reldir%/probe/picture_topology.c \
 	%reldir%/probe/mtu.c %reldir%/probe/mtu.h \
 	%reldir%/probe/names.c %reldir%/probe/names.h \
 	%reldir%/probe/netfacts.c %reldir%/probe/netfacts.h \

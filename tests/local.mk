@@ -216,8 +216,9 @@ FUZZ_FROM   += $(NET_SOURCES)
 FUZZ_FROM   += src/probe/blame.c src/probe/facts.c src/probe/judge.c src/probe/judge_names.c \
 	src/probe/judge_nics.c src/probe/judge_pace.c src/probe/judge_reach.c \
 	src/probe/judge_sizes.c src/probe/judge_twins.c src/probe/page.c \
-	src/probe/pairs.c src/probe/picture.c src/probe/roster.c src/probe/rules.c \
-	src/probe/talk.c src/probe/verdict.c
+	src/probe/pairs.c src/probe/picture.c src/probe/picture_heat.c \
+	src/probe/picture_topology.c src/probe/roster.c src/probe/rules.c src/probe/talk.c \
+	src/probe/verdict.c
 FUZZ_FROM   += src/diagnose/conclude.c src/diagnose/evidence.c src/diagnose/fields.c \
 	src/diagnose/match.c src/diagnose/nodes.c src/diagnose/origin.c src/diagnose/read.c \
 	src/diagnose/sift.c src/diagnose/signature.c

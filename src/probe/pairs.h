@@ -32,6 +32,12 @@ struct pairs {
 int pairs_make(struct pairs *p, const struct probe_facts *f, int most, struct err *e);
 void pairs_free(struct pairs *p);
 
+/* pairs_name - what the user calls the @i-th of the nodes shown. */
+static inline const char *pairs_name(const struct pairs *p, const struct probe_facts *f, int i)
+{
+	return f->nodes[p->node[i]].name;
+}
+
 /* pairs_at - from the @from-th to the @to-th of the nodes shown. */
 static inline const struct pair *pairs_at(const struct pairs *p, int from, int to)
 {

@@ -11,7 +11,10 @@
 /* What a heat map shows. */
 enum picture_map { PICTURE_REACH, PICTURE_LATENCY, PICTURE_BANDWIDTH, PICTURE_MAPS };
 
-enum { PICTURE_NODES = 96, PICTURE_WIDTH = 1120 };
+enum { PICTURE_NODES = 96 }; /* are shown at most */
+
+/* Pixels: the widest picture, and what a title takes. */
+enum { PICTURE_WIDTH = 1120, PICTURE_TITLE = 30 };
 
 /*
  * Each picture is one <svg> element with a size of its own, fit for an HTML page and for
@@ -25,6 +28,9 @@ void picture_heat(FILE *out, const struct probe_facts *f, const struct pairs *p,
 		  enum picture_map map, int x, int y);
 void picture_heat_size(const struct probe_facts *f, const struct pairs *p, int *width,
 		       int *height);
+
+/* picture_begin - for pictures: the element and its title; "</svg>" ends it. */
+void picture_begin(FILE *out, int x, int y, int width, int height, const char *title);
 
 /* picture_heat_has - is there anything to show? */
 bool picture_heat_has(const struct pairs *p, enum picture_map map);

@@ -1,0 +1,255 @@
+/* picture_heat.c - a heat map: a cell for each pair of nodes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xml.h"
+#include "probe/picture.h"
+
+/* Characters on a screen, not bytes. */
+static int width_of(const char *s)
+{
+	int n = 0;
+
+	for (; *s; s++)
+		n += ((unsigned char)*s & 0xc0) != 0x80;
+	return n;
+}
+
+enum { NAME_MOST = 16, LEGEND = 58, BINS = 7 };
+
+/* In pixels; a cell shrinks as nodes become many, and its labels with it. */
+struct grid {
+	int cell, font, label, top, width,
+		height; /* label: the rows' names; top: all above cells */
+};
+
+static struct grid grid_of(const struct probe_facts *f, const struct pairs *p)
+{
+	struct grid g;
+	int i, longest = 2;
+
+	g.cell = 510 / (p->n ? p->n : 1);
+	g.cell = g.cell > 48 ? 48 : g.cell < 8 ? 8 : g.cell;
+	g.font = g.cell >= 14 ? 12 : g.cell - 1;
+	for (i = 0; i < p->n; i++)
+		longest = width_of(pairs_name(p, f, i)) > longest
+				  ? width_of(pairs_name(p, f, i))
+				  : longest;
+	longest = longest > NAME_MOST ? NAME_MOST : longest;
+	g.label = (int)(longest * g.font * 0.62) + 12;
+	g.top = PICTURE_TITLE + (g.label < 22 ? 22 : g.label);
+	/* "from, to" stands in the corner. */
+	g.label = g.label < 76 ? 76 : g.label;
+	g.width = g.label + p->n * g.cell + 12;
+	g.width = g.width < 360 ? 360 : g.width;
+	g.height = g.top + p->n * g.cell + LEGEND;
+	return g;
+}
+
+void picture_heat_size(const struct probe_facts *f, const struct pairs *p, int *width,
+		       int *height)
+{
+	struct grid g = grid_of(f, p);
+
+	*width = g.width;
+	*height = g.height;
+}
+
+bool picture_heat_has(const struct pairs *p, enum picture_map map)
+{
+	return p->n > 1 &&
+	       (map == PICTURE_REACH || (map == PICTURE_LATENCY ? p->us : p->mbs)[1] >= 0);
+}
+
+/* What a map shows of a pair; < 0: it has not been measured. */
+static double value_of(const struct pair *x, enum picture_map map)
+{
+	return map == PICTURE_LATENCY ? x->us : x->mbs;
+}
+
+/* A value's place between the least and the most, by ratio; 0 to BINS - 1. */
+static int bin_of(const double range[2], double v)
+{
+	double low = fmax(range[0], 1e-3), high = fmax(range[1], low);
+
+	/* Where all are alike, small differences would look like large ones. */
+	if (high < 1.5 * low)
+		return 2;
+	return (int)fmin(BINS - 1, log(fmax(v, low) / low) / log(high / low) * BINS);
+}
+
+static void put_value(FILE *out, enum picture_map map, double v, bool unit)
+{
+	if (map == PICTURE_LATENCY && v >= 1000)
+		fprintf(out, "%.3g%s", v / 1000, unit ? " ms" : "ms");
+	else if (map == PICTURE_LATENCY)
+		fprintf(out, "%.*f%s", v < 10, v, unit ? " \xc2\xb5s" : "");
+	else if (v >= 1000)
+		fprintf(out, "%.3g%s", v / 1000, unit ? " GB/s" : "G");
+	else
+		fprintf(out, "%.*f%s", v < 10, v, unit ? " MB/s" : "");
+}
+
+static void put_tip(FILE *out, const struct probe_facts *f, const struct pairs *p, int a, int b)
+{
+	const struct pair *x = pairs_at(p, a, b);
+
+	fputs("<title>", out);
+	xml_text(out, pairs_name(p, f, a));
+	fputs(" \xe2\x86\x92 ", out);
+	xml_text(out, pairs_name(p, f, b));
+	if (!x->tried)
+		fputs(": not tried", out);
+	else if (x->failed)
+		fprintf(out, ": %d of %d connections fail, %s", x->failed, x->tried,
+			facts_state_text(x->state));
+	else
+		fprintf(out, ": %d connections work", x->tried);
+	if (x->us >= 0) {
+		fputs("; ", out);
+		put_value(out, PICTURE_LATENCY, x->us, true);
+	}
+	if (x->mbs >= 0) {
+		fputs("; ", out);
+		put_value(out, PICTURE_BANDWIDTH, x->mbs, true);
+	}
+	fputs(x->lost ? "; full-size packets get lost</title>" : "</title>", out);
+}
+
+static const char *class_of(const struct pair *x, enum picture_map map, const double range[2],
+			    char out[8])
+{
+	if (x->tried && x->failed == x->tried)
+		return "fail";
+	if (map == PICTURE_REACH)
+		return !x->tried ? "none" : x->failed || x->lost ? "part" : "ok";
+	if (value_of(x, map) < 0)
+		return "none";
+	snprintf(out, 8, "h%d", bin_of(range, value_of(x, map)));
+	return out;
+}
+
+static void put_cell(FILE *out, const struct probe_facts *f, const struct pairs *p,
+		     const struct grid *g, enum picture_map map, int a, int b)
+{
+	const struct pair *x = pairs_at(p, a, b);
+	const double *range = map == PICTURE_LATENCY ? p->us : p->mbs;
+	int left = g->label + b * g->cell, top = g->top + a * g->cell;
+	int middle = left + g->cell / 2, base = top + g->cell / 2 + 4;
+	char text[8];
+	const char *class = class_of(x, map, range, text);
+
+	fprintf(out,
+		"<g><rect class=\"cell %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
+		"rx=\"%d\"/>",
+		class, left, top, g->cell, g->cell, g->cell > 20 ? 4 : 1);
+	put_tip(out, f, p, a, b);
+	if (!strcmp(class, "fail") && g->cell >= 12) {
+		fprintf(out,
+			"<text class=\"sign\" x=\"%d\" y=\"%d\" "
+			"text-anchor=\"middle\">\xc3\x97</text>",
+			middle, base);
+	} else if (map == PICTURE_REACH && g->cell >= 20 && x->tried) {
+		fprintf(out,
+			"<text class=\"%s\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>",
+			x->failed || x->lost ? "" : "okay", middle, base,
+			x->failed || x->lost ? "!" : "\xe2\x9c\x93");
+	} else if (*class == 'h' && g->cell >= 30) {
+		fprintf(out, "<text class=\"%s\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
+			class[1] > '3' ? "high" : "low", middle, base);
+		put_value(out, map, value_of(x, map), false);
+		fputs("</text>", out);
+	}
+	if ((map == PICTURE_LATENCY && x->slow) || (map == PICTURE_BANDWIDTH && x->weak))
+		fprintf(out,
+			"<rect class=\"out\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
+			"height=\"%.1f\" rx=\"2\"/>",
+			left + 1.5, top + 1.5, g->cell - 3.0, g->cell - 3.0);
+	fputs("</g>\n", out);
+}
+
+static void put_labels(FILE *out, const struct probe_facts *f, const struct pairs *p,
+		       const struct grid *g)
+{
+	int i, at;
+
+	for (i = 0; i < p->n; i++) {
+		at = g->top + i * g->cell + g->cell / 2 + g->font / 3;
+		fprintf(out,
+			"<text x=\"%d\" y=\"%d\" text-anchor=\"end\" font-size=\"%d\" "
+			"style=\"font-size:%dpx\">",
+			g->label - 6, at, g->font, g->font);
+		xml_clip(out, pairs_name(p, f, i), NAME_MOST);
+		at = g->label + i * g->cell + g->cell / 2 + g->font / 3;
+		fprintf(out,
+			"</text><text transform=\"translate(%d %d) rotate(-90)\" "
+			"style=\"font-size:%dpx\">",
+			at, g->top - 6, g->font);
+		xml_clip(out, pairs_name(p, f, i), NAME_MOST);
+		fputs("</text>\n", out);
+	}
+	fprintf(out,
+		"<text class=\"dim small\" x=\"%d\" y=\"%d\" text-anchor=\"end\">from "
+		"\xe2\x86\x93 to \xe2\x86\x92</text>\n",
+		g->label - 6, g->top - 6);
+}
+
+static void put_swatch(FILE *out, const char *class, int x, int y, const char *text)
+{
+	fprintf(out,
+		"<rect class=\"cell %s\" x=\"%d\" y=\"%d\" width=\"14\" height=\"14\" "
+		"rx=\"3\"/>"
+		"<text class=\"dim small\" x=\"%d\" y=\"%d\">%s</text>\n",
+		class, x, y, x + 19, y + 11, text);
+}
+
+static void put_legend(FILE *out, const struct pairs *p, const struct grid *g,
+		       enum picture_map map)
+{
+	const double *range = map == PICTURE_LATENCY ? p->us : p->mbs;
+	int x = 6, y = g->height - LEGEND + 14, i;
+
+	if (map == PICTURE_REACH) {
+		put_swatch(out, "ok", x, y, "all work");
+		put_swatch(out, "part", x + 84, y, "some fail");
+		put_swatch(out, "fail", x + 170, y, "none works");
+		put_swatch(out, "none", x + 262, y, "not tried");
+		return;
+	}
+	for (i = 0; i < BINS; i++)
+		fprintf(out,
+			"<rect class=\"h%d\" x=\"%d\" y=\"%d\" width=\"16\" height=\"14\"/>", i,
+			x + i * 16, y);
+	fprintf(out, "<text class=\"dim small\" x=\"%d\" y=\"%d\">", x, y + 28);
+	put_value(out, map, range[0], true);
+	fprintf(out, "</text><text class=\"dim small\" x=\"%d\" y=\"%d\" text-anchor=\"end\">",
+		x + BINS * 16, y + 28);
+	put_value(out, map, range[1], true);
+	fputs("</text>\n", out);
+	fprintf(out,
+		"<rect class=\"out\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" rx=\"2\"/>",
+		x + 130, y + 1);
+	fprintf(out, "<text class=\"dim small\" x=\"%d\" y=\"%d\">outlier</text>\n", x + 149,
+		y + 11);
+	put_swatch(out, "fail", x + 200, y, "none works");
+}
+
+void picture_heat(FILE *out, const struct probe_facts *f, const struct pairs *p,
+		  enum picture_map map, int x, int y)
+{
+	static const char *const titles[] = { "Connections", "Round trip, \xc2\xb5s",
+					      "Bandwidth of one connection, MB/s" };
+	struct grid g = grid_of(f, p);
+	int a, b;
+
+	picture_begin(out, x, y, g.width, g.height, titles[map]);
+	put_labels(out, f, p, &g);
+	for (a = 0; a < p->n; a++)
+		for (b = 0; b < p->n; b++)
+			if (a != b)
+				put_cell(out, f, p, &g, map, a, b);
+	put_legend(out, p, &g, map);
+	fputs("</svg>\n", out);
+}

@@ -1,0 +1,356 @@
+/* picture_topology.c - who is on which network, and what does not connect. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xml.h"
+#include "probe/picture.h"
+
+enum { BUSES = 7, LEFT = 214, ROW = 58, ARCS = 40 };
+
+/* An interface of a node on a network. */
+struct port {
+	int at; /* the node's place among those shown */
+	const struct iface *iface;
+	char address[IFACE_TEXT];
+	int open, failed; /* paths that lead to it */
+};
+
+struct bus {
+	char net[IFACE_TEXT];
+	struct port *port;
+	int n;
+	bool twice; /* an address is there more than once */
+	int open, failed;
+};
+
+struct buses {
+	struct bus *bus;
+	int n;
+};
+
+static struct bus *bus_of(struct buses *b, const char *net)
+{
+	struct bus *more;
+	int i;
+
+	for (i = 0; i < b->n; i++)
+		if (!strcmp(b->bus[i].net, net))
+			return &b->bus[i];
+	more = reallocarray(b->bus, (size_t)b->n + 1, sizeof(*more));
+	if (!more)
+		return NULL;
+	b->bus = more;
+	memset(&more[b->n], 0, sizeof(*more));
+	snprintf(more[b->n].net, sizeof(more[b->n].net), "%s", net);
+	return &more[b->n++];
+}
+
+static void add_port(struct buses *all, const struct probe_facts *f, int node, int at,
+		     const struct iface_addr *a)
+{
+	const struct iface *iface = &f->nodes[node].snapshot.ifaces.ifaces[a->iface];
+	char net[IFACE_TEXT], address[IFACE_TEXT];
+	struct port *more;
+	struct bus *b;
+	int i;
+
+	iface_text(&a->ip, address);
+	b = bus_of(all, facts_net(f, node, address, net));
+	if (!b || (b->n && b->port[b->n - 1].at == at))
+		return;
+	for (i = 0; i < b->n; i++)
+		b->twice |= !strcmp(b->port[i].address, address);
+	more = reallocarray(b->port, (size_t)b->n + 1, sizeof(*more));
+	if (!more)
+		return;
+	b->port = more;
+	more[b->n] = (struct port){ .at = at, .iface = iface };
+	memcpy(more[b->n++].address, address, sizeof(address));
+}
+
+/* Networks of many first; what leads nowhere last. */
+static int by_ports(const void *a, const void *b)
+{
+	const struct bus *x = a, *y = b;
+	int d = (y->open > 0) - (x->open > 0);
+
+	return d ? d : y->n != x->n ? y->n - x->n : strcmp(x->net, y->net);
+}
+
+static void count_paths(struct buses *all, const struct probe_facts *f, const int *place)
+{
+	char net[IFACE_TEXT];
+	int i, k, n;
+
+	for (i = 0; i < f->npaths; i++) {
+		const struct probe_path *p = &f->paths[i];
+
+		facts_net(f, p->to, p->address, net);
+		for (k = 0; k < all->n && strcmp(all->bus[k].net, net) != 0; k++)
+			;
+		if (k == all->n)
+			continue;
+		all->bus[k].open += p->state == FACTS_OPEN;
+		all->bus[k].failed += p->state != FACTS_OPEN;
+		for (n = 0; n < all->bus[k].n; n++)
+			if (all->bus[k].port[n].at == place[p->to]) {
+				all->bus[k].port[n].open += p->state == FACTS_OPEN;
+				all->bus[k].port[n].failed += p->state != FACTS_OPEN;
+			}
+	}
+}
+
+static void find_buses(struct buses *all, const struct probe_facts *f, const struct pairs *p)
+{
+	int i, k, *place = calloc((size_t)f->nnodes + 1, sizeof(*place));
+
+	memset(all, 0, sizeof(*all));
+	for (i = 0; place && i < f->nnodes; i++)
+		place[i] = -1;
+	for (i = 0; place && i < p->n; i++) {
+		const struct iface_list *l = &f->nodes[p->node[i]].snapshot.ifaces;
+
+		place[p->node[i]] = i;
+		for (k = 0; k < l->naddrs; k++)
+			if (iface_is_global(&l->addrs[k].ip) &&
+			    l->ifaces[l->addrs[k].iface].flags & IFF_UP)
+				add_port(all, f, p->node[i], i, &l->addrs[k]);
+	}
+	if (place && all->n) {
+		count_paths(all, f, place);
+		qsort(all->bus, (size_t)all->n, sizeof(*all->bus), by_ports);
+	}
+	free(place);
+}
+
+static void free_buses(struct buses *all)
+{
+	while (all->n)
+		free(all->bus[--all->n].port);
+	free(all->bus);
+}
+
+static const char *health(int open, int failed)
+{
+	return !open && !failed ? "" : !failed ? "good" : open ? "warn" : "bad";
+}
+
+/* Where things are; the step from node to node shrinks as they become many. */
+struct plan {
+	const struct probe_facts *f;
+	const struct pairs *p;
+	struct buses all;
+	int buses, arcs, names; /* rows drawn, height of arcs and of names that stand upright */
+	double step;
+};
+
+static double x_of(const struct plan *s, int at)
+{
+	return LEFT + s->step * (at + 0.5);
+}
+
+static int y_of_boxes(const struct plan *s)
+{
+	return PICTURE_TITLE + s->arcs + s->names;
+}
+
+static int box_height(const struct plan *s)
+{
+	return s->names ? 16 : 36;
+}
+
+static int y_of_bus(const struct plan *s, int k)
+{
+	return y_of_boxes(s) + box_height(s) + 44 + k * ROW;
+}
+
+/* Is the node in a finding, and how bad?  What concerns all nodes marks none. */
+static const char *mark_of(const struct probe_facts *f, int node)
+{
+	int i, k;
+
+	for (i = 0; i < f->nfindings; i++)
+		for (k = 0; f->findings[i].severity > FACTS_NOTE && k < f->findings[i].nnodes;
+		     k++)
+			if (f->findings[i].nodes[k] == node &&
+			    (f->findings[i].nnodes < f->nnodes || f->nnodes < 3))
+				return f->findings[i].severity == FACTS_ERROR ? "bad" : "warn";
+	return "";
+}
+
+static void put_boxes(FILE *out, const struct plan *s)
+{
+	int i, y = y_of_boxes(s), h = box_height(s);
+	double w = s->step > 130 ? 120 : s->step - (s->names ? 3 : 10);
+
+	for (i = 0; i < s->p->n; i++) {
+		const struct probe_node *n = &s->f->nodes[s->p->node[i]];
+
+		fprintf(out,
+			"<g><rect class=\"box %s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" "
+			"height=\"%d\" "
+			"rx=\"%d\"/><title>",
+			mark_of(s->f, s->p->node[i]), x_of(s, i) - w / 2, y, w, h,
+			s->names ? 3 : 7);
+		xml_text(out, n->name);
+		if (*n->error) {
+			fputs(": ", out);
+			xml_text(out, n->error);
+		}
+		fputs("</title></g>", out);
+		if (s->names)
+			fprintf(out,
+				"<text class=\"small\" transform=\"translate(%.1f %d) "
+				"rotate(-90)\" "
+				"style=\"font-size:%dpx\">",
+				x_of(s, i) + 4, y - 5, s->step < 13 ? 9 : 11);
+		else
+			fprintf(out,
+				"<text class=\"net\" x=\"%.1f\" y=\"%d\" "
+				"text-anchor=\"middle\">",
+				x_of(s, i), y + 22);
+		xml_clip(out, n->name, s->names ? 12 : (int)(w / 7.5));
+		fputs("</text>\n", out);
+	}
+}
+
+/* Connections that fail are drawn from node to node, unless so many that a map says more. */
+static void put_arcs(FILE *out, const struct plan *s)
+{
+	int a, b, y = PICTURE_TITLE + s->arcs - 4;
+	double x, w;
+
+	for (a = 0; s->arcs && a < s->p->n; a++)
+		for (b = 0; b < s->p->n; b++) {
+			const struct pair *c = pairs_at(s->p, a, b);
+
+			if (a == b || !c->failed || c->failed < c->tried)
+				continue;
+			x = x_of(s, a);
+			w = x_of(s, b);
+			fprintf(out,
+				"<path class=\"arc\" marker-end=\"url(#head)\" d=\"M%.1f %d "
+				"Q%.1f %.1f "
+				"%.1f %d\"/>\n",
+				x + (w > x ? 3 : -3), y, (x + w) / 2,
+				y - fmin(2.0 * s->arcs - 14, 24 + fabs(w - x) * 0.35),
+				w + (w > x ? -4 : 4), y);
+		}
+}
+
+static void put_bus_label(FILE *out, const struct bus *b, int y)
+{
+	int i, least, most;
+
+	least = most = b->port[0].iface->mtu;
+	for (i = 1; i < b->n; i++) {
+		least = b->port[i].iface->mtu < least ? b->port[i].iface->mtu : least;
+		most = b->port[i].iface->mtu > most ? b->port[i].iface->mtu : most;
+	}
+	fprintf(out, "<text class=\"net\" x=\"6\" y=\"%d\">", y - 2);
+	xml_clip(out, b->net, 27);
+	fprintf(out, "</text><text class=\"dim small\" x=\"6\" y=\"%d\">", y + 13);
+	xml_clip(out, b->port[0].iface->name, 15);
+	for (i = 1; i < b->n && !strcmp(b->port[i].iface->name, b->port[0].iface->name); i++)
+		;
+	fprintf(out, "%s, MTU %d", i < b->n ? " and others" : "", least);
+	if (most != least)
+		fprintf(out, " to %d", most);
+	if (b->twice)
+		fputs(", one address many times", out);
+	else if (b->port[0].iface->speed_mbps > 0)
+		fprintf(out, ", %g Gb/s", b->port[0].iface->speed_mbps / 1000.0);
+	fputs("</text>\n", out);
+}
+
+static void put_bus(FILE *out, const struct plan *s, int k)
+{
+	const struct bus *b = &s->all.bus[k];
+	int i, y = y_of_bus(s, k), top = y_of_boxes(s) + box_height(s);
+	double shift = (k - (s->buses - 1) / 2.0) * fmin(9, s->step / (s->buses + 1)), x;
+	const char *class = b->twice ? "bad" : health(b->open, b->failed);
+
+	put_bus_label(out, b, y);
+	for (i = 0; i < b->n; i++) {
+		x = x_of(s, b->port[i].at) + shift;
+		fprintf(out, "<path class=\"wire %s\" d=\"M%.1f %dV%d\"/>",
+			b->twice ? "bad twice" : health(b->port[i].open, b->port[i].failed), x,
+			top, y);
+	}
+	fprintf(out, "<path class=\"wire bus %s%s\" d=\"M%.1f %dH%.1f\"/>\n", class,
+		b->twice || b->n < 2 ? " twice" : "", x_of(s, b->port[0].at) + shift - 8, y,
+		x_of(s, b->port[b->n - 1].at) + shift + 8);
+	for (i = 0; i < b->n; i++) {
+		x = x_of(s, b->port[i].at) + shift;
+		fprintf(out,
+			"<g><circle class=\"dot %s\" cx=\"%.1f\" cy=\"%d\" r=\"%g\"/><title>",
+			b->twice ? "bad" : health(b->port[i].open, b->port[i].failed), x, y,
+			s->step < 20 ? 3.5 : 5.5);
+		xml_text(out, pairs_name(s->p, s->f, b->port[i].at));
+		fputs(" ", out);
+		xml_text(out, b->port[i].iface->name);
+		fputs(" ", out);
+		xml_text(out, b->port[i].address);
+		fputs("</title></g>", out);
+		if (s->step >= 92) {
+			fprintf(out,
+				"<text class=\"dim small\" x=\"%.1f\" y=\"%d\" "
+				"text-anchor=\"middle\">",
+				x, y + 20);
+			xml_clip(out, b->port[i].address, (int)(s->step / 6.4));
+			fputs("</text>", out);
+		}
+		fputs("\n", out);
+	}
+}
+
+static void make_plan(struct plan *s)
+{
+	int i, k, failed = 0;
+
+	find_buses(&s->all, s->f, s->p);
+	s->buses = s->all.n > BUSES ? BUSES : s->all.n;
+	s->step = (PICTURE_WIDTH - LEFT - 10.0) / (s->p->n ? s->p->n : 1);
+	s->step = s->step > 190 ? 190 : s->step;
+	s->names = s->step < 60 ? 84 : 0;
+	for (i = 0; i < s->p->n; i++)
+		for (k = 0; k < s->p->n; k++)
+			failed += pairs_at(s->p, i, k)->failed > 0 &&
+				  pairs_at(s->p, i, k)->failed == pairs_at(s->p, i, k)->tried;
+	s->arcs = failed && failed <= ARCS ? 78 : 0;
+}
+
+int picture_topology(FILE *out, const struct probe_facts *f, const struct pairs *p, int x,
+		     int y)
+{
+	struct plan s = { .f = f, .p = p };
+	int k, height;
+
+	make_plan(&s);
+	height = y_of_bus(&s, s.buses) + (s.all.n > s.buses ? 24 : 0) - 10;
+	picture_begin(out, x, y, PICTURE_WIDTH, height, "Nodes and networks");
+	fputs("<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" "
+	      "markerWidth=\"8\" markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" "
+	      "orient=\"auto\"><path class=\"head\" d=\"M0 0L8 4L0 8Z\"/></marker></defs>\n",
+	      out);
+	if (s.arcs)
+		fprintf(out,
+			"<text class=\"dim small\" x=\"6\" y=\"%d\">does not connect "
+			"\xe2\x86\x92</text>\n",
+			PICTURE_TITLE + s.arcs - 8);
+	put_arcs(out, &s);
+	for (k = 0; k < s.buses; k++)
+		put_bus(out, &s, k);
+	put_boxes(out, &s);
+	if (s.all.n > s.buses)
+		fprintf(out,
+			"<text class=\"dim small\" x=\"6\" y=\"%d\">and %d other "
+			"networks</text>\n",
+			height - 10, s.all.n - s.buses);
+	fputs("</svg>\n", out);
+	free_buses(&s.all);
+	return height;
+}
