@@ -322,10 +322,9 @@ static bool has_iface(const struct pick_role *r, const struct known *k, int ifac
 {
 	int n, i;
 
-	for (n = 0; n < r->npicks; n++)
-		for (i = 0; i < k->n; i++)
-			if (k->at[i]->iface == iface &&
-			    !strcmp(k->at[i]->label, r->picks[n].interface))
+	for (i = 0; i < k->n; i++)
+		for (n = 0; n < r->npicks && k->at[i]->iface == iface; n++)
+			if (!strcmp(k->at[i]->label, r->picks[n].interface))
 				return true;
 	return false;
 }

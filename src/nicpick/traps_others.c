@@ -227,22 +227,33 @@ static bool carries(const struct trap_case *t, const struct iface_addr *a)
 	       f->flags & IFF_UP && f->flags & IFF_RUNNING && !trap_is_foreign(t, a);
 }
 
+static bool meet(const struct iface_addr *a, const struct iface_addr *b)
+{
+	return a->iface != b->iface && a->prefix == b->prefix &&
+	       iface_within(&b->ip, &a->ip, a->prefix);
+}
+
 void trap_one_subnet(struct trap_case *t)
 {
 	const struct iface_list *l = &t->s->ifaces;
-	int i, n;
+	const struct iface_addr **at = calloc((size_t)l->naddrs + 1, sizeof(*at));
+	int i, k, n = 0;
 
-	for (i = 0; i < l->naddrs; i++)
-		for (n = i + 1; n < l->naddrs && carries(t, &l->addrs[i]); n++)
-			if (l->addrs[n].iface != l->addrs[i].iface &&
-			    l->addrs[n].prefix == l->addrs[i].prefix &&
-			    carries(t, &l->addrs[n]) &&
-			    iface_within(&l->addrs[n].ip, &l->addrs[i].ip,
-					 l->addrs[i].prefix)) {
-				trap_machine(t, SOURCES_ENVIRONMENT, NULL, NULL,
-					     "%s and %s are in one subnet; give one of them "
-					     "another, or its own routing table",
-					     l->addrs[i].label, l->addrs[n].label);
-				return;
-			}
+	t->no_memory |= !at;
+	/* Each is judged once: there may be a thousand. */
+	for (i = 0; at && i < l->naddrs; i++)
+		if (carries(t, &l->addrs[i]))
+			at[n++] = &l->addrs[i];
+	for (i = 0; i < n; i++) {
+		for (k = i + 1; k < n && !meet(at[i], at[k]); k++)
+			;
+		if (k == n)
+			continue;
+		trap_machine(t, SOURCES_ENVIRONMENT, NULL, NULL,
+			     "%s and %s are in one subnet; give one of them another, or its "
+			     "own routing table",
+			     at[i]->label, at[k]->label);
+		break;
+	}
+	free(at);
 }

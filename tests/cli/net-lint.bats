@@ -113,3 +113,17 @@ node() {
   run ringup net lint surplus
   expect_status 2
 }
+
+@test "200 interfaces with 1,000 addresses take a fraction of a second of processor time" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  jq -n '{schema: "ringup.net.snapshot/1", hostname: "node",
+    interfaces: [{index: 1, name: "lo", type: "loopback", flags: ["UP", "RUNNING", "LOOPBACK"]},
+      (range(199) | {index: (. + 2), name: "eth\(.)", type: "physical", flags: ["UP", "RUNNING"]})],
+    addresses: [range(1000) | {interface: (. % 199 + 2), label: "eth\(. % 199)", address: "10.\(. / 250 | floor).\(. % 250).5", prefix: 24}],
+    routes: [range(1000) | {to: "10.\(. / 250 | floor).\(. % 250).0", prefix: 24, interface: (. % 199 + 2), metric: 0}]}' \
+    >"$BATS_TEST_TMPDIR/large.json"
+  run bash -c 'ulimit -t 1; ringup net lint --snapshot "$1"' _ "$BATS_TEST_TMPDIR/large.json"
+  ((status <= 1)) || { echo "status $status"; return 1; }
+  run bash -c 'ulimit -t 1; ringup net explain --json --snapshot "$1"' _ "$BATS_TEST_TMPDIR/large.json"
+  ((status <= 1)) || { echo "status $status"; return 1; }
+}
