@@ -117,10 +117,9 @@ static int usage_error(const struct cmd *family, const struct cmd *c, const char
 	const char *one = family ? family->name : c ? c->name : "";
 	const char *two = family && c ? c->name : "";
 
-	fprintf(stderr, "ringup%s%s%s%s: %s\n", *one ? " " : "", one, *two ? " " : "", two,
-		why);
-	fprintf(stderr, "try: ringup%s%s%s%s --help\n", *one ? " " : "", one, *two ? " " : "",
-		two);
+	/* Whatever was typed, a terminal shall not obey it. */
+	out_note("ringup%s%s%s%s: %s\n", *one ? " " : "", one, *two ? " " : "", two, why);
+	out_note("try: ringup%s%s%s%s --help\n", *one ? " " : "", one, *two ? " " : "", two);
 	return CMD_USAGE;
 }
 

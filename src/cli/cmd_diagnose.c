@@ -173,7 +173,7 @@ static int read_logs(struct sieve *s, int n, char **logs, struct err *e)
 		if (!rc)
 			continue;
 		if (worst)
-			fprintf(stderr, "ringup diagnose: %s\n", e->text);
+			out_note("ringup diagnose: %s\n", e->text);
 		worst = fail(e, why.code, "%s: %s", logs[i], why.text);
 	}
 	return worst;

@@ -178,3 +178,12 @@ EOF
     expect_status 0
   done
 }
+
+@test "what is typed reaches the terminal without what it would obey" {
+  local esc=$'\e]0;x\a' words
+  for words in "diagnose --$esc" "diagnose $esc $esc" "net lint $esc" "net fix $esc" "net check $esc" "$esc"; do
+    run bash -c 'IFS=" "; ringup $1 2>&1' _ "$words"
+    ((status >= 1 && status <= 3))
+    [[ $output != *[$'\e\a']* ]] || { echo "$words"; return 1; }
+  done
+}
