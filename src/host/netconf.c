@@ -518,3 +518,29 @@ int netconf_resolve(struct netconf *c, const char *name, struct err *e)
 	freeaddrinfo(all);
 	return 0;
 }
+
+int netconf_copy(struct netconf *to, const struct netconf *from, struct err *e)
+{
+	struct netconf_host *h;
+	int i, rc = 0;
+
+	memcpy(to->hostname, from->hostname, sizeof(to->hostname));
+	for (i = 0; !rc && i < from->nrows; i++) {
+		const struct netconf_row *r = &from->rows[i];
+
+		rc = netconf_add(to, r->name, r->value, r->source, e);
+		if (!rc)
+			to->rows[to->nrows - 1].via = r->via;
+	}
+	for (i = 0; !rc && i < from->nhosts; i++) {
+		h = netconf_host_add(to, from->hosts[i].name);
+		if (h)
+			*h = from->hosts[i];
+		else
+			rc = fail(e, RINGUP_ENOMEM, "no memory for hosts");
+	}
+	for (i = 0; !rc && i < from->nversions; i++)
+		rc = netconf_set_version(to, from->versions[i].library,
+					 from->versions[i].version, e);
+	return rc;
+}

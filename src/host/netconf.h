@@ -71,6 +71,9 @@ struct netconf {
 int netconf_read(struct netconf *c, const char *root, const char *const *names, struct err *e);
 void netconf_free(struct netconf *c);
 
+/* netconf_copy - add to @to all that @from has, as weaker sources. */
+int netconf_copy(struct netconf *to, const struct netconf *from, struct err *e);
+
 /* netconf_add - a weaker source for @name than all before. */
 int netconf_add(struct netconf *c, const char *name, const char *value, const char *source,
 		struct err *e);

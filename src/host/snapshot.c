@@ -15,7 +15,7 @@
 enum { FILE_CAP = 64 << 20, MOST = 4096, MOST_ADDRESSES = 1024 };
 
 static const char schema[] = "ringup.net.snapshot/1";
-static const char *const grammars[] = { "environment", "nccl", "mca" };
+static const char *const grammars[] = { "environment", "nccl", "mca", "shell" };
 static const char *const scopes[] = { "global", "link", "host" };
 
 static json_t *ip_text(const struct iface_ip *ip)

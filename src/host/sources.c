@@ -3,6 +3,7 @@
 #include "host/sources.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdbool.h>
@@ -18,7 +19,7 @@
 #include "host/netnames.h"
 #include "ringup.h"
 
-enum { FILE_CAP = 1 << 20, MAX_FILES = 16, MAX_LINES = 1024 };
+enum { FILE_CAP = 1 << 20, MAX_FILES = 64, MAX_LINES = 1024 };
 
 static const char mca_prefix[] = "OMPI_MCA_";
 static const char bom[] = "\xef\xbb\xbf";
@@ -97,6 +98,44 @@ void sources_free(struct sources *s)
 	}
 	free(s->files);
 	memset(s, 0, sizeof(*s));
+}
+
+/* The word at @text, to @w; false if a shell would have something to evaluate. */
+static bool unquote(const char *text, char *w)
+{
+	char quote = 0;
+
+	for (; *text; text++) {
+		if (*text == quote) {
+			quote = 0;
+			continue;
+		}
+		if (!quote && (*text == '\'' || *text == '"')) {
+			quote = *text;
+			continue;
+		}
+		if (!quote && strchr(" \t\r;&|<>()", *text))
+			break;
+		if (quote != '\'' && (strchr("$`", *text) || (!quote && strchr("*?~", *text))))
+			return false;
+		if (quote != '\'' && *text == '\\' && (!quote || strchr("$`\"\\", text[1])))
+			text++;
+		if (!*text)
+			return false;
+		*w++ = *text;
+	}
+	*w = 0;
+	return !quote;
+}
+
+char *sources_shell_value(const char *text)
+{
+	char *out = malloc(strlen(text) + 1);
+
+	if (out && unquote(text, out))
+		return out;
+	free(out);
+	return NULL;
 }
 
 static size_t skip_word(const char *line, size_t len, size_t at, const char *word)
@@ -189,6 +228,82 @@ static bool is_added(const struct sources *s, const char *path)
 	return false;
 }
 
+/* Most scripts say nothing about the network, and are no source. */
+static int add_script(struct sources *s, const char *root, const char *path, struct err *e)
+{
+	const char *line;
+	char *text;
+	size_t len;
+	int rc = 0;
+
+	if (is_added(s, path) || s->nfiles == MAX_FILES ||
+	    file_read(root, path, FILE_CAP, &text, &len, NULL))
+		return 0;
+	for (line = text; *line; line += len + (line[len] == '\n')) {
+		len = strcspn(line, "\n");
+		if (is_about_network(SOURCES_SHELL, line, len)) {
+			rc = sources_add(s, SOURCES_SHELL, path, text, e);
+			break;
+		}
+	}
+	free(text);
+	return rc;
+}
+
+static int is_script(const struct dirent *d)
+{
+	size_t len = strlen(d->d_name);
+
+	return len > 3 && !strcmp(d->d_name + len - 3, ".sh");
+}
+
+/* In the order in which a login shell reads them. */
+static int add_profile(struct sources *s, const char *root, struct err *e)
+{
+	static const char folder[] = "/etc/profile.d";
+	struct dirent **list = NULL;
+	char path[PATH_MAX];
+	int i, n, rc = 0;
+
+	if (file_path(path, root, folder, NULL))
+		return 0;
+	n = scandir(path, &list, is_script, alphasort);
+	for (i = 0; i < n; i++) {
+		snprintf(path, sizeof(path), "%s/%.255s", folder, list[i]->d_name);
+		if (!rc)
+			rc = add_script(s, root, path, e);
+		free(list[i]);
+	}
+	free(list);
+	return rc;
+}
+
+static int add_spark(struct sources *s, const char *root, struct err *e)
+{
+	const char *conf = conf_env("SPARK_CONF_DIR"), *home = conf_env("SPARK_HOME");
+	char path[PATH_MAX];
+	int rc = 0;
+
+	if (conf && *conf == '/') {
+		snprintf(path, sizeof(path), "%s/spark-env.sh", conf);
+		rc = add_script(s, root, path, e);
+	}
+	if (!rc && home && *home == '/') {
+		snprintf(path, sizeof(path), "%s/conf/spark-env.sh", home);
+		rc = add_script(s, root, path, e);
+	}
+	return rc ? rc : add_script(s, root, "/databricks/spark/conf/spark-env.sh", e);
+}
+
+static int add_scripts(struct sources *s, const char *root, struct err *e)
+{
+	int rc = add_script(s, root, "/etc/environment", e);
+
+	if (!rc)
+		rc = add_profile(s, root, e);
+	return rc ? rc : add_spark(s, root, e);
+}
+
 static int add_file(struct sources *s, enum sources_grammar g, const char *root,
 		    const char *path, struct err *e)
 {
@@ -245,6 +360,8 @@ int sources_read(struct sources *s, const char *root, struct err *e)
 
 	memset(s, 0, sizeof(*s));
 	rc = add_environment(s, e);
+	if (!rc)
+		rc = add_scripts(s, root, e);
 	if (!rc)
 		rc = add_nccl(s, root, e);
 	return rc ? rc : add_mca(s, root, e);

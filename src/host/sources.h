@@ -8,7 +8,13 @@
 struct err;
 
 /* Who reads it, and so by which grammar. */
-enum sources_grammar { SOURCES_ENVIRONMENT, SOURCES_NCCL, SOURCES_MCA, SOURCES_GRAMMARS };
+enum sources_grammar {
+	SOURCES_ENVIRONMENT,
+	SOURCES_NCCL,
+	SOURCES_MCA,
+	SOURCES_SHELL, /* scripts that set the environment; never run, only read */
+	SOURCES_GRAMMARS
+};
 
 struct sources_line {
 	int number; /* from 1; 0 in the environment */
@@ -29,7 +35,8 @@ struct sources {
 };
 
 /*
- * sources_read - the environment, NCCL's files, Open MPI's files, below @root.
+ * sources_read - the environment, the scripts that set it (/etc/environment,
+ * /etc/profile.d, Spark's spark-env.sh), NCCL's files, Open MPI's files, below @root.
  *
  * Only lines about the network are kept, also misspelt ones, and passwords in
  * URLs are masked: this leaves the machine in tickets.  A file that cannot be
@@ -61,5 +68,14 @@ void sources_free(struct sources *s);
 enum { SOURCES_NAME = 80 };
 size_t sources_meant(enum sources_grammar g, const char *line, size_t len,
 		     char out[SOURCES_NAME]);
+
+/*
+ * sources_shell_value - what a shell makes of the text behind NAME= up to the end of the
+ * word: quotes and backslashes taken away, nothing evaluated.
+ *
+ * Returns it, for the caller to free, or NULL if there is something to evaluate ($, `, *,
+ * a line that goes on) or no memory.
+ */
+char *sources_shell_value(const char *text);
 
 #endif

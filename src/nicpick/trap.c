@@ -71,7 +71,13 @@ static void parse(struct trap_case *t, struct trap_row *r)
 
 	sources_meant(r->grammar, r->line, len, meant);
 	r->meant = strdup(meant);
-	if (r->grammar == SOURCES_MCA) {
+	if (r->grammar == SOURCES_SHELL) {
+		r->name = strdup(meant);
+		r->value = sources_shell_value(eq ? eq + 1 : "");
+		r->unknown = !r->value;
+		if (r->unknown)
+			r->value = strdup("");
+	} else if (r->grammar == SOURCES_MCA) {
 		r->name = mca_name(r->line, before);
 		r->value = eq ? trimmed(eq + 1, len - before - 1) : strdup("");
 	} else {
@@ -112,7 +118,33 @@ static void add_setting(struct trap_case *t, const struct netconf_row *c)
 	t->no_memory |= !r->name || !r->meant || !r->value;
 }
 
-/* In a file of Open MPI the last line of a name wins, everywhere else the first. */
+/* In a file of Open MPI and in scripts the last line of a name wins, everywhere else the
+ * first.  What the environment has from a script is the script's to answer for. */
+static bool beats(const struct trap_row *other, const struct trap_row *r, bool after)
+{
+	bool script = r->grammar == SOURCES_SHELL, by_script = other->grammar == SOURCES_SHELL;
+
+	if (script && by_script)
+		return after;
+	if ((script && other->grammar == SOURCES_ENVIRONMENT) ||
+	    (by_script && r->grammar == SOURCES_ENVIRONMENT))
+		return by_script == !strcmp(other->value, r->value);
+	if (r->grammar == SOURCES_MCA && r->line && other->path == r->path)
+		return after;
+	return !after;
+}
+
+static bool is_last_script(const struct trap_case *t, int i)
+{
+	int n;
+
+	for (n = i + 1; n < t->nrows; n++)
+		if (t->rows[n].grammar == SOURCES_SHELL && !t->rows[n].unknown &&
+		    !strcmp(t->rows[n].name, t->rows[i].name))
+			return false;
+	return true;
+}
+
 static bool is_beaten(const struct trap_case *t, int i)
 {
 	const struct trap_row *r = &t->rows[i], *other;
@@ -120,11 +152,11 @@ static bool is_beaten(const struct trap_case *t, int i)
 
 	for (n = 0; n < t->nrows; n++) {
 		other = &t->rows[n];
-		if (n == i || strcmp(other->name, r->name) != 0 ||
-		    (other->line && !strchr(other->line, '=')))
+		if (other->grammar == SOURCES_SHELL && r->grammar != SOURCES_SHELL &&
+		    !is_last_script(t, n))
 			continue;
-		if (r->grammar == SOURCES_MCA && r->line && other->path == r->path ? n > i
-										   : n < i)
+		if (n != i && !strcmp(other->name, r->name) && !other->unknown &&
+		    (!other->line || strchr(other->line, '=')) && beats(other, r, n > i))
 			return true;
 	}
 	return false;
@@ -142,9 +174,33 @@ static int choose_good(struct trap_case *t, struct err *e)
 	return rc;
 }
 
-static int ask(struct trap_case *t, const char *library, struct picked *p, struct err *e)
+/* What is set once the scripts have run. */
+static int settle(const struct trap_case *t, struct netconf *c, struct err *e)
 {
-	return picker_run(picker_find(library), &t->s->ifaces, &t->s->settings, p, e);
+	const struct trap_row *r;
+	int rc = 0;
+
+	memset(c, 0, sizeof(*c));
+	for (r = t->rows; !rc && r < t->rows + t->nrows; r++)
+		if (r->grammar == SOURCES_SHELL && r->in_force)
+			rc = netconf_add(c, r->name, r->value, r->path, e);
+	return rc ? rc : netconf_copy(c, &t->s->settings, e);
+}
+
+static int ask_all(struct trap_case *t, struct err *e)
+{
+	const struct iface_list *l = &t->s->ifaces;
+	struct netconf c;
+	int rc = settle(t, &c, e);
+
+	if (!rc)
+		rc = picker_run(picker_find("nccl"), l, &c, &t->nccl, e);
+	if (!rc)
+		rc = picker_run(picker_find("openmpi"), l, &c, &t->ompi, e);
+	if (!rc)
+		rc = picker_run(picker_find("gloo"), l, &c, &t->gloo, e);
+	netconf_free(&c);
+	return rc;
 }
 
 int trap_begin(struct trap_case *t, const struct snapshot *s, struct lint_report *r,
@@ -162,14 +218,10 @@ int trap_begin(struct trap_case *t, const struct snapshot *s, struct lint_report
 	if (t->no_memory)
 		return fail(e, RINGUP_ENOMEM, "no memory for the settings");
 	for (i = 0; i < t->nrows; i++)
-		t->rows[i].in_force =
-			(!t->rows[i].line || strchr(t->rows[i].line, '=')) && !is_beaten(t, i);
+		t->rows[i].in_force = (!t->rows[i].line || strchr(t->rows[i].line, '=')) &&
+				      !t->rows[i].unknown && !is_beaten(t, i);
 	rc = choose_good(t, e);
-	if (!rc)
-		rc = ask(t, "nccl", &t->nccl, e);
-	if (!rc)
-		rc = ask(t, "openmpi", &t->ompi, e);
-	return rc ? rc : ask(t, "gloo", &t->gloo, e);
+	return rc ? rc : ask_all(t, e);
 }
 
 void trap_end(struct trap_case *t)
@@ -231,7 +283,7 @@ static char *line_of(enum sources_grammar g, const char *name, const char *value
 {
 	char *out;
 
-	if (g == SOURCES_ENVIRONMENT)
+	if (g == SOURCES_ENVIRONMENT || g == SOURCES_SHELL)
 		return shell_line(name, value);
 	if (g == SOURCES_MCA && !strncmp(name, mca_prefix, strlen(mca_prefix)))
 		name += strlen(mca_prefix);

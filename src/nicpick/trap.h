@@ -18,6 +18,7 @@ struct trap_row {
 	char *name;       /* as the library reads it: blanks, quotes and all    */
 	char *meant;      /* the variable that it was meant for                 */
 	char *value;
+	bool unknown;  /* a shell would have to evaluate it; the value is empty   */
 	bool in_force; /* no stronger line has that name                     */
 	bool broken;   /* its form was found fault with: its meaning is moot */
 };

@@ -94,7 +94,7 @@ void trap_form_bom(struct trap_case *t)
 
 static bool is_exported(const struct trap_row *r)
 {
-	return r->line && r->grammar != SOURCES_ENVIRONMENT &&
+	return r->line && r->grammar != SOURCES_ENVIRONMENT && r->grammar != SOURCES_SHELL &&
 	       (begins_with_word(r->line, "export") || begins_with_word(r->line, "setenv"));
 }
 
@@ -112,7 +112,8 @@ void trap_form_no_value(struct trap_case *t)
 	int i;
 
 	for (i = 0; i < t->nrows; i++)
-		if (t->rows[i].line && !strchr(t->rows[i].line, '=') && !t->rows[i].broken)
+		if (t->rows[i].line && t->rows[i].grammar != SOURCES_SHELL &&
+		    !strchr(t->rows[i].line, '=') && !t->rows[i].broken)
 			broken(t, &t->rows[i], "there is no '=' in the line");
 }
 
@@ -179,6 +180,7 @@ void trap_form_comment(struct trap_case *t)
 
 	for (i = 0; i < t->nrows; i++)
 		if (t->rows[i].grammar != SOURCES_ENVIRONMENT &&
+		    t->rows[i].grammar != SOURCES_SHELL &&
 		    t->rows[i].value[comment_at(t->rows[i].value)])
 			broken(t, &t->rows[i], "the comment is part of the value");
 }
@@ -195,6 +197,16 @@ void trap_form_long(struct trap_case *t)
 		r->broken = true;
 		trap_found(t, r, NULL, NULL, "the value has %zu bytes", strlen(r->value));
 	}
+}
+
+void trap_shell_unknown(struct trap_case *t)
+{
+	int i;
+
+	for (i = 0; i < t->nrows; i++)
+		if (t->rows[i].unknown)
+			trap_found(t, &t->rows[i], NULL, NULL, "cannot tell what %s becomes",
+				   t->rows[i].meant);
 }
 
 void trap_mca_prefix(struct trap_case *t)
@@ -262,7 +274,8 @@ void trap_duplicate_line(struct trap_case *t)
 
 	for (i = 0; i < t->nrows; i++) {
 		r = &t->rows[i];
-		if (r->grammar == SOURCES_ENVIRONMENT || r->broken || !r->line)
+		if (r->grammar == SOURCES_ENVIRONMENT || r->grammar == SOURCES_SHELL ||
+		    r->broken || !r->line)
 			continue;
 		other = winner_beside(t, r);
 		if (other && strcmp(other->value, r->value) != 0)
@@ -279,8 +292,8 @@ static const struct trap_row *weaker(const struct trap_case *t, const struct tra
 
 	for (i = 0; i < t->nrows; i++) {
 		other = &t->rows[i];
-		if (other != r && other->path != r->path && !strcmp(other->name, r->name) &&
-		    strcmp(other->value, r->value) != 0)
+		if (other != r && other->path != r->path && !other->unknown &&
+		    !strcmp(other->name, r->name) && strcmp(other->value, r->value) != 0)
 			return other;
 	}
 	return NULL;

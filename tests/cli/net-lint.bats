@@ -41,6 +41,22 @@ node() {
   [[ $output == '["error","/etc/nccl.conf:2","NCCL_SOCKET_IFNAME","NCCL_SOCKET_IFNAME=^docker0\r","NCCL_SOCKET_IFNAME=^docker0"]' ]]
 }
 
+@test "lint: scripts that set the environment are read and not run" {
+  mkdir -p "$root/etc/profile.d" "$root/spark/conf" "$root/databricks/spark/conf"
+  printf 'PATH=/bin\nNCCL_SOCKET_IFNAME="^docker0"\n' >"$root/etc/environment"
+  printf '#!/bin/sh\nexport GLOO_SOCKET_IFNAME==lo\ntouch %s\n' "$root/run" >"$root/etc/profile.d/job.sh"
+  echo 'export GLOO_SOCKET_IFNAME=unread0' >"$root/etc/profile.d/not-read.csh"
+  echo 'export OMPI_MCA_btl_tcp_if_include=10.0.0.5/32 # ours' >"$root/spark/conf/spark-env.sh"
+  echo "export UCX_NET_DEVICES=\$(cat $root/run)" >"$root/databricks/spark/conf/spark-env.sh"
+  SPARK_HOME=/spark run ringup net lint
+  expect_status 1
+  [[ $output == *"/etc/environment:2: error: "*"NCCL_SOCKET_IFNAME="* ]]
+  [[ $output == *"/etc/profile.d/job.sh:2: error: "*"[gloo-syntax]"*"write:    export GLOO_SOCKET_IFNAME="* ]]
+  [[ $output == *"/spark/conf/spark-env.sh:1: error: "*"[ompi-everything]"* ]]
+  [[ $output == *"/databricks/spark/conf/spark-env.sh:1: note: "*"[shell-unknown]"* ]]
+  [[ $output != *unread0* && ! -e $root/run ]]
+}
+
 @test "lint: the line for a variable is one for a shell" {
   node '.sources = [{path: "environment", grammar: "environment",
     lines: [{line: 0, text: "NCCL_SOCKET_IFNAME=^docker0"}]}] |

@@ -30,6 +30,7 @@ static const struct trial {
 	const char *codes; /* what is found, in order, with blanks between */
 	const char *machine;
 	const char *env, *nccl, *mca; /* what is set, a line each */
+	const char *shell;            /* the same by a script */
 	const char *fix;              /* of the first finding; NULL: there is none */
 	const char *where;            /* of the first finding, if not NULL */
 	const char *mpi;              /* the version of Open MPI; NULL: 4.1.8 */
@@ -75,6 +76,20 @@ static const struct trial {
 	{ "form-comment", two, .mca = "btl_tcp_if_include = eth1 # fast\n",
 	  .fix = "btl_tcp_if_include = eth1" },
 	{ "form-long", one, .nccl = "NCCL_SOCKET_IFNAME=" A1K "\n" },
+	{ "shell-unknown", one, .shell = "export NCCL_SOCKET_IFNAME=$(ls /sys/class/net)\n",
+	  .where = "/etc/environment:1" },
+	{ "shell-unknown", one, .shell = "GLOO_SOCKET_IFNAME=\"$NIC\"\n" },
+	{ "nccl-prefix", ten, .shell = "#\n  export NCCL_SOCKET_IFNAME='eth1' # fast\n",
+	  .fix = "export NCCL_SOCKET_IFNAME==eth1", .where = "/etc/environment:2" },
+	{ "nccl-prefix", ten, .env = "NCCL_SOCKET_IFNAME=eth1",
+	  .shell = "NCCL_SOCKET_IFNAME=eth10\nNCCL_SOCKET_IFNAME=\"eth1\"\n",
+	  .fix = "export NCCL_SOCKET_IFNAME==eth1", .where = "/etc/environment:2" },
+	{ "gloo-unknown", one, .shell = "export GLOO_SOCKET_IFNAME=et\\h\n",
+	  .fix = "export GLOO_SOCKET_IFNAME=eth0", .where = "/etc/environment:1" },
+	{ "unknown-name", one, .shell = "export NCCL_SOCKET_IFACE==eth0;\n",
+	  .fix = "export NCCL_SOCKET_IFNAME==eth0" },
+	{ "", one, .shell = "export NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME\n" },
+	{ "", ten, .env = "NCCL_SOCKET_IFNAME==eth1", .shell = "NCCL_SOCKET_IFNAME==eth1\n" },
 	{ "mca-prefix", one, .mca = "OMPI_MCA_btl_tcp_if_include = eth0\n",
 	  .fix = "btl_tcp_if_include = eth0" },
 	{ "wrong-file", one, .nccl = "GLOO_SOCKET_IFNAME=eth0\n",
@@ -389,6 +404,7 @@ static void add_settings(struct snapshot *s, const struct trial *c)
 	netconf_nccl(&s->settings, text_of(c->nccl), "/etc/nccl.conf", names, NULL);
 	netconf_mca(&s->settings, text_of(c->mca), "mca", names, NULL);
 	sources_add(&s->sources, SOURCES_ENVIRONMENT, "environment", text_of(c->env), NULL);
+	sources_add(&s->sources, SOURCES_SHELL, "/etc/environment", text_of(c->shell), NULL);
 	sources_add(&s->sources, SOURCES_NCCL, "/etc/nccl.conf", text_of(c->nccl), NULL);
 	sources_add(&s->sources, SOURCES_MCA, "/etc/openmpi/openmpi-mca-params.conf",
 		    text_of(c->mca), NULL);

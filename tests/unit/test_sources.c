@@ -84,6 +84,38 @@ static void test_meant(void)
 	   "a name of 2,047 bytes is none");
 }
 
+static void test_shell(void)
+{
+	static const struct {
+		const char *text, *value; /* NULL: to be evaluated */
+	} words[] = {
+		{ "eth0", "eth0" },
+		{ "eth0 # fast", "eth0" },
+		{ "eth0; echo", "eth0" },
+		{ "'^lo,docker'", "^lo,docker" },
+		{ "\"eth0\",'eth1'", "eth0,eth1" },
+		{ "'a$b`c'", "a$b`c" },
+		{ "\"a\\$b\\c\"", "a$b\\c" },
+		{ "a\\ b\r", "a b" },
+		{ "", "" },
+		{ "$NIC", NULL },
+		{ "\"$(hostname)\"", NULL },
+		{ "`hostname`", NULL },
+		{ "eth*", NULL },
+		{ "eth0\\", NULL },
+		{ "\"eth0", NULL },
+	};
+	char *got;
+	size_t i;
+
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		got = sources_shell_value(words[i].text);
+		ok(words[i].value ? got && !strcmp(got, words[i].value) : !got, "%s is %s",
+		   words[i].text, got ? got : "not known");
+		free(got);
+	}
+}
+
 static void test_bounds(void)
 {
 	struct sources s = { 0 };
@@ -120,6 +152,7 @@ int main(void)
 	test_lines();
 	test_secrets();
 	test_meant();
+	test_shell();
 	test_bounds();
 	test_live();
 	return tap_done();
