@@ -16,8 +16,8 @@
     gz xz zst the healthy log, packed; the unpacker runs on the same processor
 
 MB/s are 10^6 unpacked bytes a second of wall time, then of the processor time that ringup itself
-took, which tells more where other work is near; memory is the most that it had.  What the
-unpacker takes is in the first only.
+took, which tells more where other work is near; memory is the most that it had, this script's own
+before it begins included.  What the unpacker takes is in the first only.
 """
 
 import argparse
