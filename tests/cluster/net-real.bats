@@ -173,6 +173,62 @@ filed() {
   filed unknown-name "nccl_socket_ifname==eth1\n"
 }
 
+# btl [VAR=VALUE...] - the interfaces of real Open MPI's TCP, or "refuses".
+btl() {
+  ask_mpi4 "$@" | jq -sr 'add.btl | if .refuses then "refuses" else .interfaces | join(" ") end'
+}
+
+# cured_mpi CODE VAR=VALUE... - lint says CODE, Open MPI does not take eth1, and with lint's line it does.
+cured_mpi() {
+  local code=$1 said line v
+  local -a kept=()
+  shift
+  said=$(finding "$code" "$@")
+  [[ -n $said ]] || { echo "no $code: $*"; return 1; }
+  [[ $(btl "$@") != eth1 ]] || { echo "it works: $*"; return 1; }
+  line=$(jq -r '.fix // empty' <<<"$said")
+  for v; do
+    [[ $v == "$(jq -r .line <<<"$said")" ]] || kept+=("$v")
+  done
+  [[ $line != export\ * ]] || kept+=("$(bash -c "${line/export /printf %s }")")
+  [[ $(btl "${kept[@]}") == eth1 ]] || { echo "not cured by $line: $*"; return 1; }
+}
+
+@test "lint: what it says of Open MPI is what Open MPI does, and its lines cure" {
+  local include=OMPI_MCA_btl_tcp_if_include exclude=OMPI_MCA_btl_tcp_if_exclude
+  need_mpi
+  cable eth10 10.0.10.5/24
+  cable eth1 10.0.1.5/24
+  bridge docker0 172.17.0.1/16
+  ip -n "$here" route add default via 10.0.1.1
+  cured_mpi ompi-both $include=eth1 $exclude=lo
+  cured_mpi ompi-spec $include==eth1
+  cured_mpi ompi-spec $include=^docker0
+  cured_mpi ompi-spec $include=10.0.1.5
+  cured_mpi ompi-everything $include=10.0.1.5/32
+  cured_mpi ompi-everything $include=10.0.1.0/
+  cured_mpi ompi-nowhere $include=10.9.0.0/24
+  cured_mpi ompi-unknown $include=eth1,ens5
+  cured_mpi ompi-unknown $include=ETH1
+  cured_mpi ompi-excludes-not-lo $exclude=docker0
+  cured_mpi ompi-exclude-prefix $exclude=lo,docker0,eth1
+  cured_mpi form-quotes "$include=\"eth1\""
+  cured_mpi form-blank "$include= eth1"
+}
+
+@test "lint: what it says of Gloo is what Gloo does, and its lines cure" {
+  need_torch
+  cable eth10 10.0.10.5/24
+  cable eth1 10.0.1.5/24
+  bridge docker0 172.17.0.1/16
+  ip -n "$here" route add default via 10.0.1.1
+  cured_gloo gloo-syntax =eth1
+  cured_gloo gloo-unknown ETH1
+  cured_gloo gloo-one-char e
+  cured_gloo gloo-foreign docker0
+  cured_gloo form-quotes '"eth1"'
+}
+
 @test "Gloo: names of interfaces" {
   need_torch
   cable eth0 10.0.0.5/24
