@@ -1,17 +1,19 @@
 # shellcheck shell=bash
-# 70-verify.bash - four ranks add up, over shared memory and over TCP, and train together.
+# 70-verify.bash - four ranks add up and train together; the network to other nodes is checked.
 
-limits 70 180
+limits 70 240
 
 tool=$INIT_ROOT/opt/ringup/current/bin/ringup
 shared=$INIT_ROOT/opt/ringup/current/share/ringup
 ranks=4
+watcher=''
 
 # step_inputs - the release, what it stands on, and this boot: the proof is about
 # this machine as it runs now.
 step_inputs() {
   readlink -- "$INIT_ROOT/opt/ringup/current" || true
   cat /proc/sys/kernel/random/boot_id
+  peers | tr '\n' ' '
   grep -s $'^fact\t' "$INIT_STATE/state/50-frameworks" "$INIT_STATE/state/60-network" || true
 }
 
@@ -49,14 +51,103 @@ train() {
   as_owner "$1" timeout 120 "$tool" run --no-prefix -np "$ranks" -- "${where[@]}" "$1" "$shared/init-scripts/lib/train_check.py"
 }
 
-# step_apply - add up over both wires, then train.
+# peers - print the nodes of the cluster, one a line, as the user or a scheduler names them.
+peers() {
+  if [[ -n ${RINGUP_PEERS:-} ]]; then
+    tr -s ' ,\t' '\n' <<<"$RINGUP_PEERS"
+  elif [[ -n ${SLURM_JOB_NODELIST:-} ]]; then
+    scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null || true
+  elif [[ -r ${PBS_NODEFILE:-} ]]; then
+    cat -- "$PBS_NODEFILE"
+  elif [[ -n ${LSB_HOSTS:-} ]]; then
+    tr -s ' ' '\n' <<<"$LSB_HOSTS"
+  fi | awk 'NF && !seen[$1]++ { print $1 }'
+}
+
+# is_ready PEER SECONDS - has it ringup, now or soon?  1: not yet, 2: ssh does not work without asking.
+is_ready() {
+  local deadline=$((SECONDS + $2)) rc
+  while :; do
+    rc=0
+    timeout 10 ssh -n -o BatchMode=yes -o ConnectTimeout=5 -- "$1" test -x "$tool" >/dev/null 2>&1 || rc=$?
+    (( rc > 1 )) && return 2
+    (( rc == 0 || SECONDS >= deadline )) && return "$rc"
+    sleep 3
+  done
+}
+
+# check_peers - is the network between all nodes in order?  Of a scheduler's nodes, which all run
+# this, the first one asks.
+check_peers() {
+  local self peer rc verdict wait=45
+  local -a nodes
+  self=$(uname -n)
+  mapfile -t nodes < <(peers)
+  if [[ ${#nodes[@]} -gt 0 && -n ${RINGUP_PEERS:-} && " ${nodes[*]%%.*} " != *" ${self%%.*} "* ]]; then
+    nodes=("$self" "${nodes[@]}")
+  fi
+  if (( ${#nodes[@]} < 2 )); then
+    fact peers "skipped: no other node is known"
+    return 0
+  elif [[ ${nodes[0]%%.*} != "${self%%.*}" || $(node_role) == executor ]]; then
+    fact peers "skipped: the driver, or ${nodes[0]}, checks the network"
+    return 0
+  fi
+  for peer in "${nodes[@]}"; do
+    rc=0
+    is_ready "$peer" "$wait" || rc=$?
+    case $rc in
+      1) fact peers "skipped: $peer has no $tool yet"; return 0 ;;
+      2) fact peers "skipped: ssh to $peer does not work without asking"; return 0 ;;
+    esac
+    # Who was waited for has had its time; so have the others.
+    (( SECONDS < 60 )) || wait=0
+  done
+  rc=0
+  verdict=$(timeout 90 "$tool" net check --quick --ringup "$tool" "${nodes[@]}") || rc=$?
+  printf '%s\n' "$verdict" >&2
+  verdict=${verdict%%$'\n'*}
+  (( rc == 0 )) || stop 71 "the network between ${#nodes[@]} nodes: ${verdict:-it could not be checked}" \
+    "see the log; try: ringup net check ${nodes[*]}"
+  fact peers "$verdict"
+}
+
+# watch_network FILE - tell FILE what happens to the network until this process ends.
+watch_network() {
+  "$tool" net watch --for 300 >"$1" 2>/dev/null &
+  watcher=$!
+  trap 'kill "$watcher" 2>/dev/null || true' EXIT
+}
+
+# report_network FILE - what has happened, beside that the watch began.
+report_network() {
+  local line
+  kill "$watcher" 2>/dev/null || true
+  wait "$watcher" 2>/dev/null || true
+  while IFS= read -r line; do
+    warn "while it was verified, the network changed: ${line#* }"
+  done < <(grep -v ' watching [0-9]* interfaces$' "$1" | grep -v ' no library would choose otherwise$' | head -n 3)
+}
+
+# step_apply - verify, and tell what the network does meanwhile.
 step_apply() {
-  local python said gbps
+  local changes
   if [[ ${DRY_RUN:-0} == 1 ]]; then
-    log act "allreduce of $ranks ranks over shared memory and TCP; a few steps of training"
+    log act "allreduce of $ranks ranks over shared memory and TCP; a few steps of training; ringup net check of all nodes"
     return 0
   fi
   [[ -x $tool ]] || die "ringup is not installed yet"
+  changes=$(mktemp "${TMPDIR:-/tmp}/ringup-init.XXXXXX")
+  watch_network "$changes"
+  verify_ranks
+  check_peers
+  report_network "$changes"
+  rm -f -- "$changes"
+}
+
+# verify_ranks - add up over both wires, then train.
+verify_ranks() {
+  local python said gbps
   gbps=$(allreduce node)
   number shm_gbps "$gbps"
   gbps=$(allreduce tcp)

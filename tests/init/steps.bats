@@ -37,6 +37,13 @@ case "\$1 \$2" in
     esac ;;
   "bench allreduce") [[ "${2:-}" != bench ]] || { echo 'rank 2: element 7 is 3, not 6' >&2; exit 3; }
     echo "{\"backend\":\"\$6\",\"ranks\":\$4,\"busbw_gbs\":1.25,\"wrong\":0}" ;;
+  "net watch") echo "2026-01-01T00:00:00.000Z watching 2 interfaces"
+    [[ -z "\${CHANGE:-}" ]] || echo "2026-01-01T00:00:01.000Z \$CHANGE"
+    echo "\$\$" >"\$T/watcher"
+    exec sleep 100 ;;
+  "net check") echo "\$*" >>"\$T/checks"
+    echo "\${VERDICT:-all is well between 2 nodes}"
+    [[ -z "\${VERDICT:-}" ]] ;;
   "run "*) echo '{"framework": "plain Python", "steps": 20, "step_ms": 0.5}' ;;
   *) exit 2 ;;
 esac
@@ -162,6 +169,52 @@ tree() {
   run "$init" --root "$root"
   expect_status 70
   [[ $output == *"element 7 is 3, not 6"* && $(json 's["code"], s["result"]') == "(70, 'failed')" ]]
+}
+
+# peers_fact - what the verify step says of other nodes.
+peers_fact() { json 'f("verify")["peers"]'; }
+
+@test "the network to the other nodes is checked, where they are known and ssh does not ask" {
+  local self
+  self=$(uname -n)
+  unset RINGUP_PEERS SLURM_JOB_NODELIST PBS_NODEFILE LSB_HOSTS
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $(peers_fact) == "skipped: no other node is known" && ! -e $T/checks ]]
+  stub ssh 'exit 255'
+  RINGUP_PEERS="node-b, node-c" run "$init" --root "$root"
+  expect_status 0
+  [[ $(peers_fact) == "skipped: ssh to $self does not work without asking" && ! -e $T/checks ]]
+  stub ssh
+  RINGUP_PEERS=node-b,node-d run "$init" --root "$root"
+  expect_status 0
+  [[ $(peers_fact) == "all is well between 2 nodes" ]]
+  grep -qE "^net check --quick --ringup [^ ]+ $self node-b node-d\$" "$T/checks"
+  # Of a scheduler's nodes the first one checks.
+  LSB_HOSTS="node-b node-b $self" run "$init" --root "$root"
+  expect_status 0
+  [[ $(peers_fact) == "skipped: the driver, or node-b, checks the network" ]]
+  printf '%s\n' "$self" "$self" node-e >"$T/nodes"
+  PBS_NODEFILE=$T/nodes run "$init" --root "$root"
+  expect_status 0
+  [[ $(tail -n 1 "$T/checks") == *" $self node-e" ]]
+}
+
+@test "a network that is not in order: exit status 71, or degraded" {
+  stub ssh
+  VERDICT='node-b does not reach node-c' RINGUP_PEERS=node-b run "$init" --root "$root"
+  expect_status 71
+  [[ $(json 's["code"], s["result"], s["cause"]') == "(71, 'failed', 'the network between 2 nodes: node-b does not reach node-c')" ]]
+  VERDICT='node-b does not reach node-c' RINGUP_PEERS=node-b RINGUP_ON_FAILURE=degrade run "$init" --root "$root"
+  expect_status 0
+  [[ $(json 's["result"]') == degraded ]]
+}
+
+@test "a link that goes down while all is verified is reported" {
+  CHANGE='eth0: it has no carrier any more' run "$init" --root "$root"
+  expect_status 0
+  [[ $(json '"while it was verified, the network changed: eth0: it has no carrier any more" in s["warnings"]') == True ]]
+  not kill -0 "$(cat "$T/watcher")"
 }
 
 @test "no sources, no file, the wrong file, the wrong checksum: exit status 30" {
