@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "probe/rounds.h"
+#include "probe/verdict.h"
 #include "ringup.h"
 #include "wire/secret.h"
 
@@ -286,15 +287,16 @@ static void fill(const struct check *c, struct duel *d, int from, int to)
 			d->path[d->n++] = k;
 }
 
-/* Has it nothing to wait for?  Begins with its next path where there is one. */
-static bool go_on(struct check *c, struct duel *d, int ms)
+/* Has it nothing to wait for?  Begins with its next path where there is one, unless it
+ * is too late for that. */
+static bool go_on(struct check *c, struct duel *d, int ms, bool late)
 {
 	struct probe_path *p;
 	int from, slot;
 
 	if (c->agents.m[d->a].expect || c->agents.m[d->b].expect)
 		return false;
-	while (d->next < d->n) {
+	while (d->next < d->n && !late) {
 		p = &c->f->paths[d->path[d->next++]];
 		from = p->from;
 		slot = ms / d->n;
@@ -313,12 +315,13 @@ static bool go_on(struct check *c, struct duel *d, int ms)
 
 static void play(struct check *c, struct duel *d, int n, int ms)
 {
-	int64_t deadline = clock_deadline(CHECK_ROUND_MS);
+	int64_t late = clock_deadline(CHECK_ROUND_MS);
+	int64_t deadline = clock_deadline(CHECK_ROUND_MS + CHECK_PATH_MS);
 	int i, busy = 1;
 
 	while (busy && clock_ns() < deadline) {
 		for (i = busy = 0; i < n; i++)
-			busy += !go_on(c, &d[i], ms);
+			busy += !go_on(c, &d[i], ms, clock_ns() >= late);
 		if (busy)
 			agents_listen(&c->agents, deadline);
 	}
@@ -328,10 +331,11 @@ static void play(struct check *c, struct duel *d, int n, int ms)
 				    "its agent has not come back from measuring");
 }
 
-static int measure_all(struct check *c, struct err *e)
+/* All pairs within about @ms, where nobody is slow to answer; none begins after @deadline_ns.
+ */
+static int measure_all(struct check *c, int ms, int64_t deadline_ns, struct err *e)
 {
-	int rounds = rounds_count(c->n), seats = (c->n + 1) / 2, round, k, n, ms;
-	int64_t deadline = clock_deadline(CHECK_MEASURE_MOST_MS);
+	int rounds = rounds_count(c->n), seats = (c->n + 1) / 2, round, k, n;
 	struct duel *d = calloc((size_t)seats + 1, sizeof(*d));
 	int *paths = calloc((size_t)c->f->npaths + 1, sizeof(*paths)), *room;
 
@@ -340,10 +344,10 @@ static int measure_all(struct check *c, struct err *e)
 		free(paths);
 		return fail(e, RINGUP_ENOMEM, "no memory for rounds");
 	}
-	ms = rounds ? CHECK_MEASURE_MS / rounds : 0;
+	ms = rounds ? ms / rounds : 0;
 	ms = ms < CHECK_PAIR_MS ? ms : CHECK_PAIR_MS;
 	/* Where each round takes long, the later ones are left out rather than waited for. */
-	for (round = 0; round < rounds && clock_ns() < deadline; round++) {
+	for (round = 0; round < rounds && clock_ns() < deadline_ns; round++) {
 		agents_report(&c->agents, "rounds measured", round, rounds);
 		room = paths;
 		for (k = n = 0; k < seats; k++) {
@@ -361,6 +365,74 @@ static int measure_all(struct check *c, struct err *e)
 	free(d);
 	free(paths);
 	return 0;
+}
+
+/* Of the paths of @f as they are now: what was measured. */
+struct pace {
+	double min_us, median_us, mbs;
+};
+
+static void swap(double *a, double *b)
+{
+	double x = *a;
+
+	*a = *b;
+	*b = x;
+}
+
+static void swap_paces(struct probe_facts *f, struct pace *p)
+{
+	int i;
+
+	for (i = 0; i < f->npaths; i++) {
+		swap(&f->paths[i].latency_min_us, &p[i].min_us);
+		swap(&f->paths[i].latency_median_us, &p[i].median_us);
+		swap(&f->paths[i].bandwidth_mbs, &p[i].mbs);
+	}
+}
+
+/* What was not measured this time is as it was. */
+static void fill_paces(struct probe_facts *f, const struct pace *p)
+{
+	int i;
+
+	for (i = 0; i < f->npaths; i++) {
+		struct probe_path *x = &f->paths[i];
+
+		if (x->latency_median_us < 0) {
+			x->latency_min_us = p[i].min_us;
+			x->latency_median_us = p[i].median_us;
+		}
+		x->bandwidth_mbs = x->bandwidth_mbs < 0 ? p[i].mbs : x->bandwidth_mbs;
+	}
+}
+
+/* If some are slow, all are measured again, and the time counts in which fewest were: who
+ * is slow for a reason is so each time. */
+static int doubt(struct check *c, struct err *e)
+{
+	int64_t deadline = clock_deadline(CHECK_DOUBT_MS), start = clock_ns(), took_ns = 0;
+	struct pace *old = calloc((size_t)c->f->npaths + 1, sizeof(*old));
+	int i, again, slow = verdict_slow(c->f, e), rc = slow < 0 ? slow : 0;
+
+	if (!old)
+		rc = fail(e, RINGUP_ENOMEM, "no memory for doubts");
+	while (!rc && slow > 0 && start + took_ns < deadline) {
+		for (i = 0; i < c->f->npaths; i++)
+			old[i] = (struct pace){ -1, -1, -1 };
+		swap_paces(c->f, old);
+		rc = measure_all(c, CHECK_AGAIN_MS, deadline, e);
+		fill_paces(c->f, old);
+		again = verdict_slow(c->f, e);
+		if (again >= slow)
+			swap_paces(c->f, old);
+		rc = again < 0 ? again : rc;
+		slow = again < slow ? again : slow;
+		took_ns = clock_ns() - start;
+		start += took_ns;
+	}
+	free(old);
+	return rc;
 }
 
 /* All parts. */
@@ -408,7 +480,10 @@ int check_run(const struct check_how *how, struct probe_facts *f, struct err *e)
 	if (!rc)
 		rc = reach_all(&c, e);
 	if (!rc && !how->reach_only)
-		rc = measure_all(&c, e);
+		rc = measure_all(&c, CHECK_MEASURE_MS, clock_deadline(CHECK_MEASURE_MOST_MS),
+				 e);
+	if (!rc && !how->reach_only)
+		rc = doubt(&c, e);
 	clean_up(&c);
 	f->seconds = (double)(clock_ns() - start) / 1e9;
 	return rc;

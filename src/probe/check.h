@@ -20,14 +20,19 @@ struct check_how {
 
 /*
  * Bounds of the parts that follow the start, in this order.  Time to measure is shared by the
- * rounds, so that it does not grow with the nodes.
+ * rounds, so that it does not grow with the nodes; a round that takes too long begins with
+ * no other path, and has CHECK_PATH_MS to end the one it is at.  For CHECK_DOUBT_MS what
+ * seems slow is doubted, and all measured again, CHECK_AGAIN_MS at a time.
  */
 enum {
 	CHECK_REACH_MS = 8000,
 	CHECK_ROUND_MS = 3000,
+	CHECK_PATH_MS = 3500,
 	CHECK_MEASURE_MS = 5000,
 	CHECK_MEASURE_MOST_MS = 7000,
 	CHECK_PAIR_MS = 150,
+	CHECK_DOUBT_MS = 1500,
+	CHECK_AGAIN_MS = 700,
 };
 
 /*

@@ -44,6 +44,9 @@ void judge_nics(struct judge_case *c);
 /* Who is slower than the others, or than its link. */
 void judge_pace(struct judge_case *c);
 
+/* How many paths judge_pace() finds slow. */
+int judge_slow(struct judge_case *c);
+
 /* For judges. */
 
 /* judge_find - a new finding; where there is no memory one that nobody will see. */

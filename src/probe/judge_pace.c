@@ -298,7 +298,8 @@ static void say_link(struct judge_case *c, const struct blame_scope *s,
 		  judge_word(c->f->nodes[x->from].name, who), *x->via ? x->via : x->interface);
 }
 
-static void judge_links(struct judge_case *c)
+/* Mark the paths of which the links promise something. */
+static unsigned char *mark_links(struct judge_case *c)
 {
 	unsigned char *mark = judge_marks(c);
 	int i;
@@ -311,8 +312,7 @@ static void judge_links(struct judge_case *c)
 			mark[i] =
 				p->bandwidth_mbs < kept_promise * most ? JUDGE_BAD : JUDGE_GOOD;
 	}
-	judge_each(c, mark, say_link);
-	free(mark);
+	return mark;
 }
 
 /* The interface of each node that paths lead to, and its speed, in the first network. */
@@ -366,5 +366,24 @@ void judge_pace(struct judge_case *c)
 	mark = mark_all(c, &latency);
 	judge_each(c, mark, say_latency);
 	free(mark);
-	judge_links(c);
+	mark = mark_links(c);
+	judge_each(c, mark, say_link);
+	free(mark);
+}
+
+int judge_slow(struct judge_case *c)
+{
+	unsigned char *mark[] = { mark_all(c, &bandwidth), mark_all(c, &latency),
+				  mark_links(c) };
+	enum { MARKS = sizeof(mark) / sizeof(*mark) };
+	int i, k, n = 0;
+
+	for (i = 0; i < c->f->npaths; i++) {
+		for (k = 0; k < MARKS && !(mark[k] && mark[k][i] == JUDGE_BAD); k++)
+			;
+		n += k < MARKS;
+	}
+	for (k = 0; k < MARKS; k++)
+		free(mark[k]);
+	return n;
 }

@@ -10,7 +10,7 @@
 
 struct sock_addr;
 
-enum { MTU_SIZES = 12, MTU_VOLLEYS = 3, MTU_PAUSE_MS = 200 };
+enum { MTU_SIZES = 12, MTU_VOLLEYS = 5, MTU_PAUSE_MS = 200 };
 
 /*
  * Datagrams of several sizes at once, up to the interface's, with "don't fragment" set

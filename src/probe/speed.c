@@ -115,10 +115,14 @@ static void bandwidth(int fd, struct probe_path *p, int ms)
 	unsigned char in[4096];
 	size_t sent = 0, answered = 0;
 	int64_t start = clock_ns(), stop = start + ms * 1000000ll, last = start;
+	int64_t late = stop + SPEED_PATIENCE_MS * 1000000ll, until;
 	ssize_t n;
 
 	pack_put32(data, CHUNK - ECHO_ORDER);
-	while (clock_ns() < stop && await(fd, POLLIN | POLLOUT, stop)) {
+	for (;;) {
+		until = answered < ECHO_ORDER ? late : stop;
+		if (clock_ns() >= until || !await(fd, POLLIN | POLLOUT, until))
+			break;
 		n = send(fd, data + sent, sizeof(data) - sent, MSG_NOSIGNAL);
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			return;

@@ -7,14 +7,14 @@ struct err;
 struct probe_path;
 struct seal_key;
 
-enum { SPEED_ROUNDS = 200, SPEED_CONNECT_MS = 1000 };
+enum { SPEED_ROUNDS = 200, SPEED_CONNECT_MS = 1000, SPEED_PATIENCE_MS = 1000 };
 
 /*
  * speed_measure - fill in latency and bandwidth of @p.
  *
  * SPEED_ROUNDS round trips of 8 bytes, at most @latency_ms of them; then data for
- * @bandwidth_ms (0: none).  Blocks for hardly longer than that, and at most
- * SPEED_CONNECT_MS more.
+ * @bandwidth_ms (0: none), on a thin line until the first of it has arrived.  Blocks for
+ * hardly longer than that, at most SPEED_CONNECT_MS and SPEED_PATIENCE_MS more.
  */
 int speed_measure(struct probe_path *p, const struct seal_key *key, int latency_ms,
 		  int bandwidth_ms, struct err *e);

@@ -97,17 +97,38 @@ static void forget(struct probe_facts *f)
 	facts_free(&old);
 }
 
+static void open_case(struct judge_case *c, struct probe_facts *f)
+{
+	int i;
+
+	memset(c, 0, sizeof(*c));
+	c->f = f;
+	c->explained = calloc((size_t)f->npaths + 1, sizeof(*c->explained));
+	c->same_as = calloc((size_t)f->nnodes + 1, sizeof(*c->same_as));
+	c->failed = !c->explained || !c->same_as;
+	for (i = 0; c->same_as && i < f->nnodes; i++)
+		c->same_as[i] = i;
+}
+
+static int close_case(struct judge_case *c, struct err *e)
+{
+	free(c->explained);
+	free(c->same_as);
+	free(c->spare.nodes);
+	free(c->spare.what);
+	free(c->spare.why);
+	free(c->spare.next);
+	free(c->spare.command);
+	return c->failed ? fail(e, RINGUP_ENOMEM, "no memory to judge the network") : 0;
+}
+
 int verdict_find(struct probe_facts *f, struct err *e)
 {
-	struct judge_case c = { .f = f };
+	struct judge_case c;
 	size_t i;
 
 	forget(f);
-	c.explained = calloc((size_t)f->npaths + 1, sizeof(*c.explained));
-	c.same_as = calloc((size_t)f->nnodes + 1, sizeof(*c.same_as));
-	c.failed = !c.explained || !c.same_as;
-	for (i = 0; c.same_as && i < (size_t)f->nnodes; i++)
-		c.same_as[i] = (int)i;
+	open_case(&c, f);
 	for (i = 0; !c.failed && i < sizeof(judges) / sizeof(judges[0]); i++)
 		judges[i](&c);
 	for (i = 0; i < (size_t)f->nfindings; i++)
@@ -116,12 +137,17 @@ int verdict_find(struct probe_facts *f, struct err *e)
 		sort(&c);
 	if (!c.failed)
 		say(&c);
-	free(c.explained);
-	free(c.same_as);
-	free(c.spare.nodes);
-	free(c.spare.what);
-	free(c.spare.why);
-	free(c.spare.next);
-	free(c.spare.command);
-	return c.failed ? fail(e, RINGUP_ENOMEM, "no memory to judge the network") : 0;
+	return close_case(&c, e);
+}
+
+int verdict_slow(struct probe_facts *f, struct err *e)
+{
+	struct judge_case c;
+	int n = 0, rc;
+
+	open_case(&c, f);
+	if (!c.failed)
+		n = judge_slow(&c);
+	rc = close_case(&c, e);
+	return rc ? rc : n;
 }

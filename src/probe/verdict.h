@@ -16,6 +16,9 @@
  */
 int verdict_find(struct probe_facts *f, struct err *e);
 
+/* verdict_slow - how many paths are slower than the others or than their links promise. */
+int verdict_slow(struct probe_facts *f, struct err *e);
+
 /* verdict_is_well - no finding is worse than a note. */
 bool verdict_is_well(const struct probe_facts *f);
 

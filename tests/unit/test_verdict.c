@@ -555,6 +555,25 @@ static void test_again(void)
 	facts_free(&f);
 }
 
+/* What is doubted is what would be found slow, and what stands in the facts stays. */
+static void test_slow(void)
+{
+	struct probe_facts f;
+	struct err e = { 0 };
+
+	checks_well(&f, 3);
+	ok(verdict_slow(&f, &e) == 0, "none is slow");
+	slow_node(&f, 2, 0);
+	ok(verdict_slow(&f, &e) == 4 && !f.nfindings && !f.verdict, "four of six, late");
+	slow_direction(&f, 1, 0);
+	ok(verdict_slow(&f, &e) == 5, "and one that carries little");
+	facts_free(&f);
+	checks_well(&f, 2);
+	throttled(&f, 0, 1);
+	ok(verdict_slow(&f, &e) == 2, "links that do not keep what they promise");
+	facts_free(&f);
+}
+
 /* What others wrote stays one line, and one word of a shell. */
 static void test_hostile(void)
 {
@@ -575,6 +594,7 @@ int main(void)
 	test_well();
 	test_faults();
 	test_again();
+	test_slow();
 	test_hostile();
 	return tap_done();
 }
