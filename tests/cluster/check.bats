@@ -15,6 +15,7 @@ setup() {
 
 teardown() {
   local n
+  [[ -z ${changer:-} ]] || kill "$changer"
   for n in "${switch:-}" "${nodes[@]:-}"; do
     [[ -z $n ]] || ip netns del "$n" || true
   done
@@ -29,7 +30,7 @@ cluster() {
     ip netns add "$n"
     # Nobody waits until the kernel is sure that an address is alone.
     ip netns exec "$n" bash -c 'for f in all default; do echo 0 >"/proc/sys/net/ipv6/conf/$f/accept_dad"; done'
-    ip link add eth0 netns "$n" type veth peer name "p$i" netns "$switch"
+    ip -n "$n" link add eth0 type veth peer name "p$i" netns "$switch"
     ip -n "$switch" link set "p$i" master switch up
     ip -n "$n" addr add "10.8.0.$i/24" dev eth0
     ip -n "$n" link set lo up
@@ -42,20 +43,43 @@ cluster() {
 # running NODE - wait until its card has a carrier.
 running() {
   local i
-  for i in {1..100}; do
+  for i in {1..1000}; do
     [[ $(ip -n "$1" link show eth0) != *"state UP"* ]] || return 0
     sleep 0.02
   done
+  ip -n "$1" link show eth0
   return 1
 }
 
 # check [OPTION...] - all nodes; what it prints is in $facts, its status in $status.
 check() {
-  local start=$SECONDS
   status=0
-  facts=$(timeout 60 ringup net check --json --ssh "${starter:-ip netns exec}" "$@" "${nodes[@]}" 2>"$BATS_TEST_TMPDIR/err") || status=$?
-  took=$((SECONDS - start))
+  facts=$(timeout 120 ringup net check --json --timeout "${patience:-60}" --ssh "${starter:-ip netns exec}" "$@" "${nodes[@]}" \
+    2>"$BATS_TEST_TMPDIR/err") || status=$?
   [[ -n $facts ]] || { cat "$BATS_TEST_TMPDIR/err"; return 1; }
+}
+
+# checked_within SECONDS - does a check take no longer?  Two may be disturbed by others.
+checked_within() {
+  local try
+  for try in 1 2 3; do
+    check
+    ! jq -e --argjson most "$1" '.seconds < $most' <<<"$facts" >/dev/null || return 0
+    echo "try $try: $(jq .seconds <<<"$facts") s, expected less than $1"
+  done
+  gist
+  return 1
+}
+
+# gist - the facts in few lines: verdict, errors, and of each path how it ended.
+gist() {
+  jq -r '"verdict: \(.verdict)", "seconds: \(.seconds)",
+    (.nodes[] | select(.error) | "\(.name): \(.error)"),
+    ([.paths[] | select(.address | startswith("10.") or startswith("172."))] | group_by([.from, .to])[] |
+      "\(.[0].from) to \(.[0].to): " + ([.[] | "\(.address) \(.port.kind) \(.state)" +
+        (if .errno then " \(.errno)" else "" end) +
+        (if .answered and .answered != .to then " by \(.answered)" else "" end) +
+        (if .mtu then " \(.mtu | tojson)" else "" end)] | join(", ")))' <<<"$facts" | head -n 24 || true
 }
 
 # paths FROM TO [ADDRESS [KIND]] - the states in which they are, each once.
@@ -68,7 +92,7 @@ paths() {
 expect() {
   local got
   got=$("${@:2}")
-  [[ $got == "$1" ]] || { echo "${*:2}: $got, expected $1"; echo "$facts"; return 1; }
+  [[ $got == "$1" ]] || { echo "got $got, expected $1 of: ${*:2}"; gist; return 1; }
 }
 
 # wall NODE RULE... - rules for what comes in by eth0.
@@ -128,12 +152,11 @@ agents() {
 @test "filtered: a firewall that drops, in one direction" {
   cluster 3
   wall "c2-$$" "ip saddr 10.8.0.1 tcp flags & (syn|ack) == syn drop"
-  check
+  checked_within 10
   [[ $status -eq 1 ]]
   expect filtered paths "$n1" "$n2"
   expect open paths "$n2" "$n1"
   expect open paths "$n3" "$n2"
-  ((took < 10))
 }
 
 @test "prohibited: a firewall that says so, on some ports" {
@@ -160,12 +183,11 @@ agents() {
 @test "a black hole for large packets: connections stand, segments do not arrive" {
   cluster 3
   wall "c2-$$" "meta length 1400-65535 drop"
-  check
+  checked_within 10
   expect open paths "$n1" "$n2"
   expect '{"link":1500,"df":1252,"segment":false}' jq -c --arg f "$n1" --arg t "$n2" \
     '.paths[] | select(.from == $f and .to == $t and .mtu and (.address | startswith("10."))).mtu' <<<"$facts"
   expect true jq -c --arg f "$n1" --arg t "$n3" '.paths[] | select(.from == $f and .to == $t and .mtu and (.address | startswith("10."))).mtu.segment' <<<"$facts"
-  ((took < 10))
 }
 
 @test "jumbo frames at both ends and none in between" {
@@ -177,19 +199,51 @@ agents() {
   expect '[[9000,1472]]' jq -c '[.paths[] | select(.mtu and (.address | startswith("10."))).mtu | [.link, .df]] | unique' <<<"$facts"
 }
 
-@test "the same address twice: who really answered is known" {
+# twins - c1 to c3, of which the last two have the same address.
+twins() {
   cluster 3
   ip -n "$n3" addr flush dev eth0
   ip -n "$n3" addr add 10.8.0.2/24 dev eth0
+}
+
+# taken_for NODE [permanent|reachable] - n1 sends to that one what is for their address.
+taken_for() {
+  ip -n "$n1" neigh replace 10.8.0.2 dev eth0 nud "${2:-permanent}" \
+    lladdr "$(ip -n "$1" -j link show eth0 | jq -r '.[0].address')"
+}
+
+# told_apart - the verdict names the two, and of n1 no answer was taken for the other's.
+told_apart() {
   check
-  [[ $status -eq 1 ]]
-  # Who of the two answers n1 is up to them, and may change on the way; it is never both.
+  expect true jq --arg begin "10.8.0.2 is eth0 of $n2 and $n3" '.verdict | startswith($begin)' <<<"$facts"
   expect true jq --arg f "$n1" --arg a "$n2" --arg b "$n3" '
-    [.paths[] | select(.from == $f and .address == "10.8.0.2")] | all(.state == "impostor" or .state == "open") and
-    any(.state == "impostor") and all(.answered == null or .answered == $a or .answered == $b) and
-    any(.answered != null)' <<<"$facts"
+    [.paths[] | select(.from == $f and .address == "10.8.0.2")] | all(.answered == null or .answered == $a or .answered == $b) and
+    all((.state == "open") == (.answered == .to))' <<<"$facts"
+  [[ $status -eq 1 ]]
   expect impostor paths "$n2" "$n3"
-  expect "$n2" jq -r --arg f "$n2" --arg t "$n3" '[.paths[] | select(.from == $f and .to == $t and .address == "10.8.0.2") | .answered] | unique[]' <<<"$facts"
+  expect "[\"$n2\"]" jq -c --arg f "$n2" --arg t "$n3" '[.paths[] | select(.from == $f and .to == $t and .address == "10.8.0.2") | .answered] | unique' <<<"$facts"
+}
+
+@test "the same address twice: who really answered is known" {
+  twins
+  local right wrong
+  for right in "$n2" "$n3"; do
+    wrong=$n2
+    [[ $right != "$n2" ]] || wrong=$n3
+    taken_for "$right"
+    told_apart
+    expect open paths "$n1" "$right"
+    expect impostor paths "$n1" "$wrong"
+    expect "[\"$right\"]" jq -c --arg f "$n1" '[.paths[] | select(.from == $f and .address == "10.8.0.2") | .answered] | unique' <<<"$facts"
+  done
+}
+
+@test "the same address twice: they are told apart whoever answers, and while that changes" {
+  twins
+  told_apart
+  while sleep 0.05; do taken_for "$n2" reachable && sleep 0.05 && taken_for "$n3" reachable; done 3>&- &
+  changer=$!
+  told_apart
 }
 
 @test "docker0 on all nodes: each one speaks to itself" {
@@ -225,8 +279,8 @@ rude) printf '\033[31mno\033[0m\n' >&2; exit 1 ;;
 esac
 EOT
   chmod +x starter
-  starter=$PWD/starter nodes+=(missing silent torn older liar rude)
-  check
+  starter=$PWD/starter nodes+=(missing silent torn older liar rude) patience=8
+  checked_within 25
   nodes=("$n1" "$n2")
   [[ $status -eq 1 ]]
   expect open paths "$n1" "$n2"
@@ -237,7 +291,6 @@ EOT
   expect 'the agent is of another version' jq -r '.nodes[] | select(.name == "older").error' <<<"$facts"
   expect 'its agent has not come back from trying connections' jq -r '.nodes[] | select(.name == "liar").error' <<<"$facts"
   expect 'there is no agent: ?[31mno?[0m' jq -r '.nodes[] | select(.name == "rude").error' <<<"$facts"
-  ((took < 25))
   expect "" agents
 }
 
@@ -246,7 +299,7 @@ EOT
   timeout -s KILL 1 ringup net check --json --ssh "ip netns exec" "${nodes[@]}" >/dev/null 2>&1 &
   wait $! || true
   local i
-  for i in {1..100}; do
+  for i in {1..400}; do
     [[ -n $(agents) ]] || return 0
     sleep 0.05
   done
@@ -260,7 +313,7 @@ EOT
   local pid=$agent_PID hello line port
   hello='{"op":"hello","secret":"'$(printf '%064d' 7)'","node":0,"names":["a","b"],"port":45000}'
   echo "ringup-agent/1 $hello" >&"${agent[1]}"
-  read -r -t 10 line <&"${agent[0]}"
+  read -r -t 60 line <&"${agent[0]}"
   [[ $line == 'ringup-agent/1 {"op":"facts"'* ]]
   port=$(jq -r '[.listens[] | select(.address == "10.8.0.1")][0].port' <<<"${line#* }")
   [[ $(ip netns exec "$n2" timeout 10 bash -c "exec 3<>/dev/tcp/10.8.0.1/$port; head -c 64 /dev/zero >&3; cat <&3" | wc -c) -eq 0 ]]
@@ -274,20 +327,18 @@ EOT
 # tests/peers/check_nodes.py measures; here it is enough that nothing waits for each in turn.
 @test "16 nodes, all pairs: time does not grow with their number" {
   cluster 16
-  check
+  checked_within 30
   expect 720 jq '[.paths[] | select((.address | startswith("10.8.")) and .state == "open")] | length' <<<"$facts"
   expect 240 jq '[.paths[] | select((.address | startswith("10.")) and .latency_us.median > 0)] | length' <<<"$facts"
-  expect true jq '.seconds < 30' <<<"$facts"
 }
 
 @test "16 nodes whose ports are filtered: nobody waits for each in turn" {
   cluster 16
   local n
   for n in "${nodes[@]}"; do wall "$n" "tcp flags & (syn|ack) == syn drop"; done
-  check
+  # One after the other, 45 addresses and ports of 3.3 s each would take two minutes and a half.
+  checked_within 30
   [[ $status -eq 1 ]]
   expect 720 jq '[.paths[] | select((.address | startswith("10.8.")) and .state == "filtered")] | length' <<<"$facts"
   expect '[]' jq -c '[.nodes[] | select(.error)]' <<<"$facts"
-  # One after the other, 45 addresses and ports of 3.3 s each would take two minutes and a half.
-  expect true jq '.seconds < 30' <<<"$facts"
 }

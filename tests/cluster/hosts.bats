@@ -11,7 +11,7 @@ setup() {
   a=a$$ b=b$$
   ip netns add "$a"
   ip netns add "$b"
-  ip link add eth0 netns "$a" type veth peer name eth0 netns "$b"
+  ip -n "$a" link add eth0 type veth peer name eth0 netns "$b"
   ip -n "$a" addr add 10.9.0.1/24 dev eth0
   ip -n "$b" addr add 10.9.0.2/24 dev eth0
   for host in "$a" "$b"; do
@@ -54,7 +54,7 @@ four_hosts() {
   for n in c d e f; do
     ip netns add "$n$$"
     more+=("$n$$")
-    ip link add eth0 netns "$n$$" type veth peer name "port$i" netns "s$$"
+    ip -n "$n$$" link add eth0 type veth peer name "port$i" netns "s$$"
     ip -n "s$$" link set "port$i" master switch up
     ip -n "$n$$" addr add "10.9.1.$i/24" dev eth0
     ip -n "$n$$" link set lo up

@@ -76,12 +76,20 @@ begun() {
   [[ -n $(cat "/proc/$timer/task/$timer/children" 2>/dev/null) || $(state_of "$timer") == [ZX-] ]]
 }
 
-# await COMMAND... - until it succeeds; thirty seconds at most, in the long form ninety.
+# await COMMAND... - until it succeeds; 80 seconds at most, which nothing needs by itself.
 await() {
-  local end=$((SECONDS + 30 + 60 * ${RINGUP_TEST_LONG:-0}))
+  local end=$((SECONDS + 80))
   until "$@"; do
-    ((SECONDS < end)) || { echo "in vain: $*"; cat out err; return 1; }
+    ((SECONDS < end)) || { echo "in vain: $*"; last_words; return 1; }
     sleep 0.02
+  done
+}
+
+# last_words - the ends of all that the test's processes have written.
+last_words() {
+  local f
+  for f in err out out.* *.log; do
+    [[ ! -s $f ]] || { echo "$f ends:" && tail -n 8 "$f"; }
   done
 }
 

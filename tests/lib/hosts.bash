@@ -10,7 +10,7 @@ hosts_setup() {
   a=fa$$ b=fb$$
   ip netns add "$a"
   ip netns add "$b"
-  ip link add eth0 netns "$a" type veth peer name eth0 netns "$b"
+  ip -n "$a" link add eth0 type veth peer name eth0 netns "$b"
   ip -n "$a" addr add 10.9.0.1/24 dev eth0
   ip -n "$b" addr add 10.9.0.2/24 dev eth0
   local host

@@ -39,7 +39,7 @@ space_close() {
 # cable NAME ADDRESS... - a network card of $here that is plugged in.
 cable() {
   local name=$1 a
-  ip link add "$name" netns "$here" type veth peer name "p-$name" netns "$there"
+  ip -n "$here" link add "$name" type veth peer name "p-$name" netns "$there"
   ip -n "$there" link set "p-$name" up
   for a in "${@:2}"; do
     # It means something to IPv6 only.
