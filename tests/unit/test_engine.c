@@ -425,8 +425,9 @@ static void arguments(struct ringup *r, int rank, int size)
 		check(!sum_f32(g, name, v, 8, &op), "submit", rank);
 		check(sum_f32(g, name, v, 8, &again) == RINGUP_EBUSY, "busy", rank);
 		check(ringup_wait(op, 10) == RINGUP_ETIMEDOUT, "a time limit", rank);
+		check(!ringup_barrier(g, "now", NULL), "barrier", rank);
 	} else {
-		clock_sleep_ms(100);
+		check(!ringup_barrier(g, "now", NULL), "barrier", rank);
 		check(!sum_f32(g, name, v, 8, &op), "submit", rank);
 	}
 	check(!ringup_wait(op, -1), "wait", rank);
@@ -448,14 +449,18 @@ static void leave_early(struct ringup *r, int rank, int size)
 
 static void aborted(struct ringup *r, int rank, int size)
 {
+	static int finished;
 	struct ringup_group *g = ringup_world(r);
 	float v[4] = { 1, 2, 3, 4 };
 	int rc;
 
 	check(!sum_f32(g, "all", v, 4, NULL), "allreduce", rank);
+	__atomic_fetch_add(&finished, 1, __ATOMIC_SEQ_CST);
 	if (rank == size - 1) {
-		/* Time for the others to finish what they have. */
-		clock_sleep_ms(500);
+		/* Not before the others have finished what they have. */
+		while (__atomic_load_n(&finished, __ATOMIC_SEQ_CST) < size)
+			clock_sleep_ms(1);
+		finished = 0;
 		ringup_abort(r, "out of coffee");
 	}
 	rc = sum_f32(g, rank == size - 1 ? "mine" : "yours", v, 4, NULL);

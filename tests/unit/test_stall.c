@@ -21,12 +21,26 @@ static int check(int rc)
 	return 3;
 }
 
-/* Join the job as one that a stall soon ends. */
+/* Join a job that a stall ends: soon, unless somebody is only late. */
 static int join_impatient(struct ringup **r)
 {
 	setenv("RINGUP_STALL_WARN_MS", "0", 1);
-	setenv("RINGUP_STALL_ABORT_MS", "600", 1);
+	setenv("RINGUP_STALL_ABORT_MS", late_ms ? "30000" : "1500", 1);
 	return family_join(r);
+}
+
+static void hear_of_it(void)
+{
+	__atomic_fetch_add(&family->note[0], 1, __ATOMIC_SEQ_CST);
+}
+
+/* Submit nothing until @n others have heard that it has stalled. */
+static void be_lazy(int n)
+{
+	int64_t enough = clock_deadline(60000);
+
+	while (__atomic_load_n(&family->note[0], __ATOMIC_SEQ_CST) < n && clock_ns() < enough)
+		clock_sleep_ms(10);
 }
 
 static int body(void)
@@ -44,9 +58,12 @@ static int body(void)
 		rc = ringup_allreduce(ringup_world(r), &a, NULL);
 	if (rc)
 		return 4;
-	if (family_rank == LAZY)
-		clock_sleep_ms(late_ms ? late_ms : 3000);
+	if (family_rank == LAZY && late_ms)
+		clock_sleep_ms(late_ms);
+	else if (family_rank == LAZY)
+		be_lazy(SIZE - 1);
 	rc = ringup_allreduce(ringup_world(r), &a, NULL);
+	hear_of_it();
 	rc = late_ms ? rc : check(rc);
 	ringup_fini(r);
 	return rc;
@@ -90,11 +107,12 @@ static int in_groups(void)
 	if (rc)
 		return 4;
 	if (family_rank == 0 || family_rank == ABSENT) {
-		/* Long after the others, so that this is not what has stalled first. */
-		clock_sleep_ms(3000);
+		/* After the others, so that this is not what has stalled first. */
+		be_lazy(3);
 		rc = ringup_barrier(ringup_world(r), NULL, NULL);
 	} else {
 		rc = ringup_allreduce(one, &a, NULL);
+		hear_of_it();
 	}
 	k = rc == RINGUP_ETIMEDOUT &&
 	    strstr(ringup_error(), "allreduce missed has stalled for ") &&
