@@ -14,7 +14,7 @@ static const unsigned char magic[8] = "ringprob";
 void seal_derive(struct seal_key *k, const struct secret *s)
 {
 	static const char purpose[] = "ringup net check: probes";
-	struct secret_part salt = { NULL, 0 };
+	struct secret_part salt = { "", 0 };
 	struct secret_part info[] = { { purpose, sizeof(purpose) - 1 }, { NULL, 0 } };
 
 	secret_hkdf(k->key, sizeof(k->key), (struct secret_part){ s->key, sizeof(s->key) },
