@@ -133,6 +133,7 @@ TOOL_SOURCES += \
 NET_SOURCES = \
 	%reldir%/base/batch.c %reldir%/base/batch.h \
 	%reldir%/base/jsonio.c %reldir%/base/jsonio.h \
+	%reldir%/base/shell.c %reldir%/base/shell.h \
 	%reldir%/base/release.c %reldir%/base/release.h \
 	%reldir%/base/stats.c %reldir%/base/stats.h \
 	%reldir%/base/patch.c %reldir%/base/patch.h \

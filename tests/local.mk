@@ -77,6 +77,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_grid \
 	%reldir%/unit/test_sweep \
 	%reldir%/unit/test_jsonio \
+	%reldir%/unit/test_shell \
 	%reldir%/unit/test_snapshot \
 	%reldir%/unit/test_ucx \
 	%reldir%/unit/test_sources \

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/near.h"
+#include "base/shell.h"
 #include "nicpick/own.h"
 #include "ringup.h"
 
@@ -263,18 +264,14 @@ bool trap_names(struct trap_case *t, const char *name)
 	return r && strlen(r->value) > 1;
 }
 
-/* Single quotes where a shell would not take the value as it is. */
 static char *shell_line(const char *name, const char *value)
 {
-	static const char plain[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-		"_./:,=^@%+-[]";
-	bool is_plain = strspn(value, plain) == strlen(value) && !strchr(value, '[');
-	const char *quote = is_plain ? "" : "'";
-	char *out;
+	size_t size = SHELL_ROOM(strlen(value));
+	char *word = malloc(size), *out = NULL;
 
-	if (asprintf(&out, "export %s=%s%s%s", name, quote, value, quote) < 0)
-		return NULL;
+	if (word && asprintf(&out, "export %s=%s", name, shell_word(value, word, size)) < 0)
+		out = NULL;
+	free(word);
 	return out;
 }
 

@@ -100,24 +100,6 @@ const char *judge_list(const struct judge_case *c, const int *nodes, int n,
 	return out;
 }
 
-const char *judge_word(const char *name, char out[JUDGE_TEXT])
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789._:@%+/-";
-	size_t len = 0;
-
-	*out = 0;
-	if (*name && strspn(name, plain) == strlen(name)) {
-		add(out, 0, "%s", name);
-		return out;
-	}
-	len = add(out, len, "'");
-	for (; *name; name++)
-		len = *name == '\'' ? add(out, len, "'\\''") : add(out, len, "%c", *name);
-	add(out, len, "'");
-	return out;
-}
-
 void judge_fix(struct judge_case *c, struct probe_finding *p)
 {
 	judge_say(c, &p->next,

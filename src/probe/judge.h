@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/shell.h"
 #include "probe/blame.h"
 #include "probe/facts.h"
 
@@ -68,7 +69,10 @@ const char *judge_list(const struct judge_case *c, const int *nodes, int n,
 		       char out[JUDGE_TEXT]);
 
 /* judge_word - a name as one word of a shell, quoted if need be; returns @out. */
-const char *judge_word(const char *name, char out[JUDGE_TEXT]);
+static inline const char *judge_word(const char *name, char out[JUDGE_TEXT])
+{
+	return shell_word(name, out, JUDGE_TEXT);
+}
 
 /* judge_users - the libraries of @nodes that take address or interface (NULL: any), such
  * as "Open MPI (btl, oob) and UCX"; "" if there is none; returns @out. */

@@ -1,0 +1,15 @@
+/* shell.h - words as a shell takes them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_SHELL_H
+#define BASE_SHELL_H
+
+#include <stddef.h>
+
+/* How much room a word of this length may need. */
+#define SHELL_ROOM(length) (4 * (length) + 3)
+
+/* shell_word - @word, in single quotes if a shell would take it for something else; what
+ * does not fit into @out is cut.  Returns @out. */
+const char *shell_word(const char *word, char *out, size_t size);
+
+#endif
