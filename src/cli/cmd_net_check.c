@@ -52,9 +52,12 @@ static void print_finding(const struct probe_finding *p)
 
 static int print_text(const struct probe_facts *f, struct err *e)
 {
-	int i;
+	int i, open, left = facts_unmeasured(f, &open);
 
 	out_look(verdict_is_well(f) ? OUT_GOOD : OUT_BAD, "%s\n", f->verdict);
+	if (left)
+		out_look(OUT_DIM, "%d of %d open paths are not measured: the time was over\n",
+			 left, open);
 	for (i = 0; i < f->nfindings; i++)
 		print_finding(&f->findings[i]);
 	return matrix_print(f, matrix_width(), e);

@@ -163,6 +163,23 @@ bool facts_is_live(const struct probe_facts *f, int node)
 	return !*f->nodes[node].error && f->nodes[node].has_snapshot;
 }
 
+int facts_unmeasured(const struct probe_facts *f, int *ofp)
+{
+	int i, n = 0;
+
+	*ofp = 0;
+	for (i = 0; i < f->npaths; i++) {
+		const struct probe_path *p = &f->paths[i];
+
+		if (p->state != FACTS_OPEN || p->mtu.segment != 1 ||
+		    !facts_is_live(f, p->from) || !facts_is_live(f, p->to))
+			continue;
+		++*ofp;
+		n += p->latency_median_us < 0;
+	}
+	return n;
+}
+
 const struct iface_addr *facts_owner(const struct probe_facts *f, int node, const char *address)
 {
 	struct iface_ip ip;

@@ -129,6 +129,10 @@ const char *facts_severity_text(enum facts_severity s);
 /* facts_is_live - has this node told us about itself? */
 bool facts_is_live(const struct probe_facts *f, int node);
 
+/* facts_unmeasured - over how many of the *@ofp paths that bytes get through, between live
+ * nodes, no round trip is known. */
+int facts_unmeasured(const struct probe_facts *f, int *ofp);
+
 /* facts_owner - the address of @node that is written so, or NULL. */
 const struct iface_addr *facts_owner(const struct probe_facts *f, int node,
 				     const char *address);

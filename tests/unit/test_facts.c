@@ -36,6 +36,21 @@ static void test_room(void)
 	ok(!f.paths && !f.nodes && !f.findings, "nothing is left");
 }
 
+static void test_unmeasured(void)
+{
+	struct probe_facts f;
+	int n, of;
+
+	checks_well(&f, 3);
+	n = facts_unmeasured(&f, &of);
+	ok(n == 0 && of == 6, "one path to each other node, and all are measured");
+	f.paths[0].latency_median_us = f.paths[3].latency_median_us = -1;
+	f.paths[3].state = FACTS_FILTERED;
+	n = facts_unmeasured(&f, &of);
+	ok(n == 1 && of == 5, "one is not, and one cannot be");
+	facts_free(&f);
+}
+
 static void test_round(void)
 {
 	struct probe_facts f, g;
@@ -137,6 +152,7 @@ static void test_refused(void)
 int main(void)
 {
 	test_room();
+	test_unmeasured();
 	test_round();
 	test_refused();
 	ok(!strcmp(facts_state_text(FACTS_FILTERED), "filtered") &&
