@@ -214,6 +214,7 @@ TOOL_SOURCES += \
 	%reldir%/probe/rules.c %reldir%/probe/rules.h \
 	%reldir%/probe/seal.c %reldir%/probe/seal.h \
 	%reldir%/probe/settle.c %reldir%/probe/settle.h \
+	%reldir%/probe/sparkui.c %reldir%/probe/sparkui.h \
 	%reldir%/probe/speed.c %reldir%/probe/speed.h \
 	%reldir%/probe/starter.c %reldir%/probe/starter.h \
 	%reldir%/probe/talk.c %reldir%/probe/talk.h \

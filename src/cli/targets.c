@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "cli/cmd.h"
+#include "probe/sparkui.h"
 
 enum { LIST_CAP = 1 << 20 };
 
@@ -49,7 +50,8 @@ int targets_find(const struct targets *t, int argc, char **argv, int least, stru
 	if (t->hostfile)
 		rc = read_list(r, t->hostfile, roster_text, e);
 	if (!rc && t->spark)
-		rc = read_list(r, t->spark, roster_spark, e);
+		rc = sparkui_is_url(t->spark) ? sparkui_ask(r, t->spark, e)
+					      : read_list(r, t->spark, roster_spark, e);
 	if (!rc && t->by_slurm)
 		rc = read_slurm(r, e);
 	for (i = 0; !rc && i < argc; i++)

@@ -137,11 +137,25 @@ int roster_slurm(struct roster *r, const char *list, struct err *e)
 	return rc;
 }
 
+/* "host:port", also of IPv6 in brackets. */
+static int add_host_port(struct roster *r, const char *at, struct err *e)
+{
+	char name[2 * ROSTER_NAME], *colon;
+
+	if ((size_t)snprintf(name, sizeof(name), "%s", at + (*at == '[')) >= sizeof(name))
+		return roster_add(r, at, e);
+	colon = *at == '[' ? strchr(name, ']') : strrchr(name, ':');
+	if (colon)
+		*colon = 0;
+	return roster_add(r, name, e);
+}
+
 int roster_spark(struct roster *r, const char *text, struct err *e)
 {
-	json_t *list = json_loads(text, 0, NULL), *one;
-	char name[ROSTER_NAME], *colon;
-	const char *at;
+	json_t *all = json_loads(text, 0, NULL), *workers = json_object_get(all, "workers"),
+	       *one;
+	const json_t *list = json_is_array(all) ? all : workers;
+	const char *at, *host, *state;
 	int rc = 0;
 	size_t i;
 
@@ -150,15 +164,17 @@ int roster_spark(struct roster *r, const char *text, struct err *e)
 	json_array_foreach(list, i, one)
 	{
 		at = json_string_value(json_object_get(one, "hostPort"));
-		if (rc || !at || json_is_false(json_object_get(one, "isActive")))
+		host = json_string_value(json_object_get(one, "host"));
+		state = json_string_value(json_object_get(one, "state"));
+		if (rc || json_is_false(json_object_get(one, "isActive")) ||
+		    (state && strcmp(state, "ALIVE") != 0))
 			continue;
-		snprintf(name, sizeof(name), "%s", at);
-		colon = strrchr(name, ':');
-		if (colon)
-			*colon = 0;
-		rc = roster_add(r, name, e);
+		if (at)
+			rc = add_host_port(r, at, e);
+		else if (host)
+			rc = roster_add(r, host, e);
 	}
-	json_decref(list);
+	json_decref(all);
 	return rc;
 }
 

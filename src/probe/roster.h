@@ -24,7 +24,8 @@ int roster_text(struct roster *r, const char *text, struct err *e);
 /* roster_slurm - a node list in Slurm's notation: "gpu[01-04,7],login". */
 int roster_slurm(struct roster *r, const char *list, struct err *e);
 
-/* roster_spark - what GET /api/v1/applications/ID/executors answers. */
+/* roster_spark - what GET /api/v1/applications/ID/executors of a driver answers, or GET /json/
+ * of a standalone master: who is active. */
 int roster_spark(struct roster *r, const char *json, struct err *e);
 
 void roster_free(struct roster *r);

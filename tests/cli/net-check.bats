@@ -29,6 +29,49 @@ setup() { seeds=$src/tests/fuzz/seeds/facts; }
   [[ $output == *"this is not Spark's list of executors"* ]]
 }
 
+# A port of its own, and what it serves; curl is not asked to use a proxy for it.
+serve() {
+  python3 -u -m http.server --bind 127.0.0.1 --directory "$1" 0 >"$BATS_TEST_TMPDIR/server" 2>&1 3>&- &
+  server=$!
+  until grep -q 'port [0-9]' "$BATS_TEST_TMPDIR/server"; do
+    kill -0 "$server" || { cat "$BATS_TEST_TMPDIR/server"; return 1; }
+    sleep 0.1
+  done
+  url=http://127.0.0.1:$(sed -n 's/.* port \([0-9]*\).*/\1/p' "$BATS_TEST_TMPDIR/server")
+  export no_proxy=127.0.0.1
+}
+
+stop_server() {
+  kill "$server"
+  wait "$server" || :
+}
+
+@test "nodes of a Spark job are asked for where its web interface is" {
+  type -P curl >/dev/null || skip "curl is not installed"
+  local site=$BATS_TEST_TMPDIR/site job=api/v1/applications
+  mkdir -p "$site/driver/$job/app-1/executors" "$site/master/json" "$site/idle/$job" "$site/other/$job"
+  echo '[{"id":"app-1","name":"train"}]' >"$site/driver/$job/index.html"
+  echo '[{"id":"driver","hostPort":"node-d:41"},{"id":"0","hostPort":"node-a:7078","isActive":true}]' \
+    >"$site/driver/$job/app-1/executors/index.html"
+  echo '{"url":"spark://m:7077","workers":[{"host":"node-w","state":"ALIVE"},{"host":"node-x","state":"DEAD"},
+    {"host":"node-y","state":"ALIVE"}]}' >"$site/master/json/index.html"
+  echo '[]' >"$site/idle/$job/index.html"
+  echo '[{"id":"../../x"}]' >"$site/other/$job/index.html"
+  serve "$site"
+  run ringup net check --spark "$url/driver/" --ssh false
+  [[ $status -eq 1 && $output == *node-a*node-d* || $output == *node-d*node-a* ]] || { stop_server; echo "$output"; return 1; }
+  run ringup net check --spark "$url/master" --ssh false
+  [[ $status -eq 1 && $output == *node-w* && $output == *node-y* && $output != *node-x* ]] || { stop_server; echo "$output"; return 1; }
+  run ringup net check --spark "$url/idle" --ssh false
+  [[ $status -eq 3 && $output == *"no application runs there"* ]] || { stop_server; echo "$output"; return 1; }
+  run ringup net check --spark "$url/other" --ssh false
+  [[ $status -eq 3 && $output == *"the application has no number"* ]] || { stop_server; echo "$output"; return 1; }
+  stop_server
+  run ringup net check --spark "$url" --ssh false
+  expect_status 3
+  [[ $output == *"nobody answers"* ]]
+}
+
 @test "the matrix shows who cannot reach whom" {
   run ringup net check --from "$seeds/check2.json"
   expect_status 1

@@ -59,7 +59,12 @@ int main(void)
 		  "{\"id\":\"0\",\"hostPort\":\"10.0.0.1:7078\",\"isActive\":true},"
 		  "{\"id\":\"1\",\"hostPort\":\"10.0.0.2:7078\",\"isActive\":false}]",
 		  "10.0.0.9 10.0.0.1" },
+		{ "[{\"hostPort\":\"[fd00::7]:7078\"}]", "fd00::7" },
+		{ "{\"workers\":[{\"host\":\"w1\",\"port\":1,\"state\":\"ALIVE\"},"
+		  "{\"host\":\"w2\",\"state\":\"DEAD\"},{\"host\":\"fd00::8\"}]}",
+		  "w1 fd00::8" },
 		{ "{}", "!" },
+		{ "{\"workers\":7}", "!" },
 		{ "<html>", "!" },
 		{ "[{\"hostPort\":\"-x:1\"}]", "!" },
 		{ NULL, NULL },
