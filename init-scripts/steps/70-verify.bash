@@ -6,7 +6,7 @@ limits 70 240
 tool=$INIT_ROOT/opt/ringup/current/bin/ringup
 shared=$INIT_ROOT/opt/ringup/current/share/ringup
 ranks=4
-watcher=''
+watcher='' changes=''
 
 # step_inputs - the release, what it stands on, and this boot: the proof is about
 # this machine as it runs now.
@@ -112,37 +112,41 @@ check_peers() {
   fact peers "$verdict"
 }
 
-# watch_network FILE - tell FILE what happens to the network until this process ends.
+# watch_network - take note of what happens to the network until this process ends, in a file
+# that has no name by then: nobody has to remove it, however this ends.
 watch_network() {
-  "$tool" net watch --for 300 >"$1" 2>/dev/null &
+  local file out
+  file=$(mktemp "${TMPDIR:-/tmp}/ringup-init.XXXXXX")
+  exec {changes}<"$file"
+  exec {out}>"$file"
+  rm -f -- "$file"
+  "$tool" net watch --for 300 1>&"$out" 2>/dev/null &
   watcher=$!
+  exec {out}>&-
   trap 'kill "$watcher" 2>/dev/null || true' EXIT
 }
 
-# report_network FILE - what has happened, beside that the watch began.
+# report_network - what has happened, beside that the watch began.
 report_network() {
   local line
   kill "$watcher" 2>/dev/null || true
   wait "$watcher" 2>/dev/null || true
   while IFS= read -r line; do
     warn "while it was verified, the network changed: ${line#* }"
-  done < <(grep -v ' watching [0-9]* interfaces$' "$1" | grep -v ' no library would choose otherwise$' | head -n 3)
+  done < <(grep -v ' watching [0-9]* interfaces$' <&"$changes" | grep -v ' no library would choose otherwise$' | head -n 3)
 }
 
 # step_apply - verify, and tell what the network does meanwhile.
 step_apply() {
-  local changes
   if [[ ${DRY_RUN:-0} == 1 ]]; then
     log act "allreduce of $ranks ranks over shared memory and TCP; a few steps of training; ringup net check of all nodes"
     return 0
   fi
   [[ -x $tool ]] || die "ringup is not installed yet"
-  changes=$(mktemp "${TMPDIR:-/tmp}/ringup-init.XXXXXX")
-  watch_network "$changes"
+  watch_network
   verify_ranks
   check_peers
-  report_network "$changes"
-  rm -f -- "$changes"
+  report_network
 }
 
 # verify_ranks - add up over both wires, then train.
