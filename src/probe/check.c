@@ -367,72 +367,52 @@ static int measure_all(struct check *c, int ms, int64_t deadline_ns, struct err 
 	return 0;
 }
 
-/* Of the paths of @f as they are now: what was measured. */
+/* What was measured of a path. */
 struct pace {
 	double min_us, median_us, mbs;
 };
 
-static void swap(double *a, double *b)
+/* Take it, and leave nothing. */
+static struct pace take_pace(struct probe_path *p)
 {
-	double x = *a;
+	struct pace was = { p->latency_min_us, p->latency_median_us, p->bandwidth_mbs };
 
-	*a = *b;
-	*b = x;
+	p->latency_min_us = p->latency_median_us = p->bandwidth_mbs = -1;
+	return was;
 }
 
-static void swap_paces(struct probe_facts *f, struct pace *p)
+/* What is shorter, where both are known. */
+static double shorter(double a, double b)
 {
-	int i;
-
-	for (i = 0; i < f->npaths; i++) {
-		swap(&f->paths[i].latency_min_us, &p[i].min_us);
-		swap(&f->paths[i].latency_median_us, &p[i].median_us);
-		swap(&f->paths[i].bandwidth_mbs, &p[i].mbs);
-	}
+	return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* What was not measured this time is as it was. */
-static void fill_paces(struct probe_facts *f, const struct pace *p)
+static void give_better(struct probe_path *p, const struct pace *was)
 {
-	int i;
-
-	for (i = 0; i < f->npaths; i++) {
-		struct probe_path *x = &f->paths[i];
-
-		if (x->latency_median_us < 0) {
-			x->latency_min_us = p[i].min_us;
-			x->latency_median_us = p[i].median_us;
-		}
-		x->bandwidth_mbs = x->bandwidth_mbs < 0 ? p[i].mbs : x->bandwidth_mbs;
-	}
+	p->latency_min_us = shorter(p->latency_min_us, was->min_us);
+	p->latency_median_us = shorter(p->latency_median_us, was->median_us);
+	p->bandwidth_mbs = p->bandwidth_mbs > was->mbs ? p->bandwidth_mbs : was->mbs;
 }
 
-/* If some are slow, all are measured again, and the time counts in which fewest were: who
- * is slow for a reason is so each time. */
+/* If some are slow, all are measured again, and of each path the best counts: who is slow
+ * for a reason is so each time. */
 static int doubt(struct check *c, struct err *e)
 {
-	int64_t deadline = clock_deadline(CHECK_DOUBT_MS), start = clock_ns(), took_ns = 0;
-	struct pace *old = calloc((size_t)c->f->npaths + 1, sizeof(*old));
-	int i, again, slow = verdict_slow(c->f, e), rc = slow < 0 ? slow : 0;
+	int64_t deadline = clock_deadline(CHECK_DOUBT_MS);
+	struct pace *was = calloc((size_t)c->f->npaths + 1, sizeof(*was));
+	int i, rc = was ? 0 : fail(e, RINGUP_ENOMEM, "no memory for doubts");
+	int slow = rc ? 0 : verdict_slow(c->f, e);
 
-	if (!old)
-		rc = fail(e, RINGUP_ENOMEM, "no memory for doubts");
-	while (!rc && slow > 0 && start + took_ns < deadline) {
+	while (!rc && slow > 0 && clock_ns() < deadline) {
 		for (i = 0; i < c->f->npaths; i++)
-			old[i] = (struct pace){ -1, -1, -1 };
-		swap_paces(c->f, old);
+			was[i] = take_pace(&c->f->paths[i]);
 		rc = measure_all(c, CHECK_AGAIN_MS, deadline, e);
-		fill_paces(c->f, old);
-		again = verdict_slow(c->f, e);
-		if (again >= slow)
-			swap_paces(c->f, old);
-		rc = again < 0 ? again : rc;
-		slow = again < slow ? again : slow;
-		took_ns = clock_ns() - start;
-		start += took_ns;
+		for (i = 0; i < c->f->npaths; i++)
+			give_better(&c->f->paths[i], &was[i]);
+		slow = verdict_slow(c->f, e);
 	}
-	free(old);
-	return rc;
+	free(was);
+	return slow < 0 ? slow : rc;
 }
 
 /* All parts. */
