@@ -3,6 +3,7 @@
 #include "base/release.h"
 
 #include <ctype.h>
+#include <string.h>
 
 /* The number at *@s, which is moved behind it and one dot. */
 static long take(const char **s)
@@ -30,4 +31,23 @@ int release_compare(const char *a, const char *b)
 			return x < y ? -1 : 1;
 	}
 	return 0;
+}
+
+/* Like release_compare(), but only as many numbers as @bound has. */
+static int compare_prefix(const char *v, const char *bound)
+{
+	while (isdigit((unsigned char)*bound)) {
+		long x = take(&v), y = take(&bound);
+
+		if (x != y)
+			return x < y ? -1 : 1;
+	}
+	return 0;
+}
+
+bool release_within(const char *v, const char *min, const char *max)
+{
+	if (strcmp(min, "-") && (!*v || compare_prefix(v, min) < 0))
+		return false;
+	return !strcmp(max, "-") || (*v && compare_prefix(v, max) <= 0);
 }
