@@ -150,8 +150,7 @@ static int wrong_operands(const struct cmd *family, const struct cmd *c, int arg
 	if (argc < c->min)
 		snprintf(why, sizeof(why), "%s is missing", c->operands);
 	else
-		snprintf(why, sizeof(why), "unexpected operand %.64s%s", argv[c->max],
-			 argv[c->max][0] == '-' ? " (options go before operands)" : "");
+		snprintf(why, sizeof(why), "unexpected operand %.64s", argv[c->max]);
 	return usage_error(family, c, why);
 }
 
@@ -160,7 +159,7 @@ static int run(const struct cmd *family, const struct cmd *c, int argc, char **a
 	struct err e = { 0 };
 	int rest, rc, status;
 
-	rc = opt_parse(c->opts, argc, argv, &rest, &e);
+	rc = opt_parse(c->opts, c->runs, argc, argv, &rest, &e);
 	if (rc < 0)
 		return usage_error(family, c, e.text);
 	if (rc == OPT_HELP) {

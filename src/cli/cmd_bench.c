@@ -663,23 +663,14 @@ static int run(int argc, char **argv, struct err *e)
 {
 	struct request q = { 0 };
 	struct discovery d;
-	struct err why = { 0 };
-	int rest, rc;
+	int rc;
 
 	if (door_path)
 		return be_contender(&q, e);
 	if (!argc)
 		return cmd_misuse(e, "which collective?");
-	/* Options may follow the collective, which is no program of its own. */
-	rc = opt_parse(opts, argc, argv, &rest, &why);
-	if (rc == OPT_HELP) {
-		cmd_usage(NULL, &cmd_bench, stdout);
-		return CMD_YES;
-	}
-	if (rc)
-		return cmd_misuse(e, "%s", why.text);
-	if (rest < argc)
-		return cmd_misuse(e, "one collective at a time, not also %.80s", argv[rest]);
+	if (argc > 1)
+		return cmd_misuse(e, "one collective at a time, not also %.80s", argv[1]);
 	rc = parse(argv[0], &q, e);
 	if (!rc)
 		rc = discover(&d, e);

@@ -115,5 +115,6 @@ const struct cmd cmd_run = {
 	.opts = opts,
 	.min = 1,
 	.max = -1,
+	.runs = true,
 	.run = run,
 };

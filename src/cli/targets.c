@@ -55,8 +55,7 @@ int targets_find(const struct targets *t, int argc, char **argv, int least, stru
 	if (!rc && t->by_slurm)
 		rc = read_slurm(r, e);
 	for (i = 0; !rc && i < argc; i++)
-		rc = *argv[i] == '-' ? cmd_misuse(e, "%.80s: options go before nodes", argv[i])
-				     : roster_add(r, argv[i], e);
+		rc = roster_add(r, argv[i], e);
 	if (!rc && r->n < least)
 		rc = cmd_misuse(e, "which nodes? Name %s, or --hostfile, --slurm or --spark",
 				least > 1 ? "two or more" : "one or more");

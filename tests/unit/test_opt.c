@@ -27,13 +27,16 @@ static const struct opt opts[] = {
 static struct err e;
 static int rest;
 
+static char *argv[16];
+static int argc;
+
 /* Parse the words of @line, which are separated by single spaces. */
-static int parse(const char *line)
+static int parse_as(bool runs, const char *line)
 {
 	static char text[256];
-	char *argv[16], *p;
-	int argc = 0;
+	char *p;
 
+	argc = 0;
 	ranks = quiet = verbose = 0;
 	dir = NULL;
 	bytes = 0;
@@ -43,7 +46,26 @@ static int parse(const char *line)
 	for (p = strtok(text, " "); p; p = strtok(NULL, " "))
 		argv[argc++] = p;
 	argv[argc] = NULL;
-	return opt_parse(opts, argc, argv, &rest, &e);
+	return opt_parse(opts, runs, argc, argv, &rest, &e);
+}
+
+/* ... of a command whose operands are a program. */
+static int parse(const char *line)
+{
+	return parse_as(true, line);
+}
+
+/* ... of one whose operands are not, and are then @left. */
+static bool leaves(const char *line, const char *left)
+{
+	char text[256] = "";
+	int i, at = 0;
+
+	if (parse_as(false, line))
+		return false;
+	for (i = rest; i < argc; i++)
+		at += snprintf(text + at, sizeof(text) - (size_t)at, " %s", argv[i]);
+	return !strcmp(text, left);
 }
 
 int main(void)
@@ -71,6 +93,15 @@ int main(void)
 		   parse("x -qh") == OPT_HELP,
 	   "help is everywhere");
 	ok(parse("x cmd --help") == 0, "but not behind an operand");
+	ok(leaves("x a -q b -n 3 c", " a b c") && quiet && ranks == 3,
+	   "options stand anywhere if operands are no program");
+	ok(leaves("x a b", " a b") && leaves("x a -q", " a") && leaves("x -q", ""),
+	   "and operands keep their order");
+	ok(leaves("x a -q -- -v b", " a -v b") && quiet && !verbose,
+	   "-- ends the options there, too");
+	ok(parse_as(false, "x a --help") == OPT_HELP, "help is behind an operand as well");
+	ok(parse_as(false, "x a -n") == RINGUP_EINVAL && strstr(e.text, "needs N"),
+	   "an option at the end without its value: %s", e.text);
 	ok(parse("x --bytes 64Q") == RINGUP_EINVAL && strstr(e.text, "64Q"), "%s", e.text);
 	ok(parse("x -n four") == RINGUP_EINVAL, "%s", e.text);
 	ok(parse("x -n 99999999999") == RINGUP_EINVAL, "%s", e.text);
