@@ -90,22 +90,17 @@ static void pick_by_name(const struct iface_list *l, const struct netconf *c, st
 
 static void explain(struct picked *p, const struct iface_list *l, int i, const char *list)
 {
-	const struct pick_role *r = &p->roles[0];
-	int n, a;
+	int which = picker_which(&p->roles[0], l, i);
 
-	for (n = 0; n < r->npicks; n++)
-		for (a = 0; a < l->naddrs; a++)
-			if (l->addrs[a].iface == i &&
-			    !strcmp(l->addrs[a].label, r->picks[n].interface)) {
-				picker_rule(p, i, true, "%s%s",
-					    list ? "GLOO_SOCKET_IFNAME names it"
-						 : "what the host name resolves to",
-					    n ? ", in turns" : "");
-				return;
-			}
-	picker_rule(p, i, false, "%s",
-		    list ? "GLOO_SOCKET_IFNAME does not name it"
-			 : "the host name decides, and does not resolve to it");
+	if (which < 0)
+		picker_rule(p, i, false, "%s",
+			    list ? "GLOO_SOCKET_IFNAME does not name it"
+				 : "the host name decides, and does not resolve to it");
+	else
+		picker_rule(p, i, true, "%s%s",
+			    list ? "GLOO_SOCKET_IFNAME names it"
+				 : "what the host name resolves to",
+			    which ? ", in turns" : "");
 }
 
 static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)

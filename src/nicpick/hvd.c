@@ -85,18 +85,6 @@ static void pick_probed(const struct iface_list *l, struct picked *p)
 	picker_note(r, "a job on this host alone uses lo");
 }
 
-static bool is_picked(const struct pick_role *r, const struct iface_list *l, int i)
-{
-	int n, a;
-
-	for (n = 0; n < r->npicks; n++)
-		for (a = 0; a < l->naddrs; a++)
-			if (l->addrs[a].iface == i &&
-			    !strcmp(l->addrs[a].label, r->picks[n].interface))
-				return true;
-	return false;
-}
-
 static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
 	const struct netconf_row *list = netconf_get(c, given), *one = netconf_get(c, told);
@@ -113,7 +101,7 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 		probed = true;
 	}
 	for (i = 0; i < l->nifaces; i++) {
-		bool used = is_picked(&p->roles[0], l, i);
+		bool used = picker_which(&p->roles[0], l, i) >= 0;
 
 		if (!probed)
 			picker_rule(p, i, used, "%s %s it", list->name,

@@ -249,18 +249,6 @@ static void add_all(struct picked *p, struct pick_role *r, const struct found *f
 		picker_add(p, r, f->at[i]->label, &f->at[i]->ip);
 }
 
-static bool is_used(const struct pick_role *r, const struct iface_list *l, int i)
-{
-	int n, a;
-
-	for (n = 0; n < r->npicks; n++)
-		for (a = 0; a < l->naddrs; a++)
-			if (l->addrs[a].iface == i &&
-			    !strcmp(l->addrs[a].label, r->picks[n].interface))
-				return true;
-	return false;
-}
-
 /* Why interface @i was passed over by the name. */
 static void explain_name(struct picked *p, int i, const char *name, enum step step,
 			 const char *named)
@@ -324,7 +312,8 @@ static void explain_unused(struct picked *p, const struct iface_list *l, int i, 
 static void explain(struct picked *p, const struct iface_list *l, int i, enum step step,
 		    const struct want *w)
 {
-	bool boot = is_used(&p->roles[0], l, i), net = is_used(&p->roles[1], l, i);
+	bool boot = picker_which(&p->roles[0], l, i) >= 0;
+	bool net = picker_which(&p->roles[1], l, i) >= 0;
 	const struct pick_role *r = &p->roles[0];
 
 	if (boot && net)

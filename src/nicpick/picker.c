@@ -57,6 +57,18 @@ void picker_add(struct picked *p, struct pick_role *r, const char *interface,
 	iface_text(ip, k->address);
 }
 
+int picker_which(const struct pick_role *r, const struct iface_list *l, int i)
+{
+	int n, a;
+
+	for (n = 0; n < r->npicks; n++)
+		for (a = 0; a < l->naddrs; a++)
+			if (l->addrs[a].iface == i &&
+			    !strcmp(l->addrs[a].label, r->picks[n].interface))
+				return n;
+	return -1;
+}
+
 void picker_add_new(struct picked *p, struct pick_role *r, const char *interface,
 		    const struct iface_ip *ip)
 {

@@ -94,10 +94,11 @@ void picker_free(struct picked *p);
 int picker_init(struct picked *p, const struct iface_list *l, const char *const *roles,
 		struct err *e);
 
-/* For pickers: add a pick to @r unless it is full; the same unless @r has it already; say what
- * became of interface
- * @i, after what was said before; refuse, with the library's own number and words,
- * or its words only; remark. */
+/* For pickers: which pick is under a name of interface @i, -1: none; add a pick to @r unless
+ * it is full; the same unless @r has it already; say what became of interface @i, after what
+ * was said before; refuse, with the library's own number and words, or its words only;
+ * remark. */
+int picker_which(const struct pick_role *r, const struct iface_list *l, int i);
 void picker_add(struct picked *p, struct pick_role *r, const char *interface,
 		const struct iface_ip *ip);
 void picker_add_new(struct picked *p, struct pick_role *r, const char *interface,
