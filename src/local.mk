@@ -167,6 +167,9 @@ NET_SOURCES += \
 TOOL_SOURCES += $(NET_SOURCES)
 
 TOOL_SOURCES += \
+	%reldir%/rebuild/stamp.c %reldir%/rebuild/stamp.h
+
+TOOL_SOURCES += \
 	%reldir%/diagnose/conclude.c %reldir%/diagnose/conclude.h \
 	%reldir%/diagnose/evidence.c %reldir%/diagnose/evidence.h \
 	%reldir%/diagnose/fields.c %reldir%/diagnose/fields.h \

@@ -95,6 +95,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_peers \
 	%reldir%/unit/test_placement \
 	%reldir%/unit/test_plot \
+	%reldir%/unit/test_stamp \
 	%reldir%/unit/test_stats \
 	%reldir%/unit/test_task
 UNIT_TESTS += \

@@ -1,0 +1,337 @@
+/* stamp.c - what a build was made for, beside the build. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/stamp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "base/jsonio.h"
+#include "detect/rootfs.h"
+#include "detect/text.h"
+#include "ringup.h"
+
+enum { SCHEMA = 1, MAX_STAMP = 256 * 1024, MAX_TEXT = 4096 };
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* The entry of @list whose @key is @value, or NULL. */
+static const json_t *by(const json_t *list, const char *key, const char *value)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(list, i, o) if (!strcmp(text(o, key), value)) return o;
+	return NULL;
+}
+
+/* Framework @name of the Python at @python, or NULL. */
+static const json_t *framework(const json_t *facts, const char *python, const char *name)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(facts, "frameworks"), i,
+			   o) if (!strcmp(text(o, "name"), name) &&
+				  !strcmp(text(o, "python"), python)) return o;
+	return NULL;
+}
+
+static void make_frameworks(json_t *stamp, const struct stamp_of *of, const json_t *facts)
+{
+	json_t *versions = json_object(), *abis = json_object();
+	size_t i;
+
+	for (i = 0; of->python && of->frameworks && of->frameworks[i]; i++) {
+		const char *name = of->frameworks[i];
+		const json_t *f = framework(facts, of->python, name);
+		json_t *abi = json_object_get(f, "cxx11_abi");
+
+		if (!f)
+			continue;
+		json_object_set(versions, name, json_object_get(f, "version"));
+		if (json_is_integer(abi))
+			json_object_set(abis, name, abi);
+	}
+	json_object_set_new(stamp, "frameworks", versions);
+	json_object_set_new(stamp, "cxx11_abi", abis);
+}
+
+static json_t *make_python(const struct stamp_of *of, const json_t *facts)
+{
+	const json_t *y =
+		of->python ? by(json_object_get(facts, "pythons"), "path", of->python) : NULL;
+
+	return y ? json_pack("{sO sO}", "path", json_object_get(y, "path"), "version",
+			     json_object_get(y, "version"))
+		 : json_null();
+}
+
+json_t *stamp_make(const struct stamp_of *of, const json_t *facts)
+{
+	const json_t *driver = json_object_get(json_object_get(facts, "cuda"), "driver");
+	json_t *stamp = json_pack("{si ss ss}", "schema", SCHEMA, "engine", of->engine,
+				  "version", of->version);
+	char built[32] = "";
+	struct tm tm;
+
+	if (gmtime_r(&of->built, &tm))
+		strftime(built, sizeof(built), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	json_object_set_new(stamp, "built", json_string(built));
+	json_object_set_new(stamp, "python", make_python(of, facts));
+	make_frameworks(stamp, of, facts);
+	json_object_set_new(stamp, "mpi", of->mpi ? json_deep_copy(of->mpi) : json_array());
+	json_object_set_new(stamp, "cuda", jsonio_text(of->cuda));
+	json_object_set_new(stamp, "nccl", jsonio_text(of->nccl));
+	json_object_set_new(stamp, "driver",
+			    of->cuda && *text(driver, "version")
+				    ? json_string(text(driver, "version"))
+				    : json_null());
+	json_object_set_new(stamp, "compiler", jsonio_text(of->compiler));
+	json_object_set_new(stamp, "key", jsonio_text(of->key));
+	/* jansson hands NULL on; a part that is missing is memory that was. */
+	if (json_object_size(stamp) == 13)
+		return stamp;
+	json_decref(stamp);
+	return NULL;
+}
+
+int stamp_write(const char *root, const char *path, const json_t *stamp, struct err *e)
+{
+	char *data = stamp ? json_dumps(stamp, JSON_INDENT(2)) : NULL;
+	size_t len = data ? strlen(data) : 0;
+	int rc;
+
+	if (!data)
+		return fail(e, RINGUP_ENOMEM, "%s", path);
+	data[len] = '\n'; /* in place of the NUL: a text ends with a newline */
+	rc = file_write(root, path, 0644, data, len + 1, e);
+	free(data);
+	return rc;
+}
+
+/* Absent, null, or text that fits and is fit to be printed. */
+static bool is_text(const json_t *v)
+{
+	char clean[MAX_TEXT];
+
+	if (jsonio_is_absent(v))
+		return true;
+	if (!json_is_string(v) || json_string_length(v) >= sizeof(clean))
+		return false;
+	text_clean(clean, sizeof(clean), json_string_value(v));
+	return json_string_length(v) == strlen(clean) && !strcmp(clean, json_string_value(v));
+}
+
+static bool are_texts(const json_t *o, const char *const *keys)
+{
+	size_t i;
+
+	for (i = 0; keys[i]; i++)
+		if (!is_text(json_object_get(o, keys[i])))
+			return false;
+	return true;
+}
+
+/* Every member of @o, if any: text, or with @numbers a number. */
+static bool is_map(json_t *o, bool numbers)
+{
+	const char *key;
+	json_t *v;
+
+	if (!jsonio_is_absent(o) && !json_is_object(o))
+		return false;
+	json_object_foreach(o, key, v)
+	{
+		char clean[64];
+
+		text_clean(clean, sizeof(clean), key);
+		if (strcmp(clean, key) || (numbers ? !json_is_integer(v) : !is_text(v)))
+			return false;
+	}
+	return true;
+}
+
+static bool are_mpis(const json_t *list)
+{
+	static const char *const keys[] = { "flavour", "version", "library", "module",
+					    "mpicc",   "mpirun",  NULL };
+	json_t *o;
+	size_t i;
+
+	if (!jsonio_is_absent(list) && !json_is_array(list))
+		return false;
+	json_array_foreach(list, i,
+			   o) if (!json_is_object(o) || !are_texts(o, keys)) return false;
+	return true;
+}
+
+static bool is_stamp(const json_t *s)
+{
+	static const char *const keys[] = { "engine", "version",  "built", "cuda", "nccl",
+					    "driver", "compiler", "key",   NULL };
+	static const char *const of_python[] = { "path", "version", NULL };
+	const json_t *python = json_object_get(s, "python");
+
+	return json_is_object(s) && *text(s, "engine") && *text(s, "version") &&
+	       are_texts(s, keys) && (jsonio_is_absent(python) || json_is_object(python)) &&
+	       are_texts(python, of_python) &&
+	       is_map(json_object_get(s, "frameworks"), false) &&
+	       is_map(json_object_get(s, "cxx11_abi"), true) &&
+	       are_mpis(json_object_get(s, "mpi"));
+}
+
+int stamp_parse(const char *data, size_t len, json_t **out, struct err *e)
+{
+	json_error_t why;
+	json_t *s = json_loadb(data, len, JSON_REJECT_DUPLICATES, &why);
+	int schema;
+
+	*out = NULL;
+	if (!s)
+		return fail(e, RINGUP_EINVAL, "not JSON: line %d: %s", why.line, why.text);
+	if (!jsonio_get_int(s, "schema", 1, 1 << 20, 0, &schema) || !is_stamp(s)) {
+		json_decref(s);
+		return fail(e, RINGUP_EINVAL, "not a stamp of a build");
+	}
+	if (schema != SCHEMA) {
+		json_decref(s);
+		return fail(e, RINGUP_EINVAL, "a stamp of schema %d; this ringup reads %d",
+			    schema, SCHEMA);
+	}
+	*out = s;
+	return 0;
+}
+
+int stamp_read(const char *root, const char *path, json_t **out, struct err *e)
+{
+	json_t *problems = json_array();
+	struct rootfs fs;
+	char *data = NULL;
+	size_t len = 0;
+	int rc = rootfs_open(&fs, root, problems, e);
+
+	*out = NULL;
+	if (rc)
+		goto out;
+	data = rootfs_read(&fs, path, MAX_STAMP, &len);
+	if (data)
+		rc = stamp_parse(data, len, out, e);
+	else if (json_array_size(problems))
+		rc = fail(e, RINGUP_EINVAL, "%s", text(json_array_get(problems, 0), "reason"));
+	free(data);
+	rootfs_close(&fs);
+out:
+	json_decref(problems);
+	return rc ? fail_in(e, "%s", path) : 0;
+}
+
+static void differ(json_t *out, const char *what, const char *was, const char *is)
+{
+	json_array_append_new(out, json_pack("{ss ss ss?}", "what", what, "was", was, "is",
+					     is && *is ? is : NULL));
+}
+
+static bool is_series(const char *a, const char *b)
+{
+	size_t n = strcspn(a, "."), m = strcspn(b, ".");
+
+	n += a[n] ? 1 + strcspn(a + n + 1, ".") : 0;
+	m += b[m] ? 1 + strcspn(b + m + 1, ".") : 0;
+	return n == m && !strncmp(a, b, n);
+}
+
+static void diff_python(json_t *out, const json_t *stamp, const json_t *facts)
+{
+	const json_t *python = json_object_get(stamp, "python");
+	const json_t *have =
+		by(json_object_get(facts, "pythons"), "path", text(python, "path"));
+
+	if (*text(python, "version") &&
+	    !is_series(text(python, "version"), text(have, "version")))
+		differ(out, "python", text(python, "version"), text(have, "version"));
+}
+
+static void diff_frameworks(json_t *out, const json_t *stamp, const json_t *facts)
+{
+	const char *python = text(json_object_get(stamp, "python"), "path"), *name;
+	json_t *version;
+
+	json_object_foreach(json_object_get(stamp, "frameworks"), name, version)
+	{
+		const json_t *f = framework(facts, python, name);
+		const char *was = json_string_value(version), *is = text(f, "version");
+		json_t *abi = json_object_get(json_object_get(stamp, "cxx11_abi"), name);
+		json_t *now = json_object_get(f, "cxx11_abi");
+		char what[80];
+
+		if (was && strcmp(was, is)) {
+			differ(out, name, was, is);
+		} else if (json_is_integer(abi) && json_is_integer(now) &&
+			   !json_equal(abi, now)) {
+			snprintf(what, sizeof(what), "%.60s ABI", name);
+			differ(out, what, json_integer_value(abi) ? "1" : "0",
+			       json_integer_value(now) ? "1" : "0");
+		}
+	}
+}
+
+/* What @m has become: the MPI with its library, else its equal, else its kin. */
+static const json_t *now_of(const json_t *m, const json_t *found)
+{
+	const char *library = text(m, "library"), *version = text(m, "version");
+	const json_t *same = *library ? by(found, "library", library) : NULL;
+	json_t *o;
+	size_t i;
+
+	if (same)
+		return same;
+	json_array_foreach(found, i, o) if (!strcmp(text(o, "flavour"), text(m, "flavour")) &&
+					    !strcmp(text(o, "version"), version)) return o;
+	return by(found, "flavour", text(m, "flavour"));
+}
+
+static void diff_mpi(json_t *out, const json_t *stamp, const json_t *facts)
+{
+	json_t *m;
+	size_t i;
+
+	json_array_foreach(json_object_get(stamp, "mpi"), i, m)
+	{
+		const json_t *same = now_of(m, json_object_get(facts, "mpi"));
+
+		if (strcmp(text(same, "version"), text(m, "version")))
+			differ(out, text(m, "flavour"), text(m, "version"),
+			       text(same, "version"));
+	}
+}
+
+/* One of several versions in @list will do. */
+static void diff_any(json_t *out, const char *what, const char *was, const json_t *list)
+{
+	if (*was && !by(list, "version", was))
+		differ(out, what, was, text(json_array_get(list, 0), "version"));
+}
+
+json_t *stamp_diff(const json_t *stamp, const json_t *facts)
+{
+	const json_t *cuda = json_object_get(facts, "cuda");
+	const char *driver = text(stamp, "driver");
+	json_t *out = json_array();
+
+	diff_python(out, stamp, facts);
+	diff_frameworks(out, stamp, facts);
+	diff_mpi(out, stamp, facts);
+	diff_any(out, "cuda", text(stamp, "cuda"), json_object_get(cuda, "toolkits"));
+	diff_any(out, "nccl", text(stamp, "nccl"), json_object_get(facts, "nccl"));
+	if (*driver && strcmp(driver, text(json_object_get(cuda, "driver"), "version")))
+		differ(out, "driver", driver, text(json_object_get(cuda, "driver"), "version"));
+	return out;
+}

@@ -1,0 +1,70 @@
+/* stamp.h - what a build was made for, beside the build. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REBUILD_STAMP_H
+#define REBUILD_STAMP_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <time.h>
+
+struct err;
+
+/*
+ * A stamp is a JSON object that lies beside what was built:
+ *
+ *	{schema: 1, engine, version, built, python: {path, version} | null,
+ *	 frameworks: {torch: "2.13.0"}, cxx11_abi: {torch: 1},
+ *	 mpi: [{flavour, version, library, ...}], cuda, nccl, driver, compiler, key}
+ *
+ * Whatever the build does not depend on is null or empty, and is then never said to
+ * have changed.  Stamps are read as anybody's files are: a bad one is an error, not a
+ * stamp.
+ */
+
+#define STAMP_HOROVOD "horovod/ringup-build.json" /* below site-packages      */
+#define STAMP_PACKAGE "ringup/build.json"         /* below site-packages      */
+#define STAMP_MODULES "modules.json"              /* below $libdir/ringup     */
+
+/* What a stamp is made of.  Zero-initialise, then set what the build depends on; all
+ * borrowed. */
+struct stamp_of {
+	const char *engine, *version;  /* "ringup" or "horovod", and its version         */
+	const char *python;            /* its path as detect tells it; NULL: none        */
+	const char *const *frameworks; /* names, the last NULL; versions are detect's    */
+	const json_t *mpi;             /* array of entries like detect's; NULL: none     */
+	const char *cuda, *nccl;       /* versions; with a cuda the driver is noted, too */
+	const char *compiler;          /* "gcc 12.2.0"                                   */
+	const char *key;               /* of the cache                                   */
+	time_t built;
+};
+
+/* stamp_make - the object, with what find_all() has found in @facts; the caller's
+ * reference, or NULL without memory. */
+json_t *stamp_make(const struct stamp_of *of, const json_t *facts);
+
+/* stamp_write - replace the file at root + path by @stamp, wholly or not at all. */
+int stamp_write(const char *root, const char *path, const json_t *stamp, struct err *e);
+
+/* stamp_parse - @len bytes of anybody's as a stamp, checked; the caller's reference. */
+int stamp_parse(const char *data, size_t len, json_t **out, struct err *e);
+
+/*
+ * stamp_read - the stamp at root + path, every link followed as in a chroot.
+ *
+ * Returns 0 with *@out the caller's reference, or NULL if there is no such file; or
+ * RINGUP_EINVAL if it is no stamp, or RINGUP_ESYSTEM.
+ */
+int stamp_read(const char *root, const char *path, json_t **out, struct err *e);
+
+/*
+ * stamp_diff - array of {what, was, is}: what @stamp depends on and @facts differ in.
+ *
+ * @what is "torch", "torch ABI", "python", "openmpi", "cuda", "nccl" or "driver"; @is
+ * null: it is gone.  Where several are installed and one of them is still what it was,
+ * nothing has changed.  A framework that came later is no difference: a build is for
+ * what it was asked for.  Python counts by its series, 3.11: extensions do not notice
+ * more.  The caller's reference, or NULL without memory.
+ */
+json_t *stamp_diff(const json_t *stamp, const json_t *facts);
+
+#endif
