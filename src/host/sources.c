@@ -175,6 +175,83 @@ size_t sources_meant(enum sources_grammar g, const char *line, size_t len,
 	return end;
 }
 
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
+static bool ends_command(char c)
+{
+	return c == ';' || c == '&' || c == '|';
+}
+
+/* Where the word of a script that begins at @at ends. */
+static size_t word_end(const char *line, size_t len, size_t at)
+{
+	char quote = 0;
+
+	for (; at < len; at++) {
+		if (line[at] == '\\' && quote != '\'')
+			at++;
+		else if (quote && line[at] == quote)
+			quote = 0;
+		else if (!quote && (line[at] == '\'' || line[at] == '"'))
+			quote = line[at];
+		else if (!quote && (is_blank(line[at]) || ends_command(line[at])))
+			break;
+	}
+	return at < len ? at : len;
+}
+
+static bool is_assignment(const char *word, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && (isalnum((unsigned char)word[n]) || word[n] == '_'))
+		n++;
+	return n && n < len && word[n] == '=';
+}
+
+/* Where the next word of a script's line begins that sets a variable, at @at or behind; @len:
+ * nowhere.  What stands behind the name of a program is not for the script. */
+static size_t next_assignment(const char *line, size_t len, size_t at)
+{
+	bool is_program = false;
+	size_t end;
+
+	for (; at < len && line[at] != '#'; at = end) {
+		end = at + 1;
+		if (ends_command(line[at])) {
+			is_program = false;
+		} else if (!is_blank(line[at])) {
+			if (!is_program && is_assignment(line + at, len - at))
+				return at;
+			end = word_end(line, len, at);
+			is_program |= end - at != 6 || strncmp(line + at, "export", 6) != 0;
+		}
+	}
+	return len;
+}
+
+/* The first piece of a line, at or behind *@at, that sets a variable, and its length; a line
+ * is one piece, but in a script `export A=1 B=2` is A=1 and B=2. */
+static const char *next_piece(enum sources_grammar g, const char *line, size_t len, size_t *at,
+			      size_t *size)
+{
+	size_t from = g == SOURCES_SHELL ? next_assignment(line, len, *at) : len;
+	size_t end = word_end(line, len, from);
+
+	if (*at == len)
+		return NULL;
+	if (!*at && next_assignment(line, len, end) == len) {
+		*at = *size = len;
+		return line;
+	}
+	*at = end;
+	*size = end - from;
+	return from < len ? line + from : NULL;
+}
+
 static bool is_about_network(enum sources_grammar g, const char *line, size_t len)
 {
 	char name[SOURCES_NAME];
@@ -186,14 +263,18 @@ static bool is_about_network(enum sources_grammar g, const char *line, size_t le
 static int add_lines(struct sources_file *f, const char *text, struct err *e)
 {
 	int number = 0, rc = 0;
-	size_t len;
+	const char *piece;
+	size_t len, at, size;
 
 	for (; !rc && *text; text += len + (text[len] == '\n')) {
 		len = strcspn(text, "\n");
 		number++;
-		if (is_about_network(f->grammar, text, len))
-			rc = sources_line(f, f->grammar == SOURCES_ENVIRONMENT ? 0 : number,
-					  text, len, e);
+		at = 0;
+		while (!rc && (piece = next_piece(f->grammar, text, len, &at, &size)))
+			if (is_about_network(f->grammar, piece, size))
+				rc = sources_line(
+					f, f->grammar == SOURCES_ENVIRONMENT ? 0 : number,
+					piece, size, e);
 	}
 	return rc;
 }
@@ -231,22 +312,21 @@ static bool is_added(const struct sources *s, const char *path)
 /* Most scripts say nothing about the network, and are no source. */
 static int add_script(struct sources *s, const char *root, const char *path, struct err *e)
 {
-	const char *line;
+	struct sources_file *f;
 	char *text;
 	size_t len;
-	int rc = 0;
+	int rc;
 
 	if (is_added(s, path) || s->nfiles == MAX_FILES ||
 	    file_read(root, path, FILE_CAP, &text, &len, NULL))
 		return 0;
-	for (line = text; *line; line += len + (line[len] == '\n')) {
-		len = strcspn(line, "\n");
-		if (is_about_network(SOURCES_SHELL, line, len)) {
-			rc = sources_add(s, SOURCES_SHELL, path, text, e);
-			break;
-		}
-	}
+	rc = sources_add(s, SOURCES_SHELL, path, text, e);
 	free(text);
+	f = &s->files[s->nfiles - 1];
+	if (!rc && !f->nlines) {
+		free(f->path);
+		s->nfiles--;
+	}
 	return rc;
 }
 

@@ -116,6 +116,44 @@ static void test_shell(void)
 	}
 }
 
+/* What a script's line sets: several variables, some, none. */
+static void test_scripts(void)
+{
+	static const struct {
+		const char *line, *kept;
+	} cases[] = {
+		{ "export NCCL_DEBUG=INFO NCCL_SOCKET_IFNAME=eth0",
+		  "NCCL_DEBUG=INFO|NCCL_SOCKET_IFNAME=eth0|" },
+		{ "export A=1 NCCL_SOCKET_IFNAME='eth0 # x' GLOO_SOCKET_IFNAME=a\\ b # "
+		  "NCCL_DEBUG=1",
+		  "NCCL_SOCKET_IFNAME='eth0 # x'|GLOO_SOCKET_IFNAME=a\\ b|" },
+		{ "A=1; NCCL_SOCKET_IFNAME=eth0; export NCCL_SOCKET_IFNAME",
+		  "NCCL_SOCKET_IFNAME=eth0|" },
+		{ "true && export A=1 NCCL_SOCKET_IFNAME=eth0", "NCCL_SOCKET_IFNAME=eth0|" },
+		{ "A=1 B=2 prog NCCL_SOCKET_IFNAME=eth0", "" },
+		{ "export NCCL_SOCKET_IFNAME=eth0 # all of it",
+		  "export NCCL_SOCKET_IFNAME=eth0 # all of it|" },
+		{ "A=1 B=\"NCCL_SOCKET_IFNAME=eth0", "" },
+		{ "", "" },
+	};
+	struct sources s;
+	char kept[256];
+	size_t i;
+	int n, at;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		s = (struct sources){ 0 };
+		at = 0;
+		*kept = 0;
+		sources_add(&s, SOURCES_SHELL, "f", cases[i].line, NULL);
+		for (n = 0; n < s.files[0].nlines; n++)
+			at += snprintf(kept + at, sizeof(kept) - (size_t)at, "%s|",
+				       line(&s, 0, n));
+		ok(!strcmp(kept, cases[i].kept), "%s: %s", cases[i].line, kept);
+		sources_free(&s);
+	}
+}
+
 static void test_bounds(void)
 {
 	struct sources s = { 0 };
@@ -153,6 +191,7 @@ int main(void)
 	test_secrets();
 	test_meant();
 	test_shell();
+	test_scripts();
 	test_bounds();
 	test_live();
 	return tap_done();
