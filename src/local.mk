@@ -243,13 +243,24 @@ TOOL_SOURCES += \
 	%reldir%/bench/serve.c %reldir%/bench/serve.h \
 	%reldir%/bench/task.c %reldir%/bench/task.h
 
+# Building other people's engines, and ours again.
+TOOL_SOURCES += \
+	%reldir%/base/data.c %reldir%/base/data.h \
+	%reldir%/rebuild/recipe.c %reldir%/rebuild/recipe.h
+
+recipedir = $(pkgdatadir)/recipes
+dist_recipe_DATA = \
+	%reldir%/rebuild/recipes/horovod-0.28.1.recipe \
+	%reldir%/rebuild/recipes/horovod_FindPytorch.cmake \
+	%reldir%/rebuild/recipes/horovod_keras3.py
+
 # What `ringup bench` compiles or runs as peers; see find_data() in cmd_bench.c.
 AM_CPPFLAGS += -DRINGUP_DATA='"$(pkgdatadir)"'
 benchdatadir = $(pkgdatadir)/bench
 dist_benchdata_DATA = \
 	%reldir%/bench/peers/peer_mpi.c \
 	%reldir%/bench/peers/peer_torch.py
-DISTCLEANFILES = share/ringup/compat
+DISTCLEANFILES = share/ringup/compat share/ringup/recipes
 
 TOOL_SOURCES += \
 	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \

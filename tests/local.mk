@@ -256,6 +256,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_ldlibs \
 	%reldir%/unit/test_mpilibs \
 	%reldir%/unit/test_pythons \
+	%reldir%/unit/test_recipe \
 	%reldir%/unit/test_release \
 	%reldir%/unit/test_rootfs \
 	%reldir%/unit/test_text

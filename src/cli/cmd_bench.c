@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "base/conf.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "bench/argv.h"
@@ -435,29 +436,14 @@ struct arena {
 	struct hog *hog;
 };
 
-/* The data belong to this program: beside it in a build tree, where it was installed
- * else, wherever that has been moved. */
 static int find_data(struct arena *a, struct err *e)
 {
-	static const char *const beside[] = { "share/ringup", "../share/ringup" };
-	char program[PATH_MAX];
-	size_t i;
 	ssize_t len = readlink("/proc/self/exe", a->self, sizeof(a->self) - 1);
-	int dir;
 
 	if (len < 0)
 		return fail_os(e, "/proc/self/exe");
 	a->self[len] = 0;
-	dir = (int)(strrchr(a->self, '/') - a->self);
-	for (i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
-		snprintf(a->data, sizeof(a->data), "%.*s/%s/bench", dir, a->self, beside[i]);
-		if (snprintf(program, sizeof(program), "%s/peer_mpi.c", a->data) <
-			    (int)sizeof(program) &&
-		    !access(program, R_OK))
-			return 0;
-	}
-	snprintf(a->data, sizeof(a->data), "%s/bench", RINGUP_DATA);
-	return 0;
+	return data_find(a->data, "bench", e);
 }
 
 /* The shared library, in a build tree or where it was installed with this program. */

@@ -1,0 +1,45 @@
+/* data.c - files of this program's own, in a build tree or where it was installed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/data.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "ringup.h"
+
+static bool is_in(char out[PATH_MAX], int len, const char *dir, const char *sub,
+		  const char *name)
+{
+	return snprintf(out, PATH_MAX, "%.*s%s/%s", len, dir, sub, name) < PATH_MAX &&
+	       !access(out, R_OK);
+}
+
+int data_find(char out[PATH_MAX], const char *name, struct err *e)
+{
+	static const char *const beside[] = { "/share/ringup", "/../share/ringup" };
+	const char *given = conf_env("RINGUP_TEST_DATA");
+	char self[PATH_MAX];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	size_t i;
+	int dir;
+
+	if (len < 0)
+		return fail_os(e, "/proc/self/exe");
+	self[len] = 0;
+	if (given && is_in(out, (int)strlen(given), given, "", name))
+		return 0;
+	dir = (int)(strrchr(self, '/') - self);
+	for (i = 0; i < sizeof(beside) / sizeof(beside[0]); i++)
+		if (is_in(out, dir, self, beside[i], name))
+			return 0;
+	if (is_in(out, sizeof(RINGUP_DATA) - 1, RINGUP_DATA, "", name))
+		return 0;
+	return fail(e, RINGUP_ESYSTEM,
+		    "%s is neither beside this program nor in " RINGUP_DATA
+		    ": install ringup again",
+		    name);
+}

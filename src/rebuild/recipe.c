@@ -1,0 +1,588 @@
+/* recipe.c - what it takes to build a version of somebody else's engine: read, then decided. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/recipe.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <limits.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/release.h"
+#include "ringup.h"
+
+enum { RECIPE_BYTES = 1 << 18, RECIPE_ITEMS = 256, WORLD_WORD = 64 };
+
+/* Conditions. */
+
+static const char operators[] = "<>=!";
+
+/* A version, or "" for what is only there or not; NULL: it is not. */
+static const char *told(const json_t *world, const char *name)
+{
+	const json_t *v = json_object_get(world, name);
+
+	if (json_is_true(v))
+		return "";
+	return json_is_string(v) && *json_string_value(v) ? json_string_value(v) : NULL;
+}
+
+/* One word: `name`, `!name`, `name OP version`; false in *@ok if it is none. */
+static bool word_holds(const char *word, const json_t *world, bool *ok)
+{
+	bool negated = *word == '!';
+	char name[WORLD_WORD], op[3] = "";
+	const char *at = word + negated, *is;
+	size_t n = strcspn(at, operators), m;
+	int order;
+
+	m = strspn(at + n, operators);
+	*ok = n && n < sizeof(name) && m < sizeof(op) && !(negated && m) && (!m || at[n + m]);
+	if (!*ok)
+		return false;
+	snprintf(name, sizeof(name), "%.*s", (int)n, at);
+	snprintf(op, sizeof(op), "%.*s", (int)m, at + n);
+	is = told(world, name);
+	if (!m)
+		return negated ? !is : is != NULL;
+	*ok = !strcmp(op, "<") || !strcmp(op, ">") || !strcmp(op, "<=") || !strcmp(op, ">=") ||
+	      !strcmp(op, "==") || !strcmp(op, "!=");
+	if (!*ok || !is || !*is)
+		return false;
+	order = release_compare(is, at + n + m);
+	if (!strcmp(op, "=="))
+		return order == 0;
+	if (!strcmp(op, "!="))
+		return order != 0;
+	return (order < 0 && *op == '<') || (order > 0 && *op == '>') || (!order && op[1]);
+}
+
+/* Do all words hold?  And is each of them one? */
+static bool words_hold(const char *when, const json_t *world, bool *ok)
+{
+	char word[2 * WORLD_WORD];
+	bool all = true;
+	size_t n;
+
+	*ok = true;
+	for (when = when ? when : ""; *ok && *when; when += n) {
+		when += strspn(when, " \t");
+		n = strcspn(when, " \t");
+		if (!n)
+			break;
+		*ok = n < sizeof(word);
+		if (!*ok)
+			return false;
+		snprintf(word, sizeof(word), "%.*s", (int)n, when);
+		if (!word_holds(word, world, ok))
+			all = false;
+	}
+	return *ok && all;
+}
+
+bool recipe_holds(const char *when, const json_t *world)
+{
+	bool ok;
+
+	return words_hold(when, world, &ok);
+}
+
+static bool is_condition(const char *when)
+{
+	bool ok;
+
+	words_hold(when, NULL, &ok);
+	return ok;
+}
+
+/* Reading. */
+
+struct reading {
+	struct recipe *r;
+	struct recipe_edit *edit; /* whose lines come next */
+	int line;
+	struct err *e;
+};
+
+static int bad(struct reading *in, const char *why)
+{
+	return fail(in->e, RINGUP_EINVAL, "%s: line %d: %s", in->r->path, in->line, why);
+}
+
+static int keep(struct reading *in, char **to, const char *from)
+{
+	if (*to)
+		return bad(in, "said twice");
+	if (!*from)
+		return bad(in, "says nothing");
+	*to = strdup(from);
+	return *to ? 0 : fail(in->e, RINGUP_ENOMEM, "%s: no memory", in->r->path);
+}
+
+/* Within the sources: no way out of them. */
+static bool is_inside(const char *path)
+{
+	const char *p;
+
+	if (!path || !*path || *path == '/' || strlen(path) >= PATH_MAX / 2)
+		return false;
+	for (p = path; *p; p += strcspn(p, "/"), p += *p == '/') {
+		size_t n = strcspn(p, "/");
+
+		if (!n || (n == 1 && *p == '.') || (n == 2 && !strncmp(p, "..", 2)))
+			return false;
+	}
+	return true;
+}
+
+/* Another of @n things of @size bytes at *@list. */
+static void *more(struct reading *in, void *list, int *n, size_t size)
+{
+	void **at = list;
+	char *grown;
+
+	if (*n >= RECIPE_ITEMS) {
+		bad(in, "too many of these");
+		return NULL;
+	}
+	grown = realloc(*at, (size_t)(*n + 1) * size);
+	if (!grown) {
+		fail(in->e, RINGUP_ENOMEM, "%s: no memory", in->r->path);
+		return NULL;
+	}
+	*at = grown;
+	memset(grown + (size_t)*n * size, 0, size);
+	return grown + (size_t)(*n)++ * size;
+}
+
+/* Cut @text at @mark; what follows it, blanks removed on both sides, or NULL. */
+static char *cut(char *text, const char *mark)
+{
+	char *at = strstr(text, mark), *end = at;
+
+	if (!at)
+		return NULL;
+	while (end > text && (end[-1] == ' ' || end[-1] == '\t'))
+		end--;
+	*end = 0;
+	at += strlen(mark);
+	return at + strspn(at, " \t");
+}
+
+/* "A<mark>B [when W]", any of it. */
+static int read_line(struct reading *in, struct recipe_line **list, int *n, char *text,
+		     const char *mark)
+{
+	struct recipe_line *l = more(in, list, n, sizeof(*l));
+	char *when = cut(text, " when "), *b = cut(text, mark);
+	int rc;
+
+	if (!l)
+		return in->e->code;
+	if (!b)
+		return bad(in, "a part is missing");
+	rc = keep(in, &l->a, text);
+	if (!rc)
+		rc = keep(in, &l->b, b);
+	if (!rc && when)
+		rc = keep(in, &l->when, when);
+	if (!rc && !is_condition(l->when))
+		rc = bad(in, "this condition is none");
+	return rc;
+}
+
+static int read_env(struct reading *in, char *text)
+{
+	struct recipe *r = in->r;
+	int rc = read_line(in, &r->envs, &r->nenvs, text, "=");
+	const char *name = rc ? NULL : r->envs[r->nenvs - 1].a;
+
+	if (!rc && (strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != strlen(name) ||
+		    isdigit((unsigned char)*name)))
+		rc = bad(in, "no name of a variable");
+	return rc;
+}
+
+static int read_add(struct reading *in, char *text)
+{
+	struct recipe *r = in->r;
+	int rc = read_line(in, &r->adds, &r->nadds, text, " from ");
+
+	if (!rc && (!is_inside(r->adds[r->nadds - 1].a) || !is_inside(r->adds[r->nadds - 1].b)))
+		rc = bad(in, "a path that leads elsewhere");
+	return rc;
+}
+
+/* "WHEN: TEXT" */
+static int read_bad(struct reading *in, char *text)
+{
+	struct recipe *r = in->r;
+	int rc = read_line(in, &r->bads, &r->nbads, text, ": ");
+
+	if (!rc && !is_condition(r->bads[r->nbads - 1].a))
+		rc = bad(in, "this condition is none");
+	return rc;
+}
+
+static int read_edit(struct reading *in, char *text)
+{
+	struct recipe *r = in->r;
+	int i;
+
+	for (i = 0; i < r->nedits; i++)
+		if (!strcmp(r->edits[i].name, text))
+			return bad(in, "an edit of this name was there already");
+	in->edit = more(in, &r->edits, &r->nedits, sizeof(*in->edit));
+	if (!in->edit)
+		return in->e->code;
+	return keep(in, &in->edit->name, text);
+}
+
+static int read_match(struct reading *in, char *text)
+{
+	regex_t ere;
+
+	if (regcomp(&ere, text, REG_EXTENDED))
+		return bad(in, "this is no extended regular expression");
+	regfree(&ere);
+	return keep(in, &in->edit->match, text);
+}
+
+static int read_times(struct reading *in, const char *text)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	if (end == text || *end || n < 1 || n > 1000)
+		return bad(in, "times: a number from 1 to 1000");
+	in->edit->times = (int)n;
+	return 0;
+}
+
+static int read_part(struct reading *in, const char *key, char *text)
+{
+	struct recipe_edit *d = in->edit;
+
+	if (!d)
+		return bad(in, "indented, but belongs to no edit");
+	if (!strcmp(key, "file"))
+		return is_inside(text) ? keep(in, &d->file, text)
+				       : bad(in, "a path that leads elsewhere");
+	if (!strcmp(key, "when"))
+		return is_condition(text) ? keep(in, &d->when, text)
+					  : bad(in, "this condition is none");
+	if (!strcmp(key, "why"))
+		return keep(in, &d->why, text);
+	if (!strcmp(key, "match"))
+		return read_match(in, text);
+	if (!strcmp(key, "with"))
+		return keep(in, &d->with, text);
+	if (!strcmp(key, "times"))
+		return read_times(in, text);
+	return bad(in, "an edit has file, when, why, match, with and times");
+}
+
+static int read_directive(struct reading *in, const char *key, char *text)
+{
+	struct recipe *r = in->r;
+
+	in->edit = NULL;
+	if (!strcmp(key, "name"))
+		return keep(in, &r->name, text);
+	if (!strcmp(key, "version"))
+		return keep(in, &r->version, text);
+	if (!strcmp(key, "index"))
+		return keep(in, &r->index, text);
+	if (!strcmp(key, "file"))
+		return is_inside(text) && !strchr(text, '/') ? keep(in, &r->file, text)
+							     : bad(in, "no name of a file");
+	if (!strcmp(key, "sha256"))
+		return keep(in, &r->sha256, text);
+	if (!strcmp(key, "needs"))
+		return keep(in, &r->needs, text);
+	if (!strcmp(key, "env"))
+		return read_env(in, text);
+	if (!strcmp(key, "add"))
+		return read_add(in, text);
+	if (!strcmp(key, "bad"))
+		return read_bad(in, text);
+	if (!strcmp(key, "advisory"))
+		return read_line(in, &r->advisories, &r->nadvisories, text, ": ");
+	if (!strcmp(key, "edit"))
+		return read_edit(in, text);
+	return bad(in, "no directive");
+}
+
+static int read_text(struct reading *in, char *text)
+{
+	bool indented = *text == ' ' || *text == '\t';
+	char *key = text + strspn(text, " \t"), *rest = key + strcspn(key, " \t");
+	size_t n;
+
+	if (!*key || *key == '#')
+		return 0;
+	if (*rest)
+		*rest++ = 0;
+	rest += strspn(rest, " \t");
+	for (n = strlen(rest); n && (rest[n - 1] == ' ' || rest[n - 1] == '\t'); n--)
+		rest[n - 1] = 0;
+	return indented ? read_part(in, key, rest) : read_directive(in, key, rest);
+}
+
+/* Is all of it there? */
+static int check(struct reading *in)
+{
+	const struct recipe *r = in->r;
+	int i;
+
+	in->line = 0;
+	if (!r->name || !r->version || !r->index || !r->file || !r->sha256)
+		return fail(in->e, RINGUP_EINVAL,
+			    "%s: a recipe has name, version, index, file and sha256", r->path);
+	if (strlen(r->sha256) != 64 || strspn(r->sha256, "0123456789abcdef") != 64)
+		return fail(in->e, RINGUP_EINVAL, "%s: sha256 is none", r->path);
+	for (i = 0; i < r->nedits; i++) {
+		const struct recipe_edit *d = &r->edits[i];
+
+		if (!d->file || !d->match || !d->with || !d->why || !d->times)
+			return fail(in->e, RINGUP_EINVAL,
+				    "%s: edit %s needs file, why, match, with and times",
+				    r->path, d->name);
+	}
+	return 0;
+}
+
+int recipe_parse(struct recipe *r, const char *path, const char *text, size_t len,
+		 struct err *e)
+{
+	struct reading in = { .r = r, .e = e };
+	char *copy, *at, *next;
+	int rc = 0;
+
+	*r = (struct recipe){ 0 };
+	r->path = strdup(path);
+	copy = strndup(text, len);
+	if (!r->path || !copy) {
+		free(copy);
+		return fail(e, RINGUP_ENOMEM, "%s: no memory", path);
+	}
+	if (strlen(copy) != len)
+		rc = fail(e, RINGUP_EINVAL, "%s: not a text", path);
+	for (at = copy; !rc && at && *at; at = next) {
+		next = strchr(at, '\n');
+		if (next)
+			*next++ = 0;
+		in.line++;
+		rc = read_text(&in, at);
+	}
+	free(copy);
+	return rc ? rc : check(&in);
+}
+
+int recipe_load(struct recipe *r, const char *path, struct err *e)
+{
+	char *text;
+	size_t len;
+	int rc;
+
+	*r = (struct recipe){ 0 };
+	rc = file_read(NULL, path, RECIPE_BYTES, &text, &len, e);
+	if (rc)
+		return rc;
+	rc = recipe_parse(r, path, text, len, e);
+	free(text);
+	return rc;
+}
+
+static void lines_free(struct recipe_line *l, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		free(l[i].a);
+		free(l[i].b);
+		free(l[i].when);
+	}
+	free(l);
+}
+
+void recipe_free(struct recipe *r)
+{
+	int i;
+
+	for (i = 0; i < r->nedits; i++) {
+		struct recipe_edit *d = &r->edits[i];
+
+		free(d->name);
+		free(d->file);
+		free(d->when);
+		free(d->why);
+		free(d->match);
+		free(d->with);
+	}
+	free(r->edits);
+	lines_free(r->envs, r->nenvs);
+	lines_free(r->adds, r->nadds);
+	lines_free(r->bads, r->nbads);
+	lines_free(r->advisories, r->nadvisories);
+	free(r->path);
+	free(r->name);
+	free(r->version);
+	free(r->index);
+	free(r->file);
+	free(r->sha256);
+	free(r->needs);
+	*r = (struct recipe){ 0 };
+}
+
+/* Finding. */
+
+static int is_recipe(const struct dirent *d)
+{
+	const char *dot = strrchr(d->d_name, '.');
+
+	return dot && !strcmp(dot, ".recipe") && strrchr(d->d_name, '-');
+}
+
+/* The files are called NAME-VERSION.recipe. */
+static json_t *name_of(const char *folder, const char *file)
+{
+	const char *dash = strrchr(file, '-'), *dot = strrchr(file, '.');
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/%s", folder, file) >= (int)sizeof(path))
+		return NULL;
+	return json_pack("{ss% ss% ss}", "name", file, (size_t)(dash - file), "version",
+			 dash + 1, (size_t)(dot - dash - 1), "path", path);
+}
+
+json_t *recipe_names(void)
+{
+	json_t *list = json_array();
+	struct dirent **found = NULL;
+	char folder[PATH_MAX];
+	int i, n = 0;
+
+	if (!data_find(folder, "recipes", NULL))
+		n = scandir(folder, &found, is_recipe, versionsort);
+	for (i = 0; i < n; i++) {
+		json_t *one = name_of(folder, found[i]->d_name);
+
+		if (one)
+			json_array_append_new(list, one);
+		free(found[i]);
+	}
+	free(found);
+	return list;
+}
+
+static int none_found(const json_t *names, const char *name, const char *version, struct err *e)
+{
+	char there[128] = "";
+	const json_t *one;
+	size_t i, n = 0;
+
+	json_array_foreach(names, i, one) if (n < sizeof(there)) n +=
+		(size_t)snprintf(there + n, sizeof(there) - n, "%s%s %s", n ? ", " : "",
+				 json_string_value(json_object_get(one, "name")),
+				 json_string_value(json_object_get(one, "version")));
+	return fail(e, RINGUP_EINVAL,
+		    "there is no recipe for %.60s%s%.40s; there is one for %s", name,
+		    version ? " " : "", version ? version : "", *there ? there : "nothing");
+}
+
+int recipe_find(struct recipe *r, const char *name, const char *version, struct err *e)
+{
+	json_t *names = recipe_names(), *one;
+	char path[PATH_MAX] = "", best[RECIPE_WORD] = "";
+	size_t i;
+	int rc;
+
+	*r = (struct recipe){ 0 };
+	version = version && *version ? version : NULL;
+	json_array_foreach(names, i, one)
+	{
+		const char *its = json_string_value(json_object_get(one, "version"));
+
+		if (strcmp(json_string_value(json_object_get(one, "name")), name) != 0 ||
+		    (version && strcmp(version, its) != 0) || release_compare(its, best) <= 0)
+			continue;
+		snprintf(best, sizeof(best), "%s", its);
+		snprintf(path, sizeof(path), "%s",
+			 json_string_value(json_object_get(one, "path")));
+	}
+	rc = *path ? recipe_load(r, path, e) : none_found(names, name, version, e);
+	json_decref(names);
+	return rc;
+}
+
+/* Deciding. */
+
+/* The lines that hold, as an array of {@a, @b}. */
+static json_t *those(const struct recipe_line *l, int n, const json_t *world, const char *a,
+		     const char *b)
+{
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (recipe_holds(l[i].when, world))
+			json_array_append_new(list, json_pack("{ss ss}", a, l[i].a, b, l[i].b));
+	return list;
+}
+
+static json_t *edits_of(const struct recipe *r, const json_t *world)
+{
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < r->nedits; i++)
+		if (recipe_holds(r->edits[i].when, world))
+			json_array_append_new(list,
+					      json_pack("{ss ss}", "name", r->edits[i].name,
+							"why", r->edits[i].why));
+	return list;
+}
+
+static json_t *env_of(const struct recipe *r, const json_t *world)
+{
+	json_t *env = json_object();
+	int i;
+
+	for (i = 0; i < r->nenvs; i++)
+		if (recipe_holds(r->envs[i].when, world))
+			json_object_set_new(env, r->envs[i].a, json_string(r->envs[i].b));
+	return env;
+}
+
+/* "REASON; WAY OUT" */
+static json_t *bad_of(const struct recipe *r, const json_t *world)
+{
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < r->nbads; i++) {
+		const char *text = r->bads[i].b, *semicolon = strstr(text, "; ");
+		size_t n = semicolon ? (size_t)(semicolon - text) : strlen(text);
+
+		if (recipe_holds(r->bads[i].a, world))
+			json_array_append_new(list,
+					      json_pack("{ss% ss}", "why", text, n, "instead",
+							semicolon ? semicolon + 2 : ""));
+	}
+	return list;
+}
+
+int recipe_decide(const struct recipe *r, const json_t *world, json_t **out, struct err *e)
+{
+	*out = json_pack("{so so so so so}", "edits", edits_of(r, world), "adds",
+			 those(r->adds, r->nadds, world, "to", "from"), "env", env_of(r, world),
+			 "bad", bad_of(r, world), "advisories",
+			 those(r->advisories, r->nadvisories, world, "id", "text"));
+	return *out ? 0 : fail(e, RINGUP_ENOMEM, "no memory to decide on %s", r->name);
+}

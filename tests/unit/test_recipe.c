@@ -1,0 +1,178 @@
+/* test_recipe.c - recipes are read strictly and decided on by what is there. */
+#include "rebuild/recipe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "tap.h"
+
+#define HEAD                                               \
+	"name x\nversion 1\nindex x==1\nfile x-1.tar.gz\n" \
+	"sha256 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n"
+#define EDIT "edit a\n\tfile b/c\n\twhy it is so\n\tmatch ^a(b*)$\n\twith \\1\n\ttimes 2\n"
+
+static int parse(struct recipe *r, const char *text, struct err *e)
+{
+	fail_none(e);
+	return recipe_parse(r, "x-1.recipe", text, strlen(text), e);
+}
+
+static void check_conditions(void)
+{
+	static const struct {
+		const char *when;
+		bool want;
+	} rows[] = {
+		{ "", true },
+		{ "torch", true },
+		{ "!torch", false },
+		{ "jax", false },
+		{ "!jax", true },
+		{ "torch>=2.1", true },
+		{ "torch>=2.13.0", true },
+		{ "torch>2.13", false },
+		{ "torch<2.2", false },
+		{ "torch<2.14 python>=3.11", true },
+		{ "torch<2.14 python>=3.12", false },
+		{ "torch==2.13", true },
+		{ "torch!=2.13", false },
+		{ "torch<=2.13", true },
+		{ "jax>=1", false },
+		{ "jax!=1", false },
+		{ "gpu", false },
+		{ "!gpu", true },
+		{ "mpi", true },
+		{ "mpi>=1", false },
+		{ "  torch \t !gpu ", true },
+		{ "torch >= 2", false },
+	};
+	json_t *world = json_pack("{ss ss sb sb}", "torch", "2.13.0+cpu", "python", "3.11.7",
+				  "gpu", 0, "mpi", 1);
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		ok(recipe_holds(rows[i].when, world) == rows[i].want, "'%s' is %s",
+		   rows[i].when, rows[i].want ? "so" : "not so");
+	ok(recipe_holds(NULL, NULL) && !recipe_holds("torch", NULL), "and without a world");
+	json_decref(world);
+}
+
+static void check_refused(void)
+{
+	static const struct {
+		const char *text, *why;
+	} rows[] = {
+		{ "name x\n", "has name" },
+		{ HEAD "name y\n", "twice" },
+		{ HEAD "color red\n", "no directive" },
+		{ HEAD "\tfile a\n", "belongs to no edit" },
+		{ HEAD "edit a\n\tfile ../b\n", "leads elsewhere" },
+		{ HEAD "edit a\n\tfile /b\n", "leads elsewhere" },
+		{ HEAD "edit a\n\tfile b/../../c\n", "leads elsewhere" },
+		{ HEAD "edit a\n\tmatch (\n", "regular expression" },
+		{ HEAD "edit a\n\ttimes 0\n", "times" },
+		{ HEAD "edit a\n\ttimes 2x\n", "times" },
+		{ HEAD "edit a\n\twhen torch>\n", "condition" },
+		{ HEAD "edit a\n\twhen torch=>1\n", "condition" },
+		{ HEAD "edit a\n\twhen !torch>1\n", "condition" },
+		{ HEAD "edit a\n\tfile b\n", "edit a needs" },
+		{ HEAD EDIT EDIT, "already" },
+		{ HEAD "env a b\n", "part is missing" },
+		{ HEAD "env lower=b\n", "name of a variable" },
+		{ HEAD "env 1A=b\n", "name of a variable" },
+		{ HEAD "add a from ../b\n", "leads elsewhere" },
+		{ HEAD "bad torch>: no; yes\n", "condition" },
+		{ HEAD "env A=b when >1\n", "condition" },
+		{ "name x\nversion 1\nindex x\nfile a/b\n", "no name of a file" },
+		{ "name x\nversion 1\nindex x\nfile y\nsha256 12\n", "sha256 is none" },
+	};
+	struct recipe r;
+	struct err e;
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		ok(parse(&r, rows[i].text, &e) && strstr(e.text, rows[i].why),
+		   "refused, since '%s': %s", rows[i].why, e.text);
+		recipe_free(&r);
+	}
+	ok(recipe_parse(&r, "x", "a\0b", 3, &e), "what is no text is refused");
+	recipe_free(&r);
+}
+
+static size_t count(const json_t *all, const char *key)
+{
+	const json_t *j = json_object_get(all, key);
+
+	return json_is_array(j) ? json_array_size(j) : json_object_size(j);
+}
+
+static void check_decided(void)
+{
+	static const char text[] = HEAD EDIT
+		"edit b\n\tfile b\n\twhen torch>=2\n\twhy so\n\tmatch a\n\twith b\n\ttimes 1\n"
+		"env A=b c when torch\nenv B=c when !torch\n"
+		"add a/b from c when torch<2\n# a comment\n\n"
+		"bad torch>=3: too new; use an older one\nadvisory CVE-1: dangerous: very\n";
+	json_t *two = json_pack("{ss}", "torch", "2.0"),
+	       *three = json_pack("{ss}", "torch", "3"), *all, *bad;
+	struct recipe r;
+	struct err e;
+
+	ok(!parse(&r, text, &e), "a recipe is read: %s", e.text);
+	ok(!recipe_decide(&r, two, &all, &e), "and decided on");
+	ok(count(all, "edits") == 2 && count(all, "env") == 1 && !count(all, "adds") &&
+		   !count(all, "bad") && count(all, "advisories") == 1,
+	   "edits, variables, files and advisories that apply");
+	ok(!strcmp(json_string_value(json_object_get(json_object_get(all, "env"), "A")), "b c"),
+	   "a value may have blanks");
+	json_decref(all);
+	recipe_decide(&r, three, &all, &e);
+	bad = json_array_get(json_object_get(all, "bad"), 0);
+	ok(!strcmp(json_string_value(json_object_get(bad, "why")), "too new") &&
+		   !strcmp(json_string_value(json_object_get(bad, "instead")),
+			   "use an older one"),
+	   "what is bad has a reason and a way out");
+	json_decref(all);
+	recipe_decide(&r, NULL, &all, &e);
+	ok(count(all, "edits") == 1 && count(all, "env") == 1,
+	   "without a world, what is always so");
+	json_decref(all);
+	json_decref(two);
+	json_decref(three);
+	recipe_free(&r);
+}
+
+/* The recipes of this repository. */
+static void check_ours(void)
+{
+	json_t *names = recipe_names(), *world, *all;
+	struct recipe r;
+	struct err e = { 0 };
+
+	ok(json_array_size(names) >= 1, "there are recipes");
+	json_decref(names);
+	ok(!recipe_find(&r, "horovod", NULL, &e), "one is for horovod: %s", e.text);
+	world = json_pack("{ss ss ss ss}", "torch", "2.13.0", "python", "3.12.1", "cmake",
+			  "4.1", "keras", "3.15");
+	ok(!recipe_decide(&r, world, &all, &e) && count(all, "edits") > 10 &&
+		   !count(all, "bad"),
+	   "it has edits for torch 2.13");
+	json_decref(all);
+	json_decref(world);
+	recipe_free(&r);
+	ok(recipe_find(&r, "horovod", "0.1", &e) && strstr(e.text, "0.28.1"),
+	   "none for 0.1, but: %s", e.text);
+	recipe_free(&r);
+}
+
+int main(void)
+{
+	setenv("RINGUP_TEST_DATA", "share/ringup", 0);
+	check_conditions();
+	check_refused();
+	check_decided();
+	check_ours();
+	return tap_done();
+}
