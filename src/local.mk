@@ -166,6 +166,17 @@ NET_SOURCES += \
 
 TOOL_SOURCES += $(NET_SOURCES)
 
+# What nodes share; the fuzz target of the manifest needs it as well.
+CACHE_SOURCES = \
+	%reldir%/base/folder.c %reldir%/base/folder.h \
+	%reldir%/rebuild/cache.c %reldir%/rebuild/cache.h \
+	%reldir%/rebuild/entry.c %reldir%/rebuild/entry.h \
+	%reldir%/rebuild/keyring.c %reldir%/rebuild/keyring.h \
+	%reldir%/rebuild/lease.c %reldir%/rebuild/lease.h \
+	%reldir%/rebuild/manifest.c %reldir%/rebuild/manifest.h \
+	%reldir%/rebuild/signkey.c %reldir%/rebuild/signkey.h
+TOOL_SOURCES += $(CACHE_SOURCES)
+
 TOOL_SOURCES += \
 	%reldir%/rebuild/stamp.c %reldir%/rebuild/stamp.h
 

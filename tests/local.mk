@@ -172,6 +172,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_fixfile \
 	%reldir%/fuzz/replay_hosts \
 	%reldir%/fuzz/replay_jobdir \
+	%reldir%/fuzz/replay_manifest \
 	%reldir%/fuzz/replay_meet \
 	%reldir%/fuzz/replay_mesh \
 	%reldir%/fuzz/replay_roster \
@@ -191,6 +192,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_mesh_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_mesh.c
 %canon_reldir%_fuzz_replay_jobdir_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_jobdir.c
 %canon_reldir%_fuzz_replay_meet_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_meet.c
+%canon_reldir%_fuzz_replay_manifest_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_manifest.c
 %canon_reldir%_fuzz_replay_dist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_dist.c
 %canon_reldir%_fuzz_replay_elfinfo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_elfinfo.c
 %canon_reldir%_fuzz_replay_facts_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_facts.c
@@ -206,7 +208,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/seeds
 
-FUZZERS      = chan diagnose discover dist elfinfo facts fixfile hosts jobdir meet mesh roster rules \
+FUZZERS      = chan diagnose discover dist elfinfo facts fixfile hosts jobdir manifest meet mesh roster rules \
 	       settings shake snapshot sock talk tree
 FUZZ_CC      = clang
 FUZZ_SECONDS = 60
@@ -214,7 +216,7 @@ FUZZ_SECONDS = 60
 FUZZ_FLAGS   = -std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined \
 	-I. -D_GNU_SOURCE -I$(srcdir)/src -I$(srcdir)/tests $(SODIUM_CFLAGS) $(JANSSON_CFLAGS) $(MNL_CFLAGS) -DPKGLIBDIR='"$(pkglibdir)"'
 FUZZ_FROM    = src/detect/dist.c src/detect/elfinfo.c src/detect/rootfs.c src/detect/text.c
-FUZZ_FROM   += $(NET_SOURCES)
+FUZZ_FROM   += $(NET_SOURCES) $(CACHE_SOURCES)
 FUZZ_FROM   += src/probe/blame.c src/probe/facts.c src/probe/judge.c src/probe/judge_names.c \
 	src/probe/judge_nics.c src/probe/judge_pace.c src/probe/judge_reach.c \
 	src/probe/judge_sizes.c src/probe/judge_twins.c src/probe/page.c \
@@ -260,6 +262,13 @@ UNIT_TESTS += \
 	%reldir%/unit/test_release \
 	%reldir%/unit/test_rootfs \
 	%reldir%/unit/test_text
+
+UNIT_TESTS += \
+	%reldir%/unit/test_cache \
+	%reldir%/unit/test_folder \
+	%reldir%/unit/test_lease \
+	%reldir%/unit/test_manifest \
+	%reldir%/unit/test_signkey
 
 UNIT_TESTS += \
 	%reldir%/unit/test_conclude \

@@ -105,7 +105,7 @@ static int parse(const struct setting *s, const char *var, const char *value, st
 	void *field = (char *)c + s->offset;
 	int bad = 0;
 
-	if (!strcmp(s->kind, "STR"))
+	if (!strcmp(s->kind, "STR") || !strcmp(s->kind, "SECRET"))
 		*(const char **)field = value;
 	else if (!strcmp(s->kind, "SIZE"))
 		bad = conf_size(value, field);

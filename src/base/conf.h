@@ -15,6 +15,7 @@ struct conf {
 #define CONF_SIZE                             uint64_t
 #define CONF_MS                               int64_t
 #define CONF_STR                              const char *
+#define CONF_SECRET                           const char *
 #define SETTING(name, kind, def, alias, help) CONF_##kind name;
 #define PROFILE(chooser, choice, name, value)
 #include "base/conf.def"
@@ -25,6 +26,7 @@ struct conf {
 #undef CONF_SIZE
 #undef CONF_MS
 #undef CONF_STR
+#undef CONF_SECRET
 };
 
 /* One row of the table, for `ringup env`, the manual and the tests. */

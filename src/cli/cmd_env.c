@@ -46,6 +46,15 @@ static int print_names(void)
 	return 0;
 }
 
+/* The value in force, but for what is nobody's to read. */
+static const char *value_of(const struct setting *s, enum conf_from *from,
+			    char buf[CONF_VALUE_BYTES])
+{
+	const char *value = conf_value(s, from, buf);
+
+	return *value && !strcmp(s->kind, "SECRET") ? "(hidden)" : value;
+}
+
 static int print_table(struct err *e)
 {
 	static const char *const heads[] = { "VARIABLE", "VALUE",   "FROM",
@@ -57,7 +66,7 @@ static int print_table(struct err *e)
 	for (s = settings; s->name; s++) {
 		char name[CONF_NAME_BYTES], buf[CONF_VALUE_BYTES];
 		enum conf_from from;
-		const char *value = conf_value(s, &from, buf);
+		const char *value = value_of(s, &from, buf);
 
 		conf_name(s, name);
 		out_table_cell(&t, OUT_PLAIN, "%s", name);
@@ -159,7 +168,7 @@ static int print_json(struct err *e)
 	for (s = settings; s->name; s++) {
 		char name[CONF_NAME_BYTES], buf[CONF_VALUE_BYTES];
 		enum conf_from from;
-		const char *value = conf_value(s, &from, buf);
+		const char *value = value_of(s, &from, buf);
 		json_t *row;
 
 		conf_name(s, name);

@@ -1,0 +1,140 @@
+/* folder.c - whole folders: made with what is above them, walked, removed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fts.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+int folder_make(const char *path, mode_t mode, struct err *e)
+{
+	char full[PATH_MAX];
+	struct stat st;
+	char *p;
+
+	if (!*path || snprintf(full, sizeof(full), "%s", path) >= (int)sizeof(full))
+		return fail(e, RINGUP_EINVAL, "%.80s: not a path", path);
+	for (p = full + 1;; p++) {
+		if (*p && *p != '/')
+			continue;
+		if (p[-1] != '/') {
+			char was = *p;
+			int why;
+
+			*p = 0;
+			why = mkdir(full, mode) ? errno : 0;
+			if (why && stat(full, &st)) {
+				errno = why;
+				return fail_os(e, "%s", full);
+			}
+			*p = was;
+		}
+		if (!*p)
+			break;
+	}
+	if (stat(full, &st))
+		return fail_os(e, "%s", full);
+	return S_ISDIR(st.st_mode) ? 0 : fail(e, RINGUP_EINVAL, "%s is not a folder", full);
+}
+
+bool folder_is_empty(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *entry;
+	bool is_empty = d;
+
+	while (is_empty && (entry = readdir(d)))
+		is_empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+	if (d)
+		closedir(d);
+	return is_empty;
+}
+
+/* What could not be seen, as an error; 0 for what has gone meanwhile. */
+static int unseen(const FTSENT *it, struct err *e)
+{
+	if (it->fts_errno == ENOENT)
+		return 0;
+	errno = it->fts_errno;
+	return fail_os(e, "%s", it->fts_path);
+}
+
+static FTS *begin(const char *path, struct err *e)
+{
+	char *const paths[] = { (char *)path, NULL };
+	FTS *f = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+
+	if (!f)
+		fail_os(e, "%s", path);
+	return f;
+}
+
+static int remove_one(const FTSENT *it, struct err *e)
+{
+	int rc;
+
+	switch (it->fts_info) {
+	case FTS_D:
+		return 0;
+	case FTS_DNR:
+	case FTS_ERR:
+	case FTS_NS:
+		return unseen(it, e);
+	case FTS_DP:
+		rc = rmdir(it->fts_accpath);
+		break;
+	default:
+		rc = unlink(it->fts_accpath);
+	}
+	return rc && errno != ENOENT ? fail_os(e, "%s", it->fts_path) : 0;
+}
+
+int folder_remove(const char *path, struct err *e)
+{
+	FTS *f = begin(path, e);
+	FTSENT *it;
+	int rc = f ? 0 : RINGUP_ESYSTEM;
+
+	while (!rc && (it = fts_read(f)))
+		rc = remove_one(it, e);
+	if (f)
+		fts_close(f);
+	return rc;
+}
+
+int folder_walk(const char *path, folder_see *see, void *arg, struct err *e)
+{
+	FTS *f = begin(path, e);
+	FTSENT *it;
+	int rc = f ? 0 : RINGUP_ESYSTEM;
+
+	while (!rc && (it = fts_read(f))) {
+		if (it->fts_info == FTS_DNR || it->fts_info == FTS_ERR ||
+		    it->fts_info == FTS_NS) {
+			errno = it->fts_errno;
+			rc = fail_os(e, "%s", it->fts_path);
+		} else if (it->fts_level > 0 && it->fts_info != FTS_DP) {
+			rc = see(arg, it->fts_path + strlen(path) + 1, it->fts_statp, e);
+		}
+	}
+	if (f)
+		fts_close(f);
+	return rc;
+}
+
+int folder_claim(const char *path, struct err *e)
+{
+	if (!mkdir(path, 0755) || (errno == EEXIST && folder_is_empty(path)))
+		return 0;
+	if (errno == EEXIST)
+		return fail(e, RINGUP_EINVAL, "%s is there already, and not an empty folder",
+			    path);
+	return fail_os(e, "%s", path);
+}

@@ -1,0 +1,56 @@
+/* signkey.h - Ed25519 keys as openssl writes them, to sign small files and to check that. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REBUILD_SIGNKEY_H
+#define REBUILD_SIGNKEY_H
+
+#include <stddef.h>
+
+struct err;
+
+/*
+ * The files are those of `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout`, and
+ * a signature is what `openssl pkeyutl -sign -rawin` makes of the same key: a node that has
+ * no ringup yet checks with openssl what ringup has signed.
+ *
+ * Where a key is asked for, @from is a file (it holds a '/') or the base64 line between the
+ * BEGIN and the END of one, which fits into a variable or a secret of a platform.
+ */
+enum { SIGNKEY_BYTES = 32, SIGNKEY_SIGNATURE_BYTES = 64, SIGNKEY_ID_BYTES = 65 };
+
+struct signkey_public {
+	unsigned char key[SIGNKEY_BYTES];
+};
+
+/* The private half, with its public one at the end; wipe it with signkey_wipe(). */
+struct signkey_private {
+	unsigned char key[2 * SIGNKEY_BYTES];
+};
+
+/* signkey_new - from the kernel's random numbers. */
+int signkey_new(struct signkey_private *k, struct err *e);
+
+/* signkey_read_private, signkey_read_public - RINGUP_ESYSTEM if the file cannot be read,
+ * RINGUP_EINVAL if it holds anything but one Ed25519 key of that kind. */
+int signkey_read_private(struct signkey_private *k, const char *from, struct err *e);
+int signkey_read_public(struct signkey_public *k, const char *from, struct err *e);
+
+/* signkey_public_of - the half that others may know. */
+void signkey_public_of(const struct signkey_private *k, struct signkey_public *out);
+
+/* signkey_write - both files of @k, the private one for its owner only; neither replaces a
+ * file that is there. */
+int signkey_write(const struct signkey_private *k, const char *private_file,
+		  const char *public_file, struct err *e);
+
+/* signkey_line - the base64 line of the public file, into @out of SIGNKEY_ID_BYTES. */
+void signkey_line(const struct signkey_public *k, char out[SIGNKEY_ID_BYTES]);
+
+/* signkey_sign, signkey_verify - verify returns 0 if the signature is right, -1 if not. */
+void signkey_sign(const struct signkey_private *k, const void *data, size_t len,
+		  unsigned char out[SIGNKEY_SIGNATURE_BYTES]);
+int signkey_verify(const struct signkey_public *k, const void *data, size_t len,
+		   const unsigned char signature[SIGNKEY_SIGNATURE_BYTES]);
+
+void signkey_wipe(struct signkey_private *k);
+
+#endif

@@ -1,0 +1,445 @@
+/* test_cache.c - built once, used often, never believed without a check. */
+#include "rebuild/cache.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/folder.h"
+#include "rebuild/signkey.h"
+#include "ringup.h"
+#include "tap.h"
+
+static char key[MANIFEST_KEY_BYTES];
+static struct cache_how how = {
+	.dir = "./cache", .key = "./key", .trust = "./pub", .wait_ms = 20000, .lease_ms = 300
+};
+static int made;
+
+static void write_text(const char *path, const char *text)
+{
+	if (file_write(NULL, path, 0644, text, strlen(text), NULL))
+		abort();
+}
+
+static bool holds(const char *path, const char *text)
+{
+	char *data;
+	size_t len;
+	bool same;
+
+	if (file_read(NULL, path, 4096, &data, &len, NULL))
+		return false;
+	same = !strcmp(data, text);
+	free(data);
+	return same;
+}
+
+/* What is built: a program, a library with a link, a folder. */
+static int make(void *arg, const char *into, struct err *e)
+{
+	char path[4200];
+
+	made++;
+	if (arg)
+		return fail(e, RINGUP_ESYSTEM, "%s", (const char *)arg);
+	snprintf(path, sizeof(path), "%s/bin/tool", into);
+	write_text(path, "#!/bin/sh\n");
+	chmod(path, 0755);
+	snprintf(path, sizeof(path), "%s/lib/libx.so.1", into);
+	write_text(path, "a library\n");
+	snprintf(path, sizeof(path), "%s/lib/libx.so", into);
+	return symlink("libx.so.1", path) ? fail_os(e, "%s", path) : 0;
+}
+
+static bool is_whole(const char *into)
+{
+	char path[4200], target[32] = "";
+	struct stat st;
+	bool good;
+
+	snprintf(path, sizeof(path), "%s/bin/tool", into);
+	good = holds(path, "#!/bin/sh\n") && !stat(path, &st) && (st.st_mode & 0777) == 0755;
+	snprintf(path, sizeof(path), "%s/lib/libx.so", into);
+	return good && holds(path, "a library\n") &&
+	       readlink(path, target, sizeof(target) - 1) > 0 && !strcmp(target, "libx.so.1");
+}
+
+/* cache_provide() into a fresh folder; how many builds that took, -1: it is not whole. */
+static int provide(struct cache_said *said)
+{
+	struct err e = { 0 };
+	int before = made, rc;
+
+	folder_remove("./out", NULL);
+	rc = cache_provide(&how, key, "./out", make, NULL, said, &e);
+	if (rc || !is_whole("./out")) {
+		printf("# provide: %d %s\n", rc, e.text);
+		return -1;
+	}
+	return made - before;
+}
+
+/* A path in the entry. */
+static const char *entry(const char *rest)
+{
+	static char path[256];
+
+	snprintf(path, sizeof(path), "./cache/%s%s", key, rest);
+	return path;
+}
+
+/* How many entries of the cache folder have a name with @part in it. */
+static int count(const char *dir, const char *part)
+{
+	DIR *d = opendir(dir);
+	struct dirent *it;
+	int n = 0;
+
+	while (d && (it = readdir(d)))
+		n += strstr(it->d_name, part) && *it->d_name != '.';
+	if (d)
+		closedir(d);
+	return n;
+}
+
+static void test_once(void)
+{
+	struct cache_said said;
+	struct err e = { 0 };
+
+	ok(provide(&said) == 1 && said.from == CACHE_BUILT && said.is_published && !*said.note,
+	   "built and published: %s", said.note);
+	ok(provide(&said) == 0 && said.from == CACHE_HIT, "then taken: %s", said.note);
+	ok(count("./cache", ".lock") == 0 && count("./cache", ".new") == 0, "nothing is left");
+	folder_remove("./out", NULL);
+	ok(cache_get(&how, key, "./out", &said, &e) == 0 && is_whole("./out"), "got: %s",
+	   e.text);
+	ok(cache_get(&how, key, "./out", &said, &e) == RINGUP_EINVAL && is_whole("./out"),
+	   "not over what is there: %s", e.text);
+	cache_key(key, "something else");
+	folder_remove("./out", NULL);
+	ok(cache_get(&how, key, "./out", &said, &e) == 1 && *said.note && access("./out", F_OK),
+	   "another key is not there: %s", said.note);
+	ok(cache_provide(&how, key, "./out", make, (void *)"no compiler", &said, &e) ==
+			   RINGUP_ESYSTEM &&
+		   !strcmp(e.text, "no compiler") && access("./out", F_OK) &&
+		   count("./cache", ".lock") == 0,
+	   "who cannot build says why and leaves nothing: %s", e.text);
+	cache_key(key, "everything that matters");
+}
+
+static void test_without(void)
+{
+	struct cache_how was = how;
+	struct cache_said said;
+	struct err e = { 0 };
+
+	how.dir = "";
+	ok(provide(&said) == 1 && said.from == CACHE_BUILT && !said.is_published, "no cache");
+	how = was;
+	how.key = how.trust = "";
+	folder_remove("./out", NULL);
+	ok(cache_provide(&how, key, "./out", make, NULL, &said, &e) == RINGUP_EINVAL &&
+		   strstr(e.text, "cache keygen"),
+	   "no keys: refused: %s", e.text);
+	how.trust = "./other.pub";
+	ok(provide(&said) == 1 && strstr(said.note, "not trusted") && !said.is_published,
+	   "signed by a stranger: built here: %s", said.note);
+	ok(count("./cache/quarantine", "") == 0, "and left where it is");
+	how.trust = " ./other.pub  ./pub ";
+	ok(provide(&said) == 0 && said.from == CACHE_HIT, "one of several keys will do");
+	how = was;
+	ok(cache_get(&how, "../../etc", "./out", &said, &e) == RINGUP_EINVAL,
+	   "a key is no path: %s", e.text);
+}
+
+/* Damage the file @rest of the entry by @damage: a build, quarantine, and all is well. */
+static void damaged(const char *rest, const char *text)
+{
+	struct cache_said said;
+	int before = count("./cache/quarantine", "");
+
+	write_text(entry(rest), text);
+	ok(provide(&said) == 1 && said.is_published && strstr(said.note, "quarantine"),
+	   "%s: %s", rest, said.note);
+	ok(provide(&said) == 0 && count("./cache/quarantine", "") == before + 1,
+	   "kept aside; the new one is used");
+}
+
+static void test_damage(void)
+{
+	struct cache_said said;
+	char other[MANIFEST_KEY_BYTES], path[256];
+
+	damaged("/files/bin/tool", "#!/bin/sh\nrm -rf /\n");
+	damaged("/files/bin/tool", "#!/bin/sx\n");
+	damaged("/files/lib/libx.so.1", "");
+	damaged("/MANIFEST", "ringup-cache/1\n");
+	damaged("/MANIFEST", "");
+	damaged("/MANIFEST.sig", "short");
+	damaged("/MANIFEST.sig",
+		"sixty-four bytes of text that are no signature of anything at all");
+	damaged("/MANIFEST.sig",
+		"sixty-four bytes of text that are no signature at all, anywhere.");
+	unlink(entry("/files/bin/tool"));
+	ok(provide(&said) == 1, "a file that is gone: %s", said.note);
+	unlink(entry("/files/bin/tool"));
+	ok(!symlink("/etc/passwd", entry("/files/bin/tool")) && provide(&said) == 1,
+	   "a link in its place: %s", said.note);
+	unlink(entry("/files/bin/tool"));
+	ok(!mkfifo(entry("/files/bin/tool"), 0644) && provide(&said) == 1,
+	   "a pipe in its place: %s", said.note);
+	unlink(entry("/MANIFEST"));
+	ok(provide(&said) == 1, "no manifest: %s", said.note);
+
+	/* A good entry under a wrong name. */
+	snprintf(path, sizeof(path), "%s", entry(""));
+	cache_key(other, "other");
+	memcpy(key, other, sizeof(key));
+	ok(!rename(path, entry("")) && provide(&said) == 1 && strstr(said.note, "another key"),
+	   "the entry of another key: %s", said.note);
+	cache_key(key, "everything that matters");
+	ok(provide(&said) == 1, "again");
+}
+
+/* A build that takes a while, at any point of which it may be killed; the file tells how many
+ * have begun. */
+static int make_slowly(void *arg, const char *into, struct err *e)
+{
+	int fd = open("./begun", O_WRONLY | O_CREAT | O_APPEND, 0644), i, rc;
+
+	if (fd < 0 || write(fd, "x", 1) != 1)
+		return fail_os(e, "./begun");
+	close(fd);
+	rc = make(arg, into, e);
+	for (i = 0; i < 10; i++)
+		clock_sleep_ms(4);
+	return rc;
+}
+
+static pid_t start(int i)
+{
+	struct cache_said said;
+	char into[32];
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	snprintf(into, sizeof(into), "./out.%d", i);
+	folder_remove(into, NULL);
+	if (cache_provide(&how, key, into, make_slowly, NULL, &said, NULL) || !is_whole(into))
+		_exit(100);
+	_exit(said.from == CACHE_BUILT);
+}
+
+/* Who holds the lock, as it says itself; 0: nobody. */
+static pid_t holder(void)
+{
+	char *text, *at;
+	pid_t pid = 0;
+	size_t len;
+
+	if (file_read(NULL, entry(".lock/owner.json"), 4096, &text, &len, NULL))
+		return 0;
+	at = strstr(text, "\"pid\":");
+	if (at)
+		pid = (pid_t)strtol(at + 6, NULL, 10);
+	free(text);
+	return pid;
+}
+
+static long begun(void)
+{
+	struct stat st;
+
+	return stat("./begun", &st) ? 0 : (long)st.st_size;
+}
+
+/*
+ * @n at once, of which the one that builds is killed @kills times, each time a little later
+ * in its work.  All others must have it, and no build but the killed ones' may be lost.
+ */
+static void race(int n, int kills)
+{
+	int i, status, dead = 0, bad = 0, builds = 0, left = kills;
+	pid_t pid[64], victim;
+	int64_t end;
+
+	folder_remove("./cache", NULL);
+	unlink("./begun");
+	for (i = 0; i < n; i++)
+		pid[i] = start(i);
+	end = clock_deadline(20000);
+	while (left && clock_left_ms(end)) {
+		clock_sleep_ms(3 + (kills - left) * 7 % 50);
+		victim = holder();
+		for (i = 0; i < n; i++)
+			if (victim == pid[i] && !kill(victim, SIGKILL))
+				left--;
+		if (!access(entry("/MANIFEST"), F_OK))
+			break;
+	}
+	for (i = 0; i < n; i++) {
+		waitpid(pid[i], &status, 0);
+		dead += WIFSIGNALED(status);
+		bad += WIFEXITED(status) && WEXITSTATUS(status) == 100;
+		builds += WIFEXITED(status) && WEXITSTATUS(status) == 1;
+	}
+	ok(!bad && builds <= 1 && begun() <= dead + 1 && dead + builds > 0,
+	   "%d at once, %d killed: %d built, %ld begun, %d without", n, dead, builds, begun(),
+	   bad);
+	ok(count("./cache", ".lock") == 0 && count("./cache", ".new") == 0 &&
+		   count("./cache", "quarantine") == 0,
+	   "nothing is left");
+}
+
+static void test_races(void)
+{
+	int i;
+
+	race(8, 0);
+	race(64, 0);
+	for (i = 1; i < 12; i++)
+		race(8 + 4 * i, i);
+}
+
+/* Somebody of another host builds; only time tells that it is dead. */
+static void test_waits(void)
+{
+	struct cache_how was = how;
+	struct cache_said said;
+	char text[] = "{\"host\":\"far\",\"identity\":\"0\",\"token\":\"t\",\"pid\":1,"
+		      "\"start\":1,\"lease_ms\":400}";
+
+	folder_remove("./cache", NULL);
+	write_text(entry(".lock/owner.json"), text);
+	ok(provide(&said) == 1 && said.is_published && said.waited_ms >= 400,
+	   "waited %d ms for the dead, then built", (int)said.waited_ms);
+	folder_remove("./cache", NULL);
+	write_text(entry(".lock/owner.json"), text);
+	how.wait_ms = 100;
+	ok(provide(&said) == 1 && said.waited_ms < 400, "no longer than asked to: %d ms",
+	   (int)said.waited_ms);
+	folder_remove("./cache", NULL);
+	how.key = "";
+	how.yield_ms = 150;
+	ok(provide(&said) == 1 && !said.is_published && said.waited_ms >= 100,
+	   "who cannot sign gives others time to begin: %d ms", (int)said.waited_ms);
+	ok(count("./cache", "") == 0, "and writes nothing");
+	how = was;
+}
+
+/* As somebody who may not write there; root may write anywhere. */
+static void test_read_only(void)
+{
+	struct cache_said said;
+	struct err e = { 0 };
+	pid_t pid;
+	int status;
+
+	folder_remove("./cache", NULL);
+	if (provide(&said) != 1)
+		abort();
+	ok(!chmod("./cache", 0555) && !chmod(entry(""), 0555), "no right to write");
+	chmod("./key", 0644);
+	chmod(".", 0777);
+	folder_remove("./out", NULL);
+	pid = fork();
+	if (!pid) {
+		if (!getuid() && (setgroups(0, NULL) || setgid(65534) || setuid(65534)))
+			_exit(9);
+		if (provide(&said) || said.from != CACHE_HIT)
+			_exit(1);
+		cache_key(key, "not there");
+		if (provide(&said) != 1 || said.is_published || !*said.note)
+			_exit(2);
+		cache_key(key, "everything that matters");
+		if (cache_put(&how, key, "./out", &said, &e) != RINGUP_ESYSTEM || !*e.text)
+			_exit(3);
+		folder_remove("./out", NULL);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	ok(WIFEXITED(status) && !WEXITSTATUS(status), "a hit, and a build of its own: %d",
+	   WEXITSTATUS(status));
+	chmod("./cache", 0755);
+	chmod(entry(""), 0755);
+
+	/* Damaged, and nobody may set it aside. */
+	write_text(entry("/files/bin/tool"), "#!/bin/sx\n");
+	chmod("./cache", 0555);
+	pid = fork();
+	if (!pid) {
+		if (!getuid() && (setgroups(0, NULL) || setgid(65534) || setuid(65534)))
+			_exit(9);
+		if (provide(&said) != 1 || said.is_published)
+			_exit(1);
+		folder_remove("./out", NULL);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	ok(WIFEXITED(status) && !WEXITSTATUS(status), "damaged and read-only: built: %d",
+	   WEXITSTATUS(status));
+	chmod("./cache", 0755);
+}
+
+/* A cache that has no room; needs root for the mount. */
+static void test_full(void)
+{
+	struct cache_said said;
+	int fd, n = 0;
+
+	folder_remove("./cache", NULL);
+	mkdir("./cache", 0755);
+	/* In a space of our own, so that no mount outlives this, however it ends. */
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "./cache", "tmpfs", 0, "size=64k,nr_inodes=24")) {
+		ok(1, "full # SKIP needs root to mount a small file system");
+		return;
+	}
+	fd = open("./cache/other", O_WRONLY | O_CREAT, 0644);
+	while (fd >= 0 && write(fd, "0123456789abcdef", 16) == 16)
+		n++;
+	ok(provide(&said) == 1 && said.from == CACHE_BUILT && !said.is_published &&
+		   strstr(said.note, "No space"),
+	   "a full cache costs nothing but the entry: %s", said.note);
+	ok(count("./cache", ".new") == 0 && count("./cache", ".lock") == 0,
+	   "and no halves are left in it");
+	unlink("./cache/other");
+	close(fd);
+	ok(provide(&said) == 1 && said.is_published, "with room again: %s", said.note);
+	ok(!umount("./cache"), "unmounted");
+}
+
+int main(void)
+{
+	char top[] = "/tmp/test_cache.XXXXXX";
+	struct signkey_private k;
+
+	if (!mkdtemp(top) || chdir(top) || signkey_new(&k, NULL) ||
+	    signkey_write(&k, "./key", "./pub", NULL) || signkey_new(&k, NULL) ||
+	    signkey_write(&k, "./other", "./other.pub", NULL))
+		return 1;
+	cache_key(key, "everything that matters");
+	test_once();
+	test_without();
+	test_damage();
+	test_races();
+	test_waits();
+	test_read_only();
+	test_full();
+	folder_remove(top, NULL);
+	return tap_done();
+}

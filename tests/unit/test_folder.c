@@ -1,0 +1,66 @@
+/* test_folder.c - folders are made, walked without following links, and removed whole. */
+#include "base/folder.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "ringup.h"
+#include "tap.h"
+
+static int seen_files, seen_links, seen_folders;
+
+static int see(void *arg, const char *name, const struct stat *st, struct err *e)
+{
+	(void)e;
+	if (!strcmp(name, (const char *)arg))
+		return 7;
+	seen_files += S_ISREG(st->st_mode);
+	seen_links += S_ISLNK(st->st_mode);
+	seen_folders += S_ISDIR(st->st_mode);
+	return 0;
+}
+
+static void touch(const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	if (!f || fclose(f))
+		abort();
+}
+
+int main(void)
+{
+	char top[] = "/tmp/test_folder.XXXXXX";
+	struct err e = { 0 };
+
+	if (!mkdtemp(top) || chdir(top))
+		return 1;
+	ok(!folder_make("a//b/c/", 0755, &e) && !folder_make("a/b/c", 0755, &e),
+	   "folders are made, also a second time: %s", e.text);
+	touch("a/file");
+	ok(folder_make("a/file/x", 0755, &e) == RINGUP_ESYSTEM, "not below a file: %s", e.text);
+	ok(folder_make("a/file", 0755, &e) == RINGUP_EINVAL, "nor in its place: %s", e.text);
+	ok(folder_make("", 0755, &e) == RINGUP_EINVAL, "nor without a name");
+	ok(folder_is_empty("a/b/c") && !folder_is_empty("a") && !folder_is_empty("a/file") &&
+		   !folder_is_empty("none"),
+	   "empty folders are told from others");
+
+	folder_make("away", 0755, NULL);
+	touch("away/kept");
+	ok(!symlink("../away", "a/link"), "a link out of it");
+	ok(!folder_walk("a", see, (void *)"", &e) && seen_files == 1 && seen_links == 1 &&
+		   seen_folders == 2,
+	   "a walk sees a link, not what is behind it: %d %d %d", seen_files, seen_links,
+	   seen_folders);
+	ok(folder_walk("a", see, (void *)"b/c", &e) == 7, "names are relative; a code ends it");
+	ok(folder_walk("none", see, (void *)"", &e) == RINGUP_ESYSTEM, "there must be one: %s",
+	   e.text);
+
+	ok(!folder_remove("a", &e) && access("a", F_OK) && !access("away/kept", F_OK),
+	   "removed, but not what a link leads to: %s", e.text);
+	ok(!folder_remove("a", &e), "none is no error: %s", e.text);
+	folder_remove(top, NULL);
+	return tap_done();
+}
