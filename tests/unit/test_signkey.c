@@ -1,5 +1,4 @@
 /* test_signkey.c - keys and signatures as openssl has them, and nothing else is taken. */
-* /
 #include "rebuild/signkey.h"
 
 #include <limits.h>
@@ -15,10 +14,10 @@
 #include "ringup.h"
 #include "tap.h"
 
-	/* `openssl genpkey -algorithm ed25519`, and what `openssl pkeyutl -sign -rawin` made
-	 * with it.
-	 */
-	static const char known_key[] =
+/* `openssl genpkey -algorithm ed25519`, and what `openssl pkeyutl -sign -rawin` made
+ * with it.
+ */
+static const char known_key[] =
 	"MC4CAQAwBQYDK2VwBCIEIGiKkKU3WCIA+yFYVNOz5kkTacd46EIixzRa/sadZTnt";
 static const char known_text[] = "sum and average";
 static const char known_signature[] =
