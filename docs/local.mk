@@ -5,6 +5,7 @@ dist_man_MANS += \
 	%reldir%/man/ringup-detect.1 \
 	%reldir%/man/ringup-diagnose.1 \
 	%reldir%/man/ringup-env.1 \
+	%reldir%/man/ringup-hello.1 \
 	%reldir%/man/ringup-help.1 \
 	%reldir%/man/ringup-init.8 \
 	%reldir%/man/ringup-net.1 \

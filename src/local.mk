@@ -18,7 +18,8 @@ CORE_SOURCES += \
 	%reldir%/base/log.c %reldir%/base/log.h \
 	%reldir%/base/near.c %reldir%/base/near.h \
 	%reldir%/base/pidstat.c %reldir%/base/pidstat.h \
-	%reldir%/base/proc.c %reldir%/base/proc.h
+	%reldir%/base/proc.c %reldir%/base/proc.h \
+	%reldir%/base/release.c %reldir%/base/release.h
 
 CORE_SOURCES += \
 	%reldir%/host/cgroup.c %reldir%/host/cgroup.h \
@@ -134,7 +135,6 @@ NET_SOURCES = \
 	%reldir%/base/batch.c %reldir%/base/batch.h \
 	%reldir%/base/jsonio.c %reldir%/base/jsonio.h \
 	%reldir%/base/shell.c %reldir%/base/shell.h \
-	%reldir%/base/release.c %reldir%/base/release.h \
 	%reldir%/base/stats.c %reldir%/base/stats.h \
 	%reldir%/base/patch.c %reldir%/base/patch.h \
 	%reldir%/base/xml.c %reldir%/base/xml.h \
@@ -279,6 +279,7 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_detect.c \
 	%reldir%/cli/cmd_diagnose.c \
 	%reldir%/cli/cmd_env.c \
+	%reldir%/cli/cmd_hello.c \
 	%reldir%/cli/cmd_help.c \
 	%reldir%/cli/cmd_net.c \
 	%reldir%/cli/cmd_net_agent.c \

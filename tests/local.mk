@@ -356,6 +356,7 @@ BATS_TESTS = \
 	%reldir%/cli/diagnose.bats \
 	%reldir%/cli/discover.bats \
 	%reldir%/cli/env.bats \
+	%reldir%/cli/hello.bats \
 	%reldir%/cli/help.bats \
 	%reldir%/cli/job.bats \
 	%reldir%/cli/man.bats \

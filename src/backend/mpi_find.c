@@ -14,6 +14,7 @@
 #include "backend/mpi_module.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/release.h"
 #include "ringup.h"
 
 const char *mpi_find_kind(const char *summary)
@@ -106,6 +107,79 @@ const char *mpi_find_launcher(int *size)
 	return "";
 }
 
+void mpi_find_version(const char *summary, char out[MPI_FIND_VERSION])
+{
+	const char *at = strpbrk(summary, "0123456789");
+
+	snprintf(out, MPI_FIND_VERSION, "%.*s", at ? (int)strspn(at, "0123456789.") : 0,
+		 at ? at : "");
+}
+
+void mpi_find_launcher_version(char out[MPI_FIND_VERSION])
+{
+	const char *told = conf_env("OMPI_VERSION");
+
+	*out = 0;
+	if (told)
+		mpi_find_version(told, out);
+	else if (conf_env("OMPI_MCA_orte_hnp_uri"))
+		snprintf(out, MPI_FIND_VERSION, "4");
+}
+
+/* Is @name "ringup-mpi-@kind.so", or with "-VERSION", which goes to @version? */
+static bool is_module(const char *name, const char *kind, char version[MPI_FIND_VERSION])
+{
+	size_t n = strlen(kind), len;
+
+	*version = 0;
+	if (strncmp(name, "ringup-mpi-", 11) || strncmp(name + 11, kind, n))
+		return false;
+	name += 11 + n;
+	if (!strcmp(name, ".so"))
+		return true;
+	len = strlen(name);
+	if (*name != '-' || len < 5 || len - 4 >= MPI_FIND_VERSION ||
+	    strcmp(name + len - 3, ".so"))
+		return false;
+	snprintf(version, MPI_FIND_VERSION, "%.*s", (int)len - 4, name + 1);
+	return true;
+}
+
+/* How well a module for @have serves @want; 0: not at all. */
+static int fitness(const char *have, const char *want)
+{
+	size_t n = strcspn(want, ".");
+
+	if (!*have)
+		return *want ? 1 : 3;
+	if (!*want)
+		return 2;
+	if (!strcmp(have, want))
+		return 3;
+	return strcspn(have, ".") == n && !strncmp(have, want, n) ? 2 : 0;
+}
+
+const char *mpi_find_best(const char *const *names, size_t n, const char *kind,
+			  const char *version)
+{
+	char newest[MPI_FIND_VERSION] = "", have[MPI_FIND_VERSION];
+	const char *best = NULL;
+	int best_fits = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		int fits = is_module(names[i], kind, have) ? fitness(have, version) : 0;
+
+		if (!fits || fits < best_fits ||
+		    (fits == best_fits && release_compare(have, newest) <= 0))
+			continue;
+		best = names[i];
+		best_fits = fits;
+		snprintf(newest, sizeof(newest), "%s", have);
+	}
+	return best;
+}
+
 const char *mpi_find_name(const char *loaded, const char *asked, const char *launcher,
 			  struct err *e)
 {
@@ -156,8 +230,34 @@ static void *load(const char *path, char why[MODULE_WHY])
 	return handle;
 }
 
+/* The best module in @dir, if there is any. */
+static void *load_best(const char *dir, const char *kind, const char *version,
+		       char why[MODULE_WHY])
+{
+	char pattern[PATH_MAX + 64];
+	const char *best;
+	void *handle = NULL;
+	size_t at = strlen(dir) + 1, i;
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), "%s/ringup-mpi-%s*.so", dir, kind);
+	if (glob(pattern, 0, NULL, &found))
+		return NULL;
+	/* What glob() returns begins with @dir, and the names are behind it. */
+	for (i = 0; i < found.gl_pathc; i++)
+		found.gl_pathv[i] += at;
+	best = mpi_find_best((const char *const *)found.gl_pathv, found.gl_pathc, kind,
+			     version);
+	if (best)
+		handle = load(best - at, why);
+	for (i = 0; i < found.gl_pathc; i++)
+		found.gl_pathv[i] -= at;
+	globfree(&found);
+	return handle;
+}
+
 /* Below this library as installed, beside it as built, or where it was to go. */
-static void *load_named(const char *name, struct err *e)
+static void *load_named(const char *name, const char *version, struct err *e)
 {
 	char dir[PATH_MAX], path[PATH_MAX + 64], why[MODULE_WHY] = "";
 	void *handle;
@@ -170,23 +270,19 @@ static void *load_named(const char *name, struct err *e)
 		return handle;
 	}
 	own_folder(dir);
-	snprintf(path, sizeof(path), "%s/ringup/ringup-mpi-%s.so", dir, name);
-	handle = load(path, why);
-	if (!handle) {
-		snprintf(path, sizeof(path), "%s/ringup-mpi-%s.so", dir, name);
-		handle = load(path, why);
-	}
-	if (!handle) {
-		snprintf(path, sizeof(path), PKGLIBDIR "/ringup-mpi-%s.so", name);
-		handle = load(path, why);
-	}
+	snprintf(path, sizeof(path), "%s/ringup", dir);
+	handle = load_best(path, name, version, why);
+	if (!handle)
+		handle = load_best(dir, name, version, why);
+	if (!handle)
+		handle = load_best(PKGLIBDIR, name, version, why);
 	if (!handle && *why)
 		fail(e, RINGUP_ENOBACKEND, "%s", why);
 	else if (!handle)
 		fail(e, RINGUP_ENOBACKEND,
-		     "ringup was built without a module for this MPI (ringup-mpi-%s.so): "
-		     "install its mpi.h and build again",
-		     name);
+		     "there is no module for this MPI (ringup-mpi-%s%s%s.so): `ringup rebuild` "
+		     "builds it, given its mpi.h",
+		     name, *version ? "-" : "", version);
 	return handle;
 }
 
@@ -206,7 +302,7 @@ static void module_summary(const struct mpi_module *mod, char out[MPI_FIND_SUMMA
 int mpi_find_module(const struct mpi_module **modp, char summary[MPI_FIND_SUMMARY],
 		    struct err *e)
 {
-	char loaded[MPI_FIND_SUMMARY];
+	char loaded[MPI_FIND_SUMMARY], version[MPI_FIND_VERSION];
 	const char *asked = conf_env("RINGUP_MPI"), *name;
 	const struct mpi_module *mod;
 	void *handle;
@@ -214,7 +310,15 @@ int mpi_find_module(const struct mpi_module **modp, char summary[MPI_FIND_SUMMAR
 
 	loaded_summary(loaded);
 	name = mpi_find_name(loaded, asked ? asked : "", mpi_find_launcher(&size), e);
-	handle = name ? load_named(name, e) : NULL;
+	if (!name)
+		return e->code;
+	if (*loaded)
+		mpi_find_version(loaded, version);
+	else if (!strcmp(name, mpi_find_launcher(&size)))
+		mpi_find_launcher_version(version);
+	else
+		*version = 0;
+	handle = load_named(name, version, e);
 	if (!handle)
 		return e->code;
 	mod = dlsym(handle, MODULE_SYMBOL);

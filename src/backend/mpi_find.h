@@ -4,6 +4,7 @@
 #define BACKEND_MPI_FIND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct err;
 struct mpi_module;
@@ -21,7 +22,7 @@ const char *mpi_find_name(const char *loaded, const char *asked, const char *lau
 
 /* mpi_find_summary - what counts of the text of MPI_Get_library_version(): "Open MPI
  * v4.1.4", "MPICH 4.0.2 (ch4:ucx)". */
-enum { MPI_FIND_SUMMARY = 128 };
+enum { MPI_FIND_SUMMARY = 128, MPI_FIND_VERSION = 32 };
 void mpi_find_summary(const char *text, char out[MPI_FIND_SUMMARY]);
 
 /* mpi_find_kind - "openmpi" or "mpich" of a summary; what is not the one has the
@@ -31,6 +32,24 @@ const char *mpi_find_kind(const char *summary);
 /* mpi_find_launcher - whose variables are in the environment: "openmpi", "mpich" or
  * ""; *size is how many processes it started, 0 if it does not say. */
 const char *mpi_find_launcher(int *size);
+
+/* mpi_find_version - the version in a summary: "4.1.4" of "Open MPI v4.1.4"; "" if none. */
+void mpi_find_version(const char *summary, char out[MPI_FIND_VERSION]);
+
+/* mpi_find_launcher_version - what the launcher's variables tell of its version:
+ * "5.0.11", "4" (any up to 4.1, which do not tell), or "". */
+void mpi_find_launcher_version(char out[MPI_FIND_VERSION]);
+
+/*
+ * mpi_find_best - which of @n names of files is the module for @kind in @version?
+ *
+ * A module for one MPI of several is called ringup-mpi-KIND-VERSION.so, the one that was
+ * built with ringup itself ringup-mpi-KIND.so.  The best is the very version; then the
+ * newest of the same first number, whose binary interface is the same; then the one
+ * without a version; where @version is "" that one, else the newest.  NULL: none will do.
+ */
+const char *mpi_find_best(const char *const *names, size_t n, const char *kind,
+			  const char *version);
 
 /* mpi_find_loaded - is there an MPI in this process already? */
 bool mpi_find_loaded(void);

@@ -8,6 +8,7 @@
 	X(detect)   \
 	X(diagnose) \
 	X(env)      \
+	X(hello)    \
 	X(net)      \
 	X(run)      \
 	X(help)

@@ -31,6 +31,73 @@ static const char *name(const char *loaded, const char *asked, const char *launc
 	return out;
 }
 
+static const char *version_of(const char *summary)
+{
+	static char out[MPI_FIND_VERSION];
+
+	mpi_find_version(summary, out);
+	return out;
+}
+
+static void test_best(void)
+{
+	static const char *const names[] = {
+		"ringup-mpi-mpich-4.0.2.so",    "ringup-mpi-openmpi-4.0.5.so",
+		"ringup-mpi-openmpi-4.1.10.so", "ringup-mpi-openmpi-4.1.4.so",
+		"ringup-mpi-openmpi-5.0.11.so", "ringup-mpi-openmpi.so",
+		"ringup-mpi-openmpi-.so",       "ringup-mpi-openmpi5.so",
+		"ringup-mpi-openmpi-6.0.0",
+	};
+	static const struct {
+		const char *kind, *version, *want;
+		size_t n;
+	} rows[] = {
+		{ "openmpi", "4.1.4", "ringup-mpi-openmpi-4.1.4.so", 9 },
+		{ "openmpi", "4.1.5", "ringup-mpi-openmpi-4.1.10.so", 9 },
+		{ "openmpi", "4", "ringup-mpi-openmpi-4.1.10.so", 9 },
+		{ "openmpi", "5.0.3", "ringup-mpi-openmpi-5.0.11.so", 9 },
+		{ "openmpi", "3.1", "ringup-mpi-openmpi.so", 9 },
+		{ "openmpi", "50.0", "ringup-mpi-openmpi.so", 9 },
+		{ "openmpi", "", "ringup-mpi-openmpi.so", 9 },
+		{ "openmpi", "", "ringup-mpi-openmpi-5.0.11.so", 5 },
+		{ "openmpi", "6.0.0", NULL, 5 },
+		{ "mpich", "4.0.2", "ringup-mpi-mpich-4.0.2.so", 9 },
+		{ "mpich", "", "ringup-mpi-mpich-4.0.2.so", 9 },
+		{ "mpich", "3.4", NULL, 9 },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *got =
+			mpi_find_best(names, rows[i].n, rows[i].kind, rows[i].version);
+
+		ok(got && rows[i].want ? !strcmp(got, rows[i].want) : got == rows[i].want,
+		   "%s %s: %s", rows[i].kind, rows[i].version, got ? got : "none");
+	}
+	ok(!strcmp(version_of("Open MPI v4.1.4"), "4.1.4") &&
+		   !strcmp(version_of("MPICH 4.0.2 (ch4:ucx)"), "4.0.2") &&
+		   !strcmp(version_of("no number"), ""),
+	   "the version in a summary");
+}
+
+static void test_launcher_version(void)
+{
+	char v[MPI_FIND_VERSION];
+
+	unsetenv("OMPI_VERSION");
+	unsetenv("OMPI_MCA_orte_hnp_uri");
+	mpi_find_launcher_version(v);
+	ok(!*v, "no launcher tells");
+	setenv("OMPI_MCA_orte_hnp_uri", "1.0;tcp://192.0.2.1:1", 1);
+	mpi_find_launcher_version(v);
+	ok(!strcmp(v, "4"), "up to 4.1 there are other variables");
+	setenv("OMPI_VERSION", "5.0.11", 1);
+	mpi_find_launcher_version(v);
+	ok(!strcmp(v, "5.0.11"), "from 5 on it tells");
+	unsetenv("OMPI_VERSION");
+	unsetenv("OMPI_MCA_orte_hnp_uri");
+}
+
 int main(void)
 {
 	char long_text[4096];
@@ -69,5 +136,7 @@ int main(void)
 	unsetenv("OMPI_COMM_WORLD_SIZE");
 	unsetenv("PMI_SIZE");
 	ok(!*mpi_find_launcher(&size) && size == 0, "no launcher");
+	test_best();
+	test_launcher_version();
 	return tap_done();
 }
