@@ -17,6 +17,13 @@
 enum { SINGLE_BYTES = 256 << 10, CALLS_PER_US = 5 };
 
 enum { LEAST_BLOCK = 3, MOST_BLOCK = 16, BLOCK_US = 40000 };
+
+/* Where ranks share processors, a call alone would show how long the others take to write
+ * their input: rows of short calls have at least so many, as far as a block has room for them.
+ */
+enum { LEAST_CALLS = 8 };
+
+enum { TRIES = 6, GROWTH = 16 };
 enum { LEAST_TURNS = 3, MOST_TURNS = 100 };
 
 /* From here on, buffers of all players at once would be too much for small machines. */
@@ -72,27 +79,47 @@ static int clamp(double x, int least, int most)
 	return x < least ? least : x > most ? most : (int)x;
 }
 
+/* How many calls make a sample if one takes @one. */
+static int calls_for(const struct bout *b, double one)
+{
+	double want = b->c->sample_us / one, room = (double)BLOCK_US / LEAST_BLOCK / one;
+	double least = room < LEAST_CALLS ? room : LEAST_CALLS;
+	int most = clamp(b->c->sample_us * CALLS_PER_US, 1, INT_MAX);
+
+	return clamp(want > least ? want : least, 1, most);
+}
+
+static double least_of(const double *us, int n)
+{
+	double least = us[0];
+	int i;
+
+	for (i = 1; i < n; i++)
+		least = us[i] < least ? us[i] : least;
+	return least > 0.01 ? least : 0.01;
+}
+
 /*
- * How many calls make a sample of @p, found by trying: a cold single call first, then
- * rows of them, until row and time agree.
+ * How many calls make a sample of @p, found by trying: a single call first, then rows of
+ * them, until row and time agree.  The first is cold and its ranks have just been woken: it
+ * never settles that.  What disturbs makes calls longer, so the shortest time counts.
  */
 static int calibrate(struct bout *b, int p, struct err *e)
 {
 	bool is_short = b->c->task->bytes < SINGLE_BYTES;
 	struct dose d = { 1, is_short ? 3 : 1, 1, b->c->check };
 	double us[3], one = 1;
-	int most = clamp(b->c->sample_us * CALLS_PER_US, 1, INT_MAX), rc, tries, want;
+	int rc, tries, want;
 
-	for (tries = 0; tries < 4; tries++) {
+	for (tries = 0; tries < TRIES; tries++) {
 		rc = play(b, p, &d, us, e);
 		if (rc || b->out[p])
 			return rc;
-		one = stats_median(us, d.samples);
-		one = one > 0.01 ? one : 0.01;
-		want = is_short ? clamp(b->c->sample_us / one, 1, most) : 1;
-		if (want <= 2 * d.calls && d.calls <= 2 * want)
+		one = least_of(us, d.samples);
+		want = is_short ? calls_for(b, one) : 1;
+		if ((tries || !is_short) && want <= 2 * d.calls && d.calls <= 2 * want)
 			break;
-		d.calls = want;
+		d.calls = clamp(want, 1, GROWTH * d.calls);
 	}
 	b->calls[p] = d.calls;
 	b->us[p] = one * d.calls;

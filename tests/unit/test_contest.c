@@ -6,9 +6,10 @@
 #include "bench/contest.h"
 #include "tap.h"
 
-/* Takes @us for a call, and in every third turn four times that. */
+/* Takes @us for a call, in every third turn four times that; and @cold times that in the first
+ * turn and in the first sample of any. */
 struct fake {
-	double us;
+	double us, cold;
 	bool jumps;
 	int fails_at; /* which call of play fails; 0: none */
 	const char *cannot;
@@ -33,12 +34,14 @@ static int play(void *self, const struct task *t, const struct dose *d, double *
 	if (f->plays == f->fails_at)
 		return fail(e, -5, "broken");
 	for (i = 0; i < d->samples; i++)
-		us[i] = f->us * (f->jumps && f->plays % 3 == 0 ? 4 : 1);
+		us[i] = f->us * (f->jumps && f->plays % 3 == 0 ? 4 : 1) *
+			(f->cold && (f->plays == 1 || !i) ? f->cold : 1);
 	*wrong = f->wrong;
 	return 0;
 }
 
-static int run(struct fake *f, int count, int samples, struct contest_result *r, struct err *e)
+static int run_bytes(uint64_t bytes, struct fake *f, int count, int samples,
+		     struct contest_result *r, struct err *e)
 {
 	struct player p[3];
 	struct task t = { .dtype = RINGUP_F32 };
@@ -46,11 +49,35 @@ static int run(struct fake *f, int count, int samples, struct contest_result *r,
 	int i, n = 0, rc;
 
 	task_find(&t, "allreduce");
-	task_resize(&t, 1 << 20, 2);
+	task_resize(&t, bytes, 2);
 	for (i = 0; i < count; i++)
 		p[i] = (struct player){ .name = "p", .play = play, .self = &f[i] };
 	rc = contest_run(&c, r, &n, e);
 	return rc ? rc : n;
+}
+
+static int run(struct fake *f, int count, int samples, struct contest_result *r, struct err *e)
+{
+	return run_bytes(1 << 20, f, count, samples, r, e);
+}
+
+/* How many calls make a sample, whatever the first ones were like. */
+static void test_calls(struct err *e)
+{
+	struct fake cold[] = { { .us = 10, .cold = 100 } };
+	struct fake fast[] = { { .us = 0.1, .cold = 5 } };
+	struct fake late[] = { { .us = 300 }, { .us = 36000 } };
+	struct contest_result r[PLACEMENT_KINDS];
+
+	ok(run_bytes(8, cold, 1, 3, r, e) == 1 && r[0].score[0].calls == 20,
+	   "a cold start does not count: %d calls", r[0].score[0].calls);
+	ok(run_bytes(8, fast, 1, 3, r, e) == 1 && r[0].score[0].calls >= 500 &&
+		   r[0].score[0].calls <= 1000,
+	   "the fast, many: %d", r[0].score[0].calls);
+	ok(run_bytes(8, late, 2, 3, r, e) == 1 && r[0].score[0].calls == 8,
+	   "several, though one takes long enough: %d", r[0].score[0].calls);
+	ok(r[0].score[1].calls == 1, "but not those that would take a second: %d",
+	   r[0].score[1].calls);
 }
 
 int main(void)
@@ -87,5 +114,6 @@ int main(void)
 	three[0].cannot = "not I";
 	ok(run(three, 3, 0, r, &e) < 0 && strstr(e.text, "not I"), "without the first: %s",
 	   e.text);
+	test_calls(&e);
 	return tap_done();
 }
