@@ -2,6 +2,7 @@
 dist_man_MANS += \
 	%reldir%/man/ringup.1 \
 	%reldir%/man/ringup-bench.1 \
+	%reldir%/man/ringup-cache.1 \
 	%reldir%/man/ringup-detect.1 \
 	%reldir%/man/ringup-diagnose.1 \
 	%reldir%/man/ringup-env.1 \

@@ -276,6 +276,7 @@ DISTCLEANFILES = share/ringup/compat share/ringup/recipes
 TOOL_SOURCES += \
 	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \
 	%reldir%/cli/cmd_bench.c \
+	%reldir%/cli/cmd_cache.c \
 	%reldir%/cli/cmd_detect.c \
 	%reldir%/cli/cmd_diagnose.c \
 	%reldir%/cli/cmd_env.c \

@@ -351,6 +351,7 @@ check_PROGRAMS += $(TEST_TOOLS)
 BATS_TESTS = \
 	%reldir%/model/spin.bats \
 	%reldir%/cli/bench.bats \
+	%reldir%/cli/cache.bats \
 	%reldir%/cli/completion.bats \
 	%reldir%/cli/detect.bats \
 	%reldir%/cli/diagnose.bats \

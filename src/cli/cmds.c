@@ -5,6 +5,7 @@
 /* In the order `ringup help` shows them. */
 #define CMDS(X)     \
 	X(bench)    \
+	X(cache)    \
 	X(detect)   \
 	X(diagnose) \
 	X(env)      \
