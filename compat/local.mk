@@ -4,6 +4,7 @@ nobase_dist_compat_SCRIPTS = \
 	%reldir%/install \
 	%reldir%/python/build_ringup.py
 nobase_dist_compat_DATA = \
+	%reldir%/versions.tsv \
 	%reldir%/python/pyproject.toml \
 	%reldir%/python/ringup/__init__.py \
 	%reldir%/python/ringup/__main__.py \

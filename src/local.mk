@@ -180,6 +180,14 @@ TOOL_SOURCES += $(CACHE_SOURCES)
 TOOL_SOURCES += \
 	%reldir%/rebuild/stamp.c %reldir%/rebuild/stamp.h
 
+# What is to be built for a node, and with what.
+TOOL_SOURCES += \
+	%reldir%/rebuild/buildplan.c %reldir%/rebuild/buildplan.h \
+	%reldir%/rebuild/choose.c %reldir%/rebuild/choose.h \
+	%reldir%/rebuild/packages.c %reldir%/rebuild/packages.h \
+	%reldir%/rebuild/probe.c %reldir%/rebuild/probe.h \
+	%reldir%/rebuild/versions.c %reldir%/rebuild/versions.h
+
 TOOL_SOURCES += \
 	%reldir%/diagnose/conclude.c %reldir%/diagnose/conclude.h \
 	%reldir%/diagnose/evidence.c %reldir%/diagnose/evidence.h \
@@ -290,6 +298,7 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_net_fix.c \
 	%reldir%/cli/cmd_net_snapshot.c \
 	%reldir%/cli/cmd_net_watch.c \
+	%reldir%/cli/cmd_plan.c \
 	%reldir%/cli/cmd_run.c \
 	%reldir%/cli/cmds.c \
 	%reldir%/cli/matrix.c %reldir%/cli/matrix.h \

@@ -261,6 +261,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_recipe \
 	%reldir%/unit/test_release \
 	%reldir%/unit/test_rootfs \
+	%reldir%/unit/test_versions \
 	%reldir%/unit/test_text
 
 UNIT_TESTS += \
@@ -366,6 +367,7 @@ BATS_TESTS = \
 	%reldir%/cli/net-fix.bats \
 	%reldir%/cli/net-lint.bats \
 	%reldir%/cli/net-check.bats \
+	%reldir%/cli/plan.bats \
 	%reldir%/cli/run.bats \
 	%reldir%/init/fetch.bats \
 	%reldir%/init/json.bats \

@@ -349,3 +349,31 @@ int proc_capture(char *const *argv, size_t cap, int64_t timeout_ms, char **outp,
 	*outp = text;
 	return 0;
 }
+
+int proc_run(const struct proc_how *how, int64_t timeout_ms, int *status, struct err *e)
+{
+	struct proc_how own = *how;
+	int64_t deadline = clock_deadline(timeout_ms);
+	struct pollfd gone;
+	bool ended = false;
+	int pidfd, rc;
+	pid_t pid;
+
+	own.session = 1;
+	rc = proc_start(&own, &pid, &pidfd, e);
+	if (rc)
+		return rc;
+	gone = (struct pollfd){ pidfd, POLLIN, 0 };
+	do
+		ended = poll(&gone, 1, clock_left_ms(deadline)) > 0;
+	while (!ended && clock_left_ms(deadline));
+	/* Before it is reaped, so that its number is nobody else's. */
+	kill(-pid, SIGKILL);
+	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+		;
+	close(pidfd);
+	if (!ended)
+		return fail(e, RINGUP_ETIMEDOUT, "%s: not finished after %lld ms", how->argv[0],
+			    (long long)timeout_ms);
+	return 0;
+}

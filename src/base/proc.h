@@ -49,6 +49,15 @@ int proc_start_all(const struct proc_how *how, int n, pid_t *pid, int *pidfd, pi
 		   struct err *e);
 
 /*
+ * proc_run - run a program to its end, which comes after @timeout_ms at the latest.
+ *
+ * It gets a session of its own; whatever of that is left when it ends, or when its time is
+ * over, is killed.  Sets *@status to its wait status.
+ * Returns 0, RINGUP_ESYSTEM or RINGUP_ETIMEDOUT.
+ */
+int proc_run(const struct proc_how *how, int64_t timeout_ms, int *status, struct err *e);
+
+/*
  * proc_capture - run a short program and keep what it prints on stdout.
  *
  * stdin and stderr are /dev/null.  The program is killed after @timeout_ms, and

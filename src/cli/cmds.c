@@ -11,6 +11,7 @@
 	X(env)      \
 	X(hello)    \
 	X(net)      \
+	X(plan)     \
 	X(run)      \
 	X(help)
 

@@ -42,5 +42,5 @@ on_arm() {
 }
 
 @test "the command" {
-  on_arm "$src"/src/{nicpick,detect,launch,probe,bench,cli}/*.c
+  on_arm "$src"/src/{nicpick,detect,rebuild,launch,probe,bench,cli}/*.c
 }

@@ -1,0 +1,388 @@
+/* choose.c - which compiler: judge each, then take the best that is left. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/choose.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/jsonio.h"
+#include "base/release.h"
+#include "rebuild/versions.h"
+
+enum { MOST = 96, REASON = 300 };
+
+struct candidate {
+	const char *family, *version, *cc, *cxx, *package;
+	bool installed, is_default;
+	char why_not[REASON]; /* empty: it will do */
+	long rank[6];         /* smaller is better, the first first */
+};
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static int major(const char *version)
+{
+	return atoi(version);
+}
+
+static void no(struct candidate *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void no(struct candidate *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (*c->why_not)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(c->why_not, sizeof(c->why_not), fmt, ap);
+	va_end(ap);
+}
+
+/* What the table says of this compiler, or "". */
+static const char *known(const struct choose_how *how, const struct candidate *c,
+			 const char *attr)
+{
+	const struct version_fact *f =
+		how->table ? versions_ask(how->table, c->family, c->version, attr, NULL) : NULL;
+
+	return f ? f->value : "";
+}
+
+static bool is_gcc(const struct candidate *c)
+{
+	return !strcmp(c->family, "gcc");
+}
+
+/* "gcc 4.8": before the ABI of today. */
+static bool is_ancient(const char *family, const char *version)
+{
+	return !strcmp(family, "gcc") && *version && major(version) < 5;
+}
+
+/* aarch64-linux-gnu-g++ on a machine that is none. */
+static void judge_target(const struct choose_how *how, struct candidate *c)
+{
+	const char *path = *c->cxx ? c->cxx : c->cc, *name = strrchr(path, '/');
+	const char *triple = name ? strstr(name, "-linux-") : NULL;
+	size_t n = how->machine ? strlen(how->machine) : 0;
+
+	if (triple && n && (strncmp(name + 1, how->machine, n) || name[1 + n] != '-'))
+		no(c, "compiles for %.*s, and this is %s", (int)strcspn(name + 1, "-"),
+		   name + 1, how->machine);
+}
+
+static void judge_limits(const struct choose_how *how, struct candidate *c)
+{
+	int i;
+
+	for (i = 0; i < how->limit_count; i++) {
+		const struct choose_limit *l = &how->limits[i];
+
+		if (strcmp(l->family, c->family) || !*c->version)
+			continue;
+		if (!release_within(c->version, "-", l->max))
+			no(c, "%s takes %s up to %s", l->who, l->family, l->max);
+		else if (!release_within(c->version, l->min, "-"))
+			no(c, "%s takes %s from %s on", l->who, l->family, l->min);
+	}
+}
+
+static void judge_abi(const struct choose_how *how, struct candidate *c)
+{
+	int i;
+
+	for (i = 0; i < how->maker_count; i++) {
+		const struct choose_maker *m = &how->makers[i];
+
+		if (is_ancient(m->family, m->version) && !is_ancient(c->family, c->version))
+			no(c,
+			   "%s was built with gcc %s, whose std::function is laid out "
+			   "otherwise: "
+			   "only gcc 4 makes objects that fit",
+			   m->framework, m->version);
+		else if (*m->family && !is_ancient(m->family, m->version) &&
+			 is_ancient(c->family, c->version))
+			no(c, "%s was built with %s %s, and gcc before 5 has another libstdc++",
+			   m->framework, m->family, m->version);
+	}
+	if (how->abi == 1 && is_ancient(c->family, c->version))
+		no(c, "has the old C++ ABI only");
+}
+
+/* Objects of it have to find their symbols where the result is loaded. */
+static void judge_runtime(const struct choose_how *how, struct candidate *c, const char *wants)
+{
+	if (!*wants)
+		wants = known(how, c, "glibcxx");
+	/* Toolsets link what the system's libstdc++ lacks; a package brings its libstdc++. */
+	if (!*how->glibcxx || !*wants || !c->installed || strstr(c->cxx, "/opt/rh/"))
+		return;
+	if (release_compare(wants, how->glibcxx) > 0)
+		no(c,
+		   "what it compiles wants GLIBCXX_%s, and the libstdc++ of that Python ends "
+		   "at "
+		   "%s",
+		   wants, how->glibcxx);
+}
+
+static const json_t *probe_of(const json_t *facts, const char *cxx)
+{
+	const json_t *all = json_object_get(json_object_get(facts, "probes"), "compilers"), *o;
+	size_t i;
+
+	for (i = 0; i < json_array_size(all); i++) {
+		o = json_array_get(all, i);
+		if (*cxx && !strcmp(text(o, "cxx"), cxx))
+			return o;
+	}
+	return NULL;
+}
+
+/* What was found by having it compile something. */
+static void judge_probe(const struct choose_how *how, struct candidate *c, const json_t *facts)
+{
+	const json_t *p = probe_of(facts, c->cxx), *got, *std;
+	char key[8];
+
+	if (!p)
+		return;
+	if (*text(p, "failed")) {
+		no(c, "does not work: %s", text(p, "failed"));
+		return;
+	}
+	snprintf(key, sizeof(key), "%d", how->abi);
+	got = json_object_get(json_object_get(p, "abi"), key);
+	if (how->abi >= 0 && json_is_integer(got) && json_integer_value(got) != how->abi)
+		no(c,
+		   "ignores -D_GLIBCXX_USE_CXX11_ABI=%d: what it compiled has the %s C++ ABI",
+		   how->abi, how->abi ? "old" : "new");
+	snprintf(key, sizeof(key), "%d", how->standard);
+	std = json_object_get(json_object_get(p, "standards"), key);
+	if (how->standard && json_is_false(std))
+		no(c, "does not compile the frameworks' headers as C++%d", how->standard);
+}
+
+static void judge(const struct choose_how *how, struct candidate *c, const json_t *facts)
+{
+	const json_t *probe = probe_of(facts, c->cxx);
+	const char *newest;
+
+	if (how->cxx && !*c->cxx && c->installed)
+		no(c, "is C only: there is no C++ beside %s", c->cc);
+	judge_target(how, c);
+	judge_limits(how, c);
+	if (!how->cxx)
+		return;
+	judge_abi(how, c);
+	newest = known(how, c, "cxx_standard");
+	if (how->standard && *newest && atoi(newest) < how->standard)
+		no(c, "has no dependable C++%d", how->standard);
+	judge_runtime(how, c, text(probe, "glibcxx"));
+	judge_probe(how, c, facts);
+}
+
+static bool is_maker(const struct candidate *c, const struct choose_maker *m)
+{
+	if (strcmp(c->family, m->family) || major(c->version) != major(m->version))
+		return false;
+	/* 4.8 and 4.9 are as different as 8 and 9. */
+	return major(m->version) >= 5 || release_within(c->version, m->version, "-");
+}
+
+static void rank(const struct choose_how *how, struct candidate *c)
+{
+	long far = -1, older = 0, made = 1;
+	const char *has = known(how, c, "glibcxx");
+	int i;
+
+	for (i = 0; i < how->maker_count; i++) {
+		const struct choose_maker *m = &how->makers[i];
+		long d = labs((long)major(c->version) - major(m->version));
+
+		if (is_maker(c, m))
+			made = 0;
+		if (!strcmp(c->family, m->family) && (far < 0 || d < far))
+			far = d;
+		if (*has && *m->glibcxx && release_compare(has, m->glibcxx) < 0)
+			older = 1;
+	}
+	c->rank[0] = !c->installed;
+	c->rank[1] = made;
+	c->rank[2] = older;
+	c->rank[3] = !is_gcc(c);
+	/* With nothing to be near to, the node's own; else the newest. */
+	c->rank[4] = far >= 0 ? far : !c->is_default;
+	c->rank[5] = far >= 0 ? major(c->version) : -(long)major(c->version);
+}
+
+static int compare(const struct candidate *a, const struct candidate *b)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(a->rank) / sizeof(a->rank[0]); i++)
+		if (a->rank[i] != b->rank[i])
+			return a->rank[i] < b->rank[i] ? -1 : 1;
+	return 0;
+}
+
+static int gather(const json_t *list, bool installed, struct candidate *at, int n)
+{
+	const json_t *o;
+	size_t i;
+
+	for (i = 0; i < json_array_size(list) && n < MOST; i++) {
+		o = json_array_get(list, i);
+		at[n] = (struct candidate){
+			.family = text(o, "family"),
+			.version = text(o, "version"),
+			.cc = text(o, "cc"),
+			.cxx = text(o, "cxx"),
+			.package = text(o, "package"),
+			.installed = installed,
+			.is_default = json_is_true(json_object_get(o, "default")),
+		};
+		n += *at[n].family != 0;
+	}
+	return n;
+}
+
+/* Is it one of those that the node has, too? */
+static bool is_here(const struct candidate *at, int n, const struct candidate *c)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (at[i].installed && !strcmp(at[i].family, c->family) && *at[i].cxx &&
+		    major(at[i].version) == major(c->version))
+			return true;
+	return false;
+}
+
+static void reject(json_t *rejected, const struct candidate *c, const char *why)
+{
+	const char *path = *c->cxx ? c->cxx : c->cc;
+	char what[PATH_MAX + 64];
+	json_t *o = json_object();
+
+	snprintf(what, sizeof(what), "%s %s%s%s%s", c->family, c->version, *path ? " (" : "",
+		 c->installed ? path : c->package, *path || !c->installed ? ")" : "");
+	if (!c->installed)
+		snprintf(what, sizeof(what), "%s %s (package %s)", c->family, c->version,
+			 c->package);
+	json_object_set_new(o, "what", jsonio_text(what));
+	json_object_set_new(o, "why", jsonio_text(why));
+	json_array_append_new(rejected, o);
+}
+
+/* Of what framework is it the compiler, or the nearest to one? */
+static void explain(const struct choose_how *how, const struct candidate *c, struct choice *out)
+{
+	const struct choose_maker *m = NULL;
+	int i;
+
+	for (i = 0; i < how->maker_count; i++) {
+		if (is_maker(c, &how->makers[i])) {
+			snprintf(out->why, sizeof(out->why), "%s was built with %s %s%s",
+				 how->makers[i].framework, how->makers[i].family,
+				 how->makers[i].version,
+				 c->installed ? "" : ", and this node has none that fits");
+			return;
+		}
+		if (!m && *how->makers[i].family)
+			m = &how->makers[i];
+	}
+	if (!how->cxx)
+		snprintf(out->why, sizeof(out->why), "%s",
+			 c->installed ? "C is all that is needed, and it is this node's own"
+				      : "C is all that is needed, and there is no compiler");
+	else if (m)
+		snprintf(out->why, sizeof(out->why),
+			 "%s was built with %s %s, which is not here; %s %s has the same C++ "
+			 "ABI "
+			 "and is within all limits",
+			 m->framework, m->family, m->version, c->family, c->version);
+	else
+		snprintf(out->why, sizeof(out->why),
+			 "nothing tells what the frameworks were built with; %s %s is within "
+			 "all "
+			 "limits",
+			 c->family, c->version);
+}
+
+static void explain_none(const struct choose_how *how, const struct candidate *at, int n,
+			 struct choice *out)
+{
+	int i, used;
+
+	if (!n) {
+		snprintf(out->why, sizeof(out->why), "there is no %s compiler",
+			 how->cxx ? "C++" : "C");
+		snprintf(out->nearest, sizeof(out->nearest), "install one: apt-get install %s",
+			 how->cxx ? "g++" : "gcc");
+		return;
+	}
+	used = snprintf(out->why, sizeof(out->why), "no compiler fits: ");
+	for (i = 0; i < n && used < (int)sizeof(out->why); i++)
+		if (i < 3)
+			used += snprintf(out->why + used, sizeof(out->why) - (size_t)used,
+					 "%s%s %s %s", i ? "; " : "", at[i].family,
+					 at[i].version, at[i].why_not);
+}
+
+static void take(const struct candidate *c, struct choice *out)
+{
+	out->found = true;
+	out->installed = c->installed;
+	snprintf(out->family, sizeof(out->family), "%s", c->family);
+	snprintf(out->version, sizeof(out->version), "%s", c->version);
+	snprintf(out->cc, sizeof(out->cc), "%s", c->cc);
+	snprintf(out->cxx, sizeof(out->cxx), "%s", c->cxx);
+	snprintf(out->package, sizeof(out->package), "%s", c->installed ? "" : c->package);
+}
+
+void choose_compiler(const struct choose_how *how, const json_t *facts, json_t *rejected,
+		     struct choice *out)
+{
+	struct candidate *at = calloc(MOST, sizeof(*at)), *best = NULL;
+	int here, n = 0, i;
+
+	memset(out, 0, sizeof(*out));
+	if (!at)
+		return;
+	n = here = gather(json_object_get(facts, "compilers"), true, at, 0);
+	n = gather(json_object_get(json_object_get(facts, "packages"), "compilers"), false, at,
+		   n);
+	for (i = 0; i < n; i++) {
+		judge(how, &at[i], facts);
+		rank(how, &at[i]);
+		if (!*at[i].why_not && (!best || compare(&at[i], best) < 0))
+			best = &at[i];
+	}
+	if (best) {
+		take(best, out);
+		explain(how, best, out);
+	} else {
+		explain_none(how, at, n, out);
+	}
+	for (i = 0; i < n; i++) {
+		/* For C any will do, and nobody asks why not the others. */
+		if (&at[i] == best || (best && !how->cxx) ||
+		    (i >= here && is_here(at, here, &at[i])))
+			continue;
+		if (*at[i].why_not)
+			reject(rejected, &at[i], at[i].why_not);
+		else
+			reject(rejected, &at[i],
+			       !at[i].installed && out->installed
+				       ? "would have to be installed, and one that fits is here"
+				       : "another one is nearer to what the frameworks were "
+					 "built with");
+	}
+	free(at);
+}

@@ -1,0 +1,466 @@
+/* packages.c - compilers of the distribution: asked for by name, installed side by side. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/packages.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/proc.h"
+#include "detect/text.h"
+#include "rebuild/versions.h"
+#include "ringup.h"
+
+enum { OS_BYTES = 1 << 16, NAMES_BYTES = 1 << 18, ASK_MS = 20000, MOST_NAMES = 16 };
+enum { SAID_BYTES = 1 << 16, MAX_MAJOR = 40 };
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* NAME=value or NAME="value"; empty if it is not there. */
+static void os_field(const char *data, size_t len, const char *name, char *out, size_t cap)
+{
+	char raw[128];
+	size_t n;
+
+	*out = 0;
+	if (!text_field(data, len, name, '=', raw, sizeof(raw)))
+		return;
+	n = strlen(raw);
+	if (n > 1 && (*raw == '"' || *raw == '\'') && raw[n - 1] == *raw)
+		text_copy(out, cap, raw + 1, n - 2);
+	else
+		text_set(out, cap, raw);
+}
+
+void packages_parse_os(const char *data, size_t len, char name[32], char release[32])
+{
+	static const struct {
+		const char *id, *is;
+	} same[] = { { "rocky", "rhel" },
+		     { "almalinux", "rhel" },
+		     { "centos", "rhel" },
+		     { "ol", "rhel" } };
+	size_t i;
+
+	os_field(data, len, "ID", name, 32);
+	os_field(data, len, "VERSION_ID", release, 32);
+	for (i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+		if (!strcmp(name, same[i].id))
+			text_set(name, 32, same[i].is);
+	if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz")] ||
+	    release[strspn(release, "0123456789.")])
+		*name = *release = 0;
+}
+
+static void add(json_t *all, const char *family, const char *version, const char *manager)
+{
+	bool gcc = !strcmp(family, "gcc");
+	char cc[80], cxx[80], package[64];
+	json_t *o = json_object();
+
+	if (!strcmp(manager, "dnf") && gcc) {
+		snprintf(package, sizeof(package), "gcc-toolset-%.8s-gcc-c++", version);
+		snprintf(cc, sizeof(cc), "/opt/rh/gcc-toolset-%.8s/root/usr/bin/gcc", version);
+		snprintf(cxx, sizeof(cxx), "/opt/rh/gcc-toolset-%.8s/root/usr/bin/g++",
+			 version);
+	} else {
+		snprintf(package, sizeof(package), "%s-%.8s", gcc ? "g++" : "clang", version);
+		snprintf(cc, sizeof(cc), "/usr/bin/%s-%.8s", family, version);
+		snprintf(cxx, sizeof(cxx), "/usr/bin/%s-%.8s", gcc ? "g++" : "clang++",
+			 version);
+	}
+	json_object_set_new(o, "family", text_json(family));
+	json_object_set_new(o, "version", text_json(version));
+	json_object_set_new(o, "cc", text_json(cc));
+	json_object_set_new(o, "cxx", text_json(cxx));
+	json_object_set_new(o, "package", text_json(package));
+	json_array_append_new(all, o);
+}
+
+/* "12", "4.8": what a package's name may end in. */
+static bool is_series(const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!isdigit((unsigned char)s[i]) && (s[i] != '.' || !i || i + 1 == n))
+			return false;
+	return n && n < 6;
+}
+
+void packages_parse_names(json_t *compilers, const char *manager, const char *said)
+{
+	static const struct {
+		const char *manager, *before, *after, *family;
+	} forms[] = { { "apt", "g++-", "", "gcc" },
+		      { "apt", "clang-", "", "clang" },
+		      { "dnf", "gcc-toolset-", "-gcc-c++", "gcc" } };
+	char version[8];
+	size_t n, i;
+
+	for (; *said; said += n + (said[n] == '\n')) {
+		size_t name;
+
+		n = strcspn(said, "\n");
+		name = strcspn(said, " \t\n"); /* "g++-12 - GNU C++ compiler" */
+		for (i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+			size_t b = strlen(forms[i].before), a = strlen(forms[i].after);
+
+			if (strcmp(forms[i].manager, manager) || name <= a + b ||
+			    strncmp(said, forms[i].before, b) ||
+			    strncmp(said + name - a, forms[i].after, a) ||
+			    !is_series(said + b, name - a - b))
+				continue;
+			text_copy(version, sizeof(version), said + b, name - a - b);
+			if (json_array_size(compilers) < 64)
+				add(compilers, forms[i].family, version, manager);
+		}
+	}
+}
+
+/* Have the package manager list them; false if it cannot. */
+static bool ask(const char *manager, json_t *compilers)
+{
+	static char apt[] = "apt-cache", names[] = "--names-only", search[] = "search",
+		    which[] = "^(g\\+\\+|clang)-[0-9.]+$", dnf[] = "dnf", quiet[] = "-q",
+		    cached[] = "-C", query[] = "repoquery", form[] = "--qf=%{name}\n",
+		    toolsets[] = "gcc-toolset-*-gcc-c++";
+	char *by_apt[] = { apt, names, search, which, NULL };
+	char *by_dnf[] = { dnf, quiet, cached, query, form, toolsets, NULL };
+	struct err e = { 0 };
+	char *said = NULL;
+	int status;
+	bool good;
+
+	if (proc_capture(strcmp(manager, "apt") ? by_dnf : by_apt, NAMES_BYTES, ASK_MS, &said,
+			 &status, &e))
+		return false;
+	good = WIFEXITED(status) && !WEXITSTATUS(status);
+	if (good)
+		packages_parse_names(compilers, manager, said);
+	free(said);
+	/* Without lists there is nothing to search in. */
+	return good && json_array_size(compilers);
+}
+
+/* What the table says that the distribution has. */
+static void recall(const struct versions *t, const char *name, const char *release,
+		   const char *manager, json_t *compilers)
+{
+	static const char *const families[] = { "gcc", "clang" };
+	const struct version_fact *f;
+	char version[8];
+	int i, k;
+
+	for (i = 0; i < 2; i++) {
+		f = versions_ask(t, name, release, families[i], NULL);
+		for (k = 1; f && k < MAX_MAJOR; k++) {
+			snprintf(version, sizeof(version), "%d", k);
+			if (versions_in(version, f->value))
+				add(compilers, families[i], version, manager);
+		}
+	}
+}
+
+static const char *manager_of(const char *root)
+{
+	if (file_exists(root, "/usr/bin/apt-get"))
+		return "apt";
+	return file_exists(root, "/usr/bin/dnf") ? "dnf" : NULL;
+}
+
+json_t *packages_find(const char *root, const struct versions *t)
+{
+	bool live = !root || !*root || !strcmp(root, "/"), asked = false;
+	const char *below = live ? "" : root, *manager = manager_of(below);
+	char name[32] = "", release[32] = "";
+	json_t *all = json_array();
+	char *os = NULL;
+	size_t len;
+
+	if (!file_read(below, "/etc/os-release", OS_BYTES, &os, &len, NULL) ||
+	    !file_read(below, "/usr/lib/os-release", OS_BYTES, &os, &len, NULL))
+		packages_parse_os(os, len, name, release);
+	free(os);
+	if (manager && live)
+		asked = ask(manager, all);
+	if (manager && !asked && t && *name)
+		recall(t, name, release, manager, all);
+	return json_pack("{so so so sb so}", "manager", text_json(manager), "os",
+			 text_json(name), "release", text_json(release), "asked", asked,
+			 "compilers", all);
+}
+
+/* Installing. */
+
+struct said {
+	int fd; /* both outputs of the package manager */
+	char *text;
+};
+
+static void listen_close(struct said *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s->text);
+}
+
+/* The last of what was said, into s->text; and all of it to the log. */
+static void hear(struct said *s, int log_fd)
+{
+	off_t end = lseek(s->fd, 0, SEEK_END), at;
+	ssize_t n;
+
+	free(s->text);
+	s->text = calloc(1, SAID_BYTES + 1);
+	at = end > SAID_BYTES ? end - SAID_BYTES : 0;
+	if (!s->text)
+		return;
+	n = pread(s->fd, s->text, SAID_BYTES, at);
+	s->text[n > 0 ? n : 0] = 0;
+	if (log_fd >= 0 && n > 0)
+		file_put(log_fd, s->text, (size_t)n);
+}
+
+static bool says(const struct said *s, const char *const *words)
+{
+	size_t i;
+
+	for (i = 0; s->text && words[i]; i++)
+		if (strstr(s->text, words[i]))
+			return true;
+	return false;
+}
+
+static enum packages_fate read_fate(const struct said *s)
+{
+	static const char *const locked[] = { "Could not get lock",
+					      "Unable to acquire the dpkg",
+					      "waiting for cache lock",
+					      "Another app is currently holding", NULL };
+	static const char *const missing[] = { "Unable to locate package",
+					       "has no installation candidate",
+					       "No match for argument",
+					       "Unable to find a match", NULL };
+	static const char *const offline[] = { "Temporary failure resolving",
+					       "Could not resolve",
+					       "Could not connect",
+					       "Failed to fetch",
+					       "Unable to fetch",
+					       "Cannot download",
+					       "Failed to download",
+					       "unable to connect",
+					       NULL };
+	static const char *const denied[] = { "Permission denied", "are you root",
+					      "superuser privileges", NULL };
+
+	if (says(s, denied))
+		return PACKAGES_DENIED;
+	if (says(s, locked))
+		return PACKAGES_LOCKED;
+	if (says(s, offline))
+		return PACKAGES_OFFLINE;
+	return says(s, missing) ? PACKAGES_MISSING : PACKAGES_FAILED;
+}
+
+/* One call; 0 if it succeeded. */
+static int call(const struct packages_how *how, char *const *argv, struct said *s,
+		enum packages_fate *fate, struct err *e)
+{
+	int fds[3] = { -1, s->fd, s->fd }, status = 0, rc;
+	struct proc_how start = { .argv = argv, .fds = fds, .nfds = 3 };
+
+	if (ftruncate(s->fd, 0) || lseek(s->fd, 0, SEEK_SET))
+		return fail_os(e, "memory for what %s says", argv[0]);
+	rc = proc_run(&start, how->timeout_ms, &status, e);
+	hear(s, how->log_fd);
+	*fate = PACKAGES_FAILED;
+	if (rc)
+		return rc;
+	if (WIFEXITED(status) && !WEXITSTATUS(status)) {
+		*fate = PACKAGES_DONE;
+		return 0;
+	}
+	*fate = read_fate(s);
+	return fail(e, RINGUP_ESYSTEM, "%s", argv[0]);
+}
+
+/* Are there lists of packages that apt could know any from? */
+static bool has_lists(void)
+{
+	const char *dir = conf_env("APT_LISTS");
+	struct dirent *d;
+	bool found = false;
+	DIR *all = opendir(dir ? dir : "/var/lib/apt/lists");
+
+	while (all && !found && (d = readdir(all)))
+		found = strstr(d->d_name, "_Packages") != NULL;
+	if (all)
+		closedir(all);
+	return found;
+}
+
+struct call {
+	char word[8][48];
+	char *argv[12 + MOST_NAMES];
+	int n;
+};
+
+static void push(struct call *c, const char *word)
+{
+	c->argv[c->n++] = (char *)(uintptr_t)word;
+	c->argv[c->n] = NULL;
+}
+
+static void begin(struct call *c, const struct packages_how *how)
+{
+	c->n = 0;
+	if (!strcmp(how->manager, "apt")) {
+		snprintf(c->word[0], sizeof(c->word[0]), "-oDPkg::Lock::Timeout=%lld",
+			 (long long)(how->lock_ms / 1000));
+		push(c, "env");
+		push(c, "DEBIAN_FRONTEND=noninteractive");
+		push(c, "NEEDRESTART_MODE=l");
+		push(c, "LC_ALL=C");
+		push(c, "apt-get");
+		push(c, "-qy");
+		push(c, c->word[0]);
+		push(c, "-oAcquire::Retries=2");
+		push(c, "-oAPT::Update::Error-Mode=any");
+	} else {
+		push(c, "env");
+		push(c, "LC_ALL=C");
+		push(c, "dnf");
+		push(c, "-qy");
+		if (how->offline)
+			push(c, "-C");
+	}
+}
+
+static int install(const struct packages_how *how, struct call *c, struct said *s,
+		   enum packages_fate *fate, struct err *e)
+{
+	const json_t *o;
+	size_t i;
+
+	begin(c, how);
+	push(c, "install");
+	if (!strcmp(how->manager, "apt")) {
+		push(c, "--no-install-recommends");
+		push(c, "--no-remove");
+		if (how->offline)
+			push(c, "--no-download");
+	}
+	for (i = 0; i < json_array_size(how->names) && i < MOST_NAMES - 4; i++) {
+		o = json_array_get(how->names, i);
+		push(c, text(o, "name"));
+	}
+	return call(how, c->argv, s, fate, e);
+}
+
+static int refuse(const struct packages_how *how, enum packages_fate fate, struct err *e)
+{
+	char names[160] = "";
+	size_t i, n = 0;
+
+	for (i = 0; i < json_array_size(how->names) && n < sizeof(names); i++)
+		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? " " : "",
+				      text(json_array_get(how->names, i), "name"));
+	switch (fate) {
+	case PACKAGES_OFFLINE:
+		return fail(e, RINGUP_ESYSTEM,
+			    "%s cannot be fetched: give this node its mirror, or install the "
+			    "package into its image",
+			    names);
+	case PACKAGES_LOCKED:
+		return fail(e, RINGUP_ETIMEDOUT,
+			    "somebody else has held the package manager for %lld s; install %s "
+			    "when it has ended",
+			    (long long)(how->lock_ms / 1000), names);
+	case PACKAGES_MISSING:
+		return fail(e, RINGUP_EINVAL, "this distribution does not have %s", names);
+	case PACKAGES_DENIED:
+		return fail(e, RINGUP_ESYSTEM, "only root may install %s", names);
+	default:
+		return fail(e, RINGUP_ESYSTEM,
+			    "%s could not install %s; its reason is in the log", how->manager,
+			    names);
+	}
+}
+
+/* Names come from a plan, whose words came from a package manager or the table. */
+static bool is_name(const char *s)
+{
+	return *s && isalnum((unsigned char)*s) && strlen(s) < 64 &&
+	       !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789+-.")];
+}
+
+static int check(const struct packages_how *how, struct err *e)
+{
+	size_t i;
+
+	if (!how->manager || (strcmp(how->manager, "apt") && strcmp(how->manager, "dnf")))
+		return fail(e, RINGUP_EINVAL,
+			    "there is neither apt-get nor dnf to install a compiler with; "
+			    "install it by hand");
+	for (i = 0; i < json_array_size(how->names); i++)
+		if (!is_name(text(json_array_get(how->names, i), "name")))
+			return fail(e, RINGUP_EINVAL, "no name of a package: '%.40s'",
+				    text(json_array_get(how->names, i), "name"));
+	return 0;
+}
+
+int packages_install(const struct packages_how *how, enum packages_fate *fate, struct err *e)
+{
+	bool apt;
+	struct said s = { .fd = -1 };
+	struct call c;
+	int rc = check(how, e);
+
+	*fate = PACKAGES_FAILED;
+	if (rc)
+		return rc;
+	*fate = PACKAGES_DONE;
+	if (!json_array_size(how->names))
+		return 0;
+	if (geteuid()) {
+		*fate = PACKAGES_DENIED;
+		return refuse(how, *fate, e);
+	}
+	s.fd = memfd_create("packages", MFD_CLOEXEC);
+	if (s.fd < 0)
+		return fail_os(e, "memory for what the package manager says");
+	apt = !strcmp(how->manager, "apt");
+	rc = apt && !has_lists() ? -1 : install(how, &c, &s, fate, e);
+	/* Old lists lead to packages that are gone, or do not know them yet. */
+	if (rc && apt && !how->offline && rc != RINGUP_ETIMEDOUT && *fate != PACKAGES_LOCKED &&
+	    *fate != PACKAGES_DENIED) {
+		begin(&c, how);
+		push(&c, "update");
+		rc = call(how, c.argv, &s, fate, e);
+		if (!rc)
+			rc = install(how, &c, &s, fate, e);
+		else if (*fate == PACKAGES_FAILED)
+			*fate = PACKAGES_OFFLINE;
+	}
+	if (rc && how->offline && (*fate == PACKAGES_FAILED || *fate == PACKAGES_DONE))
+		*fate = PACKAGES_OFFLINE;
+	listen_close(&s);
+	if (rc && rc != RINGUP_ETIMEDOUT)
+		rc = refuse(how, *fate, e);
+	return rc;
+}

@@ -1,0 +1,62 @@
+/* packages.h - compilers that this node's distribution has, and how to get one. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REBUILD_PACKAGES_H
+#define REBUILD_PACKAGES_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct err;
+struct versions;
+
+/*
+ * packages_find - {manager, os, release, asked, compilers: [{family, version, cc, cxx,
+ * package}]}.
+ *
+ * manager is "apt", "dnf" or null.  On the live node (@root NULL, "" or "/") it is asked what
+ * it really has: asked is then true.  For a recorded tree, or where it cannot be asked, the
+ * table tells what the distribution has.  cc and cxx are where the package puts them.
+ *
+ * Reads lists that are there already, and changes nothing.  The caller's reference, or NULL
+ * without memory.
+ */
+json_t *packages_find(const char *root, const struct versions *t);
+
+/* packages_parse_os - "debian" and "12" out of an os-release; both empty if it is none.
+ * What is built from another distribution is called by that one's name and release. */
+void packages_parse_os(const char *text, size_t len, char name[32], char release[32]);
+
+/* packages_parse_names - add the compilers among the names of packages, a line each. */
+void packages_parse_names(json_t *compilers, const char *manager, const char *text);
+
+/* Why packages could not be installed. */
+enum packages_fate {
+	PACKAGES_DONE,
+	PACKAGES_OFFLINE, /* no package list, or no package, can be fetched  */
+	PACKAGES_LOCKED,  /* somebody else holds the package manager's lock  */
+	PACKAGES_MISSING, /* the distribution does not have one              */
+	PACKAGES_DENIED,  /* only root may                                   */
+	PACKAGES_FAILED,  /* anything else                                   */
+};
+
+struct packages_how {
+	const char *manager; /* "apt" or "dnf"                                          */
+	const json_t *names; /* a plan's packages: [{name, ...}]                        */
+	int log_fd;          /* what the package manager says goes there, too; -1: not  */
+	int64_t lock_ms;     /* how long to wait for somebody else's lock               */
+	int64_t timeout_ms;  /* and for all of it                                       */
+	int offline;         /* 1: fetch nothing; what is not here is PACKAGES_OFFLINE   */
+};
+
+/*
+ * packages_install - install what a plan asks for, beside what is there.
+ *
+ * No alternative and no default is changed; nothing is removed.  Lists of packages are
+ * fetched only if there are none, or if they lead nowhere.
+ *
+ * Sets *@fate.  Returns 0, or RINGUP_ESYSTEM, RINGUP_ETIMEDOUT or RINGUP_EINVAL with a
+ * sentence that says what to do next.
+ */
+int packages_install(const struct packages_how *how, enum packages_fate *fate, struct err *e);
+
+#endif

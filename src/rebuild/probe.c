@@ -1,0 +1,488 @@
+/* probe.c - what a compiler and a framework's headers really do: have it compile, then look. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/probe.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/jsonio.h"
+#include "base/proc.h"
+#include "detect/elfinfo.h"
+#include "detect/text.h"
+#include "rebuild/buildplan.h"
+#include "rebuild/packages.h"
+#include "ringup.h"
+
+enum { COMPILE_MS = 30000, HEADERS_MS = 60000, ASK_MS = 10000, ROUNDS = 6, WORDS = 24 };
+enum { SAID_BYTES = 4096 };
+
+static const char prefix[] = "ringup-probe.";
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* A folder of our own, locked as long as we live. */
+
+struct room {
+	char dir[PATH_MAX];
+	int fd; /* of the folder; holds the lock */
+};
+
+static void empty(int dir)
+{
+	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *all = again < 0 ? NULL : fdopendir(again);
+	struct dirent *d;
+
+	while (all && (d = readdir(all)))
+		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
+			unlinkat(dir, d->d_name, 0);
+	if (all)
+		closedir(all);
+	else if (again >= 0)
+		close(again);
+}
+
+/* What somebody who was killed has left in @tmp: ours, and not locked any more. */
+static void sweep(const char *tmp)
+{
+	DIR *all = opendir(tmp);
+	struct dirent *d;
+	struct stat st;
+	int fd;
+
+	while (all && (d = readdir(all))) {
+		if (strncmp(d->d_name, prefix, sizeof(prefix) - 1))
+			continue;
+		fd = openat(dirfd(all), d->d_name,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (!fstat(fd, &st) && st.st_uid == geteuid() &&
+		    !flock(fd, LOCK_EX | LOCK_NB)) {
+			empty(fd);
+			unlinkat(dirfd(all), d->d_name, AT_REMOVEDIR);
+		}
+		close(fd);
+	}
+	if (all)
+		closedir(all);
+}
+
+static int room_open(struct room *r, struct err *e)
+{
+	const char *tmp = conf_env("TMPDIR");
+
+	r->fd = -1;
+	if (!tmp || *tmp != '/' || strlen(tmp) > PATH_MAX / 2)
+		tmp = "/tmp";
+	sweep(tmp);
+	snprintf(r->dir, sizeof(r->dir), "%.*s/%sXXXXXX", PATH_MAX / 2, tmp, prefix);
+	if (!mkdtemp(r->dir)) {
+		*r->dir = 0;
+		return fail_os(e, "a folder in %s", tmp);
+	}
+	r->fd = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r->fd < 0 || flock(r->fd, LOCK_EX | LOCK_NB))
+		return fail_os(e, "%s", r->dir);
+	return 0;
+}
+
+static void room_close(struct room *r)
+{
+	if (r->fd >= 0) {
+		empty(r->fd);
+		close(r->fd);
+	}
+	if (*r->dir)
+		rmdir(r->dir);
+}
+
+/* Running a compiler. */
+
+struct words {
+	char *at[WORDS + 1];
+	int n;
+};
+
+static void push(struct words *w, const char *word)
+{
+	if (w->n < WORDS)
+		w->at[w->n++] = (char *)(uintptr_t)word;
+	w->at[w->n] = NULL;
+}
+
+/* Run @w in @r; what it says on stderr goes to @said.  True if it succeeded. */
+static bool compile(const struct room *r, const struct words *w, int64_t ms,
+		    char said[SAID_BYTES])
+{
+	int fds[3] = { -1, -1, memfd_create("said", MFD_CLOEXEC) }, status = 0;
+	struct proc_how how = { .argv = w->at, .dir = r->dir, .fds = fds, .nfds = 3 };
+	struct err e = { 0 };
+	ssize_t n = 0;
+
+	if (proc_run(&how, ms, &status, &e))
+		snprintf(said, SAID_BYTES, "%s", e.text);
+	else
+		n = fds[2] < 0 ? 0 : pread(fds[2], said, SAID_BYTES - 1, 0);
+	if (!e.code)
+		said[n > 0 ? n : 0] = 0;
+	if (fds[2] >= 0)
+		close(fds[2]);
+	return !e.code && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+/* The line that tells the reason: with "error:" in it, or else the first. */
+static void first_error(const char *said, char *out, size_t cap)
+{
+	const char *at = strstr(said, "error:"), *start;
+	char line[256];
+
+	for (start = at ? at : said; at && start > said && start[-1] != '\n'; start--)
+		;
+	text_copy(line, sizeof(line), at ? at + strlen("error:") : said,
+		  strcspn(at ? at + strlen("error:") : said, "\n"));
+	text_clean(out, cap, line + strspn(line, " "));
+	if (!*out)
+		text_set(out, cap, "it fails and does not say why");
+}
+
+/* Probes among the facts. */
+
+static json_t *child(json_t *o, const char *key, json_t *(*make)(void))
+{
+	json_t *c = json_object_get(o, key);
+
+	if (!c) {
+		c = make();
+		json_object_set_new(o, key, c);
+	}
+	return c;
+}
+
+static json_t *list_of(json_t *facts, const char *key)
+{
+	return child(child(facts, "probes", json_object), key, json_array);
+}
+
+static json_t *entry(json_t *list, const char *key, const char *value)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(list, i, o) if (!strcmp(text(o, key), value)) return o;
+	o = json_object();
+	json_object_set_new(o, key, jsonio_text(value));
+	json_array_append_new(list, o);
+	return o;
+}
+
+/* Does it make a library, and of which ABI? */
+
+static const char program[] = "#include <string>\n"
+			      "namespace ringupprobe {\n"
+			      "void take(const std::string &);\n"
+			      "void give(const std::string &s) { take(s + '.'); }\n"
+			      "}\n";
+static const char *const spaces[] = { "11ringupprobe", NULL };
+
+static void try_abi(const struct room *r, const char *cxx, int abi, json_t *into)
+{
+	char said[SAID_BYTES], reason[200], flag[48], out[16], tmp[PATH_MAX + 8];
+	struct elfinfo info = { .cxx11_abi = -1 };
+	struct words w = { .n = 0 };
+	struct err e = { 0 };
+	int fd;
+
+	snprintf(flag, sizeof(flag), "-D_GLIBCXX_USE_CXX11_ABI=%d", abi);
+	snprintf(out, sizeof(out), "lib%d.so", abi);
+	snprintf(tmp, sizeof(tmp), "TMPDIR=%s", r->dir);
+	push(&w, "env");
+	push(&w, "LC_ALL=C");
+	push(&w, tmp);
+	push(&w, cxx);
+	push(&w, "-shared");
+	push(&w, "-fPIC");
+	push(&w, flag);
+	push(&w, "-o");
+	push(&w, out);
+	push(&w, "probe.cc");
+	if (!compile(r, &w, COMPILE_MS, said)) {
+		first_error(said, reason, sizeof(reason));
+		json_object_set_new(into, "failed", jsonio_text(reason));
+		return;
+	}
+	fd = openat(r->fd, out, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || elfinfo_read(fd, spaces, &info, &e) || info.cxx11_abi < 0) {
+		json_object_set_new(into, "failed",
+				    jsonio_text(fd < 0    ? "it makes no file"
+						: *e.text ? e.text
+							  : "what it makes has no C++ names"));
+	} else {
+		snprintf(flag, sizeof(flag), "%d", abi);
+		json_object_set_new(child(into, "abi", json_object), flag,
+				    json_integer(info.cxx11_abi));
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+int probe_compiler(json_t *facts, const char *cxx, int abi, struct err *e)
+{
+	json_t *into = entry(list_of(facts, "compilers"), "cxx", cxx);
+	struct room r = { .fd = -1 };
+	int rc = room_open(&r, e), i;
+
+	json_object_set_new(into, "failed", json_null());
+	child(into, "abi", json_object);
+	if (!rc)
+		rc = file_write(r.dir, "/probe.cc", 0600, program, sizeof(program) - 1, e);
+	for (i = 0; i < 2 && !rc; i++)
+		if ((abi < 0 || abi == i) && json_is_null(json_object_get(into, "failed")))
+			try_abi(&r, cxx, i, into);
+	room_close(&r);
+	return rc;
+}
+
+/* Do a framework's headers compile? */
+
+static const struct {
+	const char *framework, *header, *below[3];
+} headers[] = {
+	{ "torch", "ATen/ATen.h", { "include", "include/torch/csrc/api/include", NULL } },
+	{ "tensorflow", "tensorflow/core/framework/op.h", { "include", NULL } },
+};
+
+static bool try_standard(const struct room *r, const char *cxx, int standard, int abi,
+			 const json_t *framework, size_t h, char said[SAID_BYTES])
+{
+	char std[24], flag[48], dirs[2][PATH_MAX + 64], tmp[PATH_MAX + 8];
+	struct words w = { .n = 0 };
+	int i;
+
+	snprintf(std, sizeof(std), "-std=c++%d", standard);
+	snprintf(flag, sizeof(flag), "-D_GLIBCXX_USE_CXX11_ABI=%d", abi);
+	snprintf(tmp, sizeof(tmp), "TMPDIR=%s", r->dir);
+	push(&w, "env");
+	push(&w, "LC_ALL=C");
+	push(&w, tmp);
+	push(&w, cxx);
+	push(&w, "-fsyntax-only");
+	push(&w, "-w");
+	push(&w, strstr(strrchr(cxx, '/') ? strrchr(cxx, '/') : cxx, "clang")
+			 ? "-ferror-limit=1"
+			 : "-fmax-errors=1");
+	push(&w, std);
+	if (abi >= 0)
+		push(&w, flag);
+	for (i = 0; headers[h].below[i]; i++) {
+		snprintf(dirs[i], sizeof(dirs[i]), "-I%.*s/%s", PATH_MAX,
+			 text(framework, "location"), headers[h].below[i]);
+		push(&w, dirs[i]);
+	}
+	push(&w, "headers.cc");
+	return compile(r, &w, HEADERS_MS, said);
+}
+
+/* The oldest that is taken, from the plan's on; a header that is not there proves nothing. */
+static int try_headers(json_t *facts, const struct room *r, const json_t *plan,
+		       const json_t *framework, size_t h, struct err *e)
+{
+	static const int standards[] = { 11, 14, 17, 20, 23 };
+	const char *cxx = text(json_object_get(plan, "compiler"), "cxx");
+	const json_t *abi = json_object_get(plan, "cxx11_abi");
+	int want = (int)json_integer_value(json_object_get(plan, "cxx_standard"));
+	char source[128], path[PATH_MAX], said[SAID_BYTES], key[8];
+	json_t *into;
+	size_t i;
+	int rc;
+
+	snprintf(path, sizeof(path), "%.*s/include/%s", PATH_MAX - 64,
+		 text(framework, "location"), headers[h].header);
+	if (access(path, R_OK))
+		return 0;
+	snprintf(source, sizeof(source), "#include <%s>\n", headers[h].header);
+	rc = file_write(r->dir, "/headers.cc", 0600, source, strlen(source), e);
+	for (i = 0; i < sizeof(standards) / sizeof(standards[0]) && !rc; i++) {
+		bool good;
+
+		if (standards[i] < want)
+			continue;
+		good = try_standard(r, cxx, standards[i],
+				    json_is_integer(abi) ? (int)json_integer_value(abi) : -1,
+				    framework, h, said);
+		into = entry(list_of(facts, "compilers"), "cxx", cxx);
+		snprintf(key, sizeof(key), "%d", standards[i]);
+		if (!good || !json_object_get(json_object_get(into, "standards"), key))
+			json_object_set_new(child(into, "standards", json_object), key,
+					    json_boolean(good));
+		if (!good)
+			continue;
+		json_object_set_new(entry(list_of(facts, "frameworks"), "location",
+					  text(framework, "location")),
+				    "cxx_standard", json_integer(standards[i]));
+		break;
+	}
+	return rc;
+}
+
+int probe_headers(json_t *facts, const json_t *plan, struct err *e)
+{
+	const json_t *all = json_object_get(plan, "frameworks"), *o;
+	struct room r = { .fd = -1 };
+	int rc = room_open(&r, e);
+	size_t i, h;
+
+	for (i = 0; i < json_array_size(all) && !rc; i++) {
+		o = json_array_get(all, i);
+		for (h = 0; h < sizeof(headers) / sizeof(headers[0]) && !rc; h++)
+			if (!strcmp(text(o, "name"), headers[h].framework))
+				rc = try_headers(facts, &r, plan, o, h, e);
+	}
+	room_close(&r);
+	return rc;
+}
+
+/* The numbers in "cmake version 3.25.1". */
+static void tool_version(json_t *tools, const char *name)
+{
+	char *argv[] = { (char *)(uintptr_t)name, (char *)(uintptr_t) "--version", NULL };
+	char version[32];
+	struct err e = { 0 };
+	char *said = NULL, *p;
+	int status;
+
+	if (proc_capture(argv, 4096, ASK_MS, &said, &status, &e))
+		return;
+	p = WIFEXITED(status) && !WEXITSTATUS(status) ? strstr(said, "version ") : NULL;
+	if (p) {
+		p += strlen("version ");
+		text_copy(version, sizeof(version), p, strspn(p, "0123456789."));
+		if (text_is_version(version))
+			json_object_set_new(tools, name, jsonio_text(version));
+	}
+	free(said);
+}
+
+/* libstdc++.so.6.0.30 has the symbols up to GLIBCXX_3.4.30: the last numbers run together. */
+static bool libstdcxx_at(const char *dir, char *out, size_t cap)
+{
+	char path[PATH_MAX], real[PATH_MAX];
+	const char *p;
+
+	if (snprintf(path, sizeof(path), "%s/libstdc++.so.6", dir) >= PATH_MAX ||
+	    !realpath(path, real))
+		return false;
+	p = strstr(real, "libstdc++.so.6.0.");
+	if (!p || !p[17] || p[17 + strspn(p + 17, "0123456789")])
+		return false;
+	snprintf(out, cap, "3.4.%.4s", p + 17);
+	return true;
+}
+
+int probe_tools(json_t *facts, const json_t *python, struct err *e)
+{
+	static const char *const system[] = { "/usr/lib/x86_64-linux-gnu",
+					      "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
+					      "/usr/lib" };
+	json_t *probes = child(facts, "probes", json_object);
+	char dir[PATH_MAX], glibcxx[16] = "";
+	size_t i;
+
+	tool_version(child(probes, "tools", json_object), "cmake");
+	/* conda's Python brings its own, which is then the one that is loaded. */
+	snprintf(dir, sizeof(dir), "%.*s/lib", PATH_MAX - 8, text(python, "prefix"));
+	if (!*text(python, "prefix") || !libstdcxx_at(dir, glibcxx, sizeof(glibcxx)))
+		for (i = 0; i < sizeof(system) / sizeof(system[0]) && !*glibcxx; i++)
+			libstdcxx_at(system[i], glibcxx, sizeof(glibcxx));
+	json_object_set_new(probes, "glibcxx", *glibcxx ? jsonio_text(glibcxx) : json_null());
+	return json_object_get(probes, "tools") ? 0 : fail(e, RINGUP_ENOMEM, "probes");
+}
+
+/* The plan again, with what has been found out meanwhile. */
+static int again(const struct buildplan_how *how, const json_t *facts, const struct versions *t,
+		 json_t **planp, struct err *e)
+{
+	json_decref(*planp);
+	*planp = NULL;
+	return buildplan_make(how, facts, t, planp, e);
+}
+
+/* Has this compiler been tried already, for this ABI? */
+static bool is_tried(json_t *facts, const char *cxx, const json_t *abi)
+{
+	json_t *all = list_of(facts, "compilers"), *o;
+	char key[8];
+	size_t i;
+
+	snprintf(key, sizeof(key), "%d", (int)json_integer_value(abi));
+	json_array_foreach(all, i,
+			   o) if (!strcmp(text(o, "cxx"), cxx)) return *text(o, "failed") ||
+		!json_is_integer(abi) || json_object_get(json_object_get(o, "abi"), key);
+	return false;
+}
+
+/* Try what the plan chose; true if that has taught something. */
+static bool learn(json_t *facts, const json_t *plan, int *rc, struct err *e)
+{
+	const json_t *c = json_object_get(plan, "compiler");
+	const json_t *abi = json_object_get(plan, "cxx11_abi");
+	const char *cxx = text(c, "cxx");
+
+	if (!json_is_true(json_object_get(c, "installed")) || !*cxx ||
+	    is_tried(facts, cxx, abi))
+		return false;
+	*rc = probe_compiler(facts, cxx,
+			     json_is_integer(abi) ? (int)json_integer_value(abi) : -1, e);
+	if (!*rc && json_is_integer(json_object_get(plan, "cxx_standard")))
+		*rc = probe_headers(facts, plan, e);
+	return true;
+}
+
+int probe_plan(const struct buildplan_how *how, json_t *facts, const struct versions *t,
+	       json_t **planp, struct err *e)
+{
+	const json_t *c;
+	int rc, i;
+
+	*planp = NULL;
+	rc = buildplan_make(how, facts, t, planp, e);
+	if (!rc && how->engine && !strcmp(how->engine, "horovod")) {
+		rc = probe_tools(facts, json_object_get(*planp, "python"), e);
+		for (i = 0; i < ROUNDS && !rc; i++) {
+			rc = again(how, facts, t, planp, e);
+			if (rc || !learn(facts, *planp, &rc, e))
+				break;
+		}
+	}
+	c = rc ? NULL : json_object_get(*planp, "compiler");
+	/* None of the node's: what could be had? */
+	if (!rc && json_is_null(c) && json_is_false(json_object_get(*planp, "possible")) &&
+	    !json_object_get(facts, "packages")) {
+		json_object_set_new(facts, "packages", packages_find("", t));
+		rc = again(how, facts, t, planp, e);
+	}
+	if (rc) {
+		json_decref(*planp);
+		*planp = NULL;
+	}
+	return rc;
+}
