@@ -261,6 +261,9 @@ UNIT_TESTS += \
 	%reldir%/unit/test_recipe \
 	%reldir%/unit/test_release \
 	%reldir%/unit/test_rootfs \
+	%reldir%/unit/test_buildplan \
+	%reldir%/unit/test_packages \
+	%reldir%/unit/test_probe \
 	%reldir%/unit/test_versions \
 	%reldir%/unit/test_text
 

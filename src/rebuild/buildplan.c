@@ -303,9 +303,8 @@ static const struct version_fact *ask(const struct draft *d, const json_t *fact,
 	if (!d->table || !find_variants(d, fact, &v))
 		return NULL;
 	f = versions_ask(d->table, text(fact, "name"), text(fact, "version"), attr, v.at);
-	if (f && !*f->variant && v.count &&
-	    (!strcmp(v.at[0], "conda") || !strcmp(v.at[0], "debian")) &&
-	    (!strcmp(attr, "compiler") || !strcmp(attr, "cxx11_abi")))
+	if (f && !*f->variant && strcmp(attr, "cxx_standard") && v.count &&
+	    (!strcmp(v.at[0], "conda") || !strcmp(v.at[0], "debian")))
 		return NULL;
 	return f;
 }

@@ -454,8 +454,6 @@ int packages_install(const struct packages_how *how, enum packages_fate *fate, s
 		rc = call(how, c.argv, &s, fate, e);
 		if (!rc)
 			rc = install(how, &c, &s, fate, e);
-		else if (*fate == PACKAGES_FAILED)
-			*fate = PACKAGES_OFFLINE;
 	}
 	if (rc && how->offline && (*fate == PACKAGES_FAILED || *fate == PACKAGES_DONE))
 		*fate = PACKAGES_OFFLINE;

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "ringup.h"
 #include "tap.h"
@@ -212,9 +213,31 @@ static void test_all(void)
 	ok(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "nobody is left");
 }
 
+/* Its grandchildren end with it, and its time is limited. */
+static void test_run(void)
+{
+	static char sh[] = "sh", c[] = "-c", leaves[] = "sleep 60 & exit 3",
+		    stays[] = "sleep 60", nowhere[] = "/nonexistent/program";
+	char *quick[] = { sh, c, leaves, NULL }, *slow[] = { sh, c, stays, NULL },
+	     *missing[] = { nowhere, NULL };
+	struct proc_how how = { .argv = quick };
+	int64_t start = clock_ns();
+	int status = 0;
+
+	ok(!proc_run(&how, 20000, &status, &e) && WIFEXITED(status) && WEXITSTATUS(status) == 3,
+	   "it ended by itself, with its status");
+	how.argv = slow;
+	ok(proc_run(&how, 100, &status, &e) == RINGUP_ETIMEDOUT && WIFSIGNALED(status), "%s",
+	   e.text);
+	ok(clock_ns() - start < 30000000000, "nobody waited for the sleepers");
+	how.argv = missing;
+	ok(proc_run(&how, 100, &status, &e) == RINGUP_ESYSTEM, "%s", e.text);
+}
+
 int main(void)
 {
 	test_all();
+	test_run();
 	test_capture();
 	test_missing();
 	test_descriptors();
