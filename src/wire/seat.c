@@ -118,13 +118,18 @@ int seat_pauses_in(int us)
 	return (int)((int64_t)us * 1000 * TRY / (least > TRY ? least : TRY)) + 1;
 }
 
-/* Tell the others which processor this thread is on. */
-static void say_where(const struct row *w)
+static void say_cpu(const struct row *w, int number)
 {
-	uint32_t *cpu = &seat_at(w, w->me)->cpu, now = (uint32_t)sched_getcpu() + 1;
+	uint32_t *cpu = &seat_at(w, w->me)->cpu, now = (uint32_t)number + 1;
 
 	if (__atomic_load_n(cpu, __ATOMIC_RELAXED) != now)
 		__atomic_store_n(cpu, now, __ATOMIC_RELAXED);
+}
+
+/* Tell the others which processor this thread is on. */
+static void say_where(const struct row *w)
+{
+	say_cpu(w, sched_getcpu());
 }
 
 static bool is_here(const struct row *w, int who)
@@ -169,6 +174,7 @@ static bool part(struct row *w)
 {
 	int64_t now = clock_ns();
 	cpu_set_t may, one;
+	bool gone;
 	int cpu;
 
 	if (now - __atomic_load_n(&w->parted_ns, __ATOMIC_RELAXED) < PART_NS)
@@ -182,11 +188,14 @@ static bool part(struct row *w)
 		return false;
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
-	if (sched_setaffinity(0, sizeof(one), &one))
-		return false;
-	(void)!sched_setaffinity(0, sizeof(may), &may);
+	/* Those who stay have to know before this thread has its turn over there: or they
+	 * would all follow, one after the other. */
+	say_cpu(w, cpu);
+	gone = !sched_setaffinity(0, sizeof(one), &one);
+	if (gone)
+		(void)!sched_setaffinity(0, sizeof(may), &may);
 	say_where(w);
-	return true;
+	return gone;
 }
 
 static bool spin(struct row *w, const int *who, bool (*ready)(void *arg), void *arg)

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -189,6 +190,49 @@ static void *part(void *arg)
 	return CPU_EQUAL(&all, &after) ? NULL : p;
 }
 
+/* What seat 0 says while its rank is sent to a processor, and which one that is; atomic. */
+static uint32_t said, sent;
+
+/* libc's, for this program. */
+int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *mask)
+{
+	int i = 0;
+
+	if (CPU_COUNT(mask) == 1) {
+		while (!CPU_ISSET(i, mask))
+			i++;
+		__atomic_store_n(&said, __atomic_load_n(&seats[0].cpu, __ATOMIC_RELAXED),
+				 __ATOMIC_RELAXED);
+		__atomic_store_n(&sent, (uint32_t)i + 1, __ATOMIC_RELAXED);
+	}
+	return (int)syscall(SYS_sched_setaffinity, pid, size, mask);
+}
+
+/* Who goes says so before: it may be long until it runs over there, and those who stay would
+ * follow. */
+static void test_announced(void)
+{
+	struct row row = { .seats = seats,
+			   .sleepers = &sleepers,
+			   .count = 2,
+			   .pauses = 1000,
+			   .patient = true };
+	cpu_set_t may;
+	int who = 1, tries;
+
+	if (sched_getaffinity(0, sizeof(may), &may) || CPU_COUNT(&may) < 2) {
+		ok(1, "# SKIP one processor");
+		return;
+	}
+	/* The scheduler may move us between these lines. */
+	for (sent = 0, tries = 0; !sent && tries < 1000; tries++) {
+		row.parted_ns = 0;
+		seats[0].cpu = seats[1].cpu = (uint32_t)sched_getcpu() + 1;
+		seat_linger(&row, &who, never, NULL);
+	}
+	ok(sent && said == sent, "sent to processor %u, has said %u", sent, said);
+}
+
 /* Each yield that takes long makes more waits skip it; those that do not, fewer. */
 static void test_stranger(void)
 {
@@ -220,6 +264,7 @@ int main(void)
 	match("driven onto one processor", part, 1000, 0, true);
 	test_better();
 	test_here();
+	test_announced();
 	test_stranger();
 	seats[1].driving = 1;
 	seat_kick(&row, 1);
