@@ -206,7 +206,7 @@ const struct cmd cmd_cache = {
 	.operands = "keygen DIR | list | verify | put KEY DIR | get KEY DIR",
 	.summary = "keys and entries of the folder in which nodes share what they build",
 	.examples = "ringup cache keygen /etc/ringup\n"
-		    "ringup cache list --cache /mnt/shared/ringup\n"
+		    "ringup cache list --cache /srv/shared/ringup\n"
 		    "ringup cache verify",
 	.opts = opts,
 	.min = 1,

@@ -17,7 +17,7 @@ setup() {
 
 @test "keygen makes two files that openssl knows, and shows no secret" {
   [[ $(stat -c %a cache.key) == 600 && $(stat -c %a cache.pub) == 644 ]]
-  ! grep -qF "$(sed -n 2p cache.key)" keys
+  not grep -qF "$(sed -n 2p cache.key)" keys
   grep -qxF "RINGUP_CACHE_TRUST=$(sed -n 2p cache.pub)" keys
   run ringup cache keygen .
   expect_status 3
