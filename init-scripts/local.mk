@@ -3,6 +3,8 @@ EXTRA_DIST += %reldir%/bundle.sh
 
 INIT_SCRIPT = %reldir%/ringup-init
 INIT_FILES = \
+	%reldir%/lib/cache.bash \
+	%reldir%/lib/engine.bash \
 	%reldir%/lib/fetch.bash \
 	%reldir%/lib/file.bash \
 	%reldir%/lib/json.bash \
@@ -33,7 +35,7 @@ CLEANFILES += %reldir%/settings
 	$(AM_V_at)$(MKDIR_P) %reldir%
 	$(AM_V_GEN)$(SED) -n 's/^SETTING(\([a-z0-9_]*\),.*/\1/p' $(srcdir)/src/base/conf.def | tr a-z A-Z >$@
 
-# One file, for platforms whose init hook takes one file: make ringup-init.sh
-ringup-init.sh: $(INIT_SCRIPT) $(INIT_FILES) $(srcdir)/%reldir%/bundle.sh
-	$(AM_V_GEN)$(SHELL) $(srcdir)/%reldir%/bundle.sh >$@
-CLEANFILES += ringup-init.sh
+# One file, for platforms whose init hook takes one file, and its SHA-256: make ringup-init.sh
+ringup-init.sh: $(INIT_SCRIPT) $(INIT_FILES) $(INIT_CHECK) $(srcdir)/%reldir%/bundle.sh $(srcdir)/src/base/conf.def
+	$(AM_V_GEN)$(SHELL) $(srcdir)/%reldir%/bundle.sh >$@.part && mv $@.part $@ && sha256sum $@ >$@.sha256
+CLEANFILES += ringup-init.sh ringup-init.sh.sha256

@@ -372,6 +372,7 @@ BATS_TESTS = \
 	%reldir%/cli/net-check.bats \
 	%reldir%/cli/plan.bats \
 	%reldir%/cli/run.bats \
+	%reldir%/init/cache.bats \
 	%reldir%/init/fetch.bats \
 	%reldir%/init/json.bats \
 	%reldir%/init/pkg.bats \
@@ -450,7 +451,7 @@ EXTRA_DIST += \
 	%reldir%/net/cases/ucx.json
 EXTRA_DIST += %reldir%/fault/measure.py %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
 EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/space.bash
-EXTRA_DIST += %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/nics.h %reldir%/tinyelf.h
+EXTRA_DIST += %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup libringup.la

@@ -1,29 +1,44 @@
 # shellcheck shell=bash
-# 20-toolchain.bash - compiler, make and libraries, from the distribution.
+# 20-toolchain.bash - the engine from the cache, or compiler, make and libraries to build it.
 
-limits 20 900
+limits 20 1500
 
-# what a clone needs and a release tarball does not: autotools
-need=''
-[[ $(source_kind) != clone ]] || need=clone
+# needs - print what for: run, if somebody has built it; clone, which a release does without: autotools.
+needs() {
+  local kind
+  kind=$(source_kind)
+  if [[ -n $(engine_ready) ]]; then echo run; else echo "${kind/#[^c]*/build}"; fi
+}
 
-# step_inputs - what is needed.
-step_inputs() { pkg_table "$need"; }
+# step_inputs - what is needed to build, and the cache.
+step_inputs() {
+  pkg_table "$(source_kind)"
+  printf '%s\n' "${RINGUP_CACHE:-}"
+}
 
 # step_done - nothing is missing.
 step_done() {
   local missing
-  missing=$(pkg_missing "$need")
+  missing=$(pkg_missing "$(needs)")
   [[ -z $missing ]]
 }
 
-# step_apply - install what is missing.
-step_apply() {
+# install - what is missing of what NEED asks for.
+install() {
   local -a missing
-  mapfile -t missing < <(pkg_missing "$need")
+  mapfile -t missing < <(pkg_missing "$1")
   if (( ${#missing[@]} )) && [[ -n $INIT_ROOT ]]; then
     stop 20 "missing on this machine: ${missing[*]}" "--root installs no packages; install them here first"
   fi
   (( ! ${#missing[@]} )) || pkg_install "${missing[@]}"
-  [[ ${DRY_RUN:-0} == 1 ]] || fact compiler "$("${CC:-gcc}" --version | head -n 1)"
+}
+
+# step_apply - look into the cache; install what is missing.
+step_apply() {
+  if [[ -z $(engine_ready) ]]; then
+    [[ -z ${RINGUP_CACHE:-} || -n $INIT_ROOT ]] || command -v openssl >/dev/null || pkg_install openssl
+    ! engine_obtain || fact cache "taken from $RINGUP_CACHE"
+  fi
+  install "$(needs)"
+  [[ ${DRY_RUN:-0} == 1 ]] || ! command -v "${CC:-gcc}" >/dev/null || fact compiler "$("${CC:-gcc}" --version | head -n 1)"
 }

@@ -8,32 +8,19 @@ limits 40 1800
 prefix=/opt/ringup/current
 
 # step_inputs - sources, compiler and its options.
-step_inputs() {
-  source_sum
-  printf '%s\n' "${CC:-}" "${CFLAGS:-}" "$(uname -m)"
-  "${CC:-gcc}" --version 2>/dev/null | head -n 1 || true
-}
+step_inputs() { engine_inputs; }
 
 # release - print VERSION-HASH, the name that these inputs have below /opt/ringup.
 release() {
-  local version sum
+  local version key
   version=$(sed -n "s/^AC_INIT(\[ringup\], \[\([0-9][0-9a-z.]*\)\].*/\1/p" "$INIT_BUILD/src/configure.ac")
-  sum=$(step_inputs | sha256sum | cut -c 1-12)
+  key=$(engine_key)
   [[ -n $version ]] || die "configure.ac does not say which version this is"
-  printf '%s\n' "$version-$sum"
-}
-
-# ready - print the folder that holds the result, installed already or staged to be.
-ready() {
-  local name sum
-  sum=$(step_inputs | sha256sum | cut -c 1-12)
-  for name in "$INIT_ROOT"/opt/ringup/*-"$sum" "$INIT_BUILD"/stage/*-"$sum"; do
-    [[ ! -x $name/bin/ringup ]] || { printf '%s\n' "$name"; return 0; }
-  done
+  printf '%s\n' "$version-${key:0:12}"
 }
 
 # step_done - these inputs have been built.
-step_done() { [[ -n $(ready) ]]; }
+step_done() { [[ -n $(engine_ready) ]]; }
 
 # jobs_fit - print how many compilers may run at once: one a core, half a gigabyte each.
 jobs_fit() {
@@ -66,10 +53,21 @@ why() {
   stop "$1" "$2" "the log has the words of the compiler: ${INIT_LOGFILE:-above}"
 }
 
-# step_apply - unpack, compile and stage.
+# build - unpack, compile, stage and share; sets name.
+build() {
+  source_unpack
+  compile
+  name=$(release)
+  in_obj mkdir -p "$INIT_BUILD/stage"
+  in_obj mv "$INIT_BUILD/dest$prefix" "$INIT_BUILD/stage/$name"
+  engine_share "$name"
+}
+
+# step_apply - take what is there; else build it.
 step_apply() {
   local name
-  name=$(ready)
+  name=$(engine_ready)
+  if [[ -z $name ]] && engine_obtain; then name=$(engine_ready); fi
   name=${name##*/}
   [[ -n $name ]] || log act "build the sources ($(source_kind)) in $INIT_BUILD for $prefix"
   if [[ -z $name && $(source_kind) == none ]]; then
@@ -77,13 +75,7 @@ step_apply() {
       "set RINGUP_SOURCE to a release tarball, a file or an https URL"
   fi
   [[ ${DRY_RUN:-0} == 1 ]] && return 0
-  if [[ -z $name ]]; then
-    source_unpack
-    compile
-    name=$(release)
-    in_obj mkdir -p "$INIT_BUILD/stage"
-    in_obj mv "$INIT_BUILD/dest$prefix" "$INIT_BUILD/stage/$name"
-  fi
+  [[ -n $name ]] || build
   fact release "$name"
   fact version "${name%-*}"
   fact source "$(source_kind)"

@@ -17,7 +17,8 @@ struct err;
  *
  *	KEY/MANIFEST        what it holds (manifest.h)
  *	KEY/MANIFEST.sig    Ed25519 over that, by a key that the reader trusts
- *	KEY/files/...       plain files; modes and links stand in the manifest only
+ *	KEY/files/...       plain files; modes and links stand in the manifest only, and
+ *	                    folders without files nowhere
  *	KEY.lock/           somebody builds it (lease.h)
  *	quarantine/         entries that were not what their manifest says
  *

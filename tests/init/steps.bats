@@ -3,81 +3,9 @@
 
 load ../lib/helper
 
-setup() {
-  export T=$BATS_TEST_TMPDIR SLEEP=true
-  mkdir -p "$T/init-scripts" "$T/root"/{etc,opt,usr/local,var}
-  cp -r "$src"/init-scripts/{lib,steps,ringup-init} "$T/init-scripts"
-  init=$T/init-scripts/ringup-init
-  root=$T/root
-  state=$root/var/lib/ringup
-  release 9.9
-  export RINGUP_SOURCE=$T/ringup-9.9.tar.gz
-  unset DB_IS_DRIVER DB_CONTAINER_IP DB_DRIVER_IP DATABRICKS_RUNTIME_VERSION RINGUP_PYTHON
-}
+load ../lib/release
 
-# release VERSION [BROKEN] - make a tarball whose `ringup` is a script that says what the real
-# one says; BROKEN is configure, make, start or bench.
-release() {
-  local d=$T/make/ringup-$1
-  mkdir -p "$d/src" "$d/init-scripts/lib"
-  echo "AC_INIT([ringup], [$1])" >"$d/configure.ac"
-  touch "$d/src/ringup.h"
-  cat >"$d/ringup" <<EOT
-#!/bin/bash
-case "\$1 \$2" in
-  help*) [[ "${2:-}" != start ]] ;;
-  "detect --json") echo '{"pythons": [], "frameworks": []}' ;;
-  "net fix") f=\$RINGUP_ROOT/etc/nccl.conf
-    case "\$*" in
-      *--undo*) rm -f "\$f" ;;
-      *--json*) printf '{\n  "interface": "eth9",\n  "address": "10.1.2.3"\n}\n' ;;
-      *--dry-run*) [[ -e \$f ]] || echo "would write \$f" ;;
-      *) [[ -z "\${NET:-}" ]] || { echo "ringup net fix: \$NET" >&2; exit "\${NET_STATUS:-1}"; }
-        echo "NCCL_SOCKET_IFNAME==eth9" >"\$f" ;;
-    esac ;;
-  "bench allreduce") [[ "${2:-}" != bench ]] || { echo 'rank 2: element 7 is 3, not 6' >&2; exit 3; }
-    echo "{\"backend\":\"\$6\",\"ranks\":\$4,\"busbw_gbs\":1.25,\"wrong\":0}" ;;
-  "net watch") echo "2026-01-01T00:00:00.000Z watching 2 interfaces"
-    [[ -z "\${CHANGE:-}" ]] || echo "2026-01-01T00:00:01.000Z \$CHANGE"
-    echo "\$\$" >"\$T/watcher"
-    exec sleep 100 ;;
-  "net check") echo "\$*" >>"\$T/checks"
-    echo "\${VERDICT:-all is well between 2 nodes}"
-    [[ -z "\${VERDICT:-}" ]] ;;
-  "run "*) echo '{"framework": "plain Python", "steps": 20, "step_ms": 0.5}' ;;
-  *) exit 2 ;;
-esac
-EOT
-  cat >"$d/configure" <<EOT
-#!/bin/sh
-[ "${2:-}" != configure ] || { echo 'configure: error: no libsodium'; exit 1; }
-src=\$(dirname "\$0")
-printf 'all:\n\t[ "${2:-}" != make ]\ninstall:\n\tmkdir -p \$(DESTDIR)/opt/ringup/current/share/ringup \$(DESTDIR)/opt/ringup/current/bin \$(DESTDIR)/opt/ringup/current/lib/pkgconfig\n\tcp %s/ringup \$(DESTDIR)/opt/ringup/current/bin\n\tcp -r %s/compat \$(DESTDIR)/opt/ringup/current/share/ringup\n\techo v$1 >\$(DESTDIR)/opt/ringup/current/lib/libringup.so\n' "\$src" "\$src" >Makefile
-EOT
-  mkdir -p "$d/compat/python/ringup"
-  touch "$d/compat/python/ringup/__init__.py"
-  cat >"$d/compat/install" <<'EOT'
-#!/bin/bash
-echo "compat/install $*" >>"$T/installs"
-[[ ! -e $T/horovod ]] || { echo "Horovod 0.28.1 is installed; two packages called horovod cannot live together"; exit 1; }
-EOT
-  chmod +x "$d/configure" "$d/ringup" "$d/compat/install"
-  tar -C "$T/make" -czf "$T/ringup-$1.tar.gz" "ringup-$1"
-}
-
-# json EXPR - print a Python expression of s, the status; f(NAME) are a step's facts.
-json() {
-  python3 -c "import json, sys
-s = json.load(open(sys.argv[1]))
-f = lambda n: next(t for t in s['steps'] if n in t['name'])['facts']
-v = ($1); print(v)" "$state/status.json"
-}
-
-# tree DIR - print a hash of everything below DIR but run: names, modes, contents, times.
-tree() {
-  (cd "$1" && find . -path ./run -prune -o -printf '%P %m %l %T@\n' | sort; find "$1" -path "$1/run" -prune -o -type f -print0 |
-    sort -z | xargs -0r cat) | sha256sum
-}
+setup() { release_setup; }
 
 @test "from a tarball to ranks that agree, below --root alone" {
   run "$init" --root "$root"
@@ -415,7 +343,7 @@ python() {
   [[ $output == *"4 ranks agreed"* && -z $(find "$root" -name '.*.new' -o -name '.new' -o -name 'ringup-init.*' -not -path '*/opt/*') ]]
 }
 
-@test "the bundle is one readable file below 64 KB that behaves like the tree" {
+@test "the bundle is one file below 64 KB that behaves like the tree" {
   sh "$src/init-scripts/bundle.sh" >"$T/one.sh"
   [[ $(wc -c <"$T/one.sh") -lt 65536 ]]
   diff <(bash "$T/one.sh" --list) <("$init" --list)
@@ -432,17 +360,23 @@ python() {
   [[ ${SHELLCHECK:-:} == : ]] || "$SHELLCHECK" "$T/one.sh"
 }
 
-# parsed FILE - print what bash makes of FILE, in which comments have no part.
-parsed() { bash --pretty-print "$1"; }
-
-@test "the bundle lacks comments and nothing else" {
+@test "the bundle holds the sources as they are, and the same sources give the same bytes" {
   sh "$src/init-scripts/bundle.sh" >"$T/one.sh"
-  cd "$src/init-scripts"
-  for part in ringup-init lib/*.bash steps/*.bash; do
-    sed "1,/<<'END OF ${part/\//\\/}'\$/d; /^END OF /,\$d" "$T/one.sh" >"$T/part"
-    [[ -s $T/part && $(head -n 1 "$T/part") == *"${part##*/}"* || $part == ringup-init ]]
-    diff <(parsed "$T/part") <(parsed "$part")
-  done
+  sh "$src/init-scripts/bundle.sh" | cmp - "$T/one.sh"
+  bash "$T/one.sh" --unpack "$T/in it"
+  for part in ringup-init lib steps; do diff -r "$src/init-scripts/$part" "$T/in it/$part"; done
+  [[ $(ls "$T/in it") == $'lib\nringup-init\nsettings\nsteps' ]]
+}
+
+@test "a bundle that was damaged says so and runs nothing" {
+  sh "$src/init-scripts/bundle.sh" >"$T/one.sh"
+  # the same length, and still gzip and base64
+  awk 'length == 100 && !done && ++n == 20 { $0 = substr($0, 1, 50) (substr($0, 51, 1) == "A" ? "B" : "A") substr($0, 52); done = 1 } { print }' \
+    "$T/one.sh" >"$T/other.sh"
+  not cmp -s "$T/one.sh" "$T/other.sh"
+  run bash "$T/other.sh" --root "$root"
+  expect_status 2
+  [[ $output == *"another SHA-256"* && -z $(ls -A "$root/opt") ]]
 }
 
 @test "a bundle that was cut anywhere runs nothing" {

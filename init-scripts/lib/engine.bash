@@ -1,0 +1,59 @@
+# shellcheck shell=bash
+# engine.bash - what the engine is built from, and where it is once somebody has built it.
+
+# engine_inputs - all that matters to what is built.  The compiler is here by its name only: a node
+# that takes what another has built has none.
+engine_inputs() {
+  local cpu=any
+  source_sum
+  # what is made for this very processor is of use to its like only
+  [[ ${CFLAGS:-} != *native* ]] || cpu=$(grep -m 1 -E '^(flags|Features)' /proc/cpuinfo)
+  printf '%s\n' engine/1 "${CC:-}" "${CFLAGS:-}" "$(uname -m)" "$cpu" "$(node_system)" "$(getconf GNU_LIBC_VERSION)"
+}
+
+# engine_key - print the key it has in the cache; its first 12 digits end a release's name.
+engine_key() { engine_inputs | sha256sum | cut -c 1-64; }
+
+# engine_ready - print the folder that holds it, installed already or staged to be.
+engine_ready() {
+  local name key
+  key=$(engine_key)
+  for name in "$INIT_ROOT"/opt/ringup/*-"${key:0:12}" "$INIT_BUILD"/stage/*-"${key:0:12}"; do
+    [[ ! -x $name/bin/ringup ]] || { printf '%s\n' "$name"; return 0; }
+  done
+}
+
+# engine_obtain - have it staged if a cache has it or somebody builds it now; 1: build it here.
+engine_obtain() {
+  local why key rest wait give=0 name
+  why=$(cache_why)
+  if [[ -n $why ]]; then
+    [[ -z ${RINGUP_CACHE:-} ]] || warn "$why; the engine is built here"
+    return 1
+  fi
+  [[ ${DRY_RUN:-0} != 1 ]] || { log act "look for the engine in $RINGUP_CACHE"; return 1; }
+  key=$(engine_key)
+  # half of what is left: the other half is for building it here after all
+  rest=$(( (INIT_END - $(printf '%(%s)T' -1)) / 2 )) wait=$(( ${RINGUP_CACHE_WAIT_MS:-600000} / 1000 ))
+  (( wait < rest )) || wait=$(( rest > 0 ? rest : 0 ))
+  # the driver builds; others give it time to begin
+  [[ $(node_role) != executor ]] || give=$(( wait < 120 ? wait : 120 ))
+  rm -rf -- "$INIT_BUILD"
+  mkdir -m 700 -- "$INIT_BUILD"
+  cache_provide "$key" "$INIT_BUILD/stage" "$wait" "$give" || return 1
+  name=$(engine_ready)
+  [[ -n $name ]] || { warn "entry ${key:0:12}... of $RINGUP_CACHE holds no release; built here"; return 1; }
+  log info "${name##*/} from $RINGUP_CACHE"
+}
+
+# engine_share NAME - publish what this node has built, if it may, and let others go on.
+engine_share() {
+  local said
+  [[ -n ${RINGUP_CACHE:-} ]] && cache_signs || return 0
+  if said=$("$INIT_BUILD/stage/$1/bin/ringup" cache put "$(engine_key)" "$INIT_BUILD/stage" 2>&1); then
+    fact cache "published in $RINGUP_CACHE"
+  else
+    warn "not published in $RINGUP_CACHE: ${said##*$'\n'}"
+  fi
+  cache_free
+}

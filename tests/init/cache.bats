@@ -1,0 +1,192 @@
+#!/usr/bin/env bats
+# cache.bats - nodes that share a folder: one builds, the others take it, nobody believes it unchecked.
+
+load ../lib/helper
+load ../lib/release
+
+setup() {
+  release_setup
+  command -v openssl >/dev/null || skip "openssl is not installed"
+  [[ $(openssl pkeyutl -help 2>&1) == *-rawin* ]] || skip "this openssl does not check raw input"
+  ringup cache keygen "$T" >/dev/null
+  export RINGUP_CACHE=$T/cache RINGUP_CACHE_KEY=$T/cache.key RINGUP_CACHE_TRUST=$T/cache.pub
+}
+
+# node NAME [VARIABLE=VALUE...] - run ringup-init on the tree of that node, as it would there.
+node() {
+  mkdir -p "$T/$1"/{etc,opt,usr/local,var}
+  env "${@:2}" "$init" --root "$T/$1"
+}
+
+# builds - how often somebody has compiled.
+builds() { if [[ -e $T/builds ]]; then wc -l <"$T/builds"; else echo 0; fi; }
+
+# entry - the folder of the one entry there is.
+entry() { compgen -G "$T/cache/*/MANIFEST" | head -n 1 | xargs dirname; }
+
+# installed NODE - is the engine there, and whole?
+installed() { [[ -x $T/$1/opt/ringup/current/bin/ringup && -r $T/$1/opt/ringup/current/lib/libringup.so ]]; }
+
+# clean - the cache holds entries and nothing that somebody forgot.
+clean() {
+  local left
+  left=$(find "$T/cache" -maxdepth 1 \( -name '*.lock*' -o -name '*.new*' \))
+  [[ -z $left ]] || { echo "left: $left"; return 1; }
+}
+
+# without NAME... - print a PATH that has everything but these programs.
+without() {
+  local dir f
+  mkdir -p "$T/few"
+  for dir in ${PATH//:/ }; do
+    for f in "$dir"/*; do [[ -e $T/few/${f##*/} ]] || ln -s "$f" "$T/few/${f##*/}"; done
+  done
+  (cd "$T/few" && rm -f "$@")
+  printf '%s\n' "$T/few"
+}
+
+@test "the driver builds and publishes; a worker takes it, and needs no compiler" {
+  run node driver DB_IS_DRIVER=TRUE
+  expect_status 0
+  [[ $(builds) == 1 ]] && clean
+  ringup cache verify
+  local few
+  few=$(without gcc cc make pkg-config c99 c89)
+  run env PATH="$few" "$BASH" -c 'command -v gcc || command -v make'
+  expect_status 1
+  run node worker DB_IS_DRIVER=FALSE RINGUP_CACHE_KEY= PATH="$few"
+  expect_status 0
+  [[ $(builds) == 1 && $output == *"from $T/cache"* ]] && installed worker && clean
+  diff -r "$T/driver/opt/ringup" "$T/worker/opt/ringup"
+}
+
+@test "the second run writes nothing, here and in the cache" {
+  node driver >/dev/null 2>&1
+  node worker >/dev/null 2>&1
+  before=$(tree "$T/worker") cache=$(tree "$T/cache")
+  run node worker
+  expect_status 0
+  [[ $(tree "$T/worker") == "$before" && $(tree "$T/cache") == "$cache" ]]
+}
+
+@test "eight at once: one build" {
+  touch "$T/slow"
+  local k
+  for k in 1 2 3 4 5 6 7 8; do
+    node "n$k" >"$T/out.$k" 2>&1 3>&- &
+  done
+  wait
+  for k in 1 2 3 4 5 6 7 8; do
+    installed "n$k" || { cat "$T/out.$k"; return 1; }
+    grep -q '4 ranks agreed bit for bit' "$T/out.$k"
+  done
+  [[ $(builds) == 1 ]] && clean
+}
+
+@test "workers wait for a driver that begins later, but not for ever" {
+  node worker DB_IS_DRIVER=FALSE >"$T/out" 2>&1 3>&- &
+  worker=$!
+  sleep 2
+  node driver DB_IS_DRIVER=TRUE >/dev/null 2>&1
+  wait "$worker"
+  [[ $(builds) == 1 ]] && installed worker
+  rm -rf "$T/cache"
+  run node other DB_IS_DRIVER=FALSE RINGUP_CACHE_WAIT_MS=2000
+  expect_status 0
+  [[ $(builds) == 2 ]] && installed other
+}
+
+@test "the builder is killed: somebody else builds" {
+  touch "$T/slow"
+  node first >/dev/null 2>&1 3>&- &
+  first=$!
+  for ((i = 0; i < 200; i++)); do [[ ! -s $T/slow.pid ]] || break; sleep 0.05; done
+  node second >"$T/out" 2>&1 3>&- &
+  second=$!
+  sleep 0.5
+  runner=$(pgrep -f "ringup-init --root $T/first\$" | head -n 1)
+  kill -9 "$runner" "$first" 2>/dev/null || true
+  wait "$second"
+  installed second && clean
+  [[ $(builds) == 2 ]]
+}
+
+@test "a damaged entry goes to quarantine and is built again" {
+  node first >/dev/null 2>&1
+  for harm in file list signature gone pipe link; do
+    e=$(entry)
+    f=$(find "$e/files" -name ringup -type f)
+    case $harm in
+      file) echo '# more' >>"$f" ;;
+      list) sed -i 's/^end .*/end 1/' "$e/MANIFEST" ;;
+      signature) head -c 64 /dev/zero >"$e/MANIFEST.sig" ;;
+      gone) rm "$f" ;;
+      pipe) rm "$f"; mkfifo "$f" ;;
+      link) rm "$f"; ln -s /etc/passwd "$f" ;;
+    esac
+    before=$(builds)
+    run node "after-$harm"
+    expect_status 0
+    installed "after-$harm" && clean
+    # without a signature nobody knows who wrote it: it is not used and stays
+    if [[ $harm == list || $harm == signature ]]; then
+      [[ $output == *"not signed by a key"* ]]
+      rm -rf "$e"
+      node fresh-$harm >/dev/null 2>&1
+    else
+      [[ $output == *quarantine* && $(builds) == $((before + 1)) ]] || { echo "$harm: $output"; return 1; }
+    fi
+    ringup cache verify
+  done
+}
+
+@test "a manifest that leads elsewhere is refused, signature or not" {
+  source "$src/init-scripts/lib/cache.bash"
+  key=$(printf %064d 5) sum=$(printf %064d 7)
+  # list LINE... - what cache_list makes of a manifest of these lines.
+  list() { { printf 'ringup-cache/1\nkey %s\nsigner x\n' "$key"; printf '%s\n' "$@" "end $#"; } >"$T/m"; cache_list "$T/m" "$key"; }
+  list "file 644 0 $sum a/b" "link ../a/b c/d" >/dev/null
+  for path in /etc/x ../x a/../x a//b ./a a/. a/ 'a\b' $'a\tb'; do
+    not list "file 644 0 $sum $path"
+    not list "link x $path"
+  done
+  for target in /etc ../x ../../x b/../c .. . b/; do not list "link $target d"; done
+  not list "file 4755 0 $sum a"
+  not list "file 644 0 ${sum}0 a"
+  not list "device 644 0 $sum a"
+  not cache_list <(printf 'ringup-cache/1\nkey %s\nsigner x\nend 0\n' "$sum") "$key"
+  not cache_list /dev/null "$key"
+}
+
+@test "signed by a stranger: built here; no keys: wrong use; a read-only or missing cache is no error" {
+  node first >/dev/null 2>&1
+  mkdir "$T/other"
+  ringup cache keygen "$T/other" >/dev/null
+  run node second RINGUP_CACHE_KEY= RINGUP_CACHE_TRUST="$T/other/cache.pub"
+  expect_status 0
+  [[ $(builds) == 2 && $output == *"not signed by a key"* && -d $(entry) ]]
+  # a key's line does as well as its file
+  run node third RINGUP_CACHE_KEY= RINGUP_CACHE_TRUST="$(sed -n 2p "$T/cache.pub")"
+  expect_status 0
+  [[ $(builds) == 2 ]]
+  run node fourth RINGUP_CACHE_KEY= RINGUP_CACHE_TRUST=
+  expect_status 2
+  [[ $output == *"ringup cache keygen"* ]]
+  run node fifth RINGUP_CACHE="$T/none/at/all"
+  expect_status 0
+  [[ $(builds) == 3 && $output == *"not published"* ]]
+  ((EUID == 0)) || skip "needs root, to mount it read-only"
+  unshare --mount true 2>/dev/null || skip "no mount namespaces here"
+  mkdir -p "$T/sixth"/{etc,opt,usr/local,var}
+  run unshare --mount bash -c 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && exec "$2" --root "$3"' \
+    bash "$T/cache" "$init" "$T/sixth"
+  expect_status 0
+  [[ $(builds) == 3 ]] && installed sixth
+}
+
+@test "the private key is never printed or written" {
+  RINGUP_CACHE_KEY=$(sed -n 2p "$T/cache.key") bash -x "$init" --root "$root" >"$T/trace" 2>&1
+  not grep -qF "$(sed -n 2p "$T/cache.key")" "$T/trace"
+  grep -rqF "$(sed -n 2p "$T/cache.key")" "$root" "$T/cache" && return 1
+  [[ $(builds) == 1 && -d $(entry) ]]
+}

@@ -1,0 +1,82 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# release.bash - a release of ringup that is quick to build, for tests of ringup-init on a tree.
+
+# release_setup - a runner, an empty root and a release that is quick to build.
+release_setup() {
+  export T=$BATS_TEST_TMPDIR SLEEP=true
+  mkdir -p "$T/init-scripts" "$T/root"/{etc,opt,usr/local,var}
+  cp -r "$src"/init-scripts/{lib,steps,ringup-init} "$T/init-scripts"
+  init=$T/init-scripts/ringup-init
+  root=$T/root
+  state=$root/var/lib/ringup
+  release 9.9
+  export RINGUP_SOURCE=$T/ringup-9.9.tar.gz
+  unset DB_IS_DRIVER DB_CONTAINER_IP DB_DRIVER_IP DATABRICKS_RUNTIME_VERSION RINGUP_PYTHON
+}
+
+# release VERSION [BROKEN] - make a tarball whose `ringup` is a script that says what the real
+# one says; BROKEN is configure, make, start or bench.
+release() {
+  local d=$T/make/ringup-$1
+  mkdir -p "$d/src" "$d/init-scripts/lib"
+  echo "AC_INIT([ringup], [$1])" >"$d/configure.ac"
+  touch "$d/src/ringup.h"
+  cat >"$d/ringup" <<EOT
+#!/bin/bash
+case "\$1 \$2" in
+  help*) [[ "${2:-}" != start ]] ;;
+  "detect --json") echo '{"pythons": [], "frameworks": []}' ;;
+  "net fix") f=\$RINGUP_ROOT/etc/nccl.conf
+    case "\$*" in
+      *--undo*) rm -f "\$f" ;;
+      *--json*) printf '{\n  "interface": "eth9",\n  "address": "10.1.2.3"\n}\n' ;;
+      *--dry-run*) [[ -e \$f ]] || echo "would write \$f" ;;
+      *) [[ -z "\${NET:-}" ]] || { echo "ringup net fix: \$NET" >&2; exit "\${NET_STATUS:-1}"; }
+        echo "NCCL_SOCKET_IFNAME==eth9" >"\$f" ;;
+    esac ;;
+  "bench allreduce") [[ "${2:-}" != bench ]] || { echo 'rank 2: element 7 is 3, not 6' >&2; exit 3; }
+    echo "{\"backend\":\"\$6\",\"ranks\":\$4,\"busbw_gbs\":1.25,\"wrong\":0}" ;;
+  "net watch") echo "2026-01-01T00:00:00.000Z watching 2 interfaces"
+    [[ -z "\${CHANGE:-}" ]] || echo "2026-01-01T00:00:01.000Z \$CHANGE"
+    echo "\$\$" >"\$T/watcher"
+    exec sleep 100 ;;
+  "cache put") exec ringup "\$@" ;;
+  "net check") echo "\$*" >>"\$T/checks"
+    echo "\${VERDICT:-all is well between 2 nodes}"
+    [[ -z "\${VERDICT:-}" ]] ;;
+  "run "*) echo '{"framework": "plain Python", "steps": 20, "step_ms": 0.5}' ;;
+  *) exit 2 ;;
+esac
+EOT
+  cat >"$d/configure" <<EOT
+#!/bin/sh
+[ "${2:-}" != configure ] || { echo 'configure: error: no libsodium'; exit 1; }
+src=\$(dirname "\$0")
+echo built >>"$T/builds"
+[ ! -e "$T/slow" ] || { echo \$\$ >"$T/slow.pid"; sleep 1.5; }
+printf 'all:\n\t[ "${2:-}" != make ]\ninstall:\n\tmkdir -p \$(DESTDIR)/opt/ringup/current/share/ringup \$(DESTDIR)/opt/ringup/current/bin \$(DESTDIR)/opt/ringup/current/lib/pkgconfig\n\tcp %s/ringup \$(DESTDIR)/opt/ringup/current/bin\n\tcp -r %s/compat \$(DESTDIR)/opt/ringup/current/share/ringup\n\ttouch \$(DESTDIR)/opt/ringup/current/lib/pkgconfig/ringup.pc\n\techo v$1 >\$(DESTDIR)/opt/ringup/current/lib/libringup.so\n' "\$src" "\$src" >Makefile
+EOT
+  mkdir -p "$d/compat/python/ringup"
+  touch "$d/compat/python/ringup/__init__.py"
+  cat >"$d/compat/install" <<'EOT'
+#!/bin/bash
+echo "compat/install $*" >>"$T/installs"
+[[ ! -e $T/horovod ]] || { echo "Horovod 0.28.1 is installed; two packages called horovod cannot live together"; exit 1; }
+EOT
+  chmod +x "$d/configure" "$d/ringup" "$d/compat/install"
+  tar -C "$T/make" -czf "$T/ringup-$1.tar.gz" "ringup-$1"
+}
+
+# json EXPR - print a Python expression of s, the status; f(NAME) are a step's facts.
+json() {
+  python3 -c "import json, sys
+s = json.load(open(sys.argv[1]))
+f = lambda n: next(t for t in s['steps'] if n in t['name'])['facts']
+v = ($1); print(v)" "$state/status.json"
+}
+
+# tree DIR - print a hash of everything below DIR but run: names, modes, contents, times.
+tree() {
+  (cd "$1" && find . -path ./run -prune -o -printf '%P %m %l %T@\n' | sort; find "$1" -path "$1/run" -prune -o -type f -print0 |
+    sort -z | xargs -0r cat) | sha256sum
+}
