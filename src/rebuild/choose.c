@@ -13,11 +13,23 @@
 
 enum { MOST = 96, REASON = 300 };
 
+/* What compilers that fit are compared by. */
+enum rank { HERE, MAKER, RUNTIME, FAMILY, NEAR, VERSION, RANKS };
+
+static const char *const loses[RANKS] = {
+	[HERE] = "would have to be installed, and one that fits is here",
+	[MAKER] = "is not what a framework was built with, and the one taken is",
+	[RUNTIME] = "has an older libstdc++ than a framework was built with",
+	[FAMILY] = "gcc goes first: its libstdc++ is what the frameworks load",
+	[NEAR] = "another one is nearer to the frameworks', or is the node's own",
+	[VERSION] = "another version of it goes first",
+};
+
 struct candidate {
 	const char *family, *version, *cc, *cxx, *package;
 	bool installed, is_default;
 	char why_not[REASON]; /* empty: it will do */
-	long rank[6];         /* smaller is better, the first first */
+	long rank[RANKS];     /* smaller is better, the first first */
 };
 
 static const char *text(const json_t *o, const char *key)
@@ -212,23 +224,30 @@ static void rank(const struct choose_how *how, struct candidate *c)
 		if (*has && *m->glibcxx && release_compare(has, m->glibcxx) < 0)
 			older = 1;
 	}
-	c->rank[0] = !c->installed;
-	c->rank[1] = made;
-	c->rank[2] = older;
-	c->rank[3] = !is_gcc(c);
+	c->rank[HERE] = !c->installed;
+	c->rank[MAKER] = made;
+	c->rank[RUNTIME] = older;
+	c->rank[FAMILY] = !is_gcc(c);
 	/* With nothing to be near to, the node's own; else the newest. */
-	c->rank[4] = far >= 0 ? far : !c->is_default;
-	c->rank[5] = far >= 0 ? major(c->version) : -(long)major(c->version);
+	c->rank[NEAR] = far >= 0 ? far : !c->is_default;
+	c->rank[VERSION] = far >= 0 ? major(c->version) : -(long)major(c->version);
 }
 
-static int compare(const struct candidate *a, const struct candidate *b)
+/* The first rank in which they differ; VERSION if in none. */
+static enum rank differ(const struct candidate *a, const struct candidate *b)
 {
-	size_t i;
+	enum rank i = 0;
 
-	for (i = 0; i < sizeof(a->rank) / sizeof(a->rank[0]); i++)
-		if (a->rank[i] != b->rank[i])
-			return a->rank[i] < b->rank[i] ? -1 : 1;
-	return 0;
+	while (i < VERSION && a->rank[i] == b->rank[i])
+		i++;
+	return i;
+}
+
+static bool is_better(const struct candidate *a, const struct candidate *b)
+{
+	enum rank i = differ(a, b);
+
+	return a->rank[i] < b->rank[i];
 }
 
 static int gather(const json_t *list, bool installed, struct candidate *at, int n)
@@ -361,7 +380,7 @@ void choose_compiler(const struct choose_how *how, const json_t *facts, json_t *
 	for (i = 0; i < n; i++) {
 		judge(how, &at[i], facts);
 		rank(how, &at[i]);
-		if (!*at[i].why_not && (!best || compare(&at[i], best) < 0))
+		if (!*at[i].why_not && (!best || is_better(&at[i], best)))
 			best = &at[i];
 	}
 	if (best) {
@@ -375,14 +394,8 @@ void choose_compiler(const struct choose_how *how, const json_t *facts, json_t *
 		if (&at[i] == best || (best && !how->cxx) ||
 		    (i >= here && is_here(at, here, &at[i])))
 			continue;
-		if (*at[i].why_not)
-			reject(rejected, &at[i], at[i].why_not);
-		else
-			reject(rejected, &at[i],
-			       !at[i].installed && out->installed
-				       ? "would have to be installed, and one that fits is here"
-				       : "another one is nearer to what the frameworks were "
-					 "built with");
+		reject(rejected, &at[i],
+		       *at[i].why_not ? at[i].why_not : loses[differ(&at[i], best)]);
 	}
 	free(at);
 }
