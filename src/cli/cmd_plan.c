@@ -239,13 +239,14 @@ static int run(int argc, char **argv, struct err *e)
 	json_t *facts = NULL, *plan = NULL;
 	struct recipe recipe = { 0 };
 	struct versions t = { 0 };
+	struct err word = { 0 };
 	struct utsname u;
 	int rc;
 
 	(void)argc;
 	(void)argv;
-	if (strcmp(engine, "ringup") && strcmp(engine, "horovod"))
-		return cmd_misuse(e, "no engine '%.40s': ringup or horovod", engine);
+	if (buildplan_check(&how, &word))
+		return cmd_misuse(e, "%s", word.text);
 	root = where;
 	how.machine = uname(&u) ? NULL : u.machine;
 	rc = versions_load(&t, NULL, e);

@@ -154,7 +154,7 @@ static bool is_wanted(const struct draft *d, const char *name)
 	return !d->how->framework_count;
 }
 
-static int check_words(const struct buildplan_how *how, struct err *e)
+int buildplan_check(const struct buildplan_how *how, struct err *e)
 {
 	struct near n = { 0 };
 	size_t i;
@@ -1103,7 +1103,7 @@ int buildplan_make(const struct buildplan_how *how, const json_t *facts,
 		   const struct versions *t, json_t **planp, struct err *e)
 {
 	struct draft *d = calloc(1, sizeof(*d));
-	int rc = check_words(how, e);
+	int rc = buildplan_check(how, e);
 
 	if (rc || !d) {
 		free(d);

@@ -19,6 +19,10 @@ struct buildplan_how {
 	const char *machine; /* "x86_64", of this node; NULL: not known                */
 };
 
+/* buildplan_check - are there such an engine and such frameworks?  RINGUP_EINVAL says what
+ * there is. */
+int buildplan_check(const struct buildplan_how *how, struct err *e);
+
 /*
  * buildplan_make - decide; nothing is read, run or changed.
  *
