@@ -175,6 +175,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_manifest \
 	%reldir%/fuzz/replay_meet \
 	%reldir%/fuzz/replay_mesh \
+	%reldir%/fuzz/replay_plan \
 	%reldir%/fuzz/replay_roster \
 	%reldir%/fuzz/replay_rules \
 	%reldir%/fuzz/replay_settings \
@@ -197,6 +198,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_elfinfo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_elfinfo.c
 %canon_reldir%_fuzz_replay_facts_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_facts.c
 %canon_reldir%_fuzz_replay_fixfile_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_fixfile.c
+%canon_reldir%_fuzz_replay_plan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_plan.c
 %canon_reldir%_fuzz_replay_roster_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_roster.c
 %canon_reldir%_fuzz_replay_rules_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_rules.c
 %canon_reldir%_fuzz_replay_shake_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_shake.c
@@ -208,7 +210,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/seeds
 
-FUZZERS      = chan diagnose discover dist elfinfo facts fixfile hosts jobdir manifest meet mesh roster rules \
+FUZZERS      = chan diagnose discover dist elfinfo facts fixfile hosts jobdir manifest meet mesh plan roster rules \
 	       settings shake snapshot sock talk tree
 FUZZ_CC      = clang
 FUZZ_SECONDS = 60
@@ -226,6 +228,8 @@ FUZZ_FROM   += src/probe/blame.c src/probe/facts.c src/probe/judge.c src/probe/j
 FUZZ_FROM   += src/diagnose/conclude.c src/diagnose/evidence.c src/diagnose/fields.c \
 	src/diagnose/match.c src/diagnose/nodes.c src/diagnose/origin.c src/diagnose/read.c \
 	src/diagnose/sift.c src/diagnose/signature.c
+FUZZ_FROM   += src/base/data.c src/rebuild/buildplan.c src/rebuild/choose.c src/rebuild/packages.c \
+	src/rebuild/recipe.c src/rebuild/versions.c
 fuzz:
 	@mkdir -p %reldir%/fuzz/found/objects
 	@for f in $(FUZZ_FROM) $(src_libcore_la_SOURCES); do case $$f in *.c) \

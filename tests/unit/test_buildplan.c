@@ -89,7 +89,7 @@ static const struct node nodes[] = {
 	  PY("3.12.4") ",'frameworks':[" TF_2_21
 		       "],'compilers':[" GCC("12", "true") "," CLANG("14") "]",
 	  { "compiler.cxx=/usr/bin/g++-12", "compiler.why~which is not here",
-	    "rejected~another one is nearer" } },
+	    "rejected~gcc goes first" } },
 	{ "Debian's torch 1.13: new ABI, no .comment, libstdc++ of gcc 12",
 	  "horovod",
 	  { NULL },

@@ -1,0 +1,101 @@
+/* fuzz_plan.c - any bytes as a table of versions, and as the facts of a node. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/release.h"
+#include "fuzz/fuzz.h"
+#include "rebuild/buildplan.h"
+#include "rebuild/packages.h"
+#include "rebuild/recipe.h"
+#include "rebuild/versions.h"
+
+static const char recipe_text[] =
+	"name horovod\nversion 0.28.1\nindex horovod==0.28.1\nfile horovod-0.28.1.tar.gz\n"
+	"sha256 0000000000000000000000000000000000000000000000000000000000000000\n"
+	"env X=1 when gcc>=12\nbad keras>=3 !gpu: no; yes\n";
+
+/* Whatever is accepted can be asked, and gives what fits. */
+static void ask_all(const struct versions *t)
+{
+	const struct version_fact *f, *got;
+	int i;
+
+	for (i = 0; i < t->count; i++) {
+		const char *variants[] = { NULL, NULL };
+
+		f = &t->at[i];
+		variants[0] = f->variant;
+		if (!strcmp(f->min, "-"))
+			continue;
+		got = versions_ask(t, f->subject, f->min, f->attr, variants);
+		fuzz_require(got && !strcmp(got->attr, f->attr));
+		fuzz_require(strcmp(got->variant, f->variant) || got->trust >= f->trust);
+		fuzz_require(release_within(f->min, got->min, got->max));
+	}
+}
+
+/* A plan is whole, and says why where it cannot be. */
+static void check(const json_t *plan)
+{
+	const json_t *c = json_object_get(plan, "compiler");
+	bool possible = json_is_true(json_object_get(plan, "possible"));
+
+	fuzz_require(json_object_size(plan) == 21);
+	fuzz_require(possible || json_is_string(json_object_get(plan, "why_not")));
+	fuzz_require(!possible || json_is_null(json_object_get(plan, "why_not")));
+	fuzz_require(json_is_null(c) || json_is_object(c));
+}
+
+static void plan_all(const json_t *facts, const struct versions *t, const struct recipe *r)
+{
+	static const char *const engines[] = { "ringup", "horovod" };
+	static const char *const torch[] = { "torch" };
+	struct buildplan_how how = { .machine = "x86_64" };
+	json_t *plan;
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		how.engine = engines[i % 2];
+		how.recipe = i < 2 ? r : NULL;
+		how.frameworks = i < 2 ? NULL : torch;
+		how.framework_count = i < 2 ? 0 : 1;
+		plan = NULL;
+		fuzz_require(!buildplan_make(&how, facts, t, &plan, NULL));
+		check(plan);
+		json_decref(plan);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	const char *text = (const char *)data, *nul = memchr(text, 0, len);
+	size_t first = nul ? (size_t)(nul - text) : len;
+	struct versions t;
+	struct recipe r = { 0 };
+	char name[32], release[32];
+	json_t *facts, *names = json_array();
+	bool good = !versions_parse(&t, "table", text, first, NULL);
+
+	if (good)
+		ask_all(&t);
+	facts = nul ? json_loadb(nul + 1, len - first - 1, 0, NULL) : NULL;
+	if (json_is_object(facts) && good &&
+	    !recipe_parse(&r, "recipe", recipe_text, sizeof(recipe_text) - 1, NULL))
+		plan_all(facts, &t, &r);
+	packages_parse_os(text, first, name, release);
+	fuzz_require(!strpbrk(name, "/. ;") && !strpbrk(release, "/ ;"));
+	if (len) {
+		char *copy = strndup(text, len);
+
+		if (copy)
+			packages_parse_names(names, "apt", copy);
+		free(copy);
+	}
+	json_decref(names);
+	json_decref(facts);
+	recipe_free(&r);
+	versions_free(&t);
+	return 0;
+}
