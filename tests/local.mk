@@ -216,7 +216,8 @@ FUZZ_CC      = clang
 FUZZ_SECONDS = 60
 # An archive, so that a target which includes a source has no second copy of it.
 FUZZ_FLAGS   = -std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined \
-	-I. -D_GNU_SOURCE -I$(srcdir)/src -I$(srcdir)/tests $(SODIUM_CFLAGS) $(JANSSON_CFLAGS) $(MNL_CFLAGS) -DPKGLIBDIR='"$(pkglibdir)"'
+	-I. -D_GNU_SOURCE -I$(srcdir)/src -I$(srcdir)/tests $(SODIUM_CFLAGS) $(JANSSON_CFLAGS) $(MNL_CFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' \
+	-DRINGUP_DATA='"$(pkgdatadir)"'
 FUZZ_FROM    = src/detect/dist.c src/detect/elfinfo.c src/detect/rootfs.c src/detect/text.c
 FUZZ_FROM   += $(NET_SOURCES) $(CACHE_SOURCES)
 FUZZ_FROM   += src/probe/blame.c src/probe/facts.c src/probe/judge.c src/probe/judge_names.c \

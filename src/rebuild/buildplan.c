@@ -707,6 +707,60 @@ static void plan_cuda(struct draft *d)
 	d->gpu = true;
 }
 
+/* The recipe, asked. */
+
+static bool is_number(const json_t *o, const char *key, int n)
+{
+	const json_t *v = json_object_get(o, key);
+
+	return json_is_integer(v) && json_integer_value(v) == n;
+}
+
+static json_t *world_of(const struct draft *d)
+{
+	json_t *w = json_object();
+	const json_t *tools = json_object_get(json_object_get(d->facts, "probes"), "tools");
+	const json_t *keras = NULL;
+	int i;
+
+	for (i = 0; i < d->count; i++) {
+		set_text(w, d->at[i].name, d->at[i].version);
+		if (!strcmp(d->at[i].name, "tensorflow"))
+			keras = framework_of(d, d->python, "keras");
+	}
+	set_text(w, "python", text(d->python, "version"));
+	set_text(w, "keras", text(keras, "version"));
+	set_text(w, "cmake", text(tools, "cmake"));
+	if (d->compiler.found)
+		set_text(w, d->compiler.family, d->compiler.version);
+	json_object_set_new(w, "gpu", json_boolean(d->gpu));
+	json_object_set_new(w, "mpi", json_boolean(d->mpi != NULL));
+	json_object_set_new(w, "rocm", json_false());
+	json_object_set_new(w, "abi0", json_boolean(is_number(d->plan, "cxx11_abi", 0)));
+	json_object_set_new(w, "cxx20", json_boolean(is_number(d->plan, "cxx_standard", 20)));
+	if (d->mpi)
+		set_text(w, text(d->mpi, "flavour"), text(d->mpi, "version"));
+	return w;
+}
+
+/* Would the recipe do the same if @key were @other?  Then it knows nothing of the difference.
+ */
+static bool minds(const struct draft *d, const json_t *world, const char *key,
+		  const char *other)
+{
+	json_t *changed = json_deep_copy(world), *now = NULL, *then = NULL;
+	bool differs = true;
+
+	json_object_set_new(changed, key, jsonio_text(other));
+	if (!recipe_decide(d->how->recipe, world, &now, NULL) &&
+	    !recipe_decide(d->how->recipe, changed, &then, NULL))
+		differs = !json_equal(now, then);
+	json_decref(now);
+	json_decref(then);
+	json_decref(changed);
+	return differs;
+}
+
 /* The compiler. */
 
 static void limit(struct draft *d, struct choose_how *c, const char *subject,
@@ -736,6 +790,27 @@ static void limit(struct draft *d, struct choose_how *c, const char *subject,
 	}
 }
 
+/* The newest gcc that upstream takes, unless its recipe does something for newer ones. */
+static void limit_engine(struct draft *d, struct choose_how *c)
+{
+	static const char *const gcc[] = { "gcc", NULL };
+	const struct recipe *r = d->how->recipe;
+	const struct version_fact *f =
+		r ? versions_ask(d->table, "horovod", r->version, "gcc_max", NULL) : NULL;
+	char who[80], next[16];
+	json_t *world;
+
+	if (!f)
+		return;
+	snprintf(who, sizeof(who), "horovod %.40s", r->version);
+	snprintf(next, sizeof(next), "%d", atoi(f->value) + 1);
+	world = world_of(d);
+	set_text(world, "gcc", next);
+	if (!minds(d, world, "gcc", f->value))
+		limit(d, c, "horovod", r->version, who, gcc);
+	json_decref(world);
+}
+
 static void gather_limits(struct draft *d, struct choose_how *c)
 {
 	static const char *const both[] = { "gcc", "clang", NULL };
@@ -744,6 +819,7 @@ static void gather_limits(struct draft *d, struct choose_how *c)
 
 	if (!d->table)
 		return;
+	limit_engine(d, c);
 	for (i = 0; i < d->count; i++)
 		limit(d, c, d->at[i].name, d->at[i].version, d->at[i].title, both);
 	if (d->gpu) {
@@ -925,29 +1001,6 @@ static void set_env(struct draft *d, const char *name, const char *value)
 		json_object_set_new(json_object_get(d->plan, "env"), name, jsonio_text(value));
 }
 
-static json_t *world_of(const struct draft *d)
-{
-	json_t *w = json_object();
-	const json_t *tools = json_object_get(json_object_get(d->facts, "probes"), "tools");
-	const json_t *keras = NULL;
-	int i;
-
-	for (i = 0; i < d->count; i++) {
-		set_text(w, d->at[i].name, d->at[i].version);
-		if (!strcmp(d->at[i].name, "tensorflow"))
-			keras = framework_of(d, d->python, "keras");
-	}
-	set_text(w, "python", text(d->python, "version"));
-	set_text(w, "keras", text(keras, "version"));
-	set_text(w, "cmake", text(tools, "cmake"));
-	if (d->compiler.found)
-		set_text(w, d->compiler.family, d->compiler.version);
-	json_object_set_new(w, "gpu", json_boolean(d->gpu));
-	json_object_set_new(w, "mpi", json_boolean(d->mpi != NULL));
-	json_object_set_new(w, "rocm", json_false());
-	return w;
-}
-
 static void take_edits(struct draft *d, const json_t *edits)
 {
 	json_t *o;
@@ -961,19 +1014,34 @@ static void take_edits(struct draft *d, const json_t *edits)
 	}
 }
 
-/* Keras 3 makes upstream's optimizer do nothing.  Does the recipe take it into account? */
-static bool minds_keras(const struct draft *d, const json_t *world, const json_t *decided)
+/* Upstream's own limits hold where the recipe does nothing about them. */
+static void check_known(struct draft *d, const json_t *world)
 {
-	json_t *other = json_deep_copy(world), *then = NULL;
-	struct err e = { 0 };
-	bool minds = true;
+	const struct recipe *r = d->how->recipe;
+	const struct version_fact *f;
+	const char *keras = text(world, "keras"), *end;
+	int i;
 
-	json_object_set_new(other, "keras", json_string("2.15.0"));
-	if (!recipe_decide(d->how->recipe, other, &then, &e))
-		minds = !json_equal(then, decided);
-	json_decref(then);
-	json_decref(other);
-	return minds;
+	for (i = 0; d->table && i < d->count; i++) {
+		const struct target *t = &d->at[i];
+		char nearest[160];
+
+		/* The attribute is called like the framework. */
+		f = versions_ask(d->table, "horovod", r->version, t->name, NULL);
+		end = f ? strrchr(f->value, '-') : NULL;
+		if (!end || !end[1] || !*t->version || versions_in(t->version, f->value) ||
+		    minds(d, world, t->name, end + 1))
+			continue;
+		snprintf(nearest, sizeof(nearest), "%.60s %.40s, or --engine ringup", t->name,
+			 f->value);
+		cannot(d, nearest,
+		       "horovod %s is for %s %s, and its recipe has no edits for %s",
+		       r->version, t->name, f->value, t->version);
+	}
+	f = *keras && d->table ? versions_ask(d->table, "keras", keras, "bad", NULL) : NULL;
+	if (f && !strcmp(f->value, "horovod") && !minds(d, world, "keras", "2.15.0"))
+		cannot(d, "--for torch, or Keras 2", "Keras %s with horovod: %s", keras,
+		       f->note);
 }
 
 static int apply_recipe(struct draft *d, struct err *e)
@@ -981,8 +1049,6 @@ static int apply_recipe(struct draft *d, struct err *e)
 	const struct recipe *r = d->how->recipe;
 	json_t *world = world_of(d), *decided = NULL;
 	const json_t *first;
-	const struct version_fact *f;
-	const char *keras = text(world, "keras");
 	int rc = recipe_decide(r, world, &decided, e);
 
 	if (!rc) {
@@ -994,11 +1060,7 @@ static int apply_recipe(struct draft *d, struct err *e)
 		first = json_array_get(json_object_get(decided, "bad"), 0);
 		if (first)
 			cannot(d, text(first, "instead"), "%s", text(first, "why"));
-		f = *keras && d->table ? versions_ask(d->table, "keras", keras, "bad", NULL)
-				       : NULL;
-		if (f && !strcmp(f->value, "horovod") && !minds_keras(d, world, decided))
-			cannot(d, "--for torch, or Keras 2", "Keras %s with horovod: %s", keras,
-			       f->note);
+		check_known(d, world);
 	}
 	json_decref(decided);
 	json_decref(world);

@@ -403,6 +403,27 @@ static const struct node nodes[] = {
 	  { "mpi.0.flavour=mpich", "mpi.0.mpicxx=/usr/bin/mpicxx.mpich",
 	    "env.HOROVOD_WITH_MPI=1", "rejected~known to be bad for horovod: it hangs" } },
 
+	{ "Open MPI 5: Horovod without MPI, and no refusal",
+	  "horovod",
+	  { NULL },
+	  PY("3.11.2") ",'frameworks':[" TORCH_2_13
+		       "],'compilers':[" GCC("12", "true") "],'mpi':[" OPENMPI("5.0.3") "]",
+	  { "possible=true", "mpi=[]", "env.HOROVOD_WITHOUT_MPI=1",
+	    "rejected~no C++ bindings" } },
+	{ "headers that want C++20: the recipe is told",
+	  "horovod",
+	  { NULL },
+	  PY("3.11.2") ",'frameworks':[" FW(
+		  "torch", "2.13.0",
+		  PIP("torch") ",'location':'/t'," ELF(
+			  1, "gcc 13.3.1")) "],'compilers':[" GCC("12",
+								  "true") "],'probes':{'"
+									  "frameworks':[{'"
+									  "location':'/"
+									  "t','cxx_standard':"
+									  "20}]}",
+	  { "possible=true", "cxx_standard=20", "edits~torch-cxx20" } },
+
 	/* ringup */
 	{ "ringup: a module for each MPI, and the package",
 	  NULL,
@@ -570,8 +591,8 @@ static void test_words(void)
 static void test_recipes(void)
 {
 	static const char minimal[] =
-		"name horovod\nversion 0.1\nindex horovod==0.1\n"
-		"file horovod-0.1.tar.gz\nsha256 "
+		"name horovod\nversion 0.28.1\nindex horovod==0.28.1\n"
+		"file horovod-0.28.1.tar.gz\nsha256 "
 		"0000000000000000000000000000000000000000000000000000000000000000\n";
 	static const struct node without = {
 		"no recipe",
@@ -597,6 +618,29 @@ static void test_recipes(void)
 			     "," KERAS("2.15.0") "],'compilers':[" GCC("12", "true") "]",
 		{ "possible=true" }
 	};
+	static const struct node gcc = {
+		"a recipe that does nothing for gcc 13",
+		"horovod",
+		{ NULL },
+		PY("3.10.4") ",'frameworks':[" FW(
+			"torch", "2.0.1",
+			PIP("torch") "," ELF(
+				0,
+				"gcc 9.3.1")) "],'compilers':[" GCC("13",
+								    "true") "," GCC("12",
+										    "false") "]",
+		{ "possible=true", "compiler.version=12.2.0",
+		  "rejected~horovod 0.28.1 takes gcc up to 12" }
+	};
+	static const struct node torch = { "a recipe that does nothing for torch 2.1",
+					   "horovod",
+					   { NULL },
+					   PY("3.11.4") ",'frameworks':[" TORCH_2_13
+							"],'compilers':[" GCC("12", "true") "]",
+					   { "possible=false",
+					     "why_not=horovod 0.28.1 is for torch 1.5-2.0, and "
+					     "its recipe has no edits for 2.13.0",
+					     "nearest=torch 1.5-2.0, or --engine ringup" } };
 	struct recipe r = { 0 };
 	struct err e = { 0 };
 
@@ -604,6 +648,8 @@ static void test_recipes(void)
 	ok(!recipe_parse(&r, "minimal", minimal, strlen(minimal), &e), "a recipe %s", e.text);
 	plan_node(&careless, &r);
 	plan_node(&legacy, &r);
+	plan_node(&gcc, &r);
+	plan_node(&torch, &r);
 	recipe_free(&r);
 }
 
