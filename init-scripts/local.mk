@@ -23,7 +23,7 @@ INIT_FILES = \
 	%reldir%/steps/60-network.bash \
 	%reldir%/steps/70-verify.bash \
 	%reldir%/steps/80-report.bash
-INIT_CHECK = %reldir%/lib/train_check.py
+INIT_CHECK = %reldir%/lib/cluster.py %reldir%/lib/train_check.py
 nobase_dist_pkgdata_SCRIPTS = $(INIT_SCRIPT)
 nobase_dist_pkgdata_DATA = $(INIT_FILES) $(INIT_CHECK)
 

@@ -381,6 +381,8 @@ BATS_TESTS = \
 	%reldir%/init/fetch.bats \
 	%reldir%/init/json.bats \
 	%reldir%/init/pkg.bats \
+	%reldir%/init/platforms.bats \
+	%reldir%/init/report.bats \
 	%reldir%/dist/arm.bats \
 	%reldir%/dist/configure.bats \
 	%reldir%/dist/install.bats \

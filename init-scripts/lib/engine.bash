@@ -2,7 +2,8 @@
 # engine.bash - what the engine is built from, and where it is once somebody has built it.
 
 # engine_inputs - all that matters to what is built.  The compiler is here by its name only: a node
-# that takes what another has built has none.
+# that takes what another has built has none.  The runner makes INIT_KEY of them, the key in the
+# cache, whose first 12 digits end a release's name.
 engine_inputs() {
   local cpu=any
   source_sum
@@ -11,14 +12,10 @@ engine_inputs() {
   printf '%s\n' engine/1 "${CC:-}" "${CFLAGS:-}" "$(uname -m)" "$cpu" "$(node_system)" "$(getconf GNU_LIBC_VERSION)"
 }
 
-# engine_key - print the key it has in the cache; its first 12 digits end a release's name.
-engine_key() { engine_inputs | sha256sum | cut -c 1-64; }
-
 # engine_ready - print the folder that holds it, installed already or staged to be.
 engine_ready() {
-  local name key
-  key=$(engine_key)
-  for name in "$INIT_ROOT"/opt/ringup/*-"${key:0:12}" "$INIT_BUILD"/stage/*-"${key:0:12}"; do
+  local name
+  for name in "$INIT_ROOT"/opt/ringup/*-"${INIT_KEY:0:12}" "$INIT_BUILD"/stage/*-"${INIT_KEY:0:12}"; do
     [[ ! -x $name/bin/ringup ]] || { printf '%s\n' "$name"; return 0; }
   done
 }
@@ -32,7 +29,7 @@ engine_obtain() {
     return 1
   fi
   [[ ${DRY_RUN:-0} != 1 ]] || { log act "look for the engine in $RINGUP_CACHE"; return 1; }
-  key=$(engine_key)
+  key=$INIT_KEY
   # half of what is left: the other half is for building it here after all
   rest=$(( (INIT_END - $(printf '%(%s)T' -1)) / 2 )) wait=$(( ${RINGUP_CACHE_WAIT_MS:-600000} / 1000 ))
   (( wait < rest )) || wait=$(( rest > 0 ? rest : 0 ))
@@ -50,7 +47,7 @@ engine_obtain() {
 engine_share() {
   local said
   [[ -n ${RINGUP_CACHE:-} ]] && cache_signs || return 0
-  if said=$("$INIT_BUILD/stage/$1/bin/ringup" cache put "$(engine_key)" "$INIT_BUILD/stage" 2>&1); then
+  if said=$("$INIT_BUILD/stage/$1/bin/ringup" cache put "$INIT_KEY" "$INIT_BUILD/stage" 2>&1); then
     fact cache "published in $RINGUP_CACHE"
   else
     warn "not published in $RINGUP_CACHE: ${said##*$'\n'}"

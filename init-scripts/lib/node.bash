@@ -1,10 +1,14 @@
 # shellcheck shell=bash
 # node.bash - what kind of node this is, as far as files and variables say.
 
-# node_platform - print databricks, slurm or generic.
+# node_platform - print databricks, dataproc, emr, slurm or generic.
 node_platform() {
   if [[ -n ${DATABRICKS_RUNTIME_VERSION:-} || -d $INIT_ROOT/databricks ]]; then
     echo databricks
+  elif [[ -n ${DATAPROC_IMAGE_VERSION:-} || -d $INIT_ROOT/etc/google-dataproc ]]; then
+    echo dataproc
+  elif [[ -e ${INIT_ROOT}/mnt/var/lib/info/instance.json ]]; then
+    echo emr
   elif [[ -n ${SLURM_JOB_ID:-} ]]; then
     echo slurm
   else
@@ -12,11 +16,33 @@ node_platform() {
   fi
 }
 
-# node_runtime - print the version of the Databricks runtime, or nothing.
+# node_metadata NAME - print an attribute that Dataproc gave this node, or nothing.
+node_metadata() {
+  local ask=$INIT_ROOT/usr/share/google/get_metadata_value
+  [[ ! -x $ask ]] || timeout 5 "$ask" "attributes/$1" 2>/dev/null | head -c 256 | head -n 1 || true
+}
+
+# node_info FILE KEY - print what EMR has written down of this node, or nothing.
+node_info() {
+  local file=${INIT_ROOT}/mnt/var/lib/info/$1
+  [[ ! -r $file ]] || json_of "$2" "$(head -c 65536 -- "$file" | tr -d ' \n\t' | tr , '\n')"
+}
+
+# node_cluster - print what the platform calls the cluster or job, or nothing.
+node_cluster() {
+  case $(node_platform) in
+    databricks) printf '%s\n' "${DB_CLUSTER_ID:-}" ;;
+    dataproc) node_metadata dataproc-cluster-name ;;
+    emr) node_info job-flow.json jobFlowId ;;
+    *) printf '%s\n' "${DB_CLUSTER_ID:-${SLURM_JOB_ID:-}}" ;;
+  esac
+}
+
+# node_runtime - print the version of the platform's image, or nothing.
 node_runtime() {
   local conf=$INIT_ROOT/databricks/common/conf/deploy.conf
-  if [[ -n ${DATABRICKS_RUNTIME_VERSION:-} ]]; then
-    printf '%s\n' "$DATABRICKS_RUNTIME_VERSION"
+  if [[ -n ${DATABRICKS_RUNTIME_VERSION:-}${DATAPROC_IMAGE_VERSION:-} ]]; then
+    printf '%s\n' "${DATABRICKS_RUNTIME_VERSION:-$DATAPROC_IMAGE_VERSION}"
   elif [[ -r $INIT_ROOT/databricks/DBR_VERSION ]]; then
     head -c 64 "$INIT_ROOT/databricks/DBR_VERSION" | head -n 1
   elif [[ -r $conf ]]; then
@@ -31,6 +57,26 @@ is_address() {
 
 # node_role - print driver, executor or single; stops on values that contradict.
 node_role() {
+  case $(node_platform) in
+    dataproc) node_called "$(node_metadata dataproc-role)" Master Worker ;;
+    emr) node_called "$(node_info instance.json isMaster)" true false ;;
+    slurm) node_called "${SLURM_NODEID:-}" 0 '[1-9]*' ;;
+    *) node_databricks ;;
+  esac
+}
+
+# node_called WORD DRIVER EXECUTOR - print the role of the node that the platform calls WORD.
+node_called() {
+  # shellcheck disable=SC2254
+  case $1 in
+    $2) echo driver ;;
+    $3) echo executor ;;
+    *) echo single ;;
+  esac
+}
+
+# node_databricks - the same by what Databricks sets.
+node_databricks() {
   local name
   for name in DB_CONTAINER_IP DB_DRIVER_IP; do
     [[ -z ${!name:-} ]] || is_address "${!name}" ||
@@ -53,10 +99,12 @@ node_role() {
 
 # node_system - print the distribution's name, such as Debian GNU/Linux 12 (bookworm).
 node_system() {
-  local line
-  line=$(sed -n 's/^PRETTY_NAME=//p' "$INIT_ROOT/etc/os-release" 2>/dev/null | head -n 1) || true
-  line=${line%\"}
-  printf '%s\n' "${line#\"}"
+  local line name=''
+  while [[ -r $INIT_ROOT/etc/os-release ]] && IFS= read -r line; do
+    [[ $line != PRETTY_NAME=* ]] || name=${line#PRETTY_NAME=}
+  done 2>/dev/null <"$INIT_ROOT/etc/os-release" || true
+  name=${name#\"}
+  printf '%s\n' "${name%\"}"
 }
 
 # node_memory_mb - print how much memory a build may have: available, within the cgroup.

@@ -13,7 +13,7 @@ status_json() {
   json_string "$3"; printf '  "cause": %s,\n' "$REPLY"
   json_string "$4"; printf '  "hint": %s,\n' "$REPLY"
   json_string "$(uname -n)"; printf '  "host": %s,\n' "$REPLY"
-  json_string "${DB_CLUSTER_ID:-}"; printf '  "cluster": %s,\n' "$REPLY"
+  json_string "$(node_cluster)"; printf '  "cluster": %s,\n' "$REPLY"
   json_string "$INIT_STARTED"; printf '  "started": %s,\n' "$REPLY"
   printf -v text '%(%Y-%m-%dT%H:%M:%SZ)T' -1
   json_string "$text"; printf '  "written": %s,\n  "pid": %s,\n  "steps": [' "$REPLY" "$$"

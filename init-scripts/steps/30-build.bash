@@ -8,15 +8,14 @@ limits 40 1800
 prefix=/opt/ringup/current
 
 # step_inputs - sources, compiler and its options.
-step_inputs() { engine_inputs; }
+step_inputs() { printf '%s\n' "$INIT_KEY"; }
 
 # release - print VERSION-HASH, the name that these inputs have below /opt/ringup.
 release() {
-  local version key
+  local version
   version=$(sed -n "s/^AC_INIT(\[ringup\], \[\([0-9][0-9a-z.]*\)\].*/\1/p" "$INIT_BUILD/src/configure.ac")
-  key=$(engine_key)
   [[ -n $version ]] || die "configure.ac does not say which version this is"
-  printf '%s\n' "$version-${key:0:12}"
+  printf '%s\n' "$version-${INIT_KEY:0:12}"
 }
 
 # step_done - these inputs have been built.

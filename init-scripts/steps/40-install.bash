@@ -25,21 +25,25 @@ links() {
   [[ ! -x $1/share/ringup/init-scripts/ringup-init ]] || echo sbin/ringup-init
 }
 
-# target LINK - print where LINK of /usr/local points.
+# target LINK - set REPLY to where LINK of /usr/local points.
 target() {
   case $1 in
-    sbin/ringup-init) echo /opt/ringup/current/share/ringup/init-scripts/ringup-init ;;
-    *) printf '%s\n' "/opt/ringup/current/$1" ;;
+    sbin/ringup-init) REPLY=/opt/ringup/current/share/ringup/init-scripts/ringup-init ;;
+    *) REPLY=/opt/ringup/current/$1 ;;
   esac
 }
 
 # step_done - it is in force, and every link is there.
 step_done() {
-  local link
+  local i
+  local -a names targets
   [[ $(readlink -- "$opt/current") == "$(wanted)" && -x $opt/current/bin/ringup ]] || return 1
-  while read -r link; do
-    [[ $(readlink "$INIT_ROOT/usr/local/$link") == "$(target "$link")" ]] || return 1
-  done < <(links "$opt/current")
+  mapfile -t names < <(links "$opt/current")
+  mapfile -t targets < <(readlink -- "${names[@]/#/$INIT_ROOT/usr/local/}")
+  for i in "${!names[@]}"; do
+    target "${names[i]}"
+    [[ ${targets[i]:-} == "$REPLY" ]] || return 1
+  done
 }
 
 # install_tree FROM NAME - copy as root's own, readable by all; whole or not at all.
@@ -67,7 +71,8 @@ link_all() {
       stop 50 "$at is there already and is not ringup-init's" "move it away, then run this again"
     fi
     make_dir "$(dirname -- "$at")"
-    write_link "$(target "$link")" "$at"
+    target "$link"
+    write_link "$REPLY" "$at"
   done < <(links "$opt/current")
 }
 

@@ -37,10 +37,13 @@ ask() {
 candidates() {
   node_python
   [[ -z ${RINGUP_PYTHON:-} && -r $INIT_STATE/detect.json ]] || return 0
-  python3 -I -c '
-import json, sys
-for f in json.load(open(sys.argv[1]))["frameworks"]:
-    if f.get("python"): print(f["python"])' "$INIT_STATE/detect.json" 2>/dev/null | sort -u || true
+  sed -n 's/.*"python": *"\([^"\\]*\)".*/\1/p' "$INIT_STATE/detect.json" | sort -u || true
+}
+
+# pick_once - pick, unless that has been done in this process.
+pick_once() {
+  [[ -n $picked ]] || { pick || true; }
+  picked=1
 }
 
 # pick - set python to the first candidate with a framework and pip, else to the first.
@@ -57,7 +60,7 @@ pick() {
 }
 
 declare -A is=()
-python=''
+python='' picked=''
 
 # inventory - `ringup detect`, kept for people and tools that ask later.
 inventory() {
@@ -70,13 +73,13 @@ step_inputs() {
   readlink -- "$INIT_ROOT/opt/ringup/current" || true
   printf '%s\n' "${RINGUP_PYTHON:-}"
   [[ ! -x $tool ]] || "$tool" detect --json 2>/dev/null | sha256sum
-  pick
+  pick_once
   printf '%s\n' "$python" "${is[version]:-}" "${is[pip]:-}" "${is[managed]:-}" "${is[horovod]:-}" "${is[frameworks]:-}"
 }
 
 # step_done - the Python has the package.
 step_done() {
-  pick
+  pick_once
   [[ -r $INIT_STATE/detect.json && -n ${is[ringup]:-} ]]
 }
 

@@ -8,9 +8,9 @@ declare -ga all
 # step_inputs - what all other steps have come to.
 step_inputs() {
   local step
-  for step in "${all[@]}"; do
-    [[ $step == 80-report ]] || sha256sum <"$INIT_STATE/state/$step" 2>/dev/null || true
-  done
+  local -a files=()
+  for step in "${all[@]}"; do [[ $step == 80-report ]] || files+=("$INIT_STATE/state/$step"); done
+  cat -- "${files[@]}" 2>/dev/null || true
 }
 
 # step_done - the text is there.
