@@ -17,6 +17,7 @@ dist_man_MANS += \
 	%reldir%/man/ringup-net-snapshot.1 \
 	%reldir%/man/ringup-net-watch.1 \
 	%reldir%/man/ringup-plan.1 \
+	%reldir%/man/ringup-rebuild.1 \
 	%reldir%/man/ringup-run.1
 exampledir = $(docdir)/examples
 dist_example_DATA = \

@@ -265,6 +265,13 @@ TOOL_SOURCES += \
 # Building other people's engines, and ours again.
 TOOL_SOURCES += \
 	%reldir%/base/data.c %reldir%/base/data.h \
+	%reldir%/rebuild/edit.c %reldir%/rebuild/edit.h \
+	%reldir%/rebuild/errand.c %reldir%/rebuild/errand.h \
+	%reldir%/rebuild/fetch.c %reldir%/rebuild/fetch.h \
+	%reldir%/rebuild/journal.c %reldir%/rebuild/journal.h \
+	%reldir%/rebuild/prove.c %reldir%/rebuild/prove.h \
+	%reldir%/rebuild/rebuild.c %reldir%/rebuild/rebuild.h \
+	%reldir%/rebuild/upstream.c \
 	%reldir%/rebuild/recipe.c %reldir%/rebuild/recipe.h
 
 recipedir = $(pkgdatadir)/recipes
@@ -272,6 +279,12 @@ dist_recipe_DATA = \
 	%reldir%/rebuild/recipes/horovod-0.28.1.recipe \
 	%reldir%/rebuild/recipes/horovod_FindPytorch.cmake \
 	%reldir%/rebuild/recipes/horovod_keras3.py
+proofdir = $(pkgdatadir)/proofs
+dist_proof_DATA = \
+	%reldir%/rebuild/proofs/prove.py \
+	%reldir%/rebuild/proofs/prove_keras.py \
+	%reldir%/rebuild/proofs/prove_tensorflow.py \
+	%reldir%/rebuild/proofs/prove_torch.py
 
 # What `ringup bench` compiles or runs as peers; see find_data() in cmd_bench.c.
 AM_CPPFLAGS += -DRINGUP_DATA='"$(pkgdatadir)"'
@@ -279,7 +292,7 @@ benchdatadir = $(pkgdatadir)/bench
 dist_benchdata_DATA = \
 	%reldir%/bench/peers/peer_mpi.c \
 	%reldir%/bench/peers/peer_torch.py
-DISTCLEANFILES = share/ringup/compat share/ringup/recipes
+DISTCLEANFILES = share/ringup/compat share/ringup/proofs share/ringup/recipes
 
 TOOL_SOURCES += \
 	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \
@@ -299,6 +312,7 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_net_snapshot.c \
 	%reldir%/cli/cmd_net_watch.c \
 	%reldir%/cli/cmd_plan.c \
+	%reldir%/cli/cmd_rebuild.c \
 	%reldir%/cli/cmd_run.c \
 	%reldir%/cli/cmds.c \
 	%reldir%/cli/matrix.c %reldir%/cli/matrix.h \

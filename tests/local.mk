@@ -263,6 +263,11 @@ UNIT_TESTS += \
 	%reldir%/unit/test_ldlibs \
 	%reldir%/unit/test_mpilibs \
 	%reldir%/unit/test_pythons \
+	%reldir%/unit/test_edit \
+	%reldir%/unit/test_errand \
+	%reldir%/unit/test_fetch \
+	%reldir%/unit/test_journal \
+	%reldir%/unit/test_prove \
 	%reldir%/unit/test_recipe \
 	%reldir%/unit/test_release \
 	%reldir%/unit/test_rootfs \
@@ -376,6 +381,7 @@ BATS_TESTS = \
 	%reldir%/cli/net-lint.bats \
 	%reldir%/cli/net-check.bats \
 	%reldir%/cli/plan.bats \
+	%reldir%/cli/rebuild.bats \
 	%reldir%/cli/run.bats \
 	%reldir%/init/cache.bats \
 	%reldir%/init/fetch.bats \
@@ -458,7 +464,7 @@ EXTRA_DIST += \
 	%reldir%/net/cases/ucx.json
 EXTRA_DIST += %reldir%/fault/measure.py %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
 EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/space.bash
-EXTRA_DIST += %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
+EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup libringup.la

@@ -1,5 +1,4 @@
-/* data.h - files of this program's own: beside it in a build tree, or where it was installed.
- */
+/* data.h - files of this program's own, in a build tree or where it was installed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_DATA_H
 #define BASE_DATA_H

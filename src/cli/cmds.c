@@ -12,6 +12,7 @@
 	X(hello)    \
 	X(net)      \
 	X(plan)     \
+	X(rebuild)  \
 	X(run)      \
 	X(help)
 

@@ -1,4 +1,4 @@
-# horovod_keras3.py - Horovod for models of Keras 3: gradients are averaged where Keras 3 applies them.
+# horovod_keras3.py - Horovod for models of Keras 3: gradients are averaged where it applies them.
 # SPDX-License-Identifier: Apache-2.0
 """Laid over Horovod 0.28.1 by `ringup rebuild`.
 

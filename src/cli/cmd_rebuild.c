@@ -1,0 +1,257 @@
+/* cmd_rebuild.c - `ringup rebuild`: make an engine for what is installed, and prove it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "cli/cmd.h"
+#include "cli/out.h"
+#include "rebuild/cache.h"
+#include "rebuild/rebuild.h"
+
+static int as_json, dry_run, undo, offline, without_mpi, jobs, minutes = 60;
+static const char *engine = "ringup", *python, *source, *cache_dir;
+static struct opt_list frameworks, accepted;
+
+static const struct opt opts[] = {
+	{ OPT_LIST, 'a', "accept", "ID", &accepted,
+	  "live with this advisory, such as CVE-2024-10190; may be repeated" },
+	{ OPT_STR, 'c', "cache", "DIR", &cache_dir, "share what is built with other nodes" },
+	{ OPT_FLAG, 'n', "dry-run", NULL, &dry_run,
+	  "print what would be done, and do nothing" },
+	{ OPT_STR, 'e', "engine", "ENGINE", &engine, "ringup or horovod (ringup)" },
+	{ OPT_LIST, 'f', "for", "FRAMEWORK", &frameworks,
+	  "torch, tensorflow or mxnet; may be repeated (what is there)" },
+	{ OPT_INT, 0, "jobs", "N", &jobs,
+	  "compilers at a time (what processors and memory allow)" },
+	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
+	{ OPT_FLAG, 'o', "offline", NULL, &offline, "ask nothing of the network" },
+	{ OPT_STR, 'p', "python", "P", &python, "for this Python or environment" },
+	{ OPT_STR, 's', "source", "PATH", &source,
+	  "sources: a release file or a folder, instead of pip's" },
+	{ OPT_INT, 't', "timeout", "MINUTES", &minutes, "give up a build after this (60)" },
+	{ OPT_FLAG, 'u', "undo", NULL, &undo, "bring back what was there before" },
+	{ OPT_FLAG, 0, "without-mpi", NULL, &without_mpi,
+	  "leave MPI out, though there is one" },
+	{ 0 },
+};
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* Progress: a live line on a terminal, else a line for each step. */
+
+struct progress {
+	int64_t since;
+	char what[160];
+	bool is_live;
+};
+
+static void show_step(void *arg, const char *what, int done, int of)
+{
+	struct progress *p = arg;
+	int seconds = (int)((clock_ns() - p->since) / 1000000000);
+
+	if (p->is_live) {
+		if (of)
+			fprintf(stderr, "\r\033[K%3d s  %3d %%  %.100s", seconds, done, what);
+		else
+			fprintf(stderr, "\r\033[K%3d s         %.100s", seconds, what);
+		fflush(stderr);
+		return;
+	}
+	/* A log is not to have a line for each source; "compile" is one step. */
+	if (of)
+		what = "compile";
+	if (strcmp(p->what, what) != 0)
+		out_note("%3d s  %s\n", seconds, what);
+	snprintf(p->what, sizeof(p->what), "%s", what);
+}
+
+static void end_progress(const struct progress *p)
+{
+	if (p->is_live)
+		fputs("\r\033[K", stderr);
+}
+
+/* What is to be said. */
+
+static void print_proofs(const json_t *proofs)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(proofs, i, one)
+	{
+		const char *error = text(one, "error");
+
+		out_look(*error ? OUT_BAD : OUT_GOOD, "%s", *error ? "not proved" : "proved");
+		out_text(": %s %s, trained by two ranks over %s%s%s\n", text(one, "framework"),
+			 text(one, "version"), text(one, "way"), *error ? ": " : "", error);
+	}
+}
+
+static void print_notes(const json_t *notes)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(notes, i, one)
+		out_note("ringup rebuild: %s\n", json_string_value(one));
+}
+
+static void print_pairs(const json_t *list, const char *verb, const char *a, const char *b)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(list, i, one)
+		out_text("%s %s: %s\n", verb, text(one, a), text(one, b));
+}
+
+static void print_names(const json_t *list, const char *verb)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(list, i, one)
+		out_text("%s%s", i ? ", " : verb, json_string_value(one));
+	if (i)
+		out_text("\n");
+}
+
+static void print_dry(const json_t *plan)
+{
+	const json_t *py = json_object_get(plan, "python"),
+		     *c = json_object_get(plan, "compiler");
+
+	out_text("would build %s %s", text(plan, "engine"), text(plan, "version"));
+	if (*text(py, "path"))
+		out_text(" for %s", text(py, "path"));
+	if (*text(c, "cc"))
+		out_text(" with %s %s", text(c, "family"), text(c, "version"));
+	out_text("\n");
+	print_pairs(json_object_get(plan, "packages"), "would install", "name", "why");
+	print_pairs(json_object_get(plan, "build"), "would make", "what", "why");
+	print_names(json_object_get(plan, "edits"), "would edit: ");
+	print_pairs(json_object_get(plan, "advisories"), "known", "id", "text");
+}
+
+static int conclude(const json_t *plan, const struct rebuild_said *said, const struct err *why,
+		    bool nothing, struct err *e)
+{
+	bool failed = why->code != 0;
+	json_t *all;
+
+	if (as_json) {
+		all = json_pack("{ss ss so so so sb sb sO? sO? sO?}", "schema",
+				"ringup.rebuild/1", "engine", engine, "error",
+				out_string_or_null(failed ? why->text : NULL), "log",
+				out_string_or_null(said->log), "site",
+				out_string_or_null(said->site), "dry_run", dry_run,
+				"from_cache", said->is_from_cache, "proofs", said->proofs,
+				"notes", said->notes, "plan", plan);
+		return out_json(all, e) ? e->code : failed || nothing ? CMD_NO : CMD_YES;
+	}
+	print_proofs(said->proofs);
+	print_notes(said->notes);
+	if (failed)
+		out_note("ringup rebuild: %s\n", why->text);
+	if (*said->log)
+		out_note("log: %s\n", said->log);
+	if (failed)
+		out_note("what was there before is in place and unchanged\n");
+	else if (nothing)
+		out_text("nothing to undo\n");
+	else if (undo)
+		out_text("undone: what was there before is back in %s\n", said->site);
+	else if (!dry_run)
+		out_text("%s %s is in place%s%s%s\n", engine, text(plan, "version"),
+			 *said->site ? " in " : "", said->site,
+			 said->is_from_cache ? ", from the cache" : "");
+	return failed || nothing ? CMD_NO : CMD_YES;
+}
+
+static int check_usage(struct err *e)
+{
+	if (!rebuild_builder(engine))
+		return cmd_misuse(e, "--engine=%.40s: ringup or horovod", engine);
+	if (jobs < 0 || minutes < 1)
+		return cmd_misuse(e, "--jobs and --timeout count from 1");
+	if (undo && (dry_run || source || frameworks.count || cache_dir || accepted.count))
+		return cmd_misuse(e, "--undo goes with --engine, --python and --json only");
+	return 0;
+}
+
+static int run(int argc, char **argv, struct err *e)
+{
+	struct progress progress = { .since = clock_ns(), .is_live = isatty(STDERR_FILENO) };
+	struct rebuild_said said = { 0 };
+	struct cache_how cache;
+	struct rebuild_how how = {
+		.engine = engine,
+		.python = python,
+		.frameworks = frameworks.item,
+		.framework_count = frameworks.count,
+		.source = source,
+		.accepted = accepted.item,
+		.accepted_count = accepted.count,
+		.jobs = jobs,
+		.offline = offline,
+		.without_mpi = without_mpi,
+		.limit_ms = (int64_t)minutes * 60000,
+		.step = show_step,
+		.arg = &progress,
+	};
+	json_t *facts = NULL, *plan = NULL;
+	struct err why = { 0 };
+	int rc = check_usage(e);
+
+	(void)argc;
+	(void)argv;
+	if (rc)
+		return rc;
+	cache_conf(&cache, cmd_conf());
+	if (cache_dir)
+		cache.dir = cache_dir;
+	if (cache.dir && *cache.dir)
+		how.cache = &cache;
+	if (undo)
+		rc = rebuild_undo(&how, &said, &why);
+	else
+		rc = rebuild_plan(&how, &facts, &plan, &why);
+	if (!rc && !undo)
+		rc = rebuild_check(plan, &said, &why);
+	if (!rc && !undo && !dry_run)
+		rc = rebuild_run(&how, facts, plan, &said, &why);
+	end_progress(&progress);
+	if (!rc && dry_run && !as_json)
+		print_dry(plan);
+	if (rc < 0 && !said.has_failed)
+		rc = fail(e, rc, "%s", why.text);
+	else
+		rc = conclude(plan, &said, &why, rc == 1, e);
+	json_decref(facts);
+	json_decref(plan);
+	rebuild_free(&said);
+	return rc;
+}
+
+const struct cmd cmd_rebuild = {
+	.name = "rebuild",
+	.operands = "",
+	.summary = "make an engine for what is installed, and prove it by training",
+	.examples = "ringup rebuild --engine horovod --dry-run\n"
+		    "ringup rebuild --engine horovod --for torch --accept CVE-2024-10190\n"
+		    "ringup rebuild --engine horovod --source horovod-0.28.1.tar.gz --offline\n"
+		    "ringup rebuild --engine horovod --undo",
+	.opts = opts,
+	.run = run,
+};

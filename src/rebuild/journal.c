@@ -1,0 +1,453 @@
+/* journal.c - an engine put in another's place by renames, each of which can be taken back. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/journal.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/jsonio.h"
+#include "ringup.h"
+
+enum { JOURNAL_BYTES = 1 << 20, RECORD_BYTES = 1 << 24 };
+
+/* A test says before which step to be killed. */
+static void boundary(void)
+{
+	static int steps;
+	const char *stop = conf_env("RINGUP_TEST_KILL_AT");
+
+	if (stop && ++steps == atoi(stop))
+		raise(SIGKILL);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+	(void)st;
+	(void)kind;
+	(void)where;
+	return remove(path);
+}
+
+static void remove_tree(const char *path)
+{
+	nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+static void path_in(char out[PATH_MAX], const struct journal *j, const char *name)
+{
+	snprintf(out, PATH_MAX, "%.*s/%s", PATH_MAX - 64, j->dir, name);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+	return json_string_value(json_object_get(object, key));
+}
+
+/* The inode's number as text: JSON's integers are signed. */
+static bool inode_of(const char *path, char out[32])
+{
+	struct stat st;
+
+	*out = 0;
+	if (lstat(path, &st))
+		return false;
+	snprintf(out, 32, "%llu", (unsigned long long)st.st_ino);
+	return true;
+}
+
+static bool is_inode(const char *path, const char *inode)
+{
+	char its[32];
+
+	return path && inode && inode_of(path, its) && !strcmp(its, inode);
+}
+
+/* Renamed, and the journal is not behind the disk. */
+static int move(const char *from, const char *to, struct err *e)
+{
+	boundary();
+	if (rename(from, to))
+		return fail_os(e, "%s to %s", from, to);
+	return 0;
+}
+
+static void settle(const struct journal *j)
+{
+	int fd = open(j->site, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		syncfs(fd);
+		close(fd);
+	}
+}
+
+static json_t *read_journal(const struct journal *j)
+{
+	char path[PATH_MAX];
+
+	path_in(path, j, "journal.json");
+	return file_exists(NULL, path) ? jsonio_read(path, JOURNAL_BYTES, NULL) : NULL;
+}
+
+static int write_journal(const struct journal *j, const json_t *journal, struct err *e)
+{
+	char *text = json_dumps(journal, JSON_INDENT(1));
+	char path[PATH_MAX];
+	int rc;
+
+	path_in(path, j, "journal.json");
+	if (!text)
+		return fail(e, RINGUP_ENOMEM, "%s: no memory", path);
+	boundary();
+	rc = file_write(NULL, path, 0644, text, strlen(text), e);
+	free(text);
+	return rc;
+}
+
+/* Bring the old of one move back, wherever killed runs have left the two. */
+static int undo_one(const json_t *m, struct err *e)
+{
+	const char *to = text_of(m, "to"), *new = text_of(m, "new"), *old = text_of(m, "old"),
+		   *new_inode = text_of(m, "new_inode"), *old_inode = text_of(m, "old_inode");
+	char now[32];
+	int rc = 0;
+
+	if (!to || *to != '/')
+		return fail(e, RINGUP_EINVAL, "the journal is damaged");
+	if (is_inode(to, old_inode))
+		return 0;
+	if (inode_of(to, now)) {
+		if (!new_inode || strcmp(now, new_inode) != 0)
+			return fail(
+				e, RINGUP_EBUSY,
+				"%s has been replaced by somebody else since; remove it, and "
+				"undo again",
+				to);
+		rc = move(to, new, e);
+	}
+	if (rc || !old_inode)
+		return rc;
+	if (!is_inode(old, old_inode))
+		return fail(e, RINGUP_EBUSY, "%s, which was %s, is not there any more", old,
+			    to);
+	return move(old, to, e);
+}
+
+static int undo_all(struct journal *j, const json_t *journal, struct err *e)
+{
+	const json_t *moves = json_object_get(journal, "moves");
+	char back[PATH_MAX];
+	size_t i;
+	int rc = 0;
+
+	path_in(back, j, "back");
+	if (mkdir(back, 0755) && errno != EEXIST)
+		rc = fail_os(e, "%s", back);
+	for (i = json_array_size(moves); !rc && i > 0; i--)
+		rc = undo_one(json_array_get(moves, i - 1), e);
+	if (rc)
+		return fail_in(e, "%s/journal.json", j->dir);
+	settle(j);
+	boundary();
+	return file_remove(j->dir, "/journal.json", e);
+}
+
+int journal_open(struct journal *j, const char *site, struct err *e)
+{
+	json_t *journal;
+	int rc = 0;
+
+	*j = (struct journal){ .lock = -1 };
+	if (snprintf(j->site, sizeof(j->site), "%s", site) >= PATH_MAX - 64)
+		return fail(e, RINGUP_EINVAL, "%s: too long a path", site);
+	snprintf(j->dir, sizeof(j->dir), "%.*s/.ringup-rebuild", PATH_MAX - 64, site);
+	if (mkdir(j->dir, 0755) && errno != EEXIST)
+		return fail_os(e, "%s", j->dir);
+	j->lock = open(j->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (j->lock < 0)
+		return fail_os(e, "%s", j->dir);
+	if (flock(j->lock, LOCK_EX | LOCK_NB))
+		return fail(e, RINGUP_EBUSY, "another ringup rebuild works in %s; wait for it",
+			    site);
+	journal = read_journal(j);
+	if (journal && !text_of(journal, "done")) {
+		rc = undo_all(j, journal, e);
+		j->was_unfinished = !rc;
+	}
+	json_decref(journal);
+	return rc;
+}
+
+int journal_stage(struct journal *j, char out[PATH_MAX], struct err *e)
+{
+	path_in(out, j, "next");
+	remove_tree(out);
+	if (mkdir(out, 0755))
+		return fail_os(e, "%s", out);
+	return 0;
+}
+
+/* One move with what it is known by, or NULL. */
+static json_t *planned(const struct journal *j, const json_t *m, size_t i, struct err *e)
+{
+	const char *to = text_of(m, "to"), *new = text_of(m, "new");
+	char new_inode[32], old_inode[32], old[PATH_MAX], gone[PATH_MAX], name[32];
+	bool has_new = new &&inode_of(new, new_inode), has_old = inode_of(to, old_inode);
+
+	snprintf(name, sizeof(name), "old/%zu", i);
+	path_in(old, j, name);
+	snprintf(name, sizeof(name), "back/%zu", i);
+	path_in(gone, j, name);
+	if (new && !has_new) {
+		fail_os(e, "%s", new);
+		return NULL;
+	}
+	return json_pack("{ss ss* ss ss* ss ss*}", "to", to, "from", new, "new", gone,
+			 "new_inode", has_new ? new_inode : NULL, "old", old, "old_inode",
+			 has_old ? old_inode : NULL);
+}
+
+static int make_dir(const struct journal *j, const char *name, struct err *e)
+{
+	char path[PATH_MAX];
+
+	path_in(path, j, name);
+	remove_tree(path);
+	return mkdir(path, 0755) ? fail_os(e, "%s", path) : 0;
+}
+
+/* Forward: all old out, all new in. */
+static int carry_out(const json_t *moves, struct err *e)
+{
+	const json_t *m;
+	size_t i;
+	int rc = 0;
+
+	json_array_foreach(moves, i, m)
+	{
+		if (!rc && text_of(m, "old_inode"))
+			rc = move(text_of(m, "to"), text_of(m, "old"), e);
+		if (!rc && text_of(m, "from"))
+			rc = move(text_of(m, "from"), text_of(m, "to"), e);
+	}
+	return rc;
+}
+
+int journal_switch(struct journal *j, const json_t *moves, const json_t *about, struct err *e)
+{
+	json_t *list = json_array(), *journal, *one;
+	struct err why = { 0 };
+	const json_t *m;
+	size_t i;
+	int rc;
+
+	/* The way back of the switch before this ends here. */
+	rc = file_remove(j->dir, "/journal.json", e);
+	if (!rc)
+		rc = make_dir(j, "old", e);
+	if (!rc)
+		rc = make_dir(j, "back", e);
+	json_array_foreach(moves, i, m)
+	{
+		one = rc ? NULL : planned(j, m, i, e);
+		if (!rc && !one)
+			rc = RINGUP_ESYSTEM;
+		else if (one)
+			json_array_append_new(list, one);
+	}
+	journal = json_pack("{si so sO?}", "schema", 1, "moves", list, "about", about);
+	if (!rc)
+		rc = write_journal(j, journal, e);
+	if (rc) {
+		json_decref(journal);
+		return rc;
+	}
+	rc = carry_out(list, e);
+	if (!rc) {
+		settle(j);
+		json_object_set_new(journal, "done", json_string("yes"));
+		rc = write_journal(j, journal, e);
+	}
+	if (rc && undo_all(j, journal, &why))
+		fail_in(e, "%s; and the way back failed, too", why.text);
+	json_decref(journal);
+	return rc;
+}
+
+int journal_undo(struct journal *j, struct err *e)
+{
+	json_t *journal = read_journal(j);
+	int rc;
+
+	if (!journal)
+		return 1;
+	/* From here on a kill leaves something to undo, not something done. */
+	json_object_del(journal, "done");
+	rc = write_journal(j, journal, e);
+	if (!rc)
+		rc = undo_all(j, journal, e);
+	json_decref(journal);
+	return rc;
+}
+
+json_t *journal_about(const struct journal *j)
+{
+	json_t *journal = read_journal(j), *about = NULL;
+
+	if (journal && text_of(journal, "done"))
+		about = json_incref(json_object_get(journal, "about"));
+	json_decref(journal);
+	return about;
+}
+
+void journal_close(struct journal *j)
+{
+	static const char *const always[] = { "next", "back" };
+	char path[PATH_MAX];
+	size_t i;
+
+	if (j->lock < 0 || !*j->dir)
+		return;
+	for (i = 0; i < sizeof(always) / sizeof(always[0]); i++) {
+		path_in(path, j, always[i]);
+		remove_tree(path);
+	}
+	path_in(path, j, "journal.json");
+	if (!file_exists(NULL, path)) {
+		path_in(path, j, "old");
+		remove_tree(path);
+		rmdir(j->dir);
+	}
+	close(j->lock);
+	j->lock = -1;
+}
+
+/* Distributions. */
+
+/* Is @dir, "Some_Name-1.2.dist-info", the metadata of @name? */
+static bool is_metadata_of(const char *dir, const char *name)
+{
+	size_t n = strlen(name), i;
+	const char *dot = strrchr(dir, '.');
+
+	if (!dot || (strcmp(dot, ".dist-info") != 0 && strcmp(dot, ".egg-info") != 0))
+		return false;
+	for (i = 0; i < n; i++) {
+		int a = tolower((unsigned char)dir[i]), b = tolower((unsigned char)name[i]);
+
+		if (a != b && !(strchr("-_.", a) && a && strchr("-_.", b)))
+			return false;
+	}
+	return dir[n] == '-' || dir + n == dot;
+}
+
+static void add_entry(json_t *list, const char *path)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(list, i, one) if (!strcmp(json_string_value(one), path)) return;
+	json_array_append_new(list, json_string(path));
+}
+
+/* Take the first "../" off @path as often as it is there, and as much off @base. */
+static const char *climb(const char *path, char *base)
+{
+	while (!strncmp(path, "../", 3)) {
+		char *slash = strrchr(base, '/');
+
+		if (slash)
+			*slash = 0;
+		path += 3;
+	}
+	return path;
+}
+
+/* What owns one line of RECORD: a folder of site-packages, or a file elsewhere. */
+static int add_line(json_t *list, const char *site, const char *prefix, const char *line,
+		    struct err *e)
+{
+	char base[PATH_MAX], path[2 * PATH_MAX];
+	size_t n = strlen(prefix);
+	const char *rest;
+
+	snprintf(base, sizeof(base), "%s", site);
+	rest = climb(line, base);
+	if (!*rest || *rest == '/' || strstr(rest, "/../") || !strncmp(rest, "../", 3))
+		return fail(e, RINGUP_EINVAL, "RECORD has %.80s, which leads elsewhere", line);
+	if (rest == line && strncmp(rest, "__pycache__/", 12) != 0)
+		snprintf(path, sizeof(path), "%s/%.*s", base, (int)strcspn(rest, "/"), rest);
+	else
+		snprintf(path, sizeof(path), "%s/%s", base, rest);
+	if (strncmp(path, prefix, n) != 0 || path[n] != '/')
+		return fail(e, RINGUP_EINVAL, "RECORD has %.80s, which leads out of %.80s",
+			    line, prefix);
+	if (file_exists(NULL, path))
+		add_entry(list, path);
+	return 0;
+}
+
+/* PATH,HASH,SIZE with PATH in quotes where it has commas. */
+static int add_record(json_t *list, const char *site, const char *prefix, char *text,
+		      struct err *e)
+{
+	char *line, *end, *comma;
+	int rc = 0;
+
+	for (line = text; !rc && line && *line; line = end) {
+		end = strchr(line, '\n');
+		if (end)
+			*end++ = 0;
+		if (*line == '"') {
+			comma = strchr(++line, '"');
+		} else {
+			comma = strchr(line, ',');
+		}
+		if (comma)
+			*comma = 0;
+		if (*line)
+			rc = add_line(list, site, prefix, line, e);
+	}
+	return rc;
+}
+
+int journal_entries(const char *site, const char *prefix, const char *name, json_t **out,
+		    struct err *e)
+{
+	DIR *dir = opendir(site);
+	char path[PATH_MAX], whole[2 * PATH_MAX];
+	struct dirent *d;
+	char *text;
+	size_t len;
+	int rc = 0;
+
+	*out = json_array();
+	while (!rc && dir && (d = readdir(dir))) {
+		if (!is_metadata_of(d->d_name, name))
+			continue;
+		snprintf(whole, sizeof(whole), "%s/%s", site, d->d_name);
+		add_entry(*out, whole);
+		snprintf(path, sizeof(path), "/%s/RECORD", d->d_name);
+		if (file_read(site, path, RECORD_BYTES, &text, &len, NULL))
+			continue;
+		rc = add_record(*out, site, prefix, text, e);
+		free(text);
+	}
+	if (dir)
+		closedir(dir);
+	return rc;
+}

@@ -1,0 +1,187 @@
+/* rebuild.c - an engine made again for what is installed: what is asked, and who does it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/rebuild.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/err.h"
+#include "base/jsonio.h"
+#include "detect/find.h"
+#include "rebuild/buildplan.h"
+#include "rebuild/errand.h"
+#include "rebuild/packages.h"
+#include "rebuild/probe.h"
+#include "rebuild/recipe.h"
+#include "rebuild/versions.h"
+#include "ringup.h"
+
+enum { LOCK_MS = 120000, PACKAGES_MS = 600000 };
+
+/* One line for each engine. */
+#define BUILDERS(X) X(horovod)
+
+#define X(name) extern const struct builder builder_##name;
+BUILDERS(X)
+#undef X
+
+const struct builder *const builders[] = {
+#define X(name) &builder_##name,
+	BUILDERS(X) NULL,
+#undef X
+};
+
+const struct builder *rebuild_builder(const char *engine)
+{
+	int i;
+
+	for (i = 0; builders[i]; i++)
+		if (!strcmp(builders[i]->name, engine))
+			return builders[i];
+	return NULL;
+}
+
+int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp, struct err *e)
+{
+	struct find_how find = { .python = how->python };
+	struct buildplan_how ask = { .engine = how->engine,
+				     .frameworks = how->frameworks,
+				     .framework_count = how->framework_count };
+	struct recipe recipe = { 0 };
+	struct versions table = { 0 };
+	struct utsname node;
+	int rc;
+
+	*factsp = *planp = NULL;
+	if (strcmp(how->engine, "ringup") != 0) {
+		rc = recipe_find(&recipe, how->engine, NULL, e);
+		if (rc)
+			goto out;
+		ask.recipe = &recipe;
+	}
+	if (!uname(&node))
+		ask.machine = node.machine;
+	rebuild_step(how, "look what is there", 0, 0);
+	rc = versions_load(&table, NULL, e);
+	if (!rc)
+		rc = find_all(&find, factsp, e);
+	rebuild_step(how, "plan, trying compilers", 0, 0);
+	if (!rc)
+		rc = probe_plan(&ask, *factsp, &table, planp, e);
+out:
+	versions_free(&table);
+	recipe_free(&recipe);
+	return rc;
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	return s ? s : "";
+}
+
+/* The compilers that the plan wants and the node lacks. */
+static int get_packages(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
+			struct rebuild_said *said, struct err *e)
+{
+	const json_t *names = json_object_get(plan, "packages");
+	struct packages_how ask = { .manager = text_of(json_object_get(facts, "packages"),
+						       "manager"),
+				    .names = names,
+				    .log_fd = -1,
+				    .lock_ms = LOCK_MS,
+				    .timeout_ms = PACKAGES_MS,
+				    .offline = how->offline };
+	enum packages_fate fate;
+	int rc;
+
+	if (!json_array_size(names))
+		return 0;
+	rebuild_step(how, "install compilers", 0, 0);
+	rc = packages_install(&ask, &fate, e);
+	said->has_failed = rc != 0;
+	return rc;
+}
+
+int rebuild_check(const json_t *plan, struct rebuild_said *said, struct err *e)
+{
+	if (json_is_true(json_object_get(plan, "possible")))
+		return 0;
+	return rebuild_refuse(said, e, "%s%s%s", text_of(plan, "why_not"),
+			      *text_of(plan, "nearest") ? "; what is possible: " : "",
+			      text_of(plan, "nearest"));
+}
+
+int rebuild_run(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
+		struct rebuild_said *said, struct err *e)
+{
+	const struct builder *b = rebuild_builder(how->engine);
+	const char *python = text_of(json_object_get(plan, "python"), "path");
+	int rc;
+
+	rc = get_packages(how, facts, plan, said, e);
+	if (!rc && *python)
+		rc = errand_become(python, e);
+	return rc ? rc : b->build(how, facts, plan, said, e);
+}
+
+int rebuild_undo(const struct rebuild_how *how, struct rebuild_said *said, struct err *e)
+{
+	struct find_how find = { .python = how->python };
+	json_t *facts = NULL, *plan;
+	const json_t *python;
+	int rc = find_all(&find, &facts, e);
+
+	if (rc)
+		return rc;
+	python = json_array_get(json_object_get(facts, "pythons"), 0);
+	plan = json_pack("{sO? ss}", "python", python, "version", "");
+	json_decref(facts);
+	if (json_is_object(python) || !how->python)
+		rc = errand_become(text_of(json_object_get(plan, "python"), "path"), e);
+	if (!rc)
+		rc = rebuild_builder(how->engine)->undo(how, plan, said, e);
+	json_decref(plan);
+	return rc;
+}
+
+void rebuild_step(const struct rebuild_how *how, const char *what, int done, int of)
+{
+	if (how->step)
+		how->step(how->arg, what, done, of);
+}
+
+void rebuild_note(struct rebuild_said *said, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (!said->notes)
+		said->notes = json_array();
+	json_array_append_new(said->notes, jsonio_text(text));
+}
+
+int rebuild_refuse(struct rebuild_said *said, struct err *e, const char *fmt, ...)
+{
+	char text[sizeof(e->text)];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	said->has_failed = true;
+	return fail(e, RINGUP_EINVAL, "%s", text);
+}
+
+void rebuild_free(struct rebuild_said *said)
+{
+	json_decref(said->proofs);
+	json_decref(said->notes);
+	*said = (struct rebuild_said){ 0 };
+}

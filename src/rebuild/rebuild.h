@@ -1,0 +1,92 @@
+/* rebuild.h - an engine made again for what is installed: what is asked, and who does it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REBUILD_REBUILD_H
+#define REBUILD_REBUILD_H
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cache_how;
+struct err;
+
+/* What is asked.  Zero-initialise, then set what you need. */
+struct rebuild_how {
+	const char *engine;            /* the name of a builder                          */
+	const char *python;            /* NULL: the first                                */
+	const char *const *frameworks; /* these only; NULL: all that Python has          */
+	int framework_count;
+	const char *source;          /* a release file or a folder of sources; NULL: pip's */
+	const char *const *accepted; /* advisories, by their names                      */
+	int accepted_count;
+	int jobs;         /* compilers at the same time; 0: as many as fit             */
+	bool offline;     /* nothing is asked of the network                           */
+	bool without_mpi; /* even if there is one                                      */
+	int64_t limit_ms; /* for a build; 0: an hour                                    */
+	const struct cache_how *cache; /* NULL: none                                     */
+
+	/* What is done now, and how much of that: @done of @of, or 0 of 0. */
+	void (*step)(void *arg, const char *what, int done, int of);
+	void *arg;
+};
+
+/* What came of it. */
+struct rebuild_said {
+	char log[PATH_MAX];  /* of the build, or ""                                 */
+	char site[PATH_MAX]; /* where it was installed, or ""                       */
+	bool has_failed;     /* no, for a reason that the node has: exit status 1   */
+	bool is_from_cache;  /* nothing was compiled                                */
+	json_t *proofs;      /* [{framework, way, ranks, error}], or NULL           */
+	json_t *notes;       /* [text], what a person should know besides, or NULL  */
+};
+
+/*
+ * One engine.  build() does what @plan (buildplan.h) says: builds, verifies, proves, replaces
+ * what was there; after any failure what was there works as before.  @facts is what
+ * find_all() found, for the stamp.
+ */
+struct builder {
+	const char *name, *summary;
+	int (*build)(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
+		     struct rebuild_said *said, struct err *e);
+	/* take back the last build for this Python; 1: there is none */
+	int (*undo)(const struct rebuild_how *how, const json_t *plan,
+		    struct rebuild_said *said, struct err *e);
+};
+
+extern const struct builder *const builders[]; /* ends with NULL */
+
+/* rebuild_builder - that of @engine, or NULL. */
+const struct builder *rebuild_builder(const char *engine);
+
+/*
+ * rebuild_plan - what the node has and what will be done, into *@factsp and *@planp, the
+ * caller's references.
+ */
+int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp, struct err *e);
+
+/* rebuild_check - can it be done at all? */
+int rebuild_check(const json_t *plan, struct rebuild_said *said, struct err *e);
+
+/* rebuild_run - do it: packages first, as root; then, as the owner of the Python, the rest. */
+int rebuild_run(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
+		struct rebuild_said *said, struct err *e);
+
+/* rebuild_undo - take back the last build for how->python; 1: there is none. */
+int rebuild_undo(const struct rebuild_how *how, struct rebuild_said *said, struct err *e);
+
+/* rebuild_step - tell how->step, if there is one. */
+void rebuild_step(const struct rebuild_how *how, const char *what, int done, int of);
+
+/* rebuild_note - one more for said->notes. */
+void rebuild_note(struct rebuild_said *said, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* rebuild_refuse - fail() for what the node, not this program, is in the way of. */
+int rebuild_refuse(struct rebuild_said *said, struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+void rebuild_free(struct rebuild_said *said);
+
+#endif

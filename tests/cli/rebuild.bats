@@ -1,0 +1,164 @@
+#!/usr/bin/env bats
+# rebuild.bats - ringup rebuild builds, proves, replaces and takes back, also when it is killed.
+# shellcheck disable=SC2030,SC2031,SC2154
+
+load ../lib/helper
+load ../lib/engine
+
+bats_require_minimum_version 1.5.0
+
+setup_file() { engine_setup_file; }
+
+setup() { engine_setup; }
+
+teardown() { engine_teardown; }
+
+# build STATUS ARG... - rebuild the small engine for the small torch.
+build() {
+  local want=$1
+  shift
+  run --separate-stderr ringup rebuild --engine horovod --python "$venv" --without-mpi "$@"
+  expect_status "$want" || { echo "$stderr"; tail -n 20 "$BATS_TEST_TMPDIR"/log 2>/dev/null; return 1; }
+}
+
+# version - of the horovod that Python takes, "none" without one.
+version() {
+  "$venv/bin/python" -c 'import horovod; print(horovod.__version__)' 2>/dev/null || echo none
+}
+
+@test "an engine that there is no recipe for, and what does not go together, is wrong usage" {
+  run ringup rebuild --engine horowod
+  expect_status 2
+  run ringup rebuild --engine horovod --undo --dry-run
+  expect_status 2
+  run ringup rebuild --engine horovod --jobs -1
+  expect_status 2
+}
+
+@test "built from a release file, proved by training, in place and known to pip; then undone" {
+  build 0 --source "$sdist" --accept TEST-1 --offline
+  [[ $(version) == 0.28.1 && $output == *"proved: torch 9.1"*"in place"* ]]
+  "$venv/bin/python" -m pip show -f horovod | grep -qF horovod/ringup-build.json
+  [[ -x $venv/bin/horovodrun && -e $site/horovod/ringup-build.json ]]
+  [[ $("$venv/bin/python" -c 'import horovod._small as s; print(s.__file__)') == "$site"/* ]]
+  run ringup rebuild --engine horovod --python "$venv" --undo
+  expect_status 0
+  [[ $(version) == 0.1 && ! -e $venv/bin/horovodrun && ! -e $site/.ringup-rebuild ]]
+  run ringup rebuild --engine horovod --python "$venv" --undo
+  expect_status 1
+}
+
+@test "an advisory has to be accepted by its name, before anything is done" {
+  build 1 --source "$sdist"
+  [[ $stderr == *"TEST-1"*"--accept TEST-1"* && $(version) == 0.1 ]]
+  [[ ! -e $site/.ringup-rebuild ]]
+}
+
+@test "a release with another SHA-256, and one that leads out of its folder, are not unpacked" {
+  cp "$sdist" "$BATS_TEST_TMPDIR/other.tar.gz"
+  echo more >>"$BATS_TEST_TMPDIR/other.tar.gz"
+  build 1 --source "$BATS_TEST_TMPDIR/other.tar.gz" --accept TEST-1
+  [[ $stderr == *"SHA-256"* && $(version) == 0.1 ]]
+  ln -s /etc "$sources/escape"
+  engine_pack
+  build 1 --source "$sdist" --accept TEST-1
+  [[ $stderr == *"neither a file nor a folder"* ]]
+}
+
+@test "sources that the recipe does not know are not built" {
+  echo 'something else' >"$sources/edited.txt"
+  build 1 --source "$sources" --accept TEST-1
+  [[ $stderr == *"not the sources that the recipe knows"* && $(version) == 0.1 ]]
+}
+
+@test "a build that fails says the first error, keeps the log, and what was there works" {
+  echo 'int broken(' >"$sources/small.c"
+  build 1 --source "$sources" --accept TEST-1
+  [[ $stderr == *"the build failed"*"error:"* && $(version) == 0.1 ]]
+  grep -q 'int broken' "$(sed -n 's/^log: //p' <<<"$stderr")"
+}
+
+@test "an engine that averages nothing is refused, and what was there works" {
+  sed -i 's/^AVERAGES = True/AVERAGES = False/' "$sources/horovod/torch.py"
+  build 1 --source "$sources" --accept TEST-1
+  [[ $stderr == *"different weights"* && $(version) == 0.1 ]]
+}
+
+@test "offline without --source says what to get, at once" {
+  build 1 --accept TEST-1 --offline
+  [[ $stderr == *"--source"*"pip download"* && $(version) == 0.1 ]]
+}
+
+@test "from an index: only what has the recipe's SHA-256" {
+  mkdir -p "$BATS_TEST_TMPDIR/index/horovod"
+  cp "$sdist" "$BATS_TEST_TMPDIR/index/horovod/"
+  printf '<a href="%s">%s</a>\n' "${sdist##*/}" "${sdist##*/}" >"$BATS_TEST_TMPDIR/index/horovod/index.html"
+  export PIP_INDEX_URL=file://$BATS_TEST_TMPDIR/index
+  build 0 --accept TEST-1
+  [[ $(version) == 0.28.1 ]]
+  echo more >>"$BATS_TEST_TMPDIR/index/horovod/${sdist##*/}"
+  build 1 --accept TEST-1
+  [[ $stderr == *"pip could not get"* && $(version) == 0.28.1 ]]
+}
+
+@test "--dry-run says what would be done, and does nothing" {
+  build 0 --dry-run
+  [[ $output == *"would build horovod 0.28.1"* && $(version) == 0.1 && ! -e $site/.ringup-rebuild ]]
+}
+
+@test "--json is one object, with the proofs" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  build 0 --source "$sdist" --accept TEST-1 --json
+  [[ $(jq -r '[.schema, .engine, .error, .proofs[0].framework, .proofs[0].error] | join(" ")' <<<"$output") == \
+    "ringup.rebuild/1 horovod  torch " ]]
+}
+
+@test "where ringup's own package was, there is Horovod, and pip knows of one of them" {
+  [[ -e $src/compat/install ]] || skip "no compat/install"
+  rm -rf "$site"/horovod*
+  "$src/compat/install" --python "$venv/bin/python" >/dev/null
+  build 0 --source "$sdist" --accept TEST-1
+  [[ $(version) == 0.28.1 && $stderr == *"--undo brings it back"* ]]
+  [[ ! -e $site/ringup ]]
+  not "$venv/bin/python" -m pip show -q ringup 2>/dev/null
+  ringup rebuild --engine horovod --python "$venv" --undo
+  "$venv/bin/python" -m pip show -q ringup
+  not "$venv/bin/python" -m pip show -q horovod 2>/dev/null
+  [[ -e $site/ringup/__init__.py && -e $site/horovod/__init__.py ]]
+}
+
+@test "killed at any step, the next run has the old engine whole, and builds" {
+  local at killed=0
+  for at in 1 3 6; do
+    RINGUP_TEST_KILL_AT=$at run ringup rebuild --engine horovod --python "$venv" --without-mpi \
+      --source "$sdist" --accept TEST-1
+    [[ $status -eq 137 ]] || break
+    killed=$((killed + 1))
+    run ringup rebuild --engine horovod --python "$venv" --undo
+    [[ $(version) == 0.1 && ! -e $venv/bin/horovodrun ]] || { echo "killed at $at: $(version)"; return 1; }
+  done
+  ((killed >= 2))
+  build 0 --source "$sdist" --accept TEST-1
+  [[ $(version) == 0.28.1 ]]
+}
+
+@test "killed while compiling, nothing of it goes on, and what it left is used by nobody" {
+  local pid
+  echo 'import time; time.sleep(600)' >>"$sources/setup.py"
+  ringup rebuild --engine horovod --python "$venv" --without-mpi --source "$sources" \
+    --accept TEST-1 >/dev/null 2>&1 3>&- &
+  pid=$!
+  for _ in {1..300}; do
+    pgrep -f "$venv/bin/python.* setup.py|$venv/bin/python.*pip wheel" >/dev/null && break
+    sleep 0.1
+  done
+  kill -9 "$pid"
+  wait "$pid" || true
+  for _ in {1..100}; do
+    pgrep -f "$venv/bin/python" >/dev/null || break
+    sleep 0.1
+  done
+  not pgrep -f "$venv/bin/python"
+  [[ $(version) == 0.1 ]]
+  build 0 --source "$sdist" --accept TEST-1
+}

@@ -1,0 +1,74 @@
+/* test_errand.c - a program is followed to its end, and nothing of it stays. */
+#include "rebuild/errand.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "tap.h"
+
+static char heard[256];
+
+static void hear(void *arg, const char *line)
+{
+	size_t n = strlen(heard);
+
+	(void)arg;
+	snprintf(heard + n, sizeof(heard) - n, "[%s]", line);
+}
+
+static int run(const char *script, int64_t limit_ms, int *status, struct err *e)
+{
+	const char *argv[] = { "sh", "-c", script, NULL };
+	struct errand job = { .argv = argv,
+			      .env = errand_env("/tmp", false),
+			      .dir = "/",
+			      .log_fd = -1,
+			      .limit_ms = limit_ms,
+			      .line = hear };
+	int rc;
+
+	*heard = 0;
+	rc = errand_run(&job, status, e);
+	json_decref((json_t *)(uintptr_t)job.env);
+	return rc;
+}
+
+/* Is somebody who sleeps for so long still there? */
+static bool sleeps(const char *seconds)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "pgrep -f '^sleep %s$' >/dev/null", seconds);
+	return !system(command);
+}
+
+int main(void)
+{
+	struct err e = { 0 };
+	char seconds[32], script[128];
+	int64_t since;
+	int status;
+
+	ok(!run("echo a; echo b >&2; printf c; echo d; exit 3", 0, &status, &e) && status == 3,
+	   "its status: %d %s", status, e.text);
+	ok(!strcmp(heard, "[a][b][cd]"), "its lines, of both streams: %s", heard);
+	ok(!run("kill -9 $$", 0, &status, &e) && status == 137, "its signal: %d", status);
+	setenv("PLANTED", "secret", 1);
+	ok(!run("echo \"$PLANTED$HOME\"", 0, &status, &e) && !strcmp(heard, "[/tmp]"),
+	   "nothing of this environment: %s", heard);
+	snprintf(seconds, sizeof(seconds), "9%d", (int)getpid());
+	snprintf(script, sizeof(script), "sleep %s & setsid sleep %s & exit 0", seconds,
+		 seconds);
+	ok(!run(script, 0, &status, &e) && !status, "who goes on in the background");
+	ok(!sleeps(seconds), "does not go on");
+	snprintf(script, sizeof(script), "setsid sleep %s & sleep %s", seconds, seconds);
+	since = clock_ns();
+	ok(!run(script, 300, &status, &e) && status == -1, "who takes too long is ended");
+	ok(!sleeps(seconds) && clock_ns() - since < 20000000000, "with all it has started");
+	ok(run("", 0, &status, &e) == 0, "an empty errand");
+	return tap_done();
+}

@@ -1,0 +1,226 @@
+/* test_journal.c - engines change places whole, whenever the one who does it is killed. */
+#include "rebuild/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "tap.h"
+
+static char base[] = "/tmp/ringup-journal.XXXXXX";
+static char site[128], bin[128];
+
+static void sh(const char *format, const char *a)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command), format, a);
+	if (system(command))
+		ok(0, "set up: %s", command);
+}
+
+/* A site with the old engine: two folders, a program, and one that the new does not have. */
+static void set_up(void)
+{
+	sh("rm -rf %s/*", base);
+	snprintf(site, sizeof(site), "%s/lib", base);
+	snprintf(bin, sizeof(bin), "%s/bin", base);
+	sh("cd %s && mkdir -p lib/hvd lib/hvd-1.dist-info lib/gone bin && echo old >lib/hvd/a "
+	   "&& "
+	   "echo old >lib/hvd-1.dist-info/b && echo old >bin/run && echo old >lib/gone/c",
+	   base);
+}
+
+/* All of the old, or all of the new, or neither (0). */
+static const char *state(void)
+{
+	char command[512], line[32] = "";
+	FILE *f;
+
+	snprintf(command, sizeof(command),
+		 "cd %s && cat lib/hvd/a bin/run lib/*.dist-info/b lib/gone/c 2>/dev/null | tr "
+		 "-d "
+		 "'\\n'; ls lib | tr -d '\\n'",
+		 base);
+	f = popen(command, "r");
+	if (!f || !fgets(line, sizeof(line), f))
+		*line = 0;
+	if (f)
+		pclose(f);
+	if (!strncmp(line, "oldoldoldoldgone", 16))
+		return "old";
+	if (!strncmp(line, "newnewnewhvd", 12))
+		return "new";
+	return "torn";
+}
+
+static json_t *moves(const char *stage)
+{
+	char a[4][256], to[4][256];
+	static const char *const from[] = { "hvd", "hvd-2.dist-info", "run" };
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		snprintf(a[i], sizeof(a[i]), "%.200s/%s", stage, from[i]);
+		snprintf(to[i], sizeof(to[i]), "%s/%s", i == 2 ? bin : site, from[i]);
+		json_array_append_new(list, json_pack("{ss ss}", "to", to[i], "new", a[i]));
+	}
+	snprintf(to[0], sizeof(to[0]), "%s/gone", site);
+	json_array_append_new(list, json_pack("{ss}", "to", to[0]));
+	snprintf(to[0], sizeof(to[0]), "%s/hvd-1.dist-info", site);
+	json_array_append_new(list, json_pack("{ss}", "to", to[0]));
+	return list;
+}
+
+static int do_switch(struct err *e)
+{
+	char stage[PATH_MAX];
+	struct journal j;
+	json_t *m;
+	int rc = journal_open(&j, site, e);
+
+	if (!rc)
+		rc = journal_stage(&j, stage, e);
+	if (!rc) {
+		sh("cd %s && mkdir hvd hvd-2.dist-info && echo new >hvd/a && echo new "
+		   ">hvd-2.dist-info/b && echo new >run",
+		   stage);
+		m = moves(stage);
+		rc = journal_switch(&j, m, NULL, e);
+		json_decref(m);
+	}
+	journal_close(&j);
+	return rc;
+}
+
+static int do_undo(struct err *e)
+{
+	struct journal j;
+	int rc = journal_open(&j, site, e);
+
+	if (!rc)
+		rc = j.was_unfinished ? 0 : journal_undo(&j, e);
+	journal_close(&j);
+	return rc;
+}
+
+/* In a child that is killed before step @at; was it? */
+static bool killed(int (*deed)(struct err *), int at)
+{
+	char text[16];
+	struct err e = { 0 };
+	int status;
+	pid_t pid;
+
+	snprintf(text, sizeof(text), "%d", at);
+	pid = fork();
+	if (!pid) {
+		setenv("RINGUP_TEST_KILL_AT", text, 1);
+		_exit(deed(&e) != 0);
+	}
+	waitpid(pid, &status, 0);
+	return WIFSIGNALED(status);
+}
+
+static void check_kills(void)
+{
+	struct err e = { 0 };
+	int at;
+
+	for (at = 1; at < 100; at++) {
+		struct journal j;
+
+		set_up();
+		if (!killed(do_switch, at))
+			break;
+		ok(!journal_open(&j, site, &e), "killed before step %d, the next run opens: %s",
+		   at, e.text);
+		journal_close(&j);
+		ok(!strcmp(state(), "old"), "and the old engine is whole: %s", state());
+		ok(!do_switch(&e) && !strcmp(state(), "new"), "and can be replaced: %s",
+		   e.text);
+	}
+	ok(at > 8, "a switch has %d steps", at - 1);
+	for (at = 1; at < 100; at++) {
+		set_up();
+		do_switch(&e);
+		if (!killed(do_undo, at))
+			break;
+		ok(!do_undo(&e), "killed before step %d of undo, undo goes on: %s", at, e.text);
+		ok(!strcmp(state(), "old"), "and the old engine is whole: %s", state());
+	}
+	ok(at > 6, "an undo has %d steps", at - 1);
+}
+
+static void check_plain(void)
+{
+	struct err e = { 0 };
+	struct journal j, other;
+	char path[PATH_MAX];
+
+	set_up();
+	ok(!do_switch(&e) && !strcmp(state(), "new"), "the new engine is in place: %s", e.text);
+	ok(!do_undo(&e) && !strcmp(state(), "old"), "and out again: %s", e.text);
+	ok(do_undo(&e) == 1, "there is one way back only");
+	snprintf(path, sizeof(path), "%s/.ringup-rebuild", site);
+	ok(access(path, F_OK) && errno == ENOENT, "nothing is left");
+	do_switch(&e);
+	do_switch(&e);
+	ok(!do_undo(&e) && !strcmp(state(), "new"), "undo goes back one switch");
+	set_up();
+	do_switch(&e);
+	sh("rm -rf %s/hvd; mkdir -p %1$s/hvd", site);
+	ok(do_undo(&e) && strstr(e.text, "somebody else"), "what others put there stays: %s",
+	   e.text);
+	ok(!journal_open(&j, site, &e) || 1, "one holds the lock");
+	ok(journal_open(&other, site, &e) && strstr(e.text, "another"), "and no second: %s",
+	   e.text);
+	journal_close(&other);
+	journal_close(&j);
+}
+
+static void check_entries(void)
+{
+	struct err e = { 0 };
+	json_t *list;
+
+	set_up();
+	sh("cd %s/lib/hvd-1.dist-info && printf "
+	   "'hvd/a,sha256=x,3\\n../bin/run,,\\n\"hvd/b,c\",,\\n"
+	   "hvd-1.dist-info/RECORD,,\\n__pycache__/x.pyc,,\\nmissing/y,,\\n' >RECORD",
+	   base);
+	ok(!journal_entries(site, base, "hvd", &list, &e) && json_array_size(list) == 3,
+	   "a distribution's folders, metadata and programs: %zu %s", json_array_size(list),
+	   e.text);
+	json_decref(list);
+	ok(!journal_entries(site, base, "hv", &list, &e) && !json_array_size(list),
+	   "not those of one whose name begins alike");
+	json_decref(list);
+	sh("cd %s/lib/hvd-1.dist-info && printf '../../../../etc/passwd,,\\n' >RECORD", base);
+	ok(journal_entries(site, base, "hvd", &list, &e),
+	   "a path out of the prefix is refused: %s", e.text);
+	json_decref(list);
+	sh("cd %s/lib/hvd-1.dist-info && printf 'a/../../../x,,\\n/etc/passwd,,\\n' >RECORD",
+	   base);
+	ok(journal_entries(site, base, "hvd", &list, &e), "however it is written: %s", e.text);
+	json_decref(list);
+}
+
+int main(void)
+{
+	if (!mkdtemp(base))
+		return 99;
+	check_plain();
+	check_kills();
+	check_entries();
+	sh("rm -rf %s", base);
+	return tap_done();
+}
