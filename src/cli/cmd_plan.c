@@ -1,5 +1,6 @@
 /* cmd_plan.c - `ringup plan`: what would be built for this node, with what, and why. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -195,27 +196,44 @@ static void print_advisories(const json_t *list)
 	}
 }
 
-static int print_text(const json_t *plan, struct err *e)
+/* How it would be done. */
+static int print_means(const json_t *plan, struct err *e)
 {
-	int rc;
+	int rc = print_pairs(json_object_get(plan, "packages"), "INSTALLS", "name", "why",
+			     OUT_BOLD, e);
 
-	print_decision(plan);
-	rc = print_pairs(json_object_get(plan, "build"), "BUILDS", "what", "why", OUT_BOLD, e);
-	if (rc)
-		return rc;
-	print_compiler(plan);
-	rc = print_frameworks(json_object_get(plan, "frameworks"), e);
-	if (!rc)
-		rc = print_pairs(json_object_get(plan, "packages"), "INSTALLS", "name", "why",
-				 OUT_BOLD, e);
 	if (rc)
 		return rc;
 	print_edits(json_object_get(plan, "edits"));
 	print_env(json_object_get(plan, "env"));
-	rc = print_pairs(json_object_get(plan, "rejected"), "NOT", "what", "why", OUT_DIM, e);
+	return 0;
+}
+
+/* Of what cannot be done nobody asks how. */
+static int print_text(const json_t *plan, struct err *e)
+{
+	bool possible = json_is_true(json_object_get(plan, "possible"));
+	int rc = 0;
+
+	print_decision(plan);
+	if (possible)
+		rc = print_pairs(json_object_get(plan, "build"), "BUILDS", "what", "why",
+				 OUT_BOLD, e);
+	if (possible && !rc)
+		print_compiler(plan);
+	if (!rc)
+		rc = print_frameworks(json_object_get(plan, "frameworks"), e);
+	if (possible && !rc)
+		rc = print_means(plan, e);
+	if (!rc)
+		rc = print_pairs(json_object_get(plan, "rejected"), "NOT", "what", "why",
+				 OUT_DIM, e);
+	if (rc)
+		return rc;
 	print_disagreements(json_object_get(plan, "disagreements"));
-	print_advisories(json_object_get(plan, "advisories"));
-	return rc;
+	if (possible)
+		print_advisories(json_object_get(plan, "advisories"));
+	return 0;
 }
 
 /* Of a tree nothing is run; so is it with --no-probe. */

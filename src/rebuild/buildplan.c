@@ -857,7 +857,7 @@ static void check_abi(struct draft *d)
 	char nearest[256];
 	int i;
 
-	for (i = 0; i < d->count; i++) {
+	for (i = 0; d->horovod && i < d->count; i++) {
 		const struct target *t = &d->at[i];
 
 		if (t->abi < 0) {
@@ -1111,8 +1111,6 @@ static int plan_horovod(struct draft *d, struct err *e)
 	char what[160];
 	int i;
 
-	if (!d->python)
-		cannot(d, "install Python 3, or name it with --python", "there is no Python 3");
 	if (!r) {
 		cannot(d, "--engine ringup",
 		       "there is no recipe for horovod; without one its build fails on "
@@ -1132,7 +1130,7 @@ static int plan_horovod(struct draft *d, struct err *e)
 
 /* Engine ringup. */
 
-static void plan_ringup(struct draft *d)
+static int plan_ringup(struct draft *d)
 {
 	char serves[200] = "";
 	int i, n = 0;
@@ -1142,7 +1140,7 @@ static void plan_ringup(struct draft *d)
 		set_env(d, "CC", d->compiler.cc);
 	if (!d->python) {
 		reject(d, "Python package ringup", "there is no Python 3");
-		return;
+		return 0;
 	}
 	for (i = 0; i < d->count && n < (int)sizeof(serves); i++)
 		n += snprintf(serves + n, sizeof(serves) - (size_t)n, "%s%s", i ? ", " : "",
@@ -1150,6 +1148,7 @@ static void plan_ringup(struct draft *d)
 	add(d, "build", "what", "Python package ringup", "why", "Python %s (%s): %s",
 	    text(d->python, "version"), text(d->python, "path"),
 	    *serves ? serves : "no framework that it could serve is there yet");
+	return 0;
 }
 
 static json_t *blank(const char *engine)
@@ -1179,16 +1178,14 @@ int buildplan_make(const struct buildplan_how *how, const json_t *facts,
 	d->plan = blank(d->horovod ? "horovod" : "ringup");
 	choose_python(d);
 	find_targets(d);
-	plan_mpi(d);
-	if (d->horovod) {
+	/* With nothing to build for there is nothing to choose. */
+	if (d->count || !d->horovod) {
+		plan_mpi(d);
 		plan_cuda(d);
 		check_abi(d);
+		plan_compiler(d);
+		rc = d->horovod ? plan_horovod(d, e) : plan_ringup(d);
 	}
-	plan_compiler(d);
-	if (d->horovod)
-		rc = plan_horovod(d, e);
-	else
-		plan_ringup(d);
 	json_object_set_new(d->plan, "possible", json_boolean(d->possible));
 	/* jansson hands NULL on; a part that is missing is memory that was. */
 	if (!rc && json_object_size(d->plan) != 21)
