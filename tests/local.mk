@@ -401,6 +401,7 @@ BATS_TESTS = \
 	%reldir%/fresh/fresh.bats \
 	%reldir%/cluster/by-hand.bats \
 	%reldir%/cluster/check.bats \
+	%reldir%/cluster/init.bats \
 	%reldir%/cluster/net-nodes.bats \
 	%reldir%/cluster/hosts.bats
 FAULT_TESTS = \
