@@ -2,6 +2,7 @@
 # 70-verify.bash - four ranks add up and train together; the network to other nodes is checked.
 
 limits 70 240
+optional 30
 
 tool=$INIT_ROOT/opt/ringup/current/bin/ringup
 shared=$INIT_ROOT/opt/ringup/current/share/ringup

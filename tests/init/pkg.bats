@@ -80,3 +80,29 @@ setup() {
   expect_status 0
   [[ ! -e $calls && $output == *"'install' 'gcc'"* ]]
 }
+
+@test "offline: nothing is asked of the network, exit status 21 and what is missing" {
+  stub apt-get
+  RINGUP_OFFLINE=1 run pkg_install gcc make
+  expect_status 21
+  [[ ! -e $calls && $output == *"missing: gcc make"* ]]
+  stub curl
+  RINGUP_OFFLINE=yes run fetch https://user:word@host/ringup.tar.xz "$(printf '0%.0s' {1..64})" "$BATS_TEST_TMPDIR/x"
+  expect_status 21
+  [[ ! -e $calls && $output == *"https://host/ringup.tar.xz"* && $output != *word* ]]
+}
+
+@test "a proxy is passed on to apt-get and curl, and its password to nobody" {
+  export http_proxy=http://user:hunter2hunter2@proxy:3128 https_proxy=http://user:hunter2hunter2@proxy:3128
+  stub apt-get '[[ $http_proxy == *hunter2* ]] || exit 9; echo "E: cannot reach $http_proxy" >>"$INIT_LOGFILE"; exit 100'
+  run pkg_install gcc
+  [[ $output != *hunter2* && $status -eq 21 ]]
+  scrub "$INIT_LOGFILE"
+  not grep -q hunter2 "$INIT_LOGFILE"
+  grep -qF 'E: cannot reach http://***@proxy:3128' "$INIT_LOGFILE"
+  stub curl '[[ $https_proxy == *hunter2* ]] || exit 9; while [[ $1 != --output ]]; do shift; done; echo x >"$2"'
+  sum=$(echo x | sha256sum | cut -c 1-64)
+  run fetch https://host/x "$sum" "$BATS_TEST_TMPDIR/x"
+  expect_status 0
+  [[ $output != *hunter2* && -s $BATS_TEST_TMPDIR/x ]]
+}
