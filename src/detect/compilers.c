@@ -164,11 +164,11 @@ static void clang_version(struct search *s, struct compiler *c, const char *want
 			newest(s->fs, dir, want, c->version, sizeof(c->version));
 }
 
-/* Ask a compiler; only the running node's can be. */
+/* Ask a gcc; only the running node's can be. */
 static void ask(struct search *s, struct compiler *c)
 {
-	static char full[] = "-dumpfullversion", plain[] = "-dumpversion";
-	char *argv[] = { c->key, strcmp(c->family, "gcc") ? plain : full, NULL };
+	static char full[] = "-dumpfullversion";
+	char *argv[] = { c->key, full, NULL };
 	struct err e = { 0 };
 	char *text = NULL;
 	int status;
@@ -323,7 +323,8 @@ json_t *compilers_find(struct rootfs *fs, const struct pythons *py)
 			gcc_version(s, c, want);
 		else
 			clang_version(s, c, want);
-		if (!strchr(c->version, '.'))
+		/* clang loads 100 MB of libraries to answer, and its folder tells enough. */
+		if (!strchr(c->version, '.') && !strcmp(c->family, "gcc"))
 			ask(s, c);
 		o = json_object();
 		json_object_set_new(o, "family", text_json(c->family));

@@ -16,7 +16,7 @@ struct rootfs;
  * Entries are {family, version, cc, cxx, default}; gcc, g++ and gcc-12 that lead
  * to one compiler are one entry, with the most telling names.  The version is
  * that of the folder the compiler keeps its own files in; where that is only
- * "12" and the node is live, the compiler is asked (1 ms each, at most 8).
+ * "12" and the node is live, gcc is asked (1 ms each, at most 8).
  * A g++ without its cc1plus is a problem: it compiles nothing.
  */
 json_t *compilers_find(struct rootfs *fs, const struct pythons *py);

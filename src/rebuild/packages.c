@@ -351,12 +351,43 @@ static void begin(struct call *c, const struct packages_how *how)
 	}
 }
 
+/* Is there a package of exactly this name?  apt-get takes one that it does not know for a
+ * pattern, and g++-7 matches much. */
+static bool is_known(const char *name)
+{
+	static char apt[] = "apt-cache", names[] = "--names-only", search[] = "search";
+	char pattern[160], *argv[] = { apt, names, search, pattern, NULL }, *said = NULL;
+	struct err e = { 0 };
+	size_t n = 0;
+	bool found;
+	int status;
+
+	pattern[n++] = '^';
+	for (; *name && n + 4 < sizeof(pattern); name++) {
+		if (*name == '+' || *name == '.')
+			pattern[n++] = '\\';
+		pattern[n++] = *name;
+	}
+	pattern[n++] = '$';
+	pattern[n] = 0;
+	if (proc_capture(argv, 4096, ASK_MS, &said, &status, &e))
+		return false;
+	found = *said != 0;
+	free(said);
+	return found;
+}
+
 static int install(const struct packages_how *how, struct call *c, struct said *s,
 		   enum packages_fate *fate, struct err *e)
 {
 	const json_t *o;
 	size_t i;
 
+	for (i = 0; !strcmp(how->manager, "apt") && i < json_array_size(how->names); i++)
+		if (!is_known(text(json_array_get(how->names, i), "name"))) {
+			*fate = PACKAGES_MISSING;
+			return fail(e, RINGUP_ESYSTEM, "apt-cache");
+		}
 	begin(c, how);
 	push(c, "install");
 	if (!strcmp(how->manager, "apt")) {

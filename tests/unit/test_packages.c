@@ -125,10 +125,35 @@ static void try(const char *what, const char *script, enum packages_fate want, c
 	int rc;
 
 	put("apt-get", script);
+	put("apt-cache", "#!/bin/sh\ncase $* in *'^g\\+\\+-11$'*) echo 'g++-11 - x' ;; esac\n");
 	rc = packages_install(&how, &fate, &e);
 	ok(fate == want && !rc == (want == PACKAGES_DONE) && strstr(e.text, says), "%s: %d %s",
 	   what, (int)fate, e.text);
 	unlink(path_of("apt-get"));
+	unlink(path_of("apt-cache"));
+	json_decref(names);
+}
+
+/* apt-get would take a name that it does not know for a pattern. */
+static void test_unknown(void)
+{
+	json_t *names = json_pack("[{ss}]", "name", "g++-7");
+	struct packages_how how = { .manager = "apt",
+				    .names = names,
+				    .log_fd = -1,
+				    .lock_ms = 1000,
+				    .timeout_ms = 3000 };
+	enum packages_fate fate;
+	struct err e = { 0 };
+
+	put("apt-get", "#!/bin/sh\ncase $* in *install*) : >\"${0%/*}/installed\" ;; esac\n");
+	put("apt-cache", "#!/bin/sh\n");
+	ok(packages_install(&how, &fate, &e) && fate == PACKAGES_MISSING &&
+		   strstr(e.text, "does not have g++-7"),
+	   "a name that nobody knows: %s", e.text);
+	ok(access(path_of("installed"), F_OK) < 0, "and nothing is installed in its place");
+	unlink(path_of("apt-get"));
+	unlink(path_of("apt-cache"));
 	json_decref(names);
 }
 
@@ -210,8 +235,10 @@ int main(void)
 	put("lists/x_Packages", "");
 	if (geteuid())
 		printf("ok %d # SKIP only root installs\n", ++tap_count);
-	else
+	else {
 		test_install();
+		test_unknown();
+	}
 	unlink(path_of("lists/x_Packages"));
 	rmdir(path_of("lists"));
 	ok(!rmdir(dir), "nothing is left");
