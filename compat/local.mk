@@ -11,6 +11,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/_c.py \
 	%reldir%/python/ringup/_version.py \
 	%reldir%/python/ringup/collectives.py \
+	%reldir%/python/ringup/drift.py \
 	%reldir%/python/ringup/errors.py \
 	%reldir%/python/ringup/foreign.py \
 	%reldir%/python/ringup/job.py \

@@ -5,6 +5,7 @@ dist_man_MANS += \
 	%reldir%/man/ringup-cache.1 \
 	%reldir%/man/ringup-detect.1 \
 	%reldir%/man/ringup-diagnose.1 \
+	%reldir%/man/ringup-doctor.1 \
 	%reldir%/man/ringup-env.1 \
 	%reldir%/man/ringup-hello.1 \
 	%reldir%/man/ringup-help.1 \

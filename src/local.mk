@@ -178,6 +178,10 @@ CACHE_SOURCES = \
 TOOL_SOURCES += $(CACHE_SOURCES)
 
 TOOL_SOURCES += \
+	%reldir%/rebuild/drift.c %reldir%/rebuild/drift.h \
+	%reldir%/rebuild/modules.c %reldir%/rebuild/modules.h \
+	%reldir%/rebuild/package.c %reldir%/rebuild/package.h \
+	%reldir%/rebuild/ringup_engine.c \
 	%reldir%/rebuild/stamp.c %reldir%/rebuild/stamp.h
 
 # What is to be built for a node, and with what.
@@ -274,6 +278,11 @@ TOOL_SOURCES += \
 	%reldir%/rebuild/upstream.c \
 	%reldir%/rebuild/recipe.c %reldir%/rebuild/recipe.h
 
+modulesdir = $(pkgdatadir)/modules/backend
+dist_modules_DATA = \
+	%reldir%/backend/mpi_module.c \
+	%reldir%/backend/mpi_module.h
+
 recipedir = $(pkgdatadir)/recipes
 dist_recipe_DATA = \
 	%reldir%/rebuild/recipes/horovod-0.28.1.recipe \
@@ -285,6 +294,13 @@ dist_proof_DATA = \
 	%reldir%/rebuild/proofs/prove_keras.py \
 	%reldir%/rebuild/proofs/prove_tensorflow.py \
 	%reldir%/rebuild/proofs/prove_torch.py
+
+TOOL_SOURCES += \
+	%reldir%/doctor/ability.c %reldir%/doctor/ability.h \
+	%reldir%/doctor/doctor.c %reldir%/doctor/doctor.h \
+	%reldir%/doctor/exam.c %reldir%/doctor/exam.h \
+	%reldir%/doctor/exam_machine.c \
+	%reldir%/doctor/exam_software.c
 
 # What `ringup bench` compiles or runs as peers; see find_data() in cmd_bench.c.
 AM_CPPFLAGS += -DRINGUP_DATA='"$(pkgdatadir)"'
@@ -300,6 +316,7 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_cache.c \
 	%reldir%/cli/cmd_detect.c \
 	%reldir%/cli/cmd_diagnose.c \
+	%reldir%/cli/cmd_doctor.c \
 	%reldir%/cli/cmd_env.c \
 	%reldir%/cli/cmd_hello.c \
 	%reldir%/cli/cmd_help.c \

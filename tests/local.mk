@@ -95,6 +95,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_peers \
 	%reldir%/unit/test_placement \
 	%reldir%/unit/test_plot \
+	%reldir%/unit/test_modules \
 	%reldir%/unit/test_stamp \
 	%reldir%/unit/test_stats \
 	%reldir%/unit/test_task
@@ -370,11 +371,13 @@ BATS_TESTS = \
 	%reldir%/cli/detect.bats \
 	%reldir%/cli/diagnose.bats \
 	%reldir%/cli/discover.bats \
+	%reldir%/cli/doctor.bats \
 	%reldir%/cli/env.bats \
 	%reldir%/cli/hello.bats \
 	%reldir%/cli/help.bats \
 	%reldir%/cli/job.bats \
 	%reldir%/cli/man.bats \
+	%reldir%/cli/modules.bats \
 	%reldir%/cli/mpi.bats \
 	%reldir%/cli/net.bats \
 	%reldir%/cli/net-fix.bats \

@@ -2,9 +2,14 @@
 # build_ringup.py - write the wheel: a build back end for pip, and a command, without setuptools.
 # SPDX-License-Identifier: Apache-2.0
 """Usage: build_ringup.py DIRECTORY [LIBRINGUP.SO]
+       build_ringup.py --into DIRECTORY STAMP WATCH [LIBRINGUP.SO]
 
 Writes ringup-VERSION-py3-none-any.whl to DIRECTORY and prints its path.  With a library, puts
 it next to the package and tags the wheel for this machine.
+
+With --into, DIRECTORY gets what pip would make of the wheel there, without pip: the packages,
+with the files STAMP and WATCH (what it was installed for; see drift.py) and a link to the
+library.  `ringup rebuild` then moves it to where Python finds it.
 """
 
 import base64
@@ -89,6 +94,29 @@ def write(directory, library=None):
     return name
 
 
+def unpack(directory, stamp, watch, library=None):
+    """Write what an installed wheel consists of; what is there already is an error."""
+    info = f"ringup-{version()}.dist-info"
+    entries = list(sources())
+    for name, path in (("ringup/build.json", stamp), ("ringup/watch", watch)):
+        with open(path, "rb") as f:
+            entries.append((name, f.read()))
+    entries.append((f"{info}/METADATA", METADATA.format(version=version()).encode()))
+    entries.append((f"{info}/WHEEL", WHEEL.format(pure="true", platform="any").encode()))
+    entries.append((f"{info}/INSTALLER", b"ringup\n"))
+    lines = record(entries, info)
+    if library:
+        lines = b"ringup/libringup.so.0,,\n" + lines
+    for name, data in entries + [(f"{info}/RECORD", lines)]:
+        path = os.path.join(directory, name)
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        with open(path, "xb") as f:
+            f.write(data)
+        os.chmod(path, 0o644)
+    if library:
+        os.symlink(library, os.path.join(directory, "ringup", "libringup.so.0"))
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """What pip calls (PEP 517)."""
     return write(wheel_directory, (config_settings or {}).get("library"))
@@ -100,6 +128,11 @@ def build_sdist(sdist_directory, config_settings=None):
 
 
 if __name__ == "__main__":
-    if not 2 <= len(sys.argv) <= 3 or sys.argv[1].startswith("-"):
+    words = sys.argv[1:]
+    if words[:1] == ["--into"] and 4 <= len(words) <= 5:
+        os.umask(0o022)
+        unpack(*words[1:])
+    elif 1 <= len(words) <= 2 and not words[0].startswith("-"):
+        print(os.path.join(words[0], write(*words)))
+    else:
         sys.exit(__doc__)
-    print(os.path.join(sys.argv[1], write(*sys.argv[1:])))

@@ -204,17 +204,19 @@ const char *mpi_find_name(const char *loaded, const char *asked, const char *lau
 	return NULL;
 }
 
-/* The folder of the library that this code is in, without a slash at its end. */
+/* The folder of the library that this code is in, or of the command: where it really is,
+ * since a link to it has no modules beside it. */
 static void own_folder(char out[PATH_MAX])
 {
 	static const char here;
+	char real[PATH_MAX];
 	Dl_info me = { 0 };
-	const char *slash = NULL;
+	const char *slash;
 
-	if (dladdr(&here, &me) && me.dli_fname)
-		slash = strrchr(me.dli_fname, '/');
-	snprintf(out, PATH_MAX, "%.*s", slash ? (int)(slash - me.dli_fname) : 1,
-		 slash ? me.dli_fname : ".");
+	if (!dladdr(&here, &me) || !me.dli_fname || !strchr(me.dli_fname, '/'))
+		me.dli_fname = "/proc/self/exe";
+	slash = realpath(me.dli_fname, real) ? strrchr(real, '/') : NULL;
+	snprintf(out, PATH_MAX, "%.*s", slash ? (int)(slash - real) : 1, slash ? real : ".");
 }
 
 /* Load @path if it exists; NULL with the reason, which stays @why's if not. */
@@ -256,11 +258,14 @@ static void *load_best(const char *dir, const char *kind, const char *version,
 	return handle;
 }
 
-/* Below this library as installed, beside it as built, or where it was to go. */
+/* Below this library as installed, beside it as built (and so for the command), or where it
+ * was to go. */
 static void *load_named(const char *name, const char *version, struct err *e)
 {
+	static const char *const near[] = { "/ringup", "", "/../lib/ringup", "/.libs" };
 	char dir[PATH_MAX], path[PATH_MAX + 64], why[MODULE_WHY] = "";
-	void *handle;
+	void *handle = NULL;
+	size_t i;
 
 	if (strchr(name, '/')) {
 		handle = load(name, why);
@@ -270,10 +275,10 @@ static void *load_named(const char *name, const char *version, struct err *e)
 		return handle;
 	}
 	own_folder(dir);
-	snprintf(path, sizeof(path), "%s/ringup", dir);
-	handle = load_best(path, name, version, why);
-	if (!handle)
-		handle = load_best(dir, name, version, why);
+	for (i = 0; i < sizeof(near) / sizeof(near[0]) && !handle; i++) {
+		snprintf(path, sizeof(path), "%s%s", dir, near[i]);
+		handle = load_best(path, name, version, why);
+	}
 	if (!handle)
 		handle = load_best(PKGLIBDIR, name, version, why);
 	if (!handle && *why)

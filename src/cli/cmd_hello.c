@@ -12,10 +12,12 @@
 
 static int count = 1 << 16;
 static int as_json;
+static int ranks;
 
 static const struct opt opts[] = {
 	{ OPT_INT, 'c', "count", "N", &count, "add up N numbers (65536)" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
+	{ OPT_INT, 'n', "ranks", "N", &ranks, "fail unless the job has N ranks" },
 	{ 0 },
 };
 
@@ -44,6 +46,9 @@ static int add_up(struct ringup_group *world, float *v, struct err *e)
 					   .redop = RINGUP_SUM };
 	int rc;
 
+	if (ranks && size != ranks)
+		return fail(e, RINGUP_EINVAL, "the job has %d rank%s, not %d", size,
+			    size == 1 ? "" : "s", ranks);
 	for (i = 0; i < count; i++)
 		v[i] = part(rank, i);
 	rc = ringup_allreduce(world, &sum, NULL);

@@ -8,6 +8,7 @@
 	X(cache)    \
 	X(detect)   \
 	X(diagnose) \
+	X(doctor)   \
 	X(env)      \
 	X(hello)    \
 	X(net)      \

@@ -228,7 +228,8 @@ static void look(struct search *s, const struct ldlibs *libs, const struct pytho
 	add_headers(s, "/opt", "", "include");
 	add_header(s, "/usr/include");
 	for (i = 0; i < py->count; i++)
-		if (!strcmp(py->at[i].kind, "conda") &&
+		/* pip's packages of Open MPI lie in the environment as conda's do. */
+		if (strcmp(py->at[i].kind, "system") &&
 		    rootfs_join(dir, py->at[i].prefix, "include"))
 			add_header(s, dir);
 	for (i = 0; bins[i]; i++)

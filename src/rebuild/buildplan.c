@@ -15,6 +15,7 @@
 #include "base/release.h"
 #include "config.h"
 #include "rebuild/choose.h"
+#include "rebuild/modules.h"
 #include "rebuild/recipe.h"
 #include "rebuild/versions.h"
 #include "ringup.h"
@@ -560,10 +561,18 @@ static bool mpi_usable(struct draft *d, const json_t *m, const char *title)
 	return true;
 }
 
+/* Versions of one MPI have a module each: they share neither launchers nor libraries. */
+static void add_module(struct draft *d, const json_t *m, const char *title)
+{
+	char name[MODULES_NAME];
+
+	modules_name(name, m);
+	add(d, "build", "what", name, "why", "%s is here, with %s", title, text(m, "mpicc"));
+}
+
 static void plan_mpi(struct draft *d)
 {
 	const json_t *all = json_object_get(d->facts, "mpi"), *m;
-	const json_t *of_kind[2] = { NULL, NULL };
 	char title[100], was[100];
 	size_t i;
 
@@ -577,21 +586,10 @@ static void plan_mpi(struct draft *d)
 			reject(d, title, "horovod is built for one MPI, and %s is there", was);
 			continue;
 		}
-		if (!d->horovod && of_kind[is_open_mpi(m)]) {
-			mpi_title(of_kind[is_open_mpi(m)], was, sizeof(was));
-			reject(d, title,
-			       "one module serves all MPIs of its kind; it is built "
-			       "against %s",
-			       was);
-			continue;
-		}
-		of_kind[is_open_mpi(m)] = m;
 		d->mpi = m;
 		add_mpi(d, m);
 		if (!d->horovod)
-			add(d, "build", "what",
-			    is_open_mpi(m) ? "ringup-mpi-openmpi.so" : "ringup-mpi-mpich.so",
-			    "why", "%s is here, with %s", title, text(m, "mpicc"));
+			add_module(d, m, title);
 	}
 }
 

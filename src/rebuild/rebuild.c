@@ -21,7 +21,9 @@
 enum { LOCK_MS = 120000, PACKAGES_MS = 600000 };
 
 /* One line for each engine. */
-#define BUILDERS(X) X(horovod)
+#define BUILDERS(X) \
+	X(ringup)   \
+	X(horovod)
 
 #define X(name) extern const struct builder builder_##name;
 BUILDERS(X)

@@ -43,3 +43,9 @@ setup() {
   expect_status 2
   grep -q 'from 1 to' <<<"$output"
 }
+
+@test "fewer ranks than there should be: says so and fails" {
+  run ringup hello --ranks 2
+  expect_status 3
+  expect_line 'ringup hello: the job has 1 rank, not 2'
+}

@@ -113,7 +113,7 @@ gcc_at() {
   gcc_at 11
   plan 0
   expect_json '[.python.path, [.build[].what], .compiler.cc]' \
-    '["/databricks/python3/bin/python3",["ringup-mpi-openmpi.so","Python package ringup"],"/usr/bin/gcc-11"]'
+    '["/databricks/python3/bin/python3",["ringup-mpi-openmpi-4.1.2.so","Python package ringup"],"/usr/bin/gcc-11"]'
 }
 
 @test "words that are none" {

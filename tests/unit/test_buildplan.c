@@ -430,8 +430,8 @@ static const struct node nodes[] = {
 	  { NULL },
 	  PY("3.11.2") ",'frameworks':[" TORCH_2_13 "],'compilers':[" GCC(
 		  "12", "true") "],'mpi':[" OPENMPI("4.1.4") "," MPICH "]",
-	  { "engine=ringup", "possible=true", "build.0.what=ringup-mpi-openmpi.so",
-	    "build.1.what=ringup-mpi-mpich.so", "build.2.what=Python package ringup",
+	  { "engine=ringup", "possible=true", "build.0.what=ringup-mpi-openmpi-4.1.4.so",
+	    "build.1.what=ringup-mpi-mpich-4.0.2.so", "build.2.what=Python package ringup",
 	    "build.2.why~torch 2.13.0", "compiler.cc=/usr/bin/gcc-12", "cxx_standard=null",
 	    "cxx11_abi=null", "env.CC=/usr/bin/gcc-12", "rejected=[]" } },
 	{ "ringup without MPI needs no compiler",
@@ -467,12 +467,13 @@ static const struct node nodes[] = {
 	  { NULL },
 	  "'pythons':[]",
 	  { "possible=true", "build=[]", "rejected~there is no Python 3" } },
-	{ "two MPIs of one kind: one module",
+	{ "two MPIs of one kind: a module each",
 	  "ringup",
 	  { NULL },
 	  PY("3.11.2") ",'compilers':[" GCC("12", "true") "],'mpi':[" OPENMPI(
 		  "4.1.4") "," OPENMPI("5.0.3") "]",
-	  { "mpi.0.version=4.1.4", "rejected~one module serves all MPIs of its kind" } },
+	  { "build.0.what=ringup-mpi-openmpi-4.1.4.so",
+	    "build.1.what=ringup-mpi-openmpi-5.0.3.so" } },
 
 	/* What nobody should have written. */
 	{ "facts of the wrong kind",

@@ -9,6 +9,7 @@
 For torch, `import horovod.torch as hvd` has the tensors, the optimizer and the rest.
 """
 
+from . import drift
 from ._c import ADASUM, AVERAGE, MAX, MIN, PRODUCT, SUM
 from ._version import __version__
 from .collectives import allgather, alloc, allreduce, barrier, broadcast
@@ -16,3 +17,5 @@ from .errors import (Aborted, InvalidArgument, Mismatch, NameInUse, NoBackend, N
                      NotRunning, OutOfMemory, PeerLost, RingupError, SystemRefused, TimedOut)
 from .job import (abort, backend, host_count, host_rank, init, is_homogeneous, is_initialized,
                   local_rank, local_size, rank, shutdown, size)
+
+drift.warn()

@@ -1,0 +1,53 @@
+# drift.py - what this package was installed for, and whether that has changed since.
+# SPDX-License-Identifier: Apache-2.0
+"""`ringup rebuild` leaves the file watch beside this one: a path, a size and what it stands for
+in a line.  Looking at a few files costs microseconds, and no framework is imported."""
+
+import os
+import sys
+
+# A job shall say it once on each host: these tell a rank its number there.
+_RANKS = ("RINGUP_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK",
+          "SLURM_LOCALID")
+_LONGEST = 65536
+
+
+def changed(directory):
+    """What was there and is not any more, or is another: ["torch 2.13.0"]."""
+    try:
+        with open(os.path.join(directory, "watch"), encoding="utf-8") as f:
+            lines = f.read(_LONGEST).splitlines()
+    except (OSError, ValueError):
+        return []
+    out = []
+    for line in lines:
+        path, _, rest = line.partition("\t")
+        size, _, what = rest.partition("\t")
+        try:
+            same = os.stat(path).st_size == int(size) if size != "-1" else os.path.exists(path)
+        except FileNotFoundError:
+            same = False
+        except (OSError, ValueError):
+            continue  # what cannot be looked at has not changed
+        if not same and what and what not in out:
+            out.append(what)
+    return out
+
+
+def sentence(what):
+    """What is wrong, and the one command that cures it."""
+    return (f"{' and '.join(what)}, which ringup was installed for, is not here any more or has "
+            f"changed: `ringup rebuild --engine ringup --python {sys.executable}` makes it fit "
+            "again (RINGUP_DRIFT=off silences this)")
+
+
+def warn():
+    """Warn once, on one rank of each host; never fails."""
+    if os.environ.get("RINGUP_DRIFT", "on").lower() in ("off", "0", "no", "false"):
+        return
+    if any(os.environ.get(name, "0") not in ("", "0", "-1") for name in _RANKS):
+        return
+    what = changed(os.path.dirname(os.path.abspath(__file__)))
+    if what:
+        import warnings
+        warnings.warn(sentence(what), RuntimeWarning, stacklevel=3)

@@ -1,0 +1,15 @@
+/* ability.h - what `horovodrun --check-build` asks, answered from files. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DOCTOR_ABILITY_H
+#define DOCTOR_ABILITY_H
+
+#include <jansson.h>
+
+/*
+ * ability_of - for each Python of @facts that has an engine, {python, engine, version,
+ * frameworks, controllers, operations}: members named as Horovod names them, true, false, or
+ * null where only running it would tell.  The caller's reference.
+ */
+json_t *ability_of(const char *root, const json_t *facts);
+
+#endif

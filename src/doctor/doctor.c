@@ -1,0 +1,50 @@
+/* doctor.c - the health of a node on one page. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "doctor/doctor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "detect/find.h"
+#include "doctor/ability.h"
+#include "doctor/exam.h"
+#include "ringup.h"
+
+static const struct {
+	const char *section;
+	int (*run)(struct exam *x, struct err *e);
+} exams[] = {
+#define X(name) { #name, exam_##name },
+	EXAMS(X)
+#undef X
+};
+
+int doctor_examine(const struct doctor_how *how, json_t **out, struct err *e)
+{
+	const struct find_how find = { how->root, how->python };
+	struct exam x = { .root = how->root ? how->root : "", .conf = how->conf };
+	json_t *facts = NULL;
+	size_t i;
+	int rc = find_all(&find, &facts, e);
+
+	if (rc)
+		return rc;
+	if (!strcmp(x.root, "/"))
+		x.root = "";
+	x.facts = facts;
+	x.findings = json_array();
+	for (i = 0; !rc && i < sizeof(exams) / sizeof(exams[0]); i++) {
+		x.section = exams[i].section;
+		rc = exams[i].run(&x, e);
+	}
+	if (!rc) {
+		*out = json_pack("{ss sb sO so}", "schema", "ringup.doctor/1", "healthy",
+				 !x.bad, "findings", x.findings, "horovod",
+				 ability_of(x.root, facts));
+		rc = *out ? 0 : fail(e, RINGUP_ENOMEM, "doctor");
+	}
+	json_decref(x.findings);
+	json_decref(facts);
+	return rc;
+}

@@ -1,0 +1,31 @@
+/* doctor.h - the health of a node on one page. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DOCTOR_DOCTOR_H
+#define DOCTOR_DOCTOR_H
+
+#include <jansson.h>
+
+struct conf;
+struct err;
+
+/* What is asked.  Zero-initialise, then set what you need. */
+struct doctor_how {
+	const char *root;   /* a recorded or mounted tree; NULL or "": this node */
+	const char *python; /* only this one; NULL or "": all                    */
+	const struct conf *conf;
+};
+
+/*
+ * doctor_examine - {schema, healthy, findings: [{section, state, text, why, todo}], horovod}.
+ *
+ * Runs and imports nothing of what it looks at.  horovod answers what `horovodrun
+ * --check-build` asks, for each Python: [{python, engine, frameworks: {PyTorch: true},
+ * controllers: {MPI, Gloo}, operations: {NCCL, DDL, CCL, MPI, Gloo}}]; null: cannot be told
+ * without running it.
+ *
+ * Ownership: *@out is the caller's to json_decref().
+ * Returns 0, or as find_all().
+ */
+int doctor_examine(const struct doctor_how *how, json_t **out, struct err *e);
+
+#endif

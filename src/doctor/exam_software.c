@@ -1,0 +1,235 @@
+/* exam_software.c - engine, frameworks, drift, and what ringup-init has left. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "config.h"
+#include "detect/text.h"
+#include "doctor/exam.h"
+#include "rebuild/drift.h"
+#include "rebuild/modules.h"
+
+enum { MAX_STATUS = 1 << 20 };
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* The entry of the engines for @python ("": the C library) called @name, or NULL. */
+static const json_t *engine_of(const json_t *facts, const char *name, const char *python)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(facts, "engines"), i,
+			   o) if (!strcmp(text(o, "name"), name) &&
+				  !strcmp(text(o, "python"), python)) return o;
+	return NULL;
+}
+
+static const char *title(const char *flavour)
+{
+	return !strcmp(flavour, "openmpi") ? "Open MPI"
+	       : !strcmp(flavour, "mpich") ? "MPICH"
+					   : flavour;
+}
+
+/* "self, node, mpi (Open MPI 4.1.4), tcp". */
+static void add_backends(struct exam *x, const json_t *states)
+{
+	char line[512] = "", mpis[256] = "";
+	size_t at = 0, in = 0, i;
+	json_t *s;
+
+	json_array_foreach(states, i, s)
+	{
+		if (strcmp(text(s, "state"), "built") && strcmp(text(s, "state"), "installed"))
+			continue;
+		in += (size_t)snprintf(mpis + in, sizeof(mpis) - in, "%s%.20s %.30s",
+				       in ? ", " : "", title(text(s, "flavour")),
+				       text(s, "version"));
+		if (in > sizeof(mpis) - 64)
+			break;
+	}
+	for (i = 0; backends[i]; i++) {
+		bool is_mpi = !strcmp(backends[i]->name, "mpi");
+
+		if (is_mpi && !*mpis)
+			continue;
+		at += (size_t)snprintf(line + at, sizeof(line) - at, "%s%s%s%s%s",
+				       at ? ", " : "", backends[i]->name, is_mpi ? " (" : "",
+				       is_mpi ? mpis : "", is_mpi ? ")" : "");
+	}
+	exam_add(x, EXAM_GOOD, "back ends: %s", line);
+}
+
+static void add_impossible(struct exam *x, const json_t *states)
+{
+	json_t *s;
+	size_t i;
+
+	json_array_foreach(states, i, s)
+	{
+		if (strcmp(text(s, "state"), "impossible"))
+			continue;
+		exam_add(x, EXAM_NOTE, "%s %s cannot be used by the back end mpi",
+			 title(text(s, "flavour")), text(s, "version"));
+		exam_why(x, text(s, "why"), NULL);
+	}
+}
+
+int exam_engine(struct exam *x, struct err *e)
+{
+	const json_t *library = engine_of(x->facts, "ringup", "");
+	const char *version = text(library, "version");
+	char folder[PATH_MAX];
+	json_t *states;
+	int rc = modules_folder(folder, x->root, e);
+
+	if (rc)
+		return rc;
+	if (!library) {
+		exam_add(x, EXAM_NOTE,
+			 "this is ringup " PACKAGE_VERSION
+			 "; its library is not where the loader looks");
+		exam_why(x, "programs that link with -lringup do not start",
+			 "install it where ld.so.conf leads, then run ldconfig");
+	} else if (*version && strcmp(version, PACKAGE_VERSION) && exam_is_live(x)) {
+		exam_add(x, EXAM_BAD, "this is ringup " PACKAGE_VERSION ", but %s is %s",
+			 text(library, "library"), version);
+		exam_why(x, "the command and the ranks of a job are different releases",
+			 "install both from one release, then run ldconfig");
+	} else {
+		exam_add(x, EXAM_GOOD, "ringup %s, %s",
+			 *version ? version : "of unknown version", text(library, "library"));
+	}
+	states = modules_state(x->root, folder, "", x->facts);
+	add_backends(x, states);
+	add_impossible(x, states);
+	json_decref(states);
+	return 0;
+}
+
+static bool has_extension(const json_t *engine, const char *framework)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(engine, "extensions"), i,
+			   o) if (!strcmp(text(o, "framework"), framework)) return true;
+	return false;
+}
+
+/* Who serves the framework @f; a framework that nobody serves may be meant so. */
+static void add_framework(struct exam *x, const json_t *f)
+{
+	const char *name = text(f, "name"), *python = text(f, "python");
+	const json_t *ours = engine_of(x->facts, "ringup", python);
+	const json_t *horovod = engine_of(x->facts, "horovod", python);
+	char todo[PATH_MAX + 128];
+
+	if (ours && !strcmp(name, "torch")) {
+		exam_add(x, EXAM_GOOD, "%s %s of %s: served by ringup %s", name,
+			 text(f, "version"), python, text(ours, "version"));
+	} else if (has_extension(horovod, name)) {
+		exam_add(x, EXAM_GOOD, "%s %s of %s: served by Horovod %s", name,
+			 text(f, "version"), python, text(horovod, "version"));
+	} else if (!strcmp(name, "torch") || !strcmp(name, "tensorflow")) {
+		bool is_torch = !strcmp(name, "torch");
+
+		snprintf(todo, sizeof(todo), "ringup rebuild --engine %s --for %s --python %s",
+			 is_torch ? "ringup" : "horovod", name, python);
+		exam_add(x, EXAM_NOTE, "%s %s of %s: served by no engine", name,
+			 text(f, "version"), python);
+		exam_why(x, is_torch ? NULL : "this release of ringup has no adapter for it",
+			 todo);
+	} else {
+		exam_add(x, EXAM_GOOD, "%s %s of %s", name, text(f, "version"), python);
+	}
+}
+
+int exam_frameworks(struct exam *x, struct err *e)
+{
+	const json_t *list = json_object_get(x->facts, "frameworks");
+	json_t *o;
+	size_t i;
+
+	(void)e;
+	json_array_foreach(list, i, o) add_framework(x, o);
+	if (!json_array_size(list)) {
+		exam_add(x, EXAM_NOTE, "no Python here has one");
+		exam_why(x, NULL, "pip install torch, or name its environment with --python");
+	}
+	json_array_foreach(json_object_get(x->facts, "problems"), i, o)
+		exam_add(x, EXAM_NOTE, "%s: %s", text(o, "path"), text(o, "reason"));
+	return 0;
+}
+
+int exam_drift(struct exam *x, struct err *e)
+{
+	json_t *list, *o;
+	size_t i;
+	int rc = drift_find(x->root, x->facts, &list, e);
+
+	if (rc)
+		return rc;
+	json_array_foreach(list, i, o)
+	{
+		exam_add(x, EXAM_BAD, "%s", text(o, "text"));
+		exam_why(x, text(o, "place"), text(o, "command"));
+	}
+	if (!json_array_size(list))
+		exam_add(x, EXAM_GOOD, "every build fits what is installed");
+	json_decref(list);
+	return 0;
+}
+
+/* A member of status.json, fit to be shown. */
+static const char *told(const json_t *status, const char *key, char out[256])
+{
+	text_clean(out, 256, text(status, key));
+	return out;
+}
+
+int exam_init(struct exam *x, struct err *e)
+{
+	char result[256], cause[256], hint[256], when[256];
+	json_t *status = NULL;
+	struct err ignored;
+	char *data = NULL;
+	size_t len;
+
+	(void)e;
+	if (file_read(x->root, "/var/lib/ringup/status.json", MAX_STATUS, &data, &len,
+		      &ignored)) {
+		exam_add(x, EXAM_NOTE, "ringup-init has not run here");
+		return 0;
+	}
+	status = json_loadb(data, len, 0, NULL);
+	free(data);
+	told(status, "result", result);
+	told(status, "written", when);
+	if (!json_is_object(status) || !*result) {
+		exam_add(x, EXAM_BAD,
+			 "/var/lib/ringup/status.json is not readable as a status");
+		exam_why(x, "what ringup-init has done cannot be told", "sudo ringup-init");
+	} else if (!strcmp(result, "failed")) {
+		exam_add(x, EXAM_BAD, "ringup-init failed at %s: %s", when,
+			 told(status, "cause", cause));
+		told(status, "hint", hint);
+		exam_why(x, NULL, *hint ? hint : "sudo ringup-init");
+	} else {
+		exam_add(x, strcmp(result, "ok") ? EXAM_NOTE : EXAM_GOOD, "ringup-init: %s, %s",
+			 result, when);
+	}
+	json_decref(status);
+	return 0;
+}

@@ -1,0 +1,215 @@
+/* drift.c - builds that no longer fit what is installed, and what makes them fit. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/drift.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "base/shell.h"
+#include "rebuild/modules.h"
+#include "rebuild/package.h"
+#include "rebuild/stamp.h"
+#include "ringup.h"
+
+enum { MAX_COMMAND = 2 * PATH_MAX };
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static void add(json_t *out, const char *place, const char *sentence, const char *command)
+{
+	json_array_append_new(out, json_pack("{ss ss ss}", "place", place, "text", sentence,
+					     "command", command));
+}
+
+static void command_of(char out[MAX_COMMAND], const char *engine, const char *python)
+{
+	char word[MAX_COMMAND - 64] = "";
+
+	if (*python)
+		shell_word(python, word, sizeof(word));
+	snprintf(out, MAX_COMMAND, "ringup rebuild --engine %s%s%s", engine,
+		 *python ? " --python " : "", word);
+}
+
+static const char *title(const char *what)
+{
+	static const char *const titles[][2] = {
+		{ "python", "Python" },   { "openmpi", "Open MPI" },      { "mpich", "MPICH" },
+		{ "mvapich", "MVAPICH" }, { "intelmpi", "Intel MPI" },    { "cuda", "CUDA" },
+		{ "nccl", "NCCL" },       { "driver", "the GPU driver" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+		if (!strcmp(what, titles[i][0]))
+			return titles[i][1];
+	return what;
+}
+
+void drift_text(char *out, size_t size, const json_t *diff, const char *engine,
+		const char *python)
+{
+	const char *is = text(diff, "is");
+
+	snprintf(out, size, "%s was %s when %s was built for %s, and %s%s now",
+		 title(text(diff, "what")), text(diff, "was"), engine, python,
+		 *is ? "is " : "is gone", is);
+}
+
+/* All that differs from the stamp at @path, if there is one. */
+static bool compare(json_t *out, const char *root, const char *path, const char *engine,
+		    const char *python, const json_t *facts)
+{
+	char command[MAX_COMMAND], sentence[512];
+	json_t *stamp = NULL, *diff, *d;
+	struct err e = { 0 };
+	size_t i;
+
+	command_of(command, engine, python);
+	if (stamp_read(root, path, &stamp, &e)) {
+		add(out, path, e.text, command);
+		return true;
+	}
+	if (!stamp)
+		return false;
+	diff = stamp_diff(stamp, facts);
+	json_array_foreach(diff, i, d)
+	{
+		drift_text(sentence, sizeof(sentence), d, engine, python);
+		add(out, path, sentence, command);
+	}
+	json_decref(diff);
+	json_decref(stamp);
+	return true;
+}
+
+static void find_in_site(json_t *out, const char *root, const char *site, const char *python,
+			 const json_t *facts)
+{
+	char path[PATH_MAX], command[MAX_COMMAND];
+
+	if (snprintf(path, sizeof(path), "%s/ringup/_version.py", site) >= PATH_MAX ||
+	    strlen(site) + sizeof(STAMP_HOROVOD) >= sizeof(path))
+		return;
+	if (file_exists(root, path)) {
+		command_of(command, "ringup", python);
+		if (strcmp(package_state(root, site), "current"))
+			add(out, site, "its package ringup is not the one of this release",
+			    command);
+		snprintf(path, sizeof(path), "%.4000s/" STAMP_PACKAGE, site);
+		compare(out, root, path, "ringup", python, facts);
+	}
+	snprintf(path, sizeof(path), "%.4000s/" STAMP_HOROVOD, site);
+	if (file_exists(root, path))
+		compare(out, root, path, "horovod", python, facts);
+}
+
+/* Without the wheel's "+cpu", which Horovod's note may lack. */
+static bool is_same(const char *a, const char *b)
+{
+	size_t n = strcspn(a, "+"), m = strcspn(b, "+");
+
+	return n == m && !strncmp(a, b, n) && (!a[n] || !b[m] || !strcmp(a + n, b + m));
+}
+
+/* A Horovod that others have built notes its frameworks. */
+static void find_in_horovod(json_t *out, const char *root, const json_t *engine,
+			    const json_t *facts)
+{
+	const char *python = text(engine, "python");
+	char path[PATH_MAX], sentence[512], command[MAX_COMMAND];
+	json_t *x, *f;
+	size_t i, j;
+
+	/* With a stamp of ours find_in_site() has said all. */
+	if (snprintf(path, sizeof(path), "%s/ringup-build.json", text(engine, "location")) >=
+		    PATH_MAX ||
+	    file_exists(root, path))
+		return;
+	command_of(command, "horovod", python);
+	json_array_foreach(json_object_get(engine, "extensions"), i, x)
+		json_array_foreach(json_object_get(facts, "frameworks"), j, f)
+	{
+		if (strcmp(text(f, "python"), python) ||
+		    strcmp(text(f, "name"), text(x, "framework")) || !*text(x, "built_for") ||
+		    is_same(text(x, "built_for"), text(f, "version")))
+			continue;
+		snprintf(sentence, sizeof(sentence),
+			 "%s was %s when horovod was built for %s, and is %s now",
+			 text(f, "name"), text(x, "built_for"), python, text(f, "version"));
+		add(out, text(x, "library"), sentence, command);
+	}
+}
+
+/* The Python in whose folders @mpi is, since only its facts show it; or "". */
+static const char *python_of(const json_t *facts, const char *file)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(facts, "pythons"), i, o)
+	{
+		const char *prefix = text(o, "prefix");
+		size_t n = strlen(prefix);
+
+		if (strcmp(text(o, "kind"), "system") && n && !strncmp(file, prefix, n) &&
+		    file[n] == '/')
+			return text(o, "path");
+	}
+	return "";
+}
+
+static void find_in_modules(json_t *out, const char *root, const json_t *facts)
+{
+	char folder[PATH_MAX], source[MODULES_KEY] = "", sentence[512], command[MAX_COMMAND];
+	json_t *states, *s;
+	struct err e = { 0 };
+	size_t i;
+
+	if (modules_folder(folder, root, &e))
+		return;
+	/* Of another machine's tree this program's source says nothing. */
+	if (*root || modules_source(source, &e))
+		*source = 0;
+	states = modules_state(root, folder, source, facts);
+	json_array_foreach(states, i, s)
+	{
+		const char *state = text(s, "state");
+		const json_t *mpi = json_array_get(json_object_get(facts, "mpi"), i);
+
+		if (strcmp(state, "missing") && strcmp(state, "stale"))
+			continue;
+		snprintf(sentence, sizeof(sentence), "%s %s has no module: %s",
+			 title(text(s, "flavour")), text(s, "version"), text(s, "why"));
+		command_of(command, "ringup", python_of(facts, text(mpi, "library")));
+		add(out, folder, sentence, command);
+	}
+	json_decref(states);
+}
+
+int drift_find(const char *root, const json_t *facts, json_t **out, struct err *e)
+{
+	json_t *y, *site, *o;
+	size_t i, j;
+
+	*out = json_array();
+	if (!*out)
+		return fail(e, RINGUP_ENOMEM, "drift");
+	find_in_modules(*out, root, facts);
+	json_array_foreach(json_object_get(facts, "pythons"), i, y) json_array_foreach(
+		json_object_get(y, "sites"), j, site) if (json_is_string(site))
+		find_in_site(*out, root, json_string_value(site), text(y, "path"), facts);
+	json_array_foreach(json_object_get(facts, "engines"), i,
+			   o) if (!strcmp(text(o, "name"), "horovod"))
+		find_in_horovod(*out, root, o, facts);
+	return 0;
+}

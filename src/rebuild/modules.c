@@ -1,0 +1,373 @@
+/* modules.c - the modules by which the back end mpi speaks to each MPI of a node. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/modules.h"
+
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "backend/mpi_module.h"
+#include "base/data.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/jsonio.h"
+#include "base/proc.h"
+#include "rebuild/cache.h"
+#include "rebuild/errand.h"
+#include "rebuild/stamp.h"
+#include "ringup.h"
+
+enum {
+	MAX_SOURCE = 256 * 1024,
+	MAX_SAID = 64 * 1024,
+	ASK_MS = 20000,
+	PROOF_MS = 120000,
+	BUILD_MS = 300000
+};
+
+#define SOURCE "modules/backend/mpi_module.c"
+#define HEADER "modules/backend/mpi_module.h"
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* MVAPICH and Intel MPI have the binary interface of MPICH. */
+static const char *kind_of(const json_t *mpi)
+{
+	return strcmp(text(mpi, "flavour"), "openmpi") ? "mpich" : "openmpi";
+}
+
+static bool is_file(const char *root, const char *folder, const char *name)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof(path), "%s/%s", folder, name) < (int)sizeof(path) &&
+	       file_exists(root, path);
+}
+
+/* In a build tree beside the library, else where an installation has them. */
+int modules_folder(char out[PATH_MAX], const char *root, struct err *e)
+{
+	static const struct {
+		const char *library, *folder;
+	} tries[] = { { ".libs/libringup.so.0", ".libs" },
+		      { "../lib/libringup.so.0", "../lib/ringup" },
+		      { "../lib64/libringup.so.0", "../lib64/ringup" } };
+	char self[PATH_MAX], path[PATH_MAX + 64];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	size_t i;
+
+	if (len < 0)
+		return fail_os(e, "/proc/self/exe");
+	self[len] = 0;
+	*strrchr(self, '/') = 0;
+	for (i = 0; !*root && i < sizeof(tries) / sizeof(tries[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", self, tries[i].library);
+		if (access(path, R_OK))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", self, tries[i].folder);
+		/* Perhaps nobody has built any yet. */
+		if (!realpath(path, out) && snprintf(out, PATH_MAX, "%s", path) >= PATH_MAX)
+			return fail(e, RINGUP_EINVAL, "%.100s: too long", path);
+		return 0;
+	}
+	if (*root && file_exists(root, "/opt/ringup/current/lib/ringup"))
+		snprintf(out, PATH_MAX, "/opt/ringup/current/lib/ringup");
+	else
+		snprintf(out, PATH_MAX, "%s", PKGLIBDIR);
+	return 0;
+}
+
+void modules_name(char out[MODULES_NAME], const json_t *mpi)
+{
+	snprintf(out, MODULES_NAME, "ringup-mpi-%s-%.40s.so", kind_of(mpi),
+		 text(mpi, "version"));
+}
+
+/* A file of this program's data, NUL-terminated and to be freed. */
+static int read_data(const char *name, char **data, struct err *e)
+{
+	char path[PATH_MAX];
+	size_t len;
+	int rc = data_find(path, name, e);
+
+	return rc ? rc : file_read("", path, MAX_SOURCE, data, &len, e);
+}
+
+int modules_source(char out[MODULES_KEY], struct err *e)
+{
+	char *c = NULL, *h = NULL, *both = NULL;
+	int rc = read_data(SOURCE, &c, e);
+
+	if (!rc)
+		rc = read_data(HEADER, &h, e);
+	if (!rc && asprintf(&both, "%s%c%s", c, '\f', h) < 0) {
+		both = NULL;
+		rc = fail(e, RINGUP_ENOMEM, SOURCE);
+	}
+	if (!rc)
+		cache_key(out, both);
+	free(both);
+	free(h);
+	free(c);
+	return rc;
+}
+
+const char *modules_why_not(const json_t *mpi)
+{
+	bool is_open = !strcmp(kind_of(mpi), "openmpi");
+	struct stat st;
+
+	if (!*text(mpi, "version"))
+		return "neither mpi.h nor anything else tells its version";
+	if (!*text(mpi, "header"))
+		return is_open ? "it has no mpi.h: install libopenmpi-dev, or what it is "
+				 "called here"
+			       : "it has no mpi.h: install libmpich-dev, or what it is called "
+				 "here";
+	if (!*text(mpi, "mpicc"))
+		return "it has no mpicc: install its development files";
+	/* What is root's is loaded by everybody, so it is made of root's files only. */
+	if (geteuid() == 0 && !stat(text(mpi, "mpicc"), &st) && st.st_uid)
+		return "it belongs to another user, and root does not run it: rebuild as that "
+		       "user";
+	return NULL;
+}
+
+static const json_t *stamped(const json_t *stamp, const json_t *mpi)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(stamp, "mpi"), i,
+			   o) if (!strcmp(text(o, "flavour"), text(mpi, "flavour")) &&
+				  !strcmp(text(o, "version"), text(mpi, "version"))) return o;
+	return NULL;
+}
+
+/* Is @mpi the first of its kind in @list? */
+static bool is_first(const json_t *list, const json_t *mpi)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(list, i, o) if (!strcmp(kind_of(o), kind_of(mpi))) return o == mpi;
+	return false;
+}
+
+/* What keeps the module that @noted tells of from being the one for @mpi; or NULL. */
+static const char *why_stale(const json_t *noted, const json_t *mpi, const char *source,
+			     bool exists)
+{
+	if (!exists)
+		return "the file is not there any more";
+	if (*source && strcmp(text(noted, "source"), source))
+		return "it was built by another release of ringup";
+	if (strcmp(text(noted, "library"), text(mpi, "library")))
+		return "this MPI has moved since";
+	return NULL;
+}
+
+static json_t *state_of(const char *root, const char *folder, const char *source,
+			const json_t *stamp, const json_t *all, const json_t *mpi)
+{
+	char name[MODULES_NAME], plain[MODULES_NAME];
+	const json_t *noted = stamped(stamp, mpi);
+	const char *state = "built", *why;
+
+	modules_name(name, mpi);
+	snprintf(plain, sizeof(plain), "ringup-mpi-%s.so", kind_of(mpi));
+	if (noted) {
+		why = why_stale(noted, mpi, source, is_file(root, folder, name));
+		state = why ? "stale" : "built";
+	} else if (is_first(all, mpi) && is_file(root, folder, plain)) {
+		state = "installed";
+		why = NULL;
+		snprintf(name, sizeof(name), "%s", plain);
+	} else {
+		why = modules_why_not(mpi);
+		state = why ? "impossible" : "missing";
+		why = why ? why : "no module was built for it yet";
+	}
+	return json_pack("{ss ss ss ss ss?}", "flavour", text(mpi, "flavour"), "version",
+			 text(mpi, "version"), "module", name, "state", state, "why", why);
+}
+
+json_t *modules_state(const char *root, const char *folder, const char *source,
+		      const json_t *facts)
+{
+	const json_t *all = json_object_get(facts, "mpi");
+	json_t *out = json_array(), *stamp = NULL, *mpi;
+	char path[PATH_MAX];
+	struct err e;
+	size_t i;
+
+	/* A stamp that cannot be read is none: what it was about is built again. */
+	if (snprintf(path, sizeof(path), "%s/" STAMP_MODULES, folder) < (int)sizeof(path) &&
+	    stamp_read(root, path, &stamp, &e))
+		stamp = NULL;
+	json_array_foreach(all, i, mpi)
+		json_array_append_new(out, state_of(root, folder, source, stamp, all, mpi));
+	json_decref(stamp);
+	return out;
+}
+
+/* What mpicc adds to a compiler's words, so that @key changes when it does. */
+static char *flags_of(const json_t *mpi)
+{
+	const char *const words[2] = { !strcmp(kind_of(mpi), "openmpi") ? "--showme" : "-show",
+				       NULL };
+	const char *argv[] = { text(mpi, "mpicc"), words[0], NULL };
+	struct err e;
+	char *out = NULL;
+	int status;
+
+	if (proc_capture((char *const *)(uintptr_t)argv, MAX_SAID, ASK_MS, &out, &status, &e))
+		return strdup("");
+	return out;
+}
+
+int modules_key(char out[MODULES_KEY], const struct modules_how *how, const json_t *mpi,
+		struct err *e)
+{
+	char source[MODULES_KEY], real[PATH_MAX] = "", *flags, *canonical;
+	struct utsname machine;
+	json_t *all;
+	int rc = modules_source(source, e);
+
+	if (rc)
+		return rc;
+	flags = flags_of(mpi);
+	if (uname(&machine))
+		*machine.machine = 0;
+	/* Its own name tells the library's build, where nothing else does. */
+	if (!realpath(text(mpi, "library"), real))
+		*real = 0;
+	all = json_pack("{ss si ss ss ss ss ss ss ss so}", "what", "ringup-mpi", "abi",
+			MODULE_ABI, "source", source, "flavour", text(mpi, "flavour"),
+			"version", text(mpi, "version"), "library", real, "compiler",
+			how->compiler ? how->compiler : "", "machine", machine.machine, "glibc",
+			gnu_get_libc_version(), "flags", jsonio_text(flags));
+	canonical = all ? json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+	if (canonical)
+		cache_key(out, canonical);
+	else
+		rc = fail(e, RINGUP_ENOMEM, "key of a module");
+	free(canonical);
+	free(flags);
+	json_decref(all);
+	return rc;
+}
+
+/* The environment of compilers and ranks: this process's, but no job's. */
+static json_t *make_env(const struct modules_how *how, const char *cc)
+{
+	json_t *env = errand_env(how->home, false);
+
+	if (cc && *cc) {
+		json_object_set_new(env, "OMPI_CC", json_string(cc));
+		json_object_set_new(env, "MPICH_CC", json_string(cc));
+	}
+	return env;
+}
+
+/* Run @argv; 0, or a failure that names @doing. */
+static int run(const struct modules_how *how, const char *const *argv, json_t *env,
+	       int64_t limit_ms, const char *doing, struct err *e)
+{
+	struct errand job = { .argv = argv,
+			      .env = env,
+			      .dir = how->home,
+			      .log_fd = how->log_fd,
+			      .limit_ms = limit_ms };
+	int status = 0, rc = errand_run(&job, &status, e);
+
+	json_decref(env);
+	if (rc)
+		return fail_in(e, "%s", doing);
+	if (status < 0)
+		return fail(e, RINGUP_ETIMEDOUT, "%s: not done after %d s", doing,
+			    (int)(limit_ms / 1000));
+	return status ? fail(e, RINGUP_ENOBACKEND, "%s: %s ended with status %d", doing,
+			     argv[0], status)
+		      : 0;
+}
+
+int modules_build(const struct modules_how *how, const json_t *mpi, const char *into,
+		  struct err *e)
+{
+	char source[PATH_MAX], include[PATH_MAX + 8], rpath[PATH_MAX + 16], name[MODULES_NAME];
+	char out[PATH_MAX + MODULES_NAME], doing[128], folder[PATH_MAX];
+	const char *argv[] = { text(mpi, "mpicc"),
+			       "-O2",
+			       "-fPIC",
+			       "-shared",
+			       "-fvisibility=hidden",
+			       "-Wl,-z,relro,-z,now",
+			       "-Wl,--enable-new-dtags",
+			       rpath,
+			       include,
+			       source,
+			       "-o",
+			       out,
+			       NULL };
+	char *slash;
+	int rc = data_find(source, SOURCE, e);
+
+	if (rc)
+		return rc;
+	modules_name(name, mpi);
+	snprintf(include, sizeof(include), "-I%.*s",
+		 (int)(strlen(source) - strlen("/backend/mpi_module.c")), source);
+	snprintf(out, sizeof(out), "%s/%s", into, name);
+	/* Several MPIs have libraries of one name: this module takes its own. */
+	snprintf(folder, sizeof(folder), "%s", text(mpi, "library"));
+	slash = strrchr(folder, '/');
+	if (slash)
+		*slash = 0;
+	snprintf(rpath, sizeof(rpath), "-Wl,-rpath,%s", folder);
+	if (!slash)
+		snprintf(rpath, sizeof(rpath), "-O2");
+	snprintf(doing, sizeof(doing), "compile the module for %.20s %.40s",
+		 text(mpi, "flavour"), text(mpi, "version"));
+	return run(how, argv, make_env(how, how->cc), BUILD_MS, doing, e);
+}
+
+int modules_prove(const struct modules_how *how, const json_t *mpi, const char *path,
+		  struct err *e)
+{
+	const char *argv[12], *mpirun = text(mpi, "mpirun");
+	char doing[128];
+	json_t *env;
+	int n = 0;
+
+	if (!*mpirun)
+		return 1;
+	env = make_env(how, NULL);
+	json_object_set_new(env, "RINGUP_BACKEND", json_string("mpi"));
+	json_object_set_new(env, "RINGUP_MPI", json_string(path));
+	argv[n++] = mpirun;
+	if (!strcmp(kind_of(mpi), "openmpi")) {
+		if (geteuid() == 0)
+			argv[n++] = "--allow-run-as-root";
+		argv[n++] = "--oversubscribe";
+	}
+	argv[n++] = "-np";
+	argv[n++] = "2";
+	argv[n++] = how->tool;
+	argv[n++] = "hello";
+	argv[n++] = "--ranks";
+	argv[n++] = "2";
+	argv[n] = NULL;
+	snprintf(doing, sizeof(doing), "two ranks that add up by %.20s %.40s",
+		 text(mpi, "flavour"), text(mpi, "version"));
+	return run(how, argv, env, PROOF_MS, doing, e);
+}

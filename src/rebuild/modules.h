@@ -1,0 +1,71 @@
+/* modules.h - the modules by which the back end mpi speaks to each MPI of a node. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REBUILD_MODULES_H
+#define REBUILD_MODULES_H
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+
+struct err;
+
+/*
+ * One module for each MPI, by kind and version (backend/mpi_find.h chooses), in one folder
+ * with the library.  modules.json beside them, a stamp, says what each was built for and
+ * from which source.  A module that was built together with the library has no version in
+ * its name and no stamp; it is for the first MPI of its kind.
+ *
+ * An MPI is an entry of detect's list: {flavour, version, mpicc, mpirun, library, header}.
+ */
+enum { MODULES_NAME = 96, MODULES_KEY = 80 };
+
+/* modules_folder - where the modules of this program's library are, below @root. */
+int modules_folder(char out[PATH_MAX], const char *root, struct err *e);
+
+/* modules_name - "ringup-mpi-openmpi-5.0.11.so". */
+void modules_name(char out[MODULES_NAME], const json_t *mpi);
+
+/* modules_source - the key of the source that this release brings. */
+int modules_source(char out[MODULES_KEY], struct err *e);
+
+/* modules_why_not - why nothing can be built for @mpi: it has no mpi.h or no mpicc, and what
+ * brings them; or NULL. */
+const char *modules_why_not(const json_t *mpi);
+
+/*
+ * modules_state - what there is for each MPI of @facts in @folder, below @root.
+ *
+ * Array of {flavour, version, module, state, why}, in detect's order; state is "built" (and
+ * stamped), "installed" (with the library), "stale", "missing" or "impossible" (missing, and
+ * nothing can be built); why is a sentence for the last three, else null.  @source is
+ * modules_source(), or "" to ask nothing about the source.
+ */
+json_t *modules_state(const char *root, const char *folder, const char *source,
+		      const json_t *facts);
+
+/* What a build needs to know besides the MPI. */
+struct modules_how {
+	const char *cc;       /* the compiler behind mpicc; NULL or "": mpicc's own        */
+	const char *compiler; /* "gcc 12.2.0"                                            */
+	const char *home;     /* a folder that is its HOME and TMPDIR                    */
+	const char *tool;     /* the program `ringup`, a rank of which proves the module */
+	int log_fd;           /* what compiler and mpirun say; -1: nowhere               */
+};
+
+/* modules_key - of the cache, for the module of @mpi: all that its bytes depend on. */
+int modules_key(char out[MODULES_KEY], const struct modules_how *how, const json_t *mpi,
+		struct err *e);
+
+/* modules_build - compile the module of @mpi into the folder @into. */
+int modules_build(const struct modules_how *how, const json_t *mpi, const char *into,
+		  struct err *e);
+
+/*
+ * modules_prove - two ranks that @mpi's mpirun starts add up by the module at @path.
+ *
+ * Returns 0, 1 if there is no mpirun to ask, or RINGUP_ENOBACKEND with the reason.
+ */
+int modules_prove(const struct modules_how *how, const json_t *mpi, const char *path,
+		  struct err *e);
+
+#endif

@@ -1,0 +1,363 @@
+/* package.c - ringup's Python package in the site-packages of one Python. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/package.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/data.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/folder.h"
+#include "rebuild/errand.h"
+#include "rebuild/journal.h"
+#include "rebuild/stamp.h"
+#include "ringup.h"
+
+enum { MAX_FILE = 1 << 20, RUN_MS = 60000, FIRST_LINE = 512 };
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static bool has_package(const char *site)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof(path), "%s/ringup/_version.py", site) < PATH_MAX &&
+	       file_exists("", path);
+}
+
+bool package_site(char out[PATH_MAX], const json_t *facts, const char *python)
+{
+	const json_t *sites = NULL;
+	const char *first = NULL, *s;
+	json_t *o, *site;
+	size_t i;
+
+	json_array_foreach(json_object_get(facts, "pythons"), i,
+			   o) if (!strcmp(text(o, "path"), python)) sites =
+		json_object_get(o, "sites");
+	json_array_foreach(sites, i, site)
+	{
+		s = json_string_value(site);
+		if (!s || strlen(s) >= PATH_MAX)
+			continue;
+		first = first ? first : s;
+		if (has_package(s)) {
+			first = s;
+			break;
+		}
+	}
+	if (first)
+		snprintf(out, PATH_MAX, "%s", first);
+	return first != NULL;
+}
+
+/* Whether a site has what the release has. */
+struct comparison {
+	const char *root, *from, *site;
+	int files, missing, different;
+};
+
+static int compare(void *arg, const char *name, const struct stat *st, struct err *e)
+{
+	struct comparison *c = arg;
+	char ours[PATH_MAX], path[PATH_MAX];
+	char *a = NULL, *b = NULL;
+	size_t n = strlen(name), len, got;
+	struct err ignored;
+
+	if (!S_ISREG(st->st_mode) || n < 4 || strcmp(name + n - 3, ".py") ||
+	    (strncmp(name, "ringup/", 7) && strncmp(name, "horovod/", 8)))
+		return 0;
+	if (snprintf(ours, sizeof(ours), "%s/%s", c->from, name) >= PATH_MAX ||
+	    snprintf(path, sizeof(path), "%s/%s", c->site, name) >= PATH_MAX)
+		return fail(e, RINGUP_EINVAL, "%.100s: too long a name", name);
+	c->files++;
+	if (file_read("", ours, MAX_FILE, &a, &len, e))
+		return e->code;
+	if (file_read(c->root, path, MAX_FILE, &b, &got, &ignored))
+		c->missing++;
+	else if (len != got || memcmp(a, b, len))
+		c->different++;
+	free(a);
+	free(b);
+	return 0;
+}
+
+const char *package_state(const char *root, const char *site)
+{
+	struct comparison c = { .root = root, .site = site };
+	char from[PATH_MAX];
+	struct err e = { 0 };
+
+	c.from = from;
+	if (data_find(from, "compat/python", &e) || folder_walk(from, compare, &c, &e))
+		return "missing";
+	if (c.missing == c.files)
+		return "missing";
+	return c.missing || c.different ? "stale" : "current";
+}
+
+/* Lines of "PATH<tab>SIZE<tab>WHAT": what Python reads in microseconds. */
+static char *watch_text(const json_t *watch)
+{
+	char *all = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&all, &len);
+	json_t *o;
+	size_t i;
+
+	if (!f)
+		return NULL;
+	json_array_foreach(watch, i, o)
+	{
+		/* What would break a line is not watched. */
+		if (strpbrk(text(o, "path"), "\t\n") || strpbrk(text(o, "what"), "\t\n"))
+			continue;
+		fprintf(f, "%s\t%lld\t%s\n", text(o, "path"),
+			(long long)json_integer_value(json_object_get(o, "size")),
+			text(o, "what"));
+	}
+	return fclose(f) ? (free(all), NULL) : all;
+}
+
+/* Python and @argv of it; 0, or a failure that says what was not done. */
+static int run(const struct package_how *how, const char *const *argv, const char *doing,
+	       struct err *e)
+{
+	json_t *env = errand_env(how->home, false);
+	struct errand job = { .argv = argv,
+			      .env = env,
+			      .dir = how->home,
+			      .log_fd = how->log_fd,
+			      .limit_ms = RUN_MS };
+	int status = 0, rc = errand_run(&job, &status, e);
+
+	json_decref(env);
+	if (rc)
+		return fail_in(e, "%s", doing);
+	return status ? fail(e, RINGUP_EBUSY, "%s: %.100s ended with status %d", doing,
+			     how->python, status)
+		      : 0;
+}
+
+void package_library(char out[PATH_MAX], const char *folder)
+{
+	static const char *const looks[] = { "/opt/ringup/current/lib/libringup.so.0",
+					     "/usr/local/lib/libringup.so.0" };
+	const char *slash = strrchr(folder, '/');
+	char ours[PATH_MAX] = "", theirs[PATH_MAX], path[PATH_MAX + 32];
+	size_t i;
+
+	*out = 0;
+	/* Beside the modules in a build tree, else above them, who may not be there yet. */
+	snprintf(path, sizeof(path), "%s/libringup.so.0", folder);
+	if (!realpath(path, ours)) {
+		snprintf(path, sizeof(path), "%.*s/libringup.so.0",
+			 slash ? (int)(slash - folder) : 0, folder);
+		if (!realpath(path, ours))
+			*ours = 0;
+	}
+	for (i = 0; i < 2; i++)
+		if (realpath(looks[i], theirs) && !strcmp(ours, theirs))
+			return;
+	snprintf(out, PATH_MAX, "%s", ours);
+}
+
+/* The first line of what foreign.py says. */
+static void note_first(void *arg, const char *line)
+{
+	char *first = arg;
+
+	if (!*first)
+		snprintf(first, FIRST_LINE, "%s", line);
+}
+
+/* Does pip know of a Horovod in @site?  That one can be put away, and brought back. */
+static bool is_pips(const char *site)
+{
+	struct err ignored;
+	json_t *entries = NULL;
+	bool any;
+
+	/* A RECORD that leads elsewhere is the switch's to refuse. */
+	(void)!journal_entries(site, site, "horovod", &entries, &ignored);
+	any = json_array_size(entries) > 0;
+	json_decref(entries);
+	return any;
+}
+
+int package_foreign(const struct package_how *how, const char *site, struct err *e)
+{
+	char script[PATH_MAX], first[FIRST_LINE] = "";
+	const char *argv[] = { how->python, script, NULL };
+	json_t *env = errand_env(how->home, false);
+	struct errand job = { .argv = argv,
+			      .env = env,
+			      .dir = how->home,
+			      .log_fd = how->log_fd,
+			      .limit_ms = RUN_MS,
+			      .line = note_first,
+			      .arg = first };
+	int status = 0, rc = data_find(script, "compat/python/ringup/foreign.py", e);
+
+	if (!rc && is_pips(site)) {
+		json_decref(env);
+		return 0;
+	}
+	if (!rc)
+		rc = errand_run(&job, &status, e);
+	json_decref(env);
+	if (rc || !status)
+		return rc;
+	return fail(e, RINGUP_EBUSY, "%.230s", *first ? first : "its Python does not start");
+}
+
+int package_stage(const struct package_how *how, const char *into, const json_t *stamp,
+		  const json_t *watch, struct err *e)
+{
+	char build[PATH_MAX], noted[PATH_MAX], watched[PATH_MAX];
+	const char *argv[] = { how->python, "-I",    build,        "--into", into,
+			       noted,       watched, how->library, NULL };
+	char *lines = watch_text(watch);
+	int rc = lines ? 0 : fail(e, RINGUP_ENOMEM, "the Python package");
+
+	if (!rc && (snprintf(noted, sizeof(noted), "%s/build.json", how->home) >= PATH_MAX ||
+		    snprintf(watched, sizeof(watched), "%s/watch", how->home) >= PATH_MAX))
+		rc = fail(e, RINGUP_EINVAL, "%.100s: too long a name", how->home);
+	if (!rc)
+		rc = data_find(build, "compat/python/build_ringup.py", e);
+	if (!rc)
+		rc = stamp_write("", noted, stamp, e);
+	if (!rc)
+		rc = file_write("", watched, 0644, lines, strlen(lines), e);
+	free(lines);
+	return rc ? rc : run(how, argv, "write the Python package", e);
+}
+
+static bool has_move(const json_t *moves, const char *to)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(moves, i, o) if (!strcmp(text(o, "to"), to)) return true;
+	return false;
+}
+
+/* What the distribution @name has in @site goes, where nothing of the same name comes. */
+static int add_old(json_t *moves, const char *site, const char *prefix, const char *name,
+		   struct err *e)
+{
+	json_t *old = NULL, *one;
+	size_t i;
+	int rc = journal_entries(site, prefix, name, &old, e);
+
+	json_array_foreach(old, i, one) if (!has_move(moves, json_string_value(one)))
+		json_array_append_new(moves, json_pack("{sO}", "to", one));
+	json_decref(old);
+	return rc;
+}
+
+int package_moves(const char *from, const char *site, const char *prefix, json_t **moves,
+		  struct err *e)
+{
+	char to[PATH_MAX], new[PATH_MAX];
+	DIR *dir = opendir(from);
+	struct dirent *d;
+	int rc;
+
+	*moves = json_array();
+	if (!dir)
+		return fail_os(e, "%s", from);
+	while ((d = readdir(dir)))
+		if (*d->d_name != '.' &&
+		    snprintf(to, sizeof(to), "%s/%s", site, d->d_name) < PATH_MAX &&
+		    snprintf(new, sizeof(new), "%s/%s", from, d->d_name) < PATH_MAX)
+			json_array_append_new(*moves,
+					      json_pack("{ss ss}", "to", to, "new", new));
+	closedir(dir);
+	/* Two packages called horovod cannot live together: the other goes, and undo brings it
+	 * back. */
+	rc = add_old(*moves, site, prefix, "ringup", e);
+	if (!rc)
+		rc = add_old(*moves, site, prefix, "horovod", e);
+	return rc;
+}
+
+static void watch_path(json_t *out, const char *path, bool sized, const char *name,
+		       const char *version)
+{
+	char what[160];
+	struct stat st;
+
+	if (stat(path, &st))
+		return;
+	snprintf(what, sizeof(what), "%.60s %.60s", name, version);
+	json_array_append_new(out,
+			      json_pack("{ss sI ss}", "path", path, "size",
+					sized && S_ISREG(st.st_mode) ? (json_int_t)st.st_size
+								     : (json_int_t)-1,
+					"what", what));
+}
+
+/* The folder in which pip notes that version; where there is none, the size of a file that
+ * tells the version. */
+static void watch_framework(json_t *out, const json_t *f)
+{
+	static const char *const ends[] = { "dist-info", "egg-info" };
+	char path[PATH_MAX], site[PATH_MAX], dist[80];
+	size_t i, before = json_array_size(out);
+	char *slash, *p;
+
+	snprintf(site, sizeof(site), "%s", text(f, "location"));
+	slash = strrchr(site, '/');
+	if (!slash)
+		return;
+	*slash = 0;
+	snprintf(dist, sizeof(dist), "%s",
+		 *text(f, "distribution") ? text(f, "distribution") : text(f, "name"));
+	for (p = dist; *p; p++)
+		*p = *p == '-' ? '_' : *p;
+	for (i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (snprintf(path, sizeof(path), "%s/%s-%s.%s", site, dist, text(f, "version"),
+			     ends[i]) < PATH_MAX)
+			watch_path(out, path, false, text(f, "name"), text(f, "version"));
+	if (json_array_size(out) == before &&
+	    snprintf(path, sizeof(path), "%s/version.py", text(f, "location")) < PATH_MAX)
+		watch_path(out, path, true, text(f, "name"), text(f, "version"));
+}
+
+json_t *package_watch(const json_t *stamp, const json_t *facts)
+{
+	const json_t *frameworks = json_object_get(stamp, "frameworks");
+	const char *python = text(json_object_get(stamp, "python"), "path");
+	json_t *out = json_array(), *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(facts, "frameworks"), i,
+			   o) if (!strcmp(text(o, "python"), python) &&
+				  !strcmp(text(frameworks, text(o, "name")),
+					  text(o, "version"))) watch_framework(out, o);
+	json_array_foreach(json_object_get(stamp, "mpi"), i, o)
+	{
+		const char *title =
+			strcmp(text(o, "flavour"), "openmpi") ? text(o, "flavour") : "Open MPI";
+		char real[PATH_MAX];
+
+		if (realpath(text(o, "library"), real))
+			watch_path(out, real, true, title, text(o, "version"));
+		/* libmpi.so may be a script for the linker, the same for all versions. */
+		if (*text(o, "header"))
+			watch_path(out, text(o, "header"), true, title, text(o, "version"));
+	}
+	return out;
+}

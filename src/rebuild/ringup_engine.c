@@ -1,0 +1,593 @@
+/* ringup_engine.c - `ringup rebuild --engine ringup`: modules for MPI, the Python package. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/folder.h"
+#include "config.h"
+#include "rebuild/cache.h"
+#include "rebuild/journal.h"
+#include "rebuild/modules.h"
+#include "rebuild/package.h"
+#include "rebuild/prove.h"
+#include "rebuild/rebuild.h"
+#include "rebuild/stamp.h"
+#include "ringup.h"
+
+/*
+ * Two places are served, each by a journal of its own: the folder of modules, which belongs
+ * to whoever installed ringup, and the site-packages of one Python.  Both are staged, proved
+ * from where they are staged, and then renamed.
+ */
+struct work {
+	const struct rebuild_how *how;
+	const json_t *plan;
+	struct rebuild_said *said;
+	const json_t *facts; /* of find_all(), for the plan's Python        */
+	char dir[PATH_MAX];  /* of this user; locked, and removed if all goes well */
+	int lock;
+	char home[PATH_MAX];   /* HOME and TMPDIR of what is run; removed     */
+	char tool[PATH_MAX];   /* this program                                */
+	char folder[PATH_MAX]; /* of the modules                              */
+	char compiler[80];     /* "gcc 12.2.0"                                */
+	int log_fd;
+};
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static void step(struct work *w, const char *what, const json_t *mpi)
+{
+	char line[160];
+
+	snprintf(line, sizeof(line), "%s%s%.20s%s%.40s", what, mpi ? " " : "",
+		 mpi ? text(mpi, "flavour") : "", mpi ? " " : "",
+		 mpi ? text(mpi, "version") : "");
+	rebuild_step(w->how, line, 0, 0);
+}
+
+/* A folder of this user's, for one run at a time; what a killed one has left in it goes. */
+static int open_dir(struct work *w, struct err *e)
+{
+	const char *tmp = conf_env("TMPDIR");
+	struct stat st;
+
+	snprintf(w->dir, sizeof(w->dir), "%.2000s/ringup-rebuild-%ld-own",
+		 tmp && *tmp == '/' ? tmp : "/tmp", (long)geteuid());
+	if (mkdir(w->dir, 0700) && errno != EEXIST)
+		return fail_os(e, "%s", w->dir);
+	w->lock = open(w->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (w->lock < 0 || fstat(w->lock, &st))
+		return fail_os(e, "%s", w->dir);
+	if (st.st_uid != geteuid())
+		return fail(e, RINGUP_EINVAL, "%s belongs to somebody else; remove it", w->dir);
+	if (flock(w->lock, LOCK_EX | LOCK_NB))
+		return rebuild_refuse(w->said, e,
+				      "another ringup rebuild is at work; wait for it");
+	snprintf(w->home, sizeof(w->home), "%.2100s/home", w->dir);
+	return folder_remove(w->home, e) ? e->code : folder_make(w->home, 0700, e);
+}
+
+static int open_work(struct work *w, struct err *e)
+{
+	const json_t *c = json_object_get(w->plan, "compiler");
+	ssize_t len = readlink("/proc/self/exe", w->tool, sizeof(w->tool) - 1);
+
+	if (len < 0)
+		return fail_os(e, "/proc/self/exe");
+	if (open_dir(w, e))
+		return e->code;
+	snprintf(w->said->log, sizeof(w->said->log), "%.2100s/log", w->dir);
+	w->log_fd =
+		open(w->said->log, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (w->log_fd < 0)
+		return fail_os(e, "%s", w->said->log);
+	if (*text(c, "family"))
+		snprintf(w->compiler, sizeof(w->compiler), "%.30s %.40s", text(c, "family"),
+			 text(c, "version"));
+	return modules_folder(w->folder, "", e);
+}
+
+/* Of what went well nobody reads the log. */
+static void close_work(struct work *w, bool good)
+{
+	struct err ignored;
+
+	if (w->log_fd >= 0)
+		close(w->log_fd);
+	if (*w->home && folder_remove(good ? w->dir : w->home, &ignored))
+		rebuild_note(w->said, "%s is left: %s", w->dir, ignored.text);
+	if (good || w->log_fd < 0)
+		*w->said->log = 0;
+	if (w->lock >= 0)
+		close(w->lock);
+}
+
+/* Modules. */
+
+struct making {
+	const struct modules_how *how;
+	const json_t *mpi;
+};
+
+static int make_module(void *arg, const char *into, struct err *e)
+{
+	const struct making *m = arg;
+
+	return modules_build(m->how, m->mpi, into, e);
+}
+
+static const json_t *compiler_of(const struct work *w)
+{
+	return json_object_get(w->plan, "compiler");
+}
+
+/* The module of @mpi in @dir, proved: from the cache or built. */
+static int provide(struct work *w, const struct modules_how *how, const json_t *mpi,
+		   const char *dir, struct err *e)
+{
+	const struct cache_how none = { .dir = "" };
+	struct making making = { how, mpi };
+	struct cache_said from = { 0 };
+	char key[MODULES_KEY], into[PATH_MAX + 8], name[MODULES_NAME], path[2 * PATH_MAX];
+	char to[2 * PATH_MAX];
+	int rc = modules_key(key, how, mpi, e);
+
+	snprintf(into, sizeof(into), "%s/.one", dir);
+	modules_name(name, mpi);
+	step(w, "compile the module for", mpi);
+	if (!rc)
+		rc = cache_provide(w->how->cache ? w->how->cache : &none, key, into,
+				   make_module, &making, &from, e);
+	if (rc)
+		return rc;
+	snprintf(path, sizeof(path), "%s/%s", into, name);
+	snprintf(to, sizeof(to), "%s/%s", dir, name);
+	if (rename(path, to) || chmod(to, 0755))
+		return fail_os(e, "%s", name);
+	rc = folder_remove(into, e);
+	if (rc)
+		return rc;
+	step(w, "two ranks add up by", mpi);
+	rc = modules_prove(how, mpi, to, e);
+	if (rc == 1) {
+		rebuild_note(w->said, "%s %s has no mpirun, so nobody has tried its module",
+			     text(mpi, "flavour"), text(mpi, "version"));
+		rc = 0;
+	}
+	if (!rc)
+		rebuild_note(w->said, "%s: %s", name,
+			     from.from == CACHE_HIT ? "from the cache, proved"
+						    : "built, proved");
+	return rc;
+}
+
+/* A stamp's entry for the module of @mpi. */
+static json_t *entry_of(const json_t *mpi, const char *module, const char *source)
+{
+	json_t *o = json_deep_copy(mpi);
+
+	json_object_set_new(o, "module", json_string(module));
+	json_object_set_new(o, "source", json_string(source));
+	return o;
+}
+
+/* modules.json for what there will be, into @dir. */
+static int stamp_modules(struct work *w, const json_t *have, const char *dir, struct err *e)
+{
+	const struct stamp_of of = { .engine = "ringup",
+				     .version = PACKAGE_VERSION,
+				     .mpi = have,
+				     .compiler = *w->compiler ? w->compiler : NULL,
+				     .built = time(NULL) };
+	json_t *stamp = stamp_make(&of, w->facts);
+	char path[PATH_MAX + 32];
+	int rc;
+
+	snprintf(path, sizeof(path), "%s/" STAMP_MODULES, dir);
+	rc = stamp_write("", path, stamp, e);
+	json_decref(stamp);
+	return rc;
+}
+
+/*
+ * What is stamped and not in @have: its MPI may be one that only another Python's facts show,
+ * and then it stays, in @have, too; where its library is gone, so is the module, by @moves.
+ */
+static void add_others(const struct work *w, json_t *have, json_t *moves)
+{
+	char path[PATH_MAX], to[PATH_MAX + 256];
+	json_t *stamp = NULL, *o, *k;
+	struct err ignored;
+	size_t i, j;
+
+	snprintf(path, sizeof(path), "%.4000s/" STAMP_MODULES, w->folder);
+	if (stamp_read("", path, &stamp, &ignored))
+		return;
+	json_array_foreach(json_object_get(stamp, "mpi"), i, o)
+	{
+		const char *module = text(o, "module");
+		bool is_known = strncmp(module, "ringup-mpi-", 11) || strchr(module, '/');
+
+		json_array_foreach(have, j, k) is_known |= !strcmp(text(k, "module"), module);
+		snprintf(to, sizeof(to), "%.4000s/%.200s", w->folder, module);
+		if (is_known || !file_exists("", to))
+			continue;
+		if (file_exists("", text(o, "library")))
+			json_array_append(have, o);
+		else
+			json_array_append_new(moves, json_pack("{ss}", "to", to));
+	}
+	json_decref(stamp);
+}
+
+static void add_new(const struct work *w, const char *dir, const char *name, json_t *moves)
+{
+	char to[PATH_MAX + 256], new[PATH_MAX + 256];
+
+	snprintf(to, sizeof(to), "%s/%.200s", w->folder, name);
+	snprintf(new, sizeof(new), "%s/%.200s", dir, name);
+	json_array_append_new(moves, json_pack("{ss ss}", "to", to, "new", new));
+}
+
+static const json_t *mpi_of(const struct work *w, const json_t *state)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(w->facts, "mpi"), i,
+			   o) if (!strcmp(text(o, "flavour"), text(state, "flavour")) &&
+				  !strcmp(text(o, "version"), text(state, "version"))) return o;
+	return NULL;
+}
+
+static bool is_state(const json_t *state, const char *what)
+{
+	return !strcmp(text(state, "state"), what);
+}
+
+static bool is_wanted(const json_t *state)
+{
+	return is_state(state, "missing") || is_state(state, "stale");
+}
+
+/* Build what is wanted of @states into @dir, and say what to rename. */
+static int stage_modules(struct work *w, const json_t *states, const char *source,
+			 const char *dir, json_t *moves, struct err *e)
+{
+	const struct modules_how how = { .cc = text(compiler_of(w), "cc"),
+					 .compiler = w->compiler,
+					 .home = w->home,
+					 .tool = w->tool,
+					 .log_fd = w->log_fd };
+	json_t *have = json_array(), *s;
+	size_t i;
+	int rc = 0;
+
+	json_array_foreach(states, i, s)
+	{
+		const json_t *mpi = mpi_of(w, s);
+		char name[MODULES_NAME];
+
+		modules_name(name, mpi);
+		if (!rc && is_wanted(s)) {
+			rc = provide(w, &how, mpi, dir, e);
+			if (!rc)
+				add_new(w, dir, name, moves);
+		}
+		if (is_wanted(s) || is_state(s, "built"))
+			json_array_append_new(have, entry_of(mpi, name, source));
+	}
+	if (!rc) {
+		add_others(w, have, moves);
+		add_new(w, dir, STAMP_MODULES, moves);
+		rc = stamp_modules(w, have, dir, e);
+	}
+	json_decref(have);
+	return rc;
+}
+
+static int count_wanted(const json_t *states)
+{
+	const json_t *s;
+	size_t i;
+	int n = 0;
+
+	json_array_foreach(states, i, s) n += is_wanted(s);
+	return n;
+}
+
+static void tell_impossible(struct work *w, const json_t *states)
+{
+	json_t *s;
+	size_t i;
+
+	json_array_foreach(states, i, s) if (is_state(s, "impossible"))
+		rebuild_note(w->said, "no module for %s %s: %s", text(s, "flavour"),
+			     text(s, "version"), text(s, "why"));
+}
+
+/* Modules are their installer's, a Python may be a user's. */
+static bool may_write(const char *folder)
+{
+	return !access(folder, W_OK) || (errno == ENOENT && !geteuid());
+}
+
+static void tell_root(struct work *w, const json_t *states)
+{
+	json_t *s;
+	size_t i;
+
+	json_array_foreach(states, i, s) if (is_wanted(s))
+		rebuild_note(w->said,
+			     "no module for %s %s: %s is not this user's; `sudo ringup "
+			     "rebuild --engine ringup` builds it",
+			     text(s, "flavour"), text(s, "version"), w->folder);
+}
+
+static int build_modules(struct work *w, const json_t *states, const char *source,
+			 struct err *e)
+{
+	struct journal j = { .lock = -1 };
+	json_t *moves = json_array();
+	char dir[PATH_MAX];
+	int rc = folder_make(w->folder, 0755, e);
+
+	if (!rc)
+		rc = journal_open(&j, w->folder, e);
+	if (!rc)
+		rc = journal_stage(&j, dir, e);
+	if (!rc)
+		rc = stage_modules(w, states, source, dir, moves, e);
+	if (!rc)
+		rc = journal_switch(&j, moves, NULL, e);
+	journal_close(&j);
+	json_decref(moves);
+	return rc;
+}
+
+/* The Python package. */
+
+static json_t *stamp_package(const struct work *w, const char *python)
+{
+	static const char *const frameworks[] = { "torch", NULL };
+	const struct stamp_of of = { .engine = "ringup",
+				     .version = PACKAGE_VERSION,
+				     .python = python,
+				     .frameworks = frameworks,
+				     .mpi = json_object_get(w->facts, "mpi"),
+				     .compiler = *w->compiler ? w->compiler : NULL,
+				     .built = time(NULL) };
+
+	return stamp_make(&of, w->facts);
+}
+
+/* Is what is installed this release's, and stamped for what is here? */
+static bool is_package_good(const struct work *w, const char *site)
+{
+	char path[PATH_MAX];
+	json_t *stamp = NULL, *diff;
+	struct err ignored;
+	bool good;
+
+	if (strcmp(package_state("", site), "current") ||
+	    snprintf(path, sizeof(path), "%s/" STAMP_PACKAGE, site) >= PATH_MAX ||
+	    stamp_read("", path, &stamp, &ignored) || !stamp)
+		return false;
+	diff = stamp_diff(stamp, w->facts);
+	good = diff && !json_array_size(diff);
+	json_decref(diff);
+	json_decref(stamp);
+	return good;
+}
+
+/* Train in two ranks with the package in @dir, where its framework has a proof. */
+static int prove_package(struct work *w, const struct package_how *p, const char *dir,
+			 const json_t *stamp, struct err *e)
+{
+	struct prove_how how = { .framework = "torch",
+				 .way = "ringup",
+				 .launch = { w->tool, "run", "-np", "2", "--" },
+				 .python = p->python,
+				 .log_fd = w->log_fd };
+	json_t *env, *proof = NULL;
+	char empty[PATH_MAX];
+	int rc;
+
+	if (!*text(json_object_get(stamp, "frameworks"), "torch") || !prove_exists("torch"))
+		return 0;
+	snprintf(empty, sizeof(empty), "%.4000s/proof", w->home);
+	rc = folder_make(empty, 0755, e);
+	if (rc)
+		return rc;
+	env = errand_env(w->home, false);
+	json_object_set_new(env, "PYTHONPATH", json_string(dir));
+	json_object_set_new(env, "PYTHONDONTWRITEBYTECODE", json_string("1"));
+	how.dir = empty;
+	how.env = env;
+	step(w, "two ranks train with torch", NULL);
+	rc = prove_run(&how, &proof, e);
+	json_decref(env);
+	if (rc)
+		return rc;
+	if (*text(proof, "error"))
+		rc = fail(e, RINGUP_ENOBACKEND, "two ranks that train with torch: %.180s",
+			  text(proof, "error"));
+	if (!w->said->proofs)
+		w->said->proofs = json_array();
+	json_array_append_new(w->said->proofs, proof);
+	return rc;
+}
+
+static int stage_package(struct work *w, struct journal *j, const struct package_how *p,
+			 const char *site, struct err *e)
+{
+	const json_t *y = json_object_get(w->plan, "python");
+	json_t *stamp = stamp_package(w, p->python), *watch = NULL, *moves = NULL;
+	char dir[PATH_MAX];
+	int rc = stamp ? journal_stage(j, dir, e) : fail(e, RINGUP_ENOMEM, "a stamp");
+
+	watch = rc ? NULL : package_watch(stamp, w->facts);
+	if (!rc) {
+		step(w, "write the Python package", NULL);
+		rc = package_stage(p, dir, stamp, watch, e);
+	}
+	if (!rc)
+		rc = prove_package(w, p, dir, stamp, e);
+	if (!rc)
+		rc = package_moves(dir, site, text(y, "prefix"), &moves, e);
+	if (!rc)
+		rc = journal_switch(j, moves, NULL, e);
+	json_decref(moves);
+	json_decref(watch);
+	json_decref(stamp);
+	return rc;
+}
+
+static int build_package(struct work *w, const char *site, struct err *e)
+{
+	const char *python = text(json_object_get(w->plan, "python"), "path");
+	struct package_how p = { .python = python, .home = w->home, .log_fd = w->log_fd };
+	struct journal j = { .lock = -1 };
+	char library[PATH_MAX];
+	int rc;
+
+	package_library(library, w->folder);
+	p.library = *library ? library : NULL;
+	rc = package_foreign(&p, site, e);
+	if (rc) {
+		w->said->has_failed = true;
+		return rc;
+	}
+	rc = journal_open(&j, site, e);
+	if (!rc)
+		rc = stage_package(w, &j, &p, site, e);
+	journal_close(&j);
+	if (!rc)
+		snprintf(w->said->site, sizeof(w->said->site), "%s", site);
+	return rc;
+}
+
+static bool has_torch(const json_t *facts, const char *python)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(facts, "frameworks"), i,
+			   o) if (!strcmp(text(o, "name"), "torch") &&
+				  !strcmp(text(o, "python"), python)) return true;
+	return false;
+}
+
+/* What a person may expect here and does not get. */
+static void tell_tensorflow(struct work *w)
+{
+	const char *python = text(json_object_get(w->plan, "python"), "path");
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(w->facts, "frameworks"), i,
+			   o) if (!strcmp(text(o, "name"), "tensorflow") &&
+				  !strcmp(text(o, "python"), python))
+		rebuild_note(w->said,
+			     "TensorFlow %s is here; this release of ringup has no "
+			     "adapter for it, so there is nothing to build: `ringup "
+			     "rebuild --engine horovod --for tensorflow` serves it",
+			     text(o, "version"));
+}
+
+static int build(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
+		 struct rebuild_said *said, struct err *e)
+{
+	struct work w = {
+		.how = how, .plan = plan, .said = said, .facts = facts, .lock = -1, .log_fd = -1
+	};
+	const char *python = text(json_object_get(plan, "python"), "path");
+	char source[MODULES_KEY], site[PATH_MAX] = "";
+	json_t *states = NULL;
+	bool wants_package;
+	int rc = open_work(&w, e);
+
+	if (!rc)
+		rc = modules_source(source, e);
+	if (rc)
+		goto out;
+	if (!how->without_mpi)
+		states = modules_state("", w.folder, source, w.facts);
+	/* A Python that nobody named gets it only if it has a use for it. */
+	wants_package = *python && (how->python || has_torch(facts, python)) &&
+			package_site(site, facts, python) && !is_package_good(&w, site);
+	tell_impossible(&w, states);
+	tell_tensorflow(&w);
+	if (count_wanted(states) && !may_write(w.folder))
+		tell_root(&w, states);
+	else if (count_wanted(states))
+		rc = build_modules(&w, states, source, e);
+	if (!rc && wants_package)
+		rc = build_package(&w, site, e);
+	if (!rc && !count_wanted(states) && !wants_package)
+		rebuild_note(said, "everything is as it should be; nothing was built");
+out:
+	if (rc == RINGUP_ENOBACKEND || rc == RINGUP_ETIMEDOUT)
+		said->has_failed = true;
+	json_decref(states);
+	close_work(&w, !rc);
+	return rc;
+}
+
+static int undo_in(const char *site, bool *any, struct err *e)
+{
+	struct journal j = { .lock = -1 };
+	int rc;
+
+	if (!*site || !file_exists(site, "/.ringup-rebuild"))
+		return 0;
+	rc = journal_open(&j, site, e);
+	if (!rc) {
+		rc = journal_undo(&j, e);
+		*any |= !rc;
+		rc = rc == 1 ? 0 : rc;
+	}
+	journal_close(&j);
+	return rc;
+}
+
+static int undo(const struct rebuild_how *how, const json_t *plan, struct rebuild_said *said,
+		struct err *e)
+{
+	const json_t *python = json_object_get(plan, "python");
+	json_t *facts = json_pack("{s[O]}", "pythons", python ? python : json_null());
+	char folder[PATH_MAX], site[PATH_MAX] = "";
+	bool any = false;
+	int rc = modules_folder(folder, "", e);
+
+	(void)how;
+	if (!rc && may_write(folder))
+		rc = undo_in(folder, &any, e);
+	if (!rc && *text(python, "path") && package_site(site, facts, text(python, "path")))
+		rc = undo_in(site, &any, e);
+	snprintf(said->site, sizeof(said->site), "%s", *site ? site : folder);
+	json_decref(facts);
+	return rc ? rc : any ? 0 : 1;
+}
+
+const struct builder builder_ringup = {
+	.name = "ringup",
+	.summary = "ringup's own: modules for MPI, the Python package",
+	.build = build,
+	.undo = undo,
+};

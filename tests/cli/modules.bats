@@ -1,0 +1,277 @@
+#!/usr/bin/env bats
+# modules.bats - ringup rebuild --engine ringup: modules for every MPI of the node, the package.
+# shellcheck disable=SC2154
+
+load ../lib/helper
+
+setup() {
+  local v
+  for v in $(compgen -e | grep -E '^(RINGUP_(RANK|SIZE|LOCAL|MEET|SECRET|JOB|MPI|BACKEND|CACHE)|HOROVOD_|OMPI_|PMI|SLURM_|TORCHELASTIC_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_)'); do
+    unset "$v"
+  done
+  unset LD_LIBRARY_PATH VIRTUAL_ENV
+  command -v jq >/dev/null || skip "jq is not installed"
+  prefix=$BATS_TEST_TMPDIR/prefix
+  modules=$prefix/lib/ringup
+  mkdir -p "$prefix/bin" "$prefix/lib" "$prefix/share"
+  cp "${builddir:-.}/ringup" "$prefix/bin"
+  cp -a "${builddir:-.}"/.libs/libringup.so* "$prefix/lib"
+  cp -rL "${builddir:-.}/share/ringup" "$prefix/share"
+  ringup=$prefix/bin/ringup
+  export TMPDIR=$BATS_TEST_TMPDIR/tmp
+  mkdir -m 1777 "$TMPDIR"
+}
+
+# need_mpi - skip where no MPI has both compiler and launcher; $mpis says which have.  A Python
+# of our own is served, so that none of the machine's is touched.
+need_mpi() {
+  need_venv
+  mpis=$("$ringup" detect --json | jq -r '.mpi[] | select(.mpicc and .mpirun and .header) | .flavour + " " + .version')
+  [[ -n $mpis ]] || skip "no MPI with mpi.h, mpicc and mpirun here"
+}
+
+# need_venv - a virtual environment of the tests' Python, in $venv.
+need_venv() {
+  [[ -z ${venv:-} ]] || return 0
+  "${RINGUP_TEST_PYTHON:-python3}" -m venv --without-pip "$BATS_TEST_TMPDIR/venv" 2>/dev/null ||
+    skip "no Python that makes virtual environments"
+  venv=$BATS_TEST_TMPDIR/venv
+}
+
+# rebuild ARG... - of the engine ringup, by the installed copy, for a Python of our own.
+rebuild() { run timeout -k 5 120 "$ringup" rebuild --engine ringup --python "$venv" "$@"; }
+
+# kind FLAVOUR - that of its module.
+kind() { if [[ $1 == openmpi ]]; then echo openmpi; else echo mpich; fi; }
+
+# launch FLAVOUR N PROGRAM... - by the mpirun that detect has found for it.
+launch() {
+  local mpirun
+  mpirun=$("$ringup" detect --json | jq -r --arg f "$1" '[.mpi[] | select(.flavour == $f)][0].mpirun')
+  case $1 in
+    openmpi) timeout -k 5 100 "$mpirun" --allow-run-as-root --oversubscribe -np "$2" "${@:3}" ;;
+    *) timeout -k 5 100 "$mpirun" -np "$2" "${@:3}" ;;
+  esac
+}
+
+@test "each MPI gets a module, which two ranks have proved, and the node is healthy then" {
+  need_mpi
+  "$ringup" doctor | grep -q 'has no module'
+  rebuild
+  expect_status 0
+  while read -r flavour version; do
+    grep -qF "ringup-mpi-$(kind "$flavour")-$version.so: built, proved" <<<"$output"
+    [[ -x $modules/ringup-mpi-$(kind "$flavour")-$version.so ]]
+    RINGUP_BACKEND=mpi run launch "$flavour" 2 "$ringup" hello --ranks 2
+    expect_status 0
+    grep -q '^2 ranks on 1 host by the back end mpi: ' <<<"$output"
+  done <<<"$mpis"
+  jq -e '.schema == 1 and .engine == "ringup"' "$modules/modules.json"
+  run "$ringup" doctor
+  not grep -q 'has no module' <<<"$output"
+}
+
+@test "a second run builds nothing and writes nothing" {
+  need_mpi
+  rebuild
+  find "$modules" -printf '%p %T@ %i\n' | sort >"$BATS_TEST_TMPDIR/before"
+  rebuild
+  expect_status 0
+  grep -q 'nothing was built' <<<"$output"
+  find "$modules" -printf '%p %T@ %i\n' | sort | diff "$BATS_TEST_TMPDIR/before" -
+}
+
+@test "a module that is gone, or from another source, is built again; the others stay" {
+  need_mpi
+  rebuild
+  local one inode
+  one=$(find "$modules" -maxdepth 1 -name 'ringup-mpi-*.so' | sort | head -n 1)
+  inode=$(stat -c %i "$one")
+  rm "$one"
+  rebuild
+  expect_status 0
+  [[ -x $one && $(grep -c 'built, proved' <<<"$output") -eq 1 ]]
+  inode=$(stat -c %i "$one")
+  echo '/* another release */' >>"$prefix/share/ringup/modules/backend/mpi_module.c"
+  run "$ringup" doctor
+  grep -q 'was built by another release' <<<"$output"
+  rebuild
+  expect_status 0
+  [[ $(stat -c %i "$one") != "$inode" && $(grep -c 'built, proved' <<<"$output") -eq $(wc -l <<<"$mpis") ]]
+}
+
+@test "what does not compile changes nothing and says where the log is" {
+  need_mpi
+  rebuild
+  sha256sum "$modules"/* >"$BATS_TEST_TMPDIR/before"
+  echo '#error on purpose' >>"$prefix/share/ringup/modules/backend/mpi_module.c"
+  rebuild
+  expect_status 1
+  log=$(sed -n 's/^log: //p' <<<"$output")
+  grep -q 'on purpose' "$log"
+  sha256sum "$modules"/* | diff "$BATS_TEST_TMPDIR/before" -
+}
+
+@test "a module whose ranks do not add up is not installed" {
+  need_mpi
+  # compiles, loads, and tells every rank that it is alone
+  sed -i 's/MPI_Comm_size(MPI_COMM_WORLD, &w->size);/w->size = 1;/' \
+    "$prefix/share/ringup/modules/backend/mpi_module.c"
+  grep -q 'w->size = 1;' "$prefix/share/ringup/modules/backend/mpi_module.c"
+  rebuild
+  expect_status 1
+  grep -q 'two ranks that add up' <<<"$output"
+  [[ -z $(find "$modules" -maxdepth 1 -name 'ringup-mpi-*.so') && ! -e $modules/modules.json ]]
+}
+
+@test "undo brings back what was there before" {
+  need_mpi
+  rebuild
+  sha256sum "$modules"/*.so >"$BATS_TEST_TMPDIR/before"
+  echo 'static const int other_release = 1; int ringup_other(void); int ringup_other(void) { return other_release; }' \
+    >>"$prefix/share/ringup/modules/backend/mpi_module.c"
+  rebuild
+  expect_status 0
+  not sha256sum --check --status "$BATS_TEST_TMPDIR/before"
+  rebuild --undo
+  expect_status 0
+  sha256sum "$modules"/*.so | diff "$BATS_TEST_TMPDIR/before" -
+  rebuild --undo
+  expect_status 1
+}
+
+@test "killed at any time: the next run converges" {
+  need_mpi
+  local i
+  for i in 1 2 3 4 5 6; do
+    timeout -s KILL "0.$((i * 13 % 90 + 5))" "$ringup" rebuild --engine ringup --python "$venv" >/dev/null 2>&1 || true
+    # whatever there is can be loaded: never half of a module
+    [[ ! -d $modules ]] || find "$modules" -maxdepth 1 -name 'ringup-mpi-*.so' -exec readelf -h {} + >/dev/null
+  done
+  rebuild
+  expect_status 0
+  [[ -z $(ls -A "$TMPDIR") ]] # also what the killed ones had there is gone
+  [[ $(find "$modules" -maxdepth 1 -name 'ringup-mpi-*-*.so' | wc -l) -eq $(wc -l <<<"$mpis") ]]
+  run "$ringup" doctor
+  not grep -q 'has no module' <<<"$output"
+}
+
+@test "the package: for a Python, linked to its library, stamped, and taken back" {
+  need_venv
+  rebuild --without-mpi
+  expect_status 0
+  site=$(echo "$venv"/lib/python*/site-packages)
+  jq -e '.engine == "ringup" and .python.version' "$site/ringup/build.json"
+  run "$venv/bin/python" -m ringup
+  expect_status 0
+  grep -qF "$site/ringup/libringup.so.0" <<<"$output"
+  run "$venv/bin/python" -c 'import importlib.metadata as m; print(m.version("ringup"), len(m.files("ringup")) > 20)'
+  [[ $output == *" True" ]]
+  # what RECORD says is there, and nothing else of it
+  (cd "$site" && cut -d, -f1 ringup-*.dist-info/RECORD | xargs -d '\n' ls -d >/dev/null)
+  rebuild --without-mpi --undo
+  expect_status 0
+  [[ ! -e $site/ringup && ! -e $site/horovod && -z $(compgen -G "$site/ringup-*") ]]
+}
+
+@test "another Horovod of pip's makes room, and undo brings it back to the byte" {
+  need_venv
+  site=$(echo "$venv"/lib/python*/site-packages)
+  mkdir -p "$site/horovod/torch" "$site/horovod-0.28.1.dist-info"
+  echo '# somebody' | tee "$site/horovod/__init__.py" >"$site/horovod/torch/__init__.py"
+  printf 'Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\n' >"$site/horovod-0.28.1.dist-info/METADATA"
+  printf 'horovod/__init__.py,,\nhorovod-0.28.1.dist-info/METADATA,,\n' >"$site/horovod-0.28.1.dist-info/RECORD"
+  (cd "$site" && find horovod* -type f -exec sha256sum {} +) >"$BATS_TEST_TMPDIR/before"
+  rebuild --without-mpi
+  expect_status 0
+  [[ -e $site/ringup && ! -e $site/horovod-0.28.1.dist-info ]]
+  run "$venv/bin/python" -m ringup
+  expect_status 0
+  rebuild --without-mpi --undo
+  expect_status 0
+  [[ ! -e $site/ringup ]]
+  (cd "$site" && sha256sum --check --quiet "$BATS_TEST_TMPDIR/before")
+}
+
+@test "a Horovod that pip does not know is in the way: refused, and nothing changed" {
+  need_venv
+  site=$(echo "$venv"/lib/python*/site-packages)
+  mkdir -p "$site/horovod"
+  echo '# somebody' >"$site/horovod/__init__.py"
+  rebuild --without-mpi
+  expect_status 1
+  grep -q 'which pip does not know' <<<"$output"
+  [[ ! -e $site/ringup && $(cat "$site/horovod/__init__.py") == '# somebody' ]]
+}
+
+# fake_torch VERSION - a framework in $site, as pip lays it down.
+fake_torch() {
+  rm -rf "$site"/torch "$site"/torch-*.dist-info
+  mkdir -p "$site/torch" "$site/torch-$1.dist-info"
+  printf '__version__ = "%s"\n' "$1" >"$site/torch/version.py"
+  printf 'raise ImportError("a framework of the tests")\n' >"$site/torch/__init__.py"
+  printf 'Metadata-Version: 2.1\nName: torch\nVersion: %s\n' "$1" >"$site/torch-$1.dist-info/METADATA"
+}
+
+@test "a framework changes: doctor and import say so with one command, which cures it" {
+  need_venv
+  site=$(echo "$venv"/lib/python*/site-packages)
+  # a distribution that is no torch, so that nobody trains with it: see train-updated.bats
+  rebuild --without-mpi
+  expect_status 0
+  fake_torch 2.0.0
+  printf '%s\t-1\ttorch 1.9.0\n' "$site/torch-1.9.0.dist-info" >>"$site/ringup/watch"
+  run "$venv/bin/python" -c 'import ringup'
+  expect_status 0
+  grep -q 'RuntimeWarning: torch 1.9.0, which ringup was installed for' <<<"$output"
+  RINGUP_DRIFT=off run "$venv/bin/python" -c 'import ringup'
+  [[ -z $output ]]
+  LOCAL_RANK=1 run "$venv/bin/python" -c 'import ringup'
+  [[ -z $output ]]
+  # a damaged list is no reason to fail
+  head -c 300 /dev/urandom >"$site/ringup/watch"
+  run "$venv/bin/python" -c 'import ringup; print("fine")'
+  grep -qx fine <<<"$output"
+}
+
+@test "TensorFlow: what there is not is said" {
+  need_venv
+  site=$(echo "$venv"/lib/python*/site-packages)
+  mkdir -p "$site/tensorflow" "$site/tensorflow-2.15.1.dist-info"
+  printf 'Metadata-Version: 2.1\nName: tensorflow\nVersion: 2.15.1\n' >"$site/tensorflow-2.15.1.dist-info/METADATA"
+  rebuild --without-mpi
+  expect_status 0
+  grep -q 'TensorFlow 2.15.1 is here; this release of ringup has no adapter for it' <<<"$output"
+}
+
+@test "from the cache: nothing is compiled, and it is proved all the same" {
+  need_mpi
+  local cache=$BATS_TEST_TMPDIR/cache
+  mkdir "$cache"
+  "$ringup" cache keys --help >/dev/null 2>&1 || skip "this ringup has no cache"
+  openssl genpkey -algorithm ed25519 -out "$BATS_TEST_TMPDIR/key.pem" 2>/dev/null || skip "openssl makes no ed25519 keys"
+  export RINGUP_CACHE_KEY=$BATS_TEST_TMPDIR/key.pem
+  rebuild --cache "$cache"
+  expect_status 0
+  rm -r "$modules"
+  rebuild --cache "$cache"
+  expect_status 0
+  [[ $(grep -c 'from the cache, proved' <<<"$output") -eq $(wc -l <<<"$mpis") ]]
+}
+
+@test "a folder that is not this user's: the package is installed, and root is asked for the modules" {
+  need_mpi
+  need_venv
+  [[ $(id -u) -eq 0 ]] || skip "needs root to be somebody else"
+  command -v setpriv >/dev/null || skip "setpriv is not installed"
+  chmod 755 "$BATS_TEST_TMPDIR" "$BATS_RUN_TMPDIR" "$BATS_RUN_TMPDIR"/* 2>/dev/null || true
+  mkdir -p "$modules"
+  chown -R 64999:64999 "$venv"
+  setpriv --reuid 64999 --regid 64999 --clear-groups test -x "$venv/bin/python" ||
+    skip "another user cannot reach the tests' Python"
+  rebuild
+  expect_status 0
+  grep -q 'sudo ringup rebuild --engine ringup' <<<"$output"
+  [[ -e $(echo "$venv"/lib/python*/site-packages)/ringup/build.json ]]
+  [[ -z $(find "$venv" -user 0) ]]
+}
