@@ -20,6 +20,7 @@ INIT_FILES = \
 	%reldir%/steps/30-build.bash \
 	%reldir%/steps/40-install.bash \
 	%reldir%/steps/50-frameworks.bash \
+	%reldir%/steps/55-rebuild.bash \
 	%reldir%/steps/60-network.bash \
 	%reldir%/steps/70-verify.bash \
 	%reldir%/steps/80-report.bash

@@ -11,6 +11,7 @@ limits 50 120
 
 opt=$INIT_ROOT/opt/ringup
 before=$(readlink -- "$opt/current") || true
+made=''
 
 # step_inputs - the release that was built.
 step_inputs() { wanted; }
@@ -76,20 +77,43 @@ link_all() {
   done < <(links "$opt/current")
 }
 
-# take_back - on failure: the version that was there before, or none.
+# take_back - the version that was in force before, or none.
 take_back() {
+  local link
+  rm -rf -- "$opt/.new"
+  if [[ -z $before || ! -d $opt/$before ]]; then
+    unlink_all
+    rmdir -- "$opt" 2>/dev/null || true
+    return 0
+  fi
+  # what only the new one has
+  while read -r link; do
+    [[ -e $opt/$before/$link || $link == sbin/* ]] || unlink_one "$link"
+  done < <(links "$opt/current")
+  write_link "$before" "$opt/current"
+}
+
+# on_exit - take it back if this step fails.
+on_exit() {
   local rc=$?
   (( rc )) || return 0
   log warn "taking back what was installed"
-  rm -rf -- "$opt/.new"
-  if [[ -n $before ]]; then write_link "$before" "$opt/current"; else unlink_all; fi
+  [[ -z $made ]] || rm -rf -- "${opt:?}/$made"
+  take_back
+}
+
+# unlink_one LINK - if it is ours.
+unlink_one() {
+  local at=$INIT_ROOT/usr/local/$1
+  [[ $(readlink -- "$at") == /opt/ringup/* ]] || return 0
+  rm -f -- "$at"
 }
 
 # unlink_all - the links in /usr/local, then `current`.
 unlink_all() {
   local link
   while read -r link; do
-    [[ $(readlink -- "$INIT_ROOT/usr/local/$link") != /opt/ringup/* ]] || rm -f -- "$INIT_ROOT/usr/local/$link"
+    unlink_one "$link"
   done < <(links "$opt/current")
   rm -f -- "$opt/current"
 }
@@ -109,17 +133,43 @@ step_apply() {
     log act "install ${name:-what was built} below $opt, link it from $INIT_ROOT/usr/local, ldconfig"
     return 0
   fi
-  trap 'take_back' EXIT
+  trap on_exit EXIT
   [[ -n $name ]] || die "nothing has been built yet" "run ringup-init without naming steps"
-  [[ -d $opt/$name ]] || install_tree "$tree" "$name"
+  if [[ ! -d $opt/$name ]]; then
+    made=$name
+    install_tree "$tree" "$name"
+  fi
   write_link "$name" "$opt/current"
   link_all
   refresh
   trap - EXIT
-  rm -rf -- "$INIT_BUILD"
-  forget "$name" "$before"
+  tell before "$before"
   fact release "$name"
   fact prefix "/opt/ringup/$name"
+}
+
+# step_commit - all went well: one version to go back to is enough.
+step_commit() {
+  rm -rf -- "$INIT_BUILD"
+  forget "$(wanted)" "$(sed -n $'s/^before\t//p' "$INIT_STATE/state/40-install")"
+}
+
+# step_back - a later step has failed: what was in force before is so again.
+step_back() {
+  local name
+  name=$(readlink -- "$opt/current")
+  before=$(sed -n $'s/^before\t//p' "$INIT_STATE/state/40-install")
+  [[ $name != "$before" ]] || return 0
+  log warn "taking back $name${before:+ for $before}"
+  take_back
+  # staged again, so that the next run need not build it
+  if [[ ! -d $INIT_BUILD/stage/$name ]]; then
+    mkdir -p -- "$INIT_BUILD/stage"
+    mv -T -- "$opt/$name" "$INIT_BUILD/stage/$name"
+  fi
+  rm -rf -- "${opt:?}/$name"
+  rmdir -- "$opt" 2>/dev/null || true
+  refresh
 }
 
 # forget NAME... - remove all versions but these.

@@ -133,6 +133,7 @@ step_apply() {
     skip "$why"
     return 0
   fi
+  tell had "${is[ringup]:-}"
   ask "$python"
   fact package "ringup ${is[ringup]}; pip uninstall ringup takes it away"
 }
@@ -144,4 +145,12 @@ step_undo() {
   grep -qs $'^fact\tpackage' "$INIT_STATE/state/50-frameworks" || return 0
   ask "$from" && [[ -n ${is[ringup]} ]] || return 0
   act as_owner "$from" "$shared/compat/install" --python "$from" --uninstall
+}
+
+# step_back - a later step has failed: the package that was there before, or none.
+step_back() {
+  local had
+  had=$(sed -n $'s/^had\t//p' "$INIT_STATE/state/50-frameworks")
+  [[ -n $had ]] || { step_undo; return; }
+  log warn "the Python package of this release stays in place of $had"
 }

@@ -49,6 +49,7 @@ step_apply() {
     fix --dry-run || (( $? == 1 ))
     return 0
   fi
+  [[ -e $INIT_STATE/state/60-network || -z $(fix --dry-run 2>/dev/null) ]] || tell fresh yes
   said=$(fix 2>&1) || rc=$?
   printf '%s\n' "$said"
   (( rc == 0 )) || { why "$rc" "$said"; return 0; }
@@ -83,4 +84,9 @@ why() {
 # step_undo - remove the settings.
 step_undo() {
   [[ ! -x $tool ]] || act fix --undo
+}
+
+# step_back - a later step has failed: settings that were not there before go.
+step_back() {
+  ! grep -qs $'^fresh\tyes' "$INIT_STATE/state/60-network" || step_undo
 }

@@ -1,5 +1,4 @@
-/* cmd_cache.c - `ringup cache`: what nodes share: its keys, its entries, whether they are
- * whole. */
+/* cmd_cache.c - `ringup cache`: keys and entries of what nodes share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

@@ -416,3 +416,74 @@ python() {
   [[ $output != *hunter2* ]]
   ! grep -rq hunter2 "$root"
 }
+
+# node_tree - names, modes, links and contents of all but what ringup-init notes down for itself.
+node_tree() {
+  (cd "$root" && find . \( -path ./run -o -path ./var/lib/ringup -o -path ./var/log \) -prune -o -printf '%P %m %l\n' | sort
+    find . \( -path ./run -o -path ./var/lib/ringup -o -path ./var/log \) -prune -o -type f -print0 | sort -z | xargs -0r sha256sum)
+}
+
+@test "whatever step fails, the node is as it was, byte for byte" {
+  mkdir -p "$root"/usr/local/{bin,sbin,lib/pkgconfig,share/man} "$root"/var/{lib,log} "$root/run"
+  echo '# mine' >"$root/etc/environment"
+  empty=$(node_tree)
+  for broken in configure make start bench; do
+    release 9.9 "$broken"
+    run "$init" --root "$root"
+    [[ $status -ne 0 ]]
+    diff <(echo "$empty") <(node_tree) || { echo "$broken"; return 1; }
+  done
+  release 9.9
+  NET='no interface leads to other hosts' run "$init" --root "$root"
+  expect_status 60
+  diff <(echo "$empty") <(node_tree)
+  # and an upgrade goes back to what was there
+  run "$init" --root "$root"
+  expect_status 0
+  good=$(node_tree)
+  for broken in configure make start bench; do
+    release 9.10 "$broken"
+    RINGUP_SOURCE=$T/ringup-9.10.tar.gz run "$init" --root "$root"
+    [[ $status -ne 0 ]]
+    diff <(echo "$good") <(node_tree) || { echo "upgrade: $broken"; return 1; }
+  done
+  run "$init" --root "$root"
+  expect_status 0
+  diff <(echo "$good") <(node_tree)
+}
+
+@test "RINGUP_ENGINE: rebuilt for the frameworks there are, again when they change, and not otherwise" {
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.13.0'
+  run "$init" --root "$root"
+  expect_status 0
+  [[ ! -e $T/rebuilds ]]
+  RINGUP_ENGINE=horovod run "$init" --root "$root"
+  expect_status 0
+  [[ $(cat "$T/rebuilds") == "rebuild --engine horovod --python $root/usr/bin/python3" ]]
+  RINGUP_ENGINE=horovod run "$init" --root "$root"
+  expect_status 0
+  [[ $(wc -l <"$T/rebuilds") == 1 ]]
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.14.0'
+  RINGUP_ENGINE=horovod RINGUP_OFFLINE=1 run "$init" --root "$root"
+  expect_status 0
+  [[ $(tail -n 1 "$T/rebuilds") == *"--offline" && $(wc -l <"$T/rebuilds") == 2 ]]
+  RINGUP_ENGINE=horovot run "$init" --root "$root"
+  expect_status 2
+}
+
+@test "an engine that cannot be rebuilt: the documented status for each reason" {
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.13.0'
+  export RINGUP_ENGINE=horovod
+  REBUILD='the compiler ended with status 1' run "$init" --root "$root"
+  expect_status 40
+  REBUILD='torch needs more' IMPOSSIBLE=1 run "$init" --root "$root"
+  expect_status 20
+  [[ $output == *"torch needs more"* ]]
+  REBUILD='horovod-0.28.1.tar.gz would have to be fetched, and this is offline' run "$init" --root "$root"
+  expect_status 21
+  REBUILD='torch: not proved: the weights differ' run "$init" --root "$root"
+  expect_status 70
+  rm "$root/usr/bin/python3"
+  run "$init" --root "$root"
+  expect_status 20
+}

@@ -41,6 +41,9 @@ case "\$1 \$2" in
     echo "\$\$" >"\$T/watcher"
     exec sleep 100 ;;
   "cache put") exec ringup "\$@" ;;
+  "rebuild "*) echo "\$*" >>"\$T/rebuilds"; [[ -z "\${REBUILD:-}" ]] || { echo "ringup rebuild: \$REBUILD" >&2; exit 1; }
+    echo "proved: torch" ;;
+  "plan "*) [[ -z "\${IMPOSSIBLE:-}" ]] ;;
   "net check") echo "\$*" >>"\$T/checks"
     echo "\${VERDICT:-all is well between 2 nodes}"
     [[ -z "\${VERDICT:-}" ]] ;;

@@ -1,0 +1,75 @@
+# shellcheck shell=bash
+# 55-rebuild.bash - where RINGUP_ENGINE asks for it, an engine made for this node's frameworks: `ringup rebuild`.
+
+limits 40 1700
+
+tool=$INIT_ROOT/opt/ringup/current/bin/ringup
+engine=${RINGUP_ENGINE:-}
+
+# about_frameworks - print what 50-frameworks has found, which is what an engine is made for.
+about_frameworks() { grep -sE $'^fact\t(path|frameworks)\t' "$INIT_STATE/state/50-frameworks" || true; }
+
+# python - print the Python it is for.
+python() { sed -n $'s/^fact\tpath\t//p' <<<"$(about_frameworks)"; }
+
+# step_inputs - which engine, for which frameworks.
+step_inputs() {
+  printf '%s\n' "$engine"
+  [[ -z $engine ]] || { readlink -- "$INIT_ROOT/opt/ringup/current" || true; about_frameworks; }
+}
+
+# step_done - with these inputs it was built, proved by training and put in place.
+step_done() { :; }
+
+# rebuild PYTHON WORD... - `ringup rebuild` as the user whose Python that is.
+rebuild() { as_owner "$1" "$tool" rebuild --engine "$engine" --python "$@"; }
+
+# why PYTHON TEXT - stop with the code for what TEXT says has failed.
+why() {
+  local code=40
+  if ! as_owner "$1" "$tool" plan --engine "$engine" --python "$1" >/dev/null 2>&1; then
+    code=20
+  else
+    case $2 in
+      *offline* | *"be fetched"* | *network*) code=21 ;;
+      *"not proved"* | *trained* | *training*) code=70 ;;
+      *"took longer"* | *"given up"* | *minutes*) code=41 ;;
+      *install*) code=50 ;;
+    esac
+  fi
+  stop "$code" "the engine $engine was not rebuilt: $2" "what was there before is in place; by hand: ringup rebuild --engine $engine --python $1"
+}
+
+# step_apply - have it rebuilt, or taken from the cache.
+step_apply() {
+  local p said
+  local -a more=()
+  [[ -n $engine ]] || return 0
+  p=$(python)
+  if [[ ${DRY_RUN:-0} == 1 ]]; then
+    log act "ringup rebuild --engine $engine --python ${p:-of the frameworks}"
+    return 0
+  fi
+  [[ -n $p ]] || stop 20 "RINGUP_ENGINE=$engine, but there is no Python to build it for" "install one with a framework, or name it in RINGUP_PYTHON"
+  ! is_offline || more=(--offline)
+  if ! said=$(rebuild "$p" "${more[@]}" 2>&1); then
+    printf '%s\n' "$said" >&2
+    said=$(tail -n 1 <<<"$said")
+    why "$p" "${said#ringup rebuild: }"
+  fi
+  printf '%s\n' "$said" >&2
+  fact engine "$engine"
+  fact said "$(tail -n 1 <<<"$said")"
+}
+
+# step_undo - what was there before the last rebuild.
+step_undo() {
+  local p
+  grep -qs $'^fact\tengine' "$INIT_STATE/state/55-rebuild" || return 0
+  engine=$(sed -n $'s/^fact\tengine\t//p' "$INIT_STATE/state/55-rebuild")
+  p=$(python)
+  act rebuild "$p" --undo
+}
+
+# step_back - the same, when a later step has failed.
+step_back() { step_undo; }
