@@ -48,7 +48,9 @@ report_text() {
   [[ $(known 10-detect role single) == single ]] || text+=" $(known 10-detect role)"
   printf '\n%sringup %s on %s: %s%s\n\n' "$bold" "$(known 30-build version '(not built)')" "$(uname -n)" "${2/_/ }" "$plain"
   report_row node "$text, $(known 10-detect system), $(known 10-detect arch), $(known 10-detect cores) cores, $gb GiB"
-  report_row engine "$(known 40-install release | sed "s|\$|, built with $(known 20-toolchain compiler)|")"
+  text=$(known 20-toolchain cache)
+  [[ -n $text ]] || text=$(known 20-toolchain compiler | sed 's/^/built with /')
+  report_row engine "$(known 40-install release)${text:+, $text}"
   report_row python "$(known 50-frameworks python)"
   report_row frameworks "$(known 50-frameworks frameworks)"
   report_row package "$(known 50-frameworks package)"
