@@ -385,6 +385,7 @@ BATS_TESTS = \
 	%reldir%/cli/net-check.bats \
 	%reldir%/cli/plan.bats \
 	%reldir%/cli/rebuild.bats \
+	%reldir%/cli/rebuild-real.bats \
 	%reldir%/cli/run.bats \
 	%reldir%/init/cache.bats \
 	%reldir%/init/fetch.bats \
@@ -432,6 +433,7 @@ PY_FILES = \
 	%reldir%/py/conftest.py \
 	%reldir%/py/end_of_a_rank.py \
 	%reldir%/py/ops_of_a_rank.py \
+	%reldir%/py/keras_of_a_rank.py \
 	%reldir%/py/sets_of_a_rank.py \
 	%reldir%/py/train_of_a_rank.py \
 	%reldir%/py/where_of_a_rank.py
@@ -473,8 +475,11 @@ $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup libringup.la
 
-# make check-long: the faults again, hundreds of times and with the limits of real jobs
-check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS) $(GROWTH_TESTS)' \
+REBUILD_TESTS = %reldir%/cli/rebuild-real.bats
+
+# make check-long: the faults again, hundreds of times and with the limits of real jobs; and
+# Horovod built for real frameworks
+check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS) $(GROWTH_TESTS) $(REBUILD_TESTS)' \
 	LOG_COMPILER='timeout -k 10 7200' \
 	BATS_LOG_COMPILER='timeout -k 10 7200 $(BATS) --tap'
 .PHONY: check-long

@@ -91,16 +91,19 @@ static json_t *read_ranks(const char *dir)
 	return told;
 }
 
-/* The last line that names an error, for the reason. */
-struct last {
+/* The first line that names an error, for the reason; what follows is its echo. */
+struct first {
 	char text[200];
 };
 
 static void note_line(void *arg, const char *line)
 {
-	struct last *l = arg;
+	struct first *l = arg;
 
-	if (strstr(line, "Error") || strstr(line, "error:") || strstr(line, "terminate called"))
+	if (*l->text)
+		return;
+	if (strstr(line, "Error: ") || strstr(line, "error:") ||
+	    strstr(line, "terminate called"))
 		snprintf(l->text, sizeof(l->text), "%s", line);
 }
 
@@ -108,7 +111,7 @@ int prove_run(const struct prove_how *how, json_t **out, struct err *e)
 {
 	char script[PATH_MAX], why[256] = "";
 	const char *argv[PROVE_ARGS];
-	struct last last = { "" };
+	struct first heard = { "" };
 	struct errand job = { .argv = argv,
 			      .env = how->env,
 			      .dir = how->dir,
@@ -116,7 +119,7 @@ int prove_run(const struct prove_how *how, json_t **out, struct err *e)
 			      .log_fd = how->log_fd,
 			      .limit_ms = how->limit_ms ? how->limit_ms : PROVE_MS,
 			      .line = note_line,
-			      .arg = &last };
+			      .arg = &heard };
 	int status, n = 0, i, rc = script_of(script, how->framework, e);
 	json_t *told = NULL;
 	const json_t *first;
@@ -138,7 +141,7 @@ int prove_run(const struct prove_how *how, json_t **out, struct err *e)
 	told = read_ranks(how->dir);
 	if (!*why && !told)
 		snprintf(why, sizeof(why), "%s",
-			 *last.text ? last.text : "a rank ended without a word");
+			 *heard.text ? heard.text : "a rank ended without a word");
 	else if (!*why && !prove_judge(told, why, sizeof(why)) && status)
 		snprintf(why, sizeof(why), "the ranks ended with status %d", status);
 	first = json_array_get(told, 0);

@@ -24,7 +24,8 @@ struct err;
  *
  * WHEN is words that all have to hold: `torch>=2.1`, `!gpu`, `python`; a version is compared by
  * its numbers, and what the world does not name fulfils nothing but `!name`.  In TEXT, \1 to \9
- * are groups of the ERE, \0 is all of the match and \n ends a line; \\ is a backslash.
+ * are groups of the ERE, \0 is all of the match and \n ends a line; \\ is a backslash.  Blanks
+ * at its ends do not count: what is indented keeps that by a group.
  */
 
 enum { RECIPE_WORD = 64 };

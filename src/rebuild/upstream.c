@@ -443,12 +443,14 @@ static int work(struct upstream *u, const char *const *argv, const json_t *env,
 static int add_tools(struct upstream *u, struct err *e)
 {
 	const json_t *packages = json_object_get(u->told, "packages");
-	const char *argv[16] = { u->python,        "-m",       "pip",   "install", "-q",
+	const json_t *missing = json_object_get(u->told, "missing"), *one;
+	const char *argv[32] = { u->python,        "-m",       "pip",   "install", "-q",
 				 "--no-cache-dir", "--target", u->tools };
 	const char *setuptools = text_of(packages, "setuptools");
 	const struct errand_who here = { 0 };
 	int n = 8, first = n, rc;
 	json_t *env;
+	size_t i;
 
 	if (!*setuptools)
 		argv[n++] = "setuptools";
@@ -458,6 +460,14 @@ static int add_tools(struct upstream *u, struct err *e)
 		argv[n++] = "packaging";
 	if (release_compare(u->cmake, "3.13") < 0)
 		argv[n++] = "cmake";
+	/* setup.py wants to see what Horovod needs at run time. */
+	json_array_foreach(missing, i, one)
+	{
+		const char *word = json_string_value(one), *equals = strchr(word, '=');
+
+		if (n < 31)
+			argv[n++] = equals ? equals + 1 : word;
+	}
 	if (n == first)
 		return 0;
 	if (u->how->offline)
@@ -543,6 +553,35 @@ static int build_env(struct upstream *u, json_t **envp, struct err *e)
 	return rc;
 }
 
+/* An edit that breaks Python shows now, not after the build. */
+static int check_edits(struct upstream *u, struct err *e)
+{
+	static const char code[] = "import ast, sys\n"
+				   "for name in sys.argv[1:]:\n"
+				   "    with open(name, encoding='utf-8') as f:\n"
+				   "        ast.parse(f.read(), name)\n";
+	const char *argv[64] = { u->python, "-I", "-c", code };
+	json_t *env = errand_env(u->nest, false);
+	struct errand_who nobody = u->builder;
+	char names[56][256];
+	int i, n = 4, rc;
+
+	for (i = 0; i < u->recipe.nedits && n < 60; i++) {
+		const char *file = u->recipe.edits[i].file, *dot = strrchr(file, '.');
+
+		if (!dot || strcmp(dot, ".py") != 0)
+			continue;
+		snprintf(names[n - 4], sizeof(names[0]), "src/%.250s", file);
+		argv[n] = names[n - 4];
+		n++;
+	}
+	rc = n == 4 ? 0
+		    : work(u, argv, env, &nobody, PREPARE_MS, false,
+			   "the recipe's edits do not fit these sources", e);
+	json_decref(env);
+	return rc;
+}
+
 /* The wheel, into the empty folder @into. */
 static int compile(void *arg, const char *into, struct err *e)
 {
@@ -586,6 +625,8 @@ static int compile(void *arg, const char *into, struct err *e)
 	snprintf(src, sizeof(src), "%.*s/src", PATH_MAX - 16, u->dir);
 	rc = edit_apply(&u->recipe, u->decided, src, e);
 	u->said->has_failed = rc != 0;
+	if (!rc)
+		rc = check_edits(u, e);
 	if (!rc)
 		rc = build_env(u, &env, e);
 	if (!rc)
@@ -1021,21 +1062,12 @@ static int open_dir(struct upstream *u, struct err *e)
 	return 0;
 }
 
-static int open_log(struct upstream *u, struct err *e)
+static int open_log_in(struct upstream *u, const char *dir, struct err *e)
 {
-	const char *home = conf_env("HOME");
-	struct passwd *pw = getpwuid(geteuid());
-	char dir[PATH_MAX], when[32];
+	char when[32];
 	time_t now = time(NULL);
 	struct tm tm;
 
-	if (geteuid() == 0)
-		snprintf(dir, sizeof(dir), "/var/log/ringup");
-	else
-		snprintf(dir, sizeof(dir), "%.*s/.local/state/ringup", PATH_MAX - 128,
-			 pw     ? pw->pw_dir
-			 : home ? home
-				: "/tmp");
 	strftime(when, sizeof(when), "%Y%m%dT%H%M%SZ", gmtime_r(&now, &tm));
 	snprintf(u->said->log, sizeof(u->said->log), "%.*s/rebuild-%s-%d.log", PATH_MAX - 128,
 		 dir, when, (int)getpid());
@@ -1043,6 +1075,25 @@ static int open_log(struct upstream *u, struct err *e)
 		return e->code;
 	u->log_fd = open(u->said->log, O_WRONLY | O_APPEND | O_CLOEXEC);
 	return u->log_fd < 0 ? fail_os(e, "%s", u->said->log) : 0;
+}
+
+/* Where this user's logs are; if that cannot be written, beside where the build works. */
+static int open_log(struct upstream *u, struct err *e)
+{
+	struct passwd *pw = getpwuid(geteuid());
+	char dir[PATH_MAX];
+	int rc = 1;
+
+	snprintf(dir, sizeof(dir), "/var/log/ringup");
+	if (geteuid() != 0)
+		snprintf(dir, sizeof(dir), "%.*s/.local/state/ringup", PATH_MAX - 128,
+			 pw ? pw->pw_dir : "/nonexistent");
+	if (geteuid() == 0 || pw)
+		rc = open_log_in(u, dir, e);
+	if (!rc)
+		return 0;
+	snprintf(dir, sizeof(dir), "%.*s-log", PATH_MAX - 128, u->dir);
+	return open_log_in(u, dir, e);
 }
 
 static void close_all(struct upstream *u)
@@ -1093,6 +1144,9 @@ static int build(const struct rebuild_how *how, const json_t *facts, const json_
 		rc = decide(&u, e);
 	if (!rc) {
 		u.builder = errand_builder(u.python);
+		/* Open MPI's mpicxx complains where there is not even a loopback. */
+		if (mpi_of(&u))
+			u.builder.offline = false;
 		if (!geteuid() && !u.builder.changes)
 			rebuild_note(said, "built as root, for nobody else can run %s",
 				     u.python);

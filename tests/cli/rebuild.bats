@@ -162,3 +162,37 @@ version() {
   [[ $(version) == 0.1 ]]
   build 0 --source "$sdist" --accept TEST-1
 }
+
+@test "a second environment takes it from the cache, compiles nothing, and proves it again" {
+  command -v openssl >/dev/null || skip "openssl is not installed"
+  openssl genpkey -algorithm ed25519 -out "$BATS_TEST_TMPDIR/key" 2>/dev/null || skip "no ed25519"
+  export RINGUP_CACHE_KEY=$BATS_TEST_TMPDIR/key
+  cp -a "$venv" "$BATS_TEST_TMPDIR/first"
+  build 0 --source "$sdist" --accept TEST-1 --cache "$BATS_TEST_TMPDIR/cache"
+  [[ $output != *"from the cache"* && $(version) == 0.28.1 ]]
+  rm -rf "$venv"
+  cp -a "$BATS_TEST_TMPDIR/first" "$venv"
+  build 0 --source "$sdist" --accept TEST-1 --cache "$BATS_TEST_TMPDIR/cache"
+  [[ $output == *"proved: torch"*"from the cache"* && $(version) == 0.28.1 ]]
+  not grep -q 'pip wheel' "$(sed -n 's/^log: //p' <<<"$stderr")"
+}
+
+@test "where root builds, it does so as nobody, and what belongs to a user is done as that user" {
+  ((EUID == 0)) || skip "only for root"
+  /usr/bin/python3 -c 'import venv, ensurepip' 2>/dev/null || skip "/usr/bin/python3 makes no venv"
+  setpriv --reuid=64717 --regid=64717 --clear-groups env test -x "$BATS_TEST_TMPDIR" ||
+    chmod 755 "${BATS_TEST_TMPDIR%/*}" "$BATS_RUN_TMPDIR"
+  local packages=$site there
+  /usr/bin/python3 -m venv "$BATS_TEST_TMPDIR/other"
+  there=("$BATS_TEST_TMPDIR"/other/lib/python3*/site-packages)
+  [[ -e $(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_paths()["include"])')/Python.h ]] ||
+    skip "/usr/bin/python3 has no Python.h"
+  cp -rn "$packages"/{setuptools,wheel,packaging}* "$site"/{torch,horovod}* "${there[0]}/" 2>/dev/null || true
+  venv=$BATS_TEST_TMPDIR/other site=${there[0]}
+  echo 'print("built by", os.getuid())' >>"$sources/setup.py"
+  build 0 --source "$sources" --accept TEST-1
+  grep -q 'built by 64717' "$(sed -n 's/^log: //p' <<<"$stderr")"
+  chown -R 64718:64718 "$venv" "$TMPDIR"
+  build 0 --source "$sources" --accept TEST-1
+  [[ $(stat -c %u "$site/horovod") == 64718 ]]
+}

@@ -63,6 +63,7 @@ sha256 $(sha256sum <"$sdist" | cut -c 1-64)
 advisory TEST-1: a known flaw
 edit text
   file edited.txt
+  when torch>=2.1
   why it is needed
   match ^old
   with new
