@@ -48,15 +48,18 @@ pick_once() {
 
 # pick - set python to the first candidate with a framework and pip, else to the first.
 pick() {
-  local p first=''
+  local p first='' last=''
   python=''
   while read -r p; do
-    if [[ -z $p || ! -x $p ]] || ! ask "$p"; then continue; fi
+    if [[ -z $p || ! -x $p || $p == "$last" ]]; then continue; fi
+    last=$p
+    ask "$p" || continue
     first=${first:-$p}
     [[ -n ${is[frameworks]} && -n ${is[pip]} ]] && python=$p && return 0
   done < <(candidates)
   python=$first
-  [[ -z $python ]] || ask "$python"
+  # whoever was asked last has just told
+  [[ -z $python || $python == "$last" ]] || ask "$python"
 }
 
 declare -A is=()
