@@ -149,7 +149,7 @@ static int provide(struct work *w, const struct modules_how *how, const json_t *
 
 	snprintf(into, sizeof(into), "%s/.one", dir);
 	modules_name(name, mpi);
-	step(w, "compile the module for", mpi);
+	step(w, "the module for", mpi);
 	if (!rc)
 		rc = cache_provide(w->how->cache ? w->how->cache : &none, key, into,
 				   make_module, &making, &from, e);

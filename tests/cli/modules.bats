@@ -275,3 +275,32 @@ fake_torch() {
   [[ -e $(echo "$venv"/lib/python*/site-packages)/ringup/build.json ]]
   [[ -z $(find "$venv" -user 0) ]]
 }
+
+@test "pip brings another torch: doctor and import say the one command, it cures, and torch trains" {
+  need_venv
+  [[ -n ${RINGUP_TEST_TORCHES:-} ]] ||
+    skip 'RINGUP_TEST_TORCHES does not name two versions that pip can install ("2.13.0+cpu 2.14.1")'
+  local first second command
+  read -r first second <<<"$RINGUP_TEST_TORCHES"
+  "$venv/bin/python" -m ensurepip >/dev/null
+  "$venv/bin/python" -m pip install -q "torch==$first" numpy
+  rebuild --without-mpi
+  expect_status 0
+  grep -q "^proved: torch $first, trained by two ranks" <<<"$output"
+  "$venv/bin/python" -m pip install -q --upgrade "torch==$second"
+  run "$ringup" doctor --python "$venv"
+  expect_status 1
+  grep -q "torch was $first when ringup was built for .*, and is $second" <<<"$output"
+  command=$(sed -n 's/^ *do: *\(ringup rebuild .*\)/\1/p' <<<"$output" | head -n 1)
+  run "$venv/bin/python" -W always -c 'import ringup'
+  expect_status 0
+  grep -qF "torch $first, which ringup was installed for" <<<"$output"
+  read -ra command <<<"$command"
+  run timeout 200 "$prefix/bin/${command[0]}" "${command[@]:1}" --without-mpi
+  expect_status 0
+  grep -q "^proved: torch $second, trained by two ranks" <<<"$output"
+  run "$ringup" doctor --python "$venv"
+  not grep -q 'torch was' <<<"$output"
+  run "$venv/bin/python" -W always -c 'import ringup'
+  [[ -z $output ]]
+}
