@@ -336,6 +336,33 @@ static int check_noise(struct upstream *u, struct err *e)
 	return 0;
 }
 
+/* Some distributions have torch's headers in a package of their own. */
+static int check_headers(struct upstream *u, struct err *e)
+{
+	static const char *const own[] = { "include/torch/extension.h",
+					   "include/torch/csrc/api/include/torch/extension.h" };
+	const json_t *one;
+	char path[PATH_MAX];
+	size_t i, k;
+
+	json_array_foreach(json_object_get(u->plan, "frameworks"), i, one)
+	{
+		bool found = strcmp(text_of(one, "name"), "torch") != 0 ||
+			     file_exists(NULL, "/usr/include/torch/extension.h");
+
+		for (k = 0; !found && k < sizeof(own) / sizeof(own[0]); k++)
+			found = snprintf(path, sizeof(path), "%s/%s", text_of(one, "location"),
+					 own[k]) < (int)sizeof(path) &&
+				file_exists(NULL, path);
+		if (!found)
+			return rebuild_refuse(
+				u->said, e,
+				"torch has no headers here, so nothing can be "
+				"compiled for it: install them (Debian: libtorch-dev)");
+	}
+	return 0;
+}
+
 static int check(struct upstream *u, struct err *e)
 {
 	const json_t *packages = json_object_get(u->told, "packages");
@@ -358,7 +385,9 @@ static int check(struct upstream *u, struct err *e)
 			u->said, e,
 			"%s cannot be written: make a virtual environment, or be root",
 			text_of(u->told, "site"));
-	rc = check_memory(u, e);
+	rc = check_headers(u, e);
+	if (!rc)
+		rc = check_memory(u, e);
 	if (!rc)
 		rc = check_disk(u, u->dir, BUILD_DISK_MB, e);
 	if (!rc)

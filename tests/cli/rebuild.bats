@@ -84,6 +84,13 @@ version() {
   [[ $stderr == *"different weights"* && $(version) == 0.1 ]]
 }
 
+@test "torch without headers is refused before anything is unpacked" {
+  [[ ! -e /usr/include/torch/extension.h ]] || skip "this machine has them for all"
+  rm -r "$site/torch/include"
+  build 1 --source "$sdist" --accept TEST-1
+  [[ $stderr == *"no headers"* && $(version) == 0.1 ]]
+}
+
 @test "offline without --source says what to get, at once" {
   build 1 --accept TEST-1 --offline
   [[ $stderr == *"--source"*"pip download"* && $(version) == 0.1 ]]

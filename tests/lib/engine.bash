@@ -93,6 +93,8 @@ engine_setup() {
   mkdir -p "$site/torch" "$site/torch-9.1.dist-info" "$site/horovod" "$site/horovod-0.1.dist-info"
   echo '__version__ = "9.1"' >"$site/torch/__init__.py"
   echo '__version__ = "9.1"' >"$site/torch/version.py"
+  mkdir -p "$site/torch/include/torch"
+  : >"$site/torch/include/torch/extension.h"
   echo '__version__ = "0.1"' >"$site/horovod/__init__.py"
   for name in torch-9.1 horovod-0.1; do
     printf 'Metadata-Version: 2.1\nName: %s\nVersion: %s\n' "${name%-*}" "${name#*-}" \
