@@ -355,10 +355,10 @@ static int check_headers(struct upstream *u, struct err *e)
 					 own[k]) < (int)sizeof(path) &&
 				file_exists(NULL, path);
 		if (!found)
-			return rebuild_refuse(
-				u->said, e,
-				"torch has no headers here, so nothing can be "
-				"compiled for it: install them (Debian: libtorch-dev)");
+			return rebuild_refuse(u->said, e,
+					      "torch has no headers here, so nothing can be "
+					      "compiled for it: install them (Debian: "
+					      "libtorch-dev pybind11-dev)");
 	}
 	return 0;
 }
