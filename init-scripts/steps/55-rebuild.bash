@@ -1,10 +1,17 @@
 # shellcheck shell=bash
-# 55-rebuild.bash - where RINGUP_ENGINE asks for it, an engine made for this node's frameworks: `ringup rebuild`.
+# 55-rebuild.bash - an engine made, and proved, for this node's frameworks and MPIs: `ringup rebuild`.
 
 limits 40 1700
 
 tool=$INIT_ROOT/opt/ringup/current/bin/ringup
-engine=${RINGUP_ENGINE:-}
+
+# unasked - print the engine to make where RINGUP_ENGINE names none: ringup's own, for the package
+# that 50-frameworks has installed.  (A tree below --root has no /opt/ringup to put modules into.)
+unasked() {
+  [[ -n $INIT_ROOT ]] || ! grep -qs $'^fact\tpackage' "$INIT_STATE/state/50-frameworks" || echo ringup
+}
+
+engine=${RINGUP_ENGINE:-$(unasked)}
 
 # about_frameworks - print what 50-frameworks has found, which is what an engine is made for.
 about_frameworks() { grep -sE $'^fact\t(path|frameworks)\t' "$INIT_STATE/state/50-frameworks" || true; }
@@ -21,8 +28,12 @@ step_inputs() {
 # step_done - with these inputs it was built, proved by training and put in place.
 step_done() { :; }
 
-# rebuild PYTHON WORD... - `ringup rebuild` as the user whose Python that is.
-rebuild() { as_owner "$1" "$tool" rebuild --engine "$engine" --python "$@"; }
+# rebuild PYTHON WORD... - `ringup rebuild`, upstream's as the user whose Python that is.
+rebuild() {
+  local -a who=(as_owner "$1")
+  [[ $engine != ringup ]] || who=() # its modules are root's
+  "${who[@]}" "$tool" rebuild --engine "$engine" --python "$@"
+}
 
 # why PYTHON TEXT - stop with the code for what TEXT says has failed.
 why() {
@@ -54,8 +65,12 @@ step_apply() {
   ! is_offline || more=(--offline)
   if ! said=$(rebuild "$p" "${more[@]}" 2>&1); then
     printf '%s\n' "$said" >&2
-    said=$(tail -n 1 <<<"$said")
-    why "$p" "${said#ringup rebuild: }"
+    said=$(sed -n 's/^ringup rebuild: //p' <<<"$said" | tail -n 1)
+    if [[ -z ${RINGUP_ENGINE:-} ]]; then
+      warn "not proved for the frameworks of $p: $said; by hand: ringup rebuild --python $p"
+      return 0
+    fi
+    why "$p" "$said"
   fi
   printf '%s\n' "$said" >&2
   fact engine "$engine"
