@@ -65,17 +65,12 @@ pick() {
 declare -A is=()
 python='' picked=''
 
-# inventory - `ringup detect`, kept for people and tools that ask later.
-inventory() {
-  "$tool" detect --json | write_file "$INIT_STATE/detect.json" 644 ||
-    stop 10 "ringup detect failed on this node" "run it by hand: $tool detect"
-}
-
-# step_inputs - the Pythons and frameworks of this node.
+# step_inputs - the Pythons and frameworks of this node, and what they stand on; not the
+# engines, which are what comes of it.
 step_inputs() {
   readlink -- "$INIT_ROOT/opt/ringup/current" || true
   printf '%s\n' "${RINGUP_PYTHON:-}"
-  [[ ! -x $tool ]] || "$tool" detect --json 2>/dev/null | sha256sum
+  [[ ! -x $tool ]] || "$tool" detect --json 2>/dev/null | sed '/^  "engines"/,$d' | sha256sum
   pick_once
   printf '%s\n' "$python" "${is[version]:-}" "${is[pip]:-}" "${is[managed]:-}" "${is[horovod]:-}" "${is[frameworks]:-}"
 }
@@ -123,7 +118,7 @@ step_apply() {
     return 0
   fi
   [[ -x $tool ]] || die "ringup is not installed yet"
-  inventory
+  node_inventory "$tool"
   pick
   why=$(reason)
   if [[ -n $python ]]; then
@@ -131,7 +126,8 @@ step_apply() {
     fact path "$python"
     [[ -z ${is[frameworks]} ]] || fact frameworks "${is[frameworks]}"
   fi
-  [[ -n $why ]] || why=$(install_package)
+  # What is there already, 55-rebuild compares and brings up to date.
+  [[ -n $why || ( -n ${is[ringup]} && -z $INIT_ROOT ) ]] || why=$(install_package)
   if [[ -n $why ]]; then
     skip "$why"
     return 0

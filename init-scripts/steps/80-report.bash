@@ -3,6 +3,7 @@
 
 limits 1 30
 
+tool=$INIT_ROOT/opt/ringup/current/bin/ringup
 declare -ga all
 
 # step_inputs - what all other steps have come to.
@@ -31,6 +32,7 @@ step_apply() {
   for step in "${all[@]}"; do [[ $step == 80-report ]] || learn "$step"; done
   text=$(next)
   log act "write $INIT_STATE/report.txt"
+  [[ ! -x $tool || ${DRY_RUN:-0} == 1 ]] || node_inventory "$tool" # with the engines there are now
   [[ ${DRY_RUN:-0} == 1 ]] || report_text '' ok "$text" | write_file "$INIT_STATE/report.txt" 644
   fact next "$text"
 }
