@@ -699,10 +699,13 @@ static int get_wheel(struct upstream *u, struct err *e)
 {
 	const struct cache_how none = { 0 };
 	struct cache_said said = { 0 };
+	struct stat st;
+	/* The key does not know what a folder of somebody's own sources holds. */
+	bool is_folder = u->how->source && !stat(u->how->source, &st) && S_ISDIR(st.st_mode);
 	int rc;
 
-	rc = cache_provide(u->how->cache ? u->how->cache : &none, u->key, u->out, compile, u,
-			   &said, e);
+	rc = cache_provide(u->how->cache && !is_folder ? u->how->cache : &none, u->key, u->out,
+			   compile, u, &said, e);
 	u->said->is_from_cache = said.from == CACHE_HIT;
 	if (*said.note)
 		rebuild_note(u->said, "%s", said.note);
