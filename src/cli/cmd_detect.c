@@ -51,8 +51,7 @@ static int print_frameworks(const json_t *list, struct err *e)
 	size_t i;
 
 	out_table_init(&t, heads);
-	json_array_foreach(list, i, o)
-	{
+	json_array_foreach(list, i, o) {
 		const json_t *abi = json_object_get(o, "cxx11_abi");
 		const json_t *standard = json_object_get(o, "cxx_standard");
 
@@ -87,8 +86,7 @@ static void add_pythons(struct out_table *t, const json_t *list)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(list, i, o)
-	{
+	json_array_foreach(list, i, o) {
 		const char *kind = text(o, "kind");
 
 		row(t, "python", text(o, "version"), text(o, "path"),
@@ -154,8 +152,7 @@ static void print_problems(const json_t *list)
 
 	if (json_array_size(list))
 		out_text("\n");
-	json_array_foreach(list, i, o)
-	{
+	json_array_foreach(list, i, o) {
 		out_look(OUT_BAD, "problem");
 		out_text(": %s: %s\n", text(o, "path"), text(o, "reason"));
 	}

@@ -58,8 +58,7 @@ static int print_page(const json_t *report)
 	size_t i;
 	int bad = 0;
 
-	json_array_foreach(list, i, f)
-	{
+	json_array_foreach(list, i, f) {
 		print_finding(f, before);
 		before = text(f, "section");
 		bad += !strcmp(text(f, "state"), "bad");
@@ -78,11 +77,12 @@ static void print_answers(const char *title, json_t *answers)
 	json_t *v;
 
 	out_text("\n%s:\n", title);
-	json_object_foreach(answers, name, v) out_text("    [%s] %s\n",
-						       json_is_true(v)    ? "X"
-						       : json_is_false(v) ? " "
-									  : "?",
-						       name);
+	json_object_foreach(answers, name, v)
+		out_text("    [%s] %s\n",
+			 json_is_true(v)    ? "X"
+			 : json_is_false(v) ? " "
+					    : "?",
+			 name);
 }
 
 static int print_builds(const json_t *report)
@@ -91,8 +91,7 @@ static int print_builds(const json_t *report)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(list, i, o)
-	{
+	json_array_foreach(list, i, o) {
 		out_look(OUT_BOLD, "%s%s %s", i ? "\n" : "", text(o, "engine"),
 			 text(o, "version"));
 		out_text(" for %s\n", text(o, "python"));

@@ -111,8 +111,7 @@ static void print_texts(const char *time, const struct report *r)
 
 	json_array_foreach(r->changes, i, one)
 		out_text("%s %s\n", time, json_string_value(one));
-	json_array_foreach(r->meanings, i, one)
-	{
+	json_array_foreach(r->meanings, i, one) {
 		out_text("%s ", time);
 		out_look(OUT_WARN, "%s\n", json_string_value(one));
 	}

@@ -50,8 +50,7 @@ static int print_pairs(const json_t *list, const char *head, const char *a, cons
 		return 0;
 	out_text("\n");
 	out_table_init(&t, heads);
-	json_array_foreach(list, i, o)
-	{
+	json_array_foreach(list, i, o) {
 		out_table_cell(&t, look, "%s", text(o, a));
 		out_table_cell(&t, OUT_PLAIN, "%s", text(o, b));
 	}
@@ -81,8 +80,7 @@ static int print_frameworks(const json_t *list, struct err *e)
 		return 0;
 	out_text("\n");
 	out_table_init(&t, heads);
-	json_array_foreach(list, i, o)
-	{
+	json_array_foreach(list, i, o) {
 		const char *compiler = text(o, "compiler");
 
 		out_table_cell(&t, OUT_GOOD, "%s", text(o, "name"));
@@ -163,7 +161,8 @@ static void print_edits(const json_t *edits)
 	if (!json_array_size(edits))
 		return;
 	out_text("\nedits of its sources:");
-	json_array_foreach(edits, i, o) out_text(" %s", json_string_value(o));
+	json_array_foreach(edits, i, o)
+		out_text(" %s", json_string_value(o));
 	out_text("\n");
 }
 
@@ -174,8 +173,7 @@ static void print_disagreements(const json_t *list)
 
 	if (json_array_size(list))
 		out_text("\n");
-	json_array_foreach(list, i, o)
-	{
+	json_array_foreach(list, i, o) {
 		out_look(OUT_WARN, "the table is wrong here");
 		out_text(": %s: it says %s, and %s is what was found\n", text(o, "about"),
 			 text(o, "table"), text(o, "probe"));
@@ -189,8 +187,7 @@ static void print_advisories(const json_t *list)
 
 	if (json_array_size(list))
 		out_text("\n");
-	json_array_foreach(list, i, o)
-	{
+	json_array_foreach(list, i, o) {
 		out_look(OUT_WARN, "%s", text(o, "id"));
 		out_text(": %s\n", text(o, "text"));
 	}

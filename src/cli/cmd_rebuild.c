@@ -88,8 +88,7 @@ static void print_proofs(const json_t *proofs)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(proofs, i, one)
-	{
+	json_array_foreach(proofs, i, one) {
 		const char *error = text(one, "error");
 
 		out_look(*error ? OUT_BAD : OUT_GOOD, "%s", *error ? "not proved" : "proved");

@@ -31,8 +31,9 @@ static int set_nccl(struct netconf *c, const json_t *all, struct err *e)
 	const json_t *o;
 	size_t i;
 
-	json_array_foreach(all, i, o) if (release_compare(text(o, "version"), best) > 0) best =
-		text(o, "version");
+	json_array_foreach(all, i, o)
+		if (release_compare(text(o, "version"), best) > 0)
+			best = text(o, "version");
 	return set(c, "nccl", best, e);
 }
 
@@ -41,8 +42,9 @@ static int set_mpi(struct netconf *c, const json_t *all, struct err *e)
 	const json_t *o;
 	size_t i;
 
-	json_array_foreach(all, i, o) if (!strcmp(text(o, "flavour"), "openmpi")) return set(
-		c, "openmpi", text(o, "version"), e);
+	json_array_foreach(all, i, o)
+		if (!strcmp(text(o, "flavour"), "openmpi"))
+			return set(c, "openmpi", text(o, "version"), e);
 	return 0;
 }
 

@@ -95,8 +95,7 @@ static void add_toolkit(struct rootfs *fs, const char *dir, json_t *all)
 
 	if (!rootfs_is_dir(fs, dir) || !rootfs_real(fs, dir, real))
 		return;
-	json_array_foreach(all, i, o)
-	{
+	json_array_foreach(all, i, o) {
 		known = json_string_value(json_object_get(o, "path"));
 		if (known && !strcmp(known, real))
 			return;

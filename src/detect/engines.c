@@ -51,8 +51,7 @@ static const char *installed_version(const json_t *frameworks, const char *name,
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(frameworks, i, o)
-	{
+	json_array_foreach(frameworks, i, o) {
 		const char *n = json_string_value(json_object_get(o, "name"));
 		const char *p = json_string_value(json_object_get(o, "python"));
 

@@ -93,8 +93,7 @@ void rootfs_problem(struct rootfs *t, const char *path, const char *fmt, ...)
 	new = json_object();
 	json_object_set_new(new, "path", text_json(path));
 	json_object_set_new(new, "reason", text_json(reason));
-	json_array_foreach(t->problems, i, old)
-	{
+	json_array_foreach(t->problems, i, old) {
 		if (json_equal(old, new)) {
 			json_decref(new);
 			return;

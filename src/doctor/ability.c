@@ -24,9 +24,9 @@ static bool has_framework(const json_t *facts, const char *python, const char *n
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "frameworks"), i,
-			   o) if (!strcmp(text(o, "python"), python) &&
-				  !strcmp(text(o, "name"), name)) return true;
+	json_array_foreach(json_object_get(facts, "frameworks"), i, o)
+		if (!strcmp(text(o, "python"), python) && !strcmp(text(o, "name"), name))
+			return true;
 	return false;
 }
 
@@ -35,8 +35,9 @@ static const json_t *extension(const json_t *engine, const char *name)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(engine, "extensions"), i,
-			   o) if (!strcmp(text(o, "framework"), name)) return o;
+	json_array_foreach(json_object_get(engine, "extensions"), i, o)
+		if (!strcmp(text(o, "framework"), name))
+			return o;
 	return NULL;
 }
 
@@ -51,8 +52,9 @@ static bool has_module(const char *root, const json_t *facts)
 	if (modules_folder(folder, root, &e))
 		return false;
 	states = modules_state(root, folder, "", facts);
-	json_array_foreach(states, i, s) any |=
-		!strcmp(text(s, "state"), "built") || !strcmp(text(s, "state"), "installed");
+	json_array_foreach(states, i, s)
+		any |= !strcmp(text(s, "state"), "built") ||
+		       !strcmp(text(s, "state"), "installed");
 	json_decref(states);
 	return any;
 }
@@ -102,8 +104,7 @@ static void of_horovod(json_t *o, const char *root, const json_t *engine)
 		json_object_set_new(frameworks, names[i][0],
 				    json_boolean(extension(engine, names[i][1]) != NULL));
 	if (!rootfs_open(&fs, root, problems, &e)) {
-		json_array_foreach(json_object_get(engine, "extensions"), i, x)
-		{
+		json_array_foreach(json_object_get(engine, "extensions"), i, x) {
 			fd = rootfs_fd(&fs, text(x, "library"), NULL);
 			if (fd >= 0 && !elfinfo_read(fd, spaces, &info, &e)) {
 				read = true;
@@ -133,8 +134,7 @@ json_t *ability_of(const char *root, const json_t *facts)
 	json_t *all = json_array(), *engine;
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "engines"), i, engine)
-	{
+	json_array_foreach(json_object_get(facts, "engines"), i, engine) {
 		const char *python = text(engine, "python");
 		json_t *o;
 

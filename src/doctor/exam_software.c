@@ -29,9 +29,9 @@ static const json_t *engine_of(const json_t *facts, const char *name, const char
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "engines"), i,
-			   o) if (!strcmp(text(o, "name"), name) &&
-				  !strcmp(text(o, "python"), python)) return o;
+	json_array_foreach(json_object_get(facts, "engines"), i, o)
+		if (!strcmp(text(o, "name"), name) && !strcmp(text(o, "python"), python))
+			return o;
 	return NULL;
 }
 
@@ -49,8 +49,7 @@ static void add_backends(struct exam *x, const json_t *states)
 	size_t at = 0, in = 0, i;
 	json_t *s;
 
-	json_array_foreach(states, i, s)
-	{
+	json_array_foreach(states, i, s) {
 		if (strcmp(text(s, "state"), "built") && strcmp(text(s, "state"), "installed"))
 			continue;
 		in += (size_t)snprintf(mpis + in, sizeof(mpis) - in, "%s%.20s %.30s",
@@ -76,8 +75,7 @@ static void add_impossible(struct exam *x, const json_t *states)
 	json_t *s;
 	size_t i;
 
-	json_array_foreach(states, i, s)
-	{
+	json_array_foreach(states, i, s) {
 		if (strcmp(text(s, "state"), "impossible"))
 			continue;
 		exam_add(x, EXAM_NOTE, "%s %s cannot be used by the back end mpi",
@@ -123,8 +121,9 @@ static bool has_extension(const json_t *engine, const char *framework)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(engine, "extensions"), i,
-			   o) if (!strcmp(text(o, "framework"), framework)) return true;
+	json_array_foreach(json_object_get(engine, "extensions"), i, o)
+		if (!strcmp(text(o, "framework"), framework))
+			return true;
 	return false;
 }
 
@@ -163,7 +162,8 @@ int exam_frameworks(struct exam *x, struct err *e)
 	size_t i;
 
 	(void)e;
-	json_array_foreach(list, i, o) add_framework(x, o);
+	json_array_foreach(list, i, o)
+		add_framework(x, o);
 	if (!json_array_size(list)) {
 		exam_add(x, EXAM_NOTE, "no Python here has one");
 		exam_why(x, NULL, "pip install torch, or name its environment with --python");
@@ -181,8 +181,7 @@ int exam_drift(struct exam *x, struct err *e)
 
 	if (rc)
 		return rc;
-	json_array_foreach(list, i, o)
-	{
+	json_array_foreach(list, i, o) {
 		exam_add(x, EXAM_BAD, "%s", text(o, "text"));
 		exam_why(x, text(o, "place"), text(o, "command"));
 	}

@@ -174,8 +174,8 @@ static bool parse_iface(struct snapshot *s, const json_t *j)
 	    !jsonio_get_int(j, "master", 0, INT_MAX, 0, &f->master) || !f->index)
 		return false;
 	f->kind = iface_kind_find(kind);
-	json_array_foreach(json_object_get(j, "flags"), i, flag) f->flags |=
-		json_is_string(flag) ? iface_flag(json_string_value(flag)) : 0;
+	json_array_foreach(json_object_get(j, "flags"), i, flag)
+		f->flags |= json_is_string(flag) ? iface_flag(json_string_value(flag)) : 0;
 	return true;
 }
 
@@ -233,8 +233,9 @@ static bool parse_host(struct snapshot *s, const json_t *j)
 	h = netconf_host_add(&s->settings, name);
 	if (!h || json_array_size(json_object_get(j, "addresses")) > NETCONF_IPS)
 		return false;
-	json_array_foreach(json_object_get(j, "addresses"), i,
-			   ip) if (!get_ip(ip, &h->ips[h->nips++])) return false;
+	json_array_foreach(json_object_get(j, "addresses"), i, ip)
+		if (!get_ip(ip, &h->ips[h->nips++]))
+			return false;
 	return true;
 }
 
@@ -290,7 +291,9 @@ static bool parse_source(struct snapshot *s, const json_t *j)
 	f = g < SOURCES_GRAMMARS ? sources_file(&s->sources, g, path, NULL) : NULL;
 	if (!f || (lines && !json_is_array(lines)))
 		return false;
-	json_array_foreach(lines, i, one) if (!parse_line(f, one)) return false;
+	json_array_foreach(lines, i, one)
+		if (!parse_line(f, one))
+			return false;
 	return true;
 }
 
@@ -304,8 +307,9 @@ static int parse_list(struct snapshot *s, const json_t *json, const char *key, i
 		return fail(e, RINGUP_EINVAL, "%s is not a list", key);
 	if (json_array_size(list) > (size_t)most)
 		return fail(e, RINGUP_EINVAL, "%s has more than %d members", key, most);
-	json_array_foreach(list, i, one) if (!parse(s, one)) return fail(
-		e, RINGUP_EINVAL, "%s[%zu] is not understood", key, i);
+	json_array_foreach(list, i, one)
+		if (!parse(s, one))
+			return fail(e, RINGUP_EINVAL, "%s[%zu] is not understood", key, i);
 	return 0;
 }
 

@@ -215,8 +215,7 @@ static int on_hello(struct agent *a, const json_t *msg, struct err *e)
 	      len != SECRET_BYTES)) ||
 	    a->me < 0 || (size_t)a->me >= json_array_size(names) || port < 0 || port > 65535)
 		return fail(e, RINGUP_EINVAL, "this is no greeting");
-	json_array_foreach(names, i, one)
-	{
+	json_array_foreach(names, i, one) {
 		if (!json_is_string(one))
 			return fail(e, RINGUP_EINVAL, "a name that is none");
 	}

@@ -199,8 +199,7 @@ static int plan_paths(struct check *c, int from, struct err *e)
 	for (to = 0; to < c->n; to++) {
 		if (to == from || is_lost(c, to))
 			continue;
-		json_array_foreach(c->m[to].listens, i, at)
-		{
+		json_array_foreach(c->m[to].listens, i, at) {
 			rc = rc ? rc : plan_port(c, from, to, at, e);
 		}
 	}

@@ -142,18 +142,15 @@ int deed_parse(struct deed *d, const json_t *json, struct err *e)
 	    !json_is_array(conflicts) || json_array_size(conflicts) > FIX_CONFLICTS ||
 	    !json_is_array(rows) || json_array_size(rows) > OUTCOME_ROWS)
 		return fail(e, RINGUP_EINVAL, "this is no account of files and libraries");
-	json_array_foreach(files, i, one)
-	{
+	json_array_foreach(files, i, one) {
 		rc = rc ? rc : parse_file(&d->file[d->nfiles++], one, e);
 	}
-	json_array_foreach(conflicts, i, one)
-	{
+	json_array_foreach(conflicts, i, one) {
 		const char *line = json_string_value(one);
 
 		snprintf(d->conflict[d->nconflicts++], FIX_TEXT, "%s", line ? line : "");
 	}
-	json_array_foreach(rows, i, one)
-	{
+	json_array_foreach(rows, i, one) {
 		rc = rc ? rc : parse_row(&d->row[d->nrows++], one, e);
 	}
 	if (rc)

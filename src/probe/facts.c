@@ -362,8 +362,7 @@ static bool parse_host(struct probe_node *n, const json_t *j)
 	h = facts_add_host(n, name);
 	if (!h)
 		return false;
-	json_array_foreach(list, i, one)
-	{
+	json_array_foreach(list, i, one) {
 		if (!json_is_string(one) ||
 		    !iface_parse_recorded(&h->ips[h->nips], json_string_value(one)))
 			return false;
@@ -388,7 +387,9 @@ static bool each(struct probe_node *n, const json_t *j, const char *key,
 		return true;
 	if (!json_is_array(list) || json_array_size(list) > LIST_CAP)
 		return false;
-	json_array_foreach(list, i, one) if (!parse(n, one)) return false;
+	json_array_foreach(list, i, one)
+		if (!parse(n, one))
+			return false;
 	return true;
 }
 
@@ -497,8 +498,7 @@ static int parse_nodes(struct probe_facts *f, const json_t *list, struct err *e)
 
 	if (!json_is_array(list) || json_array_size(list) > NODES_CAP)
 		return fail(e, RINGUP_EINVAL, "nodes is not a list of at most %d", NODES_CAP);
-	json_array_foreach(list, i, one)
-	{
+	json_array_foreach(list, i, one) {
 		rc = parse_node(f, one, e);
 		if (rc)
 			return fail_in(e, "nodes[%zu]", i);
@@ -524,8 +524,7 @@ static int parse_paths(struct probe_facts *f, const json_t *list, struct err *e)
 	for (i = 0; i < (size_t)f->nnodes; i++)
 		all[i] = (struct index){ f->nodes[i].name, (int)i };
 	qsort(all, (size_t)f->nnodes, sizeof(*all), by_name);
-	json_array_foreach(list, i, one)
-	{
+	json_array_foreach(list, i, one) {
 		p = facts_add_path(f);
 		if (p && parse_path(p, one, all, f->nnodes))
 			continue;

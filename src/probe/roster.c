@@ -161,8 +161,7 @@ int roster_spark(struct roster *r, const char *text, struct err *e)
 
 	if (!json_is_array(list))
 		rc = fail(e, RINGUP_EINVAL, "this is not Spark's list of executors");
-	json_array_foreach(list, i, one)
-	{
+	json_array_foreach(list, i, one) {
 		at = json_string_value(json_object_get(one, "hostPort"));
 		host = json_string_value(json_object_get(one, "host"));
 		state = json_string_value(json_object_get(one, "state"));

@@ -1004,8 +1004,7 @@ static void take_edits(struct draft *d, const json_t *edits)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(edits, i, o)
-	{
+	json_array_foreach(edits, i, o) {
 		json_t *name = json_object_get(o, "name");
 
 		json_array_append(json_object_get(d->plan, "edits"), name ? name : o);

@@ -82,8 +82,7 @@ static bool compare(json_t *out, const char *root, const char *path, const char 
 	if (!stamp)
 		return false;
 	diff = stamp_diff(stamp, facts);
-	json_array_foreach(diff, i, d)
-	{
+	json_array_foreach(diff, i, d) {
 		drift_text(sentence, sizeof(sentence), d, engine, python);
 		add(out, path, sentence, command);
 	}
@@ -137,17 +136,18 @@ static void find_in_horovod(json_t *out, const char *root, const json_t *engine,
 		return;
 	command_of(command, "horovod", python);
 	json_array_foreach(json_object_get(engine, "extensions"), i, x)
-		json_array_foreach(json_object_get(facts, "frameworks"), j, f)
-	{
-		if (strcmp(text(f, "python"), python) ||
-		    strcmp(text(f, "name"), text(x, "framework")) || !*text(x, "built_for") ||
-		    is_same(text(x, "built_for"), text(f, "version")))
-			continue;
-		snprintf(sentence, sizeof(sentence),
-			 "%s was %s when horovod was built for %s, and is %s now",
-			 text(f, "name"), text(x, "built_for"), python, text(f, "version"));
-		add(out, text(x, "library"), sentence, command);
-	}
+		json_array_foreach(json_object_get(facts, "frameworks"), j, f) {
+			if (strcmp(text(f, "python"), python) ||
+			    strcmp(text(f, "name"), text(x, "framework")) ||
+			    !*text(x, "built_for") ||
+			    is_same(text(x, "built_for"), text(f, "version")))
+				continue;
+			snprintf(sentence, sizeof(sentence),
+				 "%s was %s when horovod was built for %s, and is %s now",
+				 text(f, "name"), text(x, "built_for"), python,
+				 text(f, "version"));
+			add(out, text(x, "library"), sentence, command);
+		}
 }
 
 /* The Python in whose folders @mpi is, since only its facts show it; or "". */
@@ -156,8 +156,7 @@ static const char *python_of(const json_t *facts, const char *file)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "pythons"), i, o)
-	{
+	json_array_foreach(json_object_get(facts, "pythons"), i, o) {
 		const char *prefix = text(o, "prefix");
 		size_t n = strlen(prefix);
 
@@ -181,8 +180,7 @@ static void find_in_modules(json_t *out, const char *root, const json_t *facts)
 	if (*root || modules_source(source, &e))
 		*source = 0;
 	states = modules_state(root, folder, source, facts);
-	json_array_foreach(states, i, s)
-	{
+	json_array_foreach(states, i, s) {
 		const char *state = text(s, "state");
 		const json_t *mpi = json_array_get(json_object_get(facts, "mpi"), i);
 
@@ -205,11 +203,13 @@ int drift_find(const char *root, const json_t *facts, json_t **out, struct err *
 	if (!*out)
 		return fail(e, RINGUP_ENOMEM, "drift");
 	find_in_modules(*out, root, facts);
-	json_array_foreach(json_object_get(facts, "pythons"), i, y) json_array_foreach(
-		json_object_get(y, "sites"), j, site) if (json_is_string(site))
-		find_in_site(*out, root, json_string_value(site), text(y, "path"), facts);
-	json_array_foreach(json_object_get(facts, "engines"), i,
-			   o) if (!strcmp(text(o, "name"), "horovod"))
-		find_in_horovod(*out, root, o, facts);
+	json_array_foreach(json_object_get(facts, "pythons"), i, y)
+		json_array_foreach(json_object_get(y, "sites"), j, site)
+			if (json_is_string(site))
+				find_in_site(*out, root, json_string_value(site),
+					     text(y, "path"), facts);
+	json_array_foreach(json_object_get(facts, "engines"), i, o)
+		if (!strcmp(text(o, "name"), "horovod"))
+			find_in_horovod(*out, root, o, facts);
 	return 0;
 }

@@ -165,8 +165,7 @@ int edit_apply(const struct recipe *r, const json_t *decided, const char *dir, s
 	size_t i;
 	int rc = 0;
 
-	json_array_foreach(json_object_get(decided, "edits"), i, one)
-	{
+	json_array_foreach(json_object_get(decided, "edits"), i, one) {
 		const struct recipe_edit *d = find(r, text_of(one, "name"));
 
 		rc = d ? apply_one(d, dir, e)
@@ -175,8 +174,7 @@ int edit_apply(const struct recipe *r, const json_t *decided, const char *dir, s
 		if (rc)
 			return rc;
 	}
-	json_array_foreach(json_object_get(decided, "adds"), i, one)
-	{
+	json_array_foreach(json_object_get(decided, "adds"), i, one) {
 		rc = lay_over(r, text_of(one, "from"), text_of(one, "to"), dir, e);
 		if (rc)
 			return rc;

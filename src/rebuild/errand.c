@@ -151,10 +151,10 @@ static char **env_make(const json_t *env, const char *mark)
 
 	if (!list)
 		return NULL;
-	json_object_foreach((json_t *)(uintptr_t)env, name,
-			    value) if (json_is_string(value) &&
-				       asprintf(&list[n], "%s=%s", name,
-						json_string_value(value)) >= 0) n++;
+	json_object_foreach((json_t *)(uintptr_t)env, name, value)
+		if (json_is_string(value) &&
+		    asprintf(&list[n], "%s=%s", name, json_string_value(value)) >= 0)
+			n++;
 	list[n] = strdup(mark);
 	return list;
 }

@@ -237,8 +237,7 @@ static int carry_out(const json_t *moves, struct err *e)
 	size_t i;
 	int rc = 0;
 
-	json_array_foreach(moves, i, m)
-	{
+	json_array_foreach(moves, i, m) {
 		if (!rc && text_of(m, "old_inode"))
 			rc = move(text_of(m, "to"), text_of(m, "old"), e);
 		if (!rc && text_of(m, "from"))
@@ -261,8 +260,7 @@ int journal_switch(struct journal *j, const json_t *moves, const json_t *about, 
 		rc = make_dir(j, "old", e);
 	if (!rc)
 		rc = make_dir(j, "back", e);
-	json_array_foreach(moves, i, m)
-	{
+	json_array_foreach(moves, i, m) {
 		one = rc ? NULL : planned(j, m, i, e);
 		if (!rc && !one)
 			rc = RINGUP_ESYSTEM;
@@ -360,7 +358,9 @@ static void add_entry(json_t *list, const char *path)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(list, i, one) if (!strcmp(json_string_value(one), path)) return;
+	json_array_foreach(list, i, one)
+		if (!strcmp(json_string_value(one), path))
+			return;
 	json_array_append_new(list, json_string(path));
 }
 

@@ -147,9 +147,10 @@ static const json_t *stamped(const json_t *stamp, const json_t *mpi)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(stamp, "mpi"), i,
-			   o) if (!strcmp(text(o, "flavour"), text(mpi, "flavour")) &&
-				  !strcmp(text(o, "version"), text(mpi, "version"))) return o;
+	json_array_foreach(json_object_get(stamp, "mpi"), i, o)
+		if (!strcmp(text(o, "flavour"), text(mpi, "flavour")) &&
+		    !strcmp(text(o, "version"), text(mpi, "version")))
+			return o;
 	return NULL;
 }
 
@@ -159,7 +160,9 @@ static bool is_first(const json_t *list, const json_t *mpi)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(list, i, o) if (!strcmp(kind_of(o), kind_of(mpi))) return o == mpi;
+	json_array_foreach(list, i, o)
+		if (!strcmp(kind_of(o), kind_of(mpi)))
+			return o == mpi;
 	return false;
 }
 

@@ -42,11 +42,10 @@ bool package_site(char out[PATH_MAX], const json_t *facts, const char *python)
 	json_t *o, *site;
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "pythons"), i,
-			   o) if (!strcmp(text(o, "path"), python)) sites =
-		json_object_get(o, "sites");
-	json_array_foreach(sites, i, site)
-	{
+	json_array_foreach(json_object_get(facts, "pythons"), i, o)
+		if (!strcmp(text(o, "path"), python))
+			sites = json_object_get(o, "sites");
+	json_array_foreach(sites, i, site) {
 		s = json_string_value(site);
 		if (!s || strlen(s) >= PATH_MAX)
 			continue;
@@ -118,8 +117,7 @@ static char *watch_text(const json_t *watch)
 
 	if (!f)
 		return NULL;
-	json_array_foreach(watch, i, o)
-	{
+	json_array_foreach(watch, i, o) {
 		/* What would break a line is not watched. */
 		if (strpbrk(text(o, "path"), "\t\n") || strpbrk(text(o, "what"), "\t\n"))
 			continue;
@@ -249,7 +247,9 @@ static bool has_move(const json_t *moves, const char *to)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(moves, i, o) if (!strcmp(text(o, "to"), to)) return true;
+	json_array_foreach(moves, i, o)
+		if (!strcmp(text(o, "to"), to))
+			return true;
 	return false;
 }
 
@@ -261,8 +261,9 @@ static int add_old(json_t *moves, const char *site, const char *prefix, const ch
 	size_t i;
 	int rc = journal_entries(site, prefix, name, &old, e);
 
-	json_array_foreach(old, i, one) if (!has_move(moves, json_string_value(one)))
-		json_array_append_new(moves, json_pack("{sO}", "to", one));
+	json_array_foreach(old, i, one)
+		if (!has_move(moves, json_string_value(one)))
+			json_array_append_new(moves, json_pack("{sO}", "to", one));
 	json_decref(old);
 	return rc;
 }
@@ -343,12 +344,11 @@ json_t *package_watch(const json_t *stamp, const json_t *facts)
 	json_t *out = json_array(), *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "frameworks"), i,
-			   o) if (!strcmp(text(o, "python"), python) &&
-				  !strcmp(text(frameworks, text(o, "name")),
-					  text(o, "version"))) watch_framework(out, o);
-	json_array_foreach(json_object_get(stamp, "mpi"), i, o)
-	{
+	json_array_foreach(json_object_get(facts, "frameworks"), i, o)
+		if (!strcmp(text(o, "python"), python) &&
+		    !strcmp(text(frameworks, text(o, "name")), text(o, "version")))
+			watch_framework(out, o);
+	json_array_foreach(json_object_get(stamp, "mpi"), i, o) {
 		const char *title =
 			strcmp(text(o, "flavour"), "openmpi") ? text(o, "flavour") : "Open MPI";
 		char real[PATH_MAX];

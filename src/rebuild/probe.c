@@ -188,7 +188,9 @@ static json_t *entry(json_t *list, const char *key, const char *value)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(list, i, o) if (!strcmp(text(o, key), value)) return o;
+	json_array_foreach(list, i, o)
+		if (!strcmp(text(o, key), value))
+			return o;
 	o = json_object();
 	json_object_set_new(o, key, jsonio_text(value));
 	json_array_append_new(list, o);
@@ -434,9 +436,10 @@ static bool is_tried(json_t *facts, const char *cxx, const json_t *abi)
 	size_t i;
 
 	snprintf(key, sizeof(key), "%d", (int)json_integer_value(abi));
-	json_array_foreach(all, i,
-			   o) if (!strcmp(text(o, "cxx"), cxx)) return *text(o, "failed") ||
-		!json_is_integer(abi) || json_object_get(json_object_get(o, "abi"), key);
+	json_array_foreach(all, i, o)
+		if (!strcmp(text(o, "cxx"), cxx))
+			return *text(o, "failed") || !json_is_integer(abi) ||
+			       json_object_get(json_object_get(o, "abi"), key);
 	return false;
 }
 

@@ -45,8 +45,7 @@ int prove_judge(const json_t *told, char *why, size_t size)
 	size_t i;
 
 	*why = 0;
-	json_array_foreach(told, i, one)
-	{
+	json_array_foreach(told, i, one) {
 		const char *its = json_string_value(json_object_get(one, "weights"));
 
 		if (number(one, "size") != PROVE_RANKS)
@@ -56,8 +55,7 @@ int prove_judge(const json_t *told, char *why, size_t size)
 		if (*why)
 			return 1;
 	}
-	json_array_foreach(told, i, one)
-	{
+	json_array_foreach(told, i, one) {
 		if (!(number(one, "off") <= tolerance))
 			snprintf(why, size, "weights are %.3g off what averaging gives",
 				 number(one, "off"));

@@ -487,10 +487,12 @@ static int none_found(const json_t *names, const char *name, const char *version
 	const json_t *one;
 	size_t i, n = 0;
 
-	json_array_foreach(names, i, one) if (n < sizeof(there)) n +=
-		(size_t)snprintf(there + n, sizeof(there) - n, "%s%s %s", n ? ", " : "",
-				 json_string_value(json_object_get(one, "name")),
-				 json_string_value(json_object_get(one, "version")));
+	json_array_foreach(names, i, one)
+		if (n < sizeof(there))
+			n += (size_t)snprintf(
+				there + n, sizeof(there) - n, "%s%s %s", n ? ", " : "",
+				json_string_value(json_object_get(one, "name")),
+				json_string_value(json_object_get(one, "version")));
 	return fail(e, RINGUP_EINVAL,
 		    "there is no recipe for %.60s%s%.40s; there is one for %s", name,
 		    version ? " " : "", version ? version : "", *there ? there : "nothing");
@@ -505,8 +507,7 @@ int recipe_find(struct recipe *r, const char *name, const char *version, struct 
 
 	*r = (struct recipe){ 0 };
 	version = version && *version ? version : NULL;
-	json_array_foreach(names, i, one)
-	{
+	json_array_foreach(names, i, one) {
 		const char *its = json_string_value(json_object_get(one, "version"));
 
 		if (strcmp(json_string_value(json_object_get(one, "name")), name) != 0 ||

@@ -218,12 +218,12 @@ static void add_others(const struct work *w, json_t *have, json_t *moves)
 	snprintf(path, sizeof(path), "%.4000s/" STAMP_MODULES, w->folder);
 	if (stamp_read("", path, &stamp, &ignored))
 		return;
-	json_array_foreach(json_object_get(stamp, "mpi"), i, o)
-	{
+	json_array_foreach(json_object_get(stamp, "mpi"), i, o) {
 		const char *module = text(o, "module");
 		bool is_known = strncmp(module, "ringup-mpi-", 11) || strchr(module, '/');
 
-		json_array_foreach(have, j, k) is_known |= !strcmp(text(k, "module"), module);
+		json_array_foreach(have, j, k)
+			is_known |= !strcmp(text(k, "module"), module);
 		snprintf(to, sizeof(to), "%.4000s/%.200s", w->folder, module);
 		if (is_known || !file_exists("", to))
 			continue;
@@ -249,9 +249,10 @@ static const json_t *mpi_of(const struct work *w, const json_t *state)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(w->facts, "mpi"), i,
-			   o) if (!strcmp(text(o, "flavour"), text(state, "flavour")) &&
-				  !strcmp(text(o, "version"), text(state, "version"))) return o;
+	json_array_foreach(json_object_get(w->facts, "mpi"), i, o)
+		if (!strcmp(text(o, "flavour"), text(state, "flavour")) &&
+		    !strcmp(text(o, "version"), text(state, "version")))
+			return o;
 	return NULL;
 }
 
@@ -278,8 +279,7 @@ static int stage_modules(struct work *w, const json_t *states, const char *sourc
 	size_t i;
 	int rc = 0;
 
-	json_array_foreach(states, i, s)
-	{
+	json_array_foreach(states, i, s) {
 		const json_t *mpi = mpi_of(w, s);
 		char name[MODULES_NAME];
 
@@ -307,7 +307,8 @@ static int count_wanted(const json_t *states)
 	size_t i;
 	int n = 0;
 
-	json_array_foreach(states, i, s) n += is_wanted(s);
+	json_array_foreach(states, i, s)
+		n += is_wanted(s);
 	return n;
 }
 
@@ -316,9 +317,10 @@ static void tell_impossible(struct work *w, const json_t *states)
 	json_t *s;
 	size_t i;
 
-	json_array_foreach(states, i, s) if (is_state(s, "impossible"))
-		rebuild_note(w->said, "no module for %s %s: %s", text(s, "flavour"),
-			     text(s, "version"), text(s, "why"));
+	json_array_foreach(states, i, s)
+		if (is_state(s, "impossible"))
+			rebuild_note(w->said, "no module for %s %s: %s", text(s, "flavour"),
+				     text(s, "version"), text(s, "why"));
 }
 
 /* Modules are their installer's, a Python may be a user's. */
@@ -332,11 +334,12 @@ static void tell_root(struct work *w, const json_t *states)
 	json_t *s;
 	size_t i;
 
-	json_array_foreach(states, i, s) if (is_wanted(s))
-		rebuild_note(w->said,
-			     "no module for %s %s: %s is not this user's; `sudo ringup "
-			     "rebuild --engine ringup` builds it",
-			     text(s, "flavour"), text(s, "version"), w->folder);
+	json_array_foreach(states, i, s)
+		if (is_wanted(s))
+			rebuild_note(w->said,
+				     "no module for %s %s: %s is not this user's; `sudo ringup "
+				     "rebuild --engine ringup` builds it",
+				     text(s, "flavour"), text(s, "version"), w->folder);
 }
 
 static int build_modules(struct work *w, const json_t *states, const char *source,
@@ -487,9 +490,9 @@ static bool has_torch(const json_t *facts, const char *python)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "frameworks"), i,
-			   o) if (!strcmp(text(o, "name"), "torch") &&
-				  !strcmp(text(o, "python"), python)) return true;
+	json_array_foreach(json_object_get(facts, "frameworks"), i, o)
+		if (!strcmp(text(o, "name"), "torch") && !strcmp(text(o, "python"), python))
+			return true;
 	return false;
 }
 
@@ -500,14 +503,14 @@ static void tell_tensorflow(struct work *w)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(w->facts, "frameworks"), i,
-			   o) if (!strcmp(text(o, "name"), "tensorflow") &&
-				  !strcmp(text(o, "python"), python))
-		rebuild_note(w->said,
-			     "TensorFlow %s is here; this release of ringup has no "
-			     "adapter for it, so there is nothing to build: `ringup "
-			     "rebuild --engine horovod --for tensorflow` serves it",
-			     text(o, "version"));
+	json_array_foreach(json_object_get(w->facts, "frameworks"), i, o)
+		if (!strcmp(text(o, "name"), "tensorflow") &&
+		    !strcmp(text(o, "python"), python))
+			rebuild_note(w->said,
+				     "TensorFlow %s is here; this release of ringup has no "
+				     "adapter for it, so there is nothing to build: `ringup "
+				     "rebuild --engine horovod --for tensorflow` serves it",
+				     text(o, "version"));
 }
 
 static int build(const struct rebuild_how *how, const json_t *facts, const json_t *plan,

@@ -28,7 +28,9 @@ static const json_t *by(const json_t *list, const char *key, const char *value)
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(list, i, o) if (!strcmp(text(o, key), value)) return o;
+	json_array_foreach(list, i, o)
+		if (!strcmp(text(o, key), value))
+			return o;
 	return NULL;
 }
 
@@ -38,9 +40,9 @@ static const json_t *framework(const json_t *facts, const char *python, const ch
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "frameworks"), i,
-			   o) if (!strcmp(text(o, "name"), name) &&
-				  !strcmp(text(o, "python"), python)) return o;
+	json_array_foreach(json_object_get(facts, "frameworks"), i, o)
+		if (!strcmp(text(o, "name"), name) && !strcmp(text(o, "python"), python))
+			return o;
 	return NULL;
 }
 
@@ -148,8 +150,7 @@ static bool is_map(json_t *o, bool numbers)
 
 	if (!jsonio_is_absent(o) && !json_is_object(o))
 		return false;
-	json_object_foreach(o, key, v)
-	{
+	json_object_foreach(o, key, v) {
 		char clean[64];
 
 		text_clean(clean, sizeof(clean), key);
@@ -168,8 +169,9 @@ static bool are_mpis(const json_t *list)
 
 	if (!jsonio_is_absent(list) && !json_is_array(list))
 		return false;
-	json_array_foreach(list, i,
-			   o) if (!json_is_object(o) || !are_texts(o, keys)) return false;
+	json_array_foreach(list, i, o)
+		if (!json_is_object(o) || !are_texts(o, keys))
+			return false;
 	return true;
 }
 
@@ -264,8 +266,7 @@ static void diff_frameworks(json_t *out, const json_t *stamp, const json_t *fact
 	const char *python = text(json_object_get(stamp, "python"), "path"), *name;
 	json_t *version;
 
-	json_object_foreach(json_object_get(stamp, "frameworks"), name, version)
-	{
+	json_object_foreach(json_object_get(stamp, "frameworks"), name, version) {
 		const json_t *f = framework(facts, python, name);
 		const char *was = json_string_value(version), *is = text(f, "version");
 		json_t *abi = json_object_get(json_object_get(stamp, "cxx11_abi"), name);
@@ -293,8 +294,10 @@ static const json_t *now_of(const json_t *m, const json_t *found)
 
 	if (same)
 		return same;
-	json_array_foreach(found, i, o) if (!strcmp(text(o, "flavour"), text(m, "flavour")) &&
-					    !strcmp(text(o, "version"), version)) return o;
+	json_array_foreach(found, i, o)
+		if (!strcmp(text(o, "flavour"), text(m, "flavour")) &&
+		    !strcmp(text(o, "version"), version))
+			return o;
 	return by(found, "flavour", text(m, "flavour"));
 }
 
@@ -303,8 +306,7 @@ static void diff_mpi(json_t *out, const json_t *stamp, const json_t *facts)
 	json_t *m;
 	size_t i;
 
-	json_array_foreach(json_object_get(stamp, "mpi"), i, m)
-	{
+	json_array_foreach(json_object_get(stamp, "mpi"), i, m) {
 		const json_t *same = now_of(m, json_object_get(facts, "mpi"));
 
 		if (strcmp(text(same, "version"), text(m, "version")))

@@ -82,9 +82,9 @@ static const char *framework_version(const json_t *plan, const char *name)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(
-		json_object_get(plan, "frameworks"), i,
-		one) if (!strcmp(text_of(one, "name"), name)) return text_of(one, "version");
+	json_array_foreach(json_object_get(plan, "frameworks"), i, one)
+		if (!strcmp(text_of(one, "name"), name))
+			return text_of(one, "version");
 	return NULL;
 }
 
@@ -171,11 +171,11 @@ static const json_t *mpi_of(const struct upstream *u)
 
 	if (u->how->without_mpi)
 		return NULL;
-	json_array_foreach(
-		json_object_get(u->plan, "mpi"), i,
-		one) if (*text_of(one, "mpicxx") &&
-			 !(!strcmp(text_of(one, "flavour"), "openmpi") &&
-			   release_compare(text_of(one, "version"), "5") >= 0)) return one;
+	json_array_foreach(json_object_get(u->plan, "mpi"), i, one)
+		if (*text_of(one, "mpicxx") &&
+		    !(!strcmp(text_of(one, "flavour"), "openmpi") &&
+		      release_compare(text_of(one, "version"), "5") >= 0))
+			return one;
 	return NULL;
 }
 
@@ -238,17 +238,16 @@ static int decide(struct upstream *u, struct err *e)
 	json_decref(world);
 	if (rc)
 		return rc;
-	json_array_foreach(json_object_get(u->decided, "bad"), i, one) return rebuild_refuse(
-		u->said, e, "%s: %s", text_of(one, "why"), text_of(one, "instead"));
-	json_array_foreach(json_object_get(u->decided, "advisories"), i, one) if (
-		!is_accepted(
-			u->how,
-			text_of(one, "id"))) return rebuild_refuse(u->said, e,
-								   "%s (%s): if you can live "
-								   "with that, say --accept %s",
-								   text_of(one, "id"),
-								   text_of(one, "text"),
-								   text_of(one, "id"));
+	json_array_foreach(json_object_get(u->decided, "bad"), i, one)
+		return rebuild_refuse(u->said, e, "%s: %s", text_of(one, "why"),
+				      text_of(one, "instead"));
+	json_array_foreach(json_object_get(u->decided, "advisories"), i, one)
+		if (!is_accepted(u->how, text_of(one, "id")))
+			return rebuild_refuse(u->said, e,
+					      "%s (%s): if you can live "
+					      "with that, say --accept %s",
+					      text_of(one, "id"), text_of(one, "text"),
+					      text_of(one, "id"));
 	return 0;
 }
 
@@ -345,8 +344,7 @@ static int check_headers(struct upstream *u, struct err *e)
 	char path[PATH_MAX];
 	size_t i, k;
 
-	json_array_foreach(json_object_get(u->plan, "frameworks"), i, one)
-	{
+	json_array_foreach(json_object_get(u->plan, "frameworks"), i, one) {
 		bool found = strcmp(text_of(one, "name"), "torch") != 0 ||
 			     file_exists(NULL, "/usr/include/torch/extension.h");
 
@@ -490,8 +488,7 @@ static int add_tools(struct upstream *u, struct err *e)
 	if (release_compare(u->cmake, "3.13") < 0)
 		argv[n++] = "cmake";
 	/* setup.py wants to see what Horovod needs at run time. */
-	json_array_foreach(missing, i, one)
-	{
+	json_array_foreach(missing, i, one) {
 		const char *word = json_string_value(one), *equals = strchr(word, '=');
 
 		if (n < 31)
@@ -732,8 +729,7 @@ static int add_needs(struct upstream *u, struct err *e)
 	json_t *env;
 	size_t i;
 
-	json_array_foreach(missing, i, one)
-	{
+	json_array_foreach(missing, i, one) {
 		const char *word = json_string_value(one), *equals = strchr(word, '=');
 
 		if (n < 31)
@@ -987,7 +983,9 @@ static bool is_among(const json_t *moves, const char *to)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(moves, i, one) if (!strcmp(text_of(one, "to"), to)) return true;
+	json_array_foreach(moves, i, one)
+		if (!strcmp(text_of(one, "to"), to))
+			return true;
 	return false;
 }
 
@@ -1003,9 +1001,9 @@ static int moves_out(struct upstream *u, json_t *moves, struct err *e)
 	for (i = 0; !rc && i < sizeof(names) / sizeof(names[0]); i++) {
 		rc = journal_entries(text_of(u->told, "site"), text_of(u->told, "prefix"),
 				     names[i], &old, e);
-		json_array_foreach(old, k,
-				   one) if (!rc && !is_among(moves, json_string_value(one)))
-			json_array_append_new(moves, json_pack("{sO}", "to", one));
+		json_array_foreach(old, k, one)
+			if (!rc && !is_among(moves, json_string_value(one)))
+				json_array_append_new(moves, json_pack("{sO}", "to", one));
 		if (json_array_size(old) && !strcmp(names[i], "ringup"))
 			rebuild_note(u->said,
 				     "the Python package ringup, whose horovod this one "

@@ -84,8 +84,7 @@ static void cases_join(const json_t *list, char *out, size_t size)
 	size_t i, len = 0;
 
 	*out = 0;
-	json_array_foreach(list, i, x)
-	{
+	json_array_foreach(list, i, x) {
 		if (json_is_array(x))
 			len += (size_t)snprintf(out + len, size - len, "%s/%s ",
 						json_string_value(json_array_get(x, 0)),
@@ -200,7 +199,8 @@ static int cases_run(const struct picker *k, const char *file, cases_grammar *gr
 	const char *version = json_string_value(json_object_get(all, "version"));
 	size_t i, n = json_array_size(list);
 
-	json_array_foreach(list, i, c) cases_one(k, c, version, grammar);
+	json_array_foreach(list, i, c)
+		cases_one(k, c, version, grammar);
 	json_decref(all);
 	return (int)n;
 }

@@ -46,9 +46,9 @@ static const char *states(const char *source)
 
 	list = modules_state(root, "/lib", source, facts);
 	*out = 0;
-	json_array_foreach(list, i, s) at +=
-		(size_t)snprintf(out + at, sizeof(out) - at, "%s%s", i ? " " : "",
-				 json_string_value(json_object_get(s, "state")));
+	json_array_foreach(list, i, s)
+		at += (size_t)snprintf(out + at, sizeof(out) - at, "%s%s", i ? " " : "",
+				       json_string_value(json_object_get(s, "state")));
 	json_decref(list);
 	json_decref(facts);
 	return out;

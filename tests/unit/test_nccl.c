@@ -8,8 +8,7 @@ static const json_t *entry_for(const json_t *entries, const char *version)
 	const json_t *one, *found = NULL;
 	size_t i;
 
-	json_array_foreach(entries, i, one)
-	{
+	json_array_foreach(entries, i, one) {
 		if (release_compare(version, json_string_value(json_object_get(one, "from"))) >=
 		    0)
 			found = one;
@@ -61,8 +60,7 @@ static void test_versions(const struct picker *k)
 	size_t i, n;
 
 	ok(json_array_size(versions) == 19, "19 versions");
-	json_array_foreach(json_object_get(machines, "cases"), i, c)
-	{
+	json_array_foreach(json_object_get(machines, "cases"), i, c) {
 		const char *id = json_string_value(json_object_get(c, "id"));
 		const json_t *entries = json_object_get(json_object_get(all, "cases"), id);
 
