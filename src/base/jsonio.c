@@ -27,6 +27,13 @@ bool jsonio_is_absent(const json_t *j)
 	return !j || json_is_null(j);
 }
 
+const char *jsonio_string(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "";
+}
+
 bool jsonio_get_text(const json_t *j, const char *key, char *out, size_t size)
 {
 	const json_t *v = json_object_get(j, key);

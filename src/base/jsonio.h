@@ -17,6 +17,9 @@ json_t *jsonio_text(const char *s);
 /* jsonio_is_absent - not there, or null. */
 bool jsonio_is_absent(const json_t *j);
 
+/* jsonio_string - member @key if it is a string, else ""; belongs to @j. */
+const char *jsonio_string(const json_t *j, const char *key);
+
 /* jsonio_get_text - member @key if it is a string that fits; "" where it is absent. */
 bool jsonio_get_text(const json_t *j, const char *key, char *out, size_t size);
 

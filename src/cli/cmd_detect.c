@@ -4,6 +4,7 @@
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/jsonio.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
 #include "detect/find.h"
@@ -18,13 +19,6 @@ static const struct opt opts[] = {
 	{ OPT_STR, 'r', "root", "DIR", &root, "look at the tree below this folder" },
 	{ 0 },
 };
-
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 static const char *or_dash(const char *s)
 {
@@ -55,15 +49,15 @@ static int print_frameworks(const json_t *list, struct err *e)
 		const json_t *abi = json_object_get(o, "cxx11_abi");
 		const json_t *standard = json_object_get(o, "cxx_standard");
 
-		out_table_cell(&t, OUT_GOOD, "%s", text(o, "name"));
-		out_table_cell(&t, OUT_PLAIN, "%s", or_dash(text(o, "version")));
+		out_table_cell(&t, OUT_GOOD, "%s", jsonio_string(o, "name"));
+		out_table_cell(&t, OUT_PLAIN, "%s", or_dash(jsonio_string(o, "version")));
 		out_table_cell(&t, OUT_PLAIN, json_is_integer(abi) ? "%d" : "-",
 			       (int)json_integer_value(abi));
-		out_table_cell(&t, OUT_PLAIN, "%s", or_dash(text(o, "compiler")));
+		out_table_cell(&t, OUT_PLAIN, "%s", or_dash(jsonio_string(o, "compiler")));
 		out_table_cell(&t, OUT_PLAIN, json_is_integer(standard) ? "%d" : "-",
 			       (int)json_integer_value(standard));
-		out_table_cell(&t, OUT_PLAIN, "%s", or_dash(text(o, "cuda")));
-		out_table_cell(&t, OUT_PLAIN, "%s", text(o, "python"));
+		out_table_cell(&t, OUT_PLAIN, "%s", or_dash(jsonio_string(o, "cuda")));
+		out_table_cell(&t, OUT_PLAIN, "%s", jsonio_string(o, "python"));
 	}
 	return out_table_print(&t, e);
 }
@@ -78,7 +72,7 @@ static void row(struct out_table *t, const char *kind, const char *version, cons
 
 static const char *first_of(const json_t *o, const char *key, const char *other)
 {
-	return *text(o, key) ? text(o, key) : text(o, other);
+	return *jsonio_string(o, key) ? jsonio_string(o, key) : jsonio_string(o, other);
 }
 
 static void add_pythons(struct out_table *t, const json_t *list)
@@ -87,9 +81,9 @@ static void add_pythons(struct out_table *t, const json_t *list)
 	size_t i;
 
 	json_array_foreach(list, i, o) {
-		const char *kind = text(o, "kind");
+		const char *kind = jsonio_string(o, "kind");
 
-		row(t, "python", text(o, "version"), text(o, "path"),
+		row(t, "python", jsonio_string(o, "version"), jsonio_string(o, "path"),
 		    !strcmp(kind, "venv")    ? " (virtual environment)"
 		    : !strcmp(kind, "conda") ? " (conda)"
 		    : !strcmp(kind, "pyenv") ? " (pyenv)"
@@ -103,8 +97,9 @@ static void add_compilers(struct out_table *t, const json_t *list)
 	size_t i;
 
 	json_array_foreach(list, i, o)
-		row(t, text(o, "family"), text(o, "version"), first_of(o, "cxx", "cc"),
-		    !*text(o, "cxx")                              ? " (C only)"
+		row(t, jsonio_string(o, "family"), jsonio_string(o, "version"),
+		    first_of(o, "cxx", "cc"),
+		    !*jsonio_string(o, "cxx")                     ? " (C only)"
 		    : json_is_true(json_object_get(o, "default")) ? " (default)"
 								  : "");
 }
@@ -117,17 +112,21 @@ static void add_libraries(struct out_table *t, const json_t *all)
 	size_t i;
 
 	json_array_foreach(json_object_get(cuda, "toolkits"), i, o)
-		row(t, "CUDA", text(o, "version"), text(o, "path"),
-		    *text(o, "nvcc") ? "" : " (no nvcc)");
+		row(t, "CUDA", jsonio_string(o, "version"), jsonio_string(o, "path"),
+		    *jsonio_string(o, "nvcc") ? "" : " (no nvcc)");
 	if (json_is_object(driver))
-		row(t, "driver", text(driver, "version"), text(driver, "library"), "");
+		row(t, "driver", jsonio_string(driver, "version"),
+		    jsonio_string(driver, "library"), "");
 	json_array_foreach(json_object_get(all, "nccl"), i, o)
-		row(t, "NCCL", text(o, "version"), first_of(o, "library", "header"), "");
+		row(t, "NCCL", jsonio_string(o, "version"), first_of(o, "library", "header"),
+		    "");
 	json_array_foreach(json_object_get(all, "mpi"), i, o)
-		row(t, text(o, "flavour"), text(o, "version"), first_of(o, "mpirun", "library"),
-		    *text(o, "mpicc") ? "" : " (no mpicc)");
+		row(t, jsonio_string(o, "flavour"), jsonio_string(o, "version"),
+		    first_of(o, "mpirun", "library"),
+		    *jsonio_string(o, "mpicc") ? "" : " (no mpicc)");
 	json_array_foreach(json_object_get(all, "engines"), i, o)
-		row(t, text(o, "name"), text(o, "version"), text(o, "location"), "");
+		row(t, jsonio_string(o, "name"), jsonio_string(o, "version"),
+		    jsonio_string(o, "location"), "");
 }
 
 static int print_rest(const json_t *all, struct err *e)
@@ -154,7 +153,7 @@ static void print_problems(const json_t *list)
 		out_text("\n");
 	json_array_foreach(list, i, o) {
 		out_look(OUT_BAD, "problem");
-		out_text(": %s: %s\n", text(o, "path"), text(o, "reason"));
+		out_text(": %s: %s\n", jsonio_string(o, "path"), jsonio_string(o, "reason"));
 	}
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/jsonio.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
 #include "doctor/doctor.h"
@@ -23,13 +24,6 @@ static const struct opt opts[] = {
 
 enum { SECTION_WIDTH = 12 };
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static void print_more(const char *head, const char *words)
 {
 	if (*words)
@@ -38,16 +32,16 @@ static void print_more(const char *head, const char *words)
 
 static void print_finding(const json_t *f, const char *before)
 {
-	const char *state = text(f, "state"), *section = text(f, "section");
+	const char *state = jsonio_string(f, "state"), *section = jsonio_string(f, "section");
 
 	out_look(OUT_BOLD, "%-*s", SECTION_WIDTH, strcmp(section, before) ? section : "");
 	out_look(!strcmp(state, "good")  ? OUT_GOOD
 		 : !strcmp(state, "bad") ? OUT_BAD
 					 : OUT_WARN,
 		 "%-4s  ", state);
-	out_text("%s\n", text(f, "text"));
-	print_more("because: ", text(f, "why"));
-	print_more("do:      ", text(f, "todo"));
+	out_text("%s\n", jsonio_string(f, "text"));
+	print_more("because: ", jsonio_string(f, "why"));
+	print_more("do:      ", jsonio_string(f, "todo"));
 }
 
 static int print_page(const json_t *report)
@@ -60,8 +54,8 @@ static int print_page(const json_t *report)
 
 	json_array_foreach(list, i, f) {
 		print_finding(f, before);
-		before = text(f, "section");
-		bad += !strcmp(text(f, "state"), "bad");
+		before = jsonio_string(f, "section");
+		bad += !strcmp(jsonio_string(f, "state"), "bad");
 	}
 	out_text("\n");
 	if (bad)
@@ -92,9 +86,9 @@ static int print_builds(const json_t *report)
 	size_t i;
 
 	json_array_foreach(list, i, o) {
-		out_look(OUT_BOLD, "%s%s %s", i ? "\n" : "", text(o, "engine"),
-			 text(o, "version"));
-		out_text(" for %s\n", text(o, "python"));
+		out_look(OUT_BOLD, "%s%s %s", i ? "\n" : "", jsonio_string(o, "engine"),
+			 jsonio_string(o, "version"));
+		out_text(" for %s\n", jsonio_string(o, "python"));
 		print_answers("Available Frameworks", json_object_get(o, "frameworks"));
 		print_answers("Available Controllers", json_object_get(o, "controllers"));
 		print_answers("Available Tensor Operations", json_object_get(o, "operations"));

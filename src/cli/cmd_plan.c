@@ -6,6 +6,7 @@
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/jsonio.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
 #include "detect/find.h"
@@ -30,13 +31,6 @@ static const struct opt opts[] = {
 	{ 0 },
 };
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* One or two columns of an array of objects, with a heading; nothing if it is empty. */
 static int print_pairs(const json_t *list, const char *head, const char *a, const char *b,
 		       enum out_look look, struct err *e)
@@ -51,8 +45,8 @@ static int print_pairs(const json_t *list, const char *head, const char *a, cons
 	out_text("\n");
 	out_table_init(&t, heads);
 	json_array_foreach(list, i, o) {
-		out_table_cell(&t, look, "%s", text(o, a));
-		out_table_cell(&t, OUT_PLAIN, "%s", text(o, b));
+		out_table_cell(&t, look, "%s", jsonio_string(o, a));
+		out_table_cell(&t, OUT_PLAIN, "%s", jsonio_string(o, b));
 	}
 	return out_table_print(&t, e);
 }
@@ -63,7 +57,7 @@ static void number_cell(struct out_table *t, const json_t *o, const char *key, c
 
 	if (json_is_integer(v))
 		out_table_cell(t, OUT_PLAIN, "%d (%s)", (int)json_integer_value(v),
-			       text(o, by));
+			       jsonio_string(o, by));
 	else
 		out_table_cell(t, OUT_PLAIN, "-");
 }
@@ -81,16 +75,17 @@ static int print_frameworks(const json_t *list, struct err *e)
 	out_text("\n");
 	out_table_init(&t, heads);
 	json_array_foreach(list, i, o) {
-		const char *compiler = text(o, "compiler");
+		const char *compiler = jsonio_string(o, "compiler");
 
-		out_table_cell(&t, OUT_GOOD, "%s", text(o, "name"));
+		out_table_cell(&t, OUT_GOOD, "%s", jsonio_string(o, "name"));
 		out_table_cell(&t, OUT_PLAIN, "%s",
-			       *text(o, "version") ? text(o, "version") : "-");
+			       *jsonio_string(o, "version") ? jsonio_string(o, "version")
+							    : "-");
 		number_cell(&t, o, "cxx11_abi", "cxx11_abi_by");
 		number_cell(&t, o, "cxx_standard", "cxx_standard_by");
 		if (*compiler)
 			out_table_cell(&t, OUT_PLAIN, "%s (%s)", compiler,
-				       text(o, "compiler_by"));
+				       jsonio_string(o, "compiler_by"));
 		else
 			out_table_cell(&t, OUT_PLAIN, "-");
 	}
@@ -103,15 +98,16 @@ static void print_decision(const json_t *plan)
 
 	if (!json_is_true(json_object_get(plan, "possible"))) {
 		out_look(OUT_BAD, "not possible");
-		out_text(": %s\n", text(plan, "why_not"));
-		if (*text(plan, "nearest"))
-			out_text("what is: %s\n", text(plan, "nearest"));
+		out_text(": %s\n", jsonio_string(plan, "why_not"));
+		if (*jsonio_string(plan, "nearest"))
+			out_text("what is: %s\n", jsonio_string(plan, "nearest"));
 		return;
 	}
-	out_look(OUT_GOOD, "%s%s%s", text(plan, "engine"), *text(plan, "version") ? " " : "",
-		 text(plan, "version"));
+	out_look(OUT_GOOD, "%s%s%s", jsonio_string(plan, "engine"),
+		 *jsonio_string(plan, "version") ? " " : "", jsonio_string(plan, "version"));
 	if (json_is_object(py))
-		out_text(" for Python %s, %s\n", text(py, "version"), text(py, "path"));
+		out_text(" for Python %s, %s\n", jsonio_string(py, "version"),
+			 jsonio_string(py, "path"));
 	else
 		out_text(", without Python\n");
 }
@@ -123,22 +119,26 @@ static void print_compiler(const json_t *plan)
 	const json_t *abi = json_object_get(plan, "cxx11_abi");
 	const json_t *cuda = json_object_get(plan, "cuda");
 	const json_t *nccl = json_object_get(plan, "nccl");
-	const char *path =
-		*text(c, "cxx") && json_is_integer(abi) ? text(c, "cxx") : text(c, "cc");
+	const char *path = *jsonio_string(c, "cxx") && json_is_integer(abi)
+				   ? jsonio_string(c, "cxx")
+				   : jsonio_string(c, "cc");
 
 	if (!json_is_object(c))
 		return;
-	out_text("\nwith %s %s, %s%s", text(c, "family"), text(c, "version"), path,
+	out_text("\nwith %s %s, %s%s", jsonio_string(c, "family"), jsonio_string(c, "version"),
+		 path,
 		 json_is_true(json_object_get(c, "installed")) ? "" : " (to be installed)");
 	if (json_is_integer(standard))
 		out_text(", as C++%d", (int)json_integer_value(standard));
 	if (json_is_integer(abi))
 		out_text(" of the %s ABI", json_integer_value(abi) ? "new" : "old");
-	out_text("\n  %s\n", text(c, "why"));
+	out_text("\n  %s\n", jsonio_string(c, "why"));
 	if (json_is_object(cuda))
-		out_text("and CUDA %s, %s\n", text(cuda, "version"), text(cuda, "path"));
+		out_text("and CUDA %s, %s\n", jsonio_string(cuda, "version"),
+			 jsonio_string(cuda, "path"));
 	if (json_is_object(nccl))
-		out_text("and NCCL %s, %s\n", text(nccl, "version"), text(nccl, "library"));
+		out_text("and NCCL %s, %s\n", jsonio_string(nccl, "version"),
+			 jsonio_string(nccl, "library"));
 }
 
 static void print_env(const json_t *env)
@@ -175,8 +175,9 @@ static void print_disagreements(const json_t *list)
 		out_text("\n");
 	json_array_foreach(list, i, o) {
 		out_look(OUT_WARN, "the table is wrong here");
-		out_text(": %s: it says %s, and %s is what was found\n", text(o, "about"),
-			 text(o, "table"), text(o, "probe"));
+		out_text(": %s: it says %s, and %s is what was found\n",
+			 jsonio_string(o, "about"), jsonio_string(o, "table"),
+			 jsonio_string(o, "probe"));
 	}
 }
 
@@ -188,8 +189,8 @@ static void print_advisories(const json_t *list)
 	if (json_array_size(list))
 		out_text("\n");
 	json_array_foreach(list, i, o) {
-		out_look(OUT_WARN, "%s", text(o, "id"));
-		out_text(": %s\n", text(o, "text"));
+		out_look(OUT_WARN, "%s", jsonio_string(o, "id"));
+		out_text(": %s\n", jsonio_string(o, "text"));
 	}
 }
 

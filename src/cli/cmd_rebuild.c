@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/jsonio.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
 #include "rebuild/cache.h"
@@ -38,13 +39,6 @@ static const struct opt opts[] = {
 	  "leave MPI out, though there is one" },
 	{ 0 },
 };
-
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 /* Progress: a live line on a terminal, else a line for each step. */
 
@@ -89,11 +83,12 @@ static void print_proofs(const json_t *proofs)
 	size_t i;
 
 	json_array_foreach(proofs, i, one) {
-		const char *error = text(one, "error");
+		const char *error = jsonio_string(one, "error");
 
 		out_look(*error ? OUT_BAD : OUT_GOOD, "%s", *error ? "not proved" : "proved");
-		out_text(": %s %s, trained by two ranks over %s%s%s\n", text(one, "framework"),
-			 text(one, "version"), text(one, "way"), *error ? ": " : "", error);
+		out_text(": %s %s, trained by two ranks over %s%s%s\n",
+			 jsonio_string(one, "framework"), jsonio_string(one, "version"),
+			 jsonio_string(one, "way"), *error ? ": " : "", error);
 	}
 }
 
@@ -112,7 +107,7 @@ static void print_pairs(const json_t *list, const char *verb, const char *a, con
 	size_t i;
 
 	json_array_foreach(list, i, one)
-		out_text("%s %s: %s\n", verb, text(one, a), text(one, b));
+		out_text("%s %s: %s\n", verb, jsonio_string(one, a), jsonio_string(one, b));
 }
 
 static void print_names(const json_t *list, const char *verb)
@@ -131,11 +126,13 @@ static void print_dry(const json_t *plan)
 	const json_t *py = json_object_get(plan, "python"),
 		     *c = json_object_get(plan, "compiler");
 
-	out_text("would build %s %s", text(plan, "engine"), text(plan, "version"));
-	if (*text(py, "path"))
-		out_text(" for %s", text(py, "path"));
-	if (*text(c, "cc"))
-		out_text(" with %s %s", text(c, "family"), text(c, "version"));
+	out_text("would build %s %s", jsonio_string(plan, "engine"),
+		 jsonio_string(plan, "version"));
+	if (*jsonio_string(py, "path"))
+		out_text(" for %s", jsonio_string(py, "path"));
+	if (*jsonio_string(c, "cc"))
+		out_text(" with %s %s", jsonio_string(c, "family"),
+			 jsonio_string(c, "version"));
 	out_text("\n");
 	print_pairs(json_object_get(plan, "packages"), "would install", "name", "why");
 	print_pairs(json_object_get(plan, "build"), "would make", "what", "why");
@@ -172,7 +169,7 @@ static int conclude(const json_t *plan, const struct rebuild_said *said, const s
 	else if (undo)
 		out_text("undone: what was there before is back in %s\n", said->site);
 	else if (!dry_run)
-		out_text("%s %s is in place%s%s%s\n", engine, text(plan, "version"),
+		out_text("%s %s is in place%s%s%s\n", engine, jsonio_string(plan, "version"),
 			 *said->site ? " in " : "", said->site,
 			 said->is_from_cache ? ", from the cache" : "");
 	return failed || nothing ? CMD_NO : CMD_YES;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/jsonio.h"
 #include "base/release.h"
 #include "detect/ldlibs.h"
 #include "detect/mpilibs.h"
@@ -12,13 +13,6 @@
 #include "detect/pythons.h"
 #include "detect/rootfs.h"
 #include "host/netconf.h"
-
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 static int set(struct netconf *c, const char *library, const char *version, struct err *e)
 {
@@ -32,8 +26,8 @@ static int set_nccl(struct netconf *c, const json_t *all, struct err *e)
 	size_t i;
 
 	json_array_foreach(all, i, o)
-		if (release_compare(text(o, "version"), best) > 0)
-			best = text(o, "version");
+		if (release_compare(jsonio_string(o, "version"), best) > 0)
+			best = jsonio_string(o, "version");
 	return set(c, "nccl", best, e);
 }
 
@@ -43,8 +37,8 @@ static int set_mpi(struct netconf *c, const json_t *all, struct err *e)
 	size_t i;
 
 	json_array_foreach(all, i, o)
-		if (!strcmp(text(o, "flavour"), "openmpi"))
-			return set(c, "openmpi", text(o, "version"), e);
+		if (!strcmp(jsonio_string(o, "flavour"), "openmpi"))
+			return set(c, "openmpi", jsonio_string(o, "version"), e);
 	return 0;
 }
 

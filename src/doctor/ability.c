@@ -8,16 +8,10 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/jsonio.h"
 #include "detect/elfinfo.h"
 #include "detect/rootfs.h"
 #include "rebuild/modules.h"
-
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 static bool has_framework(const json_t *facts, const char *python, const char *name)
 {
@@ -25,7 +19,8 @@ static bool has_framework(const json_t *facts, const char *python, const char *n
 	size_t i;
 
 	json_array_foreach(json_object_get(facts, "frameworks"), i, o)
-		if (!strcmp(text(o, "python"), python) && !strcmp(text(o, "name"), name))
+		if (!strcmp(jsonio_string(o, "python"), python) &&
+		    !strcmp(jsonio_string(o, "name"), name))
 			return true;
 	return false;
 }
@@ -36,7 +31,7 @@ static const json_t *extension(const json_t *engine, const char *name)
 	size_t i;
 
 	json_array_foreach(json_object_get(engine, "extensions"), i, o)
-		if (!strcmp(text(o, "framework"), name))
+		if (!strcmp(jsonio_string(o, "framework"), name))
 			return o;
 	return NULL;
 }
@@ -53,8 +48,8 @@ static bool has_module(const char *root, const json_t *facts)
 		return false;
 	states = modules_state(root, folder, "", facts);
 	json_array_foreach(states, i, s)
-		any |= !strcmp(text(s, "state"), "built") ||
-		       !strcmp(text(s, "state"), "installed");
+		any |= !strcmp(jsonio_string(s, "state"), "built") ||
+		       !strcmp(jsonio_string(s, "state"), "installed");
 	json_decref(states);
 	return any;
 }
@@ -105,7 +100,7 @@ static void of_horovod(json_t *o, const char *root, const json_t *engine)
 				    json_boolean(extension(engine, names[i][1]) != NULL));
 	if (!rootfs_open(&fs, root, problems, &e)) {
 		json_array_foreach(json_object_get(engine, "extensions"), i, x) {
-			fd = rootfs_fd(&fs, text(x, "library"), NULL);
+			fd = rootfs_fd(&fs, jsonio_string(x, "library"), NULL);
 			if (fd >= 0 && !elfinfo_read(fd, spaces, &info, &e)) {
 				read = true;
 				mpi |= needs(&info, "libmpi.") || needs(&info, "libmpich.");
@@ -135,7 +130,7 @@ json_t *ability_of(const char *root, const json_t *facts)
 	size_t i;
 
 	json_array_foreach(json_object_get(facts, "engines"), i, engine) {
-		const char *python = text(engine, "python");
+		const char *python = jsonio_string(engine, "python");
 		json_t *o;
 
 		if (!*python)
@@ -143,7 +138,7 @@ json_t *ability_of(const char *root, const json_t *facts)
 		o = json_pack("{sO sO sO}", "python", json_object_get(engine, "python"),
 			      "engine", json_object_get(engine, "name"), "version",
 			      json_object_get(engine, "version"));
-		if (!strcmp(text(engine, "name"), "ringup"))
+		if (!strcmp(jsonio_string(engine, "name"), "ringup"))
 			of_ringup(o, root, facts, python);
 		else
 			of_horovod(o, root, engine);

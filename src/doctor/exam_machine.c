@@ -11,6 +11,7 @@
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/jsonio.h"
 #include "doctor/exam.h"
 #include "host/cgroup.h"
 #include "host/cores.h"
@@ -21,13 +22,6 @@
 #define MIB ((uint64_t)1 << 20)
 
 enum { SHM_LEAST_MIB = 512, FILES_LEAST = 1024, RDMA_LEAST_MIB = 64 };
-
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 /* "1.5 GiB". */
 static const char *size_text(uint64_t bytes, char out[32])
@@ -276,8 +270,8 @@ int exam_gpus(struct exam *x, struct err *e)
 			 "(docker run --gpus all)");
 	} else if (json_is_object(driver)) {
 		exam_add(x, EXAM_GOOD, "%d GPU%s, driver %s", count, count == 1 ? "" : "s",
-			 *text(driver, "version") ? text(driver, "version")
-						  : "of unknown version");
+			 *jsonio_string(driver, "version") ? jsonio_string(driver, "version")
+							   : "of unknown version");
 	} else {
 		exam_add(x, EXAM_GOOD, "none");
 	}

@@ -8,6 +8,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/jsonio.h"
 #include "config.h"
 #include "detect/text.h"
 #include "doctor/exam.h"
@@ -16,13 +17,6 @@
 
 enum { MAX_STATUS = 1 << 20 };
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* The entry of the engines for @python ("": the C library) called @name, or NULL. */
 static const json_t *engine_of(const json_t *facts, const char *name, const char *python)
 {
@@ -30,7 +24,8 @@ static const json_t *engine_of(const json_t *facts, const char *name, const char
 	size_t i;
 
 	json_array_foreach(json_object_get(facts, "engines"), i, o)
-		if (!strcmp(text(o, "name"), name) && !strcmp(text(o, "python"), python))
+		if (!strcmp(jsonio_string(o, "name"), name) &&
+		    !strcmp(jsonio_string(o, "python"), python))
 			return o;
 	return NULL;
 }
@@ -50,11 +45,12 @@ static void add_backends(struct exam *x, const json_t *states)
 	json_t *s;
 
 	json_array_foreach(states, i, s) {
-		if (strcmp(text(s, "state"), "built") && strcmp(text(s, "state"), "installed"))
+		if (strcmp(jsonio_string(s, "state"), "built") &&
+		    strcmp(jsonio_string(s, "state"), "installed"))
 			continue;
 		in += (size_t)snprintf(mpis + in, sizeof(mpis) - in, "%s%.20s %.30s",
-				       in ? ", " : "", title(text(s, "flavour")),
-				       text(s, "version"));
+				       in ? ", " : "", title(jsonio_string(s, "flavour")),
+				       jsonio_string(s, "version"));
 		if (in > sizeof(mpis) - 64)
 			break;
 	}
@@ -76,18 +72,18 @@ static void add_impossible(struct exam *x, const json_t *states)
 	size_t i;
 
 	json_array_foreach(states, i, s) {
-		if (strcmp(text(s, "state"), "impossible"))
+		if (strcmp(jsonio_string(s, "state"), "impossible"))
 			continue;
 		exam_add(x, EXAM_NOTE, "%s %s cannot be used by the back end mpi",
-			 title(text(s, "flavour")), text(s, "version"));
-		exam_why(x, text(s, "why"), NULL);
+			 title(jsonio_string(s, "flavour")), jsonio_string(s, "version"));
+		exam_why(x, jsonio_string(s, "why"), NULL);
 	}
 }
 
 int exam_engine(struct exam *x, struct err *e)
 {
 	const json_t *library = engine_of(x->facts, "ringup", "");
-	const char *version = text(library, "version");
+	const char *version = jsonio_string(library, "version");
 	char folder[PATH_MAX];
 	json_t *states;
 	int rc = modules_folder(folder, x->root, e);
@@ -102,12 +98,13 @@ int exam_engine(struct exam *x, struct err *e)
 			 "install it where ld.so.conf leads, then run ldconfig");
 	} else if (*version && strcmp(version, PACKAGE_VERSION) && exam_is_live(x)) {
 		exam_add(x, EXAM_BAD, "this is ringup " PACKAGE_VERSION ", but %s is %s",
-			 text(library, "library"), version);
+			 jsonio_string(library, "library"), version);
 		exam_why(x, "the command and the ranks of a job are different releases",
 			 "install both from one release, then run ldconfig");
 	} else {
 		exam_add(x, EXAM_GOOD, "ringup %s, %s",
-			 *version ? version : "of unknown version", text(library, "library"));
+			 *version ? version : "of unknown version",
+			 jsonio_string(library, "library"));
 	}
 	states = modules_state(x->root, folder, "", x->facts);
 	add_backends(x, states);
@@ -122,7 +119,7 @@ static bool has_extension(const json_t *engine, const char *framework)
 	size_t i;
 
 	json_array_foreach(json_object_get(engine, "extensions"), i, o)
-		if (!strcmp(text(o, "framework"), framework))
+		if (!strcmp(jsonio_string(o, "framework"), framework))
 			return true;
 	return false;
 }
@@ -130,28 +127,30 @@ static bool has_extension(const json_t *engine, const char *framework)
 /* Who serves the framework @f; a framework that nobody serves may be meant so. */
 static void add_framework(struct exam *x, const json_t *f)
 {
-	const char *name = text(f, "name"), *python = text(f, "python");
+	const char *name = jsonio_string(f, "name"), *python = jsonio_string(f, "python");
 	const json_t *ours = engine_of(x->facts, "ringup", python);
 	const json_t *horovod = engine_of(x->facts, "horovod", python);
 	char todo[PATH_MAX + 128];
 
 	if (ours && !strcmp(name, "torch")) {
 		exam_add(x, EXAM_GOOD, "%s %s of %s: served by ringup %s", name,
-			 text(f, "version"), python, text(ours, "version"));
+			 jsonio_string(f, "version"), python, jsonio_string(ours, "version"));
 	} else if (has_extension(horovod, name)) {
 		exam_add(x, EXAM_GOOD, "%s %s of %s: served by Horovod %s", name,
-			 text(f, "version"), python, text(horovod, "version"));
+			 jsonio_string(f, "version"), python,
+			 jsonio_string(horovod, "version"));
 	} else if (!strcmp(name, "torch") || !strcmp(name, "tensorflow")) {
 		bool is_torch = !strcmp(name, "torch");
 
 		snprintf(todo, sizeof(todo), "ringup rebuild --engine %s --for %s --python %s",
 			 is_torch ? "ringup" : "horovod", name, python);
 		exam_add(x, EXAM_NOTE, "%s %s of %s: served by no engine", name,
-			 text(f, "version"), python);
+			 jsonio_string(f, "version"), python);
 		exam_why(x, is_torch ? NULL : "this release of ringup has no adapter for it",
 			 todo);
 	} else {
-		exam_add(x, EXAM_GOOD, "%s %s of %s", name, text(f, "version"), python);
+		exam_add(x, EXAM_GOOD, "%s %s of %s", name, jsonio_string(f, "version"),
+			 python);
 	}
 }
 
@@ -169,7 +168,8 @@ int exam_frameworks(struct exam *x, struct err *e)
 		exam_why(x, NULL, "pip install torch, or name its environment with --python");
 	}
 	json_array_foreach(json_object_get(x->facts, "problems"), i, o)
-		exam_add(x, EXAM_NOTE, "%s: %s", text(o, "path"), text(o, "reason"));
+		exam_add(x, EXAM_NOTE, "%s: %s", jsonio_string(o, "path"),
+			 jsonio_string(o, "reason"));
 	return 0;
 }
 
@@ -182,8 +182,8 @@ int exam_drift(struct exam *x, struct err *e)
 	if (rc)
 		return rc;
 	json_array_foreach(list, i, o) {
-		exam_add(x, EXAM_BAD, "%s", text(o, "text"));
-		exam_why(x, text(o, "place"), text(o, "command"));
+		exam_add(x, EXAM_BAD, "%s", jsonio_string(o, "text"));
+		exam_why(x, jsonio_string(o, "place"), jsonio_string(o, "command"));
 	}
 	if (!json_array_size(list))
 		exam_add(x, EXAM_GOOD, "every build fits what is installed");
@@ -194,7 +194,7 @@ int exam_drift(struct exam *x, struct err *e)
 /* A member of status.json, fit to be shown. */
 static const char *told(const json_t *status, const char *key, char out[256])
 {
-	text_clean(out, 256, text(status, key));
+	text_clean(out, 256, jsonio_string(status, key));
 	return out;
 }
 

@@ -95,26 +95,19 @@ json_t *deed_json(const struct deed *d)
 			 rows);
 }
 
-static const char *text_of(const json_t *json, const char *key)
-{
-	const char *s = json_string_value(json_object_get(json, key));
-
-	return s ? s : "";
-}
-
 static int parse_file(struct deed_file *f, const json_t *one, struct err *e)
 {
 	const char *patch = json_string_value(json_object_get(one, "patch"));
 
-	snprintf(f->path, sizeof(f->path), "%s", text_of(one, "path"));
-	snprintf(f->change, sizeof(f->change), "%s", text_of(one, "change"));
+	snprintf(f->path, sizeof(f->path), "%s", jsonio_string(one, "path"));
+	snprintf(f->change, sizeof(f->change), "%s", jsonio_string(one, "change"));
 	f->patch = patch ? strdup(patch) : NULL;
 	return patch && !f->patch ? fail(e, RINGUP_ENOMEM, "no memory for a patch") : 0;
 }
 
 static int parse_row(struct deed_row *row, const json_t *one, struct err *e)
 {
-	const char *library = text_of(one, "library");
+	const char *library = jsonio_string(one, "library");
 	int i;
 
 	for (i = 0; pickers[i] && strcmp(pickers[i]->name, library) != 0; i++)
@@ -123,9 +116,9 @@ static int parse_row(struct deed_row *row, const json_t *one, struct err *e)
 		return fail(e, RINGUP_EINVAL, "\"%.40s\" is no library", library);
 	row->library = pickers[i];
 	row->agrees = json_is_true(json_object_get(one, "agrees"));
-	snprintf(row->role, sizeof(row->role), "%s", text_of(one, "role"));
-	snprintf(row->takes, sizeof(row->takes), "%s", text_of(one, "takes"));
-	snprintf(row->why, sizeof(row->why), "%s", text_of(one, "why"));
+	snprintf(row->role, sizeof(row->role), "%s", jsonio_string(one, "role"));
+	snprintf(row->takes, sizeof(row->takes), "%s", jsonio_string(one, "takes"));
+	snprintf(row->why, sizeof(row->why), "%s", jsonio_string(one, "why"));
 	return 0;
 }
 

@@ -60,13 +60,6 @@ struct draft {
 	struct choice compiler;
 };
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static void set_text(json_t *o, const char *key, const char *value)
 {
 	json_object_set_new(o, key, *value ? jsonio_text(value) : json_null());
@@ -186,8 +179,8 @@ static const json_t *framework_of(const struct draft *d, const json_t *python, c
 
 	for (i = 0; i < json_array_size(all); i++) {
 		o = json_array_get(all, i);
-		if (!strcmp(text(o, "python"), text(python, "path")) &&
-		    !strcmp(text(o, "name"), name))
+		if (!strcmp(jsonio_string(o, "python"), jsonio_string(python, "path")) &&
+		    !strcmp(jsonio_string(o, "name"), name))
 			return o;
 	}
 	return NULL;
@@ -223,12 +216,12 @@ static void choose_python(struct draft *d)
 	for (i = 0; i < json_array_size(all); i++) {
 		o = json_array_get(all, i);
 		if (o != d->python && count_served(d, o))
-			reject(d, text(o, "path"),
+			reject(d, jsonio_string(o, "path"),
 			       "has frameworks, too; a plan is for one Python: name it with "
 			       "--python");
 	}
 	if (d->python) {
-		const char *v = text(d->python, "version"), *dot = strchr(v, '.');
+		const char *v = jsonio_string(d->python, "version"), *dot = strchr(v, '.');
 
 		snprintf(d->series, sizeof(d->series), "%.*s",
 			 dot ? (int)(dot - v + 1 + (long)strspn(dot + 1, "0123456789"))
@@ -269,8 +262,9 @@ static void add_variant(struct variants *v, const char *fmt, ...)
  * does not, and of conda's and Debian's only where it says so. */
 static bool find_variants(const struct draft *d, const json_t *fact, struct variants *v)
 {
-	const char *by = text(fact, "installer"), *plus = strchr(text(fact, "version"), '+');
-	const char *cuda = text(fact, "cuda");
+	const char *by = jsonio_string(fact, "installer"),
+		   *plus = strchr(jsonio_string(fact, "version"), '+');
+	const char *cuda = jsonio_string(fact, "cuda");
 	int major = 0, minor = 0;
 
 	memset(v, 0, sizeof(*v));
@@ -290,7 +284,7 @@ static bool find_variants(const struct draft *d, const json_t *fact, struct vari
 		add_variant(v, "cu%d%d", major % 1000, minor % 1000);
 	add_variant(v, "cp%.1s%.4s", d->series,
 		    strchr(d->series, '.') ? strchr(d->series, '.') + 1 : "");
-	add_variant(v, "%.20s", text(fact, "distribution"));
+	add_variant(v, "%.20s", jsonio_string(fact, "distribution"));
 	return true;
 }
 
@@ -303,7 +297,8 @@ static const struct version_fact *ask(const struct draft *d, const json_t *fact,
 
 	if (!d->table || !find_variants(d, fact, &v))
 		return NULL;
-	f = versions_ask(d->table, text(fact, "name"), text(fact, "version"), attr, v.at);
+	f = versions_ask(d->table, jsonio_string(fact, "name"), jsonio_string(fact, "version"),
+			 attr, v.at);
 	if (f && !*f->variant && strcmp(attr, "cxx_standard") && v.count &&
 	    (!strcmp(v.at[0], "conda") || !strcmp(v.at[0], "debian")))
 		return NULL;
@@ -320,7 +315,8 @@ static const json_t *probe_of(const struct draft *d, const json_t *fact, const c
 	for (i = 0; i < json_array_size(all); i++) {
 		o = json_array_get(all, i);
 		v = json_object_get(o, key);
-		if (!strcmp(text(o, "location"), text(fact, "location")) && json_is_integer(v))
+		if (!strcmp(jsonio_string(o, "location"), jsonio_string(fact, "location")) &&
+		    json_is_integer(v))
 			return v;
 	}
 	return NULL;
@@ -366,7 +362,7 @@ static void find_abi(struct draft *d, struct target *t)
 
 static void find_maker(struct draft *d, struct target *t)
 {
-	const char *elf = text(t->fact, "compiler");
+	const char *elf = jsonio_string(t->fact, "compiler");
 	const struct version_fact *f = ask(d, t->fact, "compiler");
 	char table[32] = "", about[160];
 	const char *is = elf;
@@ -431,8 +427,8 @@ static void add_target(struct draft *d, const json_t *fact)
 	struct target *t = &d->at[d->count++];
 
 	t->fact = fact;
-	t->name = text(fact, "name");
-	t->version = text(fact, "version");
+	t->name = jsonio_string(fact, "name");
+	t->version = jsonio_string(fact, "version");
 	snprintf(t->title, sizeof(t->title), "%s%s%s", t->name, *t->version ? " " : "",
 		 t->version);
 	t->entry = json_pack("{sO?sO?sO?sO?}", "name", json_object_get(fact, "name"), "version",
@@ -450,7 +446,7 @@ static void refuse_framework(struct draft *d, const char *name)
 {
 	char nearest[200], python[PATH_MAX];
 
-	snprintf(python, sizeof(python), "%.300s", text(d->python, "path"));
+	snprintf(python, sizeof(python), "%.300s", jsonio_string(d->python, "path"));
 	snprintf(nearest, sizeof(nearest), "%.120s -m pip install %s",
 		 *python ? python : "python3", name);
 	cannot(d, nearest, "%s is not installed%s%.200s", name,
@@ -475,7 +471,7 @@ static void find_targets(struct draft *d)
 			add_target(d, fact);
 		} else if (fact) {
 			snprintf(what, sizeof(what), "%s %.60s", names[i],
-				 text(fact, "version"));
+				 jsonio_string(fact, "version"));
 			reject(d, what,
 			       "this release of ringup has no adapter to build for it; "
 			       "--engine horovod builds one");
@@ -495,7 +491,7 @@ static void find_targets(struct draft *d)
 
 static bool is_open_mpi(const json_t *m)
 {
-	return !strcmp(text(m, "flavour"), "openmpi");
+	return !strcmp(jsonio_string(m, "flavour"), "openmpi");
 }
 
 static void mpi_title(const json_t *m, char *out, size_t cap)
@@ -506,7 +502,7 @@ static void mpi_title(const json_t *m, char *out, size_t cap)
 		       { "mpich", "MPICH" },
 		       { "mvapich", "MVAPICH" },
 		       { "intelmpi", "Intel MPI" } };
-	const char *title = text(m, "flavour"), *v = text(m, "version");
+	const char *title = jsonio_string(m, "flavour"), *v = jsonio_string(m, "version");
 	size_t i;
 
 	for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
@@ -535,8 +531,8 @@ static void add_mpi(struct draft *d, const json_t *m)
 	size_t i;
 
 	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		set_text(o, keys[i], text(m, keys[i]));
-	set_mpicxx(o, text(m, "mpicc"));
+		set_text(o, keys[i], jsonio_string(m, keys[i]));
+	set_mpicxx(o, jsonio_string(m, "mpicc"));
 	json_array_append_new(json_object_get(d->plan, "mpi"), o);
 }
 
@@ -544,15 +540,17 @@ static void add_mpi(struct draft *d, const json_t *m)
 static bool mpi_usable(struct draft *d, const json_t *m, const char *title)
 {
 	const struct version_fact *f;
-	const char *lacks = !*text(m, "header") ? "mpi.h" : !*text(m, "mpicc") ? "mpicc" : NULL;
+	const char *lacks = !*jsonio_string(m, "header")  ? "mpi.h"
+			    : !*jsonio_string(m, "mpicc") ? "mpicc"
+							  : NULL;
 
 	if (lacks) {
 		reject(d, title, "it has no %s; install %s to have it built for", lacks,
 		       is_open_mpi(m) ? "libopenmpi-dev" : "its development files");
 		return false;
 	}
-	f = d->table ? versions_ask(d->table, text(m, "flavour"), text(m, "version"), "bad",
-				    NULL)
+	f = d->table ? versions_ask(d->table, jsonio_string(m, "flavour"),
+				    jsonio_string(m, "version"), "bad", NULL)
 		     : NULL;
 	if (f && !strcmp(f->value, d->horovod ? "horovod" : "ringup")) {
 		reject(d, title, "known to be bad for %s: %s", f->value, f->note);
@@ -567,7 +565,8 @@ static void add_module(struct draft *d, const json_t *m, const char *title)
 	char name[MODULES_NAME];
 
 	modules_name(name, m);
-	add(d, "build", "what", name, "why", "%s is here, with %s", title, text(m, "mpicc"));
+	add(d, "build", "what", name, "why", "%s is here, with %s", title,
+	    jsonio_string(m, "mpicc"));
 }
 
 static void plan_mpi(struct draft *d)
@@ -607,8 +606,8 @@ static const char *cuda_of(const struct draft *d, const struct target **whose)
 
 	for (i = 0; i < d->count; i++) {
 		*whose = &d->at[i];
-		if (*text(d->at[i].fact, "cuda"))
-			return text(d->at[i].fact, "cuda");
+		if (*jsonio_string(d->at[i].fact, "cuda"))
+			return jsonio_string(d->at[i].fact, "cuda");
 	}
 	return "";
 }
@@ -622,17 +621,18 @@ static const json_t *choose_toolkit(struct draft *d, const char *want, const cha
 
 	for (i = 0; i < json_array_size(all); i++) {
 		o = json_array_get(all, i);
-		snprintf(what, sizeof(what), "CUDA %.20s (%.90s)", text(o, "version"),
-			 text(o, "path"));
+		snprintf(what, sizeof(what), "CUDA %.20s (%.90s)", jsonio_string(o, "version"),
+			 jsonio_string(o, "path"));
 		if (!*want)
 			reject(d, what, "no framework was built for CUDA");
-		else if (!*text(o, "nvcc"))
+		else if (!*jsonio_string(o, "nvcc"))
 			reject(d, what, "it has no nvcc");
-		else if (!same_major(text(o, "version"), want))
+		else if (!same_major(jsonio_string(o, "version"), want))
 			reject(d, what, "%s was built for CUDA %s", who, want);
-		else if (!best || !release_compare(text(o, "version"), want) ||
-			 (release_compare(text(best, "version"), want) &&
-			  release_compare(text(o, "version"), text(best, "version")) > 0))
+		else if (!best || !release_compare(jsonio_string(o, "version"), want) ||
+			 (release_compare(jsonio_string(best, "version"), want) &&
+			  release_compare(jsonio_string(o, "version"),
+					  jsonio_string(best, "version")) > 0))
 			best = o;
 	}
 	return best;
@@ -650,16 +650,17 @@ static const json_t *choose_nccl(struct draft *d, const char *cuda)
 		bool own;
 
 		o = json_array_get(all, i);
-		from = text(o, "source");
-		v = text(o, "version");
-		own = d->python && !strcmp(from, text(d->python, "path"));
+		from = jsonio_string(o, "source");
+		v = jsonio_string(o, "version");
+		own = d->python && !strcmp(from, jsonio_string(d->python, "path"));
 		if (!own && strcmp(from, "system"))
 			continue; /* another Python's */
-		snprintf(what, sizeof(what), "NCCL %.20s (%.120s)", v, text(o, "library"));
+		snprintf(what, sizeof(what), "NCCL %.20s (%.120s)", v,
+			 jsonio_string(o, "library"));
 		f = d->table && *v ? versions_ask(d->table, "nccl", v, "cuda", NULL) : NULL;
-		if (!*text(o, "header") || !*text(o, "library"))
+		if (!*jsonio_string(o, "header") || !*jsonio_string(o, "library"))
 			reject(d, what, "it has no %s",
-			       *text(o, "library") ? "nccl.h" : "library");
+			       *jsonio_string(o, "library") ? "nccl.h" : "library");
 		else if (f && !versions_in(cuda, f->value))
 			reject(d, what, "it is for CUDA %s", f->value);
 		else if (!best || own)
@@ -686,14 +687,14 @@ static void plan_cuda(struct draft *d)
 		       whose->title, want);
 		return;
 	}
-	nccl = choose_nccl(d, text(kit, "version"));
+	nccl = choose_nccl(d, jsonio_string(kit, "version"));
 	json_object_set_new(d->plan, "cuda",
 			    json_pack("{sO?sO?sO?}", "path", json_object_get(kit, "path"),
 				      "version", json_object_get(kit, "version"), "nvcc",
 				      json_object_get(kit, "nvcc")));
 	if (!nccl) {
 		reject(d, "a build for GPUs", "there is no NCCL with nccl.h for CUDA %s",
-		       text(kit, "version"));
+		       jsonio_string(kit, "version"));
 		json_object_set_new(d->plan, "cuda", json_null());
 		return;
 	}
@@ -726,9 +727,9 @@ static json_t *world_of(const struct draft *d)
 		if (!strcmp(d->at[i].name, "tensorflow"))
 			keras = framework_of(d, d->python, "keras");
 	}
-	set_text(w, "python", text(d->python, "version"));
-	set_text(w, "keras", text(keras, "version"));
-	set_text(w, "cmake", text(tools, "cmake"));
+	set_text(w, "python", jsonio_string(d->python, "version"));
+	set_text(w, "keras", jsonio_string(keras, "version"));
+	set_text(w, "cmake", jsonio_string(tools, "cmake"));
 	if (d->compiler.found)
 		set_text(w, d->compiler.family, d->compiler.version);
 	json_object_set_new(w, "gpu", json_boolean(d->gpu));
@@ -737,7 +738,7 @@ static json_t *world_of(const struct draft *d)
 	json_object_set_new(w, "abi0", json_boolean(is_number(d->plan, "cxx11_abi", 0)));
 	json_object_set_new(w, "cxx20", json_boolean(is_number(d->plan, "cxx_standard", 20)));
 	if (d->mpi)
-		set_text(w, text(d->mpi, "flavour"), text(d->mpi, "version"));
+		set_text(w, jsonio_string(d->mpi, "flavour"), jsonio_string(d->mpi, "version"));
 	return w;
 }
 
@@ -821,7 +822,7 @@ static void gather_limits(struct draft *d, struct choose_how *c)
 	for (i = 0; i < d->count; i++)
 		limit(d, c, d->at[i].name, d->at[i].version, d->at[i].title, both);
 	if (d->gpu) {
-		const char *v = text(json_object_get(d->plan, "cuda"), "version");
+		const char *v = jsonio_string(json_object_get(d->plan, "cuda"), "version");
 
 		snprintf(who, sizeof(who), "nvcc of CUDA %.40s", v);
 		limit(d, c, "cuda", v, who, both);
@@ -841,7 +842,7 @@ static void gather_makers(struct draft *d, struct choose_how *c)
 		snprintf(m->family, sizeof(m->family), "%s", t->family);
 		snprintf(m->version, sizeof(m->version), "%s", t->compiler);
 		snprintf(m->glibcxx, sizeof(m->glibcxx), "%.15s",
-			 text(json_object_get(t->fact, "needs"), "glibcxx"));
+			 jsonio_string(json_object_get(t->fact, "needs"), "glibcxx"));
 		if (t->abi >= 0)
 			c->abi = t->abi;
 		if (t->standard > c->standard)
@@ -861,7 +862,7 @@ static void check_abi(struct draft *d)
 		if (t->abi < 0) {
 			snprintf(nearest, sizeof(nearest),
 				 "%.100s -m pip install --force-reinstall --no-deps %.60s",
-				 text(d->python, "path"), t->name);
+				 jsonio_string(d->python, "path"), t->name);
 			cannot(d, nearest,
 			       "neither its library nor the table tells the C++ ABI of %s",
 			       t->title);
@@ -882,7 +883,7 @@ static void check_abi(struct draft *d)
 static void nearest_cuda(const struct draft *d, char *out, size_t cap)
 {
 	const json_t *all = json_object_get(d->facts, "compilers"), *o;
-	const char *have = text(json_object_get(d->plan, "cuda"), "version");
+	const char *have = jsonio_string(json_object_get(d->plan, "cuda"), "version");
 	const struct version_fact *f;
 	size_t i;
 	int k;
@@ -895,13 +896,14 @@ static void nearest_cuda(const struct draft *d, char *out, size_t cap)
 			continue;
 		for (i = 0; i < json_array_size(all); i++) {
 			o = json_array_get(all, i);
-			if (!strcmp(text(o, "family"), "gcc") && *text(o, "cxx") &&
-			    release_within(text(o, "version"), "-", f->value)) {
+			if (!strcmp(jsonio_string(o, "family"), "gcc") &&
+			    *jsonio_string(o, "cxx") &&
+			    release_within(jsonio_string(o, "version"), "-", f->value)) {
 				snprintf(
 					out, cap,
 					"CUDA %.20s takes gcc %.20s, which is here; or install "
 					"g++-%d",
-					f->min, text(o, "version"),
+					f->min, jsonio_string(o, "version"),
 					atoi(versions_ask(d->table, "cuda", have, "gcc_max",
 							  NULL)
 						     ->value));
@@ -967,7 +969,7 @@ static void plan_compiler(struct draft *d)
 		gather_makers(d, &c);
 		gather_limits(d, &c);
 		snprintf(c.glibcxx, sizeof(c.glibcxx), "%.15s",
-			 text(json_object_get(d->facts, "probes"), "glibcxx"));
+			 jsonio_string(json_object_get(d->facts, "probes"), "glibcxx"));
 		if (c.standard)
 			json_object_set_new(d->plan, "cxx_standard", json_integer(c.standard));
 		if (c.abi >= 0)
@@ -1016,7 +1018,7 @@ static void check_known(struct draft *d, const json_t *world)
 {
 	const struct recipe *r = d->how->recipe;
 	const struct version_fact *f;
-	const char *keras = text(world, "keras"), *end;
+	const char *keras = jsonio_string(world, "keras"), *end;
 	int i;
 
 	for (i = 0; d->table && i < d->count; i++) {
@@ -1056,7 +1058,8 @@ static int apply_recipe(struct draft *d, struct err *e)
 		take_edits(d, json_object_get(decided, "edits"));
 		first = json_array_get(json_object_get(decided, "bad"), 0);
 		if (first)
-			cannot(d, text(first, "instead"), "%s", text(first, "why"));
+			cannot(d, jsonio_string(first, "instead"), "%s",
+			       jsonio_string(first, "why"));
 		check_known(d, world);
 	}
 	json_decref(decided);
@@ -1092,9 +1095,11 @@ static void set_build_env(struct draft *d)
 	if (!d->gpu)
 		return;
 	set_env(d, "HOROVOD_GPU_OPERATIONS", "NCCL");
-	set_env(d, "HOROVOD_CUDA_HOME", text(json_object_get(d->plan, "cuda"), "path"));
+	set_env(d, "HOROVOD_CUDA_HOME",
+		jsonio_string(json_object_get(d->plan, "cuda"), "path"));
 	set_env(d, "CUDAHOSTCXX", d->compiler.cxx);
-	snprintf(home, sizeof(home), "%s", text(json_object_get(d->plan, "nccl"), "header"));
+	snprintf(home, sizeof(home), "%s",
+		 jsonio_string(json_object_get(d->plan, "nccl"), "header"));
 	slash = strstr(home, "/include/nccl.h");
 	if (slash) {
 		home[slash - home] = 0;
@@ -1120,7 +1125,7 @@ static int plan_horovod(struct draft *d, struct err *e)
 		snprintf(what, sizeof(what), "horovod %.20s: %s", r->version, d->at[i].name);
 		add(d, "build", "what", what, "why", "%s, %s C++ ABI%s", d->at[i].title,
 		    d->at[i].abi ? "new" : "old",
-		    d->gpu && *text(d->at[i].fact, "cuda") ? ", with NCCL" : "");
+		    d->gpu && *jsonio_string(d->at[i].fact, "cuda") ? ", with NCCL" : "");
 	}
 	return apply_recipe(d, e);
 }
@@ -1143,7 +1148,7 @@ static int plan_ringup(struct draft *d)
 		n += snprintf(serves + n, sizeof(serves) - (size_t)n, "%s%s", i ? ", " : "",
 			      d->at[i].title);
 	add(d, "build", "what", "Python package ringup", "why", "Python %s (%s): %s",
-	    text(d->python, "version"), text(d->python, "path"),
+	    jsonio_string(d->python, "version"), jsonio_string(d->python, "path"),
 	    *serves ? serves : "no framework that it could serve is there yet");
 	return 0;
 }

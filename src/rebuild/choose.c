@@ -32,13 +32,6 @@ struct candidate {
 	long rank[RANKS];     /* smaller is better, the first first */
 };
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static int major(const char *version)
 {
 	return atoi(version);
@@ -150,7 +143,7 @@ static const json_t *probe_of(const json_t *facts, const char *cxx)
 
 	for (i = 0; i < json_array_size(all); i++) {
 		o = json_array_get(all, i);
-		if (*cxx && !strcmp(text(o, "cxx"), cxx))
+		if (*cxx && !strcmp(jsonio_string(o, "cxx"), cxx))
 			return o;
 	}
 	return NULL;
@@ -164,8 +157,8 @@ static void judge_probe(const struct choose_how *how, struct candidate *c, const
 
 	if (!p)
 		return;
-	if (*text(p, "failed")) {
-		no(c, "does not work: %s", text(p, "failed"));
+	if (*jsonio_string(p, "failed")) {
+		no(c, "does not work: %s", jsonio_string(p, "failed"));
 		return;
 	}
 	snprintf(key, sizeof(key), "%d", how->abi);
@@ -195,7 +188,7 @@ static void judge(const struct choose_how *how, struct candidate *c, const json_
 	newest = known(how, c, "cxx_standard");
 	if (how->standard && *newest && atoi(newest) < how->standard)
 		no(c, "has no dependable C++%d", how->standard);
-	judge_runtime(how, c, text(probe, "glibcxx"));
+	judge_runtime(how, c, jsonio_string(probe, "glibcxx"));
 	judge_probe(how, c, facts);
 }
 
@@ -258,11 +251,11 @@ static int gather(const json_t *list, bool installed, struct candidate *at, int 
 	for (i = 0; i < json_array_size(list) && n < MOST; i++) {
 		o = json_array_get(list, i);
 		at[n] = (struct candidate){
-			.family = text(o, "family"),
-			.version = text(o, "version"),
-			.cc = text(o, "cc"),
-			.cxx = text(o, "cxx"),
-			.package = text(o, "package"),
+			.family = jsonio_string(o, "family"),
+			.version = jsonio_string(o, "version"),
+			.cc = jsonio_string(o, "cc"),
+			.cxx = jsonio_string(o, "cxx"),
+			.package = jsonio_string(o, "package"),
 			.installed = installed,
 			.is_default = json_is_true(json_object_get(o, "default")),
 		};

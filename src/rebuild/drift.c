@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/jsonio.h"
 #include "base/shell.h"
 #include "rebuild/modules.h"
 #include "rebuild/package.h"
@@ -16,13 +17,6 @@
 #include "ringup.h"
 
 enum { MAX_COMMAND = 2 * PATH_MAX };
-
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 static void add(json_t *out, const char *place, const char *sentence, const char *command)
 {
@@ -58,10 +52,10 @@ static const char *title(const char *what)
 void drift_text(char *out, size_t size, const json_t *diff, const char *engine,
 		const char *python)
 {
-	const char *is = text(diff, "is");
+	const char *is = jsonio_string(diff, "is");
 
 	snprintf(out, size, "%s was %s when %s was built for %s, and %s%s now",
-		 title(text(diff, "what")), text(diff, "was"), engine, python,
+		 title(jsonio_string(diff, "what")), jsonio_string(diff, "was"), engine, python,
 		 *is ? "is " : "is gone", is);
 }
 
@@ -124,29 +118,29 @@ static bool is_same(const char *a, const char *b)
 static void find_in_horovod(json_t *out, const char *root, const json_t *engine,
 			    const json_t *facts)
 {
-	const char *python = text(engine, "python");
+	const char *python = jsonio_string(engine, "python");
 	char path[PATH_MAX], sentence[512], command[MAX_COMMAND];
 	json_t *x, *f;
 	size_t i, j;
 
 	/* With a stamp of ours find_in_site() has said all. */
-	if (snprintf(path, sizeof(path), "%s/ringup-build.json", text(engine, "location")) >=
-		    PATH_MAX ||
+	if (snprintf(path, sizeof(path), "%s/ringup-build.json",
+		     jsonio_string(engine, "location")) >= PATH_MAX ||
 	    file_exists(root, path))
 		return;
 	command_of(command, "horovod", python);
 	json_array_foreach(json_object_get(engine, "extensions"), i, x)
 		json_array_foreach(json_object_get(facts, "frameworks"), j, f) {
-			if (strcmp(text(f, "python"), python) ||
-			    strcmp(text(f, "name"), text(x, "framework")) ||
-			    !*text(x, "built_for") ||
-			    is_same(text(x, "built_for"), text(f, "version")))
+			if (strcmp(jsonio_string(f, "python"), python) ||
+			    strcmp(jsonio_string(f, "name"), jsonio_string(x, "framework")) ||
+			    !*jsonio_string(x, "built_for") ||
+			    is_same(jsonio_string(x, "built_for"), jsonio_string(f, "version")))
 				continue;
 			snprintf(sentence, sizeof(sentence),
 				 "%s was %s when horovod was built for %s, and is %s now",
-				 text(f, "name"), text(x, "built_for"), python,
-				 text(f, "version"));
-			add(out, text(x, "library"), sentence, command);
+				 jsonio_string(f, "name"), jsonio_string(x, "built_for"),
+				 python, jsonio_string(f, "version"));
+			add(out, jsonio_string(x, "library"), sentence, command);
 		}
 }
 
@@ -157,12 +151,12 @@ static const char *python_of(const json_t *facts, const char *file)
 	size_t i;
 
 	json_array_foreach(json_object_get(facts, "pythons"), i, o) {
-		const char *prefix = text(o, "prefix");
+		const char *prefix = jsonio_string(o, "prefix");
 		size_t n = strlen(prefix);
 
-		if (strcmp(text(o, "kind"), "system") && n && !strncmp(file, prefix, n) &&
-		    file[n] == '/')
-			return text(o, "path");
+		if (strcmp(jsonio_string(o, "kind"), "system") && n &&
+		    !strncmp(file, prefix, n) && file[n] == '/')
+			return jsonio_string(o, "path");
 	}
 	return "";
 }
@@ -181,14 +175,15 @@ static void find_in_modules(json_t *out, const char *root, const json_t *facts)
 		*source = 0;
 	states = modules_state(root, folder, source, facts);
 	json_array_foreach(states, i, s) {
-		const char *state = text(s, "state");
+		const char *state = jsonio_string(s, "state");
 		const json_t *mpi = json_array_get(json_object_get(facts, "mpi"), i);
 
 		if (strcmp(state, "missing") && strcmp(state, "stale"))
 			continue;
 		snprintf(sentence, sizeof(sentence), "%s %s has no module: %s",
-			 title(text(s, "flavour")), text(s, "version"), text(s, "why"));
-		command_of(command, "ringup", python_of(facts, text(mpi, "library")));
+			 title(jsonio_string(s, "flavour")), jsonio_string(s, "version"),
+			 jsonio_string(s, "why"));
+		command_of(command, "ringup", python_of(facts, jsonio_string(mpi, "library")));
 		add(out, folder, sentence, command);
 	}
 	json_decref(states);
@@ -207,9 +202,9 @@ int drift_find(const char *root, const json_t *facts, json_t **out, struct err *
 		json_array_foreach(json_object_get(y, "sites"), j, site)
 			if (json_is_string(site))
 				find_in_site(*out, root, json_string_value(site),
-					     text(y, "path"), facts);
+					     jsonio_string(y, "path"), facts);
 	json_array_foreach(json_object_get(facts, "engines"), i, o)
-		if (!strcmp(text(o, "name"), "horovod"))
+		if (!strcmp(jsonio_string(o, "name"), "horovod"))
 			find_in_horovod(*out, root, o, facts);
 	return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/jsonio.h"
 #include "ringup.h"
 
 enum { EDIT_BYTES = 1 << 22, EDIT_GROUPS = 10 };
@@ -152,13 +153,6 @@ static int lay_over(const struct recipe *r, const char *from, const char *to, co
 	return rc;
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *s = json_string_value(json_object_get(object, key));
-
-	return s ? s : "";
-}
-
 int edit_apply(const struct recipe *r, const json_t *decided, const char *dir, struct err *e)
 {
 	const json_t *one;
@@ -166,16 +160,16 @@ int edit_apply(const struct recipe *r, const json_t *decided, const char *dir, s
 	int rc = 0;
 
 	json_array_foreach(json_object_get(decided, "edits"), i, one) {
-		const struct recipe_edit *d = find(r, text_of(one, "name"));
+		const struct recipe_edit *d = find(r, jsonio_string(one, "name"));
 
 		rc = d ? apply_one(d, dir, e)
 		       : fail(e, RINGUP_EINVAL, "%s: no edit %s", r->path,
-			      text_of(one, "name"));
+			      jsonio_string(one, "name"));
 		if (rc)
 			return rc;
 	}
 	json_array_foreach(json_object_get(decided, "adds"), i, one) {
-		rc = lay_over(r, text_of(one, "from"), text_of(one, "to"), dir, e);
+		rc = lay_over(r, jsonio_string(one, "from"), jsonio_string(one, "to"), dir, e);
 		if (rc)
 			return rc;
 	}

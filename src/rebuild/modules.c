@@ -32,17 +32,10 @@ enum {
 #define SOURCE "modules/backend/mpi_module.c"
 #define HEADER "modules/backend/mpi_module.h"
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* MVAPICH and Intel MPI have the binary interface of MPICH. */
 static const char *kind_of(const json_t *mpi)
 {
-	return strcmp(text(mpi, "flavour"), "openmpi") ? "mpich" : "openmpi";
+	return strcmp(jsonio_string(mpi, "flavour"), "openmpi") ? "mpich" : "openmpi";
 }
 
 static bool is_file(const char *root, const char *folder, const char *name)
@@ -89,7 +82,7 @@ int modules_folder(char out[PATH_MAX], const char *root, struct err *e)
 void modules_name(char out[MODULES_NAME], const json_t *mpi)
 {
 	snprintf(out, MODULES_NAME, "ringup-mpi-%s-%.40s.so", kind_of(mpi),
-		 text(mpi, "version"));
+		 jsonio_string(mpi, "version"));
 }
 
 /* A file of this program's data, NUL-terminated and to be freed. */
@@ -126,17 +119,17 @@ const char *modules_why_not(const json_t *mpi)
 	bool is_open = !strcmp(kind_of(mpi), "openmpi");
 	struct stat st;
 
-	if (!*text(mpi, "version"))
+	if (!*jsonio_string(mpi, "version"))
 		return "neither mpi.h nor anything else tells its version";
-	if (!*text(mpi, "header"))
+	if (!*jsonio_string(mpi, "header"))
 		return is_open ? "it has no mpi.h: install libopenmpi-dev, or what it is "
 				 "called here"
 			       : "it has no mpi.h: install libmpich-dev, or what it is called "
 				 "here";
-	if (!*text(mpi, "mpicc"))
+	if (!*jsonio_string(mpi, "mpicc"))
 		return "it has no mpicc: install its development files";
 	/* What is root's is loaded by everybody, so it is made of root's files only. */
-	if (geteuid() == 0 && !stat(text(mpi, "mpicc"), &st) && st.st_uid)
+	if (geteuid() == 0 && !stat(jsonio_string(mpi, "mpicc"), &st) && st.st_uid)
 		return "it belongs to another user, and root does not run it: rebuild as that "
 		       "user";
 	return NULL;
@@ -148,8 +141,8 @@ static const json_t *stamped(const json_t *stamp, const json_t *mpi)
 	size_t i;
 
 	json_array_foreach(json_object_get(stamp, "mpi"), i, o)
-		if (!strcmp(text(o, "flavour"), text(mpi, "flavour")) &&
-		    !strcmp(text(o, "version"), text(mpi, "version")))
+		if (!strcmp(jsonio_string(o, "flavour"), jsonio_string(mpi, "flavour")) &&
+		    !strcmp(jsonio_string(o, "version"), jsonio_string(mpi, "version")))
 			return o;
 	return NULL;
 }
@@ -172,9 +165,9 @@ static const char *why_stale(const json_t *noted, const json_t *mpi, const char 
 {
 	if (!exists)
 		return "the file is not there any more";
-	if (*source && strcmp(text(noted, "source"), source))
+	if (*source && strcmp(jsonio_string(noted, "source"), source))
 		return "it was built by another release of ringup";
-	if (strcmp(text(noted, "library"), text(mpi, "library")))
+	if (strcmp(jsonio_string(noted, "library"), jsonio_string(mpi, "library")))
 		return "this MPI has moved since";
 	return NULL;
 }
@@ -200,8 +193,9 @@ static json_t *state_of(const char *root, const char *folder, const char *source
 		state = why ? "impossible" : "missing";
 		why = why ? why : "no module was built for it yet";
 	}
-	return json_pack("{ss ss ss ss ss?}", "flavour", text(mpi, "flavour"), "version",
-			 text(mpi, "version"), "module", name, "state", state, "why", why);
+	return json_pack("{ss ss ss ss ss?}", "flavour", jsonio_string(mpi, "flavour"),
+			 "version", jsonio_string(mpi, "version"), "module", name, "state",
+			 state, "why", why);
 }
 
 json_t *modules_state(const char *root, const char *folder, const char *source,
@@ -228,7 +222,7 @@ static char *flags_of(const json_t *mpi)
 {
 	const char *const words[2] = { !strcmp(kind_of(mpi), "openmpi") ? "--showme" : "-show",
 				       NULL };
-	const char *argv[] = { text(mpi, "mpicc"), words[0], NULL };
+	const char *argv[] = { jsonio_string(mpi, "mpicc"), words[0], NULL };
 	struct err e;
 	char *out = NULL;
 	int status;
@@ -252,11 +246,11 @@ int modules_key(char out[MODULES_KEY], const struct modules_how *how, const json
 	if (uname(&machine))
 		*machine.machine = 0;
 	/* Its own name tells the library's build, where nothing else does. */
-	if (!realpath(text(mpi, "library"), real))
+	if (!realpath(jsonio_string(mpi, "library"), real))
 		*real = 0;
 	all = json_pack("{ss si ss ss ss ss ss ss ss so}", "what", "ringup-mpi", "abi",
-			MODULE_ABI, "source", source, "flavour", text(mpi, "flavour"),
-			"version", text(mpi, "version"), "library", real, "compiler",
+			MODULE_ABI, "source", source, "flavour", jsonio_string(mpi, "flavour"),
+			"version", jsonio_string(mpi, "version"), "library", real, "compiler",
 			how->compiler ? how->compiler : "", "machine", machine.machine, "glibc",
 			gnu_get_libc_version(), "flags", jsonio_text(flags));
 	canonical = all ? json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
@@ -309,7 +303,7 @@ int modules_build(const struct modules_how *how, const json_t *mpi, const char *
 {
 	char source[PATH_MAX], include[PATH_MAX + 8], rpath[PATH_MAX + 16], name[MODULES_NAME];
 	char out[PATH_MAX + MODULES_NAME], doing[128], folder[PATH_MAX];
-	const char *argv[] = { text(mpi, "mpicc"),
+	const char *argv[] = { jsonio_string(mpi, "mpicc"),
 			       "-O2",
 			       "-fPIC",
 			       "-shared",
@@ -332,7 +326,7 @@ int modules_build(const struct modules_how *how, const json_t *mpi, const char *
 		 (int)(strlen(source) - strlen("/backend/mpi_module.c")), source);
 	snprintf(out, sizeof(out), "%s/%s", into, name);
 	/* Several MPIs have libraries of one name: this module takes its own. */
-	snprintf(folder, sizeof(folder), "%s", text(mpi, "library"));
+	snprintf(folder, sizeof(folder), "%s", jsonio_string(mpi, "library"));
 	slash = strrchr(folder, '/');
 	if (slash)
 		*slash = 0;
@@ -340,14 +334,14 @@ int modules_build(const struct modules_how *how, const json_t *mpi, const char *
 	if (!slash)
 		snprintf(rpath, sizeof(rpath), "-O2");
 	snprintf(doing, sizeof(doing), "compile the module for %.20s %.40s",
-		 text(mpi, "flavour"), text(mpi, "version"));
+		 jsonio_string(mpi, "flavour"), jsonio_string(mpi, "version"));
 	return run(how, argv, make_env(how, how->cc), BUILD_MS, doing, e);
 }
 
 int modules_prove(const struct modules_how *how, const json_t *mpi, const char *path,
 		  struct err *e)
 {
-	const char *argv[12], *mpirun = text(mpi, "mpirun");
+	const char *argv[12], *mpirun = jsonio_string(mpi, "mpirun");
 	char doing[128];
 	json_t *env;
 	int n = 0;
@@ -371,6 +365,6 @@ int modules_prove(const struct modules_how *how, const json_t *mpi, const char *
 	argv[n++] = "2";
 	argv[n] = NULL;
 	snprintf(doing, sizeof(doing), "two ranks that add up by %.20s %.40s",
-		 text(mpi, "flavour"), text(mpi, "version"));
+		 jsonio_string(mpi, "flavour"), jsonio_string(mpi, "version"));
 	return run(how, argv, env, PROOF_MS, doing, e);
 }

@@ -13,19 +13,13 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/jsonio.h"
 #include "rebuild/errand.h"
 #include "rebuild/journal.h"
 #include "rebuild/stamp.h"
 #include "ringup.h"
 
 enum { MAX_FILE = 1 << 20, RUN_MS = 60000, FIRST_LINE = 512 };
-
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 static bool has_package(const char *site)
 {
@@ -43,7 +37,7 @@ bool package_site(char out[PATH_MAX], const json_t *facts, const char *python)
 	size_t i;
 
 	json_array_foreach(json_object_get(facts, "pythons"), i, o)
-		if (!strcmp(text(o, "path"), python))
+		if (!strcmp(jsonio_string(o, "path"), python))
 			sites = json_object_get(o, "sites");
 	json_array_foreach(sites, i, site) {
 		s = json_string_value(site);
@@ -119,11 +113,12 @@ static char *watch_text(const json_t *watch)
 		return NULL;
 	json_array_foreach(watch, i, o) {
 		/* What would break a line is not watched. */
-		if (strpbrk(text(o, "path"), "\t\n") || strpbrk(text(o, "what"), "\t\n"))
+		if (strpbrk(jsonio_string(o, "path"), "\t\n") ||
+		    strpbrk(jsonio_string(o, "what"), "\t\n"))
 			continue;
-		fprintf(f, "%s\t%lld\t%s\n", text(o, "path"),
+		fprintf(f, "%s\t%lld\t%s\n", jsonio_string(o, "path"),
 			(long long)json_integer_value(json_object_get(o, "size")),
-			text(o, "what"));
+			jsonio_string(o, "what"));
 	}
 	return fclose(f) ? (free(all), NULL) : all;
 }
@@ -248,7 +243,7 @@ static bool has_move(const json_t *moves, const char *to)
 	size_t i;
 
 	json_array_foreach(moves, i, o)
-		if (!strcmp(text(o, "to"), to))
+		if (!strcmp(jsonio_string(o, "to"), to))
 			return true;
 	return false;
 }
@@ -319,45 +314,51 @@ static void watch_framework(json_t *out, const json_t *f)
 	size_t i, before = json_array_size(out);
 	char *slash, *p;
 
-	snprintf(site, sizeof(site), "%s", text(f, "location"));
+	snprintf(site, sizeof(site), "%s", jsonio_string(f, "location"));
 	slash = strrchr(site, '/');
 	if (!slash)
 		return;
 	*slash = 0;
 	snprintf(dist, sizeof(dist), "%s",
-		 *text(f, "distribution") ? text(f, "distribution") : text(f, "name"));
+		 *jsonio_string(f, "distribution") ? jsonio_string(f, "distribution")
+						   : jsonio_string(f, "name"));
 	for (p = dist; *p; p++)
 		*p = *p == '-' ? '_' : *p;
 	for (i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (snprintf(path, sizeof(path), "%s/%s-%s.%s", site, dist, text(f, "version"),
-			     ends[i]) < PATH_MAX)
-			watch_path(out, path, false, text(f, "name"), text(f, "version"));
-	if (json_array_size(out) == before &&
-	    snprintf(path, sizeof(path), "%s/version.py", text(f, "location")) < PATH_MAX)
-		watch_path(out, path, true, text(f, "name"), text(f, "version"));
+		if (snprintf(path, sizeof(path), "%s/%s-%s.%s", site, dist,
+			     jsonio_string(f, "version"), ends[i]) < PATH_MAX)
+			watch_path(out, path, false, jsonio_string(f, "name"),
+				   jsonio_string(f, "version"));
+	if (json_array_size(out) == before && snprintf(path, sizeof(path), "%s/version.py",
+						       jsonio_string(f, "location")) < PATH_MAX)
+		watch_path(out, path, true, jsonio_string(f, "name"),
+			   jsonio_string(f, "version"));
 }
 
 json_t *package_watch(const json_t *stamp, const json_t *facts)
 {
 	const json_t *frameworks = json_object_get(stamp, "frameworks");
-	const char *python = text(json_object_get(stamp, "python"), "path");
+	const char *python = jsonio_string(json_object_get(stamp, "python"), "path");
 	json_t *out = json_array(), *o;
 	size_t i;
 
 	json_array_foreach(json_object_get(facts, "frameworks"), i, o)
-		if (!strcmp(text(o, "python"), python) &&
-		    !strcmp(text(frameworks, text(o, "name")), text(o, "version")))
+		if (!strcmp(jsonio_string(o, "python"), python) &&
+		    !strcmp(jsonio_string(frameworks, jsonio_string(o, "name")),
+			    jsonio_string(o, "version")))
 			watch_framework(out, o);
 	json_array_foreach(json_object_get(stamp, "mpi"), i, o) {
-		const char *title =
-			strcmp(text(o, "flavour"), "openmpi") ? text(o, "flavour") : "Open MPI";
+		const char *title = strcmp(jsonio_string(o, "flavour"), "openmpi")
+					    ? jsonio_string(o, "flavour")
+					    : "Open MPI";
 		char real[PATH_MAX];
 
-		if (realpath(text(o, "library"), real))
-			watch_path(out, real, true, title, text(o, "version"));
+		if (realpath(jsonio_string(o, "library"), real))
+			watch_path(out, real, true, title, jsonio_string(o, "version"));
 		/* libmpi.so may be a script for the linker, the same for all versions. */
-		if (*text(o, "header"))
-			watch_path(out, text(o, "header"), true, title, text(o, "version"));
+		if (*jsonio_string(o, "header"))
+			watch_path(out, jsonio_string(o, "header"), true, title,
+				   jsonio_string(o, "version"));
 	}
 	return out;
 }

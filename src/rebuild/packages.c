@@ -15,6 +15,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/jsonio.h"
 #include "base/proc.h"
 #include "detect/text.h"
 #include "rebuild/versions.h"
@@ -22,13 +23,6 @@
 
 enum { OS_BYTES = 1 << 16, NAMES_BYTES = 1 << 18, ASK_MS = 20000, MOST_NAMES = 16 };
 enum { SAID_BYTES = 1 << 16, MAX_MAJOR = 40 };
-
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 /* NAME=value or NAME="value"; empty if it is not there. */
 static void os_field(const char *data, size_t len, const char *name, char *out, size_t cap)
@@ -384,7 +378,7 @@ static int install(const struct packages_how *how, struct call *c, struct said *
 	size_t i;
 
 	for (i = 0; !strcmp(how->manager, "apt") && i < json_array_size(how->names); i++)
-		if (!is_known(text(json_array_get(how->names, i), "name"))) {
+		if (!is_known(jsonio_string(json_array_get(how->names, i), "name"))) {
 			*fate = PACKAGES_MISSING;
 			return fail(e, RINGUP_ESYSTEM, "apt-cache");
 		}
@@ -398,7 +392,7 @@ static int install(const struct packages_how *how, struct call *c, struct said *
 	}
 	for (i = 0; i < json_array_size(how->names) && i < MOST_NAMES - 4; i++) {
 		o = json_array_get(how->names, i);
-		push(c, text(o, "name"));
+		push(c, jsonio_string(o, "name"));
 	}
 	return call(how, c->argv, s, fate, e);
 }
@@ -410,7 +404,7 @@ static int refuse(const struct packages_how *how, enum packages_fate fate, struc
 
 	for (i = 0; i < json_array_size(how->names) && n < sizeof(names); i++)
 		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? " " : "",
-				      text(json_array_get(how->names, i), "name"));
+				      jsonio_string(json_array_get(how->names, i), "name"));
 	switch (fate) {
 	case PACKAGES_OFFLINE:
 		return fail(e, RINGUP_ESYSTEM,
@@ -449,9 +443,9 @@ static int check(const struct packages_how *how, struct err *e)
 			    "there is neither apt-get nor dnf to install a compiler with; "
 			    "install it by hand");
 	for (i = 0; i < json_array_size(how->names); i++)
-		if (!is_name(text(json_array_get(how->names, i), "name")))
+		if (!is_name(jsonio_string(json_array_get(how->names, i), "name")))
 			return fail(e, RINGUP_EINVAL, "no name of a package: '%.40s'",
-				    text(json_array_get(how->names, i), "name"));
+				    jsonio_string(json_array_get(how->names, i), "name"));
 	return 0;
 }
 

@@ -32,13 +32,6 @@ enum { SAID_BYTES = 4096 };
 
 static const char prefix[] = "ringup-probe.";
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* A folder of our own, locked as long as we live. */
 
 struct room {
@@ -189,7 +182,7 @@ static json_t *entry(json_t *list, const char *key, const char *value)
 	size_t i;
 
 	json_array_foreach(list, i, o)
-		if (!strcmp(text(o, key), value))
+		if (!strcmp(jsonio_string(o, key), value))
 			return o;
 	o = json_object();
 	json_object_set_new(o, key, jsonio_text(value));
@@ -297,7 +290,7 @@ static bool try_standard(const struct room *r, const char *cxx, int standard, in
 		push(&w, flag);
 	for (i = 0; headers[h].below[i]; i++) {
 		snprintf(dirs[i], sizeof(dirs[i]), "-I%.*s/%s", PATH_MAX,
-			 text(framework, "location"), headers[h].below[i]);
+			 jsonio_string(framework, "location"), headers[h].below[i]);
 		push(&w, dirs[i]);
 	}
 	push(&w, "headers.cc");
@@ -309,7 +302,7 @@ static int try_headers(json_t *facts, const struct room *r, const json_t *plan,
 		       const json_t *framework, size_t h, struct err *e)
 {
 	static const int standards[] = { 11, 14, 17, 20, 23 };
-	const char *cxx = text(json_object_get(plan, "compiler"), "cxx");
+	const char *cxx = jsonio_string(json_object_get(plan, "compiler"), "cxx");
 	const json_t *abi = json_object_get(plan, "cxx11_abi");
 	int want = (int)json_integer_value(json_object_get(plan, "cxx_standard"));
 	char source[128], path[PATH_MAX], said[SAID_BYTES], key[8];
@@ -318,7 +311,7 @@ static int try_headers(json_t *facts, const struct room *r, const json_t *plan,
 	int rc;
 
 	snprintf(path, sizeof(path), "%.*s/include/%s", PATH_MAX - 64,
-		 text(framework, "location"), headers[h].header);
+		 jsonio_string(framework, "location"), headers[h].header);
 	if (access(path, R_OK))
 		return 0;
 	snprintf(source, sizeof(source), "#include <%s>\n", headers[h].header);
@@ -339,7 +332,7 @@ static int try_headers(json_t *facts, const struct room *r, const json_t *plan,
 		if (!good)
 			continue;
 		json_object_set_new(entry(list_of(facts, "frameworks"), "location",
-					  text(framework, "location")),
+					  jsonio_string(framework, "location")),
 				    "cxx_standard", json_integer(standards[i]));
 		break;
 	}
@@ -356,7 +349,7 @@ int probe_headers(json_t *facts, const json_t *plan, struct err *e)
 	for (i = 0; i < json_array_size(all) && !rc; i++) {
 		o = json_array_get(all, i);
 		for (h = 0; h < sizeof(headers) / sizeof(headers[0]) && !rc; h++)
-			if (!strcmp(text(o, "name"), headers[h].framework))
+			if (!strcmp(jsonio_string(o, "name"), headers[h].framework))
 				rc = try_headers(facts, &r, plan, o, h, e);
 	}
 	room_close(&r);
@@ -411,8 +404,8 @@ int probe_tools(json_t *facts, const json_t *python, struct err *e)
 
 	tool_version(child(probes, "tools", json_object), "cmake");
 	/* conda's Python brings its own, which is then the one that is loaded. */
-	snprintf(dir, sizeof(dir), "%.*s/lib", PATH_MAX - 8, text(python, "prefix"));
-	if (!*text(python, "prefix") || !libstdcxx_at(dir, glibcxx, sizeof(glibcxx)))
+	snprintf(dir, sizeof(dir), "%.*s/lib", PATH_MAX - 8, jsonio_string(python, "prefix"));
+	if (!*jsonio_string(python, "prefix") || !libstdcxx_at(dir, glibcxx, sizeof(glibcxx)))
 		for (i = 0; i < sizeof(system) / sizeof(system[0]) && !*glibcxx; i++)
 			libstdcxx_at(system[i], glibcxx, sizeof(glibcxx));
 	json_object_set_new(probes, "glibcxx", *glibcxx ? jsonio_text(glibcxx) : json_null());
@@ -437,8 +430,8 @@ static bool is_tried(json_t *facts, const char *cxx, const json_t *abi)
 
 	snprintf(key, sizeof(key), "%d", (int)json_integer_value(abi));
 	json_array_foreach(all, i, o)
-		if (!strcmp(text(o, "cxx"), cxx))
-			return *text(o, "failed") || !json_is_integer(abi) ||
+		if (!strcmp(jsonio_string(o, "cxx"), cxx))
+			return *jsonio_string(o, "failed") || !json_is_integer(abi) ||
 			       json_object_get(json_object_get(o, "abi"), key);
 	return false;
 }
@@ -448,7 +441,7 @@ static bool learn(json_t *facts, const json_t *plan, int *rc, struct err *e)
 {
 	const json_t *c = json_object_get(plan, "compiler");
 	const json_t *abi = json_object_get(plan, "cxx11_abi");
-	const char *cxx = text(c, "cxx");
+	const char *cxx = jsonio_string(c, "cxx");
 
 	if (!json_is_true(json_object_get(c, "installed")) || !*cxx ||
 	    is_tried(facts, cxx, abi))

@@ -78,20 +78,13 @@ out:
 	return rc;
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *s = json_string_value(json_object_get(object, key));
-
-	return s ? s : "";
-}
-
 /* The compilers that the plan wants and the node lacks. */
 static int get_packages(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
 			struct rebuild_said *said, struct err *e)
 {
 	const json_t *names = json_object_get(plan, "packages");
-	struct packages_how ask = { .manager = text_of(json_object_get(facts, "packages"),
-						       "manager"),
+	struct packages_how ask = { .manager = jsonio_string(json_object_get(facts, "packages"),
+							     "manager"),
 				    .names = names,
 				    .log_fd = -1,
 				    .lock_ms = LOCK_MS,
@@ -112,16 +105,16 @@ int rebuild_check(const json_t *plan, struct rebuild_said *said, struct err *e)
 {
 	if (json_is_true(json_object_get(plan, "possible")))
 		return 0;
-	return rebuild_refuse(said, e, "%s%s%s", text_of(plan, "why_not"),
-			      *text_of(plan, "nearest") ? "; what is possible: " : "",
-			      text_of(plan, "nearest"));
+	return rebuild_refuse(said, e, "%s%s%s", jsonio_string(plan, "why_not"),
+			      *jsonio_string(plan, "nearest") ? "; what is possible: " : "",
+			      jsonio_string(plan, "nearest"));
 }
 
 int rebuild_run(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
 		struct rebuild_said *said, struct err *e)
 {
 	const struct builder *b = rebuild_builder(how->engine);
-	const char *python = text_of(json_object_get(plan, "python"), "path");
+	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
 	int rc;
 
 	rc = get_packages(how, facts, plan, said, e);
@@ -143,7 +136,7 @@ int rebuild_undo(const struct rebuild_how *how, struct rebuild_said *said, struc
 	plan = json_pack("{sO? ss}", "python", python, "version", "");
 	json_decref(facts);
 	if (json_is_object(python) || !how->python)
-		rc = errand_become(text_of(json_object_get(plan, "python"), "path"), e);
+		rc = errand_become(jsonio_string(json_object_get(plan, "python"), "path"), e);
 	if (!rc)
 		rc = rebuild_builder(how->engine)->undo(how, plan, said, e);
 	json_decref(plan);

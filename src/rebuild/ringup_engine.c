@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/jsonio.h"
 #include "config.h"
 #include "rebuild/cache.h"
 #include "rebuild/journal.h"
@@ -43,20 +44,13 @@ struct work {
 	int log_fd;
 };
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static void step(struct work *w, const char *what, const json_t *mpi)
 {
 	char line[160];
 
 	snprintf(line, sizeof(line), "%s%s%.20s%s%.40s", what, mpi ? " " : "",
-		 mpi ? text(mpi, "flavour") : "", mpi ? " " : "",
-		 mpi ? text(mpi, "version") : "");
+		 mpi ? jsonio_string(mpi, "flavour") : "", mpi ? " " : "",
+		 mpi ? jsonio_string(mpi, "version") : "");
 	rebuild_step(w->how, line, 0, 0);
 }
 
@@ -96,9 +90,9 @@ static int open_work(struct work *w, struct err *e)
 		open(w->said->log, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (w->log_fd < 0)
 		return fail_os(e, "%s", w->said->log);
-	if (*text(c, "family"))
-		snprintf(w->compiler, sizeof(w->compiler), "%.30s %.40s", text(c, "family"),
-			 text(c, "version"));
+	if (*jsonio_string(c, "family"))
+		snprintf(w->compiler, sizeof(w->compiler), "%.30s %.40s",
+			 jsonio_string(c, "family"), jsonio_string(c, "version"));
 	return modules_folder(w->folder, "", e);
 }
 
@@ -166,7 +160,7 @@ static int provide(struct work *w, const struct modules_how *how, const json_t *
 	rc = modules_prove(how, mpi, to, e);
 	if (rc == 1) {
 		rebuild_note(w->said, "%s %s has no mpirun, so nobody has tried its module",
-			     text(mpi, "flavour"), text(mpi, "version"));
+			     jsonio_string(mpi, "flavour"), jsonio_string(mpi, "version"));
 		rc = 0;
 	}
 	if (!rc)
@@ -219,15 +213,15 @@ static void add_others(const struct work *w, json_t *have, json_t *moves)
 	if (stamp_read("", path, &stamp, &ignored))
 		return;
 	json_array_foreach(json_object_get(stamp, "mpi"), i, o) {
-		const char *module = text(o, "module");
+		const char *module = jsonio_string(o, "module");
 		bool is_known = strncmp(module, "ringup-mpi-", 11) || strchr(module, '/');
 
 		json_array_foreach(have, j, k)
-			is_known |= !strcmp(text(k, "module"), module);
+			is_known |= !strcmp(jsonio_string(k, "module"), module);
 		snprintf(to, sizeof(to), "%.4000s/%.200s", w->folder, module);
 		if (is_known || !file_exists("", to))
 			continue;
-		if (file_exists("", text(o, "library")))
+		if (file_exists("", jsonio_string(o, "library")))
 			json_array_append(have, o);
 		else
 			json_array_append_new(moves, json_pack("{ss}", "to", to));
@@ -250,15 +244,15 @@ static const json_t *mpi_of(const struct work *w, const json_t *state)
 	size_t i;
 
 	json_array_foreach(json_object_get(w->facts, "mpi"), i, o)
-		if (!strcmp(text(o, "flavour"), text(state, "flavour")) &&
-		    !strcmp(text(o, "version"), text(state, "version")))
+		if (!strcmp(jsonio_string(o, "flavour"), jsonio_string(state, "flavour")) &&
+		    !strcmp(jsonio_string(o, "version"), jsonio_string(state, "version")))
 			return o;
 	return NULL;
 }
 
 static bool is_state(const json_t *state, const char *what)
 {
-	return !strcmp(text(state, "state"), what);
+	return !strcmp(jsonio_string(state, "state"), what);
 }
 
 static bool is_wanted(const json_t *state)
@@ -270,7 +264,7 @@ static bool is_wanted(const json_t *state)
 static int stage_modules(struct work *w, const json_t *states, const char *source,
 			 const char *dir, json_t *moves, struct err *e)
 {
-	const struct modules_how how = { .cc = text(compiler_of(w), "cc"),
+	const struct modules_how how = { .cc = jsonio_string(compiler_of(w), "cc"),
 					 .compiler = w->compiler,
 					 .home = w->home,
 					 .tool = w->tool,
@@ -319,8 +313,9 @@ static void tell_impossible(struct work *w, const json_t *states)
 
 	json_array_foreach(states, i, s)
 		if (is_state(s, "impossible"))
-			rebuild_note(w->said, "no module for %s %s: %s", text(s, "flavour"),
-				     text(s, "version"), text(s, "why"));
+			rebuild_note(w->said, "no module for %s %s: %s",
+				     jsonio_string(s, "flavour"), jsonio_string(s, "version"),
+				     jsonio_string(s, "why"));
 }
 
 /* Modules are their installer's, a Python may be a user's. */
@@ -339,7 +334,8 @@ static void tell_root(struct work *w, const json_t *states)
 			rebuild_note(w->said,
 				     "no module for %s %s: %s is not this user's; `sudo ringup "
 				     "rebuild --engine ringup` builds it",
-				     text(s, "flavour"), text(s, "version"), w->folder);
+				     jsonio_string(s, "flavour"), jsonio_string(s, "version"),
+				     w->folder);
 }
 
 static int build_modules(struct work *w, const json_t *states, const char *source,
@@ -411,7 +407,8 @@ static int prove_package(struct work *w, const struct package_how *p, const char
 	char empty[PATH_MAX];
 	int rc;
 
-	if (!*text(json_object_get(stamp, "frameworks"), "torch") || !prove_exists("torch"))
+	if (!*jsonio_string(json_object_get(stamp, "frameworks"), "torch") ||
+	    !prove_exists("torch"))
 		return 0;
 	snprintf(empty, sizeof(empty), "%.4000s/proof", w->home);
 	rc = folder_make(empty, 0755, e);
@@ -427,9 +424,9 @@ static int prove_package(struct work *w, const struct package_how *p, const char
 	json_decref(env);
 	if (rc)
 		return rc;
-	if (*text(proof, "error"))
+	if (*jsonio_string(proof, "error"))
 		rc = fail(e, RINGUP_ENOBACKEND, "two ranks that train with torch: %.180s",
-			  text(proof, "error"));
+			  jsonio_string(proof, "error"));
 	if (!w->said->proofs)
 		w->said->proofs = json_array();
 	json_array_append_new(w->said->proofs, proof);
@@ -452,7 +449,7 @@ static int stage_package(struct work *w, struct journal *j, const struct package
 	if (!rc)
 		rc = prove_package(w, p, dir, stamp, e);
 	if (!rc)
-		rc = package_moves(dir, site, text(y, "prefix"), &moves, e);
+		rc = package_moves(dir, site, jsonio_string(y, "prefix"), &moves, e);
 	if (!rc)
 		rc = journal_switch(j, moves, NULL, e);
 	json_decref(moves);
@@ -463,7 +460,7 @@ static int stage_package(struct work *w, struct journal *j, const struct package
 
 static int build_package(struct work *w, const char *site, struct err *e)
 {
-	const char *python = text(json_object_get(w->plan, "python"), "path");
+	const char *python = jsonio_string(json_object_get(w->plan, "python"), "path");
 	struct package_how p = { .python = python, .home = w->home, .log_fd = w->log_fd };
 	struct journal j = { .lock = -1 };
 	char library[PATH_MAX];
@@ -491,7 +488,8 @@ static bool has_torch(const json_t *facts, const char *python)
 	size_t i;
 
 	json_array_foreach(json_object_get(facts, "frameworks"), i, o)
-		if (!strcmp(text(o, "name"), "torch") && !strcmp(text(o, "python"), python))
+		if (!strcmp(jsonio_string(o, "name"), "torch") &&
+		    !strcmp(jsonio_string(o, "python"), python))
 			return true;
 	return false;
 }
@@ -499,18 +497,18 @@ static bool has_torch(const json_t *facts, const char *python)
 /* What a person may expect here and does not get. */
 static void tell_tensorflow(struct work *w)
 {
-	const char *python = text(json_object_get(w->plan, "python"), "path");
+	const char *python = jsonio_string(json_object_get(w->plan, "python"), "path");
 	json_t *o;
 	size_t i;
 
 	json_array_foreach(json_object_get(w->facts, "frameworks"), i, o)
-		if (!strcmp(text(o, "name"), "tensorflow") &&
-		    !strcmp(text(o, "python"), python))
+		if (!strcmp(jsonio_string(o, "name"), "tensorflow") &&
+		    !strcmp(jsonio_string(o, "python"), python))
 			rebuild_note(w->said,
 				     "TensorFlow %s is here; this release of ringup has no "
 				     "adapter for it, so there is nothing to build: `ringup "
 				     "rebuild --engine horovod --for tensorflow` serves it",
-				     text(o, "version"));
+				     jsonio_string(o, "version"));
 }
 
 static int build(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
@@ -519,7 +517,7 @@ static int build(const struct rebuild_how *how, const json_t *facts, const json_
 	struct work w = {
 		.how = how, .plan = plan, .said = said, .facts = facts, .lock = -1, .log_fd = -1
 	};
-	const char *python = text(json_object_get(plan, "python"), "path");
+	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
 	char source[MODULES_KEY], site[PATH_MAX] = "";
 	json_t *states = NULL;
 	bool wants_package;
@@ -581,7 +579,8 @@ static int undo(const struct rebuild_how *how, const json_t *plan, struct rebuil
 	(void)how;
 	if (!rc && may_write(folder))
 		rc = undo_in(folder, &any, e);
-	if (!rc && *text(python, "path") && package_site(site, facts, text(python, "path")))
+	if (!rc && *jsonio_string(python, "path") &&
+	    package_site(site, facts, jsonio_string(python, "path")))
 		rc = undo_in(site, &any, e);
 	snprintf(said->site, sizeof(said->site), "%s", *site ? site : folder);
 	json_decref(facts);

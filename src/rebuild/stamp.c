@@ -15,13 +15,6 @@
 
 enum { SCHEMA = 1, MAX_STAMP = 256 * 1024, MAX_TEXT = 4096 };
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* The entry of @list whose @key is @value, or NULL. */
 static const json_t *by(const json_t *list, const char *key, const char *value)
 {
@@ -29,7 +22,7 @@ static const json_t *by(const json_t *list, const char *key, const char *value)
 	size_t i;
 
 	json_array_foreach(list, i, o)
-		if (!strcmp(text(o, key), value))
+		if (!strcmp(jsonio_string(o, key), value))
 			return o;
 	return NULL;
 }
@@ -41,7 +34,8 @@ static const json_t *framework(const json_t *facts, const char *python, const ch
 	size_t i;
 
 	json_array_foreach(json_object_get(facts, "frameworks"), i, o)
-		if (!strcmp(text(o, "name"), name) && !strcmp(text(o, "python"), python))
+		if (!strcmp(jsonio_string(o, "name"), name) &&
+		    !strcmp(jsonio_string(o, "python"), python))
 			return o;
 	return NULL;
 }
@@ -93,8 +87,8 @@ json_t *stamp_make(const struct stamp_of *of, const json_t *facts)
 	json_object_set_new(stamp, "cuda", jsonio_text(of->cuda));
 	json_object_set_new(stamp, "nccl", jsonio_text(of->nccl));
 	json_object_set_new(stamp, "driver",
-			    of->cuda && *text(driver, "version")
-				    ? json_string(text(driver, "version"))
+			    of->cuda && *jsonio_string(driver, "version")
+				    ? json_string(jsonio_string(driver, "version"))
 				    : json_null());
 	json_object_set_new(stamp, "compiler", jsonio_text(of->compiler));
 	json_object_set_new(stamp, "key", jsonio_text(of->key));
@@ -182,8 +176,9 @@ static bool is_stamp(const json_t *s)
 	static const char *const of_python[] = { "path", "version", NULL };
 	const json_t *python = json_object_get(s, "python");
 
-	return json_is_object(s) && *text(s, "engine") && *text(s, "version") &&
-	       are_texts(s, keys) && (jsonio_is_absent(python) || json_is_object(python)) &&
+	return json_is_object(s) && *jsonio_string(s, "engine") &&
+	       *jsonio_string(s, "version") && are_texts(s, keys) &&
+	       (jsonio_is_absent(python) || json_is_object(python)) &&
 	       are_texts(python, of_python) &&
 	       is_map(json_object_get(s, "frameworks"), false) &&
 	       is_map(json_object_get(s, "cxx11_abi"), true) &&
@@ -227,7 +222,8 @@ int stamp_read(const char *root, const char *path, json_t **out, struct err *e)
 	if (data)
 		rc = stamp_parse(data, len, out, e);
 	else if (json_array_size(problems))
-		rc = fail(e, RINGUP_EINVAL, "%s", text(json_array_get(problems, 0), "reason"));
+		rc = fail(e, RINGUP_EINVAL, "%s",
+			  jsonio_string(json_array_get(problems, 0), "reason"));
 	free(data);
 	rootfs_close(&fs);
 out:
@@ -254,21 +250,22 @@ static void diff_python(json_t *out, const json_t *stamp, const json_t *facts)
 {
 	const json_t *python = json_object_get(stamp, "python");
 	const json_t *have =
-		by(json_object_get(facts, "pythons"), "path", text(python, "path"));
+		by(json_object_get(facts, "pythons"), "path", jsonio_string(python, "path"));
 
-	if (*text(python, "version") &&
-	    !is_series(text(python, "version"), text(have, "version")))
-		differ(out, "python", text(python, "version"), text(have, "version"));
+	if (*jsonio_string(python, "version") &&
+	    !is_series(jsonio_string(python, "version"), jsonio_string(have, "version")))
+		differ(out, "python", jsonio_string(python, "version"),
+		       jsonio_string(have, "version"));
 }
 
 static void diff_frameworks(json_t *out, const json_t *stamp, const json_t *facts)
 {
-	const char *python = text(json_object_get(stamp, "python"), "path"), *name;
+	const char *python = jsonio_string(json_object_get(stamp, "python"), "path"), *name;
 	json_t *version;
 
 	json_object_foreach(json_object_get(stamp, "frameworks"), name, version) {
 		const json_t *f = framework(facts, python, name);
-		const char *was = json_string_value(version), *is = text(f, "version");
+		const char *was = json_string_value(version), *is = jsonio_string(f, "version");
 		json_t *abi = json_object_get(json_object_get(stamp, "cxx11_abi"), name);
 		json_t *now = json_object_get(f, "cxx11_abi");
 		char what[80];
@@ -287,7 +284,8 @@ static void diff_frameworks(json_t *out, const json_t *stamp, const json_t *fact
 /* What @m has become: the MPI with its library, else its equal, else its kin. */
 static const json_t *now_of(const json_t *m, const json_t *found)
 {
-	const char *library = text(m, "library"), *version = text(m, "version");
+	const char *library = jsonio_string(m, "library"),
+		   *version = jsonio_string(m, "version");
 	const json_t *same = *library ? by(found, "library", library) : NULL;
 	json_t *o;
 	size_t i;
@@ -295,10 +293,10 @@ static const json_t *now_of(const json_t *m, const json_t *found)
 	if (same)
 		return same;
 	json_array_foreach(found, i, o)
-		if (!strcmp(text(o, "flavour"), text(m, "flavour")) &&
-		    !strcmp(text(o, "version"), version))
+		if (!strcmp(jsonio_string(o, "flavour"), jsonio_string(m, "flavour")) &&
+		    !strcmp(jsonio_string(o, "version"), version))
 			return o;
-	return by(found, "flavour", text(m, "flavour"));
+	return by(found, "flavour", jsonio_string(m, "flavour"));
 }
 
 static void diff_mpi(json_t *out, const json_t *stamp, const json_t *facts)
@@ -309,9 +307,9 @@ static void diff_mpi(json_t *out, const json_t *stamp, const json_t *facts)
 	json_array_foreach(json_object_get(stamp, "mpi"), i, m) {
 		const json_t *same = now_of(m, json_object_get(facts, "mpi"));
 
-		if (strcmp(text(same, "version"), text(m, "version")))
-			differ(out, text(m, "flavour"), text(m, "version"),
-			       text(same, "version"));
+		if (strcmp(jsonio_string(same, "version"), jsonio_string(m, "version")))
+			differ(out, jsonio_string(m, "flavour"), jsonio_string(m, "version"),
+			       jsonio_string(same, "version"));
 	}
 }
 
@@ -319,21 +317,23 @@ static void diff_mpi(json_t *out, const json_t *stamp, const json_t *facts)
 static void diff_any(json_t *out, const char *what, const char *was, const json_t *list)
 {
 	if (*was && !by(list, "version", was))
-		differ(out, what, was, text(json_array_get(list, 0), "version"));
+		differ(out, what, was, jsonio_string(json_array_get(list, 0), "version"));
 }
 
 json_t *stamp_diff(const json_t *stamp, const json_t *facts)
 {
 	const json_t *cuda = json_object_get(facts, "cuda");
-	const char *driver = text(stamp, "driver");
+	const char *driver = jsonio_string(stamp, "driver");
 	json_t *out = json_array();
 
 	diff_python(out, stamp, facts);
 	diff_frameworks(out, stamp, facts);
 	diff_mpi(out, stamp, facts);
-	diff_any(out, "cuda", text(stamp, "cuda"), json_object_get(cuda, "toolkits"));
-	diff_any(out, "nccl", text(stamp, "nccl"), json_object_get(facts, "nccl"));
-	if (*driver && strcmp(driver, text(json_object_get(cuda, "driver"), "version")))
-		differ(out, "driver", driver, text(json_object_get(cuda, "driver"), "version"));
+	diff_any(out, "cuda", jsonio_string(stamp, "cuda"), json_object_get(cuda, "toolkits"));
+	diff_any(out, "nccl", jsonio_string(stamp, "nccl"), json_object_get(facts, "nccl"));
+	if (*driver &&
+	    strcmp(driver, jsonio_string(json_object_get(cuda, "driver"), "version")))
+		differ(out, "driver", driver,
+		       jsonio_string(json_object_get(cuda, "driver"), "version"));
 	return out;
 }

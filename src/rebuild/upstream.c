@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/jsonio.h"
 #include "base/proc.h"
 #include "base/release.h"
 #include "host/cgroup.h"
@@ -70,21 +71,14 @@ struct upstream {
 	char why[200]; /* the first line of the log that names an error */
 };
 
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *s = json_string_value(json_object_get(object, key));
-
-	return s ? s : "";
-}
-
 static const char *framework_version(const json_t *plan, const char *name)
 {
 	const json_t *one;
 	size_t i;
 
 	json_array_foreach(json_object_get(plan, "frameworks"), i, one)
-		if (!strcmp(text_of(one, "name"), name))
-			return text_of(one, "version");
+		if (!strcmp(jsonio_string(one, "name"), name))
+			return jsonio_string(one, "version");
 	return NULL;
 }
 
@@ -172,16 +166,16 @@ static const json_t *mpi_of(const struct upstream *u)
 	if (u->how->without_mpi)
 		return NULL;
 	json_array_foreach(json_object_get(u->plan, "mpi"), i, one)
-		if (*text_of(one, "mpicxx") &&
-		    !(!strcmp(text_of(one, "flavour"), "openmpi") &&
-		      release_compare(text_of(one, "version"), "5") >= 0))
+		if (*jsonio_string(one, "mpicxx") &&
+		    !(!strcmp(jsonio_string(one, "flavour"), "openmpi") &&
+		      release_compare(jsonio_string(one, "version"), "5") >= 0))
 			return one;
 	return NULL;
 }
 
 static bool wants_gpu(const struct upstream *u)
 {
-	return *text_of(json_object_get(u->plan, "env"), "HOROVOD_GPU_OPERATIONS") != 0;
+	return *jsonio_string(json_object_get(u->plan, "env"), "HOROVOD_GPU_OPERATIONS") != 0;
 }
 
 static void set_version(json_t *world, const char *name, const char *version)
@@ -199,14 +193,15 @@ static json_t *world_of(struct upstream *u)
 	size_t i;
 
 	json_array_foreach(json_object_get(plan, "frameworks"), i, one)
-		set_version(world, text_of(one, "name"), text_of(one, "version"));
+		set_version(world, jsonio_string(one, "name"), jsonio_string(one, "version"));
 	/* Keras counts where TensorFlow is served, and then whichever there is. */
 	if (framework_version(plan, "tensorflow"))
-		set_version(world, "keras", text_of(packages, "keras"));
+		set_version(world, "keras", jsonio_string(packages, "keras"));
 	else
 		json_object_del(world, "keras");
-	set_version(world, "python", text_of(u->told, "full"));
-	set_version(world, text_of(compiler, "family"), text_of(compiler, "version"));
+	set_version(world, "python", jsonio_string(u->told, "full"));
+	set_version(world, jsonio_string(compiler, "family"),
+		    jsonio_string(compiler, "version"));
 	set_version(world, "cmake", u->cmake);
 	json_object_set_new(world, "gpu", json_boolean(wants_gpu(u)));
 	json_object_set_new(world, "mpi", json_boolean(mpi_of(u) != NULL));
@@ -239,15 +234,16 @@ static int decide(struct upstream *u, struct err *e)
 	if (rc)
 		return rc;
 	json_array_foreach(json_object_get(u->decided, "bad"), i, one)
-		return rebuild_refuse(u->said, e, "%s: %s", text_of(one, "why"),
-				      text_of(one, "instead"));
+		return rebuild_refuse(u->said, e, "%s: %s", jsonio_string(one, "why"),
+				      jsonio_string(one, "instead"));
 	json_array_foreach(json_object_get(u->decided, "advisories"), i, one)
-		if (!is_accepted(u->how, text_of(one, "id")))
+		if (!is_accepted(u->how, jsonio_string(one, "id")))
 			return rebuild_refuse(u->said, e,
 					      "%s (%s): if you can live "
 					      "with that, say --accept %s",
-					      text_of(one, "id"), text_of(one, "text"),
-					      text_of(one, "id"));
+					      jsonio_string(one, "id"),
+					      jsonio_string(one, "text"),
+					      jsonio_string(one, "id"));
 	return 0;
 }
 
@@ -345,11 +341,12 @@ static int check_headers(struct upstream *u, struct err *e)
 	size_t i, k;
 
 	json_array_foreach(json_object_get(u->plan, "frameworks"), i, one) {
-		bool found = strcmp(text_of(one, "name"), "torch") != 0 ||
+		bool found = strcmp(jsonio_string(one, "name"), "torch") != 0 ||
 			     file_exists(NULL, "/usr/include/torch/extension.h");
 
 		for (k = 0; !found && k < sizeof(own) / sizeof(own[0]); k++)
-			found = snprintf(path, sizeof(path), "%s/%s", text_of(one, "location"),
+			found = snprintf(path, sizeof(path), "%s/%s",
+					 jsonio_string(one, "location"),
 					 own[k]) < (int)sizeof(path) &&
 				file_exists(NULL, path);
 		if (!found)
@@ -375,21 +372,21 @@ static int check(struct upstream *u, struct err *e)
 			u->said, e,
 			"%s/Python.h is missing, so nothing can be compiled for this "
 			"Python: install python%s-dev",
-			text_of(u->told, "include"), text_of(u->told, "version"));
-	if (!*text_of(compiler, "cxx"))
+			jsonio_string(u->told, "include"), jsonio_string(u->told, "version"));
+	if (!*jsonio_string(compiler, "cxx"))
 		return rebuild_refuse(u->said, e, "there is no C++ compiler: install g++");
-	if (access(text_of(u->told, "site"), W_OK))
+	if (access(jsonio_string(u->told, "site"), W_OK))
 		return rebuild_refuse(
 			u->said, e,
 			"%s cannot be written: make a virtual environment, or be root",
-			text_of(u->told, "site"));
+			jsonio_string(u->told, "site"));
 	rc = check_headers(u, e);
 	if (!rc)
 		rc = check_memory(u, e);
 	if (!rc)
 		rc = check_disk(u, u->dir, BUILD_DISK_MB, e);
 	if (!rc)
-		rc = check_disk(u, text_of(u->told, "site"), SITE_DISK_MB, e);
+		rc = check_disk(u, jsonio_string(u->told, "site"), SITE_DISK_MB, e);
 	return rc ? rc : check_noise(u, e);
 }
 
@@ -473,7 +470,7 @@ static int add_tools(struct upstream *u, struct err *e)
 	const json_t *missing = json_object_get(u->told, "missing"), *one;
 	const char *argv[32] = { u->python,        "-m",       "pip",   "install", "-q",
 				 "--no-cache-dir", "--target", u->tools };
-	const char *setuptools = text_of(packages, "setuptools");
+	const char *setuptools = jsonio_string(packages, "setuptools");
 	const struct errand_who here = { 0 };
 	int n = 8, first = n, rc;
 	json_t *env;
@@ -481,9 +478,9 @@ static int add_tools(struct upstream *u, struct err *e)
 
 	if (!*setuptools)
 		argv[n++] = "setuptools";
-	if (!*text_of(packages, "wheel") && release_compare(setuptools, "70.1") < 0)
+	if (!*jsonio_string(packages, "wheel") && release_compare(setuptools, "70.1") < 0)
 		argv[n++] = "wheel";
-	if (!*text_of(packages, "packaging"))
+	if (!*jsonio_string(packages, "packaging"))
 		argv[n++] = "packaging";
 	if (release_compare(u->cmake, "3.13") < 0)
 		argv[n++] = "cmake";
@@ -520,13 +517,15 @@ static int choose_mpi(struct upstream *u, const json_t *mpi, json_t *env, struct
 	int rc;
 
 	snprintf(path, sizeof(path), "%.*s/bin/mpicxx", PATH_MAX - 16, u->dir);
-	snprintf(text, sizeof(text), "#!/bin/sh\nexec '%s' \"$@\"\n", text_of(mpi, "mpicxx"));
-	if (strchr(text_of(mpi, "mpicxx"), '\''))
-		return fail(e, RINGUP_EINVAL, "%s: a strange name", text_of(mpi, "mpicxx"));
+	snprintf(text, sizeof(text), "#!/bin/sh\nexec '%s' \"$@\"\n",
+		 jsonio_string(mpi, "mpicxx"));
+	if (strchr(jsonio_string(mpi, "mpicxx"), '\''))
+		return fail(e, RINGUP_EINVAL, "%s: a strange name",
+			    jsonio_string(mpi, "mpicxx"));
 	rc = file_write(NULL, path, 0755, text, strlen(text), e);
 	if (rc)
 		return rc;
-	snprintf(text, sizeof(text), "%s/bin:%s", u->dir, text_of(env, "PATH"));
+	snprintf(text, sizeof(text), "%s/bin:%s", u->dir, jsonio_string(env, "PATH"));
 	json_object_set_new(env, "PATH", json_string(text));
 	json_object_set_new(env, "HOROVOD_WITH_MPI", json_string("1"));
 	return 0;
@@ -554,9 +553,9 @@ static int build_env(struct upstream *u, json_t **envp, struct err *e)
 	json_object_set(env, "CC", json_object_get(compiler, "cc"));
 	json_object_set(env, "CXX", json_object_get(compiler, "cxx"));
 	/* What does not compile does so thousands of times, for minutes. */
-	snprintf(text, sizeof(text), "%s %s", text_of(env, "CXXFLAGS"),
-		 strcmp(text_of(compiler, "family"), "clang") ? "-fmax-errors=5"
-							      : "-ferror-limit=5");
+	snprintf(text, sizeof(text), "%s %s", jsonio_string(env, "CXXFLAGS"),
+		 strcmp(jsonio_string(compiler, "family"), "clang") ? "-fmax-errors=5"
+								    : "-ferror-limit=5");
 	json_object_set_new(env, "CXXFLAGS", json_string(text));
 	snprintf(text, sizeof(text), "-j%d", u->jobs);
 	json_object_set_new(env, "MAKEFLAGS", json_string(text));
@@ -568,7 +567,7 @@ static int build_env(struct upstream *u, json_t **envp, struct err *e)
 				    json_string("-mtune=generic"));
 	if (*u->tools) {
 		json_object_set_new(env, "PYTHONPATH", json_string(u->tools));
-		snprintf(text, sizeof(text), "%s/bin:%s", u->tools, text_of(env, "PATH"));
+		snprintf(text, sizeof(text), "%s/bin:%s", u->tools, jsonio_string(env, "PATH"));
 		json_object_set_new(env, "PATH", json_string(text));
 	}
 	if (mpi)
@@ -681,9 +680,9 @@ static void key_of(const struct upstream *u, char out[MANIFEST_KEY_BYTES])
 			json_object_get(u->plan, "frameworks"), "compiler",
 			json_object_get(u->plan, "compiler"), "mpi", mpi_of(u), "cuda",
 			json_object_get(u->plan, "cuda"), "nccl",
-			json_object_get(u->plan, "nccl"), "python", text_of(u->told, "soabi"),
-			"machine", node.machine, "glibc", glibc, "cmake", u->cmake, "source",
-			u->how->source);
+			json_object_get(u->plan, "nccl"), "python",
+			jsonio_string(u->told, "soabi"), "machine", node.machine, "glibc",
+			glibc, "cmake", u->cmake, "source", u->how->source);
 	text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 	cache_key(out, text ? text : "");
 	free(text);
@@ -838,12 +837,12 @@ static int put_stamp(struct upstream *u, const char *site, struct err *e)
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (framework_version(u->plan, all[i]))
 			names[n++] = all[i];
-	snprintf(text, sizeof(text), "%s %s", text_of(compiler, "family"),
-		 text_of(compiler, "version"));
+	snprintf(text, sizeof(text), "%s %s", jsonio_string(compiler, "family"),
+		 jsonio_string(compiler, "version"));
 	of.compiler = text;
 	if (wants_gpu(u)) {
-		of.cuda = text_of(json_object_get(u->plan, "cuda"), "version");
-		of.nccl = text_of(json_object_get(u->plan, "nccl"), "version");
+		of.cuda = jsonio_string(json_object_get(u->plan, "cuda"), "version");
+		of.nccl = jsonio_string(json_object_get(u->plan, "nccl"), "version");
 	}
 	stamp = stamp_make(&of, u->facts);
 	rc = stamp ? stamp_write(site, "/" STAMP_HOROVOD, stamp, e)
@@ -880,7 +879,8 @@ static int verify(struct upstream *u, const char *site, struct err *e)
 		"    hvd = importlib.import_module('horovod.' + name)\n"
 		"    if not hvd.gloo_built():\n"
 		"        sys.exit('Error: it was built without Gloo')\n";
-	const char *argv[8] = { u->python, "-c", code, site ? site : text_of(u->told, "site") };
+	const char *argv[8] = { u->python, "-c", code,
+				site ? site : jsonio_string(u->told, "site") };
 	const struct errand_who here = { 0 };
 	json_t *env = errand_env(u->home, false);
 	int n = 4, rc;
@@ -930,9 +930,9 @@ static int prove_one(struct upstream *u, const char *framework, const char *way,
 	if (!u->said->proofs)
 		u->said->proofs = json_array();
 	json_array_append_new(u->said->proofs, one);
-	if (*text_of(one, "error"))
+	if (*jsonio_string(one, "error"))
 		return rebuild_refuse(u->said, e, "%s trained by two ranks over %s: %s",
-				      framework, way, text_of(one, "error"));
+				      framework, way, jsonio_string(one, "error"));
 	return 0;
 }
 
@@ -949,7 +949,7 @@ static int prove(struct upstream *u, const char *site, struct err *e)
 		const json_t *packages = json_object_get(u->told, "packages");
 
 		if (!framework_version(u->plan, is_keras ? "tensorflow" : all[i]) ||
-		    (is_keras && !*text_of(packages, "keras")))
+		    (is_keras && !*jsonio_string(packages, "keras")))
 			continue;
 		first = first ? first : all[i];
 		rc = prove_one(u, all[i], "gloo", site, e);
@@ -984,7 +984,7 @@ static bool is_among(const json_t *moves, const char *to)
 	size_t i;
 
 	json_array_foreach(moves, i, one)
-		if (!strcmp(text_of(one, "to"), to))
+		if (!strcmp(jsonio_string(one, "to"), to))
 			return true;
 	return false;
 }
@@ -999,8 +999,8 @@ static int moves_out(struct upstream *u, json_t *moves, struct err *e)
 	int rc = 0;
 
 	for (i = 0; !rc && i < sizeof(names) / sizeof(names[0]); i++) {
-		rc = journal_entries(text_of(u->told, "site"), text_of(u->told, "prefix"),
-				     names[i], &old, e);
+		rc = journal_entries(jsonio_string(u->told, "site"),
+				     jsonio_string(u->told, "prefix"), names[i], &old, e);
 		json_array_foreach(old, k, one)
 			if (!rc && !is_among(moves, json_string_value(one)))
 				json_array_append_new(moves, json_pack("{sO}", "to", one));
@@ -1023,10 +1023,10 @@ static int put_in_place(struct upstream *u, const char *prefix, const char *site
 	int rc;
 
 	rebuild_step(u->how, "put in place", 0, 0);
-	moves_of(moves, site, text_of(u->told, "site"));
+	moves_of(moves, site, jsonio_string(u->told, "site"));
 	for (i = 0; i < sizeof(bins) / sizeof(bins[0]); i++) {
 		snprintf(bin, sizeof(bin), "%.*s/%s", PATH_MAX - 16, prefix, bins[i]);
-		moves_of(moves, bin, text_of(u->told, "scripts"));
+		moves_of(moves, bin, jsonio_string(u->told, "scripts"));
 	}
 	about = json_pack("{ss ss}", "engine", "horovod", "version", u->recipe.version);
 	rc = moves_out(u, moves, e);
@@ -1036,7 +1036,7 @@ static int put_in_place(struct upstream *u, const char *prefix, const char *site
 	json_decref(about);
 	if (rc)
 		return rc;
-	snprintf(u->said->site, sizeof(u->said->site), "%s", text_of(u->told, "site"));
+	snprintf(u->said->site, sizeof(u->said->site), "%s", jsonio_string(u->told, "site"));
 	rc = verify(u, NULL, e);
 	if (rc && journal_undo(&u->journal, &undo))
 		rebuild_note(u->said, "%s", undo.text);
@@ -1148,7 +1148,8 @@ static int open_all(struct upstream *u, const struct rebuild_how *how, const jso
 	*u = (struct upstream){ .how = how,
 				.plan = plan,
 				.said = said,
-				.python = text_of(json_object_get(plan, "python"), "path"),
+				.python =
+					jsonio_string(json_object_get(plan, "python"), "path"),
 				.journal = { .lock = -1 },
 				.lock = -1,
 				.log_fd = -1 };
@@ -1156,7 +1157,7 @@ static int open_all(struct upstream *u, const struct rebuild_how *how, const jso
 		return rebuild_refuse(said, e,
 				      "there is no Python to build for; name one by "
 				      "--python");
-	rc = recipe_find(&u->recipe, "horovod", text_of(plan, "version"), e);
+	rc = recipe_find(&u->recipe, "horovod", jsonio_string(plan, "version"), e);
 	return rc ? rc : ask_python(u, &u->told, e);
 }
 
@@ -1186,7 +1187,7 @@ static int build(const struct rebuild_how *how, const json_t *facts, const json_
 	if (!rc)
 		rc = check(&u, e);
 	if (!rc)
-		rc = journal_open(&u.journal, text_of(u.told, "site"), e);
+		rc = journal_open(&u.journal, jsonio_string(u.told, "site"), e);
 	if (!rc && u.journal.was_unfinished)
 		rebuild_note(said, "a rebuild that was killed has been undone");
 	if (!rc)
@@ -1216,11 +1217,11 @@ static int undo(const struct rebuild_how *how, const json_t *plan, struct rebuil
 	int rc = open_all(&u, how, plan, said, e);
 
 	if (!rc)
-		rc = journal_open(&u.journal, text_of(u.told, "site"), e);
+		rc = journal_open(&u.journal, jsonio_string(u.told, "site"), e);
 	if (!rc)
 		rc = u.journal.was_unfinished ? 0 : journal_undo(&u.journal, e);
 	if (!rc)
-		snprintf(said->site, sizeof(said->site), "%s", text_of(u.told, "site"));
+		snprintf(said->site, sizeof(said->site), "%s", jsonio_string(u.told, "site"));
 	close_all(&u);
 	return rc;
 }
