@@ -10,20 +10,9 @@
 #include "base/err.h"
 #include "base/jsonio.h"
 #include "detect/elfinfo.h"
+#include "detect/find.h"
 #include "detect/rootfs.h"
 #include "rebuild/modules.h"
-
-static bool has_framework(const json_t *facts, const char *python, const char *name)
-{
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(json_object_get(facts, "frameworks"), i, o)
-		if (!strcmp(jsonio_string(o, "python"), python) &&
-		    !strcmp(jsonio_string(o, "name"), name))
-			return true;
-	return false;
-}
 
 static const json_t *extension(const json_t *engine, const char *name)
 {
@@ -61,7 +50,8 @@ static void of_ringup(json_t *o, const char *root, const json_t *facts, const ch
 
 	json_object_set_new(o, "frameworks",
 			    json_pack("{sb sb sb}", "TensorFlow", 0, "PyTorch",
-				      has_framework(facts, python, "torch"), "MXNet", 0));
+				      find_of(facts, "frameworks", python, "torch") != NULL,
+				      "MXNet", 0));
 	json_object_set_new(o, "controllers", json_pack("{sb sb}", "MPI", mpi, "Gloo", 1));
 	json_object_set_new(o, "operations",
 			    json_pack("{sb sb sb sb sb}", "NCCL", 0, "DDL", 0, "CCL", 0, "MPI",

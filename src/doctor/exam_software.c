@@ -10,32 +10,14 @@
 #include "base/file.h"
 #include "base/jsonio.h"
 #include "config.h"
+#include "detect/find.h"
+#include "detect/mpilibs.h"
 #include "detect/text.h"
 #include "doctor/exam.h"
 #include "rebuild/drift.h"
 #include "rebuild/modules.h"
 
 enum { MAX_STATUS = 1 << 20 };
-
-/* The entry of the engines for @python ("": the C library) called @name, or NULL. */
-static const json_t *engine_of(const json_t *facts, const char *name, const char *python)
-{
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(json_object_get(facts, "engines"), i, o)
-		if (!strcmp(jsonio_string(o, "name"), name) &&
-		    !strcmp(jsonio_string(o, "python"), python))
-			return o;
-	return NULL;
-}
-
-static const char *title(const char *flavour)
-{
-	return !strcmp(flavour, "openmpi") ? "Open MPI"
-	       : !strcmp(flavour, "mpich") ? "MPICH"
-					   : flavour;
-}
 
 /* "self, node, mpi (Open MPI 4.1.4), tcp". */
 static void add_backends(struct exam *x, const json_t *states)
@@ -49,7 +31,8 @@ static void add_backends(struct exam *x, const json_t *states)
 		    strcmp(jsonio_string(s, "state"), "installed"))
 			continue;
 		in += (size_t)snprintf(mpis + in, sizeof(mpis) - in, "%s%.20s %.30s",
-				       in ? ", " : "", title(jsonio_string(s, "flavour")),
+				       in ? ", " : "",
+				       mpilibs_title(jsonio_string(s, "flavour")),
 				       jsonio_string(s, "version"));
 		if (in > sizeof(mpis) - 64)
 			break;
@@ -75,14 +58,15 @@ static void add_impossible(struct exam *x, const json_t *states)
 		if (strcmp(jsonio_string(s, "state"), "impossible"))
 			continue;
 		exam_add(x, EXAM_NOTE, "%s %s cannot be used by the back end mpi",
-			 title(jsonio_string(s, "flavour")), jsonio_string(s, "version"));
+			 mpilibs_title(jsonio_string(s, "flavour")),
+			 jsonio_string(s, "version"));
 		exam_why(x, jsonio_string(s, "why"), NULL);
 	}
 }
 
 int exam_engine(struct exam *x, struct err *e)
 {
-	const json_t *library = engine_of(x->facts, "ringup", "");
+	const json_t *library = find_of(x->facts, "engines", "", "ringup");
 	const char *version = jsonio_string(library, "version");
 	char folder[PATH_MAX];
 	json_t *states;
@@ -128,8 +112,8 @@ static bool has_extension(const json_t *engine, const char *framework)
 static void add_framework(struct exam *x, const json_t *f)
 {
 	const char *name = jsonio_string(f, "name"), *python = jsonio_string(f, "python");
-	const json_t *ours = engine_of(x->facts, "ringup", python);
-	const json_t *horovod = engine_of(x->facts, "horovod", python);
+	const json_t *ours = find_of(x->facts, "engines", python, "ringup");
+	const json_t *horovod = find_of(x->facts, "engines", python, "horovod");
 	char todo[PATH_MAX + 128];
 
 	if (ours && !strcmp(name, "torch")) {

@@ -14,6 +14,8 @@
 #include "base/near.h"
 #include "base/release.h"
 #include "config.h"
+#include "detect/find.h"
+#include "detect/mpilibs.h"
 #include "rebuild/choose.h"
 #include "rebuild/modules.h"
 #include "rebuild/recipe.h"
@@ -174,16 +176,7 @@ int buildplan_check(const struct buildplan_how *how, struct err *e)
 
 static const json_t *framework_of(const struct draft *d, const json_t *python, const char *name)
 {
-	const json_t *all = json_object_get(d->facts, "frameworks"), *o;
-	size_t i;
-
-	for (i = 0; i < json_array_size(all); i++) {
-		o = json_array_get(all, i);
-		if (!strcmp(jsonio_string(o, "python"), jsonio_string(python, "path")) &&
-		    !strcmp(jsonio_string(o, "name"), name))
-			return o;
-	}
-	return NULL;
+	return find_of(d->facts, "frameworks", jsonio_string(python, "path"), name);
 }
 
 /* How many frameworks of @python could be served; those that are asked for. */
@@ -496,18 +489,9 @@ static bool is_open_mpi(const json_t *m)
 
 static void mpi_title(const json_t *m, char *out, size_t cap)
 {
-	static const struct {
-		const char *flavour, *title;
-	} titles[] = { { "openmpi", "Open MPI" },
-		       { "mpich", "MPICH" },
-		       { "mvapich", "MVAPICH" },
-		       { "intelmpi", "Intel MPI" } };
-	const char *title = jsonio_string(m, "flavour"), *v = jsonio_string(m, "version");
-	size_t i;
+	const char *title = mpilibs_title(jsonio_string(m, "flavour"));
+	const char *v = jsonio_string(m, "version");
 
-	for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
-		if (!strcmp(titles[i].flavour, title))
-			title = titles[i].title;
 	snprintf(out, cap, "%.40s%s%.40s", title, *v ? " " : "", v);
 }
 

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/jsonio.h"
 #include "base/shell.h"
+#include "detect/mpilibs.h"
 #include "rebuild/modules.h"
 #include "rebuild/package.h"
 #include "rebuild/stamp.h"
@@ -37,16 +38,17 @@ static void command_of(char out[MAX_COMMAND], const char *engine, const char *py
 static const char *title(const char *what)
 {
 	static const char *const titles[][2] = {
-		{ "python", "Python" },   { "openmpi", "Open MPI" },      { "mpich", "MPICH" },
-		{ "mvapich", "MVAPICH" }, { "intelmpi", "Intel MPI" },    { "cuda", "CUDA" },
-		{ "nccl", "NCCL" },       { "driver", "the GPU driver" },
+		{ "python", "Python" },
+		{ "cuda", "CUDA" },
+		{ "nccl", "NCCL" },
+		{ "driver", "the GPU driver" },
 	};
 	size_t i;
 
 	for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
 		if (!strcmp(what, titles[i][0]))
 			return titles[i][1];
-	return what;
+	return mpilibs_title(what);
 }
 
 void drift_text(char *out, size_t size, const json_t *diff, const char *engine,

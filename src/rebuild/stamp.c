@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/jsonio.h"
+#include "detect/find.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
 #include "ringup.h"
@@ -27,19 +28,6 @@ static const json_t *by(const json_t *list, const char *key, const char *value)
 	return NULL;
 }
 
-/* Framework @name of the Python at @python, or NULL. */
-static const json_t *framework(const json_t *facts, const char *python, const char *name)
-{
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(json_object_get(facts, "frameworks"), i, o)
-		if (!strcmp(jsonio_string(o, "name"), name) &&
-		    !strcmp(jsonio_string(o, "python"), python))
-			return o;
-	return NULL;
-}
-
 static void make_frameworks(json_t *stamp, const struct stamp_of *of, const json_t *facts)
 {
 	json_t *versions = json_object(), *abis = json_object();
@@ -47,7 +35,7 @@ static void make_frameworks(json_t *stamp, const struct stamp_of *of, const json
 
 	for (i = 0; of->python && of->frameworks && of->frameworks[i]; i++) {
 		const char *name = of->frameworks[i];
-		const json_t *f = framework(facts, of->python, name);
+		const json_t *f = find_of(facts, "frameworks", of->python, name);
 		json_t *abi = json_object_get(f, "cxx11_abi");
 
 		if (!f)
@@ -264,7 +252,7 @@ static void diff_frameworks(json_t *out, const json_t *stamp, const json_t *fact
 	json_t *version;
 
 	json_object_foreach(json_object_get(stamp, "frameworks"), name, version) {
-		const json_t *f = framework(facts, python, name);
+		const json_t *f = find_of(facts, "frameworks", python, name);
 		const char *was = json_string_value(version), *is = jsonio_string(f, "version");
 		json_t *abi = json_object_get(json_object_get(stamp, "cxx11_abi"), name);
 		json_t *now = json_object_get(f, "cxx11_abi");
