@@ -275,7 +275,9 @@ TOOL_SOURCES += \
 	%reldir%/rebuild/journal.c %reldir%/rebuild/journal.h \
 	%reldir%/rebuild/prove.c %reldir%/rebuild/prove.h \
 	%reldir%/rebuild/rebuild.c %reldir%/rebuild/rebuild.h \
-	%reldir%/rebuild/upstream.c \
+	%reldir%/rebuild/upstream.c %reldir%/rebuild/upstream.h \
+	%reldir%/rebuild/upstream_check.c %reldir%/rebuild/upstream_put.c \
+	%reldir%/rebuild/upstream_wheel.c \
 	%reldir%/rebuild/recipe.c %reldir%/rebuild/recipe.h
 
 modulesdir = $(pkgdatadir)/modules/backend

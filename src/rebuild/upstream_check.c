@@ -1,0 +1,244 @@
+/* upstream_check.c - what a build of Horovod needs, asked before it begins. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/upstream.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "base/jsonio.h"
+#include "base/proc.h"
+#include "host/cgroup.h"
+#include "host/cores.h"
+
+enum {
+	BUILD_DISK_MB = 400,
+	SITE_DISK_MB = 65,
+	MB_BASE = 400,   /* pip, CMake and Python while others compile */
+	MB_HEAVY = 1800, /* the largest compilation, of torch's headers */
+	MB_JOB = 1500,
+};
+
+/* What a build depends on, told by the Python that is to be served. */
+static const char ask_code[] =
+	"import sys\n"
+	"out = sys.stdout; sys.stdout = sys.stderr\n"
+	"import importlib.util as u, json, os, sysconfig\n"
+	"try:\n"
+	"    from importlib.metadata import version\n"
+	"except ImportError:\n"
+	"    from importlib_metadata import version\n"
+	"def v(n):\n"
+	"    try:\n"
+	"        return version(n)\n"
+	"    except Exception:\n"
+	"        return None\n"
+	"p = sysconfig.get_paths()\n"
+	"json.dump({'version': sysconfig.get_python_version(), 'full': "
+	"sys.version.split()[0],\n"
+	"  'site': p['platlib'], 'scripts': p['scripts'], 'prefix': p['data'],\n"
+	"  'include': p['include'], 'soabi': sysconfig.get_config_var('SOABI') or '',\n"
+	"  'header': os.path.exists(os.path.join(p['include'], 'Python.h')),\n"
+	"  'packages': {n: v(n) for n in ('pip', 'setuptools', 'wheel', 'packaging', 'keras',\n"
+	"      'horovod', 'ringup')},\n"
+	"  'missing': [m for m in sys.argv[1:] if u.find_spec(m.split('=')[0]) is None]}, "
+	"out)\n";
+
+/* Run @code in the target's Python; its JSON object. */
+int upstream_ask(struct upstream *u, json_t **out, struct err *e)
+{
+	const char *argv[32] = { u->python, "-I", "-c", ask_code };
+	char needs[256], *word, *save = NULL, *text = NULL;
+	int n = 4, status = 0, rc;
+	json_error_t why;
+
+	snprintf(needs, sizeof(needs), "%s", u->recipe.needs ? u->recipe.needs : "");
+	for (word = strtok_r(needs, " ", &save); word && n < 31;
+	     word = strtok_r(NULL, " ", &save))
+		argv[n++] = word;
+	rc = proc_capture((char *const *)(uintptr_t)argv, UPSTREAM_ASK_BYTES, UPSTREAM_ASK_MS,
+			  &text, &status, e);
+	if (rc)
+		return rc;
+	*out = status ? NULL : json_loads(text, 0, &why);
+	free(text);
+	if (!json_is_object(*out))
+		return rebuild_refuse(u->said, e, "%s does not answer as a Python does",
+				      u->python);
+	return 0;
+}
+
+/* What @argv prints, on its first line. */
+static void first_line(const char *const *argv, char *out, size_t size)
+{
+	struct err e = { 0 };
+	char *text = NULL;
+	int status = 0;
+
+	*out = 0;
+	if (proc_capture((char *const *)(uintptr_t)argv, UPSTREAM_ASK_BYTES, UPSTREAM_ASK_MS,
+			 &text, &status, &e))
+		return;
+	if (!status)
+		snprintf(out, size, "%.*s", (int)strcspn(text, "\n"), text);
+	free(text);
+}
+
+void upstream_cmake(char *out, size_t size)
+{
+	const char *argv[] = { "cmake", "--version", NULL };
+	char line[128];
+
+	first_line(argv, line, sizeof(line));
+	snprintf(out, size, "%s", !strncmp(line, "cmake version ", 14) ? line + 14 : "");
+}
+
+/* Checks: what would fail in an hour fails now. */
+
+static long memory_mb(void)
+{
+	char line[128], text[CGROUP_TEXT];
+	struct cgroup g;
+	long mb = 0, limit;
+	FILE *f = fopen("/proc/meminfo", "re");
+	bool more;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemAvailable: %ld", &mb) == 1)
+			break;
+	if (f)
+		fclose(f);
+	mb /= 1024;
+	for (more = cgroup_find(&g, "", "memory"); more; more = cgroup_up(&g))
+		if (cgroup_read(&g, "", g.version == 2 ? "memory.max" : "memory.limit_in_bytes",
+				text) &&
+		    sscanf(text, "%ld", &limit) == 1 && limit / (1 << 20) < mb)
+			mb = limit / (1 << 20);
+	return mb;
+}
+
+static int check_memory(struct upstream *u, struct err *e)
+{
+	unsigned char mask[CORES_MASK_BYTES];
+	long mb = memory_mb(), fit;
+	int cores, quota = cores_quota("");
+
+	cores_mask(mask);
+	cores = cores_count(mask);
+	if (quota && quota < cores)
+		cores = quota;
+	if (mb < MB_BASE + MB_HEAVY)
+		return rebuild_refuse(
+			u->said, e,
+			"%ld MiB of memory are free, a build needs %d: end something, "
+			"or build elsewhere and share it by --cache",
+			mb, MB_BASE + MB_HEAVY);
+	fit = 1 + (mb - MB_BASE - MB_HEAVY) / MB_JOB;
+	u->jobs = u->how->jobs ? u->how->jobs : fit < cores ? (int)fit : cores;
+	if (u->jobs > fit)
+		rebuild_note(u->said,
+			     "%d jobs may need more than the %ld MiB of memory there are",
+			     u->jobs, mb);
+	return 0;
+}
+
+static int check_disk(struct upstream *u, const char *path, long need, struct err *e)
+{
+	struct statvfs st;
+	long long mb;
+
+	if (statvfs(path, &st))
+		return fail_os(e, "%s", path);
+	mb = (long long)st.f_bavail * (long long)st.f_frsize >> 20;
+	if (mb < need)
+		return rebuild_refuse(
+			u->said, e,
+			"%.100s has %lld MiB free, which needs %ld: make room, or set "
+			"TMPDIR",
+			path, mb, need);
+	return 0;
+}
+
+/* Horovod's CMake files read four lines that Python prints; one more and it finds nothing. */
+static int check_noise(struct upstream *u, struct err *e)
+{
+	const char *argv[] = { u->python, "-c", "import tensorflow", NULL };
+	char line[100];
+
+	if (!upstream_framework(u->plan, "tensorflow"))
+		return 0;
+	first_line(argv, line, sizeof(line));
+	if (*line)
+		return rebuild_refuse(
+			u->said, e,
+			"`import tensorflow` prints \"%.60s\" to stdout, where "
+			"Horovod's build reads: find who prints that (sitecustomize?)",
+			line);
+	return 0;
+}
+
+/* Some distributions have torch's headers in a package of their own. */
+static int check_headers(struct upstream *u, struct err *e)
+{
+	static const char *const own[] = { "include/torch/extension.h",
+					   "include/torch/csrc/api/include/torch/extension.h" };
+	const json_t *one;
+	char path[PATH_MAX];
+	size_t i, k;
+
+	json_array_foreach(json_object_get(u->plan, "frameworks"), i, one) {
+		bool found = strcmp(jsonio_string(one, "name"), "torch") != 0 ||
+			     file_exists(NULL, "/usr/include/torch/extension.h");
+
+		for (k = 0; !found && k < sizeof(own) / sizeof(own[0]); k++)
+			found = snprintf(path, sizeof(path), "%s/%s",
+					 jsonio_string(one, "location"),
+					 own[k]) < (int)sizeof(path) &&
+				file_exists(NULL, path);
+		if (!found)
+			return rebuild_refuse(u->said, e,
+					      "torch has no headers here, so nothing can be "
+					      "compiled for it: install them (Debian: "
+					      "libtorch-dev pybind11-dev)");
+	}
+	return 0;
+}
+
+int upstream_check(struct upstream *u, struct err *e)
+{
+	const json_t *packages = json_object_get(u->told, "packages");
+	const json_t *compiler = json_object_get(u->plan, "compiler");
+	int rc;
+
+	if (json_is_null(json_object_get(packages, "pip")))
+		return rebuild_refuse(u->said, e, "%s has no pip: `%s -m ensurepip` adds it",
+				      u->python, u->python);
+	if (!json_is_true(json_object_get(u->told, "header")))
+		return rebuild_refuse(
+			u->said, e,
+			"%s/Python.h is missing, so nothing can be compiled for this "
+			"Python: install python%s-dev",
+			jsonio_string(u->told, "include"), jsonio_string(u->told, "version"));
+	if (!*jsonio_string(compiler, "cxx"))
+		return rebuild_refuse(u->said, e, "there is no C++ compiler: install g++");
+	if (access(jsonio_string(u->told, "site"), W_OK))
+		return rebuild_refuse(
+			u->said, e,
+			"%s cannot be written: make a virtual environment, or be root",
+			jsonio_string(u->told, "site"));
+	rc = check_headers(u, e);
+	if (!rc)
+		rc = check_memory(u, e);
+	if (!rc)
+		rc = check_disk(u, u->dir, BUILD_DISK_MB, e);
+	if (!rc)
+		rc = check_disk(u, jsonio_string(u->told, "site"), SITE_DISK_MB, e);
+	return rc ? rc : check_noise(u, e);
+}

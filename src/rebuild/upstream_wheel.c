@@ -1,0 +1,306 @@
+/* upstream_wheel.c - Horovod's sources, edited and compiled into a wheel. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/upstream.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "base/jsonio.h"
+#include "base/release.h"
+#include "rebuild/edit.h"
+#include "rebuild/fetch.h"
+#include "ringup.h"
+
+enum { BUILD_MS = 3600000 };
+
+/* Packages that only the build needs, in a folder of its own. */
+static int add_tools(struct upstream *u, struct err *e)
+{
+	const json_t *packages = json_object_get(u->told, "packages");
+	const json_t *missing = json_object_get(u->told, "missing"), *one;
+	const char *argv[32] = { u->python,        "-m",       "pip",   "install", "-q",
+				 "--no-cache-dir", "--target", u->tools };
+	const char *setuptools = jsonio_string(packages, "setuptools");
+	const struct errand_who here = { 0 };
+	int n = 8, first = n, rc;
+	json_t *env;
+	size_t i;
+
+	if (!*setuptools)
+		argv[n++] = "setuptools";
+	if (!*jsonio_string(packages, "wheel") && release_compare(setuptools, "70.1") < 0)
+		argv[n++] = "wheel";
+	if (!*jsonio_string(packages, "packaging"))
+		argv[n++] = "packaging";
+	if (release_compare(u->cmake, "3.13") < 0)
+		argv[n++] = "cmake";
+	/* setup.py wants to see what Horovod needs at run time. */
+	json_array_foreach(missing, i, one) {
+		const char *word = json_string_value(one), *equals = strchr(word, '=');
+
+		if (n < 31)
+			argv[n++] = equals ? equals + 1 : word;
+	}
+	if (n == first)
+		return 0;
+	if (u->how->offline)
+		return rebuild_refuse(
+			u->said, e,
+			"--offline, but the build needs %s, which %s lacks: install "
+			"it, or build without --offline",
+			argv[first], u->python);
+	rebuild_step(u->how, "get build tools", 0, 0);
+	snprintf(u->tools, sizeof(u->tools), "%.*s/tools", PATH_MAX - 16, u->dir);
+	env = errand_env(u->home, true);
+	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, false,
+			   "pip could not get the build tools", e);
+	json_decref(env);
+	if (!rc && release_compare(u->cmake, "3.13") < 0)
+		snprintf(u->cmake, sizeof(u->cmake), "4");
+	return rc;
+}
+
+/* mpicxx of the MPI that is wanted, first in PATH, for CMake looks nowhere else. */
+static int choose_mpi(struct upstream *u, const json_t *mpi, json_t *env, struct err *e)
+{
+	char path[PATH_MAX], text[2 * PATH_MAX];
+	int rc;
+
+	snprintf(path, sizeof(path), "%.*s/bin/mpicxx", PATH_MAX - 16, u->dir);
+	snprintf(text, sizeof(text), "#!/bin/sh\nexec '%s' \"$@\"\n",
+		 jsonio_string(mpi, "mpicxx"));
+	if (strchr(jsonio_string(mpi, "mpicxx"), '\''))
+		return fail(e, RINGUP_EINVAL, "%s: a strange name",
+			    jsonio_string(mpi, "mpicxx"));
+	rc = file_write(NULL, path, 0755, text, strlen(text), e);
+	if (rc)
+		return rc;
+	snprintf(text, sizeof(text), "%s/bin:%s", u->dir, jsonio_string(env, "PATH"));
+	json_object_set_new(env, "PATH", json_string(text));
+	json_object_set_new(env, "HOROVOD_WITH_MPI", json_string("1"));
+	return 0;
+}
+
+static void set_framework(const struct upstream *u, json_t *env, const char *name,
+			  const char *variable)
+{
+	char key[64];
+
+	snprintf(key, sizeof(key), "HOROVOD_%s_%s",
+		 upstream_framework(u->plan, name) ? "WITH" : "WITHOUT", variable);
+	json_object_set_new(env, key, json_string("1"));
+}
+
+static int build_env(struct upstream *u, json_t **envp, struct err *e)
+{
+	const json_t *compiler = json_object_get(u->plan, "compiler"), *mpi = upstream_mpi(u);
+	json_t *env = errand_env(u->nest, false);
+	char text[2 * PATH_MAX];
+	int rc = 0;
+
+	json_object_update(env, json_object_get(u->plan, "env"));
+	json_object_update(env, json_object_get(u->decided, "env"));
+	json_object_set(env, "CC", json_object_get(compiler, "cc"));
+	json_object_set(env, "CXX", json_object_get(compiler, "cxx"));
+	/* What does not compile does so thousands of times, for minutes. */
+	snprintf(text, sizeof(text), "%s %s", jsonio_string(env, "CXXFLAGS"),
+		 strcmp(jsonio_string(compiler, "family"), "clang") ? "-fmax-errors=5"
+								    : "-ferror-limit=5");
+	json_object_set_new(env, "CXXFLAGS", json_string(text));
+	snprintf(text, sizeof(text), "-j%d", u->jobs);
+	json_object_set_new(env, "MAKEFLAGS", json_string(text));
+	set_framework(u, env, "torch", "PYTORCH");
+	set_framework(u, env, "tensorflow", "TENSORFLOW");
+	set_framework(u, env, "mxnet", "MXNET");
+	if (u->how->cache)
+		json_object_set_new(env, "HOROVOD_BUILD_ARCH_FLAGS",
+				    json_string("-mtune=generic"));
+	if (*u->tools) {
+		json_object_set_new(env, "PYTHONPATH", json_string(u->tools));
+		snprintf(text, sizeof(text), "%s/bin:%s", u->tools, jsonio_string(env, "PATH"));
+		json_object_set_new(env, "PATH", json_string(text));
+	}
+	if (mpi)
+		rc = choose_mpi(u, mpi, env, e);
+	else
+		json_object_set_new(env, "HOROVOD_WITHOUT_MPI", json_string("1"));
+	*envp = env;
+	return rc;
+}
+
+/* An edit that breaks Python shows now, not after the build. */
+static int check_edits(struct upstream *u, struct err *e)
+{
+	static const char code[] = "import ast, sys\n"
+				   "for name in sys.argv[1:]:\n"
+				   "    with open(name, encoding='utf-8') as f:\n"
+				   "        ast.parse(f.read(), name)\n";
+	const char *argv[64] = { u->python, "-I", "-c", code };
+	json_t *env = errand_env(u->nest, false);
+	struct errand_who nobody = u->builder;
+	char names[56][256];
+	int i, n = 4, rc;
+
+	for (i = 0; i < u->recipe.nedits && n < 60; i++) {
+		const char *file = u->recipe.edits[i].file, *dot = strrchr(file, '.');
+
+		if (!dot || strcmp(dot, ".py") != 0)
+			continue;
+		snprintf(names[n - 4], sizeof(names[0]), "src/%.250s", file);
+		argv[n] = names[n - 4];
+		n++;
+	}
+	rc = n == 4 ? 0
+		    : upstream_work(u, argv, env, &nobody, UPSTREAM_PREPARE_MS, false,
+				    "the recipe's edits do not fit these sources", e);
+	json_decref(env);
+	return rc;
+}
+
+/* The wheel, into the empty folder @into. */
+static int compile(void *arg, const char *into, struct err *e)
+{
+	struct upstream *u = arg;
+	struct fetch_how fetch = { .recipe = &u->recipe,
+				   .source = u->how->source,
+				   .python = u->python,
+				   .tools = *u->tools ? u->tools : NULL,
+				   .dir = u->dir,
+				   .home = u->nest,
+				   .who = u->builder,
+				   .offline = u->how->offline,
+				   .log_fd = u->log_fd };
+	const char *argv[] = { u->python,
+			       "-m",
+			       "pip",
+			       "wheel",
+			       "--no-build-isolation",
+			       "--no-deps",
+			       "--no-cache-dir",
+			       "--no-index",
+			       "-v",
+			       "-w",
+			       into,
+			       "./src",
+			       NULL };
+	char src[PATH_MAX];
+	json_t *env = NULL;
+	int rc = add_tools(u, e);
+
+	if (rc)
+		return rc;
+	if (u->builder.changes && chown(into, u->builder.uid, u->builder.gid))
+		return fail_os(e, "%s", into);
+	rebuild_step(u->how, u->how->source ? "unpack sources" : "get sources", 0, 0);
+	rc = fetch_sources(&fetch, e);
+	if (rc) {
+		u->said->has_failed = true;
+		return rc;
+	}
+	snprintf(src, sizeof(src), "%.*s/src", PATH_MAX - 16, u->dir);
+	rc = edit_apply(&u->recipe, u->decided, src, e);
+	u->said->has_failed = rc != 0;
+	if (!rc)
+		rc = check_edits(u, e);
+	if (!rc)
+		rc = build_env(u, &env, e);
+	if (!rc)
+		rc = upstream_work(u, argv, env, &u->builder,
+				   u->how->limit_ms ? u->how->limit_ms : BUILD_MS, true,
+				   "the build failed", e);
+	json_decref(env);
+	if (!rc && u->builder.changes && chown(into, geteuid(), getegid()))
+		rc = fail_os(e, "%s", into);
+	return rc;
+}
+
+void upstream_key(const struct upstream *u, char out[MANIFEST_KEY_BYTES])
+{
+	char *recipe = NULL, *text, glibc[64] = "";
+	struct utsname node = { 0 };
+	size_t len = 0;
+	json_t *all;
+
+	uname(&node);
+	confstr(_CS_GNU_LIBC_VERSION, glibc, sizeof(glibc));
+	file_read(NULL, u->recipe.path, 1 << 18, &recipe, &len, NULL);
+	all = json_pack("{ss ss sO sO? sO? sO? sO? sO? ss ss ss ss ss*}", "engine", "horovod",
+			"recipe", recipe ? recipe : "", "decided", u->decided, "frameworks",
+			json_object_get(u->plan, "frameworks"), "compiler",
+			json_object_get(u->plan, "compiler"), "mpi", upstream_mpi(u), "cuda",
+			json_object_get(u->plan, "cuda"), "nccl",
+			json_object_get(u->plan, "nccl"), "python",
+			jsonio_string(u->told, "soabi"), "machine", node.machine, "glibc",
+			glibc, "cmake", u->cmake, "source", u->how->source);
+	text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
+	cache_key(out, text ? text : "");
+	free(text);
+	free(recipe);
+	json_decref(all);
+}
+
+int upstream_wheel(struct upstream *u, struct err *e)
+{
+	const struct cache_how none = { 0 };
+	struct cache_said said = { 0 };
+	struct stat st;
+	/* The key does not know what a folder of somebody's own sources holds. */
+	bool is_folder = u->how->source && !stat(u->how->source, &st) && S_ISDIR(st.st_mode);
+	int rc;
+
+	rc = cache_provide(u->how->cache && !is_folder ? u->how->cache : &none, u->key, u->out,
+			   compile, u, &said, e);
+	u->said->is_from_cache = said.from == CACHE_HIT;
+	if (*said.note)
+		rebuild_note(u->said, "%s", said.note);
+	return rc;
+}
+
+int upstream_needs(struct upstream *u, struct err *e)
+{
+	const json_t *missing = json_object_get(u->told, "missing"), *one;
+	const char *argv[32] = { u->python,
+				 "-m",
+				 "pip",
+				 "download",
+				 "-q",
+				 "--no-deps",
+				 "--only-binary",
+				 ":all:",
+				 "--no-cache-dir",
+				 "-d",
+				 u->out };
+	const struct errand_who here = { 0 };
+	int n = 11, rc;
+	json_t *env;
+	size_t i;
+
+	json_array_foreach(missing, i, one) {
+		const char *word = json_string_value(one), *equals = strchr(word, '=');
+
+		if (n < 31)
+			argv[n++] = equals ? equals + 1 : word;
+	}
+	if (n == 11)
+		return 0;
+	if (u->how->offline)
+		return rebuild_refuse(
+			u->said, e,
+			"--offline, but Horovod needs %s, which %s lacks: install it, "
+			"or build without --offline",
+			argv[11], u->python);
+	rebuild_step(u->how, "get what Horovod needs", 0, 0);
+	env = errand_env(u->home, true);
+	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, false,
+			   "pip could not get what Horovod needs at run time", e);
+	json_decref(env);
+	return rc;
+}
