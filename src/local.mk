@@ -121,6 +121,7 @@ TOOL_SOURCES += \
 	%reldir%/detect/jax.c \
 	%reldir%/detect/keras.c \
 	%reldir%/detect/ldlibs.c %reldir%/detect/ldlibs.h \
+	%reldir%/detect/lookup.c %reldir%/detect/lookup.h \
 	%reldir%/detect/mpilibs.c %reldir%/detect/mpilibs.h \
 	%reldir%/detect/mxnet.c \
 	%reldir%/detect/nccllibs.c %reldir%/detect/nccllibs.h \
@@ -187,6 +188,9 @@ TOOL_SOURCES += \
 # What is to be built for a node, and with what.
 TOOL_SOURCES += \
 	%reldir%/rebuild/buildplan.c %reldir%/rebuild/buildplan.h \
+	%reldir%/rebuild/draft.c %reldir%/rebuild/draft.h \
+	%reldir%/rebuild/draft_compiler.c %reldir%/rebuild/draft_parts.c \
+	%reldir%/rebuild/draft_targets.c \
 	%reldir%/rebuild/choose.c %reldir%/rebuild/choose.h \
 	%reldir%/rebuild/packages.c %reldir%/rebuild/packages.h \
 	%reldir%/rebuild/probe.c %reldir%/rebuild/probe.h \

@@ -230,8 +230,10 @@ FUZZ_FROM   += src/probe/blame.c src/probe/facts.c src/probe/judge.c src/probe/j
 FUZZ_FROM   += src/diagnose/conclude.c src/diagnose/evidence.c src/diagnose/fields.c \
 	src/diagnose/match.c src/diagnose/nodes.c src/diagnose/origin.c src/diagnose/read.c \
 	src/diagnose/sift.c src/diagnose/signature.c
-FUZZ_FROM   += src/base/data.c src/rebuild/buildplan.c src/rebuild/choose.c src/rebuild/packages.c \
-	src/rebuild/recipe.c src/rebuild/versions.c
+FUZZ_FROM   += src/base/data.c src/detect/lookup.c src/rebuild/buildplan.c src/rebuild/choose.c \
+	src/rebuild/draft.c src/rebuild/draft_compiler.c src/rebuild/draft_parts.c \
+	src/rebuild/draft_targets.c src/rebuild/packages.c src/rebuild/recipe.c \
+	src/rebuild/versions.c
 fuzz:
 	@mkdir -p %reldir%/fuzz/found/objects
 	@for f in $(FUZZ_FROM) $(src_libcore_la_SOURCES); do case $$f in *.c) \

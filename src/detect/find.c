@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/jsonio.h"
 #include "detect/compilers.h"
 #include "detect/cudalibs.h"
 #include "detect/engines.h"
@@ -53,17 +52,4 @@ out:
 	else
 		*out = all;
 	return rc;
-}
-
-const json_t *find_of(const json_t *facts, const char *kind, const char *python,
-		      const char *name)
-{
-	const json_t *o;
-	size_t i;
-
-	json_array_foreach(json_object_get(facts, kind), i, o)
-		if (!strcmp(jsonio_string(o, "name"), name) &&
-		    !strcmp(jsonio_string(o, "python"), python))
-			return o;
-	return NULL;
 }

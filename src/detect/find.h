@@ -26,9 +26,4 @@ struct find_how {
  */
 int find_all(const struct find_how *how, json_t **out, struct err *e);
 
-/* find_of - the first of @facts' "frameworks" or "engines" (@kind) that is called @name and
- * is @python's, "" being nobody's; NULL if there is none. */
-const json_t *find_of(const json_t *facts, const char *kind, const char *python,
-		      const char *name);
-
 #endif

@@ -265,19 +265,3 @@ json_t *mpilibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct 
 	free(s);
 	return all;
 }
-
-const char *mpilibs_title(const char *flavour)
-{
-	static const char *const titles[][2] = {
-		{ "openmpi", "Open MPI" },
-		{ "mpich", "MPICH" },
-		{ "mvapich", "MVAPICH" },
-		{ "intelmpi", "Intel MPI" },
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
-		if (!strcmp(titles[i][0], flavour))
-			return titles[i][1];
-	return flavour;
-}

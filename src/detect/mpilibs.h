@@ -19,9 +19,6 @@ struct rootfs;
  */
 json_t *mpilibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct pythons *py);
 
-/* mpilibs_title - "Open MPI" for openmpi; what is no flavour stays as it is. */
-const char *mpilibs_title(const char *flavour);
-
 /* mpilibs_parse_header - whose mpi.h, and its version; false if it tells neither. */
 bool mpilibs_parse_header(const char *data, size_t len, const char **flavour, char *version,
 			  size_t cap);

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/jsonio.h"
 #include "detect/elfinfo.h"
-#include "detect/find.h"
+#include "detect/lookup.h"
 #include "detect/rootfs.h"
 #include "rebuild/modules.h"
 
@@ -48,10 +48,11 @@ static void of_ringup(json_t *o, const char *root, const json_t *facts, const ch
 {
 	bool mpi = has_module(root, facts);
 
-	json_object_set_new(o, "frameworks",
-			    json_pack("{sb sb sb}", "TensorFlow", 0, "PyTorch",
-				      find_of(facts, "frameworks", python, "torch") != NULL,
-				      "MXNet", 0));
+	json_object_set_new(
+		o, "frameworks",
+		json_pack("{sb sb sb}", "TensorFlow", 0, "PyTorch",
+			  lookup_entry(facts, "frameworks", python, "torch") != NULL, "MXNet",
+			  0));
 	json_object_set_new(o, "controllers", json_pack("{sb sb}", "MPI", mpi, "Gloo", 1));
 	json_object_set_new(o, "operations",
 			    json_pack("{sb sb sb sb sb}", "NCCL", 0, "DDL", 0, "CCL", 0, "MPI",

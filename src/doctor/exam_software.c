@@ -10,8 +10,7 @@
 #include "base/file.h"
 #include "base/jsonio.h"
 #include "config.h"
-#include "detect/find.h"
-#include "detect/mpilibs.h"
+#include "detect/lookup.h"
 #include "detect/text.h"
 #include "doctor/exam.h"
 #include "rebuild/drift.h"
@@ -32,7 +31,7 @@ static void add_backends(struct exam *x, const json_t *states)
 			continue;
 		in += (size_t)snprintf(mpis + in, sizeof(mpis) - in, "%s%.20s %.30s",
 				       in ? ", " : "",
-				       mpilibs_title(jsonio_string(s, "flavour")),
+				       lookup_mpi_title(jsonio_string(s, "flavour")),
 				       jsonio_string(s, "version"));
 		if (in > sizeof(mpis) - 64)
 			break;
@@ -58,7 +57,7 @@ static void add_impossible(struct exam *x, const json_t *states)
 		if (strcmp(jsonio_string(s, "state"), "impossible"))
 			continue;
 		exam_add(x, EXAM_NOTE, "%s %s cannot be used by the back end mpi",
-			 mpilibs_title(jsonio_string(s, "flavour")),
+			 lookup_mpi_title(jsonio_string(s, "flavour")),
 			 jsonio_string(s, "version"));
 		exam_why(x, jsonio_string(s, "why"), NULL);
 	}
@@ -66,7 +65,7 @@ static void add_impossible(struct exam *x, const json_t *states)
 
 int exam_engine(struct exam *x, struct err *e)
 {
-	const json_t *library = find_of(x->facts, "engines", "", "ringup");
+	const json_t *library = lookup_entry(x->facts, "engines", "", "ringup");
 	const char *version = jsonio_string(library, "version");
 	char folder[PATH_MAX];
 	json_t *states;
@@ -112,8 +111,8 @@ static bool has_extension(const json_t *engine, const char *framework)
 static void add_framework(struct exam *x, const json_t *f)
 {
 	const char *name = jsonio_string(f, "name"), *python = jsonio_string(f, "python");
-	const json_t *ours = find_of(x->facts, "engines", python, "ringup");
-	const json_t *horovod = find_of(x->facts, "engines", python, "horovod");
+	const json_t *ours = lookup_entry(x->facts, "engines", python, "ringup");
+	const json_t *horovod = lookup_entry(x->facts, "engines", python, "horovod");
 	char todo[PATH_MAX + 128];
 
 	if (ours && !strcmp(name, "torch")) {

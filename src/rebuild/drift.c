@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/jsonio.h"
 #include "base/shell.h"
-#include "detect/mpilibs.h"
+#include "detect/lookup.h"
 #include "rebuild/modules.h"
 #include "rebuild/package.h"
 #include "rebuild/stamp.h"
@@ -48,7 +48,7 @@ static const char *title(const char *what)
 	for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
 		if (!strcmp(what, titles[i][0]))
 			return titles[i][1];
-	return mpilibs_title(what);
+	return lookup_mpi_title(what);
 }
 
 void drift_text(char *out, size_t size, const json_t *diff, const char *engine,

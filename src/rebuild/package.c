@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/jsonio.h"
-#include "detect/mpilibs.h"
+#include "detect/lookup.h"
 #include "rebuild/errand.h"
 #include "rebuild/journal.h"
 #include "rebuild/stamp.h"
@@ -349,7 +349,7 @@ json_t *package_watch(const json_t *stamp, const json_t *facts)
 			    jsonio_string(o, "version")))
 			watch_framework(out, o);
 	json_array_foreach(json_object_get(stamp, "mpi"), i, o) {
-		const char *title = mpilibs_title(jsonio_string(o, "flavour"));
+		const char *title = lookup_mpi_title(jsonio_string(o, "flavour"));
 		char real[PATH_MAX];
 
 		if (realpath(jsonio_string(o, "library"), real))

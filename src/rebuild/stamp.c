@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/jsonio.h"
-#include "detect/find.h"
+#include "detect/lookup.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
 #include "ringup.h"
@@ -35,7 +35,7 @@ static void make_frameworks(json_t *stamp, const struct stamp_of *of, const json
 
 	for (i = 0; of->python && of->frameworks && of->frameworks[i]; i++) {
 		const char *name = of->frameworks[i];
-		const json_t *f = find_of(facts, "frameworks", of->python, name);
+		const json_t *f = lookup_entry(facts, "frameworks", of->python, name);
 		json_t *abi = json_object_get(f, "cxx11_abi");
 
 		if (!f)
@@ -252,7 +252,7 @@ static void diff_frameworks(json_t *out, const json_t *stamp, const json_t *fact
 	json_t *version;
 
 	json_object_foreach(json_object_get(stamp, "frameworks"), name, version) {
-		const json_t *f = find_of(facts, "frameworks", python, name);
+		const json_t *f = lookup_entry(facts, "frameworks", python, name);
 		const char *was = json_string_value(version), *is = jsonio_string(f, "version");
 		json_t *abi = json_object_get(json_object_get(stamp, "cxx11_abi"), name);
 		json_t *now = json_object_get(f, "cxx11_abi");

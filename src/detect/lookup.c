@@ -1,0 +1,36 @@
+/* lookup.c - reading what find_all() has found. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/lookup.h"
+
+#include <string.h>
+
+#include "base/jsonio.h"
+
+const json_t *lookup_entry(const json_t *facts, const char *kind, const char *python,
+			   const char *name)
+{
+	const json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(facts, kind), i, o)
+		if (!strcmp(jsonio_string(o, "name"), name) &&
+		    !strcmp(jsonio_string(o, "python"), python))
+			return o;
+	return NULL;
+}
+
+const char *lookup_mpi_title(const char *flavour)
+{
+	static const char *const titles[][2] = {
+		{ "openmpi", "Open MPI" },
+		{ "mpich", "MPICH" },
+		{ "mvapich", "MVAPICH" },
+		{ "intelmpi", "Intel MPI" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+		if (!strcmp(titles[i][0], flavour))
+			return titles[i][1];
+	return flavour;
+}

@@ -1,0 +1,398 @@
+/* draft_targets.c - which Python a plan is for, and what is known of its frameworks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/draft.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/jsonio.h"
+#include "base/near.h"
+#include "detect/lookup.h"
+#include "rebuild/versions.h"
+#include "ringup.h"
+
+enum { VARIANTS = 6 };
+
+/* What people call them, what they are, and for whom there is something to build. */
+static const struct {
+	const char *typed, *name;
+	bool for_ringup, for_horovod;
+} known[] = {
+	{ "torch", "torch", true, true },
+	{ "pytorch", "torch", true, true },
+	{ "tensorflow", "tensorflow", false, true },
+	{ "tf", "tensorflow", false, true },
+	{ "keras", "tensorflow", false, true },
+	{ "mxnet", "mxnet", false, true },
+};
+
+/* What is asked for. */
+
+static const char *canonical(const char *typed)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strcmp(known[i].typed, typed))
+			return known[i].name;
+	return NULL;
+}
+
+static bool is_for(const struct draft *d, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strcmp(known[i].name, name))
+			return d->horovod ? known[i].for_horovod : known[i].for_ringup;
+	return false;
+}
+
+static bool is_wanted(const struct draft *d, const char *name)
+{
+	const char *c;
+	int i;
+
+	for (i = 0; i < d->how->framework_count; i++) {
+		c = canonical(d->how->frameworks[i]);
+		if (c && !strcmp(c, name))
+			return true;
+	}
+	return !d->how->framework_count;
+}
+
+int draft_check(const struct buildplan_how *how, struct err *e)
+{
+	struct near n = { 0 };
+	size_t i;
+	int k;
+
+	if (how->engine && strcmp(how->engine, "ringup") && strcmp(how->engine, "horovod"))
+		return fail(e, RINGUP_EINVAL, "no engine '%.40s': ringup or horovod",
+			    how->engine);
+	for (k = 0; k < how->framework_count; k++) {
+		if (canonical(how->frameworks[k]))
+			continue;
+		for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+			near_offer(&n, how->frameworks[k], known[i].typed);
+		return fail(e, RINGUP_EINVAL,
+			    "nothing is built for '%.40s'%s%s%s: torch, tensorflow or mxnet",
+			    how->frameworks[k], n.best ? "; is " : "", n.best ? n.best : "",
+			    n.best ? " meant" : "");
+	}
+	return 0;
+}
+
+/* Which Python, and what of it. */
+
+const json_t *draft_framework(const struct draft *d, const json_t *python, const char *name)
+{
+	return lookup_entry(d->facts, "frameworks", jsonio_string(python, "path"), name);
+}
+
+/* How many frameworks of @python could be served; those that are asked for. */
+static int count_served(const struct draft *d, const json_t *python)
+{
+	static const char *const names[] = { "torch", "tensorflow", "mxnet" };
+	int n = 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (is_wanted(d, names[i]) && draft_framework(d, python, names[i]))
+			n += is_for(d, names[i]) ? 16 : 1;
+	return n;
+}
+
+void draft_choose_python(struct draft *d)
+{
+	const json_t *all = json_object_get(d->facts, "pythons"), *o;
+	int n, best = -1;
+	size_t i;
+
+	for (i = 0; i < json_array_size(all); i++) {
+		o = json_array_get(all, i);
+		n = count_served(d, o);
+		if (n > best) {
+			best = n;
+			d->python = o;
+		}
+	}
+	for (i = 0; i < json_array_size(all); i++) {
+		o = json_array_get(all, i);
+		if (o != d->python && count_served(d, o))
+			draft_reject(
+				d, jsonio_string(o, "path"),
+				"has frameworks, too; a plan is for one Python: name it with "
+				"--python");
+	}
+	if (d->python) {
+		const char *v = jsonio_string(d->python, "version"), *dot = strchr(v, '.');
+
+		snprintf(d->series, sizeof(d->series), "%.*s",
+			 dot ? (int)(dot - v + 1 + (long)strspn(dot + 1, "0123456789"))
+			     : (int)strlen(v),
+			 v);
+		json_object_set_new(d->plan, "python",
+				    json_pack("{sO?sO?sO?}", "path",
+					      json_object_get(d->python, "path"), "version",
+					      json_object_get(d->python, "version"), "prefix",
+					      json_object_get(d->python, "prefix")));
+	}
+}
+
+/* What the table calls this edition of a framework, the most telling first. */
+struct variants {
+	char word[VARIANTS][24];
+	const char *at[VARIANTS + 1];
+	int count;
+};
+
+static void add_variant(struct variants *v, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+static void add_variant(struct variants *v, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(v->word[v->count], sizeof(v->word[0]), fmt, ap);
+	va_end(ap);
+	if (*v->word[v->count] && v->count < VARIANTS) {
+		v->at[v->count] = v->word[v->count];
+		v->count++;
+	}
+	v->at[v->count] = NULL;
+}
+
+/* Does the table speak of this edition at all?  Of makers' builds that nobody else has it
+ * does not, and of conda's and Debian's only where it says so. */
+static bool find_variants(const struct draft *d, const json_t *fact, struct variants *v)
+{
+	const char *by = jsonio_string(fact, "installer"),
+		   *plus = strchr(jsonio_string(fact, "version"), '+');
+	const char *cuda = jsonio_string(fact, "cuda");
+	int major = 0, minor = 0;
+
+	memset(v, 0, sizeof(*v));
+	if (!strcmp(by, "conda")) {
+		add_variant(v, "conda");
+		return true;
+	}
+	if (!strcmp(by, "distribution") || !strcmp(by, "debian")) {
+		add_variant(v, "debian");
+		return true;
+	}
+	if (plus && strcmp(plus, "+cpu") && strncmp(plus, "+cu", 3))
+		return false;
+	if (plus)
+		add_variant(v, "%.20s", plus + 1);
+	else if (sscanf(cuda, "%d.%d", &major, &minor) == 2)
+		add_variant(v, "cu%d%d", major % 1000, minor % 1000);
+	add_variant(v, "cp%.1s%.4s", d->series,
+		    strchr(d->series, '.') ? strchr(d->series, '.') + 1 : "");
+	add_variant(v, "%.20s", jsonio_string(fact, "distribution"));
+	return true;
+}
+
+/* What is known of a distribution's own build is about that alone. */
+const struct version_fact *draft_ask(const struct draft *d, const json_t *fact,
+				     const char *attr)
+{
+	const struct version_fact *f;
+	struct variants v;
+
+	if (!d->table || !find_variants(d, fact, &v))
+		return NULL;
+	f = versions_ask(d->table, jsonio_string(fact, "name"), jsonio_string(fact, "version"),
+			 attr, v.at);
+	if (f && !*f->variant && strcmp(attr, "cxx_standard") && v.count &&
+	    (!strcmp(v.at[0], "conda") || !strcmp(v.at[0], "debian")))
+		return NULL;
+	return f;
+}
+
+/* A probe's word about a framework: probes.frameworks[{location, cxx11_abi, cxx_standard}]. */
+static const json_t *probe_of(const struct draft *d, const json_t *fact, const char *key)
+{
+	const json_t *all = json_object_get(json_object_get(d->facts, "probes"), "frameworks");
+	const json_t *o, *v;
+	size_t i;
+
+	for (i = 0; i < json_array_size(all); i++) {
+		o = json_array_get(all, i);
+		v = json_object_get(o, key);
+		if (!strcmp(jsonio_string(o, "location"), jsonio_string(fact, "location")) &&
+		    json_is_integer(v))
+			return v;
+	}
+	return NULL;
+}
+
+static void source(struct target *t, const char *field, const char *by)
+{
+	char key[32];
+
+	snprintf(key, sizeof(key), "%s_by", field);
+	draft_set(t->entry, key, by);
+}
+
+static void find_abi(struct draft *d, struct target *t)
+{
+	const json_t *elf = json_object_get(t->fact, "cxx11_abi");
+	const json_t *probe = probe_of(d, t->fact, "cxx11_abi");
+	const struct version_fact *f = draft_ask(d, t->fact, "cxx11_abi");
+	char about[160];
+
+	t->abi = json_is_integer(elf) ? (int)json_integer_value(elf)
+		 : probe              ? (int)json_integer_value(probe)
+		 : f                  ? atoi(f->value)
+				      : -1;
+	if (t->abi != 0 && t->abi != 1)
+		t->abi = -1;
+	json_object_set_new(t->entry, "cxx11_abi",
+			    t->abi < 0 ? json_null() : json_integer(t->abi));
+	source(t, "cxx11_abi",
+	       json_is_integer(elf) ? "elf"
+	       : probe              ? "probe"
+	       : f                  ? "table"
+				    : "");
+	snprintf(about, sizeof(about), "C++ ABI of %s", t->title);
+	if (f && (json_is_integer(elf) || probe) && t->abi >= 0 && atoi(f->value) != t->abi)
+		draft_differ(d, about, t->abi ? "1" : "0", f->value);
+	if (json_is_integer(elf) && probe &&
+	    json_integer_value(elf) != json_integer_value(probe))
+		draft_differ(d, about, t->abi ? "1 (its library)" : "0 (its library)",
+			     t->abi ? "0 (what was compiled against it)"
+				    : "1 (what was compiled against it)");
+}
+
+static void find_maker(struct draft *d, struct target *t)
+{
+	const char *elf = jsonio_string(t->fact, "compiler");
+	const struct version_fact *f = draft_ask(d, t->fact, "compiler");
+	char table[32] = "", about[160];
+	const char *is = elf;
+
+	if (f)
+		snprintf(table, sizeof(table), "%s", f->value);
+	if (!*is)
+		is = table;
+	if (!strncmp(is, "gcc ", 4) || !strncmp(is, "clang ", 6)) {
+		size_t n = strcspn(is, " ");
+
+		snprintf(t->family, sizeof(t->family), "%.*s", (int)n, is);
+		snprintf(t->compiler, sizeof(t->compiler), "%.31s", is + n + 1);
+	}
+	draft_set(t->entry, "compiler", is);
+	source(t, "compiler", *elf ? "elf" : *table ? "table" : "");
+	if (*elf && *table && f->trust > VERSION_MEMORY &&
+	    (strncmp(elf, table, strlen(t->family) + 1) ||
+	     atoi(strchrnul(elf, ' ')) != atoi(strchrnul(table, ' ')))) {
+		snprintf(about, sizeof(about), "compiler of %s", t->title);
+		draft_differ(d, about, elf, table);
+	}
+}
+
+static void find_standard(struct draft *d, struct target *t)
+{
+	const json_t *probe = probe_of(d, t->fact, "cxx_standard");
+	const json_t *headers = json_object_get(t->fact, "cxx_standard");
+	const struct version_fact *f = draft_ask(d, t->fact, "cxx_standard");
+	char about[160], was[16], is[16];
+
+	t->standard = probe                      ? (int)json_integer_value(probe)
+		      : f                        ? atoi(f->value)
+		      : json_is_integer(headers) ? (int)json_integer_value(headers)
+						 : 0;
+	if (t->standard < 0 || t->standard > 99)
+		t->standard = 0;
+	json_object_set_new(t->entry, "cxx_standard",
+			    t->standard ? json_integer(t->standard) : json_null());
+	source(t, "cxx_standard", probe ? "probe" : t->standard ? "table" : "");
+	if (probe && f && atoi(f->value) != t->standard) {
+		snprintf(about, sizeof(about), "C++ standard of %s", t->title);
+		snprintf(was, sizeof(was), "%.8s", f->value);
+		snprintf(is, sizeof(is), "%d", t->standard);
+		draft_differ(d, about, is, was);
+	}
+}
+
+static void check_python(struct draft *d, const struct target *t)
+{
+	const struct version_fact *f = draft_ask(d, t->fact, "python");
+	char about[160];
+
+	if (!f || versions_in(d->series, f->value))
+		return;
+	snprintf(about, sizeof(about), "Python of %s", t->title);
+	draft_differ(d, about, d->series, f->value);
+}
+
+static void add_target(struct draft *d, const json_t *fact)
+{
+	struct target *t = &d->at[d->count++];
+
+	t->fact = fact;
+	t->name = jsonio_string(fact, "name");
+	t->version = jsonio_string(fact, "version");
+	snprintf(t->title, sizeof(t->title), "%s%s%s", t->name, *t->version ? " " : "",
+		 t->version);
+	t->entry = json_pack("{sO?sO?sO?sO?}", "name", json_object_get(fact, "name"), "version",
+			     json_object_get(fact, "version"), "location",
+			     json_object_get(fact, "location"), "library",
+			     json_object_get(fact, "library"));
+	find_abi(d, t);
+	find_maker(d, t);
+	find_standard(d, t);
+	check_python(d, t);
+	json_array_append_new(json_object_get(d->plan, "frameworks"), t->entry);
+}
+
+static void refuse_framework(struct draft *d, const char *name)
+{
+	char nearest[200], python[PATH_MAX];
+
+	snprintf(python, sizeof(python), "%.300s", jsonio_string(d->python, "path"));
+	snprintf(nearest, sizeof(nearest), "%.120s -m pip install %s",
+		 *python ? python : "python3", name);
+	draft_cannot(d, nearest, "%s is not installed%s%.200s", name,
+		     *python ? " for " : ": there is no Python 3", python);
+}
+
+void draft_find_targets(struct draft *d)
+{
+	static const char *const names[] = { "torch", "tensorflow", "mxnet" };
+	const json_t *fact;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char what[96];
+
+		if (!is_wanted(d, names[i]))
+			continue;
+		fact = d->python ? draft_framework(d, d->python, names[i]) : NULL;
+		if (!fact && d->how->framework_count) {
+			refuse_framework(d, names[i]);
+		} else if (fact && is_for(d, names[i])) {
+			add_target(d, fact);
+		} else if (fact) {
+			snprintf(what, sizeof(what), "%s %.60s", names[i],
+				 jsonio_string(fact, "version"));
+			draft_reject(d, what,
+				     "this release of ringup has no adapter to build for it; "
+				     "--engine horovod builds one");
+			if (d->how->framework_count)
+				draft_cannot(d, "ringup plan --engine horovod --for tensorflow",
+					     "this release of ringup has no adapter for %s",
+					     names[i]);
+		}
+	}
+	if (d->horovod && !d->count)
+		draft_cannot(d,
+			     "install torch or tensorflow for a Python of this node, then plan "
+			     "again",
+			     "there is no framework that horovod could be built for");
+}
