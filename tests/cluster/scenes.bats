@@ -263,12 +263,22 @@ first_line() {
   }
 }
 
+# well - nothing is wrong.  One machine is all three nodes, and where other tests have its
+# processors, a path may really be slow for as long as a check takes; not for three of them.
+well() {
+  for _ in 1 2; do
+    verdict 0 'all is well between 3 nodes' >/dev/null && return 0
+    [[ $output == *", elsewhere "* ]] || break
+  done
+  verdict 0 'all is well between 3 nodes'
+}
+
 @test "check: all is well, also with IPv6 alone" {
   cluster_up 3
-  verdict 0 'all is well between 3 nodes'
+  well
   cluster_down
   cluster_up 3 ipv6
-  verdict 0 'all is well between 3 nodes'
+  well
 }
 
 @test "check: the address of docker0, idle or with a container, before eth0 or after" {
