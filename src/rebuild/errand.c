@@ -124,6 +124,9 @@ json_t *errand_env(const char *home, bool net)
 	}
 	json_object_set_new(env, "HOME", json_string(home));
 	json_object_set_new(env, "TMPDIR", json_string(home));
+	/* Open MPI's ranks leave what they share in /dev/shm when they are killed. */
+	json_object_set_new(env, "OMPI_MCA_btl_vader_backing_directory", json_string(home));
+	json_object_set_new(env, "OMPI_MCA_btl_sm_backing_directory", json_string(home));
 	json_object_set_new(env, "LC_ALL", json_string("C.UTF-8"));
 	json_object_set_new(env, "PIP_DISABLE_PIP_VERSION_CHECK", json_string("1"));
 	json_object_set_new(env, "PIP_NO_INPUT", json_string("1"));
