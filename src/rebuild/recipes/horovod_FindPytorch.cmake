@@ -14,6 +14,7 @@ for line in (torch.__version__, str(cuda).upper(), str(torch.compiled_with_cxx11
              ';'.join(extension.include_dirs), ';'.join(extension.library_dirs),
              ';'.join(extension.libraries)):
     print('@' + line, file=answer)
+answer.close()  # torch without numpy ends Python so that nobody else does
 ")
 if(HAVE_CUDA)
   set(_pytorch_cuda TRUE)
