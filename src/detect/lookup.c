@@ -19,6 +19,17 @@ const json_t *lookup_entry(const json_t *facts, const char *kind, const char *py
 	return NULL;
 }
 
+const json_t *lookup_extension(const json_t *engine, const char *name)
+{
+	const json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(engine, "extensions"), i, o)
+		if (!strcmp(jsonio_string(o, "framework"), name))
+			return o;
+	return NULL;
+}
+
 const char *lookup_mpi_title(const char *flavour)
 {
 	static const char *const titles[][2] = {

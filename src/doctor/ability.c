@@ -14,17 +14,6 @@
 #include "detect/rootfs.h"
 #include "rebuild/modules.h"
 
-static const json_t *extension(const json_t *engine, const char *name)
-{
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(json_object_get(engine, "extensions"), i, o)
-		if (!strcmp(jsonio_string(o, "framework"), name))
-			return o;
-	return NULL;
-}
-
 static bool has_module(const char *root, const json_t *facts)
 {
 	char folder[PATH_MAX];
@@ -87,8 +76,9 @@ static void of_horovod(json_t *o, const char *root, const json_t *engine)
 	int fd;
 
 	for (i = 0; i < 3; i++)
-		json_object_set_new(frameworks, names[i][0],
-				    json_boolean(extension(engine, names[i][1]) != NULL));
+		json_object_set_new(
+			frameworks, names[i][0],
+			json_boolean(lookup_extension(engine, names[i][1]) != NULL));
 	if (!rootfs_open(&fs, root, problems, &e)) {
 		json_array_foreach(json_object_get(engine, "extensions"), i, x) {
 			fd = rootfs_fd(&fs, jsonio_string(x, "library"), NULL);

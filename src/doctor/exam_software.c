@@ -96,17 +96,6 @@ int exam_engine(struct exam *x, struct err *e)
 	return 0;
 }
 
-static bool has_extension(const json_t *engine, const char *framework)
-{
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(json_object_get(engine, "extensions"), i, o)
-		if (!strcmp(jsonio_string(o, "framework"), framework))
-			return true;
-	return false;
-}
-
 /* Who serves the framework @f; a framework that nobody serves may be meant so. */
 static void add_framework(struct exam *x, const json_t *f)
 {
@@ -118,7 +107,7 @@ static void add_framework(struct exam *x, const json_t *f)
 	if (ours && !strcmp(name, "torch")) {
 		exam_add(x, EXAM_GOOD, "%s %s of %s: served by ringup %s", name,
 			 jsonio_string(f, "version"), python, jsonio_string(ours, "version"));
-	} else if (has_extension(horovod, name)) {
+	} else if (lookup_extension(horovod, name)) {
 		exam_add(x, EXAM_GOOD, "%s %s of %s: served by Horovod %s", name,
 			 jsonio_string(f, "version"), python,
 			 jsonio_string(horovod, "version"));
