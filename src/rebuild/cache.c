@@ -3,7 +3,6 @@
 #include "rebuild/cache.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -127,8 +126,7 @@ static int fetch_or_build(const struct want *w, struct err *e)
 /* The cache folder itself, but nothing above it: a volume that is not mounted is not made. */
 static void make_dir(const char *dir)
 {
-	if (mkdir(dir, 0755) && errno != EEXIST)
-		return;
+	mkdir(dir, 0755); /* or it is there, or what comes next fails and says why */
 }
 
 /* One try at the lock: 1 if somebody else has it. */
