@@ -172,7 +172,6 @@ static int compile(void *arg, const char *into, struct err *e)
 	struct fetch_how fetch = { .recipe = &u->recipe,
 				   .source = u->how->source,
 				   .python = u->python,
-				   .tools = *u->tools ? u->tools : NULL,
 				   .dir = u->dir,
 				   .home = u->nest,
 				   .who = u->builder,
@@ -197,6 +196,7 @@ static int compile(void *arg, const char *into, struct err *e)
 
 	if (rc)
 		return rc;
+	fetch.tools = *u->tools ? u->tools : NULL;
 	if (u->builder.changes && chown(into, u->builder.uid, u->builder.gid))
 		return fail_os(e, "%s", into);
 	rebuild_step(u->how, u->how->source ? "unpack sources" : "get sources", 0, 0);

@@ -96,16 +96,29 @@ version() {
   [[ $stderr == *"--source"*"pip download"* && $(version) == 0.1 ]]
 }
 
-@test "from an index: only what has the recipe's SHA-256" {
+# offered - an index of packages has the release.
+offered() {
   mkdir -p "$BATS_TEST_TMPDIR/index/horovod"
   cp "$sdist" "$BATS_TEST_TMPDIR/index/horovod/"
   printf '<a href="%s">%s</a>\n' "${sdist##*/}" "${sdist##*/}" >"$BATS_TEST_TMPDIR/index/horovod/index.html"
   export PIP_INDEX_URL=file://$BATS_TEST_TMPDIR/index
+}
+
+@test "from an index: only what has the recipe's SHA-256" {
+  offered
   build 0 --accept TEST-1
   [[ $(version) == 0.28.1 ]]
   echo more >>"$BATS_TEST_TMPDIR/index/horovod/${sdist##*/}"
   build 1 --accept TEST-1
   [[ $stderr == *"pip could not get"* && $(version) == 0.28.1 ]]
+}
+
+@test "from an index, into an environment without build tools, which stays without" {
+  offered
+  export PIP_FIND_LINKS=$venv/wheels
+  rm -r "$site"/{setuptools,wheel,packaging}*
+  build 0 --accept TEST-1
+  [[ $(version) == 0.28.1 && ! -e $site/setuptools ]]
 }
 
 @test "--dry-run says what would be done, and does nothing" {

@@ -1,12 +1,14 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # engine.bash - a small engine with a recipe, and a small torch: what takes seconds to build.
 
-# engine_base DIR - an environment with what a build without a network needs, made once.
+# engine_base DIR - an environment with what a build without a network needs, made once; in
+# DIR/wheels that as files.
 engine_base() {
   python3 -c 'import os, sysconfig, sys
 sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null || return 1
   python3 -m venv "$1" || return 1
-  "$1/bin/python" -m pip install -q setuptools wheel packaging >&2
+  "$1/bin/python" -m pip download -q --no-deps -d "$1/wheels" setuptools wheel packaging >&2 &&
+    "$1/bin/python" -m pip install -q --no-index "$1"/wheels/*.whl >&2
 }
 
 # engine_sources DIR - the small engine: a module in C, a launcher, a package that averages.
