@@ -6,12 +6,25 @@ load ../lib/helper
 
 bats_require_minimum_version 1.5.0
 
-# Half an hour of processors and some gigabytes from the network: only in make check-long.
 setup() {
-  [[ -n ${RINGUP_TEST_LONG:-} ]] || skip "takes long: make check-long"
   command -v cmake g++ >/dev/null || skip "no cmake or no g++"
   export TMPDIR=${TMPDIR:-/tmp}
   venv=$BATS_TEST_TMPDIR/venv
+}
+
+# long - half an hour of processors and some gigabytes from the network.
+long() { [[ -n ${RINGUP_TEST_LONG:-} ]] || skip "takes long: make check-long"; }
+
+# updated PACKAGE WAS IS - pip brings another; doctor says so, with a command that is then run.
+updated() {
+  local command
+  "$venv/bin/python" -m pip install -q "$1==$3" || skip "cannot get $1 $3"
+  run ringup doctor --python "$venv"
+  expect_status 1
+  grep -q "${1%-cpu} was $2[^ ]* when horovod was built for $venv.*, and is $3" <<<"$output"
+  command=$(sed -n 's/^ *do: *\(ringup rebuild .*\)/\1/p' <<<"$output" | head -n 1)
+  [[ $command == *"--engine horovod"*"--python $venv"* ]]
+  rebuild --without-mpi
 }
 
 # environment PACKAGE... - a fresh one that has these.
@@ -38,37 +51,15 @@ in_two_ranks() {
 }
 
 @test "torch 2.13, which unedited Horovod does not compile with" {
-  environment torch==2.13.0
+  environment "${RINGUP_TEST_TORCH:-torch==2.13.0}"
   rebuild --without-mpi
   [[ $output == *"proved: torch 2.13.0"*"over gloo"* ]]
   "$venv/bin/horovodrun" --check-build | grep -qF '[X] PyTorch'
   [[ $(stat -c %s "$venv"/lib/python3*/site-packages/horovod/torch/mpi_lib_v2*.so) -lt 4000000 ]]
 }
 
-@test "TensorFlow 2.21 with Keras 3: averaged in every way; unedited it would not, which the proof sees" {
-  environment tensorflow-cpu==2.21.0
-  rebuild --without-mpi
-  [[ $output == *"proved: tensorflow 2.21"*"proved: keras"* ]]
-  run in_two_ranks "$src/tests/py/keras_of_a_rank.py" "$BATS_TEST_TMPDIR"
-  [[ $(grep -c ':ok check_' <<<"$output") -eq 14 && $output != *"not ok"* ]]
-  sed -i 's/    if keras3.is_optimizer(optimizer):/    if False:/' \
-    "$venv"/lib/python3*/site-packages/horovod/_keras/__init__.py
-  mkdir "$BATS_TEST_TMPDIR/proof" "$BATS_TEST_TMPDIR/out"
-  cp "$src"/src/rebuild/proofs/*.py "$BATS_TEST_TMPDIR/proof"
-  # The callbacks would fail, and nothing is to but the averages.
-  sed -i '/BroadcastGlobal/d; s/^ *hvd.callbacks.MetricAverage.*/[])/' \
-    "$BATS_TEST_TMPDIR/proof/prove_keras.py"
-  in_two_ranks "$BATS_TEST_TMPDIR/proof/prove_keras.py" "$BATS_TEST_TMPDIR/out"
-  [[ $(grep -oh '"weights": "[0-9a-f]*"' "$BATS_TEST_TMPDIR"/out/rank-*.json | sort -u | wc -l) -eq 2 ]]
-}
-
-@test "TensorFlow 2.15 with Keras 2" {
-  environment tensorflow-cpu==2.15.1
-  rebuild --without-mpi
-  [[ $output == *"proved: tensorflow 2.15"*"proved: keras"* ]]
-}
-
 @test "the distribution's torch, over Gloo and Open MPI, built as nobody" {
+  long
   /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "/usr/bin/python3 has no torch"
   command -v mpicxx >/dev/null || skip "no mpicxx"
   chmod 755 "$BATS_TEST_TMPDIR" "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"
@@ -78,13 +69,35 @@ in_two_ranks() {
   [[ $stderr != *"built as root"* ]]
 }
 
-@test "torch is upgraded: the engine is rebuilt for it" {
+@test "torch is updated: doctor sees it, and its command builds the engine for the new one" {
+  long
   environment torch==2.12.0
   rebuild --without-mpi
-  "$venv/bin/python" -m pip install -q torch==2.13.0 || skip "cannot get torch 2.13.0"
-  rebuild --without-mpi
+  [[ $output == *"proved: torch 2.12.0"* ]]
+  updated torch 2.12.0 2.13.0
   [[ $output == *"proved: torch 2.13.0"* ]]
   run "$venv/bin/python" -c 'import horovod.torch'
   expect_status 0
   [[ -z $output ]]
+}
+
+@test "TensorFlow 2.15 with Keras 2 is updated to 2.21 with Keras 3, and ranks are averaged in every way" {
+  long
+  environment tensorflow-cpu==2.15.1
+  rebuild --without-mpi
+  [[ $output == *"proved: tensorflow 2.15"*"proved: keras"* ]]
+  updated tensorflow-cpu 2.15.1 2.21.0
+  [[ $output == *"proved: tensorflow 2.21"*"proved: keras"* ]]
+  run in_two_ranks "$src/tests/py/keras_of_a_rank.py" "$BATS_TEST_TMPDIR"
+  [[ $(grep -c ':ok check_' <<<"$output") -eq 14 && $output != *"not ok"* ]]
+  # Without our edits it would average nothing, which the proof sees.
+  sed -i 's/    if keras3.is_optimizer(optimizer):/    if False:/' \
+    "$venv"/lib/python3*/site-packages/horovod/_keras/__init__.py
+  mkdir "$BATS_TEST_TMPDIR/proof" "$BATS_TEST_TMPDIR/out"
+  cp "$src"/src/rebuild/proofs/*.py "$BATS_TEST_TMPDIR/proof"
+  # The callbacks would fail, and nothing is to but the averages.
+  sed -i '/BroadcastGlobal/d; s/^ *hvd.callbacks.MetricAverage.*/[])/' \
+    "$BATS_TEST_TMPDIR/proof/prove_keras.py"
+  in_two_ranks "$BATS_TEST_TMPDIR/proof/prove_keras.py" "$BATS_TEST_TMPDIR/out"
+  [[ $(grep -oh '"weights": "[0-9a-f]*"' "$BATS_TEST_TMPDIR"/out/rank-*.json | sort -u | wc -l) -eq 2 ]]
 }
