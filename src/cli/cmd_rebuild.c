@@ -202,6 +202,7 @@ static int run(int argc, char **argv, struct err *e)
 		.jobs = jobs,
 		.offline = offline,
 		.without_mpi = without_mpi,
+		.dry_run = dry_run,
 		.limit_ms = (int64_t)minutes * 60000,
 		.step = show_step,
 		.arg = &progress,
@@ -222,7 +223,7 @@ static int run(int argc, char **argv, struct err *e)
 	if (undo)
 		rc = rebuild_undo(&how, &said, &why);
 	else
-		rc = rebuild_plan(&how, &facts, &plan, &why);
+		rc = rebuild_plan(&how, &facts, &plan, &said, &why);
 	if (!rc && !undo)
 		rc = rebuild_check(plan, &said, &why);
 	if (!rc && !undo && !dry_run)

@@ -167,11 +167,6 @@ static int download(const struct fetch_how *how, struct err *e)
 	char text[256], path[PATH_MAX];
 	int rc;
 
-	if (how->offline)
-		return fail(e, RINGUP_EINVAL,
-			    "--offline, and no --source: name a copy of %s, as `pip download "
-			    "--no-deps --no-binary :all: %s` gets it",
-			    how->recipe->file, how->recipe->index);
 	snprintf(text, sizeof(text), "%s --hash=sha256:%s\n", how->recipe->index,
 		 how->recipe->sha256);
 	snprintf(path, sizeof(path), "%s/want.txt", how->dir);
@@ -246,6 +241,23 @@ static int own_folder(const struct fetch_how *how, const char *name, struct err 
 	return 0;
 }
 
+int fetch_foresee(const struct recipe *recipe, const char *source, bool offline, struct err *e)
+{
+	struct stat st;
+
+	if (!source && offline)
+		return fail(e, RINGUP_EINVAL,
+			    "--offline, and no --source: name a copy of %s, as `pip download "
+			    "--no-deps --no-binary :all: %s` gets it",
+			    recipe->file, recipe->index);
+	if (source && (stat(source, &st) || access(source, R_OK)))
+		return fail_os(e, "--source %s", source);
+	if (source && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return fail(e, RINGUP_EINVAL, "--source %s is neither a file nor a folder",
+			    source);
+	return 0;
+}
+
 int fetch_sources(const struct fetch_how *how, struct err *e)
 {
 	const char *copy[] = {
@@ -253,8 +265,10 @@ int fetch_sources(const struct fetch_how *how, struct err *e)
 	};
 	char file[PATH_MAX];
 	struct stat st;
-	int rc;
+	int rc = fetch_foresee(how->recipe, how->source, how->offline, e);
 
+	if (rc)
+		return rc;
 	snprintf(file, sizeof(file), "%s/got/%s", how->dir, how->recipe->file);
 	if (how->source && stat(how->source, &st))
 		return fail_os(e, "--source %s", how->source);

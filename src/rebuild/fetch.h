@@ -20,6 +20,10 @@ struct fetch_how {
 	int log_fd;
 };
 
+/* fetch_foresee - is there a @source to read, or, without one, a network to ask?  Looks, and
+ * asks nobody. */
+int fetch_foresee(const struct recipe *recipe, const char *source, bool offline, struct err *e);
+
 /*
  * fetch_sources - fresh sources in dir/src.
  *

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/jsonio.h"
@@ -45,7 +46,32 @@ const struct builder *rebuild_builder(const char *engine)
 	return NULL;
 }
 
-int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp, struct err *e)
+/* Has @plan a reason why not that no compiler could change? */
+static bool is_hopeless(const json_t *plan)
+{
+	return !json_is_true(json_object_get(plan, "possible")) &&
+	       (!json_array_size(json_object_get(plan, "frameworks")) ||
+		json_is_object(json_object_get(plan, "compiler")));
+}
+
+/* A plan by what there is to see, and whether it is worth trying compilers for. */
+static int foresee(const struct rebuild_how *how, const struct buildplan_how *ask,
+		   const json_t *facts, const struct versions *t, struct rebuild_said *said,
+		   struct err *e)
+{
+	json_t *plan = NULL;
+	int rc = buildplan_make(ask, facts, t, &plan, e);
+
+	if (!rc && is_hopeless(plan))
+		rc = rebuild_check(plan, said, e);
+	if (!rc)
+		rc = rebuild_builder(how->engine)->foresee(how, facts, plan, said, e);
+	json_decref(plan);
+	return rc;
+}
+
+int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp,
+		 struct rebuild_said *said, struct err *e)
 {
 	struct find_how find = { .python = how->python };
 	struct buildplan_how ask = { .engine = how->engine,
@@ -69,9 +95,12 @@ int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp,
 	rc = versions_load(&table, NULL, e);
 	if (!rc)
 		rc = find_all(&find, factsp, e);
+	if (!rc && !how->dry_run)
+		rc = foresee(how, &ask, *factsp, &table, said, e);
+	if (rc)
+		goto out;
 	rebuild_step(how, "plan, trying compilers", 0, 0);
-	if (!rc)
-		rc = probe_plan(&ask, *factsp, &table, planp, e);
+	rc = probe_plan(&ask, *factsp, &table, planp, e);
 out:
 	versions_free(&table);
 	recipe_free(&recipe);
@@ -172,6 +201,14 @@ int rebuild_refuse(struct rebuild_said *said, struct err *e, const char *fmt, ..
 	va_end(ap);
 	said->has_failed = true;
 	return fail(e, RINGUP_EINVAL, "%s", text);
+}
+
+int rebuild_may_write(struct rebuild_said *said, const char *site, struct err *e)
+{
+	if (!access(site, W_OK))
+		return 0;
+	return rebuild_refuse(
+		said, e, "%s cannot be written: make a virtual environment, or be root", site);
 }
 
 void rebuild_free(struct rebuild_said *said)

@@ -23,6 +23,7 @@ struct rebuild_how {
 	int jobs;         /* compilers at the same time; 0: as many as fit             */
 	bool offline;     /* nothing is asked of the network                           */
 	bool without_mpi; /* even if there is one                                      */
+	bool dry_run;     /* only a plan is wanted                                     */
 	int64_t limit_ms; /* for a build; 0: an hour                                    */
 	const struct cache_how *cache; /* NULL: none                                     */
 
@@ -48,6 +49,10 @@ struct rebuild_said {
  */
 struct builder {
 	const char *name, *summary;
+	/* whatever stands in the way and can be told by looking, for people to hear of it at
+	 * once: starts no program; @plan is one that no compiler has been tried for */
+	int (*foresee)(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
+		       struct rebuild_said *said, struct err *e);
 	int (*build)(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
 		     struct rebuild_said *said, struct err *e);
 	/* take back the last build for this Python; 1: there is none */
@@ -63,8 +68,11 @@ const struct builder *rebuild_builder(const char *engine);
 /*
  * rebuild_plan - what the node has and what will be done, into *@factsp and *@planp, the
  * caller's references.
+ *
+ * What needs no compiler to be found out, and is in the way, is told before one is tried.
  */
-int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp, struct err *e);
+int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp,
+		 struct rebuild_said *said, struct err *e);
 
 /* rebuild_check - can it be done at all? */
 int rebuild_check(const json_t *plan, struct rebuild_said *said, struct err *e);
@@ -86,6 +94,9 @@ void rebuild_note(struct rebuild_said *said, const char *fmt, ...)
 /* rebuild_refuse - fail() for what the node, not this program, is in the way of. */
 int rebuild_refuse(struct rebuild_said *said, struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* rebuild_may_write - 0, or a refusal: this user cannot write the folder of packages @site. */
+int rebuild_may_write(struct rebuild_said *said, const char *site, struct err *e);
 
 void rebuild_free(struct rebuild_said *said);
 

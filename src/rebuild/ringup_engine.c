@@ -376,7 +376,7 @@ static json_t *stamp_package(const struct work *w, const char *python)
 }
 
 /* Is what is installed this release's, and stamped for what is here? */
-static bool is_package_good(const struct work *w, const char *site)
+static bool is_package_good(const json_t *facts, const char *site)
 {
 	char path[PATH_MAX];
 	json_t *stamp = NULL, *diff;
@@ -387,7 +387,7 @@ static bool is_package_good(const struct work *w, const char *site)
 	    snprintf(path, sizeof(path), "%s/" STAMP_PACKAGE, site) >= PATH_MAX ||
 	    stamp_read("", path, &stamp, &ignored) || !stamp)
 		return false;
-	diff = stamp_diff(stamp, w->facts);
+	diff = stamp_diff(stamp, facts);
 	good = diff && !json_array_size(diff);
 	json_decref(diff);
 	json_decref(stamp);
@@ -494,6 +494,17 @@ static bool has_torch(const json_t *facts, const char *python)
 	return false;
 }
 
+/* Is there something to install, then into @site?  A Python that nobody named gets it only if
+ * it has a use for it. */
+static bool wants_package(const struct rebuild_how *how, const json_t *facts,
+			  const json_t *plan, char site[PATH_MAX])
+{
+	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
+
+	return *python && (how->python || has_torch(facts, python)) &&
+	       package_site(site, facts, python) && !is_package_good(facts, site);
+}
+
 /* What a person may expect here and does not get. */
 static void tell_tensorflow(struct work *w)
 {
@@ -517,10 +528,9 @@ static int build(const struct rebuild_how *how, const json_t *facts, const json_
 	struct work w = {
 		.how = how, .plan = plan, .said = said, .facts = facts, .lock = -1, .log_fd = -1
 	};
-	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
 	char source[MODULES_KEY], site[PATH_MAX] = "";
 	json_t *states = NULL;
-	bool wants_package;
+	bool is_package = wants_package(how, facts, plan, site);
 	int rc = open_work(&w, e);
 
 	if (!rc)
@@ -529,18 +539,15 @@ static int build(const struct rebuild_how *how, const json_t *facts, const json_
 		goto out;
 	if (!how->without_mpi)
 		states = modules_state("", w.folder, source, w.facts);
-	/* A Python that nobody named gets it only if it has a use for it. */
-	wants_package = *python && (how->python || has_torch(facts, python)) &&
-			package_site(site, facts, python) && !is_package_good(&w, site);
 	tell_impossible(&w, states);
 	tell_tensorflow(&w);
 	if (count_wanted(states) && !may_write(w.folder))
 		tell_root(&w, states);
 	else if (count_wanted(states))
 		rc = build_modules(&w, states, source, e);
-	if (!rc && wants_package)
+	if (!rc && is_package)
 		rc = build_package(&w, site, e);
-	if (!rc && !count_wanted(states) && !wants_package)
+	if (!rc && !count_wanted(states) && !is_package)
 		rebuild_note(said, "everything is as it should be; nothing was built");
 out:
 	if (rc == RINGUP_ENOBACKEND || rc == RINGUP_ETIMEDOUT)
@@ -548,6 +555,14 @@ out:
 	json_decref(states);
 	close_work(&w, !rc);
 	return rc;
+}
+
+static int foresee(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
+		   struct rebuild_said *said, struct err *e)
+{
+	char site[PATH_MAX];
+
+	return wants_package(how, facts, plan, site) ? rebuild_may_write(said, site, e) : 0;
 }
 
 static int undo_in(const char *site, bool *any, struct err *e)
@@ -590,6 +605,7 @@ static int undo(const struct rebuild_how *how, const json_t *plan, struct rebuil
 const struct builder builder_ringup = {
 	.name = "ringup",
 	.summary = "ringup's own: modules for MPI, the Python package",
+	.foresee = foresee,
 	.build = build,
 	.undo = undo,
 };

@@ -21,6 +21,7 @@
 #include "base/hash.h"
 #include "base/jsonio.h"
 #include "base/release.h"
+#include "rebuild/fetch.h"
 #include "ringup.h"
 
 const char *upstream_framework(const json_t *plan, const char *name)
@@ -101,6 +102,24 @@ static bool is_accepted(const struct rebuild_how *how, const char *id)
 	return false;
 }
 
+static int check_accepted(const struct rebuild_how *how, const json_t *advisories,
+			  struct rebuild_said *said, struct err *e)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(advisories, i, one)
+		if (!is_accepted(how, jsonio_string(one, "id")))
+			return rebuild_refuse(said, e,
+					      "%s (%s): if you can live "
+					      "with that, say --accept %s",
+					      jsonio_string(one, "id"),
+					      jsonio_string(one, "text"),
+					      jsonio_string(one, "id"));
+	return 0;
+}
+
+/* Again what has been foreseen, for now Python has told what it really has. */
 static int decide(struct upstream *u, struct err *e)
 {
 	json_t *world = world_of(u);
@@ -114,15 +133,23 @@ static int decide(struct upstream *u, struct err *e)
 	json_array_foreach(json_object_get(u->decided, "bad"), i, one)
 		return rebuild_refuse(u->said, e, "%s: %s", jsonio_string(one, "why"),
 				      jsonio_string(one, "instead"));
-	json_array_foreach(json_object_get(u->decided, "advisories"), i, one)
-		if (!is_accepted(u->how, jsonio_string(one, "id")))
-			return rebuild_refuse(u->said, e,
-					      "%s (%s): if you can live "
-					      "with that, say --accept %s",
-					      jsonio_string(one, "id"),
-					      jsonio_string(one, "text"),
-					      jsonio_string(one, "id"));
-	return 0;
+	return check_accepted(u->how, json_object_get(u->decided, "advisories"), u->said, e);
+}
+
+static int foresee(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
+		   struct rebuild_said *said, struct err *e)
+{
+	struct recipe recipe = { 0 };
+	int rc = check_accepted(how, json_object_get(plan, "advisories"), said, e);
+
+	if (!rc)
+		rc = recipe_find(&recipe, "horovod", jsonio_string(plan, "version"), e);
+	if (!rc && fetch_foresee(&recipe, how->source, how->offline && !how->cache, e)) {
+		said->has_failed = true;
+		rc = e->code;
+	}
+	recipe_free(&recipe);
+	return rc ? rc : upstream_foresee(facts, plan, said, e);
 }
 
 /* Working. */
@@ -383,6 +410,7 @@ static int undo(const struct rebuild_how *how, const json_t *plan, struct rebuil
 const struct builder builder_horovod = {
 	.name = "horovod",
 	.summary = "upstream's, from its sources",
+	.foresee = foresee,
 	.build = build,
 	.undo = undo,
 };

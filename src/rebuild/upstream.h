@@ -60,6 +60,10 @@ int upstream_ask(struct upstream *u, json_t **out, struct err *e);
 /* upstream_cmake - the version of the cmake in PATH, or "". */
 void upstream_cmake(char *out, size_t size);
 
+/* upstream_foresee - can it come to a build at all, by what there is to see? */
+int upstream_foresee(const json_t *facts, const json_t *plan, struct rebuild_said *said,
+		     struct err *e);
+
 /* upstream_check - is all there that a build takes?  Sets u->jobs. */
 int upstream_check(struct upstream *u, struct err *e);
 

@@ -185,7 +185,7 @@ static int check_noise(struct upstream *u, struct err *e)
 }
 
 /* Some distributions have torch's headers in a package of their own. */
-static int check_headers(struct upstream *u, struct err *e)
+static int check_headers(const json_t *plan, struct rebuild_said *said, struct err *e)
 {
 	static const char *const own[] = { "include/torch/extension.h",
 					   "include/torch/csrc/api/include/torch/extension.h" };
@@ -193,7 +193,7 @@ static int check_headers(struct upstream *u, struct err *e)
 	char path[PATH_MAX];
 	size_t i, k;
 
-	json_array_foreach(json_object_get(u->plan, "frameworks"), i, one) {
+	json_array_foreach(json_object_get(plan, "frameworks"), i, one) {
 		bool found = strcmp(jsonio_string(one, "name"), "torch") != 0 ||
 			     file_exists(NULL, "/usr/include/torch/extension.h");
 
@@ -203,12 +203,39 @@ static int check_headers(struct upstream *u, struct err *e)
 					 own[k]) < (int)sizeof(path) &&
 				file_exists(NULL, path);
 		if (!found)
-			return rebuild_refuse(u->said, e,
+			return rebuild_refuse(said, e,
 					      "torch has no headers here, so nothing can be "
 					      "compiled for it: install them (Debian: "
 					      "libtorch-dev pybind11-dev)");
 	}
 	return 0;
+}
+
+/* Which of its folders Python installs into only Python knows; but if it is none of them... */
+static int check_sites(const json_t *facts, const char *python, struct rebuild_said *said,
+		       struct err *e)
+{
+	const char *first = NULL;
+	json_t *one, *site;
+	size_t i, k;
+
+	json_array_foreach(json_object_get(facts, "pythons"), i, one)
+		if (!strcmp(jsonio_string(one, "path"), python))
+			json_array_foreach(json_object_get(one, "sites"), k, site) {
+				first = first ? first : json_string_value(site);
+				if (!access(json_string_value(site), W_OK))
+					return 0;
+			}
+	return first ? rebuild_may_write(said, first, e) : 0;
+}
+
+int upstream_foresee(const json_t *facts, const json_t *plan, struct rebuild_said *said,
+		     struct err *e)
+{
+	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
+	int rc = check_headers(plan, said, e);
+
+	return rc ? rc : check_sites(facts, python, said, e);
 }
 
 int upstream_check(struct upstream *u, struct err *e)
@@ -228,12 +255,7 @@ int upstream_check(struct upstream *u, struct err *e)
 			jsonio_string(u->told, "include"), jsonio_string(u->told, "version"));
 	if (!*jsonio_string(compiler, "cxx"))
 		return rebuild_refuse(u->said, e, "there is no C++ compiler: install g++");
-	if (access(jsonio_string(u->told, "site"), W_OK))
-		return rebuild_refuse(
-			u->said, e,
-			"%s cannot be written: make a virtual environment, or be root",
-			jsonio_string(u->told, "site"));
-	rc = check_headers(u, e);
+	rc = rebuild_may_write(u->said, jsonio_string(u->told, "site"), e);
 	if (!rc)
 		rc = check_memory(u, e);
 	if (!rc)

@@ -54,6 +54,51 @@ version() {
   [[ ! -e $site/.ringup-rebuild ]]
 }
 
+# watch_programs - compilers are started by env, CMake is asked for its version, and each start of
+# the environment's Python runs its .pth: $calls tells of all three.
+watch_programs() {
+  stub env 'exec /usr/bin/env "$@"'
+  stub cmake "PATH=${PATH#"$BATS_TEST_TMPDIR/bin:"}; exec cmake \"\$@\""
+  printf 'import os; open("%s", "a").write("python\\n")\n' "$calls" >"$site/watched.pth"
+}
+
+@test "what can be seen to be in the way is told before a compiler or a Python is started" {
+  watch_programs
+  build 0 --source "$sdist" --accept TEST-1
+  grep -q '^env .*++' "$calls"
+  grep -q '^cmake' "$calls"
+  grep -q '^python' "$calls"
+  ringup rebuild --engine horovod --python "$venv" --undo >/dev/null
+  rm "$calls"
+  build 1 --source "$sdist"
+  [[ $stderr == *"--accept TEST-1"* && ! -e $calls ]]
+  build 1 --accept TEST-1 --offline
+  [[ $stderr == *"--source"*"pip download"* && ! -e $calls ]]
+  build 1 --accept TEST-1 --source /nonexistent.tar.gz
+  [[ $stderr == *"/nonexistent.tar.gz: No such file"* && ! -e $calls ]]
+  mkfifo "$BATS_TEST_TMPDIR/fifo"
+  build 1 --accept TEST-1 --source "$BATS_TEST_TMPDIR/fifo"
+  [[ $stderr == *"neither a file nor a folder"* && ! -e $calls ]]
+  build 1 --accept TEST-1 --source "$sdist" --for mxnet
+  [[ $stderr == *"mxnet is not installed"* && ! -e $calls ]]
+  echo 'bad torch>=9: it never worked; take torch 8' >>"$data/recipes/horovod-0.28.1.recipe"
+  build 1 --accept TEST-1 --source "$sdist"
+  [[ $stderr == *"it never worked"* && ! -e $calls ]]
+}
+
+@test "folders of packages that this user cannot write are told of at once" {
+  ((EUID == 0)) || skip "only root can be somebody else"
+  command -v setpriv >/dev/null || skip "setpriv is not installed"
+  local as=(setpriv --reuid=64999 --regid=64999 --clear-groups)
+  chmod 755 "$BATS_RUN_TMPDIR" "${BATS_TEST_TMPDIR%/*}"
+  "${as[@]}" test -x "$(command -v ringup)" || skip "another user cannot reach this build"
+  for engine in horovod ringup; do
+    run "${as[@]}" ringup rebuild --engine "$engine" --python "$venv" --without-mpi --accept TEST-1
+    expect_status 1
+    [[ $output == *"$site cannot be written"* && $(version) == 0.1 ]]
+  done
+}
+
 @test "a release with another SHA-256, and one that leads out of its folder, are not unpacked" {
   cp "$sdist" "$BATS_TEST_TMPDIR/other.tar.gz"
   echo more >>"$BATS_TEST_TMPDIR/other.tar.gz"
