@@ -278,6 +278,7 @@ TOOL_SOURCES += \
 	%reldir%/rebuild/fetch.c %reldir%/rebuild/fetch.h \
 	%reldir%/rebuild/journal.c %reldir%/rebuild/journal.h \
 	%reldir%/rebuild/prove.c %reldir%/rebuild/prove.h \
+	%reldir%/rebuild/reason.c %reldir%/rebuild/reason.h \
 	%reldir%/rebuild/rebuild.c %reldir%/rebuild/rebuild.h \
 	%reldir%/rebuild/upstream.c %reldir%/rebuild/upstream.h \
 	%reldir%/rebuild/upstream_check.c %reldir%/rebuild/upstream_put.c \

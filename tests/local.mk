@@ -271,6 +271,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_fetch \
 	%reldir%/unit/test_journal \
 	%reldir%/unit/test_prove \
+	%reldir%/unit/test_reason \
 	%reldir%/unit/test_recipe \
 	%reldir%/unit/test_release \
 	%reldir%/unit/test_rootfs \

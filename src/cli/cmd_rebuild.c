@@ -140,21 +140,40 @@ static void print_dry(const json_t *plan)
 	print_pairs(json_object_get(plan, "advisories"), "known", "id", "text");
 }
 
+static json_t *report(const json_t *plan, const struct rebuild_said *said,
+		      const struct err *why, bool nothing)
+{
+	enum reason reason = said->reason ? said->reason : reason_of(why, REASON_SYSTEM);
+	const char *result = why->code ? "failed"
+			     : nothing ? "nothing"
+			     : undo    ? "undone"
+			     : dry_run ? "possible"
+				       : "done";
+
+	return json_pack("{ss ss ss so so so so so sb sb sO? sO? sO?}", "schema",
+			 "ringup.rebuild/1", "engine", engine, "result", result, "reason",
+			 out_string_or_null(why->code ? reason_word(reason) : NULL), "error",
+			 out_string_or_null(why->code ? why->text : NULL), "hint",
+			 out_string_or_null(!why->code    ? NULL
+					    : *said->hint ? said->hint
+							  : reason_hint(reason)),
+			 "log", out_string_or_null(said->log), "site",
+			 out_string_or_null(said->site), "dry_run", dry_run, "from_cache",
+			 said->is_from_cache, "proofs", said->proofs, "notes", said->notes,
+			 "plan", plan);
+}
+
 static int conclude(const json_t *plan, const struct rebuild_said *said, const struct err *why,
 		    bool nothing, struct err *e)
 {
 	bool failed = why->code != 0;
-	json_t *all;
 
 	if (as_json) {
-		all = json_pack("{ss ss so so so sb sb sO? sO? sO?}", "schema",
-				"ringup.rebuild/1", "engine", engine, "error",
-				out_string_or_null(failed ? why->text : NULL), "log",
-				out_string_or_null(said->log), "site",
-				out_string_or_null(said->site), "dry_run", dry_run,
-				"from_cache", said->is_from_cache, "proofs", said->proofs,
-				"notes", said->notes, "plan", plan);
-		return out_json(all, e) ? e->code : failed || nothing ? CMD_NO : CMD_YES;
+		if (out_json(report(plan, said, why, nothing), e))
+			return e->code;
+		if (failed && !said->reason)
+			return fail(e, why->code, "%s", why->text);
+		return failed || nothing ? CMD_NO : CMD_YES;
 	}
 	print_proofs(said->proofs);
 	print_notes(said->notes);
@@ -231,7 +250,7 @@ static int run(int argc, char **argv, struct err *e)
 	end_progress(&progress);
 	if (!rc && dry_run && !as_json)
 		print_dry(plan);
-	if (rc < 0 && !said.has_failed)
+	if (rc < 0 && !said.reason && !as_json)
 		rc = fail(e, rc, "%s", why.text);
 	else
 		rc = conclude(plan, &said, &why, rc == 1, e);

@@ -124,16 +124,26 @@ static int check_sum(const struct fetch_how *how, const char *path, struct err *
 	return rc;
 }
 
+/* What pip says of a file that has another hash than it is to have. */
+static void see_hash(void *arg, const char *line)
+{
+	if (strstr(line, "DO NOT MATCH THE HASHES"))
+		*(bool *)arg = true;
+}
+
 /* The builder runs @argv in how->dir. */
 static int do_it(const struct fetch_how *how, const char *const *argv, bool net,
 		 const char *failed, struct err *e)
 {
+	bool is_other = false;
 	struct errand job = { .argv = argv,
 			      .env = errand_env(how->home, net),
 			      .dir = how->dir,
 			      .who = how->who,
 			      .log_fd = how->log_fd,
-			      .limit_ms = FETCH_MS };
+			      .limit_ms = FETCH_MS,
+			      .line = see_hash,
+			      .arg = &is_other };
 	int status, rc;
 
 	if (net)
@@ -143,7 +153,9 @@ static int do_it(const struct fetch_how *how, const char *const *argv, bool net,
 				    json_string(how->tools));
 	rc = errand_run(&job, &status, e);
 	json_decref((json_t *)(uintptr_t)job.env);
-	return rc || !status ? rc : fail(e, RINGUP_ESYSTEM, "%s", failed);
+	if (rc || !status)
+		return rc;
+	return fail(e, is_other ? RINGUP_EINVAL : RINGUP_ESYSTEM, "%s", failed);
 }
 
 /* pip checks the hash before it runs anything of what it gets. */

@@ -30,6 +30,8 @@ int fetch_foresee(const struct recipe *recipe, const char *source, bool offline,
  * A file is taken only with the recipe's SHA-256, a folder as it is: then the edits, which have
  * to match exactly, tell whether it is what the recipe is for.  An archive is unpacked only if
  * it has nothing but files and folders below one folder, and is not absurdly large.
+ *
+ * Returns 0, RINGUP_EINVAL for what is not what it should be, or RINGUP_ESYSTEM.
  */
 int fetch_sources(const struct fetch_how *how, struct err *e);
 

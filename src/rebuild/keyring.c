@@ -19,6 +19,14 @@ static void trust(struct keyring *r, const struct signkey_public *k)
 	r->trust[r->trusts++] = *k;
 }
 
+/* Wherever it stands: a key that cannot be had is a setting that is wrong. */
+static int no_key(const char *setting, struct err *e)
+{
+	fail_in(e, "%s", setting);
+	e->code = RINGUP_EINVAL;
+	return e->code;
+}
+
 /* Each word of @list; one place is kept for our own. */
 static int read_trust(struct keyring *r, const char *list, struct err *e)
 {
@@ -37,7 +45,7 @@ static int read_trust(struct keyring *r, const char *list, struct err *e)
 		one[len] = 0;
 		rc = signkey_read_public(&k, one, e);
 		if (rc)
-			return fail_in(e, "RINGUP_CACHE_TRUST");
+			return no_key("RINGUP_CACHE_TRUST", e);
 		trust(r, &k);
 	}
 	return 0;
@@ -58,7 +66,7 @@ int keyring_open(struct keyring *r, const char *key, const char *trusted, struct
 	if (!rc && key && *key) {
 		rc = signkey_read_private(&r->key, key, e);
 		if (rc)
-			return fail_in(e, "RINGUP_CACHE_KEY");
+			return no_key("RINGUP_CACHE_KEY", e);
 		r->can_sign = true;
 		signkey_public_of(&r->key, &own);
 		trust(r, &own);

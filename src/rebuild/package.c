@@ -139,7 +139,7 @@ static int run(const struct package_how *how, const char *const *argv, const cha
 	json_decref(env);
 	if (rc)
 		return fail_in(e, "%s", doing);
-	return status ? fail(e, RINGUP_EBUSY, "%s: %.100s ended with status %d", doing,
+	return status ? fail(e, RINGUP_ESYSTEM, "%s: %.100s ended with status %d", doing,
 			     how->python, status)
 		      : 0;
 }

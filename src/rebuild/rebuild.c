@@ -111,6 +111,11 @@ out:
 static int get_packages(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
 			struct rebuild_said *said, struct err *e)
 {
+	static const enum reason reasons[] = {
+		[PACKAGES_DONE] = REASON_TOOLS,    [PACKAGES_OFFLINE] = REASON_NETWORK,
+		[PACKAGES_LOCKED] = REASON_BUSY,   [PACKAGES_MISSING] = REASON_TOOLS,
+		[PACKAGES_DENIED] = REASON_RIGHTS, [PACKAGES_FAILED] = REASON_TOOLS,
+	};
 	const json_t *names = json_object_get(plan, "packages");
 	struct packages_how ask = { .manager = jsonio_string(json_object_get(facts, "packages"),
 							     "manager"),
@@ -126,15 +131,16 @@ static int get_packages(const struct rebuild_how *how, const json_t *facts, cons
 		return 0;
 	rebuild_step(how, "install compilers", 0, 0);
 	rc = packages_install(&ask, &fate, e);
-	said->has_failed = rc != 0;
-	return rc;
+	return rc ? rebuild_blame(said, reasons[fate], e) : 0;
 }
 
 int rebuild_check(const json_t *plan, struct rebuild_said *said, struct err *e)
 {
 	if (json_is_true(json_object_get(plan, "possible")))
 		return 0;
-	return rebuild_refuse(said, e, "%s%s%s", jsonio_string(plan, "why_not"),
+	snprintf(said->hint, sizeof(said->hint), "%s", jsonio_string(plan, "nearest"));
+	return rebuild_refuse(said, REASON_IMPOSSIBLE, e, "%s%s%s",
+			      jsonio_string(plan, "why_not"),
 			      *jsonio_string(plan, "nearest") ? "; what is possible: " : "",
 			      jsonio_string(plan, "nearest"));
 }
@@ -191,7 +197,15 @@ void rebuild_note(struct rebuild_said *said, const char *fmt, ...)
 	json_array_append_new(said->notes, jsonio_text(text));
 }
 
-int rebuild_refuse(struct rebuild_said *said, struct err *e, const char *fmt, ...)
+int rebuild_blame(struct rebuild_said *said, enum reason reason, const struct err *e)
+{
+	if (!said->reason)
+		said->reason = reason_of(e, reason);
+	return e->code;
+}
+
+int rebuild_refuse(struct rebuild_said *said, enum reason reason, struct err *e,
+		   const char *fmt, ...)
 {
 	char text[sizeof(e->text)];
 	va_list ap;
@@ -199,7 +213,7 @@ int rebuild_refuse(struct rebuild_said *said, struct err *e, const char *fmt, ..
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	said->has_failed = true;
+	said->reason = reason;
 	return fail(e, RINGUP_EINVAL, "%s", text);
 }
 
@@ -207,8 +221,9 @@ int rebuild_may_write(struct rebuild_said *said, const char *site, struct err *e
 {
 	if (!access(site, W_OK))
 		return 0;
-	return rebuild_refuse(
-		said, e, "%s cannot be written: make a virtual environment, or be root", site);
+	return rebuild_refuse(said, REASON_RIGHTS, e,
+			      "%s cannot be written: make a virtual environment, or be root",
+			      site);
 }
 
 void rebuild_free(struct rebuild_said *said)

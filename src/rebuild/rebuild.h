@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rebuild/reason.h"
+
 struct cache_how;
 struct err;
 
@@ -36,7 +38,8 @@ struct rebuild_how {
 struct rebuild_said {
 	char log[PATH_MAX];  /* of the build, or ""                                 */
 	char site[PATH_MAX]; /* where it was installed, or ""                       */
-	bool has_failed;     /* no, for a reason that the node has: exit status 1   */
+	enum reason reason;  /* that the node has, not this program: exit status 1  */
+	char hint[200];      /* what to do next, if known better than by reason     */
 	bool is_from_cache;  /* nothing was compiled                                */
 	json_t *proofs;      /* [{framework, way, ranks, error}], or NULL           */
 	json_t *notes;       /* [text], what a person should know besides, or NULL  */
@@ -92,8 +95,12 @@ void rebuild_note(struct rebuild_said *said, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* rebuild_refuse - fail() for what the node, not this program, is in the way of. */
-int rebuild_refuse(struct rebuild_said *said, struct err *e, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+int rebuild_refuse(struct rebuild_said *said, enum reason reason, struct err *e,
+		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* rebuild_blame - that @e is the node's doing, by @reason where @e does not tell and none is
+ * known yet; returns e->code. */
+int rebuild_blame(struct rebuild_said *said, enum reason reason, const struct err *e);
 
 /* rebuild_may_write - 0, or a refusal: this user cannot write the folder of packages @site. */
 int rebuild_may_write(struct rebuild_said *said, const char *site, struct err *e);

@@ -68,9 +68,10 @@ static int open_dir(struct work *w, struct err *e)
 	if (w->lock < 0 || fstat(w->lock, &st))
 		return fail_os(e, "%s", w->dir);
 	if (st.st_uid != geteuid())
-		return fail(e, RINGUP_EINVAL, "%s belongs to somebody else; remove it", w->dir);
+		return rebuild_refuse(w->said, REASON_RIGHTS, e,
+				      "%s belongs to somebody else; remove it", w->dir);
 	if (flock(w->lock, LOCK_EX | LOCK_NB))
-		return rebuild_refuse(w->said, e,
+		return rebuild_refuse(w->said, REASON_BUSY, e,
 				      "another ringup rebuild is at work; wait for it");
 	snprintf(w->home, sizeof(w->home), "%.2100s/home", w->dir);
 	return folder_remove(w->home, e) ? e->code : folder_make(w->home, 0700, e);
@@ -147,8 +148,10 @@ static int provide(struct work *w, const struct modules_how *how, const json_t *
 	if (!rc)
 		rc = cache_provide(w->how->cache ? w->how->cache : &none, key, into,
 				   make_module, &making, &from, e);
+	if (rc == RINGUP_ENOBACKEND || rc == RINGUP_ETIMEDOUT)
+		return rebuild_blame(w->said, REASON_COMPILE, e);
 	if (rc)
-		return rc;
+		return rc == RINGUP_EINVAL ? rebuild_blame(w->said, REASON_CACHE, e) : rc;
 	snprintf(path, sizeof(path), "%s/%s", into, name);
 	snprintf(to, sizeof(to), "%s/%s", dir, name);
 	if (rename(path, to) || chmod(to, 0755))
@@ -158,6 +161,8 @@ static int provide(struct work *w, const struct modules_how *how, const json_t *
 		return rc;
 	step(w, "two ranks add up by", mpi);
 	rc = modules_prove(how, mpi, to, e);
+	if (rc == RINGUP_ENOBACKEND || rc == RINGUP_ETIMEDOUT)
+		return rebuild_blame(w->said, REASON_PROVE, e);
 	if (rc == 1) {
 		rebuild_note(w->said, "%s %s has no mpirun, so nobody has tried its module",
 			     jsonio_string(mpi, "flavour"), jsonio_string(mpi, "version"));
@@ -425,8 +430,9 @@ static int prove_package(struct work *w, const struct package_how *p, const char
 	if (rc)
 		return rc;
 	if (*jsonio_string(proof, "error"))
-		rc = fail(e, RINGUP_ENOBACKEND, "two ranks that train with torch: %.180s",
-			  jsonio_string(proof, "error"));
+		rc = rebuild_refuse(w->said, REASON_PROVE, e,
+				    "two ranks that train with torch: %.180s",
+				    jsonio_string(proof, "error"));
 	if (!w->said->proofs)
 		w->said->proofs = json_array();
 	json_array_append_new(w->said->proofs, proof);
@@ -470,7 +476,7 @@ static int build_package(struct work *w, const char *site, struct err *e)
 	p.library = *library ? library : NULL;
 	rc = package_foreign(&p, site, e);
 	if (rc) {
-		w->said->has_failed = true;
+		w->said->reason = REASON_CONFLICT;
 		return rc;
 	}
 	rc = journal_open(&j, site, e);
@@ -550,8 +556,6 @@ static int build(const struct rebuild_how *how, const json_t *facts, const json_
 	if (!rc && !count_wanted(states) && !is_package)
 		rebuild_note(said, "everything is as it should be; nothing was built");
 out:
-	if (rc == RINGUP_ENOBACKEND || rc == RINGUP_ETIMEDOUT)
-		said->has_failed = true;
 	json_decref(states);
 	close_work(&w, !rc);
 	return rc;

@@ -102,6 +102,16 @@ static bool is_accepted(const struct rebuild_how *how, const char *id)
 	return false;
 }
 
+static int refuse_advisory(const json_t *advisory, struct rebuild_said *said, struct err *e)
+{
+	const char *id = jsonio_string(advisory, "id");
+
+	snprintf(said->hint, sizeof(said->hint), "--accept %.80s", id);
+	return rebuild_refuse(said, REASON_ADVISORY, e,
+			      "%s (%s): if you can live with that, say --accept %s", id,
+			      jsonio_string(advisory, "text"), id);
+}
+
 static int check_accepted(const struct rebuild_how *how, const json_t *advisories,
 			  struct rebuild_said *said, struct err *e)
 {
@@ -110,12 +120,7 @@ static int check_accepted(const struct rebuild_how *how, const json_t *advisorie
 
 	json_array_foreach(advisories, i, one)
 		if (!is_accepted(how, jsonio_string(one, "id")))
-			return rebuild_refuse(said, e,
-					      "%s (%s): if you can live "
-					      "with that, say --accept %s",
-					      jsonio_string(one, "id"),
-					      jsonio_string(one, "text"),
-					      jsonio_string(one, "id"));
+			return refuse_advisory(one, said, e);
 	return 0;
 }
 
@@ -131,8 +136,8 @@ static int decide(struct upstream *u, struct err *e)
 	if (rc)
 		return rc;
 	json_array_foreach(json_object_get(u->decided, "bad"), i, one)
-		return rebuild_refuse(u->said, e, "%s: %s", jsonio_string(one, "why"),
-				      jsonio_string(one, "instead"));
+		return rebuild_refuse(u->said, REASON_IMPOSSIBLE, e, "%s: %s",
+				      jsonio_string(one, "why"), jsonio_string(one, "instead"));
 	return check_accepted(u->how, json_object_get(u->decided, "advisories"), u->said, e);
 }
 
@@ -144,10 +149,8 @@ static int foresee(const struct rebuild_how *how, const json_t *facts, const jso
 
 	if (!rc)
 		rc = recipe_find(&recipe, "horovod", jsonio_string(plan, "version"), e);
-	if (!rc && fetch_foresee(&recipe, how->source, how->offline && !how->cache, e)) {
-		said->has_failed = true;
-		rc = e->code;
-	}
+	if (!rc && fetch_foresee(&recipe, how->source, how->offline && !how->cache, e))
+		rc = rebuild_blame(said, how->source ? REASON_SOURCE : REASON_NETWORK, e);
 	recipe_free(&recipe);
 	return rc ? rc : upstream_foresee(facts, plan, said, e);
 }
@@ -197,8 +200,15 @@ static void follow(void *arg, const char *line)
 	note_why(arg, line);
 }
 
+/* A disk, or a compiler that the kernel has killed for its memory. */
+static bool is_room_gone(const char *why)
+{
+	return strstr(why, "No space left on device") || strstr(why, "Disk quota exceeded") ||
+	       strstr(why, "Killed");
+}
+
 int upstream_work(struct upstream *u, const char *const *argv, const json_t *env,
-		  const struct errand_who *who, int64_t limit_ms, bool is_build,
+		  const struct errand_who *who, int64_t limit_ms, enum reason reason,
 		  const char *failed, struct err *e)
 {
 	struct errand job = { .argv = argv,
@@ -207,7 +217,7 @@ int upstream_work(struct upstream *u, const char *const *argv, const json_t *env
 			      .who = *who,
 			      .log_fd = u->log_fd,
 			      .limit_ms = limit_ms,
-			      .line = is_build ? follow_build : follow,
+			      .line = reason == REASON_COMPILE ? follow_build : follow,
 			      .arg = u };
 	int status, rc, i;
 
@@ -219,9 +229,11 @@ int upstream_work(struct upstream *u, const char *const *argv, const json_t *env
 	if (rc || !status)
 		return rc;
 	if (status == -1)
-		return rebuild_refuse(u->said, e, "%s: not finished after %lld s", failed,
+		return rebuild_refuse(u->said, REASON_TIMEOUT, e,
+				      "%s: not finished after %lld s", failed,
 				      (long long)limit_ms / 1000);
-	return rebuild_refuse(u->said, e, "%s%s%s", failed, *u->why ? ": " : "", u->why);
+	return rebuild_refuse(u->said, is_room_gone(u->why) ? REASON_SPACE : reason, e,
+			      "%s%s%s", failed, *u->why ? ": " : "", u->why);
 }
 
 /* Before and after. */
@@ -250,9 +262,10 @@ static int open_dir(struct upstream *u, struct err *e)
 	if (u->lock < 0 || fstat(u->lock, &st))
 		return fail_os(e, "%s", u->dir);
 	if (st.st_uid != geteuid())
-		return fail(e, RINGUP_EINVAL, "%s belongs to somebody else; remove it", u->dir);
+		return rebuild_refuse(u->said, REASON_RIGHTS, e,
+				      "%s belongs to somebody else; remove it", u->dir);
 	if (flock(u->lock, LOCK_EX | LOCK_NB))
-		return rebuild_refuse(u->said, e,
+		return rebuild_refuse(u->said, REASON_BUSY, e,
 				      "another ringup rebuild for %s is at work; wait for it",
 				      u->python);
 	/* Empty, but still this folder: the lock is on it. */
@@ -335,7 +348,7 @@ static int open_all(struct upstream *u, const struct rebuild_how *how, const jso
 				.lock = -1,
 				.log_fd = -1 };
 	if (!*u->python)
-		return rebuild_refuse(said, e,
+		return rebuild_refuse(said, REASON_TOOLS, e,
 				      "there is no Python to build for; name one by "
 				      "--python");
 	rc = recipe_find(&u->recipe, "horovod", jsonio_string(plan, "version"), e);

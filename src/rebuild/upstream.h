@@ -49,9 +49,10 @@ const char *upstream_framework(const json_t *plan, const char *name);
 const json_t *upstream_mpi(const struct upstream *u);
 bool upstream_wants_gpu(const struct upstream *u);
 
-/* upstream_work - run @argv, its words in the log; if it fails, @failed and why. */
+/* upstream_work - run @argv, its words in the log; if it fails, @failed and why, by @reason.
+ * REASON_COMPILE: what it says tells how far it is. */
 int upstream_work(struct upstream *u, const char *const *argv, const json_t *env,
-		  const struct errand_who *who, int64_t limit_ms, bool is_build,
+		  const struct errand_who *who, int64_t limit_ms, enum reason reason,
 		  const char *failed, struct err *e);
 
 /* upstream_ask - what u->python says of itself; the caller's reference. */

@@ -70,8 +70,8 @@ int upstream_ask(struct upstream *u, json_t **out, struct err *e)
 	*out = status ? NULL : json_loads(text, 0, &why);
 	free(text);
 	if (!json_is_object(*out))
-		return rebuild_refuse(u->said, e, "%s does not answer as a Python does",
-				      u->python);
+		return rebuild_refuse(u->said, REASON_TOOLS, e,
+				      "%s does not answer as a Python does", u->python);
 	return 0;
 }
 
@@ -136,7 +136,7 @@ static int check_memory(struct upstream *u, struct err *e)
 		cores = quota;
 	if (mb < MB_BASE + MB_HEAVY)
 		return rebuild_refuse(
-			u->said, e,
+			u->said, REASON_SPACE, e,
 			"%ld MiB of memory are free, a build needs %d: end something, "
 			"or build elsewhere and share it by --cache",
 			mb, MB_BASE + MB_HEAVY);
@@ -159,7 +159,7 @@ static int check_disk(struct upstream *u, const char *path, long need, struct er
 	mb = (long long)st.f_bavail * (long long)st.f_frsize >> 20;
 	if (mb < need)
 		return rebuild_refuse(
-			u->said, e,
+			u->said, REASON_SPACE, e,
 			"%.100s has %lld MiB free, which needs %ld: make room, or set "
 			"TMPDIR",
 			path, mb, need);
@@ -177,7 +177,7 @@ static int check_noise(struct upstream *u, struct err *e)
 	first_line(argv, line, sizeof(line));
 	if (*line)
 		return rebuild_refuse(
-			u->said, e,
+			u->said, REASON_TOOLS, e,
 			"`import tensorflow` prints \"%.60s\" to stdout, where "
 			"Horovod's build reads: find who prints that (sitecustomize?)",
 			line);
@@ -203,7 +203,7 @@ static int check_headers(const json_t *plan, struct rebuild_said *said, struct e
 					 own[k]) < (int)sizeof(path) &&
 				file_exists(NULL, path);
 		if (!found)
-			return rebuild_refuse(said, e,
+			return rebuild_refuse(said, REASON_TOOLS, e,
 					      "torch has no headers here, so nothing can be "
 					      "compiled for it: install them (Debian: "
 					      "libtorch-dev pybind11-dev)");
@@ -245,16 +245,18 @@ int upstream_check(struct upstream *u, struct err *e)
 	int rc;
 
 	if (json_is_null(json_object_get(packages, "pip")))
-		return rebuild_refuse(u->said, e, "%s has no pip: `%s -m ensurepip` adds it",
-				      u->python, u->python);
+		return rebuild_refuse(u->said, REASON_TOOLS, e,
+				      "%s has no pip: `%s -m ensurepip` adds it", u->python,
+				      u->python);
 	if (!json_is_true(json_object_get(u->told, "header")))
 		return rebuild_refuse(
-			u->said, e,
+			u->said, REASON_TOOLS, e,
 			"%s/Python.h is missing, so nothing can be compiled for this "
 			"Python: install python%s-dev",
 			jsonio_string(u->told, "include"), jsonio_string(u->told, "version"));
 	if (!*jsonio_string(compiler, "cxx"))
-		return rebuild_refuse(u->said, e, "there is no C++ compiler: install g++");
+		return rebuild_refuse(u->said, REASON_TOOLS, e,
+				      "there is no C++ compiler: install g++");
 	rc = rebuild_may_write(u->said, jsonio_string(u->told, "site"), e);
 	if (!rc)
 		rc = check_memory(u, e);

@@ -73,12 +73,13 @@ int upstream_stage(struct upstream *u, char prefix[PATH_MAX], char site[PATH_MAX
 	if (dir)
 		closedir(dir);
 	if (!k)
-		return rebuild_refuse(u->said, e, "the build has left no wheel in %s", u->out);
+		return rebuild_refuse(u->said, REASON_COMPILE, e,
+				      "the build has left no wheel in %s", u->out);
 	rc = journal_stage(&u->journal, prefix, e);
 	if (rc)
 		return rc;
 	env = errand_env(u->home, false);
-	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, false,
+	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, REASON_SYSTEM,
 			   "pip could not install the wheel", e);
 	json_decref(env);
 	return rc ? rc : staged_site(prefix, site, e);
@@ -158,7 +159,7 @@ int upstream_verify(struct upstream *u, const char *site, struct err *e)
 	if (site)
 		json_object_set_new(env, "PYTHONPATH", json_string(site));
 	rebuild_step(u->how, "import what was built", 0, 0);
-	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, false,
+	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, REASON_PROVE,
 			   "what was built cannot be imported", e);
 	json_decref(env);
 	return rc;
@@ -197,8 +198,9 @@ static int prove_one(struct upstream *u, const char *framework, const char *way,
 		u->said->proofs = json_array();
 	json_array_append_new(u->said->proofs, one);
 	if (*jsonio_string(one, "error"))
-		return rebuild_refuse(u->said, e, "%s trained by two ranks over %s: %s",
-				      framework, way, jsonio_string(one, "error"));
+		return rebuild_refuse(u->said, REASON_PROVE, e,
+				      "%s trained by two ranks over %s: %s", framework, way,
+				      jsonio_string(one, "error"));
 	return 0;
 }
 

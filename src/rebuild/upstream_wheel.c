@@ -53,14 +53,14 @@ static int add_tools(struct upstream *u, struct err *e)
 		return 0;
 	if (u->how->offline)
 		return rebuild_refuse(
-			u->said, e,
+			u->said, REASON_NETWORK, e,
 			"--offline, but the build needs %s, which %s lacks: install "
 			"it, or build without --offline",
 			argv[first], u->python);
 	rebuild_step(u->how, "get build tools", 0, 0);
 	snprintf(u->tools, sizeof(u->tools), "%.*s/tools", PATH_MAX - 16, u->dir);
 	env = errand_env(u->home, true);
-	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, false,
+	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, REASON_NETWORK,
 			   "pip could not get the build tools", e);
 	json_decref(env);
 	if (!rc && release_compare(u->cmake, "3.13") < 0)
@@ -78,8 +78,8 @@ static int choose_mpi(struct upstream *u, const json_t *mpi, json_t *env, struct
 	snprintf(text, sizeof(text), "#!/bin/sh\nexec '%s' \"$@\"\n",
 		 jsonio_string(mpi, "mpicxx"));
 	if (strchr(jsonio_string(mpi, "mpicxx"), '\''))
-		return fail(e, RINGUP_EINVAL, "%s: a strange name",
-			    jsonio_string(mpi, "mpicxx"));
+		return rebuild_refuse(u->said, REASON_TOOLS, e, "%s: a strange name",
+				      jsonio_string(mpi, "mpicxx"));
 	rc = file_write(NULL, path, 0755, text, strlen(text), e);
 	if (rc)
 		return rc;
@@ -159,7 +159,7 @@ static int check_edits(struct upstream *u, struct err *e)
 		n++;
 	}
 	rc = n == 4 ? 0
-		    : upstream_work(u, argv, env, &nobody, UPSTREAM_PREPARE_MS, false,
+		    : upstream_work(u, argv, env, &nobody, UPSTREAM_PREPARE_MS, REASON_SOURCE,
 				    "the recipe's edits do not fit these sources", e);
 	json_decref(env);
 	return rc;
@@ -192,6 +192,7 @@ static int compile(void *arg, const char *into, struct err *e)
 			       NULL };
 	char src[PATH_MAX];
 	json_t *env = NULL;
+	bool is_wrong;
 	int rc = add_tools(u, e);
 
 	if (rc)
@@ -202,20 +203,22 @@ static int compile(void *arg, const char *into, struct err *e)
 	rebuild_step(u->how, u->how->source ? "unpack sources" : "get sources", 0, 0);
 	rc = fetch_sources(&fetch, e);
 	if (rc) {
-		u->said->has_failed = true;
-		return rc;
+		/* Whatever was got and is not taken is a wrong source, too. */
+		is_wrong = u->how->source || (rc == RINGUP_EINVAL && !u->how->offline);
+		return rebuild_blame(u->said, is_wrong ? REASON_SOURCE : REASON_NETWORK, e);
 	}
 	snprintf(src, sizeof(src), "%.*s/src", PATH_MAX - 16, u->dir);
 	rc = edit_apply(&u->recipe, u->decided, src, e);
-	u->said->has_failed = rc != 0;
+	if (rc)
+		return rebuild_blame(u->said, REASON_SOURCE, e);
 	if (!rc)
 		rc = check_edits(u, e);
 	if (!rc)
 		rc = build_env(u, &env, e);
 	if (!rc)
 		rc = upstream_work(u, argv, env, &u->builder,
-				   u->how->limit_ms ? u->how->limit_ms : BUILD_MS, true,
-				   "the build failed", e);
+				   u->how->limit_ms ? u->how->limit_ms : BUILD_MS,
+				   REASON_COMPILE, "the build failed", e);
 	json_decref(env);
 	if (!rc && u->builder.changes && chown(into, geteuid(), getegid()))
 		rc = fail_os(e, "%s", into);
@@ -261,7 +264,8 @@ int upstream_wheel(struct upstream *u, struct err *e)
 	u->said->is_from_cache = said.from == CACHE_HIT;
 	if (*said.note)
 		rebuild_note(u->said, "%s", said.note);
-	return rc;
+	/* Whatever makes it tells its own reason. */
+	return rc == RINGUP_EINVAL ? rebuild_blame(u->said, REASON_CACHE, e) : rc;
 }
 
 int upstream_needs(struct upstream *u, struct err *e)
@@ -293,13 +297,13 @@ int upstream_needs(struct upstream *u, struct err *e)
 		return 0;
 	if (u->how->offline)
 		return rebuild_refuse(
-			u->said, e,
+			u->said, REASON_NETWORK, e,
 			"--offline, but Horovod needs %s, which %s lacks: install it, "
 			"or build without --offline",
 			argv[11], u->python);
 	rebuild_step(u->how, "get what Horovod needs", 0, 0);
 	env = errand_env(u->home, true);
-	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, false,
+	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, REASON_NETWORK,
 			   "pip could not get what Horovod needs at run time", e);
 	json_decref(env);
 	return rc;

@@ -4,6 +4,8 @@
 
 load ../lib/helper
 
+bats_require_minimum_version 1.5.0
+
 setup() {
   local v
   for v in $(compgen -e | grep -E '^(RINGUP_(RANK|SIZE|LOCAL|MEET|SECRET|JOB|MPI|BACKEND|CACHE)|HOROVOD_|OMPI_|PMI|SLURM_|TORCHELASTIC_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_)'); do
@@ -98,6 +100,24 @@ launch() {
   rebuild
   expect_status 0
   [[ $(stat -c %i "$one") != "$inode" && $(grep -c 'built, proved' <<<"$output") -eq $(wc -l <<<"$mpis") ]]
+}
+
+@test "one at a time: the second is told to wait, by the reason busy" {
+  need_venv
+  mkdir -m 700 "$TMPDIR/ringup-rebuild-$EUID-own"
+  run flock "$TMPDIR/ringup-rebuild-$EUID-own" "$ringup" rebuild --python "$venv" --without-mpi --json
+  expect_status 1
+  [[ $(jq -r '[.result, .reason] | join(" ")' <<<"$output") == "failed busy" ]]
+  rebuild --without-mpi
+  expect_status 0
+}
+
+@test "a cache without a key that could be read is the reason cache" {
+  need_mpi
+  mkdir "$BATS_TEST_TMPDIR/cache"
+  RINGUP_CACHE_KEY=/nonexistent run --separate-stderr "$ringup" rebuild --python "$venv" --json --cache "$BATS_TEST_TMPDIR/cache"
+  expect_status 1
+  [[ $(jq -r '[.result, .reason] | join(" ")' <<<"$output") == "failed cache" ]]
 }
 
 @test "what does not compile changes nothing and says where the log is" {
@@ -201,6 +221,7 @@ launch() {
   rebuild --without-mpi
   expect_status 1
   grep -q 'which pip does not know' <<<"$output"
+  [[ $("$ringup" rebuild --python "$venv" --without-mpi --json 2>/dev/null | jq -r .reason) == conflict ]]
   [[ ! -e $site/ringup && $(cat "$site/horovod/__init__.py") == '# somebody' ]]
 }
 

@@ -9,7 +9,10 @@ bats_require_minimum_version 1.5.0
 
 setup_file() { engine_setup_file; }
 
-setup() { engine_setup; }
+setup() {
+  engine_setup
+  command -v jq >/dev/null || skip "jq is not installed"
+}
 
 teardown() { engine_teardown; }
 
@@ -86,17 +89,64 @@ watch_programs() {
   [[ $stderr == *"it never worked"* && ! -e $calls ]]
 }
 
-@test "folders of packages that this user cannot write are told of at once" {
+# for_all_users - the same environment, of a Python and in a folder that any user can reach.
+for_all_users() {
+  local there
   ((EUID == 0)) || skip "only root can be somebody else"
   command -v setpriv >/dev/null || skip "setpriv is not installed"
-  local as=(setpriv --reuid=64999 --regid=64999 --clear-groups)
-  chmod 755 "$BATS_RUN_TMPDIR" "${BATS_TEST_TMPDIR%/*}"
-  "${as[@]}" test -x "$(command -v ringup)" || skip "another user cannot reach this build"
+  /usr/bin/python3 -c 'import venv, ensurepip' 2>/dev/null || skip "/usr/bin/python3 makes no venv"
+  setpriv --reuid=64717 --regid=64717 --clear-groups env test -x "$BATS_TEST_TMPDIR" ||
+    chmod 755 "${BATS_TEST_TMPDIR%/*}" "$BATS_RUN_TMPDIR"
+  /usr/bin/python3 -m venv "$BATS_TEST_TMPDIR/other"
+  there=("$BATS_TEST_TMPDIR"/other/lib/python3*/site-packages)
+  cp -rn "$site"/{setuptools,wheel,packaging,torch,horovod}* "${there[0]}/" 2>/dev/null || true
+  venv=$BATS_TEST_TMPDIR/other site=${there[0]}
+}
+
+@test "folders of packages that this user cannot write are told of at once" {
+  for_all_users
+  local as=(setpriv --reuid=64999 --regid=64999 --clear-groups env TMPDIR=/tmp)
+  "${as[@]}" ringup --version >/dev/null || skip "another user cannot run this build"
   for engine in horovod ringup; do
     run "${as[@]}" ringup rebuild --engine "$engine" --python "$venv" --without-mpi --accept TEST-1
     expect_status 1
     [[ $output == *"$site cannot be written"* && $(version) == 0.1 ]]
   done
+}
+
+# because REASON STATUS ARG... - with --json it fails by that reason, with a sentence and a hint,
+# and what was there is there.
+because() {
+  local want=$1 status=$2
+  shift 2
+  build "$status" --json "$@"
+  [[ $(jq -r '[.result, .reason, (.error, .hint | length > 4)] | join(" ")' <<<"$output") == \
+    "failed $want true true" && $(version) == 0.1 ]] || { echo "$output"; return 1; }
+}
+
+@test "--json: what has failed has a word, which the manual explains" {
+  because advisory 1 --source "$sdist"
+  [[ $(jq -r .hint <<<"$output") == "--accept TEST-1" ]]
+  because network 1 --accept TEST-1 --offline
+  because source 1 --accept TEST-1 --source /nonexistent.tar.gz
+  because impossible 1 --accept TEST-1 --for mxnet
+  run --separate-stderr ringup rebuild --engine horovod --python /nonexistent --json
+  expect_status 3
+  [[ $(jq -r .reason <<<"$output") == system && $stderr == *"ringup rebuild: "* ]]
+  local word words
+  words=$(sed -n 's/^\tX([A-Z]*, "\([a-z]*\)".*/\1/p' "$src/src/rebuild/reason.h")
+  [[ $(wc -w <<<"$words") -ge 14 ]]
+  for word in $words; do
+    grep -qx "\.It Li $word" "$src/docs/man/ringup-rebuild.1" || { echo "not in the manual: $word"; return 1; }
+  done
+}
+
+@test "--json: a disk without room is one of the reasons" {
+  unshare -m mount -t tmpfs none "$TMPDIR" 2>/dev/null || skip "no right to mount anything"
+  run --separate-stderr unshare -m sh -c 'mount -t tmpfs -o size=64m none "$TMPDIR" && exec "$@"' sh \
+    ringup rebuild --engine horovod --python "$venv" --without-mpi --json --source "$sdist" --accept TEST-1
+  expect_status 1
+  [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "space "*"MiB free, which needs"* ]]
 }
 
 @test "a release with another SHA-256, and one that leads out of its folder, are not unpacked" {
@@ -106,8 +156,8 @@ watch_programs() {
   [[ $stderr == *"SHA-256"* && $(version) == 0.1 ]]
   ln -s /etc "$sources/escape"
   engine_pack
-  build 1 --source "$sdist" --accept TEST-1
-  [[ $stderr == *"neither a file nor a folder"* ]]
+  because source 1 --source "$sdist" --accept TEST-1
+  [[ $(jq -r .error <<<"$output") == *"neither a file nor a folder"* ]]
 }
 
 @test "sources that the recipe does not know are not built" {
@@ -118,22 +168,22 @@ watch_programs() {
 
 @test "a build that fails says the first error, keeps the log, and what was there works" {
   echo 'int broken(' >"$sources/small.c"
-  build 1 --source "$sources" --accept TEST-1
-  [[ $stderr == *"the build failed"*"error:"* && $(version) == 0.1 ]]
-  grep -q 'int broken' "$(sed -n 's/^log: //p' <<<"$stderr")"
+  because compile 1 --source "$sources" --accept TEST-1
+  [[ $(jq -r .error <<<"$output") == *"the build failed"*"error:"* ]]
+  grep -q 'int broken' "$(jq -r .log <<<"$output")"
 }
 
 @test "an engine that averages nothing is refused, and what was there works" {
   sed -i 's/^AVERAGES = True/AVERAGES = False/' "$sources/horovod/torch.py"
-  build 1 --source "$sources" --accept TEST-1
-  [[ $stderr == *"different weights"* && $(version) == 0.1 ]]
+  because prove 1 --source "$sources" --accept TEST-1
+  [[ $(jq -r .error <<<"$output") == *"different weights"* ]]
 }
 
 @test "torch without headers is refused before anything is unpacked" {
   [[ ! -e /usr/include/torch/extension.h ]] || skip "this machine has them for all"
   rm -r "$site/torch/include"
-  build 1 --source "$sdist" --accept TEST-1
-  [[ $stderr == *"no headers"* && $(version) == 0.1 ]]
+  because tools 1 --source "$sdist" --accept TEST-1
+  [[ $(jq -r .error <<<"$output") == *"no headers"* ]]
 }
 
 @test "offline without --source says what to get, at once" {
@@ -154,8 +204,11 @@ offered() {
   build 0 --accept TEST-1
   [[ $(version) == 0.28.1 ]]
   echo more >>"$BATS_TEST_TMPDIR/index/horovod/${sdist##*/}"
-  build 1 --accept TEST-1
-  [[ $stderr == *"pip could not get"* && $(version) == 0.28.1 ]]
+  build 1 --accept TEST-1 --json
+  [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "source pip could not get"* && $(version) == 0.28.1 ]]
+  export PIP_INDEX_URL=file:///nowhere
+  build 1 --accept TEST-1 --json
+  [[ $(jq -r .reason <<<"$output") == network ]]
 }
 
 @test "from an index, into an environment without build tools, which stays without" {
@@ -172,10 +225,9 @@ offered() {
 }
 
 @test "--json is one object, with the proofs" {
-  command -v jq >/dev/null || skip "jq is not installed"
   build 0 --source "$sdist" --accept TEST-1 --json
-  [[ $(jq -r '[.schema, .engine, .error, .proofs[0].framework, .proofs[0].error] | join(" ")' <<<"$output") == \
-    "ringup.rebuild/1 horovod  torch " ]]
+  [[ $(jq -r '[.schema, .engine, .result, .reason, .error, .proofs[0].framework, .proofs[0].error] | join(" ")' <<<"$output") == \
+    "ringup.rebuild/1 horovod done   torch " ]]
 }
 
 @test "where ringup's own package was, there is Horovod, and pip knows of one of them" {
@@ -243,17 +295,9 @@ offered() {
 }
 
 @test "where root builds, it does so as nobody, and what belongs to a user is done as that user" {
-  ((EUID == 0)) || skip "only for root"
-  /usr/bin/python3 -c 'import venv, ensurepip' 2>/dev/null || skip "/usr/bin/python3 makes no venv"
-  setpriv --reuid=64717 --regid=64717 --clear-groups env test -x "$BATS_TEST_TMPDIR" ||
-    chmod 755 "${BATS_TEST_TMPDIR%/*}" "$BATS_RUN_TMPDIR"
-  local packages=$site there
-  /usr/bin/python3 -m venv "$BATS_TEST_TMPDIR/other"
-  there=("$BATS_TEST_TMPDIR"/other/lib/python3*/site-packages)
   [[ -e $(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_paths()["include"])')/Python.h ]] ||
     skip "/usr/bin/python3 has no Python.h"
-  cp -rn "$packages"/{setuptools,wheel,packaging}* "$site"/{torch,horovod}* "${there[0]}/" 2>/dev/null || true
-  venv=$BATS_TEST_TMPDIR/other site=${there[0]}
+  for_all_users
   echo 'print("built by", os.getuid())' >>"$sources/setup.py"
   build 0 --source "$sources" --accept TEST-1
   grep -q 'built by 64717' "$(sed -n 's/^log: //p' <<<"$stderr")"

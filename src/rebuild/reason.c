@@ -1,0 +1,58 @@
+/* reason.c - why a rebuild failed, in one word, for programs that go on from there. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rebuild/reason.h"
+
+#include <errno.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+const char *reason_word(enum reason r)
+{
+	switch (r) {
+#define X(name, word, hint) \
+	case REASON_##name: \
+		return word;
+		REASONS(X)
+#undef X
+	default:
+		return "";
+	}
+}
+
+const char *reason_hint(enum reason r)
+{
+	switch (r) {
+#define X(name, word, hint) \
+	case REASON_##name: \
+		return hint;
+		REASONS(X)
+#undef X
+	default:
+		return "";
+	}
+}
+
+enum reason reason_of(const struct err *e, enum reason other)
+{
+	if (!e->code)
+		return REASON_NONE;
+	if (e->code == RINGUP_ETIMEDOUT)
+		return REASON_TIMEOUT;
+	if (e->code == RINGUP_EBUSY)
+		return REASON_BUSY;
+	if (e->code != RINGUP_ESYSTEM)
+		return other;
+	switch (e->os) {
+	case ENOSPC:
+	case EDQUOT:
+	case ENOMEM:
+		return REASON_SPACE;
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		return REASON_RIGHTS;
+	default:
+		return other;
+	}
+}
