@@ -32,10 +32,10 @@ need_mpi() {
   [[ -n $mpis ]] || skip "no MPI with mpi.h, mpicc and mpirun here"
 }
 
-# need_venv - a virtual environment of the tests' Python, in $venv.
+# need_venv [PYTHON] - a virtual environment of that Python, or of the tests', in $venv.
 need_venv() {
   [[ -z ${venv:-} ]] || return 0
-  "${RINGUP_TEST_PYTHON:-python3}" -m venv --without-pip "$BATS_TEST_TMPDIR/venv" 2>/dev/null ||
+  "${1:-${RINGUP_TEST_PYTHON:-python3}}" -m venv --without-pip "$BATS_TEST_TMPDIR/venv" 2>/dev/null ||
     skip "no Python that makes virtual environments"
   venv=$BATS_TEST_TMPDIR/venv
 }
@@ -105,7 +105,7 @@ launch() {
 @test "one at a time: the second is told to wait, by the reason busy" {
   need_venv
   mkdir -m 700 "$TMPDIR/ringup-rebuild-$EUID-own"
-  run flock "$TMPDIR/ringup-rebuild-$EUID-own" "$ringup" rebuild --python "$venv" --without-mpi --json
+  run --separate-stderr flock "$TMPDIR/ringup-rebuild-$EUID-own" "$ringup" rebuild --python "$venv" --without-mpi --json
   expect_status 1
   [[ $(jq -r '[.result, .reason] | join(" ")' <<<"$output") == "failed busy" ]]
   rebuild --without-mpi
@@ -279,21 +279,48 @@ fake_torch() {
   [[ $(grep -c 'from the cache, proved' <<<"$output") -eq $(wc -l <<<"$mpis") ]]
 }
 
+# python_for UID - a Python that this user can run, too; the tests' own may be in root's home.
+python_for() {
+  local p
+  for p in "${RINGUP_TEST_PYTHON:-/nonexistent}" "$(command -v python3)" /usr/bin/python3; do
+    ! setpriv --reuid "$1" --regid "$1" --clear-groups env "$p" -I -c 'import venv' 2>/dev/null || {
+      echo "$p"
+      return 0
+    }
+  done
+  return 1
+}
+
 @test "a folder that is not this user's: the package is installed, and root is asked for the modules" {
-  need_mpi
-  need_venv
   [[ $(id -u) -eq 0 ]] || skip "needs root to be somebody else"
   command -v setpriv >/dev/null || skip "setpriv is not installed"
+  need_venv "$(python_for 64999 || skip "no Python that another user can run")"
+  need_mpi
   chmod 755 "$BATS_TEST_TMPDIR" "$BATS_RUN_TMPDIR" "$BATS_RUN_TMPDIR"/* 2>/dev/null || true
   mkdir -p "$modules"
   chown -R 64999:64999 "$venv"
-  setpriv --reuid 64999 --regid 64999 --clear-groups test -x "$venv/bin/python" ||
-    skip "another user cannot reach the tests' Python"
+  setpriv --reuid 64999 --regid 64999 --clear-groups env "$venv/bin/python" -c '' ||
+    skip "another user cannot reach the folder of tests"
   rebuild
   expect_status 0
   grep -q 'sudo ringup rebuild --engine ringup' <<<"$output"
   [[ -e $(echo "$venv"/lib/python*/site-packages)/ringup/build.json ]]
   [[ -z $(find "$venv" -user 0) ]]
+}
+
+@test "a torch that has no NumPy beside it: two ranks train with it all the same" {
+  need_venv
+  local site torch
+  torch=$("${RINGUP_TEST_PYTHON:-python3}" -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))') ||
+    skip "the tests' Python has no torch"
+  site=$(echo "$venv"/lib/python*/site-packages)
+  echo 'raise ModuleNotFoundError("hidden by a test")' >"$site/numpy.py"
+  echo "$torch" >"$site/torch.pth"
+  run "$venv/bin/python" -W ignore -c 'import torch; torch.zeros(1).numpy()'
+  not expect_status 0
+  rebuild --without-mpi
+  expect_status 0
+  grep -q '^proved: torch ' <<<"$output"
 }
 
 @test "pip brings another torch: doctor and import say the one command, it cures, and torch trains" {

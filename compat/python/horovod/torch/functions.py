@@ -3,6 +3,7 @@
 """Objects travel pickled, as in Horovod: between ranks of one job, which have proved to each other
 that they belong to it and which run the same program."""
 
+import ctypes
 import pickle
 
 import torch
@@ -116,6 +117,12 @@ def _bytes(obj):
     return torch.frombuffer(bytearray(_dumps(obj)), dtype=torch.uint8)
 
 
+def _object(t):
+    """The object that the tensor of bytes holds.  For numpy() torch needs NumPy, which not
+    every environment has."""
+    return pickle.loads(ctypes.string_at(t.data_ptr(), t.numel()))
+
+
 def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
     """Return root's object on every rank; it must be picklable."""
     t = _bytes(obj) if rank() == root_rank else None
@@ -124,11 +131,11 @@ def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set
     if t is None:
         t = torch.empty(int(length), dtype=torch.uint8)
     broadcast_(t, root_rank, name, process_set)
-    return obj if rank() == root_rank else pickle.loads(t.numpy().tobytes())
+    return obj if rank() == root_rank else _object(t)
 
 
 def allgather_object(obj, name=None):
     """Return the list of every rank's object, in rank order."""
     t = _bytes(obj)
     lengths = allgather(torch.tensor([t.numel()]), name and name + ".length").tolist()
-    return [pickle.loads(part.numpy().tobytes()) for part in allgather(t, name).split(lengths)]
+    return [_object(part) for part in allgather(t, name).split(lengths)]
