@@ -9,7 +9,7 @@ engine_inputs() {
   source_sum
   # what is made for this very processor is of use to its like only
   [[ ${CFLAGS:-} != *native* ]] || cpu=$(grep -m 1 -E '^(flags|Features)' /proc/cpuinfo)
-  printf '%s\n' engine/1 "${CC:-}" "${CFLAGS:-}" "$(uname -m)" "$cpu" "$(node_system)" "$(getconf GNU_LIBC_VERSION)"
+  printf '%s\n' engine/1 "${CC:-}" "${CFLAGS:-}" "$(node_arch)" "$cpu" "$(node_system)" "$(getconf GNU_LIBC_VERSION)"
 }
 
 # engine_ready - print the folder that holds it, installed already or staged to be.
@@ -18,6 +18,11 @@ engine_ready() {
   for name in "$INIT_ROOT"/opt/ringup/*-"${INIT_KEY:0:12}" "$INIT_BUILD"/stage/*-"${INIT_KEY:0:12}"; do
     [[ ! -x $name/bin/ringup ]] || { printf '%s\n' "$name"; return 0; }
   done
+}
+
+# engine_current - print the name of the release in force, or nothing.
+engine_current() {
+  (cd -P -- "$INIT_ROOT/opt/ringup/current" 2>/dev/null && printf '%s' "${PWD##*/}") || true
 }
 
 # engine_obtain - have it staged if a cache has it or somebody builds it now; 1: build it here.

@@ -1,6 +1,12 @@
 # shellcheck shell=bash
 # file.bash - whole files and links, never torn.
 
+# slurp FILE - set REPLY to what is in it, or to nothing; starts no program.
+slurp() {
+  REPLY=''
+  [[ ! -r $1 ]] || IFS= read -r -d '' REPLY <"$1" || true
+}
+
 # write_file FILE MODE - replace FILE by stdin: a sibling is written, synced, renamed.
 write_file() {
   local new

@@ -71,6 +71,14 @@ json_number() {
   fi
 }
 
+# json_word KEY TEXT - set REPLY to the word that the first KEY has in our own commands' JSON, or to
+# nothing; starts no program.
+json_word() {
+  local form="\"$1\": *\"([^\",}]*)\""
+  REPLY=''
+  [[ ! $2 =~ $form ]] || REPLY=${BASH_REMATCH[1]}
+}
+
 # json_of KEY TEXT - print the number or word that the first KEY has in our own commands' JSON.
 json_of() {
   sed -n '/"'"$1"'": *null/d; s/.*"'"$1"'": *"\{0,1\}\([^",}]*\).*/\1/p' <<<"$2" | head -n 1

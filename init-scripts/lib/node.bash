@@ -40,11 +40,12 @@ node_cluster() {
 
 # node_runtime - print the version of the platform's image, or nothing.
 node_runtime() {
-  local conf=$INIT_ROOT/databricks/common/conf/deploy.conf
+  local line='' conf=$INIT_ROOT/databricks/common/conf/deploy.conf
   if [[ -n ${DATABRICKS_RUNTIME_VERSION:-}${DATAPROC_IMAGE_VERSION:-} ]]; then
     printf '%s\n' "${DATABRICKS_RUNTIME_VERSION:-$DATAPROC_IMAGE_VERSION}"
   elif [[ -r $INIT_ROOT/databricks/DBR_VERSION ]]; then
-    head -c 64 "$INIT_ROOT/databricks/DBR_VERSION" | head -n 1
+    IFS= read -r -n 64 line <"$INIT_ROOT/databricks/DBR_VERSION" || true
+    printf '%s\n' "$line"
   elif [[ -r $conf ]]; then
     sed -n 's/.*clusterUsageTags\.sparkVersion *= *"\([^"]*\)".*/\1/p' "$conf" | head -n 1
   fi
@@ -107,10 +108,23 @@ node_system() {
   printf '%s\n' "${name%\"}"
 }
 
+# node_arch - print the machine's name, as `uname -m` does.
+node_arch() {
+  slurp /proc/sys/kernel/arch
+  if [[ -n $REPLY ]]; then printf '%s' "$REPLY"; else uname -m; fi
+}
+
+# node_memory - set REPLY to the megabytes that /proc/meminfo has after KEY.
+node_memory() {
+  slurp /proc/meminfo
+  REPLY=${REPLY#*"$1:"} REPLY=${REPLY%%kB*}
+  REPLY=$(( ${REPLY//[^0-9]/} / 1024 ))
+}
+
 # node_memory_mb - print how much memory a build may have: available, within the cgroup.
 node_memory_mb() {
   local mb limit
-  mb=$(awk '/^MemAvailable:/ { print int($2 / 1024) }' /proc/meminfo)
+  node_memory MemAvailable; mb=$REPLY
   limit=$(cat /sys/fs/cgroup/memory.max 2>/dev/null) || limit=max
   [[ $limit =~ ^[0-9]{1,15}$ ]] && (( limit / 1048576 < mb )) && mb=$(( limit / 1048576 ))
   printf '%s\n' "${mb:-1024}"

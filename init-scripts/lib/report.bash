@@ -22,7 +22,21 @@ report_times() {
   for step in "${all[@]}"; do
     [[ ${seconds[$step]:-0} =~ ^0(\.[0-4].*)?$ ]] || text+="${text:+, }${step#*-} ${seconds[$step]} s"
   done
-  printf '%s' "$text"
+  report_row time "$text"
+}
+
+# report_known NAME STEP KEY - a line for what that step found out.
+report_known() {
+  known "$2" "$3"
+  report_row "$1" "$REPLY"
+}
+
+# report_wire NAME - a line for the sums over shm or tcp.
+report_wire() {
+  local ranks
+  known 70-verify ranks; ranks=$REPLY
+  known 70-verify "$1_gbps"
+  report_verdict "$1" "$ranks ranks agreed on every sum, $REPLY GB/s"
 }
 
 # report_steps - print a line for each step that failed, was skipped or was not reached.
@@ -38,32 +52,38 @@ report_steps() {
 
 # report_text COLOUR RESULT HINT - print the summary; COLOUR is 1 or empty.
 report_text() {
-  local bold='' plain='' red='' green='' yellow='' gb text warning
+  local bold='' plain='' red='' green='' yellow='' gb text warning host
   if [[ -n $1 ]]; then
     bold=$'\e[1m' plain=$'\e[0m' red=$'\e[31m' green=$'\e[32m' yellow=$'\e[33m'
   fi
-  gb=$(known 10-detect memory_mb 0)
+  slurp /proc/sys/kernel/hostname; host=${REPLY%$'\n'}
+  known 30-build version '(not built)'
+  printf '\n%sringup %s on %s: %s%s\n\n' "$bold" "$REPLY" "$host" "${2/_/ }" "$plain"
+  known 10-detect platform; text=$REPLY
+  known 10-detect runtime; text+=${REPLY:+ $REPLY}
+  known 10-detect role single; [[ $REPLY == single ]] || text+=" $REPLY"
+  known 10-detect system; text+=", $REPLY"
+  known 10-detect arch; text+=", $REPLY"
+  known 10-detect cores; text+=", $REPLY cores"
+  known 10-detect memory_mb 0; gb=$REPLY
   printf -v gb '%d.%d' $(( gb / 1024 )) $(( gb % 1024 * 10 / 1024 ))
-  text=$(known 10-detect platform)$(known 10-detect runtime | sed 's/^./ &/')
-  [[ $(known 10-detect role single) == single ]] || text+=" $(known 10-detect role)"
-  printf '\n%sringup %s on %s: %s%s\n\n' "$bold" "$(known 30-build version '(not built)')" "$(uname -n)" "${2/_/ }" "$plain"
-  report_row node "$text, $(known 10-detect system), $(known 10-detect arch), $(known 10-detect cores) cores, $gb GiB"
-  text=$(known 20-toolchain cache)
-  [[ -n $text ]] || text=$(known 20-toolchain compiler | sed 's/^/built with /')
-  report_row engine "$(known 40-install release)${text:+, $text}"
-  report_row python "$(known 50-frameworks python)"
-  report_row frameworks "$(known 50-frameworks frameworks)"
-  report_row package "$(known 50-frameworks package)"
-  report_row network "$(known 60-network chosen)"
-  text=$(known 70-verify ranks)
-  if [[ -n $text ]]; then
-    report_verdict "shm" "$text ranks agreed on every sum, $(known 70-verify shm_gbps) GB/s"
-    report_verdict "tcp" "$text ranks agreed on every sum, $(known 70-verify tcp_gbps) GB/s"
-    report_verdict training "$(known 70-verify training)"
+  report_row node "$text, $gb GiB"
+  known 20-toolchain compiler; text=${REPLY:+built with $REPLY}
+  known 20-toolchain cache "$text"; text=${REPLY:+, $REPLY}
+  known 40-install release; report_row engine "$REPLY$text"
+  report_known python 50-frameworks python
+  report_known frameworks 50-frameworks frameworks
+  report_known package 50-frameworks package
+  report_known network 60-network chosen
+  known 70-verify ranks
+  if [[ -n $REPLY ]]; then
+    report_wire shm
+    report_wire tcp
+    known 70-verify training; report_verdict training "$REPLY"
   fi
   report_steps
   for warning in "${warnings[@]}"; do report_row warning "$yellow$warning$plain"; done
-  report_row time "$(report_times)"
+  report_times
   report_row next "$3"
   echo
 }

@@ -47,7 +47,7 @@ source_sum() {
         source_files | grep -zvE '^\./(tests/.*/|\.github/|\.ci/|README|HACKING|docs/[^/]*\.md)' |
           xargs -0 sha256sum -- | sha256sum | cut -c 1-64
       ) ;;
-    *) sed -n $'s/^fact\tsources\t//p' "$INIT_STATE/state/30-build" 2>/dev/null || echo none ;;
+    *) noted 30-build $'fact\tsources' && printf '%s\n' "${REPLY:-none}" ;;
   esac
 }
 

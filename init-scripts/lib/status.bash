@@ -12,7 +12,8 @@ status_json() {
   json_number "$2"; printf '  "code": %s,\n' "$REPLY"
   json_string "$3"; printf '  "cause": %s,\n' "$REPLY"
   json_string "$4"; printf '  "hint": %s,\n' "$REPLY"
-  json_string "$(uname -n)"; printf '  "host": %s,\n' "$REPLY"
+  slurp /proc/sys/kernel/hostname
+  json_string "${REPLY%$'\n'}"; printf '  "host": %s,\n' "$REPLY"
   json_string "$(node_cluster)"; printf '  "cluster": %s,\n' "$REPLY"
   json_string "$INIT_STARTED"; printf '  "started": %s,\n' "$REPLY"
   printf -v text '%(%Y-%m-%dT%H:%M:%SZ)T' -1
@@ -43,11 +44,44 @@ status_json() {
   printf '%s]\n}\n' "${comma:+$'\n  '}"
 }
 
-# known STEP KEY [ELSE] - print what a step found out.
+# known STEP KEY [ELSE] - set REPLY to what a step found out.
 known() {
-  local kind key value
-  while IFS=$'\t' read -r kind key value; do
-    [[ $kind == fact || $kind == number ]] && [[ $key == "$2" ]] && printf '%s' "$value" && return 0
-  done <<<"${said[$1]:-}"
-  printf '%s' "${3:-}"
+  local kind text=$'\n'${said[$1]:-}
+  REPLY=${3:-}
+  for kind in fact number; do
+    [[ $text == *$'\n'"$kind"$'\t'"$2"$'\t'* ]] || continue
+    REPLY=${text#*$'\n'"$kind"$'\t'"$2"$'\t'} REPLY=${REPLY%%$'\n'*}
+  done
+}
+
+# A marker is the sum of the step's code, how long it took, what it said and, after a line
+# `inputs`, what its result depended on, each line of it behind a blank.
+
+# marker STEP PART - set REPLY to the code, said or inputs of its marker; 1: it has none.
+marker() {
+  slurp "$INIT_STATE/state/$1"
+  [[ $REPLY == *$'\ninputs\n'* ]] || { REPLY=''; return 1; }
+  case $2 in
+    code) REPLY=${REPLY%%$'\n'*} ;;
+    said) REPLY=${REPLY#*$'\n'} REPLY=${REPLY%%$'\ninputs\n'*} ;;
+    inputs) REPLY=${REPLY#*$'\ninputs\n'} REPLY=${REPLY%$'\n'} ;;
+  esac
+}
+
+# facts STEP - print the lines of its marker that tell facts.
+facts() {
+  local - line IFS=$'\n'
+  marker "$1" said || true
+  set -f
+  for line in $REPLY; do
+    [[ $line != fact$'\t'* ]] || printf '%s\n' "$line"
+  done
+}
+
+# noted STEP WORDS - set REPLY to what its marker has after WORDS and a tab, or to nothing.
+noted() {
+  local text
+  marker "$1" said || true
+  text=$'\n'$REPLY REPLY=''
+  [[ $text != *$'\n'"$2"$'\t'* ]] || REPLY=${text#*$'\n'"$2"$'\t'} REPLY=${REPLY%%$'\n'*}
 }

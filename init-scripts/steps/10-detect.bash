@@ -11,10 +11,11 @@ step_inputs() { findings; }
 findings() {
   local role
   role=$(node_role)
+  node_memory MemTotal
   printf '%s\t%s\n' platform "$(node_platform)" runtime "$(node_runtime)" role "$role" \
-    system "$(node_system)" arch "$(uname -m)" cores "$(nproc)" \
+    system "$(node_system)" arch "$(node_arch)" cores "$(nproc)" \
     address "${DB_CONTAINER_IP:-}" driver "${DB_DRIVER_IP:-}" \
-    memory_mb "$(awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo)"
+    memory_mb "$REPLY"
 }
 
 # step_done - what was written down is still true, or the inputs would differ.
@@ -24,9 +25,9 @@ step_done() { :; }
 step_apply() {
   local key value found
   [[ $(uname -s) == Linux ]] || die "this is $(uname -s), not Linux"
-  case $(uname -m) in
+  case $(node_arch) in
     x86_64 | aarch64) ;;
-    *) warn "$(uname -m) is not a machine that ringup has been tried on" ;;
+    *) warn "$(node_arch) is not a machine that ringup has been tried on" ;;
   esac
   found=$(findings) # not in the loop's <(...), whose failure nobody sees
   while IFS=$'\t' read -r key value; do

@@ -10,19 +10,28 @@
 limits 50 120
 
 opt=$INIT_ROOT/opt/ringup
-before=$(readlink -- "$opt/current") || true
+before=$(engine_current)
 made=''
 
 # step_inputs - the release that was built.
 step_inputs() { wanted; }
 
 # wanted - print the name of the release that 30-build has made.
-wanted() { sed -n $'s/^fact\trelease\t//p' "$INIT_STATE/state/30-build" 2>/dev/null || true; }
+wanted() {
+  noted 30-build $'fact\trelease'
+  printf '%s\n' "$REPLY"
+}
 
 # links TREE - print what of TREE must be linked from /usr/local.
 links() {
-  (cd -- "$1" && find bin include lib share/man share/bash-completion \
-    \( -type f -o -type l \) -not -path 'lib/*/*.so' -not -name '*.la' 2>/dev/null) || true
+  (
+    shopt -s globstar nullglob dotglob
+    cd -- "$1" 2>/dev/null || exit 0
+    for file in {bin,include,lib,share/man,share/bash-completion}/**; do
+      case $file in lib/*/*.so | *.la) continue ;; esac
+      [[ ! -f $file && ! -L $file ]] || printf '%s\n' "$file"
+    done
+  )
   [[ ! -x $1/share/ringup/init-scripts/ringup-init ]] || echo sbin/ringup-init
 }
 
@@ -36,15 +45,17 @@ target() {
 
 # step_done - it is in force, and every link is there.
 step_done() {
-  local i
-  local -a names targets
-  [[ $(readlink -- "$opt/current") == "$(wanted)" && -x $opt/current/bin/ringup ]] || return 1
-  mapfile -t names < <(links "$opt/current")
-  mapfile -t targets < <(readlink -- "${names[@]/#/$INIT_ROOT/usr/local/}")
-  for i in "${!names[@]}"; do
-    target "${names[i]}"
-    [[ ${targets[i]:-} == "$REPLY" ]] || return 1
+  local - names name want='' IFS=$'\n'
+  local -a at=()
+  [[ $before == "$(wanted)" && -x $opt/current/bin/ringup ]] || return 1
+  set -f
+  names=$(links "$opt/current")
+  for name in $names; do
+    at+=("$INIT_ROOT/usr/local/$name")
+    target "$name"
+    want+=$REPLY$'\n'
   done
+  [[ $(readlink -- "${at[@]}") == "${want%$'\n'}" ]]
 }
 
 # install_tree FROM NAME - copy as root's own, readable by all; whole or not at all.
@@ -151,14 +162,15 @@ step_apply() {
 # step_commit - all went well: one version to go back to is enough.
 step_commit() {
   rm -rf -- "$INIT_BUILD"
-  forget "$(wanted)" "$(sed -n $'s/^before\t//p' "$INIT_STATE/state/40-install")"
+  noted 40-install before
+  forget "$(wanted)" "$REPLY"
 }
 
 # step_back - a later step has failed: what was in force before is so again.
 step_back() {
   local name
-  name=$(readlink -- "$opt/current")
-  before=$(sed -n $'s/^before\t//p' "$INIT_STATE/state/40-install")
+  name=$before
+  noted 40-install before; before=$REPLY
   [[ $name != "$before" ]] || return 0
   log warn "taking back $name${before:+ for $before}"
   take_back

@@ -18,6 +18,8 @@ say("pip", "yes" if u.find_spec("pip") else "")
 managed = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
 say("managed", "yes" if sys.prefix == sys.base_prefix and os.path.exists(managed) else "")
 for name in "ringup", "horovod": say(name, version(name))
+try: say("metadata", [f.locate() for f in m.files("ringup") if f.name == "METADATA"][0])
+except Exception: pass
 have = [(n, version(n)) for n in ("torch", "tensorflow", "keras", "jax", "mxnet")]
 say("frameworks", ", ".join("%s %s" % p for p in have if p[1]))
 '
@@ -28,7 +30,7 @@ ask() {
   is=()
   while IFS=$'\t' read -r word key value; do
     [[ $word != answer ]] || is[$key]=$value
-  done < <(as_owner "$1" timeout 30 "$1" -I -c "$probe" 2>/dev/null)
+  done < <(as_owner "$1" timeout 30 "$1" -I -B -c "$probe" 2>/dev/null)
   [[ -n ${is[version]:-} ]]
 }
 
@@ -63,22 +65,72 @@ pick() {
 }
 
 declare -A is=()
-python='' picked=''
+declare -a programs=()
+python='' picked='' found=''
 
-# step_inputs - the Pythons and frameworks of this node, and what they stand on; not the
-# engines, which are what comes of it.
-step_inputs() {
-  readlink -- "$INIT_ROOT/opt/ringup/current" || true
-  printf '%s\n' "${RINGUP_PYTHON:-}"
-  [[ ! -x $tool ]] || "$tool" detect --json 2>/dev/null | sed '/^  "engines"/,$d' | sha256sum
-  pick_once
-  printf '%s\n' "$python" "${is[version]:-}" "${is[pip]:-}" "${is[managed]:-}" "${is[horovod]:-}" "${is[frameworks]:-}"
+# step_look - what `ringup detect` finds; it reads what a Python would tell, and starts none.
+step_look() {
+  found=''
+  [[ ! -x $tool ]] || found=$("$tool" detect --json 2>/dev/null) || true
 }
 
-# step_done - the Python has the package.
+# about_pythons - print what detect does not tell of the Pythons that it has found, but the probe
+# would: pip, who manages them, another Horovod; sets programs.
+about_pythons() {
+  local - line value series='' name='' IFS=$'\n'
+  set -f
+  for line in ${found%%$'\n  "frameworks"'*}; do
+    value=${line#*\"/} value=$INIT_ROOT/${value%\"*}
+    case $line in
+      '      "path": "/'*) programs+=("$value") ;;
+      '      "version": "'*) [[ ! $line =~ [0-9]+\.[0-9]+ ]] || series=${BASH_REMATCH[0]} ;;
+      '      "base_prefix": "/'*) value+=/lib/python$series/EXTERNALLY-MANAGED; [[ ! -e $value ]] || printf '%s\n' "$value" ;;
+      '        "/'*) [[ ! -e $value/pip ]] || printf '%s\n' "$value/pip" ;;
+    esac
+  done
+  for line in ${found##*$'\n  "engines"'}; do
+    case $line in
+      '      "name": '*) name=$line ;;
+      '      "version": '* | '      "location": '*) [[ $name != *'"horovod"'* ]] || printf '%s\n' "$line" ;;
+    esac
+  done
+}
+
+# is_found PYTHON - is that one of those that detect has found?  By its folder: it has many names.
+is_found() {
+  local program
+  for program in "${programs[@]}"; do [[ ! ${1%/*} -ef ${program%/*} ]] || return 0; done
+  return 1
+}
+
+# step_inputs - the Pythons and frameworks of this node, and what they stand on; not ringup's
+# engines, which are what comes of it.
+step_inputs() {
+  local served
+  engine_current
+  printf '\n%s\n%s\n' "${RINGUP_PYTHON:-}" "${found%%$'\n  "engines"'*}"
+  about_pythons
+  served=$(node_python)
+  if [[ -z $served ]] || is_found "$served"; then
+    printf '%s\n' "$served"
+    stat -Lc '%n %i %s %Y' -- "${programs[@]}" 2>/dev/null || true
+  else
+    pick_once
+    printf '%s\n' "$python" "${is[version]:-}" "${is[pip]:-}" "${is[managed]:-}" "${is[horovod]:-}" "${is[frameworks]:-}"
+  fi
+}
+
+# step_done - the Python has the package: its metadata is where it was, or, after step_apply, the
+# Python tells.
 step_done() {
-  pick_once
-  [[ -r $INIT_STATE/detect.json && -n ${is[ringup]:-} ]]
+  [[ -r $INIT_STATE/detect.json ]] || return 1
+  if [[ $'\n'${marker_said:-} == *$'\nmetadata\t'* ]]; then
+    noted 50-frameworks metadata
+    [[ -r $REPLY ]]
+  else
+    pick_once
+    [[ -n ${is[ringup]:-} ]]
+  fi
 }
 
 # reason - print why no package is installed, or nothing.
@@ -134,22 +186,23 @@ step_apply() {
   fi
   tell had "${is[ringup]:-}"
   ask "$python"
+  [[ -z ${is[metadata]:-} ]] || tell metadata "${is[metadata]}"
   fact package "ringup ${is[ringup]}; pip uninstall ringup takes it away"
 }
 
 # step_undo - uninstall the package where it was installed.
 step_undo() {
   local from
-  from=$(sed -n $'s/^fact\tpath\t//p' "$INIT_STATE/state/50-frameworks" 2>/dev/null) || true
-  grep -qs $'^fact\tpackage' "$INIT_STATE/state/50-frameworks" || return 0
+  noted 50-frameworks $'fact\tpath'; from=$REPLY
+  noted 50-frameworks $'fact\tpackage'
+  [[ -n $REPLY ]] || return 0
   ask "$from" && [[ -n ${is[ringup]} ]] || return 0
   act as_owner "$from" "$shared/compat/install" --python "$from" --uninstall
 }
 
 # step_back - a later step has failed: the package that was there before, or none.
 step_back() {
-  local had
-  had=$(sed -n $'s/^had\t//p' "$INIT_STATE/state/50-frameworks")
-  [[ -n $had ]] || { step_undo; return; }
-  log warn "the Python package of this release stays in place of $had"
+  noted 50-frameworks had
+  [[ -n $REPLY ]] || { step_undo; return; }
+  log warn "the Python package of this release stays in place of $REPLY"
 }

@@ -5,24 +5,28 @@ limits 40 1700
 
 tool=$INIT_ROOT/opt/ringup/current/bin/ringup
 
-# unasked - print the engine to make where RINGUP_ENGINE names none: ringup's own, for the package
-# that 50-frameworks has installed.  (A tree below --root has no /opt/ringup to put modules into.)
-unasked() {
-  [[ -n $INIT_ROOT ]] || ! grep -qs $'^fact\tpackage' "$INIT_STATE/state/50-frameworks" || echo ringup
-}
-
-engine=${RINGUP_ENGINE:-$(unasked)}
-
-# about_frameworks - print what 50-frameworks has found, which is what an engine is made for.
-about_frameworks() { grep -sE $'^fact\t(path|frameworks)\t' "$INIT_STATE/state/50-frameworks" || true; }
+# Where RINGUP_ENGINE names none, it is ringup's own, for the package that 50-frameworks has
+# installed.  (A tree below --root has no /opt/ringup to put modules into.)
+noted 50-frameworks $'fact\tpackage'
+engine=${RINGUP_ENGINE:-}
+[[ -n $engine || -n $INIT_ROOT || -z $REPLY ]] || engine=ringup
 
 # python - print the Python it is for.
-python() { sed -n $'s/^fact\tpath\t//p' <<<"$(about_frameworks)"; }
+python() {
+  noted 50-frameworks $'fact\tpath'
+  printf '%s\n' "$REPLY"
+}
 
 # step_inputs - which engine, for which frameworks.
 step_inputs() {
   printf '%s\n' "$engine"
-  [[ -z $engine ]] || { readlink -- "$INIT_ROOT/opt/ringup/current" || true; about_frameworks; }
+  [[ -n $engine ]] || return 0
+  engine_current
+  local fact
+  for fact in path frameworks; do
+    noted 50-frameworks $'fact\t'"$fact"
+    printf '\n%s' "$REPLY"
+  done
 }
 
 # step_done - with these inputs it was built, proved by training and put in place.
@@ -80,8 +84,9 @@ step_apply() {
 # step_undo - what was there before the last rebuild.
 step_undo() {
   local p
-  grep -qs $'^fact\tengine' "$INIT_STATE/state/55-rebuild" || return 0
-  engine=$(sed -n $'s/^fact\tengine\t//p' "$INIT_STATE/state/55-rebuild")
+  noted 55-rebuild $'fact\tengine'
+  [[ -n $REPLY ]] || return 0
+  engine=$REPLY
   p=$(python)
   act rebuild "$p" --undo
 }

@@ -4,6 +4,7 @@
 limits 60 60
 
 tool=$INIT_ROOT/opt/ringup/current/bin/ringup
+would='' status=0
 
 # fix WORD... - `ringup net fix` on this node or tree.  (The command reads
 # DB_CONTAINER_IP itself: who owns that address is the interface.)
@@ -14,27 +15,32 @@ fix() {
   "$tool" net fix "${where[@]}" "$@"
 }
 
+# step_look - what settling would choose, and change.
+step_look() {
+  would='' status=0
+  [[ ! -x $tool ]] || would=$(fix --dry-run --json 2>/dev/null) || status=$?
+}
+
 # chosen - print NAME ADDRESS of the interface that it settles on, or nothing.
 chosen() {
-  local said
-  said=$(fix --dry-run --json 2>/dev/null) || true
-  printf '%s %s\n' "$(json_of interface "$said")" "$(json_of address "$said")"
+  local name
+  json_word interface "$would"; name=$REPLY
+  json_word address "$would"
+  printf '%s %s\n' "$name" "$REPLY"
 }
 
 # step_inputs - the interface that is chosen, and who says so.
 step_inputs() {
-  readlink -- "$INIT_ROOT/opt/ringup/current" || true
-  printf '%s\n' "${RINGUP_INTERFACE:-}" "${DB_CONTAINER_IP:-}"
-  [[ ! -x $tool ]] || chosen
+  engine_current
+  printf '\n%s\n' "${RINGUP_INTERFACE:-}" "${DB_CONTAINER_IP:-}"
+  chosen
 }
 
-# step_done - settling would change nothing.
-step_done() {
-  local would
-  [[ -x $tool ]] || return 1
-  would=$(fix --dry-run 2>/dev/null) || return 1
-  [[ -z $would ]]
-}
+# is_settled - would settling change nothing?  (What it would change has a patch.)
+is_settled() { [[ $status == 0 && -n $would && $would != *'"patch": "'* ]]; }
+
+# step_done - that is so.
+step_done() { is_settled; }
 
 # step_apply - settle, which also verifies what each library then takes, and compare with
 # what the platform says.
@@ -49,10 +55,12 @@ step_apply() {
     fix --dry-run || (( $? == 1 ))
     return 0
   fi
-  [[ -e $INIT_STATE/state/60-network || -z $(fix --dry-run 2>/dev/null) ]] || tell fresh yes
+  step_look
+  [[ -e $INIT_STATE/state/60-network ]] || is_settled || tell fresh yes
   said=$(fix 2>&1) || rc=$?
   printf '%s\n' "$said"
   (( rc == 0 )) || { why "$rc" "$said"; return 0; }
+  step_look
   read -r name address < <(chosen) || true
   if [[ -n ${DB_CONTAINER_IP:-} && -n $address && $address != "$DB_CONTAINER_IP" ]]; then
     stop 62 "ringup chooses $name ($address), but the platform says this node is $DB_CONTAINER_IP" \
@@ -88,5 +96,6 @@ step_undo() {
 
 # step_back - a later step has failed: settings that were not there before go.
 step_back() {
-  ! grep -qs $'^fresh\tyes' "$INIT_STATE/state/60-network" || step_undo
+  noted 60-network fresh
+  [[ $REPLY != yes ]] || step_undo
 }

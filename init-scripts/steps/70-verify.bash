@@ -12,10 +12,12 @@ watcher='' changes=''
 # step_inputs - the release, what it stands on, and this boot: the proof is about
 # this machine as it runs now.
 step_inputs() {
-  readlink -- "$INIT_ROOT/opt/ringup/current" || true
-  cat /proc/sys/kernel/random/boot_id
-  peers | tr '\n' ' '
-  grep -s $'^fact\t' "$INIT_STATE/state/50-frameworks" "$INIT_STATE/state/60-network" || true
+  engine_current
+  slurp /proc/sys/kernel/random/boot_id
+  printf '\n%s' "$REPLY"
+  peers
+  facts 50-frameworks
+  facts 60-network
 }
 
 # step_done - proved once with these inputs is proved.
@@ -36,8 +38,9 @@ allreduce() {
 # trainer - print the Python that trains: the one with ringup's package, else any with ctypes.
 trainer() {
   local p
-  p=$(sed -n $'s/^fact\tpath\t//p' "$INIT_STATE/state/50-frameworks" 2>/dev/null) || true
-  if [[ -n $p ]] && grep -qs $'^fact\tpackage' "$INIT_STATE/state/50-frameworks"; then
+  noted 50-frameworks $'fact\tpath'; p=$REPLY
+  noted 50-frameworks $'fact\tpackage'
+  if [[ -n $p && -n $REPLY ]]; then
     printf '%s\n' "$p"
   else
     command -v python3 || true
@@ -62,6 +65,8 @@ peers() {
     cat -- "$PBS_NODEFILE"
   elif [[ -n ${LSB_HOSTS:-} ]]; then
     tr -s ' ' '\n' <<<"$LSB_HOSTS"
+  else
+    return 0
   fi | awk 'NF && !seen[$1]++ { print $1 }'
 }
 

@@ -9,9 +9,9 @@ declare -ga all
 # step_inputs - what all other steps have come to.
 step_inputs() {
   local step
-  local -a files=()
-  for step in "${all[@]}"; do [[ $step == 80-report ]] || files+=("$INIT_STATE/state/$step"); done
-  cat -- "${files[@]}" 2>/dev/null || true
+  for step in "${all[@]}"; do
+    if [[ $step != 80-report ]] && marker "$step" said; then printf '%s\n' "$REPLY"; fi
+  done
 }
 
 # step_done - the text is there.
@@ -19,8 +19,10 @@ step_done() { [[ -s $INIT_STATE/report.txt ]]; }
 
 # next - print what a person would do now.
 next() {
-  if [[ -n $(known 50-frameworks package) ]]; then
-    echo "ringup run -np 4 -- $(known 50-frameworks path) your_training.py"
+  known 50-frameworks package
+  if [[ -n $REPLY ]]; then
+    known 50-frameworks path
+    echo "ringup run -np 4 -- $REPLY your_training.py"
   else
     echo "ringup run -np 4 -- your_program; with torch in a Python: RINGUP_PYTHON=/path/to/python3 ringup-init"
   fi

@@ -31,6 +31,51 @@ setup() { release_setup; }
   [[ $(tail -n 12 <<<"$output") == "$first" ]]
 }
 
+# writes TRACE - print what strace has seen of files that were opened for writing, made, changed or
+# removed, but for devices, pipes and what the kernel shows as files.
+writes() {
+  awk '$2 ~ /^(\+\+\+|---|<\.\.\.|execve)/ { next }
+    $2 ~ /^open/ && (!/O_(WRONLY|RDWR|CREAT|TRUNC|APPEND|TMPFILE)/ || /"\/(proc\/|dev\/(null|tty|fd\/|std))/) { next }
+    { print }' "$1"
+}
+
+# traced ARG... - ringup-init on the tree under strace, which sees all its processes; sets written
+# and started, how many programs.
+traced() {
+  local seen=execve name
+  for name in open openat openat2 creat mkdir mkdirat mknod mknodat rename renameat renameat2 link linkat symlink \
+    symlinkat unlink unlinkat rmdir truncate ftruncate fallocate chmod fchmod fchmodat chown fchown lchown fchownat \
+    utime utimes utimensat futimesat setxattr lsetxattr fsetxattr removexattr mount; do
+    seen+=,?$name
+  done
+  run strace -f -qq -e signal=none -e trace="$seen" -o "$T/trace" "$init" --root "$root" "$@"
+  written=$(writes "$T/trace")
+  started=$(awk '$2 ~ /^execve\(/ { n++ } END { print n + 0 }' "$T/trace")
+}
+
+@test "the second run opens no file for writing, makes and removes none, in none of its processes" {
+  command -v strace >/dev/null || skip "strace is not installed"
+  strace -f -o "$T/trace" true 2>/dev/null || skip "nothing can be traced here"
+  traced
+  expect_status 0
+  [[ $written == *O_CREAT*"/status.json"* || $written == *"status.json.new"* ]]
+  traced
+  expect_status 0
+  [[ -z $written ]] || { echo "$written"; return 1; }
+  # what is left are the two that know, four that count and sum up, and what those here are scripts for
+  echo "$started programs"
+  [[ $started -ge 8 && $started -le 20 ]]
+  traced --json
+  [[ -z $written && $status -eq 0 ]] || { echo "$written"; return 1; }
+  traced --check
+  [[ -z $written && $status -eq 0 ]] || { echo "$written"; return 1; }
+  # and what is to be done again is seen
+  rm "$root/etc/nccl.conf"
+  traced
+  expect_status 0
+  [[ $written == *'/etc/nccl.conf"'* && $written == *rename*'/state/60-network"'* ]]
+}
+
 @test "a dry run of everything leaves the tree as it was" {
   before=$(tree "$root")
   run "$init" --root "$root" --dry-run
@@ -237,6 +282,64 @@ python() {
   run "$init" --root "$root"
   expect_status 0
   [[ $output == *"two packages called horovod"* ]]
+}
+
+@test "a Python that detect knows is not started again; what it would tell is noticed all the same" {
+  local site=$root/usr/lib/python3/dist-packages
+  # known METADATA-OF VERSION - a package there, as pip writes it.
+  known() {
+    mkdir -p "$site/$1-$2.dist-info"
+    printf 'Metadata-Version: 2.1\nName: %s\nVersion: %s\n' "$1" "$2" >"$site/$1-$2.dist-info/METADATA"
+  }
+  # expect_check WORD - what --check says of the step.
+  expect_check() {
+    run "$init" --root "$root" --check frameworks
+    expect_line "$1  50-frameworks"
+    [[ ! -s $T/asked ]] || { echo "the Python was started"; return 1; }
+  }
+  touch "$T/real"
+  mkdir -p "$root/usr/lib/python3.11" "$site/pip" "$site/torch"
+  known torch 2.13.0
+  known ringup 0.1.0
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.13.0' "metadata=$site/ringup-0.1.0.dist-info/METADATA"
+  sed -i "1a echo asked >>'$T/asked'" "$root/usr/bin/python3"
+  run "$init" --root "$root"
+  expect_status 0
+  [[ -s $T/asked ]]
+  : >"$T/asked"
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $output == *"50-frameworks: already done"* && ! -s $T/asked ]]
+  # in place, so that no folder tells
+  sed -i 's/2.13.0/2.14.0/' "$site/torch-2.13.0.dist-info/METADATA"
+  expect_check missing
+  sed -i 's/2.14.0/2.13.0/' "$site/torch-2.13.0.dist-info/METADATA"
+  expect_check 'done   '
+  mv "$site/pip" "$T/pip"
+  expect_check missing
+  mv "$T/pip" "$site/pip"
+  expect_check 'done   '
+  touch "$root/usr/lib/python3.11/EXTERNALLY-MANAGED"
+  expect_check missing
+  rm "$root/usr/lib/python3.11/EXTERNALLY-MANAGED"
+  mkdir "$site/horovod"
+  known horovod 0.28.1
+  expect_check missing
+  rm -r "$site"/horovod*
+  expect_check 'done   '
+  mv "$site/ringup-0.1.0.dist-info" "$T"
+  expect_check missing
+  mv "$T/ringup-0.1.0.dist-info" "$site"
+  expect_check 'done   '
+  rm "$state/detect.json"
+  expect_check missing
+  cp "$T/real" "$state/detect.json"
+  expect_check 'done   '
+  echo '# upgraded' >>"$root/usr/bin/python3"
+  expect_check missing
+  # another folder's Python, of which detect knows nothing, is asked
+  run env RINGUP_PYTHON="$T/other/python3" "$init" --root "$root" --check frameworks
+  expect_line 'missing  50-frameworks'
 }
 
 @test "a managed Python is served when it is named" {

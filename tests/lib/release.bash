@@ -25,11 +25,13 @@ release() {
 #!/bin/bash
 case "\$1 \$2" in
   help*) [[ "${2:-}" != start ]] ;;
-  "detect --json") echo '{"pythons": [], "frameworks": []}' ;;
+  "detect --json") [[ ! -e $T/real ]] || exec ringup detect --json
+    echo '{"pythons": [], "frameworks": []}' ;;
   "net fix") f=\$RINGUP_ROOT/etc/nccl.conf
     case "\$*" in
       *--undo*) rm -f "\$f" ;;
-      *--json*) printf '{\n  "interface": "eth9",\n  "address": "10.1.2.3"\n}\n' ;;
+      *--json*) p=null; [[ -e \$f ]] || p='"+ NCCL"'
+        printf '{\n  "interface": "eth9",\n  "address": "10.1.2.3",\n  "files": [\n    {\n      "patch": %s\n    }\n  ]\n}\n' "\$p" ;;
       *--dry-run*) [[ -e \$f ]] || echo "would write \$f" ;;
       *) [[ -z "\${NET:-}" ]] || { echo "ringup net fix: \$NET" >&2; exit "\${NET_STATUS:-1}"; }
         echo "NCCL_SOCKET_IFNAME==eth9" >"\$f" ;;
