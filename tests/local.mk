@@ -393,6 +393,7 @@ BATS_TESTS = \
 	%reldir%/init/cache.bats \
 	%reldir%/init/fetch.bats \
 	%reldir%/init/json.bats \
+	%reldir%/init/kill.bats \
 	%reldir%/init/pkg.bats \
 	%reldir%/init/platforms.bats \
 	%reldir%/init/report.bats \

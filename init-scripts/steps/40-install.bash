@@ -161,6 +161,7 @@ step_apply() {
 
 # step_commit - all went well: one version to go back to is enough.
 step_commit() {
+  [[ $before == "$(wanted)" ]] || return 0
   rm -rf -- "$INIT_BUILD"
   noted 40-install before
   forget "$(wanted)" "$REPLY"

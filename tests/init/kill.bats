@@ -1,0 +1,135 @@
+#!/usr/bin/env bats
+# kill.bats - ringup-init killed at every boundary of every step, and run again.
+
+# Between one boundary and the next the runner starts a program: `timeout` for what a step does
+# or looks at, `mv` for a marker or the status.  Those in front of PATH here are the real ones,
+# but for the one before which the runner is killed.
+
+load ../lib/helper
+load ../lib/release
+
+setup() {
+  command -v setsid >/dev/null && command -v ps >/dev/null || skip "setsid or ps is not installed"
+  release_setup
+  RINGUP_SOURCE_SHA256=$(sha256sum <"$RINGUP_SOURCE" | cut -c 1-64)
+  export RINGUP_SOURCE_SHA256
+  mkdir "$T/shims"
+  local name
+  for name in mv timeout; do
+    # builders start with an empty environment; what they do has no INIT_PID and is not counted
+    printf '#!/bin/bash\nreal=%s\n[[ -n ${INIT_PID:-} && -e %s/fatal ]] || exec "$real" "$@"\n%s\n' "$(command -v "$name")" "$T" '
+read -r n <"'"$T"'/calls"
+echo $((++n)) >"'"$T"'/calls"
+read -r fatal <"'"$T"'/fatal"
+[[ $n == "$fatal" ]] || exec "$real" "$@"
+echo "${*: -2}" >"'"$T"'/last"
+case ${0##*/} in
+  mv) kill -9 -- "-$INIT_PID" ;; # all at once, as when the power fails
+  timeout) kill -9 "$INIT_PID" ;; # the runner alone: what it started must end by itself
+esac
+exit 1' >"$T/shims/$name"
+  done
+  chmod +x "$T"/shims/*
+}
+
+# alive SESSION - is any process of it?  (Who is dead may wait for whoever buries orphans here.)
+alive() { ps -o stat= -s "$1" | grep -qv '^Z'; }
+
+# killed_before N - ringup-init, in a session of its own, killed before the Nth program; 1: it was
+# not, for it ended before.  Nothing is left of it.
+killed_before() {
+  local i leader rc=0
+  echo 0 >"$T/calls"
+  echo "$1" >"$T/fatal"
+  PATH=$T/shims:$PATH setsid "$init" --root "$root" >"$T/out" 2>&1 3>&- &
+  leader=$!
+  wait "$leader" 2>/dev/null || rc=$?
+  for ((i = 0; i < 200; i++)); do
+    alive "$leader" || break
+    sleep 0.02
+  done
+  not alive "$leader" || { ps -f -s "$leader"; echo "left before $1"; exit 1; }
+  flock -n "$root/run/ringup/init.lock" true || { echo "locked before $1"; exit 1; }
+  [[ ! -e $state/status.json || $(tail -c 2 "$state/status.json") == '}' ]] || { cat "$state/status.json"; exit 1; }
+  rm "$T/fatal"
+  (( rc != 0 )) || return 1
+  (( rc == 137 )) || { cat "$T/out"; echo "status $rc before $1"; exit 1; }
+}
+
+# settled - the tree, without times and process numbers; and without what was there before, of
+# which the one that is killed has done a part.
+settled() {
+  (
+    cd "$root" && find . \( -path ./run -o -path ./var/log \) -prune -o -printf '%P %m %l\n' | sort
+    find . \( -path ./run -o -path ./var/log \) -prune -o -type f -print | sort | while IFS= read -r f; do
+      printf '== %s\n' "$f"
+      sed -E '/^ ?(seconds|before|fresh)\t/d; s/"seconds": [^,]*,//; /"(started|written|pid)":/d; /^  time  /d' "$f"
+    done
+  )
+}
+
+# clean - no half of anything is left.
+clean() {
+  local left
+  left=$(find "$root" \( -name '.*.new' -o -name .new -o -name 'ringup-init.*' -not -path '*/opt/*' \))
+  [[ -z $left ]] || { echo "left: $left"; return 1; }
+}
+
+# undisturbed - what a run leaves that nobody kills, in $want.
+undisturbed() {
+  local there=$root
+  root=$T/undisturbed
+  mkdir -p "$root"/{etc,opt,usr/local,var}
+  run "$init" --root "$root"
+  expect_status 0
+  want=$(settled)
+  root=$there
+}
+
+@test "killed at each boundary of each step in turn, it goes on and ends with the same tree" {
+  local name n boundaries=0
+  undisturbed
+  for name in "$T"/init-scripts/steps/*.bash; do
+    name=${name##*/} name=${name%.bash}
+    # 1: before it is said to run, 2: before it is applied, ... until it has its marker
+    for ((n = 1; ; n++)); do
+      [[ ! -e $state/state/$name ]] || break
+      killed_before "$n" || break
+      ((++boundaries))
+    done
+    [[ -e $state/state/$name ]] || { cat "$T/out"; echo "$name was never done"; return 1; }
+  done
+  # and between the last marker and the end
+  for ((n = 1; n < 20; n++)); do
+    killed_before "$n" || break
+    ((++boundaries))
+  done
+  echo "$boundaries boundaries"
+  ((boundaries >= 40))
+  run "$init" --root "$root"
+  expect_status 0
+  diff <(echo "$want") <(settled)
+  clean
+}
+
+@test "killed at any one boundary, the next run alone ends with the same tree" {
+  local name n
+  rm "$T"/init-scripts/steps/*
+  for name in 10-a 20-b 30-c; do
+    printf '# shellcheck shell=bash\n# %s.bash - test.\nlimits 40 60\nstep_inputs() { echo "%s"; }\nstep_done() { [[ -s $INIT_ROOT/etc/%s ]]; }
+step_apply() { fact colour "%s"; echo "%s" | write_file "$INIT_ROOT/etc/%s" 644; }\nstep_commit() { rm -f "$INIT_ROOT/etc/none"; }\n' \
+      "$name" "$name" "$name" "$name" "$name" "$name" >"$T/init-scripts/steps/$name.bash"
+  done
+  undisturbed
+  for ((n = 1; ; n++)); do
+    rm -rf "$root"
+    mkdir -p "$root"/{etc,opt,usr/local,var}
+    killed_before "$n" || break
+    run "$init" --root "$root"
+    expect_status 0
+    diff <(echo "$want") <(settled) || { echo "killed before program $n: $(cat "$T/last")"; return 1; }
+    clean
+  done
+  echo "$n boundaries"
+  ((n > 18))
+}
