@@ -79,6 +79,15 @@ json_word() {
   [[ ! $2 =~ $form ]] || REPLY=${BASH_REMATCH[1]}
 }
 
+# json_text KEY TEXT - set REPLY to the text that the outermost object of our own commands' JSON has
+# for KEY, whatever is in it, or to nothing.
+json_text() {
+  REPLY=''
+  [[ $2 == *$'\n'"  \"$1\": \""* ]] || return 0
+  REPLY=${2#*$'\n'"  \"$1\": \""} REPLY=${REPLY%%$'\n'*} REPLY=${REPLY%,} REPLY=${REPLY%\"}
+  REPLY=${REPLY//\\\"/\"} REPLY=${REPLY//\\\\/\\}
+}
+
 # json_of KEY TEXT - print the number or word that the first KEY has in our own commands' JSON.
 json_of() {
   sed -n '/"'"$1"'": *null/d; s/.*"'"$1"'": *"\{0,1\}\([^",}]*\).*/\1/p' <<<"$2" | head -n 1

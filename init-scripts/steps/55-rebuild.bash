@@ -39,26 +39,25 @@ rebuild() {
   "${who[@]}" "$tool" rebuild --engine "$engine" --python "$@"
 }
 
-# why PYTHON TEXT - stop with the code for what TEXT says has failed.
+# why PYTHON REASON CAUSE HINT - stop with the code for the reason that ringup-rebuild(1) lists.
 why() {
-  local code=40
-  if ! as_owner "$1" "$tool" plan --engine "$engine" --python "$1" >/dev/null 2>&1; then
-    code=20
-  else
-    case $2 in
-      *offline* | *"be fetched"* | *network*) code=21 ;;
-      *"not proved"* | *trained* | *training*) code=70 ;;
-      *"took longer"* | *"given up"* | *minutes*) code=41 ;;
-      *install*) code=50 ;;
-    esac
-  fi
-  stop "$code" "the engine $engine was not rebuilt: $2" "what was there before is in place; by hand: ringup rebuild --engine $engine --python $1"
+  local code=50
+  case $2 in
+    advisory | impossible | tools | busy | cache) code=20 ;;
+    network) code=21 ;;
+    source) code=30 ;;
+    compile) code=40 ;;
+    timeout) code=41 ;;
+    prove) code=70 ;;
+  esac
+  stop "$code" "the engine $engine was not rebuilt: $3" \
+    "$4; what was there before is in place; by hand: ringup rebuild --engine $engine --python $1"
 }
 
 # step_apply - have it rebuilt, or taken from the cache.
 step_apply() {
-  local p said
-  local -a more=()
+  local p said reason cause rc=0
+  local -a more=(--json)
   [[ -n $engine ]] || return 0
   p=$(python)
   if [[ ${DRY_RUN:-0} == 1 ]]; then
@@ -66,19 +65,22 @@ step_apply() {
     return 0
   fi
   [[ -n $p ]] || stop 20 "RINGUP_ENGINE=$engine, but there is no Python to build it for" "install one with a framework, or name it in RINGUP_PYTHON"
-  ! is_offline || more=(--offline)
-  if ! said=$(rebuild "$p" "${more[@]}" 2>&1); then
-    printf '%s\n' "$said" >&2
-    said=$(sed -n 's/^ringup rebuild: //p' <<<"$said" | tail -n 1)
+  ! is_offline || more+=(--offline)
+  said=$(rebuild "$p" "${more[@]}") || rc=$?
+  printf '%s\n' "${said%%$'\n  "plan"'*}" >&2
+  if (( rc )); then
+    json_text reason "$said"; reason=$REPLY
+    json_text error "$said"; cause=${REPLY:-ringup rebuild ended with status $rc}
     if [[ -z ${RINGUP_ENGINE:-} ]]; then
-      warn "not proved for the frameworks of $p: $said; by hand: ringup rebuild --python $p"
+      warn "not proved for the frameworks of $p: $cause; by hand: ringup rebuild --python $p"
       return 0
     fi
-    why "$p" "$said"
+    json_text hint "$said"
+    why "$p" "$reason" "$cause" "${REPLY:-the log may tell why}"
   fi
-  printf '%s\n' "$said" >&2
+  json_text site "$said"
   fact engine "$engine"
-  fact said "$(tail -n 1 <<<"$said")"
+  fact said "in place${REPLY:+ in $REPLY}"
 }
 
 # step_undo - what was there before the last rebuild.

@@ -562,7 +562,7 @@ node_tree() {
   [[ ! -e $T/rebuilds ]]
   RINGUP_ENGINE=horovod run "$init" --root "$root"
   expect_status 0
-  [[ $(cat "$T/rebuilds") == "rebuild --engine horovod --python $root/usr/bin/python3" ]]
+  [[ $(cat "$T/rebuilds") == "rebuild --engine horovod --python $root/usr/bin/python3 --json" ]]
   RINGUP_ENGINE=horovod run "$init" --root "$root"
   expect_status 0
   [[ $(wc -l <"$T/rebuilds") == 1 ]]
@@ -577,15 +577,32 @@ node_tree() {
 @test "an engine that cannot be rebuilt: the documented status for each reason" {
   python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.13.0'
   export RINGUP_ENGINE=horovod
-  REBUILD='the compiler ended with status 1' run "$init" --root "$root"
-  expect_status 40
-  REBUILD='torch needs more' IMPOSSIBLE=1 run "$init" --root "$root"
-  expect_status 20
-  [[ $output == *"torch needs more"* ]]
-  REBUILD='horovod-0.28.1.tar.gz would have to be fetched, and this is offline' run "$init" --root "$root"
-  expect_status 21
-  REBUILD='torch: not proved: the weights differ' run "$init" --root "$root"
-  expect_status 70
+  while read -r reason code; do
+    REBUILD="$reason the compiler, which is \\\"g++\\\", ended with status 1" run "$init" --root "$root"
+    expect_status "$code"
+    [[ $output == *'not rebuilt: the compiler, which is "g++", ended with status 1; do "this"; what'* ]]
+  done <<'EOT'
+advisory 20
+impossible 20
+tools 20
+busy 20
+cache 20
+network 21
+source 30
+compile 40
+timeout 41
+space 50
+rights 50
+conflict 50
+system 50
+prove 70
+EOT
+  # those are all that there are
+  [[ $(sed -n 's/^\tX([A-Z]*, "\([a-z]*\)".*/\1/p' "$src/src/rebuild/reason.h" | sort | tr '\n' ' ') == \
+    "advisory busy cache compile conflict impossible network prove rights source space system timeout tools " ]]
+  REBUILD=crash run "$init" --root "$root"
+  expect_status 50
+  [[ $output == *"ringup rebuild ended with status 9"* ]]
   rm "$root/usr/bin/python3"
   run "$init" --root "$root"
   expect_status 20

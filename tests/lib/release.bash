@@ -43,9 +43,9 @@ case "\$1 \$2" in
     echo "\$\$" >"\$T/watcher"
     exec sleep 100 ;;
   "cache put") exec ringup "\$@" ;;
-  "rebuild "*) echo "\$*" >>"\$T/rebuilds"; [[ -z "\${REBUILD:-}" ]] || { echo "ringup rebuild: \$REBUILD" >&2; exit 1; }
-    echo "proved: torch" ;;
-  "plan "*) [[ -z "\${IMPOSSIBLE:-}" ]] ;;
+  "rebuild "*) echo "\$*" >>"\$T/rebuilds"; [[ "\${REBUILD:-}" != crash ]] || exit 9
+    [[ -z "\${REBUILD:-}" ]] || { printf '{\n  "result": "failed",\n  "reason": "%s",\n  "error": "%s",\n  "hint": "do \\\\"this\\\\"",\n  "plan": {}\n}\n' "\${REBUILD%% *}" "\${REBUILD#* }"; exit 1; }
+    printf '{\n  "result": "done",\n  "reason": null,\n  "site": "/a/site"\n}\n' ;;
   "net check") echo "\$*" >>"\$T/checks"
     echo "\${VERDICT:-all is well between 2 nodes}"
     [[ -z "\${VERDICT:-}" ]] ;;
