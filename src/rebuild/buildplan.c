@@ -119,6 +119,8 @@ static void set_build_env(struct draft *d)
 	set_env(d, "HOROVOD_GPU_OPERATIONS", "NCCL");
 	set_env(d, "HOROVOD_CUDA_HOME",
 		jsonio_string(json_object_get(d->plan, "cuda"), "path"));
+	/* torch guesses from where nvcc is first in PATH. */
+	set_env(d, "CUDA_HOME", jsonio_string(json_object_get(d->plan, "cuda"), "path"));
 	set_env(d, "CUDAHOSTCXX", d->compiler.cxx);
 	snprintf(home, sizeof(home), "%s",
 		 jsonio_string(json_object_get(d->plan, "nccl"), "header"));

@@ -89,6 +89,45 @@ static int choose_mpi(struct upstream *u, const json_t *mpi, json_t *env, struct
 	return 0;
 }
 
+/*
+ * pip's NCCL has no libnccl.so to link with, and no loader finds it: both are seen to where the
+ * build looks.  @env has HOROVOD_NCCL_HOME, the folder of include and lib.
+ */
+static int link_nccl(struct upstream *u, json_t *env, struct err *e)
+{
+	const json_t *nccl = json_object_get(u->plan, "nccl");
+	const char *library = jsonio_string(nccl, "library"), *slash = strrchr(library, '/');
+	const char *home = jsonio_string(env, "HOROVOD_NCCL_HOME");
+	char path[PATH_MAX], text[2 * PATH_MAX];
+
+	if (!slash || !*home || !strcmp(slash, "/libnccl.so"))
+		return 0;
+	snprintf(path, sizeof(path), "%.*s/libnccl.so", (int)(slash - library), library);
+	if (!access(path, F_OK))
+		return 0;
+	snprintf(path, sizeof(path), "%.*s/nccl", PATH_MAX - 32, u->dir);
+	if (mkdir(path, 0755))
+		return fail_os(e, "%s", path);
+	snprintf(text, sizeof(text), "%s/include", home);
+	snprintf(path, sizeof(path), "%.*s/nccl/include", PATH_MAX - 32, u->dir);
+	if (symlink(text, path))
+		return fail_os(e, "%s", path);
+	snprintf(path, sizeof(path), "%.*s/nccl/lib", PATH_MAX - 32, u->dir);
+	if (mkdir(path, 0755))
+		return fail_os(e, "%s", path);
+	snprintf(path, sizeof(path), "%.*s/nccl/lib/libnccl.so", PATH_MAX - 32, u->dir);
+	if (symlink(library, path))
+		return fail_os(e, "%s", path);
+	snprintf(path, sizeof(path), "%.*s/nccl", PATH_MAX - 32, u->dir);
+	json_object_set_new(env, "HOROVOD_NCCL_HOME", json_string(path));
+	snprintf(text, sizeof(text), "%s -Wl,-rpath,%.*s", jsonio_string(env, "LDFLAGS"),
+		 (int)(slash - library), library);
+	/* What make or the compiler would take apart is left to who imports torch first. */
+	if (!strpbrk(library, " \t,'\"\\$"))
+		json_object_set_new(env, "LDFLAGS", json_string(text));
+	return 0;
+}
+
 static void set_framework(const struct upstream *u, json_t *env, const char *name,
 			  const char *variable)
 {
@@ -132,6 +171,8 @@ static int build_env(struct upstream *u, json_t **envp, struct err *e)
 		rc = choose_mpi(u, mpi, env, e);
 	else
 		json_object_set_new(env, "HOROVOD_WITHOUT_MPI", json_string("1"));
+	if (!rc)
+		rc = link_nccl(u, env, e);
 	*envp = env;
 	return rc;
 }

@@ -22,8 +22,8 @@ updated() {
   run ringup doctor --python "$venv"
   expect_status 1
   grep -q "${1%-cpu} was $2[^ ]* when horovod was built for $venv.*, and is $3" <<<"$output"
-  command=$(sed -n 's/^ *do: *\(ringup rebuild .*\)/\1/p' <<<"$output" | head -n 1)
-  [[ $command == *"--engine horovod"*"--python $venv"* ]]
+  command=$(sed -n 's/^ *do: *\(ringup rebuild .*\)/\1/p' <<<"$output" | grep -m 1 -F "$venv")
+  [[ $command == *"--engine horovod"* ]]
   rebuild --without-mpi
 }
 
@@ -74,6 +74,10 @@ in_two_ranks() {
   environment torch==2.12.0
   rebuild --without-mpi
   [[ $output == *"proved: torch 2.12.0"* ]]
+  # What pip gets may be for CUDA; where a toolkit is, it is served by NCCL then.
+  if ringup plan --engine horovod --python "$venv" | grep -q '^and NCCL'; then
+    "$venv/bin/horovodrun" --check-build | grep -qF '[X] NCCL'
+  fi
   updated torch 2.12.0 2.13.0
   [[ $output == *"proved: torch 2.13.0"* ]]
   run "$venv/bin/python" -c 'import horovod.torch'
