@@ -162,115 +162,196 @@ static char **env_make(const json_t *env, const char *mark)
 	return list;
 }
 
-/* Cut what comes into lines. */
-struct lines {
+/* One errand while it runs. */
+struct way {
 	const struct errand *job;
-	char text[LINE];
+	const char *argv[MAX_ARGS];
+	char ids[2][32];
+	int fds[3], out; /* out: where it says something, or -1 */
+	char **env;
+	int64_t deadline;
+	bool has_ended, is_late;
+	char line[LINE]; /* what it has said of one */
 	size_t len;
 };
 
-static void take(struct lines *l, const char *from, size_t n)
+/* Cut what comes into lines. */
+static void take(struct way *w, const char *from, size_t n)
 {
 	size_t i;
 
-	for (i = 0; l->job->line && i < n; i++) {
+	if (w->job->log_fd >= 0)
+		file_put(w->job->log_fd, from, n);
+	for (i = 0; w->job->line && i < n; i++) {
 		if (from[i] != '\n' && from[i] != '\r') {
-			if (l->len < sizeof(l->text) - 1)
-				l->text[l->len++] = from[i];
+			if (w->len < sizeof(w->line) - 1)
+				w->line[w->len++] = from[i];
 			continue;
 		}
-		l->text[l->len] = 0;
-		l->len = 0;
-		l->job->line(l->job->arg, l->text);
+		w->line[w->len] = 0;
+		w->len = 0;
+		w->job->line(w->job->arg, w->line);
 	}
 }
 
-/* Until the program has ended; -1: not within its limit. */
-static int follow(const struct errand *job, int fd, int pidfd)
+/* Something has happened to @w: @said to what it says, or @ended. */
+static void attend(struct way *w, bool said, bool ended)
 {
-	int64_t deadline = clock_deadline(job->limit_ms ? job->limit_ms : -1);
-	struct lines l = { .job = job };
 	char part[1 << 14];
-	bool is_open = true;
+	ssize_t n = said ? read(w->out, part, sizeof(part)) : 0;
 
-	for (;;) {
-		struct pollfd p[2] = { { is_open ? fd : -1, POLLIN, 0 }, { pidfd, POLLIN, 0 } };
-		int left = clock_left_ms(deadline), got;
-		ssize_t n;
+	if (n > 0) {
+		take(w, part, (size_t)n);
+	} else if (ended) {
+		/* Whoever still holds the pipe is a stray. */
+		w->has_ended = true;
+	} else if (said) {
+		close(w->out);
+		w->out = -1;
+	}
+}
 
-		if (left == 0)
-			return -1;
-		got = poll(p, 2, left);
-		if (got < 0 && errno != EINTR)
-			return -1;
-		if (got <= 0)
+/* How long until the first of those that run is late; who is late now, runs no more. */
+static int look_at_clock(struct way *all, int n, const pid_t *pid)
+{
+	int i, left, least = -1;
+
+	for (i = 0; i < n; i++) {
+		if (all[i].has_ended)
 			continue;
-		n = p[0].revents ? read(fd, part, sizeof(part)) : 0;
-		if (n > 0) {
-			take(&l, part, (size_t)n);
-			if (job->log_fd >= 0)
-				file_put(job->log_fd, part, (size_t)n);
-		} else if (p[1].revents) {
-			/* Whoever still holds the pipe is a stray. */
-			return 0;
-		} else if (p[0].revents) {
-			is_open = false;
+		left = clock_left_ms(all[i].deadline);
+		if (left == 0) {
+			all[i].has_ended = all[i].is_late = true;
+			kill(-pid[i], SIGKILL);
+		} else if (least < 0 || (left > 0 && left < least)) {
+			least = left;
 		}
 	}
+	return least;
+}
+
+static bool is_any_left(const struct way *all, int n)
+{
+	int i;
+
+	for (i = 0; i < n && all[i].has_ended; i++)
+		;
+	return i < n;
+}
+
+/* Until each has ended, or is late. */
+static void follow(struct way *all, int n, const pid_t *pid, const int *pidfd)
+{
+	struct pollfd p[2 * ERRAND_MOST];
+	int i, left, got;
+
+	for (;;) {
+		left = look_at_clock(all, n, pid);
+		if (!is_any_left(all, n))
+			return;
+		for (i = 0; i < n; i++) {
+			bool runs = !all[i].has_ended;
+
+			p[2 * i] = (struct pollfd){ runs ? all[i].out : -1, POLLIN, 0 };
+			p[2 * i + 1] = (struct pollfd){ runs ? pidfd[i] : -1, POLLIN, 0 };
+		}
+		got = poll(p, (nfds_t)(2 * n), left);
+		for (i = 0; i < n && got > 0; i++)
+			if (p[2 * i].revents || p[2 * i + 1].revents)
+				attend(&all[i], p[2 * i].revents, p[2 * i + 1].revents);
+	}
+}
+
+static int prepare(struct way *w, const struct errand *job, const char *mark,
+		   struct proc_how *how, struct err *e)
+{
+	int out[2], n = words_for(&job->who, w->argv, w->ids), i;
+
+	*how = (struct proc_how){ .argv = (char *const *)(uintptr_t)w->argv,
+				  .dir = job->dir,
+				  .fds = w->fds,
+				  .nfds = 3 };
+	w->job = job;
+	w->out = w->fds[0] = w->fds[1] = w->fds[2] = -1;
+	w->deadline = clock_deadline(job->limit_ms ? job->limit_ms : -1);
+	for (i = 0; job->argv[i] && n < MAX_ARGS - 1; i++)
+		w->argv[n++] = job->argv[i];
+	w->env = env_make(job->env, mark);
+	how->envp = w->env;
+	if (!w->env || pipe2(out, O_CLOEXEC))
+		return fail_os(e, "%s", job->argv[0]);
+	w->out = out[0];
+	w->fds[1] = w->fds[2] = out[1];
+	return 0;
+}
+
+static void release(struct way *all, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		env_free(all[i].env);
+		if (all[i].job && all[i].out >= 0)
+			close(all[i].out);
+	}
+	free(all);
+}
+
+/* Nothing of them goes on: @session is that of all. */
+static void end_all(struct stray *strays, int n, const pid_t *pid, pid_t session, int *wait)
+{
+	int i;
+
+	for (i = 0; i < 100 && stray_signal(strays, SIGKILL); i++)
+		clock_sleep_ms(20);
+	for (i = 0; i < n; i++)
+		while (pid[i] > 0 && waitpid(pid[i], &wait[i], 0) < 0 && errno == EINTR)
+			;
+	while (session > 0 && waitpid(session, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e)
+{
+	struct way *all = calloc((size_t)n, sizeof(*all));
+	struct proc_how how[ERRAND_MOST];
+	int pidfd[ERRAND_MOST], wait[ERRAND_MOST] = { 0 }, i, rc;
+	pid_t pid[ERRAND_MOST] = { 0 }, session = 0;
+	struct stray strays;
+	char mark[64];
+
+	for (i = 0; i < n; i++)
+		status[i] = pidfd[i] = -1;
+	if (!all)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d errands", n);
+	snprintf(mark, sizeof(mark), "RINGUP_JOB=rebuild-%d-%lld", (int)getpid(),
+		 (long long)clock_ns());
+	rc = stray_open(&strays, mark, e);
+	for (i = 0; i < n && !rc; i++)
+		rc = prepare(&all[i], &jobs[i], mark, &how[i], e);
+	if (!rc)
+		rc = proc_start_all(how, n, pid, pidfd, &session, e);
+	for (i = 0; i < n; i++)
+		if (all[i].job && all[i].fds[1] >= 0)
+			close(all[i].fds[1]);
+	if (session > 0)
+		stray_add(&strays, session);
+	if (!rc)
+		follow(all, n, pid, pidfd);
+	end_all(&strays, n, pid, session, wait);
+	stray_close(&strays);
+	for (i = 0; i < n; i++) {
+		if (pidfd[i] >= 0)
+			close(pidfd[i]);
+		if (!rc && !all[i].is_late)
+			status[i] = WIFEXITED(wait[i]) ? WEXITSTATUS(wait[i])
+						       : 128 + WTERMSIG(wait[i]);
+	}
+	release(all, n);
+	return rc;
 }
 
 int errand_run(const struct errand *job, int *status, struct err *e)
 {
-	const char *argv[MAX_ARGS];
-	char mark[64], ids[2][32];
-	struct stray strays;
-	int out[2], fds[3], n = words_for(&job->who, argv, ids), i, pidfd = -1, rc, how_ended;
-	struct proc_how how = { .argv = (char *const *)(uintptr_t)argv,
-				.dir = job->dir,
-				.fds = fds,
-				.nfds = 3,
-				.session = 1 };
-	char **env;
-	pid_t pid;
-
-	for (i = 0; job->argv[i] && n < MAX_ARGS - 1; i++)
-		argv[n++] = job->argv[i];
-	argv[n] = NULL;
-	*status = -1;
-	snprintf(mark, sizeof(mark), "RINGUP_JOB=rebuild-%d-%lld", (int)getpid(),
-		 (long long)clock_ns());
-	rc = stray_open(&strays, mark, e);
-	if (rc)
-		return rc;
-	env = env_make(job->env, mark);
-	how.envp = env;
-	if (!env || pipe2(out, O_CLOEXEC)) {
-		env_free(env);
-		stray_close(&strays);
-		return fail_os(e, "%s", job->argv[0]);
-	}
-	fds[0] = -1;
-	fds[1] = fds[2] = out[1];
-	rc = proc_start(&how, &pid, &pidfd, e);
-	close(out[1]);
-	env_free(env);
-	if (rc) {
-		close(out[0]);
-		stray_close(&strays);
-		return rc;
-	}
-	stray_add(&strays, pid);
-	how_ended = follow(job, out[0], pidfd);
-	if (how_ended)
-		kill(-pid, SIGKILL);
-	close(out[0]);
-	close(pidfd);
-	for (i = 0; i < 100 && stray_signal(&strays, SIGKILL); i++)
-		clock_sleep_ms(20);
-	while (waitpid(pid, &i, 0) < 0 && errno == EINTR)
-		;
-	stray_close(&strays);
-	if (!how_ended)
-		*status = WIFEXITED(i) ? WEXITSTATUS(i) : 128 + WTERMSIG(i);
-	return 0;
+	return errand_run_all(job, 1, status, e);
 }

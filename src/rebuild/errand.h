@@ -39,6 +39,15 @@ struct errand {
  */
 int errand_run(const struct errand *job, int *status, struct err *e);
 
+enum { ERRAND_MOST = 16 };
+
+/*
+ * errand_run_all - @n of them, ERRAND_MOST at most, at the same time; @status has room for all.
+ *
+ * Each has its own limit.  If one cannot be started, none runs on, and that is the failure.
+ */
+int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e);
+
 /*
  * errand_become - if this is root and the Python at @python is a user's: be that user from now
  * on, for root neither runs other users' programs nor leaves files in their folders.

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -14,8 +15,11 @@
 #include "base/data.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/jsonio.h"
 #include "base/proc.h"
+#include "base/release.h"
+#include "host/netconf.h"
 #include "rebuild/cache.h"
 #include "rebuild/errand.h"
 #include "rebuild/stamp.h"
@@ -276,6 +280,18 @@ static json_t *make_env(const struct modules_how *how, const char *cc)
 	return env;
 }
 
+/* 0, or a failure that names @doing, for what errand_run() says of @program. */
+static int judge(int status, int64_t limit_ms, const char *doing, const char *program,
+		 struct err *e)
+{
+	if (status < 0)
+		return fail(e, RINGUP_ETIMEDOUT, "%s: not done after %d s", doing,
+			    (int)(limit_ms / 1000));
+	return status ? fail(e, RINGUP_ENOBACKEND, "%s: %s ended with status %d", doing,
+			     program, status)
+		      : 0;
+}
+
 /* Run @argv; 0, or a failure that names @doing. */
 static int run(const struct modules_how *how, const char *const *argv, json_t *env,
 	       int64_t limit_ms, const char *doing, struct err *e)
@@ -288,14 +304,7 @@ static int run(const struct modules_how *how, const char *const *argv, json_t *e
 	int status = 0, rc = errand_run(&job, &status, e);
 
 	json_decref(env);
-	if (rc)
-		return fail_in(e, "%s", doing);
-	if (status < 0)
-		return fail(e, RINGUP_ETIMEDOUT, "%s: not done after %d s", doing,
-			    (int)(limit_ms / 1000));
-	return status ? fail(e, RINGUP_ENOBACKEND, "%s: %s ended with status %d", doing,
-			     argv[0], status)
-		      : 0;
+	return rc ? fail_in(e, "%s", doing) : judge(status, limit_ms, doing, argv[0], e);
 }
 
 int modules_build(const struct modules_how *how, const json_t *mpi, const char *into,
@@ -338,33 +347,146 @@ int modules_build(const struct modules_how *how, const json_t *mpi, const char *
 	return run(how, argv, make_env(how, how->cc), BUILD_MS, doing, e);
 }
 
-int modules_prove(const struct modules_how *how, const json_t *mpi, const char *path,
-		  struct err *e)
+/* Does the installation's file for all users choose among Open MPI's ways (BTLs)? */
+static bool chooses_ways(const json_t *mpi)
 {
-	const char *argv[12], *mpirun = jsonio_string(mpi, "mpirun");
-	char doing[128];
+	static const char *const names[] = { "OMPI_MCA_btl", NULL };
+	char path[PATH_MAX], *text = NULL, *slash;
+	struct netconf c = { 0 };
+	struct err ignored;
+	bool found = false;
+	size_t len;
+	int up;
+
+	snprintf(path, sizeof(path), "%.4000s", jsonio_string(mpi, "mpirun"));
+	for (up = 0; up < 2; up++) {
+		slash = strrchr(path, '/');
+		if (slash)
+			*slash = 0;
+	}
+	if (strcmp(path, "/usr") != 0)
+		strcat(path, "/etc/openmpi-mca-params.conf");
+	else
+		snprintf(path, sizeof(path), "/etc/openmpi/openmpi-mca-params.conf");
+	if (!file_read("", path, MAX_SOURCE, &text, &len, &ignored))
+		found = netconf_mca(&c, text, path, names, &ignored) ||
+			netconf_get(&c, names[0]);
+	netconf_free(&c);
+	free(text);
+	return found;
+}
+
+/*
+ * Open MPI 5 sleeps for a second where its OFI BTL finds no device, in every rank.  That way is
+ * for one-sided operations, of which the module has none, so it may be left out; but not where
+ * somebody has chosen the ways, for then that is what has to work.
+ */
+static void spare_second(json_t *env, const json_t *mpi)
+{
+	if (!strcmp(kind_of(mpi), "openmpi") &&
+	    release_compare(jsonio_string(mpi, "version"), "5") >= 0 && !chooses_ways(mpi))
+		json_object_set_new(env, "OMPI_MCA_btl", json_string("^ofi"));
+}
+
+/* What mpirun is asked, for one module. */
+struct proof {
+	const char *argv[16];
+	char home[PATH_MAX + 16], doing[128];
+	int said; /* all that it says */
+};
+
+static int prepare_proof(struct proof *p, struct errand *job, const struct modules_how *how,
+			 const struct modules_trial *t, int number, struct err *e)
+{
 	json_t *env;
 	int n = 0;
 
-	if (!*mpirun)
-		return 1;
-	env = make_env(how, NULL);
+	snprintf(p->doing, sizeof(p->doing), "two ranks that add up by %.20s %.40s",
+		 jsonio_string(t->mpi, "flavour"), jsonio_string(t->mpi, "version"));
+	/* What mpirun leaves in its TMPDIR is no business of another's. */
+	snprintf(p->home, sizeof(p->home), "%.4000s/%d", how->home, number);
+	p->said = memfd_create("said", MFD_CLOEXEC);
+	if (p->said < 0)
+		return fail_os(e, "%s", p->doing);
+	if (folder_make(p->home, 0700, e))
+		return e->code;
+	env = errand_env(p->home, false);
 	json_object_set_new(env, "RINGUP_BACKEND", json_string("mpi"));
-	json_object_set_new(env, "RINGUP_MPI", json_string(path));
-	argv[n++] = mpirun;
-	if (!strcmp(kind_of(mpi), "openmpi")) {
+	json_object_set_new(env, "RINGUP_MPI", json_string(t->path));
+	spare_second(env, t->mpi);
+	p->argv[n++] = jsonio_string(t->mpi, "mpirun");
+	if (!strcmp(kind_of(t->mpi), "openmpi")) {
 		if (geteuid() == 0)
-			argv[n++] = "--allow-run-as-root";
-		argv[n++] = "--oversubscribe";
+			p->argv[n++] = "--allow-run-as-root";
+		p->argv[n++] = "--oversubscribe";
 	}
-	argv[n++] = "-np";
-	argv[n++] = "2";
-	argv[n++] = how->tool;
-	argv[n++] = "hello";
-	argv[n++] = "--ranks";
-	argv[n++] = "2";
-	argv[n] = NULL;
-	snprintf(doing, sizeof(doing), "two ranks that add up by %.20s %.40s",
-		 jsonio_string(mpi, "flavour"), jsonio_string(mpi, "version"));
-	return run(how, argv, env, PROOF_MS, doing, e);
+	p->argv[n++] = "-np";
+	p->argv[n++] = "2";
+	p->argv[n++] = how->tool;
+	p->argv[n++] = "hello";
+	p->argv[n++] = "--ranks";
+	p->argv[n++] = "2";
+	p->argv[n] = NULL;
+	*job = (struct errand){ .argv = p->argv,
+				.env = env,
+				.dir = p->home,
+				.log_fd = p->said,
+				.limit_ms = PROOF_MS };
+	return 0;
+}
+
+/* What came of one, and its words to the log. */
+static void finish_proof(const struct proof *p, const struct modules_how *how, int status,
+			 struct modules_trial *t)
+{
+	char part[4096];
+	ssize_t n;
+	off_t at;
+
+	for (at = 0; how->log_fd >= 0 && (n = pread(p->said, part, sizeof(part), at)) > 0;
+	     at += n)
+		file_put(how->log_fd, part, (size_t)n);
+	t->rc = judge(status, PROOF_MS, p->doing, p->argv[0], &t->why);
+}
+
+static int prove_some(const struct modules_how *how, struct modules_trial *trials, int n,
+		      struct err *e)
+{
+	struct proof *proofs = calloc((size_t)n + 1, sizeof(*proofs));
+	struct errand jobs[ERRAND_MOST];
+	int status[ERRAND_MOST], of[ERRAND_MOST], count = 0, i, rc = 0;
+
+	if (!proofs)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d proofs", n);
+	for (i = 0; i < n && !rc; i++) {
+		trials[i].rc = *jsonio_string(trials[i].mpi, "mpirun") ? 0 : 1;
+		if (trials[i].rc)
+			continue;
+		of[count] = i;
+		jobs[count] = (struct errand){ 0 };
+		rc = prepare_proof(&proofs[count], &jobs[count], how, &trials[i], i, e);
+		count++;
+	}
+	if (!rc && count)
+		rc = errand_run_all(jobs, count, status, e);
+	for (i = 0; i < count; i++) {
+		if (!rc)
+			finish_proof(&proofs[i], how, status[i], &trials[of[i]]);
+		json_decref((json_t *)(uintptr_t)jobs[i].env);
+		if (proofs[i].said >= 0)
+			close(proofs[i].said);
+	}
+	free(proofs);
+	return rc;
+}
+
+int modules_prove(const struct modules_how *how, struct modules_trial *trials, int n,
+		  struct err *e)
+{
+	int first, rc = 0;
+
+	for (first = 0; first < n && !rc; first += ERRAND_MOST)
+		rc = prove_some(how, trials + first,
+				n - first < ERRAND_MOST ? n - first : ERRAND_MOST, e);
+	return rc;
 }

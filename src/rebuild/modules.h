@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-struct err;
+#include "base/err.h"
 
 /*
  * One module for each MPI, by kind and version (backend/mpi_find.h chooses), in one folder
@@ -60,12 +60,22 @@ int modules_key(char out[MODULES_KEY], const struct modules_how *how, const json
 int modules_build(const struct modules_how *how, const json_t *mpi, const char *into,
 		  struct err *e);
 
+/* One module to be proved, and what came of it: 0, 1 if there is no mpirun to ask, or
+ * RINGUP_ENOBACKEND or RINGUP_ETIMEDOUT with the reason in why. */
+struct modules_trial {
+	const json_t *mpi;
+	char path[PATH_MAX];
+	int rc;
+	struct err why;
+};
+
 /*
- * modules_prove - two ranks that @mpi's mpirun starts add up by the module at @path.
+ * modules_prove - for each of @trials two ranks, which its MPI's mpirun starts, add up by it.
  *
- * Returns 0, 1 if there is no mpirun to ask, or RINGUP_ENOBACKEND with the reason.
+ * All at the same time: most of it is mpirun waiting for somebody.  What they say is in the log
+ * in the order of @trials.  Returns 0 if all could be tried, whatever came of it.
  */
-int modules_prove(const struct modules_how *how, const json_t *mpi, const char *path,
+int modules_prove(const struct modules_how *how, struct modules_trial *trials, int n,
 		  struct err *e);
 
 #endif

