@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "ringup.h"
 
@@ -21,6 +22,31 @@ enum { COPY_CLAIM_BYTES = 1024 };
  * stores, chosen once for this processor, have no such cliffs.
  */
 void copy_bytes(void *dst, const void *src, size_t n);
+
+/* copy_few - the same for at most 16 bytes, by two words that may overlap. */
+static inline void copy_few(void *dst, const void *src, size_t n)
+{
+	unsigned char *d = dst, a[8], b[8];
+	const unsigned char *s = src;
+
+	if (n >= 8) {
+		memcpy(a, s, 8);
+		memcpy(b, s + n - 8, 8);
+		memcpy(d, a, 8);
+		memcpy(d + n - 8, b, 8);
+	} else if (n >= 4) {
+		memcpy(a, s, 4);
+		memcpy(b, s + n - 4, 4);
+		memcpy(d, a, 4);
+		memcpy(d + n - 4, b, 4);
+	} else if (n) {
+		unsigned char middle = s[n / 2], last = s[n - 1];
+
+		d[0] = s[0];
+		d[n / 2] = middle;
+		d[n - 1] = last;
+	}
+}
 
 /*
  * copy_past - copy_bytes() past the caches, for what is larger than they are: a line

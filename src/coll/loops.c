@@ -12,10 +12,12 @@
 #include <arm_neon.h>
 #endif
 
-/* Fewer bytes than a vector has, by two words that may overlap. */
+#include "coll/copy.h"
+
+/* Fewer bytes than a vector has. */
 static inline void copy_small(unsigned char *d, const unsigned char *s, size_t n)
 {
-	unsigned char a[16], b[16];
+	unsigned char a[16];
 
 	while (n >= 16) {
 		memcpy(a, s, 16);
@@ -24,23 +26,7 @@ static inline void copy_small(unsigned char *d, const unsigned char *s, size_t n
 		s += 16;
 		n -= 16;
 	}
-	if (n >= 8) {
-		memcpy(a, s, 8);
-		memcpy(b, s + n - 8, 8);
-		memcpy(d, a, 8);
-		memcpy(d + n - 8, b, 8);
-	} else if (n >= 4) {
-		memcpy(a, s, 4);
-		memcpy(b, s + n - 4, 4);
-		memcpy(d, a, 4);
-		memcpy(d + n - 4, b, 4);
-	} else if (n) {
-		unsigned char middle = s[n / 2], last = s[n - 1];
-
-		d[0] = s[0];
-		d[n / 2] = middle;
-		d[n - 1] = last;
-	}
+	copy_few(d, s, n);
 }
 
 static inline uint32_t bits_of(float f)
