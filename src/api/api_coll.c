@@ -7,6 +7,7 @@
 #include "api/context.h"
 #include "base/clock.h"
 #include "coll/reduce.h"
+#include "engine/submit.h"
 #include "wire/share.h"
 
 /* Of any type: then they fit in memory. */
@@ -137,16 +138,45 @@ static int allreduce(const char *call, struct ringup_group *g, const struct ring
 	return rc ? context_fail(&e) : 0;
 }
 
+/* It has been published, and others are late. */
+static __attribute__((noinline)) int wait_late(int rc, struct ringup_op *op,
+					       int64_t deadline_ns, struct ringup_op **opp)
+{
+	struct err e;
+
+	fail_none(&e);
+	rc = rc ? fail(&e, rc, "no memory for another operation")
+		: engine_late(op, deadline_ns, opp, &e);
+	return rc ? context_fail(&e) : 0;
+}
+
+/* Once more the same, as in each step of a training: of what a sum of a few bytes takes,
+ * most is looking at what is asked for. */
+static inline int allreduce_again(const char *call, struct ringup_group *g,
+				  const struct ringup_reduce *a, int64_t timeout_ms,
+				  struct ringup_op **opp)
+{
+	struct ringup_op *op = NULL;
+	int rc = g->group->rank < 0 ? 0 : submit_again(&g->group->lane, a, &op);
+
+	if (rc > 0)
+		return 0;
+	return rc || op ? wait_late(rc, op, clock_deadline(timeout_ms), opp)
+			: allreduce(call, g, a, clock_deadline(timeout_ms), opp);
+}
+
 int ringup_allreduce(struct ringup_group *g, const struct ringup_reduce *a,
 		     struct ringup_op **opp)
 {
-	return allreduce("ringup_allreduce", g, a, opp ? 0 : INT64_MAX, opp);
+	static const char call[] = "ringup_allreduce";
+
+	return opp ? allreduce(call, g, a, 0, opp) : allreduce_again(call, g, a, -1, NULL);
 }
 
 int ringup_allreduce_within(struct ringup_group *g, const struct ringup_reduce *a,
 			    int64_t timeout_ms, struct ringup_op **opp)
 {
-	return allreduce("ringup_allreduce_within", g, a, clock_deadline(timeout_ms), opp);
+	return allreduce_again("ringup_allreduce_within", g, a, timeout_ms, opp);
 }
 
 int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,

@@ -26,6 +26,7 @@
  */
 enum {
 	EAGER_RANKS = 4096,
+	FEW = 8,    /* ranks: then the list of their lines takes no page of the stack */
 	LOOKS = 20, /* of eager_spin(): one that runs beside us is not later than that */
 	FETCH = 64, /* a cache line */
 };
@@ -96,13 +97,26 @@ bool eager_begin(struct lane *l, uint32_t id, const struct request *r, struct tu
 	return true;
 }
 
+void eager_put(const struct lane *l, const struct turn *t, const struct want *w, const void *in)
+{
+	void *to = ledger_data(&t->at, l->team.rank);
+
+	if (w->pre != 1)
+		copy_scaled((enum ringup_dtype)w->dtype, to, in, t->bytes ? w->count : 0,
+			    w->pre);
+	else if (t->bytes <= 16)
+		copy_few(to, in, t->bytes);
+	else
+		copy_bytes(to, in, t->bytes);
+	ledger_put(&t->at, l->team.rank, t->round, LINE_DATA);
+}
+
 void eager_write(struct lane *l, const struct turn *t, const struct request *r)
 {
-	const struct want *w = &r->want;
 	unsigned char *to = ledger_data(&t->at, l->team.rank);
 	uint64_t bytes = t->bytes, head;
 
-	switch (w->kind) {
+	switch (r->want.kind) {
 	case PLAN_ALLTOALL:
 		head = splits_bytes(l);
 		copy_bytes(to, r->splits, head);
@@ -113,10 +127,8 @@ void eager_write(struct lane *l, const struct turn *t, const struct request *r)
 		copy_bytes(to, r->in, bytes);
 		break;
 	default:
-		if (bytes && w->pre != 1)
-			copy_scaled((enum ringup_dtype)w->dtype, to, r->in, w->count, w->pre);
-		else if (bytes)
-			copy_bytes(to, r->in, bytes);
+		eager_put(l, t, &r->want, r->in);
+		return;
 	}
 	ledger_put(&t->at, l->team.rank, t->round, LINE_DATA);
 }
@@ -185,42 +197,56 @@ int eager_missing(const struct lane *l, uint32_t id, uint32_t round)
 
 int eager_spin(const struct lane *l, const struct turn *t)
 {
-	int r, looks = LOOKS, all = -1;
+	uint64_t filled = ledger_filled(t->round);
+	int r, looks = LOOKS, size = l->team.size;
 
 	/* Here there are others to run. */
 	if (l->row->away)
 		return missing_in(l, &t->at, t->round);
-	for (r = 0; r < l->team.size; r++) {
-		enum ledger_line what;
-
-		while ((what = ledger_look(&t->at, r, t->round)) == LINE_EMPTY) {
-			if (!looks--)
-				return r;
+	for (r = 0; r < size; r++)
+		while (__atomic_load_n(ledger_mark(&t->at, r), __ATOMIC_ACQUIRE) != filled) {
+			if (ledger_look(&t->at, r, t->round) == LINE_CHANGED || !looks--)
+				return missing_of(l, &t->at, t->round, false);
 			seat_pause();
 		}
-		all = what == LINE_CHANGED ? -2 : all;
-	}
-	return all;
+	return -1;
 }
 
-static void reduce_lines(struct lane *l, const struct lines *at, const struct request *q,
-			 uint64_t first, uint64_t count)
+/* @src has room for as many as there are. */
+static inline void reduce_from(const void **src, const struct lane *l, const struct lines *at,
+			       const struct want *w, const void *in, void *out, uint64_t skip,
+			       uint64_t count)
 {
-	const struct want *w = &q->want;
+	int r, size = l->team.size;
 	struct reduce how = { (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
-			      (uint32_t)l->team.size, w->post };
-	const void *src[EAGER_RANKS];
-	const unsigned char *data = ledger_data(at, 0);
-	void *out = q->out;
-	uint64_t skip = first * element(w);
-	int r;
+			      (uint32_t)size, w->post };
+	const unsigned char *data = (const unsigned char *)ledger_data(at, 0) + skip;
 
-	for (r = 0; r < l->team.size; r++, data += at->step)
-		src[r] = data + skip;
+	for (r = 0; r < size; r++, data += at->step)
+		src[r] = data;
 	/* What has just been stored is best not loaded again, in other pieces. */
 	if (w->pre == 1)
-		src[l->team.rank] = (const unsigned char *)q->in + skip;
-	reduce_many(&how, &out, 1, src, l->team.size, count);
+		src[l->team.rank] = (const unsigned char *)in + skip;
+	reduce_many(&how, &out, 1, src, size, count);
+}
+
+static void reduce_lines(const struct lane *l, const struct lines *at, const struct want *w,
+			 const void *in, void *out, uint64_t first, uint64_t count)
+{
+	const void *src[EAGER_RANKS];
+
+	reduce_from(src, l, at, w, in, out, first * element(w), count);
+}
+
+void eager_sum(const struct lane *l, const struct lines *at, const struct want *w,
+	       const void *in, void *out)
+{
+	const void *src[FEW];
+
+	if (l->team.size <= FEW)
+		reduce_from(src, l, at, w, in, out, 0, w->count);
+	else
+		reduce_lines(l, at, w, in, out, 0, w->count);
 }
 
 /* Room for rows that come together; on failure nothing is set. */
@@ -314,11 +340,12 @@ int eager_finish(struct lane *l, const struct lines *at, const struct request *q
 
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
-		reduce_lines(l, at, q, 0, w->count);
+		eager_sum(l, at, w, q->in, q->out);
 		return 0;
 	case PLAN_REDUCESCATTER:
 		first = plan_part_first(l, w, l->team.rank);
-		reduce_lines(l, at, q, first, plan_part_first(l, w, l->team.rank + 1) - first);
+		reduce_lines(l, at, w, q->in, q->out, first,
+			     plan_part_first(l, w, l->team.rank + 1) - first);
 		return 0;
 	default:
 		return hand_out(l, at, q, e);

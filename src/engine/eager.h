@@ -10,6 +10,7 @@
 
 struct lane;
 struct request;
+struct want;
 struct ringup_op;
 struct err;
 
@@ -29,6 +30,10 @@ bool eager_begin(struct lane *l, uint32_t id, const struct request *r, struct tu
 
 /* eager_write - fill this rank's line and publish it. */
 void eager_write(struct lane *l, const struct turn *t, const struct request *r);
+
+/* eager_put - the same of a sum, as @w says. */
+void eager_put(const struct lane *l, const struct turn *t, const struct want *w,
+	       const void *in);
 
 /* eager_fetch - have this rank's line of the next round here by the time it is written. */
 void eager_fetch(const struct lane *l, const struct turn *t);
@@ -51,6 +56,10 @@ int eager_spin(const struct lane *l, const struct turn *t);
 /* eager_finish - compute the result from all lines.  Returns 0 or RINGUP_ENOMEM. */
 int eager_finish(struct lane *l, const struct lines *at, const struct request *r,
 		 struct err *e);
+
+/* eager_sum - the same of a sum, as @w says. */
+void eager_sum(const struct lane *l, const struct lines *at, const struct want *w,
+	       const void *in, void *out);
 
 /* eager_try - finish @op, if it can be by now; true if it is done. */
 bool eager_try(struct lane *l, struct ringup_op *op);

@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/forks.h"
 #include "base/futex.h"
 #include "engine/eager.h"
 #include "engine/ledger.h"
@@ -508,11 +507,6 @@ static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, str
 	return rc;
 }
 
-bool engine_is_mine(const struct engine *g)
-{
-	return g->forks == forks_seen();
-}
-
 static int not_mine(struct err *e)
 {
 	return fail(
@@ -556,6 +550,12 @@ static int wait_or_leave(struct ringup_op *op, int64_t deadline_ns, bool holding
 	return rc;
 }
 
+int engine_late(struct ringup_op *op, int64_t deadline_ns, struct ringup_op **opp,
+		struct err *e)
+{
+	return wait_or_leave(op, deadline_ns, take_baton(op->lane->engine), opp, e);
+}
+
 int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 		  struct ringup_op **opp, struct err *e)
 {
@@ -571,7 +571,7 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 		if (rc)
 			return rc < 0 ? rc : 0;
 		if (op)
-			return wait_or_leave(op, deadline_ns, take_baton(g), opp, e);
+			return engine_late(op, deadline_ns, opp, e);
 	}
 	/* A thread that will wait drives anyway: nobody need be kicked for it. */
 	holding = deadline_ns && !eager_may(l, r) && take_baton(g);

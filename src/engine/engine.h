@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/forks.h"
 #include "engine/lane.h"
 #include "wire/alarm.h"
 #include "wire/seat.h"
@@ -56,7 +57,10 @@ void engine_remove(struct engine *g, struct lane *l);
 void engine_visit(struct engine *g, void (*fn)(struct lane *l, void *arg), void *arg);
 
 /* engine_is_mine - false in a child of fork(), which is no rank. */
-bool engine_is_mine(const struct engine *g);
+static inline bool engine_is_mine(const struct engine *g)
+{
+	return g->forks == forks_seen();
+}
 
 /* engine_flying - operations that are not complete, in all lanes. */
 int engine_flying(struct engine *g);
@@ -69,6 +73,10 @@ void engine_stop(struct engine *g);
  * what engine_wait() would, and set *@opp only if it is still under way. */
 int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 		  struct ringup_op **opp, struct err *e);
+
+/* engine_late - the rest of that, of an operation that submit_again() has left in flight. */
+int engine_late(struct ringup_op *op, int64_t deadline_ns, struct ringup_op **opp,
+		struct err *e);
 
 /* engine_poll - 1 if @op is done; does a little work if nobody else does. */
 int engine_poll(struct ringup_op *op);
@@ -87,6 +95,16 @@ void engine_news(struct engine *g);
 /* engine_is_over - has the job failed, or a rank left that @l needs?  Then says so in @e,
  * which may be NULL, and returns true. */
 bool engine_is_over(struct lane *l, struct err *e);
+
+/* engine_goes_on - is nothing of that so?  For who would ask for no more than that. */
+static inline bool engine_goes_on(const struct lane *l)
+{
+	const struct engine *g = l->engine;
+
+	return !__atomic_load_n(l->left, __ATOMIC_ACQUIRE) &&
+	       !__atomic_load_n(&g->alarm->word, __ATOMIC_RELAXED) &&
+	       !__atomic_load_n(&g->dead, __ATOMIC_RELAXED);
+}
 
 /* engine_completed - operations of this rank are complete: wake who waits for them. */
 void engine_completed(struct engine *g);

@@ -167,7 +167,12 @@ static inline void *ledger_data(const struct lines *at, int rank)
 	return at->first + (uint64_t)rank * at->step + at->head;
 }
 
-/* ledger_look - has @rank filled its line? */
+/* ledger_filled - what the mark of a line is then.  ledger_look - has @rank filled its line? */
+static inline uint64_t ledger_filled(uint32_t round)
+{
+	return (uint64_t)round << 2 | (uint64_t)LINE_DATA;
+}
+
 static inline enum ledger_line ledger_look(const struct lines *at, int rank, uint32_t round)
 {
 	uint64_t v = __atomic_load_n(ledger_mark(at, rank), __ATOMIC_ACQUIRE);

@@ -8,6 +8,7 @@
 struct lane;
 struct request;
 struct ringup_op;
+struct ringup_reduce;
 struct err;
 
 /* submit_op - with l->lock: start an operation.  Sets *@news if others should look
@@ -35,6 +36,11 @@ bool submit_join_ready(const struct lane *l);
  * waited for, or NULL if nothing has happened; or RINGUP_ENOMEM. */
 int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp,
 		 struct err *e);
+
+/* submit_again - the same for a sum that is as it was the last time, as most are: what it
+ * asks for need not be checked and put in order once more.  What cannot be is for
+ * engine_submit(), to which nothing has happened then. */
+int submit_again(struct lane *l, const struct ringup_reduce *a, struct ringup_op **opp);
 
 /* submit_release - give an operation that is done back to the pool. */
 void submit_release(struct ringup_op *op);

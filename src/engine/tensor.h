@@ -24,6 +24,7 @@ struct tensor {
 	bool known;           /* want is set                                   */
 	bool verified;        /* all ranks have wanted the same the last time  */
 	bool kept;            /* id is held between operations, too            */
+	bool again;           /* and want has gone the short way: see submit_again() */
 	struct ringup_op *op; /* in flight, or NULL; atomic                   */
 };
 

@@ -68,14 +68,11 @@ static void wake(struct seat *s)
 		knock(s);
 }
 
-void seat_ring(const struct row *w, int who)
+void seat_wake(const struct row *w, int who)
 {
 	uint32_t asleep;
 	int i;
 
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(w->sleepers, __ATOMIC_RELAXED))
-		return;
 	for (i = 0; i < w->count; i++) {
 		asleep = __atomic_load_n(&seat_at(w, i)->asleep, __ATOMIC_RELAXED);
 		if (!asleep)

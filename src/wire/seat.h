@@ -72,8 +72,16 @@ static inline struct seat *seat_at(const struct row *w, int rank)
 }
 
 /* seat_ring - wake those who wait for rank @who of the row (or, with
- * SEAT_ANYBODY, everybody); what they wait for has been stored already. */
-void seat_ring(const struct row *w, int who);
+ * SEAT_ANYBODY, everybody); what they wait for has been stored already.
+ * seat_wake - its long way, if anybody sleeps. */
+void seat_wake(const struct row *w, int who) __attribute__((cold));
+
+static inline void seat_ring(const struct row *w, int who)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(w->sleepers, __ATOMIC_RELAXED))
+		seat_wake(w, who);
+}
 
 /* seat_ring_one - make one rank look again, whatever it waits for. */
 void seat_ring_one(const struct row *w, int rank);

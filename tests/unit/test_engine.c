@@ -1,7 +1,9 @@
 /* test_engine.c - collectives between ranks: values, order, disagreement, ends. */
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -348,6 +350,95 @@ static void within(struct ringup *r, int rank, int size)
 	free(x);
 }
 
+/* What was asked for the last time is known, and the next may differ in one thing. */
+static void nearly_again(struct ringup *r, int rank, int size)
+{
+	static const uint64_t shape[10] = { 1, 4, 1, 1, 1, 1, 1, 1, 1, 1 };
+	struct ringup_group *g = ringup_world(r);
+	char name[8] = "again";
+	float in[8] = { 1, 2, 3, 4 }, out[8] = { 0 };
+	struct ringup_reduce usual = { .name = name,
+				       .in = in,
+				       .out = out,
+				       .count = 4,
+				       .dtype = RINGUP_F32,
+				       .redop = RINGUP_SUM },
+			     a;
+	int i;
+
+#define SETTLED()                                                                   \
+	do {                                                                        \
+		for (i = 0; i < 4; i++)                                             \
+			check(!ringup_allreduce(g, &usual, NULL), "as ever", rank); \
+		check(out[3] == (float)(4 * size), "its sum", rank);                \
+		a = usual;                                                          \
+	} while (0)
+
+	SETTLED();
+	a.in = NULL;
+	check(ringup_allreduce(g, &a, NULL) == RINGUP_EINVAL, "no input", rank);
+	a.in = in;
+	a.out = NULL;
+	check(ringup_allreduce(g, &a, NULL) == RINGUP_EINVAL, "no output", rank);
+	a.out = in + 1;
+	check(ringup_allreduce(g, &a, NULL) == RINGUP_EINVAL, "half in place", rank);
+	a.out = in + 4;
+	check(!ringup_allreduce(g, &a, NULL) && in[7] == (float)(4 * size), "side by side",
+	      rank);
+	a.pre = (double)NAN;
+	check(ringup_allreduce(g, &a, NULL) == RINGUP_EINVAL, "a scale that is none", rank);
+	SETTLED();
+	a.pre = a.post = 1;
+	check(!ringup_allreduce(g, &a, NULL) && out[3] == (float)(4 * size), "1 is 0", rank);
+	a.pre = 2;
+	check(!ringup_allreduce(g, &a, NULL) && out[3] == (float)(8 * size), "scaled before",
+	      rank);
+	check(!ringup_allreduce(g, &a, NULL) && out[3] == (float)(8 * size), "and again", rank);
+	SETTLED();
+	a.post = 0.5;
+	check(!ringup_allreduce(g, &a, NULL) && out[3] == (float)(2 * size), "scaled after",
+	      rank);
+	SETTLED();
+	a.count = 3;
+	out[3] = -1;
+	check(!ringup_allreduce(g, &a, NULL) && out[3] == -1, "fewer", rank);
+	SETTLED();
+	a.redop = RINGUP_MAX;
+	check(!ringup_allreduce(g, &a, NULL) && out[3] == 4, "another operation", rank);
+	SETTLED();
+	a.dims = 2;
+	check(ringup_allreduce(g, &a, NULL) == RINGUP_EINVAL, "a shape that is not there",
+	      rank);
+	a.shape = shape;
+	for (i = 0; i < 3; i++)
+		check(!ringup_allreduce(g, &a, NULL), "a shape", rank);
+	a.shape = shape + 1;
+	check(!ringup_allreduce(g, &a, NULL), "another shape", rank);
+	a.shape = shape;
+	a.dims = 10;
+	for (i = 0; i < 3; i++)
+		check(!ringup_allreduce(g, &a, NULL), "a long shape", rank);
+	SETTLED();
+	a.redop = RINGUP_ADASUM;
+	a.dims = 0;
+	for (i = 0; i < 3; i++)
+		check(!ringup_allreduce(g, &a, NULL) && fabsf(out[3] - 4) < 1e-5f,
+		      "what lines do not do, of the same size", rank);
+	SETTLED();
+	/* The same memory, another name: so nothing else in here has that one. */
+	strcpy(name, "other");
+	a.count = 2;
+	check(!ringup_allreduce(g, &a, NULL), "another name at the same place", rank);
+	strcpy(name, "again");
+	SETTLED();
+	a.count = rank ? 4 : 2;
+	if (size > 1)
+		check(ringup_allreduce(g, &a, NULL) == RINGUP_EMISMATCH, "rank 0 differs",
+		      rank);
+	SETTLED();
+#undef SETTLED
+}
+
 static void mismatch(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
@@ -574,6 +665,7 @@ static void all(void)
 			run("more names than numbers", n, new_names);
 		if (n > 1)
 			run("carried out within some time", n, within);
+		run("nearly the same again", n, nearly_again);
 		run("disagreement", n, mismatch);
 		run("a rank that leaves", n, leave_early);
 		run("a rank that aborts", n, aborted);
