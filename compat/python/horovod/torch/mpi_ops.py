@@ -178,11 +178,11 @@ def _reduce_now(tensor, output, name, op, pre, post, process_set):
     """The same, and wait for it, which is cheaper than synchronize()."""
     try:
         r = _reduction("allreduce", name, tensor.dtype, tensor.layout, tensor.shape, op, pre, post)
-        keep = _memory(tensor, output)
-        r.carry_out(keep[0].data_ptr(), keep[1].data_ptr(), group_of(process_set), keep)
+        source, memory, output = keep = _memory(tensor, output)
+        r.carry_out(source.data_ptr(), memory.data_ptr(), group_of(process_set), keep)
     except RingupError as e:
         raise translated(e) from e
-    return _bring_home(keep)
+    return output if output is memory else _bring_home(keep)
 
 
 def _check_many(tensors):
@@ -232,7 +232,10 @@ class _GroupedAllreduce(torch.autograd.Function):
 def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None,
               prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
     """Combine a tensor across all ranks into a new one; differentiable."""
-    how = _choose(op, average), prescale_factor, postscale_factor, process_set
+    op = _choose(op, average)
+    if compression is Compression.none and not tensor.requires_grad:
+        return _reduce_now(tensor, None, name, op, prescale_factor, postscale_factor, process_set)
+    how = op, prescale_factor, postscale_factor, process_set
     small, ctx = compression.compress(tensor)
     if _is_differentiated(small):
         out = _Allreduce.apply(how, name, small)
