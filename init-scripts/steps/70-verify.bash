@@ -57,6 +57,7 @@ train() {
 
 # peers - print the nodes of the cluster, one a line, as the user or a scheduler names them.
 peers() {
+  [[ -n ${RINGUP_PEERS:-}${SLURM_JOB_NODELIST:-}${LSB_HOSTS:-} || -r ${PBS_NODEFILE:-} ]] || return 0
   if [[ -n ${RINGUP_PEERS:-} ]]; then
     tr -s ' ,\t' '\n' <<<"$RINGUP_PEERS"
   elif [[ -n ${SLURM_JOB_NODELIST:-} ]]; then
@@ -65,8 +66,6 @@ peers() {
     cat -- "$PBS_NODEFILE"
   elif [[ -n ${LSB_HOSTS:-} ]]; then
     tr -s ' ' '\n' <<<"$LSB_HOSTS"
-  else
-    return 0
   fi | awk 'NF && !seen[$1]++ { print $1 }'
 }
 
