@@ -262,11 +262,6 @@ static void find_abi(struct draft *d, struct target *t)
 	snprintf(about, sizeof(about), "C++ ABI of %s", t->title);
 	if (f && (json_is_integer(elf) || probe) && t->abi >= 0 && atoi(f->value) != t->abi)
 		draft_differ(d, about, t->abi ? "1" : "0", f->value);
-	if (json_is_integer(elf) && probe &&
-	    json_integer_value(elf) != json_integer_value(probe))
-		draft_differ(d, about, t->abi ? "1 (its library)" : "0 (its library)",
-			     t->abi ? "0 (what was compiled against it)"
-				    : "1 (what was compiled against it)");
 }
 
 static void find_maker(struct draft *d, struct target *t)

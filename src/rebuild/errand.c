@@ -69,20 +69,29 @@ static bool works(const struct errand_who *w, const char *const *argv)
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-int errand_become(const char *python, struct err *e)
+struct errand_who errand_owner(const char *python)
 {
 	char path[PATH_MAX];
-	struct passwd *pw;
 	struct stat st;
 
 	snprintf(path, sizeof(path), "%s", python);
 	if (geteuid() != 0 || stat(dirname(path), &st) || !st.st_uid)
+		return (struct errand_who){ 0 };
+	return (struct errand_who){ .uid = st.st_uid, .gid = st.st_gid, .changes = true };
+}
+
+int errand_become(const char *python, struct err *e)
+{
+	struct errand_who who = errand_owner(python);
+	struct passwd *pw;
+
+	if (!who.changes)
 		return 0;
-	pw = getpwuid(st.st_uid);
-	if ((pw ? initgroups(pw->pw_name, st.st_gid) : setgroups(0, NULL)) ||
-	    setgid(st.st_gid) || setuid(st.st_uid))
+	pw = getpwuid(who.uid);
+	if ((pw ? initgroups(pw->pw_name, who.gid) : setgroups(0, NULL)) || setgid(who.gid) ||
+	    setuid(who.uid))
 		return fail_os(e, "%s belongs to user %ld, as whom root has to go on", python,
-			       (long)st.st_uid);
+			       (long)who.uid);
 	return 0;
 }
 

@@ -48,6 +48,9 @@ enum { ERRAND_MOST = 16 };
  */
 int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e);
 
+/* errand_owner - whose the Python at @python is, if this is root and it is a user's. */
+struct errand_who errand_owner(const char *python);
+
 /*
  * errand_become - if this is root and the Python at @python is a user's: be that user from now
  * on, for root neither runs other users' programs nor leaves files in their folders.

@@ -24,10 +24,18 @@
 #include "detect/elfinfo.h"
 #include "detect/text.h"
 #include "rebuild/buildplan.h"
+#include "rebuild/errand.h"
 #include "rebuild/packages.h"
 #include "ringup.h"
 
-enum { COMPILE_MS = 30000, HEADERS_MS = 60000, ASK_MS = 10000, ROUNDS = 6, WORDS = 24 };
+enum {
+	COMPILE_MS = 30000,
+	HEADERS_MS = 60000,
+	ASK_MS = 10000,
+	IMPORT_MS = 30000,
+	ROUNDS = 6,
+	WORDS = 24
+};
 enum { SAID_BYTES = 4096 };
 
 static const char prefix[] = "ringup-probe.";
@@ -356,6 +364,70 @@ int probe_headers(json_t *facts, const json_t *plan, struct err *e)
 	return rc;
 }
 
+/* What does a framework say of itself? */
+
+static const struct {
+	const char *framework, *code;
+} questions[] = {
+	{ "torch", "import torch\n"
+		   "print('\\nringup-abi', int(torch.compiled_with_cxx11_abi()))\n" },
+	{ "tensorflow", "import tensorflow\n"
+			"print('\\nringup-abi', int(tensorflow.sysconfig.CXX11_ABI_FLAG))\n" },
+};
+
+static void hear_abi(void *arg, const char *line)
+{
+	int abi;
+
+	if (sscanf(line, "ringup-abi %d", &abi) == 1 && (abi == 0 || abi == 1))
+		*(int *)arg = abi;
+}
+
+/* The C++ ABI that the framework says it has, or -1. */
+static int ask_abi(const char *python, const char *code)
+{
+	const char *argv[] = { python, "-c", code, NULL };
+	json_t *env = errand_env("/", false);
+	int abi = -1, status = -1;
+	struct err ignored;
+	struct errand job = { .argv = argv,
+			      .env = env,
+			      .dir = "/",
+			      .who = errand_owner(python),
+			      .log_fd = -1,
+			      .limit_ms = IMPORT_MS,
+			      .line = hear_abi,
+			      .arg = &abi };
+
+	json_object_set_new(env, "PYTHONDONTWRITEBYTECODE", json_string("1"));
+	if (errand_run(&job, &status, &ignored))
+		status = -1;
+	json_decref(env);
+	return status ? -1 : abi;
+}
+
+void probe_frameworks(json_t *facts, const json_t *plan)
+{
+	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
+	const json_t *o;
+	size_t i, k;
+	int abi;
+
+	json_array_foreach(json_object_get(plan, "frameworks"), i, o) {
+		for (k = 0; k < sizeof(questions) / sizeof(questions[0]); k++) {
+			if (strcmp(jsonio_string(o, "name"), questions[k].framework) != 0 ||
+			    !strcmp(jsonio_string(o, "cxx11_abi_by"), "elf"))
+				continue;
+			abi = ask_abi(python, questions[k].code);
+			if (abi >= 0)
+				json_object_set_new(entry(list_of(facts, "frameworks"),
+							  "location",
+							  jsonio_string(o, "location")),
+						    "cxx11_abi", json_integer(abi));
+		}
+	}
+}
+
 /* The numbers in "cmake version 3.25.1". */
 static void tool_version(json_t *tools, const char *name)
 {
@@ -463,6 +535,7 @@ int probe_plan(const struct buildplan_how *how, json_t *facts, const struct vers
 	rc = buildplan_make(how, facts, t, planp, e);
 	if (!rc && how->engine && !strcmp(how->engine, "horovod")) {
 		rc = probe_tools(facts, json_object_get(*planp, "python"), e);
+		probe_frameworks(facts, *planp);
 		for (i = 0; i < ROUNDS && !rc; i++) {
 			rc = again(how, facts, t, planp, e);
 			if (rc || !learn(facts, *planp, &rc, e))

@@ -16,9 +16,10 @@ struct versions;
  *	tools       {cmake: version}, programs that a build uses
  *	glibcxx     the newest symbols of the libstdc++ that the plan's Python will load
  *	compilers   [{cxx, abi: {"0": 0, "1": 1}, standards: {"17": true}, failed}]: the ABI
- *that comes out where one is asked for; whether the frameworks' headers compile; failed is why
- *it does not work at all, or null frameworks  [{location, cxx_standard}]: the oldest that its
- *headers take
+ *		    that comes out where one is asked for; whether the frameworks' headers
+ *		    compile; failed is why it does not work at all, or null
+ *	frameworks  [{location, cxx_standard, cxx11_abi}]: the oldest that its headers take; the
+ *		    ABI that it says it has, where its library does not show that
  *
  * Everything is compiled in a private folder that is gone afterwards; what a run that was
  * killed has left is removed by the next.  A compiler gets 30 s, headers get 60.
@@ -34,6 +35,11 @@ int probe_compiler(json_t *facts, const char *cxx, int abi, struct err *e);
 /* probe_headers - do the headers of the plan's frameworks take @cxx at the plan's standard, or
  * else at a newer one? */
 int probe_headers(json_t *facts, const json_t *plan, struct err *e);
+
+/* probe_frameworks - ask those of @plan whose library is silent about it for their C++ ABI:
+ * each is imported once, by its Python, as whoever owns that.  One that does not answer stays
+ * silent. */
+void probe_frameworks(json_t *facts, const json_t *plan);
 
 /*
  * probe_plan - plan, try what the plan chose, and plan again until it holds.

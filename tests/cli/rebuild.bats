@@ -99,7 +99,10 @@ for_all_users() {
     chmod 755 "${BATS_TEST_TMPDIR%/*}" "$BATS_RUN_TMPDIR"
   /usr/bin/python3 -m venv "$BATS_TEST_TMPDIR/other"
   there=("$BATS_TEST_TMPDIR"/other/lib/python3*/site-packages)
-  cp -rn "$site"/{setuptools,wheel,packaging,torch,horovod}* "${there[0]}/" 2>/dev/null || true
+  # one setuptools, not two in one folder
+  rm -rf "${there[0]}"/{setuptools,pkg_resources,_distutils_hack,distutils-precedence}*
+  cp -r "$site"/{setuptools,pkg_resources,_distutils_hack,distutils-precedence,wheel,packaging,torch,horovod}* \
+    "${there[0]}/" 2>/dev/null || true
   venv=$BATS_TEST_TMPDIR/other site=${there[0]}
 }
 
@@ -222,6 +225,16 @@ offered() {
 @test "--dry-run says what would be done, and does nothing" {
   build 0 --dry-run
   [[ $output == *"would build horovod 0.28.1"* && $(version) == 0.1 && ! -e $site/.ringup-rebuild ]]
+}
+
+@test "a framework whose library does not show its C++ ABI is asked for it" {
+  run --separate-stderr ringup plan --engine horovod --python "$venv" --json
+  [[ $(jq -c '.frameworks[0] | [.cxx11_abi, .cxx11_abi_by]' <<<"$output") == '[1,"table"]' ]]
+  printf 'print("welcome", end="")\ndef compiled_with_cxx11_abi(): return False\n' >>"$site/torch/__init__.py"
+  run --separate-stderr ringup plan --engine horovod --python "$venv" --json
+  [[ $(jq -c '.frameworks[0] | [.cxx11_abi, .cxx11_abi_by]' <<<"$output") == '[0,"probe"]' ]]
+  [[ $(jq -r '.disagreements[].about' <<<"$output") == *"C++ ABI of torch 9.1"* ]]
+  [[ ! -e $site/torch/__pycache__ ]]
 }
 
 @test "--json is one object, with the proofs" {
