@@ -351,23 +351,23 @@ int modules_build(const struct modules_how *how, const json_t *mpi, const char *
 static bool chooses_ways(const json_t *mpi)
 {
 	static const char *const names[] = { "OMPI_MCA_btl", NULL };
-	char path[PATH_MAX], *text = NULL, *slash;
+	char prefix[PATH_MAX], path[PATH_MAX], *text = NULL, *slash;
 	struct netconf c = { 0 };
 	struct err ignored;
 	bool found = false;
 	size_t len;
 	int up;
 
-	snprintf(path, sizeof(path), "%.4000s", jsonio_string(mpi, "mpirun"));
+	snprintf(prefix, sizeof(prefix), "%.4000s", jsonio_string(mpi, "mpirun"));
 	for (up = 0; up < 2; up++) {
-		slash = strrchr(path, '/');
+		slash = strrchr(prefix, '/');
 		if (slash)
 			*slash = 0;
 	}
-	if (strcmp(path, "/usr") != 0)
-		strcat(path, "/etc/openmpi-mca-params.conf");
-	else
+	if (!strcmp(prefix, "/usr"))
 		snprintf(path, sizeof(path), "/etc/openmpi/openmpi-mca-params.conf");
+	else
+		snprintf(path, sizeof(path), "%.4000s/etc/openmpi-mca-params.conf", prefix);
 	if (!file_read("", path, MAX_SOURCE, &text, &len, &ignored))
 		found = netconf_mca(&c, text, path, names, &ignored) ||
 			netconf_get(&c, names[0]);
