@@ -145,7 +145,7 @@ int seat_better_cpu(const struct row *w, const cpu_set_t *may)
 {
 	uint16_t ranks[CPU_SETSIZE] = { 0 };
 	uint32_t cpu, here = __atomic_load_n(&seat_at(w, w->me)->cpu, __ATOMIC_RELAXED) - 1;
-	int i, best = -1;
+	int i, left, best, above = -1, below = -1;
 
 	for (i = 0; i < w->count; i++) {
 		cpu = __atomic_load_n(&seat_at(w, i)->cpu, __ATOMIC_RELAXED) - 1;
@@ -154,12 +154,19 @@ int seat_better_cpu(const struct row *w, const cpu_set_t *may)
 	}
 	if (here >= CPU_SETSIZE)
 		return -1;
-	/* From here on, so that those who leave different processors do not meet again. */
-	for (i = 1; i < CPU_SETSIZE; i++) {
-		cpu = (here + (uint32_t)i) % CPU_SETSIZE;
-		if (CPU_ISSET(cpu, may) && (best < 0 || ranks[cpu] < ranks[best]))
-			best = (int)cpu;
+	/* Of equal ones the next from here on, so that those who leave different processors
+	 * do not meet again.  There are more that could be than there are: not all are looked
+	 * at. */
+	for (cpu = 0, left = CPU_COUNT(may); left; cpu++) {
+		int *to = cpu > here ? &above : &below;
+
+		if (!CPU_ISSET(cpu, may))
+			continue;
+		left--;
+		if (cpu != here && (*to < 0 || ranks[cpu] < ranks[*to]))
+			*to = (int)cpu;
 	}
+	best = above < 0 || (below >= 0 && ranks[below] < ranks[above]) ? below : above;
 	return best >= 0 && ranks[best] + 1 < ranks[here] ? best : -1;
 }
 
