@@ -31,9 +31,9 @@
  * or copies them out.  What a rank keeps never sees a slot, unless it is scaled.
  * So each line crosses once.
  *
- * Whoever is the last to read a line claims it (see copy_claim()), so that its
- * owner can fill it again at full speed.  Of what all ranks read, a counter tells
- * who that is.
+ * Its owner fills a line again at full speed either because a string move does so, or
+ * because whoever is the last to read it claims it (see enum copy_refill).  Of what all
+ * ranks read, a counter tells who that is.
  *
  * Allreduce between buffers that all ranks can map (see share.h) copies nothing:
  * each rank combines its slice of everything where it lies, and writes the result
@@ -191,6 +191,10 @@ static void put_range(struct node *n, struct cursor c, unsigned char *slot, uint
 		      uint64_t end)
 {
 	const struct plan *p = n->plan;
+	/* An allreduce's slots were written by others, and are this rank's since it read them.
+	 */
+	void (*put)(void *d, const void *s, size_t size) =
+		p->kind == PLAN_ALLREDUCE ? copy_bytes : copy_over;
 	uint64_t m;
 
 	advance(p, &c, first);
@@ -202,7 +206,7 @@ static void put_range(struct node *n, struct cursor c, unsigned char *slot, uint
 		if (p->kind == PLAN_ALLREDUCE && p->pre != 1)
 			copy_scaled(p->dtype, slot + first * n->bytes, in, m, p->pre);
 		else
-			copy_bytes(slot + first * n->bytes, in, m * n->bytes);
+			put(slot + first * n->bytes, in, m * n->bytes);
 		advance(p, &c, m);
 	}
 }
@@ -214,6 +218,15 @@ static void store(const struct node *n, void *dst, const void *src, size_t size)
 		copy_past(dst, src, size);
 	else
 		copy_bytes(dst, src, size);
+}
+
+/* What stays here: from a buffer to another, which nobody has read. */
+static void keep(const struct node *n, void *dst, const void *src, size_t size)
+{
+	if (n->past)
+		copy_past(dst, src, size);
+	else
+		copy_over(dst, src, size);
 }
 
 static void take(const struct node *n, bool only, void *dst, void *src, size_t size)
@@ -250,7 +263,7 @@ static void leave_slot(struct node *n, int owner, uint64_t g, size_t size)
 {
 	uint32_t *readers = &seat(n, owner)->readers[g % SEGMENT_SLOTS];
 
-	if (is_pair(n))
+	if (is_pair(n) || copy_refill() != COPY_CLAIMS)
 		return;
 	if ((int)__atomic_add_fetch(readers, 1, __ATOMIC_ACQ_REL) < n->team->size - 1)
 		return;
@@ -621,12 +634,12 @@ static bool gather_put(struct node *n, uint64_t k)
 	if (!slots_free(n, g))
 		return false;
 	if (m)
-		copy_bytes(segment_slot(n->seg, me, g), chunk_in(n, 0, k), m * n->bytes);
+		copy_over(segment_slot(n->seg, me, g), chunk_in(n, 0, k), m * n->bytes);
 	publish(n, &seat(n, me)->in, g + 1);
 	for (r = 0; r < me; r++)
 		own += n->plan->counts[r];
 	if (m && chunk_out(n, own, k) != chunk_in(n, 0, k))
-		store(n, chunk_out(n, own, k), chunk_in(n, 0, k), m * n->bytes);
+		keep(n, chunk_out(n, own, k), chunk_in(n, 0, k), m * n->bytes);
 	return true;
 }
 
@@ -682,7 +695,7 @@ static bool scatter_put(struct node *n, uint64_t k)
 			copy_scaled(p->dtype, region(n, me, r, g), chunk_in(n, before, k), m,
 				    p->pre);
 		else if (m && r != me)
-			copy_bytes(region(n, me, r, g), chunk_in(n, before, k), m * n->bytes);
+			copy_over(region(n, me, r, g), chunk_in(n, before, k), m * n->bytes);
 	}
 	publish(n, &seat(n, me)->in, g + 1);
 	return true;
@@ -695,6 +708,8 @@ static void combine_regions(struct node *n, uint64_t g, const unsigned char *in,
 	const struct plan *p = n->plan;
 	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
 	uint64_t few = COPY_CLAIM_BYTES / n->bytes, first, m;
+	/* What is scaled on its way into a slot is no copy_over(). */
+	bool claims = p->pre != 1 || copy_refill() == COPY_CLAIMS;
 	int me = n->team->rank, r;
 
 	for (first = 0; first < count; first += m) {
@@ -705,7 +720,7 @@ static void combine_regions(struct node *n, uint64_t g, const unsigned char *in,
 			n->src[me] = in + first * n->bytes;
 		n->dst[0] = out + first * n->bytes;
 		reduce_many(&how, n->dst, 1, n->src, n->team->size, m);
-		for (r = 0; r < n->team->size; r++)
+		for (r = 0; claims && r < n->team->size; r++)
 			if (r != me)
 				copy_claim(region(n, r, me, g) + first * n->bytes,
 					   m * n->bytes);
@@ -746,14 +761,14 @@ static bool exchange_put(struct node *n, uint64_t k)
 		if (r == me)
 			own = before;
 		else if (m)
-			copy_bytes(region(n, me, r, g), chunk_in(n, before, k), m * n->bytes);
+			copy_over(region(n, me, r, g), chunk_in(n, before, k), m * n->bytes);
 	}
 	publish(n, &seat(n, me)->in, g + 1);
 	m = part_of(n, goes(n, me, me), k);
 	for (r = 0; r < me; r++)
 		to += goes(n, r, me);
 	if (m)
-		store(n, chunk_out(n, to, k), chunk_in(n, own, k), m * n->bytes);
+		keep(n, chunk_out(n, to, k), chunk_in(n, own, k), m * n->bytes);
 	return true;
 }
 

@@ -58,19 +58,40 @@ void copy_past(void *dst, const void *src, size_t n);
 void copy_settle(void);
 
 /*
- * copy_claim - make the cache lines of @n bytes at @p this processor's own,
- * without changing what is in them.
+ * Memory that one processor fills again and again and another only reads stays in
+ * both their caches, and then each line that is filled has to ask the reader to
+ * forget it, one at a time: 2 GB/s between distant processors.  What helps depends
+ * on the processor:
  *
- * Memory that one processor fills again and again and another only reads stays
- * in both their caches, and then each line that is filled has to ask the reader
- * to forget it, one at a time: 2 GB/s between distant processors.  If the reader
- * has written to the line, it comes over whole, many at a time: 14 GB/s.  To be
- * called by the last reader, while nobody else reads or writes there.  Does nothing
- * on processors on which that does not pay.
+ *	COPY_ASKS     nothing: it asks as fast as it brings lines over
+ *	COPY_CLAIMS   the last reader writes to the line; it then comes over whole
+ *	COPY_STRINGS  whole lines are written by a string move, which fetches none
+ */
+enum copy_refill { COPY_ASKS, COPY_CLAIMS, COPY_STRINGS, COPY_REFILLS };
+
+/* copy_refill - which of them is in use. */
+enum copy_refill copy_refill(void);
+
+/* copy_use_refill - from now on, for tests; COPY_REFILLS: what suits this processor. */
+void copy_use_refill(enum copy_refill how);
+
+/*
+ * copy_over - copy_bytes() to such memory, and to any other whose lines are likely to be
+ * in no cache of this processor: by a string move where COPY_STRINGS.
+ */
+void copy_over(void *dst, const void *src, size_t n);
+
+/*
+ * copy_claim - make the cache lines of @n bytes at @p this processor's own,
+ * without changing what is in them; nothing where COPY_ASKS.
+ *
+ * To be called by the last reader, while nobody else reads or writes there; where
+ * COPY_STRINGS only for what copy_over() will not fill.
  */
 void copy_claim(void *p, size_t n);
 
-/* copy_taking - copy_bytes(), or copy_past(), then copy_claim() of the source, bit by bit. */
+/* copy_taking - copy_bytes(), or copy_past(), of what copy_over() filled, and where
+ * COPY_CLAIMS copy_claim() of it, bit by bit. */
 void copy_taking(void *dst, void *src, size_t n, bool past);
 
 /* copy_scaled - dst[i] = src[i] * factor in the arithmetic of @dtype: floating

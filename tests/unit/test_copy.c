@@ -24,6 +24,11 @@ static void taken(void *d, void *s, size_t n)
 	copy_taking(d, s, n, false);
 }
 
+static void over(void *d, void *s, size_t n)
+{
+	copy_over(d, s, n);
+}
+
 static void past(void *d, void *s, size_t n)
 {
 	copy_past(d, s, n);
@@ -111,8 +116,11 @@ static void scale_checks(const char *name)
 
 int main(void)
 {
+	enum copy_refill how;
 	size_t i;
 
+	ok(copy_refill() < COPY_REFILLS, "this processor has a way of filling lines again: %d",
+	   (int)copy_refill());
 	for (i = 0; i < sizeof(src); i++)
 		src[i] = (unsigned char)rand();
 	for (i = 0; loops_all[i]; i++) {
@@ -124,13 +132,19 @@ int main(void)
 		loops_use(loops_all[i]);
 		copy_how = bytes;
 		copy_checks(loops_all[i]->name);
-		/* The source stays what it was, or later copies would be wrong. */
-		copy_how = taken;
-		copy_checks(loops_all[i]->name);
 		copy_how = past;
 		copy_checks(loops_all[i]->name);
-		copy_how = taken_past;
-		copy_checks(loops_all[i]->name);
+		for (how = COPY_ASKS; how < COPY_REFILLS; how++) {
+			copy_use_refill(how);
+			copy_how = over;
+			copy_checks(loops_all[i]->name);
+			/* The source stays what it was, or later copies would be wrong. */
+			copy_how = taken;
+			copy_checks(loops_all[i]->name);
+			copy_how = taken_past;
+			copy_checks(loops_all[i]->name);
+		}
+		copy_use_refill(COPY_REFILLS);
 		scale_checks(loops_all[i]->name);
 	}
 	return tap_done();

@@ -503,6 +503,19 @@ static void trials(int size)
 	ok(good, "150 plans of any kind, type, operation, scale and length, %d ranks", size);
 }
 
+/* However slots are filled again on whatever processor. */
+static void refills(int size)
+{
+	enum copy_refill how;
+
+	for (how = COPY_ASKS; how < COPY_REFILLS; how++) {
+		copy_use_refill(how);
+		trials(size);
+		mixture(size);
+	}
+	copy_use_refill(COPY_REFILLS);
+}
+
 /* Results that are stored past the caches: 16 MiB and more of all ranks. */
 static void large(int size)
 {
@@ -537,6 +550,8 @@ int main(void)
 		if (size <= 5)
 			mixture(size);
 		trials(size);
+		if (size == 2 || size == 4)
+			refills(size);
 		if (size == 3)
 			offers(size);
 		if (size == 2 || size == 3)
