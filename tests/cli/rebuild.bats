@@ -34,6 +34,8 @@ version() {
   expect_status 2
   run ringup rebuild --engine horovod --undo --dry-run
   expect_status 2
+  run ringup rebuild --engine ringup --accept TEST-1
+  expect_status 2
   run ringup rebuild --engine horovod --jobs -1
   expect_status 2
 }
