@@ -112,8 +112,9 @@ for_all_users() {
   for_all_users
   local as=(setpriv --reuid=64999 --regid=64999 --clear-groups env TMPDIR=/tmp)
   "${as[@]}" ringup --version >/dev/null || skip "another user cannot run this build"
-  for engine in horovod ringup; do
-    run "${as[@]}" ringup rebuild --engine "$engine" --python "$venv" --without-mpi --accept TEST-1
+  for engine in 'horovod --accept=TEST-1' ringup; do
+    read -ra words <<<"$engine"
+    run "${as[@]}" ringup rebuild --python "$venv" --without-mpi --engine "${words[@]}"
     expect_status 1
     [[ $output == *"$site cannot be written"* && $(version) == 0.1 ]]
   done
