@@ -469,6 +469,19 @@ static __attribute__((noinline)) int linger(struct lane *l, const struct turn *t
 	return late.rank;
 }
 
+/* This rank's line is written: are the others'?  Returns what eager_missing() does. */
+static inline int meet(struct lane *l, const struct turn *t)
+{
+	int missing;
+
+	/* Before anything else is on its way that the fence in there would wait for; and
+	 * meanwhile the others write their lines, which we then need not look at twice. */
+	engine_announce(l);
+	eager_fetch(l, t);
+	missing = eager_spin(l, t);
+	return missing >= 0 ? linger(l, t, missing) : missing;
+}
+
 /* ---- the shortest: a sum that is as it was the last time ---- */
 
 /* Factors that mean the same have the same bits here, but for the 0 that means 1. */
@@ -559,11 +572,7 @@ int submit_again(struct lane *l, const struct ringup_reduce *a, struct ringup_op
 	if (!t)
 		return 0;
 	eager_put(l, &turn, &t->want, a->in);
-	engine_announce(l);
-	eager_fetch(l, &turn);
-	missing = eager_spin(l, &turn);
-	if (missing >= 0)
-		missing = linger(l, &turn, missing);
+	missing = meet(l, &turn);
 	if (missing != -1)
 		return go_on_from(l, a, t, turn.round, opp);
 	eager_sum(l, &turn.at, &t->want, a->in, a->out);
@@ -581,13 +590,7 @@ int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp
 	if (!t)
 		return 0;
 	eager_write(l, &turn, r);
-	/* Before anything else is on its way that the fence in there would wait for; and
-	 * meanwhile the others write their lines, which we then need not look at twice. */
-	engine_announce(l);
-	eager_fetch(l, &turn);
-	missing = eager_spin(l, &turn);
-	if (missing >= 0)
-		missing = linger(l, &turn, missing);
+	missing = meet(l, &turn);
 	if (missing != -1)
 		return go_the_long_way(l, r, t, turn.round, opp, e);
 	rc = eager_finish(l, &turn.at, r, e);
