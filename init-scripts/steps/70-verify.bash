@@ -121,7 +121,7 @@ check_peers() {
 # that has no name by then: nobody has to remove it, however this ends.
 watch_network() {
   local file out
-  file=$(mktemp "${TMPDIR:-/tmp}/ringup-init.XXXXXX")
+  file=$(mktemp "$INIT_STATE/.watch.XXXXXX.new") # of which folders() rids a run that was killed here
   exec {changes}<"$file"
   exec {out}>"$file"
   rm -f -- "$file"

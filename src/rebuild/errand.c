@@ -133,9 +133,12 @@ json_t *errand_env(const char *home, bool net)
 	}
 	json_object_set_new(env, "HOME", json_string(home));
 	json_object_set_new(env, "TMPDIR", json_string(home));
-	/* Open MPI's ranks leave what they share in /dev/shm when they are killed. */
+	/* Ranks leave what they share in /dev/shm when they are killed; MPICH's own is always
+	 * there, but UCX serves it as well. */
 	json_object_set_new(env, "OMPI_MCA_btl_vader_backing_directory", json_string(home));
 	json_object_set_new(env, "OMPI_MCA_btl_sm_backing_directory", json_string(home));
+	json_object_set_new(env, "UCX_POSIX_DIR", json_string(home));
+	json_object_set_new(env, "MPIR_CVAR_NOLOCAL", json_string("1"));
 	json_object_set_new(env, "LC_ALL", json_string("C.UTF-8"));
 	json_object_set_new(env, "PIP_DISABLE_PIP_VERSION_CHECK", json_string("1"));
 	json_object_set_new(env, "PIP_NO_INPUT", json_string("1"));
