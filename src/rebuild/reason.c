@@ -7,30 +7,22 @@
 #include "base/err.h"
 #include "ringup.h"
 
-const char *reason_word(enum reason r)
-{
-	switch (r) {
-#define X(name, word, hint) \
-	case REASON_##name: \
-		return word;
+static const struct {
+	const char *word, *hint;
+} reasons[] = { [REASON_NONE] = { "", "" },
+#define X(name, word, hint) [REASON_##name] = { word, hint },
 		REASONS(X)
 #undef X
-	default:
-		return "";
-	}
+};
+
+const char *reason_word(enum reason r)
+{
+	return reasons[r].word;
 }
 
 const char *reason_hint(enum reason r)
 {
-	switch (r) {
-#define X(name, word, hint) \
-	case REASON_##name: \
-		return hint;
-		REASONS(X)
-#undef X
-	default:
-		return "";
-	}
+	return reasons[r].hint;
 }
 
 enum reason reason_of(const struct err *e, enum reason other)
