@@ -175,7 +175,7 @@ static char **env_make(const json_t *env, const char *mark)
 }
 
 /* One errand while it runs. */
-struct way {
+struct running {
 	const struct errand *job;
 	const char *argv[MAX_ARGS];
 	char ids[2][32];
@@ -188,7 +188,7 @@ struct way {
 };
 
 /* Cut what comes into lines. */
-static void take(struct way *w, const char *from, size_t n)
+static void take(struct running *w, const char *from, size_t n)
 {
 	size_t i;
 
@@ -207,7 +207,7 @@ static void take(struct way *w, const char *from, size_t n)
 }
 
 /* Something has happened to @w: @said to what it says, or @ended. */
-static void attend(struct way *w, bool said, bool ended)
+static void attend(struct running *w, bool said, bool ended)
 {
 	char part[1 << 14];
 	ssize_t n = said ? read(w->out, part, sizeof(part)) : 0;
@@ -224,7 +224,7 @@ static void attend(struct way *w, bool said, bool ended)
 }
 
 /* How long until the first of those that run is late; who is late now, runs no more. */
-static int look_at_clock(struct way *all, int n, const pid_t *pid)
+static int look_at_clock(struct running *all, int n, const pid_t *pid)
 {
 	int i, left, least = -1;
 
@@ -242,7 +242,7 @@ static int look_at_clock(struct way *all, int n, const pid_t *pid)
 	return least;
 }
 
-static bool is_any_left(const struct way *all, int n)
+static bool is_any_left(const struct running *all, int n)
 {
 	int i;
 
@@ -252,7 +252,7 @@ static bool is_any_left(const struct way *all, int n)
 }
 
 /* Until each has ended, or is late. */
-static void follow(struct way *all, int n, const pid_t *pid, const int *pidfd)
+static void follow(struct running *all, int n, const pid_t *pid, const int *pidfd)
 {
 	struct pollfd p[2 * ERRAND_MOST];
 	int i, left, got;
@@ -274,7 +274,7 @@ static void follow(struct way *all, int n, const pid_t *pid, const int *pidfd)
 	}
 }
 
-static int prepare(struct way *w, const struct errand *job, const char *mark,
+static int prepare(struct running *w, const struct errand *job, const char *mark,
 		   struct proc_how *how, struct err *e)
 {
 	int out[2], n = words_for(&job->who, w->argv, w->ids), i;
@@ -297,7 +297,7 @@ static int prepare(struct way *w, const struct errand *job, const char *mark,
 	return 0;
 }
 
-static void release(struct way *all, int n)
+static void release(struct running *all, int n)
 {
 	int i;
 
@@ -325,7 +325,7 @@ static void end_all(struct stray *strays, int n, const pid_t *pid, pid_t session
 
 int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e)
 {
-	struct way *all = calloc((size_t)n, sizeof(*all));
+	struct running *all = calloc((size_t)n, sizeof(*all));
 	struct proc_how how[ERRAND_MOST];
 	int pidfd[ERRAND_MOST], wait[ERRAND_MOST] = { 0 }, i, rc;
 	pid_t pid[ERRAND_MOST] = { 0 }, session = 0;

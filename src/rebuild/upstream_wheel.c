@@ -252,8 +252,7 @@ static int compile(void *arg, const char *into, struct err *e)
 	rc = edit_apply(&u->recipe, u->decided, src, e);
 	if (rc)
 		return rebuild_blame(u->said, REASON_SOURCE, e);
-	if (!rc)
-		rc = check_edits(u, e);
+	rc = check_edits(u, e);
 	if (!rc)
 		rc = build_env(u, &env, e);
 	if (!rc)
