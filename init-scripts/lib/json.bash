@@ -71,12 +71,12 @@ json_number() {
   fi
 }
 
-# json_word KEY TEXT - set REPLY to the word that the first KEY has in our own commands' JSON, or to
-# nothing; starts no program.
+# json_word KEY TEXT - set REPLY to the number or word that the first KEY has in our own commands' JSON,
+# or to nothing; starts no program.
 json_word() {
-  local form="\"$1\": *\"([^\",}]*)\""
+  local form="\"$1\": *\"?([^\",}"$'\n'"]*)"
   REPLY=''
-  [[ ! $2 =~ $form ]] || REPLY=${BASH_REMATCH[1]}
+  [[ ! $2 =~ $form || ${BASH_REMATCH[1]} == null ]] || REPLY=${BASH_REMATCH[1]}
 }
 
 # json_text KEY TEXT - set REPLY to the text that the outermost object of our own commands' JSON has
@@ -88,7 +88,8 @@ json_text() {
   REPLY=${REPLY//\\\"/\"} REPLY=${REPLY//\\\\/\\}
 }
 
-# json_of KEY TEXT - print the number or word that the first KEY has in our own commands' JSON.
+# json_of KEY TEXT - print what json_word finds.
 json_of() {
-  sed -n '/"'"$1"'": *null/d; s/.*"'"$1"'": *"\{0,1\}\([^",}]*\).*/\1/p' <<<"$2" | head -n 1
+  json_word "$@"
+  printf '%s\n' "$REPLY"
 }
