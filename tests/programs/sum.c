@@ -239,8 +239,10 @@ int main(int argc, char **argv)
 		rc = tell("differ", sum("differ", rank == 0 ? 10 : 11, v));
 		if (rc != RINGUP_EMISMATCH)
 			return 6;
+		rc = 0;
 	}
-	rc = strcmp(mode, "group") ? 0 : in_group(v);
+	if (!strcmp(mode, "group"))
+		rc = in_group(v);
 	for (i = 0; i < 3 && !rc; i++)
 		rc = tell("small", sum("small", 10, v));
 	if (!rc)
