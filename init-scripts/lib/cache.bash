@@ -61,23 +61,23 @@ cache_list() {
     END { exit failed || !ended }' "$1"
 }
 
-# cache_copy TMP INTO - what TMP/list says, from the entry TMP/from; nothing is written through a link.
+# cache_copy TMP - what TMP/list says, from the entry TMP/from to TMP/into; nothing is written through a link.
 cache_copy() {
-  local mode sum path odd
-  mkdir -p -- "$2"
+  local mode sum path odd into=$1/into
+  mkdir -p -- "$into"
   awk '$1 != "link" { print $4 }' "$1/list" >"$1/names"
   odd=$(cd -- "$1/from/files" && find . \( -type f -o -type d \) -printf '' -o -print -quit) || return 1
   [[ -z $odd ]] || return 1
   tar -C "$1/from/files" --no-recursion --verbatim-files-from -T "$1/names" -cf - 2>/dev/null |
-    tar -C "$2" --no-same-owner --no-same-permissions -xf - || return 1
-  odd=$(find "$2" -mindepth 1 -not -type f -not -type d -print -quit)
+    tar -C "$into" --no-same-owner --no-same-permissions -xf - || return 1
+  odd=$(find "$into" -mindepth 1 -not -type f -not -type d -print -quit)
   [[ -z $odd ]] || return 1
   [[ ! -s $1/names ]] || awk '$1 != "link" { print $3 "  " $4 }' "$1/list" |
-    (cd -- "$2" && sha256sum --check --strict --status) || return 1
+    (cd -- "$into" && sha256sum --check --strict --status) || return 1
   while read -r mode _ sum path; do
     case $mode in
-      755) chmod 755 -- "$2/$path" ;;
-      link) mkdir -p -- "$(dirname -- "$2/$path")" && ln -s -- "$sum" "$2/$path" ;;
+      755) chmod 755 -- "$into/$path" ;;
+      link) mkdir -p -- "$(dirname -- "$into/$path")" && ln -s -- "$sum" "$into/$path" ;;
     esac || return 1
   done <"$1/list"
 }
@@ -87,7 +87,7 @@ cache_get() {
   local tmp=$2.check pub rc=2
   local entry=$RINGUP_CACHE/$1
   [[ -d $entry ]] || return 1
-  rm -rf -- "$tmp" "$2"
+  rm -rf -- "$tmp"
   mkdir -p -- "$tmp/keys"
   cache_keys "$tmp/keys"
   ln -s -- "$(readlink -f -- "$entry")" "$tmp/from"
@@ -96,12 +96,11 @@ cache_get() {
     for pub in "$tmp"/keys/*.pub; do
       openssl pkeyutl -verify -pubin -inkey "$pub" -rawin -in "$tmp/m" -sigfile "$tmp/s" >/dev/null 2>&1 || continue
       rc=3
-      cache_list "$tmp/m" "$1" >"$tmp/list" && cache_copy "$tmp" "$2" && rc=0
+      cache_list "$tmp/m" "$1" >"$tmp/list" && cache_copy "$tmp" && mv -T -- "$tmp/into" "$2" && rc=0
       break
     done
   fi
   rm -rf -- "$tmp"
-  (( rc == 0 )) || rm -rf -- "$2"
   return "$rc"
 }
 

@@ -40,7 +40,7 @@ engine_obtain() {
   (( wait < rest )) || wait=$(( rest > 0 ? rest : 0 ))
   # the driver builds; others give it time to begin
   [[ $(node_role) != executor ]] || give=$(( wait < 120 ? wait : 120 ))
-  rm -rf -- "$INIT_BUILD"
+  remove_tree "$INIT_BUILD"
   mkdir -m 700 -- "$INIT_BUILD"
   cache_provide "$key" "$INIT_BUILD/stage" "$wait" "$give" || return 1
   name=$(engine_ready)

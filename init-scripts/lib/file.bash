@@ -25,6 +25,16 @@ write_link() {
   ln -s -- "$1" "$new" && mv -fT -- "$new" "$2"
 }
 
+# remove_tree DIR - whole or not at all: what is half removed has no name by which it could be used.
+remove_tree() {
+  local gone
+  [[ -d $1 ]] || return 0
+  gone=$(dirname -- "$1")/.$(basename -- "$1").new # of which the next run gets rid, if this one is killed
+  rm -rf -- "$gone"
+  mv -T -- "$1" "$gone"
+  rm -rf -- "$gone"
+}
+
 # make_dir DIR... - for all to read, whatever the umask.
 make_dir() { (umask 022 && mkdir -p -- "$@"); }
 

@@ -69,7 +69,7 @@ builder() {
 source_unpack() {
   local kind how tarball=$INIT_STATE/source.tar
   kind=$(source_kind)
-  rm -rf -- "$INIT_BUILD"
+  remove_tree "$INIT_BUILD"
   mkdir -m 700 -- "$INIT_BUILD"
   if (( EUID == 0 )) && [[ -z $INIT_ROOT ]]; then
     chown 64717:64717 -- "$INIT_BUILD"

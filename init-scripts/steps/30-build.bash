@@ -84,5 +84,5 @@ step_apply() {
 
 # step_undo - remove what is staged.
 step_undo() {
-  act rm -rf -- "$INIT_BUILD"
+  act remove_tree "$INIT_BUILD"
 }

@@ -60,7 +60,7 @@ step_done() {
 
 # install_tree FROM NAME - copy as root's own, readable by all; whole or not at all.
 install_tree() {
-  local new=$opt/.new odd
+  local new=$opt/.$2.new odd
   rm -rf -- "$new"
   make_dir "$opt"
   odd=$(find "$1" -not -type f -not -type d -not -type l -o -perm /6000 | head -n 1)
@@ -91,7 +91,7 @@ link_all() {
 # take_back - the version that was in force before, or none.
 take_back() {
   local link
-  rm -rf -- "$opt/.new"
+  rm -rf -- "$opt"/.*.new
   if [[ -z $before || ! -d $opt/$before ]]; then
     unlink_all
     rmdir -- "$opt" 2>/dev/null || true
@@ -109,8 +109,9 @@ on_exit() {
   local rc=$?
   (( rc )) || return 0
   log warn "taking back what was installed"
-  [[ -z $made ]] || rm -rf -- "${opt:?}/$made"
   take_back
+  [[ -z $made ]] || remove_tree "$opt/$made"
+  rmdir -- "$opt" 2>/dev/null || true
 }
 
 # unlink_one LINK - if it is ours.
@@ -162,7 +163,7 @@ step_apply() {
 # step_commit - all went well: one version to go back to is enough.
 step_commit() {
   [[ $before == "$(wanted)" ]] || return 0
-  rm -rf -- "$INIT_BUILD"
+  remove_tree "$INIT_BUILD"
   noted 40-install before
   forget "$(wanted)" "$REPLY"
 }
@@ -180,7 +181,7 @@ step_back() {
     mkdir -p -- "$INIT_BUILD/stage"
     mv -T -- "$opt/$name" "$INIT_BUILD/stage/$name"
   fi
-  rm -rf -- "${opt:?}/$name"
+  remove_tree "$opt/$name"
   rmdir -- "$opt" 2>/dev/null || true
   refresh
 }
@@ -189,7 +190,7 @@ step_back() {
 forget() {
   local dir
   for dir in "$opt"/*-*; do
-    [[ " $* " == *" ${dir##*/} "* ]] || rm -rf -- "$dir"
+    [[ " $* " == *" ${dir##*/} "* ]] || remove_tree "$dir"
   done
 }
 
@@ -198,6 +199,7 @@ step_undo() {
   log act "remove $opt and its links in $INIT_ROOT/usr/local"
   [[ ${DRY_RUN:-0} == 1 ]] && return 0
   unlink_all
+  forget
   rm -rf -- "$opt"
   refresh
 }

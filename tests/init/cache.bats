@@ -111,6 +111,21 @@ without() {
   [[ $(builds) == 2 ]]
 }
 
+@test "killed while it takes an entry: the next run does not take the part for the whole" {
+  node first >/dev/null 2>&1
+  mkdir "$T/shims" "$T/n"
+  # the real one, after which all is over once the command can be run
+  printf '#!/bin/bash\n%s "$@"\n[[ $* != */bin/ringup ]] || { touch "%s/asked"; kill -9 "$INIT_PID" 0; }\n' \
+    "$(command -v chmod)" "$T" >"$T/shims/chmod"
+  chmod +x "$T/shims/chmod"
+  run setsid --wait env PATH="$T/shims:$PATH" bash -c "$(declare -f node); T='$T' init='$init'; node other"
+  [[ $status == 137 && -e $T/asked ]]
+  rm -r "$T/shims" "$(entry)"
+  run node other
+  expect_status 0
+  [[ $(builds) == 2 ]] && installed other && clean
+}
+
 @test "a damaged entry goes to quarantine and is built again" {
   node first >/dev/null 2>&1
   for harm in file list signature gone pipe link; do

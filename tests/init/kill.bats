@@ -35,25 +35,31 @@ exit 1' >"$T/shims/$name"
 # alive SESSION - is any process of it?  (Who is dead may wait for whoever buries orphans here.)
 alive() { ps -o stat= -s "$1" | grep -qv '^Z'; }
 
-# killed_before N - ringup-init, in a session of its own, killed before the Nth program; 1: it was
-# not, for it ended before.  Nothing is left of it.
-killed_before() {
-  local i leader rc=0
-  echo 0 >"$T/calls"
-  echo "$1" >"$T/fatal"
+# killed - run ringup-init in a session of its own, of which nothing is left; sets killed to its status.
+killed() {
+  local i leader
+  killed=0
   PATH=$T/shims:$PATH setsid "$init" --root "$root" >"$T/out" 2>&1 3>&- &
   leader=$!
-  wait "$leader" 2>/dev/null || rc=$?
+  wait "$leader" 2>/dev/null || killed=$?
   for ((i = 0; i < 200; i++)); do
     alive "$leader" || break
     sleep 0.02
   done
-  not alive "$leader" || { ps -f -s "$leader"; echo "left before $1"; exit 1; }
-  flock -n "$root/run/ringup/init.lock" true || { echo "locked before $1"; exit 1; }
+  not alive "$leader" || { ps -f -s "$leader"; echo "left${1:+ $1}"; exit 1; }
+  flock -n "$root/run/ringup/init.lock" true || { echo "locked${1:+ $1}"; exit 1; }
   [[ ! -e $state/status.json || $(tail -c 2 "$state/status.json") == '}' ]] || { cat "$state/status.json"; exit 1; }
+}
+
+# killed_before N - ringup-init, in a session of its own, killed before the Nth program; 1: it was
+# not, for it ended before.
+killed_before() {
+  echo 0 >"$T/calls"
+  echo "$1" >"$T/fatal"
+  killed "before $1"
   rm "$T/fatal"
-  (( rc != 0 )) || return 1
-  (( rc == 137 )) || { cat "$T/out"; echo "status $rc before $1"; exit 1; }
+  (( killed != 0 )) || return 1
+  (( killed == 137 )) || { cat "$T/out"; echo "status $killed before $1"; exit 1; }
 }
 
 # settled - the tree, without times and process numbers; and without what was there before, of
@@ -106,6 +112,26 @@ undisturbed() {
   done
   echo "$boundaries boundaries"
   ((boundaries >= 40))
+  run "$init" --root "$root"
+  expect_status 0
+  diff <(echo "$want") <(settled)
+  clean
+}
+
+@test "a release whose removal was cut short is not taken for a whole one" {
+  undisturbed
+  # the real one, but that it removes a part of a release only before all is over
+  printf '#!/bin/bash\nfor d; do
+  [[ -L $d || ! -d $d/share || ! -e %s/cut ]] || { %s -rf "$d/share"; kill -9 -- "-$INIT_PID"; kill -9 0; }
+done\nexec %s "$@"' "$T" "$(command -v rm)" "$(command -v rm)" >"$T/shims/rm"
+  chmod +x "$T/shims/rm"
+  mkdir -p "$root/usr/local/lib/pkgconfig"
+  touch "$T/cut" "$root/usr/local/lib/pkgconfig/ringup.pc" # somebody's: what was installed is taken back
+  killed
+  ((killed == 137))
+  rm "$T/cut"
+  [[ -z $(find "$root" -type l) ]]
+  rm "$root/usr/local/lib/pkgconfig/ringup.pc"
   run "$init" --root "$root"
   expect_status 0
   diff <(echo "$want") <(settled)
