@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/groups.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,24 +52,35 @@ static int deal(struct groups *g, int count, int ranks, struct err *e)
 	return rc;
 }
 
+/* Digits and nothing before them; what is too large for a rank is -1. */
+static bool number(const char *text, int *n, char **end)
+{
+	long value = strtol(text, end, 10);
+
+	*n = value < 0 || value > 1 << 20 ? -1 : (int)value;
+	return *end != text && isdigit((unsigned char)*text);
+}
+
 int groups_parse(struct groups *g, const char *text, int ranks, struct err *e)
 {
 	const char *at = text;
 	char *end;
-	int rc;
+	int n, rc;
 
 	memset(g, 0, sizeof(*g));
 	if (!*text)
 		return 0;
-	if (!strpbrk(text, ",/"))
-		return deal(g, atoi(text), ranks, e);
+	if (!strpbrk(text, ",/")) {
+		if (!number(text, &n, &end) || *end)
+			return fail(e, RINGUP_EINVAL,
+				    "\"%.40s\" is neither how many groups nor which", text);
+		return deal(g, n, ranks, e);
+	}
 	rc = begin(g, e);
 	while (!rc) {
-		long rank = strtol(at, &end, 10);
-
-		if (end == at || (*end && *end != ',' && *end != '/'))
+		if (!number(at, &n, &end) || (*end && *end != ',' && *end != '/'))
 			return fail(e, RINGUP_EINVAL, "\"%.40s\" is not a rank", at);
-		rc = add(g, rank > 1 << 20 ? -1 : (int)rank, ranks, e);
+		rc = add(g, n, ranks, e);
 		if (rc || !*end)
 			break;
 		if (*end == '/')

@@ -36,6 +36,9 @@ static double element(const struct pattern *p, int rank, uint32_t i)
 {
 	if (p->dtype == RINGUP_BOOL)
 		return truth(p, rank, i);
+	/* At right angles to all others' data, so that Adasum is a sum, exactly. */
+	if (p->redop == RINGUP_ADASUM)
+		return own(p, rank, i) == 0 ? common(p, i) + 1 : 0;
 	/* A product of more than one 2 would soon be too large for some type. */
 	if (p->redop == RINGUP_PRODUCT)
 		return own(p, rank, i) == 0 ? 2 : 1;
@@ -67,6 +70,8 @@ static double result(const struct pattern *p, uint32_t i)
 		return c + n - 1;
 	case RINGUP_PRODUCT:
 		return 2;
+	case RINGUP_ADASUM:
+		return c + 1;
 	case RINGUP_AVERAGE:
 		return p->dtype <= RINGUP_I64 ? trunc(wrapped(p->dtype, sum) / n) : sum / n;
 	default:

@@ -2,10 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/plot.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/xml.h"
@@ -172,6 +175,21 @@ static void put_curve(FILE *out, const struct frame *f, const struct plot_curve 
 		RIGHT + 16, y - 4, RIGHT + 44, y - 4, colour, dash, RIGHT + 52, y);
 	xml_text(out, c->name);
 	fprintf(out, "</text>\n");
+}
+
+int plot_try(const char *path, struct err *e)
+{
+	int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT) {
+		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd >= 0)
+			unlink(path);
+	}
+	if (fd < 0)
+		return fail_os(e, "a plot in \"%.200s\"", path);
+	close(fd);
+	return 0;
 }
 
 int plot_write(const struct plot *p, const char *path, struct err *e)

@@ -26,6 +26,10 @@ struct plot {
  * points and curves beyond what there is room for are left out. */
 void plot_add(struct plot *p, const char *name, double bytes, double us);
 
+/* plot_try - can a file be written there?  To be asked before hours of measuring; leaves
+ * everything as it is. */
+int plot_try(const char *path, struct err *e);
+
 /*
  * plot_write - an SVG file: both axes logarithmic, a curve a contender, a legend.
  *

@@ -54,6 +54,19 @@ bool task_combines(const struct task *t)
 	       t->what == TASK_SET;
 }
 
+const char *task_cannot(const struct task *t)
+{
+	if (!task_combines(t))
+		return NULL;
+	if (t->redop == RINGUP_AVERAGE && t->dtype == RINGUP_BOOL)
+		return "there is no average of bool";
+	if (t->redop != RINGUP_ADASUM)
+		return NULL;
+	if (t->dtype < RINGUP_F16 || t->dtype > RINGUP_F64)
+		return "Adasum is of f16, bf16, f32 or f64";
+	return t->what == TASK_REDUCESCATTER ? "there is no part of an Adasum" : NULL;
+}
+
 /* Into how many blocks the bytes are divided. */
 static uint64_t blocks(const struct task *t, int ranks)
 {

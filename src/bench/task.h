@@ -69,6 +69,9 @@ uint64_t task_takes(const struct task *t, int ranks);
 /* task_combines - does it compute anything, or only move data? */
 bool task_combines(const struct task *t);
 
+/* task_cannot - NULL, or why nothing computes that: "there is no average of bool". */
+const char *task_cannot(const struct task *t);
+
 /* task_share - how much of the bytes has to cross the slowest place, whatever
  * the algorithm: busbw is algbw times this. */
 double task_share(const struct task *t, int ranks);

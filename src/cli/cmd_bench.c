@@ -196,6 +196,7 @@ static int parse_peers(struct request *q, struct err *e)
 static int parse_task(const char *collective, struct request *q, struct err *e)
 {
 	int type = task_dtype(dtype), redop = task_redop(op);
+	const char *why;
 
 	if (!task_find(&q->task, collective))
 		return cmd_misuse(e, "%.80s is none of:%s", collective, known(task_names));
@@ -208,7 +209,8 @@ static int parse_task(const char *collective, struct request *q, struct err *e)
 				  op);
 	q->task.dtype = (enum ringup_dtype)type;
 	q->task.redop = (enum ringup_redop)redop;
-	return 0;
+	why = task_cannot(&q->task);
+	return why ? cmd_misuse(e, "--op=%s --dtype=%s: %s", op, dtype, why) : 0;
 }
 
 /* Which of the two ways; where only one exists, that. */
@@ -222,6 +224,9 @@ static int parse_places(struct request *q, struct err *e)
 		return cmd_misuse(e, "--in-place=%.80s: not no, yes or both", in_place);
 	if (q->task.what == TASK_ALLREDUCE || q->task.what == TASK_BROADCAST)
 		return 0;
+	if (!q->places[0] && q->task.what != TASK_SET)
+		return cmd_misuse(e, "--in-place=%s: %s has no such form", in_place,
+				  task_name(&q->task));
 	q->places[1] = q->task.what == TASK_SET;
 	q->places[0] = !q->places[1];
 	return 0;
@@ -260,6 +265,8 @@ static int parse(const char *collective, struct request *q, struct err *e)
 				  iterations < 0 ? "iterations"
 				  : seconds < 0  ? "seconds"
 						 : "ranks");
+	if (plot_path && q->task.what == TASK_BARRIER)
+		return cmd_misuse(e, "--plot=%.80s: a barrier has no sizes to draw", plot_path);
 	if (q->task.what == TASK_BARRIER || q->task.what == TASK_SET) {
 		q->count = 1;
 		return 0;
@@ -386,6 +393,8 @@ static int be_rank(struct request *q, struct err *e)
 
 	if (!rc)
 		rc = parse_groups(&q->groups, ringup_size(ringup_world(r)), e);
+	if (!rc && plot_path && ringup_rank(ringup_world(r)) == 0)
+		rc = plot_try(plot_path, e);
 	if (!rc)
 		rc = measure_open(r, &how, &m, e);
 	if (!rc) {
@@ -625,8 +634,10 @@ static int hold_contest(struct request *q, struct err *e)
 		.players = a.player,
 	};
 	char name[32] = "?";
-	int rc = open_arena(&a, q, e), i;
+	int rc = plot_path ? plot_try(plot_path, e) : 0, i;
 
+	if (!rc)
+		rc = open_arena(&a, q, e);
 	if (!rc) {
 		/* What our ranks have said of themselves; see serve.c. */
 		if (sscanf(a.player[0].about, "%31s %d", name, &s.nodes) != 2)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench/pattern.h"
+#include "coll/adasum.h"
 #include "coll/reduce.h"
 #include "tap.h"
 
@@ -47,6 +48,33 @@ static int is_exact(enum ringup_dtype dtype, enum ringup_redop redop)
 	return good;
 }
 
+/* The same for Adasum, which takes whole vectors; of some ranks' the last may be all zeros. */
+static int adasum_is_exact(enum ringup_dtype dtype)
+{
+	struct pattern p = { dtype, RINGUP_ADASUM, RANKS, 0 };
+	size_t size = reduce_dtype_bytes(dtype);
+	static const int counts[] = { 1, RANKS - 1, COUNT };
+	unsigned char *all = malloc(RANKS * COUNT * size);
+	void *scratch = malloc(adasum_scratch_bytes(dtype, RANKS, COUNT));
+	int good = all && scratch, i, k, n;
+
+	for (; p.iteration < 12 && good; p.iteration++)
+		for (k = 0; k < 3; k++) {
+			n = counts[k];
+			for (i = 0; i < RANKS; i++)
+				pattern_fill(&p, i, all + (size_t)(i * n) * size, (uint64_t)n);
+			adasum(dtype, out, all, RANKS, (uint64_t)n, scratch);
+			good &= pattern_wrong_result(&p, out, (uint64_t)n) == 0;
+			/* Somebody missing. */
+			adasum(dtype, out, all, RANKS - 1, (uint64_t)n, scratch);
+			good &= n < COUNT ||
+				pattern_wrong_result(&p, out, COUNT) > COUNT / (RANKS + 1);
+		}
+	free(all);
+	free(scratch);
+	return good;
+}
+
 int main(void)
 {
 	struct pattern p = { RINGUP_F32, RINGUP_SUM, RANKS, 3 };
@@ -61,6 +89,9 @@ int main(void)
 			   reduce_dtype_name((enum ringup_dtype)t),
 			   reduce_redop_name((enum ringup_redop)op));
 		}
+	for (t = RINGUP_F16; t <= RINGUP_F64; t++)
+		ok(adasum_is_exact((enum ringup_dtype)t), "%s adasum",
+		   reduce_dtype_name((enum ringup_dtype)t));
 	pattern_fill(&p, 2, out, COUNT);
 	ok(pattern_wrong(&p, 2, out, COUNT) == 0, "a rank's data are its data");
 	ok(pattern_wrong(&p, 3, out, COUNT) == COUNT, "and no other's");

@@ -67,6 +67,23 @@ static int is_well_formed(void)
 	return depth == 0;
 }
 
+/* Asked whether it could be written, a file stays as it is, or away. */
+static void try(void)
+{
+	char path[] = "/tmp/ringup-plot.XXXXXX", byte = 'x';
+	int fd = mkstemp(path);
+	struct err e = { 0 };
+
+	ok(write(fd, &byte, 1) == 1 && plot_try(path, &e) == 0 && lseek(fd, 0, SEEK_END) == 1,
+	   "a file that is there can be replaced, and is still there");
+	close(fd);
+	unlink(path);
+	ok(plot_try(path, &e) == 0 && access(path, F_OK), "one that is not can be made");
+	ok(plot_try("/tmp", &e) < 0 && plot_try("/nonexistent/plot.svg", &e) < 0 &&
+		   plot_try("", &e) < 0,
+	   "nowhere: %s", e.text);
+}
+
 int main(void)
 {
 	static struct plot p;
@@ -97,6 +114,7 @@ int main(void)
 		plot_add(&p, "ringup", 8, 1);
 	ok(p.curves == PLOT_CURVES && p.curve[0].points == PLOT_POINTS, "full is full");
 	ok(draw(&p) == 0 && is_well_formed(), "and can be drawn");
+	try();
 	ok(plot_write(&p, "/nonexistent/plot.svg", &e) < 0 && strstr(e.text, "/nonexistent"),
 	   "nowhere to write: %s", e.text);
 	return tap_done();

@@ -50,6 +50,23 @@ static void sizes(void)
 	ok(t.bytes == 4 * gradset_find("bert")->elements, "a set has its own");
 }
 
+static void refused(void)
+{
+	struct task t = { .dtype = RINGUP_BOOL, .redop = RINGUP_AVERAGE };
+
+	task_find(&t, "allreduce");
+	ok(task_cannot(&t) != NULL, "no bool has an average: %s", task_cannot(&t));
+	task_find(&t, "broadcast");
+	ok(!task_cannot(&t), "but can be sent");
+	task_find(&t, "bert");
+	t.redop = RINGUP_ADASUM;
+	ok(task_cannot(&t) != NULL, "nor an Adasum: %s", task_cannot(&t));
+	t.dtype = RINGUP_BF16;
+	ok(!task_cannot(&t), "bf16 has one");
+	task_find(&t, "reducescatter");
+	ok(task_cannot(&t) != NULL, "but not in parts: %s", task_cannot(&t));
+}
+
 static void orders(void)
 {
 	static const char *const bad[] = {
@@ -92,6 +109,7 @@ int main(void)
 {
 	names();
 	sizes();
+	refused();
 	orders();
 	return tap_done();
 }
