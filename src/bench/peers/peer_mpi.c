@@ -59,12 +59,14 @@ static const char *translate(void)
 		{ "f32", 4, MPI_FLOAT },    { "f64", 8, MPI_DOUBLE },
 		{ "bool", 1, MPI_C_BOOL },
 	};
+	/* Of bools, "and" and "or" have names of their own. */
 	const struct {
 		const char *name;
-		MPI_Op op;
+		MPI_Op op, of_bools;
 	} ops[] = {
-		{ "sum", MPI_SUM }, { "average", MPI_SUM },  { "min", MPI_MIN },
-		{ "max", MPI_MAX }, { "product", MPI_PROD },
+		{ "sum", MPI_SUM, MPI_LOR },       { "average", MPI_SUM, MPI_LOR },
+		{ "min", MPI_MIN, MPI_LAND },      { "max", MPI_MAX, MPI_LOR },
+		{ "product", MPI_PROD, MPI_LAND },
 	};
 	size_t i;
 
@@ -78,7 +80,7 @@ static const char *translate(void)
 		i++;
 	if (i == sizeof(ops) / sizeof(ops[0]))
 		return "MPI has no such operation";
-	op = ops[i].op;
+	op = is(dtype, "bool") ? ops[i].of_bools : ops[i].op;
 	if (is(redop, "average") && !is(dtype, "f32") && !is(dtype, "f64"))
 		return "MPI has no average";
 	return NULL;
@@ -154,7 +156,7 @@ static void fill(void)
 		for (i = 0; i < n; i++, x = x + 1 < ranks ? x + 1 : 0)
 			((double *)in)[i] = (double)x;
 	else
-		memset(in, 1 + rank % 2, (size_t)n * size);
+		memset(in, rank % 2, (size_t)n * size);
 }
 
 /* Whether a sum of f32 is right; what else there is, MPI's own tests look at. */
