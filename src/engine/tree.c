@@ -2,10 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/tree.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
@@ -29,6 +31,7 @@ enum {
 struct branch {
 	struct chan *chan;
 	bool unsent, lost;
+	bool full;      /* too much is waiting to be sent        */
 	bool confused;  /* what came was not what a leader sends */
 	uint64_t heard; /* frames                                */
 	struct err why; /* it cannot be sent to; said when it is lost */
@@ -74,14 +77,28 @@ static void note_unsent(struct tree *t, int k, int rc)
 	expect(t, k, EPOLL_CTL_MOD);
 }
 
-/* A broken connection is told by look(), after what was still to be read. */
+/* Nothing is wrong with the connection, but its other side reads nothing.  If it says nothing
+ * either, nobody would look: so what it says ends here. */
+static void give_up(struct branch *b)
+{
+	struct pollfd p = { .fd = chan_fd(b->chan) };
+
+	b->full = poll(&p, 1, 0) == 0;
+	if (b->full)
+		shutdown(p.fd, SHUT_RD);
+}
+
+/* A connection that is lost is told by look(), after what was still to be read. */
 static void on_send(void *ctx, int k, const void *frame, size_t len)
 {
 	struct tree *t = ctx;
 	struct branch *b = &t->branch[k];
 
-	if (!b->lost && !b->why.code)
-		note_unsent(t, k, chan_send(b->chan, frame, len, &b->why));
+	if (b->lost || b->why.code)
+		return;
+	note_unsent(t, k, chan_send(b->chan, frame, len, &b->why));
+	if (b->why.code)
+		give_up(b);
 }
 
 static void on_left(void *ctx, int rank)
@@ -126,7 +143,7 @@ static void look_at(struct tree *t, int k, struct err *e)
 		if (rc)
 			break;
 	}
-	if (!rc && b->why.code) {
+	if (b->why.code && (!rc || (b->full && !b->confused))) {
 		*e = b->why;
 		rc = e->code;
 	}

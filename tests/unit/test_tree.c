@@ -318,6 +318,38 @@ static void goodbye(void)
 	ok(soon(&leaders[1].left, 0) && leaders[1].knew_why, "nor does a leader go before it");
 }
 
+/* A leader that reads nothing holds up nobody else; and when too much is waiting for it, it
+ * is lost, though it says nothing and its connection stands. */
+static void deaf(void)
+{
+	enum { PINGS = 400000 };
+	int64_t until;
+	uint64_t before, after;
+	int rank, i;
+	bool gone;
+
+	__atomic_store_n(&leaders[3].stop, true, __ATOMIC_RELEASE);
+	pthread_join(leaders[3].watch, NULL);
+	before = tree_heard(leaders[4].tree, 0, &rank, &gone);
+	/* One in ten thousand reaches the neighbours that listen, before the next ones. */
+	for (i = 0; i < PINGS && __atomic_load_n(&leaders[1].lost, __ATOMIC_ACQUIRE) < 0; i++) {
+		tree_ping(leaders[1].tree);
+		until = clock_deadline(10000);
+		do
+			after = tree_heard(leaders[4].tree, 0, &rank, &gone);
+		while (i % 10000 == 0 && after < before + (uint64_t)i + 1 &&
+		       clock_ns() < until);
+		if (i % 10000 == 0 && after < before + (uint64_t)i + 1)
+			break;
+	}
+	ok(i > 10000 && i < PINGS, "others hear %d frames that one does not read", i);
+	ok(soon(&leaders[1].lost, hosts.leader[3]), "then it is lost");
+	tree_alarm(leaders[0].tree, RINGUP_EABORTED, "deaf");
+	ok(soon(&leaders[4].code, RINGUP_EABORTED), "and others still hear what there is");
+	leaders[3].stop = false;
+	pthread_create(&leaders[3].watch, NULL, watch, &leaders[3]);
+}
+
 int main(void)
 {
 	alarm(250);
@@ -332,6 +364,10 @@ int main(void)
 	close_all();
 	ok(!open_all(), "and again");
 	goodbye();
+	close_all();
+	job_is_over = false;
+	ok(!open_all(), "and once more");
+	deaf();
 	close_all();
 	return tap_done();
 }
