@@ -14,7 +14,7 @@
 #include "engine/span.h"
 #include "wire/segment.h"
 
-enum { HOSTS_RANKS = 128, HOSTS_LOCAL = 4 };
+enum { HOSTS_RANKS = 1024, HOSTS_LOCAL = 4 };
 
 /* One rank, with its own view of its host's memory. */
 struct rank {

@@ -35,8 +35,15 @@ field() {
 
 @test "every type and operation is right" {
   local t o
-  for t in u8 i8 i32 i64 f16 bf16 f32 f64; do
-    for o in sum average min max product; do
+  for t in u8 i8 u16 i16 i32 i64 f16 bf16 f32 f64 bool; do
+    for o in sum average min max product adasum; do
+      case $t-$o in
+        bool-average | [ui]*-adasum | bool-adasum) # there is none
+          bench allreduce -n 2 -d "$t" --op "$o"
+          expect_status 2
+          continue
+          ;;
+      esac
       bench allreduce -n 2 -d "$t" --op "$o" --sizes 8,3000 --check --json
       expect_status 0
       [[ $(field dtype | sort -u) == "$t" && $(field op | sort -u) == "$o" && $(field wrong | sort -u) == 0 ]] ||
@@ -126,8 +133,10 @@ field() {
   grep -qE '<text [^>]*>ringup(, (near|far|mixed))?</text>' "$BATS_TEST_TMPDIR/x.svg"
   [[ -x ${RINGUP_TEST_PYTHON:-} ]] || skip "no python3 to parse XML with"
   "$RINGUP_TEST_PYTHON" -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$BATS_TEST_TMPDIR/x.svg"
+  # Where no file can be written, that is said before anything is measured.
   run timeout 60 ringup bench allreduce -n 2 -i 2 --sizes 8 --plot /nonexistent/x.svg
   expect_status 3
+  [[ ${#lines[@]} -eq 1 && $output == *"/nonexistent/x.svg"* ]] || { echo "$output"; return 1; }
 }
 
 @test "ranks are started by another program if asked" {
@@ -148,13 +157,20 @@ field() {
     --check --json --peer openmpi
   expect_status 0
   [[ $(field nodes | sort -u) == 2 && $(grep -o '"wrong":[0-9a-z]*' <<<"$output" | sort -u) == '"wrong":0' ]]
+  # On three, of which two have two ranks each.
+  run timeout 120 "$src/tests/peers/nodes.bash" --hosts 3 ringup bench allreduce -np 5 -i 2 --sizes 8,100K \
+    --check --json --peer openmpi
+  expect_status 0
+  [[ $(field nodes | sort -u) == 3 && $(grep -o '"wrong":[0-9a-z]*' <<<"$output" | sort -u) == '"wrong":0' ]]
+  [[ $(grep -c '"name":"openmpi"' <<<"$output") -ge 2 ]]
 }
 
 @test "beside a hog, which is gone afterwards" {
-  run timeout 60 ringup bench allreduce -n 2 -i 2 --sizes 8 --hog 1 --check --json
+  # Others may run the same test: the Python, which nobody needs, tells this one's.
+  run timeout 60 ringup bench allreduce -n 2 -i 2 --sizes 8 --python "$BATS_TEST_TMPDIR/none" --hog 1 --check --json
   expect_status 0
   [[ $(field wrong | sort -u) == 0 ]]
-  not pgrep -f "ringup bench allreduce.*--hog"
+  not pgrep -f -- "$BATS_TEST_TMPDIR/none --hog"
 }
 
 @test "ranks bound to a processor each" {
@@ -179,6 +195,24 @@ leftovers() {
   [[ $(grep -o '"ratio":[0-9.e+-]*' <<<"$output" | wc -l) -ge 6 ]]
   # Open MPI itself may leave its own session directory.
   [[ -z $(leftovers | grep -v ompi) ]] || { leftovers; return 1; }
+}
+
+@test "a peer that has no such type or operation is left out, and the others play" {
+  command -v mpicc.openmpi mpicc.mpich >/dev/null || skip "Open MPI and MPICH are not both installed"
+  local t o
+  for t in bool f16 u16; do
+    for o in max product adasum; do
+      [[ $o != adasum || $t == f16 ]] || continue
+      run timeout 60 ringup bench allreduce -n 2 -i 1 -d "$t" --op "$o" --sizes 8,5000 --check --json \
+        --peer openmpi,mpich
+      expect_status 0
+      if [[ $t == f16 ]]; then
+        [[ $output == *"openmpi is left out: "*"mpich is left out: "*'"peers":[]'* ]]
+      else
+        [[ $(grep -c '"name":"openmpi".*"name":"mpich"' <<<"$output") -ge 2 ]]
+      fi || { echo "$t $o: $output"; return 1; }
+    done
+  done
 }
 
 @test "a peer that is not here is left out, or an error if it was the only one" {
@@ -214,6 +248,23 @@ leftovers() {
   [[ $(grep -cE '^\| [01] \| .* \| [0-9]+\.[0-9] \| 0\.[0-9] % \|$' <<<"$output") -eq 2 ]]
   run timeout 60 "$RINGUP_TEST_PYTHON" "$src/tests/peers/table.py" --rows nonsense
   expect_status 2
+}
+
+@test "steps under a quota and beside children are measured, and nothing is left" {
+  [[ -x ${RINGUP_TEST_PYTHON:-} ]] || skip "no python3"
+  command -v mpicc.mpich >/dev/null || skip "MPICH is not installed"
+  local quotas=0 rows=6
+  if [[ $EUID -eq 0 && -w /sys/fs/cgroup/cpu/cpu.cfs_quota_us ]]; then quotas=0,1 rows=8; fi
+  run timeout 100 "$RINGUP_TEST_PYTHON" "$src/tests/peers/steps.py" --ringup "$builddir/ringup" --seconds 0.3 \
+    --rounds 1 --compute 100 --quotas "$quotas" --children 0,2
+  expect_status 0
+  # Whoever has one processor's worth of time has no more.
+  awk -F ' *[|] *' '$2 == 1 && $8 > 1.3 { exit 1 }' <<<"$output"
+  [[ $(grep -cE '^\| [0-9.]+ \| (ringup|MPICH) \| [1-9]' <<<"$output") -eq $rows ]] || {
+    echo "$output"
+    return 1
+  }
+  [[ -z $(compgen -G '/sys/fs/cgroup/*/ringup-steps-*' || true) ]]
 }
 
 @test "an interrupted contest leaves nothing" {
@@ -265,7 +316,8 @@ leftovers() {
   local words
   for words in dance "allreduce --sizes 8,x" "allreduce --sizes 0" "allreduce --sizes ," \
     "allreduce --dtype f8" "allreduce --op mean" "allreduce --backend carrier" "allreduce -n 0" \
-    "allreduce -i -1" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --groups 3" "allreduce --groups 0,2/1" "allreduce --level java" "allreduce --level torch --alloc" "allreduce --level torch --groups 2" "allreduce --in-place maybe" "allreduce --sizes 8:4:2" "allreduce -b 8 -e 64 -f 1" "allreduce barrier" "allreduce --frequency 3" ""; do
+    "allreduce -i -1" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --groups 3" "allreduce --groups 0,2/1" "allreduce --level java" "allreduce --level torch --alloc" "allreduce --level torch --groups 2" "allreduce --in-place maybe" "alltoall --in-place yes" "barrier --plot x.svg" \
+    "reducescatter --op adasum" "allreduce --groups 2x" "allreduce --sizes 8:4:2" "allreduce -b 8 -e 64 -f 1" "allreduce barrier" "allreduce --frequency 3" ""; do
     # shellcheck disable=SC2086
     run timeout 60 ringup bench $words
     [[ $status -eq 2 && -n $output ]] || { echo "$words: $status $output"; return 1; }

@@ -44,22 +44,22 @@ teardown() {
   for n in "${more[@]:-}"; do [[ -z $n ]] || ip netns del "$n"; done
 }
 
-# four_hosts - c, d, e and f, each plugged into a switch.
-four_hosts() {
-  local n i=1
+# plug N - so many more hosts, each plugged into a switch: more[1] to more[N].
+plug() {
+  local n i
   more=("s$$")
   ip netns add "s$$"
   ip -n "s$$" link add switch type bridge
   ip -n "s$$" link set switch up
-  for n in c d e f; do
-    ip netns add "$n$$"
-    more+=("$n$$")
-    ip -n "$n$$" link add eth0 type veth peer name "port$i" netns "s$$"
+  for ((i = 1; i <= $1; i++)); do
+    n=h$$-$i
+    ip netns add "$n"
+    more+=("$n")
+    ip -n "$n" link add eth0 type veth peer name "port$i" netns "s$$"
     ip -n "s$$" link set "port$i" master switch up
-    ip -n "$n$$" addr add "10.9.1.$i/24" dev eth0
-    ip -n "$n$$" link set lo up
-    ip -n "$n$$" link set eth0 up
-    i=$((i + 1))
+    ip -n "$n" addr add "10.9.1.$i/24" dev eth0
+    ip -n "$n" link set lo up
+    ip -n "$n" link set eth0 up
   done
   for n in "${more[@]:1}"; do
     for _ in {1..50}; do
@@ -160,7 +160,7 @@ finish() {
 
 @test "four hosts with one rank each: every collective is right" {
   local kind
-  four_hosts
+  plug 4
   for kind in allreduce allgather broadcast alltoall reducescatter; do
     program=(ringup bench "$kind" --check --sizes '8,4K,300K,3M' --iterations 3)
     pids=()
@@ -172,6 +172,24 @@ finish() {
     start "${more[4]}" 3 4
     finish 0 1 2 3
     expect_status 0
+  done
+}
+
+@test "eight hosts, two of them with two ranks: every collective is right" {
+  local kind i
+  plug 8
+  for kind in allreduce allgather broadcast alltoall reducescatter; do
+    program=(ringup bench "$kind" --check --json --sizes '80,4K,300K' --iterations 2)
+    pids=()
+    rm -rf "$meet"
+    mkdir -m 700 "$meet"
+    for ((i = 0; i < 10; i++)); do start "${more[i % 8 + 1]}" "$i" 10; done
+    finish 0 1 2 3 4 5 6 7 8 9
+    expect_status 0
+    [[ $(grep -c '"ranks":10,"nodes":8,.*"wrong":0,' "$BATS_TEST_TMPDIR/rank.0") -ge 3 ]] || {
+      cat "$BATS_TEST_TMPDIR"/rank.*
+      return 1
+    }
   done
 }
 

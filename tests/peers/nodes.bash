@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# nodes.bash - run ringup bench with its ranks on two hosts: network namespaces and a cable.
+# nodes.bash - run ringup bench with its ranks on several hosts: network namespaces and cables.
 # SPDX-License-Identifier: Apache-2.0
 #
-# usage: nodes.bash RINGUP bench COLLECTIVE -np N [ARG...]
+# usage: nodes.bash [--hosts N] RINGUP bench COLLECTIVE -np N [ARG...]
 #
-# The first half of the ranks is on one, the other half on the other; for Open MPI, too, which
-# gets a daemon on each.  Needs root and ip netns.  Nothing stays behind.
+# Ranks are dealt out in order, as many to each of the hosts, two if not said otherwise; for Open
+# MPI, too, which gets a daemon on each.  Two hosts have a cable between them, more are plugged
+# into a switch.  Needs root and ip netns.  Nothing stays behind.
 set -euo pipefail
 
-a=na$$ b=nb$$
+hosts=()
+count=2
 scratch=$(mktemp -d)
 
 # cleanup - remove the hosts and the files.
 cleanup() {
-  ip netns del "$a" 2>/dev/null || true
-  ip netns del "$b" 2>/dev/null || true
+  local host
+  for host in "${hosts[@]}" "ns$$"; do ip netns del "$host" 2>/dev/null || true; done
   rm -rf "$scratch"
 }
 
@@ -29,17 +31,30 @@ ranks_of() {
   echo 2
 }
 
-# cable - make both hosts, joined.
-cable() {
-  local host
-  ip netns add "$a"
-  ip netns add "$b"
-  ip -n "$a" link add eth0 type veth peer name eth0 netns "$b"
-  ip -n "$a" addr add 10.9.0.1/24 dev eth0
-  ip -n "$b" addr add 10.9.0.2/24 dev eth0
-  for host in "$a" "$b"; do
-    ip -n "$host" link set lo up
-    ip -n "$host" link set eth0 up
+# cables - make the hosts, joined.
+cables() {
+  local host i=0
+  for ((; i < count; i++)); do
+    ip netns add "n$$-$i"
+    hosts+=("n$$-$i")
+  done
+  if [[ $count -eq 2 ]]; then
+    ip -n "${hosts[0]}" link add eth0 type veth peer name eth0 netns "${hosts[1]}"
+  else
+    ip netns add "ns$$"
+    ip -n "ns$$" link add switch type bridge
+    ip -n "ns$$" link set switch up
+    for ((i = 0; i < count; i++)); do
+      ip -n "${hosts[i]}" link add eth0 type veth peer name "port$i" netns "ns$$"
+      ip -n "ns$$" link set "port$i" master switch up
+    done
+  fi
+  for ((i = 0; i < count; i++)); do
+    ip -n "${hosts[i]}" addr add "10.9.0.$((i + 1))/24" dev eth0
+    ip -n "${hosts[i]}" link set lo up
+    ip -n "${hosts[i]}" link set eth0 up
+  done
+  for host in "${hosts[@]}"; do
     for _ in {1..50}; do
       [[ $(ip -n "$host" link show eth0) != *"state UP"* ]] || break
       sleep 0.1
@@ -47,36 +62,49 @@ cable() {
   done
 }
 
-# programs HALF - write what starts a rank on its host, and a daemon of Open MPI on the other.
+# programs RANKS - write what starts a rank on its host, and a daemon of Open MPI on another.
 programs() {
+  local i
   mkdir -m 700 "$scratch/meet"
   cat >"$scratch/place" <<EOT
 #!/usr/bin/env bash
 # place - start a rank on its host.
 unset RINGUP_SECRET_FD
 export RINGUP_MEET=$scratch/meet GLOO_SOCKET_IFNAME=eth0
-[[ \$RINGUP_RANK -ge $1 ]] || exec "\$@"
-exec nsenter --net=/run/netns/$b "\$@"
+hosts=(${hosts[*]})
+exec nsenter --net="/run/netns/\${hosts[RINGUP_RANK * $count / $1]}" "\$@"
 EOT
   cat >"$scratch/agent" <<EOT
 #!/usr/bin/env bash
-# agent - run a command on the other host, in place of ssh.
+# agent - run a command on another host, in place of ssh.
+hosts=(${hosts[*]})
+host=\${hosts[\${1##*.} - 1]}
 shift
-exec unshare --uts bash -c 'hostname $b; exec nsenter --net=/run/netns/$b sh -c "\$1"' _ "\$*"
+exec unshare --uts bash -c 'hostname "\$0"; exec nsenter --net="/run/netns/\$0" sh -c "\$1"' "\$host" "\$*"
 EOT
   chmod +x "$scratch/place" "$scratch/agent"
-  printf '10.9.0.%d slots=%d\n' 1 "$1" 2 "$1" >"$scratch/hostfile"
+  for ((i = 0; i < count; i++)); do
+    # As many as place gives it: those r with r * count / ranks == i.
+    printf '10.9.0.%d slots=%d\n' $((i + 1)) \
+      $((((i + 1) * $1 + count - 1) / count - (i * $1 + count - 1) / count))
+  done >"$scratch/hostfile"
 }
 
+if [[ ${1:-} == --hosts ]]; then
+  count=${2:-}
+  [[ $count =~ ^[2-9]$|^[1-9][0-9]$ ]] || { echo "nodes.bash: --hosts $count: not 2 to 99" >&2 && exit 2; }
+  shift 2
+fi
 [[ $# -gt 2 ]] || { sed -n 's/^# usage/usage/p' "$0" >&2 && exit 2; }
 [[ $EUID -eq 0 ]] || { echo "nodes.bash: needs root" >&2 && exit 3; }
+ranks=$(ranks_of "$@")
+[[ $ranks -ge $count ]] || { echo "nodes.bash: $ranks ranks for $count hosts" >&2 && exit 2; }
 trap cleanup EXIT
-half=$(($(ranks_of "$@") / 2))
-cable
-programs "$half"
+cables
+programs "$ranks"
 export MASTER_ADDR=10.9.0.1 MASTER_PORT=29577
 export OMPI_MCA_plm_rsh_agent=$scratch/agent OMPI_MCA_orte_default_hostfile=$scratch/hostfile
-nsenter --net="/run/netns/$a" "$@" --under "$scratch/place" &
+nsenter --net="/run/netns/${hosts[0]}" "$@" --under "$scratch/place" &
 job=$!
 # Who ends this ends the job, which then ends its peers, before the hosts go.
 trap 'kill "$job"; wait "$job"; exit 3' INT TERM

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/errqueue.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,8 +13,8 @@
 #include <unistd.h>
 
 /*
- * stream listen|connect ADDRESS PORT BYTES ROUNDS [RANKS] - one process; the same on the
- * other host with the other word.  A round sends BYTES and receives as many, both ways at
+ * stream listen|connect ADDRESS PORT BYTES ROUNDS [RANKS [zerocopy]] - one process; the same on
+ * the other host with the other word.  A round sends BYTES and receives as many, both ways at
  * once and nothing else done with them; it prints the median in us as JSON.
  *
  * With RANKS, so many such processes are a host that combines vectors of RANKS * BYTES, and
@@ -21,12 +22,18 @@
  * where they can read them, add up the RANKS vectors of what it sends itself, add to half of
  * it what comes in, and copy the other half, and what the others have received, to the
  * result.  Nobody waits for anybody, and nothing is agreed, so the sums are none.
+ *
+ * With zerocopy the kernel is asked to send from where the bytes lie, and tells afterwards
+ * of how many sends it could: "copied" is the share of those of which it had to make a copy
+ * after all, as it does of whatever stays on this machine.
  */
 enum { PIECE = 256 << 10, FLOATS = PIECE / sizeof(float), MOST = 1000 };
 
 static int ranks;             /* of a host; 0: do nothing with the bytes */
 static float *vector, *total; /* a rank's own, and the result            */
 static float *slot[2], *sum;
+static int zerocopy;
+static long told, copied; /* sends: that the kernel is through with; that it copied */
 
 static void die(const char *what)
 {
@@ -100,6 +107,26 @@ static void finish(size_t k, size_t pieces, const float *in)
 		memcpy(total + ((size_t)r * pieces + k) * FLOATS, slot[1], PIECE);
 }
 
+/* What the kernel says of sends without copies; until it has, their bytes are not ours. */
+static void hear(int fd)
+{
+	char room[128];
+	struct msghdr m = { .msg_control = room, .msg_controllen = sizeof(room) };
+	struct sock_extended_err e;
+	struct cmsghdr *c;
+
+	while (recvmsg(fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0) {
+		c = CMSG_FIRSTHDR(&m);
+		if (!c)
+			break;
+		memcpy(&e, CMSG_DATA(c), sizeof(e));
+		told += (long)(e.ee_data - e.ee_info) + 1;
+		if (e.ee_code & SO_EE_CODE_ZEROCOPY_COPIED)
+			copied += (long)(e.ee_data - e.ee_info) + 1;
+		m.msg_controllen = sizeof(room);
+	}
+}
+
 static void swap(int fd, char *out, char *in, size_t bytes)
 {
 	size_t sent = 0, got = 0, n, ready = 0, over = 0;
@@ -117,8 +144,12 @@ static void swap(int fd, char *out, char *in, size_t bytes)
 		int idle = 1;
 
 		n = bytes - sent < PIECE ? bytes - sent : PIECE;
-		r = n ? send(fd, out, n, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
-		if (n && r < 0 && errno != EAGAIN)
+		if (zerocopy)
+			hear(fd);
+		r = n ? send(fd, out, n,
+			     MSG_DONTWAIT | MSG_NOSIGNAL | (zerocopy ? MSG_ZEROCOPY : 0))
+		      : -1;
+		if (n && r < 0 && errno != EAGAIN && errno != ENOBUFS)
 			die("send");
 		if (r > 0) {
 			sent += (size_t)r;
@@ -163,12 +194,13 @@ int main(int argc, char **argv)
 	size_t bytes;
 	int fd, rounds, i;
 
-	if (argc != 6 && argc != 7)
+	if (argc < 6 || argc > 8)
 		return 2;
 	bytes = strtoull(argv[4], NULL, 10);
 	rounds = atoi(argv[5]) < MOST ? atoi(argv[5]) : MOST;
-	if (argc == 7) {
+	if (argc > 6)
 		ranks = atoi(argv[6]);
+	if (ranks) {
 		bytes = (bytes + PIECE - 1) / PIECE * PIECE;
 		vector = touched(bytes * (size_t)ranks);
 		total = touched(bytes * (size_t)ranks);
@@ -177,6 +209,9 @@ int main(int argc, char **argv)
 		slot[1] = touched(PIECE);
 	}
 	fd = meet(argv[1], argv[2], argv[3]);
+	zerocopy = argc == 8 && !strcmp(argv[7], "zerocopy");
+	if (zerocopy && setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &zerocopy, sizeof(zerocopy)))
+		die("SO_ZEROCOPY");
 	for (i = -2; i < rounds; i++) {
 		double begun = now_us();
 
@@ -185,7 +220,8 @@ int main(int argc, char **argv)
 			us[i] = now_us() - begun;
 	}
 	qsort(us, (size_t)rounds, sizeof(*us), by_size);
-	printf("{\"bytes\":%zu,\"us\":%.1f}\n", bytes, us[rounds / 2]);
+	printf("{\"bytes\":%zu,\"us\":%.1f,\"copied\":%.3f}\n", bytes, us[rounds / 2],
+	       told ? (double)copied / (double)told : 1);
 	close(fd);
 	return 0;
 }

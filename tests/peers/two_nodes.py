@@ -177,6 +177,8 @@ def measure(args, cable, scratch):
         print(f"Gloo is left out: {args.python} has no torch", file=sys.stderr)
     times = {name: {size: [] for size in args.sizes} for name, _ in peers}
     limits = {"plain sockets": (), "sockets, sums": (str(args.per_host),)}
+    if args.zerocopy:
+        limits["plain, zero-copy"] = ("0", "zerocopy")
     times.update({name: {size: [] for size in args.sizes} for name in limits})
     for turn in range(args.rounds):
         for name, commands in peers:
@@ -187,6 +189,9 @@ def measure(args, cable, scratch):
             for name, more in limits.items():
                 rows = together(plain(args, cable, scratch, size, *more), args.timeout)
                 times[name][size].append(rows[0]["us"])
+                if "zerocopy" in more:
+                    print(f"{name}, {words_of(size)}: {rows[0]['copied']:.0%} of the sends were "
+                          "copied after all", file=sys.stderr)
     return times
 
 
@@ -216,6 +221,8 @@ def main():
     p.add_argument("--rounds", type=int, default=5, help="(%(default)s)")
     p.add_argument("--rate", default="", help="limit the cable, as tc spells it: 10gbit")
     p.add_argument("--timeout", type=int, default=300, help="seconds a run (%(default)s)")
+    p.add_argument("--zerocopy", action="store_true",
+                   help="also plain sockets that are asked to send without a copy")
     p.add_argument("--mpi-options", default="", help="more options for mpirun")
     p.add_argument("--python", default=sys.executable, help="one with torch (%(default)s)")
     args = p.parse_args()

@@ -5,7 +5,7 @@
 #include "hosts.h"
 #include "tap.h"
 
-enum { NAMES = 24, ROUNDS = 12 };
+enum { NAMES = 24, ROUNDS = 12, MANY = 100 };
 
 /* A frame on its way. */
 struct letter {
@@ -282,10 +282,16 @@ static int carry_out(char *bad, size_t len)
 	return all;
 }
 
+/* A thousand ledgers take 0.7 GB, and several times that with a sanitizer. */
+static bool has_room(void)
+{
+	return (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) > 4e9;
+}
+
 /* What many hosts cost: time grows with the depth, frames by two a host. */
 static void growth(void)
 {
-	static const int sizes[] = { 2, 9, 10, 73, 100 };
+	static const int sizes[] = { 2, 9, 10, 64, 73, 100, 585, 1024 };
 	int host_of[HOSTS_RANKS], i, r, n, k;
 	struct want w = sum(10);
 	struct err e = { 0 };
@@ -293,6 +299,10 @@ static void growth(void)
 
 	fanout = TALLY_FANOUT;
 	for (i = 0; i < (int)(sizeof(sizes) / sizeof(sizes[0])); i++) {
+		if (sizes[i] > MANY && !has_room()) {
+			ok(1, "%d hosts # SKIP too little memory is free", sizes[i]);
+			continue;
+		}
 		one_a_host(sizes[i], host_of);
 		if (open_all(sizes[i], host_of, 1 << 20))
 			return;
@@ -307,7 +317,7 @@ static void growth(void)
 			carry_out(bad, sizeof(bad));
 		}
 		/* One frame up and a batch or two down: what is ready first goes first. */
-		n = sizes[i] <= 9 ? 1 : sizes[i] <= 73 ? 2 : 3;
+		n = sizes[i] <= 9 ? 1 : sizes[i] <= 73 ? 2 : sizes[i] <= 585 ? 3 : 4;
 		ok(frames <= 3 * (sizes[i] - 1), "%d hosts, %d names: %d frames", sizes[i],
 		   NAMES, frames);
 		for (r = 0; r < sizes[i]; r++)
