@@ -95,12 +95,28 @@ static void settle(const struct journal *j)
 	}
 }
 
-static json_t *read_journal(const struct journal *j)
+/* Into *@out, or NULL if there is none.  One that says nothing is not taken for none: old/
+ * holds an engine then that nobody else has. */
+static int read_journal(const struct journal *j, json_t **out, struct err *e)
 {
 	char path[PATH_MAX];
 
+	*out = NULL;
 	path_in(path, j, "journal.json");
-	return file_exists(NULL, path) ? jsonio_read(path, JOURNAL_BYTES, NULL) : NULL;
+	if (!file_exists(NULL, path))
+		return 0;
+	*out = jsonio_read(path, JOURNAL_BYTES, e);
+	if (*out && !json_is_array(json_object_get(*out, "moves"))) {
+		json_decref(*out);
+		*out = NULL;
+		fail(e, RINGUP_EINVAL, "%s: no journal", path);
+	}
+	return *out ? 0
+		    : fail_in(e,
+			      "what was there before is in %.150s/old: bring it back, or "
+			      "remove "
+			      "that folder",
+			      j->dir);
 }
 
 static int write_journal(const struct journal *j, const json_t *journal, struct err *e)
@@ -180,10 +196,14 @@ int journal_open(struct journal *j, const char *site, struct err *e)
 	j->lock = open(j->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (j->lock < 0)
 		return fail_os(e, "%s", j->dir);
-	if (flock(j->lock, LOCK_EX | LOCK_NB))
+	if (flock(j->lock, LOCK_EX | LOCK_NB)) {
+		/* Nothing in there is ours to remove. */
+		close(j->lock);
+		j->lock = -1;
 		return fail(e, RINGUP_EBUSY, "another ringup rebuild works in %s; wait for it",
 			    site);
-	journal = read_journal(j);
+	}
+	rc = read_journal(j, &journal, e);
 	if (journal && !text_of(journal, "done")) {
 		rc = undo_all(j, journal, e);
 		j->was_unfinished = !rc;
@@ -288,11 +308,11 @@ int journal_switch(struct journal *j, const json_t *moves, const json_t *about, 
 
 int journal_undo(struct journal *j, struct err *e)
 {
-	json_t *journal = read_journal(j);
-	int rc;
+	json_t *journal;
+	int rc = read_journal(j, &journal, e);
 
 	if (!journal)
-		return 1;
+		return rc ? rc : 1;
 	/* From here on a kill leaves something to undo, not something done. */
 	json_object_del(journal, "done");
 	rc = write_journal(j, journal, e);
@@ -304,9 +324,10 @@ int journal_undo(struct journal *j, struct err *e)
 
 json_t *journal_about(const struct journal *j)
 {
-	json_t *journal = read_journal(j), *about = NULL;
+	json_t *journal, *about = NULL;
+	struct err ignored;
 
-	if (journal && text_of(journal, "done"))
+	if (!read_journal(j, &journal, &ignored) && journal && text_of(journal, "done"))
 		about = json_incref(json_object_get(journal, "about"));
 	json_decref(journal);
 	return about;

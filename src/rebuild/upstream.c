@@ -92,12 +92,24 @@ static json_t *world_of(struct upstream *u)
 	return world;
 }
 
+static bool is_among(const char *words, const char *id)
+{
+	size_t n;
+
+	for (; *words; words += n + (words[n] != 0)) {
+		n = strcspn(words, " ,\t\n");
+		if (n == strlen(id) && !strncasecmp(words, id, n))
+			return true;
+	}
+	return false;
+}
+
 static bool is_accepted(const struct rebuild_how *how, const char *id)
 {
 	int i;
 
 	for (i = 0; i < how->accepted_count; i++)
-		if (!strcasecmp(how->accepted[i], id))
+		if (is_among(how->accepted[i], id))
 			return true;
 	return false;
 }
@@ -246,36 +258,52 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 	return remove(path);
 }
 
+/* The lock on @u's folder; u->lock is set only when it is held: then what is in there is ours.
+ */
+static int lock_dir(struct upstream *u, struct err *e)
+{
+	int fd = open(u->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc = 0;
+	struct stat st;
+
+	if (fd < 0)
+		return fail_os(e, "%s", u->dir);
+	if (fstat(fd, &st))
+		rc = fail_os(e, "%s", u->dir);
+	else if (st.st_uid != geteuid())
+		rc = rebuild_refuse(u->said, REASON_RIGHTS, e,
+				    "%s belongs to somebody else; remove it", u->dir);
+	else if (flock(fd, LOCK_EX | LOCK_NB))
+		rc = rebuild_refuse(u->said, REASON_BUSY, e,
+				    "another ringup rebuild for %s is at work; wait for it",
+				    u->python);
+	if (rc)
+		close(fd);
+	else
+		u->lock = fd;
+	return rc;
+}
+
 /* A folder of this user's, for one build of this Python at a time; what a killed one has left
  * in it goes. */
 static int open_dir(struct upstream *u, struct err *e)
 {
 	const char *tmp = conf_env("TMPDIR");
-	struct stat st;
 
 	snprintf(u->dir, sizeof(u->dir), "%.*s/ringup-rebuild-%ld-%08llx", PATH_MAX - 64,
 		 tmp && *tmp == '/' ? tmp : "/tmp", (long)geteuid(),
 		 (unsigned long long)hash_bytes(u->python, strlen(u->python)) & 0xffffffff);
 	if (mkdir(u->dir, 0755) && errno != EEXIST)
 		return fail_os(e, "%s", u->dir);
-	u->lock = open(u->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (u->lock < 0 || fstat(u->lock, &st))
-		return fail_os(e, "%s", u->dir);
-	if (st.st_uid != geteuid())
-		return rebuild_refuse(u->said, REASON_RIGHTS, e,
-				      "%s belongs to somebody else; remove it", u->dir);
-	if (flock(u->lock, LOCK_EX | LOCK_NB))
-		return rebuild_refuse(u->said, REASON_BUSY, e,
-				      "another ringup rebuild for %s is at work; wait for it",
-				      u->python);
-	/* Empty, but still this folder: the lock is on it. */
+	if (lock_dir(u, e))
+		return e->code;
+	/* The new one is another folder, and another lock. */
 	nftw(u->dir, remove_one, 32, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	close(u->lock);
+	u->lock = -1;
 	if (mkdir(u->dir, 0755))
 		return fail_os(e, "%s", u->dir);
-	close(u->lock);
-	u->lock = open(u->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (u->lock < 0 || flock(u->lock, LOCK_EX | LOCK_NB))
-		return fail_os(e, "%s", u->dir);
+	if (lock_dir(u, e))
+		return e->code;
 	snprintf(u->home, sizeof(u->home), "%.*s/home", PATH_MAX - 64, u->dir);
 	snprintf(u->nest, sizeof(u->nest), "%.*s/nest", PATH_MAX - 64, u->dir);
 	snprintf(u->out, sizeof(u->out), "%.*s/out", PATH_MAX - 64, u->dir);
@@ -382,6 +410,8 @@ static int build(const struct rebuild_how *how, const json_t *facts, const json_
 		rc = upstream_check(&u, e);
 	if (!rc)
 		rc = journal_open(&u.journal, jsonio_string(u.told, "site"), e);
+	if (rc == RINGUP_EBUSY)
+		rebuild_blame(said, REASON_BUSY, e);
 	if (!rc && u.journal.was_unfinished)
 		rebuild_note(said, "a rebuild that was killed has been undone");
 	if (!rc)

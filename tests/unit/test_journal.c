@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "ringup.h"
 #include "tap.h"
 
 static char base[] = "/tmp/ringup-journal.XXXXXX";
@@ -180,11 +181,42 @@ static void check_plain(void)
 	sh("rm -rf %s/hvd; mkdir -p %1$s/hvd", site);
 	ok(do_undo(&e) && strstr(e.text, "somebody else"), "what others put there stays: %s",
 	   e.text);
-	ok(!journal_open(&j, site, &e) || 1, "one holds the lock");
+	(void)!journal_open(&j, site, &e); /* cannot undo either, and has the lock */
 	ok(journal_open(&other, site, &e) && strstr(e.text, "another"), "and no second: %s",
 	   e.text);
 	journal_close(&other);
 	journal_close(&j);
+	set_up();
+	ok(!journal_open(&j, site, &e) && !journal_stage(&j, path, &e), "staged: %s", e.text);
+	ok(journal_open(&other, site, &e) == RINGUP_EBUSY, "who comes later is told: %s",
+	   e.text);
+	journal_close(&other);
+	ok(!access(path, F_OK), "and takes nothing away");
+	journal_close(&j);
+}
+
+/* What the disk has done to a journal is no reason to throw away what it is about. */
+static void check_damage(void)
+{
+	static const char *const texts[] = { "", "{", "[]", "{}", "{\"done\": \"yes\"}" };
+	char command[512], path[PATH_MAX];
+	struct err e = { 0 };
+	size_t i;
+
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		set_up();
+		do_switch(&e);
+		snprintf(command, sizeof(command), "echo '%s' >%s/.ringup-rebuild/journal.json",
+			 texts[i], site);
+		sh("%s", command);
+		snprintf(path, sizeof(path), "%s/.ringup-rebuild/old", site);
+		ok(do_undo(&e) == RINGUP_EINVAL && strstr(e.text, path),
+		   "no journal, and where the old engine is: %s", e.text);
+		ok(do_switch(&e) == RINGUP_EINVAL && !strcmp(state(), "new"),
+		   "nor is it replaced: %s", e.text);
+		strcat(path, "/0/a");
+		ok(!access(path, F_OK), "the old engine is kept");
+	}
 }
 
 static void check_entries(void)
@@ -220,6 +252,7 @@ int main(void)
 		return 99;
 	check_plain();
 	check_kills();
+	check_damage();
 	check_entries();
 	sh("rm -rf %s", base);
 	return tap_done();
