@@ -1,5 +1,6 @@
 /* cmd_rebuild.c - `ringup rebuild`: make an engine for what is installed, and prove it. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "cli/cmd.h"
 #include "cli/out.h"
 #include "rebuild/cache.h"
+#include "rebuild/errand.h"
 #include "rebuild/rebuild.h"
 
 static int as_json, dry_run, undo, offline, without_mpi, jobs, minutes = 60;
@@ -211,6 +213,7 @@ static int run(int argc, char **argv, struct err *e)
 {
 	struct progress progress = { .since = clock_ns(), .is_live = isatty(STDERR_FILENO) };
 	struct rebuild_said said = { 0 };
+	const char *const always[] = { cmd_conf()->accept };
 	struct cache_how cache;
 	struct rebuild_how how = {
 		.engine = engine,
@@ -218,8 +221,8 @@ static int run(int argc, char **argv, struct err *e)
 		.frameworks = frameworks.item,
 		.framework_count = frameworks.count,
 		.source = source,
-		.accepted = accepted.item,
-		.accepted_count = accepted.count,
+		.accepted = accepted.count ? accepted.item : always,
+		.accepted_count = accepted.count ? accepted.count : 1,
 		.jobs = jobs,
 		.offline = offline,
 		.without_mpi = without_mpi,
@@ -252,13 +255,18 @@ static int run(int argc, char **argv, struct err *e)
 	end_progress(&progress);
 	if (!rc && dry_run && !as_json)
 		print_dry(plan);
-	if (rc < 0 && !said.reason && !as_json)
+	if (rc < 0 && !said.reason && !as_json && !errand_interrupted())
 		rc = fail(e, rc, "%s", why.text);
 	else
 		rc = conclude(plan, &said, &why, rc == 1, e);
 	json_decref(facts);
 	json_decref(plan);
 	rebuild_free(&said);
+	/* All is cleaned up and said: whoever waits for this is to see what has ended it. */
+	if (errand_interrupted()) {
+		fflush(stdout);
+		raise(errand_interrupted());
+	}
 	return rc;
 }
 

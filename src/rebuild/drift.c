@@ -35,6 +35,22 @@ static void command_of(char out[MAX_COMMAND], const char *engine, const char *py
 		 *python ? " --python " : "", word);
 }
 
+/* What it was built with in spite of, it is built with again. */
+static void add_accepted(char command[MAX_COMMAND], const json_t *stamp)
+{
+	char word[256];
+	json_t *id;
+	size_t i, n;
+
+	json_array_foreach(json_object_get(stamp, "accepted"), i, id) {
+		n = strlen(command);
+		if (json_string_length(id) < sizeof(word) / 4) {
+			shell_word(json_string_value(id), word, sizeof(word));
+			snprintf(command + n, MAX_COMMAND - n, " --accept %s", word);
+		}
+	}
+}
+
 static const char *title(const char *what)
 {
 	static const char *const titles[][2] = {
@@ -77,6 +93,7 @@ static bool compare(json_t *out, const char *root, const char *path, const char 
 	}
 	if (!stamp)
 		return false;
+	add_accepted(command, stamp);
 	diff = stamp_diff(stamp, facts);
 	json_array_foreach(diff, i, d) {
 		drift_text(sentence, sizeof(sentence), d, engine, python);

@@ -20,7 +20,7 @@ struct rebuild_how {
 	const char *const *frameworks; /* these only; NULL: all that Python has          */
 	int framework_count;
 	const char *source;          /* a release file or a folder of sources; NULL: pip's */
-	const char *const *accepted; /* advisories, by their names                      */
+	const char *const *accepted; /* advisories, by names with blanks or commas between */
 	int accepted_count;
 	int jobs;         /* compilers at the same time; 0: as many as fit             */
 	bool offline;     /* nothing is asked of the network                           */

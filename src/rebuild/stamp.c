@@ -48,6 +48,16 @@ static void make_frameworks(json_t *stamp, const struct stamp_of *of, const json
 	json_object_set_new(stamp, "cxx11_abi", abis);
 }
 
+static json_t *make_accepted(const json_t *advisories)
+{
+	json_t *out = json_array(), *o;
+	size_t i;
+
+	json_array_foreach(advisories, i, o)
+		json_array_append_new(out, jsonio_text(jsonio_string(o, "id")));
+	return out;
+}
+
 static json_t *make_python(const struct stamp_of *of, const json_t *facts)
 {
 	const json_t *y =
@@ -80,8 +90,9 @@ json_t *stamp_make(const struct stamp_of *of, const json_t *facts)
 				    : json_null());
 	json_object_set_new(stamp, "compiler", jsonio_text(of->compiler));
 	json_object_set_new(stamp, "key", jsonio_text(of->key));
+	json_object_set_new(stamp, "accepted", make_accepted(of->advisories));
 	/* jansson hands NULL on; a part that is missing is memory that was. */
-	if (json_object_size(stamp) == 13)
+	if (json_object_size(stamp) == 14)
 		return stamp;
 	json_decref(stamp);
 	return NULL;
@@ -157,6 +168,19 @@ static bool are_mpis(const json_t *list)
 	return true;
 }
 
+static bool is_list_of_texts(const json_t *list)
+{
+	json_t *v;
+	size_t i;
+
+	if (!jsonio_is_absent(list) && !json_is_array(list))
+		return false;
+	json_array_foreach(list, i, v)
+		if (!json_is_string(v) || !is_text(v))
+			return false;
+	return true;
+}
+
 static bool is_stamp(const json_t *s)
 {
 	static const char *const keys[] = { "engine", "version",  "built", "cuda", "nccl",
@@ -170,7 +194,8 @@ static bool is_stamp(const json_t *s)
 	       are_texts(python, of_python) &&
 	       is_map(json_object_get(s, "frameworks"), false) &&
 	       is_map(json_object_get(s, "cxx11_abi"), true) &&
-	       are_mpis(json_object_get(s, "mpi"));
+	       are_mpis(json_object_get(s, "mpi")) &&
+	       is_list_of_texts(json_object_get(s, "accepted"));
 }
 
 int stamp_parse(const char *data, size_t len, json_t **out, struct err *e)

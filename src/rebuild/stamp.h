@@ -14,7 +14,8 @@ struct err;
  *
  *	{schema: 1, engine, version, built, python: {path, version} | null,
  *	 frameworks: {torch: "2.13.0"}, cxx11_abi: {torch: 1},
- *	 mpi: [{flavour, version, library, ...}], cuda, nccl, driver, compiler, key}
+ *	 mpi: [{flavour, version, library, ...}], cuda, nccl, driver, compiler, key,
+ *	 accepted: ["CVE-2024-10190"]}
  *
  * Whatever the build does not depend on is null or empty, and is then never said to
  * have changed.  Stamps are read as anybody's files are: a bad one is an error, not a
@@ -35,6 +36,7 @@ struct stamp_of {
 	const char *cuda, *nccl;       /* versions; with a cuda the driver is noted, too */
 	const char *compiler;          /* "gcc 12.2.0"                                   */
 	const char *key;               /* of the cache                                   */
+	const json_t *advisories; /* array of {id}: those it has nevertheless; NULL: none */
 	time_t built;
 };
 

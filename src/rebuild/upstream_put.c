@@ -89,7 +89,7 @@ int upstream_stamp(struct upstream *u, const char *site, struct err *e)
 {
 	static const char *const all[] = { "torch", "tensorflow", "mxnet" };
 	const json_t *compiler = json_object_get(u->plan, "compiler"), *mpi = upstream_mpi(u);
-	const char *names[4] = { NULL };
+	const char *names[5] = { NULL };
 	json_t *mpis = mpi ? json_pack("[O]", mpi) : NULL, *stamp;
 	struct stamp_of of = { .engine = "horovod",
 			       .version = u->recipe.version,
@@ -97,6 +97,7 @@ int upstream_stamp(struct upstream *u, const char *site, struct err *e)
 			       .frameworks = names,
 			       .mpi = mpis,
 			       .key = u->key,
+			       .advisories = json_object_get(u->decided, "advisories"),
 			       .built = time(NULL) };
 	char text[128], record[PATH_MAX];
 	size_t i, n = 0;
@@ -105,6 +106,9 @@ int upstream_stamp(struct upstream *u, const char *site, struct err *e)
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (upstream_framework(u->plan, all[i]))
 			names[n++] = all[i];
+	/* Not compiled for, but edited for: unedited, Horovod averages nothing with Keras 3. */
+	if (upstream_framework(u->plan, "tensorflow"))
+		names[n++] = "keras";
 	snprintf(text, sizeof(text), "%s %s", jsonio_string(compiler, "family"),
 		 jsonio_string(compiler, "version"));
 	of.compiler = text;

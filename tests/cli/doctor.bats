@@ -94,6 +94,14 @@ stamp() {
     >"$site/horovod/ringup-build.json"
   doctor 0
   expect_json '[.findings[] | select(.section == "drift") | .state]' '["good"]'
+  # What it was built in spite of, and Keras, whose 3 is averaged only by what is edited for it.
+  dist keras 3.15.1
+  mkdir -p "$site/keras"
+  echo '{"schema":1,"engine":"horovod","version":"0.28.1","python":{"path":"/usr/bin/python3.11","version":"3.11"},"frameworks":{"torch":"2.14.1","keras":"2.15.0"},"accepted":["CVE-1","a b;c"]}' \
+    >"$site/horovod/ringup-build.json"
+  doctor 1
+  expect_json '[.findings[] | select(.section == "drift") | .text, .todo]' \
+    '["keras was 2.15.0 when horovod was built for /usr/bin/python3.11, and is 3.15.1 now","ringup rebuild --engine horovod --python /usr/bin/python3.11 --accept CVE-1 --accept '\''a b;c'\''"]'
 }
 
 @test "a package of another release is drift, too" {

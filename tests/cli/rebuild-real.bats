@@ -15,16 +15,16 @@ setup() {
 # long - half an hour of processors and some gigabytes from the network.
 long() { [[ -n ${RINGUP_TEST_LONG:-} ]] || skip "takes long: make check-long"; }
 
-# updated PACKAGE WAS IS - pip brings another; doctor says so, with a command that is then run.
+# updated PACKAGE WAS IS - pip brings another; doctor says so, with the one command, which is then run.
 updated() {
-  local command
+  local -a command
   "$venv/bin/python" -m pip install -q "$1==$3" || skip "cannot get $1 $3"
   run ringup doctor --python "$venv"
   expect_status 1
   grep -q "${1%-cpu} was $2[^ ]* when horovod was built for $venv.*, and is $3" <<<"$output"
-  command=$(sed -n 's/^ *do: *\(ringup rebuild .*\)/\1/p' <<<"$output" | grep -m 1 -F "$venv")
-  [[ $command == *"--engine horovod"* ]]
-  rebuild --without-mpi
+  read -ra command < <(sed -n 's/^ *do: *\(ringup rebuild .*\)/\1/p' <<<"$output" | grep -m 1 -F "$venv")
+  [[ ${command[*]} == *"--engine horovod"*"--accept CVE-2024-10190" ]]
+  built "${command[@]}" --without-mpi
 }
 
 # environment PACKAGE... - a fresh one that has these.
@@ -33,9 +33,12 @@ environment() {
     skip "cannot get $*"
 }
 
-# rebuild ARG... - for that environment; shows the log's end if it fails.
-rebuild() {
-  run --separate-stderr ringup rebuild --engine horovod --python "$venv" --accept CVE-2024-10190 "$@"
+# rebuild ARG... - for that environment.
+rebuild() { built ringup rebuild --engine horovod --python "$venv" --accept CVE-2024-10190 "$@"; }
+
+# built COMMAND... - run a rebuild; shows the log's end if it fails.
+built() {
+  run --separate-stderr "$@"
   [[ $status -eq 0 ]] || {
     echo "$stderr"
     tail -n 40 "$(sed -n 's/^log: //p' <<<"$stderr")"
@@ -69,7 +72,7 @@ in_two_ranks() {
   [[ $stderr != *"built as root"* ]]
 }
 
-@test "torch is updated: doctor sees it, and its command builds the engine for the new one" {
+@test "torch is upgraded, then downgraded: doctor sees it, and its command builds the engine for it" {
   long
   environment torch==2.12.0
   rebuild --without-mpi
@@ -83,15 +86,20 @@ in_two_ranks() {
   run "$venv/bin/python" -c 'import horovod.torch'
   expect_status 0
   [[ -z $output ]]
+  updated torch 2.13.0 2.12.0
+  [[ $output == *"proved: torch 2.12.0"* ]]
 }
 
-@test "TensorFlow 2.15 with Keras 2 is updated to 2.21 with Keras 3, and ranks are averaged in every way" {
+@test "TensorFlow 2.15 with Keras 2 is upgraded to 2.21 with Keras 3, then Keras alone: all is averaged" {
   long
   environment tensorflow-cpu==2.15.1
   rebuild --without-mpi
   [[ $output == *"proved: tensorflow 2.15"*"proved: keras"* ]]
   updated tensorflow-cpu 2.15.1 2.21.0
   [[ $output == *"proved: tensorflow 2.21"*"proved: keras"* ]]
+  keras=$("$venv/bin/python" -c 'import importlib.metadata as m; print(m.version("keras"))')
+  updated keras "$keras" 3.12.0
+  [[ $output == *"proved: keras"* ]]
   run in_two_ranks "$src/tests/py/keras_of_a_rank.py" "$BATS_TEST_TMPDIR"
   [[ $(grep -c ':ok check_' <<<"$output") -eq 14 && $output != *"not ok"* ]]
   # Without our edits it would average nothing, which the proof sees.

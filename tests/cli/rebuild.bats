@@ -43,6 +43,7 @@ version() {
 @test "built from a release file, proved by training, in place and known to pip; then undone" {
   build 0 --source "$sdist" --accept TEST-1 --offline
   [[ $(version) == 0.28.1 && $output == *"proved: torch 9.1"*"in place"* ]]
+  [[ $(jq -c .accepted "$site/horovod/ringup-build.json") == '["TEST-1"]' ]]
   "$venv/bin/python" -m pip show -f horovod | grep -qF horovod/ringup-build.json
   [[ -x $venv/bin/horovodrun && -e $site/horovod/ringup-build.json ]]
   [[ $("$venv/bin/python" -c 'import horovod._small as s; print(s.__file__)') == "$site"/* ]]
@@ -57,6 +58,9 @@ version() {
   build 1 --source "$sdist"
   [[ $stderr == *"TEST-1"*"--accept TEST-1"* && $(version) == 0.1 ]]
   [[ ! -e $site/.ringup-rebuild ]]
+  RINGUP_ACCEPT='TEST-10 XTEST-1' build 1 --source "$sdist" --offline
+  RINGUP_ACCEPT='TEST-1' build 1 --source "$sdist" --offline --accept TEST-2
+  RINGUP_ACCEPT='CVE-1,test-1 X' build 0 --source "$sdist" --offline --json
 }
 
 # watch_programs - compilers are started by env, CMake is asked for its version, and each start of
@@ -294,6 +298,55 @@ offered() {
   not pgrep -f "$venv/bin/python"
   [[ $(version) == 0.1 ]]
   build 0 --source "$sdist" --accept TEST-1
+}
+
+@test "two at once for one Python: the second is told, and does the first no harm" {
+  local pid
+  printf 'import os, time\nwhile os.path.exists("%s/wait"): time.sleep(0.1)\n' "$BATS_TEST_TMPDIR" >>"$sources/setup.py"
+  touch "$BATS_TEST_TMPDIR/wait"
+  ringup rebuild --engine horovod --python "$venv" --without-mpi --source "$sources" --accept TEST-1 \
+    >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  pid=$!
+  for _ in {1..300}; do
+    pgrep -f "$venv/bin/python.* setup.py|$venv/bin/python.*pip wheel" >/dev/null && break
+    sleep 0.1
+  done
+  run -1 --separate-stderr ringup rebuild --engine horovod --python "$venv" --without-mpi --source "$sources" \
+    --accept TEST-1 --json
+  [[ $(jq -r .reason <<<"$output") == busy ]]
+  # Nor one that works elsewhere, but would install into the same folder.
+  mkdir "$BATS_TEST_TMPDIR/elsewhere"
+  TMPDIR=$BATS_TEST_TMPDIR/elsewhere run -1 --separate-stderr ringup rebuild --engine horovod --python "$venv" \
+    --without-mpi --source "$sources" --accept TEST-1 --json
+  [[ $(jq -r .reason <<<"$output") == busy ]]
+  rm "$BATS_TEST_TMPDIR/wait"
+  wait "$pid" || { cat "$BATS_TEST_TMPDIR/out"; return 1; }
+  [[ $(version) == 0.28.1 ]]
+  output=$(cat "$BATS_TEST_TMPDIR/out")
+}
+
+@test "interrupted while compiling, it leaves nothing but its log, and ends by that signal" {
+  local pid signal got
+  echo 'import time; time.sleep(600)' >>"$sources/setup.py"
+  for signal in TERM INT HUP; do
+    # bash ignores SIGINT in what it starts in the background
+    env --default-signal=INT ringup rebuild --engine horovod --python "$venv" --without-mpi --source "$sources" \
+      --accept TEST-1 >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 3>&- &
+    pid=$!
+    for _ in {1..300}; do
+      pgrep -f "$venv/bin/python.* setup.py|$venv/bin/python.*pip wheel" >/dev/null && break
+      sleep 0.1
+    done
+    kill -"$signal" "$pid"
+    got=0
+    wait "$pid" || got=$?
+    output=$(cat "$BATS_TEST_TMPDIR/err")
+    [[ $got -eq $((128 + $(kill -l "$signal"))) && $output == *"what was there before is in place"* ]] ||
+      { echo "$signal: $got: $output"; return 1; }
+    not pgrep -f "$venv/bin/python"
+    [[ $(version) == 0.1 && ! -e $site/.ringup-rebuild && -z $(ls -A "$TMPDIR") ]] || { ls -A "$TMPDIR"; return 1; }
+    engine_teardown
+  done
 }
 
 @test "a second environment takes it from the cache, compiles nothing, and proves it again" {

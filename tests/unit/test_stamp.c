@@ -44,6 +44,7 @@ static json_t *facts_of(const char *text)
 static json_t *make(const json_t *facts)
 {
 	static const char *const names[] = { "torch", "tensorflow", "mxnet", NULL };
+	json_t *advisories = json_pack("[{ss ss}]", "id", "CVE-1", "text", "a flaw");
 	const struct stamp_of of = { .engine = "horovod",
 				     .version = "0.28.1",
 				     .python = "/v/bin/python3.11",
@@ -53,9 +54,12 @@ static json_t *make(const json_t *facts)
 				     .nccl = "2.21.5",
 				     .compiler = "gcc 12.2.0",
 				     .key = "0123",
+				     .advisories = advisories,
 				     .built = 1700000000 };
+	json_t *s = stamp_make(&of, facts);
 
-	return stamp_make(&of, facts);
+	json_decref(advisories);
+	return s;
 }
 
 static char *shown(json_t *j)
@@ -73,6 +77,9 @@ static void test_make(void)
 
 	ok(!strcmp(text, "{\"torch\":\"2.13.0+cpu\",\"tensorflow\":\"2.15.1\"}"),
 	   "the frameworks of that Python, and only those there are");
+	free(text);
+	text = json_dumps(json_object_get(s, "accepted"), JSON_COMPACT);
+	ok(!strcmp(text, "[\"CVE-1\"]"), "in spite of what: %s", text);
 	free(text);
 	ok(!strcmp(json_string_value(json_object_get(s, "built")), "2023-11-14T22:13:20Z"),
 	   "the time is UTC");
@@ -158,6 +165,10 @@ static void test_parse(void)
 		{ "{'schema':1,'engine':'ringup','version':7}", "not a stamp" },
 		{ "{'schema':1,'engine':'ringup','version':'1','mpi':{}}", "not a stamp" },
 		{ "{'schema':1,'engine':'ringup','version':'1','mpi':[1]}", "not a stamp" },
+		{ "{'schema':1,'engine':'ringup','version':'1','accepted':'x'}",
+		  "not a stamp" },
+		{ "{'schema':1,'engine':'ringup','version':'1','accepted':[1]}",
+		  "not a stamp" },
 		{ "{'schema':1,'engine':'ringup','version':'1','python':3}", "not a stamp" },
 		{ "{'schema':1,'engine':'ringup','version':'1','frameworks':[]}",
 		  "not a stamp" },
