@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +25,10 @@
 #include "base/proc.h"
 #include "launch/stray.h"
 #include "ringup.h"
+
+/* Do signals end errands rather than this process; and which has, or 0. */
+static bool is_tidy;
+static int caught;
 
 /* An identity of nobody: of the range that systemd gives to services while they run. */
 enum { NOBODY = 64717, MAX_ARGS = 64, LINE = 4096, ASK_MS = 20000 };
@@ -251,10 +256,21 @@ static bool is_any_left(const struct running *all, int n)
 	return i < n;
 }
 
-/* Until each has ended, or is late. */
-static void follow(struct running *all, int n, const pid_t *pid, const int *pidfd)
+/* What comes of @signals, a descriptor. */
+static bool is_told_to_end(int signals)
 {
-	struct pollfd p[2 * ERRAND_MOST];
+	struct signalfd_siginfo what;
+
+	if (read(signals, &what, sizeof(what)) != (ssize_t)sizeof(what))
+		return false;
+	caught = (int)what.ssi_signo;
+	return true;
+}
+
+/* Until each has ended, or is late, or this process is to end. */
+static void follow(struct running *all, int n, const pid_t *pid, const int *pidfd, int signals)
+{
+	struct pollfd p[2 * ERRAND_MOST + 1];
 	int i, left, got;
 
 	for (;;) {
@@ -267,7 +283,10 @@ static void follow(struct running *all, int n, const pid_t *pid, const int *pidf
 			p[2 * i] = (struct pollfd){ runs ? all[i].out : -1, POLLIN, 0 };
 			p[2 * i + 1] = (struct pollfd){ runs ? pidfd[i] : -1, POLLIN, 0 };
 		}
-		got = poll(p, (nfds_t)(2 * n), left);
+		p[2 * n] = (struct pollfd){ signals, POLLIN, 0 };
+		got = poll(p, (nfds_t)(2 * n + 1), left);
+		if (got > 0 && p[2 * n].revents && is_told_to_end(signals))
+			return;
 		for (i = 0; i < n && got > 0; i++)
 			if (p[2 * i].revents || p[2 * i + 1].revents)
 				attend(&all[i], p[2 * i].revents, p[2 * i + 1].revents);
@@ -323,13 +342,49 @@ static void end_all(struct stray *strays, int n, const pid_t *pid, pid_t session
 		;
 }
 
+/* What would end this process waits in *@signals until all is cleaned up. */
+static int hold_signals(sigset_t *was, int *signals, struct err *e)
+{
+	sigset_t ends;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGHUP);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	if (sigprocmask(SIG_BLOCK, &ends, was))
+		return fail_os(e, "signals");
+	*signals = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+	return *signals < 0 ? fail_os(e, "signalfd") : 0;
+}
+
+static void release_signals(const sigset_t *was, int signals)
+{
+	/* One that came after the last look is as good. */
+	if (signals >= 0) {
+		is_told_to_end(signals);
+		close(signals);
+	}
+	sigprocmask(SIG_SETMASK, was, NULL);
+}
+
+void errand_be_tidy(void)
+{
+	is_tidy = true;
+}
+
+int errand_interrupted(void)
+{
+	return caught;
+}
+
 int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e)
 {
 	struct running *all = calloc((size_t)n, sizeof(*all));
 	struct proc_how how[ERRAND_MOST];
-	int pidfd[ERRAND_MOST], wait[ERRAND_MOST] = { 0 }, i, rc;
+	int pidfd[ERRAND_MOST], wait[ERRAND_MOST] = { 0 }, signals = -1, i, rc;
 	pid_t pid[ERRAND_MOST] = { 0 }, session = 0;
 	struct stray strays;
+	sigset_t was;
 	char mark[64];
 
 	for (i = 0; i < n; i++)
@@ -338,7 +393,12 @@ int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d errands", n);
 	snprintf(mark, sizeof(mark), "RINGUP_JOB=rebuild-%d-%lld", (int)getpid(),
 		 (long long)clock_ns());
+	sigprocmask(SIG_SETMASK, NULL, &was);
 	rc = stray_open(&strays, mark, e);
+	if (!rc && caught)
+		rc = fail(e, RINGUP_EABORTED, "%s", strsignal(caught));
+	if (!rc && is_tidy)
+		rc = hold_signals(&was, &signals, e);
 	for (i = 0; i < n && !rc; i++)
 		rc = prepare(&all[i], &jobs[i], mark, &how[i], e);
 	if (!rc)
@@ -349,7 +409,7 @@ int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e)
 	if (session > 0)
 		stray_add(&strays, session);
 	if (!rc)
-		follow(all, n, pid, pidfd);
+		follow(all, n, pid, pidfd, signals);
 	end_all(&strays, n, pid, session, wait);
 	stray_close(&strays);
 	for (i = 0; i < n; i++) {
@@ -360,6 +420,9 @@ int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e)
 						       : 128 + WTERMSIG(wait[i]);
 	}
 	release(all, n);
+	release_signals(&was, signals);
+	if (!rc && caught)
+		rc = fail(e, RINGUP_EABORTED, "%s", strsignal(caught));
 	return rc;
 }
 

@@ -48,6 +48,14 @@ enum { ERRAND_MOST = 16 };
  */
 int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e);
 
+/*
+ * errand_be_tidy - from now on SIGHUP, SIGINT and SIGTERM end an errand, not this process:
+ * RINGUP_EABORTED, for all that follow, too, so that whoever has sent it cleans up.
+ * errand_interrupted - the signal, with which to end then; or 0.
+ */
+void errand_be_tidy(void);
+int errand_interrupted(void);
+
 /* errand_owner - whose the Python at @python is, if this is root and it is a user's. */
 struct errand_who errand_owner(const char *python);
 

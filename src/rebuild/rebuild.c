@@ -152,6 +152,7 @@ int rebuild_run(const struct rebuild_how *how, const json_t *facts, const json_t
 	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
 	int rc;
 
+	errand_be_tidy();
 	rc = get_packages(how, facts, plan, said, e);
 	if (!rc && *python)
 		rc = errand_become(python, e);
