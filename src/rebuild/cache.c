@@ -33,7 +33,8 @@ void cache_conf(struct cache_how *how, const struct conf *c)
 	*how = (struct cache_how){ .dir = c->cache,
 				   .key = c->cache_key,
 				   .trust = c->cache_trust,
-				   .wait_ms = c->cache_wait_ms };
+				   .wait_ms = c->cache_wait_ms,
+				   .yield_ms = c->cache_yield_ms };
 }
 
 void cache_key(char out[MANIFEST_KEY_BYTES], const char *text)

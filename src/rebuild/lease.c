@@ -239,6 +239,13 @@ static bool is_dead_here(const struct owner *o)
 	return o->pid > 0 && !strcmp(o->identity, here) && !pidstat_is_alive(o->pid, o->start);
 }
 
+/* Could somebody hold it whom we only cannot see for a moment?  Not where nobody can go. */
+static bool may_be_held(int why)
+{
+	return why != ENOENT && why != ENOTDIR && why != EACCES && why != ELOOP &&
+	       why != ENAMETOOLONG;
+}
+
 enum lease_state lease_look(struct lease_watch *w, const char *path)
 {
 	char text[OWNER_MOST + 64];
@@ -249,7 +256,7 @@ enum lease_state lease_look(struct lease_watch *w, const char *path)
 
 	if (lstat(path, &st)) {
 		w->seen = 0;
-		return errno == ENOENT ? LEASE_FREE : LEASE_HELD;
+		return may_be_held(errno) ? LEASE_HELD : LEASE_FREE;
 	}
 	len = look_at(path, "owner.json", text, OWNER_MOST);
 	parse_owner(&o, text, len);

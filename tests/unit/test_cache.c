@@ -396,6 +396,34 @@ static void test_read_only(void)
 	chmod("./cache", 0755);
 }
 
+/* No folder at all: nobody can be building there, so nobody is waited for. */
+static void test_no_folder(void)
+{
+	struct cache_said said;
+	int64_t begin = clock_ns();
+	int status = 0;
+	pid_t pid;
+
+	folder_remove("./cache", NULL);
+	write_text("./cache", "a file\n");
+	ok(provide(&said) == 1 && !said.is_published && *said.note, "a file: %s", said.note);
+	unlink("./cache");
+	mkdir("./cache", 0);
+	folder_remove("./out", NULL);
+	pid = fork();
+	if (!pid) {
+		if (!getuid() && (setgroups(0, NULL) || setgid(65534) || setuid(65534)))
+			_exit(9);
+		_exit(provide(&said) != 1 || said.is_published || !*said.note ||
+		      folder_remove("./out", NULL));
+	}
+	waitpid(pid, &status, 0);
+	ok(WIFEXITED(status) && !WEXITSTATUS(status), "a folder that may not be entered: %d",
+	   WEXITSTATUS(status));
+	ok(clock_ns() - begin < how.wait_ms * 500000, "at once");
+	chmod("./cache", 0755);
+}
+
 /* A cache that has no room; needs root for the mount. */
 static void test_full(void)
 {
@@ -440,6 +468,7 @@ int main(void)
 	test_races();
 	test_waits();
 	test_read_only();
+	test_no_folder();
 	test_full();
 	folder_remove(top, NULL);
 	return tap_done();

@@ -43,6 +43,9 @@ static void test_one(void)
 	ok(lease_take(&a, "./none/lock", 200, &e) == RINGUP_ESYSTEM, "nowhere to put it: %s",
 	   e.text);
 	lease_give(&a);
+	write_text("./file", "");
+	ok(lease_look(&w, "./file/lock") == LEASE_FREE, "in a file nobody holds one");
+	unlink("./file");
 }
 
 /* A child that takes the lock and is killed. */
