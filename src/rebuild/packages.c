@@ -397,9 +397,22 @@ static int install(const struct packages_how *how, struct call *c, struct said *
 	return call(how, c->argv, s, fate, e);
 }
 
-static int refuse(const struct packages_how *how, enum packages_fate fate, struct err *e)
+/* The last line that somebody has said, for there the reason is. */
+static void last_words(const struct said *s, char *out, size_t size)
 {
-	char names[160] = "";
+	const char *text = s && s->text ? s->text : "", *end = text + strlen(text), *at;
+
+	while (end > text && (end[-1] == '\n' || end[-1] == ' '))
+		end--;
+	for (at = end; at > text && at[-1] != '\n'; at--)
+		;
+	snprintf(out, size, "%.*s", (int)(end - at), at);
+}
+
+static int refuse(const struct packages_how *how, enum packages_fate fate, const struct said *s,
+		  struct err *e)
+{
+	char names[160] = "", words[160], why[160];
 	size_t i, n = 0;
 
 	for (i = 0; i < json_array_size(how->names) && n < sizeof(names); i++)
@@ -421,9 +434,10 @@ static int refuse(const struct packages_how *how, enum packages_fate fate, struc
 	case PACKAGES_DENIED:
 		return fail(e, RINGUP_ESYSTEM, "only root may install %s", names);
 	default:
-		return fail(e, RINGUP_ESYSTEM,
-			    "%s could not install %s; its reason is in the log", how->manager,
-			    names);
+		last_words(s, words, sizeof(words));
+		text_clean(why, sizeof(why), words);
+		return fail(e, RINGUP_ESYSTEM, "%s could not install %s: %s", how->manager,
+			    names, *why ? why : "it does not say why");
 	}
 }
 
@@ -464,7 +478,7 @@ int packages_install(const struct packages_how *how, enum packages_fate *fate, s
 		return 0;
 	if (geteuid()) {
 		*fate = PACKAGES_DENIED;
-		return refuse(how, *fate, e);
+		return refuse(how, *fate, NULL, e);
 	}
 	s.fd = memfd_create("packages", MFD_CLOEXEC);
 	if (s.fd < 0)
@@ -482,8 +496,8 @@ int packages_install(const struct packages_how *how, enum packages_fate *fate, s
 	}
 	if (rc && how->offline && (*fate == PACKAGES_FAILED || *fate == PACKAGES_DONE))
 		*fate = PACKAGES_OFFLINE;
-	listen_close(&s);
 	if (rc && rc != RINGUP_ETIMEDOUT)
-		rc = refuse(how, *fate, e);
+		rc = refuse(how, *fate, &s, e);
+	listen_close(&s);
 	return rc;
 }

@@ -33,8 +33,10 @@ static const char ask_code[] =
 	"import importlib.util as u, json, os, sysconfig\n"
 	"try:\n"
 	"    from importlib.metadata import version\n"
-	"except ImportError:\n"
-	"    from importlib_metadata import version\n"
+	"except ImportError:\n" /* before Python 3.8 */
+	"    import pkg_resources\n"
+	"    def version(n):\n"
+	"        return pkg_resources.get_distribution(n).version\n"
 	"def v(n):\n"
 	"    try:\n"
 	"        return version(n)\n"

@@ -192,7 +192,9 @@ static void test_install(void)
 	try("for ever", "#!/bin/sh\nsleep 60\n", PACKAGES_FAILED, "not finished");
 	try("no rights", "#!/bin/sh\necho 'E: are you root?'; exit 100\n", PACKAGES_DENIED,
 	    "only root");
-	try("anything", "#!/bin/sh\necho oops; exit 100\n", PACKAGES_FAILED, "");
+	try("anything", "#!/bin/sh\necho well; echo oops; echo; exit 100\n", PACKAGES_FAILED,
+	    ": oops");
+	try("no word", "#!/bin/sh\nexit 100\n", PACKAGES_FAILED, "does not say why");
 	ok(!stat(path_of("fresh"), &st), "lists were fetched when they had to be");
 	unlink(path_of("fresh"));
 	unlink(path_of("calls"));
