@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/jsonio.h"
+#include "base/shell.h"
 #include "config.h"
 #include "detect/lookup.h"
 #include "detect/text.h"
@@ -102,7 +103,7 @@ static void add_framework(struct exam *x, const json_t *f)
 	const char *name = jsonio_string(f, "name"), *python = jsonio_string(f, "python");
 	const json_t *ours = lookup_entry(x->facts, "engines", python, "ringup");
 	const json_t *horovod = lookup_entry(x->facts, "engines", python, "horovod");
-	char todo[PATH_MAX + 128];
+	char todo[2 * PATH_MAX], word[PATH_MAX];
 
 	if (ours && !strcmp(name, "torch")) {
 		exam_add(x, EXAM_GOOD, "%s %s of %s: served by ringup %s", name,
@@ -115,7 +116,8 @@ static void add_framework(struct exam *x, const json_t *f)
 		bool is_torch = !strcmp(name, "torch");
 
 		snprintf(todo, sizeof(todo), "ringup rebuild --engine %s --for %s --python %s",
-			 is_torch ? "ringup" : "horovod", name, python);
+			 is_torch ? "ringup" : "horovod", name,
+			 shell_word(python, word, sizeof(word)));
 		exam_add(x, EXAM_NOTE, "%s %s of %s: served by no engine", name,
 			 jsonio_string(f, "version"), python);
 		exam_why(x, is_torch ? NULL : "this release of ringup has no adapter for it",
