@@ -8,6 +8,8 @@
 cache_why() {
   if [[ -z ${RINGUP_CACHE:-} ]]; then
     echo "RINGUP_CACHE names none"
+  elif [[ -e $RINGUP_CACHE ]] && ! [[ -d $RINGUP_CACHE && -x $RINGUP_CACHE ]]; then
+    echo "$RINGUP_CACHE is not a folder that can be entered"
   elif ! openssl pkeyutl -help 2>&1 | grep -q -e -rawin; then
     echo "no openssl 3 here to check what is in $RINGUP_CACHE"
   fi
@@ -18,7 +20,8 @@ cache_signs() { [[ -v RINGUP_CACHE_KEY ]] && (( ${#RINGUP_CACHE_KEY} )); }
 
 # cache_keys DIR - write each key that is believed to a file in DIR, as openssl reads it.
 cache_keys() {
-  local word n=0
+  local - word n=0
+  set -f
   for word in ${RINGUP_CACHE_TRUST//,/ }; do
     (( ++n ))
     case $word in
@@ -82,7 +85,8 @@ cache_copy() {
   done <"$1/list"
 }
 
-# cache_get KEY INTO - copy the entry if it is good; 1: not there, 2: not to be believed, 3: damaged.
+# cache_get KEY INTO - copy the entry if it is good; 1: not there, 2: not to be believed, 3: damaged,
+# 4: who knows, for there is no room here.
 cache_get() {
   local tmp=$2.check pub rc=2
   local entry=$RINGUP_CACHE/$1
@@ -100,6 +104,8 @@ cache_get() {
       break
     done
   fi
+  # what this node could not write says nothing about the entry
+  (( rc == 0 )) || head -c 1048576 /dev/zero 2>/dev/null >"$tmp/room" || rc=4
   rm -rf -- "$tmp"
   return "$rc"
 }
@@ -193,20 +199,23 @@ cache_beat() {
 # is this run's to publish if cache_lock says so.  Waits WAIT seconds for whoever builds it, and
 # YIELD seconds for somebody to begin.
 cache_provide() {
-  local rc began=$SECONDS since=$SECONDS text='' now lock=$RINGUP_CACHE/$1.lock told=''
+  local rc began since clock text='' now lock=$RINGUP_CACHE/$1.lock told=''
+  uptime; began=$REPLY since=$REPLY
   while :; do
     now=$(cache_text "$lock")
-    [[ $now == "$text" ]] || { text=$now since=$SECONDS; }
+    uptime; clock=$REPLY
+    [[ $now == "$text" ]] || { text=$now since=$clock; }
     rc=0
     cache_get "$1" "$2" || rc=$?
     case $rc in
-      0) number waited_s "$((SECONDS - began))"; return 0 ;;
+      0) number waited_s "$((clock - began))"; return 0 ;;
       2) warn "entry ${1:0:12}... of $RINGUP_CACHE is not signed by a key of RINGUP_CACHE_TRUST; built here"; return 1 ;;
       3) cache_alone cache_aside "$1" ;;
+      4) stop 50 "no room below $INIT_STATE for what is in $RINGUP_CACHE" "make room (df -h), then run this again" ;;
     esac
-    if [[ -d $lock ]] && cache_is_dead "$lock" "$((SECONDS - since))"; then
+    if [[ -d $lock ]] && cache_is_dead "$lock" "$((clock - since))"; then
       cache_alone cache_break "$lock" "$now" || [[ ! -d $lock ]] || return 1
-    elif [[ ! -d $lock ]] && (( SECONDS - began >= $4 )); then
+    elif [[ ! -d $lock ]] && (( clock - began >= $4 )); then
       cache_signs || return 1
       rc=0
       cache_lock "$1" || rc=$?
@@ -217,7 +226,7 @@ cache_provide() {
       }
     elif grep -qs "$INIT_TOKEN" "$lock/owner.json"; then
       return 1
-    elif (( SECONDS - began >= $3 )); then
+    elif (( clock - began >= $3 )); then
       warn "waited $3 s for somebody else's build; built here"
       return 1
     else

@@ -7,6 +7,7 @@ The files come from other machines, so nothing in them is taken on trust: they a
 form that ringup-init writes, and what is shown has no control characters."""
 import json
 import os
+import stat
 import sys
 
 LARGEST, MOST = 1 << 20, 10000
@@ -19,10 +20,16 @@ def text(value, most=200):
     return "".join(c if c.isprintable() else "?" for c in shown)[:most]
 
 
+def parts_of(status, key, kind):
+    """those of the list of that name that are of that kind"""
+    found = status.get(key)
+    return [one for one in found if isinstance(one, kind)] if isinstance(found, list) else []
+
+
 def facts_of(status, step):
     """what the step found out"""
-    for one in status.get("steps") or []:
-        if isinstance(one, dict) and str(one.get("name", "")).endswith(step):
+    for one in parts_of(status, "steps", dict):
+        if str(one.get("name", "")).endswith(step):
             found = one.get("facts")
             return found if isinstance(found, dict) else {}
     return {}
@@ -30,8 +37,8 @@ def facts_of(status, step):
 
 def seconds_of(status):
     """how long all steps took, as far as they are known"""
-    took = [s.get("seconds") for s in status.get("steps") or [] if isinstance(s, dict)]
-    return round(sum(t for t in took if isinstance(t, (int, float))), 1)
+    took = [s.get("seconds") for s in parts_of(status, "steps", dict)]
+    return round(sum(t for t in took if isinstance(t, (int, float)) and 0 <= t < 1e9), 1)
 
 
 def whence(status):
@@ -42,12 +49,20 @@ def whence(status):
     return "built" if facts_of(status, "build").get("release") else ""
 
 
+def read(path):
+    """what is in it; a pipe that somebody put there is not waited for"""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ValueError("not a file")
+        return file.read(LARGEST + 1)
+
+
 def row_of(path):
     """one node"""
     row = {"host": os.path.basename(path)[:-5], "result": "unreadable", "file": path}
     try:
-        with open(path, "rb") as file:
-            raw = file.read(LARGEST + 1)
+        raw = read(path)
         status = json.loads(raw) if len(raw) <= LARGEST else None
         if not isinstance(status, dict):
             raise ValueError("not the status of a node")
@@ -58,12 +73,13 @@ def row_of(path):
     row.update(
         host=text(status.get("host")) or row["host"], cluster=text(status.get("cluster")),
         role=text(detect.get("role")), platform=text(detect.get("platform")),
-        result=text(status.get("result")) or "unreadable", code=status.get("code"),
+        result=text(status.get("result")) or "unreadable",
+        code=status.get("code") if type(status.get("code")) is int else None,
         engine=text(facts_of(status, "install").get("release")), engine_from=whence(status),
         interface=text(network.get("interface")), address=text(network.get("address")),
         training=text(facts_of(status, "verify").get("training")), seconds=seconds_of(status),
         cause=text(status.get("cause")), hint=text(status.get("hint")), written=text(status.get("written")),
-        warnings=[text(w) for w in status.get("warnings") or [] if isinstance(w, str)][:100],
+        warnings=[text(w) for w in parts_of(status, "warnings", str)][:100],
     )
     return row
 

@@ -25,9 +25,21 @@ engine_current() {
   (cd -P -- "$INIT_ROOT/opt/ringup/current" 2>/dev/null && printf '%s' "${PWD##*/}") || true
 }
 
+# patience - set REPLY to the seconds to wait for a node that builds, and for one to begin.
+patience() {
+  local rest wait give=0
+  uptime
+  # half of what is left: the other half is for building it here after all
+  rest=$(( (INIT_END - REPLY) / 2 )) wait=$(( 10#${RINGUP_CACHE_WAIT_MS:-600000} / 1000 ))
+  (( wait < rest )) || wait=$(( rest > 0 ? rest : 0 ))
+  # the driver builds; others give it time to begin
+  [[ $(node_role) != executor ]] || give=$(( wait < 120 ? wait : 120 ))
+  REPLY="$wait $give"
+}
+
 # engine_obtain - have it staged if a cache has it or somebody builds it now; 1: build it here.
 engine_obtain() {
-  local why key rest wait give=0 name
+  local why key wait give name
   why=$(cache_why)
   if [[ -n $why ]]; then
     [[ -z ${RINGUP_CACHE:-} ]] || warn "$why; the engine is built here"
@@ -35,11 +47,7 @@ engine_obtain() {
   fi
   [[ ${DRY_RUN:-0} != 1 ]] || { log act "look for the engine in $RINGUP_CACHE"; return 1; }
   key=$INIT_KEY
-  # half of what is left: the other half is for building it here after all
-  rest=$(( (INIT_END - $(printf '%(%s)T' -1)) / 2 )) wait=$(( ${RINGUP_CACHE_WAIT_MS:-600000} / 1000 ))
-  (( wait < rest )) || wait=$(( rest > 0 ? rest : 0 ))
-  # the driver builds; others give it time to begin
-  [[ $(node_role) != executor ]] || give=$(( wait < 120 ? wait : 120 ))
+  patience; read -r wait give <<<"$REPLY"
   remove_tree "$INIT_BUILD"
   mkdir -m 700 -- "$INIT_BUILD"
   cache_provide "$key" "$INIT_BUILD/stage" "$wait" "$give" || return 1

@@ -35,6 +35,21 @@ remove_tree() {
   rm -rf -- "$gone"
 }
 
+# move_tree FROM TO - whole or not at all, also to another file system.
+move_tree() {
+  local new
+  if [[ $(stat -c %d -- "$1") != "$(stat -c %d -- "$(dirname -- "$2")")" ]]; then
+    new=$(dirname -- "$2")/.$(basename -- "$2").new
+    rm -rf -- "$new"
+    cp -a -- "$1" "$new"
+    sync -f "$new"
+    mv -T -- "$new" "$2"
+    remove_tree "$1"
+  else
+    mv -T -- "$1" "$2"
+  fi
+}
+
 # make_dir DIR... - for all to read, whatever the umask.
 make_dir() { (umask 022 && mkdir -p -- "$@"); }
 

@@ -179,7 +179,7 @@ step_back() {
   # staged again, so that the next run need not build it
   if [[ ! -d $INIT_BUILD/stage/$name ]]; then
     mkdir -p -- "$INIT_BUILD/stage"
-    mv -T -- "$opt/$name" "$INIT_BUILD/stage/$name"
+    move_tree "$opt/$name" "$INIT_BUILD/stage/$name"
   fi
   remove_tree "$opt/$name"
   rmdir -- "$opt" 2>/dev/null || true

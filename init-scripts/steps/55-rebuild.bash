@@ -35,6 +35,9 @@ step_done() { :; }
 # rebuild PYTHON WORD... - `ringup rebuild`, upstream's as the user whose Python that is.
 rebuild() {
   local -a who=(as_owner "$1")
+  local wait give
+  patience; read -r wait give <<<"$REPLY"
+  local -x RINGUP_CACHE_WAIT_MS=$(( wait * 1000 )) RINGUP_CACHE_YIELD_MS=$(( give * 1000 ))
   [[ $engine != ringup ]] || who=() # its modules are root's
   "${who[@]}" "$tool" rebuild --engine "$engine" --python "$@"
 }

@@ -71,12 +71,14 @@ peers() {
 
 # is_ready PEER SECONDS - has it ringup, now or soon?  1: not yet, 2: ssh does not work without asking.
 is_ready() {
-  local deadline=$((SECONDS + $2)) rc
+  local deadline rc
+  uptime; deadline=$((REPLY + $2))
   while :; do
     rc=0
     timeout 10 ssh -n -o BatchMode=yes -o ConnectTimeout=5 -- "$1" test -x "$tool" >/dev/null 2>&1 || rc=$?
     (( rc > 1 )) && return 2
-    (( rc == 0 || SECONDS >= deadline )) && return "$rc"
+    uptime
+    (( rc == 0 || REPLY >= deadline )) && return "$rc"
     sleep 3
   done
 }
@@ -84,7 +86,7 @@ is_ready() {
 # check_peers - is the network between all nodes in order?  Of a scheduler's nodes, which all run
 # this, the first one asks.
 check_peers() {
-  local self peer rc verdict wait=45
+  local self peer rc verdict began wait=45
   local -a nodes
   self=$(uname -n)
   mapfile -t nodes < <(peers)
@@ -98,6 +100,7 @@ check_peers() {
     fact peers "skipped: the driver, or ${nodes[0]}, checks the network"
     return 0
   fi
+  uptime; began=$REPLY
   for peer in "${nodes[@]}"; do
     rc=0
     is_ready "$peer" "$wait" || rc=$?
@@ -106,7 +109,8 @@ check_peers() {
       2) fact peers "skipped: ssh to $peer does not work without asking"; return 0 ;;
     esac
     # Who was waited for has had its time; so have the others.
-    (( SECONDS < 60 )) || wait=0
+    uptime
+    (( REPLY - began < 60 )) || wait=0
   done
   rc=0
   verdict=$(timeout 90 "$tool" net check --quick --ringup "$tool" "${nodes[@]}") || rc=$?

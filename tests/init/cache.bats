@@ -155,6 +155,32 @@ without() {
   done
 }
 
+@test "a node without room takes nothing, and does not call the entry damaged" {
+  ((EUID == 0)) && unshare --mount true 2>/dev/null || skip "needs root and mount namespaces, to have a small disk"
+  node first >/dev/null 2>&1
+  e=$(entry)
+  mkdir "$T/small"
+  for room in 4 8 16; do # kilobytes: for nothing, for the manifest, for a part of the files
+    run unshare --mount bash -c 'set -euo pipefail; mount -t tmpfs -o size=64k none "$T/small"
+      head -c $((65536 - $1 * 1024)) /dev/zero >"$T/small/other"
+      for lib in "$T"/init-scripts/lib/*.bash; do source "$lib"; done
+      INIT_STATE=$T/small INIT_TOKEN=none
+      if cache_provide "$2" "$T/small/stage" 0 0; then rc=0; else rc=$?; fi; exit "$rc"' bash "$room" "${e##*/}"
+    expect_status 50
+    [[ $output == *"no room below $T/small"* && ! -e $T/cache/quarantine && -d $e ]]
+  done
+  ringup cache verify
+}
+
+@test "a cache that is no folder: nobody waits for it" {
+  echo >"$T/cache"
+  SECONDS=0
+  run node worker DB_IS_DRIVER=FALSE RINGUP_CACHE_KEY=
+  expect_status 0
+  ((SECONDS < 60))
+  [[ $output == *"$T/cache is not a folder"* ]] && installed worker
+}
+
 @test "a manifest that leads elsewhere is refused, signature or not" {
   source "$src/init-scripts/lib/cache.bash"
   key=$(printf %064d 5) sum=$(printf %064d 7)

@@ -138,6 +138,32 @@ done\nexec %s "$@"' "$T" "$(command -v rm)" "$(command -v rm)" >"$T/shims/rm"
   clean
 }
 
+@test "a tree that is moved to another file system is there whole or not at all" {
+  far=$(mktemp -d /dev/shm/ringup-move.XXXXXX) || skip "no /dev/shm"
+  mkdir -p "$far/tree" "$T/to"
+  echo a >"$far/tree/a" && echo b >"$far/tree/b"
+  move() {
+    PATH=$T/shims:$PATH bash -c 'set -euo pipefail; source "$1"; move_tree "$2" "$3"' \
+      bash "$T/init-scripts/lib/file.bash" "$far/tree" "$T/to/tree"
+  }
+  # the real ones, but that a part is all they copy before the end
+  printf '#!/bin/bash\n[[ -e %s/cut ]] || exec %s "$@"\nmkdir -p "${*: -1}"; echo a >"${*: -1}/a"; kill -9 "$PPID"\n' \
+    "$T" "$(command -v cp)" >"$T/shims/cp"
+  printf '#!/bin/bash\n[[ -e %s/cut && ${*: -2:1} == %s/* ]] || exec %s "$@"\nexec cp "$@"\n' "$T" "$far" "$(command -v mv)" >"$T/shims/mv"
+  chmod +x "$T/shims/cp"
+  touch "$T/cut"
+  status=0
+  move || status=$?
+  there=$(ls "$far/tree"; ls "$T/to")
+  rm "$T/cut"
+  again=0
+  move || again=$?
+  left=$(ls -A "$far")
+  rm -rf "$far"
+  [[ $status == 137 && $there == $'a\nb' ]] || { echo "$status: $there"; return 1; }
+  [[ $again == 0 && -z $left && $(ls -A "$T/to") == tree && $(cat "$T/to/tree/a" "$T/to/tree/b") == $'a\nb' ]]
+}
+
 @test "killed at any one boundary, the next run alone ends with the same tree" {
   local name n
   rm "$T"/init-scripts/steps/*

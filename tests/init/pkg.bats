@@ -68,7 +68,41 @@ setup() {
   [[ $output == *"no space left"* ]]
 }
 
-@test "no apt-get: exit status 20 and the names" {
+# few - a PATH of this test's stubs and what bash itself needs, without apt-get.
+few() {
+  mkdir -p "$BATS_TEST_TMPDIR/few"
+  for f in env tail grep cat mkdir chmod rm; do ln -sf "$(command -v "$f")" "$BATS_TEST_TMPDIR/few/$f"; done
+  printf '%s\n' "$BATS_TEST_TMPDIR/bin:$BATS_TEST_TMPDIR/few"
+}
+
+@test "dnf, where there is no apt-get: its names, nothing asked, its reasons" {
+  stub dnf
+  PATH=$(few)
+  run pkg_missing
+  for name in gcc make pkgconf-pkg-config libsodium-devel libmnl-devel jansson-devel python3 xz; do
+    expect_line "$name"
+  done
+  for name in libsodium23=libsodium libmnl0=libmnl libjansson4=jansson xz-utils=xz openssl=openssl; do
+    pkg_name "${name%=*}"
+    [[ $REPLY == "${name#*=}" ]]
+  done
+  run pkg_install gcc make
+  expect_status 0
+  [[ $(<"$calls") == "dnf -q -y "*" install gcc make" ]]
+  stub dnf 'echo "No match for argument: libsodium-devel" >>"$INIT_LOGFILE"; exit 1'
+  run pkg_install libsodium-devel
+  expect_status 20
+  [[ $output == *"No match for argument: libsodium-devel"*EPEL* ]]
+  : >"$INIT_LOGFILE"
+  stub dnf 'echo "Error: Failed to download metadata for repo" >>"$INIT_LOGFILE"; exit 1'
+  run pkg_install gcc
+  expect_status 21
+  [[ $output == *"does not reach its mirror"* ]]
+  RINGUP_OFFLINE=1 run pkg_install gcc
+  expect_status 21
+}
+
+@test "neither apt-get nor dnf: exit status 20 and the names" {
   PATH=$BATS_TEST_TMPDIR/none run pkg_install gcc make
   expect_status 20
   [[ $output == *"gcc make"* ]]

@@ -55,6 +55,26 @@ node() {
   expect_line '2 of 7 nodes ok, 1 built here'
 }
 
+@test "no value of a status keeps the others from being shown, nor makes bad JSON of the report" {
+  command -v timeout >/dev/null || skip "timeout is not installed"
+  node n1
+  local value key n=0
+  for key in schema result code cause hint host cluster started steps warnings; do
+    for value in 5 -1e999 NaN true null '[]' '{}' '[5]' '[[]]' '{"a":1}' '"\ud800"' '[{"name":5,"seconds":1e999,"facts":[]}]' \
+      '[{"name":"x-install","seconds":NaN,"facts":{"release":{"a":[NaN]}}}]'; do
+      printf '{"%s":%s}' "$key" "$value" >"$T/status/$((++n)).json"
+    done
+  done
+  mkfifo "$T/status/pipe.json"
+  run timeout 20 "$init" report "$T/status"
+  expect_status 1
+  [[ $output == *"n1 "* && $output == *"pipe"*unreadable* && $output == *" of $((n + 2)) nodes ok"* ]]
+  run timeout 20 "$init" report "$T/status" --json
+  expect_status 1
+  python3 -c 'import json, sys; assert len(json.loads(sys.stdin.read(), parse_constant=int)["nodes"]) == int(sys.argv[1])' \
+    $((n + 2)) <<<"$output"
+}
+
 @test "no folder, no files: a sentence" {
   run "$init" report "$T/none"
   expect_status 2

@@ -394,6 +394,30 @@ python() {
   [[ $output == *"/etc cannot be written"* && ! -e $root/opt/ringup ]]
 }
 
+@test "a tree whose links lead out of it is left alone, and so is what they lead to" {
+  local at before
+  mkdir "$T/outside"
+  for at in etc opt usr/local usr/local/bin var var/lib run; do
+    rm -rf "$root"
+    mkdir -p "$root"/{etc,opt,usr/local,var}
+    rm -rf "${root:?}/$at"
+    ln -s "$T/outside" "$root/$at"
+    before=$(find "$root" "$T/outside" | sort)
+    run "$init" --root "$root"
+    expect_status 50
+    [[ $output == *"$root/$at"*" leads to $T/outside"*"out of the tree"* ]]
+    [[ $(find "$root" "$T/outside" | sort) == "$before" ]]
+  done
+  rm "$root/run"
+  # one that stays inside is as good as a folder
+  mkdir "$root/var/opt"
+  rmdir "$root/opt"
+  ln -s var/opt "$root/opt"
+  run "$init" --root "$root"
+  expect_status 0
+  [[ -x $root/var/opt/ringup/current/bin/ringup ]]
+}
+
 @test "a full disk is said before anything is changed" {
   ((EUID == 0)) || skip "needs root, to mount a small file system"
   unshare --mount true 2>/dev/null || skip "no mount namespaces here"
@@ -567,9 +591,17 @@ node_tree() {
   expect_status 0
   [[ $(wc -l <"$T/rebuilds") == 1 ]]
   python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.14.0'
-  RINGUP_ENGINE=horovod RINGUP_OFFLINE=1 run "$init" --root "$root"
+  RINGUP_ENGINE=horovod RINGUP_OFFLINE=1 RINGUP_ACCEPT='CVE-1 CVE-2' run "$init" --root "$root"
   expect_status 0
-  [[ $(tail -n 1 "$T/rebuilds") == *"--offline" && $(wc -l <"$T/rebuilds") == 2 ]]
+  [[ $(tail -n 1 "$T/rebuilds") == *"--offline accepts CVE-1 CVE-2" && $(wc -l <"$T/rebuilds") == 2 ]]
+  # the driver builds at once, others give it time to begin
+  export YIELDS=1 RINGUP_ENGINE=horovod RINGUP_CACHE_WAIT_MS=50000
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.15.0'
+  DB_IS_DRIVER=FALSE run "$init" --root "$root"
+  [[ $(tail -n 1 "$T/rebuilds") == *" yields 50000" ]]
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.16.0'
+  DB_IS_DRIVER=TRUE run "$init" --root "$root"
+  [[ $(tail -n 1 "$T/rebuilds") == *" yields 0" ]]
   RINGUP_ENGINE=horovot run "$init" --root "$root"
   expect_status 2
 }
