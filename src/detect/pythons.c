@@ -3,10 +3,12 @@
 #include "detect/pythons.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "base/conf.h"
 #include "base/err.h"
@@ -430,10 +432,17 @@ static bool add_named(struct search *s, const char *name)
 
 static bool add_only(struct search *s, const char *only)
 {
-	char path[PATH_MAX], full[PATH_MAX];
+	char path[PATH_MAX], full[PATH_MAX], here[PATH_MAX];
 
-	if (!strchr(only, '/'))
-		return add_named(s, only);
+	if (!strchr(only, '/')) {
+		if (add_named(s, only))
+			return true;
+		/* No program, but perhaps the folder of an environment. */
+		if (!rootfs_is_live(s->fs) ||
+		    snprintf(here, sizeof(here), "./%s", only) >= PATH_MAX)
+			return false;
+		only = here;
+	}
 	if (*only != '/' && rootfs_is_live(s->fs)) {
 		/* A relative path is the live user's; the folder is made absolute,
 		 * the last component kept, for it may be the link of an environment. */
@@ -449,6 +458,17 @@ static bool add_only(struct search *s, const char *only)
 	return rootfs_join(full, only, "bin/python3") && add_program(s, full);
 }
 
+/* An environment whose Python is a link that leads nowhere? */
+static bool is_orphan(const struct rootfs *fs, const char *only)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	return rootfs_is_live(fs) &&
+	       snprintf(path, sizeof(path), "%s/bin/python3", only) < PATH_MAX &&
+	       !lstat(path, &st) && S_ISLNK(st.st_mode) && stat(path, &st) && errno == ENOENT;
+}
+
 int pythons_find(struct rootfs *fs, const char *only, struct pythons *out, struct err *e)
 {
 	struct search s = { fs, out, rootfs_is_live(fs) ? conf_env("HOME") : "/root" };
@@ -458,12 +478,18 @@ int pythons_find(struct rootfs *fs, const char *only, struct pythons *out, struc
 		add_everywhere(&s);
 		return 0;
 	}
-	if (!add_only(&s, only))
-		return fail(e, RINGUP_EINVAL,
-			    "%s: no Python 3 there; name the program, as in "
-			    "/usr/bin/python3, or an environment's folder",
-			    only);
-	return 0;
+	if (add_only(&s, only))
+		return 0;
+	if (is_orphan(fs, only))
+		return fail(
+			e, RINGUP_EINVAL,
+			"%s: the Python that this environment was made with is not there any "
+			"more; make it again, by python3 -m venv --clear",
+			only);
+	return fail(e, RINGUP_EINVAL,
+		    "%s: no Python 3 there; name the program, as in "
+		    "/usr/bin/python3, or an environment's folder",
+		    only);
 }
 
 void pythons_free(struct pythons *p)

@@ -355,6 +355,21 @@ setup() { mkdir -p "$node"; }
   expect_line "ringup detect: /usr/bin/python3: no Python 3 there; name the program, as in /usr/bin/python3, or an environment's folder"
 }
 
+@test "an environment is named by its folder, wherever that is; one whose Python has gone, too" {
+  cd "$BATS_TEST_TMPDIR"
+  for name in env 'an "é" b'; do
+    python3 -m venv --without-pip "$name" || skip "no venv"
+    run ringup detect --python "$name"
+    expect_status 0
+    [[ $output == *"$PWD/$name/bin/python3"* ]]
+    ln -sf /nowhere/python3 "$name/bin/python3"
+    rm -f "$name"/bin/python3.*
+    run ringup detect --python "$name"
+    expect_status 3
+    [[ $output == *"$name: the Python that this environment was made with is not there any more; make it again"* ]]
+  done
+}
+
 @test "a root that is not there is a failure" {
   run ringup detect --root "$node/nowhere"
   expect_status 3
