@@ -44,7 +44,8 @@
  *
  * A broadcast has all slots for itself, since only the root fills any: so it runs
  * far ahead of readers that come late.  When that begins or ends, all that went
- * before has to be over.
+ * before has to be over; when it begins, all ranks have to be there, for who has done
+ * its work on the others' slots may still read its own.
  *
  * A slot is written again only when all ranks are through with the chunk that
  * was in it (out > g - 3).  The slots lie at the same place whatever the plan:
@@ -577,7 +578,7 @@ static bool broadcast_put(struct node *n, uint64_t k)
 	int me = n->team->rank;
 
 	if (me == n->plan->root) {
-		if (!slots_free(n, g))
+		if (!slots_free(n, g) || (g == n->fence && !all_in(n, g)))
 			return false;
 		put_range(n, n->put, slot, 0, m);
 		if (own->out && own->out != own->in)

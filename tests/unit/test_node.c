@@ -534,12 +534,72 @@ static void large(int size)
 	ok(good, "plans with large results, %d ranks", size);
 }
 
+/* Plan after plan, and each rank begins the next when it is through with the last, whatever the
+ * others are at: sums, and broadcasts, which use the slots in another way. */
+static void in_a_row(int size)
+{
+	enum { PLANS = 24, MOST = 60000 };
+	static struct piece piece[PLANS][RANKS_MAX];
+	static struct plan plan[PLANS][RANKS_MAX];
+	int at[RANKS_MAX] = { 0 }, left = size * PLANS, tries, i, r, bad = 0;
+	uint64_t count, k;
+	struct err e;
+
+	for (i = 0; i < PLANS; i++) {
+		bool spreads = rand_r(&seed) % 2;
+
+		count = (uint64_t)rand_r(&seed) % (rand_r(&seed) % 2 ? 100 : MOST) + 1;
+		for (r = 0; r < size; r++) {
+			int32_t *v = malloc(count * sizeof(*v));
+
+			for (k = 0; k < count; k++)
+				v[k] = (int32_t)(k % 1000) * (r + 1) + i;
+			piece[i][r] = (struct piece){ v, v, count };
+			plan[i][r] = (struct plan){ .kind = spreads ? PLAN_BROADCAST
+								    : PLAN_ALLREDUCE,
+						    .dtype = RINGUP_I32,
+						    .redop = RINGUP_SUM,
+						    .pre = i % 3 || spreads ? 1 : 2,
+						    .post = 1,
+						    .root = spreads ? i % size : 0,
+						    .piece = &piece[i][r],
+						    .pieces = 1,
+						    .count = count };
+		}
+	}
+	for (r = 0; r < size; r++)
+		bad += backend_node.start(self[r], &plan[0][r], &e) != 0;
+	for (tries = 0; left && tries < 1000000; tries++) {
+		r = (int)(rand_r(&seed) % (unsigned)size);
+		if (at[r] == PLANS || backend_node.step(self[r], &e) != 1)
+			continue;
+		left--;
+		if (++at[r] < PLANS)
+			bad += backend_node.start(self[r], &plan[at[r]][r], &e) != 0;
+	}
+	bad += left;
+	for (i = 0; i < PLANS; i++)
+		for (r = 0; r < size; r++) {
+			const struct plan *p = &plan[i][r];
+			int32_t *v = p->piece->out, of = p->root + 1, n = 1;
+
+			if (p->kind == PLAN_ALLREDUCE) {
+				of = size * (size + 1) / 2 * (int)p->pre;
+				n = size * (int)p->pre;
+			}
+			for (k = 0; k < p->count; k++)
+				bad += v[k] != (int32_t)(k % 1000) * of + i * n;
+			free(v);
+		}
+	ok(!bad, "plans in a row, nobody waits for all, %d ranks", size);
+}
+
 int main(void)
 {
 	struct team apart = { .size = 2, .hosts = 2 };
 	struct err e = { 0 };
 	void *none = calloc(1, backend_node.size), *memory;
-	int size;
+	int size, row;
 
 	ok(backend_node.open(none, &apart, &e) == RINGUP_ENOBACKEND, "refused: %s", e.text);
 	backend_node.close(none);
@@ -550,6 +610,8 @@ int main(void)
 		if (size <= 5)
 			mixture(size);
 		trials(size);
+		for (row = 0; row < 4; row++)
+			in_a_row(size);
 		if (size == 2 || size == 4)
 			refills(size);
 		if (size == 3)
