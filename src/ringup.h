@@ -299,7 +299,7 @@ RINGUP_API int ringup_group_add(struct ringup *r, const int *ranks, int count,
  *
  * Every rank of the job calls it, in the same order.
  *
- * Ownership:  frees @g.
+ * Ownership:  frees @g; what is complete in it still wants its ringup_wait().
  * Threads:    one at a time.
  * Blocking:   until all ranks have called it.
  *
@@ -524,8 +524,10 @@ RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ri
  * joined.
  *
  * Until it completes this rank adds zeros to the sums of others (averages are still
- * divided by the size of the group), gives no rows and receives what is for it into
- * nowhere; only what it should broadcast itself is an error, on all ranks.  *@last,
+ * divided by the size of the group), to minima, maxima and products what changes nothing,
+ * gives no rows and receives what is for it into nowhere.  Errors, on all ranks, are only
+ * what it should broadcast itself, and products of integers that are at least doubled before:
+ * no integer is 1 then.  *@last,
  * if that is not NULL, is set to the rank that has joined last.
  *
  * What this rank has started before comes before: it completes, though others have

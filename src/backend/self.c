@@ -37,7 +37,7 @@ static int self_step(void *self, struct err *e)
 {
 	const struct plan *p = ((struct self *)self)->plan;
 	bool reduces = p->kind == PLAN_ALLREDUCE || p->kind == PLAN_REDUCESCATTER;
-	double factor = reduces ? p->pre * p->post : 1;
+	double pre = reduces ? p->pre : 1, post = reduces ? p->post : 1;
 	int i;
 
 	(void)e;
@@ -45,10 +45,13 @@ static int self_step(void *self, struct err *e)
 		const struct piece *t = &p->piece[i];
 
 		/* Bools come out as 0 and 1 here, too. */
-		if (factor != 1 || (reduces && p->dtype == RINGUP_BOOL))
-			copy_scaled(p->dtype, t->out, t->in, t->count, factor);
+		if (pre != 1 || post != 1 || (reduces && p->dtype == RINGUP_BOOL))
+			copy_scaled(p->dtype, t->out, t->in, t->count, pre);
 		else if (t->out && t->out != t->in)
 			copy_bytes(t->out, t->in, t->count * reduce_dtype_bytes(p->dtype));
+		/* Apart, as where there are others: each time integers lose their fraction. */
+		if (post != 1)
+			copy_scaled(p->dtype, t->out, t->out, t->count, post);
 	}
 	return 1;
 }

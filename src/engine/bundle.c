@@ -76,6 +76,15 @@ static int learn(struct lane *l, struct ringup_op *op, struct err *e)
 		rc = join_stand_in(l, &w, &q, &own, e);
 		if (rc)
 			return rc;
+		/* The others have begun. */
+		if (q.want.kind == WANT_JOIN) {
+			free(own);
+			return fail(e, RINGUP_EINVAL,
+				    "%.200s: rank %d has joined, and a product scaled by %g "
+				    "cannot go without it",
+				    op->tensor->name,
+				    l->ranks ? l->ranks[l->team.rank] : l->team.rank, w.pre);
+		}
 		lock_take(&l->lock);
 		rc = submit_member(l, op, &q, own, e);
 		lock_give(&l->lock);
@@ -229,7 +238,7 @@ void bundle_verdict(const struct lane *l, const struct ringup_op *op, struct err
 {
 	const char *name = *op->tensor->name ? op->tensor->name : "one without a name";
 	uint32_t members = op->ask.want.members, i;
-	char called[216], text[sizeof(why->text)];
+	char called[NAME_BYTES + 16], text[sizeof(why->text)];
 	struct wants all;
 
 	fail(why, RINGUP_EMISMATCH, "%s", l->plan_bad);
@@ -237,8 +246,8 @@ void bundle_verdict(const struct lane *l, const struct ringup_op *op, struct err
 		collect(l, members, i, &all);
 		if (all.count < 2)
 			continue;
-		snprintf(called, sizeof(called), "%.200s[%u]", name, i);
-		wants_text(&all, called, text, sizeof(text));
+		snprintf(called, sizeof(called), "%s[%u]", name, i);
+		wants_text(&all, called, l->ranks, text, sizeof(text));
 		fail(why, RINGUP_EMISMATCH, "%s", text);
 		return;
 	}

@@ -180,7 +180,8 @@ bool eager_splits(const struct lane *l, const struct ringup_op *op, uint64_t *ma
 	struct lines at;
 	int r;
 
-	if (!l->ledger || !ledger_fits(l->ledger, op->id, splits_bytes(l)))
+	/* Between hosts nobody has written any there: lines are for what travels. */
+	if (!l->ledger || l->ledger->span || !ledger_fits(l->ledger, op->id, splits_bytes(l)))
 		return false;
 	at = ledger_lines(l->ledger, op->id, op->round);
 	for (r = 0; r < l->team.size; r++, matrix += l->team.size)
