@@ -248,6 +248,8 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
 {
 	int rc = ledger_open(&g->ledger, &g->segment, g->lane.eager_bytes, e);
 
+	g->ledger.world = g->ranks;
+
 	g->lane.agree = &agree_ledger;
 	g->lane.agreement = &g->ledger;
 	g->lane.ledger = &g->ledger;

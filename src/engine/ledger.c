@@ -42,7 +42,7 @@ static size_t lay_out(struct ledger *l, unsigned char *base, int ranks)
 	names = take(&at, (size_t)LEDGER_IDS * NAME_ROOM);
 	records = take(&at, (size_t)LEDGER_IDS * (size_t)ranks * sizeof(struct ledger_record));
 	busy = take(&at, (size_t)LEDGER_IDS * (size_t)ranks * sizeof(uint32_t));
-	verdicts = take(&at, (size_t)LEDGER_VERDICTS * VERDICT_ROOM);
+	verdicts = take(&at, (size_t)LEDGER_IDS * VERDICT_ROOM);
 	arena = take(&at, ARENA_BYTES);
 	if (l) {
 		l->shared = (void *)(base + shared);
@@ -314,22 +314,14 @@ void ledger_let_go(struct ledger *l, uint32_t id)
 
 void ledger_judge(struct ledger *l, uint32_t id, const char *sentence)
 {
-	uint64_t v = 0;
-
-	if (sentence) {
-		v = __atomic_fetch_add(&l->shared->verdicts, 1, __ATOMIC_RELAXED) %
-		    LEDGER_VERDICTS;
-		snprintf(l->verdicts + v * VERDICT_ROOM, VERDICT_ROOM, "%s", sentence);
-		v++;
-	}
-	l->entries[id].verdict = (uint32_t)v;
+	if (sentence)
+		snprintf(l->verdicts + (size_t)id * VERDICT_ROOM, VERDICT_ROOM, "%s", sentence);
+	l->entries[id].verdict = sentence != NULL;
 }
 
 const char *ledger_verdict(const struct ledger *l, uint32_t id)
 {
-	uint32_t v = l->entries[id].verdict;
-
-	return v ? l->verdicts + (size_t)(v - 1) * VERDICT_ROOM : NULL;
+	return l->entries[id].verdict ? l->verdicts + (size_t)id * VERDICT_ROOM : NULL;
 }
 
 /* The last arriver alone looks at the records: all are there, and none can
@@ -348,7 +340,8 @@ static void compare(struct ledger *l, uint32_t id)
 	if (same)
 		__atomic_store_n(&n->dirty, 0, __ATOMIC_RELAXED);
 	else
-		want_disagree(name_of(l, id), of, l->ranks, sentence, sizeof(sentence));
+		want_disagree(name_of(l, id), of, l->ranks, l->world, sentence,
+			      sizeof(sentence));
 	ledger_judge(l, id, same ? NULL : sentence);
 }
 

@@ -22,13 +22,13 @@
  * whose signature has changed marks its line; the others then go the stream way
  * too, where the difference is found.
  */
-enum { LEDGER_IDS = 8192, LEDGER_VERDICTS = 64, LEDGER_TURNS = 4 };
+enum { LEDGER_IDS = 8192, LEDGER_TURNS = 4 };
 #define LEDGER_GATHER UINT64_MAX /* a size that is known only at the end */
 
 struct ledger_entry {
 	alignas(64) uint64_t arrived;
 	uint32_t dirty;   /* the ranks' signatures have to be compared */
-	uint32_t verdict; /* 0, or 1 + where the sentence is           */
+	uint32_t verdict; /* they differ: there is a sentence          */
 	uint32_t age;     /* changes when the id is given to another name */
 	uint32_t next;    /* 1 + the next id with the same hash, or 0     */
 	uint32_t len;     /* of the name                                  */
@@ -55,7 +55,6 @@ struct ledger_shared {
 	uint32_t used;               /* ids that ever had a name           */
 	uint32_t hand;               /* where the search for another goes on */
 	uint64_t arena;              /* bytes given away                   */
-	uint64_t verdicts;
 	uint32_t bucket[LEDGER_IDS]; /* 1 + the first id, or 0           */
 };
 
@@ -64,6 +63,7 @@ struct span;
 struct ledger {
 	struct segment *seg;
 	int rank, ranks;
+	const int *world; /* what it calls the ranks of a group; NULL: this is it */
 	struct ledger_shared *shared;
 	uint64_t *list;
 	struct ledger_entry *entries;

@@ -699,7 +699,7 @@ static void judge(struct tally *t, uint32_t id)
 		x->dirty = w.count > 1;
 	}
 	if (x->dirty)
-		wants_text(&w, ledger_name(t->ledger, id), bad, sizeof(bad));
+		wants_text(&w, ledger_name(t->ledger, id), t->ledger->world, bad, sizeof(bad));
 	ledger_judge(t->ledger, id, x->dirty ? bad : NULL);
 	if (!x->dirty && has_rows(t, id))
 		memcpy(span_rows(t->ledger, id), x->rows, (size_t)t->size * sizeof(*x->rows));

@@ -3,8 +3,10 @@
 #include "engine/want.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/hash.h"
 #include "coll/reduce.h"
 #include "wire/pack.h"
@@ -81,8 +83,23 @@ void want_member(struct want *w, const struct want *member)
 	w->members++;
 }
 
-void want_text(const struct want *w, char *out, size_t len)
+/* Two factors that differ read differently. */
+static void factor_text(double x, char out[32])
 {
+	snprintf(out, 32, "%g", x);
+	if (strtod(out, NULL) != x)
+		snprintf(out, 32, "%.17g", x);
+}
+
+/* What the world calls the group's @rank. */
+static int in_world(const int *world, int rank)
+{
+	return world ? world[rank] : rank;
+}
+
+void want_text(const struct want *w, const int *world, char *out, size_t len)
+{
+	char pre[32], post[32];
 	const char *type = reduce_dtype_name((enum ringup_dtype)w->dtype);
 	unsigned long long count = w->count;
 	int n = 0, i;
@@ -107,8 +124,8 @@ void want_text(const struct want *w, char *out, size_t len)
 		n = snprintf(out, len, "join");
 		break;
 	case PLAN_BROADCAST:
-		n = snprintf(out, len, "broadcast from rank %d of %llu %s", w->root, count,
-			     type);
+		n = snprintf(out, len, "broadcast from rank %d of %llu %s",
+			     in_world(world, w->root), count, type);
 		break;
 	case PLAN_ALLGATHER:
 		n = snprintf(out, len, "allgather of rows of %llu %s", count, type);
@@ -119,9 +136,12 @@ void want_text(const struct want *w, char *out, size_t len)
 	for (i = 0; i < w->dims && n > 0 && (size_t)n < len; i++)
 		n += snprintf(out + n, len - (size_t)n, "%s%llu%s", i ? "," : " [",
 			      (unsigned long long)w->shape[i], i + 1 < w->dims ? "" : "]");
-	if (n > 0 && (size_t)n < len && (w->pre != 1 || w->post != 1))
-		snprintf(out + n, len - (size_t)n, " scaled by %g before and %g after", w->pre,
-			 w->post);
+	if (n > 0 && (size_t)n < len && (w->pre != 1 || w->post != 1)) {
+		factor_text(w->pre, pre);
+		factor_text(w->post, post);
+		snprintf(out + n, len - (size_t)n, " scaled by %s before and %s after", pre,
+			 post);
+	}
 }
 
 /* The start of the sentence; an operation without a name has an empty one. */
@@ -135,10 +155,27 @@ static const char *article(const char *text)
 	return *text && strchr("aeiou", *text) ? "an" : "a";
 }
 
-void want_disagree(const char *name, const struct want *const *of, int size, char *out,
-		   size_t len)
+/* The whole sentence, in the room that an error has.  What the ranks want matters more than all
+ * of a long name, of which the end tells more than the middle. */
+static void compose(const char *name, const char *wanted, char *out, size_t len)
 {
-	char first[256], other[256], more[48] = "";
+	enum { LEAST = 40 };
+	const size_t most = sizeof(((struct err *)NULL)->text) - sizeof(": ");
+	size_t n, room = strlen(wanted) + LEAST < most ? most - strlen(wanted) : LEAST;
+
+	name = called(name);
+	n = strlen(name);
+	if (n <= room)
+		snprintf(out, len, "%s: %s", name, wanted);
+	else
+		snprintf(out, len, "%.*s...%s: %s", (int)(room - 3 - room / 2), name,
+			 name + n - room / 2, wanted);
+}
+
+void want_disagree(const char *name, const struct want *const *of, int size, const int *world,
+		   char *out, size_t len)
+{
+	char first[256], other[256], wanted[600], more[48] = "";
 	int r, odd = 0, differ = 0;
 
 	for (r = size - 1; r > 0; r--)
@@ -146,12 +183,15 @@ void want_disagree(const char *name, const struct want *const *of, int size, cha
 			odd = r;
 			differ++;
 		}
-	want_text(of[0], first, sizeof(first));
-	want_text(of[odd], other, sizeof(other));
+	want_text(of[0], world, first, sizeof(first));
+	want_text(of[odd], world, other, sizeof(other));
 	if (differ > 1)
-		snprintf(more, sizeof(more), "; %d more differ from rank 0", differ - 1);
-	snprintf(out, len, "%.200s: rank 0 wants %s %s, rank %d %s %s%s", called(name),
-		 article(first), first, odd, article(other), other, more);
+		snprintf(more, sizeof(more), "; %d more differ from rank %d", differ - 1,
+			 in_world(world, 0));
+	snprintf(wanted, sizeof(wanted), "rank %d wants %s %s, rank %d %s %s%s",
+		 in_world(world, 0), article(first), first, in_world(world, odd),
+		 article(other), other, more);
+	compose(name, wanted, out, len);
 }
 
 static void put_lowest(struct wants *w, int rank, const struct want *x)
@@ -185,12 +225,15 @@ void wants_add(struct wants *w, int rank, const struct want *x)
 	wants_merge(w, &one);
 }
 
-void wants_text(const struct wants *w, const char *name, char *out, size_t len)
+void wants_text(const struct wants *w, const char *name, const int *world, char *out,
+		size_t len)
 {
-	char first[256], other[256];
+	char first[256], other[256], wanted[600];
 
-	want_text(&w->want[0], first, sizeof(first));
-	want_text(&w->want[1], other, sizeof(other));
-	snprintf(out, len, "%.200s: rank %d wants %s %s, rank %d %s %s", called(name),
-		 w->rank[0], article(first), first, w->rank[1], article(other), other);
+	want_text(&w->want[0], world, first, sizeof(first));
+	want_text(&w->want[1], world, other, sizeof(other));
+	snprintf(wanted, sizeof(wanted), "rank %d wants %s %s, rank %d %s %s",
+		 in_world(world, w->rank[0]), article(first), first,
+		 in_world(world, w->rank[1]), article(other), other);
+	compose(name, wanted, out, len);
 }

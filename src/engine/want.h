@@ -104,12 +104,14 @@ bool want_valid(const struct want *w, int size);
 void want_put(unsigned char *to, const struct want *w);
 void want_get(const unsigned char *from, struct want *w);
 
-/* want_text - "sum of 10 f32 [5,2]", "broadcast of 3 u8 from rank 1". */
-void want_text(const struct want *w, char *out, size_t len);
+/* want_text - "sum of 10 f32 [5,2]", "broadcast from rank 1 of 3 u8".  Here and below, @world
+ * has what the world calls each rank of a group; NULL: the group is the world. */
+void want_text(const struct want *w, const int *world, char *out, size_t len);
 
-/* want_disagree - the sentence about @name when @of[0..size-1] are not equal. */
-void want_disagree(const char *name, const struct want *const *of, int size, char *out,
-		   size_t len);
+/* want_disagree - the sentence about @name when @of[0..size-1] are not equal: no longer than an
+ * error, as long as what two of them want is. */
+void want_disagree(const char *name, const struct want *const *of, int size, const int *world,
+		   char *out, size_t len);
 
 /* What a set of ranks wants: its lowest rank, and the lowest that wants something
  * else.  As many as are known: 0, 1 or 2. */
@@ -122,7 +124,8 @@ struct wants {
 void wants_merge(struct wants *w, const struct wants *more);
 void wants_add(struct wants *w, int rank, const struct want *x);
 
-/* wants_text - the sentence about @name when there are two. */
-void wants_text(const struct wants *w, const char *name, char *out, size_t len);
+/* wants_text - the sentence about @name when there are two; as want_disagree(). */
+void wants_text(const struct wants *w, const char *name, const int *world, char *out,
+		size_t len);
 
 #endif

@@ -481,6 +481,31 @@ static void mismatch(struct ringup *r, int rank, int size)
 	}
 }
 
+/* More at once than anybody counts: each hears of its own. */
+static void mismatches(struct ringup *r, int rank, int size)
+{
+	enum { MANY = 300 };
+	struct ringup_group *g = ringup_world(r);
+	struct ringup_op *op[MANY];
+	char name[16], begin[48];
+	float v[MANY];
+	int i, bad = 0;
+
+	(void)size;
+	for (i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "wrong/%d", i);
+		check(!sum_f32(g, name, &v[i], rank ? 0 : 1, &op[i]), "submit", rank);
+	}
+	for (i = 0; i < MANY; i++) {
+		snprintf(begin, sizeof(begin), "wrong/%d: rank 0 wants a sum of 1", i);
+		bad += ringup_wait(op[i], -1) != RINGUP_EMISMATCH ||
+		       strncmp(ringup_error(), begin, strlen(begin)) != 0;
+	}
+	if (bad)
+		printf("# %d of %d hear of something else\n", bad, MANY);
+	check(!bad, "each hears of its own", rank);
+}
+
 static void arguments(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
@@ -667,6 +692,7 @@ static void all(void)
 			run("carried out within some time", n, within);
 		run("nearly the same again", n, nearly_again);
 		run("disagreement", n, mismatch);
+		run("300 disagreements at once", n, mismatches);
 		run("a rank that leaves", n, leave_early);
 		run("a rank that aborts", n, aborted);
 	}

@@ -1,8 +1,38 @@
 /* test_want.c - what ranks ask for, compared and told. */
 #include <string.h>
 
+#include "base/err.h"
+#include "engine/agree.h"
 #include "engine/want.h"
 #include "tap.h"
+
+/* Both sides' values are there, however long the name is. */
+static void long_names(void)
+{
+	struct want a = { .count = 40320, .pre = 0.25, .post = 0.5, .dtype = RINGUP_BF16 }, b;
+	const struct want *of[2] = { &a, &b };
+	char name[NAME_BYTES + 1], text[600];
+	size_t n;
+	int bad = 0;
+
+	want_shape(&a, (uint64_t[]){ 2, 3, 4, 5, 6, 7, 8 }, 7);
+	b = a;
+	b.shape[6] = 9;
+	for (n = 1; n <= NAME_BYTES; n++) {
+		memset(name, 'n', n);
+		name[0] = 'A';
+		name[n - 1] = 'Z';
+		name[n] = 0;
+		want_disagree(name, of, 2, NULL, text, sizeof(text));
+		bad += text[0] != (n > 1 ? 'A' : 'Z') ||
+		       !strstr(text, "Z: rank 0 wants a sum") ||
+		       !strstr(text, ",8] scaled by 0.25") ||
+		       !strstr(text, ",9] scaled by 0.25") ||
+		       !strstr(text, "0.5 after, rank 1") ||
+		       strlen(text) >= sizeof(((struct err *)NULL)->text);
+	}
+	ok(!bad, "names of any length: %s", text);
+}
 
 /* Of many ranks' wants the lowest is kept, and the lowest that differs from it. */
 static void sets(void)
@@ -22,8 +52,10 @@ static void sets(void)
 	wants_merge(&x, &y);
 	ok(x.count == 2 && x.rank[0] == 2 && x.rank[1] == 3 && x.want[1].count == 2,
 	   "the lowest that differs");
-	wants_text(&x, "t", text, sizeof(text));
+	wants_text(&x, "t", NULL, text, sizeof(text));
 	ok(!strcmp(text, "t: rank 2 wants a sum of 3 f32, rank 3 a sum of 2 f32"), "%s", text);
+	wants_text(&x, "t", (const int[]){ 1, 2, 5, 7, 8, 9 }, text, sizeof(text));
+	ok(!strcmp(text, "t: rank 5 wants a sum of 3 f32, rank 7 a sum of 2 f32"), "%s", text);
 }
 
 int main(void)
@@ -35,18 +67,26 @@ int main(void)
 	ok(want_equal(&a, &b), "equal");
 	b.post = 0.5;
 	ok(!want_equal(&a, &b), "a scale makes a difference");
-	want_text(&b, text, sizeof(text));
+	want_text(&b, NULL, text, sizeof(text));
 	ok(!strcmp(text, "sum of 10 f32 scaled by 1 before and 0.5 after"), "%s", text);
+	b.post = 1 + 0x1p-40;
+	want_text(&b, NULL, text, sizeof(text));
+	ok(strstr(text, " and 1.000000000000909"), "what differs by little reads so: %s", text);
 	b = a;
 	c.count = 12;
-	want_disagree("grad/fc1", of, 3, text, sizeof(text));
+	want_disagree("grad/fc1", of, 3, NULL, text, sizeof(text));
 	ok(!strcmp(text, "grad/fc1: rank 0 wants a sum of 10 f32, rank 2 a sum of 12 f32"),
 	   "%s", text);
 	b.kind = PLAN_BROADCAST;
 	b.root = 1;
-	want_disagree("x", of, 3, text, sizeof(text));
+	want_disagree("x", of, 3, NULL, text, sizeof(text));
 	ok(strstr(text, "rank 1 a broadcast from rank 1 of 10 f32; 1 more differ") != NULL,
 	   "%s", text);
+	want_disagree("x", of, 3, (const int[]){ 4, 6, 7 }, text, sizeof(text));
+	ok(!strncmp(text, "x: rank 4 wants", 15) &&
+		   strstr(text, "rank 6 a broadcast from rank 6 of 10 f32; 1 more differ from "
+				"rank 4"),
+	   "in a group, as the world counts: %s", text);
 	ok(want_bytes(&a) == 40, "bytes");
 	ok(want_valid(&a, 3), "valid");
 	b.root = 3;
@@ -62,11 +102,12 @@ int main(void)
 	b = c = a;
 	want_shape(&b, (uint64_t[]){ 5, 2 }, 2);
 	want_shape(&c, (uint64_t[]){ 2, 5 }, 2);
-	want_disagree("m", (const struct want *[]){ &b, &c }, 2, text, sizeof(text));
+	want_disagree("m", (const struct want *[]){ &b, &c }, 2, NULL, text, sizeof(text));
 	ok(!strcmp(text, "m: rank 0 wants a sum of 10 f32 [5,2], rank 1 a sum of 10 f32 [2,5]"),
 	   "%s", text);
 	want_shape(&b, (uint64_t[]){ 1, 1, 1, 1, 1, 1, 1, 1, 5, 2 }, 10);
 	ok(b.dims == WANT_DIMS && b.shape[WANT_DIMS - 1] == 10, "more dimensions than we keep");
 	sets();
+	long_names();
 	return tap_done();
 }
