@@ -21,8 +21,14 @@ const char *ringup_error(void)
 static int add_groups(struct ringup *r, const struct ringup_init *how)
 {
 	struct ringup_group *g;
+	struct err e;
 	int i, rc = 0;
 
+	if (how && (how->group_count < 0 || (how->group_count && !how->groups))) {
+		fail(&e, RINGUP_EINVAL, "ringup_init: %d groups%s", how->group_count,
+		     how->group_count < 0 ? "" : ", but groups is NULL");
+		return context_fail(&e);
+	}
 	for (i = 0; how && i < how->group_count && !rc; i++)
 		rc = ringup_group_add(r, how->groups[i].ranks, how->groups[i].count, &g);
 	return rc;
@@ -87,6 +93,9 @@ void ringup_abort(struct ringup *r, const char *why)
 {
 	struct err e;
 
+	/* Of a child of fork() the job hears nothing; nor has it the memory any more. */
+	if (!engine_is_mine(&r->member.engine))
+		return;
 	fail(&e, RINGUP_EABORTED, "rank %d aborted the job: %s", r->member.rank,
 	     why ? why : "no reason given");
 	engine_alarm(&r->member.engine, RINGUP_EABORTED, e.text);

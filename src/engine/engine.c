@@ -221,10 +221,14 @@ static void fail_all(struct engine *g)
 static void step_failed(struct engine *g, const struct err *e)
 {
 	int64_t until = clock_deadline(e->code == RINGUP_EPEER ? VERDICT_MS : 0);
+	struct err why = *e;
 
+	/* All hear of it, so it has to say whose trouble it is. */
+	if (e->code == RINGUP_ENOMEM || e->code == RINGUP_ESYSTEM)
+		fail_in(&why, "rank %d", g->lanes[0]->team.rank);
 	while (!is_alarmed(g) && clock_ns() < until)
 		clock_sleep_ms(1);
-	engine_alarm(g, e->code, e->text);
+	engine_alarm(g, why.code, why.text);
 }
 
 /* ---- driving ---- */

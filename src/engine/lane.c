@@ -63,6 +63,41 @@ int lane_flying(struct lane *l)
 	return n;
 }
 
+static void give_all(struct ringup_op *list, struct lane *to)
+{
+	for (; list; list = list->next) {
+		give_all(list->members, to);
+		list->lane = to;
+	}
+}
+
+void lane_hand_over(struct lane *from, struct lane *to)
+{
+	struct ringup_op *op, **end;
+
+	if (!from->flying)
+		return;
+	lock_take(&to->lock);
+	give_all(from->flying, to);
+	for (op = from->flying; op->next; op = op->next)
+		;
+	op->next = to->flying;
+	if (to->flying)
+		to->flying->prev = op;
+	to->flying = from->flying;
+	give_all(from->pool, to);
+	for (end = &from->pool; *end; end = &(*end)->next)
+		;
+	*end = to->pool;
+	to->pool = from->pool;
+	for (end = &from->blocks; *end; end = &(*end)->block_next)
+		;
+	*end = to->blocks;
+	to->blocks = from->blocks;
+	lock_give(&to->lock);
+	from->flying = from->pool = from->blocks = NULL;
+}
+
 /* ---- plans ---- */
 
 struct ringup_op *lane_op(struct lane *l, const struct item *it)

@@ -72,7 +72,8 @@ struct lane {
 	uint64_t calls_seen; /* joined: how often others have called; atomic */
 	bool running;        /* the plan has been started           */
 
-	struct stall_seen *seen; /* stall.c's */
+	struct stall_seen *seen; /* stall.c's, and how often joined ranks had been called */
+	uint64_t calls_looked;
 };
 
 /* lane_open - with the fields above set. */
@@ -97,6 +98,10 @@ void lane_leave(uint32_t *left, int rank);
 
 /* lane_is_over - has one of the ranks left?  Then says so in @e, which may be NULL. */
 bool lane_is_over(const struct lane *l, struct err *e);
+
+/* lane_hand_over - the operations of @from, which are complete but nobody has waited for them
+ * yet, are @to's from now on. */
+void lane_hand_over(struct lane *from, struct lane *to);
 
 /* lane_flying - operations that are not complete. */
 int lane_flying(struct lane *l);

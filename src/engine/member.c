@@ -14,6 +14,7 @@
 #include "nicpick/own.h"
 #include "wire/chan.h"
 #include "wire/discover.h"
+#include "wire/ranks.h"
 
 enum { BYE_MS = 1000 /* member_close() waits for the others' sake at most */ };
 
@@ -305,17 +306,38 @@ static int cross_world(struct member *m, const void *mine, size_t len, void **al
 	return engine_submit(&m->world.lane, &q, INT64_MAX, NULL, e);
 }
 
+/* The same; what goes wrong is kept for circle_exchange(). */
+static void *cross_all(struct member *m, const void *mine, size_t len, uint64_t *counts)
+{
+	void *all = NULL;
+
+	m->why.code = 0;
+	if (!counts)
+		fail(&m->why, RINGUP_ENOMEM, "no memory for what %d ranks say", m->size);
+	else
+		cross_world(m, mine, len, &all, counts, &m->why);
+	return all;
+}
+
+/* @rank has said so much. */
+static int check_said(struct member *m, int rank, uint64_t said, size_t len)
+{
+	if (said == len)
+		return 0;
+	/* Who has joined answers whatever others do, with nothing. */
+	return fail(&m->why, RINGUP_EMISMATCH, "rank %d %s", rank,
+		    said ? "says something else" : "has joined, and takes no part");
+}
+
 static int exchange_in_world(void *ctx, const void *mine, size_t len, void *all)
 {
 	struct member *m = ctx;
 	uint64_t *counts = calloc((size_t)m->size, sizeof(*counts));
-	void *got = NULL;
-	struct err e;
-	int r, rc = counts ? cross_world(m, mine, len, &got, counts, &e) : RINGUP_ENOMEM;
+	void *got = cross_all(m, mine, len, counts);
+	int r, rc = m->why.code;
 
 	for (r = 0; r < m->size && !rc; r++)
-		if (counts[r] != len)
-			rc = RINGUP_EMISMATCH;
+		rc = check_said(m, r, counts[r], len);
 	if (!rc)
 		memcpy(all, got, len * (size_t)m->size);
 	free(got);
@@ -329,16 +351,14 @@ static int exchange_in_group(void *ctx, const void *mine, size_t len, void *all)
 	struct crossing *c = ctx;
 	struct member *m = c->member;
 	uint64_t *counts = calloc((size_t)m->size, sizeof(*counts)), at = 0;
-	void *got = NULL;
-	struct err e;
-	int r, i = 0, rc = counts ? cross_world(m, mine, len, &got, counts, &e) : RINGUP_ENOMEM;
+	void *got = cross_all(m, mine, len, counts);
+	int r, i = 0, rc = m->why.code;
 
 	c->calls++;
 	for (r = 0; r < m->size && !rc; r++) {
 		if (i < c->group->size && c->group->ranks[i] == r) {
-			if (counts[r] != len)
-				rc = RINGUP_EPEER;
-			else if (all)
+			rc = check_said(m, r, counts[r], len);
+			if (all && !rc)
 				memcpy((char *)all + len * (size_t)i, (char *)got + at, len);
 			i++;
 		}
@@ -347,6 +367,43 @@ static int exchange_in_group(void *ctx, const void *mine, size_t len, void *all)
 	free(got);
 	free(counts);
 	return rc;
+}
+
+/* What @rank asks for, of whose list this is. */
+static void group_text(const struct member *m, const int *ranks, uint64_t count, char *out)
+{
+	bool *in = calloc((size_t)m->size, sizeof(*in));
+	uint64_t i;
+
+	for (i = 0; in && i < count; i++)
+		if (ranks[i] >= 0 && ranks[i] < m->size)
+			in[ranks[i]] = true;
+	*out = 0;
+	if (in)
+		ranks_text(out, in, m->size);
+	free(in);
+}
+
+/* Ranks ask for different groups, @odd for another one than rank 0: all tell all which. */
+static int groups_differ(struct member *m, const struct group *g, int odd, struct err *e)
+{
+	uint64_t *counts = calloc((size_t)m->size, sizeof(*counts)), at = 0;
+	int *got = cross_all(m, g->ranks, (size_t)g->size * sizeof(*g->ranks), counts), r;
+	char first[RANKS_TEXT] = "", other[RANKS_TEXT] = "";
+
+	if (m->why.code) {
+		*e = m->why;
+	} else {
+		group_text(m, got, counts[0] / sizeof(*got), first);
+		for (r = 0; r < odd; r++)
+			at += counts[r] / sizeof(*got);
+		group_text(m, got + at, counts[odd] / sizeof(*got), other);
+		fail(e, RINGUP_EMISMATCH, "rank 0 asks for a group of %s, rank %d for %s",
+		     first, odd, strcmp(first, other) ? other : "it at another time");
+	}
+	free(got);
+	free(counts);
+	return e->code;
 }
 
 static uint64_t digest_of(const int *ranks, int count, uint64_t serial)
@@ -380,10 +437,10 @@ static int open_lane(struct member *m, struct group *g, struct group_site *s,
 static int open_group(struct member *m, struct group *g, struct card *cards,
 		      struct segment_door *door, struct err *e)
 {
-	struct circle world = { m->rank, m->size, exchange_in_world, m, NULL };
+	struct circle world = { m->rank, m->size, exchange_in_world, m, &m->why };
 	struct crossing crossing = { m, g, 0 };
 	struct tree_events events;
-	struct circle circle = { g->rank, g->size, exchange_in_group, &crossing, NULL };
+	struct circle circle = { g->rank, g->size, exchange_in_group, &crossing, &m->why };
 	struct group_site site = { .conf = &m->conf,
 				   .engine = &m->engine,
 				   .cards = cards,
@@ -403,9 +460,9 @@ static int open_group(struct member *m, struct group *g, struct card *cards,
 	g->lane.serial = m->groups;
 	mine.digest = digest_of(g->ranks, g->size, m->groups);
 	rc = circle_exchange(&world, &mine, sizeof(mine), cards, e);
-	for (r = 0; r < m->size && !rc; r++)
-		if (cards[r].digest != mine.digest)
-			rc = fail(e, RINGUP_EMISMATCH, "rank %d asks for another group", r);
+	for (r = 1; r < m->size && !rc; r++)
+		if (cards[r].digest != cards[0].digest)
+			rc = groups_differ(m, g, r, e);
 	if (rc)
 		return rc;
 	for (i = 0; i < g->size; i++)
@@ -455,15 +512,18 @@ out:
 
 int member_group_close(struct member *m, struct group *g, struct err *e)
 {
-	struct circle world = { m->rank, m->size, exchange_in_world, m, NULL };
+	struct circle world = { m->rank, m->size, exchange_in_world, m, &m->why };
 	int flying = g->rank < 0 ? 0 : lane_flying(&g->lane), rc = 0;
 
 	if (flying)
 		rc = fail(e, RINGUP_EBUSY, "%d operations are in flight in the group", flying);
 	rc = circle_agree(&world, rc, e);
-	if (!rc)
-		group_close(g);
-	return rc;
+	if (rc)
+		return rc;
+	if (g->rank >= 0)
+		lane_hand_over(&g->lane, &m->world.lane);
+	group_close(g);
+	return 0;
 }
 
 /* The others of a group of ranks, whose memory this is, shall look. */

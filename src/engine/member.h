@@ -22,6 +22,7 @@ struct member {
 	bool homogeneous;
 	struct watch_peer *peers;
 	uint64_t groups; /* that were ever asked for */
+	struct err why;  /* an exchange about groups has failed; code 0: it has not */
 	/* For the connections of groups. */
 	char address[128];
 	struct secret secret;

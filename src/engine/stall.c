@@ -73,10 +73,21 @@ static const char *kind_name(uint32_t kind)
 		[PLAN_REDUCESCATTER] = "reducescatter",
 		[PLAN_ALLTOALL] = "alltoall",
 		[WANT_BUNDLE] = "group",
+		[WANT_JOIN] = "join",
 	};
 
 	return kind < sizeof(names) / sizeof(names[0]) && names[kind] ? names[kind]
 								      : "operation";
+}
+
+/* "allreduce grad/fc1"; what the library calls names of its own is nobody's business. */
+static const char *what_text(uint32_t kind, const char *name, char out[STALL_NAME + 16])
+{
+	if (kind == WANT_JOIN)
+		name = "";
+	snprintf(out, STALL_NAME + 16, "%s%s%.*s", kind_name(kind), *name ? " " : "",
+		 STALL_NAME, name);
+	return strcmp(name, "\x01group") ? out : "adding or removing a group";
 }
 
 /* "ranks 0, 1 of 3 wait for rank 2 (process 123 on node-b)" */
@@ -145,7 +156,7 @@ static const char *name_of(const struct ringup_op *op)
 static void note(const struct stall *s, const struct lane *l, const struct ringup_op *op,
 		 int64_t now_ns, struct finding *f)
 {
-	char who[320];
+	char who[320], what[STALL_NAME + 16];
 	bool in[4096], waiting[4096] = { false }, missing[4096] = { false };
 	int r;
 
@@ -161,17 +172,27 @@ static void note(const struct stall *s, const struct lane *l, const struct ringu
 		missing[in_world(l, r)] = !in[r] && l->ledger;
 	}
 	say_who(s, waiting, missing, who, sizeof(who));
-	snprintf(f->text[f->shown++], TEXT, "%s %.*s has stalled for %.1f s: %s",
-		 kind_name(op->ask.want.kind), STALL_NAME, name_of(op),
+	snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s",
+		 what_text(op->ask.want.kind, name_of(op), what),
 		 (double)(now_ns - op->since_ns) / 1e9, who);
 }
 
+/* Has a rank that has joined been called since the last look?  As long as the others go on, it
+ * waits for nobody. */
+static bool goes_on(struct lane *l, const struct ledger *of)
+{
+	uint64_t was = l->calls_looked;
+
+	l->calls_looked = of ? ledger_calls(of) : 0;
+	return l->calls_looked != was;
+}
+
 static void look_at(const struct stall *s, const struct lane *l, struct ringup_op *op,
-		    int64_t now_ns, struct finding *f)
+		    bool going_on, int64_t now_ns, struct finding *f)
 {
 	int64_t age = now_ns - op->since_ns;
 
-	if (!op->since_ns) {
+	if (!op->since_ns || (going_on && op->ask.want.kind == WANT_JOIN)) {
 		op->since_ns = now_ns;
 		op->warnings = 0;
 		return;
@@ -257,12 +278,24 @@ static bool report(struct lane *l, uint32_t id, int64_t age_ns)
 	return true;
 }
 
-/* What has been in flight here, without anybody joining, for too long? */
+static bool is_join(const struct ledger *of, uint32_t id)
+{
+	int r;
+
+	for (r = 0; r < of->ranks; r++)
+		if (ledger_is_busy(of, id, r) &&
+		    ledger_record(of, id, r)->want.kind == WANT_JOIN)
+			return true;
+	return false;
+}
+
+/* What has been in flight here, without another rank's doing the same, for too long? */
 static void look_at_host(struct stall *s, struct lane *l, bool silence, int64_t now_ns)
 {
 	int64_t limit = s->warn_ns < s->abort_ns ? s->warn_ns : s->abort_ns;
 	const struct ledger *of = tree_ledger(l->agreement);
 	uint32_t id, used = ledger_used(of);
+	bool going_on = goes_on(l, of);
 	int told = 0;
 
 	/* Groups come and go; without memory for this one now, the next look has some. */
@@ -272,7 +305,8 @@ static void look_at_host(struct stall *s, struct lane *l, bool silence, int64_t 
 		uint64_t arrived = ledger_arrived(of, id);
 		struct stall_seen *x = &l->seen[id];
 
-		if (arrived != x->arrived || !x->since_ns || silence) {
+		if (arrived != x->arrived || !x->since_ns || silence ||
+		    (going_on && is_join(of, id))) {
 			*x = (struct stall_seen){ arrived, now_ns };
 			continue;
 		}
@@ -370,8 +404,8 @@ static void forget_board(struct stall *s)
 static void look_at_board(struct stall *s, const struct lane *l, int64_t now_ns,
 			  struct finding *f)
 {
+	char who[320], what[STALL_NAME + 16];
 	bool missing[4096] = { false };
-	char who[320];
 	int i, r;
 
 	pthread_mutex_lock(&s->lock);
@@ -391,8 +425,8 @@ static void look_at_board(struct stall *s, const struct lane *l, int64_t now_ns,
 		for (r = 0; r < l->team.size; r++)
 			missing[in_world(l, r)] = !t->in[in_world(l, r)];
 		say_who(s, t->in, missing, who, sizeof(who));
-		snprintf(f->text[f->shown++], TEXT, "%s %.*s has stalled for %.1f s: %s",
-			 kind_name(t->kind), STALL_NAME, t->name,
+		snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s",
+			 what_text(t->kind, t->name, what),
 			 (double)(now_ns - t->since_ns) / 1e9, who);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -411,6 +445,7 @@ static void look_at_lane(struct lane *l, void *arg)
 {
 	struct look *look = arg;
 	struct ringup_op *op;
+	bool going_on;
 
 	if (l->team.hosts > 1) {
 		if (l->team.local_rank == 0)
@@ -419,10 +454,11 @@ static void look_at_lane(struct lane *l, void *arg)
 			look_at_board(look->stall, l, look->now_ns, &look->found);
 		return;
 	}
+	going_on = goes_on(l, l->ledger);
 	lock_take(&l->lock);
 	for (op = l->flying; op && !look->found.fatal; op = op->next)
 		if (!op->ghost && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING)
-			look_at(look->stall, l, op, look->now_ns, &look->found);
+			look_at(look->stall, l, op, going_on, look->now_ns, &look->found);
 	lock_give(&l->lock);
 }
 

@@ -338,9 +338,13 @@ static void refused(struct ringup *r, int rank, int size)
 	check(ringup_group_add(r, twice, 2, &g) == RINGUP_EINVAL, "twice", rank);
 	check(ringup_group_add(r, none, 1, &g) == RINGUP_EINVAL, "no such rank", rank);
 	check(ringup_group_add(r, mine, 0, &g) == RINGUP_EINVAL, "nobody", rank);
-	if (size > 1)
+	if (size > 1) {
 		check(ringup_group_add(r, mine, 1, &g) == RINGUP_EMISMATCH && !g,
 		      "different groups", rank);
+		check(strstr(ringup_error(), "rank 0 asks for a group of rank 0 of ") &&
+			      strstr(ringup_error(), ", rank 1 for rank 1 of "),
+		      "both sides are told", rank);
+	}
 	check(ringup_group_remove(ringup_world(r)) == RINGUP_EINVAL, "the world", rank);
 	check(!ringup_group_add(r, (int[]){ 0 }, 1, &g) && g, "then a good one", rank);
 	if (rank == 0)
@@ -357,6 +361,74 @@ static void refused(struct ringup *r, int rank, int size)
 	if (rank < 2)
 		check(!ringup_wait(op, -1), "wait", rank);
 	check(!ringup_group_remove(g), "remove", rank);
+}
+
+/* What has been complete when its group went is waited for later; what is asked for then is
+ * not in its way. */
+static void remembered(struct ringup *r, int rank, int size)
+{
+	enum { OPS = 70 };
+	struct ringup_group *g, *world = ringup_world(r);
+	struct ringup_op *op[OPS], *many, *odd, *other;
+	float v[OPS], w[2] = { 1, 1 }, x = 1;
+	struct ringup_reduce a[2] = {
+		{ .name = "many", .in = w, .out = w, .count = 1, .dtype = RINGUP_F32 },
+		{ .in = w + 1, .out = w + 1, .count = 1, .dtype = RINGUP_F32 },
+	};
+	int both[] = { size - 2, size - 1 }, i;
+	char name[24];
+
+	check(!ringup_group_add(r, both, 2, &g), "add", rank);
+	if (ringup_rank(g) >= 0) {
+		for (i = 0; i < OPS; i++) {
+			v[i] = (float)i;
+			snprintf(name, sizeof(name), "%d", i);
+			check(!sum(g, name, &v[i], 1, &op[i]), "start", rank);
+		}
+		check(!ringup_allreduce_many(g, a, 2, &many), "many", rank);
+		check(!sum(g, "odd", &x, rank == size - 1 ? 0 : 1, &odd), "differ", rank);
+		for (i = 0; i < OPS || !ringup_poll(many) || !ringup_poll(odd); i++)
+			while (i < OPS && !ringup_poll(op[i]))
+				;
+	}
+	check(!ringup_group_remove(g), "remove", rank);
+	check(!sum(world, "other", &x, 1, &other), "start", rank);
+	if (rank >= size - 2) {
+		for (i = 0; i < OPS; i++)
+			check(ringup_poll(op[i]) && !ringup_wait(op[i], -1) &&
+				      v[i] == (float)(2 * i),
+			      "complete before", rank);
+		check(!ringup_wait(many, -1) && w[1] == 2, "many", rank);
+		check(ringup_wait(odd, -1) == RINGUP_EMISMATCH, "a disagreement", rank);
+		snprintf(name, sizeof(name), "rank %d", size - 2);
+		check(strstr(ringup_error(), name) && strstr(ringup_error(), "a sum of 0 f32"),
+		      "as the world counts", rank);
+	}
+	check(!ringup_wait(other, -1) && x == (float)size, "other", rank);
+	for (i = 0; i < OPS; i++)
+		check(!sum(world, "after", &v[i], 1, NULL), "after", rank);
+}
+
+/* A rank that has joined the world asks for no group there. */
+static void after_join(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = NULL;
+	struct ringup_op *join;
+	int last, rc;
+
+	if (rank == 0) {
+		check(!ringup_join(ringup_world(r), &last, &join), "join", rank);
+		check(ringup_group_add(r, (int[]){ 0, 1 }, 2, &g) == RINGUP_EBUSY, "has joined",
+		      rank);
+		check(!ringup_wait(join, -1), "wait", rank);
+	} else {
+		/* It may not have joined yet; then it is not asked. */
+		rc = ringup_group_add(r, (int[]){ 0, 1 }, 2, &g);
+		check(rc == RINGUP_EMISMATCH && strstr(ringup_error(), "rank 0 has joined"),
+		      "the others hear that", rank);
+		check(!ringup_join(ringup_world(r), &last, NULL), "join", rank);
+	}
+	check(size > 0 && !ringup_group_add(r, (int[]){ 0, 1 }, 2, &g), "after it", rank);
 }
 
 /* The last rank leaves: the others go on in a group of their own. */
@@ -412,11 +484,57 @@ static void forked(struct ringup *r, int rank, int size)
 	if (rank == 0) {
 		check(count_connections() >= size, "there are connections", rank);
 		pid = fork();
-		if (!pid)
+		if (!pid) {
+			ringup_abort(r, "no rank of this job");
 			_exit(count_connections() ? 1 : 0);
-		check(waitpid(pid, &status, 0) == pid && !status, "the child has none", rank);
+		}
+		check(waitpid(pid, &status, 0) == pid && !status,
+		      "the child has none, and is not heard", rank);
 	}
 	check(!ringup_barrier(ringup_world(r), NULL, NULL), "barrier", rank);
+}
+
+/* What a child may ask for: nothing of it reaches the job, nor harms the child. */
+static int as_child(struct ringup *r, struct ringup_op *op)
+{
+	struct ringup_group *g;
+	float v = 1;
+	int bad = 0;
+
+	ringup_abort(r, "no rank of this job");
+	bad += ringup_wait(op, -1) != RINGUP_ESHUTDOWN;
+	bad += sum(ringup_world(r), "known", &v, 1, NULL) != RINGUP_ESHUTDOWN;
+	bad += !strstr(ringup_error(), "a child of fork() is no rank");
+	bad += ringup_group_add(r, (int[]){ 0 }, 1, &g) != RINGUP_ESHUTDOWN;
+	bad += ringup_group_remove(ringup_group_get(r, 1)) != RINGUP_ESHUTDOWN;
+	bad += ringup_rank(ringup_world(r)) != 0;
+	ringup_fini(r);
+	return bad;
+}
+
+static void child(struct ringup *r, int rank, int size)
+{
+	static const int ranks[] = { 0, 1 };
+	struct ringup_group *world = ringup_world(r), *g;
+	struct ringup_op *op = NULL;
+	float v = 1, w = 1;
+	int status = -1, i;
+	pid_t pid;
+
+	check(!ringup_group_add(r, ranks, 2, &g), "add", rank);
+	for (i = 0; i < 4; i++)
+		check(!sum(world, "known", &v, 1, NULL), "sum", rank);
+	if (rank == 0) {
+		check(!sum(world, "late", &w, 1, &op), "start", rank);
+		pid = fork();
+		if (!pid)
+			_exit(as_child(r, op));
+		check(waitpid(pid, &status, 0) == pid && !status, "a child's calls", rank);
+	}
+	check(!ringup_barrier(world, NULL, NULL), "barrier", rank);
+	if (rank)
+		check(!sum(world, "late", &w, 1, &op), "start", rank);
+	check(!ringup_wait(op, -1) && w == (float)size, "the parent's", rank);
 }
 
 /* ---- join ---- */
@@ -637,6 +755,11 @@ int main(void)
 	}
 	for (size = 2; size <= 5; size++)
 		run("a large all-to-all is one plan", size, exchange_once);
+	run("what a child of fork() may ask for", 3, child);
+	for (size = 2; size <= 4; size++) {
+		run("what nobody has waited for when its group goes", size, remembered);
+		run("no group from who has joined", size, after_join);
+	}
 	run("Adasum", 1, adasum);
 	run("Adasum", 2, adasum);
 	run("Adasum", 4, adasum);
@@ -658,12 +781,15 @@ int main(void)
 		run("hosts: other collectives while a rank has joined", size, join_others);
 		run("hosts: operations in flight while a rank joins", size, join_flying);
 		run("hosts: operations in flight when the last rank joins", size, join_behind);
+		run("hosts: what nobody has waited for when its group goes", size, remembered);
+		run("hosts: no group from who has joined", size, after_join);
 	}
 	run("hosts: Adasum", 3, adasum);
 	run("hosts: groups that overlap", 3, overlapping);
 	run("hosts: groups that overlap", 4, overlapping);
 	run("hosts: groups in a circle", 3, circle);
 	run("hosts: what a child of fork() keeps", 3, forked);
+	run("hosts: what a child of fork() may ask for", 3, child);
 	run("hosts: a group without the rank that leaves", 3, without_one);
 	run("hosts: a group without the rank that leaves", 5, without_one);
 	return tap_done();

@@ -123,6 +123,87 @@ static int in_groups(void)
 	return k ? 0 : 5;
 }
 
+/* A rank that has joined waits for the others as long as they like; they keep on working. */
+static int joined(void)
+{
+	float v[1] = { 0 };
+	struct ringup_reduce a = {
+		.name = "goes on", .in = v, .out = v, .count = 1, .dtype = RINGUP_F32
+	};
+	struct ringup *r;
+	int rc = 0, k, last;
+
+	late_ms = 0;
+	if (join_impatient(&r))
+		return 2;
+	for (k = 0; family_rank && k < 30 && !rc; k++) {
+		clock_sleep_ms(100);
+		rc = ringup_allreduce(ringup_world(r), &a, NULL);
+	}
+	if (!rc)
+		rc = ringup_join(ringup_world(r), &last, NULL);
+	if (rc)
+		printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
+	ringup_fini(r);
+	return rc ? 3 : 0;
+}
+
+/* Nobody comes to join him. */
+static int left_alone(void)
+{
+	struct ringup *r;
+	int rc, last, k;
+
+	late_ms = 0;
+	if (join_impatient(&r))
+		return 2;
+	if (family_rank == LAZY)
+		be_lazy(SIZE - 1);
+	rc = ringup_join(ringup_world(r), &last, NULL);
+	k = rc == RINGUP_ETIMEDOUT && !strncmp(ringup_error(), "join has stalled for ", 21) &&
+	    strstr(ringup_error(), "s: ranks 0, 2 of 3 wait for rank 1 (process ");
+	if (!k)
+		printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
+	hear_of_it();
+	ringup_fini(r);
+	return k ? 0 : 3;
+}
+
+/* A group that one rank does not ask for. */
+static int half_added(void)
+{
+	static const int all[] = { 0, 1, 2 };
+	struct ringup_group *g;
+	struct ringup *r;
+	int rc, k;
+
+	late_ms = 0;
+	if (join_impatient(&r))
+		return 2;
+	if (family_rank == LAZY)
+		be_lazy(SIZE - 1);
+	rc = ringup_group_add(r, all, 3, &g);
+	k = rc == RINGUP_ETIMEDOUT &&
+	    strstr(ringup_error(), "adding or removing a group has stalled for ") &&
+	    strstr(ringup_error(), "s: ranks 0, 2 of 3 wait for rank 1 (process ");
+	if (!k)
+		printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
+	hear_of_it();
+	ringup_fini(r);
+	return k ? 0 : 3;
+}
+
+static void three_ranks(const char *what, int (*body_)(void))
+{
+	int status[FAMILY_MAX], r, bad = 0;
+
+	family_run(SIZE, body_, status);
+	for (r = 0; r < SIZE; r++)
+		bad |= status[r];
+	family_end();
+	ok(!bad, "%s", what);
+}
+
 static void between_hosts(void)
 {
 	int status[FAMILY_MAX], r, bad = 0;
@@ -141,6 +222,12 @@ int main(void)
 	stalled("late is not never", 1000, 200);
 	stalled("the waiting and the missing are named to all", 1, 0);
 	stalled("the waiting and the missing are named to all", 1000, 0);
+	three_ranks("who has joined waits while the others work", joined);
+	three_ranks("nobody joins him", left_alone);
+	three_ranks("a group that one rank does not ask for", half_added);
 	between_hosts();
+	three_ranks("hosts: who has joined waits while the others work", joined);
+	three_ranks("hosts: nobody joins him", left_alone);
+	three_ranks("hosts: a group that one rank does not ask for", half_added);
 	return tap_done();
 }
