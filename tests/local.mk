@@ -183,6 +183,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_shake \
 	%reldir%/fuzz/replay_snapshot \
 	%reldir%/fuzz/replay_sock \
+	%reldir%/fuzz/replay_stall \
 	%reldir%/fuzz/replay_talk \
 	%reldir%/fuzz/replay_tree
 check_PROGRAMS += $(FUZZ_TESTS)
@@ -207,12 +208,13 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_snapshot_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_snapshot.c
 %canon_reldir%_fuzz_replay_talk_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_talk.c
 %canon_reldir%_fuzz_replay_sock_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_sock.c
+%canon_reldir%_fuzz_replay_stall_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_stall.c
 %canon_reldir%_fuzz_replay_tree_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_tree.c
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/seeds
 
 FUZZERS      = chan diagnose discover dist elfinfo facts fixfile hosts jobdir manifest meet mesh plan roster rules \
-	       settings shake snapshot sock talk tree
+	       settings shake snapshot sock stall talk tree
 FUZZ_CC      = clang
 FUZZ_SECONDS = 60
 # An archive, so that a target which includes a source has no second copy of it.
@@ -422,6 +424,13 @@ BATS_TESTS += $(FAULT_TESTS)
 GROWTH_TESTS = %reldir%/fault/test_growth
 check_PROGRAMS += $(GROWTH_TESTS)
 TESTS += $(GROWTH_TESTS)
+
+# whole: the library as programs see it, where no single source is to blame
+WHOLE_TESTS = \
+	%reldir%/whole/test_any \
+	%reldir%/whole/test_huge
+check_PROGRAMS += $(WHOLE_TESTS)
+TESTS += $(WHOLE_TESTS)
 
 # py: pytest, which prints TAP
 PY_TESTS = \

@@ -1,0 +1,173 @@
+/* test_huge.c - tensors of more than 2^31 elements, in a few megabytes of memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+#include "ranks.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { INSTRUMENTED = 1 };
+#else
+enum { INSTRUMENTED = 0 };
+#endif
+
+/*
+ * Nearly all of such a tensor is one window of memory, mapped again and again.  What is first,
+ * last and beyond each 2^30 elements has a window of its own, so that what is left out, or
+ * written in another place, is seen there.
+ */
+enum { RANKS = 2 };
+#define WINDOW ((uint64_t)16 << 20)
+#define LARGE  (((uint64_t)1 << 31) + WINDOW)
+
+/* The same in each window. */
+static unsigned char pattern(uint64_t i)
+{
+	return (unsigned char)((i % 251) * 3 + (i % WINDOW >> 16));
+}
+
+static bool has_own(uint64_t at, uint64_t bytes)
+{
+	return at % (1 << 30) == 0 || at + WINDOW >= bytes;
+}
+
+static unsigned char *big_make(uint64_t bytes)
+{
+	unsigned char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int fd = memfd_create("window", MFD_CLOEXEC);
+	uint64_t at;
+	void *q;
+
+	if (p == MAP_FAILED || fd < 0 || ftruncate(fd, (off_t)WINDOW)) {
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	for (at = 0; at < bytes; at += WINDOW) {
+		q = has_own(at, bytes) ? p + at
+				       : mmap(p + at, WINDOW, PROT_READ | PROT_WRITE,
+					      MAP_SHARED | MAP_FIXED, fd, 0);
+		if (q != p + at) {
+			munmap(p, bytes);
+			p = NULL;
+			break;
+		}
+	}
+	close(fd);
+	return p;
+}
+
+static void big_fill(unsigned char *p, uint64_t bytes, bool with)
+{
+	uint64_t at, i;
+
+	for (at = 0; at < bytes; at += WINDOW)
+		for (i = 0; (at <= WINDOW || has_own(at, bytes)) && i < WINDOW; i++)
+			p[at + i] = with ? pattern(i) : 0x77;
+}
+
+/* Is it @times the pattern, up to @bytes? */
+static uint64_t big_wrong(const unsigned char *p, uint64_t bytes, unsigned times)
+{
+	uint64_t at, i, bad = 0;
+
+	for (at = 0; at < bytes; at += WINDOW)
+		for (i = 0; (at <= WINDOW || has_own(at, bytes)) && i < WINDOW; i++)
+			bad += p[at + i] != (unsigned char)(pattern(i) * times);
+	return bad;
+}
+
+static bool is_long;
+
+static void collectives(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	uint64_t all = LARGE * (uint64_t)size, counts[RANKS];
+	unsigned char *in = big_make(all), *out = big_make(all), *made = NULL;
+	struct ringup_reduce sum = {
+		.name = "sum", .in = in, .out = out, .count = LARGE, .dtype = RINGUP_U8
+	};
+	struct ringup_bcast spread = { .name = "spread",
+				       .in = in,
+				       .out = out,
+				       .count = LARGE,
+				       .dtype = RINGUP_U8,
+				       .root = 1 };
+	struct ringup_gather gather = { .name = "gather",
+					.in = in,
+					.rows = LARGE,
+					.row = 1,
+					.dtype = RINGUP_U8,
+					.out = (void **)&made,
+					.counts = counts,
+					.into = out,
+					.into_bytes = all };
+	struct ringup_exchange exchange = { .name = "exchange",
+					    .in = in,
+					    .rows = all,
+					    .row = 1,
+					    .dtype = RINGUP_U8,
+					    .out = (void **)&made,
+					    .counts = counts,
+					    .into = out,
+					    .into_bytes = all };
+	struct ringup_scatter scatter = { .name = "scatter",
+					  .in = in,
+					  .rows = all,
+					  .row = 1,
+					  .out = out,
+					  .dtype = RINGUP_U8 };
+
+	check(in && out, "addresses", rank);
+	if (in && out) {
+		big_fill(in, all, true);
+		big_fill(out, all, false);
+		check(!ringup_allreduce(g, &sum, NULL), "allreduce", rank);
+		check(!big_wrong(out, LARGE, (unsigned)size), "its values", rank);
+		check(out[(uint64_t)3 << 30] == 0x77 && out[all - 1] == 0x77, "and no more",
+		      rank);
+	}
+	if (in && out && is_long) {
+		big_fill(out, all, false);
+		check(!ringup_allgather(g, &gather, NULL) && made == out, "allgather", rank);
+		check(counts[0] == LARGE && counts[1] == LARGE, "its counts", rank);
+		check(!big_wrong(out, all, 1), "its values", rank);
+		big_fill(out, all, false);
+		check(!ringup_broadcast(g, &spread, NULL), "broadcast", rank);
+		check(!big_wrong(out, LARGE, 1), "its values", rank);
+		big_fill(out, all, false);
+		check(!ringup_alltoall(g, &exchange, NULL) && made == out, "alltoall", rank);
+		check(counts[0] == LARGE && counts[1] == LARGE, "its counts", rank);
+		check(!big_wrong(out, all, 1), "its values", rank);
+		big_fill(out, all, false);
+		check(!ringup_reducescatter(g, &scatter, NULL), "reducescatter", rank);
+		check(!big_wrong(out, LARGE, (unsigned)size), "its values", rank);
+	}
+	if (in)
+		munmap(in, all);
+	if (out)
+		munmap(out, all);
+}
+
+int main(void)
+{
+	is_long = getenv("RINGUP_TEST_LONG") != NULL;
+	if (INSTRUMENTED) {
+		puts("1..0 # SKIP with a sanitizer, gigabytes take minutes");
+		return 0;
+	}
+	run("more than 2^31 elements", RANKS, collectives);
+	if (is_long) {
+		setenv("RINGUP_BACKEND", "tcp", 1);
+		run("more than 2^31 elements, between hosts", RANKS, collectives);
+	}
+	return tap_done();
+}
