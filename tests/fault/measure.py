@@ -52,10 +52,10 @@ class Job:
         for line in proc.stdout:
             self.lines.append((time.monotonic_ns(), line))
 
-    def here(self, ranks, *args, env=None):
+    def here(self, ranks, *args, env=None, command=None, options=()):
         """Ranks of this host, under the launcher."""
-        self.start(["ringup", "run", "-np", str(ranks), "--no-prefix", "--", self.loop, *args],
-                   env)
+        self.start(["ringup", "run", "-np", str(ranks), "--no-prefix", *options, "--",
+                    *(command or [self.loop]), *args], env)
         self.await_said("ready", ranks)
         return self
 
@@ -177,16 +177,50 @@ def stall(setup, profile):
     return job, max(t for _, t, _ in job.said("ready").values()), 3
 
 
+def disagree(setup, profile):
+    job = Job(setup, profile).here(4, "-d", "3", "-n", "50")
+    return job, max(t for _, t, _ in job.said("ready").values()), 4
+
+
 def kill_launcher(setup, profile):
-    job = Job(setup, profile).here(4, "-b", "65536")
-    pids = [job.pid(rank) for rank in range(4)]
-    fds = [os.pidfd_open(pid) for pid in pids]
+    return until_gone(Job(setup, profile).here(4, "-b", "65536"), signal.SIGKILL)
+
+
+def end_launcher(setup, profile):
+    return until_gone(Job(setup, profile).here(4, "-b", "65536"), signal.SIGTERM)
+
+
+def ignore_end(setup, profile):
+    """The ranks ignore SIGTERM: that they are killed is due after the grace, here of 1 s."""
+    deaf = ["bash", "-c", 'trap "" TERM; exec "$0" "$@"', Job(setup, profile).loop]
+    job = Job(setup, profile).here(4, "-b", "65536", command=deaf, options=("--grace", "1"))
+    return until_gone(job, signal.SIGTERM)
+
+
+def until_gone(job, what):
+    """Send the launcher a signal, and wait for the last rank to end."""
+    fds = [os.pidfd_open(pid) for pid, _, _ in job.said("ready").values()]
     at = time.monotonic_ns()
-    job.procs[0].kill()
+    job.procs[0].send_signal(what)
     for fd in fds:
         await_pidfd(fd)
     job.gone = time.monotonic_ns()
     return job, at, 0
+
+
+def kill_helper(setup, profile):
+    """Two ranks, each started by what goes by the name of Open MPI's daemon."""
+    job, meet = Job(setup, profile), tempfile.mkdtemp(prefix="measure-", dir=setup.tmp)
+    helper = pathlib.Path(meet) / "orted"
+    shutil.copy(shutil.which("bash"), helper)
+    for rank in range(2):
+        job.start([str(helper), "-c", '"$0" -b 4096; exit', job.loop],
+                  {"RINGUP_RANK": str(rank), "RINGUP_SIZE": "2", "RINGUP_MEET": meet,
+                   "RINGUP_JOB": "helped", "RINGUP_BACKEND": "tcp"})
+    job.await_said("ready", 2)
+    at = time.monotonic_ns()
+    job.procs[1].kill()
+    return job, at, 2
 
 
 def kill_mpirun(setup, profile):
@@ -194,13 +228,7 @@ def kill_mpirun(setup, profile):
     job.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TMPDIR=setup.tmp)
     job.start(["mpirun", "--oversubscribe", "-np", "4", job.loop, "-p", "10"])
     job.await_said("ready", 4)
-    fds = [os.pidfd_open(job.pid(rank)) for rank in range(4)]
-    at = time.monotonic_ns()
-    job.procs[0].kill()
-    for fd in fds:
-        await_pidfd(fd)
-    job.gone = time.monotonic_ns()
-    return job, at, 0
+    return until_gone(job, signal.SIGKILL)
 
 
 def await_pidfd(fd):
@@ -212,10 +240,10 @@ def await_pidfd(fd):
     os.close(fd)
 
 
-def on_hosts(act, expect=4, size="65536"):
+def on_hosts(act, expect=4, args=("-b", "65536")):
     def measure(setup, profile):
         hosts = setup.hosts
-        job = hosts.spread(Job(setup, profile), "-b", size)
+        job = hosts.spread(Job(setup, profile), *args)
         at = time.monotonic_ns()
         act(hosts, job)
         return job, at, expect
@@ -246,6 +274,8 @@ FAULTS = {
     "F4 SIGSTOP of a rank, 4 ranks": freeze_rank,
     "F6 a tensor that one rank never submits": stall,
     "F7 partition, data under way": on_hosts(lambda h, j: h.drop(h.a, "input", "output")),
+    "F8 partition, nothing under way for 20 s":
+        on_hosts(lambda h, j: h.drop(h.a, "input", "output"), args=("-w", "20000")),
     "F9 packets lost in one direction": on_hosts(lambda h, j: h.drop(h.a, "input")),
     "F11 link down": on_hosts(lambda h, j: sh("ip", "-n", h.b, "link", "set", "eth0", "down")),
     "F11 address removed":
@@ -253,8 +283,12 @@ FAULTS = {
     "F11 card removed": on_hosts(lambda h, j: sh("ip", "-n", h.b, "link", "del", "eth0")),
     "F12 TCP reset, both ways": on_hosts(reset),
     "F16 power loss of a host": on_hosts(power_loss, 2),
+    "F24 ranks disagree, 4 ranks": disagree,
     "F27 kill -9 of ringup run": kill_launcher,
     "F27 kill -9 of mpirun (Open MPI), ranks that are no MPI programs": kill_mpirun,
+    "F28 SIGTERM to ringup run": end_launcher,
+    "F29 kill -9 of a node's helper": kill_helper,
+    "F31 ranks ignore SIGTERM, a grace of 1 s": ignore_end,
 }
 
 
