@@ -82,6 +82,13 @@ owner() {
   run launch "$1" 4 "$programs/$2" half
   expect_status 0
   all_right 2 'right, mpi'
+  # MPI_Init after ringup_init: by ringup if asked for, else by the program.
+  run launch "$1" 3 "$programs/$2" later
+  expect_status 0
+  all_right 3 'right, mpi'
+  RINGUP_BACKEND='' run launch "$1" 3 "$programs/$2" later
+  expect_status 0
+  all_right 3 'right, node'
 }
 
 @test "a program with an Open MPI of its own, whose ranks are not ours" { owner openmpi mpijob; }

@@ -163,7 +163,7 @@ def print_quotas(args, found):
         for name, row in rows.items():
             ratio = row["steps_per_s"] / rows["ringup"]["steps_per_s"]
             print(f"| {quota:g} | {name} | {row['steps_per_s']:.0f} | {ratio:.2f} | "
-                  f"{row['median_us']:.0f} | {row['most_us'] / 1000:.1f} | "
+                  f"{row['median_us']:.3g} | {row['most_us'] / 1000:.1f} | "
                   f"{row['cores']:.2f} |")
         sys.stdout.flush()
 
@@ -174,7 +174,7 @@ def print_children(args, found):
     print("|---" * 7 + "|")
     for children in args.children:
         for name, row in measure(args, found, 0, children).items():
-            print(f"| {children} | {name} | {row['steps_per_s']:.0f} | {row['median_us']:.1f} | "
+            print(f"| {children} | {name} | {row['steps_per_s']:.0f} | {row['median_us']:.3g} | "
                   f"{row['most_us'] / 1000:.1f} | {row['fork_before_us']:.0f} | "
                   f"{row['fork_after_us']:.0f} |")
         sys.stdout.flush()

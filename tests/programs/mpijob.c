@@ -52,8 +52,38 @@ static int take_part(const struct ringup_init *how)
 	return rc;
 }
 
-/* Modes: "single": an MPI for one thread; "reversed": our ranks are not MPI's;
- * "half": only some of MPI's ranks are in the job; "early": MPI ends first. */
+/* A program whose turn to call MPI_Init comes after ours: it asks whether somebody has. */
+static int come_later(void)
+{
+	struct ringup_group *world;
+	int on = 0, level, one = 1, all = 0, size, rc;
+	struct ringup *job;
+
+	rc = ringup_init(NULL, &job);
+	if (rc) {
+		printf("init: %s\n", ringup_error());
+		return 3;
+	}
+	world = ringup_world(job);
+	rc = sum(job);
+	MPI_Initialized(&on);
+	if (!on)
+		MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (!rc)
+		rc = sum(job);
+	if (!rc && all == size)
+		printf("rank %d of %d: right, %s\n", ringup_rank(world), size,
+		       ringup_backend(world));
+	ringup_fini(job);
+	MPI_Finalize();
+	return rc;
+}
+
+/* Modes: "later": our init comes before MPI's; "single": an MPI for one thread; "reversed": our
+ * ranks are not MPI's; "half": only some of MPI's ranks are in the job; "early": MPI ends
+ * first. */
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -61,6 +91,8 @@ int main(int argc, char **argv)
 	int rank, size, level, rc = 0, one = 1, all = 0, in = 1;
 
 	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+	if (!strcmp(mode, "later"))
+		return come_later();
 	if (!strcmp(mode, "single"))
 		MPI_Init(&argc, &argv);
 	else
