@@ -102,7 +102,7 @@ static int acquire(struct measure *m, struct part *p, struct err *e)
 	else
 		p->out = room(m, bytes * task_takes(t, p->ranks));
 	if (!p->in || !p->out)
-		return fail(e, RINGUP_ENOMEM, "buffers of %llu bytes",
+		return fail(e, RINGUP_ENOMEM, "no memory for buffers of %llu bytes",
 			    (unsigned long long)bytes);
 	return 0;
 }

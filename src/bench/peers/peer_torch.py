@@ -16,6 +16,8 @@ import torch
 TYPES = {"u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,
          "i64": torch.int64, "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32,
          "f64": torch.float64, "bool": torch.bool}
+if hasattr(torch, "uint16"):  # from 2.3 on
+    TYPES["u16"] = torch.uint16
 
 
 class Cannot(Exception):
