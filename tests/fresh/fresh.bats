@@ -125,6 +125,25 @@ teardown_file() {
   [[ $output == *"4 ranks agreed"* ]]
 }
 
+@test "a compiler that an engine needs comes from apt, beside what there is, and nothing else changes" {
+  # chosen - what the alternatives are, and gcc.
+  chosen() { ls -l "$tree/etc/alternatives"; readlink "$tree/usr/bin/gcc"; }
+  [[ -z $(compgen -G "$tree/usr/bin/*g++*") ]] || skip "there is a g++ already"
+  local d=$tree/usr/local/lib/python3.11/dist-packages before
+  mkdir -p "$d/torch/include/torch" "$d/torch-2.13.0.dist-info"
+  printf 'Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0\n' >"$d/torch-2.13.0.dist-info/METADATA"
+  echo pip >"$d/torch-2.13.0.dist-info/INSTALLER"
+  echo "__version__ = '2.13.0'" >"$d/torch/version.py"
+  touch "$d/torch/__init__.py" "$d/torch/include/torch/extension.h"
+  before=$(chosen)
+  # It ends where no Horovod can come of it: this is no release.
+  run inside ringup rebuild --engine horovod --for torch --without-mpi --accept CVE-2024-10190 --source /etc/hosts
+  expect_status 1
+  [[ $output == *"install compilers"* && -n $(compgen -G "$tree/usr/bin/g++-*") && ! -e $tree/usr/bin/g++ ]]
+  [[ $(chosen) == "$before" ]]
+  rm -r "$d/torch" "$d/torch-2.13.0.dist-info"
+}
+
 @test "undo leaves nothing but packages and logs" {
   run inside /ringup/init-scripts/ringup-init --undo
   expect_status 0
