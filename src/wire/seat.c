@@ -231,22 +231,35 @@ static void learn(struct row *w, bool hurts)
 		__atomic_store_n(&w->hurt, n, __ATOMIC_RELAXED);
 }
 
+/*
+ * A yield took long, and it is ready: a sibling had to compute, or a stranger ran and all
+ * siblings besides.  After the former the next yield is short.
+ */
+static void suspect(struct row *w)
+{
+	if (__atomic_load_n(&w->hurts, __ATOMIC_RELAXED))
+		learn(w, true);
+	else
+		__atomic_store_n(&w->hurts, 1, __ATOMIC_RELAXED);
+}
+
 /* Give way until it is ready, for a while, or until a stranger has taken the processor. */
 static bool give_way(struct row *w, const int *who, bool (*ready)(void *arg), void *arg)
 {
 	int64_t begun = clock_ns(), before = begun, after;
+	bool is_ready, is_long;
 
 	do {
 		sched_yield();
-		if (ready(arg)) {
-			learn(w, false);
-			return true;
-		}
+		is_ready = ready(arg);
 		after = clock_ns();
-		if (after - before > STRANGER_NS) {
-			learn(w, true);
-			return false;
-		}
+		is_long = after - before > STRANGER_NS;
+		if (is_ready && is_long)
+			suspect(w);
+		else if (is_ready || is_long)
+			learn(w, is_long);
+		if (is_ready || is_long)
+			return is_ready;
 		before = after;
 		if (!w->away)
 			continue;

@@ -60,7 +60,8 @@ struct row {
 	int away;           /* more ranks than processors: how long to spin for a rank
 			     * that has another processor; 0: there are enough */
 	int hurt;           /* waits that skip yielding, after a long one; atomic */
-	int hurts;          /* how many waits the last long one cost, or fewer; atomic */
+	int hurts;          /* how many waits the last long one cost, or fewer; 1: it may
+			     * have been a sibling's; atomic */
 	int64_t parted_ns;  /* when one went to another processor; atomic */
 	bool patient; /* false: sleep at once; for a thread that nobody waits for; atomic */
 };
@@ -92,8 +93,9 @@ void seat_ring_one(const struct row *w, int rank);
  * Pauses, then gives way to other processes, then sleeps.  A rank on our own processor
  * cannot go on before we give way, so where processors are short we do that at once, unless
  * another one has fewer ranks: then this thread moves there, every 0.1 ms at most.
- * One yield that took longer than a millisecond went to a stranger and not to a
- * sibling: then the next waits skip yielding, more of them each time it happens again.
+ * A yield that took longer than a millisecond in vain, or two of them in a row, went to a
+ * stranger and not to a sibling: then the next waits skip yielding, more of them each time it
+ * happens again.
  *
  * @who: whose ring shall wake it, a rank of the row or SEAT_ANYBODY.
  * Threads: one per row at a time (the holder of the baton).

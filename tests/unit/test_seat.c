@@ -247,6 +247,56 @@ static void test_stranger(void)
 	ok(skipped == 3, "as many as had to skip it did");
 }
 
+static int64_t away_ns = -1; /* how long a yield takes; -1: a real one */
+static bool back;            /* since the last one was over */
+
+/* libc's, for this program. */
+int sched_yield(void)
+{
+	int64_t until = clock_ns() + away_ns;
+
+	if (away_ns < 0)
+		return (int)syscall(SYS_sched_yield);
+	while (clock_ns() < until)
+		;
+	back = true;
+	return 0;
+}
+
+static bool is_back(void *arg)
+{
+	(void)arg;
+	return back;
+}
+
+/* Waits that are over when a yield is, which takes @ms. */
+static void yields(struct row *row, int ms, int count)
+{
+	int who = 1;
+
+	for (away_ns = ms * 1000000; count > 0; count--) {
+		back = false;
+		seat_linger(row, &who, is_back, NULL);
+	}
+	away_ns = -1;
+}
+
+/* A sibling that computes takes long once; a stranger each time, though all are there then. */
+static void test_suspicion(void)
+{
+	struct row row = { .seats = seats, .sleepers = &sleepers, .count = 2, .patient = true };
+
+	yields(&row, 2, 1);
+	ok(row.hurt == 0, "one that takes long is no stranger yet");
+	yields(&row, 0, 2);
+	yields(&row, 2, 1);
+	ok(row.hurt == 0, "nor is one a while later");
+	yields(&row, 2, 1);
+	ok(row.hurt == 16, "two in a row are: %d waits skip it", row.hurt);
+	yields(&row, 2, 17);
+	ok(row.hurt == 32, "one of them, and it is still there: %d", row.hurt);
+}
+
 int main(void)
 {
 	struct row row = {
@@ -266,6 +316,7 @@ int main(void)
 	test_here();
 	test_announced();
 	test_stranger();
+	test_suspicion();
 	seats[1].driving = 1;
 	seat_kick(&row, 1);
 	ok(seats[1].kick == 0, "who drives is not kicked");
