@@ -165,6 +165,14 @@ field() {
   [[ $(grep -c '"name":"openmpi"' <<<"$output") -ge 2 ]]
 }
 
+@test "in a cgroup, which is gone afterwards" {
+  [[ $EUID -eq 0 && -w /sys/fs/cgroup ]] || skip "needs root and cgroups"
+  [[ -d /sys/fs/cgroup/cpu || $(cat /sys/fs/cgroup/cgroup.subtree_control) == *cpu* ]] || skip "no cgroup shares processors"
+  run timeout 60 "$src/tests/peers/container.bash" ringup bench allreduce -np 2 -i 2 --sizes 8 --hog 1 --check --json
+  expect_status 0
+  [[ $(field wrong | sort -u) == 0 && -z $(find /sys/fs/cgroup -maxdepth 2 -name 'ringup-bench.*') ]]
+}
+
 @test "beside a hog, which is gone afterwards" {
   # Others may run the same test: the Python, which nobody needs, tells this one's.
   run timeout 60 ringup bench allreduce -n 2 -i 2 --sizes 8 --python "$BATS_TEST_TMPDIR/none" --hog 1 --check --json

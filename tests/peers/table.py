@@ -34,10 +34,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class Row:
     """A run: what is measured, beside whom, and how many times faster it should be."""
 
-    def __init__(self, name, title, words, peers, want, limit=90):
+    def __init__(self, name, title, words, peers, want, limit=90, on=None):
         self.name, self.title, self.words = name, title, words.split()
         self.peers, self.want, self.limit = peers, want, limit
-        self.on = [os.path.join(HERE, "nodes.bash")] if name.startswith("nodes") else []
+        self.on = [os.path.join(HERE, on)] if on else []
 
     def wanted(self, place, peer):
         """A number, or one for each place, or for each peer."""
@@ -70,13 +70,15 @@ ROWS = [
     Row("bert", "Gradients of BERT-base, 2 ranks", "bert -np 2 -i 2",
         "openmpi-tuned,horovod,gloo", {"openmpi-tuned": 1.8, "horovod": 4, "gloo": 4}, 120),
     Row("hog", "Allreduce, 4 ranks, and a foreign process burns a core",
-        "allreduce -np 4 --sizes 8 --hog 1 --pin", ALL, 20),
+        "allreduce -np 4 --sizes 8 --hog 1 --pin", ALL, None),
+    Row("hog-container", "The same in a container",
+        "allreduce -np 4 --sizes 8 --hog 1 --pin", ALL, 20, on="container.bash"),
     Row("busy-2", "Allreduce, 2 ranks beside 4 foreign processes",
         "allreduce -np 2 --sizes 8,8K,256K --hog 4", ALL, None),
     Row("busy-4", "Allreduce, 4 ranks beside 4 foreign processes",
         "allreduce -np 4 --sizes 8,8K,256K --hog 4", ALL, None),
     Row("nodes", "Allreduce, 2 hosts with 2 ranks each, TCP",
-        "allreduce -np 4 --sizes 16M,64M", "openmpi,gloo", 1.5),
+        "allreduce -np 4 --sizes 16M,64M", "openmpi,gloo", 1.5, on="nodes.bash"),
 ]
 
 
