@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -129,7 +130,7 @@ def run(words, group, timeout):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
         try:
             out, err = job.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
+        except BaseException:
             job.terminate()
             raise
     rows = [line for line in out.splitlines() if line.startswith("{")]
@@ -197,6 +198,8 @@ def main():
     args.bytes = size_of(args.bytes)
     if any(args.quotas) and os.geteuid():
         sys.exit("steps.py: only root can make control groups")
+    # Who is told to end takes down what he has put up.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="ringup-steps-") as scratch:
         try:
             found = contenders(args, scratch)

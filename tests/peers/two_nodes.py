@@ -24,6 +24,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -233,6 +234,8 @@ def main():
         p.error("sizes are multiples of 4")
     if os.geteuid():
         sys.exit("two_nodes.py: only root can make network namespaces")
+    # Who is told to end takes down what he has put up.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="ringup-two-") as scratch:
         os.chmod(scratch, 0o700)
         with Cable(args.rate) as cable:
