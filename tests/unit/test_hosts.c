@@ -140,15 +140,21 @@ static double result(const struct task *t, int size, uint64_t i)
 	return r * t->p.post;
 }
 
-static int differs(const struct task *t, const void *got, const void *want, uint64_t count)
-{
-	return memcmp(got, want, count * reduce_dtype_bytes(t->p.dtype)) != 0;
-}
+/* A rank's part of a task: its buffers, and what shall be in them. */
+struct job {
+	struct plan p;
+	struct piece piece[MAX_PIECES];
+	const void *want[MAX_PIECES];
+	uint64_t wanted[MAX_PIECES];
+	uint64_t matrix[MAX_RANKS * MAX_RANKS];
+	void *memory[3 * MAX_PIECES];
+	int rooms;
+};
 
 /* Room for one element more, so that nothing is empty for malloc(). */
-static void *room(const struct task *t, uint64_t count)
+static void *room(struct job *j, uint64_t count)
 {
-	return calloc(count + 1, reduce_dtype_bytes(t->p.dtype));
+	return j->memory[j->rooms++] = calloc(count + 1, reduce_dtype_bytes(j->p.dtype));
 }
 
 static int finish(struct rank *r, void *me, const struct plan *p)
@@ -166,102 +172,73 @@ static int finish(struct rank *r, void *me, const struct plan *p)
 	return rc;
 }
 
-static int allreduce(struct rank *r, void *me, const struct task *t)
+/* What all kinds but an allreduce have: one piece. */
+static void one_piece(struct job *j, void *in, void *out, uint64_t count, const void *want,
+		      uint64_t wanted)
 {
-	struct piece piece[MAX_PIECES];
-	struct plan p = t->p;
-	void *want[MAX_PIECES];
-	uint64_t at = 0, j;
-	int i, rc, wrong = 0;
+	j->piece[0] = (struct piece){ in, out, count };
+	j->want[0] = want;
+	j->wanted[0] = wanted;
+	j->p.count = count;
+}
 
-	for (i = 0; i < p.pieces; i++) {
+static void allreduce(struct job *j, const struct rank *r, const struct task *t)
+{
+	uint64_t at = 0, k;
+	int i;
+
+	for (i = 0; i < t->p.pieces; i++) {
 		uint64_t count = t->counts[i];
-		void *in = room(t, count), *out = t->in_place ? in : room(t, count);
+		void *in = room(j, count), *out = t->in_place ? in : room(j, count);
+		void *want = room(j, count);
 
-		want[i] = room(t, count);
-		for (j = 0; j < count; j++) {
-			put(p.dtype, in, j, value(t, r->rank, at + j));
-			put(p.dtype, want[i], j, result(t, r->size, at + j));
+		for (k = 0; k < count; k++) {
+			put(t->p.dtype, in, k, value(t, r->rank, at + k));
+			put(t->p.dtype, want, k, result(t, r->size, at + k));
 		}
-		piece[i] = (struct piece){ in, out, count };
+		j->piece[i] = (struct piece){ in, out, count };
+		j->want[i] = want;
+		j->wanted[i] = count;
 		at += count;
 	}
-	p.piece = piece;
-	p.count = at;
-	rc = finish(r, me, &p);
-	for (i = 0; i < p.pieces; i++) {
-		wrong |= differs(t, piece[i].out, want[i], piece[i].count);
-		if (!t->in_place)
-			free(piece[i].out);
-		free((void *)(uintptr_t)piece[i].in);
-		free(want[i]);
-	}
-	r->wrong |= wrong;
-	return rc;
+	j->p.count = at;
 }
 
-static int broadcast(struct rank *r, void *me, const struct task *t)
+static void broadcast(struct job *j, const struct rank *r, const struct task *t)
 {
-	uint64_t count = t->counts[0], j;
-	void *in = room(t, count), *out = room(t, count), *want = room(t, count);
+	uint64_t count = t->counts[0], k;
+	void *in = room(j, count), *out = room(j, count), *want = room(j, count);
 	bool is_root = r->rank == t->p.root;
-	struct piece piece = { is_root ? in : NULL, out, count };
-	struct plan p = t->p;
-	int rc;
 
-	for (j = 0; j < count; j++) {
-		put(p.dtype, in, j, value(t, p.root, j));
-		put(p.dtype, want, j, value(t, p.root, j));
+	for (k = 0; k < count; k++) {
+		put(t->p.dtype, in, k, value(t, t->p.root, k));
+		put(t->p.dtype, want, k, value(t, t->p.root, k));
 	}
-	if (is_root && t->in_place)
-		piece.out = in;
-	p.piece = &piece;
-	p.count = count;
-	rc = finish(r, me, &p);
-	r->wrong |= differs(t, piece.out, want, count);
-	free(in);
-	free(out);
-	free(want);
-	return rc;
+	one_piece(j, is_root ? in : NULL, is_root && t->in_place ? in : out, count, want,
+		  count);
 }
 
-static int allgather(struct rank *r, void *me, const struct task *t)
+static void allgather(struct job *j, const struct rank *r, const struct task *t)
 {
-	uint64_t total = 0, j;
-	size_t size = reduce_dtype_bytes(t->p.dtype);
-	struct plan p = t->p;
-	struct piece piece;
+	uint64_t total = 0, mine = 0, own = t->counts[r->rank], k;
 	void *in, *out, *want;
-	uint64_t mine = 0;
-	int i, rc;
+	int i;
 
 	for (i = 0; i < r->size; i++) {
 		mine = i == r->rank ? total : mine;
 		total += t->counts[i];
 	}
-	in = room(t, t->counts[r->rank]);
-	out = room(t, total);
-	want = room(t, total);
+	out = room(j, total);
+	want = room(j, total);
 	for (total = 0, i = 0; i < r->size; i++)
-		for (j = 0; j < t->counts[i]; j++)
-			put(p.dtype, want, total++, value(t, i, j));
-	if (t->in_place) {
-		free(in);
-		in = (unsigned char *)out + mine * size;
-	}
-	for (j = 0; j < t->counts[r->rank]; j++)
-		put(p.dtype, in, j, value(t, r->rank, j));
-	piece = (struct piece){ in, out, t->counts[r->rank] };
-	p.piece = &piece;
-	p.count = piece.count;
-	p.counts = t->counts;
-	rc = finish(r, me, &p);
-	r->wrong |= differs(t, out, want, total);
-	if (!t->in_place)
-		free(in);
-	free(out);
-	free(want);
-	return rc;
+		for (k = 0; k < t->counts[i]; k++)
+			put(t->p.dtype, want, total++, value(t, i, k));
+	in = t->in_place ? (unsigned char *)out + mine * reduce_dtype_bytes(t->p.dtype)
+			 : room(j, own);
+	for (k = 0; k < own; k++)
+		put(t->p.dtype, in, k, value(t, r->rank, k));
+	one_piece(j, in, out, own, want, total);
+	j->p.counts = t->counts;
 }
 
 static uint64_t cell(const struct task *t, int from, int to)
@@ -270,90 +247,87 @@ static uint64_t cell(const struct task *t, int from, int to)
 }
 
 /* Parts of the sum, to each rank its own. */
-static int reducescatter(struct rank *r, void *me, const struct task *t)
+static void reducescatter(struct job *j, const struct rank *r, const struct task *t)
 {
-	uint64_t total = 0, skip = 0, own = t->counts[r->rank], j;
-	struct plan p = t->p;
-	struct piece piece;
-	void *in, *out, *want;
-	int i, rc;
+	uint64_t total = 0, skip = 0, own = t->counts[r->rank], k;
+	void *in, *want;
+	int i;
 
 	for (i = 0; i < r->size; i++) {
 		skip = i == r->rank ? total : skip;
 		total += t->counts[i];
 	}
-	in = room(t, total);
-	want = room(t, own);
-	out = t->in_place ? in : room(t, own);
-	for (j = 0; j < total; j++)
-		put(p.dtype, in, j, value(t, r->rank, j));
-	for (j = 0; j < own; j++)
-		put(p.dtype, want, j, result(t, r->size, skip + j));
-	piece = (struct piece){ in, out, total };
-	p.piece = &piece;
-	p.count = total;
-	p.counts = t->counts;
-	rc = finish(r, me, &p);
-	r->wrong |= differs(t, out, want, own);
-	free(in);
-	if (!t->in_place)
-		free(out);
-	free(want);
-	return rc;
+	in = room(j, total);
+	want = room(j, own);
+	for (k = 0; k < total; k++)
+		put(t->p.dtype, in, k, value(t, r->rank, k));
+	for (k = 0; k < own; k++)
+		put(t->p.dtype, want, k, result(t, r->size, skip + k));
+	one_piece(j, in, t->in_place ? in : room(j, own), total, want, own);
+	j->p.counts = t->counts;
 }
 
-static int alltoall(struct rank *r, void *me, const struct task *t)
+static void alltoall(struct job *j, const struct rank *r, const struct task *t)
 {
-	uint64_t matrix[MAX_RANKS * MAX_RANKS], sent = 0, got = 0, j;
-	struct plan p = t->p;
-	struct piece piece;
-	void *in, *out, *want;
-	int a, b, n = r->size, rc;
+	uint64_t sent = 0, got = 0, k;
+	void *in, *want;
+	int a, b, n = r->size;
 
 	for (a = 0; a < n; a++)
 		for (b = 0; b < n; b++) {
-			matrix[a * n + b] = cell(t, a, b);
+			j->matrix[a * n + b] = cell(t, a, b);
 			sent += a == r->rank ? cell(t, a, b) : 0;
 			got += b == r->rank ? cell(t, a, b) : 0;
 		}
-	in = room(t, sent > got ? sent : got);
-	want = room(t, got);
-	out = t->in_place ? in : room(t, got);
+	in = room(j, sent > got ? sent : got);
+	want = room(j, got);
 	for (sent = got = 0, a = 0; a < n; a++) {
-		for (j = 0; j < cell(t, r->rank, a); j++)
-			put(p.dtype, in, sent++, value(t, r->rank + a, j));
-		for (j = 0; j < cell(t, a, r->rank); j++)
-			put(p.dtype, want, got++, value(t, a + r->rank, j));
+		for (k = 0; k < cell(t, r->rank, a); k++)
+			put(t->p.dtype, in, sent++, value(t, r->rank + a, k));
+		for (k = 0; k < cell(t, a, r->rank); k++)
+			put(t->p.dtype, want, got++, value(t, a + r->rank, k));
 	}
-	piece = (struct piece){ in, out, sent };
-	p.piece = &piece;
-	p.count = sent;
-	p.matrix = matrix;
-	rc = finish(r, me, &p);
-	r->wrong |= differs(t, out, want, got);
-	free(in);
-	if (!t->in_place)
-		free(out);
-	free(want);
-	return rc;
+	one_piece(j, in, t->in_place ? in : room(j, got), sent, want, got);
+	j->p.matrix = j->matrix;
+}
+
+/* The job stays where it is until it is settled. */
+static const struct plan *prepare(struct job *j, const struct rank *r, const struct task *t)
+{
+	static void (*const kinds[PLAN_KINDS])(struct job *, const struct rank *,
+					       const struct task *) = {
+		[PLAN_ALLREDUCE] = allreduce,         [PLAN_BROADCAST] = broadcast,
+		[PLAN_ALLGATHER] = allgather,         [PLAN_ALLTOALL] = alltoall,
+		[PLAN_REDUCESCATTER] = reducescatter,
+	};
+
+	*j = (struct job){ .p = t->p };
+	j->p.piece = j->piece;
+	if (kinds[t->p.kind])
+		kinds[t->p.kind](j, r, t);
+	return &j->p;
+}
+
+/* Is a result not as it shall be? */
+static int settle(struct job *j)
+{
+	size_t size = reduce_dtype_bytes(j->p.dtype);
+	int i, wrong = 0;
+
+	for (i = 0; i < j->p.pieces; i++)
+		wrong |= memcmp(j->piece[i].out, j->want[i], j->wanted[i] * size) != 0;
+	while (j->rooms)
+		free(j->memory[--j->rooms]);
+	return wrong;
 }
 
 static int run_task(struct rank *r, void *me, const struct task *t)
 {
-	switch (t->p.kind) {
-	case PLAN_ALLREDUCE:
-		return allreduce(r, me, t);
-	case PLAN_BROADCAST:
-		return broadcast(r, me, t);
-	case PLAN_ALLGATHER:
-		return allgather(r, me, t);
-	case PLAN_REDUCESCATTER:
-		return reducescatter(r, me, t);
-	case PLAN_ALLTOALL:
-		return alltoall(r, me, t);
-	default:
-		return finish(r, me, &t->p);
-	}
+	struct job j;
+	int rc = finish(r, me, prepare(&j, r, t));
+
+	r->wrong |= settle(&j);
+	return rc;
 }
 
 static void leave(struct rank *r)
@@ -576,6 +550,68 @@ static void random_plans(void)
 		}
 		ok(good, "%s: %d plans of all kinds, one after the other", words[w], 3 * PLANS);
 	}
+}
+
+/*
+ * Plan after plan in one thread, in memory for a few chunks; and each rank begins the next when
+ * it is through with the last, whatever the others are at.  Now these, now those are starved,
+ * so that some are chunks and plans behind.
+ */
+static void in_a_row(const char *word)
+{
+	enum { ROW = 30, AREA = 8 * 4096, TRIES = 1000000 };
+	static struct job job[MAX_RANKS];
+	const size_t usual = slot_area;
+	struct task tasks[ROW];
+	struct rank r[MAX_RANKS];
+	struct err e = { 0 };
+	void *me[MAX_RANKS];
+	int at[MAX_RANKS] = { 0 }, i, k, n, left, tries, rc, hungry = 0, wrong = 0;
+
+	slot_area = AREA;
+	n = connect_hosts(r, word, 2, 4096);
+	for (i = 0; i < ROW; i++) {
+		tasks[i] = random_task(n);
+		for (k = rand() % 2 ? 0 : MAX_RANKS; k < MAX_RANKS; k++)
+			tasks[i].counts[k] = (uint64_t)(rand() % 6000);
+	}
+	for (i = 0; i < n; i++) {
+		const struct plan *p = prepare(&job[i], &r[i], &tasks[0]);
+
+		me[i] = calloc(1, backend_tcp.size);
+		wrong |= backend_tcp.open(me[i], &r[i].team, &e) ||
+			 backend_tcp.start(me[i], p, &e);
+	}
+	for (left = n * ROW, tries = 0; left && !wrong && tries < TRIES; tries++) {
+		if (rand() % 64 == 0)
+			hungry = rand() & rand();
+		i = rand() % n;
+		if (at[i] == ROW || ((hungry >> i & 1) && rand() % 64))
+			continue;
+		rc = backend_tcp.step(me[i], &e);
+		if (rc == 0)
+			continue;
+		if (settle(&job[i]) || rc < 0) {
+			printf("# rank %d of %s: plan %d, kind %d, after kind %d %s\n", i, word,
+			       at[i], tasks[at[i]].p.kind,
+			       at[i] ? (int)tasks[at[i] - 1].p.kind : -1, e.text);
+			wrong = 1;
+		}
+		left--;
+		if (++at[i] < ROW)
+			wrong |= backend_tcp.start(me[i],
+						   prepare(&job[i], &r[i], &tasks[at[i]]), &e);
+	}
+	ok(!left && !wrong, "%s: %d plans in a row, nobody waits for all", word, ROW);
+	for (i = 0; i < n; i++) {
+		backend_tcp.close(me[i]);
+		free(me[i]);
+		if (at[i] < ROW)
+			(void)settle(&job[i]);
+		leave(&r[i]);
+	}
+	forget_memory();
+	slot_area = usual;
 }
 
 static void each_combination(void)
@@ -853,7 +889,11 @@ static void abort_wakes(void)
 
 int main(void)
 {
+	size_t w;
+
 	random_plans();
+	for (w = 0; w < sizeof(words) / sizeof(words[0]); w++)
+		in_a_row(words[w]);
 	each_combination();
 	large();
 	same_bits("ab", RINGUP_F32);
