@@ -205,6 +205,17 @@ def many_under_way_in_another_order_on_each_rank():
 
 
 @check
+def any_number_without_names():
+    if hvd.rank() == hvd.size() - 1:
+        time.sleep(0.5)
+    handles = [hvd.allreduce_async(torch.full((3,), float(i)), op=hvd.Sum) for i in range(3000)]
+    # one that blocks, too
+    equal(hvd.allreduce(torch.ones(3), op=hvd.Sum), torch.full((3,), float(hvd.size())))
+    for i, h in enumerate(handles):
+        equal(hvd.synchronize(h), torch.full((3,), float(i * hvd.size())))
+
+
+@check
 def poll_becomes_true():
     h = hvd.allreduce_async(torch.ones(10))
     while not hvd.poll(h):

@@ -15,7 +15,7 @@ STATUS = {
     "EINVAL": -1, "ENOMEM": -2, "EBUSY": -3, "EMISMATCH": -4, "EPEER": -5, "ESHUTDOWN": -6,
     "ENOBACKEND": -7, "ESYSTEM": -8, "ETIMEDOUT": -9, "EAUTH": -10, "EABORTED": -11,
 }
-ETIMEDOUT = STATUS["ETIMEDOUT"]
+EBUSY, ETIMEDOUT = STATUS["EBUSY"], STATUS["ETIMEDOUT"]
 
 # enum ringup_dtype, with the size of an element.
 DTYPES = {"U8": 1, "I8": 1, "U16": 2, "I16": 2, "I32": 4, "I64": 8, "F16": 2, "BF16": 2,

@@ -15,6 +15,7 @@ _job = None    # the Job that this process is in
 _is_child = False  # was it forked from one that is in a job?
 under_way = set()  # operations: what they work on must not go away before they end
 fresh = {}     # names of operations started since any was seen to be complete: see operation.py
+unnamed = {}   # the latest operations without one of each group, by its number: see there
 
 
 class Group:
@@ -77,6 +78,7 @@ def shutdown():
     lib.ringup_fini(job.handle)
     under_way.clear()
     fresh.clear()
+    unnamed.clear()
 
 
 def _ints(numbers):
@@ -115,6 +117,7 @@ def _forked():
         _job.running, _is_child, _job = False, True, None
     under_way.clear()
     fresh.clear()
+    unnamed.clear()
 
 
 os.register_at_fork(after_in_child=_forked)

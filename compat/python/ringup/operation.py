@@ -4,12 +4,13 @@
 
 Names are bytes; without a group all ranks take part.  Of keep and finish see Operation."""
 
+import collections
 import ctypes
 import functools
 import time
 
 from . import _c, errors, job
-from .job import fresh, lib, under_way
+from .job import fresh, lib, under_way, unnamed
 
 # How long one call into the library may block, so that Ctrl-C is noticed in between.
 SLICE_MS = 500
@@ -19,6 +20,10 @@ SLICE_MS = 500
 # Horovod it is in use for the rest of a cycle at least.  Here it is until this rank has seen any
 # operation to be complete, or, for those who never look, so many seconds.
 UNSEEN = 0.1
+
+# Operations without a name are matched by order; the library has room for so many in a group,
+# Horovod for any number.  So who starts more waits for the oldest.
+UNNAMED = 1024
 
 
 class Operation:
@@ -74,18 +79,34 @@ def _check_fresh(group, called):
         raise _c.error("EBUSY", f"{_words(called)}: an operation of that name is already in flight")
 
 
+def _has_room(group, called):
+    """Wait for the oldest operation without a name; False: that is not what is in the way."""
+    line = () if called[1] else unnamed.get(group.number, ())
+    while line and line[0].poll():
+        line.popleft()
+    if not line:
+        return False
+    while not line[0].poll():
+        time.sleep(0.0005)
+    return True
+
+
 def _start(call, group, called, keep, finish, *args):
     """Start an operation of a group; returns it."""
     group, op = group or job.here().world, ctypes.c_void_p()
     if fresh:
         _check_fresh(group, called)
     status = call(group.handle, *args, ctypes.byref(op))
+    while status == _c.EBUSY and _has_room(group, called):
+        status = call(group.handle, *args, ctypes.byref(op))
     if status < 0:
         raise _c.failure(lib, status, _words(called))
     operation = Operation(op, group.job, called, keep, finish)
     under_way.add(operation)
     if called[1]:
         fresh[group.number, called[1]] = time.monotonic()
+    else:
+        unnamed.setdefault(group.number, collections.deque(maxlen=UNNAMED)).append(operation)
     return operation
 
 
@@ -130,6 +151,8 @@ class Reduction:
             _check_fresh(group, self.called)
         try:
             status = lib.ringup_allreduce_within(group.handle, a, SLICE_MS, ctypes.byref(op))
+            while status == _c.EBUSY and _has_room(group, self.called):
+                status = lib.ringup_allreduce_within(group.handle, a, SLICE_MS, ctypes.byref(op))
             while status == _c.ETIMEDOUT:
                 status = lib.ringup_wait(op, SLICE_MS)
         except BaseException:  # Ctrl-C, but it goes on
