@@ -409,6 +409,8 @@ static void remembered(struct ringup *r, int rank, int size)
 		check(!sum(world, "after", &v[i], 1, NULL), "after", rank);
 }
 
+static int tried; /* that a rank starts something after it has joined; atomic */
+
 /* A rank that has joined the world asks for no group there. */
 static void after_join(struct ringup *r, int rank, int size)
 {
@@ -420,12 +422,16 @@ static void after_join(struct ringup *r, int rank, int size)
 		check(!ringup_join(ringup_world(r), &last, &join), "join", rank);
 		check(ringup_group_add(r, (int[]){ 0, 1 }, 2, &g) == RINGUP_EBUSY, "has joined",
 		      rank);
+		__atomic_store_n(&tried, 1, __ATOMIC_RELEASE);
 		check(!ringup_wait(join, -1), "wait", rank);
 	} else {
 		/* It may not have joined yet; then it is not asked. */
 		rc = ringup_group_add(r, (int[]){ 0, 1 }, 2, &g);
 		check(rc == RINGUP_EMISMATCH && strstr(ringup_error(), "rank 0 has joined"),
 		      "the others hear that", rank);
+		/* Once all have joined, rank 0 would be asked like the others. */
+		while (!__atomic_load_n(&tried, __ATOMIC_ACQUIRE))
+			usleep(1000);
 		check(!ringup_join(ringup_world(r), &last, NULL), "join", rank);
 	}
 	check(size > 0 && !ringup_group_add(r, (int[]){ 0, 1 }, 2, &g), "after it", rank);
@@ -711,8 +717,6 @@ static void join_behind(struct ringup *r, int rank, int size)
 		free(v[k]);
 }
 
-static int tried; /* that a rank starts something after it has joined; atomic */
-
 static void join_ends(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
@@ -758,6 +762,7 @@ int main(void)
 	run("what a child of fork() may ask for", 3, child);
 	for (size = 2; size <= 4; size++) {
 		run("what nobody has waited for when its group goes", size, remembered);
+		tried = 0;
 		run("no group from who has joined", size, after_join);
 	}
 	run("Adasum", 1, adasum);
@@ -782,6 +787,7 @@ int main(void)
 		run("hosts: operations in flight while a rank joins", size, join_flying);
 		run("hosts: operations in flight when the last rank joins", size, join_behind);
 		run("hosts: what nobody has waited for when its group goes", size, remembered);
+		tried = 0;
 		run("hosts: no group from who has joined", size, after_join);
 	}
 	run("hosts: Adasum", 3, adasum);
