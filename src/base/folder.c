@@ -66,10 +66,10 @@ static int unseen(const FTSENT *it, struct err *e)
 	return fail_os(e, "%s", it->fts_path);
 }
 
-static FTS *begin(const char *path, struct err *e)
+static FTS *begin(const char *path, int more, struct err *e)
 {
 	char *const paths[] = { (char *)path, NULL };
-	FTS *f = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+	FTS *f = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | more, NULL);
 
 	if (!f)
 		fail_os(e, "%s", path);
@@ -98,7 +98,7 @@ static int remove_one(const FTSENT *it, struct err *e)
 
 int folder_remove(const char *path, struct err *e)
 {
-	FTS *f = begin(path, e);
+	FTS *f = begin(path, FTS_XDEV, e);
 	FTSENT *it;
 	int rc = f ? 0 : RINGUP_ESYSTEM;
 
@@ -111,7 +111,7 @@ int folder_remove(const char *path, struct err *e)
 
 int folder_walk(const char *path, folder_see *see, void *arg, struct err *e)
 {
-	FTS *f = begin(path, e);
+	FTS *f = begin(path, 0, e);
 	FTSENT *it;
 	int rc = f ? 0 : RINGUP_ESYSTEM;
 

@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/jsonio.h"
 #include "ringup.h"
 
@@ -32,19 +32,6 @@ static void boundary(void)
 
 	if (stop && ++steps == atoi(stop))
 		raise(SIGKILL);
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
-{
-	(void)st;
-	(void)kind;
-	(void)where;
-	return remove(path);
-}
-
-static void remove_tree(const char *path)
-{
-	nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
 static void path_in(char out[PATH_MAX], const struct journal *j, const char *name)
@@ -111,12 +98,9 @@ static int read_journal(const struct journal *j, json_t **out, struct err *e)
 		*out = NULL;
 		fail(e, RINGUP_EINVAL, "%s: no journal", path);
 	}
-	return *out ? 0
-		    : fail_in(e,
-			      "what was there before is in %.150s/old: bring it back, or "
-			      "remove "
-			      "that folder",
-			      j->dir);
+	if (*out)
+		return 0;
+	return fail_in(e, "%.150s/old has what was there before; bring it back, or remove it", j->dir);
 }
 
 static int write_journal(const struct journal *j, const json_t *journal, struct err *e)
@@ -215,7 +199,7 @@ int journal_open(struct journal *j, const char *site, struct err *e)
 int journal_stage(struct journal *j, char out[PATH_MAX], struct err *e)
 {
 	path_in(out, j, "next");
-	remove_tree(out);
+	folder_remove(out, NULL);
 	if (mkdir(out, 0755))
 		return fail_os(e, "%s", out);
 	return 0;
@@ -246,7 +230,7 @@ static int make_dir(const struct journal *j, const char *name, struct err *e)
 	char path[PATH_MAX];
 
 	path_in(path, j, name);
-	remove_tree(path);
+	folder_remove(path, NULL);
 	return mkdir(path, 0755) ? fail_os(e, "%s", path) : 0;
 }
 
@@ -343,12 +327,12 @@ void journal_close(struct journal *j)
 		return;
 	for (i = 0; i < sizeof(always) / sizeof(always[0]); i++) {
 		path_in(path, j, always[i]);
-		remove_tree(path);
+		folder_remove(path, NULL);
 	}
 	path_in(path, j, "journal.json");
 	if (!file_exists(NULL, path)) {
 		path_in(path, j, "old");
-		remove_tree(path);
+		folder_remove(path, NULL);
 		rmdir(j->dir);
 	}
 	close(j->lock);

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/hash.h"
 #include "base/jsonio.h"
 #include "base/release.h"
@@ -250,14 +250,6 @@ int upstream_work(struct upstream *u, const char *const *argv, const json_t *env
 
 /* Before and after. */
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
-{
-	(void)st;
-	(void)kind;
-	(void)where;
-	return remove(path);
-}
-
 /* The lock on @u's folder; u->lock is set only when it is held: then what is in there is ours.
  */
 static int lock_dir(struct upstream *u, struct err *e)
@@ -297,7 +289,7 @@ static int open_dir(struct upstream *u, struct err *e)
 	if (lock_dir(u, e))
 		return e->code;
 	/* The new one is another folder, and another lock. */
-	nftw(u->dir, remove_one, 32, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	folder_remove(u->dir, NULL);
 	close(u->lock);
 	u->lock = -1;
 	if (mkdir(u->dir, 0755))
@@ -352,7 +344,7 @@ static void close_all(struct upstream *u)
 {
 	journal_close(&u->journal);
 	if (u->lock >= 0) {
-		nftw(u->dir, remove_one, 32, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+		folder_remove(u->dir, NULL);
 		close(u->lock);
 	}
 	if (u->log_fd >= 0)
