@@ -156,7 +156,9 @@ int rebuild_run(const struct rebuild_how *how, const json_t *facts, const json_t
 	rc = get_packages(how, facts, plan, said, e);
 	if (!rc && *python)
 		rc = errand_become(python, e);
-	return rc ? rc : b->build(how, facts, plan, said, e);
+	if (!rc)
+		rc = b->build(how, facts, plan, said, e);
+	return rc == RINGUP_EBUSY ? rebuild_blame(said, REASON_BUSY, e) : rc;
 }
 
 int rebuild_undo(const struct rebuild_how *how, struct rebuild_said *said, struct err *e)

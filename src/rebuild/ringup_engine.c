@@ -398,8 +398,6 @@ static int build_modules(struct work *w, const json_t *states, const char *sourc
 
 	if (!rc)
 		rc = journal_open(&j, w->folder, e);
-	if (rc == RINGUP_EBUSY)
-		rebuild_blame(w->said, REASON_BUSY, e);
 	if (!rc)
 		rc = journal_stage(&j, dir, e);
 	if (!rc)
@@ -527,8 +525,6 @@ static int build_package(struct work *w, const char *site, struct err *e)
 		return rc;
 	}
 	rc = journal_open(&j, site, e);
-	if (rc == RINGUP_EBUSY)
-		rebuild_blame(w->said, REASON_BUSY, e);
 	if (!rc)
 		rc = stage_package(w, &j, &p, site, e);
 	journal_close(&j);

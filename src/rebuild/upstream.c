@@ -402,8 +402,6 @@ static int build(const struct rebuild_how *how, const json_t *facts, const json_
 		rc = upstream_check(&u, e);
 	if (!rc)
 		rc = journal_open(&u.journal, jsonio_string(u.told, "site"), e);
-	if (rc == RINGUP_EBUSY)
-		rebuild_blame(said, REASON_BUSY, e);
 	if (!rc && u.journal.was_unfinished)
 		rebuild_note(said, "a rebuild that was killed has been undone");
 	if (!rc)
