@@ -57,6 +57,7 @@ CORE_SOURCES += \
 	%reldir%/coll/adasum.c %reldir%/coll/adasum.h \
 	%reldir%/coll/copy.c %reldir%/coll/copy.h \
 	%reldir%/coll/loops.c %reldir%/coll/loops.def %reldir%/coll/loops.h \
+	%reldir%/coll/neutral.c %reldir%/coll/neutral.h \
 	%reldir%/coll/reduce.c %reldir%/coll/reduce.h \
 	%reldir%/coll/step.h \
 	%reldir%/coll/sweep.c %reldir%/coll/sweep.h

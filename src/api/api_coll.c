@@ -78,7 +78,7 @@ static inline int check_redop(const char *call, int redop, int dtype, struct err
 		return fail(e, RINGUP_EINVAL, "%s: no operation has the number %d", call,
 			    redop);
 	if ((redop == RINGUP_AVERAGE && dtype == RINGUP_BOOL) ||
-	    (redop == RINGUP_ADASUM && (dtype < RINGUP_F16 || dtype > RINGUP_F64)))
+	    (redop == RINGUP_ADASUM && !reduce_is_floating((enum ringup_dtype)dtype)))
 		return fail(e, RINGUP_EINVAL, "%s: there is no %s of %s", call,
 			    reduce_redop_name((enum ringup_redop)redop),
 			    reduce_dtype_name((enum ringup_dtype)dtype));

@@ -62,7 +62,7 @@ const char *task_cannot(const struct task *t)
 		return "there is no average of bool";
 	if (t->redop != RINGUP_ADASUM)
 		return NULL;
-	if (t->dtype < RINGUP_F16 || t->dtype > RINGUP_F64)
+	if (!reduce_is_floating(t->dtype))
 		return "Adasum is of f16, bf16, f32 or f64";
 	return t->what == TASK_REDUCESCATTER ? "there is no part of an Adasum" : NULL;
 }

@@ -45,11 +45,6 @@ void reduce_narrow(enum ringup_dtype dtype, void *dst, const float *src, size_t 
 	loops_best()->narrow[dtype == RINGUP_BF16](dst, src, count);
 }
 
-static bool is_floating(enum ringup_dtype dtype)
-{
-	return reduce_is_half(dtype) || dtype == RINGUP_F32 || dtype == RINGUP_F64;
-}
-
 /*
  * One pass.  A division by a power of two is a multiplication without loss,
  * which costs nothing next to the addition; others are carried out, so that
@@ -140,7 +135,7 @@ static void reduce_integers(const struct reduce *how, void *const *dst, int ndst
 void reduce_many(const struct reduce *how, void *const *dst, int ndst, const void *const *src,
 		 int nsrc, uint64_t count)
 {
-	if (is_floating(how->dtype))
+	if (reduce_is_floating(how->dtype))
 		reduce_floating(how, dst, ndst, src, nsrc, count);
 	else if (how->dtype != RINGUP_BOOL &&
 		 (how->redop == RINGUP_AVERAGE || (how->post != 0 && how->post != 1)))

@@ -50,6 +50,11 @@ static inline bool reduce_is_half(enum ringup_dtype dtype)
 	return dtype == RINGUP_F16 || dtype == RINGUP_BF16;
 }
 
+static inline bool reduce_is_floating(enum ringup_dtype dtype)
+{
+	return reduce_is_half(dtype) || dtype == RINGUP_F32 || dtype == RINGUP_F64;
+}
+
 /* reduce_widen, reduce_narrow - between f16 or bf16 and f32; the way back rounds
  * to nearest even.  No overlap. */
 void reduce_widen(enum ringup_dtype dtype, float *dst, const void *src, size_t count);

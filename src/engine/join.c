@@ -3,12 +3,11 @@
 #include "engine/join.h"
 
 #include <sched.h>
-#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "coll/copy.h"
+#include "coll/neutral.h"
 #include "coll/reduce.h"
 #include "engine/eager.h"
 #include "engine/engine.h"
@@ -30,117 +29,6 @@
  * comes after it on the list, too: a rank that finds itself called looks at the list
  * again before it answers, and does not answer what it will submit by itself.
  */
-
-/* ---- the element that changes nothing ---- */
-
-enum { WIDEST = 8, NEIGHBOURS = 2 };
-
-static bool is_floating(enum ringup_dtype t)
-{
-	return t >= RINGUP_F16 && t <= RINGUP_F64;
-}
-
-static void put_floating(enum ringup_dtype t, double x, unsigned char *to)
-{
-	float f = (float)x;
-
-	if (t == RINGUP_F64)
-		memcpy(to, &x, sizeof(x));
-	else if (t == RINGUP_F32)
-		memcpy(to, &f, sizeof(f));
-	else
-		reduce_narrow(t, to, &f, 1);
-}
-
-/* Little-endian. */
-static void put_whole(enum ringup_dtype t, int64_t x, unsigned char *to)
-{
-	memcpy(to, &x, reduce_dtype_bytes(t));
-}
-
-/* Of all that others may have, scaled like everything, the greatest or the least. */
-static void put_limit(enum ringup_dtype t, bool greatest, unsigned char *to)
-{
-	size_t size = reduce_dtype_bytes(t);
-
-	if (is_floating(t)) {
-		put_floating(t, greatest ? __builtin_inf() : -__builtin_inf(), to);
-	} else if (t == RINGUP_BOOL) {
-		to[0] = greatest;
-	} else {
-		memset(to, greatest ? 0xff : 0, size);
-		if (t != RINGUP_U8 && t != RINGUP_U16)
-			to[size - 1] = greatest ? 0x7f : 0x80;
-	}
-}
-
-static bool scales_to(enum ringup_dtype t, const unsigned char *x, double pre,
-		      const unsigned char *want)
-{
-	alignas(WIDEST) unsigned char in[WIDEST], out[WIDEST];
-
-	memcpy(in, x, WIDEST);
-	copy_scaled(t, out, in, 1, pre);
-	return !memcmp(out, want, reduce_dtype_bytes(t));
-}
-
-/* What is 1 when it has been multiplied by @pre; false if there is no such number. */
-static bool put_one(enum ringup_dtype t, double pre, unsigned char *to)
-{
-	alignas(WIDEST) unsigned char one[WIDEST] = { 0 }, first[WIDEST] = { 0 };
-	uint64_t bits;
-	double x = __builtin_ceil(1 / __builtin_fabs(pre));
-	int k;
-
-	if (t == RINGUP_BOOL) {
-		to[0] = 1;
-		return true;
-	}
-	if (!is_floating(t)) {
-		put_whole(t, 1, one);
-		/* Of unsigned ones, all that anybody has is 0 then. */
-		if (pre < 0 && (t == RINGUP_U8 || t == RINGUP_U16))
-			return true;
-		put_whole(t, x < 0x1p62 ? (int64_t)(pre < 0 ? -x : x) : 0, to);
-		return scales_to(t, to, pre, one);
-	}
-	put_floating(t, 1, one);
-	put_floating(t, 1 / pre, first);
-	/* That may be rounded, and the product again: then a neighbour may do better. */
-	for (k = 0; k <= 2 * NEIGHBOURS; k++) {
-		memcpy(&bits, first, sizeof(bits));
-		bits += (uint64_t)(k % 2 ? (k + 1) / 2 : -(k / 2));
-		memcpy(to, &bits, sizeof(bits));
-		if (scales_to(t, to, pre, one))
-			return true;
-	}
-	memcpy(to, first, WIDEST);
-	return true;
-}
-
-/* Into @count elements of what @w asks for; false if there is no such element. */
-static bool fill_neutral(void *to, const struct want *w, uint64_t count)
-{
-	enum ringup_dtype t = (enum ringup_dtype)w->dtype;
-	size_t size = reduce_dtype_bytes(t), k;
-	alignas(WIDEST) unsigned char one[WIDEST] = { 0 };
-	uint64_t i;
-
-	if (w->redop == RINGUP_PRODUCT) {
-		if (!put_one(t, w->pre, one))
-			return false;
-	} else if (w->redop == RINGUP_MIN || w->redop == RINGUP_MAX) {
-		put_limit(t, (w->redop == RINGUP_MIN) == (w->pre > 0), one);
-	} else {
-		return true; /* zeros are there */
-	}
-	for (i = 0; i < count; i++)
-		for (k = 0; k < size; k++)
-			((unsigned char *)to)[i * size + k] = one[k];
-	return true;
-}
-
-/* ---- taking part ---- */
 
 void join_begin(struct lane *l)
 {
@@ -188,9 +76,10 @@ int join_stand_in(const struct lane *l, const struct want *w, struct request *q,
 	q->splits = w->kind == PLAN_ALLTOALL ? room : NULL;
 	q->outp = (void **)((uint64_t *)room + n);
 	q->in = q->out = (uint64_t *)room + n + 2;
-	/* Nor is there always something that changes nothing. */
+	/* A join, which is not what the others want, is how they hear that there is none. */
 	if ((w->kind == PLAN_ALLREDUCE || w->kind == PLAN_REDUCESCATTER) &&
-	    !fill_neutral(q->out, w, bytes / size))
+	    !neutral_fill(q->out, (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
+			  w->pre, bytes / size))
 		q->want.kind = WANT_JOIN;
 	return 0;
 }

@@ -1,0 +1,111 @@
+/* neutral.c - what changes nothing in a reduction. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coll/neutral.h"
+
+#include <stdalign.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "coll/copy.h"
+#include "coll/reduce.h"
+
+enum { WIDEST = 8, NEIGHBOURS = 2 };
+
+static void put_floating(enum ringup_dtype t, double x, unsigned char *to)
+{
+	float f = (float)x;
+
+	if (t == RINGUP_F64)
+		memcpy(to, &x, sizeof(x));
+	else if (t == RINGUP_F32)
+		memcpy(to, &f, sizeof(f));
+	else
+		reduce_narrow(t, to, &f, 1);
+}
+
+/* Little-endian. */
+static void put_whole(enum ringup_dtype t, int64_t x, unsigned char *to)
+{
+	memcpy(to, &x, reduce_dtype_bytes(t));
+}
+
+/* Of all that others may have, scaled like everything, the greatest or the least. */
+static void put_limit(enum ringup_dtype t, bool greatest, unsigned char *to)
+{
+	size_t size = reduce_dtype_bytes(t);
+
+	if (reduce_is_floating(t)) {
+		put_floating(t, greatest ? __builtin_inf() : -__builtin_inf(), to);
+	} else if (t == RINGUP_BOOL) {
+		to[0] = greatest;
+	} else {
+		memset(to, greatest ? 0xff : 0, size);
+		if (t != RINGUP_U8 && t != RINGUP_U16)
+			to[size - 1] = greatest ? 0x7f : 0x80;
+	}
+}
+
+static bool scales_to(enum ringup_dtype t, const unsigned char *x, double pre,
+		      const unsigned char *want)
+{
+	alignas(WIDEST) unsigned char in[WIDEST], out[WIDEST];
+
+	memcpy(in, x, WIDEST);
+	copy_scaled(t, out, in, 1, pre);
+	return !memcmp(out, want, reduce_dtype_bytes(t));
+}
+
+/* What is 1 when it has been multiplied by @pre; false if there is no such number. */
+static bool put_one(enum ringup_dtype t, double pre, unsigned char *to)
+{
+	alignas(WIDEST) unsigned char one[WIDEST] = { 0 }, first[WIDEST] = { 0 };
+	uint64_t bits;
+	double x = __builtin_ceil(1 / __builtin_fabs(pre));
+	int k;
+
+	if (t == RINGUP_BOOL) {
+		to[0] = 1;
+		return true;
+	}
+	if (!reduce_is_floating(t)) {
+		put_whole(t, 1, one);
+		/* Of unsigned ones, all that anybody has is 0 then. */
+		if (pre < 0 && (t == RINGUP_U8 || t == RINGUP_U16))
+			return true;
+		put_whole(t, x < 0x1p62 ? (int64_t)(pre < 0 ? -x : x) : 0, to);
+		return scales_to(t, to, pre, one);
+	}
+	put_floating(t, 1, one);
+	put_floating(t, 1 / pre, first);
+	/* That may be rounded, and the product again: then a neighbour may do better. */
+	for (k = 0; k <= 2 * NEIGHBOURS; k++) {
+		memcpy(&bits, first, sizeof(bits));
+		bits += (uint64_t)(k % 2 ? (k + 1) / 2 : -(k / 2));
+		memcpy(to, &bits, sizeof(bits));
+		if (scales_to(t, to, pre, one))
+			return true;
+	}
+	memcpy(to, first, WIDEST);
+	return true;
+}
+
+bool neutral_fill(void *to, enum ringup_dtype t, enum ringup_redop op, double pre,
+		  uint64_t count)
+{
+	size_t size = reduce_dtype_bytes(t), k;
+	alignas(WIDEST) unsigned char one[WIDEST] = { 0 };
+	uint64_t i;
+
+	if (op == RINGUP_PRODUCT) {
+		if (!put_one(t, pre, one))
+			return false;
+	} else if (op == RINGUP_MIN || op == RINGUP_MAX) {
+		put_limit(t, (op == RINGUP_MIN) == (pre > 0), one);
+	} else {
+		return true;
+	}
+	for (i = 0; i < count; i++)
+		for (k = 0; k < size; k++)
+			((unsigned char *)to)[i * size + k] = one[k];
+	return true;
+}
