@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/context.h"
+#include "wire/ranks.h"
 
 static int by_number(const void *a, const void *b)
 {
@@ -111,7 +112,7 @@ int ringup_group_member(const struct ringup_group *g, int rank)
 {
 	if (rank < 0 || rank >= g->group->size)
 		return -1;
-	return g->group->ranks ? g->group->ranks[rank] : rank;
+	return ranks_in_world(g->group->ranks, rank);
 }
 
 struct ringup_group *ringup_world(struct ringup *r)

@@ -12,6 +12,7 @@
 #include "engine/plan.h"
 #include "engine/submit.h"
 #include "ringup.h"
+#include "wire/ranks.h"
 
 /* Of l->phase: what has been done. */
 enum { BEGUN, TOLD, COUNTED };
@@ -82,8 +83,8 @@ static int learn(struct lane *l, struct ringup_op *op, struct err *e)
 			return fail(e, RINGUP_EINVAL,
 				    "%.200s: rank %d has joined, and a product scaled by %g "
 				    "cannot go without it",
-				    op->tensor->name,
-				    l->ranks ? l->ranks[l->team.rank] : l->team.rank, w.pre);
+				    op->tensor->name, ranks_in_world(l->ranks, l->team.rank),
+				    w.pre);
 		}
 		lock_take(&l->lock);
 		rc = submit_member(l, op, &q, own, e);

@@ -15,6 +15,7 @@
 #include "engine/op.h"
 #include "engine/plan.h"
 #include "ringup.h"
+#include "wire/ranks.h"
 
 void lane_fail(struct lane *l, const struct err *why)
 {
@@ -47,7 +48,7 @@ bool lane_is_over(const struct lane *l, struct err *e)
 
 	if (left >= 0 && e)
 		fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job",
-		     l->ranks ? l->ranks[left] : left);
+		     ranks_in_world(l->ranks, left));
 	return left >= 0;
 }
 

@@ -140,11 +140,6 @@ static bool look_who(const struct lane *l, const struct ringup_op *op, bool *in)
 	return first == l->team.rank;
 }
 
-static int in_world(const struct lane *l, int rank)
-{
-	return l->ranks ? l->ranks[rank] : rank;
-}
-
 /* One without a name goes by its number, behind a NUL. */
 static const char *name_of(const struct ringup_op *op)
 {
@@ -168,8 +163,8 @@ static void note(const struct stall *s, const struct lane *l, const struct ringu
 	}
 	/* As the world counts. */
 	for (r = 0; r < l->team.size; r++) {
-		waiting[in_world(l, r)] = in[r];
-		missing[in_world(l, r)] = !in[r] && l->ledger;
+		waiting[ranks_in_world(l->ranks, r)] = in[r];
+		missing[ranks_in_world(l->ranks, r)] = !in[r] && l->ledger;
 	}
 	say_who(s, waiting, missing, who, sizeof(who));
 	snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s",
@@ -245,7 +240,7 @@ static uint32_t list_waiting(struct lane *l, const struct ledger *of, uint32_t i
 			     ? is_flying(l, id)
 			     : ledger_is_busy(of, id,
 					      l->team.local_of ? l->team.local_of[r] : r);
-		w = (uint32_t)in_world(l, r);
+		w = (uint32_t)ranks_in_world(l->ranks, r);
 		if (in && n && pair[n - 1][1] + 1 == w) {
 			pair[n - 1][1]++;
 		} else if (in && n < PAIRS) {
@@ -270,7 +265,7 @@ static bool report(struct lane *l, uint32_t id, int64_t age_ns)
 	if (!x.head.pairs)
 		return false;
 	for (r = l->team.size - 1; r >= 0; r--)
-		if (in_world(l, r) == (int)x.pair[0][0])
+		if (ranks_in_world(l->ranks, r) == (int)x.pair[0][0])
 			local = l->team.local_of[r];
 	x.head.kind = ledger_record(of, id, local)->want.kind;
 	snprintf(x.head.name, sizeof(x.head.name), "%.*s", STALL_NAME - 1, ledger_name(of, id));
@@ -423,7 +418,8 @@ static void look_at_board(struct stall *s, const struct lane *l, int64_t now_ns,
 		if (f->shown == SHOWN)
 			continue;
 		for (r = 0; r < l->team.size; r++)
-			missing[in_world(l, r)] = !t->in[in_world(l, r)];
+			missing[ranks_in_world(l->ranks, r)] =
+				!t->in[ranks_in_world(l->ranks, r)];
 		say_who(s, t->in, missing, who, sizeof(who));
 		snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s",
 			 what_text(t->kind, t->name, what),

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "coll/reduce.h"
 #include "wire/pack.h"
+#include "wire/ranks.h"
 
 void want_shape(struct want *w, const uint64_t *shape, int dims)
 {
@@ -91,12 +92,6 @@ static void factor_text(double x, char out[32])
 		snprintf(out, 32, "%.17g", x);
 }
 
-/* What the world calls the group's @rank. */
-static int in_world(const int *world, int rank)
-{
-	return world ? world[rank] : rank;
-}
-
 void want_text(const struct want *w, const int *world, char *out, size_t len)
 {
 	char pre[32], post[32];
@@ -125,7 +120,7 @@ void want_text(const struct want *w, const int *world, char *out, size_t len)
 		break;
 	case PLAN_BROADCAST:
 		n = snprintf(out, len, "broadcast from rank %d of %llu %s",
-			     in_world(world, w->root), count, type);
+			     ranks_in_world(world, w->root), count, type);
 		break;
 	case PLAN_ALLGATHER:
 		n = snprintf(out, len, "allgather of rows of %llu %s", count, type);
@@ -187,9 +182,9 @@ void want_disagree(const char *name, const struct want *const *of, int size, con
 	want_text(of[odd], world, other, sizeof(other));
 	if (differ > 1)
 		snprintf(more, sizeof(more), "; %d more differ from rank %d", differ - 1,
-			 in_world(world, 0));
+			 ranks_in_world(world, 0));
 	snprintf(wanted, sizeof(wanted), "rank %d wants %s %s, rank %d %s %s%s",
-		 in_world(world, 0), article(first), first, in_world(world, odd),
+		 ranks_in_world(world, 0), article(first), first, ranks_in_world(world, odd),
 		 article(other), other, more);
 	compose(name, wanted, out, len);
 }
@@ -233,7 +228,7 @@ void wants_text(const struct wants *w, const char *name, const int *world, char 
 	want_text(&w->want[0], world, first, sizeof(first));
 	want_text(&w->want[1], world, other, sizeof(other));
 	snprintf(wanted, sizeof(wanted), "rank %d wants %s %s, rank %d %s %s",
-		 in_world(world, w->rank[0]), article(first), first,
-		 in_world(world, w->rank[1]), article(other), other);
+		 ranks_in_world(world, w->rank[0]), article(first), first,
+		 ranks_in_world(world, w->rank[1]), article(other), other);
 	compose(name, wanted, out, len);
 }

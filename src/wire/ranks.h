@@ -1,4 +1,4 @@
-/* ranks.h - a set of ranks in words. */
+/* ranks.h - a set of ranks in words, and their numbers in the world. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_RANKS_H
 #define WIRE_RANKS_H
@@ -14,5 +14,12 @@ enum { RANKS_TEXT = 128 };
  * too long with "..."; returns @out, which is empty if the set is.
  */
 const char *ranks_text(char *out, const bool *in, int size);
+
+/* ranks_in_world - what the world calls a group's @rank; @world has that of each, NULL: the
+ * group is the world. */
+static inline int ranks_in_world(const int *world, int rank)
+{
+	return world ? world[rank] : rank;
+}
 
 #endif
