@@ -15,7 +15,7 @@ _job = None    # the Job that this process is in
 _is_child = False  # was it forked from one that is in a job?
 under_way = set()  # operations: what they work on must not go away before they end
 fresh = {}     # names of operations started since any was seen to be complete: see operation.py
-unnamed = {}   # the latest operations without one of each group, by its number: see there
+unnamed = {}   # group number -> its latest operations without a name: see there
 
 
 class Group:
@@ -67,6 +67,13 @@ def init(rank=None, size=None, allgather=None, groups=()):
         _last_words.before, sys.excepthook = sys.excepthook, _last_words
 
 
+def _forget():
+    """What was started is over, for this process."""
+    under_way.clear()
+    fresh.clear()
+    unnamed.clear()
+
+
 def shutdown():
     """Leave the job; operations in flight fail, also on the other ranks."""
     global _job
@@ -76,9 +83,7 @@ def shutdown():
     job, _job = _job, None
     job.running = False
     lib.ringup_fini(job.handle)
-    under_way.clear()
-    fresh.clear()
-    unnamed.clear()
+    _forget()
 
 
 def _ints(numbers):
@@ -115,9 +120,7 @@ def _forked():
     global _job, _is_child
     if _job:
         _job.running, _is_child, _job = False, True, None
-    under_way.clear()
-    fresh.clear()
-    unnamed.clear()
+    _forget()
 
 
 os.register_at_fork(after_in_child=_forked)

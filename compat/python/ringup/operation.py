@@ -79,7 +79,7 @@ def _check_fresh(group, called):
         raise _c.error("EBUSY", f"{_words(called)}: an operation of that name is already in flight")
 
 
-def _has_room(group, called):
+def _make_room(group, called):
     """Wait for the oldest operation without a name; False: that is not what is in the way."""
     line = () if called[1] else unnamed.get(group.number, ())
     while line and line[0].poll():
@@ -97,7 +97,7 @@ def _start(call, group, called, keep, finish, *args):
     if fresh:
         _check_fresh(group, called)
     status = call(group.handle, *args, ctypes.byref(op))
-    while status == _c.EBUSY and _has_room(group, called):
+    while status == _c.EBUSY and _make_room(group, called):
         status = call(group.handle, *args, ctypes.byref(op))
     if status < 0:
         raise _c.failure(lib, status, _words(called))
@@ -151,7 +151,7 @@ class Reduction:
             _check_fresh(group, self.called)
         try:
             status = lib.ringup_allreduce_within(group.handle, a, SLICE_MS, ctypes.byref(op))
-            while status == _c.EBUSY and _has_room(group, self.called):
+            while status == _c.EBUSY and _make_room(group, self.called):
                 status = lib.ringup_allreduce_within(group.handle, a, SLICE_MS, ctypes.byref(op))
             while status == _c.ETIMEDOUT:
                 status = lib.ringup_wait(op, SLICE_MS)
