@@ -110,7 +110,7 @@ struct hosts {
 	uint64_t seen;      /* the others' counters, when last looked at */
 	int64_t idle_since; /* 0: not idle */
 	bool long_away;     /* the last time it gave way took long     */
-	int hurt;           /* waits that shall not give way any more */
+	int skips;          /* waits that shall not give way any more */
 };
 
 static bool adds(const struct hosts *h)
@@ -977,12 +977,12 @@ static bool linger(struct hosts *h)
 		h->idle_since = now;
 	/* Whoever had the processor so long has done nothing for us: a stranger. */
 	if (h->long_away)
-		h->hurt = SKIP_WAITS;
+		h->skips = SKIP_WAITS;
 	h->long_away = false;
 	if (now - h->idle_since > LINGER_NS)
 		return false;
-	if (h->hurt) {
-		h->hurt--;
+	if (h->skips) {
+		h->skips--;
 		return false;
 	}
 	sched_yield();

@@ -221,14 +221,14 @@ static bool spin(struct row *w, const int *who, bool (*ready)(void *arg), void *
 /* Yielding pays, or (@hurts) it does not. */
 static void learn(struct row *w, bool hurts)
 {
-	int n = __atomic_load_n(&w->hurts, __ATOMIC_RELAXED);
+	int n = __atomic_load_n(&w->distrust, __ATOMIC_RELAXED);
 
 	if (!hurts && !n)
 		return;
 	n = !hurts ? n / 2 : n < SKIP_LEAST ? SKIP_LEAST : n < SKIP_MOST ? n * 2 : n;
-	__atomic_store_n(&w->hurts, n, __ATOMIC_RELAXED);
+	__atomic_store_n(&w->distrust, n, __ATOMIC_RELAXED);
 	if (hurts)
-		__atomic_store_n(&w->hurt, n, __ATOMIC_RELAXED);
+		__atomic_store_n(&w->skips, n, __ATOMIC_RELAXED);
 }
 
 /*
@@ -237,10 +237,10 @@ static void learn(struct row *w, bool hurts)
  */
 static void suspect(struct row *w)
 {
-	if (__atomic_load_n(&w->hurts, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&w->distrust, __ATOMIC_RELAXED))
 		learn(w, true);
 	else
-		__atomic_store_n(&w->hurts, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&w->distrust, 1, __ATOMIC_RELAXED);
 }
 
 /* Give way until it is ready, for a while, or until a stranger has taken the processor. */
@@ -274,8 +274,8 @@ bool seat_linger(struct row *w, const int *who, bool (*ready)(void *arg), void *
 {
 	if (spin(w, who, ready, arg))
 		return true;
-	if (__atomic_load_n(&w->hurt, __ATOMIC_RELAXED)) {
-		__atomic_fetch_sub(&w->hurt, 1, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&w->skips, __ATOMIC_RELAXED)) {
+		__atomic_fetch_sub(&w->skips, 1, __ATOMIC_RELAXED);
 		return false;
 	}
 	return give_way(w, who, ready, arg);

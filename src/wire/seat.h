@@ -59,9 +59,9 @@ struct row {
 	int pauses;         /* how long to spin before giving way        */
 	int away;           /* more ranks than processors: how long to spin for a rank
 			     * that has another processor; 0: there are enough */
-	int hurt;           /* waits that skip yielding, after a long one; atomic */
-	int hurts;          /* how many waits the last long one cost, or fewer; 1: it may
-			     * have been a sibling's; atomic */
+	int skips;          /* waits that will not yield, since one took long; atomic */
+	int distrust;       /* how many the last long one cost, less since; 1: it may have
+			     * been a sibling's; atomic */
 	int64_t parted_ns;  /* when one went to another processor; atomic */
 	bool patient; /* false: sleep at once; for a thread that nobody waits for; atomic */
 };

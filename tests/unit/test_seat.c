@@ -239,8 +239,8 @@ static void test_stranger(void)
 	struct row row = { .seats = seats, .sleepers = &sleepers, .count = 2, .patient = true };
 	int who = 1, skipped = 0;
 
-	row.hurt = 3;
-	while (row.hurt && skipped < 10) {
+	row.skips = 3;
+	while (row.skips && skipped < 10) {
 		ok(!seat_linger(&row, &who, never, NULL), "a wait that does not yield");
 		skipped++;
 	}
@@ -287,14 +287,14 @@ static void test_suspicion(void)
 	struct row row = { .seats = seats, .sleepers = &sleepers, .count = 2, .patient = true };
 
 	yields(&row, 2, 1);
-	ok(row.hurt == 0, "one that takes long is no stranger yet");
+	ok(row.skips == 0, "one that takes long is no stranger yet");
 	yields(&row, 0, 2);
 	yields(&row, 2, 1);
-	ok(row.hurt == 0, "nor is one a while later");
+	ok(row.skips == 0, "nor is one a while later");
 	yields(&row, 2, 1);
-	ok(row.hurt == 16, "two in a row are: %d waits skip it", row.hurt);
+	ok(row.skips == 16, "two in a row are: %d waits skip it", row.skips);
 	yields(&row, 2, 17);
-	ok(row.hurt == 32, "one of them, and it is still there: %d", row.hurt);
+	ok(row.skips == 32, "one of them, and it is still there: %d", row.skips);
 }
 
 int main(void)
