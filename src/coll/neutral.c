@@ -100,7 +100,8 @@ bool neutral_fill(void *to, enum ringup_dtype t, enum ringup_redop op, double pr
 		if (!put_one(t, pre, one))
 			return false;
 	} else if (op == RINGUP_MIN || op == RINGUP_MAX) {
-		put_limit(t, (op == RINGUP_MIN) == (pre > 0), one);
+		/* What is negated changes places; but a factor leaves bools alone. */
+		put_limit(t, (op == RINGUP_MIN) == (pre > 0 || t == RINGUP_BOOL), one);
 	} else {
 		return true;
 	}
