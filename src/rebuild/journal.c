@@ -100,7 +100,8 @@ static int read_journal(const struct journal *j, json_t **out, struct err *e)
 	}
 	if (*out)
 		return 0;
-	return fail_in(e, "%.150s/old has what was there before; bring it back, or remove it", j->dir);
+	return fail_in(e, "%.150s/old has what was there before; bring it back, or remove it",
+		       j->dir);
 }
 
 static int write_journal(const struct journal *j, const json_t *journal, struct err *e)
