@@ -10,10 +10,10 @@ launch() {
   shift 2
   case $kind in
     openmpi)
-      timeout -k 5 200 "$RINGUP_TEST_OPENMPI" --allow-run-as-root --oversubscribe \
+      timeout -k 5 "${limit:-200}" "$RINGUP_TEST_OPENMPI" --allow-run-as-root --oversubscribe \
         -x RINGUP_BACKEND -x RINGUP_MPI -x RINGUP_INTERFACE -np "$n" "$@"
       ;;
-    mpich) timeout -k 5 200 "$RINGUP_TEST_MPICH" -np "$n" "$@" ;;
+    mpich) timeout -k 5 "${limit:-200}" "$RINGUP_TEST_MPICH" -np "$n" "$@" ;;
   esac
 }
 
@@ -121,13 +121,21 @@ killed() {
 @test "a rank that dies under Open MPI is named" { killed openmpi; }
 @test "a rank that dies under MPICH is named" { killed mpich; }
 
+# endless KIND - MPI_Finalize may never come back: MPICH before 4.2 over nothing but TCP, where
+# a rank that has closed its connections no longer answers those that close theirs.  A program
+# of MPI_Init, MPI_Allreduce and MPI_Finalize hangs in four runs of five.
+endless() {
+  [[ $1 == mpich ]] && "$RINGUP_TEST_MPICH" --version |
+    awk '$1 == "Version:" { split($2, v, "."); exit !(v[1] < 4 || v[1] == 4 && v[2] < 2) }'
+}
+
 # apart KIND - ranks in user namespaces of their own count as hosts: the agreement goes over
 # connections, the data through MPI, and that of UCX over TCP.
 apart() {
   needs "$1"
   unshare --user --map-root-user true 2>/dev/null || skip "user namespaces are not allowed"
-  UCX_TLS=tcp,self RINGUP_INTERFACE=lo run launch "$1" 3 unshare --user --map-root-user "$programs/sum"
-  expect_status 0
+  limit=40 UCX_TLS=tcp,self RINGUP_INTERFACE=lo run launch "$1" 3 unshare --user --map-root-user "$programs/sum"
+  [[ $status -eq 124 ]] && endless "$1" || expect_status 0
   all_right 3 'all agree; mpi, local 0 of 1, host . of 3'
   UCX_TLS=tcp,self RINGUP_INTERFACE=lo RINGUP_BACKEND='' run launch "$1" 3 unshare --user --map-root-user "$programs/sum"
   expect_status 0
