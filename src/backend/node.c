@@ -192,10 +192,6 @@ static void put_range(struct node *n, struct cursor c, unsigned char *slot, uint
 		      uint64_t end)
 {
 	const struct plan *p = n->plan;
-	/* An allreduce's slots were written by others, and are this rank's since it read them.
-	 */
-	void (*put)(void *d, const void *s, size_t size) =
-		p->kind == PLAN_ALLREDUCE ? copy_bytes : copy_over;
 	uint64_t m;
 
 	advance(p, &c, first);
@@ -207,7 +203,7 @@ static void put_range(struct node *n, struct cursor c, unsigned char *slot, uint
 		if (p->kind == PLAN_ALLREDUCE && p->pre != 1)
 			copy_scaled(p->dtype, slot + first * n->bytes, in, m, p->pre);
 		else
-			put(slot + first * n->bytes, in, m * n->bytes);
+			copy_over(slot + first * n->bytes, in, m * n->bytes);
 		advance(p, &c, m);
 	}
 }

@@ -26,9 +26,10 @@
  */
 enum {
 	EAGER_RANKS = 4096,
-	FEW = 8,    /* ranks: then the list of their lines takes no page of the stack */
-	LOOKS = 20, /* of eager_spin(): one that runs beside us is not later than that */
-	FETCH = 64, /* a cache line */
+	FEW = 8,     /* ranks: then the list of their lines takes no page of the stack */
+	LOOKS = 20,  /* of eager_spin(): one that runs beside us is not later than that */
+	FETCH = 64,  /* a cache line */
+	LONG = 1024, /* bytes from which on a string move pays */
 };
 
 static size_t element(const struct want *w)
@@ -70,6 +71,20 @@ bool eager_may(const struct lane *l, const struct request *r)
 	       ledger_holds(ledger_room(l->ledger, &r->want), share(l, r));
 }
 
+/* Lines that a string move fills: it fetches none of them. */
+static bool is_moved(uint64_t bytes)
+{
+	return bytes >= LONG && copy_refill() == COPY_STRINGS;
+}
+
+static void fill(void *to, const void *in, uint64_t bytes)
+{
+	if (is_moved(bytes))
+		copy_over(to, in, bytes);
+	else
+		copy_bytes(to, in, bytes);
+}
+
 /*
  * What follows may be read by nobody any more, and the others may still have it in
  * their caches.  A store fetches it from there without waiting for it: by the time
@@ -82,6 +97,8 @@ void eager_fetch(const struct lane *l, const struct turn *t)
 	uint64_t i;
 
 	__atomic_store_n(ledger_mark(&at, l->team.rank), 0, __ATOMIC_RELAXED);
+	if (is_moved(t->bytes))
+		return;
 	for (i = FETCH; i < t->bytes + at.head; i += FETCH)
 		__atomic_store_n(mine + i, 0, __ATOMIC_RELAXED);
 }
@@ -107,7 +124,7 @@ void eager_put(const struct lane *l, const struct turn *t, const struct want *w,
 	else if (t->bytes <= 16)
 		copy_few(to, in, t->bytes);
 	else
-		copy_bytes(to, in, t->bytes);
+		fill(to, in, t->bytes);
 	ledger_put(&t->at, l->team.rank, t->round, LINE_DATA);
 }
 
@@ -120,11 +137,11 @@ void eager_write(struct lane *l, const struct turn *t, const struct request *r)
 	case PLAN_ALLTOALL:
 		head = splits_bytes(l);
 		copy_bytes(to, r->splits, head);
-		copy_bytes(to + head, r->in, bytes - head);
+		fill(to + head, r->in, bytes - head);
 		break;
 	case PLAN_ALLGATHER:
 		*ledger_rows(&t->at, l->team.rank) = r->rows;
-		copy_bytes(to, r->in, bytes);
+		fill(to, r->in, bytes);
 		break;
 	default:
 		eager_put(l, t, &r->want, r->in);

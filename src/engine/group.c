@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "coll/copy.h"
 #include "engine/engine.h"
 #include "ringup.h"
 
@@ -21,7 +22,14 @@ enum {
 			 * waits for sockets makes system calls anyway, so may as well yield */
 	AWAY_US = 2,    /* without a processor for every rank, for who runs on another one: as
 			 * long as ranks take to change places there */
-	CROWDED_EAGER = 4,
+};
+
+/* Eager operations, in the bytes that the user asks for: see eager_bytes(). */
+enum {
+	EAGER_PAIR = 4,          /* two ranks with a processor each                   */
+	EAGER_PAIR_STRINGS = 16, /* the same where string moves fill lines            */
+	EAGER_CROWDED = 4,       /* fewer processors than ranks: so much at least, or */
+	EAGER_CROWD = 128,       /* so much of all ranks together                     */
 };
 
 _Static_assert(sizeof(struct card) == 352, "a card has no holes");
@@ -258,6 +266,26 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
 	return rc;
 }
 
+/*
+ * An eager operation meets once, another one thrice, and once more to agree; but everybody
+ * reads everything, while otherwise each reads its slice.  With two ranks that is as much,
+ * so it pays until the lines leave the nearest caches.  Ranks that share a processor change
+ * places at every meeting, which is worth reading more.
+ */
+static uint64_t eager_bytes(const struct lane *l, uint64_t asked)
+{
+	uint64_t times = EAGER_CROWD / (uint64_t)l->team.size;
+
+	/* Between hosts it travels with the agreement, which is not for much. */
+	if (l->team.hosts > 1)
+		return asked * (l->row->away ? EAGER_CROWDED : 1);
+	if (l->row->away)
+		return asked * (times > EAGER_CROWDED ? times : EAGER_CROWDED);
+	if (l->team.size != 2)
+		return asked;
+	return asked * (copy_refill() == COPY_STRINGS ? EAGER_PAIR_STRINGS : EAGER_PAIR);
+}
+
 int group_connect(struct group *g, const struct group_site *s, struct err *e)
 {
 	struct lane *l = &g->lane;
@@ -271,9 +299,7 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	l->ranks = g->ranks;
 	l->team.abort = &s->engine->alarm->word;
 	l->fusion_bytes = s->cards[0].fusion_bytes;
-	/* Ranks that share a processor meet once for an eager operation, and thrice for
-	 * another; that is worth reading more. */
-	l->eager_bytes = s->cards[0].eager_bytes * (l->row->away ? CROWDED_EAGER : 1);
+	l->eager_bytes = eager_bytes(l, s->cards[0].eager_bytes);
 	rc = make_agreement(g, s, e);
 	/* Back ends that exchange something, too, serve the world only. */
 	if (!s->seat_of && (l->team.hosts > 1 || !strcmp(only, "mpi"))) {

@@ -17,6 +17,8 @@ enum {
 	NAME_ROOM = NAME_BYTES + 1,
 	VERDICT_ROOM = 512,
 	ARENA_BYTES = 16 << 20,
+	LONG_LINE = 4096,   /* such lines leave half of it to others             */
+	GATHER_MOST = 8192, /* a line for what may turn out to be anything       */
 	BATCHES = 8,
 };
 
@@ -103,6 +105,7 @@ static uint32_t *busy(const struct ledger *l, uint32_t id, int rank)
 uint64_t ledger_room(const struct ledger *l, const struct want *w)
 {
 	uint64_t numbers = (uint64_t)l->ranks * sizeof(uint64_t), bytes;
+	uint64_t unknown = l->eager_bytes < GATHER_MOST ? l->eager_bytes : GATHER_MOST;
 
 	if (!l->eager_bytes || w->members || w->redop == RINGUP_ADASUM)
 		return 0;
@@ -115,10 +118,10 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 		bytes = want_bytes(w);
 		break;
 	case PLAN_ALLGATHER: /* what it will be, only the ranks know */
-		bytes = l->eager_bytes;
+		bytes = unknown;
 		break;
 	case PLAN_ALLTOALL:
-		bytes = numbers <= l->eager_bytes ? numbers + l->eager_bytes : UINT64_MAX;
+		bytes = numbers <= unknown ? numbers + unknown : UINT64_MAX;
 		break;
 	case PLAN_BARRIER:
 		bytes = 0;
@@ -139,10 +142,11 @@ static void give_line(struct ledger *l, struct ledger_entry *n, const struct wan
 {
 	uint64_t bytes = ledger_room(l, w);
 	uint64_t all = bytes * LEDGER_TURNS * ((uint64_t)l->ranks + !!l->span);
+	uint64_t most = bytes > LONG_LINE ? ARENA_BYTES / 2 : ARENA_BYTES;
 
 	if (bytes <= n->line_bytes)
 		return;
-	if (all > ARENA_BYTES || l->shared->arena > ARENA_BYTES - all)
+	if (all > most || l->shared->arena > most - all)
 		return;
 	n->line = l->shared->arena;
 	__atomic_store_n(&n->line_bytes, bytes, __ATOMIC_RELEASE);

@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "coll/copy.h"
 #include "engine/eager.h"
 #include "engine/lane.h"
 #include "tap.h"
 
-enum { RANKS = 3, PAUSES = 1 };
+enum { RANKS = 3, PAUSES = 1, MOST = 16384, GUARD = 64 };
 
 static struct ledger ledger[RANKS];
 static struct segment segment[RANKS];
@@ -30,7 +31,8 @@ static void open_all(void)
 		segment[r] = (struct segment){ .rank = r, .ranks = RANKS, .base = memory };
 		segment[r].head = memory;
 		segment[r].extra = (char *)memory + 4096;
-		ok(!ledger_open(&ledger[r], &segment[r], 1024, &e), "rank %d opens", r);
+		ok(!ledger_open(&ledger[r], &segment[r], MOST * sizeof(float), &e),
+		   "rank %d opens", r);
 		seats[r].cpu = r == 1 ? 2 : 1;
 		row[r] = (struct row){
 			.seats = seats, .sleepers = &sleepers, .count = RANKS, .me = r
@@ -111,6 +113,64 @@ static void adds_up(uint32_t id)
 	ok(good, "all ranks have the sum");
 }
 
+/* One round of @count elements; false if a sum is wrong, or more was written than it. */
+static int long_round(uint32_t id, uint64_t count, int round)
+{
+	static float in[RANKS][MOST], out[MOST + GUARD];
+	struct request q = { .want = sum_of_one, .out = out };
+	struct turn turn[RANKS];
+	struct err e;
+	int r, good = 1;
+	uint64_t i;
+
+	q.want.count = count;
+	for (r = 0; r < RANKS; r++) {
+		for (i = 0; i < count; i++)
+			in[r][i] = (float)((int)i % 1000 + 1000 * r + round);
+		q.in = in[r];
+		if (!eager_may(&lane[r], &q) || !eager_begin(&lane[r], id, &q, &turn[r]))
+			return 0;
+		eager_write(&lane[r], &turn[r], &q);
+		eager_fetch(&lane[r], &turn[r]);
+	}
+	for (r = 0; r < RANKS; r++) {
+		memset(out, 0, sizeof(out));
+		q.in = in[r];
+		good &= !eager_finish(&lane[r], &turn[r].at, &q, &e);
+		for (i = 0; i < count; i++)
+			good &= out[i] == (float)(3 * ((int)i % 1000 + round) + 3000);
+		for (i = count; i < count + GUARD; i++)
+			good &= out[i] == 0;
+	}
+	return good;
+}
+
+/* However lines are filled again, through all turns. */
+static void long_lines(void)
+{
+	static const uint64_t counts[] = { 1, 255, 256, 257, 1024, 2049, MOST };
+	struct want w = sum_of_one;
+	struct err e = { 0 };
+	enum copy_refill how;
+	uint32_t id, age;
+	size_t i;
+	int round, good;
+
+	set_crowded(false);
+	w.count = MOST;
+	ok(!agree_ledger.find(&ledger[0], "long", 4, &w, &id, &age, &e), "a long name");
+	for (how = COPY_ASKS; how < COPY_REFILLS; how++) {
+		copy_use_refill(how);
+		for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+			good = 1;
+			for (round = 0; round < 2 * LEDGER_TURNS + 1; round++)
+				good &= long_round(id, counts[i], round);
+			ok(good, "refill %d: sums of %d elements", (int)how, (int)counts[i]);
+		}
+	}
+	copy_use_refill(COPY_REFILLS);
+}
+
 /* One rank that is elsewhere goes the long way. */
 static void changed_mind(uint32_t id)
 {
@@ -140,6 +200,7 @@ int main(void)
 	who_is_missing(id, false);
 	who_is_missing(id, true);
 	adds_up(id);
+	long_lines();
 	changed_mind(id);
 	for (r = 0; r < RANKS; r++)
 		ledger_close(&ledger[r]);

@@ -6,7 +6,7 @@
 #include "engine/ledger.h"
 #include "tap.h"
 
-enum { RANKS = 3, NAMES = 40 };
+enum { RANKS = 3, NAMES = 40, EAGER = 32768 };
 
 static struct ledger ledger[RANKS];
 static struct segment segment[RANKS];
@@ -26,7 +26,7 @@ static void open_all(void)
 		segment[r] = (struct segment){ .rank = r, .ranks = RANKS, .base = memory };
 		segment[r].head = memory;
 		segment[r].extra = (char *)memory + head;
-		ok(!ledger_open(&ledger[r], &segment[r], 1024, &e), "rank %d opens", r);
+		ok(!ledger_open(&ledger[r], &segment[r], EAGER, &e), "rank %d opens", r);
 	}
 }
 
@@ -162,6 +162,29 @@ static void lines(void)
 	ok(ledger_look(&theirs, 0, round + 1) == LINE_CHANGED, "a mind that has changed");
 }
 
+/* Long lines leave room for short ones, however many there are. */
+static void long_ones(void)
+{
+	struct want w = { .count = EAGER / 4, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	char name[32];
+	bool last;
+	uint32_t id = 0;
+	int i, with = 0;
+
+	for (i = 0; i < 200; i++) {
+		snprintf(name, sizeof(name), "long %d", i);
+		id = post(0, name, w, true, 0, &last);
+		with += ledger_fits(&ledger[0], id, EAGER);
+	}
+	ok(with > 10 && with < 200, "%d of 200 long names have lines", with);
+	ok(!ledger_fits(&ledger[0], id, 1), "the last has none");
+	w.count = 10;
+	id = post(0, "short", w, true, 0, &last);
+	ok(ledger_fits(&ledger[0], id, 40), "a short one still has");
+	w.kind = PLAN_ALLGATHER;
+	ok(ledger_room(&ledger[0], &w) < EAGER, "what may be anything has no long one");
+}
+
 static int find(int rank, int number, uint32_t *id, uint32_t *age)
 {
 	struct want w = { .count = 1, .pre = 1, .post = 1 };
@@ -227,6 +250,7 @@ int main(void)
 	disagreement();
 	gathering();
 	lines();
+	long_ones();
 	recycling();
 	for (r = 0; r < RANKS; r++)
 		ledger_close(&ledger[r]);
