@@ -13,6 +13,7 @@
 #include "engine/op.h"
 #include "engine/plan.h"
 #include "ringup.h"
+#include "wire/share.h"
 
 /*
  * What a line holds: the rank's tensor (allreduce, reduce-scatter, the root's of a
@@ -26,10 +27,11 @@
  */
 enum {
 	EAGER_RANKS = 4096,
-	FEW = 8,     /* ranks: then the list of their lines takes no page of the stack */
-	LOOKS = 20,  /* of eager_spin(): one that runs beside us is not later than that */
-	FETCH = 64,  /* a cache line */
-	LONG = 1024, /* bytes from which on a string move pays */
+	FEW = 8,       /* ranks: then the list of their lines takes no page of the stack */
+	LOOKS = 20,    /* of eager_spin(): one that runs beside us is not later than that */
+	FETCH = 64,    /* a cache line */
+	LONG = 1024,   /* bytes from which on a string move pays */
+	SHORT = 16384, /* bytes up to which a sum is best copied */
 };
 
 static size_t element(const struct want *w)
@@ -65,9 +67,19 @@ static uint64_t share(const struct lane *l, const struct request *r)
 	}
 }
 
+/* A long sum between buffers that others can map: the back end then copies nothing, which is
+ * worth meeting more often. */
+static bool is_shared(const struct request *r)
+{
+	uint64_t at, bytes = want_bytes(&r->want);
+
+	return r->want.kind == PLAN_ALLREDUCE && bytes > SHORT &&
+	       share_find(r->in, bytes, &at) && share_find(r->out, bytes, &at);
+}
+
 bool eager_may(const struct lane *l, const struct request *r)
 {
-	return l->ledger && !l->ledger->span && l->team.size <= EAGER_RANKS &&
+	return l->ledger && !l->ledger->span && l->team.size <= EAGER_RANKS && !is_shared(r) &&
 	       ledger_holds(ledger_room(l->ledger, &r->want), share(l, r));
 }
 

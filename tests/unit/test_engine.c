@@ -65,6 +65,40 @@ static void sizes(struct ringup *r, int rank, int size)
 	}
 }
 
+/* Buffers that others can map, on all ranks, on some, on none, by turns: how a rank begins
+ * depends on its own, and what comes out does not. */
+static void mappable(struct ringup *r, int rank, int size)
+{
+	static const uint64_t counts[] = { 1000, 4096, 4097, 6000, 8192, 16384, 16385, 40000 };
+	enum { MOST = 40000, ROUNDS = 6 };
+	struct ringup_group *g = ringup_world(r);
+	float *ours = malloc(MOST * sizeof(*ours)),
+	      *shared = ringup_alloc(MOST * sizeof(*shared));
+	uint64_t i, bad = 0;
+	struct ringup_op *op;
+	size_t k;
+	int round;
+
+	for (k = 0; k < sizeof(counts) / sizeof(counts[0]); k++)
+		for (round = 0; round < ROUNDS; round++) {
+			/* Round 0: none, 1: all, then rank after rank. */
+			bool mine = round == 1 || (round > 1 && (rank + round) % 2);
+			float *v = mine && shared ? shared : ours;
+
+			for (i = 0; i < counts[k]; i++)
+				v[i] = value(rank, i, round);
+			check(!sum_f32(g, "mappable", v, counts[k], round % 3 ? NULL : &op),
+			      "allreduce", rank);
+			if (round % 3 == 0)
+				check(!ringup_wait(op, -1), "wait", rank);
+			for (i = 0; i < counts[k]; i++)
+				bad += v[i] != expected(size, i, round);
+		}
+	check(!bad, "sums of buffers that some can map", rank);
+	ringup_free(shared);
+	free(ours);
+}
+
 /* More names than there are numbers, and some of them again; by the dozen, so that it
  * takes no longer where ranks have to wait for a processor. */
 static void new_names(struct ringup *r, int rank, int size)
@@ -677,6 +711,7 @@ static void all(void)
 		if (tcp && n == 1)
 			continue;
 		run("sums of all sizes", n, sizes);
+		run("buffers that some can map", n, mappable);
 		run("shuffled and asynchronous", n, shuffled);
 		run("carried by the engine threads", n, unattended);
 		run("broadcast, allgather, barrier", n, others);
