@@ -548,13 +548,18 @@ static bool allreduce_take(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, m = chunk_elements(n, k), first, end;
 	unsigned char *slot = segment_slot(n->seg, n->team->rank, g);
+	bool all = true;
 	int r;
 
 	for (r = 0; r < n->team->size; r++) {
 		slice(n, m, r, &first, &end);
+		all &= first < end;
 		if (r != n->team->rank && first < end && !passed(n, r, true, g))
 			return false;
 	}
+	/* Then slots_free() need not look at their counters again. */
+	if (all)
+		n->out_seen = g + 1;
 	for (r = 0; r < n->team->size; r++) {
 		if (r == n->team->rank)
 			continue;
