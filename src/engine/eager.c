@@ -102,14 +102,14 @@ static void fill(void *to, const void *in, uint64_t bytes)
  * their caches.  A store fetches it from there without waiting for it: by the time
  * this name comes back, the line is ours.
  */
-void eager_fetch(const struct lane *l, const struct turn *t)
+void eager_fetch(const struct lane *l, const struct turn *t, const struct want *w)
 {
 	struct lines at = ledger_lines(l->ledger, t->id, t->round + 1);
 	unsigned char *mine = (unsigned char *)ledger_mark(&at, l->team.rank);
 	uint64_t i;
 
 	__atomic_store_n(ledger_mark(&at, l->team.rank), 0, __ATOMIC_RELAXED);
-	if (is_moved(t->bytes))
+	if (w->pre == 1 && is_moved(t->bytes))
 		return;
 	for (i = FETCH; i < t->bytes + at.head; i += FETCH)
 		__atomic_store_n(mine + i, 0, __ATOMIC_RELAXED);

@@ -35,8 +35,9 @@ void eager_write(struct lane *l, const struct turn *t, const struct request *r);
 void eager_put(const struct lane *l, const struct turn *t, const struct want *w,
 	       const void *in);
 
-/* eager_fetch - have this rank's line of the next round here by the time it is written. */
-void eager_fetch(const struct lane *l, const struct turn *t);
+/* eager_fetch - have this rank's line of the next round, probably as @w says, here by the time
+ * it is written. */
+void eager_fetch(const struct lane *l, const struct turn *t, const struct want *w);
 
 /* eager_decline - say that this round goes the long way; others may be waiting for the line. */
 void eager_decline(const struct lane *l, uint32_t id, uint32_t round, const struct request *r);

@@ -74,7 +74,7 @@ static void arrive(int r, uint32_t id, float *value, struct turn *t)
 		return;
 	}
 	eager_write(&lane[r], t, &q);
-	eager_fetch(&lane[r], t);
+	eager_fetch(&lane[r], t, &q.want);
 }
 
 static void who_is_missing(uint32_t id, bool crowded)
@@ -114,7 +114,7 @@ static void adds_up(uint32_t id)
 }
 
 /* One round of @count elements; false if a sum is wrong, or more was written than it. */
-static int long_round(uint32_t id, uint64_t count, int round)
+static int long_round(uint32_t id, uint64_t count, int round, int pre)
 {
 	static float in[RANKS][MOST], out[MOST + GUARD];
 	struct request q = { .want = sum_of_one, .out = out };
@@ -124,6 +124,7 @@ static int long_round(uint32_t id, uint64_t count, int round)
 	uint64_t i;
 
 	q.want.count = count;
+	q.want.pre = pre;
 	for (r = 0; r < RANKS; r++) {
 		for (i = 0; i < count; i++)
 			in[r][i] = (float)((int)i % 1000 + 1000 * r + round);
@@ -131,14 +132,14 @@ static int long_round(uint32_t id, uint64_t count, int round)
 		if (!eager_may(&lane[r], &q) || !eager_begin(&lane[r], id, &q, &turn[r]))
 			return 0;
 		eager_write(&lane[r], &turn[r], &q);
-		eager_fetch(&lane[r], &turn[r]);
+		eager_fetch(&lane[r], &turn[r], &q.want);
 	}
 	for (r = 0; r < RANKS; r++) {
 		memset(out, 0, sizeof(out));
 		q.in = in[r];
 		good &= !eager_finish(&lane[r], &turn[r].at, &q, &e);
 		for (i = 0; i < count; i++)
-			good &= out[i] == (float)(3 * ((int)i % 1000 + round) + 3000);
+			good &= out[i] == (float)(pre * (3 * ((int)i % 1000 + round) + 3000));
 		for (i = count; i < count + GUARD; i++)
 			good &= out[i] == 0;
 	}
@@ -164,7 +165,7 @@ static void long_lines(void)
 		for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 			good = 1;
 			for (round = 0; round < 2 * LEDGER_TURNS + 1; round++)
-				good &= long_round(id, counts[i], round);
+				good &= long_round(id, counts[i], round, 1 + round % 2);
 			ok(good, "refill %d: sums of %d elements", (int)how, (int)counts[i]);
 		}
 	}
