@@ -19,9 +19,8 @@ bool folder_is_empty(const char *path);
  * somebody else has in it is not ours to remove: RINGUP_EINVAL. */
 int folder_claim(const char *path, struct err *e);
 
-/* folder_remove - @path and all below it, links as links, and nothing on other
- * file systems; none there is no error.  Also a
- * tree that somebody else takes away meanwhile. */
+/* folder_remove - @path and all below it, links as links, and nothing on other file systems;
+ * none there is no error.  Also a tree that somebody else takes away meanwhile. */
 int folder_remove(const char *path, struct err *e);
 
 /*
