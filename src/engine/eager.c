@@ -27,11 +27,11 @@
  */
 enum {
 	EAGER_RANKS = 4096,
-	FEW = 8,       /* ranks: then the list of their lines takes no page of the stack */
-	LOOKS = 20,    /* of eager_spin(): one that runs beside us is not later than that */
-	FETCH = 64,    /* a cache line */
-	LONG = 1024,   /* bytes from which on a string move pays */
-	SHORT = 16384, /* bytes up to which a sum is best copied */
+	FEW = 8,           /* ranks: then the list of their lines takes no page of the stack */
+	LOOKS = 20,        /* of eager_spin(): one that runs beside us is not later than that */
+	FETCH = 64,        /* a cache line */
+	MOVE_LEAST = 1024, /* bytes of a line that a string move fills sooner        */
+	MAPPED_ABOVE = 16384, /* bytes above which a sum is not copied if it need not be */
 };
 
 static size_t element(const struct want *w)
@@ -69,32 +69,23 @@ static uint64_t share(const struct lane *l, const struct request *r)
 
 /* A long sum between buffers that others can map: the back end then copies nothing, which is
  * worth meeting more often. */
-static bool is_shared(const struct request *r)
+static bool is_mappable(const struct request *r)
 {
 	uint64_t at, bytes = want_bytes(&r->want);
 
-	return r->want.kind == PLAN_ALLREDUCE && bytes > SHORT &&
+	return r->want.kind == PLAN_ALLREDUCE && bytes > MAPPED_ABOVE &&
 	       share_find(r->in, bytes, &at) && share_find(r->out, bytes, &at);
 }
 
 bool eager_may(const struct lane *l, const struct request *r)
 {
-	return l->ledger && !l->ledger->span && l->team.size <= EAGER_RANKS && !is_shared(r) &&
-	       ledger_holds(ledger_room(l->ledger, &r->want), share(l, r));
-}
-
-/* Lines that a string move fills: it fetches none of them. */
-static bool is_moved(uint64_t bytes)
-{
-	return bytes >= LONG && copy_refill() == COPY_STRINGS;
+	return l->ledger && !l->ledger->span && l->team.size <= EAGER_RANKS &&
+	       !is_mappable(r) && ledger_holds(ledger_room(l->ledger, &r->want), share(l, r));
 }
 
 static void fill(void *to, const void *in, uint64_t bytes)
 {
-	if (is_moved(bytes))
-		copy_over(to, in, bytes);
-	else
-		copy_bytes(to, in, bytes);
+	(bytes >= MOVE_LEAST ? copy_over : copy_bytes)(to, in, bytes);
 }
 
 /*
@@ -109,7 +100,8 @@ void eager_fetch(const struct lane *l, const struct turn *t, const struct want *
 	uint64_t i;
 
 	__atomic_store_n(ledger_mark(&at, l->team.rank), 0, __ATOMIC_RELAXED);
-	if (w->pre == 1 && is_moved(t->bytes))
+	/* A string move fetches nothing. */
+	if (w->pre == 1 && t->bytes >= MOVE_LEAST && copy_refill() == COPY_STRINGS)
 		return;
 	for (i = FETCH; i < t->bytes + at.head; i += FETCH)
 		__atomic_store_n(mine + i, 0, __ATOMIC_RELAXED);

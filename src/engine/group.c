@@ -24,12 +24,12 @@ enum {
 			 * long as ranks take to change places there */
 };
 
-/* Eager operations, in the bytes that the user asks for: see eager_bytes(). */
+/* How many times the bytes that the user asks for go eagerly: see eager_bytes(). */
 enum {
 	EAGER_PAIR = 4,          /* two ranks with a processor each                   */
 	EAGER_PAIR_STRINGS = 16, /* the same where string moves fill lines            */
-	EAGER_CROWDED = 4,       /* fewer processors than ranks: so much at least, or */
-	EAGER_CROWD = 128,       /* so much of all ranks together                     */
+	EAGER_CROWDED = 4,       /* fewer processors than ranks: at least,            */
+	EAGER_CROWD = 128,       /* or this, divided by the ranks                     */
 };
 
 _Static_assert(sizeof(struct card) == 352, "a card has no holes");
