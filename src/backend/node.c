@@ -103,13 +103,13 @@ struct node {
 	int wait_rank;
 	bool wait_out;
 	uint64_t wait_above;
-	uint64_t out_seen; /* all ranks' out were at least this     */
-	bool wide;         /* as broadcasts use the slots           */
-	uint64_t fence;    /* the chunk at which that began or ended */
+	bool wide;      /* as broadcasts use the slots            */
+	uint64_t fence; /* the chunk at which that began or ended */
 	enum phase phase;
 	bool may_share;   /* the plan is one that offers are made for */
 	bool ready;       /* all peers' arenas are mapped             */
 	uint32_t refused; /* offers in a row that came to nothing     */
+	uint64_t in_seen[NODE_RANKS], out_seen[NODE_RANKS]; /* their counters, at least */
 	unsigned char *arena[NODE_RANKS];
 	const void *src[NODE_RANKS];
 	void *dst[NODE_RANKS];
@@ -125,12 +125,16 @@ static struct seat *seat(const struct node *n, int rank)
 	return &n->seg->seats[rank];
 }
 
-/* Has @rank's counter passed @g?  If not, remember that we wait for it. */
+/* Has @rank's counter passed @g?  If not, remember that we wait for it.  While what has been
+ * seen will do, nobody asks again: its owner would have to fetch the line back. */
 static bool passed(struct node *n, int rank, bool out, uint64_t g)
 {
 	const uint64_t *word = out ? &seat(n, rank)->out : &seat(n, rank)->in;
+	uint64_t *seen = out ? &n->out_seen[rank] : &n->in_seen[rank];
 
-	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) > g)
+	if (*seen <= g)
+		*seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	if (*seen > g)
 		return true;
 	n->wait_rank = rank;
 	n->wait_out = out;
@@ -187,7 +191,7 @@ static uint64_t run_of(const struct plan *p, struct cursor *c, uint64_t want)
 	return least(want, p->piece[c->piece].count - c->at);
 }
 
-/* Buffer to slot, elements [first, end) of a chunk that starts at @c. */
+/* Of a sum, buffer to slot: elements [first, end) of a chunk that starts at @c. */
 static void put_range(struct node *n, struct cursor c, unsigned char *slot, uint64_t first,
 		      uint64_t end)
 {
@@ -200,7 +204,7 @@ static void put_range(struct node *n, struct cursor c, unsigned char *slot, uint
 
 		m = run_of(p, &c, end - first);
 		in = (const unsigned char *)p->piece[c.piece].in + c.at * n->bytes;
-		if (p->kind == PLAN_ALLREDUCE && p->pre != 1)
+		if (p->pre != 1)
 			copy_scaled(p->dtype, slot + first * n->bytes, in, m, p->pre);
 		else
 			copy_over(slot + first * n->bytes, in, m * n->bytes);
@@ -226,6 +230,7 @@ static void keep(const struct node *n, void *dst, const void *src, size_t size)
 		copy_over(dst, src, size);
 }
 
+/* From a slot, by the only rank that reads it, or by one of several. */
 static void take(const struct node *n, bool only, void *dst, void *src, size_t size)
 {
 	if (only)
@@ -239,9 +244,9 @@ static bool is_pair(const struct node *n)
 	return n->team->size == 2;
 }
 
-/* Slot to buffer, by the only rank that reads it, or by one of several. */
-static void take_range(struct node *n, struct cursor c, unsigned char *slot, uint64_t first,
-		       uint64_t end, bool only)
+/* And the way back. */
+static void take_range(struct node *n, struct cursor c, const unsigned char *slot,
+		       uint64_t first, uint64_t end)
 {
 	const struct plan *p = n->plan;
 	uint64_t m;
@@ -249,8 +254,8 @@ static void take_range(struct node *n, struct cursor c, unsigned char *slot, uin
 	advance(p, &c, first);
 	for (; first < end; first += m) {
 		m = run_of(p, &c, end - first);
-		take(n, only, (unsigned char *)p->piece[c.piece].out + c.at * n->bytes,
-		     slot + first * n->bytes, m * n->bytes);
+		store(n, (unsigned char *)p->piece[c.piece].out + c.at * n->bytes,
+		      slot + first * n->bytes, m * n->bytes);
 		advance(p, &c, m);
 	}
 }
@@ -281,10 +286,9 @@ static bool slots_free(struct node *n, uint64_t g)
 	int r;
 
 	done = done > n->fence ? done : n->fence;
-	for (r = 0; n->out_seen < done && r < n->team->size; r++)
+	for (r = 0; done && r < n->team->size; r++)
 		if (!passed(n, r, true, done - 1))
 			return false;
-	n->out_seen = n->out_seen > done ? n->out_seen : done;
 	return true;
 }
 
@@ -548,62 +552,20 @@ static bool allreduce_take(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, m = chunk_elements(n, k), first, end;
 	unsigned char *slot = segment_slot(n->seg, n->team->rank, g);
-	bool all = true;
 	int r;
 
 	for (r = 0; r < n->team->size; r++) {
 		slice(n, m, r, &first, &end);
-		all &= first < end;
 		if (r != n->team->rank && first < end && !passed(n, r, true, g))
 			return false;
 	}
-	/* Then slots_free() need not look at their counters again. */
-	if (all)
-		n->out_seen = g + 1;
 	for (r = 0; r < n->team->size; r++) {
 		if (r == n->team->rank)
 			continue;
 		slice(n, m, r, &first, &end);
-		take_range(n, n->take, slot, first, end, false);
+		take_range(n, n->take, slot, first, end);
 	}
 	advance(n->plan, &n->take, m);
-	return true;
-}
-
-/* Broadcast: only the root puts, into everybody's slots; it may want a copy, too. */
-static bool broadcast_put(struct node *n, uint64_t k)
-{
-	const struct piece *own = &n->plan->piece[0];
-	uint64_t g = n->base + k, m = chunk_elements(n, k);
-	unsigned char *slot = segment_slot(n->seg, place_of(n, g), g);
-	int me = n->team->rank;
-
-	if (me == n->plan->root) {
-		if (!slots_free(n, g) || (g == n->fence && !all_in(n, g)))
-			return false;
-		put_range(n, n->put, slot, 0, m);
-		if (own->out && own->out != own->in)
-			take_range(n, n->put, slot, 0, m, false);
-		advance(n->plan, &n->put, m);
-	}
-	publish(n, &seat(n, me)->in, g + 1);
-	return true;
-}
-
-static bool broadcast_combine(struct node *n, uint64_t k)
-{
-	uint64_t g = n->base + k, m = chunk_elements(n, k);
-	int me = n->team->rank, root = n->plan->root;
-
-	if (me != root) {
-		if (!passed(n, root, false, g))
-			return false;
-		take_range(n, n->take, segment_slot(n->seg, place_of(n, g), g), 0, m,
-			   is_pair(n));
-		leave_slot(n, place_of(n, g), g, m * n->bytes);
-		advance(n->plan, &n->take, m);
-	}
-	publish(n, &seat(n, me)->out, g + 1);
 	return true;
 }
 
@@ -625,6 +587,42 @@ static const unsigned char *chunk_in(const struct node *n, uint64_t before, uint
 static unsigned char *chunk_out(const struct node *n, uint64_t before, uint64_t k)
 {
 	return (unsigned char *)n->plan->piece->out + (before + k * n->chunk_count) * n->bytes;
+}
+
+/* Broadcast: only the root puts, into everybody's slots; it may want a copy, too, which it
+ * makes while the others read. */
+static bool broadcast_put(struct node *n, uint64_t k)
+{
+	const struct piece *own = &n->plan->piece[0];
+	uint64_t g = n->base + k, m = chunk_elements(n, k);
+	unsigned char *slot = segment_slot(n->seg, place_of(n, g), g);
+	int me = n->team->rank;
+
+	if (me == n->plan->root) {
+		if (!slots_free(n, g) || (g == n->fence && !all_in(n, g)))
+			return false;
+		copy_over(slot, chunk_in(n, 0, k), m * n->bytes);
+	}
+	publish(n, &seat(n, me)->in, g + 1);
+	if (me == n->plan->root && own->out && own->out != own->in)
+		keep(n, chunk_out(n, 0, k), chunk_in(n, 0, k), m * n->bytes);
+	return true;
+}
+
+static bool broadcast_combine(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = chunk_elements(n, k);
+	int me = n->team->rank, root = n->plan->root;
+
+	if (me != root) {
+		if (!passed(n, root, false, g))
+			return false;
+		take(n, is_pair(n), chunk_out(n, 0, k), segment_slot(n->seg, place_of(n, g), g),
+		     m * n->bytes);
+		leave_slot(n, place_of(n, g), g, m * n->bytes);
+	}
+	publish(n, &seat(n, me)->out, g + 1);
+	return true;
 }
 
 /* What stays here is copied while the others' data is on its way. */
