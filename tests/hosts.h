@@ -122,7 +122,7 @@ static inline int hosts_post(int r, int n, const struct want *w, uint64_t rows, 
 {
 	struct rank *k = &hosts.rank[r];
 	char name[16];
-	bool last;
+	enum arrival as;
 	int rc;
 
 	snprintf(name, sizeof(name), "n%d", n);
@@ -134,7 +134,7 @@ static inline int hosts_post(int r, int n, const struct want *w, uint64_t rows, 
 		k->known[n] = 1;
 		changed = true;
 	}
-	return k->agree->post(k->agreement, k->id[n], w, rows, changed, &last, e);
+	return k->agree->post(k->agreement, k->id[n], w, rows, changed, false, &as, e);
 }
 
 /* hosts_put - the same as hosts_post() of what all have agreed on before, with data. */

@@ -23,6 +23,11 @@ struct item {
 			       * valid until done()                        */
 };
 
+/* How post() found its rank: there are others to come; it was the last of all, so that next()
+ * has something to give; or that, and all await the operation, so that nobody need be kicked.
+ */
+enum arrival { ARRIVED_EARLY, ARRIVED_LAST, ARRIVED_AWAITED };
+
 /*
  * There is no cycle.  A rank publishes a tensor when it submits it; the last to
  * do so puts it on the one list that all ranks work through; whatever is on the
@@ -50,10 +55,10 @@ struct agree {
 	void (*drop)(void *self, uint32_t id);
 
 	/* This rank is ready.  @changed: @w is not what it was the last time, or
-	 * there was none.  Sets *@last if it was the last of all, so that next()
-	 * has something to give. */
+	 * there was none.  @awaits: the caller has the baton, and keeps it until the
+	 * operation is complete. */
 	int (*post)(void *self, uint32_t id, const struct want *w, uint64_t rows, bool changed,
-		    bool *last, struct err *e);
+		    bool awaits, enum arrival *as, struct err *e);
 
 	/* Is there a next batch?  Cheap, any thread. */
 	bool (*ready)(void *self);

@@ -377,15 +377,16 @@ int eager_finish(struct lane *l, const struct lines *at, const struct request *q
 /* One rank has changed its mind, so this round goes the long way.  With the lock. */
 static void make_stream(struct lane *l, struct ringup_op *op)
 {
-	bool last = false;
+	enum arrival as;
 
 	if (op_is_done(op) || !op_is_eager(op))
 		return;
 	__atomic_store_n(&op->eager, false, __ATOMIC_RELEASE);
 	__atomic_fetch_sub(&l->eager_count, 1, __ATOMIC_RELAXED);
 	/* In shared memory this cannot fail. */
-	l->agree->post(l->agreement, op->id, &op->ask.want, op->ask.rows, false, &last, NULL);
-	if (last)
+	l->agree->post(l->agreement, op->id, &op->ask.want, op->ask.rows, false, false, &as,
+		       NULL);
+	if (as == ARRIVED_LAST)
 		engine_call(l);
 }
 

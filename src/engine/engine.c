@@ -79,21 +79,21 @@ void engine_visit(struct engine *g, void (*fn)(struct lane *l, void *arg), void 
 	end_look(g, end);
 }
 
-static bool any_ready(struct engine *g)
+static bool any(struct engine *g, bool (*wanted)(struct lane *l))
 {
 	struct lane *l;
 	int i, end = begin_look(g);
 	bool is = false;
 
 	for (i = 0; i < end && !is; i++)
-		is = (l = lane_at(g, i)) && lane_ready(l);
+		is = (l = lane_at(g, i)) && wanted(l);
 	end_look(g, end);
 	return is;
 }
 
 static bool work_left(struct engine *g)
 {
-	return !is_dead(g) && (is_alarmed(g) || any_ready(g));
+	return !is_dead(g) && (is_alarmed(g) || any(g, lane_ready));
 }
 
 void engine_completed(struct engine *g)
@@ -173,6 +173,16 @@ void engine_announce(struct lane *l)
 		ledger_call(l->ledger);
 		engine_call(l);
 	}
+}
+
+void engine_arrived(struct lane *l, enum arrival as)
+{
+	if (as == ARRIVED_LAST)
+		engine_call(l);
+	else if (as == ARRIVED_AWAITED)
+		seat_ring(l->row, SEAT_ANYBODY);
+	else if (l->ledger)
+		engine_announce(l);
 }
 
 /* ---- failing ---- */
@@ -299,6 +309,13 @@ static void poll_all(struct engine *g)
 			l->agree->poll(l->agreement);
 }
 
+/* With the baton: is there something to begin with?  What has begun is ready for as long as
+ * it takes; that is no news. */
+static bool can_begin(struct lane *l)
+{
+	return !l->running && lane_ready(l);
+}
+
 /* Is there a reason to stop waiting for news? */
 static bool has_news(void *arg)
 {
@@ -307,7 +324,7 @@ static bool has_news(void *arg)
 	struct ringup_op *op = look->op;
 
 	poll_all(g);
-	if (is_alarmed(g) || any_ready(g))
+	if (is_alarmed(g) || any(g, can_begin))
 		return true;
 	if (look->running && step_others(g, NULL))
 		return true;
@@ -565,7 +582,8 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 {
 	struct engine *g = l->engine;
 	struct ringup_op *op = NULL;
-	bool news = false, holding;
+	enum arrival as;
+	bool holding;
 	int rc;
 
 	if (!engine_is_mine(g))
@@ -580,17 +598,14 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 	/* A thread that will wait drives anyway: nobody need be kicked for it. */
 	holding = deadline_ns && !eager_may(l, r) && take_baton(g);
 	lock_take(&l->lock);
-	rc = submit_op(l, r, NULL, &op, &news, e);
+	rc = submit_op(l, r, NULL, holding && deadline_ns == INT64_MAX, &op, &as, e);
 	lock_give(&l->lock);
 	if (rc) {
 		if (holding)
 			give_baton(g);
 		return rc;
 	}
-	if (news)
-		engine_call(l);
-	else if (l->ledger)
-		engine_announce(l);
+	engine_arrived(l, as);
 	return wait_or_leave(op, deadline_ns, holding, opp, e);
 }
 

@@ -91,7 +91,7 @@ static int answer(struct lane *l, uint32_t id, struct err *e)
 	struct want w;
 	char name[NAME_BYTES + 1];
 	void *own = NULL;
-	bool news = false;
+	enum arrival as;
 	int rc;
 
 	q.name_len = ledger_called(l->ledger, id, name, &w);
@@ -100,14 +100,12 @@ static int answer(struct lane *l, uint32_t id, struct err *e)
 	if (rc)
 		return rc;
 	lock_take(&l->lock);
-	rc = submit_op(l, &q, own, &op, &news, e);
+	rc = submit_op(l, &q, own, false, &op, &as, e);
 	lock_give(&l->lock);
 	if (rc)
 		free(own);
-	else if (news)
-		engine_call(l);
 	else
-		engine_announce(l);
+		engine_arrived(l, as);
 	return rc == RINGUP_EBUSY ? 0 : rc;
 }
 
@@ -126,16 +124,14 @@ bool join_ready(struct lane *l)
 /* Say that we have joined, if all is complete by now that came before. */
 static int publish(struct lane *l, struct err *e)
 {
-	bool news = false;
+	enum arrival as;
 	int rc;
 
 	lock_take(&l->lock);
-	rc = submit_join(l, &news, e);
+	rc = submit_join(l, &as, e);
 	lock_give(&l->lock);
-	if (news)
-		engine_call(l);
-	else if (rc > 0)
-		engine_announce(l);
+	if (rc > 0)
+		engine_arrived(l, as);
 	else if (!rc)
 		sched_yield();
 	return rc < 0 ? rc : 1;

@@ -20,7 +20,14 @@ enum {
 	LONG_LINE = 4096,   /* such lines leave half of it to others             */
 	GATHER_MOST = 8192, /* a line for what may turn out to be anything       */
 	BATCHES = 8,
+	ALONE = 0x8000, /* in an entry of the list: it is a batch of its own */
 };
+
+_Static_assert((int)LEDGER_IDS <= (int)ALONE, "an id fits below the mark");
+
+/* In the count of arrivals: ranks that await this round's operation.  The last one takes
+ * them out again, before anybody can come for the next round. */
+#define AWAITS (UINT64_C(1) << 48)
 
 /* In a rank's count of its operations on an id: it holds the id between them, too. */
 #define KEPT (1U << 31)
@@ -298,7 +305,7 @@ uint32_t ledger_used(const struct ledger *l)
 
 uint64_t ledger_arrived(const struct ledger *l, uint32_t id)
 {
-	return __atomic_load_n(&l->entries[id].arrived, __ATOMIC_RELAXED);
+	return __atomic_load_n(&l->entries[id].arrived, __ATOMIC_RELAXED) % AWAITS;
 }
 
 bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank)
@@ -352,18 +359,20 @@ static void compare(struct ledger *l, uint32_t id)
 /* A place on the list is read as full when it carries its own number, so old
  * contents need not be cleared.  Ids that have not been carried out everywhere
  * cannot be submitted again, so it never overflows. */
-static void append(struct ledger *l, uint32_t id)
+static void append(struct ledger *l, uint32_t id, bool alone)
 {
 	uint64_t at = __atomic_fetch_add(&l->shared->tail, 1, __ATOMIC_ACQ_REL);
 
-	__atomic_store_n(&l->list[at % LEDGER_IDS], (at + 1) << 16 | id, __ATOMIC_RELEASE);
+	__atomic_store_n(&l->list[at % LEDGER_IDS], (at + 1) << 16 | (alone ? ALONE : 0) | id,
+			 __ATOMIC_RELEASE);
 }
 
-static bool is_listed(const struct ledger *l, uint64_t at, uint32_t *id)
+static bool is_listed(const struct ledger *l, uint64_t at, uint32_t *id, bool *alone)
 {
 	uint64_t v = __atomic_load_n(&l->list[at % LEDGER_IDS], __ATOMIC_ACQUIRE);
 
-	*id = (uint32_t)(v & 0xffff);
+	*id = (uint32_t)v & (ALONE - 1);
+	*alone = v & ALONE;
 	return v >> 16 == at + 1;
 }
 
@@ -384,14 +393,15 @@ static uint64_t size_of(const struct ledger *l, uint32_t id)
 }
 
 static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t rows,
-		       bool changed, bool *last, struct err *e)
+		       bool changed, bool awaits, enum arrival *as, struct err *e)
 {
 	struct ledger *l = self;
 	struct ledger_entry *n = &l->entries[id];
 	struct ledger_record *mine = ledger_record(l, id, l->rank);
-	uint64_t before;
+	uint64_t all, arrived, awaiting;
 
 	(void)e;
+	*as = ARRIVED_EARLY;
 	if (changed) {
 		mine->want = *w;
 		__atomic_store_n(&n->dirty, 1, __ATOMIC_RELEASE);
@@ -403,19 +413,22 @@ static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t r
 	__atomic_store_n(&mine->round, round_of(l, id), __ATOMIC_RELEASE);
 	__atomic_store_n(&l->sizes[id], want_has_rows(w) ? LEDGER_GATHER : want_bytes(w),
 			 __ATOMIC_RELAXED);
-	before = __atomic_fetch_add(&n->arrived, 1, __ATOMIC_SEQ_CST);
-	*last = (before + 1) % (uint64_t)l->ranks == 0;
-	if (!*last)
+	all = __atomic_add_fetch(&n->arrived, awaits ? AWAITS + 1 : 1, __ATOMIC_SEQ_CST);
+	arrived = all % AWAITS;
+	awaiting = all / AWAITS;
+	if (arrived % (uint64_t)l->ranks)
 		return 0;
+	if (awaiting)
+		__atomic_fetch_sub(&n->arrived, awaiting * AWAITS, __ATOMIC_RELAXED);
 	if (l->span) {
 		/* The last of this host; of all, the leader will know. */
-		*last = false;
 		span_arrived(l, id);
 		return 0;
 	}
 	if (__atomic_load_n(&n->dirty, __ATOMIC_ACQUIRE))
 		compare(l, id);
-	append(l, id);
+	*as = awaiting == (uint64_t)l->ranks ? ARRIVED_AWAITED : ARRIVED_LAST;
+	append(l, id, *as == ARRIVED_AWAITED);
 	return 0;
 }
 
@@ -423,8 +436,29 @@ static bool ledger_ready(void *self)
 {
 	struct ledger *l = self;
 	uint32_t id;
+	bool alone;
 
-	return is_listed(l, __atomic_load_n(&l->head, __ATOMIC_RELAXED), &id);
+	return is_listed(l, __atomic_load_n(&l->head, __ATOMIC_RELAXED), &id, &alone);
+}
+
+/* The end of the next batch, as far as this rank sees the list.  Sets *@alone if its only entry
+ * says itself, to all ranks, that it is one. */
+static uint64_t seen_end(const struct ledger *l, uint64_t cap, bool *alone)
+{
+	uint64_t at, sum = 0;
+	uint32_t id;
+	bool is;
+
+	for (at = l->head; at - l->head < BATCH_ITEMS && is_listed(l, at, &id, &is); at++) {
+		sum += size_of(l, id) == LEDGER_GATHER ? 0 : size_of(l, id);
+		if (at > l->head && (is || sum > cap))
+			break;
+		if (is) {
+			*alone = true;
+			return at + 1;
+		}
+	}
+	return at;
 }
 
 /* All ranks have to cut the list at the same place: the first to come decides. */
@@ -444,25 +478,21 @@ static uint64_t agreed_end(struct ledger *l, uint64_t mine)
 static int ledger_next(void *self, uint64_t cap, struct item *items)
 {
 	struct ledger *l = self;
-	uint64_t at = l->head, sum = 0;
+	bool alone = false;
+	uint64_t at;
 	uint32_t id;
 	int n, r;
 
 	if (l->span)
 		return span_next(l, items);
-	while (at - l->head < BATCH_ITEMS && is_listed(l, at, &id)) {
-		sum += size_of(l, id) == LEDGER_GATHER ? 0 : size_of(l, id);
-		if (at > l->head && sum > cap)
-			break;
-		at++;
-	}
+	at = seen_end(l, cap, &alone);
 	if (at == l->head)
 		return 0;
-	l->end = agreed_end(l, at);
+	l->end = alone ? at : agreed_end(l, at);
 	l->batches++;
 	for (n = 0; l->head + (uint64_t)n < l->end; n++) {
 		/* Another rank may have seen more of the list than we had. */
-		while (!is_listed(l, l->head + (uint64_t)n, &id))
+		while (!is_listed(l, l->head + (uint64_t)n, &id, &alone))
 			if (__atomic_load_n(&l->seg->head->alarm.word, __ATOMIC_RELAXED))
 				return 0;
 		items[n] = (struct item){ .id = id, .bad = ledger_verdict(l, id) };
@@ -505,7 +535,7 @@ uint64_t ledger_calls(const struct ledger *l)
 bool ledger_call_for(struct ledger *l, uint32_t id, const struct want *w)
 {
 	struct ledger_entry *n = &l->entries[id];
-	uint64_t arrived = __atomic_load_n(&n->arrived, __ATOMIC_ACQUIRE);
+	uint64_t arrived = __atomic_load_n(&n->arrived, __ATOMIC_ACQUIRE) % AWAITS;
 
 	/* Whoever was the first here has called the others. */
 	if (arrived % (uint64_t)l->ranks)

@@ -132,11 +132,13 @@ static int copy_lists(struct lane *l, struct ringup_op *op, struct err *e)
 }
 
 /* Publish the operation, with the lock held. */
-static int post(struct lane *l, struct ringup_op *op, bool changed, bool *news, struct err *e)
+static int post(struct lane *l, struct ringup_op *op, bool changed, bool awaits,
+		enum arrival *as, struct err *e)
 {
 	struct tensor *t = op->tensor;
 	struct turn turn;
 
+	*as = ARRIVED_EARLY;
 	if (l->ledger && !l->ledger->span) {
 		if (!changed && t->verified && !op->ghost && eager_may(l, &op->ask) &&
 		    eager_begin(l, t->id, &op->ask, &turn)) {
@@ -153,7 +155,7 @@ static int post(struct lane *l, struct ringup_op *op, bool changed, bool *news, 
 		parcel_put(l->ledger, t->id, &op->ask.want, op->ask.in);
 	}
 	return l->agree->post(l->agreement, t->id, &op->ask.want, op->ask.rows,
-			      changed || op->ghost, news, e);
+			      changed || op->ghost, awaits, as, e);
 }
 
 static struct tensor *tensor_for(struct lane *l, const struct request *r, struct err *e)
@@ -251,7 +253,7 @@ bool submit_join_ready(const struct lane *l)
 	return l->join != NULL;
 }
 
-int submit_join(struct lane *l, bool *news, struct err *e)
+int submit_join(struct lane *l, enum arrival *as, struct err *e)
 {
 	struct ringup_op *op = l->join;
 	int rc;
@@ -259,12 +261,12 @@ int submit_join(struct lane *l, bool *news, struct err *e)
 	if (!submit_join_ready(l) || any_alone(l))
 		return 0;
 	__atomic_store_n(&l->join, NULL, __ATOMIC_RELAXED);
-	rc = post(l, op, true, news, e);
+	rc = post(l, op, true, false, as, e);
 	return rc ? rc : 1;
 }
 
 /* From now on this rank takes part, with nothing, in what others submit. */
-static int begin_join(struct lane *l, struct ringup_op *op, bool *news, struct err *e)
+static int begin_join(struct lane *l, struct ringup_op *op, enum arrival *as, struct err *e)
 {
 	int rc;
 
@@ -272,7 +274,7 @@ static int begin_join(struct lane *l, struct ringup_op *op, bool *news, struct e
 	/* See op_complete(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	join_begin(l);
-	rc = submit_join(l, news, e);
+	rc = submit_join(l, as, e);
 	return rc < 0 ? rc : 0;
 }
 
@@ -305,14 +307,15 @@ static int check_free(struct lane *l, const struct tensor *t, const struct reque
 	return 0;
 }
 
-int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringup_op **opp,
-	      bool *news, struct err *e)
+int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
+	      struct ringup_op **opp, enum arrival *as, struct err *e)
 {
 	struct tensor *t;
 	struct ringup_op *op;
 	bool changed;
 	int rc;
 
+	*as = ARRIVED_EARLY;
 	if (engine_is_over(l, e))
 		return e->code;
 	t = tensor_for(l, r, e);
@@ -341,8 +344,8 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringu
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
 	rc = copy_lists(l, op, e);
 	if (!rc)
-		rc = r->want.kind == WANT_JOIN && !ghost ? begin_join(l, op, news, e)
-							 : post(l, op, changed, news, e);
+		rc = r->want.kind == WANT_JOIN && !ghost ? begin_join(l, op, as, e)
+							 : post(l, op, changed, awaits, as, e);
 	if (rc) {
 		/* A ghost's memory stays the caller's. */
 		op->own = ghost ? NULL : op->own;

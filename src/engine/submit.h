@@ -5,16 +5,19 @@
 
 #include <stdbool.h>
 
+#include "engine/agree.h"
+
 struct lane;
 struct request;
 struct ringup_op;
 struct ringup_reduce;
 struct err;
 
-/* submit_op - with l->lock: start an operation.  Sets *@news if others should look
- * now.  @ghost: of a rank that has joined, and what to free with it; else NULL. */
-int submit_op(struct lane *l, const struct request *r, void *ghost, struct ringup_op **opp,
-	      bool *news, struct err *e);
+/* submit_op - with l->lock: start an operation.  @awaits and *@as: see post() in agree.h; what
+ * is published later, or without an agreement, counts as early.  @ghost: of a rank that has
+ * joined, and what to free with it; else NULL. */
+int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
+	      struct ringup_op **opp, enum arrival *as, struct err *e);
 
 /* submit_member - with l->lock: an operation that completes with the bundle @op, before
  * those that it has already. */
@@ -28,7 +31,7 @@ int submit_member(struct lane *l, struct ringup_op *op, const struct request *r,
  * complete: until then ranks that have joined answer it, and afterwards no rank has to.
  * Returns 1 if it was published, 0 if not.  submit_join_ready - is it worth trying?
  */
-int submit_join(struct lane *l, bool *news, struct err *e);
+int submit_join(struct lane *l, enum arrival *as, struct err *e);
 bool submit_join_ready(const struct lane *l);
 
 /* submit_short - a blocking eager operation, without an entry among those in flight,

@@ -364,9 +364,10 @@ static void tree_drop(void *self, uint32_t id)
 }
 
 static int tree_post(void *self, uint32_t id, const struct want *w, uint64_t rows, bool changed,
-		     bool *last, struct err *e)
+		     bool awaits, enum arrival *as, struct err *e)
 {
-	return agree_ledger.post(((struct tree *)self)->ledger, id, w, rows, changed, last, e);
+	return agree_ledger.post(((struct tree *)self)->ledger, id, w, rows, changed, awaits,
+				 as, e);
 }
 
 const struct agree agree_tree = {

@@ -6,8 +6,10 @@
  * checks it.  Each rank has APPS threads that submit and wait, and its engine
  * thread.  Every access to shared memory is a step of its own.
  *
- *	submit    count the arrival; the last arriver puts the name on the
- *	          lane's list, rings everybody's bell and kicks the engines
+ *	submit    count the arrival, and whether it has the baton and awaits the
+ *	          operation; the last arriver puts the name on the lane's list and
+ *	          rings everybody's bell; unless all await it, it kicks the engines,
+ *	          and if all do, it marks the name as a batch of its own
  *	baton     its holder cuts batches off the lists (all ranks at the same
  *	          place: the first to come decides, by compare-and-swap) and moves
  *	          all lanes along, in turn; it sleeps only when none can move
@@ -32,6 +34,7 @@
  *	4  the baton is given back without a word: 4; taken without a lock: 41
  *	5  one lane at a time: the holder sleeps until its first lane can move
  *	6  each rank cuts its batches where it likes
+ *	7  nobody is kicked if some await the operation, but not all
  */
 #ifndef RANKS
 #define RANKS 2
@@ -52,6 +55,10 @@
 #define WAITED NAMES /* and of the names, it waits for so many */
 #endif
 #define WAITS(n) (((WAITERS >> me) & 1) && (n) < WAITED)
+#ifndef BLOCKING
+#define BLOCKING 0 /* bit n: whoever waits for name n submits it with the baton */
+#endif
+#define BLOCKS(n) (WAITS(n) && ((BLOCKING >> (n)) & 1))
 #ifndef ROUNDS
 #define ROUNDS 1
 #endif
@@ -62,12 +69,15 @@
 #define SLOTS 1
 #define PLACES (NAMES * ROUNDS)
 #define LANE(n) ((n) % LANES)
+#define ALONE 64
+#define NAME_AT(l, i) (lane[l].list[i] % ALONE - 1)
+#define IS_ALONE(l, i) (lane[l].list[i] > ALONE)
 
 mtype = { idle, flying, complete };
 
 typedef lane_t {
 	byte tail;
-	byte list[PLACES];  /* 1 + a name; 0: not there yet        */
+	byte list[PLACES];  /* 1 + a name, and perhaps ALONE; 0: not there yet */
 	byte batch[PLACES]; /* where the n-th batch ends; 0: open  */
 	byte ran[PLACES]   /* the same as it was carried out       */
 };
@@ -97,7 +107,7 @@ typedef rank_t {
 
 lane_t lane[LANES];
 rank_t rank[RANKS];
-byte arrived[NAMES];
+byte arrived[NAMES], awaiting[NAMES];
 
 #if RANKS == 2
 #define ALL_IN(l, g) (rank[0].lane[l].in > (g) && rank[1].lane[l].in > (g))
@@ -252,10 +262,17 @@ inline submit(n)
 		assert(rank[me].op[n] != flying);
 		rank[me].op[n] = flying;
 		arrived[n]++;
+		awaiting[n] = awaiting[n] + holding;
 		last = (arrived[n] % RANKS == 0);
 		/* A place on the list is reserved first and filled then. */
 		if
 		:: last ->
+#if TRAP == 7
+			awaited = awaiting[n] > 0;
+#else
+			awaited = awaiting[n] == RANKS;
+#endif
+			awaiting[n] = 0;
 			place = lane[LANE(n)].tail;
 			lane[LANE(n)].tail++
 		:: else
@@ -264,14 +281,19 @@ inline submit(n)
 	if
 	:: last ->
 		atomic {
-			lane[LANE(n)].list[place] = n + 1;
+			lane[LANE(n)].list[place] = n + 1 + (awaited -> ALONE : 0);
 			ring()
 		};
-		kick(0);
-		kick(1);
+		if
+		:: !awaited ->
+			kick(0);
+			kick(1);
 #if RANKS > 2
-		kick(2);
+			kick(2);
 #endif
+			skip
+		:: awaited -> awaited = false
+		fi;
 		place = 0;
 		last = false
 	:: else
@@ -291,8 +313,8 @@ inline finish_batch(l)
 	do
 	:: MINE(l).head < MINE(l).end ->
 		/* Once, and no more. */
-		assert(rank[me].op[lane[l].list[MINE(l).head] - 1] == flying);
-		rank[me].op[lane[l].list[MINE(l).head] - 1] = complete;
+		assert(rank[me].op[NAME_AT(l, MINE(l).head)] == flying);
+		rank[me].op[NAME_AT(l, MINE(l).head)] = complete;
 		MINE(l).head++
 	:: else -> break
 	od
@@ -332,19 +354,22 @@ inline step(l)
 	   wake_waiting()
 	:: atomic {
 		CAN_CUT(l) ->
-		/* All that is there; but another may have decided meanwhile. */
+		/* What is alone; or all that is there, but another may have decided
+		 * meanwhile. */
 		place = MINE(l).head;
 		do
-		:: place < PLACES && lane[l].list[place] != 0 -> place++
+		:: place < PLACES && lane[l].list[place] != 0 && !IS_ALONE(l, place) -> place++
 		:: else -> break
 		od
 	   };
 	   atomic {
 #if TRAP != 6
 		if
-		:: lane[l].batch[MINE(l).batches] == 0 ->
+		:: place == MINE(l).head -> place++
+		:: place > MINE(l).head && lane[l].batch[MINE(l).batches] == 0 ->
 			lane[l].batch[MINE(l).batches] = place
-		:: else -> place = lane[l].batch[MINE(l).batches]
+		:: place > MINE(l).head && lane[l].batch[MINE(l).batches] != 0 ->
+			place = lane[l].batch[MINE(l).batches]
 		fi;
 #endif
 		MINE(l).end = place;
@@ -443,7 +468,7 @@ inline wait_for(n)
 proctype app(byte me; byte a)
 {
 	byte place, n, i;
-	bool last, holding;
+	bool last, holding, awaited;
 
 #if APPS == 1
 	i = 0;
@@ -464,7 +489,13 @@ proctype app(byte me; byte a)
 		:: i >= NAMES && !(WAITS(n)) -> rank[me].op[n] == complete
 		:: else
 		fi;
-		submit(n);
+		if
+		:: BLOCKS(n) ->
+			try_baton(holding);
+			submit(n);
+			wait_for(n)
+		:: !(BLOCKS(n)) -> submit(n)
+		fi;
 #endif
 		i++
 	:: else -> break

@@ -62,6 +62,16 @@ wrong() {
   correct -DLANES=2 -DWAITERS=1
 }
 
+@test "a blocking call that all await, beside an operation that nobody does" {
+  correct -DBLOCKING=1 -DWAITED=1
+}
+
+@test "a blocking call that some await" {
+  correct -DBLOCKING=1 -DWAITERS=1
+  correct -DBLOCKING=1 -DNAMES=1 -DROUNDS=2
+  correct -DRANKS=3 -DNAMES=1 -DWAITERS=3 -DBLOCKING=1
+}
+
 @test "two threads a rank, blocking, as far as a small table of states reaches" {
   how=-DBITSTATE reach=(-w23 -k2)
   correct -DAPPS=2
@@ -93,4 +103,8 @@ wrong() {
 
 @test "trap 6: to cut batches where each rank likes" {
   wrong 'assertion violated .*ran' -DTRAP=6
+}
+
+@test "trap 7: to kick nobody if some await the operation, but not all" {
+  wrong 'invalid end state' -DTRAP=7 -DWAITERS=1 -DBLOCKING=1 -DNAMES=1
 }

@@ -25,7 +25,8 @@ static size_t bytes;
 static int done_of[RANKS][LOG], done_count[RANKS], ops_done[RANKS];
 static int bad_of[RANKS];
 static int rounds;
-static bool differ; /* rank 1 wants something else */
+static bool differ;            /* rank 1 wants something else */
+static unsigned awaits[RANKS]; /* bit i: this rank awaits name i */
 static uint64_t cap;
 
 /* All zeros again, where so few names leave anything. */
@@ -104,12 +105,13 @@ static void reset_known(void)
 static void submit(int rank, int i, bool changed)
 {
 	struct want w = sum;
-	bool last;
+	enum arrival as;
 
 	if (differ && rank == 1)
 		w.count = 5;
 	ledger_begin(&ledger[rank], (uint32_t)i);
-	agree_ledger.post(&ledger[rank], (uint32_t)i, &w, 0, changed, &last, NULL);
+	agree_ledger.post(&ledger[rank], (uint32_t)i, &w, 0, changed, awaits[rank] >> i & 1,
+			  &as, NULL);
 }
 
 /* The holder of the baton: until @want operations are done. */
@@ -285,20 +287,20 @@ static void use_once_more(void)
 	struct want w = sum;
 	uint32_t round = ledger_begin(&ledger[0], 0);
 	struct lines at = ledger_lines(&ledger[0], 0, round);
-	bool last;
+	enum arrival as;
 
 	w.count += other;
 	ledger_put(&at, 0, round, other ? LINE_CHANGED : LINE_DATA);
 	/* Here the engine does something else. */
 	explore_load(&other, sizeof(other), __ATOMIC_RELAXED);
 	if (other) {
-		agree_ledger.post(&ledger[0], 0, &w, 0, true, &last, NULL);
+		agree_ledger.post(&ledger[0], 0, &w, 0, true, false, &as, NULL);
 		announce(0);
 	} else {
 		announce(0);
 		while (ledger_look(&at, 1, round) != LINE_CHANGED)
 			explore_idle();
-		agree_ledger.post(&ledger[0], 0, &w, 0, false, &last, NULL);
+		agree_ledger.post(&ledger[0], 0, &w, 0, false, false, &as, NULL);
 	}
 }
 
@@ -309,7 +311,8 @@ static void answer_once(void)
 	struct lines at;
 	struct want w;
 	char called[NAME_BYTES + 1];
-	bool last, done = false;
+	enum arrival as;
+	bool done = false;
 
 	while (!done) {
 		calls = ledger_calls(&ledger[1]);
@@ -326,7 +329,7 @@ static void answer_once(void)
 			round = ledger_begin(&ledger[1], id);
 			at = ledger_lines(&ledger[1], id, round);
 			ledger_put(&at, 1, round, LINE_CHANGED);
-			agree_ledger.post(&ledger[1], id, &w, 0, true, &last, NULL);
+			agree_ledger.post(&ledger[1], id, &w, 0, true, false, &as, NULL);
 			done = true;
 		}
 	}
@@ -376,6 +379,14 @@ int main(void)
 	cap = 1 << 20;
 	rounds = 2;
 	run("the same twice", RANKS, x, NULL);
+	/* What all await is a batch of its own. */
+	awaits[0] = awaits[1] = 1;
+	run("the same twice, all await one", RANKS, x, NULL);
+	awaits[0] = 3;
+	run("all await one, one awaits both", RANKS, x, NULL);
+	awaits[1] = 3;
+	run("all await both", RANKS, x, NULL);
+	awaits[0] = awaits[1] = 0;
 	rounds = 1;
 	good = x;
 	x.body = apart;

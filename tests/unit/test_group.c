@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "api/context.h"
@@ -270,6 +271,52 @@ static void overlapping(struct ringup *r, int rank, int size)
 	for (i = 0; i < size; i++)
 		check(!ringup_group_remove(g[i]), "remove", rank);
 	check(ringup_group_get(r, 1) == NULL, "gone", rank);
+}
+
+/* Processor time of this thread, in ms. */
+static int64_t used_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Rank 1 has submitted, and then does nothing for a while, nor does its engine thread: for
+ * another thread has the baton, it believes.  Whoever has begun with the plan has to rest. */
+static void waiting(struct ringup *r, int rank, int size)
+{
+	enum { COUNT = 1 << 16, SLOW_MS = 300 };
+	float *v = calloc(COUNT, sizeof(*v));
+	struct ringup_reduce a = { .name = "w", .in = v, .out = v, .count = COUNT };
+	int ranks[RANKS_MAX], i;
+	struct ringup_group *g;
+	struct ringup_op *op;
+	uint32_t *baton, no;
+	int64_t used;
+
+	a.dtype = RINGUP_F32;
+	for (i = 0; i < size; i++)
+		ranks[i] = i;
+	check(!ringup_group_add(r, ranks, size, &g), "add", rank);
+	check(!ringup_allreduce(g, &a, NULL), "once", rank);
+	if (rank == 1) {
+		baton = &g->group->lane.engine->baton;
+		do
+			no = 0;
+		while (!__atomic_compare_exchange_n(baton, &no, 1, false, __ATOMIC_ACQUIRE,
+						    __ATOMIC_RELAXED));
+		check(!ringup_allreduce(g, &a, &op), "start", rank);
+		usleep(SLOW_MS * 1000);
+		__atomic_store_n(baton, 0, __ATOMIC_RELEASE);
+		check(!ringup_wait(op, -1), "wait", rank);
+	} else {
+		used = used_ms();
+		check(!ringup_allreduce(g, &a, NULL), "again", rank);
+		check(used_ms() - used < SLOW_MS / 2, "rests meanwhile", rank);
+	}
+	check(!ringup_group_remove(g), "remove", rank);
+	free(v);
 }
 
 /* Three groups of two, each rank blocked in the one that another one waits for. */
@@ -770,6 +817,8 @@ int main(void)
 	run("Adasum", 4, adasum);
 	run("groups that overlap", 3, overlapping);
 	run("groups that overlap", 4, overlapping);
+	run("who waits in a group rests", 2, waiting);
+	run("who waits in a group rests", 4, waiting);
 	run("groups in a circle", 3, circle);
 	run("a group without the rank that leaves", 3, without_one);
 	run("a group without the rank that leaves", 5, without_one);

@@ -34,12 +34,14 @@ static uint32_t post(int rank, const char *name, struct want w, bool changed, ui
 		     bool *last)
 {
 	struct err e = { 0 };
+	enum arrival as;
 	uint32_t id = 0, age;
 
 	if (agree_ledger.find(&ledger[rank], name, strlen(name), &w, &id, &age, &e))
 		printf("# %s\n", e.text);
 	ledger_begin(&ledger[rank], id);
-	agree_ledger.post(&ledger[rank], id, &w, rows, changed, last, &e);
+	agree_ledger.post(&ledger[rank], id, &w, rows, changed, false, &as, &e);
+	*last = as != ARRIVED_EARLY;
 	agree_ledger.drop(&ledger[rank], id);
 	return id;
 }
