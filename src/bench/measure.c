@@ -16,10 +16,12 @@
 /* The task in one group that this rank is in. */
 struct part {
 	struct ringup_group *g;
-	int rank, ranks; /* in the group */
-	void *in, *out;
-	void *got;              /* out, by way of the library */
-	uint64_t *counts;       /* of the blocks that were received; ranks entries */
+	int rank, ranks;        /* in the group */
+	void *in, *out;         /* the members, one after the other */
+	uint64_t gives, takes;  /* elements of one in them */
+	void **got;             /* members in out, by way of the library */
+	uint64_t *counts;       /* of the blocks that each received; ranks entries */
+	uint64_t *blocks;       /* what they have to be; ranks entries */
 	struct ringup_op **ops; /* of a set, or one */
 	struct pattern pattern;
 };
@@ -69,6 +71,10 @@ void measure_rest(struct measure *m)
 			drop(m->shared, p->out);
 		drop(m->shared, p->in);
 		p->in = p->out = NULL;
+		free(p->got);
+		free(p->counts);
+		p->got = NULL;
+		p->counts = NULL;
 	}
 	m->ready = false;
 }
@@ -76,12 +82,15 @@ void measure_rest(struct measure *m)
 static bool is_same(const struct task *a, const struct task *b)
 {
 	return a->what == b->what && a->set == b->set && a->dtype == b->dtype &&
-	       a->redop == b->redop && a->in_place == b->in_place && a->count == b->count;
+	       a->redop == b->redop && a->in_place == b->in_place && a->uneven == b->uneven &&
+	       a->count == b->count && a->members == b->members;
 }
 
 /* No page is touched for the first time in a sample: all are written here. */
-static void *room(const struct measure *m, uint64_t bytes)
+static void *room(const struct measure *m, uint64_t count)
 {
+	/* Of nothing there is an address, too. */
+	uint64_t bytes = count ? count * m->size : 1;
 	void *p = m->shared ? ringup_alloc(bytes) : malloc(bytes);
 
 	if (p)
@@ -92,18 +101,22 @@ static void *room(const struct measure *m, uint64_t bytes)
 static int acquire(struct measure *m, struct part *p, struct err *e)
 {
 	const struct task *t = &m->task;
-	uint64_t bytes = t->count * m->size;
+	uint64_t members = (uint64_t)task_members(t);
+	int i;
 
-	if (!bytes)
-		return 0;
-	p->in = room(m, bytes * task_gives(t, p->ranks));
-	if (is_in_place(t))
-		p->out = p->in;
-	else
-		p->out = room(m, bytes * task_takes(t, p->ranks));
-	if (!p->in || !p->out)
-		return fail(e, RINGUP_ENOMEM, "no memory for buffers of %llu bytes",
-			    (unsigned long long)bytes);
+	for (i = 0; i < p->ranks; i++)
+		p->blocks[i] = task_block(t, p->ranks, i);
+	p->gives = task_gives(t, p->ranks, p->rank);
+	p->takes = task_takes(t, p->ranks, p->rank);
+	p->in = room(m, p->gives * members);
+	p->out = is_in_place(t) ? p->in : room(m, p->takes * members);
+	p->got = calloc(members, sizeof(*p->got));
+	p->counts = calloc(members * (uint64_t)p->ranks, sizeof(*p->counts));
+	if (!p->in || !p->out || !p->got || !p->counts)
+		return fail(e, RINGUP_ENOMEM,
+			    "no memory for %llu buffers of %llu and %llu elements",
+			    (unsigned long long)members, (unsigned long long)p->gives,
+			    (unsigned long long)p->takes);
 	return 0;
 }
 
@@ -149,20 +162,93 @@ static int agree(struct measure *m, double *v, int count, enum ringup_redop redo
 	return told(ringup_allreduce(m->world, &r, NULL), e);
 }
 
+/* Where member @i lies. */
+static const void *in_of(const struct measure *m, const struct part *p, int i)
+{
+	return (unsigned char *)p->in + (uint64_t)i * p->gives * m->size;
+}
+
+static void *out_of(const struct measure *m, const struct part *p, int i)
+{
+	return (unsigned char *)p->out + (uint64_t)i * p->takes * m->size;
+}
+
+static struct ringup_reduce sum_of(const struct measure *m, const struct part *p, int i)
+{
+	return (struct ringup_reduce){
+		.name = m->name,
+		.in = in_of(m, p, i),
+		.out = out_of(m, p, i),
+		.count = m->task.count,
+		.dtype = m->task.dtype,
+		.redop = m->task.redop,
+	};
+}
+
+static struct ringup_gather gather_of(const struct measure *m, struct part *p, int i)
+{
+	return (struct ringup_gather){
+		.name = m->name,
+		.in = in_of(m, p, i),
+		.rows = p->gives,
+		.row = 1,
+		.dtype = m->task.dtype,
+		.out = &p->got[i],
+		.counts = p->counts + i * p->ranks,
+		.into = out_of(m, p, i),
+		.into_bytes = p->takes * m->size,
+	};
+}
+
+static struct ringup_scatter scatter_of(const struct measure *m, const struct part *p, int i)
+{
+	uint64_t rows = task_rows(&m->task, p->ranks);
+
+	return (struct ringup_scatter){
+		.name = m->name,
+		.in = in_of(m, p, i),
+		.rows = rows,
+		.row = p->gives / rows,
+		.out = out_of(m, p, i),
+		.dtype = m->task.dtype,
+		.redop = m->task.redop,
+	};
+}
+
+/* Members that go together.  Apart from what is called most, and has no such stack. */
+static __attribute__((noinline)) int call_members(const struct measure *m, struct part *p,
+						  struct ringup_op **op)
+{
+	union {
+		struct ringup_reduce sum[TASK_MEMBERS];
+		struct ringup_gather gather[TASK_MEMBERS];
+		struct ringup_scatter scatter[TASK_MEMBERS];
+	} of;
+	int i, n = task_members(&m->task);
+
+	switch (m->task.what) {
+	case TASK_ALLREDUCE:
+		for (i = 0; i < n; i++)
+			of.sum[i] = sum_of(m, p, i);
+		return ringup_allreduce_many(p->g, of.sum, n, op);
+	case TASK_ALLGATHER:
+		for (i = 0; i < n; i++)
+			of.gather[i] = gather_of(m, p, i);
+		return ringup_allgather_many(p->g, of.gather, n, op);
+	default:
+		for (i = 0; i < n; i++)
+			of.scatter[i] = scatter_of(m, p, i);
+		return ringup_reducescatter_many(p->g, of.scatter, n, op);
+	}
+}
+
 /*
  * Each of these carries the task out in a group: with @op NULL to its end, else it
  * only starts.
  */
 static int call_allreduce(const struct measure *m, struct part *p, struct ringup_op **op)
 {
-	struct ringup_reduce r = {
-		.name = m->name,
-		.in = p->in,
-		.out = p->out,
-		.count = m->task.count,
-		.dtype = m->task.dtype,
-		.redop = m->task.redop,
-	};
+	struct ringup_reduce r = sum_of(m, p, 0);
 
 	return ringup_allreduce(p->g, &r, op);
 }
@@ -182,34 +268,16 @@ static int call_broadcast(const struct measure *m, struct part *p, struct ringup
 
 static int call_allgather(const struct measure *m, struct part *p, struct ringup_op **op)
 {
-	struct ringup_gather a = {
-		.name = m->name,
-		.in = p->in,
-		.rows = m->task.count,
-		.row = 1,
-		.dtype = m->task.dtype,
-		.out = &p->got,
-		.counts = p->counts,
-		.into = p->out,
-		.into_bytes = m->task.count * m->size * (uint64_t)p->ranks,
-	};
+	struct ringup_gather a = gather_of(m, p, 0);
 
 	return ringup_allgather(p->g, &a, op);
 }
 
 static int call_reducescatter(const struct measure *m, struct part *p, struct ringup_op **op)
 {
-	struct ringup_scatter s = {
-		.name = m->name,
-		.in = p->in,
-		.rows = m->task.count * (uint64_t)p->ranks,
-		.row = 1,
-		.out = p->out,
-		.dtype = m->task.dtype,
-		.redop = m->task.redop,
-	};
+	struct ringup_scatter r = scatter_of(m, p, 0);
 
-	return ringup_reducescatter(p->g, &s, op);
+	return ringup_reducescatter(p->g, &r, op);
 }
 
 static int call_alltoall(const struct measure *m, struct part *p, struct ringup_op **op)
@@ -217,13 +285,14 @@ static int call_alltoall(const struct measure *m, struct part *p, struct ringup_
 	struct ringup_exchange x = {
 		.name = m->name,
 		.in = p->in,
-		.rows = m->task.count * (uint64_t)p->ranks,
+		.rows = p->gives,
 		.row = 1,
+		.splits = m->task.uneven ? p->blocks : NULL,
 		.dtype = m->task.dtype,
-		.out = &p->got,
+		.out = p->got,
 		.counts = p->counts,
 		.into = p->out,
-		.into_bytes = m->task.count * m->size * (uint64_t)p->ranks,
+		.into_bytes = p->takes * m->size,
 	};
 
 	return ringup_alltoall(p->g, &x, op);
@@ -241,6 +310,11 @@ static start_fn *const starts[] = {
 	[TASK_ALLGATHER] = call_allgather, [TASK_REDUCESCATTER] = call_reducescatter,
 	[TASK_ALLTOALL] = call_alltoall,   [TASK_BARRIER] = call_barrier,
 };
+
+static start_fn *start_of(const struct task *t)
+{
+	return task_members(t) > 1 ? call_members : starts[t->what];
+}
 
 /* Everything is submitted before anything is waited for, as a backward pass does.
  * Sets *@started to how many of p->ops are to be waited for. */
@@ -291,7 +365,7 @@ static int call_many(struct measure *m, struct err *e)
 			rc = told(start_set(m, &m->part[i], &started[i]), e);
 			continue;
 		}
-		rc = told(starts[m->task.what](m, &m->part[i], &m->part[i].ops[0]), e);
+		rc = told(start_of(&m->task)(m, &m->part[i], &m->part[i].ops[0]), e);
 		started[i] = !rc;
 	}
 	for (i = 0; i < m->parts; i++) {
@@ -305,17 +379,18 @@ static int call(struct measure *m, struct err *e)
 {
 	if (m->parts != 1 || m->task.set)
 		return call_many(m, e);
-	return told(starts[m->task.what](m, m->part, NULL), e);
+	return told(start_of(&m->task)(m, m->part, NULL), e);
 }
 
 /* -- data ----------------------------------------------------------------- */
 
-/* Block @i of what rank @from gives; another pattern for each block. */
-static struct pattern block(const struct part *p, uint64_t i)
+/* Block @i of a member that a rank gives; another pattern for each. */
+static struct pattern block(const struct part *p, int member, int i)
 {
 	struct pattern one = p->pattern;
 
-	one.iteration += (uint32_t)i;
+	/* An odd number, for results come around with every eighth iteration. */
+	one.iteration += (uint32_t)(member * 3 + i);
 	return one;
 }
 
@@ -333,22 +408,27 @@ static void fill_set(struct measure *m, struct part *p)
 
 static void fill(struct measure *m, struct part *p)
 {
-	uint64_t i, bytes = m->task.count * m->size;
+	/* For each rank a block, or only this rank's own. */
+	bool all = m->task.what == TASK_REDUCESCATTER || m->task.what == TASK_ALLTOALL;
+	const uint64_t *blocks = all ? p->blocks : p->blocks + p->rank;
 	unsigned char *at = p->in;
+	int i, j;
 
 	p->pattern.iteration++;
 	if (m->task.set) {
 		fill_set(m, p);
 		return;
 	}
-	for (i = 0; at && i < task_gives(&m->task, p->ranks); i++, at += bytes) {
-		struct pattern one = block(p, i);
+	for (j = 0; j < task_members(&m->task); j++)
+		for (i = 0; i < (all ? p->ranks : 1); i++) {
+			struct pattern one = block(p, j, i);
 
-		pattern_fill(&one, p->rank, at, m->task.count);
-	}
+			pattern_fill(&one, p->rank, at, blocks[i]);
+			at += blocks[i] * m->size;
+		}
 	/* In place, only the root has what is broadcast. */
 	if (m->task.what == TASK_BROADCAST && m->task.in_place && p->rank)
-		memset(p->in, 0xff, bytes);
+		memset(p->in, 0xff, p->gives * m->size);
 }
 
 static uint64_t wrong_of_set(const struct measure *m, const struct part *p)
@@ -366,32 +446,37 @@ static uint64_t wrong_of_set(const struct measure *m, const struct part *p)
 }
 
 /* Blocks that come from all ranks: their only one, or the one that was for us. */
-static uint64_t wrong_of_blocks(const struct measure *m, const struct part *p)
+static uint64_t wrong_of_blocks(const struct measure *m, const struct part *p, int member)
 {
-	const unsigned char *at = p->out;
-	uint64_t wrong = 0, bytes = m->task.count * m->size;
-	struct pattern one = block(p, m->task.what == TASK_ALLTOALL ? (uint64_t)p->rank : 0);
+	bool mine = m->task.what == TASK_ALLTOALL;
+	struct pattern one = block(p, member, mine ? p->rank : 0);
+	const unsigned char *at = out_of(m, p, member);
+	const uint64_t *counts = p->counts + member * p->ranks;
+	uint64_t wrong = 0, n;
 	int i;
 
-	for (i = 0; i < p->ranks; i++, at += bytes)
-		wrong += pattern_wrong(&one, i, at, m->task.count);
+	for (i = 0; i < p->ranks; i++, at += n * m->size) {
+		n = p->blocks[mine ? p->rank : i];
+		wrong += counts[i] == n ? pattern_wrong(&one, i, at, n) : n + counts[i];
+	}
 	return wrong;
 }
 
-static uint64_t wrong_in(const struct measure *m, const struct part *p)
+static uint64_t wrong_in(const struct measure *m, const struct part *p, int member)
 {
-	struct pattern mine = block(p, (uint64_t)p->rank);
+	struct pattern first = block(p, member, 0), mine = block(p, member, p->rank);
+	const void *out = out_of(m, p, member);
 
 	switch (m->task.what) {
 	case TASK_ALLREDUCE:
-		return pattern_wrong_result(&p->pattern, p->out, m->task.count);
+		return pattern_wrong_result(&first, out, p->takes);
 	case TASK_BROADCAST:
-		return pattern_wrong(&p->pattern, 0, p->out, m->task.count);
+		return pattern_wrong(&first, 0, out, p->takes);
 	case TASK_ALLGATHER:
 	case TASK_ALLTOALL:
-		return wrong_of_blocks(m, p);
+		return wrong_of_blocks(m, p, member);
 	case TASK_REDUCESCATTER:
-		return pattern_wrong_result(&mine, p->out, m->task.count);
+		return pattern_wrong_result(&mine, out, p->takes);
 	case TASK_SET:
 		return wrong_of_set(m, p);
 	default:
@@ -402,10 +487,11 @@ static uint64_t wrong_in(const struct measure *m, const struct part *p)
 static int64_t wrong_now(const struct measure *m)
 {
 	uint64_t wrong = 0;
-	int i;
+	int i, j;
 
 	for (i = 0; i < m->parts; i++)
-		wrong += wrong_in(m, &m->part[i]);
+		for (j = 0; j < task_members(&m->task); j++)
+			wrong += wrong_in(m, &m->part[i], j);
 	return (int64_t)wrong;
 }
 
@@ -499,9 +585,9 @@ static int add_part(struct measure *m, struct ringup_group *g, struct err *e)
 	p->g = g;
 	p->rank = ringup_rank(g);
 	p->ranks = ringup_size(g);
-	p->counts = calloc((size_t)p->ranks, sizeof(*p->counts));
+	p->blocks = calloc((size_t)p->ranks, sizeof(*p->blocks));
 	p->ops = calloc(GRADSET_TENSORS, sizeof(struct ringup_op *));
-	return p->counts && p->ops ? 0 : fail(e, RINGUP_ENOMEM, "a group of %d", p->ranks);
+	return p->blocks && p->ops ? 0 : fail(e, RINGUP_ENOMEM, "a group of %d", p->ranks);
 }
 
 static int add_parts(struct measure *m, struct ringup *r, const struct groups *groups,
@@ -553,7 +639,7 @@ void measure_close(struct measure *m)
 		return;
 	measure_rest(m);
 	for (i = 0; i < m->parts; i++) {
-		free(m->part[i].counts);
+		free(m->part[i].blocks);
 		free(m->part[i].ops);
 	}
 	free(m->part);

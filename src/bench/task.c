@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -38,14 +39,72 @@ const char *task_names(int i)
 	return i < TASK_SET ? names[i] : gradset_name(i - TASK_SET);
 }
 
-uint64_t task_gives(const struct task *t, int ranks)
+bool task_has_blocks(const struct task *t)
 {
-	return t->what == TASK_REDUCESCATTER || t->what == TASK_ALLTOALL ? (uint64_t)ranks : 1;
+	return t->what == TASK_ALLGATHER || t->what == TASK_REDUCESCATTER ||
+	       t->what == TASK_ALLTOALL;
 }
 
-uint64_t task_takes(const struct task *t, int ranks)
+bool task_has_many(const struct task *t)
 {
-	return t->what == TASK_ALLGATHER || t->what == TASK_ALLTOALL ? (uint64_t)ranks : 1;
+	return t->what == TASK_ALLREDUCE || t->what == TASK_ALLGATHER ||
+	       t->what == TASK_REDUCESCATTER;
+}
+
+int task_members(const struct task *t)
+{
+	return t->members ? t->members : 1;
+}
+
+void task_form(const struct task *t, char text[TASK_FORM])
+{
+	int n = snprintf(text, TASK_FORM, "%s", t->uneven ? ", uneven blocks" : "");
+
+	if (task_members(t) > 1)
+		snprintf(text + n, (size_t)(TASK_FORM - n), ", %d tensors together",
+			 t->members);
+}
+
+uint64_t task_rows(const struct task *t, int ranks)
+{
+	uint64_t n = (uint64_t)ranks, most = n + n / 2;
+
+	if (!t->uneven)
+		return task_has_blocks(t) ? n : 1;
+	return t->count < most ? t->count : most;
+}
+
+/* The elements of a row. */
+static uint64_t row(const struct task *t, int ranks)
+{
+	return t->uneven ? t->count / task_rows(t, ranks) : t->count;
+}
+
+/* The elements of all blocks. */
+static uint64_t whole(const struct task *t, int ranks)
+{
+	return task_rows(t, ranks) * row(t, ranks);
+}
+
+uint64_t task_block(const struct task *t, int ranks, int i)
+{
+	uint64_t rows = task_rows(t, ranks), n = (uint64_t)ranks;
+
+	if (!task_has_blocks(t))
+		return t->count;
+	return (rows / n + ((uint64_t)i < rows % n)) * row(t, ranks);
+}
+
+uint64_t task_gives(const struct task *t, int ranks, int rank)
+{
+	return t->what == TASK_ALLGATHER ? task_block(t, ranks, rank) : whole(t, ranks);
+}
+
+uint64_t task_takes(const struct task *t, int ranks, int rank)
+{
+	if (t->what == TASK_ALLTOALL)
+		return (uint64_t)ranks * task_block(t, ranks, rank);
+	return t->what == TASK_REDUCESCATTER ? task_block(t, ranks, rank) : whole(t, ranks);
 }
 
 bool task_combines(const struct task *t)
@@ -67,30 +126,26 @@ const char *task_cannot(const struct task *t)
 	return t->what == TASK_REDUCESCATTER ? "there is no part of an Adasum" : NULL;
 }
 
-/* Into how many blocks the bytes are divided. */
-static uint64_t blocks(const struct task *t, int ranks)
-{
-	uint64_t gives = task_gives(t, ranks), takes = task_takes(t, ranks);
-
-	return gives > takes ? gives : takes;
-}
-
 void task_resize(struct task *t, uint64_t bytes, int ranks)
 {
-	uint64_t size = reduce_dtype_bytes(t->dtype), n = blocks(t, ranks);
+	uint64_t size = reduce_dtype_bytes(t->dtype) * (uint64_t)task_members(t);
 
+	t->ranks = ranks;
+	t->count = bytes / size / (t->uneven ? 1 : task_rows(t, ranks));
+	if (!t->count)
+		t->count = 1;
+	if (t->uneven)
+		t->count = whole(t, ranks);
 	if (t->what == TASK_SET)
 		t->count = t->set->elements;
 	else if (t->what == TASK_BARRIER)
 		t->count = 0;
-	else
-		t->count = bytes / size / n ? bytes / size / n : 1;
-	t->bytes = t->count * size * n;
+	t->bytes = whole(t, ranks) * size;
 }
 
 double task_share(const struct task *t, int ranks)
 {
-	double n = ranks;
+	double n = ranks, all = (double)whole(t, ranks), received, others;
 
 	switch (t->what) {
 	case TASK_ALLREDUCE:
@@ -99,7 +154,10 @@ double task_share(const struct task *t, int ranks)
 	case TASK_ALLGATHER:
 	case TASK_REDUCESCATTER:
 	case TASK_ALLTOALL:
-		return (n - 1) / n;
+		/* What is not the shortest block, or what all others have for the first. */
+		others = (all - (double)task_block(t, ranks, ranks - 1)) / all;
+		received = (n - 1) * (double)task_block(t, ranks, 0) / all;
+		return t->what == TASK_ALLTOALL && received > others ? received : others;
 	default:
 		return 1;
 	}
@@ -128,42 +186,67 @@ int task_redop(const char *name)
 int task_write(const struct task *t, const struct dose *d, char line[TASK_LINE_BYTES],
 	       struct err *e)
 {
-	int n, i, most = t->set ? t->set->count : 1;
+	int n, i, most = t->set ? t->set->count : t->uneven ? t->ranks : 1;
 
-	n = snprintf(line, TASK_LINE_BYTES, "do %s %s %s %d %d %d %d %d", task_name(t),
+	n = snprintf(line, TASK_LINE_BYTES, "do %s %s %s %d %d %d %d %d %d %d", task_name(t),
 		     reduce_dtype_name(t->dtype), reduce_redop_name(t->redop), t->in_place,
-		     d->warm, d->samples, d->calls, d->check);
+		     t->uneven, task_members(t), d->warm, d->samples, d->calls, d->check);
 	for (i = 0; i < most && n < TASK_LINE_BYTES - 24; i++)
-		n += snprintf(
-			line + n, (size_t)(TASK_LINE_BYTES - n), "%c%llu", i ? ',' : ' ',
-			(unsigned long long)(t->set ? t->set->tensor[i].count : t->count));
+		n += snprintf(line + n, (size_t)(TASK_LINE_BYTES - n), "%c%llu", i ? ',' : ' ',
+			      (unsigned long long)(t->set ? t->set->tensor[i].count
+							  : task_block(t, t->ranks, i)));
 	if (i < most)
-		return fail(e, RINGUP_EINVAL, "%s: too many tensors for a line", task_name(t));
+		return fail(e, RINGUP_EINVAL, "%s: too many %s for a line", task_name(t),
+			    t->set ? "tensors" : "blocks");
 	line[n++] = '\n';
 	line[n] = 0;
 	return 0;
 }
 
+/* "4,2,1": how many numbers, together *@sum; or -1. */
+static int read_counts(const char *text, uint64_t *sum)
+{
+	char *end;
+	int n = 0;
+
+	*sum = 0;
+	do {
+		if (*text < '0' || *text > '9')
+			return -1;
+		n++;
+		if (__builtin_add_overflow(*sum, strtoull(text, &end, 10), sum))
+			return -1;
+		text = end + 1;
+	} while (*end == ',');
+	return !*end || *end == '\n' ? n : -1;
+}
+
 int task_read(struct task *t, struct dose *d, const char *line, struct err *e)
 {
 	char collective[32], dtype[16], redop[16];
-	int in_place, check, what_type, what_op;
-	unsigned long long count;
+	int in_place, uneven, check, what_type, what_op, counts, at = 0;
 
 	memset(t, 0, sizeof(*t));
-	if (sscanf(line, "do %31s %15s %15s %d %d %d %d %d %llu", collective, dtype, redop,
-		   &in_place, &d->warm, &d->samples, &d->calls, &check, &count) != 9)
+	if (sscanf(line, "do %31s %15s %15s %d %d %d %d %d %d %d %n", collective, dtype, redop,
+		   &in_place, &uneven, &t->members, &d->warm, &d->samples, &d->calls, &check,
+		   &at) < 10 ||
+	    !at || (counts = read_counts(line + at, &t->count)) < 0)
 		return fail(e, RINGUP_EINVAL, "not an order: %.60s", line);
 	what_type = task_dtype(dtype);
 	what_op = task_redop(redop);
 	if (!task_find(t, collective) || what_type < 0 || what_op < 0)
 		return fail(e, RINGUP_EINVAL, "unknown words in an order: %.60s", line);
-	if (d->warm < 0 || d->samples < 1 || d->calls < 1)
+	if (d->warm < 0 || d->samples < 1 || d->calls < 1 ||
+	    (uneven && (!task_has_blocks(t) || !t->count)) || t->members < 1 ||
+	    t->members > (task_has_many(t) ? TASK_MEMBERS : 1))
 		return fail(e, RINGUP_EINVAL, "no sense in an order: %.60s", line);
 	t->dtype = (enum ringup_dtype)what_type;
 	t->redop = (enum ringup_redop)what_op;
 	t->in_place = in_place;
-	t->count = t->set ? t->set->elements : count;
+	t->uneven = uneven;
+	t->ranks = uneven ? counts : 0;
+	if (t->set)
+		t->count = t->set->elements;
 	d->check = check;
 	return 0;
 }

@@ -22,7 +22,7 @@ enum task_what {
 	TASK_WHATS
 };
 
-enum { TASK_LINE_BYTES = 8192 };
+enum { TASK_LINE_BYTES = 8192, TASK_MEMBERS = 256, TASK_FORM = 64 };
 
 struct task {
 	enum task_what what;
@@ -30,8 +30,11 @@ struct task {
 	enum ringup_dtype dtype;
 	enum ringup_redop redop;
 	bool in_place;
-	uint64_t bytes; /* as sizes are counted, see task_resize() */
-	uint64_t count; /* elements of a rank's block              */
+	bool uneven;    /* blocks differ in length                   */
+	int ranks;      /* that it was resized for; 0: not known     */
+	uint64_t bytes; /* as sizes are counted, see task_resize()   */
+	uint64_t count; /* elements of a rank's block; uneven: of all blocks together */
+	int members;    /* such tensors go together, all or none; 0 is 1 as well */
 };
 
 /* How often.  A sample is one time: that of calls calls in a row, divided. */
@@ -52,19 +55,45 @@ bool task_find(struct task *t, const char *name);
 const char *task_name(const struct task *t);
 const char *task_names(int i);
 
+/* task_has_blocks - is its tensor made of a block for each rank?  task_has_many - can
+ * several go together? */
+bool task_has_blocks(const struct task *t);
+bool task_has_many(const struct task *t);
+
+/* task_members - how many do. */
+int task_members(const struct task *t);
+
+/* task_form - what is special about it, for a headline: "", ", uneven blocks" or
+ * ", 4 tensors together". */
+void task_form(const struct task *t, char text[TASK_FORM]);
+
 /*
  * task_resize - set count and bytes for about @bytes bytes.
  *
  * As elsewhere, a size is that of the whole tensor: in an allgather, a
  * reducescatter and an alltoall that of all blocks together, so that count is a share
- * of it.  At least one element; of a set the size is given.
+ * of it; and that of all members.  At least one element each; of a set the size is given.
  */
 void task_resize(struct task *t, uint64_t bytes, int ranks);
 
-/* task_gives, task_takes - of how many blocks a rank's input and its result are, among
- * @ranks. */
-uint64_t task_gives(const struct task *t, int ranks);
-uint64_t task_takes(const struct task *t, int ranks);
+/*
+ * task_rows - how many rows, of the same length, are dealt out to @ranks ranks, the first
+ * ones getting one more where that does not work out: as a reducescatter does, of which
+ * there is no other.
+ *
+ * Uneven, that is two rows for each rank of the first half and one for each other, or as
+ * many rows as there are elements, if those are fewer: then the last ranks have none.
+ *
+ * task_block - the elements of rank @i's block.  Rank @i brings it to an allgather and has
+ * it left after a reducescatter; in an alltoall every rank has one that long for rank @i.
+ */
+uint64_t task_rows(const struct task *t, int ranks);
+uint64_t task_block(const struct task *t, int ranks, int i);
+
+/* task_gives, task_takes - how many elements of a member are @rank's input and its result,
+ * among @ranks. */
+uint64_t task_gives(const struct task *t, int ranks, int rank);
+uint64_t task_takes(const struct task *t, int ranks, int rank);
 
 /* task_combines - does it compute anything, or only move data? */
 bool task_combines(const struct task *t);
@@ -73,7 +102,8 @@ bool task_combines(const struct task *t);
 const char *task_cannot(const struct task *t);
 
 /* task_share - how much of the bytes has to cross the slowest place, whatever
- * the algorithm: busbw is algbw times this. */
+ * the algorithm, which is the rank that sends or receives most: busbw is algbw times
+ * this. */
 double task_share(const struct task *t, int ranks);
 
 /* task_dtype, task_redop - the value of that name, or -1. */
@@ -83,9 +113,11 @@ int task_redop(const char *name);
 /*
  * task_write - as the line that tells a contender what to do:
  *
- *	do COLLECTIVE DTYPE OP IN_PLACE WARM SAMPLES CALLS CHECK COUNT[,COUNT...]
+ *	do COLLECTIVE DTYPE OP IN_PLACE UNEVEN MEMBERS WARM SAMPLES CALLS CHECK
+ *	COUNT[,COUNT...]
  *
- * COUNTs are those of the set's tensors, for programs that know only numbers.
+ * on one line.  COUNTs are those of the set's tensors or of a member's uneven blocks, for
+ * programs that know only numbers.
  * task_read reads it; the line comes from whoever started this process.
  */
 int task_write(const struct task *t, const struct dose *d, char line[TASK_LINE_BYTES],

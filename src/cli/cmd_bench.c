@@ -34,7 +34,7 @@ enum { MOST_SIZES = 128, MOST_RANKS = 65536, MOST_HOGS = 1024, START_MS = 90000 
 enum { SAMPLE_US = 200, BESIDE_HOGS_US = 50000 };
 
 static int ranks = INT_MIN, iterations, seconds = 1, check, as_json, factor = 2, hogs, pin,
-	   shared;
+	   shared, uneven, members = 1;
 static uint64_t min_bytes, max_bytes;
 static const char *sizes = "8,128,2K,32K,512K,8M,64M";
 static const char *dtype = "f32", *op = "sum", *backend = "", *in_place = "no";
@@ -55,6 +55,10 @@ static const struct opt opts[] = {
 	{ OPT_STR, 'o', "op", "OP", &op, "sum average min max product adasum (sum)" },
 	{ OPT_STR, 0, "in-place", "WHICH", &in_place,
 	  "result replaces input: no yes both (no)" },
+	{ OPT_FLAG, 0, "uneven", NULL, &uneven,
+	  "blocks of different lengths: allgather reducescatter alltoall" },
+	{ OPT_INT, 0, "members", "N", &members,
+	  "N tensors together: allreduce allgather reducescatter (1)" },
 	{ OPT_STR, 'g', "groups", "GROUPS", &group_words,
 	  "in N groups, or in these: 0,1/1,2 (all ranks in one)" },
 	{ OPT_FLAG, 'a', "alloc", NULL, &shared, "use buffers from ringup_alloc()" },
@@ -232,6 +236,25 @@ static int parse_places(struct request *q, struct err *e)
 	return 0;
 }
 
+static int parse_form(struct task *t, struct err *e)
+{
+	t->uneven = uneven;
+	t->members = members;
+	if (members < 1 || members > TASK_MEMBERS)
+		return cmd_misuse(e, "--members=%d: not 1 to %d", members, TASK_MEMBERS);
+	if (members > 1 && !task_has_many(t))
+		return cmd_misuse(e,
+				  "--members=%d: %s has no such form; allreduce, allgather and "
+				  "reducescatter have",
+				  members, task_name(t));
+	if (uneven && !task_has_blocks(t))
+		return cmd_misuse(e,
+				  "--uneven: %s has no blocks; allgather, reducescatter and "
+				  "alltoall have",
+				  task_name(t));
+	return 0;
+}
+
 static int parse_groups(struct groups *g, int among, struct err *e)
 {
 	struct err why = { 0 };
@@ -247,6 +270,8 @@ static int parse(const char *collective, struct request *q, struct err *e)
 
 	if (!rc)
 		rc = parse_places(q, e);
+	if (!rc)
+		rc = parse_form(&q->task, e);
 	if (!rc)
 		rc = parse_peers(q, e);
 	if (rc)
@@ -305,8 +330,11 @@ static void draw(struct plot *to, const struct scoreboard *s, const struct task 
 static int write_plot(struct plot *p, const struct scoreboard *s, const struct task *t,
 		      struct err *e)
 {
-	snprintf(p->title, sizeof(p->title), "%s, %s, %d ranks on %d node%s", task_name(t),
-		 dtype, s->ranks, s->nodes, s->nodes == 1 ? "" : "s");
+	char form[TASK_FORM];
+
+	task_form(t, form);
+	snprintf(p->title, sizeof(p->title), "%s, %s, %d ranks on %d node%s%s", task_name(t),
+		 dtype, s->ranks, s->nodes, s->nodes == 1 ? "" : "s", form);
 	return plot_write(p, plot_path, e);
 }
 
@@ -699,6 +727,8 @@ const struct cmd cmd_bench = {
 	.summary = "time a collective, beside others, and check what it computes",
 	.examples = "ringup bench allreduce -np 4 --check\n"
 		    "ringup bench allreduce -np 2 --sizes 8,2K,512K,64M --peer openmpi,mpich\n"
+		    "ringup bench alltoall -np 3 --uneven --check\n"
+		    "ringup bench allreduce -np 2 --members 16 --sizes 64K,1M\n"
 		    "ringup bench resnet50 -np 4 --json\n"
 		    "mpirun -np 4 ringup bench allreduce --dtype bf16",
 	.opts = opts,

@@ -68,11 +68,12 @@ static int print_json(const struct scoreboard *s, const struct task *t,
 	const struct contest_score *x = &r->score[0];
 	double bw = algbw(t, x);
 	json_t *row = json_pack(
-		"{ss ss ss sb sb ss sI sI si si si so so sf sf sf sf sf si si so so}",
+		"{ss ss ss sb sb si sb ss sI sI si si si so so sf sf sf sf sf si si so so}",
 		"collective", task_name(t), "dtype", dtype_of(t), "op", op_of(t), "in_place",
-		t->in_place, "alloc", s->shared, "backend", s->backend, "bytes",
-		(json_int_t)t->bytes, "count", (json_int_t)t->count, "ranks", s->ranks, "nodes",
-		s->nodes, "groups", s->groups, "place", place_json(r), "hop_ns",
+		t->in_place, "uneven", t->uneven, "members", task_members(t), "alloc",
+		s->shared, "backend", s->backend, "bytes", (json_int_t)t->bytes, "count",
+		(json_int_t)t->count, "ranks", s->ranks, "nodes", s->nodes, "groups", s->groups,
+		"place", place_json(r), "hop_ns",
 		r->hop_ns < 0 ? json_null() : json_real(r->hop_ns), "us", x->median, "min_us",
 		x->least, "max_us", x->most, "algbw_gbs", bw, "busbw_gbs",
 		bw * task_share(t, s->group_ranks), "samples", x->samples, "calls", x->calls,
@@ -123,12 +124,14 @@ static void print_about(const struct scoreboard *s)
 
 void scoreboard_head(const struct scoreboard *s, const struct task *t)
 {
+	char form[TASK_FORM];
 	int i;
 
 	if (s->json)
 		return;
-	out_text("%s, %d ranks on %d node%s", task_name(t), s->ranks, s->nodes,
-		 s->nodes == 1 ? "" : "s");
+	task_form(t, form);
+	out_text("%s, %d ranks on %d node%s%s", task_name(t), s->ranks, s->nodes,
+		 s->nodes == 1 ? "" : "s", form);
 	if (s->groups > 1)
 		out_text(", in %d groups", s->groups);
 	if (s->shared)

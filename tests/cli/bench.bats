@@ -59,6 +59,82 @@ field() {
   [[ $(field bytes | xargs) == "8 1024" && $(field count | xargs) == "1 128" ]]
 }
 
+@test "blocks of different lengths are right, also where some ranks have none" {
+  local c n b rows
+  for c in allgather reducescatter alltoall; do
+    for n in 2 3; do
+      rows=$((n + n / 2))
+      for b in node tcp; do
+        bench "$c" -n "$n" --backend "$b" --uneven --sizes 4,8,12,100,70000 --check --json
+        expect_status 0
+        [[ $(field uneven | sort -u) == true && $(field wrong | sort -u) == 0 ]] || { echo "$output"; return 1; }
+        [[ $(field bytes | uniq | xargs) == "4 8 12 96 $((70000 / 4 / rows * rows * 4))" ]]
+      done
+    done
+  done
+  bench alltoall -n 2 --uneven --sizes 4K --check
+  expect_status 0
+  [[ ${lines[0]} == "alltoall, 2 ranks on 1 node, uneven blocks, back end node;"* ]]
+  bench allgather -n 2 --sizes 8 --json
+  [[ $(field uneven | sort -u) == false && $(field members | sort -u) == 1 ]]
+}
+
+@test "blocks of different lengths, in groups of different sizes" {
+  local c
+  for c in allgather reducescatter alltoall; do
+    bench "$c" -n 4 --uneven --groups 0,1/1,2,3/2 --sizes 4,70000 --check --json
+    expect_status 0
+    [[ $(field groups | sort -u) == 3 && $(field wrong | sort -u) == 0 ]]
+  done
+}
+
+@test "blocks of different lengths, beside MPI" {
+  command -v mpicc.openmpi >/dev/null || skip "Open MPI is not installed"
+  local c
+  for c in allgather reducescatter alltoall; do
+    run timeout 60 ringup bench "$c" -n 3 -i 1 --uneven --sizes 4,70000 --check --json --peer openmpi
+    expect_status 0
+    [[ $(grep -c '"uneven":true.*"name":"openmpi"' <<<"$output") -ge 2 ]] || { echo "$output"; return 1; }
+    [[ $c != reducescatter || $(grep -o '"wrong":[0-9a-z]*' <<<"$output" | sort -u) == '"wrong":0' ]]
+  done
+}
+
+@test "tensors that go together are right, out of place and in" {
+  local c n b
+  for c in allreduce allgather reducescatter; do
+    for n in 2 3; do
+      for b in node tcp; do
+        bench "$c" -n "$n" --backend "$b" --members 5 --sizes 4,100,70000 --check --json
+        expect_status 0
+        [[ $(field members | sort -u) == 5 && $(field wrong | sort -u) == 0 ]] || { echo "$output"; return 1; }
+      done
+    done
+    bench "$c" -n 4 --groups 0,1/1,2,3 --members 2 --sizes 4,70000 --check --json
+    expect_status 0
+    [[ $(field wrong | sort -u) == 0 ]]
+  done
+  bench allreduce -n 2 --members 5 --in-place yes --sizes 100,70000 --check --json
+  expect_status 0
+  [[ $(field bytes | uniq | xargs) == "100 70000" && $(field count | uniq | xargs) == "5 3500" ]]
+  [[ $(field wrong | sort -u) == 0 ]]
+  bench reducescatter -n 3 --members 256 --uneven --sizes 1,1M --check
+  expect_status 0
+  [[ ${lines[0]} == "reducescatter, 3 ranks on 1 node, uneven blocks, 256 tensors together, back end node;"* ]]
+  not grep -vE ' 0$' <<<"$(tail -n +3 <<<"$output")"
+}
+
+@test "tensors that go together, beside MPI, which takes one after the other" {
+  command -v mpicc.openmpi >/dev/null || skip "Open MPI is not installed"
+  local words
+  for words in allreduce "allreduce --in-place yes" allgather reducescatter "reducescatter --uneven"; do
+    # shellcheck disable=SC2086
+    run timeout 60 ringup bench $words -n 3 -i 1 --members 3 --sizes 4,70000 --check --json --peer openmpi
+    expect_status 0
+    [[ $(grep -c '"members":3,.*"name":"openmpi"' <<<"$output") -ge 2 ]] || { echo "$output"; return 1; }
+    [[ $words == allgather || $(grep -o '"wrong":[0-9a-z]*' <<<"$output" | sort -u) == '"wrong":0' ]]
+  done
+}
+
 @test "bandwidths follow from the size and the time" {
   bench allreduce -n 2 --sizes 64K --json
   awk -v b="$(field bytes)" -v t="$(field us)" -v a="$(field algbw_gbs)" -v c="$(field busbw_gbs)" \
@@ -337,7 +413,7 @@ leftovers() {
   local words
   for words in dance "allreduce --sizes 8,x" "allreduce --sizes 0" "allreduce --sizes ," \
     "allreduce --dtype f8" "allreduce --op mean" "allreduce --backend carrier" "allreduce -n 0" \
-    "allreduce -i -1" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --groups 3" "allreduce --groups 0,2/1" "allreduce --level java" "allreduce --level torch --alloc" "allreduce --level torch --groups 2" "allreduce --in-place maybe" "alltoall --in-place yes" "barrier --plot x.svg" \
+    "allreduce -i -1" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --groups 3" "allreduce --groups 0,2/1" "allreduce --level java" "allreduce --level torch --alloc" "allreduce --level torch --groups 2" "allreduce --uneven" "broadcast --uneven" "barrier --uneven" "bert --uneven" "allreduce --members 0" "allreduce --members 257" "alltoall --members 2" "broadcast --members 2" "resnet50 --members 2" "allreduce --in-place maybe" "alltoall --in-place yes" "barrier --plot x.svg" \
     "reducescatter --op adasum" "allreduce --groups 2x" "allreduce --sizes 8:4:2" "allreduce -b 8 -e 64 -f 1" "allreduce barrier" "allreduce --frequency 3" ""; do
     # shellcheck disable=SC2086
     run timeout 60 ringup bench $words
@@ -349,6 +425,16 @@ leftovers() {
   run timeout 60 ringup bench allreduce --help
   expect_status 0
   [[ $output == "usage: ringup bench"* ]]
+}
+
+@test "what idle ranks cost can be measured" {
+  local cpu
+  run timeout 60 python3 "$src/tests/peers/idle.py" --ringup "$(command -v ringup)" -n 2 --seconds 1
+  expect_status 0
+  [[ $(field rss_kib | wc -l) -eq 2 ]]
+  for cpu in $(field cpu_percent); do
+    [[ ${cpu%.*} -lt 50 ]] # a spinning rank has 100
+  done
 }
 
 @test "a rank that cannot start is a failure, and nothing is left" {

@@ -15,9 +15,14 @@ static int exchange(void *ctx, const void *mine, size_t len, void *all)
 	return 0;
 }
 
-static void measure(struct measure *m, const char *name, bool in_place, int calls)
+static void measure(struct measure *m, const char *name, bool in_place, bool uneven,
+		    int members, int calls)
 {
-	struct task t = { .dtype = RINGUP_F16, .redop = RINGUP_AVERAGE, .in_place = in_place };
+	struct task t = { .dtype = RINGUP_F16,
+			  .redop = RINGUP_AVERAGE,
+			  .in_place = in_place,
+			  .uneven = uneven,
+			  .members = members };
 	struct dose d = { 1, SAMPLES, calls, true };
 	struct player p = measure_player(m);
 	double us[SAMPLES] = { 0 };
@@ -50,13 +55,18 @@ int main(void)
 		rc = measure_open(r, &ours, &m, &e);
 	ok(rc == 0, "ready: %s", e.text);
 	for (i = 0; !rc && task_names(i); i++) {
-		measure(m, task_names(i), false, 1);
-		measure(m, task_names(i), true, 3);
+		measure(m, task_names(i), false, false, 1, 1);
+		measure(m, task_names(i), true, false, 1, 3);
 	}
 	if (!rc)
 		measure_rest(m);
-	if (!rc)
-		measure(m, "allreduce", true, 1);
+	if (!rc) {
+		measure(m, "allreduce", true, false, 1, 1);
+		measure(m, "alltoall", false, true, 1, 1);
+		measure(m, "allreduce", true, false, 3, 1);
+		measure(m, "allgather", false, false, 3, 3);
+		measure(m, "reducescatter", false, true, TASK_MEMBERS, 1);
+	}
 	measure_close(m);
 	measure_close(NULL);
 	ringup_fini(r);

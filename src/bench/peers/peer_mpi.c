@@ -16,21 +16,23 @@
  * serve.h of ringup's sources.  Samples are taken as measure.c takes them.
  */
 
-enum { MOST_TENSORS = 256, MOST_SAMPLES = 1000, LINE = 8192, LARGE = 128 << 10, HEAD = 16 };
+enum { MOST_COUNTS = 256, MOST_SAMPLES = 1000, LINE = 8192, LARGE = 128 << 10, HEAD = 16 };
 
 static int rank, ranks, iteration;
 
 /* The task in hand. */
 static char collective[32], dtype[16], redop[16];
-static int in_place, is_set, average;
-static void (*call)(void);
-static long counts[MOST_TENSORS], total;
-static int tensors;
+static int in_place, is_set, uneven, members, average;
+static void (*call)(const char *from, char *to); /* of one member */
+static long counts[MOST_COUNTS], total;          /* of tensors or uneven blocks; their sum */
+static int numbers;
+/* Of uneven blocks: all ranks', and this rank's as often as there are ranks. */
+static int theirs[MOST_COUNTS], at_theirs[MOST_COUNTS], mine[MOST_COUNTS], at_mine[MOST_COUNTS];
 static MPI_Datatype type;
 static MPI_Op op;
 static size_t size;
 static char *in, *out, before[LINE]; /* before: the order that they are for */
-static size_t give_bytes, take_bytes;
+static size_t give_bytes, take_bytes, room_in, room_out; /* of a member, and of all */
 
 static double now_us(void)
 {
@@ -86,16 +88,29 @@ static const char *translate(void)
 	return NULL;
 }
 
-/* How many times count elements are received. */
-static long blocks(void)
+static long block(void)
 {
-	return is(collective, "allgather") || is(collective, "alltoall") ? ranks : 1;
+	return uneven ? counts[rank] : total;
 }
 
-/* ... and how many times they are given. */
-static long shares(void)
+static long all_blocks(void)
 {
-	return is(collective, "reducescatter") || is(collective, "alltoall") ? ranks : 1;
+	return uneven ? total : total * ranks;
+}
+
+/* How many elements of a member are received. */
+static long takes(void)
+{
+	if (is(collective, "alltoall"))
+		return block() * ranks;
+	return is(collective, "allgather") ? all_blocks() : block();
+}
+
+/* ... and how many are given. */
+static long gives(void)
+{
+	return is(collective, "reducescatter") || is(collective, "alltoall") ? all_blocks()
+									     : block();
 }
 
 /* What is large lies where malloc() would put it, and goes back to the system at once
@@ -128,25 +143,27 @@ static void drop(char *p, size_t bytes)
 static void release(void)
 {
 	if (out != in)
-		drop(out, take_bytes);
+		drop(out, room_out);
 	if (in)
-		drop(in, give_bytes);
+		drop(in, room_in);
 	in = out = NULL;
 	before[0] = 0;
 }
 
 static void prepare(void)
 {
-	give_bytes = (size_t)(total * shares()) * size;
-	take_bytes = (size_t)(total * blocks()) * size;
-	in = room(give_bytes);
-	out = in_place ? in : room(take_bytes);
+	give_bytes = (size_t)gives() * size;
+	take_bytes = (size_t)takes() * size;
+	room_in = give_bytes * (size_t)members;
+	room_out = take_bytes * (size_t)members;
+	in = room(room_in);
+	out = in_place ? in : room(room_out);
 }
 
 /* Small whole numbers that differ between ranks, places and iterations. */
 static void fill(void)
 {
-	long i, n = total * shares();
+	long i, n = gives() * members;
 	int x = (rank + ++iteration) % ranks;
 
 	if (is(dtype, "f32"))
@@ -162,16 +179,17 @@ static void fill(void)
 /* Whether a sum of f32 is right; what else there is, MPI's own tests look at. */
 static long wrong_now(void)
 {
-	long i, wrong = 0;
+	long i, n = takes() * members, wrong = 0;
 
-	for (i = 0; i < total; i++)
+	for (i = 0; i < n; i++)
 		wrong += ((float *)out)[i] != (float)(ranks * (ranks - 1) / 2);
 	return wrong;
 }
 
 static int can_check(void)
 {
-	return (is_set || is(collective, "allreduce")) && is(dtype, "f32") && is(redop, "sum");
+	return (is_set || is(collective, "allreduce") || is(collective, "reducescatter")) &&
+	       is(dtype, "f32") && is(redop, "sum");
 }
 
 static void scale(char *at, long count)
@@ -186,19 +204,20 @@ static void scale(char *at, long count)
 			((double *)at)[i] /= ranks;
 }
 
-static void allreduce(void)
+static void allreduce(const char *from, char *to)
 {
-	MPI_Allreduce(in_place ? MPI_IN_PLACE : in, out, (int)total, type, op, MPI_COMM_WORLD);
+	MPI_Allreduce(in_place ? MPI_IN_PLACE : from, to, (int)total, type, op, MPI_COMM_WORLD);
 	if (average)
-		scale(out, total);
+		scale(to, total);
 }
 
-static void allreduce_each(void)
+static void allreduce_each(const char *from, char *to)
 {
-	char *at = in;
+	char *at = to;
 	int i;
 
-	for (i = 0; i < tensors; i++) {
+	(void)from;
+	for (i = 0; i < numbers; i++) {
 		MPI_Allreduce(MPI_IN_PLACE, at, (int)counts[i], type, op, MPI_COMM_WORLD);
 		if (average)
 			scale(at, counts[i]);
@@ -206,63 +225,85 @@ static void allreduce_each(void)
 	}
 }
 
-static void broadcast(void)
+static void broadcast(const char *from, char *to)
 {
 	/* MPI knows one buffer; what is given out of place has to be copied. */
 	if (!in_place && rank == 0)
-		memcpy(out, in, (size_t)total * size);
-	MPI_Bcast(out, (int)total, type, 0, MPI_COMM_WORLD);
+		memcpy(to, from, (size_t)total * size);
+	MPI_Bcast(to, (int)total, type, 0, MPI_COMM_WORLD);
 }
 
-static void allgather(void)
+static void allgather(const char *from, char *to)
 {
-	MPI_Allgather(in, (int)total, type, out, (int)total, type, MPI_COMM_WORLD);
+	MPI_Allgather(from, (int)total, type, to, (int)total, type, MPI_COMM_WORLD);
 }
 
-static void reducescatter(void)
+static void allgatherv(const char *from, char *to)
 {
-	MPI_Reduce_scatter_block(in, out, (int)total, type, op, MPI_COMM_WORLD);
+	MPI_Allgatherv(from, theirs[rank], type, to, theirs, at_theirs, type, MPI_COMM_WORLD);
 }
 
-static void alltoall(void)
+static void reducescatter(const char *from, char *to)
 {
-	MPI_Alltoall(in, (int)total, type, out, (int)total, type, MPI_COMM_WORLD);
+	MPI_Reduce_scatter_block(from, to, (int)total, type, op, MPI_COMM_WORLD);
 }
 
-static void barrier(void)
+static void reducescatterv(const char *from, char *to)
 {
+	MPI_Reduce_scatter(from, to, theirs, type, op, MPI_COMM_WORLD);
+}
+
+static void alltoall(const char *from, char *to)
+{
+	MPI_Alltoall(from, (int)total, type, to, (int)total, type, MPI_COMM_WORLD);
+}
+
+static void alltoallv(const char *from, char *to)
+{
+	MPI_Alltoallv(from, theirs, at_theirs, type, to, mine, at_mine, type, MPI_COMM_WORLD);
+}
+
+static void barrier(const char *from, char *to)
+{
+	(void)from;
+	(void)to;
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /* What a call is, found once for all: comparing names would be timed, too. */
-static void (*choose(void))(void)
+static void (*choose(void))(const char *from, char *to)
 {
 	static const struct {
 		const char *name;
-		void (*call)(void);
+		void (*call)(const char *from, char *to);
+		void (*of_uneven)(const char *from, char *to);
 	} calls[] = {
-		{ "allreduce", allreduce }, { "broadcast", broadcast },
-		{ "allgather", allgather }, { "reducescatter", reducescatter },
-		{ "alltoall", alltoall },   { "barrier", barrier },
+		{ "allreduce", allreduce, NULL },
+		{ "broadcast", broadcast, NULL },
+		{ "allgather", allgather, allgatherv },
+		{ "reducescatter", reducescatter, reducescatterv },
+		{ "alltoall", alltoall, alltoallv },
+		{ "barrier", barrier, NULL },
 	};
 	size_t i;
 
 	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		if (!is_set && is(collective, calls[i].name))
-			return calls[i].call;
+			return uneven ? calls[i].of_uneven : calls[i].call;
 	return is_set ? allreduce_each : NULL;
 }
 
 static double sample(int calls)
 {
 	double begun, nothing = 0, all;
-	int i;
+	int i, j;
 
 	fill();
 	MPI_Allreduce(&nothing, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 	begun = now_us();
 	for (i = 0; i < calls; i++)
-		call();
+		for (j = 0; j < members; j++)
+			call(in + (size_t)j * give_bytes, out + (size_t)j * take_bytes);
 	return (now_us() - begun) / calls;
 }
 
@@ -271,12 +312,24 @@ static void parse_counts(const char *text)
 	char *end;
 
 	total = 0;
-	tensors = 0;
+	numbers = 0;
 	do {
-		counts[tensors] = strtol(text, &end, 10);
-		total += counts[tensors++];
+		counts[numbers] = strtol(text, &end, 10);
+		total += counts[numbers++];
 		text = end + 1;
-	} while (*end == ',' && tensors < MOST_TENSORS);
+	} while (*end == ',' && numbers < MOST_COUNTS);
+}
+
+static void lay_out_blocks(void)
+{
+	int i;
+
+	for (i = 0; i < ranks; i++) {
+		theirs[i] = (int)counts[i];
+		at_theirs[i] = i ? at_theirs[i - 1] + theirs[i - 1] : 0;
+		mine[i] = (int)counts[rank];
+		at_mine[i] = i * mine[i];
+	}
 }
 
 /* The task of an order, unless it is the same as before; NULL, or why not. */
@@ -285,12 +338,13 @@ static const char *take(const char *list)
 	char now[LINE];
 	const char *why;
 
-	snprintf(now, sizeof(now), "%s %s %s %d %s", collective, dtype, redop, in_place, list);
+	snprintf(now, sizeof(now), "%s %s %s %d %d %d %s", collective, dtype, redop, in_place,
+		 uneven, members, list);
 	if (is(now, before))
 		return NULL;
 	release();
 	parse_counts(list);
-	is_set = tensors > 1;
+	is_set = numbers > 1 && !uneven;
 	if (is_set)
 		in_place = 1;
 	why = translate();
@@ -300,8 +354,12 @@ static const char *take(const char *list)
 	call = choose();
 	if (!call)
 		return "this peer does not know that collective";
-	if (total > 0x7fffffffL && !is_set)
+	if (uneven && numbers != ranks)
+		return "these blocks are not for as many ranks";
+	if ((total > 0x7fffffffL || (uneven && takes() > 0x7fffffffL)) && !is_set)
 		return "more elements than MPI can count";
+	if (uneven)
+		lay_out_blocks();
 	prepare();
 	memcpy(before, now, sizeof(before));
 	return NULL;
@@ -319,8 +377,8 @@ static void obey(const char *line, FILE *to)
 		fputs("ok\n", to);
 		return;
 	}
-	if (sscanf(line, "do %31s %15s %15s %d %d %d %d %d %n", collective, dtype, redop,
-		   &in_place, &warm, &samples, &calls, &check, &at) < 8 ||
+	if (sscanf(line, "do %31s %15s %15s %d %d %d %d %d %d %d %n", collective, dtype, redop,
+		   &in_place, &uneven, &members, &warm, &samples, &calls, &check, &at) < 10 ||
 	    samples > MOST_SAMPLES) {
 		fprintf(to, "fail not an order: %.60s\n", line);
 		return;

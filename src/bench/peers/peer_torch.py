@@ -7,9 +7,12 @@ What is said there stands in the header serve.h of ringup's sources; samples are
 measure.c takes them.  Whichever horovod Python finds is measured: the original, or ringup's.
 """
 
+import functools
+import math
 import socket
 import sys
 import time
+import warnings
 
 import torch
 
@@ -29,7 +32,8 @@ class Gloo:
 
     def __init__(self):
         import torch.distributed as dist
-        self.dist = dist
+        warnings.simplefilter("ignore", FutureWarning)  # all_reduce_coalesced() may go one day
+        self.dist, self.coalesces = dist, hasattr(dist, "all_reduce_coalesced")
         dist.init_process_group("gloo", init_method="env://")
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.about = f"torch {torch.__version__}, Gloo"
@@ -48,16 +52,30 @@ class Gloo:
         if t.is_set:
             for work in [dist.all_reduce(x, op=t.op, async_op=True) for x in t.tensors]:
                 work.wait()
-        elif t.collective == "allreduce":
-            dist.all_reduce(t.data, op=t.op)
+        elif t.collective == "allreduce" and len(t.ins) > 1 and self.coalesces:
+            dist.all_reduce_coalesced(t.ins, op=t.op)
+        else:
+            for i in range(len(t.ins)):
+                self.call_one(t, t.ins[i], t.outs[i], t.pieces[i])
+
+    def call_one(self, t, data, out, pieces):
+        dist = self.dist
+        if t.collective == "allreduce":
+            dist.all_reduce(data, op=t.op)
         elif t.collective == "broadcast":
-            dist.broadcast(t.data, 0)
+            dist.broadcast(data, 0)
         elif t.collective == "allgather":
-            dist.all_gather_into_tensor(t.out, t.data)
+            if pieces:
+                dist.all_gather(pieces, data)
+            else:
+                dist.all_gather_into_tensor(out, data)
         elif t.collective == "reducescatter":
-            dist.reduce_scatter_tensor(t.out, t.data, op=t.op)
+            if pieces:
+                dist.reduce_scatter(out, pieces, op=t.op)
+            else:
+                dist.reduce_scatter_tensor(out, data, op=t.op)
         elif t.collective == "alltoall":
-            dist.all_to_all_single(t.out, t.data)
+            dist.all_to_all_single(out, data, t.own, t.blocks)
         else:
             dist.barrier()
 
@@ -98,24 +116,37 @@ class Horovod:
             for handle in [hvd.allreduce_async_(x, name=n, op=t.op)
                            for n, x in zip(t.names, t.tensors)]:
                 hvd.synchronize(handle)
+        elif len(t.ins) > 1:
+            self.call_many(t)
         elif t.collective == "allreduce":
             if t.in_place:
                 hvd.allreduce_(t.data, name=t.name, op=t.op)
             else:
-                t.out = hvd.allreduce(t.data, name=t.name, op=t.op)
+                t.outs = [hvd.allreduce(t.data, name=t.name, op=t.op)]
         elif t.collective == "broadcast":
             if t.in_place:
                 hvd.broadcast_(t.data, 0, name=t.name)
             else:
-                t.out = hvd.broadcast(t.data, 0, name=t.name)
+                t.outs = [hvd.broadcast(t.data, 0, name=t.name)]
         elif t.collective == "allgather":
-            t.out = hvd.allgather(t.data, name=t.name)
+            t.outs = [hvd.allgather(t.data, name=t.name)]
         elif t.collective == "reducescatter":
-            t.out = hvd.reducescatter(t.data, name=t.name, op=t.op)
+            t.outs = [hvd.reducescatter(t.rows[0], name=t.name, op=t.op)]
         elif t.collective == "alltoall":
-            t.out = hvd.alltoall(t.data, name=t.name)
+            t.outs = [hvd.alltoall(t.data, splits=t.splits, name=t.name)]
         else:
             hvd.barrier()
+
+    def call_many(self, t):
+        hvd = self.hvd
+        if t.collective == "allgather":
+            t.outs = hvd.grouped_allgather(t.ins, name=t.name)
+        elif t.collective == "reducescatter":
+            t.outs = hvd.grouped_reducescatter(t.rows, name=t.name, op=t.op)
+        elif t.in_place:
+            hvd.grouped_allreduce_(t.ins, name=t.name, op=t.op)
+        else:
+            t.outs = hvd.grouped_allreduce(t.ins, name=t.name, op=t.op)
 
     def is_in_place(self, task):
         return task.in_place
@@ -128,20 +159,35 @@ class Task:
     """The words of an order, and buffers for it."""
 
     def __init__(self, peer, words, counts):
-        self.collective, dtype, op, in_place = words
+        self.collective, dtype, op, in_place, uneven, members = words
         if dtype not in TYPES:
             raise Cannot(f"torch has no {dtype}")
         self.peer, self.counts = peer, counts
-        self.is_set = len(counts) > 1
+        self.is_set = len(counts) > 1 and uneven == "0"
         self.in_place = in_place == "1" or self.is_set
         self.op = peer.op(op)
         self.dtype, self.sums = TYPES[dtype], dtype == "f32" and op == "sum"
-        total = sum(counts)
         ranks = peer.ranks
-        give = total * (ranks if self.collective in ("reducescatter", "alltoall") else 1)
-        take = total * (ranks if self.collective in ("allgather", "alltoall") else 1)
-        self.data = torch.zeros(give, dtype=self.dtype)
-        self.out = self.data if peer.is_in_place(self) else torch.zeros(take, dtype=self.dtype)
+        if uneven == "1" and len(counts) != ranks:
+            raise Cannot("these blocks are not for as many ranks")
+        blocks = counts if uneven == "1" else [sum(counts)] * ranks
+        own, whole = blocks[peer.rank], sum(blocks)
+        give = whole if self.collective in ("reducescatter", "alltoall") else own
+        take = {"allgather": whole, "alltoall": own * ranks}.get(self.collective, own)
+        many = range(int(members))
+        self.data = torch.zeros(give * len(many), dtype=self.dtype)
+        self.ins = self.outs = self.rows = [self.data[i * give:(i + 1) * give] for i in many]
+        if not peer.is_in_place(self):
+            self.outs = [torch.zeros(take, dtype=self.dtype) for i in many]
+        self.blocks, self.own, self.splits, self.pieces = None, None, None, [None for i in many]
+        if uneven == "1":
+            self.blocks, self.own = blocks, [own] * ranks
+            self.splits = torch.tensor(blocks, dtype=torch.int32)
+            if self.collective != "alltoall":
+                parted = self.outs if self.collective == "allgather" else self.ins
+                self.pieces = [list(x.split(blocks)) for x in parted]
+            # Horovod deals out rows, the first ranks getting one more, as these blocks are made.
+            self.rows = [x.view(-1, functools.reduce(math.gcd, blocks)) for x in self.ins]
         self.name = "bench." + ".".join(words)
         self.names = [f"{self.name}.{i}" for i in range(len(counts))]
         self.tensors = list(self.data.split(counts)) if self.is_set else []
@@ -151,11 +197,11 @@ class Task:
         self.slices = [(x, period[:len(x)]) for x in self.data.split(len(period))] if give else []
 
     def can_check(self):
-        return self.sums and (self.collective == "allreduce" or self.is_set)
+        return self.sums and (self.collective in ("allreduce", "reducescatter") or self.is_set)
 
     def wrong(self):
         want = self.peer.ranks * (self.peer.ranks - 1) / 2
-        return int((self.out != want).sum())
+        return sum(int((x != want).sum()) for x in self.outs)
 
     def sample(self, calls):
         """Microseconds of one call, of calls in a row."""
@@ -205,8 +251,8 @@ class Rank:
             self.before = self.task = None
             return "ok"
         try:
-            self.prepare(words[1:5], words[9])
-            wrong, times = self.task.play(*map(int, words[5:9]))
+            self.prepare(words[1:7], words[11])
+            wrong, times = self.task.play(*map(int, words[7:11]))
         except Cannot as e:
             return f"no {e}"
         return f"ok {wrong} " + " ".join(f"{us:.4f}" for us in times)
