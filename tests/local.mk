@@ -491,9 +491,9 @@ $(PY_TESTS:.py=.log): ringup libringup.la
 
 REBUILD_TESTS = %reldir%/cli/rebuild-real.bats
 
-# make check-long: the faults again, hundreds of times and with the limits of real jobs; and
-# Horovod built for real frameworks
-check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS) $(GROWTH_TESTS) $(REBUILD_TESTS)' \
+# make check-long: the faults again, hundreds of times and with the limits of real jobs; tensors
+# of more than 2^31 elements; and Horovod built for real frameworks
+check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS) $(GROWTH_TESTS) $(WHOLE_TESTS) $(REBUILD_TESTS)' \
 	LOG_COMPILER='timeout -k 10 7200' \
 	BATS_LOG_COMPILER='timeout -k 10 7200 $(BATS) --tap'
 .PHONY: check-long
@@ -502,6 +502,7 @@ check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS) $(GROWTH_TE
 list-tests: ; @printf '%s\n' $(TESTS)
 .PHONY: list-tests
 # Peers to measure beside `ringup bench`; run by hand, since times are no tests.
+check_PROGRAMS += %reldir%/peers/limits
 EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash \
 	%reldir%/peers/horovod_tests.py %reldir%/peers/idle.py %reldir%/peers/nodes.bash \
 	%reldir%/peers/read_logs.py %reldir%/peers/startup.py %reldir%/peers/steps.py \

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-ORDERS = "do allreduce f32 sum 0 1 2 1 0 262144", "rest"
+ORDERS = "do allreduce f32 sum 0 0 1 1 2 1 0 262144", "rest"
 
 
 def field(text, name):

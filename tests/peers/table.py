@@ -55,6 +55,8 @@ ROWS = [
         "openmpi,openmpi-tuned,gloo", 2),
     Row("alloc-2", "Allreduce, 2 ranks, buffers of ringup_alloc()",
         "allreduce -np 2 --alloc --sizes 32K:64M:4", MPI, 5),
+    Row("alloc-in-place-2", "Allreduce in place, 2 ranks, buffers of ringup_alloc()",
+        "allreduce -np 2 --alloc --in-place yes --sizes 32K:64M:4", MPI, 5),
     Row("broadcast-2", "Broadcast, 2 ranks", "broadcast -np 2 --sizes 1K,256K,16M", ALL, 1.3),
     Row("allgather-2", "Allgather, 2 ranks", "allgather -np 2 --sizes 1K,256K,16M", ALL, 1.3),
     Row("reducescatter-2", "Reduce-scatter, 2 ranks",
