@@ -25,6 +25,8 @@ struct echo_guest {
 	unsigned char in[SEAL_BYTES];
 	size_t have;
 	uint32_t sink; /* bytes still to be thrown away */
+	size_t owed;   /* bytes of @order that have not gone back yet */
+	bool waits;    /* until they can                              */
 	unsigned char order[ECHO_ORDER];
 };
 
@@ -178,13 +180,31 @@ static void welcome(struct echo *x, int listener)
 	}
 }
 
-/* An answer is smaller than any socket's buffer: if it does not go, nobody reads. */
-static bool tell(struct echo_guest *g, const unsigned char *data, size_t len)
+/* Wait for @events of a guest from now on. */
+static void wait_for(const struct echo *x, const struct echo_guest *g, uint32_t events)
 {
-	return send(g->fd, data, len, MSG_NOSIGNAL) == (ssize_t)len;
+	struct epoll_event v = { .events = events, .data.u32 = (uint32_t)(g - x->guest) };
+
+	epoll_ctl(x->epoll, EPOLL_CTL_MOD, g->fd, &v);
 }
 
-static int throw_away(struct echo_guest *g)
+/* What is owed, as far as it goes: on a busy machine, where the kernel acknowledges late, a
+ * socket may be full of answers.  Then nothing else is read.  Returns as converse() does. */
+static int give_back(const struct echo *x, struct echo_guest *g)
+{
+	ssize_t n = send(g->fd, g->order + ECHO_ORDER - g->owed, g->owed, MSG_NOSIGNAL);
+	bool waited = g->waits;
+
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		return -1;
+	g->owed -= n > 0 ? (size_t)n : 0;
+	g->waits = g->owed;
+	if (g->waits != waited)
+		wait_for(x, g, g->waits ? EPOLLOUT : EPOLLIN);
+	return !g->owed;
+}
+
+static int throw_away(const struct echo *x, struct echo_guest *g)
 {
 	static char nowhere[262144];
 	size_t want = g->sink < sizeof(nowhere) ? g->sink : sizeof(nowhere);
@@ -193,30 +213,35 @@ static int throw_away(struct echo_guest *g)
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		return -1;
 	g->sink -= n > 0 ? (uint32_t)n : 0;
-	if (g->sink)
-		return n > 0 ? 1 : 0;
-	return tell(g, g->order, sizeof(g->order)) ? 1 : -1;
+	return g->sink ? n > 0 : give_back(x, g);
 }
 
 /* One step of a conversation: 1 if there may be more to do, 0 if not now, -1 to end it. */
-static int converse(struct echo *x, struct echo_guest *g)
+static int converse(const struct echo *x, struct echo_guest *g)
 {
 	unsigned char out[SEAL_BYTES];
 	int rc;
 
 	if (g->sink)
-		return throw_away(g);
+		return throw_away(x, g);
+	if (g->owed)
+		return give_back(x, g);
 	rc = sock_gather(g->fd, g->in, g->kind == STRANGER ? SEAL_BYTES : ECHO_ORDER, &g->have);
 	if (rc <= 0)
 		return rc;
 	g->have = 0;
 	if (g->kind == STRANGER) {
 		g->kind = KNOWN;
-		return answer(x, g->in, SEAL_BYTES, out) && tell(g, out, sizeof(out)) ? 1 : -1;
+		/* The first that is sent there: there is room for it. */
+		return answer(x, g->in, SEAL_BYTES, out) &&
+				       send(g->fd, out, sizeof(out), MSG_NOSIGNAL) == SEAL_BYTES
+			       ? 1
+			       : -1;
 	}
 	memcpy(g->order, g->in, ECHO_ORDER);
 	g->sink = pack_get32(g->order);
-	return g->sink || tell(g, g->order, ECHO_ORDER) ? 1 : -1;
+	g->owed = ECHO_ORDER;
+	return g->sink ? 1 : give_back(x, g);
 }
 
 static void serve(struct echo *x, struct echo_guest *g)

@@ -2,6 +2,7 @@
 #include "probe/echo.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@
 #include "probe/mtu.h"
 #include "probe/speed.h"
 #include "tap.h"
+#include "wire/pack.h"
 #include "wire/sock.h"
 
 static struct seal_key key;
@@ -78,6 +80,45 @@ static void test_speed(int port)
 	ok(speed_measure(&p, &key, 20, 20, &e) < 0, "not with somebody else");
 }
 
+/* Who answers must wait for who reads late, and not send him away. */
+static void test_reader(int port)
+{
+	enum { ORDERS = 1 << 16 };
+	unsigned char buf[SEAL_BYTES] = { 0 }, order[ECHO_ORDER];
+	struct seal q;
+	struct pollfd p = { socket(AF_INET, SOCK_STREAM, 0), POLLOUT, 0 };
+	struct sock_addr a = address(port);
+	uint32_t sent = 0, read = 0;
+	bool right = true;
+	size_t have = 0;
+	int room = 4096, segment = 536; /* small ones leave the other side little room, too */
+
+	setsockopt(p.fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+	setsockopt(p.fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment));
+	ok(!connect(p.fd, (struct sockaddr *)&a.sa, a.len), "connected");
+	seal_ask(&q, 0, 1);
+	seal_write(buf, &q, &key);
+	ok(send(p.fd, buf, SEAL_BYTES, MSG_NOSIGNAL) == SEAL_BYTES &&
+		   recv(p.fd, buf, SEAL_BYTES, MSG_WAITALL) == SEAL_BYTES,
+	   "greeted");
+	while (sent < ORDERS && poll(&p, 1, 200) > 0) {
+		pack_put32(order, 0);
+		pack_put32(order + 4, sent);
+		/* Eight bytes go or do not: buffers have room for multiples of them. */
+		if (send(p.fd, order, ECHO_ORDER, MSG_NOSIGNAL | MSG_DONTWAIT) != ECHO_ORDER)
+			break;
+		sent++;
+	}
+	while (right && read < sent && sock_gather(p.fd, order, ECHO_ORDER, &have) >= 0) {
+		if (have < ECHO_ORDER)
+			continue;
+		right = pack_get32(order + 4) == read++;
+		have = 0;
+	}
+	ok(right && read == sent, "%u of %u answers are read late, in order", read, sent);
+	close(p.fd);
+}
+
 static void test_mtu(int port)
 {
 	struct sock_addr a = address(port);
@@ -113,6 +154,7 @@ int main(void)
 	pthread_create(&t, NULL, serve, NULL);
 	test_strangers(port);
 	test_speed(port);
+	test_reader(port);
 	test_mtu(port);
 	stop = 1;
 	pthread_join(t, NULL);
