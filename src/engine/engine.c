@@ -22,6 +22,7 @@ enum {
 	VERDICT_MS = 300, /* how long a lost connection waits for its reason */
 	TURN_MS = 1,      /* in one lane's block() while others may go on   */
 	LONE_MS = 20,     /* and while it is the only one                   */
+	VAIN_TURNS = 3,   /* of those, and the next ones sleep at once      */
 };
 
 /* ---- small things ---- */
@@ -369,8 +370,9 @@ static int64_t soon(int ms, int64_t deadline_ns)
 	return turn < deadline_ns ? turn : deadline_ns;
 }
 
-/* Nothing can be done now: wait until something can. */
-static void rest(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
+/* Nothing can be done now: wait until something can.  Returns true if it may have been for no
+ * more than another look. */
+static bool rest(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 {
 	struct look look = { g, op, false };
 	struct lane *one = NULL, *far;
@@ -382,7 +384,9 @@ static void rest(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 	if (running && !has_others(g)) {
 		/* Another lane may be added meanwhile. */
 		one->backend->block(one->carrier, soon(LONE_MS, deadline_ns));
-	} else if (far) {
+		return one->backend->seated;
+	}
+	if (far) {
 		far->backend->block(far->carrier, soon(TURN_MS, deadline_ns));
 	} else if (running || op) {
 		look.running = running > 0;
@@ -390,6 +394,7 @@ static void rest(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 		seat_wait(g->row, SEAT_ANYBODY, has_news, &look, deadline_ns);
 		attend(g, false);
 	}
+	return false;
 }
 
 static bool any_running(struct engine *g)
@@ -397,35 +402,6 @@ static bool any_running(struct engine *g)
 	struct lane *one, *far;
 
 	return count_running(g, &one, &far) > 0;
-}
-
-/* With the baton: go on until @op is done, the deadline, or (op NULL) until
- * there is no work, or somebody waits who can do it. */
-static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
-{
-	struct lane *mine = op ? op->lane : NULL;
-
-	while (op ? !op_is_done(op) : !has_waiters(g) && work_left(g)) {
-		bool moved;
-
-		if (is_dead(g) || is_alarmed(g)) {
-			fail_all(g);
-			return;
-		}
-		moved = mine && step(mine);
-		if (has_others(g) || !mine)
-			moved |= step_others(g, mine);
-		if (moved)
-			continue;
-		if (op && !any_running(g)) {
-			scan_eager(g);
-			if (op_is_done(op))
-				return;
-		}
-		rest(g, op, deadline_ns);
-		if (deadline_ns != INT64_MAX && clock_ns() >= deadline_ns)
-			return;
-	}
 }
 
 static void set_patience(struct lane *l, void *patient)
@@ -437,6 +413,44 @@ static void be_patient(struct engine *g, bool patient)
 {
 	__atomic_store_n(&g->row->patient, patient, __ATOMIC_RELAXED);
 	engine_visit(g, set_patience, patient ? g : NULL);
+}
+
+/* With the baton: go on until @op is done, the deadline, or (op NULL) until
+ * there is no work, or somebody waits who can do it. */
+static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
+{
+	struct lane *mine = op ? op->lane : NULL;
+	bool patient = __atomic_load_n(&g->row->patient, __ATOMIC_RELAXED);
+	int vain = 0;
+
+	while (op ? !op_is_done(op) : !has_waiters(g) && work_left(g)) {
+		bool moved;
+
+		if (is_dead(g) || is_alarmed(g)) {
+			fail_all(g);
+			break;
+		}
+		moved = mine && step(mine);
+		if (has_others(g) || !mine)
+			moved |= step_others(g, mine);
+		if (moved) {
+			if (vain >= VAIN_TURNS)
+				be_patient(g, patient);
+			vain = 0;
+			continue;
+		}
+		if (op && !any_running(g)) {
+			scan_eager(g);
+			if (op_is_done(op))
+				break;
+		}
+		if (rest(g, op, deadline_ns) && ++vain == VAIN_TURNS)
+			be_patient(g, false);
+		if (deadline_ns != INT64_MAX && clock_ns() >= deadline_ns)
+			break;
+	}
+	if (vain >= VAIN_TURNS)
+		be_patient(g, patient);
 }
 
 /* The engine thread: asleep unless there is work that nobody waits for.  It waits for
