@@ -435,7 +435,7 @@ static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 			moved |= step_others(g, mine);
 		if (moved) {
 			if (vain >= VAIN_TURNS)
-				be_patient(g, patient);
+				be_patient(g, patient || has_waiters(g));
 			vain = 0;
 			continue;
 		}
@@ -444,13 +444,13 @@ static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 			if (op_is_done(op))
 				break;
 		}
-		if (rest(g, op, deadline_ns) && ++vain == VAIN_TURNS)
+		if (rest(g, op, deadline_ns) && ++vain >= VAIN_TURNS)
 			be_patient(g, false);
 		if (deadline_ns != INT64_MAX && clock_ns() >= deadline_ns)
 			break;
 	}
 	if (vain >= VAIN_TURNS)
-		be_patient(g, patient);
+		be_patient(g, patient || has_waiters(g));
 }
 
 /* The engine thread: asleep unless there is work that nobody waits for.  It waits for
