@@ -378,6 +378,9 @@ int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 
 /* ---- several that are carried out together, or not at all ---- */
 
+/* So many need no memory of their own. */
+enum { FEW_MEMBERS = 32 };
+
 /* What is asked for: as many structs as count says, of one kind. */
 struct many {
 	const char *call;
@@ -419,20 +422,22 @@ static int ask_many(const struct many *m, const struct ringup_group *g, struct r
 
 static int submit_many(struct ringup_group *g, const struct many *m, struct ringup_op **opp)
 {
-	struct request q, *member = NULL;
+	struct request q, few[FEW_MEMBERS], *member = few;
 	struct err e;
 	int rc = 0;
 
 	fail_none(&e);
 	if (m->count < 1 || (!m->reduce && !m->gather && !m->scatter))
 		rc = fail(&e, RINGUP_EINVAL, "%s: %d tensors", m->call, m->count);
-	else if (!(member = calloc((size_t)m->count, sizeof(*member))))
+	else if (m->count > FEW_MEMBERS &&
+		 !(member = malloc((size_t)m->count * sizeof(*member))))
 		rc = fail(&e, RINGUP_ENOMEM, "%s: no memory for %d tensors", m->call, m->count);
 	if (!rc)
 		rc = ask_many(m, g, member, &q, &e);
 	if (!rc)
 		rc = submit(g, &q, m->call, opp, &e);
-	free(member);
+	if (member != few)
+		free(member);
 	return rc ? context_fail(&e) : 0;
 }
 

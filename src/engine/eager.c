@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/eager.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -17,10 +18,11 @@
 
 /*
  * What a line holds: the rank's tensor (allreduce, reduce-scatter, the root's of a
- * broadcast), its rows and their number beside the mark (allgather), or the rows
- * for each rank and then all those rows (all-to-all).  Whoever has seen all lines
- * of a round may finish it, and nobody may before: so a line is not written again
- * while somebody may still read it.
+ * broadcast), its rows and their number beside the mark (allgather), the rows for
+ * each rank and then all those rows (all-to-all), or of a bundle what its members
+ * would have in lines of their own, side by side, with the number of rows before them.  Whoever
+ * has seen all lines of a round may finish it, and nobody may before: so a line is not written
+ * again while somebody may still read it.
  *
  * An all-to-all that is too large for its lines still says in them how many rows go
  * where, so that the one plan that moves the rows is all that it takes.
@@ -44,6 +46,52 @@ static uint64_t splits_bytes(const struct lane *l)
 	return (uint64_t)l->team.size * sizeof(uint64_t);
 }
 
+/* The members of a bundle: as its caller says, or as they have been copied. */
+struct walk {
+	const struct request *asked;
+	const struct ringup_op *copied;
+	uint32_t left;
+};
+
+static struct walk walk(const struct request *bundle)
+{
+	return (struct walk){ bundle->members, bundle->copies, bundle->want.members };
+}
+
+/* The next, or NULL. */
+static const struct request *next_member(struct walk *w)
+{
+	const struct ringup_op *op = w->copied;
+
+	if (!w->left)
+		return NULL;
+	w->left--;
+	if (w->asked)
+		return w->asked++;
+	w->copied = op->next;
+	return &op->ask;
+}
+
+/* What the member @m takes in its bundle's line, for a rank that has @rows. */
+static uint64_t space(const struct request *m, uint64_t rows)
+{
+	uint64_t row = m->want.count * element(&m->want);
+
+	return m->want.kind == PLAN_ALLGATHER ? sizeof(rows) + want_eight(rows * row)
+					      : want_eight(row);
+}
+
+static __attribute__((noinline)) uint64_t share_of_members(const struct request *r)
+{
+	struct walk all = walk(r);
+	const struct request *m;
+	uint64_t sum = 0;
+
+	while ((m = next_member(&all)))
+		sum += space(m, m->rows);
+	return sum;
+}
+
 static uint64_t share(const struct lane *l, const struct request *r)
 {
 	const struct want *w = &r->want;
@@ -62,6 +110,8 @@ static uint64_t share(const struct lane *l, const struct request *r)
 		for (i = 0; i < l->team.size; i++)
 			sum += r->splits[i] * row;
 		return sum + splits_bytes(l);
+	case WANT_BUNDLE:
+		return share_of_members(r);
 	default:
 		return 0;
 	}
@@ -118,18 +168,40 @@ bool eager_begin(struct lane *l, uint32_t id, const struct request *r, struct tu
 	return true;
 }
 
+/* @bytes: of what @w says, or 0. */
+static inline void put(void *to, const struct want *w, const void *in, uint64_t bytes)
+{
+	if (w->pre != 1)
+		copy_scaled((enum ringup_dtype)w->dtype, to, in, bytes ? w->count : 0, w->pre);
+	else if (bytes <= 16)
+		copy_few(to, in, bytes);
+	else
+		fill(to, in, bytes);
+}
+
 void eager_put(const struct lane *l, const struct turn *t, const struct want *w, const void *in)
 {
-	void *to = ledger_data(&t->at, l->team.rank);
-
-	if (w->pre != 1)
-		copy_scaled((enum ringup_dtype)w->dtype, to, in, t->bytes ? w->count : 0,
-			    w->pre);
-	else if (t->bytes <= 16)
-		copy_few(to, in, t->bytes);
-	else
-		fill(to, in, t->bytes);
+	put(ledger_data(&t->at, l->team.rank), w, in, t->bytes);
 	ledger_put(&t->at, l->team.rank, t->round, LINE_DATA);
+}
+
+static __attribute__((noinline)) void put_members(void *line, const struct request *r)
+{
+	struct walk all = walk(r);
+	const struct request *m;
+	unsigned char *to = line;
+	uint64_t row;
+
+	while ((m = next_member(&all))) {
+		row = m->want.count * element(&m->want);
+		if (m->want.kind == PLAN_ALLGATHER) {
+			*(uint64_t *)to = m->rows;
+			fill(to + sizeof(m->rows), m->in, m->rows * row);
+		} else {
+			put(to, &m->want, m->in, row);
+		}
+		to += space(m, m->rows);
+	}
 }
 
 void eager_write(struct lane *l, const struct turn *t, const struct request *r)
@@ -146,6 +218,9 @@ void eager_write(struct lane *l, const struct turn *t, const struct request *r)
 	case PLAN_ALLGATHER:
 		*ledger_rows(&t->at, l->team.rank) = r->rows;
 		fill(to, r->in, bytes);
+		break;
+	case WANT_BUNDLE:
+		put_members(to, r);
 		break;
 	default:
 		eager_put(l, t, &r->want, r->in);
@@ -234,22 +309,30 @@ int eager_spin(const struct lane *l, const struct turn *t)
 	return -1;
 }
 
+/* @src: where the ranks have what is to be added up. */
+static inline void add_up(const void **src, const struct lane *l, const struct want *w,
+			  const void *in, void *out, uint64_t skip, uint64_t count)
+{
+	struct reduce how = { (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
+			      (uint32_t)l->team.size, w->post };
+
+	/* What has just been stored is best not loaded again, in other pieces. */
+	if (w->pre == 1)
+		src[l->team.rank] = (const unsigned char *)in + skip;
+	reduce_many(&how, &out, 1, src, l->team.size, count);
+}
+
 /* @src has room for as many as there are. */
 static inline void reduce_from(const void **src, const struct lane *l, const struct lines *at,
 			       const struct want *w, const void *in, void *out, uint64_t skip,
 			       uint64_t count)
 {
-	int r, size = l->team.size;
-	struct reduce how = { (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
-			      (uint32_t)size, w->post };
 	const unsigned char *data = (const unsigned char *)ledger_data(at, 0) + skip;
+	int r;
 
-	for (r = 0; r < size; r++, data += at->step)
+	for (r = 0; r < l->team.size; r++, data += at->step)
 		src[r] = data;
-	/* What has just been stored is best not loaded again, in other pieces. */
-	if (w->pre == 1)
-		src[l->team.rank] = (const unsigned char *)in + skip;
-	reduce_many(&how, &out, 1, src, size, count);
+	add_up(src, l, w, in, out, skip, count);
 }
 
 static void reduce_lines(const struct lane *l, const struct lines *at, const struct want *w,
@@ -335,7 +418,64 @@ static int exchange_lines(struct lane *l, const struct lines *at, const struct r
 	return 0;
 }
 
-/* What is not reduced.  Kept apart: in one function, these would have its registers saved. */
+/* One member of a bundle, where @from says; which then says where the next is. */
+static int take_member(struct lane *l, const unsigned char **from, const struct request *m,
+		       struct err *e)
+{
+	const struct want *w = &m->want;
+	uint64_t first = 0, count = w->count, row = w->count * element(w);
+	const void *src[EAGER_RANKS];
+	unsigned char *result;
+	int r;
+
+	if (w->kind == PLAN_ALLGATHER) {
+		for (r = 0; r < l->team.size; r++)
+			m->counts[r] = *(const uint64_t *)from[r];
+		*m->outp = result = make_result(l, m->counts, m, e);
+		if (!result)
+			return e->code;
+		for (r = 0; r < l->team.size; r++) {
+			copy_bytes(result, from[r] + sizeof(*m->counts), m->counts[r] * row);
+			result += m->counts[r] * row;
+			from[r] += space(m, m->counts[r]);
+		}
+		return 0;
+	}
+	if (w->kind == PLAN_REDUCESCATTER) {
+		first = plan_part_first(l, w, l->team.rank);
+		count = plan_part_first(l, w, l->team.rank + 1) - first;
+	}
+	for (r = 0; r < l->team.size; r++) {
+		src[r] = from[r] + first * element(w);
+		from[r] += space(m, 0);
+	}
+	add_up(src, l, w, m->in, m->out, first * element(w), count);
+	return 0;
+}
+
+static int take_members(struct lane *l, const struct lines *at, const struct request *q,
+			struct err *e)
+{
+	const unsigned char *from[EAGER_RANKS];
+	struct walk all = walk(q), done = walk(q);
+	const struct request *m;
+	int r, rc = 0;
+
+	for (r = 0; r < l->team.size; r++)
+		from[r] = ledger_data(at, r);
+	while (!rc && (m = next_member(&all)))
+		rc = take_member(l, from, m, e);
+	/* All or none. */
+	for (done.left -= all.left; rc && (m = next_member(&done));)
+		if (m->want.kind == PLAN_ALLGATHER && *m->outp != m->into) {
+			free(*m->outp);
+			*m->outp = NULL;
+		}
+	return rc;
+}
+
+/* What is not reduced, or not alone.  Kept apart: in one function, these would have its
+ * registers saved. */
 static __attribute__((noinline)) int hand_out(struct lane *l, const struct lines *at,
 					      const struct request *q, struct err *e)
 {
@@ -350,6 +490,8 @@ static __attribute__((noinline)) int hand_out(struct lane *l, const struct lines
 		return gather_lines(l, at, q, e);
 	case PLAN_ALLTOALL:
 		return exchange_lines(l, at, q, e);
+	case WANT_BUNDLE:
+		return take_members(l, at, q, e);
 	default:
 		return 0;
 	}

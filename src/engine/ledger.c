@@ -114,7 +114,7 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 	uint64_t numbers = (uint64_t)l->ranks * sizeof(uint64_t), bytes;
 	uint64_t unknown = l->eager_bytes < GATHER_MOST ? l->eager_bytes : GATHER_MOST;
 
-	if (!l->eager_bytes || w->members || w->redop == RINGUP_ADASUM)
+	if (!l->eager_bytes || w->redop == RINGUP_ADASUM)
 		return 0;
 	if (l->span && !parcel_kind(w))
 		return 0;
@@ -129,6 +129,9 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 		break;
 	case PLAN_ALLTOALL:
 		bytes = numbers <= unknown ? numbers + unknown : UINT64_MAX;
+		break;
+	case WANT_BUNDLE: /* it may have such allgathers */
+		bytes = want_bytes(w) < unknown ? unknown : want_bytes(w);
 		break;
 	case PLAN_BARRIER:
 		bytes = 0;

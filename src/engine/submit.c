@@ -121,6 +121,7 @@ static int copy_lists(struct lane *l, struct ringup_op *op, struct err *e)
 	for (i = q->members ? q->want.members : 0; i > 0 && !rc; i--)
 		rc = submit_member(l, op, &q->members[i - 1], NULL, e);
 	q->members = NULL;
+	q->copies = op->members;
 	if (rc || !q->splits || op->ghost)
 		return rc;
 	op->own = malloc(bytes);

@@ -37,14 +37,15 @@ struct request {
 	struct want want;
 	const void *in;
 	void *out;
-	uint64_t rows;                 /* allgather, join */
-	void **outp;                   /* allgather, all-to-all */
-	void *into;                    /* the same: the caller's memory for the result ... */
-	uint64_t into_bytes;           /* if it fits */
-	uint64_t *counts;              /* allgather, all-to-all: rows of, or from, each rank */
-	const uint64_t *splits;        /* all-to-all: rows for each rank; copied */
-	const struct request *members; /* a bundle's: want.members of them; copied */
-	int *last;                     /* join: the rank that was the last to */
+	uint64_t rows;                  /* allgather, join */
+	void **outp;                    /* allgather, all-to-all */
+	void *into;                     /* the same: the caller's memory for the result ... */
+	uint64_t into_bytes;            /* if it fits */
+	uint64_t *counts;               /* allgather, all-to-all: rows of, or from, each rank */
+	const uint64_t *splits;         /* all-to-all: rows for each rank; copied */
+	const struct request *members;  /* a bundle's: want.members of them; copied */
+	const struct ringup_op *copies; /* the same, once they have been copied */
+	int *last;                      /* join: the rank that was the last to */
 };
 
 /* tensor_ask - a request: nothing but a name, and where data are and go; the want is not set.
@@ -62,6 +63,7 @@ static inline void tensor_ask(struct request *q, const char *name, const void *i
 	q->counts = NULL;
 	q->splits = NULL;
 	q->members = NULL;
+	q->copies = NULL;
 	q->last = NULL;
 }
 

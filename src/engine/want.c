@@ -12,6 +12,9 @@
 #include "wire/pack.h"
 #include "wire/ranks.h"
 
+/* Of elements: as bytes, at most 16 each, they can still be counted. */
+#define COUNT_MOST (UINT64_MAX / 16)
+
 void want_shape(struct want *w, const uint64_t *shape, int dims)
 {
 	int i;
@@ -28,7 +31,7 @@ bool want_valid(const struct want *w, int size)
 {
 	return w->kind < WANT_KINDS && w->dtype < RINGUP_DTYPE_COUNT &&
 	       w->redop < RINGUP_REDOP_COUNT && w->root >= 0 && w->root < size &&
-	       w->count <= UINT64_MAX / 16 && w->dims <= WANT_DIMS &&
+	       w->count <= COUNT_MOST && w->dims <= WANT_DIMS &&
 	       (w->kind == WANT_BUNDLE) == (w->members > 0);
 }
 
@@ -74,13 +77,29 @@ void want_get(const unsigned char *from, struct want *w)
 		w->shape[i] = pack_get64(from + 48 + 8 * i);
 }
 
+static uint64_t beside(const struct want *member)
+{
+	switch (member->kind) {
+	case PLAN_ALLREDUCE:
+	case PLAN_REDUCESCATTER:
+		return member->redop == RINGUP_ADASUM ? COUNT_MOST
+						      : want_eight(want_bytes(member));
+	case PLAN_ALLGATHER:
+		return sizeof(uint64_t);
+	default:
+		return COUNT_MOST;
+	}
+}
+
 void want_member(struct want *w, const struct want *member)
 {
 	unsigned char bytes[WANT_WIRE + 8];
+	uint64_t room = beside(member);
 
 	pack_put64(bytes, w->digest);
 	want_put(bytes + 8, member);
 	w->digest = hash_bytes(bytes, sizeof(bytes));
+	w->count = room > COUNT_MOST - w->count ? COUNT_MOST : w->count + room;
 	w->members++;
 }
 

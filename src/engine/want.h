@@ -19,7 +19,8 @@ enum { WANT_JOIN = PLAN_KINDS, WANT_BUNDLE, WANT_KINDS };
 
 /* The fields that have to agree.  Plain bytes: it lies in shared memory. */
 struct want {
-	uint64_t count; /* elements; allgather, all-to-all: elements of one row */
+	uint64_t count; /* elements; allgather, all-to-all: elements of one row; bundle: see
+			   want_member() */
 	double pre, post;
 	uint64_t digest; /* what else must agree: a reduce-scatter's rows, a hash of what a
 			    bundle's members want */
@@ -54,7 +55,13 @@ static inline void want_init(struct want *w, int kind, enum ringup_dtype dtype, 
  * others multiplied into the last. */
 void want_shape(struct want *w, const uint64_t *shape, int dims);
 
-/* want_member - @member comes into the bundle @w, which began as want_init() leaves it. */
+/*
+ * want_member - @member comes into the bundle @w, which began as want_init() leaves it.
+ *
+ * The bundle's count is how many bytes its members take side by side, each from a multiple of 8
+ * on, as far as all ranks know: of an allgather, the number of rows; more than anybody has
+ * room for, if there is a member that cannot stand beside others.
+ */
 void want_member(struct want *w, const struct want *member);
 
 /* want_equal - field by field: one load of what several stores have just written
@@ -82,7 +89,14 @@ static inline bool want_has_rows(const struct want *w)
 	return w->kind == PLAN_ALLGATHER || w->kind == WANT_JOIN || w->kind == WANT_BUNDLE;
 }
 
-/* want_bytes - how much data one rank contributes; 0 where that differs between ranks. */
+/* want_eight - @bytes, and what there is until the next multiple of 8. */
+static inline uint64_t want_eight(uint64_t bytes)
+{
+	return (bytes + 7) / 8 * 8;
+}
+
+/* want_bytes - how much data one rank contributes; 0 where that differs between ranks; of a
+ * bundle, at least so much. */
 static inline uint64_t want_bytes(const struct want *w)
 {
 	switch (w->kind) {
@@ -90,6 +104,8 @@ static inline uint64_t want_bytes(const struct want *w)
 	case PLAN_BROADCAST:
 	case PLAN_REDUCESCATTER:
 		return w->count * reduce_dtype_bytes((enum ringup_dtype)w->dtype);
+	case WANT_BUNDLE:
+		return w->count;
 	default:
 		return 0;
 	}

@@ -2,7 +2,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/context.h"
 #include "coll/reduce.h"
+#include "engine/lane.h"
+#include "engine/ledger.h"
 #include "ranks.h"
 
 enum { MANY = 700 };
@@ -124,27 +127,30 @@ static void adasum_among(struct ringup *r, int rank, int size)
 
 /* ---- allgathers and reduce-scatters ---- */
 
-static uint64_t rows_of(int rank, int i)
+/* @much: of the third, which then fits into no line. */
+static uint64_t rows_of(int rank, int i, bool much)
 {
-	return (uint64_t)((rank + i) % 3 * (i == 2 ? 3000 : 1));
+	return (uint64_t)((rank + i) % 3 * (i == 2 && much ? 3000 : 1));
 }
 
-static int total_rows(int first, int size, int i)
+static int total_rows(int first, int size, int i, bool much)
 {
 	int r, sum = 0;
 
 	for (r = first; r < size; r++)
-		sum += (int)rows_of(r, i);
+		sum += (int)rows_of(r, i, much);
 	return sum;
 }
 
 /* All blocks of member @i, those of ranks below @first being empty. */
-static bool gathered(const unsigned char *p, const uint64_t *counts, int i, int first, int size)
+static bool gathered(const unsigned char *p, const uint64_t *counts, int i, int first, int size,
+		     bool much)
 {
 	int r;
 
 	for (r = 0; r < size; r++) {
-		uint64_t rows = r < first ? 0 : rows_of(r, i), n = rows * (uint64_t)(i + 1);
+		uint64_t rows = r < first ? 0 : rows_of(r, i, much),
+			 n = rows * (uint64_t)(i + 1);
 
 		if (counts[r] != rows || !all_are(p, type_of(i), n, number(r, i)))
 			return false;
@@ -153,7 +159,7 @@ static bool gathered(const unsigned char *p, const uint64_t *counts, int i, int 
 	return true;
 }
 
-static void gathers(struct ringup_group *g, int first, int rank, int size)
+static void gathers(struct ringup_group *g, int first, int rank, int size, bool much)
 {
 	enum { N = 5 };
 	struct ringup_gather a[N];
@@ -162,13 +168,13 @@ static void gathers(struct ringup_group *g, int first, int rank, int size)
 	int i;
 
 	for (i = 0; i < N; i++) {
-		uint64_t n = rows_of(rank, i) * (uint64_t)(i + 1);
+		uint64_t n = rows_of(rank, i, much) * (uint64_t)(i + 1);
 
 		in[i] = malloc(n * 8 + 1);
 		set(in[i], type_of(i), n, number(rank, i));
 		a[i] = (struct ringup_gather){ .name = i ? NULL : "gathers",
 					       .in = in[i],
-					       .rows = rows_of(rank, i),
+					       .rows = rows_of(rank, i, much),
 					       .row = (uint64_t)(i + 1),
 					       .dtype = type_of(i),
 					       .out = &out[i],
@@ -178,9 +184,9 @@ static void gathers(struct ringup_group *g, int first, int rank, int size)
 	}
 	check(!ringup_allgather_many(g, a, N, NULL), "gathers", rank);
 	/* Of the fourth, a row is four bytes. */
-	check((out[3] == into) == (total_rows(first, size, 3) <= 25), "into", rank);
+	check((out[3] == into) == (total_rows(first, size, 3, much) <= 25), "into", rank);
 	for (i = 0; i < N; i++) {
-		check(gathered(out[i], counts[i], i, first, size), "gathered", rank);
+		check(gathered(out[i], counts[i], i, first, size, much), "gathered", rank);
 		free(in[i]);
 		if (out[i] != into)
 			ringup_free(out[i]);
@@ -188,7 +194,7 @@ static void gathers(struct ringup_group *g, int first, int rank, int size)
 	free(into);
 }
 
-static void scatters(struct ringup_group *g, int first, int rank, int size)
+static void scatters(struct ringup_group *g, int first, int rank, int size, bool much)
 {
 	enum { N = 4, ROWS = 11 };
 	struct ringup_scatter a[N];
@@ -197,7 +203,7 @@ static void scatters(struct ringup_group *g, int first, int rank, int size)
 	int i;
 
 	for (i = 0; i < N; i++) {
-		uint64_t row = i == 1 ? 5000 : (uint64_t)i;
+		uint64_t row = i == 1 && much ? 5000 : (uint64_t)i;
 
 		in[i] = malloc(ROWS * row * 8 + 1);
 		out[i] = malloc(mine * row * 8 + 1);
@@ -223,9 +229,45 @@ static void move_mixed(struct ringup *r, int rank, int size)
 	int round;
 
 	for (round = 0; round < 3; round++) {
-		gathers(ringup_world(r), 0, rank, size);
-		scatters(ringup_world(r), 0, rank, size);
+		gathers(ringup_world(r), 0, rank, size, true);
+		scatters(ringup_world(r), 0, rank, size, true);
 	}
+}
+
+/* ---- small ones ---- */
+
+static uint64_t batches_of(struct ringup_group *g)
+{
+	return __atomic_load_n(&g->group->lane.batches, __ATOMIC_RELAXED);
+}
+
+/* The second time on, by lines: none of them comes into a batch, unless somebody has too much
+ * for its line. */
+static void small(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	enum { ROUNDS = 7, MUCH = 4 };
+	bool has_lines = size > 1 && g->group->lane.ledger && !g->group->lane.ledger->span;
+	uint64_t before;
+	int round;
+
+	for (round = 0; round < ROUNDS; round++) {
+		before = batches_of(g);
+		reductions(g, 7, 0, rank, size, round % 2);
+		scatters(g, 0, rank, size, false);
+		check(!has_lines || !round || batches_of(g) == before, "eager", rank);
+		gathers(g, 0, rank, size, round == MUCH);
+		check(!has_lines || !round || (batches_of(g) == before) == (round != MUCH),
+		      "eager, if it fits", rank);
+	}
+	/* And then one of them has no more to do. */
+	for (round = 0; round < 2 && rank > 0; round++) {
+		reductions(g, 7, 1, rank, size, round);
+		scatters(g, 1, rank, size, false);
+		gathers(g, 1, rank, size, false);
+	}
+	check(!ringup_join(g, &round, NULL), "join", rank);
+	reductions(g, 7, 0, rank, size, true);
 }
 
 /* ---- together ---- */
@@ -374,8 +416,8 @@ static void joined(struct ringup *r, int rank, int size)
 		return;
 	for (round = 0; round < 2 && rank > 0; round++) {
 		reductions(g, MANY, 1, rank, size, round);
-		gathers(g, 1, rank, size);
-		scatters(g, 1, rank, size);
+		gathers(g, 1, rank, size, true);
+		scatters(g, 1, rank, size, true);
 	}
 	if (rank > 0 && size > 2) {
 		a[1].redop = rank == 2 ? RINGUP_MIN : RINGUP_SUM;
@@ -396,8 +438,8 @@ static void in_a_group(struct ringup *r, int rank, int size)
 	check(!ringup_group_add(r, ranks, n, &g), "add", rank);
 	if (rank % 2 == 0) {
 		reductions(g, 100, 0, rank / 2, n, false);
-		gathers(g, 0, rank / 2, n);
-		scatters(g, 0, rank / 2, n);
+		gathers(g, 0, rank / 2, n, true);
+		scatters(g, 0, rank / 2, n, true);
 	}
 	check(!ringup_group_remove(g), "remove", rank);
 }
@@ -429,6 +471,7 @@ int main(void)
 	} tests[] = {
 		{ "reductions of many types", reduce_mixed },
 		{ "gathers and scatters of many types", move_mixed },
+		{ "small ones, again and again", small },
 		{ "nothing before all are there", all_or_nothing },
 		{ "the member that ranks disagree about", disagree },
 		{ "gathers that ranks disagree about", disagree_rows },
