@@ -11,8 +11,8 @@ struct err;
 
 /*
  * To the agreement a bundle is one operation, whose want has a hash of what its
- * members want.  When all ranks have submitted it, its plans follow each other, and no
- * other operation comes between:
+ * members want.  A small one is eager like any other (eager.c).  Of others, when all ranks
+ * have submitted one, the plans follow each other, and no other operation comes between:
  *
  *	- if a rank has joined, one that has not tells it what the members are;
  *	- if there is an allgather among them, all tell how many rows they have;

@@ -98,7 +98,8 @@ void want_member(struct want *w, const struct want *member)
 
 	pack_put64(bytes, w->digest);
 	want_put(bytes + 8, member);
-	w->digest = hash_bytes(bytes, sizeof(bytes));
+	/* The shape's end is zeros, and how many is in there. */
+	w->digest = hash_bytes(bytes, sizeof(bytes) - 8 * (size_t)(WANT_DIMS - member->dims));
 	w->count = room > COUNT_MOST - w->count ? COUNT_MOST : w->count + room;
 	w->members++;
 }
