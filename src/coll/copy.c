@@ -3,6 +3,9 @@
 #include "coll/copy.h"
 
 #include <stdint.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #include "coll/loops.h"
 
@@ -23,22 +26,43 @@ void copy_settle(void)
 #endif
 }
 
-enum { STRING_LEAST = 256 }; /* bytes; for fewer, starting it takes longer than it saves */
+enum {
+	STRING_LEAST = 256, /* bytes; for fewer, starting it takes longer than it saves */
+	ZEN5 = 26,
+};
 
 static enum copy_refill forced = COPY_REFILLS; /* atomic */
 
+#ifdef __x86_64__
+/* As cpuid has it: 25 is Zen 3 and Zen 4, 26 Zen 5.  Where a hypervisor is asked it takes
+ * microseconds, so it is asked once. */
+static unsigned int family(void)
+{
+	static unsigned int known; /* atomic; 0: not yet */
+	unsigned int is = __atomic_load_n(&known, __ATOMIC_RELAXED), b, c, d;
+
+	if (is)
+		return is;
+	if (!__get_cpuid(1, &is, &b, &c, &d))
+		is = 0;
+	is = (is >> 8 & 0xf) + ((is >> 8 & 0xf) == 0xf ? is >> 20 & 0xff : 0) + !is;
+	__atomic_store_n(&known, is, __ATOMIC_RELAXED);
+	return is;
+}
+#endif
+
 /*
  * Intel's processors ask a reader to forget its lines as fast as they bring them over; on
- * them a claim costs its own time and saves none.  AMD's with AVX-512 move strings without
- * fetching what is overwritten; those before them do so four times slower if the places
- * within a page are close.
+ * them a claim costs its own time and saves none.  AMD's from Zen 5 on move strings without
+ * waiting for readers to forget what is overwritten; Zen 4's wait, and what comes before
+ * them moves strings four times slower if the places within a page are close.
  */
 static enum copy_refill suits(void)
 {
 #ifdef __x86_64__
 	if (__builtin_cpu_is("intel"))
 		return COPY_ASKS;
-	if (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f"))
+	if (__builtin_cpu_is("amd") && family() >= ZEN5)
 		return COPY_STRINGS;
 #endif
 	return COPY_CLAIMS;

@@ -33,6 +33,7 @@ enum {
 	LOOKS = 20,        /* of eager_spin(): one that runs beside us is not later than that */
 	FETCH = 64,        /* a cache line */
 	MOVE_LEAST = 1024, /* bytes of a line that a string move fills sooner        */
+	CLAIM_LEAST = 512, /* elements of a sum whose lines are worth claiming       */
 	MAPPED_ABOVE = 16384, /* bytes above which a sum is not copied if it need not be */
 };
 
@@ -138,6 +139,14 @@ static void fill(void *to, const void *in, uint64_t bytes)
 	(bytes >= MOVE_LEAST ? copy_over : copy_bytes)(to, in, bytes);
 }
 
+/* A sum of two, each the only one that reads the other's line: it claims what it has read, and
+ * the line comes over whole when it is filled again. */
+static bool is_claimed(const struct lane *l, const struct want *w)
+{
+	return w->count >= CLAIM_LEAST && l->team.size == 2 && w->pre == 1 &&
+	       w->kind == PLAN_ALLREDUCE && copy_refill() == COPY_CLAIMS;
+}
+
 /*
  * What follows may be read by nobody any more, and the others may still have it in
  * their caches.  A store fetches it from there without waiting for it: by the time
@@ -151,7 +160,8 @@ void eager_fetch(const struct lane *l, const struct turn *t, const struct want *
 
 	__atomic_store_n(ledger_mark(&at, l->team.rank), 0, __ATOMIC_RELAXED);
 	/* A string move fetches nothing. */
-	if (w->pre == 1 && t->bytes >= MOVE_LEAST && copy_refill() == COPY_STRINGS)
+	if (is_claimed(l, w) ||
+	    (w->pre == 1 && t->bytes >= MOVE_LEAST && copy_refill() == COPY_STRINGS))
 		return;
 	for (i = FETCH; i < t->bytes + at.head; i += FETCH)
 		__atomic_store_n(mine + i, 0, __ATOMIC_RELAXED);
@@ -343,11 +353,31 @@ static void reduce_lines(const struct lane *l, const struct lines *at, const str
 	reduce_from(src, l, at, w, in, out, first * element(w), count);
 }
 
+static __attribute__((noinline)) void sum_claiming(const struct lane *l, const struct lines *at,
+						   const struct want *w, const void *in,
+						   void *out)
+{
+	unsigned char *theirs = ledger_data(at, !l->team.rank);
+	uint64_t few = COPY_CLAIM_BYTES / element(w), first, m;
+	const void *src[2];
+
+	for (first = 0; first < w->count; first += m) {
+		m = w->count - first < few ? w->count - first : few;
+		reduce_from(src, l, at, w, in, (unsigned char *)out + first * element(w),
+			    first * element(w), m);
+		copy_claim(theirs + first * element(w), m * element(w));
+	}
+}
+
 void eager_sum(const struct lane *l, const struct lines *at, const struct want *w,
 	       const void *in, void *out)
 {
 	const void *src[FEW];
 
+	if (is_claimed(l, w)) {
+		sum_claiming(l, at, w, in, out);
+		return;
+	}
 	if (l->team.size <= FEW)
 		reduce_from(src, l, at, w, in, out, 0, w->count);
 	else

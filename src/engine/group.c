@@ -26,10 +26,11 @@ enum {
 
 /* How many times the bytes that the user asks for go eagerly: see eager_bytes(). */
 enum {
-	EAGER_PAIR = 4,          /* two ranks with a processor each                   */
-	EAGER_PAIR_STRINGS = 16, /* the same where string moves fill lines            */
-	EAGER_CROWDED = 4,       /* fewer processors than ranks: at least,            */
-	EAGER_CROWD = 128,       /* or this, divided by the ranks                     */
+	EAGER_PAIR = 4,            /* two ranks with a processor each                   */
+	EAGER_PAIR_STRINGS = 16,   /* the same where string moves fill lines            */
+	EAGER_CROWDED = 4,         /* fewer processors than ranks: at least,            */
+	EAGER_CROWD = 64,          /* or this, divided by the ranks,                    */
+	EAGER_CROWD_STRINGS = 128, /* and where string moves fill lines             */
 };
 
 _Static_assert(sizeof(struct card) == 352, "a card has no holes");
@@ -274,7 +275,9 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
  */
 static uint64_t eager_bytes(const struct lane *l, uint64_t asked)
 {
-	uint64_t times = EAGER_CROWD / (uint64_t)l->team.size;
+	bool strings = copy_refill() == COPY_STRINGS;
+	uint64_t crowd = strings ? EAGER_CROWD_STRINGS : EAGER_CROWD;
+	uint64_t times = crowd / (uint64_t)l->team.size;
 
 	/* Between hosts it travels with the agreement, which is not for much. */
 	if (l->team.hosts > 1)
@@ -283,7 +286,7 @@ static uint64_t eager_bytes(const struct lane *l, uint64_t asked)
 		return asked * (times > EAGER_CROWDED ? times : EAGER_CROWDED);
 	if (l->team.size != 2)
 		return asked;
-	return asked * (copy_refill() == COPY_STRINGS ? EAGER_PAIR_STRINGS : EAGER_PAIR);
+	return asked * (strings ? EAGER_PAIR_STRINGS : EAGER_PAIR);
 }
 
 int group_connect(struct group *g, const struct group_site *s, struct err *e)

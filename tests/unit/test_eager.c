@@ -113,19 +113,20 @@ static void adds_up(uint32_t id)
 	ok(good, "all ranks have the sum");
 }
 
-/* One round of @count elements; false if a sum is wrong, or more was written than it. */
-static int long_round(uint32_t id, uint64_t count, int round, int pre)
+/* One round of @count elements, of the first @size ranks; false if a sum is wrong, or more was
+ * written than it. */
+static int long_round(int size, uint32_t id, uint64_t count, int round, int pre)
 {
 	static float in[RANKS][MOST], out[MOST + GUARD];
 	struct request q = { .want = sum_of_one, .out = out };
 	struct turn turn[RANKS];
 	struct err e;
-	int r, good = 1;
+	int r, good = 1, ranks = size * (size - 1) / 2;
 	uint64_t i;
 
 	q.want.count = count;
 	q.want.pre = pre;
-	for (r = 0; r < RANKS; r++) {
+	for (r = 0; r < size; r++) {
 		for (i = 0; i < count; i++)
 			in[r][i] = (float)((int)i % 1000 + 1000 * r + round);
 		q.in = in[r];
@@ -134,12 +135,13 @@ static int long_round(uint32_t id, uint64_t count, int round, int pre)
 		eager_write(&lane[r], &turn[r], &q);
 		eager_fetch(&lane[r], &turn[r], &q.want);
 	}
-	for (r = 0; r < RANKS; r++) {
+	for (r = 0; r < size; r++) {
 		memset(out, 0, sizeof(out));
 		q.in = in[r];
 		good &= !eager_finish(&lane[r], &turn[r].at, &q, &e);
 		for (i = 0; i < count; i++)
-			good &= out[i] == (float)(pre * (3 * ((int)i % 1000 + round) + 3000));
+			good &= out[i] ==
+				(float)(pre * (size * ((int)i % 1000 + round) + 1000 * ranks));
 		for (i = count; i < count + GUARD; i++)
 			good &= out[i] == 0;
 	}
@@ -147,7 +149,7 @@ static int long_round(uint32_t id, uint64_t count, int round, int pre)
 }
 
 /* However lines are filled again, through all turns. */
-static void long_lines(void)
+static void long_lines(int size)
 {
 	static const uint64_t counts[] = { 1, 255, 256, 257, 1024, 2049, MOST };
 	struct want w = sum_of_one;
@@ -155,21 +157,27 @@ static void long_lines(void)
 	enum copy_refill how;
 	uint32_t id, age;
 	size_t i;
-	int round, good;
+	int round, good, r;
 
 	set_crowded(false);
+	for (r = 0; r < size; r++)
+		lane[r].team.size = size;
 	w.count = MOST;
-	ok(!agree_ledger.find(&ledger[0], "long", 4, &w, &id, &age, &e), "a long name");
+	ok(!agree_ledger.find(&ledger[0], size == 2 ? "two" : "all", 3, &w, &id, &age, &e),
+	   "a long name");
 	for (how = COPY_ASKS; how < COPY_REFILLS; how++) {
 		copy_use_refill(how);
 		for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 			good = 1;
 			for (round = 0; round < 2 * LEDGER_TURNS + 1; round++)
-				good &= long_round(id, counts[i], round, 1 + round % 2);
-			ok(good, "refill %d: sums of %d elements", (int)how, (int)counts[i]);
+				good &= long_round(size, id, counts[i], round, 1 + round % 2);
+			ok(good, "refill %d: sums of %d elements, %d ranks", (int)how,
+			   (int)counts[i], size);
 		}
 	}
 	copy_use_refill(COPY_REFILLS);
+	for (r = 0; r < size; r++)
+		lane[r].team.size = RANKS;
 }
 
 /* One rank that is elsewhere goes the long way. */
@@ -201,7 +209,8 @@ int main(void)
 	who_is_missing(id, false);
 	who_is_missing(id, true);
 	adds_up(id);
-	long_lines();
+	long_lines(2);
+	long_lines(RANKS);
 	changed_mind(id);
 	for (r = 0; r < RANKS; r++)
 		ledger_close(&ledger[r]);
