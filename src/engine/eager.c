@@ -34,6 +34,7 @@ enum {
 	FETCH = 64,        /* a cache line */
 	MOVE_LEAST = 1024, /* bytes of a line that a string move fills sooner        */
 	CLAIM_LEAST = 512, /* elements of a sum whose lines are worth claiming       */
+	TAKE_LEAST = 2048, /* bytes, the same of what is only moved                  */
 	MAPPED_ABOVE = 16384, /* bytes above which a sum is not copied if it need not be */
 };
 
@@ -384,6 +385,15 @@ void eager_sum(const struct lane *l, const struct lines *at, const struct want *
 		reduce_lines(l, at, w, in, out, 0, w->count);
 }
 
+/* What this rank needs of rank @r's line; of two ranks, nobody else reads it. */
+static void take(const struct lane *l, int r, void *to, void *line, uint64_t bytes)
+{
+	if (bytes >= TAKE_LEAST && l->team.size == 2 && r != l->team.rank)
+		copy_taking(to, line, bytes, false);
+	else
+		copy_bytes(to, line, bytes);
+}
+
 /* Room for rows that come together; on failure nothing is set. */
 static unsigned char *make_result(const struct lane *l, const uint64_t *rows,
 				  const struct request *q, struct err *e)
@@ -415,7 +425,7 @@ static int gather_lines(struct lane *l, const struct lines *at, const struct req
 	if (!result)
 		return e->code;
 	for (r = 0; r < l->team.size; r++) {
-		copy_bytes(to, ledger_data(at, r), q->counts[r] * row);
+		take(l, r, to, ledger_data(at, r), q->counts[r] * row);
 		to += q->counts[r] * row;
 	}
 	*q->outp = result;
@@ -436,12 +446,12 @@ static int exchange_lines(struct lane *l, const struct lines *at, const struct r
 	if (!result)
 		return e->code;
 	for (r = 0; r < l->team.size; r++) {
-		const uint64_t *splits = ledger_data(at, r);
-		const unsigned char *rows = (const unsigned char *)(splits + l->team.size);
+		uint64_t *splits = ledger_data(at, r);
+		unsigned char *rows = (unsigned char *)(splits + l->team.size);
 
 		for (before = 0, k = 0; k < l->team.rank; k++)
 			before += splits[k] * row;
-		copy_bytes(to, rows + before, q->counts[r] * row);
+		take(l, r, to, rows + before, q->counts[r] * row);
 		to += q->counts[r] * row;
 	}
 	*q->outp = result;
@@ -514,7 +524,8 @@ static __attribute__((noinline)) int hand_out(struct lane *l, const struct lines
 	switch (w->kind) {
 	case PLAN_BROADCAST:
 		if (w->root != l->team.rank || q->out != q->in)
-			copy_bytes(q->out, ledger_data(at, w->root), w->count * element(w));
+			take(l, w->root, q->out, ledger_data(at, w->root),
+			     w->count * element(w));
 		return 0;
 	case PLAN_ALLGATHER:
 		return gather_lines(l, at, q, e);
