@@ -159,7 +159,7 @@ def plain(args, cable, scratch, size, *more):
     for pair in range(args.per_host):
         for host, role in enumerate(("listen", "connect")):
             commands.append((cable.inside(host, [program, role, ADDRESS[0], str(29600 + pair),
-                                                 share, str(11 if size > 1 << 20 else 201),
+                                                 share, str(41 if size > 1 << 20 else 401),
                                                  *more]), {}))
     return commands
 
@@ -189,7 +189,7 @@ def measure(args, cable, scratch):
         for size in args.sizes:
             for name, more in limits.items():
                 rows = together(plain(args, cable, scratch, size, *more), args.timeout)
-                times[name][size].append(rows[0]["us"])
+                times[name][size].append(max(row["us"] for row in rows))
                 if "zerocopy" in more:
                     print(f"{name}, {words_of(size)}: {rows[0]['copied']:.0%} of the sends were "
                           "copied after all", file=sys.stderr)
