@@ -28,7 +28,7 @@ void copy_settle(void)
 
 enum {
 	STRING_LEAST = 256, /* bytes; for fewer, starting it takes longer than it saves */
-	ZEN5 = 26,
+	ZEN5 = 26,          /* family() from which on it is one, or what follows        */
 };
 
 static enum copy_refill forced = COPY_REFILLS; /* atomic */
@@ -36,16 +36,18 @@ static enum copy_refill forced = COPY_REFILLS; /* atomic */
 #ifdef __x86_64__
 /* As cpuid has it: 25 is Zen 3 and Zen 4, 26 Zen 5.  Where a hypervisor is asked it takes
  * microseconds, so it is asked once. */
-static unsigned int family(void)
+static int family(void)
 {
-	static unsigned int known; /* atomic; 0: not yet */
-	unsigned int is = __atomic_load_n(&known, __ATOMIC_RELAXED), b, c, d;
+	static int known = -1; /* atomic */
+	int is = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	unsigned int a = 0, b, c, d;
 
-	if (is)
+	if (is >= 0)
 		return is;
-	if (!__get_cpuid(1, &is, &b, &c, &d))
-		is = 0;
-	is = (is >> 8 & 0xf) + ((is >> 8 & 0xf) == 0xf ? is >> 20 & 0xff : 0) + !is;
+	__get_cpuid(1, &a, &b, &c, &d);
+	is = a >> 8 & 0xf;
+	if (is == 0xf)
+		is += a >> 20 & 0xff;
 	__atomic_store_n(&known, is, __ATOMIC_RELAXED);
 	return is;
 }

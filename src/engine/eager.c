@@ -20,9 +20,9 @@
  * What a line holds: the rank's tensor (allreduce, reduce-scatter, the root's of a
  * broadcast), its rows and their number beside the mark (allgather), the rows for
  * each rank and then all those rows (all-to-all), or of a bundle what its members
- * would have in lines of their own, side by side, with the number of rows before them.  Whoever
- * has seen all lines of a round may finish it, and nobody may before: so a line is not written
- * again while somebody may still read it.
+ * would have in lines of their own, side by side, the number of rows before each
+ * allgather's.  Whoever has seen all lines of a round may finish it, and nobody may
+ * before: so a line is not written again while somebody may still read it.
  *
  * An all-to-all that is too large for its lines still says in them how many rows go
  * where, so that the one plan that moves the rows is all that it takes.
@@ -506,11 +506,13 @@ static int take_members(struct lane *l, const struct lines *at, const struct req
 	while (!rc && (m = next_member(&all)))
 		rc = take_member(l, from, m, e);
 	/* All or none. */
-	for (done.left -= all.left; rc && (m = next_member(&done));)
-		if (m->want.kind == PLAN_ALLGATHER && *m->outp != m->into) {
+	for (done.left -= all.left; rc && (m = next_member(&done));) {
+		if (m->want.kind != PLAN_ALLGATHER)
+			continue;
+		if (*m->outp != m->into)
 			free(*m->outp);
-			*m->outp = NULL;
-		}
+		*m->outp = NULL;
+	}
 	return rc;
 }
 
