@@ -131,7 +131,7 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 		bytes = numbers <= unknown ? numbers + unknown : UINT64_MAX;
 		break;
 	case WANT_BUNDLE: /* it may have such allgathers */
-		bytes = want_bytes(w) < unknown ? unknown : want_bytes(w);
+		bytes = w->count < unknown ? unknown : w->count;
 		break;
 	case PLAN_BARRIER:
 		bytes = 0;

@@ -95,8 +95,8 @@ static inline uint64_t want_eight(uint64_t bytes)
 	return (bytes + 7) / 8 * 8;
 }
 
-/* want_bytes - how much data one rank contributes; 0 where that differs between ranks; of a
- * bundle, at least so much. */
+/* want_bytes - how much data one rank contributes; 0 where that differs between ranks, and of
+ * a bundle. */
 static inline uint64_t want_bytes(const struct want *w)
 {
 	switch (w->kind) {
@@ -104,8 +104,6 @@ static inline uint64_t want_bytes(const struct want *w)
 	case PLAN_BROADCAST:
 	case PLAN_REDUCESCATTER:
 		return w->count * reduce_dtype_bytes((enum ringup_dtype)w->dtype);
-	case WANT_BUNDLE:
-		return w->count;
 	default:
 		return 0;
 	}
