@@ -370,21 +370,23 @@ static int64_t soon(int ms, int64_t deadline_ns)
 	return turn < deadline_ns ? turn : deadline_ns;
 }
 
-/* Nothing can be done now: wait until something can.  Returns true if it may have been for no
- * more than another look. */
+/* Nothing can be done now: wait until something can.  Returns true if that was in vain, for
+ * as long as the only group's plan is waited for at a time. */
 static bool rest(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 {
 	struct look look = { g, op, false };
 	struct lane *one = NULL, *far;
 	int running = count_running(g, &one, &far);
+	int64_t turn;
 
 	/* What becomes ready during a plan shall be known when it is done. */
 	if (running)
 		poll_all(g);
 	if (running && !has_others(g)) {
 		/* Another lane may be added meanwhile. */
-		one->backend->block(one->carrier, soon(LONE_MS, deadline_ns));
-		return one->backend->seated;
+		turn = soon(LONE_MS, deadline_ns);
+		one->backend->block(one->carrier, turn);
+		return one->backend->seated && clock_ns() >= turn;
 	}
 	if (far) {
 		far->backend->block(far->carrier, soon(TURN_MS, deadline_ns));
@@ -433,19 +435,20 @@ static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 		moved = mine && step(mine);
 		if (has_others(g) || !mine)
 			moved |= step_others(g, mine);
-		if (moved) {
-			if (vain >= VAIN_TURNS)
-				be_patient(g, patient || has_waiters(g));
-			vain = 0;
+		if (moved)
 			continue;
-		}
 		if (op && !any_running(g)) {
 			scan_eager(g);
 			if (op_is_done(op))
 				break;
 		}
-		if (rest(g, op, deadline_ns) && ++vain >= VAIN_TURNS)
+		if (!rest(g, op, deadline_ns)) {
+			if (vain >= VAIN_TURNS)
+				be_patient(g, patient || has_waiters(g));
+			vain = 0;
+		} else if (++vain >= VAIN_TURNS) {
 			be_patient(g, false);
+		}
 		if (deadline_ns != INT64_MAX && clock_ns() >= deadline_ns)
 			break;
 	}

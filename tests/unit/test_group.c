@@ -1,8 +1,10 @@
 /* test_group.c - groups of ranks, and collectives of every kind in them. */
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -799,6 +801,37 @@ static void join_ends(struct ringup *r, int rank, int size)
 	check(!sum(g, "too late", &v, 1, NULL) && v == (float)size, "after the join", rank);
 }
 
+/* A plan waits for its chunks, and none of those waits is long enough to sleep. */
+static void keeps_pace(struct ringup *r, int rank, int size)
+{
+	enum { COUNT = 1 << 14, TIMES = 400, MOST = TIMES / 2 };
+	float *v = calloc(COUNT, sizeof(*v));
+	struct ringup_bcast a = { .name = "pace", .in = v, .out = v, .count = COUNT };
+	struct rusage before, after;
+	long slept;
+	int i, rc = 0;
+
+	a.dtype = RINGUP_F32;
+	check(!ringup_broadcast(ringup_world(r), &a, NULL), "once", rank);
+	getrusage(RUSAGE_THREAD, &before);
+	for (i = 0; i < TIMES && !rc; i++)
+		rc = ringup_broadcast(ringup_world(r), &a, NULL);
+	getrusage(RUSAGE_THREAD, &after);
+	check(!rc, "broadcasts", rank);
+	slept = after.ru_nvcsw - before.ru_nvcsw;
+	printf("# rank %d of %d slept %ld times\n", rank, size, slept);
+	check(slept < MOST, "hardly ever sleeps", rank);
+	free(v);
+}
+
+/* May every rank have a processor? */
+static bool has_room(int size)
+{
+	cpu_set_t may;
+
+	return !sched_getaffinity(0, sizeof(may), &may) && CPU_COUNT(&may) >= size;
+}
+
 int main(void)
 {
 	int size;
@@ -831,6 +864,10 @@ int main(void)
 	run("groups that overlap", 4, overlapping);
 	run("who waits for one that is late rests", 2, waiting);
 	run("who waits for one that is late rests", 4, waiting);
+	if (has_room(2))
+		run("who goes on soon does not sleep", 2, keeps_pace);
+	else
+		ok(1, "who goes on soon does not sleep # SKIP one processor");
 	run("groups in a circle", 3, circle);
 	run("a group without the rank that leaves", 3, without_one);
 	run("a group without the rank that leaves", 5, without_one);
