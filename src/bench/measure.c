@@ -147,11 +147,13 @@ static int prepare(struct measure *m, const struct task *t, struct err *e)
 
 /* -- calls ---------------------------------------------------------------- */
 
-/* Combine a few numbers of all ranks, for the measurement's own use. */
-static int agree(struct measure *m, double *v, int count, enum ringup_redop redop,
-		 struct err *e)
+/* Combine a few numbers of all ranks, for the measurement's own use.  By @name: what has none
+ * has another number each time, and its memory would be cold. */
+static int agree(struct measure *m, const char *name, double *v, int count,
+		 enum ringup_redop redop, struct err *e)
 {
 	struct ringup_reduce r = {
+		.name = name,
 		.in = v,
 		.out = v,
 		.count = (uint64_t)count,
@@ -509,7 +511,7 @@ static int sample(struct measure *m, int calls, double *us, struct err *e)
 
 	for (i = 0; i < m->parts; i++)
 		fill(m, &m->part[i]);
-	rc = agree(m, &nothing, 1, RINGUP_SUM, e);
+	rc = agree(m, "bench/meet", &nothing, 1, RINGUP_SUM, e);
 	begun = clock_ns();
 	for (i = 0; i < calls && !rc; i++)
 		rc = call(m, e);
@@ -554,9 +556,9 @@ static int play(void *self, const struct task *t, const struct dose *d, double *
 
 	all_wrong = (double)*wrong;
 	if (!rc)
-		rc = agree(m, us, d->samples, RINGUP_MAX, e);
+		rc = agree(m, "bench/samples", us, d->samples, RINGUP_MAX, e);
 	if (!rc)
-		rc = agree(m, &all_wrong, 1, RINGUP_SUM, e);
+		rc = agree(m, "bench/wrong", &all_wrong, 1, RINGUP_SUM, e);
 	*wrong = d->check ? (int64_t)all_wrong : -1;
 	return rc;
 }
