@@ -10,8 +10,8 @@
 #include "wire/share.h"
 
 /*
- * Every rank has three slots of 64 KiB.  A plan is cut into chunks that fit a
- * slot; chunk g of all that ever ran here uses slot g mod 3.  Two counters per
+ * Every rank has four slots of 64 KiB.  A plan is cut into chunks that fit a
+ * slot; chunk g of all that ever ran here uses slot g mod 4.  Two counters per
  * rank, each written by that rank only:
  *
  *	in  > g   my slot holds what I contribute to chunk g
@@ -39,7 +39,7 @@
  * each rank combines its slice of everything where it lies, and writes the result
  * to where everybody wants it.  A rank whose buffers are such puts an offer into
  * its slot instead of chunk 0: where they are.  All ranks see the same offers, so
- * all decide alike.  If one has not offered, the plan begins anew behind the three
+ * all decide alike.  If one has not offered, the plan begins anew behind the four
  * chunks that may have been put by then, and nobody offers.
  *
  * A broadcast has all slots for itself, since only the root fills any: so it runs
@@ -48,7 +48,7 @@
  * its work on the others' slots may still read its own.
  *
  * A slot is written again only when all ranks are through with the chunk that
- * was in it (out > g - 3).  The slots lie at the same place whatever the plan:
+ * was in it (out > g - 4).  The slots lie at the same place whatever the plan:
  * a stride that depended on it would overwrite what is still being read.
  *
  * Stages of neighbouring chunks overlap: put chunk k, combine chunk k-1, take
@@ -58,11 +58,6 @@ enum { NODE_RANKS = 4096, LEAST_CHUNK = 8192 };
 
 /* Results that no cache will hold, all ranks' together. */
 enum { PAST_BYTES = 16 << 20 };
-
-/* What two ranks use of a slot for data that is only copied, where it is more than all slots
- * take: then both slots stay in the nearest caches.  What is less is put at once, and the
- * fewer chunks, the less often the two meet; as do more ranks, which have to change places. */
-enum { PAIR_BYTES = 32768 };
 
 /* Where a plan is: it begins with OFFER or CHUNKS. */
 enum phase { OFFER, MEET, LEAVE, CHUNKS };
@@ -94,7 +89,6 @@ struct node {
 	uint64_t base;                    /* chunks that all earlier plans took     */
 	uint64_t chunks;                  /* of this plan                           */
 	uint64_t filled, combined, taken; /* so many of them    */
-	size_t room;                      /* so much of a slot is used           */
 	uint64_t chunk_count;             /* elements in a full chunk, or region */
 	size_t bytes;                     /* of an element                     */
 	bool past;                        /* results go past the caches        */
@@ -859,7 +853,7 @@ static uint64_t longest(const uint64_t *counts, size_t n)
 /* Elements of a region: whole lines, as long as there are lines for all. */
 static uint64_t region_count(const struct node *n)
 {
-	size_t room = n->room / (size_t)regions(n);
+	size_t room = SEGMENT_SLOT_BYTES / (size_t)regions(n);
 
 	return (room < 64 ? room : room / 64 * 64) / n->bytes;
 }
@@ -868,12 +862,7 @@ static uint64_t broadcast_chunk(const struct node *n)
 {
 	uint64_t chunk = n->plan->count * n->bytes / 8 / 64 * 64;
 
-	return chunk < LEAST_CHUNK ? LEAST_CHUNK : least(chunk, n->room);
-}
-
-static bool combines(const struct plan *p)
-{
-	return p->kind == PLAN_ALLREDUCE || p->kind == PLAN_REDUCESCATTER;
+	return chunk < LEAST_CHUNK ? LEAST_CHUNK : least(chunk, SEGMENT_SLOT_BYTES);
 }
 
 static uint64_t longest_block(const struct plan *p, size_t size)
@@ -899,11 +888,9 @@ static void cut(struct node *n)
 {
 	const struct plan *p = n->plan;
 	uint64_t most = longest_block(p, (size_t)n->team->size);
-	bool flows = most > SEGMENT_SLOT_AREA / n->bytes;
 
 	n->kind = p->kind;
-	n->room = is_pair(n) && !combines(p) && flows ? PAIR_BYTES : SEGMENT_SLOT_BYTES;
-	n->chunk_count = n->room / n->bytes;
+	n->chunk_count = SEGMENT_SLOT_BYTES / n->bytes;
 	/* The last reader of a broadcast starts a chunk later: the shorter, the sooner. */
 	if (p->kind == PLAN_BROADCAST)
 		n->chunk_count = broadcast_chunk(n) / n->bytes;

@@ -23,7 +23,7 @@ struct err;
  *
  * All fields are accessed by atomics only.
  */
-enum { SEAT_SLOTS = 3 };
+enum { SEAT_SLOTS = 4 };
 
 struct seat {
 	alignas(64) uint32_t bell; /* futex: changes when the sleeper shall look again */

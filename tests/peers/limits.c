@@ -27,7 +27,7 @@
 #include "coll/copy.h"
 #include "coll/reduce.h"
 
-enum { SLOTS = 3, SLOT = 65536, PAIR = 32768, CALLS = 501 };
+enum { SLOTS = 4, SLOT = 65536, CALLS = 501 };
 enum { LEAST = 512, MOST = 1 << 30 };
 
 struct side {
@@ -263,7 +263,7 @@ static void measure(size_t size, struct placement *where)
 	int i;
 
 	bytes = (what->of_both ? size / 2 : size) / 256 * 256;
-	chunk = what->call == allreduce || bytes <= (size_t)SLOTS * SLOT ? SLOT : PAIR;
+	chunk = SLOT;
 	places = SLOTS;
 	if (what->call == broadcast) {
 		places = (size_t)2 * SLOTS; /* both ranks' */
