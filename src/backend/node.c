@@ -56,8 +56,9 @@
  */
 enum { NODE_RANKS = 4096, LEAST_CHUNK = 8192 };
 
-/* Results that no cache will hold, all ranks' together. */
-enum { PAST_BYTES = 16 << 20 };
+/* Results that no cache will hold, all ranks' together; and how much of them is written at a
+ * time between other things, as much as stays in the nearest cache. */
+enum { PAST_BYTES = 16 << 20, BIT_BYTES = 4096 };
 
 /* Where a plan is: it begins with OFFER or CHUNKS. */
 enum phase { OFFER, MEET, LEAVE, CHUNKS };
@@ -216,12 +217,40 @@ static void store(const struct node *n, void *dst, const void *src, size_t size)
 }
 
 /* What stays here: from a buffer to another, which nobody has read. */
-static void keep(const struct node *n, void *dst, const void *src, size_t size)
+struct stay {
+	unsigned char *out;
+	const unsigned char *in;
+	size_t left;
+};
+
+static void keep(const struct node *n, struct stay *s, size_t most)
 {
+	size_t size = s->left < most ? s->left : most;
+
+	if (!size)
+		return;
 	if (n->past)
-		copy_past(dst, src, size);
+		copy_past(s->out, s->in, size);
 	else
-		copy_over(dst, src, size);
+		copy_over(s->out, s->in, size);
+	s->out += size;
+	s->in += size;
+	s->left -= size;
+}
+
+/* Into a slot.  If what stays goes past the caches it comes along, bit by bit, for memory takes
+ * it while the slot is filled; else it has time until the others know of the slot. */
+static void put_bytes(const struct node *n, unsigned char *slot, const unsigned char *in,
+		      size_t size, struct stay *s)
+{
+	size_t few = n->past && s->left ? BIT_BYTES : size, i, m;
+
+	for (i = 0; i < size; i += m) {
+		m = least(size - i, few);
+		copy_over(slot + i, in + i, m);
+		if (n->past)
+			keep(n, s, m);
+	}
 }
 
 /* From a slot, by the only rank that reads it, or by one of several. */
@@ -583,23 +612,29 @@ static unsigned char *chunk_out(const struct node *n, uint64_t before, uint64_t 
 	return (unsigned char *)n->plan->piece->out + (before + k * n->chunk_count) * n->bytes;
 }
 
-/* Broadcast: only the root puts, into everybody's slots; it may want a copy, too, which it
- * makes while the others read. */
+/* @size bytes that stay; none if they are there. */
+static struct stay stay_of(unsigned char *out, const unsigned char *in, size_t size)
+{
+	return (struct stay){ out, in, out == in ? 0 : size };
+}
+
+/* Broadcast: only the root puts, into everybody's slots; it may want a copy, too. */
 static bool broadcast_put(struct node *n, uint64_t k)
 {
-	const struct piece *own = &n->plan->piece[0];
 	uint64_t g = n->base + k, m = chunk_elements(n, k);
 	unsigned char *slot = segment_slot(n->seg, place_of(n, g), g);
+	struct stay own = { 0 };
 	int me = n->team->rank;
 
 	if (me == n->plan->root) {
 		if (!slots_free(n, g) || (g == n->fence && !all_in(n, g)))
 			return false;
-		copy_over(slot, chunk_in(n, 0, k), m * n->bytes);
+		if (n->plan->piece->out)
+			own = stay_of(chunk_out(n, 0, k), chunk_in(n, 0, k), m * n->bytes);
+		put_bytes(n, slot, chunk_in(n, 0, k), m * n->bytes, &own);
 	}
 	publish(n, &seat(n, me)->in, g + 1);
-	if (me == n->plan->root && own->out && own->out != own->in)
-		keep(n, chunk_out(n, 0, k), chunk_in(n, 0, k), m * n->bytes);
+	keep(n, &own, own.left);
 	return true;
 }
 
@@ -619,21 +654,22 @@ static bool broadcast_combine(struct node *n, uint64_t k)
 	return true;
 }
 
-/* What stays here is copied while the others' data is on its way. */
 static bool gather_put(struct node *n, uint64_t k)
 {
-	uint64_t g = n->base + k, m = part_of(n, n->plan->counts[n->team->rank], k), own = 0;
+	uint64_t g = n->base + k, m = part_of(n, n->plan->counts[n->team->rank], k), before = 0;
+	struct stay own = { 0 };
 	int me = n->team->rank, r;
 
 	if (!slots_free(n, g))
 		return false;
-	if (m)
-		copy_over(segment_slot(n->seg, me, g), chunk_in(n, 0, k), m * n->bytes);
+	if (m) {
+		for (r = 0; r < me; r++)
+			before += n->plan->counts[r];
+		own = stay_of(chunk_out(n, before, k), chunk_in(n, 0, k), m * n->bytes);
+		put_bytes(n, segment_slot(n->seg, me, g), own.in, m * n->bytes, &own);
+	}
 	publish(n, &seat(n, me)->in, g + 1);
-	for (r = 0; r < me; r++)
-		own += n->plan->counts[r];
-	if (m && chunk_out(n, own, k) != chunk_in(n, 0, k))
-		keep(n, chunk_out(n, own, k), chunk_in(n, 0, k), m * n->bytes);
+	keep(n, &own, own.left);
 	return true;
 }
 
@@ -743,26 +779,37 @@ static uint64_t goes(const struct node *n, int from, int to)
 	return n->plan->matrix[(size_t)from * (size_t)n->team->size + (size_t)to];
 }
 
+/* What a rank sends to itself. */
+static struct stay stays(const struct node *n, uint64_t k)
+{
+	uint64_t from = 0, to = 0, m = part_of(n, goes(n, n->team->rank, n->team->rank), k);
+	int me = n->team->rank, r;
+
+	for (r = 0; r < me; r++) {
+		from += goes(n, me, r);
+		to += goes(n, r, me);
+	}
+	return m ? stay_of(chunk_out(n, to, k), chunk_in(n, from, k), m * n->bytes)
+		 : (struct stay){ 0 };
+}
+
 static bool exchange_put(struct node *n, uint64_t k)
 {
-	uint64_t g = n->base + k, before = 0, own = 0, to = 0, m;
+	uint64_t g = n->base + k, before = 0, m;
+	struct stay own;
 	int me = n->team->rank, r;
 
 	if (!slots_free(n, g))
 		return false;
+	own = stays(n, k);
 	for (r = 0; r < n->team->size; before += goes(n, me, r++)) {
 		m = part_of(n, goes(n, me, r), k);
-		if (r == me)
-			own = before;
-		else if (m)
-			copy_over(region(n, me, r, g), chunk_in(n, before, k), m * n->bytes);
+		if (m && r != me)
+			put_bytes(n, region(n, me, r, g), chunk_in(n, before, k), m * n->bytes,
+				  &own);
 	}
 	publish(n, &seat(n, me)->in, g + 1);
-	m = part_of(n, goes(n, me, me), k);
-	for (r = 0; r < me; r++)
-		to += goes(n, r, me);
-	if (m)
-		keep(n, chunk_out(n, to, k), chunk_in(n, own, k), m * n->bytes);
+	keep(n, &own, own.left);
 	return true;
 }
 
