@@ -98,6 +98,7 @@ struct hosts {
 
 	const struct plan *plan;
 	bool whole, active;
+	bool past;     /* results go past the caches   */
 	uint64_t base; /* chunks of all plans before */
 	uint64_t next_put, next_take;
 	uint64_t next_open, next_out; /* carried: this rank's first, second ... */
@@ -774,7 +775,8 @@ static void take(struct hosts *h, uint64_t k, uint64_t first, uint64_t end)
 
 	cut_walk(&h->cut, &w, k, true, first, end);
 	while (cut_next(&w))
-		copy_bytes(w.out, from + w.first * h->cut.bytes, w.count * h->cut.bytes);
+		(h->past ? copy_past : copy_bytes)(w.out, from + w.first * h->cut.bytes,
+						   w.count * h->cut.bytes);
 }
 
 static bool take_next(struct hosts *h)
@@ -830,6 +832,7 @@ static struct mail_head describe(const struct hosts *h, const struct plan *p)
 	return m;
 }
 
+/* Elements: what this rank sends in an all-to-all; else all ranks' blocks together. */
 static uint64_t contributed(const struct hosts *h, const struct plan *p)
 {
 	size_t n = (size_t)h->team->size, j;
@@ -873,6 +876,18 @@ static int part_buffers(struct hosts *h, const struct plan **pp, struct err *e)
 	return 0;
 }
 
+/* Is what the ranks of this host get too much for its caches? */
+static bool is_past(const struct hosts *h, const struct plan *p)
+{
+	uint64_t all = 0;
+
+	if (p->kind == PLAN_ALLREDUCE || p->kind == PLAN_BROADCAST)
+		all = p->count;
+	else if (p->kind == PLAN_ALLGATHER)
+		all = contributed(h, p);
+	return all * reduce_dtype_bytes(p->dtype) * (uint64_t)h->here >= COPY_PAST_BYTES;
+}
+
 static int hosts_start(void *self, const struct plan *p, struct err *e)
 {
 	struct hosts *h = self;
@@ -888,6 +903,7 @@ static int hosts_start(void *self, const struct plan *p, struct err *e)
 		return rc;
 	h->plan = p;
 	h->active = true;
+	h->past = is_past(h, p);
 	h->next_put = h->next_take = h->next_open = h->next_out = 0;
 	h->whole = (p->kind == PLAN_ALLREDUCE || p->kind == PLAN_BROADCAST ||
 		    p->kind == PLAN_BARRIER) &&
@@ -944,6 +960,8 @@ static int hosts_step(void *self, struct err *e)
 		if (is_done(h)) {
 			h->base += h->cut.chunks;
 			h->active = false;
+			if (h->past)
+				copy_settle();
 			return 1;
 		}
 	} while (any);

@@ -56,9 +56,9 @@
  */
 enum { NODE_RANKS = 4096, LEAST_CHUNK = 8192 };
 
-/* Results that no cache will hold, all ranks' together; and how much of them is written at a
- * time between other things, as much as stays in the nearest cache. */
-enum { PAST_BYTES = 16 << 20, BIT_BYTES = 4096 };
+/* How much of a result that goes past the caches is written at a time between other things: as
+ * much as stays in the nearest cache. */
+enum { BIT_BYTES = 4096 };
 
 /* Where a plan is: it begins with OFFER or CHUNKS. */
 enum phase { OFFER, MEET, LEAVE, CHUNKS };
@@ -988,7 +988,7 @@ static bool is_past(const struct node *n)
 	default:
 		break;
 	}
-	return all * n->bytes >= PAST_BYTES;
+	return all * n->bytes >= COPY_PAST_BYTES;
 }
 
 static int node_start(void *self, const struct plan *p, struct err *e)

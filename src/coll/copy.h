@@ -48,6 +48,9 @@ static inline void copy_few(void *dst, const void *src, size_t n)
 	}
 }
 
+/* From so much on, all ranks' of a host together, results fit into no cache. */
+enum { COPY_PAST_BYTES = 16 << 20 };
+
 /*
  * copy_past - copy_bytes() past the caches, for what is larger than they are: a line
  * that is written whole need not be read first, and what is in the caches stays there.
