@@ -87,6 +87,7 @@ CORE_SOURCES += \
 	%reldir%/engine/lane.c %reldir%/engine/lane.h \
 	%reldir%/engine/member.c %reldir%/engine/member.h \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
+	%reldir%/engine/lines.c %reldir%/engine/lines.h \
 	%reldir%/engine/plan.c %reldir%/engine/plan.h \
 	%reldir%/engine/pulse.c %reldir%/engine/pulse.h \
 	%reldir%/engine/stall.c %reldir%/engine/stall.h \

@@ -1,4 +1,4 @@
-/* eager.h - small operations: write a line, read the others' lines. */
+/* eager.h - small operations: rounds of lines, and who is missing in one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_EAGER_H
 #define ENGINE_EAGER_H
@@ -6,38 +6,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/ledger.h"
+#include "engine/lines.h"
 
 struct lane;
 struct request;
-struct want;
 struct ringup_op;
-struct err;
 
 /* eager_may - can what @r asks for be an eager operation in this lane, as far as this rank's
  * share of it is concerned? */
 bool eager_may(const struct lane *l, const struct request *r);
 
-/* A round of an id. */
-struct turn {
-	uint32_t id, round;
-	uint64_t bytes; /* that this rank puts into its line */
-	struct lines at;
-};
-
 /* eager_begin - start one, if @id has a line that takes this rank's share; else false. */
 bool eager_begin(struct lane *l, uint32_t id, const struct request *r, struct turn *t);
-
-/* eager_write - fill this rank's line and publish it. */
-void eager_write(struct lane *l, const struct turn *t, const struct request *r);
-
-/* eager_put - the same of a sum, as @w says. */
-void eager_put(const struct lane *l, const struct turn *t, const struct want *w,
-	       const void *in);
-
-/* eager_fetch - have this rank's line of the next round, probably as @w says, here by the time
- * it is written. */
-void eager_fetch(const struct lane *l, const struct turn *t, const struct want *w);
 
 /* eager_decline - say that this round goes the long way; others may be waiting for the line. */
 void eager_decline(const struct lane *l, uint32_t id, uint32_t round, const struct request *r);
@@ -53,14 +33,6 @@ int eager_missing(const struct lane *l, uint32_t id, uint32_t round);
 
 /* eager_spin - the same after waiting for a moment, if need be. */
 int eager_spin(const struct lane *l, const struct turn *t);
-
-/* eager_finish - compute the result from all lines.  Returns 0 or RINGUP_ENOMEM. */
-int eager_finish(struct lane *l, const struct lines *at, const struct request *r,
-		 struct err *e);
-
-/* eager_sum - the same of a sum, as @w says. */
-void eager_sum(const struct lane *l, const struct lines *at, const struct want *w,
-	       const void *in, void *out);
 
 /* eager_try - finish @op, if it can be by now; true if it is done. */
 bool eager_try(struct lane *l, struct ringup_op *op);

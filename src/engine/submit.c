@@ -146,8 +146,8 @@ static int post(struct lane *l, struct ringup_op *op, bool changed, bool awaits,
 			op->round = turn.round;
 			__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
 			__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
-			eager_write(l, &turn, &op->ask);
-			eager_fetch(l, &turn, &op->ask.want);
+			lines_write(l, &turn, &op->ask);
+			lines_fetch(l, &turn, &op->ask.want);
 			return 0;
 		}
 		op->round = ledger_begin(l->ledger, t->id);
@@ -481,7 +481,7 @@ static inline int meet(struct lane *l, const struct turn *t, const struct want *
 	/* Before anything else is on its way that the fence in there would wait for; and
 	 * meanwhile the others write their lines, which we then need not look at twice. */
 	engine_announce(l);
-	eager_fetch(l, t, w);
+	lines_fetch(l, t, w);
 	missing = eager_spin(l, t);
 	return missing >= 0 ? linger(l, t, missing) : missing;
 }
@@ -575,11 +575,11 @@ int submit_again(struct lane *l, const struct ringup_reduce *a, struct ringup_op
 	t = engine_is_mine(l->engine) ? begin_again(l, a, &turn) : NULL;
 	if (!t)
 		return 0;
-	eager_put(l, &turn, &t->want, a->in);
+	lines_put(l, &turn, &t->want, a->in);
 	missing = meet(l, &turn, &t->want);
 	if (missing != -1)
 		return go_on_from(l, a, t, turn.round, opp);
-	eager_sum(l, &turn.at, &t->want, a->in, a->out);
+	lines_sum(l, &turn.at, &t->want, a->in, a->out);
 	__atomic_store_n(&t->op, NULL, __ATOMIC_RELEASE);
 	return 1;
 }
@@ -593,11 +593,11 @@ int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp
 	*opp = NULL;
 	if (!t)
 		return 0;
-	eager_write(l, &turn, r);
+	lines_write(l, &turn, r);
 	missing = meet(l, &turn, &r->want);
 	if (missing != -1)
 		return go_the_long_way(l, r, t, turn.round, opp, e);
-	rc = eager_finish(l, &turn.at, r, e);
+	rc = lines_finish(l, &turn.at, r, e);
 	__atomic_store_n(&t->op, NULL, __ATOMIC_RELEASE);
 	return rc ? rc : 1;
 }

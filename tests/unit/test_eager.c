@@ -6,6 +6,8 @@
 #include "coll/copy.h"
 #include "engine/eager.h"
 #include "engine/lane.h"
+#include "engine/tensor.h"
+#include "engine/want.h"
 #include "tap.h"
 
 enum { RANKS = 3, PAUSES = 1, MOST = 16384, GUARD = 64 };
@@ -73,8 +75,8 @@ static void arrive(int r, uint32_t id, float *value, struct turn *t)
 		ok(false, "rank %d has a line", r);
 		return;
 	}
-	eager_write(&lane[r], t, &q);
-	eager_fetch(&lane[r], t, &q.want);
+	lines_write(&lane[r], t, &q);
+	lines_fetch(&lane[r], t, &q.want);
 }
 
 static void who_is_missing(uint32_t id, bool crowded)
@@ -108,7 +110,7 @@ static void adds_up(uint32_t id)
 	for (r = 0; r < RANKS; r++) {
 		q.in = &value[r];
 		q.out = &sum;
-		good &= !eager_finish(&lane[r], &turn[r].at, &q, &e) && sum == 6;
+		good &= !lines_finish(&lane[r], &turn[r].at, &q, &e) && sum == 6;
 	}
 	ok(good, "all ranks have the sum");
 }
@@ -132,13 +134,13 @@ static int long_round(int size, uint32_t id, uint64_t count, int round, int pre)
 		q.in = in[r];
 		if (!eager_may(&lane[r], &q) || !eager_begin(&lane[r], id, &q, &turn[r]))
 			return 0;
-		eager_write(&lane[r], &turn[r], &q);
-		eager_fetch(&lane[r], &turn[r], &q.want);
+		lines_write(&lane[r], &turn[r], &q);
+		lines_fetch(&lane[r], &turn[r], &q.want);
 	}
 	for (r = 0; r < size; r++) {
 		memset(out, 0, sizeof(out));
 		q.in = in[r];
-		good &= !eager_finish(&lane[r], &turn[r].at, &q, &e);
+		good &= !lines_finish(&lane[r], &turn[r].at, &q, &e);
 		for (i = 0; i < count; i++)
 			good &= out[i] ==
 				(float)(pre * (size * ((int)i % 1000 + round) + 1000 * ranks));
@@ -180,6 +182,76 @@ static void long_lines(int size)
 		lane[r].team.size = RANKS;
 }
 
+/* What it asks for is more than there can be: malloc() shall say so, here too. */
+const char *__asan_default_options(void);
+const char *__tsan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+	return "allocator_may_return_null=1";
+}
+
+const char *__tsan_default_options(void)
+{
+	return "allocator_may_return_null=1";
+}
+
+/* A gathering, a sum and a gathering together; where the second has no memory, none is done. */
+static void all_or_none(void)
+{
+	enum { GATHER, SUM, LAST, MEMBERS, ROWS = 2, LAST_ROWS_AT = 24 };
+	static const uint64_t too_many = UINT64_C(1) << 58;
+	uint64_t counts[MEMBERS][RANKS];
+	float in[ROWS] = { 1, 2 }, sum = 0, into[RANKS * ROWS] = { 0 };
+	void *out[MEMBERS] = { NULL };
+	struct request member[MEMBERS], q = { .members = member };
+	struct turn turn[RANKS];
+	struct err e = { 0 };
+	uint32_t id, age;
+	int m, r, rc, round, good = 1;
+
+	for (m = 0; m < MEMBERS; m++) {
+		tensor_ask(&member[m], NULL, in, &sum);
+		want_init(&member[m].want, m == SUM ? PLAN_ALLREDUCE : PLAN_ALLGATHER,
+			  RINGUP_F32, 1);
+		member[m].rows = m == SUM ? 0 : ROWS;
+		member[m].outp = &out[m];
+		member[m].counts = counts[m];
+	}
+	q.want = sum_of_one;
+	q.want.kind = WANT_BUNDLE;
+	q.want.members = MEMBERS;
+	ok(!agree_ledger.find(&ledger[0], "several", 7, &q.want, &id, &age, &e),
+	   "a name for several");
+	for (round = 0; round < 3; round++) {
+		bool lies = round, own = round == 2;
+
+		for (r = 0; r < RANKS; r++) {
+			good &= eager_begin(&lane[r], id, &q, &turn[r]);
+			lines_write(&lane[r], &turn[r], &q);
+		}
+		if (lies)
+			memcpy((char *)ledger_data(&turn[0].at, 1) + LAST_ROWS_AT, &too_many,
+			       sizeof(too_many));
+		member[GATHER].into = own ? into : NULL;
+		member[GATHER].into_bytes = own ? sizeof(into) : 0;
+		rc = lines_finish(&lane[0], &turn[0].at, &q, &e);
+		if (!lies) {
+			const float *got = out[LAST];
+
+			ok(good && !rc && sum == 3 && got[0] == 1 && got[2 * ROWS + 1] == 2,
+			   "all of them are done");
+			free(out[GATHER]);
+			free(out[LAST]);
+		} else {
+			ok(good && rc == RINGUP_ENOMEM && !out[GATHER] && !out[LAST],
+			   "or none, %s: %s", own ? "with memory of the caller's" : "with ours",
+			   e.text);
+		}
+		out[GATHER] = out[LAST] = NULL;
+	}
+}
+
 /* One rank that is elsewhere goes the long way. */
 static void changed_mind(uint32_t id)
 {
@@ -212,6 +284,7 @@ int main(void)
 	long_lines(2);
 	long_lines(RANKS);
 	changed_mind(id);
+	all_or_none();
 	for (r = 0; r < RANKS; r++)
 		ledger_close(&ledger[r]);
 	free(memory);

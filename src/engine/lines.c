@@ -1,0 +1,439 @@
+/* lines.c - what ranks write into their lines, and what comes out of all of them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/lines.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "coll/copy.h"
+#include "coll/reduce.h"
+#include "engine/lane.h"
+#include "engine/ledger.h"
+#include "engine/op.h"
+#include "engine/plan.h"
+#include "ringup.h"
+
+/*
+ * What a line holds: the rank's tensor (allreduce, reduce-scatter, the root's of a
+ * broadcast), its rows and their number beside the mark (allgather), the rows for
+ * each rank and then all those rows (all-to-all), or of a bundle what its members
+ * would have in lines of their own, side by side, the number of rows before each
+ * allgather's.
+ */
+enum {
+	FEW = 8,           /* ranks: then the list of their lines takes no page of the stack */
+	FETCH = 64,        /* a cache line */
+	MOVE_LEAST = 1024, /* bytes of a line that a string move fills sooner        */
+	CLAIM_LEAST = 512, /* elements of a sum whose lines are worth claiming       */
+	TAKE_LEAST = 2048, /* bytes, the same of what is only moved                  */
+};
+
+static size_t element(const struct want *w)
+{
+	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
+}
+
+/* The members of a bundle: as its caller says, or as they have been copied. */
+struct walk {
+	const struct request *asked;
+	const struct ringup_op *copied;
+	uint32_t left;
+};
+
+static struct walk walk(const struct request *bundle)
+{
+	return (struct walk){ bundle->members, bundle->copies, bundle->want.members };
+}
+
+/* The next, or NULL. */
+static const struct request *next_member(struct walk *w)
+{
+	const struct ringup_op *op = w->copied;
+
+	if (!w->left)
+		return NULL;
+	w->left--;
+	if (w->asked)
+		return w->asked++;
+	w->copied = op->next;
+	return &op->ask;
+}
+
+/* What the member @m takes in its bundle's line, for a rank that has @rows. */
+static uint64_t space(const struct request *m, uint64_t rows)
+{
+	uint64_t row = m->want.count * element(&m->want);
+
+	return m->want.kind == PLAN_ALLGATHER ? sizeof(rows) + want_eight(rows * row)
+					      : want_eight(row);
+}
+
+static __attribute__((noinline)) uint64_t share_of_members(const struct request *r)
+{
+	struct walk all = walk(r);
+	const struct request *m;
+	uint64_t sum = 0;
+
+	while ((m = next_member(&all)))
+		sum += space(m, m->rows);
+	return sum;
+}
+
+uint64_t lines_share(const struct lane *l, const struct request *r)
+{
+	const struct want *w = &r->want;
+	uint64_t row = w->count * element(w), sum = 0;
+	int i;
+
+	switch (w->kind) {
+	case PLAN_ALLREDUCE:
+	case PLAN_REDUCESCATTER:
+		return row;
+	case PLAN_BROADCAST:
+		return w->root == l->team.rank ? row : 0;
+	case PLAN_ALLGATHER:
+		return r->rows * row;
+	case PLAN_ALLTOALL:
+		for (i = 0; i < l->team.size; i++)
+			sum += r->splits[i] * row;
+		return sum + lines_splits_bytes(l);
+	case WANT_BUNDLE:
+		return share_of_members(r);
+	default:
+		return 0;
+	}
+}
+
+static void fill(void *to, const void *in, uint64_t bytes)
+{
+	(bytes >= MOVE_LEAST ? copy_over : copy_bytes)(to, in, bytes);
+}
+
+/* A sum of two, each the only one that reads the other's line: it claims what it has read, and
+ * the line comes over whole when it is filled again. */
+static bool is_claimed(const struct lane *l, const struct want *w)
+{
+	return w->count >= CLAIM_LEAST && l->team.size == 2 && w->pre == 1 &&
+	       w->kind == PLAN_ALLREDUCE && copy_refill() == COPY_CLAIMS;
+}
+
+/*
+ * What follows may be read by nobody any more, and the others may still have it in
+ * their caches.  A store fetches it from there without waiting for it: by the time
+ * this name comes back, the line is ours.
+ */
+void lines_fetch(const struct lane *l, const struct turn *t, const struct want *w)
+{
+	struct lines at = ledger_lines(l->ledger, t->id, t->round + 1);
+	unsigned char *mine = (unsigned char *)ledger_mark(&at, l->team.rank);
+	uint64_t i;
+
+	__atomic_store_n(ledger_mark(&at, l->team.rank), 0, __ATOMIC_RELAXED);
+	/* A string move fetches nothing. */
+	if (is_claimed(l, w) ||
+	    (w->pre == 1 && t->bytes >= MOVE_LEAST && copy_refill() == COPY_STRINGS))
+		return;
+	for (i = FETCH; i < t->bytes + at.head; i += FETCH)
+		__atomic_store_n(mine + i, 0, __ATOMIC_RELAXED);
+}
+
+/* @bytes: of what @w says, or 0. */
+static inline void put(void *to, const struct want *w, const void *in, uint64_t bytes)
+{
+	if (w->pre != 1)
+		copy_scaled((enum ringup_dtype)w->dtype, to, in, bytes ? w->count : 0, w->pre);
+	else if (bytes <= 16)
+		copy_few(to, in, bytes);
+	else
+		fill(to, in, bytes);
+}
+
+void lines_put(const struct lane *l, const struct turn *t, const struct want *w, const void *in)
+{
+	put(ledger_data(&t->at, l->team.rank), w, in, t->bytes);
+	ledger_put(&t->at, l->team.rank, t->round, LINE_DATA);
+}
+
+static __attribute__((noinline)) void put_members(void *line, const struct request *r)
+{
+	struct walk all = walk(r);
+	const struct request *m;
+	unsigned char *to = line;
+	uint64_t row;
+
+	while ((m = next_member(&all))) {
+		row = m->want.count * element(&m->want);
+		if (m->want.kind == PLAN_ALLGATHER) {
+			*(uint64_t *)to = m->rows;
+			fill(to + sizeof(m->rows), m->in, m->rows * row);
+		} else {
+			put(to, &m->want, m->in, row);
+		}
+		to += space(m, m->rows);
+	}
+}
+
+void lines_write(struct lane *l, const struct turn *t, const struct request *r)
+{
+	unsigned char *to = ledger_data(&t->at, l->team.rank);
+	uint64_t bytes = t->bytes, head;
+
+	switch (r->want.kind) {
+	case PLAN_ALLTOALL:
+		head = lines_splits_bytes(l);
+		copy_bytes(to, r->splits, head);
+		fill(to + head, r->in, bytes - head);
+		break;
+	case PLAN_ALLGATHER:
+		*ledger_rows(&t->at, l->team.rank) = r->rows;
+		fill(to, r->in, bytes);
+		break;
+	case WANT_BUNDLE:
+		put_members(to, r);
+		break;
+	default:
+		lines_put(l, t, &r->want, r->in);
+		return;
+	}
+	ledger_put(&t->at, l->team.rank, t->round, LINE_DATA);
+}
+
+/* @src: where the ranks have what is to be added up. */
+static inline void add_up(const void **src, const struct lane *l, const struct want *w,
+			  const void *in, void *out, uint64_t skip, uint64_t count)
+{
+	struct reduce how = { (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
+			      (uint32_t)l->team.size, w->post };
+
+	/* What has just been stored is best not loaded again, in other pieces. */
+	if (w->pre == 1)
+		src[l->team.rank] = (const unsigned char *)in + skip;
+	reduce_many(&how, &out, 1, src, l->team.size, count);
+}
+
+/* @src has room for as many as there are. */
+static inline void reduce_from(const void **src, const struct lane *l, const struct lines *at,
+			       const struct want *w, const void *in, void *out, uint64_t skip,
+			       uint64_t count)
+{
+	const unsigned char *data = (const unsigned char *)ledger_data(at, 0) + skip;
+	int r;
+
+	for (r = 0; r < l->team.size; r++, data += at->step)
+		src[r] = data;
+	add_up(src, l, w, in, out, skip, count);
+}
+
+static void reduce_lines(const struct lane *l, const struct lines *at, const struct want *w,
+			 const void *in, void *out, uint64_t first, uint64_t count)
+{
+	const void *src[LINES_RANKS];
+
+	reduce_from(src, l, at, w, in, out, first * element(w), count);
+}
+
+static __attribute__((noinline)) void sum_claiming(const struct lane *l, const struct lines *at,
+						   const struct want *w, const void *in,
+						   void *out)
+{
+	unsigned char *theirs = ledger_data(at, !l->team.rank);
+	uint64_t few = COPY_CLAIM_BYTES / element(w), first, m;
+	const void *src[2];
+
+	for (first = 0; first < w->count; first += m) {
+		m = w->count - first < few ? w->count - first : few;
+		reduce_from(src, l, at, w, in, (unsigned char *)out + first * element(w),
+			    first * element(w), m);
+		copy_claim(theirs + first * element(w), m * element(w));
+	}
+}
+
+void lines_sum(const struct lane *l, const struct lines *at, const struct want *w,
+	       const void *in, void *out)
+{
+	const void *src[FEW];
+
+	if (is_claimed(l, w)) {
+		sum_claiming(l, at, w, in, out);
+		return;
+	}
+	if (l->team.size <= FEW)
+		reduce_from(src, l, at, w, in, out, 0, w->count);
+	else
+		reduce_lines(l, at, w, in, out, 0, w->count);
+}
+
+/* What this rank needs of rank @r's line; of two ranks, nobody else reads it. */
+static void take(const struct lane *l, int r, void *to, void *line, uint64_t bytes)
+{
+	if (bytes >= TAKE_LEAST && l->team.size == 2 && r != l->team.rank)
+		copy_taking(to, line, bytes, false);
+	else
+		copy_bytes(to, line, bytes);
+}
+
+/* Room for rows that come together; on failure nothing is set. */
+static unsigned char *make_result(const struct lane *l, const uint64_t *rows,
+				  const struct request *q, struct err *e)
+{
+	const struct want *w = &q->want;
+	uint64_t bytes = 0;
+	unsigned char *result;
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		bytes += rows[r] * w->count * element(w);
+	result = op_room(q, bytes);
+	if (!result)
+		fail(e, RINGUP_ENOMEM, "no memory for %llu gathered bytes",
+		     (unsigned long long)bytes);
+	return result;
+}
+
+static int gather_lines(struct lane *l, const struct lines *at, const struct request *q,
+			struct err *e)
+{
+	uint64_t row = q->want.count * element(&q->want);
+	unsigned char *result, *to;
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		q->counts[r] = *ledger_rows(at, r);
+	result = to = make_result(l, q->counts, q, e);
+	if (!result)
+		return e->code;
+	for (r = 0; r < l->team.size; r++) {
+		take(l, r, to, ledger_data(at, r), q->counts[r] * row);
+		to += q->counts[r] * row;
+	}
+	*q->outp = result;
+	return 0;
+}
+
+/* From each line the rows that are for this rank. */
+static int exchange_lines(struct lane *l, const struct lines *at, const struct request *q,
+			  struct err *e)
+{
+	uint64_t row = q->want.count * element(&q->want), before;
+	unsigned char *result, *to;
+	int r, k;
+
+	for (r = 0; r < l->team.size; r++)
+		q->counts[r] = ((const uint64_t *)ledger_data(at, r))[l->team.rank];
+	result = to = make_result(l, q->counts, q, e);
+	if (!result)
+		return e->code;
+	for (r = 0; r < l->team.size; r++) {
+		uint64_t *splits = ledger_data(at, r);
+		unsigned char *rows = (unsigned char *)(splits + l->team.size);
+
+		for (before = 0, k = 0; k < l->team.rank; k++)
+			before += splits[k] * row;
+		take(l, r, to, rows + before, q->counts[r] * row);
+		to += q->counts[r] * row;
+	}
+	*q->outp = result;
+	return 0;
+}
+
+/* One member of a bundle, where @from says; which then says where the next is. */
+static int take_member(struct lane *l, const unsigned char **from, const struct request *m,
+		       struct err *e)
+{
+	const struct want *w = &m->want;
+	uint64_t first = 0, count = w->count, row = w->count * element(w);
+	const void *src[LINES_RANKS];
+	unsigned char *result;
+	int r;
+
+	if (w->kind == PLAN_ALLGATHER) {
+		for (r = 0; r < l->team.size; r++)
+			m->counts[r] = *(const uint64_t *)from[r];
+		*m->outp = result = make_result(l, m->counts, m, e);
+		if (!result)
+			return e->code;
+		for (r = 0; r < l->team.size; r++) {
+			copy_bytes(result, from[r] + sizeof(*m->counts), m->counts[r] * row);
+			result += m->counts[r] * row;
+			from[r] += space(m, m->counts[r]);
+		}
+		return 0;
+	}
+	if (w->kind == PLAN_REDUCESCATTER) {
+		first = plan_part_first(l, w, l->team.rank);
+		count = plan_part_first(l, w, l->team.rank + 1) - first;
+	}
+	for (r = 0; r < l->team.size; r++) {
+		src[r] = from[r] + first * element(w);
+		from[r] += space(m, 0);
+	}
+	add_up(src, l, w, m->in, m->out, first * element(w), count);
+	return 0;
+}
+
+static int take_members(struct lane *l, const struct lines *at, const struct request *q,
+			struct err *e)
+{
+	const unsigned char *from[LINES_RANKS];
+	struct walk all = walk(q), done = walk(q);
+	const struct request *m;
+	int r, rc = 0;
+
+	for (r = 0; r < l->team.size; r++)
+		from[r] = ledger_data(at, r);
+	while (!rc && (m = next_member(&all)))
+		rc = take_member(l, from, m, e);
+	/* All or none. */
+	for (done.left -= all.left; rc && (m = next_member(&done));) {
+		if (m->want.kind != PLAN_ALLGATHER)
+			continue;
+		if (*m->outp != m->into)
+			free(*m->outp);
+		*m->outp = NULL;
+	}
+	return rc;
+}
+
+/* What is not reduced, or not alone.  Kept apart: in one function, these would have its
+ * registers saved. */
+static __attribute__((noinline)) int hand_out(struct lane *l, const struct lines *at,
+					      const struct request *q, struct err *e)
+{
+	const struct want *w = &q->want;
+
+	switch (w->kind) {
+	case PLAN_BROADCAST:
+		if (w->root != l->team.rank || q->out != q->in)
+			take(l, w->root, q->out, ledger_data(at, w->root),
+			     w->count * element(w));
+		return 0;
+	case PLAN_ALLGATHER:
+		return gather_lines(l, at, q, e);
+	case PLAN_ALLTOALL:
+		return exchange_lines(l, at, q, e);
+	case WANT_BUNDLE:
+		return take_members(l, at, q, e);
+	default:
+		return 0;
+	}
+}
+
+int lines_finish(struct lane *l, const struct lines *at, const struct request *q, struct err *e)
+{
+	const struct want *w = &q->want;
+	uint64_t first;
+
+	switch (w->kind) {
+	case PLAN_ALLREDUCE:
+		lines_sum(l, at, w, q->in, q->out);
+		return 0;
+	case PLAN_REDUCESCATTER:
+		first = plan_part_first(l, w, l->team.rank);
+		reduce_lines(l, at, w, q->in, q->out, first,
+			     plan_part_first(l, w, l->team.rank + 1) - first);
+		return 0;
+	default:
+		return hand_out(l, at, q, e);
+	}
+}
