@@ -182,9 +182,11 @@ static void long_lines(int size)
 		lane[r].team.size = RANKS;
 }
 
-/* What it asks for is more than there can be: malloc() shall say so, here too. */
-const char *__asan_default_options(void);
-const char *__tsan_default_options(void);
+/* What is asked for below is more than there can be: malloc() shall say so, here too. */
+#define SEEN __attribute__((visibility("default")))
+
+SEEN const char *__asan_default_options(void);
+SEEN const char *__tsan_default_options(void);
 
 const char *__asan_default_options(void)
 {
