@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/submit.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,10 +16,7 @@
 #include "ringup.h"
 #include "wire/seat.h"
 
-enum {
-	POOL_STEP = 64, /* operations allocated at a time     */
-	UNNAMED = 1024, /* unnamed operations in flight       */
-};
+enum { POOL_STEP = 64 }; /* operations allocated at a time */
 
 static struct ringup_op *op_new(struct lane *l)
 {
@@ -161,7 +157,6 @@ static int post(struct lane *l, struct ringup_op *op, bool changed, bool awaits,
 
 static struct tensor *tensor_for(struct lane *l, const struct request *r, struct err *e)
 {
-	char order[24];
 	const char *name = r->name;
 	size_t len = r->name_len;
 	struct tensor *t = name && !len ? tensors_again(&l->tensors, name) : NULL;
@@ -176,18 +171,10 @@ static struct tensor *tensor_for(struct lane *l, const struct request *r, struct
 			return NULL;
 		}
 	}
-	if (!name) {
-		/* No name of a caller's begins with a NUL. */
-		name = order;
-		snprintf(order + 1, sizeof(order) - 1, "#%u", (unsigned)(l->unnamed % UNNAMED));
-		order[0] = 0;
-		len = strlen(order + 1) + 1;
-	}
-	t = tensors_get(&l->tensors, name, len);
-	if (!t) {
+	t = name ? tensors_get(&l->tensors, name, len)
+		 : tensors_unnamed(&l->tensors, l->unnamed);
+	if (!t)
 		fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
-		return NULL;
-	}
 	return t;
 }
 
@@ -300,7 +287,8 @@ static int check_free(struct lane *l, const struct tensor *t, const struct reque
 				      "%.200s: an operation of that name is already in flight",
 				      name)
 			       : fail(e, RINGUP_EBUSY,
-				      "more than %d unnamed operations in flight", UNNAMED);
+				      "more than %d unnamed operations in flight",
+				      TENSORS_UNNAMED);
 	if (!ghost && __atomic_load_n(&l->joined, __ATOMIC_RELAXED))
 		return fail(e, RINGUP_EBUSY,
 			    "%.200s: this rank has joined, and starts nothing before all have",

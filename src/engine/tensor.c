@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/tensor.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,19 @@ struct tensor *tensors_get(struct tensors *t, const char *name, size_t len)
 	return t->table[at];
 }
 
+struct tensor *tensors_unnamed(struct tensors *t, uint64_t turn)
+{
+	unsigned int number = (unsigned int)(turn % TENSORS_UNNAMED);
+	struct tensor **known = &t->unnamed[number];
+	char name[16] = ""; /* no caller's begins with a NUL */
+
+	if (!*known) {
+		snprintf(name + 1, sizeof(name) - 1, "#%u", number);
+		*known = tensors_get(t, name, strlen(name + 1) + 1);
+	}
+	return *known;
+}
+
 /* Linear probing: what follows in the same run may have to move up. */
 static void forget(struct tensors *t, struct tensor *x)
 {
@@ -86,6 +100,9 @@ static void forget(struct tensors *t, struct tensor *x)
 	for (at = 0; at < TENSORS_RECENT; at++)
 		if (t->recent[at] == x)
 			t->recent[at] = NULL;
+	for (at = 0; at < TENSORS_UNNAMED && !*x->name; at++)
+		if (t->unnamed[at] == x)
+			t->unnamed[at] = NULL;
 	free(x->name);
 	free(x);
 }

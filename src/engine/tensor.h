@@ -89,7 +89,10 @@ struct ringup_op {
 	struct err why;
 };
 
-enum { TENSORS_RECENT = 64 };
+enum {
+	TENSORS_RECENT = 64,
+	TENSORS_UNNAMED = 1024, /* without a name: as many may be in flight at once */
+};
 
 struct tensors {
 	struct tensor **table; /* open addressing by name */
@@ -98,6 +101,8 @@ struct tensors {
 	uint32_t ids;
 	/* Who calls again mostly has the name at the same place: so it is found by that. */
 	struct tensor *recent[TENSORS_RECENT];
+	/* The same of one without a name: by its turn. */
+	struct tensor *unnamed[TENSORS_UNNAMED];
 };
 
 /* tensors_recent - where to look for it: neighbouring addresses lie apart. */
@@ -109,6 +114,9 @@ static inline size_t tensors_recent(const char *name)
 /* tensors_get - the tensor called @name; made, with id UINT32_MAX, if it is new.
  * NULL if there is no memory. */
 struct tensor *tensors_get(struct tensors *t, const char *name, size_t len);
+
+/* tensors_unnamed - the same for the @turn-th without a name. */
+struct tensor *tensors_unnamed(struct tensors *t, uint64_t turn);
 
 /* tensors_again - the same for a name that ends with a NUL, if it has been asked for at
  * this address lately; else NULL. */

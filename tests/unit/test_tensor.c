@@ -50,6 +50,15 @@ int main(void)
 	x = tensors_get(&t, "newcomer", 8);
 	ok(good && !tensors_number(&t, x, 4000) && !tensors_again(&t, name),
 	   "or it has been forgotten");
+	x = tensors_unnamed(&t, 3);
+	ok(x && x == tensors_get(&t, "\0#3", 3), "one without a name has a number for a name");
+	ok(x == tensors_unnamed(&t, 3 + TENSORS_UNNAMED) && x != tensors_unnamed(&t, 4),
+	   "and is the same when its turn comes again");
+	y = tensors_get(&t, "thief", 5);
+	good = !tensors_number(&t, x, 4001) && !tensors_number(&t, y, 4001);
+	x = tensors_unnamed(&t, 3);
+	ok(good && x && x->id == UINT32_MAX && x == tensors_get(&t, "\0#3", 3),
+	   "a new one, if it has been forgotten");
 	tensors_free(&t);
 	return tap_done();
 }
