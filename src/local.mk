@@ -66,6 +66,7 @@ CORE_SOURCES += \
 	%reldir%/backend/backend.h \
 	%reldir%/backend/backends.c \
 	%reldir%/backend/cut.c %reldir%/backend/cut.h \
+	%reldir%/backend/relay.c %reldir%/backend/relay.h \
 	%reldir%/backend/hosts.c \
 	%reldir%/backend/mail.c %reldir%/backend/mail.h \
 	%reldir%/backend/mpi.c \

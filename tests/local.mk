@@ -76,6 +76,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_outcome \
 	%reldir%/unit/test_grid \
 	%reldir%/unit/test_sweep \
+	%reldir%/unit/test_relay \
 	%reldir%/unit/test_jsonio \
 	%reldir%/unit/test_shell \
 	%reldir%/unit/test_snapshot \

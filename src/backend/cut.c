@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/relay.h"
 #include "base/err.h"
 #include "coll/reduce.h"
 #include "coll/sweep.h"
@@ -78,6 +79,7 @@ void cut_close(struct cut *c)
 	free(c->place);
 	free(c->memory);
 	free(c->piece_start);
+	free(c->pairs);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -133,6 +135,24 @@ static void place_blocks(struct cut *c, const uint64_t *counts)
 	}
 }
 
+/* How much each host has for each. */
+static int add_pairs(struct cut *c, const uint64_t *matrix, struct err *e)
+{
+	size_t hosts = (size_t)c->grid->hosts, n = (size_t)c->team->size, i, j;
+	uint64_t *of;
+
+	if (!c->pairs)
+		c->pairs = malloc((hosts + 1) * hosts * sizeof(*c->pairs));
+	if (!c->pairs)
+		return fail(e, RINGUP_ENOMEM, "an all-to-all of %zu hosts", hosts);
+	memset(c->pairs, 0, hosts * hosts * sizeof(*c->pairs));
+	c->relayed = c->pairs + hosts * hosts;
+	for (i = 0; i < n; i++)
+		for (j = 0, of = c->pairs + (size_t)host_of(c, (int)i) * hosts; j < n; j++)
+			of[host_of(c, (int)j)] += matrix[i * n + j];
+	return 0;
+}
+
 /* From each rank of this host to each rank, and the other way round; in either
  * direction the sender's rank goes first. */
 static void place_matrix(struct cut *c, const uint64_t *matrix)
@@ -172,22 +192,39 @@ static void place_matrix(struct cut *c, const uint64_t *matrix)
 }
 
 /* The most that any host sends or receives. */
-static uint64_t busiest(const struct cut *c, const uint64_t *matrix)
+static uint64_t busiest(const struct cut *c)
 {
-	size_t n = (size_t)c->team->size, i, j;
+	size_t n = (size_t)c->grid->hosts, h, k;
 	uint64_t most_of = 0, out, in;
-	int h;
 
-	for (h = 0; h < c->grid->hosts; h++) {
-		out = in = 0;
-		for (i = 0; i < n; i++)
-			for (j = 0; j < n; j++) {
-				out += host_of(c, (int)i) == h ? matrix[i * n + j] : 0;
-				in += host_of(c, (int)j) == h ? matrix[i * n + j] : 0;
-			}
+	for (h = 0; h < n; h++) {
+		for (out = in = 0, k = 0; k < n; k++) {
+			out += c->pairs[h * n + k];
+			in += c->pairs[k * n + h];
+		}
 		most_of = most(most_of, most(out, in));
 	}
 	return most_of;
+}
+
+static int cut_exchange(struct cut *c, const uint64_t *matrix, uint64_t room, struct err *e)
+{
+	const struct grid *g = c->grid;
+	uint64_t all, pairs;
+	int rc = add_pairs(c, matrix, e);
+
+	if (rc)
+		return rc;
+	place_matrix(c, matrix);
+	c->relays = g->hosts > GRID_COMPLETE;
+	c->half = room / (c->relays ? (uint64_t)relay_areas(g) : 2);
+	all = c->relays ? relay_busiest(c, c->relayed, &pairs) : busiest(c);
+	pairs = c->relays ? pairs : (uint64_t)g->hosts;
+	if (c->half <= pairs)
+		return fail(e, RINGUP_ENOBACKEND, "tcp cannot do an all-to-all of %d hosts",
+			    g->hosts);
+	c->chunks = most(ceiling(all, c->half - pairs), 1);
+	return 0;
 }
 
 /* The most that comes in to be added on any host, were all one chunk. */
@@ -235,9 +272,7 @@ int cut_plan(struct cut *c, const struct plan *p, int rails, struct err *e)
 		rc = place_pieces(c, p, e);
 		cut_flat(c, p, room, rails);
 	} else if (p->kind == PLAN_ALLTOALL) {
-		place_matrix(c, p->matrix);
-		c->half = room / 2;
-		c->chunks = most(ceiling(busiest(c, p->matrix), c->half - hosts), 1);
+		rc = cut_exchange(c, p->matrix, room, e);
 	} else {
 		place_blocks(c, p->counts);
 		for (r = 0; r < c->team->size; r++)
@@ -281,14 +316,18 @@ static void flat_vector(struct cut *c, uint64_t k)
 	}
 }
 
+uint64_t cut_part(const struct cut *c, uint64_t total, uint64_t k)
+{
+	return fraction(total, k + 1, c->chunks) - fraction(total, k, c->chunks);
+}
+
 static void stream_vector(const struct cut *c, const struct cut_blocks *b, uint64_t k,
 			  uint64_t first, uint64_t *start)
 {
 	int h, place;
 
 	for (h = 0; h < c->grid->hosts; h++)
-		start[c->place[h] + 1] = fraction(b->total[h], k + 1, c->chunks) -
-					 fraction(b->total[h], k, c->chunks);
+		start[c->place[h] + 1] = cut_part(c, b->total[h], k);
 	start[0] = first;
 	for (place = 0; place < c->grid->hosts; place++)
 		start[place + 1] += start[place];

@@ -17,7 +17,8 @@ struct err;
  * what its ranks contribute or receive, one rank after the other; every chunk
  * takes the same fraction of each stream, in the order of grid_place().  An
  * all-to-all has such a stream from each host to each host; its chunk consists
- * of two halves, what goes out and what comes in.
+ * of two halves, what goes out and what comes in, and, where not all hosts are
+ * connected, of what is on its way besides (see relay.h).
  *
  * So an element's place in a chunk depends on what is fused with it; the sum it
  * becomes does not (see sweep.h).
@@ -43,10 +44,13 @@ struct cut {
 	uint64_t chunks;      /* at least one, which may be empty                 */
 	uint64_t chunk_count; /* allreduce, broadcast: elements of a full chunk   */
 	uint64_t half;        /* all-to-all: where the second half begins         */
+	bool relays;          /* all-to-all: not all hosts are connected          */
 	uint64_t *piece_start;
 	int piece_room;
 	struct cut_blocks out, in; /* all-to-all has both, others use the first   */
 	uint64_t *memory;          /* of the above */
+	uint64_t *pairs;           /* all-to-all: elements, [from * hosts + to]   */
+	uint64_t *relayed;         /* behind them: room for a number per host     */
 	uint64_t *start, *into;    /* of chunk vector_of - 1 */
 	uint64_t vector_of;
 };
@@ -64,6 +68,9 @@ const uint64_t *cut_vector(struct cut *c, uint64_t k, const uint64_t **intop);
 
 /* cut_elements - how many chunk @k has. */
 uint64_t cut_elements(struct cut *c, uint64_t k);
+
+/* cut_part - how many of @total elements are in chunk @k. */
+uint64_t cut_part(const struct cut *c, uint64_t total, uint64_t k);
 
 /* What of a chunk lies in this rank's buffers, a run of elements at a time. */
 struct cut_walk {

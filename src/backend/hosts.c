@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "backend/cut.h"
 #include "backend/mail.h"
+#include "backend/relay.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
@@ -305,13 +306,10 @@ static int hosts_open(void *self, const struct team *team, struct err *e)
 	return rc || !h->row ? rc : seat_knob_open(&h->knob, e);
 }
 
-/* An all-to-all is not passed on from host to host. */
 static bool hosts_can(const void *self, const struct plan *p)
 {
-	const struct hosts *h = self;
-
-	return (unsigned int)p->dtype < RINGUP_DTYPE_COUNT &&
-	       (p->kind != PLAN_ALLTOALL || h->grid.hosts <= GRID_COMPLETE);
+	(void)self;
+	return (unsigned int)p->dtype < RINGUP_DTYPE_COUNT;
 }
 
 /* ---- a chunk, step by step ---- */
@@ -381,16 +379,31 @@ static void find_own(struct hosts *h, struct flight *f)
 	f->placed.end = UINT64_MAX;
 }
 
-static void make_steps(struct hosts *h, struct flight *f)
+static bool is_relayed(const struct hosts *h)
+{
+	return h->plan->kind == PLAN_ALLTOALL && h->cut.relays;
+}
+
+static int steps_of(struct hosts *h, struct flight *f)
 {
 	struct sweep s = { .kind = sweep_kind(h->plan),
 			   .whole = h->whole,
 			   .root = root_host(h) };
+
+	if (h->grid.hosts == 1)
+		return 0;
+	if (is_relayed(h))
+		return relay_steps(&h->cut, f->chunk, f->step);
+	s.start = cut_vector(&h->cut, f->chunk, &s.into);
+	return sweep_steps(&h->grid, h->team->host, &s, f->step);
+}
+
+static void make_steps(struct hosts *h, struct flight *f)
+{
 	uint64_t staged = 0;
 	int i;
 
-	s.start = cut_vector(&h->cut, f->chunk, &s.into);
-	f->steps = h->grid.hosts > 1 ? sweep_steps(&h->grid, h->team->host, &s, f->step) : 0;
+	f->steps = steps_of(h, f);
 	memset(f->due, 0, sizeof(f->due));
 	f->late = f->placed = (struct range){ 0, 0 };
 	find_own(h, f);
@@ -723,6 +736,8 @@ static void begin_round(struct hosts *h, struct flight *f)
 	int i;
 
 	f->round++;
+	if (is_relayed(h))
+		relay_fill(&h->cut, f->chunk, f->round, f->result);
 	for (i = 0; i < f->steps; i++)
 		if (f->step[i].round == f->round && f->step[i].kind == STEP_SEND)
 			send_step(h, f, i);

@@ -2,6 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cut.h"
+#include "backend/relay.h"
+#include "base/err.h"
 #include "coll/sweep.h"
 #include "tap.h"
 
@@ -12,7 +15,7 @@
  * operation takes, in latencies.  A host's sends leave one after the other, so "slots"
  * counts those, too: the critical path when sending a message takes as long as a hop.
  */
-enum { SMALL = 64, LARGE = 1 << 20 };
+enum { SMALL = 64, LARGE = 1 << 20, MOST = 1024 };
 
 struct growth {
 	int dims, links;
@@ -49,13 +52,13 @@ static int most(int a, int b)
 static void walk(const struct grid *g, struct growth *w)
 {
 	int n = g->hosts, rounds = 2 * g->dims + 2, round, h, i, before;
-	int *hops = calloc((size_t)n, sizeof(int)), *slots = calloc((size_t)n, sizeof(int));
-	int *hops_now = calloc((size_t)n, sizeof(int)),
-	    *slots_now = calloc((size_t)n, sizeof(int));
+	static int hops[MOST], slots[MOST], hops_now[MOST], slots_now[MOST];
 
+	memset(hops, 0, sizeof(hops));
+	memset(slots, 0, sizeof(slots));
 	for (round = 0; round < rounds; round++) {
-		memcpy(hops_now, hops, (size_t)n * sizeof(int));
-		memcpy(slots_now, slots, (size_t)n * sizeof(int));
+		memcpy(hops_now, hops, sizeof(hops));
+		memcpy(slots_now, slots, sizeof(slots));
 		for (h = 0; h < n; h++)
 			for (i = 0; i < count_of[h]; i++) {
 				const struct step *t = &steps[h][i];
@@ -66,42 +69,38 @@ static void walk(const struct grid *g, struct growth *w)
 				hops_now[h] = most(hops_now[h], hops[t->peer] + 1);
 				slots_now[h] = most(slots_now[h], slots[t->peer] + before);
 			}
-		memcpy(hops, hops_now, (size_t)n * sizeof(int));
-		memcpy(slots, slots_now, (size_t)n * sizeof(int));
+		memcpy(hops, hops_now, sizeof(hops));
+		memcpy(slots, slots_now, sizeof(slots));
 	}
 	for (h = 0; h < n; h++) {
 		w->hops = most(w->hops, hops[h]);
 		w->slots = most(w->slots, slots[h]);
 	}
-	free(hops);
-	free(slots);
-	free(hops_now);
-	free(slots_now);
 }
 
-static struct growth simulate(int hosts, enum sweep_kind kind, bool whole, uint64_t count)
+/* A vector's blocks: one per host, or for a sum per host inside the grid. */
+static void cut_up(const struct grid *g, enum sweep_kind kind, uint64_t count, uint64_t *start)
 {
-	uint64_t *start = calloc((size_t)hosts + 1, sizeof(*start));
-	struct sweep s = { kind, whole, 0, start, NULL };
-	struct growth w = { 0 };
-	struct grid g;
-	int h, i, place, inside = 0;
+	bool all = kind == SWEEP_ALLGATHER || kind == SWEEP_REDUCESCATTER;
+	int place, inside = 0;
 
-	grid_init(&g, hosts);
-	w.dims = g.dims;
-	for (place = 0; place < hosts; place++) {
-		inside += kind == SWEEP_ALLGATHER || grid_host(&g, place) < g.cells;
-		start[place + 1] = count * (uint64_t)inside /
-				   (uint64_t)(kind == SWEEP_ALLGATHER ? hosts : g.cells);
+	for (place = 0; place < g->hosts; place++) {
+		inside += all || grid_host(g, place) < g->cells;
+		start[place + 1] =
+			count * (uint64_t)inside / (uint64_t)(all ? g->hosts : g->cells);
 	}
-	steps = calloc((size_t)hosts, sizeof(*steps));
-	count_of = calloc((size_t)hosts, sizeof(*count_of));
-	for (h = 0; h < hosts; h++) {
-		uint64_t sent = 0;
-		int messages = 0;
+}
 
-		steps[h] = calloc((size_t)sweep_most(&g), sizeof(struct step));
-		count_of[h] = sweep_steps(&g, h, &s, steps[h]);
+/* What all hosts' steps come to; @count elements are a vector. */
+static struct growth count_up(const struct grid *g, uint64_t count)
+{
+	struct growth w = { .dims = g->dims };
+	int h, i;
+
+	for (h = 0; h < g->hosts; h++) {
+		uint64_t sent = 0;
+		int messages = 0, links = 0;
+
 		for (i = 0; i < count_of[h]; i++)
 			if (steps[h][i].kind == STEP_SEND) {
 				messages++;
@@ -110,20 +109,87 @@ static struct growth simulate(int hosts, enum sweep_kind kind, bool whole, uint6
 		w.most_messages = most(w.most_messages, messages);
 		if ((double)sent / (double)count > w.most_bytes)
 			w.most_bytes = (double)sent / (double)count;
-	}
-	for (h = 0; h < hosts; h++) {
-		int links = 0;
-
-		for (i = 0; i < hosts && h < 8; i++)
-			links += grid_linked(&g, h, i);
+		for (i = 0; i < g->hosts && h < 8; i++)
+			links += grid_linked(g, h, i);
 		w.links = most(w.links, links);
 	}
-	walk(&g, &w);
+	walk(g, &w);
+	return w;
+}
+
+static void begin(struct grid *g, int hosts)
+{
+	int h;
+
+	grid_init(g, hosts);
+	steps = calloc((size_t)hosts, sizeof(*steps));
+	count_of = calloc((size_t)hosts, sizeof(*count_of));
+	for (h = 0; h < hosts; h++)
+		steps[h] = calloc((size_t)sweep_most(g), sizeof(struct step));
+}
+
+static void end(int hosts)
+{
+	int h;
+
 	for (h = 0; h < hosts; h++)
 		free(steps[h]);
 	free(steps);
 	free(count_of);
+}
+
+static struct growth simulate(int hosts, enum sweep_kind kind, bool whole, uint64_t count)
+{
+	uint64_t *start = calloc((size_t)hosts + 1, sizeof(*start));
+	struct sweep s = { kind, whole, 0, start, start };
+	struct growth w;
+	struct grid g;
+	int h;
+
+	begin(&g, hosts);
+	cut_up(&g, kind, count, start);
+	for (h = 0; h < hosts; h++)
+		count_of[h] = sweep_steps(&g, h, &s, steps[h]);
+	w = count_up(&g, count);
+	end(hosts);
 	free(start);
+	return w;
+}
+
+/* Each host has @count elements for each; a vector is what one has for all others. */
+static struct growth exchange(int hosts, uint64_t count)
+{
+	size_t n = (size_t)hosts, i;
+	int *host_of = calloc(n, sizeof(*host_of)), h;
+	uint64_t *matrix = calloc(n * n, sizeof(*matrix));
+	struct team team = { .size = hosts, .hosts = hosts, .host_of = host_of };
+	struct piece piece = { 0 };
+	struct plan plan = { .kind = PLAN_ALLTOALL,
+			     .dtype = RINGUP_U8,
+			     .pieces = 1,
+			     .piece = &piece,
+			     .matrix = matrix };
+	struct growth w = { 0 };
+	struct cut cut;
+	struct grid g;
+	struct err e;
+
+	for (i = 0; i < n * n; i++)
+		matrix[i] = count;
+	for (h = 0; h < hosts; h++)
+		host_of[h] = h;
+	begin(&g, hosts);
+	if (!cut_open(&cut, &team, &g, 1u << 30, 1, &e) && !cut_plan(&cut, &plan, 1, &e)) {
+		for (h = 0; h < hosts; h++) {
+			team.host = h;
+			count_of[h] = relay_steps(&cut, 0, steps[h]);
+		}
+		w = count_up(&g, count * (n - 1));
+	}
+	cut_close(&cut);
+	end(hosts);
+	free(host_of);
+	free(matrix);
 	return w;
 }
 
@@ -134,6 +200,42 @@ static int log2_up(int n)
 	while (1 << k < n)
 		k++;
 	return k;
+}
+
+/* What has one way there, or back, or is passed on. */
+static void parts(const int *sizes, size_t count)
+{
+	int messages = 1, bytes = 1, hops = 1;
+	size_t k;
+
+	printf("# hosts   allgather: hops  messages  bytes   reduce-scatter: hops  messages  "
+	       "bytes"
+	       "   all-to-all: hops  messages  bytes\n");
+	for (k = 0; k < count; k++) {
+		int n = sizes[k], lg = log2_up(n);
+		bool relays = n > GRID_COMPLETE;
+		struct growth gather = simulate(n, SWEEP_ALLGATHER, false, LARGE);
+		struct growth scatter = simulate(n, SWEEP_REDUCESCATTER, false, LARGE);
+		/* Up to so many each sends to each. */
+		struct growth to_all = { .hops = 1, .most_messages = n - 1, .most_bytes = 1 };
+
+		if (relays)
+			to_all = exchange(n, SMALL);
+		printf("# %5d %17d %9d %6.3f %22d %9d %6.3f %18d %9d %6.3f\n", n, gather.hops,
+		       gather.most_messages, gather.most_bytes, scatter.hops,
+		       scatter.most_messages, scatter.most_bytes, to_all.hops,
+		       to_all.most_messages, to_all.most_bytes);
+		messages &= gather.most_messages <= 4 * lg + 8 &&
+			    scatter.most_messages <= 4 * lg + 8 &&
+			    (!relays || to_all.most_messages <= 4 * lg + 8);
+		hops &= gather.hops <= (lg + 2) / 3 + 3 && scatter.hops <= (lg + 2) / 3 + 3 &&
+			to_all.hops <= (lg + 2) / 3 + 3;
+		bytes &= gather.most_bytes <= 3.01 && scatter.most_bytes <= 3.01 &&
+			 to_all.most_bytes <= 2 * (lg + 2) / 3 + 2;
+	}
+	ok(hops, "hops of parts grow with the logarithm of the hosts");
+	ok(messages, "so do messages, of an all-to-all where not all are connected");
+	ok(bytes, "no host sends more than three vectors, in an all-to-all one per dimension");
 }
 
 int main(void)
@@ -167,6 +269,7 @@ int main(void)
 	ok(casts, "and those of a small broadcast");
 	ok(messages, "so does the number of messages, also of large sums");
 	ok(bytes, "no host sends more than three vectors, however many there are");
+	parts(sizes, sizeof(sizes) / sizeof(sizes[0]));
 	ok(links, "beyond %d hosts, connections grow with the logarithm", GRID_COMPLETE);
 	return tap_done();
 }
