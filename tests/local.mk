@@ -494,7 +494,7 @@ REBUILD_TESTS = %reldir%/cli/rebuild-real.bats
 
 # make check-long: the faults again, hundreds of times and with the limits of real jobs; tensors
 # of more than 2^31 elements; and Horovod built for real frameworks
-check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS) $(GROWTH_TESTS) $(WHOLE_TESTS) $(REBUILD_TESTS)' \
+check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS) $(WHOLE_TESTS) $(REBUILD_TESTS)' \
 	LOG_COMPILER='timeout -k 10 7200' \
 	BATS_LOG_COMPILER='timeout -k 10 7200 $(BATS) --tap'
 .PHONY: check-long

@@ -17,6 +17,7 @@ enum { INSTRUMENTED = 0 };
 
 enum {
 	ONCE = 2,     /* descriptors that a process opens when it first needs them, and keeps */
+	JOBS = 1000,  /* and as many groups */
 	WARM_UP = 15, /* jobs before the first look: caches fill, and stay     */
 	GROWTH = 768 * 1024, /* bytes: a page a job would be four times as much, and
 			      * noise of malloc() is a third                          */
@@ -27,8 +28,6 @@ struct held {
 	int descriptors, threads, mappings;
 	long resident; /* bytes */
 };
-
-static int jobs, groups;
 
 static int entries(const char *path)
 {
@@ -138,7 +137,7 @@ static int many_jobs(void)
 		if (job())
 			return 1;
 	look(&before);
-	for (i = 0; i < jobs; i++)
+	for (i = 0; i < JOBS; i++)
 		if (job())
 			return 1;
 	settle(&before, &after);
@@ -157,7 +156,7 @@ static int many_groups(void)
 	alarm(1500);
 	if (family_join(&r))
 		return 1;
-	for (i = 0; i < WARM_UP + groups && !rc; i++) {
+	for (i = 0; i < WARM_UP + JOBS && !rc; i++) {
 		if (i == WARM_UP)
 			look(&before);
 		rc = ringup_group_add(r, both, 2, &g);
@@ -205,33 +204,30 @@ static void as_threads(int size)
 	for (i = 0; i < WARM_UP; i++)
 		bad += ranks_run(size, sum_up);
 	look(&before);
-	for (i = 0; i < jobs && !bad; i++)
+	for (i = 0; i < JOBS && !bad; i++)
 		bad += ranks_run(size, sum_up);
 	settle(&before, &after);
 	ok(!bad && !failures && !has_grown("all ranks", &before, &after),
-	   "%d ranks as threads, %d jobs", size, jobs);
+	   "%d ranks as threads, %d jobs", size, JOBS);
 }
 
 int main(void)
 {
-	bool is_long = getenv("RINGUP_TEST_LONG") != NULL;
 	char what[64];
 
 	if (INSTRUMENTED) {
 		puts("1..0 # SKIP a sanitizer takes notes, and those grow");
 		return 0;
 	}
-	jobs = is_long ? 1000 : 100;
-	groups = is_long ? 1000 : 100;
-	snprintf(what, sizeof(what), "%d jobs", jobs);
+	snprintf(what, sizeof(what), "%d jobs", JOBS);
 	as_processes(1, many_jobs, what);
 	as_processes(2, many_jobs, what);
 	as_processes(4, many_jobs, what);
 	setenv("RINGUP_BACKEND", "tcp", 1);
-	snprintf(what, sizeof(what), "%d jobs over sockets", jobs);
+	snprintf(what, sizeof(what), "%d jobs over sockets", JOBS);
 	as_processes(2, many_jobs, what);
 	unsetenv("RINGUP_BACKEND");
-	snprintf(what, sizeof(what), "%d groups", groups);
+	snprintf(what, sizeof(what), "%d groups", JOBS);
 	as_processes(3, many_groups, what);
 	as_threads(1);
 	as_threads(2);
