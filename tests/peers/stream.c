@@ -13,11 +13,13 @@
 #include <unistd.h>
 
 /*
- * stream listen|connect ADDRESS PORT BYTES ROUNDS [RANKS [zerocopy]] - one process; the same on
- * the other host with the other word.  A round sends BYTES and receives as many, both ways at
- * once and nothing else done with them; it prints in us, as JSON, what a round takes in the
- * mean: pairs that share processors go in turn, and most rounds of each have them for
- * themselves.
+ * stream listen|connect ADDRESS PORT BYTES ROUNDS AT [RANKS [zerocopy]] - one process; the same
+ * on the other host with the other word.  It connects, and starts AT so many seconds of the
+ * monotonic clock, so that all pairs run together: who connects while others send may be a
+ * second late, if what asks for it is lost in a full queue.  A round sends BYTES and receives
+ * as many, both ways at once and nothing else done with them; it prints in us, as JSON, what a
+ * round takes in the mean: pairs that share processors go in turn, and most rounds of each have
+ * them for themselves.
  *
  * With RANKS, so many such processes are a host that combines vectors of RANKS * BYTES, and
  * this one does its part of what that takes at least: copy the shares that others send to
@@ -49,6 +51,18 @@ static double now_us(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+/* Status 3 if it has passed: then not all have started together. */
+static void sleep_until(double at)
+{
+	double left = at - now_us() / 1e6;
+
+	if (left <= 0) {
+		fprintf(stderr, "stream: connected too late\n");
+		exit(3);
+	}
+	usleep((useconds_t)(left * 1e6));
 }
 
 static int meet(const char *role, const char *address, const char *port)
@@ -185,16 +199,16 @@ static void *touched(size_t bytes)
 int main(int argc, char **argv)
 {
 	char *out = touched(PIECE), *in = touched(PIECE);
-	double begun = 0;
+	double begun;
 	size_t bytes;
 	int fd, rounds, i;
 
-	if (argc < 6 || argc > 8)
+	if (argc < 7 || argc > 9)
 		return 2;
 	bytes = strtoull(argv[4], NULL, 10);
 	rounds = atoi(argv[5]);
-	if (argc > 6)
-		ranks = atoi(argv[6]);
+	if (argc > 7)
+		ranks = atoi(argv[7]);
 	if (ranks) {
 		bytes = (bytes + PIECE - 1) / PIECE * PIECE;
 		vector = touched(bytes * (size_t)ranks);
@@ -204,14 +218,13 @@ int main(int argc, char **argv)
 		slot[1] = touched(PIECE);
 	}
 	fd = meet(argv[1], argv[2], argv[3]);
-	zerocopy = argc == 8 && !strcmp(argv[7], "zerocopy");
+	zerocopy = argc == 9 && !strcmp(argv[8], "zerocopy");
 	if (zerocopy && setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &zerocopy, sizeof(zerocopy)))
 		die("SO_ZEROCOPY");
-	for (i = -2; i < rounds; i++) {
-		if (!i)
-			begun = now_us();
+	sleep_until(atof(argv[6]));
+	begun = now_us();
+	for (i = 0; i < rounds; i++)
 		swap(fd, out, in, bytes);
-	}
 	printf("{\"bytes\":%zu,\"us\":%.1f,\"copied\":%.3f}\n", bytes,
 	       (now_us() - begun) / rounds, told ? (double)copied / (double)told : 1);
 	close(fd);

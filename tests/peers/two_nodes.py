@@ -34,6 +34,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 ADDRESS = ("10.9.0.1", "10.9.0.2")
+CONNECTED = 1  # seconds after which all pairs of plain sockets are, and have touched their memory
 
 
 def size_of(word):
@@ -155,12 +156,13 @@ def plain(args, cable, scratch, size, *more):
         subprocess.run(["cc", "-O3", "-march=native", "-o", program,
                         os.path.join(HERE, "stream.c")], check=True)
     share = str(max(size // args.per_host, 1))
+    at = str(time.monotonic() + CONNECTED)
     commands = []
     for pair in range(args.per_host):
         for host, role in enumerate(("listen", "connect")):
             commands.append((cable.inside(host, [program, role, ADDRESS[0], str(29600 + pair),
                                                  share, str(41 if size > 1 << 20 else 401),
-                                                 *more]), {}))
+                                                 at, *more]), {}))
     return commands
 
 
