@@ -119,6 +119,63 @@ static int forked(void)
 	return 0;
 }
 
+static int join_with(struct ringup_set *sets, int count, struct ringup **r)
+{
+	struct ringup_init how = { .rank = family_rank,
+				   .size = family->size,
+				   .exchange = family_exchange,
+				   .groups = sets,
+				   .group_count = count };
+
+	return ringup_init(&how, r);
+}
+
+/* Groups that are there from the start, one of them in an order of its own. */
+static int with_groups(void)
+{
+	static const int all[] = { 0, 1, 2 }, some[] = { 2, 0 };
+	struct ringup_set sets[] = { { all, 3 }, { some, 2 } };
+	struct ringup *r;
+	struct ringup_group *g;
+	float v = (float)(family_rank + 1);
+	struct ringup_reduce a = { .in = &v, .out = &v, .count = 1, .dtype = RINGUP_F32 };
+	int at = family_rank == 1 ? -1 : family_rank == 2;
+
+	if (join_with(sets, 2, &r))
+		return complain("init");
+	g = ringup_group_get(r, 2);
+	if (!g || ringup_group_id(g) != 2 || ringup_size(ringup_group_get(r, 1)) != 3 ||
+	    ringup_group_get(r, 3))
+		return complain("the groups are there");
+	if (ringup_size(g) != 2 || ringup_rank(g) != at)
+		return complain("its ranks");
+	if (family_rank == 1 ? ringup_allreduce(g, &a, NULL) != RINGUP_EINVAL
+			     : ringup_allreduce(g, &a, NULL) || v != 4)
+		return complain("a sum in it");
+	if (family_rank == 1 ? v != 2 : v != 4)
+		return complain("who is not in it has its own");
+	ringup_fini(r);
+	return 0;
+}
+
+/* A rank has other groups in mind, or one too few: all hear it, nobody waits. */
+static int other_groups(void)
+{
+	static const int all[] = { 0, 1, 2 }, some[] = { 0, 1 }, none[] = { 0, 7 };
+	struct ringup_set sets[] = { { all, 3 }, { family_rank == 2 ? all : some, 2 } };
+	struct ringup_set bad = { none, 2 };
+	struct ringup *r = NULL;
+
+	sets[1].count = family_rank == 2 ? 3 : 2;
+	if (join_with(sets, 2, &r) != RINGUP_EMISMATCH || r)
+		return complain("another group on rank 2");
+	if (join_with(&bad, 1, &r) != RINGUP_EINVAL || r)
+		return complain("rank 7 of 3");
+	if (join_with(NULL, 1, &r) != RINGUP_EINVAL || join_with(&bad, -1, &r) != RINGUP_EINVAL)
+		return complain("no groups");
+	return with_groups();
+}
+
 static int not_a_rank(void)
 {
 	struct ringup_init how = { .rank = 3, .size = 3 };
@@ -147,6 +204,8 @@ int main(void)
 	check("an unknown back end fails everywhere", 2, no_backend);
 	check("a bad setting is an error", 1, bad_setting);
 	check("a job of one", 1, alone);
+	check("groups from the start", 3, with_groups);
+	check("groups that differ, or cannot be", 3, other_groups);
 	check("no such rank", 1, not_a_rank);
 	check("a child of fork", 2, forked);
 	return tap_done();
