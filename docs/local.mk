@@ -26,7 +26,9 @@ dist_example_DATA = \
 	%reldir%/examples/digits.py \
 	%reldir%/examples/gather.c \
 	%reldir%/examples/groups.c \
-	%reldir%/examples/together.c
+	%reldir%/examples/route.c \
+	%reldir%/examples/together.c \
+	%reldir%/examples/uneven.c
 EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/RELIABILITY.md %reldir%/databricks.md %reldir%/horovod.md %reldir%/network.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
 
 # The reference of the library is its header; this is the header as a page.

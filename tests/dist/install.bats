@@ -93,6 +93,14 @@ EOF
   run timeout 60 "$prefix/bin/ringup" run -np 3 ./together
   expect_status 0
   [[ $output == *"row 0 changes by 0.5"*"row 1 changes by 0.5"*"row 101 changes by 1"*"row 2 changes by 0.5"* ]]
+  run timeout 60 "$prefix/bin/ringup" run -np 3 ./route
+  expect_status 0
+  [[ $output == *"rank 1 has been sent 20 numbers, the first by rank 0: 1"* ]]
+  [[ $output == *"the first number of rank 1's part was sent 3 times"* ]]
+  run timeout 60 "$prefix/bin/ringup" run -np 3 ./uneven
+  expect_status 0
+  [[ $output == *"rank 0, step 0: 3"* && $output == *"rank 2, step 1: 2"* && $output == *"rank 2, step 2: 1"* ]]
+  [[ $(grep -c 'rank 2 was the last$' <<<"$output") -eq 3 ]]
 }
 
 @test "the modules for MPI lie where the library looks for them" {
