@@ -30,6 +30,7 @@ AM_TESTS_ENVIRONMENT = \
 # unit: one program per source file; links the core, sees hidden symbols
 UNIT_TESTS = \
 	%reldir%/unit/test_adasum \
+	%reldir%/unit/test_adasum_job \
 	%reldir%/unit/test_api_status \
 	%reldir%/unit/test_backends \
 	%reldir%/unit/test_backend \
