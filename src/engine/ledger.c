@@ -19,8 +19,7 @@ enum {
 	ARENA_BYTES = 16 << 20,
 	LONG_LINE = 4096,   /* such lines leave half of it to others             */
 	GATHER_MOST = 8192, /* a line for what may turn out to be anything       */
-	BATCHES = 8,
-	ALONE = 0x8000, /* in an entry of the list: it is a batch of its own */
+	ALONE = 0x8000,     /* in an entry of the list: it is a batch of its own */
 };
 
 _Static_assert((int)LEDGER_IDS <= (int)ALONE, "an id fits below the mark");
@@ -467,7 +466,7 @@ static uint64_t seen_end(const struct ledger *l, uint64_t cap, bool *alone)
 /* All ranks have to cut the list at the same place: the first to come decides. */
 static uint64_t agreed_end(struct ledger *l, uint64_t mine)
 {
-	uint64_t *word = &l->shared->batch[l->batches % BATCHES];
+	uint64_t *word = &l->shared->batch[l->batches % LEDGER_IDS];
 	uint64_t v = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 
 	/* An end of an earlier batch is not above the head. */

@@ -48,7 +48,9 @@ struct ledger_record {
 
 struct ledger_shared {
 	alignas(64) uint64_t tail; /* of the list                       */
-	alignas(64) uint64_t batch[8];
+	/* Where a batch ends, by its number.  A rank may be as far ahead of another one as
+	 * there are operations in flight there, one a batch. */
+	alignas(64) uint64_t batch[LEDGER_IDS];
 	alignas(64) uint32_t joined; /* ranks that have no more to do: see join.c */
 	uint64_t calls;              /* grows when one of them should look        */
 	alignas(64) uint32_t lock;   /* of everything below, and of names  */

@@ -92,6 +92,34 @@ static void order(void)
 	ok(batches > 50, "the cap cuts them: %d", batches);
 }
 
+/* A rank is far ahead, and where it has cut the list the others do, too. */
+static void ahead(void)
+{
+	enum { AHEAD = 2000 };
+	struct want w = { .count = 100, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	struct item items[RANKS][BATCH_ITEMS];
+	uint32_t id[AHEAD];
+	char name[16];
+	bool last;
+	int i, r, bad = 0;
+
+	for (i = 0; i < AHEAD; i++) {
+		snprintf(name, sizeof(name), "ahead%d", i);
+		for (r = 0; r < RANKS; r++)
+			id[i] = post(r, name, w, true, 0, &last);
+		bad += agree_ledger.next(&ledger[0], 1, items[0]) != 1 ||
+		       items[0][0].id != id[i];
+		agree_ledger.done(&ledger[0]);
+	}
+	for (i = 0; i < AHEAD && !bad; i++)
+		for (r = 1; r < RANKS; r++) {
+			bad += agree_ledger.next(&ledger[r], 1 << 20, items[r]) != 1 ||
+			       items[r][0].id != id[i];
+			agree_ledger.done(&ledger[r]);
+		}
+	ok(!bad, "a rank may be %d batches ahead", AHEAD);
+}
+
 static void disagreement(void)
 {
 	struct want a = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 }, b = a;
@@ -243,10 +271,17 @@ static void recycling(void)
 	ok(good && find(1, -2, &id, &age) == RINGUP_ENOMEM, "all in flight: no more");
 }
 
-int main(void)
+static void close_all(void)
 {
 	int r;
 
+	for (r = 0; r < RANKS; r++)
+		ledger_close(&ledger[r]);
+	free(memory);
+}
+
+int main(void)
+{
 	open_all();
 	order();
 	disagreement();
@@ -254,8 +289,9 @@ int main(void)
 	lines();
 	long_ones();
 	recycling();
-	for (r = 0; r < RANKS; r++)
-		ledger_close(&ledger[r]);
-	free(memory);
+	close_all();
+	open_all();
+	ahead();
+	close_all();
 	return tap_done();
 }
