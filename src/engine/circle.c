@@ -32,6 +32,22 @@ int circle_exchange(const struct circle *c, const void *mine, size_t len, void *
 	return e->code;
 }
 
+static int told_by(const struct report *report, int rank, struct err *e)
+{
+	return fail(e, report->code < 0 ? report->code : RINGUP_ESYSTEM, "rank %d: %.200s",
+		    rank, report->text);
+}
+
+int circle_heard(const void *said, size_t len, int rank, struct err *e)
+{
+	struct report report;
+
+	if (len != sizeof(report))
+		return 0;
+	memcpy(&report, said, sizeof(report));
+	return report.code ? told_by(&report, rank, e) : 0;
+}
+
 int circle_agree(const struct circle *c, int rc, struct err *e)
 {
 	struct report mine = { 0 }, *all;
@@ -58,8 +74,7 @@ int circle_agree(const struct circle *c, int rc, struct err *e)
 	if (r < c->size && r == c->rank)
 		rc = all[r].code;
 	else if (r < c->size)
-		rc = fail(e, all[r].code < 0 ? all[r].code : RINGUP_ESYSTEM, "rank %d: %.200s",
-			  r, all[r].text);
+		rc = told_by(&all[r], r, e);
 	free(all);
 	return rc;
 }

@@ -21,4 +21,8 @@ int circle_exchange(const struct circle *c, const void *mine, size_t len, void *
 /* circle_agree - everybody says how it went: the first rank that failed speaks for all. */
 int circle_agree(const struct circle *c, int rc, struct err *e);
 
+/* circle_heard - does @rank, of whom something else was expected, say by @said that it has
+ * failed?  Then that is in @e, and returned; else 0. */
+int circle_heard(const void *said, size_t len, int rank, struct err *e);
+
 #endif

@@ -135,7 +135,8 @@ static int start_threads(struct bringup *b, struct err *e)
 	int r, rc;
 
 	m->peers = calloc((size_t)m->size, sizeof(*m->peers));
-	if (!m->peers)
+	m->counts = calloc((size_t)m->size, sizeof(*m->counts));
+	if (!m->peers || !m->counts)
 		return fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", m->size);
 	for (r = 0; r < m->size; r++) {
 		m->peers[r].pid = b->cards[r].pid;
@@ -235,6 +236,7 @@ static void tear_down(struct member *m)
 	group_close(&m->world);
 	rendezvous_close(&m->meeting);
 	free(m->peers);
+	free(m->counts);
 	secret_wipe(&m->secret);
 	memset(m, 0, sizeof(*m));
 }
@@ -289,41 +291,34 @@ struct crossing {
 	int calls;
 };
 
-static int cross_world(struct member *m, const void *mine, size_t len, void **all,
-		       uint64_t *counts, struct err *e)
+/* What all say, one after the other, and in m->counts how much each; what goes wrong is kept
+ * for circle_exchange(). */
+static void *cross_world(struct member *m, const void *mine, size_t len)
 {
+	void *all = NULL;
 	struct request q = { .name = "\x01group",
 			     .in = mine,
 			     .rows = len,
-			     .outp = all,
-			     .counts = counts,
+			     .outp = &all,
+			     .counts = m->counts,
 			     .want = { .count = 1,
 				       .pre = 1,
 				       .post = 1,
 				       .kind = PLAN_ALLGATHER,
 				       .dtype = RINGUP_U8 } };
 
-	return engine_submit(&m->world.lane, &q, INT64_MAX, NULL, e);
-}
-
-/* The same; what goes wrong is kept for circle_exchange(). */
-static void *cross_all(struct member *m, const void *mine, size_t len, uint64_t *counts)
-{
-	void *all = NULL;
-
 	m->why.code = 0;
-	if (!counts)
-		fail(&m->why, RINGUP_ENOMEM, "no memory for what %d ranks say", m->size);
-	else
-		cross_world(m, mine, len, &all, counts, &m->why);
+	engine_submit(&m->world.lane, &q, INT64_MAX, NULL, &m->why);
 	return all;
 }
 
-/* @rank has said so much. */
-static int check_said(struct member *m, int rank, uint64_t said, size_t len)
+/* @rank has said so much, and what. */
+static int check_said(struct member *m, int rank, uint64_t said, size_t len, const void *what)
 {
 	if (said == len)
 		return 0;
+	if (circle_heard(what, said, rank, &m->why))
+		return m->why.code;
 	/* Who has joined answers whatever others do, with nothing. */
 	return fail(&m->why, RINGUP_EMISMATCH, "rank %d %s", rank,
 		    said ? "says something else" : "has joined, and takes no part");
@@ -332,16 +327,16 @@ static int check_said(struct member *m, int rank, uint64_t said, size_t len)
 static int exchange_in_world(void *ctx, const void *mine, size_t len, void *all)
 {
 	struct member *m = ctx;
-	uint64_t *counts = calloc((size_t)m->size, sizeof(*counts));
-	void *got = cross_all(m, mine, len, counts);
+	const uint64_t *counts = m->counts;
+	void *got = cross_world(m, mine, len);
+	uint64_t at = 0;
 	int r, rc = m->why.code;
 
-	for (r = 0; r < m->size && !rc; r++)
-		rc = check_said(m, r, counts[r], len);
+	for (r = 0; r < m->size && !rc; at += counts[r++])
+		rc = check_said(m, r, counts[r], len, (char *)got + at);
 	if (!rc)
 		memcpy(all, got, len * (size_t)m->size);
 	free(got);
-	free(counts);
 	return rc;
 }
 
@@ -350,14 +345,15 @@ static int exchange_in_group(void *ctx, const void *mine, size_t len, void *all)
 {
 	struct crossing *c = ctx;
 	struct member *m = c->member;
-	uint64_t *counts = calloc((size_t)m->size, sizeof(*counts)), at = 0;
-	void *got = cross_all(m, mine, len, counts);
+	const uint64_t *counts = m->counts;
+	uint64_t at = 0;
+	void *got = cross_world(m, mine, len);
 	int r, i = 0, rc = m->why.code;
 
 	c->calls++;
 	for (r = 0; r < m->size && !rc; r++) {
 		if (i < c->group->size && c->group->ranks[i] == r) {
-			rc = check_said(m, r, counts[r], len);
+			rc = check_said(m, r, counts[r], len, (char *)got + at);
 			if (all && !rc)
 				memcpy((char *)all + len * (size_t)i, (char *)got + at, len);
 			i++;
@@ -365,7 +361,6 @@ static int exchange_in_group(void *ctx, const void *mine, size_t len, void *all)
 		at += counts[r];
 	}
 	free(got);
-	free(counts);
 	return rc;
 }
 
@@ -387,8 +382,9 @@ static void group_text(const struct member *m, const int *ranks, uint64_t count,
 /* Ranks ask for different groups, @odd for another one than rank 0: all tell all which. */
 static int groups_differ(struct member *m, const struct group *g, int odd, struct err *e)
 {
-	uint64_t *counts = calloc((size_t)m->size, sizeof(*counts)), at = 0;
-	int *got = cross_all(m, g->ranks, (size_t)g->size * sizeof(*g->ranks), counts), r;
+	const uint64_t *counts = m->counts;
+	uint64_t at = 0;
+	int *got = cross_world(m, g->ranks, (size_t)g->size * sizeof(*g->ranks)), r;
 	char first[RANKS_TEXT] = "", other[RANKS_TEXT] = "";
 
 	if (m->why.code) {
@@ -399,16 +395,15 @@ static int groups_differ(struct member *m, const struct group *g, int odd, struc
 			at += counts[r] / sizeof(*got);
 		group_text(m, got + at, counts[odd] / sizeof(*got), other);
 		fail(e, RINGUP_EMISMATCH, "rank 0 asks for a group of %s, rank %d for %s",
-		     first, odd, strcmp(first, other) ? other : "it at another time");
+		     first, odd, other);
 	}
 	free(got);
-	free(counts);
 	return e->code;
 }
 
-static uint64_t digest_of(const int *ranks, int count, uint64_t serial)
+static uint64_t digest_of(const int *ranks, int count)
 {
-	uint64_t digest = serial * 0x9e3779b97f4a7c15ULL + (uint64_t)count;
+	uint64_t digest = (uint64_t)count;
 	int i;
 
 	for (i = 0; i < count; i++)
@@ -457,14 +452,15 @@ static int open_group(struct member *m, struct group *g, struct card *cards,
 
 	watch_group_events(&m->watch, &events);
 	group_card(&mine, &m->conf, door);
-	g->lane.serial = m->groups;
-	mine.digest = digest_of(g->ranks, g->size, m->groups);
+	g->lane.serial = m->groups + 1;
+	mine.digest = digest_of(g->ranks, g->size);
 	rc = circle_exchange(&world, &mine, sizeof(mine), cards, e);
 	for (r = 1; r < m->size && !rc; r++)
 		if (cards[r].digest != cards[0].digest)
 			rc = groups_differ(m, g, r, e);
 	if (rc)
 		return rc;
+	m->groups++;
 	for (i = 0; i < g->size; i++)
 		cards[i] = cards[g->ranks[i]];
 	rc = group_locate(g, cards, is_apart(cards), e);
@@ -478,32 +474,38 @@ static int open_group(struct member *m, struct group *g, struct card *cards,
 	return rc;
 }
 
-int member_group_open(struct member *m, const int *ranks, int count, struct group *g,
-		      struct err *e)
+/* All that it takes here before the others are asked. */
+static int prepare(struct member *m, const int *ranks, int count, struct group *g,
+		   struct card **cardsp, struct segment_door *door, struct err *e)
 {
-	struct card *cards = calloc((size_t)m->size, sizeof(*cards));
-	struct segment_door door = { .fd = -1 };
-	int i, rc;
+	int i;
 
 	memset(g, 0, sizeof(*g));
-	m->groups++;
 	g->rank = -1;
 	g->size = count;
 	g->ranks = calloc((size_t)count, sizeof(int));
-	if (!cards || !g->ranks) {
-		rc = fail(e, RINGUP_ENOMEM, "no memory for a group of %d ranks", count);
-		goto out;
-	}
+	*cardsp = calloc((size_t)m->size, sizeof(**cardsp));
+	if (!*cardsp || !g->ranks)
+		return fail(e, RINGUP_ENOMEM, "no memory for a group of %d ranks", count);
 	for (i = 0; i < count; i++) {
 		g->ranks[i] = ranks[i];
 		if (ranks[i] == m->rank)
 			g->rank = i;
 	}
-	rc = segment_door_open(&door, e);
-	if (!rc)
-		rc = open_group(m, g, cards, &door, e);
+	return segment_door_open(door, e);
+}
+
+int member_group_open(struct member *m, const int *ranks, int count, struct group *g,
+		      struct err *e)
+{
+	struct circle world = { m->rank, m->size, exchange_in_world, m, &m->why };
+	struct segment_door door = { .fd = -1 };
+	struct card *cards;
+	int rc = prepare(m, ranks, count, g, &cards, &door, e);
+
+	/* Who cannot says so instead of its card, or the others would wait for it. */
+	rc = rc ? circle_agree(&world, rc, e) : open_group(m, g, cards, &door, e);
 	segment_door_close(&door);
-out:
 	free(cards);
 	if (rc)
 		group_close(g);

@@ -21,8 +21,9 @@ struct member {
 	int rank, size, local_rank, local_size, host_rank, host_count;
 	bool homogeneous;
 	struct watch_peer *peers;
-	uint64_t groups; /* that were ever asked for */
-	struct err why;  /* an exchange about groups has failed; code 0: it has not */
+	uint64_t groups;  /* that all ranks have asked for               */
+	uint64_t *counts; /* what each rank has said in an exchange about groups */
+	struct err why;   /* such an exchange has failed; code 0: it has not */
 	/* For the connections of groups. */
 	char address[128];
 	struct secret secret;

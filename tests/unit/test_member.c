@@ -1,4 +1,6 @@
 /* test_member.c - ranks as processes: where they are, starting again, failing together. */
+#include <sys/resource.h>
+
 #include "family.h"
 #include "tap.h"
 
@@ -176,6 +178,58 @@ static int other_groups(void)
 	return with_groups();
 }
 
+/* A rank has joined while another one asks for a group; once all have, it is there. */
+static int asked_too_soon(void)
+{
+	struct ringup *r;
+	struct ringup_group *g = NULL;
+	int last;
+
+	if (family_join(&r))
+		return complain("init");
+	if (family_rank == 0 &&
+	    (ringup_group_add(r, (int[]){ 0, 1 }, 2, &g) != RINGUP_EMISMATCH || g ||
+	     !strstr(ringup_error(), "rank 1 has joined")))
+		return complain("no group from who has joined");
+	if (ringup_join(ringup_world(r), &last, NULL))
+		return complain("join");
+	if (ringup_group_add(r, (int[]){ 0, 1 }, 2, &g) || ringup_group_id(g) != 1)
+		return complain("a group after it");
+	if (ringup_barrier(g, "x", NULL) || ringup_group_remove(g))
+		return complain("what it is for");
+	ringup_fini(r);
+	return 0;
+}
+
+/* A rank has no descriptor left: all hear which one and why, and the next time it works. */
+static int no_descriptor(void)
+{
+	struct rlimit was, none;
+	struct ringup *r;
+	struct ringup_group *g = NULL;
+	int rc, all[] = { 0, 1, 2 }, free_fd;
+
+	if (family_join(&r))
+		return complain("init");
+	free_fd = dup(1);
+	close(free_fd);
+	getrlimit(RLIMIT_NOFILE, &was);
+	none = was;
+	none.rlim_cur = (rlim_t)free_fd;
+	if (family_rank == 1)
+		setrlimit(RLIMIT_NOFILE, &none);
+	rc = ringup_group_add(r, all, 3, &g);
+	setrlimit(RLIMIT_NOFILE, &was);
+	if (rc != RINGUP_ESYSTEM || g)
+		return complain("a group without descriptors");
+	if (family_rank != 1 && !strstr(ringup_error(), "rank 1: "))
+		return complain("who it was");
+	if (ringup_group_add(r, all, 3, &g) || ringup_barrier(g, "x", NULL))
+		return complain("the next time");
+	ringup_fini(r);
+	return 0;
+}
+
 static int not_a_rank(void)
 {
 	struct ringup_init how = { .rank = 3, .size = 3 };
@@ -206,6 +260,8 @@ int main(void)
 	check("a job of one", 1, alone);
 	check("groups from the start", 3, with_groups);
 	check("groups that differ, or cannot be", 3, other_groups);
+	check("a group that is asked for too soon", 2, asked_too_soon);
+	check("a group that a rank cannot have", 3, no_descriptor);
 	check("no such rank", 1, not_a_rank);
 	check("a child of fork", 2, forked);
 	return tap_done();
