@@ -219,7 +219,8 @@ static int check_rows(const char *call, const void *in, uint64_t rows, uint64_t 
 
 	if (!out || !counts)
 		return fail(e, RINGUP_EINVAL, "%s: out and counts must not be NULL", call);
-	if (__builtin_mul_overflow(rows, row, &count))
+	/* A row has to make sense also if this rank has none. */
+	if (row > MOST_ELEMENTS || __builtin_mul_overflow(rows, row, &count))
 		return fail(e, RINGUP_EINVAL,
 			    "%s: %llu rows of %llu elements do not fit in memory", call,
 			    (unsigned long long)rows, (unsigned long long)row);

@@ -14,6 +14,7 @@
 #include "engine/ledger.h"
 #include "engine/op.h"
 #include "engine/pulse.h"
+#include "engine/tally.h"
 #include "engine/tree.h"
 #include "engine/watch.h"
 #include "ringup.h"
@@ -152,7 +153,8 @@ static void note(const struct stall *s, const struct lane *l, const struct ringu
 		 int64_t now_ns, struct finding *f)
 {
 	char who[320], what[STALL_NAME + 16];
-	bool in[4096], waiting[4096] = { false }, missing[4096] = { false };
+	bool in[TALLY_RANKS], waiting[TALLY_RANKS] = { false },
+			      missing[TALLY_RANKS] = { false };
 	int r;
 
 	if (!look_who(l, op, in))
@@ -400,7 +402,7 @@ static void look_at_board(struct stall *s, const struct lane *l, int64_t now_ns,
 			  struct finding *f)
 {
 	char who[320], what[STALL_NAME + 16];
-	bool missing[4096] = { false };
+	bool missing[TALLY_RANKS] = { false };
 	int i, r;
 
 	pthread_mutex_lock(&s->lock);

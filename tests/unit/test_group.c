@@ -389,6 +389,25 @@ static void every_kind(struct ringup *r, int rank, int size)
 	check(!ringup_barrier(ringup_world(r), NULL, NULL), "world", rank);
 }
 
+/* Rows that no memory holds are refused here, though this rank has none of them. */
+static void no_such_rows(struct ringup_group *w, int rank)
+{
+	uint64_t counts[RANKS_MAX];
+	void *out = NULL;
+	struct ringup_gather a = {
+		.name = "rows", .row = UINT64_C(1) << 60, .out = &out, .counts = counts
+	};
+	struct ringup_exchange x = {
+		.name = "rows", .row = UINT64_C(1) << 61, .out = &out, .counts = counts
+	};
+
+	check(ringup_allgather(w, &a, NULL) == RINGUP_EINVAL, "such a row", rank);
+	check(ringup_alltoall(w, &x, NULL) == RINGUP_EINVAL, "nor to all", rank);
+	a.row = 3;
+	check(!ringup_allgather(w, &a, NULL), "none of small rows", rank);
+	ringup_free(out);
+}
+
 static void refused(struct ringup *r, int rank, int size)
 {
 	int twice[] = { 0, 0 }, none[] = { size }, mine[] = { rank };
@@ -396,6 +415,7 @@ static void refused(struct ringup *r, int rank, int size)
 	struct ringup_op *op;
 	float v = 1;
 
+	no_such_rows(ringup_world(r), rank);
 	check(ringup_group_add(r, twice, 2, &g) == RINGUP_EINVAL, "twice", rank);
 	check(ringup_group_add(r, none, 1, &g) == RINGUP_EINVAL, "no such rank", rank);
 	check(ringup_group_add(r, mine, 0, &g) == RINGUP_EINVAL, "nobody", rank);
