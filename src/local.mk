@@ -49,6 +49,7 @@ CORE_SOURCES += \
 	%reldir%/wire/seat.c %reldir%/wire/seat.h \
 	%reldir%/wire/secret.c %reldir%/wire/secret.h \
 	%reldir%/wire/segment.c %reldir%/wire/segment.h \
+	%reldir%/wire/memory.c %reldir%/wire/memory.h \
 	%reldir%/wire/share.c %reldir%/wire/share.h \
 	%reldir%/wire/shake.c %reldir%/wire/shake.h \
 	%reldir%/wire/sock.c %reldir%/wire/sock.h

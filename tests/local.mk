@@ -125,6 +125,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_stall \
 	%reldir%/unit/test_seat \
 	%reldir%/unit/test_self \
+	%reldir%/unit/test_memory \
 	%reldir%/unit/test_segment \
 	%reldir%/unit/test_share \
 	%reldir%/unit/test_stray \

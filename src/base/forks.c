@@ -21,12 +21,17 @@ static void in_parent(void)
 
 static void in_child(void)
 {
+	void (*fn)(void *arg);
 	struct forks_hook *h;
 
 	__atomic_fetch_add(&forks_number, 1, __ATOMIC_RELAXED);
-	for (h = hooks; h; h = h->next)
-		h->fn(h->arg);
-	hooks = NULL;
+	/* They were the parent's; for a child of this one they may be added again. */
+	while ((h = hooks)) {
+		hooks = h->next;
+		fn = h->fn;
+		h->fn = NULL;
+		fn(h->arg);
+	}
 	pthread_mutex_unlock(&lock);
 }
 

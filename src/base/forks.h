@@ -26,7 +26,8 @@ static inline uint32_t forks_seen(void)
 /*
  * Something to be done in a child, right after fork(): a child that goes on
  * living must not keep connections open whose end tells others that its parent
- * has died.  @fn may do only what a signal handler may.
+ * has died.  @fn may do only what a signal handler may.  In the child the hook is
+ * gone then, its fn NULL.
  *
  * Ownership: *@h is the caller's, from forks_add() to forks_remove().
  */

@@ -180,6 +180,9 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 	else
 		set_pauses(g, s->cards, local);
 out:
+	/* Who knocks there for memory shall not wait for what does not come. */
+	if (rc && t->local_rank == 0)
+		segment_door_close(s->door);
 	free(local);
 	free(pids);
 	return rc;

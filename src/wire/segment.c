@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "ringup.h"
+#include "wire/memory.h"
 
 static socklen_t abstract_name(struct sockaddr_un *a, const unsigned char *name)
 {
@@ -218,10 +219,10 @@ int segment_make(struct segment *s, struct segment_door *d, int ranks, const int
 	fd = memfd_create("ringup", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return fail_os(e, "memfd_create");
-	if (ftruncate(fd, (off_t)s->bytes) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		rc = fail_os(e, "%zu bytes of shared memory", s->bytes);
-	else
+	rc = memory_size(fd, s->bytes, e);
+	if (!rc && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		rc = fail_os(e, "sealing %zu bytes of shared memory", s->bytes);
+	if (!rc)
 		rc = map(s, fd, 0, ranks, slot_area, extra_bytes, e);
 	if (!rc)
 		rc = hand_out(d, fd, ranks, pids, deadline_ns, e);

@@ -15,11 +15,13 @@
 #include "base/err.h"
 #include "base/forks.h"
 #include "ringup.h"
+#include "wire/memory.h"
 
 enum { ALIGN = 64, PAGE = 4096 };
 
 #define MOST_BYTES  ((uint64_t)256 << 30)
-#define LEAST_BYTES ((uint64_t)64 << 20)
+#define EVEN_BYTES  ((uint64_t)64 << 20)
+#define LEAST_BYTES ((uint64_t)1 << 20)
 
 /* The arena from @at on, up to the next block. */
 struct block {
@@ -32,13 +34,19 @@ struct mapping {
 	unsigned char *base;
 };
 
+/* The arena of a process that this one is a child of, or a child's child ... */
+struct ancestor {
+	unsigned char *base;
+	size_t bytes;
+	struct ancestor *next;
+};
+
 /* All of it under the lock, but for base and arena.bytes, which are written once. */
 static struct {
 	pthread_mutex_t lock;
 	struct share_arena arena;
-	unsigned char *base;      /* atomic: NULL until the rest is there */
-	unsigned char *inherited; /* from before a fork */
-	size_t inherited_bytes;
+	unsigned char *base;              /* atomic: NULL until the rest is there */
+	struct ancestor *own, *ancestors; /* the first for a child of this one */
 	struct block *blocks;
 	size_t count, room;
 	struct mapping *others;
@@ -69,38 +77,45 @@ static void disown(void *arg)
 {
 	(void)arg;
 	heap.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	heap.inherited = heap.base ? heap.base : heap.inherited;
-	heap.inherited_bytes = heap.base ? heap.arena.bytes : heap.inherited_bytes;
+	if (heap.base) {
+		*heap.own = (struct ancestor){ heap.base, heap.arena.bytes, heap.ancestors };
+		heap.ancestors = heap.own;
+	}
 	heap.base = NULL;
+	heap.own = NULL;
 }
 
-/* As much as the machine has, or as this process may have addresses for. */
-static int open_arena(struct err *e)
+/* As much as the machine has, or as this process may have: of addresses, or of a file. */
+static uint64_t arena_bytes(void)
 {
 	uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	unsigned char *base = NULL;
-	struct stat st;
-	int fd;
 
 	bytes = bytes > MOST_BYTES ? MOST_BYTES : bytes;
-	bytes = (bytes + LEAST_BYTES - 1) / LEAST_BYTES * LEAST_BYTES;
+	bytes = (bytes + EVEN_BYTES - 1) / EVEN_BYTES * EVEN_BYTES;
+	return bytes > memory_most() ? memory_most() / PAGE * PAGE : bytes;
+}
+
+static int open_arena(struct err *e)
+{
+	uint64_t bytes = arena_bytes();
+	unsigned char *base = NULL;
+	struct stat st;
+	int fd, rc;
+
 	fd = memfd_create("ringup-arena", MFD_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st))
 		return fail_os(e, "memory to share");
-	for (; !base && bytes >= LEAST_BYTES; bytes /= 2) {
-		if (ftruncate(fd, (off_t)bytes))
-			continue;
-		base = map(fd, bytes);
-		if (base)
-			break;
-	}
+	while (!(rc = memory_size(fd, bytes, e)) && !(base = map(fd, bytes)) &&
+	       bytes > LEAST_BYTES)
+		bytes = bytes / 2 / PAGE * PAGE;
 	free(heap.blocks);
 	heap.blocks = malloc(64 * sizeof(*heap.blocks));
-	if (!base || !heap.blocks) {
+	heap.own = heap.own ? heap.own : malloc(sizeof(*heap.own));
+	if (!base || !heap.blocks || !heap.own) {
 		close(fd);
 		if (base)
 			munmap(base, bytes);
-		return fail(e, RINGUP_ENOMEM, "no addresses for memory to share");
+		return rc ? rc : fail(e, RINGUP_ENOMEM, "no addresses for memory to share");
 	}
 	if (!heap.fork.fn) {
 		heap.fork.fn = disown;
@@ -221,12 +236,14 @@ static size_t block_at(size_t at)
 
 bool share_free(void *p)
 {
+	const struct ancestor *old;
 	uint64_t at;
 	size_t i;
 
-	if (heap.inherited && (unsigned char *)p >= heap.inherited &&
-	    (unsigned char *)p < heap.inherited + heap.inherited_bytes)
-		return true; /* the parent's */
+	for (old = heap.ancestors; old; old = old->next)
+		if ((unsigned char *)p >= old->base &&
+		    (unsigned char *)p < old->base + old->bytes)
+			return true; /* not ours to give back */
 	if (!share_find(p, 1, &at))
 		return false;
 	pthread_mutex_lock(&heap.lock);

@@ -85,6 +85,16 @@ solo() {
   done
 }
 
+@test "F33 a limit for files, which holds for shared memory, too: all ranks say so, at once" {
+  export RINGUP_START_TIMEOUT_MS=60000
+  local start=$SECONDS
+  begin -np 3 --no-prefix -- bash -c 'ulimit -f 1000 && exec "$0"' "$loop"
+  end
+  expect_status 3
+  [[ $(grep -c 'ulimit -f' out) -eq 3 ]] || { cat out; return 1; }
+  ((SECONDS - start < 30))
+}
+
 @test "F34 the disk is full where the output goes: the job goes on" {
   [[ $EUID -eq 0 ]] && unshare -m true 2>/dev/null || skip "needs root and mount namespaces"
   mkdir logs

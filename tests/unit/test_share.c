@@ -72,6 +72,31 @@ static int child(const struct share_arena *a, uint64_t at)
 	return share_map(&wrong) ? 5 : 0;
 }
 
+/* What a child allocates is not its child's to give back, nor what its parent has. */
+static int grandchild(char *parents)
+{
+	char *p = share_alloc(4096, &e), *mine;
+	uint64_t at;
+	int status = -1;
+	pid_t pid;
+
+	if (!p)
+		return 1;
+	strcpy(p, "the child's");
+	pid = fork();
+	if (pid == 0) {
+		mine = share_alloc(4096, &e);
+		if (!mine || mine == p || *mine || share_find(p, 1, &at))
+			_exit(2);
+		_exit(share_free(p) && share_free(parents) && share_free(mine) ? 0 : 3);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		return WEXITSTATUS(status);
+	return strcmp(p, "the child's") ? 4 : strcmp(parents, "the parent's") ? 5 : 0;
+}
+
 int main(void)
 {
 	struct share_arena a;
@@ -100,6 +125,14 @@ int main(void)
 	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
 	   "another process maps it, and has its own (%d)", WEXITSTATUS(status));
 	ok(!strcmp(p, "from the child"), "and writes to it");
+	strcpy(p, "the parent's");
+	pid = fork();
+	if (pid == 0)
+		_exit(grandchild(p));
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	   "a child's child harms neither's (%d)", WEXITSTATUS(status));
 	ok(share_free(p) && share_free(q) && !share_free(&a), "what is not of it is not freed");
 	again = share_alloc(5000, &e);
 	ok(again == p && !*again, "what was freed is used again, as zeroes");

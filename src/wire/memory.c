@@ -1,0 +1,32 @@
+/* memory.c - memory that processes can share, as a file without a name. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/memory.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+uint64_t memory_most(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_FSIZE, &r) || r.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return r.rlim_cur;
+}
+
+int memory_size(int fd, uint64_t bytes, struct err *e)
+{
+	uint64_t most = memory_most();
+
+	if (bytes > most)
+		return fail(e, RINGUP_ESYSTEM,
+			    "%llu KiB of memory to share: files have %llu KiB at most here; "
+			    "raise that limit (ulimit -f)",
+			    (unsigned long long)bytes >> 10, (unsigned long long)most >> 10);
+	if (ftruncate(fd, (off_t)bytes))
+		return fail_os(e, "%llu bytes of memory to share", (unsigned long long)bytes);
+	return 0;
+}
