@@ -44,7 +44,14 @@ static int32_t row_of(int from, int to, uint64_t i)
 	return (int32_t)((uint64_t)(from * 64 + to) * 1000000 + i);
 }
 
-static void exchange(struct ringup_group *g, uint64_t n, bool even, int rank, int size)
+static uint64_t rows_to(int from, int to, uint64_t n, bool even)
+{
+	return even ? n : (uint64_t)((to + from) % 3) * n;
+}
+
+/* @gone: a rank that has joined, and sends nothing; or -1. */
+static void exchange_without(struct ringup_group *g, uint64_t n, bool even, int rank, int size,
+			     int gone)
 {
 	uint64_t splits[RANKS_MAX], counts[RANKS_MAX], rows = 0, at = 0, i, bad = 0;
 	struct ringup_exchange a = { .name = even ? "even" : "uneven",
@@ -55,7 +62,7 @@ static void exchange(struct ringup_group *g, uint64_t n, bool even, int rank, in
 	int q;
 
 	for (q = 0; q < size; q++) {
-		splits[q] = even ? n : (uint64_t)((q + rank) % 3) * n;
+		splits[q] = rows_to(rank, q, n, even);
 		rows += splits[q];
 	}
 	in = malloc((rows + 1) * sizeof(*in));
@@ -68,7 +75,7 @@ static void exchange(struct ringup_group *g, uint64_t n, bool even, int rank, in
 	a.out = (void **)&out;
 	check(!ringup_alltoall(g, &a, NULL), "alltoall", rank);
 	for (at = 0, q = 0; q < size && out; q++) {
-		uint64_t want = even ? n : (uint64_t)((q + rank) % 3) * n;
+		uint64_t want = q == gone ? 0 : rows_to(q, rank, n, even);
 
 		bad += counts[q] != want;
 		for (i = 0; i < want; i++)
@@ -77,6 +84,11 @@ static void exchange(struct ringup_group *g, uint64_t n, bool even, int rank, in
 	check(out && !bad, "alltoall values", rank);
 	ringup_free(out);
 	free(in);
+}
+
+static void exchange(struct ringup_group *g, uint64_t n, bool even, int rank, int size)
+{
+	exchange_without(g, n, even, rank, size, -1);
 }
 
 /* An exchange that is too large to be eager, small enough for one chunk. */
@@ -102,8 +114,12 @@ static void exchange_once(struct ringup *r, int rank, int size)
 	exchange(ringup_world(r), ROWS, true, rank, size);
 }
 
-static void scatter(struct ringup_group *g, uint64_t rows, uint64_t row, int rank, int size)
+/* @gone: as above; it gives zeros. */
+static void scatter_without(struct ringup_group *g, uint64_t rows, uint64_t row, int rank,
+			    int size, int gone)
 {
+	int there = gone < 0 ? size : size - 1;
+	int ranks = size * (size - 1) / 2 - (gone < 0 ? 0 : gone);
 	uint64_t n = (uint64_t)size, first, mine, i, bad = 0, count = rows * row;
 	int32_t *in = malloc((count + 1) * sizeof(*in)), *out = malloc((count + 1) * 4);
 	struct ringup_scatter a = { .name = "scatter",
@@ -120,10 +136,15 @@ static void scatter(struct ringup_group *g, uint64_t rows, uint64_t row, int ran
 		in[i] = (int32_t)i + rank;
 	check(!ringup_reducescatter(g, &a, NULL), "reducescatter", rank);
 	for (i = 0; i < mine * row; i++)
-		bad += out[i] != (int32_t)(first * row + i) * size + size * (size - 1) / 2;
+		bad += out[i] != (int32_t)(first * row + i) * there + ranks;
 	check(!bad, "reducescatter values", rank);
 	free(in);
 	free(out);
+}
+
+static void scatter(struct ringup_group *g, uint64_t rows, uint64_t row, int rank, int size)
+{
+	scatter_without(g, rows, row, rank, size, -1);
 }
 
 static void kinds_in(struct ringup_group *g)
@@ -821,6 +842,193 @@ static void join_ends(struct ringup *r, int rank, int size)
 	check(!sum(g, "too late", &v, 1, NULL) && v == (float)size, "after the join", rank);
 }
 
+/* ---- join in a group ---- */
+
+/* Ranks of @g give 1, 2 ... by their places, and @gone nothing. */
+static void reduce_without(struct ringup_group *g, uint64_t n, enum ringup_redop redop,
+			   float want)
+{
+	int me = ringup_rank(g);
+	float *v = malloc(n * sizeof(*v));
+	char name[16];
+	struct ringup_reduce a = {
+		.name = name, .in = v, .out = v, .count = n, .dtype = RINGUP_F32, .redop = redop
+	};
+	uint64_t i;
+
+	snprintf(name, sizeof(name), "%d.%d", (int)redop, (int)n);
+	for (i = 0; i < n; i++)
+		v[i] = (float)(me + 1);
+	check(!ringup_allreduce(g, &a, NULL), "allreduce", me);
+	if (!all_are(v, n, want))
+		printf("# %s: %g, not %g\n", name, v[0], want);
+	check(all_are(v, n, want), "of those who are left", me);
+	free(v);
+}
+
+static void reductions_without(struct ringup_group *g, uint64_t n, int gone)
+{
+	int size = ringup_size(g), q;
+	float total = 0, most = 0, least = (float)size, product = 1;
+
+	for (q = 0; q < size; q++) {
+		if (q == gone)
+			continue;
+		total += (float)(q + 1);
+		product *= (float)(q + 1);
+		most = (float)(q + 1);
+		least = least < most ? least : most;
+	}
+	reduce_without(g, n, RINGUP_SUM, total);
+	reduce_without(g, n, RINGUP_AVERAGE, total / (float)size);
+	reduce_without(g, n, RINGUP_MIN, least);
+	reduce_without(g, n, RINGUP_MAX, most);
+	reduce_without(g, n, RINGUP_PRODUCT, product);
+}
+
+/* The block of each rank is @n rows of its place, all of them twice. */
+static void gather_without(struct ringup_group *g, uint64_t n, int gone)
+{
+	int me = ringup_rank(g), size = ringup_size(g), i, q;
+	int32_t *in = malloc((n + 1) * sizeof(*in)), *out[2] = { NULL, NULL };
+	uint64_t counts[2][RANKS_MAX], k, at, bad = 0;
+	struct ringup_gather a[2];
+
+	for (k = 0; k < n; k++)
+		in[k] = me;
+	for (i = 0; i < 2; i++)
+		a[i] = (struct ringup_gather){ .name = i ? NULL : "blocks",
+					       .in = in,
+					       .rows = n,
+					       .row = 1,
+					       .dtype = RINGUP_I32,
+					       .out = (void **)&out[i],
+					       .counts = counts[i] };
+	check(!ringup_allgather_many(g, a, 2, NULL), "gather", me);
+	for (i = 0; i < 2 && out[i]; i++)
+		for (at = 0, q = 0; q < size; q++) {
+			bad += counts[i][q] != (q == gone ? 0 : n);
+			for (k = 0; k < counts[i][q] && !bad; k++)
+				bad += out[i][at++] != q;
+		}
+	check(out[0] && out[1] && !bad, "blocks of those who are left", me);
+	ringup_free(out[0]);
+	ringup_free(out[1]);
+	free(in);
+}
+
+/* From everybody; the one who has joined is told by its number in the world. */
+static void broadcast_without(struct ringup_group *g, uint64_t n, int gone)
+{
+	int me = ringup_rank(g), q, rc;
+	float *v = malloc(n * sizeof(*v));
+	char name[16], joined[32];
+	struct ringup_bcast b = { .name = name, .in = v, .out = v, .count = n };
+	uint64_t i;
+
+	b.dtype = RINGUP_F32;
+	snprintf(joined, sizeof(joined), "rank %d %sa join", ringup_group_member(g, gone),
+		 gone ? "" : "wants ");
+	for (b.root = 0; b.root < ringup_size(g); b.root++) {
+		snprintf(name, sizeof(name), "from %d", b.root);
+		for (i = 0; i < n; i++)
+			v[i] = (float)me;
+		rc = ringup_broadcast(g, &b, NULL);
+		q = b.root == gone ? me : b.root;
+		check(b.root == gone ? rc == RINGUP_EMISMATCH && strstr(ringup_error(), joined)
+				     : !rc,
+		      "broadcast", me);
+		check(all_are(v, n, (float)q), "what was sent", me);
+	}
+	free(v);
+}
+
+/* All that a group does, without one of its ranks. */
+static void all_without(struct ringup_group *g, uint64_t n, int gone)
+{
+	int me = ringup_rank(g), size = ringup_size(g);
+
+	reductions_without(g, n, gone);
+	gather_without(g, n, gone);
+	broadcast_without(g, n, gone);
+	exchange_without(g, n, true, me, size, gone);
+	exchange_without(g, n, false, me, size, gone);
+	scatter_without(g, n, 3, me, size, gone);
+	check(!ringup_barrier(g, "b", NULL), "barrier", me);
+}
+
+static void sum_world(struct ringup *r, uint64_t n, const char *what)
+{
+	struct ringup_group *world = ringup_world(r);
+	float *v = malloc(n * sizeof(*v));
+	uint64_t i;
+
+	for (i = 0; i < n; i++)
+		v[i] = 1;
+	check(!sum(world, "world", v, n, NULL) && all_are(v, n, (float)ringup_size(world)),
+	      what, ringup_rank(world));
+	free(v);
+}
+
+/* The world goes on, though a rank has joined in @g: also groups come, but @g cannot go. */
+static void world_beside(struct ringup *r, struct ringup_group *g, int rank, int size)
+{
+	struct ringup_group *other;
+	int all[RANKS_MAX], i;
+
+	for (i = 0; i < size; i++)
+		all[i] = i;
+	sum_world(r, 3, "a small sum of the world");
+	sum_world(r, 70001, "a large one");
+	check(ringup_group_remove(g) == RINGUP_EBUSY, "a join is in flight", rank);
+	check(!ringup_group_add(r, all, size, &other), "another group", rank);
+	check(!ringup_barrier(other, NULL, NULL), "and it works", rank);
+	check(!ringup_group_remove(other), "remove", rank);
+}
+
+/* One rank of a group after the other joins in it first; those who stay go on. */
+static void join_in_group(struct ringup *r, int rank, int size, const int *ranks, int count)
+{
+	struct ringup_group *g;
+	struct ringup_op *join = NULL;
+	int gone, me, last = -1;
+
+	check(!ringup_group_add(r, ranks, count, &g), "add", rank);
+	me = ringup_rank(g);
+	for (gone = 0; gone < count; gone++) {
+		if (me == gone) {
+			check(!ringup_join(g, &last, &join), "join", rank);
+			check(ringup_barrier(g, "late", NULL) == RINGUP_EBUSY,
+			      "nothing after it", rank);
+		} else if (me >= 0) {
+			all_without(g, 3, gone);
+			all_without(g, 30000, gone);
+		}
+		world_beside(r, g, rank, size);
+		if (me >= 0 && me != gone)
+			check(!ringup_join(g, &last, &join), "join", rank);
+		if (me < 0)
+			continue;
+		check(!ringup_wait(join, -1), "all have joined", rank);
+		check(last >= 0 && last < count && last != gone, "who was last", rank);
+		all_without(g, 3, -1);
+		all_without(g, 30000, -1);
+	}
+	check(!ringup_barrier(ringup_world(r), NULL, NULL), "the end", rank);
+	check(!ringup_group_remove(g), "remove", rank);
+}
+
+static void join_in_pair(struct ringup *r, int rank, int size)
+{
+	join_in_group(r, rank, size, (int[]){ 0, size - 1 }, 2);
+	join_in_group(r, rank, size, (int[]){ 1, 2 }, 2);
+}
+
+static void join_in_three(struct ringup *r, int rank, int size)
+{
+	join_in_group(r, rank, size, (int[]){ 0, 2, 3 }, 3);
+}
+
 /* A plan waits for its chunks, and none of those waits is long enough to sleep. */
 static void keeps_pace(struct ringup *r, int rank, int size)
 {
@@ -893,6 +1101,9 @@ int main(void)
 	run("groups in a circle", 3, circle);
 	run("a group without the rank that leaves", 3, without_one);
 	run("a group without the rank that leaves", 5, without_one);
+	run("one rank joins in a group of two", 3, join_in_pair);
+	run("one rank joins in a group of two", 4, join_in_pair);
+	run("one rank joins in a group of three", 4, join_in_three);
 
 	/* The same, as if each rank were on a host of its own. */
 	setenv("RINGUP_BACKEND", "tcp", 1);
@@ -918,5 +1129,7 @@ int main(void)
 	run("hosts: what a child of fork() may ask for", 3, child);
 	run("hosts: a group without the rank that leaves", 3, without_one);
 	run("hosts: a group without the rank that leaves", 5, without_one);
+	run("hosts: one rank joins in a group of two", 3, join_in_pair);
+	run("hosts: one rank joins in a group of three", 4, join_in_three);
 	return tap_done();
 }

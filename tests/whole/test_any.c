@@ -18,7 +18,7 @@
  * the world and in groups, alone and many together, some of them with one rank that asks for
  * something else.  A round is submitted in an order of each rank's own, and so waited for.
  * What comes out is compared with what plain loops make of all ranks' inputs, which everybody
- * knows; in some rounds ranks have joined, and have none.
+ * knows; in some rounds ranks have joined the world or a group, and have none there.
  */
 
 enum {
@@ -680,7 +680,7 @@ struct job {
 	struct side side[GROUPS];
 	struct asked pool[NAMES];
 	struct lots lots;
-	int quota[RANKS_MAX]; /* rounds that each takes part in before it joins */
+	int quota[GROUPS][RANKS_MAX]; /* rounds that each takes part in before it joins */
 	int round;
 	struct lots own;
 	struct flight flight[FLYING];
@@ -692,7 +692,7 @@ static int who(const struct job *j, int g, bool *in)
 	int r, n = 0;
 
 	for (r = 0; r < j->side[g].size; r++) {
-		in[r] = g || j->round < j->quota[r];
+		in[r] = j->round < j->quota[g][r];
 		n += in[r];
 	}
 	return n;
@@ -701,13 +701,13 @@ static int who(const struct job *j, int g, bool *in)
 /* Results of a sum have the same bits on all ranks that took part. */
 static uint64_t digests[ROUNDS][RANKS_MAX];
 
-static void note(const struct job *j, const struct flight *f)
+static void note(const struct job *j, const struct flight *f, const bool *in)
 {
 	const struct asked *a = &f->a;
 	uint64_t k, d = 0;
 	int i;
 
-	if (a->kind > MANY || a->group || a->odd >= 0)
+	if (a->kind > MANY || a->group || a->odd >= 0 || is_impossible(a, in, j->size))
 		return;
 	for (i = 0; i < a->tensors; i++)
 		for (k = 0; k < a->t[i].rows * a->t[i].row * reduce_dtype_bytes(a->t[i].dtype);
@@ -759,7 +759,7 @@ static void fly(struct job *j, const struct asked *now)
 			continue;
 		who(j, f->a.group, in);
 		rc = ringup_wait(f->op, -1);
-		note(j, f);
+		note(j, f, in);
 		land(f, &j->side[f->a.group], in, rc, j->rank);
 	}
 }
@@ -777,7 +777,7 @@ static void walk(struct job *j, const struct asked *now)
 		if (j->side[a->group].rank < 0 || !in[j->side[a->group].rank])
 			continue;
 		launch(j, &j->flight[0], a, i % 2, NULL, &rc);
-		note(j, &j->flight[0]);
+		note(j, &j->flight[0], in);
 		land(&j->flight[0], &j->side[a->group], in, rc, j->rank);
 	}
 }
@@ -810,7 +810,7 @@ static void compare_digests(const struct job *j)
 	for (round = 0; round < ROUNDS; round++) {
 		first = -1;
 		for (r = 0; r < j->size; r++) {
-			in[r] = round < j->quota[r];
+			in[r] = round < j->quota[0][r];
 			first = first < 0 && in[r] ? r : first;
 			if (in[r] && digests[round][r] != digests[round][first])
 				check(0, "equal bits on all ranks", r);
@@ -818,20 +818,45 @@ static void compare_digests(const struct job *j)
 	}
 }
 
-/* @joining: ranks come to their ends one after the other. */
+/* Those of this rank's groups in which it comes to its end before round @now. */
+static void join(struct job *j, int now, int *last, struct ringup_op **ops)
+{
+	int g;
+
+	for (g = 0; g < GROUPS; g++) {
+		const struct side *s = &j->side[g];
+
+		if (s->rank >= 0 && j->quota[g][s->rank] == now)
+			check(!ringup_join(s->group, &last[g], &ops[g]), "join", j->rank);
+	}
+}
+
+static void wait_for_joins(const struct job *j, const int *last, struct ringup_op **ops)
+{
+	int g;
+
+	for (g = 0; g < GROUPS; g++) {
+		if (j->side[g].rank < 0)
+			continue;
+		check(!ringup_wait(ops[g], -1), "all have joined", j->rank);
+		check(last[g] >= 0 && last[g] < j->side[g].size, "one was the last", j->rank);
+	}
+}
+
+/* @joining: ranks come to their ends one after the other, in each group at another time. */
 static void play(struct job *j, bool joining)
 {
 	struct ringup_group *world = j->side[0].group;
 	struct asked now[FLYING];
-	struct ringup_op *join = NULL;
-	int r, last = -1;
+	struct ringup_op *joins[GROUPS];
+	int g, r, last[GROUPS] = { -1, -1, -1, -1 };
 
-	for (r = 0; r < j->size; r++)
-		j->quota[r] = joining ? draw(&j->lots, ROUNDS + 1) : ROUNDS;
+	for (g = 0; g < GROUPS; g++)
+		for (r = 0; r < j->side[g].size; r++)
+			j->quota[g][r] = joining ? draw(&j->lots, ROUNDS + 1) : ROUNDS;
 	for (j->round = 0; j->round < ROUNDS; j->round++) {
 		digests[j->round][j->rank] = 0;
-		if (j->round == j->quota[j->rank])
-			check(!ringup_join(world, &last, &join), "join", j->rank);
+		join(j, j->round, last, joins);
 		draw_round(j, now);
 		/* What is not in flight at once has to come in one order. */
 		if (j->round % 4 == 3)
@@ -839,11 +864,9 @@ static void play(struct job *j, bool joining)
 		else
 			fly(j, now);
 	}
-	if (joining && !join)
-		check(!ringup_join(world, &last, &join), "join", j->rank);
-	if (join) {
-		check(!ringup_wait(join, -1), "all have joined", j->rank);
-		check(last >= 0 && last < j->size, "one was the last", j->rank);
+	if (joining) {
+		join(j, ROUNDS, last, joins);
+		wait_for_joins(j, last, joins);
 	}
 	check(!ringup_barrier(world, "all are through", NULL), "barrier", j->rank);
 	if (j->rank == 0)
