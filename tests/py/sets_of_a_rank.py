@@ -1,6 +1,8 @@
 # sets_of_a_rank.py - what test_sets.py starts on every rank: process sets, and what came with them.
 # SPDX-License-Identifier: Apache-2.0
 
+import copy
+
 import ops_of_a_rank as ops
 import torch
 from ops_of_a_rank import DTYPES, equal, everywhere_equal, inputs, raises
@@ -286,6 +288,57 @@ def joining():
             assert n == 1 or last != early
             assert hvd.allgather_object(last) == [last] * n
     hvd.barrier()
+
+
+def sparse_of(rank, early, shape):
+    """What a rank adds up beside one that has joined: a place twice, one of all, or nothing."""
+    if rank == (early + 2) % hvd.size():
+        return torch.zeros(shape).to_sparse(1)
+    at = torch.tensor([[rank, 5, rank]])
+    values = (torch.arange(3.0) + rank).view(3, *[1] * (len(shape) - 1)).expand(3, *shape[1:])
+    return torch.sparse_coo_tensor(at, values, shape)
+
+
+@check
+def sparse_beside_who_has_joined():
+    n, r = hvd.size(), hvd.rank()
+    for early in range(n):
+        for step in range(2 if r != early else 0):
+            for shape in ((6,), (6, 2)):
+                total = sum(sparse_of(i, early, shape).to_dense() for i in range(n) if i != early)
+                mine = sparse_of(r, early, shape)
+                name = f"sparse.{len(shape)}"
+                summed = hvd.sparse_allreduce_async(mine, name, hvd.Sum)
+                average = hvd.sparse_allreduce_async(mine, f"{name}.average", hvd.Average)
+                # divided by all, as where they are dense
+                dense = hvd.allreduce(mine.to_dense(), name="dense")
+                assert torch.allclose(average().to_dense(), total / n)
+                assert torch.allclose(dense, total / n)
+                equal(summed().to_dense(), total)
+        last = hvd.join()
+        assert last != early
+    total = sum(sparse_of(i, n, (6, 2)).to_dense() for i in range(n))
+    equal(hvd.sparse_allreduce_async(sparse_of(r, n, (6, 2)), "all", hvd.Sum)().to_dense(), total)
+
+
+@check
+def sparse_gradients_beside_who_has_joined():
+    n, r = hvd.size(), hvd.rank()
+    for as_dense in (False, True):
+        torch.manual_seed(1)
+        table = torch.nn.Embedding(10, 3, sparse=True)
+        alone = copy.deepcopy(table)
+        opt = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=0.5),
+                                       table.named_parameters(), sparse_as_dense=as_dense)
+        rows = [torch.tensor([i, i + 1, 7]) for i in range(n)]
+        early = n - 1
+        if r != early:
+            table(rows[r]).sum().backward()
+            opt.step()
+            (alone(torch.cat(rows[:early])).sum() / n).backward()
+            torch.optim.SGD(alone.parameters(), lr=0.5).step()
+            assert torch.allclose(table.weight, alone.weight, atol=1e-6)
+        hvd.join()
 
 
 @check
