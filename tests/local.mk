@@ -432,7 +432,8 @@ TESTS += $(GROWTH_TESTS)
 # whole: the library as programs see it, where no single source is to blame
 WHOLE_TESTS = \
 	%reldir%/whole/test_any \
-	%reldir%/whole/test_huge
+	%reldir%/whole/test_huge \
+	%reldir%/whole/test_quiet
 check_PROGRAMS += $(WHOLE_TESTS)
 TESTS += $(WHOLE_TESTS)
 
