@@ -2,6 +2,7 @@
 # bench.bats - ringup bench
 
 load ../lib/helper
+load ../lib/real
 
 setup() {
   local v
@@ -207,6 +208,41 @@ field() {
   expect_status 0
   [[ $(field collective | sort -u) == resnet50 && $(field bytes | sort -u) == 102228128 ]]
   [[ $(field wrong | sort -u) == 0 ]]
+}
+
+@test "the gradients of BERT are right, tensor by tensor" {
+  awk '/^MemAvailable/ { exit $2 < 2097152 }' /proc/meminfo || skip "needs 2 GiB of memory"
+  run timeout 60 ringup bench bert -n 2 -i 1 --check --json
+  expect_status 0
+  [[ $(field collective) == bert && $(field bytes) == 437928960 && $(field count) == 109482240 ]]
+  [[ $(field wrong) == 0 ]]
+}
+
+# players - of each line of JSON in $output: whether ours was wrong, its peers, and whether they were.
+players() {
+  sed -nE 's/.*"wrong":([0-9a-z]+),"peers":\[(.*)\].*/\1 \2/p' <<<"$output" |
+    sed -E 's/\{"name":"([a-z]+)"[^}]*"wrong":([0-9a-z]+)\}/\1 \2/g'
+}
+
+@test "through torch, and beside Gloo" {
+  need_torch
+  run timeout 100 ringup bench allreduce -n 2 -i 1 --sizes 4,70000 --check --json --level torch --peer gloo \
+    --python "$python"
+  expect_status 0
+  [[ $(field bytes | xargs) == "4 70000" && $(players | sort -u) == "0 gloo 0" ]] || { echo "$output"; return 1; }
+  # There is no way around the Python.
+  run timeout 60 ringup bench allreduce -n 2 -i 1 --sizes 4 --level torch --python /nonexistent
+  expect_status 3
+}
+
+@test "a set of gradients through torch, and beside Gloo" {
+  need_torch
+  run timeout 100 ringup bench resnet50 -n 2 -i 1 --check --json --level torch --peer gloo --python "$python"
+  expect_status 0
+  [[ $(field collective) == resnet50 && $(field bytes) == 102228128 && $(players) == "0 gloo 0" ]] || {
+    echo "$output"
+    return 1
+  }
 }
 
 @test "a plot is well-formed and shows every contender" {
