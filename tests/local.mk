@@ -168,6 +168,7 @@ UNIT_TESTS += \
 # fuzz: parsers of other people's bytes; `make check` replays the seeds, and
 # `make fuzz` (clang) searches for FUZZ_SECONDS each
 FUZZ_TESTS = \
+	%reldir%/fuzz/replay_card \
 	%reldir%/fuzz/replay_chan \
 	%reldir%/fuzz/replay_diagnose \
 	%reldir%/fuzz/replay_discover \
@@ -175,6 +176,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_elfinfo \
 	%reldir%/fuzz/replay_facts \
 	%reldir%/fuzz/replay_fixfile \
+	%reldir%/fuzz/replay_hear \
 	%reldir%/fuzz/replay_hosts \
 	%reldir%/fuzz/replay_jobdir \
 	%reldir%/fuzz/replay_manifest \
@@ -191,6 +193,8 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_talk \
 	%reldir%/fuzz/replay_tree
 check_PROGRAMS += $(FUZZ_TESTS)
+%canon_reldir%_fuzz_replay_card_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_card.c
+%canon_reldir%_fuzz_replay_hear_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hear.c
 %canon_reldir%_fuzz_replay_chan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz.h \
 	%reldir%/fuzz/fuzz_chan.c
 %canon_reldir%_fuzz_replay_diagnose_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_diagnose.c
@@ -217,8 +221,8 @@ check_PROGRAMS += $(FUZZ_TESTS)
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/seeds
 
-FUZZERS      = chan diagnose discover dist elfinfo facts fixfile hosts jobdir manifest meet mesh plan roster rules \
-	       settings shake snapshot sock stall talk tree
+FUZZERS      = card chan diagnose discover dist elfinfo facts fixfile hear hosts jobdir manifest meet mesh plan \
+	       roster rules settings shake snapshot sock stall talk tree
 FUZZ_CC      = clang
 FUZZ_SECONDS = 60
 # An archive, so that a target which includes a source has no second copy of it.
