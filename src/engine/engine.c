@@ -329,14 +329,12 @@ static bool has_news(void *arg)
 		return true;
 	if (look->running && step_others(g, NULL))
 		return true;
-	if (!op)
-		return false;
-	if (op_is_done(op))
+	if (op && op_is_done(op))
 		return true;
-	if (op_is_eager(op) && eager_missing(op->lane, op->id, op->round) < 0)
+	if (op && op_is_eager(op) && eager_missing(op->lane, op->id, op->round) < 0)
 		return true;
 	scan_eager(g);
-	return op_is_done(op);
+	return op && op_is_done(op);
 }
 
 /* Lanes that have a plan under way, and one of them; @far: one that waits for more
@@ -399,13 +397,6 @@ static bool rest(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 	return false;
 }
 
-static bool any_running(struct engine *g)
-{
-	struct lane *one, *far;
-
-	return count_running(g, &one, &far) > 0;
-}
-
 static void set_patience(struct lane *l, void *patient)
 {
 	__atomic_store_n(&l->row->patient, patient != NULL, __ATOMIC_RELAXED);
@@ -437,11 +428,10 @@ static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 			moved |= step_others(g, mine);
 		if (moved)
 			continue;
-		if (op && !any_running(g)) {
-			scan_eager(g);
-			if (op_is_done(op))
-				break;
-		}
+		/* A plan may stand still for long; what needs none waits for none. */
+		scan_eager(g);
+		if (op && op_is_done(op))
+			break;
 		if (!rest(g, op, deadline_ns)) {
 			if (vain >= VAIN_TURNS)
 				be_patient(g, patient || has_waiters(g));

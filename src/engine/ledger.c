@@ -320,6 +320,11 @@ bool ledger_keep(struct ledger *l, uint32_t id, uint32_t age)
 	return hold(l, id, age, KEPT);
 }
 
+void ledger_use(struct ledger *l, uint32_t id)
+{
+	__atomic_fetch_add(busy(l, id, l->rank), 1, __ATOMIC_SEQ_CST);
+}
+
 void ledger_let_go(struct ledger *l, uint32_t id)
 {
 	__atomic_fetch_sub(busy(l, id, l->rank), KEPT, __ATOMIC_RELEASE);

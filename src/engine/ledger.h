@@ -119,8 +119,11 @@ static inline uint32_t ledger_begin(struct ledger *l, uint32_t id)
 }
 
 /* ledger_keep - hold @id between operations too, so that they need not; false, like
- * hold(), if it has another age by now.  ledger_let_go - no longer. */
+ * hold(), if it has another age by now.  ledger_let_go - no longer.  ledger_use - hold it
+ * for an operation while it is kept: then hold() could still fail, for as long as another
+ * rank looks whether anybody does. */
 bool ledger_keep(struct ledger *l, uint32_t id, uint32_t age);
+void ledger_use(struct ledger *l, uint32_t id);
 void ledger_let_go(struct ledger *l, uint32_t id);
 
 /* The lines of all ranks in one round: a mark, a number of rows, and the data: beside

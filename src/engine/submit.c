@@ -417,8 +417,7 @@ static __attribute__((noinline)) int go_the_long_way(struct lane *l, const struc
 	rc = op ? 0 : no_memory(e);
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
 	if (op) {
-		/* Kept, it has the age that it had. */
-		l->agree->hold(l->agreement, t->id, t->age);
+		ledger_use(l->ledger, t->id);
 		op->tensor = t;
 		op->id = t->id;
 		op->round = round;

@@ -230,6 +230,52 @@ static int no_descriptor(void)
 	return 0;
 }
 
+/* A sum of two waits for nobody but them, also while a plan of all stands still. */
+static int beside_a_plan(void)
+{
+	enum { COUNT = 8 << 20, LATE_US = 50000, WAIT_US = 1000 };
+	struct ringup *r;
+	struct ringup_group *g;
+	struct ringup_op *op;
+	float *v = calloc(COUNT, sizeof(*v)), x = 1;
+	struct ringup_reduce a = {
+		.name = "all", .in = v, .out = v, .count = COUNT, .dtype = RINGUP_F32
+	};
+	struct ringup_reduce two = {
+		.name = "two", .in = &x, .out = &x, .count = 1, .dtype = RINGUP_F32
+	};
+	int *note = (int *)family->note, i, rc = 0;
+
+	if (!v || family_join(&r) || ringup_group_add(r, (int[]){ 0, 1 }, 2, &g))
+		return complain("init");
+	/* The second time on it is known. */
+	for (i = 0; i < 3 && family_rank < 2; i++)
+		rc |= ringup_allreduce(g, &two, NULL);
+	__atomic_store_n(&note[2], family_rank == 2 ? (int)getpid() : note[2],
+			 __ATOMIC_RELEASE);
+	pthread_barrier_wait(&family->barrier);
+	if (rc || ringup_allreduce(ringup_world(r), &a, &op))
+		return complain("begin");
+	if (family_rank == 2) {
+		raise(SIGSTOP);
+	} else {
+		usleep(family_rank ? 0 : LATE_US);
+		rc = ringup_allreduce(g, &two, NULL);
+		__atomic_store_n(&note[family_rank], 1, __ATOMIC_RELEASE);
+	}
+	if (family_rank == 0) {
+		for (i = 0; i < 5000 && !__atomic_load_n(&note[1], __ATOMIC_ACQUIRE); i++)
+			usleep(WAIT_US);
+		rc |= !__atomic_load_n(&note[1], __ATOMIC_ACQUIRE);
+		kill((pid_t)note[2], SIGCONT);
+	}
+	if (rc || ringup_wait(op, -1))
+		return complain("the sum of two");
+	ringup_fini(r);
+	free(v);
+	return 0;
+}
+
 static int not_a_rank(void)
 {
 	struct ringup_init how = { .rank = 3, .size = 3 };
@@ -262,6 +308,7 @@ int main(void)
 	check("groups that differ, or cannot be", 3, other_groups);
 	check("a group that is asked for too soon", 2, asked_too_soon);
 	check("a group that a rank cannot have", 3, no_descriptor);
+	check("a small sum beside a plan that stands still", 3, beside_a_plan);
 	check("no such rank", 1, not_a_rank);
 	check("a child of fork", 2, forked);
 	return tap_done();
