@@ -254,6 +254,17 @@ static bool step(struct lane *l)
 	return rc != 0;
 }
 
+/* One in @l, which may go away as soon as what is in flight in it has been completed. */
+static bool step_in(struct lane *l)
+{
+	struct engine *g = l->engine;
+	int end = begin_look(g);
+	bool moved = step(l);
+
+	end_look(g, end);
+	return moved;
+}
+
 /* One step in every lane but @first, which has had its own. */
 static bool step_others(struct engine *g, const struct lane *first)
 {
@@ -293,21 +304,23 @@ static void scan_eager(struct engine *g)
 static void attend(struct engine *g, bool on)
 {
 	struct lane *l;
-	int i;
+	int i, end = begin_look(g);
 
-	for (i = 0; i < lane_end(g); i++)
+	for (i = 0; i < end; i++)
 		if ((l = lane_at(g, i)))
 			l->agree->attend(l->agreement, on);
+	end_look(g, end);
 }
 
 static void poll_all(struct engine *g)
 {
 	struct lane *l;
-	int i;
+	int i, end = begin_look(g);
 
-	for (i = 0; i < lane_end(g); i++)
+	for (i = 0; i < end; i++)
 		if ((l = lane_at(g, i)))
 			l->agree->poll(l->agreement);
+	end_look(g, end);
 }
 
 /* With the baton: is there something to begin with?  What has begun is ready for as long as
@@ -423,7 +436,7 @@ static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 			fail_all(g);
 			break;
 		}
-		moved = mine && step(mine);
+		moved = mine && step_in(mine);
 		if (has_others(g) || !mine)
 			moved |= step_others(g, mine);
 		if (moved)

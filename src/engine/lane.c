@@ -76,8 +76,10 @@ void lane_hand_over(struct lane *from, struct lane *to)
 {
 	struct ringup_op *op, **end;
 
+	/* Others may look at what is in flight, or give it back. */
+	lock_take(&from->lock);
 	if (!from->flying)
-		return;
+		goto out;
 	lock_take(&to->lock);
 	give_all(from->flying, to);
 	for (op = from->flying; op->next; op = op->next)
@@ -97,6 +99,8 @@ void lane_hand_over(struct lane *from, struct lane *to)
 	to->blocks = from->blocks;
 	lock_give(&to->lock);
 	from->flying = from->pool = from->blocks = NULL;
+out:
+	lock_give(&from->lock);
 }
 
 /* ---- plans ---- */

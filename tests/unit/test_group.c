@@ -511,6 +511,31 @@ static void remembered(struct ringup *r, int rank, int size)
 		check(!sum(world, "after", &v[i], 1, NULL), "after", rank);
 }
 
+/* Groups come, are used and go while sums of the world are on their way. */
+static void come_and_go(struct ringup *r, int rank, int size)
+{
+	enum { TIMES = 12, COUNT = 400000 };
+	struct ringup_group *world = ringup_world(r), *g;
+	float *v = malloc(COUNT * sizeof(*v)), w;
+	int ranks[RANKS_MAX], i, k;
+	struct ringup_op *op;
+
+	for (i = 0; i < size; i++)
+		ranks[i] = i;
+	for (i = 0; i < TIMES; i++) {
+		for (k = 0; k < COUNT; k++)
+			v[k] = 1;
+		check(!sum(world, "long", v, COUNT, &op), "a long sum", rank);
+		check(!ringup_group_add(r, ranks, size, &g), "a group", rank);
+		w = 1;
+		check(!sum(g, "short", &w, 1, NULL) && w == (float)size, "its sum", rank);
+		check(!ringup_group_remove(g), "gone", rank);
+		check(!ringup_wait(op, -1) && all_are(v, COUNT, (float)size), "the long sum",
+		      rank);
+	}
+	free(v);
+}
+
 static int tried; /* that a rank starts something after it has joined; atomic */
 
 /* A rank that has joined the world asks for no group there. */
@@ -1090,6 +1115,7 @@ int main(void)
 	run("Adasum", 1, adasum);
 	run("Adasum", 2, adasum);
 	run("Adasum", 4, adasum);
+	run("groups that come and go", 3, come_and_go);
 	run("groups that overlap", 3, overlapping);
 	run("groups that overlap", 4, overlapping);
 	run("who waits for one that is late rests", 2, waiting);
@@ -1124,6 +1150,7 @@ int main(void)
 	run("hosts: Adasum", 3, adasum);
 	run("hosts: groups that overlap", 3, overlapping);
 	run("hosts: groups that overlap", 4, overlapping);
+	run("hosts: groups that come and go", 3, come_and_go);
 	run("hosts: groups in a circle", 3, circle);
 	run("hosts: what a child of fork() keeps", 3, forked);
 	run("hosts: what a child of fork() may ask for", 3, child);
