@@ -419,7 +419,7 @@ RINGUP_API int ringup_broadcast(struct ringup_group *g, const struct ringup_bcas
  * Ownership:  as in ringup_allreduce(), into being its out; *out and counts are
  *	       written before ringup_wait() returns 0, and *out is then the
  *	       caller's, who gives it to ringup_free() unless it is into.  On
- *	       failure both are left alone.
+ *	       failure what is in them is undefined, and nothing is to be freed.
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
