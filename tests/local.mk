@@ -30,7 +30,6 @@ AM_TESTS_ENVIRONMENT = \
 # unit: one program per source file; links the core, sees hidden symbols
 UNIT_TESTS = \
 	%reldir%/unit/test_adasum \
-	%reldir%/unit/test_adasum_job \
 	%reldir%/unit/test_api_status \
 	%reldir%/unit/test_backends \
 	%reldir%/unit/test_backend \
@@ -435,6 +434,7 @@ TESTS += $(GROWTH_TESTS)
 
 # whole: the library as programs see it, where no single source is to blame
 WHOLE_TESTS = \
+	%reldir%/whole/test_adasum_job \
 	%reldir%/whole/test_any \
 	%reldir%/whole/test_huge \
 	%reldir%/whole/test_quiet

@@ -91,7 +91,7 @@ class Cable:
 
 
 def together(commands, timeout):
-    """Run all at once; the lines of JSON that the first one prints."""
+    """Run all at once; the lines of JSON that they print."""
     running = []
     try:
         for command, env in commands:
@@ -107,7 +107,8 @@ def together(commands, timeout):
     for p, (_, err) in zip(running, said):
         if p.returncode:
             raise RuntimeError(f"{p.args}: status {p.returncode}: {err.strip()[-300:]}")
-    return [json.loads(line) for line in said[0][0].splitlines() if line.startswith("{")]
+    return [json.loads(line) for out, _ in said for line in out.splitlines()
+            if line.startswith("{")]
 
 
 def ours(args, cable, scratch):

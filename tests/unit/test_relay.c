@@ -1,5 +1,4 @@
-/* test_relay.c - an all-to-all of many hosts, all in one process: who gets what, through whom.
- */
+/* test_relay.c - an all-to-all of many hosts, all in one process: who gets what. */
 #include <stdlib.h>
 #include <string.h>
 
