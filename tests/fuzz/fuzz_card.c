@@ -236,6 +236,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	m->world.open = false;
 	group_close(&m->world);
 	free(m->peers);
+	free(m->counts);
 	free(m);
 	return 0;
 }
