@@ -162,6 +162,14 @@ static int check_head(const struct mail *m, const struct mail_line *l, struct er
 		return 0;
 	if (got->magic != MAIL_MAGIC)
 		return fail(e, RINGUP_EMISMATCH, "rank %d sent what is no message", l->rank);
+	if (got->kind == want->kind && got->count == want->count && got->dtype == want->dtype &&
+	    got->sequence == want->sequence)
+		return fail(e, RINGUP_EMISMATCH,
+			    "rank %d and rank %d run %s of %llu x %s, with other operations, "
+			    "roots, scales or blocks",
+			    l->rank, m->rank, kind_name(got->kind),
+			    (unsigned long long)got->count,
+			    reduce_dtype_name((enum ringup_dtype)got->dtype));
 	return fail(e, RINGUP_EMISMATCH,
 		    "rank %d runs %s of %llu x %s as number %u, rank %d %s of %llu x %s as "
 		    "number %u",

@@ -797,27 +797,45 @@ static void closed_neighbour(void)
 		ok(r[i].rc == RINGUP_EPEER && strstr(r[i].e.text, "rank 1"), "%s", r[i].e.text);
 }
 
+/* Rank 1 does @b where rank 0 does @a: whoever hears it says @why. */
+static void disagree(const struct task *a, const struct task *b, const char *why)
+{
+	struct task each[2] = { *a, *b };
+	struct rank r[2];
+	int i, mismatches = 0;
+
+	connect_hosts(r, "ab", 1, 0);
+	for (i = 0; i < 2; i++) {
+		r[i].tasks = &each[i];
+		r[i].count = 1;
+	}
+	start_all(r, 2);
+	join_all(r, 2);
+	for (i = 0; i < 2; i++) {
+		mismatches += r[i].rc == RINGUP_EMISMATCH && strstr(r[i].e.text, why);
+		ok(r[i].rc == RINGUP_EMISMATCH || r[i].rc == RINGUP_EPEER, "%s", r[i].e.text);
+	}
+	ok(mismatches > 0, "a disagreement is found, not summed: %s", why);
+}
+
 static void disagreement(void)
 {
 	struct task a = { .p = { PLAN_ALLREDUCE, RINGUP_F32, RINGUP_SUM, 1, 1, 0, NULL, 1, 0,
 				 NULL, NULL },
 			  .counts = { 100 } };
-	struct task b[2] = { a, a };
-	struct rank r[2];
-	int i, mismatches = 0;
+	struct task b = a;
 
-	b[0].p.dtype = RINGUP_I32;
-	connect_hosts(r, "ab", 1, 0);
-	r[0].tasks = &a;
-	r[1].tasks = b;
-	r[0].count = r[1].count = 1;
-	start_all(r, 2);
-	join_all(r, 2);
-	for (i = 0; i < 2; i++) {
-		mismatches += r[i].rc == RINGUP_EMISMATCH;
-		ok(r[i].rc == RINGUP_EMISMATCH || r[i].rc == RINGUP_EPEER, "%s", r[i].e.text);
-	}
-	ok(mismatches > 0, "a disagreement is found, not summed");
+	b.p.dtype = RINGUP_I32;
+	disagree(&a, &b, "100 x i32 as number 1");
+	b = a;
+	b.counts[0] = 99;
+	disagree(&a, &b, "99 x f32 as number 1");
+	b = a;
+	b.p.redop = RINGUP_MAX;
+	disagree(&a, &b, "with other operations, roots, scales or blocks");
+	b = a;
+	b.p.post = 0.5;
+	disagree(&a, &b, "with other operations, roots, scales or blocks");
 }
 
 /* Whatever a neighbour says, nothing is written where it should not be. */
