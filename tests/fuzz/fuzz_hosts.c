@@ -12,26 +12,38 @@
 
 extern const struct backend backend_tcp;
 
-enum { COUNT = 20000, FEW = 1500, EDGE = 64, EDGE_VALUE = 0x5a };
+enum { HOSTS = 66, LINKS = 32, COUNT = 20000, FEW = 1500, EDGE = 64, EDGE_VALUE = 0x5a };
 
-static const int host_of[] = { 0, 1 }, local_of[] = { 0, 0 };
-static uint64_t counts[2];
+static const int local_of[HOSTS];
+static int host_of[HOSTS];
+static uint64_t counts[HOSTS], matrix[HOSTS * HOSTS];
 static uint32_t abort_word;
 
 /* Buffers with an edge that nobody may touch. */
 static unsigned char in[COUNT * 4 + EDGE], out[COUNT * 4 + EDGE];
 
-static void make_plan(uint8_t what, struct plan *p, struct piece *piece)
+/* Bits 0-1 and 5: the kind; 2: bf16; 3: another root; 4: much; 6 and 7: how many hosts. */
+static int make_plan(uint8_t what, struct plan *p, struct piece *piece)
 {
-	static const enum plan_kind kinds[] = { PLAN_ALLREDUCE, PLAN_BROADCAST, PLAN_ALLGATHER,
-						PLAN_REDUCESCATTER };
+	static const enum plan_kind kinds[] = { PLAN_ALLREDUCE, PLAN_BROADCAST,
+						PLAN_ALLGATHER, PLAN_REDUCESCATTER,
+						PLAN_ALLTOALL,  PLAN_BARRIER,
+						PLAN_ALLREDUCE, PLAN_ALLTOALL };
+	/* 66 is more than are connected each with each. */
+	static const int sizes[] = { 2, 3, HOSTS, 5 };
+	uint64_t count = what & 16 ? COUNT : FEW, left = count;
+	int hosts = sizes[what >> 6], i;
 
-	uint64_t count = what & 16 ? COUNT : FEW;
-
-	counts[0] = count / 3;
-	counts[1] = count - counts[0];
+	for (i = 0; i < hosts; i++) {
+		host_of[i] = i;
+		counts[i] = i == hosts - 1 ? left : left / (uint64_t)(hosts - i + 1);
+		left -= counts[i];
+	}
+	/* What goes from host to host; each row and each column is as much as one has. */
+	for (i = 0; i < hosts * hosts; i++)
+		matrix[i] = counts[(i / hosts + i % hosts) % hosts];
 	*piece = (struct piece){ in, out, count };
-	*p = (struct plan){ .kind = kinds[what & 3],
+	*p = (struct plan){ .kind = kinds[(what & 3) | (what >> 3 & 4)],
 			    .dtype = what & 4 ? RINGUP_BF16 : RINGUP_F32,
 			    .root = what >> 3 & 1,
 			    .pre = 1,
@@ -39,9 +51,13 @@ static void make_plan(uint8_t what, struct plan *p, struct piece *piece)
 			    .piece = piece,
 			    .pieces = 1,
 			    .count = count,
-			    .counts = counts };
+			    .counts = counts,
+			    .matrix = matrix };
 	if (p->kind == PLAN_ALLGATHER)
 		piece->count = counts[0];
+	if (p->kind == PLAN_BARRIER)
+		p->count = piece->count = 0;
+	return hosts;
 }
 
 static void send_bytes(int fd, const void *data, size_t len)
@@ -60,18 +76,20 @@ static void drain(int fd, struct mail_head *first)
 			memcpy(first, sink, sizeof(*first));
 }
 
-/* Again and again: a byte, which says what comes, a length in two bytes, and so many bytes
- * as they are, or (bit 7) one, so many times; and if bit 0 is set, before them a head of this
- * plan, with chunk (bits 1-3) and round (bits 4-6). */
-static int talk(void *self, const struct plan *p, int fd, const uint8_t *data, size_t len)
+/* Again and again, each time another host: a byte, which says what comes, a length in two
+ * bytes, and so many bytes as they are, or (bit 7) one, so many times; and if bit 0 is set,
+ * before them a head of this plan, with chunk (bits 1-3) and round (bits 4-6). */
+static int talk(void *self, const struct plan *p, const int *fds, int links,
+		const uint8_t *data, size_t len)
 {
 	static unsigned char same[UINT16_MAX];
 	struct mail_head head = { 0 }, h;
 	struct err e;
 	size_t n, used;
-	int rc = 0;
+	int rc = 0, i, turn;
 
-	drain(fd, &head);
+	for (i = 0; i < links; i++)
+		drain(fds[i], &head);
 	/* Who only receives has sent nothing to learn from. */
 	if (!head.magic)
 		head = (struct mail_head){ .magic = 0x32554752,
@@ -81,61 +99,73 @@ static int talk(void *self, const struct plan *p, int fd, const uint8_t *data, s
 					   .redop = (uint8_t)p->redop,
 					   .root = p->root,
 					   .count = p->count };
-	while (len > 3 && !rc) {
+	for (turn = 0; len > 3 && !rc; turn = (turn + 1) % links) {
 		h = head;
 		h.chunk = data[0] >> 1 & 7;
 		h.round = data[0] >> 4 & 7;
 		h.bytes = n = data[1] | (size_t)data[2] << 8;
 		if (data[0] & 1)
-			send_bytes(fd, &h, sizeof(h));
+			send_bytes(fds[turn], &h, sizeof(h));
 		used = data[0] & 128 ? 1 : n < len - 3 ? n : len - 3;
 		if (data[0] & 128)
 			memset(same, data[3], n);
-		send_bytes(fd, data[0] & 128 ? same : data + 3, data[0] & 128 ? n : used);
+		send_bytes(fds[turn], data[0] & 128 ? same : data + 3,
+			   data[0] & 128 ? n : used);
 		data += 3 + used;
 		len -= 3 + used;
 		rc = backend_tcp.step(self, &e);
-		drain(fd, &head);
+		drain(fds[turn], &head);
 	}
 	return rc;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct mesh_link link = { .host = 1, .rank = 1, .fds = 1 };
-	struct mesh mesh = { .size = 2, .rails = 1, .links = 1, .link = &link };
-	struct team team = { .size = 2,
-			     .hosts = 2,
-			     .local_size = 1,
+	struct mesh_link link[LINKS] = { 0 };
+	struct mesh mesh = { .rails = 1, .link = link };
+	struct team team = { .local_size = 1,
 			     .host_of = host_of,
 			     .local_of = local_of,
 			     .mesh = &mesh,
 			     .abort = &abort_word };
+	int theirs[LINKS], fd[2], links = 0, i, rc;
+	struct grid grid;
 	struct piece piece;
 	struct plan plan;
 	struct err e;
 	void *self;
-	int fd[2], i, rc;
 
 	if (!len)
 		return 0;
 	self = calloc(1, backend_tcp.size);
 	fuzz_require(self);
-	fuzz_require(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd));
-	link.fd[0] = fd[0];
 	memset(out, EDGE_VALUE, sizeof(out));
-	make_plan(data[0], &plan, &piece);
+	team.size = team.hosts = mesh.size = make_plan(data[0], &plan, &piece);
+	grid_init(&grid, team.hosts);
+	for (i = 1; i < team.hosts; i++) {
+		if (!grid_linked(&grid, 0, i))
+			continue;
+		fuzz_require(links < LINKS);
+		fuzz_require(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
+					 fd));
+		link[links] = (struct mesh_link){ .host = i, .rank = i, .fds = 1 };
+		link[links].fd[0] = fd[0];
+		theirs[links++] = fd[1];
+	}
+	mesh.links = links;
 	fuzz_require(!backend_tcp.open(self, &team, &e));
 	fuzz_require(!backend_tcp.start(self, &plan, &e));
 	rc = backend_tcp.step(self, &e);
 	if (!rc)
-		rc = talk(self, &plan, fd[1], data + 1, len - 1);
+		rc = talk(self, &plan, theirs, links, data + 1, len - 1);
 	fuzz_require(rc == 0 || rc == 1 || rc == RINGUP_EMISMATCH || rc == RINGUP_EPEER);
 	for (i = 0; i < EDGE; i++)
 		fuzz_require(out[COUNT * 4 + i] == EDGE_VALUE);
 	backend_tcp.close(self);
 	free(self);
-	close(fd[0]);
-	close(fd[1]);
+	for (i = 0; i < links; i++) {
+		close(link[i].fd[0]);
+		close(theirs[i]);
+	}
 	return 0;
 }
