@@ -52,6 +52,8 @@ nothing_left() {
   fault=27
   killed_launcher 4
   killed_launcher 1
+  killed_launcher 3
+  promised 100
 }
 
 @test "F27 mpirun is killed: the ranks notice and end" {

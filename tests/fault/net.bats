@@ -32,14 +32,17 @@ both_sides() {
 
 @test "F3 a rank that is killed on one host is named on both" {
   fault=3 what="kill -9 on the other host"
-  spread -b 65536
   local at
-  at=$("$strike" 9 "$(pid_of 3)")
-  await said 3 error
-  wait
-  blamed 3 3 -5
-  took=$(after "$at" error)
-  within 2000
+  for _ in 1 2 3; do
+    spread -b 65536
+    at=$("$strike" 9 "$(pid_of 3)")
+    await said 3 error
+    wait
+    blamed 3 3 -5
+    took=$(after "$at" error)
+    within 2000
+  done
+  promised 500
 }
 
 @test "F7 a partition while data is under way: a warning, then an error on both sides" {

@@ -32,6 +32,7 @@ kill_one() {
   kill_one 4 4096
   kill_one 4 1048576
   kill_one 2 16777216
+  promised 100
 }
 
 @test "F2 a killed rank, over TCP" {
@@ -41,6 +42,8 @@ kill_one() {
   for size in $(long 200 4 4096 65536 1048576 67108864); do kill_one 4 "$size"; done
   kill_one 4 4
   kill_one 4 1048576
+  kill_one 4 65536
+  promised 100
 }
 
 # freeze NP BYTES LIMIT_MS - SIGSTOP of rank 1.
