@@ -17,6 +17,7 @@ import os
 import platform
 import shlex
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -49,14 +50,14 @@ class Row:
 ROWS = [
     Row("small-2", "Allreduce, 2 ranks, small", "allreduce -np 2 --sizes 8,32,128,512,1K", ALL,
         {"near": 2, "far": 1.25, "mixed": 1.25}),
-    Row("allreduce-2", "Allreduce, 2 ranks", "allreduce -np 2 --sizes 2K:64M:4", ALL, 2),
-    Row("allreduce-4", "Allreduce, 4 ranks", "allreduce -np 4 --sizes 8,2K:64M:4", ALL, 2),
-    Row("allreduce-8", "Allreduce, 8 ranks", "allreduce -np 8 --sizes 8,2K:64M:4",
+    Row("allreduce-2", "Allreduce, 2 ranks", "allreduce -np 2 --sizes 2K:32M:4,64M", ALL, 2),
+    Row("allreduce-4", "Allreduce, 4 ranks", "allreduce -np 4 --sizes 8,2K:32M:4,64M", ALL, 2),
+    Row("allreduce-8", "Allreduce, 8 ranks", "allreduce -np 8 --sizes 8,2K:32M:4,64M",
         "openmpi,openmpi-tuned,gloo", 2),
     Row("alloc-2", "Allreduce, 2 ranks, buffers of ringup_alloc()",
-        "allreduce -np 2 --alloc --sizes 32K:64M:4", MPI, 5),
+        "allreduce -np 2 --alloc --sizes 32K:32M:4,64M", MPI, 5),
     Row("alloc-in-place-2", "Allreduce in place, 2 ranks, buffers of ringup_alloc()",
-        "allreduce -np 2 --alloc --in-place yes --sizes 32K:64M:4", MPI, 5),
+        "allreduce -np 2 --alloc --in-place yes --sizes 32K:32M:4,64M", MPI, 5),
     Row("broadcast-2", "Broadcast, 2 ranks", "broadcast -np 2 --sizes 1K,256K,16M", ALL, 1.3),
     Row("allgather-2", "Allgather, 2 ranks", "allgather -np 2 --sizes 1K,256K,16M", ALL, 1.3),
     Row("reducescatter-2", "Reduce-scatter, 2 ranks",
@@ -191,6 +192,29 @@ def print_idle(args):
             f"< 8 MiB: {'yes' if worst < 8 else '**no**'} |"]
 
 
+def print_groups(args):
+    """What a group costs beside all ranks: both by turns, the difference of the medians."""
+    def once(words):
+        found, _ = run([args.ringup, "bench", *words, "-t", str(args.seconds)], 60)
+        return {line["bytes"]: line["us"] for line in found}
+
+    plain = "allreduce -np 2 --sizes 8,1K,32K".split()
+    print(f"\n### A group's cost, 2 ranks\n\n    ringup {shlex.join(['bench', *plain])} "
+          "--groups 0,1\n")
+    print("| size | all ranks | the group | more | goal |")
+    print("|---" * 5 + "|")
+    taken = [(once(plain), once([*plain, "--groups", "0,1"])) for _ in range(5)]
+    worst = 0.0
+    for size in taken[0][0]:
+        world, group = (statistics.median(t[i][size] for t in taken) for i in (0, 1))
+        worst = max(worst, group - world)
+        print(f"| {size_text(size)} | {time_text(world)} | {time_text(group)} | "
+              f"{group - world:+.3f} us | {'yes' if group - world < 1 else '**no**'} |")
+    sys.stdout.flush()
+    return [f"| A group's cost, 2 ranks | all ranks | - | {worst:+.3f} us | - | "
+            f"< 1 us: {'yes' if worst < 1 else '**no**'} |"]
+
+
 def processor():
     with open("/proc/cpuinfo", encoding="utf-8") as f:
         for line in f:
@@ -212,13 +236,15 @@ def measure(args, chosen):
         print(f"{row.name}: {shlex.join(words)}", file=sys.stderr)
         found, whole = run(words, min(left, row.limit))
         lines += summary(row, print_row(row, words, found, whole))
+    if "groups" in chosen:
+        lines += print_groups(args)
     if "idle" in chosen:
         lines += print_idle(args)
     return lines
 
 
 def main():
-    names = [row.name for row in ROWS] + ["idle"]
+    names = [row.name for row in ROWS] + ["groups", "idle"]
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0],
                                 epilog="rows: " + " ".join(names))
     p.add_argument("--ringup", default="ringup", help="the command to measure (%(default)s)")
