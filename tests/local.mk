@@ -490,7 +490,7 @@ EXTRA_DIST += \
 	%reldir%/net/cases/openmpi.json \
 	%reldir%/net/cases/openmpi5.json \
 	%reldir%/net/cases/ucx.json
-EXTRA_DIST += %reldir%/fault/measure.py %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
+EXTRA_DIST += %reldir%/fault/endure.py %reldir%/fault/measure.py %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
 EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/space.bash
 EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)

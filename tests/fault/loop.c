@@ -25,15 +25,18 @@
  * Lines, each with rank, process and nanoseconds of CLOCK_MONOTONIC:
  *
  *	ready RANK PID NS
- *	done RANK PID NS TIMES CHECKSUM   all results were right; equal on all ranks
+ *	done RANK PID NS TIMES CHECKSUM MEDIAN P99 LONGEST
+ *	                                  all results were right, the checksum is equal on
+ *	                                  all ranks; nanoseconds of an allreduce once ready
  *	error RANK PID NS CODE SENTENCE
  *	wrong RANK PID NS ELEMENT VALUE
  */
-enum { WARM_UP = 10 };
+enum { WARM_UP = 10, SAMPLES = 1 << 20 };
 
 static struct ringup_group *world, *some; /* those of -g, or all */
 static int rank, size;
 static uint64_t checksum = 14695981039346656037u;
+static long long took[SAMPLES], longest; /* nanoseconds; of the last so many sums, and ever */
 
 static long long now(void)
 {
@@ -83,13 +86,20 @@ static int sum(struct ringup_group *of, const char *name, float *v, uint64_t cou
 /* Element i of rank r is r + i % 64: sums of small integers are exact. */
 static int round_trip(float *v, uint64_t count, long turn)
 {
+	long long began; /* then how long it took */
 	char text[64];
 	uint64_t i;
 	int rc;
 
 	for (i = 0; i < count; i++)
 		v[i] = (float)(rank + (long)((i + (uint64_t)turn) % 64));
+	began = now();
 	rc = sum(world, "looped", v, count);
+	began = now() - began;
+	if (turn > WARM_UP) {
+		took[(turn - WARM_UP - 1) % SAMPLES] = began;
+		longest = began > longest ? began : longest;
+	}
 	for (i = 0; !rc && i < count; i++) {
 		float want = (float)(size * (size - 1) / 2 +
 				     size * (long)((i + (uint64_t)turn) % 64));
@@ -140,6 +150,26 @@ static int differ(int who, float *v)
 	return 0;
 }
 
+static int by_length(const void *a, const void *b)
+{
+	const long long *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* After @turns of them. */
+static void tell_done(long turns)
+{
+	long n = turns - WARM_UP - 1;
+	char text[128];
+
+	n = n < 1 ? 1 : n < SAMPLES ? n : SAMPLES;
+	qsort(took, (size_t)n, sizeof(*took), by_length);
+	snprintf(text, sizeof(text), "%ld %016llx %lld %lld %lld", turns,
+		 (unsigned long long)checksum, took[n / 2], took[n * 99 / 100], longest);
+	tell("done", text);
+}
+
 /* Until the kernel has something against it. */
 static void eat(void)
 {
@@ -156,7 +186,6 @@ int main(int argc, char **argv)
 	int skips = -1, differs = -1, eats = -1, leaves = -1, c, rc;
 	const char *list = NULL;
 	struct ringup *job;
-	char text[64];
 	float *v;
 
 	while ((c = getopt(argc, argv, "b:n:s:g:d:m:l:p:w:")) != -1) {
@@ -218,10 +247,8 @@ int main(int argc, char **argv)
 	if (rc)
 		failed(rc);
 	ringup_fini(job);
-	if (!rc) {
-		snprintf(text, sizeof(text), "%ld %016llx", turn, (unsigned long long)checksum);
-		tell("done", text);
-	}
+	if (!rc)
+		tell_done(turn);
 	free(v);
 	return rc ? 3 : 0;
 }

@@ -1,7 +1,9 @@
 /* stranger.c - knocks at a port without a secret, in ways that have hurt others. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,22 +34,43 @@ static void rest(long ms)
 	nanosleep(&t, NULL);
 }
 
+static long now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Has the other side ended the connection? */
+static bool is_out(int fd)
+{
+	char c[512];
+	ssize_t n;
+
+	do
+		n = recv(fd, c, sizeof(c), MSG_DONTWAIT);
+	while (n > 0);
+	return n == 0 || (errno != EAGAIN && errno != EINTR);
+}
+
 /*
  * stranger ADDRESS:PORT COUNT MS HOW - COUNT connections for MS in all
  *
  * garbage  4 KiB of noise on each; trickle  a byte every 20 ms; idle  nothing;
- * huge  bytes that announce 2^31 - 1 more.  Prints how many of them were put out.
+ * huge  bytes that announce 2^31 - 1 more.  Prints how many of them were put out, and
+ * the milliseconds after which half of those, and all of them, were seen to be.
  */
 int main(int argc, char **argv)
 {
 	static unsigned char noise[GARBAGE];
 	static int fd[MOST];
+	static bool gone[MOST];
 	struct rlimit l = { MOST + 64, MOST + 64 };
-	struct timespec t;
-	char address[64];
+	long ms, began, half = 0, last = 0;
 	int count, port, i, round, rounds, out = 0;
+	char address[64];
 	const char *how;
-	long ms;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_NOFILE, &l);
@@ -56,8 +79,8 @@ int main(int argc, char **argv)
 	count = atoi(argv[2]) < MOST ? atoi(argv[2]) : MOST;
 	ms = atol(argv[3]);
 	how = argv[4];
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	srand((unsigned)t.tv_nsec);
+	began = now_ms();
+	srand((unsigned)began);
 	for (i = 0; i < GARBAGE; i++)
 		noise[i] = (unsigned char)rand();
 	if (!strcmp(how, "huge"))
@@ -72,16 +95,15 @@ int main(int argc, char **argv)
 				(void)!send(fd[i], noise + round % GARBAGE, 1, MSG_NOSIGNAL);
 			else if (round == 1 && strcmp(how, "idle") != 0)
 				(void)!send(fd[i], noise, sizeof(noise), MSG_NOSIGNAL);
+		for (i = 0; i < count; i++) {
+			if (gone[i] || !is_out(fd[i]))
+				continue;
+			gone[i] = true;
+			last = now_ms() - began;
+			if (++out == (count + 1) / 2)
+				half = last;
+		}
 	}
-	for (i = 0; i < count; i++) {
-		char c[512];
-		ssize_t n;
-
-		do
-			n = recv(fd[i], c, sizeof(c), MSG_DONTWAIT);
-		while (n > 0);
-		out += n == 0 || send(fd[i], noise, 1, MSG_NOSIGNAL) < 0;
-	}
-	printf("%d\n", out);
+	printf("%d %ld %ld\n", out, half, last);
 	return 0;
 }

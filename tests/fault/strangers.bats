@@ -31,7 +31,7 @@ rss() {
 # knocked HOW COUNT [LEAST] - strangers come before the ranks do, and stay while they run;
 # LEAST of them, else all, get so far as to be put out.
 knocked() {
-  local before
+  local before out half last
   begin -np 3 --no-prefix -- bash -c 'sleep 0.7; exec "$0" -p 5' "$loop"
   await met
   before=$(rss "$launcher")
@@ -41,8 +41,9 @@ knocked() {
   # 64 of them at a time, and what they send is not kept.
   (($(rss "$launcher") - before < 4096))
   wait "$them"
-  echo "# $1: $(<put-out) of $2 were put out within 2.5 s" >&3
-  [[ $(<put-out) -ge ${3:-$2} ]]
+  read -r out half last <put-out
+  echo "# $1: $out of $2 were put out within 2.5 s, half of them after $half ms, the last after $last ms" >&3
+  [[ $out -ge ${3:-$2} ]]
   # Before the end, of which ranks that are told later may hear from those told first.
   not grep -E '^(error|wrong)' out
   kill -TERM "$launcher"

@@ -2,15 +2,16 @@
 # nodes.bash - run ringup bench with its ranks on several hosts: network namespaces and cables.
 # SPDX-License-Identifier: Apache-2.0
 #
-# usage: nodes.bash [--hosts N] RINGUP bench COLLECTIVE -np N [ARG...]
+# usage: nodes.bash [--hosts N] [--on-each COMMAND] RINGUP bench COLLECTIVE -np N [ARG...]
 #
-# Ranks are dealt out in order, as many to each of the hosts, two if not said otherwise; for Open
+# COMMAND is for the shell, and runs once on each host, before the ranks do: for a cable that is
+# slow or loses packets ("tc qdisc add dev eth0 root netem loss 1%").  Ranks are dealt out in order, as many to each of the hosts, two if not said otherwise; for Open
 # MPI, too, which gets a daemon on each.  Two hosts have a cable between them, more are plugged
 # into a switch.  Needs root and ip netns.  Nothing stays behind.
 set -euo pipefail
 
 hosts=()
-count=2
+count=2 command=true
 scratch=$(mktemp -d)
 
 # cleanup - remove the hosts and the files.
@@ -90,17 +91,18 @@ EOT
   done >"$scratch/hostfile"
 }
 
-if [[ ${1:-} == --hosts ]]; then
-  count=${2:-}
+while [[ ${1:-} == --hosts || ${1:-} == --on-each ]]; do
+  if [[ $1 == --hosts ]]; then count=${2:-}; else command=${2:-}; fi
   [[ $count =~ ^[2-9]$|^[1-9][0-9]$ ]] || { echo "nodes.bash: --hosts $count: not 2 to 99" >&2 && exit 2; }
   shift 2
-fi
+done
 [[ $# -gt 2 ]] || { sed -n 's/^# usage/usage/p' "$0" >&2 && exit 2; }
 [[ $EUID -eq 0 ]] || { echo "nodes.bash: needs root" >&2 && exit 3; }
 ranks=$(ranks_of "$@")
 [[ $ranks -ge $count ]] || { echo "nodes.bash: $ranks ranks for $count hosts" >&2 && exit 2; }
 trap cleanup EXIT
 cables
+for host in "${hosts[@]}"; do nsenter --net="/run/netns/$host" bash -euc "$command"; done
 programs "$ranks"
 export MASTER_ADDR=10.9.0.1 MASTER_PORT=29577
 export OMPI_MCA_plm_rsh_agent=$scratch/agent OMPI_MCA_orte_default_hostfile=$scratch/hostfile
