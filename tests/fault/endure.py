@@ -12,6 +12,7 @@ import argparse
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import statistics
@@ -134,11 +135,13 @@ def slow_reader(setup):
             return ms(begun, max(t for _, t, _ in made.said("done").values()))
 
     def drag(made):
-        while not made.said("done"):
-            os.kill(made.pid(3), signal.SIGSTOP)
+        # Until it has ended; its process is there until we wait for it.
+        fd = os.pidfd_open(made.pid(3))
+        while not select.select([fd], [], [], 0.1)[0]:
+            signal.pidfd_send_signal(fd, signal.SIGSTOP)
             time.sleep(0.7)
-            os.kill(made.pid(3), signal.SIGCONT)
-            time.sleep(0.1)
+            signal.pidfd_send_signal(fd, signal.SIGCONT)
+        os.close(fd)
 
     return {"pace": run(lambda _: None) / run(drag)}
 
