@@ -26,6 +26,7 @@ CORE_SOURCES += \
 	%reldir%/host/cores.c %reldir%/host/cores.h \
 	%reldir%/host/identity.c %reldir%/host/identity.h \
 	%reldir%/host/iface.c %reldir%/host/iface.h \
+	%reldir%/host/nearend.c %reldir%/host/nearend.h \
 	%reldir%/host/oom.c %reldir%/host/oom.h
 
 CORE_SOURCES += \

@@ -117,6 +117,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_member \
 	%reldir%/unit/test_ledger \
 	%reldir%/unit/test_lock \
+	%reldir%/unit/test_nearend \
 	%reldir%/unit/test_neutral \
 	%reldir%/unit/test_node \
 	%reldir%/unit/test_oom \

@@ -449,6 +449,11 @@ uint64_t tree_heard(struct tree *t, int k, int *rank, bool *gone)
 	return heard;
 }
 
+int tree_socket(const struct tree *t, int k)
+{
+	return chan_fd(t->branch[k].chan);
+}
+
 /* ---- life ---- */
 
 static int open_branches(struct tree *t, const struct mesh *m, struct err *e)

@@ -86,4 +86,7 @@ void tree_ping(struct tree *t);
 int tree_neighbours(const struct tree *t);
 uint64_t tree_heard(struct tree *t, int k, int *rank, bool *gone);
 
+/* tree_socket - of the connection to the @k-th neighbour, until tree_close(). */
+int tree_socket(const struct tree *t, int k);
+
 #endif

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/pidstat.h"
 #include "engine/tree.h"
+#include "host/nearend.h"
 #include "ringup.h"
 #include "wire/ancestor.h"
 #include "wire/chan.h"
@@ -26,7 +27,7 @@
 static void died(struct watch *w, int rank, const char *how)
 {
 	const struct watch_peer *p = &w->peer[rank];
-	char why[400];
+	char why[480];
 
 	snprintf(why, sizeof(why), "rank %d (process %d on %s) %s", rank, p->pid, p->host, how);
 	engine_alarm(w->engine, RINGUP_EPEER, why);
@@ -107,13 +108,14 @@ void watch_group_events(struct watch *w, struct tree_events *ev)
 enum { MS = 1000000 };
 
 /* How long @rank has not been heard, and what becomes of it.  @i: its place in @p.
- * @speaks: this is the rank of its host to tell of it. */
+ * @speaks: this is the rank of its host to tell of it.  @socket: of the connection that is
+ * silent, or -1. */
 static void judge(struct watch *w, struct pulses *p, int i, int rank, bool speaks,
-		  const char *verb, const char *because, int64_t now)
+		  const char *verb, const char *because, int socket, int64_t now)
 {
 	const struct watch_peer *x = &w->peer[rank];
 	double silence = (double)pulse_silence_ns(p, i, now) / 1e9;
-	char how[160];
+	char how[320], end[160] = "";
 
 	switch (pulse_judge(p, i, now)) {
 	case PULSE_STEADY:
@@ -121,15 +123,17 @@ static void judge(struct watch *w, struct pulses *p, int i, int rank, bool speak
 	case PULSE_LATE:
 		if (!speaks)
 			break;
-		log_warn("rank %d (process %d on %s) %s for %.1f s: %s", rank, x->pid, x->host,
-			 verb, silence, because);
+		nearend_look(socket, end, sizeof(end));
+		log_warn("rank %d (process %d on %s) %s for %.1f s: %s%s", rank, x->pid,
+			 x->host, verb, silence, because, end);
 		break;
 	case PULSE_BACK:
 		if (speaks)
 			log_warn("rank %d (process %d on %s) is back", rank, x->pid, x->host);
 		break;
 	case PULSE_LOST:
-		snprintf(how, sizeof(how), "%s for %.1f s: %s", verb, silence, because);
+		nearend_look(socket, end, sizeof(end));
+		snprintf(how, sizeof(how), "%s for %.1f s: %s%s", verb, silence, because, end);
 		died(w, rank, how);
 		break;
 	}
@@ -165,7 +169,7 @@ static void look_at_seats(struct watch *w, int64_t now)
 		why[0] = 0;
 		if (pulse_silence_ns(&w->local, i, now) >= w->local.warn_ns)
 			pulse_state(w->peer[w->rank[i]].pid, why, sizeof(why));
-		judge(w, &w->local, i, w->rank[i], speaks(w, i), "has not moved", why, now);
+		judge(w, &w->local, i, w->rank[i], speaks(w, i), "has not moved", why, -1, now);
 	}
 }
 
@@ -186,7 +190,8 @@ static bool look_at_silence(struct watch *w, int64_t now)
 			pulse_hear(&w->remote, rank, now);
 		w->heard[k] = heard;
 		judge(w, &w->remote, rank, rank, true, "has been silent",
-		      "its process, its host or the network between stands still", now);
+		      "its process, its host or the network between stands still",
+		      tree_socket(w->world, k), now);
 		late |= w->remote.of[rank].late;
 	}
 	return late && w->rules.lost_ms;

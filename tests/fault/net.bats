@@ -94,16 +94,22 @@ both_sides() {
   grep -q 'is back' err
 }
 
-@test "F11 the link goes down, the address goes, the card goes" {
-  local at way
+@test "F11 the link goes down, the address goes, the card goes: whose is said" {
+  local at way there
   fault=11
   for way in "link set eth0 down" "addr flush dev eth0" "link del eth0"; do
+    there='no interface of this host has 10.9.0.2 any more'
+    [[ $way != link\ set\ * ]] || there='eth0 (10.9.0.2) is down on this host'
     what=$way
     spread -b 65536
     at=$("$strike" 0)
     # shellcheck disable=SC2086
     ip -n "$b" $way
     both_sides "$at"
+    [[ $(grep -cE '^error [23] ' out) -eq $(grep -E '^error [23] ' out | grep -cF "; $there") ]] || { cat out; return 1; }
+    [[ $way != link\ set\ * ]] ||
+      [[ $(grep -E '^error [01] ' out | grep -cF '; nothing is plugged into eth0 (10.9.0.1) of this host') -eq 2 ]] || { cat out; return 1; }
+    grep -qF "; $there" err
     ip -n "$b" link del eth0 2>/dev/null || true
     ip -n "$a" link del eth0 2>/dev/null || true
     [[ $way != link\ del* ]] || break

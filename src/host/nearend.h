@@ -1,0 +1,23 @@
+/* nearend.h - this host's end of a connection that has become silent. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_NEAREND_H
+#define HOST_NEAREND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "host/iface.h"
+
+/*
+ * nearend_fault - can nothing come to @ip, by what @l says of this host?  Then writes to
+ * @out "; eth0 (10.0.0.5) is down on this host", or that nothing is plugged into it, or
+ * that no interface has that address any more; else "".  Pure.
+ */
+bool nearend_fault(const struct iface_list *l, const struct iface_ip *ip, char *out,
+		   size_t size);
+
+/* nearend_look - the same of @fd, a connected socket or -1, now; "" if it cannot be found out.
+ * Asks the kernel for all interfaces, and allocates. */
+bool nearend_look(int fd, char *out, size_t size);
+
+#endif

@@ -1,0 +1,82 @@
+/* test_nearend.c - what has become of the interface that a connection leaves by. */
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "host/nearend.h"
+#include "tap.h"
+
+static char said[200];
+
+static bool says(const struct iface_list *l, const char *ip, const char *text)
+{
+	struct iface_ip parsed;
+
+	if (iface_parse(&parsed, ip) &&
+	    nearend_fault(l, &parsed, said, sizeof(said)) == (*text != 0) &&
+	    !strcmp(said, text))
+		return true;
+	printf("# said \"%s\"\n", said);
+	return false;
+}
+
+static void add(struct iface_list *l, const char *name, unsigned flags, const char *ip)
+{
+	struct iface *i = iface_add(l);
+	struct iface_addr *a = iface_add_addr(l);
+
+	snprintf(i->name, sizeof(i->name), "%s", name);
+	i->flags = flags;
+	a->iface = l->nifaces - 1;
+	iface_parse(&a->ip, ip);
+}
+
+static void recorded(void)
+{
+	struct iface_list l = { 0 };
+
+	add(&l, "lo", IFF_UP | IFF_RUNNING, "127.0.0.1");
+	add(&l, "eth0", IFF_UP | IFF_RUNNING, "10.0.0.5");
+	add(&l, "eth1", IFF_UP, "10.1.0.5");
+	add(&l, "eth2", 0, "fd00::5");
+	ok(says(&l, "10.0.0.5", ""), "nothing is wrong with an interface that runs");
+	ok(says(&l, "10.1.0.5", "; nothing is plugged into eth1 (10.1.0.5) of this host"),
+	   "no carrier");
+	ok(says(&l, "fd00::5", "; eth2 (fd00::5) is down on this host"), "down");
+	ok(says(&l, "10.2.0.5", "; no interface of this host has 10.2.0.5 any more"),
+	   "no such address");
+	iface_free(&l);
+}
+
+/* A socket that is bound to 127.0.0.1, one of another kind, and none. */
+static void live(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), pair[2];
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)))
+		ok(1, "nothing is wrong with the loopback # SKIP it is down");
+	else
+		ok(!nearend_look(fd, said, sizeof(said)) && !said[0],
+		   "nothing is wrong with the loopback");
+	close(fd);
+	ok(!nearend_look(fd, said, sizeof(said)) && !said[0],
+	   "nothing to say of what is closed");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+		return;
+	ok(!nearend_look(pair[0], said, sizeof(said)) && !said[0],
+	   "nor of another kind of socket");
+	close(pair[0]);
+	close(pair[1]);
+}
+
+int main(void)
+{
+	recorded();
+	live();
+	return tap_done();
+}
