@@ -48,6 +48,10 @@ nccl-refused N6 N7 N8
 nccl-victims N1
 ringup-killed R1
 ringup-stall R5
+ringup-silent R4
+ringup-link-down R11
+ringup-unplugged R11
+ringup-no-address R11
 EOF
 }
 
