@@ -267,6 +267,14 @@ static bool is_pair(const struct node *n)
 	return n->team->size == 2;
 }
 
+/* Of a sum: in place, the lines of a result have just been read. */
+static bool goes_past(const struct node *n, int piece)
+{
+	const struct plan *p = n->plan;
+
+	return n->past && p->piece[piece].in != p->piece[piece].out;
+}
+
 /* And the way back. */
 static void take_range(struct node *n, struct cursor c, const unsigned char *slot,
 		       uint64_t first, uint64_t end)
@@ -276,9 +284,12 @@ static void take_range(struct node *n, struct cursor c, const unsigned char *slo
 
 	advance(p, &c, first);
 	for (; first < end; first += m) {
+		unsigned char *out;
+
 		m = run_of(p, &c, end - first);
-		store(n, (unsigned char *)p->piece[c.piece].out + c.at * n->bytes,
-		      slot + first * n->bytes, m * n->bytes);
+		out = (unsigned char *)p->piece[c.piece].out + c.at * n->bytes;
+		(goes_past(n, c.piece) ? copy_past : copy_bytes)(out, slot + first * n->bytes,
+								 m * n->bytes);
 		advance(p, &c, m);
 	}
 }
@@ -433,13 +444,54 @@ static bool any_offers(const struct node *n)
 	return any;
 }
 
+static uint64_t sum(const uint64_t *counts, size_t n)
+{
+	uint64_t all = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		all += counts[i];
+	return all;
+}
+
+/* Is it too much for the caches that all ranks will have?  What has a part in a sum is
+ * nearer than that: its lines have just been read, or the next chunk is computed there.  By
+ * way of slots that is so even if it is much, but on Intel's processors (docs/BENCHMARKS.md). */
+static bool is_past(const struct node *n)
+{
+	const struct plan *p = n->plan;
+	size_t size = (size_t)n->team->size;
+	uint64_t all = 0;
+
+	switch (p->kind) {
+	case PLAN_ALLREDUCE:
+		if (n->phase == OFFER ? size <= REDUCE_PAST && p->piece->in != p->piece->out
+				      : size > 1 && copy_refill() == COPY_ASKS)
+			all = p->count * size;
+		break;
+	case PLAN_BROADCAST:
+		all = p->count * size;
+		break;
+	case PLAN_ALLGATHER:
+		all = sum(p->counts, size) * size;
+		break;
+	case PLAN_ALLTOALL:
+		all = sum(p->matrix, size * size);
+		break;
+	default:
+		break;
+	}
+	return all * n->bytes >= COPY_PAST_BYTES;
+}
+
 /* Begin anew, behind what anybody can have put by now. */
 static void start_over(struct node *n)
 {
 	n->base += least(n->chunks, SEGMENT_SLOTS);
 	publish(n, &seat(n, n->team->rank)->out, n->base);
-	n->may_share = n->past = false;
+	n->may_share = false;
 	n->phase = CHUNKS;
+	n->past = is_past(n);
 	n->filled = n->combined = n->taken = 0;
 	memset(&n->put, 0, sizeof(n->put));
 }
@@ -521,6 +573,25 @@ static bool allreduce_put(struct node *n, uint64_t k)
 	return true;
 }
 
+/* @m elements of n->src into n->dst, of which the first is a buffer and the others are slots.
+ * If that one goes past the caches, it takes from a slot what is there a bit at a time. */
+static void combine_run(struct node *n, const struct reduce *how, bool past, uint64_t m)
+{
+	int size = n->team->size, r;
+	uint64_t few = past ? BIT_BYTES / n->bytes : m, i;
+
+	for (; m; m -= i) {
+		i = least(m, few);
+		reduce_many(how, n->dst + past, size - past, n->src, size, i);
+		if (past)
+			copy_past(n->dst[0], n->dst[1], i * n->bytes);
+		for (r = 0; r < size && m > i; r++) {
+			n->src[r] = (const unsigned char *)n->src[r] + i * n->bytes;
+			n->dst[r] = (unsigned char *)n->dst[r] + i * n->bytes;
+		}
+	}
+}
+
 static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t end)
 {
 	const struct plan *p = n->plan;
@@ -547,7 +618,7 @@ static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t e
 				n->src[r] = (const unsigned char *)p->piece[c.piece].in +
 					    c.at * n->bytes;
 		}
-		reduce_many(&how, n->dst, d, n->src, size, m);
+		combine_run(n, &how, goes_past(n, c.piece), m);
 		advance(p, &c, m);
 	}
 }
@@ -951,44 +1022,6 @@ static void cut(struct node *n)
 	if (!most)
 		n->kind = PLAN_BARRIER;
 	n->chunks = most ? (most - 1) / n->chunk_count + 1 : 1;
-}
-
-static uint64_t sum(const uint64_t *counts, size_t n)
-{
-	uint64_t all = 0;
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		all += counts[i];
-	return all;
-}
-
-/* Is it too much for the caches that all ranks will have?  What has a part in a sum is
- * nearer than that: its lines have just been read, or the next chunk is computed there. */
-static bool is_past(const struct node *n)
-{
-	const struct plan *p = n->plan;
-	size_t size = (size_t)n->team->size;
-	uint64_t all = 0;
-
-	switch (p->kind) {
-	case PLAN_ALLREDUCE:
-		if (n->phase == OFFER && size <= REDUCE_PAST && p->piece->in != p->piece->out)
-			all = p->count * size;
-		break;
-	case PLAN_BROADCAST:
-		all = p->count * size;
-		break;
-	case PLAN_ALLGATHER:
-		all = sum(p->counts, size) * size;
-		break;
-	case PLAN_ALLTOALL:
-		all = sum(p->matrix, size * size);
-		break;
-	default:
-		break;
-	}
-	return all * n->bytes >= COPY_PAST_BYTES;
 }
 
 static int node_start(void *self, const struct plan *p, struct err *e)

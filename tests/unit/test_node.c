@@ -81,6 +81,7 @@ static int finish(struct plan *plan, int size)
 	return !left;
 }
 
+/* Bit p of @in_place: piece p is. */
 static int allreduce(int size, const uint64_t *counts, int pieces, int in_place, double pre)
 {
 	struct piece piece[RANKS_MAX][4];
@@ -91,7 +92,7 @@ static int allreduce(int size, const uint64_t *counts, int pieces, int in_place,
 	for (r = 0; r < size; r++) {
 		for (total = 0, p = 0; p < pieces; p++) {
 			int32_t *in = malloc((counts[p] + 1) * 4);
-			int32_t *out = in_place ? in : malloc((counts[p] + 1) * 4);
+			int32_t *out = in_place >> p & 1 ? in : malloc((counts[p] + 1) * 4);
 
 			for (i = 0; i < counts[p]; i++)
 				in[i] = (int32_t)((uint64_t)(r + 1) * (i % 1000 + (uint64_t)p));
@@ -118,7 +119,7 @@ static int allreduce(int size, const uint64_t *counts, int pieces, int in_place,
 					(int32_t)((uint64_t)(size * (size + 1) / 2) *
 						  (i % 1000 + (uint64_t)p) * (uint64_t)pre);
 			good &= out[counts[p]] == 12345;
-			if (!in_place)
+			if (!(in_place >> p & 1))
 				free((void *)(uintptr_t)piece[r][p].in);
 			free(piece[r][p].out);
 		}
@@ -137,7 +138,7 @@ static void allreduces(int size)
 	for (k = 0; k < sizeof(one) / sizeof(one[0]); k++)
 		good &= allreduce(size, &one[k], 1, (int)k % 2, k % 3 ? 1 : 3);
 	for (k = 0; k < sizeof(many) / sizeof(many[0]); k++)
-		good &= allreduce(size, many[k], 4, (int)k % 2, k % 3 ? 1 : 2);
+		good &= allreduce(size, many[k], 4, (int)(k * 5), k % 3 ? 1 : 2);
 	ok(good, "allreduce of one tensor and of several as one, %d ranks", size);
 }
 
@@ -517,11 +518,13 @@ static void refills(int size)
 }
 
 /* Results that are stored past the caches: 16 MiB and more of all ranks. */
-static void large(int size)
+static void large(int size, enum copy_refill how)
 {
+	static const uint64_t counts[] = { 1100000, 17, 1000000, 9 };
 	struct trial t;
 	int i, good = 1;
 
+	copy_use_refill(how);
 	more = (4 << 20) / (uint64_t)(size * size);
 	for (i = 0; i < 3 * PLAN_KINDS; i++) {
 		if (i % PLAN_KINDS == PLAN_BARRIER)
@@ -531,6 +534,9 @@ static void large(int size)
 		good &= run_trial(&t);
 	}
 	more = 0;
+	for (i = 0; i < 16; i += 5)
+		good &= allreduce(size, counts, 4, i, i == 10 ? 2 : 1);
+	copy_use_refill(COPY_REFILLS);
 	ok(good, "plans with large results, %d ranks", size);
 }
 
@@ -616,8 +622,10 @@ int main(void)
 			refills(size);
 		if (size == 3)
 			offers(size);
-		if (size == 2 || size == 3)
-			large(size);
+		if (size == 2 || size == 3) {
+			large(size, COPY_ASKS);
+			large(size, COPY_CLAIMS);
+		}
 		close_all(size, memory);
 	}
 	return tap_done();
