@@ -553,6 +553,12 @@ static bool is_late(const struct flight *f)
 	return f->round == 1 && f->late.end;
 }
 
+/* Of a sum: on Intel's processors, and unless its lines have just been read (see node.c). */
+static bool goes_past(const struct hosts *h, const struct cut_walk *w)
+{
+	return h->past && w->in != w->out && copy_refill() == COPY_ASKS;
+}
+
 /* What lies in runs in this rank's buffers: the last sums go there, too, and to the slot if
  * anybody else wants them.  In front of @src come the shares of this host's ranks, if late. */
 static void combine_runs(struct hosts *h, struct flight *f, const struct reduce *how,
@@ -560,6 +566,7 @@ static void combine_runs(struct hosts *h, struct flight *f, const struct reduce 
 {
 	const void *from[HOSTS_LOCAL + SOURCES];
 	int i, shares = is_late(f) ? h->here : 0;
+	bool places = last && !f->out;
 	uint64_t size = h->cut.bytes;
 	struct cut_walk w;
 
@@ -572,10 +579,13 @@ static void combine_runs(struct hosts *h, struct flight *f, const struct reduce 
 		for (i = 0; i < n; i++)
 			from[shares + i] =
 				(const unsigned char *)src[i] + (w.first - t->first) * size;
-		reduce_many(how, last ? to : to + 1, last && !f->out ? 2 : 1, from, shares + n,
-			    w.count);
+		if (places && goes_past(h, &w))
+			reduce_beside(how, to[0], to + 1, 1, from, shares + n, w.count);
+		else
+			reduce_many(how, last ? to : to + 1, places ? 2 : 1, from, shares + n,
+				    w.count);
 	}
-	if (last && !f->out)
+	if (places)
 		f->placed = (struct range){ t->first, t->first + t->count };
 }
 

@@ -455,8 +455,8 @@ static uint64_t sum(const uint64_t *counts, size_t n)
 }
 
 /* Is it too much for the caches that all ranks will have?  What has a part in a sum is
- * nearer than that: its lines have just been read, or the next chunk is computed there.  By
- * way of slots that is so even if it is much, but on Intel's processors (docs/BENCHMARKS.md). */
+ * nearer than that: its lines have just been read, or the next chunk is computed there.  But
+ * on Intel's processors what a sum writes elsewhere is worth it, too (docs/WHY.md). */
 static bool is_past(const struct node *n)
 {
 	const struct plan *p = n->plan;
@@ -573,25 +573,6 @@ static bool allreduce_put(struct node *n, uint64_t k)
 	return true;
 }
 
-/* @m elements of n->src into n->dst, of which the first is a buffer and the others are slots.
- * If that one goes past the caches, it takes from a slot what is there a bit at a time. */
-static void combine_run(struct node *n, const struct reduce *how, bool past, uint64_t m)
-{
-	int size = n->team->size, r;
-	uint64_t few = past ? BIT_BYTES / n->bytes : m, i;
-
-	for (; m; m -= i) {
-		i = least(m, few);
-		reduce_many(how, n->dst + past, size - past, n->src, size, i);
-		if (past)
-			copy_past(n->dst[0], n->dst[1], i * n->bytes);
-		for (r = 0; r < size && m > i; r++) {
-			n->src[r] = (const unsigned char *)n->src[r] + i * n->bytes;
-			n->dst[r] = (unsigned char *)n->dst[r] + i * n->bytes;
-		}
-	}
-}
-
 static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t end)
 {
 	const struct plan *p = n->plan;
@@ -618,7 +599,10 @@ static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t e
 				n->src[r] = (const unsigned char *)p->piece[c.piece].in +
 					    c.at * n->bytes;
 		}
-		combine_run(n, &how, goes_past(n, c.piece), m);
+		if (goes_past(n, c.piece))
+			reduce_beside(&how, out, n->dst + 1, d - 1, n->src, size, m);
+		else
+			reduce_many(&how, n->dst, d, n->src, size, m);
 		advance(p, &c, m);
 	}
 }

@@ -13,6 +13,9 @@ enum { BLOCK = 1024 };
 /* Sources combined at a time there. */
 enum { GROUP = 8 };
 
+/* What reduce_beside() adds up at a time: it stays in the nearest cache. */
+enum { BESIDE_BYTES = 4096 };
+
 const char *reduce_dtype_name(enum ringup_dtype dtype)
 {
 	static const char *const names[RINGUP_DTYPE_COUNT] = {
@@ -162,5 +165,27 @@ void reduce_past(const struct reduce *how, void *const *dst, int ndst, const voi
 		reduce_many(how, &to, 1, from, nsrc, n);
 		for (i = 0; i < ndst; i++)
 			copy_past((unsigned char *)dst[i] + first * size, block, n * size);
+	}
+}
+
+void reduce_beside(const struct reduce *how, void *beside, void *const *dst, int ndst,
+		   const void *const *src, int nsrc, uint64_t count)
+{
+	size_t size = reduce_dtype_bytes(how->dtype);
+	bool many = nsrc > REDUCE_PAST || ndst > REDUCE_PAST;
+	uint64_t few = many ? count : BESIDE_BYTES / size, first, n;
+	const void *from[REDUCE_PAST];
+	void *to[REDUCE_PAST];
+	int i;
+
+	for (first = 0; first < count; first += n) {
+		n = count - first < few ? count - first : few;
+		for (i = 0; i < nsrc && !many; i++)
+			from[i] = (const unsigned char *)src[i] + first * size;
+		for (i = 0; i < ndst && !many; i++)
+			to[i] = (unsigned char *)dst[i] + first * size;
+		reduce_many(how, many ? dst : to, ndst, many ? src : from, nsrc, n);
+		copy_past((unsigned char *)beside + first * size,
+			  (unsigned char *)dst[0] + first * size, n * size);
 	}
 }

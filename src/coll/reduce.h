@@ -44,6 +44,11 @@ void reduce_many(const struct reduce *how, void *const *dst, int ndst, const voi
 void reduce_past(const struct reduce *how, void *const *dst, int ndst, const void *const *src,
 		 int nsrc, uint64_t count);
 
+/* reduce_beside - reduce_many(), and what is in dst[0] afterwards to @beside, too, as
+ * copy_past() does: a few KiB at a time, while they are near.  @beside overlaps nothing. */
+void reduce_beside(const struct reduce *how, void *beside, void *const *dst, int ndst,
+		   const void *const *src, int nsrc, uint64_t count);
+
 /* reduce_is_half - f16 and bf16, whose sums are kept in f32. */
 static inline bool reduce_is_half(enum ringup_dtype dtype)
 {

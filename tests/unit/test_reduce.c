@@ -241,9 +241,24 @@ static _Alignas(64) unsigned char work[MAX_SRC][(MAX + OFFSETS) * 8];
 static _Alignas(64) unsigned char into[MAX_DST][(MAX + 2 * OFFSETS) * 8];
 static _Alignas(64) unsigned char want[MAX * 8];
 
-static bool run(const struct reduce *how, const struct shape *s, bool past)
+static _Alignas(64) unsigned char beside[(MAX + 2 * OFFSETS) * 8];
+
+enum form { MANY, PAST, BESIDE, FORMS };
+
+static bool is_wanted(const struct reduce *how, const unsigned char *d, size_t count)
 {
 	size_t size = reduce_dtype_bytes(how->dtype), j;
+
+	for (j = 0; j < count; j++)
+		if (!same(how->dtype, d + j * size, want + j * size))
+			return false;
+	return true;
+}
+
+static bool run(const struct reduce *how, const struct shape *s, enum form form)
+{
+	size_t size = reduce_dtype_bytes(how->dtype);
+	unsigned char *other = beside + s->dst_at[0] * size;
 	const void *src[MAX_SRC];
 	void *dst[MAX_DST];
 	bool good = true;
@@ -258,13 +273,19 @@ static bool run(const struct reduce *how, const struct shape *s, bool past)
 		if (s->in_place[i] >= 0)
 			dst[i] = work[s->in_place[i]] + s->src_at[s->in_place[i]] * size;
 	}
-	(past ? reduce_past : reduce_many)(how, dst, s->ndst, src, s->nsrc, s->count);
+	memset(beside, 0xa5, sizeof(beside));
+	if (form == BESIDE)
+		reduce_beside(how, other, dst, s->ndst, src, s->nsrc, s->count);
+	else
+		(form == PAST ? reduce_past : reduce_many)(how, dst, s->ndst, src, s->nsrc,
+							   s->count);
 	copy_settle();
+	if (form == BESIDE)
+		good = is_wanted(how, other, s->count) && other[s->count * size] == 0xa5;
 	for (i = 0; i < s->ndst; i++) {
 		unsigned char *d = dst[i];
 
-		for (j = 0; good && j < s->count; j++)
-			good = same(how->dtype, d + j * size, want + j * size);
+		good &= is_wanted(how, d, s->count);
 		if (s->in_place[i] < 0 && d[s->count * size] != 0xa5)
 			good = false;
 	}
@@ -297,6 +318,7 @@ static bool agrees(enum ringup_dtype t, enum ringup_redop op)
 	for (c = 0; c < CASES; c++) {
 		struct shape s = random_shape();
 		struct reduce how = { t, op, (uint32_t)s.nsrc, c % 4 ? 0 : 0.25 };
+		enum form f;
 
 		if (c % 5 == 1)
 			how.post = 1;
@@ -307,7 +329,8 @@ static bool agrees(enum ringup_dtype t, enum ringup_redop op)
 			if (!loops_all[i]->runs())
 				continue;
 			loops_use(loops_all[i]);
-			good &= run(&how, &s, false) && run(&how, &s, true);
+			for (f = MANY; f < FORMS; f++)
+				good &= run(&how, &s, f);
 		}
 		loops_use(NULL);
 	}
