@@ -19,14 +19,15 @@ enum {
 	ONCE = 2,     /* descriptors that a process opens when it first needs them, and keeps */
 	JOBS = 1000,  /* and as many groups */
 	WARM_UP = 15, /* jobs before the first look: caches fill, and stay     */
-	GROWTH = 768 * 1024, /* bytes: a page a job would be four times as much, and
-			      * noise of malloc() is a third                          */
+	GROWTH = 2 << 20,  /* bytes of pages: one a job would be twice as much; what threads
+			    * have freed, and malloc() keeps, has come to 0.9 MiB */
+	LEAK = 128 * 1024, /* bytes that malloc() has handed out: so many a job */
 };
 
 /* What a process holds. */
 struct held {
 	int descriptors, threads, mappings;
-	long resident; /* bytes */
+	long resident, used; /* bytes: of pages; that malloc() has handed out */
 };
 
 static int entries(const char *path)
@@ -44,9 +45,11 @@ static int entries(const char *path)
 static void look(struct held *h)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
+	struct mallinfo2 m = mallinfo2();
 	long pages = 0;
 	int c;
 
+	h->used = (long)(m.uordblks + m.hblkhd);
 	/* What has been freed counts no more, though the allocator may have kept it. */
 	malloc_trim(0);
 	h->mappings = 0;
@@ -80,11 +83,13 @@ static void settle(const struct held *before, struct held *now)
 static int has_grown(const char *who, const struct held *a, const struct held *b)
 {
 	if (b->descriptors <= a->descriptors + ONCE && b->threads <= a->threads &&
-	    b->mappings <= a->mappings + 4 && b->resident <= a->resident + GROWTH)
+	    b->mappings <= a->mappings + 4 && b->resident <= a->resident + GROWTH &&
+	    b->used <= a->used + LEAK)
 		return 0;
-	printf("# %s: %d descriptors, %d threads, %d mappings, %ld KiB; then %d, %d, %d, %ld\n",
-	       who, a->descriptors, a->threads, a->mappings, a->resident / 1024, b->descriptors,
-	       b->threads, b->mappings, b->resident / 1024);
+	printf("# %s: %d descriptors, %d threads, %d mappings, %ld KiB, %ld bytes in use; then "
+	       "%d, %d, %d, %ld, %ld\n",
+	       who, a->descriptors, a->threads, a->mappings, a->resident / 1024, a->used,
+	       b->descriptors, b->threads, b->mappings, b->resident / 1024, b->used);
 	return 1;
 }
 
