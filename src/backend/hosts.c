@@ -553,10 +553,10 @@ static bool is_late(const struct flight *f)
 	return f->round == 1 && f->late.end;
 }
 
-/* Of a sum: on Intel's processors, and unless its lines have just been read (see node.c). */
+/* Of a sum: in place, the lines of a result have just been read. */
 static bool goes_past(const struct hosts *h, const struct cut_walk *w)
 {
-	return h->past && w->in != w->out && copy_refill() == COPY_ASKS;
+	return h->past && w->in != w->out && copy_sums_past();
 }
 
 /* What lies in runs in this rank's buffers: the last sums go there, too, and to the slot if

@@ -455,8 +455,7 @@ static uint64_t sum(const uint64_t *counts, size_t n)
 }
 
 /* Is it too much for the caches that all ranks will have?  What has a part in a sum is
- * nearer than that: its lines have just been read, or the next chunk is computed there.  But
- * on Intel's processors what a sum writes elsewhere is worth it, too (docs/WHY.md). */
+ * nearer than that: its lines have just been read, or the next chunk is computed there. */
 static bool is_past(const struct node *n)
 {
 	const struct plan *p = n->plan;
@@ -466,7 +465,7 @@ static bool is_past(const struct node *n)
 	switch (p->kind) {
 	case PLAN_ALLREDUCE:
 		if (n->phase == OFFER ? size <= REDUCE_PAST && p->piece->in != p->piece->out
-				      : size > 1 && copy_refill() == COPY_ASKS)
+				      : size > 1 && copy_sums_past())
 			all = p->count * size;
 		break;
 	case PLAN_BROADCAST:

@@ -77,6 +77,11 @@ enum copy_refill copy_refill(void)
 	return how == COPY_REFILLS ? suits() : how;
 }
 
+bool copy_sums_past(void)
+{
+	return copy_refill() == COPY_ASKS;
+}
+
 void copy_use_refill(enum copy_refill how)
 {
 	__atomic_store_n(&forced, how, __ATOMIC_RELAXED);

@@ -78,6 +78,10 @@ enum copy_refill copy_refill(void);
 /* copy_use_refill - from now on, for tests; COPY_REFILLS: what suits this processor. */
 void copy_use_refill(enum copy_refill how);
 
+/* copy_sums_past - whether large sums, too, are worth writing past the caches: on Intel's,
+ * where to fetch a line in vain counts for more than it does on AMD's (docs/WHY.md). */
+bool copy_sums_past(void);
+
 /*
  * copy_over - copy_bytes() to such memory, and to any other whose lines are likely to be
  * in no cache of this processor: by a string move where COPY_STRINGS.
