@@ -172,20 +172,23 @@ void reduce_beside(const struct reduce *how, void *beside, void *const *dst, int
 		   const void *const *src, int nsrc, uint64_t count)
 {
 	size_t size = reduce_dtype_bytes(how->dtype);
-	bool many = nsrc > REDUCE_PAST || ndst > REDUCE_PAST;
-	uint64_t few = many ? count : BESIDE_BYTES / size, first, n;
+	uint64_t few = BESIDE_BYTES / size, first, n;
 	const void *from[REDUCE_PAST];
 	void *to[REDUCE_PAST];
 	int i;
 
+	if (nsrc > REDUCE_PAST || ndst > REDUCE_PAST) {
+		reduce_many(how, dst, ndst, src, nsrc, count);
+		copy_past(beside, dst[0], count * size);
+		return;
+	}
 	for (first = 0; first < count; first += n) {
 		n = count - first < few ? count - first : few;
-		for (i = 0; i < nsrc && !many; i++)
+		for (i = 0; i < nsrc; i++)
 			from[i] = (const unsigned char *)src[i] + first * size;
-		for (i = 0; i < ndst && !many; i++)
+		for (i = 0; i < ndst; i++)
 			to[i] = (unsigned char *)dst[i] + first * size;
-		reduce_many(how, many ? dst : to, ndst, many ? src : from, nsrc, n);
-		copy_past((unsigned char *)beside + first * size,
-			  (unsigned char *)dst[0] + first * size, n * size);
+		reduce_many(how, to, ndst, from, nsrc, n);
+		copy_past((unsigned char *)beside + first * size, to[0], n * size);
 	}
 }

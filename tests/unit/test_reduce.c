@@ -337,6 +337,27 @@ static bool agrees(enum ringup_dtype t, enum ringup_redop op)
 	return good;
 }
 
+/* More than reduce_beside() takes bit by bit. */
+static void beside_of_many(void)
+{
+	enum { SOURCES = REDUCE_PAST + 1, COUNT = 3000 };
+	struct reduce sum = { RINGUP_I32, RINGUP_SUM, 0, 0 };
+	static int32_t one[COUNT], r[COUNT], other[COUNT];
+	const void *src[SOURCES];
+	void *dst = r;
+	int i, good = 1;
+
+	for (i = 0; i < COUNT; i++)
+		one[i] = i;
+	for (i = 0; i < SOURCES; i++)
+		src[i] = one;
+	reduce_beside(&sum, other, &dst, 1, src, SOURCES, COUNT);
+	copy_settle();
+	for (i = 0; i < COUNT; i++)
+		good &= r[i] == i * SOURCES && other[i] == r[i];
+	ok(good, "beside a sum of %d", (int)SOURCES);
+}
+
 static void known_answers(void)
 {
 	int32_t a[] = { -7, 7, INT32_MAX }, b[] = { 0, 0, 1 }, r[3];
@@ -386,6 +407,7 @@ int main(void)
 			   reduce_redop_name((enum ringup_redop)op));
 		}
 	known_answers();
+	beside_of_many();
 	ok(reduce_dtype_bytes(RINGUP_BF16) == 2 &&
 		   reduce_dtype_bytes((enum ringup_dtype)99) == 0,
 	   "sizes");
