@@ -2,30 +2,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/errqueue.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 /*
- * stream listen|connect ADDRESS PORT BYTES ROUNDS AT [RANKS [zerocopy]] - one process; the same
- * on the other host with the other word.  It connects, and starts AT so many seconds of the
- * monotonic clock, so that all pairs run together: who connects while others send may be a
- * second late, if what asks for it is lost in a full queue.  A round sends BYTES and receives
- * as many, both ways at once and nothing else done with them; it prints in us, as JSON, what a
- * round takes in the mean: pairs that share processors go in turn, and most rounds of each have
- * them for themselves.
+ * stream listen|connect ADDRESS PORT BYTES ROUNDS AT [ranks=N] [zerocopy] [meet=FILE:N] - one
+ * process; the same on the other host with the other word.  It connects, and starts AT so many
+ * seconds of the monotonic clock, so that all pairs run together: who connects while others
+ * send may be a second late, if what asks for it is lost in a full queue.  A round sends BYTES
+ * and receives as many, both ways at once and nothing else done with them; it prints in us, as
+ * JSON, what a round takes in the mean: pairs that share processors go in turn, and most rounds
+ * of each have them for themselves.
  *
- * With RANKS, so many such processes are a host that combines vectors of RANKS * BYTES, and
+ * With ranks=N, so many such processes are a host that combines vectors of N * BYTES, and
  * this one does its part of what that takes at least: copy the shares that others send to
  * where they can read them, add up the RANKS vectors of what it sends itself, add to half of
  * it what comes in, and copy the other half, and what the others have received, to the
  * result.  Nobody waits for anybody, and nothing is agreed, so the sums are none.
+ *
+ * With meet=FILE:N, N processes that share FILE, at first a page of zeros, begin each round
+ * together, as calls of a collective do, after each has written its vector anew; it prints
+ * what each round took.  A collective is as slow as its slowest rank: whoever reads the lines
+ * of all takes, round by round, the longest.
  *
  * With zerocopy the kernel is asked to send from where the bytes lie, and tells afterwards
  * of how many sends it could: "copied" is the share of those of which it had to make a copy
@@ -33,10 +42,17 @@
  */
 enum { PIECE = 256 << 10, FLOATS = PIECE / sizeof(float) };
 
+/* What all processes of a measurement share; atomic. */
+struct meeting {
+	uint32_t came, round;
+};
+
 static int ranks;             /* of a host; 0: do nothing with the bytes */
 static float *vector, *total; /* a rank's own, and the result            */
 static float *slot[2], *sum;
 static int zerocopy;
+static struct meeting *meeting;
+static uint32_t parties;
 static long told, copied; /* sends: that the kernel is through with; that it copied */
 
 static void die(const char *what)
@@ -63,6 +79,38 @@ static void sleep_until(double at)
 		exit(3);
 	}
 	usleep((useconds_t)(left * 1e6));
+}
+
+/* @words: FILE:N. */
+static void share_meeting(char *words)
+{
+	char *colon = strrchr(words, ':');
+	int fd;
+
+	if (!colon)
+		die("meet=FILE:N");
+	*colon = '\0';
+	parties = (uint32_t)atoi(colon + 1);
+	fd = open(words, O_RDWR);
+	if (fd < 0)
+		die(words);
+	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (meeting == MAP_FAILED)
+		die(words);
+	close(fd);
+}
+
+static void wait_for_all(void)
+{
+	uint32_t round = __atomic_load_n(&meeting->round, __ATOMIC_ACQUIRE);
+
+	if (__atomic_add_fetch(&meeting->came, 1, __ATOMIC_ACQ_REL) == parties) {
+		__atomic_store_n(&meeting->came, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&meeting->round, round + 1, __ATOMIC_RELEASE);
+		return;
+	}
+	while (__atomic_load_n(&meeting->round, __ATOMIC_ACQUIRE) == round)
+		sched_yield();
 }
 
 static int meet(const char *role, const char *address, const char *port)
@@ -196,19 +244,58 @@ static void *touched(size_t bytes)
 	return memset(p, 1, bytes);
 }
 
+/* All rounds after one another; what they take in the mean. */
+static void run(int fd, char *out, char *in, size_t bytes, int rounds)
+{
+	double begun = now_us();
+	int i;
+
+	for (i = 0; i < rounds; i++)
+		swap(fd, out, in, bytes);
+	printf("{\"bytes\":%zu,\"us\":%.1f,\"copied\":%.3f}\n", bytes,
+	       (now_us() - begun) / rounds, told ? (double)copied / (double)told : 1);
+}
+
+/* Each round begins together, with fresh input; what each takes. */
+static void run_together(int fd, char *out, char *in, size_t bytes, int rounds)
+{
+	size_t all = bytes * (size_t)ranks;
+	float *fresh = ranks ? touched(all) : NULL;
+	double begun;
+	int i;
+
+	printf("{\"bytes\":%zu,\"each\":[", bytes);
+	for (i = 0; i < rounds; i++) {
+		if (fresh)
+			memcpy(vector, fresh, all);
+		wait_for_all();
+		begun = now_us();
+		swap(fd, out, in, bytes);
+		printf("%s%.1f", i ? "," : "", now_us() - begun);
+	}
+	printf("]}\n");
+}
+
 int main(int argc, char **argv)
 {
 	char *out = touched(PIECE), *in = touched(PIECE);
-	double begun;
 	size_t bytes;
 	int fd, rounds, i;
 
-	if (argc < 7 || argc > 9)
+	if (argc < 7)
 		return 2;
 	bytes = strtoull(argv[4], NULL, 10);
 	rounds = atoi(argv[5]);
-	if (argc > 7)
-		ranks = atoi(argv[7]);
+	for (i = 7; i < argc; i++) {
+		if (!strncmp(argv[i], "ranks=", 6))
+			ranks = atoi(argv[i] + 6);
+		else if (!strncmp(argv[i], "meet=", 5))
+			share_meeting(argv[i] + 5);
+		else if (!strcmp(argv[i], "zerocopy"))
+			zerocopy = 1;
+		else
+			return 2;
+	}
 	if (ranks) {
 		bytes = (bytes + PIECE - 1) / PIECE * PIECE;
 		vector = touched(bytes * (size_t)ranks);
@@ -218,15 +305,13 @@ int main(int argc, char **argv)
 		slot[1] = touched(PIECE);
 	}
 	fd = meet(argv[1], argv[2], argv[3]);
-	zerocopy = argc == 9 && !strcmp(argv[8], "zerocopy");
 	if (zerocopy && setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &zerocopy, sizeof(zerocopy)))
 		die("SO_ZEROCOPY");
 	sleep_until(atof(argv[6]));
-	begun = now_us();
-	for (i = 0; i < rounds; i++)
-		swap(fd, out, in, bytes);
-	printf("{\"bytes\":%zu,\"us\":%.1f,\"copied\":%.3f}\n", bytes,
-	       (now_us() - begun) / rounds, told ? (double)copied / (double)told : 1);
+	if (meeting)
+		run_together(fd, out, in, bytes, rounds);
+	else
+		run(fd, out, in, bytes, rounds);
 	close(fd);
 	return 0;
 }
