@@ -63,14 +63,19 @@ static void on_alarm(void *ctx, int code, const char *why)
 	wake_host(w->engine);
 }
 
+/* The kernel may give up before we do, and it may be this host's end that is gone. */
 static void on_lost(void *ctx, int rank, const struct err *why)
 {
 	struct watch *w = ctx;
+	char how[192] = "died or was cut off";
+	size_t len = strlen(how);
 
-	if (why->code == RINGUP_EPEER)
-		died(w, rank, "died or was cut off");
-	else
+	if (why->code != RINGUP_EPEER) {
 		engine_alarm(w->engine, why->code, why->text);
+		return;
+	}
+	nearend_look(chan_fd(w->team->mesh->control[rank]), how + len, sizeof(how) - len);
+	died(w, rank, how);
 }
 
 static bool over(void *ctx, struct err *why)

@@ -52,6 +52,7 @@ ringup-silent R4
 ringup-link-down R11
 ringup-unplugged R11
 ringup-no-address R11
+ringup-cut-off R11
 EOF
 }
 

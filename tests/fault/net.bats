@@ -123,6 +123,18 @@ both_sides() {
   done
 }
 
+@test "F11 the link goes down, and the kernel gives up before we do: whose is said, too" {
+  ip netns exec "$b" ss -K dst 10.9.0.99 >/dev/null 2>&1 || skip "this kernel ends no connections (ss -K)"
+  fault=11 what="link down, connections ended"
+  spread -b 65536
+  local at
+  at=$("$strike" 0)
+  ip -n "$b" link set eth0 down
+  ip netns exec "$b" ss -K dst 10.9.0.1 >/dev/null
+  both_sides "$at"
+  [[ $(grep -E '^error [23] ' out | grep -cF 'died or was cut off; eth0 (10.9.0.2) is down on this host') -eq 2 ]] || { cat out; return 1; }
+}
+
 @test "F12 connections are reset both ways: both sides hear of it at once" {
   need_nft
   fault=12 what="TCP reset"
