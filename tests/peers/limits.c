@@ -2,23 +2,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- *	limits WHAT BYTES...
+ *	limits [cold] [ranks=N] WHAT BYTES...
  *
- * WHAT is allreduce, allgather, broadcast, or touch: each thread halves a vector of its own,
- * which is the least that any sum in place has to do to memory.  Bytes are those that
- * `ringup bench` counts: of an allgather, of both blocks together.
+ * WHAT is allreduce, allgather or broadcast; shared or inplace, a sum of buffers that both can
+ * map, as those of ringup_alloc(); or what any of these has to do to memory at the least, each
+ * rank with vectors of its own: touch halves one (a sum in place), copy copies one to another
+ * (a sum that is not).  Bytes are those that `ringup bench` counts: of an allgather, of both
+ * blocks together.
  *
- * Two threads on two processors, of f32, not in place: the copies and sums of src/coll, by
- * chunks and slots as src/backend/node.c has them; no names, no agreement, no processes,
- * nobody who could fail.  Input is written before each call; a call takes as long as the
- * slower of the two.  What the library takes beyond that is the engine's.
+ * Two processes on two processors, if not said otherwise, of f32, not in place but where said
+ * so: the copies and sums of src/coll, by chunks and slots as src/backend/node.c has them; no
+ * names, no agreement, nobody who could fail.  Input is written before each call; a call takes
+ * as long as the slowest.  What the library takes beyond that is the engine's.
+ *
+ * With ranks=N, an allreduce of N, as many to each processor; who waits gives way, and fills
+ * all its slots first.
+ *
+ * With cold, before every fourth call each rank reads and writes OTHERS bytes of something
+ * else, more than caches hold, as peers do that are measured in turn; it prints what the
+ * first, second, third and fourth call take after that.
  */
-#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -27,8 +40,9 @@
 #include "coll/copy.h"
 #include "coll/reduce.h"
 
-enum { SLOTS = 4, SLOT = 65536, CALLS = 501 };
-enum { LEAST = 512, MOST = 1 << 30 };
+enum { SLOTS = 4, SLOT = 65536, CALLS = 501, AFTER = 4 };
+enum { RANKS_MOST = 8, LEAST = 512, MOST = 1 << 30, OTHERS = 320 << 20 };
+enum { BLOCK = 65536, BIT = 4096 };
 
 struct side {
 	float *in, *out;
@@ -36,11 +50,15 @@ struct side {
 	alignas(64) uint64_t put;    /* chunks that are in the slots */
 	alignas(64) uint64_t worked; /* chunks done with the other's */
 	alignas(64) uint64_t met;
-	uint64_t base, meetings, put_seen, worked_seen;
+	uint64_t base, meetings, put_seen[RANKS_MOST], worked_seen[RANKS_MOST];
+	float *others; /* what cold calls touch before */
 	double us;
 };
 
-static struct side side[2];
+static struct side *side; /* of all ranks; shared by their processes */
+static int ranks = 2;
+static bool is_crowded;                  /* more ranks than processors */
+static bool is_cold, is_past, sums_past; /* past the caches: what is only written; sums, too */
 static size_t bytes, chunk, chunks, places;
 
 struct collective {
@@ -51,16 +69,23 @@ struct collective {
 
 static void until(const uint64_t *word, uint64_t *seen, uint64_t least)
 {
-	while (*seen < least)
+	while (*seen < least) {
 		*seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+		if (is_crowded && *seen < least)
+			sched_yield();
+	}
 }
 
 static void meet(int me)
 {
-	uint64_t n = ++side[me].meetings, seen = 0;
+	uint64_t n = ++side[me].meetings, seen;
+	int r;
 
 	__atomic_store_n(&side[me].met, n, __ATOMIC_RELEASE);
-	until(&side[!me].met, &seen, n);
+	for (r = 0; r < ranks; r++) {
+		seen = 0;
+		until(&side[r].met, &seen, n);
+	}
 }
 
 static size_t length(size_t k)
@@ -89,79 +114,112 @@ static void until_free(int me, size_t k)
 	uint64_t g = side[me].base + k;
 
 	if (g >= places)
-		until(&side[!me].worked, &side[me].worked_seen, g - places + 1);
+		until(&side[!me].worked, &side[me].worked_seen[!me], g - places + 1);
 }
 
-/* Where the half of chunk @k begins that @owner adds up. */
-static size_t half(size_t k, int owner)
+/* Where the slice of chunk @k begins that @owner adds up. */
+static size_t slice(size_t k, int owner)
 {
-	return owner ? length(k) / 128 * 64 : 0;
+	size_t lines = length(k) / 64;
+
+	return owner == ranks ? length(k) : lines * (size_t)owner / (size_t)ranks * 64;
 }
 
-static size_t half_length(size_t k, int owner)
+static void settle(void)
 {
-	return owner ? length(k) - half(k, 1) : half(k, 1);
+	if (is_past)
+		copy_settle();
 }
 
+/* What others add up; their slices are before and behind one's own. */
 static void sum_put(int me, size_t k)
 {
-	size_t from = half(k, !me);
+	size_t mine = slice(k, me), behind = slice(k, me + 1);
+	unsigned char *to = slot(me, k), *in = at(side[me].in, k);
 
-	until_free(me, k);
-	copy_over(slot(me, k) + from, at(side[me].in, k) + from, half_length(k, !me));
+	copy_over(to, in, mine);
+	copy_over(to + behind, in + behind, length(k) - behind);
 	done(&side[me].put, me, k);
 }
 
 static void sum_combine(int me, size_t k)
 {
 	const struct reduce how = { .dtype = RINGUP_F32, .redop = RINGUP_SUM };
-	size_t from = half(k, me);
-	unsigned char *theirs = slot(!me, k) + from;
-	void *to[2] = { at(side[me].out, k) + from, theirs };
-	const void *of[2];
+	size_t from = slice(k, me), count = (slice(k, me + 1) - from) / sizeof(float);
+	void *to[RANKS_MOST];
+	const void *of[RANKS_MOST];
+	int r, n = 0;
 
-	until(&side[!me].put, &side[me].put_seen, side[me].base + k + 1);
-	of[me] = at(side[me].in, k) + from;
-	of[!me] = theirs;
-	reduce_many(&how, to, 2, of, 2, half_length(k, me) / sizeof(float));
+	to[n++] = at(side[me].out, k) + from;
+	for (r = 0; r < ranks; r++) {
+		until(&side[r].put, &side[me].put_seen[r], side[me].base + k + 1);
+		of[r] = r == me ? at(side[me].in, k) + from : slot(r, k) + from;
+		if (r != me)
+			to[n++] = slot(r, k) + from;
+	}
+	if (sums_past)
+		reduce_beside(&how, to[0], to + 1, n - 1, of, n, count);
+	else
+		reduce_many(&how, to, n, of, n, count);
 	done(&side[me].worked, me, k);
 }
 
 static void sum_take(int me, size_t k)
 {
-	size_t from = half(k, !me);
+	size_t mine = slice(k, me), behind = slice(k, me + 1);
+	unsigned char *of = slot(me, k), *out = at(side[me].out, k);
+	int r;
 
-	until(&side[!me].worked, &side[me].worked_seen, side[me].base + k + 1);
-	copy_bytes(at(side[me].out, k) + from, slot(me, k) + from, half_length(k, !me));
+	for (r = 0; r < ranks; r++)
+		until(&side[r].worked, &side[me].worked_seen[r], side[me].base + k + 1);
+	(sums_past ? copy_past : copy_bytes)(out, of, mine);
+	(sums_past ? copy_past : copy_bytes)(out + behind, of + behind, length(k) - behind);
 }
 
 static void allreduce(int me)
 {
-	size_t k;
+	size_t step = is_crowded ? places : 1, lag = is_crowded ? 0 : 1, first, k, i;
 
-	for (k = 0; k < chunks + 2; k++) {
-		if (k < chunks)
-			sum_put(me, k);
-		if (k >= 1 && k - 1 < chunks)
-			sum_combine(me, k - 1);
-		if (k >= 2)
-			sum_take(me, k - 2);
+	for (first = 0; first < chunks + 2 * lag; first += step) {
+		for (i = 0; i < step; i++)
+			if (first + i < chunks)
+				sum_put(me, first + i);
+		for (i = 0; i < step; i++) {
+			k = first + i - lag;
+			if (k < chunks)
+				sum_combine(me, k);
+		}
+		for (i = 0; i < step; i++) {
+			k = first + i - 2 * lag;
+			if (k < chunks)
+				sum_take(me, k);
+		}
 	}
+	settle();
 }
 
 static void move_out(int me, size_t k, size_t to)
 {
-	until(&side[!me].put, &side[me].put_seen, side[me].base + k + 1);
-	copy_bytes((unsigned char *)side[me].out + to, slot(!me, k), length(k));
+	until(&side[!me].put, &side[me].put_seen[!me], side[me].base + k + 1);
+	copy_taking((unsigned char *)side[me].out + to, slot(!me, k), length(k), is_past);
 	done(&side[me].worked, me, k);
 }
 
 static void move_in(int me, size_t k, size_t to)
 {
+	size_t few = is_past ? BIT : length(k), i, n;
+	unsigned char *out = (unsigned char *)side[me].out + to, *in = at(side[me].in, k);
+
 	until_free(me, k);
-	copy_over(slot(me, k), at(side[me].in, k), length(k));
+	for (i = 0; i < length(k); i += n) {
+		n = length(k) - i < few ? length(k) - i : few;
+		copy_over(slot(me, k) + i, in + i, n);
+		if (is_past)
+			copy_past(out + i, in + i, n);
+	}
 	done(&side[me].put, me, k);
-	copy_over((unsigned char *)side[me].out + to, at(side[me].in, k), length(k));
+	if (!is_past)
+		copy_over(out, in, length(k));
 }
 
 static void allgather(int me)
@@ -174,6 +232,7 @@ static void allgather(int me)
 		if (k >= 1)
 			move_out(me, k - 1, (size_t)!me * bytes + (k - 1) * chunk);
 	}
+	settle();
 }
 
 static void broadcast(int me)
@@ -185,6 +244,7 @@ static void broadcast(int me)
 			move_out(me, k, k * chunk);
 		else
 			move_in(me, k, k * chunk);
+	settle();
 }
 
 static void touch(int me)
@@ -192,43 +252,84 @@ static void touch(int me)
 	copy_scaled(RINGUP_F32, side[me].in, side[me].in, bytes / sizeof(float), .5);
 }
 
+static void copy(int me)
+{
+	(is_past ? copy_past : copy_bytes)(side[me].out, side[me].in, bytes);
+	settle();
+}
+
+/* This rank's half of what both have, to where both want it. */
+static void sum_shared(int me, float *to0, float *to1, bool past)
+{
+	const struct reduce how = { .dtype = RINGUP_F32, .redop = RINGUP_SUM };
+	size_t first = me ? bytes / 2 : 0, end = me ? bytes : bytes / 2, i, n;
+
+	for (i = first; i < end; i += n) {
+		void *to[2] = { (char *)to0 + i, (char *)to1 + i };
+		const void *of[2] = { (char *)side[0].in + i, (char *)side[1].in + i };
+
+		n = end - i < BLOCK ? end - i : BLOCK;
+		(past ? reduce_past : reduce_many)(&how, to, 2, of, 2, n / sizeof(float));
+	}
+	settle();
+	meet(me);
+}
+
+static void shared(int me)
+{
+	sum_shared(me, side[0].out, side[1].out, is_past);
+}
+
+static void inplace(int me)
+{
+	sum_shared(me, side[0].in, side[1].in, false);
+}
+
 static const struct collective collectives[] = {
-	{ "allreduce", allreduce, false },
-	{ "allgather", allgather, true },
-	{ "broadcast", broadcast, false },
-	{ "touch", touch, false },
+	{ "allreduce", allreduce, false }, { "allgather", allgather, true },
+	{ "broadcast", broadcast, false }, { "shared", shared, false },
+	{ "inplace", inplace, false },     { "touch", touch, false },
+	{ "copy", copy, false },
 };
 
 static const struct collective *what;
-static double us[CALLS];
+static double *us;
+static int calls = CALLS;
 
-/* The first processor that we may use, or the last. */
-static void stay_on(bool last)
+static int processors(cpu_set_t *may)
 {
-	cpu_set_t may, one;
-	size_t i;
-
-	CPU_ZERO(&one);
-	if (sched_getaffinity(0, sizeof(may), &may))
-		return;
-	for (i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET(i, &may) && (last || !CPU_COUNT(&one))) {
-			CPU_ZERO(&one);
-			CPU_SET(i, &one);
-		}
-	sched_setaffinity(0, sizeof(one), &one);
+	return sched_getaffinity(0, sizeof(*may), may) ? 1 : CPU_COUNT(may);
 }
 
-static void *run(void *which)
+/* Two ranks are as far from each other as they can be, more in the order of processors. */
+static void stay(int me)
 {
-	int me = which != NULL, call;
+	cpu_set_t may, one;
+	int count = processors(&may), skip, cpu;
+
+	skip = ranks > count ? me % count : me * (count - 1) / (ranks - 1);
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &may) && !skip--) {
+			CPU_ZERO(&one);
+			CPU_SET(cpu, &one);
+			sched_setaffinity(0, sizeof(one), &one);
+			return;
+		}
+}
+
+static void run(int me)
+{
 	struct side *s = &side[me];
+	int call, r;
 	size_t i;
 
-	stay_on(me);
-	for (call = 0; call < CALLS; call++) {
+	stay(me);
+	for (call = 0; call < calls; call++) {
 		int64_t begun;
 
+		if (is_cold && call % AFTER == 0)
+			for (i = 0; i < OTHERS / sizeof(float); i++)
+				s->others[i] += 1;
 		for (i = 0; i < bytes / sizeof(float); i++)
 			s->in[i] = (float)(i + (size_t)call);
 		meet(me);
@@ -238,29 +339,44 @@ static void *run(void *which)
 		s->base += chunks;
 		meet(me);
 		if (!me)
-			us[call] = s->us > side[1].us ? s->us : side[1].us;
+			for (us[call] = 0, r = 0; r < ranks; r++)
+				us[call] = side[r].us > us[call] ? side[r].us : us[call];
 		meet(me);
 	}
-	return NULL;
 }
 
+/* Of all processes, zeros. */
 static void *room(size_t size)
 {
-	void *p = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	if (!p) {
+	if (p == MAP_FAILED) {
 		fprintf(stderr, "limits: no memory for %zu bytes\n", size);
 		exit(1);
 	}
-	memset(p, 0, size);
-	return p;
+	return memset(p, 0, size);
+}
+
+/* What calls take, by how many there have been since others had the caches. */
+static void say_after(void)
+{
+	double one[CALLS];
+	int since, call, n;
+
+	fputs("after others:", stdout);
+	for (since = 0; since < AFTER; since++) {
+		for (n = 0, call = since; call < calls; call += AFTER)
+			one[n++] = us[call];
+		printf(" %.0f", stats_median(one, n));
+	}
+	puts(" us");
 }
 
 static void measure(size_t size, struct placement *where)
 {
-	pthread_t thread[2];
 	double hop = placement_probe(where);
-	int i;
+	pid_t rank[RANKS_MOST];
+	int i, status, bad = 0;
 
 	bytes = (what->of_both ? size / 2 : size) / 256 * 256;
 	chunk = SLOT;
@@ -270,46 +386,81 @@ static void measure(size_t size, struct placement *where)
 		chunk = bytes / 8 < 8192 ? 8192 : bytes / 8 < SLOT ? bytes / 8 / 64 * 64 : SLOT;
 	}
 	chunks = (bytes + chunk - 1) / chunk;
-	for (i = 0; i < 2; i++) {
+	is_past = (size_t)ranks * size >= COPY_PAST_BYTES;
+	sums_past = is_past && copy_sums_past();
+	for (i = 0; i < ranks; i++) {
 		memset(&side[i], 0, sizeof(side[i]));
 		side[i].in = room(bytes);
 		side[i].out = room(2 * bytes);
 		side[i].slot = room(places * SLOT);
+		side[i].others = is_cold ? room(OTHERS) : NULL;
 	}
-	for (i = 0; i < 2; i++)
-		if (pthread_create(&thread[i], NULL, run, i ? &side : NULL)) {
-			fputs("limits: no thread\n", stderr);
-			exit(1);
+	for (i = 0; i < ranks; i++) {
+		rank[i] = fork();
+		if (!rank[i]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			run(i);
+			_exit(0);
 		}
-	for (i = 0; i < 2; i++)
-		pthread_join(thread[i], NULL);
-	for (i = 0; i < 2; i++) {
-		free(side[i].in);
-		free(side[i].out);
-		free(side[i].slot);
 	}
-	printf("%-10s %10zu B  hop %3.0f to %3.0f ns  %10.2f us ", what->name, size, hop,
-	       placement_probe(where), stats_median(us, CALLS));
-	printf("(%.2f-%.2f)\n", stats_quantile(us, CALLS, .25), stats_quantile(us, CALLS, .75));
+	for (i = 0; i < ranks; i++)
+		bad |= rank[i] < 0 || waitpid(rank[i], &status, 0) < 0 || status;
+	if (bad) {
+		fputs("limits: not all ranks ran to their end\n", stderr);
+		exit(1);
+	}
+	for (i = 0; i < ranks; i++) {
+		munmap(side[i].in, bytes);
+		munmap(side[i].out, 2 * bytes);
+		munmap(side[i].slot, places * SLOT);
+		if (is_cold)
+			munmap(side[i].others, OTHERS);
+	}
+	printf("%d %-10s %10zu B  hop %3.0f to %3.0f ns ", ranks, what->name, size, hop,
+	       placement_probe(where));
+	if (is_cold) {
+		say_after();
+		return;
+	}
+	/* The median sorts them. */
+	printf("%10.2f us ", stats_median(us, calls));
+	printf("(%.2f-%.2f)\n", stats_quantile(us, calls, .25), stats_quantile(us, calls, .75));
 }
 
 int main(int argc, char **argv)
 {
 	struct placement *where;
+	cpu_set_t may;
 	struct err e;
 	size_t i;
 
+	if (argc > 1 && !strcmp(argv[1], "cold")) {
+		is_cold = true;
+		calls = CALLS / 3 / AFTER * AFTER;
+		argc--, argv++;
+	}
+	if (argc > 1 && !strncmp(argv[1], "ranks=", 6)) {
+		ranks = atoi(argv[1] + 6);
+		argc--, argv++;
+	}
+	is_crowded = ranks > processors(&may);
 	for (i = 0; argc > 2 && i < sizeof(collectives) / sizeof(collectives[0]); i++)
 		if (!strcmp(argv[1], collectives[i].name))
 			what = &collectives[i];
-	if (!what) {
-		fputs("usage: limits allreduce|allgather|broadcast|touch BYTES...\n", stderr);
+	if (!what || ranks < 2 || ranks > RANKS_MOST ||
+	    (ranks > 2 && what->call != allreduce)) {
+		fputs("usage: limits [cold] [ranks=N] "
+		      "allreduce|allgather|broadcast|shared|inplace|touch|copy "
+		      "BYTES...\n",
+		      stderr);
 		return 2;
 	}
 	if (placement_open(&where, &e)) {
 		fprintf(stderr, "limits: %s\n", e.text);
 		return 1;
 	}
+	side = room(RANKS_MOST * sizeof(*side));
+	us = room(CALLS * sizeof(*us));
 	for (argv += 2; *argv; argv++) {
 		unsigned long long size = strtoull(*argv, NULL, 10);
 
