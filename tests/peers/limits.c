@@ -345,15 +345,19 @@ static void run(int me)
 	}
 }
 
+static void lost(const char *step)
+{
+	fprintf(stderr, "limits: %s failed\n", step);
+	exit(1);
+}
+
 /* Of all processes, zeros. */
 static void *room(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	if (p == MAP_FAILED) {
-		fprintf(stderr, "limits: no memory for %zu bytes\n", size);
-		exit(1);
-	}
+	if (p == MAP_FAILED)
+		lost("mmap");
 	return memset(p, 0, size);
 }
 
@@ -375,8 +379,8 @@ static void say_after(void)
 static void measure(size_t size, struct placement *where)
 {
 	double hop = placement_probe(where);
-	pid_t rank[RANKS_MOST];
-	int i, status, bad = 0;
+	pid_t rank;
+	int i, status;
 
 	bytes = (what->of_both ? size / 2 : size) / 256 * 256;
 	chunk = SLOT;
@@ -395,20 +399,20 @@ static void measure(size_t size, struct placement *where)
 		side[i].slot = room(places * SLOT);
 		side[i].others = is_cold ? room(OTHERS) : NULL;
 	}
+	/* Who ends early takes the others along. */
 	for (i = 0; i < ranks; i++) {
-		rank[i] = fork();
-		if (!rank[i]) {
+		rank = fork();
+		if (!rank) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			run(i);
 			_exit(0);
 		}
+		if (rank < 0)
+			lost("fork");
 	}
 	for (i = 0; i < ranks; i++)
-		bad |= rank[i] < 0 || waitpid(rank[i], &status, 0) < 0 || status;
-	if (bad) {
-		fputs("limits: not all ranks ran to their end\n", stderr);
-		exit(1);
-	}
+		if (waitpid(-1, &status, 0) < 0 || status)
+			lost("a rank");
 	for (i = 0; i < ranks; i++) {
 		munmap(side[i].in, bytes);
 		munmap(side[i].out, 2 * bytes);
