@@ -27,7 +27,7 @@
  *
  * With ranks=N, so many such processes are a host that combines vectors of N * BYTES, and
  * this one does its part of what that takes at least: copy the shares that others send to
- * where they can read them, add up the RANKS vectors of what it sends itself, add to half of
+ * where they can read them, add up the N vectors of what it sends itself, add to half of
  * it what comes in, and copy the other half, and what the others have received, to the
  * result.  Nobody waits for anybody, and nothing is agreed, so the sums are none.
  *
