@@ -42,6 +42,7 @@ class Course:
         for _ in range(calls):
             dist.all_reduce(self.data)
         us = (time.monotonic() - begun) * 1e6 / calls
+        largest([0.0])
         if calls == 1:
             want = self.ranks * (self.ranks - 1) / 2
             self.wrong += int((self.data != want).sum())

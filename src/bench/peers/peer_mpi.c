@@ -293,18 +293,27 @@ static void (*choose(void))(const char *from, char *to)
 	return is_set ? allreduce_each : NULL;
 }
 
+static void meet(void)
+{
+	double nothing = 0, all;
+
+	MPI_Allreduce(&nothing, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
 static double sample(int calls)
 {
-	double begun, nothing = 0, all;
+	double begun, us;
 	int i, j;
 
 	fill();
-	MPI_Allreduce(&nothing, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+	meet();
 	begun = now_us();
 	for (i = 0; i < calls; i++)
 		for (j = 0; j < members; j++)
 			call(in + (size_t)j * give_bytes, out + (size_t)j * take_bytes);
-	return (now_us() - begun) / calls;
+	us = (now_us() - begun) / calls;
+	meet();
+	return us;
 }
 
 static void parse_counts(const char *text)
