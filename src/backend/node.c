@@ -636,12 +636,9 @@ static bool allreduce_take(struct node *n, uint64_t k)
 		if (r != n->team->rank && first < end && !passed(n, r, true, g))
 			return false;
 	}
-	for (r = 0; r < n->team->size; r++) {
-		if (r == n->team->rank)
-			continue;
-		slice(n, m, r, &first, &end);
-		take_range(n, n->take, slot, first, end);
-	}
+	slice(n, m, n->team->rank, &first, &end);
+	take_range(n, n->take, slot, 0, first);
+	take_range(n, n->take, slot, end, m);
 	advance(n->plan, &n->take, m);
 	return true;
 }

@@ -202,9 +202,11 @@ static bool part(struct row *w)
 	return gone;
 }
 
-static bool spin(struct row *w, const int *who, bool (*ready)(void *arg), void *arg)
+/* Who is @busy looks once where processors are short. */
+static bool spin(struct row *w, bool busy, const int *who, bool (*ready)(void *arg), void *arg)
 {
-	int i, pauses = w->away ? w->away : w->pauses, trust = w->away ? 0 : TRUST;
+	int away = busy ? 1 : w->away;
+	int i, pauses = w->away ? away : w->pauses, trust = w->away ? 0 : TRUST;
 
 	for (i = 0; i < pauses; i++) {
 		if (ready(arg))
@@ -244,7 +246,8 @@ static void suspect(struct row *w)
 }
 
 /* Give way until it is ready, for a while, or until a stranger has taken the processor. */
-static bool give_way(struct row *w, const int *who, bool (*ready)(void *arg), void *arg)
+static bool give_way(struct row *w, bool busy, const int *who, bool (*ready)(void *arg),
+		     void *arg)
 {
 	int64_t begun = clock_ns(), before = begun, after;
 	bool is_ready, is_long;
@@ -261,24 +264,30 @@ static bool give_way(struct row *w, const int *who, bool (*ready)(void *arg), vo
 		if (is_ready || is_long)
 			return is_ready;
 		before = after;
-		if (!w->away)
+		if (!w->away || busy)
 			continue;
-		if (spin(w, who, ready, arg))
+		if (spin(w, busy, who, ready, arg))
 			return true;
 		before = clock_ns();
 	} while (before - begun < LINGER_NS);
 	return false;
 }
 
-bool seat_linger(struct row *w, const int *who, bool (*ready)(void *arg), void *arg)
+static bool linger(struct row *w, bool busy, const int *who, bool (*ready)(void *arg),
+		   void *arg)
 {
-	if (spin(w, who, ready, arg))
+	if (spin(w, busy, who, ready, arg))
 		return true;
 	if (__atomic_load_n(&w->skips, __ATOMIC_RELAXED)) {
 		__atomic_fetch_sub(&w->skips, 1, __ATOMIC_RELAXED);
 		return false;
 	}
-	return give_way(w, who, ready, arg);
+	return give_way(w, busy, who, ready, arg);
+}
+
+bool seat_linger(struct row *w, const int *who, bool (*ready)(void *arg), void *arg)
+{
+	return linger(w, false, who, ready, arg);
 }
 
 bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg, int64_t deadline_ns)
@@ -288,7 +297,8 @@ bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg, int6
 
 	if (ready(arg))
 		return true;
-	if (__atomic_load_n(&w->patient, __ATOMIC_RELAXED) && seat_linger(w, &who, ready, arg))
+	if (__atomic_load_n(&w->patient, __ATOMIC_RELAXED) &&
+	    linger(w, true, &who, ready, arg))
 		return true;
 	for (;;) {
 		uint32_t seen = __atomic_load_n(&s->bell, __ATOMIC_ACQUIRE);

@@ -92,7 +92,9 @@ void seat_ring_one(const struct row *w, int rank);
  *
  * Pauses, then gives way to other processes, then sleeps.  A rank on our own processor
  * cannot go on before we give way, so where processors are short we do that at once, unless
- * another one has fewer ranks: then this thread moves there, every 0.1 ms at most.
+ * another one has fewer ranks: then this thread moves there, every 0.1 ms at most.  We do so
+ * for whoever runs elsewhere, too: what is waited for here takes longer than to change
+ * places, and others on our processor may have to move data of their own.
  * A yield that took longer than a millisecond in vain, or two of them in a row, went to a
  * stranger and not to a sibling: then the next waits skip yielding, more of them each time it
  * happens again.
@@ -125,9 +127,10 @@ static inline bool seat_is_here(const struct row *w, int rank)
  */
 int seat_better_cpu(const struct row *w, const cpu_set_t *may);
 
-/* seat_linger - the first part of seat_wait(): pauses, then timed yields, but no sleep.
- * @ready may change *@who; if seat_is_here() for one of several, that is whom to name.  Returns
- * whether it has become ready.  Threads: as many as like. */
+/* seat_linger - the first part of seat_wait(), for what is short: pauses, for a rank that has
+ * another processor, too, then timed yields, but no sleep.  @ready may change *@who; if
+ * seat_is_here() for one of several, that is whom to name.  Returns whether it has become
+ * ready.  Threads: as many as like. */
 bool seat_linger(struct row *w, const int *who, bool (*ready)(void *arg), void *arg);
 
 /* A descriptor on which poll(2) hears the bell of a rank; fd 0: there is none. */
