@@ -105,10 +105,10 @@ static int read_line(struct line *l, struct err *e)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
+	if (n == 0 || (n < 0 && errno == ECONNRESET))
+		return fail(e, RINGUP_EPEER, "it has ended");
 	if (n < 0)
 		return fail_os(e, "connection");
-	if (n == 0)
-		return fail(e, RINGUP_EPEER, "a rank has ended");
 	l->len += (size_t)n;
 	l->text[l->len] = 0;
 	end = strchr(l->text, '\n');
@@ -150,7 +150,7 @@ static int hear_all(struct contender *c, struct err *e)
 				continue;
 			rc = read_line(&c->line[i], e);
 			if (rc < 0)
-				return rc;
+				return fail_in(e, "rank %d", i);
 			if (rc) {
 				c->polls[i].fd = -1;
 				waiting--;
@@ -291,7 +291,7 @@ static int first_words(struct contender *c, struct line *l, int64_t deadline, st
 			return fail(e, RINGUP_EABORTED, "interrupted");
 		rc = read_line(l, e);
 	}
-	return rc < 0 ? rc : hello(c, l, e);
+	return rc < 0 ? fail_in(e, "a rank that has connected") : hello(c, l, e);
 }
 
 static int gather(struct contender *c, const struct contender_how *how, struct err *e)

@@ -427,6 +427,26 @@ leftovers() {
   [[ -z $(leftovers) ]]
 }
 
+@test "a rank that is killed is named, and nothing is left" {
+  export TMPDIR=$BATS_TEST_TMPDIR/tmp
+  mkdir "$TMPDIR"
+  timeout 60 ringup bench allreduce -n 3 -t 50 --sizes 16M,64M >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  local pid=$! i p victim=
+  for ((i = 0; i < 200; i++)); do
+    for p in $(pgrep -f -- "--join=$TMPDIR" || true); do
+      grep -qz '^RINGUP_RANK=2$' "/proc/$p/environ" 2>/dev/null && victim=$p
+    done
+    [[ -z $victim || $(wc -l <"$BATS_TEST_TMPDIR/out") -lt 2 ]] || break
+    sleep 0.05
+  done
+  kill -KILL "$victim"
+  i=0
+  wait "$pid" || i=$?
+  [[ $i -eq 3 ]]
+  grep -qx 'ringup bench: ringup: rank 2: it has ended' "$BATS_TEST_TMPDIR/out" || { cat "$BATS_TEST_TMPDIR/out"; return 1; }
+  [[ -z $(leftovers) ]]
+}
+
 @test "one rank needs no other" {
   bench allreduce -n 1 --sizes 64 --check --json
   expect_status 0
