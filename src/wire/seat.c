@@ -297,8 +297,7 @@ bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg, int6
 
 	if (ready(arg))
 		return true;
-	if (__atomic_load_n(&w->patient, __ATOMIC_RELAXED) &&
-	    linger(w, true, &who, ready, arg))
+	if (__atomic_load_n(&w->patient, __ATOMIC_RELAXED) && linger(w, true, &who, ready, arg))
 		return true;
 	for (;;) {
 		uint32_t seen = __atomic_load_n(&s->bell, __ATOMIC_ACQUIRE);

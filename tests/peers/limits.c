@@ -52,7 +52,7 @@ struct side {
 	alignas(64) uint64_t worked; /* chunks done with the other's */
 	alignas(64) uint64_t met;
 	uint64_t base, meetings, put_seen[RANKS_MOST], worked_seen[RANKS_MOST];
-	float *others; /* what cold calls touch before */
+	float *others;        /* what cold calls touch before */
 	int64_t begun, ended; /* the last call */
 };
 
