@@ -19,8 +19,9 @@
 enum {
 	LINGER_NS = 1000000, /* giving way, before sleeping: several times what waking takes */
 	STRANGER_NS = 1000000,
-	TRUST = 128, /* pauses: with a processor for every rank, until then each has its own;
-		      * but a stranger may have driven two of them onto one */
+	ONE_LOOK = 1, /* pause, for what takes longer than to change places */
+	TRUST = 128,  /* pauses: with a processor for every rank, until then each has its own;
+		       * but a stranger may have driven two of them onto one */
 	SKIP_LEAST = 16, /* waits, after a yield to a stranger; twice as many after the next */
 	SKIP_MOST = 512,
 	PART_NS = 100000, /* between two moves, each of which costs about 10 us */
@@ -202,10 +203,9 @@ static bool part(struct row *w)
 	return gone;
 }
 
-/* Who is @busy looks once where processors are short. */
-static bool spin(struct row *w, bool busy, const int *who, bool (*ready)(void *arg), void *arg)
+/* @away: pauses for a rank that has another processor, where they are short. */
+static bool spin(struct row *w, int away, const int *who, bool (*ready)(void *arg), void *arg)
 {
-	int away = busy ? 1 : w->away;
 	int i, pauses = w->away ? away : w->pauses, trust = w->away ? 0 : TRUST;
 
 	for (i = 0; i < pauses; i++) {
@@ -246,7 +246,7 @@ static void suspect(struct row *w)
 }
 
 /* Give way until it is ready, for a while, or until a stranger has taken the processor. */
-static bool give_way(struct row *w, bool busy, const int *who, bool (*ready)(void *arg),
+static bool give_way(struct row *w, int away, const int *who, bool (*ready)(void *arg),
 		     void *arg)
 {
 	int64_t begun = clock_ns(), before = begun, after;
@@ -264,40 +264,40 @@ static bool give_way(struct row *w, bool busy, const int *who, bool (*ready)(voi
 		if (is_ready || is_long)
 			return is_ready;
 		before = after;
-		if (!w->away || busy)
+		if (away <= ONE_LOOK)
 			continue;
-		if (spin(w, busy, who, ready, arg))
+		if (spin(w, away, who, ready, arg))
 			return true;
 		before = clock_ns();
 	} while (before - begun < LINGER_NS);
 	return false;
 }
 
-static bool linger(struct row *w, bool busy, const int *who, bool (*ready)(void *arg),
-		   void *arg)
+static bool linger(struct row *w, int away, const int *who, bool (*ready)(void *arg), void *arg)
 {
-	if (spin(w, busy, who, ready, arg))
+	if (spin(w, away, who, ready, arg))
 		return true;
 	if (__atomic_load_n(&w->skips, __ATOMIC_RELAXED)) {
 		__atomic_fetch_sub(&w->skips, 1, __ATOMIC_RELAXED);
 		return false;
 	}
-	return give_way(w, busy, who, ready, arg);
+	return give_way(w, away, who, ready, arg);
 }
 
 bool seat_linger(struct row *w, const int *who, bool (*ready)(void *arg), void *arg)
 {
-	return linger(w, false, who, ready, arg);
+	return linger(w, w->away, who, ready, arg);
 }
 
 bool seat_wait(struct row *w, int who, bool (*ready)(void *arg), void *arg, int64_t deadline_ns)
 {
 	struct seat *s = seat_at(w, w->me);
+	int away = w->away ? ONE_LOOK : 0;
 	bool done;
 
 	if (ready(arg))
 		return true;
-	if (__atomic_load_n(&w->patient, __ATOMIC_RELAXED) && linger(w, true, &who, ready, arg))
+	if (__atomic_load_n(&w->patient, __ATOMIC_RELAXED) && linger(w, away, &who, ready, arg))
 		return true;
 	for (;;) {
 		uint32_t seen = __atomic_load_n(&s->bell, __ATOMIC_ACQUIRE);
