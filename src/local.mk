@@ -46,6 +46,7 @@ CORE_SOURCES += \
 	%reldir%/wire/mesh.c %reldir%/wire/mesh.h \
 	%reldir%/wire/pack.h \
 	%reldir%/wire/ranks.c %reldir%/wire/ranks.h \
+	%reldir%/wire/foreign.c %reldir%/wire/foreign.h \
 	%reldir%/wire/rendezvous.c %reldir%/wire/rendezvous.h \
 	%reldir%/wire/seat.c %reldir%/wire/seat.h \
 	%reldir%/wire/secret.c %reldir%/wire/secret.h \

@@ -25,6 +25,7 @@ enum {
 	SKIP_LEAST = 16, /* waits, after a yield to a stranger; twice as many after the next */
 	SKIP_MOST = 512,
 	PART_NS = 100000, /* between two moves, each of which costs about 10 us */
+	SETTLE_MS = 100,  /* many times what is written between two looks whether to stop */
 };
 
 /* What this process knocks with, at whosever door. */
@@ -381,4 +382,35 @@ void seat_kick(const struct row *w, int rank)
 	__atomic_fetch_add(&s->kick, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&s->engine_asleep, __ATOMIC_SEQ_CST))
 		futex_wake(&s->kick);
+}
+
+bool seat_go_abroad(const struct row *w, const uint32_t *abort)
+{
+	uint32_t *abroad = &seat_at(w, w->me)->abroad;
+
+	/* Either we see that all is over, or who has ended it sees us. */
+	__atomic_store_n(abroad, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(abort, __ATOMIC_RELAXED))
+		return true;
+	seat_come_home(w);
+	return false;
+}
+
+void seat_come_home(const struct row *w)
+{
+	__atomic_store_n(&seat_at(w, w->me)->abroad, 0, __ATOMIC_RELEASE);
+}
+
+void seat_settle(const struct row *w)
+{
+	int64_t deadline = clock_deadline(SETTLE_MS);
+	int r;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (r = 0; r < w->count; r++)
+		while (r != w->me &&
+		       __atomic_load_n(&seat_at(w, r)->abroad, __ATOMIC_ACQUIRE) &&
+		       clock_ns() < deadline)
+			sched_yield();
 }

@@ -42,6 +42,7 @@ struct seat {
 	alignas(64) uint64_t took; /* between hosts: chunks whose results it has   */
 	uint32_t dozing;           /* it sleeps in poll(2), see seat_doze()        */
 	uint64_t knob[2];          /* and the name of the socket that wakes it there */
+	uint32_t abroad;           /* it is writing to what belongs to other ranks */
 };
 
 enum { SEAT_ANYBODY = 0x7fffffff };
@@ -156,6 +157,17 @@ void seat_knob_close(struct seat_knob *k);
  */
 void seat_doze(struct row *w, const struct seat_knob *k, bool (*ready)(void *arg), void *arg,
 	       struct pollfd *p, int n, int64_t deadline_ns);
+
+/*
+ * seat_go_abroad - before this rank writes to what belongs to others, some microseconds' worth;
+ *                  false if *@abort: then they may have it back already, and it must not.
+ * seat_come_home - after that.
+ * seat_settle    - *@abort was set: wait until no other rank is abroad, and 0.1 s at most, for
+ *                  who was stopped there writes no more.  Then buffers are their owners' again.
+ */
+bool seat_go_abroad(const struct row *w, const uint32_t *abort);
+void seat_come_home(const struct row *w);
+void seat_settle(const struct row *w);
 
 /* seat_pauses - how long to spin before giving way. */
 static inline int seat_pauses(const struct row *w)

@@ -297,6 +297,51 @@ static void test_suspicion(void)
 	ok(row.skips == 32, "one of them, and it is still there: %d", row.skips);
 }
 
+/* Writes to the other's memory until all is over; nothing after that has been settled. */
+static void *visit(void *arg)
+{
+	uint32_t *over = arg;
+	struct row row = { .seats = seats, .sleepers = &sleepers, .count = 2, .me = 1 };
+
+	while (seat_go_abroad(&row, over)) {
+		__atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED);
+		seat_come_home(&row);
+	}
+	return NULL;
+}
+
+static void test_abroad(void)
+{
+	struct row row = { .seats = seats, .sleepers = &sleepers, .count = 2 };
+	int i, late = 0;
+	uint32_t over;
+	pthread_t who;
+	uint64_t seen;
+	int64_t start;
+
+	for (i = 0; i < 300; i++) {
+		over = 0;
+		seen = turn = 0;
+		pthread_create(&who, NULL, visit, &over);
+		while (__atomic_load_n(&turn, __ATOMIC_RELAXED) < 10)
+			sched_yield();
+		__atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+		seat_settle(&row);
+		seen = __atomic_load_n(&turn, __ATOMIC_RELAXED);
+		pthread_join(who, NULL);
+		late += turn != seen;
+	}
+	ok(!late, "once all is over and settled nobody writes to what is not his: %d did",
+	   late);
+	seats[1].abroad = 1;
+	start = clock_ns();
+	seat_settle(&row);
+	ok(clock_ns() - start >= 90 * 1000000 && clock_ns() - start < 5000 * (int64_t)1000000,
+	   "who stays away is not waited for");
+	seats[1].abroad = 0;
+	turn = 0;
+}
+
 int main(void)
 {
 	struct row row = {
@@ -317,6 +362,7 @@ int main(void)
 	test_announced();
 	test_stranger();
 	test_suspicion();
+	test_abroad();
 	seats[1].driving = 1;
 	seat_kick(&row, 1);
 	ok(seats[1].kick == 0, "who drives is not kicked");
