@@ -76,8 +76,10 @@ CORE_SOURCES += \
 	%reldir%/backend/mpi_find.c %reldir%/backend/mpi_find.h \
 	%reldir%/backend/mpi_module.h \
 	%reldir%/backend/node.c \
+	%reldir%/backend/pair.c %reldir%/backend/pair.h \
 	%reldir%/backend/pieces.c %reldir%/backend/pieces.h \
-	%reldir%/backend/self.c
+	%reldir%/backend/self.c \
+	%reldir%/backend/stay.h
 
 CORE_SOURCES += \
 	%reldir%/engine/agree.h \

@@ -439,6 +439,7 @@ WHOLE_TESTS = \
 	%reldir%/whole/test_adasum_job \
 	%reldir%/whole/test_any \
 	%reldir%/whole/test_huge \
+	%reldir%/whole/test_pair \
 	%reldir%/whole/test_quiet
 check_PROGRAMS += $(WHOLE_TESTS)
 TESTS += $(WHOLE_TESTS)

@@ -69,6 +69,8 @@ struct team {
 	struct mesh *mesh;          /* connections, or NULL                        */
 	const uint32_t *abort;      /* not 0 once the job has failed; any thread sets it */
 	bool asked;                 /* this back end was asked for by name         */
+	bool single_copy; /* of two ranks: the kernel may copy between their buffers; all
+			   * say the same */
 
 	/* For open() only: as in struct ringup_init, among the ranks of the team; a
 	 * back end that uses it does so on all of them alike.  NULL: there is none. */

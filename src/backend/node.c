@@ -3,9 +3,12 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "backend/pair.h"
+#include "backend/stay.h"
 #include "base/err.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
+#include "wire/foreign.h"
 #include "wire/segment.h"
 #include "wire/share.h"
 
@@ -42,6 +45,10 @@
  * all decide alike.  If one has not offered, the plan begins anew behind the four
  * chunks that may have been put by then, and nobody offers.
  *
+ * Where the kernel's copies pay, two ranks move what is large and only moved from buffer to
+ * buffer (see pair.h).  Such an offer both make, whatever their buffers are, and say in it
+ * whether they can; so they refuse alike, too.
+ *
  * A broadcast has all slots for itself, since only the root fills any: so it runs
  * far ahead of readers that come late.  When that begins or ends, all that went
  * before has to be over; when it begins, all ranks have to be there, for who has done
@@ -68,10 +75,14 @@ enum { SHARE_LEAST = 16384, SHARE_BLOCK = 65536, REFUSED_OFTEN = 3, REFUSED_TRIE
 
 /* Where a rank's buffers are, as it lies in its slot. */
 struct offer {
-	struct share_arena arena;
-	uint64_t ready; /* this rank has mapped all others' */
+	union {
+		struct share_arena arena;
+		struct foreign process;
+	};
+	uint64_t ready;   /* this rank has mapped all others', or can reach the other's */
+	uint64_t claimed; /* of a broadcast of two ranks, see pair.h: rank 0's counts  */
 	struct {
-		uint64_t in, out; /* offsets into the arena */
+		uint64_t in, out; /* offsets into the arena; or addresses */
 	} piece[];
 };
 
@@ -101,9 +112,12 @@ struct node {
 	bool wide;      /* as broadcasts use the slots            */
 	uint64_t fence; /* the chunk at which that began or ended */
 	enum phase phase;
-	bool may_share;   /* the plan is one that offers are made for */
-	bool ready;       /* all peers' arenas are mapped             */
-	uint32_t refused; /* offers in a row that came to nothing     */
+	bool may_share;   /* the plan is one that arenas are offered for */
+	bool ready;       /* all peers' arenas are mapped                */
+	uint32_t refused; /* offers in a row that came to nothing        */
+	bool reaches;     /* the plan is one that two ranks move by pair_move() */
+	bool reached;     /* this rank can reach the other's memory      */
+	uint32_t missed;  /* times in a row that it came to nothing, of both alike */
 	uint64_t in_seen[NODE_RANKS], out_seen[NODE_RANKS]; /* their counters, at least */
 	unsigned char *arena[NODE_RANKS];
 	const void *src[NODE_RANKS];
@@ -216,28 +230,6 @@ static void store(const struct node *n, void *dst, const void *src, size_t size)
 		copy_bytes(dst, src, size);
 }
 
-/* What stays here: from a buffer to another, which nobody has read. */
-struct stay {
-	unsigned char *out;
-	const unsigned char *in;
-	size_t left;
-};
-
-static void keep(const struct node *n, struct stay *s, size_t most)
-{
-	size_t size = s->left < most ? s->left : most;
-
-	if (!size)
-		return;
-	if (n->past)
-		copy_past(s->out, s->in, size);
-	else
-		copy_over(s->out, s->in, size);
-	s->out += size;
-	s->in += size;
-	s->left -= size;
-}
-
 /* Into a slot.  If what stays goes past the caches it comes along, bit by bit, for memory takes
  * it while the slot is filled; else it has time until the others know of the slot. */
 static void put_bytes(const struct node *n, unsigned char *slot, const unsigned char *in,
@@ -249,7 +241,7 @@ static void put_bytes(const struct node *n, unsigned char *slot, const unsigned 
 		m = least(size - i, few);
 		copy_over(slot + i, in + i, m);
 		if (n->past)
-			keep(n, s, m);
+			stay_copy(s, m, n->past);
 	}
 }
 
@@ -387,14 +379,11 @@ static bool can_offer(struct node *n)
 	return n->refused < REFUSED_OFTEN || n->refused++ % REFUSED_TRIES == 0;
 }
 
-static bool make_offer(struct node *n)
+static void offer_arena(const struct node *n, struct offer *o)
 {
 	const struct plan *p = n->plan;
-	int me = n->team->rank, i;
-	struct offer *o = offer_of(n, me);
+	int i;
 
-	if (!slots_free(n, n->base))
-		return false;
 	share_self(&o->arena);
 	o->ready = n->ready;
 	for (i = 0; i < p->pieces; i++) {
@@ -402,6 +391,26 @@ static bool make_offer(struct node *n)
 		share_find(p->piece[i].in, 0, &o->piece[i].in);
 		share_find(p->piece[i].out, 0, &o->piece[i].out);
 	}
+}
+
+static void offer_reach(const struct node *n, struct offer *o)
+{
+	const struct piece *p = n->plan->piece;
+
+	o->ready = foreign_self(&o->process) && n->reached &&
+		   pair_lends(n->plan, n->bytes, n->team->rank);
+	o->claimed = 0;
+	o->piece[0].in = (uint64_t)(uintptr_t)p->in;
+	o->piece[0].out = (uint64_t)(uintptr_t)p->out;
+}
+
+static bool make_offer(struct node *n)
+{
+	int me = n->team->rank;
+
+	if (!slots_free(n, n->base))
+		return false;
+	(n->reaches ? offer_reach : offer_arena)(n, offer_of(n, me));
 	seat(n, me)->offers[n->base % SEGMENT_SLOTS] = n->base + 1;
 	publish(n, &seat(n, me)->in, n->base + 1);
 	return true;
@@ -432,6 +441,17 @@ static bool all_offer(struct node *n)
 		map_arenas(n);
 	n->refused = all && n->ready ? 0 : n->refused + 1;
 	return all && ready;
+}
+
+/* Both are in: can both reach each other?  If not yet, find out. */
+static bool both_reach(struct node *n)
+{
+	bool ready = offer_of(n, 0)->ready == 1 && offer_of(n, 1)->ready == 1;
+
+	if (!n->reached)
+		n->reached = foreign_try(&offer_of(n, 1 - n->team->rank)->process);
+	n->missed = ready ? 0 : n->missed + 1;
+	return ready;
 }
 
 static bool any_offers(const struct node *n)
@@ -483,12 +503,22 @@ static bool is_past(const struct node *n)
 	return all * n->bytes >= COPY_PAST_BYTES;
 }
 
+/* A broadcast that goes through slots has all of them. */
+static void set_wide(struct node *n)
+{
+	if (n->wide == (n->kind == PLAN_BROADCAST && !n->reaches))
+		return;
+	n->wide = !n->wide;
+	n->fence = n->base;
+}
+
 /* Begin anew, behind what anybody can have put by now. */
 static void start_over(struct node *n)
 {
 	n->base += least(n->chunks, SEGMENT_SLOTS);
 	publish(n, &seat(n, n->team->rank)->out, n->base);
-	n->may_share = false;
+	n->may_share = n->reaches = false;
+	set_wide(n);
 	n->phase = CHUNKS;
 	n->past = is_past(n);
 	n->filled = n->combined = n->taken = 0;
@@ -508,7 +538,7 @@ static bool combine_shared(struct node *n)
 	slice(n, p->count, n->team->rank, &first, &end);
 	advance(p, &c, first);
 	for (; first < end; first += m) {
-		if (__atomic_load_n(n->team->abort, __ATOMIC_RELAXED))
+		if (!seat_go_abroad(&n->seg->row, n->team->abort))
 			return false;
 		m = run_of(p, &c, least(end - first, SHARE_BLOCK / n->bytes));
 		for (r = 0; r < n->team->size; r++) {
@@ -519,6 +549,7 @@ static bool combine_shared(struct node *n)
 		}
 		(n->past ? reduce_past : reduce_many)(&how, n->dst, n->team->size, n->src,
 						      n->team->size, m);
+		seat_come_home(&n->seg->row);
 		advance(p, &c, m);
 	}
 	if (n->past)
@@ -526,9 +557,27 @@ static bool combine_shared(struct node *n)
 	return true;
 }
 
-/* Without copies, if all offer: 1 when done, 0 when it has to wait, -1 if not all do. */
-static int share_step(struct node *n)
+/* As pair_move(); what it did not do, somebody else will end. */
+static int move_pair(struct node *n, struct err *e)
 {
+	int you = 1 - n->team->rank, rc;
+	const struct offer *o = offer_of(n, you);
+	struct pair_other other = { o->process.pid, o->piece[0].in, o->piece[0].out,
+				    &offer_of(n, 0)->claimed };
+
+	rc = pair_move(n->plan, n->team, &other, n->past, e);
+	if (!rc)
+		passed(n, you, true, n->base);
+	return rc;
+}
+
+enum { NOT_ALL = 2 };
+
+/* Without slots, if all offer: as step(), or NOT_ALL. */
+static int share_step(struct node *n, struct err *e)
+{
+	int rc;
+
 	if (n->phase == OFFER) {
 		if (!make_offer(n))
 			return 0;
@@ -537,12 +586,13 @@ static int share_step(struct node *n)
 	if (n->phase == MEET) {
 		if (!all_in(n, n->base))
 			return 0;
-		if (!all_offer(n)) {
+		if (!(n->reaches ? both_reach : all_offer)(n)) {
 			start_over(n);
-			return -1;
+			return NOT_ALL;
 		}
-		if (!combine_shared(n))
-			return 0;
+		rc = n->reaches ? move_pair(n, e) : combine_shared(n);
+		if (rc <= 0)
+			return rc;
 		publish(n, &seat(n, n->team->rank)->out, n->base + 1);
 		n->phase = LEAVE;
 	}
@@ -663,12 +713,6 @@ static unsigned char *chunk_out(const struct node *n, uint64_t before, uint64_t 
 	return (unsigned char *)n->plan->piece->out + (before + k * n->chunk_count) * n->bytes;
 }
 
-/* @size bytes that stay; none if they are there. */
-static struct stay stay_of(unsigned char *out, const unsigned char *in, size_t size)
-{
-	return (struct stay){ out, in, out == in ? 0 : size };
-}
-
 /* Broadcast: only the root puts, into everybody's slots; it may want a copy, too. */
 static bool broadcast_put(struct node *n, uint64_t k)
 {
@@ -685,7 +729,7 @@ static bool broadcast_put(struct node *n, uint64_t k)
 		put_bytes(n, slot, chunk_in(n, 0, k), m * n->bytes, &own);
 	}
 	publish(n, &seat(n, me)->in, g + 1);
-	keep(n, &own, own.left);
+	stay_copy(&own, own.left, n->past);
 	return true;
 }
 
@@ -720,7 +764,7 @@ static bool gather_put(struct node *n, uint64_t k)
 		put_bytes(n, segment_slot(n->seg, me, g), own.in, m * n->bytes, &own);
 	}
 	publish(n, &seat(n, me)->in, g + 1);
-	keep(n, &own, own.left);
+	stay_copy(&own, own.left, n->past);
 	return true;
 }
 
@@ -860,7 +904,7 @@ static bool exchange_put(struct node *n, uint64_t k)
 				  &own);
 	}
 	publish(n, &seat(n, me)->in, g + 1);
-	keep(n, &own, own.left);
+	stay_copy(&own, own.left, n->past);
 	return true;
 }
 
@@ -994,14 +1038,19 @@ static void cut(struct node *n)
 		n->chunk_count = broadcast_chunk(n) / n->bytes;
 	else if (p->kind == PLAN_REDUCESCATTER || p->kind == PLAN_ALLTOALL)
 		n->chunk_count = region_count(n);
-	if (most && n->wide != (p->kind == PLAN_BROADCAST)) {
-		n->wide = !n->wide;
-		n->fence = n->base;
-	}
 	/* Even nothing is a meeting: a plan without elements runs as a barrier. */
 	if (!most)
 		n->kind = PLAN_BARRIER;
 	n->chunks = most ? (most - 1) / n->chunk_count + 1 : 1;
+	if (most)
+		set_wide(n);
+}
+
+/* Are large vectors of this plan moved by the kernel?  Both ranks say the same. */
+static bool can_reach(struct node *n)
+{
+	return n->team->single_copy && is_pair(n) && pair_pays(n->plan, n->bytes) &&
+	       (n->missed < REFUSED_OFTEN || n->missed++ % REFUSED_TRIES == 0);
 }
 
 static int node_start(void *self, const struct plan *p, struct err *e)
@@ -1011,10 +1060,11 @@ static int node_start(void *self, const struct plan *p, struct err *e)
 	(void)e;
 	n->plan = p;
 	n->bytes = reduce_dtype_bytes(p->dtype);
+	n->reaches = can_reach(n);
 	cut(n);
 	n->may_share = n->kind == PLAN_ALLREDUCE && n->team->size > 1 && p->pre == 1 &&
 		       p->count * n->bytes >= SHARE_LEAST && p->pieces <= OFFER_PIECES;
-	n->phase = n->may_share && can_offer(n) ? OFFER : CHUNKS;
+	n->phase = n->reaches || (n->may_share && can_offer(n)) ? OFFER : CHUNKS;
 	n->past = is_past(n);
 	n->filled = n->combined = n->taken = 0;
 	memset(&n->put, 0, sizeof(n->put));
@@ -1069,11 +1119,10 @@ static int node_step(void *self, struct err *e)
 {
 	struct node *n = self;
 
-	(void)e;
 	if (n->phase != CHUNKS) {
-		int rc = share_step(n);
+		int rc = share_step(n, e);
 
-		if (rc >= 0)
+		if (rc != NOT_ALL)
 			return rc;
 	}
 	while (n->taken < n->chunks)

@@ -88,6 +88,14 @@ static int parse_bool(const char *s, int *out)
 	return -1;
 }
 
+static int parse_auto(const char *s, int *out)
+{
+	if (strcasecmp(s, "auto"))
+		return parse_bool(s, out);
+	*out = -1;
+	return 0;
+}
+
 static const char *meaning(const char *kind)
 {
 	if (!strcmp(kind, "SIZE"))
@@ -96,6 +104,8 @@ static const char *meaning(const char *kind)
 		return "a number of milliseconds";
 	if (!strcmp(kind, "BOOL"))
 		return "1 or 0";
+	if (!strcmp(kind, "AUTO"))
+		return "auto, 1 or 0";
 	return "a whole number";
 }
 
@@ -111,6 +121,8 @@ static int parse(const struct setting *s, const char *var, const char *value, st
 		bad = conf_size(value, field);
 	else if (!strcmp(s->kind, "BOOL"))
 		bad = parse_bool(value, field);
+	else if (!strcmp(s->kind, "AUTO"))
+		bad = parse_auto(value, field);
 	else
 		bad = parse_int(value, field);
 	if (!bad && !strcmp(s->kind, "MS") && *(int64_t *)field < 0)

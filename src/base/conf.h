@@ -11,6 +11,7 @@ struct err;
 
 struct conf {
 #define CONF_BOOL                             int
+#define CONF_AUTO                             int
 #define CONF_INT                              int64_t
 #define CONF_SIZE                             uint64_t
 #define CONF_MS                               int64_t
@@ -22,6 +23,7 @@ struct conf {
 #undef PROFILE
 #undef SETTING
 #undef CONF_BOOL
+#undef CONF_AUTO
 #undef CONF_INT
 #undef CONF_SIZE
 #undef CONF_MS

@@ -223,6 +223,8 @@ static void fail_all(struct engine *g)
 		g->on_alarm(g->on_alarm_ctx, why.code, why.text);
 	/* First, so that nothing is submitted to a lane that has been dealt with. */
 	__atomic_store_n(&g->dead, true, __ATOMIC_SEQ_CST);
+	/* What this rank had lent, it is about to get back. */
+	seat_settle(g->row);
 	engine_visit(g, fail_lane, &why);
 	engine_completed(g);
 }

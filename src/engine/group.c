@@ -13,6 +13,7 @@
 #include "coll/copy.h"
 #include "engine/engine.h"
 #include "ringup.h"
+#include "wire/foreign.h"
 
 enum {
 	SPIN_US = 1000, /* before giving way, with a processor for every rank: several times
@@ -33,7 +34,7 @@ enum {
 	EAGER_CROWD_STRINGS = 128, /* and where string moves fill lines             */
 };
 
-_Static_assert(sizeof(struct card) == 352, "a card has no holes");
+_Static_assert(sizeof(struct card) == 360, "a card has no holes");
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "cards are exchanged as they lie in memory: little-endian only"
 #endif
@@ -53,6 +54,7 @@ void group_card(struct card *c, const struct conf *conf, const struct segment_do
 	pulse_rules_make(&c->rules, conf);
 	c->pid = getpid();
 	c->quota = cores_quota("");
+	c->single_copy = conf->single_copy < 0 ? foreign_pays() : conf->single_copy == 1;
 }
 
 static int *make_list(int size)
@@ -316,6 +318,8 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 		only = "";
 	}
 	l->team.asked = *only;
+	/* Ranks that share a processor gain nothing by it. */
+	l->team.single_copy = s->cards[0].single_copy && !l->row->away;
 	if (!rc)
 		rc = choose_backend(g, only, e);
 	return rc ? rc : lane_open(l, e);

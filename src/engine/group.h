@@ -32,6 +32,7 @@ struct card {
 	uint64_t digest; /* of what all must agree on: which ranks a group has */
 	struct pulse_rules rules;
 	int32_t pid, quota;
+	uint64_t single_copy; /* 0 or 1 */
 };
 
 /* One group of ranks, as one of its members has it. */

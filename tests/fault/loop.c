@@ -1,5 +1,6 @@
 /* loop.c - a rank that combines tensors for ever and says how that ended, and when. */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +10,18 @@
 #include "ringup.h"
 
 /*
- * loop [-b BYTES] [-n TIMES] [-s RANK] [-g RANK,...] [-d RANK] [-m RANK] [-l RANK] [-p MS] [-w
- *MS]
+ * loop [-b BYTES] [-a] [-n TIMES] [-s RANK] [-g RANK,...] [-d RANK] [-m RANK] [-l RANK]
+ *      [-p MS] [-w MS]
  *
  * -b  bytes of the float tensor (4)
- * -n  so many allreduces, then leave in peace (0: until something fails)
+ * -a  is gathered, not summed up
+ * -n  so many turns, then leave in peace (0: until something fails)
  * -s  RANK does not submit the tensor "skipped", which comes after the first ten
  * -g  of these ranks alone; the others rest meanwhile
  * -d  RANK wants another count of "differs", which comes after the first ten, too
  * -m  RANK takes all the memory that there is, after the first ten
  * -l  RANK leaves in peace after the first ten
- * -p  pause after each allreduce
+ * -p  pause after each turn
  * -w  pause once, after the first ten
  *
  * Lines, each with rank, process and nanoseconds of CLOCK_MONOTONIC:
@@ -27,7 +29,7 @@
  *	ready RANK PID NS
  *	done RANK PID NS TIMES CHECKSUM MEDIAN P99 LONGEST
  *	                                  all results were right, the checksum is equal on
- *	                                  all ranks; nanoseconds of an allreduce once ready
+ *	                                  all ranks; nanoseconds of a turn once ready
  *	error RANK PID NS CODE SENTENCE
  *	wrong RANK PID NS ELEMENT VALUE
  */
@@ -35,6 +37,7 @@ enum { WARM_UP = 10, SAMPLES = 1 << 20 };
 
 static struct ringup_group *world, *some; /* those of -g, or all */
 static int rank, size;
+static float *all; /* ranks' tensors, with -a */
 static uint64_t checksum = 14695981039346656037u;
 static long long took[SAMPLES], longest; /* nanoseconds; of the last so many sums, and ever */
 
@@ -83,38 +86,76 @@ static int sum(struct ringup_group *of, const char *name, float *v, uint64_t cou
 	return ringup_allreduce(of, &r, NULL);
 }
 
-/* Element i of rank r is r + i % 64: sums of small integers are exact. */
+static int gather(const char *name, const float *v, uint64_t count)
+{
+	uint64_t counts[64];
+	void *out;
+	struct ringup_gather a = {
+		.name = name,
+		.in = v,
+		.rows = count,
+		.row = 1,
+		.dtype = RINGUP_F32,
+		.out = &out,
+		.counts = counts,
+		.into = all,
+		.into_bytes = (uint64_t)size * count * sizeof(*all),
+	};
+
+	return ringup_allgather(world, &a, NULL);
+}
+
+/* Element i of rank r: sums of small integers are exact. */
+static float element(int r, uint64_t i, long turn)
+{
+	return (float)(r + (long)((i + (uint64_t)turn) % 64));
+}
+
+static void wrong(uint64_t i, float value)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%llu %g", (unsigned long long)i, (double)value);
+	tell("wrong", text);
+	exit(4);
+}
+
+static void check_gathered(uint64_t count, long turn)
+{
+	uint64_t i;
+	int r;
+
+	for (r = 0; r < size; r++)
+		for (i = 0; i < count; i++)
+			if (all[(uint64_t)r * count + i] != element(r, i, turn))
+				wrong((uint64_t)r * count + i, all[(uint64_t)r * count + i]);
+}
+
 static int round_trip(float *v, uint64_t count, long turn)
 {
 	long long began; /* then how long it took */
-	char text[64];
 	uint64_t i;
 	int rc;
 
 	for (i = 0; i < count; i++)
-		v[i] = (float)(rank + (long)((i + (uint64_t)turn) % 64));
+		v[i] = element(rank, i, turn);
 	began = now();
-	rc = sum(world, "looped", v, count);
+	rc = all ? gather("looped", v, count) : sum(world, "looped", v, count);
 	began = now() - began;
 	if (turn > WARM_UP) {
 		took[(turn - WARM_UP - 1) % SAMPLES] = began;
 		longest = began > longest ? began : longest;
 	}
-	for (i = 0; !rc && i < count; i++) {
-		float want = (float)(size * (size - 1) / 2 +
-				     size * (long)((i + (uint64_t)turn) % 64));
-
-		if (v[i] != want) {
-			snprintf(text, sizeof(text), "%llu %g", (unsigned long long)i,
-				 (double)v[i]);
-			tell("wrong", text);
-			exit(4);
-		}
-	}
+	if (!rc && all)
+		check_gathered(count, turn);
+	for (i = 0; !rc && !all && i < count; i++)
+		if (v[i] != (float)size * element(0, i, turn) + (float)(size * (size - 1) / 2))
+			wrong(i, v[i]);
 	if (!rc) {
 		uint32_t bits;
 
-		memcpy(&bits, &v[turn % (long)count], sizeof(bits));
+		memcpy(&bits, all ? &all[turn % (long)count] : &v[turn % (long)count],
+		       sizeof(bits));
 		checksum = (checksum ^ bits) * 1099511628211u;
 	}
 	return rc;
@@ -186,13 +227,16 @@ int main(int argc, char **argv)
 	int skips = -1, differs = -1, eats = -1, leaves = -1, c, rc;
 	const char *list = NULL;
 	struct ringup *job;
+	bool gathers = false;
 	float *v;
 
-	while ((c = getopt(argc, argv, "b:n:s:g:d:m:l:p:w:")) != -1) {
+	while ((c = getopt(argc, argv, "ab:n:s:g:d:m:l:p:w:")) != -1) {
 		long n = optarg ? atol(optarg) : 0;
 
 		if (c == 'b')
 			bytes = n;
+		else if (c == 'a')
+			gathers = true;
 		else if (c == 'n')
 			times = n;
 		else if (c == 's')
@@ -226,6 +270,8 @@ int main(int argc, char **argv)
 	rank = ringup_rank(world);
 	size = ringup_size(world);
 	some = world;
+	all = gathers && size <= 64 ? malloc((size_t)size * (size_t)(bytes < 8 ? 8 : bytes))
+				    : NULL;
 	if (list)
 		rc = gather_some(job, list);
 	for (turn = 0; !rc && (!times || turn < times); turn++) {
@@ -249,6 +295,7 @@ int main(int argc, char **argv)
 	ringup_fini(job);
 	if (!rc)
 		tell_done(turn);
+	free(all);
 	free(v);
 	return rc ? 3 : 0;
 }

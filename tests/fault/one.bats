@@ -7,9 +7,9 @@ load ../lib/fault
 setup() { fault_setup; }
 teardown() { fault_teardown; }
 
-# kill_one NP BYTES - kill -9 of rank 1 among NP while they combine BYTES.
+# kill_one NP BYTES [OPTION] - kill -9 of rank 1 among NP while they combine BYTES.
 kill_one() {
-  begin -np "$1" --no-prefix -- "$loop" -b "$2"
+  begin -np "$1" --no-prefix -- "$loop" -b "$2" "${@:3}"
   await said "$1" ready
   local at
   sleep 0.0$((RANDOM % 9))
@@ -19,7 +19,7 @@ kill_one() {
   blamed $(($1 - 1)) 1 -5
   no_signal_deaths 1
   grep -qE "^ringup run: rank 1 \(pid $(pid_of 1)\) on .* was killed by signal 9" err
-  took=$(after "$at" error) what="kill -9, $1 ranks, $2 bytes${RINGUP_BACKEND:+, $RINGUP_BACKEND}"
+  took=$(after "$at" error) what="kill -9, $1 ranks, $2 bytes${3+ gathered}${RINGUP_BACKEND:+, $RINGUP_BACKEND}"
   within 1000
   [[ -z $(left) ]]
 }
@@ -35,6 +35,16 @@ kill_one() {
   promised 100
 }
 
+@test "F1 a rank is killed while the kernel copies between two: the same" {
+  fault=1
+  export RINGUP_SINGLE_COPY=on
+  local _
+  for _ in $(long 100 1); do kill_one 2 4194304 -a; done
+  kill_one 2 16777216 -a
+  kill_one 2 131072 -a
+  promised 100
+}
+
 @test "F2 a killed rank, over TCP" {
   fault=2
   export RINGUP_BACKEND=tcp
@@ -46,9 +56,9 @@ kill_one() {
   promised 100
 }
 
-# freeze NP BYTES LIMIT_MS - SIGSTOP of rank 1.
+# freeze NP BYTES LIMIT_MS [OPTION] - SIGSTOP of rank 1.
 freeze() {
-  begin -np "$1" --no-prefix -- "$loop" -b "$2"
+  begin -np "$1" --no-prefix -- "$loop" -b "$2" "${@:4}"
   await said "$1" ready
   local at
   at=$("$strike" 19 "$(pid_of 1)")
@@ -59,7 +69,7 @@ freeze() {
   grep -qE "has not moved for [0-9.]+ s: it is stopped \(state T\)$" out
   [[ $(grep -cE "rank 1 \(process $(pid_of 1) on .*\) has not moved for [0-9.]+ s: it is stopped" err) -eq 1 ]]
   grep -qE "^ringup run: rank 1 \(pid $(pid_of 1)\) on .* is stopped$" err
-  took=$(after "$at" error) what="SIGSTOP, $1 ranks, $2 bytes"
+  took=$(after "$at" error) what="SIGSTOP, $1 ranks, $2 bytes${4+ gathered}"
   within $((RINGUP_TEST_LONG ? 13000 : $3))
   [[ -z $(left) ]]
 }
@@ -68,6 +78,7 @@ freeze() {
   fault=4
   freeze 4 4096 6000
   freeze 2 4194304 6000
+  RINGUP_SINGLE_COPY=on freeze 2 16777216 6000 -a
 }
 
 @test "F4 the first rank frozen" {

@@ -64,6 +64,14 @@ int main(void)
 	ok(conf_load(&c, CONF_FORBID, &e) == RINGUP_EINVAL, "an overflow is refused");
 	unsetenv("RINGUP_FUSION_BYTES");
 	unsetenv("HOROVOD_FUSION_THRESHOLD");
+	ok(!conf_load(&c, CONF_FORBID, &e) && c.single_copy == -1,
+	   "auto is neither on nor off");
+	setenv("RINGUP_SINGLE_COPY", "off", 1);
+	ok(!conf_load(&c, CONF_FORBID, &e) && c.single_copy == 0, "which may be said, too");
+	setenv("RINGUP_SINGLE_COPY", "maybe", 1);
+	ok(conf_load(&c, CONF_FORBID, &e) == RINGUP_EINVAL && strstr(e.text, "auto, 1 or 0"),
+	   "and nothing else: %s", e.text);
+	unsetenv("RINGUP_SINGLE_COPY");
 	other_words();
 	return tap_done();
 }

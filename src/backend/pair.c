@@ -1,0 +1,212 @@
+/* pair.c - what two ranks of a host move, from one's buffers into the other's. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/pair.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "backend/stay.h"
+#include "base/err.h"
+#include "coll/copy.h"
+#include "coll/reduce.h"
+#include "wire/foreign.h"
+#include "wire/segment.h"
+
+/*
+ * A copy by the kernel finds each page first, and then moves strings.  Who fills lines that
+ * another rank will read does better to write them where they belong than to be read from:
+ * they are overwritten without being fetched.  What stays here comes along piece by piece,
+ * while its source is in the nearest caches.
+ */
+enum {
+	PIECE_BYTES = 256 << 10, /* at a time, then it is looked whether to stop */
+	PIECE_LEAST = 64 << 10,
+	PAGE_BYTES = 4096,
+};
+
+/* From which length on it is faster than slots. */
+enum { LEAST_SPREAD = 32 << 10, LEAST_BYTES = 128 << 10 };
+
+struct move {
+	const struct team *team;
+	const struct pair_other *other;
+	struct stay stay;
+	bool past;
+};
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t goes(const struct plan *p, int from, int to)
+{
+	return p->matrix[2 * from + to];
+}
+
+bool pair_pays(const struct plan *p, size_t element_bytes)
+{
+	uint64_t count = 0;
+
+	if (p->kind == PLAN_BROADCAST)
+		count = p->count;
+	else if (p->kind == PLAN_ALLGATHER)
+		count = p->counts[0] + p->counts[1];
+	else if (p->kind == PLAN_ALLTOALL)
+		count = goes(p, 0, 0) + goes(p, 0, 1) + goes(p, 1, 0) + goes(p, 1, 1);
+	return count * element_bytes >=
+	       (p->kind == PLAN_BROADCAST ? LEAST_SPREAD : LEAST_BYTES);
+}
+
+/* The elements of what @rank gets. */
+static uint64_t out_count(const struct plan *p, int rank)
+{
+	if (p->kind == PLAN_ALLGATHER)
+		return p->counts[0] + p->counts[1];
+	if (p->kind == PLAN_ALLTOALL)
+		return goes(p, 0, rank) + goes(p, 1, rank);
+	return rank == p->root ? 0 : p->count;
+}
+
+bool pair_lends(const struct plan *p, size_t element_bytes, int rank)
+{
+	bool root = p->kind == PLAN_BROADCAST && rank == p->root;
+
+	return foreign_mine(root ? p->piece->in : p->piece->out,
+			    (root ? p->count : out_count(p, rank)) * element_bytes);
+}
+
+/* A quarter is enough to share the work; each call costs as much as some KiB. */
+static size_t piece_of(size_t size)
+{
+	size_t piece = size / 4 > PIECE_LEAST ? size / 4 : least(size / 2, PIECE_LEAST);
+
+	return (least(piece, PIECE_BYTES) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+/* One more piece is dealt with: how many were before? */
+static uint64_t claim(const struct pair_other *other)
+{
+	return __atomic_fetch_add(other->claimed, 1, __ATOMIC_RELAXED);
+}
+
+static bool is_over(const struct move *m)
+{
+	return __atomic_load_n(m->team->abort, __ATOMIC_RELAXED);
+}
+
+/* Who has ended is found out by others, who know why; and after an abort buffers go. */
+static int failed(const struct move *m, int why, struct err *e)
+{
+	if (why == ESRCH || is_over(m))
+		return 0;
+	return fail(e, RINGUP_ESYSTEM,
+		    "the kernel does not copy between two ranks' buffers: %s; "
+		    "RINGUP_SINGLE_COPY=off does without",
+		    strerror(why));
+}
+
+/* @size bytes of this rank's to where they are wanted. */
+static int give(struct move *m, uint64_t at, const unsigned char *in, size_t size,
+		struct err *e)
+{
+	const struct row *row = &m->team->segment->row;
+	int why;
+
+	if (!seat_go_abroad(row, m->team->abort))
+		return 0;
+	why = foreign_write(m->other->pid, at, in, size);
+	seat_come_home(row);
+	return why ? failed(m, why, e) : 1;
+}
+
+static int fetch(struct move *m, unsigned char *out, uint64_t at, size_t size, struct err *e)
+{
+	int why = is_over(m) ? ESRCH : foreign_read(m->other->pid, out, at, size);
+
+	return why ? failed(m, why, e) : 1;
+}
+
+/* All of it, and what stays beside it. */
+static int give_all(struct move *m, uint64_t at, const unsigned char *in, size_t size,
+		    struct err *e)
+{
+	size_t done, n;
+	int rc = 1;
+
+	for (done = 0; done < size && rc > 0; done += n) {
+		n = least(size - done, PIECE_BYTES);
+		rc = give(m, at + done, in + done, n, e);
+		stay_copy(&m->stay, n, m->past);
+	}
+	stay_copy(&m->stay, m->stay.left, m->past);
+	return rc;
+}
+
+/* The root gives from the front, the other fetches from the back, until nothing is left.  A
+ * root that wants a copy makes that first. */
+static int broadcast(struct move *m, const struct plan *p, size_t bytes, struct err *e)
+{
+	size_t size = p->count * bytes, piece = piece_of(size), at;
+	uint64_t pieces = (size - 1) / piece + 1, mine;
+	bool root = m->team->rank == p->root;
+	unsigned char *out = p->piece->out;
+	int rc = 1;
+
+	if (root && out) {
+		m->stay = stay_of(out, p->piece->in, size);
+		stay_copy(&m->stay, size, m->past);
+	}
+	for (mine = 0; rc > 0 && claim(m->other) < pieces; mine++) {
+		at = (root ? mine : pieces - 1 - mine) * piece;
+		rc = root ? give(m, m->other->out + at,
+				 (const unsigned char *)p->piece->in + at,
+				 least(size - at, piece), e)
+			  : fetch(m, out + at, m->other->in + at, least(size - at, piece), e);
+	}
+	return rc;
+}
+
+static int gather(struct move *m, const struct plan *p, size_t bytes, struct err *e)
+{
+	int me = m->team->rank;
+	size_t before = me ? p->counts[0] * bytes : 0, size = p->counts[me] * bytes;
+	const unsigned char *in = p->piece->in;
+
+	m->stay = stay_of((unsigned char *)p->piece->out + before, in, size);
+	return give_all(m, m->other->out + before, in, size, e);
+}
+
+/* Behind what comes from rank 0 lies what comes from rank 1. */
+static int exchange(struct move *m, const struct plan *p, size_t bytes, struct err *e)
+{
+	int me = m->team->rank, you = 1 - me;
+	const unsigned char *in = p->piece->in, *own, *theirs;
+	unsigned char *out = p->piece->out;
+
+	own = in + (me ? goes(p, me, 0) * bytes : 0);
+	theirs = in + (me ? 0 : goes(p, me, 0) * bytes);
+	m->stay =
+		stay_of(out + (me ? goes(p, 0, me) * bytes : 0), own, goes(p, me, me) * bytes);
+	return give_all(m, m->other->out + (me ? goes(p, 0, you) * bytes : 0), theirs,
+			goes(p, me, you) * bytes, e);
+}
+
+int pair_move(const struct plan *p, const struct team *t, const struct pair_other *other,
+	      bool past, struct err *e)
+{
+	struct move m = { .team = t, .other = other, .past = past };
+	size_t bytes = reduce_dtype_bytes(p->dtype);
+	int rc;
+
+	if (p->kind == PLAN_BROADCAST)
+		rc = broadcast(&m, p, bytes, e);
+	else if (p->kind == PLAN_ALLGATHER)
+		rc = gather(&m, p, bytes, e);
+	else
+		rc = exchange(&m, p, bytes, e);
+	if (past)
+		copy_settle();
+	return rc;
+}
