@@ -479,16 +479,20 @@ static uint64_t sum(const uint64_t *counts, size_t n)
 static bool is_past(const struct node *n)
 {
 	const struct plan *p = n->plan;
-	size_t size = (size_t)n->team->size;
+	size_t size = (size_t)n->team->size, from = copy_past_from();
 	uint64_t all = 0;
 
 	switch (p->kind) {
 	case PLAN_ALLREDUCE:
+		if (n->phase == OFFER)
+			from = COPY_PAST_BYTES;
 		if (n->phase == OFFER ? size <= REDUCE_PAST && p->piece->in != p->piece->out
 				      : size > 1 && copy_sums_past())
 			all = p->count * size;
 		break;
 	case PLAN_BROADCAST:
+		if (!n->reaches)
+			from = COPY_PAST_BYTES;
 		all = p->count * size;
 		break;
 	case PLAN_ALLGATHER:
@@ -500,7 +504,7 @@ static bool is_past(const struct node *n)
 	default:
 		break;
 	}
-	return all * n->bytes >= COPY_PAST_BYTES;
+	return all * n->bytes >= from;
 }
 
 /* A broadcast that goes through slots has all of them. */

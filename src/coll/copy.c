@@ -82,6 +82,11 @@ bool copy_sums_past(void)
 	return copy_refill() == COPY_ASKS;
 }
 
+size_t copy_past_from(void)
+{
+	return copy_refill() == COPY_ASKS ? COPY_PAST_SOON : COPY_PAST_BYTES;
+}
+
 void copy_use_refill(enum copy_refill how)
 {
 	__atomic_store_n(&forced, how, __ATOMIC_RELAXED);

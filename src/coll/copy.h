@@ -48,8 +48,9 @@ static inline void copy_few(void *dst, const void *src, size_t n)
 	}
 }
 
-/* From so much on, all ranks' of a host together, results fit into no cache. */
-enum { COPY_PAST_BYTES = 16 << 20 };
+/* From so much on, all ranks' of a host together, results fit into no cache; on Intel's from
+ * the second on, unless other ranks are about to read or write the same lines. */
+enum { COPY_PAST_BYTES = 16 << 20, COPY_PAST_SOON = 4 << 20 };
 
 /*
  * copy_past - copy_bytes() past the caches, for what is larger than they are: a line
@@ -81,6 +82,9 @@ void copy_use_refill(enum copy_refill how);
 /* copy_sums_past - whether large sums, too, are worth writing past the caches: on Intel's,
  * where to fetch a line in vain counts for more than it does on AMD's (docs/WHY.md). */
 bool copy_sums_past(void);
+
+/* copy_past_from - the one of both that holds here. */
+size_t copy_past_from(void);
 
 /*
  * copy_over - copy_bytes() to such memory, and to any other whose lines are likely to be

@@ -391,6 +391,7 @@ static void measure(size_t size, struct placement *where)
 {
 	double hop = placement_probe(where);
 	pid_t rank;
+	bool late;
 	int i, status;
 
 	bytes = (what->of_both ? size / 2 : size) / 256 * 256;
@@ -401,7 +402,8 @@ static void measure(size_t size, struct placement *where)
 		chunk = bytes / 8 < 8192 ? 8192 : bytes / 8 < SLOT ? bytes / 8 / 64 * 64 : SLOT;
 	}
 	chunks = (bytes + chunk - 1) / chunk;
-	is_past = (size_t)ranks * size >= COPY_PAST_BYTES;
+	late = what->call == broadcast || what->call == shared;
+	is_past = (size_t)ranks * size >= (late ? COPY_PAST_BYTES : copy_past_from());
 	sums_past = is_past && copy_sums_past();
 	for (i = 0; i < ranks; i++) {
 		memset(&side[i], 0, sizeof(side[i]));

@@ -121,6 +121,12 @@ int main(void)
 
 	ok(copy_refill() < COPY_REFILLS, "this processor has a way of filling lines again: %d",
 	   (int)copy_refill());
+	for (how = COPY_ASKS; how < COPY_REFILLS; how++) {
+		copy_use_refill(how);
+		ok(copy_past_from() == (copy_sums_past() ? COPY_PAST_SOON : COPY_PAST_BYTES),
+		   "past the caches sooner where sums go there, too");
+	}
+	copy_use_refill(COPY_REFILLS);
 	for (i = 0; i < sizeof(src); i++)
 		src[i] = (unsigned char)rand();
 	for (i = 0; loops_all[i]; i++) {
