@@ -7,8 +7,9 @@
  * WHAT is allreduce, allgather or broadcast; shared or inplace, a sum of buffers that both can
  * map, as those of ringup_alloc(); or what any of these has to do to memory at the least, each
  * rank with vectors of its own: touch halves one (a sum in place), copy copies one to another
- * (a sum that is not).  Bytes are those that `ringup bench` counts: of an allgather, of both
- * blocks together.
+ * (a sum that is not).  write and read let the kernel copy a vector to or from the other rank,
+ * and given is an allgather of such writes.  Bytes are those that `ringup bench` counts: of an
+ * allgather, of both blocks together.
  *
  * Two processes on two processors, if not said otherwise, of f32, not in place but where said
  * so: the copies and sums of src/coll, by chunks and slots as src/backend/node.c has them; no
@@ -40,10 +41,11 @@
 #include "bench/placement.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
+#include "wire/foreign.h"
 
 enum { SLOTS = 4, SLOT = 65536, CALLS = 501, AFTER = 4 };
 enum { RANKS_MOST = 8, LEAST = 512, MOST = 1 << 30, OTHERS = 320 << 20 };
-enum { BLOCK = 65536, BIT = 4096 };
+enum { BLOCK = 65536, BIT = 4096, PIECE = 256 << 10 };
 
 struct side {
 	float *in, *out;
@@ -54,6 +56,7 @@ struct side {
 	uint64_t base, meetings, put_seen[RANKS_MOST], worked_seen[RANKS_MOST];
 	float *others;        /* what cold calls touch before */
 	int64_t begun, ended; /* the last call */
+	pid_t pid;
 };
 
 static struct side *side; /* of all ranks; shared by their processes */
@@ -286,11 +289,54 @@ static void inplace(int me)
 	sum_shared(me, side[0].in, side[1].in, false);
 }
 
+static void forbidden(void)
+{
+	fputs("limits: the kernel does not copy between processes here\n", stderr);
+	exit(1);
+}
+
+static uint64_t address(const float *p, size_t first)
+{
+	return (uint64_t)(uintptr_t)p + first;
+}
+
+/* Buffers lie at the same place in all processes. */
+static void write_other(int me)
+{
+	if (foreign_write(side[!me].pid, address(side[!me].out, 0), side[me].in, bytes))
+		forbidden();
+	meet(me);
+}
+
+static void read_other(int me)
+{
+	if (foreign_read(side[!me].pid, side[me].out, address(side[!me].in, 0), bytes))
+		forbidden();
+	meet(me);
+}
+
+static void given(int me)
+{
+	size_t to = (size_t)me * bytes, i, n;
+
+	for (i = 0; i < bytes; i += n) {
+		n = bytes - i < PIECE ? bytes - i : PIECE;
+		if (foreign_write(side[!me].pid, address(side[!me].out, to + i),
+				  (char *)side[me].in + i, n))
+			forbidden();
+		(is_past ? copy_past : copy_bytes)((char *)side[me].out + to + i,
+						   (char *)side[me].in + i, n);
+	}
+	settle();
+	meet(me);
+}
+
 static const struct collective collectives[] = {
 	{ "allreduce", allreduce, false }, { "allgather", allgather, true },
 	{ "broadcast", broadcast, false }, { "shared", shared, false },
 	{ "inplace", inplace, false },     { "touch", touch, false },
-	{ "copy", copy, false },
+	{ "copy", copy, false },           { "write", write_other, false },
+	{ "read", read_other, false },     { "given", given, true },
 };
 
 static const struct collective *what;
@@ -338,6 +384,7 @@ static void run(int me)
 	size_t i;
 
 	stay(me);
+	s->pid = getpid();
 	for (call = 0; call < calls; call++) {
 		if (is_cold && call % AFTER == 0)
 			for (i = 0; i < OTHERS / sizeof(float); i++)
@@ -467,7 +514,8 @@ int main(int argc, char **argv)
 	if (!what || ranks < 2 || ranks > RANKS_MOST ||
 	    (ranks > 2 && what->call != allreduce)) {
 		fputs("usage: limits [cold] [ranks=N] "
-		      "allreduce|allgather|broadcast|shared|inplace|touch|copy "
+		      "allreduce|allgather|broadcast|shared|inplace|touch|copy|write|read|"
+		      "given "
 		      "BYTES...\n",
 		      stderr);
 		return 2;
