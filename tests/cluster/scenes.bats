@@ -357,18 +357,22 @@ alike() {
   [[ $1 == $pattern ]]
 }
 
-# example FILE COMMAND-FILE - does it print what the page says?
+# example FILE COMMAND-FILE - does it print what the page says?  How fast this machine moves bytes
+# between two nodes is not the page's: a check that finds one direction slow is made again.
 example() {
-  local want
-  start n1 example bash "$PWD/$2"
-  finish example
+  local want try
   # What mpirun says before, and in how many lines, is not the page's.
   want=$(sed 's/job\.log:[0-9]*/job.log:.../' "${2%.cmd}.want")
-  alike "$output" "$want" || {
-    printf '%s: %s\nexpected:\n%s\nprinted:\n%s\n' "$1" "$(cat "$2")" "$want" "$output"
-    head -n 5 hung.log
-    return 1
-  }
+  for try in 1 2 3; do
+    start n1 example bash "$PWD/$2"
+    finish example
+    if alike "$output" "$want"; then return 0; fi
+    [[ $output == *', elsewhere '* ]] || break
+    echo "# attempt $try: a link was slow for a moment" >&3
+  done
+  printf '%s: %s\nexpected:\n%s\nprinted:\n%s\n' "$1" "$(cat "$2")" "$want" "$output"
+  head -n 5 hung.log
+  return 1
 }
 
 # fresh_pair - two nodes with docker0, ssh and a program `job`; on n1 what that said as job.log.
