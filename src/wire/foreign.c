@@ -62,10 +62,10 @@ bool foreign_try(const struct foreign *r)
 
 bool foreign_mine(const void *p, size_t bytes)
 {
-	const unsigned char *first = p;
+	uint64_t first = (uint64_t)(uintptr_t)p;
 	unsigned char ends[2];
 	struct iovec to = here(ends, sizeof(ends));
-	struct iovec from[2] = { here(first, 1), here(first + bytes - 1, 1) };
+	struct iovec from[2] = { there(first, 1), there(first + bytes - 1, 1) };
 
 	return !bytes ||
 	       process_vm_readv(getpid(), &to, 1, from, 2, 0) == (ssize_t)sizeof(ends);
