@@ -18,7 +18,7 @@ static uint64_t at_of(const void *p)
 	return (uint64_t)(uintptr_t)p;
 }
 
-/* A child that sees what this process has, until it is killed; as another user if asked. */
+/* A child that has what this process had, until it is killed. */
 static pid_t sleeper(void)
 {
 	pid_t pid = fork();
