@@ -40,13 +40,13 @@ CORE_SOURCES += \
 	%reldir%/wire/discover.c %reldir%/wire/discover.h \
 	%reldir%/wire/dial.c %reldir%/wire/dial.h \
 	%reldir%/wire/door.c %reldir%/wire/door.h \
+	%reldir%/wire/foreign.c %reldir%/wire/foreign.h \
 	%reldir%/wire/grid.c %reldir%/wire/grid.h \
 	%reldir%/wire/jobdir.c %reldir%/wire/jobdir.h \
 	%reldir%/wire/meet.c %reldir%/wire/meet.h \
 	%reldir%/wire/mesh.c %reldir%/wire/mesh.h \
 	%reldir%/wire/pack.h \
 	%reldir%/wire/ranks.c %reldir%/wire/ranks.h \
-	%reldir%/wire/foreign.c %reldir%/wire/foreign.h \
 	%reldir%/wire/rendezvous.c %reldir%/wire/rendezvous.h \
 	%reldir%/wire/seat.c %reldir%/wire/seat.h \
 	%reldir%/wire/secret.c %reldir%/wire/secret.h \
