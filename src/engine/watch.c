@@ -231,9 +231,10 @@ static void tick(struct watch *w, int64_t now)
 static void look_at_process(struct watch *w, int i)
 {
 	const struct seat *s = seat_at(w->engine->row, i);
-
 	char how[256] = "died";
 
+	/* Before the alarm, after which it would be waited for. */
+	seat_gone(w->engine->row, i);
 	if (!__atomic_load_n(&s->left, __ATOMIC_ACQUIRE)) {
 		oom_since(&w->oom, "", how + 4, sizeof(how) - 4);
 		died(w, w->rank[i], how);

@@ -402,6 +402,11 @@ void seat_come_home(const struct row *w)
 	__atomic_store_n(&seat_at(w, w->me)->abroad, 0, __ATOMIC_RELEASE);
 }
 
+void seat_gone(const struct row *w, int rank)
+{
+	__atomic_store_n(&seat_at(w, rank)->abroad, 0, __ATOMIC_RELEASE);
+}
+
 void seat_settle(const struct row *w)
 {
 	int64_t deadline = clock_deadline(SETTLE_MS);

@@ -162,11 +162,13 @@ void seat_doze(struct row *w, const struct seat_knob *k, bool (*ready)(void *arg
  * seat_go_abroad - before this rank writes to what belongs to others, some microseconds' worth;
  *                  false if *@abort: then they may have it back already, and it must not.
  * seat_come_home - after that.
+ * seat_gone      - the process of @rank has ended, wherever it was: it writes no more.
  * seat_settle    - *@abort was set: wait until no other rank is abroad, and 0.1 s at most, for
  *                  who was stopped there writes no more.  Then buffers are their owners' again.
  */
 bool seat_go_abroad(const struct row *w, const uint32_t *abort);
 void seat_come_home(const struct row *w);
+void seat_gone(const struct row *w, int rank);
 void seat_settle(const struct row *w);
 
 /* seat_pauses - how long to spin before giving way. */
