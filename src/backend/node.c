@@ -551,8 +551,11 @@ static bool combine_shared(struct node *n)
 			n->src[r] = n->arena[r] + o->piece[c.piece].in + c.at * n->bytes;
 			n->dst[r] = n->arena[r] + o->piece[c.piece].out + c.at * n->bytes;
 		}
-		(n->past ? reduce_past : reduce_many)(&how, n->dst, n->team->size, n->src,
-						      n->team->size, m);
+		if (n->past)
+			reduce_past(&how, n->dst, n->team->size, n->team->rank, n->src,
+				    n->team->size, m);
+		else
+			reduce_many(&how, n->dst, n->team->size, n->src, n->team->size, m);
 		seat_come_home(&n->seg->row);
 		advance(p, &c, m);
 	}

@@ -148,23 +148,24 @@ void reduce_many(const struct reduce *how, void *const *dst, int ndst, const voi
 }
 
 /* A block at a time, which is near enough to be copied for nothing. */
-void reduce_past(const struct reduce *how, void *const *dst, int ndst, const void *const *src,
-		 int nsrc, uint64_t count)
+void reduce_past(const struct reduce *how, void *const *dst, int ndst, int near,
+		 const void *const *src, int nsrc, uint64_t count)
 {
-	size_t size = reduce_dtype_bytes(how->dtype), n;
+	size_t size = reduce_dtype_bytes(how->dtype);
+	uint64_t few = BESIDE_BYTES / size, first, n;
 	const void *from[REDUCE_PAST];
-	int64_t block[BLOCK];
-	void *to = block;
-	uint64_t first;
+	void *to;
 	int i;
 
 	for (first = 0; first < count; first += n) {
-		n = count - first < sizeof(block) / size ? count - first : sizeof(block) / size;
+		n = count - first < few ? count - first : few;
 		for (i = 0; i < nsrc; i++)
 			from[i] = (const unsigned char *)src[i] + first * size;
+		to = (unsigned char *)dst[near] + first * size;
 		reduce_many(how, &to, 1, from, nsrc, n);
 		for (i = 0; i < ndst; i++)
-			copy_past((unsigned char *)dst[i] + first * size, block, n * size);
+			if (i != near)
+				copy_past((unsigned char *)dst[i] + first * size, to, n * size);
 	}
 }
 

@@ -40,9 +40,9 @@ void reduce_many(const struct reduce *how, void *const *dst, int ndst, const voi
 		 int nsrc, uint64_t count);
 
 /* reduce_past - the same for at most REDUCE_PAST sources, the results written as copy_past()
- * does; no destination may be a source. */
-void reduce_past(const struct reduce *how, void *const *dst, int ndst, const void *const *src,
-		 int nsrc, uint64_t count);
+ * does, but for dst[@near], which is left in the caches; no destination may be a source. */
+void reduce_past(const struct reduce *how, void *const *dst, int ndst, int near,
+		 const void *const *src, int nsrc, uint64_t count);
 
 /* reduce_beside - reduce_many(), and what is in dst[0] afterwards to @beside, too, as
  * copy_past() does: a few KiB at a time, while they are near.  @beside overlaps nothing. */

@@ -273,7 +273,10 @@ static void sum_shared(int me, float *to0, float *to1, bool past)
 		const void *of[2] = { (char *)side[0].in + i, (char *)side[1].in + i };
 
 		n = end - i < BLOCK ? end - i : BLOCK;
-		(past ? reduce_past : reduce_many)(&how, to, 2, of, 2, n / sizeof(float));
+		if (past)
+			reduce_past(&how, to, 2, me, of, 2, n / sizeof(float));
+		else
+			reduce_many(&how, to, 2, of, 2, n / sizeof(float));
 	}
 	settle();
 	meet(me);

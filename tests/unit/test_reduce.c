@@ -276,9 +276,10 @@ static bool run(const struct reduce *how, const struct shape *s, enum form form)
 	memset(beside, 0xa5, sizeof(beside));
 	if (form == BESIDE)
 		reduce_beside(how, other, dst, s->ndst, src, s->nsrc, s->count);
+	else if (form == PAST)
+		reduce_past(how, dst, s->ndst, rand() % s->ndst, src, s->nsrc, s->count);
 	else
-		(form == PAST ? reduce_past : reduce_many)(how, dst, s->ndst, src, s->nsrc,
-							   s->count);
+		reduce_many(how, dst, s->ndst, src, s->nsrc, s->count);
 	copy_settle();
 	if (form == BESIDE)
 		good = is_wanted(how, other, s->count) && other[s->count * size] == 0xa5;
