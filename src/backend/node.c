@@ -487,7 +487,7 @@ static bool is_past(const struct node *n)
 		if (n->phase == OFFER)
 			from = COPY_PAST_BYTES;
 		if (n->phase == OFFER ? size <= REDUCE_PAST && p->piece->in != p->piece->out
-				      : size > 1 && copy_sums_past())
+				      : size > 1)
 			all = p->count * size;
 		break;
 	case PLAN_BROADCAST:
@@ -655,7 +655,7 @@ static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t e
 				n->src[r] = (const unsigned char *)p->piece[c.piece].in +
 					    c.at * n->bytes;
 		}
-		if (goes_past(n, c.piece))
+		if (goes_past(n, c.piece) && copy_sums_past())
 			reduce_beside(&how, out, n->dst + 1, d - 1, n->src, size, m);
 		else
 			reduce_many(&how, n->dst, d, n->src, size, m);

@@ -79,8 +79,9 @@ enum copy_refill copy_refill(void);
 /* copy_use_refill - from now on, for tests; COPY_REFILLS: what suits this processor. */
 void copy_use_refill(enum copy_refill how);
 
-/* copy_sums_past - whether large sums, too, are worth writing past the caches: on Intel's,
- * where to fetch a line in vain counts for more than it does on AMD's (docs/WHY.md). */
+/* copy_sums_past - whether large sums, too, are worth writing past the caches by who adds
+ * them up: on Intel's, where to fetch a line in vain counts for more than it does on AMD's;
+ * what others have added up is, everywhere (docs/WHY.md). */
 bool copy_sums_past(void);
 
 /* copy_past_from - the one of both that holds here. */

@@ -62,7 +62,7 @@ struct side {
 static struct side *side; /* of all ranks; shared by their processes */
 static int ranks = 2;
 static bool is_crowded;                  /* more ranks than processors */
-static bool is_cold, is_past, sums_past; /* past the caches: what is only written; sums, too */
+static bool is_cold, is_past, sums_past; /* past the caches: what is only written; one's own sums, too */
 static size_t bytes, chunk, chunks, places;
 
 struct collective {
@@ -176,8 +176,8 @@ static void sum_take(int me, size_t k)
 
 	for (r = 0; r < ranks; r++)
 		until(&side[r].worked, &side[me].worked_seen[r], side[me].base + k + 1);
-	(sums_past ? copy_past : copy_bytes)(out, of, mine);
-	(sums_past ? copy_past : copy_bytes)(out + behind, of + behind, length(k) - behind);
+	(is_past ? copy_past : copy_bytes)(out, of, mine);
+	(is_past ? copy_past : copy_bytes)(out + behind, of + behind, length(k) - behind);
 }
 
 static void allreduce(int me)
