@@ -13,7 +13,7 @@ enum { BLOCK = 1024 };
 /* Sources combined at a time there. */
 enum { GROUP = 8 };
 
-/* What reduce_beside() adds up at a time: it stays in the nearest cache. */
+/* What reduce_past() and reduce_beside() add up at a time: it stays in the nearest cache. */
 enum { BESIDE_BYTES = 4096 };
 
 const char *reduce_dtype_name(enum ringup_dtype dtype)

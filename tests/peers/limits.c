@@ -61,9 +61,8 @@ struct side {
 
 static struct side *side; /* of all ranks; shared by their processes */
 static int ranks = 2;
-static bool is_crowded; /* more ranks than processors */
-static bool is_cold, is_past,
-	sums_past; /* past the caches: what is only written; one's own sums, too */
+static bool is_cold, is_crowded; /* more ranks than processors */
+static bool is_past, sums_past;  /* past the caches: what is only written; own sums, too */
 static size_t bytes, chunk, chunks, places;
 
 struct collective {
