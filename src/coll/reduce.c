@@ -14,7 +14,7 @@ enum { BLOCK = 1024 };
 enum { GROUP = 8 };
 
 /* What reduce_past() and reduce_beside() add up at a time: it stays in the nearest cache. */
-enum { BESIDE_BYTES = 4096 };
+enum { NEAR_BYTES = 4096 };
 
 const char *reduce_dtype_name(enum ringup_dtype dtype)
 {
@@ -152,7 +152,7 @@ void reduce_past(const struct reduce *how, void *const *dst, int ndst, int near,
 		 const void *const *src, int nsrc, uint64_t count)
 {
 	size_t size = reduce_dtype_bytes(how->dtype);
-	uint64_t few = BESIDE_BYTES / size, first, n;
+	uint64_t few = NEAR_BYTES / size, first, n;
 	const void *from[REDUCE_PAST];
 	void *to;
 	int i;
@@ -173,7 +173,7 @@ void reduce_beside(const struct reduce *how, void *beside, void *const *dst, int
 		   const void *const *src, int nsrc, uint64_t count)
 {
 	size_t size = reduce_dtype_bytes(how->dtype);
-	uint64_t few = BESIDE_BYTES / size, first, n;
+	uint64_t few = NEAR_BYTES / size, first, n;
 	const void *from[REDUCE_PAST];
 	void *to[REDUCE_PAST];
 	int i;
