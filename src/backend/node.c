@@ -474,8 +474,8 @@ static uint64_t sum(const uint64_t *counts, size_t n)
 	return all;
 }
 
-/* Is it too much for the caches that all ranks will have?  What has a part in a sum is
- * nearer than that: its lines have just been read, or the next chunk is computed there. */
+/* Is it too much for the caches that all ranks will have?  Of a sum in place that does not
+ * matter: its lines have just been read. */
 static bool is_past(const struct node *n)
 {
 	const struct plan *p = n->plan;
