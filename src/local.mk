@@ -75,7 +75,11 @@ CORE_SOURCES += \
 	%reldir%/backend/mpi.c \
 	%reldir%/backend/mpi_find.c %reldir%/backend/mpi_find.h \
 	%reldir%/backend/mpi_module.h \
-	%reldir%/backend/node.c \
+	%reldir%/backend/node.c %reldir%/backend/node.h \
+	%reldir%/backend/node_lend.c \
+	%reldir%/backend/node_move.c \
+	%reldir%/backend/node_slots.c \
+	%reldir%/backend/node_sum.c \
 	%reldir%/backend/pair.c %reldir%/backend/pair.h \
 	%reldir%/backend/pieces.c %reldir%/backend/pieces.h \
 	%reldir%/backend/self.c \

@@ -5,8 +5,22 @@
 #include "coll/copy.h"
 #include "coll/reduce.h"
 
-/* How many of @want elements lie in one piece from @c on; steps over what is used up. */
-static uint64_t run(const struct plan *p, struct pieces_at *c, uint64_t want)
+void pieces_skip(const struct plan *p, struct pieces_at *c, uint64_t count)
+{
+	while (c->piece < p->pieces) {
+		uint64_t left = p->piece[c->piece].count - c->at;
+
+		if (count < left) {
+			c->at += count;
+			return;
+		}
+		count -= left;
+		c->piece++;
+		c->at = 0;
+	}
+}
+
+uint64_t pieces_run(const struct plan *p, struct pieces_at *c, uint64_t want)
 {
 	uint64_t left;
 
@@ -24,7 +38,7 @@ void pieces_put(const struct plan *p, struct pieces_at *c, void *dst, uint64_t c
 	unsigned char *to = dst;
 
 	while (count) {
-		uint64_t m = run(p, c, count);
+		uint64_t m = pieces_run(p, c, count);
 		const unsigned char *from = p->piece[c->piece].in;
 
 		from += c->at * bytes;
@@ -44,7 +58,7 @@ void pieces_take(const struct plan *p, struct pieces_at *c, const void *src, uin
 	const unsigned char *from = src;
 
 	while (count) {
-		uint64_t m = run(p, c, count);
+		uint64_t m = pieces_run(p, c, count);
 		unsigned char *to = p->piece[c->piece].out;
 
 		copy_bytes(to + c->at * bytes, from, m * bytes);

@@ -13,6 +13,13 @@ struct pieces_at {
 	uint64_t at; /* elements into the piece */
 };
 
+/* pieces_skip - moves @c on by @count elements. */
+void pieces_skip(const struct plan *p, struct pieces_at *c, uint64_t count);
+
+/* pieces_run - how many of the next @want elements, not none, lie in one piece; moves @c to
+ * where that has them. */
+uint64_t pieces_run(const struct plan *p, struct pieces_at *c, uint64_t want);
+
 /* pieces_put - the next @count elements to @dst, times the plan's pre; moves @c on. */
 void pieces_put(const struct plan *p, struct pieces_at *c, void *dst, uint64_t count);
 

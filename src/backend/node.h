@@ -1,0 +1,215 @@
+/* node.h - the slots of ranks that share memory, and how far a plan has come in them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BACKEND_NODE_H
+#define BACKEND_NODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+#include "backend/pieces.h"
+#include "coll/copy.h"
+#include "wire/segment.h"
+
+/*
+ * Every rank has four slots of 64 KiB.  A plan is cut into chunks that fit a
+ * slot; chunk g of all that ever ran here uses slot g mod 4.  Two counters per
+ * rank, each written by that rank only:
+ *
+ *	in  > g   my slot holds what I contribute to chunk g
+ *	out > g   I have done my work on the others' slots for chunk g
+ *
+ * A slot is written again only when all who read it are through with the chunk that
+ * was in it (out > g - 4).  The slots lie at the same place whatever the plan:
+ * a stride that depended on it would overwrite what is still being read.
+ *
+ * Its owner fills a line again at full speed either because a string move does so, or
+ * because whoever is the last to read it claims it (see enum copy_refill).  Of what all
+ * ranks read, a counter tells who that is.
+ *
+ * What is done with a chunk, node_sum.c and node_move.c know; node.c, in which order; and
+ * node_lend.c, what goes without slots.
+ */
+enum { NODE_RANKS = 4096 };
+
+/* Where a plan is: it begins with NODE_OFFER or NODE_CHUNKS. */
+enum node_phase { NODE_OFFER, NODE_MEET, NODE_LEAVE, NODE_CHUNKS };
+
+struct node {
+	const struct team *team;
+	struct segment *seg;
+	const struct plan *plan;
+	const struct node_stages *stages; /* as it is carried out                   */
+	uint64_t base;                    /* chunks that all earlier plans took     */
+	uint64_t chunks;                  /* of this plan                           */
+	uint64_t filled, combined, taken; /* so many of them                        */
+	uint64_t chunk_count;             /* elements in a full chunk, or region    */
+	size_t bytes;                     /* of an element                          */
+	bool past;                        /* results go past the caches             */
+	struct pieces_at put, combine, take;
+	/* What step() could not go on without. */
+	int wait_rank;
+	bool wait_out;
+	uint64_t wait_above;
+	bool wide;      /* as broadcasts use the slots            */
+	uint64_t fence; /* the chunk at which that began or ended */
+	enum node_phase phase;
+	bool may_share;   /* the plan is one that arenas are offered for */
+	bool ready;       /* all peers' arenas are mapped                */
+	uint32_t refused; /* offers in a row that came to nothing        */
+	bool reaches;     /* the plan is one that two ranks move by pair_move() */
+	bool reached;     /* this rank can reach the other's memory      */
+	uint32_t missed;  /* times in a row that it came to nothing, of both alike */
+	uint64_t in_seen[NODE_RANKS], out_seen[NODE_RANKS]; /* their counters, at least */
+	unsigned char *arena[NODE_RANKS];
+	const void *src[NODE_RANKS];
+	void *dst[NODE_RANKS];
+};
+
+/* What is done with chunk @k, each at most once; false if that is not possible yet: then what
+ * it waits for is in wait_rank, wait_out and wait_above. */
+struct node_stages {
+	bool (*put)(struct node *n, uint64_t k);
+	bool (*combine)(struct node *n, uint64_t k);
+	bool (*take)(struct node *n, uint64_t k);
+};
+
+/* Of sums, and of what is only moved. */
+extern const struct node_stages node_allreduce, node_reducescatter;
+extern const struct node_stages node_broadcast, node_allgather, node_alltoall;
+
+/* A stage that a collective does without. */
+static inline bool node_nothing(struct node *n, uint64_t k)
+{
+	(void)n;
+	(void)k;
+	return true;
+}
+
+static inline uint64_t node_least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* node_elements - in chunk @k of vectors that all ranks have in whole. */
+static inline uint64_t node_elements(const struct node *n, uint64_t k)
+{
+	return node_least(n->chunk_count, n->plan->count - k * n->chunk_count);
+}
+
+static inline struct seat *node_seat(const struct node *n, int rank)
+{
+	return &n->seg->seats[rank];
+}
+
+/* node_passed - has @rank's counter passed @g?  If not, remember that we wait for it.  While
+ * what has been seen will do, nobody asks again: its owner would have to fetch the line back.
+ */
+static inline bool node_passed(struct node *n, int rank, bool out, uint64_t g)
+{
+	const uint64_t *word = out ? &node_seat(n, rank)->out : &node_seat(n, rank)->in;
+	uint64_t *seen = out ? &n->out_seen[rank] : &n->in_seen[rank];
+
+	if (*seen <= g)
+		*seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	if (*seen > g)
+		return true;
+	n->wait_rank = rank;
+	n->wait_out = out;
+	n->wait_above = g;
+	return false;
+}
+
+/* node_publish - sets one of this rank's counters, after what it stands for. */
+static inline void node_publish(struct node *n, uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	seat_ring(&n->seg->row, n->team->rank);
+}
+
+static inline bool node_is_pair(const struct node *n)
+{
+	return n->team->size == 2;
+}
+
+/* node_part - blocks of different length side by side: what chunk @k has of one of @count. */
+static inline uint64_t node_part(const struct node *n, uint64_t count, uint64_t k)
+{
+	uint64_t first = k * n->chunk_count;
+
+	return first < count ? node_least(n->chunk_count, count - first) : 0;
+}
+
+/* node_chunk_in, node_chunk_out - chunk @k of a block that starts at element @before. */
+static inline const unsigned char *node_chunk_in(const struct node *n, uint64_t before,
+						 uint64_t k)
+{
+	return (const unsigned char *)n->plan->piece->in +
+	       (before + k * n->chunk_count) * n->bytes;
+}
+
+static inline unsigned char *node_chunk_out(const struct node *n, uint64_t before, uint64_t k)
+{
+	return (unsigned char *)n->plan->piece->out + (before + k * n->chunk_count) * n->bytes;
+}
+
+/* node_goes - the elements of an all-to-all. */
+static inline uint64_t node_goes(const struct node *n, int from, int to)
+{
+	return n->plan->matrix[(size_t)from * (size_t)n->team->size + (size_t)to];
+}
+
+/* node_regions - of a slot: one for every rank but this one, which needs one only for what it
+ * scales first. */
+static inline int node_regions(const struct node *n)
+{
+	bool all = n->plan->kind == PLAN_REDUCESCATTER && n->plan->pre != 1;
+
+	return n->team->size - (all || n->team->size == 1 ? 0 : 1);
+}
+
+/* node_region - where @from puts what goes to @to. */
+static inline unsigned char *node_region(const struct node *n, int from, int to, uint64_t g)
+{
+	int i = to > from && node_regions(n) < n->team->size ? to - 1 : to;
+
+	return segment_slot(n->seg, from, g) + (size_t)i * n->chunk_count * n->bytes;
+}
+
+/* node_slots_free - are all ranks through with the chunks that were where chunk @g will be? */
+bool node_slots_free(struct node *n, uint64_t g);
+
+/* node_places - how many chunks have room at a time. */
+uint64_t node_places(const struct node *n);
+
+/* node_all_in, node_all_out - have all others' counters passed @g?  If not, whom to wait for is
+ * one who waits for our processor, if there is such a one. */
+bool node_all_in(struct node *n, uint64_t g);
+bool node_all_out(struct node *n, uint64_t g);
+
+/* node_leave_slot - one of all ranks but the one that filled it has read @size bytes of it. */
+void node_leave_slot(struct node *n, int owner, uint64_t g, size_t size);
+
+/* node_slice - which of @elements @rank adds up: whole lines, so that two never share one. */
+void node_slice(const struct node *n, uint64_t elements, int rank, uint64_t *first,
+		uint64_t *end);
+
+/* node_start_over - begin anew, behind what anybody can have put by now, and offer nothing. */
+void node_start_over(struct node *n);
+
+/* node_can_reach - are large vectors of this plan moved by the kernel?  All ranks say the same.
+ * node_may_share - is the plan one that arenas are offered for?  So do they of this.
+ * node_can_offer - is everything that this rank brings in its arena, and worth a try?
+ * node_any_offers - all ranks are in: is there an offer in a slot? */
+bool node_can_reach(struct node *n);
+bool node_may_share(const struct node *n);
+bool node_can_offer(struct node *n);
+bool node_any_offers(const struct node *n);
+
+enum { NODE_NOT_ALL = 2 };
+
+/* node_lend_step - as step(), or NODE_NOT_ALL: not all offer, and the plan has begun anew. */
+int node_lend_step(struct node *n, struct err *e);
+
+#endif

@@ -1,0 +1,245 @@
+/* node_lend.c - without slots: ranks lend each other their buffers. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/node.h"
+
+#include "backend/pair.h"
+#include "coll/reduce.h"
+#include "wire/foreign.h"
+#include "wire/share.h"
+
+/*
+ * Allreduce between buffers that all ranks can map (see share.h) copies nothing:
+ * each rank combines its slice of everything where it lies, and writes the result
+ * to where everybody wants it.  A rank whose buffers are such puts an offer into
+ * its slot instead of chunk 0: where they are.  All ranks see the same offers, so
+ * all decide alike.  If one has not offered, the plan begins anew behind the four
+ * chunks that may have been put by then, and nobody offers.
+ *
+ * Where the kernel's copies pay, two ranks move what is large and only moved from buffer to
+ * buffer (see pair.h).  Such an offer both make, whatever their buffers are, and say in it
+ * whether they can; so they refuse alike, too.
+ */
+
+/* From which length on offers pay; whose are in vain makes fewer. */
+enum { SHARE_LEAST = 16384, SHARE_BLOCK = 65536, REFUSED_OFTEN = 3, REFUSED_TRIES = 64 };
+
+/* Where a rank's buffers are, as it lies in its slot. */
+struct offer {
+	union {
+		struct share_arena arena;
+		struct foreign process;
+	};
+	uint64_t ready;   /* this rank has mapped all others', or can reach the other's */
+	uint64_t claimed; /* of a broadcast of two ranks, see pair.h: rank 0's counts  */
+	struct {
+		uint64_t in, out; /* offsets into the arena; or addresses */
+	} piece[];
+};
+
+enum { OFFER_PIECES = (SEGMENT_SLOT_BYTES - sizeof(struct offer)) / 16 };
+
+/* All ranks are in: is what @rank has in its slot an offer? */
+static bool has_offered(const struct node *n, int rank)
+{
+	return node_seat(n, rank)->offers[n->base % SEGMENT_SLOTS] == n->base + 1;
+}
+
+static struct offer *offer_of(const struct node *n, int rank)
+{
+	return (struct offer *)(void *)segment_slot(n->seg, rank, n->base);
+}
+
+/* Is everything that this rank brings in its arena?  And is it worth a try? */
+bool node_can_offer(struct node *n)
+{
+	const struct plan *p = n->plan;
+	uint64_t at;
+	int i;
+
+	for (i = 0; i < p->pieces; i++) {
+		size_t size = p->piece[i].count * n->bytes;
+
+		if (size && (!share_find(p->piece[i].in, size, &at) ||
+			     !share_find(p->piece[i].out, size, &at)))
+			return false;
+	}
+	return n->refused < REFUSED_OFTEN || n->refused++ % REFUSED_TRIES == 0;
+}
+
+static void offer_arena(const struct node *n, struct offer *o)
+{
+	const struct plan *p = n->plan;
+	int i;
+
+	share_self(&o->arena);
+	o->ready = n->ready;
+	for (i = 0; i < p->pieces; i++) {
+		o->piece[i].in = o->piece[i].out = 0;
+		share_find(p->piece[i].in, 0, &o->piece[i].in);
+		share_find(p->piece[i].out, 0, &o->piece[i].out);
+	}
+}
+
+static void offer_reach(const struct node *n, struct offer *o)
+{
+	const struct piece *p = n->plan->piece;
+
+	o->ready = foreign_self(&o->process) && n->reached &&
+		   pair_lends(n->plan, n->bytes, n->team->rank);
+	o->claimed = 0;
+	o->piece[0].in = (uint64_t)(uintptr_t)p->in;
+	o->piece[0].out = (uint64_t)(uintptr_t)p->out;
+}
+
+static bool make_offer(struct node *n)
+{
+	int me = n->team->rank;
+
+	if (!node_slots_free(n, n->base))
+		return false;
+	(n->reaches ? offer_reach : offer_arena)(n, offer_of(n, me));
+	node_seat(n, me)->offers[n->base % SEGMENT_SLOTS] = n->base + 1;
+	node_publish(n, &node_seat(n, me)->in, n->base + 1);
+	return true;
+}
+
+static void map_arenas(struct node *n)
+{
+	int r;
+
+	n->ready = true;
+	for (r = 0; r < n->team->size; r++) {
+		n->arena[r] = share_map(&offer_of(n, r)->arena);
+		n->ready &= n->arena[r] != NULL;
+	}
+}
+
+/* All ranks are in, and see the same: do all offer, and can all reach all? */
+static bool all_offer(struct node *n)
+{
+	bool all = true, ready = true;
+	int r;
+
+	for (r = 0; r < n->team->size && all; r++)
+		all = has_offered(n, r);
+	for (r = 0; r < n->team->size && all; r++)
+		ready &= offer_of(n, r)->ready == 1;
+	if (all && !ready)
+		map_arenas(n);
+	n->refused = all && n->ready ? 0 : n->refused + 1;
+	return all && ready;
+}
+
+/* Both are in: can both reach each other?  If not yet, find out. */
+static bool both_reach(struct node *n)
+{
+	bool ready = offer_of(n, 0)->ready == 1 && offer_of(n, 1)->ready == 1;
+
+	if (!n->reached)
+		n->reached = foreign_try(&offer_of(n, 1 - n->team->rank)->process);
+	n->missed = ready ? 0 : n->missed + 1;
+	return ready;
+}
+
+bool node_any_offers(const struct node *n)
+{
+	bool any = false;
+	int r;
+
+	for (r = 0; r < n->team->size; r++)
+		any |= has_offered(n, r);
+	return any;
+}
+
+/* My slice of everything, from where it lies to where it is wanted; false if the
+ * job has been aborted: then the others' buffers are theirs again. */
+static bool combine_shared(struct node *n)
+{
+	const struct plan *p = n->plan;
+	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
+	struct pieces_at c = { 0 };
+	uint64_t first, end, m;
+	int r;
+
+	node_slice(n, p->count, n->team->rank, &first, &end);
+	pieces_skip(p, &c, first);
+	for (; first < end; first += m) {
+		if (!seat_go_abroad(&n->seg->row, n->team->abort))
+			return false;
+		m = pieces_run(p, &c, node_least(end - first, SHARE_BLOCK / n->bytes));
+		for (r = 0; r < n->team->size; r++) {
+			const struct offer *o = offer_of(n, r);
+
+			n->src[r] = n->arena[r] + o->piece[c.piece].in + c.at * n->bytes;
+			n->dst[r] = n->arena[r] + o->piece[c.piece].out + c.at * n->bytes;
+		}
+		if (n->past)
+			reduce_past(&how, n->dst, n->team->size, n->team->rank, n->src,
+				    n->team->size, m);
+		else
+			reduce_many(&how, n->dst, n->team->size, n->src, n->team->size, m);
+		seat_come_home(&n->seg->row);
+		pieces_skip(p, &c, m);
+	}
+	if (n->past)
+		copy_settle();
+	return true;
+}
+
+/* As pair_move(); what it did not do, somebody else will end. */
+static int move_pair(struct node *n, struct err *e)
+{
+	int you = 1 - n->team->rank, rc;
+	const struct offer *o = offer_of(n, you);
+	struct pair_other other = { o->process.pid, o->piece[0].in, o->piece[0].out,
+				    &offer_of(n, 0)->claimed };
+
+	rc = pair_move(n->plan, n->team, &other, n->past, e);
+	if (!rc)
+		node_passed(n, you, true, n->base);
+	return rc;
+}
+
+/* Without slots, if all offer: as step(), or NODE_NOT_ALL. */
+int node_lend_step(struct node *n, struct err *e)
+{
+	int rc;
+
+	if (n->phase == NODE_OFFER) {
+		if (!make_offer(n))
+			return 0;
+		n->phase = NODE_MEET;
+	}
+	if (n->phase == NODE_MEET) {
+		if (!node_all_in(n, n->base))
+			return 0;
+		if (!(n->reaches ? both_reach : all_offer)(n)) {
+			node_start_over(n);
+			return NODE_NOT_ALL;
+		}
+		rc = n->reaches ? move_pair(n, e) : combine_shared(n);
+		if (rc <= 0)
+			return rc;
+		node_publish(n, &node_seat(n, n->team->rank)->out, n->base + 1);
+		n->phase = NODE_LEAVE;
+	}
+	if (!node_all_out(n, n->base))
+		return 0;
+	n->base++;
+	return 1;
+}
+
+/* Are large vectors of this plan moved by the kernel?  Both ranks say the same. */
+bool node_can_reach(struct node *n)
+{
+	return n->team->single_copy && node_is_pair(n) && pair_pays(n->plan, n->bytes) &&
+	       (n->missed < REFUSED_OFTEN || n->missed++ % REFUSED_TRIES == 0);
+}
+
+bool node_may_share(const struct node *n)
+{
+	const struct plan *p = n->plan;
+
+	return n->stages == &node_allreduce && n->team->size > 1 && p->pre == 1 &&
+	       p->count * n->bytes >= SHARE_LEAST && p->pieces <= OFFER_PIECES;
+}

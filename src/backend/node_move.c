@@ -1,0 +1,213 @@
+/* node_move.c - what ranks that share memory only move: broadcast, allgather, all-to-all. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/node.h"
+
+#include "backend/stay.h"
+
+/*
+ * Broadcast and allgather: who has data puts it into its slot, the others copy
+ * it out of there.
+ *
+ * A broadcast has all slots for itself, since only the root fills any: so it runs
+ * far ahead of readers that come late.  When that begins or ends, all that went
+ * before has to be over; when it begins, all ranks have to be there, for who has done
+ * its work on the others' slots may still read its own.
+ *
+ * All-to-all: a slot is divided into regions, one for each rank that data goes to, who
+ * copies it out.  What a rank keeps never sees a slot.  So each line crosses once.
+ */
+
+/* How much of a result that goes past the caches is written at a time between other things: as
+ * much as stays in the nearest cache. */
+enum { BIT_BYTES = 4096 };
+
+/* To a buffer, which nobody here reads again. */
+static void store(const struct node *n, void *dst, const void *src, size_t size)
+{
+	if (n->past)
+		copy_past(dst, src, size);
+	else
+		copy_bytes(dst, src, size);
+}
+
+/* Into a slot.  If what stays goes past the caches it comes along, bit by bit, for memory takes
+ * it while the slot is filled; else it has time until the others know of the slot. */
+static void put_bytes(const struct node *n, unsigned char *slot, const unsigned char *in,
+		      size_t size, struct stay *s)
+{
+	size_t few = n->past && s->left ? BIT_BYTES : size, i, m;
+
+	for (i = 0; i < size; i += m) {
+		m = node_least(size - i, few);
+		copy_over(slot + i, in + i, m);
+		if (n->past)
+			stay_copy(s, m, n->past);
+	}
+}
+
+/* From a slot, by the only rank that reads it, or by one of several. */
+static void take(const struct node *n, bool only, void *dst, void *src, size_t size)
+{
+	if (only)
+		copy_taking(dst, src, size, n->past);
+	else
+		store(n, dst, src, size);
+}
+
+/* Where a broadcast's chunk @g is: whose slot, by the root's use of all of them. */
+static int place_of(const struct node *n, uint64_t g)
+{
+	return (int)(g / SEGMENT_SLOTS % (uint64_t)n->team->size);
+}
+
+/* Broadcast: only the root puts, into everybody's slots; it may want a copy, too. */
+static bool broadcast_put(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = node_elements(n, k);
+	unsigned char *slot = segment_slot(n->seg, place_of(n, g), g);
+	struct stay own = { 0 };
+	int me = n->team->rank;
+
+	if (me == n->plan->root) {
+		if (!node_slots_free(n, g) || (g == n->fence && !node_all_in(n, g)))
+			return false;
+		if (n->plan->piece->out)
+			own = stay_of(node_chunk_out(n, 0, k), node_chunk_in(n, 0, k),
+				      m * n->bytes);
+		put_bytes(n, slot, node_chunk_in(n, 0, k), m * n->bytes, &own);
+	}
+	node_publish(n, &node_seat(n, me)->in, g + 1);
+	stay_copy(&own, own.left, n->past);
+	return true;
+}
+
+static bool broadcast_combine(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = node_elements(n, k);
+	int me = n->team->rank, root = n->plan->root;
+
+	if (me != root) {
+		if (!node_passed(n, root, false, g))
+			return false;
+		take(n, node_is_pair(n), node_chunk_out(n, 0, k),
+		     segment_slot(n->seg, place_of(n, g), g), m * n->bytes);
+		node_leave_slot(n, place_of(n, g), g, m * n->bytes);
+	}
+	node_publish(n, &node_seat(n, me)->out, g + 1);
+	return true;
+}
+
+static bool gather_put(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = node_part(n, n->plan->counts[n->team->rank], k),
+		 before = 0;
+	struct stay own = { 0 };
+	int me = n->team->rank, r;
+
+	if (!node_slots_free(n, g))
+		return false;
+	if (m) {
+		for (r = 0; r < me; r++)
+			before += n->plan->counts[r];
+		own = stay_of(node_chunk_out(n, before, k), node_chunk_in(n, 0, k),
+			      m * n->bytes);
+		put_bytes(n, segment_slot(n->seg, me, g), own.in, m * n->bytes, &own);
+	}
+	node_publish(n, &node_seat(n, me)->in, g + 1);
+	stay_copy(&own, own.left, n->past);
+	return true;
+}
+
+static bool gather_combine(struct node *n, uint64_t k)
+{
+	const struct plan *p = n->plan;
+	uint64_t g = n->base + k, before = 0, m;
+	int r, me = n->team->rank;
+
+	if (!node_all_in(n, g))
+		return false;
+	for (r = 0; r < n->team->size; r++) {
+		m = node_part(n, p->counts[r], k);
+		if (m && r != me) {
+			take(n, node_is_pair(n), node_chunk_out(n, before, k),
+			     segment_slot(n->seg, r, g), m * n->bytes);
+			node_leave_slot(n, r, g, m * n->bytes);
+		}
+		before += p->counts[r];
+	}
+	node_publish(n, &node_seat(n, me)->out, g + 1);
+	return true;
+}
+
+/* Where what goes to @to begins in a sender's buffer, and what comes from @from in a result. */
+static uint64_t before_to(const struct node *n, int from, int to)
+{
+	uint64_t all = 0;
+	int r;
+
+	for (r = 0; r < to; r++)
+		all += node_goes(n, from, r);
+	return all;
+}
+
+static uint64_t before_from(const struct node *n, int from, int to)
+{
+	uint64_t all = 0;
+	int r;
+
+	for (r = 0; r < from; r++)
+		all += node_goes(n, r, to);
+	return all;
+}
+
+/* So many elements, from the first of chunk @k on, of what a rank sends to itself. */
+static struct stay stays(const struct node *n, uint64_t k, uint64_t count)
+{
+	int me = n->team->rank;
+
+	if (!count)
+		return (struct stay){ 0 };
+	return stay_of(node_chunk_out(n, before_from(n, me, me), k),
+		       node_chunk_in(n, before_to(n, me, me), k), count * n->bytes);
+}
+
+static bool exchange_put(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, before = 0, m;
+	struct stay own;
+	int me = n->team->rank, r;
+
+	if (!node_slots_free(n, g))
+		return false;
+	own = stays(n, k, node_part(n, node_goes(n, me, me), k));
+	for (r = 0; r < n->team->size; before += node_goes(n, me, r++)) {
+		m = node_part(n, node_goes(n, me, r), k);
+		if (m && r != me)
+			put_bytes(n, node_region(n, me, r, g), node_chunk_in(n, before, k),
+				  m * n->bytes, &own);
+	}
+	node_publish(n, &node_seat(n, me)->in, g + 1);
+	stay_copy(&own, own.left, n->past);
+	return true;
+}
+
+static bool exchange_combine(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, before = 0, m;
+	int me = n->team->rank, r;
+
+	if (!node_all_in(n, g))
+		return false;
+	for (r = 0; r < n->team->size; before += node_goes(n, r++, me)) {
+		m = r == me ? 0 : node_part(n, node_goes(n, r, me), k);
+		if (m)
+			take(n, true, node_chunk_out(n, before, k), node_region(n, r, me, g),
+			     m * n->bytes);
+	}
+	node_publish(n, &node_seat(n, me)->out, g + 1);
+	return true;
+}
+
+const struct node_stages node_broadcast = { broadcast_put, broadcast_combine, node_nothing };
+const struct node_stages node_allgather = { gather_put, gather_combine, node_nothing };
+const struct node_stages node_alltoall = { exchange_put, exchange_combine, node_nothing };

@@ -1,0 +1,62 @@
+/* node_slots.c - who has filled which slot, and who is through with it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/node.h"
+
+/* One of all ranks but the one that filled it has read @size bytes of a slot. */
+void node_leave_slot(struct node *n, int owner, uint64_t g, size_t size)
+{
+	uint32_t *readers = &node_seat(n, owner)->readers[g % SEGMENT_SLOTS];
+
+	if (node_is_pair(n) || copy_refill() != COPY_CLAIMS)
+		return;
+	if ((int)__atomic_add_fetch(readers, 1, __ATOMIC_ACQ_REL) < n->team->size - 1)
+		return;
+	__atomic_store_n(readers, 0, __ATOMIC_RELAXED);
+	copy_claim(segment_slot(n->seg, owner, g), size);
+}
+
+/* How many chunks have room at a time. */
+uint64_t node_places(const struct node *n)
+{
+	return SEGMENT_SLOTS * (uint64_t)(n->wide ? n->team->size : 1);
+}
+
+/* Are all ranks through with the chunks that were where chunk @g will be? */
+bool node_slots_free(struct node *n, uint64_t g)
+{
+	uint64_t done = g < node_places(n) ? 0 : g - node_places(n) + 1;
+	int r;
+
+	done = done > n->fence ? done : n->fence;
+	for (r = 0; done && r < n->team->size; r++)
+		if (!node_passed(n, r, true, done - 1))
+			return false;
+	return true;
+}
+
+/* Have all others' counters passed @g?  If not, whom to wait for is one who waits for our
+ * processor, if there is such a one. */
+static bool all_passed(struct node *n, bool out, uint64_t g)
+{
+	bool all = true;
+	int r;
+
+	for (r = 0; r < n->team->size; r++) {
+		if (r == n->team->rank || node_passed(n, r, out, g))
+			continue;
+		all = false;
+		if (seat_is_here(&n->seg->row, r))
+			return false;
+	}
+	return all;
+}
+
+bool node_all_in(struct node *n, uint64_t g)
+{
+	return all_passed(n, false, g);
+}
+
+bool node_all_out(struct node *n, uint64_t g)
+{
+	return all_passed(n, true, g);
+}

@@ -1,0 +1,234 @@
+/* node_sum.c - sums of ranks that share memory: allreduce and reduce-scatter, by slots. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/node.h"
+
+#include "coll/reduce.h"
+
+/*
+ * Allreduce, in place: each rank owns a slice of the chunk.  It adds up its
+ * slice in rank order, its own part from its own buffer and the others' from
+ * their slots, and writes the sum to its buffer and back INTO their slots; then
+ * everybody copies the foreign slices out of its own slot.  So each line
+ * crosses twice, and nothing is invalidated that was not just read.
+ *
+ * Reduce-scatter: a slot is divided into regions, one for each rank that data goes
+ * to.  Its owner adds up the regions that are meant for it.  What a rank keeps never
+ * sees a slot, unless it is scaled.  So each line crosses once.
+ */
+
+void node_slice(const struct node *n, uint64_t elements, int rank, uint64_t *first,
+		uint64_t *end)
+{
+	uint64_t line = 64 / n->bytes;
+	uint64_t lines = (elements + line - 1) / line;
+	uint64_t ranks = (uint64_t)n->team->size;
+
+	*first = node_least(lines * (uint64_t)rank / ranks * line, elements);
+	*end = node_least(lines * (uint64_t)(rank + 1) / ranks * line, elements);
+}
+
+/* Buffer to slot: elements [first, end) of a chunk that starts at @c. */
+static void put_range(struct node *n, struct pieces_at c, unsigned char *slot, uint64_t first,
+		      uint64_t end)
+{
+	const struct plan *p = n->plan;
+	uint64_t m;
+
+	pieces_skip(p, &c, first);
+	for (; first < end; first += m) {
+		const unsigned char *in;
+
+		m = pieces_run(p, &c, end - first);
+		in = (const unsigned char *)p->piece[c.piece].in + c.at * n->bytes;
+		if (p->pre != 1)
+			copy_scaled(p->dtype, slot + first * n->bytes, in, m, p->pre);
+		else
+			copy_over(slot + first * n->bytes, in, m * n->bytes);
+		pieces_skip(p, &c, m);
+	}
+}
+
+/* In place, the lines of a result have just been read. */
+static bool goes_past(const struct node *n, int piece)
+{
+	const struct plan *p = n->plan;
+
+	return n->past && p->piece[piece].in != p->piece[piece].out;
+}
+
+/* And the way back. */
+static void take_range(struct node *n, struct pieces_at c, const unsigned char *slot,
+		       uint64_t first, uint64_t end)
+{
+	const struct plan *p = n->plan;
+	uint64_t m;
+
+	pieces_skip(p, &c, first);
+	for (; first < end; first += m) {
+		unsigned char *out;
+
+		m = pieces_run(p, &c, end - first);
+		out = (unsigned char *)p->piece[c.piece].out + c.at * n->bytes;
+		(goes_past(n, c.piece) ? copy_past : copy_bytes)(out, slot + first * n->bytes,
+								 m * n->bytes);
+		pieces_skip(p, &c, m);
+	}
+}
+
+static bool allreduce_put(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = node_elements(n, k), first, end;
+	int me = n->team->rank;
+	unsigned char *slot = segment_slot(n->seg, me, g);
+
+	if (!node_slots_free(n, g))
+		return false;
+	if (n->plan->pre != 1) {
+		put_range(n, n->put, slot, 0, m);
+	} else {
+		node_slice(n, m, me, &first, &end);
+		put_range(n, n->put, slot, 0, first);
+		put_range(n, n->put, slot, end, m);
+	}
+	pieces_skip(n->plan, &n->put, m);
+	node_publish(n, &node_seat(n, me)->in, g + 1);
+	return true;
+}
+
+static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t end)
+{
+	const struct plan *p = n->plan;
+	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
+	int me = n->team->rank, size = n->team->size, r, d;
+	struct pieces_at c = n->combine;
+	uint64_t m;
+
+	pieces_skip(p, &c, first);
+	for (; first < end; first += m) {
+		unsigned char *out;
+
+		m = pieces_run(p, &c, end - first);
+		out = (unsigned char *)p->piece[c.piece].out + c.at * n->bytes;
+		d = 0;
+		n->dst[d++] = out;
+		for (r = 0; r < size; r++) {
+			unsigned char *theirs = segment_slot(n->seg, r, g) + first * n->bytes;
+
+			n->src[r] = theirs;
+			if (r != me)
+				n->dst[d++] = theirs;
+			else if (p->pre == 1)
+				n->src[r] = (const unsigned char *)p->piece[c.piece].in +
+					    c.at * n->bytes;
+		}
+		if (goes_past(n, c.piece) && copy_sums_past())
+			reduce_beside(&how, out, n->dst + 1, d - 1, n->src, size, m);
+		else
+			reduce_many(&how, n->dst, d, n->src, size, m);
+		pieces_skip(p, &c, m);
+	}
+}
+
+static bool allreduce_combine(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = node_elements(n, k), first, end;
+	int me = n->team->rank;
+
+	node_slice(n, m, me, &first, &end);
+	if ((first < end || (k == 0 && n->may_share)) && !node_all_in(n, g))
+		return false;
+	if (k == 0 && n->may_share && node_any_offers(n)) {
+		node_start_over(n);
+		return false;
+	}
+	if (first < end)
+		combine_range(n, g, first, end);
+	pieces_skip(n->plan, &n->combine, m);
+	node_publish(n, &node_seat(n, me)->out, g + 1);
+	return true;
+}
+
+static bool allreduce_take(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, m = node_elements(n, k), first, end;
+	unsigned char *slot = segment_slot(n->seg, n->team->rank, g);
+	int r;
+
+	for (r = 0; r < n->team->size; r++) {
+		node_slice(n, m, r, &first, &end);
+		if (r != n->team->rank && first < end && !node_passed(n, r, true, g))
+			return false;
+	}
+	node_slice(n, m, n->team->rank, &first, &end);
+	take_range(n, n->take, slot, 0, first);
+	take_range(n, n->take, slot, end, m);
+	pieces_skip(n->plan, &n->take, m);
+	return true;
+}
+
+static bool scatter_put(struct node *n, uint64_t k)
+{
+	const struct plan *p = n->plan;
+	uint64_t g = n->base + k, before = 0, m;
+	int me = n->team->rank, r;
+
+	if (!node_slots_free(n, g))
+		return false;
+	for (r = 0; r < n->team->size; before += p->counts[r++]) {
+		m = node_part(n, p->counts[r], k);
+		if (m && p->pre != 1)
+			copy_scaled(p->dtype, node_region(n, me, r, g),
+				    node_chunk_in(n, before, k), m, p->pre);
+		else if (m && r != me)
+			copy_over(node_region(n, me, r, g), node_chunk_in(n, before, k),
+				  m * n->bytes);
+	}
+	node_publish(n, &node_seat(n, me)->in, g + 1);
+	return true;
+}
+
+/* What all have brought for this rank, which is their only reader. */
+static void combine_regions(struct node *n, uint64_t g, const unsigned char *in,
+			    unsigned char *out, uint64_t count)
+{
+	const struct plan *p = n->plan;
+	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
+	uint64_t few = COPY_CLAIM_BYTES / n->bytes, first, m;
+	/* What is scaled on its way into a slot is no copy_over(). */
+	bool claims = p->pre != 1 || copy_refill() == COPY_CLAIMS;
+	int me = n->team->rank, r;
+
+	for (first = 0; first < count; first += m) {
+		m = node_least(count - first, few);
+		for (r = 0; r < n->team->size; r++)
+			n->src[r] = node_region(n, r, me, g) + first * n->bytes;
+		if (p->pre == 1)
+			n->src[me] = in + first * n->bytes;
+		n->dst[0] = out + first * n->bytes;
+		reduce_many(&how, n->dst, 1, n->src, n->team->size, m);
+		for (r = 0; claims && r < n->team->size; r++)
+			if (r != me)
+				copy_claim(node_region(n, r, me, g) + first * n->bytes,
+					   m * n->bytes);
+	}
+}
+
+static bool scatter_combine(struct node *n, uint64_t k)
+{
+	const struct plan *p = n->plan;
+	int me = n->team->rank, r;
+	uint64_t g = n->base + k, before = 0, m = node_part(n, p->counts[me], k);
+
+	if (m && !node_all_in(n, g))
+		return false;
+	if (m) {
+		for (r = 0; r < me; r++)
+			before += p->counts[r];
+		combine_regions(n, g, node_chunk_in(n, before, k), node_chunk_out(n, 0, k), m);
+	}
+	node_publish(n, &node_seat(n, me)->out, g + 1);
+	return true;
+}
+
+const struct node_stages node_allreduce = { allreduce_put, allreduce_combine, allreduce_take };
+const struct node_stages node_reducescatter = { scatter_put, scatter_combine, node_nothing };
