@@ -181,6 +181,8 @@ static void cut(struct node *n)
 	else if (p->kind == PLAN_REDUCESCATTER || p->kind == PLAN_ALLTOALL)
 		n->chunk_count = region_count(n);
 	n->chunks = most ? (most - 1) / n->chunk_count + 1 : 1;
+	if (p->kind == PLAN_ALLTOALL && node_cut_rounds(n))
+		n->stages = &node_rounds;
 	if (most)
 		set_wide(n);
 }

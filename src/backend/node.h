@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "backend/pieces.h"
+#include "backend/stay.h"
 #include "coll/copy.h"
 #include "wire/segment.h"
 
@@ -36,6 +37,12 @@ enum { NODE_RANKS = 4096 };
 /* Where a plan is: it begins with NODE_OFFER or NODE_CHUNKS. */
 enum node_phase { NODE_OFFER, NODE_MEET, NODE_LEAVE, NODE_CHUNKS };
 
+/* A round of node_rounds: each rank sends to the one that is @apart places behind it. */
+struct node_round {
+	int apart;
+	uint64_t first, chunks; /* its first chunk, and how many it has */
+};
+
 struct node {
 	const struct team *team;
 	struct segment *seg;
@@ -48,6 +55,9 @@ struct node {
 	size_t bytes;                     /* of an element                          */
 	bool past;                        /* results go past the caches             */
 	struct pieces_at put, combine, take;
+	struct node_round putting, taking;
+	struct stay own;           /* of rounds: what a rank sends to itself */
+	int reader[SEGMENT_SLOTS]; /* of rounds: who reads what this rank last put there */
 	/* What step() could not go on without. */
 	int wait_rank;
 	bool wait_out;
@@ -75,9 +85,9 @@ struct node_stages {
 	bool (*take)(struct node *n, uint64_t k);
 };
 
-/* Of sums, and of what is only moved. */
+/* Of sums, and of what is only moved; node_rounds: large all-to-alls of more than two ranks. */
 extern const struct node_stages node_allreduce, node_reducescatter;
-extern const struct node_stages node_broadcast, node_allgather, node_alltoall;
+extern const struct node_stages node_broadcast, node_allgather, node_alltoall, node_rounds;
 
 /* A stage that a collective does without. */
 static inline bool node_nothing(struct node *n, uint64_t k)
@@ -197,6 +207,10 @@ void node_slice(const struct node *n, uint64_t elements, int rank, uint64_t *fir
 
 /* node_start_over - begin anew, behind what anybody can have put by now, and offer nothing. */
 void node_start_over(struct node *n);
+
+/* node_cut_rounds - cuts an all-to-all for node_rounds, if that pays; all ranks say the same.
+ */
+bool node_cut_rounds(struct node *n);
 
 /* node_can_reach - are large vectors of this plan moved by the kernel?  All ranks say the same.
  * node_may_share - is the plan one that arenas are offered for?  So do they of this.

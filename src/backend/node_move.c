@@ -2,8 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node.h"
 
-#include "backend/stay.h"
-
 /*
  * Broadcast and allgather: who has data puts it into its slot, the others copy
  * it out of there.
@@ -15,11 +13,18 @@
  *
  * All-to-all: a slot is divided into regions, one for each rank that data goes to, who
  * copies it out.  What a rank keeps never sees a slot.  So each line crosses once.
+ *
+ * A large all-to-all of more than two ranks goes by rounds: in each a rank fills whole slots
+ * for the one that is so many places behind it, and empties those of the one so many before it.
+ * So it waits for these two and not for all, and what it reads lies together.
  */
 
 /* How much of a result that goes past the caches is written at a time between other things: as
  * much as stays in the nearest cache. */
 enum { BIT_BYTES = 4096 };
+
+/* From which block on an all-to-all goes by rounds: shorter ones, of all ranks, share slots. */
+enum { LEAST_ROUND = 32768 };
 
 /* To a buffer, which nobody here reads again. */
 static void store(const struct node *n, void *dst, const void *src, size_t size)
@@ -208,6 +213,102 @@ static bool exchange_combine(struct node *n, uint64_t k)
 	return true;
 }
 
+/* The longest block of the round in which a rank sends to who is @apart places behind it. */
+static uint64_t longest_of(const struct node *n, int apart)
+{
+	int size = n->team->size, r;
+	uint64_t most = 0, count;
+
+	for (r = 0; r < size; r++) {
+		count = node_goes(n, r, (r + apart) % size);
+		most = count > most ? count : most;
+	}
+	return most;
+}
+
+static uint64_t chunks_of(const struct node *n, uint64_t count)
+{
+	return count / n->chunk_count + (count % n->chunk_count != 0);
+}
+
+bool node_cut_rounds(struct node *n)
+{
+	uint64_t full = SEGMENT_SLOT_BYTES / n->bytes, most = 0, count;
+	int apart;
+
+	for (apart = 1; n->team->size > 2 && apart < n->team->size; apart++) {
+		count = longest_of(n, apart);
+		most = count > most ? count : most;
+	}
+	if (most < LEAST_ROUND / n->bytes)
+		return false;
+	n->chunk_count = full;
+	for (n->chunks = 0, apart = 1; apart < n->team->size; apart++)
+		n->chunks += chunks_of(n, longest_of(n, apart));
+	n->putting = n->taking = (struct node_round){ 0 };
+	n->own = stays(n, 0, node_goes(n, n->team->rank, n->team->rank));
+	return true;
+}
+
+/* On to the round that chunk @k is of; which of its chunks is that? */
+static uint64_t reach(const struct node *n, struct node_round *now, uint64_t k)
+{
+	while (k >= now->first + now->chunks) {
+		now->first += now->chunks;
+		now->chunks = chunks_of(n, longest_of(n, ++now->apart));
+	}
+	return k - now->first;
+}
+
+/* Is the slot for chunk @k free?  Who read the first ones, only earlier plans know. */
+static bool is_free(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k;
+
+	if (k < SEGMENT_SLOTS)
+		return node_slots_free(n, g);
+	return node_passed(n, n->reader[g % SEGMENT_SLOTS], true, g - SEGMENT_SLOTS);
+}
+
+static bool round_put(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, i;
+	int me = n->team->rank, to;
+	size_t size;
+
+	if (!is_free(n, k))
+		return false;
+	i = reach(n, &n->putting, k);
+	to = (me + n->putting.apart) % n->team->size;
+	size = node_part(n, node_goes(n, me, to), i) * n->bytes;
+	put_bytes(n, segment_slot(n->seg, me, g), node_chunk_in(n, before_to(n, me, to), i),
+		  size, &n->own);
+	n->reader[g % SEGMENT_SLOTS] = to;
+	node_publish(n, &node_seat(n, me)->in, g + 1);
+	if (k + 1 == n->chunks)
+		size = n->own.left;
+	else if (n->past)
+		size = 0;
+	stay_copy(&n->own, size, n->past);
+	return true;
+}
+
+static bool round_combine(struct node *n, uint64_t k)
+{
+	uint64_t g = n->base + k, i = reach(n, &n->taking, k);
+	int me = n->team->rank, from = (me - n->taking.apart + n->team->size) % n->team->size;
+	size_t size = node_part(n, node_goes(n, from, me), i) * n->bytes;
+
+	if (size && !node_passed(n, from, false, g))
+		return false;
+	if (size)
+		take(n, true, node_chunk_out(n, before_from(n, from, me), i),
+		     segment_slot(n->seg, from, g), size);
+	node_publish(n, &node_seat(n, me)->out, g + 1);
+	return true;
+}
+
 const struct node_stages node_broadcast = { broadcast_put, broadcast_combine, node_nothing };
 const struct node_stages node_allgather = { gather_put, gather_combine, node_nothing };
 const struct node_stages node_alltoall = { exchange_put, exchange_combine, node_nothing };
+const struct node_stages node_rounds = { round_put, round_combine, node_nothing };
