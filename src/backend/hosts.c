@@ -572,18 +572,16 @@ static void combine_runs(struct hosts *h, struct flight *f, const struct reduce 
 
 	cut_walk(&h->cut, &w, f->chunk, true, t->first, t->first + t->count);
 	while (cut_next(&w)) {
-		void *to[2] = { w.out, f->result + w.first * size };
+		void *to[2] = { f->result + w.first * size, w.out };
+		int ndst = places ? 2 : 1;
 
 		for (i = 0; i < shares; i++)
 			from[i] = share(h, &w, i);
 		for (i = 0; i < n; i++)
 			from[shares + i] =
 				(const unsigned char *)src[i] + (w.first - t->first) * size;
-		if (places && goes_past(h, &w))
-			reduce_beside(how, to[0], to + 1, 1, from, shares + n, w.count);
-		else
-			reduce_many(how, last ? to : to + 1, places ? 2 : 1, from, shares + n,
-				    w.count);
+		reduce_past(how, last && !places ? to + 1 : to, ndst,
+			    places && goes_past(h, &w) ? 1 : ndst, from, shares + n, w.count);
 	}
 	if (places)
 		f->placed = (struct range){ t->first, t->first + t->count };

@@ -35,9 +35,7 @@ static bool is_past(const struct node *n)
 	case PLAN_ALLREDUCE:
 		if (n->phase == NODE_OFFER)
 			from = COPY_PAST_BYTES;
-		if (n->phase == NODE_OFFER
-			    ? size <= REDUCE_PAST && p->piece->in != p->piece->out
-			    : size > 1)
+		if (n->phase == NODE_OFFER ? p->piece->in != p->piece->out : size > 1)
 			all = p->count * size;
 		break;
 	case PLAN_BROADCAST:

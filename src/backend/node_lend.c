@@ -159,7 +159,7 @@ static bool combine_shared(struct node *n)
 	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
 	struct pieces_at c = { 0 };
 	uint64_t first, end, m;
-	int r;
+	int size = n->team->size, near = n->past ? 1 : size, r, d;
 
 	node_slice(n, p->count, n->team->rank, &first, &end);
 	pieces_skip(p, &c, first);
@@ -167,17 +167,14 @@ static bool combine_shared(struct node *n)
 		if (!seat_go_abroad(&n->seg->row, n->team->abort))
 			return false;
 		m = pieces_run(p, &c, node_least(end - first, SHARE_BLOCK / n->bytes));
-		for (r = 0; r < n->team->size; r++) {
+		for (d = 1, r = 0; r < size; r++) {
 			const struct offer *o = offer_of(n, r);
 
 			n->src[r] = n->arena[r] + o->piece[c.piece].in + c.at * n->bytes;
-			n->dst[r] = n->arena[r] + o->piece[c.piece].out + c.at * n->bytes;
+			n->dst[r == n->team->rank ? 0 : d++] =
+				n->arena[r] + o->piece[c.piece].out + c.at * n->bytes;
 		}
-		if (n->past)
-			reduce_past(&how, n->dst, n->team->size, n->team->rank, n->src,
-				    n->team->size, m);
-		else
-			reduce_many(&how, n->dst, n->team->size, n->src, n->team->size, m);
+		reduce_past(&how, n->dst, size, near, n->src, size, m);
 		seat_come_home(&n->seg->row);
 		pieces_skip(p, &c, m);
 	}

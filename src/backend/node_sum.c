@@ -99,7 +99,7 @@ static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t e
 {
 	const struct plan *p = n->plan;
 	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
-	int me = n->team->rank, size = n->team->size, r, d;
+	int me = n->team->rank, size = n->team->size, r, d, near;
 	struct pieces_at c = n->combine;
 	uint64_t m;
 
@@ -110,7 +110,6 @@ static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t e
 		m = pieces_run(p, &c, end - first);
 		out = (unsigned char *)p->piece[c.piece].out + c.at * n->bytes;
 		d = 0;
-		n->dst[d++] = out;
 		for (r = 0; r < size; r++) {
 			unsigned char *theirs = segment_slot(n->seg, r, g) + first * n->bytes;
 
@@ -121,10 +120,9 @@ static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t e
 				n->src[r] = (const unsigned char *)p->piece[c.piece].in +
 					    c.at * n->bytes;
 		}
-		if (goes_past(n, c.piece) && copy_sums_past())
-			reduce_beside(&how, out, n->dst + 1, d - 1, n->src, size, m);
-		else
-			reduce_many(&how, n->dst, d, n->src, size, m);
+		near = goes_past(n, c.piece) && copy_sums_past() ? d : d + 1;
+		n->dst[d++] = out;
+		reduce_past(&how, n->dst, d, near, n->src, size, m);
 		pieces_skip(p, &c, m);
 	}
 }

@@ -13,7 +13,7 @@ enum { BLOCK = 1024 };
 /* Sources combined at a time there. */
 enum { GROUP = 8 };
 
-/* What reduce_past() and reduce_beside() add up at a time: it stays in the nearest cache. */
+/* What reduce_past() adds up at a time: it stays in the nearest cache. */
 enum { NEAR_BYTES = 4096 };
 
 const char *reduce_dtype_name(enum ringup_dtype dtype)
@@ -154,42 +154,21 @@ void reduce_past(const struct reduce *how, void *const *dst, int ndst, int near,
 	size_t size = reduce_dtype_bytes(how->dtype);
 	uint64_t few = NEAR_BYTES / size, first, n;
 	const void *from[REDUCE_PAST];
-	void *to;
-	int i;
-
-	for (first = 0; first < count; first += n) {
-		n = count - first < few ? count - first : few;
-		for (i = 0; i < nsrc; i++)
-			from[i] = (const unsigned char *)src[i] + first * size;
-		to = (unsigned char *)dst[near] + first * size;
-		reduce_many(how, &to, 1, from, nsrc, n);
-		for (i = 0; i < ndst; i++)
-			if (i != near)
-				copy_past((unsigned char *)dst[i] + first * size, to, n * size);
-	}
-}
-
-void reduce_beside(const struct reduce *how, void *beside, void *const *dst, int ndst,
-		   const void *const *src, int nsrc, uint64_t count)
-{
-	size_t size = reduce_dtype_bytes(how->dtype);
-	uint64_t few = NEAR_BYTES / size, first, n;
-	const void *from[REDUCE_PAST];
 	void *to[REDUCE_PAST];
 	int i;
 
-	if (nsrc > REDUCE_PAST || ndst > REDUCE_PAST) {
+	if (near == ndst || near > REDUCE_PAST || nsrc > REDUCE_PAST) {
 		reduce_many(how, dst, ndst, src, nsrc, count);
-		copy_past(beside, dst[0], count * size);
 		return;
 	}
 	for (first = 0; first < count; first += n) {
 		n = count - first < few ? count - first : few;
 		for (i = 0; i < nsrc; i++)
 			from[i] = (const unsigned char *)src[i] + first * size;
-		for (i = 0; i < ndst; i++)
+		for (i = 0; i < near; i++)
 			to[i] = (unsigned char *)dst[i] + first * size;
-		reduce_many(how, to, ndst, from, nsrc, n);
-		copy_past((unsigned char *)beside + first * size, to[0], n * size);
+		reduce_many(how, to, near, from, nsrc, n);
+		for (; i < ndst; i++)
+			copy_past((unsigned char *)dst[i] + first * size, to[0], n * size);
 	}
 }

@@ -12,7 +12,7 @@
 /* The operations that combine element by element: all but Adasum. */
 enum { REDUCE_OPS = RINGUP_ADASUM };
 
-/* Sources that reduce_past() takes. */
+/* Sources for which reduce_past() goes past the caches. */
 enum { REDUCE_PAST = 64 };
 
 /* What is done to each element. */
@@ -39,15 +39,11 @@ struct reduce {
 void reduce_many(const struct reduce *how, void *const *dst, int ndst, const void *const *src,
 		 int nsrc, uint64_t count);
 
-/* reduce_past - the same for at most REDUCE_PAST sources, the results written as copy_past()
- * does, but for dst[@near], which is left in the caches; no destination may be a source. */
+/* reduce_past - the same, but only the first @near destinations, at least one, are left in the
+ * caches: to the others results are written as copy_past() does, a few KiB at a time.  Of more
+ * than REDUCE_PAST sources, all are left there. */
 void reduce_past(const struct reduce *how, void *const *dst, int ndst, int near,
 		 const void *const *src, int nsrc, uint64_t count);
-
-/* reduce_beside - reduce_many(), and what is in dst[0] afterwards to @beside, too, as
- * copy_past() does: a few KiB at a time, while they are near.  @beside overlaps nothing. */
-void reduce_beside(const struct reduce *how, void *beside, void *const *dst, int ndst,
-		   const void *const *src, int nsrc, uint64_t count);
 
 /* reduce_is_half - f16 and bf16, whose sums are kept in f32. */
 static inline bool reduce_is_half(enum ringup_dtype dtype)

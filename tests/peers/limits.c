@@ -154,17 +154,14 @@ static void sum_combine(int me, size_t k)
 	const void *of[RANKS_MOST];
 	int r, n = 0;
 
-	to[n++] = at(side[me].out, k) + from;
 	for (r = 0; r < ranks; r++) {
 		until(&side[r].put, &side[me].put_seen[r], side[me].base + k + 1);
 		of[r] = r == me ? at(side[me].in, k) + from : slot(r, k) + from;
 		if (r != me)
 			to[n++] = slot(r, k) + from;
 	}
-	if (sums_past)
-		reduce_beside(&how, to[0], to + 1, n - 1, of, n, count);
-	else
-		reduce_many(&how, to, n, of, n, count);
+	to[n] = at(side[me].out, k) + from;
+	reduce_past(&how, to, ranks, sums_past ? n : ranks, of, ranks, count);
 	done(&side[me].worked, me, k);
 }
 
@@ -269,14 +266,11 @@ static void sum_shared(int me, float *to0, float *to1, bool past)
 	size_t first = me ? bytes / 2 : 0, end = me ? bytes : bytes / 2, i, n;
 
 	for (i = first; i < end; i += n) {
-		void *to[2] = { (char *)to0 + i, (char *)to1 + i };
+		void *to[2] = { (char *)(me ? to1 : to0) + i, (char *)(me ? to0 : to1) + i };
 		const void *of[2] = { (char *)side[0].in + i, (char *)side[1].in + i };
 
 		n = end - i < BLOCK ? end - i : BLOCK;
-		if (past)
-			reduce_past(&how, to, 2, me, of, 2, n / sizeof(float));
-		else
-			reduce_many(&how, to, 2, of, 2, n / sizeof(float));
+		reduce_past(&how, to, 2, past ? 1 : 2, of, 2, n / sizeof(float));
 	}
 	settle();
 	meet(me);
