@@ -255,12 +255,13 @@ static int64_t scaled(enum ringup_dtype t, int64_t v, double by)
 				       [RINGUP_U16] = 65535,
 				       [RINGUP_I16] = 32767,
 				       [RINGUP_I32] = 0x7fffffff };
-	double x = (double)v * by, least = t == RINGUP_U8 || t == RINGUP_U16 ? 0 : -high[t] - 1;
+	double x = (double)v * by, least;
 
 	if (by == 0 || by == 1)
 		return v;
 	if (t == RINGUP_I64)
 		return x >= 0x1p63 ? INT64_MAX : x < -0x1p63 ? INT64_MIN : (int64_t)x;
+	least = t == RINGUP_U8 || t == RINGUP_U16 ? 0 : -high[t] - 1;
 	return x >= high[t] ? (int64_t)high[t] : x <= least ? (int64_t)least : (int64_t)x;
 }
 
@@ -698,8 +699,15 @@ static int who(const struct job *j, int g, bool *in)
 	return n;
 }
 
-/* Results of a sum have the same bits on all ranks that took part. */
+/* Results of a sum have the same bits on all ranks that took part.  Atomic for ThreadSanitizer
+ * only: each rank has mapped the shared memory on its own, so to it a barrier orders nothing.
+ */
 static uint64_t digests[ROUNDS][RANKS_MAX];
+
+static uint64_t digest_of(int round, int rank)
+{
+	return __atomic_load_n(&digests[round][rank], __ATOMIC_RELAXED);
+}
 
 static void note(const struct job *j, const struct flight *f, const bool *in)
 {
@@ -714,7 +722,8 @@ static void note(const struct job *j, const struct flight *f, const bool *in)
 		     k++)
 			d = d * 31 + f->out[i][k];
 	/* Each rank comes by them in an order of its own. */
-	digests[j->round][j->rank] += mix(d + (uint64_t)a->name);
+	__atomic_fetch_add(&digests[j->round][j->rank], mix(d + (uint64_t)a->name),
+			   __ATOMIC_RELAXED);
 }
 
 static void launch(struct job *j, struct flight *f, const struct asked *a, bool named,
@@ -812,7 +821,7 @@ static void compare_digests(const struct job *j)
 		for (r = 0; r < j->size; r++) {
 			in[r] = round < j->quota[0][r];
 			first = first < 0 && in[r] ? r : first;
-			if (in[r] && digests[round][r] != digests[round][first])
+			if (in[r] && digest_of(round, r) != digest_of(round, first))
 				check(0, "equal bits on all ranks", r);
 		}
 	}
@@ -855,7 +864,7 @@ static void play(struct job *j, bool joining)
 		for (r = 0; r < j->side[g].size; r++)
 			j->quota[g][r] = joining ? draw(&j->lots, ROUNDS + 1) : ROUNDS;
 	for (j->round = 0; j->round < ROUNDS; j->round++) {
-		digests[j->round][j->rank] = 0;
+		__atomic_store_n(&digests[j->round][j->rank], 0, __ATOMIC_RELAXED);
 		join(j, j->round, last, joins);
 		draw_round(j, now);
 		/* What is not in flight at once has to come in one order. */
