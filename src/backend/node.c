@@ -33,10 +33,13 @@ static bool is_past(const struct node *n)
 
 	switch (p->kind) {
 	case PLAN_ALLREDUCE:
-		if (n->phase == NODE_OFFER)
-			from = COPY_PAST_BYTES;
-		if (n->phase == NODE_OFFER ? p->piece->in != p->piece->out : size > 1)
-			all = p->count * size;
+		if (n->phase == NODE_OFFER) {
+			from = copy_past_late_from();
+			from = from < COPY_PAST_BYTES ? COPY_PAST_BYTES : from;
+			all = p->piece->in != p->piece->out ? p->count * size : 0;
+		} else {
+			all = size > 1 ? p->count * size : 0;
+		}
 		break;
 	case PLAN_BROADCAST:
 		if (!n->reaches)
@@ -44,6 +47,7 @@ static bool is_past(const struct node *n)
 		all = p->count * size;
 		break;
 	case PLAN_ALLGATHER:
+		from = copy_past_late_from();
 		all = sum(p->counts, size) * size;
 		break;
 	case PLAN_ALLTOALL:

@@ -233,7 +233,7 @@ static uint64_t chunks_of(const struct node *n, uint64_t count)
 
 bool node_cut_rounds(struct node *n)
 {
-	uint64_t full = SEGMENT_SLOT_BYTES / n->bytes, most = 0, count;
+	uint64_t most = 0, count;
 	int apart;
 
 	for (apart = 1; n->team->size > 2 && apart < n->team->size; apart++) {
@@ -242,7 +242,7 @@ bool node_cut_rounds(struct node *n)
 	}
 	if (most < LEAST_ROUND / n->bytes)
 		return false;
-	n->chunk_count = full;
+	n->chunk_count = SEGMENT_SLOT_BYTES / n->bytes;
 	for (n->chunks = 0, apart = 1; apart < n->team->size; apart++)
 		n->chunks += chunks_of(n, longest_of(n, apart));
 	n->putting = n->taking = (struct node_round){ 0 };

@@ -87,6 +87,11 @@ size_t copy_past_from(void)
 	return copy_refill() == COPY_ASKS ? COPY_PAST_SOON : COPY_PAST_BYTES;
 }
 
+size_t copy_past_late_from(void)
+{
+	return copy_refill() == COPY_CLAIMS ? COPY_PAST_LATE : copy_past_from();
+}
+
 void copy_use_refill(enum copy_refill how)
 {
 	__atomic_store_n(&forced, how, __ATOMIC_RELAXED);

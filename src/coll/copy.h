@@ -49,8 +49,9 @@ static inline void copy_few(void *dst, const void *src, size_t n)
 }
 
 /* From so much on, all ranks' of a host together, results fit into no cache; on Intel's from
- * the second on, unless other ranks are about to read or write the same lines. */
-enum { COPY_PAST_BYTES = 16 << 20, COPY_PAST_SOON = 4 << 20 };
+ * the second on, unless other ranks are about to read or write the same lines; where
+ * readers claim, from the third on if neither slots nor what ranks bring take as much. */
+enum { COPY_PAST_BYTES = 16 << 20, COPY_PAST_SOON = 4 << 20, COPY_PAST_LATE = 20 << 20 };
 
 /*
  * copy_past - copy_bytes() past the caches, for what is larger than they are: a line
@@ -84,8 +85,11 @@ void copy_use_refill(enum copy_refill how);
  * what others have added up is, everywhere (docs/WHY.md). */
 bool copy_sums_past(void);
 
-/* copy_past_from - the one of both that holds here. */
+/* copy_past_from - which of the first two holds here.
+ * copy_past_late_from - for an allgather, and for sums that need no slots, COPY_PAST_LATE or
+ * that. */
 size_t copy_past_from(void);
+size_t copy_past_late_from(void);
 
 /*
  * copy_over - copy_bytes() to such memory, and to any other whose lines are likely to be

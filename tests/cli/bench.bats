@@ -89,6 +89,18 @@ field() {
   done
 }
 
+@test "a large all-to-all among many is right, alone and in groups at once" {
+  local n how
+  for n in 3 5; do
+    for how in '' --uneven '--groups 0,1,2/0,1,2'; do
+      # shellcheck disable=SC2086 # several words
+      bench alltoall -n "$n" -i 2 $how --sizes 100K,400K,7M --check --json
+      expect_status 0
+      [[ $(field wrong | sort -u) == 0 && $(field bytes | sort -u | wc -l) == 3 ]] || { echo "$output"; return 1; }
+    done
+  done
+}
+
 @test "an all-to-all is passed on between more hosts than are all connected" {
   # Over connections each rank counts as a host; two of these 67 lean on others.
   bench alltoall -n 67 --backend tcp -i 1 --uneven --sizes 300,20K --check --json

@@ -435,7 +435,7 @@ static void measure(size_t size, struct placement *where)
 {
 	double hop = placement_probe(where);
 	pid_t rank;
-	bool late;
+	size_t from;
 	int i, status;
 
 	bytes = (what->of_both ? size / 2 : size) / 256 * 256;
@@ -446,8 +446,12 @@ static void measure(size_t size, struct placement *where)
 		chunk = bytes / 8 < 8192 ? 8192 : bytes / 8 < SLOT ? bytes / 8 / 64 * 64 : SLOT;
 	}
 	chunks = (bytes + chunk - 1) / chunk;
-	late = what->call == broadcast || what->call == shared;
-	is_past = (size_t)ranks * size >= (late ? COPY_PAST_BYTES : copy_past_from());
+	from = copy_past_from();
+	if (what->call == allgather || what->call == shared)
+		from = copy_past_late_from();
+	if (what->call == broadcast || (what->call == shared && from < COPY_PAST_BYTES))
+		from = COPY_PAST_BYTES;
+	is_past = (size_t)ranks * size >= from;
 	sums_past = is_past && copy_sums_past();
 	for (i = 0; i < ranks; i++) {
 		memset(&side[i], 0, sizeof(side[i]));

@@ -125,6 +125,9 @@ int main(void)
 		copy_use_refill(how);
 		ok(copy_past_from() == (copy_sums_past() ? COPY_PAST_SOON : COPY_PAST_BYTES),
 		   "past the caches sooner where sums go there, too");
+		ok(copy_past_late_from() ==
+			   (how == COPY_CLAIMS ? COPY_PAST_LATE : copy_past_from()),
+		   "and later what is gathered where readers claim");
 	}
 	copy_use_refill(COPY_REFILLS);
 	for (i = 0; i < sizeof(src); i++)

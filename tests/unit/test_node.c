@@ -533,7 +533,7 @@ static void refills(int size)
 	copy_use_refill(COPY_REFILLS);
 }
 
-/* Results that are stored past the caches: 16 MiB and more of all ranks. */
+/* Results that are stored past the caches: 24 MiB and more of all ranks. */
 static void large(int size, enum copy_refill how)
 {
 	static const uint64_t counts[] = { 1100000, 17, 1000000, 9 };
@@ -541,7 +541,7 @@ static void large(int size, enum copy_refill how)
 	int i, good = 1;
 
 	copy_use_refill(how);
-	more = (4 << 20) / (uint64_t)(size * size);
+	more = (6 << 20) / (uint64_t)(size * size);
 	for (i = 0; i < 3 * PLAN_KINDS; i++) {
 		if (i % PLAN_KINDS == PLAN_BARRIER)
 			continue;
