@@ -18,16 +18,24 @@
 #include "detect/text.h"
 #include "ringup.h"
 
-enum { MAX_PROBLEMS = 256, MAX_NAMES = 65536 };
+enum { MAX_PROBLEMS = 256, MAX_NAMES = 65536, MAX_TRIES = 10000 };
 
+/* Who renames or mounts anything at all while the kernel climbs by ".." makes it give up. */
 static int open_at(const struct rootfs *t, const char *path, int flags)
 {
 	struct open_how how = { .flags = (unsigned)(flags | O_CLOEXEC),
 				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
 
+	int fd = -1, tries;
+
 	if (t->fd < 0)
 		return open(path, flags | O_CLOEXEC);
-	return (int)syscall(SYS_openat2, t->fd, *path ? path : ".", &how, sizeof(how));
+	for (tries = 0; fd < 0 && tries < MAX_TRIES; tries++) {
+		fd = (int)syscall(SYS_openat2, t->fd, *path ? path : ".", &how, sizeof(how));
+		if (fd < 0 && errno != EAGAIN)
+			break;
+	}
+	return fd;
 }
 
 /* The real path of a descriptor; needs /proc, as much else does. */

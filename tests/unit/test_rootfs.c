@@ -1,4 +1,6 @@
 /* test_rootfs.c - a tree is read below its root only, and what is broken is noted. */
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -93,6 +95,37 @@ static void test_tree(struct rootfs *fs)
 	ok(reads(fs, "/a/other", ""), "an empty file is a file");
 }
 
+static bool enough; /* atomic */
+
+static void *rename_there_and_back(void *arg)
+{
+	char one[64], two[64];
+
+	snprintf(one, sizeof(one), "%s/a/other", dir);
+	snprintf(two, sizeof(two), "%s/a/another", dir);
+	while (!__atomic_load_n(&enough, __ATOMIC_RELAXED))
+		if (rename(one, two) || rename(two, one))
+			abort();
+	return arg;
+}
+
+/* Whoever renames, wherever that is, makes the kernel give up what climbs just then. */
+static void test_busy(struct rootfs *fs)
+{
+	size_t before = json_array_size(fs->problems);
+	pthread_t other;
+	int i, bad = 0;
+
+	if (pthread_create(&other, NULL, rename_there_and_back, NULL))
+		abort();
+	for (i = 0; i < 20000; i++)
+		bad += !rootfs_is_dir(fs, "/up");
+	__atomic_store_n(&enough, true, __ATOMIC_RELAXED);
+	pthread_join(other, NULL);
+	ok(!bad && json_array_size(fs->problems) == before,
+	   "links that climb are found while others rename files: %d not", bad);
+}
+
 static void test_live(void)
 {
 	json_t *problems = json_array();
@@ -129,6 +162,7 @@ int main(void)
 	ok(rootfs_open(&fs, dir, problems, &e) == 0 && !rootfs_is_live(&fs), "a root: %s",
 	   e.text);
 	test_tree(&fs);
+	test_busy(&fs);
 	rootfs_close(&fs);
 	json_decref(problems);
 	unmake();
