@@ -50,13 +50,14 @@ bool eager_begin(struct lane *l, uint32_t id, const struct request *r, struct tu
 	return true;
 }
 
-/* Of the ranks that wait for our processor, or of all. */
+/* Of the ranks that wait for our processor, or of all.  Our own line is written, and may be
+ * with who reads it: to look at it would fetch it back. */
 static int missing_of(const struct lane *l, const struct lines *at, uint32_t round, bool here)
 {
 	int r, missing = -1;
 
 	for (r = 0; r < l->team.size; r++) {
-		if (here && !seat_is_here(l->row, r))
+		if (r == l->team.rank || (here && !seat_is_here(l->row, r)))
 			continue;
 		switch (ledger_look(at, r, round)) {
 		case LINE_CHANGED:
@@ -117,13 +118,14 @@ int eager_missing(const struct lane *l, uint32_t id, uint32_t round)
 int eager_spin(const struct lane *l, const struct turn *t)
 {
 	uint64_t filled = ledger_filled(t->round);
-	int r, looks = LOOKS, size = l->team.size;
+	int r, looks = LOOKS, size = l->team.size, me = l->team.rank;
 
 	/* Here there are others to run. */
 	if (l->row->away)
 		return missing_in(l, &t->at, t->round);
 	for (r = 0; r < size; r++)
-		while (__atomic_load_n(ledger_mark(&t->at, r), __ATOMIC_ACQUIRE) != filled) {
+		while (r != me &&
+		       __atomic_load_n(ledger_mark(&t->at, r), __ATOMIC_ACQUIRE) != filled) {
 			if (ledger_look(&t->at, r, t->round) == LINE_CHANGED || !looks--)
 				return missing_of(l, &t->at, t->round, false);
 			seat_pause();

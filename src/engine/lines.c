@@ -264,13 +264,20 @@ void lines_sum(const struct lane *l, const struct lines *at, const struct want *
 		reduce_lines(l, at, w, in, out, 0, w->count);
 }
 
-/* What this rank needs of rank @r's line; of two ranks, nobody else reads it. */
-static void take(const struct lane *l, int r, void *to, void *line, uint64_t bytes)
+/* What this rank needs of what rank @r has put into its line at @line: @bytes, after @skip.  Of
+ * two ranks, nobody else reads it.  Its own it has at @in, while the line may be with who reads
+ * it. */
+static void take(const struct lane *l, int r, void *to, unsigned char *line, const void *in,
+		 uint64_t skip, uint64_t bytes)
 {
-	if (bytes >= TAKE_LEAST && l->team.size == 2 && r != l->team.rank)
-		copy_taking(to, line, bytes, false);
-	else
-		copy_bytes(to, line, bytes);
+	const unsigned char *own = in;
+
+	if (r != l->team.rank && bytes >= TAKE_LEAST && l->team.size == 2)
+		copy_taking(to, line + skip, bytes, false);
+	else if (r != l->team.rank)
+		copy_bytes(to, line + skip, bytes);
+	else if (bytes && to != own + skip)
+		copy_bytes(to, own + skip, bytes);
 }
 
 /* Room for rows that come together; on failure nothing is set. */
@@ -299,16 +306,23 @@ static int gather_lines(struct lane *l, const struct lines *at, const struct req
 	int r;
 
 	for (r = 0; r < l->team.size; r++)
-		q->counts[r] = *ledger_rows(at, r);
+		q->counts[r] = r == l->team.rank ? q->rows : *ledger_rows(at, r);
 	result = to = make_result(l, q->counts, q, e);
 	if (!result)
 		return e->code;
 	for (r = 0; r < l->team.size; r++) {
-		take(l, r, to, ledger_data(at, r), q->counts[r] * row);
+		take(l, r, to, ledger_data(at, r), q->in, 0, q->counts[r] * row);
 		to += q->counts[r] * row;
 	}
 	*q->outp = result;
 	return 0;
+}
+
+/* How many rows of rank @r go where. */
+static const uint64_t *splits_of(const struct lane *l, const struct lines *at,
+				 const struct request *q, int r)
+{
+	return r == l->team.rank ? q->splits : ledger_data(at, r);
 }
 
 /* From each line the rows that are for this rank. */
@@ -320,17 +334,18 @@ static int exchange_lines(struct lane *l, const struct lines *at, const struct r
 	int r, k;
 
 	for (r = 0; r < l->team.size; r++)
-		q->counts[r] = ((const uint64_t *)ledger_data(at, r))[l->team.rank];
+		q->counts[r] = splits_of(l, at, q, r)[l->team.rank];
 	result = to = make_result(l, q->counts, q, e);
 	if (!result)
 		return e->code;
 	for (r = 0; r < l->team.size; r++) {
-		uint64_t *splits = ledger_data(at, r);
-		unsigned char *rows = (unsigned char *)(splits + l->team.size);
+		const uint64_t *splits = splits_of(l, at, q, r);
+		unsigned char *rows =
+			(unsigned char *)ledger_data(at, r) + lines_splits_bytes(l);
 
 		for (before = 0, k = 0; k < l->team.rank; k++)
 			before += splits[k] * row;
-		take(l, r, to, rows + before, q->counts[r] * row);
+		take(l, r, to, rows, q->in, before, q->counts[r] * row);
 		to += q->counts[r] * row;
 	}
 	*q->outp = result;
@@ -338,7 +353,7 @@ static int exchange_lines(struct lane *l, const struct lines *at, const struct r
 }
 
 /* One member of a bundle, where @from says; which then says where the next is. */
-static int take_member(struct lane *l, const unsigned char **from, const struct request *m,
+static int take_member(struct lane *l, unsigned char **from, const struct request *m,
 		       struct err *e)
 {
 	const struct want *w = &m->want;
@@ -354,7 +369,8 @@ static int take_member(struct lane *l, const unsigned char **from, const struct 
 		if (!result)
 			return e->code;
 		for (r = 0; r < l->team.size; r++) {
-			copy_bytes(result, from[r] + sizeof(*m->counts), m->counts[r] * row);
+			take(l, r, result, from[r] + sizeof(*m->counts), m->in, 0,
+			     m->counts[r] * row);
 			result += m->counts[r] * row;
 			from[r] += space(m, m->counts[r]);
 		}
@@ -375,7 +391,7 @@ static int take_member(struct lane *l, const unsigned char **from, const struct 
 static int take_members(struct lane *l, const struct lines *at, const struct request *q,
 			struct err *e)
 {
-	const unsigned char *from[LINES_RANKS];
+	unsigned char *from[LINES_RANKS];
 	struct walk all = walk(q), done = walk(q);
 	const struct request *m;
 	int r, rc = 0;
@@ -404,9 +420,8 @@ static __attribute__((noinline)) int hand_out(struct lane *l, const struct lines
 
 	switch (w->kind) {
 	case PLAN_BROADCAST:
-		if (w->root != l->team.rank || q->out != q->in)
-			take(l, w->root, q->out, ledger_data(at, w->root),
-			     w->count * element(w));
+		take(l, w->root, q->out, ledger_data(at, w->root), q->in, 0,
+		     w->count * element(w));
 		return 0;
 	case PLAN_ALLGATHER:
 		return gather_lines(l, at, q, e);

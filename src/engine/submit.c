@@ -140,9 +140,9 @@ static int post(struct lane *l, struct ringup_op *op, bool changed, bool awaits,
 		if (!changed && t->verified && !op->ghost && eager_may(l, &op->ask) &&
 		    eager_begin(l, t->id, &op->ask, &turn)) {
 			op->round = turn.round;
+			lines_write(l, &turn, &op->ask);
 			__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
 			__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
-			lines_write(l, &turn, &op->ask);
 			lines_fetch(l, &turn, &op->ask.want);
 			return 0;
 		}
