@@ -908,7 +908,8 @@ static bool is_past(const struct hosts *h, const struct plan *p)
 		all = p->count;
 	else if (p->kind == PLAN_ALLGATHER)
 		all = contributed(h, p);
-	return all * reduce_dtype_bytes(p->dtype) * (uint64_t)h->here >= COPY_PAST_BYTES;
+	return all * reduce_dtype_bytes(p->dtype) * (uint64_t)h->here >=
+	       copy_past_from(COPY_SHARED);
 }
 
 static int hosts_start(void *self, const struct plan *p, struct err *e)

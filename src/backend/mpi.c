@@ -209,7 +209,7 @@ static int allreduce_take(struct mpi *m, uint64_t k, struct err *e)
 	int rc = finished(m, k, e);
 
 	if (rc > 0)
-		pieces_take(m->plan, &m->take, window(m, k)->mine, elements(m, k));
+		pieces_take(m->plan, &m->take, window(m, k)->mine, elements(m, k), false);
 	return rc;
 }
 
@@ -234,7 +234,7 @@ static int small_take(struct mpi *m, uint64_t k, struct err *e)
 
 	if (rc > 0) {
 		combine(m, w->mine, w->all, n * m->each);
-		pieces_take(m->plan, &m->take, w->mine, n);
+		pieces_take(m->plan, &m->take, w->mine, n, false);
 	}
 	return rc;
 }

@@ -28,26 +28,25 @@ static uint64_t sum(const uint64_t *counts, size_t n)
 static bool is_past(const struct node *n)
 {
 	const struct plan *p = n->plan;
-	size_t size = (size_t)n->team->size, from = copy_past_from();
+	enum copy_result what = COPY_ALONE;
+	size_t size = (size_t)n->team->size;
 	uint64_t all = 0;
 
 	switch (p->kind) {
 	case PLAN_ALLREDUCE:
 		if (n->phase == NODE_OFFER) {
-			from = copy_past_late_from();
-			from = from < COPY_PAST_BYTES ? COPY_PAST_BYTES : from;
+			what = COPY_LENT;
 			all = p->piece->in != p->piece->out ? p->count * size : 0;
 		} else {
 			all = size > 1 ? p->count * size : 0;
 		}
 		break;
 	case PLAN_BROADCAST:
-		if (!n->reaches)
-			from = COPY_PAST_BYTES;
+		what = n->reaches ? COPY_ALONE : COPY_SHARED;
 		all = p->count * size;
 		break;
 	case PLAN_ALLGATHER:
-		from = copy_past_late_from();
+		what = COPY_GATHERED;
 		all = sum(p->counts, size) * size;
 		break;
 	case PLAN_ALLTOALL:
@@ -56,7 +55,7 @@ static bool is_past(const struct node *n)
 	default:
 		break;
 	}
-	return all * n->bytes >= from;
+	return all * n->bytes >= copy_past_from(what);
 }
 
 /* A broadcast that goes through slots has all of them. */

@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node.h"
 
-/* One of all ranks but the one that filled it has read @size bytes of a slot. */
 void node_leave_slot(struct node *n, int owner, uint64_t g, size_t size)
 {
 	uint32_t *readers = &node_seat(n, owner)->readers[g % SEGMENT_SLOTS];
@@ -15,13 +14,11 @@ void node_leave_slot(struct node *n, int owner, uint64_t g, size_t size)
 	copy_claim(segment_slot(n->seg, owner, g), size);
 }
 
-/* How many chunks have room at a time. */
 uint64_t node_places(const struct node *n)
 {
 	return SEGMENT_SLOTS * (uint64_t)(n->wide ? n->team->size : 1);
 }
 
-/* Are all ranks through with the chunks that were where chunk @g will be? */
 bool node_slots_free(struct node *n, uint64_t g)
 {
 	uint64_t done = g < node_places(n) ? 0 : g - node_places(n) + 1;
@@ -34,8 +31,6 @@ bool node_slots_free(struct node *n, uint64_t g)
 	return true;
 }
 
-/* Have all others' counters passed @g?  If not, whom to wait for is one who waits for our
- * processor, if there is such a one. */
 static bool all_passed(struct node *n, bool out, uint64_t g)
 {
 	bool all = true;

@@ -27,70 +27,20 @@ void node_slice(const struct node *n, uint64_t elements, int rank, uint64_t *fir
 	*end = node_least(lines * (uint64_t)(rank + 1) / ranks * line, elements);
 }
 
-/* Buffer to slot: elements [first, end) of a chunk that starts at @c. */
-static void put_range(struct node *n, struct pieces_at c, unsigned char *slot, uint64_t first,
-		      uint64_t end)
-{
-	const struct plan *p = n->plan;
-	uint64_t m;
-
-	pieces_skip(p, &c, first);
-	for (; first < end; first += m) {
-		const unsigned char *in;
-
-		m = pieces_run(p, &c, end - first);
-		in = (const unsigned char *)p->piece[c.piece].in + c.at * n->bytes;
-		if (p->pre != 1)
-			copy_scaled(p->dtype, slot + first * n->bytes, in, m, p->pre);
-		else
-			copy_over(slot + first * n->bytes, in, m * n->bytes);
-		pieces_skip(p, &c, m);
-	}
-}
-
-/* In place, the lines of a result have just been read. */
-static bool goes_past(const struct node *n, int piece)
-{
-	const struct plan *p = n->plan;
-
-	return n->past && p->piece[piece].in != p->piece[piece].out;
-}
-
-/* And the way back. */
-static void take_range(struct node *n, struct pieces_at c, const unsigned char *slot,
-		       uint64_t first, uint64_t end)
-{
-	const struct plan *p = n->plan;
-	uint64_t m;
-
-	pieces_skip(p, &c, first);
-	for (; first < end; first += m) {
-		unsigned char *out;
-
-		m = pieces_run(p, &c, end - first);
-		out = (unsigned char *)p->piece[c.piece].out + c.at * n->bytes;
-		(goes_past(n, c.piece) ? copy_past : copy_bytes)(out, slot + first * n->bytes,
-								 m * n->bytes);
-		pieces_skip(p, &c, m);
-	}
-}
-
 static bool allreduce_put(struct node *n, uint64_t k)
 {
-	uint64_t g = n->base + k, m = node_elements(n, k), first, end;
+	uint64_t g = n->base + k, m = node_elements(n, k), first = m, end = m;
 	int me = n->team->rank;
 	unsigned char *slot = segment_slot(n->seg, me, g);
 
 	if (!node_slots_free(n, g))
 		return false;
-	if (n->plan->pre != 1) {
-		put_range(n, n->put, slot, 0, m);
-	} else {
+	/* What it adds up itself it has, but for what is scaled first. */
+	if (n->plan->pre == 1)
 		node_slice(n, m, me, &first, &end);
-		put_range(n, n->put, slot, 0, first);
-		put_range(n, n->put, slot, end, m);
-	}
-	pieces_skip(n->plan, &n->put, m);
+	pieces_put(n->plan, &n->put, slot, first);
+	pieces_skip(n->plan, &n->put, end - first);
+	pieces_put(n->plan, &n->put, slot + end * n->bytes, m - end);
 	node_publish(n, &node_seat(n, me)->in, g + 1);
 	return true;
 }
@@ -120,7 +70,7 @@ static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t e
 				n->src[r] = (const unsigned char *)p->piece[c.piece].in +
 					    c.at * n->bytes;
 		}
-		near = goes_past(n, c.piece) && copy_sums_past() ? d : d + 1;
+		near = d + !(pieces_goes_past(p, c.piece, n->past) && copy_sums_past());
 		n->dst[d++] = out;
 		reduce_past(&how, n->dst, d, near, n->src, size, m);
 		pieces_skip(p, &c, m);
@@ -158,9 +108,9 @@ static bool allreduce_take(struct node *n, uint64_t k)
 			return false;
 	}
 	node_slice(n, m, n->team->rank, &first, &end);
-	take_range(n, n->take, slot, 0, first);
-	take_range(n, n->take, slot, end, m);
-	pieces_skip(n->plan, &n->take, m);
+	pieces_take(n->plan, &n->take, slot, first, n->past);
+	pieces_skip(n->plan, &n->take, end - first);
+	pieces_take(n->plan, &n->take, slot + end * n->bytes, m - end, n->past);
 	return true;
 }
 

@@ -45,25 +45,27 @@ void pieces_put(const struct plan *p, struct pieces_at *c, void *dst, uint64_t c
 		if (p->pre != 1)
 			copy_scaled(p->dtype, to, from, m, p->pre);
 		else
-			copy_bytes(to, from, m * bytes);
+			copy_over(to, from, m * bytes);
 		to += m * bytes;
-		c->at += m;
+		pieces_skip(p, c, m);
 		count -= m;
 	}
 }
 
-void pieces_take(const struct plan *p, struct pieces_at *c, const void *src, uint64_t count)
+void pieces_take(const struct plan *p, struct pieces_at *c, const void *src, uint64_t count,
+		 bool past)
 {
 	size_t bytes = reduce_dtype_bytes(p->dtype);
 	const unsigned char *from = src;
 
 	while (count) {
 		uint64_t m = pieces_run(p, c, count);
+		bool here = pieces_goes_past(p, c->piece, past);
 		unsigned char *to = p->piece[c->piece].out;
 
-		copy_bytes(to + c->at * bytes, from, m * bytes);
+		(here ? copy_past : copy_bytes)(to + c->at * bytes, from, m * bytes);
 		from += m * bytes;
-		c->at += m;
+		pieces_skip(p, c, m);
 		count -= m;
 	}
 }

@@ -3,6 +3,7 @@
 #ifndef BACKEND_PIECES_H
 #define BACKEND_PIECES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "backend/backend.h"
@@ -20,10 +21,19 @@ void pieces_skip(const struct plan *p, struct pieces_at *c, uint64_t count);
  * where that has them. */
 uint64_t pieces_run(const struct plan *p, struct pieces_at *c, uint64_t want);
 
-/* pieces_put - the next @count elements to @dst, times the plan's pre; moves @c on. */
+/* pieces_put - the next @count elements to @dst, times the plan's pre; moves @c on.  As
+ * copy_over(), for who reads them there is another rank. */
 void pieces_put(const struct plan *p, struct pieces_at *c, void *dst, uint64_t count);
 
-/* pieces_take - @count elements from @src to where they belong; moves @c on. */
-void pieces_take(const struct plan *p, struct pieces_at *c, const void *src, uint64_t count);
+/* pieces_take - @count elements from @src to where they belong; moves @c on.  @past: past the
+ * caches, but where that is in place, for then its lines have just been read. */
+void pieces_take(const struct plan *p, struct pieces_at *c, const void *src, uint64_t count,
+		 bool past);
+
+/* pieces_goes_past - is that so of @piece? */
+static inline bool pieces_goes_past(const struct plan *p, int piece, bool past)
+{
+	return past && p->piece[piece].in != p->piece[piece].out;
+}
 
 #endif

@@ -82,14 +82,18 @@ bool copy_sums_past(void)
 	return copy_refill() == COPY_ASKS;
 }
 
-size_t copy_past_from(void)
+size_t copy_past_from(enum copy_result what)
 {
-	return copy_refill() == COPY_ASKS ? COPY_PAST_SOON : COPY_PAST_BYTES;
-}
+	/* MiB, as measured: docs/WHY.md */
+	static const unsigned char from[COPY_RESULTS][COPY_REFILLS] = {
+		/*                  ASKS CLAIMS STRINGS */
+		[COPY_SHARED] = { 16, 16, 16 },
+		[COPY_ALONE] = { 4, 16, 16 },
+		[COPY_GATHERED] = { 4, 20, 16 },
+		[COPY_LENT] = { 16, 20, 16 },
+	};
 
-size_t copy_past_late_from(void)
-{
-	return copy_refill() == COPY_CLAIMS ? COPY_PAST_LATE : copy_past_from();
+	return (size_t)from[what][copy_refill()] << 20;
 }
 
 void copy_use_refill(enum copy_refill how)

@@ -48,11 +48,6 @@ static inline void copy_few(void *dst, const void *src, size_t n)
 	}
 }
 
-/* From so much on, all ranks' of a host together, results fit into no cache; on Intel's from
- * the second on, unless other ranks are about to read or write the same lines; where
- * readers claim, from the third on if neither slots nor what ranks bring take as much. */
-enum { COPY_PAST_BYTES = 16 << 20, COPY_PAST_SOON = 4 << 20, COPY_PAST_LATE = 20 << 20 };
-
 /*
  * copy_past - copy_bytes() past the caches, for what is larger than they are: a line
  * that is written whole need not be read first, and what is in the caches stays there.
@@ -85,11 +80,18 @@ void copy_use_refill(enum copy_refill how);
  * what others have added up is, everywhere (docs/WHY.md). */
 bool copy_sums_past(void);
 
-/* copy_past_from - which of the first two holds here.
- * copy_past_late_from - for an allgather, and for sums that need no slots, COPY_PAST_LATE or
- * that. */
-size_t copy_past_from(void);
-size_t copy_past_late_from(void);
+/* Whose are the lines of a result while it is made? */
+enum copy_result {
+	COPY_SHARED,   /* others, too, are about to read or write them               */
+	COPY_ALONE,    /* nobody else's                                              */
+	COPY_GATHERED, /* nor do slots, and what ranks bring, take as much as it     */
+	COPY_LENT,     /* others write them, of a sum whose buffers all can map      */
+	COPY_RESULTS
+};
+
+/* copy_past_from - the bytes from which on such results, all ranks' of a host together, are
+ * worth writing past the caches, on this processor. */
+size_t copy_past_from(enum copy_result what);
 
 /*
  * copy_over - copy_bytes() to such memory, and to any other whose lines are likely to be

@@ -328,6 +328,15 @@ static void given(int me)
 	meet(me);
 }
 
+static enum copy_result result_of(void (*call)(int me))
+{
+	if (call == broadcast)
+		return COPY_SHARED;
+	if (call == shared)
+		return COPY_LENT;
+	return call == allgather ? COPY_GATHERED : COPY_ALONE;
+}
+
 static const struct collective collectives[] = {
 	{ "allreduce", allreduce, false }, { "allgather", allgather, true },
 	{ "broadcast", broadcast, false }, { "shared", shared, false },
@@ -435,7 +444,6 @@ static void measure(size_t size, struct placement *where)
 {
 	double hop = placement_probe(where);
 	pid_t rank;
-	size_t from;
 	int i, status;
 
 	bytes = (what->of_both ? size / 2 : size) / 256 * 256;
@@ -446,12 +454,7 @@ static void measure(size_t size, struct placement *where)
 		chunk = bytes / 8 < 8192 ? 8192 : bytes / 8 < SLOT ? bytes / 8 / 64 * 64 : SLOT;
 	}
 	chunks = (bytes + chunk - 1) / chunk;
-	from = copy_past_from();
-	if (what->call == allgather || what->call == shared)
-		from = copy_past_late_from();
-	if (what->call == broadcast || (what->call == shared && from < COPY_PAST_BYTES))
-		from = COPY_PAST_BYTES;
-	is_past = (size_t)ranks * size >= from;
+	is_past = (size_t)ranks * size >= copy_past_from(result_of(what->call));
 	sums_past = is_past && copy_sums_past();
 	for (i = 0; i < ranks; i++) {
 		memset(&side[i], 0, sizeof(side[i]));

@@ -123,11 +123,14 @@ int main(void)
 	   (int)copy_refill());
 	for (how = COPY_ASKS; how < COPY_REFILLS; how++) {
 		copy_use_refill(how);
-		ok(copy_past_from() == (copy_sums_past() ? COPY_PAST_SOON : COPY_PAST_BYTES),
+		ok((copy_past_from(COPY_ALONE) < copy_past_from(COPY_SHARED)) ==
+			   copy_sums_past(),
 		   "past the caches sooner where sums go there, too");
-		ok(copy_past_late_from() ==
-			   (how == COPY_CLAIMS ? COPY_PAST_LATE : copy_past_from()),
+		ok((copy_past_from(COPY_GATHERED) > copy_past_from(COPY_ALONE)) ==
+			   (how == COPY_CLAIMS),
 		   "and later what is gathered where readers claim");
+		ok(copy_past_from(COPY_LENT) >= copy_past_from(COPY_SHARED),
+		   "what is lent, like what is shared or later");
 	}
 	copy_use_refill(COPY_REFILLS);
 	for (i = 0; i < sizeof(src); i++)

@@ -22,9 +22,9 @@ int main(void)
 	ok(row[2] == 0, "nothing");
 	pieces_put(&p, &put, row + 2, 5);
 	ok(row[2] == 3 && row[3] == 4 && row[6] == 7 && row[7] == 0, "across an empty one");
-	pieces_take(&p, &take, row, 5);
+	pieces_take(&p, &take, row, 5, false);
 	ok(x[0] == 1 && x[2] == 3 && y[1] == 5 && y[2] == 0, "back");
-	pieces_take(&p, &take, row + 5, 2);
+	pieces_take(&p, &take, row + 5, 2, true);
 	ok(!memcmp(x, a, sizeof(a)) && !memcmp(y, b, sizeof(b)), "all the way");
 	p.pre = 2;
 	put = (struct pieces_at){ 0 };
