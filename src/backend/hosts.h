@@ -1,0 +1,174 @@
+/* hosts.h - a plan between hosts, and how far it has come on this rank. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BACKEND_HOSTS_H
+#define BACKEND_HOSTS_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+#include "backend/cut.h"
+#include "backend/mail.h"
+#include "coll/sweep.h"
+#include "wire/grid.h"
+#include "wire/segment.h"
+
+/*
+ * A plan is cut into chunks.  Each chunk has a carrier on every host, the local
+ * ranks with a rail in turn: chunk k is carried by local rank k mod rails.  Three
+ * counters per rank, each written by that rank only; chunk g of all that ever
+ * ran here uses slot g mod slots, and
+ *
+ *	in   > g   I have put what I contribute to chunk g where its carrier looks
+ *	out  > g   I have carried chunk g: its result is in my slot
+ *	took > g   I have the result of chunk g, and need its slots no more
+ *
+ * Sums: everybody puts his share into his own slot; the carrier adds them up in
+ * rank order, does the steps of the chunk (see sweep.h) with the carriers of the
+ * other hosts, and leaves the result in its own slot, from where the others take
+ * it.  Where nothing is added up, everybody puts right into the carrier's slot.
+ * Of what this host is to add up itself the shares wait for what the others send,
+ * and all of it is read once; the sums go to the carrier's own buffer, too.  A rank
+ * that is alone on its host sends from its buffers and receives into them.
+ *
+ * A slot is written again when all ranks here have taken the chunk that was in
+ * it.  Several chunks are in flight at once, so that puts, sums, messages and
+ * takes overlap; a message that comes before there is room for it stays in its
+ * socket.  That cannot lock up: who sends for chunk g has room for it himself,
+ * so all that he has to say about chunk g - slots stands before it in the stream,
+ * and the oldest chunk of all can always be completed.
+ *
+ * Partial sums of f16 and bf16 are f32, also on their way, and rounded once.
+ */
+enum {
+	HOSTS_FLIGHTS = 8,  /* chunks that a rank carries at a time */
+	HOSTS_LOCAL = 4096, /* ranks of a host                      */
+	HOSTS_ROUNDS = 2 * GRID_DIMS + 2,
+};
+
+/* Elements of a chunk. */
+struct range {
+	uint64_t first, end;
+};
+
+/* A chunk that this rank carries. */
+struct flight {
+	bool open, gathered, done;
+	uint64_t chunk;
+	const unsigned char *in; /* its elements in this rank's own buffers, if no */
+	unsigned char *out;      /* slot is needed, or NULL                        */
+	struct range late;       /* to be gathered in round 1 only                    */
+	struct range placed;     /* sums that are in this rank's own buffer already   */
+	int round, sending, due[HOSTS_ROUNDS];
+	int steps;
+	struct step *step;
+	uint64_t *stage_at; /* of each step that brings contributions: bytes into stage */
+	bool *come;         /* of each step: its message has come, or begun to */
+	struct mail_out *mail;
+	unsigned char *partial; /* sums: in the slot, or f32 in memory of its own */
+	unsigned char *result;  /* the slot                                      */
+	unsigned char *stage, *wide;
+};
+
+struct hosts {
+	const struct team *team;
+	struct grid grid;
+	struct cut cut;
+	struct mail mail;
+	struct row *row; /* where we sleep         */
+	struct seat *seats, *alone;
+	unsigned char *slots, *own_slots;
+	size_t area, slot_bytes;
+	uint64_t slot_count;
+	int here, me, rails;
+	bool carries; /* this rank has a rail */
+	struct seat_knob knob;
+	struct pollfd *poll;
+	int last_sum; /* the last round in which this host adds up */
+
+	const struct plan *plan;
+	bool whole, active;
+	bool past;     /* results go past the caches   */
+	uint64_t base; /* chunks of all plans before */
+	uint64_t next_put, next_take;
+	uint64_t next_open, next_out; /* carried: this rank's first, second ... */
+	uint64_t free_seen;
+	struct flight flight[HOSTS_FLIGHTS];
+	void *bounce; /* a copy of the input, where it overlaps the output */
+	size_t bounce_bytes;
+	struct plan bounced;
+	struct piece bounced_piece;
+	uint64_t seen;      /* the others' counters, when last looked at */
+	int64_t idle_since; /* 0: not idle */
+	bool long_away;     /* the last time it gave way took long     */
+	int skips;          /* waits that shall not give way any more */
+};
+
+/* hosts_adds - is the plan a sum? */
+static inline bool hosts_adds(const struct hosts *h)
+{
+	return h->plan->kind == PLAN_ALLREDUCE || h->plan->kind == PLAN_REDUCESCATTER ||
+	       h->plan->kind == PLAN_BARRIER;
+}
+
+/* hosts_above - has a counter passed @g? */
+static inline bool hosts_above(const uint64_t *word, uint64_t g)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE) > g;
+}
+
+/* hosts_publish - sets one of this rank's counters, after what it stands for. */
+static inline void hosts_publish(struct hosts *h, uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	if (h->here > 1)
+		seat_ring(h->row, h->me);
+}
+
+/* hosts_slot - where local rank @local has chunk @k. */
+static inline unsigned char *hosts_slot(const struct hosts *h, int local, uint64_t k)
+{
+	return h->slots + (size_t)local * h->area +
+	       (size_t)((h->base + k) % h->slot_count) * h->slot_bytes;
+}
+
+/* hosts_carrier - which local rank carries chunk @k. */
+static inline int hosts_carrier(const struct hosts *h, uint64_t k)
+{
+	return (int)(k % (uint64_t)h->rails);
+}
+
+/* hosts_wire_bytes - of an element on its way to where it is added up. */
+static inline uint64_t hosts_wire_bytes(const struct hosts *h)
+{
+	return h->cut.wide ? sizeof(float) : h->cut.bytes;
+}
+
+/* hosts_sums - this host's, as far as they have come in this round. */
+static inline const unsigned char *hosts_sums(const struct flight *f, int round)
+{
+	return f->in && round == 1 ? f->in : f->partial;
+}
+
+/* hosts_slots_free - have all ranks here taken what was where chunk @k will be? */
+bool hosts_slots_free(struct hosts *h, uint64_t k);
+
+/* hosts_open_next - begin with the next chunk that this rank carries; false if none can be.
+ * hosts_advance - go on with one.  hosts_deliver - tell the others here of the oldest, if all
+ * is done.  Each says whether anything happened. */
+bool hosts_open_next(struct hosts *h);
+bool hosts_advance(struct hosts *h, struct flight *f);
+bool hosts_deliver(struct hosts *h);
+
+/* hosts_place - a mail_place: what a message is, and where it goes. */
+int hosts_place(void *ctx, int host, const struct mail_head *m, struct mail_in *in,
+		struct err *e);
+
+/* hosts_gather - add up what ranks of this host have put of elements [first, end) of a chunk.
+ * hosts_combine - the end of a round: add up what has come, in the order of the hosts. */
+void hosts_gather(struct hosts *h, struct flight *f, uint64_t first, uint64_t end);
+void hosts_combine(struct hosts *h, struct flight *f);
+
+#endif

@@ -1,0 +1,243 @@
+/* hosts_flight.c - a chunk that this rank carries between hosts, step by step. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "backend/hosts.h"
+#include "backend/relay.h"
+#include "base/err.h"
+
+static enum sweep_kind sweep_kind(const struct plan *p)
+{
+	static const enum sweep_kind kinds[PLAN_KINDS] = {
+		[PLAN_ALLREDUCE] = SWEEP_ALLREDUCE,         [PLAN_BROADCAST] = SWEEP_BROADCAST,
+		[PLAN_ALLGATHER] = SWEEP_ALLGATHER,         [PLAN_BARRIER] = SWEEP_ALLREDUCE,
+		[PLAN_REDUCESCATTER] = SWEEP_REDUCESCATTER, [PLAN_ALLTOALL] = SWEEP_EXCHANGE,
+	};
+
+	return kinds[p->kind];
+}
+
+static int root_host(const struct hosts *h)
+{
+	if (h->plan->kind != PLAN_BROADCAST || !h->team->host_of)
+		return 0;
+	return h->team->host_of[h->plan->root];
+}
+
+/*
+ * May the ranks' shares of what this host adds up in round 1 be added up only then, before
+ * what the other hosts send?  The sum is the same to the bit if this host is the first of
+ * them or the second, since two summands may change places.
+ */
+static bool may_be_late(const struct hosts *h)
+{
+	return h->plan->kind == PLAN_ALLREDUCE && !h->cut.wide &&
+	       h->grid.hosts == h->grid.cells && h->grid.hosts > 1 &&
+	       grid_digit(&h->grid, h->team->host, 0) <= 1 && h->plan->redop != RINGUP_MIN &&
+	       h->plan->redop != RINGUP_MAX;
+}
+
+/* A rank that is alone on its host needs no slot if the chunk lies in one piece. */
+static void find_own(struct hosts *h, struct flight *f)
+{
+	struct cut_walk w;
+
+	f->in = f->out = NULL;
+	if (h->here > 1 || h->plan->kind != PLAN_ALLREDUCE || h->cut.wide ||
+	    h->plan->pre != 1 || h->grid.hosts > h->grid.cells || h->grid.hosts == 1)
+		return;
+	cut_walk(&h->cut, &w, f->chunk, true, 0, UINT64_MAX);
+	if (!cut_next(&w) || w.count < cut_elements(&h->cut, f->chunk))
+		return;
+	f->in = w.in;
+	f->out = w.out;
+	f->placed.end = UINT64_MAX;
+}
+
+static bool is_relayed(const struct hosts *h)
+{
+	return h->plan->kind == PLAN_ALLTOALL && h->cut.relays;
+}
+
+static int steps_of(struct hosts *h, struct flight *f)
+{
+	struct sweep s = { .kind = sweep_kind(h->plan),
+			   .whole = h->whole,
+			   .root = root_host(h) };
+
+	if (h->grid.hosts == 1)
+		return 0;
+	if (is_relayed(h))
+		return relay_steps(&h->cut, f->chunk, f->step);
+	s.start = cut_vector(&h->cut, f->chunk, &s.into);
+	return sweep_steps(&h->grid, h->team->host, &s, f->step);
+}
+
+static void make_steps(struct hosts *h, struct flight *f)
+{
+	uint64_t staged = 0;
+	int i;
+
+	f->steps = steps_of(h, f);
+	memset(f->due, 0, sizeof(f->due));
+	f->late = f->placed = (struct range){ 0, 0 };
+	find_own(h, f);
+	for (i = 0; i < f->steps; i++) {
+		const struct step *t = &f->step[i];
+
+		f->come[i] = false;
+		if (t->kind != STEP_SEND)
+			f->due[t->round]++;
+		if (t->kind == STEP_RECV_REDUCE) {
+			f->stage_at[i] = staged;
+			staged += t->count * hosts_wire_bytes(h);
+			if (t->round == 1 && !h->whole && !f->in && may_be_late(h))
+				f->late = (struct range){ t->first, t->first + t->count };
+		}
+	}
+}
+
+static uint64_t chunk_of(const struct hosts *h, uint64_t carried)
+{
+	return carried * (uint64_t)h->rails + (uint64_t)h->me;
+}
+
+bool hosts_open_next(struct hosts *h)
+{
+	uint64_t k = chunk_of(h, h->next_open);
+	struct flight *f = &h->flight[h->next_open % HOSTS_FLIGHTS];
+
+	if (!h->carries || k >= h->cut.chunks || f->open || !hosts_slots_free(h, k))
+		return false;
+	f->open = true;
+	f->gathered = f->done = false;
+	f->chunk = k;
+	f->round = -1;
+	f->sending = 0;
+	f->result = hosts_slot(h, h->me, k);
+	f->partial = h->cut.wide ? f->wide : f->result;
+	make_steps(h, f);
+	h->next_open++;
+	mail_look(&h->mail);
+	return true;
+}
+
+int hosts_place(void *ctx, int host, const struct mail_head *m, struct mail_in *in,
+		struct err *e)
+{
+	struct hosts *h = ctx;
+	uint64_t carried = m->chunk / (uint64_t)h->rails;
+	struct flight *f = &h->flight[carried % HOSTS_FLIGHTS];
+	int i;
+
+	if (m->chunk >= h->cut.chunks || hosts_carrier(h, m->chunk) != h->me ||
+	    carried < h->next_out)
+		return fail(e, RINGUP_EMISMATCH, "a message for chunk %llu",
+			    (unsigned long long)m->chunk);
+	if (carried >= h->next_open)
+		return 0;
+	for (i = 0; i < f->steps; i++) {
+		const struct step *t = &f->step[i];
+		bool sum = t->kind == STEP_RECV_REDUCE;
+		uint64_t size = sum ? hosts_wire_bytes(h) : h->cut.bytes;
+
+		if (t->kind == STEP_SEND || t->peer != host || (uint32_t)t->round != m->round ||
+		    f->come[i] || m->bytes != t->count * size)
+			continue;
+		f->come[i] = true;
+		in->to = sum ? f->stage + f->stage_at[i]
+			     : (f->out ? f->out : f->result) + t->first * size;
+		in->left = m->bytes;
+		in->due = &f->due[t->round];
+		return 1;
+	}
+	return fail(e, RINGUP_EMISMATCH, "a message of %llu bytes in round %u",
+		    (unsigned long long)m->bytes, m->round);
+}
+
+static void send_step(struct hosts *h, struct flight *f, int i)
+{
+	const struct step *t = &f->step[i];
+	bool sum = hosts_adds(h) && t->round <= h->grid.dims;
+	uint64_t size = sum ? hosts_wire_bytes(h) : h->cut.bytes;
+	struct mail_out *o = &f->mail[i];
+
+	o->data = (sum      ? hosts_sums(f, t->round)
+		   : f->out ? f->out
+			    : f->result) +
+		  t->first * size;
+	o->pending = &f->sending;
+	o->head.chunk = f->chunk;
+	o->head.bytes = t->count * size;
+	o->head.round = (uint32_t)t->round;
+	o->head.none = 0;
+	f->sending++;
+	mail_post(&h->mail, t->peer, o);
+}
+
+/* Has everybody here contributed who should? */
+static bool all_put(const struct hosts *h, uint64_t k)
+{
+	const struct team *t = h->team;
+	int r;
+
+	if (h->plan->kind == PLAN_BROADCAST && t->host_of &&
+	    t->host_of[h->plan->root] != t->host)
+		return true;
+	for (r = 0; r < h->here; r++)
+		if (!hosts_above(&h->seats[r].in, h->base + k))
+			return false;
+	return true;
+}
+
+static void begin_round(struct hosts *h, struct flight *f)
+{
+	int i;
+
+	f->round++;
+	if (is_relayed(h))
+		relay_fill(&h->cut, f->chunk, f->round, f->result);
+	for (i = 0; i < f->steps; i++)
+		if (f->step[i].round == f->round && f->step[i].kind == STEP_SEND)
+			send_step(h, f, i);
+}
+
+bool hosts_advance(struct hosts *h, struct flight *f)
+{
+	bool any = false;
+
+	if (!f->open || f->done)
+		return false;
+	if (!f->gathered) {
+		if (!all_put(h, f->chunk))
+			return false;
+		if (f->late.first)
+			hosts_gather(h, f, 0, f->late.first);
+		hosts_gather(h, f, f->late.end, UINT64_MAX);
+		f->gathered = any = true;
+		begin_round(h, f);
+	}
+	while (!f->sending && !f->due[f->round]) {
+		any = true;
+		if (hosts_adds(h))
+			hosts_combine(h, f);
+		if (f->round == 2 * h->grid.dims + 1) {
+			f->done = true;
+			break;
+		}
+		begin_round(h, f);
+	}
+	return any;
+}
+
+bool hosts_deliver(struct hosts *h)
+{
+	struct flight *f = &h->flight[h->next_out % HOSTS_FLIGHTS];
+
+	if (h->next_out == h->next_open || !f->done)
+		return false;
+	f->open = false;
+	h->next_out++;
+	hosts_publish(h, &h->seats[h->me].out, h->base + f->chunk + 1);
+	return true;
+}
