@@ -108,6 +108,12 @@ CORE_SOURCES += \
 	%reldir%/engine/op.c %reldir%/engine/op.h \
 	%reldir%/engine/submit.c %reldir%/engine/submit.h \
 	%reldir%/engine/tally.c %reldir%/engine/tally.h \
+	%reldir%/engine/tally_batch.c \
+	%reldir%/engine/tally_count.c \
+	%reldir%/engine/tally_join.c \
+	%reldir%/engine/tally_news.c \
+	%reldir%/engine/tally_offer.c \
+	%reldir%/engine/tally_state.h \
 	%reldir%/engine/tensor.c %reldir%/engine/tensor.h \
 	%reldir%/engine/tree.c %reldir%/engine/tree.h \
 	%reldir%/engine/want.c %reldir%/engine/want.h \

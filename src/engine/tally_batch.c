@@ -1,0 +1,199 @@
+/* tally_batch.c - what is ready everywhere, in batches, down the tree. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "backend/backend.h"
+#include "engine/span.h"
+#include "engine/tally_state.h"
+#include "wire/pack.h"
+
+static void put_item(struct tally *t, struct frame_out *o, uint32_t id, uint32_t theirs)
+{
+	const char *bad = ledger_verdict(t->ledger, id);
+	size_t len = bad ? strlen(bad) : 0;
+	int r;
+
+	if (bad) {
+		frame_put(o, theirs | ITEM_BAD, 2);
+		frame_put(o, len, 2);
+		frame_add(o, bad, len);
+	} else if (tally_has_rows(t, id)) {
+		frame_put(o, theirs | ITEM_ROWS, 2);
+		for (r = 0; r < t->size; r++)
+			frame_put(o, span_rows(t->ledger, id)[r], 8);
+	} else if (t->topics[id].travels) {
+		frame_put(o, theirs | ITEM_DATA, 2);
+		frame_add(o, parcel_result(t->ledger, id), t->topics[id].bytes);
+	} else {
+		frame_put(o, theirs, 2);
+	}
+}
+
+static void send_run(struct tally *t, int k, const uint16_t *ids, int n)
+{
+	size_t most = 2 + SENTENCE + 2;
+	int i;
+
+	if (most < 2 + (size_t)t->size * 8)
+		most = 2 + (size_t)t->size * 8;
+	if (most < 2 + PARCEL_BYTES)
+		most = 2 + PARCEL_BYTES;
+	frame_begin(&t->out, FRAME_RUN);
+	frame_put(&t->out, 0, 1);
+	for (i = 0; i < n; i++) {
+		if (t->out.len + most > sizeof(t->out.data)) {
+			t->out.data[1] = 1;
+			tally_send(t, t->first_child + k, &t->out);
+			frame_begin(&t->out, FRAME_RUN);
+			frame_put(&t->out, 0, 1);
+		}
+		put_item(t, &t->out, ids[i], *tally_their_id(t, ids[i], k));
+	}
+	tally_send(t, t->first_child + k, &t->out);
+}
+
+void tally_finish(struct tally *t, uint32_t id)
+{
+	int k;
+
+	for (k = 0; k < tally_children(t); k++) {
+		uint16_t *theirs = tally_their_id(t, id, k);
+
+		tally_child(t, k)->known[*theirs]->flying = false;
+		*theirs = NOT_HERE;
+		agree_ledger.drop(t->ledger, id);
+	}
+	if (t->topics[id].called)
+		agree_ledger.drop(t->ledger, id);
+	t->topics[id].sent = t->topics[id].own = t->topics[id].called = false;
+	t->topics[id].travels = false;
+}
+
+/* The others first: our own ranks hear at once, they have a way to go. */
+static void run(struct tally *t, const uint16_t *ids, int n)
+{
+	int i, k;
+
+	for (k = 0; k < tally_children(t); k++)
+		send_run(t, k, ids, n);
+	for (i = 0; i < n; i++)
+		tally_finish(t, ids[i]);
+	span_publish(t->ledger, ids, n);
+}
+
+void tally_judge(struct tally *t, uint32_t id)
+{
+	struct topic *x = &t->topics[id];
+	char bad[SENTENCE];
+	struct wants w;
+
+	if (x->dirty) {
+		tally_gather_wants(t, id, &w);
+		x->dirty = w.count > 1;
+	}
+	if (x->dirty)
+		wants_text(&w, ledger_name(t->ledger, id), t->ledger->world, bad, sizeof(bad));
+	ledger_judge(t->ledger, id, x->dirty ? bad : NULL);
+	if (!x->dirty && tally_has_rows(t, id))
+		memcpy(span_rows(t->ledger, id), x->rows, (size_t)t->size * sizeof(*x->rows));
+	if (x->travels)
+		parcel_finish(t->ledger, id, x->sums, x->step);
+}
+
+/* How many of those due make the next batch; *@full: more would not fit. */
+static int cut(const struct tally *t, bool *full)
+{
+	uint64_t sum = 0, at = t->due_head;
+	int n = 0;
+
+	for (*full = false; at != t->due_tail && !*full; at++) {
+		uint16_t id = t->due[at % LEDGER_IDS];
+
+		sum += want_bytes(&ledger_record(t->ledger, id, 0)->want);
+		*full = n && sum > t->cap;
+		n += !*full;
+		*full |= n == BATCH_ITEMS || sum >= t->cap;
+	}
+	return n;
+}
+
+/* While a batch is under way the next one is announced only if it is full: so the
+ * data path need not wait for a large one, and small ones become one. */
+void tally_announce(struct tally *t)
+{
+	uint16_t ids[BATCH_ITEMS];
+	bool full;
+	int n, i;
+
+	while (!t->offer.open && (n = cut(t, &full)) && t->running < (full ? 2 : 1)) {
+		for (i = 0; i < n; i++) {
+			ids[i] = t->due[t->due_head++ % LEDGER_IDS];
+			tally_judge(t, ids[i]);
+		}
+		t->running++;
+		run(t, ids, n);
+	}
+}
+
+void tally_done(struct tally *t)
+{
+	if (!t->is_root)
+		return;
+	t->running--;
+	tally_announce(t);
+}
+
+/* One tensor of a batch; what it carries goes where our ranks read it. */
+static bool read_item(struct tally *t, struct frame_in *f)
+{
+	uint32_t item = (uint32_t)frame_get(f, 2), id = item & ITEM_ID;
+	const unsigned char *p;
+	char bad[SENTENCE];
+	size_t len;
+	int r;
+
+	if (f->bad || id >= LEDGER_IDS || !t->topics[id].sent || t->batch_count == BATCH_ITEMS)
+		return false;
+	if (item & ITEM_BAD) {
+		len = (size_t)frame_get(f, 2);
+		p = frame_bytes(f, len);
+		if (!p || !len || len >= sizeof(bad) || item & ITEM_ROWS)
+			return false;
+		memcpy(bad, p, len);
+		bad[len] = 0;
+	} else if (!(item & ITEM_ROWS) == tally_has_rows(t, id)) {
+		return false;
+	} else if (item & ITEM_DATA) {
+		p = t->topics[id].travels ? frame_bytes(f, t->topics[id].bytes) : NULL;
+		if (!p)
+			return false;
+		parcel_take(t->ledger, id, p);
+	} else if (item & ITEM_ROWS) {
+		p = frame_bytes(f, (size_t)t->size * 8);
+		for (r = 0; p && r < t->size; r++)
+			span_rows(t->ledger, id)[r] = pack_get64(p + 8 * r);
+	}
+	if (f->bad)
+		return false;
+	ledger_judge(t->ledger, id, item & ITEM_BAD ? bad : NULL);
+	t->topics[id].sent = false;
+	t->sent_count--;
+	t->batch[t->batch_count++] = (uint16_t)id;
+	return true;
+}
+
+int tally_take_run(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	uint64_t more = frame_get(f, 1);
+
+	while (f->left)
+		if (!read_item(t, f))
+			return tally_malformed(t, link, "batch", e);
+	if (more > 1 || f->bad || !t->batch_count)
+		return tally_malformed(t, link, "batch", e);
+	if (more)
+		return 0;
+	run(t, t->batch, t->batch_count);
+	t->batch_count = 0;
+	return 0;
+}

@@ -1,0 +1,341 @@
+/* tally_count.c - who is in for what, in a subtree of hosts. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/span.h"
+#include "engine/tally_state.h"
+#include "wire/pack.h"
+
+/* Sums of several hosts lie so far apart at least: types of any size are aligned. */
+enum { SUMS_ALIGN = 64 };
+
+static uint64_t *topic_rows(struct tally *t, uint32_t id)
+{
+	struct topic *x = &t->topics[id];
+
+	if (!x->rows)
+		x->rows = calloc((size_t)t->size, sizeof(*x->rows));
+	return x->rows;
+}
+
+void tally_gather_wants(const struct tally *t, uint32_t id, struct wants *w)
+{
+	int k;
+
+	memset(w, 0, sizeof(*w));
+	span_wants(t->ledger, id, w);
+	for (k = 0; k < tally_children(t); k++)
+		wants_merge(w, &tally_child(t, k)->known[*tally_their_id(t, id, k)]->wants);
+}
+
+static void put_rows(struct tally *t, struct frame_out *o, uint32_t id)
+{
+	int i;
+
+	for (i = 0; i < t->count; i++)
+		frame_put(o, t->topics[id].rows[t->ranks[i]], 8);
+}
+
+void tally_flush_ready(struct tally *t)
+{
+	if (t->ready.len > 1)
+		tally_send(t, 0, &t->ready);
+	frame_begin(&t->ready, FRAME_READY);
+}
+
+static void send_define(struct tally *t, uint32_t id, const struct wants *w)
+{
+	const char *name = ledger_name(t->ledger, id);
+	struct frame_out *o = &t->out;
+	int i;
+
+	frame_begin(o, FRAME_DEFINE);
+	frame_put(o, id, 2);
+	frame_put(o, (uint64_t)w->count, 1);
+	for (i = 0; i < w->count; i++) {
+		frame_put(o, (uint64_t)w->rank[i], 4);
+		want_put(o->data + o->len, &w->want[i]);
+		o->len += WANT_WIRE;
+	}
+	if (tally_has_rows(t, id))
+		put_rows(t, o, id);
+	frame_add(o, name, t->ledger->entries[id].len);
+	tally_send(t, 0, o);
+}
+
+static void send_ready(struct tally *t, uint32_t id)
+{
+	const struct topic *x = &t->topics[id];
+	bool rows = tally_has_rows(t, id);
+	size_t need = 2 + (rows ? (size_t)t->count * 8 : x->travels ? x->bytes : 0);
+
+	if (t->ready.len + need > sizeof(t->ready.data))
+		tally_flush_ready(t);
+	frame_put(&t->ready, id | (rows ? ITEM_ROWS : x->travels ? ITEM_DATA : 0), 2);
+	if (rows)
+		put_rows(t, &t->ready, id);
+	else if (x->travels)
+		frame_add(&t->ready, tally_sum_of(x, t->host), x->bytes);
+}
+
+/* ---- data that travel with what is said ---- */
+
+/* Room for the sum of @host, of @bytes; NULL if the data do not travel after all. */
+static unsigned char *sum_room(struct tally *t, struct topic *x, int host, uint64_t bytes)
+{
+	uint64_t step = (bytes + SUMS_ALIGN) / SUMS_ALIGN * SUMS_ALIGN,
+		 all = step * (uint64_t)t->hosts;
+
+	x->bare |= !t->carries || (x->summed && bytes != x->bytes);
+	if (!x->bare && all > x->room) {
+		free(x->sums);
+		x->sums = aligned_alloc(SUMS_ALIGN, all);
+		x->room = x->sums ? all : 0;
+		x->bare = !x->sums;
+	}
+	if (x->bare)
+		return NULL;
+	x->summed = true;
+	x->bytes = bytes;
+	x->step = step;
+	return tally_sum_of(x, host);
+}
+
+void tally_keep_own_sum(struct tally *t, uint32_t id)
+{
+	struct topic *x = &t->topics[id];
+	const struct want *w = &ledger_record(t->ledger, id, 0)->want;
+	unsigned char *to = NULL;
+
+	if (!x->dirty && parcel_kind(w))
+		to = sum_room(t, x, t->host, want_bytes(w));
+	x->bare |= !to || !parcel_sum(t->ledger, id, to);
+}
+
+static void keep_sum(struct tally *t, uint32_t id, int host, const unsigned char *data,
+		     uint64_t bytes)
+{
+	struct topic *x = &t->topics[id];
+	unsigned char *to = data ? sum_room(t, x, host, bytes) : NULL;
+
+	if (to)
+		memcpy(to, data, bytes);
+	x->bare |= !to;
+}
+
+/* All are in: do the data travel?  What was noted on the way is for the next time. */
+static void decide_travel(struct topic *x)
+{
+	x->travels = x->summed && !x->bare && !x->dirty;
+	x->summed = x->bare = false;
+}
+
+/* All of this subtree are in. */
+static int complete(struct tally *t, uint32_t id, struct err *e)
+{
+	struct topic *x = &t->topics[id];
+	struct wants w;
+
+	if (tally_has_rows(t, id)) {
+		if (!topic_rows(t, id))
+			return fail(e, RINGUP_ENOMEM, "no memory for row counts");
+		span_collect(t->ledger, id, x->rows);
+	}
+	decide_travel(x);
+	if (t->is_root) {
+		t->offer.half--;
+		if (t->offer.open && t->offer.id == id && x->travels)
+			tally_settle(t, id);
+		else
+			t->due[t->due_tail++ % LEDGER_IDS] = (uint16_t)id;
+		return 0;
+	}
+	/* First, so that the root knows that this is no answer to it. */
+	if (t->offer.open && !tally_answers(t, id))
+		tally_decline(t);
+	x->sent = true;
+	t->sent_count++;
+	if (!x->dirty) {
+		send_ready(t, id);
+		if (t->offer.open)
+			tally_accept_offer(t, t->offer.data);
+		return 0;
+	}
+	tally_gather_wants(t, id, &w);
+	x->dirty = w.count > 1;
+	send_define(t, id, &w);
+	return 0;
+}
+
+/* ---- arrivals ---- */
+
+int tally_count(struct tally *t, uint32_t id, struct err *e)
+{
+	struct topic *x = &t->topics[id];
+
+	t->offer.half += !x->arrived;
+	if (++x->arrived <= tally_children(t))
+		return x->arrived == 1 && tally_any_joined(t)
+			       ? tally_call(t, id, tally_some_want(t, id), e)
+			       : 0;
+	x->arrived = 0;
+	return complete(t, id, e);
+}
+
+/* Hold our number for the child's name; it may have gone to another name meanwhile. */
+static int hold(struct tally *t, struct known *n, struct err *e)
+{
+	const struct agree *a = &agree_ledger;
+
+	if (n->age != UINT32_MAX && a->hold(t->ledger, n->id, n->age))
+		return 0;
+	return a->find(t->ledger, n->name, n->len, &n->wants.want[0], &n->id, &n->age, e);
+}
+
+/* A child's subtree is ready for what it calls @theirs, with @rows or @data, or neither. */
+static int arrive(struct tally *t, int link, uint32_t theirs, const unsigned char *rows,
+		  const unsigned char *data, struct err *e)
+{
+	const struct link *l = &t->link[link];
+	struct known *n = l->known[theirs];
+	uint16_t *slot;
+	uint64_t *to;
+	int i, rc;
+
+	if (n->flying)
+		return fail(e, RINGUP_EPEER, "rank %d announced %.100s twice", l->leader,
+			    n->name);
+	rc = hold(t, n, e);
+	if (rc)
+		return rc;
+	slot = tally_their_id(t, n->id, link - t->first_child);
+	if (*slot != NOT_HERE) {
+		agree_ledger.drop(t->ledger, n->id);
+		return fail(e, RINGUP_EPEER, "rank %d has two numbers for %.100s", l->leader,
+			    n->name);
+	}
+	*slot = t->offer.theirs[n->id] = (uint16_t)theirs;
+	n->flying = true;
+	keep_sum(t, n->id, t->host + 1 + link - t->first_child, data,
+		 want_bytes(&n->wants.want[0]));
+	to = rows ? topic_rows(t, n->id) : NULL;
+	if (rows && !to)
+		return fail(e, RINGUP_ENOMEM, "no memory for row counts");
+	for (i = 0; rows && i < l->count; i++)
+		to[l->ranks[i]] = pack_get64(rows + 8 * i);
+	return tally_count(t, n->id, e);
+}
+
+static bool is_in_subtree(const struct link *l, uint64_t rank)
+{
+	int i;
+
+	for (i = 0; i < l->count; i++)
+		if ((uint64_t)l->ranks[i] == rank)
+			return true;
+	return false;
+}
+
+/* One or two wants, of ranks of that subtree in ascending order. */
+static bool read_wants(const struct tally *t, const struct link *l, struct frame_in *f,
+		       struct wants *w)
+{
+	uint64_t n = frame_get(f, 1), rank;
+	int i;
+
+	memset(w, 0, sizeof(*w));
+	if (n < 1 || n > 2)
+		return false;
+	for (i = 0; i < (int)n; i++) {
+		const unsigned char *p;
+
+		rank = frame_get(f, 4);
+		p = frame_bytes(f, WANT_WIRE);
+		if (!p || !is_in_subtree(l, rank) || (i && (int)rank <= w->rank[0]))
+			return false;
+		want_get(p, &w->want[i]);
+		w->rank[i] = (int)rank;
+		if (!want_valid(&w->want[i], t->size))
+			return false;
+	}
+	w->count = (int)n;
+	return true;
+}
+
+static struct known *known_as(struct link *l, uint32_t id, const char *name, size_t len)
+{
+	struct known *n = l->known[id];
+
+	if (n && n->len == len && !memcmp(n->name, name, len))
+		return n;
+	n = calloc(1, sizeof(*n) + len + 1);
+	if (!n)
+		return NULL;
+	memcpy(n->name, name, len);
+	n->len = len;
+	n->age = UINT32_MAX;
+	free(l->known[id]);
+	l->known[id] = n;
+	return n;
+}
+
+int tally_take_define(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	struct link *l = &t->link[link];
+	uint32_t id = (uint32_t)frame_get(f, 2);
+	const unsigned char *rows = NULL, *name;
+	struct known *n;
+	struct wants w;
+	size_t len;
+
+	if (id >= LEDGER_IDS || !read_wants(t, l, f, &w))
+		return tally_malformed(t, link, "definition", e);
+	if (want_has_rows(&w.want[0]))
+		rows = frame_bytes(f, (size_t)l->count * 8);
+	len = f->left;
+	name = frame_bytes(f, len);
+	if (!name || !len || len > NAME_BYTES)
+		return tally_malformed(t, link, "definition", e);
+	if (l->known[id] && l->known[id]->flying)
+		return fail(e, RINGUP_EPEER, "rank %d renamed a tensor in flight", l->leader);
+	n = known_as(l, id, (const char *)name, len);
+	if (!n)
+		return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
+	n->wants = w;
+	/* Before it is counted, but only hold() knows our own number. */
+	if (hold(t, n, e))
+		return e->code;
+	t->topics[n->id].dirty = true;
+	agree_ledger.drop(t->ledger, n->id);
+	return arrive(t, link, id, rows, NULL, e);
+}
+
+bool tally_may_travel(const struct tally *t, const struct known *n)
+{
+	return t->carries && n->wants.count == 1 && parcel_kind(&n->wants.want[0]);
+}
+
+int tally_take_ready(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	struct link *l = &t->link[link];
+	int rc = 0;
+
+	while (f->left && !rc) {
+		uint32_t item = (uint32_t)frame_get(f, 2), id = item & ITEM_ID;
+		const unsigned char *rows = NULL, *data = NULL;
+
+		if (f->bad || item & ITEM_BAD || id >= LEDGER_IDS || !l->known[id] ||
+		    !(item & ITEM_ROWS) == want_has_rows(&l->known[id]->wants.want[0]) ||
+		    (item & ITEM_DATA && !tally_may_travel(t, l->known[id])))
+			return tally_malformed(t, link, "announcement", e);
+		if (item & ITEM_ROWS)
+			rows = frame_bytes(f, (size_t)l->count * 8);
+		if (item & ITEM_DATA)
+			data = frame_bytes(f, want_bytes(&l->known[id]->wants.want[0]));
+		if (f->bad)
+			return tally_malformed(t, link, "announcement", e);
+		rc = arrive(t, link, id, rows, data, e);
+	}
+	return rc;
+}
