@@ -273,6 +273,50 @@ static void changed_mind(uint32_t id)
 	ok(eager_spin(&lane[0], &turn[0]) == -2, "by who looks for the first time, too");
 }
 
+/* What a rank has written into its line, its mark with it, it never needs again: whatever is
+ * there by the time that it has all others'. */
+static void own_line(enum plan_kind kind, const char *what)
+{
+	enum { ROWS = 2, IN = RANKS * ROWS };
+	bool spreads = kind == PLAN_BROADCAST, exchanges = kind == PLAN_ALLTOALL;
+	static const uint64_t splits[RANKS] = { ROWS, ROWS, ROWS };
+	float in[RANKS][IN], out[IN] = { 0 };
+	void *result = out;
+	uint64_t counts[RANKS];
+	struct request q[RANKS];
+	struct turn turn[RANKS];
+	struct err e = { 0 };
+	uint32_t id, age;
+	int r, i, size = spreads ? IN : IN / RANKS, good = 1;
+
+	set_crowded(false);
+	for (r = 0; r < RANKS; r++) {
+		for (i = 0; i < IN; i++)
+			in[r][i] = (float)(10 * r + i);
+		tensor_ask(&q[r], what, in[r], out);
+		want_init(&q[r].want, kind, RINGUP_F32, spreads ? IN : 1);
+		q[r].rows = exchanges ? IN : ROWS;
+		q[r].splits = exchanges ? splits : NULL;
+		q[r].outp = &result;
+		q[r].counts = counts;
+		q[r].into = out;
+		q[r].into_bytes = sizeof(out);
+	}
+	good &= !agree_ledger.find(&ledger[0], what, strlen(what), &q[0].want, &id, &age, &e);
+	for (r = 0; r < RANKS; r++) {
+		good &= eager_begin(&lane[r], id, &q[r], &turn[r]);
+		lines_write(&lane[r], &turn[r], &q[r]);
+	}
+	memset(ledger_mark(&turn[0].at, 0), 0xee, turn[0].at.head + turn[0].bytes);
+	good &= eager_missing(&lane[0], id, turn[0].round) == -1 &&
+		eager_spin(&lane[0], &turn[0]) == -1 &&
+		!lines_finish(&lane[0], &turn[0].at, &q[0], &e) && result == out;
+	for (r = 0; r < (spreads ? 1 : RANKS); r++)
+		for (i = 0; i < size; i++)
+			good &= out[r * size + i] == in[r][i];
+	ok(good, "%s: what is its own a rank does not read from its line", what);
+}
+
 int main(void)
 {
 	uint32_t id;
@@ -286,6 +330,9 @@ int main(void)
 	long_lines(2);
 	long_lines(RANKS);
 	changed_mind(id);
+	own_line(PLAN_BROADCAST, "broadcast");
+	own_line(PLAN_ALLGATHER, "allgather");
+	own_line(PLAN_ALLTOALL, "alltoall");
 	all_or_none();
 	for (r = 0; r < RANKS; r++)
 		ledger_close(&ledger[r]);
