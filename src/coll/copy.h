@@ -80,12 +80,12 @@ void copy_use_refill(enum copy_refill how);
  * what others have added up is, everywhere (docs/WHY.md). */
 bool copy_sums_past(void);
 
-/* Whose are the lines of a result while it is made? */
+/* Who touches the lines of a result while it is made. */
 enum copy_result {
-	COPY_SHARED,   /* others, too, are about to read or write them               */
-	COPY_ALONE,    /* nobody else's                                              */
-	COPY_GATHERED, /* nor do slots, and what ranks bring, take as much as it     */
-	COPY_LENT,     /* others write them, of a sum whose buffers all can map      */
+	COPY_SHARED,   /* other ranks, too                                           */
+	COPY_ALONE,    /* only the rank whose result it is                           */
+	COPY_GATHERED, /* the same, and slots and inputs are smaller than the result */
+	COPY_LENT,     /* other ranks, by ringup_alloc(): there are no slots         */
 	COPY_RESULTS
 };
 
