@@ -151,7 +151,9 @@ struct ringup_bcast {
  *
  * into is for callers who have memory for the result already, which saves the pages
  * of a new one: if all blocks fit into its into_bytes, *out becomes into, which stays
- * the caller's, else what the library has allocated.  in may lie where it goes.
+ * the caller's, else what the library has allocated.  in may lie where it goes; if it lies
+ * elsewhere in into, for others have brought more or fewer rows than was expected, the
+ * library allocates, too.
  */
 struct ringup_gather {
 	const char *name; /* as in struct ringup_reduce                 */
@@ -169,7 +171,7 @@ struct ringup_gather {
 /*
  * What to exchange: rows from every rank to every rank.  splits says how many rows
  * go to rank 0, 1 ...; NULL: as many to each, so that rows must be a multiple of the
- * number of ranks.  into as in struct ringup_gather, but apart from in.
+ * number of ranks.  into as in struct ringup_gather, but all of it apart from in.
  */
 struct ringup_exchange {
 	const char *name; /* as in struct ringup_reduce                 */
@@ -187,7 +189,8 @@ struct ringup_exchange {
 
 /*
  * What to reduce and deal out: row by row, evenly; where that does not work out the
- * first ranks get one row more.
+ * first ranks get one row more.  out is apart from in, or in, or where this rank's rows
+ * are in it.
  */
 struct ringup_scatter {
 	const char *name; /* as in struct ringup_reduce                 */
@@ -437,7 +440,7 @@ RINGUP_API int ringup_allgather(struct ringup_group *g, const struct ringup_gath
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
- * Returns as ringup_allreduce().
+ * Returns as ringup_allreduce(); RINGUP_EINVAL also if in and into overlap.
  *
  * Horovod: hvd.alltoall_async(); MPI: MPI_Ialltoallv().
  */
@@ -451,7 +454,8 @@ RINGUP_API int ringup_alltoall(struct ringup_group *g, const struct ringup_excha
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
- * Returns as ringup_allreduce(); RINGUP_EINVAL also if redop is RINGUP_ADASUM.
+ * Returns as ringup_allreduce(); RINGUP_EINVAL also if redop is RINGUP_ADASUM, and of
+ * out that overlaps in only if it lies elsewhere than struct ringup_scatter says.
  *
  * Horovod: hvd.reducescatter_async(); NCCL: ncclReduceScatter();
  * MPI: MPI_Ireduce_scatter().

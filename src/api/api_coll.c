@@ -33,14 +33,20 @@ static inline int check_buffer(const char *call, const char *what, const void *p
 	return 0;
 }
 
+static bool do_overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+	uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+
+	return x < y + b_bytes && y < x + a_bytes;
+}
+
 /* In place, or apart. */
 static int check_apart(const char *call, const void *in, const void *out, uint64_t count,
 		       int dtype, struct err *e)
 {
-	uintptr_t a = (uintptr_t)in, b = (uintptr_t)out;
 	uint64_t bytes = count * reduce_dtype_bytes((enum ringup_dtype)dtype);
 
-	if (a != b && a < b + bytes && b < a + bytes)
+	if (in != out && do_overlap(in, bytes, out, bytes))
 		return fail(e, RINGUP_EINVAL, "%s: in and out overlap without being equal",
 			    call);
 	return 0;
@@ -303,6 +309,10 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 		rc = check_shape(call, a->shape, a->dims, &e);
 	if (!rc)
 		rc = split_rows(call, a, size, splits, &e);
+	if (!rc && a->into &&
+	    do_overlap(a->in, a->rows * a->row * reduce_dtype_bytes(a->dtype), a->into,
+		       a->into_bytes))
+		rc = fail(&e, RINGUP_EINVAL, "%s: in and into overlap", call);
 	if (!rc) {
 		tensor_ask(&q, a->name, a->in, NULL);
 		q.outp = a->out;
@@ -327,6 +337,23 @@ static uint64_t own_rows(const struct ringup_group *g, uint64_t rows)
 	return rows / size + (rank < rows % size);
 }
 
+/* In place is at the beginning of in, or where this rank's rows are in it. */
+static int check_part(const char *call, const struct ringup_group *g,
+		      const struct ringup_scatter *a, struct err *e)
+{
+	uint64_t size = (uint64_t)ringup_size(g), rank = (uint64_t)ringup_rank(g);
+	uint64_t row = a->row * reduce_dtype_bytes(a->dtype), more = a->rows % size;
+	uint64_t before = (a->rows / size * rank + (rank < more ? rank : more)) * row;
+
+	if (a->out != a->in && (uintptr_t)a->out != (uintptr_t)a->in + before &&
+	    do_overlap(a->in, a->rows * row, a->out, own_rows(g, a->rows) * row))
+		return fail(e, RINGUP_EINVAL,
+			    "%s: in and out overlap, and out is neither in nor where the rows "
+			    "of this rank are in it",
+			    call);
+	return 0;
+}
+
 static int ask_scatter(const char *call, const struct ringup_group *g,
 		       const struct ringup_scatter *a, struct request *q, struct err *e)
 {
@@ -342,6 +369,8 @@ static int ask_scatter(const char *call, const struct ringup_group *g,
 	if (!rc)
 		rc = check_buffer(call, "out", a->out, own_rows(g, a->rows) * a->row,
 				  (int)a->dtype, e);
+	if (!rc)
+		rc = check_part(call, g, a, e);
 	if (!rc)
 		rc = check_redop(call, (int)a->redop, (int)a->dtype, e);
 	if (!rc && a->redop == RINGUP_ADASUM)

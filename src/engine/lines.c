@@ -285,13 +285,15 @@ static unsigned char *make_result(const struct lane *l, const uint64_t *rows,
 				  const struct request *q, struct err *e)
 {
 	const struct want *w = &q->want;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, before = 0;
 	unsigned char *result;
 	int r;
 
-	for (r = 0; r < l->team.size; r++)
+	for (r = 0; r < l->team.size; r++) {
+		before = r == l->team.rank ? bytes : before;
 		bytes += rows[r] * w->count * element(w);
-	result = op_room(q, bytes);
+	}
+	result = op_room(q, bytes, before);
 	if (!result)
 		fail(e, RINGUP_ENOMEM, "no memory for %llu gathered bytes",
 		     (unsigned long long)bytes);

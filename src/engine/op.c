@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "coll/reduce.h"
 #include "engine/engine.h"
 #include "engine/lane.h"
 
@@ -31,9 +32,22 @@ void op_complete(struct ringup_op *op, int status)
 		engine_news(l->engine);
 }
 
-void *op_room(const struct request *r, uint64_t bytes)
+/* Would a result of @bytes there overwrite what this rank brings before it has been read?  Not
+ * if that lies where it goes, @before bytes behind the beginning. */
+static bool is_in_the_way(const struct request *r, uint64_t bytes, uint64_t before)
 {
-	return r->into && bytes <= r->into_bytes ? r->into : malloc(bytes ? bytes : 1);
+	size_t element = reduce_dtype_bytes((enum ringup_dtype)r->want.dtype);
+	uintptr_t in = (uintptr_t)r->in, to = (uintptr_t)r->into;
+
+	return in != to + before && in < to + bytes &&
+	       to < in + r->rows * r->want.count * element;
+}
+
+void *op_room(const struct request *r, uint64_t bytes, uint64_t before)
+{
+	bool fits = r->into && bytes <= r->into_bytes && !is_in_the_way(r, bytes, before);
+
+	return fits ? r->into : malloc(bytes ? bytes : 1);
 }
 
 void op_discard(struct ringup_op *op)

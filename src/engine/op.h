@@ -23,8 +23,10 @@ static inline bool op_is_eager(const struct ringup_op *op)
 	return __atomic_load_n(&op->eager, __ATOMIC_ACQUIRE);
 }
 
-/* op_room - memory for a result of @bytes: @r's own, or new.  NULL: there is none. */
-void *op_room(const struct request *r, uint64_t bytes);
+/* op_room - memory for a result of @bytes, of which @before come before this rank's own block:
+ * @r's own, or new where that is too small or what this rank brings would be in the way.  NULL:
+ * there is none. */
+void *op_room(const struct request *r, uint64_t bytes, uint64_t before);
 
 /* op_discard - give up what was being gathered; op_deliver - it is the caller's.  Both also
  * of a bundle's members. */

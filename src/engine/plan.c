@@ -105,17 +105,19 @@ static int make_room(struct lane *l, struct ringup_op *op, const uint64_t *rows,
 		     struct err *e)
 {
 	const struct want *w = &op->ask.want;
-	uint64_t total = 0, bytes;
+	uint64_t total = 0, before = 0, bytes;
 	int r;
 
-	for (r = 0; r < l->team.size; r++)
+	for (r = 0; r < l->team.size; r++) {
+		before = r == l->team.rank ? total : before;
 		if (__builtin_mul_overflow(rows[(size_t)r * stride], w->count, &l->counts[r]) ||
 		    __builtin_add_overflow(total, l->counts[r], &total))
 			total = UINT64_MAX;
+	}
 	if (__builtin_mul_overflow(total, element(w), &bytes) || bytes > SIZE_MAX / 2)
 		return fail(e, RINGUP_EMISMATCH, "%.200s: the blocks are too large together",
 			    op->tensor->name);
-	op->result = op_room(&op->ask, bytes);
+	op->result = op_room(&op->ask, bytes, before * element(w));
 	if (!op->result)
 		return fail(e, RINGUP_ENOMEM, "%.200s: no memory for %llu gathered bytes",
 			    op->tensor->name, (unsigned long long)bytes);

@@ -323,6 +323,75 @@ static void into(struct ringup *r, int rank, int size)
 	}
 }
 
+/* Its own block lies in the room for the result, but not where it goes: the first rank brings
+ * more than all others had thought. */
+static void elsewhere(struct ringup *r, int rank, int size)
+{
+	static const uint64_t lengths[] = { 5, 5, 5, 5, 40000 };
+	struct ringup_group *g = ringup_world(r);
+	uint64_t counts[RANKS_MAX], n, own, all, i, bad, at;
+	size_t k;
+	int x;
+
+	for (k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++) {
+		int32_t *room, *mine, *out = NULL;
+
+		n = lengths[k];
+		own = n + (rank ? 0 : n / 2);
+		all = n * (uint64_t)size + n / 2;
+		room = calloc(all, sizeof(*room));
+		mine = room + n * (uint64_t)rank;
+		for (i = 0; i < own; i++)
+			mine[i] = (int32_t)(i + k) * 10 + rank;
+		check(!gather_into(g, false, mine, own, &out, counts, room,
+				   all * sizeof(*room)),
+		      "with one's own in the way", rank);
+		check(out && (out == room) == !rank, "in the room where nothing is", rank);
+		for (at = bad = 0, x = 0; x < size && out; x++)
+			for (i = 0; i < n + (x ? 0 : n / 2); i++)
+				bad += out[at++] != (int32_t)(i + k) * 10 + x;
+		check(!bad, "values that were in the way", rank);
+		if (out != room)
+			ringup_free(out);
+		free(room);
+	}
+}
+
+/* What is dealt out goes to where the part of this rank was, or to the beginning. */
+static void deal_in_place(struct ringup *r, int rank, int size)
+{
+	static const uint64_t lengths[] = { 1, 1, 1, 1, 5000 };
+	struct ringup_group *g = ringup_world(r);
+	uint64_t n = (uint64_t)size, rows, i, first, mine, bad;
+	size_t k;
+
+	for (k = 0; k < 2 * sizeof(lengths) / sizeof(lengths[0]); k++) {
+		int32_t *in, *out;
+
+		rows = lengths[k / 2] * n + 1;
+		first = lengths[k / 2] * (uint64_t)rank + (rank > 0);
+		mine = lengths[k / 2] + !rank;
+		in = malloc((rows * 3 + 1) * sizeof(*in));
+		for (i = 0; i < rows * 3; i++)
+			in[i] = (int32_t)(i + k) * size + rank;
+		out = k & 1 ? in + first * 3 : in;
+		check(!ringup_reducescatter(g,
+					    &(struct ringup_scatter){ .name = "in place",
+								      .in = in,
+								      .rows = rows,
+								      .row = 3,
+								      .out = out,
+								      .dtype = RINGUP_I32 },
+					    NULL),
+		      "in place", rank);
+		for (bad = i = 0; i < mine * 3; i++)
+			bad += out[i] != (int32_t)(first * 3 + i + k) * size * size +
+						 size * (size - 1) / 2;
+		check(!bad, "parts in place", rank);
+		free(in);
+	}
+}
+
 static void operations(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
@@ -554,7 +623,24 @@ static void arguments(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	struct ringup_reduce a = { .name = "" };
 	struct ringup_op *op = NULL, *again = NULL;
-	float v[8] = { 1 };
+	float v[RANKS_MAX + 8] = { 1 };
+	uint64_t counts[RANKS_MAX];
+	void *out;
+	struct ringup_scatter part = { .name = "part",
+				       .in = v,
+				       .rows = (uint64_t)size,
+				       .row = 2,
+				       .out = v + 1,
+				       .dtype = RINGUP_F32 };
+	struct ringup_exchange rows = { .name = "rows",
+					.in = v + 1,
+					.rows = (uint64_t)size,
+					.row = 1,
+					.dtype = RINGUP_F32,
+					.out = &out,
+					.counts = counts,
+					.into = v,
+					.into_bytes = 2 * sizeof(*v) };
 	char name[600];
 
 	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "empty name", rank);
@@ -576,6 +662,8 @@ static void arguments(struct ringup *r, int rank, int size)
 	};
 	a.redop = (enum ringup_redop)99;
 	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "redop", rank);
+	check(ringup_reducescatter(g, &part, &op) == RINGUP_EINVAL, "a part elsewhere", rank);
+	check(ringup_alltoall(g, &rows, &op) == RINGUP_EINVAL, "into where in is", rank);
 	check(!op, "no handle after a failure", rank);
 	/* A long name works, and is busy while it is in flight. */
 	if (size == 1)
@@ -725,6 +813,8 @@ static void all(void)
 		run("carried by the engine threads", n, unattended);
 		run("broadcast, allgather, barrier", n, others);
 		run("results in the caller's memory", n, into);
+		run("a block where others go", n, elsewhere);
+		run("parts where they were", n, deal_in_place);
 		run("operations and scales", n, operations);
 		run("bad arguments, busy names, time limits", n, arguments);
 		run("three threads a rank", n, many_threads);

@@ -62,6 +62,7 @@ struct tensor_asked {
 	double pre, post;
 	uint64_t rows, row; /* rows differ between ranks: see rows_of() */
 	bool in_place;
+	bool elsewhere; /* than where it belongs: see fill() */
 };
 
 struct asked {
@@ -82,6 +83,8 @@ struct flight {
 	struct ringup_op *op;
 	char name[16];
 	unsigned char *in[TENSORS], *out[TENSORS], *made[TENSORS];
+	unsigned char *room[TENSORS]; /* for what is gathered, in and all; or NULL */
+	uint64_t room_bytes[TENSORS];
 	uint64_t counts[TENSORS][RANKS_MAX], splits[RANKS_MAX];
 };
 
@@ -117,6 +120,7 @@ static void draw_tensor(struct lots *l, const struct asked *a, struct tensor_ask
 	t->rows = lengths[draw(l, 12)];
 	t->row = (uint64_t)draw(l, 8) ? (uint64_t)draw(l, 4) : 1;
 	t->in_place = draw(l, 2);
+	t->elsewhere = draw(l, 2);
 }
 
 static void draw_asked(struct lots *l, struct asked *a, int name, const struct side *side)
@@ -421,7 +425,9 @@ static int ask(struct flight *f, const struct side *s, struct ringup_op **opp)
 						    .row = t[i].row,
 						    .dtype = t[i].dtype,
 						    .out = (void **)&f->made[i],
-						    .counts = f->counts[i] };
+						    .counts = f->counts[i],
+						    .into = f->room[i],
+						    .into_bytes = f->room_bytes[i] };
 	}
 	switch (a->kind) {
 	case REDUCE:
@@ -465,25 +471,65 @@ static int ask(struct flight *f, const struct side *s, struct ringup_op **opp)
 	}
 }
 
+static uint64_t part_first(uint64_t rows, int rank, int n)
+{
+	uint64_t r = (uint64_t)rank, more = rows % (uint64_t)n;
+
+	return rows / (uint64_t)n * r + (r < more ? r : more);
+}
+
+static bool is_scatter(const struct asked *a)
+{
+	return a->kind == SCATTER || a->kind == MANY_SCATTERS;
+}
+
+/* Room for the result of a gathering, where in lies already: where it goes, or where others'
+ * blocks go; if a rank has joined, neither is right. */
+static unsigned char *lay_in_room(struct flight *f, const struct asked *a, const struct side *s,
+				  int i)
+{
+	const struct tensor_asked *t = &a->t[i];
+	uint64_t own = rows_of(a, i, s->rank, s->size), all = 0, before = 0;
+	uint64_t row = t->row * reduce_dtype_bytes(t->dtype);
+	int q;
+
+	for (q = 0; q < s->size; q++) {
+		before = q == s->rank ? all : before;
+		all += rows_of(a, i, q, s->size);
+	}
+	if (t->elsewhere)
+		before = before ? 0 : all - own;
+	f->room_bytes[i] = all * row;
+	f->room[i] = malloc(all * row + 16);
+	return f->room[i] + before * row;
+}
+
 /* Memory for one more element than there are, which nobody may touch. */
 static void fill(struct flight *f, const struct asked *a, const struct side *s)
 {
+	bool gathers = a->kind == GATHER || a->kind == MANY_GATHERS;
 	uint64_t n, k, size;
 	int i;
 
 	f->a = *a;
 	for (i = 0; i < a->tensors; i++) {
-		size = reduce_dtype_bytes(a->t[i].dtype);
-		n = rows_of(a, i, s->rank, s->size) * a->t[i].row;
-		f->in[i] = malloc((n + 1) * size + 8);
-		for (k = 0; k <= n; k++)
-			put(a->t[i].dtype, f->in[i], k, value(a, i, s->rank, k));
+		const struct tensor_asked *t = &a->t[i];
+
+		size = reduce_dtype_bytes(t->dtype);
+		n = rows_of(a, i, s->rank, s->size) * t->row;
+		f->room[i] = NULL;
+		f->room_bytes[i] = 0;
+		f->in[i] = gathers && t->in_place ? lay_in_room(f, a, s, i)
+						  : malloc((n + 1) * size + 8);
+		for (k = 0; k < n + !f->room[i]; k++)
+			put(t->dtype, f->in[i], k, value(a, i, s->rank, k));
 		f->out[i] = f->in[i];
 		f->made[i] = NULL;
-		/* A reduce-scatter's out is smaller, and apart. */
-		if (!a->t[i].in_place || a->kind == SCATTER || a->kind == MANY_SCATTERS) {
+		if (!t->in_place) {
 			f->out[i] = malloc((n + 1) * size + 8);
 			memset(f->out[i], 0x5a, (n + 1) * size);
+		} else if (is_scatter(a) && !t->elsewhere) {
+			f->out[i] += part_first(t->rows, s->rank, s->size) * t->row * size;
 		}
 	}
 }
@@ -493,21 +539,15 @@ static void empty(struct flight *f)
 	int i;
 
 	for (i = 0; i < f->a.tensors; i++) {
-		if (f->out[i] != f->in[i])
+		if (!f->a.t[i].in_place)
 			free(f->out[i]);
-		free(f->in[i]);
-		ringup_free(f->made[i]);
+		if (f->made[i] != f->room[i])
+			ringup_free(f->made[i]);
+		free(f->room[i] ? f->room[i] : f->in[i]);
 	}
 }
 
 /* ---- judging ---- */
-
-static uint64_t part_first(uint64_t rows, int rank, int n)
-{
-	uint64_t r = (uint64_t)rank, more = rows % (uint64_t)n;
-
-	return rows / (uint64_t)n * r + (r < more ? r : more);
-}
 
 static uint64_t judge_elements(const struct flight *f, const struct side *s, const bool *in,
 			       int i)
@@ -516,14 +556,14 @@ static uint64_t judge_elements(const struct flight *f, const struct side *s, con
 	const struct tensor_asked *t = &a->t[i];
 	uint64_t first = 0, n = t->rows * t->row, k, bad = 0;
 
-	if (a->kind == SCATTER || a->kind == MANY_SCATTERS) {
+	if (is_scatter(a)) {
 		first = part_first(t->rows, s->rank, s->size) * t->row;
 		n = part_first(t->rows, s->rank + 1, s->size) * t->row - first;
 	}
 	for (k = 0; k < n; k++)
 		bad += !is_right(a, i, in, s->size, first + k, get(t->dtype, f->out[i], k));
 	/* And not one more. */
-	if (f->out[i] != f->in[i])
+	if (!t->in_place)
 		for (k = 0; k < reduce_dtype_bytes(t->dtype); k++)
 			bad += f->out[i][n * reduce_dtype_bytes(t->dtype) + k] != 0x5a;
 	return bad;
@@ -599,9 +639,11 @@ static uint64_t judge_refused(const struct flight *f, const struct side *s)
 		n = rows_of(a, i, s->rank, s->size) * a->t[i].row;
 		for (k = 0; k < n; k++) {
 			memset(want, 0x5a, sizeof(want));
-			if (f->out[i] == f->in[i])
+			if (a->t[i].in_place)
 				put(a->t[i].dtype, want, 0, value(a, i, s->rank, k));
-			bad += memcmp(want, f->out[i] + k * size, size) != 0;
+			bad += memcmp(want,
+				      (a->t[i].in_place ? f->in[i] : f->out[i]) + k * size,
+				      size) != 0;
 		}
 		bad += f->made[i] != NULL;
 	}
