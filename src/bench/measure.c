@@ -13,11 +13,17 @@
 #include "bench/pattern.h"
 #include "coll/reduce.h"
 
+/* Where the members are in their room, in bytes. */
+struct lie {
+	uint64_t first, step; /* of the first one, and from one to the next */
+};
+
 /* The task in one group that this rank is in. */
 struct part {
 	struct ringup_group *g;
 	int rank, ranks;        /* in the group */
-	void *in, *out;         /* the members, one after the other */
+	void *in, *out;         /* rooms for the members; in place, the same */
+	struct lie ins, outs;   /* where in them they are                    */
 	uint64_t gives, takes;  /* elements of one in them */
 	void **got;             /* members in out, by way of the library */
 	uint64_t *counts;       /* of the blocks that each received; ranks entries */
@@ -45,11 +51,9 @@ static int told(int rc, struct err *e)
 
 /* -- buffers -------------------------------------------------------------- */
 
-/* Only some have a form in which the result replaces the input. */
 static bool is_in_place(const struct task *t)
 {
-	return t->set ||
-	       (t->in_place && (t->what == TASK_ALLREDUCE || t->what == TASK_BROADCAST));
+	return t->set || (t->in_place && task_has_place(t));
 }
 
 static void drop(bool theirs, void *buffer)
@@ -98,6 +102,20 @@ static void *room(const struct measure *m, uint64_t count)
 	return p;
 }
 
+/* In place, what is shorter lies where this rank's block is in the longer. */
+static void lay(struct measure *m, struct part *p)
+{
+	const struct task *t = &m->task;
+	uint64_t before = task_before(t, p->ranks, p->rank) * m->size;
+
+	p->ins = (struct lie){ 0, p->gives * m->size };
+	p->outs = (struct lie){ 0, p->takes * m->size };
+	if (is_in_place(t) && p->gives < p->takes)
+		p->ins = (struct lie){ before, p->outs.step };
+	if (is_in_place(t) && p->takes < p->gives)
+		p->outs = (struct lie){ before, p->ins.step };
+}
+
 static int acquire(struct measure *m, struct part *p, struct err *e)
 {
 	const struct task *t = &m->task;
@@ -108,8 +126,13 @@ static int acquire(struct measure *m, struct part *p, struct err *e)
 		p->blocks[i] = task_block(t, p->ranks, i);
 	p->gives = task_gives(t, p->ranks, p->rank);
 	p->takes = task_takes(t, p->ranks, p->rank);
-	p->in = room(m, p->gives * members);
-	p->out = is_in_place(t) ? p->in : room(m, p->takes * members);
+	lay(m, p);
+	if (is_in_place(t)) {
+		p->in = p->out = room(m, (p->gives < p->takes ? p->takes : p->gives) * members);
+	} else {
+		p->in = room(m, p->gives * members);
+		p->out = room(m, p->takes * members);
+	}
 	p->got = calloc(members, sizeof(*p->got));
 	p->counts = calloc(members * (uint64_t)p->ranks, sizeof(*p->counts));
 	if (!p->in || !p->out || !p->got || !p->counts)
@@ -165,22 +188,22 @@ static int agree(struct measure *m, const char *name, double *v, int count,
 }
 
 /* Where member @i lies. */
-static const void *in_of(const struct measure *m, const struct part *p, int i)
+static void *in_of(const struct part *p, int i)
 {
-	return (unsigned char *)p->in + (uint64_t)i * p->gives * m->size;
+	return (unsigned char *)p->in + p->ins.first + (uint64_t)i * p->ins.step;
 }
 
-static void *out_of(const struct measure *m, const struct part *p, int i)
+static void *out_of(const struct part *p, int i)
 {
-	return (unsigned char *)p->out + (uint64_t)i * p->takes * m->size;
+	return (unsigned char *)p->out + p->outs.first + (uint64_t)i * p->outs.step;
 }
 
 static struct ringup_reduce sum_of(const struct measure *m, const struct part *p, int i)
 {
 	return (struct ringup_reduce){
 		.name = m->name,
-		.in = in_of(m, p, i),
-		.out = out_of(m, p, i),
+		.in = in_of(p, i),
+		.out = out_of(p, i),
 		.count = m->task.count,
 		.dtype = m->task.dtype,
 		.redop = m->task.redop,
@@ -191,13 +214,13 @@ static struct ringup_gather gather_of(const struct measure *m, struct part *p, i
 {
 	return (struct ringup_gather){
 		.name = m->name,
-		.in = in_of(m, p, i),
+		.in = in_of(p, i),
 		.rows = p->gives,
 		.row = 1,
 		.dtype = m->task.dtype,
 		.out = &p->got[i],
 		.counts = p->counts + i * p->ranks,
-		.into = out_of(m, p, i),
+		.into = out_of(p, i),
 		.into_bytes = p->takes * m->size,
 	};
 }
@@ -208,10 +231,10 @@ static struct ringup_scatter scatter_of(const struct measure *m, const struct pa
 
 	return (struct ringup_scatter){
 		.name = m->name,
-		.in = in_of(m, p, i),
+		.in = in_of(p, i),
 		.rows = rows,
 		.row = p->gives / rows,
-		.out = out_of(m, p, i),
+		.out = out_of(p, i),
 		.dtype = m->task.dtype,
 		.redop = m->task.redop,
 	};
@@ -413,7 +436,6 @@ static void fill(struct measure *m, struct part *p)
 	/* For each rank a block, or only this rank's own. */
 	bool all = m->task.what == TASK_REDUCESCATTER || m->task.what == TASK_ALLTOALL;
 	const uint64_t *blocks = all ? p->blocks : p->blocks + p->rank;
-	unsigned char *at = p->in;
 	int i, j;
 
 	p->pattern.iteration++;
@@ -421,13 +443,16 @@ static void fill(struct measure *m, struct part *p)
 		fill_set(m, p);
 		return;
 	}
-	for (j = 0; j < task_members(&m->task); j++)
+	for (j = 0; j < task_members(&m->task); j++) {
+		unsigned char *at = in_of(p, j);
+
 		for (i = 0; i < (all ? p->ranks : 1); i++) {
 			struct pattern one = block(p, j, i);
 
 			pattern_fill(&one, p->rank, at, blocks[i]);
 			at += blocks[i] * m->size;
 		}
+	}
 	/* In place, only the root has what is broadcast. */
 	if (m->task.what == TASK_BROADCAST && m->task.in_place && p->rank)
 		memset(p->in, 0xff, p->gives * m->size);
@@ -452,7 +477,7 @@ static uint64_t wrong_of_blocks(const struct measure *m, const struct part *p, i
 {
 	bool mine = m->task.what == TASK_ALLTOALL;
 	struct pattern one = block(p, member, mine ? p->rank : 0);
-	const unsigned char *at = out_of(m, p, member);
+	const unsigned char *at = out_of(p, member);
 	const uint64_t *counts = p->counts + member * p->ranks;
 	uint64_t wrong = 0, n;
 	int i;
@@ -467,7 +492,7 @@ static uint64_t wrong_of_blocks(const struct measure *m, const struct part *p, i
 static uint64_t wrong_in(const struct measure *m, const struct part *p, int member)
 {
 	struct pattern first = block(p, member, 0), mine = block(p, member, p->rank);
-	const void *out = out_of(m, p, member);
+	const void *out = out_of(p, member);
 
 	switch (m->task.what) {
 	case TASK_ALLREDUCE:
@@ -530,7 +555,7 @@ static int sample(struct measure *m, int calls, double *us, struct err *e)
 /* What several sums in place add up to is known to nobody: one call is checked. */
 static bool repeats_in_place(const struct task *t, const struct dose *d)
 {
-	return d->calls > 1 && is_in_place(t) && t->what != TASK_BROADCAST;
+	return d->calls > 1 && is_in_place(t) && task_combines(t);
 }
 
 int measure_play(struct measure *m, const struct task *t, const struct dose *d, double *us,

@@ -51,6 +51,11 @@ bool task_has_many(const struct task *t)
 	       t->what == TASK_REDUCESCATTER;
 }
 
+bool task_has_place(const struct task *t)
+{
+	return t->what != TASK_ALLTOALL && t->what != TASK_BARRIER;
+}
+
 int task_members(const struct task *t)
 {
 	return t->members ? t->members : 1;
@@ -93,6 +98,15 @@ uint64_t task_block(const struct task *t, int ranks, int i)
 	if (!task_has_blocks(t))
 		return t->count;
 	return (rows / n + ((uint64_t)i < rows % n)) * row(t, ranks);
+}
+
+uint64_t task_before(const struct task *t, int ranks, int i)
+{
+	uint64_t all = 0;
+
+	while (i > 0)
+		all += task_block(t, ranks, --i);
+	return all;
 }
 
 uint64_t task_gives(const struct task *t, int ranks, int rank)

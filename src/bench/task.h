@@ -56,9 +56,11 @@ const char *task_name(const struct task *t);
 const char *task_names(int i);
 
 /* task_has_blocks - is its tensor made of a block for each rank?  task_has_many - can
- * several go together? */
+ * several go together?  task_has_place - can the result replace the input, or one of the two
+ * lie where this rank's block is in the other? */
 bool task_has_blocks(const struct task *t);
 bool task_has_many(const struct task *t);
+bool task_has_place(const struct task *t);
 
 /* task_members - how many do. */
 int task_members(const struct task *t);
@@ -86,9 +88,12 @@ void task_resize(struct task *t, uint64_t bytes, int ranks);
  *
  * task_block - the elements of rank @i's block.  Rank @i brings it to an allgather and has
  * it left after a reducescatter; in an alltoall every rank has one that long for rank @i.
+ *
+ * task_before - those of all blocks before rank @i's.
  */
 uint64_t task_rows(const struct task *t, int ranks);
 uint64_t task_block(const struct task *t, int ranks, int i);
+uint64_t task_before(const struct task *t, int ranks, int i);
 
 /* task_gives, task_takes - how many elements of a member are @rank's input and its result,
  * among @ranks. */

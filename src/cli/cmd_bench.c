@@ -226,7 +226,7 @@ static int parse_places(struct request *q, struct err *e)
 	q->places[1] = both || !strcmp(in_place, "yes");
 	if (!q->places[0] && !q->places[1])
 		return cmd_misuse(e, "--in-place=%.80s: not no, yes or both", in_place);
-	if (q->task.what == TASK_ALLREDUCE || q->task.what == TASK_BROADCAST)
+	if (task_has_place(&q->task) && q->task.what != TASK_SET)
 		return 0;
 	if (!q->places[0] && q->task.what != TASK_SET)
 		return cmd_misuse(e, "--in-place=%s: %s has no such form", in_place,
@@ -280,6 +280,9 @@ static int parse(const char *collective, struct request *q, struct err *e)
 		return cmd_misuse(e, "--level=%.80s: not c or torch", level);
 	if (!strcmp(level, "torch") && (shared || *group_words))
 		return cmd_misuse(e, "--level=torch has neither --alloc nor --groups");
+	if (!strcmp(level, "torch") && q->places[1] && task_has_blocks(&q->task))
+		return cmd_misuse(e, "--level=torch --in-place=%s: %s has no such form there",
+				  in_place, task_name(&q->task));
 	if (*backend && !backend_find(backend))
 		return cmd_misuse(e, "--backend=%.80s: there is none of that name", backend);
 	if (hogs < 0 || hogs > MOST_HOGS)

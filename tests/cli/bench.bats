@@ -189,6 +189,29 @@ field() {
   [[ $(field in_place | sort -u) == true && $(field wrong | sort -u) == 0 ]]
 }
 
+@test "in place where a block is in the whole" {
+  local words
+  for words in allgather "allgather --uneven" "allgather --members 3" reducescatter \
+    "reducescatter --uneven" "reducescatter --members 3" "allgather --alloc"; do
+    # shellcheck disable=SC2086
+    bench $words -n 3 --sizes 4,3000,1M --in-place both --check --json
+    expect_status 0
+    [[ $(field in_place | sort -u | xargs) == "false true" && $(field wrong | sort -u) == 0 ]]
+  done
+}
+
+@test "in place where a block is in the whole, beside MPI" {
+  command -v mpicc.openmpi >/dev/null || skip "Open MPI is not installed"
+  local words
+  for words in allgather "allgather --uneven" reducescatter "reducescatter --uneven" "reducescatter --members 2"; do
+    # shellcheck disable=SC2086
+    run timeout 60 ringup bench $words -n 3 -i 1 --sizes 4,70000 --in-place yes --check --json --peer openmpi
+    expect_status 0
+    [[ $(grep -c '"in_place":true,.*"name":"openmpi"' <<<"$output") == 2 ]] || { echo "$output"; return 1; }
+    [[ $words == allgather* || $(grep -o '"wrong":[0-9a-z]*' <<<"$output" | sort -u) == '"wrong":0' ]]
+  done
+}
+
 @test "buffers that others can reach, alone and beside a peer" {
   local c
   for c in allreduce broadcast alltoall resnet50; do
@@ -488,7 +511,7 @@ leftovers() {
   local words
   for words in dance "allreduce --sizes 8,x" "allreduce --sizes 0" "allreduce --sizes ," \
     "allreduce --dtype f8" "allreduce --op mean" "allreduce --backend carrier" "allreduce -n 0" \
-    "allreduce -i -1" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --groups 3" "allreduce --groups 0,2/1" "allreduce --level java" "allreduce --level torch --alloc" "allreduce --level torch --groups 2" "allreduce --uneven" "broadcast --uneven" "barrier --uneven" "bert --uneven" "allreduce --members 0" "allreduce --members 257" "alltoall --members 2" "broadcast --members 2" "resnet50 --members 2" "allreduce --in-place maybe" "alltoall --in-place yes" "barrier --plot x.svg" \
+    "allreduce -i -1" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --groups 3" "allreduce --groups 0,2/1" "allreduce --level java" "allreduce --level torch --alloc" "allreduce --level torch --groups 2" "allgather --level torch --in-place yes" "allreduce --uneven" "broadcast --uneven" "barrier --uneven" "bert --uneven" "allreduce --members 0" "allreduce --members 257" "alltoall --members 2" "broadcast --members 2" "resnet50 --members 2" "allreduce --in-place maybe" "alltoall --in-place yes" "barrier --plot x.svg" \
     "reducescatter --op adasum" "allreduce --groups 2x" "allreduce --sizes 8:4:2" "allreduce -b 8 -e 64 -f 1" "allreduce barrier" "allreduce --frequency 3" ""; do
     # shellcheck disable=SC2086
     run timeout 60 ringup bench $words

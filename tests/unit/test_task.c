@@ -79,6 +79,9 @@ static void uneven(void)
 			good &= adds_up(&t, elements, ranks);
 	ok(good, "uneven blocks add up, of 1 to 39 elements among 1 to 9 ranks");
 	task_resize(&t, 600 * 4, 4);
+	ok(task_before(&t, 4, 0) == 0 && task_before(&t, 4, 3) == 500 &&
+		   task_before(&t, 4, 4) == 600,
+	   "what comes before a block");
 	ok(task_block(&t, 4, 0) == 200 && task_block(&t, 4, 1) == 200 &&
 		   task_block(&t, 4, 2) == 100 && task_block(&t, 4, 3) == 100,
 	   "the first half of the ranks has twice as much");

@@ -31,8 +31,9 @@ static int theirs[MOST_COUNTS], at_theirs[MOST_COUNTS], mine[MOST_COUNTS], at_mi
 static MPI_Datatype type;
 static MPI_Op op;
 static size_t size;
-static char *in, *out, before[LINE]; /* before: the order that they are for */
-static size_t give_bytes, take_bytes, room_in, room_out; /* of a member, and of all */
+static char *in, *out, before[LINE];         /* before: the order that they are for */
+static size_t give_at, give_step, take_step; /* where members lie, in bytes */
+static size_t room_in, room_out;             /* of all of them              */
 
 static double now_us(void)
 {
@@ -150,39 +151,63 @@ static void release(void)
 	before[0] = 0;
 }
 
+/* In place, what is given lies where it goes in what is taken, and a part that is left
+ * at the beginning of what it is a part of, as MPI has it. */
 static void prepare(void)
 {
-	give_bytes = (size_t)gives() * size;
-	take_bytes = (size_t)takes() * size;
-	room_in = give_bytes * (size_t)members;
-	room_out = take_bytes * (size_t)members;
+	size_t give_bytes = (size_t)gives() * size, take_bytes = (size_t)takes() * size;
+	size_t longer = give_bytes > take_bytes ? give_bytes : take_bytes;
+	int i;
+
+	give_step = in_place ? longer : give_bytes;
+	take_step = in_place ? longer : take_bytes;
+	give_at = 0;
+	if (in_place && is(collective, "allgather"))
+		for (i = 0; i < rank; i++)
+			give_at += (size_t)(uneven ? counts[i] : total) * size;
+	room_in = give_step * (size_t)members;
+	room_out = take_step * (size_t)members;
 	in = room(room_in);
 	out = in_place ? in : room(room_out);
+}
+
+static void fill_one(char *to)
+{
+	long i, n = gives();
+	int x = (rank + iteration) % ranks;
+
+	if (is(dtype, "f32"))
+		for (i = 0; i < n; i++, x = x + 1 < ranks ? x + 1 : 0)
+			((float *)(void *)to)[i] = (float)x;
+	else if (is(dtype, "f64"))
+		for (i = 0; i < n; i++, x = x + 1 < ranks ? x + 1 : 0)
+			((double *)(void *)to)[i] = (double)x;
+	else
+		memset(to, rank % 2, (size_t)n * size);
 }
 
 /* Small whole numbers that differ between ranks, places and iterations. */
 static void fill(void)
 {
-	long i, n = gives() * members;
-	int x = (rank + ++iteration) % ranks;
+	int i;
 
-	if (is(dtype, "f32"))
-		for (i = 0; i < n; i++, x = x + 1 < ranks ? x + 1 : 0)
-			((float *)in)[i] = (float)x;
-	else if (is(dtype, "f64"))
-		for (i = 0; i < n; i++, x = x + 1 < ranks ? x + 1 : 0)
-			((double *)in)[i] = (double)x;
-	else
-		memset(in, rank % 2, (size_t)n * size);
+	iteration++;
+	for (i = 0; i < members; i++)
+		fill_one(in + give_at + (size_t)i * give_step);
 }
 
 /* Whether a sum of f32 is right; what else there is, MPI's own tests look at. */
 static long wrong_now(void)
 {
-	long i, n = takes() * members, wrong = 0;
+	long i, n = takes(), wrong = 0;
+	const float *at;
+	int j;
 
-	for (i = 0; i < n; i++)
-		wrong += ((float *)out)[i] != (float)(ranks * (ranks - 1) / 2);
+	for (j = 0; j < members; j++) {
+		at = (const void *)(out + (size_t)j * take_step);
+		for (i = 0; i < n; i++)
+			wrong += at[i] != (float)(ranks * (ranks - 1) / 2);
+	}
 	return wrong;
 }
 
@@ -204,9 +229,15 @@ static void scale(char *at, long count)
 			((double *)at)[i] /= ranks;
 }
 
+/* What is there already is not named. */
+static const void *given(const char *from)
+{
+	return in_place ? MPI_IN_PLACE : from;
+}
+
 static void allreduce(const char *from, char *to)
 {
-	MPI_Allreduce(in_place ? MPI_IN_PLACE : from, to, (int)total, type, op, MPI_COMM_WORLD);
+	MPI_Allreduce(given(from), to, (int)total, type, op, MPI_COMM_WORLD);
 	if (average)
 		scale(to, total);
 }
@@ -235,22 +266,23 @@ static void broadcast(const char *from, char *to)
 
 static void allgather(const char *from, char *to)
 {
-	MPI_Allgather(from, (int)total, type, to, (int)total, type, MPI_COMM_WORLD);
+	MPI_Allgather(given(from), (int)total, type, to, (int)total, type, MPI_COMM_WORLD);
 }
 
 static void allgatherv(const char *from, char *to)
 {
-	MPI_Allgatherv(from, theirs[rank], type, to, theirs, at_theirs, type, MPI_COMM_WORLD);
+	MPI_Allgatherv(given(from), theirs[rank], type, to, theirs, at_theirs, type,
+		       MPI_COMM_WORLD);
 }
 
 static void reducescatter(const char *from, char *to)
 {
-	MPI_Reduce_scatter_block(from, to, (int)total, type, op, MPI_COMM_WORLD);
+	MPI_Reduce_scatter_block(given(from), to, (int)total, type, op, MPI_COMM_WORLD);
 }
 
 static void reducescatterv(const char *from, char *to)
 {
-	MPI_Reduce_scatter(from, to, theirs, type, op, MPI_COMM_WORLD);
+	MPI_Reduce_scatter(given(from), to, theirs, type, op, MPI_COMM_WORLD);
 }
 
 static void alltoall(const char *from, char *to)
@@ -310,7 +342,7 @@ static double sample(int calls)
 	begun = now_us();
 	for (i = 0; i < calls; i++)
 		for (j = 0; j < members; j++)
-			call(in + (size_t)j * give_bytes, out + (size_t)j * take_bytes);
+			call(in + give_at + (size_t)j * give_step, out + (size_t)j * take_step);
 	us = (now_us() - begun) / calls;
 	meet();
 	return us;

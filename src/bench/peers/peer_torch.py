@@ -80,7 +80,8 @@ class Gloo:
             dist.barrier()
 
     def is_in_place(self, task):
-        return task.collective == "allreduce" or task.is_set
+        parts = task.collective in ("allgather", "reducescatter")
+        return task.collective == "allreduce" or task.is_set or (parts and task.in_place)
 
     def close(self):
         self.dist.destroy_process_group()
@@ -149,7 +150,7 @@ class Horovod:
             t.outs = hvd.grouped_allreduce(t.ins, name=t.name, op=t.op)
 
     def is_in_place(self, task):
-        return task.in_place
+        return task.in_place and task.collective not in ("allgather", "reducescatter")
 
     def close(self):
         self.hvd.shutdown()
@@ -175,10 +176,16 @@ class Task:
         give = whole if self.collective in ("reducescatter", "alltoall") else own
         take = {"allgather": whole, "alltoall": own * ranks}.get(self.collective, own)
         many = range(int(members))
-        self.data = torch.zeros(give * len(many), dtype=self.dtype)
-        self.ins = self.outs = self.rows = [self.data[i * give:(i + 1) * give] for i in many]
+        room = max(give, take) if peer.is_in_place(self) else give
+        self.data = torch.zeros(room * len(many), dtype=self.dtype)
+        self.ins = self.outs = self.rows = [self.data[i * room:(i + 1) * room] for i in many]
         if not peer.is_in_place(self):
             self.outs = [torch.zeros(take, dtype=self.dtype) for i in many]
+        elif give != take:
+            # The shorter lies where it belongs in the longer.
+            first = sum(blocks[:peer.rank])
+            mine = [x[first:first + own] for x in self.ins]
+            self.ins, self.outs = (mine, self.outs) if give < take else (self.ins, mine)
         self.blocks, self.own, self.splits, self.pieces = None, None, None, [None for i in many]
         if uneven == "1":
             self.blocks, self.own = blocks, [own] * ranks
@@ -194,7 +201,7 @@ class Task:
         # What is written anew before each sample, again and again.
         period = ((torch.arange(ranks) + peer.rank) % ranks).to(self.dtype)
         period = period.repeat(1 + min(give, 65536) // ranks)
-        self.slices = [(x, period[:len(x)]) for x in self.data.split(len(period))] if give else []
+        self.slices = [(y, period[:len(y)]) for x in self.ins for y in x.split(len(period)) if give]
 
     def can_check(self):
         return self.sums and (self.collective in ("allreduce", "reducescatter") or self.is_set)
