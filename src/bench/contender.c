@@ -125,9 +125,13 @@ static int send_all(struct contender *c, const char *text, struct err *e)
 	int i;
 
 	/* Orders are short and the last has been read: they fit into the socket. */
-	for (i = 0; i < c->ranks; i++)
-		if (send(c->line[i].fd, text, len, MSG_NOSIGNAL) != (ssize_t)len)
-			return fail_os(e, "rank %d", i);
+	for (i = 0; i < c->ranks; i++) {
+		if (send(c->line[i].fd, text, len, MSG_NOSIGNAL) == (ssize_t)len)
+			continue;
+		if (errno == EPIPE || errno == ECONNRESET)
+			return fail(e, RINGUP_EPEER, "rank %d: it has ended", i);
+		return fail_os(e, "rank %d", i);
+	}
 	return 0;
 }
 

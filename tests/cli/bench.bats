@@ -462,11 +462,13 @@ leftovers() {
   [[ -z $(leftovers) ]]
 }
 
-@test "a rank that is killed is named, and nothing is left" {
+# kill_third [HOW] - kill rank 2 of a bench at work; between two orders: while the bench stands
+# still, all ranks have answered the one and wait for the other.
+kill_third() {
   export TMPDIR=$BATS_TEST_TMPDIR/tmp
   mkdir "$TMPDIR"
   timeout 60 ringup bench allreduce -n 3 -t 50 --sizes 16M,64M >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
-  local pid=$! i p victim=
+  local pid=$! i p victim='' bench
   for ((i = 0; i < 200; i++)); do
     for p in $(pgrep -f -- "--join=$TMPDIR" || true); do
       grep -qz '^RINGUP_RANK=2$' "/proc/$p/environ" 2>/dev/null && victim=$p
@@ -474,12 +476,26 @@ leftovers() {
     [[ -z $victim || $(wc -l <"$BATS_TEST_TMPDIR/out") -lt 2 ]] || break
     sleep 0.05
   done
+  if [[ ${1:-} == between ]]; then
+    bench=$(pgrep -P "$pid")
+    kill -STOP "$bench"
+    sleep 2
+  fi
   kill -KILL "$victim"
+  [[ ${1:-} != between ]] || kill -CONT "$bench"
   i=0
   wait "$pid" || i=$?
   [[ $i -eq 3 ]]
   grep -qx 'ringup bench: ringup: rank 2: it has ended' "$BATS_TEST_TMPDIR/out" || { cat "$BATS_TEST_TMPDIR/out"; return 1; }
   [[ -z $(leftovers) ]]
+}
+
+@test "a rank that is killed is named, and nothing is left" {
+  kill_third
+}
+
+@test "a rank that is killed between two orders is, too" {
+  kill_third between
 }
 
 @test "one rank needs no other" {
