@@ -14,21 +14,21 @@
 #include "coll/reduce.h"
 
 /* Where the members are in their room, in bytes. */
-struct lie {
+struct layout {
 	uint64_t first, step; /* of the first one, and from one to the next */
 };
 
 /* The task in one group that this rank is in. */
 struct part {
 	struct ringup_group *g;
-	int rank, ranks;        /* in the group */
-	void *in, *out;         /* rooms for the members; in place, the same */
-	struct lie ins, outs;   /* where in them they are                    */
-	uint64_t gives, takes;  /* elements of one in them */
-	void **got;             /* members in out, by way of the library */
-	uint64_t *counts;       /* of the blocks that each received; ranks entries */
-	uint64_t *blocks;       /* what they have to be; ranks entries */
-	struct ringup_op **ops; /* of a set, or one */
+	int rank, ranks;         /* in the group */
+	void *in, *out;          /* rooms for the members; in place, the same */
+	struct layout ins, outs; /* where in them they are                    */
+	uint64_t gives, takes;   /* elements of one in them */
+	void **got;              /* members in out, by way of the library */
+	uint64_t *counts;        /* of the blocks that each received; ranks entries */
+	uint64_t *blocks;        /* what they have to be; ranks entries */
+	struct ringup_op **ops;  /* of a set, or one */
 	struct pattern pattern;
 };
 
@@ -108,12 +108,12 @@ static void lay(struct measure *m, struct part *p)
 	const struct task *t = &m->task;
 	uint64_t before = task_before(t, p->ranks, p->rank) * m->size;
 
-	p->ins = (struct lie){ 0, p->gives * m->size };
-	p->outs = (struct lie){ 0, p->takes * m->size };
+	p->ins = (struct layout){ 0, p->gives * m->size };
+	p->outs = (struct layout){ 0, p->takes * m->size };
 	if (is_in_place(t) && p->gives < p->takes)
-		p->ins = (struct lie){ before, p->outs.step };
+		p->ins = (struct layout){ before, p->outs.step };
 	if (is_in_place(t) && p->takes < p->gives)
-		p->outs = (struct lie){ before, p->ins.step };
+		p->outs = (struct layout){ before, p->ins.step };
 }
 
 static int acquire(struct measure *m, struct part *p, struct err *e)
