@@ -33,11 +33,12 @@ static inline int check_buffer(const char *call, const char *what, const void *p
 	return 0;
 }
 
+/* Nothing overlaps nothing, wherever that is. */
 static bool do_overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
 {
 	uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
 
-	return x < y + b_bytes && y < x + a_bytes;
+	return a_bytes && b_bytes && x < y + b_bytes && y < x + a_bytes;
 }
 
 /* In place, or apart. */

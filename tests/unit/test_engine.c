@@ -665,6 +665,11 @@ static void arguments(struct ringup *r, int rank, int size)
 	check(ringup_reducescatter(g, &part, &op) == RINGUP_EINVAL, "a part elsewhere", rank);
 	check(ringup_alltoall(g, &rows, &op) == RINGUP_EINVAL, "into where in is", rank);
 	check(!op, "no handle after a failure", rank);
+	rows.rows = 0;
+	check(!ringup_alltoall(g, &rows, NULL), "no rows, inside into", rank);
+	part.rows = 1;
+	part.out = rank ? v + 1 : v;
+	check(!ringup_reducescatter(g, &part, NULL), "no part, inside in", rank);
 	/* A long name works, and is busy while it is in flight. */
 	if (size == 1)
 		return;
