@@ -55,12 +55,41 @@ static bool scales_to(enum ringup_dtype t, const unsigned char *x, double pre,
 	return !memcmp(out, want, reduce_dtype_bytes(t));
 }
 
+/* What the floating @x is when it has been multiplied by @pre. */
+static double scaled(enum ringup_dtype t, const unsigned char *x, double pre)
+{
+	alignas(WIDEST) unsigned char in[WIDEST], out[WIDEST];
+	float f = 0;
+	double d;
+
+	memcpy(in, x, WIDEST);
+	copy_scaled(t, out, in, 1, pre);
+	memcpy(&d, out, sizeof(d));
+	if (t == RINGUP_F64)
+		return d;
+	if (t == RINGUP_F32)
+		memcpy(&f, out, sizeof(f));
+	else
+		reduce_widen(t, &f, out, 1);
+	return (double)f;
+}
+
+/* Is all that anybody may have 0 once it has been multiplied by @pre? */
+static bool are_all_zero(enum ringup_dtype t, double pre)
+{
+	bool is_signed = t != RINGUP_U8 && t != RINGUP_U16;
+	double most = __builtin_ldexp(1, 8 * (int)reduce_dtype_bytes(t) - is_signed);
+
+	/* Of unsigned ones the greatest is one less than that. */
+	return (pre < 0 && !is_signed) || (most - !is_signed) * __builtin_fabs(pre) < 1;
+}
+
 /* What is 1 when it has been multiplied by @pre; false if there is no such number. */
 static bool put_one(enum ringup_dtype t, double pre, unsigned char *to)
 {
 	alignas(WIDEST) unsigned char one[WIDEST] = { 0 }, first[WIDEST] = { 0 };
 	uint64_t bits;
-	double x = __builtin_ceil(1 / __builtin_fabs(pre));
+	double x = __builtin_ceil(1 / __builtin_fabs(pre)), product;
 	int k;
 
 	if (t == RINGUP_BOOL) {
@@ -69,10 +98,9 @@ static bool put_one(enum ringup_dtype t, double pre, unsigned char *to)
 	}
 	if (!reduce_is_floating(t)) {
 		put_whole(t, 1, one);
-		/* Of unsigned ones, all that anybody has is 0 then. */
-		if (pre < 0 && (t == RINGUP_U8 || t == RINGUP_U16))
+		if (are_all_zero(t, pre))
 			return true;
-		put_whole(t, x < 0x1p62 ? (int64_t)(pre < 0 ? -x : x) : 0, to);
+		put_whole(t, x < 0x1p63 ? (int64_t)(pre < 0 ? -x : x) : 0, to);
 		return scales_to(t, to, pre, one);
 	}
 	put_floating(t, 1, one);
@@ -85,8 +113,21 @@ static bool put_one(enum ringup_dtype t, double pre, unsigned char *to)
 		if (scales_to(t, to, pre, one))
 			return true;
 	}
+	/* Within a few units of the last place of the least precise type, unless 1 / pre is
+	 * none of its numbers. */
 	memcpy(to, first, WIDEST);
-	return true;
+	product = scaled(t, to, pre);
+	return product > 0.98 && product < 1.02;
+}
+
+/* What leaves a minimum or maximum as it is; what is negated changes places, but a factor
+ * leaves bools alone. */
+static void put_last(enum ringup_dtype t, enum ringup_redop op, double pre, unsigned char *to)
+{
+	put_limit(t, (op == RINGUP_MIN) == (pre > 0 || t == RINGUP_BOOL), to);
+	/* A factor that is 0 in its type makes 0 of every number. */
+	if (reduce_is_floating(t) && __builtin_isnan(scaled(t, to, pre)))
+		memset(to, 0, WIDEST);
 }
 
 bool neutral_fill(void *to, enum ringup_dtype t, enum ringup_redop op, double pre,
@@ -96,15 +137,15 @@ bool neutral_fill(void *to, enum ringup_dtype t, enum ringup_redop op, double pr
 	alignas(WIDEST) unsigned char one[WIDEST] = { 0 };
 	uint64_t i;
 
-	if (op == RINGUP_PRODUCT) {
-		if (!put_one(t, pre, one))
-			return false;
-	} else if (op == RINGUP_MIN || op == RINGUP_MAX) {
-		/* What is negated changes places; but a factor leaves bools alone. */
-		put_limit(t, (op == RINGUP_MIN) == (pre > 0 || t == RINGUP_BOOL), one);
-	} else {
+	if (!count)
 		return true;
-	}
+	if (op == RINGUP_MIN || op == RINGUP_MAX)
+		put_last(t, op, pre, one);
+	else if (op != RINGUP_PRODUCT)
+		/* A factor that is infinite in its type makes no number of 0. */
+		return !reduce_is_floating(t) || !__builtin_isnan(scaled(t, one, pre));
+	else if (!put_one(t, pre, one))
+		return false;
 	for (i = 0; i < count; i++)
 		for (k = 0; k < size; k++)
 			((unsigned char *)to)[i * size + k] = one[k];

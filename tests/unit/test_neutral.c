@@ -127,6 +127,48 @@ static void one(enum ringup_dtype t, enum ringup_redop op, double pre)
 		ok(!memcmp(r, x, bytes), "  changes nothing");
 }
 
+/* Factors that have no inverse in the type, or are 0 or infinite in it. */
+static void far_out(void)
+{
+	static const struct {
+		enum ringup_dtype t;
+		enum ringup_redop op;
+		double pre;
+		int there; /* something that changes nothing */
+	} rows[] = {
+		{ RINGUP_F16, RINGUP_PRODUCT, 1e-5, 0 },
+		{ RINGUP_F16, RINGUP_PRODUCT, 1e8, 0 },
+		{ RINGUP_F16, RINGUP_PRODUCT, 1e4, 1 },
+		{ RINGUP_F32, RINGUP_PRODUCT, 1e-39, 0 },
+		{ RINGUP_F64, RINGUP_PRODUCT, 1e-39, 1 },
+		{ RINGUP_F32, RINGUP_SUM, 1e39, 0 },
+		{ RINGUP_F64, RINGUP_SUM, 1e39, 1 },
+		{ RINGUP_F32, RINGUP_SUM, 1e-50, 1 },
+		{ RINGUP_I8, RINGUP_PRODUCT, 0.001, 1 },
+		{ RINGUP_U8, RINGUP_PRODUCT, 1 / 255.0, 1 },
+		{ RINGUP_I64, RINGUP_PRODUCT, 1.5e-19, 1 },
+	};
+	static const enum ringup_redop limits[] = { RINGUP_MIN, RINGUP_MAX };
+	double n = 0;
+	float f, x = -1, scaled;
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		ok(neutral_fill(&n, rows[i].t, rows[i].op, rows[i].pre, 1) == rows[i].there,
+		   "type %d, operation %d, %g: %s", rows[i].t, rows[i].op, rows[i].pre,
+		   rows[i].there ? "there is one" : "there is none");
+		ok(neutral_fill(&n, rows[i].t, rows[i].op, rows[i].pre, 0), "  of no elements");
+		n = 0;
+	}
+	copy_scaled(RINGUP_F32, &x, &x, 1, 1e-50);
+	for (i = 0; i < 2; i++) {
+		f = 0;
+		ok(neutral_fill(&f, RINGUP_F32, limits[i], 1e-50, 1), "a factor that is 0");
+		copy_scaled(RINGUP_F32, &scaled, &f, 1, 1e-50);
+		ok(scaled == 0 && x == 0, "  makes 0 of it, too");
+	}
+}
+
 /* Powers of two have exact inverses, and many others a neighbour that serves. */
 static void to_the_bit(void)
 {
@@ -153,5 +195,6 @@ int main(void)
 			for (k = 0; k < sizeof(factors) / sizeof(factors[0]); k++)
 				one(types[i], ops[j], factors[k]);
 	to_the_bit();
+	far_out();
 	return tap_done();
 }
