@@ -242,7 +242,8 @@ RINGUP_EXPORT const char *ringup_error(void);
  *   RINGUP_EINVAL     rank is not in 0..size-1, or the environment contradicts
  *		       itself
  *   RINGUP_EAUTH      somebody without the job's secret answered
- *   RINGUP_EMISMATCH  ranks run different versions of this library
+ *   RINGUP_EMISMATCH  ranks run different versions of this library, or ask for
+ *		       different groups
  *   RINGUP_ETIMEDOUT  not all ranks came
  *   RINGUP_ESYSTEM    no memory, descriptors or network
  */
@@ -307,7 +308,8 @@ RINGUP_API int ringup_group_add(struct ringup *r, const int *ranks, int count,
  * Blocking:   until all ranks have called it.
  *
  * Returns 0; or, and then the group stays, RINGUP_EBUSY if operations are in flight in
- * it, anywhere, RINGUP_EINVAL for the world, or what a collective returns.
+ * it, anywhere, RINGUP_EMISMATCH if ranks remove different ones, RINGUP_EINVAL for the world,
+ * or what a collective returns.
  *
  * Horovod: hvd.remove_process_set().
  */
@@ -530,9 +532,11 @@ RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ri
  * Until it completes this rank adds zeros to the sums of others (averages are still
  * divided by the size of the group), to minima, maxima and products what changes nothing,
  * gives no rows and receives what is for it into nowhere.  Errors, on all ranks, are only
- * what it should broadcast itself, and products of integers that are at least doubled before:
- * no integer is 1 then.  *@last,
- * if that is not NULL, is set to the rank that has joined last.
+ * what it should broadcast itself, products of integers that are at least doubled before (no
+ * integer is 1 then), products of floating numbers whose factor has no inverse in their type,
+ * and sums whose factor is infinite in it.  *@last, if that is not NULL, is set to the rank
+ * that has joined last; between hosts, if several came after the same operation, to one of
+ * them.
  *
  * What this rank has started before comes before: it completes, though others have
  * joined.  Until the join completes nothing else can be started.
@@ -587,7 +591,8 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  *   RINGUP_EMISMATCH  the ranks disagree; nothing was touched and the next
  *		       operation works
  *   RINGUP_EPEER      a rank died; ringup_error() names it
- *   RINGUP_ESHUTDOWN  a rank left; RINGUP_EABORTED: a rank aborted the job
+ *   RINGUP_ESHUTDOWN  a rank left; RINGUP_EABORTED: a rank aborted the job, or an
+ *		       operation has stalled for longer than RINGUP_STALL_ABORT_MS
  *   RINGUP_ENOMEM     there was no memory for the result of an allgather
  *   RINGUP_ETIMEDOUT  not completed yet; @op is still in flight
  */

@@ -123,6 +123,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_oom \
 	%reldir%/unit/test_pulse \
 	%reldir%/unit/test_stall \
+	%reldir%/unit/test_unwaited \
 	%reldir%/unit/test_foreign \
 	%reldir%/unit/test_seat \
 	%reldir%/unit/test_self \

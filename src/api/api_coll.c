@@ -506,8 +506,6 @@ int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)
 	tensor_ask(&q, "\x01join", NULL, NULL);
 	q.last = last;
 	want_init(&q.want, WANT_JOIN, RINGUP_U8, 0);
-	if (g->group->rank >= 0)
-		q.rows = __atomic_load_n(&g->group->lane.batches, __ATOMIC_RELAXED);
 	rc = submit(g, &q, "ringup_join", opp, &e);
 	return rc ? context_fail(&e) : 0;
 }

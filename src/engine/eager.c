@@ -183,6 +183,37 @@ bool eager_look(struct lane *l, struct ringup_op *op)
 	return false;
 }
 
+/* Has another rank filled its line, and gone? */
+static bool any_filled(const struct lane *l, const struct lines *at, uint32_t round)
+{
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		if (r != l->team.rank && ledger_look(at, r, round) == LINE_DATA)
+			return true;
+	return false;
+}
+
+/* Of a rank that fills its line and one that goes the long way, at least one sees the other:
+ * both store, and then load. */
+void eager_follow(struct lane *l, struct ringup_op *op)
+{
+	struct lines at;
+
+	if (l->ledger->span || !ledger_fits(l->ledger, op->id, 0))
+		return;
+	if (!op_is_eager(op)) {
+		at = ledger_lines(l->ledger, op->id, op->round);
+		if (any_filled(l, &at, op->round))
+			engine_call(l);
+	} else if (ledger_arrived(l->ledger, op->id) % (uint64_t)l->team.size) {
+		lock_take(&l->lock);
+		if (eager_look(l, op))
+			engine_completed(l->engine);
+		lock_give(&l->lock);
+	}
+}
+
 bool eager_scan(struct lane *l)
 {
 	struct ringup_op *op;

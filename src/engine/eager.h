@@ -40,6 +40,13 @@ bool eager_try(struct lane *l, struct ringup_op *op);
 /* eager_look - the same with l->lock, of any operation; true if that completed it. */
 bool eager_look(struct lane *l, struct ringup_op *op);
 
+/*
+ * eager_follow - @op has been submitted, and a fence passed since: if it went the long way,
+ * call those who did not; if it did not and somebody else has, follow.  Nobody may be waiting
+ * for theirs.  Nobody else has @op yet.
+ */
+void eager_follow(struct lane *l, struct ringup_op *op);
+
 /* eager_scan - all that are in flight, for threads that sleep, and for minds
  * changed; true if any was completed. */
 bool eager_scan(struct lane *l);

@@ -176,14 +176,18 @@ void engine_announce(struct lane *l)
 	}
 }
 
-void engine_arrived(struct lane *l, enum arrival as)
+void engine_arrived(struct lane *l, struct ringup_op *op, enum arrival as)
 {
 	if (as == ARRIVED_LAST)
 		engine_call(l);
 	else if (as == ARRIVED_AWAITED)
 		seat_ring(l->row, SEAT_ANYBODY);
-	else if (l->ledger)
+	if (as == ARRIVED_EARLY && l->ledger) {
 		engine_announce(l);
+		/* After the fence in there, too. */
+		if (op)
+			eager_follow(l, op);
+	}
 }
 
 /* ---- failing ---- */
@@ -290,15 +294,12 @@ struct look {
 static void scan_eager(struct engine *g)
 {
 	struct lane *l;
-	bool any = false;
 	int i, end = begin_look(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = lane_at(g, i)) && __atomic_load_n(&l->eager_count, __ATOMIC_RELAXED))
-			any |= eager_scan(l);
+		if ((l = lane_at(g, i)))
+			lane_look(l);
 	end_look(g, end);
-	if (any)
-		engine_completed(g);
 }
 
 /* While this thread does nothing but wait, it also fetches what comes from other
@@ -425,9 +426,9 @@ static void be_patient(struct engine *g, bool patient)
 
 /* With the baton: go on until @op is done, the deadline, or (op NULL) until
  * there is no work, or somebody waits who can do it. */
-static void drive(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
+static void drive(struct engine *g, struct lane *mine, struct ringup_op *op,
+		  int64_t deadline_ns)
 {
-	struct lane *mine = op ? op->lane : NULL;
 	bool patient = __atomic_load_n(&g->row->patient, __ATOMIC_RELAXED);
 	int vain = 0;
 
@@ -473,9 +474,11 @@ static void *carry(void *arg)
 		seen = __atomic_load_n(&s->kick, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(&g->stop, __ATOMIC_ACQUIRE))
 			return NULL;
+		/* Somebody may have changed his mind. */
+		scan_eager(g);
 		if (!has_waiters(g) && work_left(g) && take_baton(g)) {
 			be_patient(g, false);
-			drive(g, NULL, INT64_MAX);
+			drive(g, NULL, NULL, INT64_MAX);
 			be_patient(g, true);
 			give_baton(g);
 			continue;
@@ -516,37 +519,68 @@ static void leave_work(struct engine *g)
 		seat_kick(g->row, g->row->me);
 }
 
-/* @holding: this thread has the baton already. */
-static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, struct err *e)
+/*
+ * The lane of an operation that this thread is about to look at or wait for.  As soon as that
+ * is complete, another thread may remove its group: then the lane stays until we go_out() of
+ * it, and what was in it is the world's, which always stays.
+ */
+static struct lane *go_in(struct ringup_op *op)
 {
-	struct lane *l = op->lane;
+	int end = begin_look(op->engine);
+	struct lane *l = __atomic_load_n(&op->lane, __ATOMIC_ACQUIRE);
+
+	if (l->serial)
+		__atomic_fetch_add(&l->inside, 1, __ATOMIC_SEQ_CST);
+	end_look(op->engine, end);
+	return l;
+}
+
+static void go_out(struct lane *l)
+{
+	if (l->serial)
+		__atomic_fetch_sub(&l->inside, 1, __ATOMIC_RELEASE);
+}
+
+/* Returns whether it is complete.  @holding: this thread has the baton already. */
+static bool wait_in(struct lane *l, struct ringup_op *op, int64_t deadline_ns, bool holding)
+{
 	struct engine *g = l->engine;
 	bool slept = false;
-	int i, rc;
+	int i;
 
 	for (i = 0; i < LOOKS && !holding && op_is_eager(op) && !eager_try(l, op); i++)
 		seat_pause();
 	while (holding || !op_is_done(op)) {
 		if (holding || take_baton(g)) {
-			drive(g, op, deadline_ns);
+			drive(g, l, op, deadline_ns);
 			give_baton(g);
 			holding = slept = false;
 		} else {
 			sleep_for_baton(g, op, deadline_ns);
 			slept = true;
 		}
-		if (!op_is_done(op) && deadline_ns != INT64_MAX && clock_ns() >= deadline_ns) {
-			if (slept)
-				leave_work(g);
-			return fail(e, RINGUP_ETIMEDOUT, "the operation is not complete yet");
-		}
+		if (!op_is_done(op) && deadline_ns != INT64_MAX && clock_ns() >= deadline_ns)
+			break;
 	}
 	if (slept)
 		leave_work(g);
-	rc = op->status;
-	if (rc && e)
-		*e = op->why;
-	submit_release(op);
+	return op_is_done(op);
+}
+
+static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, struct err *e)
+{
+	struct lane *l = go_in(op);
+	int rc;
+
+	if (wait_in(l, op, deadline_ns, holding)) {
+		rc = op->status;
+		if (rc && e)
+			*e = op->why;
+		submit_release(op);
+	} else {
+		rc = fail(e, RINGUP_ETIMEDOUT, "the operation is not complete yet");
+	}
+	go_out(l);
 	return rc;
 }
 
@@ -559,18 +593,31 @@ static int not_mine(struct err *e)
 
 int engine_wait(struct ringup_op *op, int64_t deadline_ns, struct err *e)
 {
-	if (!engine_is_mine(op->lane->engine))
+	if (!engine_is_mine(op->engine))
 		return not_mine(e);
 	return wait_for(op, deadline_ns, false, e);
 }
 
+/* Is it done, or can it be without the baton? */
+static bool is_through(struct ringup_op *op)
+{
+	struct lane *l;
+	bool is;
+
+	if (op_is_done(op) || !op_is_eager(op))
+		return op_is_done(op);
+	l = go_in(op);
+	is = eager_try(l, op);
+	go_out(l);
+	return is;
+}
+
 int engine_poll(struct ringup_op *op)
 {
-	struct engine *g = op->lane->engine;
+	struct engine *g = op->engine;
 	int i;
 
-	if (op_is_done(op) || !engine_is_mine(g) ||
-	    (op_is_eager(op) && eager_try(op->lane, op)))
+	if (!engine_is_mine(g) || is_through(op))
 		return 1;
 	if (!take_baton(g))
 		return op_is_done(op);
@@ -596,7 +643,7 @@ static int wait_or_leave(struct ringup_op *op, int64_t deadline_ns, bool holding
 int engine_late(struct ringup_op *op, int64_t deadline_ns, struct ringup_op **opp,
 		struct err *e)
 {
-	return wait_or_leave(op, deadline_ns, take_baton(op->lane->engine), opp, e);
+	return wait_or_leave(op, deadline_ns, take_baton(op->engine), opp, e);
 }
 
 int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
@@ -627,7 +674,7 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 			give_baton(g);
 		return rc;
 	}
-	engine_arrived(l, as);
+	engine_arrived(l, op, as);
 	return wait_or_leave(op, deadline_ns, holding, opp, e);
 }
 
@@ -673,8 +720,10 @@ void engine_remove(struct engine *g, struct lane *l)
 	for (i = 0; i < lane_end(g); i++)
 		if (g->lanes[i] == l)
 			__atomic_store_n(&g->lanes[i], NULL, __ATOMIC_SEQ_CST);
-	/* Whoever looks now either has not seen it or will be through with it soon. */
-	while (__atomic_load_n(&g->looking, __ATOMIC_SEQ_CST))
+	/* Whoever looks now either has not seen it or will be through with it soon, as will be
+	 * who waits for what is complete. */
+	while (__atomic_load_n(&g->looking, __ATOMIC_SEQ_CST) ||
+	       __atomic_load_n(&l->inside, __ATOMIC_SEQ_CST))
 		sched_yield();
 }
 

@@ -115,7 +115,8 @@ void engine_announce(struct lane *l);
 /* engine_call - wake who waits for news in @l, kick who does not. */
 void engine_call(struct lane *l);
 
-/* engine_arrived - tell who has to know, after post(). */
-void engine_arrived(struct lane *l, enum arrival as);
+/* engine_arrived - tell who has to know, after post() of @op, which nobody else has yet, or
+ * which is NULL. */
+void engine_arrived(struct lane *l, struct ringup_op *op, enum arrival as);
 
 #endif

@@ -29,7 +29,8 @@ struct card {
 	char name[WATCH_HOST_BYTES];
 	char backend[16];
 	uint64_t eager_bytes, fusion_bytes;
-	uint64_t digest; /* of what all must agree on: which ranks a group has */
+	uint64_t digest; /* of what all must agree on: which ranks a group has, or how many
+			    groups there will be */
 	struct pulse_rules rules;
 	int32_t pid, quota;
 	uint64_t single_copy; /* 0 or 1 */

@@ -105,7 +105,7 @@ static int answer(struct lane *l, uint32_t id, struct err *e)
 	if (rc)
 		free(own);
 	else
-		engine_arrived(l, as);
+		engine_arrived(l, op, as);
 	return rc == RINGUP_EBUSY ? 0 : rc;
 }
 
@@ -131,7 +131,7 @@ static int publish(struct lane *l, struct err *e)
 	rc = submit_join(l, &as, e);
 	lock_give(&l->lock);
 	if (rc > 0)
-		engine_arrived(l, as);
+		engine_arrived(l, NULL, as);
 	else if (!rc)
 		sched_yield();
 	return rc < 0 ? rc : 1;

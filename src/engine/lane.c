@@ -52,11 +52,18 @@ bool lane_is_over(const struct lane *l, struct err *e)
 	return left >= 0;
 }
 
+void lane_look(struct lane *l)
+{
+	if (__atomic_load_n(&l->eager_count, __ATOMIC_RELAXED) && eager_scan(l))
+		engine_completed(l->engine);
+}
+
 int lane_flying(struct lane *l)
 {
 	struct ringup_op *op;
 	int n = 0;
 
+	lane_look(l);
 	lock_take(&l->lock);
 	for (op = l->flying; op; op = op->next)
 		n += !op_is_done(op);
@@ -68,7 +75,7 @@ static void give_all(struct ringup_op *list, struct lane *to)
 {
 	for (; list; list = list->next) {
 		give_all(list->members, to);
-		list->lane = to;
+		__atomic_store_n(&list->lane, to, __ATOMIC_RELEASE);
 	}
 }
 

@@ -54,6 +54,7 @@ struct lane {
 	uint32_t eager_count;           /* eager ones in flight; atomic            */
 	bool joined;                    /* this rank has no more to do; atomic     */
 	struct ringup_op *join;         /* is not published yet: see submit_join(); atomic */
+	int inside;                     /* threads that wait in it: see engine.c; atomic */
 	bool over;                      /* one has left, and what waited has failed; atomic */
 	uint64_t batches;               /* begun so far; atomic                    */
 
@@ -102,6 +103,9 @@ bool lane_is_over(const struct lane *l, struct err *e);
 /* lane_hand_over - the operations of @from, which are complete but nobody has waited for them
  * yet, are @to's from now on. */
 void lane_hand_over(struct lane *from, struct lane *to);
+
+/* lane_look - finish what is small and can be finished by now; nobody may have looked. */
+void lane_look(struct lane *l);
 
 /* lane_flying - operations that are not complete. */
 int lane_flying(struct lane *l);

@@ -529,6 +529,11 @@ void ledger_join(struct ledger *l, bool joined)
 	l->joined = joined;
 }
 
+uint64_t ledger_join_number(struct ledger *l)
+{
+	return __atomic_add_fetch(&l->shared->joins, 1, __ATOMIC_RELAXED);
+}
+
 void ledger_call(struct ledger *l)
 {
 	__atomic_fetch_add(&l->shared->calls, 1, __ATOMIC_SEQ_CST);

@@ -53,6 +53,7 @@ struct ledger_shared {
 	alignas(64) uint64_t batch[LEDGER_IDS];
 	alignas(64) uint32_t joined; /* ranks that have no more to do: see join.c */
 	uint64_t calls;              /* grows when one of them should look        */
+	uint64_t joins;              /* how many have said so                     */
 	alignas(64) uint32_t lock;   /* of everything below, and of names  */
 	uint32_t used;               /* ids that ever had a name           */
 	uint32_t hand;               /* where the search for another goes on */
@@ -195,6 +196,9 @@ static inline void ledger_put(const struct lines *at, int rank, uint32_t round,
 
 /* ledger_join - this rank has no more to do, or has again. */
 void ledger_join(struct ledger *l, bool joined);
+
+/* ledger_join_number - from 1 on, one for each that says so. */
+uint64_t ledger_join_number(struct ledger *l);
 
 /* ledger_joined - has any rank joined?  ledger_call - then tell it to look. */
 static inline bool ledger_joined(const struct ledger *l)

@@ -25,6 +25,7 @@ struct bringup {
 	struct segment_door door;
 	struct circle circle;
 	int64_t deadline;
+	uint64_t groups; /* that this rank will add at once */
 };
 
 static int check_versions(const struct card *cards, int size, struct err *e)
@@ -36,6 +37,19 @@ static int check_versions(const struct card *cards, int size, struct err *e)
 			return fail(e, RINGUP_EMISMATCH,
 				    "rank 0 runs ringup %.31s, rank %d runs %.31s",
 				    cards[0].version, r, cards[r].version);
+	return 0;
+}
+
+/* Who adds more than others would wait for them. */
+static int check_groups(const struct card *cards, int size, struct err *e)
+{
+	int r;
+
+	for (r = 1; r < size; r++)
+		if (cards[r].digest != cards[0].digest)
+			return fail(e, RINGUP_EMISMATCH,
+				    "rank 0 asks for %lld groups, rank %d for %lld",
+				    (long long)cards[0].digest, r, (long long)cards[r].digest);
 	return 0;
 }
 
@@ -167,9 +181,12 @@ static int bring_up(struct bringup *b, struct err *e)
 	if (rc)
 		return rc;
 	group_card(&mine, &m->conf, &b->door);
+	mine.digest = b->groups;
 	rc = circle_exchange(&b->circle, &mine, sizeof(mine), b->cards, e);
 	if (!rc)
 		rc = check_versions(b->cards, m->size, e);
+	if (!rc)
+		rc = check_groups(b->cards, m->size, e);
 	if (rc)
 		return rc;
 	locate(m, b->cards);
@@ -243,7 +260,9 @@ static void tear_down(struct member *m)
 
 int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 {
-	struct bringup b = { .member = m, .door = { .fd = -1 } };
+	struct bringup b = { .member = m,
+			     .door = { .fd = -1 },
+			     .groups = how ? (uint64_t)how->group_count : 0 };
 	char who[32];
 	int rc;
 
@@ -512,11 +531,35 @@ int member_group_open(struct member *m, const int *ranks, int count, struct grou
 	return rc;
 }
 
+/* Do all ranks mean this one? */
+static int same_group(struct member *m, const struct group *g, struct err *e)
+{
+	struct circle world = { m->rank, m->size, exchange_in_world, m, &m->why };
+	uint64_t mine = g->lane.serial, *all = calloc((size_t)m->size, sizeof(*all));
+	int r, rc;
+
+	if (!all)
+		rc = circle_agree(&world, fail(e, RINGUP_ENOMEM, "no memory"), e);
+	else
+		rc = circle_exchange(&world, &mine, sizeof(mine), all, e);
+	for (r = 1; r < m->size && !rc; r++)
+		if (all[r] != all[0])
+			rc = fail(e, RINGUP_EMISMATCH,
+				  "rank 0 removes the group that was added as number %llu, "
+				  "rank %d number %llu",
+				  (unsigned long long)all[0], r, (unsigned long long)all[r]);
+	free(all);
+	return rc;
+}
+
 int member_group_close(struct member *m, struct group *g, struct err *e)
 {
 	struct circle world = { m->rank, m->size, exchange_in_world, m, &m->why };
-	int flying = g->rank < 0 ? 0 : lane_flying(&g->lane), rc = 0;
+	int flying = g->rank < 0 ? 0 : lane_flying(&g->lane), rc;
 
+	rc = same_group(m, g, e);
+	if (rc)
+		return rc;
 	if (flying)
 		rc = fail(e, RINGUP_EBUSY, "%d operations are in flight in the group", flying);
 	rc = circle_agree(&world, rc, e);

@@ -38,9 +38,9 @@ static bool is_in_the_way(const struct request *r, uint64_t bytes, uint64_t befo
 {
 	size_t element = reduce_dtype_bytes((enum ringup_dtype)r->want.dtype);
 	uintptr_t in = (uintptr_t)r->in, to = (uintptr_t)r->into;
+	uint64_t own = r->rows * r->want.count * element;
 
-	return in != to + before && in < to + bytes &&
-	       to < in + r->rows * r->want.count * element;
+	return own && in != to + before && in < to + bytes && to < in + own;
 }
 
 void *op_room(const struct request *r, uint64_t bytes, uint64_t before)

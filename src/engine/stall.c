@@ -453,6 +453,8 @@ static void look_at_lane(struct lane *l, void *arg)
 		return;
 	}
 	going_on = goes_on(l, l->ledger);
+	/* What is complete, and nobody has looked, does not stall. */
+	lane_look(l);
 	lock_take(&l->lock);
 	for (op = l->flying; op && !look->found.fatal; op = op->next)
 		if (!op->ghost && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING)
@@ -470,7 +472,8 @@ void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)
 		forget_board(s);
 	engine_visit(g, look_at_lane, &look);
 	if (f->fatal && f->shown) {
-		engine_alarm(g, RINGUP_ETIMEDOUT, f->text[f->shown - 1]);
+		/* Not ETIMEDOUT: to who waits, that says that the operation goes on. */
+		engine_alarm(g, RINGUP_EABORTED, f->text[f->shown - 1]);
 		return;
 	}
 	for (i = 0; i < f->shown; i++)

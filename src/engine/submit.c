@@ -28,6 +28,7 @@ static struct ringup_op *op_new(struct lane *l)
 		for (i = 0; op && i < POOL_STEP; i++) {
 			op[i].next = i + 1 < POOL_STEP ? &op[i + 1] : NULL;
 			op[i].lane = l;
+			op[i].engine = l->engine;
 		}
 		if (!op)
 			return NULL;
@@ -56,11 +57,24 @@ static void op_free(struct lane *l, struct ringup_op *op)
 	put_back(l, op);
 }
 
+/* Of its lane, which may become another one meanwhile. */
+static struct lane *take_lock_of(struct ringup_op *op)
+{
+	struct lane *l;
+
+	for (;;) {
+		l = __atomic_load_n(&op->lane, __ATOMIC_ACQUIRE);
+		lock_take(&l->lock);
+		if (l == __atomic_load_n(&op->lane, __ATOMIC_ACQUIRE))
+			return l;
+		lock_give(&l->lock);
+	}
+}
+
 void submit_release(struct ringup_op *op)
 {
-	struct lane *l = op->lane;
+	struct lane *l = take_lock_of(op);
 
-	lock_take(&l->lock);
 	if (op->prev)
 		op->prev->next = op->next;
 	else
@@ -249,6 +263,10 @@ int submit_join(struct lane *l, enum arrival *as, struct err *e)
 	if (!submit_join_ready(l) || any_alone(l))
 		return 0;
 	__atomic_store_n(&l->join, NULL, __ATOMIC_RELAXED);
+	/* Who has the most is the last.  Between hosts whoever comes after the same batch does.
+	 */
+	op->ask.rows = l->ledger->span ? __atomic_load_n(&l->batches, __ATOMIC_RELAXED)
+				       : ledger_join_number(l->ledger);
 	rc = post(l, op, true, false, as, e);
 	return rc ? rc : 1;
 }

@@ -69,7 +69,8 @@ static inline void tensor_ask(struct request *q, const char *name, const void *i
 
 /* An operation in flight.  Operations come from a pool and go back to it. */
 struct ringup_op {
-	struct lane *lane;
+	struct engine *engine; /* never another one                                     */
+	struct lane *lane;     /* until its group goes: see lane_hand_over(); atomic    */
 	struct tensor *tensor;
 	uint32_t state;     /* enum op_state; atomic                        */
 	uint32_t id;        /* the tensor's                                 */

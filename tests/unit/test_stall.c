@@ -14,7 +14,7 @@ static int check(int rc)
 	char named[64];
 
 	snprintf(named, sizeof(named), "ranks 0, 2 of 3 wait for rank %d (process ", LAZY);
-	if (rc == RINGUP_ETIMEDOUT && strstr(ringup_error(), named) &&
+	if (rc == RINGUP_EABORTED && strstr(ringup_error(), named) &&
 	    strstr(ringup_error(), "allreduce missed has stalled for "))
 		return 0;
 	printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
@@ -114,7 +114,7 @@ static int in_groups(void)
 		rc = ringup_allreduce(one, &a, NULL);
 		hear_of_it();
 	}
-	k = rc == RINGUP_ETIMEDOUT &&
+	k = rc == RINGUP_EABORTED &&
 	    strstr(ringup_error(), "allreduce missed has stalled for ") &&
 	    strstr(ringup_error(), "s: ranks 1, 2, 4 of 5 wait for rank 3 (process ");
 	if (!k)
@@ -160,7 +160,7 @@ static int left_alone(void)
 	if (family_rank == LAZY)
 		be_lazy(SIZE - 1);
 	rc = ringup_join(ringup_world(r), &last, NULL);
-	k = rc == RINGUP_ETIMEDOUT && !strncmp(ringup_error(), "join has stalled for ", 21) &&
+	k = rc == RINGUP_EABORTED && !strncmp(ringup_error(), "join has stalled for ", 21) &&
 	    strstr(ringup_error(), "s: ranks 0, 2 of 3 wait for rank 1 (process ");
 	if (!k)
 		printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
@@ -183,7 +183,7 @@ static int half_added(void)
 	if (family_rank == LAZY)
 		be_lazy(SIZE - 1);
 	rc = ringup_group_add(r, all, 3, &g);
-	k = rc == RINGUP_ETIMEDOUT &&
+	k = rc == RINGUP_EABORTED &&
 	    strstr(ringup_error(), "adding or removing a group has stalled for ") &&
 	    strstr(ringup_error(), "s: ranks 0, 2 of 3 wait for rank 1 (process ");
 	if (!k)
