@@ -544,13 +544,14 @@ uint64_t ledger_calls(const struct ledger *l)
 	return __atomic_load_n(&l->shared->calls, __ATOMIC_SEQ_CST);
 }
 
-bool ledger_call_for(struct ledger *l, uint32_t id, const struct want *w)
+bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken, const struct want *w)
 {
 	struct ledger_entry *n = &l->entries[id];
 	uint64_t arrived = __atomic_load_n(&n->arrived, __ATOMIC_ACQUIRE) % AWAITS;
 
-	/* Whoever was the first here has called the others. */
-	if (arrived % (uint64_t)l->ranks)
+	/* Whoever was the first here has called the others; and if all are in, the leader has
+	 * only not seen it yet. */
+	if (arrived != taken * (uint64_t)l->ranks)
 		return false;
 	n->called_want = *w;
 	__atomic_store_n(&n->called, (uint32_t)(arrived / (uint64_t)l->ranks) + 1,

@@ -208,9 +208,10 @@ static inline bool ledger_joined(const struct ledger *l)
 void ledger_call(struct ledger *l);
 uint64_t ledger_calls(const struct ledger *l);
 
-/* ledger_call_for - another host calls for @id, of which a rank here may not have heard;
- * false if one has.  Only the leader asks, and holds the id. */
-bool ledger_call_for(struct ledger *l, uint32_t id, const struct want *w);
+/* ledger_call_for - another host calls for @id, of which a rank here may not have heard, after
+ * the @taken rounds of it that the leader has seen complete; false if one has.  Only the leader
+ * asks, and holds the id. */
+bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken, const struct want *w);
 
 /* ledger_calling - ids that others have submitted and this rank has not: at most @most;
  * returns how many.  ledger_called - the name (NAME_BYTES + 1) and want of one;

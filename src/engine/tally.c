@@ -46,6 +46,7 @@ int tally_turn(struct tally *t, struct err *e)
 		if (span_changed(t->ledger, id))
 			t->topics[id].dirty = true;
 		t->topics[id].own = true;
+		t->topics[id].taken++;
 		tally_keep_own_sum(t, id);
 		rc = tally_count(t, id, e);
 		last = id;

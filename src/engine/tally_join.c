@@ -32,7 +32,7 @@ int tally_call(struct tally *t, uint32_t id, const struct want *w, struct err *e
 			       t->ledger->entries[id].len, w, &same, &age, e);
 	if (rc)
 		return rc;
-	x->called = ledger_call_for(t->ledger, id, w);
+	x->called = ledger_call_for(t->ledger, id, x->taken, w);
 	if (x->called)
 		span_wake(t->ledger);
 	else

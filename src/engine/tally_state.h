@@ -54,6 +54,7 @@ struct topic {
 	bool bare;      /* somebody came without data                  */
 	bool summed;    /* and somebody, or several, with them         */
 	bool travels;   /* all came with data: so does the answer     */
+	uint64_t taken; /* rounds of this host's ranks so far that were complete */
 	uint64_t bytes; /* of a host's sum, and from one to the next */
 	uint64_t step, room;
 	unsigned char *sums;

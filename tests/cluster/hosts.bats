@@ -121,6 +121,24 @@ finish() {
   [[ $(grep -c "all agree" <<<"$output") -eq 4 ]]
 }
 
+@test "a rank of the second host joins while all others go on" {
+  local layout rank host
+  for layout in "$a $b $b" "$a $a $b $b"; do
+    # shellcheck disable=SC2086 # words
+    set -- $layout
+    pids=()
+    rm -rf "$meet"
+    mkdir -m 700 "$meet"
+    rank=0
+    for host; do
+      start "$host" $((rank++)) $# join
+    done
+    finish "${!pids[@]}"
+    expect_status 0
+    [[ $(grep -c "all agree" <<<"$output") -eq $# ]]
+  done
+}
+
 @test "a rank that is killed on one host is named on both" {
   start "$a" 0 4 die
   start "$a" 1 4 die

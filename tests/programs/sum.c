@@ -205,6 +205,36 @@ static int in_group(float *v)
 	return rc ? rc : tell("remove", ringup_group_remove(g));
 }
 
+/* In each round the last rank joins after some of the sums, the others after all. */
+static int joining(void)
+{
+	enum { ROUNDS = 500, SUMS = 8 };
+	static const char *const names[] = { "even", "odd" };
+	int round, i, k, rc = 0;
+	double x;
+
+	for (round = 0; round < ROUNDS && !rc; round++) {
+		k = (round * 5 + 3) % SUMS;
+		for (i = 0; i < (rank == size - 1 ? k : SUMS) && !rc; i++) {
+			struct ringup_reduce r = { .name = names[i % 2],
+						   .in = &x,
+						   .out = &x,
+						   .count = 1,
+						   .dtype = RINGUP_F64 };
+
+			x = rank + 1;
+			rc = tell("joining", ringup_allreduce(world, &r, NULL));
+			if (!rc && x != (double)(size * (size - 1) / 2 + (i < k ? size : 0))) {
+				printf("rank %d: round %d, sum %d: %g\n", rank, round, i, x);
+				return 4;
+			}
+		}
+		if (!rc)
+			rc = tell("join", ringup_join(world, NULL, NULL));
+	}
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -243,6 +273,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode, "group"))
 		rc = in_group(v);
+	if (!strcmp(mode, "join"))
+		rc = joining();
 	for (i = 0; i < 3 && !rc; i++)
 		rc = tell("small", sum("small", 10, v));
 	if (!rc)
