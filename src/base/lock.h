@@ -3,6 +3,7 @@
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -22,6 +23,12 @@ static inline void lock_take(struct lock *l)
 {
 	if (__atomic_exchange_n(&l->shut, 1, __ATOMIC_ACQUIRE))
 		lock_wait(l);
+}
+
+/* lock_try - only if it is open; true if it was. */
+static inline bool lock_try(struct lock *l)
+{
+	return !__atomic_exchange_n(&l->shut, 1, __ATOMIC_ACQUIRE);
 }
 
 static inline void lock_give(struct lock *l)

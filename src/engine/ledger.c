@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "engine/parcel.h"
 #include "engine/span.h"
 #include "ringup.h"
+#include "wire/ranks.h"
 
 enum {
 	NAME_ROOM = NAME_BYTES + 1,
@@ -19,6 +21,7 @@ enum {
 	ARENA_BYTES = 16 << 20,
 	LONG_LINE = 4096,   /* such lines leave half of it to others             */
 	GATHER_MOST = 8192, /* a line for what may turn out to be anything       */
+	HELD_MS = 5000,     /* between hosts: nobody may hold the lock for longer */
 	ALONE = 0x8000,     /* in an entry of the list: it is a batch of its own */
 };
 
@@ -162,14 +165,26 @@ static void give_line(struct ledger *l, struct ledger_entry *n, const struct wan
 	l->shared->arena += all;
 }
 
-/* Only names that are new to a rank come here, so it may be slow; and its holder
- * may have died. */
+/* Only names that are new to a rank come here, so it may be slow; and its holder may have died
+ * or be frozen.  Between hosts it may be the watch's thread that waits: nobody else would see.
+ */
 static int lock(struct ledger *l, struct err *e)
 {
-	while (__atomic_exchange_n(&l->shared->lock, 1, __ATOMIC_ACQUIRE)) {
+	int64_t enough = l->span ? clock_deadline(HELD_MS) : INT64_MAX;
+	uint32_t no = 0;
+
+	while (!__atomic_compare_exchange_n(&l->shared->lock, &no, (uint32_t)l->rank + 1, false,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
 		if (alarm_get(&l->seg->head->alarm, e))
 			return e ? e->code : RINGUP_EPEER;
+		if (enough != INT64_MAX && clock_ns() >= enough)
+			return fail(e, RINGUP_EPEER,
+				    "rank %d died or has stood still for %d s, in the midst of "
+				    "adding a name",
+				    ranks_in_world(l->world, l->span->rank[no - 1]),
+				    HELD_MS / 1000);
 		sched_yield();
+		no = 0;
 	}
 	return 0;
 }

@@ -54,7 +54,7 @@ struct ledger_shared {
 	alignas(64) uint32_t joined; /* ranks that have no more to do: see join.c */
 	uint64_t calls;              /* grows when one of them should look        */
 	uint64_t joins;              /* how many have said so                     */
-	alignas(64) uint32_t lock;   /* of everything below, and of names  */
+	alignas(64) uint32_t lock;   /* of everything below, and of names; 1 + who has it */
 	uint32_t used;               /* ids that ever had a name           */
 	uint32_t hand;               /* where the search for another goes on */
 	uint64_t arena;              /* bytes given away                   */

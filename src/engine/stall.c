@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "engine/eager.h"
 #include "engine/engine.h"
 #include "engine/ledger.h"
 #include "engine/op.h"
@@ -214,13 +215,15 @@ struct report {
 enum { PAIRS = (TALLY_REPORT - sizeof(struct report)) / 8 };
 
 /* A leader also holds numbers for what other hosts want, so of its own operations
- * the ledger cannot tell. */
+ * the ledger cannot tell.  Whoever has the lock may wait for a rank that is frozen, which only
+ * the thread that looks here would notice: so it does not wait. */
 static bool is_flying(struct lane *l, uint32_t id)
 {
 	struct ringup_op *op;
 	bool found = false;
 
-	lock_take(&l->lock);
+	if (!lock_try(&l->lock))
+		return false;
 	for (op = l->flying; op && !found; op = op->next)
 		found = op->id == id && !op_is_done(op);
 	lock_give(&l->lock);
@@ -443,7 +446,7 @@ static void look_at_lane(struct lane *l, void *arg)
 {
 	struct look *look = arg;
 	struct ringup_op *op;
-	bool going_on;
+	bool going_on, any = false;
 
 	if (l->team.hosts > 1) {
 		if (l->team.local_rank == 0)
@@ -453,13 +456,19 @@ static void look_at_lane(struct lane *l, void *arg)
 		return;
 	}
 	going_on = goes_on(l, l->ledger);
-	/* What is complete, and nobody has looked, does not stall. */
-	lane_look(l);
-	lock_take(&l->lock);
+	/* See is_flying(). */
+	if (!lock_try(&l->lock))
+		return;
 	for (op = l->flying; op && !look->found.fatal; op = op->next)
-		if (!op->ghost && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING)
+		if (op->ghost || __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) != OP_FLYING)
+			continue;
+		else if (eager_look(l, op)) /* complete, and nobody had looked */
+			any = true;
+		else
 			look_at(look->stall, l, op, going_on, look->now_ns, &look->found);
 	lock_give(&l->lock);
+	if (any)
+		engine_completed(l->engine);
 }
 
 void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)

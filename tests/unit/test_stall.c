@@ -1,4 +1,5 @@
 /* test_stall.c - a tensor that one rank does not submit: told, and fatal if asked. */
+#include "api/context.h"
 #include "base/clock.h"
 
 #include "family.h"
@@ -204,6 +205,45 @@ static void three_ranks(const char *what, int (*body_)(void))
 	ok(!bad, "%s", what);
 }
 
+/* One dies in the midst of adding a name, after the others have begun to wait for it. */
+static int dies_inside(void)
+{
+	enum { LOOKS_MS = 1500 }; /* several looks of the thread that notices */
+	float v = 1;
+	struct ringup_reduce a = { .name = "known", .in = &v, .out = &v, .count = 1 };
+	struct ringup *r;
+	int rc;
+
+	if (family_join(&r) || ringup_allreduce(ringup_world(r), &a, NULL))
+		return 2;
+	if (family_rank == LAZY) {
+		r->member.world.ledger.shared->lock = LAZY + 1;
+		hear_of_it();
+		clock_sleep_ms(LOOKS_MS);
+		raise(SIGKILL);
+	}
+	be_lazy(1);
+	a.name = "new";
+	rc = ringup_allreduce(ringup_world(r), &a, NULL);
+	if (rc != RINGUP_EPEER || strncmp(ringup_error(), "rank 1 (process ", 16) != 0)
+		printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
+	else
+		rc = 0;
+	ringup_fini(r);
+	return rc ? 3 : 0;
+}
+
+static void adding_a_name(void)
+{
+	int status[FAMILY_MAX], r, good = 0;
+
+	family_run(SIZE, dies_inside, status);
+	for (r = 0; r < SIZE; r++)
+		good += r == LAZY ? WIFSIGNALED(status[r]) : !status[r];
+	family_end();
+	ok(good == SIZE, "a rank that dies in the midst of adding a name is named");
+}
+
 static void between_hosts(void)
 {
 	int status[FAMILY_MAX], r, bad = 0;
@@ -225,6 +265,7 @@ int main(void)
 	three_ranks("who has joined waits while the others work", joined);
 	three_ranks("nobody joins him", left_alone);
 	three_ranks("a group that one rank does not ask for", half_added);
+	adding_a_name();
 	between_hosts();
 	three_ranks("hosts: who has joined waits while the others work", joined);
 	three_ranks("hosts: nobody joins him", left_alone);
