@@ -34,7 +34,7 @@ enum {
 	EAGER_CROWD_STRINGS = 128, /* and where string moves fill lines             */
 };
 
-_Static_assert(sizeof(struct card) == 360, "a card has no holes");
+_Static_assert(sizeof(struct card) == 368, "a card has no holes");
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "cards are exchanged as they lie in memory: little-endian only"
 #endif
@@ -51,6 +51,7 @@ void group_card(struct card *c, const struct conf *conf, const struct segment_do
 	snprintf(c->backend, sizeof(c->backend), "%s", conf->backend);
 	c->eager_bytes = conf->eager_bytes;
 	c->fusion_bytes = conf->fusion_bytes;
+	c->sockets = (uint64_t)conf->sockets;
 	pulse_rules_make(&c->rules, conf);
 	c->pid = getpid();
 	c->quota = cores_quota("");
@@ -235,12 +236,13 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 				    .size = g->size,
 				    .host_of = g->host_of,
 				    .local_of = g->local_of,
-				    .sockets = s->conf->sockets };
+				    .sockets = (int)s->cards[0].sockets };
 	int rc = mesh_open(&g->mesh, &shape, s->address, s->secret, s->circle->exchange,
 			   s->circle->ctx, s->deadline, e);
 
 	if (rc)
 		return rc;
+	mesh_patience(&g->mesh, (int)s->cards[0].rules.lost_ms);
 	g->fork = (struct forks_hook){ .fn = let_go, .arg = &g->mesh };
 	forks_add(&g->fork);
 	rc = span_open(&g->span, &g->ledger, t, e);

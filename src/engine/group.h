@@ -34,6 +34,7 @@ struct card {
 	struct pulse_rules rules;
 	int32_t pid, quota;
 	uint64_t single_copy; /* 0 or 1 */
+	uint64_t sockets;     /* for data, to each host */
 };
 
 /* One group of ranks, as one of its members has it. */

@@ -577,7 +577,8 @@ bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken, const struct
 
 static bool is_called(const struct ledger *l, uint32_t id)
 {
-	return __atomic_load_n(&l->entries[id].called, __ATOMIC_ACQUIRE) == round_of(l, id) + 1;
+	return l->span &&
+	       __atomic_load_n(&l->entries[id].called, __ATOMIC_ACQUIRE) == round_of(l, id) + 1;
 }
 
 /* A rank that has submitted @id once more than this one, or -1.  Whoever has changed its

@@ -239,7 +239,7 @@ static int meet_others(struct member *m, const struct ringup_init *how, const st
 		return rendezvous_adopt(&m->meeting, m->rank, m->size, how->exchange, how->ctx,
 					e);
 	/* A directory is named because hosts share it. */
-	if (d.spans_hosts || *d.meet == '/')
+	if (d.spans_hosts || strchr(d.meet, '/'))
 		rc = own_address(c, false, address, sizeof(address), e);
 	return rc ? rc : rendezvous_open(&m->meeting, &d, address, deadline, e);
 }

@@ -89,6 +89,9 @@ int mesh_open(struct mesh *m, const struct mesh_shape *s, const char *address,
 	      int (*exchange)(void *ctx, const void *mine, size_t len, void *all), void *ctx,
 	      int64_t deadline_ns, struct err *e);
 
+/* mesh_patience - sock_patience() of all connections. */
+void mesh_patience(const struct mesh *m, int silence_ms);
+
 /* mesh_close - close all connections; @m may be zeroed, or closed already. */
 void mesh_close(struct mesh *m);
 

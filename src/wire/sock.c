@@ -16,7 +16,13 @@
 #include "base/err.h"
 #include "ringup.h"
 
-enum { BACKLOG = 1024, RETRY_MS = 1000, DAY_MS = 24 * 3600 * 1000 };
+enum {
+	BACKLOG = 1024,
+	RETRY_MS = 1000,
+	KERNEL_RETRY_MS = 120000, /* what the kernel has, and its most */
+	TRIES = 12,               /* of full pauses, before it gives up */
+	DAY_MS = 24 * 3600 * 1000,
+};
 
 #ifndef TCP_RTO_MAX_MS
 #define TCP_RTO_MAX_MS 44 /* since Linux 6.15 */
@@ -174,7 +180,9 @@ static bool set(int fd, int level, int name, int value)
  * Small messages leave at once, and what was lost goes again each second: the kernel would
  * double the pause each time, so that a network that was away for four seconds is found out
  * to be back after six, and one of ten after twelve.  It counts tries, too, and fifteen of
- * these are soon over; but to give a host up is up to sock_watch().
+ * these are soon over; but to give a host up is up to sock_watch().  Where that may take
+ * longer, sock_patience() has to be told: of tries to send what is new, the kernel counts no
+ * time.
  */
 static void prepare(int fd)
 {
@@ -283,6 +291,14 @@ int sock_gather(int fd, void *into, size_t want, size_t *have)
 	errno = 0;
 	*have += (size_t)n;
 	return n ? *have == want : -1;
+}
+
+void sock_patience(int fd, int silence_ms)
+{
+	int pause = silence_ms / TRIES > RETRY_MS ? silence_ms / TRIES : RETRY_MS;
+
+	set(fd, IPPROTO_TCP, TCP_RTO_MAX_MS,
+	    silence_ms && pause < KERNEL_RETRY_MS ? pause : KERNEL_RETRY_MS);
 }
 
 void sock_watch(int fd, int silence_ms)

@@ -121,6 +121,22 @@ finish() {
   [[ $(grep -c "all agree" <<<"$output") -eq 4 ]]
 }
 
+@test "a meeting place may be named from where the ranks are" {
+  cd "$BATS_TEST_TMPDIR"
+  meet=./meet
+  start "$a" 0 2
+  start "$b" 1 2
+  finish 0 1
+  expect_status 0
+}
+
+@test "the first rank says how many sockets there are to each host" {
+  RINGUP_SOCKETS=1 start "$a" 0 2
+  RINGUP_SOCKETS=3 start "$b" 1 2
+  finish 0 1
+  expect_status 0
+}
+
 @test "a rank of the second host joins while all others go on" {
   local layout rank host
   for layout in "$a $b $b" "$a $a $b $b"; do

@@ -94,6 +94,18 @@ both_sides() {
   grep -q 'is back' err
 }
 
+@test "F10 a link that is away for 18 seconds is survived where a minute is allowed" {
+  export RINGUP_LOST_MS=60000
+  spread -b 1048576 -n 40 -p 100
+  ip -n "$b" link set eth0 down
+  sleep 18
+  ip -n "$b" link set eth0 up
+  await said 4 "done"
+  wait
+  not grep -qE '^(error|wrong)' out
+  grep -q 'is back' err
+}
+
 @test "F11 the link goes down, the address goes, the card goes: whose is said" {
   local at way there
   fault=11
