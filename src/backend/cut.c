@@ -409,6 +409,8 @@ static bool block_run(struct cut_walk *w, const struct cut_blocks *b, int r,
 	uint64_t high = fraction(b->total[h], w->chunk + 1, c->chunks);
 	uint64_t from = most(low, b->offset[r]);
 	uint64_t to = least(high, b->offset[r] + b->count[(size_t)r * b->stride]);
+	const unsigned char *in = c->plan->piece->in;
+	unsigned char *out = c->plan->piece->out;
 	uint64_t user;
 
 	if (from >= to)
@@ -419,8 +421,8 @@ static bool block_run(struct cut_walk *w, const struct cut_blocks *b, int r,
 	user = from - b->offset[r];
 	if (c->plan->kind == PLAN_ALLTOALL || w->taking == (c->plan->kind == PLAN_ALLGATHER))
 		user += b->user[r];
-	w->in = (const unsigned char *)c->plan->piece->in + user * c->bytes;
-	w->out = (unsigned char *)c->plan->piece->out + user * c->bytes;
+	w->in = in ? in + user * c->bytes : NULL;
+	w->out = out ? out + user * c->bytes : NULL;
 	return true;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "coll/reduce.h"
 #include "engine/join.h"
 #include "engine/lane.h"
 #include "engine/op.h"
@@ -77,15 +78,8 @@ static int learn(struct lane *l, struct ringup_op *op, struct err *e)
 		rc = join_stand_in(l, &w, &q, &own, e);
 		if (rc)
 			return rc;
-		/* The others have begun. */
-		if (q.want.kind == WANT_JOIN) {
-			free(own);
-			return fail(e, RINGUP_EINVAL,
-				    "%.200s: rank %d has joined, and a product scaled by %g "
-				    "cannot go without it",
-				    op->tensor->name, ranks_in_world(l->ranks, l->team.rank),
-				    w.pre);
-		}
+		/* See cannot_go(). */
+		q.want.kind = w.kind;
 		lock_take(&l->lock);
 		rc = submit_member(l, op, &q, own, e);
 		lock_give(&l->lock);
@@ -103,6 +97,37 @@ static bool all_know(const struct lane *l, const uint64_t *rows)
 	for (r = 0; r < l->team.size; r++)
 		if (!rows[r])
 			return false;
+	return true;
+}
+
+static const char *name_of(const struct ringup_op *op)
+{
+	return *op->tensor->name ? op->tensor->name : "one without a name";
+}
+
+/* Has a member nothing that a rank could bring that has joined?  All know that alike, and none
+ * of them is carried out. */
+static bool cannot_go(const struct lane *l, struct ringup_op *op, const uint64_t *rows)
+{
+	const struct ringup_op *m;
+	const struct want *w;
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0, m = op->members; m && join_can(&m->ask.want); m = m->next)
+		i++;
+	if (!m)
+		return false;
+	w = &m->ask.want;
+	while (rows[r])
+		r++;
+	op->status =
+		fail(&op->why, RINGUP_EMISMATCH,
+		     "%.200s[%u]: rank %d has joined, and nothing scaled by %g leaves a %s "
+		     "of %s as it is",
+		     name_of(op), i, ranks_in_world(l->ranks, r), w->pre,
+		     reduce_redop_name((enum ringup_redop)w->redop),
+		     reduce_dtype_name((enum ringup_dtype)w->dtype));
 	return true;
 }
 
@@ -143,7 +168,8 @@ static int plan_member(struct lane *l, struct ringup_op *op, struct err *e)
 {
 	uint32_t place;
 	struct ringup_op *m = first_left(op, &place);
-	int rc = plan_make(l, m, l->numbers + place, op->ask.want.members, e);
+	const uint64_t *rows = l->numbers ? l->numbers + place : NULL;
+	int rc = plan_make(l, m, rows, op->ask.want.members, e);
 
 	if (!rc && !first_left(op, &place))
 		plan_ends(l, op);
@@ -165,8 +191,15 @@ int bundle_plan(struct lane *l, struct ringup_op *op, const uint64_t *rows, stru
 	if (l->phase == TOLD) {
 		l->phase = COUNTED;
 		rc = op->ghost ? learn(l, op, e) : 0;
-		if (rc || has_rows(op))
-			return rc ? rc : count(l, op, e);
+		if (rc)
+			return rc;
+		if (!all_know(l, rows) && cannot_go(l, op, rows)) {
+			plan_barrier(l);
+			plan_ends(l, op);
+			return 0;
+		}
+		if (has_rows(op))
+			return count(l, op, e);
 	}
 	return plan_member(l, op, e);
 }
@@ -237,7 +270,7 @@ static void collect(const struct lane *l, uint32_t members, uint32_t i, struct w
 
 void bundle_verdict(const struct lane *l, const struct ringup_op *op, struct err *why)
 {
-	const char *name = *op->tensor->name ? op->tensor->name : "one without a name";
+	const char *name = name_of(op);
 	uint32_t members = op->ask.want.members, i;
 	char called[NAME_BYTES + 16], text[sizeof(why->text)];
 	struct wants all;

@@ -55,6 +55,15 @@ static void release_ghosts(struct lane *l)
 	} while (found);
 }
 
+bool join_can(const struct want *w)
+{
+	uint64_t element; /* of the widest type */
+
+	return (w->kind != PLAN_ALLREDUCE && w->kind != PLAN_REDUCESCATTER) ||
+	       neutral_fill(&element, (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
+			    w->pre, w->count > 0);
+}
+
 int join_stand_in(const struct lane *l, const struct want *w, struct request *q, void **own,
 		  struct err *e)
 {

@@ -112,10 +112,6 @@ static void draw_tensor(struct lots *l, const struct asked *a, struct tensor_ask
 	if (t->redop == RINGUP_AVERAGE && t->dtype == RINGUP_BOOL)
 		t->redop = RINGUP_PRODUCT;
 	t->pre = (is_floating(t->dtype) ? fine : whole)[draw(l, 8)];
-	/* Of a group that ends the job, if a rank has joined. */
-	if (t->redop == RINGUP_PRODUCT && (a->kind == MANY || a->kind == MANY_SCATTERS) &&
-	    !is_floating(t->dtype) && t->pre >= 2)
-		t->pre = 1.7;
 	t->post = (is_floating(t->dtype) ? fine : whole)[draw(l, 8)];
 	t->rows = lengths[draw(l, 12)];
 	t->row = (uint64_t)draw(l, 8) ? (uint64_t)draw(l, 4) : 1;
@@ -679,7 +675,8 @@ static bool is_impossible(const struct asked *a, const bool *in, int n)
 		all &= in[i];
 	for (i = 0; i < a->tensors && has_redop(a) && !all; i++)
 		if (a->t[i].redop == RINGUP_PRODUCT && !is_floating(a->t[i].dtype) &&
-		    a->t[i].dtype != RINGUP_BOOL && fabs(a->t[i].pre) >= 2)
+		    a->t[i].dtype != RINGUP_BOOL && fabs(a->t[i].pre) >= 2 &&
+		    a->t[i].rows * a->t[i].row > 0)
 			return true;
 	return a->kind == SPREAD && !in[a->root];
 }
