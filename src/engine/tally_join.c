@@ -22,7 +22,8 @@ int tally_call(struct tally *t, uint32_t id, const struct want *w, struct err *e
 	uint32_t same, age;
 	int k, rc;
 
-	for (k = 0; k < tally_children(t); k++)
+	/* What has been offered may be over there by the time it is called for. */
+	for (k = 0; k < tally_children(t) && !(t->offer.open && t->offer.id == id); k++)
 		if (tally_child(t, k)->joined && *tally_their_id(t, id, k) == NOT_HERE)
 			send_call(t, k, id, w);
 	if (x->own || x->called || !ledger_joined(t->ledger))
@@ -86,6 +87,9 @@ int tally_tell_joined(struct tally *t, struct err *e)
 
 	__atomic_store_n(&t->seen_joined, here, __ATOMIC_RELAXED);
 	if (!t->is_root && any != t->told_joined) {
+		/* Then it has to be called for. */
+		if (any && t->offer.open)
+			tally_decline(t);
 		t->told_joined = any;
 		frame_begin(&t->out, FRAME_JOINED);
 		frame_put(&t->out, any, 1);

@@ -23,7 +23,8 @@ enum { MOST_SKIPPED = 63 };
  *
  * A child that has nothing on its way keeps the offer until its own ranks are in, and is
  * done then.  One that waits for something else declines at once: the root may be
- * waiting for that with what it does not announce.
+ * waiting for that with what it does not announce.  So does one on which a rank has joined,
+ * which would not be called for what is open.
  */
 
 bool tally_answers(const struct tally *t, uint32_t id)
@@ -126,7 +127,7 @@ int tally_take_offer(struct tally *t, int link, struct frame_in *f, struct err *
 	o->bytes = len;
 	if (t->topics[id].sent && tally_answers(t, id))
 		tally_accept_offer(t, data);
-	else if (t->sent_count)
+	else if (t->sent_count || t->told_joined)
 		tally_decline(t);
 	else
 		memcpy(o->data, data, len);
@@ -142,5 +143,7 @@ int tally_take_decline(struct tally *t, int link, struct frame_in *f, struct err
 	o->open = false;
 	o->next_skip = o->next_skip < MOST_SKIPPED ? 2 * o->next_skip + 1 : MOST_SKIPPED;
 	o->skip = o->next_skip;
-	return 0;
+	return tally_child(t, 0)->joined && t->topics[o->id].arrived
+		       ? tally_call(t, o->id, tally_some_want(t, o->id), e)
+		       : 0;
 }

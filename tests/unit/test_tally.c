@@ -834,6 +834,54 @@ static void strangers_with_data(void)
 	hostile("a result of what did not travel", false, f, 44);
 }
 
+/* The kinds of all that is on its way to a host, as letters. */
+static const char *on_its_way(int host)
+{
+	static char kinds[16];
+	const struct letter *x;
+	size_t n = 0;
+
+	for (x = leaders[host].first[0]; x && n + 1 < sizeof(kinds); x = x->next)
+		kinds[n++] = x->data[0] == 7    ? 'J'
+			     : x->data[0] == 8  ? 'C'
+			     : x->data[0] == 10 ? 'O'
+			     : x->data[0] == 11 ? 'D'
+						: '?';
+	kinds[n] = 0;
+	return kinds;
+}
+
+/* What is offered is called for only when it is known not to be over there: a rank of the other
+ * host joins before it has heard of the offer (@early), or after. */
+static void offered_to_joined(bool early)
+{
+	static const struct script s = { .names = 1 };
+	struct want w = sum(1);
+	float data[2] = { 1, 0 };
+	struct err e = { 0 };
+	int good;
+
+	good = !prepare(&s, &e) && !hosts_put(0, 0, &w, data, &e) &&
+	       !tally_turn(leaders[0].tally, &e) && !strcmp(on_its_way(1), "O");
+	ok(good, "an offer is on its way: %s", on_its_way(1));
+	if (!early)
+		good &= deliver(&leaders[1], 0, &e) == 1 && !*on_its_way(0);
+	ledger_join(hosts.rank[1].ledger, true);
+	good &= !tally_turn(leaders[1].tally, &e);
+	ok(good && !strcmp(on_its_way(0), early ? "J" : "DJ"), "a rank joins: %s",
+	   on_its_way(0));
+	good &= deliver(&leaders[0], 0, &e) == 1;
+	if (early) {
+		ok(good && !strcmp(on_its_way(1), "O"), "nothing is called for: %s",
+		   on_its_way(1));
+		good &= deliver(&leaders[1], 0, &e) == 1 && !strcmp(on_its_way(0), "D");
+	}
+	ok(good && deliver(&leaders[0], 0, &e) == 1 && !strcmp(on_its_way(1), "C"),
+	   "it is now: %s", on_its_way(1));
+	close_all();
+	hosts.eager_bytes = 0;
+}
+
 int main(void)
 {
 	alarm(250);
@@ -843,6 +891,8 @@ int main(void)
 	recycling();
 	joining();
 	every_order();
+	offered_to_joined(true);
+	offered_to_joined(false);
 	endings();
 	strangers();
 	strangers_with_data();
