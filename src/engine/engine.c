@@ -287,6 +287,7 @@ static bool step_others(struct engine *g, const struct lane *first)
 
 struct look {
 	struct engine *g;
+	struct lane *mine;    /* the operation's */
 	struct ringup_op *op; /* or NULL */
 	bool running;         /* a plan in some lane: try to go on with it */
 };
@@ -347,7 +348,7 @@ static bool has_news(void *arg)
 		return true;
 	if (op && op_is_done(op))
 		return true;
-	if (op && op_is_eager(op) && eager_missing(op->lane, op->id, op->round) < 0)
+	if (op && op_is_eager(op) && eager_missing(look->mine, op->id, op->round) < 0)
 		return true;
 	scan_eager(g);
 	return op && op_is_done(op);
@@ -386,9 +387,9 @@ static int64_t soon(int ms, int64_t deadline_ns)
 
 /* Nothing can be done now: wait until something can.  Returns true if that was in vain, for
  * as long as the only group's plan is waited for at a time. */
-static bool rest(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
+static bool rest(struct engine *g, struct lane *mine, struct ringup_op *op, int64_t deadline_ns)
 {
-	struct look look = { g, op, false };
+	struct look look = { g, mine, op, false };
 	struct lane *one = NULL, *far;
 	int running = count_running(g, &one, &far);
 	int64_t turn;
@@ -448,7 +449,7 @@ static void drive(struct engine *g, struct lane *mine, struct ringup_op *op,
 		scan_eager(g);
 		if (op && op_is_done(op))
 			break;
-		if (!rest(g, op, deadline_ns)) {
+		if (!rest(g, mine, op, deadline_ns)) {
 			if (vain >= VAIN_TURNS)
 				be_patient(g, patient || has_waiters(g));
 			vain = 0;
