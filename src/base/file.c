@@ -179,6 +179,34 @@ int file_write(const char *root, const char *path, mode_t mode, const void *data
 	return sync_folder(full) ? fail_os(e, "%s: folder", full) : 0;
 }
 
+/* Into what is there, or what a link to nothing names. */
+static int write_into(const char *path, mode_t mode, const void *data, size_t len,
+		      struct err *e)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, mode);
+	int rc = 0;
+
+	if (fd < 0)
+		return fail_os(e, "%s", path);
+	if (file_put(fd, data, len))
+		rc = fail_os(e, "%s", path);
+	if (close(fd) && !rc)
+		rc = fail_os(e, "%s", path);
+	return rc;
+}
+
+int file_save(const char *path, mode_t mode, const void *data, size_t len, struct err *e)
+{
+	char real[PATH_MAX];
+	struct stat st;
+
+	if (lstat(path, &st))
+		return file_write(NULL, path, mode, data, len, e);
+	if (stat(path, &st) || !S_ISREG(st.st_mode) || !realpath(path, real))
+		return write_into(path, mode, data, len, e);
+	return file_write(NULL, real, mode, data, len, e);
+}
+
 int file_remove(const char *root, const char *path, struct err *e)
 {
 	char full[PATH_MAX];

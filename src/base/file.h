@@ -43,6 +43,15 @@ bool file_exists(const char *root, const char *path);
 int file_write(const char *root, const char *path, mode_t mode, const void *data, size_t len,
 	       struct err *e);
 
+/*
+ * file_save - the same for a path that a person has named as output.
+ *
+ * What is there stays what it is: a symbolic link stays one, and the file that it names is
+ * replaced; a device, a FIFO or whatever else is no regular file is written to, as a
+ * shell's > would, which may wait for who reads it.
+ */
+int file_save(const char *path, mode_t mode, const void *data, size_t len, struct err *e);
+
 /* file_put - write all of it to @fd; returns -1, with errno, if that fails. */
 int file_put(int fd, const void *from, size_t len);
 

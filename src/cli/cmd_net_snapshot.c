@@ -31,7 +31,7 @@ static int write_file(json_t *json, struct err *e)
 		return fail(e, RINGUP_ENOMEM, "no memory for the snapshot");
 	end = text + len;
 	*end = '\n'; /* in the place of the NUL, which no file needs */
-	rc = file_write(NULL, file, 0600, text, len + 1, e);
+	rc = file_save(file, 0600, text, len + 1, e);
 	free(text);
 	return rc;
 }

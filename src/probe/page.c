@@ -294,7 +294,7 @@ int page_write(const struct probe_facts *f, enum page_kind kind, const char *pat
 	int rc = page_make(f, kind, &data, &len, e);
 
 	if (!rc)
-		rc = file_write(NULL, path, 0644, data, len, e);
+		rc = file_save(path, 0644, data, len, e);
 	free(data);
 	return rc;
 }

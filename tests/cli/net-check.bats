@@ -104,6 +104,15 @@ stop_server() {
   done
 }
 
+@test "a FIFO named as output is written to" {
+  mkfifo "$BATS_TEST_TMPDIR/fifo"
+  timeout 20 cat "$BATS_TEST_TMPDIR/fifo" >"$BATS_TEST_TMPDIR/read" &
+  run timeout 20 ringup net check --from "$seeds/check5.json" --html "$BATS_TEST_TMPDIR/fifo"
+  expect_status 1
+  wait $!
+  [[ -p $BATS_TEST_TMPDIR/fifo && $(<"$BATS_TEST_TMPDIR/read") == *'</html>'* ]]
+}
+
 # browse FILE PICTURE - show it in a real browser; what its console says goes to stdout.
 browse() {
   timeout 60 "$browser" --headless --no-sandbox --disable-gpu --disable-background-networking \

@@ -159,6 +159,19 @@ of_lib() {
   cmp "$BATS_TEST_TMPDIR/live.json" "$BATS_TEST_TMPDIR/then.json"
 }
 
+@test "snapshot: a link named as output stays one, and a FIFO is written to" {
+  cd "$BATS_TEST_TMPDIR"
+  ln -s node.json link
+  touch node.json
+  mkfifo fifo
+  timeout 20 ringup net snapshot -o link
+  [[ -L link && $(<node.json) == *'"ringup.net.snapshot/1"'* ]]
+  timeout 20 cat fifo >read &
+  timeout 20 ringup net snapshot -o fifo
+  wait $!
+  [[ -p fifo && $(<read) == *'"ringup.net.snapshot/1"'* ]]
+}
+
 @test "explain: a recording that is none" {
   echo '{"schema": "other"}' >"$BATS_TEST_TMPDIR/node.json"
   run ringup net explain --snapshot "$BATS_TEST_TMPDIR/node.json"

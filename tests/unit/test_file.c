@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,41 @@ static void test_write(void)
 	ok(entries("/a") == 2, "and nothing is left of the attempt");
 }
 
+/* What somebody named as output stays what it is. */
+static void test_save(void)
+{
+	struct err e = { 0 };
+	struct stat st;
+	char *data = NULL, got[8] = "";
+	size_t len = 0;
+	int fd;
+
+	ok(!file_save(in_root("/s/new"), 0600, "one", 3, &e) && !stat(in_root("/s/new"), &st) &&
+		   (st.st_mode & 07777) == 0600,
+	   "a new file, its folder and its mode: %s", e.text);
+	if (symlink("new", in_root("/s/link")) || symlink("made", in_root("/s/dangling")) ||
+	    mkfifo(in_root("/s/fifo"), 0600))
+		return;
+	ok(!file_save(in_root("/s/link"), 0600, "two", 3, &e) &&
+		   !lstat(in_root("/s/link"), &st) && S_ISLNK(st.st_mode) &&
+		   !file_read(root, "/s/new", 100, &data, &len, &e) && !strcmp(data, "two"),
+	   "a link stays, the file that it names is replaced: %s", e.text);
+	free(data);
+	ok(!file_save(in_root("/s/dangling"), 0600, "three", 5, &e) &&
+		   !lstat(in_root("/s/dangling"), &st) && S_ISLNK(st.st_mode) &&
+		   !file_read(root, "/s/made", 100, &data, &len, &e) && !strcmp(data, "three"),
+	   "what a link to nothing names is made: %s", e.text);
+	free(data);
+	fd = open(in_root("/s/fifo"), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	ok(!file_save(in_root("/s/fifo"), 0600, "four", 4, &e) &&
+		   read(fd, got, sizeof(got)) == 4 && !memcmp(got, "four", 4) &&
+		   !lstat(in_root("/s/fifo"), &st) && S_ISFIFO(st.st_mode),
+	   "a FIFO stays one and is written to: %s", e.text);
+	close(fd);
+	ok(file_save(in_root("/s"), 0600, "x", 1, &e) == RINGUP_ESYSTEM, "%s", e.text);
+	ok(entries("/s") == 5, "nothing else is left");
+}
+
 static void test_read(void)
 {
 	struct err e = { 0 };
@@ -117,9 +153,16 @@ int main(void)
 		return 99;
 	test_path();
 	test_write();
+	test_save();
 	test_read();
 	test_remove();
 	unlink(in_root("/a/link"));
+	unlink(in_root("/s/new"));
+	unlink(in_root("/s/link"));
+	unlink(in_root("/s/made"));
+	unlink(in_root("/s/dangling"));
+	unlink(in_root("/s/fifo"));
+	rmdir(in_root("/s"));
 	unlink(in_root("/big"));
 	unlink(in_root("/fifo"));
 	rmdir(in_root("/a/b"));
