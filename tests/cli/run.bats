@@ -78,6 +78,15 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
   expect_line "[0] -np 7 --no-prefix"
 }
 
+@test "a name of mpirun's that is none here starts nothing, and is told" {
+  local word
+  for word in -hostfile -host -oversubscribe; do
+    run ringup run -np 2 "$word" hosts touch started
+    expect_status 2
+    [[ $output == *"unknown option $word"* && ! -e started ]]
+  done
+}
+
 @test "ranks are told who they are in ringup's, Horovod's and torch's words" {
   run ringup run -np 2 -- sh -c 'echo $RINGUP_RANK/$RINGUP_SIZE $RINGUP_LOCAL_RANK/$RINGUP_LOCAL_SIZE \
     $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_SIZE $HOROVOD_CROSS_RANK/$HOROVOD_CROSS_SIZE \

@@ -89,9 +89,19 @@ int main(void)
 	ok(parse("x --bytes 64K") == 0 && bytes == 65536, "a size has units");
 	ok(parse("x --output-dir= y") == 0 && !strcmp(dir, "") && rest == 2,
 	   "an empty value is a value");
-	ok(parse("x -h") == OPT_HELP && parse("x -q --help") == OPT_HELP &&
-		   parse("x -qh") == OPT_HELP,
-	   "help is everywhere");
+	ok(parse("x -h") == OPT_HELP && parse("x -q --help") == OPT_HELP, "help is everywhere");
+	ok(parse("x -hostfile hosts cmd") == RINGUP_EINVAL && strstr(e.text, "-hostfile") &&
+		   parse("x -host h1") == RINGUP_EINVAL && parse("x -qh") == RINGUP_EINVAL,
+	   "-h stands alone: %s", e.text);
+	ok(parse("x -oversubscribe cmd") == RINGUP_EINVAL && !dir &&
+		   strstr(e.text, "stands apart: -o versubscribe"),
+	   "a long name of others is no value: %s", e.text);
+	ok(parse("x -n-by-node") == RINGUP_EINVAL && parse("x -qo-by-node") == RINGUP_EINVAL,
+	   "with dashes in it neither: %s", e.text);
+	ok(parse("x -onode.7") == 0 && !strcmp(dir, "node.7") && parse("x -qo../x") == 0 &&
+		   quiet && !strcmp(dir, "../x"),
+	   "what does not look like one is");
+	ok(parse("x -n-4") == 0 && ranks == -4, "and a negative number");
 	ok(parse("x cmd --help") == 0, "but not behind an operand");
 	ok(leaves("x a -q b -n 3 c", " a b c") && quiet && ranks == 3,
 	   "options stand anywhere if operands are no program");
