@@ -280,6 +280,9 @@ static int parse(const char *collective, struct request *q, struct err *e)
 		return cmd_misuse(e, "--level=%.80s: not c or torch", level);
 	if (!strcmp(level, "torch") && (shared || *group_words))
 		return cmd_misuse(e, "--level=torch has neither --alloc nor --groups");
+	if (q->peers && *group_words)
+		return cmd_misuse(
+			e, "--groups: a peer has one group of all ranks; leave --peer out");
 	if (!strcmp(level, "torch") && q->places[1] && task_has_blocks(&q->task))
 		return cmd_misuse(e, "--level=torch --in-place=%s: %s has no such form there",
 				  in_place, task_name(&q->task));
