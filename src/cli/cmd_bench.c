@@ -344,6 +344,18 @@ static int write_plot(struct plot *p, const struct scoreboard *s, const struct t
 	return plot_write(p, plot_path, e);
 }
 
+/* Elements that anybody got wrong. */
+static uint64_t count_wrong(const struct contest_result *r, int players)
+{
+	uint64_t wrong = 0;
+	int i;
+
+	for (i = 0; i < players; i++)
+		if (r->score[i].wrong > 0)
+			wrong += (uint64_t)r->score[i].wrong;
+	return wrong;
+}
+
 static int measure_one(struct request *q, const struct scoreboard *s, struct contest *c,
 		       bool prints, struct plot *plot, uint64_t *wrong, struct err *e)
 {
@@ -353,8 +365,7 @@ static int measure_one(struct request *q, const struct scoreboard *s, struct con
 	if (c->progress)
 		fputs("\r\033[K", stderr);
 	for (i = 0; i < count && !rc; i++) {
-		*wrong +=
-			results[i].score[0].wrong > 0 ? (uint64_t)results[i].score[0].wrong : 0;
+		*wrong += count_wrong(&results[i], s->count);
 		if (plot)
 			draw(plot, s, &q->task, &results[i]);
 		if (prints)

@@ -171,15 +171,21 @@ static void print_times(const struct scoreboard *s, const struct task *t,
 
 static void print_peer(const struct contest_score *x)
 {
-	char us[32], quartiles[40];
+	char us[32], quartiles[40], wrong[32];
 
 	if (!x->played) {
 		out_text("  %13s %7s %13s", "-", "-", "-");
 		return;
 	}
 	time_text(x->median, us, sizeof(us));
-	snprintf(quartiles, sizeof(quartiles), "%.2f-%.2f", x->ratio_low, x->ratio_high);
 	out_text("  %13s ", us);
+	if (x->wrong > 0) {
+		/* How fast that was means nothing. */
+		snprintf(wrong, sizeof(wrong), "%lld", (long long)x->wrong);
+		out_look(OUT_BAD, "%7s %13s", "WRONG", wrong);
+		return;
+	}
+	snprintf(quartiles, sizeof(quartiles), "%.2f-%.2f", x->ratio_low, x->ratio_high);
 	out_look(x->ratio_low > 1    ? OUT_GOOD
 		 : x->ratio_high < 1 ? OUT_BAD
 				     : OUT_WARN,

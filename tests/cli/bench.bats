@@ -395,6 +395,30 @@ leftovers() {
   [[ $output == *"MPICH is not here"* ]]
 }
 
+@test "a peer whose results are wrong is told, by the status too" {
+  command -v mpicc.openmpi >/dev/null || skip "Open MPI is not installed"
+  cat >"$BATS_TEST_TMPDIR/wrong.c" <<'EOT'
+#include <mpi.h>
+
+int MPI_Allreduce(const void *in, void *out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+	int rc = PMPI_Allreduce(in, out, n, type, op, comm);
+
+	((float *)out)[n - 1] += 1;
+	return rc;
+}
+EOT
+  mpicc.openmpi -shared -fPIC "$BATS_TEST_TMPDIR/wrong.c" -o "$BATS_TEST_TMPDIR/wrong.so"
+  stub mpirun.openmpi "exec $(command -v mpirun.openmpi) -x LD_PRELOAD=$BATS_TEST_TMPDIR/wrong.so \"\$@\""
+  run timeout 60 ringup bench allreduce -n 2 -i 3 --sizes 4K --check --peer openmpi
+  expect_status 1
+  # Ours is right.
+  grep -qE '^ +4K .* 0 +[0-9.]+ +WRONG +[1-9][0-9]*$' <<<"$output" || { echo "$output"; return 1; }
+  bench allreduce -n 2 --sizes 4K --check --json --peer openmpi
+  expect_status 1
+  [[ $(players) == "0 openmpi "[1-9]* ]] || { echo "$output"; return 1; }
+}
+
 @test "a peer that breaks off ends the contest, and nothing is left" {
   command -v mpicc.mpich >/dev/null || skip "MPICH is not installed"
   export TMPDIR=$BATS_TEST_TMPDIR/tmp
