@@ -38,8 +38,8 @@ static int ranks = INT_MIN, iterations, seconds = 1, check, as_json, factor = 2,
 static uint64_t min_bytes, max_bytes;
 static const char *sizes = "8,128,2K,32K,512K,8M,64M";
 static const char *dtype = "f32", *op = "sum", *backend = "", *in_place = "no";
-static const char *peer_list = "", *python = "python3", *level = "c", *group_words = "",
-		  *under = "", *door_path, *plot_path;
+static const char *peer_list = "", *python, *level = "c", *group_words = "", *under = "",
+		  *door_path, *plot_path;
 
 extern const struct cmd cmd_bench;
 
@@ -570,6 +570,11 @@ static void add_c(const struct arena *a, struct argv *words)
 	argv_add(words, "--join=%s", a->door.path);
 }
 
+static const char *python_or_default(void)
+{
+	return python ? python : "python3";
+}
+
 /* The packages and the library that belong to this program come before others. */
 static void add_torch(const struct arena *a, struct argv *words)
 {
@@ -583,7 +588,7 @@ static void add_torch(const struct arena *a, struct argv *words)
 	if (!conf_env("RINGUP_LIBRARY") && find_library(a, library, sizeof(library)))
 		argv_add(words, "--export=RINGUP_LIBRARY=%s", library);
 	add_under(words);
-	argv_add(words, "%s", python);
+	argv_add(words, "%s", python_or_default());
 	argv_add(words, "%s/peer_torch.py", a->data);
 	argv_add(words, "horovod");
 	argv_add(words, "%s", a->door.path);
@@ -615,7 +620,7 @@ static int start_peer(struct arena *a, const struct peer *p, struct err *e)
 		.door = a->door.path,
 		.dir = a->door.dir,
 		.data = a->data,
-		.python = python,
+		.python = python_or_default(),
 		.under = under,
 	};
 	struct argv words = { 0 };
@@ -701,6 +706,18 @@ static int hold_contest(struct request *q, struct err *e)
 	return rc;
 }
 
+/* The option that only ranks which are started here can be given, or NULL. */
+static const char *needs_start(const struct request *q)
+{
+	return q->peers                  ? "--peer"
+	       : strcmp(level, "c") != 0 ? "--level=torch"
+	       : python                  ? "--python"
+	       : *under                  ? "--under"
+	       : hogs                    ? "--hog"
+	       : pin                     ? "--pin"
+					 : NULL;
+}
+
 static int run(int argc, char **argv, struct err *e)
 {
 	struct request q = { 0 };
@@ -722,11 +739,11 @@ static int run(int argc, char **argv, struct err *e)
 		if (ranks != INT_MIN && ranks != d.size)
 			return cmd_misuse(e, "--ranks=%d, but %s has started %d", ranks,
 					  d.source, d.size);
-		if (q.peers)
+		if (needs_start(&q))
 			return cmd_misuse(e,
-					  "--peer: %s has started this; peers are started by "
-					  "ringup bench itself",
-					  d.source);
+					  "%s: %s has started this; that is for ranks that "
+					  "ringup bench starts itself",
+					  needs_start(&q), d.source);
 		return be_rank(&q, e);
 	}
 	if (ranks == INT_MIN)
@@ -734,8 +751,7 @@ static int run(int argc, char **argv, struct err *e)
 	rc = parse_groups(&q.groups, ranks, e);
 	if (rc)
 		return rc;
-	return ranks == 1 && !q.peers && !strcmp(level, "c") ? be_rank(&q, e)
-							     : hold_contest(&q, e);
+	return ranks == 1 && !needs_start(&q) ? be_rank(&q, e) : hold_contest(&q, e);
 }
 
 const struct cmd cmd_bench = {

@@ -526,6 +526,12 @@ kill_third() {
   bench allreduce -n 1 --sizes 64 --check --json
   expect_status 0
   [[ $(field backend) == self && $(field ranks) == 1 && $(field wrong) == 0 ]]
+  bench allreduce -n 1 --sizes 64 --hog 1 --pin --json
+  expect_status 0
+  [[ $(field backend | sort -u) == self ]]
+  # Nor is the program that shall start it left out.
+  bench allreduce -n 1 --sizes 64 --under false
+  expect_status 3
 }
 
 @test "under ringup run it is one of the ranks" {
@@ -537,6 +543,13 @@ kill_third() {
   run timeout 60 ringup run -np 2 -- ringup bench allreduce -n 3
   expect_status 2
   [[ $output == *"--ranks=3, but ringup run has started 2"* ]]
+  local words
+  for words in "--level torch" "--python python3" "--under env" "--hog 1" --pin; do
+    # shellcheck disable=SC2086
+    run timeout 60 ringup run -np 1 -- ringup bench allreduce --sizes 8 -i 1 $words
+    expect_status 2
+    [[ $output == *"${words%% *}"*": ringup run has started this"* ]]
+  done
 }
 
 @test "under mpirun it is one of the ranks" {
