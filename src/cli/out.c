@@ -16,6 +16,14 @@
 #include "ringup.h"
 
 static bool has_colour;
+static int broken; /* errno of the first failure of stdout */
+
+/* A buffer that is full is written by whatever comes next; errno tells why not only then. */
+static void watch(void)
+{
+	if (!broken && ferror(stdout))
+		broken = errno ? errno : EIO;
+}
 
 /*
  * A program started with stdout closed would get that number for the next file
@@ -70,6 +78,7 @@ static void print(enum out_look look, const char *fmt, va_list ap)
 		printf("\033[%sm%s\033[0m", colour(look), s);
 	else
 		fputs(s, stdout);
+	watch();
 	free(s);
 }
 
@@ -104,6 +113,7 @@ void out_note(const char *fmt, ...)
 		return;
 	clean(s, "\n");
 	fflush(stdout); /* so that it comes behind what was printed before */
+	watch();
 	fputs(s, stderr);
 	free(s);
 }
@@ -170,6 +180,7 @@ static void print_cell(const struct out_table *t, int column, const char *text,
 	if (!right && !last)
 		printf("%*s", pad, "");
 	fputs(last ? "\n" : "  ", stdout);
+	watch();
 }
 
 int out_table_print(struct out_table *t, struct err *e)
@@ -208,6 +219,7 @@ int out_json(json_t *object, struct err *e)
 	if (!object)
 		return fail(e, RINGUP_ENOMEM, "no memory for the JSON object");
 	rc = json_dumpf(object, stdout, JSON_INDENT(2));
+	watch();
 	json_decref(object);
 	/* A failure of stdout is out_end()'s to report. */
 	if (rc && !ferror(stdout))
@@ -266,10 +278,12 @@ json_t *out_string_or_null(const char *text)
 
 int out_end(struct err *e)
 {
-	errno = 0;
-	if (fflush(stdout) || ferror(stdout)) {
-		clearerr(stdout);
-		return fail_os(e, "cannot write the result to stdout");
-	}
-	return 0;
+	fflush(stdout);
+	watch();
+	if (!broken)
+		return 0;
+	clearerr(stdout);
+	errno = broken;
+	broken = 0;
+	return fail_os(e, "cannot write the result to stdout");
 }

@@ -217,6 +217,5 @@ int scoreboard_row(const struct scoreboard *s, const struct task *t,
 		rc = print_json(s, t, r, e);
 	else
 		print_row(s, t, r);
-	fflush(stdout);
-	return rc;
+	return rc ? rc : out_end(e);
 }

@@ -173,6 +173,16 @@ field() {
   grep -qE '^ +1M +262144 +f32 +sum +out +(near|far|mixed|-) .* 0$' <<<"$output"
 }
 
+@test "a full disk under stdout ends it, with the reason" {
+  [[ -c /dev/full ]] || skip "no /dev/full"
+  local words
+  for words in "-n 1" "-n 2" "-n 2 --json"; do
+    run bash -c 'timeout 60 ringup bench allreduce -i 3 --sizes 8 "$@" >/dev/full' sh $words
+    expect_status 3
+    [[ $output == *'stdout: No space left on device' ]]
+  done
+}
+
 @test "ranges of sizes, by a factor" {
   bench allreduce -n 2 --sizes 64:4K:8 --json
   [[ $(field bytes | uniq | xargs) == "64 512 4096" ]]

@@ -1,6 +1,7 @@
 /* test_out.c - tables align, JSON is valid, control characters do not pass. */
 #include "cli/out.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,9 +112,19 @@ static void test_end(void)
 	out_text("%s", "something");
 	rc = out_end(&e);
 	dup2(real, 1);
-	close(full);
 	ok(rc == RINGUP_ESYSTEM && strstr(e.text, "No space left"), "a full disk: %s", e.text);
 	ok(out_end(&e) == 0, "is told once");
+	fflush(stdout);
+	dup2(full, 1);
+	/* Written before the end, and errno has changed since. */
+	out_text("%*s", 1 << 16, "much");
+	out_note("%s", "");
+	errno = 0;
+	rc = out_end(&e);
+	dup2(real, 1);
+	close(full);
+	ok(rc == RINGUP_ESYSTEM && strstr(e.text, "No space left"), "also in between: %s",
+	   e.text);
 }
 
 int main(void)
