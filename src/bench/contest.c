@@ -198,7 +198,7 @@ static int run_turns(struct bout *b, struct err *e)
 	for (i = 0; i < c->count; i++) {
 		b->sample[i] = calloc((size_t)b->turns * (size_t)b->block, sizeof(double));
 		if (!b->turn || !b->sample[i])
-			return fail(e, RINGUP_ENOMEM, "%d turns", b->turns);
+			return fail(e, RINGUP_ENOMEM, "no memory for %d turns", b->turns);
 	}
 	for (n = 0; n < b->turns && !rc; n++) {
 		if (c->progress)
@@ -223,7 +223,7 @@ static int score(const struct bout *b, int p, enum placement_kind place, bool al
 	if (!us || !ratio) {
 		free(us);
 		free(ratio);
-		return fail(e, RINGUP_ENOMEM, "%d turns", b->turns);
+		return fail(e, RINGUP_ENOMEM, "no memory for %d turns", b->turns);
 	}
 	for (n = 0; n < b->turns; n++) {
 		if (!all && b->turn[n].place != place)

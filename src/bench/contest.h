@@ -11,14 +11,15 @@
 
 struct err;
 
-enum { CONTEST_PLAYERS = 8 };
+enum { CONTEST_PLAYERS = 8, CONTEST_SAMPLES = 1000000000 };
 
 struct contest {
 	struct player *players; /* the first is the one that others are compared with */
 	int count;
 	const struct task *task;
 	struct placement *placement; /* or NULL */
-	int samples;                 /* of each player; 0: as many as fit into seconds */
+	int samples;                 /* of each player, up to CONTEST_SAMPLES;
+				      * 0: as many as fit into seconds         */
 	double seconds;              /* for all players together                      */
 	/* How long rows of short calls that are timed together take.  Beside processes that
 	 * never sleep, many slices of the scheduler: a rank that has slept before is served

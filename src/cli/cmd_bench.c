@@ -290,12 +290,11 @@ static int parse(const char *collective, struct request *q, struct err *e)
 		return cmd_misuse(e, "--backend=%.80s: there is none of that name", backend);
 	if (hogs < 0 || hogs > MOST_HOGS)
 		return cmd_misuse(e, "--hog=%d: not 0 to %d", hogs, MOST_HOGS);
-	if (iterations < 0 || seconds < 0 ||
-	    (ranks != INT_MIN && (ranks < 1 || ranks > MOST_RANKS)))
-		return cmd_misuse(e, "--%s: out of range",
-				  iterations < 0 ? "iterations"
-				  : seconds < 0  ? "seconds"
-						 : "ranks");
+	if (iterations < 0 || iterations > CONTEST_SAMPLES)
+		return cmd_misuse(e, "--iterations=%d: not 0 to %d", iterations,
+				  CONTEST_SAMPLES);
+	if (seconds < 0 || (ranks != INT_MIN && (ranks < 1 || ranks > MOST_RANKS)))
+		return cmd_misuse(e, "--%s: out of range", seconds < 0 ? "seconds" : "ranks");
 	if (plot_path && q->task.what == TASK_BARRIER)
 		return cmd_misuse(e, "--plot=%.80s: a barrier has no sizes to draw", plot_path);
 	if (q->task.what == TASK_BARRIER || q->task.what == TASK_SET) {

@@ -574,7 +574,7 @@ kill_third() {
   local words
   for words in dance "allreduce --sizes 8,x" "allreduce --sizes 0" "allreduce --sizes ," \
     "allreduce --dtype f8" "allreduce --op mean" "allreduce --backend carrier" "allreduce -n 0" \
-    "allreduce -i -1" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --groups 3" "allgather -n 4 --groups 2 --peer openmpi" "allreduce --groups 0,2/1" "allreduce --level java" "allreduce --level torch --alloc" "allreduce --level torch --groups 2" "allgather --level torch --in-place yes" "allreduce --uneven" "broadcast --uneven" "barrier --uneven" "bert --uneven" "allreduce --members 0" "allreduce --members 257" "alltoall --members 2" "broadcast --members 2" "resnet50 --members 2" "allreduce --in-place maybe" "alltoall --in-place yes" "barrier --plot x.svg" \
+    "allreduce -i -1" "allreduce -i 2147483647" "allreduce --peer nobody" "allreduce --hog -1" "allreduce --groups 3" "allgather -n 4 --groups 2 --peer openmpi" "allreduce --groups 0,2/1" "allreduce --level java" "allreduce --level torch --alloc" "allreduce --level torch --groups 2" "allgather --level torch --in-place yes" "allreduce --uneven" "broadcast --uneven" "barrier --uneven" "bert --uneven" "allreduce --members 0" "allreduce --members 257" "alltoall --members 2" "broadcast --members 2" "resnet50 --members 2" "allreduce --in-place maybe" "alltoall --in-place yes" "barrier --plot x.svg" \
     "reducescatter --op adasum" "allreduce --groups 2x" "allreduce --sizes 8:4:2" "allreduce -b 8 -e 64 -f 1" "allreduce barrier" "allreduce --frequency 3" ""; do
     # shellcheck disable=SC2086
     run timeout 60 ringup bench $words
