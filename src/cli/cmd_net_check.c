@@ -104,11 +104,13 @@ static int choose_address(char out[IFACE_TEXT], struct err *e)
 static int probe(int argc, char **argv, struct probe_facts *f, struct err *e)
 {
 	struct roster nodes = { 0 };
-	struct check_how how = { .agents = targets_agents(&targets, &nodes), .quick = quick };
+	struct check_how how = { .quick = quick };
 	struct byhand_how hands = { .seconds = targets.start_s, .invite = invite };
 	char address[IFACE_TEXT] = "";
 	int rc = targets_find(&targets, argc, argv, 2, &nodes, e);
 
+	if (!rc)
+		how.agents = targets_agents(&targets, &nodes);
 	if (!rc && by_hand) {
 		hands.address = listen_at ? listen_at : address;
 		how.by_hand = &hands;

@@ -391,7 +391,6 @@ static int fix_nodes(int argc, char **argv, struct err *e)
 	struct roster r = { 0 };
 	struct settle s = { 0 };
 	struct settle_how how = {
-		.agents = targets_agents(&targets, &r),
 		.ask = choice(),
 		.undo = undo,
 		.dry_run = dry_run,
@@ -399,6 +398,8 @@ static int fix_nodes(int argc, char **argv, struct err *e)
 	};
 	int rc = name_nodes(&r, argc, argv, e);
 
+	if (!rc)
+		how.agents = targets_agents(&targets, &r);
 	if (!rc)
 		rc = settle_run(&how, &s, e);
 	targets_end_progress();

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/targets.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 #include "cli/cmd.h"
 #include "probe/sparkui.h"
 
-enum { LIST_CAP = 1 << 20 };
+enum { LIST_CAP = 1 << 20, MOST_SECONDS = INT_MAX / 1000 };
 
 static int read_list(struct roster *r, const char *path,
 		     int (*parse)(struct roster *, const char *, struct err *), struct err *e)
@@ -47,6 +48,9 @@ int targets_find(const struct targets *t, int argc, char **argv, int least, stru
 {
 	int i, rc = 0;
 
+	if (t->start_s < 0 || t->start_s > MOST_SECONDS)
+		return cmd_misuse(e, "--timeout=%d: not 0 to %d seconds", t->start_s,
+				  MOST_SECONDS);
 	if (t->hostfile)
 		rc = read_list(r, t->hostfile, roster_text, e);
 	if (!rc && t->spark)

@@ -44,11 +44,13 @@ struct targets {
 /* targets_are_given - does an option say which nodes? */
 bool targets_are_given(const struct targets *t);
 
-/* targets_find - those of the options, then @argv's; fails if they are fewer than @least. */
+/* targets_find - those of the options, then @argv's; fails if they are fewer than @least, or
+ * if the options ask for what there is not. */
 int targets_find(const struct targets *t, int argc, char **argv, int least, struct roster *r,
 		 struct err *e);
 
-/* targets_agents - how to get to @r, with progress on a terminal; both must outlive it. */
+/* targets_agents - how to get to the @r of targets_find(), with progress on a terminal; both
+ * must outlive it. */
 struct agents_how targets_agents(const struct targets *t, const struct roster *r);
 
 /* targets_end_progress - the line of progress, if there is one, gives way to others. */

@@ -46,6 +46,17 @@ stop_server() {
   wait "$server" || :
 }
 
+@test "a timeout that cannot be waited for is refused" {
+  local n
+  for n in -1 2147484 4294968; do
+    run timeout 20 ringup net check --timeout "$n" --ssh false n1 n2
+    expect_status 2
+    [[ $output == *"--timeout=$n: not 0 to 2147483 seconds"* ]]
+  done
+  run timeout 20 ringup net fix --timeout -1 --ssh false --nodes n1,n2 --dry-run
+  expect_status 2
+}
+
 @test "nodes of a Spark job are asked for where its web interface is" {
   type -P curl >/dev/null || skip "curl is not installed"
   local site=$BATS_TEST_TMPDIR/site job=api/v1/applications
