@@ -57,17 +57,16 @@ static void close_others_on_exec(void)
 /* Move the wanted descriptors up, out of each other's way, then into place. */
 static int place_fds(const struct proc_how *how, int *report)
 {
-	int high[16], i, base = 32;
+	int high[16], i, base = how->nfds, moved;
 
 	if (how->nfds > 16) {
 		errno = EINVAL;
 		return -1;
 	}
-	if (how->keep >= base)
-		base = how->keep + 1;
-	*report = fcntl(*report, F_DUPFD_CLOEXEC, base);
-	if (*report < 0)
+	moved = fcntl(*report, F_DUPFD_CLOEXEC, base);
+	if (moved < 0)
 		return -1;
+	*report = moved;
 	for (i = 0; i < how->nfds; i++) {
 		int fd = how->fds[i];
 		int made = fd < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : fd;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -234,12 +235,39 @@ static void test_run(void)
 	ok(proc_run(&how, 100, &status, &e) == RINGUP_ESYSTEM, "%s", e.text);
 }
 
+/* Where few files may be open, children start; where too few, that is told. */
+static void test_few_files(void)
+{
+	char out[] = "test -e /proc/self/fd/2", *argv[4];
+	int fds[3] = { -1, -1, -1 }, status = -1;
+	struct proc_how how = { .argv = argv, .fds = fds, .nfds = 3 };
+	struct rlimit was, few;
+
+	e = (struct err){ 0 };
+	argv_of(argv, out);
+	getrlimit(RLIMIT_NOFILE, &was);
+	few = was;
+	few.rlim_cur = 24;
+	setrlimit(RLIMIT_NOFILE, &few);
+	ok(!proc_run(&how, 20000, &status, &e) && WIFEXITED(status) && !WEXITSTATUS(status),
+	   "with 24 open files: %s", e.text);
+	/* Enough for the pipe of its parent's, and not for what the child moves. */
+	few.rlim_cur = (rlim_t)dup(0) + 3;
+	close((int)few.rlim_cur - 3);
+	setrlimit(RLIMIT_NOFILE, &few);
+	ok(proc_run(&how, 20000, &status, &e) == RINGUP_ESYSTEM &&
+		   strstr(e.text, "Too many open files"),
+	   "with too few: %s", e.text);
+	setrlimit(RLIMIT_NOFILE, &was);
+}
+
 int main(void)
 {
 	test_all();
 	test_run();
 	test_capture();
 	test_missing();
+	test_few_files();
 	test_descriptors();
 	test_parent_dies();
 	test_signals();
