@@ -66,6 +66,25 @@ EOF
   [[ "ringup $(LD_LIBRARY_PATH=$lib "$BATS_TEST_TMPDIR/x")" == "$(ringup --version)" ]]
 }
 
+@test "what a static library needs is told, and enough" {
+  local pc static=$BATS_TEST_TMPDIR/static
+  pc=$(find "$dest" -name ringup.pc)
+  # The objects of the library, also where it was built as a shared one only.
+  [[ -e $builddir/src/.libs/libcore.a ]] || skip "there are no objects of the library"
+  readelf -d "$(find "$dest" -name libringup.so.0)" | grep -q 'lib[at]san' && skip "this is a sanitizer's build"
+  mkdir "$static"
+  cp "$builddir/src/.libs/libcore.a" "$static/libringup.a"
+  cat >"$BATS_TEST_TMPDIR/x.c" <<'EOF'
+#include <ringup.h>
+int main(void) { struct ringup *r; return ringup_init(0, &r) ? 1 : (ringup_fini(r), 0); }
+EOF
+  # shellcheck disable=SC2046 # flags are words
+  "${CC:-cc}" -I"$prefix/include" -o "$BATS_TEST_TMPDIR/x" "$BATS_TEST_TMPDIR/x.c" \
+    $(PKG_CONFIG_PATH=${pc%/*} pkg-config --define-variable=libdir="$static" --static --libs ringup)
+  not grep -q libringup <<<"$(readelf -d "$BATS_TEST_TMPDIR/x")"
+  "$BATS_TEST_TMPDIR/x"
+}
+
 @test "the examples compile as they say, and run" {
   local pc lib doc f
   pc=$(find "$dest" -name ringup.pc) lib=$(dirname "$(find "$dest" -name libringup.so.0)")
