@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -177,15 +179,30 @@ static void put_curve(FILE *out, const struct frame *f, const struct plot_curve 
 	fprintf(out, "</text>\n");
 }
 
+/* Make and remove what is not there; behind a link to nothing, what that names. */
+static int try_new(const char *path)
+{
+	struct stat st;
+	char made[PATH_MAX];
+	int fd = open(path, O_WRONLY | O_CREAT | (lstat(path, &st) ? O_EXCL : 0) | O_CLOEXEC,
+		      0600);
+
+	if (fd >= 0 && realpath(path, made))
+		unlink(made);
+	return fd;
+}
+
 int plot_try(const char *path, struct err *e)
 {
-	int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	int fd;
 
-	if (fd < 0 && errno == ENOENT) {
-		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		if (fd >= 0)
-			unlink(path);
-	}
+	/* Who reads a FIFO would see it opened and closed, and leave. */
+	if (!stat(path, &st) && S_ISFIFO(st.st_mode))
+		return access(path, W_OK) ? fail_os(e, "a plot in \"%.200s\"", path) : 0;
+	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		fd = try_new(path);
 	if (fd < 0)
 		return fail_os(e, "a plot in \"%.200s\"", path);
 	close(fd);

@@ -33,7 +33,8 @@ int plot_try(const char *path, struct err *e);
 /*
  * plot_write - an SVG file: both axes logarithmic, a curve a contender, a legend.
  *
- * It refers to nothing outside itself and reads well on white and on dark.
+ * It refers to nothing outside itself and reads well on white and on dark.  Into a FIFO it
+ * waits for who reads it.
  */
 int plot_write(const struct plot *p, const char *path, struct err *e);
 

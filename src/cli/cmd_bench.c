@@ -92,6 +92,7 @@ struct request {
 	const struct peer *peer[CONTEST_PLAYERS];
 	int peers;
 	struct groups groups;
+	struct plot *plot; /* or NULL */
 };
 
 /* -- words ---------------------------------------------------------------- */
@@ -332,15 +333,31 @@ static void draw(struct plot *to, const struct scoreboard *s, const struct task 
 	}
 }
 
-static int write_plot(struct plot *p, const struct scoreboard *s, const struct task *t,
-		      struct err *e)
+static void name_plot(struct plot *p, const struct scoreboard *s, const struct task *t)
 {
 	char form[TASK_FORM];
 
 	task_form(t, form);
 	snprintf(p->title, sizeof(p->title), "%s, %s, %d ranks on %d node%s%s", task_name(t),
 		 dtype, s->ranks, s->nodes, s->nodes == 1 ? "" : "s", form);
-	return plot_write(p, plot_path, e);
+}
+
+/* A plot, if one is wanted: can it be written in the end? */
+static int open_plot(struct request *q, struct err *e)
+{
+	if (!plot_path)
+		return 0;
+	q->plot = calloc(1, sizeof(*q->plot));
+	return q->plot ? plot_try(plot_path, e) : fail(e, RINGUP_ENOMEM, "a plot");
+}
+
+/* Everybody else has ended: who reads it may take their time.  @rc is what else came out. */
+static int close_plot(struct request *q, int rc, struct err *e)
+{
+	int bad = q->plot && rc >= 0 ? plot_write(q->plot, plot_path, e) : 0;
+
+	free(q->plot);
+	return bad ? bad : rc;
 }
 
 /* Elements that anybody got wrong. */
@@ -356,7 +373,7 @@ static uint64_t count_wrong(const struct contest_result *r, int players)
 }
 
 static int measure_one(struct request *q, const struct scoreboard *s, struct contest *c,
-		       bool prints, struct plot *plot, uint64_t *wrong, struct err *e)
+		       bool prints, uint64_t *wrong, struct err *e)
 {
 	struct contest_result results[PLACEMENT_KINDS];
 	int i, count, rc = contest_run(c, results, &count, e);
@@ -365,8 +382,8 @@ static int measure_one(struct request *q, const struct scoreboard *s, struct con
 		fputs("\r\033[K", stderr);
 	for (i = 0; i < count && !rc; i++) {
 		*wrong += count_wrong(&results[i], s->count);
-		if (plot)
-			draw(plot, s, &q->task, &results[i]);
+		if (q->plot)
+			draw(q->plot, s, &q->task, &results[i]);
 		if (prints)
 			rc = scoreboard_row(s, &q->task, &results[i], e);
 	}
@@ -389,15 +406,9 @@ static int measure_all(struct request *q, const struct scoreboard *s, struct pla
 		.progress = prints && isatty(STDERR_FILENO) ? show_progress : NULL,
 		.ctx = &q->task,
 	};
-	struct plot *plot = NULL;
 	uint64_t wrong = 0;
 	int i, place, rc = 0;
 
-	if (prints && plot_path) {
-		plot = calloc(1, sizeof(*plot));
-		if (!plot)
-			return fail(e, RINGUP_ENOMEM, "a plot");
-	}
 	if (prints)
 		scoreboard_head(s, &q->task);
 	for (i = 0; i < q->count && !rc; i++)
@@ -406,11 +417,10 @@ static int measure_all(struct request *q, const struct scoreboard *s, struct pla
 				continue;
 			q->task.in_place = place;
 			task_resize(&q->task, q->sizes[i], s->group_ranks);
-			rc = measure_one(q, s, &c, prints, plot, &wrong, e);
+			rc = measure_one(q, s, &c, prints, &wrong, e);
 		}
-	if (!rc && plot)
-		rc = write_plot(plot, s, &q->task, e);
-	free(plot);
+	if (q->plot)
+		name_plot(q->plot, s, &q->task);
 	return rc ? rc : wrong ? CMD_NO : CMD_YES;
 }
 
@@ -437,8 +447,8 @@ static int be_rank(struct request *q, struct err *e)
 
 	if (!rc)
 		rc = parse_groups(&q->groups, ringup_size(ringup_world(r)), e);
-	if (!rc && plot_path && ringup_rank(ringup_world(r)) == 0)
-		rc = plot_try(plot_path, e);
+	if (!rc && ringup_rank(ringup_world(r)) == 0)
+		rc = open_plot(q, e);
 	if (!rc)
 		rc = measure_open(r, &how, &m, e);
 	if (!rc) {
@@ -460,7 +470,7 @@ static int be_rank(struct request *q, struct err *e)
 	}
 	measure_close(m);
 	ringup_fini(r);
-	return rc;
+	return close_plot(q, rc, e);
 }
 
 static int be_contender(struct request *q, struct err *e)
@@ -485,6 +495,7 @@ struct arena {
 	struct contender *contender[CONTEST_PLAYERS];
 	struct player player[CONTEST_PLAYERS];
 	int count, stop_fd;
+	sigset_t signals; /* that were blocked before */
 	struct placement *placement;
 	struct hog *hog;
 };
@@ -524,7 +535,7 @@ static int take_signals(struct arena *a, struct err *e)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
-	if (sigprocmask(SIG_BLOCK, &set, NULL))
+	if (sigprocmask(SIG_BLOCK, &set, &a->signals))
 		return fail_os(e, "signals");
 	a->stop_fd = signalfd(-1, &set, SFD_CLOEXEC);
 	return a->stop_fd < 0 ? fail_os(e, "signalfd") : 0;
@@ -683,7 +694,7 @@ static int hold_contest(struct request *q, struct err *e)
 		.players = a.player,
 	};
 	char name[32] = "?";
-	int rc = plot_path ? plot_try(plot_path, e) : 0, i;
+	int rc = open_plot(q, e), i;
 
 	if (!rc)
 		rc = open_arena(&a, q, e);
@@ -702,7 +713,10 @@ static int hold_contest(struct request *q, struct err *e)
 		contender_end(a.contender[i]);
 	if (a.stop_fd >= 0)
 		close(a.stop_fd);
-	return rc;
+	/* Nothing is left that they could leave behind. */
+	if (rc >= 0)
+		sigprocmask(SIG_SETMASK, &a.signals, NULL);
+	return close_plot(q, rc, e);
 }
 
 /* The option that only ranks which are started here can be given, or NULL. */

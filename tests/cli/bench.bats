@@ -303,6 +303,26 @@ players() {
   [[ ${#lines[@]} -eq 1 && $output == *"/nonexistent/x.svg"* ]] || { echo "$output"; return 1; }
 }
 
+@test "a plot goes into a FIFO, and nobody is kept from ending the wait for its reader" {
+  local fifo=$BATS_TEST_TMPDIR/fifo out=$BATS_TEST_TMPDIR/out pid i
+  mkfifo "$fifo"
+  timeout 60 cat "$fifo" >"$BATS_TEST_TMPDIR/read" &
+  pid=$!
+  run timeout 60 ringup bench allreduce -n 2 -i 2 --sizes 8 --plot "$fifo"
+  expect_status 0
+  wait "$pid"
+  [[ -p $fifo && $(<"$BATS_TEST_TMPDIR/read") == *'</svg>' ]]
+  timeout -k 20 60 ringup bench allreduce -n 2 -i 2 --sizes 8 --plot "$fifo" >"$out" 3>&- &
+  pid=$!
+  for ((i = 0; i < 200 && $(wc -l <"$out") < 3; i++)); do
+    sleep 0.05
+  done
+  kill "$pid"
+  i=0
+  wait "$pid" || i=$?
+  [[ $i -ne 137 && $i -ne 0 ]] || { echo "$i"; return 1; }
+}
+
 @test "ranks are started by another program if asked" {
   stub place 'echo placed >>"$PLACED"; exec "$@"'
   export PLACED=$BATS_TEST_TMPDIR/placed

@@ -1,7 +1,10 @@
 /* test_plot.c - a picture has its curves, and is well-formed whatever they are called. */
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -84,6 +87,30 @@ static void try(void)
 	   "nowhere: %s", e.text);
 }
 
+/* So do a link to nothing and a FIFO, whose reader does not see it opened. */
+static void try_others(void)
+{
+	char dir[] = "/tmp/ringup-plot.XXXXXX", link[64], made[64], fifo[64];
+	struct err e = { 0 };
+	struct pollfd p;
+
+	if (!mkdtemp(dir))
+		return;
+	snprintf(link, sizeof(link), "%s/link", dir);
+	snprintf(made, sizeof(made), "%s/made", dir);
+	snprintf(fifo, sizeof(fifo), "%s/fifo", dir);
+	ok(!symlink("made", link) && plot_try(link, &e) == 0 && access(made, F_OK) &&
+		   unlink(link) == 0,
+	   "what a link names can be made: %s", e.text);
+	ok(!mkfifo(fifo, 0600), "a FIFO");
+	p = (struct pollfd){ open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC), POLLIN, 0 };
+	ok(plot_try(fifo, &e) == 0 && poll(&p, 1, 0) == 0, "its reader goes on to wait: %s",
+	   e.text);
+	close(p.fd);
+	unlink(fifo);
+	ok(!rmdir(dir), "nothing is left");
+}
+
 int main(void)
 {
 	static struct plot p;
@@ -115,6 +142,7 @@ int main(void)
 	ok(p.curves == PLOT_CURVES && p.curve[0].points == PLOT_POINTS, "full is full");
 	ok(draw(&p) == 0 && is_well_formed(), "and can be drawn");
 	try();
+	try_others();
 	ok(plot_write(&p, "/nonexistent/plot.svg", &e) < 0 && strstr(e.text, "/nonexistent"),
 	   "nowhere to write: %s", e.text);
 	return tap_done();
