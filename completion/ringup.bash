@@ -9,6 +9,23 @@ _ringup_ask() {
   )
 }
 
+# _ringup_takes_value USAGE WORD - is WORD an option whose value is the next word?
+_ringup_takes_value() {
+  [[ $2 =~ ^--?([a-z-]+)$ ]] && grep -qE -- "^ +(-., )?--?${BASH_REMATCH[1]}(, --[a-z-]+)?[= ][A-Z]" <<<"$1"
+}
+
+# _ringup_is_program USAGE - is there a program's name before COMP_CWORD?  Bash makes a word of each "=".
+_ringup_is_program() {
+  local i word before=
+  [[ $1 == *' COMMAND [ARGUMENT]...'* ]] || return 1
+  for ((i = 2; i < COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    [[ $word == [-=]* || $before == '=' ]] || _ringup_takes_value "$1" "$before" || return 0
+    before=$word
+  done
+  return 1
+}
+
 # _ringup - fill COMPREPLY for the word at COMP_CWORD.
 _ringup() {
   local word=${COMP_WORDS[COMP_CWORD]} cmd=${COMP_WORDS[1]:-} subs i
@@ -26,11 +43,12 @@ _ringup() {
     return
   fi
   [[ -z $subs ]] || path+=("${COMP_WORDS[2]}")
-  # Behind the first operand it is another program's command line.
+  [[ $word == -* ]] || return 0
+  # Behind these it is another program's command line.
   for ((i = 1 + ${#path[@]}; i < COMP_CWORD; i++)); do
     [[ ${COMP_WORDS[i]} != -- ]] || return 0
   done
-  [[ $word == -* ]] || return 0
+  ! _ringup_is_program "$(_ringup_ask "${path[@]}")" || return 0
   mapfile -t COMPREPLY < <(compgen -W "$(_ringup_ask --list-options "${path[@]}") --help" -- "$word")
 }
 

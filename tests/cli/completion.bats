@@ -38,6 +38,20 @@ setup() {
   [[ -z $(complete_words env -- --na) ]]
 }
 
+@test "nothing is offered behind a program, and everything before it" {
+  local words
+  for words in "ls" "-np 2 ls" "--np 2 ls" "-n 2 -x A = B --no-prefix ls -l" "--ranks = 2 ls x" "-n4 ls"; do
+    # shellcheck disable=SC2086
+    [[ -z $(complete_words run $words --no) ]] || { echo "$words"; return 1; }
+  done
+  for words in "" "-np 2" "-n 2 -x A = B" "--ranks = 2" "--no-prefix -o ls" "-n4"; do
+    # shellcheck disable=SC2086
+    [[ $(complete_words run $words --no) == --no-prefix ]] || { echo "$words"; return 1; }
+  done
+  # Where operands are no program, options stand behind them as well.
+  [[ $(complete_words bench allreduce --in-p) == --in-place ]]
+}
+
 @test "an unknown command offers nothing and says nothing" {
   run complete_words nonsense --x
   [[ $output == --help || -z $output ]]
