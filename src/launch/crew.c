@@ -48,7 +48,7 @@ enum phase {
 	ASKED,    /* they have got SIGINT                                        */
 	WARNED,   /* they have got SIGTERM, or whatever the launcher got         */
 	KILLED,
-	LOST, /* SIGKILL did not help: a rank hangs in the kernel */
+	LOST, /* SIGKILL did not help: a rank hangs in the kernel, or is not ours to kill */
 };
 
 struct watch {
@@ -349,14 +349,23 @@ static int reap_orphans(const struct watch *w, int sig)
 
 /* -- the way down --------------------------------------------------------- */
 
-/* To the ranks that still run; @all: and to all that is in their process groups. */
+/* @all: and to all that is in its process group, which the rank itself may have left. */
+static void signal_rank(const struct rank *r, int sig, bool all)
+{
+	if (all)
+		kill(-r->pid, sig);
+	if (!all || getpgid(r->pid) != r->pid)
+		kill(r->pid, sig);
+}
+
+/* To those that still run. */
 static void signal_ranks(const struct watch *w, int sig, bool all)
 {
 	int i;
 
 	for (i = 0; i < w->started; i++)
 		if (w->ranks[i].pidfd >= 0)
-			kill(all ? -w->ranks[i].pid : w->ranks[i].pid, sig);
+			signal_rank(&w->ranks[i], sig, all);
 }
 
 /* Has somebody stopped it (SIGSTOP, a debugger)?  Then it can heed nothing. */
@@ -402,6 +411,12 @@ static void say_where(const struct watch *w, int i)
 	char path[64], *where = NULL;
 	size_t len;
 
+	/* A rank that has become another user's, say. */
+	if (kill(w->ranks[i].pid, SIGKILL)) {
+		output_say(w->output, "rank %d (pid %d) on %s cannot be killed: %s; given up",
+			   i, (int)w->ranks[i].pid, w->host, strerror(errno));
+		return;
+	}
 	pidstat_read(w->ranks[i].pid, &s);
 	snprintf(path, sizeof(path), "/proc/%d/wchan", (int)w->ranks[i].pid);
 	if (file_read("", path, 128, &where, &len, NULL))
@@ -439,7 +454,7 @@ static void warn_all(struct watch *w, int64_t grace_ms)
 	signal_ranks(w, SIGTERM, false);
 	for (i = 0; i < w->started; i++)
 		if (is_stopped(&w->ranks[i]))
-			kill(-w->ranks[i].pid, SIGKILL);
+			signal_rank(&w->ranks[i], SIGKILL, true);
 	enter(w, WARNED, grace_ms);
 }
 

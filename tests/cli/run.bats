@@ -184,6 +184,39 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
   grep -qE '^ringup run: rank 1 \(pid [0-9]+\) on [^ ]+ did not end when told to and is killed$' <<<"$output"
 }
 
+@test "a rank that has gone over to another's process group is killed, too" {
+  [[ -x ${RINGUP_TEST_PYTHON:-} ]] || skip "no python3"
+  run timeout 30 ringup run -np 2 --grace 1 -- "$RINGUP_TEST_PYTHON" -c '
+import os, signal, sys, time
+def wait(path):
+    while not os.path.exists(path) or not os.path.getsize(path):
+        time.sleep(.02)
+    return open(path).read()
+if os.environ["RINGUP_RANK"] == "0":
+    open("zero", "w").write(str(os.getpid()))
+    wait("one")
+    sys.exit(7)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.setpgid(0, int(wait("zero")))
+open("one", "w").write(str(os.getpid()))
+time.sleep(25)'
+  expect_status 7
+  expect_line "ringup run: rank 1 (pid $(cat one)) on $(uname -n) did not end when told to and is killed"
+  not grep -q 'cannot be killed' <<<"$output"
+  gone "$(cat one)"
+}
+
+@test "a rank that has become another user's is given up with the reason" {
+  [[ $EUID -eq 0 ]] && setpriv --reuid 65534 --clear-groups true || skip "needs root and setpriv"
+  local rank
+  rank='[[ $RINGUP_RANK == 1 ]] || { until [[ -s one ]]; do sleep 0.02; done; exit 7; }
+    exec setpriv --reuid 65534 --clear-groups sh -c "echo $$ >&3; exec sleep 25" 3>one'
+  RUN_TEST=$BATS_TEST_TMPDIR run timeout 30 setpriv --inh-caps -kill --bounding-set -kill \
+    "$(command -v ringup)" run -np 2 --grace 1 -- bash -c "$rank"
+  expect_status 7
+  expect_line "ringup run: rank 1 (pid $(cat one)) on $(uname -n) cannot be killed: Operation not permitted; given up"
+}
+
 @test "--timeout ends the job with status 124" {
   run ringup run -np 2 --timeout 1 sleep 60
   expect_status 124
