@@ -91,7 +91,9 @@ static int take_signals(struct watch *w, struct err *e)
 		if (wanted[i] != SIGHUP)
 			signal(wanted[i], SIG_DFL);
 	}
+	/* A reader that has gone away, a limit for files: write(2) says so. */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return fail_os(e, "signals");
 	w->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -17,15 +17,26 @@ uint64_t memory_most(void)
 	return r.rlim_cur;
 }
 
-int memory_size(int fd, uint64_t bytes, struct err *e)
+int memory_permit(uint64_t bytes, const char *what, struct err *e)
 {
 	uint64_t most = memory_most();
 
 	if (bytes > most)
-		return fail(e, RINGUP_ESYSTEM,
-			    "%llu KiB of memory to share: files have %llu KiB at most here; "
-			    "raise that limit (ulimit -f)",
-			    (unsigned long long)bytes >> 10, (unsigned long long)most >> 10);
+		return fail(
+			e, RINGUP_ESYSTEM,
+			"%llu KiB of %s: files have %llu KiB at most here; raise that limit "
+			"(ulimit -f)",
+			(unsigned long long)(bytes + 1023) >> 10, what,
+			(unsigned long long)most >> 10);
+	return 0;
+}
+
+int memory_size(int fd, uint64_t bytes, struct err *e)
+{
+	int rc = memory_permit(bytes, "memory to share", e);
+
+	if (rc)
+		return rc;
 	if (ftruncate(fd, (off_t)bytes))
 		return fail_os(e, "%llu bytes of memory to share", (unsigned long long)bytes);
 	return 0;

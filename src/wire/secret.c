@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "ringup.h"
+#include "wire/memory.h"
 
 int secret_new(struct secret *s, struct err *e)
 {
@@ -36,8 +37,11 @@ static int fill_and_seal(int fd, const struct secret *s)
 
 int secret_to_fd(const struct secret *s, struct err *e)
 {
-	int fd = memfd_create("ringup-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int rc = memory_permit(sizeof(s->key), "memory for the job's secret", e), fd;
 
+	if (rc)
+		return rc;
+	fd = memfd_create("ringup-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return fail_os(e, "memory file for the job's secret");
 	if (fill_and_seal(fd, s)) {

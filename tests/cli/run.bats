@@ -374,6 +374,24 @@ time.sleep(25)'
   [[ ! -e started ]]
 }
 
+@test "a limit for files costs output, not the job" {
+  local rank='head -c 300000 /dev/zero; until [[ -e go ]]; do sleep 0.02; done; echo alive >&2'
+  (sleep 0.5 && touch go) 3>&- &
+  run bash -c "ulimit -f 100; exec timeout 30 ringup run -np 2 -o dir -- bash -c '$rank' 2>&1 >/dev/null"
+  expect_status 0
+  [[ $(grep -c 'alive$' <<<"$output") -eq 2 ]]
+  expect_line "ringup run: the output of rank 1 is no longer written to dir: File too large"
+  run bash -c "ulimit -f 100; timeout 30 ringup run -np 2 -- bash -c '$rank' 2>&1 >file | cat; exit \${PIPESTATUS[0]}"
+  expect_status 0
+  [[ $(grep -c 'alive$' <<<"$output") -eq 2 ]]
+  run bash -c "ulimit -f 0; timeout 30 ringup run -np 2 -- true 2>&1 | cat; exit \${PIPESTATUS[0]}"
+  expect_status 3
+  expect_line "ringup run: 1 KiB of memory for the job's secret: files have 0 KiB at most here; raise that limit (ulimit -f)"
+  # The ranks themselves die of it as they would without us.
+  run bash -c "ulimit -f 1; timeout 30 ringup run -np 1 -- sh -c 'exec head -c 5000 /dev/zero >file' 2>&1"
+  expect_status $((128 + 25))
+}
+
 @test "a reader that goes away does not hurt the ranks" {
   ringup run -np 2 -- bash -c 'for i in {1..2000}; do echo "$i"; done; echo $? >done.$RINGUP_RANK' | head -n 1
   lines 2 done.0 done.1

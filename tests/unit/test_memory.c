@@ -38,6 +38,11 @@ int main(void)
 	   "too much under the limit");
 	ok(!memory_size(fd, 4 << 20, &e), "as much as it permits");
 	close(fd);
+	limit(0);
+	ok(memory_permit(1, "something", &e) == RINGUP_ESYSTEM &&
+		   strstr(e.text, "1 KiB of something: files have 0 KiB at most"),
+	   "nothing permitted, not even a byte: %s", e.text);
+	ok(!memory_permit(0, "something", &e), "but none");
 	/* ringup_alloc()'s arena is as large as may be. */
 	limit(100 << 20);
 	p = ringup_alloc(1 << 20);
