@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/pidstat.h"
 #include "ringup.h"
+#include "wire/memory.h"
 
 /*
  * An offer is four lines:
@@ -228,7 +229,7 @@ static int offer_write(int dir, const char *name, const struct owner *me, const 
 	char owner[OWNER_BYTES], part[OWNER_BYTES + 8], hex[2 * SECRET_BYTES + 1];
 	char text[OFFER_BYTES];
 	struct stat st;
-	int fd, n, rc = 0;
+	int fd, n, rc;
 
 	owner_print(me, owner);
 	snprintf(part, sizeof(part), "new-%s", owner);
@@ -236,6 +237,9 @@ static int offer_write(int dir, const char *name, const struct owner *me, const 
 	n = snprintf(text, sizeof(text), "%swhere %s\nowner %s\nsecret %s\n", head, where,
 		     owner, hex);
 	sodium_memzero(hex, sizeof(hex));
+	rc = memory_permit((uint64_t)n, "an offer to meet", e);
+	if (rc)
+		goto out;
 	fd = openat(dir, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0) {
 		rc = fail_os(e, "%s", part);
@@ -249,6 +253,7 @@ static int offer_write(int dir, const char *name, const struct owner *me, const 
 		}
 		close(fd);
 	}
+out:
 	sodium_memzero(text, sizeof(text));
 	return rc;
 }
@@ -297,6 +302,13 @@ static bool is_taken(int dir, const char *name, const struct owner *me, pid_t *b
 	return taken;
 }
 
+/* Fails, as it should, while another job uses it. */
+static void drop_dir(const struct jobdir *j, const char *path)
+{
+	if (j->is_own && rmdir(path))
+		return;
+}
+
 static int publish_in(struct jobdir *j, const char *path, const struct owner *me,
 		      const char *where, const struct secret *s, struct err *e)
 {
@@ -329,6 +341,7 @@ static int publish_in(struct jobdir *j, const char *path, const struct owner *me
 		if (!removed)
 			break;
 	}
+	drop_dir(j, path);
 	return fail_in(e, "%s", path);
 }
 
@@ -427,7 +440,5 @@ void jobdir_remove(struct jobdir *j)
 		unlinkat(j->fd, j->name, 0);
 	close(j->fd);
 	j->is_made = false;
-	/* Fails, as it should, while another job uses it. */
-	if (j->is_own && rmdir(j->dir))
-		return;
+	drop_dir(j, j->dir);
 }

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -221,6 +222,31 @@ static void second_choice(void)
 	rmdir(path);
 }
 
+/* No file may have a byte: an error, and no end by SIGXFSZ. */
+static void no_room(void)
+{
+	const struct rlimit none = { 0, 0 };
+	struct jobdir j = { 0 };
+	struct err e = { 0 };
+	char path[256];
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		signal(SIGXFSZ, SIG_DFL);
+		_exit(setrlimit(RLIMIT_FSIZE, &none) ||
+		      jobdir_publish(&j, "", "job", 1, "127.0.0.1:3", &key, &e) !=
+			      RINGUP_ESYSTEM ||
+		      !strstr(e.text, "raise that limit"));
+	}
+	waitpid(child, &status, 0);
+	ok(status == 0, "under a limit for files it cannot be written, as is said");
+	snprintf(path, sizeof(path), "%s/ringup", base);
+	ok(count(path) == -1, "and no directory stays behind");
+}
+
 int main(void)
 {
 	char path[256];
@@ -233,6 +259,7 @@ int main(void)
 	the_dead();
 	hostile();
 	second_choice();
+	no_room();
 	snprintf(path, sizeof(path), "%s/elsewhere", base);
 	unlink(path);
 	snprintf(path, sizeof(path), "%s/shared", base);
