@@ -37,7 +37,7 @@ struct jobdir {
  * jobdir_publish - offer @where and @s to the ranks of job @key.
  *
  * @dir: "" for this user's own directory.  @round tells apart the meetings of
- * one job; both sides count them.
+ * one job; both sides count those that have taken place.
  * Returns 0; RINGUP_EBUSY if a living process has made this offer already;
  * RINGUP_ESYSTEM or RINGUP_EINVAL if no directory will do.
  */

@@ -95,6 +95,20 @@ static int visit(struct rendezvous *r, const char *dir, const char *key, unsigne
 	return rc ? rc : gather(r, e);
 }
 
+/* By way of a directory; "": this user's own. */
+static int meet_in(struct rendezvous *r, const struct discovery *d, const char *dir,
+		   const char *address, struct err *e)
+{
+	/* How often this process has met others so.  Attempts in vain do not count: the
+	 * others may have made more of them, or fewer. */
+	static unsigned rounds;
+	int rc = d->rank == 0 ? host(r, address, dir, d->key, rounds + 1, e)
+			      : visit(r, dir, d->key, rounds + 1, e);
+
+	rounds += !rc;
+	return rc;
+}
+
 static int no_way(const struct discovery *d, struct err *e)
 {
 	if (d->spans_hosts)
@@ -112,10 +126,7 @@ static int no_way(const struct discovery *d, struct err *e)
 int rendezvous_open(struct rendezvous *r, const struct discovery *d, const char *address,
 		    int64_t deadline_ns, struct err *e)
 {
-	/* How often this process has met others by way of a directory. */
-	static unsigned rounds;
 	bool is_shared = strchr(d->meet, '/') != NULL;
-	const char *dir = is_shared ? d->meet : "";
 	int rc;
 
 	*r = (struct rendezvous){ .rank = d->rank, .size = d->size, .ctx = r };
@@ -127,11 +138,9 @@ int rendezvous_open(struct rendezvous *r, const struct discovery *d, const char 
 		rc = join_launcher(r, d, e);
 	else if (!*d->key || (d->spans_hosts && !is_shared))
 		rc = no_way(d, e);
-	else if (d->rank == 0)
-		rc = host(r, is_shared && address ? address : "127.0.0.1", dir, d->key,
-			  ++rounds, e);
 	else
-		rc = visit(r, dir, d->key, ++rounds, e);
+		rc = meet_in(r, d, is_shared ? d->meet : "",
+			     is_shared && address ? address : "127.0.0.1", e);
 	/* Nobody is to be waited for. */
 	if (rc)
 		r->why.code = rc;

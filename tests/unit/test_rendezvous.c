@@ -134,6 +134,41 @@ static void by_directory(void)
 	ok(are_all(s, 0, RANKS, 100 - RINGUP_EINVAL), "a job without a name cannot either");
 }
 
+/* One that has waited in vain, twice, and tries again, meets who has only come then. */
+static void in_vain(void)
+{
+	struct discovery d = { .size = 2, .source = "test", .meet = "", .secret_fd = -1 };
+	struct err e = { 0 };
+	pid_t pids[2];
+	int ends[2], status[2], i;
+	char byte;
+
+	snprintf(d.key, sizeof(d.key), "test_rendezvous vain %d", (int)getpid());
+	fflush(stdout);
+	if (pipe(ends))
+		return;
+	pids[1] = fork();
+	if (pids[1] == 0) {
+		d.rank = 1;
+		for (i = 0; i < 2; i++)
+			if (meet_once(&d, 20, &e) != RINGUP_ETIMEDOUT)
+				_exit(1);
+		if (write(ends[1], "x", 1) != 1)
+			_exit(1);
+		rank(&d, 1, 2, 10000);
+	}
+	close(ends[1]);
+	ok(read(ends[0], &byte, 1) == 1, "a rank waits for rank 0 in vain, twice");
+	close(ends[0]);
+	pids[0] = fork();
+	if (pids[0] == 0)
+		rank(&d, 0, 2, 10000);
+	for (i = 0; i < 2; i++)
+		waitpid(pids[i], &status[i], 0);
+	ok(!status[0] && !status[1], "and meets it when it has come, and once more");
+	ok(count(base) == 0, "without a trace");
+}
+
 /* Rank 0 comes, and dies while it waits. */
 static void a_dead_host(void)
 {
@@ -220,6 +255,7 @@ int main(void)
 		return 1;
 	setenv("XDG_RUNTIME_DIR", base, 1);
 	by_directory();
+	in_vain();
 	a_dead_host();
 	by_launcher();
 	by_the_caller();
