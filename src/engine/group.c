@@ -158,18 +158,21 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 	struct team *t = &g->lane.team;
 	size_t extra = ledger_bytes(t->local_size) + (t->hosts > 1 ? span_bytes(t->size) : 0);
 	size_t area = t->hosts == 1 ? SEGMENT_SLOT_AREA : SEGMENT_FAR_AREA;
-	int *local = make_list(g->size), *pids = make_list(g->size), i, rc;
+	int *local = make_list(g->size), *pids = make_list(g->size);
+	int *names = make_list(g->size), i, rc;
+	struct segment_peers peers = { t->local_size, pids, names, s->engine->alarm };
 
-	if (!local || !pids) {
+	if (!local || !pids || !names) {
 		rc = fail(e, RINGUP_ENOMEM, "no memory for %d ranks", g->size);
 		goto out;
 	}
 	list_local(g, local);
-	for (i = 0; i < t->local_size; i++)
+	for (i = 0; i < t->local_size; i++) {
 		pids[i] = s->cards[local[i]].pid;
+		names[i] = g->ranks ? g->ranks[local[i]] : local[i];
+	}
 	if (t->local_rank == 0)
-		rc = segment_make(&g->segment, s->door, t->local_size, pids, area, extra,
-				  s->deadline, e);
+		rc = segment_make(&g->segment, s->door, &peers, area, extra, s->deadline, e);
 	else
 		rc = segment_join(&g->segment, s->cards[local[0]].door, pids[0], t->local_rank,
 				  t->local_size, area, extra, s->deadline, e);
@@ -188,6 +191,7 @@ out:
 		segment_door_close(s->door);
 	free(local);
 	free(pids);
+	free(names);
 	return rc;
 }
 

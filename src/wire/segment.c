@@ -6,9 +6,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sodium.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -16,6 +19,8 @@
 #include "base/err.h"
 #include "ringup.h"
 #include "wire/memory.h"
+
+enum { LOOK_MS = 50 /* how often to see whether those that do not come are alive */ };
 
 static socklen_t abstract_name(struct sockaddr_un *a, const unsigned char *name)
 {
@@ -140,9 +145,11 @@ static int send_fd(int to, int fd, struct err *e)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	if (sendmsg(to, &m, MSG_NOSIGNAL) != 1)
-		return fail_os(e, "hand out shared memory");
-	return 0;
+	if (sendmsg(to, &m, MSG_NOSIGNAL) == 1)
+		return 0;
+	if (errno == EPIPE || errno == ECONNRESET)
+		return fail(e, RINGUP_EPEER, "hung up before it had the shared memory");
+	return fail_os(e, "hand out shared memory");
 }
 
 static int recv_fd(int from, int *fd, struct err *e)
@@ -168,54 +175,99 @@ static int recv_fd(int from, int *fd, struct err *e)
 	return 0;
 }
 
-static int is_known(int fd, int ranks, const int *pids)
+/* Which of those that have not got it yet knocks there?  Others of this host may knock, too:
+ * -1. */
+static int who_knocks(int fd, const struct segment_peers *p, const bool *served)
 {
 	struct ucred u;
 	socklen_t len = sizeof(u);
 	int i;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &len) || u.uid != geteuid())
-		return 0;
-	for (i = 1; i < ranks; i++)
-		if (pids[i] == u.pid)
-			return 1;
-	return 0;
+		return -1;
+	for (i = 1; i < p->count; i++)
+		if (p->pids[i] == u.pid && !served[i])
+			return i;
+	return -1;
 }
 
-static int hand_out(struct segment_door *d, int memfd, int ranks, const int *pids,
+static bool has_died(pid_t pid)
+{
+	struct pollfd p = { (int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0 };
+	bool died;
+
+	if (p.fd < 0)
+		return errno == ESRCH;
+	died = poll(&p, 1, 0) > 0;
+	close(p.fd);
+	return died;
+}
+
+/* Nobody has knocked for a while: is there anybody left to wait for? */
+static int look_for_peers(const struct segment_peers *p, const bool *served, struct err *e)
+{
+	int i, rc = p->alarm ? alarm_get(p->alarm, e) : 0;
+
+	for (i = 1; i < p->count && !rc; i++)
+		if (!served[i] && has_died(p->pids[i]))
+			rc = fail(e, RINGUP_EPEER, "rank %d (process %d) died", p->names[i],
+				  p->pids[i]);
+	return rc;
+}
+
+/* Serve who knocks; 1 if that was one of them. */
+static int answer(const struct segment_door *d, int memfd, const struct segment_peers *p,
+		  bool *served, struct err *e)
+{
+	int fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC), i, rc = 0;
+
+	if (fd < 0)
+		return 0;
+	i = who_knocks(fd, p, served);
+	if (i > 0) {
+		served[i] = true;
+		rc = send_fd(fd, memfd, e)
+			     ? fail_in(e, "rank %d (process %d)", p->names[i], p->pids[i])
+			     : 1;
+	}
+	close(fd);
+	return rc;
+}
+
+static int hand_out(const struct segment_door *d, int memfd, const struct segment_peers *p,
 		    int64_t deadline_ns, struct err *e)
 {
-	int served = 1, fd, rc;
+	bool *served = calloc((size_t)p->count, sizeof(*served));
+	int left = p->count - 1, ms, rc = 0;
 
-	while (served < ranks) {
-		struct pollfd p = { d->fd, POLLIN, 0 };
+	if (!served)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", p->count);
+	while (left && rc >= 0) {
+		struct pollfd knock = { d->fd, POLLIN, 0 };
 
-		if (clock_left_ms(deadline_ns) == 0)
-			return fail(e, RINGUP_ETIMEDOUT,
-				    "%d of the host's %d ranks did not fetch the shared memory",
-				    ranks - served, ranks);
-		if (poll(&p, 1, clock_left_ms(deadline_ns)) <= 0)
-			continue;
-		fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC);
-		if (fd < 0)
-			continue;
-		/* Others of this host may knock; they get nothing. */
-		rc = is_known(fd, ranks, pids) ? send_fd(fd, memfd, e) : 0;
-		served += is_known(fd, ranks, pids);
-		close(fd);
-		if (rc)
-			return rc;
+		ms = clock_left_ms(deadline_ns);
+		if (ms == 0) {
+			rc = fail(e, RINGUP_ETIMEDOUT,
+				  "%d of the host's %d ranks did not fetch the shared memory",
+				  left, p->count);
+		} else if (poll(&knock, 1, ms < 0 || ms > LOOK_MS ? LOOK_MS : ms) > 0) {
+			rc = answer(d, memfd, p, served, e);
+			left -= rc > 0;
+		} else {
+			rc = look_for_peers(p, served, e);
+		}
 	}
-	return 0;
+	free(served);
+	return rc < 0 ? rc : 0;
 }
 
-int segment_make(struct segment *s, struct segment_door *d, int ranks, const int *pids,
+int segment_make(struct segment *s, const struct segment_door *d, const struct segment_peers *p,
 		 size_t slot_area, size_t extra_bytes, int64_t deadline_ns, struct err *e)
 {
 	int fd, rc;
 
 	memset(s, 0, sizeof(*s));
-	lay_out(s, 0, ranks, slot_area, extra_bytes);
+	lay_out(s, 0, p->count, slot_area, extra_bytes);
 	fd = memfd_create("ringup", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return fail_os(e, "memfd_create");
@@ -223,9 +275,9 @@ int segment_make(struct segment *s, struct segment_door *d, int ranks, const int
 	if (!rc && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		rc = fail_os(e, "sealing %zu bytes of shared memory", s->bytes);
 	if (!rc)
-		rc = map(s, fd, 0, ranks, slot_area, extra_bytes, e);
+		rc = map(s, fd, 0, p->count, slot_area, extra_bytes, e);
 	if (!rc)
-		rc = hand_out(d, fd, ranks, pids, deadline_ns, e);
+		rc = hand_out(d, fd, p, deadline_ns, e);
 	close(fd);
 	return rc;
 }

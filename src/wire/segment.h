@@ -53,17 +53,25 @@ struct segment_door {
 	unsigned char name[SEGMENT_SOCKET_BYTES];
 };
 
+/* The ranks that share it, the one that makes it first. */
+struct segment_peers {
+	int count;
+	const int *pids, *names;   /* of each the process, and the rank as errors call it */
+	const struct alarm *alarm; /* that ends the wait for them; NULL: there is none    */
+};
+
 int segment_door_open(struct segment_door *d, struct err *e);
 void segment_door_close(struct segment_door *d);
 
 /*
- * segment_make - the first rank's half: make it, hand it out to @pids[1..].
+ * segment_make - the first rank's half: make it, hand it out to the peers.
  * segment_join - the others' half: get it from the door called @name, of @pid.
  *
  * Each rank gets @slot_area bytes for its slots.  Both map it and touch the own part.  Block
- * until the deadline at most. segment_close() is safe after a failure, and on a zeroed struct.
+ * until the deadline at most, and no longer than the other side lives.  segment_close() is safe
+ * after a failure, and on a zeroed struct.
  */
-int segment_make(struct segment *s, struct segment_door *d, int ranks, const int *pids,
+int segment_make(struct segment *s, const struct segment_door *d, const struct segment_peers *p,
 		 size_t slot_area, size_t extra_bytes, int64_t deadline_ns, struct err *e);
 int segment_join(struct segment *s, const unsigned char name[SEGMENT_SOCKET_BYTES], int pid,
 		 int rank, int ranks, size_t slot_area, size_t extra_bytes, int64_t deadline_ns,

@@ -14,12 +14,51 @@
 
 enum { EXTRA = 10000 };
 
+/* Those that do not come are dead, or the job is over: that ends the wait. */
+static void the_dead(void)
+{
+	static const int names[2] = { 4, 7 };
+	struct segment_door door = { .fd = -1 };
+	int pids[2] = { getpid(), fork() };
+	struct segment_peers peers = { 2, pids, names, NULL };
+	struct segment s = { 0 };
+	struct alarm alarm = { 0 };
+	struct err e = { 0 };
+	int64_t late;
+	int i, rc;
+
+	if (pids[1] == 0)
+		_exit(0);
+	for (i = 0; i < 3; i++) {
+		ok(segment_door_open(&door, &e) == 0, "a door");
+		if (i == 2) {
+			pids[1] = getpid();
+			alarm_raise(&alarm, RINGUP_EABORTED, "all over");
+			peers.alarm = &alarm;
+		}
+		late = clock_deadline(60000);
+		rc = segment_make(&s, &door, &peers, SEGMENT_SLOT_AREA, EXTRA, late, &e);
+		if (i == 2)
+			ok(rc == RINGUP_EABORTED && !strcmp(e.text, "all over"),
+			   "the job's alarm: %s", e.text);
+		else
+			ok(rc == RINGUP_EPEER && strstr(e.text, "rank 7 (process "),
+			   "who is dead, %s: %s", i ? "and buried" : "and a zombie", e.text);
+		segment_close(&s);
+		segment_door_close(&door);
+		if (i == 0)
+			waitpid(pids[1], NULL, 0);
+	}
+}
+
 int main(void)
 {
 	struct segment_door door = { .fd = -1 };
 	struct segment s = { 0 }, none = { 0 };
 	struct err e = { 0 };
 	int pids[3] = { getpid(), 0, 0 }, go[2], r, status, bad = 0;
+	static const int names[3] = { 4, 5, 7 };
+	struct segment_peers peers = { 3, pids, names, NULL };
 	unsigned char name[SEGMENT_SOCKET_BYTES];
 
 	alarm(250);
@@ -53,7 +92,7 @@ int main(void)
 	}
 	close(go[0]);
 	close(go[1]);
-	r = segment_make(&s, &door, 3, pids, SEGMENT_SLOT_AREA, EXTRA, clock_deadline(10000),
+	r = segment_make(&s, &door, &peers, SEGMENT_SLOT_AREA, EXTRA, clock_deadline(10000),
 			 &e);
 	ok(r == 0, "made and handed out: %s", e.text);
 	memcpy(name, door.name, sizeof(name));
@@ -83,9 +122,10 @@ int main(void)
 	segment_close(&s);
 	ok(segment_door_open(&door, &e) == 0, "another door");
 	pids[1] = pids[2] = -1;
-	r = segment_make(&s, &door, 3, pids, SEGMENT_SLOT_AREA, EXTRA, clock_deadline(50), &e);
+	r = segment_make(&s, &door, &peers, SEGMENT_SLOT_AREA, EXTRA, clock_deadline(50), &e);
 	ok(r == RINGUP_ETIMEDOUT, "nobody comes: %s", e.text);
 	segment_close(&s);
 	segment_door_close(&door);
+	the_dead();
 	return tap_done();
 }
