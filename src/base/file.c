@@ -129,6 +129,19 @@ int file_put(int fd, const void *from, size_t len)
 	return 0;
 }
 
+int file_lift(int fd)
+{
+	int high, why;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	why = errno;
+	close(fd);
+	errno = why;
+	return high;
+}
+
 static int sync_folder(const char *full)
 {
 	char dir[PATH_MAX];

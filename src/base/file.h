@@ -55,6 +55,14 @@ int file_save(const char *path, mode_t mode, const void *data, size_t len, struc
 /* file_put - write all of it to @fd; returns -1, with errno, if that fails. */
 int file_put(int fd, const void *from, size_t len);
 
+/*
+ * file_lift - move a descriptor away from 0, 1 and 2 if it is one of them.
+ *
+ * In a process that has these closed the next file or socket gets such a number, and
+ * whatever anybody prints.  @fd may be -1; returns the descriptor, or -1 with errno.
+ */
+int file_lift(int fd);
+
 /* file_remove - unlink; a file that is not there is no error. */
 int file_remove(const char *root, const char *path, struct err *e);
 

@@ -131,7 +131,7 @@ static int open_dir(const char *path, int make, struct err *e)
 
 	if (make && mkdir(path, 0700) && errno != EEXIST)
 		return fail_os(e, "%s", path);
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = file_lift(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 	if (fd < 0)
 		return fail_os(e, "%s", path);
 	if (fstat(fd, &st)) {
@@ -240,7 +240,8 @@ static int offer_write(int dir, const char *name, const struct owner *me, const 
 	rc = memory_permit((uint64_t)n, "an offer to meet", e);
 	if (rc)
 		goto out;
-	fd = openat(dir, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = file_lift(
+		openat(dir, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
 	if (fd < 0) {
 		rc = fail_os(e, "%s", part);
 	} else {

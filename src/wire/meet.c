@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "ringup.h"
 #include "wire/chan.h"
 #include "wire/dial.h"
@@ -471,7 +472,7 @@ static int server_open(struct meet_server *s, const char *address, const struct 
 	if (!s->secret || !s->guest || !s->poll || !s->came)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", s->size);
 	*s->secret = *secret;
-	s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	s->stop_fd = file_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (s->stop_fd < 0)
 		return fail_os(e, "eventfd");
 	fd = sock_listen(address, s->where, e);

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "base/futex.h"
 #include "ringup.h"
 
@@ -34,7 +35,7 @@ static int knocker = -1;
 
 static void make_knocker(void)
 {
-	knocker = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	knocker = file_lift(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 static socklen_t knob_address(struct sockaddr_un *a, const uint64_t name[2])
@@ -327,7 +328,7 @@ int seat_knob_open(struct seat_knob *k, struct err *e)
 
 	randombytes_buf(k->name, sizeof(k->name));
 	len = knob_address(&a, k->name);
-	k->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	k->fd = file_lift(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (k->fd < 0)
 		k->fd = 0;
 	if (!k->fd || bind(k->fd, (struct sockaddr *)&a, len))

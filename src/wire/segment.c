@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "ringup.h"
 #include "wire/memory.h"
 
@@ -41,7 +42,7 @@ int segment_door_open(struct segment_door *d, struct err *e)
 	socklen_t len;
 
 	randombytes_buf(d->name, sizeof(d->name));
-	d->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	d->fd = file_lift(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (d->fd < 0)
 		return fail_os(e, "socket for shared memory");
 	len = abstract_name(&a, d->name);
@@ -219,7 +220,7 @@ static int look_for_peers(const struct segment_peers *p, const bool *served, str
 static int answer(const struct segment_door *d, int memfd, const struct segment_peers *p,
 		  bool *served, struct err *e)
 {
-	int fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC), i, rc = 0;
+	int fd = file_lift(accept4(d->fd, NULL, NULL, SOCK_CLOEXEC)), i, rc = 0;
 
 	if (fd < 0)
 		return 0;
@@ -268,7 +269,7 @@ int segment_make(struct segment *s, const struct segment_door *d, const struct s
 
 	memset(s, 0, sizeof(*s));
 	lay_out(s, 0, p->count, slot_area, extra_bytes);
-	fd = memfd_create("ringup", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = file_lift(memfd_create("ringup", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
 		return fail_os(e, "memfd_create");
 	rc = memory_size(fd, s->bytes, e);
@@ -294,7 +295,7 @@ int segment_join(struct segment *s, const unsigned char name[SEGMENT_SOCKET_BYTE
 	int fd, memfd = -1, rc = 0;
 
 	memset(s, 0, sizeof(*s));
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	fd = file_lift(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return fail_os(e, "socket for shared memory");
 	if (connect(fd, (struct sockaddr *)&a, len))

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/forks.h"
 #include "ringup.h"
 #include "wire/memory.h"
@@ -102,7 +103,7 @@ static int open_arena(struct err *e)
 	struct stat st;
 	int fd, rc;
 
-	fd = memfd_create("ringup-arena", MFD_CLOEXEC);
+	fd = file_lift(memfd_create("ringup-arena", MFD_CLOEXEC));
 	if (fd < 0 || fstat(fd, &st))
 		return fail_os(e, "memory to share");
 	while (!(rc = memory_size(fd, bytes, e)) && !(base = map(fd, bytes)) &&

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "ringup.h"
 
 enum {
@@ -203,7 +204,7 @@ int sock_listen(const char *address, char *where, struct err *e)
 		return fail(e, RINGUP_EINVAL,
 			    "%s: will not listen there; give one address of one interface",
 			    address);
-	fd = socket(a.sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = file_lift(socket(a.sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return fail_os(e, "listen on %s", address);
 	set(fd, SOL_SOCKET, SO_REUSEADDR, one);
@@ -233,7 +234,7 @@ int sock_connect(const struct sock_addr *to, struct err *e)
 {
 	int fd, rc;
 
-	fd = socket(to->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = file_lift(socket(to->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return fail_os(e, "connect");
 	prepare(fd);
@@ -270,8 +271,8 @@ int sock_accept(int fd, struct sock_addr *from)
 
 	memset(from, 0, sizeof(*from));
 	from->len = sizeof(from->sa);
-	made = accept4(fd, (struct sockaddr *)&from->sa, &from->len,
-		       SOCK_CLOEXEC | SOCK_NONBLOCK);
+	made = file_lift(accept4(fd, (struct sockaddr *)&from->sa, &from->len,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK));
 	if (made >= 0) {
 		prepare(made);
 		return made;

@@ -144,6 +144,20 @@ static void test_remove(void)
 	ok(file_remove(root, "/a/b", &e) == RINGUP_ESYSTEM, "a folder does not: %s", e.text);
 }
 
+static void test_lift(void)
+{
+	int in = dup(0), fd = file_lift(in);
+
+	ok(fd == in && file_lift(-1) == -1, "what is high stays there, nothing stays nothing");
+	close(0);
+	fd = file_lift(open("/dev/null", O_RDONLY));
+	ok(fd > 2 && fcntl(fd, F_GETFD) == FD_CLOEXEC && fcntl(0, F_GETFD) < 0,
+	   "what is low goes up, and is not inherited");
+	close(fd);
+	dup2(in, 0);
+	close(in);
+}
+
 int main(void)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -156,6 +170,7 @@ int main(void)
 	test_save();
 	test_read();
 	test_remove();
+	test_lift();
 	unlink(in_root("/a/link"));
 	unlink(in_root("/s/new"));
 	unlink(in_root("/s/link"));

@@ -1,4 +1,5 @@
 /* test_segment.c - memory that processes share, and that leaves nothing behind. */
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -49,6 +50,24 @@ static void the_dead(void)
 		if (i == 0)
 			waitpid(pids[1], NULL, 0);
 	}
+}
+
+/* A process without stdin, and a door that gets its number. */
+static void without_stdin(void)
+{
+	struct segment_door door = { 0 };
+	int in = dup(0), fd;
+	struct err e = { 0 };
+
+	segment_door_close(&door);
+	ok(fcntl(0, F_GETFD) >= 0, "a door that was never open takes no descriptor along");
+	close(0);
+	ok(segment_door_open(&door, &e) == 0 && door.fd > 2, "a door keeps off stdin");
+	fd = door.fd;
+	segment_door_close(&door);
+	ok(fcntl(0, F_GETFD) < 0 && fcntl(fd, F_GETFD) < 0, "and leaves nothing");
+	dup2(in, 0);
+	close(in);
 }
 
 int main(void)
@@ -127,5 +146,6 @@ int main(void)
 	segment_close(&s);
 	segment_door_close(&door);
 	the_dead();
+	without_stdin();
 	return tap_done();
 }

@@ -191,6 +191,33 @@ static void test_exhausted(void)
 	close(a);
 }
 
+/* In a process without stdin and stderr no socket gets their numbers. */
+static void test_closed(void)
+{
+	int in = dup(0), out = dup(2), l, fd, to;
+	struct sock_addr at, from;
+	char where[SOCK_TEXT];
+	struct err e = { 0 };
+	struct pollfd p;
+
+	close(0);
+	close(2);
+	l = sock_listen("127.0.0.1", where, &e);
+	fd = sock_parse(where, &at, &e) ? -1 : sock_connect(&at, &e);
+	p = (struct pollfd){ l, POLLIN, 0 };
+	poll(&p, 1, 10000);
+	to = sock_accept(l, &from);
+	ok(l > 2 && fd > 2 && to > 2, "numbers that are nobody's: %d %d %d", l, fd, to);
+	ok(fcntl(0, F_GETFD) < 0 && fcntl(2, F_GETFD) < 0, "and these are still closed");
+	close(l);
+	close(fd);
+	close(to);
+	dup2(in, 0);
+	dup2(out, 2);
+	close(in);
+	close(out);
+}
+
 int main(void)
 {
 	test_parse();
@@ -198,6 +225,7 @@ int main(void)
 	test_pair("127.0.0.1");
 	test_pair("::1");
 	test_self();
+	test_closed();
 	test_exhausted();
 	return tap_done();
 }
