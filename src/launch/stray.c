@@ -22,6 +22,8 @@
 
 enum { ENVIRON_BYTES = 1 << 20 };
 
+static const char guard_name[] = "ringup-guard";
+
 /* Is @mark one of the NUL-terminated strings in /proc/PID/environ? */
 static bool has_mark(pid_t pid, const char *mark)
 {
@@ -47,18 +49,17 @@ static bool has_mark(pid_t pid, const char *mark)
 	return false;
 }
 
-static bool is_ours(const struct stray *s, pid_t pid)
+static bool is_ours(const struct stray *s, pid_t pid, struct pidstat *p)
 {
-	struct pidstat p;
-
-	if (pidstat_read(pid, &p) || p.state == 'Z' || p.state == 'X' || p.start < s->since)
+	if (pidstat_read(pid, p) || p->state == 'Z' || p->state == 'X' || p->start < s->since)
 		return false;
-	return (s->session && p.session == s->session) || has_mark(pid, s->mark);
+	return (s->session && p->session == s->session) || has_mark(pid, s->mark);
 }
 
 int stray_signal(const struct stray *s, int sig)
 {
 	DIR *proc = opendir("/proc");
+	struct pidstat p;
 	struct dirent *d;
 	int found = 0;
 
@@ -72,9 +73,12 @@ int stray_signal(const struct stray *s, int sig)
 		fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		if (fd < 0)
 			continue;
-		if (is_ours(s, pid)) {
+		if (is_ours(s, pid, &p)) {
 			found++;
-			syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
+			/* The guard of a job within this one still has to end what only it
+			 * knows, and then ends by itself. */
+			if (strcmp(p.name, guard_name))
+				syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
 		}
 		close(fd);
 	}
@@ -102,7 +106,7 @@ static void guard(struct stray *s, int fd)
 	ssize_t n;
 
 	setsid();
-	prctl(PR_SET_NAME, "ringup-guard");
+	prctl(PR_SET_NAME, guard_name);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	if (fd && dup2(fd, 0) < 0)

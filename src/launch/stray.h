@@ -34,7 +34,7 @@ int stray_open(struct stray *s, const char *mark, struct err *e);
 void stray_add(struct stray *s, pid_t session);
 
 /* stray_signal - send @sig (0: nothing) to each process of the job that is
- * alive, but not to this one; returns how many there are. */
+ * alive, but not to this one nor to guards; returns how many there are. */
 int stray_signal(const struct stray *s, int sig);
 
 /* stray_close - dismiss the guard; @s may be all zero. */

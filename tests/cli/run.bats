@@ -240,6 +240,16 @@ time.sleep(25)'
   await none
 }
 
+@test "and nothing of a job within the job" {
+  background -np 1 -- ringup run -np 2 -- bash -c "$family"
+  await lines 6 pids
+  kill -KILL "$launcher"
+  await gone $(cat pids)
+  wait "$timer" || true
+  none() { [[ -z $(marked) ]]; }
+  await none
+}
+
 @test "SIGINT is passed on and ends everything within two seconds with 130" {
   background -np 3 -- bash -c "$family"
   await lines 9 pids
