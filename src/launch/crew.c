@@ -183,7 +183,10 @@ static int cores(void)
  * reading in the background. */
 static int stdin_for(int rank)
 {
-	if (rank > 0 || fcntl(STDIN_FILENO, F_GETFD) < 0)
+	int flags = fcntl(STDIN_FILENO, F_GETFL);
+
+	/* What was closed is something by now that cannot be read: see out_start(). */
+	if (rank > 0 || flags < 0 || (flags & O_ACCMODE) == O_WRONLY)
 		return -1;
 	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) != getpgrp())
 		return -1;

@@ -335,6 +335,9 @@ time.sleep(25)'
   expect_line "[0] 0: one two"
   expect_line "[1] 1:"
   expect_line "[2] 2:"
+  run bash -c 'ringup run -np 2 -- cat <&-'
+  expect_status 0
+  [[ -z $output ]]
 }
 
 @test "lines of twenty ranks do not mix" {
