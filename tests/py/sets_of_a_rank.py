@@ -183,6 +183,38 @@ def reduced_and_dealt_out():
     equal(y.grad, n * torch.arange(1.0, n + 1).repeat(2, 1).t().flatten())
 
 
+def second_derivative(f, xs):
+    """Of a cubic function of f's results, by way of its first one."""
+    first = torch.autograd.grad(sum((y**3).sum() for y in f(xs)), xs, create_graph=True)
+    return torch.autograd.grad(sum(g.square().sum() for g in first), xs)
+
+
+@check
+def gradients_have_gradients():
+    n, r = hvd.size(), hvd.rank()
+    xs = [(torch.arange(4.0 * n).view(2 * n, 2) + i + 1).double().requires_grad_()
+          for i in range(n)]
+    # what each rank does, what all of them do, and the factors of Horovod's gradients
+    for ours, alone, factor in (
+            (lambda x: hvd.allreduce(x, op=hvd.Sum), lambda xs: [sum(xs)] * n, 1),
+            (lambda x: hvd.grouped_allreduce([x, x + x])[1], lambda xs: [sum(xs) * 2 / n] * n, 1),
+            (hvd.allgather, lambda xs: [torch.cat(xs)] * n, n**-3),
+            (lambda x: hvd.grouped_allgather([x, x + x])[1],
+             lambda xs: [torch.cat(xs) * 2] * n, n**-3),
+            (lambda x: hvd.broadcast(x, n - 1), lambda xs: [xs[-1] + 0 * sum(xs)] * n, n**-3),
+            (hvd.alltoall,
+             lambda xs: [torch.cat([x.chunk(n)[i] for x in xs]) for i in range(n)], 1),
+            (lambda x: hvd.reducescatter(x, op=hvd.Sum), lambda xs: sum(xs).chunk(n), n**2),
+            (lambda x: hvd.grouped_reducescatter([x, x + x], op=hvd.Sum)[1],
+             lambda xs: (sum(xs) * 2).chunk(n), n**2)):
+        got, = second_derivative(lambda x: [ours(*x)], [xs[r]])
+        want = second_derivative(alone, xs)[r] * factor
+        assert torch.allclose(got, want, rtol=1e-9), (got, want)
+    x = torch.ones(2, requires_grad=True)
+    (hvd.broadcast(x, n - 1) * torch.inf).sum().backward()
+    equal(x.grad, torch.full((2,), torch.inf if r == n - 1 else 0.0))
+
+
 @check
 def groups_of_other_kinds():
     n = hvd.size()

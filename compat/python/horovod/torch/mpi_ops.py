@@ -213,7 +213,7 @@ class _Allreduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         _linear(ctx.how[0])
-        return None, None, _reduce_now(grad, None, None, *ctx.how)
+        return None, None, allreduce(grad, None, None, Compression.none, *ctx.how)
 
 
 class _GroupedAllreduce(torch.autograd.Function):
@@ -225,8 +225,7 @@ class _GroupedAllreduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *grads):
         _linear(ctx.how[0])
-        return None, None, *synchronize(
-            _reduce_many(grads, [None] * len(grads), None, *ctx.how))
+        return None, None, *grouped_allreduce(grads, None, None, Compression.none, *ctx.how)
 
 
 def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None,
@@ -452,7 +451,9 @@ class _Broadcast(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         grad = allreduce(grad, op=Average, process_set=ctx.process_set)
-        return None, None, None, grad if rank() == ctx.root_rank else torch.zeros_like(grad)
+        if rank() != ctx.root_rank:  # zeros, but of grad: all ranks go the same way back again
+            grad = grad.masked_fill(grad.new_ones((), dtype=torch.bool), 0)
+        return None, None, None, grad
 
 
 def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
@@ -527,7 +528,7 @@ class _Alltoall(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad, _received):
-        back, _counts = synchronize(_exchange(grad, ctx.received, None, ctx.process_set))
+        back, _counts = alltoall(grad, ctx.received, None, ctx.process_set)
         unsent = ctx.rows - back.shape[0]  # rows beyond the splits went nowhere
         if unsent:
             back = torch.cat([back, back.new_zeros((unsent, *back.shape[1:]))])
@@ -605,7 +606,7 @@ class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         grad = _scatter_backward(ctx.how, grad)
-        return None, None, synchronize(_gather(grad, None, ctx.how[1]))
+        return None, None, allgather(grad, None, ctx.how[1])
 
 
 class _GroupedReducescatter(torch.autograd.Function):
@@ -617,7 +618,7 @@ class _GroupedReducescatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *grads):
         grads = [_scatter_backward(ctx.how, g) for g in grads]
-        return None, None, *synchronize(grouped_allgather_async(grads, None, ctx.how[1]))
+        return None, None, *grouped_allgather(grads, None, ctx.how[1])
 
 
 def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
