@@ -98,6 +98,48 @@ def test_ranks_of_several_torchrun_agents_meet_in_its_store(tmp_path):
         assert (tmp_path / f"rank.{r}").read_text() == f"[{r}, 2, {r}, 2, 0, 1, 3.0]"
 
 
+MEETS = """
+import os, time
+import ringup
+from ringup import torchrun
+
+class Late:
+    def __init__(self, inner):
+        self.inner, self.set = inner, inner.set
+
+    def get(self, key):
+        time.sleep(0.1)
+        return self.inner.get(key)
+
+if os.environ["RANK"] == "1":
+    store = torchrun.store
+    torchrun.store = lambda *which: Late(store(*which))
+for i in range(2):
+    ringup.init()
+    print(ringup.rank(), ringup.size())
+    ringup.shutdown()
+"""
+
+
+def test_the_store_outlives_who_reads_in_it():
+    """Rank 0 serves it, as it does if torchrun's agents do not share theirs, and ends first."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    env = {**os.environ, "TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1",
+           "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ps = [subprocess.Popen([sys.executable, "-c", MEETS], env={**env, "RANK": str(r)},
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+          for r in range(2)]
+    try:
+        texts = [p.communicate(timeout=60)[0] for p in ps]
+    finally:
+        for p in ps:
+            p.kill()
+            p.wait()
+    assert texts == ["0 2\n" * 2, "1 2\n" * 2]
+
+
 def early(tmp_path, way, n=3):
     """Start ranks without a launcher that would end the others; returns what each saw."""
     name = f"test.{os.getpid()}.{way}"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import datetime
+import functools
 import itertools
 import os
 
@@ -23,25 +24,40 @@ def meeting():
     return rank, size, allgather_of(store(rank, size), rank, size)
 
 
-def store(rank, size):
-    """torchrun's store, with keys of our own for this attempt and this init()."""
-    from torch.distributed import PrefixStore, TCPStore
+@functools.lru_cache(None)
+def _base(rank, size):
+    """torchrun's store.  Rank 0 serves it where no agent does, as long as its process lives: the
+    others may be on their way into another init() already, or have a use of their own for it."""
+    from torch.distributed import TCPStore
 
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    base = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), size,
+    return TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), size,
                     is_master=rank == 0 and not agent, multi_tenant=True,
                     timeout=datetime.timedelta(seconds=60))
+
+
+def store(rank, size):
+    """The same, with keys of our own for this attempt and this init()."""
+    from torch.distributed import PrefixStore
+
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return PrefixStore(f"ringup/{attempt}/{next(_meetings)}", base)
+    return PrefixStore(f"ringup/{attempt}/{next(_meetings)}", _base(rank, size))
 
 
 def allgather_of(where, rank, size):
-    """allgather(bytes) -> list of bytes, on any torch Store."""
+    """allgather(bytes) -> list of bytes, on any torch Store.
+
+    Rank 0 may end as soon as it is through, and the store with it, so it lets the others read first.
+    """
     rounds = itertools.count()
 
     def allgather(mine):
         n = next(rounds)
         where.set(f"{n}/{rank}", mine)
-        return [where.get(f"{n}/{i}") for i in range(size)]
+        everybody = [where.get(f"{n}/{i}") for i in range(size)]
+        where.set(f"{n}/{rank}/read", "")
+        if rank == 0:
+            where.wait([f"{n}/{i}/read" for i in range(size)])
+        return everybody
 
     return allgather
