@@ -487,6 +487,28 @@ def memory_that_ranks_share():
             want = sum(r + k for r in range(hvd.size()))
             equal(hvd.allreduce_(t, op=hvd.Sum, name="shared"), torch.full((count,), float(want)))
     raises(MemoryError, ringup.alloc, 1 << 62)
+    assert ringup.alloc(0).nbytes == 0
+
+
+@check
+def memory_that_ranks_share_lives_as_long_as_it_is_used():
+    import numpy
+    import ringup
+    from ringup import job
+
+    freed, free = [], job.lib.ringup_free
+    job.lib.ringup_free = lambda address: (freed.append(address), free(address))
+    try:
+        for make in (lambda m: m, lambda m: m.cast("f"), lambda m: m[8:16],
+                     lambda m: numpy.frombuffer(m, dtype="float32")[1:],
+                     lambda m: torch.frombuffer(m, dtype=torch.float32)[1:]):
+            used = make(ringup.alloc(64))
+            assert not freed
+            del used
+            assert len(freed) == 1
+            freed.clear()
+    finally:
+        job.lib.ringup_free = free
 
 
 @check

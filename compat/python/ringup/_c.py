@@ -199,11 +199,14 @@ def exchange(allgather):
 
 
 def view(lib, address, nbytes):
-    """A writable memoryview on memory of the library's, given back when it is dropped."""
+    """A writable memoryview on memory of the library's, given back when it and all that was made
+    of it (casts, slices, arrays) are gone.  Arrays refer to what a memoryview is made from, not to
+    the memoryview."""
     import weakref
 
-    make = ctypes.pythonapi.PyMemoryView_FromMemory
-    make.restype, make.argtypes = ctypes.py_object, [c_void_p, ctypes.c_ssize_t, c_int]
-    m = make(address, nbytes, 0x200)
-    weakref.finalize(m, lib.ringup_free, address).atexit = False
-    return m
+    if nbytes == 0:  # cannot be cast
+        lib.ringup_free(address)
+        return memoryview(bytearray())
+    a = (ctypes.c_ubyte * nbytes).from_address(address)
+    weakref.finalize(a, lib.ringup_free, address).atexit = False
+    return memoryview(a).cast("B")
