@@ -185,6 +185,30 @@ def test_a_killed_rank_fails_the_job_and_is_named(ranks):
     assert p.returncode != 0 and "rank 1" in p.text, p.text
 
 
+def test_an_interrupted_init_leaves_the_job():
+    code = """
+import ringup
+from ringup import job
+init, fini, left = job.lib.ringup_init, job.lib.ringup_fini, []
+
+def interrupted(how, r):
+    job.lib.ringup_init = init
+    init(how, r)
+    raise KeyboardInterrupt
+
+job.lib.ringup_init = interrupted
+job.lib.ringup_fini = lambda r: (left.append(r.value), fini(r))
+try:
+    ringup.init()
+except KeyboardInterrupt:
+    print(ringup.is_initialized(), len(left), all(left))
+ringup.init()
+print(list(ringup.allreduce(bytearray([5]))))
+"""
+    p = start([sys.executable, "-c", code])
+    assert p.returncode == 0 and p.stdout == "False 1 True\n[5]\n", p.stdout + p.stderr
+
+
 def test_a_forked_child_is_not_a_rank(tmp_path):
     code = """
 import os, sys

@@ -57,14 +57,19 @@ def init(rank=None, size=None, allgather=None, groups=()):
     failed = []
     if allgather is not None:
         how.exchange, failed = _c.exchange(allgather)
-    r = ctypes.c_void_p()
-    status = lib.ringup_init(ctypes.byref(how), ctypes.byref(r))
-    if status < 0:
-        raise _c.failure(lib, status, "init") from (failed[0] if failed else None)
-    _job = Job(r)
     atexit.register(shutdown)
     if sys.excepthook is not _last_words:
         _last_words.before, sys.excepthook = sys.excepthook, _last_words
+    r = ctypes.c_void_p()
+    try:
+        status = lib.ringup_init(ctypes.byref(how), ctypes.byref(r))
+        if status < 0:
+            raise _c.failure(lib, status, "init") from (failed[0] if failed else None)
+        _job = Job(r)
+    except BaseException:  # a KeyboardInterrupt comes when the library is through
+        _job = None
+        lib.ringup_fini(r)
+        raise
 
 
 def _forget():
