@@ -209,20 +209,45 @@ print(list(ringup.allreduce(bytearray([5]))))
     assert p.returncode == 0 and p.stdout == "False 1 True\n[5]\n", p.stdout + p.stderr
 
 
-def test_a_forked_child_is_not_a_rank(tmp_path):
+def test_a_forked_child_knows_the_numbers_and_is_not_a_rank():
     code = """
 import os, sys
-import torch, horovod.torch as hvd
-hvd.init()
-pid = os.fork()
-if pid == 0:
+import ringup, torch, horovod.torch as hvd
+
+def numbers():
+    world = hvd.global_process_set
+    return [hvd.is_initialized(), ringup.is_initialized(), ringup.backend(), world.rank(),
+            world.size(), world.included(), few.rank(), few.size(), few.included(),
+            *(f() for f in (hvd.rank, hvd.size, hvd.local_rank, hvd.local_size, hvd.cross_rank,
+                            hvd.cross_size, hvd.is_homogeneous, ringup.host_count))]
+
+def refused(f, *args):
     try:
-        hvd.allreduce(torch.ones(1))
-    except hvd.HorovodInternalError as e:
-        sys.exit(7 if "forked" in str(e) else 1)
-    sys.exit(2)
-assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
-print(hvd.allreduce(torch.ones(1)).item())
+        f(*args)
+    except (hvd.HorovodInternalError, ringup.NotRunning) as e:
+        assert "forked" in str(e), e
+    else:
+        sys.exit(2)
+
+few = hvd.ProcessSet([1])
+hvd.init(process_sets=[few])
+if hvd.rank() == 1:
+    before = numbers()
+    pid = os.fork()
+    if pid == 0:
+        hvd.init()  # nothing, as in the parent
+        assert numbers() == before, numbers()
+        refused(hvd.allreduce, torch.ones(1))
+        refused(lambda: hvd.allreduce(torch.ones(1), process_set=few))
+        refused(hvd.add_process_set, [0])
+        refused(hvd.remove_process_set, few)
+        refused(ringup.barrier)
+        refused(ringup.abort, "")
+        hvd.shutdown()
+        assert not hvd.is_initialized()
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+print(hvd.allreduce(torch.ones(1), op=hvd.Sum).item())
 """
-    p = start([sys.executable, "-c", code])
-    assert p.returncode == 0 and p.stdout == "1.0\n", p.stderr
+    p = start(launcher("ringup", 2) + ["-c", code])
+    assert p.returncode == 0 and sorted(p.stdout.splitlines()) == ["[0] 2.0", "[1] 2.0"], p.stderr

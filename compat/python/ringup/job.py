@@ -11,8 +11,7 @@ from ._version import __version__
 
 lib, library_path = _c.load(__version__)
 
-_job = None    # the Job that this process is in
-_is_child = False  # was it forked from one that is in a job?
+_job = None    # the Job that this process is in, or that it was forked from a rank of
 under_way = set()  # operations: what they work on must not go away before they end
 fresh = {}     # names of operations started since any was seen to be complete: see operation.py
 unnamed = {}   # group number -> its latest operations without a name: see there
@@ -30,17 +29,25 @@ class Group:
 
 
 class Job:
-    """A job, between init() and shutdown()."""
+    """A job, between init() and shutdown().  A forked child has it too, but not running: it can
+    ask for the numbers, which workers that load data do, and for nothing else."""
 
-    __slots__ = ("handle", "running", "world")
+    __slots__ = ("handle", "running", "world", "local_rank", "local_size", "host_rank",
+                 "host_count", "is_homogeneous", "backend")
 
     def __init__(self, handle):
         self.handle, self.running = handle, True
         self.world = Group(self, lib.ringup_world(handle))
+        self.local_rank, self.local_size = (lib.ringup_local_rank(handle),
+                                            lib.ringup_local_size(handle))
+        self.host_rank, self.host_count = (lib.ringup_host_rank(handle),
+                                           lib.ringup_host_count(handle))
+        self.is_homogeneous = bool(lib.ringup_is_homogeneous(handle))
+        self.backend = lib.ringup_backend(self.world.handle).decode()
 
 
 def init(rank=None, size=None, allgather=None, groups=()):
-    """Join the job; nothing happens if this process is in one.
+    """Join the job; nothing happens if this process is in one, or was forked from a rank of one.
 
     Without arguments rank and size come from the launcher.  allgather(bytes) -> list of
     bytes, one for each rank, replaces ringup's own meeting point.  groups are lists of ranks,
@@ -86,6 +93,8 @@ def shutdown():
     if _job is None:
         return
     job, _job = _job, None
+    if not job.running:
+        return
     job.running = False
     lib.ringup_fini(job.handle)
     _forget()
@@ -115,6 +124,7 @@ def add_group(ranks):
 
 def remove_group(which):
     """End a group; every rank of the job says so."""
+    here()
     status = lib.ringup_group_remove(which.handle)
     if status < 0:
         raise _c.failure(lib, status, f"removing group {which.number}")
@@ -122,9 +132,8 @@ def remove_group(which):
 
 def _forked():
     """Called in a child: it is no rank, and what is under way is its parent's."""
-    global _job, _is_child
     if _job:
-        _job.running, _is_child, _job = False, True, None
+        _job.running = False
     _forget()
 
 
@@ -133,7 +142,7 @@ os.register_at_fork(after_in_child=_forked)
 
 def _last_words(kind, value, trace):
     """sys.excepthook: tell the other ranks why this one is about to end."""
-    if is_initialized() and _job.world.size > 1:
+    if _job and _job.running and _job.world.size > 1:
         abort(f"{kind.__name__}: {value}")
     _last_words.before(kind, value, trace)
 
@@ -144,54 +153,61 @@ def abort(why):
 
 
 def is_initialized():
-    """Is this process in a job?"""
+    """Is this process in a job, or was it forked from one that is?"""
     return _job is not None
 
 
-def here():
-    """The job this process is in."""
+def joined():
+    """The job that this process is in, or that it was forked from a rank of."""
     if _job is None:
-        raise errors.NotRunning("this process was forked from a rank and is not one itself: "
-                                "communicate from the process that called init()" if _is_child
-                                else "this process is not in a job: call init() first")
+        raise errors.NotRunning("this process is not in a job: call init() first")
     return _job
+
+
+def here():
+    """The job that this process is a rank of."""
+    job = joined()
+    if not job.running:
+        raise errors.NotRunning("this process was forked from a rank and is not one itself: "
+                                "communicate from the process that called init()")
+    return job
 
 
 def rank():
     """This process's place among all ranks."""
-    return here().world.rank
+    return joined().world.rank
 
 
 def size():
     """How many ranks there are."""
-    return here().world.size
+    return joined().world.size
 
 
 def local_rank():
     """This process's place among the ranks of its host."""
-    return lib.ringup_local_rank(here().handle)
+    return joined().local_rank
 
 
 def local_size():
     """How many ranks this host has."""
-    return lib.ringup_local_size(here().handle)
+    return joined().local_size
 
 
 def host_rank():
     """This host's place among the hosts."""
-    return lib.ringup_host_rank(here().handle)
+    return joined().host_rank
 
 
 def host_count():
     """How many hosts there are."""
-    return lib.ringup_host_count(here().handle)
+    return joined().host_count
 
 
 def is_homogeneous():
     """Has every host the same number of ranks?"""
-    return bool(lib.ringup_is_homogeneous(here().handle))
+    return joined().is_homogeneous
 
 
 def backend():
     """Who carries the collectives out: "self", "node", "tcp"."""
-    return lib.ringup_backend(here().world.handle).decode()
+    return joined().backend

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 from ringup import job
-from ringup.errors import NotRunning, RingupError
+from ringup.errors import RingupError
 
 from .exceptions import translated
 
@@ -28,7 +28,7 @@ class ProcessSet:
 
     def rank(self):
         """This process's place in it; None if it has not been added."""
-        return None if self.process_set_id is None else group_of(self).rank
+        return None if self.process_set_id is None else _as_member(_group(self), self).rank
 
     def included(self):
         """Is this process one of them?"""
@@ -43,22 +43,30 @@ global_process_set = ProcessSet([])
 global_process_set.process_set_id = 0
 
 
-def _here():
-    """The job that this process is in."""
+def _asked(question, *args):
+    """What a function of the job's returns, or Horovod's exception for its own."""
     try:
-        return job.here()
-    except NotRunning as e:
+        return question(*args)
+    except RingupError as e:
         raise translated(e) from e
 
 
 def _group(process_set):
-    """The library's group that a set stands for."""
+    """The library's group that a set stands for; in a forked child, stood for."""
+    joined = _asked(job.joined)
     if process_set is global_process_set:
-        process_set._group = _here().world
+        process_set._group = joined.world
     group = process_set._group
-    if group is None or group.job is not _here():
+    if group is None or group.job is not joined:
         raise ValueError(f"{process_set} is to be added with hvd.init() or hvd.add_process_set() "
                          "before it can be used")
+    return group
+
+
+def _as_member(group, process_set):
+    """The group, if this process is one of its ranks."""
+    if group.rank < 0:
+        raise ValueError(f"rank {job.rank()} is not a member of {process_set}")
     return group
 
 
@@ -66,10 +74,9 @@ def group_of(process_set):
     """The library's group for an operation of this process's."""
     group = process_set._group
     if group is None or not group.job.running:
+        _asked(job.here)
         group = _group(process_set)
-    if group.rank < 0:
-        raise ValueError(f"rank {job.rank()} is not a member of {process_set}")
-    return group
+    return _as_member(group, process_set)
 
 
 def _check(process_set):
@@ -98,10 +105,7 @@ def begin(process_sets):
     for s in process_sets:
         _check(s)
         _added[tuple(s.ranks)] = s
-    try:
-        job.init(groups=[s.ranks for s in process_sets])
-    except RingupError as e:
-        raise translated(e) from e
+    _asked(lambda: job.init(groups=[s.ranks for s in process_sets]))
     global_process_set.ranks = list(range(job.size()))
     _added[tuple(global_process_set.ranks)] = global_process_set
     for i, s in enumerate(process_sets):
@@ -112,12 +116,9 @@ def add_process_set(process_set):
     """Let some ranks be a set, on all ranks of the job at once; returns the set."""
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
-    _here()
+    _asked(job.here)
     _check(process_set)
-    try:
-        _adopt(process_set, job.add_group(process_set.ranks))
-    except RingupError as e:
-        raise translated(e) from e
+    _adopt(process_set, _asked(job.add_group, process_set.ranks))
     return process_set
 
 
@@ -126,10 +127,7 @@ def remove_process_set(process_set):
     if not process_set.process_set_id or tuple(process_set.ranks) not in _added:
         return False
     group = _group(process_set)
-    try:
-        job.remove_group(group)
-    except RingupError as e:
-        raise translated(e) from e
+    _asked(job.remove_group, group)
     del _added[tuple(process_set.ranks)]
     process_set._group = process_set.process_set_id = None
     return True
