@@ -226,6 +226,24 @@ def sparse_gradients():
 
 
 @check
+def sparse_gradients_of_an_optimizer_that_takes_no_others():
+    for restored in (False, True):  # root's, where the others' are new
+        torch.manual_seed(1)
+        table = torch.nn.Embedding(10, 3, sparse=True)
+        opt = torch.optim.SparseAdam(list(table.parameters()), lr=0.1)
+        if restored and hvd.rank() == 0:
+            table(torch.tensor([3])).sum().backward()
+            opt.step()
+            opt.zero_grad()
+        hvd.broadcast_parameters(table.state_dict(), 0)
+        hvd.broadcast_optimizer_state(opt, 0)
+        opt = hvd.DistributedOptimizer(opt, table.named_parameters())
+        table(torch.tensor([hvd.rank(), 5])).sum().backward()
+        opt.step()
+        everywhere_equal(table.weight)
+
+
+@check
 def half_precision_models():
     for dtype in (torch.float16, torch.bfloat16):
         w = torch.nn.Parameter(torch.full((4,), 2.0, dtype=dtype))

@@ -79,7 +79,8 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None):
     no step is taken to make room for it.
     """
     mine, tensors = None, []
-    if not optimizer.state:  # as in Horovod: an optimizer that is new has gradients, of zero
+    # as in Horovod, an optimizer that is new has gradients, of zero; SparseAdam refuses dense ones
+    if not optimizer.state and not isinstance(optimizer, torch.optim.SparseAdam):
         for p in (p for group in optimizer.param_groups for p in group["params"]):
             if p.requires_grad and p.grad is None:
                 p.grad = torch.zeros_like(p)
