@@ -295,6 +295,17 @@ def optimizer_state_becomes_that_of_root():
         assert states[0]["state"] or "momentum" in opt.param_groups[0]
 
 
+@check
+def what_a_program_keeps_in_the_state_becomes_root_s():
+    for made in (lambda r: torch.tensor(7 + r), lambda r: {"seen": [r, torch.ones(2) * r]}):
+        opt = torch.optim.SGD(net().parameters(), lr=0.1, momentum=0.9)
+        opt.state["steps"] = made(hvd.rank())
+        if hvd.rank():
+            opt.state["mine"] = 1
+        hvd.broadcast_optimizer_state(opt, root_rank=0)
+        same(dict(opt.state), {"steps": made(0)})
+
+
 def same(a, b):
     """Nested containers with tensors are equal."""
     if isinstance(a, torch.Tensor):

@@ -107,10 +107,13 @@ def _adopt(optimizer, sent, tensors):
         device = group["params"][0].device if group["params"] else torch.device("cpu")
         group.update({k: _put_in(v, tensors, device) for k, v in root.items() if k != "params"})
     optimizer.state.clear()
-    numbers = [n for g in groups for n in g["params"]]
-    for number, p in zip(numbers, params):
-        if number in sent["state"]:
-            optimizer.state[p] = _put_in(sent["state"][number], tensors, p.device)
+    members = dict(zip((n for g in groups for n in g["params"]), params))
+    for key, state in sent["state"].items():
+        p = members.get(key)
+        if p is None:  # not a parameter's number: a key of the program's own
+            optimizer.state[key] = _put_in(state, tensors, device)
+        else:
+            optimizer.state[p] = _put_in(state, tensors, p.device)
 
 
 def _bytes(obj):
