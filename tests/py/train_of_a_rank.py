@@ -432,6 +432,23 @@ def batches_are_normalized_together():
 
 
 @check
+def normalization_without_weight_or_bias():
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(1))
+    for lacking in (("weight",), ("bias",), ("weight", "bias"), ("running_mean", "running_var")):
+        ours, theirs = hvd.SyncBatchNorm(3), torch.nn.BatchNorm1d(3)
+        for m in (ours, theirs):
+            with torch.no_grad():
+                m.weight += 1
+                m.bias += 2
+            for name in lacking:
+                setattr(m, name, None)
+            m.track_running_stats = m.running_mean is not None
+        for train in (True, False):
+            got, want = ours.train(train)(x), theirs.train(train)(x.repeat(hvd.size(), 1))[:4]
+            assert torch.allclose(got, want, atol=1e-5), (lacking, got, want)
+
+
+@check
 def the_state_of_lbfgs_is_broadcast():
     model = net(hvd.rank())
     opt = torch.optim.LBFGS(model.parameters(), max_iter=3)

@@ -30,8 +30,10 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         variance = allreduce(centered.square().sum(dims), op=Sum) / count
         self._remember(mean.detach(), variance.detach(), count)
         out = centered * (variance + self.eps).rsqrt().view(shape)
-        if self.affine:
-            out = out * self.weight.view(shape) + self.bias.view(shape)
+        if self.weight is not None:
+            out = out * self.weight.view(shape)
+        if self.bias is not None:
+            out = out + self.bias.view(shape)
         return out.to(x.dtype)
 
     def _remember(self, mean, variance, count):
