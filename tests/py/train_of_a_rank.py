@@ -94,6 +94,39 @@ def a_closure():
 
 
 @check
+def closures_that_compute_gradients():
+    o = torch.optim
+    for make, of_loss, op, times in (
+            (lambda p: o.SGD(p, lr=0.1, momentum=0.9), lambda loss: loss, hvd.Average, 1),
+            (lambda p: o.SGD(p, lr=0.1), lambda loss: loss, hvd.Sum, hvd.size()),
+            (lambda p: o.LBFGS(p, lr=0.5, max_iter=4), lambda loss: loss, hvd.Average, 1),
+            (lambda p: o.LBFGS(p, max_iter=4, line_search_fn="strong_wolfe"),
+             lambda loss: loss.item(), hvd.Average, 1)):
+        model, alone = net().double(), net().double()
+        ours = hvd.DistributedOptimizer(make(model.parameters()), model.named_parameters(), op=op)
+        theirs = make(alone.parameters())
+        for step in range(3):
+            x, y = (t.double() for t in batches(step))
+
+            def closure_of(opt, net_, *batch):
+                def closure():
+                    opt.zero_grad()
+                    loss = loss_of(net_, *batch) * (times if net_ is alone else 1)
+                    loss.backward()
+                    return of_loss(loss)
+                return closure
+
+            got = ours.step(closure_of(ours, model, x[hvd.rank()], y[hvd.rank()]))
+            want = theirs.step(closure_of(theirs, alone, x.flatten(0, 1), y.flatten(0, 1)))
+            assert abs(float(got) - float(want)) < 1e-9 and isinstance(got, type(want)), (got, want)
+            for p, q in zip(model.parameters(), alone.parameters()):
+                assert torch.allclose(p, q, atol=1e-6), (step, (p - q).abs().max())
+                everywhere_equal(p)
+    with_none = hvd.DistributedOptimizer(o.SGD(net().parameters(), lr=0.1))
+    assert with_none.step(lambda: None) is None
+
+
+@check
 def several_parameter_groups_and_a_schedule():
     model = net()
     opt = torch.optim.SGD([{"params": model[0].parameters(), "lr": 0.5},

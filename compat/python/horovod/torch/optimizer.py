@@ -13,7 +13,7 @@ import torch
 
 from horovod.common.process_sets import global_process_set
 from horovod.torch.compression import Compression
-from horovod.torch.mpi_ops import (Adasum, Average, Sum, allreduce_async_,
+from horovod.torch.mpi_ops import (Adasum, Average, Sum, allreduce, allreduce_async_,
                                    grouped_allreduce_async_, size, sparse_allreduce_async,
                                    synchronize)
 
@@ -217,16 +217,41 @@ class _DistributedOptimizer:
         finally:
             self._should_synchronize = True
 
-    def step(self, closure=None):
-        """Combine the gradients of all ranks, then do the wrapped optimizer's step."""
+    def _combine(self):
+        """What step() does before the wrapped optimizer looks at the gradients."""
         if self._should_synchronize:
             if self._synchronized:
                 warnings.warn("optimizer.step() called without optimizer.skip_synchronize() after "
                               "optimizer.synchronize(): the gradients are combined twice",
-                              stacklevel=2)
+                              stacklevel=3)
             self.synchronize()
         self._synchronized = False
-        return super().step(closure) if closure is not None else super().step()
+
+    def _combined(self, closure):
+        """The closure of all ranks' batches: an optimizer may decide by its loss what to do next,
+        which must be the same on all ranks."""
+        def combined():
+            loss = closure()
+            self._combine()
+            return self._of_all(loss) if self._units else loss
+
+        return combined
+
+    def _of_all(self, loss):
+        """What closures return, combined like gradients; if it is a number at all."""
+        if isinstance(loss, float):
+            return self._of_all(torch.tensor(loss, dtype=torch.float64)).item()
+        if not isinstance(loss, torch.Tensor):
+            return loss
+        return allreduce(loss.detach(), op=self._op, process_set=self._process_set)
+
+    def step(self, closure=None):
+        """Combine the gradients of all ranks, then do the wrapped optimizer's step.  What a closure
+        computes is combined each time the optimizer calls it: the gradients and its loss."""
+        if closure is not None:
+            return super().step(self._combined(closure))
+        self._combine()
+        return super().step()
 
     step.hooked = True  # torch wraps the inner step() for its step hooks; once is enough
 
