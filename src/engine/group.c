@@ -232,6 +232,19 @@ static void let_go(void *mesh)
 	mesh_forget(mesh);
 }
 
+/* Where mesh_open() looks for why an exchange has failed. */
+struct say_why {
+	const struct circle *circle;
+	struct err *e;
+};
+
+static int exchange_and_say(void *ctx, const void *mine, size_t len, void *all)
+{
+	const struct say_why *s = ctx;
+
+	return circle_exchange(s->circle, mine, len, all, s->e);
+}
+
 /* Connections, and over them an agreement of the hosts. */
 static int span_hosts(struct group *g, const struct group_site *s, struct err *e)
 {
@@ -241,11 +254,13 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 				    .host_of = g->host_of,
 				    .local_of = g->local_of,
 				    .sockets = (int)s->cards[0].sockets };
-	int rc = mesh_open(&g->mesh, &shape, s->address, s->secret, s->circle->exchange,
-			   s->circle->ctx, s->deadline, e);
+	struct say_why why = { s->circle, e };
+	int rc = mesh_open(&g->mesh, &shape, s->address, s->secret, exchange_and_say, &why,
+			   s->deadline, e);
 
+	/* If the job is over, that is the reason, whatever this rank has seen of it. */
 	if (rc)
-		return rc;
+		return alarm_get(s->engine->alarm, e) ? e->code : rc;
 	mesh_patience(&g->mesh, (int)s->cards[0].rules.lost_ms);
 	g->fork = (struct forks_hook){ .fn = let_go, .arg = &g->mesh };
 	forks_add(&g->fork);

@@ -1,5 +1,7 @@
 /* test_member.c - ranks as processes: where they are, starting again, failing together. */
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "family.h"
 #include "tap.h"
@@ -230,6 +232,36 @@ static int no_descriptor(void)
 	return 0;
 }
 
+static struct ringup *to_abort;
+
+/* Instead of libc's: the first time that this rank dials another, the job is over. */
+int connect(int fd, const struct sockaddr *a, socklen_t len)
+{
+	if (to_abort && a->sa_family == AF_INET) {
+		ringup_abort(to_abort, "because");
+		to_abort = NULL;
+	}
+	return (int)syscall(SYS_connect, fd, a, len);
+}
+
+static int over_meanwhile(void)
+{
+	struct ringup *r;
+	struct ringup_group *g;
+	int rc;
+
+	setenv("RINGUP_BACKEND", "tcp", 1);
+	if (family_join(&r))
+		return complain("init");
+	if (family_rank == 2)
+		to_abort = r;
+	rc = ringup_group_add(r, (int[]){ 0, 1, 2 }, 3, &g);
+	if (rc != RINGUP_EABORTED || strcmp(ringup_error(), "rank 2 aborted the job: because"))
+		return complain("why there is no group");
+	ringup_fini(r);
+	return 0;
+}
+
 /* A sum of two waits for nobody but them, also while a plan of all stands still. */
 static int beside_a_plan(void)
 {
@@ -308,6 +340,7 @@ int main(void)
 	check("groups that differ, or cannot be", 3, other_groups);
 	check("a group that is asked for too soon", 2, asked_too_soon);
 	check("a group that a rank cannot have", 3, no_descriptor);
+	check("a job that is over before the group is there", 3, over_meanwhile);
 	check("a small sum beside a plan that stands still", 3, beside_a_plan);
 	check("no such rank", 1, not_a_rank);
 	check("a child of fork", 2, forked);
