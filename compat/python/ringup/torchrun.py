@@ -47,7 +47,7 @@ def store(rank, size):
 def allgather_of(where, rank, size):
     """allgather(bytes) -> list of bytes, on any torch Store.
 
-    Rank 0 may end as soon as it is through, and the store with it, so it lets the others read first.
+    Rank 0 may end as soon as it is through, and the store with it: it lets the others read first.
     """
     rounds = itertools.count()
 
