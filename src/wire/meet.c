@@ -54,6 +54,7 @@ struct round {
 struct guest {
 	struct chan *chan; /* NULL: not connected                      */
 	bool welcome;      /* it has said HELLO                        */
+	bool met;          /* it has been there for the last round     */
 	bool given;        /* its bytes are in the current round       */
 	uint32_t wait_ms;  /* as it said                               */
 	int64_t until_ns;  /* it wants an answer by then               */
@@ -74,6 +75,7 @@ struct meet_server {
 	struct round *round;  /* the current one, or NULL before the first GIVE */
 	struct err complaint; /* about rank @culprit, until it comes in order */
 	int culprit;
+	int gone; /* the first who has met the others and left since, or -1 */
 };
 
 static void round_put(struct round *r)
@@ -131,6 +133,30 @@ static void refuse(struct meet_server *s, struct guest *g, const struct err *why
 	say(s, g, frame, FAIL_HEAD + len);
 }
 
+static void refuse_gone(struct meet_server *s, struct guest *g)
+{
+	struct err e = { 0 };
+
+	fail(&e, RINGUP_EPEER, "rank %d has left", s->gone);
+	refuse(s, g, &e);
+}
+
+/* A rank has closed its connection, or is dead.  Those who have met it would wait in vain: if
+ * it comes back, then to begin anew. */
+static void depart(struct meet_server *s, struct guest *g)
+{
+	bool met = g->met;
+	int i;
+
+	drop(s, g);
+	if (!met || s->gone >= 0)
+		return;
+	s->gone = (int)(g - s->guest);
+	for (i = 0; i < s->size; i++)
+		if (s->guest[i].given && s->guest[i].met)
+			refuse_gone(s, &s->guest[i]);
+}
+
 /* Everybody who waits in this round hears it. */
 static void refuse_all(struct meet_server *s, const struct err *why)
 {
@@ -177,10 +203,12 @@ static void complete(struct meet_server *s)
 	int i;
 
 	s->round = NULL;
+	s->gone = -1;
 	memset(s->came, 0, (size_t)s->size * sizeof(*s->came));
 	for (i = 0; i < s->size; i++) {
 		struct guest *g = &s->guest[i];
 
+		g->met = true;
 		g->given = false;
 		g->until_ns = 0;
 		g->get = r;
@@ -217,6 +245,10 @@ static void take_bytes(struct meet_server *s, int rank, const unsigned char *dat
 
 	if (s->complaint.code) {
 		refuse(s, g, &s->complaint);
+		return;
+	}
+	if (g->met && s->gone >= 0) {
+		refuse_gone(s, g);
 		return;
 	}
 	if (!s->round && round_new(s, len)) {
@@ -279,7 +311,7 @@ static void serve_guest(struct meet_server *s, struct guest *g)
 	if (g->full) {
 		rc = chan_flush(g->chan, NULL);
 		if (rc < 0) {
-			drop(s, g);
+			depart(s, g);
 			return;
 		}
 		g->full = rc > 0;
@@ -288,7 +320,7 @@ static void serve_guest(struct meet_server *s, struct guest *g)
 		send_parts(s, g);
 	while (g->chan && (rc = chan_recv(g->chan, &data, NULL)) != 0) {
 		if (rc < 0 || !take_frame(s, g, data, (size_t)rc))
-			drop(s, g);
+			depart(s, g);
 	}
 }
 
@@ -465,6 +497,7 @@ static int server_open(struct meet_server *s, const char *address, const struct 
 	int fd, rc;
 
 	s->stop_fd = -1;
+	s->gone = -1;
 	s->secret = sodium_malloc(sizeof(*s->secret));
 	s->guest = calloc(n, sizeof(*s->guest));
 	s->poll = calloc(1 + DOOR_FDS + n, sizeof(*s->poll));

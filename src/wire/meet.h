@@ -17,7 +17,8 @@ enum { MEET_BYTES = 4096 };
  * The server: one thread, one poll loop, bounded in connections, in bytes and
  * in time for everybody who has not proved that he knows the secret.  Serves
  * any number of rounds, and ranks that leave and come back.  A rank that leaves
- * in the middle of a round takes its bytes with it.  The thread takes no signals.
+ * in the middle of a round takes its bytes with it; who has been in a round with it, and has
+ * not left since, is not kept waiting.  The thread takes no signals.
  */
 struct meet_server;
 
@@ -61,7 +62,8 @@ int meet_join(const char *where, int rank, int size, const struct secret *s,
  * ranks pass the same @len, which may be 0.  RINGUP_ETIMEDOUT names the ranks that
  * did not come, as the server knows them; it is given a second for that beyond
  * the deadline.  RINGUP_EMISMATCH on all ranks if they disagree about @len or
- * one of another version came.  RINGUP_EPEER: the server is gone.
+ * one of another version came.  RINGUP_EPEER: the server is gone, or a
+ * rank that was there in the round before.
  */
 int meet_exchange(struct meet *m, const void *mine, size_t len, void *all, int64_t deadline_ns,
 		  struct err *e);

@@ -160,6 +160,50 @@ static void test_cycles(void)
 	meet_stop(s);
 }
 
+static void *be_left(void *arg)
+{
+	struct rank *r = arg;
+	int64_t late = clock_deadline(LONG_MS);
+	struct meet *m = NULL;
+	unsigned char all[8];
+
+	r->rc = meet_join(r->where, 1, 2, &secret, late, &m, &r->err);
+	if (!r->rc)
+		r->rc = meet_exchange(m, "1234", 4, all, late, &r->err);
+	if (!r->rc)
+		r->rc = meet_exchange(m, "1234", 4, all, late, &r->err);
+	if (r->rc == RINGUP_EPEER && meet_exchange(m, "1234", 4, all, late, NULL) != r->rc)
+		r->rc = 1;
+	meet_leave(m);
+	return NULL;
+}
+
+/* One leaves between two rounds: the other one does not wait until it is too late. */
+static void test_left(void)
+{
+	struct meet_server *s = serve_on("127.0.0.1", 2);
+	struct rank r[2] = { { .where = meet_where(s) } };
+	struct rank like = {
+		.where = meet_where(s), .size = 2, .rounds = 2, .len = 4, .wait_ms = LONG_MS
+	};
+	int64_t late = clock_deadline(LONG_MS);
+	struct meet *m = NULL;
+	struct err e = { 0 };
+	pthread_t thread;
+	unsigned char all[8];
+
+	pthread_create(&thread, NULL, be_left, &r[0]);
+	ok(!meet_join(meet_where(s), 0, 2, &secret, late, &m, &e) &&
+		   !meet_exchange(m, "1234", 4, all, late, &e),
+	   "two meet %s", e.text);
+	meet_leave(m);
+	pthread_join(thread, NULL);
+	ok(r[0].rc == RINGUP_EPEER && strstr(r[0].err.text, "rank 0 has left"),
+	   "one leaves, and the other hears it: %s", r[0].err.text);
+	ok(run_ranks(r, &like, NULL) == 2 * 2, "and they can begin anew");
+	meet_stop(s);
+}
+
 static void test_missing(void)
 {
 	struct meet_server *s = serve_on("127.0.0.1", 4);
@@ -424,6 +468,7 @@ int main(void)
 	test_rounds();
 	test_v6();
 	test_cycles();
+	test_left();
 	test_missing();
 	test_gone();
 	test_refused();
