@@ -176,6 +176,8 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 	else
 		rc = segment_join(&g->segment, s->cards[local[0]].door, pids[0], t->local_rank,
 				  t->local_size, area, extra, s->deadline, e);
+	if (rc == RINGUP_EPEER && t->local_rank)
+		fail_in(e, "rank %d (process %d)", names[0], pids[0]);
 	if (rc)
 		goto out;
 	t->segment = &g->segment;

@@ -167,7 +167,8 @@ static int recv_fd(int from, int *fd, struct err *e)
 	m.msg_control = control.room;
 	m.msg_controllen = sizeof(control.room);
 	if (recvmsg(from, &m, MSG_CMSG_CLOEXEC) != 1)
-		return fail(e, RINGUP_EPEER, "the host's first rank closed the socket");
+		return fail(e, RINGUP_EPEER,
+			    "hung up before it had handed out the shared memory");
 	c = CMSG_FIRSTHDR(&m);
 	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
 	    c->cmsg_len != CMSG_LEN(sizeof(int)))

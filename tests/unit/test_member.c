@@ -262,6 +262,33 @@ static int over_meanwhile(void)
 	return 0;
 }
 
+static int to_die;
+
+/* Instead of libc's: a rank that dies when it would hand out its memory. */
+int accept4(int fd, struct sockaddr *a, socklen_t *len, int flags)
+{
+	if (to_die)
+		_exit(0);
+	return (int)syscall(SYS_accept4, fd, a, len, flags);
+}
+
+/* The others hear of it by their watch, or where they wait for it: named it is in any case. */
+static int dead_first(void)
+{
+	struct ringup *r;
+	struct ringup_group *g;
+	int rc;
+
+	if (family_join(&r))
+		return complain("init");
+	to_die = family_rank == 0;
+	rc = ringup_group_add(r, (int[]){ 0, 1, 2 }, 3, &g);
+	if (rc != RINGUP_EPEER || strncmp(ringup_error(), "rank 0 (process ", 16))
+		return complain("who died");
+	ringup_fini(r);
+	return 0;
+}
+
 /* A sum of two waits for nobody but them, also while a plan of all stands still. */
 static int beside_a_plan(void)
 {
@@ -341,6 +368,7 @@ int main(void)
 	check("a group that is asked for too soon", 2, asked_too_soon);
 	check("a group that a rank cannot have", 3, no_descriptor);
 	check("a job that is over before the group is there", 3, over_meanwhile);
+	check("the first rank dies before it hands out a group's memory", 3, dead_first);
 	check("a small sum beside a plan that stands still", 3, beside_a_plan);
 	check("no such rank", 1, not_a_rank);
 	check("a child of fork", 2, forked);
