@@ -13,6 +13,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/span.h"
@@ -461,8 +462,8 @@ static int open_branches(struct tree *t, const struct mesh *m, struct err *e)
 	struct epoll_event silent = { .events = 0 };
 	int k, rank;
 
-	t->inner = epoll_create1(EPOLL_CLOEXEC);
-	t->outer = epoll_create1(EPOLL_CLOEXEC);
+	t->inner = file_lift(epoll_create1(EPOLL_CLOEXEC));
+	t->outer = file_lift(epoll_create1(EPOLL_CLOEXEC));
 	if (t->inner < 0 || t->outer < 0 ||
 	    epoll_ctl(t->outer, EPOLL_CTL_ADD, t->inner, &silent))
 		return fail_os(e, "epoll");

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/pidstat.h"
 #include "engine/tree.h"
@@ -339,7 +340,7 @@ static int watch_process(struct watch *w, int i, struct err *e)
 
 	if (i == w->team->local_rank || pid == getpid())
 		return 0;
-	w->pidfd[i] = (int)syscall(SYS_pidfd_open, pid, 0);
+	w->pidfd[i] = file_lift((int)syscall(SYS_pidfd_open, pid, 0));
 	if (w->pidfd[i] < 0 && errno == ESRCH)
 		return fail(e, RINGUP_EPEER, "rank %d (process %d) died", w->rank[i], pid);
 	if (w->pidfd[i] < 0)
@@ -354,7 +355,7 @@ static void watch_launcher(struct watch *w)
 	struct pidstat p;
 	pid_t pid = w->rules.freeze_ms || w->rules.lost_ms ? ancestor_launcher(&p) : 0;
 
-	w->launcher = pid ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	w->launcher = pid ? file_lift((int)syscall(SYS_pidfd_open, pid, 0)) : -1;
 	if (w->launcher < 0)
 		return;
 	fcntl(w->launcher, F_SETFD, FD_CLOEXEC);
@@ -453,7 +454,7 @@ int watch_start(struct watch *w, const struct team *t, struct tree *world,
 		rc = allocate(w, e);
 	if (rc)
 		return rc;
-	w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	w->wake = file_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (w->wake < 0)
 		return fail_os(e, "eventfd");
 	for (i = 0; i < t->local_size && !rc; i++)
