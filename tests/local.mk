@@ -123,7 +123,6 @@ UNIT_TESTS += \
 	%reldir%/unit/test_oom \
 	%reldir%/unit/test_pulse \
 	%reldir%/unit/test_stall \
-	%reldir%/unit/test_unwaited \
 	%reldir%/unit/test_foreign \
 	%reldir%/unit/test_seat \
 	%reldir%/unit/test_self \
@@ -439,6 +438,7 @@ TESTS += $(GROWTH_TESTS)
 WHOLE_TESTS = \
 	%reldir%/whole/test_adasum_job \
 	%reldir%/whole/test_any \
+	%reldir%/whole/test_unwaited \
 	%reldir%/whole/test_huge \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_quiet
