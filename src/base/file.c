@@ -196,7 +196,7 @@ int file_write(const char *root, const char *path, mode_t mode, const void *data
 static int write_into(const char *path, mode_t mode, const void *data, size_t len,
 		      struct err *e)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, mode);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, mode);
 	int rc = 0;
 
 	if (fd < 0)
@@ -208,13 +208,29 @@ static int write_into(const char *path, mode_t mode, const void *data, size_t le
 	return rc;
 }
 
+/* Is that what this process has as its output or for its errors?  Then the number of it. */
+static int standard(const struct stat *st)
+{
+	struct stat own;
+	int fd;
+
+	for (fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+		if (!fstat(fd, &own) && own.st_dev == st->st_dev && own.st_ino == st->st_ino)
+			return fd;
+	return -1;
+}
+
 int file_save(const char *path, mode_t mode, const void *data, size_t len, struct err *e)
 {
 	char real[PATH_MAX];
 	struct stat st;
+	int fd;
 
 	if (lstat(path, &st))
 		return file_write(NULL, path, mode, data, len, e);
+	fd = stat(path, &st) ? -1 : standard(&st);
+	if (fd >= 0)
+		return file_put(fd, data, len) ? fail_os(e, "%s", path) : 0;
 	if (stat(path, &st) || !S_ISREG(st.st_mode) || !realpath(path, real))
 		return write_into(path, mode, data, len, e);
 	return file_write(NULL, real, mode, data, len, e);

@@ -48,7 +48,8 @@ int file_write(const char *root, const char *path, mode_t mode, const void *data
  *
  * What is there stays what it is: a symbolic link stays one, and the file that it names is
  * replaced; a device, a FIFO or whatever else is no regular file is written to, as a
- * shell's > would, which may wait for who reads it.
+ * shell's > would, which may wait for who reads it.  What goes to this process's stdout or
+ * stderr goes behind what is there.
  */
 int file_save(const char *path, mode_t mode, const void *data, size_t len, struct err *e);
 

@@ -159,6 +159,14 @@ of_lib() {
   cmp "$BATS_TEST_TMPDIR/live.json" "$BATS_TEST_TMPDIR/then.json"
 }
 
+@test "snapshot: what goes to stdout by its name goes behind what is there" {
+  cd "$BATS_TEST_TMPDIR"
+  echo first >log
+  ringup net snapshot -o /dev/stdout >>log
+  [[ $(head -n 1 log) == first ]]
+  tail -n +2 log | jq -e .schema
+}
+
 @test "snapshot: a link named as output stays one, and a FIFO is written to" {
   cd "$BATS_TEST_TMPDIR"
   ln -s node.json link
