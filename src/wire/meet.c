@@ -107,6 +107,8 @@ static void drop(struct meet_server *s, struct guest *g)
 	memset(g, 0, sizeof(*g));
 }
 
+static void depart(struct meet_server *s, struct guest *g);
+
 /* A frame that does not fit into what a rank leaves unread costs it its
  * connection: a rank that waits for an answer reads. */
 static void say(struct meet_server *s, struct guest *g, const void *frame, size_t len)
@@ -114,7 +116,7 @@ static void say(struct meet_server *s, struct guest *g, const void *frame, size_
 	int rc = chan_send(g->chan, frame, len, NULL);
 
 	if (rc < 0)
-		drop(s, g);
+		depart(s, g);
 	else
 		g->full = rc > 0;
 }

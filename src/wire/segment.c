@@ -300,7 +300,9 @@ int segment_join(struct segment *s, const unsigned char name[SEGMENT_SOCKET_BYTE
 	if (fd < 0)
 		return fail_os(e, "socket for shared memory");
 	if (connect(fd, (struct sockaddr *)&a, len))
-		rc = fail_os(e, "fetch shared memory from process %d", pid);
+		rc = errno == ECONNREFUSED
+			     ? fail(e, RINGUP_EPEER, "is gone, and with it the shared memory")
+			     : fail_os(e, "fetch shared memory from process %d", pid);
 	else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &ulen) || u.uid != geteuid())
 		rc = fail(e, RINGUP_EAUTH, "shared memory offered by another user");
 	p = (struct pollfd){ fd, POLLIN, 0 };
