@@ -127,6 +127,38 @@ def closures_that_compute_gradients():
 
 
 @check
+def closures_after_a_backward():
+    def trained(op, times, act):
+        model, alone = net(), net()
+        opt = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), op=op)
+        x, y = batches(0)
+
+        def closure():
+            opt.zero_grad()
+            loss = loss_of(model, x[hvd.rank()], y[hvd.rank()])
+            loss.backward()
+            return loss
+
+        loss_of(model, x[hvd.rank()], y[hvd.rank()]).backward()
+        act(opt, closure)
+        (loss_of(alone, x.flatten(0, 1), y.flatten(0, 1)) * times).backward()
+        torch.optim.SGD(alone.parameters(), lr=0.1).step()
+        for p, q in zip(model.parameters(), alone.parameters()):
+            assert torch.allclose(p, q, atol=1e-5), (p - q).abs().max()
+            everywhere_equal(p)
+
+    def skipping(opt, closure):
+        opt.synchronize()
+        with opt.skip_synchronize():
+            opt.step(closure)
+
+    for op, times in ((hvd.Average, 1), (hvd.Sum, hvd.size())):
+        trained(op, times, lambda opt, closure: opt.step(closure))
+        trained(op, times, lambda opt, closure: opt.step(lambda: None))
+        trained(op, times, skipping)
+
+
+@check
 def several_parameter_groups_and_a_schedule():
     model = net()
     opt = torch.optim.SGD([{"params": model[0].parameters(), "lr": 0.5},

@@ -232,7 +232,11 @@ class _DistributedOptimizer:
         which must be the same on all ranks."""
         def combined():
             loss = closure()
-            self._combine()
+            if self._handles:
+                self.synchronize()
+            elif not self._synchronized:
+                self._combine()
+            self._synchronized = False
             return self._of_all(loss) if self._units else loss
 
         return combined
@@ -249,6 +253,8 @@ class _DistributedOptimizer:
         """Combine the gradients of all ranks, then do the wrapped optimizer's step.  What a closure
         computes is combined each time the optimizer calls it: the gradients and its loss."""
         if closure is not None:
+            if self._handles and self._should_synchronize:
+                self.synchronize()  # of a backward() before
             return super().step(self._combined(closure))
         self._combine()
         return super().step()
