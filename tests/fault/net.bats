@@ -225,7 +225,7 @@ EOT
     others=$(printf '%s\n' 0 1 2 3 | grep -v "$lazy" | paste -sd, | sed 's/,/, /g')
     RINGUP_STALL_WARN_MS=1000 RINGUP_STALL_ABORT_MS=3500 spread -s "$lazy"
     await said 3 error
-    [[ $(grep -cE "^error [0-9] [0-9]+ [0-9]+ -9 allreduce skipped has stalled for [0-9.]+ s: ranks ($others|1-3|0-2) of 4 wait for rank $lazy \(process $(pid_of "$lazy") on " out) -eq 3 ]] ||
+    [[ $(grep -cE "^error [0-9] [0-9]+ [0-9]+ -11 allreduce skipped has stalled for [0-9.]+ s: ranks ($others|1-3|0-2) of 4 wait for rank $lazy \(process $(pid_of "$lazy") on " out) -eq 3 ]] ||
       { cat out err; return 1; }
     grep -qE "^ringup: rank 0: warn: allreduce skipped has stalled" err
     not grep -qE "^ringup: rank [123]: warn: allreduce skipped" err
@@ -250,7 +250,7 @@ EOT
     others=$(printf '%s\n' 1 2 4 5 | grep -v "$lazy" | paste -sd, | sed 's/,/, /g')
     RINGUP_STALL_WARN_MS=1000 RINGUP_STALL_ABORT_MS=3500 spread_many 6 -s "$lazy" -g 1,2,4,5
     await said 3 error
-    [[ $(grep -cE "^error [0-9] [0-9]+ [0-9]+ -9 allreduce skipped has stalled for [0-9.]+ s: ranks $others of 6 wait for rank $lazy \(process $(pid_of "$lazy") on " out) -eq 3 ]] ||
+    [[ $(grep -cE "^error [0-9] [0-9]+ [0-9]+ -11 allreduce skipped has stalled for [0-9.]+ s: ranks $others of 6 wait for rank $lazy \(process $(pid_of "$lazy") on " out) -eq 3 ]] ||
       { cat out err; return 1; }
     grep -qE "^ringup: rank 1: warn: allreduce skipped has stalled" err
     not grep -qE "^ringup: rank [02-5]: warn: allreduce skipped" err

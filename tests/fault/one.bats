@@ -138,7 +138,7 @@ freeze() {
   local at
   at=$(awk '$1 == "ready" && $4 > m { m = $4 } END { print m }' out)
   await said 2 error
-  blamed 2 0 -9
+  blamed 2 0 -11
   took=$(after "$at" error)
   within 6000
   kill -TERM "$launcher"
