@@ -48,11 +48,9 @@ static int sum(struct ringup_group *g, const char *name, float *v, struct ringup
 	return ringup_allreduce(g, &a, opp);
 }
 
-/* A small one is started, and then another rank brings more than its line takes. */
-static void mind_changed_later(struct ringup *r, int rank, int size)
+/* From then on the rows are small to all. */
+static void get_known(struct ringup_group *g, int rank)
 {
-	struct ringup_group *g = ringup_world(r);
-	struct ringup_op *op;
 	void *out = NULL;
 	int k;
 
@@ -60,6 +58,16 @@ static void mind_changed_later(struct ringup *r, int rank, int size)
 		check(!gather(g, FEW, NULL, &out), "known by now", rank);
 		ringup_free(out);
 	}
+}
+
+/* A small one is started, and then another rank brings more than its line takes. */
+static void mind_changed_later(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	struct ringup_op *op;
+	void *out = NULL;
+
+	get_known(g, rank);
 	if (rank == size - 1) {
 		check(await(size - 1), "all have started", rank);
 		check(!gather(g, MANY, NULL, &out), "more rows", rank);
@@ -79,12 +87,8 @@ static void mind_changed_before(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	struct ringup_op *op;
 	void *out = NULL;
-	int k;
 
-	for (k = 0; k < 3; k++) {
-		check(!gather(g, FEW, NULL, &out), "known by now", rank);
-		ringup_free(out);
-	}
+	get_known(g, rank);
 	if (rank == size - 1) {
 		check(!gather(g, MANY, &op, &out), "start with more rows", rank);
 		reach();
