@@ -77,22 +77,32 @@ def test_a_process_that_nobody_launched_is_rank_0_of_1(tmp_path):
     assert (tmp_path / "rank.0").read_text() == "[0, 1, 0, 1, 0, 1, 1.0]"
 
 
-def test_ranks_of_several_torchrun_agents_meet_in_its_store(tmp_path):
-    """Two agents with one rank each, as on two hosts; both are here, and ringup sees that."""
+def free_port():
+    """A port that nobody listens at."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+        return s.getsockname()[1]
+
+
+def outputs(processes, seconds):
+    """What they print until they end, which they do in that time, whatever becomes of them."""
+    try:
+        return [p.communicate(timeout=seconds)[0] for p in processes]
+    finally:
+        for p in processes:
+            p.kill()
+            p.wait()
+
+
+def test_ranks_of_several_torchrun_agents_meet_in_its_store(tmp_path):
+    """Two agents with one rank each, as on two hosts; both are here, and ringup sees that."""
+    port = free_port()
     agents = [subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", str(i),
          "--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port", str(port), WHERE],
         env={**os.environ, "RINGUP_TEST_RESULTS": str(tmp_path), "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(2)]
-    try:
-        texts = [a.communicate(timeout=100)[0] for a in agents]
-    finally:
-        for a in agents:
-            a.kill()
-            a.wait()
+    texts = outputs(agents, 100)
     assert [a.returncode for a in agents] == [0, 0], texts
     for r in range(2):
         assert (tmp_path / f"rank.{r}").read_text() == f"[{r}, 2, {r}, 2, 0, 1, 3.0]"
@@ -123,20 +133,13 @@ for i in range(2):
 
 def test_the_store_outlives_who_reads_in_it():
     """Rank 0 serves it, as it does if torchrun's agents do not share theirs, and ends first."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     env = {**os.environ, "TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1",
            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     ps = [subprocess.Popen([sys.executable, "-c", MEETS], env={**env, "RANK": str(r)},
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
           for r in range(2)]
-    try:
-        texts = [p.communicate(timeout=60)[0] for p in ps]
-    finally:
-        for p in ps:
-            p.kill()
-            p.wait()
+    texts = outputs(ps, 60)
     assert texts == ["0 2\n" * 2, "1 2\n" * 2]
 
 
