@@ -21,6 +21,7 @@ enum {
 			 * would send each other to sleep for ever */
 	NO_SPIN = 20,   /* pauses, without a processor for every rank, or between hosts: who
 			 * waits for sockets makes system calls anyway, so may as well yield */
+	HELD_MS = 5000, /* between hosts: nobody adds a name for longer, at most */
 	AWAY_US = 2,    /* without a processor for every rank, for who runs on another one: as
 			 * long as ranks take to change places there */
 };
@@ -247,6 +248,18 @@ static int exchange_and_say(void *ctx, const void *mine, size_t len, void *all)
 	return circle_exchange(s->circle, mine, len, all, s->e);
 }
 
+/* Whoever waits may be the watch of a leader, which the other hosts must hear meanwhile. */
+static int held_ms(const struct pulse_rules *r)
+{
+	uint32_t ms = HELD_MS;
+
+	if (r->freeze_ms && r->freeze_ms < ms)
+		ms = r->freeze_ms;
+	if (r->lost_ms && r->lost_ms / 2 < ms)
+		ms = r->lost_ms / 2 + 1;
+	return (int)ms;
+}
+
 /* Connections, and over them an agreement of the hosts. */
 static int span_hosts(struct group *g, const struct group_site *s, struct err *e)
 {
@@ -264,6 +277,7 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 	if (rc)
 		return alarm_get(s->engine->alarm, e) ? e->code : rc;
 	mesh_patience(&g->mesh, (int)s->cards[0].rules.lost_ms);
+	g->ledger.held_ms = held_ms(&s->cards[0].rules);
 	g->fork = (struct forks_hook){ .fn = let_go, .arg = &g->mesh };
 	forks_add(&g->fork);
 	rc = span_open(&g->span, &g->ledger, t, e);
@@ -286,7 +300,7 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
 	int rc = ledger_open(&g->ledger, &g->segment, g->lane.eager_bytes, e);
 
 	g->ledger.world = g->ranks;
-
+	g->ledger.alarm = s->engine->alarm;
 	g->lane.agree = &agree_ledger;
 	g->lane.agreement = &g->ledger;
 	g->lane.ledger = &g->ledger;

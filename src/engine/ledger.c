@@ -21,7 +21,6 @@ enum {
 	ARENA_BYTES = 16 << 20,
 	LONG_LINE = 4096,   /* such lines leave half of it to others             */
 	GATHER_MOST = 8192, /* a line for what may turn out to be anything       */
-	HELD_MS = 5000,     /* between hosts: nobody may hold the lock for longer */
 	ALONE = 0x8000,     /* in an entry of the list: it is a batch of its own */
 };
 
@@ -77,6 +76,7 @@ int ledger_open(struct ledger *l, struct segment *s, uint64_t eager_bytes, struc
 {
 	memset(l, 0, sizeof(*l));
 	l->seg = s;
+	l->alarm = &s->head->alarm;
 	l->rank = s->rank;
 	l->ranks = s->ranks;
 	l->eager_bytes = eager_bytes;
@@ -170,19 +170,24 @@ static void give_line(struct ledger *l, struct ledger_entry *n, const struct wan
  */
 static int lock(struct ledger *l, struct err *e)
 {
-	int64_t enough = l->span ? clock_deadline(HELD_MS) : INT64_MAX;
-	uint32_t no = 0;
+	int64_t enough = INT64_MAX;
+	uint32_t no = 0, holder = 0;
 
 	while (!__atomic_compare_exchange_n(&l->shared->lock, &no, (uint32_t)l->rank + 1, false,
 					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-		if (alarm_get(&l->seg->head->alarm, e))
+		if (alarm_get(l->alarm, e))
 			return e ? e->code : RINGUP_EPEER;
+		if (l->held_ms && no != holder) {
+			holder = no;
+			enough = clock_deadline(l->held_ms);
+		}
 		if (enough != INT64_MAX && clock_ns() >= enough)
-			return fail(e, RINGUP_EPEER,
-				    "rank %d died or has stood still for %d s, in the midst of "
-				    "adding a name",
-				    ranks_in_world(l->world, l->span->rank[no - 1]),
-				    HELD_MS / 1000);
+			return fail(
+				e, RINGUP_EPEER,
+				"rank %d died or has stood still for %.1f s, in the midst of "
+				"adding a name",
+				ranks_in_world(l->world, l->span->rank[no - 1]),
+				l->held_ms / 1e3);
 		sched_yield();
 		no = 0;
 	}
@@ -515,7 +520,7 @@ static int ledger_next(void *self, uint64_t cap, struct item *items)
 	for (n = 0; l->head + (uint64_t)n < l->end; n++) {
 		/* Another rank may have seen more of the list than we had. */
 		while (!is_listed(l, l->head + (uint64_t)n, &id, &alone))
-			if (__atomic_load_n(&l->seg->head->alarm.word, __ATOMIC_RELAXED))
+			if (__atomic_load_n(&l->alarm->word, __ATOMIC_RELAXED))
 				return 0;
 		items[n] = (struct item){ .id = id, .bad = ledger_verdict(l, id) };
 		if (size_of(l, id) == LEDGER_GATHER) {

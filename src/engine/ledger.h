@@ -65,6 +65,8 @@ struct span;
 
 struct ledger {
 	struct segment *seg;
+	const struct alarm *alarm; /* of the job; ledger_open() takes the segment's */
+	int held_ms;               /* nobody may hold the lock for longer; 0: for any time */
 	int rank, ranks;
 	const int *world; /* what it calls the ranks of a group; NULL: this is it */
 	struct ledger_shared *shared;

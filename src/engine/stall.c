@@ -216,7 +216,8 @@ enum { PAIRS = (TALLY_REPORT - sizeof(struct report)) / 8 };
 
 /* A leader also holds numbers for what other hosts want, so of its own operations
  * the ledger cannot tell.  Whoever has the lock may wait for a rank that is frozen, which only
- * the thread that looks here would notice: so it does not wait. */
+ * the thread that looks here would notice: so it does not wait, and what it misses is
+ * reported at the next look. */
 static bool is_flying(struct lane *l, uint32_t id)
 {
 	struct ringup_op *op;
@@ -455,10 +456,10 @@ static void look_at_lane(struct lane *l, void *arg)
 			look_at_board(look->stall, l, look->now_ns, &look->found);
 		return;
 	}
-	going_on = goes_on(l, l->ledger);
 	/* See is_flying(). */
 	if (!lock_try(&l->lock))
 		return;
+	going_on = goes_on(l, l->ledger);
 	for (op = l->flying; op && !look->found.fatal; op = op->next)
 		if (op->ghost || __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) != OP_FLYING)
 			continue;

@@ -205,26 +205,34 @@ static void three_ranks(const char *what, int (*body_)(void))
 	ok(!bad, "%s", what);
 }
 
+static bool inside_a_group;
+
 /* One dies in the midst of adding a name, after the others have begun to wait for it. */
 static int dies_inside(void)
 {
 	enum { LOOKS_MS = 1500 }; /* several looks of the thread that notices */
+	static const int all[] = { 0, 1, 2 };
 	float v = 1;
 	struct ringup_reduce a = { .name = "known", .in = &v, .out = &v, .count = 1 };
+	struct ringup_group *g;
 	struct ringup *r;
 	int rc;
 
-	if (family_join(&r) || ringup_allreduce(ringup_world(r), &a, NULL))
+	if (family_join(&r))
+		return 2;
+	g = ringup_world(r);
+	if ((inside_a_group && ringup_group_add(r, all, SIZE, &g)) ||
+	    ringup_allreduce(g, &a, NULL))
 		return 2;
 	if (family_rank == LAZY) {
-		r->member.world.ledger.shared->lock = LAZY + 1;
+		g->group->ledger.shared->lock = LAZY + 1;
 		hear_of_it();
 		clock_sleep_ms(LOOKS_MS);
 		raise(SIGKILL);
 	}
 	be_lazy(1);
 	a.name = "new";
-	rc = ringup_allreduce(ringup_world(r), &a, NULL);
+	rc = ringup_allreduce(g, &a, NULL);
 	if (rc != RINGUP_EPEER || strncmp(ringup_error(), "rank 1 (process ", 16) != 0)
 		printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
 	else
@@ -233,15 +241,17 @@ static int dies_inside(void)
 	return rc ? 3 : 0;
 }
 
-static void adding_a_name(void)
+static void adding_a_name(bool in_a_group)
 {
 	int status[FAMILY_MAX], r, good = 0;
 
+	inside_a_group = in_a_group;
 	family_run(SIZE, dies_inside, status);
 	for (r = 0; r < SIZE; r++)
 		good += r == LAZY ? WIFSIGNALED(status[r]) : !status[r];
 	family_end();
-	ok(good == SIZE, "a rank that dies in the midst of adding a name is named");
+	ok(good == SIZE, "a rank that dies in the midst of adding a name is named%s",
+	   in_a_group ? ", in a group" : "");
 }
 
 static void between_hosts(void)
@@ -265,7 +275,8 @@ int main(void)
 	three_ranks("who has joined waits while the others work", joined);
 	three_ranks("nobody joins him", left_alone);
 	three_ranks("a group that one rank does not ask for", half_added);
-	adding_a_name();
+	adding_a_name(false);
+	adding_a_name(true);
 	between_hosts();
 	three_ranks("hosts: who has joined waits while the others work", joined);
 	three_ranks("hosts: nobody joins him", left_alone);
