@@ -97,6 +97,17 @@ static bool work_left(struct engine *g)
 	return !is_dead(g) && (is_alarmed(g) || any(g, lane_ready));
 }
 
+static void scan_eager(struct engine *g)
+{
+	struct lane *l;
+	int i, end = begin_look(g);
+
+	for (i = 0; i < end; i++)
+		if ((l = lane_at(g, i)))
+			lane_look(l);
+	end_look(g, end);
+}
+
 void engine_completed(struct engine *g)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -131,6 +142,8 @@ static void give_baton(struct engine *g)
 	__atomic_store_n(&my_seat(g)->driving, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&g->baton, 0, __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* Whoever called meanwhile has not kicked us. */
+	scan_eager(g);
 	if (__atomic_load_n(&g->waiting, __ATOMIC_RELAXED)) {
 		__atomic_fetch_add(&g->done, 1, __ATOMIC_SEQ_CST);
 		futex_wake(&g->done);
@@ -182,7 +195,7 @@ void engine_arrived(struct lane *l, struct ringup_op *op, enum arrival as)
 		engine_call(l);
 	else if (as == ARRIVED_AWAITED)
 		seat_ring(l->row, SEAT_ANYBODY);
-	if (as == ARRIVED_EARLY && l->ledger) {
+	else if (l->ledger) {
 		engine_announce(l);
 		/* After the fence in there, too. */
 		if (op)
@@ -291,17 +304,6 @@ struct look {
 	struct ringup_op *op; /* or NULL */
 	bool running;         /* a plan in some lane: try to go on with it */
 };
-
-static void scan_eager(struct engine *g)
-{
-	struct lane *l;
-	int i, end = begin_look(g);
-
-	for (i = 0; i < end; i++)
-		if ((l = lane_at(g, i)))
-			lane_look(l);
-	end_look(g, end);
-}
 
 /* While this thread does nothing but wait, it also fetches what comes from other
  * hosts. */
@@ -528,7 +530,7 @@ static void leave_work(struct engine *g)
 static struct lane *go_in(struct ringup_op *op)
 {
 	int end = begin_look(op->engine);
-	struct lane *l = __atomic_load_n(&op->lane, __ATOMIC_ACQUIRE);
+	struct lane *l = __atomic_load_n(&op->lane, __ATOMIC_SEQ_CST);
 
 	if (l->serial)
 		__atomic_fetch_add(&l->inside, 1, __ATOMIC_SEQ_CST);
@@ -671,11 +673,15 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 	rc = submit_op(l, r, NULL, holding && deadline_ns == INT64_MAX, &op, &as, e);
 	lock_give(&l->lock);
 	if (rc) {
+		/* The others wait for what cannot be submitted here. */
+		if (rc == RINGUP_EPEER)
+			engine_alarm(g, rc, e->text);
 		if (holding)
 			give_baton(g);
 		return rc;
 	}
-	engine_arrived(l, op, as);
+	/* A join that is not published yet may be by another thread, now. */
+	engine_arrived(l, r->want.kind == WANT_JOIN ? NULL : op, as);
 	return wait_or_leave(op, deadline_ns, holding, opp, e);
 }
 

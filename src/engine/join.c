@@ -158,8 +158,7 @@ int join_answer(struct lane *l, struct err *e)
 		return 0;
 	/* Ours may be complete, and nobody has looked: then the others may have used the name
 	 * again, or it was the last before we joined. */
-	if (eager_scan(l))
-		engine_completed(l->engine);
+	lane_look(l);
 	release_ghosts(l);
 	do {
 		n = ledger_calling(l->ledger, ids, 64);

@@ -105,6 +105,35 @@ static void mind_changed_before(struct ringup *r, int rank, int size)
 	ringup_free(out);
 }
 
+/* Somebody changes his mind while this rank's only thread drives something else. */
+static void mind_changed_meanwhile(struct ringup *r, int rank, int size)
+{
+	enum { TIMES = 200 };
+	struct ringup_group *g = ringup_world(r);
+	struct ringup_op *op, *other;
+	int64_t enough = clock_deadline(LATE_MS);
+	float v[FEW];
+	void *out;
+	int k;
+
+	for (k = 0; k < TIMES; k++) {
+		out = NULL;
+		get_known(g, rank);
+		if (rank == size - 1) {
+			check(!gather(g, MANY, NULL, &out), "more rows", rank);
+			check(!sum(g, "other", v, NULL), "the other one", rank);
+		} else {
+			check(!gather(g, FEW, &op, &out), "start", rank);
+			check(!sum(g, "other", v, &other), "start the other one", rank);
+			while (!ringup_poll(other) && clock_ns() < enough)
+				;
+			check(!ringup_wait(op, -1) && !ringup_wait(other, -1), "wait", rank);
+		}
+		ringup_free(out);
+	}
+	check(clock_ns() < enough, "at once", rank);
+}
+
 /* Complete everywhere, and one has not looked: its group may go, and so may it. */
 static void not_looked_at(struct ringup *r, int rank, int size)
 {
@@ -317,6 +346,8 @@ int main(void)
 	afresh("a mind changed after a small one has been started", 4, mind_changed_later);
 	afresh("a mind changed before", 2, mind_changed_before);
 	afresh("a mind changed before", 4, mind_changed_before);
+	afresh("a mind changed while another thing is looked at", 2, mind_changed_meanwhile);
+	afresh("a mind changed while another thing is looked at", 4, mind_changed_meanwhile);
 	afresh("not looked at", 3, not_looked_at);
 	afresh("the last to join", 2, last_to_join);
 	afresh("the last to join", 4, last_to_join);
