@@ -14,6 +14,7 @@
 #include "engine/ledger.h"
 #include "engine/op.h"
 #include "engine/plan.h"
+#include "engine/submit.h"
 #include "ringup.h"
 #include "wire/ranks.h"
 
@@ -67,6 +68,7 @@ int lane_flying(struct lane *l)
 	lock_take(&l->lock);
 	for (op = l->flying; op; op = op->next)
 		n += !op_is_done(op);
+	n += submit_any_alone(l);
 	lock_give(&l->lock);
 	return n;
 }
@@ -75,7 +77,7 @@ static void give_all(struct ringup_op *list, struct lane *to)
 {
 	for (; list; list = list->next) {
 		give_all(list->members, to);
-		__atomic_store_n(&list->lane, to, __ATOMIC_RELEASE);
+		__atomic_store_n(&list->lane, to, __ATOMIC_SEQ_CST);
 	}
 }
 

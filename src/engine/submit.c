@@ -234,8 +234,7 @@ static void take_back(struct lane *l, struct ringup_op *op)
 /* Stands in a tensor for an operation that nobody but its caller knows of. */
 static struct ringup_op alone;
 
-/* In another thread, for a moment more. */
-static bool any_alone(const struct lane *l)
+bool submit_any_alone(const struct lane *l)
 {
 	int i;
 
@@ -260,11 +259,11 @@ int submit_join(struct lane *l, enum arrival *as, struct err *e)
 	struct ringup_op *op = l->join;
 	int rc;
 
-	if (!submit_join_ready(l) || any_alone(l))
+	if (!submit_join_ready(l) || submit_any_alone(l))
 		return 0;
 	__atomic_store_n(&l->join, NULL, __ATOMIC_RELAXED);
-	/* Who has the most is the last.  Between hosts whoever comes after the same batch does.
-	 */
+	/* Who has the most is the last.  Between hosts those who come after the same batch have
+	 * the same. */
 	op->ask.rows = l->ledger->span ? __atomic_load_n(&l->batches, __ATOMIC_RELAXED)
 				       : ledger_join_number(l->ledger);
 	rc = post(l, op, true, false, as, e);

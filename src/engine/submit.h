@@ -30,9 +30,12 @@ int submit_member(struct lane *l, struct ringup_op *op, const struct request *r,
  * It comes after all that the rank has submitted before, and that is so when that is
  * complete: until then ranks that have joined answer it, and afterwards no rank has to.
  * Returns 1 if it was published, 0 if not.  submit_join_ready - is it worth trying?
+ *
+ * submit_any_alone - does another thread wait by submit_short(), for a moment more?
  */
 int submit_join(struct lane *l, enum arrival *as, struct err *e);
 bool submit_join_ready(const struct lane *l);
+bool submit_any_alone(const struct lane *l);
 
 /* submit_short - a blocking eager operation, without an entry among those in flight,
  * if all is as it was the last time.  Returns 1 if it is done; 0 if *@opp is to be
