@@ -359,6 +359,11 @@ static int exchange_in_world(void *ctx, const void *mine, size_t len, void *all)
 	return rc;
 }
 
+static struct circle world_circle(struct member *m)
+{
+	return (struct circle){ m->rank, m->size, exchange_in_world, m, &m->why };
+}
+
 /* Ranks that are not in the group send nothing, but take part. */
 static int exchange_in_group(void *ctx, const void *mine, size_t len, void *all)
 {
@@ -451,7 +456,7 @@ static int open_lane(struct member *m, struct group *g, struct group_site *s,
 static int open_group(struct member *m, struct group *g, struct card *cards,
 		      struct segment_door *door, struct err *e)
 {
-	struct circle world = { m->rank, m->size, exchange_in_world, m, &m->why };
+	struct circle world = world_circle(m);
 	struct crossing crossing = { m, g, 0 };
 	struct tree_events events;
 	struct circle circle = { g->rank, g->size, exchange_in_group, &crossing, &m->why };
@@ -517,7 +522,7 @@ static int prepare(struct member *m, const int *ranks, int count, struct group *
 int member_group_open(struct member *m, const int *ranks, int count, struct group *g,
 		      struct err *e)
 {
-	struct circle world = { m->rank, m->size, exchange_in_world, m, &m->why };
+	struct circle world = world_circle(m);
 	struct segment_door door = { .fd = -1 };
 	struct card *cards;
 	int rc = prepare(m, ranks, count, g, &cards, &door, e);
@@ -531,38 +536,44 @@ int member_group_open(struct member *m, const int *ranks, int count, struct grou
 	return rc;
 }
 
-/* Do all ranks mean this one? */
-static int same_group(struct member *m, const struct group *g, struct err *e)
-{
-	struct circle world = { m->rank, m->size, exchange_in_world, m, &m->why };
-	uint64_t mine = g->lane.serial, *all = calloc((size_t)m->size, sizeof(*all));
-	int r, rc;
+/* What ranks tell each other before they remove a group. */
+struct removal {
+	uint64_t serial;
+	int64_t flying; /* operations there */
+};
 
-	if (!all)
-		rc = circle_agree(&world, fail(e, RINGUP_ENOMEM, "no memory"), e);
-	else
-		rc = circle_exchange(&world, &mine, sizeof(mine), all, e);
-	for (r = 1; r < m->size && !rc; r++)
-		if (all[r] != all[0])
-			rc = fail(e, RINGUP_EMISMATCH,
-				  "rank 0 removes the group that was added as number %llu, "
-				  "rank %d number %llu",
-				  (unsigned long long)all[0], r, (unsigned long long)all[r]);
-	free(all);
-	return rc;
+/* Do all ranks mean the same one, and is nothing in flight there?  All find the same. */
+static int may_remove(const struct removal *all, int size, struct err *e)
+{
+	int r;
+
+	for (r = 1; r < size; r++)
+		if (all[r].serial != all[0].serial)
+			return fail(e, RINGUP_EMISMATCH,
+				    "rank 0 removes the group that was added as number %llu, "
+				    "rank %d number %llu",
+				    (unsigned long long)all[0].serial, r,
+				    (unsigned long long)all[r].serial);
+	for (r = 0; r < size; r++)
+		if (all[r].flying)
+			return fail(e, RINGUP_EBUSY,
+				    "%lld operations of rank %d are in flight in the group",
+				    (long long)all[r].flying, r);
+	return 0;
 }
 
 int member_group_close(struct member *m, struct group *g, struct err *e)
 {
-	struct circle world = { m->rank, m->size, exchange_in_world, m, &m->why };
-	int flying = g->rank < 0 ? 0 : lane_flying(&g->lane), rc;
+	struct circle world = world_circle(m);
+	struct removal mine = { g->lane.serial, g->rank < 0 ? 0 : lane_flying(&g->lane) };
+	struct removal *all = calloc((size_t)m->size, sizeof(*all));
+	int rc = all ? 0 : fail(e, RINGUP_ENOMEM, "no memory");
 
-	rc = same_group(m, g, e);
-	if (rc)
-		return rc;
-	if (flying)
-		rc = fail(e, RINGUP_EBUSY, "%d operations are in flight in the group", flying);
-	rc = circle_agree(&world, rc, e);
+	rc = rc ? circle_agree(&world, rc, e)
+		: circle_exchange(&world, &mine, sizeof(mine), all, e);
+	if (!rc)
+		rc = may_remove(all, m->size, e);
+	free(all);
 	if (rc)
 		return rc;
 	if (g->rank >= 0)
