@@ -98,6 +98,11 @@ static bool has_redop(const struct asked *a)
 	return a->kind <= MANY_SCATTERS;
 }
 
+static bool is_bundle(const struct asked *a)
+{
+	return a->kind == MANY || a->kind == MANY_SCATTERS || a->kind == MANY_GATHERS;
+}
+
 static void draw_tensor(struct lots *l, const struct asked *a, struct tensor_asked *t)
 {
 	static const uint64_t lengths[] = { 0, 0, 1, 1, 2, 3, 7, 64, 255, 1000, 5000, 40000 };
@@ -125,9 +130,7 @@ static void draw_asked(struct lots *l, struct asked *a, int name, const struct s
 
 	a->kind = draw(l, KINDS);
 	a->group = draw(l, 3) ? 0 : draw(l, GROUPS);
-	a->tensors = a->kind == MANY || a->kind == MANY_SCATTERS || a->kind == MANY_GATHERS
-			     ? 1 + draw(l, TENSORS)
-			     : a->kind != MEET;
+	a->tensors = is_bundle(a) ? 1 + draw(l, TENSORS) : a->kind != MEET;
 	a->root = draw(l, side[a->group].size);
 	a->name = name;
 	a->odd = -1;
@@ -685,12 +688,13 @@ static void land(struct flight *f, const struct side *s, const bool *in, int rc,
 {
 	const struct asked *a = &f->a;
 	const char *name = *f->name ? f->name : "one without a name";
+	const char *says = is_bundle(a) && a->odd < 0 ? " has joined, " : " wants a";
 	uint64_t bad;
 
 	if (a->odd < 0 && !is_impossible(a, in, s->size))
 		bad = rc ? 1 : judge(f, s, in);
 	else
-		bad = rc != RINGUP_EMISMATCH || !strstr(ringup_error(), " wants a") ||
+		bad = rc != RINGUP_EMISMATCH || !strstr(ringup_error(), says) ||
 		      strncmp(ringup_error(), name, strlen(name)) != 0 || judge_refused(f, s);
 	if (bad)
 		tell(f, s, rc, bad);
@@ -714,7 +718,7 @@ static void shuffle(int *order, int n, struct lots *own)
 	}
 }
 
-/* What a job is doing, the same on all ranks but for the first and the last two. */
+/* What a job is doing, the same on all ranks but for the first and the last three. */
 struct job {
 	int rank, size;
 	struct side side[GROUPS];
@@ -723,6 +727,7 @@ struct job {
 	int quota[GROUPS][RANKS_MAX]; /* rounds that each takes part in before it joins */
 	int round;
 	struct lots own;
+	uint64_t digest[ROUNDS]; /* of what sums gave this rank */
 	struct flight flight[FLYING];
 };
 
@@ -738,17 +743,7 @@ static int who(const struct job *j, int g, bool *in)
 	return n;
 }
 
-/* Results of a sum have the same bits on all ranks that took part.  Atomic for ThreadSanitizer
- * only: each rank has mapped the shared memory on its own, so to it a barrier orders nothing.
- */
-static uint64_t digests[ROUNDS][RANKS_MAX];
-
-static uint64_t digest_of(int round, int rank)
-{
-	return __atomic_load_n(&digests[round][rank], __ATOMIC_RELAXED);
-}
-
-static void note(const struct job *j, const struct flight *f, const bool *in)
+static void note(struct job *j, const struct flight *f, const bool *in)
 {
 	const struct asked *a = &f->a;
 	uint64_t k, d = 0;
@@ -761,8 +756,7 @@ static void note(const struct job *j, const struct flight *f, const bool *in)
 		     k++)
 			d = d * 31 + f->out[i][k];
 	/* Each rank comes by them in an order of its own. */
-	__atomic_fetch_add(&digests[j->round][j->rank], mix(d + (uint64_t)a->name),
-			   __ATOMIC_RELAXED);
+	j->digest[j->round] += mix(d + (uint64_t)a->name);
 }
 
 static void launch(struct job *j, struct flight *f, const struct asked *a, bool named,
@@ -850,20 +844,34 @@ static void draw_round(struct job *j, struct asked *now)
 	}
 }
 
+/* Results of a sum have the same bits on all ranks that took part. */
 static void compare_digests(const struct job *j)
 {
-	bool in[RANKS_MAX];
+	uint64_t *all, counts[RANKS_MAX];
 	int round, r, first;
+	struct ringup_gather mine = { .name = "digests",
+				      .in = j->digest,
+				      .rows = sizeof(j->digest),
+				      .row = 1,
+				      .dtype = RINGUP_U8,
+				      .out = (void **)&all,
+				      .counts = counts };
 
+	if (ringup_allgather(j->side[0].group, &mine, NULL)) {
+		check(0, "digests", j->rank);
+		return;
+	}
 	for (round = 0; round < ROUNDS; round++) {
 		first = -1;
 		for (r = 0; r < j->size; r++) {
-			in[r] = round < j->quota[0][r];
-			first = first < 0 && in[r] ? r : first;
-			if (in[r] && digest_of(round, r) != digest_of(round, first))
+			if (round >= j->quota[0][r])
+				continue;
+			first = first < 0 ? r : first;
+			if (all[r * ROUNDS + round] != all[first * ROUNDS + round])
 				check(0, "equal bits on all ranks", r);
 		}
 	}
+	ringup_free(all);
 }
 
 /* Those of this rank's groups in which it comes to its end before round @now. */
@@ -894,7 +902,6 @@ static void wait_for_joins(const struct job *j, const int *last, struct ringup_o
 /* @joining: ranks come to their ends one after the other, in each group at another time. */
 static void play(struct job *j, bool joining)
 {
-	struct ringup_group *world = j->side[0].group;
 	struct asked now[FLYING];
 	struct ringup_op *joins[GROUPS];
 	int g, r, last[GROUPS] = { -1, -1, -1, -1 };
@@ -903,7 +910,7 @@ static void play(struct job *j, bool joining)
 		for (r = 0; r < j->side[g].size; r++)
 			j->quota[g][r] = joining ? draw(&j->lots, ROUNDS + 1) : ROUNDS;
 	for (j->round = 0; j->round < ROUNDS; j->round++) {
-		__atomic_store_n(&digests[j->round][j->rank], 0, __ATOMIC_RELAXED);
+		j->digest[j->round] = 0;
 		join(j, j->round, last, joins);
 		draw_round(j, now);
 		/* What is not in flight at once has to come in one order. */
@@ -916,10 +923,7 @@ static void play(struct job *j, bool joining)
 		join(j, ROUNDS, last, joins);
 		wait_for_joins(j, last, joins);
 	}
-	check(!ringup_barrier(world, "all are through", NULL), "barrier", j->rank);
-	if (j->rank == 0)
-		compare_digests(j);
-	check(!ringup_barrier(world, "all are compared", NULL), "barrier", j->rank);
+	compare_digests(j);
 }
 
 static void add_side(struct job *j, struct ringup *r, int g)
@@ -975,13 +979,37 @@ static void all(const char *where, int least, int most)
 		run(what, size, any);
 }
 
-/* test_any [LOT] - the first lot; what fails says which. */
+/* One rank of a job of processes: so many lots, and what is wrong with them. */
+static int launched(uint64_t first, uint64_t lots)
+{
+	struct ringup *r = NULL;
+	struct ringup_group *world;
+
+	alarm(250);
+	if (ringup_init(NULL, &r)) {
+		fprintf(stderr, "%s\n", ringup_error());
+		return 1;
+	}
+	world = ringup_world(r);
+	for (seed = first; seed < first + lots; seed++)
+		any(r, ringup_rank(world), ringup_size(world));
+	printf("rank %d of %d, %s: %llu lots from %llu on, %d wrong\n", ringup_rank(world),
+	       ringup_size(world), ringup_backend(world), (unsigned long long)lots,
+	       (unsigned long long)first, wrong);
+	ringup_fini(r);
+	return wrong != 0;
+}
+
+/* test_any [LOT [LOTS]] - the first lot; what fails says which.  A process that has been
+ * launched as a rank of a job is that rank. */
 int main(int argc, char **argv)
 {
 	bool is_long = getenv("RINGUP_TEST_LONG") != NULL;
 	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
 	int turn;
 
+	if (getenv("RINGUP_RANK"))
+		return launched(first, argc > 2 ? strtoull(argv[2], NULL, 0) : 1);
 	for (turn = 0; turn < (is_long ? 40 : 1); turn++) {
 		seed = first + (uint64_t)turn;
 		all("", INSTRUMENTED ? 3 : 1, INSTRUMENTED ? 3 : 5);
