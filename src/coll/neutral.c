@@ -89,7 +89,7 @@ static bool put_one(enum ringup_dtype t, double pre, unsigned char *to)
 {
 	alignas(WIDEST) unsigned char one[WIDEST] = { 0 }, first[WIDEST] = { 0 };
 	uint64_t bits;
-	double x = __builtin_ceil(1 / __builtin_fabs(pre)), product;
+	double x = __builtin_ceil(1 / __builtin_fabs(pre));
 	int k;
 
 	if (t == RINGUP_BOOL) {
@@ -113,11 +113,10 @@ static bool put_one(enum ringup_dtype t, double pre, unsigned char *to)
 		if (scales_to(t, to, pre, one))
 			return true;
 	}
-	/* Within a few units of the last place of the least precise type, unless 1 / pre is
-	 * none of its numbers. */
+	/* Within two units of the last place of f16 or bf16, unless 1 / pre is none of its
+	 * numbers, or one of so few digits that it is far from it. */
 	memcpy(to, first, WIDEST);
-	product = scaled(t, to, pre);
-	return product > 0.98 && product < 1.02;
+	return __builtin_fabs(scaled(t, to, pre) - 1) <= (t == RINGUP_BF16 ? 0x1p-6 : 0x1p-9);
 }
 
 /* What leaves a minimum or maximum as it is; what is negated changes places, but a factor
