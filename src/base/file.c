@@ -208,6 +208,13 @@ static int write_into(const char *path, mode_t mode, const void *data, size_t le
 	return rc;
 }
 
+static bool can_write(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+}
+
 /* Is that what this process has as its output or for its errors?  Then the number of it. */
 static int standard(const struct stat *st)
 {
@@ -215,7 +222,8 @@ static int standard(const struct stat *st)
 	int fd;
 
 	for (fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
-		if (!fstat(fd, &own) && own.st_dev == st->st_dev && own.st_ino == st->st_ino)
+		if (can_write(fd) && !fstat(fd, &own) && own.st_dev == st->st_dev &&
+		    own.st_ino == st->st_ino)
 			return fd;
 	return -1;
 }
@@ -233,7 +241,7 @@ int file_save(const char *path, mode_t mode, const void *data, size_t len, struc
 		return file_put(fd, data, len) ? fail_os(e, "%s", path) : 0;
 	if (stat(path, &st) || !S_ISREG(st.st_mode) || !realpath(path, real))
 		return write_into(path, mode, data, len, e);
-	return file_write(NULL, real, mode, data, len, e);
+	return file_write(NULL, real, mode & st.st_mode, data, len, e);
 }
 
 int file_remove(const char *root, const char *path, struct err *e)
