@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/xml.h"
 #include "ringup.h"
 
@@ -212,18 +213,21 @@ int plot_try(const char *path, struct err *e)
 int plot_write(const struct plot *p, const char *path, struct err *e)
 {
 	struct frame f = frame_of(p);
-	FILE *out = fopen(path, "we");
-	int i, bad;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	int i, rc;
 
 	if (!out)
-		return fail_os(e, "%s", path);
+		return fail(e, RINGUP_ENOMEM, "no memory for a plot");
 	put_head(out, p);
 	put_axes(out, &f);
 	for (i = 0; i < p->curves; i++)
 		put_curve(out, &f, &p->curve[i], i);
 	fprintf(out, "</svg>\n");
-	bad = ferror(out);
-	if (fclose(out) || bad)
-		return fail_os(e, "%s", path);
-	return 0;
+	rc = ferror(out);
+	rc = fclose(out) || rc ? fail(e, RINGUP_ENOMEM, "no memory for a plot")
+			       : file_save(path, 0644, text, len, e);
+	free(text);
+	return rc;
 }

@@ -308,6 +308,15 @@ players() {
   [[ ${#lines[@]} -eq 1 && $output == *"/nonexistent/x.svg"* ]] || { echo "$output"; return 1; }
 }
 
+@test "a plot by the name of stdout goes behind what is there" {
+  local out=$BATS_TEST_TMPDIR/out
+  timeout 60 ringup bench allreduce -n 2 -i 2 --sizes 8 --plot /dev/stdout >"$out"
+  [[ $(head -n 1 "$out") == "allreduce, 2 ranks"* && $(tail -n 1 "$out") == "</svg>" ]] || {
+    cat "$out"
+    return 1
+  }
+}
+
 @test "a plot goes into a FIFO, and nobody is kept from ending the wait for its reader" {
   local fifo=$BATS_TEST_TMPDIR/fifo out=$BATS_TEST_TMPDIR/out pid i
   mkfifo "$fifo"
