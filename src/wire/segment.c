@@ -170,11 +170,15 @@ static int recv_fd(int from, int *fd, struct err *e)
 		return fail(e, RINGUP_EPEER,
 			    "hung up before it had handed out the shared memory");
 	c = CMSG_FIRSTHDR(&m);
+	if (m.msg_flags & MSG_CTRUNC)
+		return fail(e, RINGUP_ESYSTEM,
+			    "too many open files: none is left for the shared memory");
 	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
 	    c->cmsg_len != CMSG_LEN(sizeof(int)))
 		return fail(e, RINGUP_EPEER, "no descriptor came with the message");
 	memcpy(fd, CMSG_DATA(c), sizeof(*fd));
-	return 0;
+	*fd = file_lift(*fd);
+	return *fd < 0 ? fail_os(e, "shared memory") : 0;
 }
 
 /* Which of those that have not got it yet knocks there?  Others of this host may knock, too:
@@ -223,6 +227,9 @@ static int answer(const struct segment_door *d, int memfd, const struct segment_
 {
 	int fd = file_lift(accept4(d->fd, NULL, NULL, SOCK_CLOEXEC)), i, rc = 0;
 
+	/* Whoever knocks would go on knocking. */
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		return fail_os(e, "hand out shared memory");
 	if (fd < 0)
 		return 0;
 	i = who_knocks(fd, p, served);
@@ -252,12 +259,16 @@ static int hand_out(const struct segment_door *d, int memfd, const struct segmen
 			rc = fail(e, RINGUP_ETIMEDOUT,
 				  "%d of the host's %d ranks did not fetch the shared memory",
 				  left, p->count);
-		} else if (poll(&knock, 1, ms < 0 || ms > LOOK_MS ? LOOK_MS : ms) > 0) {
-			rc = answer(d, memfd, p, served, e);
-			left -= rc > 0;
-		} else {
-			rc = look_for_peers(p, served, e);
+			break;
 		}
+		if (poll(&knock, 1, ms < 0 || ms > LOOK_MS ? LOOK_MS : ms) > 0)
+			rc = answer(d, memfd, p, served, e);
+		else
+			rc = 0;
+		left -= rc > 0;
+		/* Strangers may knock all the time. */
+		if (!rc)
+			rc = look_for_peers(p, served, e);
 	}
 	free(served);
 	return rc < 0 ? rc : 0;

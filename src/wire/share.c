@@ -297,7 +297,7 @@ static unsigned char *fetch(const struct share_arena *a)
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)a->pid, (int)a->fd);
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	fd = file_lift(open(path, O_RDWR | O_CLOEXEC));
 	if (fd < 0)
 		return NULL;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_ino == a->inode &&
