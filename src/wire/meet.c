@@ -140,6 +140,7 @@ static void refuse_gone(struct meet_server *s, struct guest *g)
 	struct err e = { 0 };
 
 	fail(&e, RINGUP_EPEER, "rank %d has left", s->gone);
+	s->came[g - s->guest] = false;
 	refuse(s, g, &e);
 }
 

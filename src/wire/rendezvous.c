@@ -177,11 +177,16 @@ int rendezvous_adopt(struct rendezvous *r, int rank, int size,
 
 void rendezvous_close(struct rendezvous *r)
 {
+	int64_t enough = clock_deadline(FAREWELL_MS);
+	int rc = 0;
+
 	/* Rank 0's server must not go before its last answers have: who asks
 	 * again has got them.  The answer to this is of no interest. */
-	if (r->meet && !r->why.code &&
-	    meet_exchange(r->meet, NULL, 0, NULL, clock_deadline(FAREWELL_MS), NULL))
-		r->why.code = RINGUP_ESHUTDOWN;
+	if (r->meet && !r->why.code)
+		rc = meet_exchange(r->meet, NULL, 0, NULL, enough, NULL);
+	/* Another one has left at once; those who come later may still read. */
+	if (rc == RINGUP_EPEER && r->server)
+		clock_sleep_ms(clock_left_ms(enough));
 	meet_leave(r->meet);
 	jobdir_remove(&r->offer);
 	meet_stop(r->server);

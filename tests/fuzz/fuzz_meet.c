@@ -44,7 +44,7 @@ static void read_answers(int rank)
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct meet_server s = { .size = RANKS, .guest = guests, .came = came };
+	struct meet_server s = { .size = RANKS, .guest = guests, .came = came, .gone = -1 };
 	size_t at = 0;
 	int i;
 
@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 			continue;
 		}
 		if (what & 4) {
-			drop(&s, &guests[rank]);
+			depart(&s, &guests[rank]);
 			enter_guest(&s, rank);
 		}
 		if (what & 8)
