@@ -124,6 +124,8 @@ def closures_that_compute_gradients():
                 everywhere_equal(p)
     with_none = hvd.DistributedOptimizer(o.SGD(net().parameters(), lr=0.1))
     assert with_none.step(lambda: None) is None
+    # An empty batch has a loss of 0, which is as good as 0.0.
+    assert with_none.step(lambda: 0 if hvd.rank() == 0 else 1.0) == (hvd.size() - 1) / hvd.size()
 
 
 @check

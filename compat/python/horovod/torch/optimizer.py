@@ -5,6 +5,7 @@ runs while backward() goes on.  step() waits for all of them."""
 
 import contextlib
 import itertools
+import numbers
 import os
 import warnings
 import weakref
@@ -242,9 +243,10 @@ class _DistributedOptimizer:
         return combined
 
     def _of_all(self, loss):
-        """What closures return, combined like gradients; if it is a number at all."""
-        if isinstance(loss, float):
-            return self._of_all(torch.tensor(loss, dtype=torch.float64)).item()
+        """What closures return, combined like gradients; if it is a number at all, which it must
+        be on all ranks or on none."""
+        if isinstance(loss, numbers.Real) and not isinstance(loss, bool):
+            return self._of_all(torch.tensor(float(loss), dtype=torch.float64)).item()
         if not isinstance(loss, torch.Tensor):
             return loss
         return allreduce(loss.detach(), op=self._op, process_set=self._process_set)
