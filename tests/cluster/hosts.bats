@@ -155,6 +155,25 @@ finish() {
   done
 }
 
+@test "whatever a job may do, with several ranks a host and some that join" {
+  local layout rank host
+  program=("$PWD/tests/whole/test_any")
+  for layout in "$a $b $b" "$b $a $b $a" "$a $a $a $b"; do
+    # shellcheck disable=SC2086 # words
+    set -- $layout
+    pids=()
+    rm -rf "$meet"
+    mkdir -m 700 "$meet"
+    rank=0
+    for host; do
+      start "$host" $((rank++)) $# 1 3
+    done
+    finish "${!pids[@]}"
+    expect_status 0
+    [[ $(grep -c "tcp: 3 lots from 1 on, 0 wrong" <<<"$output") -eq $# ]]
+  done
+}
+
 @test "a rank that is killed on one host is named on both" {
   start "$a" 0 4 die
   start "$a" 1 4 die
