@@ -17,14 +17,20 @@
 
 void want_shape(struct want *w, const uint64_t *shape, int dims)
 {
+	unsigned char bytes[16];
+	uint64_t beyond = 0;
 	int i;
 
 	w->dims = (uint8_t)(dims < WANT_DIMS ? dims : WANT_DIMS);
-	for (i = 0; i < dims; i++)
-		if (i < WANT_DIMS)
-			w->shape[i] = shape[i];
-		else
-			w->shape[WANT_DIMS - 1] *= shape[i];
+	for (i = 0; i < dims && i < WANT_DIMS; i++)
+		w->shape[i] = shape[i];
+	for (; i < dims; i++) {
+		pack_put64(bytes, beyond);
+		pack_put64(bytes + 8, shape[i]);
+		beyond = hash_bytes(bytes, sizeof(bytes));
+		w->shape[WANT_DIMS - 1] *= shape[i];
+	}
+	w->beyond = (uint32_t)beyond;
 }
 
 bool want_valid(const struct want *w, int size)
@@ -52,7 +58,7 @@ void want_put(unsigned char *to, const struct want *w)
 	to[41] = w->dtype;
 	to[42] = w->redop;
 	to[43] = w->dims;
-	pack_put32(to + 44, 0);
+	pack_put32(to + 44, w->beyond);
 	for (i = 0; i < WANT_DIMS; i++)
 		pack_put64(to + 48 + 8 * i, w->shape[i]);
 }
@@ -73,6 +79,7 @@ void want_get(const unsigned char *from, struct want *w)
 	w->dtype = from[41];
 	w->redop = from[42];
 	w->dims = from[43];
+	w->beyond = pack_get32(from + 44);
 	for (i = 0; i < WANT_DIMS; i++)
 		w->shape[i] = pack_get64(from + 48 + 8 * i);
 }
@@ -150,7 +157,10 @@ void want_text(const struct want *w, const int *world, char *out, size_t len)
 	}
 	for (i = 0; i < w->dims && n > 0 && (size_t)n < len; i++)
 		n += snprintf(out + n, len - (size_t)n, "%s%llu%s", i ? "," : " [",
-			      (unsigned long long)w->shape[i], i + 1 < w->dims ? "" : "]");
+			      (unsigned long long)w->shape[i],
+			      i + 1 < w->dims ? ""
+			      : w->beyond     ? " in more dimensions]"
+					      : "]");
 	if (n > 0 && (size_t)n < len && (w->pre != 1 || w->post != 1)) {
 		factor_text(w->pre, pre);
 		factor_text(w->post, post);

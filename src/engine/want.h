@@ -30,7 +30,7 @@ struct want {
 	uint8_t dtype;    /* enum ringup_dtype */
 	uint8_t redop;    /* enum ringup_redop */
 	uint8_t dims;     /* of shape that are set; 0: nobody told   */
-	uint32_t zero;
+	uint32_t beyond;  /* a hash of the dimensions that are not in shape; 0: all are */
 	uint64_t shape[WANT_DIMS];
 };
 
@@ -47,12 +47,12 @@ static inline void want_init(struct want *w, int kind, enum ringup_dtype dtype, 
 	w->dtype = (uint8_t)dtype;
 	w->redop = 0;
 	w->dims = 0;
-	w->zero = 0;
+	w->beyond = 0;
 	memset(w->shape, 0, sizeof(w->shape));
 }
 
 /* want_shape - set the shape.  What has more dimensions than we keep has the
- * others multiplied into the last. */
+ * others multiplied into the last, and a hash of them. */
 void want_shape(struct want *w, const uint64_t *shape, int dims);
 
 /*
@@ -72,8 +72,8 @@ static inline bool want_equal(const struct want *a, const struct want *b)
 
 	if (a->count != b->count || a->digest != b->digest || a->root != b->root ||
 	    a->members != b->members || a->kind != b->kind || a->dtype != b->dtype ||
-	    a->redop != b->redop || a->dims != b->dims || memcmp(&a->pre, &b->pre, 8) ||
-	    memcmp(&a->post, &b->post, 8))
+	    a->redop != b->redop || a->dims != b->dims || a->beyond != b->beyond ||
+	    memcmp(&a->pre, &b->pre, 8) || memcmp(&a->post, &b->post, 8))
 		return false;
 	/* What lies beyond the dimensions that are set is zero. */
 	for (i = 0; i < a->dims && i < WANT_DIMS; i++)

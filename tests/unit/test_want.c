@@ -62,6 +62,7 @@ int main(void)
 {
 	struct want a = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 }, b = a, c = a;
 	const struct want *of[3] = { &a, &b, &c };
+	unsigned char wire[WANT_WIRE];
 	char text[600];
 
 	ok(want_equal(&a, &b), "equal");
@@ -107,6 +108,10 @@ int main(void)
 	   "%s", text);
 	want_shape(&b, (uint64_t[]){ 1, 1, 1, 1, 1, 1, 1, 1, 5, 2 }, 10);
 	ok(b.dims == WANT_DIMS && b.shape[WANT_DIMS - 1] == 10, "more dimensions than we keep");
+	want_shape(&c, (uint64_t[]){ 1, 1, 1, 1, 1, 1, 1, 1, 2, 5 }, 10);
+	want_put(wire, &c);
+	want_get(wire, &a);
+	ok(!want_equal(&b, &c) && want_equal(&a, &c), "are compared, too");
 	sets();
 	long_names();
 	return tap_done();
