@@ -1,6 +1,7 @@
 /* test_any.c - whatever a job may do, in any order, beside a plain reference. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -775,6 +776,19 @@ static void launch(struct job *j, struct flight *f, const struct asked *a, bool 
 	*rc = ask(f, s, opp);
 }
 
+/* In one of the ways that there are. */
+static int await(struct job *j, struct ringup_op *op)
+{
+	int rc, way = draw(&j->own, 4);
+
+	while (way == 0 && !ringup_poll(op))
+		sched_yield();
+	do
+		rc = ringup_wait(op, way == 1 ? 1 : -1);
+	while (way == 1 && rc == RINGUP_ETIMEDOUT);
+	return rc;
+}
+
 /* In an order of this rank's own. */
 static void fly(struct job *j, const struct asked *now)
 {
@@ -800,7 +814,7 @@ static void fly(struct job *j, const struct asked *now)
 		if (!f->op)
 			continue;
 		who(j, f->a.group, in);
-		rc = ringup_wait(f->op, -1);
+		rc = await(j, f->op);
 		note(j, f, in);
 		land(f, &j->side[f->a.group], in, rc, j->rank);
 	}
