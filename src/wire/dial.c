@@ -38,6 +38,17 @@ static void hang_up(struct dial *d)
 	shake_wipe(&d->shake);
 }
 
+/* Refused for so long: what listened there has ended, or was never what answers. */
+static int fail_late(const struct dial *d, int code, struct err *e)
+{
+	struct err why = *e;
+
+	return fail(e, code, "%s: %.200s%s", d->where, why.text,
+		    code == RINGUP_EBUSY
+			    ? ""
+			    : ": nobody listens there any more, or a firewall rejects");
+}
+
 /* This try has failed with @code; 0 if there will be another. */
 static int try_again(struct dial *d, int code, struct err *e)
 {
@@ -52,7 +63,7 @@ static int try_again(struct dial *d, int code, struct err *e)
 	else if (!d->refused_ns)
 		d->refused_ns = now;
 	else if (now - d->refused_ns > REFUSED_MS * (int64_t)1000000)
-		return fail_in(e, "%s", d->where);
+		return fail_late(d, code, e);
 	snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, e->text);
 	pause = (int64_t)FIRST_PAUSE_MS << (d->tries < 6 ? d->tries : 6);
 	if (pause > LONGEST_PAUSE_MS)

@@ -36,8 +36,14 @@ enum {
 	CARD = AT_WHERE + SOCK_TEXT,
 };
 
-/* How a rank fared: status (4), a sentence. */
-enum { REPORT_HEAD = 4, REPORT = REPORT_HEAD + 252 };
+/* How a rank fared: status (4), enum insight (4), a sentence. */
+enum { REPORT_HEAD = 8, REPORT = REPORT_HEAD + 248 };
+
+/* How much one that fails knows: nothing; that another is gone; who does not come; why. */
+enum insight { KNOWS_NOTHING, KNOWS_GONE, KNOWS_WHO, KNOWS_WHY };
+
+/* Until when ranks may connect: then there is time to tell each other who did not. */
+enum { TELL_MS = 2000, TELL_PART = 8 };
 
 /* One connection that this rank makes; those to it come in through the door. */
 struct call {
@@ -70,6 +76,7 @@ struct opening {
 	struct err *callers; /* where exchange() may have said why     */
 	bool met;            /* the first exchange has succeeded */
 	int64_t began_ns, deadline_ns;
+	enum insight insight; /* of this rank, if it has failed in connect_all() */
 };
 
 /* ---- who is connected to whom ---- */
@@ -393,21 +400,43 @@ static bool is_connected(const struct opening *o)
 	return true;
 }
 
-static int fail_late(const struct opening *o, struct err *e)
+/* The first call that has not come through, or NULL. */
+static const struct call *open_call(const struct opening *o)
+{
+	int i;
+
+	for (i = 0; i < o->calls; i++)
+		if (!o->call[i].done)
+			return &o->call[i];
+	return NULL;
+}
+
+static int fail_late(struct opening *o, struct err *e)
 {
 	const struct mesh *m = o->m;
+	const struct call *c = open_call(o);
 	bool *set = calloc((size_t)m->size, sizeof(*set));
-	char names[RANKS_TEXT] = "";
+	char names[RANKS_TEXT] = "", call[SOCK_TEXT + 160] = "";
 	int r;
 
+	o->insight = c ? KNOWS_WHY : KNOWS_WHO;
+	if (c)
+		snprintf(call, sizeof(call), "; at %s: %s", c->dial.where,
+			 *c->dial.why ? c->dial.why : "no answer; is there a firewall?");
 	for (r = 0; set && r < m->size; r++)
 		set[r] = !has_rank(o, r);
 	if (set)
 		ranks_text(names, set, m->size);
 	free(set);
-	return fail(e, RINGUP_ETIMEDOUT, "%s did not connect within %.1f s",
+	return fail(e, RINGUP_ETIMEDOUT, "%s did not connect within %.1f s%s",
 		    *names ? names : "some other rank",
-		    (double)(clock_ns() - o->began_ns) / 1e9);
+		    (double)(clock_ns() - o->began_ns) / 1e9, call);
+}
+
+static int fail_gone(struct opening *o, int rank, struct err *e)
+{
+	o->insight = KNOWS_GONE;
+	return fail(e, RINGUP_EPEER, "rank %d has left", rank);
 }
 
 /* One that has left closes its connections; nobody speaks yet. */
@@ -419,11 +448,10 @@ static int check_alive(struct opening *o, const struct pollfd *p, struct err *e)
 	for (i = 0; i < m->links; i++)
 		for (k = 0; k < m->link[i].fds; k++, p++)
 			if (p->revents)
-				return fail(e, RINGUP_EPEER, "rank %d has left",
-					    m->link[i].rank);
+				return fail_gone(o, m->link[i].rank, e);
 	for (i = 0; i < m->size; i++)
 		if (m->control[i] && (p++)->revents)
-			return fail(e, RINGUP_EPEER, "rank %d has left", i);
+			return fail_gone(o, i, e);
 	return 0;
 }
 
@@ -473,7 +501,7 @@ static int probe_rank(struct opening *o, int rank, struct err *e)
 	}
 	p->refused = rc == RINGUP_EPEER ? p->refused + 1 : 0;
 	if (p->refused >= PROBES)
-		return fail(e, RINGUP_EPEER, "rank %d has left", rank);
+		return fail_gone(o, rank, e);
 	if (!sock_parse((const char *)o->cards + (size_t)rank * CARD + AT_WHERE, &to, NULL))
 		p->fd = sock_connect(&to, NULL);
 	if (p->fd < 0) {
@@ -518,21 +546,19 @@ static int connect_all(struct opening *o, struct err *e)
 
 /* ---- agreeing ---- */
 
-/* How much one that fails so knows: that another is gone; who does not come; why. */
-static int insight(int code)
+static uint32_t insight_of(const unsigned char *report)
 {
-	if (!code)
-		return 0;
-	return code == RINGUP_EPEER ? 1 : code == RINGUP_ETIMEDOUT ? 2 : 3;
+	return pack_get32(report) ? pack_get32(report + 4) : KNOWS_NOTHING;
 }
 
 /* The rank whose report tells best what went wrong, or -1. */
 static int find_culprit(const unsigned char *all, int size)
 {
-	int r, best = -1, most = 0, known;
+	uint32_t most = KNOWS_NOTHING, known;
+	int r, best = -1;
 
 	for (r = 0; r < size; r++) {
-		known = insight((int32_t)pack_get32(all + (size_t)r * REPORT));
+		known = insight_of(all + (size_t)r * REPORT);
 		if (known > most) {
 			most = known;
 			best = r;
@@ -548,24 +574,31 @@ static int agree(struct opening *o, int rc,
 {
 	unsigned char mine[REPORT] = { 0 }, *all, *theirs;
 	struct err told = { 0 };
+	uint32_t known = KNOWS_NOTHING;
 	int culprit, code;
 
 	all = calloc((size_t)o->m->size, REPORT);
 	if (!all)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", o->m->size);
 	pack_put32(mine, (uint32_t)rc);
+	pack_put32(mine + 4, rc ? o->insight : KNOWS_NOTHING);
 	if (rc)
-		snprintf((char *)mine + REPORT_HEAD, REPORT - REPORT_HEAD, "%.250s", e->text);
+		snprintf((char *)mine + REPORT_HEAD, REPORT - REPORT_HEAD, "%.246s", e->text);
 	code = tell_all(o, mine, REPORT, all, exchange, ctx, &told);
+	if (code)
+		known = code == RINGUP_EPEER       ? KNOWS_GONE
+			: code == RINGUP_ETIMEDOUT ? KNOWS_WHO
+						   : KNOWS_WHY;
 	culprit = code ? -1 : find_culprit(all, o->m->size);
 	if (culprit >= 0 && culprit != o->m->rank) {
 		theirs = all + (size_t)culprit * REPORT;
+		known = insight_of(theirs);
 		code = (int32_t)pack_get32(theirs);
 		fail(&told, code < 0 ? code : RINGUP_EPEER, "rank %d: %.*s", culprit,
 		     REPORT - REPORT_HEAD - 1, (const char *)theirs + REPORT_HEAD);
 	}
 	/* What this rank has seen itself is worth more, unless another knows more. */
-	if (insight(told.code) > insight(rc)) {
+	if (told.code && (!rc || known > o->insight)) {
 		*e = told;
 		rc = told.code;
 	}
@@ -603,12 +636,25 @@ static int check_shape(const struct mesh_shape *s, struct err *e)
 	return 0;
 }
 
+static int64_t connect_until(int64_t deadline_ns)
+{
+	int left = clock_left_ms(deadline_ns), part = left / TELL_PART;
+
+	if (left < 0)
+		return deadline_ns;
+	return deadline_ns - (part < TELL_MS ? part : TELL_MS) * (int64_t)1000000;
+}
+
 int mesh_open(struct mesh *m, const struct mesh_shape *s, const char *address,
 	      const struct secret *secret,
 	      int (*exchange)(void *ctx, const void *mine, size_t len, void *all), void *ctx,
 	      int64_t deadline_ns, struct err *e)
 {
-	struct opening o = { .m = m, .shape = s, .deadline_ns = deadline_ns, .callers = e };
+	struct opening o = { .m = m,
+			     .shape = s,
+			     .deadline_ns = connect_until(deadline_ns),
+			     .callers = e,
+			     .insight = KNOWS_WHY };
 	struct err why = { 0 };
 	int rc;
 

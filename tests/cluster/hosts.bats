@@ -74,7 +74,7 @@ start() {
   local host=$1 rank=$2 size=$3
   shift 3
   RINGUP_RANK=$rank RINGUP_SIZE=$size RINGUP_MEET=$meet RINGUP_JOB=hosts$$ \
-    RINGUP_START_TIMEOUT_MS=30000 \
+    RINGUP_START_TIMEOUT_MS=${RINGUP_START_TIMEOUT_MS:-30000} \
     timeout 60 ip netns exec "$host" "${program[@]}" "$@" >"$BATS_TEST_TMPDIR/rank.$rank" 2>&1 &
   pids+=($!)
 }
@@ -171,6 +171,37 @@ finish() {
     finish "${!pids[@]}"
     expect_status 0
     [[ $(grep -c "tcp: 3 lots from 1 on, 0 wrong" <<<"$output") -eq $# ]]
+  done
+}
+
+@test "a firewall between two hosts is named on all" {
+  command -v nft >/dev/null || skip "nft is not installed"
+  local verdict host said rank
+  plug 3
+  for verdict in "reject with tcp reset" drop; do
+    ip netns exec "${more[2]}" nft -f - <<<"
+      table inet wall {
+        chain in {
+          type filter hook input priority 0
+          ip saddr 10.9.1.3 tcp flags syn / syn,ack $verdict
+        }
+      }"
+    pids=()
+    rm -rf "$meet"
+    mkdir -m 700 "$meet"
+    rank=0
+    for host in "${more[@]:1}"; do
+      RINGUP_START_TIMEOUT_MS=8000 start "$host" $((rank++)) 3
+    done
+    finish 0 1 2
+    expect_status 3
+    [[ $verdict == drop ]] && said='rank 1 of 3 did not connect within .* at 10.9.1.2:.*no answer' ||
+      said='rank 1: 10.9.1.2:.*Connection refused.*firewall'
+    [[ $(grep -c "rank 2: $said" <<<"$output") -eq 3 ]] || {
+      printf '%s\n' "$output"
+      return 1
+    }
+    ip netns exec "${more[2]}" nft delete table inet wall
   done
 }
 
