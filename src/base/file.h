@@ -47,9 +47,9 @@ int file_write(const char *root, const char *path, mode_t mode, const void *data
  * file_save - the same for a path that a person has named as output.
  *
  * What is there stays what it is: a symbolic link stays one, and the file that it names is
- * replaced, and not for more people than could read it; a device, a FIFO or whatever else is no regular file is written to, as a
- * shell's > would, which may wait for who reads it.  What goes to this process's stdout or
- * stderr goes behind what is there.
+ * replaced, and not for more people than could read it; a device, a FIFO or whatever else
+ * is no regular file is written to, as a shell's > would, which may wait for who reads it.
+ * What goes to this process's stdout or stderr goes behind what is there.
  */
 int file_save(const char *path, mode_t mode, const void *data, size_t len, struct err *e);
 
