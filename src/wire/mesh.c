@@ -39,8 +39,9 @@ enum {
 /* How a rank fared: status (4), enum insight (4), a sentence. */
 enum { REPORT_HEAD = 8, REPORT = REPORT_HEAD + 248 };
 
-/* How much one that fails knows: nothing; that another is gone; who does not come; why. */
-enum insight { KNOWS_NOTHING, KNOWS_GONE, KNOWS_WHO, KNOWS_WHY };
+/* How much one that fails knows: nothing; that another is gone; who does not come; that he
+ * cannot be reached; why. */
+enum insight { KNOWS_NOTHING, KNOWS_GONE, KNOWS_WHO, KNOWS_SILENCE, KNOWS_WHY };
 
 /* Until when ranks may connect: then there is time to tell each other who did not. */
 enum { TELL_MS = 2000, TELL_PART = 8 };
@@ -373,6 +374,8 @@ static int make_calls(struct opening *o, struct err *e)
 		rc = dial_step(&c->dial, e);
 		if (rc > 0)
 			rc = answer_call(o, c, e);
+		if (rc == RINGUP_EPEER)
+			o->insight = KNOWS_SILENCE;
 		if (rc < 0)
 			return fail_in(e, "rank %d", c->rank);
 	}
@@ -419,7 +422,7 @@ static int fail_late(struct opening *o, struct err *e)
 	char names[RANKS_TEXT] = "", call[SOCK_TEXT + 160] = "";
 	int r;
 
-	o->insight = c ? KNOWS_WHY : KNOWS_WHO;
+	o->insight = c ? KNOWS_SILENCE : KNOWS_WHO;
 	if (c)
 		snprintf(call, sizeof(call), "; at %s: %s", c->dial.where,
 			 *c->dial.why ? c->dial.why : "no answer; is there a firewall?");
@@ -548,7 +551,11 @@ static int connect_all(struct opening *o, struct err *e)
 
 static uint32_t insight_of(const unsigned char *report)
 {
-	return pack_get32(report) ? pack_get32(report + 4) : KNOWS_NOTHING;
+	uint32_t known = pack_get32(report + 4);
+
+	if (!pack_get32(report))
+		return KNOWS_NOTHING;
+	return known ? known : KNOWS_GONE;
 }
 
 /* The rank whose report tells best what went wrong, or -1. */
