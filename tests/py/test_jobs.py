@@ -188,6 +188,19 @@ def test_a_killed_rank_fails_the_job_and_is_named(ranks):
     assert p.returncode != 0 and "rank 1" in p.text, p.text
 
 
+@pytest.mark.parametrize("wrong", ["[b, b, b]", "[b]", "[b, b[1:]]", "[b, b + b]", "[]"])
+def test_an_allgather_that_returns_something_else_is_refused(wrong):
+    code = f"""
+import ringup
+try:
+    ringup.init(rank=0, size=2, allgather=lambda b: {wrong})
+except ringup.RingupError as e:
+    print(type(e.__cause__).__name__, str(e.__cause__)[:23])
+"""
+    p = start([sys.executable, "-c", code])
+    assert p.stdout == "ValueError allgather() must return\n", p.stdout + p.stderr
+
+
 def test_an_interrupted_init_leaves_the_job():
     code = """
 import ringup

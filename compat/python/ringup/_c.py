@@ -182,14 +182,19 @@ def failure(lib, status, doing):
     return e
 
 
-def exchange(allgather):
-    """The callback that ringup_init() wants, around allgather(bytes) -> list of bytes."""
+def exchange(allgather, size):
+    """The callback that ringup_init() wants, around allgather(bytes) -> list of bytes, one for each
+    of size ranks; None: as many as the launcher says."""
     failed = []
 
     def call(_ctx, mine, length, everybody):
         try:
-            blocks = b"".join(allgather(ctypes.string_at(mine, length)))
-            ctypes.memmove(everybody, blocks, len(blocks))
+            blocks = [bytes(b) for b in allgather(ctypes.string_at(mine, length))]
+            lengths = [len(b) for b in blocks]
+            if len(blocks) != (size or len(blocks)) or set(lengths) != {length}:
+                raise ValueError(f"allgather() must return {length} bytes of each rank; it returned "
+                                 f"{len(blocks)} blocks, of {lengths} bytes")
+            ctypes.memmove(everybody, b"".join(blocks), length * len(blocks))
             return 0
         except BaseException as e:  # it must not unwind through C
             failed.append(e)

@@ -63,7 +63,7 @@ def init(rank=None, size=None, allgather=None, groups=()):
     how.groups, how.group_count = sets, len(groups)
     failed = []
     if allgather is not None:
-        how.exchange, failed = _c.exchange(allgather)
+        how.exchange, failed = _c.exchange(allgather, size)
     atexit.register(shutdown)
     if sys.excepthook is not _last_words:
         _last_words.before, sys.excepthook = sys.excepthook, _last_words
