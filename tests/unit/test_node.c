@@ -533,6 +533,13 @@ static void refills(int size)
 	copy_use_refill(COPY_REFILLS);
 }
 
+/* Instrumented, these take minutes. */
+#ifdef __SANITIZE_THREAD__
+enum { LARGE_TIMES = 1 };
+#else
+enum { LARGE_TIMES = 3 };
+#endif
+
 /* Results that are stored past the caches: 24 MiB and more of all ranks. */
 static void large(int size, enum copy_refill how)
 {
@@ -542,7 +549,7 @@ static void large(int size, enum copy_refill how)
 
 	copy_use_refill(how);
 	more = (6 << 20) / (uint64_t)(size * size);
-	for (i = 0; i < 3 * PLAN_KINDS; i++) {
+	for (i = 0; i < LARGE_TIMES * PLAN_KINDS; i++) {
 		if (i % PLAN_KINDS == PLAN_BARRIER)
 			continue;
 		choose(&t, (enum plan_kind)(i % PLAN_KINDS), size);
