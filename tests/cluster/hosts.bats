@@ -89,6 +89,22 @@ finish() {
   output=$(cat "$BATS_TEST_TMPDIR"/rank.*)
 }
 
+# job HOST... [-- ARG...] - a job anew, of a rank of $program on each host, until it has ended.
+job() {
+  local hosts=() rank
+  while (($#)) && [[ $1 != -- ]]; do
+    hosts+=("$1")
+    shift
+  done
+  pids=()
+  rm -rf "$meet"
+  mkdir -m 700 "$meet"
+  for rank in "${!hosts[@]}"; do
+    start "${hosts[rank]}" "$rank" "${#hosts[@]}" "${@:2}"
+  done
+  finish "${!hosts[@]}"
+}
+
 @test "two hosts with two ranks each agree, over the cable and not the bridge" {
   start "$a" 0 4
   start "$a" 1 4
@@ -138,37 +154,23 @@ finish() {
 }
 
 @test "a rank of the second host joins while all others go on" {
-  local layout rank host
+  local layout
   for layout in "$a $b $b" "$a $a $b $b"; do
     # shellcheck disable=SC2086 # words
     set -- $layout
-    pids=()
-    rm -rf "$meet"
-    mkdir -m 700 "$meet"
-    rank=0
-    for host; do
-      start "$host" $((rank++)) $# join
-    done
-    finish "${!pids[@]}"
+    job "$@" -- join
     expect_status 0
     [[ $(grep -c "all agree" <<<"$output") -eq $# ]]
   done
 }
 
 @test "whatever a job may do, with several ranks a host and some that join" {
-  local layout rank host
+  local layout
   program=("$PWD/tests/whole/test_any")
   for layout in "$a $b $b" "$b $a $b $a" "$a $a $a $b"; do
     # shellcheck disable=SC2086 # words
     set -- $layout
-    pids=()
-    rm -rf "$meet"
-    mkdir -m 700 "$meet"
-    rank=0
-    for host; do
-      start "$host" $((rank++)) $# 1 3
-    done
-    finish "${!pids[@]}"
+    job "$@" -- 1 3
     expect_status 0
     [[ $(grep -c "tcp: 3 lots from 1 on, 0 wrong" <<<"$output") -eq $# ]]
   done
@@ -176,7 +178,7 @@ finish() {
 
 @test "a firewall between two hosts is named on all" {
   command -v nft >/dev/null || skip "nft is not installed"
-  local verdict host said rank
+  local verdict said
   plug 3
   for verdict in "reject with tcp reset" drop; do
     ip netns exec "${more[2]}" nft -f - <<<"
@@ -186,14 +188,7 @@ finish() {
           ip saddr 10.9.1.3 tcp flags syn / syn,ack $verdict
         }
       }"
-    pids=()
-    rm -rf "$meet"
-    mkdir -m 700 "$meet"
-    rank=0
-    for host in "${more[@]:1}"; do
-      RINGUP_START_TIMEOUT_MS=8000 start "$host" $((rank++)) 3
-    done
-    finish 0 1 2
+    RINGUP_START_TIMEOUT_MS=8000 job "${more[@]:1}"
     expect_status 3
     [[ $verdict == drop ]] && said='rank 1 of 3 did not connect within .* at 10.9.1.2:.*no answer' ||
       said='rank 1: 10.9.1.2:.*Connection refused.*firewall'
@@ -230,14 +225,7 @@ finish() {
   local kind
   for kind in allreduce allgather broadcast alltoall reducescatter; do
     program=(ringup bench "$kind" --check --sizes '8,4K,300K,3M' --iterations 3)
-    pids=()
-    rm -rf "$meet"
-    mkdir -m 700 "$meet"
-    start "$a" 0 4
-    start "$b" 1 4
-    start "$a" 2 4
-    start "$a" 3 4
-    finish 0 1 2 3
+    job "$a" "$b" "$a" "$a"
     expect_status 0
   done
 }
@@ -247,28 +235,17 @@ finish() {
   plug 4
   for kind in allreduce allgather broadcast alltoall reducescatter; do
     program=(ringup bench "$kind" --check --sizes '8,4K,300K,3M' --iterations 3)
-    pids=()
-    rm -rf "$meet"
-    mkdir -m 700 "$meet"
-    start "${more[1]}" 0 4
-    start "${more[2]}" 1 4
-    start "${more[3]}" 2 4
-    start "${more[4]}" 3 4
-    finish 0 1 2 3
+    job "${more[@]:1}"
     expect_status 0
   done
 }
 
 @test "eight hosts, two of them with two ranks: every collective is right" {
-  local kind i
+  local kind
   plug 8
   for kind in allreduce allgather broadcast alltoall reducescatter; do
     program=(ringup bench "$kind" --check --json --sizes '80,4K,300K' --iterations 2)
-    pids=()
-    rm -rf "$meet"
-    mkdir -m 700 "$meet"
-    for ((i = 0; i < 10; i++)); do start "${more[i % 8 + 1]}" "$i" 10; done
-    finish 0 1 2 3 4 5 6 7 8 9
+    job "${more[@]:1}" "${more[@]:1:2}"
     expect_status 0
     [[ $(grep -c '"ranks":10,"nodes":8,.*"wrong":0,' "$BATS_TEST_TMPDIR/rank.0") -ge 3 ]] || {
       cat "$BATS_TEST_TMPDIR"/rank.*
