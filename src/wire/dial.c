@@ -39,7 +39,7 @@ static void hang_up(struct dial *d)
 }
 
 /* Refused for so long: what listened there has ended, or was never what answers. */
-static int fail_late(const struct dial *d, int code, struct err *e)
+static int fail_refused(const struct dial *d, int code, struct err *e)
 {
 	struct err why = *e;
 
@@ -63,7 +63,7 @@ static int try_again(struct dial *d, int code, struct err *e)
 	else if (!d->refused_ns)
 		d->refused_ns = now;
 	else if (now - d->refused_ns > REFUSED_MS * (int64_t)1000000)
-		return fail_late(d, code, e);
+		return fail_refused(d, code, e);
 	snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, e->text);
 	pause = (int64_t)FIRST_PAUSE_MS << (d->tries < 6 ? d->tries : 6);
 	if (pause > LONGEST_PAUSE_MS)
