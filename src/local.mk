@@ -82,10 +82,12 @@ CORE_SOURCES += \
 	%reldir%/backend/node_move.c \
 	%reldir%/backend/node_slots.c \
 	%reldir%/backend/node_sum.c \
+	%reldir%/backend/node_way.c \
 	%reldir%/backend/pair.c %reldir%/backend/pair.h \
 	%reldir%/backend/pieces.c %reldir%/backend/pieces.h \
 	%reldir%/backend/self.c \
-	%reldir%/backend/stay.h
+	%reldir%/backend/stay.h \
+	%reldir%/backend/tuner.c %reldir%/backend/tuner.h
 
 CORE_SOURCES += \
 	%reldir%/engine/agree.h \

@@ -152,7 +152,8 @@ UNIT_TESTS += \
 UNIT_TESTS += \
 	%reldir%/unit/test_horovod \
 	%reldir%/unit/test_mpi_find \
-	%reldir%/unit/test_pieces
+	%reldir%/unit/test_pieces \
+	%reldir%/unit/test_tuner
 
 UNIT_TESTS += \
 	%reldir%/unit/test_echo \

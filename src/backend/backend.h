@@ -54,6 +54,10 @@ struct plan {
 	const uint64_t *matrix; /* all-to-all: [i * size + j] elements go from i to j */
 };
 
+/* Of two ranks of a host: does the kernel copy between their buffers what is large?  Where that
+ * has been found to be faster, if not said otherwise. */
+enum single_copy { SINGLE_COPY_OFF, SINGLE_COPY_ON, SINGLE_COPY_LEARNED };
+
 /*
  * The ranks of a group, and what they have in common.  Hosts are numbered by
  * their lowest rank.  The ranks of this host share the segment, in the order of
@@ -61,16 +65,15 @@ struct plan {
  */
 struct team {
 	int rank, size;
-	int host, hosts;            /* this rank's host; how many there are        */
-	int local_rank, local_size; /* place among the ranks of this host          */
-	const int *host_of;         /* of every rank; NULL: all are on one host    */
-	const int *local_of;        /* local rank of every rank; NULL: same as rank */
-	struct segment *segment;    /* shared memory of this host's ranks, or NULL */
-	struct mesh *mesh;          /* connections, or NULL                        */
-	const uint32_t *abort;      /* not 0 once the job has failed; any thread sets it */
-	bool asked;                 /* this back end was asked for by name         */
-	bool single_copy; /* of two ranks: the kernel may copy between their buffers; all
-			   * say the same */
+	int host, hosts;              /* this rank's host; how many there are        */
+	int local_rank, local_size;   /* place among the ranks of this host          */
+	const int *host_of;           /* of every rank; NULL: all are on one host    */
+	const int *local_of;          /* local rank of every rank; NULL: same as rank */
+	struct segment *segment;      /* shared memory of this host's ranks, or NULL */
+	struct mesh *mesh;            /* connections, or NULL                        */
+	const uint32_t *abort;        /* not 0 once the job has failed; any thread sets it */
+	bool asked;                   /* this back end was asked for by name         */
+	enum single_copy single_copy; /* all say the same */
 
 	/* For open() only: as in struct ringup_init, among the ranks of the team; a
 	 * back end that uses it does so on all of them alike.  NULL: there is none. */

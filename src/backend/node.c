@@ -188,14 +188,10 @@ static void cut(struct node *n)
 		set_wide(n);
 }
 
-static int node_start(void *self, const struct plan *p, struct err *e)
+/* Of what only moves between two ranks it is known which way. */
+static void begin(struct node *n)
 {
-	struct node *n = self;
-
-	(void)e;
-	n->plan = p;
-	n->bytes = reduce_dtype_bytes(p->dtype);
-	n->reaches = node_can_reach(n);
+	n->reaches = n->way == NODE_REACH && (n->learns || node_can_reach(n));
 	cut(n);
 	n->may_share = node_may_share(n);
 	n->phase = n->reaches || (n->may_share && node_can_offer(n)) ? NODE_OFFER : NODE_CHUNKS;
@@ -204,6 +200,25 @@ static int node_start(void *self, const struct plan *p, struct err *e)
 	memset(&n->put, 0, sizeof(n->put));
 	memset(&n->combine, 0, sizeof(n->combine));
 	memset(&n->take, 0, sizeof(n->take));
+}
+
+static int node_start(void *self, const struct plan *p, struct err *e)
+{
+	struct node *n = self;
+	bool may;
+
+	(void)e;
+	n->plan = p;
+	n->bytes = reduce_dtype_bytes(p->dtype);
+	may = node_may_reach(n);
+	n->way = may ? NODE_REACH : NODE_CLAIM;
+	n->learns = may && n->team->single_copy == SINGLE_COPY_LEARNED;
+	if (n->learns) {
+		node_way_begin(n);
+		n->phase = NODE_WAY;
+	} else {
+		begin(n);
+	}
 	return 0;
 }
 
@@ -249,10 +264,13 @@ static bool go_on(struct node *n)
 	return try_put(n, room) || try_take(n) || try_combine(n);
 }
 
-static int node_step(void *self, struct err *e)
+static int step(struct node *n, struct err *e)
 {
-	struct node *n = self;
-
+	if (n->phase == NODE_WAY) {
+		if (!node_way_known(n))
+			return 0;
+		begin(n);
+	}
 	if (n->phase != NODE_CHUNKS) {
 		int rc = node_lend_step(n, e);
 
@@ -266,6 +284,16 @@ static int node_step(void *self, struct err *e)
 	if (n->past)
 		copy_settle();
 	return 1;
+}
+
+static int node_step(void *self, struct err *e)
+{
+	struct node *n = self;
+	int rc = step(n, e);
+
+	if (rc == 1 && n->learns)
+		node_way_end(n);
+	return rc;
 }
 
 static bool may_go_on(void *self)

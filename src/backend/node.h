@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "backend/pieces.h"
 #include "backend/stay.h"
+#include "backend/tuner.h"
 #include "coll/copy.h"
 #include "wire/segment.h"
 
@@ -29,13 +30,22 @@
  * because whoever is the last to read it claims it (see enum copy_refill).  Of what all
  * ranks read, a counter tells who that is.
  *
- * What is done with a chunk, node_sum.c and node_move.c know; node.c, in which order; and
- * node_lend.c, what goes without slots.
+ * What is done with a chunk, node_sum.c and node_move.c know; node.c, in which order;
+ * node_lend.c, what goes without slots; and node_way.c, when two ranks do without.
  */
-enum { NODE_RANKS = 4096 };
+enum { NODE_RANKS = 4096, NODE_BINS = SEAT_ORDERS };
 
-/* Where a plan is: it begins with NODE_OFFER or NODE_CHUNKS. */
-enum node_phase { NODE_OFFER, NODE_MEET, NODE_LEAVE, NODE_CHUNKS };
+/* Where a plan is: it begins with NODE_WAY if it has to be seen which one it goes, else with
+ * NODE_OFFER or NODE_CHUNKS. */
+enum node_phase { NODE_WAY, NODE_OFFER, NODE_MEET, NODE_LEAVE, NODE_CHUNKS };
+
+/* How two ranks move what is large and only moved. */
+enum node_way {
+	NODE_CLAIM, /* by slots, whose last reader claims them where that may pay */
+	NODE_REACH, /* by the kernel, from buffer to buffer; or by slots, if it cannot */
+	NODE_TAKE,  /* by slots that are only read */
+	NODE_WAYS,
+};
 
 /* A round of node_rounds: each rank sends to the one that is @apart places behind it. */
 struct node_round {
@@ -71,6 +81,13 @@ struct node {
 	bool reaches;     /* the plan is one that two ranks move by pair_move() */
 	bool reached;     /* this rank can reach the other's memory      */
 	uint32_t missed;  /* times in a row that it came to nothing, of both alike */
+	/* What node_way.c knows. */
+	enum node_way way;
+	bool learns;    /* this plan is one that it measures     */
+	int bin;        /* of which kind and length it is        */
+	uint64_t timed; /* how many there have been              */
+	int64_t begun;  /* when this rank came to this one       */
+	struct tuner tuner[NODE_BINS];
 	uint64_t in_seen[NODE_RANKS], out_seen[NODE_RANKS]; /* their counters, at least */
 	unsigned char *arena[NODE_RANKS];
 	const void *src[NODE_RANKS];
@@ -212,14 +229,28 @@ void node_start_over(struct node *n);
  */
 bool node_cut_rounds(struct node *n);
 
-/* node_can_reach - are large vectors of this plan moved by the kernel?  All ranks say the same.
+/* node_may_reach - is this plan one that the kernel may move, between two ranks?
+ * node_can_reach - and is that worth a try?  All ranks say the same of these two.
  * node_may_share - is the plan one that arenas are offered for?  So do they of this.
  * node_can_offer - is everything that this rank brings in its arena, and worth a try?
  * node_any_offers - all ranks are in: is there an offer in a slot? */
+bool node_may_reach(const struct node *n);
 bool node_can_reach(struct node *n);
 bool node_may_share(const struct node *n);
 bool node_can_offer(struct node *n);
 bool node_any_offers(const struct node *n);
+
+/*
+ * node_way_begin - this rank has come to a plan that two ranks may move either way.
+ * node_way_known - is it known which?  If not, what that waits for is remembered.
+ * node_way_end   - it is done: learn from it.
+ * node_way_order - what is of this kind and length shall go that way from now on; false if it
+ *                  does already, or that cannot be said yet.
+ */
+void node_way_begin(struct node *n);
+bool node_way_known(struct node *n);
+void node_way_end(struct node *n);
+bool node_way_order(struct node *n, int bin, enum node_way way);
 
 enum { NODE_NOT_ALL = 2 };
 

@@ -226,11 +226,14 @@ int node_lend_step(struct node *n, struct err *e)
 	return 1;
 }
 
-/* Are large vectors of this plan moved by the kernel?  Both ranks say the same. */
+bool node_may_reach(const struct node *n)
+{
+	return n->team->single_copy && node_is_pair(n) && pair_pays(n->plan, n->bytes);
+}
+
 bool node_can_reach(struct node *n)
 {
-	return n->team->single_copy && node_is_pair(n) && pair_pays(n->plan, n->bytes) &&
-	       (n->missed < REFUSED_OFTEN || n->missed++ % REFUSED_TRIES == 0);
+	return n->missed < REFUSED_OFTEN || n->missed++ % REFUSED_TRIES == 0;
 }
 
 bool node_may_share(const struct node *n)

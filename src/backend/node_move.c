@@ -53,7 +53,7 @@ static void put_bytes(const struct node *n, unsigned char *slot, const unsigned 
 /* From a slot, by the only rank that reads it, or by one of several. */
 static void take(const struct node *n, bool only, void *dst, void *src, size_t size)
 {
-	if (only)
+	if (only && n->way != NODE_TAKE)
 		copy_taking(dst, src, size, n->past);
 	else
 		store(n, dst, src, size);

@@ -45,7 +45,7 @@ static uint64_t goes(const struct plan *p, int from, int to)
 	return p->matrix[2 * from + to];
 }
 
-bool pair_pays(const struct plan *p, size_t element_bytes)
+uint64_t pair_bytes(const struct plan *p, size_t element_bytes)
 {
 	uint64_t count = 0;
 
@@ -55,7 +55,12 @@ bool pair_pays(const struct plan *p, size_t element_bytes)
 		count = p->counts[0] + p->counts[1];
 	else if (p->kind == PLAN_ALLTOALL)
 		count = goes(p, 0, 0) + goes(p, 0, 1) + goes(p, 1, 0) + goes(p, 1, 1);
-	return count * element_bytes >=
+	return count * element_bytes;
+}
+
+bool pair_pays(const struct plan *p, size_t element_bytes)
+{
+	return pair_bytes(p, element_bytes) >=
 	       (p->kind == PLAN_BROADCAST ? LEAST_SPREAD : LEAST_BYTES);
 }
 

@@ -18,6 +18,9 @@ struct pair_other {
 	uint64_t *claimed; /* pieces of a broadcast that either is at: one number for both */
 };
 
+/* pair_bytes - what both ranks get of @p, if that is only moved; else 0. */
+uint64_t pair_bytes(const struct plan *p, size_t element_bytes);
+
 /* pair_pays - is @p one of those that are only moved, and large enough?  Both ranks say the
  * same. */
 bool pair_pays(const struct plan *p, size_t element_bytes);

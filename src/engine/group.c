@@ -13,7 +13,6 @@
 #include "coll/copy.h"
 #include "engine/engine.h"
 #include "ringup.h"
-#include "wire/foreign.h"
 
 enum {
 	SPIN_US = 1000, /* before giving way, with a processor for every rank: several times
@@ -56,7 +55,9 @@ void group_card(struct card *c, const struct conf *conf, const struct segment_do
 	pulse_rules_make(&c->rules, conf);
 	c->pid = getpid();
 	c->quota = cores_quota("");
-	c->single_copy = conf->single_copy < 0 ? foreign_pays() : conf->single_copy == 1;
+	c->single_copy = conf->single_copy < 0 ? SINGLE_COPY_LEARNED
+			 : conf->single_copy   ? SINGLE_COPY_ON
+					       : SINGLE_COPY_OFF;
 }
 
 static int *make_list(int size)
@@ -356,7 +357,8 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	}
 	l->team.asked = *only;
 	/* Ranks that share a processor gain nothing by it. */
-	l->team.single_copy = s->cards[0].single_copy && !l->row->away;
+	if (!l->row->away)
+		l->team.single_copy = (enum single_copy)s->cards[0].single_copy;
 	if (!rc)
 		rc = choose_backend(g, only, e);
 	return rc ? rc : lane_open(l, e);

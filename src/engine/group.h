@@ -33,7 +33,7 @@ struct card {
 			    groups there will be */
 	struct pulse_rules rules;
 	int32_t pid, quota;
-	uint64_t single_copy; /* 0 or 1 */
+	uint64_t single_copy; /* enum single_copy */
 	uint64_t sockets;     /* for data, to each host */
 };
 

@@ -7,9 +7,6 @@
 #include <sys/random.h>
 #include <sys/uio.h>
 #include <unistd.h>
-#ifdef __x86_64__
-#include <cpuid.h>
-#endif
 
 /* What others look for.  A child of fork() has the same one at the same place, and a number
  * of its own. */
@@ -20,19 +17,6 @@ static void make_word(void)
 {
 	if (getrandom(&word, sizeof(word), 0) != (ssize_t)sizeof(word))
 		word = 0;
-}
-
-bool foreign_pays(void)
-{
-#ifdef __x86_64__
-	enum { LEAF = 7, FSRM = 1 << 4 }; /* short string moves are fast */
-	unsigned a, b, c, d;
-
-	return __builtin_cpu_is("intel") && __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) &&
-	       d & FSRM;
-#else
-	return false;
-#endif
 }
 
 bool foreign_self(struct foreign *r)

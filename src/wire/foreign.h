@@ -18,10 +18,6 @@ struct foreign {
 	uint64_t at, word;
 };
 
-/* foreign_pays - does this processor's kernel copy faster than slots that two ranks fill and
- * empty?  On Intel's from Ice Lake on, as far as has been measured; docs/WHY.md. */
-bool foreign_pays(void);
-
 /* foreign_self - how others find this process; false if there is no random number to be had.
  * Threads: any. */
 bool foreign_self(struct foreign *r);

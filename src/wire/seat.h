@@ -23,7 +23,7 @@ struct err;
  *
  * All fields are accessed by atomics only.
  */
-enum { SEAT_SLOTS = 4 };
+enum { SEAT_SLOTS = 4, SEAT_ARRIVALS = 2, SEAT_ORDERS = 40 };
 
 struct seat {
 	alignas(64) uint32_t bell; /* futex: changes when the sleeper shall look again */
@@ -36,13 +36,16 @@ struct seat {
 	uint32_t cpu;                /* 1 + the processor it last waited on; 0: unknown */
 	alignas(64) uint64_t in;     /* chunks that this rank has put into its slots  */
 	uint64_t offers[SEAT_SLOTS]; /* in slot i there is no data, but offer number ... */
-	alignas(64) uint64_t out;    /* chunks that this rank has finished with       */
+	uint64_t arrived[SEAT_ARRIVALS]; /* when it came to one of the last large moves */
+	alignas(64) uint64_t out;        /* chunks that this rank has finished with       */
 	/* Of each of its slots: ranks that have read what all of them read. */
 	alignas(64) uint32_t readers[SEAT_SLOTS];
 	alignas(64) uint64_t took; /* between hosts: chunks whose results it has   */
 	uint32_t dozing;           /* it sleeps in poll(2), see seat_doze()        */
 	uint64_t knob[2];          /* and the name of the socket that wakes it there */
 	uint32_t abroad;           /* it is writing to what belongs to other ranks */
+	alignas(64) uint64_t
+		orders[SEAT_ORDERS]; /* how two ranks shall move things; see node_way.c */
 };
 
 enum { SEAT_ANYBODY = 0x7fffffff };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "backend/node.h"
 #include "base/err.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
@@ -19,7 +20,7 @@ static struct segment segment[RANKS_MAX];
 static struct team team[RANKS_MAX];
 static void *self[RANKS_MAX];
 static uint32_t quiet;
-static bool single_copy; /* of two ranks, by the kernel */
+static enum single_copy single_copy; /* of two ranks */
 static unsigned seed = 1;
 
 /* All ranks in one thread, over the same memory: any of them may be late. */
@@ -65,15 +66,31 @@ static void close_all(int size, void *memory)
 	free(memory);
 }
 
+static unsigned changes; /* of how what two ranks move shall go */
+
+/* One step of a rank; whether that was the last.  Where two ranks learn, it now thinks better
+ * of this and that. */
+static bool step(int r)
+{
+	struct err e;
+	int bin;
+
+	if (backend_node.step(self[r], &e) != 1)
+		return false;
+	for (bin = 0; single_copy == SINGLE_COPY_LEARNED && bin < NODE_BINS; bin++)
+		changes += node_way_order(self[r], bin,
+					  (enum node_way)(rand_r(&seed) % NODE_WAYS));
+	return true;
+}
+
 /* Step ranks in a random order until all are done; 0 if they never are. */
 static int go_on(int size)
 {
 	int done[RANKS_MAX] = { 0 }, left = size, tries, r;
-	struct err e;
 
 	for (tries = 0; left && tries < 100000; tries++) {
 		r = (int)(rand_r(&seed) % (unsigned)size);
-		if (!done[r] && backend_node.step(self[r], &e) == 1) {
+		if (!done[r] && step(r)) {
 			done[r] = 1;
 			left--;
 		}
@@ -678,7 +695,7 @@ static void in_a_row(int size)
 		bad += backend_node.start(self[r], &row[0].plan[r], &e) != 0;
 	for (tries = 0; left && tries < 1000000; tries++) {
 		r = (int)(rand_r(&seed) % (unsigned)size);
-		if (at[r] == ROW || backend_node.step(self[r], &e) != 1)
+		if (at[r] == ROW || !step(r))
 			continue;
 		left--;
 		if (++at[r] < ROW)
@@ -772,7 +789,7 @@ static void by_kernel(void)
 		printf("ok %d - # SKIP process_vm_readv is forbidden here\n", ++tap_count);
 		return;
 	}
-	single_copy = true;
+	single_copy = SINGLE_COPY_ON;
 	memory = open_all(2);
 	first = gather_pair(NOTHING);
 	again = gather_pair(NOTHING);
@@ -796,7 +813,27 @@ static void by_kernel(void)
 	ok(right == 80 && waste <= 5, "a stranger's memory is left alone, at little cost: %d",
 	   waste);
 	close_all(2, memory);
-	single_copy = false;
+	single_copy = SINGLE_COPY_OFF;
+}
+
+/* Whoever measures changes its mind all the time: both ranks still take the same way. */
+static void either_way(void)
+{
+	void *memory;
+	int i;
+
+	single_copy = SINGLE_COPY_LEARNED;
+	changes = 0;
+	memory = open_all(2);
+	more = 20000;
+	for (i = 0; i < 12; i++) {
+		trials(2);
+		in_a_row(2);
+	}
+	more = 0;
+	close_all(2, memory);
+	ok(changes > 1000, "the way changed, %u times", changes);
+	single_copy = SINGLE_COPY_OFF;
 }
 
 int main(void)
@@ -828,5 +865,6 @@ int main(void)
 		close_all(size, memory);
 	}
 	by_kernel();
+	either_way();
 	return tap_done();
 }

@@ -1,0 +1,124 @@
+/* node_way.c - what two ranks only move: they learn which way is fastest, and take the same. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/node.h"
+
+#include "backend/pair.h"
+#include "base/clock.h"
+
+/*
+ * Of each kind and length one rank measures (see tuner.h) and says what both shall do: the one
+ * that reads a broadcast, else rank 0.  It says so with one word in its seat: the new way, and
+ * the chunk from which on it holds; and the way before that.  That chunk is so far ahead that a
+ * rank which is there has seen a counter of this one's that was published after the word.  And
+ * no word is replaced before nobody can be where the last one did not hold yet.
+ *
+ * A call begins when the later one comes.  So each leaves in its seat when that was.
+ */
+enum {
+	AHEAD = 2 * SEGMENT_SLOTS, /* chunks that a rank may be before the other one, at most */
+	SHORTEST = 15, /* binary digits of the bytes of the first length, less one */
+	LENGTHS = NODE_BINS / 4,
+	WAY_BITS = 2,
+	TAG_BITS = 4, /* of the time of arrival: the call it belongs to */
+};
+
+struct order {
+	uint64_t from; /* the chunk */
+	int way, before;
+};
+
+static uint64_t pack(struct order o)
+{
+	return (o.from << WAY_BITS | (unsigned)o.before) << WAY_BITS | (unsigned)o.way;
+}
+
+/* What has been ordered of @bin by @judge; nothing yet is NODE_CLAIM, from the first chunk on.
+ */
+static struct order order_of(const struct node *n, int judge, int bin)
+{
+	uint64_t word = __atomic_load_n(&node_seat(n, judge)->orders[bin], __ATOMIC_RELAXED);
+	int mask = (1 << WAY_BITS) - 1;
+
+	return (struct order){ word >> 2 * WAY_BITS, (int)word & mask,
+			       (int)(word >> WAY_BITS) & mask };
+}
+
+static int kind_of(const struct plan *p)
+{
+	return p->kind == PLAN_ALLGATHER ? 0 : p->kind == PLAN_ALLTOALL ? 1 : 2 + p->root;
+}
+
+static int length_of(uint64_t bytes)
+{
+	int digits = 63 - __builtin_clzll(bytes | 1);
+
+	if (digits < SHORTEST)
+		return 0;
+	return digits - SHORTEST < LENGTHS ? digits - SHORTEST : LENGTHS - 1;
+}
+
+static int judge_of(const struct plan *p)
+{
+	return p->kind == PLAN_BROADCAST ? 1 - p->root : 0;
+}
+
+static uint64_t *arrival_of(const struct node *n, int rank)
+{
+	return &node_seat(n, rank)->arrived[n->timed % SEAT_ARRIVALS];
+}
+
+static uint64_t tag_of(const struct node *n)
+{
+	return n->timed & ((1 << TAG_BITS) - 1);
+}
+
+void node_way_begin(struct node *n)
+{
+	n->bin = kind_of(n->plan) * LENGTHS + length_of(pair_bytes(n->plan, n->bytes));
+	n->timed++;
+	n->begun = clock_ns();
+	__atomic_store_n(arrival_of(n, n->team->rank),
+			 (uint64_t)n->begun << TAG_BITS | tag_of(n), __ATOMIC_RELAXED);
+}
+
+bool node_way_known(struct node *n)
+{
+	int judge = judge_of(n->plan);
+	struct order o;
+
+	if (n->base >= AHEAD && !node_passed(n, judge, true, n->base - AHEAD))
+		return false;
+	o = order_of(n, judge, n->bin);
+	n->way = (enum node_way)(n->base < o.from ? o.before : o.way);
+	return true;
+}
+
+bool node_way_order(struct node *n, int bin, enum node_way way)
+{
+	int me = n->team->rank;
+	struct order o = order_of(n, me, bin);
+
+	if (o.way == (int)way || n->base < o.from + AHEAD)
+		return false;
+	o = (struct order){ n->base + AHEAD, (int)way, o.way };
+	__atomic_store_n(&node_seat(n, me)->orders[bin], pack(o), __ATOMIC_RELAXED);
+	return true;
+}
+
+void node_way_end(struct node *n)
+{
+	int me = n->team->rank, ways = copy_refill() == COPY_CLAIMS ? NODE_WAYS : NODE_TAKE;
+	uint64_t other = __atomic_load_n(arrival_of(n, 1 - me), __ATOMIC_RELAXED);
+	int64_t came = (int64_t)(other >> TAG_BITS);
+	struct tuner *t = &n->tuner[n->bin];
+	int way;
+
+	if (judge_of(n->plan) != me || (other & ((1 << TAG_BITS) - 1)) != tag_of(n))
+		return;
+	came = came > n->begun ? came : n->begun;
+	if (n->way == NODE_REACH && !n->reaches)
+		way = tuner_refused(t, n->way);
+	else
+		way = tuner_add(t, ways, n->way, clock_ns() - came);
+	node_way_order(n, n->bin, (enum node_way)way);
+}

@@ -1,0 +1,99 @@
+/* tuner.c - which of a few ways takes least time here, learned from the calls themselves. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/tuner.h"
+
+#include <stdbool.h>
+
+/*
+ * Of a few calls the quickest tells what the way takes; the others were disturbed.  Short calls
+ * have to be more, for until the caches hold what this way needs they take up to twice as long.
+ * What is tried is paid for by who calls, so of a steady job a hundredth goes that way.  If
+ * times change all the time, and the way never, that is noise, and it is tried less and less
+ * often.
+ */
+enum { LEAST = 4, MOST = 64, ENOUGH_NS = 2000000 }; /* calls, and what they take together */
+enum { SPARE = 256, RARELY = 4096 };
+enum { CLEARLY = 16, CHANGED = 4 }; /* a sixteenth, a quarter */
+enum { REFUSALS = 4 };
+
+static bool has_changed(const struct tuner *t)
+{
+	int64_t much = t->known / CHANGED;
+
+	return t->least > t->known + much || t->least < t->known - much;
+}
+
+/* Is it time to try the others, one after the other? */
+static bool is_time(const struct tuner *t)
+{
+	if (!t->known)
+		return t->calls > t->samples; /* the first ones found everything cold */
+	return t->calls >= RARELY || (t->calls >= t->spare && has_changed(t));
+}
+
+static void begin_trial(struct tuner *t, int ways)
+{
+	do
+		t->last = (t->last + 1) % ways;
+	while (t->last == t->home);
+	t->asks = t->last;
+	t->against = t->least;
+}
+
+static void end_trial(struct tuner *t, bool better)
+{
+	if (better) {
+		t->home = t->asks;
+		t->spare = SPARE;
+	} else {
+		t->spare = t->spare < SPARE ? SPARE : t->spare < RARELY ? 2 * t->spare : RARELY;
+	}
+	t->known = better ? t->least : t->against;
+	t->asks = t->home;
+	t->calls = 0;
+	t->round--;
+}
+
+/* The present few are enough. */
+static void conclude(struct tuner *t, int ways)
+{
+	if (t->asks != t->home) {
+		end_trial(t, t->least < t->against - t->against / CLEARLY);
+		return;
+	}
+	t->calls += t->samples;
+	if (!t->round && is_time(t))
+		t->round = ways - 1;
+	if (t->round)
+		begin_trial(t, ways);
+}
+
+int tuner_add(struct tuner *t, int ways, int way, int64_t ns)
+{
+	if (way != t->asks)
+		return t->asks;
+	t->refusals = 0;
+	t->least = t->samples && t->least < ns ? t->least : ns;
+	t->spent = t->samples ? t->spent + ns : ns;
+	t->samples++;
+	if (t->samples >= MOST || (t->samples >= LEAST && t->spent >= ENOUGH_NS)) {
+		conclude(t, ways);
+		t->samples = 0;
+	}
+	return t->asks;
+}
+
+int tuner_refused(struct tuner *t, int way)
+{
+	if (way != t->asks || ++t->refusals < REFUSALS)
+		return t->asks;
+	if (t->asks != t->home) {
+		end_trial(t, false);
+	} else {
+		t->home = t->asks = 0;
+		t->known = t->calls = 0;
+	}
+	t->refusals = 0;
+	t->samples = 0;
+	return t->asks;
+}

@@ -1,0 +1,38 @@
+/* tuner.h - which of a few ways takes least time here, learned from the calls themselves. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BACKEND_TUNER_H
+#define BACKEND_TUNER_H
+
+#include <stdint.h>
+
+/*
+ * Calls go the way that was found best, at first way 0.  Now and then some go another one, and
+ * it stays with that if the quickest of these took clearly less.  That is soon at first and
+ * when calls begin to take another time than they did, else rarely.
+ *
+ * Zeroed is a new one.  Threads: one at a time.
+ */
+struct tuner {
+	int home, asks;   /* the best so far; where calls shall go now       */
+	int last;         /* what was tried last                             */
+	int round;        /* so many ways are still to be tried              */
+	int refusals;     /* in a row                                        */
+	uint32_t samples; /* of the present few                              */
+	uint32_t calls;   /* at home since the last trial                    */
+	uint32_t spare;   /* so many at least before a change leads to one   */
+	int64_t least;    /* the quickest of the present few                 */
+	int64_t spent;    /* all of them together                            */
+	int64_t known;    /* at home, at the last trial; 0: never yet        */
+	int64_t against;  /* during a trial: what it has to beat             */
+};
+
+/*
+ * tuner_add     - a call went @way, one of @ways >= 2, and took @ns; where shall the next ones
+ *                 go?  One that went another way than it says now, since it had begun, does not
+ *                 count.
+ * tuner_refused - a call could not go @way: if that happens again and again, it is given up.
+ */
+int tuner_add(struct tuner *t, int ways, int way, int64_t ns);
+int tuner_refused(struct tuner *t, int way);
+
+#endif

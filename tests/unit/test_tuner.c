@@ -1,0 +1,118 @@
+/* test_tuner.c - which way calls go, by what they take. */
+#include "backend/tuner.h"
+
+#include <stdlib.h>
+
+#include "tap.h"
+
+/* What a call takes, and so many parts of a hundred more by chance. */
+struct world {
+	int64_t us[3]; /* each way */
+	int noise;
+};
+
+static unsigned seed = 5;
+
+/* @calls calls; how many of them did not go way 0. */
+static int go(struct tuner *t, const struct world *w, int calls)
+{
+	int i, n = 0, ways = w->us[2] ? 3 : 2;
+
+	for (i = 0; i < calls; i++) {
+		int64_t ns = 1000 * w->us[t->asks];
+
+		n += t->asks != 0;
+		if (w->noise)
+			ns += ns * (int)(rand_r(&seed) % (unsigned)w->noise) / 100;
+		tuner_add(t, ways, t->asks, ns);
+	}
+	return n;
+}
+
+static void steady(void)
+{
+	const struct world good = { { 30, 20 }, 60 }, bad = { { 20, 40 }, 60 },
+			   third = { { 30, 40, 20 }, 60 }, same = { { 20, 20, 20 }, 0 },
+			   large = { { 3000, 2000 }, 0 };
+	struct tuner t = { 0 };
+	int n;
+
+	n = go(&t, &good, 10000);
+	ok(t.home == 1 && n > 9700, "the faster way is found, and kept: %d of 10000", n);
+	t = (struct tuner){ 0 };
+	n = go(&t, &bad, 10000);
+	ok(!t.home && n > 0 && n < 300, "the slower one is tried seldom: %d of 10000", n);
+	t = (struct tuner){ 0 };
+	go(&t, &third, 400);
+	ok(t.home == 2, "of three ways the third is found as well");
+	t = (struct tuner){ 0 };
+	go(&t, &same, 5000);
+	ok(!t.home, "without a reason nothing changes");
+	t = (struct tuner){ 0 };
+	n = go(&t, &large, 12);
+	ok(t.home == 1 && n == 4, "of long calls a few will do");
+}
+
+static void changing(void)
+{
+	static const struct world worlds[] = { { { 30, 20, 40 }, 30 },
+					       { { 25, 50, 35 }, 30 },
+					       { { 25, 50, 15 }, 30 } };
+	static const int best[] = { 1, 0, 2 };
+	struct tuner t = { 0 };
+	int i, right = 0;
+
+	for (i = 0; i < 30; i++) {
+		go(&t, &worlds[i % 3], 3000);
+		right += t.home == best[i % 3];
+	}
+	ok(right == 30, "it follows a world that changes: %d of 30", right);
+}
+
+/* Times that change all the time and mean nothing. */
+static void noisy(void)
+{
+	struct world w = { 0 };
+	struct tuner t = { 0 };
+	int n = 0, i;
+
+	for (i = 0; i < 2000; i++) {
+		w.us[0] = 20 << rand_r(&seed) % 2;
+		w.us[1] = w.us[2] = 2 * w.us[0];
+		n += go(&t, &w, 10);
+	}
+	ok(n < 1600, "it tires of a world that only seems to change: %d of 20000", n);
+}
+
+/* Calls that could not go as asked. */
+static void refused(void)
+{
+	const struct world good = { { 30, 20, 25 }, 0 };
+	struct tuner t = { 0 };
+	int i, n = 0;
+
+	while (!t.asks)
+		tuner_add(&t, 3, 0, 20000);
+	for (i = 0; i < 1000; i++)
+		n += tuner_add(&t, 3, 0, 20000) == 1;
+	ok(n == 1000 && !t.samples, "what began before it was asked for does not count");
+	for (i = 0; i < 4; i++)
+		n = tuner_refused(&t, 1);
+	ok(!n && !t.home, "what is not possible is given up");
+	t = (struct tuner){ 0 };
+	go(&t, &good, 1000);
+	for (n = 0; t.home == 1 && n < 10; n++)
+		tuner_refused(&t, 1);
+	ok(!t.home && !t.asks && n == 4, "even if it was the best");
+	go(&t, &good, 2000);
+	ok(t.home == 1, "and found again once it can be");
+}
+
+int main(void)
+{
+	steady();
+	changing();
+	noisy();
+	refused();
+	return tap_done();
+}
