@@ -58,6 +58,11 @@ static bool is_past(const struct node *n)
 	return all * n->bytes >= copy_past_from(what);
 }
 
+static void set_past(struct node *n)
+{
+	n->past = is_past(n) != (n->way == NODE_OTHER);
+}
+
 /* A broadcast that goes through slots has all of them. */
 static void set_wide(struct node *n)
 {
@@ -74,7 +79,7 @@ void node_start_over(struct node *n)
 	n->may_share = n->reaches = false;
 	set_wide(n);
 	n->phase = NODE_CHUNKS;
-	n->past = is_past(n);
+	set_past(n);
 	n->filled = n->combined = n->taken = 0;
 	memset(&n->put, 0, sizeof(n->put));
 }
@@ -195,7 +200,7 @@ static void begin(struct node *n)
 	cut(n);
 	n->may_share = node_may_share(n);
 	n->phase = n->reaches || (n->may_share && node_can_offer(n)) ? NODE_OFFER : NODE_CHUNKS;
-	n->past = is_past(n);
+	set_past(n);
 	n->filled = n->combined = n->taken = 0;
 	memset(&n->put, 0, sizeof(n->put));
 	memset(&n->combine, 0, sizeof(n->combine));

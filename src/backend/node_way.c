@@ -18,6 +18,7 @@ enum {
 	AHEAD = 2 * SEGMENT_SLOTS, /* chunks that a rank may be before the other one, at most */
 	SHORTEST = 15, /* binary digits of the bytes of the first length, less one */
 	LENGTHS = NODE_BINS / 4,
+	LARGE = 4 << 20, /* bytes from which on caches may be too small */
 	WAY_BITS = 2,
 	TAG_BITS = 4, /* of the time of arrival: the call it belongs to */
 };
@@ -105,9 +106,21 @@ bool node_way_order(struct node *n, int bin, enum node_way way)
 	return true;
 }
 
+/* Those that make a difference. */
+static unsigned ways_of(const struct node *n)
+{
+	unsigned ways = 1 << NODE_CLAIM | 1 << NODE_REACH;
+
+	if (copy_refill() == COPY_CLAIMS)
+		ways |= 1 << NODE_TAKE;
+	if (pair_bytes(n->plan, n->bytes) >= LARGE)
+		ways |= 1 << NODE_OTHER;
+	return ways;
+}
+
 void node_way_end(struct node *n)
 {
-	int me = n->team->rank, ways = copy_refill() == COPY_CLAIMS ? NODE_WAYS : NODE_TAKE;
+	int me = n->team->rank;
 	uint64_t other = __atomic_load_n(arrival_of(n, 1 - me), __ATOMIC_RELAXED);
 	int64_t came = (int64_t)(other >> TAG_BITS);
 	struct tuner *t = &n->tuner[n->bin];
@@ -119,6 +132,6 @@ void node_way_end(struct node *n)
 	if (n->way == NODE_REACH && !n->reaches)
 		way = tuner_refused(t, n->way);
 	else
-		way = tuner_add(t, ways, n->way, clock_ns() - came);
+		way = tuner_add(t, ways_of(n), n->way, clock_ns() - came);
 	node_way_order(n, n->bin, (enum node_way)way);
 }

@@ -11,10 +11,11 @@
  * times change all the time, and the way never, that is noise, and it is tried less and less
  * often.
  */
-enum { LEAST = 4, MOST = 64, ENOUGH_NS = 2000000 }; /* calls, and what they take together */
+enum { LEAST = 8, MOST = 64, ENOUGH_NS = 2000000 }; /* calls, and what they take together */
 enum { SPARE = 256, RARELY = 4096 };
-enum { CLEARLY = 16, CHANGED = 4 }; /* a sixteenth, a quarter */
-enum { REFUSALS = 4 };
+static const int64_t rarely_ns = 2000000000; /* if that is sooner */
+enum { CLEARLY = 12, CHANGED = 4 };          /* a twelfth, a quarter */
+enum { REFUSALS = 4, WAYS = 32 };
 
 static bool has_changed(const struct tuner *t)
 {
@@ -28,14 +29,15 @@ static bool is_time(const struct tuner *t)
 {
 	if (!t->known)
 		return t->calls > t->samples; /* the first ones found everything cold */
-	return t->calls >= RARELY || (t->calls >= t->spare && has_changed(t));
+	return t->calls >= RARELY || t->age >= rarely_ns ||
+	       (t->calls >= t->spare && has_changed(t));
 }
 
-static void begin_trial(struct tuner *t, int ways)
+static void begin_trial(struct tuner *t, unsigned ways)
 {
 	do
-		t->last = (t->last + 1) % ways;
-	while (t->last == t->home);
+		t->last = (t->last + 1) % WAYS;
+	while (t->last == t->home || !(ways >> t->last & 1));
 	t->asks = t->last;
 	t->against = t->least;
 }
@@ -51,24 +53,26 @@ static void end_trial(struct tuner *t, bool better)
 	t->known = better ? t->least : t->against;
 	t->asks = t->home;
 	t->calls = 0;
+	t->age = 0;
 	t->round--;
 }
 
 /* The present few are enough. */
-static void conclude(struct tuner *t, int ways)
+static void conclude(struct tuner *t, unsigned ways)
 {
 	if (t->asks != t->home) {
 		end_trial(t, t->least < t->against - t->against / CLEARLY);
 		return;
 	}
 	t->calls += t->samples;
+	t->age += t->spent;
 	if (!t->round && is_time(t))
-		t->round = ways - 1;
+		t->round = __builtin_popcount(ways) - 1;
 	if (t->round)
 		begin_trial(t, ways);
 }
 
-int tuner_add(struct tuner *t, int ways, int way, int64_t ns)
+int tuner_add(struct tuner *t, unsigned ways, int way, int64_t ns)
 {
 	if (way != t->asks)
 		return t->asks;

@@ -22,17 +22,18 @@ struct tuner {
 	uint32_t spare;   /* so many at least before a change leads to one   */
 	int64_t least;    /* the quickest of the present few                 */
 	int64_t spent;    /* all of them together                            */
+	int64_t age;      /* all calls at home since the last trial        */
 	int64_t known;    /* at home, at the last trial; 0: never yet        */
 	int64_t against;  /* during a trial: what it has to beat             */
 };
 
 /*
- * tuner_add     - a call went @way, one of @ways >= 2, and took @ns; where shall the next ones
- *                 go?  One that went another way than it says now, since it had begun, does not
- *                 count.
+ * tuner_add     - a call went @way and took @ns; where shall the next ones go?  Bit w of @ways:
+ *                 there is way w; so of 0 and one more at least.  A call that went another way
+ *                 than it says now, since it had begun, does not count.
  * tuner_refused - a call could not go @way: if that happens again and again, it is given up.
  */
-int tuner_add(struct tuner *t, int ways, int way, int64_t ns);
+int tuner_add(struct tuner *t, unsigned ways, int way, int64_t ns);
 int tuner_refused(struct tuner *t, int way);
 
 #endif

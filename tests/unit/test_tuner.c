@@ -7,7 +7,7 @@
 
 /* What a call takes, and so many parts of a hundred more by chance. */
 struct world {
-	int64_t us[3]; /* each way */
+	int64_t us[4]; /* each way; 0: there is none */
 	int noise;
 };
 
@@ -16,7 +16,8 @@ static unsigned seed = 5;
 /* @calls calls; how many of them did not go way 0. */
 static int go(struct tuner *t, const struct world *w, int calls)
 {
-	int i, n = 0, ways = w->us[2] ? 3 : 2;
+	unsigned ways = 3 | (w->us[2] ? 4 : 0) | (w->us[3] ? 8 : 0);
+	int i, n = 0;
 
 	for (i = 0; i < calls; i++) {
 		int64_t ns = 1000 * w->us[t->asks];
@@ -32,8 +33,8 @@ static int go(struct tuner *t, const struct world *w, int calls)
 static void steady(void)
 {
 	const struct world good = { { 30, 20 }, 60 }, bad = { { 20, 40 }, 60 },
-			   third = { { 30, 40, 20 }, 60 }, same = { { 20, 20, 20 }, 0 },
-			   large = { { 3000, 2000 }, 0 };
+			   third = { { 30, 40, 20 }, 60 }, fourth = { { 30, 40, 0, 20 }, 60 },
+			   same = { { 20, 20, 20 }, 0 }, large = { { 3000, 2000 }, 0 };
 	struct tuner t = { 0 };
 	int n;
 
@@ -46,11 +47,14 @@ static void steady(void)
 	go(&t, &third, 400);
 	ok(t.home == 2, "of three ways the third is found as well");
 	t = (struct tuner){ 0 };
+	go(&t, &fourth, 400);
+	ok(t.home == 3, "and one behind a gap");
+	t = (struct tuner){ 0 };
 	go(&t, &same, 5000);
 	ok(!t.home, "without a reason nothing changes");
 	t = (struct tuner){ 0 };
-	n = go(&t, &large, 12);
-	ok(t.home == 1 && n == 4, "of long calls a few will do");
+	n = go(&t, &large, 24);
+	ok(t.home == 1 && n == 8, "of long calls a few will do");
 }
 
 static void changing(void)
@@ -92,9 +96,9 @@ static void refused(void)
 	int i, n = 0;
 
 	while (!t.asks)
-		tuner_add(&t, 3, 0, 20000);
+		tuner_add(&t, 7, 0, 20000);
 	for (i = 0; i < 1000; i++)
-		n += tuner_add(&t, 3, 0, 20000) == 1;
+		n += tuner_add(&t, 7, 0, 20000) == 1;
 	ok(n == 1000 && !t.samples, "what began before it was asked for does not count");
 	for (i = 0; i < 4; i++)
 		n = tuner_refused(&t, 1);
