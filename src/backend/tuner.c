@@ -5,11 +5,12 @@
 #include <stdbool.h>
 
 /*
- * Of a few calls the quickest tells what the way takes; the others were disturbed.  Short calls
- * have to be more, for until the caches hold what this way needs they take up to twice as long.
- * What is tried is paid for by who calls, so of a steady job a hundredth goes that way.  If
- * times change all the time, and the way never, that is noise, and it is tried less and less
- * often.
+ * Of a few calls the quickest tells what the way takes; the others were disturbed.  What is
+ * tried has to beat the best so far before it and after it, for meanwhile processors may have
+ * become faster.  Short calls have to be more, for until the caches hold what this way needs
+ * they take up to twice as long. What is tried is paid for by who calls, so of a steady job a
+ * hundredth goes that way.  If times change all the time, and the way never, that is noise, and
+ * it is tried less and less often.
  */
 enum { LEAST = 8, MOST = 64, ENOUGH_NS = 2000000 }; /* calls, and what they take together */
 enum { SPARE = 256, RARELY = 4096 };
@@ -45,23 +46,38 @@ static void begin_trial(struct tuner *t, unsigned ways)
 static void end_trial(struct tuner *t, bool better)
 {
 	if (better) {
-		t->home = t->asks;
+		t->home = t->last;
+		t->known = t->tried;
 		t->spare = SPARE;
 	} else {
+		t->known = t->against;
 		t->spare = t->spare < SPARE ? SPARE : t->spare < RARELY ? 2 * t->spare : RARELY;
 	}
-	t->known = better ? t->least : t->against;
 	t->asks = t->home;
+	t->tried = 0;
 	t->calls = 0;
 	t->age = 0;
 	t->round--;
+}
+
+static bool is_better(const struct tuner *t, int64_t than)
+{
+	return t->tried < than - than / CLEARLY;
 }
 
 /* The present few are enough. */
 static void conclude(struct tuner *t, unsigned ways)
 {
 	if (t->asks != t->home) {
-		end_trial(t, t->least < t->against - t->against / CLEARLY);
+		t->tried = t->least;
+		t->asks = t->home;
+		if (!is_better(t, t->against))
+			end_trial(t, false);
+		return;
+	}
+	if (t->tried) {
+		t->against = t->least;
+		end_trial(t, is_better(t, t->against));
 		return;
 	}
 	t->calls += t->samples;

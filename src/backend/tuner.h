@@ -24,6 +24,7 @@ struct tuner {
 	int64_t spent;    /* all of them together                            */
 	int64_t age;      /* all calls at home since the last trial        */
 	int64_t known;    /* at home, at the last trial; 0: never yet        */
+	int64_t tried;    /* by a trial that seems to have found better; or 0 */
 	int64_t against;  /* during a trial: what it has to beat             */
 };
 

@@ -23,6 +23,10 @@ enum { LEAST_BLOCK = 3, MOST_BLOCK = 16, BLOCK_US = 40000 };
  */
 enum { LEAST_CALLS = 8 };
 
+/* Before its block each player makes calls that do not count, for so long: beside one that
+ * waits by sleeping processors slow down, and need milliseconds to come back to their speed. */
+enum { WARM_US = 5000 };
+
 enum { TRIES = 6, GROWTH = 16 };
 enum { LEAST_TURNS = 3, MOST_TURNS = 100 };
 
@@ -133,11 +137,16 @@ static bool is_late(const struct bout *b, int turns, int64_t begun)
 	       (double)(clock_ns() - begun) > 2e9 * b->c->seconds;
 }
 
+static int warm_of(const struct bout *b, int p)
+{
+	return clamp(WARM_US / b->us[p], 1, INT_MAX);
+}
+
 /* How long blocks are and how many turns there will be, from what calls take. */
 static void settle(struct bout *b)
 {
 	const struct contest *c = b->c;
-	double slowest = 0, all = 0;
+	double slowest = 0, all = 0, warm = 0;
 	int i;
 
 	for (i = 0; i < c->count; i++) {
@@ -145,10 +154,12 @@ static void settle(struct bout *b)
 			continue;
 		slowest = b->us[i] > slowest ? b->us[i] : slowest;
 		all += b->us[i];
+		warm += warm_of(b, i) * b->us[i];
 	}
 	b->block = clamp(BLOCK_US / slowest, LEAST_BLOCK, MOST_BLOCK);
-	/* Warm-up and writing the input take about as long as what is timed. */
-	b->turns = clamp(c->seconds * 1e6 / (2 * all * b->block), LEAST_TURNS, MOST_TURNS);
+	/* Writing the input takes about as long as what is timed. */
+	b->turns =
+		clamp(c->seconds * 1e6 / (2 * all * b->block + warm), LEAST_TURNS, MOST_TURNS);
 	if (c->samples) {
 		b->block = clamp(c->samples, 1, MOST_BLOCK);
 		b->turns = (c->samples + b->block - 1) / b->block;
@@ -165,7 +176,7 @@ static int run_turn(struct bout *b, int n, struct err *e)
 {
 	const struct contest *c = b->c;
 	struct turn *t = &b->turn[n];
-	struct dose d = { .warm = 1, .samples = b->block, .check = c->check };
+	struct dose d = { .samples = b->block, .check = c->check };
 	int i, rc = 0;
 
 	t->place = look(c, &t->hop_ns);
@@ -176,6 +187,7 @@ static int run_turn(struct bout *b, int n, struct err *e)
 		if (b->out[p])
 			continue;
 		d.calls = b->calls[p];
+		d.warm = warm_of(b, p);
 		rc = play(b, p, &d, us, e);
 		t->median[p] = stats_median(us, b->block);
 		t->place = placement_both(t->place, look(c, &ns));
