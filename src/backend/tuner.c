@@ -13,7 +13,7 @@
  * it is tried less and less often.
  */
 enum { LEAST = 8, MOST = 64, ENOUGH_NS = 2000000 }; /* calls, and what they take together */
-enum { SPARE = 256, RARELY = 4096 };
+enum { SPARE = 256, RARELY = 16384 };
 static const int64_t rarely_ns = 2000000000; /* if that is sooner */
 enum { CLEARLY = 12, CHANGED = 4 };          /* a twelfth, a quarter */
 enum { REFUSALS = 4, WAYS = 32 };

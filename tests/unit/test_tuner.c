@@ -67,7 +67,7 @@ static void changing(void)
 	int i, right = 0;
 
 	for (i = 0; i < 30; i++) {
-		go(&t, &worlds[i % 3], 3000);
+		go(&t, &worlds[i % 3], 12000);
 		right += t.home == best[i % 3];
 	}
 	ok(right == 30, "it follows a world that changes: %d of 30", right);
@@ -125,7 +125,7 @@ static void refused(void)
 	for (n = 0; t.home == 1 && n < 10; n++)
 		tuner_refused(&t, 1);
 	ok(!t.home && !t.asks && n == 4, "even if it was the best");
-	go(&t, &good, 2000);
+	go(&t, &good, 4000);
 	ok(t.home == 1, "and found again once it can be");
 }
 
