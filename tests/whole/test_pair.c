@@ -8,13 +8,16 @@
 
 /*
  * Both draw the same operations from the same number, of lengths around those at which slots
- * give way to copies by the kernel, and well beyond.  Every byte of a vector is known from its
- * place, its sender and the turn; so is what lies behind it.
+ * give way to copies by the kernel, and well beyond; then many that are alike.  Every byte of a
+ * vector is known from its place, its sender and the turn; so is what lies behind it.
  */
 enum { TURNS = 250, MOST = 3 << 20, SPARE = 64, NOBODY = 0x5a };
+/* As many of one kind and length as it takes to learn which way is best. */
+enum { ALIKE = 300, SAME = 150000 };
 
 static unsigned seed;
 static unsigned char *in, *out;
+static uint64_t same; /* the length of all; 0: any */
 
 static unsigned char byte_of(int rank, int turn, uint64_t i)
 {
@@ -47,6 +50,8 @@ static uint64_t some_bytes(void)
 	};
 	uint64_t a = (uint64_t)rand_r(&seed), b = (uint64_t)rand_r(&seed);
 
+	if (same)
+		return same;
 	if (a % 3 == 0)
 		return edges[b % 9];
 	return b % (a % 3 == 1 ? 400000 : MOST);
@@ -130,9 +135,10 @@ static int body(void)
 	out = malloc(2 * MOST + SPARE);
 	if (!in || !out || family_join(&r))
 		return 2;
-	for (turn = 0; turn < TURNS; turn++) {
-		kind = rand_r(&seed) % 3;
-		memset(out, NOBODY, 2 * MOST + SPARE);
+	for (turn = 0; turn < TURNS + 3 * ALIKE; turn++) {
+		same = turn < TURNS ? 0 : SAME;
+		kind = same ? (turn - TURNS) / ALIKE : rand_r(&seed) % 3;
+		memset(out, NOBODY, same ? 2 * SAME + SPARE : 2 * MOST + SPARE);
 		if (kinds[kind](ringup_world(r), turn))
 			continue;
 		printf("# rank %d, turn %d, kind %d: %s\n", family_rank, turn, kind,
@@ -155,7 +161,7 @@ int main(void)
 		seed = 1234 + (unsigned)i;
 		family_run(2, body, status);
 		ok(!status[0] && !status[1], "%d moves between two processes, single copies %s",
-		   TURNS, ways[i]);
+		   TURNS + 3 * ALIKE, ways[i]);
 		family_end();
 	}
 	return tap_done();
