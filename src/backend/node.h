@@ -88,6 +88,7 @@ struct node {
 	int bin;        /* of which kind and length it is        */
 	uint64_t timed; /* how many there have been              */
 	int64_t begun;  /* when this rank came to this one       */
+	int refusals;   /* trials of the kernel that came to nothing */
 	struct tuner tuner[NODE_BINS];
 	uint64_t in_seen[NODE_RANKS], out_seen[NODE_RANKS]; /* their counters, at least */
 	unsigned char *arena[NODE_RANKS];

@@ -20,6 +20,7 @@ enum {
 	LENGTHS = NODE_BINS / 4,
 	LARGE = 4 << 20, /* bytes from which on caches may be too small */
 	WAY_BITS = 2,
+	REFUSALS = 3, /* of the kernel; each time it is written down somewhere, perhaps */
 	TAG_BITS = 4, /* of the time of arrival: the call it belongs to */
 };
 
@@ -109,8 +110,10 @@ bool node_way_order(struct node *n, int bin, enum node_way way)
 /* Those that make a difference. */
 static unsigned ways_of(const struct node *n)
 {
-	unsigned ways = 1 << NODE_CLAIM | 1 << NODE_REACH;
+	unsigned ways = 1 << NODE_CLAIM;
 
+	if (n->refusals < REFUSALS)
+		ways |= 1 << NODE_REACH;
 	if (copy_refill() == COPY_CLAIMS)
 		ways |= 1 << NODE_TAKE;
 	if (pair_bytes(n->plan, n->bytes) >= LARGE)
@@ -124,14 +127,17 @@ void node_way_end(struct node *n)
 	uint64_t other = __atomic_load_n(arrival_of(n, 1 - me), __ATOMIC_RELAXED);
 	int64_t came = (int64_t)(other >> TAG_BITS);
 	struct tuner *t = &n->tuner[n->bin];
-	int way;
+	int way, asked;
 
 	if (judge_of(n->plan) != me || (other & ((1 << TAG_BITS) - 1)) != tag_of(n))
 		return;
 	came = came > n->begun ? came : n->begun;
-	if (n->way == NODE_REACH && !n->reaches)
+	if (n->way == NODE_REACH && !n->reaches) {
+		asked = t->asks;
 		way = tuner_refused(t, n->way);
-	else
+		n->refusals += asked == NODE_REACH && way != NODE_REACH;
+	} else {
 		way = tuner_add(t, ways_of(n), n->way, clock_ns() - came);
+	}
 	node_way_order(n, n->bin, (enum node_way)way);
 }

@@ -68,6 +68,8 @@ static bool is_better(const struct tuner *t, int64_t than)
 /* The present few are enough. */
 static void conclude(struct tuner *t, unsigned ways)
 {
+	int others;
+
 	if (t->asks != t->home) {
 		t->tried = t->least;
 		t->asks = t->home;
@@ -82,9 +84,10 @@ static void conclude(struct tuner *t, unsigned ways)
 	}
 	t->calls += t->samples;
 	t->age += t->spent;
+	others = __builtin_popcount(ways & ~(1U << t->home));
 	if (!t->round && is_time(t))
-		t->round = __builtin_popcount(ways) - 1;
-	if (t->round)
+		t->round = others;
+	if (t->round && others)
 		begin_trial(t, ways);
 }
 

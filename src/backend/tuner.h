@@ -30,8 +30,8 @@ struct tuner {
 
 /*
  * tuner_add     - a call went @way and took @ns; where shall the next ones go?  Bit w of @ways:
- *                 there is way w; so of 0 and one more at least.  A call that went another way
- *                 than it says now, since it had begun, does not count.
+ *                 there is way w; 0 always.  A call that went another way than it says now,
+ *                 since it had begun, does not count.
  * tuner_refused - a call could not go @way: if that happens again and again, it is given up.
  */
 int tuner_add(struct tuner *t, unsigned ways, int way, int64_t ns);

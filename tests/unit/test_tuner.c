@@ -127,6 +127,10 @@ static void refused(void)
 	ok(!t.home && !t.asks && n == 4, "even if it was the best");
 	go(&t, &good, 4000);
 	ok(t.home == 1, "and found again once it can be");
+	t = (struct tuner){ 0 };
+	for (n = 0, i = 0; i < 40000; i++)
+		n += tuner_add(&t, 1, t.asks, 20000 << (i >> 9 & 1));
+	ok(!n, "where there is only one way, that is it");
 }
 
 int main(void)
