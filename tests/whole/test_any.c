@@ -906,7 +906,8 @@ static void wait_for_joins(const struct job *j, const int *last, struct ringup_o
 	int g;
 
 	for (g = 0; g < GROUPS; g++) {
-		if (j->side[g].rank < 0)
+		/* None was made once the job had failed. */
+		if (j->side[g].rank < 0 || !ops[g])
 			continue;
 		check(!ringup_wait(ops[g], -1), "all have joined", j->rank);
 		check(last[g] >= 0 && last[g] < j->side[g].size, "one was the last", j->rank);
@@ -917,7 +918,7 @@ static void wait_for_joins(const struct job *j, const int *last, struct ringup_o
 static void play(struct job *j, bool joining)
 {
 	struct asked now[FLYING];
-	struct ringup_op *joins[GROUPS];
+	struct ringup_op *joins[GROUPS] = { NULL };
 	int g, r, last[GROUPS] = { -1, -1, -1, -1 };
 
 	for (g = 0; g < GROUPS; g++)
