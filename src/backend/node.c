@@ -60,7 +60,7 @@ static bool is_past(const struct node *n)
 
 static void set_past(struct node *n)
 {
-	n->past = is_past(n) != (n->way == NODE_OTHER);
+	n->past = is_past(n) != (n->way == NODE_FLIP);
 }
 
 /* A broadcast that goes through slots has all of them. */

@@ -44,7 +44,8 @@ enum node_way {
 	NODE_CLAIM, /* by slots, whose last reader claims them where that may pay */
 	NODE_REACH, /* by the kernel, from buffer to buffer; or by slots, if it cannot */
 	NODE_TAKE,  /* by slots that are only read */
-	NODE_OTHER, /* by slots; past the caches if it else were not, and the other way round */
+	NODE_FLIP,  /* by slots; past the caches where its length says not to, and the other way
+		       round */
 	NODE_WAYS,
 };
 

@@ -24,6 +24,8 @@ enum {
 	TAG_BITS = 4, /* of the time of arrival: the call it belongs to */
 };
 
+_Static_assert(NODE_WAYS <= 1 << WAY_BITS, "a way fits its bits");
+
 struct order {
 	uint64_t from; /* the chunk */
 	int way, before;
@@ -117,7 +119,7 @@ static unsigned ways_of(const struct node *n)
 	if (copy_refill() == COPY_CLAIMS)
 		ways |= 1 << NODE_TAKE;
 	if (pair_bytes(n->plan, n->bytes) >= LARGE)
-		ways |= 1 << NODE_OTHER;
+		ways |= 1 << NODE_FLIP;
 	return ways;
 }
 
