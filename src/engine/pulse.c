@@ -126,6 +126,24 @@ enum pulse_change pulse_judge(struct pulses *p, int who, int64_t now_ns)
 	return PULSE_STEADY;
 }
 
+bool pulses_echo(struct pulses *p, bool late, int64_t pause_ns, int64_t now_ns)
+{
+	int64_t calm;
+
+	if (late) {
+		if (!p->silent_ns)
+			p->silent_ns = now_ns - p->warn_ns;
+		return true;
+	}
+	if (p->silent_ns) {
+		calm = now_ns + (now_ns - p->silent_ns);
+		calm = calm < now_ns + pause_ns ? calm : now_ns + pause_ns;
+		p->calm_ns = calm > p->calm_ns ? calm : p->calm_ns;
+		p->silent_ns = 0;
+	}
+	return now_ns < p->calm_ns;
+}
+
 void pulse_state(int pid, char *out, size_t size)
 {
 	struct pidstat s;

@@ -45,6 +45,7 @@ struct pulses {
 	int count;
 	int64_t warn_ns, fail_ns; /* INT64_MAX: never */
 	int64_t looked_ns;
+	int64_t silent_ns, calm_ns; /* pulses_echo(): since when; when it is over */
 };
 
 enum pulse_change {
@@ -71,6 +72,13 @@ enum pulse_change pulse_judge(struct pulses *p, int who, int64_t now_ns);
 
 /* pulse_silence_ns - how long @who has been silent. */
 int64_t pulse_silence_ns(const struct pulses *p, int who, int64_t now_ns);
+
+/*
+ * pulses_echo - is the silence still felt?  While somebody is @late it is.  When all are back,
+ * connections that have tried in vain go on to try with the pauses that they had, which have
+ * grown to as long as the silence was, but not beyond @pause_ns; so for that long it is, too.
+ */
+bool pulses_echo(struct pulses *p, bool late, int64_t pause_ns, int64_t now_ns);
 
 /* pulse_state - why process @pid of this host may not move, as a clause to @out:
  * "it is stopped (state T)". */

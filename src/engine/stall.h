@@ -61,8 +61,8 @@ int stall_open(struct stall *s, const struct pulse_rules *r, const struct watch_
 void stall_close(struct stall *s);
 
 /* stall_look - warn of, or end the job for, what has waited too long at @now_ns.
- * @silence: the network stands still, or a host does.  Then what waits for other hosts has
- * a reason that is told already; its age counts from when they are back. */
+ * @silence: the network stands still, or a host does, or did.  Then what waits for other hosts
+ * has a reason that is told already; its age counts from when all goes on. */
 void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns);
 
 /* stall_take - at the root of a group: a leader's report has come.  Any thread; what makes

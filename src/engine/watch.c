@@ -180,9 +180,10 @@ static void look_at_seats(struct watch *w, int64_t now)
 }
 
 /* Leaders of other hosts: has anything come from them?  Returns whether one is late, and
- * will not be for ever. */
+ * will not be for ever, or was, and its data may not know yet that it is back. */
 static bool look_at_silence(struct watch *w, int64_t now)
 {
+	int64_t pause = (int64_t)w->team->mesh->pause_ms * MS;
 	uint64_t heard;
 	bool gone, late = false;
 	int k, rank;
@@ -200,7 +201,7 @@ static bool look_at_silence(struct watch *w, int64_t now)
 		      tree_socket(w->world, k), now);
 		late |= w->remote.of[rank].late;
 	}
-	return late && w->rules.lost_ms;
+	return pulses_echo(&w->remote, late && w->rules.lost_ms, pause, now);
 }
 
 static bool is_over(const struct watch *w)

@@ -696,16 +696,24 @@ int mesh_open(struct mesh *m, const struct mesh_shape *s, const char *address,
 	return why.code;
 }
 
-void mesh_patience(const struct mesh *m, int silence_ms)
+static void be_patient(struct mesh *m, int fd, int silence_ms)
+{
+	int pause = sock_patience(fd, silence_ms);
+
+	m->pause_ms = pause > m->pause_ms ? pause : m->pause_ms;
+}
+
+void mesh_patience(struct mesh *m, int silence_ms)
 {
 	int i, k;
 
+	m->pause_ms = 0;
 	for (i = 0; i < m->size; i++)
 		if (m->control[i])
-			sock_patience(chan_fd(m->control[i]), silence_ms);
+			be_patient(m, chan_fd(m->control[i]), silence_ms);
 	for (i = 0; i < m->links; i++)
 		for (k = 0; k < m->link[i].fds; k++)
-			sock_patience(m->link[i].fd[k], silence_ms);
+			be_patient(m, m->link[i].fd[k], silence_ms);
 }
 
 static void close_links(struct mesh *m, bool forgetting)

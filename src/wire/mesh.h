@@ -49,6 +49,7 @@ struct mesh {
 	int links; /* sorted by host */
 	struct mesh_link *link;
 	struct chan **control; /* size entries */
+	int pause_ms;          /* between two tries to reach a host, at most */
 };
 
 /* mesh_parent - in the tree of hosts; -1 for host 0.  The children of host h are
@@ -89,8 +90,8 @@ int mesh_open(struct mesh *m, const struct mesh_shape *s, const char *address,
 	      int (*exchange)(void *ctx, const void *mine, size_t len, void *all), void *ctx,
 	      int64_t deadline_ns, struct err *e);
 
-/* mesh_patience - sock_patience() of all connections. */
-void mesh_patience(const struct mesh *m, int silence_ms);
+/* mesh_patience - sock_patience() of all connections; sets @pause_ms. */
+void mesh_patience(struct mesh *m, int silence_ms);
 
 /* mesh_close - close all connections; @m may be zeroed, or closed already. */
 void mesh_close(struct mesh *m);

@@ -294,12 +294,13 @@ int sock_gather(int fd, void *into, size_t want, size_t *have)
 	return n ? *have == want : -1;
 }
 
-void sock_patience(int fd, int silence_ms)
+int sock_patience(int fd, int silence_ms)
 {
 	int pause = silence_ms / TRIES > RETRY_MS ? silence_ms / TRIES : RETRY_MS;
 
-	set(fd, IPPROTO_TCP, TCP_RTO_MAX_MS,
-	    silence_ms && pause < KERNEL_RETRY_MS ? pause : KERNEL_RETRY_MS);
+	if (!silence_ms || pause > KERNEL_RETRY_MS)
+		pause = KERNEL_RETRY_MS;
+	return set(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, pause) ? pause : KERNEL_RETRY_MS;
 }
 
 void sock_watch(int fd, int silence_ms)

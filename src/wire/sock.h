@@ -79,8 +79,13 @@ int sock_gather(int fd, void *into, size_t want, size_t *have);
  */
 void sock_watch(int fd, int silence_ms);
 
-/* sock_patience - the other side may be unreachable for @silence_ms before the kernel gives it
- * up; also for data.  If that is 0, for as long as the kernel can, some 20 minutes. */
-void sock_patience(int fd, int silence_ms);
+/*
+ * sock_patience - the other side may be unreachable for @silence_ms before the kernel gives it
+ * up; also for data.  If that is 0, for as long as the kernel can, some 20 minutes.
+ *
+ * Returns the longest pause between two tries to reach it, in milliseconds: for so long this
+ * connection may not notice that the other side can be reached again.
+ */
+int sock_patience(int fd, int silence_ms);
 
 #endif

@@ -106,6 +106,32 @@ both_sides() {
   grep -q 'is back' err
 }
 
+# apart - is one connection of $b about to try to reach $a again, and another long after it?
+apart() {
+  at "$b" ss -tino | grep -oE 'timer:\(on,[0-9.]+(ms|sec)' | sed -E 's/.*,//; s/ms/ 1/; s/sec/ 1000/' |
+    awk '{ t = $1 * $2; if (NR == 1 || t < least) least = t; if (t > most) most = t }
+      END { exit !(least < 500 && most - least > 3500) }'
+}
+
+@test "F10 data that is under way again later than all else has not stalled" {
+  need_nft
+  export RINGUP_LOST_MS=60000 RINGUP_LOST_WARN_MS=1000 RINGUP_STALL_ABORT_MS=3000
+  spread -b 262144 -n 1500 -p 2
+  # What is cut earlier tries again at other times.
+  drop "$a" input 'iifname "eth0" meta length > 300'
+  sleep 0.7
+  drop "$a" input
+  drop "$b" input
+  sleep 6
+  await apart
+  heal "$a" input
+  heal "$b" input
+  await said 4 "done"
+  wait
+  not grep -qE '^(error|wrong)' out
+  grep -q 'is back' err
+}
+
 @test "F11 the link goes down, the address goes, the card goes: whose is said" {
   local at way there
   fault=11

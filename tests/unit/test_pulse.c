@@ -71,6 +71,29 @@ static void away(void)
 	pulses_close(&p);
 }
 
+/* Connections notice later than others that a host is back. */
+static void echoes(void)
+{
+	struct err e = { 0 };
+
+	ok(!pulses_open(&p, 1, 2000, 60000, &e), "one peer");
+	ok(!pulses_echo(&p, false, 5000 * MS, 10000 * MS), "no silence, no echo");
+	ok(pulses_echo(&p, true, 5000 * MS, 20000 * MS), "silence, for 2 s already");
+	ok(pulses_echo(&p, false, 5000 * MS, 21000 * MS), "is felt for as long again");
+	ok(pulses_echo(&p, false, 5000 * MS, 23999 * MS), "for 3 s");
+	ok(!pulses_echo(&p, false, 5000 * MS, 24000 * MS), "and no longer");
+	pulses_echo(&p, true, 5000 * MS, 30000 * MS);
+	pulses_echo(&p, true, 5000 * MS, 47500 * MS);
+	ok(pulses_echo(&p, false, 5000 * MS, 48000 * MS) &&
+		   pulses_echo(&p, false, 5000 * MS, 52999 * MS),
+	   "a long one for the longest pause");
+	pulses_echo(&p, true, 5000 * MS, 49000 * MS);
+	pulses_echo(&p, false, 1000 * MS, 49500 * MS);
+	ok(pulses_echo(&p, false, 1000 * MS, 52999 * MS), "a short one behind it ends nothing");
+	ok(!pulses_echo(&p, false, 1000 * MS, 53000 * MS), "over");
+	pulses_close(&p);
+}
+
 static void rules(void)
 {
 	struct pulse_rules r;
@@ -130,6 +153,7 @@ int main(void)
 {
 	silence();
 	away();
+	echoes();
 	rules();
 	states();
 	return tap_done();
