@@ -121,14 +121,15 @@ static int check_fds(const struct crew *j, struct err *e)
 
 /* A port of the kernel's choice for torch.distributed's own store.  The socket
  * stays bound, so that the kernel gives it to nobody else, but does not listen,
- * so that rank 0 can (both sides set SO_REUSEADDR). */
+ * so that rank 0 can (both sides set SO_REUSEADDR).  It is bound on all addresses, as
+ * the store will be: else the port of another one may be given away. */
 static int reserve_port(struct watch *w, int *port, struct err *e)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET };
 	socklen_t len = sizeof(a);
 	int one = 1;
 
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	a.sin_addr.s_addr = htonl(INADDR_ANY);
 	w->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (w->port_fd < 0 ||
 	    setsockopt(w->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||

@@ -120,6 +120,30 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
   expect_line "localhost 29511 7"
 }
 
+@test "torch's port is the job's alone, on all addresses" {
+  [[ -x ${RINGUP_TEST_PYTHON:-} ]] || skip "no python3"
+  cat >port.py <<'EOT'
+import errno, os, socket
+
+port = int(os.environ["MASTER_PORT"])
+for host in ("127.0.0.1", "127.0.0.2", ""):
+    with socket.socket() as other:
+        try:
+            other.bind((host, port))
+            print("given away on", host)
+        except OSError as e:
+            print("kept" if e.errno == errno.EADDRINUSE else e)
+with socket.socket() as store:
+    store.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    store.bind(("", port))
+    store.listen()
+    print("listens")
+EOT
+  run ringup run -np 1 --no-prefix -- "$RINGUP_TEST_PYTHON" port.py
+  expect_status 0
+  [[ $output == $'kept\nkept\nkept\nlistens' ]] || { echo "$output"; return 1; }
+}
+
 @test "OMP_NUM_THREADS shares the cores out" {
   run ringup run -np 64 --no-prefix -- sh -c '[ "$OMP_NUM_THREADS" -ge 1 ] && [ "$OMP_NUM_THREADS" -le $(nproc --all) ]'
   expect_status 0
