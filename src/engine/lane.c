@@ -285,5 +285,6 @@ void lane_close(struct lane *l)
 	free(l->counts);
 	free(l->numbers);
 	free(l->seen);
+	pulses_close(&l->links);
 	memset(l, 0, sizeof(*l));
 }

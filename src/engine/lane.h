@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "base/lock.h"
 #include "engine/agree.h"
+#include "engine/pulse.h"
 #include "engine/tensor.h"
 #include "wire/seat.h"
 
@@ -75,6 +76,7 @@ struct lane {
 
 	struct stall_seen *seen; /* stall.c's, and how often joined ranks had been called */
 	uint64_t calls_looked;
+	struct pulses links; /* watch.c's, of its mesh's */
 };
 
 /* lane_open - with the fields above set. */

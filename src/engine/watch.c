@@ -23,6 +23,7 @@
 #include "wire/ancestor.h"
 #include "wire/chan.h"
 #include "wire/mesh.h"
+#include "wire/ranks.h"
 #include "wire/segment.h"
 
 static void died(struct watch *w, int rank, const char *how)
@@ -204,6 +205,53 @@ static bool look_at_silence(struct watch *w, int64_t now)
 	return pulses_echo(&w->remote, late && w->rules.lost_ms, pause, now);
 }
 
+/* Of data that is not confirmed, a rank is late no sooner than it may have been sent again:
+ * once would be too few. */
+static uint32_t data_warn_ms(const struct pulse_rules *r, const struct mesh *m)
+{
+	uint32_t twice = 2 * (uint32_t)m->pause_ms;
+
+	if (r->lost_ms && twice > r->lost_ms / 2)
+		twice = r->lost_ms / 2;
+	return r->lost_warn_ms && r->lost_warn_ms < twice ? twice : r->lost_warn_ms;
+}
+
+/* Less is no silence: a kernel need not confirm at once. */
+enum { UNHEARD_MS = 500 };
+
+struct data_look {
+	struct watch *watch;
+	bool silence;
+	int64_t now;
+};
+
+/* Not all hosts that send each other data are neighbours in a tree; and a network may carry
+ * what is small and nothing else.  As long as neighbours are silent, too, that is told. */
+static void look_at_data(struct lane *l, void *arg)
+{
+	static const char because[] = "its host or the network between stands still, or large "
+				      "packets do not get through (MTU)";
+	const struct data_look *look = arg;
+	struct watch *w = look->watch;
+	const struct mesh *m = l->team.mesh;
+	struct pulses *p = &l->links;
+	bool first = !p->of;
+	struct err e;
+	int i;
+
+	if (!m || !m->links)
+		return;
+	if (first && pulses_open(p, m->links, data_warn_ms(&w->rules, m), w->rules.lost_ms, &e))
+		return;
+	pulses_look(p, look->now);
+	for (i = 0; i < m->links; i++) {
+		if (first || look->silence || !mesh_unheard(m, i, UNHEARD_MS))
+			pulse_hear(p, i, look->now);
+		judge(w, p, i, ranks_in_world(l->ranks, m->link[i].rank), !l->team.local_rank,
+		      "has confirmed no data", because, m->link[i].fd[0], look->now);
+	}
+}
+
 static bool is_over(const struct watch *w)
 {
 	return __atomic_load_n(&w->engine->alarm->word, __ATOMIC_RELAXED);
@@ -213,6 +261,7 @@ static void tick(struct watch *w, int64_t now)
 {
 	struct row *row = w->engine->row;
 	uint32_t *silent = &w->team->segment->head->silent;
+	struct data_look data = { w, false, now };
 
 	w->tick_ns = now + (int64_t)w->rules.tick_ms * MS;
 	if (w->rules.freeze_ms || w->rules.freeze_warn_ms)
@@ -225,7 +274,10 @@ static void tick(struct watch *w, int64_t now)
 	if (w->world)
 		__atomic_store_n(silent, look_at_silence(w, now), __ATOMIC_RELAXED);
 	look_at_seats(w, now);
-	stall_look(&w->stall, w->engine, __atomic_load_n(silent, __ATOMIC_RELAXED), now);
+	data.silence = __atomic_load_n(silent, __ATOMIC_RELAXED);
+	if (w->rules.lost_ms || w->rules.lost_warn_ms)
+		engine_visit(w->engine, look_at_data, &data);
+	stall_look(&w->stall, w->engine, data.silence, now);
 }
 
 /* ---- the thread ---- */

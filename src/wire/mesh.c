@@ -716,6 +716,16 @@ void mesh_patience(struct mesh *m, int silence_ms)
 			be_patient(m, m->link[i].fd[k], silence_ms);
 }
 
+bool mesh_unheard(const struct mesh *m, int i, uint32_t ms)
+{
+	int k;
+
+	for (k = 0; k < m->link[i].fds; k++)
+		if (sock_unheard(m->link[i].fd[k], ms))
+			return true;
+	return false;
+}
+
 static void close_links(struct mesh *m, bool forgetting)
 {
 	int i, k;

@@ -93,6 +93,9 @@ int mesh_open(struct mesh *m, const struct mesh_shape *s, const char *address,
 /* mesh_patience - sock_patience() of all connections; sets @pause_ms. */
 void mesh_patience(struct mesh *m, int silence_ms);
 
+/* mesh_unheard - sock_unheard() of any of the data connections of link @i. */
+bool mesh_unheard(const struct mesh *m, int i, uint32_t ms);
+
 /* mesh_close - close all connections; @m may be zeroed, or closed already. */
 void mesh_close(struct mesh *m);
 

@@ -23,6 +23,7 @@ enum {
 	KERNEL_RETRY_MS = 120000, /* what the kernel has, and its most */
 	TRIES = 12,               /* of full pauses, before it gives up */
 	DAY_MS = 24 * 3600 * 1000,
+	KEEP_S = 60,
 };
 
 #ifndef TCP_RTO_MAX_MS
@@ -184,10 +185,14 @@ static bool set(int fd, int level, int name, int value)
  * these are soon over; but to give a host up is up to sock_watch().  Where that may take
  * longer, sock_patience() has to be told: of tries to send what is new, the kernel counts no
  * time.
+ *
+ * Firewalls forget connections that are idle, some after 350 s; so none is for so long.
  */
 static void prepare(int fd)
 {
 	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_S);
 	if (set(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, RETRY_MS))
 		set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, DAY_MS);
 }
@@ -301,6 +306,15 @@ int sock_patience(int fd, int silence_ms)
 	if (!silence_ms || pause > KERNEL_RETRY_MS)
 		pause = KERNEL_RETRY_MS;
 	return set(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, pause) ? pause : KERNEL_RETRY_MS;
+}
+
+bool sock_unheard(int fd, uint32_t ms)
+{
+	struct tcp_info i = { 0 };
+	socklen_t len = sizeof(i);
+
+	return !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &i, &len) && i.tcpi_unacked &&
+	       i.tcpi_last_ack_recv >= ms;
 }
 
 void sock_watch(int fd, int silence_ms)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 struct err;
@@ -87,5 +88,12 @@ void sock_watch(int fd, int silence_ms);
  * connection may not notice that the other side can be reached again.
  */
 int sock_patience(int fd, int silence_ms);
+
+/*
+ * sock_unheard - is something under way of which the other side has confirmed nothing for
+ * @ms, or since it was sent?  Its kernel does, however slow the reader is.  False if that
+ * cannot be found out.
+ */
+bool sock_unheard(int fd, uint32_t ms);
 
 #endif

@@ -49,6 +49,7 @@ nccl-victims N1
 ringup-killed R1
 ringup-stall R5
 ringup-silent R4
+ringup-unconfirmed R12
 ringup-link-down R11
 ringup-unplugged R11
 ringup-no-address R11

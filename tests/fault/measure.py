@@ -23,7 +23,7 @@ import threading
 import time
 
 CLEAN = re.compile(r"^(RINGUP|HOROVOD|OMPI|PMI|PMIX|SLURM|TORCHELASTIC)_|^(RANK|WORLD_SIZE)$")
-WARNING = re.compile(r"has not moved|has been silent|has stalled")
+WARNING = re.compile(r"has not moved|has been silent|has confirmed no data|has stalled")
 
 
 class Job:

@@ -55,6 +55,45 @@ both_sides() {
   grep -q 'has been silent for' err
 }
 
+# trio ARG... - a rank on each of three hosts; those on $b and $c are no neighbours in the tree.
+trio() {
+  third_host
+  rm -rf out err meet
+  mkdir -m 700 meet
+  on "$a" 0 3 "$@"
+  on "$b" 1 3 "$@"
+  on "$c" 2 3 "$@"
+  await said 3 ready
+}
+
+# part - no packet passes between $b and $c.
+part() {
+  drop "$b" input 'ip saddr 10.9.0.3'
+  drop "$c" input 'ip saddr 10.9.0.2'
+}
+
+@test "F7 a partition between two of three hosts, which hear each other by data alone" {
+  need_nft
+  fault=7 what="two of three hosts"
+  trio -b 1048576
+  local at
+  part
+  at=$("$strike" 0)
+  both_sides "$at" 3
+  grep -q 'rank [12] .* has confirmed no data for' err
+}
+
+@test "F7 a network that carries what is small and nothing else" {
+  need_nft
+  fault=7 what="large packets lost"
+  spread -b 1048576
+  local at
+  drop "$a" input 'iifname "eth0" meta length > 300'
+  at=$("$strike" 0)
+  both_sides "$at"
+  grep -q 'has confirmed no data for .* large packets do not get through (MTU)' err
+}
+
 @test "F8 a partition while nothing is under way" {
   need_nft
   fault=8 what="partition, idle"
@@ -103,6 +142,22 @@ both_sides() {
   await said 4 "done"
   wait
   not grep -qE '^(error|wrong)' out
+  grep -q 'is back' err
+}
+
+@test "F10 a short partition between two of three hosts" {
+  need_nft
+  export RINGUP_LOST_MS=20000 RINGUP_STALL_ABORT_MS=0
+  trio -b 262144 -n 1500 -p 2
+  part
+  sleep 5
+  heal "$b" input
+  heal "$c" input
+  await said 3 "done"
+  wait
+  not grep -qE '^(error|wrong)' out
+  [[ $(awk '$1 == "done" { print $6 }' out | sort -u | wc -l) -eq 1 ]]
+  grep -q 'has confirmed no data' err
   grep -q 'is back' err
 }
 

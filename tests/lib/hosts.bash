@@ -29,10 +29,35 @@ link_up() {
   [[ $(at "$1" ip link show "${2:-eth0}") == *"state UP"* ]]
 }
 
+# third_host - $c, with 10.9.0.3; all three are plugged into a switch in $hub from now on.
+third_host() {
+  local host n=0
+  c=fc$$ hub=fh$$
+  ip netns add "$c"
+  ip netns add "$hub"
+  ip -n "$a" link del eth0
+  ip -n "$hub" link add switch type bridge
+  ip -n "$hub" link set switch up
+  for host in "$a" "$b" "$c"; do
+    n=$((n + 1))
+    ip -n "$host" link add eth0 type veth peer name "port$n" netns "$hub"
+    ip -n "$hub" link set "port$n" master switch up
+    ip -n "$host" addr add "10.9.0.$n/24" dev eth0
+    ip -n "$host" link set lo up
+    ip -n "$host" link set eth0 up
+  done
+  for host in "$a" "$b" "$c"; do
+    await link_up "$host"
+  done
+}
+
 # hosts_teardown - end what runs there, and the namespaces.
 hosts_teardown() {
+  local host
   fault_teardown
-  [[ -z ${a:-} ]] || { ip netns del "$a"; ip netns del "$b"; } 2>/dev/null || true
+  for host in ${a:+"$a"} ${b:+"$b"} ${c:+"$c"} ${hub:+"$hub"}; do
+    ip netns del "$host" 2>/dev/null || true
+  done
 }
 
 # on HOST RANK SIZE ARG... - start a looping rank there in the background.

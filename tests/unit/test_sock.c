@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "ringup.h"
 #include "tap.h"
@@ -95,6 +96,20 @@ static int wait_for(int fd, short events)
 	return poll(&p, 1, 5000) == 1;
 }
 
+/* As much as the kernels of both sides take. */
+static void fill(int fd)
+{
+	static const char block[65536];
+
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		while (send(fd, block, sizeof(block), MSG_NOSIGNAL) > 0)
+			;
+		clock_sleep_ms(10);
+	}
+}
+
 static void test_pair(const char *address)
 {
 	struct err e = { 0 };
@@ -134,6 +149,14 @@ static void test_pair(const char *address)
 			   option(a, IPPROTO_TCP, TCP_USER_TIMEOUT) > 3600 * 1000 &&
 			   option(b, IPPROTO_TCP, TCP_USER_TIMEOUT) > 3600 * 1000,
 		   "%s: what is lost is sent again each second, for long", address);
+	ok(option(a, SOL_SOCKET, SO_KEEPALIVE) == 1 &&
+		   option(b, IPPROTO_TCP, TCP_KEEPIDLE) == 60,
+	   "%s: never idle for long", address);
+	ok(!sock_unheard(a, 0), "%s: nothing is under way", address);
+	fill(a);
+	clock_sleep_ms(300);
+	ok(!sock_unheard(a, 250), "%s: what a slow reader does not take is confirmed", address);
+	ok(!sock_unheard(-1, 0), "no socket, no silence");
 	sock_watch(a, 15000);
 	ok(option(a, SOL_SOCKET, SO_KEEPALIVE) == 1 &&
 		   option(a, IPPROTO_TCP, TCP_USER_TIMEOUT) == 15000,
