@@ -129,7 +129,6 @@ static int reserve_port(struct watch *w, int *port, struct err *e)
 	socklen_t len = sizeof(a);
 	int one = 1;
 
-	a.sin_addr.s_addr = htonl(INADDR_ANY);
 	w->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (w->port_fd < 0 ||
 	    setsockopt(w->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
