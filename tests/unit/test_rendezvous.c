@@ -193,18 +193,52 @@ static void a_dead_host(void)
 	ok(count(base) == 0, "and is swept");
 }
 
+/* A server has a thread, and who has one had better not fork: so it is in a process of its own,
+ * until the last descriptor of the pipe's other end is closed.  Returns that, and its address.
+ */
+static int host(const struct secret *secret, char *where, size_t size)
+{
+	int ready[2], end[2];
+	ssize_t n;
+
+	if (pipe(ready) || pipe(end))
+		return -1;
+	fflush(stdout);
+	if (!fork()) {
+		struct meet_server *server = NULL;
+		struct err e = { 0 };
+		char c;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(end[1]);
+		if (meet_serve("127.0.0.1", RANKS, secret, &server, &e))
+			_exit(1);
+		n = write(ready[1], meet_where(server), strlen(meet_where(server)));
+		close(ready[1]);
+		n = n < 0 ? n : read(end[0], &c, 1);
+		meet_stop(server);
+		_exit(n != 0);
+	}
+	close(ready[1]);
+	close(end[0]);
+	n = read(ready[0], where, size - 1);
+	where[n > 0 ? n : 0] = 0;
+	close(ready[0]);
+	return end[1];
+}
+
 static void by_launcher(void)
 {
 	struct discovery d = { .size = RANKS, .source = "ringup run" };
-	struct meet_server *server = NULL;
 	struct secret secret, other;
 	struct err e = { 0 };
-	int s[RANKS];
+	char where[256] = "";
+	int s[RANKS], server = -1, status = -1;
 
 	ok(secret_new(&secret, &e) == 0 &&
-		   meet_serve("127.0.0.1", RANKS, &secret, &server, &e) == 0,
+		   (server = host(&secret, where, sizeof(where))) >= 0 && *where,
 	   "a launcher hosts the meeting %s", e.text);
-	d.meet = meet_where(server);
+	d.meet = where;
 	d.secret_fd = secret_to_fd(&secret, &e);
 	job(&d, 0, 3, LATE_MS, s);
 	ok(are_all(s, 0, RANKS, 0), "and the ranks meet there three times");
@@ -217,7 +251,8 @@ static void by_launcher(void)
 	d.secret_fd = -1;
 	job(&d, 0, 1, LATE_MS, s);
 	ok(are_all(s, 0, RANKS, 100 - RINGUP_EINVAL), "and none at all is a mistake");
-	meet_stop(server);
+	close(server);
+	ok(wait(&status) > 0 && !status, "the launcher ends");
 }
 
 static int pretend(void *ctx, const void *mine, size_t len, void *all)
