@@ -450,6 +450,7 @@ TESTS += $(WHOLE_TESTS)
 
 # py: pytest, which prints TAP
 PY_TESTS = \
+	%reldir%/py/test_digits.py \
 	%reldir%/py/test_header.py \
 	%reldir%/py/test_install.py \
 	%reldir%/py/test_jobs.py \
@@ -463,6 +464,7 @@ PY_FILES = \
 	%reldir%/py/end_of_a_rank.py \
 	%reldir%/py/ops_of_a_rank.py \
 	%reldir%/py/keras_of_a_rank.py \
+	%reldir%/py/parent_of_ranks.py \
 	%reldir%/py/sets_of_a_rank.py \
 	%reldir%/py/train_of_a_rank.py \
 	%reldir%/py/where_of_a_rank.py

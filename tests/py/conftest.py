@@ -4,16 +4,19 @@
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import uuid
 
 import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+HANG = 300  # seconds after which nothing will come any more, however slow the machine is
 
 
 class Tap:
@@ -56,24 +59,26 @@ def pytest_configure(config):
 
 
 def launcher(kind, n):
-    """The command line in front of a script's, or a skip."""
+    """The command line in front of a script's, or a skip; torch had launch before torchrun."""
     if kind == "ringup":
         return ["ringup", "run", "-np", str(n), "--", sys.executable]
     if kind == "mpirun":
         if not shutil.which("mpirun"):
             pytest.skip("mpirun is not installed")
         return ["mpirun", "-np", str(n), "--oversubscribe", "--allow-run-as-root", sys.executable]
-    return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(n),
-            "--standalone"]
+    if kind == "torchrun":
+        return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(n),
+                "--standalone"]
+    return [sys.executable, "-m", "torch.distributed.launch", "--nproc-per-node", str(n)]
 
 
-def start(argv, timeout=120, **env):
+def start(argv, timeout=HANG, cwd=None, **env):
     """Run a command in a session of its own; kills all of that when the time is up.
 
     Its temporary files are removed here: torchrun leaves a folder behind for each run."""
     with tempfile.TemporaryDirectory(prefix="ringup") as tmp, subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            start_new_session=True, env={**os.environ, "TMPDIR": tmp, **env}) as p:
+            cwd=cwd, start_new_session=True, env={**os.environ, "TMPDIR": tmp, **env}) as p:
         try:
             out, err = p.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -83,28 +88,86 @@ def start(argv, timeout=120, **env):
     return subprocess.CompletedProcess(argv, p.returncode, out, err)
 
 
-def launch(n, script, args, results, kind="ringup", timeout=120):
-    """Run a script on n ranks; each may leave a JSON file called rank.N in results."""
-    p = start(launcher(kind, n) + [os.path.join(HERE, script), *args], timeout,
-              RINGUP_TEST_RESULTS=str(results))
-    p.text = f"exit status {p.returncode}\n{p.stdout}\n{p.stderr}"
-    p.results = {}
-    for name in os.listdir(results):
-        if name.startswith("rank.") and not name.endswith(".part"):
-            with open(os.path.join(results, name), encoding="utf-8") as f:
-                p.results[int(name[5:])] = json.load(f)
-    return p
+class Outcome:
+    """How processes have ended: exit statuses, what all of them printed, and the results that the
+    ranks left, each in a file called rank.N."""
+
+    def __init__(self, codes, text, results):
+        self.codes, self.results = codes, {}
+        self.text = f"exit statuses {codes}\n{text}"
+        for name in os.listdir(results):
+            if name.startswith("rank.") and not name.endswith(".part"):
+                with open(os.path.join(results, name), encoding="utf-8") as f:
+                    self.results[int(name[5:])] = json.load(f)
 
 
-@pytest.fixture
-def ranks(tmp_path):
-    """ranks(n, script, *args) runs the script on n ranks and expects an exit status."""
-    def run(n, script, *args, kind="ringup", timeout=120, status=0):
-        p = launch(n, script, args, tmp_path, kind, timeout)
-        assert status is None or p.returncode == status, p.text
-        return p
+def launch(kind, n, script, results):
+    """Run a script on n ranks by a launcher."""
+    p = start([*launcher(kind, n), os.path.join(HERE, script)], RINGUP_TEST_RESULTS=str(results))
+    return Outcome([p.returncode], f"{p.stdout}\n{p.stderr}", results)
 
-    return run
+
+class Parent:
+    """A parent_of_ranks.py: runs scripts that need torch, which only it imports."""
+
+    def __init__(self, modules):
+        self.modules, self.process = modules, None
+
+    def _ask(self, request):
+        """The answer to a request: exit statuses."""
+        if self.process is None:
+            self.process = subprocess.Popen(
+                [sys.executable, os.path.join(HERE, "parent_of_ranks.py"), *self.modules],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, text=True)
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        if select.select([self.process.stdout], [], [], HANG)[0]:
+            answer = self.process.stdout.readline()
+            if answer:
+                return json.loads(answer)
+        self.end()
+        return None
+
+    def end(self):
+        """End it, and what it has started."""
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
+            self.process = None
+
+    def run(self, results, environments, script, *args):
+        """Run a script once for each environment; nothing ends one because another has ended.
+        {rank} in an argument is the number of the process."""
+        with tempfile.TemporaryDirectory(prefix="ringup") as tmp:
+            common = {"RINGUP_TEST_RESULTS": str(results), "TMPDIR": tmp}
+            request = [{"argv": [os.path.join(HERE, script),
+                                 *(a.replace("{rank}", str(i)) for a in args)],
+                        "env": {**common, **env}, "output": os.path.join(tmp, f"output.{i}")}
+                       for i, env in enumerate(environments)]
+            codes = self._ask(request)
+            texts = []
+            for process in request:
+                if os.path.exists(process["output"]):
+                    with open(process["output"], encoding="utf-8", errors="replace") as f:
+                        texts.append(f.read())
+            if codes is None:
+                pytest.fail(f"{script} did not end, or the parent did\n" + "\n".join(texts))
+            out = Outcome(codes, "\n".join(texts), results)
+            out.texts = texts
+        return out
+
+    def ranks(self, n, results, script, *args):
+        """Run a script on n ranks."""
+        job = f"test.{uuid.uuid4().hex}"
+        return self.run(results, [{"RINGUP_RANK": str(r), "RINGUP_SIZE": str(n),
+                                   "RINGUP_JOB": job} for r in range(n)], script, *args)
+
+
+@pytest.fixture(scope="module")
+def parent(request):
+    """What starts ranks that need torch, and perhaps what the file of tests calls MODULES."""
+    p = Parent(getattr(request.module, "MODULES", ()))
+    yield p
+    p.end()
 
 
 def checks_of(script):
@@ -113,14 +176,18 @@ def checks_of(script):
         return re.findall(r"^@check\ndef (\w+)", f.read(), re.M)
 
 
-_launched = {}
+_outcomes = {}
 
 
-def outcome(script, n, name, tmp_path_factory):
-    """Pass or fail as the check did on every rank; all checks of a script run in one launch."""
-    if (script, n) not in _launched:
-        _launched[script, n] = launch(n, script, [], tmp_path_factory.mktemp("ranks"), timeout=280)
-    p = _launched[script, n]
+def outcome(script, n, name, parent, tmp_path_factory):
+    """Pass or fail as the check did on every rank; all checks of a script run in one job."""
+    if (script, n) not in _outcomes:
+        _outcomes[script, n] = None
+        _outcomes[script, n] = parent.ranks(n, tmp_path_factory.mktemp("ranks"), script)
+    p = _outcomes[script, n]
+    assert p, "the job did not end"
     for r in range(n):
         said = p.results.get(r, {}).get(name, "it never came to this")
         assert not said, f"rank {r}: {said}\n{p.text}"
+    failed = any(said for checks in p.results.values() for said in checks.values())
+    assert failed or p.codes == [0] * n, p.text

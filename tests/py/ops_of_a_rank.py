@@ -15,7 +15,9 @@ import warnings
 import torch
 
 import horovod.torch as hvd
+from ringup import job, operation
 
+HANG = 240  # seconds after which a check will not come to its end, however slow the machine is
 DTYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
           torch.bfloat16, torch.float32, torch.float64]
 DTYPES += [torch.uint16] if hasattr(torch, "uint16") else []
@@ -53,12 +55,11 @@ def raises(kind, f, *args, says="", **kwargs):
 
 def started_at_last(start, *args, **kwargs):
     """What is refused as long as its name is in use."""
-    for _ in range(1000):
+    while True:  # until it hangs
         try:
             return start(*args, **kwargs)
         except ValueError:
             time.sleep(0.02)
-    raise AssertionError("the name has not become free")
 
 
 def everywhere_equal(t):
@@ -110,11 +111,26 @@ def products():
 @check
 def ctrl_c_ends_a_wait():
     """But not the operation, for which the others come later."""
+    waits, wait = threading.Event(), job.lib.ringup_wait
+
+    def noted(*args):
+        waits.set()
+        return wait(*args)
+
+    def interrupt():
+        waits.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
     for name in ("left", None):
         if hvd.rank() == 0 and hvd.size() > 1:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            waits.clear()
+            job.lib.ringup_wait = noted
+            presser = threading.Thread(target=interrupt)
+            presser.start()
             raises(KeyboardInterrupt, hvd.allreduce, torch.ones(1), name=name, op=hvd.Sum)
+            presser.join()
+            job.lib.ringup_wait = wait
         hvd.allgather(torch.ones(1), name="late")
         if hvd.rank() > 0:
             equal(hvd.allreduce(torch.ones(1), name=name, op=hvd.Sum),
@@ -206,9 +222,28 @@ def many_under_way_in_another_order_on_each_rank():
 
 @check
 def any_number_without_names():
+    """The last rank begins when the others have more under way than the library has room for."""
+    full, make_room = threading.Event(), operation._make_room
+
+    def noted(group, called):
+        full.set()
+        return make_room(group, called)
+
+    def tell():
+        full.wait()
+        hvd.allreduce(torch.ones(1), name="full")
+
+    teller = threading.Thread(target=tell)
+    if hvd.rank() < hvd.size() - 1:
+        operation._make_room = noted
+    else:
+        full.set()
+    teller.start()
     if hvd.rank() == hvd.size() - 1:
-        time.sleep(0.5)
+        teller.join()
     handles = [hvd.allreduce_async(torch.full((3,), float(i)), op=hvd.Sum) for i in range(3000)]
+    teller.join()
+    operation._make_room = make_room
     # one that blocks, too
     equal(hvd.allreduce(torch.ones(3), op=hvd.Sum), torch.full((3,), float(hvd.size())))
     for i, h in enumerate(handles):
@@ -410,7 +445,8 @@ def where_the_ranks_are():
 @check
 def names_in_use():
     """However fast an operation is, its name is not free before this rank could know."""
-    x, n = torch.ones(2), hvd.size()
+    x, n, unseen = torch.ones(2), hvd.size(), operation.UNSEEN
+    operation.UNSEEN = 1e9  # however slow this rank is
     for way in (hvd.allreduce_async, hvd.allgather_async, hvd.reducescatter_async):
         for _ in range(20):
             first = way(x, name="twice")
@@ -427,6 +463,7 @@ def names_in_use():
     for _ in range(3):
         handles.append(hvd.allreduce_async(x, name="left", op=hvd.Sum))
         hvd.barrier()
+    operation.UNSEEN = unseen
     for _ in range(3):
         handles.append(started_at_last(hvd.allreduce_async, x, name="left", op=hvd.Sum))
     for handle in reversed(handles):
@@ -435,8 +472,6 @@ def names_in_use():
 
 @check
 def threads():
-    import threading
-
     failed = []
 
     def work(k):
@@ -494,7 +529,6 @@ def memory_that_ranks_share():
 def memory_that_ranks_share_lives_as_long_as_it_is_used():
     import numpy
     import ringup
-    from ringup import job
 
     freed, free = [], job.lib.ringup_free
     job.lib.ringup_free = lambda address: (freed.append(address), free(address))
@@ -533,7 +567,7 @@ def main():
     results = {}
     path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"rank.{hvd.rank()}")
     for name in chosen:
-        faulthandler.dump_traceback_later(40, exit=True)
+        faulthandler.dump_traceback_later(HANG, exit=True)
         torch.manual_seed(hvd.rank())
         try:
             CHECKS[name]()

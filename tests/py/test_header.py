@@ -1,5 +1,8 @@
 # test_header.py - ringup/_c.py says what ringup.h says.
 # SPDX-License-Identifier: Apache-2.0
+#
+# needs: cpu
+# tests: src/ringup.h compat/python/ringup configure.ac
 
 import os
 import re

@@ -1,16 +1,23 @@
 # test_install.py - the wheel, and compat/install in an environment of its own.
 # SPDX-License-Identifier: Apache-2.0
+#
+# needs: cpu
+# tests: compat
 
-import csv
-import hashlib
 import base64
+import csv
+import glob
+import hashlib
 import os
+import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 
 import pytest
-from conftest import ROOT
+from conftest import HANG, ROOT
 
 INSTALL = os.path.join(ROOT, "compat", "install")
 BUILD = os.path.join(ROOT, "compat", "python", "build_ringup.py")
@@ -23,30 +30,36 @@ def clean():
 
 def install(*args):
     return subprocess.run([INSTALL, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=120, env=clean())
+                          text=True, timeout=HANG, env=clean())
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory):
-    """A new environment with pip; returns its Python."""
+@pytest.fixture(scope="session")
+def template(tmp_path_factory):
+    """An environment with pip, whose copies are environments, too."""
     d = tmp_path_factory.mktemp("env") / "venv"
-    p = subprocess.run([sys.executable, "-m", "venv", d], stdout=subprocess.PIPE,
-                       stderr=subprocess.STDOUT, text=True, timeout=120, env=clean())
-    if p.returncode:
-        pytest.skip("python -m venv does not work here (Debian: apt-get install python3-venv)")
-    return str(d / "bin" / "python")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", d], check=True, env=clean())
+    top, = glob.glob(f"{d}/lib/python*/site-packages")
+    of_this = sysconfig.get_path("purelib")
+    mine = [n for n in os.listdir(of_this) if n == "pip" or re.fullmatch(r"pip-.*\.dist-info", n)]
+    if mine and sys.prefix != sys.base_prefix:  # a distribution's own pip would install elsewhere
+        for name in mine:
+            os.symlink(os.path.join(of_this, name), os.path.join(top, name))
+    elif subprocess.run([d / "bin" / "python", "-m", "ensurepip"], stdout=subprocess.PIPE,
+                        stderr=subprocess.STDOUT, timeout=HANG, env=clean()).returncode:
+        pytest.skip("python -m ensurepip does not work here (Debian: apt-get install python3-venv)")
+    return d
 
 
 @pytest.fixture
-def python(empty):
-    """The same, without ringup and horovod afterwards."""
-    yield empty
-    assert install("--python", empty, "--uninstall").returncode == 0
+def python(template, tmp_path):
+    """The Python of a new environment with pip."""
+    shutil.copytree(template, tmp_path / "venv", symlinks=True)
+    return str(tmp_path / "venv" / "bin" / "python")
 
 
 def ask(python, code):
     p = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                       text=True, cwd="/", env=clean(), timeout=60)
+                       text=True, cwd="/", env=clean(), timeout=HANG)
     return p.stdout.strip()
 
 
@@ -56,7 +69,7 @@ def pip_list(python):
 
 
 def site(python):
-    return ask(python, "import sysconfig; print(sysconfig.get_path('purelib'))")
+    return glob.glob(f"{os.path.dirname(os.path.dirname(python))}/lib/python*/site-packages")[0]
 
 
 def test_the_wheel_is_complete_and_the_same_each_time(tmp_path):
@@ -84,19 +97,36 @@ def test_the_wheel_is_complete_and_the_same_each_time(tmp_path):
             "horovod/torch/optimizer.py"} <= names
 
 
-def test_install_shows_in_pip_list_and_uninstall_removes_all(python):
+def test_from_install_to_uninstall(python):
     before = pip_list(python)
     p = install("--python", python)
     assert p.returncode == 0, p.stdout
     assert "ringup" in pip_list(python)
     assert ask(python, "import horovod; print(horovod.__file__)").startswith(site(python))
-    again = install("--python", python)
-    assert again.returncode == 0, again.stdout
     check = install("--python", python, "--check")
     assert check.returncode == 0 and "problem" not in check.stdout, check.stdout
+
+    # a Horovod that comes later is noticed
+    info = os.path.join(site(python), "horovod-0.28.1.dist-info")
+    os.mkdir(info)
+    with open(os.path.join(info, "METADATA"), "w", encoding="utf-8") as f:
+        f.write("Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\n")
+    check = install("--python", python, "--check")
+    assert check.returncode == 1 and "two packages called horovod" in check.stdout, check.stdout
+    shutil.rmtree(info)
+
+    # once more, now with a library next to the package
+    p = install("--python", python, "--library", os.environ["RINGUP_LIBRARY"])
+    assert p.returncode == 0, p.stdout
+    env = {k: v for k, v in clean().items() if k != "RINGUP_LIBRARY"}
+    out = subprocess.run([python, "-m", "ringup"], stdout=subprocess.PIPE, text=True, cwd="/",
+                         env=env, timeout=HANG)
+    assert out.returncode == 0 and site(python) in out.stdout.split("library:")[1], out.stdout
+
     assert install("--python", python, "--uninstall").returncode == 0
     assert pip_list(python) == before
     assert not any(os.path.exists(os.path.join(site(python), d)) for d in ("ringup", "horovod"))
+    assert install("--python", python, "--uninstall").returncode == 0
 
 
 def test_check_says_no_where_nothing_is_installed(python):
@@ -105,9 +135,9 @@ def test_check_says_no_where_nothing_is_installed(python):
 
 
 @pytest.fixture
-def real_horovod(empty):
+def real_horovod(python):
     """Something that looks to pip like Horovod 0.28.1."""
-    top = site(empty)
+    top = site(python)
     info = os.path.join(top, "horovod-0.28.1.dist-info")
     os.makedirs(os.path.join(top, "horovod"))
     os.makedirs(info)
@@ -120,10 +150,6 @@ def real_horovod(empty):
     for name, text in files.items():
         with open(os.path.join(top, name), "w", encoding="utf-8") as f:
             f.write(text)
-    yield files
-    if "horovod" in pip_list(empty):
-        subprocess.run([empty, "-m", "pip", "-q", "uninstall", "--yes", "horovod"], check=True,
-                       env=clean())
 
 
 def test_another_horovod_is_left_alone(real_horovod, python):
@@ -145,58 +171,27 @@ def test_force_removes_another_horovod_first(real_horovod, python):
 def test_a_package_that_pip_does_not_know_is_left_alone_even_with_force(python):
     stray = os.path.join(site(python), "horovod")
     os.mkdir(stray)
-    init = os.path.join(stray, "__init__.py")
-    try:
-        with open(init, "w", encoding="utf-8") as f:
-            f.write("mine = True\n")
-        p = install("--python", python, "--force")
-        assert p.returncode != 0 and "remove that directory" in p.stdout, p.stdout
-        assert ask(python, "import horovod; print(horovod.mine)") == "True"
-    finally:
-        os.unlink(init)
-        for root, dirs, files in os.walk(stray, topdown=False):
-            for name in files:
-                os.unlink(os.path.join(root, name))
-            os.rmdir(root)
+    with open(os.path.join(stray, "__init__.py"), "w", encoding="utf-8") as f:
+        f.write("mine = True\n")
+    p = install("--python", python, "--force")
+    assert p.returncode != 0 and "remove that directory" in p.stdout, p.stdout
+    assert ask(python, "import horovod; print(horovod.mine)") == "True"
 
 
-def test_a_horovod_that_came_later_is_noticed(python):
-    assert install("--python", python).returncode == 0
-    info = os.path.join(site(python), "horovod-0.28.1.dist-info")
-    os.mkdir(info)
-    try:
-        with open(os.path.join(info, "METADATA"), "w", encoding="utf-8") as f:
-            f.write("Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\n")
-        p = install("--python", python, "--check")
-        assert p.returncode == 1 and "two packages called horovod" in p.stdout, p.stdout
-    finally:
-        os.unlink(os.path.join(info, "METADATA"))
-        os.rmdir(info)
-
-
-def test_target_directory(tmp_path, empty):
+def test_target_directory(tmp_path, python):
     d = str(tmp_path / "site")
-    p = install("--python", empty, "--target", d)
+    p = install("--python", python, "--target", d)
     assert p.returncode == 0, p.stdout
     assert os.path.exists(os.path.join(d, "horovod", "torch", "optimizer.py"))
-    assert "ringup" not in pip_list(empty)
-    assert install("--python", empty, "--target", d, "--uninstall").returncode == 0
+    assert "ringup" not in pip_list(python)
+    assert install("--python", python, "--target", d, "--uninstall").returncode == 0
     assert not os.path.exists(os.path.join(d, "ringup"))
-
-
-def test_library_next_to_the_package(tmp_path, python):
-    p = install("--python", python, "--library", os.environ["RINGUP_LIBRARY"])
-    assert p.returncode == 0, p.stdout
-    env = {k: v for k, v in clean().items() if k != "RINGUP_LIBRARY"}
-    out = subprocess.run([python, "-m", "ringup"], stdout=subprocess.PIPE, text=True, cwd="/",
-                         env=env, timeout=60)
-    assert out.returncode == 0 and site(python) in out.stdout.split("library:")[1], out.stdout
 
 
 def test_pip_builds_it_without_setuptools_and_network(python):
     p = subprocess.run([python, "-m", "pip", "-q", "install", "--no-index",
                         os.path.join(ROOT, "compat", "python")], stdout=subprocess.PIPE,
-                       stderr=subprocess.STDOUT, text=True, env=clean(), timeout=120)
+                       stderr=subprocess.STDOUT, text=True, env=clean(), timeout=HANG)
     assert p.returncode == 0, p.stdout
     assert "ringup" in pip_list(python)
 

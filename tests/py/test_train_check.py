@@ -1,5 +1,8 @@
 # test_train_check.py - init-scripts/lib/train_check.py notices what it is for.
 # SPDX-License-Identifier: Apache-2.0
+#
+# needs: cpu
+# tests: src compat/python init-scripts/lib/train_check.py tests/py
 
 import importlib.util
 import json
@@ -9,17 +12,23 @@ import threading
 
 import pytest
 
-from conftest import ROOT, launcher, start
+from conftest import HANG, ROOT, launcher, start
 
 PATH = os.path.join(ROOT, "init-scripts", "lib", "train_check.py")
 
 
-@pytest.mark.parametrize("how", ["--torch", "--plain"])
-def test_four_real_ranks_agree(how):
-    p = start([*launcher("ringup", 4), PATH, how])
+def test_four_real_ranks_agree():
+    p = start([*launcher("ringup", 4), PATH, "--plain"])
     assert p.returncode == 0, p.stderr
     said = json.loads(p.stdout.split(" ", 1)[1])
-    assert said["agreed"] and said["ranks"] == 4 and said["framework"].startswith(how[2:])
+    assert said["agreed"] and said["ranks"] == 4 and said["framework"] == "plain Python"
+
+
+def test_four_real_ranks_agree_with_torch(parent, tmp_path):
+    p = parent.ranks(4, tmp_path, PATH, "--torch")
+    assert p.codes == [0] * 4, p.text
+    said = json.loads(p.texts[0])
+    assert said["agreed"] and said["ranks"] == 4 and said["framework"].startswith("torch")
 
 
 class Ranks:
@@ -30,7 +39,7 @@ class Ranks:
     def __init__(self, size, broken):
         self.n, self.broken = size, broken
         self.me = threading.local()
-        self.seats, self.gate = [None] * size, threading.Barrier(size, timeout=30)
+        self.seats, self.gate = [None] * size, threading.Barrier(size, timeout=HANG)
 
     def exchange(self, mine):
         self.seats[self.me.rank] = mine
