@@ -7,6 +7,10 @@
     ringup run -np 4 -- python3 digits.py
     mpirun -np 4 python3 digits.py
     torchrun --nproc-per-node 4 digits.py
+    python3 -m torch.distributed.launch --nproc-per-node 4 digits.py
+
+The last one is older than torchrun; it starts one rank where it is told no number, and adds
+--local-rank=N to the arguments of each rank.
 
 The steps that make it distributed are numbered.  The data come with scikit-learn.
 """
@@ -67,6 +71,8 @@ def main():
     ap.add_argument("--lr", type=float, default=0.02, help="learning rate of one rank")
     ap.add_argument("--checkpoint", metavar="FILE", help="continue from it, and write it")
     ap.add_argument("--check", action="store_true", help="compare the ranks after each step")
+    ap.add_argument("--local-rank", "--local_rank", type=int, metavar="N",  # torch 1's spelling
+                    help="added by torch.distributed.launch; hvd.local_rank() tells the same")
     args = ap.parse_args()
 
     hvd.init()                                                                      # 1. join

@@ -75,9 +75,24 @@ def test_it_says_what_is_missing(tmp_path, module, package):
     assert p.stderr.startswith("digits.py: No module named") and f"install {package}`" in p.stderr
 
 
+@with_sklearn
+def test_the_launcher_before_torchrun():
+    """It hands --local-rank=N to the script; tutorials tell to type just this."""
+    p = start([sys.executable, "-m", "torch.distributed.launch", "docs/examples/digits.py"],
+              cwd=ROOT)
+    assert p.returncode == 0, p.stderr
+    assert accuracy_of(p.stdout, 1) >= 0.95
+
+
+@with_sklearn
+def test_the_arguments_of_the_launcher_before_torchrun(digits):
+    """In the spelling of torch 2, and in that of torch 1."""
+    digits(2, "--local-rank={rank}", "--local_rank={rank}", "--epochs", "1")
+
+
 # What a launcher tells its ranks is test_jobs.py's; each starts the whole example in the long form.
 @with_sklearn
-@pytest.mark.parametrize("kind", ["ringup", "mpirun", "torchrun"][:3 if LONG else 1])
+@pytest.mark.parametrize("kind", ["ringup", "mpirun", "torchrun", "launch"][:4 if LONG else 1])
 def test_every_launcher(kind):
     n, more = (4, []) if LONG else (2, ["--epochs", "1"])
     p = start([*launcher(kind, n), DIGITS, "--check", *more])
