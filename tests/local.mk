@@ -450,13 +450,11 @@ TESTS += $(WHOLE_TESTS)
 
 # py: pytest, which prints TAP
 PY_TESTS = \
+	%reldir%/py/test_checks.py \
 	%reldir%/py/test_digits.py \
 	%reldir%/py/test_header.py \
 	%reldir%/py/test_install.py \
 	%reldir%/py/test_jobs.py \
-	%reldir%/py/test_ops.py \
-	%reldir%/py/test_sets.py \
-	%reldir%/py/test_train.py \
 	%reldir%/py/test_train_check.py
 PY_FILES = \
 	%reldir%/py/run \

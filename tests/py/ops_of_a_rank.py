@@ -1,4 +1,4 @@
-# ops_of_a_rank.py - what test_ops.py starts on every rank: one check after the other.
+# ops_of_a_rank.py - what test_checks.py starts on every rank: one check after the other.
 # SPDX-License-Identifier: Apache-2.0
 """Each check knows all ranks' inputs (they are made from a seed) and so what must come out."""
 
@@ -581,7 +581,9 @@ def main():
             print(results[name], file=sys.stderr)
             os._exit(1)  # the ranks may be out of step: the checks after this one tell nothing
         hvd.barrier()
+    hvd.shutdown()
     faulthandler.cancel_dump_traceback_later()
+    os._exit(0)  # to take torch down would last as long as all the checks; others do it
 
 
 if __name__ == "__main__":

@@ -14,14 +14,26 @@ own.  A fork copies one thread, so the parent must not have another one, and say
 import gc
 import importlib
 import json
+import mmap
 import os
 import sys
 import types
 
 import torch
 
+kept = []
 
-def fork(process):
+
+def move_apart(n):
+    """Take memory, so that what this rank allocates lies elsewhere than in the others: else
+    nothing would tell an address of its own from one of theirs."""
+    for power in range(6, 18):
+        kept.extend(bytearray(1 << power) for _ in range(2 * n))
+    for power in range(20, 26):
+        kept.extend(mmap.mmap(-1, 1 << power) for _ in range(n))
+
+
+def fork(process, apart):
     """Fork one process; returns its id, and 0 in the child, which is ready to run."""
     if len(os.listdir("/proc/self/task")) != 1:
         sys.exit("parent_of_ranks.py: this process has threads, which a child would not have")
@@ -33,6 +45,7 @@ def fork(process):
             os.dup2(new, old)
         os.close(null), os.close(out)
         os.environ.update(process["env"])
+        move_apart(apart)
     return pid
 
 
@@ -43,13 +56,14 @@ def serve():
     os.dup2(2, 1)
     for module in ("horovod.torch", *sys.argv[1:]):
         importlib.import_module(module)
-    torch.optim.SGD([torch.zeros(1)], lr=1.0)  # the first one imports as much again
+    if "torch.optim" in sys.argv:
+        torch.optim.SGD([torch.zeros(1)], lr=1.0)  # the first one imports as much again
     gc.collect()
     gc.freeze()  # else each child's collector writes to all of it, and so copies it
     for line in iter(requests.readline, ""):
         pids = []
         for process in json.loads(line):
-            pids.append(fork(process))
+            pids.append(fork(process, 1 + len(pids)))
             if pids[-1] == 0:
                 requests.close(), answers.close()
                 return process["argv"]

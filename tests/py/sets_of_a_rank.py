@@ -1,4 +1,4 @@
-# sets_of_a_rank.py - what test_sets.py starts on every rank: process sets, and what came with them.
+# sets_of_a_rank.py - what test_checks.py starts on ranks: process sets, and what came with them.
 # SPDX-License-Identifier: Apache-2.0
 
 import copy

@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT, launcher, start
 
 DIGITS = os.path.join(ROOT, "docs", "examples", "digits.py")
-MODULES = ["sklearn.datasets"]
+MODULES = ["sklearn.datasets", "torch.optim"]
 LONG = os.environ.get("RINGUP_TEST_LONG") == "1"
 with_sklearn = pytest.mark.skipif(not importlib.util.find_spec("sklearn"),
                                   reason="scikit-learn is not installed")

@@ -6,20 +6,34 @@
 
 import contextlib
 import os
-import signal
 import socket
-import subprocess
 import sys
 
 import pytest
-from conftest import HANG, HERE, launch, launcher, start
+from conftest import HERE, launch, launcher, start
 
 WHERE = os.path.join(HERE, "where_of_a_rank.py")
 
 
-@pytest.mark.parametrize("kind", ["ringup", "mpirun", "torchrun"])
+@pytest.mark.parametrize("kind", ["ringup", "mpirun"])
 def test_every_launcher_tells_the_ranks(kind, tmp_path):
     p = launch(kind, 2, WHERE, tmp_path)
+    assert p.codes == [0] and p.results == {r: [r, 2, r, 2, 0, 1, 3.0] for r in range(2)}, p.text
+
+
+@pytest.fixture
+def torchrun(parent, tmp_path):
+    """torchrun(n, OPTION...) runs n of torchrun's agents, which start their ranks anew."""
+    def run(n, *options):
+        script = tmp_path / "agent.py"
+        script.write_text("from torch.distributed.run import main\nmain()\n")
+        return parent.run(tmp_path, [{}] * n, str(script), *options, WHERE)
+
+    return run
+
+
+def test_torchrun_tells_the_ranks(torchrun):
+    p = torchrun(1, "--nproc-per-node", "2", "--standalone")
     assert p.codes == [0] and p.results == {r: [r, 2, r, 2, 0, 1, 3.0] for r in range(2)}, p.text
 
 
@@ -39,29 +53,13 @@ def reserved_port():
         yield s.getsockname()[1]
 
 
-def test_ranks_of_several_torchrun_agents_meet_in_its_store(tmp_path):
+def test_ranks_of_several_torchrun_agents_meet_in_its_store(torchrun):
     """Two agents with one rank each, as on two hosts; both are here, and ringup sees that."""
-    agents, texts = [], [tmp_path / f"output.{i}" for i in range(2)]
     with reserved_port() as port:
-        for i, text in enumerate(texts):
-            with open(text, "w", encoding="utf-8") as out:
-                agents.append(subprocess.Popen(
-                    [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2",
-                     "--node-rank", str(i), "--nproc-per-node", "1", "--master-addr", "127.0.0.1",
-                     "--master-port", str(port), WHERE], stdout=out, stderr=out,
-                    start_new_session=True, env={**os.environ, "TMPDIR": str(tmp_path),
-                                                 "RINGUP_TEST_RESULTS": str(tmp_path)}))
-        try:
-            codes = [a.wait(HANG) for a in agents]
-        except subprocess.TimeoutExpired:
-            for a in agents:
-                if a.poll() is None:
-                    os.killpg(a.pid, signal.SIGKILL)
-                    a.wait()
-            codes = None
-    assert codes == [0, 0], [t.read_text() for t in texts]
-    for r in range(2):
-        assert (tmp_path / f"rank.{r}").read_text() == f"[{r}, 2, {r}, 2, 0, 1, 3.0]"
+        p = torchrun(2, "--nnodes", "2", "--node-rank", "{rank}", "--nproc-per-node", "1",
+                     "--master-addr", "127.0.0.1", "--master-port", str(port))
+    assert p.codes == [0, 0], p.text
+    assert p.results == {r: [r, 2, r, 2, 0, 1, 3.0] for r in range(2)}, p.text
 
 
 MEETS = """

@@ -14,6 +14,7 @@ import pytest
 
 from conftest import HANG, ROOT, launcher, start
 
+MODULES = ["torch.optim"]
 PATH = os.path.join(ROOT, "init-scripts", "lib", "train_check.py")
 
 

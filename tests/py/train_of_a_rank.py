@@ -1,4 +1,4 @@
-# train_of_a_rank.py - what test_train.py starts on every rank: training, and its edges.
+# train_of_a_rank.py - what test_checks.py starts on every rank: training, and its edges.
 # SPDX-License-Identifier: Apache-2.0
 """The reference is one process that trains on the ranks' batches joined into one."""
 
