@@ -244,6 +244,35 @@ int file_save(const char *path, mode_t mode, const void *data, size_t len, struc
 	return file_write(NULL, real, mode & st.st_mode, data, len, e);
 }
 
+bool file_identity(int dir, const char *name, struct file_identity *id)
+{
+	int how = AT_SYMLINK_NOFOLLOW | (*name ? 0 : AT_EMPTY_PATH);
+	struct stat st;
+
+	*id = (struct file_identity){ 0 };
+#ifdef STATX_BTIME
+	struct statx x;
+
+	if (!statx(dir, name, how, STATX_INO | STATX_BTIME, &x)) {
+		id->inode = x.stx_ino;
+		if (x.stx_mask & STATX_BTIME)
+			id->born_ns = x.stx_btime.tv_sec * 1000000000LL + x.stx_btime.tv_nsec;
+		return true;
+	}
+	if (errno != ENOSYS)
+		return false;
+#endif
+	if (fstatat(dir, name, &st, how))
+		return false;
+	id->inode = st.st_ino;
+	return true;
+}
+
+bool file_is_same(const struct file_identity *a, const struct file_identity *b)
+{
+	return a->inode == b->inode && (!a->born_ns || !b->born_ns || a->born_ns == b->born_ns);
+}
+
 int file_remove(const char *root, const char *path, struct err *e)
 {
 	char full[PATH_MAX];

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct err;
@@ -63,6 +64,22 @@ int file_put(int fd, const void *from, size_t len);
  * whatever anybody prints.  @fd may be -1; returns the descriptor, or -1 with errno.
  */
 int file_lift(int fd);
+
+/*
+ * What tells a file or folder from one that gets its name later, and perhaps its inode number,
+ * too: numbers are used again as soon as they are free.  A rename changes neither.
+ */
+struct file_identity {
+	uint64_t inode;
+	int64_t born_ns; /* 0: the file system does not say; then the number is all there is */
+};
+
+/* file_identity - of @name in the folder @dir (or AT_FDCWD), no link followed; "": of @dir
+ * itself.  False, and all zero, if there is none. */
+bool file_identity(int dir, const char *name, struct file_identity *id);
+
+/* file_is_same - do both stand for the same file? */
+bool file_is_same(const struct file_identity *a, const struct file_identity *b);
 
 /* file_remove - unlink; a file that is not there is no error. */
 int file_remove(const char *root, const char *path, struct err *e);

@@ -238,17 +238,17 @@ static int move_in(const char *new, const char *path, struct err *e)
 	return errno == EEXIST || errno == ENOTEMPTY ? 1 : fail_os(e, "%s", path);
 }
 
-/* The entry at @path as it is now: one that is rebuilt has another number. */
-static ino_t number_of(const char *path)
+/* Is the entry at @path still what it was?  One that is rebuilt is another. */
+static bool is_still(const char *path, const struct file_identity *was)
 {
-	struct stat st;
+	struct file_identity now;
 
-	return lstat(path, &st) ? 0 : st.st_ino;
+	return file_identity(AT_FDCWD, path, &now) && file_is_same(&now, was);
 }
 
 /* Out of the way and kept, for whoever wants to know what happened to it; unless somebody has
  * done that already and there is a new one. */
-static void quarantine(const struct shelf *s, const char *key, ino_t number)
+static void quarantine(const struct shelf *s, const char *key, const struct file_identity *was)
 {
 	char from[PATH_MAX], to[PATH_MAX];
 	int i, guard;
@@ -258,7 +258,7 @@ static void quarantine(const struct shelf *s, const char *key, ino_t number)
 	if (mkdir(to, 0755) && errno != EEXIST)
 		return;
 	guard = lease_guard(from);
-	for (i = 1; i < 100 && number_of(from) == number; i++) {
+	for (i = 1; i < 100 && is_still(from, was); i++) {
 		if (snprintf(to, sizeof(to), "%s/quarantine/%s.%d", s->dir, key, i) >=
 			    (int)sizeof(to) ||
 		    move_in(from, to, NULL) < 0)
@@ -269,12 +269,12 @@ static void quarantine(const struct shelf *s, const char *key, ino_t number)
 }
 
 /* What was found, in words; @why says what is wrong. */
-static void judge(const struct shelf *s, const char *key, enum entry_found found, ino_t number,
-		  struct err *why)
+static void judge(const struct shelf *s, const char *key, enum entry_found found,
+		  const struct file_identity *was, struct err *why)
 {
 	if (found == ENTRY_DAMAGED) {
 		fail_in(why, "entry %.12s... is damaged and goes to quarantine", key);
-		quarantine(s, key, number);
+		quarantine(s, key, was);
 	} else if (found == ENTRY_FOREIGN) {
 		fail_in(why, "entry %.12s... is not used", key);
 	}
@@ -311,19 +311,19 @@ int entry_fetch(const struct shelf *s, const char *key, const char *into,
 {
 	struct manifest m;
 	char path[PATH_MAX];
-	ino_t number;
+	struct file_identity was;
 	int rc = path_of(path, s, key, "", e);
 
 	if (rc)
 		return rc;
 	fail_none(why);
-	number = number_of(path);
+	(void)file_identity(AT_FDCWD, path, &was);
 	*found = read_manifest(s, key, &m, why);
 	if (*found == ENTRY_GOOD)
 		rc = fill_folder(s, &m, into, found, why, e);
 	manifest_free(&m);
 	if (!rc)
-		judge(s, key, *found, number, why);
+		judge(s, key, *found, &was, why);
 	return rc;
 }
 

@@ -47,12 +47,12 @@ static const char *text_of(const json_t *object, const char *key)
 /* The inode's number as text: JSON's integers are signed. */
 static bool inode_of(const char *path, char out[32])
 {
-	struct stat st;
+	struct file_identity id;
 
 	*out = 0;
-	if (lstat(path, &st))
+	if (!file_identity(AT_FDCWD, path, &id))
 		return false;
-	snprintf(out, 32, "%llu", (unsigned long long)st.st_ino);
+	snprintf(out, 32, "%llu", (unsigned long long)id.inode);
 	return true;
 }
 
@@ -61,6 +61,21 @@ static bool is_inode(const char *path, const char *inode)
 	char its[32];
 
 	return path && inode && inode_of(path, its) && !strcmp(its, inode);
+}
+
+/*
+ * Is what lies at @path what the move has put there?  Whoever has removed that has freed its
+ * number, which the next thing there may have got: so its birth has to be the same, too.  The
+ * number of the old one is not free while the old one is kept.  (Nor would its birth help: an
+ * overlay makes a file anew when it is renamed for the first time.)
+ */
+static bool is_new(const char *path, const json_t *m)
+{
+	json_t *born = json_object_get(m, "new_born");
+	struct file_identity id;
+
+	return is_inode(path, text_of(m, "new_inode")) && file_identity(AT_FDCWD, path, &id) &&
+	       (!born || !id.born_ns || json_integer_value(born) == id.born_ns);
 }
 
 /* Renamed, and the journal is not behind the disk. */
@@ -123,7 +138,7 @@ static int write_journal(const struct journal *j, const json_t *journal, struct 
 static int undo_one(const json_t *m, struct err *e)
 {
 	const char *to = text_of(m, "to"), *new = text_of(m, "new"), *old = text_of(m, "old"),
-		   *new_inode = text_of(m, "new_inode"), *old_inode = text_of(m, "old_inode");
+		   *old_inode = text_of(m, "old_inode");
 	char now[32];
 	int rc = 0;
 
@@ -132,7 +147,7 @@ static int undo_one(const json_t *m, struct err *e)
 	if (is_inode(to, old_inode))
 		return 0;
 	if (inode_of(to, now)) {
-		if (!new_inode || strcmp(now, new_inode) != 0)
+		if (!is_new(to, m))
 			return fail(
 				e, RINGUP_EBUSY,
 				"%s has been replaced by somebody else since; remove it, and "
@@ -212,6 +227,8 @@ static json_t *planned(const struct journal *j, const json_t *m, size_t i, struc
 	const char *to = text_of(m, "to"), *new = text_of(m, "new");
 	char new_inode[32], old_inode[32], old[PATH_MAX], gone[PATH_MAX], name[32];
 	bool has_new = new &&inode_of(new, new_inode), has_old = inode_of(to, old_inode);
+	struct file_identity id = { 0 };
+	json_t *born;
 
 	snprintf(name, sizeof(name), "old/%zu", i);
 	path_in(old, j, name);
@@ -221,9 +238,11 @@ static json_t *planned(const struct journal *j, const json_t *m, size_t i, struc
 		fail_os(e, "%s", new);
 		return NULL;
 	}
-	return json_pack("{ss ss* ss ss* ss ss*}", "to", to, "from", new, "new", gone,
-			 "new_inode", has_new ? new_inode : NULL, "old", old, "old_inode",
-			 has_old ? old_inode : NULL);
+	born = new &&file_identity(AT_FDCWD, new, &id) && id.born_ns ? json_integer(id.born_ns)
+								     : NULL;
+	return json_pack("{ss ss* ss ss* so* ss ss*}", "to", to, "from", new, "new", gone,
+			 "new_inode", has_new ? new_inode : NULL, "new_born", born, "old", old,
+			 "old_inode", has_old ? old_inode : NULL);
 }
 
 static int make_dir(const struct journal *j, const char *name, struct err *e)

@@ -12,7 +12,8 @@ struct err;
 /*
  * In site-packages, below .ringup-rebuild, which no import finds: new/ (what comes), old/ (what
  * went), and journal.json, which says what was to be renamed and is there before the first
- * rename.  A thing is known by its inode, not by its name, so a run that was killed between
+ * rename.  A thing is known by its inode, not by its name (and what is new by its birth, too:
+ * whoever removes it frees its number), so a run that was killed between
  * any two system calls is understood by the next, which brings the old engine back; the
  * journal's "done" is what makes a switch one that stays.
  */

@@ -222,13 +222,12 @@ static int offer_read(int dir, const char *name, struct owner *o, char *where, s
 	return rc;
 }
 
-/* Replaces an older one; sets *@inode to the file's. */
+/* Replaces an older one; *@id is the file's. */
 static int offer_write(int dir, const char *name, const struct owner *me, const char *where,
-		       const struct secret *s, ino_t *inode, struct err *e)
+		       const struct secret *s, struct file_identity *id, struct err *e)
 {
 	char owner[OWNER_BYTES], part[OWNER_BYTES + 8], hex[2 * SECRET_BYTES + 1];
 	char text[OFFER_BYTES];
-	struct stat st;
 	int fd, n, rc;
 
 	owner_print(me, owner);
@@ -245,12 +244,10 @@ static int offer_write(int dir, const char *name, const struct owner *me, const 
 	if (fd < 0) {
 		rc = fail_os(e, "%s", part);
 	} else {
-		if (file_put(fd, text, (size_t)n) || fsync(fd) || fstat(fd, &st) ||
+		if (file_put(fd, text, (size_t)n) || fsync(fd) || !file_identity(fd, "", id) ||
 		    renameat(dir, part, dir, name)) {
 			rc = fail_os(e, "%s", name);
 			unlinkat(dir, part, 0);
-		} else {
-			*inode = st.st_ino;
 		}
 		close(fd);
 	}
@@ -330,7 +327,7 @@ static int publish_in(struct jobdir *j, const char *path, const struct owner *me
 				    "%s: process %d is rank 0 of this job already", path,
 				    (int)by);
 		}
-		rc = offer_write(fd, j->name, me, where, s, &j->inode, e);
+		rc = offer_write(fd, j->name, me, where, s, &j->id, e);
 		if (!rc) {
 			snprintf(j->dir, sizeof(j->dir), "%s", path);
 			j->fd = fd;
@@ -433,11 +430,11 @@ int jobdir_find(const char *dir, const char *key, unsigned round, int64_t deadli
 
 void jobdir_remove(struct jobdir *j)
 {
-	struct stat st;
+	struct file_identity id;
 
 	if (!j->is_made)
 		return;
-	if (!fstatat(j->fd, j->name, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == j->inode)
+	if (file_identity(j->fd, j->name, &id) && file_is_same(&id, &j->id))
 		unlinkat(j->fd, j->name, 0);
 	close(j->fd);
 	j->is_made = false;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/file.h"
 #include "wire/secret.h"
 
 struct err;
@@ -27,10 +28,10 @@ enum { JOBDIR_WHERE_BYTES = 128 };
 /* An offer that this process has made. */
 struct jobdir {
 	char dir[PATH_MAX], name[80];
-	ino_t inode;
-	bool is_made; /* there is an offer                   */
-	bool is_own;  /* the directory is removed when empty */
-	int fd;       /* of the directory                    */
+	struct file_identity id; /* of the offer            */
+	bool is_made;            /* there is an offer                   */
+	bool is_own;             /* the directory is removed when empty */
+	int fd;                  /* of the directory                    */
 };
 
 /*

@@ -158,6 +158,38 @@ static void test_lift(void)
 	close(in);
 }
 
+static void test_identity(void)
+{
+	struct file_identity first, other, again;
+	char moved[2 * PATH_MAX];
+	struct err e = { 0 };
+	int fd;
+
+	strcpy(moved, in_root("/two"));
+	file_write(root, "/one", 0600, "1", 1, &e);
+	fd = open(in_root("/one"), O_RDONLY);
+	ok(file_identity(AT_FDCWD, in_root("/one"), &first) && file_identity(fd, "", &again) &&
+		   file_is_same(&first, &again),
+	   "a file is the same by name and by descriptor");
+	close(fd);
+	ok(!rename(in_root("/one"), moved) && file_identity(AT_FDCWD, moved, &again) &&
+		   file_is_same(&first, &again),
+	   "and under another name");
+	file_write(root, "/one", 0600, "1", 1, &e);
+	ok(file_identity(AT_FDCWD, in_root("/one"), &other) && !file_is_same(&first, &other),
+	   "what has its name is another");
+	other = first;
+	other.born_ns++;
+	ok(file_is_same(&first, &other) == !first.born_ns,
+	   "so is what has its number, where it is known when things are made");
+	first.born_ns = 0;
+	ok(file_is_same(&first, &other), "else the number has to do");
+	ok(!file_identity(AT_FDCWD, in_root("/none"), &first) && !first.inode,
+	   "what is not there is nothing");
+	unlink(in_root("/one"));
+	unlink(moved);
+}
+
 int main(void)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -171,6 +203,7 @@ int main(void)
 	test_read();
 	test_remove();
 	test_lift();
+	test_identity();
 	unlink(in_root("/a/link"));
 	unlink(in_root("/s/new"));
 	unlink(in_root("/s/link"));

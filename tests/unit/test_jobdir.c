@@ -80,6 +80,14 @@ static void own_directory(void)
 	ok(count(path) == 1, "withdrawing removes the file, once");
 	jobdir_remove(&other);
 	ok(count(path) == -1, "and the last one the directory");
+	/* An offer that has this one's name, and its number, too. */
+	ok(jobdir_publish(&j, "", "job", 1, "127.0.0.1:4", &key, &e) == 0, "again %s", e.text);
+	j.id.born_ns -= j.id.born_ns != 0;
+	jobdir_remove(&j);
+	ok(count(path) == (j.id.born_ns ? 1 : -1), "somebody else's offer stays");
+	snprintf(file, sizeof(file), "%s/%s", path, j.name);
+	unlink(file);
+	rmdir(path);
 }
 
 static void waiting(void)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "ringup.h"
 #include "tap.h"
 
@@ -178,7 +179,8 @@ static void check_plain(void)
 	ok(!do_undo(&e) && !strcmp(state(), "new"), "undo goes back one switch");
 	set_up();
 	do_switch(&e);
-	sh("rm -rf %s/hvd; mkdir -p %1$s/hvd", site);
+	/* Another number for sure: both are there for a while. */
+	sh("cd %s && mkdir other && rm -rf hvd && mv other hvd", site);
 	ok(do_undo(&e) && strstr(e.text, "somebody else"), "what others put there stays: %s",
 	   e.text);
 	(void)!journal_open(&j, site, &e); /* cannot undo either, and has the lock */
@@ -193,6 +195,56 @@ static void check_plain(void)
 	journal_close(&other);
 	ok(!access(path, F_OK), "and takes nothing away");
 	journal_close(&j);
+}
+
+/* The journal with @key's value in its first move replaced by @value; 0: without it. */
+static void rewrite(const char *key, json_t *value)
+{
+	char path[PATH_MAX];
+	json_t *journal, *move;
+
+	snprintf(path, sizeof(path), "%s/.ringup-rebuild/journal.json", site);
+	journal = json_load_file(path, 0, NULL);
+	move = json_array_get(json_object_get(journal, "moves"), 0);
+	if (value)
+		json_object_set_new(move, key, value);
+	else
+		json_object_del(move, key);
+	if (!move || json_dump_file(journal, path, 0))
+		ok(0, "set up: %s", path);
+	json_decref(journal);
+}
+
+/* Whoever makes a folder where the new one was may get its number; here it always does. */
+static void check_number_used_again(void)
+{
+	struct file_identity ours, theirs;
+	struct err e = { 0 };
+	char path[256], number[32];
+
+	set_up();
+	do_switch(&e);
+	snprintf(path, sizeof(path), "%s/hvd", site);
+	file_identity(AT_FDCWD, path, &ours);
+	if (!ours.born_ns) {
+		ok(1, "what got the number of the new one stays # SKIP nothing here is known "
+		      "by its birth");
+		return;
+	}
+	/* The clock of births ticks some hundred times a second. */
+	do {
+		sh("cd %s && mkdir other && rm -rf hvd && mv other hvd", site);
+		file_identity(AT_FDCWD, path, &theirs);
+	} while (theirs.born_ns == ours.born_ns);
+	snprintf(number, sizeof(number), "%llu", (unsigned long long)theirs.inode);
+	rewrite("new_inode", json_string(number));
+	ok(do_undo(&e) && strstr(e.text, "somebody else") && !access(path, F_OK),
+	   "what got the number of the new one stays: %s", e.text);
+	/* Of a journal from before births were kept the number has to do. */
+	set_up();
+	do_switch(&e);
+	rewrite("new_born", NULL);
+	ok(!do_undo(&e) && !strcmp(state(), "old"), "a journal without births: %s", e.text);
 }
 
 /* What the disk has done to a journal is no reason to throw away what it is about. */
@@ -251,6 +303,7 @@ int main(void)
 	if (!mkdtemp(base))
 		return 99;
 	check_plain();
+	check_number_used_again();
 	check_kills();
 	check_damage();
 	check_entries();
