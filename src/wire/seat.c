@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/futex.h"
+#include "base/pidstat.h"
 #include "ringup.h"
 
 enum {
@@ -25,8 +27,9 @@ enum {
 		       * but a stranger may have driven two of them onto one */
 	SKIP_LEAST = 16, /* waits, after a yield to a stranger; twice as many after the next */
 	SKIP_MOST = 512,
-	PART_NS = 100000, /* between two moves, each of which costs about 10 us */
-	SETTLE_MS = 100,  /* many times what is written between two looks whether to stop */
+	PART_NS = 100000,     /* between two moves, each of which costs about 10 us */
+	SETTLE_MS = 100,      /* many times what is written between two looks whether to stop */
+	UNSETTLED_MS = 10000, /* by whom runs, but gets no processor */
 };
 
 /* What this process knocks with, at whosever door. */
@@ -390,7 +393,7 @@ bool seat_go_abroad(const struct row *w, const uint32_t *abort)
 	uint32_t *abroad = &seat_at(w, w->me)->abroad;
 
 	/* Either we see that all is over, or who has ended it sees us. */
-	__atomic_store_n(abroad, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(abroad, (uint32_t)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(abort, __ATOMIC_RELAXED))
 		return true;
@@ -408,15 +411,29 @@ void seat_gone(const struct row *w, int rank)
 	__atomic_store_n(&seat_at(w, rank)->abroad, 0, __ATOMIC_RELEASE);
 }
 
+/* Has the thread ended, or been stopped?  One that only waits for a processor has not. */
+static bool has_stopped(uint32_t thread)
+{
+	struct pidstat p;
+
+	return pidstat_read((pid_t)thread, &p) || strchr("TtZX", p.state);
+}
+
 void seat_settle(const struct row *w)
 {
-	int64_t deadline = clock_deadline(SETTLE_MS);
+	int64_t look = clock_deadline(SETTLE_MS), enough = clock_deadline(UNSETTLED_MS);
+	uint32_t thread;
 	int r;
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (r = 0; r < w->count; r++)
 		while (r != w->me &&
-		       __atomic_load_n(&seat_at(w, r)->abroad, __ATOMIC_ACQUIRE) &&
-		       clock_ns() < deadline)
-			sched_yield();
+		       (thread = __atomic_load_n(&seat_at(w, r)->abroad, __ATOMIC_ACQUIRE))) {
+			if (clock_ns() < look)
+				sched_yield();
+			else if (has_stopped(thread) || clock_ns() >= enough)
+				break;
+			else
+				clock_sleep_ms(1);
+		}
 }

@@ -43,7 +43,7 @@ struct seat {
 	alignas(64) uint64_t took; /* between hosts: chunks whose results it has   */
 	uint32_t dozing;           /* it sleeps in poll(2), see seat_doze()        */
 	uint64_t knob[2];          /* and the name of the socket that wakes it there */
-	uint32_t abroad;           /* it is writing to what belongs to other ranks */
+	uint32_t abroad; /* its thread that is writing to what belongs to others, or 0 */
 	alignas(64) uint64_t
 		orders[SEAT_ORDERS]; /* how two ranks shall move things; see node_way.c */
 };
@@ -166,8 +166,9 @@ void seat_doze(struct row *w, const struct seat_knob *k, bool (*ready)(void *arg
  *                  false if *@abort: then they may have it back already, and it must not.
  * seat_come_home - after that.
  * seat_gone      - the process of @rank has ended, wherever it was: it writes no more.
- * seat_settle    - *@abort was set: wait until no other rank is abroad, and 0.1 s at most, for
- *                  who was stopped there writes no more.  Then buffers are their owners' again.
+ * seat_settle    - *@abort was set: wait until no other rank is abroad.  Then buffers are their
+ *                  owners' again.  After 0.1 s no more for a rank that is stopped there, and
+ *                  writes no more; for one that only gets no processor, some seconds.
  */
 bool seat_go_abroad(const struct row *w, const uint32_t *abort);
 void seat_come_home(const struct row *w);
