@@ -106,6 +106,11 @@ const char *ledger_name(const struct ledger *l, uint32_t id)
 	return name_of(l, id);
 }
 
+uint32_t ledger_kind(const struct ledger *l, uint32_t id, int rank)
+{
+	return __atomic_load_n(&ledger_record(l, id, rank)->kind, __ATOMIC_RELAXED);
+}
+
 static uint32_t *busy(const struct ledger *l, uint32_t id, int rank)
 {
 	return &l->busy[(size_t)rank * LEDGER_IDS + id];
@@ -156,12 +161,11 @@ static void give_line(struct ledger *l, struct ledger_entry *n, const struct wan
 	uint64_t all = bytes * LEDGER_TURNS * ((uint64_t)l->ranks + !!l->span);
 	uint64_t most = bytes > LONG_LINE ? ARENA_BYTES / 2 : ARENA_BYTES;
 
-	if (bytes <= n->line_bytes)
+	if (bytes <= (uint32_t)n->line)
 		return;
 	if (all > most || l->shared->arena > most - all)
 		return;
-	n->line = l->shared->arena;
-	__atomic_store_n(&n->line_bytes, bytes, __ATOMIC_RELEASE);
+	__atomic_store_n(&n->line, l->shared->arena << 32 | bytes, __ATOMIC_RELAXED);
 	l->shared->arena += all;
 }
 
@@ -194,9 +198,21 @@ static int lock(struct ledger *l, struct err *e)
 	return 0;
 }
 
-static void unlock(struct ledger *l)
+static void unlock(const struct ledger *l)
 {
 	__atomic_store_n(&l->shared->lock, 0, __ATOMIC_RELEASE);
+}
+
+bool ledger_tell(const struct ledger *l, uint32_t id, char *out, size_t size)
+{
+	uint32_t no = 0;
+
+	if (!__atomic_compare_exchange_n(&l->shared->lock, &no, (uint32_t)l->rank + 1, false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return false;
+	snprintf(out, size, "%s", name_of(l, id));
+	unlock(l);
+	return true;
 }
 
 static void unlink_name(struct ledger *l, uint32_t id)
@@ -431,6 +447,7 @@ static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t r
 	*as = ARRIVED_EARLY;
 	if (changed) {
 		mine->want = *w;
+		__atomic_store_n(&mine->kind, w->kind, __ATOMIC_RELAXED);
 		__atomic_store_n(&n->dirty, 1, __ATOMIC_RELEASE);
 	}
 	if (l->span)
@@ -590,13 +607,11 @@ static bool is_called(const struct ledger *l, uint32_t id)
  * mind marks its line first, and then says what it wants: not before it has calls it. */
 static int caller(const struct ledger *l, uint32_t id)
 {
-	bool has_lines = __atomic_load_n(&l->entries[id].line_bytes, __ATOMIC_ACQUIRE);
 	uint32_t next = round_of(l, id) + 1;
-	struct lines lines = { NULL, 0, 0 };
+	struct lines lines = ledger_lines(l, id, next);
+	bool has_lines = lines.step;
 	int r;
 
-	if (has_lines)
-		lines = ledger_lines(l, id, next);
 	for (r = 0; r < l->ranks; r++)
 		if (__atomic_load_n(&ledger_record(l, id, r)->round, __ATOMIC_ACQUIRE) ==
 			    next ||

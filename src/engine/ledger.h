@@ -33,17 +33,16 @@ struct ledger_entry {
 	uint32_t next;    /* 1 + the next id with the same hash, or 0     */
 	uint32_t len;     /* of the name                                  */
 	uint64_t hash;
-	uint64_t line; /* eager: where in the arena, and how long; 0: none */
-	uint64_t line_bytes;
+	uint64_t line;   /* eager: see ledger_line_of(); 0: none; atomic */
 	uint32_t called; /* the round for which another host calls those who have joined */
 	struct want called_want;
 };
 
 struct ledger_record {
-	alignas(64) struct want want;
-	uint64_t rows[2]; /* by the parity of the round           */
-	uint32_t round;   /* of its last stream operation; atomic */
-	uint32_t zero;
+	alignas(64) struct want want; /* for those whom the order of calls lets see it */
+	uint64_t rows[2];             /* by the parity of the round           */
+	uint32_t round;               /* of its last stream operation; atomic */
+	uint32_t kind;                /* the want's, for all others; atomic   */
 };
 
 struct ledger_shared {
@@ -145,18 +144,31 @@ static inline bool ledger_holds(uint64_t room, uint64_t bytes)
 {
 	return room >= bytes + (room > LINE_CACHE ? LINE_CACHE : LINE_HEADER);
 }
+
+/* ledger_line_of - where in the arena the lines of @id are, and how long each is; 0: there are
+ * none.  In one word, for who has joined looks at ids whose names may change. */
+static inline uint64_t ledger_line_of(const struct ledger *l, uint32_t id, uint64_t *at)
+{
+	uint64_t line = __atomic_load_n(&l->entries[id].line, __ATOMIC_RELAXED);
+
+	*at = line >> 32;
+	return (uint32_t)line;
+}
+
 static inline bool ledger_fits(const struct ledger *l, uint32_t id, uint64_t bytes)
 {
-	return ledger_holds(l->entries[id].line_bytes, bytes);
+	uint64_t at;
+
+	return ledger_holds(ledger_line_of(l, id, &at), bytes);
 }
 
 static inline struct lines ledger_lines(const struct ledger *l, uint32_t id, uint32_t round)
 {
-	const struct ledger_entry *n = &l->entries[id];
+	uint64_t at, bytes = ledger_line_of(l, id, &at);
 
-	return (struct lines){ l->arena + n->line + round % LEDGER_TURNS * n->line_bytes,
-			       LEDGER_TURNS * n->line_bytes,
-			       n->line_bytes > LINE_CACHE ? LINE_CACHE : LINE_HEADER };
+	return (struct lines){ l->arena + at + round % LEDGER_TURNS * bytes,
+			       LEDGER_TURNS * bytes,
+			       bytes > LINE_CACHE ? LINE_CACHE : LINE_HEADER };
 }
 
 static inline uint64_t *ledger_mark(const struct lines *at, int rank)
@@ -223,11 +235,19 @@ size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct wan
 
 /* ---- for whoever looks from outside ---- */
 
-/* ledger_name - what @id stands for now. */
+/* ledger_name - what @id, which somebody holds, stands for now. */
 const char *ledger_name(const struct ledger *l, uint32_t id);
 
-/* ledger_record - what @rank has said of @id. */
+/* ledger_tell - the same into @out, for whoever holds nothing; false, at once, while a name is
+ * being added. */
+bool ledger_tell(const struct ledger *l, uint32_t id, char *out, size_t size);
+
+/* ledger_record - what @rank has said of @id.  Its want is complete, and stays, from when the
+ * rank's arrival, its round or its line has been seen until the operation is complete. */
 struct ledger_record *ledger_record(const struct ledger *l, uint32_t id, int rank);
+
+/* ledger_kind - the kind of what @rank has said last of @id, at any time. */
+uint32_t ledger_kind(const struct ledger *l, uint32_t id, int rank);
 
 /* ledger_rows_of - the rows that @rank has told with its operation in flight on @id,
  * on which this rank has one, too. */

@@ -273,8 +273,10 @@ static bool report(struct lane *l, uint32_t id, int64_t age_ns)
 	for (r = l->team.size - 1; r >= 0; r--)
 		if (ranks_in_world(l->ranks, r) == (int)x.pair[0][0])
 			local = l->team.local_of[r];
-	x.head.kind = ledger_record(of, id, local)->want.kind;
-	snprintf(x.head.name, sizeof(x.head.name), "%.*s", STALL_NAME - 1, ledger_name(of, id));
+	x.head.kind = ledger_kind(of, id, local);
+	/* As in is_flying(). */
+	if (!ledger_tell(of, id, x.head.name, sizeof(x.head.name)))
+		return false;
 	tree_report(tree, &x, sizeof(x.head) + x.head.pairs * sizeof(x.pair[0]));
 	return true;
 }
@@ -284,8 +286,7 @@ static bool is_join(const struct ledger *of, uint32_t id)
 	int r;
 
 	for (r = 0; r < of->ranks; r++)
-		if (ledger_is_busy(of, id, r) &&
-		    ledger_record(of, id, r)->want.kind == WANT_JOIN)
+		if (ledger_is_busy(of, id, r) && ledger_kind(of, id, r) == WANT_JOIN)
 			return true;
 	return false;
 }

@@ -1,4 +1,6 @@
 /* test_ledger.c - all ranks see one order and the same batches; disagreement is found. */
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -271,6 +273,60 @@ static void recycling(void)
 	ok(good && find(1, -2, &id, &age) == RINGUP_ENOMEM, "all in flight: no more");
 }
 
+/* What a thread that only looks sees, while the same rank adds names and posts. */
+static struct {
+	uint32_t id; /* the last one that was posted; atomic */
+	int stop;    /* atomic */
+	int looks;   /* atomic */
+	int kinds, names;
+} outside;
+
+static void *look_from_outside(void *arg)
+{
+	static const enum plan_kind kinds[] = { PLAN_ALLREDUCE, PLAN_ALLGATHER };
+	uint32_t id, ids[8], kind;
+	char name[32];
+
+	(void)arg;
+	while (!__atomic_load_n(&outside.stop, __ATOMIC_RELAXED)) {
+		id = __atomic_load_n(&outside.id, __ATOMIC_RELAXED);
+		kind = ledger_kind(&ledger[0], id, 0);
+		outside.kinds += kind == kinds[0] || kind == kinds[1];
+		/* While a name is being added, not at all; else all of one. */
+		outside.names += !ledger_tell(&ledger[0], id, name, sizeof(name)) || !*name ||
+				 !strncmp(name, "fill ", 5);
+		ledger_calling(&ledger[1], ids, 8);
+		__atomic_fetch_add(&outside.looks, 1, __ATOMIC_RELAXED);
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void beside(void)
+{
+	enum { POSTS = 3 * LEDGER_IDS };
+	struct want w = { .count = 1, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	char name[32];
+	pthread_t thread;
+	uint32_t id;
+	bool last;
+	int i;
+
+	pthread_create(&thread, NULL, look_from_outside, NULL);
+	/* Each time round the ids, names take longer lines. */
+	for (i = 0; i < POSTS || !__atomic_load_n(&outside.looks, __ATOMIC_RELAXED); i++) {
+		w.count = i / LEDGER_IDS ? 20 : 1;
+		w.kind = i % 2 ? PLAN_ALLGATHER : PLAN_ALLREDUCE;
+		snprintf(name, sizeof(name), "fill %d", i);
+		id = post(0, name, w, true, 0, &last);
+		__atomic_store_n(&outside.id, id, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&outside.stop, 1, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	ok(outside.kinds == outside.looks && outside.names == outside.looks,
+	   "who looks from outside sees whole names and kinds: %d looks", outside.looks);
+}
+
 static void close_all(void)
 {
 	int r;
@@ -292,6 +348,9 @@ int main(void)
 	close_all();
 	open_all();
 	ahead();
+	close_all();
+	open_all();
+	beside();
 	close_all();
 	return tap_done();
 }
