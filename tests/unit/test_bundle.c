@@ -7,6 +7,7 @@
 #include "engine/lane.h"
 #include "engine/ledger.h"
 #include "ranks.h"
+#include "rounds.h"
 
 enum { MANY = 700 };
 
@@ -69,7 +70,7 @@ static int sum_of(int first, int size, int i)
 
 static uint64_t count_of(int i)
 {
-	return i % 50 == 7 ? 20000 : (uint64_t)(i % 11);
+	return i % 50 == 7 ? 20000 / ROUNDS_LESS : (uint64_t)(i % 11);
 }
 
 /* @n of them, of ranks from @first on. */

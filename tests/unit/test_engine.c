@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "coll/reduce.h"
+#include "rounds.h"
 #include "tap.h"
 
 #include "ranks.h"
@@ -25,6 +26,8 @@ static int sum_f32(struct ringup_group *g, const char *name, float *v, uint64_t 
 	return ringup_allreduce(g, &a, opp);
 }
 
+enum { LONG = 40000 / ROUNDS_LESS }; /* rows, too many for a line */
+
 /* Small whole numbers, so that every sum is exact. */
 static float value(int rank, uint64_t i, int round)
 {
@@ -38,9 +41,10 @@ static float expected(int size, uint64_t i, int round)
 
 static void sizes(struct ringup *r, int rank, int size)
 {
-	static const uint64_t counts[] = { 0,     1,     2,     3,      15,     16,
-					   17,    255,   256,   257,    511,    1000,
-					   16384, 16385, 49152, 100000, 1000003 };
+	enum { MANY = ROUNDS_SANITIZED ? 200003 : 1000003 };
+	static const uint64_t counts[] = { 0,     1,     2,     3,      15,  16,
+					   17,    255,   256,   257,    511, 1000,
+					   16384, 16385, 49152, 100000, MANY };
 	struct ringup_group *g = ringup_world(r);
 	char name[32];
 	uint64_t i;
@@ -52,7 +56,7 @@ static void sizes(struct ringup *r, int rank, int size)
 		float *v = malloc((n + 1) * sizeof(*v));
 
 		snprintf(name, sizeof(name), "t%zu", k);
-		for (round = 0; round < 4; round++) {
+		for (round = 0; round < (n < 40000 ? 4 : 2); round++) {
 			for (i = 0; i < n; i++)
 				v[i] = value(rank, i, round);
 			check(!sum_f32(g, round % 2 ? NULL : name, v, n, NULL), "allreduce",
@@ -67,11 +71,7 @@ static void sizes(struct ringup *r, int rank, int size)
 
 /* Ranks are threads here, and each maps the seats elsewhere, but finds such buffers where they
  * are: so TSan sees that a buffer is read, and not that its owner has said that it is ready. */
-#ifdef __SANITIZE_THREAD__
-enum { MAPPABLE = 0 };
-#else
-enum { MAPPABLE = 1 };
-#endif
+enum { MAPPABLE = !ROUNDS_TSAN };
 
 /* Buffers that others can map, on all ranks, on some, on none, by turns: how a rank begins
  * depends on its own, and what comes out does not. */
@@ -146,7 +146,7 @@ static void shuffled(struct ringup *r, int rank, int size)
 
 	for (t = 0; t < TENSORS; t++)
 		v[t] = malloc(sizeof(float) * (size_t)(t * t * 7 + 1));
-	for (round = 0; round < 20; round++) {
+	for (round = 0; round < rounds_few(20, 8); round++) {
 		for (i = 0; i < TENSORS; i++) {
 			/* 7, 11, 13 ... have no factor in common with 60. */
 			static const int steps[] = { 1, 7, 11, 13, 17, 19, 23, 29 };
@@ -180,7 +180,7 @@ static void unattended(struct ringup *r, int rank, int size)
 	uint64_t j, bad = 0;
 	char name[16];
 
-	for (round = 0; round < 5; round++) {
+	for (round = 0; round < rounds_few(5, 3); round++) {
 		for (t = 0; t < 8; t++) {
 			for (j = 0; j < 40000; j++)
 				v[t * 40000 + j] = value(rank, j, t);
@@ -189,9 +189,9 @@ static void unattended(struct ringup *r, int rank, int size)
 		}
 		clock_sleep_ms(20);
 		for (t = 0; t < 8; t++) {
-			for (polls = 0; !ringup_poll(op[t]) && polls < 10000; polls++)
+			for (polls = 0; !ringup_poll(op[t]) && polls < 60000; polls++)
 				clock_sleep_ms(1);
-			check(polls < 10000, "poll says done", rank);
+			check(polls < 60000, "poll says done", rank);
 			check(!ringup_wait(op[t], 0), "then wait returns at once", rank);
 			for (j = 0; j < 40000; j++)
 				bad += v[t * 40000 + j] != expected(size, j, t);
@@ -208,7 +208,7 @@ static void others(struct ringup *r, int rank, int size)
 	int root, k, q;
 
 	for (k = 0; k < 3; k++) {
-		static const uint64_t lengths[] = { 1, 1000, 70001 };
+		static const uint64_t lengths[] = { 1, 1000, 20001 / ROUNDS_LESS };
 
 		n = lengths[k];
 		for (root = 0; root < size; root++) {
@@ -289,7 +289,7 @@ static int gather_into(struct ringup_group *g, bool exchange, int32_t *in, uint6
  * lies there already.  Small ones first the long way, then as eager operations. */
 static void into(struct ringup *r, int rank, int size)
 {
-	static const uint64_t lengths[] = { 5, 5, 5, 5, 5, 5, 40000, 40000, 40000 };
+	static const uint64_t lengths[] = { 5, 5, 5, 5, 5, 5, LONG, LONG, LONG };
 	struct ringup_group *g = ringup_world(r);
 	uint64_t counts[RANKS_MAX], n, i, bad;
 	size_t k;
@@ -327,7 +327,7 @@ static void into(struct ringup *r, int rank, int size)
  * more than all others had thought. */
 static void elsewhere(struct ringup *r, int rank, int size)
 {
-	static const uint64_t lengths[] = { 5, 5, 5, 5, 40000 };
+	static const uint64_t lengths[] = { 5, 5, 5, 5, LONG };
 	struct ringup_group *g = ringup_world(r);
 	uint64_t counts[RANKS_MAX], n, own, all, i, bad, at;
 	size_t k;
@@ -729,7 +729,7 @@ static void *second_thread(void *arg)
 	int k, id = *(int *)arg;
 	uint64_t i;
 
-	for (k = 0; k < 300; k++) {
+	for (k = 0; k < rounds_few(300, 100); k++) {
 		uint64_t n = k % 2 ? 3000 : 7;
 
 		for (i = 0; i < n; i++)
@@ -772,7 +772,7 @@ static void *work(void *arg)
 	uint64_t i, n, bad = 0;
 	int k;
 
-	for (k = 0; k < 60; k++) {
+	for (k = 0; k < rounds_few(60, 24); k++) {
 		n = lengths[k % 3];
 		for (i = 0; i < n; i++)
 			v[i] = value(w->rank, i, k + w->id);
@@ -825,7 +825,7 @@ static void all(void)
 		run("three threads a rank", n, many_threads);
 		if (n == 1)
 			continue;
-		if (n < 4)
+		if (n == 2 || (n == 3 && !ROUNDS_SANITIZED))
 			run("more names than numbers", n, new_names);
 		if (n > 1)
 			run("carried out within some time", n, within);

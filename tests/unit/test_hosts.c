@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
+#include "rounds.h"
 #include "tap.h"
 #include "wire/mesh.h"
 #include "wire/segment.h"
@@ -537,7 +538,7 @@ static void random_plans(void)
 {
 	struct task tasks[PLANS];
 	struct rank r[MAX_RANKS];
-	int i, round, n;
+	int i, round, n, plans = rounds_few(PLANS, 24);
 	size_t w;
 
 	for (w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
@@ -545,11 +546,11 @@ static void random_plans(void)
 
 		n = (int)strlen(words[w]);
 		for (round = 0; round < 3; round++) {
-			for (i = 0; i < PLANS; i++)
+			for (i = 0; i < plans; i++)
 				tasks[i] = random_task(n);
-			good &= all_good(r, words[w], tasks, PLANS, round ? 0 : 4096);
+			good &= all_good(r, words[w], tasks, plans, round ? 0 : 4096);
 		}
-		ok(good, "%s: %d plans of all kinds, one after the other", words[w], 3 * PLANS);
+		ok(good, "%s: %d plans of all kinds, one after the other", words[w], 3 * plans);
 	}
 }
 
@@ -648,6 +649,7 @@ static void large(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t count = (uint64_t)rounds_of((int)rows[i].count);
 		struct task tasks[3] = {
 			{ .p = { .kind = PLAN_ALLREDUCE,
 				 .dtype = rows[i].dtype,
@@ -655,26 +657,26 @@ static void large(void)
 				 .pre = 1,
 				 .post = 1,
 				 .pieces = 1 },
-			  .counts = { rows[i].count } },
+			  .counts = { count } },
 			{ .p = { .kind = PLAN_BROADCAST,
 				 .dtype = rows[i].dtype,
 				 .pre = 1,
 				 .post = 1,
 				 .root = 1,
 				 .pieces = 1 },
-			  .counts = { rows[i].count } },
+			  .counts = { count } },
 			{ .p = { .kind = PLAN_ALLGATHER,
 				 .dtype = rows[i].dtype,
 				 .pre = 1,
 				 .post = 1,
 				 .pieces = 1 },
-			  .counts = { rows[i].count, 1, 0, 70000 } },
+			  .counts = { count, 1, 0, 70000 } },
 		};
 
 		/* Some sums go past the caches where lines are filled again that way. */
 		copy_use_refill(i % 2 ? COPY_CLAIMS : COPY_ASKS);
 		ok(all_good(r, rows[i].word, tasks, 3, 0), "%s: %llu x %s", rows[i].word,
-		   (unsigned long long)rows[i].count, reduce_dtype_name(rows[i].dtype));
+		   (unsigned long long)count, reduce_dtype_name(rows[i].dtype));
 	}
 	copy_use_refill(COPY_REFILLS);
 }
@@ -684,7 +686,7 @@ static int lock_step(struct rank *r, int n, struct plan *p)
 {
 	void *me[MAX_RANKS];
 	struct err e = { 0 };
-	int64_t deadline = clock_deadline(20000);
+	int64_t deadline = clock_deadline(120000);
 	int i, done = 0, left[MAX_RANKS], rc;
 
 	for (i = 0; i < n; i++) {
@@ -709,7 +711,7 @@ static int lock_step(struct rank *r, int n, struct plan *p)
 	return done == n;
 }
 
-enum { BITS = 40000 };
+enum { BITS = ROUNDS_TSAN ? 20000 : 40000, FILLED = 40000 };
 
 /*
  * Sum @count elements that begin at @first of rank data, behind @before others, into
@@ -718,7 +720,7 @@ enum { BITS = 40000 };
 static int sum_bits(const char *word, enum ringup_dtype dtype, void *const *data,
 		    uint64_t first, uint64_t count, uint64_t before, unsigned char *const *out)
 {
-	static uint64_t filler[MAX_RANKS][BITS];
+	static uint64_t filler[MAX_RANKS][FILLED];
 	size_t size = reduce_dtype_bytes(dtype);
 	struct rank r[MAX_RANKS];
 	struct piece piece[MAX_RANKS][2];
@@ -899,10 +901,10 @@ static void abort_wakes(void)
 	__atomic_store_n(&abort_word, 1, __ATOMIC_RELEASE);
 	begun = clock_ns();
 	backend_tcp.block(me, INT64_MAX);
-	ok(clock_ns() - begun < 5000000000LL, "block() returns once the job is aborted");
+	ok(clock_ns() - begun < 60000000000LL, "block() returns once the job is aborted");
 	__atomic_store_n(&abort_word, 0, __ATOMIC_RELEASE);
 	backend_tcp.block(me, clock_ns());
-	ok(clock_ns() - begun < 5000000000LL, "and at its deadline");
+	ok(clock_ns() - begun < 60000000000LL, "and at its deadline");
 	backend_tcp.close(me);
 	free(me);
 	leave(&r[0]);

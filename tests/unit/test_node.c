@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
+#include "rounds.h"
 #include "tap.h"
 #include "wire/foreign.h"
 #include "wire/segment.h"
@@ -258,7 +259,7 @@ static void mixture(int size)
 	struct plan plan[RANKS_MAX];
 	int good = 1, r, k;
 
-	for (k = 0; k < 60; k++) {
+	for (k = 0; k < rounds_few(60, 21); k++) {
 		uint64_t n = lengths[k % 7];
 
 		good &= broadcast(size, k % size, n);
@@ -302,11 +303,18 @@ static uint64_t some_count(void)
 /* Any bits for integers; for the others finite numbers below 2, also denormals. */
 static void fill(enum ringup_dtype t, unsigned char *at, uint64_t count)
 {
-	size_t size = reduce_dtype_bytes(t), i;
+	size_t size = reduce_dtype_bytes(t), i, n;
 	bool whole = t < RINGUP_F16 || t == RINGUP_BOOL;
+	uint64_t x = (uint64_t)rand_r(&seed) << 32 | (unsigned)rand_r(&seed) | 1;
 
-	for (i = 0; i < count * size; i++)
-		at[i] = (unsigned char)(rand_r(&seed) >> 5);
+	/* Xorshift (Marsaglia, 2003), eight bytes at a time. */
+	for (i = 0; i < count * size; i += n) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		n = count * size - i < sizeof(x) ? count * size - i : sizeof(x);
+		memcpy(at + i, &x, n);
+	}
 	for (i = 1; i <= count && !whole; i++)
 		at[i * size - 1] &= 0xbf;
 }
@@ -531,11 +539,11 @@ static void trials(int size)
 	struct trial t;
 	int i, good = 1;
 
-	for (i = 0; i < 150; i++) {
+	for (i = 0; i < rounds_few(150, 60); i++) {
 		choose(&t, kinds[rand_r(&seed) % 6], size);
 		good &= run_trial(&t);
 	}
-	ok(good, "150 plans of any kind, type, operation, scale and length, %d ranks", size);
+	ok(good, "plans of any kind, type, operation, scale and length, %d ranks", size);
 }
 
 /* However slots are filled again on whatever processor. */
@@ -551,13 +559,6 @@ static void refills(int size)
 	copy_use_refill(COPY_REFILLS);
 }
 
-/* Instrumented, these take minutes. */
-#ifdef __SANITIZE_THREAD__
-enum { LARGE_TIMES = 1 };
-#else
-enum { LARGE_TIMES = 3 };
-#endif
-
 /* Results that are stored past the caches: 24 MiB and more of all ranks. */
 static void large(int size, enum copy_refill how)
 {
@@ -567,7 +568,7 @@ static void large(int size, enum copy_refill how)
 
 	copy_use_refill(how);
 	more = (6 << 20) / (uint64_t)(size * size);
-	for (i = 0; i < LARGE_TIMES * PLAN_KINDS; i++) {
+	for (i = 0; i < rounds_few(3, 1) * PLAN_KINDS; i++) {
 		if (i % PLAN_KINDS == PLAN_BARRIER)
 			continue;
 		choose(&t, (enum plan_kind)(i % PLAN_KINDS), size);
@@ -829,7 +830,7 @@ static void either_way(void)
 	memory = open_all(2);
 	more = 20000;
 	whims = true;
-	for (i = 0; i < 12; i++) {
+	for (i = 0; i < rounds_few(12, 6); i++) {
 		trials(2);
 		in_a_row(2);
 	}

@@ -10,11 +10,13 @@
 #include "probe/verdict.h"
 #include "tap.h"
 
+/* memmem() and not strstr(): a sanitizer measures the whole page at each call of that. */
 static int count(const char *s, const char *what)
 {
+	const char *end = s + strlen(s);
 	int n = 0;
 
-	for (; (s = strstr(s, what)); s++)
+	for (; (s = memmem(s, (size_t)(end - s), what, strlen(what))); s++)
 		n++;
 	return n;
 }

@@ -4,36 +4,32 @@
 
 #include "coll/adasum.h"
 #include "coll/reduce.h"
+#include "rounds.h"
 #include "tap.h"
 
 #include "ranks.h"
 
-enum { LONG = 300001 };
+enum { LONG = 300001 / ROUNDS_LESS };
 
 static const enum ringup_dtype types[] = { RINGUP_F16, RINGUP_BF16, RINGUP_F32, RINGUP_F64 };
-
-static void put(enum ringup_dtype t, void *at, size_t i, double x)
-{
-	float f = (float)x;
-
-	if (t == RINGUP_F64)
-		((double *)at)[i] = x;
-	else if (t == RINGUP_F32)
-		((float *)at)[i] = f;
-	else
-		reduce_narrow(t, (uint16_t *)at + i, &f, 1);
-}
 
 /* What rank @r has; nothing from @zero on. */
 static void fill(enum ringup_dtype t, void *v, int r, int zero, size_t count)
 {
+	float *f = t == RINGUP_F32 ? v : malloc(count * sizeof(*f));
 	uint32_t x = (uint32_t)r * 2654435761u + 1;
 	size_t i;
 
 	for (i = 0; i < count; i++) {
 		x = x * 1664525u + 1013904223u;
-		put(t, v, i, r < zero ? ((double)(x >> 24) - 100) / 128 : 0);
+		f[i] = r < zero ? ((float)(x >> 24) - 100) / 128 : 0;
 	}
+	for (i = 0; t == RINGUP_F64 && i < count; i++)
+		((double *)v)[i] = (double)f[i];
+	if (reduce_is_half(t))
+		reduce_narrow(t, v, f, count);
+	if (f != v)
+		free(f);
 }
 
 /* The same bits as from all vectors at once; those that have joined have zeros. */

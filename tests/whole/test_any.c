@@ -10,6 +10,7 @@
 
 #include "coll/reduce.h"
 #include "half.h"
+#include "rounds.h"
 #include "tap.h"
 
 #include "ranks.h"
@@ -978,12 +979,6 @@ static void any(struct ringup *r, int rank, int size)
 	free(j);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { INSTRUMENTED = 1 };
-#else
-enum { INSTRUMENTED = 0 };
-#endif
-
 static void all(const char *where, int least, int most)
 {
 	char what[64];
@@ -1019,7 +1014,7 @@ static int launched(uint64_t first, uint64_t lots)
  * launched as a rank of a job is that rank. */
 int main(int argc, char **argv)
 {
-	bool is_long = getenv("RINGUP_TEST_LONG") != NULL;
+	bool is_long = rounds_are_long();
 	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
 	int turn;
 
@@ -1027,9 +1022,9 @@ int main(int argc, char **argv)
 		return launched(first, argc > 2 ? strtoull(argv[2], NULL, 0) : 1);
 	for (turn = 0; turn < (is_long ? 40 : 1); turn++) {
 		seed = first + (uint64_t)turn;
-		all("", INSTRUMENTED ? 3 : 1, INSTRUMENTED ? 3 : 5);
+		all("", ROUNDS_SANITIZED ? 3 : 1, ROUNDS_SANITIZED ? 3 : 5);
 		setenv("RINGUP_BACKEND", "tcp", 1);
-		all(" between hosts", INSTRUMENTED ? 3 : 2, 3);
+		all(" between hosts", ROUNDS_SANITIZED ? 3 : 2, 3);
 		unsetenv("RINGUP_BACKEND");
 	}
 	return tap_done();

@@ -8,15 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "rounds.h"
 #include "tap.h"
 
 #include "ranks.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { INSTRUMENTED = 1 };
-#else
-enum { INSTRUMENTED = 0 };
-#endif
 
 /*
  * Nearly all of such a tensor is one window of memory, mapped again and again.  What is first,
@@ -27,10 +22,18 @@ enum { RANKS = 2 };
 #define WINDOW ((uint64_t)16 << 20)
 #define LARGE  (((uint64_t)1 << 31) + WINDOW)
 
-/* The same in each window. */
-static unsigned char pattern(uint64_t i)
+/* What is in each window: before, and when @times of it have been added up. */
+static unsigned char pattern[RANKS + 1][WINDOW];
+
+static void make_pattern(void)
 {
-	return (unsigned char)((i % 251) * 3 + (i % WINDOW >> 16));
+	uint64_t i;
+	unsigned times;
+
+	for (times = 0; times <= RANKS; times++)
+		for (i = 0; i < WINDOW; i++)
+			pattern[times][i] =
+				(unsigned char)(times * ((i % 251) * 3 + (i >> 16)));
 }
 
 static bool has_own(uint64_t at, uint64_t bytes)
@@ -65,23 +68,31 @@ static unsigned char *big_make(uint64_t bytes)
 	return p;
 }
 
-static void big_fill(unsigned char *p, uint64_t bytes, bool with)
+/* Windows that are one are filled, and looked at, twice. */
+static bool is_looked_at(uint64_t at, uint64_t bytes)
 {
-	uint64_t at, i;
-
-	for (at = 0; at < bytes; at += WINDOW)
-		for (i = 0; (at <= WINDOW || has_own(at, bytes)) && i < WINDOW; i++)
-			p[at + i] = with ? pattern(i) : 0x77;
+	return at <= WINDOW || has_own(at, bytes);
 }
 
-/* Is it @times the pattern, up to @bytes? */
-static uint64_t big_wrong(const unsigned char *p, uint64_t bytes, unsigned times)
+static void big_fill(unsigned char *p, uint64_t bytes, bool with)
 {
-	uint64_t at, i, bad = 0;
+	uint64_t at;
 
 	for (at = 0; at < bytes; at += WINDOW)
-		for (i = 0; (at <= WINDOW || has_own(at, bytes)) && i < WINDOW; i++)
-			bad += p[at + i] != (unsigned char)(pattern(i) * times);
+		if (is_looked_at(at, bytes) && with)
+			memcpy(p + at, pattern[1], WINDOW);
+		else if (is_looked_at(at, bytes))
+			memset(p + at, 0x77, WINDOW);
+}
+
+/* In how many windows it is not @times the pattern, up to @bytes. */
+static int big_wrong(const unsigned char *p, uint64_t bytes, unsigned times)
+{
+	uint64_t at;
+	int bad = 0;
+
+	for (at = 0; at < bytes; at += WINDOW)
+		bad += is_looked_at(at, bytes) && memcmp(p + at, pattern[times], WINDOW);
 	return bad;
 }
 
@@ -159,11 +170,12 @@ static void collectives(struct ringup *r, int rank, int size)
 
 int main(void)
 {
-	is_long = getenv("RINGUP_TEST_LONG") != NULL;
-	if (INSTRUMENTED) {
+	is_long = rounds_are_long();
+	if (ROUNDS_SANITIZED) {
 		puts("1..0 # SKIP with a sanitizer, gigabytes take minutes");
 		return 0;
 	}
+	make_pattern();
 	run("more than 2^31 elements", RANKS, collectives);
 	if (is_long) {
 		setenv("RINGUP_BACKEND", "tcp", 1);

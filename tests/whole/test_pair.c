@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "family.h"
+#include "rounds.h"
 #include "tap.h"
 
 /*
@@ -11,7 +12,7 @@
  * give way to copies by the kernel, and well beyond; then many that are alike.  Every byte of a
  * vector is known from its place, its sender and the turn; so is what lies behind it.
  */
-enum { TURNS = 250, MOST = 3 << 20, SPARE = 64, NOBODY = 0x5a };
+enum { TURNS = 250, MOST = 3 << 20, SPARE = 64, NOBODY = 0x5a, SHIFTS = 4099 };
 /* As many of one kind and length as it takes to learn which way is best. */
 enum { ALIKE = 300, SAME = 150000 };
 
@@ -19,28 +20,34 @@ static unsigned seed;
 static unsigned char *in, *out;
 static uint64_t same; /* the length of all; 0: any */
 
-static unsigned char byte_of(int rank, int turn, uint64_t i)
+/* What ranks send: all from one table without a period, from another place each turn. */
+static unsigned char table[2 * MOST + SHIFTS];
+
+static void make_table(void)
 {
-	return (unsigned char)(i * 31 + i / 4099 + (uint64_t)(rank * 101 + turn * 7));
+	uint32_t x = 1;
+	size_t i;
+
+	for (i = 0; i < sizeof(table); i++) {
+		x = x * 1664525 + 1013904223;
+		table[i] = (unsigned char)(x >> 24);
+	}
 }
 
-/* The first @n bytes that @rank sends in this turn. */
+static const unsigned char *bytes_of(int rank, int turn, uint64_t first)
+{
+	return table + first + (rank * 101 + turn * 7) % SHIFTS;
+}
+
+/* @n bytes, from the @first on, of what @rank sends in this turn. */
 static void fill(unsigned char *p, int rank, int turn, uint64_t first, uint64_t n)
 {
-	uint64_t i;
-
-	for (i = 0; i < n; i++)
-		p[i] = byte_of(rank, turn, first + i);
+	memcpy(p, bytes_of(rank, turn, first), n);
 }
 
 static bool is_from(const unsigned char *p, int rank, int turn, uint64_t first, uint64_t n)
 {
-	uint64_t i;
-
-	for (i = 0; i < n; i++)
-		if (p[i] != byte_of(rank, turn, first + i))
-			return false;
-	return true;
+	return !memcmp(p, bytes_of(rank, turn, first), n);
 }
 
 static uint64_t some_bytes(void)
@@ -129,15 +136,15 @@ static int body(void)
 {
 	static int (*const kinds[])(struct ringup_group *, int) = { spread, gather, exchange };
 	struct ringup *r;
-	int turn, kind, bad = 0;
+	int turns = rounds_of(TURNS), alike = rounds_of(ALIKE), turn, kind, bad = 0;
 
 	in = malloc(2 * MOST + SPARE);
 	out = malloc(2 * MOST + SPARE);
 	if (!in || !out || family_join(&r))
 		return 2;
-	for (turn = 0; turn < TURNS + 3 * ALIKE; turn++) {
-		same = turn < TURNS ? 0 : SAME;
-		kind = same ? (turn - TURNS) / ALIKE : rand_r(&seed) % 3;
+	for (turn = 0; turn < turns + 3 * alike; turn++) {
+		same = turn < turns ? 0 : SAME;
+		kind = same ? (turn - turns) / alike : rand_r(&seed) % 3;
 		memset(out, NOBODY, same ? 2 * SAME + SPARE : 2 * MOST + SPARE);
 		if (kinds[kind](ringup_world(r), turn))
 			continue;
@@ -156,12 +163,13 @@ int main(void)
 	static const char *const ways[] = { "on", "off", "auto" };
 	int status[2], i;
 
+	make_table();
 	for (i = 0; i < 3; i++) {
 		setenv("RINGUP_SINGLE_COPY", ways[i], 1);
 		seed = 1234 + (unsigned)i;
 		family_run(2, body, status);
 		ok(!status[0] && !status[1], "%d moves between two processes, single copies %s",
-		   TURNS + 3 * ALIKE, ways[i]);
+		   rounds_of(TURNS) + 3 * rounds_of(ALIKE), ways[i]);
 		family_end();
 	}
 	return tap_done();
