@@ -448,6 +448,47 @@ WHOLE_TESTS = \
 check_PROGRAMS += $(WHOLE_TESTS)
 TESTS += $(WHOLE_TESTS)
 
+# threads: what can start some, so that ThreadSanitizer has something to see; tests/lint/threads.bats
+# keeps the list
+THREADED_TESTS = \
+	%reldir%/unit/test_bind \
+	%reldir%/unit/test_buildplan \
+	%reldir%/unit/test_bundle \
+	%reldir%/unit/test_byhand \
+	%reldir%/unit/test_cache \
+	%reldir%/unit/test_contest \
+	%reldir%/unit/test_dial \
+	%reldir%/unit/test_eager \
+	%reldir%/unit/test_echo \
+	%reldir%/unit/test_engine \
+	%reldir%/unit/test_futex \
+	%reldir%/unit/test_group \
+	%reldir%/unit/test_hosts \
+	%reldir%/unit/test_lease \
+	%reldir%/unit/test_ledger \
+	%reldir%/unit/test_lock \
+	%reldir%/unit/test_measure \
+	%reldir%/unit/test_meet \
+	%reldir%/unit/test_member \
+	%reldir%/unit/test_memory \
+	%reldir%/unit/test_mesh \
+	%reldir%/unit/test_modules \
+	%reldir%/unit/test_names \
+	%reldir%/unit/test_placement \
+	%reldir%/unit/test_probe \
+	%reldir%/unit/test_rendezvous \
+	%reldir%/unit/test_rootfs \
+	%reldir%/unit/test_seat \
+	%reldir%/unit/test_stall \
+	%reldir%/unit/test_tree \
+	%reldir%/unit/test_watch \
+	%reldir%/whole/test_adasum_job \
+	%reldir%/whole/test_any \
+	%reldir%/whole/test_huge \
+	%reldir%/whole/test_pair \
+	%reldir%/whole/test_quiet \
+	%reldir%/whole/test_unwaited
+
 # py: pytest, which prints TAP
 PY_TESTS = \
 	%reldir%/py/test_checks.py \
@@ -475,14 +516,15 @@ LINT_TESTS = \
 	%reldir%/lint/words.bats \
 	%reldir%/lint/python.bats \
 	%reldir%/lint/arm.bats \
-	%reldir%/lint/shell.bats
+	%reldir%/lint/shell.bats \
+	%reldir%/lint/threads.bats
 
 TESTS      += $(UNIT_TESTS) $(PY_TESTS)
 if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += .ci/run %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
-	%reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h \
+	%reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h %reldir%/rounds.h \
 	%reldir%/lint/map.sh %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/allreduce.c \
