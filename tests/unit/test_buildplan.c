@@ -3,11 +3,12 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "rebuild/recipe.h"
 #include "rebuild/versions.h"
@@ -654,6 +655,15 @@ static void test_recipes(void)
 	recipe_free(&r);
 }
 
+/* Processor time of this thread. */
+static int64_t used_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
 /* Deciding takes no time: a node with torch and TensorFlow. */
 static void test_speed(void)
 {
@@ -668,11 +678,11 @@ static void test_speed(void)
 	int i;
 
 	for (i = 0; i < 20; i++) {
-		start = clock_ns();
+		start = used_ns();
 		if (buildplan_make(&how, facts, &table, &plan, NULL))
 			break;
-		if (clock_ns() - start < best)
-			best = clock_ns() - start;
+		start = used_ns() - start;
+		best = start < best ? start : best;
 		json_decref(plan);
 	}
 	ok(i == 20 && best < 10000000, "decided in %lld us", (long long)best / 1000);

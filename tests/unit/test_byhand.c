@@ -24,7 +24,7 @@ static void agent(const char *where, const char *hex)
 	struct talk t;
 	struct err why;
 
-	alarm(30);
+	alarm(250);
 	if (byhand_read(&s, hex, &why))
 		_exit(9);
 	s.key[0] ^= has_wrong_secret;

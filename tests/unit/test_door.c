@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,7 +18,18 @@
 #include "wire/door.h"
 #include "wire/sock.h"
 
-enum { PATIENCE_MS = 20000 };
+enum { PATIENCE_MS = 20000, REAL_MS = 60000 };
+
+static int64_t now_ns = 1000000000;
+
+/* libc's, for this program: time goes on when a test says so, however slow the machine is. */
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	if (clock != CLOCK_MONOTONIC)
+		return (int)syscall(SYS_clock_gettime, clock, t);
+	*t = (struct timespec){ (time_t)(now_ns / 1000000000), (long)(now_ns % 1000000000) };
+	return 0;
+}
 
 static struct secret secret;
 static struct door door;
@@ -52,7 +65,7 @@ static void open_door(void)
 	   "a door is open %s", e.text);
 }
 
-/* Serve once, for @ms at most. */
+/* Serve what comes; if nothing does, it is @ms later, or what the door has been waiting for. */
 static void serve(int ms)
 {
 	struct pollfd p[DOOR_FDS];
@@ -61,7 +74,18 @@ static void serve(int ms)
 
 	if (door_until(&door) < until)
 		until = door_until(&door);
-	if (poll(p, (nfds_t)n, clock_left_ms(until)) >= 0)
+	if (!poll(p, (nfds_t)n, 1))
+		now_ns = until > now_ns ? until : now_ns;
+	door_serve(&door, p, &owner);
+}
+
+/* Serve who is bound to come, at no time at all. */
+static void attend(void)
+{
+	struct pollfd p[DOOR_FDS];
+	int n = door_poll(&door, p);
+
+	if (poll(p, (nfds_t)n, REAL_MS) > 0)
 		door_serve(&door, p, &owner);
 }
 
@@ -86,15 +110,28 @@ static int is_open(int fd)
 	return recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
+/* Has the other side closed it?  Which the kernel may tell a little later. */
+static int is_shut(int fd)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+
+	return poll(&p, 1, REAL_MS) == 1 && !is_open(fd);
+}
+
 /* A client that plays by the rules, while the door is served. */
 static int come_in(struct err *e)
 {
+	struct pollfd p[DOOR_FDS + 1];
 	struct shake h;
-	int rc = SHAKE_MORE, fd = sock_connect(&where, e), i;
+	int rc = SHAKE_MORE, fd = sock_connect(&where, e), n;
 
 	shake_init(&h, SHAKE_CLIENT, SHAKE_CONTROL, 3, 5, &secret);
-	for (i = 0; i < 100 && rc == SHAKE_MORE; i++) {
-		serve(50);
+	while (rc == SHAKE_MORE) {
+		n = door_poll(&door, p);
+		p[n] = (struct pollfd){ fd, h.events, 0 };
+		if (poll(p, (nfds_t)n + 1, REAL_MS) <= 0)
+			break;
+		door_serve(&door, p, &owner);
 		rc = shake_step(&h, fd, e);
 	}
 	serve(0);
@@ -126,7 +163,7 @@ static void test_slow(void)
 
 	open_door();
 	fd = knock(INADDR_LOOPBACK);
-	serve(1000);
+	attend();
 	ok(fd >= 0 && door.guests == 1, "a slow one");
 	while (door.guests && clock_ns() - began < (int64_t)PATIENCE_MS * 1000000) {
 		if (clock_ns() >= next) {
@@ -142,18 +179,20 @@ static void test_slow(void)
 	}
 	took = clock_ns() - began;
 	ms = (int)(took / 1000000);
-	ok(door.guests == 0 && !is_open(fd), "is put out after %d ms", ms);
+	ok(door.guests == 0 && is_shut(fd) && ms >= SHAKE_MS - 100 && ms <= SHAKE_MS + 100,
+	   "is put out after %d ms", ms);
 	close(fd);
 
 	/* A silent one: door_until() brings the end about. */
 	began = clock_ns();
 	fd = knock(INADDR_LOOPBACK);
-	serve(1000);
+	attend();
 	ok(door.guests == 1 && door_until(&door) <= clock_deadline(SHAKE_MS), "a silent one");
 	while (door.guests && clock_ns() - began < (int64_t)PATIENCE_MS * 1000000)
 		serve(PATIENCE_MS);
 	ms = (int)((clock_ns() - began) / 1000000);
-	ok(door.guests == 0 && ms >= SHAKE_MS - 100, "is put out after %d ms", ms);
+	ok(door.guests == 0 && ms >= SHAKE_MS - 100 && ms <= SHAKE_MS + 100,
+	   "is put out after %d ms", ms);
 	close(fd);
 	door_close(&door);
 }
@@ -165,19 +204,19 @@ static void test_crowd(void)
 
 	open_door();
 	quiet = knock(INADDR_LOOPBACK + 1);
-	serve(1000);
+	attend();
 	for (i = 0; i < 200; i++) {
 		fd[i] = knock(INADDR_LOOPBACK);
-		serve(20);
+		attend();
 	}
 	ok(door.guests == DOOR_GUESTS, "of 200 strangers %d are guests", door.guests);
 	for (i = 0; i < 200; i++)
-		open += is_open(fd[i]);
+		open += i > 200 - DOOR_GUESTS ? is_open(fd[i]) : !is_shut(fd[i]);
 	ok(open < DOOR_GUESTS && is_open(fd[199]) && !is_open(fd[0]), "the latest %d", open);
 	ok(is_open(quiet), "and the one from another address");
 	ok(come_in(&e) == SHAKE_DONE, "whoever belongs here comes in: %s", e.text);
 	door_close(&door);
-	ok(!is_open(fd[199]) && !is_open(quiet), "all leave when the door closes");
+	ok(is_shut(fd[199]) && is_shut(quiet), "all leave when the door closes");
 	for (i = 0; i < 200; i++)
 		close(fd[i]);
 	close(quiet);
@@ -197,7 +236,7 @@ static void test_exhausted(void)
 	few = old;
 	few.rlim_cur = 3;
 	setrlimit(RLIMIT_NOFILE, &few);
-	serve(1000);
+	attend();
 	door_poll(&door, p);
 	ok(door.guests == 0 && p[0].fd == -1, "without descriptors nobody is accepted");
 	ok(door_until(&door) <= clock_deadline(100), "for a moment");
@@ -230,8 +269,8 @@ static void test_noise(void)
 	}
 	fd[4] = knock(INADDR_LOOPBACK);
 	(void)!send(fd[4], much, sizeof(much), MSG_NOSIGNAL | MSG_DONTWAIT);
-	for (i = 0; i < 10; i++)
-		serve(10);
+	for (i = 0; i < 50; i++)
+		serve(1);
 	ok(entered == 0 && asked == -1, "other protocols get nowhere");
 	ok(come_in(&e) == SHAKE_DONE, "and harm nobody: %s", e.text);
 	for (i = 0; i < 5; i++)

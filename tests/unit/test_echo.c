@@ -129,7 +129,7 @@ static void test_mtu(int port)
 
 	seal_ask(&q, 0, 1);
 	ok(mtu_open(&m, &a, 1500, &q, &key), "open");
-	for (tries = 0; !over && tries < 200; tries++) {
+	for (tries = 0; !over && tries < 12000; tries++) {
 		over = mtu_step(&m, clock_ns());
 		clock_sleep_ms(5);
 	}

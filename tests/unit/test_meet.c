@@ -208,7 +208,7 @@ static void test_missing(void)
 {
 	struct meet_server *s = serve_on("127.0.0.1", 4);
 	struct rank r[4], like = {
-		.where = meet_where(s), .size = 4, .rounds = 1, .len = 4, .wait_ms = 2000
+		.where = meet_where(s), .size = 4, .rounds = 1, .len = 4, .wait_ms = 4000
 	};
 
 	run_ranks(r, &like, "xx..");

@@ -353,7 +353,10 @@ static void test_version(void)
 	close_all(3);
 }
 
-/* Rank 2 exchanges addresses and is never seen again. */
+static int given_up; /* the others have; atomic */
+
+/* Rank 2 exchanges addresses and is never seen again: it ends, or (lone) hears nothing until
+ * the others have given up. */
 static void *vanish(void *arg)
 {
 	struct rank *r = arg;
@@ -364,8 +367,8 @@ static void *vanish(void *arg)
 	card[0] = SHAKE_PROTOCOL;
 	strcpy((char *)card + AT_VERSION, ringup_version());
 	exchange(r, card, sizeof(card), all);
-	if (r->lone)
-		clock_sleep_ms(r->lone);
+	while (r->lone && !__atomic_load_n(&given_up, __ATOMIC_ACQUIRE))
+		clock_sleep_ms(1);
 	close(fd);
 	return NULL;
 }
@@ -376,13 +379,16 @@ static void test_missing(void)
 
 	prepare(3, "127.0.0.1");
 	for (i = 0; i < 3; i++)
-		ranks[i].wait_ms = 700;
+		ranks[i].wait_ms = 3000;
 	board.lost = 1;
-	ranks[2].lone = 1500;
+	ranks[2].lone = 1;
+	given_up = 0;
 	for (i = 0; i < 3; i++)
 		pthread_create(&ranks[i].thread, NULL, i == 2 ? vanish : be_rank, &ranks[i]);
-	for (i = 0; i < 3; i++)
+	for (i = 0; i < 2; i++)
 		pthread_join(ranks[i].thread, NULL);
+	__atomic_store_n(&given_up, 1, __ATOMIC_RELEASE);
+	pthread_join(ranks[2].thread, NULL);
 	pthread_barrier_destroy(&board.barrier);
 	/* Who gives up first is out of time, the other one may see him leave. */
 	for (i = 0; i < 2; i++) {

@@ -136,7 +136,7 @@ static void states(void)
 		for (;;)
 			pause();
 	kill(pid, SIGSTOP);
-	for (tries = 0; tries < 500; tries++) {
+	for (tries = 0; tries < 6000; tries++) {
 		pulse_state(pid, text, sizeof(text));
 		if (!strcmp(text, "it is stopped (state T)"))
 			break;

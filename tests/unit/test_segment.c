@@ -95,7 +95,7 @@ int main(void)
 			if (read(go[0], &c, 1) < 0)
 				_exit(9);
 			if (segment_join(&s, door.name, pids[0], r, 3, SEGMENT_SLOT_AREA, EXTRA,
-					 clock_deadline(10000), &e)) {
+					 clock_deadline(60000), &e)) {
 				printf("# %s\n", e.text);
 				_exit(1);
 			}
@@ -111,7 +111,7 @@ int main(void)
 	}
 	close(go[0]);
 	close(go[1]);
-	r = segment_make(&s, &door, &peers, SEGMENT_SLOT_AREA, EXTRA, clock_deadline(10000),
+	r = segment_make(&s, &door, &peers, SEGMENT_SLOT_AREA, EXTRA, clock_deadline(60000),
 			 &e);
 	ok(r == 0, "made and handed out: %s", e.text);
 	memcpy(name, door.name, sizeof(name));

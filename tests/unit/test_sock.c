@@ -93,7 +93,7 @@ static int wait_for(int fd, short events)
 {
 	struct pollfd p = { fd, events, 0 };
 
-	return poll(&p, 1, 5000) == 1;
+	return poll(&p, 1, 60000) == 1;
 }
 
 /* As much as the kernels of both sides take. */

@@ -1,11 +1,17 @@
 /* test_stall.c - a tensor that one rank does not submit: told, and fatal if asked. */
+#include <sys/mman.h>
+
 #include "api/context.h"
 #include "base/clock.h"
 
 #include "family.h"
 #include "tap.h"
 
-enum { LAZY = 1, SIZE = 3, WORLD = 5, ABSENT = 3 };
+/*
+ * What is tested here is mostly waiting, and the limit has to be longer than a rank may wait
+ * for a processor: so all cases run at the same time, each in a process of its own.
+ */
+enum { LAZY = 1, SIZE = 3, WORLD = 5, ABSENT = 3, LIMIT_MS = 5000, GAP_MS = 500 };
 
 static uint64_t count;
 static int late_ms; /* the lazy one submits after this; 0: never */
@@ -26,7 +32,7 @@ static int check(int rc)
 static int join_impatient(struct ringup **r)
 {
 	setenv("RINGUP_STALL_WARN_MS", "0", 1);
-	setenv("RINGUP_STALL_ABORT_MS", late_ms ? "30000" : "1500", 1);
+	setenv("RINGUP_STALL_ABORT_MS", late_ms ? "60000" : "5000", 1);
 	return family_join(r);
 }
 
@@ -38,7 +44,7 @@ static void hear_of_it(void)
 /* Submit nothing until @n others have heard that it has stalled. */
 static void be_lazy(int n)
 {
-	int64_t enough = clock_deadline(60000);
+	int64_t enough = clock_deadline(200000);
 
 	while (__atomic_load_n(&family->note[0], __ATOMIC_SEQ_CST) < n && clock_ns() < enough)
 		clock_sleep_ms(10);
@@ -70,17 +76,21 @@ static int body(void)
 	return rc;
 }
 
-static void stalled(const char *what, uint64_t n, int ms)
+/* What of @size ranks that do @of is not as it should be. */
+static int ranks_bad(int size, int (*of)(void))
 {
 	int status[FAMILY_MAX], r, bad = 0;
 
-	count = n;
-	late_ms = ms;
-	family_run(SIZE, body, status);
-	for (r = 0; r < SIZE; r++)
+	family_run(size, of, status);
+	for (r = 0; r < size; r++)
 		bad |= status[r];
 	family_end();
-	ok(!bad, "%s, %d elements", what, (int)n);
+	return bad;
+}
+
+static int stalled(void)
+{
+	return ranks_bad(SIZE, body);
 }
 
 /* Groups whose numbers are not the world's, of which every rank is a host; what is late in
@@ -134,11 +144,10 @@ static int joined(void)
 	struct ringup *r;
 	int rc = 0, k, last;
 
-	late_ms = 0;
 	if (join_impatient(&r))
 		return 2;
-	for (k = 0; family_rank && k < 30 && !rc; k++) {
-		clock_sleep_ms(100);
+	for (k = 0; family_rank && k < 3 * LIMIT_MS / 2 / GAP_MS && !rc; k++) {
+		clock_sleep_ms(GAP_MS);
 		rc = ringup_allreduce(ringup_world(r), &a, NULL);
 	}
 	if (!rc)
@@ -155,7 +164,6 @@ static int left_alone(void)
 	struct ringup *r;
 	int rc, last, k;
 
-	late_ms = 0;
 	if (join_impatient(&r))
 		return 2;
 	if (family_rank == LAZY)
@@ -178,7 +186,6 @@ static int half_added(void)
 	struct ringup *r;
 	int rc, k;
 
-	late_ms = 0;
 	if (join_impatient(&r))
 		return 2;
 	if (family_rank == LAZY)
@@ -192,17 +199,6 @@ static int half_added(void)
 	hear_of_it();
 	ringup_fini(r);
 	return k ? 0 : 3;
-}
-
-static void three_ranks(const char *what, int (*body_)(void))
-{
-	int status[FAMILY_MAX], r, bad = 0;
-
-	family_run(SIZE, body_, status);
-	for (r = 0; r < SIZE; r++)
-		bad |= status[r];
-	family_end();
-	ok(!bad, "%s", what);
 }
 
 static bool inside_a_group;
@@ -241,45 +237,108 @@ static int dies_inside(void)
 	return rc ? 3 : 0;
 }
 
-static void adding_a_name(bool in_a_group)
+static int adding_a_name(void)
 {
 	int status[FAMILY_MAX], r, good = 0;
 
-	inside_a_group = in_a_group;
 	family_run(SIZE, dies_inside, status);
 	for (r = 0; r < SIZE; r++)
 		good += r == LAZY ? WIFSIGNALED(status[r]) : !status[r];
 	family_end();
-	ok(good == SIZE, "a rank that dies in the midst of adding a name is named%s",
-	   in_a_group ? ", in a group" : "");
+	return good != SIZE;
 }
 
-static void between_hosts(void)
+static int joined_here(void)
 {
-	int status[FAMILY_MAX], r, bad = 0;
+	return ranks_bad(SIZE, joined);
+}
 
-	setenv("RINGUP_BACKEND", "tcp", 1);
-	family_run(WORLD, in_groups, status);
-	for (r = 0; r < WORLD; r++)
-		bad |= status[r];
-	family_end();
-	ok(!bad, "in a group between hosts all are named, as the world counts");
+static int left_alone_here(void)
+{
+	return ranks_bad(SIZE, left_alone);
+}
+
+static int half_added_here(void)
+{
+	return ranks_bad(SIZE, half_added);
+}
+
+static int between_hosts(void)
+{
+	return ranks_bad(WORLD, in_groups);
+}
+
+/* ---- all cases ---- */
+
+static const struct stall_case {
+	const char *what;
+	int (*bad)(void);
+	uint64_t count;
+	int late_ms;
+	bool in_a_group, hosts;
+} cases[] = {
+	{ "late is not never, 1 element", stalled, 1, 200, false, false },
+	{ "late is not never, 1000 elements", stalled, 1000, 200, false, false },
+	{ "the waiting and the missing are named to all, 1 element", stalled, 1, 0, false,
+	  false },
+	{ "the waiting and the missing are named to all, 1000 elements", stalled, 1000, 0,
+	  false, false },
+	{ "who has joined waits while the others work", joined_here, 0, 0, false, false },
+	{ "nobody joins him", left_alone_here, 0, 0, false, false },
+	{ "a group that one rank does not ask for", half_added_here, 0, 0, false, false },
+	{ "a rank that dies in the midst of adding a name is named", adding_a_name, 0, 0, false,
+	  false },
+	{ "a rank that dies in the midst of adding a name is named, in a group", adding_a_name,
+	  0, 0, true, false },
+	{ "in a group between hosts all are named, as the world counts", between_hosts, 0, 0,
+	  false, true },
+	{ "hosts: who has joined waits while the others work", joined_here, 0, 0, false, true },
+	{ "hosts: nobody joins him", left_alone_here, 0, 0, false, true },
+	{ "hosts: a group that one rank does not ask for", half_added_here, 0, 0, false, true },
+};
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+/* Begin a case, which prints to @out. */
+static pid_t case_start(const struct stall_case *c, int out)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(out, STDOUT_FILENO);
+	count = c->count;
+	late_ms = c->late_ms;
+	inside_a_group = c->in_a_group;
+	if (c->hosts)
+		setenv("RINGUP_BACKEND", "tcp", 1);
+	_exit(c->bad() != 0);
+}
+
+static void case_end(const struct stall_case *c, pid_t pid, int out)
+{
+	char text[512];
+	ssize_t n;
+	off_t at;
+	int status;
+
+	waitpid(pid, &status, 0);
+	for (at = 0; (n = pread(out, text, sizeof(text), at)) > 0; at += n)
+		fwrite(text, 1, (size_t)n, stdout);
+	close(out);
+	ok(!status, "%s", c->what);
 }
 
 int main(void)
 {
-	stalled("late is not never", 1, 200);
-	stalled("late is not never", 1000, 200);
-	stalled("the waiting and the missing are named to all", 1, 0);
-	stalled("the waiting and the missing are named to all", 1000, 0);
-	three_ranks("who has joined waits while the others work", joined);
-	three_ranks("nobody joins him", left_alone);
-	three_ranks("a group that one rank does not ask for", half_added);
-	adding_a_name(false);
-	adding_a_name(true);
-	between_hosts();
-	three_ranks("hosts: who has joined waits while the others work", joined);
-	three_ranks("hosts: nobody joins him", left_alone);
-	three_ranks("hosts: a group that one rank does not ask for", half_added);
+	int out[CASES], i;
+	pid_t pid[CASES];
+
+	for (i = 0; i < CASES; i++) {
+		out[i] = memfd_create("case", MFD_CLOEXEC);
+		pid[i] = case_start(&cases[i], out[i]);
+	}
+	for (i = 0; i < CASES; i++)
+		case_end(&cases[i], pid[i], out[i]);
 	return tap_done();
 }

@@ -15,7 +15,7 @@ static void outlive(void)
 {
 	int tries;
 
-	for (tries = 0; tries < 200; tries++) {
+	for (tries = 0; tries < 2400; tries++) {
 		if (__atomic_load_n(&family->note[0], __ATOMIC_RELAXED))
 			_exit(0);
 		clock_sleep_ms(50);

@@ -10,6 +10,7 @@
 #include <ucontext.h>
 
 #include "family.h"
+#include "rounds.h"
 #include "tap.h"
 
 /*
@@ -18,10 +19,10 @@
  * who comes last to what the ranks carry out together may wake the others.
  */
 
-enum { RANKS = 2, TENSORS = 16, WARM = 40, ROUNDS = 200 };
+enum { RANKS = 2, TENSORS = 16, WARM = ROUNDS_SANITIZED ? 4 : 40, ROUNDS = 200 / ROUNDS_LESS };
 
 /* Sanitizers do both themselves; allocations are counted where the C library lets us. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if ROUNDS_SANITIZED
 #define INSTRUMENTED
 #elif defined(__GLIBC__)
 #define COUNTED
@@ -32,6 +33,7 @@ enum rule { ANYTHING, NOTHING, WAKE, WAIT };
 
 static _Thread_local enum rule rule;
 static _Thread_local int allocations, calls, yields, call;
+static int gave_way; /* in so many rounds */
 
 /* ---- allocations ---- */
 
@@ -331,6 +333,7 @@ static void early_and_late(struct ringup_group *g)
 		early = round % 2 == family_rank;
 		warm = round >= WARM;
 		op = NULL;
+		yields = 0;
 		fill();
 		if (!early)
 			await(3 * round + 1);
@@ -347,6 +350,7 @@ static void early_and_late(struct ringup_group *g)
 		rc = op ? ringup_wait(op, -1) : 0;
 		unwatch("polled and waited for", warm);
 		check(!rc && is_summed(), "result");
+		gave_way += warm && yields;
 		reach(3 * round + 3);
 		await(3 * round + 3);
 	}
@@ -382,10 +386,11 @@ static int body(void)
 		return WRONG;
 	if (catching && !catch_calls())
 		bad |= WRONG;
-	yields = 0;
 	early_and_late(ringup_world(r));
-	if (yields > ROUNDS / 4) {
-		printf("# rank %d: %s: gave way %d times\n", family_rank, job->what, yields);
+	/* Whose lock it waits for may have lost its processor: once, not each time. */
+	if (gave_way > ROUNDS / 4) {
+		printf("# rank %d: %s: gave way in %d rounds\n", family_rank, job->what,
+		       gave_way);
 		bad |= CALLS;
 	}
 	side_by_side(ringup_world(r));

@@ -4,8 +4,9 @@
 #include "base/clock.h"
 
 #include "ranks.h"
+#include "rounds.h"
 
-enum { FEW = 4, MANY = 50000, LATE_MS = 30000, PIECE_MS = 100 };
+enum { FEW = 4, MANY = 50000, LATE_MS = 120000, PIECE_MS = 100 };
 
 static int stage; /* what the ranks tell each other, beside the library */
 
@@ -108,7 +109,7 @@ static void mind_changed_before(struct ringup *r, int rank, int size)
 /* Somebody changes his mind while this rank's only thread drives something else. */
 static void mind_changed_meanwhile(struct ringup *r, int rank, int size)
 {
-	enum { TIMES = 200 };
+	const int times = rounds_few(200, 80);
 	struct ringup_group *g = ringup_world(r);
 	struct ringup_op *op, *other;
 	int64_t enough = clock_deadline(LATE_MS);
@@ -116,7 +117,7 @@ static void mind_changed_meanwhile(struct ringup *r, int rank, int size)
 	void *out;
 	int k;
 
-	for (k = 0; k < TIMES; k++) {
+	for (k = 0; k < times; k++) {
 		out = NULL;
 		get_known(g, rank);
 		if (rank == size - 1) {
@@ -171,6 +172,10 @@ static void not_looked_at(struct ringup *r, int rank, int size)
 	check(!sum(h, "without him", v, NULL), "that ends nothing for others", rank);
 }
 
+/* Longer than a rank may wait for a processor. */
+enum { STALL_MS = 4000 };
+#define STALL_TEXT "4000"
+
 /* Complete, not looked at for longer than a stall may last. */
 static void no_stall(struct ringup *r, int rank, int size)
 {
@@ -188,7 +193,7 @@ static void no_stall(struct ringup *r, int rank, int size)
 		return;
 	}
 	check(!sum(g, "small", v, &op), "start", rank);
-	clock_sleep_ms(3000);
+	clock_sleep_ms(2 * STALL_MS);
 	check(!ringup_wait(op, -1) && v[0] == (float)size, "no stall", rank);
 	reach();
 }
@@ -265,7 +270,7 @@ static void *wait_for_it(void *arg)
 /* A group is removed as soon as all is complete in it that other threads wait for. */
 static void removed_beside(struct ringup *r, int rank, int size)
 {
-	enum { TIMES = 300 };
+	const int times = rounds_few(300, 100);
 	static const char *const names[WAITERS] = { "a", "b", "c", "d" };
 	static const int both[] = { 0, 1 };
 	struct waiter w[WAITERS];
@@ -275,7 +280,7 @@ static void removed_beside(struct ringup *r, int rank, int size)
 	int k, i, rc;
 
 	(void)size;
-	for (k = 0; k < TIMES; k++) {
+	for (k = 0; k < times; k++) {
 		check(!ringup_group_add(r, both, 2, &g), "add", rank);
 		for (i = 0; i < WAITERS; i++)
 			check(!sum(g, names[i], v[i], NULL), "known by now", rank);
@@ -354,7 +359,7 @@ int main(void)
 	afresh("different groups are removed", 3, other_groups);
 	afresh("a group is removed beside a thread that waits", 2, removed_beside);
 	setenv("RINGUP_STALL_WARN_MS", "0", 1);
-	setenv("RINGUP_STALL_ABORT_MS", "1000", 1);
+	setenv("RINGUP_STALL_ABORT_MS", STALL_TEXT, 1);
 	afresh("what is complete does not stall", 2, no_stall);
 	afresh("a stall ends who waits again", 2, stall_ends);
 	other_numbers();
