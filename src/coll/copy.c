@@ -211,8 +211,10 @@ void copy_scaled(enum ringup_dtype dtype, void *dst, const void *src, uint64_t c
 	case RINGUP_BF16:
 	case RINGUP_F32:
 	case RINGUP_F64:
-	case RINGUP_BOOL: /* true stays true, as 1 */
 		loops_best()->many[RINGUP_SUM][dtype](&dst, 1, &src, 1, count, factor, 1);
+		break;
+	case RINGUP_BOOL: /* true stays true, as 1 */
+		loops_best()->many[RINGUP_SUM][dtype](&dst, 1, &src, 1, count, 1, 1);
 		break;
 	case RINGUP_DTYPE_COUNT:
 		break;

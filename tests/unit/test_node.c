@@ -837,7 +837,7 @@ static void either_way(void)
 	whims = false;
 	more = 0;
 	close_all(2, memory);
-	ok(changes > 1000, "the way changed, %u times", changes);
+	ok(changes > (unsigned)rounds_of(1000), "the way changed, %u times", changes);
 	memory = open_all(2);
 	for (i = 0; i < 200; i++) {
 		n = gather_pair(STRANGER);
