@@ -42,7 +42,7 @@ struct ledger_record {
 	alignas(64) struct want want; /* for those whom the order of calls lets see it */
 	uint64_t rows[2];             /* by the parity of the round           */
 	uint32_t round;               /* of its last stream operation; atomic */
-	uint32_t kind;                /* the want's, for all others; atomic   */
+	uint32_t kind;                /* of the want, for all others; atomic   */
 };
 
 struct ledger_shared {
