@@ -7,12 +7,28 @@ slurp() {
   [[ ! -r $1 ]] || IFS= read -r -d '' REPLY <"$1" || true
 }
 
+# folder_of PATH - set REPLY to the folder that PATH is in; starts no program.
+folder_of() {
+  REPLY=.
+  [[ $1 != */* ]] || REPLY=${1%/*} REPLY=${REPLY:-/}
+}
+
+# sibling PATH - set REPLY to the hidden name beside PATH under which a file or folder is made.
+sibling() {
+  folder_of "$1"
+  REPLY+=/.${1##*/}.new
+}
+
+# vacate PATH - let nothing be there.
+vacate() { [[ ! -e $1 && ! -L $1 ]] || rm -rf -- "$1"; }
+
 # write_file FILE MODE - replace FILE by stdin: a sibling is written, synced, renamed.
 write_file() {
-  local new
-  new=$(dirname -- "$1")/.$(basename -- "$1").new
-  rm -f -- "$new"
-  cat >"$new" && chmod "$2" "$new" && sync "$new" && mv -fT -- "$new" "$1" && sync "$(dirname -- "$1")" && return 0
+  local new folder
+  folder_of "$1"; folder=$REPLY
+  sibling "$1"; new=$REPLY
+  vacate "$new"
+  cat >"$new" && chmod "$2" "$new" && sync "$new" && mv -fT -- "$new" "$1" && sync "$folder" && return 0
   rm -f -- "$new"
   return 1
 }
@@ -20,8 +36,8 @@ write_file() {
 # write_link TARGET LINK - make LINK point to TARGET, in one step.
 write_link() {
   local new
-  new=$(dirname -- "$2")/.$(basename -- "$2").new
-  rm -f -- "$new"
+  sibling "$2"; new=$REPLY
+  vacate "$new"
   ln -s -- "$1" "$new" && mv -fT -- "$new" "$2"
 }
 
@@ -29,18 +45,19 @@ write_link() {
 remove_tree() {
   local gone
   [[ -d $1 ]] || return 0
-  gone=$(dirname -- "$1")/.$(basename -- "$1").new # of which the next run gets rid, if this one is killed
-  rm -rf -- "$gone"
+  sibling "$1"; gone=$REPLY # of which the next run gets rid, if this one is killed
+  vacate "$gone"
   mv -T -- "$1" "$gone"
   rm -rf -- "$gone"
 }
 
 # move_tree FROM TO - whole or not at all, also to another file system.
 move_tree() {
-  local new
-  if [[ $(stat -c %d -- "$1") != "$(stat -c %d -- "$(dirname -- "$2")")" ]]; then
-    new=$(dirname -- "$2")/.$(basename -- "$2").new
-    rm -rf -- "$new"
+  local new folder
+  folder_of "$2"; folder=$REPLY
+  if [[ $(stat -c %d -- "$1") != "$(stat -c %d -- "$folder")" ]]; then
+    sibling "$2"; new=$REPLY
+    vacate "$new"
     cp -a -- "$1" "$new"
     sync -f "$new"
     mv -T -- "$new" "$2"
@@ -56,13 +73,13 @@ make_dir() { (umask 022 && mkdir -p -- "$@"); }
 # can_write DIR - may files be made in DIR, or in its nearest ancestor that exists?
 can_write() {
   local dir=$1
-  until [[ -e $dir ]]; do dir=$(dirname -- "$dir"); done
+  until [[ -e $dir ]]; do folder_of "$dir"; dir=$REPLY; done
   [[ -d $dir && -w $dir ]]
 }
 
 # space_mb DIR - print the free megabytes where DIR is or would be.
 space_mb() {
   local dir=$1
-  until [[ -e $dir ]]; do dir=$(dirname -- "$dir"); done
+  until [[ -e $dir ]]; do folder_of "$dir"; dir=$REPLY; done
   df --output=avail -BM -- "$dir" | tail -n 1 | tr -dc 0-9
 }

@@ -82,7 +82,8 @@ link_all() {
     if [[ -e $at || -L $at ]] && [[ $(readlink -- "$at") != /opt/ringup/* ]]; then
       stop 50 "$at is there already and is not ringup-init's" "move it away, then run this again"
     fi
-    make_dir "$(dirname -- "$at")"
+    folder_of "$at"
+    make_dir "$REPLY"
     target "$link"
     write_link "$REPLY" "$at"
   done < <(links "$opt/current")
