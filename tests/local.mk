@@ -404,13 +404,17 @@ BATS_TESTS = \
 	%reldir%/cli/rebuild.bats \
 	%reldir%/cli/rebuild-real.bats \
 	%reldir%/cli/run.bats \
+	%reldir%/init/bundle.bats \
 	%reldir%/init/cache.bats \
 	%reldir%/init/fetch.bats \
+	%reldir%/init/frameworks.bats \
 	%reldir%/init/json.bats \
 	%reldir%/init/kill.bats \
+	%reldir%/init/network.bats \
 	%reldir%/init/pkg.bats \
 	%reldir%/init/platforms.bats \
 	%reldir%/init/report.bats \
+	%reldir%/init/rollback.bats \
 	%reldir%/dist/arm.bats \
 	%reldir%/dist/configure.bats \
 	%reldir%/dist/install.bats \

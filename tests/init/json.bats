@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # json.bats - text of any bytes becomes valid JSON.
+# needs: cpu
+# tests: init-scripts/lib/json.bash
 
 load ../lib/helper
 
@@ -7,36 +9,40 @@ setup() {
   source "$src/init-scripts/lib/json.bash"
 }
 
-# same TEXT WANT - json_string TEXT reads back as WANT.
+# same TEXT [WANT]... - json_string of each TEXT reads back as the WANT after it; - is TEXT itself.
 same() {
-  json_string "$1"
-  diff <(python3 -c 'import json, sys; sys.stdout.buffer.write(json.loads(sys.stdin.buffer.read()).encode())' <<<"$REPLY") \
-    <(printf '%s' "${2-$1}")
+  while (($#)); do
+    json_string "$1"
+    printf '%s\n' "$REPLY" >>"$BATS_TEST_TMPDIR/texts"
+    if [[ $2 == - ]]; then printf '%s\0' "$1"; else printf '%s\0' "$2"; fi >>"$BATS_TEST_TMPDIR/wants"
+    shift 2
+  done
+  python3 -c '
+import json, sys
+for line in open(sys.argv[1], "rb"): sys.stdout.buffer.write(json.loads(line).encode() + b"\0")' \
+    "$BATS_TEST_TMPDIR/texts" | cmp - "$BATS_TEST_TMPDIR/wants"
 }
 
 @test "plain text, quotes, backslashes, control characters" {
-  same ''
-  same 'plain text'
-  same 'a "b" \c\ /d'
-  same $'tab\tnewline\nreturn\rbell\a delete\x7f'
+  same '' - 'plain text' - 'a "b" \c\ /d' - $'tab\tnewline\nreturn\rbell\a delete\x7f' -
 }
 
 @test "UTF-8 of every length stays as it is" {
-  same $'\u00e9 \u20ac \U1f600 \U10ffff \u0800 \ud7ff'
+  same $'\u00e9 \u20ac \U1f600 \U10ffff \u0800 \ud7ff' -
 }
 
 @test "what is not UTF-8 is replaced, and only that" {
   r=$'\ufffd'
-  same $'a\xffb' "a${r}b"
-  same $'\xc3' "$r"
-  same $'\xc3(' "$r("
-  same $'\xe2\x82' "$r$r"
-  same $'\xc0\xaf' "$r$r"
-  same $'\xe0\x80\xaf' "$r$r$r"
-  same $'\xed\xa0\x80' "$r$r$r"
-  same $'\xf0\x80\x80\x80' "$r$r$r$r"
-  same $'\xf4\x90\x80\x80' "$r$r$r$r"
-  same $'\x80\xc3\xa9' "$r"$'\u00e9'
+  same $'a\xffb' "a${r}b" \
+    $'\xc3' "$r" \
+    $'\xc3(' "$r(" \
+    $'\xe2\x82' "$r$r" \
+    $'\xc0\xaf' "$r$r" \
+    $'\xe0\x80\xaf' "$r$r$r" \
+    $'\xed\xa0\x80' "$r$r$r" \
+    $'\xf0\x80\x80\x80' "$r$r$r$r" \
+    $'\xf4\x90\x80\x80' "$r$r$r$r" \
+    $'\x80\xc3\xa9' "$r"$'\u00e9'
 }
 
 @test "random bytes always parse" {
@@ -44,13 +50,16 @@ same() {
 import random, sys
 random.seed(7)
 for i in range(60):
-    sys.stdout.buffer.write(bytes(random.choices(range(1, 256), k=40)).replace(b"\n", b"") + b"\n")' |
-    while LC_ALL=C IFS= read -r line; do json_string "$line"; printf '%s\n' "$REPLY"; done |
-    python3 -c '
+    sys.stdout.buffer.write(bytes(random.choices(range(1, 256), k=40)).replace(b"\n", b"") + b"\n")' >"$BATS_TEST_TMPDIR/lines"
+  # In a bash of its own, for Bats looks at every command of this one.
+  bash -c 'source "$1"
+    while LC_ALL=C IFS= read -r line; do json_string "$line"; printf "%s\n" "$REPLY"; done' \
+    bash "$src/init-scripts/lib/json.bash" <"$BATS_TEST_TMPDIR/lines" >"$BATS_TEST_TMPDIR/texts"
+  python3 -c '
 import json, sys
 lines = sys.stdin.buffer.read().split(b"\n")[:-1]
 assert len(lines) == 60, len(lines)
-for l in lines: json.loads(l.decode("utf-8"))'
+for l in lines: json.loads(l.decode("utf-8"))' <"$BATS_TEST_TMPDIR/texts"
 }
 
 @test "only numbers of JSON are numbers" {

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # kill.bats - ringup-init killed at every boundary of every step, and run again.
+# needs: cpu
+# tests: init-scripts tests/lib/release.bash
 
 # Between one boundary and the next the runner starts a program: `timeout` for what a step does
 # or looks at, `mv` for a marker or the status.  Those in front of PATH here are the real ones,
@@ -13,8 +15,13 @@ setup() {
   release_setup
   RINGUP_SOURCE_SHA256=$(sha256sum <"$RINGUP_SOURCE" | cut -c 1-64)
   export RINGUP_SOURCE_SHA256
-  mkdir "$T/shims"
+  shims
+}
+
+# shims - the programs in front of PATH.
+shims() {
   local name
+  mkdir "$T/shims"
   for name in mv timeout; do
     # builders start with an empty environment; what they do has no INIT_PID and is not counted
     printf '#!/bin/bash\nreal=%s\n[[ -n ${INIT_PID:-} && -e %s/fatal ]] || exec "$real" "$@"\n%s\n' "$(command -v "$name")" "$T" '
@@ -42,7 +49,7 @@ killed() {
   PATH=$T/shims:$PATH setsid "$init" --root "$root" >"$T/out" 2>&1 3>&- &
   leader=$!
   wait "$leader" 2>/dev/null || killed=$?
-  for ((i = 0; i < 200; i++)); do
+  for ((i = 0; i < 3000; i++)); do
     alive "$leader" || break
     sleep 0.02
   done
@@ -83,18 +90,15 @@ clean() {
 
 # undisturbed - what a run leaves that nobody kills, in $want.
 undisturbed() {
-  local there=$root
-  root=$T/undisturbed
-  mkdir -p "$root"/{etc,opt,usr/local,var}
-  run "$init" --root "$root"
-  expect_status 0
+  release_installed
   want=$(settled)
-  root=$there
+  again fresh
 }
 
 @test "killed at each boundary of each step in turn, it goes on and ends with the same tree" {
   local name n boundaries=0
   undisturbed
+  shims
   for name in "$T"/init-scripts/steps/*.bash; do
     name=${name##*/} name=${name%.bash}
     # 1: before it is said to run, 2: before it is applied, ... until it has its marker
@@ -120,6 +124,7 @@ undisturbed() {
 
 @test "a release whose removal was cut short is not taken for a whole one" {
   undisturbed
+  shims
   # the real one, but that it removes a part of a release only before all is over
   printf '#!/bin/bash\nfor d; do
   [[ -L $d || ! -d $d/share || ! -e %s/cut ]] || { %s -rf "$d/share"; kill -9 -- "-$INIT_PID"; kill -9 0; }
@@ -172,7 +177,9 @@ done\nexec %s "$@"' "$T" "$(command -v rm)" "$(command -v rm)" >"$T/shims/rm"
 step_apply() { fact colour "%s"; echo "%s" | write_file "$INIT_ROOT/etc/%s" 644; }\nstep_commit() { rm -f "$INIT_ROOT/etc/none"; }\n' \
       "$name" "$name" "$name" "$name" "$name" "$name" >"$T/init-scripts/steps/$name.bash"
   done
-  undisturbed
+  run "$init" --root "$root"
+  expect_status 0
+  want=$(settled)
   for ((n = 1; ; n++)); do
     rm -rf "$root"
     mkdir -p "$root"/{etc,opt,usr/local,var}
@@ -184,4 +191,25 @@ step_apply() { fact colour "%s"; echo "%s" | write_file "$INIT_ROOT/etc/%s" 644;
   done
   echo "$n boundaries"
   ((n > 18))
+}
+
+@test "killed inside a step, where it changes something, the next run ends well" {
+  local at
+  undisturbed
+  shims
+  # the real ones, but for the first time that this step starts that program
+  for at in cp tar ln chmod mktemp find; do
+    printf '#!/bin/bash\nif [[ "${STEP:-} ${0##*/}" == "$(cat %s/fatal_in 2>/dev/null)" && -n ${INIT_PID:-} ]]; then
+  rm %s/fatal_in; kill -9 "$INIT_PID"; fi\nexec %s "$@"\n' "$T" "$T" "$(command -v "$at")" >"$T/shims/$at"
+    chmod +x "$T/shims/$at"
+  done
+  for at in '30-build cp' '30-build tar' '40-install cp' '40-install find' '40-install chmod' '40-install ln' '70-verify mktemp'; do
+    echo "$at" >"$T/fatal_in"
+    killed "in $at"
+    ((killed == 137)) && [[ ! -e $T/fatal_in ]] || { cat "$T/out"; echo "status $killed in $at"; return 1; }
+  done
+  run "$init" --root "$root"
+  expect_status 0
+  diff <(echo "$want") <(settled)
+  clean
 }

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # pkg.bats - packages: only what is missing, and a reason when they cannot be had.
+# needs: cpu
+# tests: init-scripts/lib
 
 load ../lib/helper
 
@@ -68,10 +70,10 @@ setup() {
   [[ $output == *"no space left"* ]]
 }
 
-# few - a PATH of this test's stubs and what bash itself needs, without apt-get.
+# few - a PATH of this test's stubs and what bash and Bats need, without apt-get.
 few() {
   mkdir -p "$BATS_TEST_TMPDIR/few"
-  for f in env tail grep cat mkdir chmod rm; do ln -sf "$(command -v "$f")" "$BATS_TEST_TMPDIR/few/$f"; done
+  for f in env tail grep cat mkdir chmod rm date; do ln -sf "$(command -v "$f")" "$BATS_TEST_TMPDIR/few/$f"; done
   printf '%s\n' "$BATS_TEST_TMPDIR/bin:$BATS_TEST_TMPDIR/few"
 }
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # platforms.bats - what kind of node this is, on trees that look like nodes of each platform.
+# needs: cpu
+# tests: init-scripts/lib
 
 load ../lib/helper
 

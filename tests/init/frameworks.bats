@@ -1,0 +1,204 @@
+#!/usr/bin/env bats
+# frameworks.bats - steps 50 and 55: the Python that is served, and the engine rebuilt for it.
+# needs: cpu
+# tests: init-scripts tests/lib/release.bash src/detect src/rebuild/reason.h src/cli/cmd_detect.c
+
+load ../lib/helper
+load ../lib/release
+
+setup() { release_setup; }
+
+# python KEY=VALUE... - the tree's Python: a script that answers the probe with these.
+python() {
+  local pair
+  mkdir -p "$root/usr/bin"
+  for pair; do printf 'answer\t%s\t%s\n' "${pair%%=*}" "${pair#*=}"; done >"$T/says"
+  printf '#!/bin/bash\n[[ $1 != -I ]] || cat "%s"\n' "$T/says" >"$root/usr/bin/python3"
+  chmod +x "$root/usr/bin/python3"
+}
+
+@test "Databricks: platform, role, runtime and Python are recorded" {
+  mkdir -p "$root/databricks/python3/bin" "$root/databricks/spark/conf"
+  echo 15.4 >"$root/databricks/DBR_VERSION"
+  ln -s "$(command -v python3)" "$root/databricks/python3/bin/python3"
+  export DB_CONTAINER_IP=10.1.2.3 DB_DRIVER_IP=10.1.2.1 DB_CLUSTER_ID=0101-ab DB_IS_DRIVER=FALSE
+  run "$init" --root "$root"
+  expect_status 0
+  [[ $(json 's["cluster"], f("detect")["platform"], f("detect")["role"], f("detect")["runtime"], f("detect")["address"]') == \
+    "('0101-ab', 'databricks', 'executor', '15.4', '10.1.2.3')" ]]
+  [[ $(json 'f("frameworks")["path"]') == "$root/databricks/python3/bin/python3" ]]
+  [[ $output == *"databricks 15.4 executor"* ]]
+  DB_IS_DRIVER=TRUE run "$init" --root "$root"
+  [[ $(json 'f("detect")["role"]') == driver ]]
+}
+
+@test "the package goes into the Python that has a framework and pip" {
+  release_installed
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.13.0'
+  run "$init" --root "$root" frameworks
+  expect_status 0
+  [[ $(cat "$T/installs") == "compat/install --python $root/usr/bin/python3" ]]
+  [[ $output == *"torch 2.13.0"* && $(json 'f("frameworks")["package"]') == "ringup 0.1.0"* ]]
+  run "$init" --root "$root" --undo
+  grep -q -- '--uninstall$' "$T/installs"
+}
+
+@test "no framework, no pip, a managed Python, another Horovod: skipped, with the reason" {
+  release_installed
+  python version=3.11.2 pip=yes managed= ringup= frameworks=
+  run "$init" --root "$root" frameworks
+  expect_status 0
+  [[ $output == *"has no framework"* ]]
+  python version=3.11.2 pip= managed= ringup= 'frameworks=torch 2.13.0'
+  run "$init" --root "$root" frameworks
+  expect_status 0
+  [[ $output == *"has no pip"* ]]
+  python version=3.11.2 pip=yes managed=yes ringup= 'frameworks=torch 2.13.0'
+  run "$init" --root "$root" frameworks
+  expect_status 0
+  [[ $output == *"the distribution manages"* && ! -e $T/installs ]]
+  touch "$T/horovod"
+  python version=3.11.3 pip=yes managed= ringup= 'frameworks=torch 2.13.0'
+  run "$init" --root "$root" frameworks
+  expect_status 0
+  [[ $output == *"two packages called horovod"* ]]
+}
+
+@test "a Python that detect knows is not started again; what it would tell is noticed all the same" {
+  local site=$root/usr/lib/python3/dist-packages
+  # known METADATA-OF VERSION - a package there, as pip writes it.
+  known() {
+    mkdir -p "$site/$1-$2.dist-info"
+    printf 'Metadata-Version: 2.1\nName: %s\nVersion: %s\n' "$1" "$2" >"$site/$1-$2.dist-info/METADATA"
+  }
+  # expect_check WORD - what --check says of the step.
+  expect_check() {
+    run "$init" --root "$root" --check frameworks
+    expect_line "$1  50-frameworks"
+    [[ ! -s $T/asked ]] || { echo "the Python was started"; return 1; }
+  }
+  release_installed
+  touch "$T/real"
+  mkdir -p "$root/usr/lib/python3.11" "$site/pip" "$site/torch"
+  known torch 2.13.0
+  known ringup 0.1.0
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.13.0' "metadata=$site/ringup-0.1.0.dist-info/METADATA"
+  sed -i "1a echo asked >>'$T/asked'" "$root/usr/bin/python3"
+  run "$init" --root "$root" frameworks
+  expect_status 0
+  [[ -s $T/asked ]]
+  : >"$T/asked"
+  run "$init" --root "$root" frameworks
+  expect_status 0
+  [[ $output == *"50-frameworks: already done"* && ! -s $T/asked ]]
+  # in place, so that no folder tells
+  sed -i 's/2.13.0/2.14.0/' "$site/torch-2.13.0.dist-info/METADATA"
+  expect_check missing
+  sed -i 's/2.14.0/2.13.0/' "$site/torch-2.13.0.dist-info/METADATA"
+  expect_check 'done   '
+  mv "$site/pip" "$T/pip"
+  expect_check missing
+  mv "$T/pip" "$site/pip"
+  expect_check 'done   '
+  touch "$root/usr/lib/python3.11/EXTERNALLY-MANAGED"
+  expect_check missing
+  rm "$root/usr/lib/python3.11/EXTERNALLY-MANAGED"
+  mkdir "$site/horovod"
+  known horovod 0.28.1
+  expect_check missing
+  rm -r "$site"/horovod*
+  expect_check 'done   '
+  mv "$site/ringup-0.1.0.dist-info" "$T"
+  expect_check missing
+  mv "$T/ringup-0.1.0.dist-info" "$site"
+  expect_check 'done   '
+  rm "$state/detect.json"
+  expect_check missing
+  cp "$T/real" "$state/detect.json"
+  expect_check 'done   '
+  echo '# upgraded' >>"$root/usr/bin/python3"
+  expect_check missing
+  # another folder's Python, of which detect knows nothing, is asked
+  run env RINGUP_PYTHON="$T/other/python3" "$init" --root "$root" --check frameworks
+  expect_line 'missing  50-frameworks'
+}
+
+@test "a managed Python is served when it is named" {
+  release_installed
+  python version=3.11.2 pip=yes managed=yes ringup=0.1.0 frameworks=
+  RINGUP_PYTHON=/usr/bin/python3 run "$init" --root "$root" frameworks
+  expect_status 0
+  [[ $(cat "$T/installs") == "compat/install --python $root/usr/bin/python3" ]]
+}
+
+@test "root runs a Python as the user whose it is" {
+  ((EUID == 0)) || skip "needs root"
+  source "$src/init-scripts/lib/node.bash"
+  mkdir "$T/theirs"
+  chown 65534:65534 "$T/theirs"
+  [[ $(as_owner "$T/theirs/python3" id -u) == 65534 && $(as_owner "$T/python3" id -u) == 0 ]]
+}
+
+@test "RINGUP_ENGINE: rebuilt for the frameworks there are, again when they change, and not otherwise" {
+  release_installed
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.13.0'
+  run "$init" --root "$root" frameworks rebuild
+  expect_status 0
+  [[ ! -e $T/rebuilds ]]
+  RINGUP_ENGINE=horovod run "$init" --root "$root" frameworks rebuild
+  expect_status 0
+  [[ $(cat "$T/rebuilds") == "rebuild --engine horovod --python $root/usr/bin/python3 --json" ]]
+  RINGUP_ENGINE=horovod run "$init" --root "$root" frameworks rebuild
+  expect_status 0
+  [[ $(wc -l <"$T/rebuilds") == 1 ]]
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.14.0'
+  RINGUP_ENGINE=horovod RINGUP_OFFLINE=1 RINGUP_ACCEPT='CVE-1 CVE-2' run "$init" --root "$root" frameworks rebuild
+  expect_status 0
+  [[ $(tail -n 1 "$T/rebuilds") == *"--offline accepts CVE-1 CVE-2" && $(wc -l <"$T/rebuilds") == 2 ]]
+  # the driver builds at once, others give it time to begin
+  export YIELDS=1 RINGUP_ENGINE=horovod RINGUP_CACHE_WAIT_MS=50000
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.15.0'
+  DB_IS_DRIVER=FALSE run "$init" --root "$root" frameworks rebuild
+  [[ $(tail -n 1 "$T/rebuilds") == *" yields 50000" ]]
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.16.0'
+  DB_IS_DRIVER=TRUE run "$init" --root "$root" frameworks rebuild
+  [[ $(tail -n 1 "$T/rebuilds") == *" yields 0" ]]
+  RINGUP_ENGINE=horovot run "$init" --root "$root" frameworks rebuild
+  expect_status 2
+}
+
+@test "an engine that cannot be rebuilt: the documented status for each reason" {
+  release_installed
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.13.0'
+  "$init" --root "$root" frameworks
+  export RINGUP_ENGINE=horovod
+  while read -r reason code; do
+    REBUILD="$reason the compiler, which is \\\"g++\\\", ended with status 1" run "$init" --root "$root" rebuild
+    expect_status "$code"
+    [[ $output == *'not rebuilt: the compiler, which is "g++", ended with status 1; do "this"; what'* ]]
+  done <<'EOT'
+advisory 20
+impossible 20
+tools 20
+busy 20
+cache 20
+network 21
+source 30
+compile 40
+timeout 41
+space 50
+rights 50
+conflict 50
+system 50
+prove 70
+EOT
+  # those are all that there are
+  [[ $(sed -n 's/^\tX([A-Z]*, "\([a-z]*\)".*/\1/p' "$src/src/rebuild/reason.h" | sort | tr '\n' ' ') == \
+    "advisory busy cache compile conflict impossible network prove rights source space system timeout tools " ]]
+  REBUILD=crash run "$init" --root "$root" rebuild
+  expect_status 50
+  [[ $output == *"ringup rebuild ended with status 9"* ]]
+  rm "$root/usr/bin/python3"
+  run "$init" --root "$root" frameworks rebuild
+  expect_status 20
+}
