@@ -517,6 +517,7 @@ LINT_TESTS = \
 	%reldir%/lint/registry.bats \
 	%reldir%/lint/format.bats \
 	%reldir%/lint/library.bats \
+	%reldir%/lint/needs.bats \
 	%reldir%/lint/words.bats \
 	%reldir%/lint/python.bats \
 	%reldir%/lint/arm.bats \

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # configure.bats - what configure says when something is missing or wrong.
+# needs: cpu
+# tests: configure.ac bootstrap Makefile.am
 
 load ../lib/helper
 

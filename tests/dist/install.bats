@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # install.bats - make install, make uninstall, and a program that uses what was installed.
+# needs: cpu
+# tests: configure.ac Makefile.am ringup.pc.in src docs completion init-scripts compat
 
 load ../lib/helper
 
@@ -138,7 +140,7 @@ EOF
 }
 
 @test "uninstall takes back what install put there" {
-  mk install DESTDIR="$BATS_TEST_TMPDIR/d" >/dev/null 2>&1
+  cp -a "$dest" "$BATS_TEST_TMPDIR/d"
   mk uninstall DESTDIR="$BATS_TEST_TMPDIR/d" >/dev/null 2>&1
   run find "$BATS_TEST_TMPDIR/d" ! -type d
   [[ -z $output ]] || { echo "$output"; return 1; }

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # fresh.bats - a stranger's first hour: a fresh Debian 12, a clone, the README's first command.
+# needs: root-net
+# tests: init-scripts configure.ac bootstrap README.md
 
 # Long (minutes) and needs root, debootstrap and a Debian mirror, so it runs only
 # with RINGUP_TEST_FRESH=1.  The mirror is the one of this machine's own apt.

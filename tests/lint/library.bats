@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # library.bats - what was built: exported symbols, needed libraries, hardening.
+# needs: cpu
+# tests: src configure.ac Makefile.am
 
 load ../lib/helper
 

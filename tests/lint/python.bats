@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # python.bats - the Python files are listed, described and of one shape.
+# needs: cpu
+# tests: compat src tests docs/examples
 
 load ../lib/helper
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # words.bats - spelling, promises about networks, and nothing of the machine it was made on.
+# needs: cpu
+# tests: src tests docs init-scripts compat completion Makefile.am configure.ac README.md HACKING.md NEWS.md
 
 load ../lib/helper
 
