@@ -8,7 +8,7 @@
 #include <ucontext.h>
 
 enum {
-	WORDS = 128,    /* atomic words that a run may touch             */
+	WORDS = 64,     /* atomic words that a run may touch             */
 	KEPT = 12,      /* stores to a word that can still be read       */
 	CHOICES = 4096, /* of one run                                    */
 	STEPS = 100000, /* of one run; more is endless                   */
@@ -62,6 +62,7 @@ struct event {
 static const struct explore *task;
 static struct thread thread[EXPLORE_THREADS];
 static struct word words[WORDS];
+static const void *where[WORDS]; /* each word's address, side by side for the search */
 static int word_count;
 static struct view fenced, strong; /* known to all SC fences, by all SC accesses */
 static ucontext_t home;
@@ -256,14 +257,14 @@ static int word_of(const void *p, size_t size)
 	struct word *w;
 	int i;
 
-	for (i = 0; i < word_count && words[i].at != p; i++)
+	for (i = 0; i < word_count && where[i] != p; i++)
 		;
 	w = &words[i];
 	if (i == word_count) {
 		if (i == WORDS)
 			stop_run("too many words");
 		word_count++;
-		w->at = p;
+		w->at = where[i] = p;
 		w->size = size;
 		w->end = 1;
 		memset(&w->kept[0].view, 0, sizeof(w->kept[0].view));
