@@ -321,6 +321,7 @@ MODEL_TESTS = \
 	%reldir%/model/explore.c
 check_PROGRAMS += $(MODEL_TESTS)
 EXTRA_DIST     += %reldir%/model/engine.pml
+EXTRA_DIST     += %reldir%/dist/loops.c
 TESTS          += $(MODEL_TESTS)
 check_PROGRAMS += $(UNIT_TESTS)
 LDADD           = src/libtool.la src/libcore.la
