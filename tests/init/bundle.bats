@@ -63,7 +63,7 @@ setup() {
 unpacked() { ls -d /run/ringup/ringup-init."$1".d "$TMPDIR"/ringup-init."$1".d 2>/dev/null | grep .; }
 
 @test "the bundle leaves nothing behind, killed or not" {
-  local bundle i
+  local bundle end
   export TMPDIR=$T/tmp
   mkdir -p "$TMPDIR"
   bash "$T/one.sh" --list >/dev/null 3>&- &
@@ -72,10 +72,8 @@ unpacked() { ls -d /run/ringup/ringup-init."$1".d "$TMPDIR"/ringup-init."$1".d 2
   not unpacked "$bundle"
   bash "$T/one.sh" --root "$root" >/dev/null 2>&1 3>&- &
   bundle=$!
-  for ((i = 0; i < 2400; i++)); do
-    [[ ! -e $state/status.json ]] || break
-    sleep 0.05
-  done
+  end=$((SECONDS + 120))
+  while [[ ! -e $state/status.json ]] && ((SECONDS < end)); do sleep 0.05; done
   unpacked "$bundle"
   kill -9 "$bundle"
   wait "$bundle" 2>/dev/null || true

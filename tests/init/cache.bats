@@ -14,6 +14,10 @@ setup() {
   export RINGUP_CACHE=$T/cache RINGUP_CACHE_KEY=$T/cache.key RINGUP_CACHE_TRUST=$T/cache.pub
 }
 
+teardown() {
+  [[ -z ${T:-} ]] || rm -f "$T/slow" # for which a builder may wait
+}
+
 # whole NAME [VARIABLE=VALUE...] - run ringup-init on the tree of that node, as it would there.
 whole() {
   mkdir -p "$T/$1"/{etc,opt,usr/local,var}
@@ -37,8 +41,8 @@ published() {
 
 # until_so LIMIT COMMAND... - wait until COMMAND is so; 1: it is not within LIMIT seconds.
 until_so() {
-  local i
-  for ((i = 0; i < $1 * 20; i++)); do
+  local end=$((SECONDS + $1))
+  while ((SECONDS < end)); do
     ! "${@:2}" || return 0
     sleep 0.05
   done
