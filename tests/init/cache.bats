@@ -133,7 +133,7 @@ without() {
   node first >/dev/null 2>&1 3>&- &
   first=$!
   until_so 120 test -s "$T/slow.pid"
-  node second >"$T/out.2" 2>&1 3>&- &
+  node second RINGUP_CACHE_WAIT_MS=120000 >"$T/out.2" 2>&1 3>&- &
   second=$!
   until_so 120 waiting 1
   kill -9 "$(cat "$T/first/run/ringup/init.lock")"
