@@ -223,50 +223,34 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_stall_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_stall.c
 %canon_reldir%_fuzz_replay_tree_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_tree.c
 TESTS += $(FUZZ_TESTS)
-EXTRA_DIST += %reldir%/fuzz/seeds
+EXTRA_DIST += %reldir%/fuzz/search %reldir%/fuzz/seeds
 
-FUZZERS      = card chan diagnose discover dist elfinfo facts fixfile hear hosts jobdir manifest meet mesh plan \
-	       roster rules settings shake snapshot sock stall talk tree
+# make fuzz: everything is compiled anew for it, as for an archive, so that a target which includes a
+# source has no second copy of it.  Each target searches for itself; what one finds ends no other.
+FUZZERS      = $(FUZZ_TESTS:%reldir%/fuzz/replay_%=%)
 FUZZ_CC      = clang
 FUZZ_SECONDS = 60
-# An archive, so that a target which includes a source has no second copy of it.
-FUZZ_FLAGS   = -std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined \
-	-I. -D_GNU_SOURCE -I$(srcdir)/src -I$(srcdir)/tests $(SODIUM_CFLAGS) $(JANSSON_CFLAGS) $(MNL_CFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' \
-	-DRINGUP_DATA='"$(pkgdatadir)"'
-FUZZ_FROM    = src/detect/dist.c src/detect/elfinfo.c src/detect/rootfs.c src/detect/text.c
-FUZZ_FROM   += $(NET_SOURCES) $(CACHE_SOURCES)
-FUZZ_FROM   += src/probe/blame.c src/probe/facts.c src/probe/judge.c src/probe/judge_names.c \
-	src/probe/judge_nics.c src/probe/judge_pace.c src/probe/judge_reach.c \
-	src/probe/judge_sizes.c src/probe/judge_twins.c src/probe/page.c \
-	src/probe/pairs.c src/probe/picture.c src/probe/picture_heat.c \
-	src/probe/picture_topology.c src/probe/roster.c src/probe/rules.c src/probe/talk.c \
-	src/probe/verdict.c
-FUZZ_FROM   += src/diagnose/conclude.c src/diagnose/evidence.c src/diagnose/fields.c \
-	src/diagnose/match.c src/diagnose/nodes.c src/diagnose/origin.c src/diagnose/read.c \
-	src/diagnose/sift.c src/diagnose/signature.c
-FUZZ_FROM   += src/base/data.c src/detect/lookup.c src/rebuild/buildplan.c src/rebuild/choose.c \
-	src/rebuild/draft.c src/rebuild/draft_compiler.c src/rebuild/draft_parts.c \
-	src/rebuild/draft_targets.c src/rebuild/packages.c src/rebuild/recipe.c \
-	src/rebuild/versions.c
-fuzz:
-	@mkdir -p %reldir%/fuzz/found/objects
-	@for f in $(FUZZ_FROM) $(src_libcore_la_SOURCES); do case $$f in *.c) \
-	  $(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -c \
-	    -o %reldir%/fuzz/found/objects/`basename $$f .c`.o $(srcdir)/$$f || exit 1;; esac; \
-	done
-	@rm -f %reldir%/fuzz/found/core.a && $(AR) rc %reldir%/fuzz/found/core.a %reldir%/fuzz/found/objects/*.o
-	@for t in $(FUZZERS); do \
-	  $(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer -o %reldir%/fuzz/fuzz_$$t \
-	    $(srcdir)/%reldir%/fuzz/fuzz_$$t.c %reldir%/fuzz/found/core.a \
-	    $(SODIUM_LIBS) $(JANSSON_LIBS) $(MNL_LIBS) -lpthread -ldl -lm && \
-	  mkdir -p %reldir%/fuzz/found/$$t && \
-	  %reldir%/fuzz/fuzz_$$t -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=5 \
-	    -artifact_prefix=%reldir%/fuzz/found/$$t- %reldir%/fuzz/found/$$t \
-	    $(srcdir)/%reldir%/fuzz/seeds/$$t || exit 1; \
-	done
-.PHONY: fuzz
+FUZZ_FOUND   = %reldir%/fuzz/found
+FUZZ_FLAGS   = -std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -pthread \
+	-MMD -MP $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(JANSSON_CFLAGS) $(MNL_CFLAGS)
+FUZZ_LIBS    = $(SODIUM_LIBS) $(JANSSON_LIBS) $(MNL_LIBS) -ldl -lm
+FUZZ_FROM    = $(filter %.c,$(CORE_SOURCES) $(TOOL_SOURCES))
+FUZZ_OBJECTS = $(FUZZ_FROM:%.c=$(FUZZ_FOUND)/objects/%.o)
+fuzz: $(FUZZERS:%=fuzz-%)
+	@bash $(srcdir)/%reldir%/fuzz/search report $(FUZZ_FOUND) $(FUZZERS)
+$(FUZZERS:%=fuzz-%): fuzz-%: %reldir%/fuzz/fuzz_%
+	@echo "  FUZZ     $*"
+	@bash $(srcdir)/%reldir%/fuzz/search run $(FUZZ_FOUND) $* $(FUZZ_SECONDS) $(srcdir)/%reldir%/fuzz/seeds/$*
+$(FUZZERS:%=%reldir%/fuzz/fuzz_%): %reldir%/fuzz/fuzz_%: $(FUZZ_FOUND)/objects/%reldir%/fuzz/fuzz_%.o $(FUZZ_FOUND)/core.a
+	$(AM_V_CCLD)$(FUZZ_CC) -fsanitize=address,undefined,fuzzer -pthread -o $@ $^ $(FUZZ_LIBS)
+$(FUZZ_FOUND)/core.a: $(FUZZ_OBJECTS)
+	$(AM_V_AR)rm -f $@ && $(AR) rc $@ $^
+$(FUZZ_FOUND)/objects/%.o: $(srcdir)/%.c Makefile
+	$(AM_V_CC)$(MKDIR_P) $(@D) && $(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -c -o $@ $<
+-include $(wildcard $(FUZZ_OBJECTS:.o=.d) $(FUZZERS:%=$(FUZZ_FOUND)/objects/%reldir%/fuzz/fuzz_%.d))
+.PHONY: fuzz $(FUZZERS:%=fuzz-%)
 clean-local-fuzz:
-	rm -rf %reldir%/fuzz/found $(FUZZERS:%=%reldir%/fuzz/fuzz_%)
+	rm -rf $(FUZZ_FOUND) $(FUZZERS:%=%reldir%/fuzz/fuzz_%)
 clean-local: clean-local-fuzz
 .PHONY: clean-local-fuzz
 UNIT_TESTS += \
