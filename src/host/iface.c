@@ -428,13 +428,16 @@ static int dump_again(struct iface_list *l, int *n, uint16_t type, size_t size, 
 static void set_turn(struct iface_list *l, int index, const struct iface_ip *ip,
 		     const char *label, int turn)
 {
-	struct iface_addr *a;
+	int i;
 
-	for (a = l->addrs; a < l->addrs + l->naddrs; a++)
+	for (i = 0; i < l->naddrs; i++) {
+		struct iface_addr *a = &l->addrs[i];
+
 		if (a->ip.family == ip->family && (!label || !strcmp(a->label, label)) &&
 		    (label || l->ifaces[a->iface].index == index) &&
 		    !memcmp(a->ip.bytes, ip->bytes, sizeof(ip->bytes)))
 			a->turn = turn;
+	}
 }
 
 /* "fd000000000000000000000000000002 04 40 00 82     eth0" */

@@ -78,13 +78,16 @@ static const struct iface_addr *next_turn(const struct iface_list *l, int family
 					  const struct iface_addr *after)
 {
 	const struct iface_addr *a, *best = NULL;
+	int i;
 
-	for (a = l->addrs; a < l->addrs + l->naddrs; a++)
+	for (i = 0; i < l->naddrs; i++) {
+		a = &l->addrs[i];
 		if (a->ip.family == family && is_known(l, a) &&
 		    (!after || a->turn > after->turn ||
 		     (a->turn == after->turn && a > after)) &&
 		    (!best || a->turn < best->turn))
 			best = a;
+	}
 	return best;
 }
 

@@ -178,13 +178,15 @@ static int choose_good(struct trap_case *t, struct err *e)
 /* What is set once the scripts have run. */
 static int settle(const struct trap_case *t, struct netconf *c, struct err *e)
 {
-	const struct trap_row *r;
-	int rc = 0;
+	int i, rc = 0;
 
 	memset(c, 0, sizeof(*c));
-	for (r = t->rows; !rc && r < t->rows + t->nrows; r++)
+	for (i = 0; !rc && i < t->nrows; i++) {
+		const struct trap_row *r = &t->rows[i];
+
 		if (r->grammar == SOURCES_SHELL && r->in_force)
 			rc = netconf_add(c, r->name, r->value, r->path, e);
+	}
 	return rc ? rc : netconf_copy(c, &t->s->settings, e);
 }
 

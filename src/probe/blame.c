@@ -191,11 +191,15 @@ static bool is_better(const struct count *a, const struct count *b)
 
 static const struct count *best_of(const struct search *s)
 {
-	const struct count *best = NULL, *c;
+	const struct count *best = NULL;
+	size_t i;
 
-	for (c = s->table; c < s->table + s->room; c++)
+	for (i = 0; i < s->room; i++) {
+		const struct count *c = &s->table[i];
+
 		if (c->key && !c->good && c->bad > 0 && (!best || is_better(c, best)))
 			best = c;
+	}
 	return best;
 }
 

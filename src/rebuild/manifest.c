@@ -58,8 +58,9 @@ static bool is_target(const char *target, const char *path)
 {
 	for (; !strncmp(target, "../", 3); target += 3) {
 		path = strchr(path, '/');
-		if (!path++)
+		if (!path)
 			return false;
+		path++;
 	}
 	return is_path(target);
 }
