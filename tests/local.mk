@@ -177,12 +177,14 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_diagnose \
 	%reldir%/fuzz/replay_discover \
 	%reldir%/fuzz/replay_dist \
+	%reldir%/fuzz/replay_echo \
 	%reldir%/fuzz/replay_elfinfo \
 	%reldir%/fuzz/replay_facts \
 	%reldir%/fuzz/replay_fixfile \
 	%reldir%/fuzz/replay_hear \
 	%reldir%/fuzz/replay_hosts \
 	%reldir%/fuzz/replay_jobdir \
+	%reldir%/fuzz/replay_lease \
 	%reldir%/fuzz/replay_manifest \
 	%reldir%/fuzz/replay_meet \
 	%reldir%/fuzz/replay_mesh \
@@ -194,6 +196,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_snapshot \
 	%reldir%/fuzz/replay_sock \
 	%reldir%/fuzz/replay_stall \
+	%reldir%/fuzz/replay_stamp \
 	%reldir%/fuzz/replay_talk \
 	%reldir%/fuzz/replay_tree
 check_PROGRAMS += $(FUZZ_TESTS)
@@ -206,9 +209,11 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_hosts_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hosts.c
 %canon_reldir%_fuzz_replay_mesh_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_mesh.c
 %canon_reldir%_fuzz_replay_jobdir_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_jobdir.c
+%canon_reldir%_fuzz_replay_lease_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_lease.c
 %canon_reldir%_fuzz_replay_meet_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_meet.c
 %canon_reldir%_fuzz_replay_manifest_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_manifest.c
 %canon_reldir%_fuzz_replay_dist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_dist.c
+%canon_reldir%_fuzz_replay_echo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_echo.c
 %canon_reldir%_fuzz_replay_elfinfo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_elfinfo.c
 %canon_reldir%_fuzz_replay_facts_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_facts.c
 %canon_reldir%_fuzz_replay_fixfile_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_fixfile.c
@@ -221,6 +226,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_talk_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_talk.c
 %canon_reldir%_fuzz_replay_sock_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_sock.c
 %canon_reldir%_fuzz_replay_stall_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_stall.c
+%canon_reldir%_fuzz_replay_stamp_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_stamp.c
 %canon_reldir%_fuzz_replay_tree_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_tree.c
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/search %reldir%/fuzz/seeds

@@ -22,6 +22,7 @@
 #include "base/hash.h"
 #include "base/jsonio.h"
 #include "base/pidstat.h"
+#include "detect/text.h"
 #include "host/identity.h"
 #include "ringup.h"
 
@@ -246,6 +247,15 @@ static bool may_be_held(int why)
 	       why != ENAMETOOLONG;
 }
 
+/* The name that an owner gives its host is shown on our terminal. */
+static void name_owner(struct lease_watch *w, const struct owner *o)
+{
+	char host[61];
+
+	text_clean(host, sizeof(host), *o->host ? o->host : "a node");
+	snprintf(w->who, sizeof(w->who), "%s, process %d", host, o->pid);
+}
+
 enum lease_state lease_look(struct lease_watch *w, const char *path)
 {
 	char text[OWNER_MOST + 64];
@@ -262,8 +272,7 @@ enum lease_state lease_look(struct lease_watch *w, const char *path)
 	parse_owner(&o, text, len);
 	len += look_at(path, "beat", text + len, 64);
 	seen = hash_bytes(text, len) | 1;
-	snprintf(w->who, sizeof(w->who), "%.60s, process %d", *o.host ? o.host : "a node",
-		 o.pid);
+	name_owner(w, &o);
 	if (seen != w->seen) {
 		w->seen = seen;
 		w->since_ns = clock_ns();
