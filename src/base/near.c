@@ -3,6 +3,7 @@
 #include "base/near.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NEAR_CHARS = 63 };
@@ -17,25 +18,30 @@ static int is_same(char a, char b)
 	return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-/* Damerau and Levenshtein, neighbours only; both words are short. */
-static int distance(const char *a, int la, const char *b, int lb)
+/* Damerau and Levenshtein, neighbours only; both words are short.  More than @most need not
+ * be exact: what follows two rows without less has no less either. */
+static int distance(const char *a, int la, const char *b, int lb, int most)
 {
 	int d[3][NEAR_CHARS + 1]; /* the row of letter i, and the two before it */
-	int i, j;
+	int i, j, lowest = 0, before;
 
 	for (j = 0; j <= lb; j++)
 		d[0][j] = j;
 	for (i = 1; i <= la; i++) {
 		int *row = d[i % 3], *above = d[(i + 2) % 3], *top = d[(i + 1) % 3];
 
-		row[0] = i;
+		before = lowest;
+		row[0] = lowest = i;
 		for (j = 1; j <= lb; j++) {
 			row[j] = above[j - 1] + !is_same(a[i - 1], b[j - 1]);
 			row[j] = least(row[j], least(above[j], row[j - 1]) + 1);
 			if (i > 1 && j > 1 && is_same(a[i - 1], b[j - 2]) &&
 			    is_same(a[i - 2], b[j - 1]))
 				row[j] = least(row[j], top[j - 2] + 1);
+			lowest = least(lowest, row[j]);
 		}
+		if (lowest > most && before > most)
+			return most + 1;
 	}
 	return d[la % 3][lb];
 }
@@ -43,12 +49,12 @@ static int distance(const char *a, int la, const char *b, int lb)
 void near_offer(struct near *n, const char *typed, const char *known)
 {
 	size_t la = strlen(typed), lb = strlen(known);
-	int d;
+	int d, most = ((int)la + 2) / 3;
 
-	if (!la || la > NEAR_CHARS || lb > NEAR_CHARS)
+	if (!la || la > NEAR_CHARS || lb > NEAR_CHARS || abs((int)la - (int)lb) > most)
 		return;
-	d = distance(typed, (int)la, known, (int)lb);
-	if (d > ((int)la + 2) / 3 || d >= (int)lb || (n->best && d >= n->distance))
+	d = distance(typed, (int)la, known, (int)lb, most);
+	if (d > most || d >= (int)lb || (n->best && d >= n->distance))
 		return;
 	n->best = known;
 	n->distance = d;
