@@ -424,6 +424,10 @@ BATS_TESTS = \
 FAULT_TESTS = \
 	%reldir%/fault/launcher.bats \
 	%reldir%/fault/net.bats \
+	%reldir%/fault/net-blip.bats \
+	%reldir%/fault/net-link.bats \
+	%reldir%/fault/net-slow.bats \
+	%reldir%/fault/net-stall.bats \
 	%reldir%/fault/one.bats \
 	%reldir%/fault/start.bats \
 	%reldir%/fault/strangers.bats

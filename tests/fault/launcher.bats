@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # launcher.bats - signals to launchers, their death, and what is left: F27 to F32.
+# needs: waits
+# tests: src/api src/backend src/base src/engine src/host src/launch src/wire src/cli/cmd_run.c tests/fault tests/lib/fault.bash
 
 load ../lib/helper
 load ../lib/fault
@@ -8,6 +10,7 @@ setup() {
   fault_setup
   export TMPDIR=$PWD/tmp
   mkdir tmp
+  own_shm
 }
 teardown() {
   local group
@@ -15,6 +18,18 @@ teardown() {
   for group in /sys/fs/cgroup/{,memory/,freezer/}ringup.$$.*; do
     [[ ! -e $group ]] || await rmdir "$group" 2>/dev/null || true
   done
+}
+
+# own_shm - from now on `ringup run` has the folder shm as its /dev/shm, if we may do that: other
+# tests have theirs.
+own_shm() {
+  mkdir shm bin
+  [[ $EUID -eq 0 ]] && unshare -m true 2>/dev/null || return 0
+  # shellcheck disable=SC2016
+  printf '#!/bin/bash\nexec unshare -m bash -c %q _ %q %q "$@"\n' 'mount --bind "$1" /dev/shm && exec "${@:2}"' \
+    "$PWD/shm" "$(command -v ringup)" >bin/ringup
+  chmod +x bin/ringup
+  PATH=$PWD/bin:$PATH
 }
 
 # ranks - the processes of all that are ready.
@@ -25,8 +40,7 @@ ranks() {
 # traces - what could be left over: named shared memory, temporary files.  Sockets have
 # no names in any file system and go with their processes.
 traces() {
-  find /dev/shm -name '*ringup*'
-  find "$TMPDIR" -mindepth 1
+  find shm "$TMPDIR" -mindepth 1
 }
 
 # killed_launcher NP - kill -9 of `ringup run`, and all is gone.
@@ -37,23 +51,18 @@ killed_launcher() {
   # shellcheck disable=SC2046
   read -r at gone < <("$strike" 9 "$launcher" -- $(ranks))
   took=$(((gone - at) / 1000000)) what="kill -9 of ringup run, $1 ranks"
-  within 1000
+  noted
   end
   await nothing_left
   [[ -z $(traces) ]]
 }
 
-# nothing_left - has everything gone?
-nothing_left() {
-  [[ -z $(left) ]]
-}
-
 @test "F27 the launcher is killed: so are the ranks, and nothing is left" {
   fault=27
+  no_clock
   killed_launcher 4
   killed_launcher 1
   killed_launcher 3
-  promised 100
 }
 
 @test "F27 mpirun is killed: the ranks notice and end" {
@@ -68,7 +77,7 @@ nothing_left() {
   # shellcheck disable=SC2046
   read -r at gone < <("$strike" 9 "${launcher% }" -- $(ranks))
   took=$(((gone - at) / 1000000))
-  within 2000
+  noted
   end
   await nothing_left
 }
@@ -76,15 +85,16 @@ nothing_left() {
 # signalled NAME STATUS - a signal to `ringup run` ends all, with 128 + its number.
 signalled() {
   local at gone
-  begin -np 3 --no-prefix -- "$loop" -b 4096
+  # Those that had to be killed would be so after an hour.
+  begin -np 3 --grace 3600 --no-prefix -- "$loop" -b 4096
   await said 3 ready
   # shellcheck disable=SC2046
   read -r at gone < <("$strike" "$(kill -l "$1")" "$launcher" -- $(ranks))
   took=$(((gone - at) / 1000000)) what="SIG$1"
-  within 5500
+  noted
   end
   expect_status "$2"
-  nothing_left
+  await nothing_left
 }
 
 @test "F28 SIGTERM, SIGINT and SIGHUP to the launcher end the job, with 128 + the signal" {
@@ -113,13 +123,13 @@ signalled() {
 
 @test "F31 ranks that ignore SIGTERM are killed after the grace" {
   begin -np 2 --grace 1 -- bash -c 'trap "" TERM; echo ready; exec "$0" -b 64' "$loop"
+  await grep -q 'ready 0' out
   await grep -q 'ready 1' out
-  local at=${EPOCHREALTIME/./}
   kill -TERM "$launcher"
   end
   expect_status 143
-  ((${EPOCHREALTIME/./} - at < 5000000))
-  nothing_left
+  [[ $(grep -cE '^ringup run: rank [01] .* did not end when told to and is killed$' err) -eq 2 ]] || { cat err; return 1; }
+  await nothing_left
 }
 
 # helped RANK - a rank whose launcher is a node's helper: orted, as far as its name goes.
@@ -185,11 +195,11 @@ small_room() {
   local room path where
   small_room || skip "needs a control group for memory"
   not grep -q -e '-fsanitize' "${builddir:-.}/config.log" || skip "a sanitizer takes too much memory itself"
-  mkdir bin
-  printf '#!/bin/sh\necho $$ >%s/cgroup.procs\nexec %s "$@"\n' "$room" "$(command -v ringup)" >bin/ringup
-  chmod +x bin/ringup
+  mkdir caged
+  printf '#!/bin/sh\necho $$ >%s/cgroup.procs\nexec %s "$@"\n' "$room" "$(command -v ringup)" >caged/ringup
+  chmod +x caged/ringup
   where="out of memory in control group $path \\(256 MiB\\)"
-  PATH=$PWD/bin:$PATH begin -np 3 --no-prefix -- "$loop" -b 4096 -m 1
+  PATH=$PWD/caged:$PATH begin -np 3 --no-prefix -- "$loop" -b 4096 -m 1
   end
   expect_status 137
   blamed 2 1 -5

@@ -10,12 +10,13 @@
 #include "ringup.h"
 
 /*
- * loop [-b BYTES] [-a] [-n TIMES] [-s RANK] [-g RANK,...] [-d RANK] [-m RANK] [-l RANK]
- *      [-p MS] [-w MS]
+ * loop [-b BYTES] [-a] [-n TIMES] [-u FILE] [-s RANK] [-g RANK,...] [-d RANK] [-m RANK]
+ *      [-l RANK] [-p MS] [-w MS]
  *
  * -b  bytes of the float tensor (4)
  * -a  is gathered, not summed up
  * -n  so many turns, then leave in peace (0: until something fails)
+ * -u  until rank 0 has seen FILE: the tensor of that turn tells the others
  * -s  RANK does not submit the tensor "skipped", which comes after the first ten
  * -g  of these ranks alone; the others rest meanwhile
  * -d  RANK wants another count of "differs", which comes after the first ten, too
@@ -33,11 +34,13 @@
  *	error RANK PID NS CODE SENTENCE
  *	wrong RANK PID NS ELEMENT VALUE
  */
-enum { WARM_UP = 10, SAMPLES = 1 << 20 };
+enum { WARM_UP = 10, SAMPLES = 1 << 20, LAST = 1 << 20 };
 
 static struct ringup_group *world, *some; /* those of -g, or all */
 static int rank, size;
-static float *all; /* ranks' tensors, with -a */
+static float *all;        /* ranks' tensors, with -a */
+static const char *until; /* the file of -u */
+static bool over;         /* all ranks know that rank 0 has seen it */
 static uint64_t checksum = 14695981039346656037u;
 static long long took[SAMPLES], longest; /* nanoseconds; of the last so many sums, and ever */
 
@@ -120,15 +123,28 @@ static void wrong(uint64_t i, float value)
 	exit(4);
 }
 
+/* The first element may also say that this turn is the last. */
+static bool is_right(uint64_t i, float value, float want)
+{
+	if (i == 0 && until && value == want + (float)LAST) {
+		over = true;
+		return true;
+	}
+	return value == want;
+}
+
 static void check_gathered(uint64_t count, long turn)
 {
 	uint64_t i;
 	int r;
 
 	for (r = 0; r < size; r++)
-		for (i = 0; i < count; i++)
-			if (all[(uint64_t)r * count + i] != element(r, i, turn))
-				wrong((uint64_t)r * count + i, all[(uint64_t)r * count + i]);
+		for (i = 0; i < count; i++) {
+			uint64_t at = (uint64_t)r * count + i;
+
+			if (!is_right(at, all[at], element(r, i, turn)))
+				wrong(at, all[at]);
+		}
 }
 
 static int round_trip(float *v, uint64_t count, long turn)
@@ -139,6 +155,8 @@ static int round_trip(float *v, uint64_t count, long turn)
 
 	for (i = 0; i < count; i++)
 		v[i] = element(rank, i, turn);
+	if (until && rank == 0 && turn > WARM_UP && !access(until, F_OK))
+		v[0] += (float)LAST;
 	began = now();
 	rc = all ? gather("looped", v, count) : sum(world, "looped", v, count);
 	began = now() - began;
@@ -149,7 +167,9 @@ static int round_trip(float *v, uint64_t count, long turn)
 	if (!rc && all)
 		check_gathered(count, turn);
 	for (i = 0; !rc && !all && i < count; i++)
-		if (v[i] != (float)size * element(0, i, turn) + (float)(size * (size - 1) / 2))
+		if (!is_right(i, v[i],
+			      (float)size * element(0, i, turn) +
+				      (float)(size * (size - 1) / 2)))
 			wrong(i, v[i]);
 	if (!rc) {
 		uint32_t bits;
@@ -230,7 +250,7 @@ int main(int argc, char **argv)
 	bool gathers = false;
 	float *v;
 
-	while ((c = getopt(argc, argv, "ab:n:s:g:d:m:l:p:w:")) != -1) {
+	while ((c = getopt(argc, argv, "ab:n:u:s:g:d:m:l:p:w:")) != -1) {
 		long n = optarg ? atol(optarg) : 0;
 
 		if (c == 'b')
@@ -239,6 +259,8 @@ int main(int argc, char **argv)
 			gathers = true;
 		else if (c == 'n')
 			times = n;
+		else if (c == 'u')
+			until = optarg;
 		else if (c == 's')
 			skips = (int)n;
 		else if (c == 'g')
@@ -274,7 +296,7 @@ int main(int argc, char **argv)
 				    : NULL;
 	if (list)
 		rc = gather_some(job, list);
-	for (turn = 0; !rc && (!times || turn < times); turn++) {
+	for (turn = 0; !rc && !over && (!times || turn < times); turn++) {
 		rc = round_trip(v, (uint64_t)(bytes < 4 ? 1 : bytes / 4), turn);
 		if (!rc && turn == WARM_UP) {
 			tell("ready", "");

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # start.bats - jobs that cannot start, or barely: F25, F26, F33, F34, F41, F45.
+# needs: cpu
+# tests: src/api src/backend src/base src/coll src/engine src/host src/launch src/wire src/cli/cmd_run.c tests/fault tests/lib/fault.bash
 
 load ../lib/helper
 load ../lib/fault
@@ -19,12 +21,13 @@ need_shim() {
 solo() {
   mkdir -p -m 700 meet
   RINGUP_RANK=$1 RINGUP_SIZE=$2 RINGUP_MEET=$PWD/meet RINGUP_JOB=solo \
-    timeout 60 "$loop" -n 20 >"solo.$1.${3:-}" 2>&1 3>&- &
+    timeout 100 "$loop" -n 20 >"solo.$1.${3:-}" 2>&1 3>&- &
 }
 
 @test "F25 a rank that does not come is named, where the launcher hosts the meeting" {
-  export RINGUP_START_TIMEOUT_MS=1500
-  begin -np 4 --no-prefix -- bash -c '[[ $RINGUP_RANK != [12] ]] || exec sleep 4; exec "$0"' "$loop"
+  export RINGUP_START_TIMEOUT_MS=2500
+  begin -np 4 --no-prefix -- bash -c '[[ $RINGUP_RANK != [12] ]] || exec sleep 1000
+    : >"here.$RINGUP_RANK" && until [[ -e here.0 && -e here.3 ]]; do sleep 0.05; done; exec "$0"' "$loop"
   end
   expect_status 3
   [[ $(grep -cE '^error -1 .* -9 .*ranks 1, 2 of 4 did not come within [0-9.]+ s' out) -eq 2 ]]
@@ -40,24 +43,36 @@ solo() {
   grep -qE '^error -1 ' solo.2.
 }
 
+# connected PID - has a child of it a connection to another process?
+connected() {
+  local child=none
+  read -r child _ <"/proc/$1/task/$1/children" || true
+  ss -Htnp state established | grep -q "pid=$child,"
+}
+
 @test "F25 of two ranks 1 one is refused, and the job runs" {
-  export RINGUP_START_TIMEOUT_MS=30000
+  command -v ss >/dev/null || skip "ss is not installed"
+  local first second
+  export RINGUP_START_TIMEOUT_MS=90000
   solo 0 3
   solo 1 3 a
-  solo 1 3 b
-  sleep 0.5
+  first=$!
+  await connected "$first"
+  # It may be that the other one goes, and then it comes in; so it tries for as long as it may.
+  RINGUP_START_TIMEOUT_MS=1000 solo 1 3 b
+  second=$!
+  wait "$second" || true
   solo 2 3
   wait
-  [[ $(cat solo.* | grep -c '^done') -eq 3 && $(cat solo.1.? | grep -c '^error -1') -eq 1 ]]
+  [[ $(cat solo.* | grep -c '^done') -eq 3 && $(cat solo.1.b | grep -c '^error -1') -eq 1 ]] || { cat solo.*; return 1; }
 }
 
 @test "F25 a rank that dies while the job starts" {
-  export RINGUP_START_TIMEOUT_MS=20000
-  local start=$SECONDS
+  # If they waited, it would be in vain.
+  export RINGUP_START_TIMEOUT_MS=3600000
   begin -np 3 --no-prefix -- bash -c '[[ $RINGUP_RANK != 1 ]] || exit 9; exec "$0"' "$loop"
   end
   expect_status 9
-  ((SECONDS - start < 10))
 }
 
 @test "F26 no port left is an error with a reason, and jobs side by side do not meet" {
@@ -86,13 +101,12 @@ solo() {
 }
 
 @test "F33 a limit for files, which holds for shared memory, too: all ranks say so, at once" {
-  export RINGUP_START_TIMEOUT_MS=60000
-  local start=$SECONDS
+  # If they waited, it would be in vain.
+  export RINGUP_START_TIMEOUT_MS=3600000
   begin -np 3 --no-prefix -- bash -c 'ulimit -f 1000 && exec "$0"' "$loop"
   end
   expect_status 3
   [[ $(grep -c 'ulimit -f' out) -eq 3 ]] || { cat out; return 1; }
-  ((SECONDS - start < 30))
 }
 
 @test "F34 the disk is full where the output goes: the job goes on" {
@@ -106,6 +120,9 @@ solo() {
 
 @test "F41 the wall clock jumps by an hour, forth and back: nothing happens" {
   need_shim
+  local v
+  # An hour is longer than that, and nothing else is.
+  for v in FREEZE_WARN FREEZE LOST_WARN LOST STALL_WARN STALL_ABORT; do export "RINGUP_${v}_MS=600000"; done
   begin -np 3 --no-prefix -x LD_PRELOAD="$shim" -x RINGUP_TEST_CLOCK=3600 -- "$loop" -n 1000 -p 2
   end
   expect_status 0
@@ -126,6 +143,8 @@ sweep() {
   total=$(awk -v k="$kind" '$1 == k && $2 > m { m = $2 } END { print m + 0 }' count)
   # In the short form a dozen of them.
   if [[ ${RINGUP_TEST_LONG:-0} != 1 ]]; then step=$((total / 12 + 1)); fi
+  # Some of these calls come when others wait for this rank: they do until they time out.
+  local -x RINGUP_START_TIMEOUT_MS=3000
   for ((i = 1; i <= total; i += step)); do
     begin -np 2 --no-prefix "$@" -x LD_PRELOAD="$shim" -x RINGUP_TEST_FAIL="$kind:$i" -x RINGUP_TEST_FAIL_RANK=1 -- "$loop" -n 20
     end

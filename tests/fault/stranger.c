@@ -54,12 +54,19 @@ static bool is_out(int fd)
 	return n == 0 || (errno != EAGAIN && errno != EINTR);
 }
 
+static void tell(int out, long half, long last)
+{
+	printf("%d %ld %ld\n", out, half, last);
+	fflush(stdout);
+}
+
 /*
- * stranger ADDRESS:PORT COUNT MS HOW - COUNT connections for MS in all
+ * stranger ADDRESS:PORT COUNT MS HOW [LEAST] - COUNT connections for MS in all
  *
  * garbage  4 KiB of noise on each; trickle  a byte every 20 ms; idle  nothing;
  * huge  bytes that announce 2^31 - 1 more.  Prints how many of them were put out, and
- * the milliseconds after which half of those, and all of them, were seen to be.
+ * the milliseconds after which half of those, and all of them, were seen to be: at the
+ * end, or as soon as there are LEAST of them.
  */
 int main(int argc, char **argv)
 {
@@ -68,17 +75,19 @@ int main(int argc, char **argv)
 	static bool gone[MOST];
 	struct rlimit l = { MOST + 64, MOST + 64 };
 	long ms, began, half = 0, last = 0;
-	int count, port, i, round, rounds, out = 0;
+	int count, least, port, i, round, rounds, out = 0;
+	bool has_told = false;
 	char address[64];
 	const char *how;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_NOFILE, &l);
-	if (argc != 5 || sscanf(argv[1], "%63[0-9.]:%d", address, &port) != 2)
+	if (argc < 5 || argc > 6 || sscanf(argv[1], "%63[0-9.]:%d", address, &port) != 2)
 		return 2;
 	count = atoi(argv[2]) < MOST ? atoi(argv[2]) : MOST;
 	ms = atol(argv[3]);
 	how = argv[4];
+	least = argc == 6 ? atoi(argv[5]) : MOST + 1;
 	began = now_ms();
 	srand((unsigned)began);
 	for (i = 0; i < GARBAGE; i++)
@@ -103,7 +112,12 @@ int main(int argc, char **argv)
 			if (++out == (count + 1) / 2)
 				half = last;
 		}
+		if (out >= least && !has_told) {
+			tell(out, half, last);
+			has_told = true;
+		}
 	}
-	printf("%d %ld %ld\n", out, half, last);
+	if (!has_told)
+		tell(out, half, last);
 	return 0;
 }

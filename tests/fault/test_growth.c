@@ -17,12 +17,15 @@ enum { INSTRUMENTED = 0 };
 
 enum {
 	ONCE = 2,     /* descriptors that a process opens when it first needs them, and keeps */
-	JOBS = 1000,  /* and as many groups */
+	JOBS = 1000,  /* and as many groups, in the long form */
+	FEW = 120,    /* else; what is lost by the piece shows at once */
 	WARM_UP = 15, /* jobs before the first look: caches fill, and stay     */
 	GROWTH = 2 << 20,  /* bytes of pages: one a job would be twice as much; what threads
 			    * have freed, and malloc() keeps, has come to 0.9 MiB */
 	LEAK = 128 * 1024, /* bytes that malloc() has handed out: so many a job */
 };
+
+static int jobs;
 
 /* What a process holds. */
 struct held {
@@ -142,7 +145,7 @@ static int many_jobs(void)
 		if (job())
 			return 1;
 	look(&before);
-	for (i = 0; i < JOBS; i++)
+	for (i = 0; i < jobs; i++)
 		if (job())
 			return 1;
 	settle(&before, &after);
@@ -161,7 +164,7 @@ static int many_groups(void)
 	alarm(1500);
 	if (family_join(&r))
 		return 1;
-	for (i = 0; i < WARM_UP + JOBS && !rc; i++) {
+	for (i = 0; i < WARM_UP + jobs && !rc; i++) {
 		if (i == WARM_UP)
 			look(&before);
 		rc = ringup_group_add(r, both, 2, &g);
@@ -209,30 +212,32 @@ static void as_threads(int size)
 	for (i = 0; i < WARM_UP; i++)
 		bad += ranks_run(size, sum_up);
 	look(&before);
-	for (i = 0; i < JOBS && !bad; i++)
+	for (i = 0; i < jobs && !bad; i++)
 		bad += ranks_run(size, sum_up);
 	settle(&before, &after);
 	ok(!bad && !failures && !has_grown("all ranks", &before, &after),
-	   "%d ranks as threads, %d jobs", size, JOBS);
+	   "%d ranks as threads, %d jobs", size, jobs);
 }
 
 int main(void)
 {
+	const char *is_long = getenv("RINGUP_TEST_LONG");
 	char what[64];
 
+	jobs = is_long && !strcmp(is_long, "1") ? JOBS : FEW;
 	if (INSTRUMENTED) {
 		puts("1..0 # SKIP a sanitizer takes notes, and those grow");
 		return 0;
 	}
-	snprintf(what, sizeof(what), "%d jobs", JOBS);
+	snprintf(what, sizeof(what), "%d jobs", jobs);
 	as_processes(1, many_jobs, what);
 	as_processes(2, many_jobs, what);
 	as_processes(4, many_jobs, what);
 	setenv("RINGUP_BACKEND", "tcp", 1);
-	snprintf(what, sizeof(what), "%d jobs over sockets", JOBS);
+	snprintf(what, sizeof(what), "%d jobs over sockets", jobs);
 	as_processes(2, many_jobs, what);
 	unsetenv("RINGUP_BACKEND");
-	snprintf(what, sizeof(what), "%d groups", JOBS);
+	snprintf(what, sizeof(what), "%d groups", jobs);
 	as_processes(3, many_groups, what);
 	as_threads(1);
 	as_threads(2);

@@ -1,12 +1,17 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
 # hosts.bash - two hosts joined by a cable that can be cut, or a cluster of up to eight nodes.
 
+# need_namespaces - skip where no networks can be made.
+need_namespaces() {
+  if [[ $EUID -ne 0 ]] || ! unshare --net --mount true 2>/dev/null; then
+    skip "needs root and namespaces"
+  fi
+  command -v ip >/dev/null || skip "ip is not installed"
+}
+
 # hosts_setup - make namespaces $a and $b with 10.9.0.1 and .2 on eth0; or skip.
 hosts_setup() {
-  if [[ $EUID -ne 0 ]] || ! ip netns add "probe$$" 2>/dev/null; then
-    skip "needs root and ip netns"
-  fi
-  ip netns del "probe$$"
+  need_namespaces
   a=fa$$ b=fb$$
   ip netns add "$a"
   ip netns add "$b"
@@ -108,6 +113,40 @@ heal() {
   at "$1" nft delete table inet "fault_$2"
 }
 
+# partition - no packet passes between the hosts; prints when.
+partition() {
+  drop "$a" input 'iifname "eth0"'
+  drop "$a" output 'oifname "eth0"'
+  "$strike" 0
+}
+
+# both_sides AT [N] - N (4) ranks have had an error about it, those of both hosts.
+both_sides() {
+  await said "${2:-4}" error
+  wait
+  [[ $(grep -cE '^error [0-9] [0-9]+ [0-9]+ -5 ' out) -eq ${2:-4} ]] || { cat out err; return 1; }
+  took=$(after "$1" error)
+  noted
+  not grep -q '^wrong' out
+}
+
+# trio ARG... - a rank on each of three hosts; those on $b and $c are no neighbours in the tree.
+trio() {
+  third_host
+  rm -rf out err meet
+  mkdir -m 700 meet
+  on "$a" 0 3 "$@"
+  on "$b" 1 3 "$@"
+  on "$c" 2 3 "$@"
+  await said 3 ready
+}
+
+# part - no packet passes between $b and $c.
+part() {
+  drop "$b" input 'ip saddr 10.9.0.3'
+  drop "$c" input 'ip saddr 10.9.0.2'
+}
+
 # at HOST COMMAND... - run it on a host, or on a node of the cluster as a fresh login would.
 at() {
   if [[ -n ${room_pid:-} ]]; then room /run/nodes/at "$@"; else ip netns exec "$@"; fi
@@ -133,9 +172,7 @@ room() { nsenter -t "$room_pid" -n -m -p "$@"; }
 cluster_up() {
   local n=$1 k
   kind=${2:-plain}
-  if [[ $EUID -ne 0 ]] || ! unshare --net --mount true 2>/dev/null; then
-    skip "needs root and namespaces"
-  fi
+  need_namespaces
   setpriv --pdeathsig KILL unshare --net --mount --pid --fork --kill-child --mount-proc \
     bash -c 'mount -t tmpfs -o mode=755 none /run && mkdir /run/netns /run/sshd /run/nodes &&
       ip link add switch type bridge && ip address add 10.77.0.254/24 dev switch &&
