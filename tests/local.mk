@@ -412,12 +412,20 @@ BATS_TESTS = \
 	%reldir%/init/ringup-init.bats \
 	%reldir%/init/steps.bats \
 	%reldir%/cluster/net-chance.bats \
-	%reldir%/cluster/net-real.bats \
+	%reldir%/cluster/net-real-gloo.bats \
+	%reldir%/cluster/net-real-mpi.bats \
+	%reldir%/cluster/net-real-nccl.bats \
 	%reldir%/cluster/net-watch.bats \
 	%reldir%/cluster/scenes.bats \
+	%reldir%/cluster/scenes-check.bats \
+	%reldir%/cluster/scenes-mpi.bats \
+	%reldir%/cluster/scenes-pages.bats \
+	%reldir%/cluster/scenes-wall.bats \
 	%reldir%/fresh/fresh.bats \
 	%reldir%/cluster/by-hand.bats \
 	%reldir%/cluster/check.bats \
+	%reldir%/cluster/check-agents.bats \
+	%reldir%/cluster/check-twins.bats \
 	%reldir%/cluster/init.bats \
 	%reldir%/cluster/net-nodes.bats \
 	%reldir%/cluster/hosts.bats
@@ -528,7 +536,7 @@ EXTRA_DIST += .ci/run %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_
 	%reldir%/lint/map.sh %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/allreduce.c \
-	%reldir%/net/ask_gloo.py \
+	%reldir%/net/ask_many.py \
 	%reldir%/net/ask_nccl.py \
 	%reldir%/net/cases.h \
 	%reldir%/net/cases/gloo.json \
@@ -540,7 +548,7 @@ EXTRA_DIST += \
 	%reldir%/net/cases/openmpi5.json \
 	%reldir%/net/cases/ucx.json
 EXTRA_DIST += %reldir%/fault/endure.py %reldir%/fault/measure.py %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
-EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/space.bash
+EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/nodes.bash %reldir%/lib/scenes.bash %reldir%/lib/space.bash
 EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)

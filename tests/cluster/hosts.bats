@@ -1,13 +1,16 @@
 #!/usr/bin/env bats
 # hosts.bats - a job across hosts: network namespaces joined by a cable.
+# needs: cpu root-net
+# tests: src/api src/backend src/base src/coll src/engine src/host src/wire src/bench src/cli/cmd_bench.c tests/programs tests/whole/test_any.c tests/lib/hosts.bash
 
 load ../lib/helper
+load ../lib/fault
+load ../lib/hosts
 
 sum=$PWD/tests/programs/sum
 
 setup() {
-  [[ $EUID -eq 0 ]] && ip netns add "probe$$" 2>/dev/null || skip "needs root and ip netns"
-  ip netns del "probe$$"
+  need_namespaces
   a=a$$ b=b$$
   ip netns add "$a"
   ip netns add "$b"
@@ -23,12 +26,7 @@ setup() {
     ip -n "$host" link set docker0 up
   done
   # The kernel notices a carrier in its own time.
-  for host in "$a" "$b"; do
-    for _ in {1..50}; do
-      [[ $(ip -n "$host" link show eth0) != *"state UP"* ]] || break
-      sleep 0.1
-    done
-  done
+  for host in "$a" "$b"; do await link_up "$host"; done
   meet=$BATS_TEST_TMPDIR/meet
   mkdir -m 700 "$meet"
   pids=()
@@ -61,12 +59,7 @@ plug() {
     ip -n "$n" link set lo up
     ip -n "$n" link set eth0 up
   done
-  for n in "${more[@]:1}"; do
-    for _ in {1..50}; do
-      [[ $(ip -n "$n" link show eth0) != *"state UP"* ]] || break
-      sleep 0.1
-    done
-  done
+  for n in "${more[@]:1}"; do await link_up "$n"; done
 }
 
 # start HOST RANK SIZE [ARG...] - one rank of $program in the background, output in rank.N.
@@ -75,7 +68,7 @@ start() {
   shift 3
   RINGUP_RANK=$rank RINGUP_SIZE=$size RINGUP_MEET=$meet RINGUP_JOB=hosts$$ \
     RINGUP_START_TIMEOUT_MS=${RINGUP_START_TIMEOUT_MS:-30000} \
-    timeout 60 ip netns exec "$host" "${program[@]}" "$@" >"$BATS_TEST_TMPDIR/rank.$rank" 2>&1 &
+    timeout 100 ip netns exec "$host" "${program[@]}" "$@" >"$BATS_TEST_TMPDIR/rank.$rank" 2>&1 &
   pids+=($!)
 }
 

@@ -1,11 +1,16 @@
 #!/usr/bin/env bats
 # net-chance.bats - real libraries on machines by chance, against `ringup net explain`.
+# needs: cpu root-net
+# tests: src/nicpick src/host src/base src/cli/cmd_net*.c tests/net tests/lib/asked.bash tests/lib/chance.bash tests/lib/space.bash tests/lib/real.bash
 
 load ../lib/helper
 load ../lib/real
 load ../lib/space
 load ../lib/asked
 load ../lib/chance
+
+setup_file() { asker_start; }
+teardown_file() { asker_stop; }
 
 setup() {
   here='' version=''
@@ -16,7 +21,7 @@ teardown() {
   space_close
 }
 
-# everywhere ASK-ON-A-MACHINE SEED... - on a machine for each seed.
+# everywhere ASK-ON-A-MACHINE SEED... - on a machine for each seed (rounds).
 everywhere() {
   local ask=$1 seed bad=0
   shift
@@ -47,7 +52,7 @@ mpi4_here() {
 
 @test "Open MPI 4.1: machines and settings by chance" {
   need_mpi
-  everywhere mpi4_here 1 2 3 4 5 6
+  everywhere mpi4_here 1 2 -- 3 4 5 6
 }
 
 mpi5_here() {
@@ -67,7 +72,7 @@ mpi5_here() {
 
 @test "Open MPI 5: machines and settings by chance" {
   need_mpi5
-  everywhere mpi5_here 1 2 3 4 5 6
+  everywhere mpi5_here 1 2 -- 3 4 5 6
 }
 
 nccl_here() {
@@ -85,7 +90,7 @@ nccl_here() {
 
 @test "NCCL: machines and settings by chance" {
   need_nccl
-  everywhere nccl_here 1 2 3 4 5 6
+  everywhere nccl_here 1 2 -- 3 4 5 6
 }
 
 @test "NCCL of other versions: machines and settings by chance" {
@@ -93,7 +98,7 @@ nccl_here() {
   need_older_nccls
   for nccl in "${nccls[@]}"; do
     nccl_is "$nccl"
-    everywhere nccl_here 7 8 9
+    everywhere nccl_here 7 -- 8 9
   done
 }
 
@@ -108,7 +113,7 @@ ucx_here() {
 
 @test "UCX: machines and settings by chance" {
   need_ucx
-  everywhere ucx_here 1 2 3 4 5 6
+  everywhere ucx_here 1 2 -- 3 4 5 6
 }
 
 fabric_here() {
@@ -121,7 +126,7 @@ fabric_here() {
 
 @test "libfabric: machines and settings by chance" {
   need_fabric
-  everywhere fabric_here 1 2 3 4 5 6
+  everywhere fabric_here 1 2 -- 3 4 5 6
 }
 
 gloo_here() {
@@ -134,5 +139,5 @@ gloo_here() {
 
 @test "Gloo: machines and settings by chance" {
   need_torch
-  everywhere gloo_here 1 2
+  everywhere gloo_here 1 2 -- 3
 }

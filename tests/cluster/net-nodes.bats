@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # net-nodes.bats - `ringup net fix --nodes`: one network for all nodes, on all of them or on none.
+# needs: waits root-net
+# tests: src/nicpick src/probe src/host src/base src/cli/cmd_net*.c tests/lib/hosts.bash
 
 load ../lib/helper
 load ../lib/fault
@@ -133,7 +135,7 @@ agent() {
   eval "exec ${agent[0]}<&- ${agent[1]}>&-"
 }
 say() { echo "ringup-agent/1 $1" >&"$to_agent"; }
-hear() { read -r -t 20 line <&"$from_agent"; }
+hear() { read -r -t 80 line <&"$from_agent"; }
 leave() {
   exec {to_agent}>&-
   cat <&"$from_agent" >/dev/null

@@ -1,7 +1,10 @@
 #!/usr/bin/env bats
 # net-watch.bats - ringup net watch, while links, addresses and routes change for real.
+# needs: waits root-net
+# tests: src/nicpick src/host src/base src/cli/cmd_net.c src/cli/cmd_net_watch.c
 
 load ../lib/helper
+load ../lib/fault
 
 setup() {
   [[ $EUID -eq 0 ]] || skip "needs root"
@@ -24,16 +27,9 @@ watching() {
   told 'watching 1 interfaces'
 }
 
-# told PATTERN - some line says so, soon.
+# told PATTERN - some line says so, now or later.
 told() {
-  local _
-  for _ in {1..100}; do
-    ! grep -qE -- "$1" "$log" || return 0
-    sleep 0.05
-  done
-  echo "not told: $1"
-  cat "$log"
-  return 1
+  await_for 80 grep -qE -- "$1" "$log" || { echo "not told: $1"; cat "$log"; return 1; }
 }
 
 @test "watch: a cable is plugged in, gets an address, and is pulled out" {
@@ -74,7 +70,7 @@ told() {
 }
 
 @test "watch: ends when its time is over" {
-  run timeout 20 ip netns exec "$space" ringup net watch --for 1
+  run timeout 80 ip netns exec "$space" ringup net watch --for 1
   expect_status 0
   [[ $output == *' watching 1 interfaces' && ${#lines[@]} -eq 1 ]]
   run ringup net watch --for -1

@@ -4,6 +4,30 @@
 # What a library did is told as "expect" in tests/net/cases.h.  RINGUP_TEST_RECORD names a
 # file to which every machine asked is appended as a case.
 
+# asker_start - for setup_file: a process that loads NCCL and torch once and asks them in forks.
+asker_start() {
+  mkfifo "$BATS_FILE_TMPDIR/requests" "$BATS_FILE_TMPDIR/answers"
+  "${RINGUP_TEST_PYTHON:-python3}" -I "$src/tests/net/ask_many.py" "$BATS_FILE_TMPDIR"/{requests,answers} \
+    >"$BATS_FILE_TMPDIR/asker.log" 2>&1 3>&- &
+  export RINGUP_TEST_ASKER=$!
+}
+
+# asker_stop - for teardown_file: end it.
+asker_stop() {
+  [[ -n ${RINGUP_TEST_ASKER:-} ]] || return 0
+  kill "$RINGUP_TEST_ASKER" || true
+  wait "$RINGUP_TEST_ASKER" 2>/dev/null || true
+}
+
+# asker WORD... - let it carry that out (ask_many.py); what the library said is in $BATS_TEST_TMPDIR/log,
+# and what became of it in $reply.
+asker() {
+  kill -0 "$RINGUP_TEST_ASKER" || { cat "$BATS_FILE_TMPDIR/asker.log"; return 1; }
+  printf '%s\0' "$(($# + 1))" "$1" "$BATS_TEST_TMPDIR/log" "${@:2}" 1<>"$BATS_FILE_TMPDIR/requests"
+  read -rt 300 reply <>"$BATS_FILE_TMPDIR/answers" || { echo "no answer: $*"; return 1; }
+  [[ $reply == "done 0" ]] || { echo "$1: $reply" && cat "$BATS_TEST_TMPDIR/log" "$BATS_FILE_TMPDIR/asker.log" && return 1; }
+}
+
 # differences EXPECT - of these roles from those that `ringup net explain` printed on stdin.
 differences() {
   jq -c --argjson expect "$1" '
@@ -105,8 +129,8 @@ ask_mpi5() {
 
 # nccl_log [VAR=VALUE...] - let NCCL set up its bootstrap, in $BATS_TEST_TMPDIR/log.
 nccl_log() {
-  inside "$@" NCCL_DEBUG=INFO timeout 60 "$python" -I "$src/tests/net/ask_nccl.py" "$nccl" \
-    >"$BATS_TEST_TMPDIR/log" 2>&1 || true
+  asker nccl "$here" "$nccl" "PATH=$PATH" "HOME=$BATS_TEST_TMPDIR" "TMPDIR=$BATS_TEST_TMPDIR" LC_ALL=C "$@" \
+    NCCL_DEBUG=INFO
 }
 
 # nccl_bootstrap - "INTERFACE ADDRESS" by that log, or nothing.  An alias has a colon of its own.
@@ -119,7 +143,7 @@ nccl_bootstrap() {
 # NCCL_COMM_ID the id holds that.
 ask_nccl() {
   local result pick
-  nccl_log "$@"
+  nccl_log "$@" >&2 || return 1
   result=$(sed -n 's/^refuses //p' "$BATS_TEST_TMPDIR/log")
   pick=$(nccl_bootstrap)
   if [[ -n $result ]]; then
@@ -150,17 +174,25 @@ ask_fabric() {
   told tcp picks "${offers[@]}"
 }
 
-# same_gloo HOSTS VALUE... - does Gloo listen where ringup says, for each GLOO_SOCKET_IFNAME?
-same_gloo() {
-  local hosts=$1 v said work=$BATS_TEST_TMPDIR/gloo
-  shift
-  rm -rf "$work"
-  mkdir "$work"
-  named "$hosts" timeout 200 "$python" -I "$src/tests/net/ask_gloo.py" "$work" "$@" \
-    >"$work.real" 2>"$work.err" || {
-    cat "$work.real" "$work.err"
+# gloo_log HOSTS VALUE... - let it listen on a host with that line in /etc/hosts, for each
+# GLOO_SOCKET_IFNAME, in $BATS_TEST_TMPDIR/log.
+gloo_log() {
+  rm -rf "$BATS_TEST_TMPDIR/gloo"
+  mkdir "$BATS_TEST_TMPDIR/gloo"
+  printf '127.0.0.1 localhost\n%s\n' "$1" >"$BATS_TEST_TMPDIR/hosts"
+  asker gloo "$here" "$BATS_TEST_TMPDIR/hosts" "$BATS_TEST_TMPDIR/gloo" "${@:2}" || {
+    [[ $reply != "no "* ]] || skip "${reply#no }"
     return 1
   }
+}
+
+# same_gloo HOSTS VALUE... - does Gloo listen where ringup says, for each GLOO_SOCKET_IFNAME?
+same_gloo() {
+  local hosts=$1 v said real=$BATS_TEST_TMPDIR/real model=$BATS_TEST_TMPDIR/model
+  shift
+  gloo_log "$hosts" "$@" || return 1
+  # Gloo may warn there of what it does.
+  grep -a '^[^|]*|' "$BATS_TEST_TMPDIR/log" >"$real"
   for v in "$@"; do
     if [[ $v == - ]]; then
       said=$(named "$hosts" ringup net explain --json --lib gloo) || true # a tie is status 1
@@ -169,9 +201,8 @@ same_gloo() {
     fi
     jq -r --arg v "$v" '.libraries[0].roles[0] |
       "\($v)|\(if .error then "refuses" else [.picks[].address] | unique | join(" ") end)"' <<<"$said"
-  done >"$work.model"
-  [[ $(wc -l <"$work.real") -eq $# ]]
-  diff "$work.real" "$work.model" || {
+  done >"$model"
+  diff "$real" "$model" || {
     echo "with hosts: $hosts (< Gloo, > ringup)"
     return 1
   }
@@ -186,16 +217,14 @@ finding() {
 # cured_gloo CODE VALUE - lint says CODE of GLOO_SOCKET_IFNAME=VALUE, with which Gloo does not take
 # 10.0.1.5, and with lint's line it does.
 cured_gloo() {
-  local said line work=$BATS_TEST_TMPDIR/gloo
+  local said line
   said=$(finding "$1" "GLOO_SOCKET_IFNAME=$2")
   [[ -n $said ]] || { echo "no $1: $2"; return 1; }
   line=$(jq -r '.fix // empty' <<<"$said")
   line=$(bash -c "${line/export /printf %s }")
-  rm -rf "$work"
-  mkdir "$work"
-  named '127.0.1.1 node' timeout 120 "$python" -I "$src/tests/net/ask_gloo.py" "$work" "$2" "${line#*=}" \
-    >"$BATS_TEST_TMPDIR/log" 2>"$BATS_TEST_TMPDIR/err"
-  [[ $(head -n 1 "$BATS_TEST_TMPDIR/log") != *'|10.0.1.5' && $(tail -n 1 "$BATS_TEST_TMPDIR/log") == "${line#*=}|10.0.1.5" ]] || {
+  gloo_log '127.0.1.1 node' "$2" "${line#*=}" || return 1
+  grep -a '^[^|]*|' "$BATS_TEST_TMPDIR/log" >"$BATS_TEST_TMPDIR/real"
+  [[ $(head -n 1 "$BATS_TEST_TMPDIR/real") != *'|10.0.1.5' && $(tail -n 1 "$BATS_TEST_TMPDIR/real") == "${line#*=}|10.0.1.5" ]] || {
     echo "not cured by $line: $2"
     cat "$BATS_TEST_TMPDIR/log"
     return 1

@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # chance.bash - machines and settings by RANDOM, for real libraries to be asked about (space.bash).
 #
-# RINGUP_TEST_SEED replaces the seeds of a test, RINGUP_TEST_ROUNDS says how many machines.
+# A test names its seeds.  In the long form there are more of them, and some that nobody has tried.
+# RINGUP_TEST_SEED replaces them all, RINGUP_TEST_ROUNDS says how many machines.
 
 # RANDOM repeats itself in this shell only, not in a $(...): so results go to variables.
 
@@ -15,15 +16,23 @@ rarely() {
   ((RANDOM % $1 == 0))
 }
 
-# rounds SEED... - the seeds of this test's machines.
+# rounds SEED... [-- SEED...] - the seeds of this test's machines; those after -- in the long form.
 rounds() {
   local i
   if [[ -n ${RINGUP_TEST_ROUNDS:-} ]]; then
     for ((i = 0; i < RINGUP_TEST_ROUNDS; i++)); do
       echo $((${RINGUP_TEST_SEED:-1} + i))
     done
+  elif [[ -n ${RINGUP_TEST_SEED:-} ]]; then
+    echo "$RINGUP_TEST_SEED"
+  elif [[ ${RINGUP_TEST_LONG:-0} == 1 ]]; then
+    for i; do [[ $i == -- ]] || echo "$i"; done
+    for i in 0 1 2; do echo $((SRANDOM % 1000000)); done
   else
-    printf '%s\n' "${RINGUP_TEST_SEED:-$@}"
+    for i; do
+      [[ $i != -- ]] || break
+      echo "$i"
+    done
   fi
 }
 
