@@ -433,6 +433,7 @@ FAULT_TESTS = \
 	%reldir%/fault/launcher.bats \
 	%reldir%/fault/net.bats \
 	%reldir%/fault/net-blip.bats \
+	%reldir%/fault/net-late.bats \
 	%reldir%/fault/net-link.bats \
 	%reldir%/fault/net-slow.bats \
 	%reldir%/fault/net-stall.bats \

@@ -13,16 +13,6 @@ setup() {
 }
 teardown() { hosts_teardown; }
 
-# survived N - N ranks that have waited for the file go on, and are right; and one had been missed.
-survived() {
-  await grep -q 'is back' err
-  touch enough
-  await said "$1" "done"
-  wait
-  not grep -qE '^(error|wrong)' out
-  [[ $(awk '$1 == "done" { print $6 }' out | sort -u | wc -l) -eq 1 ]]
-}
-
 # missed - has each of the two hosts told that it does not hear the other?
 missed() {
   grep -qE 'warn: rank 0 .* has been silent for' err && grep -qE 'warn: rank 2 .* has been silent for' err
@@ -60,29 +50,4 @@ missed() {
   heal "$b" input
   heal "$c" input
   survived 3
-}
-
-# apart - is one connection of $b about to try to reach $a again, and another long after it?
-apart() {
-  at "$b" ss -tino | grep -oE 'timer:\(on,[0-9.]+(ms|sec)' | sed -E 's/.*,//; s/ms/ 1/; s/sec/ 1000/' |
-    awk '{ t = $1 * $2; if (NR == 1 || t < least) least = t; if (t > most) most = t }
-      END { exit !(least < 500 && most - least > 3500) }'
-}
-
-# Whether the job goes on must not hang on when it is that the kernel tries which connection again.
-# The worst is waited for, which need not come.
-@test "F10 data that is under way again later than all else has not stalled" {
-  need_nft
-  export RINGUP_LOST_MS=60000 RINGUP_LOST_WARN_MS=1000 RINGUP_STALL_ABORT_MS=3000
-  spread -b 262144 -u enough -p 2
-  # What is cut earlier tries again at other times.
-  drop "$a" input 'iifname "eth0" meta length > 300'
-  sleep 0.7
-  drop "$a" input
-  drop "$b" input
-  sleep 6
-  ! await_for $((RINGUP_TEST_LONG ? 80 : 8)) apart || echo "# data comes last" >&3
-  heal "$a" input
-  heal "$b" input
-  survived 4
 }

@@ -147,6 +147,16 @@ part() {
   drop "$c" input 'ip saddr 10.9.0.2'
 }
 
+# survived N - N ranks that have waited for the file go on, and are right; and one had been missed.
+survived() {
+  await grep -q 'is back' err
+  touch enough
+  await said "$1" "done"
+  wait
+  not grep -qE '^(error|wrong)' out
+  [[ $(awk '$1 == "done" { print $6 }' out | sort -u | wc -l) -eq 1 ]]
+}
+
 # at HOST COMMAND... - run it on a host, or on a node of the cluster as a fresh login would.
 at() {
   if [[ -n ${room_pid:-} ]]; then room /run/nodes/at "$@"; else ip netns exec "$@"; fi
