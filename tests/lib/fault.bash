@@ -88,10 +88,11 @@ await() {
 
 # await_for SECONDS COMMAND... - the same, and silent: its status says whether it has succeeded.
 await_for() {
-  local begun=$SECONDS pause=0.02 never
+  local begun=$SECONDS pause=0.02 fifo=$BATS_TEST_TMPDIR/never never
   "${@:2}" && return 0
   # A read from a pipe that stays empty sleeps without a process.
-  exec {never}<> <(:)
+  [[ -p $fifo ]] || mkfifo "$fifo"
+  exec {never}<>"$fifo"
   until "${@:2}"; do
     ((SECONDS - begun <= $1)) || { exec {never}>&-; return 1; }
     read -rt "$pause" -u "$never" || true
