@@ -20,9 +20,9 @@ enum {
 	JOBS = 1000,  /* and as many groups, in the long form */
 	FEW = 120,    /* else; what is lost by the piece shows at once */
 	WARM_UP = 15, /* jobs before the first look: caches fill, and stay     */
-	GROWTH = 2 << 20,  /* bytes of pages: one a job would be twice as much; what threads
-			    * have freed, and malloc() keeps, has come to 0.9 MiB */
-	LEAK = 128 * 1024, /* bytes that malloc() has handed out: so many a job */
+	GROWTH = 2 << 20, /* bytes of pages: one a job would be twice as much, of 1,000; what
+			   * threads have freed, and malloc() keeps, has come to 0.9 MiB */
+	LEAK = 128,       /* bytes a job that malloc() has handed out */
 };
 
 static int jobs;
@@ -87,7 +87,7 @@ static int has_grown(const char *who, const struct held *a, const struct held *b
 {
 	if (b->descriptors <= a->descriptors + ONCE && b->threads <= a->threads &&
 	    b->mappings <= a->mappings + 4 && b->resident <= a->resident + GROWTH &&
-	    b->used <= a->used + LEAK)
+	    b->used <= a->used + (long)LEAK * jobs)
 		return 0;
 	printf("# %s: %d descriptors, %d threads, %d mappings, %ld KiB, %ld bytes in use; then "
 	       "%d, %d, %d, %ld, %ld\n",
