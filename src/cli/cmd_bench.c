@@ -412,7 +412,7 @@ static int measure_all(struct request *q, const struct scoreboard *s, struct pla
 	int i, place, rc = 0;
 
 	if (prints)
-		scoreboard_head(s, &q->task);
+		rc = scoreboard_head(s, &q->task, e);
 	for (i = 0; i < q->count && !rc; i++)
 		for (place = 0; place < 2 && !rc; place++) {
 			if (!q->places[place])

@@ -122,13 +122,13 @@ static void print_about(const struct scoreboard *s)
 		out_look(OUT_DIM, "%s: %s\n", s->players[i].name, s->players[i].about);
 }
 
-void scoreboard_head(const struct scoreboard *s, const struct task *t)
+int scoreboard_head(const struct scoreboard *s, const struct task *t, struct err *e)
 {
 	char form[TASK_FORM];
 	int i;
 
 	if (s->json)
-		return;
+		return 0;
 	task_form(t, form);
 	out_text("%s, %d ranks on %d node%s%s", task_name(t), s->ranks, s->nodes,
 		 s->nodes == 1 ? "" : "s", form);
@@ -148,6 +148,7 @@ void scoreboard_head(const struct scoreboard *s, const struct task *t)
 	for (i = 1; i < s->count; i++)
 		out_look(OUT_BOLD, "  %13s %7s %13s", s->players[i].name, "RATIO", "QUARTILES");
 	out_text("\n");
+	return out_end(e);
 }
 
 static void print_times(const struct scoreboard *s, const struct task *t,

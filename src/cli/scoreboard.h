@@ -19,8 +19,8 @@ struct scoreboard {
 	int count;
 };
 
-/* scoreboard_head - the first lines of the table; nothing with json. */
-void scoreboard_head(const struct scoreboard *s, const struct task *t);
+/* scoreboard_head - the first lines of the table, written at once; nothing with json. */
+int scoreboard_head(const struct scoreboard *s, const struct task *t, struct err *e);
 
 /* scoreboard_row - one result; written at once, so that one can watch. */
 int scoreboard_row(const struct scoreboard *s, const struct task *t,
