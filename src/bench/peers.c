@@ -14,7 +14,7 @@
 #include "bench/peer.h"
 #include "ringup.h"
 
-enum { ASK_MS = 20000, COMPILE_MS = 60000, OUTPUT_BYTES = 4096 };
+enum { ASK_MS = 60000, COMPILE_MS = 60000, OUTPUT_BYTES = 4096 };
 
 /* Does "@program @option" print @mark?  If @mark is NULL: does it succeed? */
 static bool answers(const char *program, const char *option, const char *mark)
