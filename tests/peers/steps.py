@@ -27,6 +27,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = os.path.join(HERE, "..", "..", "src")
 UNITS = {"K": 1 << 10, "M": 1 << 20}
 PERIOD_US = 100000
+# What ends this program does so while a job runs, which it ends then: not while it starts.
+ENDS = {signal.SIGTERM}
 
 
 def size_of(word):
@@ -126,13 +128,20 @@ def contenders(args, scratch):
 
 
 def run(words, group, timeout):
-    with subprocess.Popen(words, preexec_fn=group.enter, text=True, stdin=subprocess.DEVNULL,
+    def enter():
+        group.enter()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
+
+    with subprocess.Popen(words, preexec_fn=enter, text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
             out, err = job.communicate(timeout=timeout)
         except BaseException:
             job.terminate()
             raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     rows = [line for line in out.splitlines() if line.startswith("{")]
     if job.returncode or not rows:
         raise RuntimeError(f"{words[0]}: status {job.returncode}: {err.strip()[-300:]}")
@@ -200,6 +209,7 @@ def main():
         sys.exit("steps.py: only root can make control groups")
     # Who is told to end takes down what he has put up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     with tempfile.TemporaryDirectory(prefix="ringup-steps-") as scratch:
         try:
             found = contenders(args, scratch)
