@@ -374,6 +374,10 @@ check_PROGRAMS += $(TEST_TOOLS)
 BATS_TESTS = \
 	%reldir%/model/spin.bats \
 	%reldir%/cli/bench.bats \
+	%reldir%/cli/bench-ends.bats \
+	%reldir%/cli/bench-peers.bats \
+	%reldir%/cli/bench-programs.bats \
+	%reldir%/cli/bench-results.bats \
 	%reldir%/cli/cache.bats \
 	%reldir%/cli/completion.bats \
 	%reldir%/cli/detect.bats \
@@ -387,12 +391,15 @@ BATS_TESTS = \
 	%reldir%/cli/man.bats \
 	%reldir%/cli/modules.bats \
 	%reldir%/cli/mpi.bats \
+	%reldir%/cli/mpi-plans.bats \
 	%reldir%/cli/net.bats \
 	%reldir%/cli/net-fix.bats \
 	%reldir%/cli/net-lint.bats \
 	%reldir%/cli/net-check.bats \
 	%reldir%/cli/plan.bats \
 	%reldir%/cli/rebuild.bats \
+	%reldir%/cli/rebuild-done.bats \
+	%reldir%/cli/rebuild-ends.bats \
 	%reldir%/cli/rebuild-real.bats \
 	%reldir%/cli/run.bats \
 	%reldir%/init/bundle.bats \
@@ -550,6 +557,8 @@ EXTRA_DIST += \
 	%reldir%/net/cases/ucx.json
 EXTRA_DIST += %reldir%/fault/endure.py %reldir%/fault/measure.py %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
 EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/nodes.bash %reldir%/lib/scenes.bash %reldir%/lib/space.bash
+EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/space.bash
+EXTRA_DIST += %reldir%/lib/await.bash %reldir%/lib/bench.bash %reldir%/lib/mpi.bash
 EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
