@@ -1,14 +1,41 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # engine.bash - a small engine with a recipe, and a small torch: what takes seconds to build.
 
-# engine_base DIR - an environment with what a build without a network needs, made once; in
-# DIR/wheels that as files.
+# engine_tools - packages that a build without a network needs, and their metadata.
+engine_tools=(pip setuptools _distutils_hack distutils-precedence.pth pkg_resources wheel packaging)
+
+# engine_copy FROM TO - these packages, from one folder of packages to another.
+engine_copy() {
+  local name
+  for name in "${engine_tools[@]}"; do
+    cp -a "$1/$name" "$1/$name"-[0-9]*.dist-info "$2/" 2>/dev/null || true
+  done
+}
+
+# engine_site PYTHON - its folder of packages.
+engine_site() {
+  "$1" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+}
+
+# engine_base DIR - an environment with what a build without a network needs, made once: from what the
+# tests' Python has, for to install pip takes seconds, or else by pip.
 engine_base() {
-  python3 -c 'import os, sysconfig, sys
+  local python=${RINGUP_TEST_PYTHON:-python3}
+  "$python" -c 'import os, sysconfig, sys
 sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null || return 1
-  python3 -m venv "$1" || return 1
-  "$1/bin/python" -m pip download -q --no-deps -d "$1/wheels" setuptools wheel packaging >&2 &&
-    "$1/bin/python" -m pip install -q --no-index "$1"/wheels/*.whl >&2
+  if "$python" -c 'import pip, packaging, setuptools, sys
+sys.exit(tuple(map(int, setuptools.__version__.split(".")[:2])) < (70, 1))' 2>/dev/null; then
+    "$python" -m venv --without-pip "$1" || return 1
+    engine_copy "$(engine_site "$python")" "$(engine_site "$1/bin/python")"
+  else
+    python3 -m venv "$1" && "$1/bin/python" -m pip install -q setuptools wheel packaging >&2
+  fi
+}
+
+# engine_wheels DIR - what a build needs, as files of the index that pip asks where no test says otherwise.
+engine_wheels() {
+  env -u PIP_INDEX_URL ${index:+"PIP_INDEX_URL=$index"} "$venv/bin/python" -m pip download -q --no-deps -d "$1" \
+    setuptools wheel packaging >&2
 }
 
 # engine_sources DIR - the small engine: a module in C, a launcher, a package that averages.
@@ -90,8 +117,9 @@ engine_setup() {
   export TMPDIR=$BATS_TEST_TMPDIR/tmp
   mkdir "$TMPDIR"
   venv=$BATS_TEST_TMPDIR/venv
-  cp -a "$BATS_FILE_TMPDIR/base" "$venv"
-  site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  # Links: nothing is written to these files in place.
+  cp -al "$BATS_FILE_TMPDIR/base" "$venv"
+  site=$(engine_site "$venv/bin/python")
   mkdir -p "$site/torch" "$site/torch-9.1.dist-info" "$site/horovod" "$site/horovod-0.1.dist-info"
   echo '__version__ = "9.1"' >"$site/torch/__init__.py"
   echo '__version__ = "9.1"' >"$site/torch/version.py"
@@ -122,6 +150,7 @@ PY
   mkdir "$BATS_TEST_TMPDIR/release"
   engine_sources "$sources"
   engine_pack
+  index=${PIP_INDEX_URL:-}
   export PIP_INDEX_URL=file:///nowhere PIP_DISABLE_PIP_VERSION_CHECK=1
   unset PIP_FIND_LINKS PIP_EXTRA_INDEX_URL
 }
@@ -132,4 +161,42 @@ engine_teardown() {
   while read -r log; do
     rm -f -- "$log"
   done < <(grep -ohE '(/[^ "]+)+/rebuild-[0-9TZ]+-[0-9]+\.log' <<<"${stderr:-} ${output:-}")
+}
+
+# build STATUS ARG... - rebuild the small engine for the small torch.
+build() {
+  local want=$1
+  shift
+  run --separate-stderr ringup rebuild --engine horovod --python "$venv" --without-mpi "$@"
+  expect_status "$want" || { echo "$stderr"; tail -n 20 "$BATS_TEST_TMPDIR"/log 2>/dev/null; return 1; }
+}
+
+# version - of the horovod that Python takes, "none" without one.
+version() {
+  "$venv/bin/python" -c 'import horovod; print(horovod.__version__)' 2>/dev/null || echo none
+}
+
+# for_all_users - the same environment, of a Python and in a folder that any user can reach.
+for_all_users() {
+  local there
+  ((EUID == 0)) || skip "only root can be somebody else"
+  command -v setpriv >/dev/null || skip "setpriv is not installed"
+  /usr/bin/python3 -c 'import venv' 2>/dev/null || skip "/usr/bin/python3 makes no venv"
+  setpriv --reuid=64717 --regid=64717 --clear-groups env test -x "$BATS_TEST_TMPDIR" ||
+    chmod 755 "${BATS_TEST_TMPDIR%/*}" "$BATS_RUN_TMPDIR"
+  /usr/bin/python3 -m venv --without-pip "$BATS_TEST_TMPDIR/other"
+  there=("$BATS_TEST_TMPDIR"/other/lib/python3*/site-packages)
+  engine_copy "$site" "${there[0]}"
+  cp -r "$site"/{torch,horovod}* "${there[0]}/"
+  venv=$BATS_TEST_TMPDIR/other site=${there[0]}
+}
+
+# because REASON STATUS ARG... - with --json it fails by that reason, with a sentence and a hint,
+# and what was there is there.
+because() {
+  local want=$1 status=$2
+  shift 2
+  build "$status" --json "$@"
+  [[ $(jq -r '[.result, .reason, (.error, .hint | length > 4)] | join(" ")' <<<"$output") == \
+    "failed $want true true" && $(version) == 0.1 ]] || { echo "$output"; return 1; }
 }
