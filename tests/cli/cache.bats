@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # cache.bats - ringup cache: keys, entries, and openssl's opinion of both.
+# needs: cpu
+# tests: src/cli/cmd_cache.c src/rebuild src/base
 
 load ../lib/helper
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # completion.bats - bash completion knows what `ringup help` knows.
+# needs: cpu
+# tests: completion src/cli
 
 load ../lib/helper
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # detect.bats - ringup detect finds what is there and survives what is broken.
+# needs: cpu
+# tests: src/cli/cmd_detect.c src/detect src/base tests/lib/node.bash
 # shellcheck disable=SC2030,SC2031,SC2154
 
 load ../lib/helper
@@ -283,7 +285,7 @@ setup() { mkdir -p "$node"; }
   ln -s METADATA "$site/keras-3.0.0.dist-info/METADATA"
   mkdir "$site/jax-0.4.0.dist-info/METADATA"
   mkfifo "$site/torch/lib/libc10.so"
-  timeout 20 ringup detect --root "$node" >/dev/null
+  timeout 200 ringup detect --root "$node" >/dev/null
   detect
   expect_json '[.frameworks[] | [.name, .version]]' '[["torch","2.1.0"],["keras","3.0.0"],["jax","0.4.0"]]'
   expect_json '[.problems[] | select(.reason == "not a regular file")] | length' 3

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # diagnose.bats - ringup diagnose
+# needs: cpu
+# tests: src/cli/cmd_diagnose.c src/diagnose tests/diagnose
 
 load ../lib/helper
 

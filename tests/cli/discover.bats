@@ -1,7 +1,10 @@
 #!/usr/bin/env bats
 # discover.bats - ranks are found under real launchers.
+# needs: cpu
+# tests: src/wire/discover.c src/wire/discover.h tests/programs/whereami.c tests/lib/real.bash
 
 load ../lib/helper
+load ../lib/real
 
 whereami=$PWD/tests/programs/whereami
 
@@ -9,7 +12,7 @@ whereami=$PWD/tests/programs/whereami
 mpi() {
   command -v mpirun >/dev/null || skip "mpirun is not installed"
   [[ $(mpirun --version 2>/dev/null) == *"Open MPI"* ]] || skip "mpirun is not Open MPI's"
-  timeout 60 mpirun --allow-run-as-root --oversubscribe "$@"
+  timeout 200 mpirun --allow-run-as-root --oversubscribe "$@"
 }
 
 # alone - forget what an outer launcher may have set.
@@ -71,7 +74,7 @@ setup() { alone; }
 
 @test "mpiexec of MPICH: three ranks, one key" {
   command -v mpiexec.hydra >/dev/null || skip "MPICH is not installed"
-  run timeout 60 mpiexec.hydra -np 3 "$whereami"
+  run timeout 200 mpiexec.hydra -np 3 "$whereami"
   expect_status 0
   local r
   for r in 0 1 2; do
@@ -82,9 +85,9 @@ setup() { alone; }
 
 @test "torchrun itself: two ranks, one key" {
   local python=${RINGUP_TEST_PYTHON:-python3}
-  "$python" -c 'import torch.distributed.run' 2>/dev/null || skip "torch is not installed for $python"
+  has_torch "$python" distributed/run.py || skip "torch is not installed for $python"
   # It leaves a folder for logs behind.
-  TMPDIR=$BATS_TEST_TMPDIR run timeout 120 "$python" -m torch.distributed.run --nproc-per-node 2 --no-python "$whereami"
+  TMPDIR=$BATS_TEST_TMPDIR run timeout 200 "$python" -m torch.distributed.run --nproc-per-node 2 --no-python "$whereami"
   expect_status 0
   grep -q '^source=torchrun rank=0 size=2 local_rank=0 local_size=2 spans=0 key=torchrun ' <<<"$output"
   grep -q '^source=torchrun rank=1 size=2 local_rank=1 local_size=2 spans=0 key=torchrun ' <<<"$output"

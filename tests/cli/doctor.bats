@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # doctor.bats - ringup doctor says what is wrong with a node, why, and what to do.
+# needs: cpu
+# tests: src/cli/cmd_doctor.c src/doctor src/detect src/rebuild src/host src/base tests/lib/node.bash
 # shellcheck disable=SC2154
 
 load ../lib/helper

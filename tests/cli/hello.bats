@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # hello.bats - ringup hello joins whatever job there is, and knows what the sum must be.
+# needs: cpu
+# tests: src/cli/cmd_hello.c src/api src/engine src/wire src/launch
 
 load ../lib/helper
 
@@ -26,7 +28,7 @@ setup() {
   [[ -x ${RINGUP_TEST_OPENMPI:-} && -e ${builddir:-.}/.libs/ringup-mpi-openmpi.so ]] ||
     skip "configured without Open MPI"
   export RINGUP_BACKEND=mpi
-  run timeout -k 5 60 "$RINGUP_TEST_OPENMPI" --allow-run-as-root --oversubscribe -np 2 \
+  run timeout -k 5 200 "$RINGUP_TEST_OPENMPI" --allow-run-as-root --oversubscribe -np 2 \
     -x RINGUP_BACKEND -x RINGUP_MPI="${builddir:-.}/.libs/ringup-mpi-openmpi.so" ringup hello
   expect_status 0
   grep -q '^2 ranks on 1 host by the back end mpi: ' <<<"$output"

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # job.bats - a program that uses ringup.h, started in every way there is.
+# needs: cpu
+# tests: src/ringup.h src/api src/engine src/backend src/coll src/wire src/launch tests/programs/sum.c
 
 load ../lib/helper
 
@@ -10,7 +12,7 @@ mpisum=$PWD/tests/programs/mpisum
 mpi() {
   command -v mpirun >/dev/null || skip "mpirun is not installed"
   [[ $(mpirun --version 2>/dev/null) == *"Open MPI"* ]] || skip "mpirun is not Open MPI's"
-  timeout 60 mpirun --allow-run-as-root --oversubscribe "$@"
+  timeout 200 mpirun --allow-run-as-root --oversubscribe "$@"
 }
 
 # all_agree N - the output has a line of each of N ranks that found the right results.
@@ -31,20 +33,20 @@ setup() {
 }
 
 @test "alone it is a job of one" {
-  run timeout 60 "$sum"
+  run timeout 200 "$sum"
   expect_status 0
   all_agree 1
   [[ $output == *"agree; self,"* ]]
 }
 
 @test "ringup run -np 4" {
-  run timeout 60 ringup run -np 4 -- "$sum"
+  run timeout 200 ringup run -np 4 -- "$sum"
   expect_status 0
   all_agree 4
 }
 
 @test "ringup run -np 9, more ranks than this machine's share" {
-  run timeout 120 ringup run -np 9 "$sum"
+  run timeout 200 ringup run -np 9 "$sum"
   expect_status 0
   all_agree 9
 }
@@ -65,7 +67,7 @@ setup() {
 }
 
 @test "ranks that disagree are told so, all of them, and go on" {
-  run timeout 60 ringup run -np 3 -- "$sum" differ
+  run timeout 200 ringup run -np 3 -- "$sum" differ
   expect_status 0
   [[ $(grep -c 'differ: ranks disagree about the operation: .*differ' <<<"$output") -eq 3 ]]
   [[ $output == *10*11* || $output == *11*10* ]]
@@ -73,7 +75,7 @@ setup() {
 }
 
 @test "a rank that is killed is named by the others, and by the launcher" {
-  run timeout 60 ringup run -np 3 -- "$sum" die
+  run timeout 200 ringup run -np 3 -- "$sum" die
   expect_status 137
   grep -qE 'rank 0: .*: a peer is gone: .*rank 2' <<<"$output"
   grep -qE 'rank 1: .*: a peer is gone: .*rank 2' <<<"$output"
@@ -81,13 +83,13 @@ setup() {
 }
 
 @test "a back end that does not exist is an error, not another one" {
-  RINGUP_BACKEND=pigeon run timeout 60 "$sum"
+  RINGUP_BACKEND=pigeon run timeout 200 "$sum"
   expect_status 3
   [[ $output == *pigeon* ]]
 }
 
 @test "a misspelt setting is a warning in a program" {
-  RINGUP_FUSION_BITES=1 run timeout 60 "$sum"
+  RINGUP_FUSION_BITES=1 run timeout 200 "$sum"
   expect_status 0
   [[ $output == *"RINGUP_FUSION_BITES is not a setting"* ]]
 }

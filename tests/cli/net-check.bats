@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # net-check.bats - ringup net check: recorded checks, judged, printed and drawn.
+# needs: cpu
+# tests: src/cli/cmd_net_check.c src/cli/targets.c src/cli/matrix.c src/probe tests/fuzz/seeds/facts
 
 load ../lib/helper
 
@@ -49,11 +51,11 @@ stop_server() {
 @test "a timeout that cannot be waited for is refused" {
   local n
   for n in -1 2147484 4294968; do
-    run timeout 20 ringup net check --timeout "$n" --ssh false n1 n2
+    run timeout 200 ringup net check --timeout "$n" --ssh false n1 n2
     expect_status 2
     [[ $output == *"--timeout=$n: not 0 to 2147483 seconds"* ]]
   done
-  run timeout 20 ringup net fix --timeout -1 --ssh false --nodes n1,n2 --dry-run
+  run timeout 200 ringup net fix --timeout -1 --ssh false --nodes n1,n2 --dry-run
   expect_status 2
 }
 
@@ -117,8 +119,8 @@ stop_server() {
 
 @test "a FIFO named as output is written to" {
   mkfifo "$BATS_TEST_TMPDIR/fifo"
-  timeout 20 cat "$BATS_TEST_TMPDIR/fifo" >"$BATS_TEST_TMPDIR/read" &
-  run timeout 20 ringup net check --from "$seeds/check5.json" --html "$BATS_TEST_TMPDIR/fifo"
+  timeout 200 cat "$BATS_TEST_TMPDIR/fifo" >"$BATS_TEST_TMPDIR/read" &
+  run timeout 200 ringup net check --from "$seeds/check5.json" --html "$BATS_TEST_TMPDIR/fifo"
   expect_status 1
   wait $!
   [[ -p $BATS_TEST_TMPDIR/fifo && $(<"$BATS_TEST_TMPDIR/read") == *'</html>'* ]]
@@ -126,7 +128,7 @@ stop_server() {
 
 # browse FILE PICTURE - show it in a real browser; what its console says goes to stdout.
 browse() {
-  timeout 60 "$browser" --headless --no-sandbox --disable-gpu --disable-background-networking \
+  timeout 200 "$browser" --headless --no-sandbox --disable-gpu --disable-background-networking \
     --user-data-dir="$BATS_TEST_TMPDIR/profile" --enable-logging=stderr --window-size=1200,1600 \
     --screenshot="$2" "file://$1" 2>&1 >/dev/null | grep CONSOLE || true
 }

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # net-lint.bats - ringup net snapshot and ringup net lint
+# needs: cpu
+# tests: src/cli/cmd_net_lint.c src/cli/cmd_net_snapshot.c src/nicpick src/host src/base
 
 load ../lib/helper
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # net.bats - ringup net
+# needs: cpu
+# tests: src/cli/cmd_net_explain.c src/cli/cmd_net_snapshot.c src/cli/cmd_net.c src/nicpick src/host src/base tests/lib/machine.bash
 
 load ../lib/helper
 load ../lib/machine
@@ -174,10 +176,10 @@ of_lib() {
   ln -s node.json link
   touch node.json
   mkfifo fifo
-  timeout 20 ringup net snapshot -o link
+  timeout 200 ringup net snapshot -o link
   [[ -L link && $(<node.json) == *'"ringup.net.snapshot/1"'* ]]
-  timeout 20 cat fifo >read &
-  timeout 20 ringup net snapshot -o fifo
+  timeout 200 cat fifo >read &
+  timeout 200 ringup net snapshot -o fifo
   wait $!
   [[ -p fifo && $(<read) == *'"ringup.net.snapshot/1"'* ]]
 }

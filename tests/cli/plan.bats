@@ -1,9 +1,12 @@
 #!/usr/bin/env bats
 # plan.bats - ringup plan decides what to build, from trees of nodes and from this one.
+# needs: cpu
+# tests: src/cli/cmd_plan.c src/rebuild src/detect src/base tests/lib/node.bash tests/lib/real.bash
 # shellcheck disable=SC2030,SC2031,SC2154
 
 load ../lib/helper
 load ../lib/node
+load ../lib/real
 bats_require_minimum_version 1.5.0
 
 setup() { mkdir -p "$node/etc" "$node/usr/bin"; }
@@ -218,24 +221,36 @@ for name in sys.argv[1:]:
     ctypes.CDLL(name, mode=os.RTLD_NOW | os.RTLD_GLOBAL)' "$@"
 }
 
-# Framework and engine of both ABIs, really compiled, really loaded: the plan's ABI is the one that loads.
-matrix() {
-  local framework extension outcome flag
-  command -v "$1" >/dev/null || skip "$1 is not installed"
+# framework ABI - a torch of this ABI, for which the plan has the same; made by the first that asks
+# for it, and in $framework then.
+framework() {
+  framework=$BATS_FILE_TMPDIR/torch-$1
+  [[ ! -e $framework ]] || return 0
   cxx=$(command -v g++) || skip "no g++ to build the framework with"
   real_python
-  printf '#include <ATen/ATen.h>\nextern "C" size_t ask() { return c10::shout("a").size(); }\n' >"$BATS_TEST_TMPDIR/ext.cc"
-  for framework in 0 1; do
-    torch_of "$framework" 9.3.1
-    live 0 --engine horovod --for torch
-    expect_json .cxx11_abi "$framework"
+  torch_of "$1" 9.3.1
+  live 0 --engine horovod --for torch
+  expect_json .cxx11_abi "$1"
+  cp -a "$site/torch" "$framework"
+}
+
+# matrix COMPILER - framework and engine of both ABIs, really compiled, really loaded: the plan's ABI
+# is the one that loads.
+matrix() {
+  local abi extension ext=$BATS_TEST_TMPDIR/ext outcome want
+  command -v "$1" >/dev/null || skip "$1 is not installed"
+  printf '#include <ATen/ATen.h>\nextern "C" size_t ask() { return c10::shout("a").size(); }\n' >"$ext.cc"
+  for extension in 0 1; do
+    framework "$extension"
+    "$1" -shared -fPIC -std=c++17 -D_GLIBCXX_USE_CXX11_ABI=$extension -I"$framework/include" -o "$ext-$extension.so" "$ext.cc"
+  done
+  for abi in 0 1; do
+    framework "$abi"
     for extension in 0 1; do
-      "$1" -shared -fPIC -std=c++17 -D_GLIBCXX_USE_CXX11_ABI=$extension -I"$site/torch/include" \
-        -o "$BATS_TEST_TMPDIR/ext.so" "$BATS_TEST_TMPDIR/ext.cc"
       outcome=fails
-      ! loads "$site/torch/lib/libc10.so" "$BATS_TEST_TMPDIR/ext.so" 2>"$BATS_TEST_TMPDIR/why" || outcome=loads
-      [[ $framework == "$extension" ]] && flag=loads || flag=fails
-      [[ $outcome == "$flag" ]] || { echo "framework $framework, extension $extension: $outcome"; return 1; }
+      ! loads "$framework/lib/libc10.so" "$ext-$extension.so" 2>"$BATS_TEST_TMPDIR/why" || outcome=loads
+      [[ $abi == "$extension" ]] && want=loads || want=fails
+      [[ $outcome == "$want" ]] || { echo "framework $abi, extension $extension: $outcome"; return 1; }
       [[ $outcome == loads ]] || grep -q 'undefined symbol.*shout' "$BATS_TEST_TMPDIR/why"
     done
   done
@@ -261,7 +276,7 @@ matrix() {
 @test "a real torch: ringup's plan and horovod's" {
   local py=${RINGUP_TEST_PYTHON:-python3}
   need_cxx
-  "$py" -c 'import torch' 2>/dev/null || skip "$py has no torch"
+  has_torch "$py" || skip "$py has no torch"
   command -v jq >/dev/null || skip "jq is not installed"
   run --separate-stderr ringup plan --json --python "$py" --for torch
   expect_status 0

@@ -1,8 +1,17 @@
 #!/usr/bin/env bats
 # rebuild-real.bats - upstream's Horovod really built for real frameworks, and trained with.
+# needs: cpu
+# tests: src/cli/cmd_rebuild.c src/rebuild src/detect/torch.c src/detect/tensorflow.c src/detect/keras.c tests/lib/engine.bash tests/lib/real.bash
+#
+# To compile it takes minutes of processors, which is for the long form.  Without it all is done but
+# that: upstream's release is got, edited by the recipe and configured for the torch that is here.
+# rebuild-done.bats builds, installs and proves a small engine by the same code, and modules.bats has
+# the same proof train with the torch that is here.
 # shellcheck disable=SC2030,SC2031,SC2154
 
 load ../lib/helper
+load ../lib/engine
+load ../lib/real
 
 bats_require_minimum_version 1.5.0
 
@@ -10,6 +19,41 @@ setup() {
   command -v cmake g++ >/dev/null || skip "no cmake or no g++"
   export TMPDIR=${TMPDIR:-/tmp}
   venv=$BATS_TEST_TMPDIR/venv
+}
+
+# cmake_stub - CMake configures, and fails when it is to build: the flags of the compiler are in
+# $flags then, and the sources as they have been edited in $edited.
+cmake_stub() {
+  local real
+  real=$(command -v cmake)
+  flags=$BATS_TEST_TMPDIR/record/flags edited=$BATS_TEST_TMPDIR/record/edited
+  mkdir -m 777 "$BATS_TEST_TMPDIR/record"
+  stub cmake "case \" \$* \" in *' --build '*) ;; *) exec $real \"\$@\" ;; esac
+cat \$(find . -name flags.make) >$flags
+cp -r \$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' CMakeCache.txt) $edited
+echo 'CMake Error: not built, on purpose'
+exit 1"
+  install -m 666 /dev/null "$calls"
+}
+
+@test "torch: upstream's release is got and edited, and configured for the torch that is here" {
+  local python=${RINGUP_TEST_PYTHON:-python3} site log
+  has_torch "$python" || skip "$python has no torch"
+  "$python" -m venv --without-pip "$venv" || skip "$python makes no environments"
+  site=$(engine_site "$venv/bin/python")
+  echo "import site; site.addsitedir('$(engine_site "$python")')" >"$site/torch.pth"
+  chmod 755 "$BATS_TEST_TMPDIR" "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"
+  cmake_stub
+  run --separate-stderr ringup rebuild --engine horovod --for torch --python "$venv" --accept CVE-2024-10190 --without-mpi --json
+  log=$(jq -r .log <<<"$output")
+  [[ $(jq -r .reason <<<"$output") != network ]] || skip "cannot get Horovod or what it needs"
+  expect_status 1
+  [[ $(jq -r '[.result, .reason, .error] | join(" ")' <<<"$output") == "failed compile the build failed: CMake Error: not built, on purpose" ]] || {
+    echo "$stderr"
+    tail -n 40 "$log"
+    return 1
+  }
+  rm "$log"
 }
 
 # long - half an hour of processors and some gigabytes from the network.
@@ -54,6 +98,7 @@ in_two_ranks() {
 }
 
 @test "torch 2.13, which unedited Horovod does not compile with" {
+  long
   environment "${RINGUP_TEST_TORCH:-torch==2.13.0}"
   rebuild --without-mpi
   [[ $output == *"proved: torch 2.13.0"*"over gloo"* ]]

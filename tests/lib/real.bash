@@ -39,12 +39,21 @@ ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(v))
 print("%d.%d.%d" % (v.value // 10000, v.value // 100 % 100, v.value % 100))' "$nccl")
 }
 
-# need_torch - a Python that has torch, which takes seconds to load: so it is looked for, and whoever
-# loads it will hear whether it has Gloo; sets $python.
+# need_torch - a Python that has torch with Gloo; sets $python.  To import torch takes seconds, so
+# it is asked itself only where its headers do not tell.
 need_torch() {
   python=${RINGUP_TEST_PYTHON:-python3}
-  "$python" -Ic 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null ||
-    skip "no torch in $python; RINGUP_TEST_PYTHON names another"
+  has_torch "$python" include/torch/csrc/distributed/c10d/ProcessGroupGloo.hpp ||
+    "$python" -c 'import torch.distributed as d; assert d.is_gloo_available()' 2>/dev/null ||
+    skip "no torch with Gloo in $python; RINGUP_TEST_PYTHON names another"
+}
+
+# has_torch PYTHON [FILE] - has it torch, and torch this file?  Nothing is imported.
+has_torch() {
+  "$1" -c 'import importlib.util, os, sys
+torch = importlib.util.find_spec("torch")
+sys.exit(not torch or not os.path.exists(os.path.join(torch.submodule_search_locations[0], sys.argv[1])))' \
+    "${2:-}" 2>/dev/null
 }
 
 # need_ssh - sets $sshd.
