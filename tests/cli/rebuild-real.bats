@@ -37,11 +37,12 @@ exit 1"
 }
 
 @test "torch: upstream's release is got and edited, and configured for the torch that is here" {
-  local python=${RINGUP_TEST_PYTHON:-python3} site log
+  local python=${RINGUP_TEST_PYTHON:-python3} site log abi standard
+  command -v jq >/dev/null || skip "jq is not installed"
   has_torch "$python" || skip "$python has no torch"
   "$python" -m venv --without-pip "$venv" || skip "$python makes no environments"
   site=$(engine_site "$venv/bin/python")
-  echo "import site; site.addsitedir('$(engine_site "$python")')" >"$site/torch.pth"
+  engine_site "$python" >"$site/torch.pth"
   chmod 755 "$BATS_TEST_TMPDIR" "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"
   cmake_stub
   run --separate-stderr ringup rebuild --engine horovod --for torch --python "$venv" --accept CVE-2024-10190 --without-mpi --json
@@ -54,6 +55,18 @@ exit 1"
     return 1
   }
   rm "$log"
+  [[ ! -e $site/horovod && ! -e $site/.ringup-rebuild ]]
+  # The plan has asked a compiler what torch's headers want.
+  [[ $(jq -c '.plan | [.possible, .compiler.installed, .cxx_standard >= 17, .frameworks[0].cxx_standard_by,
+    ([.disagreements[] | select(.about | test("ABI"))] | length)]' <<<"$output") == '[true,true,true,"probe",0]' ]]
+  # What frameworks share and Gloo, and what includes torch's headers, are compiled as torch wants.
+  read -r abi standard < <(jq -r '.plan | [.cxx11_abi, .cxx_standard] | join(" ")' <<<"$output")
+  grep -qE "^CXX_FLAGS = .*-D_GLIBCXX_USE_CXX11_ABI=$abi .*-std=[a-z]+\+\+$standard( |\$)" "$flags"
+  not grep -E '^CXX_FLAGS = .*-std=[a-z]+\+\+1[14]$' "$flags"
+  [[ $(jq -r '.plan.edits | length' <<<"$output") -gt 8 ]]
+  grep -qF "import sysconfig; print(sysconfig.get_paths()['include'])" "$edited/horovod/torch/CMakeLists.txt"
+  [[ $(grep -cF 'def zero_grad(self, *args, **named):' "$edited/horovod/torch/optimizer.py") -eq 2 ]]
+  grep -qx 'from shutil import which as find_executable' "$edited/horovod/runner/js_run.py"
 }
 
 # long - half an hour of processors and some gigabytes from the network.

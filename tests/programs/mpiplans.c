@@ -155,8 +155,8 @@ static int scatter(struct plan p, uint64_t count, int in_place)
 }
 
 /*
- * Lengths are those where the way changes: of nothing, of one element, within a line, of what every
- * rank adds up for itself, of what is cut into slices, of several windows.
+ * Lengths are those where the way changes: of nothing, of one element, within a line, of what
+ * every rank adds up for itself, of what is cut into slices, of several windows.
  *
  * Without the long form, of five pairs of type and operation one has them all: with another
  * number of ranks another pair, and among these are every type and every operation.  All others
