@@ -368,20 +368,27 @@ TOOL_SOURCES += \
 	%reldir%/cli/settled.c %reldir%/cli/settled.h \
 	%reldir%/cli/targets.c %reldir%/cli/targets.h
 
-# Everything, compiled once.  The shared library, the command and the unit
-# tests all link these, so tests see hidden symbols and no process has two copies.
-noinst_LTLIBRARIES += %reldir%/libcore.la %reldir%/libtool.la
-%canon_reldir%_libcore_la_SOURCES = $(CORE_SOURCES)
-%canon_reldir%_libcore_la_LIBADD  = $(SODIUM_LIBS) $(MNL_LIBS) -lm
-%canon_reldir%_libtool_la_SOURCES = $(TOOL_SOURCES)
-%canon_reldir%_libtool_la_LIBADD  = $(JANSSON_LIBS)
+# Everything, compiled once, as it can stand in a shared library.  That library, the command and the
+# unit tests link these archives, so tests see hidden symbols and no process has two copies.
+noinst_LIBRARIES += %reldir%/libcore.a %reldir%/libcommand.a
+%canon_reldir%_libcore_a_SOURCES    = $(CORE_SOURCES)
+%canon_reldir%_libcommand_a_SOURCES = $(TOOL_SOURCES)
+CORE_LIBS    = %reldir%/libcore.a $(SODIUM_LIBS) $(MNL_LIBS) -lm
+COMMAND_LIBS = %reldir%/libcommand.a $(JANSSON_LIBS)
 
 lib_LTLIBRARIES += libringup.la
 libringup_la_SOURCES =
-libringup_la_LIBADD  = %reldir%/libcore.la
-libringup_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
+# Libraries come behind the archive that needs them: libtool keeps the order of flags for the linker only.
+libringup_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined -shared \
+	-Wl,--whole-archive,%reldir%/libcore.a,--no-whole-archive \
+	$(foreach lib,$(SODIUM_LIBS) $(MNL_LIBS) -lm,-Wl,$(lib)) \
 	-Wl,--version-script=$(srcdir)/%reldir%/libringup.map
-EXTRA_libringup_la_DEPENDENCIES = %reldir%/libringup.map
+EXTRA_libringup_la_DEPENDENCIES = %reldir%/libcore.a %reldir%/libringup.map
+# --enable-static: the same objects, as an archive.
+if STATIC
+lib_LIBRARIES += libringup.a
+libringup_a_SOURCES = $(CORE_SOURCES)
+endif
 
 # The back end mpi, once for each MPI of the node; libringup.so loads the one it needs.
 if HAVE_OPENMPI
@@ -403,6 +410,6 @@ ringup_mpi_mpich_la_LDFLAGS    = $(MPI_MODULE_LDFLAGS)
 
 bin_PROGRAMS += ringup
 ringup_SOURCES = %reldir%/cli/main.c
-ringup_LDADD = %reldir%/libtool.la %reldir%/libcore.la
+ringup_LDADD = $(COMMAND_LIBS) $(CORE_LIBS)
 
 EXTRA_DIST += %reldir%/layers %reldir%/libringup.map

@@ -314,7 +314,7 @@ EXTRA_DIST     += %reldir%/model/engine.pml
 EXTRA_DIST     += %reldir%/dist/loops.c
 TESTS          += $(MODEL_TESTS)
 check_PROGRAMS += $(UNIT_TESTS)
-LDADD           = src/libtool.la src/libcore.la
+LDADD           = $(COMMAND_LIBS) $(CORE_LIBS)
 AM_CPPFLAGS    += -I$(srcdir)/tests
 
 # sim: the steps of more hosts than there are machines

@@ -44,3 +44,8 @@ setup() {
   run "$src/configure" -q --cache-file=cache --without-mpi --with-cuda=/nonexistent
   [[ $status -ne 0 && $output == *"--with-cuda=/nonexistent: "* ]]
 }
+
+@test "without a shared library there is nothing to load, so that is refused" {
+  run "$src/configure" -q --cache-file=cache --disable-shared
+  [[ $status -ne 0 && $output == *"--disable-shared: Python and MPI load libringup.so"* ]]
+}
