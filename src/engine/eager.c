@@ -173,11 +173,30 @@ bool eager_try(struct lane *l, struct ringup_op *op)
 	return finish(l, op);
 }
 
+/*
+ * has_changed - has another rank changed its mind about this round?
+ *
+ * eager_missing() need not look at all lines.  If this operation has arrived the long way
+ * anywhere, all are looked at: the rank that changed its mind calls once, and nobody calls
+ * again.
+ */
+static bool has_changed(const struct lane *l, const struct ringup_op *op)
+{
+	int missing = eager_missing(l, op->id, op->round);
+	struct lines at;
+
+	if (missing < 0 || l->ledger->span ||
+	    !(ledger_arrived(l->ledger, op->id) % (uint64_t)l->team.size))
+		return missing == -2;
+	at = ledger_lines(l->ledger, op->id, op->round);
+	return missing_of(l, &at, op->round, false) == -2;
+}
+
 bool eager_look(struct lane *l, struct ringup_op *op)
 {
 	if (!op_is_eager(op) || op_is_done(op))
 		return false;
-	if (eager_missing(l, op->id, op->round) != -2)
+	if (!has_changed(l, op))
 		return finish(l, op);
 	make_stream(l, op);
 	return false;

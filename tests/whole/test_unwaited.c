@@ -347,12 +347,17 @@ static void afresh(const char *what, int size,
 
 int main(void)
 {
+	/* A tick each half second would look at what nobody looks at, and hide that. */
+	setenv("RINGUP_LIVENESS", "0", 1);
+	setenv("RINGUP_STALL_CHECK", "0", 1);
 	afresh("a mind changed after a small one has been started", 2, mind_changed_later);
 	afresh("a mind changed after a small one has been started", 4, mind_changed_later);
 	afresh("a mind changed before", 2, mind_changed_before);
 	afresh("a mind changed before", 4, mind_changed_before);
 	afresh("a mind changed while another thing is looked at", 2, mind_changed_meanwhile);
 	afresh("a mind changed while another thing is looked at", 4, mind_changed_meanwhile);
+	unsetenv("RINGUP_LIVENESS");
+	unsetenv("RINGUP_STALL_CHECK");
 	afresh("not looked at", 3, not_looked_at);
 	afresh("the last to join", 2, last_to_join);
 	afresh("the last to join", 4, last_to_join);
