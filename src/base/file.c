@@ -259,8 +259,7 @@ bool file_identity(int dir, const char *name, struct file_identity *id)
 			id->born_ns = x.stx_btime.tv_sec * 1000000000LL + x.stx_btime.tv_nsec;
 		return true;
 	}
-	if (errno != ENOSYS)
-		return false;
+	/* Old kernels lack the call, and some containers refuse it. */
 #endif
 	if (fstatat(dir, name, &st, how))
 		return false;

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/forks.h"
 #include "base/futex.h"
 #include "base/pidstat.h"
 #include "ringup.h"
@@ -29,7 +30,7 @@ enum {
 	SKIP_MOST = 512,
 	PART_NS = 100000,     /* between two moves, each of which costs about 10 us */
 	SETTLE_MS = 100,      /* many times what is written between two looks whether to stop */
-	UNSETTLED_MS = 10000, /* by whom runs, but gets no processor */
+	UNSETTLED_MS = 10000, /* the most, for a thread that runs but gets no processor */
 };
 
 /* What this process knocks with, at whosever door. */
@@ -388,12 +389,24 @@ void seat_kick(const struct row *w, int rank)
 		futex_wake(&s->kick);
 }
 
+/* own_thread - this thread's number; the kernel is asked once for each thread and process. */
+static uint32_t own_thread(void)
+{
+	static _Thread_local uint32_t thread, forks;
+
+	if (!thread || forks != forks_seen()) {
+		thread = (uint32_t)syscall(SYS_gettid);
+		forks = forks_seen();
+	}
+	return thread;
+}
+
 bool seat_go_abroad(const struct row *w, const uint32_t *abort)
 {
 	uint32_t *abroad = &seat_at(w, w->me)->abroad;
 
 	/* Either we see that all is over, or who has ended it sees us. */
-	__atomic_store_n(abroad, (uint32_t)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
+	__atomic_store_n(abroad, own_thread(), __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(abort, __ATOMIC_RELAXED))
 		return true;
