@@ -129,6 +129,14 @@ def test_from_install_to_uninstall(python):
     assert install("--python", python, "--uninstall").returncode == 0
 
 
+def test_nothing_lies_beside_the_python_that_is_asked(tmp_path):
+    fake, seen = tmp_path / "python3", tmp_path / "seen"
+    fake.write_text(f'#!/bin/sh\nls -A >"{seen}"\nexit 1\n')
+    fake.chmod(0o755)
+    p = install("--python", str(fake), "--check")
+    assert p.returncode == 1 and seen.read_text() == ""
+
+
 def test_check_says_no_where_nothing_is_installed(python):
     p = install("--python", python, "--check")
     assert p.returncode == 1 and "does not have ringup" in p.stdout
