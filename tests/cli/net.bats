@@ -91,10 +91,12 @@ of_lib() {
   HOME=$home run bash -c "ringup net explain --json --lib nccl --version 2.30.3 |
     jq -r '.libraries[0] | .roles[0].picks[0].interface, .settings[0].value, .settings[0].source'"
   [[ $output == "lo"$'\n'"=lo"$'\n'"$home/.nccl.conf:1" ]]
-  HOME=$home run bash -c "ringup net explain --json --lib nccl --version 2.29.7 | jq -r '.libraries[0].settings | length'"
+  # The node may have settings of its own, in /etc/nccl.conf.
+  HOME=$home run bash -c "ringup net explain --json --lib nccl --version 2.29.7 |
+    jq -r '[.libraries[0].settings[] | select(.source | startswith(\"$home\"))] | length'"
   [[ $output == 0 ]]
   NCCL_CONF_FILE=$home/.nccl.conf run bash -c "ringup net explain --json --lib nccl --version 2.22.3 |
-    jq -r '.libraries[0].settings | length'"
+    jq -r '[.libraries[0].settings[] | select(.source | startswith(\"$home\"))] | length'"
   [[ $output == 0 ]]
   NCCL_CONF_FILE=$home/.nccl.conf run bash -c "ringup net explain --json --lib nccl --version 2.23.4 |
     jq -r '.libraries[0] | .roles[0].error.result, (.settings[] | .name)'"
