@@ -15,19 +15,7 @@ PY_LOG_COMPILER        = timeout -k 10 900 $(srcdir)/%reldir%/py/run
 BATS_LOG_DRIVER_FLAGS  = --ignore-exit
 PY_LOG_DRIVER_FLAGS    = --ignore-exit
 
-# What tests see: the built command and library first, and where things are.
-# A test that needs Python packages uses $RINGUP_TEST_PYTHON; see tests/run.
-AM_TESTS_ENVIRONMENT = \
-	PATH='$(abs_builddir)':$$PATH; export PATH; \
-	LD_LIBRARY_PATH='$(abs_builddir)/.libs'$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH}; export LD_LIBRARY_PATH; \
-	srcdir='$(abs_srcdir)'; export srcdir; \
-	builddir='$(abs_builddir)'; export builddir; \
-	SHELLCHECK='$(SHELLCHECK)'; export SHELLCHECK; \
-	CC='$(CC)'; export CC; \
-	RINGUP_TEST_PYTHON=$${RINGUP_TEST_PYTHON:-'$(PYTHON3)'}; export RINGUP_TEST_PYTHON; \
-	RINGUP_TEST_MPIRUN='$(MPIRUN)'; export RINGUP_TEST_MPIRUN; \
-	RINGUP_TEST_OPENMPI='$(OPENMPI_RUN)'; export RINGUP_TEST_OPENMPI; \
-	RINGUP_TEST_MPICH='$(MPICH_RUN)'; export RINGUP_TEST_MPICH;
+AM_TESTS_ENVIRONMENT = . '$(abs_builddir)/%reldir%/environment';
 
 # unit: one program per source file; links the core, sees hidden symbols
 UNIT_TESTS = \
@@ -229,7 +217,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_stamp_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_stamp.c
 %canon_reldir%_fuzz_replay_tree_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_tree.c
 TESTS += $(FUZZ_TESTS)
-EXTRA_DIST += %reldir%/fuzz/search %reldir%/fuzz/seeds
+EXTRA_DIST += %reldir%/fuzz/search %reldir%/fuzz/search.bats %reldir%/fuzz/seeds
 
 # make fuzz: everything is compiled anew for it, as for an archive, so that a target which includes a
 # source has no second copy of it.  Each target searches for itself; what one finds ends no other.
@@ -528,6 +516,7 @@ LINT_TESTS = \
 	%reldir%/lint/registry.bats \
 	%reldir%/lint/format.bats \
 	%reldir%/lint/library.bats \
+	%reldir%/lint/tiers.bats \
 	%reldir%/lint/needs.bats \
 	%reldir%/lint/words.bats \
 	%reldir%/lint/python.bats \
@@ -539,7 +528,7 @@ TESTS      += $(UNIT_TESTS) $(PY_TESTS)
 if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
-EXTRA_DIST += .ci/run %reldir%/run $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
+EXTRA_DIST += .ci/run %reldir%/run %reldir%/budgets $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
 	%reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h %reldir%/rounds.h \
 	%reldir%/lint/map.sh %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
@@ -556,26 +545,57 @@ EXTRA_DIST += \
 	%reldir%/net/cases/openmpi5.json \
 	%reldir%/net/cases/ucx.json
 EXTRA_DIST += %reldir%/fault/endure.py %reldir%/fault/measure.py %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
+EXTRA_DIST += %reldir%/lib/affected.awk %reldir%/lib/affected.bash %reldir%/lib/costs.awk %reldir%/lib/jobs.bash \
+	%reldir%/lib/prepare.bash %reldir%/lib/results.bash %reldir%/lib/tap.awk %reldir%/lib/trees.bash
 EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/nodes.bash %reldir%/lib/scenes.bash %reldir%/lib/space.bash
-EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/space.bash
 EXTRA_DIST += %reldir%/lib/await.bash %reldir%/lib/bench.bash %reldir%/lib/mpi.bash
 EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup libringup.la
 
-REBUILD_TESTS = %reldir%/cli/rebuild-real.bats
+REBUILD_TESTS = %reldir%/cli/rebuild-torch.bats
+UPGRADE_TESTS = %reldir%/cli/rebuild-upgrade.bats
+EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 
-# make check-long: the faults again, hundreds of times and with the limits of real jobs; tensors
-# of more than 2^31 elements; and Horovod built for real frameworks
-check-long: ; RINGUP_TEST_LONG=1 $(MAKE) check TESTS='$(FAULT_TESTS) $(WHOLE_TESTS) $(REBUILD_TESTS)' \
-	LOG_COMPILER='timeout -k 10 7200' \
-	BATS_LOG_COMPILER='timeout -k 10 7200 $(BATS) --tap'
-.PHONY: check-long
+# Tiers, for tests/run.  The gate is all of $(TESTS) in their short form; ThreadSanitizer runs programs with
+# threads, the other sanitizers all programs in C, and the seeds of the fuzz targets nobody else.
+# What is too long for every change is a shard: the named tests of a build in their long form
+# (RINGUP_TEST_LONG=1).  SHARD_NAME lists TREE:TEST; each of these but those of SHARD_ONLY has a
+# short form in the gate.
+SHARDS = arm bench big fuzz horovod launch machines model modules races upgrade
+SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
+SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
+SHARD_fuzz     = gcc:%reldir%/fuzz/search.bats
+SHARD_bench    = gcc:%reldir%/cli/bench-peers.bats gcc:%reldir%/cli/bench-programs.bats \
+	gcc:%reldir%/cli/bench-results.bats gcc:%reldir%/cli/mpi-plans.bats
+SHARD_horovod  = $(REBUILD_TESTS:%=gcc:%)
+SHARD_upgrade  = $(UPGRADE_TESTS:%=gcc:%)
+SHARD_modules  = gcc:%reldir%/cli/modules.bats
+SHARD_machines = gcc:%reldir%/cluster/net-chance.bats
+SHARD_model    = $(MODEL_TESTS:%=gcc:%) gcc:%reldir%/model/spin.bats
+SHARD_launch   = gcc:%reldir%/py/test_digits.py
+SHARD_races    = $(THREADED_TESTS:%=tsan:%)
+# No short form: the gate replays the seeds, and builds a small engine and configures Horovod's.
+SHARD_ONLY = %reldir%/fuzz/search.bats $(REBUILD_TESTS) $(UPGRADE_TESTS)
+# CI draws none of these: a fresh Debian, and faults with the limits of real jobs, take longer.
+LONG_SHARDS = faults fresh
+SHARD_faults = $(FAULT_TESTS:%=gcc:%) $(GROWTH_TESTS:%=gcc:%)
+SHARD_fresh = gcc:%reldir%/fresh/fresh.bats
 
-# make list-tests: the name of every test, for tests/run
-list-tests: ; @printf '%s\n' $(TESTS)
-.PHONY: list-tests
+# make list-tests: lines "gate TREE TEST", "shard NAME TREE TEST", "long NAME TREE TEST", "only TEST".
+list-tests:
+	@printf 'gate gcc %s\n' $(filter-out $(FUZZ_TESTS),$(TESTS))
+	@printf 'gate asan %s\n' $(UNIT_TESTS) $(WHOLE_TESTS) $(FUZZ_TESTS)
+	@printf 'gate tsan %s\n' $(THREADED_TESTS)
+	@printf 'only %s\n' $(SHARD_ONLY)
+	@$(foreach s,$(SHARDS),printf 'shard $(s) %s %s\n' $(subst :, ,$(SHARD_$(s)));)
+	@$(foreach s,$(LONG_SHARDS),printf 'long $(s) %s %s\n' $(subst :, ,$(SHARD_$(s)));)
+# What the tests of the build gcc need.
+for-tests: all-am $(filter-out $(FUZZ_TESTS),$(check_PROGRAMS)) $(check_LTLIBRARIES)
+check-long: ; $(srcdir)/%reldir%/run --long
+.PHONY: list-tests for-tests check-long
+
 # Peers to measure beside `ringup bench`; run by hand, since times are no tests.
 check_PROGRAMS += %reldir%/peers/limits
 EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash \

@@ -44,7 +44,7 @@ each() {
 # The forms one by one.
 @test "each form of a collective by itself, beside MPI" {
   need_openmpi
-  long_form || skip "takes long: make check-long"
+  long_form || skip "takes long: tests/run --shard bench"
   local words
   for words in "allgather --uneven" "reducescatter --uneven" "alltoall --uneven" "allreduce --members 3" \
     "allreduce --members 3 --in-place yes" "allgather --members 3" "reducescatter --members 3" \
@@ -155,7 +155,7 @@ EOT
 
 @test "an allgather through torch, which nobody compares: that is said once" {
   need_torch
-  long_form || skip "takes long: make check-long"
+  long_form || skip "takes long: tests/run --shard bench"
   run timeout 300 ringup bench allgather -n 2 -i 1 --sizes 4,4K --check --json --level torch --python "$python"
   expect_status 0
   [[ $(field wrong | sort -u) == null && $(grep -c 'of this nothing was compared' <<<"$output") == 1 ]]
@@ -163,7 +163,7 @@ EOT
 
 @test "a set of gradients through torch, and beside Gloo" {
   need_torch
-  long_form || skip "takes long: make check-long"
+  long_form || skip "takes long: tests/run --shard bench"
   run timeout 300 ringup bench resnet50 -n 2 -i 1 --check --json --level torch --peer gloo --python "$python"
   expect_status 0
   [[ $(field collective) == resnet50 && $(field bytes) == 102228128 && $(players) == "0 gloo 0" ]] || {

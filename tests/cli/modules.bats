@@ -360,7 +360,7 @@ python_for() {
 
 @test "pip brings another torch: doctor and import say the one command, it cures, and torch trains" {
   need_venv
-  [[ -n ${RINGUP_TEST_LONG:-} ]] || skip "takes long: make check-long"
+  [[ -n ${RINGUP_TEST_LONG:-} ]] || skip "takes long: tests/run --shard modules"
   local first second command
   read -r first second <<<"${RINGUP_TEST_TORCHES:-2.12.0 2.13.0}"
   "$venv/bin/python" -m ensurepip >/dev/null

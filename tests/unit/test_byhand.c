@@ -1,4 +1,5 @@
 /* test_byhand.c - who comes by hand is known, is asked, and writes nothing. */
+/* needs: waits */
 #include "probe/byhand.h"
 
 #include <stdlib.h>

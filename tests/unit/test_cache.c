@@ -1,4 +1,5 @@
 /* test_cache.c - built once, used often, never believed without a check. */
+/* needs: waits */
 #include "rebuild/cache.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* test_dial.c - connections are tried again where that can help, and only there. */
+/* needs: waits */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

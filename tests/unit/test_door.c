@@ -1,4 +1,5 @@
 /* test_door.c - strangers are bounded in time, number and descriptors. */
+/* needs: waits */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>

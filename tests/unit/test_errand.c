@@ -1,4 +1,5 @@
 /* test_errand.c - a program is followed to its end, and nothing of it stays. */
+/* needs: waits */
 #include "rebuild/errand.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* test_lease.c - one holder at a time, for as long as it lives and no longer. */
+/* needs: waits */
 #include "rebuild/lease.h"
 
 #include <signal.h>

@@ -1,4 +1,5 @@
 /* test_meet.c - ranks exchange bytes, whatever strangers do meanwhile. */
+/* needs: waits */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

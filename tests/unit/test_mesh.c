@@ -1,4 +1,5 @@
 /* test_mesh.c - ranks connect along rails and to a tree, all of them or none. */
+/* needs: waits */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -1,4 +1,5 @@
 /* test_packages.c - distributions, their compilers, and a package manager that says no. */
+/* needs: waits */
 #include "rebuild/packages.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 /* test_stall.c - a tensor that one rank does not submit: told, and fatal if asked. */
+/* needs: waits */
 #include <sys/mman.h>
 
 #include "api/context.h"

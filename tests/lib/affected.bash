@@ -1,0 +1,70 @@
+# shellcheck shell=bash disable=SC2154
+# affected.bash - tests/run: which tests a change can affect.
+#
+# A test program in C is affected by the objects that it is linked from, and these by the files that
+# the compiler noted (.deps).  A Bats or Python file is affected by what its line "# tests:" names,
+# by itself, and by the files of tests/ that it mentions.
+
+# changed_files REV - print what differs from REV, new files too; REV may be empty: what is not
+# committed, or else the last commit.
+changed_files() {
+  local rev=$1
+  [[ -n $rev ]] || {
+    rev=HEAD
+    [[ -n $(git -C "$here" status --porcelain) ]] || rev=HEAD~1
+  }
+  git -C "$here" diff --name-only "$rev" --
+  git -C "$here" ls-files --others --exclude-standard
+}
+
+# affected_scripts FILE... - of these Bats and Python files, print those that $changed concerns.
+affected_scripts() {
+  local test word path file
+  local -a words names
+  for test; do
+    mapfile -t names < <(grep -oE '[a-z_-]+(\.bash|_of_a_rank(\.py)?|\.h)|lib/[a-z_-]+' "$here/$test" | sed 's,^lib/,,; s,\.bash$,,; s,\.py$,,' | sort -u)
+    read -r -a words < <(sed -n '1,30s/^# tests: *//p' "$here/$test" | tr '\n' ' ') || true
+    for file in "${changed[@]}"; do
+      [[ $file == "$test" ]] && echo "$test" && continue 2
+      path=${file##*/} path=${path%.*}
+      if [[ $file == tests/* && " ${names[*]} " == *" $path "* || $file == tests/py/conftest.py && $test == *.py ]]; then
+        echo "$test" && continue 2
+      fi
+      for word in "${words[@]}"; do
+        # shellcheck disable=SC2053 # a pattern
+        if [[ $file == $word || $file == ${word%/}/* ]]; then echo "$test" && continue 3; fi
+      done
+    done
+  done
+}
+
+# affected_roughly TEST... - print those of these tests, scripts or programs, that $changed may concern; nothing
+# is built to find out, so a program is concerned by every C file but those of other tests.
+affected_roughly() {
+  local test
+  local -a scripts=() programs=()
+  for test; do
+    case $test in
+      *.bats | *.py) scripts+=("$test") ;;
+      *) programs+=("$test") ;;
+    esac
+  done
+  affected_scripts "${scripts[@]}"
+  for test in "${programs[@]}"; do
+    ! printf '%s\n' "${changed[@]}" | grep -qE "^(src/.*\.([ch]|def)|tests/[^/]*\.h|$test\.c)\$" || echo "$test"
+  done
+}
+
+# affected_programs TREE - of the test programs on stdin, built in TREE, print those that $changed concerns.
+affected_programs() {
+  (
+    sed 's/^/test /'
+    cd "$work/$1" || exit 1
+    printf 'changed %s\n' "${changed[@]}"
+    find . \( -name '*.Po' -o -name '*.Plo' \) -exec cat {} + | awk -v prefix="$work/ringup/" '
+      /:/ { target = $1; sub(/:$/, "", target); if (target ~ /\.lo$/) { sub(/\.lo$/, ".o", target); sub(/[^\/]*$/, ".libs/&", target) } }
+      { for (i = 1; i <= NF; i++) if ($i !~ /:$/ && index($i, prefix) == 1) print "dep", target, substr($i, length(prefix) + 1) }'
+    find . -name '*.o' -exec nm -A -g -P {} + 2>/dev/null |
+      awk '{ f = $1; sub(/:$/, "", f); sub(/^\.\//, "", f); print $3 == "U" || $3 == "w" ? "use" : "def", f, $2 }'
+  ) | awk -f "$here/tests/lib/affected.awk"
+}

