@@ -39,7 +39,7 @@ struct ledger_entry {
 };
 
 struct ledger_record {
-	alignas(64) struct want want; /* for those whom the order of calls lets see it */
+	alignas(64) struct want want; /* read after its rank has been seen to arrive */
 	uint64_t rows[2];             /* by the parity of the round           */
 	uint32_t round;               /* of its last stream operation; atomic */
 	uint32_t kind;                /* of the want, for all others; atomic   */
@@ -146,7 +146,7 @@ static inline bool ledger_holds(uint64_t room, uint64_t bytes)
 }
 
 /* ledger_line_of - where in the arena the lines of @id are, and how long each is; 0: there are
- * none.  In one word, for who has joined looks at ids whose names may change. */
+ * none.  Both stand in one word, since a joined rank reads ids whose names may change. */
 static inline uint64_t ledger_line_of(const struct ledger *l, uint32_t id, uint64_t *at)
 {
 	uint64_t line = __atomic_load_n(&l->entries[id].line, __ATOMIC_RELAXED);
@@ -238,8 +238,8 @@ size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct wan
 /* ledger_name - what @id, which somebody holds, stands for now. */
 const char *ledger_name(const struct ledger *l, uint32_t id);
 
-/* ledger_tell - the same into @out, for whoever holds nothing; false, at once, while a name is
- * being added. */
+/* ledger_tell - the same into @out, for a thread that does not hold @id.  Returns false at once
+ * while a rank adds a name. */
 bool ledger_tell(const struct ledger *l, uint32_t id, char *out, size_t size);
 
 /* ledger_record - what @rank has said of @id.  Its want is complete, and stays, from when the
