@@ -13,12 +13,6 @@ load ../lib/upstream
 
 bats_require_minimum_version 1.5.0
 
-setup() {
-  command -v cmake g++ >/dev/null || skip "no cmake or no g++"
-  export TMPDIR=${TMPDIR:-/tmp}
-  venv=$BATS_TEST_TMPDIR/venv
-}
-
 @test "torch 2.13, which unedited Horovod does not compile with" {
   environment "${RINGUP_TEST_TORCH:-torch==2.13.0}"
   rebuild --without-mpi

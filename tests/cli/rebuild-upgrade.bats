@@ -13,12 +13,6 @@ load ../lib/upstream
 
 bats_require_minimum_version 1.5.0
 
-setup() {
-  command -v cmake g++ >/dev/null || skip "no cmake or no g++"
-  export TMPDIR=${TMPDIR:-/tmp}
-  venv=$BATS_TEST_TMPDIR/venv
-}
-
 @test "torch is upgraded, then downgraded: doctor sees it, and its command builds the engine for it" {
   environment torch==2.12.0
   rebuild --without-mpi

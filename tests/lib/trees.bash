@@ -13,7 +13,7 @@ tree_options() {
   case $1 in
     gcc) options=(--enable-werror CC=gcc) ;;
     asan) options=(--enable-werror --with-sanitizer=address,undefined CC=clang CFLAGS='-O1 -g') ;;
-    # Instrumented code makes gcc warn of what is not so.
+    # gcc warns falsely of instrumented code, so warnings are no errors here.
     tsan) options=(--with-sanitizer=thread CC=gcc CFLAGS='-O1 -g') ;;
   esac
 }

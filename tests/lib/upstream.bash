@@ -1,6 +1,13 @@
 # shellcheck shell=bash disable=SC2154
 # upstream.bash - environments for which upstream's Horovod is really built.
 
+# setup - what each of these tests needs.
+setup() {
+  command -v cmake g++ >/dev/null || skip "no cmake or no g++"
+  export TMPDIR=${TMPDIR:-/tmp}
+  venv=$BATS_TEST_TMPDIR/venv
+}
+
 # updated PACKAGE WAS IS - pip brings another; doctor says so, with the one command, which is then run.
 updated() {
   local -a command
