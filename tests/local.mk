@@ -496,6 +496,7 @@ THREADED_TESTS = \
 PY_TESTS = \
 	%reldir%/py/test_checks.py \
 	%reldir%/py/test_digits.py \
+	%reldir%/py/test_gpu.py \
 	%reldir%/py/test_header.py \
 	%reldir%/py/test_install.py \
 	%reldir%/py/test_jobs.py \
@@ -504,6 +505,7 @@ PY_FILES = \
 	%reldir%/py/run \
 	%reldir%/py/conftest.py \
 	%reldir%/py/end_of_a_rank.py \
+	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/ops_of_a_rank.py \
 	%reldir%/py/keras_of_a_rank.py \
 	%reldir%/py/parent_of_ranks.py \
@@ -563,9 +565,10 @@ EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 # What is too long for every change is a shard: the named tests of a build in their long form
 # (RINGUP_TEST_LONG=1).  SHARD_NAME lists TREE:TEST; each of these but those of SHARD_ONLY has a
 # short form in the gate.
-SHARDS = arm bench big fuzz horovod launch machines model modules races upgrade
+SHARDS = arm bench big faults fuzz horovod launch machines model modules races upgrade
 SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
 SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
+SHARD_faults   = $(FAULT_TESTS:%=gcc:%) $(GROWTH_TESTS:%=gcc:%)
 SHARD_fuzz     = gcc:%reldir%/fuzz/search.bats
 SHARD_bench    = gcc:%reldir%/cli/bench-peers.bats gcc:%reldir%/cli/bench-programs.bats \
 	gcc:%reldir%/cli/bench-results.bats gcc:%reldir%/cli/mpi-plans.bats
@@ -578,9 +581,8 @@ SHARD_launch   = gcc:%reldir%/py/test_digits.py
 SHARD_races    = $(THREADED_TESTS:%=tsan:%)
 # No short form: the gate replays the seeds, and builds a small engine and configures Horovod's.
 SHARD_ONLY = %reldir%/fuzz/search.bats $(REBUILD_TESTS) $(UPGRADE_TESTS)
-# CI draws none of these: a fresh Debian, and faults with the limits of real jobs, take longer.
-LONG_SHARDS = faults fresh
-SHARD_faults = $(FAULT_TESTS:%=gcc:%) $(GROWTH_TESTS:%=gcc:%)
+# CI does not draw this: it installs a Debian of its own, several times.
+LONG_SHARDS = fresh
 SHARD_fresh = gcc:%reldir%/fresh/fresh.bats
 
 # make list-tests: lines "gate TREE TEST", "shard NAME TREE TEST", "long NAME TREE TEST", "only TEST".
