@@ -30,7 +30,7 @@ kill_one() {
   fault=1
   no_clock
   local size
-  for size in $(long 200 4 4096 65536 1048576 67108864); do kill_one 4 "$size"; done
+  for size in $(long 50 4 4096 65536 1048576 67108864); do kill_one 4 "$size"; done
   kill_one 4 4
   kill_one 4 4096
   kill_one 4 1048576
@@ -54,7 +54,7 @@ kill_one() {
   no_clock
   export RINGUP_BACKEND=tcp
   local size
-  for size in $(long 200 4 4096 65536 1048576 67108864); do kill_one 4 "$size"; done
+  for size in $(long 50 4 4096 65536 1048576 67108864); do kill_one 4 "$size"; done
   kill_one 4 4
   kill_one 4 1048576
   kill_one 4 65536
