@@ -104,6 +104,9 @@ struct ringup_op;    /* one collective in flight                 */
  *
  * groups: the same on all ranks; they exist when ringup_init() returns, and
  * ringup_group_get() finds them as 1, 2 ...
+ *
+ * join_sums: 1 lets a rank that has joined take part in sums and barriers only, as in
+ * Horovod; see ringup_join().  The same on all ranks; RINGUP_JOIN overrules it.
  */
 struct ringup_set {
 	const int *ranks;
@@ -116,6 +119,7 @@ struct ringup_init {
 	void *ctx;
 	const struct ringup_set *groups;
 	int group_count;
+	int join_sums;
 };
 
 /* What to reduce, and how.  Zero-initialise, then set what you need. */
@@ -534,7 +538,9 @@ RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ri
  * gives no rows and receives what is for it into nowhere.  Errors, on all ranks, are only
  * what it should broadcast itself, products of integers that are at least doubled before (no
  * integer is 1 then), products of floating numbers whose factor has no inverse in their type,
- * and sums whose factor is infinite in it.  *@last, if that is not NULL, is set to the rank
+ * and sums whose factor is infinite in it.  With join_sums of struct ringup_init, or
+ * RINGUP_JOIN=sums, whatever is neither an allreduce nor a barrier is an error on all ranks.
+ * The next operation works after any of these.  *@last, if that is not NULL, is set to the rank
  * that has joined last; between hosts, if several came after the same operation, to one of
  * them.
  *

@@ -114,13 +114,21 @@ static bool cannot_go(const struct lane *l, struct ringup_op *op, const uint64_t
 	uint32_t i;
 	int r = 0;
 
-	for (i = 0, m = op->members; m && join_can(&m->ask.want); m = m->next)
+	for (i = 0, m = op->members; m && join_can(l, &m->ask.want); m = m->next)
 		i++;
 	if (!m)
 		return false;
 	w = &m->ask.want;
 	while (rows[r])
 		r++;
+	if (l->join_sums && w->kind != PLAN_ALLREDUCE) {
+		op->status = fail(
+			&op->why, RINGUP_EMISMATCH,
+			"%.200s[%u]: rank %d has joined, beside which only sums go on (unless "
+			"RINGUP_JOIN=all)",
+			name_of(op), i, ranks_in_world(l->ranks, r));
+		return true;
+	}
 	op->status =
 		fail(&op->why, RINGUP_EMISMATCH,
 		     "%.200s[%u]: rank %d has joined, and nothing scaled by %g leaves a %s "

@@ -55,6 +55,7 @@ void group_card(struct card *c, const struct conf *conf, const struct segment_do
 	pulse_rules_make(&c->rules, conf);
 	c->pid = getpid();
 	c->quota = cores_quota("");
+	c->join_sums = !strcmp(conf->join, "sums");
 	c->single_copy = conf->single_copy < 0 ? SINGLE_COPY_LEARNED
 			 : conf->single_copy   ? SINGLE_COPY_ON
 					       : SINGLE_COPY_OFF;
@@ -344,6 +345,7 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	l->engine = s->engine;
 	l->ranks = g->ranks;
 	l->team.abort = &s->engine->alarm->word;
+	l->join_sums = s->cards[0].join_sums;
 	l->fusion_bytes = s->cards[0].fusion_bytes;
 	l->eager_bytes = eager_bytes(l, s->cards[0].eager_bytes);
 	rc = make_agreement(g, s, e);

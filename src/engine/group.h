@@ -33,7 +33,8 @@ struct card {
 			    groups there will be */
 	struct pulse_rules rules;
 	int32_t pid, quota;
-	uint64_t single_copy; /* enum single_copy */
+	uint32_t single_copy; /* enum single_copy */
+	uint32_t join_sums;   /* 1: ranks that have joined take part in sums only */
 	uint64_t sockets;     /* for data, to each host */
 };
 

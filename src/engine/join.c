@@ -55,10 +55,19 @@ static void release_ghosts(struct lane *l)
 	} while (found);
 }
 
-bool join_can(const struct want *w)
+/* May a rank that has joined take part in it? */
+static bool is_allowed(const struct lane *l, const struct want *w)
+{
+	return !l->join_sums || w->kind == PLAN_ALLREDUCE || w->kind == PLAN_BARRIER ||
+	       w->kind == WANT_BUNDLE;
+}
+
+bool join_can(const struct lane *l, const struct want *w)
 {
 	uint64_t element; /* of the widest type */
 
+	if (!is_allowed(l, w))
+		return false;
 	return (w->kind != PLAN_ALLREDUCE && w->kind != PLAN_REDUCESCATTER) ||
 	       neutral_fill(&element, (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
 			    w->pre, w->count > 0);
@@ -73,8 +82,10 @@ int join_stand_in(const struct lane *l, const struct want *w, struct request *q,
 
 	q->want = *w;
 	/* Nobody else can give what this rank has to: that is an error for all. */
-	if (w->kind == PLAN_BROADCAST && w->root == l->team.rank)
-		q->want.kind = WANT_JOIN;
+	if ((w->kind == PLAN_BROADCAST && w->root == l->team.rank) || !is_allowed(l, w)) {
+		want_init(&q->want, WANT_JOIN, RINGUP_U8, 0);
+		q->want.redop = !is_allowed(l, w);
+	}
 	if (bytes > SIZE_MAX / 4)
 		return fail(e, RINGUP_ENOMEM, "no memory for what the others reduce");
 	room = calloc(1, bytes + (n + 2) * sizeof(uint64_t));

@@ -21,8 +21,8 @@ bool join_ready(struct lane *l);
 /* join_answer - do so, and publish our own join in its turn; returns as lane_step() does. */
 int join_answer(struct lane *l, struct err *e);
 
-/* join_can - is there anything that a rank that has joined could give for @w? */
-bool join_can(const struct want *w);
+/* join_can - is there anything that a rank that has joined could give for @w, and may it? */
+bool join_can(const struct lane *l, const struct want *w);
 
 /* join_stand_in - ask for what others want, with nothing to give: fills @q, but for its
  * name; *@own is what to free with the operation. */

@@ -44,6 +44,7 @@ struct lane {
 	const struct backend *backend;
 	void *carrier; /* the back end's own memory */
 	uint64_t fusion_bytes, eager_bytes;
+	bool join_sums; /* this rank takes part in sums and barriers only once it has joined */
 
 	/* From here on the engine's own. */
 	struct lock lock; /* tensors, the lists of operations, post() */

@@ -258,6 +258,17 @@ static void tear_down(struct member *m)
 	memset(m, 0, sizeof(*m));
 }
 
+/* What ranks that have joined take part in: as the user says, else as the program does. */
+static int choose_join(struct conf *c, const struct ringup_init *how, struct err *e)
+{
+	if (*c->join && strcmp(c->join, "sums") && strcmp(c->join, "all"))
+		return fail(e, RINGUP_EINVAL, "RINGUP_JOIN=%s: it is neither sums nor all",
+			    c->join);
+	if (!*c->join && how && how->join_sums)
+		c->join = "sums";
+	return 0;
+}
+
 int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 {
 	struct bringup b = { .member = m,
@@ -268,6 +279,8 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 
 	memset(m, 0, sizeof(*m));
 	rc = conf_load(&m->conf, CONF_WARN, e);
+	if (!rc)
+		rc = choose_join(&m->conf, how, e);
 	if (rc)
 		return rc;
 	b.deadline = clock_deadline(m->conf.start_timeout_ms);

@@ -143,7 +143,10 @@ void want_text(const struct want *w, const int *world, char *out, size_t len)
 		n = snprintf(out, len, "all-to-all of rows of %llu %s", count, type);
 		break;
 	case WANT_JOIN:
-		n = snprintf(out, len, "join");
+		n = snprintf(out, len, "join%s",
+			     w->redop
+				     ? ", beside which only sums go on (unless RINGUP_JOIN=all)"
+				     : "");
 		break;
 	case PLAN_BROADCAST:
 		n = snprintf(out, len, "broadcast from rank %d of %llu %s",

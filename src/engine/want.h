@@ -28,7 +28,7 @@ struct want {
 	uint32_t members; /* of a bundle; else 0 */
 	uint8_t kind;     /* enum plan_kind, WANT_JOIN or WANT_BUNDLE */
 	uint8_t dtype;    /* enum ringup_dtype */
-	uint8_t redop;    /* enum ringup_redop */
+	uint8_t redop;    /* enum ringup_redop; WANT_JOIN: 1 if it takes part in sums only */
 	uint8_t dims;     /* of shape that are set; 0: nobody told   */
 	uint32_t beyond;  /* a hash of the dimensions that are not in shape; 0: all are */
 	uint64_t shape[WANT_DIMS];

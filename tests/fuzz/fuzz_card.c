@@ -250,7 +250,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	input.data = data;
 	input.len = len;
 	m->size = RANKS;
-	m->conf.backend = "";
+	m->conf.backend = m->conf.join = "";
 	m->rank = next_byte() % RANKS;
 	if (!be_world(m))
 		for (i = 0; i < 3; i++)

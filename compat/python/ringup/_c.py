@@ -36,7 +36,7 @@ class Set(Structure):
 class Init(Structure):
     """struct ringup_init"""
     _fields_ = [("rank", c_int), ("size", c_int), ("exchange", EXCHANGE), ("ctx", c_void_p),
-                ("groups", POINTER(Set)), ("group_count", c_int)]
+                ("groups", POINTER(Set)), ("group_count", c_int), ("join_sums", c_int)]
 
 
 class Reduce(Structure):
