@@ -500,10 +500,14 @@ PY_TESTS = \
 	%reldir%/py/test_header.py \
 	%reldir%/py/test_install.py \
 	%reldir%/py/test_jobs.py \
+	%reldir%/py/test_layers.py \
+	%reldir%/py/test_memory.py \
+	%reldir%/py/test_torch_api.py \
 	%reldir%/py/test_train_check.py
 PY_FILES = \
 	%reldir%/py/run \
 	%reldir%/py/conftest.py \
+	%reldir%/py/api_of_a_rank.py \
 	%reldir%/py/end_of_a_rank.py \
 	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/ops_of_a_rank.py \

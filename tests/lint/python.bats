@@ -35,9 +35,9 @@ files() {
   [[ -z $output ]] || { echo "$output"; return 1; }
 }
 
-@test "only _c.py uses ctypes on the library" {
-  run bash -c 'cd "$1" && grep -lE "CDLL|restype|argtypes" -r compat/python --include="*.py"' _ "$src"
-  [[ $output == compat/python/ringup/_c.py ]] || { echo "$output"; return 1; }
+@test "only _c.py uses ctypes on the library, and dlpack.py on the interpreter" {
+  run bash -c 'cd "$1" && grep -lE "CDLL|restype|argtypes" -r compat/python --include="*.py" | sort' _ "$src"
+  [[ $output == compat/python/ringup/_c.py$'\n'compat/python/ringup/dlpack.py ]] || { echo "$output"; return 1; }
 }
 
 @test "ShellCheck is silent on compat and tests/py" {

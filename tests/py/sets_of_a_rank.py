@@ -1,7 +1,9 @@
 # sets_of_a_rank.py - what test_checks.py starts on ranks: process sets, and what came with them.
 # SPDX-License-Identifier: Apache-2.0
+"""Ranks that have joined take part in everything here; api_of_a_rank.py is for Horovod's way."""
 
 import copy
+import os
 
 import ops_of_a_rank as ops
 import torch
@@ -400,5 +402,6 @@ def adasum():
 
 
 if __name__ == "__main__":
+    os.environ["RINGUP_JOIN"] = "all"
     ops.CHECKS = CHECKS
     ops.main()

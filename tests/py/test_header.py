@@ -12,7 +12,7 @@ import subprocess
 import pytest
 from conftest import ROOT
 
-from ringup import _c, errors
+from ringup import _c, constants, errors
 
 HEADER = os.path.join(ROOT, "src", "ringup.h")
 
@@ -57,13 +57,13 @@ def test_statuses(facts):
 
 def test_dtypes(facts):
     found = [(f[1], int(f[2]), int(f[3])) for f in facts if f[0] == "dtype"]
-    assert [(n, getattr(_c, n), b) for n, b in _c.DTYPES.items()] == found
+    assert [(n, getattr(constants, n), b) for n, b in constants.DTYPES.items()] == found
 
 
 def test_reductions(facts):
     found = {f[1]: int(f[2]) for f in facts if f[0] == "redop"}
     count = found.pop("REDOP_COUNT")
-    assert {n: getattr(_c, n) for n in found} == found and len(found) == count
+    assert {n: getattr(constants, n) for n in found} == found and len(found) == count
 
 
 def test_structs_have_the_same_layout(facts):

@@ -10,9 +10,9 @@ For torch, `import horovod.torch as hvd` has the tensors, the optimizer and the 
 """
 
 from . import drift
-from ._c import ADASUM, AVERAGE, MAX, MIN, PRODUCT, SUM
 from ._version import __version__
 from .collectives import allgather, alloc, allreduce, barrier, broadcast
+from .constants import ADASUM, AVERAGE, MAX, MIN, PRODUCT, SUM
 from .errors import (Aborted, InvalidArgument, Mismatch, NameInUse, NoBackend, NotAuthentic,
                      NotRunning, OutOfMemory, PeerLost, RingupError, SystemRefused, TimedOut)
 from .job import (abort, backend, host_count, host_rank, init, is_homogeneous, is_initialized,

@@ -17,14 +17,6 @@ STATUS = {
 }
 EBUSY, ETIMEDOUT = STATUS["EBUSY"], STATUS["ETIMEDOUT"]
 
-# enum ringup_dtype, with the size of an element.
-DTYPES = {"U8": 1, "I8": 1, "U16": 2, "I16": 2, "I32": 4, "I64": 8, "F16": 2, "BF16": 2,
-          "F32": 4, "F64": 8, "BOOL": 1}
-BYTES = tuple(DTYPES.values())
-U8, I8, U16, I16, I32, I64, F16, BF16, F32, F64, BOOL = range(len(DTYPES))
-
-SUM, AVERAGE, MIN, MAX, PRODUCT, ADASUM = range(6)
-
 EXCHANGE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
 
 

@@ -46,12 +46,13 @@ class Job:
         self.backend = lib.ringup_backend(self.world.handle).decode()
 
 
-def init(rank=None, size=None, allgather=None, groups=()):
+def init(rank=None, size=None, allgather=None, groups=(), join_sums=False):
     """Join the job; nothing happens if this process is in one, or was forked from a rank of one.
 
     Without arguments rank and size come from the launcher.  allgather(bytes) -> list of
     bytes, one for each rank, replaces ringup's own meeting point.  groups are lists of ranks,
-    the same on all ranks; group(1) is the first of them.
+    the same on all ranks; group(1) is the first of them.  join_sums lets a rank that has joined
+    take part in sums and barriers only, as Horovod does; RINGUP_JOIN overrules it.
     """
     global _job
     if is_initialized():
@@ -60,7 +61,7 @@ def init(rank=None, size=None, allgather=None, groups=()):
         rank, size, allgather = torchrun.meeting()
     how = _c.Init(rank=0 if rank is None else rank, size=0 if size is None else size)
     sets = (_c.Set * len(groups))(*[_c.Set(_ints(g), len(g)) for g in groups])
-    how.groups, how.group_count = sets, len(groups)
+    how.groups, how.group_count, how.join_sums = sets, len(groups), join_sums
     failed = []
     if allgather is not None:
         how.exchange, failed = _c.exchange(allgather, size)

@@ -10,6 +10,7 @@ import functools
 import time
 
 from . import _c, errors, job
+from .constants import BYTES
 from .job import fresh, lib, under_way, unnamed
 
 # How long one call into the library may block, so that Ctrl-C is noticed in between.
@@ -199,7 +200,7 @@ def _gathering(group, source, rows, row, dtype, name=None, shape=()):
     """What the library wants to be told, and a function that gives what it has left."""
     out, counts = _result(group)
     a = _c.Gather(name, source, rows, row, dtype, ctypes.pointer(out), counts, *_shape(shape))
-    return a, lambda: _received(out, counts, row * _c.BYTES[dtype])
+    return a, lambda: _received(out, counts, row * BYTES[dtype])
 
 
 def allgather(source, rows, row, dtype, name=None, shape=(), group=None, keep=None, finish=None):
@@ -225,7 +226,7 @@ def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=N
     a = _c.Exchange(name, source, rows, row, splits and (ctypes.c_uint64 * len(splits))(*splits),
                     dtype, ctypes.pointer(out), counts, *_shape(shape))
     return _start(lib.ringup_alltoall, group, ("alltoall", name), keep,
-                  lambda _: finish(*_received(out, counts, row * _c.BYTES[dtype])), ctypes.byref(a))
+                  lambda _: finish(*_received(out, counts, row * BYTES[dtype])), ctypes.byref(a))
 
 
 def _scattering(source, rows, row, target, dtype, op, name=None, pre=1.0, post=1.0, shape=()):

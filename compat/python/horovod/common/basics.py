@@ -4,22 +4,49 @@
 from ringup import job
 from ringup.errors import NotRunning
 
-from .process_sets import begin
-
-# Horovod's numbers for the reductions.
-Average, Sum, Adasum, Min, Max, Product = range(6)
+from . import process_sets as _sets
+from .semantics import Adasum, Average, Max, Min, Product, Sum
 
 
 def init(comm=None, process_sets=None):
     """Join the job; nothing happens if this process is in one.
 
-    process_sets are sets that exist from the start; more can be added later, whether or not
-    it says "dynamic".
+    comm may be an mpi4py communicator: its ranks are then those of the job, and meet through it.
+    A list must name all ranks that the launcher has started.  process_sets are sets that exist from
+    the start; more can be added later, whether or not it says "dynamic".
     """
-    if comm is not None and not (isinstance(comm, (list, tuple)) and not comm):
-        raise NotImplementedError("hvd.init(comm=...) is not part of ringup: a job has the ranks "
-                                  "that its launcher started; call hvd.init() without comm")
-    begin([] if process_sets in (None, "dynamic") else list(process_sets))
+    dynamic = process_sets is None or isinstance(process_sets, str)
+    if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
+        raise ValueError(f'process_sets={process_sets!r}: it is a list of hvd.ProcessSet, or '
+                         '"dynamic"')
+    sets = [] if dynamic else list(process_sets)
+    if hasattr(comm, "Get_rank"):
+        _sets.begin(sets, rank=comm.Get_rank(), size=comm.Get_size(), allgather=comm.allgather)
+        return
+    _check_ranks(comm)
+    _sets.begin(sets)
+    if comm and len(comm) != job.size():
+        there = job.size()
+        job.shutdown()
+        raise ValueError(_SOME_RANKS.format(sorted(comm), f", of a job of {there} ranks"))
+
+
+_SOME_RANKS = ("hvd.init(comm={}){}: a job has all ranks that its launcher has started.  Start as "
+               "many as are wanted, pass an mpi4py communicator of them, or give their list to "
+               "hvd.ProcessSet()")
+
+
+def _check_ranks(comm):
+    """Complain about a list that cannot be all ranks of a job."""
+    if comm is None:
+        return
+    try:
+        ranks = sorted(comm)
+    except TypeError as e:
+        raise ValueError("comm must be a list of ranks or an mpi4py communicator, not "
+                         f"{type(comm).__name__}") from e
+    if ranks != list(range(len(ranks))):
+        raise ValueError(_SOME_RANKS.format(ranks, ""))
 
 
 def _asked(question):
@@ -90,3 +117,54 @@ def ddl_built():
 
 
 ccl_built = cuda_built = rocm_built = ddl_built
+
+
+class HorovodBasics:
+    """The same as methods: Horovod has one of these in each framework's mpi_ops, as _basics."""
+
+    Average, Sum, Adasum, Min, Max, Product = Average, Sum, Adasum, Min, Max, Product
+
+    HOROVOD_PROCESS_SET_ERROR_INIT = -1
+    HOROVOD_PROCESS_SET_ERROR_DYNAMIC = -2
+    HOROVOD_PROCESS_SET_ERROR_UNKNOWN_SET = -3
+    HOROVOD_PROCESS_SET_ERROR_FOREIGN_SET = -4
+    HOROVOD_PROCESS_SET_ERROR_SHUTDOWN = -5
+    HOROVOD_PROCESS_SET_ERROR_EXISTING_SET = -6
+
+    def __init__(self, pkg_path=None, *args):
+        """Horovod looks for a library of its own there; ringup has one for all."""
+
+    def _add_process_set_impl(self, ranks):
+        """The number of a new set; None if there is one with these ranks."""
+        if list(ranks) in _sets.ids_and_ranks().values():
+            return None
+        return _sets.add_process_set(list(ranks)).process_set_id
+
+    def _remove_process_set_impl(self, process_set_id):
+        """The number of a set that is no more; None if there was none, or for the global one."""
+        if process_set_id not in _sets.ids_and_ranks():
+            return None
+        return process_set_id if _sets.remove_process_set(_sets.set_of(process_set_id)) else None
+
+    def _process_set_rank(self, process_set_id):
+        """This process's place in a set."""
+        return _sets.set_of(process_set_id).rank()
+
+    def _process_set_size(self, process_set_id):
+        """How many ranks a set has."""
+        return _sets.set_of(process_set_id).size()
+
+    def _get_process_set_ids_and_ranks(self):
+        """{number: ranks} of all sets."""
+        return _sets.ids_and_ranks()
+
+    def _comm_process_set_id(self, comm):
+        """The number of a set that was made from a communicator."""
+        raise ValueError("ringup makes process sets from lists of ranks, not from communicators")
+
+
+for _name in ("init", "shutdown", "is_initialized", "start_timeline", "stop_timeline", "size",
+              "local_size", "cross_size", "rank", "local_rank", "cross_rank", "is_homogeneous",
+              "mpi_threads_supported", "mpi_enabled", "mpi_built", "gloo_enabled", "gloo_built",
+              "nccl_built", "ddl_built", "ccl_built", "cuda_built", "rocm_built"):
+    setattr(HorovodBasics, _name, staticmethod(globals()[_name]))

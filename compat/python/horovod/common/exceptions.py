@@ -17,8 +17,18 @@ class HostsUpdatedInterrupt(RuntimeError):
         self.skip_sync = skip_sync
 
 
+def get_version_mismatch_message(name, version, installed_version):
+    """The sentence of HorovodVersionMismatchError."""
+    return (f"{name} is version {version}, and horovod was built for {installed_version}: build it "
+            "again for the one that is here")
+
+
 class HorovodVersionMismatchError(ImportError):
-    """Never raised here: ringup does not depend on the framework's version."""
+    """Not raised by ringup, which does not depend on the framework's version."""
+
+    def __init__(self, name, version, installed_version):
+        super().__init__(get_version_mismatch_message(name, version, installed_version))
+        self.name, self.version, self.installed_version = name, version, installed_version
 
 
 def translated(e):

@@ -12,15 +12,20 @@ _added = {}  # ranks: the set of them that can be used
 class ProcessSet:
     """Some ranks; to be used it must be given to init() or add_process_set()."""
 
-    def __init__(self, ranks):
+    process_set_id = ranks = mpi_comm = None
+
+    def __init__(self, ranks_or_comm):
+        if hasattr(ranks_or_comm, "Get_rank"):
+            raise ValueError("a ProcessSet cannot be made from an MPI communicator here: pass the "
+                             "list of its ranks, which its allgather(hvd.rank()) gives")
         try:
-            self.ranks = sorted(ranks)
+            self.ranks = sorted(ranks_or_comm)
         except TypeError as e:
-            raise ValueError("a ProcessSet is made from a list of ranks; ringup knows nothing of "
-                             "MPI communicators") from e
+            raise ValueError("a ProcessSet is made from a list of ranks, not from "
+                             f"{type(ranks_or_comm).__name__}") from e
         if any(not isinstance(r, int) for r in self.ranks):
-            raise ValueError("a ProcessSet is made from a list of ranks")
-        self.process_set_id = self._group = None
+            raise ValueError(f"a ProcessSet is made from a list of ranks, not {self.ranks}")
+        self._group = None
 
     def size(self):
         """How many ranks it has; None if it has not been added."""
@@ -36,7 +41,8 @@ class ProcessSet:
         return self is global_process_set or job.rank() in self.ranks
 
     def __repr__(self):
-        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
+        return (f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, "
+                f"mpi_comm={self.mpi_comm})")
 
 
 global_process_set = ProcessSet([])
@@ -94,8 +100,8 @@ def _adopt(process_set, group):
     _added[tuple(process_set.ranks)] = process_set
 
 
-def begin(process_sets):
-    """Join the job with some sets, which exist from the start."""
+def begin(process_sets, **how):
+    """Join the job with some sets, which exist from the start; how is for ringup.job.init()."""
     if job.is_initialized():
         for s in process_sets:
             if tuple(s.ranks) not in _added:
@@ -105,7 +111,7 @@ def begin(process_sets):
     for s in process_sets:
         _check(s)
         _added[tuple(s.ranks)] = s
-    _asked(lambda: job.init(groups=[s.ranks for s in process_sets]))
+    _asked(lambda: job.init(groups=[s.ranks for s in process_sets], join_sums=True, **how))
     global_process_set.ranks = list(range(job.size()))
     _added[tuple(global_process_set.ranks)] = global_process_set
     for i, s in enumerate(process_sets):
@@ -131,3 +137,19 @@ def remove_process_set(process_set):
     del _added[tuple(process_set.ranks)]
     process_set._group = process_set.process_set_id = None
     return True
+
+
+def ids_and_ranks():
+    """{number: ranks} of the sets that there are."""
+    _asked(job.joined)
+    return {s.process_set_id: list(ranks) for ranks, s in _added.items()
+            if s.process_set_id is not None}
+
+
+def set_of(process_set_id):
+    """The set of that number."""
+    for s in _added.values():
+        if s.process_set_id == process_set_id:
+            return s
+    raise ValueError(f"there is no process set {process_set_id}: hvd.init() or "
+                     "hvd.add_process_set() makes one")

@@ -1,13 +1,12 @@
 # __init__.py - horovod.torch: `import horovod.torch as hvd`.
 # SPDX-License-Identifier: Apache-2.0
 
-from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.compression import Compression
 from horovod.torch.functions import (allgather_object, broadcast_object,
                                      broadcast_optimizer_state, broadcast_parameters)
 from horovod.torch.mpi_ops import (
-    Adasum, Average, Max, Min, ProcessSet, Product, Sum, add_process_set, allgather,
-    allgather_async, allreduce, allreduce_, allreduce_async, allreduce_async_, alltoall,
+    Adasum, Average, HorovodInternalError, Max, Min, ProcessSet, Product, Sum, add_process_set,
+    allgather, allgather_async, allreduce, allreduce_, allreduce_async, allreduce_async_, alltoall,
     alltoall_async, barrier, broadcast, broadcast_, broadcast_async, broadcast_async_, ccl_built,
     cross_rank, cross_size, cuda_built, ddl_built, global_process_set, gloo_built, gloo_enabled,
     grouped_allgather, grouped_allgather_async, grouped_allreduce, grouped_allreduce_,
@@ -20,6 +19,12 @@ from horovod.torch.optimizer import DistributedOptimizer
 from horovod.torch.sync_batch_norm import SyncBatchNorm
 
 _LATER = ("elastic",)
+
+
+def _check_has_gpu():
+    """Horovod's helpers ask for it."""
+    import torch
+    return torch.cuda.is_available()
 
 
 def __getattr__(name):

@@ -1,45 +1,16 @@
-# compression.py - what makes gradients smaller on their way.
+# compression.py - what makes gradients of torch smaller on their way.
 # SPDX-License-Identifier: Apache-2.0
 
 import torch
 
-
-class Compressor:
-    """compress() returns (what to send, context); decompress() undoes it."""
-
-    @staticmethod
-    def compress(tensor):
-        raise NotImplementedError
-
-    @staticmethod
-    def decompress(tensor, ctx):
-        raise NotImplementedError
+from horovod.common.compression import CastCompressor, Compressor, NoneCompressor
 
 
-class NoneCompressor(Compressor):
-    """Send it as it is."""
-
-    @staticmethod
-    def compress(tensor):
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor, ctx):
-        return tensor
-
-
-class _HalfCompressor(Compressor):
+class _HalfCompressor(CastCompressor):
     """Send floating point numbers with two bytes each; leave integers alone."""
 
-    dtype = None
-
-    @classmethod
-    def compress(cls, tensor):
-        return (tensor.to(cls.dtype) if tensor.is_floating_point() else tensor), tensor.dtype
-
-    @staticmethod
-    def decompress(tensor, ctx):
-        return tensor.to(ctx)
+    is_floating_point = staticmethod(torch.is_floating_point)
+    cast = staticmethod(torch.Tensor.to)
 
 
 class FP16Compressor(_HalfCompressor):

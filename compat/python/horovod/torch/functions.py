@@ -1,20 +1,10 @@
-# functions.py - the state of models and optimizers, and any other object, between ranks.
+# functions.py - the state of models and optimizers, between ranks.
 # SPDX-License-Identifier: Apache-2.0
-"""Objects travel pickled, as in Horovod: between ranks of one job, which have proved to each other
-that they belong to it and which run the same program."""
-
-import ctypes
-import pickle
 
 import torch
 
-from horovod.common.process_sets import global_process_set
-from horovod.torch.mpi_ops import allgather, broadcast_, broadcast_async_, rank, synchronize
-
-try:  # functions and classes of __main__ need it; plain data does not
-    from cloudpickle import dumps as _dumps
-except ImportError:
-    _dumps = pickle.dumps
+from horovod.common.objects import allgather_object, broadcast_object
+from horovod.torch.mpi_ops import broadcast_async_, rank, synchronize
 
 
 def broadcast_parameters(params, root_rank):
@@ -114,32 +104,3 @@ def _adopt(optimizer, sent, tensors):
             optimizer.state[key] = _put_in(state, tensors, device)
         else:
             optimizer.state[p] = _put_in(state, tensors, p.device)
-
-
-def _bytes(obj):
-    """An object as a tensor of bytes."""
-    return torch.frombuffer(bytearray(_dumps(obj)), dtype=torch.uint8)
-
-
-def _object(t):
-    """The object that the tensor of bytes holds.  For numpy() torch needs NumPy, which not
-    every environment has."""
-    return pickle.loads(ctypes.string_at(t.data_ptr(), t.numel()))
-
-
-def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
-    """Return root's object on every rank; it must be picklable."""
-    t = _bytes(obj) if rank() == root_rank else None
-    length = torch.tensor([0 if t is None else t.numel()])
-    broadcast_(length, root_rank, name and name + ".length", process_set)
-    if t is None:
-        t = torch.empty(int(length), dtype=torch.uint8)
-    broadcast_(t, root_rank, name, process_set)
-    return obj if rank() == root_rank else _object(t)
-
-
-def allgather_object(obj, name=None):
-    """Return the list of every rank's object, in rank order."""
-    t = _bytes(obj)
-    lengths = allgather(torch.tensor([t.numel()]), name and name + ".length").tolist()
-    return [_object(part) for part in allgather(t, name).split(lengths)]

@@ -1,0 +1,184 @@
+# collectives.py - Horovod's collectives on the tensors of any framework.
+# SPDX-License-Identifier: Apache-2.0
+"""A framework's mpi_ops.py has what only the framework knows: what is differentiated, and how."""
+
+import functools
+import math
+
+from ringup import operation
+from ringup.errors import RingupError
+
+from .exceptions import translated
+from .process_sets import global_process_set, group_of
+from .semantics import (begin, check_rows, check_scatter, check_splits, named, reduction_of,
+                        root_of, synchronize)
+
+
+class Collectives:
+    """For the tensors of an Adapter.  Methods called *_async return a handle for synchronize().
+
+    Everything else that a call needs but the tensor's address is prepared once and kept, for in a
+    training the same call comes in each step; what is done in each is kept short."""
+
+    def __init__(self, adapter):
+        self.adapter = adapter
+        self.traits, self.places = adapter.traits, adapter.places
+        self.address, self.deliver = adapter.address, adapter.deliver
+        self.kind = functools.lru_cache(1 << 10)(self._kind)
+        self.reduction = functools.lru_cache(1 << 14)(self._reduction)
+
+    def _kind(self, dtype, op):
+        """The library's numbers of a tensor's type and of the reduction."""
+        number = self.adapter.dtypes.get(dtype)
+        if number is None:
+            raise ValueError(f"tensors of {dtype} cannot be reduced; these can: " + ", ".join(
+                str(d).rpartition(".")[2] for d in self.adapter.dtypes))
+        return number, reduction_of(op)
+
+    def _reduction(self, what, name, traits, op, pre, post):
+        """What the library is asked for."""
+        dtype, shape = self.adapter.describe(traits)
+        return operation.Reduction(named(what, name), math.prod(shape), *self.kind(dtype, op), pre,
+                                   post, tuple(shape))
+
+    def allreduce_async(self, tensor, output, name, op, pre, post, process_set):
+        """Start reducing tensor into output, which may be the same, or None: a new tensor."""
+        try:
+            r = self.reduction("allreduce", name, self.traits(tensor), op, pre, post)
+            places = self.places(tensor, output)
+            return r.start(self.address(places[0]), self.address(places[1]), group_of(process_set),
+                           places, self.deliver)
+        except RingupError as e:
+            raise translated(e) from e
+
+    def allreduce(self, tensor, output, name, op, pre, post, process_set):
+        """The same, and wait for it, which is cheaper than synchronize()."""
+        try:
+            r = self.reduction("allreduce", name, self.traits(tensor), op, pre, post)
+            source, target, output = places = self.places(tensor, output)
+            r.carry_out(self.address(source), self.address(target), group_of(process_set), places)
+        except RingupError as e:
+            raise translated(e) from e
+        return output if output is target else self.deliver(places)
+
+    def grouped_allreduce_async(self, tensors, outputs, name, op, pre, post, process_set):
+        """Start reducing some tensors into others, which may be the same, or into new ones: all of
+        them or none."""
+        self.check_group(tensors)
+        reductions = [self.reduction("grouped_allreduce", name, self.traits(t), op, pre, post)
+                      for t in tensors]
+        places = [self.places(t, o) for t, o in zip(tensors, outputs or [None] * len(tensors))]
+        return begin(operation.allreduce_many, reductions,
+                     [(self.address(p[0]), self.address(p[1])) for p in places],
+                     group_of(process_set), places, lambda all_: [self.deliver(p) for p in all_])
+
+    def check_group(self, tensors):
+        """Complain about what cannot be one group."""
+        if not tensors:
+            raise ValueError("a group of no tensors")
+        if len({t.device for t in tensors}) > 1:
+            raise ValueError("the tensors of a group must be on one device")
+
+    # Collectives whose result has a size that only the library knows
+
+    def _block(self, tensor, what):
+        """(the rows' memory, what the library is told of them)"""
+        m = self.adapter.memory(tensor)
+        check_rows(m.shape, what)
+        dtype, each = m.carried
+        rest = m.shape[1:]
+        return m, {"source": m.address, "rows": m.shape[0], "row": math.prod(rest) * each,
+                   "dtype": dtype, "shape": rest}
+
+    def _received(self, like, block, rows):
+        """A tensor of rows that the library has left in a block."""
+        return self.adapter.from_memory(like.like((sum(rows), *like.shape[1:]), block))
+
+    def allgather_async(self, tensor, name, process_set):
+        """Start concatenating the ranks' tensors."""
+        m, block = self._block(tensor, "allgather")
+        return begin(operation.allgather, name=named("allgather", name),
+                     group=group_of(process_set), keep=m,
+                     finish=lambda out, rows: self._received(m, out, rows), **block)
+
+    def grouped_allgather_async(self, tensors, name, process_set):
+        """Start concatenating several tensors: all of them or none."""
+        self.check_group(tensors)
+        memory, blocks = zip(*[self._block(t, "grouped_allgather") for t in tensors])
+        return begin(operation.allgather_many, blocks, named("grouped_allgather", name),
+                     group_of(process_set), memory,
+                     lambda parts: [self._received(m, *p) for m, p in zip(memory, parts)])
+
+    def place_of(self, rows, process_set):
+        """How many rows lie before this rank's in a concatenation."""
+        counts = synchronize(begin(
+            operation.allgather, None, rows, 0, 0, group=group_of(process_set),
+            finish=lambda _out, counts: counts))
+        return sum(counts[:process_set.rank()])
+
+    def broadcast_async(self, tensor, output, root_rank, name, process_set):
+        """Start giving every rank root's tensor, in output, which may be the same, or None."""
+        group = group_of(process_set)
+        root = root_of(root_rank, group, process_set)
+        m = self.adapter.memory(tensor)
+        dtype, each = m.carried
+        target = m if output is tensor else self.adapter.room(m, m.shape)
+        return begin(operation.broadcast, m.address, target.address, m.count * each, dtype, root,
+                     named("broadcast", name), m.shape, group, (m, target),
+                     lambda _keep: self._spread(tensor, output, target))
+
+    def _spread(self, tensor, output, target):
+        """The tensor with what root has sent."""
+        if output is None:
+            return self.adapter.from_memory(target)
+        return tensor if target.keep is tensor else self.adapter.copy_into(tensor, target)
+
+    def alltoall_async(self, tensor, splits, name, process_set, counts_of=list):
+        """Start an exchange; the result is (rows, how many of them are from each rank), the second
+        of which counts_of() makes of a list."""
+        group = group_of(process_set)
+        m, block = self._block(tensor, "alltoall")
+        numbers = check_splits(splits, block["rows"], group)
+        if numbers is not None:
+            block["rows"] = sum(numbers)
+        return begin(operation.alltoall, splits=numbers, name=named("alltoall", name), group=group,
+                     keep=m, finish=lambda out, counts: (self._received(m, out, counts),
+                                                         counts_of(counts)), **block)
+
+    # reducescatter
+
+    def _part(self, tensor, op, process_set, pre, post):
+        """(the rows' memory, where this rank's go, what the library is told of them)"""
+        dtype, shape = self.adapter.describe(self.traits(tensor))
+        dtype, redop = self.kind(dtype, op)
+        check_rows(shape, "reducescatter")
+        check_scatter(op)
+        m, group, rest = self.adapter.memory(tensor), group_of(process_set), tuple(shape[1:])
+        target = self.adapter.room(m, (operation.own_rows(shape[0], group), *rest))
+        return m, target, {"source": m.address, "rows": shape[0], "row": math.prod(rest),
+                           "target": target.address, "dtype": dtype, "op": redop, "pre": pre,
+                           "post": post, "shape": rest}
+
+    def reducescatter_async(self, tensor, name, op, process_set, pre, post):
+        """Start reducing rows, of which each rank gets a part."""
+        m, target, told = self._part(tensor, op, process_set, pre, post)
+        return begin(operation.reducescatter, named("reducescatter", name), group_of(process_set),
+                     (m, target), lambda _keep: self.adapter.from_memory(target), **told)
+
+    def grouped_reducescatter_async(self, tensors, name, op, process_set, pre, post):
+        """Start reducing several tensors so: all of them or none."""
+        self.check_group(tensors)
+        memory, targets, told = zip(*[self._part(t, op, process_set, pre, post) for t in tensors])
+        return begin(operation.reducescatter_many, told, named("grouped_reducescatter", name),
+                     group_of(process_set), (memory, targets),
+                     lambda _keep: [self.adapter.from_memory(t) for t in targets])
+
+
+def barrier(process_set=global_process_set):
+    """Wait until every rank is here."""
+    synchronize(begin(operation.barrier, None, group_of(process_set)))
+
+
+def join():
+    """Take part in the others' sums, with nothing, until all have said so; the last to do so."""
+    return synchronize(begin(operation.join))

@@ -1,0 +1,50 @@
+# compression.py - what makes gradients smaller on their way, for all frameworks.
+# SPDX-License-Identifier: Apache-2.0
+
+
+class Compressor:
+    """compress() returns (what to send, context); decompress() undoes it."""
+
+    @staticmethod
+    def compress(tensor):
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    """Send it as it is."""
+
+    @staticmethod
+    def compress(tensor):
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor
+
+
+class CastCompressor(Compressor):
+    """Send floating point numbers as another type, and leave integers alone.  A framework's has
+    dtype, and says how to ask for and to change a type."""
+
+    dtype = None
+
+    @staticmethod
+    def is_floating_point(tensor):
+        raise NotImplementedError
+
+    @staticmethod
+    def cast(tensor, dtype):
+        raise NotImplementedError
+
+    @classmethod
+    def compress(cls, tensor):
+        small = cls.cast(tensor, cls.dtype) if cls.is_floating_point(tensor) else tensor
+        return small, tensor.dtype
+
+    @classmethod
+    def decompress(cls, tensor, ctx):
+        return cls.cast(tensor, ctx)

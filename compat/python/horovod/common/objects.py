@@ -1,0 +1,55 @@
+# objects.py - any Python object, between ranks.
+# SPDX-License-Identifier: Apache-2.0
+"""Objects travel pickled, as in Horovod: between ranks of one job, which have proved to each other
+that they belong to it and which run the same program."""
+
+import array
+import pickle
+
+from ringup import constants, job, memory, operation
+
+from .process_sets import global_process_set, group_of
+from .semantics import begin, named, root_of, synchronize
+
+try:  # functions and classes of __main__ need it; plain data does not
+    from cloudpickle import dumps as _dumps
+except ImportError:
+    _dumps = pickle.dumps
+
+
+def _overwrite(block, root, name, group):
+    """Give every rank root's elements of an array or a bytearray."""
+    m = memory.of(block, writable=True)
+    synchronize(begin(operation.broadcast, m.address, m.address, m.count, m.dtype, root,
+                      named("broadcast", name), m.shape, group, m))
+
+
+def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
+    """Return root's object on every rank; it must be picklable."""
+    group = group_of(process_set)
+    root, mine = root_of(root_rank, group, process_set), job.rank() == root_rank
+    block = bytearray(_dumps(obj)) if mine else b""
+    length = array.array("q", [len(block)])
+    _overwrite(length, root, name and name + ".sz", group)
+    if not mine:
+        block = bytearray(length[0])
+    _overwrite(block, root, name and name + ".t", group)
+    return obj if mine else pickle.loads(block)
+
+
+def _gather(block, name, group):
+    """(the bytes of all ranks, how many are of each)"""
+    m = memory.of(block)
+    return synchronize(begin(operation.allgather, m.address, len(block), 1, constants.U8,
+                             named("allgather", name), group=group, keep=m,
+                             finish=lambda out, rows: (out, rows)))
+
+
+def allgather_object(obj, name=None, process_set=global_process_set):
+    """Return the list of every rank's object, in rank order."""
+    out, lengths = _gather(bytearray(_dumps(obj)), name and name + ".t", group_of(process_set))
+    objects, at = [], 0
+    for n in lengths:
+        objects.append(pickle.loads(out[at:at + n]))
+        at += n
+    return objects

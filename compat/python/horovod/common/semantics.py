@@ -1,0 +1,116 @@
+# semantics.py - what Horovod means by an operation's arguments, whichever framework it is for.
+# SPDX-License-Identifier: Apache-2.0
+
+import functools
+import warnings
+
+from ringup import constants, errors
+
+from .exceptions import translated
+
+# Horovod's numbers for the reductions, and the library's.
+Average, Sum, Adasum, Min, Max, Product = range(6)
+REDUCTIONS = {Average: constants.AVERAGE, Sum: constants.SUM, Min: constants.MIN,
+              Max: constants.MAX, Product: constants.PRODUCT, Adasum: constants.ADASUM}
+
+
+@functools.lru_cache(1 << 14)
+def named(what, name):
+    """Each collective has names of its own, so that one parameter can go through several."""
+    return None if name is None else f"{what}.{name}".encode()
+
+
+def choose(op, average):
+    """The reduction asked for; average= is what Horovod had before op=."""
+    if average is None:
+        return Average if op is None else op
+    if op is not None:
+        raise ValueError("give op or average, not both")
+    warnings.warn("average= is deprecated: use op=hvd.Average or op=hvd.Sum", DeprecationWarning,
+                  stacklevel=3)
+    return Average if average else Sum
+
+
+def reduction_of(op):
+    """The library's number of a reduction."""
+    number = REDUCTIONS.get(op)
+    if number is None:
+        raise ValueError(f"{op!r} is not one of hvd.Average, Sum, Adasum, Min, Max, Product")
+    return number
+
+
+def check_linear(op):
+    """Only sums and averages have the gradients that frameworks are told here."""
+    if op not in (Average, Sum):
+        raise NotImplementedError("only Sum and Average have a gradient here; detach the tensor "
+                                  "first")
+
+
+def check_sparse(op):
+    """Sparse tensors are gathered, so that only what adds up can be done with them."""
+    if op not in (Average, Sum):
+        raise NotImplementedError("sparse tensors can be summed and averaged only")
+
+
+def check_rows(shape, what):
+    """Complain about a tensor that has no rows."""
+    if not shape:
+        raise ValueError(f"{what} works on rows, and a tensor of no dimensions has none; reshape "
+                         "it to (1,)")
+
+
+def check_scatter(op):
+    """Complain about a reduction that a reducescatter cannot do."""
+    if op == Adasum:
+        raise NotImplementedError("there is no reducescatter with Adasum; use hvd.allreduce()")
+
+
+def root_of(root_rank, group, process_set):
+    """The place in a group of a root, which is counted in the world."""
+    if root_rank not in group.ranks:
+        raise ValueError(f"broadcast: the root, rank {root_rank}, is not in {process_set}")
+    return group.ranks.index(root_rank)
+
+
+def check_splits(splits, rows, group):
+    """How many rows of an alltoall go to each rank, as a list; None if as many to each."""
+    if splits is None:
+        if rows % group.size:
+            raise ValueError(f"alltoall: {rows} rows cannot be dealt out evenly to {group.size} "
+                             "ranks; say with splits= how many go to each")
+        return None
+    numbers = [int(n) for n in splits]
+    if len(numbers) != group.size:
+        raise ValueError(f"alltoall: {len(numbers)} splits for {group.size} ranks")
+    if min(numbers) < 0 or sum(numbers) > rows:
+        raise ValueError(f"alltoall: splits {numbers} of {rows} rows")
+    return numbers
+
+
+def scatter_gradient_factor(op, process_set, pre, post):
+    """What the gradient of a reducescatter is multiplied by, before it is gathered."""
+    check_linear(op)
+    return pre * post * (process_set.size() if op == Sum else 1)
+
+
+def begin(start, *args, **kwargs):
+    """Start an operation of the library's; its errors become Horovod's."""
+    try:
+        return start(*args, **kwargs)
+    except errors.RingupError as e:
+        raise translated(e) from e
+
+
+def poll(handle):
+    """Would synchronize() return without blocking?"""
+    return not hasattr(handle, "poll") or handle.poll()
+
+
+def synchronize(handle):
+    """Wait for an operation and return its result; None if that was done before."""
+    if not hasattr(handle, "wait"):
+        return None
+    try:
+        return handle.wait()
+    except errors.RingupError as e:
+        raise translated(e) from e

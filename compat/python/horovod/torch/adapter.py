@@ -1,0 +1,98 @@
+# adapter.py - torch's tensors, as the collectives of horovod.common want them.
+# SPDX-License-Identifier: Apache-2.0
+"""A tensor in host memory that is contiguous is handed to the library as it lies.  Any other one
+(on a GPU, transposed, channels_last) goes through a contiguous copy in host memory."""
+
+import operator
+
+import torch
+
+from horovod.common.adapter import Adapter
+from ringup import constants
+from ringup.memory import Memory
+
+
+def _is_direct(tensor):
+    """Can the library work on the tensor's own memory?"""
+    return (tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj()
+            and not tensor.is_neg())
+
+
+def _copy(tensor):
+    """A contiguous copy in host memory."""
+    return tensor.detach().resolve_conj().resolve_neg().to(
+        "cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+def _empty(tensor):
+    """An uninitialised contiguous tensor of the same shape, type and device."""
+    if tensor.is_contiguous():
+        return torch.empty_like(tensor)
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+
+
+class TorchAdapter(Adapter):
+    """Places of a reduction are tensors: what is done in each step makes no object besides."""
+
+    dtypes = {
+        torch.uint8: constants.U8, torch.int8: constants.I8, torch.int16: constants.I16,
+        torch.int32: constants.I32, torch.int64: constants.I64, torch.float16: constants.F16,
+        torch.bfloat16: constants.BF16, torch.float32: constants.F32,
+        torch.float64: constants.F64, torch.bool: constants.BOOL,
+    }
+    if hasattr(torch, "uint16"):  # torch 2.3
+        dtypes[torch.uint16] = constants.U16
+
+    address = staticmethod(torch.Tensor.data_ptr)
+    traits = staticmethod(operator.attrgetter("dtype", "layout", "shape"))
+
+    def describe(self, traits):
+        dtype, layout, shape = traits
+        if layout is not torch.strided:
+            raise ValueError("a sparse tensor cannot be reduced as it is: use "
+                             "hvd.sparse_allreduce_async(), sparse_as_dense=True, or .to_dense()")
+        return dtype, shape
+
+    def memory(self, tensor):
+        if tensor.layout is not torch.strided:
+            raise ValueError("a sparse tensor cannot be sent as it is: use .to_dense()")
+        own = tensor if _is_direct(tensor) else _copy(tensor)
+        return Memory(own.data_ptr(), self.dtypes.get(own.dtype), own.element_size(),
+                      tuple(own.shape), own, tensor.device, own.dtype)
+
+    def room(self, memory, shape):
+        new = torch.empty(shape, dtype=memory.native)
+        return Memory(new.data_ptr(), memory.dtype, memory.itemsize, shape, new, memory.device,
+                      memory.native)
+
+    def from_memory(self, memory):
+        tensor = memory.keep
+        if not isinstance(tensor, torch.Tensor):  # the library's own block
+            if not memory.count:
+                return torch.empty(memory.shape, dtype=memory.native, device=memory.device)
+            flat = torch.frombuffer(tensor, dtype=torch.uint8)
+            tensor = flat.view(memory.native).view(memory.shape)
+        return tensor.to(memory.device)
+
+    def copy_into(self, tensor, memory):
+        with torch.no_grad():
+            return tensor.copy_(memory.keep)
+
+    @staticmethod
+    def places(tensor, output):
+        if _is_direct(tensor):
+            if output is None:
+                output = torch.empty_like(tensor)
+                return tensor, output, output
+            if output is tensor or _is_direct(output):
+                return tensor, output, output
+        both = _copy(tensor)
+        return both, both, _empty(tensor) if output is None else output
+
+    @staticmethod
+    def deliver(places):
+        _source, target, output = places
+        if output is target:
+            return output
+        with torch.no_grad():
+            return output.copy_(target)

@@ -1,0 +1,58 @@
+# dlpack.py - read where the elements of a DLPack capsule are.
+# SPDX-License-Identifier: Apache-2.0
+"""Frameworks give their tensors to each other as capsules: dmlc.github.io/dlpack.  A capsule is
+only looked at here, never consumed: it keeps the memory as long as it lives."""
+
+import ctypes
+from ctypes import Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+
+from .constants import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16
+
+_CPU, _CUDA_HOST, _ROCM_HOST = 1, 3, 11  # DLDeviceType: what the processor can read
+_HOST = (_CPU, _CUDA_HOST, _ROCM_HOST)
+_MOST_DIMENSIONS = 64
+
+# (DLDataTypeCode, bits): 0 integers, 1 unsigned, 2 floating point, 4 bfloat16, 6 bool
+_NUMBERS = {(1, 8): U8, (0, 8): I8, (1, 16): U16, (0, 16): I16, (0, 32): I32, (0, 64): I64,
+            (2, 16): F16, (4, 16): BF16, (2, 32): F32, (2, 64): F64, (6, 8): BOOL}
+
+
+class _Tensor(Structure):
+    """DLTensor"""
+    _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32),
+                ("ndim", c_int32), ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16),
+                ("shape", ctypes.POINTER(c_int64)), ("strides", ctypes.POINTER(c_int64)),
+                ("byte_offset", c_uint64)]
+
+
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+def _is_contiguous(shape, strides):
+    """Do the elements lie one after the other, the last dimension's next to each other?"""
+    step = 1
+    for n, stride in zip(reversed(shape), reversed(strides)):
+        if n != 1 and stride != step:
+            return False
+        step *= n
+    return True
+
+
+def look(tensor):
+    """(address, number of the type or None, bytes of an element, shape, what must stay alive) of a
+    tensor in host memory."""
+    kind, number = tensor.__dlpack_device__()
+    if int(kind) not in _HOST:
+        raise ValueError(f"the tensor is on device {int(kind)}:{number}, which the library cannot "
+                         "read; copy it to host memory first")
+    capsule = tensor.__dlpack__()
+    t = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
+    if not 0 <= t.ndim <= _MOST_DIMENSIONS or t.lanes != 1 or t.bits % 8 and t.code != 6:
+        raise ValueError(f"a DLPack tensor of {t.ndim} dimensions, {t.bits} bits and {t.lanes} "
+                         "lanes cannot be read")
+    shape = tuple(t.shape[i] for i in range(t.ndim))
+    if t.strides and 0 not in shape and not _is_contiguous(shape, t.strides[:t.ndim]):
+        raise ValueError("the tensor is not contiguous; copy it first")
+    dtype = _NUMBERS.get((t.code, t.bits))
+    return (t.data or 0) + t.byte_offset, dtype, max(t.bits // 8, 1), shape, capsule

@@ -1,0 +1,104 @@
+# memory.py - elements in host memory, whoever owns them: what operations work on.
+# SPDX-License-Identifier: Apache-2.0
+"""of() takes anything that tells where its elements are: by the buffer protocol (numpy, array,
+bytearray, bytes) or by DLPack (torch, jax, tensorflow, cupy).  horovod.common.adapter says how a
+framework's tensors become memory where more than that is needed, such as copies off a GPU."""
+
+import ctypes
+import math
+
+from . import constants, dlpack
+from .constants import U8
+
+_FORMATS = {"B": constants.U8, "b": constants.I8, "H": constants.U16, "h": constants.I16,
+            "i": constants.I32, "q": constants.I64, "l": constants.I64, "e": constants.F16,
+            "f": constants.F32, "d": constants.F64, "?": constants.BOOL}
+
+
+class Memory:
+    """Contiguous elements in host memory.
+
+    address   of the first one
+    dtype     the library's number of their type; None: it can only carry their bytes
+    itemsize  bytes of one
+    shape     a tuple; its product is count
+    carried   (the library's number of a type, how many of it make one element), to carry elements
+              and not to reckon with them
+    device    where a tensor of them belongs, in its framework's words; None: here
+    native    their type in its framework's words
+    keep      what must stay alive as long as the elements are used
+    """
+
+    __slots__ = ("address", "dtype", "itemsize", "shape", "count", "device", "native", "carried",
+                 "keep")
+
+    def __init__(self, address, dtype, itemsize, shape, keep, device=None, native=None):
+        self.address, self.dtype, self.itemsize, self.shape = address, dtype, itemsize, shape
+        self.keep, self.device, self.native = keep, device, native
+        self.count = math.prod(shape)
+        self.carried = (U8, itemsize) if dtype is None else (dtype, 1)
+
+    @property
+    def bytes(self):
+        """A writable memoryview on the elements."""
+        n = self.count * self.itemsize
+        if n == 0:
+            return memoryview(bytearray())
+        return memoryview((ctypes.c_ubyte * n).from_address(self.address)).cast("B")
+
+    def like(self, shape, block=None):
+        """Memory for elements of this kind: of another shape, in a block of bytes or new."""
+        n = math.prod(shape) * self.itemsize
+        if block is None:
+            block = bytearray(n)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(block)) if n else None
+        return Memory(address, self.dtype, self.itemsize, shape, block, self.device, self.native)
+
+
+def _of_buffer(m, writable):
+    """The memory of a memoryview."""
+    if not m.c_contiguous:
+        raise ValueError("the buffer is not contiguous; copy it first")
+    if writable and m.readonly:
+        raise ValueError("the buffer is read-only; pass a bytearray or a writable array")
+    dtype = _FORMATS.get(m.format)
+    address = _address(m) if m.nbytes else None
+    return Memory(address, dtype, m.itemsize, m.shape, m, None, m.format)
+
+
+def _address(m):
+    """The address of a contiguous memoryview, also of a read-only one."""
+    if not m.readonly:
+        return ctypes.addressof(ctypes.c_char.from_buffer(m))
+    if isinstance(m.obj, bytes):
+        return ctypes.cast(ctypes.c_char_p(m.obj), ctypes.c_void_p).value
+    where = getattr(m.obj, "__array_interface__", None)  # numpy's
+    if where is None:
+        raise ValueError("the buffer is read-only; copy it first")
+    return where["data"][0]
+
+
+def of(data, writable=False):
+    """The memory of an object."""
+    if isinstance(data, Memory):
+        return data
+    try:
+        m = memoryview(data)
+    except (TypeError, ValueError, BufferError):
+        m = None
+    if m is not None:
+        return _of_buffer(m, writable)
+    if hasattr(data, "__dlpack__") and hasattr(data, "__dlpack_device__"):
+        address, dtype, itemsize, shape, keep = dlpack.look(data)
+        return Memory(address, dtype, itemsize, shape, (data, keep), None,
+                      getattr(data, "dtype", None))
+    raise TypeError(f"{type(data).__name__} does not tell where its elements are: pass an object "
+                    "with the buffer protocol or with __dlpack__(), such as a numpy array or a "
+                    "tensor")
+
+
+def check_reducible(memory):
+    """Complain about elements that the library cannot reckon with."""
+    if memory.dtype is None:
+        raise ValueError(f"elements of type {memory.native!r} cannot be reduced; these can: "
+                         + " ".join(name.lower() for name in constants.DTYPES))
