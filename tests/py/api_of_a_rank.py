@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import os
+import pickle
 import sys
 
 import numpy
@@ -12,6 +13,7 @@ from ops_of_a_rank import equal, raises
 
 import horovod.torch as hvd
 import ringup
+from horovod.common import process_sets
 from horovod.common.adapter import Adapter
 from horovod.common.collectives import Collectives
 from ringup import constants, memory, torchrun
@@ -83,7 +85,10 @@ class Comm:
         self.ranks, self.mine = ranks, hvd.rank()
         path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"store.{name}.{len(ranks)}")
         store = torch.distributed.FileStore(path, len(ranks))
-        self.allgather = torchrun.allgather_of(store, self.Get_rank(), len(ranks))
+        self.allgather_bytes = torchrun.allgather_of(store, self.Get_rank(), len(ranks))
+
+    def allgather(self, obj):
+        return [pickle.loads(b) for b in self.allgather_bytes(pickle.dumps(obj))]
 
     def Get_rank(self):
         return self.ranks.index(self.mine)
@@ -110,6 +115,37 @@ def a_job_of_a_communicators_ranks():
         hvd.barrier(), hvd.shutdown()
         hvd.init()
         assert (hvd.rank(), hvd.size()) == (r, n)
+
+
+@check
+def sets_of_communicators_ranks():
+    """Ranks name different ones, of which all become sets; one that is there is an error."""
+    n, r = hvd.size(), hvd.rank()
+    if n == 1:
+        return
+    world = Comm("world", list(range(n)))
+    parts = list(range(0, n, 2)), list(range(1, n, 2))
+    half = Comm(f"half.{r % 2}", parts[r % 2])
+    hvd.barrier(), hvd.shutdown()
+    for double in (hvd.ProcessSet(half), hvd.ProcessSet(world), hvd.ProcessSet(parts[r % 2])):
+        sets = [hvd.ProcessSet(half), double]
+        raises(ValueError, hvd.init, world, sets, says="already")
+        assert hvd.is_initialized() and sets[1].process_set_id is None
+    mine = hvd.ProcessSet(half)
+    hvd.init(world, [mine])
+    assert mine.process_set_id == 1 + r % 2 and mine.ranks == parts[r % 2]
+    assert hvd.global_process_set.mpi_comm is world
+    basics = hvd.mpi_ops._basics
+    assert basics._comm_process_set_id(half) == 1 + r % 2
+    assert basics._get_process_set_ids_and_ranks() == {0: world.ranks, 1: parts[0], 2: parts[1]}
+    equal(hvd.allreduce(torch.ones(2) * r, op=hvd.Sum, process_set=mine),
+          torch.full((2,), float(sum(mine.ranks))))
+    raises(NotImplementedError, hvd.add_process_set, hvd.ProcessSet(half), says="communicator")
+    hvd.barrier()
+    assert hvd.remove_process_set(process_sets.set_of(1))
+    assert sets[0].process_set_id == mine.process_set_id == (2 if r % 2 else None)
+    hvd.barrier(), hvd.shutdown()
+    hvd.init()
 
 
 @check

@@ -193,16 +193,23 @@ def test_what_a_job_cannot_be_made_of(hvd):
     assert not hvd.is_initialized()
 
 
-def test_what_a_process_set_cannot_be_made_of(hvd):
+def test_what_a_process_set_can_be_made_of(hvd):
     class Comm:
         def Get_rank(self):
             return 0
 
-    for wrong in (Comm(), 3, ["a"], [0.5]):
+    for wrong in (3, ["a"], [0.5]):
         with pytest.raises(ValueError, match="ProcessSet"):
             hvd.ProcessSet(wrong)
     assert hvd.ProcessSet(ranks_or_comm=[2, 1]).ranks == [1, 2]
     assert hvd.ProcessSet([1]).mpi_comm is None
+    comm = Comm()
+    later = hvd.ProcessSet(comm)
+    assert later.mpi_comm is comm and later.ranks is later.included() is later.size() is None
+    for too_early in (lambda: hvd.init(process_sets=[later]), lambda: hvd.init([0], [later])):
+        with pytest.raises(NotImplementedError, match="together with a communicator"):
+            too_early()
+    assert not hvd.is_initialized()
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

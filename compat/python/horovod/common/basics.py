@@ -21,7 +21,7 @@ def init(comm=None, process_sets=None):
                          '"dynamic"')
     sets = [] if dynamic else list(process_sets)
     if hasattr(comm, "Get_rank"):
-        _sets.begin(sets, rank=comm.Get_rank(), size=comm.Get_size(), allgather=comm.allgather)
+        _sets.begin(sets, comm)
         return
     _check_ranks(comm)
     _sets.begin(sets)
@@ -160,7 +160,11 @@ class HorovodBasics:
 
     def _comm_process_set_id(self, comm):
         """The number of a set that was made from a communicator."""
-        raise ValueError("ringup makes process sets from lists of ranks, not from communicators")
+        ranks = sorted(comm.allgather(job.rank()))
+        for number, others in _sets.ids_and_ranks().items():
+            if ranks == others:
+                return number
+        raise ValueError(f"there is no process set of ranks {ranks}")
 
 
 for _name in ("init", "shutdown", "is_initialized", "start_timeline", "stop_timeline", "size",

@@ -6,26 +6,30 @@ from ringup.errors import RingupError
 
 from .exceptions import translated
 
-_added = {}  # ranks: the set of them that can be used
+_added = {}  # ranks: the sets of them that can be used, which stand for one group
 
 
 class ProcessSet:
-    """Some ranks; to be used it must be given to init() or add_process_set()."""
+    """Some ranks; to be used it must be given to init() or add_process_set().
+
+    One made from an mpi4py communicator has ranks once init(comm) was told of it, which must then
+    have such a set of each rank; different ranks may have different ones.
+    """
 
     process_set_id = ranks = mpi_comm = None
 
     def __init__(self, ranks_or_comm):
+        self._group = None
         if hasattr(ranks_or_comm, "Get_rank"):
-            raise ValueError("a ProcessSet cannot be made from an MPI communicator here: pass the "
-                             "list of its ranks, which its allgather(hvd.rank()) gives")
+            self.mpi_comm = ranks_or_comm
+            return
         try:
             self.ranks = sorted(ranks_or_comm)
         except TypeError as e:
-            raise ValueError("a ProcessSet is made from a list of ranks, not from "
-                             f"{type(ranks_or_comm).__name__}") from e
+            raise ValueError("a ProcessSet is made from a list of ranks or an mpi4py "
+                             f"communicator, not from {type(ranks_or_comm).__name__}") from e
         if any(not isinstance(r, int) for r in self.ranks):
             raise ValueError(f"a ProcessSet is made from a list of ranks, not {self.ranks}")
-        self._group = None
 
     def size(self):
         """How many ranks it has; None if it has not been added."""
@@ -36,7 +40,9 @@ class ProcessSet:
         return None if self.process_set_id is None else _as_member(_group(self), self).rank
 
     def included(self):
-        """Is this process one of them?"""
+        """Is this process one of them?  None if its ranks are not known yet."""
+        if self.ranks is None:
+            return None
         # The world's ranks are known to hvd.init(); others may have joined the job.
         return self is global_process_set or job.rank() in self.ranks
 
@@ -86,36 +92,74 @@ def group_of(process_set):
 
 
 def _check(process_set):
-    """Complain about what cannot be a new set."""
+    """Complain about what cannot be a set."""
     ranks = process_set.ranks
+    if ranks is None:
+        raise NotImplementedError(f"{process_set}: a set that is made from a communicator can only "
+                                  "be given to hvd.init(), together with a communicator of all "
+                                  "ranks")
     if not ranks or len(set(ranks)) < len(ranks) or ranks[0] < 0:
         raise ValueError(f"{process_set}: a process set has ranks, each once")
-    if tuple(ranks) in _added:
+
+
+def _check_new(process_set):
+    """Complain about a set that there is already."""
+    if tuple(process_set.ranks) in _added:
         raise ValueError(f"{process_set}: there is a process set with these ranks already")
 
 
 def _adopt(process_set, group):
     """Let a set stand for a group."""
     process_set._group, process_set.process_set_id = group, group.number
-    _added[tuple(process_set.ranks)] = process_set
+    _added.setdefault(tuple(process_set.ranks), []).append(process_set)
 
 
-def begin(process_sets, **how):
-    """Join the job with some sets, which exist from the start; how is for ringup.job.init()."""
-    if job.is_initialized():
+def _in_order(everybody):
+    """Each of the sets that ranks have named once, in an order that is the same on all ranks."""
+    longest = max(map(len, everybody), default=0)
+    return list(dict.fromkeys(named[i] for i in range(longest) for named in everybody
+                              if i < len(named)))
+
+
+def begin(process_sets, comm=None):
+    """Join the job, with a communicator's ranks if there is one, and with some sets, which exist
+    from the start.  If they are not all different that is an error, but the job has begun."""
+    if comm is not None:
         for s in process_sets:
-            if tuple(s.ranks) not in _added:
-                add_process_set(s)
-        return
-    _added.clear()
+            if s.mpi_comm is not None:
+                s.ranks = sorted(s.mpi_comm.allgather(comm.Get_rank()))
     for s in process_sets:
         _check(s)
-        _added[tuple(s.ranks)] = s
-    _asked(lambda: job.init(groups=[s.ranks for s in process_sets], join_sums=True, **how))
-    global_process_set.ranks = list(range(job.size()))
-    _added[tuple(global_process_set.ranks)] = global_process_set
-    for i, s in enumerate(process_sets):
-        _adopt(s, job.group(i + 1))
+    mine = [tuple(s.ranks) for s in process_sets]
+    wanted = _in_order([mine] if comm is None else comm.allgather(mine))
+    if job.is_initialized():
+        for ranks in wanted:
+            if ranks not in _added:
+                add_process_set(ranks)
+    else:
+        _join_job(wanted, comm)
+    seen = {tuple(global_process_set.ranks)}
+    for s, ranks in zip(process_sets, mine):
+        if ranks in seen:
+            raise ValueError(f"{s}: there is a process set with these ranks already")
+        seen.add(ranks)
+        if s not in _added[ranks]:
+            _adopt(s, _added[ranks][0]._group)
+
+
+def _join_job(wanted, comm):
+    """Join the job, with sets of these ranks."""
+    how = {}
+    if comm is not None:
+        how = {"rank": comm.Get_rank(), "size": comm.Get_size(), "allgather": comm.allgather}
+        wanted = [ranks for ranks in wanted if ranks != tuple(range(comm.Get_size()))]
+    _added.clear()
+    _asked(lambda: job.init(groups=wanted, join_sums=True, **how))
+    global_process_set.ranks, global_process_set.mpi_comm = list(range(job.size())), comm
+    _added[tuple(global_process_set.ranks)] = [global_process_set]
+    for i, ranks in enumerate(wanted):
+        if ranks not in _added:
+            _adopt(ProcessSet(ranks), job.group(i + 1))
 
 
 def add_process_set(process_set):
@@ -124,6 +168,7 @@ def add_process_set(process_set):
         process_set = ProcessSet(process_set)
     _asked(job.here)
     _check(process_set)
+    _check_new(process_set)
     _adopt(process_set, _asked(job.add_group, process_set.ranks))
     return process_set
 
@@ -134,22 +179,21 @@ def remove_process_set(process_set):
         return False
     group = _group(process_set)
     _asked(job.remove_group, group)
-    del _added[tuple(process_set.ranks)]
-    process_set._group = process_set.process_set_id = None
+    for s in _added.pop(tuple(process_set.ranks)):
+        s._group = s.process_set_id = None
     return True
 
 
 def ids_and_ranks():
     """{number: ranks} of the sets that there are."""
     _asked(job.joined)
-    return {s.process_set_id: list(ranks) for ranks, s in _added.items()
-            if s.process_set_id is not None}
+    return {sets[0].process_set_id: list(ranks) for ranks, sets in _added.items()}
 
 
 def set_of(process_set_id):
     """The set of that number."""
-    for s in _added.values():
-        if s.process_set_id == process_set_id:
-            return s
+    for sets in _added.values():
+        if sets[0].process_set_id == process_set_id:
+            return sets[0]
     raise ValueError(f"there is no process set {process_set_id}: hvd.init() or "
                      "hvd.add_process_set() makes one")
