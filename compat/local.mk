@@ -34,7 +34,13 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/torch/__init__.py \
 	%reldir%/python/horovod/torch/adapter.py \
 	%reldir%/python/horovod/torch/compression.py \
+	%reldir%/python/horovod/torch/delta.py \
 	%reldir%/python/horovod/torch/functions.py \
+	%reldir%/python/horovod/torch/grad_scaler.py \
+	%reldir%/python/horovod/torch/gradients.py \
 	%reldir%/python/horovod/torch/mpi_ops.py \
 	%reldir%/python/horovod/torch/optimizer.py \
-	%reldir%/python/horovod/torch/sync_batch_norm.py
+	%reldir%/python/horovod/torch/parameter_names.py \
+	%reldir%/python/horovod/torch/sync_batch_norm.py \
+	%reldir%/python/horovod/torch/weights.py \
+	%reldir%/python/horovod/torch/wrapping.py

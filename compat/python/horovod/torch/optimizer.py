@@ -1,45 +1,27 @@
 # optimizer.py - an optimizer whose gradients are combined across ranks before each step.
 # SPDX-License-Identifier: Apache-2.0
 """The allreduce of a gradient starts as soon as backward() has computed it, from a hook, and so
-runs while backward() goes on.  step() waits for all of them."""
+runs while backward() goes on.  step() waits for all of them; whatever reads or changes a gradient
+before that waits for this one (see gradients.py)."""
 
 import contextlib
 import itertools
 import numbers
 import os
+import sys
 import warnings
 import weakref
 
 import torch
 
 from horovod.common.process_sets import global_process_set
+from horovod.torch import grad_scaler, parameter_names
 from horovod.torch.compression import Compression
+from horovod.torch.delta import DeltaOptimizer
+from horovod.torch.gradients import Reduction, Unit, split
 from horovod.torch.mpi_ops import (Adasum, Average, Sum, allreduce, allreduce_async_,
-                                   grouped_allreduce_async_, size, sparse_allreduce_async,
-                                   synchronize)
-
-
-def _checked(optimizer, named_parameters):
-    """{parameter: name}, for every parameter of the optimizer."""
-    params = [p for group in optimizer.param_groups for p in group["params"]]
-    if named_parameters is None:
-        return {p: f"parameter.{i}" for i, p in enumerate(params)}
-    pairs = list(named_parameters)
-    if any(not isinstance(pair, tuple) for pair in pairs):
-        raise ValueError("named_parameters must be pairs of a name and a parameter, such as "
-                         "model.named_parameters() gives")
-    names = [name for name, _ in pairs]
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(
-        set(names)) < len(names) else []
-    if twice:
-        raise ValueError("the names of parameters must be unique; these are not: "
-                         + ", ".join(twice))
-    by_id = {id(p): name for name, p in pairs}
-    unnamed = sum(id(p) not in by_id for p in params)
-    if unnamed:
-        raise ValueError(f"named_parameters leaves {unnamed} of the optimizer's {len(params)} "
-                         "parameters without a name")
-    return {p: name for name, p in pairs}
+                                   grouped_allreduce_async_, size, sparse_allreduce_async)
+from horovod.torch.wrapping import Wrapped, class_of
 
 
 def _check_groups(groups):
@@ -55,124 +37,252 @@ def _check_groups(groups):
         raise ValueError("a parameter can be in one of the groups only")
 
 
-class _Unit:
-    """Parameters whose gradients are combined at a time, and how many backward() of each of them
-    are still to come before that."""
-
-    def __init__(self, params, names):
-        self.params, self.names, self.left = params, [names[p] for p in params], []
-
-
-def _split(params, groups):
-    """Lists of parameters whose gradients are combined at a time."""
-    if groups is None:
-        return [[p] for p in params]
-    if isinstance(groups, int):
-        each, more = divmod(len(params), groups)
-        ends = list(itertools.accumulate([each + (i < more) for i in range(groups)]))
-        return [params[a:b] for a, b in zip([0] + ends, ends) if a < b]
-    wanted, grouped = {id(p) for p in params}, {id(p) for g in groups for p in g}
-    some = [[p for p in g if id(p) in wanted] for g in groups]
-    return [g for g in some if g] + [[p] for p in params if id(p) not in grouped]
+def _is_recomputing():
+    """Is this backward() one inside another, of torch.utils.checkpoint?"""
+    frame = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "backward" and code.co_filename.endswith("checkpoint.py"):
+            return True
+        frame = frame.f_back
+    return False
 
 
-class _DistributedOptimizer:
+class _DistributedOptimizer(Wrapped):
     """What is put in front of the wrapped optimizer's class; see DistributedOptimizer()."""
 
     def _distribute(self, named_parameters, compression, passes, op, predivide, groups,
                     sparse_as_dense, process_set):
-        self._parameter_names = _checked(self, named_parameters)
+        self._remember(dict(
+            named_parameters=named_parameters, compression=compression, passes=passes, op=op,
+            predivide=predivide, groups=groups, sparse_as_dense=sparse_as_dense,
+            process_set=process_set))
         self._compression, self._op, self._process_set = compression, op, process_set
-        self._sparse_as_dense = sparse_as_dense
+        self._sparse_as_dense, self._passes = sparse_as_dense, passes
         self._pre, self._post = 1.0 / predivide, predivide
-        self._handles = {}  # unit: what _start() returned; None while gradients are added up
-        self._hooks = []
+        self._hooks = {}  # id of a parameter: what keeps its hook
         self._synchronized, self._should_synchronize = False, True
         self._units, self._unit_of = [], {}  # all of them, and that of a parameter
-        self.set_backward_passes_per_step(passes)
-        if size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1":
-            if process_set.included():
-                self._register(groups)
+        self._known = []  # ids of the parameters that these are made of
+        self._groups = groups
+        self._combines = process_set.included() and (
+            size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1")
+        grad_scaler.install()
+        self._follow_parameters()
 
-    def _register(self, groups):
-        """Be told of every gradient."""
-        params = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
-        self._units = [_Unit(some, self._parameter_names) for some in _split(params, groups)]
-        self.set_backward_passes_per_step(self._passes)
-        for unit in self._units:
-            for i, p in enumerate(unit.params):
-                self._unit_of[p] = unit
-                self._hook(p, unit, i)
+    # Parameters, and their hooks
 
-    def _hook(self, p, unit, i):
+    def _follow_parameters(self):
+        """Combine the gradients of the optimizer's parameters as they are now."""
+        if not self._combines:
+            return
+        params = [p for group in self.param_groups for p in group["params"]]
+        known = [id(p) for p in params]
+        if known == self._known:
+            return
+        self._name_parameters()
+        new = [p for p in params if p not in self._unit_of]
+        if self._known:  # later ones do not change how those before are grouped
+            wanted = set(known)
+            for unit in [u for u in self._units if any(id(p) not in wanted for p in u.params)]:
+                new = self._part_with(unit, wanted) + new
+        numbered = self._groups if not self._known or isinstance(self._groups, list) else None
+        moving = [p for p in new if p.requires_grad]
+        idle = [p for p in new if not p.requires_grad
+                and (p.is_floating_point() or p.is_complex())]
+        for some in split(moving, numbered) + [[p] for p in idle]:
+            self._add_unit(some)
+        self._known = known
+
+    def _part_with(self, unit, wanted):
+        """Give up a unit some of whose parameters have gone; returns those that remain."""
+        if unit.reduction is not None:
+            unit.reduction.discard()
+        unit.reset(self._passes)
+        self._units.remove(unit)
+        for p in unit.params:
+            del self._unit_of[p]
+            self._hooks.pop(id(p)).remove()
+        return [p for p in unit.params if id(p) in wanted]
+
+    def _add_unit(self, params):
+        """Combine the gradients of some parameters, all at a time."""
+        unit = Unit(params, [self._parameter_names[p] for p in params], self._passes)
+        self._units.append(unit)
+        for i, p in enumerate(params):
+            self._unit_of[p] = unit
+            self._hook(p, i)
+
+    def _hook(self, p, i):
         """Call _computed() each time backward() has added to p.grad, as long as this optimizer
         lives: in a notebook the same model is wrapped again and again."""
-        mine = weakref.ref(self)
+        mine, param = weakref.ref(self), weakref.ref(p)
 
         def hook(*_):
-            optimizer = mine()
-            if optimizer is not None:
-                optimizer._computed(unit, i)
+            optimizer, p = mine(), param()
+            if optimizer is not None and parameter_names.owner(p) in (None, optimizer):
+                optimizer._computed(optimizer._unit_of[p], i)
 
+        frozen = not p.requires_grad
+        if frozen:  # it may be trained later
+            p.requires_grad_(True)
         if hasattr(p, "register_post_accumulate_grad_hook"):  # torch 2.1
-            self._hooks.append(p.register_post_accumulate_grad_hook(hook))
-            return
-        node = p.expand_as(p).grad_fn.next_functions[0][0]
-        node.register_hook(hook)
-        self._hooks.append(node)  # or the node, and the hook with it, would go away
+            self._hooks[id(p)] = p.register_post_accumulate_grad_hook(hook)
+        else:
+            node = p.expand_as(p).grad_fn.next_functions[0][0]
+            self._hooks[id(p)] = node.register_hook(hook)
+            self._hooks[id(p)].node = node  # or it would go away, and the hook with it
+        if frozen:
+            p.requires_grad_(False)
 
     def _computed(self, unit, i):
         """The gradient of the i-th parameter of a unit is there."""
-        left = unit.left
-        if left[i] <= 0:
-            raise AssertionError("backward() has computed gradients more than "
-                                 "backward_passes_per_step times since the last step(): raise "
-                                 "backward_passes_per_step, or call step() or synchronize()")
-        left[i] -= 1
-        self._handles[unit] = None if any(left) else self._start(unit)
+        if unit.reduction is not None:
+            self._begin_again(unit, i)
+        elif unit.is_new(i):
+            unit.left[i], unit.waiting[i] = self._passes, None
+        if unit.left[i] <= 0:
+            self._complain_of_passes(unit.names[i])
+        unit.active = True
+        unit.left[i] -= 1
+        if not any(unit.left):
+            unit.reduction = self._start(unit, visible=True)
+            return
+        unit.note(i)
+        if unit.left[i] == 0:
+            mine = weakref.ref(self)
+            unit.wait_for_others(i, lambda: mine()._start_now(unit))
 
-    def _start(self, unit):
-        """Start combining the gradients of a unit: a list of (parameters, handle, contexts).
-        A rank that has no gradient sends zeroes, for others may have one and wait for it."""
-        dense, started = [], []
-        for p, name in zip(unit.params, unit.names):
+    def _complain_of_passes(self, name):
+        """Say why a gradient may not be computed now."""
+        if _is_recomputing():
+            raise AssertionError(
+                f"{name!r} is used in several parts of the model that torch.utils.checkpoint "
+                "recomputes, so that its gradient came in pieces: use "
+                "checkpoint(..., use_reentrant=False), or a backward_passes_per_step as large as "
+                "the number of these parts")
+        raise AssertionError(
+            "backward() has computed gradients more than backward_passes_per_step times since the "
+            f"last step() (of {name!r}): raise backward_passes_per_step, or call step() or "
+            "synchronize()")
+
+    def _begin_again(self, unit, i):
+        """Another backward() comes to a unit that is combined, or on its way."""
+        reduction, p = unit.reduction, unit.params[i]
+        if not reduction.done and not reduction.is_over():
+            waiting = reduction.pending[i]
+            if waiting is None or p.grad is waiting or p.grad.requires_grad:
+                self._complain_of_passes(unit.names[i])
+            reduction.discard()  # the gradient has been cleared: this is a new one
+        elif reduction.done and self._op == Sum and reduction.after is not None:
+            ref, version = reduction.after[i]
+            if ref() is p.grad and p.grad._version == version + 1:
+                raise AssertionError(
+                    f"backward() has added to the gradient of {unit.names[i]!r}, which is the sum "
+                    "over all ranks already and would be counted by each of them: call "
+                    "optimizer.zero_grad() before, or a larger backward_passes_per_step")
+        self._forget(lambda u: u is unit or u.reduction is not None and u.reduction.done)
+
+    def _forget(self, which=lambda unit: True):
+        """Gradients are this rank's own again."""
+        for unit in self._units:
+            if which(unit):
+                unit.reset(self._passes)
+        self._synchronized = False
+
+    # Reductions
+
+    def _start_now(self, unit):
+        """The reduction of a unit, which starts if it has not."""
+        if unit.reduction is None:
+            unit.reduction = self._start(unit, visible=True)
+        return unit.reduction
+
+    def _start(self, unit, visible):
+        """Start combining the gradients of a unit.  A rank that has no gradient sends zeroes, for
+        others may have one and wait for it."""
+        unit.take_back()
+        dense, parts = [], []
+        for i, p in enumerate(unit.params):
             grad = p.grad
             if grad is None:
-                grad = p.grad = torch.zeros_like(p)
+                grad = p.grad = torch.zeros_like(p, requires_grad=False)
             if not grad.is_sparse:
-                dense.append((p, grad))
+                dense.append((i, grad))
             elif self._sparse_as_dense:
-                dense.append((p, grad.to_dense()))
+                dense.append((i, grad.to_dense()))
             else:
-                handle = sparse_allreduce_async(grad, name, self._op, self._process_set)
-                started.append(((p,), handle, (None,)))
+                handle = sparse_allreduce_async(grad, self._travel_name(p), self._op,
+                                                self._process_set)
+                parts.append(((i,), handle, (None,)))
         if dense:
-            started.append(self._start_dense(*zip(*dense), unit.names[0]))
-        return started
+            parts.append(self._start_dense(*zip(*dense), self._travel_name(unit.params[0])))
+        return Reduction(unit, parts, self._compression, visible)
 
-    def _start_dense(self, params, grads, name):
+    def _start_dense(self, places, grads, name):
         """_start() for gradients that are not sparse, or shall not be."""
         small, contexts = zip(*map(self._compression.compress, grads))
         how = name, self._op, self._pre, self._post, self._process_set
-        if len(params) == 1:
-            return params, allreduce_async_(small[0], None, *how), contexts
-        return params, grouped_allreduce_async_(small, None, *how), contexts
+        if len(places) == 1:
+            return places, allreduce_async_(small[0], None, *how), contexts
+        return places, grouped_allreduce_async_(small, None, *how), contexts
 
-    def _finish(self, params, handle, contexts):
-        """Wait for gradients that are on their way and put the results into p.grad."""
-        results = handle() if callable(handle) else synchronize(handle)
-        results = results if isinstance(results, list) else [results]
-        for p, result, ctx in zip(params, results, contexts):
-            if not callable(handle):
-                result = self._compression.decompress(result, ctx)
-            grad = p.grad
-            if result is grad:
-                continue
-            with torch.no_grad():
-                if grad.is_sparse:
-                    p.grad = result if result.is_sparse else result.to_sparse(grad.sparse_dim())
-                elif result.data_ptr() != grad.data_ptr():
-                    grad.copy_(result)
+    def _complete(self):
+        """Combine every gradient that is not combined yet, and wait for all."""
+        self._follow_parameters()
+        self._check_owner()
+        modified = any(u.reduction is not None and u.reduction.modified() for u in self._units)
+        lacking, own, wrong, failed = [], [], [], None
+        for unit in self._units:
+            unit.active = unit.active or any(p.requires_grad for p in unit.params)
+            if unit.reduction is None and unit.active:
+                lacking += [(p, n) for p, n in zip(unit.params, unit.names) if p.grad is None]
+                own += unit.changed() if modified else ()
+                unit.reduction = self._start(unit, visible=False)
+            elif unit.is_under_way():
+                wrong += unit.reduction.replaced()
+        for unit in self._units:
+            try:
+                if unit.reduction is not None:
+                    unit.reduction.finish()
+            except (RuntimeError, AssertionError) as e:
+                failed = failed or e
+        for p, name in lacking:
+            if not p.requires_grad and not p.grad.any():
+                p.grad = None  # it is frozen, so no step shall change it
+            elif modified and not failed and p.grad.any():
+                own.append(name)
+        failed = failed or self._misuse(wrong, own)
+        if failed:
+            self._forget()
+            raise failed
+
+    @staticmethod
+    def _misuse(wrong, own):
+        """What a program has done to gradients that cannot be made good."""
+        if wrong:
+            return AssertionError(
+                f"the gradient of {', '.join(map(repr, wrong[:4]))} was cleared or replaced after "
+                "backward() had computed it and before step(): call zero_grad() before backward() "
+                "or after step(), and optimizer.synchronize() before you replace gradients")
+        if own:
+            return AssertionError(
+                "gradients were changed when some were combined already, and that of "
+                f"{', '.join(map(repr, own[:4]))} was not: backward() has not come to it as often "
+                "as to others.  Call optimizer.synchronize() before you clip or change gradients, "
+                "and optimizer.step() inside `with optimizer.skip_synchronize():` then")
+        return None
+
+    def _check_owner(self):
+        """Complain about parameters that another optimizer has taken over."""
+        for unit in self._units:
+            for p, name in zip(unit.params, unit.names):
+                owner = parameter_names.owner(p)
+                if owner is not self and owner is not None:
+                    raise ValueError(
+                        f"{name!r} is also a parameter of a DistributedOptimizer that was made "
+                        "after this one, which combines its gradient: make one DistributedOptimizer"
+                        " with several parameter groups, or use the later one")
 
     @property
     def backward_passes_per_step(self):
@@ -186,28 +296,16 @@ class _DistributedOptimizer:
         """How many backward() add up before gradients are combined."""
         self._passes = passes
         for unit in self._units:
-            unit.left = [passes] * len(unit.params)
+            if unit.reduction is None:
+                unit.reset(passes)
 
     def synchronize(self):
-        """Wait until every gradient has been combined, to look at them before step()."""
-        for unit in self._units:
-            if self._handles.get(unit) is None:
-                self._handles[unit] = self._start(unit)
-        failed = None
-        for started in itertools.chain.from_iterable(self._handles.values()):
-            try:
-                self._finish(*started)
-            except RuntimeError as e:  # the others must be waited for too
-                failed = failed or e
-        self._forget()
-        if failed:
-            raise failed
+        """Wait until every gradient has been combined, to look at them or change them before
+        step()."""
+        if self._synchronized:
+            self._forget()
+        self._complete()
         self._synchronized = True
-
-    def _forget(self):
-        """Nothing is on its way any more."""
-        self._handles.clear()
-        self.set_backward_passes_per_step(self._passes)
 
     @contextlib.contextmanager
     def skip_synchronize(self):
@@ -225,19 +323,21 @@ class _DistributedOptimizer:
                 warnings.warn("optimizer.step() called without optimizer.skip_synchronize() after "
                               "optimizer.synchronize(): the gradients are combined twice",
                               stacklevel=3)
-            self.synchronize()
-        self._synchronized = False
+                self._forget()
+            self._complete()
+        elif any(u.is_under_way() or u.reduction is None and any(
+                left < self._passes for left in u.left) for u in self._units):
+            raise AssertionError("step() with optimizer.skip_synchronize(), but gradients are not "
+                                 "combined: call optimizer.synchronize() before")
+        self._forget()
 
     def _combined(self, closure):
         """The closure of all ranks' batches: an optimizer may decide by its loss what to do next,
         which must be the same on all ranks."""
         def combined():
             loss = closure()
-            if self._handles:
-                self.synchronize()
-            elif not self._synchronized:
-                self._combine()
-            self._synchronized = False
+            self._complete()
+            self._forget()
             return self._of_all(loss) if self._units else loss
 
         return combined
@@ -255,70 +355,46 @@ class _DistributedOptimizer:
         """Combine the gradients of all ranks, then do the wrapped optimizer's step.  What a closure
         computes is combined each time the optimizer calls it: the gradients and its loss."""
         if closure is not None:
-            if self._handles and self._should_synchronize:
-                self.synchronize()  # of a backward() before
-            return super().step(self._combined(closure))
-        self._combine()
-        return super().step()
+            if self._should_synchronize and any(u.is_under_way() for u in self._units):
+                self._complete()  # of a backward() before
+            result = super().step(self._combined(closure))
+        else:
+            self._combine()
+            result = super().step()
+        self._stepped()
+        return result
 
     step.hooked = True  # torch wraps the inner step() for its step hooks; once is enough
 
     def zero_grad(self, *args, **kwargs):
-        """Clear the gradients; not while they are on their way."""
-        if self._handles:
-            raise AssertionError("zero_grad() between backward() and step() or synchronize() would "
-                                 "clear gradients that are being combined")
+        """Clear the gradients.  Those on their way are waited for: a backward() for another
+        optimizer, as that of a GAN's generator, may have computed them for nothing."""
+        self._follow_parameters()
+        for unit in self._units:
+            if unit.is_under_way():
+                unit.reduction.discard()
+        self._forget()
         return super().zero_grad(*args, **kwargs)
 
     def load_state_dict(self, *args, **kwargs):
-        """Take over a state; gradients under way are waited for and forgotten."""
-        for _params, handle, _contexts in itertools.chain.from_iterable(
-                started for started in self._handles.values() if started):
-            handle() if callable(handle) else synchronize(handle)
+        """Take over a state; gradients under way are waited for and forgotten, and so is what has
+        become of them: their job may have ended."""
+        for unit in self._units:
+            if unit.reduction is not None:
+                unit.reduction.discard()
         self._forget()
-        self._synchronized, self._should_synchronize = False, True
+        self._should_synchronize = True
         return super().load_state_dict(*args, **kwargs)
 
+    # What GradScaler asks for
 
-class _DeltaOptimizer:
-    """The same for op=Adasum: what is combined is not gradients but what a step changes."""
+    def _before_unscale(self):
+        """Combine all gradients: they are about to be looked at and divided."""
+        self._complete()
 
-    def _distribute(self, named_parameters, compression, passes, process_set):
-        self._parameter_names = _checked(self, named_parameters)
-        self._compression, self._process_set = compression, process_set
-        self.backward_passes_per_step = passes
-
-    def set_backward_passes_per_step(self, passes):
-        """How many backward() add up before step(); for Adasum it does not matter."""
-        self.backward_passes_per_step = passes
-
-    def synchronize(self):
-        """Gradients stay this rank's own: there is nothing to wait for."""
-
-    def skip_synchronize(self):
-        """Horovod refuses this too."""
-        raise AssertionError("skip_synchronize() makes no sense with op=hvd.Adasum: gradients are "
-                             "not combined, but what step() changes")
-
-    def step(self, closure=None):
-        """Do the wrapped optimizer's step, then combine what it has changed on all ranks."""
-        params = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
-        before = [p.detach().clone() for p in params]
-        loss = super().step(closure) if closure is not None else super().step()
-        if not self._process_set.included():
-            return loss
-        with torch.no_grad():
-            started = []
-            for p, start in zip(params, before):
-                small, ctx = self._compression.compress(p - start)
-                name = f"delta.{self._parameter_names[p]}"
-                started.append((allreduce_async_(small, name=name, op=Adasum,
-                                                 process_set=self._process_set), ctx))
-            for p, start, (handle, ctx) in zip(params, before, started):
-                p.copy_(start + self._compression.decompress(synchronize(handle), ctx))
-        return loss
-
-    step.hooked = True  # as above
+    def _agree_on_inf(self, found):
+        """Combined gradients are equal, and so is what was found in them."""
+        return found
 
 
 def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none,
@@ -328,7 +404,9 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     """Wrap an optimizer so that step() uses the gradients of all ranks.
 
     The result is an instance of the wrapped optimizer's class too and takes over its state.
-    To look at the combined gradients before the step, for instance to clip them:
+    From the moment that backward() has computed a gradient, reading it gives the combined one:
+    it can be clipped, scaled or looked at as in a program of one process.  synchronize() waits for
+    all of them, also for those that this rank has not computed:
 
         loss.backward()
         optimizer.synchronize()
@@ -341,6 +419,8 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     of lists of parameters.  With op=hvd.Adasum each rank does its own step, and what the steps
     change is combined.
     """
+    if isinstance(optimizer, Wrapped):
+        raise ValueError("this is a DistributedOptimizer already: wrap the optimizer of torch, once")
     if op not in (Average, Sum, Adasum):
         raise ValueError("op must be hvd.Average, hvd.Sum or hvd.Adasum")
     if gradient_predivide_factor != 1.0 and op != Average:
@@ -351,11 +431,12 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
         warnings.warn("num_groups is deprecated: use groups", DeprecationWarning, stacklevel=2)
     groups = groups or num_groups or None
     _check_groups(groups)
-    base = _DeltaOptimizer if op == Adasum else _DistributedOptimizer
-    cls = type(type(optimizer).__name__, (base, type(optimizer)), {})
+    base = DeltaOptimizer if op == Adasum else _DistributedOptimizer
+    cls = class_of(base, type(optimizer))
     wrapped = cls.__new__(cls)
     # a scheduler may have replaced step() on the instance
     wrapped.__setstate__({k: v for k, v in vars(optimizer).items() if k != "step"})
+    wrapped._original = weakref.ref(optimizer)
     if op == Adasum:
         wrapped._distribute(named_parameters, compression, backward_passes_per_step, process_set)
     else:

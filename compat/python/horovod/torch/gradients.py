@@ -1,0 +1,280 @@
+# gradients.py - gradients while they are combined: their reductions, and what a program sees.
+# SPDX-License-Identifier: Apache-2.0
+"""A reduction runs in the background and in the gradient's own memory.  Meanwhile p.grad is a
+PendingGradient.  The first operation that reads or changes it waits for the reduction, so a
+program sees the combined gradient or none; p.grad is then the tensor that backward() has left."""
+
+import itertools
+import weakref
+
+import torch
+
+from horovod.torch.mpi_ops import synchronize
+from ringup import job
+
+_T = torch.Tensor
+# What these tell of a gradient is the same before and after its reduction.
+_METADATA = {getattr(_T, name).__get__ for name in (
+    "shape", "dtype", "device", "layout", "ndim", "is_sparse", "is_cuda", "is_leaf", "grad_fn",
+    "requires_grad", "_version", "is_cpu", "is_meta", "is_quantized", "names")
+    if hasattr(_T, name)} | {getattr(_T, name) for name in (
+        "size", "dim", "numel", "nelement", "stride", "is_contiguous", "element_size", "get_device",
+        "is_floating_point", "is_complex", "__len__") if hasattr(_T, name)} | {
+            torch.is_floating_point, torch.is_complex, torch.numel}
+
+
+class PendingGradient(torch.Tensor):
+    """A gradient whose reduction may still run.  It shares the memory of the tensor that it stands
+    for, .value, so that autograd, which asks nobody, adds to the right one."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func in _METADATA:
+            return func(*_replaced(args, _value), **_replaced(kwargs or {}, _value))
+        return func(*_replaced(args, _waited), **_replaced(kwargs or {}, _waited))
+
+
+def pending(value, reduction):
+    """Let a PendingGradient stand for a gradient; None if it is of a class of its own."""
+    if type(value) is not torch.Tensor or value.requires_grad:
+        return None
+    p = torch.Tensor._make_subclass(PendingGradient, value)
+    p.value, p.reduction = value, reduction
+    return p
+
+
+def _value(gradient):
+    return gradient.value
+
+
+def _waited(gradient):
+    """The combined gradient."""
+    if gradient.reduction is not None:
+        gradient.reduction.finish()
+    return gradient.value
+
+
+def _replaced(x, f):
+    """Nested arguments with f() of each PendingGradient."""
+    if type(x) is PendingGradient:
+        return f(x)
+    if isinstance(x, dict):
+        return {k: _replaced(v, f) for k, v in x.items()}
+    if type(x) in (list, tuple):
+        return type(x)([_replaced(v, f) for v in x])
+    return x
+
+
+def settled(p):
+    """p.grad as a tensor of its own, after waiting for a reduction that another optimizer, which
+    had the parameter before, has started."""
+    grad = p.grad
+    if type(grad) is not PendingGradient:
+        return grad
+    value = _waited(grad)
+    if p.grad is grad:
+        p.grad = value
+    return p.grad
+
+
+class Reduction:
+    """The gradients of a Unit, from the start of their reduction until step()."""
+
+    def __init__(self, unit, parts, compression, visible):
+        self.unit, self.parts, self.compression = unit, parts, compression
+        self.job, self.done, self.failed = job.joined(), False, None
+        self.values = [p.grad for p in unit.params]
+        self.versions = [v._version for v in self.values]
+        self.pending = [None] * len(self.values)
+        self.after = None  # (weak reference, version) of each gradient when it was combined
+        if visible:
+            self._show()
+
+    def _show(self):
+        """Make each p.grad a PendingGradient."""
+        for i, (p, value) in enumerate(zip(self.unit.params, self.values)):
+            waiting = self.unit.waiting[i]
+            if waiting is not None and waiting.value is value:
+                waiting.reduction = self
+            else:
+                waiting = pending(value, self)
+            self.pending[i], self.unit.waiting[i] = waiting, None
+            if waiting is not None:
+                p.grad = waiting
+
+    def is_over(self):
+        """Has the job ended in which it was started?"""
+        return not self.job.running or self.job is not job.joined()
+
+    def replaced(self):
+        """Names of parameters whose gradient the program has cleared or replaced unseen."""
+        return [] if self.done else [
+            name for p, name, value, waiting in zip(self.unit.params, self.unit.names, self.values,
+                                                    self.pending)
+            if p.grad is not (value if waiting is None else waiting)]
+
+    def touched(self):
+        """Names of parameters whose gradient has changed while it was reduced."""
+        return [] if self.done else [
+            name for name, value, version in zip(self.unit.names, self.values, self.versions)
+            if value._version != version]
+
+    def modified(self):
+        """Has the program changed a combined gradient?"""
+        return self.after is not None and any(
+            ref() is None or p.grad is not ref() or p.grad._version != version
+            for p, (ref, version) in zip(self.unit.params, self.after))
+
+    def finish(self):
+        """Wait for it and let p.grad be the combined gradient.  What has failed fails again."""
+        if not self.done:
+            wrong = self.touched()
+            while self.parts:
+                try:
+                    self._finish_part(*self.parts[0])
+                except RuntimeError as e:  # the others must be waited for too
+                    self.failed = self.failed or e
+                self.parts.pop(0)
+            self._end()
+            if wrong and not self.failed:
+                self.failed = AssertionError(
+                    f"the gradient of {_list(wrong)} was changed while it was combined with those "
+                    "of the other ranks, by way of another tensor with the same memory or by a "
+                    "second backward(): call optimizer.synchronize() before you change gradients, "
+                    "and optimizer.step() inside `with optimizer.skip_synchronize():` then")
+        if self.failed:
+            raise self.failed
+
+    def _finish_part(self, places, handle, contexts):
+        """Wait for some of the gradients and put the results where they belong."""
+        results = handle() if callable(handle) else synchronize(handle)
+        results = results if isinstance(results, list) else [results]
+        for i, result, context in zip(places, results, contexts):
+            if not callable(handle):
+                result = self.compression.decompress(result, context)
+            value = self.values[i]
+            if result is value:
+                continue
+            with torch.no_grad():
+                if value.is_sparse:
+                    if not result.is_sparse:
+                        result = result.to_sparse(value.sparse_dim())
+                    if self.unit.params[i].grad is value:
+                        self.unit.params[i].grad = result
+                    self.values[i] = result
+                elif result.data_ptr() != value.data_ptr():
+                    value.copy_(result)
+
+    def _end(self):
+        """Show the results; keep nothing alive."""
+        self.done = True
+        for p, value, waiting in zip(self.unit.params, self.values, self.pending):
+            if waiting is not None:
+                if p.grad is waiting:
+                    p.grad = value
+                waiting.value, waiting.reduction = value, None
+        self.after = [(weakref.ref(v), v._version) for v in self.values]
+        self.values = self.pending = ()
+
+    def discard(self):
+        """Wait for it; nobody wants the result, or to know of a failure."""
+        try:
+            self.finish()
+        except (RuntimeError, AssertionError, ValueError):
+            pass
+        self.failed = None
+
+
+class _Incomplete:
+    """Stands for the Reduction of a Unit that lacks some of its gradients.  It starts when the
+    program looks at one of the others after backward()."""
+
+    def __init__(self, start):
+        self.start = start
+
+    def finish(self):
+        """Start and wait; not inside backward(), which may have the others soon."""
+        if getattr(torch._C, "_current_graph_task_id", lambda: -1)() == -1:
+            self.start().finish()
+
+
+class Unit:
+    """Parameters whose gradients are combined at a time, and how many backward() of each of them
+    are still to come before that."""
+
+    def __init__(self, params, names, passes):
+        self.params, self.names = params, names
+        self.active = any(p.requires_grad for p in params)  # it never was, if not
+        self.reduction, self.waiting = None, [None] * len(params)
+        self.reset(passes)
+
+    def reset(self, passes):
+        """Begin to count anew; gradients that waited for others are the program's again."""
+        self.reduction, self.left = None, [passes] * len(self.params)
+        self.seen = [None] * len(self.params)  # (weak reference, version) after each backward()
+        for i, waiting in enumerate(self.waiting):
+            if waiting is not None:
+                self._release(i, waiting)
+
+    def _release(self, i, waiting):
+        if self.params[i].grad is waiting:
+            self.params[i].grad = waiting.value
+        self.waiting[i] = waiting.reduction = None
+
+    def is_under_way(self):
+        """Is there a reduction that nobody has waited for?"""
+        return self.reduction is not None and not self.reduction.done
+
+    def note(self, i):
+        """Remember the i-th gradient as backward() has left it."""
+        grad = self.params[i].grad
+        self.seen[i] = weakref.ref(grad), grad._version
+
+    def is_new(self, i):
+        """Has the i-th gradient been cleared since the backward() before this one?"""
+        grad, seen, waiting = self.params[i].grad, self.seen[i], self.waiting[i]
+        if seen is None or grad.requires_grad:
+            return False
+        return grad is not (seen[0]() if waiting is None else waiting)
+
+    def wait_for_others(self, i, start):
+        """Show the i-th gradient as pending: the unit is not complete."""
+        value = self.params[i].grad
+        if type(value) is torch.Tensor:
+            self.waiting[i] = pending(value, _Incomplete(start))
+            if self.waiting[i] is not None:
+                self.params[i].grad = self.waiting[i]
+
+    def take_back(self):
+        """Each p.grad is a tensor of its own, as a reduction needs it."""
+        for i, p in enumerate(self.params):
+            waiting = self.waiting[i]
+            if waiting is None:
+                settled(p)
+            elif p.grad is waiting:
+                p.grad = waiting.value
+            else:
+                self.waiting[i] = None
+
+    def changed(self):
+        """Names of parameters whose gradient of this rank the program has changed."""
+        return [name for p, name, seen in zip(self.params, self.names, self.seen)
+                if seen is not None and p.grad is not None and p.grad._version != seen[1]]
+
+
+def _list(names):
+    """Some names for people."""
+    return ", ".join(map(repr, names[:4])) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def split(params, groups):
+    """Lists of parameters whose gradients are combined at a time."""
+    if groups is None:
+        return [[p] for p in params]
+    if isinstance(groups, int):
+        each, more = divmod(len(params), groups)
+        ends = list(itertools.accumulate([each + (i < more) for i in range(groups)]))
+        return [params[a:b] for a, b in zip([0] + ends, ends) if a < b]
+    wanted, grouped = {id(p) for p in params}, {id(p) for g in groups for p in g}
+    some = [[p for p in g if id(p) in wanted] for g in groups]
+    return [g for g in some if g] + [[p] for p in params if id(p) not in grouped]

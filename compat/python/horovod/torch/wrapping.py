@@ -1,0 +1,154 @@
+# wrapping.py - what all wrapped optimizers share: names, copies, schedulers, the check of weights.
+# SPDX-License-Identifier: Apache-2.0
+
+import weakref
+
+from horovod.common.process_sets import global_process_set
+from horovod.torch import parameter_names, weights
+from horovod.torch.mpi_ops import size
+from ringup import job
+
+_sets = weakref.WeakValueDictionary()  # process sets of optimizers, by their ids
+
+
+def _pairs(named_parameters):
+    """Named parameters as a list, checked as Horovod does."""
+    pairs = list(named_parameters)
+    if any(not isinstance(pair, tuple) for pair in pairs):
+        raise ValueError("named_parameters must be pairs of a name and a parameter, such as "
+                         "model.named_parameters() gives")
+    seen, twice = set(), set()
+    for name, _ in pairs:
+        (twice if name in seen else seen).add(name)
+    if twice:
+        raise ValueError("the names of parameters must be unique; these are not: "
+                         + ", ".join(sorted(twice)))
+    return pairs
+
+
+def class_of(base, inner):
+    """A class that is an optimizer's own and one of ours, and has the optimizer's name."""
+    return type(inner.__name__, (base, inner), {})
+
+
+def _again(base, inner):
+    """An empty optimizer, for pickle and copy."""
+    cls = class_of(base, inner)
+    return cls.__new__(cls)
+
+
+class Wrapped:
+    """In front of the class of each wrapped optimizer."""
+
+    def _remember(self, how):
+        """Keep how this was wrapped, for copies, and name the parameters."""
+        named = how.pop("named_parameters")
+        process_set = how.pop("process_set")
+        self._how = how
+        self._set_id = 0 if process_set is global_process_set else process_set.process_set_id
+        if process_set is not global_process_set:
+            _sets[self._set_id] = process_set
+        self._travel_names, self._steps, self._check_every = {}, 0, weights.interval()
+        self._original = vars(self).get("_original", lambda: None)
+        self._is_copy = vars(self).get("_is_copy", False)
+        self._parameter_names = {}
+        if named is not None:
+            pairs = _pairs(named)
+            self._parameter_names = {p: name for name, p in pairs}
+            by_id = {id(p) for _, p in pairs}
+            params = [p for group in self.param_groups for p in group["params"]]
+            unnamed = sum(id(p) not in by_id for p in params)
+            if unnamed:
+                raise ValueError(f"named_parameters leaves {unnamed} of the optimizer's "
+                                 f"{len(params)} parameters without a name")
+        size()  # complains if hvd.init() has not been called
+        self._job = job.joined()
+        self._name_parameters()
+
+    def _name_parameters(self):
+        """Name those that have no name yet, and let them travel under names of their own."""
+        for i, group in enumerate(self.param_groups):
+            names = group.get("param_names")
+            for j, p in enumerate(group["params"]):
+                if p not in self._parameter_names:
+                    self._parameter_names[p] = self._new_name(names and names[j], i, j)
+                if not self._is_copy and p not in self._travel_names:
+                    self._travel_names[p] = parameter_names.claim(
+                        self._set_id, self._parameter_names[p], p, self)
+
+    def _new_name(self, name, i, j):
+        """A name for a parameter that was given none, or got it when it was added."""
+        taken = set(self._parameter_names.values())
+        if name and self._how.get("grown") and name not in taken:
+            return name
+        name = f"allreduce.noname.{i}.{j}"
+        while name in taken:
+            name += "+"
+        return name
+
+    def _travel_name(self, p):
+        """The name under which the ranks know what is sent for a parameter.  A copy of an optimizer
+        gets its names when it is used: perhaps one rank has copied it only to save it."""
+        if p not in self._travel_names:
+            self._is_copy = False
+            self._name_parameters()
+        return parameter_names.current(self._travel_names[p])
+
+    def add_param_group(self, group):
+        """Add parameters; they are combined like the others."""
+        super().add_param_group(group)
+        if "_how" in vars(self):
+            self._how["grown"] = True
+            self._name_parameters()
+            self._follow_parameters()
+
+    def _follow_parameters(self):
+        """Take notice of parameters that are new."""
+
+    def load_state_dict(self, *args, **kwargs):
+        """Take over a state.  The groups stay the same objects, for a scheduler that was made with
+        the optimizer before it was wrapped has them too."""
+        groups = self.param_groups
+        super().load_state_dict(*args, **kwargs)
+        for group, new in zip(groups, self.param_groups):
+            group.clear()
+            group.update(new)
+        self.param_groups = groups
+
+    def _stepped(self):
+        """A step has been done."""
+        original = self._original()
+        if original is not None:
+            original._opt_called = True  # a scheduler of it would warn
+        if not self._check_every or not self._process_set.included() or size() == 1:
+            return
+        if self._job is not job.joined():  # ranks that are new have not counted
+            self._job, self._steps = job.joined(), 0
+        self._steps += 1
+        turn, rest = divmod(self._steps, self._check_every)
+        if rest == 0:
+            weights.check([(self._parameter_names[p], p) for group in self.param_groups
+                           for p in group["params"]], turn, self._process_set)
+
+    def __reduce_ex__(self, _protocol):
+        """What torch keeps of an optimizer, and how it was wrapped."""
+        base, inner = type(self).__bases__
+        state = dict(super().__getstate__())
+        state["_wrapped"] = {**self._how, "process_set": self._set_id,
+                             "names": [(name, p) for p, name in self._parameter_names.items()]}
+        return _again, (base, inner), state
+
+    def __setstate__(self, state):
+        state = dict(state)
+        how = state.pop("_wrapped", None)
+        super().__setstate__(state)
+        if how is None:
+            return
+        number = how.pop("process_set")
+        process_set = _sets.get(number) if number else global_process_set
+        if process_set is None:
+            raise ValueError(f"this optimizer was wrapped for process set {number}, which does not "
+                             "exist here: save optimizer.state_dict() and wrap a new optimizer")
+        how.pop("grown", None)
+        self._is_copy = True
+        self._distribute(named_parameters=how.pop("names"), process_set=process_set, **how)
