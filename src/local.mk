@@ -66,6 +66,14 @@ CORE_SOURCES += \
 	%reldir%/coll/sweep.c %reldir%/coll/sweep.h
 
 CORE_SOURCES += \
+	%reldir%/trace/chrome.c %reldir%/trace/chrome.h \
+	%reldir%/trace/label.c %reldir%/trace/label.h \
+	%reldir%/trace/outfile.c %reldir%/trace/outfile.h \
+	%reldir%/trace/record.h \
+	%reldir%/trace/ring.h \
+	%reldir%/trace/trace.c %reldir%/trace/trace.h
+
+CORE_SOURCES += \
 	%reldir%/backend/backend.h \
 	%reldir%/backend/backends.c \
 	%reldir%/backend/cut.c %reldir%/backend/cut.h \

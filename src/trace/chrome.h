@@ -1,0 +1,73 @@
+/* chrome.h - records as events of a Chrome trace, which are Horovod's. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRACE_CHROME_H
+#define TRACE_CHROME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/label.h"
+#include "trace/record.h"
+
+/*
+ * Each tensor is a process of the trace.  Its events are B NEGOTIATE_x, an X of no length for
+ * each rank that is ready, E; then B x, B and E of activities within, and E with the dtype and
+ * shape.  Events of one tensor nest, whatever records are missing.
+ *
+ * The ranks' own times come with the record that all are ready.  So the beginning of a
+ * negotiation is kept back until then, or until chrome_settle() finds it old; what comes later
+ * is true but for the beginning, which is then this rank's.
+ */
+
+/* Where the file is from; strings belong to the caller. */
+struct chrome_origin {
+	int rank;          /* in the world                                            */
+	bool merges;       /* say what merge.h needs: the fields below, and rounds    */
+	int size;          /* of the world                                            */
+	const char *host;  /* its name                                                */
+	const char *clock; /* the same text wherever clock_ns() is the same           */
+	int64_t start_ns;  /* of clock_ns(): what is time 0 of the file               */
+	int64_t epoch_us;  /* the same moment, since 1970                             */
+};
+
+struct chrome {
+	struct chrome_origin from;
+	const struct labels *labels;
+	char *text; /* to be written: each event begins with a comma */
+	size_t len, size;
+	uint32_t processes;            /* of the trace so far, without number 0 */
+	struct chrome_tensor **tensor; /* by label */
+	uint32_t tensors;
+	struct chrome_tensor *held; /* whose negotiation is kept back: a list */
+	bool failed;                /* no memory: something is missing        */
+	int64_t cycle_ns;           /* of the last CYCLE_START                */
+};
+
+/* chrome_open - returns 0, or -1 without memory.  chrome_close - safe on a zeroed one. */
+int chrome_open(struct chrome *c, const struct chrome_origin *from,
+		const struct labels *labels);
+void chrome_close(struct chrome *c);
+
+/* chrome_header - the beginning of the file into c->text, without the bracket that closes it.
+ */
+void chrome_header(struct chrome *c);
+
+/* chrome_is_full - the text has to be written, and len set to 0, before the next record. */
+bool chrome_is_full(const struct chrome *c);
+
+/* chrome_take - the next record, in order of time, into c->text. */
+void chrome_take(struct chrome *c, const struct trace_record *r);
+
+/* chrome_settle - write what has been kept back since before @ns; false if the text is full,
+ * and there is more. */
+bool chrome_settle(struct chrome *c, int64_t ns);
+
+/* chrome_tick - a CYCLE_START at @ns.  chrome_dropped - so many records are missing so far. */
+void chrome_tick(struct chrome *c, int64_t ns);
+void chrome_dropped(struct chrome *c, uint64_t count, int64_t ns);
+
+/* chrome_kind - "ALLREDUCE". */
+const char *chrome_kind(int kind);
+
+#endif

@@ -1,0 +1,408 @@
+/* trace.c - what a rank does, from trace points to a file. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/trace.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/futex.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "ringup.h"
+#include "trace/chrome.h"
+#include "trace/label.h"
+#include "trace/outfile.h"
+#include "trace/ring.h"
+
+enum { TAKE = 1024 /* records, and then their producer has their room again */ };
+
+struct recorder {
+	uint64_t serial; /* of all in this process */
+	struct trace *trace;
+	struct labels labels;
+	struct lock lock;                 /* who has which ring        */
+	struct ring *ring[TRACE_THREADS]; /* atomic; NULL after the last */
+	int owner[TRACE_THREADS];         /* a thread's number          */
+	uint64_t homeless;                /* records of threads without a ring; atomic */
+	uint32_t wake;                    /* futex                     */
+	bool stop;                        /* atomic                    */
+
+	/* The writer's, or of who starts and stops it. */
+	bool runs;
+	pthread_t thread;
+	char path[PATH_MAX];
+	struct outfile file;
+	struct chrome chrome;
+	uint64_t dropped; /* when the file was begun, and that are in the file */
+	uint64_t told;
+	uint64_t lost; /* for want of memory */
+	int64_t flushed_ns;
+	bool broken; /* the file cannot be written any more; atomic */
+};
+
+/* This thread's ring in the recorder that it came to last; others keep theirs. */
+static _Thread_local struct {
+	uint64_t serial;
+	struct ring *ring;
+} mine;
+
+static uint64_t serials; /* atomic */
+
+/* ---- rings ---- */
+
+static bool is_gone(int thread)
+{
+	return syscall(SYS_tgkill, getpid(), thread, 0) && errno == ESRCH;
+}
+
+/* The ring of @thread, else one that nobody has, else one whose thread has ended; or NULL. */
+static struct ring *claim_ring(struct recorder *w, int thread)
+{
+	int i, place = -1;
+
+	for (i = 0; i < TRACE_THREADS && w->ring[i]; i++)
+		if (w->owner[i] == thread)
+			return w->ring[i];
+	if (i < TRACE_THREADS) {
+		place = i;
+	} else {
+		for (i = 0; i < TRACE_THREADS && place < 0; i++)
+			place = is_gone(w->owner[i]) ? i : -1;
+	}
+	if (place < 0)
+		return NULL;
+	if (!w->ring[place]) {
+		struct ring *q = aligned_alloc(64, sizeof(*q));
+
+		if (!q)
+			return NULL;
+		/* The records are left alone: pages that nobody writes are none. */
+		memset(q, 0, offsetof(struct ring, record));
+		__atomic_store_n(&w->ring[place], q, __ATOMIC_RELEASE);
+	}
+	w->owner[place] = thread;
+	return w->ring[place];
+}
+
+static __attribute__((noinline)) struct ring *find_ring(struct recorder *w)
+{
+	struct ring *q;
+
+	lock_take(&w->lock);
+	q = claim_ring(w, (int)syscall(SYS_gettid));
+	lock_give(&w->lock);
+	if (q) {
+		mine.serial = w->serial;
+		mine.ring = q;
+	}
+	return q;
+}
+
+static __attribute__((noinline)) void call_writer(struct recorder *w)
+{
+	__atomic_fetch_add(&w->wake, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&w->wake);
+}
+
+static struct recorder *recorder_of(const struct trace *t)
+{
+	return __atomic_load_n(&t->recorder, __ATOMIC_ACQUIRE);
+}
+
+void trace_put(const struct trace *t, const struct trace_record *r)
+{
+	struct recorder *w = recorder_of(t);
+	struct ring *q = mine.serial == w->serial ? mine.ring : find_ring(w);
+
+	if (!q)
+		__atomic_fetch_add(&w->homeless, 1, __ATOMIC_RELAXED);
+	else if (ring_put(q, r) && ring_is_half_full(q))
+		call_writer(w);
+}
+
+uint32_t trace_label(const struct trace *t, uint64_t group, const char *name, size_t len)
+{
+	return label_enter(&recorder_of(t)->labels, group, name, len);
+}
+
+int trace_ranks(const struct trace *t, const int *ranks, int count)
+{
+	return label_set(&recorder_of(t)->labels, ranks, count);
+}
+
+/* ---- writing ---- */
+
+static struct ring *ring_at(const struct recorder *w, int i)
+{
+	return i < TRACE_THREADS ? __atomic_load_n(&w->ring[i], __ATOMIC_ACQUIRE) : NULL;
+}
+
+static uint64_t count_dropped(const struct recorder *w)
+{
+	uint64_t n = __atomic_load_n(&w->homeless, __ATOMIC_RELAXED) + w->lost;
+	struct ring *q;
+	int i;
+
+	for (i = 0; (q = ring_at(w, i)); i++)
+		n += ring_dropped(q);
+	return n;
+}
+
+static bool is_broken(const struct recorder *w)
+{
+	return __atomic_load_n(&w->broken, __ATOMIC_RELAXED);
+}
+
+static void write_text(struct recorder *w)
+{
+	struct err e;
+
+	if (w->chrome.len && !is_broken(w) &&
+	    outfile_append(&w->file, w->chrome.text, w->chrome.len, &e)) {
+		/* The job is worth more than its timeline. */
+		__atomic_store_n(&w->broken, true, __ATOMIC_RELAXED);
+		__atomic_store_n(&w->trace->on, 0, __ATOMIC_RELAXED);
+		log_warn("timeline %s: %s; it ends here", w->path, e.text);
+	}
+	w->chrome.len = 0;
+}
+
+/* The next record of a ring, if it is not after @until. */
+static const struct trace_record *next_of(const struct ring *q, uint64_t at, int64_t until)
+{
+	const struct trace_record *r = ring_first(q, at);
+
+	return r && r->ns <= until ? r : NULL;
+}
+
+/*
+ * All records up to @until, which is now.  What has caused one of them was put before it was,
+ * on whichever ring: so it is there, too, and earlier.
+ */
+static void take_all(struct recorder *w, int64_t until)
+{
+	const struct trace_record *first[TRACE_THREADS];
+	uint64_t at[TRACE_THREADS];
+	int i, n, least;
+
+	for (n = 0; ring_at(w, n); n++) {
+		at[n] = w->ring[n]->tail;
+		first[n] = next_of(w->ring[n], at[n], until);
+	}
+	for (;;) {
+		for (least = -1, i = 0; i < n; i++)
+			if (first[i] && (least < 0 || first[i]->ns < first[least]->ns))
+				least = i;
+		if (least < 0)
+			break;
+		chrome_take(&w->chrome, first[least]);
+		if (++at[least] % TAKE == 0)
+			ring_take(w->ring[least], at[least]);
+		first[least] = next_of(w->ring[least], at[least], until);
+		if (chrome_is_full(&w->chrome))
+			write_text(w);
+	}
+	for (i = 0; i < n; i++)
+		ring_take(w->ring[i], at[i]);
+}
+
+/* @last: nothing is kept back for the next time. */
+static void flush(struct recorder *w, bool last)
+{
+	int64_t now = clock_ns();
+	uint64_t dropped;
+
+	take_all(w, now);
+	while (!chrome_settle(&w->chrome, last ? now : now - TRACE_FLUSH_MS * 1000000))
+		write_text(w);
+	/* Where no batch begins, markers say that time goes on. */
+	if (trace_on(w->trace) & TRACE_CYCLES && w->chrome.cycle_ns < w->flushed_ns)
+		chrome_tick(&w->chrome, now);
+	w->flushed_ns = now;
+	w->lost += w->chrome.failed;
+	w->chrome.failed = false;
+	dropped = count_dropped(w) - w->dropped;
+	if (dropped != w->told)
+		chrome_dropped(&w->chrome, dropped, now);
+	w->told = dropped;
+	write_text(w);
+}
+
+static void *write_file(void *arg)
+{
+	struct recorder *w = arg;
+	uint32_t seen;
+
+	for (;;) {
+		seen = __atomic_load_n(&w->wake, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&w->stop, __ATOMIC_SEQ_CST) || is_broken(w))
+			break;
+		futex_wait(&w->wake, seen, clock_deadline(TRACE_FLUSH_MS));
+		flush(w, false);
+	}
+	flush(w, true);
+	return NULL;
+}
+
+/* ---- starting and stopping ---- */
+
+static struct recorder *make_recorder(struct trace *t)
+{
+	struct recorder *w = recorder_of(t);
+
+	if (w)
+		return w;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	w->trace = t;
+	w->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+	w->file.fd = -1;
+	__atomic_store_n(&t->recorder, w, __ATOMIC_RELEASE);
+	return w;
+}
+
+static int64_t wall_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* What a thread puts that has not seen the end of the last recording is not of the next. */
+static void empty_rings(struct recorder *w)
+{
+	struct ring *q;
+	int i;
+
+	for (i = 0; (q = ring_at(w, i)); i++)
+		ring_take(q, __atomic_load_n(&q->head, __ATOMIC_ACQUIRE));
+}
+
+static int start_thread(struct recorder *w, struct err *e)
+{
+	sigset_t all, old;
+	int rc;
+
+	/* The process's signals are not for our threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&w->thread, NULL, write_file, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return fail(e, RINGUP_ESYSTEM, "its thread: %s", strerror(rc));
+	w->runs = true;
+	return 0;
+}
+
+/* Begin @file, which is open, with its header. */
+static int begin_file(struct recorder *w, struct outfile *file, const struct trace_origin *from,
+		      struct err *e)
+{
+	uint32_t host = label_enter(&w->labels, 0, from->host, strlen(from->host));
+	struct chrome_origin o = { .rank = from->rank,
+				   .merges = from->merges,
+				   .size = from->size,
+				   .host = label_text(&w->labels, host),
+				   .clock = from->clock,
+				   .epoch_us = wall_us(),
+				   .start_ns = clock_ns() };
+	struct chrome c;
+	int rc;
+
+	if (chrome_open(&c, &o, &w->labels))
+		return fail(e, RINGUP_ENOMEM, "no memory");
+	chrome_header(&c);
+	rc = outfile_append(file, c.text, c.len, e);
+	if (rc) {
+		chrome_close(&c);
+		return rc;
+	}
+	c.len = 0;
+	trace_stop(w->trace);
+	w->chrome = c;
+	w->file = *file;
+	w->flushed_ns = o.start_ns;
+	w->told = 0;
+	w->dropped = count_dropped(w);
+	__atomic_store_n(&w->broken, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&w->stop, false, __ATOMIC_RELAXED);
+	empty_rings(w);
+	return 0;
+}
+
+int trace_start(struct trace *t, const char *path, uint32_t on, const struct trace_origin *from,
+		struct err *e)
+{
+	struct recorder *w = make_recorder(t);
+	struct outfile file = { .fd = -1 };
+	int rc;
+
+	if (!w)
+		return fail(e, RINGUP_ENOMEM, "no memory for a timeline");
+	if (strlen(path) >= sizeof(w->path))
+		return fail(e, RINGUP_EINVAL, "the path of a timeline has %zu bytes",
+			    strlen(path));
+	if (w->runs && !is_broken(w) && !strcmp(w->path, path)) {
+		__atomic_store_n(&t->on, on, __ATOMIC_RELAXED);
+		return 0;
+	}
+	rc = outfile_open(&file, path, e);
+	if (!rc)
+		rc = begin_file(w, &file, from, e);
+	if (rc) {
+		outfile_close(&file);
+		return fail_in(e, "timeline %.100s", path);
+	}
+	snprintf(w->path, sizeof(w->path), "%s", path);
+	rc = start_thread(w, e);
+	if (rc) {
+		chrome_close(&w->chrome);
+		outfile_close(&w->file);
+		return fail_in(e, "timeline %.100s", path);
+	}
+	__atomic_fetch_add(&t->session, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->on, on, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void trace_stop(struct trace *t)
+{
+	struct recorder *w = recorder_of(t);
+
+	if (!w || !w->runs)
+		return;
+	__atomic_store_n(&t->on, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&w->stop, true, __ATOMIC_SEQ_CST);
+	call_writer(w);
+	pthread_join(w->thread, NULL);
+	w->runs = false;
+	chrome_close(&w->chrome);
+	outfile_close(&w->file);
+}
+
+void trace_close(struct trace *t)
+{
+	struct recorder *w = recorder_of(t);
+	int i;
+
+	if (!w)
+		return;
+	trace_stop(t);
+	for (i = 0; i < TRACE_THREADS; i++)
+		free(w->ring[i]);
+	labels_free(&w->labels);
+	free(w);
+	memset(t, 0, sizeof(*t));
+}

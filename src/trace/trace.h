@@ -1,0 +1,79 @@
+/* trace.h - what a rank does, from trace points to a file. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRACE_TRACE_H
+#define TRACE_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/record.h"
+
+struct err;
+struct recorder;
+
+/*
+ * A thread that comes to a trace point puts a record on a ring of its own: no lock, no system
+ * call, no memory, and if the ring is full the record is dropped and counted.  A thread that
+ * exists while a file is being written takes them from all rings, in order of time, and writes
+ * them every TRACE_FLUSH_MS, or sooner when a ring is half full.
+ *
+ * All zero is off, and costs whoever passes a trace point the load of `on`.
+ */
+enum { TRACE_FLUSH_MS = 20, TRACE_THREADS = 64 };
+
+enum trace_on {
+	TRACE_ON = 1,
+	TRACE_CYCLES = 2, /* also mark where batches begin */
+};
+
+struct trace {
+	uint32_t on;               /* enum trace_on; atomic                       */
+	uint32_t session;          /* how often it has been started; atomic       */
+	struct recorder *recorder; /* NULL before the first start; atomic */
+};
+
+/* trace_on - is anything wanted?  Then for trace_put() and the others here. */
+static inline uint32_t trace_on(const struct trace *t)
+{
+	return __atomic_load_n(&t->on, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t trace_session(const struct trace *t)
+{
+	return __atomic_load_n(&t->session, __ATOMIC_RELAXED);
+}
+
+/* Where the file is from: see struct chrome_origin, of which this leaves out the times. */
+struct trace_origin {
+	int rank, size;
+	bool merges;
+	const char *host, *clock;
+};
+
+/*
+ * trace_start - write @path from now on, with enum trace_on in @on.
+ *
+ * Goes on if that is being written already, though perhaps with another @on; ends what else is
+ * being written.  Returns RINGUP_ESYSTEM if there is no such file or thread, and then nothing
+ * has changed.  What fails later is logged once, and ends the recording.
+ *
+ * trace_stop - write what is left, and close the file; nothing happens if there is none.
+ * trace_close - the same, and free all; no thread is at a trace point.
+ *
+ * One thread at a time.  They wait for the file.
+ */
+int trace_start(struct trace *t, const char *path, uint32_t on, const struct trace_origin *from,
+		struct err *e);
+void trace_stop(struct trace *t);
+void trace_close(struct trace *t);
+
+/* trace_put - a record, whose time is not before that of this thread's last one.  Any thread,
+ * after trace_on(). */
+void trace_put(const struct trace *t, const struct trace_record *r);
+
+/* trace_label - see label_enter(); trace_ranks - see label_set(). */
+uint32_t trace_label(const struct trace *t, uint64_t group, const char *name, size_t len);
+int trace_ranks(const struct trace *t, const int *ranks, int count);
+
+#endif
