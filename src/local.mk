@@ -125,6 +125,8 @@ CORE_SOURCES += \
 	%reldir%/engine/tally_offer.c \
 	%reldir%/engine/tally_state.h \
 	%reldir%/engine/tensor.c %reldir%/engine/tensor.h \
+	%reldir%/engine/timeline.c %reldir%/engine/timeline.h \
+	%reldir%/engine/tracepoint.c %reldir%/engine/tracepoint.h \
 	%reldir%/engine/tree.c %reldir%/engine/tree.h \
 	%reldir%/engine/want.c %reldir%/engine/want.h \
 	%reldir%/engine/watch.c %reldir%/engine/watch.h
@@ -133,6 +135,7 @@ CORE_SOURCES += \
 	%reldir%/api/api_coll.c \
 	%reldir%/api/api_group.c %reldir%/api/api_init.c \
 	%reldir%/api/api_status.c \
+	%reldir%/api/api_timeline.c \
 	%reldir%/api/context.h
 
 # What only the command needs.

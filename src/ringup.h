@@ -604,6 +604,49 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  */
 RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
 
+/* For ringup_timeline_start(). */
+#define RINGUP_TIMELINE_CYCLES 1 /* also mark where batches begin      */
+#define RINGUP_TIMELINE_ALL    2 /* every rank that calls writes a file */
+
+/*
+ * ringup_timeline_start - record all operations in a file, from now on.
+ *
+ * The file is a Chrome trace with Horovod's events, for chrome://tracing and Perfetto, and is
+ * whole JSON at any time.  Only rank 0 writes one, and the call does nothing on others; with
+ * RINGUP_TIMELINE_ALL in @flags every rank that calls does, to @path with "." and its number
+ * behind, or with its number in the place of "%r".  "%r" in @path means that flag.
+ * `ringup timeline merge` makes one file of them.
+ *
+ * If this file is being written already, recording goes on, with RINGUP_TIMELINE_CYCLES as
+ * @flags says now; another one is ended first.
+ *
+ * Ownership:  @path is copied; it is relative to where the process is now.
+ * Threads:    any, also while others start operations.
+ * Blocking:   until the file has been begun, and the last one written.
+ *
+ * Returns 0; or, and then what was recorded before still is, RINGUP_ESYSTEM if the file cannot
+ * be written, RINGUP_EINVAL for a path or flags that make no sense, RINGUP_ESHUTDOWN in a child
+ * of fork(), RINGUP_ENOMEM.  What goes wrong later, such as a full disk, is logged once and
+ * ends the recording, never the job.
+ *
+ * Horovod: hvd.start_timeline(); the setting RINGUP_TIMELINE does it in ringup_init().
+ */
+RINGUP_API int ringup_timeline_start(struct ringup *r, const char *path, int flags);
+
+/*
+ * ringup_timeline_stop - end the recording; nothing happens if there is none.
+ *
+ * ringup_fini() does it, too.
+ *
+ * Threads:    any, also while others start operations.
+ * Blocking:   until all that has happened before is in the file.
+ *
+ * Returns 0; or RINGUP_ESHUTDOWN in a child of fork().
+ *
+ * Horovod: hvd.stop_timeline().
+ */
+RINGUP_API int ringup_timeline_stop(struct ringup *r);
+
 /*
  * ringup_alloc - memory that the other ranks of this host can reach.
  *

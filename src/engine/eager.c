@@ -45,6 +45,7 @@ bool eager_begin(struct lane *l, uint32_t id, const struct request *r, struct tu
 	if (!ledger_fits(l->ledger, id, t->bytes))
 		return false;
 	t->id = id;
+	t->when = 0;
 	t->round = ledger_begin(l->ledger, id);
 	t->at = ledger_lines(l->ledger, id, t->round);
 	return true;

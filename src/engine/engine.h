@@ -9,6 +9,7 @@
 
 #include "base/forks.h"
 #include "engine/lane.h"
+#include "trace/trace.h"
 #include "wire/alarm.h"
 #include "wire/seat.h"
 
@@ -31,6 +32,7 @@ struct engine {
 	/* Tell other hosts; called at least once, by more than one thread. */
 	void (*on_alarm)(void *ctx, int code, const char *why);
 	void *on_alarm_ctx;
+	struct trace trace; /* see timeline.h; all zero: off */
 
 	/* From here on engine.c's own. */
 	struct lane *lanes[ENGINE_LANES]; /* atomic; NULL where there is none  */

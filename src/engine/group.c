@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "coll/copy.h"
 #include "engine/engine.h"
+#include "engine/tracepoint.h"
 #include "ringup.h"
 
 enum {
@@ -272,6 +273,7 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 				    .local_of = g->local_of,
 				    .sockets = (int)s->cards[0].sockets };
 	struct say_why why = { s->circle, e };
+	struct tree_events events = *s->events;
 	int rc = mesh_open(&g->mesh, &shape, s->address, s->secret, exchange_and_say, &why,
 			   s->deadline, e);
 
@@ -288,7 +290,9 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 	t->mesh = &g->mesh;
 	if (t->local_rank)
 		return 0;
-	rc = tree_open(&g->tree, &g->ledger, t, MESH_FAN, g->lane.fusion_bytes, s->events, e);
+	events.arrived = tracepoint_arrived;
+	events.lane = &g->lane;
+	rc = tree_open(&g->tree, &g->ledger, t, MESH_FAN, g->lane.fusion_bytes, &events, e);
 	g->lane.agree = &agree_tree;
 	g->lane.agreement = g->tree;
 	g->watch = s->watch;

@@ -15,6 +15,7 @@
 #include "engine/op.h"
 #include "engine/plan.h"
 #include "engine/submit.h"
+#include "engine/tracepoint.h"
 #include "ringup.h"
 #include "wire/ranks.h"
 
@@ -146,6 +147,8 @@ static int plan_next(struct lane *l, struct err *e)
 		rc = bundle_plan(l, op, it->rows, e);
 	else
 		rc = plan_make(l, op, it->rows, 1, e);
+	if (!rc && tracepoint_on(l))
+		tracepoint_begin(l, false);
 	return rc ? rc : l->backend->start(l->carrier, &l->plan, e);
 }
 
@@ -176,6 +179,8 @@ static void plan_done(struct lane *l)
 	struct err why = { 0 };
 	int i;
 
+	if (tracepoint_on(l))
+		tracepoint_end(l);
 	if (l->plan_bad && l->op_count)
 		bundle_verdict(l, l->ops[0], &why);
 	for (i = 0; i < l->op_count; i++)
@@ -203,6 +208,8 @@ static int take_results(struct lane *l, struct err *e)
 		copy_bytes(op->ask.out, it->result, want_bytes(&op->ask.want));
 		plan_ends(l, op);
 	}
+	if (tracepoint_on(l))
+		tracepoint_begin(l, true);
 	plan_done(l);
 	return 0;
 }
@@ -253,6 +260,8 @@ int lane_step(struct lane *l, struct err *e)
 	if (l->agree->ready(l->agreement)) {
 		rc = l->agree->next(l->agreement, l->fusion_bytes, l->items);
 		l->item_at = 0;
+		if (rc > 0 && tracepoint_on(l))
+			tracepoint_ready(l, rc);
 		__atomic_fetch_add(&l->batches, rc > 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&l->item_count, rc, __ATOMIC_RELAXED);
 		return rc > 0;

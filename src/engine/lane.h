@@ -19,6 +19,14 @@ struct stall_seen;
 
 enum { LANE_KEPT = 256 };
 
+/* Who carries an operation out, for a timeline. */
+enum lane_carrier {
+	CARRIER_BACKEND,
+	CARRIER_EAGER,  /* its lines      */
+	CARRIER_INLINE, /* the agreement  */
+	CARRIERS
+};
+
 /*
  * A lane is all that a group of ranks has of its own: which ranks, the memory and
  * the connections they share, an order of operations, and a back end that carries
@@ -77,6 +85,13 @@ struct lane {
 
 	struct stall_seen *seen; /* stall.c's, and how often joined ranks had been called */
 	uint64_t calls_looked;
+
+	/* tracepoint.c's and timeline.c's. */
+	uint32_t carriers[CARRIERS]; /* their labels; 0: none yet; atomic */
+	int local_set;               /* 1 + the ranks of this host; atomic */
+	uint32_t plans;              /* begun while there was a timeline   */
+	bool asks;                   /* the others of this host when they are ready */
+
 	struct pulses links; /* watch.c's, of its mesh's */
 };
 

@@ -419,14 +419,9 @@ static bool is_listed(const struct ledger *l, uint64_t at, uint32_t *id, bool *a
 	return v >> 16 == at + 1;
 }
 
-static uint32_t round_of(const struct ledger *l, uint32_t id)
-{
-	return __atomic_load_n(&l->rounds[id], __ATOMIC_RELAXED);
-}
-
 uint64_t ledger_rows_of(const struct ledger *l, uint32_t id, int rank)
 {
-	return __atomic_load_n(&ledger_record(l, id, rank)->rows[round_of(l, id) % 2],
+	return __atomic_load_n(&ledger_record(l, id, rank)->rows[ledger_round(l, id) % 2],
 			       __ATOMIC_RELAXED);
 }
 
@@ -452,9 +447,12 @@ static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t r
 	}
 	if (l->span)
 		ledger_begin(l, id);
+	if (ledger_asks(l))
+		__atomic_store_n(&mine->when[ledger_round(l, id) % 2], clock_ns(),
+				 __ATOMIC_RELAXED);
 	if (want_has_rows(w))
-		__atomic_store_n(&mine->rows[round_of(l, id) % 2], rows, __ATOMIC_RELAXED);
-	__atomic_store_n(&mine->round, round_of(l, id), __ATOMIC_RELEASE);
+		__atomic_store_n(&mine->rows[ledger_round(l, id) % 2], rows, __ATOMIC_RELAXED);
+	__atomic_store_n(&mine->round, ledger_round(l, id), __ATOMIC_RELEASE);
 	__atomic_store_n(&l->sizes[id], want_has_rows(w) ? LEDGER_GATHER : want_bytes(w),
 			 __ATOMIC_RELAXED);
 	all = __atomic_add_fetch(&n->arrived, awaits ? AWAITS + 1 : 1, __ATOMIC_SEQ_CST);
@@ -558,6 +556,46 @@ static void ledger_done(void *self)
 	__atomic_store_n(&l->head, l->end, __ATOMIC_RELAXED);
 }
 
+/* ---- for timelines ---- */
+
+void ledger_ask(struct ledger *l, bool ask)
+{
+	__atomic_fetch_add(&l->shared->asking, ask ? 1U : UINT32_MAX, __ATOMIC_RELAXED);
+}
+
+/* Its place, or NULL. */
+static int64_t *when_of(const struct lines *at, int rank, bool gathers)
+{
+	int64_t *mark = (int64_t *)ledger_mark(at, rank);
+
+	if (at->head > LINE_HEADER)
+		return mark + 2;
+	return gathers ? NULL : mark + 1;
+}
+
+void ledger_tell_when(const struct lines *at, int rank, bool gathers, int64_t when)
+{
+	int64_t *place = when_of(at, rank, gathers);
+
+	if (place)
+		__atomic_store_n(place, when, __ATOMIC_RELAXED);
+}
+
+int64_t ledger_told(const struct lines *at, int rank, bool gathers)
+{
+	const int64_t *place = when_of(at, rank, gathers);
+
+	return place ? __atomic_load_n(place, __ATOMIC_RELAXED) : 0;
+}
+
+int64_t ledger_record_when(const struct ledger *l, uint32_t id, int rank)
+{
+	return __atomic_load_n(&ledger_record(l, id, rank)->when[ledger_round(l, id) % 2],
+			       __ATOMIC_RELAXED);
+}
+
+/* ---- ranks that have joined ---- */
+
 void ledger_join(struct ledger *l, bool joined)
 {
 	if (l->joined != joined)
@@ -599,15 +637,15 @@ bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken, const struct
 
 static bool is_called(const struct ledger *l, uint32_t id)
 {
-	return l->span &&
-	       __atomic_load_n(&l->entries[id].called, __ATOMIC_ACQUIRE) == round_of(l, id) + 1;
+	return l->span && __atomic_load_n(&l->entries[id].called, __ATOMIC_ACQUIRE) ==
+				  ledger_round(l, id) + 1;
 }
 
 /* A rank that has submitted @id once more than this one, or -1.  Whoever has changed its
  * mind marks its line first, and then says what it wants: not before it has calls it. */
 static int caller(const struct ledger *l, uint32_t id)
 {
-	uint32_t next = round_of(l, id) + 1;
+	uint32_t next = ledger_round(l, id) + 1;
 	struct lines lines = ledger_lines(l, id, next);
 	bool has_lines = lines.step;
 	int r;

@@ -41,6 +41,7 @@ struct ledger_entry {
 struct ledger_record {
 	alignas(64) struct want want; /* read after its rank has been seen to arrive */
 	uint64_t rows[2];             /* by the parity of the round           */
+	int64_t when[2];              /* it arrived, likewise; see ledger_asks(); atomic */
 	uint32_t round;               /* of its last stream operation; atomic */
 	uint32_t kind;                /* of the want, for all others; atomic   */
 };
@@ -53,6 +54,7 @@ struct ledger_shared {
 	alignas(64) uint32_t joined; /* ranks that have no more to do: see join.c */
 	uint64_t calls;              /* grows when one of them should look        */
 	uint64_t joins;              /* how many have said so                     */
+	uint32_t asking;             /* ranks with a timeline; atomic             */
 	alignas(64) uint32_t lock;   /* of everything below, and of names; 1 + who has it */
 	uint32_t used;               /* ids that ever had a name           */
 	uint32_t hand;               /* where the search for another goes on */
@@ -118,6 +120,12 @@ static inline uint32_t ledger_begin(struct ledger *l, uint32_t id)
 
 	__atomic_store_n(&l->rounds[id], round, __ATOMIC_RELAXED);
 	return round;
+}
+
+/* ledger_round - how often this rank has submitted @id so far. */
+static inline uint32_t ledger_round(const struct ledger *l, uint32_t id)
+{
+	return __atomic_load_n(&l->rounds[id], __ATOMIC_RELAXED);
 }
 
 /* ledger_keep - hold @id between operations too, so that they need not; false, like
@@ -207,6 +215,24 @@ static inline void ledger_put(const struct lines *at, int rank, uint32_t round,
 	__atomic_store_n(ledger_mark(at, rank), (uint64_t)round << 2 | (uint64_t)what,
 			 __ATOMIC_RELEASE);
 }
+
+/*
+ * ledger_asks - does a rank of this host want to know when the others are ready, for its
+ * timeline? ledger_ask - this one does, or no longer.  ledger_tell_when - then say it, of a
+ * line that is about to be filled.  ledger_told - what @rank has said of it; what nobody has
+ * said is anything. ledger_record_when - the same of what @rank has posted last of @id, on
+ * which this rank has an operation in flight.
+ *
+ * It stands beside the mark: in the place of a gather's number of rows if there is no other.
+ */
+static inline bool ledger_asks(const struct ledger *l)
+{
+	return __builtin_expect(__atomic_load_n(&l->shared->asking, __ATOMIC_RELAXED) != 0, 0);
+}
+void ledger_ask(struct ledger *l, bool ask);
+void ledger_tell_when(const struct lines *at, int rank, bool gathers, int64_t when);
+int64_t ledger_told(const struct lines *at, int rank, bool gathers);
+int64_t ledger_record_when(const struct ledger *l, uint32_t id, int rank);
 
 /* ledger_join - this rank has no more to do, or has again. */
 void ledger_join(struct ledger *l, bool joined);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
@@ -149,10 +150,18 @@ static inline void put(void *to, const struct want *w, const void *in, uint64_t 
 		fill(to, in, bytes);
 }
 
+/* The line is filled. */
+static inline void publish(const struct lane *l, const struct turn *t, bool gathers)
+{
+	if (ledger_asks(l->ledger))
+		ledger_tell_when(&t->at, l->team.rank, gathers, t->when ? t->when : clock_ns());
+	ledger_put(&t->at, l->team.rank, t->round, LINE_DATA);
+}
+
 void lines_put(const struct lane *l, const struct turn *t, const struct want *w, const void *in)
 {
 	put(ledger_data(&t->at, l->team.rank), w, in, t->bytes);
-	ledger_put(&t->at, l->team.rank, t->round, LINE_DATA);
+	publish(l, t, false);
 }
 
 static __attribute__((noinline)) void put_members(void *line, const struct request *r)
@@ -196,7 +205,7 @@ void lines_write(struct lane *l, const struct turn *t, const struct request *r)
 		lines_put(l, t, &r->want, r->in);
 		return;
 	}
-	ledger_put(&t->at, l->team.rank, t->round, LINE_DATA);
+	publish(l, t, r->want.kind == PLAN_ALLGATHER);
 }
 
 /* @src: where the ranks have what is to be added up. */

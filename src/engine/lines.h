@@ -19,6 +19,7 @@ enum { LINES_RANKS = 4096 };
 struct turn {
 	uint32_t id, round;
 	uint64_t bytes; /* that this rank puts into its line */
+	int64_t when;   /* it does, for timelines; 0: now    */
 	struct lines at;
 };
 

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/horovod.h"
 #include "base/log.h"
+#include "engine/timeline.h"
 #include "nicpick/own.h"
 #include "wire/chan.h"
 #include "wire/discover.h"
@@ -152,6 +153,7 @@ static int start_threads(struct bringup *b, struct err *e)
 	m->counts = calloc((size_t)m->size, sizeof(*m->counts));
 	if (!m->peers || !m->counts)
 		return fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", m->size);
+	memcpy(m->host, b->cards[m->rank].name, sizeof(m->host) - 1);
 	for (r = 0; r < m->size; r++) {
 		m->peers[r].pid = b->cards[r].pid;
 		memcpy(m->peers[r].host, b->cards[r].name, WATCH_HOST_BYTES - 1);
@@ -164,9 +166,13 @@ static int start_threads(struct bringup *b, struct err *e)
 	m->world.open = rc >= 0;
 	if (rc >= 0)
 		rc = engine_start(&m->engine, e);
-	return rc ? rc
-		  : watch_start(&m->watch, &m->world.lane.team, m->world.tree, m->peers,
-				&b->cards[0].rules, e);
+	if (!rc)
+		rc = watch_start(&m->watch, &m->world.lane.team, m->world.tree, m->peers,
+				 &b->cards[0].rules, e);
+	/* Here, so that no rank begins anything before all know who asks. */
+	if (!rc)
+		timeline_begin(m);
+	return rc;
 }
 
 /* From the card on, every step ends by agreeing whether it went well. */
@@ -249,6 +255,7 @@ static void tear_down(struct member *m)
 	/* What the engine thread hears of the other hosts it tells the watch. */
 	engine_stop(&m->engine);
 	watch_stop(&m->watch);
+	timeline_close(m);
 	m->world.open = false;
 	group_close(&m->world);
 	rendezvous_close(&m->meeting);
@@ -463,6 +470,8 @@ static int open_lane(struct member *m, struct group *g, struct group_site *s,
 		return rc;
 	rc = engine_add(&m->engine, &g->lane, e);
 	g->open = rc >= 0;
+	if (g->open)
+		timeline_join(m, &g->lane);
 	return rc < 0 ? rc : 0;
 }
 

@@ -27,6 +27,7 @@ struct member {
 	/* For the connections of groups. */
 	char address[128];
 	struct secret secret;
+	char host[WATCH_HOST_BYTES]; /* this one's name, for people */
 };
 
 /*

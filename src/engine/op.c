@@ -8,6 +8,7 @@
 #include "coll/reduce.h"
 #include "engine/engine.h"
 #include "engine/lane.h"
+#include "engine/tracepoint.h"
 
 bool op_claim(struct ringup_op *op)
 {
@@ -22,6 +23,8 @@ void op_complete(struct ringup_op *op, int status)
 	struct lane *l = op->lane;
 
 	op->status = status;
+	if (tracepoint_on(l))
+		tracepoint_complete(op, status);
 	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
 	/* From here on the tensor may be forgotten. */
 	l->agree->drop(l->agreement, op->id);

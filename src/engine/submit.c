@@ -13,6 +13,7 @@
 #include "engine/ledger.h"
 #include "engine/op.h"
 #include "engine/parcel.h"
+#include "engine/tracepoint.h"
 #include "ringup.h"
 #include "wire/seat.h"
 
@@ -342,12 +343,16 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
 	op->tensor = t;
 	op->id = t->id;
 	fill_op(l, op, r, ghost);
-	if (changed)
+	if (changed) {
 		t->verified = t->again = false;
+		t->told = 0;
+	}
 	t->want = r->want;
 	t->known = true;
 	/* Before it is published: another thread may carry it out at once. */
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
+	if (tracepoint_on(l))
+		tracepoint_submitted(l, t, r);
 	rc = copy_lists(l, op, e);
 	if (!rc)
 		rc = r->want.kind == WANT_JOIN && !ghost ? begin_join(l, op, as, e)
@@ -355,6 +360,8 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
 	if (rc) {
 		/* A ghost's memory stays the caller's. */
 		op->own = ghost ? NULL : op->own;
+		if (tracepoint_on(l))
+			tracepoint_complete(op, rc);
 		take_back(l, op);
 		return rc;
 	}
@@ -547,6 +554,7 @@ static struct tensor *begin_again(struct lane *l, const struct ringup_reduce *a,
 	if (!are_apart(a->in, a->out, turn->bytes))
 		goto out;
 	turn->id = t->id;
+	turn->when = 0;
 	turn->round = ledger_begin(l->ledger, t->id);
 	turn->at = ledger_lines(l->ledger, t->id, turn->round);
 	__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
@@ -579,11 +587,15 @@ int submit_again(struct lane *l, const struct ringup_reduce *a, struct ringup_op
 	t = engine_is_mine(l->engine) ? begin_again(l, a, &turn) : NULL;
 	if (!t)
 		return 0;
+	if (tracepoint_on(l))
+		tracepoint_short(l, t, NULL, &turn);
 	lines_put(l, &turn, &t->want, a->in);
 	missing = meet(l, &turn, &t->want);
 	if (missing != -1)
 		return go_on_from(l, a, t, turn.round, opp);
 	lines_sum(l, &turn.at, &t->want, a->in, a->out);
+	if (tracepoint_on(l))
+		tracepoint_finished(l, t, &turn, 0, NULL);
 	__atomic_store_n(&t->op, NULL, __ATOMIC_RELEASE);
 	return 1;
 }
@@ -597,11 +609,15 @@ int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp
 	*opp = NULL;
 	if (!t)
 		return 0;
+	if (tracepoint_on(l))
+		tracepoint_short(l, t, r, &turn);
 	lines_write(l, &turn, r);
 	missing = meet(l, &turn, &r->want);
 	if (missing != -1)
 		return go_the_long_way(l, r, t, turn.round, opp, e);
 	rc = lines_finish(l, &turn.at, r, e);
+	if (tracepoint_on(l))
+		tracepoint_finished(l, t, &turn, rc, r->counts);
 	__atomic_store_n(&t->op, NULL, __ATOMIC_RELEASE);
 	return rc ? rc : 1;
 }

@@ -10,6 +10,7 @@
 struct err;
 struct ledger;
 struct team;
+struct want;
 
 /*
  * Hosts form a tree: the parent of host h is (h - 1) / fanout.  The leader of each
@@ -42,6 +43,10 @@ struct tally_events {
 	void *ctx;
 	/* At the root, unless it is NULL: what a leader has reported. */
 	void (*report)(void *ctx, const void *data, size_t len);
+	/* Unless it is NULL: @ranks, of a child, are in for @id, which the ledger holds, and
+	 * want @w. */
+	void (*arrived)(void *ctx, uint32_t id, const struct want *w, const int *ranks,
+			int count);
 };
 
 /*

@@ -224,6 +224,8 @@ static int arrive(struct tally *t, int link, uint32_t theirs, const unsigned cha
 		return fail(e, RINGUP_ENOMEM, "no memory for row counts");
 	for (i = 0; rows && i < l->count; i++)
 		to[l->ranks[i]] = pack_get64(rows + 8 * i);
+	if (t->ev.arrived)
+		t->ev.arrived(t->ev.ctx, n->id, &n->wants.want[0], l->ranks, l->count);
 	return tally_count(t, n->id, e);
 }
 

@@ -26,6 +26,7 @@ struct tensor {
 	bool kept;            /* id is held between operations, too            */
 	bool again;           /* and want has gone the short way: see submit_again() */
 	struct ringup_op *op; /* in flight, or NULL; atomic                   */
+	uint32_t label, told; /* for a timeline: its name there, and which one has its shape */
 };
 
 enum op_state { OP_FLYING, OP_CLAIMED, OP_DONE };

@@ -126,6 +126,15 @@ static void on_report(void *ctx, const void *data, size_t len)
 		t->ev.report(t->ev.ctx, data, len);
 }
 
+static void on_arrived(void *ctx, uint32_t id, const struct want *w, const int *ranks,
+		       int count)
+{
+	struct tree *t = ctx;
+
+	if (t->ev.arrived)
+		t->ev.arrived(t->ev.lane, id, w, ranks, count);
+}
+
 /* Read what there is.  Who closes may have said why before: that is read first. */
 static void look_at(struct tree *t, int k, struct err *e)
 {
@@ -486,7 +495,7 @@ int tree_open(struct tree **tp, struct ledger *l, const struct team *team, int f
 	      uint64_t cap, const struct tree_events *ev, struct err *e)
 {
 	struct tree *t = calloc(1, sizeof(*t));
-	struct tally_events tev = { on_send, on_left, on_alarm, t, on_report };
+	struct tally_events tev = { on_send, on_left, on_alarm, t, on_report, on_arrived };
 	int rc;
 
 	if (!t)

@@ -12,6 +12,7 @@
 struct err;
 struct ledger;
 struct team;
+struct want;
 
 /*
  * The leader of a host agrees by agree_tree, the other ranks by agree_ledger: both on
@@ -48,6 +49,10 @@ struct tree_events {
 	 * a rank leaves, for that is why it does: each hears the cause first, whichever of
 	 * several trees is the quickest.  Must not call the tree. */
 	bool (*over)(void *ctx, struct err *why);
+	/* Unless it is NULL: see struct tally_events.  Must not call the tree. */
+	void (*arrived)(void *lane, uint32_t id, const struct want *w, const int *ranks,
+			int count);
+	void *lane;
 };
 
 /*

@@ -99,7 +99,7 @@ static void *watch(void *arg)
 
 static int open_all(void)
 {
-	struct tree_events ev = { on_left, on_alarm, on_lost, NULL, NULL, over };
+	struct tree_events ev = { on_left, on_alarm, on_lost, NULL, NULL, over, NULL, NULL };
 	struct err e = { 0 };
 	int h, rc = hosts_open(RANKS, host_of);
 

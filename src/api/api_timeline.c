@@ -1,0 +1,39 @@
+/* api_timeline.c - record what this rank does. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/context.h"
+#include "engine/timeline.h"
+
+/* The files and threads are the parent's. */
+static int check_mine(const struct ringup *r, const char *call, struct err *e)
+{
+	return engine_is_mine(&r->member.engine)
+		       ? 0
+		       : fail(e, RINGUP_ESHUTDOWN,
+			      "%s: a child of fork() is no rank of the job", call);
+}
+
+int ringup_timeline_start(struct ringup *r, const char *path, int flags)
+{
+	static const char call[] = "ringup_timeline_start";
+	struct err e;
+	int rc;
+
+	fail_none(&e);
+	rc = check_mine(r, call, &e);
+	if (!rc && timeline_start(&r->member, path, flags, &e))
+		rc = fail_in(&e, "%s", call);
+	return rc ? context_fail(&e) : 0;
+}
+
+int ringup_timeline_stop(struct ringup *r)
+{
+	struct err e;
+	int rc;
+
+	fail_none(&e);
+	rc = check_mine(r, "ringup_timeline_stop", &e);
+	if (rc)
+		return context_fail(&e);
+	timeline_stop(&r->member);
+	return 0;
+}

@@ -1,0 +1,120 @@
+/* timeline.c - when a rank records its operations, and where. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/timeline.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "engine/member.h"
+#include "host/identity.h"
+#include "ringup.h"
+
+/* Who starts, stops and adds groups: seldom, and for as long as a file takes. */
+static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
+
+/* The other ranks of the host say when they are ready as long as somebody asks. */
+static void ask_lane(struct lane *l, void *ask)
+{
+	if (!l->ledger || l->asks == (ask != NULL))
+		return;
+	l->asks = ask != NULL;
+	ledger_ask(l->ledger, l->asks);
+}
+
+/* @path with this rank's number. */
+static int name_file(char *out, size_t size, const char *path, int rank, struct err *e)
+{
+	const char *p = strstr(path, "%r");
+	int n;
+
+	if (p)
+		n = snprintf(out, size, "%.*s%d%s", (int)(p - path), path, rank, p + 2);
+	else
+		n = snprintf(out, size, "%s.%d", path, rank);
+	return n >= 0 && (size_t)n < size
+		       ? 0
+		       : fail(e, RINGUP_EINVAL, "the path of a timeline has %zu bytes",
+			      strlen(path));
+}
+
+static int start(struct member *m, const char *path, uint32_t on, bool all, struct err *e)
+{
+	char file[PATH_MAX], clock[2 * IDENTITY_BYTES + 1];
+	struct trace_origin from = {
+		.rank = m->rank, .size = m->size, .merges = all, .host = m->host, .clock = clock
+	};
+	unsigned char id[IDENTITY_BYTES];
+	int i, rc;
+
+	if (all) {
+		rc = name_file(file, sizeof(file), path, m->rank, e);
+		if (rc)
+			return rc;
+		path = file;
+	}
+	identity_get(id);
+	for (i = 0; i < IDENTITY_BYTES; i++)
+		snprintf(clock + (size_t)i * 2, 3, "%02x", id[i]);
+	rc = trace_start(&m->engine.trace, path, on, &from, e);
+	if (!rc)
+		engine_visit(&m->engine, ask_lane, m);
+	return rc;
+}
+
+int timeline_start(struct member *m, const char *path, int flags, struct err *e)
+{
+	bool all = flags & RINGUP_TIMELINE_ALL || (path && strstr(path, "%r"));
+	uint32_t on = TRACE_ON | (flags & RINGUP_TIMELINE_CYCLES ? TRACE_CYCLES : 0);
+	int rc;
+
+	if (!path || !*path)
+		return fail(e, RINGUP_EINVAL, "a timeline needs the path of a file");
+	if (flags & ~(RINGUP_TIMELINE_CYCLES | RINGUP_TIMELINE_ALL))
+		return fail(e, RINGUP_EINVAL, "no flags of a timeline are %d", flags);
+	if (m->rank && !all)
+		return 0;
+	pthread_mutex_lock(&control);
+	rc = start(m, path, on, all, e);
+	pthread_mutex_unlock(&control);
+	return rc;
+}
+
+void timeline_stop(struct member *m)
+{
+	pthread_mutex_lock(&control);
+	trace_stop(&m->engine.trace);
+	engine_visit(&m->engine, ask_lane, NULL);
+	pthread_mutex_unlock(&control);
+}
+
+void timeline_begin(struct member *m)
+{
+	const struct conf *c = &m->conf;
+	int flags = (c->timeline_mark_cycles ? RINGUP_TIMELINE_CYCLES : 0) |
+		    (c->timeline_all ? RINGUP_TIMELINE_ALL : 0);
+	struct err e;
+
+	/* Horovod wants to be told that the program will start one; here it may anyway. */
+	if (!*c->timeline || !strcmp(c->timeline, "DYNAMIC"))
+		return;
+	if (timeline_start(m, c->timeline, flags, &e))
+		log_warn("%s; the job goes on without", e.text);
+}
+
+void timeline_join(struct member *m, struct lane *l)
+{
+	pthread_mutex_lock(&control);
+	ask_lane(l, trace_on(&m->engine.trace) ? m : NULL);
+	pthread_mutex_unlock(&control);
+}
+
+void timeline_close(struct member *m)
+{
+	pthread_mutex_lock(&control);
+	trace_close(&m->engine.trace);
+	pthread_mutex_unlock(&control);
+}

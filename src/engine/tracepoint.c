@@ -1,0 +1,363 @@
+/* tracepoint.c - what the engine tells a timeline of its operations. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/tracepoint.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/eager.h"
+#include "engine/op.h"
+#include "ringup.h"
+#include "wire/ranks.h"
+
+static const struct trace *trace_of(const struct lane *l)
+{
+	return &l->engine->trace;
+}
+
+/* ---- what things are called ---- */
+
+static enum trace_kind kind_of(const struct want *w)
+{
+	static const enum trace_kind kinds[WANT_KINDS] = {
+		[PLAN_ALLREDUCE] = TRACE_ALLREDUCE,
+		[PLAN_BROADCAST] = TRACE_BROADCAST,
+		[PLAN_ALLGATHER] = TRACE_ALLGATHER,
+		[PLAN_BARRIER] = TRACE_BARRIER,
+		[PLAN_REDUCESCATTER] = TRACE_REDUCESCATTER,
+		[PLAN_ALLTOALL] = TRACE_ALLTOALL,
+		[WANT_JOIN] = TRACE_JOIN,
+		[WANT_BUNDLE] = TRACE_ALLREDUCE,
+	};
+
+	if (w->kind == PLAN_ALLREDUCE && w->redop == RINGUP_ADASUM)
+		return TRACE_ADASUM;
+	return w->kind < WANT_KINDS ? kinds[w->kind] : TRACE_ALLREDUCE;
+}
+
+/* A bundle goes by what its first member is; a rank that has joined does not know it. */
+static enum trace_kind kind_asked(const struct request *r)
+{
+	if (r->want.kind == WANT_BUNDLE && r->members)
+		return kind_of(&r->members[0].want);
+	if (r->want.kind == WANT_BUNDLE && r->copies)
+		return kind_of(&r->copies->ask.want);
+	return kind_of(&r->want);
+}
+
+/* Names that are the engine's own are shown as Horovod shows its own. */
+static uint32_t enter(const struct lane *l, const char *name, size_t len)
+{
+	char text[32];
+
+	if (len && *name > 1)
+		return trace_label(trace_of(l), l->serial, name, len);
+	if (len > 2 && !*name)
+		snprintf(text, sizeof(text), "noname.%.16s", name + 2);
+	else
+		snprintf(text, sizeof(text), "%.16s.noname", len > 1 ? name + 1 : "");
+	return trace_label(trace_of(l), l->serial, text, strlen(text));
+}
+
+/* Who carries it out, in capitals. */
+static uint32_t carrier_label(struct lane *l, enum lane_carrier carrier)
+{
+	uint32_t label = __atomic_load_n(&l->carriers[carrier], __ATOMIC_RELAXED);
+	const char *name = carrier == CARRIER_EAGER    ? "eager"
+			   : carrier == CARRIER_INLINE ? "inline"
+						       : l->backend->name;
+	char text[16];
+	size_t i;
+
+	if (label)
+		return label;
+	for (i = 0; name[i] && i < sizeof(text); i++)
+		text[i] = (char)toupper((unsigned char)name[i]);
+	label = trace_label(trace_of(l), 0, text, i);
+	__atomic_store_n(&l->carriers[carrier], label, __ATOMIC_RELAXED);
+	return label;
+}
+
+/* The ranks of this host, by their places in its ledger: a number of the trace, or -1. */
+static int local_ranks(struct lane *l)
+{
+	const struct team *t = &l->team;
+	int set = __atomic_load_n(&l->local_set, __ATOMIC_RELAXED) - 1, r, n = 0, *ranks;
+
+	if (set >= 0)
+		return set;
+	ranks = calloc((size_t)t->size, sizeof(*ranks));
+	if (!ranks)
+		return -1;
+	for (r = 0; r < t->size; r++)
+		if (!t->host_of || t->host_of[r] == t->host)
+			ranks[n++] = ranks_in_world(l->ranks, r);
+	set = trace_ranks(trace_of(l), ranks, n);
+	free(ranks);
+	__atomic_store_n(&l->local_set, set + 1, __ATOMIC_RELAXED);
+	return set;
+}
+
+/* ---- submitted ---- */
+
+/* What the file shows of the result, rows in front where only the end tells how many. */
+static int shape_of(const struct lane *l, const struct want *w, uint64_t *shape, bool *leads)
+{
+	uint64_t size = (uint64_t)l->team.size, rank = (uint64_t)l->team.rank;
+	int dims = 0, i;
+
+	*leads = w->kind == PLAN_ALLGATHER || w->kind == PLAN_ALLTOALL;
+	if (w->kind == PLAN_REDUCESCATTER)
+		shape[dims++] = w->digest / size + (rank < w->digest % size);
+	for (i = 0; i < w->dims && i < WANT_DIMS && dims < TRACE_DIMS; i++)
+		shape[dims++] = w->shape[i];
+	/* Nobody told: elements, of a row if there are rows. */
+	if (!w->dims && w->kind == PLAN_REDUCESCATTER)
+		shape[dims++] = w->digest ? w->count / w->digest : 0;
+	else if (!w->dims && (!*leads || w->count != 1))
+		shape[dims++] = w->count;
+	return dims;
+}
+
+static void tell_shape(const struct lane *l, const struct tensor *t, const struct want *w,
+		       int64_t ns)
+{
+	bool leads = false, has = w->kind < PLAN_KINDS && w->kind != PLAN_BARRIER;
+	uint64_t shape[TRACE_DIMS + 1] = { 0 };
+	int dims = has ? shape_of(l, w, shape, &leads) : 0, i;
+	struct trace_record r = { .ns = ns,
+				  .label = t->label,
+				  .what = TRACE_SHAPE,
+				  .kind = has ? w->dtype : RINGUP_DTYPE_COUNT };
+
+	for (i = 0; i == 0 || i < dims; i += 2) {
+		r.arg = record_shape(dims, i, leads);
+		r.word[0] = shape[i];
+		r.word[1] = shape[i + 1];
+		trace_put(trace_of(l), &r);
+	}
+}
+
+static void tell_submitted(struct lane *l, struct tensor *t, enum trace_kind kind,
+			   uint32_t round, int64_t ns)
+{
+	struct trace_record r = {
+		.ns = ns, .what = TRACE_SUBMITTED, .kind = (uint8_t)kind, .word = { round }
+	};
+	uint32_t session = trace_session(trace_of(l));
+
+	if (!t->label)
+		t->label = enter(l, t->name, t->len);
+	if (t->told != session) {
+		t->told = session;
+		tell_shape(l, t, &t->want, ns);
+	}
+	r.label = t->label;
+	trace_put(trace_of(l), &r);
+}
+
+void tracepoint_submitted(struct lane *l, struct tensor *t, const struct request *r)
+{
+	uint32_t round = l->ledger ? ledger_round(l->ledger, t->id) + 1 : 0;
+
+	tell_submitted(l, t, kind_asked(r), round, clock_ns());
+}
+
+void tracepoint_short(struct lane *l, struct tensor *t, const struct request *r,
+		      struct turn *turn)
+{
+	turn->when = clock_ns();
+	tell_submitted(l, t, r ? kind_asked(r) : kind_of(&t->want), turn->round, turn->when);
+}
+
+/* ---- ready ---- */
+
+/* When the ranks of this host were: @of says it of each. */
+static void tell_ticks(struct lane *l, uint32_t label, int64_t ns,
+		       int64_t (*of)(const struct lane *l, const void *arg, int rank),
+		       const void *arg)
+{
+	int n = l->ledger ? l->ledger->ranks : 1, set = n > 1 ? local_ranks(l) : -1, i, k;
+	struct trace_record r = { .ns = ns, .label = label, .what = TRACE_TICKS };
+	int64_t when;
+
+	if (set < 0)
+		return;
+	r.arg = (uint16_t)set;
+	for (i = 0; i < n && i < TRACE_FOUR * UINT8_MAX; i += TRACE_FOUR) {
+		r.kind = (uint8_t)(i / TRACE_FOUR);
+		for (k = 0; k < TRACE_FOUR; k++) {
+			when = i + k < n ? of(l, arg, i + k) : 0;
+			r.ago[k] = when <= 0 ? -1 : when < ns ? (float)(ns - when) : 0;
+		}
+		trace_put(trace_of(l), &r);
+	}
+}
+
+static int64_t by_record(const struct lane *l, const void *id, int rank)
+{
+	return ledger_record_when(l->ledger, *(const uint32_t *)id, rank);
+}
+
+void tracepoint_ready(struct lane *l, int count)
+{
+	struct trace_record r = { .ns = clock_ns(), .word = { (uint64_t)l->team.size } };
+	struct ringup_op *op;
+	int i;
+
+	if (trace_on(trace_of(l)) & TRACE_CYCLES) {
+		r.what = TRACE_CYCLE;
+		trace_put(trace_of(l), &r);
+	}
+	r.what = TRACE_READY;
+	for (i = 0; i < count; i++) {
+		op = lane_op(l, &l->items[i]);
+		if (!op || !op->tensor->label)
+			continue;
+		r.label = op->tensor->label;
+		r.arg = l->items[i].bad != NULL;
+		tell_ticks(l, r.label, r.ns, by_record, &l->items[i].id);
+		trace_put(trace_of(l), &r);
+	}
+}
+
+void tracepoint_arrived(void *lane, uint32_t id, const struct want *w, const int *ranks,
+			int count)
+{
+	struct lane *l = lane;
+	struct trace_record r = { .what = TRACE_ARRIVED, .kind = (uint8_t)kind_of(w) };
+	const char *name;
+	int i = 0, k;
+
+	if (!tracepoint_on(l))
+		return;
+	name = ledger_name(l->ledger, id);
+	/* An unnamed one begins with a NUL. */
+	r.label = enter(l, name, *name ? strlen(name) : 1 + strlen(name + 1));
+	r.ns = clock_ns();
+	while (i < count) {
+		/* Ranks of a host are mostly neighbours. */
+		for (k = 0; k < 4; k += 2) {
+			r.rank[k] = i < count ? ranks_in_world(l->ranks, ranks[i++]) : -1;
+			r.rank[k + 1] = r.rank[k];
+			while (r.rank[k] >= 0 && i < count &&
+			       ranks_in_world(l->ranks, ranks[i]) == r.rank[k + 1] + 1) {
+				r.rank[k + 1]++;
+				i++;
+			}
+		}
+		trace_put(trace_of(l), &r);
+	}
+}
+
+/* ---- carried out ---- */
+
+void tracepoint_begin(struct lane *l, bool inlined)
+{
+	struct trace_record r = { .ns = clock_ns(),
+				  .what = TRACE_BEGIN,
+				  .arg = (uint16_t)(inlined ? 1 : l->plan.pieces) };
+	const struct ringup_op *op, *last = NULL;
+	int i;
+
+	if (!l->op_count)
+		return;
+	r.word[0] = inlined ? want_bytes(&l->ops[0]->ask.want)
+			    : l->plan.count * reduce_dtype_bytes(l->plan.dtype);
+	r.rank[2] = (int32_t)carrier_label(l, inlined ? CARRIER_INLINE : CARRIER_BACKEND);
+	r.rank[3] = (int32_t)++l->plans;
+	for (i = 0; i < l->op_count; i++) {
+		op = l->ops[i]->bundle ? l->ops[i]->bundle : l->ops[i];
+		if (op == last || !op->tensor->label)
+			continue;
+		last = op;
+		r.label = op->tensor->label;
+		trace_put(trace_of(l), &r);
+	}
+}
+
+void tracepoint_end(struct lane *l)
+{
+	struct trace_record r = { .ns = clock_ns(), .what = TRACE_END };
+
+	if (!l->op_count || !l->ops[0]->bundle)
+		return;
+	r.label = l->ops[0]->bundle->tensor->label;
+	if (r.label)
+		trace_put(trace_of(l), &r);
+}
+
+/* ---- complete ---- */
+
+static uint64_t rows_of(const struct lane *l, const struct want *w, const uint64_t *counts)
+{
+	uint64_t rows = 0;
+	int i;
+
+	if ((w->kind != PLAN_ALLGATHER && w->kind != PLAN_ALLTOALL) || !counts)
+		return 0;
+	for (i = 0; i < l->team.size; i++)
+		rows += counts[i];
+	return rows;
+}
+
+struct round {
+	struct lines at;
+	bool gathers;
+};
+
+static int64_t by_line(const struct lane *l, const void *arg, int rank)
+{
+	const struct round *r = arg;
+
+	(void)l;
+	return ledger_told(&r->at, rank, r->gathers);
+}
+
+static void tell_finished(struct lane *l, const struct tensor *t, const struct lines *at,
+			  const struct want *w, int status, const uint64_t *counts)
+{
+	struct round round = { *at, w->kind == PLAN_ALLGATHER };
+	struct trace_record r = {
+		.ns = clock_ns(), .label = t->label, .what = TRACE_FINISHED, .arg = status != 0
+	};
+
+	if (!r.label)
+		return;
+	if (!status)
+		tell_ticks(l, r.label, r.ns, by_line, &round);
+	r.word[0] = status ? 0 : rows_of(l, w, counts);
+	r.rank[2] = (int32_t)carrier_label(l, CARRIER_EAGER);
+	r.rank[3] = l->team.size;
+	trace_put(trace_of(l), &r);
+}
+
+void tracepoint_finished(struct lane *l, const struct tensor *t, const struct turn *turn,
+			 int status, const uint64_t *counts)
+{
+	tell_finished(l, t, &turn->at, &t->want, status, counts);
+}
+
+void tracepoint_complete(const struct ringup_op *op, int status)
+{
+	struct lane *l = op->lane;
+	const struct want *w = &op->ask.want;
+	struct trace_record r = { .what = TRACE_COMPLETE,
+				  .label = op->tensor->label,
+				  .arg = status != 0 };
+	struct lines at;
+
+	if (!r.label)
+		return;
+	if (op_is_eager(op) && !status) {
+		at = ledger_lines(l->ledger, op->id, op->round);
+		tell_finished(l, op->tensor, &at, w, 0, op->ask.counts);
+		return;
+	}
+	r.ns = clock_ns();
+	r.word[0] = status ? 0 : rows_of(l, w, op->ask.counts);
+	trace_put(trace_of(l), &r);
+}
