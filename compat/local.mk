@@ -20,6 +20,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/job.py \
 	%reldir%/python/ringup/memory.py \
 	%reldir%/python/ringup/operation.py \
+	%reldir%/python/ringup/timeline.py \
 	%reldir%/python/ringup/torchrun.py \
 	%reldir%/python/horovod/__init__.py \
 	%reldir%/python/horovod/common/__init__.py \

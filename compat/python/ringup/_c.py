@@ -105,6 +105,8 @@ PROTOTYPES = {
     "ringup_barrier": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
     "ringup_poll": (c_int, [c_void_p]),
     "ringup_wait": (c_int, [c_void_p, c_int64]),
+    "ringup_timeline_start": (c_int, [c_void_p, c_char_p, c_int]),
+    "ringup_timeline_stop": (c_int, [c_void_p]),
     "ringup_alloc": (c_void_p, [c_size_t]),
     "ringup_free": (None, [c_void_p]),
 }

@@ -1,8 +1,10 @@
 # basics.py - joining, leaving and asking where one is, alike for all frameworks.
 # SPDX-License-Identifier: Apache-2.0
 
-from ringup import job
-from ringup.errors import NotRunning
+import warnings
+
+from ringup import job, timeline
+from ringup.errors import NotRunning, SystemRefused
 
 from . import process_sets as _sets
 from .semantics import Adasum, Average, Max, Min, Product, Sum
@@ -51,9 +53,9 @@ def _check_ranks(comm):
 
 def _asked(question):
     """A query of the job that raises ValueError before init(), as Horovod's do."""
-    def ask():
+    def ask(*args, **kwargs):
         try:
-            return question()
+            return question(*args, **kwargs)
         except NotRunning as e:
             raise ValueError("Horovod is not initialized: call hvd.init() first") from e
 
@@ -72,14 +74,23 @@ cross_size = _asked(job.host_count)
 is_homogeneous = _asked(job.is_homogeneous)
 
 
+@_asked
 def start_timeline(file_path, mark_cycles=False):
-    """Begin to record a timeline."""
-    raise NotImplementedError("timelines are not part of ringup yet")
+    """Record a timeline in that file from now on; rank 0 does, the others do nothing.
+
+    HOROVOD_TIMELINE need not be set.  A file that cannot be written is a warning: the job goes
+    on without, as Horovod's does.
+    """
+    try:
+        timeline.start(file_path, mark_cycles)
+    except SystemRefused as e:
+        warnings.warn(f"no timeline: {e}", stacklevel=3)
 
 
+@_asked
 def stop_timeline():
-    """End the recording."""
-    raise NotImplementedError("timelines are not part of ringup yet")
+    """End the recording, if there is one; the file is complete then."""
+    timeline.stop()
 
 
 # Horovod asks which libraries it was compiled with.  ringup carries the data itself and needs no
