@@ -247,6 +247,12 @@ TOOL_SOURCES += \
 	%reldir%/launch/rankenv.c %reldir%/launch/rankenv.h \
 	%reldir%/launch/stray.c %reldir%/launch/stray.h
 
+# The fuzz target of timelines needs it as well.
+TIMELINE_SOURCES = \
+	%reldir%/trace/events.c %reldir%/trace/events.h \
+	%reldir%/trace/merge.c %reldir%/trace/merge.h
+TOOL_SOURCES += $(TIMELINE_SOURCES)
+
 TOOL_SOURCES += \
 	%reldir%/probe/agent.c %reldir%/probe/agent.h \
 	%reldir%/probe/blame.c %reldir%/probe/blame.h \
@@ -371,6 +377,8 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_plan.c \
 	%reldir%/cli/cmd_rebuild.c \
 	%reldir%/cli/cmd_run.c \
+	%reldir%/cli/cmd_timeline.c \
+	%reldir%/cli/cmd_timeline_merge.c \
 	%reldir%/cli/cmds.c \
 	%reldir%/cli/matrix.c %reldir%/cli/matrix.h \
 	%reldir%/cli/opt.c %reldir%/cli/opt.h \

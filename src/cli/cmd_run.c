@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,8 @@ enum { MOST_RANKS = 65536 };
 static int ranks = INT_MIN, timeout_s, grace_s = 5, bare;
 static const char *output_dir;
 static struct opt_list exports;
+static const char *timeline;
+static int mark_cycles;
 
 static const struct opt opts[] = {
 	{ OPT_INT, 'n', "ranks", "N", &ranks, "how many ranks to start" },
@@ -29,6 +32,10 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "grace", "SECONDS", &grace_s, "from SIGTERM to SIGKILL (5)" },
 	{ OPT_FLAG, 0, "no-prefix", NULL, &bare,
 	  "pass output on unchanged, without \"[RANK] \"" },
+	{ OPT_STR, 0, "timeline-filename", "FILE", &timeline,
+	  "record a timeline; %r in the name: one of every rank" },
+	{ OPT_FLAG, 0, "timeline-mark-cycles", NULL, &mark_cycles,
+	  "also mark in it where batches begin" },
 	{ 0 },
 };
 
@@ -63,6 +70,21 @@ static int check_export(const char *var, const char **set, int *count, struct er
 	return 0;
 }
 
+/* What the options say in variables; @set has room for two more, which belong to the caller. */
+static int set_timeline(const char **set, int *count, struct err *e)
+{
+	static const char cycles[] = "RINGUP_TIMELINE_MARK_CYCLES=1";
+	char *file = NULL;
+
+	if (timeline && asprintf(&file, "RINGUP_TIMELINE=%s", timeline) < 0)
+		return fail(e, RINGUP_ENOMEM, "no memory for a variable");
+	if (file)
+		set[(*count)++] = file;
+	if (mark_cycles)
+		set[(*count)++] = cycles;
+	return 0;
+}
+
 static int check(struct err *e)
 {
 	if (ranks == INT_MIN)
@@ -72,6 +94,11 @@ static int check(struct err *e)
 	if (timeout_s < 0 || grace_s < 0)
 		return cmd_misuse(e, "--%s: a time is not negative",
 				  timeout_s < 0 ? "timeout" : "grace");
+	if (timeline && !*timeline)
+		return cmd_misuse(e, "--timeline-filename needs a file");
+	if (mark_cycles && !timeline && !*cmd_conf()->timeline)
+		return cmd_misuse(e, "--timeline-mark-cycles: where? --timeline-filename FILE "
+				     "says it");
 	if (output_dir && !*output_dir)
 		return cmd_misuse(e, "--output-dir needs a directory");
 	return 0;
@@ -80,7 +107,7 @@ static int check(struct err *e)
 static int run(int argc, char **argv, struct err *e)
 {
 	const char **set;
-	int count = 0, i, rc = check(e);
+	int count = 0, exported, i, rc = check(e);
 	struct crew j = {
 		.size = ranks,
 		.argv = argv,
@@ -94,14 +121,19 @@ static int run(int argc, char **argv, struct err *e)
 	(void)argc;
 	if (rc)
 		return rc;
-	set = calloc((size_t)exports.count + 1, sizeof(*set));
+	set = calloc((size_t)exports.count + 3, sizeof(*set));
 	if (!set)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d variables", exports.count);
 	for (i = 0; i < exports.count && !rc; i++)
 		rc = check_export(exports.item[i], set, &count, e);
+	exported = count;
+	if (!rc)
+		rc = set_timeline(set, &count, e);
 	j.extra = (char *const *)(uintptr_t)set;
 	if (!rc)
 		rc = crew_run(&j, e);
+	if (timeline && count > exported)
+		free((char *)(uintptr_t)set[exported]);
 	free(set);
 	return rc;
 }

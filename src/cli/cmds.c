@@ -15,6 +15,7 @@
 	X(plan)     \
 	X(rebuild)  \
 	X(run)      \
+	X(timeline) \
 	X(help)
 
 #define X(name) extern const struct cmd cmd_##name;

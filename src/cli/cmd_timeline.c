@@ -1,0 +1,23 @@
+/* cmd_timeline.c - `ringup timeline`: the family of commands about recorded timelines. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cmd.h"
+
+/* In the order `ringup help timeline` shows them. */
+#define SUBS(X) X(merge)
+
+#define X(name) extern const struct cmd cmd_timeline_##name;
+SUBS(X)
+#undef X
+
+static const struct cmd *const subs[] = {
+#define X(name) &cmd_timeline_##name,
+	SUBS(X) NULL,
+#undef X
+};
+
+const struct cmd cmd_timeline = {
+	.name = "timeline",
+	.operands = "",
+	.summary = "put the timelines of several ranks together",
+	.subs = subs,
+};
