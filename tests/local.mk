@@ -138,6 +138,14 @@ UNIT_TESTS += \
 	%reldir%/unit/test_sock
 
 UNIT_TESTS += \
+	%reldir%/unit/test_chrome \
+	%reldir%/unit/test_events \
+	%reldir%/unit/test_label \
+	%reldir%/unit/test_merge \
+	%reldir%/unit/test_outfile \
+	%reldir%/unit/test_trace
+
+UNIT_TESTS += \
 	%reldir%/unit/test_horovod \
 	%reldir%/unit/test_mpi_find \
 	%reldir%/unit/test_pieces \
@@ -186,6 +194,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_stall \
 	%reldir%/fuzz/replay_stamp \
 	%reldir%/fuzz/replay_talk \
+	%reldir%/fuzz/replay_timeline \
 	%reldir%/fuzz/replay_tree
 check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_card_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_card.c
@@ -215,6 +224,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_sock_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_sock.c
 %canon_reldir%_fuzz_replay_stall_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_stall.c
 %canon_reldir%_fuzz_replay_stamp_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_stamp.c
+%canon_reldir%_fuzz_replay_timeline_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_timeline.c
 %canon_reldir%_fuzz_replay_tree_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_tree.c
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/search %reldir%/fuzz/search.bats %reldir%/fuzz/seeds
@@ -447,6 +457,7 @@ WHOLE_TESTS = \
 	%reldir%/whole/test_unwaited \
 	%reldir%/whole/test_huge \
 	%reldir%/whole/test_pair \
+	%reldir%/whole/test_timeline \
 	%reldir%/whole/test_quiet
 check_PROGRAMS += $(WHOLE_TESTS)
 TESTS += $(WHOLE_TESTS)
@@ -483,6 +494,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_rootfs \
 	%reldir%/unit/test_seat \
 	%reldir%/unit/test_stall \
+	%reldir%/unit/test_trace \
 	%reldir%/unit/test_tree \
 	%reldir%/unit/test_watch \
 	%reldir%/whole/test_adasum_job \
@@ -490,6 +502,7 @@ THREADED_TESTS = \
 	%reldir%/whole/test_huge \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_quiet \
+	%reldir%/whole/test_timeline \
 	%reldir%/whole/test_unwaited
 
 # py: pytest, which prints TAP
@@ -535,7 +548,7 @@ if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += .ci/run %reldir%/run %reldir%/budgets $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
-	%reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h %reldir%/rounds.h \
+	%reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h %reldir%/nest.h %reldir%/rounds.h \
 	%reldir%/lint/map.sh %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/allreduce.c \

@@ -50,9 +50,9 @@ static size_t escape(char *to, const char *name, size_t len)
 		if (*p == '"' || *p == '\\') {
 			*at++ = '\\';
 			*at++ = (char)*p;
-		} else if (*p < 0x20 || *p == 0x7f) {
+		} else if ((*p && *p < 0x20) || *p == 0x7f) {
 			at += snprintf(at, 7, "\\u%04x", *p);
-		} else if (n) {
+		} else if (n && *p) {
 			memcpy(at, p, n);
 			at += n;
 		} else {

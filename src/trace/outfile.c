@@ -18,7 +18,7 @@ int outfile_open(struct outfile *f, const char *path, struct err *e)
 	if (fd >= 0)
 		fd = file_lift(fd);
 	if (fd < 0)
-		return fail_os(e, "%s", path);
+		return fail_os(e, "opening it");
 	f->fd = fd;
 	return 0;
 }

@@ -1,0 +1,338 @@
+/* test_timeline.c - what a timeline shows of a job: every kind of operation, as it was. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/wait.h>
+
+#include "base/err.h"
+#include "nest.h"
+#include "ranks.h"
+#include "rounds.h"
+#include "tap.h"
+#include "trace/merge.h"
+
+enum { SIZE = 3, LARGE = 50000, ROUNDS = 4 };
+
+static char dir[] = "/tmp/ringup-timeline-XXXXXX";
+static char path[64], merged[64];
+static int failures;
+
+static char *file(const char *name)
+{
+	static char names[8][160];
+	static int at;
+	char *s = names[at++ % 8];
+
+	snprintf(s, sizeof(names[0]), "%s/%s", dir, name);
+	return s;
+}
+
+static void went(int rc)
+{
+	if (rc) {
+		__atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+		printf("# %s\n", ringup_error());
+	}
+}
+
+/* ---- what the ranks do ---- */
+
+static void reduce(struct ringup_group *g, const char *name, float *x, uint64_t count)
+{
+	uint64_t shape[2] = { count / 2, 2 };
+	struct ringup_reduce a = { .name = name,
+				   .in = x,
+				   .out = x,
+				   .count = count,
+				   .dtype = RINGUP_F32,
+				   .shape = shape,
+				   .dims = 2 };
+
+	went(ringup_allreduce(g, &a, NULL));
+}
+
+static void gather(struct ringup_group *g, const char *name, const float *x, int rows)
+{
+	uint64_t counts[SIZE], row = 3;
+	void *out = NULL;
+	struct ringup_gather a = { .name = name,
+				   .in = x,
+				   .rows = (uint64_t)rows,
+				   .row = row,
+				   .dtype = RINGUP_F32,
+				   .out = &out,
+				   .counts = counts,
+				   .shape = &row,
+				   .dims = 1 };
+
+	went(ringup_allgather(g, &a, NULL));
+	ringup_free(out);
+}
+
+/* Several in flight at once, so that they may run as one. */
+static void reduce_some(struct ringup_group *g, float *x)
+{
+	struct ringup_op *op[4];
+	char name[4][16];
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		struct ringup_reduce a = { .name = name[i],
+					   .in = x + i * 5000,
+					   .out = x + i * 5000,
+					   .count = 5000,
+					   .dtype = RINGUP_F32 };
+
+		snprintf(name[i], sizeof(name[i]), "some.%d", i);
+		went(ringup_allreduce(g, &a, &op[i]));
+	}
+	for (i = 0; i < 4; i++)
+		went(ringup_wait(op[i], -1));
+}
+
+static void do_all(struct ringup *r, int rank)
+{
+	struct ringup_group *g = ringup_world(r);
+	float *x = calloc(LARGE, sizeof(*x));
+	uint64_t counts[SIZE], split[SIZE] = { 1, 1, 1 };
+	void *out = NULL;
+	struct ringup_bcast b = {
+		.name = "bcast", .in = x, .out = x, .count = 7, .dtype = RINGUP_I64, .root = 1
+	};
+	struct ringup_exchange t = { .name = "alltoall",
+				     .in = x,
+				     .rows = SIZE,
+				     .row = 2,
+				     .splits = split,
+				     .dtype = RINGUP_U8,
+				     .out = &out,
+				     .counts = counts };
+	struct ringup_scatter s = { .name = "scatter",
+				    .in = x,
+				    .rows = 7,
+				    .row = 2,
+				    .out = x + 1000,
+				    .dtype = RINGUP_F64 };
+	struct ringup_reduce adasum = { .name = "adasum",
+					.in = x,
+					.out = x,
+					.count = 10,
+					.dtype = RINGUP_F32,
+					.redop = RINGUP_ADASUM };
+	struct ringup_reduce two[2] = {
+		{ .name = "two", .in = x, .out = x, .count = 100, .dtype = RINGUP_F32 },
+		{ .name = "two",
+		  .in = x + 100,
+		  .out = x + 100,
+		  .count = 9,
+		  .dtype = RINGUP_I32 },
+	};
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		reduce(g, "small", x, 6);
+		reduce(g, "large", x, LARGE);
+		reduce(g, "changes", x, i & 1 ? 6 : LARGE);
+		reduce_some(g, x);
+		gather(g, "gather", x, rank + 1);
+		went(ringup_broadcast(g, &b, NULL));
+		went(ringup_alltoall(g, &t, NULL));
+		ringup_free(out);
+		went(ringup_reducescatter(g, &s, NULL));
+		went(ringup_allreduce(g, &adasum, NULL));
+		went(ringup_allreduce_many(g, two, 2, NULL));
+		went(ringup_barrier(g, NULL, NULL));
+	}
+	free(x);
+}
+
+/* ---- rank 0's file ---- */
+
+static void record_one(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *pair;
+	float x[2] = { 1, 2 };
+
+	(void)size;
+	went(ringup_timeline_start(r, path, RINGUP_TIMELINE_CYCLES));
+	went(ringup_barrier(ringup_world(r), "begin", NULL));
+	do_all(r, rank);
+	went(ringup_group_add(r, (int[]){ 0, 2 }, 2, &pair));
+	if (rank != 1)
+		reduce(pair, "small", x, 2);
+	went(ringup_join(ringup_world(r), NULL, NULL));
+	went(ringup_timeline_stop(r));
+	reduce(ringup_world(r), "after", x, 2);
+}
+
+/* Rounds of a tensor, and the ranks that were ready in all of them. */
+static void ok_tensor(const json_t *j, const char *name, const char *kind, const char *shape)
+{
+	long pid = nest_pid(j, name);
+	char negotiate[64], rank[8];
+	int r, rounds, ticks = 0;
+
+	snprintf(negotiate, sizeof(negotiate), "NEGOTIATE_%s", kind);
+	rounds = nest_count(j, "B", negotiate, pid);
+	for (r = 0; r < SIZE; r++) {
+		snprintf(rank, sizeof(rank), "%d", r);
+		ticks += nest_count(j, "X", rank, pid) == ROUNDS;
+	}
+	ok(pid > 0 && rounds == ROUNDS && nest_count(j, "B", kind, pid) == ROUNDS &&
+		   ticks == SIZE && !strcmp(nest_arg(j, pid, "shape"), shape),
+	   "%s: %d rounds, %d ranks ready in each, %s %s", name, rounds, ticks,
+	   nest_arg(j, pid, "dtype"), nest_arg(j, pid, "shape"));
+}
+
+static void test_one(void)
+{
+	json_t *j;
+	long pid;
+	int open = 0;
+
+	ok(!ranks_run(SIZE, record_one) && !failures, "all goes on while it is recorded");
+	j = nest_load(path, &open);
+	ok(j && !open, "rank 0's file is well formed, and all has ended: %d have not", open);
+	ok_tensor(j, "small", "ALLREDUCE", "[3, 2]");
+	ok_tensor(j, "large", "ALLREDUCE", "[25000, 2]");
+	ok_tensor(j, "some.0", "ALLREDUCE", "[5000]");
+	ok_tensor(j, "some.3", "ALLREDUCE", "[5000]");
+	ok_tensor(j, "bcast", "BROADCAST", "[7]");
+	ok_tensor(j, "scatter", "REDUCESCATTER", "[3, 2]");
+	ok_tensor(j, "adasum", "ADASUM", "[10]");
+	ok_tensor(j, "alltoall", "ALLTOALL", "[3, 2]");
+	ok_tensor(j, "two", "ALLREDUCE", "");
+	pid = nest_pid(j, "gather");
+	ok(!strcmp(nest_arg(j, pid, "shape"), "[6, 3]") &&
+		   nest_count(j, "B", "NEGOTIATE_ALLGATHER", pid) == ROUNDS,
+	   "the rows of a gather are those of all ranks: %s", nest_arg(j, pid, "shape"));
+	pid = nest_pid(j, "changes");
+	ok(!strcmp(nest_arg(j, pid, "shape"), "[3, 2]") &&
+		   nest_count(j, "B", "ALLREDUCE", pid) == ROUNDS,
+	   "a shape that changes is the last one: %s", nest_arg(j, pid, "shape"));
+	ok(nest_count(j, "B", "EAGER_ALLREDUCE", nest_pid(j, "small")) > 0 &&
+		   nest_count(j, "B", "NODE_ALLREDUCE", nest_pid(j, "large")) == ROUNDS &&
+		   nest_count(j, "B", "QUEUE", nest_pid(j, "large")) == ROUNDS,
+	   "it says what carried it out");
+	pid = nest_pid(j, "noname.0");
+	ok(nest_count(j, "B", "NEGOTIATE_BARRIER", -1) == ROUNDS + 1 && pid > 0 &&
+		   !nest_count(j, "B", "BARRIER", -1),
+	   "barriers are negotiated, and no more");
+	ok(nest_count(j, "B", "NEGOTIATE_JOIN", nest_pid(j, "join.noname")) == 1, "a join too");
+	ok(nest_count(j, "B", "ALLREDUCE", nest_pid(j, "small (process set 1)")) == 1,
+	   "a group's tensor is another one");
+	ok(nest_count(j, "i", "CYCLE_START", -1) > 0, "cycles are marked");
+	ok(nest_pid(j, "after") < 0, "what comes after the end is not in it");
+	json_decref(j);
+	unlink(path);
+}
+
+/* ---- starting and stopping ---- */
+
+static void start_and_stop(struct ringup *r, int rank, int size)
+{
+	char *name[2] = { file("a.json"), file("b.json") };
+	float x[2] = { 1, 2 };
+	json_t *j;
+	int i, open = 0, bad = 0;
+
+	(void)size;
+	for (i = 0; i < 6; i++) {
+		went(ringup_timeline_start(r, name[i % 2], i % 3 ? 0 : RINGUP_TIMELINE_CYCLES));
+		if (i == 4)
+			went(ringup_timeline_start(r, name[0], 0));
+		reduce(ringup_world(r), "t", x, 2);
+		went(ringup_timeline_stop(r));
+		went(ringup_timeline_stop(r));
+		if (rank == 0) {
+			j = nest_load(name[i % 2], &open);
+			bad += !j || open || nest_count(j, "B", "ALLREDUCE", -1) != 1;
+			json_decref(j);
+		}
+		went(ringup_barrier(ringup_world(r), "looked", NULL));
+	}
+	if (rank)
+		return;
+	ok(!bad, "started and stopped again and again: %d files are wrong", bad);
+	ok(ringup_timeline_start(r, NULL, 0) == RINGUP_EINVAL &&
+		   ringup_timeline_start(r, "", 0) == RINGUP_EINVAL &&
+		   ringup_timeline_start(r, path, 64) == RINGUP_EINVAL,
+	   "what makes no sense is refused: %s", ringup_error());
+	ok(ringup_timeline_start(r, "/nonexistent/t.json", 0) == RINGUP_ESYSTEM &&
+		   strstr(ringup_error(), "/nonexistent/t.json"),
+	   "a file that cannot be written is an error: %s", ringup_error());
+	if (!ROUNDS_SANITIZED) {
+		pid_t pid = fork();
+
+		if (!pid)
+			_exit(ringup_timeline_start(r, path, 0) != RINGUP_ESHUTDOWN ||
+			      ringup_timeline_stop(r) != RINGUP_ESHUTDOWN);
+		waitpid(pid, &open, 0);
+		ok(WIFEXITED(open) && !WEXITSTATUS(open), "a forked child cannot");
+	}
+	unlink(name[0]);
+	unlink(name[1]);
+}
+
+/* ---- every rank's ---- */
+
+static void record_all(struct ringup *r, int rank, int size)
+{
+	(void)size;
+	do_all(r, rank);
+}
+
+/* Each kind of group of ranks in its turn: of one host, and of several. */
+static void test_all(const char *backend)
+{
+	const char *names[SIZE];
+	struct merge m;
+	struct err e = { 0 };
+	char one[96];
+	json_t *j;
+	int r, open = 0, bad = 0, rounds = 0, rc;
+
+	setenv("RINGUP_TIMELINE", file("all.%r.json"), 1);
+	setenv("RINGUP_BACKEND", backend, 1);
+	failures = 0;
+	rc = ranks_run(SIZE, record_all);
+	unsetenv("RINGUP_TIMELINE");
+	unsetenv("RINGUP_BACKEND");
+	ok(!rc && !failures, "every rank records as the setting says, over %s", backend);
+	for (r = 0; r < SIZE; r++) {
+		snprintf(one, sizeof(one), "all.%d.json", r);
+		names[r] = file(one);
+		j = nest_load(names[r], &open);
+		bad += !j || open;
+		rounds += nest_count(j, "B", "NEGOTIATE_ALLREDUCE", nest_pid(j, "large"));
+		json_decref(j);
+	}
+	ok(!bad && rounds == SIZE * ROUNDS, "their files are well formed: %d are not", bad);
+	rc = merge_read(&m, names, SIZE, &e);
+	if (!rc)
+		rc = merge_write(&m, merged, &e);
+	ok(!rc && m.file[2].how == MERGE_SAME, "they can be merged: %s", e.text);
+	merge_free(&m);
+	j = nest_load(merged, &open);
+	ok(j && !open &&
+		   nest_count(j, "B", "NEGOTIATE_ALLREDUCE", nest_pid(j, "large")) ==
+			   SIZE * ROUNDS,
+	   "so that a tensor has the events of all ranks");
+	json_decref(j);
+	for (r = 0; r < SIZE; r++)
+		unlink(names[r]);
+	unlink(merged);
+}
+
+int main(void)
+{
+	if (!mkdtemp(dir))
+		return 1;
+	snprintf(path, sizeof(path), "%s/t.json", dir);
+	snprintf(merged, sizeof(merged), "%s/merged.json", dir);
+	test_one();
+	failures = 0;
+	ok(!ranks_run(SIZE, start_and_stop) && !failures, "nothing of that disturbs the job");
+	test_all("node");
+	test_all("tcp");
+	rmdir(dir);
+	return tap_done();
+}
