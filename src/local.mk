@@ -43,10 +43,12 @@ CORE_SOURCES += \
 	%reldir%/wire/foreign.c %reldir%/wire/foreign.h \
 	%reldir%/wire/grid.c %reldir%/wire/grid.h \
 	%reldir%/wire/jobdir.c %reldir%/wire/jobdir.h \
+	%reldir%/wire/lobby.c %reldir%/wire/lobby.h \
 	%reldir%/wire/meet.c %reldir%/wire/meet.h \
 	%reldir%/wire/mesh.c %reldir%/wire/mesh.h \
 	%reldir%/wire/pack.h \
 	%reldir%/wire/ranks.c %reldir%/wire/ranks.h \
+	%reldir%/wire/notice.c %reldir%/wire/notice.h \
 	%reldir%/wire/rendezvous.c %reldir%/wire/rendezvous.h \
 	%reldir%/wire/seat.c %reldir%/wire/seat.h \
 	%reldir%/wire/secret.c %reldir%/wire/secret.h \
@@ -242,9 +244,17 @@ TOOL_SOURCES += \
 	%reldir%/diagnose/signatures.def
 
 TOOL_SOURCES += \
+	%reldir%/launch/cluster.c %reldir%/launch/cluster.h \
 	%reldir%/launch/crew.c %reldir%/launch/crew.h \
+	%reldir%/launch/elastic.c %reldir%/launch/elastic.h \
+	%reldir%/launch/finder.c %reldir%/launch/finder.h \
+	%reldir%/launch/fleet.c %reldir%/launch/fleet.h \
+	%reldir%/launch/hostlist.c %reldir%/launch/hostlist.h \
+	%reldir%/launch/order.c %reldir%/launch/order.h \
 	%reldir%/launch/output.c %reldir%/launch/output.h \
+	%reldir%/launch/rankd.c %reldir%/launch/rankd.h \
 	%reldir%/launch/rankenv.c %reldir%/launch/rankenv.h \
+	%reldir%/launch/starter.c %reldir%/launch/starter.h \
 	%reldir%/launch/stray.c %reldir%/launch/stray.h
 
 # The fuzz target of timelines needs it as well.
@@ -285,7 +295,6 @@ TOOL_SOURCES += \
 	%reldir%/probe/settle.c %reldir%/probe/settle.h \
 	%reldir%/probe/sparkui.c %reldir%/probe/sparkui.h \
 	%reldir%/probe/speed.c %reldir%/probe/speed.h \
-	%reldir%/probe/starter.c %reldir%/probe/starter.h \
 	%reldir%/probe/talk.c %reldir%/probe/talk.h \
 	%reldir%/probe/verdict.c %reldir%/probe/verdict.h \
 	%reldir%/probe/way.c %reldir%/probe/way.h \
@@ -375,6 +384,7 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_net_snapshot.c \
 	%reldir%/cli/cmd_net_watch.c \
 	%reldir%/cli/cmd_plan.c \
+	%reldir%/cli/cmd_rankd.c \
 	%reldir%/cli/cmd_rebuild.c \
 	%reldir%/cli/cmd_run.c \
 	%reldir%/cli/cmd_timeline.c \

@@ -242,6 +242,12 @@ RINGUP_EXPORT const char *ringup_error(void);
  * Threads:    any one thread; contexts are independent of each other.
  * Blocking:   until all ranks have called it, at most RINGUP_START_TIMEOUT_MS.
  *
+ * In an elastic job (ringup run --min-np) the launcher decides which ranks meet: rank and size
+ * come from the meeting, not from the environment, and the call waits for as long as the
+ * launcher does.  A rank whose operations fail with RINGUP_EPEER or RINGUP_ESHUTDOWN calls
+ * ringup_fini() and ringup_init() again and meets those that are left as the next generation;
+ * rank 0 is always one that was there before, and ranks keep their order.
+ *
  * Returns 0 and sets *@rp; or leaves it untouched and returns
  *   RINGUP_EINVAL     rank is not in 0..size-1, or the environment contradicts
  *		       itself
@@ -249,6 +255,7 @@ RINGUP_EXPORT const char *ringup_error(void);
  *   RINGUP_EMISMATCH  ranks run different versions of this library, or ask for
  *		       different groups
  *   RINGUP_ETIMEDOUT  not all ranks came
+ *   RINGUP_ESHUTDOWN  an elastic job is over, or goes on without this rank
  *   RINGUP_ESYSTEM    no memory, descriptors or network
  */
 RINGUP_API int ringup_init(const struct ringup_init *how, struct ringup **rp);
@@ -275,6 +282,29 @@ RINGUP_EXPORT void ringup_fini(struct ringup *r);
  * Blocking:   never.
  */
 RINGUP_EXPORT void ringup_abort(struct ringup *r, const char *why);
+
+/*
+ * ringup_hosts_changed - should the ranks of an elastic job meet again?
+ *
+ * Since this rank has joined, hosts may have been taken from the job, or others may stand
+ * ready to join it.  The ranks then agree on a moment that suits them, call ringup_fini() and
+ * ringup_init() again, and meet as the next generation.  Ranks of different hosts may see a
+ * change at different moments.
+ *
+ * Threads:    any.
+ * Blocking:   never; no system call.
+ *
+ * Returns 0 if nothing has changed, or the job is not elastic; else the sum of
+ * RINGUP_HOSTS_REMOVED and RINGUP_HOSTS_ADDED.
+ *
+ * Horovod: HostUpdateResult, state.check_host_updates().
+ */
+enum ringup_hosts { RINGUP_HOSTS_REMOVED = 1, RINGUP_HOSTS_ADDED = 2 };
+RINGUP_EXPORT int ringup_hosts_changed(const struct ringup *r);
+
+/* ringup_generation - of an elastic job, counted from 1 with each meeting of its ranks, which
+ * then have new ranks and sizes; 0 if the job is not elastic. */
+RINGUP_EXPORT int ringup_generation(const struct ringup *r);
 
 /* ringup_world - the group of all ranks; valid until ringup_fini(). */
 RINGUP_EXPORT struct ringup_group *ringup_world(struct ringup *r);

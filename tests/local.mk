@@ -322,10 +322,13 @@ TESTS += $(SIM_TESTS)
 
 # programs: what the Bats files start as ranks
 TEST_TOOLS = \
+	%reldir%/programs/regroup \
 	%reldir%/programs/sum \
 	%reldir%/programs/whereami
 # What users link: the shared library and nothing else.
 %canon_reldir%_programs_sum_LDADD   = libringup.la
+%canon_reldir%_programs_regroup_LDADD   = libringup.la
+%canon_reldir%_programs_regroup_LDFLAGS = $(AM_LDFLAGS) -no-install
 %canon_reldir%_programs_sum_LDFLAGS = $(AM_LDFLAGS) -no-install
 if HAVE_MPI
 TEST_TOOLS += %reldir%/programs/mpisum

@@ -101,6 +101,16 @@ void ringup_abort(struct ringup *r, const char *why)
 	engine_alarm(&r->member.engine, RINGUP_EABORTED, e.text);
 }
 
+int ringup_hosts_changed(const struct ringup *r)
+{
+	return (int)notice_read(&r->member.notice, r->member.generation);
+}
+
+int ringup_generation(const struct ringup *r)
+{
+	return (int)r->member.generation;
+}
+
 int ringup_local_rank(const struct ringup *r)
 {
 	return r->member.local_rank;

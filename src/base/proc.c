@@ -79,8 +79,9 @@ static int place_fds(const struct proc_how *how, int *report)
 		if (dup2(high[i], i) < 0)
 			return -1;
 	close_others_on_exec();
-	if (how->keep > 2 && fcntl(how->keep, F_SETFD, 0))
-		return -1;
+	for (i = 0; i < 2; i++)
+		if (how->keep[i] > 2 && fcntl(how->keep[i], F_SETFD, 0))
+			return -1;
 	return 0;
 }
 
@@ -157,6 +158,8 @@ int proc_start(const struct proc_how *how, pid_t *pid, int *pidfd, struct err *e
 	if (p == 0) {
 		if (how->session && setsid() < 0)
 			give_up(report[1]);
+		if (how->group)
+			setpgid(0, 0);
 		child(how, me, report[1]);
 	}
 	close(report[1]);

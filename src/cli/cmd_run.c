@@ -1,4 +1,4 @@
-/* cmd_run.c - `ringup run`: start a program as the ranks of a job on this host. */
+/* cmd_run.c - `ringup run`: start a program as the ranks of a job. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <limits.h>
@@ -10,7 +10,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/cmd.h"
+#include "launch/cluster.h"
 #include "launch/crew.h"
+#include "launch/hostlist.h"
 #include "launch/rankenv.h"
 #include "ringup.h"
 
@@ -22,12 +24,41 @@ static struct opt_list exports;
 static const char *timeline;
 static int mark_cycles;
 
+/* Several hosts. */
+static const char *hosts, *hostfile, *identity, *program, *interfaces;
+static int ssh_port, start_timeout_s = INT_MIN;
+
+/* Ranks that come and go. */
+static const char *script, *cooldown;
+static int min_np = INT_MIN, max_np = INT_MIN, slots = INT_MIN, elastic_timeout_s = INT_MIN,
+	   reset_limit = INT_MIN;
+
 static const struct opt opts[] = {
 	{ OPT_INT, 'n', "ranks", "N", &ranks, "how many ranks to start" },
 	{ OPT_INT, 0, "np", "N", &ranks, "the same, as mpirun spells it" },
 	{ OPT_LIST, 'x', "export", "VAR[=VALUE]", &exports, "set a variable for the ranks" },
 	{ OPT_STR, 'o', "output-dir", "DIR", &output_dir,
 	  "also write DIR/rank.N/stdout, stderr" },
+	{ OPT_STR, 'H', "hosts", "HOST:SLOTS,...", &hosts, "where to start them" },
+	{ OPT_STR, 0, "hostfile", "FILE", &hostfile,
+	  "the same from a file, with lines of HOST slots=N" },
+	{ OPT_INT, 0, "ssh-port", "PORT", &ssh_port, "for ssh to other hosts" },
+	{ OPT_STR, 0, "ssh-identity-file", "FILE", &identity, "key for ssh to other hosts" },
+	{ OPT_STR, 0, "network-interfaces", "NAME,...", &interfaces,
+	  "interface between hosts: the first of these that is there" },
+	{ OPT_STR, 0, "ringup", "PATH", &program, "where ringup is on other hosts (as here)" },
+	{ OPT_INT, 0, "start-timeout", "SECONDS", &start_timeout_s,
+	  "for hosts to answer and ranks to meet (60)" },
+	{ OPT_INT, 0, "min-np", "N", &min_np, "go on with as few ranks: an elastic job" },
+	{ OPT_INT, 0, "max-np", "N", &max_np, "and never have more" },
+	{ OPT_STR, 0, "host-discovery-script", "COMMAND", &script,
+	  "prints HOST:SLOTS, a line each; asked every second" },
+	{ OPT_INT, 0, "slots-per-host", "N", &slots, "of hosts that are named without (1)" },
+	{ OPT_INT, 0, "elastic-timeout", "SECONDS", &elastic_timeout_s,
+	  "wait so long for enough ranks (600)" },
+	{ OPT_INT, 0, "reset-limit", "N", &reset_limit, "meet again so often at most" },
+	{ OPT_STR, 0, "blacklist-cooldown-range", "MIN,MAX", &cooldown,
+	  "seconds until a host that failed may come back" },
 	{ OPT_INT, 0, "timeout", "SECONDS", &timeout_s, "end the job after this time" },
 	{ OPT_INT, 0, "grace", "SECONDS", &grace_s, "from SIGTERM to SIGKILL (5)" },
 	{ OPT_FLAG, 0, "no-prefix", NULL, &bare,
@@ -85,12 +116,87 @@ static int set_timeline(const char **set, int *count, struct err *e)
 	return 0;
 }
 
+/* -- what was asked for -------------------------------------------------------- */
+
+static bool is_elastic(void)
+{
+	return script || min_np != INT_MIN;
+}
+
+static bool is_set(int number)
+{
+	return number != INT_MIN;
+}
+
+static int check_number(const char *name, int number, int least, int most, struct err *e)
+{
+	if (!is_set(number) || (number >= least && number <= most))
+		return 0;
+	return cmd_misuse(e, "%s %d: from %d to %d", name, number, least, most);
+}
+
+/* Options that mean nothing without others. */
+static int check_elastic(struct err *e)
+{
+	if (script && (hosts || hostfile))
+		return cmd_misuse(e, "--host-discovery-script tells the hosts: leave out %s",
+				  hosts ? "-H" : "--hostfile");
+	if (!is_elastic() &&
+	    (is_set(max_np) || is_set(elastic_timeout_s) || is_set(reset_limit) || cooldown))
+		return cmd_misuse(e, "%s is for an elastic job: say --min-np, too",
+				  is_set(max_np)              ? "--max-np"
+				  : is_set(elastic_timeout_s) ? "--elastic-timeout"
+				  : is_set(reset_limit)       ? "--reset-limit"
+							      : "--blacklist-cooldown-range");
+	if (is_elastic() && !is_set(ranks) && is_set(min_np))
+		ranks = min_np;
+	if (is_elastic() && is_set(ranks) && !is_set(min_np))
+		min_np = ranks;
+	if (is_elastic() && is_set(ranks) && min_np > ranks)
+		return cmd_misuse(e, "--min-np %d is more than -np %d", min_np, ranks);
+	if (is_elastic() && is_set(max_np) && is_set(ranks) && max_np < ranks)
+		return cmd_misuse(e, "--max-np %d is less than -np %d", max_np, ranks);
+	return 0;
+}
+
+static int check_hosts(struct err *e)
+{
+	if (hosts && hostfile)
+		return cmd_misuse(e, "-H or --hostfile, not both");
+	if (!hosts && !hostfile && !script && (ssh_port || identity || program))
+		return cmd_misuse(e, "%s is for other hosts: name them with -H",
+				  ssh_port   ? "--ssh-port"
+				  : identity ? "--ssh-identity-file"
+					     : "--ringup");
+	if (ssh_port < 0 || ssh_port > 65535)
+		return cmd_misuse(e, "--ssh-port %d: from 1 to 65535", ssh_port);
+	return 0;
+}
+
 static int check(struct err *e)
 {
-	if (ranks == INT_MIN)
+	int rc = check_hosts(e);
+
+	if (!rc)
+		rc = check_number("-np", ranks, 1, MOST_RANKS, e);
+	if (!rc)
+		rc = check_number("--min-np", min_np, 1, MOST_RANKS, e);
+	if (!rc)
+		rc = check_number("--max-np", max_np, 1, MOST_RANKS, e);
+	if (!rc)
+		rc = check_number("--slots-per-host", slots, 1, MOST_RANKS, e);
+	if (!rc)
+		rc = check_number("--elastic-timeout", elastic_timeout_s, 0, INT_MAX, e);
+	if (!rc)
+		rc = check_number("--reset-limit", reset_limit, 0, INT_MAX, e);
+	if (!rc)
+		rc = check_number("--start-timeout", start_timeout_s, 1, INT_MAX, e);
+	if (!rc)
+		rc = check_elastic(e);
+	if (rc)
+		return rc;
+	if (!is_set(ranks) && !hosts && !hostfile)
 		return cmd_misuse(e, "how many ranks? -np N says it");
-	if (ranks < 1 || ranks > MOST_RANKS)
-		return cmd_misuse(e, "-np %d: from 1 to %d ranks", ranks, MOST_RANKS);
 	if (timeout_s < 0 || grace_s < 0)
 		return cmd_misuse(e, "--%s: a time is not negative",
 				  timeout_s < 0 ? "timeout" : "grace");
@@ -104,19 +210,126 @@ static int check(struct err *e)
 	return 0;
 }
 
-static int run(int argc, char **argv, struct err *e)
+/* "10,100": seconds. */
+static int read_cooldown(struct elastic_how *how, struct err *e)
 {
-	const char **set;
-	int count = 0, exported, i, rc = check(e);
+	double least, most;
+	int end = 0;
+
+	if (!cooldown)
+		return 0;
+	if (sscanf(cooldown, "%lf%*[, ]%lf%n", &least, &most, &end) < 2 || cooldown[end])
+		return cmd_misuse(e, "--blacklist-cooldown-range %.40s: not MIN,MAX in seconds",
+				  cooldown);
+	if (!(least >= 1 && most >= least && most <= 3600))
+		return cmd_misuse(
+			e,
+			"--blacklist-cooldown-range %.40s: from 1 to 3600 seconds, the "
+			"least first",
+			cooldown);
+	how->cooldown_min_ms = (int64_t)(least * 1000);
+	how->cooldown_max_ms = (int64_t)(most * 1000);
+	return 0;
+}
+
+static int read_hosts(struct hostlist *l, struct err *e)
+{
+	char here[32];
+	int rc = 0;
+
+	if (hosts)
+		rc = hostlist_option(l, hosts, is_set(slots) ? slots : 1, e);
+	else if (hostfile)
+		rc = hostlist_file(l, hostfile, is_set(slots) ? slots : 1, e);
+	if (rc && hosts)
+		return cmd_misuse(e, "-H %.80s: %s", hosts, e->text);
+	if (rc)
+		return rc;
+	if (!is_set(ranks))
+		ranks = hostlist_slots(l);
+	if (hosts || hostfile || script)
+		return 0;
+	snprintf(here, sizeof(here), "localhost:%d",
+		 is_set(slots)    ? slots
+		 : is_set(max_np) ? max_np
+				  : ranks);
+	return hostlist_option(l, here, 1, e);
+}
+
+/* -- run ---------------------------------------------------------------------- */
+
+static int run_here(char **argv, char *const *extra, struct err *e)
+{
 	struct crew j = {
 		.size = ranks,
 		.argv = argv,
+		.extra = extra,
 		.name = cmd_conf()->job,
 		.output_dir = output_dir,
 		.prefix = !bare,
 		.timeout_ms = timeout_s * 1000ll,
 		.grace_ms = grace_s * 1000ll,
 	};
+
+	return crew_run(&j, e);
+}
+
+static int run_cluster(const struct hostlist *l, const struct conf *conf, char **argv,
+		       char *const *extra, struct err *e)
+{
+	int64_t start_ms = is_set(start_timeout_s) ? start_timeout_s * 1000ll : 60000;
+	struct cluster_how j = {
+		.size = ranks,
+		.is_elastic = is_elastic(),
+		.elastic = { .np = ranks,
+			     .min_np = min_np,
+			     .max_np = is_set(max_np) ? max_np : 0,
+			     .reset_limit = is_set(reset_limit) ? reset_limit : -1,
+			     .start_ms = start_ms,
+			     .timeout_ms = is_set(elastic_timeout_s)
+						   ? elastic_timeout_s * 1000ll
+						   : 600000,
+			     .discovers = script != NULL },
+		.hosts = l,
+		.script = script,
+		.slots = is_set(slots) ? slots : 1,
+		.start = { .shell = *conf->ssh ? conf->ssh : NULL,
+			   .ringup = program,
+			   .command = { "rankd" },
+			   .port = ssh_port,
+			   .identity = identity,
+			   .keeps_alive = true },
+		.start_ms = start_ms,
+		.conf = conf,
+		.argv = argv,
+		.extra = extra,
+		.name = conf->job,
+		.output_dir = output_dir,
+		.prefix = !bare,
+		.timeout_ms = timeout_s * 1000ll,
+		.grace_ms = grace_s * 1000ll,
+	};
+	int rc = read_cooldown(&j.elastic, e);
+
+	return rc ? rc : cluster_run(&j, e);
+}
+
+static int run_on(const struct hostlist *l, char **argv, char *const *extra, struct err *e)
+{
+	struct conf conf = *cmd_conf();
+	bool here = l->count == 1 && hostlist_is_local(l->host[0].name) &&
+		    l->host[0].slots >= ranks;
+
+	if (!is_elastic() && here)
+		return run_here(argv, extra, e);
+	return run_cluster(l, &conf, argv, extra, e);
+}
+
+static int run(int argc, char **argv, struct err *e)
+{
+	struct hostlist l = { 0 };
+	const char **set;
+	int count = 0, exported, i, rc = check(e);
 
 	(void)argc;
 	if (rc)
@@ -129,11 +342,13 @@ static int run(int argc, char **argv, struct err *e)
 	exported = count;
 	if (!rc)
 		rc = set_timeline(set, &count, e);
-	j.extra = (char *const *)(uintptr_t)set;
 	if (!rc)
-		rc = crew_run(&j, e);
+		rc = read_hosts(&l, e);
+	if (!rc)
+		rc = run_on(&l, argv, (char *const *)(uintptr_t)set, e);
 	if (timeline && count > exported)
 		free((char *)(uintptr_t)set[exported]);
+	hostlist_fini(&l);
 	free(set);
 	return rc;
 }
@@ -141,9 +356,12 @@ static int run(int argc, char **argv, struct err *e)
 const struct cmd cmd_run = {
 	.name = "run",
 	.operands = "[--] COMMAND [ARGUMENT]...",
-	.summary = "start a program as the ranks of a job on this host",
+	.summary = "start a program as the ranks of a job, on this host or several",
 	.examples = "ringup run -np 4 -- python3 train.py\n"
-		    "ringup run -np 2 -x NCCL_DEBUG=INFO -o logs -- ./a.out --epochs 3",
+		    "ringup run -np 2 -x NCCL_DEBUG=INFO -o logs -- ./a.out --epochs 3\n"
+		    "ringup run -H node1:4,node2:4 -- python3 train.py\n"
+		    "ringup run -np 4 --min-np 2 --host-discovery-script ./hosts.sh -- python3 "
+		    "train.py",
 	.opts = opts,
 	.min = 1,
 	.max = -1,

@@ -13,6 +13,7 @@
 	X(hello)    \
 	X(net)      \
 	X(plan)     \
+	X(rankd)    \
 	X(rebuild)  \
 	X(run)      \
 	X(timeline) \

@@ -35,7 +35,7 @@ enum {
 	EAGER_CROWD_STRINGS = 128, /* and where string moves fill lines             */
 };
 
-_Static_assert(sizeof(struct card) == 368, "a card has no holes");
+_Static_assert(sizeof(struct card) == 376, "a card has no holes");
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "cards are exchanged as they lie in memory: little-endian only"
 #endif

@@ -36,6 +36,7 @@ struct card {
 	uint32_t single_copy; /* enum single_copy */
 	uint32_t join_sums;   /* 1: ranks that have joined take part in sums only */
 	uint64_t sockets;     /* for data, to each host */
+	uint64_t slot;        /* of an elastic worker on its host; else 0 */
 };
 
 /* One group of ranks, as one of its members has it. */

@@ -15,6 +15,7 @@
 #include "nicpick/own.h"
 #include "wire/chan.h"
 #include "wire/discover.h"
+#include "wire/lobby.h"
 #include "wire/ranks.h"
 
 enum { BYE_MS = 1000 /* member_close() waits for the others' sake at most */ };
@@ -54,6 +55,15 @@ static int check_groups(const struct card *cards, int size, struct err *e)
 	return 0;
 }
 
+/*
+ * The order of local ranks.  In an elastic job it is that of the slots: a worker that takes a
+ * free slot has a local rank, and so a device, that none of the others has taken before.
+ */
+static bool is_before(const struct card *cards, int a, int b)
+{
+	return cards[a].slot < cards[b].slot || (cards[a].slot == cards[b].slot && a < b);
+}
+
 /* What the user is told; "apart" is no business of his. */
 static void locate(struct member *m, const struct card *cards)
 {
@@ -67,7 +77,7 @@ static void locate(struct member *m, const struct card *cards)
 			if (memcmp(cards[q].host, cards[r].host, IDENTITY_BYTES))
 				continue;
 			lowest = q < lowest ? q : lowest;
-			if (q < r && r == m->rank)
+			if (r == m->rank && is_before(cards, q, r))
 				m->local_rank++;
 			n++;
 		}
@@ -188,6 +198,7 @@ static int bring_up(struct bringup *b, struct err *e)
 		return rc;
 	group_card(&mine, &m->conf, &b->door);
 	mine.digest = b->groups;
+	mine.slot = m->slot;
 	rc = circle_exchange(&b->circle, &mine, sizeof(mine), b->cards, e);
 	if (!rc)
 		rc = check_versions(b->cards, m->size, e);
@@ -209,6 +220,21 @@ static int bring_up(struct bringup *b, struct err *e)
 	keep_secret(m);
 	segment_touch(&m->world.segment);
 	return circle_agree(&b->circle, start_threads(b, e), e);
+}
+
+/* The launcher gives rank and size. */
+static int meet_generation(struct member *m, const struct discovery *d, struct err *e)
+{
+	struct lobby_place place = { 0 };
+	int rc = rendezvous_await(&m->meeting, d, m->conf.start_timeout_ms, &place, e);
+
+	m->generation = place.generation;
+	if (rc)
+		return rc;
+	m->slot = place.slot;
+	m->rank = (int)place.rank;
+	m->size = (int)place.size;
+	return d->notice_fd < 0 ? 0 : notice_map(&m->notice, d->notice_fd, e);
 }
 
 static int meet_others(struct member *m, const struct ringup_init *how, const struct conf *c,
@@ -233,6 +259,8 @@ static int meet_others(struct member *m, const struct ringup_init *how, const st
 	rc = discover(&d, e);
 	if (rc)
 		return rc;
+	if (d.worker >= 0 && !(how && (how->size || how->exchange)))
+		return meet_generation(m, &d, e);
 	if (how && how->size) {
 		d.rank = how->rank;
 		d.size = how->size;
@@ -262,6 +290,7 @@ static void tear_down(struct member *m)
 	free(m->peers);
 	free(m->counts);
 	secret_wipe(&m->secret);
+	notice_close(&m->notice);
 	memset(m, 0, sizeof(*m));
 }
 
@@ -276,12 +305,13 @@ static int choose_join(struct conf *c, const struct ringup_init *how, struct err
 	return 0;
 }
 
-int member_open(struct member *m, const struct ringup_init *how, struct err *e)
+/* One attempt to be a rank among others. */
+static int member_attempt(struct member *m, const struct ringup_init *how, uint32_t *generation,
+			  struct err *e)
 {
 	struct bringup b = { .member = m,
 			     .door = { .fd = -1 },
 			     .groups = how ? (uint64_t)how->group_count : 0 };
-	char who[32];
 	int rc;
 
 	memset(m, 0, sizeof(*m));
@@ -292,10 +322,15 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 		return rc;
 	b.deadline = clock_deadline(m->conf.start_timeout_ms);
 	rc = meet_others(m, how, &m->conf, b.deadline, e);
+	*generation = m->generation;
 	if (rc) {
 		rendezvous_close(&m->meeting);
+		notice_close(&m->notice);
 		return rc;
 	}
+	/* The wait for a generation has no deadline. */
+	if (m->generation)
+		b.deadline = clock_deadline(m->conf.start_timeout_ms);
 	/* All ranks have the same environment, as a rule; one speaks for them. */
 	if (m->rank == 0)
 		horovod_tell();
@@ -306,10 +341,34 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 		     : fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", m->size);
 	segment_door_close(&b.door);
 	free(b.cards);
-	if (rc) {
+	if (rc)
 		tear_down(m);
+	return rc;
+}
+
+/*
+ * A generation may lose a rank before it has met.  The others return to the launcher, which
+ * makes a new one of them, or ends the job.
+ */
+static bool is_passing(uint32_t generation, int rc)
+{
+	return generation && (rc == RINGUP_EPEER || rc == RINGUP_ETIMEDOUT);
+}
+
+int member_open(struct member *m, const struct ringup_init *how, struct err *e)
+{
+	uint32_t generation;
+	char who[32];
+	int rc;
+
+	do {
+		generation = 0;
+		rc = member_attempt(m, how, &generation, e);
+		if (rc && is_passing(generation, rc))
+			log_info("generation %u has not met: %s", generation, e->text);
+	} while (rc && is_passing(generation, rc));
+	if (rc)
 		return rc;
-	}
 	/* Nothing listens from here on. */
 	rendezvous_close(&m->meeting);
 	snprintf(who, sizeof(who), "rank %d", m->rank);

@@ -8,6 +8,7 @@
 #include "engine/group.h"
 #include "engine/watch.h"
 #include "ringup.h"
+#include "wire/notice.h"
 #include "wire/rendezvous.h"
 #include "wire/secret.h"
 
@@ -20,6 +21,9 @@ struct member {
 	/* Where everybody is. */
 	int rank, size, local_rank, local_size, host_rank, host_count;
 	bool homogeneous;
+	/* In an elastic job; else 0, and nothing is mapped. */
+	uint32_t generation, slot;
+	struct notice notice;
 	struct watch_peer *peers;
 	uint64_t groups;  /* that all ranks have asked for               */
 	uint64_t *counts; /* what each rank has said in an exchange about groups */

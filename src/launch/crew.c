@@ -208,7 +208,7 @@ static int prepare_rank(struct watch *w, const struct rankenv *common, int rank,
 		.envp = env,
 		.fds = fds,
 		.nfds = 3,
-		.keep = w->secret_fd,
+		.keep = { w->secret_fd },
 	};
 	return output_pipes(w->output, rank, &fds[1], &fds[2], e);
 }

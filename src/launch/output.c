@@ -34,8 +34,10 @@ struct sink {
 
 /* Where lines come from: one stream of one rank. */
 struct stream {
-	int rank, fd, far; /* fd to read from; far: the rank's end; -1: closed */
-	int file;          /* -1: none                                         */
+	int rank;    /* in front of its lines; -1: it has none yet       */
+	int number;  /* of its folder                                    */
+	int fd, far; /* fd to read from; far: the rank's end; -1: closed */
+	int file;    /* -1: none                                         */
 	struct sink *sink;
 	char *line; /* the part that has no end yet */
 	size_t len, room;
@@ -122,16 +124,18 @@ static bool is_same_place(int a, int b)
 
 static void put_prefix(const struct output *o, const struct stream *s)
 {
-	char text[48];
+	char text[48], who[16] = "new";
 	int n;
 
 	if (!o->prefix)
 		return;
+	if (s->rank >= 0)
+		snprintf(who, sizeof(who), "%d", s->rank);
 	if (s->sink->has_colour)
-		n = snprintf(text, sizeof(text), "\033[%dm[%d]\033[0m ", 31 + s->rank % 6,
-			     s->rank);
+		n = snprintf(text, sizeof(text), "\033[%dm[%s]\033[0m ",
+			     31 + (s->rank < 0 ? 0 : s->rank) % 6, who);
 	else
-		n = snprintf(text, sizeof(text), "[%d] ", s->rank);
+		n = snprintf(text, sizeof(text), "[%s] ", who);
 	sink_put(s->sink, text, (size_t)n);
 }
 
@@ -200,7 +204,7 @@ static void copy_to_file(struct output *o, struct stream *s, const char *data, s
 			close(s->file);
 			s->file = -1;
 			output_say(o, "the output of rank %d is no longer written to %s: %s",
-				   s->rank, o->dir, strerror(errno));
+				   s->number, o->dir, strerror(errno));
 			return;
 		}
 		data += n;
@@ -244,7 +248,7 @@ static int open_file(struct stream *s, const char *dir, const char *name, struct
 {
 	char path[PATH_MAX];
 
-	if (snprintf(path, sizeof(path), "%s/rank.%d", dir, s->rank) >= (int)sizeof(path) - 8)
+	if (snprintf(path, sizeof(path), "%s/rank.%d", dir, s->number) >= (int)sizeof(path) - 8)
 		return fail(e, RINGUP_EINVAL, "%.80s...: path too long", dir);
 	if (mkdir(path, 0777) && errno != EEXIST)
 		return fail_os(e, "%s", path);
@@ -272,41 +276,82 @@ static int make_dirs(const char *dir, struct err *e)
 
 /* -- the whole ------------------------------------------------------------ */
 
-int output_open(struct output **op, int size, bool prefix, const char *dir, struct err *e)
+static int streams_add(struct output *o, int size, struct err *e)
 {
-	struct output *o = calloc(1, sizeof(*o));
+	struct stream *more =
+		realloc(o->streams, 2 * (size_t)(size ? size : 1) * sizeof(*more));
 	int i, rc = 0;
 
-	if (o)
-		o->streams = calloc(2 * (size_t)size, sizeof(*o->streams));
-	if (!o || !o->streams) {
-		free(o);
+	if (!more)
 		return fail(e, RINGUP_ENOMEM, "no memory for the output of %d ranks", size);
-	}
-	o->size = size;
-	o->prefix = prefix;
-	sink_open(&o->sinks[0], STDOUT_FILENO);
-	sink_open(&o->sinks[1], STDERR_FILENO);
-	for (i = 0; i < 2 * size; i++)
-		o->streams[i] = (struct stream){
+	o->streams = more;
+	for (i = 2 * o->size; i < 2 * size; i++)
+		more[i] = (struct stream){
 			.rank = i / 2,
+			.number = i / 2,
 			.fd = -1,
 			.far = -1,
 			.file = -1,
 			.sink = &o->sinks[is_same_place(1, 2) ? 0 : i % 2],
 		};
+	i = 2 * o->size;
+	o->size = size > o->size ? size : o->size;
+	for (; *o->dir && !rc && i < 2 * size; i++)
+		rc = open_file(&more[i], o->dir, i % 2 ? "/stderr" : "/stdout", e);
+	return rc;
+}
+
+int output_open(struct output **op, int size, bool prefix, const char *dir, struct err *e)
+{
+	struct output *o = calloc(1, sizeof(*o));
+	int rc = 0;
+
+	if (!o)
+		return fail(e, RINGUP_ENOMEM, "no memory for the output of %d ranks", size);
+	o->prefix = prefix;
+	sink_open(&o->sinks[0], STDOUT_FILENO);
+	sink_open(&o->sinks[1], STDERR_FILENO);
 	if (dir) {
 		snprintf(o->dir, sizeof(o->dir), "%s", dir);
 		rc = make_dirs(dir, e);
 	}
-	for (i = 0; dir && !rc && i < 2 * size; i++)
-		rc = open_file(&o->streams[i], dir, i % 2 ? "/stderr" : "/stdout", e);
+	if (!rc)
+		rc = streams_add(o, size, e);
 	if (rc) {
 		output_close(o);
 		return rc;
 	}
 	*op = o;
 	return 0;
+}
+
+int output_grow(struct output *o, int size, struct err *e)
+{
+	return size > o->size ? streams_add(o, size, e) : 0;
+}
+
+void output_label(struct output *o, int i, int rank)
+{
+	o->streams[2 * i].rank = o->streams[2 * i + 1].rank = rank;
+}
+
+void output_feed(struct output *o, int i, int stream, const char *data, size_t len)
+{
+	struct stream *s = &o->streams[2 * i + stream];
+
+	copy_to_file(o, s, data, len);
+	split(o, s, data, len);
+}
+
+void output_end(struct output *o, int i)
+{
+	end_line(o, &o->streams[2 * i]);
+	end_line(o, &o->streams[2 * i + 1]);
+}
+
+bool output_is_full(const struct output *o)
+{
+	return o->sinks[0].len >= FULL_BYTES || o->sinks[1].len >= FULL_BYTES;
 }
 
 static int make_pipe(struct stream *s, struct err *e)
@@ -347,7 +392,7 @@ void output_started(struct output *o, int rank)
 
 void output_say(struct output *o, const char *fmt, ...)
 {
-	struct sink *s = o->streams[1].sink;
+	struct sink *s = &o->sinks[is_same_place(1, 2) ? 0 : 1];
 	char text[512] = "ringup run: ";
 	size_t n = strlen(text);
 	va_list ap;
@@ -429,7 +474,7 @@ void output_close(struct output *o)
 	for (i = 0; i < 2 * o->size; i++) {
 		struct stream *s = &o->streams[i];
 
-		output_started(o, s->rank);
+		output_started(o, i / 2);
 		close_stream(s);
 		if (s->file >= 0)
 			close(s->file);

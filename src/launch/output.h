@@ -35,6 +35,21 @@ int output_open(struct output **op, int size, bool prefix, const char *dir, stru
 int output_pipes(struct output *o, int rank, int *out, int *err, struct err *e);
 void output_started(struct output *o, int rank);
 
+/*
+ * Streams that come from elsewhere, as those of ranks of other hosts do.
+ *
+ * output_grow - room for @size of them in all; what is there stays.
+ * output_label - stream pair @i is rank @rank's from now on; -1: of one that is none yet.
+ * output_feed - bytes of its stdout (@stream 0) or stderr (1).
+ * output_end - it will write no more.
+ * output_is_full - enough waits to be written: more should not be fed.
+ */
+int output_grow(struct output *o, int size, struct err *e);
+void output_label(struct output *o, int i, int rank);
+void output_feed(struct output *o, int i, int stream, const char *data, size_t len);
+void output_end(struct output *o, int i);
+bool output_is_full(const struct output *o);
+
 /* output_say - one line of the launcher's own, on stderr, in order with the rest. */
 void output_say(struct output *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

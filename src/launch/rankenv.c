@@ -53,8 +53,17 @@ static const char *const foreign[] = {
 };
 
 static const char *const ours[] = {
-	"RINGUP_RANK", "RINGUP_SIZE",      "RINGUP_LOCAL_RANK", "RINGUP_LOCAL_SIZE",
-	"RINGUP_MEET", "RINGUP_SECRET_FD", "RINGUP_JOB",        NULL,
+	"RINGUP_RANK",
+	"RINGUP_SIZE",
+	"RINGUP_LOCAL_RANK",
+	"RINGUP_LOCAL_SIZE",
+	"RINGUP_MEET",
+	"RINGUP_SECRET_FD",
+	"RINGUP_JOB",
+	"RINGUP_WORKER",
+	"RINGUP_NOTICE_FD",
+	"RINGUP_ELASTIC",
+	NULL,
 };
 
 static bool is_listed(const char *const *list, const char *var)
@@ -147,26 +156,35 @@ static void put_unless_set(struct list *l, const char *name, const char *value)
 
 static void put_ranks(struct list *l, const struct rankenv *r, int rank)
 {
+	bool spans = r->local_size > 0;
+	int local_rank = spans ? r->local_rank : rank;
+	int local_size = spans ? r->local_size : r->size;
+
 	put(l, "RINGUP_RANK=%d", rank);
 	put(l, "RINGUP_SIZE=%d", r->size);
-	put(l, "RINGUP_LOCAL_RANK=%d", rank);
-	put(l, "RINGUP_LOCAL_SIZE=%d", r->size);
+	put(l, "RINGUP_LOCAL_RANK=%d", local_rank);
+	put(l, "RINGUP_LOCAL_SIZE=%d", local_size);
 	put(l, "RINGUP_JOB=%s", r->job);
 	if (r->meet)
 		put(l, "RINGUP_MEET=%s", r->meet);
 	if (r->secret_fd >= 0)
 		put(l, "RINGUP_SECRET_FD=%d", r->secret_fd);
+	if (r->elastic) {
+		put(l, "RINGUP_ELASTIC=1");
+		put(l, "RINGUP_WORKER=%d", r->worker);
+		put(l, "HOROVOD_ELASTIC=1");
+	}
 	put(l, "HOROVOD_RANK=%d", rank);
 	put(l, "HOROVOD_SIZE=%d", r->size);
-	put(l, "HOROVOD_LOCAL_RANK=%d", rank);
-	put(l, "HOROVOD_LOCAL_SIZE=%d", r->size);
-	put(l, "HOROVOD_CROSS_RANK=0");
-	put(l, "HOROVOD_CROSS_SIZE=1");
+	put(l, "HOROVOD_LOCAL_RANK=%d", local_rank);
+	put(l, "HOROVOD_LOCAL_SIZE=%d", local_size);
+	put(l, "HOROVOD_CROSS_RANK=%d", spans ? r->host_rank : 0);
+	put(l, "HOROVOD_CROSS_SIZE=%d", spans ? r->host_count : 1);
 	put(l, "HOROVOD_HOSTNAME=%s", r->host);
 	put(l, "RANK=%d", rank);
 	put(l, "WORLD_SIZE=%d", r->size);
-	put(l, "LOCAL_RANK=%d", rank);
-	put(l, "LOCAL_WORLD_SIZE=%d", r->size);
+	put(l, "LOCAL_RANK=%d", local_rank);
+	put(l, "LOCAL_WORLD_SIZE=%d", local_size);
 }
 
 int rankenv_make(const struct rankenv *r, int rank, char ***envp, struct err *e)
@@ -178,7 +196,7 @@ int rankenv_make(const struct rankenv *r, int rank, char ***envp, struct err *e)
 		if (!rankenv_is_foreign(*p) && !rankenv_is_ours(*p) && strchr(*p, '='))
 			take(&l, strdup(*p));
 	put_ranks(&l, r, rank);
-	put_unless_set(&l, "MASTER_ADDR", "127.0.0.1");
+	put_unless_set(&l, "MASTER_ADDR", r->master ? r->master : "127.0.0.1");
 	snprintf(text, sizeof(text), "%d", r->master_port);
 	put_unless_set(&l, "MASTER_PORT", text);
 	snprintf(text, sizeof(text), "%d", r->threads);

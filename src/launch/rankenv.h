@@ -7,14 +7,19 @@
 
 struct err;
 
-/* What the ranks of a job on one host have in common. */
+/* What the ranks of a job have in common, and where one of them is. */
 struct rankenv {
 	int size;
+	/* On several hosts; all 0: there is one. */
+	int local_rank, local_size, host_rank, host_count;
+	bool elastic;       /* then rank and size are those of the start         */
+	int worker;         /* its number in an elastic job                      */
 	const char *host;   /* its name                                          */
 	const char *job;    /* unlike any other job's                            */
 	const char *meet;   /* of meet_where(), or NULL with one rank            */
 	int secret_fd;      /* or -1                                             */
 	int master_port;    /* for torch.distributed                             */
+	const char *master; /* its host; NULL: this one                          */
 	int threads;        /* OMP_NUM_THREADS                                   */
 	char *const *base;  /* the launcher's own environment                    */
 	char *const *extra; /* "VAR=VALUE", has the last word; NULL-terminated, or NULL */

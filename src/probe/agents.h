@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launch/starter.h"
 #include "probe/roster.h"
-#include "probe/starter.h"
 #include "probe/talk.h"
 
 struct err;

@@ -396,18 +396,23 @@ static int choose(struct claim *best, char *key, struct err *e)
 int discover(struct discovery *d, struct err *e)
 {
 	struct claim c = { 0 };
-	int rc;
+	int rc = 0;
 
 	*d = (struct discovery){ .size = 1, .local_rank = -1, .local_size = -1 };
 	d->source = "none";
 	d->meet = lookup("RINGUP_MEET") ? lookup("RINGUP_MEET") : "";
-	d->secret_fd = -1;
+	d->secret_fd = d->worker = d->notice_fd = -1;
 	if (lookup("RINGUP_SECRET_FD")) {
 		rc = number("RINGUP_SECRET_FD", -1, 1 << 20, &d->secret_fd, e);
 		if (rc)
 			return rc;
 	}
-	rc = choose(&c, d->key, e);
+	if (lookup("RINGUP_WORKER"))
+		rc = number("RINGUP_WORKER", -1, 1 << 20, &d->worker, e);
+	if (!rc && lookup("RINGUP_NOTICE_FD"))
+		rc = number("RINGUP_NOTICE_FD", -1, 1 << 20, &d->notice_fd, e);
+	if (!rc)
+		rc = choose(&c, d->key, e);
 	if (rc || !c.from)
 		return rc;
 	d->rank = c.rank;

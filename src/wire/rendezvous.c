@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "ringup.h"
 #include "wire/discover.h"
+#include "wire/lobby.h"
 #include "wire/meet.h"
 
 enum { RETRY_MS = 50, ANSWER_MS = 5000, FAREWELL_MS = 200 };
@@ -142,6 +143,39 @@ int rendezvous_open(struct rendezvous *r, const struct discovery *d, const char 
 		rc = meet_in(r, d, is_shared ? d->meet : "",
 			     is_shared && address ? address : "127.0.0.1", e);
 	/* Nobody is to be waited for. */
+	if (rc)
+		r->why.code = rc;
+	return rc;
+}
+
+int rendezvous_await(struct rendezvous *r, const struct discovery *d, int64_t patience_ms,
+		     struct lobby_place *place, struct err *e)
+{
+	struct secret job = { 0 };
+	int rc;
+
+	*r = (struct rendezvous){ .ctx = r, .exchange = through_meet };
+	if (!*d->meet || d->secret_fd < 0)
+		return fail(e, RINGUP_EINVAL,
+			    "RINGUP_WORKER=%d, but %s is not set: only `ringup run` starts the "
+			    "ranks of an elastic job",
+			    d->worker, *d->meet ? "RINGUP_SECRET_FD" : "RINGUP_MEET");
+	rc = secret_from_fd(&job, d->secret_fd, e);
+	if (rc)
+		return fail_in(e, "RINGUP_SECRET_FD=%d", d->secret_fd);
+	rc = lobby_join(d->meet, (uint32_t)d->worker, &job, clock_deadline(patience_ms), place,
+			e);
+	if (!rc) {
+		r->rank = (int)place->rank;
+		r->size = (int)place->size;
+		r->deadline_ns = clock_deadline(patience_ms);
+		lobby_secret(&r->secret, &job, place->generation);
+		if (r->size > 1)
+			rc = join(r, place->where, r->deadline_ns, e);
+		if (!rc && r->size > 1)
+			rc = gather(r, e);
+	}
+	secret_wipe(&job);
 	if (rc)
 		r->why.code = rc;
 	return rc;

@@ -11,6 +11,7 @@
 #include "wire/secret.h"
 
 struct discovery;
+struct lobby_place;
 struct meet;
 struct meet_server;
 
@@ -52,6 +53,16 @@ struct rendezvous {
  */
 int rendezvous_open(struct rendezvous *r, const struct discovery *d, const char *address,
 		    int64_t deadline_ns, struct err *e);
+
+/*
+ * rendezvous_await - the same in an elastic job: wait until the launcher gives this worker a
+ * place in a generation, in *@place, then meet the others of it.
+ *
+ * The wait has no deadline of its own: see lobby_join().  Connecting to the launcher may take
+ * @patience_ms, and so may the meeting that follows.
+ */
+int rendezvous_await(struct rendezvous *r, const struct discovery *d, int64_t patience_ms,
+		     struct lobby_place *place, struct err *e);
 
 /*
  * rendezvous_adopt - the same on top of somebody else's exchange.

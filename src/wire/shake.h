@@ -38,7 +38,13 @@ enum {
 };
 
 enum shake_role { SHAKE_CLIENT = 1, SHAKE_SERVER = 2 };
-enum shake_channel { SHAKE_MEET = 1, SHAKE_RING = 2, SHAKE_CONTROL = 3, SHAKE_AGENT = 4 };
+enum shake_channel {
+	SHAKE_MEET = 1,
+	SHAKE_RING = 2,
+	SHAKE_CONTROL = 3,
+	SHAKE_AGENT = 4,
+	SHAKE_LOBBY = 5
+};
 
 /* The meeting point's place in the field for a rank. */
 #define SHAKE_NO_RANK UINT32_MAX

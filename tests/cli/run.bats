@@ -74,7 +74,7 @@ family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pi
 
 @test "a name of mpirun's that is none here starts nothing, and is told" {
   local word
-  for word in -hostfile -host -oversubscribe; do
+  for word in -machinefile -host -oversubscribe; do
     run ringup run -np 2 "$word" hosts touch started
     expect_status 2
     [[ $output == *"unknown option $word"* && ! -e started ]]
@@ -483,7 +483,7 @@ settled() {
   expect_status 2
   run ringup run -np 0 true
   expect_status 2
-  expect_line "ringup run: -np 0: from 1 to 65536 ranks"
+  expect_line "ringup run: -np 0: from 1 to 65536"
   run ringup run -np two true
   expect_status 2
   run ringup run -np 2 --timeout -1 true

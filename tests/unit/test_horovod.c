@@ -67,7 +67,7 @@ int main(void)
 	clearenv();
 	setenv("HOROVOD_CYCLE_TIME", "1", 1);
 	setenv("HOROVOD_AUTOTUNE_LOG", "/tmp/t.csv", 1);
-	setenv("HOROVOD_ELASTIC", "0", 1);
+	setenv("HOROVOD_MPI_THREADS_DISABLE", "0", 1);
 	setenv("HOROVOD_FUSION_THRESHOLD", "1", 1);
 	setenv("HOROVOD_NEW", "1", 1);
 	out = told("info");
@@ -76,7 +76,8 @@ int main(void)
 	   "a warning of what is not done: %s", out);
 	ok(strstr(out, "info: HOROVOD_CYCLE_TIME: there is no cycle"),
 	   "a word on the harmless");
-	ok(strstr(out, "info: HOROVOD_ELASTIC: "), "what asks for nothing is harmless");
+	ok(strstr(out, "info: HOROVOD_MPI_THREADS_DISABLE: "),
+	   "what asks for nothing is harmless");
 	ok(strstr(out, "info: HOROVOD_NEW is no variable"), "what is unknown is said");
 	ok(!strstr(out, "FUSION"), "settings are not mentioned");
 	ok(!*told("info"), "all that only once");

@@ -92,7 +92,7 @@ static void test_descriptors(void)
 	if (pipe2(out, O_CLOEXEC))
 		return;
 	fds[1] = out[1];
-	how.keep = fcntl(0, F_DUPFD_CLOEXEC, 50);
+	how.keep[0] = fcntl(0, F_DUPFD_CLOEXEC, 50);
 	ok(!proc_start(&how, &pid, &pidfd, &e), "start: %s", e.text);
 	close(out[1]);
 	while ((n = read(out[0], got + len, sizeof(got) - 1 - (size_t)len)) > 0)
@@ -102,7 +102,7 @@ static void test_descriptors(void)
 	ok(waitpid(pid, &status, 0) == pid && status == 0, "it ends well");
 	/* ls has its own descriptor of the folder: 3. */
 	ok(!strcmp(got, "0 1 2 3 50 /h\n/\n"), "descriptors, environment and folder: %s", got);
-	close(how.keep);
+	close(how.keep[0]);
 	close(other);
 	close(pidfd);
 }

@@ -1,5 +1,5 @@
 /* test_starter.c - the words that start an agent, and that it ends. */
-#include "probe/starter.h"
+#include "launch/starter.h"
 
 #include <errno.h>
 #include <signal.h>

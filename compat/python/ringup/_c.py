@@ -86,6 +86,8 @@ PROTOTYPES = {
     "ringup_group_member": (c_int, [c_void_p, c_int]),
     "ringup_rank": (c_int, [c_void_p]),
     "ringup_size": (c_int, [c_void_p]),
+    "ringup_hosts_changed": (c_int, [c_void_p]),
+    "ringup_generation": (c_int, [c_void_p]),
     "ringup_local_rank": (c_int, [c_void_p]),
     "ringup_local_size": (c_int, [c_void_p]),
     "ringup_host_rank": (c_int, [c_void_p]),

@@ -1,6 +1,6 @@
 /* starter.c - start an agent on a node, over whatever starts things there. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/starter.h"
+#include "launch/starter.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -58,6 +58,24 @@ static void add_list(struct line *l, const char *const *words, size_t n)
 		add(l, words[i], strlen(words[i]));
 }
 
+static void add_ssh(struct line *l, const struct starter_how *how)
+{
+	char port[16];
+
+	add_list(l, ssh, sizeof(ssh) / sizeof(*ssh));
+	if (how->keeps_alive)
+		add_list(l,
+			 (const char *const[]){ "-o", "ServerAliveInterval=5", "-o",
+						"ServerAliveCountMax=3" },
+			 4);
+	if (how->port) {
+		snprintf(port, sizeof(port), "%d", how->port);
+		add_list(l, (const char *const[]){ "-p", port }, 2);
+	}
+	if (how->identity)
+		add_list(l, (const char *const[]){ "-i", how->identity }, 2);
+}
+
 /* The user's own words; true if the node was among them. */
 static bool add_shell(struct line *l, const char *words, const char *node)
 {
@@ -112,11 +130,14 @@ int starter_words(const struct starter_how *how, const char *node, char *argv[ST
 	else if (how->shell)
 		named = add_shell(&l, how->shell, node);
 	else
-		add_list(&l, ssh, sizeof(ssh) / sizeof(*ssh));
+		add_ssh(&l, how);
 	if (!named)
 		add(&l, node, strlen(node));
 	add(&l, how->ringup ? how->ringup : self, strlen(how->ringup ? how->ringup : self));
-	add_list(&l, (const char *const[]){ "net", "agent" }, 2);
+	if (how->command[0])
+		add_list(&l, how->command, how->command[1] ? 2 : 1);
+	else
+		add_list(&l, (const char *const[]){ "net", "agent" }, 2);
 	argv[l.n] = NULL;
 	return l.full ? fail(e, RINGUP_EINVAL, "the command to start agents is too long") : 0;
 }

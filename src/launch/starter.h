@@ -1,8 +1,9 @@
 /* starter.h - start an agent on a node, over whatever starts things there. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_STARTER_H
-#define PROBE_STARTER_H
+#ifndef LAUNCH_STARTER_H
+#define LAUNCH_STARTER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -13,9 +14,13 @@ enum starter_kind { STARTER_SSH, STARTER_MPIRUN, STARTER_SRUN };
 
 struct starter_how {
 	enum starter_kind kind;
-	const char *shell;  /* instead of ssh: words, of which "%h" is replaced by the node;
-			     * without one the node follows.  NULL: ssh      */
-	const char *ringup; /* the program there; NULL: this one's own path  */
+	const char *shell;      /* instead of ssh: words, of which "%h" is replaced by the node;
+				 * without one the node follows.  NULL: ssh      */
+	const char *ringup;     /* the program there; NULL: this one's own path  */
+	const char *command[3]; /* what ringup is to do; NULL: net agent     */
+	int port;               /* ssh's; 0: its own choice                  */
+	const char *identity;   /* a file with ssh's key; NULL: its own      */
+	bool keeps_alive;       /* ssh shall notice that the host is gone    */
 };
 
 /* A process of ours that leads to an agent. */

@@ -1,0 +1,1016 @@
+/* cluster.c - a job on several hosts, or one whose ranks may be lost and added. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/cluster.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "launch/crew.h"
+#include "launch/finder.h"
+#include "launch/fleet.h"
+#include "launch/output.h"
+#include "launch/rankenv.h"
+#include "nicpick/own.h"
+#include "ringup.h"
+#include "wire/lobby.h"
+#include "wire/meet.h"
+#include "wire/secret.h"
+
+enum { LOST_STATUS = 255, ADDRESS = 128, REFUSED_MS = 1000 };
+
+/* How a worker is made to end, one step after the other. */
+enum stage {
+	STAYS,
+	REFUSED, /* it has been told in the lobby, and may end by itself */
+	TERMED,  /* it has got SIGTERM  */
+	KILLED_ONE,
+};
+
+/* A process of the job, by the number that the daemons and the lobby know. */
+struct worker {
+	int host, slot, rank; /* rank -1: none yet                     */
+	pid_t pid;            /* 0: not started                        */
+	bool pending;         /* its host's daemon has not answered yet */
+	bool running;         /* started, or on its way                */
+	enum stage stage;
+	int64_t next_ns; /* when the stage ends */
+};
+
+/* How the job goes down, one step after the other: as in crew.c. */
+enum phase { RUNNING, MOURNING, ASKED, WARNED, KILLED, LOST, FINISHING };
+
+struct cluster {
+	const struct cluster_how *how;
+	struct fleet_how fleet_how;
+	struct fleet fleet;
+	struct elastic elastic;
+	struct finder finder;
+	struct lobby *lobby;
+	struct meet_server *server;
+	struct secret secret;
+	struct output *output;
+	struct worker *worker;
+	int count, running;
+	char mark[96], cwd[PATH_MAX], address[ADDRESS];
+	int signal_fd, port_fd, port;
+	struct pollfd *polls;
+
+	bool planned; /* static: all ranks have been started */
+	enum phase phase;
+	int64_t next_ns, deadline_ns;
+	int status, signal;
+	/* The first failure of a static job, until it is clear that none was killed before. */
+	int suspect; /* -1: none */
+	int64_t suspect_ns;
+	int suspect_code, suspect_status;
+	char suspect_memory[200];
+	struct err why; /* the job could not be started; code 0: it was */
+};
+
+/* -- words ------------------------------------------------------------------- */
+
+static const char *host_name(const struct cluster *c, int worker)
+{
+	return c->fleet.host[c->worker[worker].host].self;
+}
+
+/* "rank 3 (pid 4711) on node-b"; a worker that has never met the others has no rank. */
+static void describe(const struct cluster *c, int i, char *out, size_t size)
+{
+	const struct worker *w = &c->worker[i];
+
+	if (w->rank >= 0)
+		snprintf(out, size, "rank %d (pid %d) on %s", w->rank, (int)w->pid,
+			 host_name(c, i));
+	else
+		snprintf(out, size, "a new rank (pid %d) on %s", (int)w->pid, host_name(c, i));
+}
+
+static void describe_end(const struct cluster *c, int i, int code, int status,
+			 const char *memory, char *out, size_t size)
+{
+	size_t n;
+
+	describe(c, i, out, size);
+	n = strlen(out);
+	if (code == CLD_EXITED)
+		snprintf(out + n, size - n, " exited with status %d%s", status, memory);
+	else
+		snprintf(out + n, size - n, " was killed by signal %d (%s)%s%s", status,
+			 strsignal(status), code == CLD_DUMPED ? ", core dumped" : "", memory);
+}
+
+static int status_of(int code, int status)
+{
+	return code == CLD_EXITED ? status : 128 + status;
+}
+
+/* -- the way down ------------------------------------------------------------ */
+
+static void phase_enter(struct cluster *c, enum phase phase, int64_t ms)
+{
+	c->phase = phase;
+	c->next_ns = clock_deadline(ms);
+}
+
+static void all_kill(struct cluster *c)
+{
+	fleet_signal_all(&c->fleet, SIGKILL, true);
+	phase_enter(c, KILLED, CREW_DEATH_MS);
+}
+
+static void all_warn(struct cluster *c, int64_t grace_ms)
+{
+	/* One that is stopped heeds nothing before it goes on. */
+	fleet_signal_all(&c->fleet, SIGTERM, false);
+	fleet_signal_all(&c->fleet, SIGCONT, true);
+	phase_enter(c, WARNED, grace_ms);
+}
+
+static void say_of_each(struct cluster *c, const char *what)
+{
+	char text[256];
+	int i;
+
+	for (i = 0; i < c->count; i++)
+		if (c->worker[i].running && c->worker[i].pid) {
+			describe(c, i, text, sizeof(text));
+			output_say(c->output, "%s %s", text, what);
+		}
+}
+
+static void phase_end(struct cluster *c)
+{
+	switch (c->phase) {
+	case RUNNING:
+	case LOST:
+	case FINISHING:
+		break;
+	case MOURNING:
+		output_say(c->output, "ending the other %s", c->running > 1 ? "ranks" : "rank");
+		all_warn(c, c->how->grace_ms);
+		break;
+	case ASKED:
+		all_warn(c, CREW_INTERRUPT_MS);
+		break;
+	case WARNED:
+		say_of_each(c, "did not end when told to and is killed");
+		all_kill(c);
+		break;
+	case KILLED:
+		say_of_each(c, "cannot be killed; given up");
+		c->phase = LOST;
+		break;
+	}
+}
+
+static void mourn(struct cluster *c)
+{
+	char text[512];
+
+	describe_end(c, c->suspect, c->suspect_code, c->suspect_status, c->suspect_memory, text,
+		     sizeof(text));
+	output_say(c->output, "%s", text);
+	c->status = status_of(c->suspect_code, c->suspect_status);
+	phase_enter(c, MOURNING, CREW_MOURN_MS);
+}
+
+/* It cannot go on, or need not: end all that is left. */
+static void job_end(struct cluster *c, int status)
+{
+	c->status = status;
+	meet_stop(c->server);
+	c->server = NULL;
+	all_warn(c, c->how->grace_ms);
+}
+
+/* The job cannot even begin. */
+static void job_fail(struct cluster *c, const struct err *why)
+{
+	if (!c->why.code)
+		c->why = *why;
+	if (c->phase == RUNNING)
+		job_end(c, 1);
+}
+
+/* -- workers ----------------------------------------------------------------- */
+
+static int worker_add(struct cluster *c, int host, int slot, int rank, struct err *e)
+{
+	struct worker *more = realloc(c->worker, (size_t)(c->count + 1) * sizeof(*more));
+	int rc = output_grow(c->output, c->count + 1, e);
+
+	if (!more)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", c->count + 1);
+	c->worker = more;
+	if (rc)
+		return rc;
+	more[c->count] = (struct worker){
+		.host = host, .slot = slot, .rank = rank, .pending = true, .running = true
+	};
+	output_label(c->output, c->count, rank);
+	c->running++;
+	return c->count++;
+}
+
+/* It is gone, whatever the reason. */
+static void worker_gone(struct cluster *c, int i)
+{
+	struct worker *w = &c->worker[i];
+
+	if (!w->running)
+		return;
+	w->running = w->pending = false;
+	c->running--;
+	output_end(c->output, i);
+}
+
+static int host_threads(const struct cluster *c, int h, int local_size)
+{
+	int threads = c->fleet.host[h].cores / (local_size > 0 ? local_size : 1);
+
+	return threads > 0 ? threads : 1;
+}
+
+/* Before it has met the others a worker of an elastic job is told what is likely. */
+static void guess_place(const struct cluster *c, int i, struct rankenv *r, int *rank)
+{
+	const struct worker *w = &c->worker[i];
+	int k, alive = 0, slots = c->elastic.hosts[w->host].is.slots;
+
+	for (k = 0; k < i; k++)
+		alive += c->worker[k].running;
+	*rank = w->rank >= 0 ? w->rank : alive;
+	r->size = c->running > c->how->size ? c->running : c->how->size;
+	if (r->size <= *rank)
+		r->size = *rank + 1;
+	r->local_rank = w->slot;
+	r->local_size = slots > w->slot ? slots : w->slot + 1;
+	r->elastic = true;
+	r->worker = i;
+	r->meet = lobby_where(c->lobby);
+}
+
+static void know_place(const struct cluster *c, int i, struct rankenv *r, int *rank)
+{
+	int k;
+
+	*rank = c->worker[i].rank;
+	r->size = c->how->size;
+	r->local_rank = c->worker[i].slot;
+	for (k = 0; k < c->count; k++)
+		r->local_size += c->worker[k].host == c->worker[i].host;
+	r->meet = c->server ? meet_where(c->server) : NULL;
+}
+
+static void worker_start(struct cluster *c, int i)
+{
+	struct worker *w = &c->worker[i];
+	struct rankenv r = {
+		.host_rank = w->host,
+		.host_count = c->fleet.count,
+		.host = c->fleet.host[w->host].self,
+		.job = strchr(c->mark, '=') + 1,
+		.secret_fd = -1,
+		.master_port = c->port,
+		.master = c->address,
+		.base = conf_environ(),
+		.extra = c->how->extra,
+	};
+	struct err e = { 0 };
+	char **env;
+	int rank;
+
+	w->pending = false;
+	if (c->how->is_elastic)
+		guess_place(c, i, &r, &rank);
+	else
+		know_place(c, i, &r, &rank);
+	r.threads = host_threads(c, w->host, r.local_size);
+	if (rankenv_make(&r, rank, &env, &e)) {
+		job_fail(c, &e);
+		return;
+	}
+	fleet_start(&c->fleet, w->host, i, env, i == 0);
+	rankenv_free(env);
+}
+
+/* -- what the hosts say ------------------------------------------------------ */
+
+static bool all_are_up(const struct cluster *c)
+{
+	int h;
+
+	for (h = 0; h < c->fleet.count; h++)
+		if (c->fleet.host[h].state != FLEET_UP)
+			return false;
+	return true;
+}
+
+/* The ranks of a static job start when all hosts are there: of one that is not nobody has
+ * to be ended again. */
+static void take_up(void *ctx, int host)
+{
+	struct cluster *c = ctx;
+	int i;
+
+	if (c->phase != RUNNING || (!c->how->is_elastic && !all_are_up(c)))
+		return;
+	c->planned = true;
+	for (i = 0; i < c->count && c->phase == RUNNING; i++)
+		if (c->worker[i].pending && (!c->how->is_elastic || c->worker[i].host == host))
+			worker_start(c, i);
+}
+
+static void take_lost(void *ctx, int host, const char *why)
+{
+	struct cluster *c = ctx;
+	struct err e = { 0 };
+	int i;
+
+	for (i = 0; i < c->count; i++) {
+		if (c->worker[i].host != host || !c->worker[i].running)
+			continue;
+		worker_gone(c, i);
+		if (c->how->is_elastic)
+			elastic_exit(&c->elastic, i, LOST_STATUS, clock_ns());
+	}
+	if (c->phase != RUNNING)
+		return;
+	fail(&e, RINGUP_ESYSTEM, "host %s: %s", c->fleet.host[host].name, why);
+	if (c->how->is_elastic) {
+		output_say(c->output, "%s", e.text);
+	} else if (!c->planned) {
+		job_fail(c, &e);
+	} else {
+		output_say(c->output, "%s", e.text);
+		c->status = LOST_STATUS;
+		phase_enter(c, MOURNING, CREW_MOURN_MS);
+	}
+}
+
+static void take_started(void *ctx, int worker, pid_t pid)
+{
+	struct cluster *c = ctx;
+
+	if (worker >= 0 && worker < c->count)
+		c->worker[worker].pid = pid;
+}
+
+static void take_failed(void *ctx, int worker, const struct err *why)
+{
+	struct cluster *c = ctx;
+
+	if (worker < 0 || worker >= c->count || !c->worker[worker].running)
+		return;
+	worker_gone(c, worker);
+	if (!c->how->is_elastic) {
+		job_fail(c, why);
+		return;
+	}
+	if (!c->why.code)
+		c->why = *why;
+	output_say(c->output, "a rank cannot be started: %s", why->text);
+	elastic_exit(&c->elastic, worker, 127, clock_ns());
+}
+
+static void take_output(void *ctx, int worker, int stream, const char *data, size_t len)
+{
+	struct cluster *c = ctx;
+
+	if (worker >= 0 && worker < c->count)
+		output_feed(c->output, worker, stream, data, len);
+}
+
+/* As in crew.c: one that was killed by a signal has failed first. */
+static void suspect(struct cluster *c, int i, int code, int status, const char *memory)
+{
+	if (c->suspect >= 0 && (c->suspect_code != CLD_EXITED || code == CLD_EXITED))
+		return;
+	if (c->suspect < 0)
+		c->suspect_ns = clock_deadline(CREW_SECOND_LOOK_MS);
+	if (code != CLD_EXITED)
+		c->suspect_ns = 0;
+	c->suspect = i;
+	c->suspect_code = code;
+	c->suspect_status = status;
+	snprintf(c->suspect_memory, sizeof(c->suspect_memory), "%s", memory);
+}
+
+static void take_ended(void *ctx, int worker, int code, int status, const char *memory)
+{
+	struct cluster *c = ctx;
+	char text[512];
+	bool fails, told;
+
+	if (worker < 0 || worker >= c->count || !c->worker[worker].running)
+		return;
+	fails = status_of(code, status) != 0;
+	told = c->worker[worker].stage != STAYS;
+	worker_gone(c, worker);
+	if (c->how->is_elastic && fails && !told && c->phase == RUNNING) {
+		describe_end(c, worker, code, status, memory, text, sizeof(text));
+		output_say(c->output, "%s", text);
+	}
+	if (c->how->is_elastic)
+		elastic_exit(&c->elastic, worker, status_of(code, status), clock_ns());
+	else if (fails && c->phase == RUNNING)
+		suspect(c, worker, code, status, memory);
+}
+
+/* -- the lobby --------------------------------------------------------------- */
+
+static int lobby_admits(void *ctx, uint32_t worker, uint32_t pid, struct err *e)
+{
+	struct cluster *c = ctx;
+
+	(void)pid;
+	if (worker >= (uint32_t)c->count || !c->worker[worker].running || c->phase != RUNNING ||
+	    c->worker[worker].stage != STAYS)
+		return fail(e, RINGUP_ESHUTDOWN, "the job is over for this rank");
+	return 0;
+}
+
+static void lobby_arrives(void *ctx, uint32_t worker)
+{
+	elastic_arrive(&((struct cluster *)ctx)->elastic, (int)worker, clock_ns());
+}
+
+static void lobby_leaves(void *ctx, uint32_t worker)
+{
+	elastic_leave(&((struct cluster *)ctx)->elastic, (int)worker);
+}
+
+/* -- what an elastic job decides --------------------------------------------- */
+
+static void act_start(struct cluster *c, const struct elastic_action *a)
+{
+	bool first = a->worker < c->how->size && !c->elastic.generation;
+	struct fleet_host *h = &c->fleet.host[a->host];
+	struct err e = { 0 };
+	int i = worker_add(c, a->host, c->elastic.workers[a->worker].slot,
+			   first ? a->worker : -1, &e);
+
+	if (i >= 0 && h->state == FLEET_UP) {
+		worker_start(c, i);
+		return;
+	}
+	if (i >= 0 && fleet_begin(&c->fleet, a->host, &e)) {
+		output_say(c->output, "%s", e.text);
+		worker_gone(c, i);
+		elastic_exit(&c->elastic, i, LOST_STATUS, clock_ns());
+	} else if (i < 0) {
+		job_fail(c, &e);
+	}
+}
+
+static void act_end(struct cluster *c, const struct elastic_action *a)
+{
+	struct worker *w = &c->worker[a->worker];
+	struct err e = { 0 };
+	char text[256];
+
+	describe(c, a->worker, text, sizeof(text));
+	output_say(c->output, "%s is ended: %s", text, a->why);
+	fail(&e, RINGUP_ESHUTDOWN, "%s", a->why);
+	lobby_refuse(c->lobby, (uint32_t)a->worker, &e);
+	w->stage = REFUSED;
+	w->next_ns = clock_deadline(REFUSED_MS);
+	if (!w->pid && w->pending) {
+		worker_gone(c, a->worker);
+		elastic_exit(&c->elastic, a->worker, 0, clock_ns());
+	}
+}
+
+static int act_form(struct cluster *c, const struct elastic_action *a, struct err *e)
+{
+	struct lobby_place place = { .generation = c->elastic.generation,
+				     .size = (uint32_t)a->count };
+	struct secret s;
+	int i, w, rc = 0;
+
+	meet_stop(c->server);
+	c->server = NULL;
+	lobby_secret(&s, &c->secret, place.generation);
+	if (a->count > 1)
+		rc = meet_serve(c->address, a->count, &s, &c->server, e);
+	secret_wipe(&s);
+	if (rc)
+		return rc;
+	if (c->server)
+		snprintf(place.where, sizeof(place.where), "%s", meet_where(c->server));
+	if (c->elastic.resets)
+		output_say(c->output, "generation %u: %d rank%s", place.generation, a->count,
+			   a->count == 1 ? "" : "s");
+	for (i = 0; i < a->count; i++) {
+		w = c->elastic.members[i];
+		place.rank = (uint32_t)i;
+		place.slot = (uint32_t)c->worker[w].slot;
+		c->worker[w].rank = i;
+		output_label(c->output, w, i);
+		lobby_assign(c->lobby, (uint32_t)w, &place);
+	}
+	return 0;
+}
+
+static void act_done(struct cluster *c, const struct elastic_action *a)
+{
+	if (*a->why)
+		output_say(c->output, "%s", a->why);
+	/* The reason why nothing could be started is all that there is to say. */
+	if (c->elastic.generation || c->why.code != RINGUP_ESYSTEM || !a->status)
+		c->why.code = 0;
+	job_end(c, a->status);
+}
+
+/* Until there is nothing to do; when to look again. */
+static int64_t elastic_act(struct cluster *c)
+{
+	struct elastic_action a = { 0 };
+	int64_t until = INT64_MAX;
+	struct err e = { 0 };
+
+	while (c->phase == RUNNING) {
+		elastic_next(&c->elastic, clock_ns(), &a, &until);
+		switch (a.act) {
+		case ELASTIC_NOTHING:
+			return until;
+		case ELASTIC_START:
+			act_start(c, &a);
+			break;
+		case ELASTIC_END:
+			act_end(c, &a);
+			break;
+		case ELASTIC_BREAK:
+			meet_stop(c->server);
+			c->server = NULL;
+			break;
+		case ELASTIC_FORM:
+			if (act_form(c, &a, &e))
+				job_fail(c, &e);
+			break;
+		case ELASTIC_NOTICE:
+			fleet_notice(&c->fleet, c->elastic.generation, a.bits);
+			break;
+		case ELASTIC_SAY:
+			output_say(c->output, "%s", a.why);
+			break;
+		case ELASTIC_DONE:
+			act_done(c, &a);
+			break;
+		}
+	}
+	return INT64_MAX;
+}
+
+static int hosts_take(struct cluster *c, const struct hostlist *l, struct err *e)
+{
+	int rc = 0;
+
+	elastic_hosts(&c->elastic, l, clock_ns());
+	while (c->fleet.count < c->elastic.host_count && rc >= 0)
+		rc = fleet_add(&c->fleet, c->elastic.hosts[c->fleet.count].is.name, e);
+	return rc < 0 ? rc : 0;
+}
+
+/* A script that has never worked is a mistake; one that fails later is waited for. */
+static void ask_script(struct cluster *c)
+{
+	struct err e = { 0 };
+	int rc = finder_serve(&c->finder, &e);
+
+	if (rc > 0)
+		rc = hosts_take(c, &c->finder.hosts, &e);
+	if (rc >= 0)
+		return;
+	if (!c->fleet.count)
+		job_fail(c, &e);
+	else
+		output_say(c->output, "%s; the hosts that are known stay", e.text);
+}
+
+/* Those that have been told to end, and have not. */
+static int64_t workers_urge(struct cluster *c)
+{
+	int64_t until = INT64_MAX, now = clock_ns();
+	int i;
+
+	for (i = 0; i < c->count; i++) {
+		struct worker *w = &c->worker[i];
+
+		if (!w->running || w->stage == STAYS || w->stage == KILLED_ONE || !w->pid)
+			continue;
+		if (now >= w->next_ns) {
+			bool first = w->stage == REFUSED;
+
+			fleet_signal(&c->fleet, w->host, (uint32_t)i, first ? SIGTERM : SIGKILL,
+				     !first);
+			w->stage = first ? TERMED : KILLED_ONE;
+			w->next_ns = clock_deadline(c->how->grace_ms);
+		}
+		if (w->stage != KILLED_ONE && w->next_ns < until)
+			until = w->next_ns;
+	}
+	return until;
+}
+
+/* -- a job of a fixed size --------------------------------------------------- */
+
+/* Ranks go to the hosts in their order, as many as each has slots. */
+static int plan(struct cluster *c, struct err *e)
+{
+	const struct hostlist *l = c->how->hosts;
+	int i, h, k, rank = 0, rc;
+
+	if (hostlist_slots(l) < c->how->size)
+		return fail(e, RINGUP_EINVAL,
+			    "%d ranks, but the hosts have %d slots: name more hosts, or "
+			    "more slots (HOST:SLOTS)",
+			    c->how->size, hostlist_slots(l));
+	for (i = 0; i < l->count && rank < c->how->size; i++) {
+		if (!l->host[i].slots)
+			continue;
+		h = rc = fleet_add(&c->fleet, l->host[i].name, e);
+		for (k = 0; k < l->host[i].slots && rank < c->how->size && rc >= 0; k++)
+			rc = worker_add(c, h, k, rank++, e);
+		if (rc < 0)
+			return rc;
+	}
+	for (h = 0, rc = 0; h < c->fleet.count && !rc; h++)
+		rc = fleet_begin(&c->fleet, h, e);
+	return rc;
+}
+
+/* -- signals to the launcher ------------------------------------------------- */
+
+static int take_signals(struct cluster *c, struct err *e)
+{
+	static const int wanted[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+				      SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD };
+	sigset_t set;
+	size_t i;
+
+	sigemptyset(&set);
+	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		sigaddset(&set, wanted[i]);
+		if (wanted[i] != SIGHUP)
+			signal(wanted[i], SIG_DFL);
+	}
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return fail_os(e, "signals");
+	c->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return c->signal_fd < 0 ? fail_os(e, "signalfd") : 0;
+}
+
+static void obey(struct cluster *c, int sig)
+{
+	if (c->signal) {
+		all_kill(c);
+		return;
+	}
+	c->signal = sig;
+	if (!c->status)
+		c->status = 128 + sig;
+	fleet_signal_all(&c->fleet, sig, sig == SIGINT);
+	if (sig == SIGINT)
+		phase_enter(c, ASKED, CREW_INTERRUPT_MS);
+	else
+		phase_enter(c, WARNED, c->how->grace_ms);
+}
+
+static void read_signals(struct cluster *c)
+{
+	struct signalfd_siginfo s;
+
+	while (read(c->signal_fd, &s, sizeof(s)) == sizeof(s)) {
+		if (s.ssi_signo == SIGCHLD)
+			continue;
+		if (s.ssi_signo == SIGTSTP) {
+			fleet_signal_all(&c->fleet, SIGSTOP, true);
+			raise(SIGSTOP);
+			fleet_signal_all(&c->fleet, SIGCONT, true);
+		} else if (s.ssi_signo == SIGUSR1 || s.ssi_signo == SIGUSR2) {
+			fleet_signal_all(&c->fleet, (int)s.ssi_signo, false);
+		} else {
+			obey(c, (int)s.ssi_signo);
+		}
+	}
+}
+
+static void time_out(struct cluster *c)
+{
+	output_say(c->output, "not finished after %lld s: ending the job",
+		   (long long)(c->how->timeout_ms / 1000));
+	c->deadline_ns = INT64_MAX;
+	c->status = CREW_TIMEOUT_STATUS;
+	all_warn(c, c->how->grace_ms);
+}
+
+/* -- the loop ---------------------------------------------------------------- */
+
+static void sooner(int64_t *until, int64_t ns)
+{
+	if (ns < *until)
+		*until = ns;
+}
+
+static int wait_for_something(struct cluster *c, int64_t until, struct err *e)
+{
+	size_t room = output_poll_count(c->output) + fleet_poll_count(&c->fleet) + 3, n = 0;
+	struct pollfd *p, *lobby;
+
+	if (c->lobby)
+		room += lobby_poll_count(c->lobby);
+	p = realloc(c->polls, room * sizeof(*p));
+	if (!p)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d hosts", c->fleet.count);
+	c->polls = p;
+	n = output_poll(c->output, p);
+	n += fleet_poll(&c->fleet, p + n);
+	n += finder_poll(&c->finder, p + n);
+	p[n++] = (struct pollfd){ c->signal_fd, POLLIN, 0 };
+	lobby = p + n;
+	if (c->lobby)
+		n += lobby_poll(c->lobby, lobby);
+	sooner(&until, fleet_until(&c->fleet));
+	sooner(&until, finder_until(&c->finder));
+	if (c->lobby)
+		sooner(&until, lobby_until(c->lobby));
+	if (poll(p, n, clock_left_ms(until)) < 0) {
+		if (errno != EINTR)
+			return fail_os(e, "poll");
+		return 0;
+	}
+	if (c->lobby)
+		lobby_serve(c->lobby, lobby);
+	return 0;
+}
+
+static int turn(struct cluster *c, struct err *e)
+{
+	int64_t until = c->next_ns;
+	int rc;
+
+	if (c->how->is_elastic)
+		sooner(&until, elastic_act(c));
+	sooner(&until, workers_urge(c));
+	sooner(&until, c->deadline_ns);
+	if (c->suspect >= 0 && c->phase == RUNNING)
+		sooner(&until, c->suspect_ns);
+	if (c->phase != RUNNING && c->phase != FINISHING && !c->running)
+		return 0;
+	rc = wait_for_something(c, until, e);
+	if (rc)
+		return rc;
+	fleet_serve(&c->fleet);
+	output_move(c->output);
+	fleet_hold(&c->fleet, output_is_full(c->output));
+	read_signals(c);
+	if (c->how->script && c->phase == RUNNING)
+		ask_script(c);
+	if (c->suspect >= 0 && c->phase == RUNNING && clock_ns() >= c->suspect_ns)
+		mourn(c);
+	if (c->phase == RUNNING && clock_ns() >= c->deadline_ns)
+		time_out(c);
+	if (c->phase != RUNNING && clock_ns() >= c->next_ns)
+		phase_end(c);
+	return 0;
+}
+
+static bool goes_on(const struct cluster *c)
+{
+	if (c->phase == LOST)
+		return false;
+	if (c->how->is_elastic && c->phase == RUNNING)
+		return true;
+	return c->running > 0 || c->suspect >= 0;
+}
+
+static int watch(struct cluster *c, struct err *e)
+{
+	int rc = 0;
+
+	while (!rc && goes_on(c)) {
+		rc = turn(c, e);
+		if (!c->running && c->suspect >= 0) {
+			if (c->phase == RUNNING)
+				mourn(c);
+			break;
+		}
+	}
+	return rc;
+}
+
+/* The daemons end what the ranks have left behind, and say goodbye. */
+static void finish(struct cluster *c)
+{
+	int64_t enough = clock_deadline(c->how->grace_ms + 2 * CREW_DEATH_MS);
+	struct err e;
+
+	fleet_finish(&c->fleet);
+	c->phase = FINISHING;
+	while (!fleet_is_done(&c->fleet) && clock_left_ms(enough)) {
+		if (wait_for_something(c, enough, &e))
+			return;
+		fleet_serve(&c->fleet);
+		output_move(c->output);
+		fleet_hold(&c->fleet, output_is_full(c->output));
+		read_signals(c);
+	}
+}
+
+/* As in crew.c: the reader of our output may take its time; a signal ends its patience. */
+static void flush(struct cluster *c)
+{
+	int64_t until = c->signal ? clock_deadline(CREW_STRAY_MS) : INT64_MAX;
+
+	output_finish(c->output);
+	output_move(c->output);
+	while (!output_is_idle(c->output) && clock_left_ms(until)) {
+		struct pollfd p[4];
+		size_t n = output_poll(c->output, p);
+		struct signalfd_siginfo s;
+
+		p[n++] = (struct pollfd){ c->signal_fd, POLLIN, 0 };
+		poll(p, n, clock_left_ms(until));
+		output_move(c->output);
+		while (read(c->signal_fd, &s, sizeof(s)) == sizeof(s))
+			if (s.ssi_signo == SIGINT || s.ssi_signo == SIGTERM ||
+			    s.ssi_signo == SIGHUP || s.ssi_signo == SIGQUIT)
+				return;
+	}
+}
+
+/* -- before ------------------------------------------------------------------ */
+
+static int name_job(struct cluster *c, struct err *e)
+{
+	const char *name = c->how->name && *c->how->name ? c->how->name : "run";
+	unsigned char random[8];
+	size_t i;
+	int n;
+
+	if (getentropy(random, sizeof(random)))
+		return fail_os(e, "random numbers");
+	n = snprintf(c->mark, sizeof(c->mark), "RINGUP_JOB=%.48s.", name);
+	for (i = 0; i < sizeof(random); i++)
+		n += snprintf(c->mark + n, sizeof(c->mark) - (size_t)n, "%02x", random[i]);
+	if (!getcwd(c->cwd, sizeof(c->cwd)))
+		return fail_os(e, "working directory");
+	return 0;
+}
+
+/* For torch.distributed's own store: see crew.c. */
+static int reserve_port(struct cluster *c, struct err *e)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof(a);
+	int one = 1;
+
+	c->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (c->port_fd < 0 ||
+	    setsockopt(c->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+	    bind(c->port_fd, (struct sockaddr *)&a, len) ||
+	    getsockname(c->port_fd, (struct sockaddr *)&a, &len))
+		return fail_os(e, "port for MASTER_PORT");
+	c->port = ntohs(a.sin_port);
+	return 0;
+}
+
+/* Where the ranks meet: on the interface that the hosts share, unless this is the only one. */
+static int choose_address(struct cluster *c, struct err *e)
+{
+	const struct hostlist *l = c->how->hosts;
+	bool here = !c->how->script;
+	int i;
+
+	for (i = 0; l && i < l->count; i++)
+		here &= hostlist_is_local(l->host[i].name);
+	snprintf(c->address, sizeof(c->address), "127.0.0.1");
+	if (here)
+		return 0;
+	if (own_address(c->how->conf, false, c->address, sizeof(c->address), e))
+		return fail_in(e, "where ranks of other hosts can meet");
+	return 0;
+}
+
+static int open_meeting(struct cluster *c, struct err *e)
+{
+	struct lobby_owner owner = { lobby_admits, lobby_arrives, lobby_leaves, c };
+	uint32_t seed;
+	int rc = choose_address(c, e);
+
+	prctl(PR_SET_DUMPABLE, 0);
+	if (!rc)
+		rc = secret_new(&c->secret, e);
+	if (rc)
+		return rc;
+	if (!c->how->is_elastic)
+		return c->how->size == 1 ? 0
+					 : meet_serve(c->address, c->how->size, &c->secret,
+						      &c->server, e);
+	if (getentropy(&seed, sizeof(seed)))
+		return fail_os(e, "random numbers");
+	rc = elastic_init(&c->elastic, &c->how->elastic, seed, e);
+	return rc ? rc : lobby_open(&c->lobby, c->address, &c->secret, owner, e);
+}
+
+static int prepare(struct cluster *c, struct err *e)
+{
+	const struct cluster_how *j = c->how;
+	struct fleet_owner owner = {
+		take_up, take_lost, take_started, take_failed, take_output, take_ended, c
+	};
+	int rc = name_job(c, e);
+
+	if (!rc)
+		rc = take_signals(c, e);
+	if (!rc)
+		rc = output_open(&c->output, 0, j->prefix, j->output_dir, e);
+	if (!rc)
+		rc = open_meeting(c, e);
+	if (!rc)
+		rc = reserve_port(c, e);
+	if (rc)
+		return rc;
+	c->fleet_how = (struct fleet_how){
+		.start = j->start,
+		.start_ms = j->start_ms,
+		.mark = c->mark,
+		.cwd = c->cwd,
+		.argv = j->argv,
+		.secret = &c->secret,
+		/* A terminal would stop a daemon that is not in its session. */
+		.gives_stdin = !isatty(STDIN_FILENO) && fcntl(STDIN_FILENO, F_GETFL) >= 0,
+	};
+	fleet_open(&c->fleet, &c->fleet_how, owner);
+	if (!j->is_elastic)
+		return plan(c, e);
+	if (j->script) {
+		finder_open(&c->finder, j->script, j->slots);
+		return 0;
+	}
+	return hosts_take(c, j->hosts, e);
+}
+
+static void cluster_close(struct cluster *c)
+{
+	fleet_close(&c->fleet);
+	finder_close(&c->finder);
+	output_close(c->output);
+	meet_stop(c->server);
+	lobby_close(c->lobby);
+	elastic_fini(&c->elastic);
+	secret_wipe(&c->secret);
+	if (c->port_fd >= 0)
+		close(c->port_fd);
+	if (c->signal_fd >= 0)
+		close(c->signal_fd);
+	free(c->polls);
+	free(c->worker);
+}
+
+int cluster_run(const struct cluster_how *j, struct err *e)
+{
+	struct cluster c = {
+		.how = j,
+		.signal_fd = -1,
+		.port_fd = -1,
+		.suspect = -1,
+		.next_ns = INT64_MAX,
+		.deadline_ns = j->timeout_ms ? clock_deadline(j->timeout_ms) : INT64_MAX,
+	};
+	int rc = prepare(&c, e);
+
+	if (!rc)
+		rc = watch(&c, e);
+	if (c.output) {
+		if (c.fleet.count)
+			finish(&c);
+		flush(&c);
+	}
+	cluster_close(&c);
+	if (!rc && c.why.code) {
+		*e = c.why;
+		rc = c.why.code;
+	}
+	return rc ? rc : c.status;
+}

@@ -1,0 +1,47 @@
+/* cluster.h - a job on several hosts, or one whose ranks may be lost and added. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_CLUSTER_H
+#define LAUNCH_CLUSTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launch/elastic.h"
+#include "launch/hostlist.h"
+#include "launch/starter.h"
+
+struct conf;
+struct err;
+
+/* What to run.  Zero-initialise, then set what you need. */
+struct cluster_how {
+	int size;        /* ranks                                               */
+	bool is_elastic; /* then elastic says how many there may be             */
+	struct elastic_how elastic;
+	const struct hostlist *hosts; /* fixed ones                                      */
+	const char *script;           /* or what prints them; NULL: not                      */
+	int slots;                    /* of a host that the script prints without            */
+	struct starter_how start;     /* of daemons on other hosts                           */
+	int64_t start_ms;             /* for daemons to answer                               */
+	const struct conf *conf;
+	char *const *argv;  /* NULL-terminated                                           */
+	char *const *extra; /* "VAR=VALUE" for all ranks; NULL-terminated                */
+	const char *name;   /* in front of the job's mark; NULL or "" for "run"          */
+	const char *output_dir;
+	bool prefix;
+	int64_t timeout_ms; /* end the job after this; 0: never                          */
+	int64_t grace_ms;   /* between SIGTERM and SIGKILL                               */
+};
+
+/*
+ * cluster_run - run @j to its end, as crew_run() does for one host.
+ *
+ * Each host has a rank daemon, which starts its ranks and ends with the launcher.  In a job
+ * that is not elastic the first rank that fails ends it, and so does a host that is lost.
+ *
+ * Returns an exit status as crew_run() does; 1 if an elastic job has too few ranks or has met
+ * too often; or a negative code.
+ */
+int cluster_run(const struct cluster_how *j, struct err *e);
+
+#endif

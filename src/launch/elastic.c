@@ -1,0 +1,657 @@
+/* elastic.c - an elastic job's decisions: who is started, who meets, when it is over. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/elastic.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ringup.h"
+
+static int64_t after(int64_t now, int64_t ms)
+{
+	return now + ms * 1000000;
+}
+
+int elastic_init(struct elastic *x, const struct elastic_how *how, uint32_t seed, struct err *e)
+{
+	*x = (struct elastic){ .how = *how, .random = seed ? seed : 1 };
+	x->members = calloc(1, sizeof(*x->members));
+	return x->members ? 0 : fail(e, RINGUP_ENOMEM, "no memory for an elastic job");
+}
+
+void elastic_fini(struct elastic *x)
+{
+	free(x->hosts);
+	free(x->workers);
+	free(x->members);
+	*x = (struct elastic){ 0 };
+}
+
+/* -- what is there ----------------------------------------------------------- */
+
+static bool host_is_usable(const struct elastic_host *h)
+{
+	return h->listed && !h->blacklisted;
+}
+
+/* Slots in which workers may be. */
+static int host_slots(const struct elastic *x, int host)
+{
+	const struct elastic_host *h = &x->hosts[host];
+	int slots = host_is_usable(h) ? h->is.slots : 0;
+
+	if (!x->generation)
+		slots -= h->spoiled;
+	return slots > 0 ? slots : 0;
+}
+
+static int slots_count(const struct elastic *x)
+{
+	int i, n = 0;
+
+	for (i = 0; i < x->host_count; i++)
+		n += host_slots(x, i);
+	return n;
+}
+
+static int target(const struct elastic *x)
+{
+	int n = slots_count(x);
+
+	return x->how.max_np && n > x->how.max_np ? x->how.max_np : n;
+}
+
+static bool is_alive(const struct elastic_worker *w)
+{
+	return w->state == ELASTIC_STARTING || w->state == ELASTIC_WAITING ||
+	       w->state == ELASTIC_MEMBER;
+}
+
+/* May it be in the next generation? */
+static bool worker_has_place(const struct elastic *x, const struct elastic_worker *w)
+{
+	const struct elastic_host *h = &x->hosts[w->host];
+
+	return host_is_usable(h) && w->slot < h->is.slots;
+}
+
+static int count_state(const struct elastic *x, enum elastic_state s)
+{
+	int i, n = 0;
+
+	for (i = 0; i < x->worker_count; i++)
+		n += x->workers[i].state == s;
+	return n;
+}
+
+/* Those that wait and may stay; of them, @veterans: those that were in a generation before. */
+static int count_waiting(const struct elastic *x, int *veterans)
+{
+	int i, n = 0;
+
+	*veterans = 0;
+	for (i = 0; i < x->worker_count; i++) {
+		const struct elastic_worker *w = &x->workers[i];
+
+		if (w->state != ELASTIC_WAITING || !worker_has_place(x, w))
+			continue;
+		n++;
+		*veterans += w->rank >= 0;
+	}
+	return n;
+}
+
+static int count_alive(const struct elastic *x, bool placed)
+{
+	int i, n = 0;
+
+	for (i = 0; i < x->worker_count; i++)
+		n += is_alive(&x->workers[i]) &&
+		     (!placed || worker_has_place(x, &x->workers[i]));
+	return n;
+}
+
+/* -- what happens ------------------------------------------------------------ */
+
+static int host_find(struct elastic *x, const char *name)
+{
+	struct elastic_host *more;
+	int i;
+
+	for (i = 0; i < x->host_count; i++)
+		if (!strcmp(x->hosts[i].is.name, name))
+			return i;
+	more = realloc(x->hosts, (size_t)(x->host_count + 1) * sizeof(*more));
+	if (!more) {
+		x->out_of_memory = true;
+		return -1;
+	}
+	x->hosts = more;
+	more[i] = (struct elastic_host){ 0 };
+	snprintf(more[i].is.name, sizeof(more[i].is.name), "%s", name);
+	x->host_count++;
+	return i;
+}
+
+void elastic_hosts(struct elastic *x, const struct hostlist *l, int64_t now)
+{
+	int i, h;
+
+	for (i = 0; i < x->host_count; i++)
+		x->hosts[i].listed = false;
+	for (i = 0; i < l->count; i++) {
+		h = host_find(x, l->host[i].name);
+		if (h < 0)
+			return;
+		x->hosts[h].listed = true;
+		x->hosts[h].is.slots = l->host[i].slots;
+	}
+	(void)now;
+}
+
+static void generation_break(struct elastic *x)
+{
+	if (x->generation && !x->broken)
+		x->to_break = true;
+	x->broken = true;
+	x->bits = 0;
+}
+
+void elastic_arrive(struct elastic *x, int worker, int64_t now)
+{
+	struct elastic_worker *w = &x->workers[worker];
+
+	if (!is_alive(w))
+		return;
+	if (w->state == ELASTIC_MEMBER)
+		generation_break(x);
+	/* A worker that is to join a generation that goes on keeps nobody waiting. */
+	if (!x->waiting_ns && (!x->generation || w->rank >= 0))
+		x->waiting_ns = now;
+	w->state = ELASTIC_WAITING;
+}
+
+void elastic_leave(struct elastic *x, int worker)
+{
+	struct elastic_worker *w = &x->workers[worker];
+
+	if (w->state == ELASTIC_WAITING)
+		w->state = ELASTIC_STARTING;
+}
+
+/* Slots of the other hosts. */
+static int slots_elsewhere(const struct elastic *x, int host)
+{
+	return slots_count(x) - host_slots(x, host);
+}
+
+static uint32_t random_next(struct elastic *x)
+{
+	x->random ^= x->random << 13;
+	x->random ^= x->random >> 17;
+	x->random ^= x->random << 5;
+	return x->random;
+}
+
+/* Twice the lower limit, then four times ..., and up to one more of it at random. */
+static int64_t cooldown_ms(struct elastic *x, int failures)
+{
+	int64_t least = x->how.cooldown_min_ms, most = x->how.cooldown_max_ms;
+	int64_t ms = failures < 20 ? least << failures : most;
+
+	ms += (int64_t)(random_next(x) % 1024) * least / 1024;
+	if (ms > most)
+		ms = most;
+	return ms < least ? least : ms;
+}
+
+static int64_t pause_ms(int failures)
+{
+	int64_t ms = failures < 2 ? 0 : ELASTIC_PAUSE_MS;
+
+	for (; failures > 2 && ms < ELASTIC_PAUSE_MAX_MS; failures--)
+		ms *= 2;
+	return ms;
+}
+
+static void host_failed(struct elastic *x, const struct elastic_worker *w, int64_t now)
+{
+	struct elastic_host *h = &x->hosts[w->host];
+	bool cools = x->how.cooldown_max_ms > 0;
+	int64_t ms;
+
+	/* Its other workers fail with it, as a rule; that is one failure. */
+	if (h->blacklisted)
+		return;
+	if (!x->generation)
+		h->spoiled++;
+	if (w->rank >= 0 && now - w->started_ns >= ELASTIC_STEADY_MS * (int64_t)1000000)
+		h->failures = 0;
+	h->failures++;
+	ms = cools ? cooldown_ms(x, h->failures) : pause_ms(h->failures);
+	h->blacklisted = x->generation && slots_elsewhere(x, w->host) >= x->how.min_np;
+	h->rest_ns = h->blacklisted && !cools ? INT64_MAX : after(now, ms);
+	if (h->blacklisted && !x->succeeded)
+		snprintf(x->say, sizeof(x->say),
+			 "host %.120s is used no more%s, since a rank failed there", h->is.name,
+			 cools ? " for a while" : "");
+}
+
+void elastic_exit(struct elastic *x, int worker, int status, int64_t now)
+{
+	struct elastic_worker *w = &x->workers[worker];
+	bool counts = is_alive(w), placed = worker_has_place(x, w);
+	enum elastic_state was = w->state;
+
+	w->state = ELASTIC_ENDED;
+	if (!counts)
+		return;
+	if (was == ELASTIC_MEMBER)
+		generation_break(x);
+	if (status == 0 && placed) {
+		x->succeeded = true;
+	} else if (placed) {
+		x->failed = x->failed ? x->failed : status;
+		if (was == ELASTIC_MEMBER && !x->final)
+			x->final = status;
+		host_failed(x, w, now);
+	}
+}
+
+/* -- what to do -------------------------------------------------------------- */
+
+static void act_done(struct elastic *x, struct elastic_action *a, int status)
+{
+	x->over = true;
+	a->act = ELASTIC_DONE;
+	a->status = status;
+}
+
+static void act_fail(struct elastic *x, struct elastic_action *a)
+{
+	act_done(x, a, x->failed ? x->failed : 1);
+}
+
+static void act_end(struct elastic *x, int worker, struct elastic_action *a)
+{
+	x->workers[worker].state = ELASTIC_ENDING;
+	a->act = ELASTIC_END;
+	a->worker = worker;
+	a->host = x->workers[worker].host;
+}
+
+static void sooner(int64_t *until, int64_t ns)
+{
+	if (ns < *until)
+		*until = ns;
+}
+
+/* A host that has rested is as good as any other. */
+static void hosts_wake(struct elastic *x, int64_t now, int64_t *until)
+{
+	int i;
+
+	for (i = 0; i < x->host_count; i++) {
+		struct elastic_host *h = &x->hosts[i];
+
+		if (!h->rest_ns || h->rest_ns == INT64_MAX)
+			continue;
+		if (h->rest_ns > now) {
+			sooner(until, h->rest_ns);
+			continue;
+		}
+		h->rest_ns = 0;
+		h->blacklisted = false;
+	}
+}
+
+/* Workers that have no place: those on a host that failed end at once, those on one that was
+ * taken away when they come to the lobby, so that the others choose the moment. */
+static bool end_one(struct elastic *x, struct elastic_action *a)
+{
+	int i;
+
+	for (i = 0; i < x->worker_count; i++) {
+		const struct elastic_worker *w = &x->workers[i];
+		const struct elastic_host *h = &x->hosts[w->host];
+
+		if (!is_alive(w) || worker_has_place(x, w))
+			continue;
+		if (w->state == ELASTIC_MEMBER && !h->blacklisted)
+			continue;
+		if (w->state == ELASTIC_MEMBER)
+			generation_break(x);
+		snprintf(a->why, sizeof(a->why), "host %.120s is no longer part of the job",
+			 h->is.name);
+		act_end(x, i, a);
+		return true;
+	}
+	return false;
+}
+
+/* One that keeps the others waiting. */
+static bool end_late(struct elastic *x, int64_t now, struct elastic_action *a, int64_t *until)
+{
+	enum elastic_state state = x->generation ? ELASTIC_MEMBER : ELASTIC_STARTING;
+	int64_t ms = x->generation ? x->how.timeout_ms : x->how.start_ms, late;
+	int i;
+
+	if (!x->broken && x->generation)
+		return false;
+	if (!x->waiting_ns || !count_state(x, state))
+		return false;
+	late = after(x->waiting_ns, ms);
+	if (now < late) {
+		sooner(until, late);
+		return false;
+	}
+	for (i = 0; x->workers[i].state != state; i++)
+		;
+	snprintf(a->why, sizeof(a->why), "it did not come to the meeting within %lld s",
+		 (long long)(ms / 1000));
+	if (!x->generation)
+		host_failed(x, &x->workers[i], now);
+	if (!x->failed)
+		x->failed = 1;
+	act_end(x, i, a);
+	return true;
+}
+
+static int free_slot(const struct elastic *x, int host)
+{
+	int slot, i;
+
+	for (slot = 0; slot < x->hosts[host].is.slots; slot++) {
+		for (i = 0; i < x->worker_count; i++)
+			if (x->workers[i].host == host && x->workers[i].slot == slot &&
+			    x->workers[i].state != ELASTIC_ENDED)
+				break;
+		if (i == x->worker_count)
+			return slot;
+	}
+	return -1;
+}
+
+/* How many workers @host may have now. */
+static int host_room(const struct elastic *x, int host)
+{
+	int i, n = host_slots(x, host);
+
+	for (i = 0; i < x->worker_count; i++)
+		n -= x->workers[i].host == host && is_alive(&x->workers[i]);
+	return n;
+}
+
+static bool start_one(struct elastic *x, int64_t now, struct elastic_action *a)
+{
+	struct elastic_worker *more;
+	int h, slot, w = x->worker_count;
+
+	if (x->succeeded || !x->started || count_alive(x, true) >= target(x))
+		return false;
+	for (h = 0; h < x->host_count; h++) {
+		if (x->hosts[h].rest_ns > now || host_room(x, h) <= 0)
+			continue;
+		slot = free_slot(x, h);
+		if (slot >= 0)
+			break;
+	}
+	if (h == x->host_count)
+		return false;
+	more = realloc(x->workers, (size_t)(w + 1) * sizeof(*more));
+	if (more)
+		x->workers = more;
+	if (!more) {
+		x->out_of_memory = true;
+		return false;
+	}
+	more[w] = (struct elastic_worker){
+		.state = ELASTIC_STARTING,
+		.host = h,
+		.slot = slot,
+		.rank = -1,
+		.started_ns = now,
+	};
+	x->worker_count++;
+	a->act = ELASTIC_START;
+	a->worker = w;
+	a->host = h;
+	return true;
+}
+
+/* Those of the generation before in their order, then the new ones as they were started. */
+static int compare_seniority(const struct elastic *x, int a, int b)
+{
+	int ra = x->workers[a].rank, rb = x->workers[b].rank;
+
+	if (ra < 0 || rb < 0)
+		return ra < 0 && rb < 0 ? a - b : ra < 0 ? 1 : -1;
+	return ra - rb;
+}
+
+static int members_choose(struct elastic *x)
+{
+	int *more = realloc(x->members, (size_t)(x->worker_count + 1) * sizeof(*more));
+	int i, k, n = 0;
+
+	if (!more)
+		return -1;
+	x->members = more;
+	for (i = 0; i < x->worker_count; i++) {
+		if (x->workers[i].state != ELASTIC_WAITING ||
+		    !worker_has_place(x, &x->workers[i]))
+			continue;
+		for (k = n++; k > 0 && compare_seniority(x, i, more[k - 1]) < 0; k--)
+			more[k] = more[k - 1];
+		more[k] = i;
+	}
+	return n > target(x) ? target(x) : n;
+}
+
+static void form(struct elastic *x, int64_t now, struct elastic_action *a)
+{
+	int i, n;
+
+	if (x->generation && x->how.reset_limit >= 0 && x->resets >= x->how.reset_limit) {
+		snprintf(a->why, sizeof(a->why),
+			 "the ranks have met again %d times, as often as --reset-limit allows",
+			 x->resets);
+		act_fail(x, a);
+		return;
+	}
+	n = members_choose(x);
+	if (n < 0) {
+		x->out_of_memory = true;
+		return;
+	}
+	x->resets += x->generation > 0;
+	x->generation++;
+	x->broken = x->to_break = false;
+	x->bits = x->told = 0;
+	x->final = 0;
+	x->waiting_ns = x->short_ns = 0;
+	/* A worker that is not in it may have been in the one before. */
+	for (i = 0; i < x->worker_count; i++)
+		x->workers[i].rank = -1;
+	for (i = 0; i < n; i++) {
+		struct elastic_worker *w = &x->workers[x->members[i]];
+
+		w->state = ELASTIC_MEMBER;
+		w->rank = i;
+		w->started_ns = now;
+	}
+	a->act = ELASTIC_FORM;
+	a->count = n;
+}
+
+/* Would the next generation be another one than this is? */
+static void notice_bits(struct elastic *x)
+{
+	int i, waiting, veterans, members = count_state(x, ELASTIC_MEMBER);
+
+	if (x->broken || !x->generation || x->succeeded)
+		return;
+	for (i = 0; i < x->worker_count; i++)
+		if (x->workers[i].state == ELASTIC_MEMBER &&
+		    !worker_has_place(x, &x->workers[i]))
+			x->bits |= 1;
+	waiting = count_waiting(x, &veterans);
+	if (waiting && members < target(x))
+		x->bits |= 2;
+}
+
+/* A worker has ended with success: there are no more meetings, and the job is over when all of
+ * the generation have ended or have come back in vain. */
+static bool end_well(struct elastic *x, struct elastic_action *a)
+{
+	if (!x->succeeded || count_state(x, ELASTIC_MEMBER))
+		return false;
+	if (!x->generation && count_state(x, ELASTIC_STARTING))
+		return false;
+	act_done(x, a, x->generation ? x->final : x->failed);
+	return true;
+}
+
+/* Can there be more workers than there are, ever? */
+static bool has_hope(const struct elastic *x)
+{
+	int i;
+
+	if (x->how.discovers)
+		return true;
+	for (i = 0; i < x->host_count; i++)
+		if (x->hosts[i].rest_ns && x->hosts[i].rest_ns != INT64_MAX && x->generation)
+			return true;
+	return target(x) >= x->how.min_np;
+}
+
+static bool end_badly(struct elastic *x, struct elastic_action *a)
+{
+	int veterans, waiting = count_waiting(x, &veterans);
+
+	if (!x->started || x->succeeded)
+		return false;
+	if (x->worker_count && x->failed && !count_alive(x, false)) {
+		act_fail(x, a);
+		return true;
+	}
+	/* Workers that have never met the others have nothing to go on with. */
+	if (x->generation && x->broken && !count_state(x, ELASTIC_MEMBER) && !veterans) {
+		int i;
+
+		/* One that has left the lobby, and lives, may come back. */
+		for (i = 0; i < x->worker_count; i++)
+			if (x->workers[i].rank >= 0 && is_alive(&x->workers[i]))
+				return false;
+		snprintf(a->why, sizeof(a->why), "no rank of generation %u is left",
+			 x->generation);
+		act_fail(x, a);
+		return true;
+	}
+	if (!x->generation && count_alive(x, true) < x->how.min_np && !has_hope(x)) {
+		snprintf(a->why, sizeof(a->why),
+			 "%d of at least %d ranks are left before they have met",
+			 count_alive(x, true), x->how.min_np);
+		act_fail(x, a);
+		return true;
+	}
+	(void)waiting;
+	return false;
+}
+
+/* Too few for too long? */
+static bool end_short(struct elastic *x, bool is_short, int64_t now, struct elastic_action *a,
+		      int64_t *until)
+{
+	int need = x->started ? x->how.min_np : x->how.np, have;
+	int64_t late;
+
+	if (!is_short) {
+		x->short_ns = 0;
+		return false;
+	}
+	if (!x->short_ns)
+		x->short_ns = now;
+	late = after(x->short_ns, x->how.timeout_ms);
+	if (now < late) {
+		sooner(until, late);
+		return false;
+	}
+	have = x->started ? count_state(x, ELASTIC_WAITING) : slots_count(x);
+	snprintf(a->why, sizeof(a->why), "%d %s after %lld s, at least %d are needed", have,
+		 x->started ? (have == 1 ? "rank is ready" : "ranks are ready")
+			    : (have == 1 ? "slot" : "slots"),
+		 (long long)(x->how.timeout_ms / 1000), need);
+	act_fail(x, a);
+	return true;
+}
+
+/* All that are to come have come: those of the generation before, or all that were started. */
+static bool is_assembled(const struct elastic *x)
+{
+	if (x->generation)
+		return x->broken && !count_state(x, ELASTIC_MEMBER);
+	return count_state(x, ELASTIC_WAITING) && !count_state(x, ELASTIC_STARTING);
+}
+
+static bool say_or_break(struct elastic *x, struct elastic_action *a)
+{
+	if (x->to_break) {
+		x->to_break = false;
+		a->act = ELASTIC_BREAK;
+		return true;
+	}
+	if (*x->say) {
+		snprintf(a->why, sizeof(a->why), "%s", x->say);
+		*x->say = 0;
+		a->act = ELASTIC_SAY;
+		return true;
+	}
+	return false;
+}
+
+static bool form_or_wait(struct elastic *x, int64_t now, struct elastic_action *a,
+			 int64_t *until)
+{
+	int veterans, waiting = count_waiting(x, &veterans);
+	bool is_short;
+
+	if (x->succeeded)
+		return false;
+	if (x->started && is_assembled(x) && waiting >= x->how.min_np &&
+	    (!x->generation || veterans)) {
+		form(x, now, a);
+		return true;
+	}
+	is_short = !x->started ||
+		   (x->generation ? is_assembled(x) : !count_state(x, ELASTIC_STARTING));
+	return end_short(x, is_short, now, a, until);
+}
+
+void elastic_next(struct elastic *x, int64_t now, struct elastic_action *a, int64_t *until_ns)
+{
+	*until_ns = INT64_MAX;
+	*a = (struct elastic_action){ .act = ELASTIC_NOTHING };
+	if (x->over)
+		return;
+	if (x->out_of_memory) {
+		snprintf(a->why, sizeof(a->why), "out of memory");
+		act_done(x, a, 1);
+		return;
+	}
+	hosts_wake(x, now, until_ns);
+	if (!x->started && slots_count(x) >= x->how.np)
+		x->started = true;
+	if (say_or_break(x, a) || end_one(x, a) || end_well(x, a) || end_badly(x, a) ||
+	    end_late(x, now, a, until_ns) || start_one(x, now, a) ||
+	    form_or_wait(x, now, a, until_ns))
+		return;
+	notice_bits(x);
+	if (x->bits != x->told) {
+		x->told = x->bits;
+		a->act = ELASTIC_NOTICE;
+		a->bits = x->bits;
+	}
+}

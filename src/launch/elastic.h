@@ -1,0 +1,131 @@
+/* elastic.h - an elastic job's decisions: who is started, who meets, when it is over. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_ELASTIC_H
+#define LAUNCH_ELASTIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "launch/hostlist.h"
+
+/*
+ * Pure: told what has happened and what time it is, it says what to do next.  It starts
+ * nothing, and reads no clock and no random number.
+ *
+ * A worker is one process, with a number that is never used again, in a slot of a host.  A
+ * generation is a set of workers that have met.  It is broken when one of them ends or comes
+ * back to the lobby; when no worker of it is left outside, the next one is formed of all that
+ * wait.  Rank 0 is always a worker of the generation before; workers keep their order, and new
+ * ones come after.
+ *
+ * The rules are Horovod's, with one difference: a host on which a rank fails is blacklisted if
+ * the other hosts have slots enough for the job.  If they have not, it is used again after a
+ * pause that doubles from failure to failure.
+ */
+struct elastic_how {
+	int np;                  /* slots that must be there at the start          */
+	int min_np, max_np;      /* ranks of a generation; max_np 0: no limit      */
+	int reset_limit;         /* generations after the first; negative: any     */
+	int64_t start_ms;        /* for a worker to come to the first meeting      */
+	int64_t timeout_ms;      /* with too few slots; for a rank to come back    */
+	int64_t cooldown_min_ms; /* a blacklisted host may come back after this;   */
+	int64_t cooldown_max_ms; /* both 0: never                                  */
+	bool discovers;          /* hosts may still be found                       */
+};
+
+enum {
+	ELASTIC_STEADY_MS =
+		60000,           /* a worker that has lived so long makes its host good again */
+	ELASTIC_PAUSE_MS = 1000, /* before the second failing worker in a row is replaced     */
+	ELASTIC_PAUSE_MAX_MS = 64000,
+};
+
+enum elastic_state {
+	ELASTIC_STARTING, /* its process is on its way to the lobby, or is a wrapper's child */
+	ELASTIC_WAITING,  /* in the lobby                                                    */
+	ELASTIC_MEMBER,   /* of the generation                                               */
+	ELASTIC_ENDING,   /* it has been told to end; how it does is of no interest          */
+	ELASTIC_ENDED,
+};
+
+struct elastic_worker {
+	enum elastic_state state;
+	int host, slot;
+	int rank;           /* in the last generation that it was in; -1: none */
+	int64_t started_ns; /* or when it met the others last                  */
+};
+
+struct elastic_host {
+	struct hostlist_host is;
+	bool listed; /* is.slots count                               */
+	bool blacklisted;
+	int failures;    /* in a row, of its workers                     */
+	int64_t rest_ns; /* nothing is started there before this         */
+	int spoiled;     /* workers that failed before the first meeting */
+};
+
+/* What to do next. */
+enum elastic_act {
+	ELASTIC_NOTHING, /* until time until_ns, or something happens     */
+	ELASTIC_START,   /* @worker on @host                              */
+	ELASTIC_END,     /* @worker: for @why                             */
+	ELASTIC_BREAK,   /* the meeting of the generation, if it goes on  */
+	ELASTIC_FORM,    /* generation, of members[0 .. count - 1] by rank */
+	ELASTIC_NOTICE,  /* @bits have changed for the generation         */
+	ELASTIC_SAY,     /* @why to the user                              */
+	ELASTIC_DONE,    /* the job ends with @status; @why if not empty  */
+};
+
+struct elastic_action {
+	enum elastic_act act;
+	int worker, host, count, status;
+	unsigned bits;
+	char why[256];
+};
+
+struct elastic {
+	struct elastic_how how;
+	struct elastic_host *hosts;
+	int host_count;
+	struct elastic_worker *workers;
+	int worker_count;
+	int *members;
+	uint32_t generation; /* 0: none yet */
+	int resets;
+	bool broken;         /* the generation; there is none at the start */
+	bool to_break;       /* ELASTIC_BREAK is due                       */
+	bool succeeded;      /* a worker has ended with 0: no more meetings */
+	bool started;        /* slots for np ranks have been there          */
+	int failed, final;   /* status of the first failure; and in this generation */
+	int64_t short_ns;    /* since when there are too few; 0: there are enough */
+	int64_t waiting_ns;  /* since when a worker waits for others       */
+	unsigned bits, told; /* notice                                     */
+	bool over, out_of_memory;
+	uint32_t random;
+	char say[256];
+};
+
+/* elastic_init - @seed makes the cooldown of two jobs differ. */
+int elastic_init(struct elastic *x, const struct elastic_how *how, uint32_t seed,
+		 struct err *e);
+void elastic_fini(struct elastic *x);
+
+/* elastic_hosts - these are the hosts now. */
+void elastic_hosts(struct elastic *x, const struct hostlist *l, int64_t now);
+
+/* elastic_arrive, elastic_leave - a worker waits in the lobby; it has left it. */
+void elastic_arrive(struct elastic *x, int worker, int64_t now);
+void elastic_leave(struct elastic *x, int worker);
+
+/* elastic_exit - a worker has ended, with an exit status as a shell gives it. */
+void elastic_exit(struct elastic *x, int worker, int status, int64_t now);
+
+/*
+ * elastic_next - what to do now.  Call it again, after doing it, until it is nothing or the
+ * end.
+ * *@until_ns: when to call it even if nothing has happened.
+ */
+void elastic_next(struct elastic *x, int64_t now, struct elastic_action *a, int64_t *until_ns);
+
+#endif

@@ -1,0 +1,53 @@
+/* finder.h - the hosts that a discovery script prints, asked again and again. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_FINDER_H
+#define LAUNCH_FINDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "launch/hostlist.h"
+
+struct err;
+struct pollfd;
+
+enum {
+	FINDER_EVERY_MS = 1000,
+	FINDER_LIMIT_MS = 10000, /* for one run of the script */
+	FINDER_BYTES = 1 << 20,  /* of its output             */
+};
+
+/* Caller's storage; zeroed is closed. */
+struct finder {
+	const char *script; /* for a shell                            */
+	int slots;          /* of a host that is printed without them */
+	pid_t pid;          /* 0: it does not run now                 */
+	int pidfd, fd;
+	char *text;
+	size_t len;
+	int64_t next_ns, late_ns;
+	struct hostlist hosts; /* as it printed them last               */
+	bool failing;          /* its last run was in vain; that was said */
+};
+
+/* finder_open - @script is run at once, by finder_serve(). */
+void finder_open(struct finder *f, const char *script, int slots);
+
+/* finder_poll - what to wait for, into @p with room for two; how many. */
+size_t finder_poll(const struct finder *f, struct pollfd *p);
+int64_t finder_until(const struct finder *f);
+
+/*
+ * finder_serve - go on as far as possible without blocking.
+ *
+ * Returns 1 if the script has run and f->hosts are what it printed; 0 if there is nothing new;
+ * or a negative code if it failed, took too long or printed something else, once in a row:
+ * f->hosts stay as they are.
+ */
+int finder_serve(struct finder *f, struct err *e);
+
+void finder_close(struct finder *f);
+
+#endif

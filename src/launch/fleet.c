@@ -1,0 +1,527 @@
+/* fleet.c - the hosts of a job, each with a rank daemon that starts its ranks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/fleet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/proc.h"
+#include "launch/rankd.h"
+#include "ringup.h"
+
+enum { END_MS = 1000 };
+
+void fleet_open(struct fleet *f, const struct fleet_how *how, struct fleet_owner owner)
+{
+	*f = (struct fleet){ .how = how, .owner = owner };
+	f->ping_ns = clock_deadline(RANKD_PING_MS);
+}
+
+int fleet_add(struct fleet *f, const char *name, struct err *e)
+{
+	struct fleet_host *more = realloc(f->host, (size_t)(f->count + 1) * sizeof(*more));
+
+	if (!more)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d hosts", f->count + 1);
+	f->host = more;
+	more[f->count] = (struct fleet_host){
+		.starter = { .pidfd = -1, .fd = -1, .errors = -1 },
+		.order = { .in = -1, .out = -1 },
+		.is_local = hostlist_is_local(name),
+	};
+	snprintf(more[f->count].name, sizeof(more->name), "%s", name);
+	snprintf(more[f->count].self, sizeof(more->self), "%s", name);
+	return f->count++;
+}
+
+static bool is_open(const struct fleet_host *h)
+{
+	return h->state == FLEET_STARTING || h->state == FLEET_UP;
+}
+
+static void host_lose(struct fleet *f, struct fleet_host *h, const char *why)
+{
+	char text[512];
+
+	if (!is_open(h))
+		return;
+	snprintf(text, sizeof(text), "%s", why);
+	h->state = FLEET_LOST;
+	starter_hang_up(&h->starter);
+	starter_end(&h->starter, 0);
+	order_close(&h->order);
+	f->owner.lost(f->owner.ctx, (int)(h - f->host), text);
+}
+
+static void host_say(struct fleet *f, struct fleet_host *h, enum order_kind kind,
+		     const uint32_t *numbers, int n, const void *data, size_t len)
+{
+	struct err e = { 0 };
+
+	if (is_open(h) && order_say(&h->order, kind, numbers, n, data, len, &e) < 0)
+		host_lose(f, h, e.text);
+}
+
+/* The secret, then strings: see rankd.c. */
+static int host_set_up(struct fleet *f, struct fleet_host *h, bool reads, struct err *e)
+{
+	const struct fleet_how *how = f->how;
+	size_t len = SECRET_BYTES, n;
+	uint32_t flags = reads;
+	unsigned char *data, *p;
+	char *const *word;
+
+	len += strlen(how->mark) + 1 + strlen(how->cwd) + 1;
+	for (word = how->argv; *word; word++)
+		len += strlen(*word) + 1;
+	data = malloc(len);
+	if (!data)
+		return fail(e, RINGUP_ENOMEM, "no memory for a command");
+	memcpy(data, how->secret->key, SECRET_BYTES);
+	p = data + SECRET_BYTES;
+	n = strlen(how->mark) + 1;
+	p = (unsigned char *)memcpy(p, how->mark, n) + n;
+	n = strlen(how->cwd) + 1;
+	p = (unsigned char *)memcpy(p, how->cwd, n) + n;
+	for (word = how->argv; *word; word++) {
+		n = strlen(*word) + 1;
+		p = (unsigned char *)memcpy(p, *word, n) + n;
+	}
+	host_say(f, h, ORDER_SETUP, &flags, 1, data, len);
+	explicit_bzero(data, SECRET_BYTES);
+	free(data);
+	return 0;
+}
+
+/* The launcher's own input, as the descriptor that rankd.c knows. */
+static int local_begin(struct fleet_host *h, bool reads, struct err *e)
+{
+	char self[PATH_MAX] = "";
+	const char *argv[] = { self, "rankd", NULL };
+	int talk[2], fds[4], rc;
+	struct proc_how p = { .argv = (char *const *)(uintptr_t)argv,
+			      .fds = fds,
+			      .nfds = reads ? 4 : 3,
+			      .session = 1 };
+
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		return fail_os(e, "/proc/self/exe");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk))
+		return fail_os(e, "socketpair");
+	fds[0] = fds[1] = talk[1];
+	fds[2] = STDERR_FILENO;
+	fds[3] = STDIN_FILENO;
+	rc = proc_start(&p, &h->starter.pid, &h->starter.pidfd, e);
+	close(talk[1]);
+	if (rc) {
+		close(talk[0]);
+		h->starter.pid = 0;
+		return rc;
+	}
+	h->starter.fd = talk[0];
+	return 0;
+}
+
+int fleet_begin(struct fleet *f, int i, struct err *e)
+{
+	struct fleet_host *h = &f->host[i];
+	bool reads = h->is_local && f->how->gives_stdin && !f->stdin_given;
+	int rc;
+
+	if (is_open(h))
+		return 0;
+	h->starter = (struct starter){ .pidfd = -1, .fd = -1, .errors = -1 };
+	*h->said = 0;
+	h->unread = 0;
+	rc = h->is_local ? local_begin(h, reads, e)
+			 : starter_begin(&h->starter, &f->how->start, h->name, e);
+	if (rc)
+		return fail_in(e, "%s", h->name);
+	if (reads)
+		f->stdin_given = true;
+	h->state = FLEET_STARTING;
+	h->late_ns = clock_deadline(f->how->start_ms);
+	order_open(&h->order, h->starter.fd, h->starter.fd, true);
+	return host_set_up(f, h, reads, e);
+}
+
+void fleet_start(struct fleet *f, int h, int worker, char *const *env, bool reads)
+{
+	uint32_t number[2] = { (uint32_t)worker, reads };
+	size_t len = 0, n;
+	char *const *p;
+	char *data, *at;
+
+	for (p = env; *p; p++)
+		len += strlen(*p) + 1;
+	at = data = malloc(len);
+	if (!data) {
+		host_lose(f, &f->host[h], "no memory for an environment");
+		return;
+	}
+	for (p = env; *p; p++, at += n) {
+		n = strlen(*p) + 1;
+		memcpy(at, *p, n);
+	}
+	host_say(f, &f->host[h], ORDER_START, number, 2, data, len);
+	free(data);
+}
+
+void fleet_signal(struct fleet *f, int h, uint32_t worker, int sig, bool all)
+{
+	uint32_t number[3] = { worker, (uint32_t)sig, all };
+
+	if (f->host[h].state == FLEET_UP)
+		host_say(f, &f->host[h], ORDER_SIGNAL, number, 3, NULL, 0);
+}
+
+void fleet_signal_all(struct fleet *f, int sig, bool all)
+{
+	int i;
+
+	for (i = 0; i < f->count; i++)
+		fleet_signal(f, i, ORDER_ALL, sig, all);
+}
+
+void fleet_notice(struct fleet *f, uint32_t generation, unsigned bits)
+{
+	uint32_t number[2] = { generation, bits };
+	int i;
+
+	for (i = 0; i < f->count; i++)
+		host_say(f, &f->host[i], ORDER_NOTICE, number, 2, NULL, 0);
+}
+
+static void host_acknowledge(struct fleet *f, struct fleet_host *h)
+{
+	uint32_t n = h->unread;
+
+	h->unread = 0;
+	if (n)
+		host_say(f, h, ORDER_READ, &n, 1, NULL, 0);
+}
+
+void fleet_hold(struct fleet *f, bool held)
+{
+	int i;
+
+	f->held = held;
+	for (i = 0; i < f->count && !held; i++)
+		host_acknowledge(f, &f->host[i]);
+}
+
+void fleet_finish(struct fleet *f)
+{
+	int i;
+
+	for (i = 0; i < f->count; i++) {
+		struct fleet_host *h = &f->host[i];
+
+		if (h->state == FLEET_STARTING) {
+			/* It has started nothing. */
+			h->state = FLEET_DONE;
+			starter_hang_up(&h->starter);
+			continue;
+		}
+		if (h->state == FLEET_UP && !h->finishing)
+			host_say(f, h, ORDER_FINISH, NULL, 0, NULL, 0);
+		h->finishing = true;
+	}
+}
+
+bool fleet_is_done(const struct fleet *f)
+{
+	int i;
+
+	for (i = 0; i < f->count; i++)
+		if (f->host[i].state == FLEET_UP)
+			return false;
+	return true;
+}
+
+/* -- what daemons say -------------------------------------------------------- */
+
+static const char *const breach = "it does not keep to the protocol";
+
+static void take_hello(struct fleet *f, struct fleet_host *h, const unsigned char *data,
+		       size_t len)
+{
+	uint32_t number[4];
+	char text[256];
+	int64_t ahead;
+
+	if (!order_numbers(&data, &len, number, 4) || h->state != FLEET_STARTING) {
+		host_lose(f, h, breach);
+		return;
+	}
+	if (strcmp(h->order.version, ringup_version()) != 0) {
+		snprintf(text, sizeof(text),
+			 "ringup %.31s is installed there, ringup %s here: install the same "
+			 "version on all hosts",
+			 h->order.version, ringup_version());
+		host_lose(f, h, text);
+		return;
+	}
+	ahead = (int64_t)((uint64_t)number[2] << 32 | number[1]) - (int64_t)time(NULL);
+	if (ahead > FLEET_CLOCK_S || ahead < -FLEET_CLOCK_S) {
+		snprintf(
+			text, sizeof(text),
+			"its clock is %lld s %s this one's: set it (chronyc makestep, ntpdate)",
+			(long long)(ahead < 0 ? -ahead : ahead),
+			ahead < 0 ? "behind" : "ahead of");
+		host_lose(f, h, text);
+		return;
+	}
+	h->cores = (int)number[0];
+	if (len && len < sizeof(h->self)) {
+		memcpy(h->self, data, len);
+		h->self[len] = 0;
+	}
+	h->state = FLEET_UP;
+	f->owner.up(f->owner.ctx, (int)(h - f->host));
+}
+
+static void take_failed(struct fleet *f, struct fleet_host *h, const unsigned char *data,
+			size_t len)
+{
+	uint32_t number[2];
+	struct err why = { 0 };
+
+	if (!order_numbers(&data, &len, number, 2) || (int)number[1] >= 0) {
+		host_lose(f, h, breach);
+		return;
+	}
+	fail(&why, (int)number[1], "%s: %.*s", h->name, (int)len, (const char *)data);
+	f->owner.failed(f->owner.ctx, (int)number[0], &why);
+}
+
+static void take_output(struct fleet *f, struct fleet_host *h, const unsigned char *data,
+			size_t len)
+{
+	uint32_t number[2];
+
+	if (!order_numbers(&data, &len, number, 2) || number[1] > 1) {
+		host_lose(f, h, breach);
+		return;
+	}
+	h->unread += (uint32_t)len;
+	f->owner.output(f->owner.ctx, (int)number[0], (int)number[1], (const char *)data, len);
+	if (!f->held)
+		host_acknowledge(f, h);
+}
+
+static void take_exit(struct fleet *f, struct fleet_host *h, const unsigned char *data,
+		      size_t len)
+{
+	uint32_t number[3];
+	char memory[200] = "";
+
+	if (!order_numbers(&data, &len, number, 3) || len >= sizeof(memory)) {
+		host_lose(f, h, breach);
+		return;
+	}
+	memcpy(memory, data, len);
+	f->owner.ended(f->owner.ctx, (int)number[0], (int)number[1], (int)number[2], memory);
+}
+
+static void take_word(struct fleet *f, struct fleet_host *h, int kind,
+		      const unsigned char *data, size_t len)
+{
+	uint32_t number[2];
+
+	if (kind == ORDER_HELLO) {
+		take_hello(f, h, data, len);
+	} else if (h->state != FLEET_UP) {
+		host_lose(f, h, breach);
+	} else if (kind == ORDER_STARTED && order_numbers(&data, &len, number, 2)) {
+		f->owner.started(f->owner.ctx, (int)number[0], (pid_t)number[1]);
+	} else if (kind == ORDER_FAILED) {
+		take_failed(f, h, data, len);
+	} else if (kind == ORDER_OUTPUT) {
+		take_output(f, h, data, len);
+	} else if (kind == ORDER_EXIT) {
+		take_exit(f, h, data, len);
+	} else if (kind == ORDER_BYE && h->finishing) {
+		h->state = FLEET_DONE;
+	} else {
+		host_lose(f, h, breach);
+	}
+}
+
+/* ssh says why it gives up, and a shell that there is no such command. */
+static void host_hear_errors(struct fleet_host *h)
+{
+	char text[1024], *line, *end;
+	ssize_t n = 1;
+
+	while (h->starter.errors >= 0 &&
+	       (n = read(h->starter.errors, text, sizeof(text) - 1)) > 0) {
+		text[n] = 0;
+		for (line = text; (end = strpbrk(line, "\r\n")); line = end + 1) {
+			*end = 0;
+			if (*line)
+				snprintf(h->said, sizeof(h->said), "%.199s", line);
+		}
+		if (*line)
+			snprintf(h->said, sizeof(h->said), "%.199s", line);
+	}
+	if (n == 0 && h->starter.errors >= 0) {
+		close(h->starter.errors);
+		h->starter.errors = -1;
+	}
+}
+
+static bool has(const char *text, const char *part)
+{
+	return strcasestr(text, part) != NULL;
+}
+
+/* What ssh and the shell there mean, and what to do about it. */
+static const char *remedy(const char *said)
+{
+	if (has(said, "permission denied") || has(said, "too many authentication"))
+		return "; give that host this user's key (ssh-copy-id), or name another with "
+		       "--ssh-identity-file";
+	if (has(said, "host key verification"))
+		return "; connect once by hand and accept the host's key";
+	if (has(said, "command not found") || has(said, "no such file") ||
+	    has(said, "not found"))
+		return "; install ringup there, at the same path as here";
+	if (has(said, "could not resolve") || has(said, "name or service not known"))
+		return "; is the name right?";
+	if (has(said, "no route") || has(said, "timed out") || has(said, "unreachable"))
+		return "; is it up, and does a firewall let ssh through?";
+	if (has(said, "connection refused"))
+		return "; does sshd run there, on that port (--ssh-port)?";
+	return "";
+}
+
+static void host_ended(struct fleet *f, struct fleet_host *h, const struct err *e)
+{
+	const char *said;
+	char text[512];
+
+	host_hear_errors(h);
+	said = *h->said ? h->said : h->order.noise;
+	if (h->state == FLEET_STARTING && *said)
+		snprintf(text, sizeof(text), "%s%s", said, remedy(said));
+	else if (h->state == FLEET_STARTING)
+		snprintf(text, sizeof(text), "ringup does not start there");
+	else
+		snprintf(text, sizeof(text), "%s%s%s", e->text, *said ? ": " : "", said);
+	host_lose(f, h, text);
+}
+
+static void host_serve(struct fleet *f, int i)
+{
+	struct fleet_host *h = &f->host[i];
+	const unsigned char *data;
+	struct err e = { 0 };
+	size_t len;
+	int kind = 0, rc;
+
+	if (order_events(&h->order) && order_flush(&h->order, &e) < 0) {
+		host_ended(f, h, &e);
+		return;
+	}
+	host_hear_errors(h);
+	rc = order_read(&h->order, &e);
+	while (is_open(h) && (kind = order_next(&h->order, &data, &len, &e)) > 0) {
+		take_word(f, h, kind, data, len);
+		h = &f->host[i];
+	}
+	if (is_open(h) && kind < 0)
+		host_lose(f, h, e.text);
+	else if (is_open(h) && rc)
+		host_ended(f, h, &e);
+	else if (h->state == FLEET_STARTING && clock_ns() >= h->late_ns)
+		host_lose(f, h, *h->said ? h->said : "no answer");
+}
+
+/* -- the loop ---------------------------------------------------------------- */
+
+size_t fleet_poll_count(const struct fleet *f)
+{
+	return 2 * (size_t)f->count;
+}
+
+size_t fleet_poll(const struct fleet *f, struct pollfd *p)
+{
+	size_t n = 0;
+	int i;
+
+	for (i = 0; i < f->count; i++) {
+		const struct fleet_host *h = &f->host[i];
+
+		if (!is_open(h))
+			continue;
+		p[n++] = (struct pollfd){ h->order.in,
+					  (short)(POLLIN | order_events(&h->order)), 0 };
+		if (h->starter.errors >= 0)
+			p[n++] = (struct pollfd){ h->starter.errors, POLLIN, 0 };
+	}
+	return n;
+}
+
+int64_t fleet_until(const struct fleet *f)
+{
+	int64_t until = f->ping_ns;
+	int i;
+
+	for (i = 0; i < f->count; i++)
+		if (f->host[i].state == FLEET_STARTING && f->host[i].late_ns < until)
+			until = f->host[i].late_ns;
+	return until;
+}
+
+static bool is_ready(const struct fleet_host *h)
+{
+	struct pollfd p = { h->order.in, (short)(POLLIN | order_events(&h->order)), 0 };
+
+	return poll(&p, 1, 0) > 0 || (h->state == FLEET_STARTING && clock_ns() >= h->late_ns);
+}
+
+void fleet_serve(struct fleet *f)
+{
+	bool ping = clock_ns() >= f->ping_ns;
+	int i;
+
+	if (ping)
+		f->ping_ns = clock_deadline(RANKD_PING_MS);
+	for (i = 0; i < f->count; i++) {
+		if (ping)
+			host_say(f, &f->host[i], ORDER_PING, NULL, 0, NULL, 0);
+		if (is_open(&f->host[i])) {
+			host_hear_errors(&f->host[i]);
+			if (is_ready(&f->host[i]))
+				host_serve(f, i);
+		}
+	}
+}
+
+void fleet_close(struct fleet *f)
+{
+	int64_t enough = clock_deadline(END_MS);
+	int i;
+
+	for (i = 0; i < f->count; i++)
+		starter_hang_up(&f->host[i].starter);
+	for (i = 0; i < f->count; i++) {
+		starter_end(&f->host[i].starter, enough);
+		order_close(&f->host[i].order);
+	}
+	free(f->host);
+	*f = (struct fleet){ 0 };
+}

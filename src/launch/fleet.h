@@ -1,0 +1,108 @@
+/* fleet.h - the hosts of a job, each with a rank daemon that starts its ranks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_FLEET_H
+#define LAUNCH_FLEET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "launch/hostlist.h"
+#include "launch/order.h"
+#include "launch/starter.h"
+#include "wire/secret.h"
+
+struct err;
+struct pollfd;
+
+/*
+ * A daemon is a child of the launcher's on this host, or behind ssh on another; both are
+ * spoken to over a socket.  It dies with that, and its ranks with it.
+ */
+enum fleet_state {
+	FLEET_IDLE,     /* no daemon has been asked for */
+	FLEET_STARTING, /* it has not answered yet      */
+	FLEET_UP,
+	FLEET_LOST, /* with the reason; fleet_begin() tries again */
+	FLEET_DONE, /* it has said goodbye */
+};
+
+enum { FLEET_SAID = 200, FLEET_CLOCK_S = 300 };
+
+struct fleet_how {
+	struct starter_how start;
+	int64_t start_ms; /* for a daemon to answer       */
+	const char *mark; /* "RINGUP_JOB=..."             */
+	const char *cwd;
+	char *const *argv; /* what the ranks run           */
+	const struct secret *secret;
+	bool gives_stdin; /* the first local daemon gets the launcher's */
+};
+
+/* What is told to the owner, from within fleet_serve(). */
+struct fleet_owner {
+	void (*up)(void *ctx, int host);
+	void (*lost)(void *ctx, int host, const char *why);
+	void (*started)(void *ctx, int worker, pid_t pid);
+	void (*failed)(void *ctx, int worker, const struct err *why);
+	void (*output)(void *ctx, int worker, int stream, const char *data, size_t len);
+	void (*ended)(void *ctx, int worker, int code, int status, const char *memory);
+	void *ctx;
+};
+
+struct fleet_host {
+	char name[HOSTLIST_NAME]; /* as the user or the script says it */
+	char self[HOSTLIST_NAME]; /* as the host calls itself          */
+	char ip[64];              /* hint for messages; may be empty   */
+	enum fleet_state state;
+	bool is_local, finishing;
+	int cores;
+	struct starter starter;
+	struct order order;
+	char said[FLEET_SAID]; /* the last line of its stderr */
+	int64_t late_ns;
+	uint32_t unread; /* bytes of output to be acknowledged */
+};
+
+struct fleet {
+	const struct fleet_how *how;
+	struct fleet_owner owner;
+	struct fleet_host *host;
+	int count;
+	bool held; /* output is not acknowledged for now   */
+	bool stdin_given;
+	int64_t ping_ns;
+};
+
+void fleet_open(struct fleet *f, const struct fleet_how *how, struct fleet_owner owner);
+
+/* fleet_add - a host called @name; its number, or a negative code. */
+int fleet_add(struct fleet *f, const char *name, struct err *e);
+
+/* fleet_begin - start host @h's daemon, if it has none. */
+int fleet_begin(struct fleet *f, int h, struct err *e);
+
+/* fleet_start - @worker there, with this environment; it reads the launcher's input if the
+ * daemon has it and @reads. */
+void fleet_start(struct fleet *f, int h, int worker, char *const *env, bool reads);
+void fleet_signal(struct fleet *f, int h, uint32_t worker, int sig, bool all);
+void fleet_signal_all(struct fleet *f, int sig, bool all);
+void fleet_notice(struct fleet *f, uint32_t generation, unsigned bits);
+
+/* fleet_hold - stop or go on reading what ranks print, once daemons have filled their window.
+ */
+void fleet_hold(struct fleet *f, bool held);
+
+/* fleet_finish - tell all daemons to end what is left.  fleet_is_done - has each? */
+void fleet_finish(struct fleet *f);
+bool fleet_is_done(const struct fleet *f);
+
+/* fleet_poll - into @p, with room for fleet_poll_count(); fleet_serve() after poll(2). */
+size_t fleet_poll_count(const struct fleet *f);
+size_t fleet_poll(const struct fleet *f, struct pollfd *p);
+int64_t fleet_until(const struct fleet *f);
+void fleet_serve(struct fleet *f);
+
+void fleet_close(struct fleet *f);
+
+#endif

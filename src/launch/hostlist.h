@@ -1,0 +1,44 @@
+/* hostlist.h - hosts and their slots, as -H, a hostfile or a discovery script names them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_HOSTLIST_H
+#define LAUNCH_HOSTLIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct err;
+
+enum { HOSTLIST_NAME = 256, HOSTLIST_SLOTS = 65536, HOSTLIST_HOSTS = 16384 };
+
+struct hostlist_host {
+	char name[HOSTLIST_NAME];
+	int slots;
+};
+
+/* Caller's storage; zeroed is empty. */
+struct hostlist {
+	struct hostlist_host *host;
+	int count;
+};
+
+/* hostlist_option - "h1:2,h2:4"; a host without a number has @slots. */
+int hostlist_option(struct hostlist *l, const char *text, int slots, struct err *e);
+
+/* hostlist_file - lines of "h1 slots=2", "h1:2" or "h1"; # begins a comment. */
+int hostlist_file(struct hostlist *l, const char *path, int slots, struct err *e);
+
+/* hostlist_script - lines of "h1:2" or "h1", as a discovery script prints them. */
+int hostlist_script(struct hostlist *l, const char *text, int slots, struct err *e);
+
+/* hostlist_slots - of all hosts together. */
+int hostlist_slots(const struct hostlist *l);
+
+bool hostlist_equal(const struct hostlist *a, const struct hostlist *b);
+
+/* hostlist_is_local - is @name this machine: localhost, its host name, or a name of one of its
+ * addresses?  May ask a name server. */
+bool hostlist_is_local(const char *name);
+
+void hostlist_fini(struct hostlist *l);
+
+#endif

@@ -1,0 +1,234 @@
+/* order.c - what `ringup run` and the rank daemons of its hosts say to each other. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/order.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "ringup.h"
+#include "wire/pack.h"
+
+enum { HEAD = 5, READ_BYTES = 65536, MOST_NUMBERS = 8 };
+
+void order_open(struct order *o, int in, int out, bool greets)
+{
+	*o = (struct order){ .in = in, .out = out, .greets = greets };
+	fcntl(in, F_SETFL, fcntl(in, F_GETFL) | O_NONBLOCK);
+	fcntl(out, F_SETFL, fcntl(out, F_GETFL) | O_NONBLOCK);
+}
+
+void order_close(struct order *o)
+{
+	free(o->inbox);
+	free(o->outbox);
+	*o = (struct order){ .in = -1, .out = -1 };
+}
+
+static int room_make(unsigned char **p, size_t *room, size_t need, struct err *e)
+{
+	unsigned char *more;
+
+	if (need <= *room)
+		return 0;
+	more = realloc(*p, 2 * need);
+	if (!more)
+		return fail(e, RINGUP_ENOMEM, "no memory for %zu bytes", need);
+	*p = more;
+	*room = 2 * need;
+	return 0;
+}
+
+static int out_append(struct order *o, const void *data, size_t len, struct err *e)
+{
+	int rc;
+
+	if (o->out_sent) {
+		memmove(o->outbox, o->outbox + o->out_sent, o->out_len - o->out_sent);
+		o->out_len -= o->out_sent;
+		o->out_sent = 0;
+	}
+	if (o->out_len + len > ORDER_QUEUE)
+		return fail(e, RINGUP_EPEER, "the other side reads nothing");
+	rc = room_make(&o->outbox, &o->out_room, o->out_len + len, e);
+	if (rc)
+		return rc;
+	if (len)
+		memcpy(o->outbox + o->out_len, data, len);
+	o->out_len += len;
+	return 0;
+}
+
+int order_greet(struct order *o, struct err *e)
+{
+	char line[128];
+	int n = snprintf(line, sizeof(line), "\n%s%s\n", ORDER_GREETING, ringup_version());
+	int rc = out_append(o, line, (size_t)n, e);
+
+	return rc ? rc : order_flush(o, e);
+}
+
+int order_say(struct order *o, enum order_kind kind, const uint32_t *numbers, int n,
+	      const void *data, size_t len, struct err *e)
+{
+	unsigned char head[HEAD + 4 * MOST_NUMBERS];
+	int i, rc;
+
+	if (n > MOST_NUMBERS || len > ORDER_BYTES - 4 * MOST_NUMBERS)
+		return fail(e, RINGUP_EINVAL, "%zu bytes are too many for an order", len);
+	pack_put32(head, (uint32_t)(4 * (size_t)n + len));
+	head[4] = (unsigned char)kind;
+	for (i = 0; i < n; i++)
+		pack_put32(head + HEAD + 4 * i, numbers[i]);
+	rc = out_append(o, head, HEAD + 4 * (size_t)n, e);
+	if (!rc)
+		rc = out_append(o, data, len, e);
+	return rc ? rc : order_flush(o, e);
+}
+
+int order_flush(struct order *o, struct err *e)
+{
+	while (o->out_sent < o->out_len) {
+		ssize_t n = write(o->out, o->outbox + o->out_sent, o->out_len - o->out_sent);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return 1;
+		if (n < 0)
+			return fail(e, RINGUP_EPEER, "connection lost: %s", strerror(errno));
+		o->out_sent += (size_t)n;
+	}
+	o->out_len = o->out_sent = 0;
+	return 0;
+}
+
+short order_events(const struct order *o)
+{
+	return o->out_sent < o->out_len ? POLLOUT : 0;
+}
+
+int order_read(struct order *o, struct err *e)
+{
+	ssize_t n;
+	int rc;
+
+	if (o->in_used) {
+		memmove(o->inbox, o->inbox + o->in_used, o->in_len - o->in_used);
+		o->in_len -= o->in_used;
+		o->in_used = 0;
+	}
+	rc = room_make(&o->inbox, &o->in_room, o->in_len + READ_BYTES, e);
+	if (rc)
+		return rc;
+	do
+		n = read(o->in, o->inbox + o->in_len, READ_BYTES);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	if (n <= 0)
+		return fail(e, RINGUP_EPEER, "connection lost%s%s", n < 0 ? ": " : "",
+			    n < 0 ? strerror(errno) : "");
+	o->in_len += (size_t)n;
+	return 0;
+}
+
+/* Controls of a foreign text are none of our terminal's business. */
+static void text_keep(char *to, size_t size, const unsigned char *from, size_t len)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < len && n + 1 < size; i++)
+		to[n++] = from[i] < ' ' || from[i] == 127 ? ' ' : (char)from[i];
+	to[n] = 0;
+}
+
+/* Lines until the greeting; 1 when it is there. */
+static int greeting_next(struct order *o, struct err *e)
+{
+	size_t mark = strlen(ORDER_GREETING);
+
+	for (;;) {
+		unsigned char *line = o->inbox + o->in_used, *end;
+		size_t left = o->in_len - o->in_used, len;
+
+		end = left ? memchr(line, '\n', left) : NULL;
+		if (!end && left > READ_BYTES)
+			return fail(e, RINGUP_EINVAL,
+				    "something else than a rank daemon answers");
+		if (!end)
+			return 0;
+		len = (size_t)(end - line);
+		o->in_used += len + 1;
+		if (len > mark && !memcmp(line, ORDER_GREETING, mark)) {
+			text_keep(o->version, sizeof(o->version), line + mark, len - mark);
+			o->greets = false;
+			return 1;
+		}
+		if (len >= 13 && !memcmp(line, "ringup-rankd/", 13))
+			return fail(e, RINGUP_EMISMATCH,
+				    "the rank daemon is another version's: ringup %s runs here",
+				    ringup_version());
+		if (len)
+			text_keep(o->noise, sizeof(o->noise), line, len);
+	}
+}
+
+int order_next(struct order *o, const unsigned char **datap, size_t *lenp, struct err *e)
+{
+	const unsigned char *p;
+	size_t len;
+	int rc;
+
+	if (o->greets) {
+		rc = greeting_next(o, e);
+		if (rc <= 0)
+			return rc;
+	}
+	p = o->inbox + o->in_used;
+	if (o->in_len - o->in_used < HEAD)
+		return 0;
+	len = pack_get32(p);
+	if (len > ORDER_BYTES || p[4] < ORDER_SETUP || p[4] > ORDER_BYE)
+		return fail(e, RINGUP_EINVAL, "the other side does not keep to the protocol");
+	if (o->in_len - o->in_used < HEAD + len)
+		return 0;
+	*datap = p + HEAD;
+	*lenp = len;
+	o->in_used += HEAD + len;
+	return p[4];
+}
+
+bool order_numbers(const unsigned char **datap, size_t *lenp, uint32_t *numbers, int n)
+{
+	int i;
+
+	if (*lenp < 4 * (size_t)n)
+		return false;
+	for (i = 0; i < n; i++)
+		numbers[i] = pack_get32(*datap + 4 * i);
+	*datap += 4 * n;
+	*lenp -= 4 * (size_t)n;
+	return true;
+}
+
+char **order_strings(const unsigned char *data, size_t len)
+{
+	char **list;
+	size_t i, n = 0;
+
+	if (len && data[len - 1])
+		return NULL;
+	for (i = 0; i < len; i++)
+		n += !data[i];
+	list = calloc(n + 1, sizeof(*list));
+	for (i = 0, n = 0; list && i < len; i++)
+		if (!i || !data[i - 1])
+			list[n++] = (char *)(uintptr_t)data + i;
+	return list;
+}

@@ -1,0 +1,93 @@
+/* order.h - what `ringup run` and the rank daemons of its hosts say to each other. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_ORDER_H
+#define LAUNCH_ORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+/*
+ * Frames over a pair of pipes or a socket: length (4), kind (1), payload.  A daemon greets with
+ * a line of text, ORDER_GREETING and its version: what a login shell prints before it is
+ * noise, and the last line of that is kept, since it may say why no daemon comes.
+ */
+#define ORDER_GREETING "ringup-rankd/1 "
+
+enum {
+	ORDER_BYTES = 4 << 20, /* longest payload                    */
+	ORDER_QUEUE = 64 << 20,
+	ORDER_NOISE = 160,
+	ORDER_VERSION = 32,
+};
+
+enum order_kind {
+	/* From the launcher. */
+	ORDER_SETUP = 1, /* struct order_setup, see there                       */
+	ORDER_START,     /* worker, flags; its environment                      */
+	ORDER_SIGNAL,    /* worker (ORDER_ALL), signal, whole group?            */
+	ORDER_NOTICE,    /* generation, bits                                    */
+	ORDER_READ,      /* so many bytes of output have been passed on         */
+	ORDER_FINISH,    /* end what is left, say ORDER_BYE                     */
+	ORDER_PING,      /* nothing; the launcher lives                         */
+	/* From a rank daemon. */
+	ORDER_HELLO,   /* processors, time (8), pid; host name                  */
+	ORDER_STARTED, /* worker, pid                                           */
+	ORDER_FAILED,  /* worker, code; a sentence: it could not be started     */
+	ORDER_OUTPUT,  /* worker, stream; bytes                                 */
+	ORDER_EXIT,    /* worker, code as in siginfo, status; what else is known */
+	ORDER_BYE,
+};
+
+#define ORDER_ALL UINT32_MAX
+
+/* Caller's storage; order_open() fills it. */
+struct order {
+	int in, out; /* equal for a socket; not closed here */
+	unsigned char *inbox, *outbox;
+	size_t in_len, in_room, in_used, out_len, out_room, out_sent;
+	bool greets;                 /* the greeting has still to come */
+	char version[ORDER_VERSION]; /* of the daemon, after its greeting */
+	char noise[ORDER_NOISE];
+};
+
+/* order_open - @greets: the other side is a rank daemon, whose greeting comes first. */
+void order_open(struct order *o, int in, int out, bool greets);
+void order_close(struct order *o);
+
+/* order_greet - a rank daemon's first words. */
+int order_greet(struct order *o, struct err *e);
+
+/*
+ * order_say - queue a frame of @numbers, @n of them, and then @len bytes; send what goes now.
+ *
+ * Returns 0, 1 if something is left (order_flush() when poll(2) says so), RINGUP_EPEER,
+ * RINGUP_ENOMEM.
+ */
+int order_say(struct order *o, enum order_kind kind, const uint32_t *numbers, int n,
+	      const void *data, size_t len, struct err *e);
+int order_flush(struct order *o, struct err *e);
+
+/* order_events - for poll(2) on o->out; o->in is always to be read. */
+short order_events(const struct order *o);
+
+/* order_read - take in what has arrived; RINGUP_EPEER at the end. */
+int order_read(struct order *o, struct err *e);
+
+/*
+ * order_next - the next whole frame: its kind, and *@datap, *@lenp in memory of @o's that the
+ * next call may change; 0 if there is none yet; RINGUP_EINVAL if it is none of ours,
+ * RINGUP_EMISMATCH if it is another version's.
+ */
+int order_next(struct order *o, const unsigned char **datap, size_t *lenp, struct err *e);
+
+/* order_numbers - the first @n numbers of a payload; false if it is shorter. */
+bool order_numbers(const unsigned char **datap, size_t *lenp, uint32_t *numbers, int n);
+
+/* order_strings - a list of strings, each with its NUL, as an array that ends with NULL; the
+ * caller frees it, but not the strings, which lie in @data.  NULL if the last has no end. */
+char **order_strings(const unsigned char *data, size_t len);
+
+#endif

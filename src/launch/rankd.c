@@ -1,0 +1,558 @@
+/* rankd.c - ranks of a job on this host, for a launcher that may be on another one. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/rankd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/proc.h"
+#include "host/oom.h"
+#include "launch/order.h"
+#include "launch/stray.h"
+#include "ringup.h"
+#include "wire/notice.h"
+#include "wire/secret.h"
+
+enum { READ_BYTES = 32768, DRAIN_TIMES = 64, STRAY_MS = 500, DEATH_MS = 2000 };
+
+/* A rank, as the launcher numbers its processes. */
+struct worker {
+	uint32_t id;
+	pid_t pid; /* 0: it has ended, but its output has not */
+	int fd[2]; /* what it writes; -1: closed               */
+};
+
+struct rankd {
+	struct order order;
+	struct worker *worker;
+	int count;
+	struct pollfd *poll;
+	struct stray stray;
+	struct notice notice;
+	struct oom oom;
+	unsigned char *setup; /* what argv, cwd and mark lie in */
+	char **words;
+	char *mark, *cwd, **argv;
+	int secret_fd, signal_fd;
+	bool has_stdin;
+	uint64_t unread;   /* bytes of output that the launcher has not passed on */
+	int64_t heard_ns;  /* of the launcher */
+	bool is_paused;    /* the launcher has stopped the job, and itself        */
+	bool finish, lost; /* the launcher says that it is enough; is not there   */
+};
+
+/* -- what the launcher says -------------------------------------------------- */
+
+static int say(struct rankd *a, enum order_kind kind, const uint32_t *numbers, int n,
+	       const void *data, size_t len)
+{
+	if (order_say(&a->order, kind, numbers, n, data, len, NULL) < 0)
+		a->lost = true;
+	return 0;
+}
+
+static int say_hello(struct rankd *a)
+{
+	int64_t now = (int64_t)time(NULL);
+	cpu_set_t set;
+	char host[64] = "";
+	int cores = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+	uint32_t numbers[] = { (uint32_t)cores, (uint32_t)now, (uint32_t)(now >> 32),
+			       (uint32_t)getpid() };
+
+	gethostname(host, sizeof(host) - 1);
+	return say(a, ORDER_HELLO, numbers, 4, host, strlen(host));
+}
+
+/* The secret, then strings: the job's mark, the working directory, the command. */
+static int take_setup(struct rankd *a, const unsigned char *data, size_t len, struct err *e)
+{
+	struct secret s;
+	uint32_t flags;
+
+	if (a->setup || !order_numbers(&data, &len, &flags, 1) || len < SECRET_BYTES)
+		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+	memcpy(s.key, data, SECRET_BYTES);
+	prctl(PR_SET_DUMPABLE, 0);
+	a->secret_fd = secret_to_fd(&s, e);
+	secret_wipe(&s);
+	if (a->secret_fd < 0)
+		return a->secret_fd;
+	data += SECRET_BYTES;
+	len -= SECRET_BYTES;
+	a->setup = malloc(len + 1);
+	if (a->setup)
+		memcpy(a->setup, data, len);
+	a->words = a->setup ? order_strings(a->setup, len) : NULL;
+	if (!a->words || !a->words[0] || !a->words[1] || !a->words[2])
+		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+	a->mark = a->words[0];
+	a->cwd = a->words[1];
+	a->argv = a->words + 2;
+	a->has_stdin = flags & 1;
+	oom_mark(&a->oom, "");
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
+		return fail_os(e, "subreaper");
+	return stray_open(&a->stray, a->mark, e);
+}
+
+static int make_pipes(struct worker *w, int far[2])
+{
+	int i, ends[2];
+
+	w->fd[0] = w->fd[1] = far[0] = far[1] = -1;
+	for (i = 0; i < 2; i++) {
+		if (pipe2(ends, O_CLOEXEC))
+			return -1;
+		w->fd[i] = ends[0];
+		far[i] = ends[1];
+		if (fcntl(ends[0], F_SETFL, O_NONBLOCK))
+			return -1;
+	}
+	return 0;
+}
+
+static void close_pair(int fd[2])
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (fd[i] >= 0)
+			close(fd[i]);
+		fd[i] = -1;
+	}
+}
+
+/* The launcher's list, and the descriptors of this host. */
+static char **environment(struct rankd *a, const unsigned char *data, size_t len,
+			  char text[2][48])
+{
+	char **list = order_strings(data, len), **more;
+	size_t n = 0;
+
+	while (list && list[n])
+		n++;
+	more = list ? realloc(list, (n + 3) * sizeof(*more)) : NULL;
+	if (!more) {
+		free(list);
+		return NULL;
+	}
+	snprintf(text[0], 48, "RINGUP_SECRET_FD=%d", a->secret_fd);
+	snprintf(text[1], 48, "RINGUP_NOTICE_FD=%d", a->notice.fd);
+	more[n++] = text[0];
+	more[n++] = text[1];
+	more[n] = NULL;
+	return more;
+}
+
+static int worker_start(struct rankd *a, struct worker *w, char **env, bool reads,
+			struct err *e)
+{
+	int far[2], fds[3], pidfd = -1, rc;
+	struct proc_how how = {
+		.argv = a->argv,
+		.envp = env,
+		.dir = a->cwd,
+		.fds = fds,
+		.nfds = 3,
+		.keep = { a->secret_fd, a->notice.fd },
+		.group = 1,
+	};
+
+	if (make_pipes(w, far)) {
+		rc = fail_os(e, "pipe for the output of a rank");
+	} else {
+		fds[0] = reads ? RANKD_STDIN_FD : -1;
+		fds[1] = far[0];
+		fds[2] = far[1];
+		rc = proc_start(&how, &w->pid, &pidfd, e);
+	}
+	close_pair(far);
+	if (pidfd >= 0)
+		close(pidfd);
+	if (rc)
+		close_pair(w->fd);
+	return rc;
+}
+
+static int grow(struct rankd *a)
+{
+	size_t n = (size_t)a->count + 1;
+	struct worker *more = realloc(a->worker, n * sizeof(*more));
+	struct pollfd *poll;
+
+	if (more)
+		a->worker = more;
+	poll = more ? realloc(a->poll, (2 * n + 3) * sizeof(*poll)) : NULL;
+	if (poll)
+		a->poll = poll;
+	return poll ? 0 : -1;
+}
+
+static int take_start(struct rankd *a, const unsigned char *data, size_t len, struct err *e)
+{
+	struct err why = { 0 };
+	char text[2][48], **env;
+	uint32_t number[2];
+	struct worker *w;
+	int rc;
+
+	if (!a->setup || !order_numbers(&data, &len, number, 2))
+		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+	env = environment(a, data, len, text);
+	if (!env || grow(a)) {
+		free(env);
+		return fail(e, RINGUP_ENOMEM, "no memory for a rank");
+	}
+	w = &a->worker[a->count];
+	*w = (struct worker){ .id = number[0] };
+	rc = chdir(a->cwd) ? fail_os(&why, "%s", a->cwd)
+			   : worker_start(a, w, env, (number[1] & 1) && a->has_stdin, &why);
+	free(env);
+	if (rc) {
+		say(a, ORDER_FAILED, (uint32_t[]){ number[0], (uint32_t)rc }, 2, why.text,
+		    strlen(why.text));
+		return 0;
+	}
+	a->count++;
+	return say(a, ORDER_STARTED, (uint32_t[]){ number[0], (uint32_t)w->pid }, 2, NULL, 0);
+}
+
+static void worker_signal(const struct worker *w, int sig, bool all)
+{
+	if (!w->pid)
+		return;
+	if (all)
+		kill(-w->pid, sig);
+	if (!all || getpgid(w->pid) != w->pid)
+		kill(w->pid, sig);
+}
+
+static int take_signal(struct rankd *a, const unsigned char *data, size_t len, struct err *e)
+{
+	uint32_t number[3];
+	int i;
+
+	if (!order_numbers(&data, &len, number, 3) || number[1] > 64)
+		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+	for (i = 0; i < a->count; i++)
+		if (number[0] == ORDER_ALL || number[0] == a->worker[i].id)
+			worker_signal(&a->worker[i], (int)number[1], number[2]);
+	if (number[1] == SIGSTOP || number[1] == SIGCONT)
+		a->is_paused = number[1] == SIGSTOP;
+	return 0;
+}
+
+static int take_order(struct rankd *a, int kind, const unsigned char *data, size_t len,
+		      struct err *e)
+{
+	uint32_t number[2];
+
+	switch (kind) {
+	case ORDER_SETUP:
+		return take_setup(a, data, len, e);
+	case ORDER_START:
+		return take_start(a, data, len, e);
+	case ORDER_SIGNAL:
+		return take_signal(a, data, len, e);
+	case ORDER_NOTICE:
+		if (!order_numbers(&data, &len, number, 2))
+			break;
+		notice_set(&a->notice, number[0], number[1]);
+		return 0;
+	case ORDER_READ:
+		if (!order_numbers(&data, &len, number, 1) || number[0] > a->unread)
+			break;
+		a->unread -= number[0];
+		return 0;
+	case ORDER_FINISH:
+		a->finish = true;
+		return 0;
+	case ORDER_PING:
+		return 0;
+	default:
+		break;
+	}
+	return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+}
+
+static int take_orders(struct rankd *a, struct err *e)
+{
+	const unsigned char *data;
+	size_t len;
+	int rc;
+
+	rc = order_read(&a->order, NULL);
+	if (rc) {
+		a->lost = true;
+		return 0;
+	}
+	a->heard_ns = clock_ns();
+	while ((rc = order_next(&a->order, &data, &len, e)) > 0) {
+		rc = take_order(a, rc, data, len, e);
+		if (rc)
+			return rc;
+	}
+	return rc;
+}
+
+/* -- what ranks do ----------------------------------------------------------- */
+
+/* Read once; true if there may be more. */
+static bool output_pull(struct rankd *a, struct worker *w, int stream)
+{
+	uint32_t number[2] = { w->id, (uint32_t)stream };
+	char data[READ_BYTES];
+	ssize_t n;
+
+	if (w->fd[stream] < 0)
+		return false;
+	n = read(w->fd[stream], data, sizeof(data));
+	if (n < 0 && errno == EINTR)
+		return true;
+	if (n < 0 && errno == EAGAIN)
+		return false;
+	if (n <= 0) {
+		close(w->fd[stream]);
+		w->fd[stream] = -1;
+		return false;
+	}
+	a->unread += (uint64_t)n;
+	say(a, ORDER_OUTPUT, number, 2, data, (size_t)n);
+	return true;
+}
+
+static void output_drain_worker(struct rankd *a, struct worker *w)
+{
+	int i, times;
+
+	for (i = 0; i < 2; i++)
+		for (times = 0; times < DRAIN_TIMES && output_pull(a, w, i); times++)
+			;
+}
+
+/* What a rank that has failed leaves in its group would be in the way of the next one. */
+static void worker_ended(struct rankd *a, struct worker *w, const siginfo_t *how)
+{
+	uint32_t number[3] = { w->id, (uint32_t)how->si_code, (uint32_t)how->si_status };
+	char memory[192] = "";
+
+	if (how->si_code != CLD_EXITED || how->si_status)
+		kill(-w->pid, SIGKILL);
+	while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	w->pid = 0;
+	output_drain_worker(a, w);
+	if (how->si_code != CLD_EXITED)
+		oom_since(&a->oom, "", memory, sizeof(memory));
+	say(a, ORDER_EXIT, number, 3, memory, strlen(memory));
+}
+
+static struct worker *worker_of(struct rankd *a, pid_t pid)
+{
+	int i;
+
+	for (i = 0; i < a->count; i++)
+		if (a->worker[i].pid == pid)
+			return &a->worker[i];
+	return NULL;
+}
+
+/* Ranks that have ended, and orphans of theirs, which have become our children. */
+static void reap(struct rankd *a)
+{
+	struct worker *w;
+	siginfo_t how;
+
+	for (;;) {
+		how.si_pid = 0;
+		if (waitid(P_ALL, 0, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid)
+			return;
+		w = worker_of(a, how.si_pid);
+		if (w) {
+			worker_ended(a, w, &how);
+			continue;
+		}
+		if (how.si_pid == a->stray.guard)
+			a->stray.guard = 0;
+		waitpid(how.si_pid, NULL, WNOHANG);
+	}
+}
+
+static int running(const struct rankd *a)
+{
+	int i, n = 0;
+
+	for (i = 0; i < a->count; i++)
+		n += a->worker[i].pid != 0;
+	return n;
+}
+
+static void forget_ended(struct rankd *a)
+{
+	int i, n = 0;
+
+	for (i = 0; i < a->count; i++)
+		if (a->worker[i].pid || a->worker[i].fd[0] >= 0 || a->worker[i].fd[1] >= 0)
+			a->worker[n++] = a->worker[i];
+	a->count = n;
+}
+
+/* -- the loop ---------------------------------------------------------------- */
+
+static int take_signals(struct rankd *a, struct err *e)
+{
+	static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD };
+	sigset_t set;
+	size_t i;
+
+	sigemptyset(&set);
+	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		sigaddset(&set, wanted[i]);
+		signal(wanted[i], SIG_DFL);
+	}
+	signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return fail_os(e, "signals");
+	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return a->signal_fd < 0 ? fail_os(e, "signalfd") : 0;
+}
+
+/* Any other signal is for the end of this agent, and so of its ranks. */
+static void read_signals(struct rankd *a)
+{
+	struct signalfd_siginfo s;
+
+	while (read(a->signal_fd, &s, sizeof(s)) == sizeof(s))
+		if (s.ssi_signo != SIGCHLD)
+			a->lost = true;
+	reap(a);
+}
+
+static int rankd_turn(struct rankd *a, int64_t until, struct err *e)
+{
+	struct pollfd *p = a->poll;
+	int i, k, n = 3, rc = 0;
+
+	p[0] = (struct pollfd){ a->order.in, POLLIN, 0 };
+	p[1] = (struct pollfd){ order_events(&a->order) ? a->order.out : -1, POLLOUT, 0 };
+	p[2] = (struct pollfd){ a->signal_fd, POLLIN, 0 };
+	for (i = 0; i < a->count && a->unread < RANKD_WINDOW_BYTES; i++)
+		for (k = 0; k < 2; k++)
+			if (a->worker[i].fd[k] >= 0)
+				p[n++] = (struct pollfd){ a->worker[i].fd[k], POLLIN, 0 };
+	if (poll(p, (nfds_t)n, clock_left_ms(until)) < 0 && errno != EINTR)
+		return fail_os(e, "poll");
+	if (p[1].revents && order_flush(&a->order, NULL) < 0)
+		a->lost = true;
+	for (i = 0; i < a->count && a->unread < RANKD_WINDOW_BYTES; i++)
+		for (k = 0; k < 2; k++)
+			output_pull(a, &a->worker[i], k);
+	read_signals(a);
+	forget_ended(a);
+	if (p[0].revents && !a->lost)
+		rc = take_orders(a, e);
+	return rc;
+}
+
+/* With the launcher there is time for a last word; without it there is none. */
+static void end_ranks(struct rankd *a)
+{
+	int64_t patience = clock_deadline(a->lost ? 0 : STRAY_MS);
+	int64_t enough = clock_deadline(STRAY_MS + DEATH_MS);
+	int i, sig = a->lost ? SIGKILL : SIGTERM;
+
+	if (!a->setup)
+		return;
+	for (i = 0; i < a->count; i++)
+		worker_signal(&a->worker[i], SIGKILL, true);
+	while ((stray_signal(&a->stray, sig) || running(a)) && clock_left_ms(enough)) {
+		sig = clock_left_ms(patience) ? 0 : SIGKILL;
+		clock_sleep_ms(5);
+		reap(a);
+	}
+}
+
+static void say_bye(struct rankd *a)
+{
+	int64_t enough = clock_deadline(DEATH_MS);
+	int i, k;
+
+	for (i = 0; i < a->count; i++) {
+		output_drain_worker(a, &a->worker[i]);
+		for (k = 0; k < 2; k++)
+			if (a->worker[i].fd[k] >= 0)
+				close(a->worker[i].fd[k]);
+	}
+	a->count = 0;
+	say(a, ORDER_BYE, NULL, 0, NULL, 0);
+	while (!a->lost && order_events(&a->order) && clock_left_ms(enough)) {
+		struct pollfd p = { a->order.out, POLLOUT, 0 };
+
+		poll(&p, 1, clock_left_ms(enough));
+		if (order_flush(&a->order, NULL) < 0)
+			a->lost = true;
+	}
+}
+
+static void rankd_close(struct rankd *a)
+{
+	stray_close(&a->stray);
+	notice_close(&a->notice);
+	if (a->secret_fd >= 0)
+		close(a->secret_fd);
+	if (a->signal_fd >= 0)
+		close(a->signal_fd);
+	order_close(&a->order);
+	free(a->words);
+	free(a->setup);
+	free(a->worker);
+	free(a->poll);
+}
+
+int rankd_run(int in, int out, struct err *e)
+{
+	struct rankd a = { .secret_fd = -1, .signal_fd = -1 };
+	int rc;
+
+	/* Ranks of one host share a session: see proc_start_all(). */
+	setsid();
+	order_open(&a.order, in, out, false);
+	rc = take_signals(&a, e);
+	if (!rc)
+		rc = notice_create(&a.notice, e);
+	if (!rc && grow(&a))
+		rc = fail(e, RINGUP_ENOMEM, "no memory for ranks");
+	if (!rc)
+		rc = order_greet(&a.order, e);
+	if (rc >= 0)
+		rc = say_hello(&a);
+	a.heard_ns = clock_ns();
+	while (!rc && !a.finish && !a.lost) {
+		int64_t late = a.is_paused ? INT64_MAX
+					   : a.heard_ns + RANKD_SILENCE_MS * (int64_t)1000000;
+
+		rc = rankd_turn(&a, late, e);
+		if (clock_ns() >= late)
+			a.lost = true;
+	}
+	end_ranks(&a);
+	if (!a.lost)
+		say_bye(&a);
+	rankd_close(&a);
+	return rc < 0 ? rc : 0;
+}

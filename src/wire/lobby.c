@@ -1,0 +1,380 @@
+/* lobby.c - the waiting room of an elastic job: the launcher's side and a worker's. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/lobby.h"
+
+#include <poll.h>
+#include <sodium.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "ringup.h"
+#include "wire/chan.h"
+#include "wire/dial.h"
+#include "wire/door.h"
+#include "wire/pack.h"
+
+/*
+ * Frames, each with its kind in the first byte.  A worker says WAIT (its process number, 4)
+ * and hears PLACE (generation, rank, size, slot, 4 each; the meeting point's address) or
+ * REFUSAL (status, 4; a sentence).
+ */
+enum kind { WAIT = 1, PLACE, REFUSAL };
+
+enum { WAIT_LEN = 5, PLACE_HEAD = 17, REFUSAL_HEAD = 5 };
+
+/* A connection of a worker.  One that has its answer stays until the worker has read it and
+ * closes; it does not wait any more. */
+struct guest {
+	uint32_t worker;
+	struct chan *chan;
+	bool waits, answered, full;
+};
+
+struct lobby {
+	struct secret *secret; /* in memory that is not dumped */
+	struct door door;
+	struct lobby_owner owner;
+	char where[SOCK_TEXT];
+	struct guest *guest;
+	size_t count, room;
+	size_t polled; /* guests that lobby_poll() has put after the door */
+	size_t doors;  /* descriptors of the door before them            */
+};
+
+static struct guest *guest_find(struct lobby *l, uint32_t worker)
+{
+	size_t i;
+
+	for (i = 0; i < l->count; i++)
+		if (l->guest[i].chan && l->guest[i].worker == worker && !l->guest[i].answered)
+			return &l->guest[i];
+	return NULL;
+}
+
+static void guest_drop(struct lobby *l, struct guest *g)
+{
+	bool waited = g->waits && !g->answered;
+
+	chan_close(g->chan);
+	g->chan = NULL;
+	if (waited)
+		l->owner.leave(l->owner.ctx, g->worker);
+}
+
+static void guest_tell(struct lobby *l, struct guest *g, const void *frame, size_t len)
+{
+	int rc = chan_send(g->chan, frame, len, NULL);
+
+	g->answered = true;
+	g->full = rc > 0;
+	if (rc < 0)
+		guest_drop(l, g);
+}
+
+static void guest_refuse(struct lobby *l, struct guest *g, const struct err *why)
+{
+	unsigned char frame[REFUSAL_HEAD + sizeof(why->text)] = { REFUSAL };
+	size_t len = strlen(why->text);
+
+	pack_put32(frame + 1, (uint32_t)why->code);
+	memcpy(frame + REFUSAL_HEAD, why->text, len);
+	guest_tell(l, g, frame, REFUSAL_HEAD + len);
+}
+
+/* Returns false if the worker has broken the rules. */
+static bool guest_take(struct lobby *l, struct guest *g, const unsigned char *p, size_t len)
+{
+	struct err e = { 0 };
+
+	if (p[0] != WAIT || len != WAIT_LEN || g->waits || g->answered)
+		return false;
+	if (l->owner.admit(l->owner.ctx, g->worker, pack_get32(p + 1), &e)) {
+		guest_refuse(l, g, &e);
+		return true;
+	}
+	g->waits = true;
+	l->owner.arrive(l->owner.ctx, g->worker);
+	return true;
+}
+
+static void guest_serve(struct lobby *l, struct guest *g)
+{
+	const void *data;
+	int rc;
+
+	if (g->full) {
+		rc = chan_flush(g->chan, NULL);
+		g->full = rc > 0;
+		if (rc < 0) {
+			guest_drop(l, g);
+			return;
+		}
+	}
+	while (g->chan && (rc = chan_recv(g->chan, &data, NULL)) != 0) {
+		if (rc < 0 || !guest_take(l, g, data, (size_t)rc))
+			guest_drop(l, g);
+	}
+}
+
+/* A worker that is here already may have ended a moment ago. */
+static int lobby_admit(void *ctx, const struct shake *h)
+{
+	struct lobby *l = ctx;
+	struct guest *g;
+
+	if (h->peer.channel != SHAKE_LOBBY || h->peer.rank >= LOBBY_WORKERS)
+		return RINGUP_EINVAL;
+	g = guest_find(l, h->peer.rank);
+	if (g)
+		guest_serve(l, g);
+	if (guest_find(l, h->peer.rank))
+		return RINGUP_EBUSY;
+	return shake_agree(h, NULL) ? RINGUP_EMISMATCH : 0;
+}
+
+static void lobby_enter(void *ctx, int fd, const struct shake *h)
+{
+	struct lobby *l = ctx;
+	struct guest *g = NULL, *more;
+	size_t i;
+
+	for (i = 0; i < l->count && !g; i++)
+		if (!l->guest[i].chan)
+			g = &l->guest[i];
+	if (!g && l->count == l->room) {
+		more = realloc(l->guest, (2 * l->room + 16) * sizeof(*more));
+		if (more) {
+			l->guest = more;
+			l->room = 2 * l->room + 16;
+		}
+	}
+	if (!g && l->count < l->room)
+		g = &l->guest[l->count++];
+	if (!g) {
+		close(fd);
+		return;
+	}
+	*g = (struct guest){ .worker = h->peer.rank };
+	if (chan_open(fd, &h->keys, &g->chan, NULL)) {
+		g->chan = NULL;
+		close(fd);
+	}
+}
+
+int lobby_open(struct lobby **lp, const char *address, const struct secret *s,
+	       struct lobby_owner owner, struct err *e)
+{
+	struct lobby *l = NULL;
+	int fd, rc = secret_check(s, e);
+
+	if (!rc && sodium_init() < 0)
+		rc = fail(e, RINGUP_ESYSTEM, "libsodium finds no random numbers here");
+	if (rc)
+		return rc;
+	l = calloc(1, sizeof(*l));
+	if (l)
+		l->secret = sodium_malloc(sizeof(*l->secret));
+	if (!l || !l->secret) {
+		free(l);
+		return fail(e, RINGUP_ENOMEM, "meeting point");
+	}
+	*l->secret = *s;
+	l->owner = owner;
+	rc = fd = sock_listen(address, l->where, e);
+	if (fd >= 0) {
+		rc = door_open(&l->door, fd, SHAKE_NO_RANK, l->secret, e);
+		if (rc)
+			close(fd);
+	}
+	if (rc < 0) {
+		lobby_close(l);
+		return fail_in(e, "meeting point");
+	}
+	*lp = l;
+	return 0;
+}
+
+const char *lobby_where(const struct lobby *l)
+{
+	return l->where;
+}
+
+size_t lobby_poll_count(const struct lobby *l)
+{
+	/* Those at the door may become guests before the next call. */
+	return DOOR_FDS + l->count + DOOR_GUESTS;
+}
+
+size_t lobby_poll(struct lobby *l, struct pollfd *p)
+{
+	size_t i;
+
+	l->doors = (size_t)door_poll(&l->door, p);
+	l->polled = l->count;
+	for (i = 0; i < l->count; i++) {
+		const struct guest *g = &l->guest[i];
+		short events = (short)(g->full ? POLLIN | POLLOUT : POLLIN);
+
+		p[l->doors + i] = (struct pollfd){ g->chan ? chan_fd(g->chan) : -1, events, 0 };
+	}
+	return l->doors + l->count;
+}
+
+int64_t lobby_until(const struct lobby *l)
+{
+	return door_until(&l->door);
+}
+
+void lobby_serve(struct lobby *l, const struct pollfd *p)
+{
+	const struct door_owner owner = { lobby_admit, lobby_enter, l };
+	size_t i;
+
+	/* The workers before the door: one that has left may be coming back. */
+	for (i = 0; i < l->polled; i++)
+		if (p[l->doors + i].revents && l->guest[i].chan)
+			guest_serve(l, &l->guest[i]);
+	door_serve(&l->door, p, &owner);
+}
+
+void lobby_assign(struct lobby *l, uint32_t worker, const struct lobby_place *place)
+{
+	struct guest *g = guest_find(l, worker);
+	unsigned char frame[PLACE_HEAD + SOCK_TEXT] = { PLACE };
+	size_t len = strlen(place->where);
+
+	if (!g || !g->waits)
+		return;
+	pack_put32(frame + 1, place->generation);
+	pack_put32(frame + 5, place->rank);
+	pack_put32(frame + 9, place->size);
+	pack_put32(frame + 13, place->slot);
+	memcpy(frame + PLACE_HEAD, place->where, len);
+	guest_tell(l, g, frame, PLACE_HEAD + len);
+}
+
+void lobby_refuse(struct lobby *l, uint32_t worker, const struct err *why)
+{
+	struct guest *g = guest_find(l, worker);
+
+	if (g && g->waits)
+		guest_refuse(l, g, why);
+}
+
+void lobby_close(struct lobby *l)
+{
+	size_t i;
+
+	if (!l)
+		return;
+	for (i = 0; i < l->count; i++)
+		chan_close(l->guest[i].chan);
+	door_close(&l->door);
+	sodium_free(l->secret);
+	free(l->guest);
+	free(l);
+}
+
+/* -- the worker's side ------------------------------------------------------- */
+
+static int place_read(const unsigned char *p, size_t len, struct lobby_place *place,
+		      struct err *e)
+{
+	struct sock_addr a;
+
+	*place = (struct lobby_place){ 0 };
+	if (len < PLACE_HEAD || len - PLACE_HEAD >= sizeof(place->where))
+		return fail(e, RINGUP_EPEER, "it does not keep to the protocol");
+	place->generation = pack_get32(p + 1);
+	place->rank = pack_get32(p + 5);
+	place->size = pack_get32(p + 9);
+	place->slot = pack_get32(p + 13);
+	memcpy(place->where, p + PLACE_HEAD, len - PLACE_HEAD);
+	if (!place->generation || place->generation > INT32_MAX || place->size < 1 ||
+	    place->size > LOBBY_WORKERS || place->rank >= place->size ||
+	    place->slot > INT32_MAX || (place->size > 1 && sock_parse(place->where, &a, NULL)))
+		return fail(e, RINGUP_EPEER, "it does not keep to the protocol");
+	return 0;
+}
+
+static int refusal_read(const unsigned char *p, size_t len, struct err *e)
+{
+	int code = (int)pack_get32(p + 1);
+
+	if (code >= 0)
+		return fail(e, RINGUP_EPEER, "it does not keep to the protocol");
+	return fail(e, code, "%.*s", (int)(len - REFUSAL_HEAD), (const char *)p + REFUSAL_HEAD);
+}
+
+/* As long as it takes: when places are given is the launcher's decision. */
+static int place_await(struct chan *c, struct lobby_place *place, struct err *e)
+{
+	unsigned char frame[WAIT_LEN] = { WAIT };
+	const unsigned char *p;
+	const void *data;
+	int rc, pending;
+
+	pack_put32(frame + 1, (uint32_t)getpid());
+	rc = chan_send(c, frame, sizeof(frame), e);
+	if (rc < 0)
+		return rc;
+	for (;;) {
+		pending = chan_flush(c, e);
+		rc = pending < 0 ? pending : chan_recv(c, &data, e);
+		if (rc)
+			break;
+		poll(&(struct pollfd){ chan_fd(c), pending ? POLLIN | POLLOUT : POLLIN, 0 }, 1,
+		     -1);
+	}
+	if (rc < 0)
+		return rc;
+	p = data;
+	if (p[0] == PLACE)
+		return place_read(p, (size_t)rc, place, e);
+	if (p[0] == REFUSAL && rc >= REFUSAL_HEAD)
+		return refusal_read(p, (size_t)rc, e);
+	return fail(e, RINGUP_EPEER, "it does not keep to the protocol");
+}
+
+int lobby_join(const char *where, uint32_t worker, const struct secret *s, int64_t deadline_ns,
+	       struct lobby_place *place, struct err *e)
+{
+	struct dial d = { 0 };
+	struct chan *c = NULL;
+	int fd, rc = secret_check(s, e);
+
+	if (!rc && sodium_init() < 0)
+		rc = fail(e, RINGUP_ESYSTEM, "libsodium finds no random numbers here");
+	if (!rc)
+		rc = dial_open(&d, where, SHAKE_LOBBY, worker, SHAKE_NO_RANK, s, deadline_ns,
+			       e);
+	if (!rc)
+		rc = dial_wait(&d, e);
+	if (rc > 0) {
+		fd = dial_take(&d);
+		rc = chan_open(fd, &d.shake.keys, &c, e);
+		if (rc)
+			close(fd);
+	}
+	dial_close(&d);
+	if (!rc)
+		rc = place_await(c, place, e);
+	chan_close(c);
+	return rc ? fail_in(e, "meeting point") : 0;
+}
+
+void lobby_secret(struct secret *out, const struct secret *job, uint32_t generation)
+{
+	unsigned char number[4];
+
+	pack_put32(number, generation);
+	secret_hkdf(out->key, sizeof(out->key),
+		    (struct secret_part){ job->key, sizeof(job->key) },
+		    (struct secret_part){ "generation", 10 },
+		    (struct secret_part[]){
+			    { "ringup", 6 }, { number, sizeof(number) }, { NULL, 0 } });
+}

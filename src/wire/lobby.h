@@ -1,0 +1,87 @@
+/* lobby.h - the waiting room of an elastic job: processes come, and are given ranks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_LOBBY_H
+#define WIRE_LOBBY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/secret.h"
+#include "wire/sock.h"
+
+struct err;
+struct pollfd;
+
+/*
+ * The launcher of an elastic job has one lobby for the whole job.  A worker is one process
+ * that the launcher has started; its number is never used again.  A worker that calls
+ * ringup_init() connects to the lobby, proves that it knows the job's secret, and waits until
+ * the launcher has a place for it: a generation, a rank, a size, and the address of the
+ * meeting point of that generation, whose secret is derived from the job's and the generation.
+ *
+ * The server has no thread: the launcher's own loop polls and serves it.
+ */
+struct lobby;
+
+enum { LOBBY_WORKERS = 1 << 20 };
+
+/* What the launcher decides. */
+struct lobby_owner {
+	/* May worker @worker, whose process is @pid on its host, wait?  0 or a code for @e. */
+	int (*admit)(void *ctx, uint32_t worker, uint32_t pid, struct err *e);
+	/* It waits from now on; and: it has left without an answer. */
+	void (*arrive)(void *ctx, uint32_t worker);
+	void (*leave)(void *ctx, uint32_t worker);
+	void *ctx;
+};
+
+/* A place in a generation. */
+struct lobby_place {
+	uint32_t generation, rank, size;
+	uint32_t slot;         /* on its host; in order of which local ranks are counted */
+	char where[SOCK_TEXT]; /* the meeting point; "" if size is 1                      */
+};
+
+/*
+ * lobby_open - listen on @address, as meet_serve() does.
+ *
+ * Ownership: @s is copied; *@lp is the caller's until lobby_close().
+ */
+int lobby_open(struct lobby **lp, const char *address, const struct secret *s,
+	       struct lobby_owner owner, struct err *e);
+
+/* lobby_where - as lobby_join() takes it. */
+const char *lobby_where(const struct lobby *l);
+
+/* lobby_poll - what to wait for, into @p with room for lobby_poll_count(); how many.
+ * lobby_until - when to serve even if nothing happens.
+ * lobby_serve - after poll(2) on what lobby_poll() gave; never blocks, cannot fail. */
+size_t lobby_poll_count(const struct lobby *l);
+size_t lobby_poll(struct lobby *l, struct pollfd *p);
+int64_t lobby_until(const struct lobby *l);
+void lobby_serve(struct lobby *l, const struct pollfd *p);
+
+/* lobby_assign, lobby_refuse - answer a worker that waits, which then is no longer here;
+ * nothing if it does not wait. */
+void lobby_assign(struct lobby *l, uint32_t worker, const struct lobby_place *place);
+void lobby_refuse(struct lobby *l, uint32_t worker, const struct err *why);
+
+/* lobby_close - @l may be NULL; workers that wait see RINGUP_EPEER. */
+void lobby_close(struct lobby *l);
+
+/*
+ * lobby_join - the worker's side: wait for a place.
+ *
+ * Connecting ends at the deadline.  The wait for a place has no end but the launcher's word or
+ * its death, which the kernel notices.
+ *
+ * Returns 0, or what meet_join() returns, or the code and sentence of the launcher:
+ * RINGUP_ESHUTDOWN if the job goes on without this worker.
+ */
+int lobby_join(const char *where, uint32_t worker, const struct secret *s, int64_t deadline_ns,
+	       struct lobby_place *place, struct err *e);
+
+/* lobby_secret - the secret of @generation, derived from the job's. */
+void lobby_secret(struct secret *out, const struct secret *job, uint32_t generation);
+
+#endif

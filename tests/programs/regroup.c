@@ -1,0 +1,110 @@
+/* regroup.c - a rank of an elastic job: adds up, and meets the others again when it must. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ringup.h"
+
+/*
+ * usage: regroup DIR.  Adds up until the file DIR/stop is there.  Of each generation it prints
+ * a line, after the first sum; with DIR/trace it adds the time.  The file DIR/quit.R makes rank
+ * R end with the status that is in it.
+ */
+static const char *dir;
+
+static int has(const char *name)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return !access(path, F_OK);
+}
+
+static void quit_if_asked(int rank)
+{
+	char name[32], path[4096];
+	int status = 1;
+	FILE *f;
+
+	snprintf(name, sizeof(name), "quit.%d", rank);
+	if (!has(name))
+		return;
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "r");
+	if (f && fscanf(f, "%d", &status) != 1)
+		status = 1;
+	if (f)
+		fclose(f);
+	unlink(path);
+	exit(status);
+}
+
+/* What one step tells all: how many there are, who wants to stop, who has seen hosts change. */
+struct votes {
+	double one, stop, changed;
+};
+
+static int step(struct ringup *r, struct votes *sum)
+{
+	struct votes mine = { 1, has("stop"), ringup_hosts_changed(r) != 0 };
+	struct ringup_reduce how = { .name = "votes",
+				     .in = &mine,
+				     .out = sum,
+				     .count = 3,
+				     .dtype = RINGUP_F64,
+				     .redop = RINGUP_SUM };
+
+	return ringup_allreduce(ringup_world(r), &how, NULL);
+}
+
+/* Returns 0 when all want to stop, 1 to meet again, negative for an error that lasts. */
+static int generation(struct ringup *r)
+{
+	int rank = ringup_rank(ringup_world(r)), size = ringup_size(ringup_world(r)), first = 1,
+	    rc;
+	struct votes sum;
+
+	for (;;) {
+		rc = step(r, &sum);
+		if (rc == RINGUP_EPEER || rc == RINGUP_ESHUTDOWN || rc == RINGUP_EABORTED)
+			return 1;
+		if (rc) {
+			fprintf(stderr, "sum: %s\n", ringup_error());
+			return -1;
+		}
+		if (first)
+			printf("generation %d rank %d of %d local %d of %d sum %g pid %d\n",
+			       ringup_generation(r), rank, size, ringup_local_rank(r),
+			       ringup_local_size(r), sum.one, (int)getpid());
+		first = 0;
+		fflush(stdout);
+		if (sum.stop > 0)
+			return 0;
+		if (sum.changed > 0)
+			return 1;
+		quit_if_asked(rank);
+		nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct ringup *r;
+	int rc;
+
+	if (argc < 2)
+		return 2;
+	dir = argv[1];
+	do {
+		if (ringup_init(NULL, &r)) {
+			fprintf(stderr, "init: %s\n", ringup_error());
+			return 3;
+		}
+		rc = generation(r);
+		ringup_fini(r);
+	} while (rc > 0);
+	return rc < 0 ? 4 : 0;
+}
