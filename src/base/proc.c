@@ -43,14 +43,14 @@ static void reset_signals(void)
 }
 
 /* Whatever the caller's own parent left open is no business of the child's. */
-static void close_others_on_exec(void)
+static void close_others_on_exec(int from)
 {
 	int fd;
 
-	if (!syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC))
+	if (!syscall(SYS_close_range, from, ~0U, CLOSE_RANGE_CLOEXEC))
 		return;
 	/* Before Linux 5.11; few programs have more. */
-	for (fd = 3; fd < 4096; fd++)
+	for (fd = from; fd < 4096; fd++)
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
@@ -78,7 +78,7 @@ static int place_fds(const struct proc_how *how, int *report)
 	for (i = 0; i < how->nfds; i++)
 		if (dup2(high[i], i) < 0)
 			return -1;
-	close_others_on_exec();
+	close_others_on_exec(how->nfds > 3 ? how->nfds : 3);
 	for (i = 0; i < 2; i++)
 		if (how->keep[i] > 2 && fcntl(how->keep[i], F_SETFD, 0))
 			return -1;

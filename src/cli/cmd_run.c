@@ -186,11 +186,11 @@ static int check(struct err *e)
 	if (!rc)
 		rc = check_number("--slots-per-host", slots, 1, MOST_RANKS, e);
 	if (!rc)
-		rc = check_number("--elastic-timeout", elastic_timeout_s, 0, INT_MAX, e);
+		rc = check_number("--elastic-timeout", elastic_timeout_s, 0, 100000000, e);
 	if (!rc)
 		rc = check_number("--reset-limit", reset_limit, 0, INT_MAX, e);
 	if (!rc)
-		rc = check_number("--start-timeout", start_timeout_s, 1, INT_MAX, e);
+		rc = check_number("--start-timeout", start_timeout_s, 1, 1000000, e);
 	if (!rc)
 		rc = check_elastic(e);
 	if (rc)
@@ -320,6 +320,8 @@ static int run_on(const struct hostlist *l, char **argv, char *const *extra, str
 	bool here = l->count == 1 && hostlist_is_local(l->host[0].name) &&
 		    l->host[0].slots >= ranks;
 
+	if (interfaces)
+		conf.interface = interfaces;
 	if (!is_elastic() && here)
 		return run_here(argv, extra, e);
 	return run_cluster(l, &conf, argv, extra, e);
@@ -328,6 +330,7 @@ static int run_on(const struct hostlist *l, char **argv, char *const *extra, str
 static int run(int argc, char **argv, struct err *e)
 {
 	struct hostlist l = { 0 };
+	char patience[48], nics[256];
 	const char **set;
 	int count = 0, exported, i, rc = check(e);
 
@@ -337,6 +340,14 @@ static int run(int argc, char **argv, struct err *e)
 	set = calloc((size_t)exports.count + 3, sizeof(*set));
 	if (!set)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d variables", exports.count);
+	/* -x has the last word. */
+	if (is_set(start_timeout_s)) {
+		snprintf(patience, sizeof(patience), "RINGUP_START_TIMEOUT_MS=%d000",
+			 start_timeout_s);
+		set[count++] = patience;
+	}
+	if (interfaces && snprintf(nics, sizeof(nics), "RINGUP_INTERFACE=%s", interfaces) > 0)
+		set[count++] = nics;
 	for (i = 0; i < exports.count && !rc; i++)
 		rc = check_export(exports.item[i], set, &count, e);
 	exported = count;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -441,10 +442,12 @@ static int lobby_admits(void *ctx, uint32_t worker, uint32_t pid, struct err *e)
 	struct cluster *c = ctx;
 
 	(void)pid;
-	if (worker >= (uint32_t)c->count || !c->worker[worker].running || c->phase != RUNNING ||
-	    c->worker[worker].stage != STAYS)
-		return fail(e, RINGUP_ESHUTDOWN, "the job is over for this rank");
-	return 0;
+	if (worker < (uint32_t)c->count && c->worker[worker].running && c->phase == RUNNING &&
+	    c->worker[worker].stage == STAYS)
+		return 0;
+	return fail(e, RINGUP_ESHUTDOWN, "%s",
+		    c->phase == RUNNING ? "the job goes on without this rank, or its host"
+					: "the job is over");
 }
 
 static void lobby_arrives(void *ctx, uint32_t worker)
@@ -933,6 +936,19 @@ static int open_meeting(struct cluster *c, struct err *e)
 	return rc ? rc : lobby_open(&c->lobby, c->address, &c->secret, owner, e);
 }
 
+/* A connection of each rank to the lobby, one to the meeting point, two pipes of each host. */
+static void raise_limit(const struct cluster_how *j)
+{
+	rlim_t need = 3 * (rlim_t)j->size + 1024;
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) || need <= l.rlim_cur)
+		return;
+	l.rlim_cur = need < l.rlim_max ? need : l.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &l))
+		log_warn("limit of open files: %s", strerror(errno));
+}
+
 static int prepare(struct cluster *c, struct err *e)
 {
 	const struct cluster_how *j = c->how;
@@ -941,6 +957,7 @@ static int prepare(struct cluster *c, struct err *e)
 	};
 	int rc = name_job(c, e);
 
+	raise_limit(j);
 	if (!rc)
 		rc = take_signals(c, e);
 	if (!rc)

@@ -308,7 +308,7 @@ static void hosts_wake(struct elastic *x, int64_t now, int64_t *until)
 }
 
 /* Workers that have no place: those on a host that failed end at once, those on one that was
- * taken away when they come to the lobby, so that the others choose the moment. */
+ * taken away when the generation is over, so that the others choose the moment. */
 static bool end_one(struct elastic *x, struct elastic_action *a)
 {
 	int i;
@@ -319,7 +319,7 @@ static bool end_one(struct elastic *x, struct elastic_action *a)
 
 		if (!is_alive(w) || worker_has_place(x, w))
 			continue;
-		if (w->state == ELASTIC_MEMBER && !h->blacklisted)
+		if (w->state == ELASTIC_MEMBER && !h->blacklisted && !x->broken)
 			continue;
 		if (w->state == ELASTIC_MEMBER)
 			generation_break(x);

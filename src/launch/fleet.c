@@ -21,7 +21,7 @@
 #include "launch/rankd.h"
 #include "ringup.h"
 
-enum { END_MS = 1000 };
+enum { END_MS = 1000, WORDS_MS = 500 };
 
 void fleet_open(struct fleet *f, const struct fleet_how *how, struct fleet_owner owner)
 {
@@ -65,13 +65,95 @@ static void host_lose(struct fleet *f, struct fleet_host *h, const char *why)
 	f->owner.lost(f->owner.ctx, (int)(h - f->host), text);
 }
 
+/* ssh says why it gives up, and a shell that there is no such command. */
+static void host_hear_errors(struct fleet_host *h)
+{
+	char text[1024], *line, *end;
+	ssize_t n = 1;
+
+	while (h->starter.errors >= 0 &&
+	       (n = read(h->starter.errors, text, sizeof(text) - 1)) > 0) {
+		text[n] = 0;
+		for (line = text; (end = strpbrk(line, "\r\n")); line = end + 1) {
+			*end = 0;
+			if (*line)
+				snprintf(h->said, sizeof(h->said), "%.199s", line);
+		}
+		if (*line)
+			snprintf(h->said, sizeof(h->said), "%.199s", line);
+	}
+	if (n == 0 && h->starter.errors >= 0) {
+		close(h->starter.errors);
+		h->starter.errors = -1;
+	}
+}
+
+static bool has(const char *text, const char *part)
+{
+	return strcasestr(text, part) != NULL;
+}
+
+/* What ssh and the shell there mean, and what to do about it. */
+static const char *remedy(const char *said)
+{
+	if (has(said, "permission denied") || has(said, "too many authentication"))
+		return "; give that host this user's key (ssh-copy-id), or name another with "
+		       "--ssh-identity-file";
+	if (has(said, "host key verification"))
+		return "; connect once by hand and accept the host's key";
+	if (has(said, "unknown command"))
+		return "; another version of ringup is installed there: install the same on "
+		       "all "
+		       "hosts";
+	if (has(said, "command not found") || has(said, "no such file") ||
+	    has(said, "not found"))
+		return "; install ringup there, at the same path as here";
+	if (has(said, "could not resolve") || has(said, "name or service not known"))
+		return "; is the name right?";
+	if (has(said, "no route") || has(said, "timed out") || has(said, "unreachable"))
+		return "; is it up, and does a firewall let ssh through?";
+	if (has(said, "connection refused"))
+		return "; does sshd run there, on that port (--ssh-port)?";
+	return "";
+}
+
+/* Its last words may take a moment longer than the end of its connection. */
+static void host_hear_out(struct fleet_host *h)
+{
+	int64_t enough = clock_deadline(WORDS_MS);
+
+	host_hear_errors(h);
+	while (h->starter.errors >= 0 && clock_left_ms(enough)) {
+		struct pollfd p = { h->starter.errors, POLLIN, 0 };
+
+		poll(&p, 1, clock_left_ms(enough));
+		host_hear_errors(h);
+	}
+}
+
+static void host_ended(struct fleet *f, struct fleet_host *h, const struct err *e)
+{
+	const char *said;
+	char text[512];
+
+	host_hear_out(h);
+	said = *h->said ? h->said : h->order.noise;
+	if (h->state == FLEET_STARTING && *said)
+		snprintf(text, sizeof(text), "%s%s", said, remedy(said));
+	else if (h->state == FLEET_STARTING)
+		snprintf(text, sizeof(text), "ringup does not start there");
+	else
+		snprintf(text, sizeof(text), "%s%s%s", e->text, *said ? ": " : "", said);
+	host_lose(f, h, text);
+}
+
 static void host_say(struct fleet *f, struct fleet_host *h, enum order_kind kind,
 		     const uint32_t *numbers, int n, const void *data, size_t len)
 {
 	struct err e = { 0 };
 
 	if (is_open(h) && order_say(&h->order, kind, numbers, n, data, len, &e) < 0)
-		host_lose(f, h, e.text);
+		host_ended(f, h, &e);
 }
 
 /* The secret, then strings: see rankd.c. */
@@ -360,67 +442,16 @@ static void take_word(struct fleet *f, struct fleet_host *h, int kind,
 	}
 }
 
-/* ssh says why it gives up, and a shell that there is no such command. */
-static void host_hear_errors(struct fleet_host *h)
+static void host_late(struct fleet *f, struct fleet_host *h)
 {
-	char text[1024], *line, *end;
-	ssize_t n = 1;
-
-	while (h->starter.errors >= 0 &&
-	       (n = read(h->starter.errors, text, sizeof(text) - 1)) > 0) {
-		text[n] = 0;
-		for (line = text; (end = strpbrk(line, "\r\n")); line = end + 1) {
-			*end = 0;
-			if (*line)
-				snprintf(h->said, sizeof(h->said), "%.199s", line);
-		}
-		if (*line)
-			snprintf(h->said, sizeof(h->said), "%.199s", line);
-	}
-	if (n == 0 && h->starter.errors >= 0) {
-		close(h->starter.errors);
-		h->starter.errors = -1;
-	}
-}
-
-static bool has(const char *text, const char *part)
-{
-	return strcasestr(text, part) != NULL;
-}
-
-/* What ssh and the shell there mean, and what to do about it. */
-static const char *remedy(const char *said)
-{
-	if (has(said, "permission denied") || has(said, "too many authentication"))
-		return "; give that host this user's key (ssh-copy-id), or name another with "
-		       "--ssh-identity-file";
-	if (has(said, "host key verification"))
-		return "; connect once by hand and accept the host's key";
-	if (has(said, "command not found") || has(said, "no such file") ||
-	    has(said, "not found"))
-		return "; install ringup there, at the same path as here";
-	if (has(said, "could not resolve") || has(said, "name or service not known"))
-		return "; is the name right?";
-	if (has(said, "no route") || has(said, "timed out") || has(said, "unreachable"))
-		return "; is it up, and does a firewall let ssh through?";
-	if (has(said, "connection refused"))
-		return "; does sshd run there, on that port (--ssh-port)?";
-	return "";
-}
-
-static void host_ended(struct fleet *f, struct fleet_host *h, const struct err *e)
-{
-	const char *said;
 	char text[512];
 
-	host_hear_errors(h);
-	said = *h->said ? h->said : h->order.noise;
-	if (h->state == FLEET_STARTING && *said)
-		snprintf(text, sizeof(text), "%s%s", said, remedy(said));
-	else if (h->state == FLEET_STARTING)
-		snprintf(text, sizeof(text), "ringup does not start there");
+	if (*h->said)
+		snprintf(text, sizeof(text), "%s%s", h->said, remedy(h->said));
 	else
-		snprintf(text, sizeof(text), "%s%s%s", e->text, *said ? ": " : "", said);
+		snprintf(text, sizeof(text),
+			 "no answer after %lld s; is it up? (--start-timeout)",
+			 (long long)(f->how->start_ms / 1000));
 	host_lose(f, h, text);
 }
 
@@ -447,7 +478,7 @@ static void host_serve(struct fleet *f, int i)
 	else if (is_open(h) && rc)
 		host_ended(f, h, &e);
 	else if (h->state == FLEET_STARTING && clock_ns() >= h->late_ns)
-		host_lose(f, h, *h->said ? h->said : "no answer");
+		host_late(f, h);
 }
 
 /* -- the loop ---------------------------------------------------------------- */

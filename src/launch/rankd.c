@@ -83,6 +83,7 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 {
 	struct secret s;
 	uint32_t flags;
+	int rc;
 
 	if (a->setup || !order_numbers(&data, &len, &flags, 1) || len < SECRET_BYTES)
 		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
@@ -107,7 +108,10 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 	oom_mark(&a->oom, "");
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return fail_os(e, "subreaper");
-	return stray_open(&a->stray, a->mark, e);
+	rc = stray_open(&a->stray, a->mark, e);
+	if (!rc && getsid(0) == getpid())
+		stray_add(&a->stray, getpid());
+	return rc;
 }
 
 static int make_pipes(struct worker *w, int far[2])

@@ -569,11 +569,28 @@ static const char *meeting_address(const char *where, char out[IFACE_TEXT])
 	return out;
 }
 
+/* Of "eth0,ib0" the first that this host has; hosts of one job may differ.  All of it if it has
+ * none, which is then the error. */
+static const char *listed_here(const struct iface_list *l, const char *names, char *out,
+			       size_t size)
+{
+	struct iface_ip ip;
+	const char *p;
+	size_t len;
+
+	for (p = names; strchr(names, ',') && *p; p += len + (p[len] == ',')) {
+		len = strcspn(p, ",");
+		snprintf(out, size, "%.*s", (int)len, p);
+		if (iface_find(l, out) || (iface_parse(&ip, out) && iface_owner(l, &ip)))
+			return out;
+	}
+	return names;
+}
+
 int own_address(const struct conf *c, bool one_host, char *out, size_t size, struct err *e)
 {
-	char meet[IFACE_TEXT];
+	char meet[IFACE_TEXT], name[IFACE_TEXT];
 	struct own_hint h = {
-		.interface = c->interface,
 		.container_ip = conf_env("DB_CONTAINER_IP"),
 		.peer = meeting_address(c->meet, meet),
 		.one_host = one_host,
@@ -583,6 +600,8 @@ int own_address(const struct conf *c, bool one_host, char *out, size_t size, str
 	int rc;
 
 	rc = iface_read(&l, NULL, *meet ? meet : NULL, e);
+	if (!rc)
+		h.interface = listed_here(&l, c->interface, name, sizeof(name));
 	if (!rc)
 		rc = own_choose(&l, &h, &p, e);
 	if (!rc && !p.roles[0].npicks)
