@@ -15,10 +15,12 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/constants.py \
 	%reldir%/python/ringup/dlpack.py \
 	%reldir%/python/ringup/drift.py \
+	%reldir%/python/ringup/elastic.py \
 	%reldir%/python/ringup/errors.py \
 	%reldir%/python/ringup/foreign.py \
 	%reldir%/python/ringup/job.py \
 	%reldir%/python/ringup/memory.py \
+	%reldir%/python/ringup/objects.py \
 	%reldir%/python/ringup/operation.py \
 	%reldir%/python/ringup/timeline.py \
 	%reldir%/python/ringup/torchrun.py \
@@ -28,6 +30,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/common/basics.py \
 	%reldir%/python/horovod/common/collectives.py \
 	%reldir%/python/horovod/common/compression.py \
+	%reldir%/python/horovod/common/elastic.py \
 	%reldir%/python/horovod/common/exceptions.py \
 	%reldir%/python/horovod/common/objects.py \
 	%reldir%/python/horovod/common/process_sets.py \
@@ -36,6 +39,9 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/torch/adapter.py \
 	%reldir%/python/horovod/torch/compression.py \
 	%reldir%/python/horovod/torch/delta.py \
+	%reldir%/python/horovod/torch/elastic/__init__.py \
+	%reldir%/python/horovod/torch/elastic/sampler.py \
+	%reldir%/python/horovod/torch/elastic/state.py \
 	%reldir%/python/horovod/torch/functions.py \
 	%reldir%/python/horovod/torch/grad_scaler.py \
 	%reldir%/python/horovod/torch/gradients.py \

@@ -513,6 +513,7 @@ PY_TESTS = \
 	%reldir%/py/test_checks.py \
 	%reldir%/py/test_digits.py \
 	%reldir%/py/test_gpu.py \
+	%reldir%/py/test_elastic.py \
 	%reldir%/py/test_header.py \
 	%reldir%/py/test_install.py \
 	%reldir%/py/test_jobs.py \
@@ -524,12 +525,14 @@ PY_FILES = \
 	%reldir%/py/run \
 	%reldir%/py/conftest.py \
 	%reldir%/py/api_of_a_rank.py \
+	%reldir%/py/elastic_of_a_rank.py \
 	%reldir%/py/end_of_a_rank.py \
 	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/ops_of_a_rank.py \
 	%reldir%/py/keras_of_a_rank.py \
 	%reldir%/py/parent_of_ranks.py \
 	%reldir%/py/sets_of_a_rank.py \
+	%reldir%/py/survive_of_a_rank.py \
 	%reldir%/py/train_of_a_rank.py \
 	%reldir%/py/where_of_a_rank.py
 

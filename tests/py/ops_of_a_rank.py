@@ -419,7 +419,7 @@ def what_is_not_supported_says_so():
     raises(ValueError, hvd.broadcast, torch.ones(2), hvd.size(), says="root")
     raises(ValueError, hvd.allreduce, torch.ones(2), op=17, says="hvd.Average")
     raises(ValueError, hvd.mpi_threads_supported)
-    assert not hasattr(hvd, "elastic") and not hvd.nccl_built() and not hvd.mpi_built()
+    assert not hvd.nccl_built() and not hvd.mpi_built()
 
 
 @check

@@ -158,6 +158,11 @@ def is_initialized():
     return _job is not None
 
 
+def current():
+    """The job that joined() would return, or None."""
+    return _job
+
+
 def joined():
     """The job that this process is in, or that it was forked from a rank of."""
     if _job is None:

@@ -9,6 +9,8 @@ from ringup.errors import NotRunning, SystemRefused
 from . import process_sets as _sets
 from .semantics import Adasum, Average, Max, Min, Product, Sum
 
+_first_sets = []  # process sets that the last init() was given
+
 
 def init(comm=None, process_sets=None):
     """Join the job; nothing happens if this process is in one.
@@ -22,6 +24,8 @@ def init(comm=None, process_sets=None):
         raise ValueError(f'process_sets={process_sets!r}: it is a list of hvd.ProcessSet, or '
                          '"dynamic"')
     sets = [] if dynamic else list(process_sets)
+    if not job.is_initialized():
+        _first_sets[:] = sets
     if hasattr(comm, "Get_rank"):
         _sets.begin(sets, comm)
         return
@@ -49,6 +53,12 @@ def _check_ranks(comm):
                          f"{type(comm).__name__}") from e
     if ranks != list(range(len(ranks))):
         raise ValueError(_SOME_RANKS.format(ranks, ""))
+
+
+def init_again():
+    """Join the next generation of an elastic job, with the sets of the last init(): new ranks,
+    which run the program from its beginning, ask for the same."""
+    _sets.begin(_first_sets)
 
 
 def _asked(question):

@@ -1,6 +1,7 @@
 # __init__.py - horovod.torch: `import horovod.torch as hvd`.
 # SPDX-License-Identifier: Apache-2.0
 
+from horovod.torch import elastic
 from horovod.torch.compression import Compression
 from horovod.torch.functions import (allgather_object, broadcast_object,
                                      broadcast_optimizer_state, broadcast_parameters)
@@ -18,16 +19,8 @@ from horovod.torch.mpi_ops import (
 from horovod.torch.optimizer import DistributedOptimizer
 from horovod.torch.sync_batch_norm import SyncBatchNorm
 
-_LATER = ("elastic",)
-
 
 def _check_has_gpu():
     """Horovod's helpers ask for it."""
     import torch
     return torch.cuda.is_available()
-
-
-def __getattr__(name):
-    why = f"horovod.torch.{name} is not part of ringup yet" if name in _LATER else \
-        f"module 'horovod.torch' has no attribute {name!r}"
-    raise AttributeError(why)

@@ -1,0 +1,84 @@
+# elastic.py - Horovod's elastic training, alike for all frameworks.
+# SPDX-License-Identifier: Apache-2.0
+"""ringup.elastic does the work.  What is better than in Horovod:
+
+- sync() sends what rank 0 has now, not what it saved last, and saves it: counters and weights
+  belong together whatever happens next;
+- the ranks agree whether state must be synchronized, so a rank that was told less than another
+  does not go on with other weights;
+- a rank that is lost while the others meet costs one more meeting, not the job.
+
+Process sets: those that hvd.init(process_sets=...) was given exist in every generation, and mean
+the ranks of those numbers in it.  One that hvd.add_process_set() made ends with its generation;
+a reset callback may add it again, as a new process does before it calls the training function.
+"""
+
+import enum
+import functools
+
+from ringup import elastic
+from ringup.errors import RingupError
+
+from . import basics
+from .exceptions import HorovodInternalError, HostsUpdatedInterrupt, translated
+
+
+class HostUpdateResult(enum.IntFlag):
+    """How the hosts of a job have changed."""
+
+    no_update = 0
+    removed = elastic.REMOVED
+    added = elastic.ADDED
+    mixed = removed | added
+
+
+WorkerNotificationManager = elastic.Notifications
+notification_manager = elastic.notifications
+
+
+class State(elastic.State):
+    """What ranks have in common; see ringup.elastic.State for its functions.
+
+    bcast_object(object) returns rank 0's object on every rank; get_rank() this process's rank.
+    """
+
+    Interrupt = HostsUpdatedInterrupt
+
+    def __init__(self, bcast_object, get_rank):
+        super().__init__(bcast_object)
+        self._rank = get_rank
+
+
+class ObjectState(elastic.Values, State):
+    """Objects that ranks have in common: each keyword is an attribute."""
+
+    def __init__(self, bcast_object, get_rank, **kwargs):
+        self._saved_state = kwargs
+        self._set_attrs()
+        super().__init__(bcast_object=bcast_object, get_rank=get_rank)
+
+
+def _any_rank(flag):
+    """Is the flag set on any rank?  Failures are Horovod's."""
+    try:
+        return elastic.any_rank(flag)
+    except RingupError as e:
+        raise translated(e) from e
+
+
+def meet_again():
+    """Leave the job and join its next generation, with the process sets that init() was given."""
+    basics.shutdown()
+    basics.init_again()
+
+
+def run_fn(func, reset):
+    """Make func(state, ...) one that is called again each time the ranks had to meet again, which
+    reset() does."""
+    @functools.wraps(func)
+    def wrapper(state, *args, **kwargs):
+        return elastic.rerun(lambda: func(state, *args, **kwargs), state, reset,
+                             HorovodInternalError, HostsUpdatedInterrupt, _any_rank,
+                             notification_manager)
+
+    return wrapper

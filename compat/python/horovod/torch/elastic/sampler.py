@@ -1,0 +1,79 @@
+# sampler.py - deals a dataset out to ranks, and deals the rest out again when they have met again.
+# SPDX-License-Identifier: Apache-2.0
+
+import itertools
+import random
+
+import torch.utils.data
+
+from horovod.torch.mpi_ops import rank, size
+
+
+class ElasticSampler(torch.utils.data.Sampler):
+    """As torch's DistributedSampler, but it knows which samples of an epoch have been seen.
+
+    Make it part of a TorchState, call record_batch() after each batch, and set_epoch() at the end
+    of each epoch, not at its beginning: a part of an epoch would be repeated.  Every rank gets as
+    many samples, so some are seen twice where the dataset cannot be dealt out evenly.
+
+    The dataset has a length that does not change; the seed is the same on all ranks.
+    """
+
+    def __init__(self, dataset, shuffle=True, seed=0):
+        self.dataset, self.shuffle, self.seed = dataset, shuffle, seed
+        self.epoch = self.processed_num = 0
+        self.processed_indices = set()
+        self.indices = []
+        self.reset()
+
+    def set_epoch(self, epoch):
+        """Begin another epoch, in which no sample has been seen and the order is another."""
+        self.epoch = epoch
+        self.processed_num, self.processed_indices = 0, set()
+        self.reset()
+
+    def record_batch(self, batch_idx, batch_size):
+        """Count a batch of so many samples as seen; every rank has seen one of that size."""
+        self.processed_num += batch_size * self.num_replicas
+
+    def record_indices(self, indices):
+        """Count these samples as seen, by this rank: for programs that do not go by batches.  Use
+        it instead of record_batch()."""
+        self.processed_indices.update(indices)
+
+    def get_indices(self, batch_idx, batch_size):
+        """The samples of this rank's batch of that number, counted from where the iteration that
+        is going on began."""
+        return self.indices[batch_idx * batch_size:(batch_idx + 1) * batch_size]
+
+    def state_dict(self):
+        """What load_state_dict() needs to go on from here."""
+        return {"epoch": self.epoch, "processed_num": self.processed_num,
+                "processed_indices": set(self.processed_indices)}
+
+    def load_state_dict(self, state_dict):
+        """Go on from there, on the ranks that there are now."""
+        self.epoch = state_dict["epoch"]
+        self.processed_num = state_dict["processed_num"]
+        self.processed_indices = set(state_dict.get("processed_indices", ()))
+        self.reset()
+
+    def reset(self):
+        """Deal out what has not been seen yet to the ranks that there are now."""
+        self.num_replicas, self.rank = size(), rank()
+        order = list(range(len(self.dataset)))
+        if self.shuffle:
+            random.Random(self.seed + self.epoch).shuffle(order)
+        self.remaining_indices = [i for i in order[self.processed_num:]
+                                  if i not in self.processed_indices]
+        self.num_samples = -(-len(self.remaining_indices) // self.num_replicas)
+        self.total_size = self.num_samples * self.num_replicas
+
+    def __iter__(self):
+        # From the front again where the last round is not full.
+        dealt = itertools.islice(itertools.cycle(self.remaining_indices), self.total_size)
+        self.indices = list(itertools.islice(dealt, self.rank, None, self.num_replicas))
+        return iter(self.indices)
+
+    def __len__(self):
+        return self.num_samples

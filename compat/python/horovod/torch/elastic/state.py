@@ -1,0 +1,146 @@
+# state.py - a PyTorch training's models, optimizers, samplers and counters as one state.
+# SPDX-License-Identifier: Apache-2.0
+
+import copy
+
+import torch
+
+from horovod.common.elastic import ObjectState
+from horovod.torch.elastic.sampler import ElasticSampler
+from horovod.torch.functions import (allgather_object, broadcast_object,
+                                     broadcast_optimizer_state, broadcast_parameters)
+from horovod.torch.mpi_ops import rank
+
+
+class StateHandler:
+    """Saves, restores and synchronizes one value of a TorchState."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def save(self):
+        """Keep a copy that restore() goes back to."""
+        raise NotImplementedError
+
+    def restore(self):
+        """Go back to what was saved."""
+        raise NotImplementedError
+
+    def sync(self):
+        """Give every rank what rank 0 has."""
+        raise NotImplementedError
+
+    def reset(self):
+        """Adapt to a new rank and size, before sync()."""
+
+    def set_value(self, value):
+        """Handle another value from now on."""
+        self.value = value
+        self.save()
+
+
+class _StateDict(StateHandler):
+    """Whatever has state_dict() and load_state_dict()."""
+
+    def __init__(self, value):
+        super().__init__(value)
+        _StateDict.save(self)
+
+    def save(self):
+        self._saved = copy.deepcopy(self.value.state_dict())
+
+    def restore(self):
+        self.value.load_state_dict(self._saved)
+
+
+class ModelStateHandler(_StateDict):
+    """Parameters and buffers."""
+
+    def sync(self):
+        broadcast_parameters(self.value.state_dict(), root_rank=0)
+
+
+class OptimizerStateHandler(_StateDict):
+    """Momenta, step counts and options."""
+
+    def sync(self):
+        broadcast_optimizer_state(self.value, root_rank=0)
+
+
+class SamplerStateHandler(_StateDict):
+    """Which samples of the epoch have been seen."""
+
+    def sync(self):
+        everybody = allgather_object(sorted(self.value.processed_indices))
+        state = broadcast_object(self.value.state_dict())
+        self.value.load_state_dict({**state, "processed_indices": set().union(*everybody)})
+
+    def reset(self):
+        self.value.reset()
+
+
+_handlers_of = [
+    (torch.nn.Module, ModelStateHandler),
+    (torch.optim.Optimizer, OptimizerStateHandler),
+    (ElasticSampler, SamplerStateHandler),
+]
+
+
+def get_handler_registry():
+    """Pairs of a type and the handler of its instances; the first that fits is taken."""
+    return _handlers_of
+
+
+def set_handler_registry(registry):
+    """Replace all of them."""
+    global _handlers_of
+    _handlers_of = registry
+
+
+def _handler_of(value):
+    """A handler for the value, or None: it is an ordinary object."""
+    return next((make(value) for kind, make in _handlers_of if isinstance(value, kind)), None)
+
+
+class TorchState(ObjectState):
+    """The state of a training: TorchState(model, optimizer, sampler=sampler, epoch=0).
+
+    Each keyword is an attribute.  Models, optimizers and ElasticSamplers are handled by what they
+    hold, also several of them under names of their own; anything else is an object that is
+    broadcast and restored as it is.
+    """
+
+    def __init__(self, model=None, optimizer=None, **kwargs):
+        values = {**kwargs, "model": model, "optimizer": optimizer}
+        found = {name: _handler_of(value) for name, value in values.items()}
+        self._handlers = {name: handler for name, handler in found.items() if handler}
+        for name, handler in self._handlers.items():
+            super().__setattr__(name, handler.value)
+        super().__init__(bcast_object=broadcast_object, get_rank=rank,
+                         **{name: v for name, v in values.items() if name not in self._handlers})
+
+    def save(self):
+        for handler in self._handlers.values():
+            handler.save()
+        super().save()
+
+    def restore(self):
+        for handler in self._handlers.values():
+            handler.restore()
+        super().restore()
+
+    def sync(self):
+        for handler in self._handlers.values():
+            handler.sync()
+            handler.save()
+        super().sync()
+
+    def reset(self):
+        for handler in self._handlers.values():
+            if hasattr(handler, "reset"):  # a handler of the program's own may be no StateHandler
+                handler.reset()
+
+    def __setattr__(self, name, value):
+        if name in vars(self).get("_handlers", ()):
+            self._handlers[name].set_value(value)
+        super().__setattr__(name, value)

@@ -1,0 +1,292 @@
+# elastic.py - training that goes on when ranks of the job are lost or join.
+# SPDX-License-Identifier: Apache-2.0
+"""The ranks of an elastic job meet again when one is lost or when hosts come and go.  A process
+that lives on stays, with all that it has in memory; its rank and the size of the job are new.
+
+    import ringup
+    from ringup import elastic
+
+    ringup.init()
+
+    @elastic.run
+    def train(state):
+        while state.step < 1000:
+            state.weights = improve(state.weights)
+            state.step += 1
+            state.commit()
+
+    train(elastic.ObjectState(weights=start(), step=0))
+
+Two functions are the seam to the program that starts the ranks.  `ringup run` is served by the
+two here; torchrun's own elasticity and Spark can bring others:
+
+    hosts_changed()   asks whether the ranks should meet again
+    meet_again()      leaves the job and joins its next generation
+"""
+
+import functools
+import os
+import queue
+import sys
+import threading
+import time
+
+from . import _c, collectives, errors, job, objects
+
+REMOVED, ADDED = 1, 2  # bits of hosts_changed()
+
+# What a rank sees when another one is gone.  All other errors are the program's own.
+LOST = (errors.PeerLost, errors.NotRunning, errors.Aborted)
+
+
+class HostsChanged(RuntimeError):
+    """Hosts have come or are about to go.  skip_sync: no new rank needs the state."""
+
+    def __init__(self, skip_sync=False):
+        super().__init__("the hosts of the job have changed")
+        self.skip_sync = skip_sync
+
+
+def hosts_changed():
+    """What has changed since this rank joined: 0, or REMOVED | ADDED.  Never blocks."""
+    current = job.current()
+    if current is None or not current.running:
+        return 0
+    ask = getattr(job.lib, "ringup_hosts_changed", None)  # a library that knows no elastic jobs
+    return ask(current.handle) if ask else 0
+
+
+def meet_again():
+    """Leave the job and join its next generation."""
+    job.shutdown()
+    job.init()
+
+
+def is_elastic():
+    """Has a launcher started this process that lets ranks meet again?"""
+    return os.environ.get("RINGUP_ELASTIC", "0") not in ("", "0")
+
+
+class Notifications:
+    """Tells states that hosts have changed.  Nobody sends a message: whoever looks for one asks."""
+
+    def __init__(self, ask=hosts_changed):
+        self._ask, self._listeners, self._lock = ask, set(), threading.Lock()
+        self._told = None  # (the job, its answer) that the listeners know of
+
+    def init(self, *_args, **_kwargs):
+        """Get ready to be asked; the job itself knows where."""
+
+    def register_listener(self, listener):
+        """Tell listener.on_hosts_updated(timestamp, bits) of changes from now on."""
+        self._listeners.add(listener)
+
+    def remove_listener(self, listener):
+        """Tell it no more."""
+        self._listeners.remove(listener)
+
+    def handle_hosts_updated(self, timestamp, bits):
+        """Tell every listener."""
+        for listener in list(self._listeners):
+            listener.on_hosts_updated(timestamp, bits)
+
+    def poll(self):
+        """Ask for changes, and tell the listeners of those that they do not know of."""
+        with self._lock:
+            bits, current = self._ask(), job.current()
+            news = bits > 0 and self._told != (current, bits)
+            if news:
+                self._told = current, bits
+        if news:
+            self.handle_hosts_updated(time.time(), bits)
+
+
+notifications = Notifications()
+
+
+class _Messages(queue.Queue):
+    """The changes that a state has been told of: pairs of a time and bits."""
+
+    def empty(self):
+        """True if there is none, also after asking."""
+        notifications.poll()
+        return super().empty()
+
+
+class State:
+    """What ranks have in common.  Subclasses say how it is saved, restored and synchronized."""
+
+    Interrupt = HostsChanged  # raised when hosts have changed
+
+    def __init__(self, broadcast):
+        """broadcast(object) returns the object of rank 0 on every rank."""
+        self._bcast_object = broadcast
+        self._host_messages = _Messages()
+        self._last_updated_timestamp = 0
+        self._reset_callbacks = []
+
+    def register_reset_callbacks(self, callbacks):
+        """Call these functions, without arguments, each time the ranks have met again and before
+        the state is synchronized.  A rank that has just been started does not call them."""
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self):
+        """The ranks have met again."""
+        # Messages of the last generation are answered by this one.  Times start anew as well: rank
+        # 0 may be a process on another host now, whose clock is behind.
+        self._host_messages, self._last_updated_timestamp = _Messages(), 0
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def on_hosts_updated(self, timestamp, bits):
+        """Note a change; check_host_updates() acts on it."""
+        self._host_messages.put((timestamp, bits))
+
+    def commit(self):
+        """Save the state, then let the ranks meet again if hosts have changed.
+
+        A lost rank costs the others what they did after their last commit.  Saving costs time, so
+        a program may commit every so many steps and call check_host_updates() in the others.
+        """
+        self.save()
+        self.check_host_updates()
+
+    def check_host_updates(self):
+        """Raise Interrupt if hosts have changed; every rank calls it, and all of them or none
+        raise, by what rank 0 knows."""
+        before = last = self._last_updated_timestamp
+        bits = 0
+        while not self._host_messages.empty():
+            timestamp, more = self._host_messages.get()
+            if timestamp > last:
+                last, bits = timestamp, bits | more
+        before, self._last_updated_timestamp, bits = self._bcast_object((before, last, bits))
+        if self._last_updated_timestamp > before:
+            raise self.Interrupt(bits == REMOVED)
+
+    def save(self):
+        """Keep a copy that restore() goes back to."""
+        raise NotImplementedError
+
+    def restore(self):
+        """Undo what has been done since the last save() or sync()."""
+        raise NotImplementedError
+
+    def sync(self):
+        """Give every rank the state of rank 0, and save it."""
+        raise NotImplementedError
+
+    def reset(self):
+        """Adapt to a new rank and size, before the state is synchronized."""
+
+
+class Values:
+    """The part of a State that saves attributes, those that the constructor was given by name.
+
+    A value is kept by reference: replace it rather than change it in place, which restore() cannot
+    undo.
+    """
+
+    def save(self):
+        self._saved_state = {name: getattr(self, name) for name in self._saved_state}
+
+    def restore(self):
+        self._set_attrs()
+
+    def sync(self):
+        # What the attributes are now, not what was saved: after Interrupt the program goes on
+        # from here, and rank 0 may be ahead of its last save().
+        self.save()
+        if self._saved_state:
+            self._saved_state = self._bcast_object(self._saved_state)
+            self._set_attrs()
+
+    def _set_attrs(self):
+        for name, value in self._saved_state.items():
+            setattr(self, name, value)
+
+
+class ObjectState(Values, State):
+    """Values that ranks have in common: ObjectState(weights=w, step=0) has .weights and .step."""
+
+    def __init__(self, broadcast=objects.broadcast, **values):
+        self._saved_state = values
+        self._set_attrs()
+        super().__init__(broadcast)
+
+
+def any_rank(flag):
+    """Is the flag set on any rank?  Every rank asks."""
+    if not job.is_initialized() or job.size() == 1:
+        return flag
+    flags = bytearray([flag])
+    collectives.allreduce(flags, _c.MAX, name="elastic.any")
+    return bool(flags[0])
+
+
+def _is_loss(e):
+    """Is this error, or the library's error behind it, the loss of a rank?"""
+    return isinstance(e, LOST) or isinstance(e.__cause__, LOST)
+
+
+def _meet(meet):
+    """Meet the other ranks; once more when a rank is lost on the way.  The launcher ends a job
+    whose ranks cannot meet, so this ends too."""
+    while True:
+        try:
+            return meet()
+        except Exception as e:
+            if not is_elastic() or not _is_loss(e):
+                raise
+
+
+def _tell(why):
+    """One line, from rank 0, for whoever reads the log of the job."""
+    if job.is_initialized() and job.rank() == 0 and job.size() > 1:
+        print(f"ringup: {why}; the ranks meet again", file=sys.stderr, flush=True)
+
+
+def rerun(train, state, meet=meet_again, failed=LOST, changed=HostsChanged, agree=any_rank,
+          listen=notifications):
+    """Return what train() returns, and call it again each time the ranks had to meet again.
+
+    meet()        leaves the job and joins its next generation
+    failed        a rank is lost: the state goes back to what was saved
+    changed       hosts have changed: the state stays as it is
+    agree(flag)   is the flag set on any rank?
+
+    The state is synchronized before train() is called, but for one case: hosts were removed, and no
+    rank has been started or has restored its state meanwhile.  The ranks agree on that, for
+    one of them may know less than another when it leaves train().
+    """
+    listen.init()
+    listen.register_listener(state)
+    needs_sync = True
+    try:
+        while True:
+            try:
+                if agree(needs_sync):
+                    state.sync()
+                return train()
+            except failed as e:
+                _tell(e)
+                state.restore()
+                needs_sync = True
+            except changed as e:
+                _tell(e)
+                needs_sync = not e.skip_sync
+            _meet(meet)
+            state.on_reset()
+    finally:
+        listen.remove_listener(state)
+
+
+def run(train):
+    """Decorate train(state, ...), the part of a program that all ranks do together, so that it is
+    called again when the ranks had to meet again."""
+    @functools.wraps(train)
+    def wrapper(state, *args, **kwargs):
+        return rerun(lambda: train(state, *args, **kwargs), state)
+
+    return wrapper

@@ -1,0 +1,30 @@
+# objects.py - Python objects between ranks of one job.
+# SPDX-License-Identifier: Apache-2.0
+"""Objects travel pickled: between ranks of one job, which have proved to each other that they
+belong to it and which run the same program.  Nothing here reads what anybody else has sent."""
+
+import pickle
+
+from . import collectives, job
+
+
+def dumps(value):
+    """The bytes of an object; cloudpickle knows the functions and classes of __main__, too."""
+    try:
+        from cloudpickle import dumps as of_cloudpickle
+    except ImportError:
+        return pickle.dumps(value)
+    return of_cloudpickle(value)
+
+
+def broadcast(value, root=0, name="object"):
+    """Return the root's object on every rank; on the root it is the same one."""
+    if job.size() == 1:
+        return value
+    data = bytearray(dumps(value)) if job.rank() == root else None
+    length = bytearray((len(data) if data else 0).to_bytes(8, "little"))
+    collectives.broadcast(length, root, f"{name}.length")
+    if data is None:
+        data = bytearray(int.from_bytes(length, "little"))
+    collectives.broadcast(data, root, name)
+    return value if job.rank() == root else pickle.loads(data)
