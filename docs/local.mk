@@ -28,6 +28,9 @@ dist_example_DATA = \
 	%reldir%/examples/groups.c \
 	%reldir%/examples/route.c \
 	%reldir%/examples/together.c \
+	%reldir%/examples/train_elastic_example.py \
+	%reldir%/examples/train_horovod_example.py \
+	%reldir%/examples/train_timeline_example.py \
 	%reldir%/examples/uneven.c
 EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/HISTORY.md %reldir%/RELIABILITY.md %reldir%/databricks.md %reldir%/horovod.md %reldir%/network.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
 

@@ -514,6 +514,7 @@ PY_TESTS = \
 	%reldir%/py/test_digits.py \
 	%reldir%/py/test_gpu.py \
 	%reldir%/py/test_elastic.py \
+	%reldir%/py/test_examples.py \
 	%reldir%/py/test_header.py \
 	%reldir%/py/test_install.py \
 	%reldir%/py/test_jobs.py \

@@ -171,6 +171,16 @@ def test_a_meeting_that_cannot_succeed_is_not_repeated(hosts, monkeypatch, kind,
     assert state.done == ["sync", "train", "restore", "meet"]
 
 
+def test_a_process_without_a_place_in_the_job_ends(hosts, monkeypatch, capsys):
+    """Its host was taken away, or the training has ended meanwhile."""
+    monkeypatch.setenv("RINGUP_ELASTIC", "1")
+    state = Recorded()
+    with pytest.raises(SystemExit) as e:
+        train_with(state, HostsUpdatedInterrupt(), meet=fails_to_meet(errors.NotRunning, 1))
+    assert e.value.code == 0 and "this process ends: rank 2" in capsys.readouterr().err
+    assert state.done == ["sync", "train", "meet"] and not elastic.notifications._listeners
+
+
 @pytest.mark.parametrize("bits, skip", [(elastic.REMOVED, True), (elastic.ADDED, False),
                                         (elastic.REMOVED | elastic.ADDED, False)])
 def test_hosts_that_change_interrupt_the_next_commit(hosts, bits, skip):

@@ -225,19 +225,20 @@ def any_rank(flag):
     return bool(flags[0])
 
 
-def _is_loss(e):
-    """Is this error, or the library's error behind it, the loss of a rank?"""
-    return isinstance(e, LOST) or isinstance(e.__cause__, LOST)
-
-
 def _meet(meet):
     """Meet the other ranks; once more when a rank is lost on the way.  The launcher ends a job
-    whose ranks cannot meet, so this ends too."""
+    whose ranks cannot meet, so this ends too.  A process that the job has no use for ends here."""
     while True:
         try:
             return meet()
         except Exception as e:
-            if not is_elastic() or not _is_loss(e):
+            why = e.__cause__ if isinstance(e.__cause__, errors.RingupError) else e
+            if not is_elastic():
+                raise
+            if isinstance(why, errors.NotRunning):
+                print(f"ringup: this process ends: {why}", file=sys.stderr, flush=True)
+                raise SystemExit(0) from e
+            if not isinstance(why, (errors.PeerLost, errors.Aborted)):
                 raise
 
 
