@@ -70,3 +70,21 @@ texts() {
     done < <(grep -oE '\]\([^)]+\)' "$f" | sed 's/^](//; s/)$//' | grep -vE '^(https?:|#|mailto:)')
   done
 }
+
+# Behind a block of commands stands <!-- TEST: WORD... -->: the words are in the block and in the test.
+@test "each command of the migration guide has a test" {
+  local line block='' blocks=0 named words w
+  while IFS= read -r line; do
+    if [[ $line == '    '* ]]; then
+      block+=$line$'\n'
+    elif [[ -n $block ]]; then
+      [[ $line =~ ^'<!-- '([^:]+)': '(.+)' -->'$ ]] || { echo "no test is named behind: $block"; return 1; }
+      named=${BASH_REMATCH[1]} words=${BASH_REMATCH[2]}
+      for w in $words; do
+        [[ $block == *"$w"* ]] && grep -qF -e "${w%% *}" "$src/$named" || { echo "$named: $w"; return 1; }
+      done
+      block='' blocks=$((blocks + 1))
+    fi
+  done <"$src/docs/migration.md"
+  ((blocks > 3))
+}
