@@ -242,13 +242,18 @@ def test_rank_0_decides_for_all():
 
 def test_messages_add_up_and_old_ones_do_not_count():
     state = common.State(bcast_object=lambda x: x, get_rank=lambda: 0)
-    state.on_hosts_updated(1, common.HostUpdateResult.removed)
-    state.on_hosts_updated(2, common.HostUpdateResult.added)
+    state.on_hosts_updated(1, common.HostUpdateResult.added)
+    state.on_hosts_updated(2, common.HostUpdateResult.removed)
     with pytest.raises(HostsUpdatedInterrupt) as e:
         state.check_host_updates()
     assert not e.value.skip_sync
     state.on_hosts_updated(2, common.HostUpdateResult.added)
     state.check_host_updates()
+    state.on_hosts_updated(4, common.HostUpdateResult.removed)
+    state.on_hosts_updated(3, common.HostUpdateResult.added)
+    with pytest.raises(HostsUpdatedInterrupt) as e:
+        state.check_host_updates()
+    assert e.value.skip_sync
 
 
 def test_a_new_generation_forgets_messages_and_times():
