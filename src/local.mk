@@ -174,6 +174,7 @@ NET_SOURCES = \
 	%reldir%/base/stats.c %reldir%/base/stats.h \
 	%reldir%/base/patch.c %reldir%/base/patch.h \
 	%reldir%/base/xml.c %reldir%/base/xml.h \
+	%reldir%/base/yaml.c %reldir%/base/yaml.h \
 	%reldir%/host/linkwatch.c %reldir%/host/linkwatch.h \
 	%reldir%/host/netconf.c %reldir%/host/netconf.h \
 	%reldir%/host/netnames.c %reldir%/host/netnames.def %reldir%/host/netnames.h \

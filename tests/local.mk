@@ -34,6 +34,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_pairs \
 	%reldir%/unit/test_verdict \
 	%reldir%/unit/test_xml \
+	%reldir%/unit/test_yaml \
 	%reldir%/unit/test_jobdir \
 	%reldir%/unit/test_loops \
 	%reldir%/unit/test_file \
@@ -196,6 +197,8 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_talk \
 	%reldir%/fuzz/replay_timeline \
 	%reldir%/fuzz/replay_tree
+	%reldir%/fuzz/replay_tree \
+	%reldir%/fuzz/replay_yaml
 check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_card_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_card.c
 %canon_reldir%_fuzz_replay_hear_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hear.c
@@ -226,6 +229,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_stamp_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_stamp.c
 %canon_reldir%_fuzz_replay_timeline_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_timeline.c
 %canon_reldir%_fuzz_replay_tree_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_tree.c
+%canon_reldir%_fuzz_replay_yaml_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_yaml.c
 TESTS += $(FUZZ_TESTS)
 EXTRA_DIST += %reldir%/fuzz/search %reldir%/fuzz/search.bats %reldir%/fuzz/seeds
 
