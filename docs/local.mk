@@ -1,5 +1,6 @@
 # docs/local.mk - the manual; mdoc(7) by hand, installed as is.
 dist_man_MANS += \
+	%reldir%/man/horovodrun.1 \
 	%reldir%/man/ringup.1 \
 	%reldir%/man/ringup-bench.1 \
 	%reldir%/man/ringup-cache.1 \
@@ -50,11 +51,12 @@ map:
 # Found by the bash-completion package under the command's name.
 bashcompletiondir = $(datadir)/bash-completion/completions
 install-data-local: install-completion
-install-completion: $(srcdir)/completion/ringup.bash
+install-completion: $(srcdir)/completion/ringup.bash $(srcdir)/completion/horovodrun.bash
 	$(MKDIR_P) '$(DESTDIR)$(bashcompletiondir)'
 	$(INSTALL_DATA) $(srcdir)/completion/ringup.bash '$(DESTDIR)$(bashcompletiondir)/ringup'
+	$(INSTALL_DATA) $(srcdir)/completion/horovodrun.bash '$(DESTDIR)$(bashcompletiondir)/horovodrun'
 uninstall-local: uninstall-completion
 uninstall-completion:
-	rm -f '$(DESTDIR)$(bashcompletiondir)/ringup'
-EXTRA_DIST += completion/ringup.bash
+	rm -f '$(DESTDIR)$(bashcompletiondir)/ringup' '$(DESTDIR)$(bashcompletiondir)/horovodrun'
+EXTRA_DIST += completion/ringup.bash completion/horovodrun.bash
 .PHONY: install-completion uninstall-completion

@@ -391,6 +391,8 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_timeline.c \
 	%reldir%/cli/cmd_timeline_merge.c \
 	%reldir%/cli/cmds.c \
+	%reldir%/cli/hvdbuild.c %reldir%/cli/hvdbuild.h \
+	%reldir%/cli/hvdopts.c %reldir%/cli/hvdopts.def %reldir%/cli/hvdopts.h \
 	%reldir%/cli/matrix.c %reldir%/cli/matrix.h \
 	%reldir%/cli/opt.c %reldir%/cli/opt.h \
 	%reldir%/cli/out.c %reldir%/cli/out.h \
@@ -441,5 +443,9 @@ ringup_mpi_mpich_la_LDFLAGS    = $(MPI_MODULE_LDFLAGS)
 bin_PROGRAMS += ringup
 ringup_SOURCES = %reldir%/cli/main.c
 ringup_LDADD = $(COMMAND_LIBS) $(CORE_LIBS)
+# Horovod's launcher, for those who type its name.
+bin_PROGRAMS += horovodrun
+horovodrun_SOURCES = %reldir%/cli/horovodrun.c
+horovodrun_LDADD = $(COMMAND_LIBS) $(CORE_LIBS)
 
 EXTRA_DIST += %reldir%/layers %reldir%/libringup.map

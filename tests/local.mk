@@ -391,6 +391,7 @@ BATS_TESTS = \
 	%reldir%/cli/doctor.bats \
 	%reldir%/cli/env.bats \
 	%reldir%/cli/hello.bats \
+	%reldir%/cli/horovodrun.bats \
 	%reldir%/cli/help.bats \
 	%reldir%/cli/job.bats \
 	%reldir%/cli/man.bats \
@@ -580,9 +581,9 @@ EXTRA_DIST += %reldir%/lib/affected.awk %reldir%/lib/affected.bash %reldir%/lib/
 EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/nodes.bash %reldir%/lib/scenes.bash %reldir%/lib/space.bash
 EXTRA_DIST += %reldir%/lib/await.bash %reldir%/lib/bench.bash %reldir%/lib/mpi.bash
 EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
-$(BATS_TESTS:.bats=.log): ringup $(TEST_TOOLS) $(check_LTLIBRARIES)
+$(BATS_TESTS:.bats=.log): ringup horovodrun $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
-$(PY_TESTS:.py=.log): ringup libringup.la
+$(PY_TESTS:.py=.log): ringup horovodrun libringup.la
 
 REBUILD_TESTS = %reldir%/cli/rebuild-torch.bats
 UPGRADE_TESTS = %reldir%/cli/rebuild-upgrade.bats

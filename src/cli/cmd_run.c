@@ -13,12 +13,13 @@
 #include "launch/cluster.h"
 #include "launch/crew.h"
 #include "launch/hostlist.h"
+#include "launch/output.h"
 #include "launch/rankenv.h"
 #include "ringup.h"
 
 enum { MOST_RANKS = 65536 };
 
-static int ranks = INT_MIN, timeout_s, grace_s = 5, bare;
+static int ranks = INT_MIN, timeout_s, grace_s = 5, bare, tagged, timed;
 static const char *output_dir;
 static struct opt_list exports;
 static const char *timeline;
@@ -67,6 +68,10 @@ static const struct opt opts[] = {
 	  "record a timeline; %r in the name: one of every rank" },
 	{ OPT_FLAG, 0, "timeline-mark-cycles", NULL, &mark_cycles,
 	  "also mark in it where batches begin" },
+	{ OPT_FLAG, 0, "tag-output", NULL, &tagged,
+	  "\"[RANK]<stdout>:\" in front instead, as horovodrun" },
+	{ OPT_FLAG, 0, "timestamp-output", NULL, &timed,
+	  "the time in front of each line, too" },
 	{ 0 },
 };
 
@@ -205,6 +210,9 @@ static int check(struct err *e)
 	if (mark_cycles && !timeline && !*cmd_conf()->timeline)
 		return cmd_misuse(e, "--timeline-mark-cycles: where? --timeline-filename FILE "
 				     "says it");
+	if (bare && (tagged || timed))
+		return cmd_misuse(e, "--no-prefix leaves no room for --%s",
+				  tagged ? "tag-output" : "timestamp-output");
 	if (output_dir && !*output_dir)
 		return cmd_misuse(e, "--output-dir needs a directory");
 	return 0;
@@ -258,6 +266,12 @@ static int read_hosts(struct hostlist *l, struct err *e)
 
 /* -- run ---------------------------------------------------------------------- */
 
+/* What stands in front of each line. */
+static unsigned output_form(void)
+{
+	return bare ? 0 : (tagged ? OUTPUT_TAG : OUTPUT_RANK) | (timed ? OUTPUT_TIME : 0);
+}
+
 static int run_here(char **argv, char *const *extra, struct err *e)
 {
 	struct crew j = {
@@ -266,7 +280,7 @@ static int run_here(char **argv, char *const *extra, struct err *e)
 		.extra = extra,
 		.name = cmd_conf()->job,
 		.output_dir = output_dir,
-		.prefix = !bare,
+		.prefix = output_form(),
 		.timeout_ms = timeout_s * 1000ll,
 		.grace_ms = grace_s * 1000ll,
 	};
@@ -305,7 +319,7 @@ static int run_cluster(const struct hostlist *l, const struct conf *conf, char *
 		.extra = extra,
 		.name = conf->job,
 		.output_dir = output_dir,
-		.prefix = !bare,
+		.prefix = output_form(),
 		.timeout_ms = timeout_s * 1000ll,
 		.grace_ms = grace_s * 1000ll,
 	};

@@ -961,7 +961,7 @@ static int prepare(struct cluster *c, struct err *e)
 	if (!rc)
 		rc = take_signals(c, e);
 	if (!rc)
-		rc = output_open(&c->output, 0, j->prefix, j->output_dir, e);
+		rc = output_open(&c->output, j->size, j->prefix, j->output_dir, e);
 	if (!rc)
 		rc = open_meeting(c, e);
 	if (!rc)

@@ -15,7 +15,7 @@ struct crew {
 	char *const *extra;     /* "VAR=VALUE" for all ranks; NULL-terminated     */
 	const char *name;       /* in front of the job's mark; NULL or "" for "run"     */
 	const char *output_dir; /* or NULL                                        */
-	bool prefix;            /* "[RANK] " in front of each line                */
+	unsigned prefix;        /* OUTPUT_RANK and so on: in front of each line   */
 	int64_t timeout_ms;     /* end the job after this; 0: never               */
 	int64_t grace_ms;       /* between SIGTERM and SIGKILL                    */
 };

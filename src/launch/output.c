@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/conf.h"
@@ -45,7 +46,8 @@ struct stream {
 
 struct output {
 	int size;
-	bool prefix;
+	unsigned prefix; /* of OUTPUT_* */
+	int digits;      /* of a rank in the name of a folder */
 	char dir[PATH_MAX];
 	struct sink sinks[2];
 	struct stream *streams; /* 2 * size: rank 0's stdout, its stderr, rank 1's... */
@@ -122,20 +124,42 @@ static bool is_same_place(int a, int b)
 
 /* -- streams -------------------------------------------------------------- */
 
+/* As asctime() has it: "Thu Nov 26 17:00:00 2026". */
+static void put_time(const struct output *o, const struct stream *s)
+{
+	const char *space = o->prefix & OUTPUT_TAG ? "" : " ";
+	time_t now = time(NULL);
+	struct tm t;
+	char text[64];
+	size_t n;
+
+	if (!localtime_r(&now, &t))
+		return;
+	n = strftime(text, sizeof(text), "%a %b %e %H:%M:%S %Y", &t);
+	sink_put(s->sink, text, n);
+	sink_put(s->sink, space, strlen(space));
+}
+
 static void put_prefix(const struct output *o, const struct stream *s)
 {
-	char text[48], who[16] = "new";
+	bool is_stderr = (s - o->streams) % 2;
+	const char *behind = !(o->prefix & OUTPUT_TAG) ? " "
+			     : is_stderr               ? "<stderr>:"
+						       : "<stdout>:";
+	char text[64], number[16] = "new";
 	int n;
 
 	if (!o->prefix)
 		return;
 	if (s->rank >= 0)
-		snprintf(who, sizeof(who), "%d", s->rank);
+		snprintf(number, sizeof(number), "%d", s->rank);
+	if (o->prefix & OUTPUT_TIME)
+		put_time(o, s);
 	if (s->sink->has_colour)
-		n = snprintf(text, sizeof(text), "\033[%dm[%s]\033[0m ",
-			     31 + (s->rank < 0 ? 0 : s->rank) % 6, who);
+		n = snprintf(text, sizeof(text), "\033[%dm[%s]\033[0m%s",
+			     31 + (s->rank < 0 ? 0 : s->rank) % 6, number, behind);
 	else
-		n = snprintf(text, sizeof(text), "[%s] ", who);
+		n = snprintf(text, sizeof(text), "[%s]%s", number, behind);
 	sink_put(s->sink, text, (size_t)n);
 }
 
@@ -244,11 +268,13 @@ static bool pull(struct output *o, struct stream *s)
 
 /* -- files ---------------------------------------------------------------- */
 
-static int open_file(struct stream *s, const char *dir, const char *name, struct err *e)
+static int open_file(struct stream *s, const char *dir, int digits, const char *name,
+		     struct err *e)
 {
 	char path[PATH_MAX];
 
-	if (snprintf(path, sizeof(path), "%s/rank.%d", dir, s->number) >= (int)sizeof(path) - 8)
+	if (snprintf(path, sizeof(path), "%s/rank.%0*d", dir, digits, s->number) >=
+	    (int)sizeof(path) - 8)
 		return fail(e, RINGUP_EINVAL, "%.80s...: path too long", dir);
 	if (mkdir(path, 0777) && errno != EEXIST)
 		return fail_os(e, "%s", path);
@@ -297,11 +323,11 @@ static int streams_add(struct output *o, int size, struct err *e)
 	i = 2 * o->size;
 	o->size = size > o->size ? size : o->size;
 	for (; *o->dir && !rc && i < 2 * size; i++)
-		rc = open_file(&more[i], o->dir, i % 2 ? "/stderr" : "/stdout", e);
+		rc = open_file(&more[i], o->dir, o->digits, i % 2 ? "/stderr" : "/stdout", e);
 	return rc;
 }
 
-int output_open(struct output **op, int size, bool prefix, const char *dir, struct err *e)
+int output_open(struct output **op, int size, unsigned prefix, const char *dir, struct err *e)
 {
 	struct output *o = calloc(1, sizeof(*o));
 	int rc = 0;
@@ -309,6 +335,7 @@ int output_open(struct output **op, int size, bool prefix, const char *dir, stru
 	if (!o)
 		return fail(e, RINGUP_ENOMEM, "no memory for the output of %d ranks", size);
 	o->prefix = prefix;
+	o->digits = prefix & OUTPUT_TAG && size ? snprintf(NULL, 0, "%d", size - 1) : 1;
 	sink_open(&o->sinks[0], STDOUT_FILENO);
 	sink_open(&o->sinks[1], STDERR_FILENO);
 	if (dir) {

@@ -12,6 +12,13 @@ struct pollfd;
 /* Longer lines are shown in pieces of this size. */
 enum { OUTPUT_LINE_BYTES = 65536 };
 
+/* What stands in front of each line; 0 for nothing. */
+enum {
+	OUTPUT_RANK = 1, /* "[RANK] "                                             */
+	OUTPUT_TAG = 2,  /* "[RANK]<stdout>:" or "[RANK]<stderr>:", as horovodrun */
+	OUTPUT_TIME = 4, /* with one of these: the time in front of it            */
+};
+
 /*
  * Each rank has a pipe for stdout and one for stderr.  Whole lines of them are
  * passed on to the launcher's own stdout and stderr, and all bytes, as they
@@ -24,11 +31,12 @@ struct output;
 /*
  * output_open - for @size ranks.
  *
- * @prefix: put "[RANK] " in front of each line, in colour on a terminal; a last
- * line without an end gets one.  Without it every byte is passed on unchanged.
- * @dir: also write dir/rank.N/stdout and dir/rank.N/stderr; NULL for not.
+ * @prefix: of OUTPUT_*; the rank is in colour on a terminal, and a last line without an
+ * end gets one.  With 0 every byte is passed on unchanged.
+ * @dir: also write dir/rank.N/stdout and dir/rank.N/stderr; NULL for not.  With OUTPUT_TAG
+ * the numbers have leading zeros, so that they sort.
  */
-int output_open(struct output **op, int size, bool prefix, const char *dir, struct err *e);
+int output_open(struct output **op, int size, unsigned prefix, const char *dir, struct err *e);
 
 /* output_pipes - the descriptors for rank @rank to write to; output_started()
  * closes them here. */

@@ -13,14 +13,17 @@ static int ranks, quiet, verbose;
 static const char *dir;
 static uint64_t bytes;
 static struct opt_list vars;
+static const char *range[2];
 
 static const struct opt opts[] = {
+	{ OPT_HEAD, 0, "", NULL, NULL, "how many" },
 	{ OPT_INT, 'n', "np", "N", &ranks, "number of ranks" },
 	{ OPT_FLAG, 'q', "quiet", NULL, &quiet, "say little" },
 	{ OPT_FLAG, 'v', "verbose", NULL, &verbose, "say much" },
 	{ OPT_STR, 'o', "output-dir", "DIR", &dir, "write there" },
 	{ OPT_SIZE, 0, "bytes", "SIZE", &bytes, "how much" },
 	{ OPT_LIST, 'x', "export", "VAR", &vars, "pass a variable on" },
+	{ OPT_PAIR, 0, "range", "MIN MAX", range, "from here to there" },
 	{ 0 },
 };
 
@@ -41,6 +44,7 @@ static int parse_as(bool runs, const char *line)
 	dir = NULL;
 	bytes = 0;
 	vars.count = 0;
+	range[0] = range[1] = NULL;
 	e = (struct err){ 0 };
 	snprintf(text, sizeof(text), "%s", line);
 	for (p = strtok(text, " "); p; p = strtok(NULL, " "))
@@ -68,8 +72,22 @@ static bool leaves(const char *line, const char *left)
 	return !strcmp(text, left);
 }
 
+static void check_pairs(void)
+{
+	ok(!parse("--range 1 -2 x") && !strcmp(range[0], "1") && !strcmp(range[1], "-2") &&
+		   !strcmp(argv[rest], "x"),
+	   "an option can have two words");
+	ok(parse("--range 1") == RINGUP_EINVAL && strstr(e.text, "two words, MIN MAX"),
+	   "both of them");
+	ok(parse("--range=1 2") == RINGUP_EINVAL && parse("--range") == RINGUP_EINVAL,
+	   "none behind =");
+	ok(parse("--=x") == RINGUP_EINVAL && strstr(e.text, "unknown option"),
+	   "a heading is no option");
+}
+
 int main(void)
 {
+	check_pairs();
 	static const char *const four[] = { "x -n 4",   "x -n4",    "x -np 4", "x -np=4",
 					    "x --np 4", "x --np=4", "x -qn4" };
 	char *usage = NULL;

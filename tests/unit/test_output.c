@@ -137,6 +137,50 @@ static void files(void)
 	close(out);
 }
 
+/* As horovodrun has it: tags, the time, numbers that sort. */
+static void tags(void)
+{
+	int out = make_file("out"), one = -1, two = -1, good;
+	struct output *o = NULL;
+	struct err e = { 0 };
+	const char *text;
+	char dir[256];
+	int i;
+
+	snprintf(dir, sizeof(dir), "%s/t", base);
+	redirect(out, out);
+	good = !output_open(&o, 11, OUTPUT_TAG, dir, &e) &&
+	       !output_pipes(o, 10, &one, &two, &e) && put(one, "x") && put(two, "y\n");
+	output_move(o);
+	output_finish(o);
+	output_move(o);
+	output_close(o);
+	good = good && !output_open(&o, 1, OUTPUT_TAG | OUTPUT_TIME, NULL, &e) &&
+	       !output_pipes(o, 0, &one, &two, &e) && put(one, "z\n") && put(two, "");
+	output_move(o);
+	output_finish(o);
+	output_move(o);
+	output_close(o);
+	restore();
+	text = contents("out");
+	ok(good && strstr(text, "[10]<stdout>:x\n") && strstr(text, "[10]<stderr>:y\n"),
+	   "tags tell rank and stream");
+	text = strstr(text, "[0]<stdout>:z\n");
+	ok(text && text[-1] >= '0' && text[-1] <= '9', "the time stands in front of them");
+	ok(!strcmp(contents("t/rank.10/stdout"), "x") &&
+		   !strcmp(contents("t/rank.00/stdout"), ""),
+	   "folders have numbers of equal length");
+	for (i = 0; i < 11; i++) {
+		snprintf(dir, sizeof(dir), "t/rank.%02d/stdout", i);
+		contents(dir);
+		snprintf(dir, sizeof(dir), "t/rank.%02d/stderr", i);
+		contents(dir);
+		snprintf(dir, sizeof(dir), "%s/t/rank.%02d", base, i);
+		rmdir(dir);
+	}
+	close(out);
+}
+
 /* A line without an end must not grow for ever, nor one rank stop another. */
 static void long_lines(void)
 {
@@ -221,7 +265,7 @@ static void no_reader(void)
 
 int main(void)
 {
-	static const char *const dirs[] = { "a/b/rank.0", "a/b", "a", "" };
+	static const char *const dirs[] = { "a/b/rank.0", "a/b", "a", "t", "" };
 	char path[256];
 	size_t i;
 
@@ -233,6 +277,7 @@ int main(void)
 	lines();
 	unchanged();
 	files();
+	tags();
 	long_lines();
 	slow_reader();
 	no_reader();

@@ -1,0 +1,644 @@
+/* horovodrun.c - the program `horovodrun`: upstream's command line, `ringup run` behind it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/horovod.h"
+#include "base/proc.h"
+#include "base/shell.h"
+#include "cli/cmd.h"
+#include "cli/hvdbuild.h"
+#include "cli/hvdopts.h"
+#include "cli/out.h"
+#include "ringup.h"
+
+enum { MPIRUN_ASK_MS = 10000 };
+
+/* The command that starts the ranks, and what they are told by their environment. */
+struct plan_words {
+	char **word; /* NULL-terminated */
+	size_t count, room;
+	char *name[HVDOPTS + 8], *value[HVDOPTS + 8]; /* variables to set */
+	int variables;
+	bool failed; /* no memory */
+};
+
+static int misuse(const struct err *e)
+{
+	out_note("horovodrun: %s\n", e->text);
+	out_note("try: horovodrun --help\n");
+	return CMD_USAGE;
+}
+
+static int failed(const struct err *e)
+{
+	out_note("horovodrun: %s\n", e->text);
+	return CMD_FAIL;
+}
+
+static void usage(FILE *f)
+{
+	fputs("usage: horovodrun -np N [OPTION]... [--] COMMAND [ARGUMENT]...\n"
+	      "start a program as the ranks of a job, as Horovod's launcher does\n\n",
+	      f);
+	hvdopts_usage(f);
+	fputs("\nexamples:\n"
+	      "  horovodrun -np 4 python train.py\n"
+	      "  horovodrun -np 8 -H a.example:4,b.example:4 python train.py\n"
+	      "  horovodrun --check-build\n"
+	      "\nexit status: that of the first rank that failed, else 0; 2 wrong usage, 3 "
+	      "failure\n"
+	      "manual:      man horovodrun, man ringup-run\n",
+	      f);
+}
+
+/* -- words and variables -------------------------------------------------- */
+
+static void word_add(struct plan_words *w, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+static void word_add(struct plan_words *w, const char *fmt, ...)
+{
+	char *word = NULL, **more;
+	va_list ap;
+
+	if (w->count + 2 > w->room) {
+		more = realloc(w->word, sizeof(*more) * (w->room * 2 + 64));
+		if (!more) {
+			w->failed = true;
+			return;
+		}
+		w->word = more;
+		w->room = w->room * 2 + 64;
+	}
+	va_start(ap, fmt);
+	if (vasprintf(&word, fmt, ap) < 0)
+		word = NULL;
+	va_end(ap);
+	w->failed |= !word;
+	if (word)
+		w->word[w->count++] = word;
+	w->word[w->count] = NULL;
+}
+
+static void variable_add(struct plan_words *w, const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static void variable_add(struct plan_words *w, const char *name, const char *fmt, ...)
+{
+	char *value = NULL, *copy = strdup(name);
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&value, fmt, ap) < 0)
+		value = NULL;
+	va_end(ap);
+	if (!value || !copy) {
+		w->failed = true;
+		free(value);
+		free(copy);
+		return;
+	}
+	w->name[w->variables] = copy;
+	w->value[w->variables++] = value;
+}
+
+static void words_free(struct plan_words *w)
+{
+	size_t i;
+	int k;
+
+	for (i = 0; i < w->count; i++)
+		free(w->word[i]);
+	free(w->word);
+	for (k = 0; k < w->variables; k++) {
+		free(w->name[k]);
+		free(w->value[k]);
+	}
+}
+
+/* The value as the variable wants it; upstream counts in MiB, and asks the opposite. */
+static void value_add(struct plan_words *w, const struct hvdopts *o, enum hvdopt i)
+{
+	const char *name = hvdopt_rows[i].variable, *value = o->value[i];
+
+	if (i == HVD_fusion_threshold_mb)
+		variable_add(w, name, "%lld", strtoll(value, NULL, 10) * 1024 * 1024);
+	else if (i == HVD_log_with_timestamp)
+		variable_add(w, name, "%d", *value == '0');
+	else
+		variable_add(w, name, "%s", value);
+}
+
+/* What belongs to autotuning or to the timeline is told only where there is one. */
+static bool is_told(const struct hvdopts *o, enum hvdopt i)
+{
+	if (!o->value[i] || !*hvdopt_rows[i].variable)
+		return false;
+	if (i >= HVD_autotune && i <= HVD_autotune_gaussian_process_noise)
+		return o->value[HVD_autotune] && *o->value[HVD_autotune] == '1';
+	if (i == HVD_timeline_mark_cycles)
+		return o->value[HVD_timeline_filename];
+	return true;
+}
+
+static void variables_add(struct plan_words *w, const struct hvdopts *o)
+{
+	int i;
+
+	for (i = 0; i < HVDOPTS; i++)
+		if (is_told(o, (enum hvdopt)i))
+			value_add(w, o, (enum hvdopt)i);
+	if (o->tcp)
+		variable_add(w, "NCCL_IB_DISABLE", "1");
+	if (!o->nics)
+		return;
+	/* NCCL takes several; between hosts ringup itself uses one. */
+	variable_add(w, "HOROVOD_GLOO_IFACE", "%.*s", (int)strcspn(o->nics, ","), o->nics);
+	variable_add(w, "NCCL_SOCKET_IFNAME", "%s", o->nics);
+}
+
+/* -- what is not needed --------------------------------------------------- */
+
+/* Why @i does nothing here, or NULL. */
+static const char *needless(const struct hvdopts *o, enum hvdopt i)
+{
+	const char *variable = hvdopt_rows[i].variable;
+	const struct horovod *h;
+
+	if (!o->value[i] || !*variable)
+		return NULL;
+	h = horovod_find(variable, strlen(variable));
+	if (!h || (h->fate != HOROVOD_MOOT && h->fate != HOROVOD_UNMET))
+		return NULL;
+	/* "--no-torus-allreduce" refuses what there is not. */
+	return hvdopt_rows[i].kind == HVD_BOOL && *o->value[i] == '0' ? NULL : h->meaning;
+}
+
+static void note_one(const char *what, const char *why)
+{
+	out_note("horovodrun: %s: %s\n", what, why);
+}
+
+/* One line for each reason, with all that it is the reason of. */
+static void notes_print(const struct hvdopts *o)
+{
+	bool is_done[HVDOPTS] = { false };
+	char where[HVDOPTS_SAY], list[1024];
+	size_t n;
+	int i, k;
+
+	for (i = 0; i < HVDOPTS; i++) {
+		const char *why = needless(o, (enum hvdopt)i), *other;
+
+		if (!why || is_done[i])
+			continue;
+		for (n = 0, k = i; k < HVDOPTS; k++) {
+			other = needless(o, (enum hvdopt)k);
+			if (!other || strcmp(other, why) || n > sizeof(list) - HVDOPTS_SAY - 4)
+				continue;
+			is_done[k] = true;
+			n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "",
+					      hvdopts_say(o, (enum hvdopt)k, where));
+		}
+		note_one(list, why);
+	}
+	if (o->disable_cache)
+		note_one("--disable-cache", "nothing is remembered from one run to the next");
+	if (!o->mpi && !o->jsrun && o->value[HVD_mpi_args])
+		note_one("--mpi-args", "for --mpi and --jsrun; ringup itself starts the ranks");
+	if (!o->mpi && !o->jsrun && o->value[HVD_binding_args])
+		note_one("--binding-args",
+			 "for --mpi and --jsrun; ringup itself starts the ranks");
+}
+
+/* -- ringup run ----------------------------------------------------------- */
+
+static bool is_elastic(const struct hvdopts *o)
+{
+	return o->value[HVD_host_discovery_script] || o->value[HVD_min_num_proc];
+}
+
+/* Is @name, @len bytes long, a name of this host that needs no resolver? */
+static bool is_here(const char *name, size_t len)
+{
+	char host[HOST_NAME_MAX + 1] = "";
+
+	if (gethostname(host, sizeof(host) - 1))
+		*host = 0;
+	return (len == 9 && !memcmp(name, "localhost", 9)) ||
+	       (len > 4 && !memcmp(name, "127.", 4) && strspn(name, "0123456789.") >= len) ||
+	       (*host && strlen(host) == len && !memcmp(name, host, len));
+}
+
+/*
+ * Are all hosts of "HOST:N,HOST:N" this one?  *@slots becomes how many ranks they have room
+ * for; what is not of this form is for `ringup run` to refuse.
+ */
+static bool is_all_here(const char *hosts, long *slots)
+{
+	const char *p = hosts, *colon;
+	char *end;
+	long n;
+
+	for (*slots = 0; *p; p = *end == ',' ? end + 1 : end) {
+		colon = strchr(p, ':');
+		if (!colon || !is_here(p, (size_t)(colon - p)))
+			return false;
+		n = strtol(colon + 1, &end, 10);
+		if (end == colon + 1 || n < 1 || n > INT_MAX || (*end && *end != ','))
+			return false;
+		*slots += n;
+	}
+	return *slots > 0;
+}
+
+/* An option of `ringup run` for a value, if there is one. */
+static void option_add(struct plan_words *w, const struct hvdopts *o, enum hvdopt i,
+		       const char *option)
+{
+	if (o->value[i])
+		word_add(w, "--%s=%s", option, o->value[i]);
+}
+
+static int hosts_add(struct plan_words *w, const struct hvdopts *o, struct err *e)
+{
+	long slots, np = strtol(o->value[HVD_num_proc], NULL, 10);
+
+	if (o->value[HVD_hosts] && !is_elastic(o) && is_all_here(o->value[HVD_hosts], &slots)) {
+		if (np > slots)
+			return fail(e, RINGUP_EINVAL,
+				    "Requested more processes (%ld) than there are available "
+				    "slots (%ld): raise the numbers in -H %.120s",
+				    np, slots, o->value[HVD_hosts]);
+		return 0;
+	}
+	option_add(w, o, HVD_hosts, "hosts");
+	option_add(w, o, HVD_hostfile, "hostfile");
+	if (o->value[HVD_hosts] || o->value[HVD_hostfile] || is_elastic(o)) {
+		option_add(w, o, HVD_ssh_port, "ssh-port");
+		option_add(w, o, HVD_ssh_identity_file, "ssh-identity-file");
+	}
+	return 0;
+}
+
+static void elastic_add(struct plan_words *w, const struct hvdopts *o)
+{
+	option_add(w, o, HVD_min_num_proc, "min-np");
+	option_add(w, o, HVD_max_num_proc, "max-np");
+	option_add(w, o, HVD_host_discovery_script, "host-discovery-script");
+	option_add(w, o, HVD_slots, "slots-per-host");
+	option_add(w, o, HVD_elastic_timeout, "elastic-timeout");
+	option_add(w, o, HVD_reset_limit, "reset-limit");
+	if (o->cooldown[0])
+		word_add(w, "--blacklist-cooldown-range=%s,%s", o->cooldown[0], o->cooldown[1]);
+}
+
+static void command_add(struct plan_words *w, const struct hvdopts *o)
+{
+	char **p;
+
+	for (p = o->command; *p; p++)
+		word_add(w, "%s", *p);
+}
+
+static int run_plan(struct plan_words *w, const struct hvdopts *o, struct err *e)
+{
+	int rc;
+
+	word_add(w, "ringup");
+	word_add(w, "run");
+	word_add(w, "-np");
+	word_add(w, "%s", o->value[HVD_num_proc]);
+	rc = hosts_add(w, o, e);
+	if (is_elastic(o))
+		elastic_add(w, o);
+	if (o->value[HVD_output_filename])
+		word_add(w, "--output-dir=%s", o->value[HVD_output_filename]);
+	word_add(w, "--tag-output");
+	if (o->timestamps)
+		word_add(w, "--timestamp-output");
+	word_add(w, "--");
+	command_add(w, o);
+	return rc;
+}
+
+/* -- mpirun and jsrun ----------------------------------------------------- */
+
+static bool is_in_path(const char *program)
+{
+	const char *p = conf_env("PATH");
+	char path[PATH_MAX];
+
+	for (; p && *p; p += strcspn(p, ":") + !!strchr(p, ':')) {
+		snprintf(path, sizeof(path), "%.*s/%s", (int)strcspn(p, ":"), p, program);
+		if (!access(path, X_OK))
+			return true;
+	}
+	return false;
+}
+
+/* Is mpirun Open MPI's, or one of its kin, rather than MPICH's? */
+static bool is_openmpi(void)
+{
+	char *argv[] = { (char[]){ "mpirun" }, (char[]){ "--version" }, NULL };
+	struct err none;
+	char *text = NULL;
+	bool is = true;
+	int status;
+
+	if (!proc_capture(argv, 65536, MPIRUN_ASK_MS, &text, &status, &none))
+		is = !strstr(text, "HYDRA") && !strstr(text, "MPICH") &&
+		     !strstr(text, "Intel(R) MPI");
+	free(text);
+	return is;
+}
+
+/* Words with blanks between; quotes hold some together. */
+static void split_add(struct plan_words *w, const char *text)
+{
+	char word[4096], quote = 0;
+	bool is_word = false;
+	size_t n = 0;
+
+	for (; text && (*text || is_word); text += *text != 0) {
+		if (!*text || (!quote && (*text == ' ' || *text == '\t'))) {
+			if (is_word)
+				word_add(w, "%.*s", (int)n, word);
+			n = 0;
+			is_word = false;
+			continue;
+		}
+		is_word = true;
+		if (quote ? *text == quote : *text == '\'' || *text == '"')
+			quote = quote ? 0 : *text;
+		else if (n < sizeof(word))
+			word[n++] = *text;
+	}
+}
+
+static bool is_exported(const char *var)
+{
+	static const char *const ours[] = { "RINGUP_",          "HOROVOD_",    "NCCL_",
+					    "PYTHONPATH=",      "PYTHONHOME=", "PATH=",
+					    "LD_LIBRARY_PATH=", NULL };
+	int i;
+
+	for (i = 0; ours[i]; i++)
+		if (!strncmp(var, ours[i], strlen(ours[i])) && !strstr(var, "SECRET"))
+			return true;
+	return false;
+}
+
+static void openmpi_add(struct plan_words *w, const struct hvdopts *o)
+{
+	char **p;
+	int i;
+
+	if (!geteuid())
+		word_add(w, "--allow-run-as-root");
+	word_add(w, "--tag-output");
+	if (o->timestamps)
+		word_add(w, "--timestamp-output");
+	if (o->value[HVD_output_filename]) {
+		word_add(w, "--output-filename");
+		word_add(w, "%s", o->value[HVD_output_filename]);
+	}
+	if (o->value[HVD_hostfile]) {
+		word_add(w, "--hostfile");
+		word_add(w, "%s", o->value[HVD_hostfile]);
+	} else {
+		word_add(w, "-H");
+		if (o->value[HVD_hosts])
+			word_add(w, "%s", o->value[HVD_hosts]);
+		else
+			word_add(w, "localhost:%s", o->value[HVD_num_proc]);
+	}
+	if (o->value[HVD_ssh_port] || o->value[HVD_ssh_identity_file]) {
+		word_add(w, "-mca");
+		word_add(w, "plm_rsh_args");
+		word_add(w, "%s%s%s%s", o->value[HVD_ssh_port] ? "-p " : "",
+			 o->value[HVD_ssh_port] ? o->value[HVD_ssh_port] : "",
+			 o->value[HVD_ssh_identity_file] ? " -i " : "",
+			 o->value[HVD_ssh_identity_file] ? o->value[HVD_ssh_identity_file]
+							 : "");
+	}
+	if (o->nics) {
+		word_add(w, "-mca");
+		word_add(w, "btl_tcp_if_include");
+		word_add(w, "%s", o->nics);
+	}
+	if (o->value[HVD_binding_args]) {
+		split_add(w, o->value[HVD_binding_args]);
+	} else {
+		word_add(w, "-bind-to");
+		word_add(w, "none");
+	}
+	/* mpirun passes nothing on to other hosts that it is not told by name. */
+	for (i = 0; i < w->variables; i++) {
+		word_add(w, "-x");
+		word_add(w, "%s", w->name[i]);
+	}
+	for (p = conf_environ(); *p; p++)
+		if (is_exported(*p)) {
+			word_add(w, "-x");
+			word_add(w, "%.*s", (int)strcspn(*p, "="), *p);
+		}
+}
+
+static void mpich_add(struct plan_words *w, const struct hvdopts *o)
+{
+	word_add(w, "-prepend-rank");
+	if (o->value[HVD_hostfile]) {
+		word_add(w, "-f");
+		word_add(w, "%s", o->value[HVD_hostfile]);
+	} else if (o->value[HVD_hosts]) {
+		word_add(w, "-hosts");
+		word_add(w, "%s", o->value[HVD_hosts]);
+	}
+	if (o->value[HVD_output_filename]) {
+		word_add(w, "-outfile-pattern");
+		word_add(w, "%s", o->value[HVD_output_filename]);
+	}
+	if (o->nics) {
+		word_add(w, "-iface");
+		word_add(w, "%.*s", (int)strcspn(o->nics, ","), o->nics);
+	}
+}
+
+static void mpirun_plan(struct plan_words *w, const struct hvdopts *o)
+{
+	word_add(w, "mpirun");
+	word_add(w, "-np");
+	word_add(w, "%s", o->value[HVD_num_proc]);
+	if (is_openmpi())
+		openmpi_add(w, o);
+	else
+		mpich_add(w, o);
+	split_add(w, o->value[HVD_mpi_args]);
+	command_add(w, o);
+}
+
+static void jsrun_plan(struct plan_words *w, const struct hvdopts *o)
+{
+	word_add(w, "jsrun");
+	word_add(w, "--np");
+	word_add(w, "%s", o->value[HVD_num_proc]);
+	if (o->value[HVD_output_filename]) {
+		word_add(w, "--stdio_stdout");
+		word_add(w, "%s", o->value[HVD_output_filename]);
+		word_add(w, "--stdio_stderr");
+		word_add(w, "%s", o->value[HVD_output_filename]);
+	}
+	split_add(w, o->value[HVD_binding_args]);
+	if (o->value[HVD_mpi_args]) {
+		word_add(w, "--smpiargs");
+		word_add(w, "%s", o->value[HVD_mpi_args]);
+	}
+	command_add(w, o);
+}
+
+/* Which program starts the ranks: "mpirun", "jsrun" or "ringup". */
+static const char *starter_choose(const struct hvdopts *o)
+{
+	const char *asked = o->mpi ? "mpirun" : o->jsrun ? "jsrun" : "ringup";
+
+	if (!o->mpi && !o->jsrun)
+		return asked;
+	if (is_elastic(o)) {
+		note_one(o->mpi ? "--mpi" : "--jsrun",
+			 "cannot start elastic jobs; ringup itself starts the ranks");
+		return "ringup";
+	}
+	if (is_in_path(asked))
+		return asked;
+	out_note("horovodrun: --%s: there is no %s in PATH; ringup itself starts the ranks\n",
+		 o->mpi ? "mpi" : "jsrun", asked);
+	return "ringup";
+}
+
+/* -- the whole ------------------------------------------------------------ */
+
+/* "env NAME=VALUE ringup run ...", for a shell. */
+static void plan_print(const struct plan_words *w, FILE *f)
+{
+	char *out;
+	size_t i, room;
+	int k;
+
+	if (w->variables)
+		fputs("env ", f);
+	for (k = 0; k < w->variables; k++) {
+		room = SHELL_ROOM(strlen(w->value[k]));
+		out = malloc(room);
+		if (out)
+			fprintf(f, "%s=%s ", w->name[k], shell_word(w->value[k], out, room));
+		free(out);
+	}
+	for (i = 0; i < w->count; i++) {
+		room = SHELL_ROOM(strlen(w->word[i]));
+		out = malloc(room);
+		if (out)
+			fprintf(f, "%s%s", i ? " " : "", shell_word(w->word[i], out, room));
+		free(out);
+	}
+	fputc('\n', f);
+}
+
+static int start(struct plan_words *w, struct err *e)
+{
+	int k;
+
+	for (k = 0; k < w->variables; k++)
+		if (setenv(w->name[k], w->value[k], 1))
+			return fail_os(e, "%s", w->name[k]);
+	if (!strcmp(w->word[0], "ringup"))
+		return cmd_main((int)w->count, w->word);
+	execvp(w->word[0], w->word);
+	return fail_os(e, "%s", w->word[0]);
+}
+
+static int run(const struct hvdopts *o)
+{
+	struct plan_words w = { 0 };
+	struct err e = { 0 };
+	const char *starter;
+	int rc = 0;
+
+	if (!o->value[HVD_num_proc])
+		rc = fail(&e, RINGUP_EINVAL, "how many ranks? -np N says it");
+	else if (!strtol(o->value[HVD_num_proc], NULL, 10))
+		rc = fail(&e, RINGUP_EINVAL, "-np 0: from 1 rank on");
+	else if (!*o->command)
+		rc = fail(&e, RINGUP_EINVAL,
+			  "which program? as in `horovodrun -np 2 python "
+			  "train.py`");
+	if (rc)
+		return misuse(&e);
+	notes_print(o);
+	variables_add(&w, o);
+	starter = starter_choose(o);
+	if (!strcmp(starter, "mpirun"))
+		mpirun_plan(&w, o);
+	else if (!strcmp(starter, "jsrun"))
+		jsrun_plan(&w, o);
+	else
+		rc = run_plan(&w, o, &e);
+	if (!rc && w.failed)
+		rc = fail(&e, RINGUP_ENOMEM, "no memory for a command");
+	if (rc) {
+		words_free(&w);
+		return rc == RINGUP_EINVAL ? misuse(&e) : failed(&e);
+	}
+	if (o->dry_run || o->verbose)
+		plan_print(&w, o->dry_run ? stdout : stderr);
+	rc = o->dry_run ? 0 : start(&w, &e);
+	words_free(&w);
+	return rc < 0 ? failed(&e) : rc;
+}
+
+static int act(const struct hvdopts *o)
+{
+	struct err e = { 0 };
+	int rc = 0;
+
+	if (o->version) {
+		out_text("%s\n", HVDBUILD_VERSION);
+		return 0;
+	}
+	if (o->json)
+		rc = out_json(hvdopts_json(o), &e);
+	else if (o->check_build)
+		rc = hvdbuild_print(conf_env("RINGUP_PYTHON"), &e);
+	else
+		return run(o);
+	return rc ? failed(&e) : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct hvdopts o;
+	struct err e = { 0 };
+	int rc;
+
+	out_start();
+	if (argc < 2) {
+		usage(stderr);
+		return CMD_USAGE;
+	}
+	rc = hvdopts_read(argc, argv, &o, &e);
+	if (rc == OPT_HELP)
+		usage(stdout);
+	else if (rc)
+		rc = misuse(&e);
+	else
+		rc = act(&o);
+	hvdopts_free(&o);
+	if (out_end(&e))
+		return failed(&e);
+	return rc == OPT_HELP ? 0 : rc;
+}

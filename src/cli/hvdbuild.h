@@ -1,0 +1,21 @@
+/* hvdbuild.h - what `horovodrun --check-build` prints. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_HVDBUILD_H
+#define CLI_HVDBUILD_H
+
+struct err;
+
+/* The release of Horovod whose interface this is. */
+#define HVDBUILD_VERSION "0.28.1"
+
+/*
+ * hvdbuild_print - the frameworks, controllers and operations that there are, in upstream's
+ * layout.
+ *
+ * A framework is there if @python (a program or an environment; NULL or "": the first python
+ * or python3 in PATH) has it and the part of the package horovod for it.  Files are looked
+ * at; no Python is run.
+ */
+int hvdbuild_print(const char *python, struct err *e);
+
+#endif

@@ -1,0 +1,527 @@
+/* hvdopts.c - the options of horovodrun, from the command line and from a file. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/hvdopts.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "base/yaml.h"
+#include "cli/out.h"
+#include "ringup.h"
+
+const struct hvdopt_row hvdopt_rows[HVDOPTS] = {
+#define HVDOPT(name, kind, variable, section, key) \
+	{ #name, HVD_##kind, variable, section, key },
+#include "cli/hvdopts.def"
+#undef HVDOPT
+};
+
+/* What the table of options writes to. */
+static struct hvdopts got;
+static struct opt_list nics;
+static int on[HVDOPTS], off[HVDOPTS];
+
+#define TEXT(name, dest, arg, help)                                 \
+	{                                                           \
+		OPT_STR, 0, name, arg, &got.value[HVD_##dest], help \
+	}
+#define ON(name, dest, help)                                   \
+	{                                                      \
+		OPT_FLAG, 0, name, NULL, &on[HVD_##dest], help \
+	}
+#define OFF(name, dest, help)                                   \
+	{                                                       \
+		OPT_FLAG, 0, name, NULL, &off[HVD_##dest], help \
+	}
+#define HEAD(text)                                \
+	{                                         \
+		OPT_HEAD, 0, "", NULL, NULL, text \
+	}
+
+/* In the order of `horovodrun --help`. */
+static const struct opt opts[] = {
+	HEAD("what to start"),
+	TEXT("np", num_proc, "N", "how many ranks to start"),
+	TEXT("num-proc", num_proc, "N", "the same"),
+	{ OPT_STR, 'H', "hosts", "HOST:N,...", &got.value[HVD_hosts],
+	  "where, and how many ranks on each; else all are here" },
+	TEXT("hostfile", hostfile, "FILE", "the same from lines \"HOST slots=N\""),
+	{ OPT_STR, 'p', "ssh-port", "PORT", &got.value[HVD_ssh_port], "of ssh on other hosts" },
+	{ OPT_STR, 'i', "ssh-identity-file", "FILE", &got.value[HVD_ssh_identity_file],
+	  "private key for ssh" },
+	TEXT("start-timeout", start_timeout, "SECONDS",
+	     "give up on ranks that have not met (60)"),
+	{ OPT_LIST, 0, "network-interfaces", "NAME,...", &nics,
+	  "the network between hosts (the one that all hosts share)" },
+	{ OPT_LIST, 0, "network-interface", "NAME", &nics, "the same, one name each time" },
+	TEXT("config-file", config_file, "FILE", "options from a file in YAML"),
+
+	HEAD("what to see"),
+	TEXT("output-filename", output_filename, "DIR",
+	     "also write DIR/rank.N/stdout and stderr"),
+	{ OPT_FLAG, 0, "prefix-output-with-timestamp", NULL, &got.timestamps,
+	  "the time in front of each line" },
+	{ OPT_FLAG, 0, "prefix-timestamp", NULL, &got.timestamps, "the same" },
+	{ OPT_FLAG, 0, "verbose", NULL, &got.verbose, "say what is started, and how" },
+	TEXT("log-level", log_level, "LEVEL", "TRACE, DEBUG, INFO, WARNING, ERROR or FATAL"),
+	ON("log-with-timestamp", log_with_timestamp, "the time in ringup's own messages"),
+	OFF("log-without-timestamp", log_with_timestamp, "not so"),
+	OFF("log-hide-timestamp", log_with_timestamp, "the same (an older name)"),
+	ON("no-log-hide-timestamp", log_with_timestamp, "its opposite (an older name)"),
+	{ OPT_FLAG, 0, "check-build", NULL, &got.check_build,
+	  "list the frameworks and libraries that can be used" },
+	{ OPT_FLAG, 0, "cb", NULL, &got.check_build, "the same" },
+	{ OPT_FLAG, 0, "dry-run", NULL, &got.dry_run, "print the command, start nothing" },
+	{ OPT_FLAG, 0, "json", NULL, &got.json, "print these options as JSON, start nothing" },
+	{ OPT_FLAG, 'v', "version", NULL, &got.version,
+	  "Horovod's version whose interface this is" },
+
+	HEAD("timeline"),
+	TEXT("timeline-filename", timeline_filename, "FILE",
+	     "record what happens, for chrome://tracing"),
+	ON("timeline-mark-cycles", timeline_mark_cycles, "and when a cycle begins"),
+	OFF("no-timeline-mark-cycles", timeline_mark_cycles, "not so"),
+
+	HEAD("ranks that wait for each other"),
+	OFF("stall-check", no_stall_check, "look for tensors that some ranks do not submit"),
+	ON("no-stall-check", no_stall_check, "do not look"),
+	TEXT("stall-check-warning-time-seconds", stall_check_warning_time_seconds, "SECONDS",
+	     "warn after this time (30)"),
+	TEXT("stall-check-shutdown-time-seconds", stall_check_shutdown_time_seconds, "SECONDS",
+	     "end the job after this time (0: never)"),
+
+	HEAD("elastic jobs"),
+	TEXT("min-np", min_num_proc, "N", "go on with so many ranks"),
+	TEXT("min-num-proc", min_num_proc, "N", "the same"),
+	TEXT("max-np", max_num_proc, "N", "start no more than so many"),
+	TEXT("max-num-proc", max_num_proc, "N", "the same"),
+	TEXT("host-discovery-script", host_discovery_script, "PROGRAM",
+	     "prints the hosts that are there, HOST:N a line"),
+	TEXT("slots-per-host", slots, "N", "where it prints no N"),
+	TEXT("elastic-timeout", elastic_timeout, "SECONDS",
+	     "wait so long for enough ranks (600)"),
+	TEXT("reset-limit", reset_limit, "N", "give up after so many changes"),
+	{ OPT_PAIR, 0, "blacklist-cooldown-range", "MIN MAX", got.cooldown,
+	  "seconds until a host that failed is tried again" },
+
+	HEAD("how to start"),
+	{ OPT_FLAG, 0, "gloo", NULL, &got.gloo, "by ringup itself (what happens anyhow)" },
+	{ OPT_FLAG, 0, "mpi", NULL, &got.mpi, "by mpirun, if there is one" },
+	{ OPT_FLAG, 0, "jsrun", NULL, &got.jsrun, "by jsrun, in a job of LSF" },
+	TEXT("mpi-args", mpi_args, "WORDS", "more words for mpirun or jsrun"),
+	TEXT("binding-args", binding_args, "WORDS", "words for mpirun about cores"),
+	{ OPT_FLAG, 0, "tcp", NULL, &got.tcp, "no InfiniBand for NCCL" },
+
+	HEAD("accepted, but mostly not needed here; horovodrun says why"),
+	TEXT("fusion-threshold-mb", fusion_threshold_mb, "N",
+	     "run tensors together up to this size"),
+	TEXT("cycle-time-ms", cycle_time_ms, "MS", "time between looks for tensors"),
+	TEXT("cache-capacity", cache_capacity, "N", "names of tensors to remember"),
+	ON("hierarchical-allreduce", hierarchical_allreduce,
+	   "first within hosts, then between them"),
+	OFF("no-hierarchical-allreduce", hierarchical_allreduce, "not so"),
+	ON("hierarchical-allgather", hierarchical_allgather, "the same for allgather"),
+	OFF("no-hierarchical-allgather", hierarchical_allgather, "not so"),
+	ON("torus-allreduce", torus_allreduce, "the same in two dimensions"),
+	OFF("no-torus-allreduce", torus_allreduce, "not so"),
+	ON("autotune", autotune, "find the best settings while the job runs"),
+	OFF("no-autotune", autotune, "do not"),
+	TEXT("autotune-log-file", autotune_log_file, "FILE", "a log of that"),
+	TEXT("autotune-warmup-samples", autotune_warmup_samples, "N", "samples to leave out"),
+	TEXT("autotune-steps-per-sample", autotune_steps_per_sample, "N", "steps for a sample"),
+	TEXT("autotune-bayes-opt-max-samples", autotune_bayes_opt_max_samples, "N",
+	     "samples at most"),
+	TEXT("autotune-gaussian-process-noise", autotune_gaussian_process_noise, "X",
+	     "how much samples vary, from 0 to 1"),
+	ON("mpi-threads-disable", mpi_threads_disable, "use MPI from one thread"),
+	OFF("no-mpi-threads-disable", mpi_threads_disable, "do not"),
+	TEXT("num-nccl-streams", num_nccl_streams, "N", "streams of NCCL"),
+	TEXT("thread-affinity", thread_affinity, "CORE", "where the thread of Horovod runs"),
+	TEXT("gloo-timeout-seconds", gloo_timeout_seconds, "SECONDS",
+	     "limit of a step of Gloo"),
+	{ OPT_FLAG, 0, "disable-cache", NULL, &got.disable_cache,
+	  "check hosts anew each time" },
+	{ 0 },
+};
+
+void hvdopts_usage(FILE *f)
+{
+	opt_usage(opts, f);
+}
+
+/* -- checks --------------------------------------------------------------- */
+
+const char *hvdopts_say(const struct hvdopts *o, enum hvdopt i, char out[HVDOPTS_SAY])
+{
+	const struct hvdopt_row *row = &hvdopt_rows[i];
+	bool is_no = row->kind == HVD_BOOL && o->value[i] && *o->value[i] == '0';
+	const char *key = row->key + (*row->key == '!');
+	char *p;
+
+	if (o->is_from_file[i]) {
+		snprintf(out, HVDOPTS_SAY, "%s.%s", row->section, key);
+		return out;
+	}
+	if (i == HVD_log_with_timestamp && is_no)
+		snprintf(out, HVDOPTS_SAY, "--log-without-timestamp");
+	else if (i == HVD_no_stall_check && is_no)
+		snprintf(out, HVDOPTS_SAY, "--stall-check");
+	else
+		snprintf(out, HVDOPTS_SAY, "--%s%s", is_no ? "no-" : "",
+			 i == HVD_slots ? "slots_per_host" : row->name);
+	for (p = out; *p; p++)
+		if (*p == '_')
+			*p = '-';
+	return out;
+}
+
+static int wrong(const struct hvdopts *o, enum hvdopt i, const char *why, struct err *e)
+{
+	char where[HVDOPTS_SAY];
+
+	return fail(e, RINGUP_EINVAL, "%.120s%s%s: %.80s: %s",
+		    o->is_from_file[i] ? o->value[HVD_config_file] : "",
+		    o->is_from_file[i] ? ": " : "", hvdopts_say(o, i, where), o->value[i], why);
+}
+
+static int count_check(const struct hvdopts *o, enum hvdopt i, struct err *e)
+{
+	char *end;
+	long n;
+
+	errno = 0;
+	n = strtol(o->value[i], &end, 10);
+	if (end == o->value[i] || *end)
+		return wrong(o, i, "not a whole number", e);
+	if (errno || n > INT_MAX)
+		return wrong(o, i, "too much", e);
+	if (n < 0)
+		return wrong(o, i, "must be 0 or more", e);
+	return 0;
+}
+
+static int number_check(const struct hvdopts *o, enum hvdopt i, double most, struct err *e)
+{
+	const char *v = o->value[i];
+	char *end;
+	double x;
+
+	/* strtod() would take inf, nan and 0x10 as well. */
+	if (!*v || v[strspn(v, "0123456789.eE+-")])
+		return wrong(o, i, "not a number", e);
+	x = strtod(v, &end);
+	if (end == v || *end || !isfinite(x))
+		return wrong(o, i, "not a number", e);
+	if (x < 0 || x > most)
+		return wrong(o, i, most < 2 ? "must be from 0 to 1" : "must be 0 or more", e);
+	return 0;
+}
+
+static int level_check(const struct hvdopts *o, enum hvdopt i, struct err *e)
+{
+	static const char *const levels[] = { "TRACE",   "DEBUG", "INFO",
+					      "WARNING", "ERROR", "FATAL" };
+	size_t k;
+
+	for (k = 0; k < sizeof(levels) / sizeof(levels[0]); k++)
+		if (!strcmp(o->value[i], levels[k]))
+			return 0;
+	return wrong(o, i, "not TRACE, DEBUG, INFO, WARNING, ERROR or FATAL", e);
+}
+
+static int value_check(const struct hvdopts *o, enum hvdopt i, struct err *e)
+{
+	switch (hvdopt_rows[i].kind) {
+	case HVD_COUNT:
+		return count_check(o, i, e);
+	case HVD_NUMBER:
+		return number_check(o, i, HUGE_VAL, e);
+	case HVD_UNIT:
+		return number_check(o, i, 1, e);
+	case HVD_LEVEL:
+		return level_check(o, i, e);
+	case HVD_BOOL:
+	case HVD_TEXT:
+		break;
+	}
+	if (!*o->value[i] && i != HVD_mpi_args && i != HVD_binding_args)
+		return wrong(o, i, "is empty", e);
+	return 0;
+}
+
+static int cooldown_check(const struct hvdopts *o, struct err *e)
+{
+	long s[2] = { 0 };
+	char *end;
+	int i;
+
+	for (i = 0; i < 2 && o->cooldown[0]; i++) {
+		errno = 0;
+		s[i] = strtol(o->cooldown[i], &end, 10);
+		if (errno || end == o->cooldown[i] || *end || s[i] < 1 || s[i] > 3600)
+			return fail(e, RINGUP_EINVAL,
+				    "--blacklist-cooldown-range: %.80s: not seconds from 1 to "
+				    "3600",
+				    o->cooldown[i]);
+	}
+	if (s[0] > s[1])
+		return fail(e, RINGUP_EINVAL,
+			    "--blacklist-cooldown-range: the first is the less, the second the "
+			    "more");
+	return 0;
+}
+
+/* Some cannot stand together. */
+static int all_check(const struct hvdopts *o, struct err *e)
+{
+	int i, rc;
+
+	for (i = 0; i < HVDOPTS; i++) {
+		rc = o->value[i] ? value_check(o, (enum hvdopt)i, e) : 0;
+		if (rc)
+			return rc;
+	}
+	if (o->gloo + o->mpi + o->jsrun > 1)
+		return fail(e, RINGUP_EINVAL, "one of --gloo, --mpi and --jsrun at a time");
+	if (!!o->value[HVD_hosts] + !!o->value[HVD_hostfile] +
+		    !!o->value[HVD_host_discovery_script] >
+	    1)
+		return fail(e, RINGUP_EINVAL,
+			    "one of --hosts, --hostfile and --host-discovery-script at a time");
+	return cooldown_check(o, e);
+}
+
+/* -- the file ------------------------------------------------------------- */
+
+/* Is @text what YAML takes for a truth value?  1, 0, or -1. */
+static int truth_read(const char *text)
+{
+	static const char *const words[] = { "false", "true", "no", "yes", "off", "on" };
+	size_t i;
+
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcasecmp(text, words[i]))
+			return (int)(i % 2);
+	return -1;
+}
+
+static int file_wrong(const struct yaml_item *item, const char *why, struct err *e)
+{
+	return fail(e, RINGUP_EINVAL, "line %d: %s%s%s: %.80s: %s", item->line, item->section,
+		    *item->section ? "." : "", item->key, item->value, why);
+}
+
+static int controller_take(struct hvdopts *o, const struct yaml_item *item, struct err *e)
+{
+	bool is_gloo = !strcasecmp(item->value, "gloo"),
+	     is_mpi = !strcasecmp(item->value, "mpi");
+
+	if (!is_gloo && !is_mpi)
+		return file_wrong(item, "not gloo or mpi", e);
+	if (!o->gloo && !o->mpi && !o->jsrun) {
+		o->gloo = is_gloo;
+		o->mpi = is_mpi;
+	}
+	return 0;
+}
+
+static int item_take(void *ctx, const struct yaml_item *item, struct err *e)
+{
+	struct hvdopts *o = ctx;
+	bool is_opposite;
+	int i, truth;
+
+	if (!*item->section && !strcmp(item->key, "controller"))
+		return controller_take(o, item, e);
+	for (i = 0; i < HVDOPTS; i++)
+		if (*hvdopt_rows[i].key && !strcmp(hvdopt_rows[i].section, item->section) &&
+		    !strcmp(hvdopt_rows[i].key + (*hvdopt_rows[i].key == '!'), item->key))
+			break;
+	/* Upstream takes no notice of what it does not know; a wrong word costs somebody a day.
+	 */
+	if (i == HVDOPTS) {
+		out_note("horovodrun: %s: line %d: %s%s%s is not known and does nothing\n",
+			 o->value[HVD_config_file], item->line, item->section,
+			 *item->section ? "." : "", item->key);
+		return 0;
+	}
+	if (o->value[i] && !o->is_from_file[i])
+		return 0;
+	is_opposite = *hvdopt_rows[i].key == '!';
+	truth = hvdopt_rows[i].kind == HVD_BOOL ? truth_read(item->value) : 0;
+	if (truth < 0 || (hvdopt_rows[i].kind == HVD_BOOL && item->is_quoted))
+		return file_wrong(item, "not true or false", e);
+	free(o->own[i]);
+	o->own[i] = strdup(hvdopt_rows[i].kind != HVD_BOOL ? item->value
+			   : truth != is_opposite          ? "1"
+							   : "0");
+	if (!o->own[i])
+		return fail(e, RINGUP_ENOMEM, "no memory for options");
+	o->value[i] = o->own[i];
+	o->is_from_file[i] = true;
+	return 0;
+}
+
+static int file_take(struct hvdopts *o, struct err *e)
+{
+	const char *path = o->value[HVD_config_file];
+	struct err why = { 0 };
+	char *text = NULL;
+	size_t len;
+	int rc;
+
+	rc = file_read("", path, YAML_FILE_BYTES, &text, &len, e);
+	if (rc)
+		return rc;
+	rc = yaml_read(text, len, item_take, o, &why);
+	free(text);
+	return rc ? fail(e, rc, "%.120s: %s", path, why.text) : 0;
+}
+
+/* -- the whole ------------------------------------------------------------ */
+
+/* Flags that stand against each other. */
+static int flags_take(struct err *e)
+{
+	int i;
+
+	for (i = 0; i < HVDOPTS; i++) {
+		if (on[i] && off[i])
+			return fail(e, RINGUP_EINVAL, "%s is both asked for and refused",
+				    hvdopt_rows[i].name);
+		if (on[i] || off[i])
+			got.value[i] = on[i] ? "1" : "0";
+	}
+	return 0;
+}
+
+static bool has_name(const char *list, const char *name, size_t len)
+{
+	for (; *list; list += strcspn(list, ",") + !!strchr(list, ','))
+		if (strcspn(list, ",") == len && !memcmp(list, name, len))
+			return true;
+	return false;
+}
+
+/* All names once, with commas between. */
+static int nics_take(struct err *e)
+{
+	size_t len = 1, n;
+	const char *p;
+	int i;
+
+	for (i = 0; i < nics.count; i++)
+		len += strlen(nics.item[i]) + 1;
+	got.nics = nics.count ? calloc(1, len) : NULL;
+	if (nics.count && !got.nics)
+		return fail(e, RINGUP_ENOMEM, "no memory for options");
+	for (i = 0; i < nics.count; i++)
+		for (p = nics.item[i]; *p; p += n + (p[n] == ',')) {
+			size_t used = strlen(got.nics);
+
+			n = strcspn(p, ",");
+			if (n && !has_name(got.nics, p, n))
+				snprintf(got.nics + used, len - used, "%s%.*s", used ? "," : "",
+					 (int)n, p);
+		}
+	if (got.nics && !*got.nics)
+		return fail(e, RINGUP_EINVAL, "--network-interfaces needs a name");
+	return 0;
+}
+
+int hvdopts_read(int argc, char **argv, struct hvdopts *o, struct err *e)
+{
+	int rest = 0, rc;
+
+	rc = opt_parse(opts, true, argc, argv, &rest, e);
+	got.command = argv + rest;
+	if (!rc)
+		rc = flags_take(e);
+	if (!rc)
+		rc = nics_take(e);
+	if (!rc && got.value[HVD_config_file])
+		rc = file_take(&got, e);
+	if (!rc)
+		rc = all_check(&got, e);
+	*o = got;
+	free(nics.item);
+	return rc;
+}
+
+void hvdopts_free(struct hvdopts *o)
+{
+	int i;
+
+	for (i = 0; i < HVDOPTS; i++)
+		free(o->own[i]);
+	free(o->nics);
+}
+
+/* -- as JSON -------------------------------------------------------------- */
+
+static json_t *value_json(const struct hvdopts *o, int i)
+{
+	const char *v = o->value[i];
+
+	if (!v)
+		return json_null();
+	switch (hvdopt_rows[i].kind) {
+	case HVD_COUNT:
+		return json_integer(strtol(v, NULL, 10));
+	case HVD_NUMBER:
+	case HVD_UNIT:
+		return json_real(strtod(v, NULL));
+	case HVD_BOOL:
+		return json_boolean(*v == '1');
+	default:
+		return out_string(v);
+	}
+}
+
+static json_t *nics_json(const char *names)
+{
+	json_t *list = names ? json_array() : json_null();
+	char name[64];
+
+	while (names && *names) {
+		size_t n = strcspn(names, ",");
+
+		snprintf(name, sizeof(name), "%.*s", (int)n, names);
+		json_array_append_new(list, out_string(name));
+		names += n + (names[n] == ',');
+	}
+	return list;
+}
+
+json_t *hvdopts_json(const struct hvdopts *o)
+{
+	json_t *all = json_object(), *words = json_array();
+	char **p;
+	int i;
+
+	for (i = 0; i < HVDOPTS; i++)
+		json_object_set_new(all, hvdopt_rows[i].name, value_json(o, i));
+	for (p = o->command; *p; p++)
+		json_array_append_new(words, out_string(*p));
+	json_object_set_new(
+		all, "cooldown_range",
+		o->cooldown[0] ? json_pack("[ii]", atoi(o->cooldown[0]), atoi(o->cooldown[1]))
+			       : json_null());
+	json_object_set_new(all, "nics", nics_json(o->nics));
+	json_object_set_new(all, "verbose", json_boolean(o->verbose));
+	json_object_set_new(all, "check_build", json_boolean(o->check_build));
+	json_object_set_new(all, "disable_cache", json_boolean(o->disable_cache));
+	json_object_set_new(all, "tcp_flag", json_boolean(o->tcp));
+	json_object_set_new(all, "prefix_output_with_timestamp", json_boolean(o->timestamps));
+	json_object_set_new(all, "use_gloo", json_boolean(o->gloo));
+	json_object_set_new(all, "use_mpi", json_boolean(o->mpi));
+	json_object_set_new(all, "use_jsrun", json_boolean(o->jsrun));
+	json_object_set_new(all, "command", words);
+	return all;
+}
