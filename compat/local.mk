@@ -51,3 +51,41 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/torch/sync_batch_norm.py \
 	%reldir%/python/horovod/torch/weights.py \
 	%reldir%/python/horovod/torch/wrapping.py
+	%reldir%/python/horovod/torch/sync_batch_norm.py \
+	%reldir%/python/horovod/common/util.py \
+	%reldir%/python/horovod/data/__init__.py \
+	%reldir%/python/horovod/data/data_loader_base.py \
+	%reldir%/python/horovod/runner/__init__.py \
+	%reldir%/python/horovod/runner/common/__init__.py \
+	%reldir%/python/horovod/runner/common/service/__init__.py \
+	%reldir%/python/horovod/runner/common/service/task_service.py \
+	%reldir%/python/horovod/runner/common/util/__init__.py \
+	%reldir%/python/horovod/runner/common/util/codec.py \
+	%reldir%/python/horovod/runner/common/util/config_parser.py \
+	%reldir%/python/horovod/runner/common/util/env.py \
+	%reldir%/python/horovod/runner/common/util/host_hash.py \
+	%reldir%/python/horovod/runner/common/util/hosts.py \
+	%reldir%/python/horovod/runner/common/util/network.py \
+	%reldir%/python/horovod/runner/common/util/safe_shell_exec.py \
+	%reldir%/python/horovod/runner/common/util/secret.py \
+	%reldir%/python/horovod/runner/common/util/settings.py \
+	%reldir%/python/horovod/runner/common/util/timeout.py \
+	%reldir%/python/horovod/runner/common/util/tiny_shell_exec.py \
+	%reldir%/python/horovod/runner/elastic/__init__.py \
+	%reldir%/python/horovod/runner/elastic/constants.py \
+	%reldir%/python/horovod/runner/elastic/discovery.py \
+	%reldir%/python/horovod/runner/elastic/driver.py \
+	%reldir%/python/horovod/runner/elastic/settings.py \
+	%reldir%/python/horovod/runner/elastic/worker.py \
+	%reldir%/python/horovod/runner/gloo_run.py \
+	%reldir%/python/horovod/runner/js_run.py \
+	%reldir%/python/horovod/runner/launch.py \
+	%reldir%/python/horovod/runner/mpi_run.py \
+	%reldir%/python/horovod/runner/run_task.py \
+	%reldir%/python/horovod/runner/util/__init__.py \
+	%reldir%/python/horovod/runner/util/cache.py \
+	%reldir%/python/horovod/runner/util/lsf.py \
+	%reldir%/python/horovod/runner/util/network.py \
+	%reldir%/python/horovod/runner/util/streams.py \
+	%reldir%/python/horovod/runner/util/threads.py \
+	%reldir%/python/ringup/program.py

@@ -526,6 +526,7 @@ PY_TESTS = \
 	%reldir%/py/test_layers.py \
 	%reldir%/py/test_memory.py \
 	%reldir%/py/test_torch_api.py \
+	%reldir%/py/test_runner.py \
 	%reldir%/py/test_train_check.py
 PY_FILES = \
 	%reldir%/py/run \

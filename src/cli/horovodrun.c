@@ -623,7 +623,7 @@ int main(int argc, char **argv)
 {
 	struct hvdopts o;
 	struct err e = { 0 };
-	int rc;
+	int rc, status;
 
 	out_start();
 	if (argc < 2) {
@@ -631,14 +631,12 @@ int main(int argc, char **argv)
 		return CMD_USAGE;
 	}
 	rc = hvdopts_read(argc, argv, &o, &e);
-	if (rc == OPT_HELP)
+	if (rc == OPT_HELP) {
 		usage(stdout);
-	else if (rc)
-		rc = misuse(&e);
-	else
-		rc = act(&o);
+		status = CMD_YES;
+	} else {
+		status = rc ? misuse(&e) : act(&o);
+	}
 	hvdopts_free(&o);
-	if (out_end(&e))
-		return failed(&e);
-	return rc == OPT_HELP ? 0 : rc;
+	return out_end(&e) ? failed(&e) : status;
 }

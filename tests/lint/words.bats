@@ -39,9 +39,10 @@ texts() {
 }
 
 # Horovod's broadcast_object and allgather_object pickle by definition, between
-# ranks that have proved the job's secret; they are in objects.py and nowhere else.
+# ranks that have proved the job's secret; they are in objects.py. horovod.run() and the launcher's
+# services check signature or owner first, in codec.py. Nothing else does.
 @test "Python neither pickles nor evaluates what it gets" {
-  run grep -nE '\b(eval|exec|pickle\.loads?|marshal\.loads?)\(|shell=True' -r "$src/compat" --include='*.py' --exclude=objects.py
+  run grep -nE '\b(eval|exec|pickle\.loads?|marshal\.loads?)\(|shell=True' -r "$src/compat" --include='*.py' --exclude={objects,codec}.py
   [[ -z $output ]] || { echo "$output"; return 1; }
 }
 

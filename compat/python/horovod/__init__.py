@@ -5,15 +5,10 @@
 import os
 import warnings
 
+from horovod.runner import run  # noqa: F401
+
 # The release whose interface this is, for code that compares versions.
 __version__ = "0.28.1"
-
-
-def run(*args, **kwargs):
-    """Horovod's launcher as a function; ringup has a command instead."""
-    raise NotImplementedError("horovod.run() is not part of ringup; start the script with "
-                              "`ringup run -np N -- python SCRIPT`")
-
 
 if os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "metadata.json")):
     warnings.warn("the files of another Horovod lie among ringup's; run `python -m ringup` to "

@@ -1,0 +1,174 @@
+# util.py - what Horovod's users and tests ask for beside the collectives.
+# SPDX-License-Identifier: Apache-2.0
+
+import importlib.util
+import os
+import sysconfig
+import warnings
+from contextlib import contextmanager
+
+EXTENSIONS = ["tensorflow", "torch", "mxnet"]
+
+
+def _cache(f):
+    """f, called once for each set of arguments."""
+    known = {}
+
+    def wrapper(*args, **kwargs):
+        key = (args, frozenset(kwargs.items()))
+        if key not in known:
+            known[key] = f(*args, **kwargs)
+        return known[key]
+
+    return wrapper
+
+
+def get_ext_suffix():
+    """How the file name of a compiled module ends."""
+    return sysconfig.get_config_var("EXT_SUFFIX") or ".so"
+
+
+def get_extension_full_path(pkg_path, *args):
+    """Where Horovod has the library of a framework.  ringup needs none."""
+    return os.path.join(os.path.dirname(pkg_path), *args[:-1], args[-1] + get_ext_suffix())
+
+
+def extension_available(ext_base_name, verbose=False):
+    """Are the framework and the part of this package for it installed?  Imports neither."""
+    there = all(importlib.util.find_spec(name)
+                for name in (ext_base_name, f"horovod.{ext_base_name}"))
+    if verbose:
+        print(f"Extension {ext_base_name} {'was' if there else 'was NOT'} built.")
+    return there
+
+
+def check_extension(ext_name, ext_env_var, pkg_path, *args):
+    """Raise ImportError unless ext_name, such as "horovod.torch", can be imported here."""
+    framework = ext_name.rpartition(".")[2]
+    if not extension_available(framework):
+        missing = framework if not importlib.util.find_spec(framework) else ext_name
+        raise ImportError(f"Extension {ext_name} has not been built: there is no module "
+                          f"{missing}; ringup needs no {ext_env_var}=1 and no compiling")
+
+
+@_cache
+def gpu_available(ext_base_name, verbose=False):
+    """Does the framework see a GPU?  Imports it."""
+    if not extension_available(ext_base_name, verbose):
+        return False
+    if ext_base_name == "torch":
+        import torch
+        return torch.cuda.is_available()
+    if ext_base_name == "tensorflow":
+        import tensorflow
+        return bool(tensorflow.config.list_physical_devices("GPU"))
+    return False
+
+
+def _built(what, verbose):
+    """What horovod.common.basics says of a library; None without a framework, as in Horovod."""
+    if not any(extension_available(name) for name in EXTENSIONS):
+        return None
+    from horovod.common import basics
+    answer = getattr(basics, f"{what}_built")()
+    if verbose:
+        print(f"ringup {'stands' if answer else 'does NOT stand'} in for Horovod with {what}.")
+    return answer
+
+
+@_cache
+def mpi_built(verbose=False):
+    """Does MPI carry the data?"""
+    return _built("mpi", verbose)
+
+
+@_cache
+def gloo_built(verbose=False):
+    """Is there a transport that needs no MPI?"""
+    return _built("gloo", verbose)
+
+
+@_cache
+def nccl_built(verbose=False):
+    """NCCL's version code, or 0."""
+    return _built("nccl", verbose)
+
+
+@_cache
+def ddl_built(verbose=False):
+    """Is IBM's DDL there?"""
+    return _built("ddl", verbose)
+
+
+@_cache
+def ccl_built(verbose=False):
+    """Is oneCCL there?"""
+    return _built("ccl", verbose)
+
+
+@contextmanager
+def env(**kwargs):
+    """Set variables of the environment while the block runs; None leaves one alone."""
+    new = {k: v for k, v in kwargs.items() if v is not None}
+    old = {k: os.environ.get(k) for k in new}
+    os.environ.update(new)
+    try:
+        yield
+    finally:
+        for k, v in old.items():
+            if v is None:
+                os.environ.pop(k, None)
+            else:
+                os.environ[k] = v
+
+
+def get_average_backwards_compatibility_fun(reduce_ops):
+    """A function (op, average) -> op, for code that has the older argument average."""
+    def impl(op, average):
+        if op is not None and average is not None:
+            raise ValueError("The op parameter supersedes average. Please provide only one of "
+                             "them.")
+        if op is not None:
+            return op
+        if average is None:
+            return reduce_ops.Average
+        warnings.warn("average= has been replaced by op=", DeprecationWarning, stacklevel=3)
+        return reduce_ops.Average if average else reduce_ops.Sum
+
+    return impl
+
+
+def num_rank_is_power_2(num_rank):
+    """Is the number of ranks a power of two?  Horovod's Adasum asks; ringup's takes any number."""
+    return num_rank != 0 and num_rank & (num_rank - 1) == 0
+
+
+def split_list(l, n):
+    """n lists, as equal in length as may be, the longer ones first."""
+    short, longer = divmod(len(l), n)
+    starts = [i * short + min(i, longer) for i in range(n + 1)]
+    return [l[a:b] for a, b in zip(starts, starts[1:])]
+
+
+def check_installed_version(name, version, exception=None):
+    """Horovod compares the framework with the one it was built for; ringup is built for none."""
+
+
+def is_iterable(x):
+    """Can one iterate over x?"""
+    try:
+        iter(x)
+    except TypeError:
+        return False
+    return True
+
+
+@_cache
+def is_version_greater_equal_than(ver, target):
+    """Is the version ver at least target, which is MAJOR.MINOR.PATCH?"""
+    from packaging import version
+    if not isinstance(ver, str) or not isinstance(target, str):
+        raise ValueError(f"versions are strings, not {ver!r} and {target!r}")
+    if len(target.split(".")) != 3:
+        raise ValueError(f"{target!r} is not of the form MAJOR.MINOR.PATCH")
+    return version.parse(ver) >= version.parse(target)

@@ -1,0 +1,60 @@
+# codec.py - objects as bytes: the one place of the launcher that unpickles.
+# SPDX-License-Identifier: Apache-2.0
+"""Unpickling runs whatever the bytes say, so each reader checks first where they are from: a
+signature (loads_signed) or the owner of a file that nobody else can write (read)."""
+
+import base64
+import os
+import pickle
+import stat
+
+from horovod.runner.common.util import secret
+
+
+def dumps(obj):
+    """Any object, functions of __main__ among them, as bytes."""
+    try:
+        import cloudpickle
+    except ImportError:
+        try:
+            return pickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
+        except Exception as e:
+            raise RuntimeError(f"{obj!r} cannot be pickled: {e}; with the package cloudpickle "
+                               "more can (pip install cloudpickle)") from e
+    return cloudpickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def dumps_base64(obj, to_ascii=True):
+    """The same in base64."""
+    encoded = base64.b64encode(dumps(obj))
+    return encoded.decode("ascii") if to_ascii else encoded
+
+
+def loads_base64(encoded):
+    """The reverse; only for what the caller itself has encoded."""
+    return pickle.loads(base64.b64decode(encoded))
+
+
+def loads_signed(key, message, digest):
+    """The object in a message whose signature is right."""
+    if not secret.check_digest(key, message, digest):
+        raise Exception("Security error: digest did not match the message.")
+    return pickle.loads(message)
+
+
+def write(path, obj):
+    """Put an object into a new file for this user alone; it is there whole or not at all."""
+    part = f"{path}.part{os.getpid()}"
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as f:
+        f.write(dumps(obj))
+    os.rename(part, path)
+
+
+def read(path):
+    """The object in a file that is this user's and that nobody else can write."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as f:
+        s = os.fstat(f.fileno())
+        if not stat.S_ISREG(s.st_mode) or s.st_uid != os.geteuid() or s.st_mode & 0o022:
+            raise PermissionError(f"{path} is not a file of this user's alone; nothing is "
+                                  "unpickled from it")
+        return pickle.loads(f.read())

@@ -1,0 +1,35 @@
+# env.py - variables: which are passed on, and what they tell a rank.
+# SPDX-License-Identifier: Apache-2.0
+
+import os
+import re
+
+from horovod.runner.common.util import secret
+
+LOG_LEVEL_STR = ["FATAL", "ERROR", "WARNING", "INFO", "DEBUG", "TRACE"]
+IGNORE_REGEXES = {"BASH_FUNC_.*", "OLDPWD", ".*CUDA_VISIBLE_DEVICES", secret.HOROVOD_SECRET_KEY}
+KUBEFLOW_MPI_EXEC = "/etc/mpi/kubexec.sh"
+
+
+def is_exportable(v):
+    """Is the variable one to pass on to other hosts?"""
+    return not any(re.match(r, v) for r in IGNORE_REGEXES)
+
+
+def get_env_rank_and_size():
+    """(rank, size) as the launcher tells them; (0, 1) if it does not."""
+    for name, other in (("HOROVOD_RANK", "HOROVOD_SIZE"),
+                        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                        ("PMI_RANK", "PMI_SIZE")):
+        rank, size = os.environ.get(name), os.environ.get(other)
+        if rank is not None and size is not None:
+            return int(rank), int(size)
+        if rank is not None or size is not None:
+            raise RuntimeError(f"Could not determine process rank and size: only one of {name} "
+                               f"and {other} found in environment")
+    return 0, 1
+
+
+def is_kubeflow_mpi():
+    """Does Kubeflow's program stand in for ssh?"""
+    return os.environ.get("OMPI_MCA_plm_rsh_agent") == KUBEFLOW_MPI_EXEC

@@ -1,0 +1,36 @@
+# timeout.py - a limit of time.
+# SPDX-License-Identifier: Apache-2.0
+
+import time
+
+
+class TimeoutException(Exception):
+    """The time is over."""
+
+    def __init__(self, message):
+        super().__init__(message)
+        self.message = message
+
+
+class Timeout:
+    """Runs from now on; {activity} in the message is what was waited for."""
+
+    def __init__(self, timeout, message):
+        self._timeout = timeout
+        self._end = time.monotonic() + timeout
+        self._message = message
+
+    def remaining(self):
+        """Seconds that are left."""
+        return max(0, self._end - time.monotonic())
+
+    def timed_out(self):
+        """Is it over?"""
+        return time.monotonic() > self._end
+
+    def check_time_out_for(self, activity):
+        """Raise TimeoutException if it is over."""
+        if self.timed_out():
+            text = self._message.format(activity=activity).rstrip()
+            raise TimeoutException(f"{text}{'' if text.endswith('.') else '.'} Timeout after "
+                                   f"{self._timeout} seconds.")

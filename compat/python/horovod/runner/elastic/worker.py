@@ -1,0 +1,11 @@
+# worker.py - what a rank hears about hosts.
+# SPDX-License-Identifier: Apache-2.0
+
+
+class HostUpdateResult:
+    """Bits: what has happened to the hosts."""
+
+    no_update = 0
+    removed = 1
+    added = 2
+    mixed = removed | added

@@ -1,0 +1,44 @@
+# streams.py - a pipe between threads.
+# SPDX-License-Identifier: Apache-2.0
+
+import threading
+
+
+class Pipe:
+    """Holds one text, or bytes, at a time: write() waits until the last one has been read."""
+
+    def __init__(self):
+        self._text = None
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def write(self, buf):
+        """Hand buf over; RuntimeError once the pipe is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._text is None or self._closed)
+            if self._closed:
+                raise RuntimeError("Pipe is closed")
+            self._text = buf
+            self._changed.notify_all()
+
+    def read(self, length=-1):
+        """What is there, or length of it; None once the pipe is closed and empty."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._text is not None or self._closed)
+            if self._text is None:
+                return None
+            if 0 < length < len(self._text):
+                part, self._text = self._text[:length], self._text[length:]
+            else:
+                part, self._text = self._text, None
+            self._changed.notify_all()
+            return part
+
+    def flush(self):
+        """For code that flushes what it writes to."""
+
+    def close(self):
+        """End the pipe; what is in it can still be read."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
