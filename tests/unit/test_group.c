@@ -775,6 +775,64 @@ static void join_others(struct ringup *r, int rank, int size)
 	check(last > 0, "last", rank);
 }
 
+/* What is no sum while rank 0 has joined, of tensors of @n: refused, and nothing is out of
+ * step. */
+static void join_refuses(struct ringup_group *g, uint64_t n, int rank, int size)
+{
+	float *v = calloc(n, sizeof(*v)), *out = NULL;
+	uint64_t counts[RANKS_MAX];
+	struct ringup_gather all = { .name = "all",
+				     .in = v,
+				     .rows = 1,
+				     .row = n,
+				     .dtype = RINGUP_F32,
+				     .out = (void **)&out,
+				     .counts = counts };
+	struct ringup_gather both[2] = { all, all };
+	struct ringup_reduce a[2] = {
+		{ .name = "pair", .in = v, .out = v, .count = 1, .dtype = RINGUP_F32 },
+		{ .in = v + 1, .out = v + 1, .count = n - 1, .dtype = RINGUP_F32 },
+	};
+	struct ringup_bcast b = {
+		.name = "b", .in = v, .out = v, .count = n, .dtype = RINGUP_F32, .root = 1
+	};
+	struct ringup_scatter s = {
+		.name = "s", .in = v, .out = v, .rows = n, .row = 1, .dtype = RINGUP_F32
+	};
+	int round;
+
+	for (round = 0; round < 2; round++) {
+		check(ringup_allgather(g, &all, NULL) == RINGUP_EMISMATCH, "gather", rank);
+		check(!!strstr(ringup_error(), "RINGUP_JOIN=all"), "and why", rank);
+		check(ringup_allgather_many(g, both, 2, NULL) == RINGUP_EMISMATCH, "many",
+		      rank);
+		check(!!strstr(ringup_error(), "RINGUP_JOIN=all"), "and why", rank);
+		check(ringup_broadcast(g, &b, NULL) == RINGUP_EMISMATCH, "broadcast", rank);
+		check(ringup_reducescatter(g, &s, NULL) == RINGUP_EMISMATCH, "scatter", rank);
+		for (uint64_t i = 0; i < n; i++)
+			v[i] = 1;
+		check(!ringup_allreduce_many(g, a, 2, NULL), "sums", rank);
+		check(all_are(v, n, (float)(size - 1)), "of those who are left", rank);
+		check(!ringup_barrier(g, "bar", NULL), "barrier", rank);
+	}
+	free(v);
+}
+
+static void join_sums(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	float one = 1;
+	int round, last = -1;
+
+	for (round = 0; round < 2 && size > 1; round++) {
+		if (rank)
+			join_refuses(g, round ? 70001 / ROUNDS_LESS : 4, rank, size);
+		check(!ringup_join(g, &last, NULL) && last > 0, "join", rank);
+		one = 1;
+		check(!sum(g, "after", &one, 1, NULL) && one == (float)size, "after", rank);
+	}
+}
+
 /* What is in flight when a rank joins, its name used again by the others; and tensors
  * that go together beside one that is alone. */
 static void join_flying(struct ringup *r, int rank, int size)
@@ -1164,6 +1222,9 @@ int main(void)
 		run("operations in flight when the last rank joins", size, join_behind);
 		tried = 0;
 		run("nothing starts between a join and its end", size, join_ends);
+		setenv("RINGUP_JOIN", "sums", 1);
+		run("what is no sum while a rank has joined", size, join_sums);
+		unsetenv("RINGUP_JOIN");
 	}
 	for (size = 2; size <= 5; size++)
 		run("a large all-to-all is one plan", size, exchange_once);
@@ -1204,6 +1265,9 @@ int main(void)
 		run("hosts: other collectives while a rank has joined", size, join_others);
 		run("hosts: operations in flight while a rank joins", size, join_flying);
 		run("hosts: operations in flight when the last rank joins", size, join_behind);
+		setenv("RINGUP_JOIN", "sums", 1);
+		run("hosts: what is no sum while a rank has joined", size, join_sums);
+		unsetenv("RINGUP_JOIN");
 		run("hosts: what nobody has waited for when its group goes", size, remembered);
 		tried = 0;
 		run("hosts: no group from who has joined", size, after_join);
