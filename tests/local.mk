@@ -519,6 +519,7 @@ PY_TESTS = \
 	%reldir%/py/test_digits.py \
 	%reldir%/py/test_gpu.py \
 	%reldir%/py/test_elastic.py \
+	%reldir%/py/test_elastic_jobs.py \
 	%reldir%/py/test_examples.py \
 	%reldir%/py/test_header.py \
 	%reldir%/py/test_install.py \
@@ -532,6 +533,7 @@ PY_FILES = \
 	%reldir%/py/run \
 	%reldir%/py/conftest.py \
 	%reldir%/py/api_of_a_rank.py \
+	%reldir%/py/elastic_job_of_a_rank.py \
 	%reldir%/py/elastic_of_a_rank.py \
 	%reldir%/py/end_of_a_rank.py \
 	%reldir%/py/gpu_of_a_rank.py \

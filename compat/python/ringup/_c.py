@@ -117,7 +117,8 @@ PROTOTYPES = {
 # which takes milliseconds where another thread computes in Python.
 PROMPT = {"ringup_allreduce", "ringup_broadcast", "ringup_allgather", "ringup_alltoall",
           "ringup_reducescatter", "ringup_allreduce_many", "ringup_allgather_many",
-          "ringup_reducescatter_many", "ringup_join", "ringup_barrier", "ringup_poll"}
+          "ringup_reducescatter_many", "ringup_join", "ringup_barrier", "ringup_poll",
+          "ringup_hosts_changed"}
 
 SONAME = "libringup.so.0"
 
