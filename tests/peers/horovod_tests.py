@@ -40,8 +40,6 @@ TEST_SECONDS = 60
 DIFFERENT = {
     "test_global_barrier_op": "a rank that comes late to a barrier, because others have its core, "
                               "does not wait for the whole 5 seconds that rank 0 sleeps",
-    "test_horovod_join_allgather": "a rank that has joined gives no rows, which is no error",
-    "test_horovod_join_broadcast": "a rank that has joined does not disturb a broadcast of others",
 }
 
 
