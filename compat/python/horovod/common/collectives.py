@@ -5,7 +5,7 @@
 import functools
 import math
 
-from ringup import operation
+from ringup import constants, operation
 from ringup.errors import RingupError
 
 from .exceptions import translated
@@ -22,10 +22,11 @@ class Collectives:
 
     def __init__(self, adapter):
         self.adapter = adapter
-        self.traits, self.places = adapter.traits, adapter.places
-        self.address, self.deliver = adapter.address, adapter.deliver
+        self.places, self.address, self.deliver = (adapter.places, adapter.address,
+                                                   adapter.deliver)
         self.kind = functools.lru_cache(1 << 10)(self._kind)
         self.reduction = functools.lru_cache(1 << 14)(self._reduction)
+        self.moved = functools.lru_cache(1 << 12)(self._moved)
 
     def _kind(self, dtype, op):
         """The library's numbers of a tensor's type and of the reduction."""
@@ -35,18 +36,24 @@ class Collectives:
                 str(d).rpartition(".")[2] for d in self.adapter.dtypes))
         return number, reduction_of(op)
 
-    def _reduction(self, what, name, traits, op, pre, post):
+    def _reduction(self, what, name, dtype, shape, op, pre, post):
         """What the library is asked for."""
-        dtype, shape = self.adapter.describe(traits)
         return operation.Reduction(named(what, name), math.prod(shape), *self.kind(dtype, op), pre,
                                    post, tuple(shape))
+
+    def _moved(self, dtype, shape):
+        """(the library's number of a type, how many of it make one element, the shape) of a tensor
+        that is carried and not reckoned with."""
+        number = self.adapter.dtypes.get(dtype)
+        return (constants.U8 if number is None else number,
+                self.adapter.itemsize(dtype) if number is None else 1, tuple(shape))
 
     def allreduce_async(self, tensor, output, name, op, pre, post, process_set):
         """Start reducing tensor into output, which may be the same, or None: a new tensor."""
         try:
-            r = self.reduction("allreduce", name, self.traits(tensor), op, pre, post)
-            places = self.places(tensor, output)
-            return r.start(self.address(places[0]), self.address(places[1]), group_of(process_set),
+            r = self.reduction("allreduce", name, tensor.dtype, tensor.shape, op, pre, post)
+            source, target, output = places = self.places(tensor, output)
+            return r.start(self.address(source), self.address(target), group_of(process_set),
                            places, self.deliver)
         except RingupError as e:
             raise translated(e) from e
@@ -54,7 +61,7 @@ class Collectives:
     def allreduce(self, tensor, output, name, op, pre, post, process_set):
         """The same, and wait for it, which is cheaper than synchronize()."""
         try:
-            r = self.reduction("allreduce", name, self.traits(tensor), op, pre, post)
+            r = self.reduction("allreduce", name, tensor.dtype, tensor.shape, op, pre, post)
             source, target, output = places = self.places(tensor, output)
             r.carry_out(self.address(source), self.address(target), group_of(process_set), places)
         except RingupError as e:
@@ -65,7 +72,7 @@ class Collectives:
         """Start reducing some tensors into others, which may be the same, or into new ones: all of
         them or none."""
         self.check_group(tensors)
-        reductions = [self.reduction("grouped_allreduce", name, self.traits(t), op, pre, post)
+        reductions = [self.reduction("grouped_allreduce", name, t.dtype, t.shape, op, pre, post)
                       for t in tensors]
         places = [self.places(t, o) for t, o in zip(tensors, outputs or [None] * len(tensors))]
         return begin(operation.allreduce_many, reductions,
@@ -83,31 +90,32 @@ class Collectives:
 
     def _block(self, tensor, what):
         """(the rows' memory, what the library is told of them)"""
-        m = self.adapter.memory(tensor)
-        check_rows(m.shape, what)
-        dtype, each = m.carried
-        rest = m.shape[1:]
-        return m, {"source": m.address, "rows": m.shape[0], "row": math.prod(rest) * each,
+        dtype, each, shape = self.moved(tensor.dtype, tensor.shape)
+        if not shape:
+            check_rows(shape, what)
+        m, rest = self.adapter.memory(tensor), shape[1:]
+        return m, {"source": m.address, "rows": shape[0], "row": math.prod(rest) * each,
                    "dtype": dtype, "shape": rest}
 
-    def _received(self, like, block, rows):
-        """A tensor of rows that the library has left in a block."""
-        return self.adapter.from_memory(like.like((sum(rows), *like.shape[1:]), block))
+    def _receiver(self, m):
+        """What makes a tensor of rows like m's that the library has left in a block."""
+        rest, from_block = m.shape[1:], self.adapter.from_block
+        return lambda block, rows: from_block(m, (sum(rows), *rest), block)
 
     def allgather_async(self, tensor, name, process_set):
         """Start concatenating the ranks' tensors."""
         m, block = self._block(tensor, "allgather")
         return begin(operation.allgather, name=named("allgather", name),
-                     group=group_of(process_set), keep=m,
-                     finish=lambda out, rows: self._received(m, out, rows), **block)
+                     group=group_of(process_set), keep=m, finish=self._receiver(m), **block)
 
     def grouped_allgather_async(self, tensors, name, process_set):
         """Start concatenating several tensors: all of them or none."""
         self.check_group(tensors)
         memory, blocks = zip(*[self._block(t, "grouped_allgather") for t in tensors])
+        receivers = list(map(self._receiver, memory))
         return begin(operation.allgather_many, blocks, named("grouped_allgather", name),
                      group_of(process_set), memory,
-                     lambda parts: [self._received(m, *p) for m, p in zip(memory, parts)])
+                     lambda parts: [receive(*p) for receive, p in zip(receivers, parts)])
 
     def place_of(self, rows, process_set):
         """How many rows lie before this rank's in a concatenation."""
@@ -120,18 +128,11 @@ class Collectives:
         """Start giving every rank root's tensor, in output, which may be the same, or None."""
         group = group_of(process_set)
         root = root_of(root_rank, group, process_set)
-        m = self.adapter.memory(tensor)
-        dtype, each = m.carried
-        target = m if output is tensor else self.adapter.room(m, m.shape)
-        return begin(operation.broadcast, m.address, target.address, m.count * each, dtype, root,
-                     named("broadcast", name), m.shape, group, (m, target),
-                     lambda _keep: self._spread(tensor, output, target))
-
-    def _spread(self, tensor, output, target):
-        """The tensor with what root has sent."""
-        if output is None:
-            return self.adapter.from_memory(target)
-        return tensor if target.keep is tensor else self.adapter.copy_into(tensor, target)
+        dtype, each, shape = self.moved(tensor.dtype, tensor.shape)
+        source, target, output = places = self.places(tensor, output)
+        return begin(operation.broadcast, self.address(source), self.address(target),
+                     math.prod(shape) * each, dtype, root, named("broadcast", name), shape, group,
+                     places, self.deliver)
 
     def alltoall_async(self, tensor, splits, name, process_set, counts_of=list):
         """Start an exchange; the result is (rows, how many of them are from each rank), the second
@@ -141,17 +142,19 @@ class Collectives:
         numbers = check_splits(splits, block["rows"], group)
         if numbers is not None:
             block["rows"] = sum(numbers)
+        receive = self._receiver(m)
         return begin(operation.alltoall, splits=numbers, name=named("alltoall", name), group=group,
-                     keep=m, finish=lambda out, counts: (self._received(m, out, counts),
-                                                         counts_of(counts)), **block)
+                     keep=m, finish=lambda out, counts: (receive(out, counts), counts_of(counts)),
+                     **block)
 
     # reducescatter
 
     def _part(self, tensor, op, process_set, pre, post):
         """(the rows' memory, where this rank's go, what the library is told of them)"""
-        dtype, shape = self.adapter.describe(self.traits(tensor))
-        dtype, redop = self.kind(dtype, op)
-        check_rows(shape, "reducescatter")
+        shape = tensor.shape
+        dtype, redop = self.kind(tensor.dtype, op)
+        if not shape:
+            check_rows(shape, "reducescatter")
         check_scatter(op)
         m, group, rest = self.adapter.memory(tensor), group_of(process_set), tuple(shape[1:])
         target = self.adapter.room(m, (operation.own_rows(shape[0], group), *rest))

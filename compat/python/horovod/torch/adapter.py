@@ -3,8 +3,6 @@
 """A tensor in host memory that is contiguous is handed to the library as it lies.  Any other one
 (on a GPU, transposed, channels_last) goes through a contiguous copy in host memory."""
 
-import operator
-
 import torch
 
 from horovod.common.adapter import Adapter
@@ -14,12 +12,18 @@ from ringup.memory import Memory
 
 def _is_direct(tensor):
     """Can the library work on the tensor's own memory?"""
-    return (tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj()
-            and not tensor.is_neg())
+    try:
+        return (tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj()
+                and not tensor.is_neg())
+    except RuntimeError:  # some layouts do not know what contiguous is
+        return False
 
 
 def _copy(tensor):
     """A contiguous copy in host memory."""
+    if tensor.layout is not torch.strided:
+        raise ValueError("a sparse tensor cannot be reduced or sent as it is: use "
+                         "hvd.sparse_allreduce_async(), sparse_as_dense=True, or .to_dense()")
     return tensor.detach().resolve_conj().resolve_neg().to(
         "cpu", copy=True, memory_format=torch.contiguous_format)
 
@@ -44,21 +48,14 @@ class TorchAdapter(Adapter):
         dtypes[torch.uint16] = constants.U16
 
     address = staticmethod(torch.Tensor.data_ptr)
-    traits = staticmethod(operator.attrgetter("dtype", "layout", "shape"))
 
-    def describe(self, traits):
-        dtype, layout, shape = traits
-        if layout is not torch.strided:
-            raise ValueError("a sparse tensor cannot be reduced as it is: use "
-                             "hvd.sparse_allreduce_async(), sparse_as_dense=True, or .to_dense()")
-        return dtype, shape
+    def itemsize(self, dtype):
+        return torch.empty(0, dtype=dtype).element_size()
 
     def memory(self, tensor):
-        if tensor.layout is not torch.strided:
-            raise ValueError("a sparse tensor cannot be sent as it is: use .to_dense()")
         own = tensor if _is_direct(tensor) else _copy(tensor)
-        return Memory(own.data_ptr(), self.dtypes.get(own.dtype), own.element_size(),
-                      tuple(own.shape), own, tensor.device, own.dtype)
+        return Memory(own.data_ptr(), self.dtypes.get(own.dtype), own.element_size(), own.shape,
+                      own, tensor.device, own.dtype)
 
     def room(self, memory, shape):
         new = torch.empty(shape, dtype=memory.native)
@@ -66,21 +63,22 @@ class TorchAdapter(Adapter):
                       memory.native)
 
     def from_memory(self, memory):
-        tensor = memory.keep
-        if not isinstance(tensor, torch.Tensor):  # the library's own block
-            if not memory.count:
-                return torch.empty(memory.shape, dtype=memory.native, device=memory.device)
-            flat = torch.frombuffer(tensor, dtype=torch.uint8)
-            tensor = flat.view(memory.native).view(memory.shape)
-        return tensor.to(memory.device)
+        return memory.keep.to(memory.device)
 
-    def copy_into(self, tensor, memory):
-        with torch.no_grad():
-            return tensor.copy_(memory.keep)
+    def from_block(self, memory, shape, block):
+        if not block:
+            return torch.empty(shape, dtype=memory.native, device=memory.device)
+        flat = torch.frombuffer(block, dtype=torch.uint8)
+        return flat.view(memory.native).view(shape).to(memory.device)
 
     @staticmethod
     def places(tensor, output):
-        if _is_direct(tensor):
+        try:  # as _is_direct(), but without a call
+            direct = (tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj()
+                      and not tensor.is_neg())
+        except RuntimeError:
+            direct = False
+        if direct:
             if output is None:
                 output = torch.empty_like(tensor)
                 return tensor, output, output
