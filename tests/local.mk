@@ -407,6 +407,7 @@ BATS_TESTS = \
 	%reldir%/cli/rebuild-done.bats \
 	%reldir%/cli/rebuild-ends.bats \
 	%reldir%/cli/rebuild-real.bats \
+	%reldir%/cli/run-elastic.bats \
 	%reldir%/cli/run.bats \
 	%reldir%/init/bundle.bats \
 	%reldir%/init/cache.bats \

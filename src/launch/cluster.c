@@ -971,7 +971,6 @@ static int prepare(struct cluster *c, struct err *e)
 	c->fleet_how = (struct fleet_how){
 		.start = j->start,
 		.start_ms = j->start_ms,
-		.mark = c->mark,
 		.cwd = c->cwd,
 		.argv = j->argv,
 		.secret = &c->secret,

@@ -165,7 +165,7 @@ static int host_set_up(struct fleet *f, struct fleet_host *h, bool reads, struct
 	unsigned char *data, *p;
 	char *const *word;
 
-	len += strlen(how->mark) + 1 + strlen(how->cwd) + 1;
+	len += strlen(how->cwd) + 1;
 	for (word = how->argv; *word; word++)
 		len += strlen(*word) + 1;
 	data = malloc(len);
@@ -173,8 +173,6 @@ static int host_set_up(struct fleet *f, struct fleet_host *h, bool reads, struct
 		return fail(e, RINGUP_ENOMEM, "no memory for a command");
 	memcpy(data, how->secret->key, SECRET_BYTES);
 	p = data + SECRET_BYTES;
-	n = strlen(how->mark) + 1;
-	p = (unsigned char *)memcpy(p, how->mark, n) + n;
 	n = strlen(how->cwd) + 1;
 	p = (unsigned char *)memcpy(p, how->cwd, n) + n;
 	for (word = how->argv; *word; word++) {

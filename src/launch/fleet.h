@@ -32,7 +32,6 @@ enum { FLEET_SAID = 200, FLEET_CLOCK_S = 300 };
 struct fleet_how {
 	struct starter_how start;
 	int64_t start_ms; /* for a daemon to answer       */
-	const char *mark; /* "RINGUP_JOB=..."             */
 	const char *cwd;
 	char *const *argv; /* what the ranks run           */
 	const struct secret *secret;

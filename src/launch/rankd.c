@@ -44,9 +44,10 @@ struct rankd {
 	struct stray stray;
 	struct notice notice;
 	struct oom oom;
-	unsigned char *setup; /* what argv, cwd and mark lie in */
+	unsigned char *setup; /* what argv and cwd lie in */
 	char **words;
-	char *mark, *cwd, **argv;
+	char *cwd, **argv;
+	char mark[64]; /* in the environment of its ranks, and of no others */
 	int secret_fd, signal_fd;
 	bool has_stdin;
 	uint64_t unread;   /* bytes of output that the launcher has not passed on */
@@ -78,7 +79,21 @@ static int say_hello(struct rankd *a)
 	return say(a, ORDER_HELLO, numbers, 4, host, strlen(host));
 }
 
-/* The secret, then strings: the job's mark, the working directory, the command. */
+/* Two daemons on one host, of one job or not, end their own ranks only. */
+static int daemon_name(struct rankd *a, struct err *e)
+{
+	unsigned char random[8];
+	size_t i, n;
+
+	if (getentropy(random, sizeof(random)))
+		return fail_os(e, "random numbers");
+	n = (size_t)snprintf(a->mark, sizeof(a->mark), "RINGUP_DAEMON=%d.", (int)getpid());
+	for (i = 0; i < sizeof(random); i++, n += 2)
+		snprintf(a->mark + n, sizeof(a->mark) - n, "%02x", random[i]);
+	return 0;
+}
+
+/* The secret, then strings: the working directory, the command. */
 static int take_setup(struct rankd *a, const unsigned char *data, size_t len, struct err *e)
 {
 	struct secret s;
@@ -99,16 +114,17 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 	if (a->setup)
 		memcpy(a->setup, data, len);
 	a->words = a->setup ? order_strings(a->setup, len) : NULL;
-	if (!a->words || !a->words[0] || !a->words[1] || !a->words[2])
+	if (!a->words || !a->words[0] || !a->words[1])
 		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
-	a->mark = a->words[0];
-	a->cwd = a->words[1];
-	a->argv = a->words + 2;
+	a->cwd = a->words[0];
+	a->argv = a->words + 1;
 	a->has_stdin = flags & 1;
 	oom_mark(&a->oom, "");
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return fail_os(e, "subreaper");
-	rc = stray_open(&a->stray, a->mark, e);
+	rc = daemon_name(a, e);
+	if (!rc)
+		rc = stray_open(&a->stray, a->mark, e);
 	if (!rc && getsid(0) == getpid())
 		stray_add(&a->stray, getpid());
 	return rc;
@@ -150,7 +166,7 @@ static char **environment(struct rankd *a, const unsigned char *data, size_t len
 
 	while (list && list[n])
 		n++;
-	more = list ? realloc(list, (n + 3) * sizeof(*more)) : NULL;
+	more = list ? realloc(list, (n + 4) * sizeof(*more)) : NULL;
 	if (!more) {
 		free(list);
 		return NULL;
@@ -159,6 +175,7 @@ static char **environment(struct rankd *a, const unsigned char *data, size_t len
 	snprintf(text[1], 48, "RINGUP_NOTICE_FD=%d", a->notice.fd);
 	more[n++] = text[0];
 	more[n++] = text[1];
+	more[n++] = a->mark;
 	more[n] = NULL;
 	return more;
 }

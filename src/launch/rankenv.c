@@ -53,17 +53,9 @@ static const char *const foreign[] = {
 };
 
 static const char *const ours[] = {
-	"RINGUP_RANK",
-	"RINGUP_SIZE",
-	"RINGUP_LOCAL_RANK",
-	"RINGUP_LOCAL_SIZE",
-	"RINGUP_MEET",
-	"RINGUP_SECRET_FD",
-	"RINGUP_JOB",
-	"RINGUP_WORKER",
-	"RINGUP_NOTICE_FD",
-	"RINGUP_ELASTIC",
-	NULL,
+	"RINGUP_RANK",      "RINGUP_SIZE",      "RINGUP_LOCAL_RANK", "RINGUP_LOCAL_SIZE",
+	"RINGUP_MEET",      "RINGUP_SECRET_FD", "RINGUP_JOB",        "RINGUP_WORKER",
+	"RINGUP_NOTICE_FD", "RINGUP_ELASTIC",   "RINGUP_DAEMON",     NULL,
 };
 
 static bool is_listed(const char *const *list, const char *var)
