@@ -1,82 +1,14 @@
 #!/usr/bin/env bats
 # run-elastic.bats - ringup run, when ranks are lost and added
 # needs: waits
-# tests: src/launch src/wire src/engine/member.c src/api src/cli/cmd_run.c src/cli/cmd_rankd.c tests/programs/regroup.c
+# tests: src/launch src/wire src/engine/member.c src/api src/cli/cmd_run.c src/cli/cmd_rankd.c tests/programs/regroup.c tests/lib/elastic.bash
 
 load ../lib/helper
 load ../lib/await
+load ../lib/elastic
 
-regroup=$PWD/tests/programs/regroup
-
-setup() {
-  local v
-  for v in $(compgen -e | grep -vE '^RINGUP_TEST_' | grep -E '^(RINGUP|HOROVOD)_|^(RANK|WORLD_SIZE)$'); do
-    unset "$v"
-  done
-  cd "$BATS_TEST_TMPDIR"
-  timer=
-  : >hosts
-}
-
-# marked - numbers of the processes that carry this test's mark in their environment.
-marked() {
-  grep -lzxF "RUN_TEST=$BATS_TEST_TMPDIR" /proc/[0-9]*/environ 2>/dev/null | grep -o '[0-9]*' || true
-}
-
-teardown() {
-  local pid
-  for pid in $(marked); do
-    kill -KILL "$pid" 2>/dev/null || true
-  done
-}
-
-# elastic ARG... - start `ringup run ARG... regroup .`; sets $launcher.
-elastic() {
-  RUN_TEST=$BATS_TEST_TMPDIR timeout --foreground 200 ringup run "$@" -- "$regroup" . >out 2>&1 3>&- &
-  timer=$!
-  launcher=
-  until [[ -n $launcher ]]; do
-    launcher=$(cat "/proc/$timer/task/$timer/children")
-    launcher=${launcher% }
-    sleep 0.01
-  done
-}
-
-# met GENERATION SIZE - has each rank of it said that it has met the others, and added up?
-met() {
-  [[ $(grep -c " generation $1 rank [0-9]* of $2 .* sum $2 " out) -eq $2 ]]
-}
-
-# complete SIZE - has a generation of that size met, the last one, and not the first?
-complete() {
-  local g
-  g=$(sed -n 's/.* generation \([0-9]*\) rank .*/\1/p' out | sort -n | tail -n 1)
-  [[ -n $g && $g -gt 1 ]] && met "$g" "$1"
-}
-
-# pid_of GENERATION RANK
-pid_of() {
-  sed -n "s/.* generation $1 rank $2 of .* pid //p" out
-}
-
-# ends STATUS - let the ranks stop; the job ends so.
-ends() {
-  touch stop
-  over "$1"
-}
-
-# over STATUS - the job ends so.
-over() {
-  local rc=0
-  wait "$timer" || rc=$?
-  [[ $rc -eq $1 ]] || { echo "status $rc, expected $1"; cat out; return 1; }
-  cat out
-}
-
-# told TEXT - has the launcher said so?
-told() {
-  grep -qF "ringup run: $1" out
-}
+setup() { elastic_setup; }
+teardown() { elastic_teardown; }
 
 @test "a rank is killed: the others meet again in their processes, and it is replaced" {
   local kept
