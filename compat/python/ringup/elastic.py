@@ -31,7 +31,7 @@ import sys
 import threading
 import time
 
-from . import _c, collectives, errors, job, objects
+from . import collectives, constants, errors, job, objects
 
 REMOVED, ADDED = 1, 2  # bits of hosts_changed()
 
@@ -220,7 +220,7 @@ def any_rank(flag):
     if not job.is_initialized() or job.size() == 1:
         return flag
     flags = bytearray([flag])
-    collectives.allreduce(flags, _c.MAX, name="elastic.any")
+    collectives.allreduce(flags, constants.MAX, name="elastic.any")
     return bool(flags[0])
 
 

@@ -58,7 +58,7 @@ def _check_ranks(comm):
 def init_again():
     """Join the next generation of an elastic job, with the sets of the last init(): new ranks,
     which run the program from its beginning, ask for the same."""
-    _sets.begin(_first_sets)
+    _sets.begin(_first_sets, again=True)
 
 
 def _asked(question):

@@ -121,9 +121,10 @@ def _in_order(everybody):
                               if i < len(named)))
 
 
-def begin(process_sets, comm=None):
+def begin(process_sets, comm=None, again=False):
     """Join the job, with a communicator's ranks if there is one, and with some sets, which exist
-    from the start.  If they are not all different that is an error, but the job has begun."""
+    from the start.  If they are not all different that is an error, but the job has begun; not in
+    a later generation, in which the ranks of a set may be all that are left."""
     if comm is not None:
         for s in process_sets:
             if s.mpi_comm is not None:
@@ -140,7 +141,7 @@ def begin(process_sets, comm=None):
         _join_job(wanted, comm)
     seen = {tuple(global_process_set.ranks)}
     for s, ranks in zip(process_sets, mine):
-        if ranks in seen:
+        if ranks in seen and not again:
             raise ValueError(f"{s}: there is a process set with these ranks already")
         seen.add(ranks)
         if s not in _added[ranks]:
