@@ -50,8 +50,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/torch/parameter_names.py \
 	%reldir%/python/horovod/torch/sync_batch_norm.py \
 	%reldir%/python/horovod/torch/weights.py \
-	%reldir%/python/horovod/torch/wrapping.py
-	%reldir%/python/horovod/torch/sync_batch_norm.py \
+	%reldir%/python/horovod/torch/wrapping.py \
 	%reldir%/python/horovod/common/util.py \
 	%reldir%/python/horovod/data/__init__.py \
 	%reldir%/python/horovod/data/data_loader_base.py \

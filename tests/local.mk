@@ -196,7 +196,6 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_stamp \
 	%reldir%/fuzz/replay_talk \
 	%reldir%/fuzz/replay_timeline \
-	%reldir%/fuzz/replay_tree
 	%reldir%/fuzz/replay_tree \
 	%reldir%/fuzz/replay_yaml
 check_PROGRAMS += $(FUZZ_TESTS)

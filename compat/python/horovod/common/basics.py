@@ -1,6 +1,7 @@
 # basics.py - joining, leaving and asking where one is, alike for all frameworks.
 # SPDX-License-Identifier: Apache-2.0
 
+import functools
 import warnings
 
 from ringup import job, timeline
@@ -63,13 +64,13 @@ def init_again():
 
 def _asked(question):
     """A query of the job that raises ValueError before init(), as Horovod's do."""
+    @functools.wraps(question)
     def ask(*args, **kwargs):
         try:
             return question(*args, **kwargs)
         except NotRunning as e:
             raise ValueError("Horovod is not initialized: call hvd.init() first") from e
 
-    ask.__name__, ask.__doc__ = question.__name__, question.__doc__
     return ask
 
 

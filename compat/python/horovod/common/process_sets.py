@@ -145,7 +145,7 @@ def begin(process_sets, comm=None, again=False):
             raise ValueError(f"{s}: there is a process set with these ranks already")
         seen.add(ranks)
         if s not in _added[ranks]:
-            _adopt(s, _added[ranks][0]._group)
+            _adopt(s, _group(_added[ranks][0]))
 
 
 def _join_job(wanted, comm):

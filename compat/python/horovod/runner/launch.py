@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 
-import horovod
 from horovod.common.util import (ccl_built, ddl_built, extension_available,  # noqa: F401
                                  gloo_built, mpi_built, nccl_built)
 from horovod.runner.common.util import codec, config_parser, hosts, safe_shell_exec
@@ -89,7 +88,7 @@ def _environment(args):
     env = dict(os.environ)
     config_parser.set_env_from_args(env, args)
     env.update(getattr(args, "env", None) or {})
-    home = os.path.dirname(os.path.dirname(os.path.abspath(horovod.__file__)))
+    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     paths = env.get("PYTHONPATH", "").split(os.pathsep) if env.get("PYTHONPATH") else []
     env["PYTHONPATH"] = os.pathsep.join(paths + [home] * (home not in paths))
     return env
