@@ -13,7 +13,7 @@ TOP = os.path.join(ROOT, "compat", "python")
 # Frameworks, and the packages whose import may import them.
 FRAMEWORKS = {"torch": ("horovod.torch",), "tensorflow": ("horovod.tensorflow", "horovod._keras"),
               "keras": ("horovod._keras", "horovod.keras"), "numpy": (), "mpi4py": (),
-              "pyspark": ("horovod.spark",), "cloudpickle": ("horovod.common.objects",)}
+              "pyspark": ("horovod.spark",), "cloudpickle": ("horovod", "ringup.elastic")}
 LAZY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 

@@ -6,7 +6,7 @@ import operator
 
 class Adapter:
     """A framework says how its tensors become memory and back; the rest has a default.  Its tensors
-    have a dtype and a shape, both of which can be keys, and a device.
+    have a dtype and a shape, both of which can be keys, and perhaps a device.
 
     dtypes        the framework's types that the library can reckon with, and its numbers of them
     memory(t)     ringup.memory.Memory of the tensor's elements: the tensor's own, whose keep is

@@ -83,7 +83,7 @@ class Collectives:
         """Complain about what cannot be one group."""
         if not tensors:
             raise ValueError("a group of no tensors")
-        if len({t.device for t in tensors}) > 1:
+        if len({getattr(t, "device", None) for t in tensors}) > 1:
             raise ValueError("the tensors of a group must be on one device")
 
     # Collectives whose result has a size that only the library knows

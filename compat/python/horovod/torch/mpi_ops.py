@@ -21,7 +21,7 @@ from horovod.torch.adapter import TorchAdapter
 from horovod.torch.compression import Compression
 
 _basics = HorovodBasics(__file__, "mpi_lib_v2")
-_all = Collectives(TorchAdapter())
+_torch = Collectives(TorchAdapter())
 
 
 def _is_differentiated(tensor):
@@ -35,7 +35,7 @@ class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, how, name, tensor):
         ctx.how = how
-        return _all.allreduce(tensor, None, name, *how)
+        return _torch.allreduce(tensor, None, name, *how)
 
     @staticmethod
     def backward(ctx, grad):
@@ -47,7 +47,7 @@ class _GroupedAllreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, how, name, *tensors):
         ctx.how = how
-        return tuple(synchronize(_all.grouped_allreduce_async(tensors, None, name, *how)))
+        return tuple(synchronize(_torch.grouped_allreduce_async(tensors, None, name, *how)))
 
     @staticmethod
     def backward(ctx, *grads):
@@ -60,36 +60,36 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
     """Combine a tensor across all ranks into a new one; differentiable."""
     op = choose(op, average)
     if compression is Compression.none and not tensor.requires_grad:
-        return _all.allreduce(tensor, None, name, op, prescale_factor, postscale_factor,
-                              process_set)
+        return _torch.allreduce(tensor, None, name, op, prescale_factor, postscale_factor,
+                                process_set)
     how = op, prescale_factor, postscale_factor, process_set
     small, ctx = compression.compress(tensor)
     if _is_differentiated(small):
         out = _Allreduce.apply(how, name, small)
     else:
-        out = _all.allreduce(small, None, name, *how)
+        out = _torch.allreduce(small, None, name, *how)
     return compression.decompress(out, ctx)
 
 
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                     postscale_factor=1.0, process_set=global_process_set):
     """Start an allreduce into a new tensor; returns a handle for synchronize()."""
-    return _all.allreduce_async(tensor, None, name, choose(op, average), prescale_factor,
-                                postscale_factor, process_set)
+    return _torch.allreduce_async(tensor, None, name, choose(op, average), prescale_factor,
+                                  postscale_factor, process_set)
 
 
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                postscale_factor=1.0, process_set=global_process_set):
     """Combine a tensor across all ranks in place."""
-    return _all.allreduce(tensor, tensor, name, choose(op, average), prescale_factor,
-                          postscale_factor, process_set)
+    return _torch.allreduce(tensor, tensor, name, choose(op, average), prescale_factor,
+                            postscale_factor, process_set)
 
 
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                      postscale_factor=1.0, process_set=global_process_set):
     """Start an allreduce in place; returns a handle for synchronize()."""
-    return _all.allreduce_async(tensor, tensor, name, choose(op, average), prescale_factor,
-                                postscale_factor, process_set)
+    return _torch.allreduce_async(tensor, tensor, name, choose(op, average), prescale_factor,
+                                  postscale_factor, process_set)
 
 
 def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None,
@@ -101,21 +101,21 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
     if any(map(_is_differentiated, tensors)):
         out = _GroupedAllreduce.apply(how, name, *tensors)
     else:
-        out = synchronize(_all.grouped_allreduce_async(tensors, None, name, *how))
+        out = synchronize(_torch.grouped_allreduce_async(tensors, None, name, *how))
     return [compression.decompress(t, ctx) for t, (_, ctx) in zip(out, small)]
 
 
 def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                             postscale_factor=1.0, process_set=global_process_set):
     """Start grouped_allreduce(); returns a handle for synchronize()."""
-    return _all.grouped_allreduce_async(tensors, None, name, choose(op, average), prescale_factor,
-                                        postscale_factor, process_set)
+    return _torch.grouped_allreduce_async(tensors, None, name, choose(op, average), prescale_factor,
+                                          postscale_factor, process_set)
 
 
 def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                        postscale_factor=1.0, process_set=global_process_set):
     """Combine several tensors in place; returns them as a list."""
-    return synchronize(_all.grouped_allreduce_async(
+    return synchronize(_torch.grouped_allreduce_async(
         tensors, tensors, name, choose(op, average), prescale_factor, postscale_factor,
         process_set))
 
@@ -123,8 +123,8 @@ def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_facto
 def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                              postscale_factor=1.0, process_set=global_process_set):
     """Start grouped_allreduce_(); returns a handle for synchronize()."""
-    return _all.grouped_allreduce_async(tensors, tensors, name, choose(op, average),
-                                        prescale_factor, postscale_factor, process_set)
+    return _torch.grouped_allreduce_async(tensors, tensors, name, choose(op, average),
+                                          prescale_factor, postscale_factor, process_set)
 
 
 def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
@@ -145,17 +145,17 @@ def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
 
 def allgather_async(tensor, name=None, process_set=global_process_set):
     """Start concatenating the ranks' tensors; returns a handle for synchronize()."""
-    return _all.allgather_async(tensor, name, process_set)
+    return _torch.allgather_async(tensor, name, process_set)
 
 
 def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
     """Start concatenating several tensors; returns a handle for synchronize()."""
-    return _all.grouped_allgather_async(tensors, name, process_set)
+    return _torch.grouped_allgather_async(tensors, name, process_set)
 
 
 def _own_rows(grad, rows, process_set):
     """What of a concatenation's gradient belongs to this rank, averaged as in Horovod."""
-    before = _all.place_of(rows, process_set)
+    before = _torch.place_of(rows, process_set)
     grad = allreduce(grad, op=Average, process_set=process_set)
     return grad.narrow(0, before, rows)
 
@@ -163,7 +163,7 @@ def _own_rows(grad, rows, process_set):
 class _Allgather(torch.autograd.Function):
     @staticmethod
     def forward(ctx, name, process_set, tensor):
-        handle = _all.allgather_async(tensor, name, process_set)
+        handle = _torch.allgather_async(tensor, name, process_set)
         ctx.rows, ctx.process_set = tensor.shape[0], process_set
         return synchronize(handle)
 
@@ -192,7 +192,7 @@ def allgather(tensor, name=None, process_set=global_process_set):
     """
     if _is_differentiated(tensor):
         return _Allgather.apply(name, process_set, tensor)
-    return synchronize(_all.allgather_async(tensor, name, process_set))
+    return synchronize(_torch.allgather_async(tensor, name, process_set))
 
 
 def grouped_allgather(tensors, name=None, process_set=global_process_set):
@@ -206,17 +206,17 @@ def grouped_allgather(tensors, name=None, process_set=global_process_set):
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
     """Start broadcast_(); returns a handle for synchronize()."""
-    return _all.broadcast_async(tensor, tensor, root_rank, name, process_set)
+    return _torch.broadcast_async(tensor, tensor, root_rank, name, process_set)
 
 
 def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
     """Overwrite the tensor with root's."""
-    return synchronize(_all.broadcast_async(tensor, tensor, root_rank, name, process_set))
+    return synchronize(_torch.broadcast_async(tensor, tensor, root_rank, name, process_set))
 
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
     """Start a broadcast into a new tensor; returns a handle for synchronize()."""
-    return _all.broadcast_async(tensor, None, root_rank, name, process_set)
+    return _torch.broadcast_async(tensor, None, root_rank, name, process_set)
 
 
 class _Broadcast(torch.autograd.Function):
@@ -258,7 +258,7 @@ def _exchange(tensor, splits, name, process_set):
         like = torch.empty(0, dtype=torch.int32)
     elif splits.is_floating_point() or splits.is_complex():
         raise ValueError(f"alltoall: splits must be whole numbers, not {splits.dtype}")
-    return _all.alltoall_async(tensor, splits, name, process_set, like.new_tensor)
+    return _torch.alltoall_async(tensor, splits, name, process_set, like.new_tensor)
 
 
 def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
@@ -301,22 +301,22 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
 def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,
                         prescale_factor=1.0, postscale_factor=1.0):
     """Start reducescatter(); returns a handle for synchronize()."""
-    return _all.reducescatter_async(tensor, name, op, process_set, prescale_factor,
-                                    postscale_factor)
+    return _torch.reducescatter_async(tensor, name, op, process_set, prescale_factor,
+                                      postscale_factor)
 
 
 def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set,
                                 prescale_factor=1.0, postscale_factor=1.0):
     """Start grouped_reducescatter(); returns a handle for synchronize()."""
-    return _all.grouped_reducescatter_async(tensors, name, op, process_set, prescale_factor,
-                                            postscale_factor)
+    return _torch.grouped_reducescatter_async(tensors, name, op, process_set, prescale_factor,
+                                              postscale_factor)
 
 
 class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx, how, name, tensor):
         ctx.how = how
-        return synchronize(_all.reducescatter_async(tensor, name, *how))
+        return synchronize(_torch.reducescatter_async(tensor, name, *how))
 
     @staticmethod
     def backward(ctx, grad):
@@ -346,7 +346,7 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
     small, ctx = compression.compress(tensor)
     if _is_differentiated(small):
         return compression.decompress(_Reducescatter.apply(how, name, small), ctx)
-    return compression.decompress(synchronize(_all.reducescatter_async(small, name, *how)), ctx)
+    return compression.decompress(synchronize(_torch.reducescatter_async(small, name, *how)), ctx)
 
 
 def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average,

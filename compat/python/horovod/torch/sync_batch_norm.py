@@ -12,11 +12,12 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     Batches may differ in size.  Unlike Horovod's it works on any device.
     """
 
-    def _check_input_dim(self, x):
-        if x.dim() < 2:
-            raise ValueError(f"SyncBatchNorm wants at least 2 dimensions, not {x.dim()}")
+    def _check_input_dim(self, input):
+        if input.dim() < 2:
+            raise ValueError(f"SyncBatchNorm wants at least 2 dimensions, not {input.dim()}")
 
-    def forward(self, x):
+    def forward(self, input):
+        x = input
         if size() == 1 or not (self.training or not self.track_running_stats):
             return super().forward(x)
         self._check_input_dim(x)
