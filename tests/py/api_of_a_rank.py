@@ -233,8 +233,8 @@ class Arrays(Adapter):
                              own, None, own.dtype)
 
     def from_memory(self, memory):
-        return numpy.frombuffer(memory.keep or b"", memory.native, memory.count).reshape(
-            memory.shape)
+        block = b"" if memory.keep is None else memory.keep
+        return numpy.frombuffer(block, memory.native, memory.count).reshape(memory.shape)
 
     def copy_into(self, tensor, memory):
         tensor[...] = memory.keep if isinstance(memory.keep, numpy.ndarray) else \

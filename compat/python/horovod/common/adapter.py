@@ -9,28 +9,32 @@ class Adapter:
     have a dtype and a shape, both of which can be keys, and perhaps a device.
 
     dtypes        the framework's types that the library can reckon with, and its numbers of them
+    itemsize(d)   bytes of an element of a type
     memory(t)     ringup.memory.Memory of the tensor's elements: the tensor's own, whose keep is
                   the tensor, or, where that is not contiguous in host memory, of a copy
-    from_memory(m)  a tensor of the elements of a Memory that memory(), room() or its like() has
-                  made
-    room(m, shape)  new memory for elements like m's; from_memory() is told of it later
+    from_memory(m)  a tensor of the elements of a Memory that came from memory(), or of its like()
     copy_into(t, m)  the tensor t, which now has the elements of m; where tensors never change, a
                   new one
 
-    What follows has a default.  Most is asked for in each step of a training, so a framework may
-    have its own.
+    The defaults of what follows are made of these.  It is asked for in each step of a training, so
+    a framework may have its own instead, and places that are not Memory: they are given to
+    address() and kept alive.
 
-    itemsize(d)   bytes of an element of a type
-    from_block(m, shape, block)  a tensor of elements like m's that fill a block of bytes, which is
-                  None if there are none
     places(t, output)  (where to read, where to write, the tensor that the result is for) of a
                   reduction into output; without output into a new tensor
-    address(x)    of where to read or to write
+    address(place)  of where to read or to write
     deliver(places)  the tensor with the result; called if it is not where it was written
+    source(t)     where to read only
+    from_block(source, t, shape, block)  a tensor of elements like t's that fill a block of bytes,
+                  which is None if there are none
+    room(source, shape)  where to write elements like those of source
+    from_room(place, t)  a tensor like t of what was written there
     """
 
     dtypes = {}
-    address = staticmethod(operator.attrgetter("address"))
+
+    def itemsize(self, dtype):
+        return dtype.itemsize
 
     def memory(self, tensor):
         raise NotImplementedError
@@ -41,24 +45,29 @@ class Adapter:
     def copy_into(self, tensor, memory):
         raise NotImplementedError
 
-    def room(self, memory, shape):
-        return memory.like(shape)
-
-    def itemsize(self, dtype):
-        return dtype.itemsize
-
-    def from_block(self, memory, shape, block):
-        return self.from_memory(memory.like(shape, block))
-
     def places(self, tensor, output):
         source = self.memory(tensor)
         if output is None:
-            return source, self.room(source, source.shape), None
+            return source, source.like(source.shape), None
         target = source if output is tensor else self.memory(output)
         return source, target, output
+
+    address = staticmethod(operator.attrgetter("address"))
 
     def deliver(self, places):
         _source, target, output = places
         if output is None:
             return self.from_memory(target)
         return output if target.keep is output else self.copy_into(output, target)
+
+    def source(self, tensor):
+        return self.memory(tensor)
+
+    def from_block(self, source, _tensor, shape, block):
+        return self.from_memory(source.like(shape, block))
+
+    def room(self, source, shape):
+        return source.like(shape)
+
+    def from_room(self, place, _tensor):
+        return self.from_memory(place)

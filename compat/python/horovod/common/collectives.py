@@ -89,32 +89,27 @@ class Collectives:
     # Collectives whose result has a size that only the library knows
 
     def _block(self, tensor, what):
-        """(the rows' memory, what the library is told of them)"""
+        """(where the rows are, what makes a tensor of rows that come, what the library is told)"""
         dtype, each, shape = self.moved(tensor.dtype, tensor.shape)
         if not shape:
             check_rows(shape, what)
-        m, rest = self.adapter.memory(tensor), shape[1:]
-        return m, {"source": m.address, "rows": shape[0], "row": math.prod(rest) * each,
-                   "dtype": dtype, "shape": rest}
-
-    def _receiver(self, m):
-        """What makes a tensor of rows like m's that the library has left in a block."""
-        rest, from_block = m.shape[1:], self.adapter.from_block
-        return lambda block, rows: from_block(m, (sum(rows), *rest), block)
+        source, rest, from_block = self.adapter.source(tensor), shape[1:], self.adapter.from_block
+        return (source, lambda block, rows: from_block(source, tensor, (sum(rows), *rest), block),
+                {"source": self.address(source), "rows": shape[0], "row": math.prod(rest) * each,
+                 "dtype": dtype, "shape": rest})
 
     def allgather_async(self, tensor, name, process_set):
         """Start concatenating the ranks' tensors."""
-        m, block = self._block(tensor, "allgather")
+        source, receive, block = self._block(tensor, "allgather")
         return begin(operation.allgather, name=named("allgather", name),
-                     group=group_of(process_set), keep=m, finish=self._receiver(m), **block)
+                     group=group_of(process_set), keep=source, finish=receive, **block)
 
     def grouped_allgather_async(self, tensors, name, process_set):
         """Start concatenating several tensors: all of them or none."""
         self.check_group(tensors)
-        memory, blocks = zip(*[self._block(t, "grouped_allgather") for t in tensors])
-        receivers = list(map(self._receiver, memory))
+        sources, receivers, blocks = zip(*[self._block(t, "grouped_allgather") for t in tensors])
         return begin(operation.allgather_many, blocks, named("grouped_allgather", name),
-                     group_of(process_set), memory,
+                     group_of(process_set), sources,
                      lambda parts: [receive(*p) for receive, p in zip(receivers, parts)])
 
     def place_of(self, rows, process_set):
@@ -138,43 +133,43 @@ class Collectives:
         """Start an exchange; the result is (rows, how many of them are from each rank), the second
         of which counts_of() makes of a list."""
         group = group_of(process_set)
-        m, block = self._block(tensor, "alltoall")
+        source, receive, block = self._block(tensor, "alltoall")
         numbers = check_splits(splits, block["rows"], group)
         if numbers is not None:
             block["rows"] = sum(numbers)
-        receive = self._receiver(m)
         return begin(operation.alltoall, splits=numbers, name=named("alltoall", name), group=group,
-                     keep=m, finish=lambda out, counts: (receive(out, counts), counts_of(counts)),
-                     **block)
+                     keep=source, **block,
+                     finish=lambda out, counts: (receive(out, counts), counts_of(counts)))
 
     # reducescatter
 
     def _part(self, tensor, op, process_set, pre, post):
-        """(the rows' memory, where this rank's go, what the library is told of them)"""
+        """(where the rows are, where this rank's go, what the library is told of them)"""
         shape = tensor.shape
         dtype, redop = self.kind(tensor.dtype, op)
         if not shape:
             check_rows(shape, "reducescatter")
         check_scatter(op)
-        m, group, rest = self.adapter.memory(tensor), group_of(process_set), tuple(shape[1:])
-        target = self.adapter.room(m, (operation.own_rows(shape[0], group), *rest))
-        return m, target, {"source": m.address, "rows": shape[0], "row": math.prod(rest),
-                           "target": target.address, "dtype": dtype, "op": redop, "pre": pre,
-                           "post": post, "shape": rest}
+        source, group, rest = self.adapter.source(tensor), group_of(process_set), tuple(shape[1:])
+        target = self.adapter.room(source, (operation.own_rows(shape[0], group), *rest))
+        return source, target, {
+            "source": self.address(source), "rows": shape[0], "row": math.prod(rest),
+            "target": self.address(target), "dtype": dtype, "op": redop, "pre": pre, "post": post,
+            "shape": rest}
 
     def reducescatter_async(self, tensor, name, op, process_set, pre, post):
         """Start reducing rows, of which each rank gets a part."""
-        m, target, told = self._part(tensor, op, process_set, pre, post)
+        source, target, told = self._part(tensor, op, process_set, pre, post)
         return begin(operation.reducescatter, named("reducescatter", name), group_of(process_set),
-                     (m, target), lambda _keep: self.adapter.from_memory(target), **told)
+                     source, lambda _keep: self.adapter.from_room(target, tensor), **told)
 
     def grouped_reducescatter_async(self, tensors, name, op, process_set, pre, post):
         """Start reducing several tensors so: all of them or none."""
         self.check_group(tensors)
-        memory, targets, told = zip(*[self._part(t, op, process_set, pre, post) for t in tensors])
+        sources, targets, told = zip(*[self._part(t, op, process_set, pre, post) for t in tensors])
         return begin(operation.reducescatter_many, told, named("grouped_reducescatter", name),
-                     group_of(process_set), (memory, targets),
-                     lambda _keep: [self.adapter.from_memory(t) for t in targets])
+                     group_of(process_set), sources,
+                     lambda _keep: list(map(self.adapter.from_room, targets, tensors)))
 
 
 def barrier(process_set=global_process_set):

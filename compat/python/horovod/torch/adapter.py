@@ -7,7 +7,6 @@ import torch
 
 from horovod.common.adapter import Adapter
 from ringup import constants
-from ringup.memory import Memory
 
 
 def _is_direct(tensor):
@@ -36,7 +35,7 @@ def _empty(tensor):
 
 
 class TorchAdapter(Adapter):
-    """Places of a reduction are tensors: what is done in each step makes no object besides."""
+    """Places are tensors: what is done in each step makes no object besides."""
 
     dtypes = {
         torch.uint8: constants.U8, torch.int8: constants.I8, torch.int16: constants.I16,
@@ -51,25 +50,6 @@ class TorchAdapter(Adapter):
 
     def itemsize(self, dtype):
         return torch.empty(0, dtype=dtype).element_size()
-
-    def memory(self, tensor):
-        own = tensor if _is_direct(tensor) else _copy(tensor)
-        return Memory(own.data_ptr(), self.dtypes.get(own.dtype), own.element_size(), own.shape,
-                      own, tensor.device, own.dtype)
-
-    def room(self, memory, shape):
-        new = torch.empty(shape, dtype=memory.native)
-        return Memory(new.data_ptr(), memory.dtype, memory.itemsize, shape, new, memory.device,
-                      memory.native)
-
-    def from_memory(self, memory):
-        return memory.keep.to(memory.device)
-
-    def from_block(self, memory, shape, block):
-        if not block:
-            return torch.empty(shape, dtype=memory.native, device=memory.device)
-        flat = torch.frombuffer(block, dtype=torch.uint8)
-        return flat.view(memory.native).view(shape).to(memory.device)
 
     @staticmethod
     def places(tensor, output):
@@ -94,3 +74,22 @@ class TorchAdapter(Adapter):
             return output
         with torch.no_grad():
             return output.copy_(target)
+
+    @staticmethod
+    def source(tensor):
+        return tensor if _is_direct(tensor) else _copy(tensor)
+
+    @staticmethod
+    def from_block(_source, tensor, shape, block):
+        if not block:
+            return torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
+        flat = torch.frombuffer(block, dtype=torch.uint8)
+        return flat.view(tensor.dtype).view(shape).to(tensor.device)
+
+    @staticmethod
+    def room(source, shape):
+        return torch.empty(shape, dtype=source.dtype)
+
+    @staticmethod
+    def from_room(place, tensor):
+        return place.to(tensor.device)
