@@ -159,6 +159,8 @@ def a_job_of_a_list_of_ranks():
         raises(ValueError, hvd.init, comm=list(range(n - 1)), says=f"of a job of {n} ranks")
         assert not hvd.is_initialized()
         hvd.init(comm=[], process_sets="dynamic")
+        hvd.init(comm=[0])  # nothing happens in a job
+        assert (hvd.rank(), hvd.size()) == (r, n)
     hvd.barrier()
 
 

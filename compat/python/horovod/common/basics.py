@@ -31,8 +31,9 @@ def init(comm=None, process_sets=None):
         _sets.begin(sets, comm)
         return
     _check_ranks(comm)
+    begins = not job.is_initialized()
     _sets.begin(sets)
-    if comm and len(comm) != job.size():
+    if begins and comm and len(comm) != job.size():
         there = job.size()
         job.shutdown()
         raise ValueError(_SOME_RANKS.format(sorted(comm), f", of a job of {there} ranks"))
