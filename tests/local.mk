@@ -529,6 +529,7 @@ PY_TESTS = \
 	%reldir%/py/test_memory.py \
 	%reldir%/py/test_torch_api.py \
 	%reldir%/py/test_runner.py \
+	%reldir%/py/test_optimizer.py \
 	%reldir%/py/test_train_check.py
 PY_FILES = \
 	%reldir%/py/run \
@@ -540,6 +541,7 @@ PY_FILES = \
 	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/ops_of_a_rank.py \
 	%reldir%/py/keras_of_a_rank.py \
+	%reldir%/py/optimizer_of_a_rank.py \
 	%reldir%/py/parent_of_ranks.py \
 	%reldir%/py/sets_of_a_rank.py \
 	%reldir%/py/survive_of_a_rank.py \

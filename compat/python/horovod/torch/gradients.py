@@ -16,11 +16,12 @@ _T = torch.Tensor
 # What these tell of a gradient is the same before and after its reduction.
 _METADATA = {getattr(_T, name).__get__ for name in (
     "shape", "dtype", "device", "layout", "ndim", "is_sparse", "is_cuda", "is_leaf", "grad_fn",
-    "requires_grad", "_version", "is_cpu", "is_meta", "is_quantized", "names")
+    "requires_grad", "_version", "_base", "is_cpu", "is_meta", "is_quantized", "names")
     if hasattr(_T, name)} | {getattr(_T, name) for name in (
         "size", "dim", "numel", "nelement", "stride", "is_contiguous", "element_size", "get_device",
         "is_floating_point", "is_complex", "__len__") if hasattr(_T, name)} | {
             torch.is_floating_point, torch.is_complex, torch.numel}
+_bases = {}  # id of a tensor: a weak reference to it, and its version when autograd last wrote
 
 
 class PendingGradient(torch.Tensor):
@@ -77,30 +78,61 @@ def settled(p):
     return p.grad
 
 
+def _version(value):
+    """How often a gradient has been written; None for a view: all views of a tensor share it."""
+    return value._version if value._base is None else None
+
+
+def _note_version(value):
+    """Remember that autograd has written a gradient; returns _version().  That of a view's base
+    changes as long as backward() goes on."""
+    base = value._base
+    if base is None:
+        return value._version
+    i = id(base)
+    _bases[i] = weakref.ref(base, lambda _: _bases.pop(i, None)), base._version
+    return None
+
+
+def _has_changed(value, version):
+    """Has the program changed a gradient since _note_version()?"""
+    if version is not None:
+        return value._version != version
+    ref, version = _bases.get(id(value._base), (lambda: None, None))
+    return ref() is value._base and value._version != version
+
+
 class Reduction:
-    """The gradients of a Unit, from the start of their reduction until step()."""
+    """The gradients of a Unit, from the start of their reduction until step().  p.grad refers to
+    it, so it must not refer to p: memory of such a circle would never be free again."""
 
     def __init__(self, unit, parts, compression, visible):
-        self.unit, self.parts, self.compression = unit, parts, compression
+        self.params, self.names = list(map(weakref.ref, unit.params)), unit.names
+        self.parts, self.compression = parts, compression
         self.job, self.done, self.failed = job.joined(), False, None
         self.values = [p.grad for p in unit.params]
-        self.versions = [v._version for v in self.values]
+        self.versions = [_note_version(v) for v in self.values]
         self.pending = [None] * len(self.values)
         self.after = None  # (weak reference, version) of each gradient when it was combined
         if visible:
-            self._show()
+            self._show(unit)
 
-    def _show(self):
+    def _show(self, unit):
         """Make each p.grad a PendingGradient."""
-        for i, (p, value) in enumerate(zip(self.unit.params, self.values)):
-            waiting = self.unit.waiting[i]
+        for i, (p, value) in enumerate(zip(unit.params, self.values)):
+            waiting = unit.waiting[i]
             if waiting is not None and waiting.value is value:
                 waiting.reduction = self
             else:
                 waiting = pending(value, self)
-            self.pending[i], self.unit.waiting[i] = waiting, None
+            self.pending[i], unit.waiting[i] = waiting, None
             if waiting is not None:
                 p.grad = waiting
+
+    def _gradients(self):
+        """p.grad of each parameter."""
+        params = [ref() for ref in self.params]
+        return [None if p is None else p.grad for p in params]
 
     def is_over(self):
         """Has the job ended in which it was started?"""
@@ -109,21 +141,21 @@ class Reduction:
     def replaced(self):
         """Names of parameters whose gradient the program has cleared or replaced unseen."""
         return [] if self.done else [
-            name for p, name, value, waiting in zip(self.unit.params, self.unit.names, self.values,
-                                                    self.pending)
-            if p.grad is not (value if waiting is None else waiting)]
+            name for grad, name, value, waiting in zip(self._gradients(), self.names, self.values,
+                                                       self.pending)
+            if grad is not (value if waiting is None else waiting)]
 
     def touched(self):
         """Names of parameters whose gradient has changed while it was reduced."""
         return [] if self.done else [
-            name for name, value, version in zip(self.unit.names, self.values, self.versions)
-            if value._version != version]
+            name for name, value, version in zip(self.names, self.values, self.versions)
+            if _has_changed(value, version)]
 
     def modified(self):
         """Has the program changed a combined gradient?"""
         return self.after is not None and any(
-            ref() is None or p.grad is not ref() or p.grad._version != version
-            for p, (ref, version) in zip(self.unit.params, self.after))
+            ref() is None or grad is not ref() or _version(grad) != version
+            for grad, (ref, version) in zip(self._gradients(), self.after))
 
     def finish(self):
         """Wait for it and let p.grad be the combined gradient.  What has failed fails again."""
@@ -159,8 +191,7 @@ class Reduction:
                 if value.is_sparse:
                     if not result.is_sparse:
                         result = result.to_sparse(value.sparse_dim())
-                    if self.unit.params[i].grad is value:
-                        self.unit.params[i].grad = result
+                    self._replace(i, value, result)
                     self.values[i] = result
                 elif result.data_ptr() != value.data_ptr():
                     value.copy_(result)
@@ -168,13 +199,18 @@ class Reduction:
     def _end(self):
         """Show the results; keep nothing alive."""
         self.done = True
-        for p, value, waiting in zip(self.unit.params, self.values, self.pending):
+        for i, (value, waiting) in enumerate(zip(self.values, self.pending)):
             if waiting is not None:
-                if p.grad is waiting:
-                    p.grad = value
+                self._replace(i, waiting, value)
                 waiting.value, waiting.reduction = value, None
-        self.after = [(weakref.ref(v), v._version) for v in self.values]
+        self.after = [(weakref.ref(v), _version(v)) for v in self.values]
         self.values = self.pending = ()
+
+    def _replace(self, i, old, new):
+        """Let the i-th p.grad be another tensor, if it is still this one."""
+        p = self.params[i]()
+        if p is not None and p.grad is old:
+            p.grad = new
 
     def discard(self):
         """Wait for it; nobody wants the result, or to know of a failure."""
@@ -195,7 +231,9 @@ class _Incomplete:
     def finish(self):
         """Start and wait; not inside backward(), which may have the others soon."""
         if getattr(torch._C, "_current_graph_task_id", lambda: -1)() == -1:
-            self.start().finish()
+            reduction = self.start()
+            if reduction is not None:
+                reduction.finish()
 
 
 class Unit:
@@ -228,7 +266,7 @@ class Unit:
     def note(self, i):
         """Remember the i-th gradient as backward() has left it."""
         grad = self.params[i].grad
-        self.seen[i] = weakref.ref(grad), grad._version
+        self.seen[i] = weakref.ref(grad), _version(grad)
 
     def is_new(self, i):
         """Has the i-th gradient been cleared since the backward() before this one?"""
@@ -259,7 +297,7 @@ class Unit:
     def changed(self):
         """Names of parameters whose gradient of this rank the program has changed."""
         return [name for p, name, seen in zip(self.params, self.names, self.seen)
-                if seen is not None and p.grad is not None and p.grad._version != seen[1]]
+                if seen is not None and p.grad is not None and _version(p.grad) != seen[1]]
 
 
 def _list(names):

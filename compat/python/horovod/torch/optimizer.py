@@ -150,8 +150,13 @@ class _DistributedOptimizer(Wrapped):
             return
         unit.note(i)
         if unit.left[i] == 0:
-            mine = weakref.ref(self)
-            unit.wait_for_others(i, lambda: mine()._start_now(unit))
+            mine, this = weakref.ref(self), weakref.ref(unit)
+
+            def start():
+                optimizer = mine()
+                return None if optimizer is None else optimizer._start_now(this())
+
+            unit.wait_for_others(i, start)
 
     def _complain_of_passes(self, name):
         """Say why a gradient may not be computed now."""
@@ -176,7 +181,7 @@ class _DistributedOptimizer(Wrapped):
             reduction.discard()  # the gradient has been cleared: this is a new one
         elif reduction.done and self._op == Sum and reduction.after is not None:
             ref, version = reduction.after[i]
-            if ref() is p.grad and p.grad._version == version + 1:
+            if ref() is p.grad and version is not None and p.grad._version == version + 1:
                 raise AssertionError(
                     f"backward() has added to the gradient of {unit.names[i]!r}, which is the sum "
                     "over all ranks already and would be counted by each of them: call "
