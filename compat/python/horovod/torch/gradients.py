@@ -106,8 +106,11 @@ class Reduction:
     """The gradients of a Unit, from the start of their reduction until step().  p.grad refers to
     it, so it must not refer to p: memory of such a circle would never be free again."""
 
+    __slots__ = ("params", "names", "parts", "compression", "job", "done", "failed", "values",
+                 "versions", "pending", "after", "__weakref__")
+
     def __init__(self, unit, parts, compression, visible):
-        self.params, self.names = list(map(weakref.ref, unit.params)), unit.names
+        self.params, self.names = unit.refs, unit.names
         self.parts, self.compression = parts, compression
         self.job, self.done, self.failed = job.joined(), False, None
         self.values = [p.grad for p in unit.params]
@@ -157,8 +160,9 @@ class Reduction:
             ref() is None or grad is not ref() or _version(grad) != version
             for grad, (ref, version) in zip(self._gradients(), self.after))
 
-    def finish(self):
-        """Wait for it and let p.grad be the combined gradient.  What has failed fails again."""
+    def finish(self, last=False):
+        """Wait for it and let p.grad be the combined gradient.  What has failed fails again.
+        last: nobody will ask what becomes of the gradients then."""
         if not self.done:
             wrong = self.touched()
             while self.parts:
@@ -167,7 +171,7 @@ class Reduction:
                 except RuntimeError as e:  # the others must be waited for too
                     self.failed = self.failed or e
                 self.parts.pop(0)
-            self._end()
+            self._end(last)
             if wrong and not self.failed:
                 self.failed = AssertionError(
                     f"the gradient of {_list(wrong)} was changed while it was combined with those "
@@ -196,14 +200,15 @@ class Reduction:
                 elif result.data_ptr() != value.data_ptr():
                     value.copy_(result)
 
-    def _end(self):
+    def _end(self, last):
         """Show the results; keep nothing alive."""
         self.done = True
         for i, (value, waiting) in enumerate(zip(self.values, self.pending)):
             if waiting is not None:
                 self._replace(i, waiting, value)
                 waiting.value, waiting.reduction = value, None
-        self.after = [(weakref.ref(v), _version(v)) for v in self.values]
+        if not last:
+            self.after = [(weakref.ref(v), _version(v)) for v in self.values]
         self.values = self.pending = ()
 
     def _replace(self, i, old, new):
@@ -242,13 +247,14 @@ class Unit:
 
     def __init__(self, params, names, passes):
         self.params, self.names = params, names
+        self.refs = list(map(weakref.ref, params))
         self.active = any(p.requires_grad for p in params)  # it never was, if not
         self.reduction, self.waiting = None, [None] * len(params)
         self.reset(passes)
 
     def reset(self, passes):
         """Begin to count anew; gradients that waited for others are the program's again."""
-        self.reduction, self.left = None, [passes] * len(self.params)
+        self.reduction, self.left, self.is_fresh = None, [passes] * len(self.params), True
         self.seen = [None] * len(self.params)  # (weak reference, version) after each backward()
         for i, waiting in enumerate(self.waiting):
             if waiting is not None:

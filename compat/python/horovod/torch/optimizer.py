@@ -64,7 +64,7 @@ class _DistributedOptimizer(Wrapped):
         self._synchronized, self._should_synchronize = False, True
         self._units, self._unit_of = [], {}  # all of them, and that of a parameter
         self._known = []  # ids of the parameters that these are made of
-        self._groups = groups
+        self._groups, self._has_lost = groups, False
         self._combines = process_set.included() and (
             size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1")
         grad_scaler.install()
@@ -120,8 +120,10 @@ class _DistributedOptimizer(Wrapped):
 
         def hook(*_):
             optimizer, p = mine(), param()
-            if optimizer is not None and parameter_names.owner(p) in (None, optimizer):
-                optimizer._computed(optimizer._unit_of[p], i)
+            if optimizer is None or optimizer._has_lost and parameter_names.owner(p) not in (
+                    None, optimizer):
+                return
+            optimizer._computed(optimizer._unit_of[p], i)
 
         frozen = not p.requires_grad
         if frozen:  # it may be trained later
@@ -143,7 +145,7 @@ class _DistributedOptimizer(Wrapped):
             unit.left[i], unit.waiting[i] = self._passes, None
         if unit.left[i] <= 0:
             self._complain_of_passes(unit.names[i])
-        unit.active = True
+        unit.active, unit.is_fresh = True, False
         unit.left[i] -= 1
         if not any(unit.left):
             unit.reduction = self._start(unit, visible=True)
@@ -191,7 +193,7 @@ class _DistributedOptimizer(Wrapped):
     def _forget(self, which=lambda unit: True):
         """Gradients are this rank's own again."""
         for unit in self._units:
-            if which(unit):
+            if not unit.is_fresh and which(unit):
                 unit.reset(self._passes)
         self._synchronized = False
 
@@ -222,6 +224,7 @@ class _DistributedOptimizer(Wrapped):
                 parts.append(((i,), handle, (None,)))
         if dense:
             parts.append(self._start_dense(*zip(*dense), self._travel_name(unit.params[0])))
+        unit.is_fresh = False
         return Reduction(unit, parts, self._compression, visible)
 
     def _start_dense(self, places, grads, name):
@@ -232,10 +235,12 @@ class _DistributedOptimizer(Wrapped):
             return places, allreduce_async_(small[0], None, *how), contexts
         return places, grouped_allreduce_async_(small, None, *how), contexts
 
-    def _complete(self):
-        """Combine every gradient that is not combined yet, and wait for all."""
+    def _complete(self, last=False):
+        """Combine every gradient that is not combined yet, and wait for all; last: it is time for
+        the step."""
         self._follow_parameters()
-        self._check_owner()
+        if self._has_lost:
+            self._check_owner()
         modified = any(u.reduction is not None and u.reduction.modified() for u in self._units)
         lacking, own, wrong, failed = [], [], [], None
         for unit in self._units:
@@ -249,7 +254,7 @@ class _DistributedOptimizer(Wrapped):
         for unit in self._units:
             try:
                 if unit.reduction is not None:
-                    unit.reduction.finish()
+                    unit.reduction.finish(last)
             except (RuntimeError, AssertionError) as e:
                 failed = failed or e
         for p, name in lacking:
@@ -302,7 +307,7 @@ class _DistributedOptimizer(Wrapped):
         self._passes = passes
         for unit in self._units:
             if unit.reduction is None:
-                unit.reset(passes)
+                unit.reset(passes)  # also what is fresh
 
     def synchronize(self):
         """Wait until every gradient has been combined, to look at them or change them before
@@ -329,7 +334,7 @@ class _DistributedOptimizer(Wrapped):
                               "optimizer.synchronize(): the gradients are combined twice",
                               stacklevel=3)
                 self._forget()
-            self._complete()
+            self._complete(last=True)
         elif any(u.is_under_way() or u.reduction is None and any(
                 left < self._passes for left in u.left) for u in self._units):
             raise AssertionError("step() with optimizer.skip_synchronize(), but gradients are not "
@@ -341,7 +346,7 @@ class _DistributedOptimizer(Wrapped):
         which must be the same on all ranks."""
         def combined():
             loss = closure()
-            self._complete()
+            self._complete(last=True)
             self._forget()
             return self._of_all(loss) if self._units else loss
 

@@ -66,7 +66,9 @@ def _follow():
 def claim(scope, name, p, optimizer):
     """Name a parameter of an optimizer for a process set, which combines its gradient."""
     _follow()
-    i = id(p)
+    i, before = id(p), owner(p)
+    if before is not None and before is not optimizer:
+        before._has_lost = True
     _owners[i] = weakref.ref(p, lambda _: _owners.pop(i, None)), weakref.ref(optimizer)
     for known in _of.get(i, ()):
         if known.scope == scope and known.name == name and known.param() is p:
