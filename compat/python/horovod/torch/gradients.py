@@ -174,7 +174,7 @@ class Reduction:
             self._end(last)
             if wrong and not self.failed:
                 self.failed = AssertionError(
-                    f"the gradient of {_list(wrong)} was changed while it was combined with those "
+                    f"the gradient of {list_names(wrong)} was changed while it was combined with those "
                     "of the other ranks, by way of another tensor with the same memory or by a "
                     "second backward(): call optimizer.synchronize() before you change gradients, "
                     "and optimizer.step() inside `with optimizer.skip_synchronize():` then")
@@ -306,9 +306,10 @@ class Unit:
                 if seen is not None and p.grad is not None and _version(p.grad) != seen[1]]
 
 
-def _list(names):
+def list_names(names):
     """Some names for people."""
-    return ", ".join(map(repr, names[:4])) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return ", ".join(map(repr, names[:4])) + more
 
 
 def split(params, groups):

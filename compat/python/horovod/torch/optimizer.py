@@ -18,7 +18,7 @@ from horovod.common.process_sets import global_process_set
 from horovod.torch import grad_scaler, parameter_names
 from horovod.torch.compression import Compression
 from horovod.torch.delta import DeltaOptimizer
-from horovod.torch.gradients import Reduction, Unit, split
+from horovod.torch.gradients import Reduction, Unit, list_names, split
 from horovod.torch.mpi_ops import (Adasum, Average, Sum, allreduce, allreduce_async_,
                                    grouped_allreduce_async_, size, sparse_allreduce_async)
 from horovod.torch.wrapping import Wrapped, class_of
@@ -183,7 +183,7 @@ class _DistributedOptimizer(Wrapped):
             reduction.discard()  # the gradient has been cleared: this is a new one
         elif reduction.done and self._op == Sum and reduction.after is not None:
             ref, version = reduction.after[i]
-            if ref() is p.grad and version is not None and p.grad._version == version + 1:
+            if version is not None and ref() is p.grad and p.grad._version == version + 1:
                 raise AssertionError(
                     f"backward() has added to the gradient of {unit.names[i]!r}, which is the sum "
                     "over all ranks already and would be counted by each of them: call "
@@ -272,13 +272,13 @@ class _DistributedOptimizer(Wrapped):
         """What a program has done to gradients that cannot be made good."""
         if wrong:
             return AssertionError(
-                f"the gradient of {', '.join(map(repr, wrong[:4]))} was cleared or replaced after "
+                f"the gradient of {list_names(wrong)} was cleared or replaced after "
                 "backward() had computed it and before step(): call zero_grad() before backward() "
                 "or after step(), and optimizer.synchronize() before you replace gradients")
         if own:
             return AssertionError(
                 "gradients were changed when some were combined already, and that of "
-                f"{', '.join(map(repr, own[:4]))} was not: backward() has not come to it as often "
+                f"{list_names(own)} was not: backward() has not come to it as often "
                 "as to others.  Call optimizer.synchronize() before you clip or change gradients, "
                 "and optimizer.step() inside `with optimizer.skip_synchronize():` then")
         return None
@@ -430,7 +430,8 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     change is combined.
     """
     if isinstance(optimizer, Wrapped):
-        raise ValueError("this is a DistributedOptimizer already: wrap the optimizer of torch, once")
+        raise ValueError("this is a DistributedOptimizer already: wrap the optimizer of torch, and "
+                         "once only")
     if op not in (Average, Sum, Adasum):
         raise ValueError("op must be hvd.Average, hvd.Sum or hvd.Adasum")
     if gradient_predivide_factor != 1.0 and op != Average:

@@ -6,9 +6,11 @@ GAN), each is followed by the parameter's shape and, among equal shapes, a numbe
 which their optimizers were wrapped.  So ranks may wrap optimizers in different orders as long as
 shapes tell their parameters apart.
 
-Names belong to a process set: other ranks may wrap other optimizers.  Nothing here depends on when a rank frees an optimizer: within a job what has been named stays
-counted.  A parameter that is wrapped again keeps its name.  In a new job, which ranks may join that
-have never seen optimizers of the past, only those that still exist count."""
+Names belong to a process set: other ranks may wrap other optimizers.  Nothing here depends on when a
+rank frees an optimizer: within a job what has been named stays counted.  A parameter that is
+wrapped again keeps its name.  In a new job, which ranks may join that have never seen optimizers of
+the past, only those that still exist count.
+"""
 
 import gc
 import weakref
@@ -79,7 +81,7 @@ def claim(scope, name, p, optimizer):
 
 
 def owner(p):
-    """The optimizer that combines the gradient of a parameter: the last that was wrapped with it."""
+    """The optimizer that combines the gradient of a parameter: the last one wrapped with it."""
     parameter, optimizer = _owners.get(id(p), (None, None))
     return optimizer() if parameter is not None and parameter() is p else None
 
