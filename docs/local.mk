@@ -20,7 +20,9 @@ dist_man_MANS += \
 	%reldir%/man/ringup-net-watch.1 \
 	%reldir%/man/ringup-plan.1 \
 	%reldir%/man/ringup-rebuild.1 \
-	%reldir%/man/ringup-run.1
+	%reldir%/man/ringup-run.1 \
+	%reldir%/man/ringup-timeline.1 \
+	%reldir%/man/ringup-timeline-merge.1
 exampledir = $(docdir)/examples
 dist_example_DATA = \
 	%reldir%/examples/average.c \

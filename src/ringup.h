@@ -668,6 +668,7 @@ RINGUP_API int ringup_timeline_start(struct ringup *r, const char *path, int fla
  *
  * ringup_fini() does it, too.
  *
+ * Ownership:  the file is the caller's.
  * Threads:    any, also while others start operations.
  * Blocking:   until all that has happened before is in the file.
  *

@@ -408,6 +408,7 @@ BATS_TESTS = \
 	%reldir%/cli/rebuild-real.bats \
 	%reldir%/cli/run-elastic.bats \
 	%reldir%/cli/run.bats \
+	%reldir%/cli/timeline.bats \
 	%reldir%/init/bundle.bats \
 	%reldir%/init/cache.bats \
 	%reldir%/init/fetch.bats \

@@ -113,9 +113,7 @@ const struct cmd cmd_timeline_merge = {
 	.name = "merge",
 	.operands = "FILE...",
 	.summary = "make one timeline of those of several ranks, on one clock",
-	.examples = "RINGUP_TIMELINE=t.json RINGUP_TIMELINE_ALL=1 ringup run -np 4 -- python3 "
-		    "train.py\n"
-		    "ringup timeline merge -o all.json t.json.*",
+	.examples = "ringup timeline merge -o all.json t.json.*",
 	.opts = opts,
 	.min = 1,
 	.max = -1,

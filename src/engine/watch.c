@@ -93,7 +93,12 @@ static void on_report(void *ctx, const void *data, size_t len)
 void watch_events(struct watch *w, struct engine *g, struct tree_events *ev)
 {
 	w->engine = g;
-	*ev = (struct tree_events){ on_left, on_alarm, on_lost, w, on_report, over, NULL, NULL };
+	*ev = (struct tree_events){ .left = on_left,
+				    .alarm = on_alarm,
+				    .lost = on_lost,
+				    .ctx = w,
+				    .report = on_report,
+				    .over = over };
 }
 
 static void on_group_lost(void *ctx, int rank, const struct err *why)
@@ -107,7 +112,12 @@ static void on_group_lost(void *ctx, int rank, const struct err *why)
 
 void watch_group_events(struct watch *w, struct tree_events *ev)
 {
-	*ev = (struct tree_events){ on_left, on_alarm, on_group_lost, w, on_report, over, NULL, NULL };
+	*ev = (struct tree_events){ .left = on_left,
+				    .alarm = on_alarm,
+				    .lost = on_group_lost,
+				    .ctx = w,
+				    .report = on_report,
+				    .over = over };
 }
 
 /* ---- the tick ---- */

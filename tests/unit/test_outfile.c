@@ -1,5 +1,4 @@
-/* test_outfile.c - an array in a file: whole after every write, whoever dies, whatever is full.
- */
+/* test_outfile.c - an array in a file, whole after every write. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/outfile.h"
 

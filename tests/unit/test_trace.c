@@ -1,10 +1,10 @@
-/* test_trace.c - records of many threads in one file; nothing blocks, nothing is lost untold.
- */
+/* test_trace.c - records of many threads in one file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/trace.h"
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -174,6 +174,33 @@ static void test_cycles(void)
 	json_decref(j);
 }
 
+static void test_full(void)
+{
+	int64_t until = clock_deadline(60000);
+	struct rlimit was, small;
+	json_t *j;
+	int open;
+
+	getrlimit(RLIMIT_FSIZE, &was);
+	signal(SIGXFSZ, SIG_IGN);
+	small = was;
+	small.rlim_cur = 20000;
+	setrlimit(RLIMIT_FSIZE, &small);
+	start(path, TRACE_ON);
+	while (trace_on(&trace) && clock_ns() < until)
+		operation(label("full"), 0);
+	setrlimit(RLIMIT_FSIZE, &was);
+	ok(!trace_on(&trace), "a full disk ends the recording");
+	j = stop_and_load(&open);
+	ok(j, "and the file is whole");
+	json_decref(j);
+	start(path, TRACE_ON);
+	operation(label("full"), 0);
+	j = stop_and_load(&open);
+	ok(nest_count(j, "B", "ALLREDUCE", -1) == 1, "another recording can be begun");
+	json_decref(j);
+}
+
 /* ---- threads ---- */
 
 static int each;
@@ -332,6 +359,7 @@ int main(void)
 	test_file();
 	test_again();
 	test_cycles();
+	test_full();
 	test_threads();
 	test_short_threads();
 	test_too_many_threads();

@@ -17,8 +17,8 @@ static int failures;
 
 static char *file(const char *name)
 {
-	static char names[8][160];
-	static int at;
+	static _Thread_local char names[8][160];
+	static _Thread_local int at;
 	char *s = names[at++ % 8];
 
 	snprintf(s, sizeof(names[0]), "%s/%s", dir, name);
