@@ -531,6 +531,7 @@ PY_TESTS = \
 	%reldir%/py/test_torch_api.py \
 	%reldir%/py/test_runner.py \
 	%reldir%/py/test_optimizer.py \
+	%reldir%/py/test_timeline.py \
 	%reldir%/py/test_train_check.py
 PY_FILES = \
 	%reldir%/py/run \
@@ -546,6 +547,7 @@ PY_FILES = \
 	%reldir%/py/parent_of_ranks.py \
 	%reldir%/py/sets_of_a_rank.py \
 	%reldir%/py/survive_of_a_rank.py \
+	%reldir%/py/timeline_of_a_rank.py \
 	%reldir%/py/train_of_a_rank.py \
 	%reldir%/py/where_of_a_rank.py
 
@@ -635,7 +637,7 @@ check-long: ; $(srcdir)/%reldir%/run --long
 .PHONY: list-tests for-tests check-long
 
 # Peers to measure beside `ringup bench`; run by hand, since times are no tests.
-check_PROGRAMS += %reldir%/peers/limits
+check_PROGRAMS += %reldir%/peers/limits %reldir%/peers/recording
 EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash \
 	%reldir%/peers/horovod_tests.py %reldir%/peers/idle.py %reldir%/peers/models.py \
 	%reldir%/peers/nodes.bash \

@@ -99,7 +99,7 @@ void timeline_begin(struct member *m)
 	struct err e;
 
 	/* Horovod wants to be told that the program will start one; here it may anyway. */
-	if (!*c->timeline || !strcmp(c->timeline, "DYNAMIC"))
+	if (!c->timeline || !*c->timeline || !strcmp(c->timeline, "DYNAMIC"))
 		return;
 	if (timeline_start(m, c->timeline, flags, &e))
 		log_warn("%s; the job goes on without", e.text);
