@@ -190,7 +190,9 @@ static void tell_ticks(struct lane *l, uint32_t label, int64_t ns,
 	for (i = 0; i < n && i < TRACE_FOUR * UINT8_MAX; i += TRACE_FOUR) {
 		r.kind = (uint8_t)(i / TRACE_FOUR);
 		for (k = 0; k < TRACE_FOUR; k++) {
-			when = i + k < n ? of(l, arg, i + k) : 0;
+			/* This rank's own is told by its submission, and not looked at: its
+			 * line may be with who reads it. */
+			when = i + k < n && i + k != l->ledger->rank ? of(l, arg, i + k) : 0;
 			r.ago[k] = when <= 0 ? -1 : when < ns ? (float)(ns - when) : 0;
 		}
 		trace_put(trace_of(l), &r);
