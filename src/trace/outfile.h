@@ -9,22 +9,26 @@
 struct err;
 
 struct outfile {
-	int fd;    /* -1: none           */
-	off_t end; /* of the bracket that closes the array */
+	int fd;    /* -1: none                                */
+	off_t end; /* where the bracket is that closes the array */
 };
 
 /* outfile_open - make the file, or empty it.  Nothing is in it before the first append. */
 int outfile_open(struct outfile *f, const char *path, struct err *e);
 
 /*
- * outfile_append - put @len bytes in front of the closing bracket, and it behind them: by one
- * system call, so that whoever ends this process between two finds a whole array.
+ * outfile_append - put elements in front of the closing bracket, and it behind them.
  *
- * @text has room for one byte more.  The first text begins with the bracket that opens the
- * array, the others with a comma.  If there is no room on the disk the file is as it was
- * before.
+ * @text has @len bytes: elements, each behind ",\n", which is nowhere else in it; the first
+ * text also begins the array.  There is room for one byte more.  If the disk is full, the file
+ * ends with the last element that went in.
+ *
+ * A process may be killed at any time, and a kill cuts a write short where a page of the file
+ * ends. So no element lies across that, if it is not longer than a page, and each write goes no
+ * further than to the end of the next page: the file is a whole array before and after each
+ * page.  What is left of a page is blank.
  */
-int outfile_append(struct outfile *f, char *text, size_t len, struct err *e);
+int outfile_append(struct outfile *f, const char *text, size_t len, struct err *e);
 
 /* outfile_close - safe on one that is not open. */
 void outfile_close(struct outfile *f);
