@@ -97,6 +97,12 @@ UNIT_TESTS += \
 	%reldir%/unit/test_cgroup \
 	%reldir%/unit/test_cores \
 	%reldir%/unit/test_eager \
+	%reldir%/unit/test_elastic \
+	%reldir%/unit/test_finder \
+	%reldir%/unit/test_hostlist \
+	%reldir%/unit/test_lobby \
+	%reldir%/unit/test_notice \
+	%reldir%/unit/test_order \
 	%reldir%/unit/test_engine \
 	%reldir%/unit/test_forks \
 	%reldir%/unit/test_frame \
@@ -492,6 +498,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_ledger \
 	%reldir%/unit/test_lock \
 	%reldir%/unit/test_measure \
+	%reldir%/unit/test_lobby \
 	%reldir%/unit/test_meet \
 	%reldir%/unit/test_member \
 	%reldir%/unit/test_memory \

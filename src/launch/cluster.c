@@ -124,10 +124,28 @@ static int status_of(int code, int status)
 
 /* -- the way down ------------------------------------------------------------ */
 
+/* It is gone, whatever the reason. */
+static void worker_gone(struct cluster *c, int i)
+{
+	struct worker *w = &c->worker[i];
+
+	if (!w->running)
+		return;
+	w->running = w->pending = false;
+	c->running--;
+	output_end(c->output, i);
+}
+
+/* Ranks that were to be started are not. */
 static void phase_enter(struct cluster *c, enum phase phase, int64_t ms)
 {
+	int i;
+
 	c->phase = phase;
 	c->next_ns = clock_deadline(ms);
+	for (i = 0; i < c->count; i++)
+		if (c->worker[i].pending)
+			worker_gone(c, i);
 }
 
 static void all_kill(struct cluster *c)
@@ -228,18 +246,6 @@ static int worker_add(struct cluster *c, int host, int slot, int rank, struct er
 	output_label(c->output, c->count, rank);
 	c->running++;
 	return c->count++;
-}
-
-/* It is gone, whatever the reason. */
-static void worker_gone(struct cluster *c, int i)
-{
-	struct worker *w = &c->worker[i];
-
-	if (!w->running)
-		return;
-	w->running = w->pending = false;
-	c->running--;
-	output_end(c->output, i);
 }
 
 static int host_threads(const struct cluster *c, int h, int local_size)

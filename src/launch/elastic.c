@@ -649,7 +649,7 @@ void elastic_next(struct elastic *x, int64_t now, struct elastic_action *a, int6
 	    form_or_wait(x, now, a, until_ns))
 		return;
 	notice_bits(x);
-	if (x->bits != x->told) {
+	if (x->bits & ~x->told) {
 		x->told = x->bits;
 		a->act = ELASTIC_NOTICE;
 		a->bits = x->bits;

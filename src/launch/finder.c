@@ -135,26 +135,25 @@ static int hosts_take(struct finder *f, struct err *e)
 
 int finder_serve(struct finder *f, struct err *e)
 {
+	struct err why = { 0 };
 	int rc = 0;
 
 	if (!f->pid && clock_ns() < f->next_ns)
 		return 0;
 	if (!f->pid) {
-		rc = script_begin(f, e);
+		rc = script_begin(f, &why);
 		f->next_ns = clock_deadline(FINDER_EVERY_MS);
 	}
 	if (!rc)
-		rc = script_go_on(f, e);
+		rc = script_go_on(f, &why);
 	if (rc > 0)
-		rc = hosts_take(f, e);
-	if (rc >= 0) {
-		f->failing &= rc == 0;
-		return rc;
-	}
-	if (f->failing)
-		return 0;
+		rc = hosts_take(f, &why);
+	if (rc > 0)
+		f->failing = false;
+	if (rc >= 0 || f->failing)
+		return rc > 0;
 	f->failing = true;
-	return fail_in(e, "host discovery script %.80s", f->script);
+	return fail(e, why.code, "host discovery script %.80s: %s", f->script, why.text);
 }
 
 size_t finder_poll(const struct finder *f, struct pollfd *p)

@@ -1,0 +1,124 @@
+/* test_hostlist.c - hosts and slots in every spelling, and the mistakes people make. */
+#include "launch/hostlist.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "ringup.h"
+#include "tap.h"
+
+static struct err e;
+static char text[512];
+
+static const char *show(struct hostlist *l, int rc)
+{
+	int i;
+
+	*text = 0;
+	if (rc)
+		snprintf(text, sizeof(text), "!%s", e.text);
+	for (i = 0; !rc && i < l->count; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s=%d",
+			 i ? " " : "", l->host[i].name, l->host[i].slots);
+	hostlist_fini(l);
+	return text;
+}
+
+static const char *option(const char *word)
+{
+	struct hostlist l = { 0 };
+
+	return show(&l, hostlist_option(&l, word, 3, &e));
+}
+
+static const char *script(const char *lines)
+{
+	struct hostlist l = { 0 };
+
+	return show(&l, hostlist_script(&l, lines, 3, &e));
+}
+
+static void test_option(void)
+{
+	ok(!strcmp(option("a:2,b,c:4"), "a=2 b=3 c=4"), "hosts and slots: %s", text);
+	ok(!strcmp(option("a:2,b:1,a:1"), "a=3 b=1"), "the same host twice: %s", text);
+	ok(!strcmp(option("10.0.0.1:2,[fe80::1%eth0]:4,fe80::2"),
+		   "10.0.0.1=2 fe80::1%eth0=4 fe80::2=3"),
+	   "addresses: %s", text);
+	ok(*option("a:x") == '!' && *option("a:") == '!' && *option("a:-1") == '!' &&
+		   *option("a:99999999999") == '!',
+	   "no number: %s", text);
+	ok(*option("") == '!' && *option(",") == '!' && *option(":2") == '!', "no host: %s",
+	   text);
+	ok(*option("-oProxyCommand=reboot") == '!' && *option("a;b") == '!' &&
+		   *option("a$(b)") == '!' && *option("[a:2") == '!',
+	   "nothing that ssh or a shell would take for something else: %s", text);
+	ok(!strcmp(option("a:0,b:1"), "a=0 b=1"), "a host without slots: %s", text);
+}
+
+static void test_lines(void)
+{
+	ok(!strcmp(script("a slots=2\n# none\n\nb:4\nc\n d  slots=1 max_slots=9 # x\n"),
+		   "a=2 b=4 c=3 d=1"),
+	   "a file's lines: %s", text);
+	ok(!strcmp(script(""), ""), "nothing is no mistake for a script");
+	ok(*script("a slots=two\n") == '!' && *script("a cpu=2\n") == '!', "strange words: %s",
+	   text);
+	ok(!strcmp(script("a:2"), "a=2"), "a last line without an end");
+}
+
+static void test_file(void)
+{
+	char name[] = "/tmp/ringup-hostlist.XXXXXX";
+	int fd = mkstemp(name);
+	struct hostlist l = { 0 };
+
+	ok(fd >= 0 && write(fd, "a\nb slots=x\n", 12) == 12, "a file");
+	ok(hostlist_file(&l, name, 1, &e) == RINGUP_EINVAL && strstr(e.text, ":2: "),
+	   "names the line: %s", e.text);
+	hostlist_fini(&l);
+	ok(ftruncate(fd, 0) == 0 && hostlist_file(&l, name, 1, &e) &&
+		   strstr(e.text, "no hosts"),
+	   "an empty one: %s", e.text);
+	close(fd);
+	unlink(name);
+	ok(hostlist_file(&l, name, 1, &e) == RINGUP_ESYSTEM, "none: %s", e.text);
+}
+
+static void test_equal(void)
+{
+	struct hostlist a = { 0 }, b = { 0 };
+
+	ok(!hostlist_option(&a, "a:1,b:2", 1, &e) && !hostlist_option(&b, "b:2,a:1", 1, &e) &&
+		   hostlist_equal(&a, &b) && hostlist_slots(&a) == 3,
+	   "order means nothing");
+	hostlist_fini(&b);
+	ok(!hostlist_option(&b, "b:2,a:2", 1, &e) && !hostlist_equal(&a, &b), "slots do");
+	hostlist_fini(&a);
+	hostlist_fini(&b);
+	ok(hostlist_equal(&a, &b), "two empty ones");
+}
+
+static void test_local(void)
+{
+	char self[256] = "";
+
+	gethostname(self, sizeof(self) - 1);
+	ok(hostlist_is_local("localhost") && hostlist_is_local("127.0.0.7") &&
+		   hostlist_is_local(self),
+	   "this host");
+	ok(!hostlist_is_local("192.0.2.1"), "another one");
+}
+
+int main(void)
+{
+	test_option();
+	test_lines();
+	test_file();
+	test_equal();
+	test_local();
+	return tap_done();
+}
