@@ -19,6 +19,7 @@ dist_man_MANS += \
 	%reldir%/man/ringup-net-snapshot.1 \
 	%reldir%/man/ringup-net-watch.1 \
 	%reldir%/man/ringup-plan.1 \
+	%reldir%/man/ringup-rankd.1 \
 	%reldir%/man/ringup-rebuild.1 \
 	%reldir%/man/ringup-run.1 \
 	%reldir%/man/ringup-timeline.1 \

@@ -283,6 +283,9 @@ RINGUP_EXPORT void ringup_fini(struct ringup *r);
  */
 RINGUP_EXPORT void ringup_abort(struct ringup *r, const char *why);
 
+/* What ringup_hosts_changed() tells. */
+enum ringup_hosts { RINGUP_HOSTS_REMOVED = 1, RINGUP_HOSTS_ADDED = 2 };
+
 /*
  * ringup_hosts_changed - should the ranks of an elastic job meet again?
  *
@@ -299,7 +302,6 @@ RINGUP_EXPORT void ringup_abort(struct ringup *r, const char *why);
  *
  * Horovod: HostUpdateResult, state.check_host_updates().
  */
-enum ringup_hosts { RINGUP_HOSTS_REMOVED = 1, RINGUP_HOSTS_ADDED = 2 };
 RINGUP_EXPORT int ringup_hosts_changed(const struct ringup *r);
 
 /* ringup_generation - of an elastic job, counted from 1 with each meeting of its ranks, which

@@ -412,6 +412,7 @@ BATS_TESTS = \
 	%reldir%/cli/rebuild-done.bats \
 	%reldir%/cli/rebuild-ends.bats \
 	%reldir%/cli/rebuild-real.bats \
+	%reldir%/cli/rankd.bats \
 	%reldir%/cli/run-elastic.bats \
 	%reldir%/cli/run.bats \
 	%reldir%/cli/timeline.bats \

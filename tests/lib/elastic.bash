@@ -9,7 +9,7 @@ elastic_setup() {
   for v in $(compgen -e | grep -vE '^RINGUP_TEST_' | grep -E '^(RINGUP|HOROVOD)_|^(RANK|WORLD_SIZE)$'); do
     unset "$v"
   done
-  cd "$BATS_TEST_TMPDIR"
+  cd "$BATS_TEST_TMPDIR" || return
   timer=
   within=()
 }

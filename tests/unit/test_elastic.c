@@ -151,8 +151,7 @@ static void test_start(void)
 	arrive(0, 1);
 	acts();
 	after_ms(3000);
-	ok(are("end(2) form1(0,1)"),
-	   "a worker that does not come is not waited for: %s", said);
+	ok(are("end(2) form1(0,1)"), "a worker that does not come is not waited for: %s", said);
 }
 
 static void test_lost(void)
