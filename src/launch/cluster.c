@@ -292,7 +292,7 @@ static void worker_start(struct cluster *c, int i)
 	struct rankenv r = {
 		.host_rank = w->host,
 		.host_count = c->fleet.count,
-		.host = c->fleet.host[w->host].self,
+		.host = c->fleet.host[w->host].name,
 		.job = strchr(c->mark, '=') + 1,
 		.secret_fd = -1,
 		.master_port = c->port,
