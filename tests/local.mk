@@ -602,6 +602,9 @@ $(BATS_TESTS:.bats=.log): ringup horovodrun $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup horovodrun libringup.la
 
+# horovod: Horovod's own tests, which are fetched
+HOROVOD_TESTS = %reldir%/horovod/upstream.bats
+EXTRA_DIST += $(HOROVOD_TESTS) %reldir%/horovod/ask.py %reldir%/horovod/expected.tsv
 REBUILD_TESTS = %reldir%/cli/rebuild-torch.bats
 UPGRADE_TESTS = %reldir%/cli/rebuild-upgrade.bats
 EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
@@ -609,9 +612,9 @@ EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 # Tiers, for tests/run.  The gate is all of $(TESTS) in their short form; ThreadSanitizer runs programs with
 # threads, the other sanitizers all programs in C, and the seeds of the fuzz targets nobody else.
 # What is too long for every change is a shard: the named tests of a build in their long form
-# (RINGUP_TEST_LONG=1).  SHARD_NAME lists TREE:TEST; each of these but those of SHARD_ONLY has a
-# short form in the gate.
-SHARDS = arm bench big faults fuzz horovod launch machines model modules races upgrade
+# (RINGUP_TEST_LONG=1).  SHARD_NAME, with _ for each - of the name, lists TREE:TEST; each of these but
+# those of SHARD_ONLY has a short form in the gate.
+SHARDS = arm bench big faults fuzz horovod horovod-tests launch machines model modules races upgrade
 SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
 SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
 SHARD_faults   = $(FAULT_TESTS:%=gcc:%) $(GROWTH_TESTS:%=gcc:%)
@@ -619,14 +622,16 @@ SHARD_fuzz     = gcc:%reldir%/fuzz/search.bats
 SHARD_bench    = gcc:%reldir%/cli/bench-peers.bats gcc:%reldir%/cli/bench-programs.bats \
 	gcc:%reldir%/cli/bench-results.bats gcc:%reldir%/cli/mpi-plans.bats
 SHARD_horovod  = $(REBUILD_TESTS:%=gcc:%)
+SHARD_horovod_tests = $(HOROVOD_TESTS:%=gcc:%)
 SHARD_upgrade  = $(UPGRADE_TESTS:%=gcc:%)
 SHARD_modules  = gcc:%reldir%/cli/modules.bats
 SHARD_machines = gcc:%reldir%/cluster/net-chance.bats
 SHARD_model    = $(MODEL_TESTS:%=gcc:%) gcc:%reldir%/model/spin.bats
 SHARD_launch   = gcc:%reldir%/py/test_digits.py
 SHARD_races    = $(THREADED_TESTS:%=tsan:%)
-# No short form: the gate replays the seeds, and builds a small engine and configures Horovod's.
-SHARD_ONLY = %reldir%/fuzz/search.bats $(REBUILD_TESTS) $(UPGRADE_TESTS)
+# No short form: the gate replays the seeds, and builds a small engine and configures Horovod's; it has
+# tests of its own for what Horovod's test.
+SHARD_ONLY = %reldir%/fuzz/search.bats $(HOROVOD_TESTS) $(REBUILD_TESTS) $(UPGRADE_TESTS)
 # CI does not draw this: it installs a Debian of its own, several times.
 LONG_SHARDS = fresh
 SHARD_fresh = gcc:%reldir%/fresh/fresh.bats
@@ -637,8 +642,8 @@ list-tests:
 	@printf 'gate asan %s\n' $(UNIT_TESTS) $(WHOLE_TESTS) $(FUZZ_TESTS)
 	@printf 'gate tsan %s\n' $(THREADED_TESTS)
 	@printf 'only %s\n' $(SHARD_ONLY)
-	@$(foreach s,$(SHARDS),printf 'shard $(s) %s %s\n' $(subst :, ,$(SHARD_$(s)));)
-	@$(foreach s,$(LONG_SHARDS),printf 'long $(s) %s %s\n' $(subst :, ,$(SHARD_$(s)));)
+	@$(foreach s,$(SHARDS),printf 'shard $(s) %s %s\n' $(subst :, ,$(SHARD_$(subst -,_,$(s))));)
+	@$(foreach s,$(LONG_SHARDS),printf 'long $(s) %s %s\n' $(subst :, ,$(SHARD_$(subst -,_,$(s))));)
 # What the tests of the build gcc need.
 for-tests: all-am $(filter-out $(FUZZ_TESTS),$(check_PROGRAMS)) $(check_LTLIBRARIES)
 check-long: ; $(srcdir)/%reldir%/run --long
@@ -647,11 +652,8 @@ check-long: ; $(srcdir)/%reldir%/run --long
 # Peers to measure beside `ringup bench`; run by hand, since times are no tests.
 check_PROGRAMS += %reldir%/peers/limits %reldir%/peers/recording
 EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash \
-	%reldir%/peers/horovod_tests.py %reldir%/peers/idle.py %reldir%/peers/models.py \
-	%reldir%/peers/nodes.bash \
-	%reldir%/peers/read_logs.py %reldir%/peers/startup.py %reldir%/peers/steps.py \
-	%reldir%/peers/horovod_tests.py %reldir%/peers/idle.py %reldir%/peers/nodes.bash \
-	%reldir%/peers/read_logs.py %reldir%/peers/recovery.py %reldir%/peers/startup.py %reldir%/peers/steps.py \
-	%reldir%/peers/table.py %reldir%/peers/steps.c %reldir%/peers/face.h
+	%reldir%/peers/idle.py %reldir%/peers/models.py %reldir%/peers/nodes.bash \
+	%reldir%/peers/read_logs.py %reldir%/peers/recovery.py %reldir%/peers/startup.py \
+	%reldir%/peers/steps.py %reldir%/peers/table.py %reldir%/peers/steps.c %reldir%/peers/face.h
 EXTRA_DIST += %reldir%/peers/two_nodes.py %reldir%/peers/stream.c \
 	%reldir%/peers/gloo_allreduce.py %reldir%/peers/mpi_allreduce.c

@@ -19,7 +19,7 @@ setup() {
   local kind name tree test
   while read -r name; do
     grep -qE "^(shard|long) $name " "$list" || { echo "SHARD_$name is in no list"; return 1; }
-  done < <(sed -n 's/^SHARD_\([a-z]*\) *=.*/\1/p' "$src/tests/local.mk")
+  done < <(sed -n 's/^SHARD_\([a-z_]*\) *=.*/\1/p' "$src/tests/local.mk" | tr _ -)
   while read -r kind name tree test; do
     [[ $tree == gcc || $tree == asan || $tree == tsan ]] || { echo "shard $name: no build $tree"; return 1; }
     [[ -e $src/$test || -e $src/$test.c ]] || { echo "shard $name: no $test"; return 1; }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # needs: cpu
-# tests: compat/python/horovod/runner compat/python/horovod/common/util.py compat/python/horovod/data compat/python/ringup/program.py src/cli/horovodrun.c src/cli/hvdopts.c src/launch
+# tests: compat/python src/cli/horovodrun.c src/cli/hvdopts.c src/launch
 
 import io
 import os
@@ -97,7 +97,11 @@ def test_older_names_and_contradictions(recwarn):
 
 
 def test_a_program_from_standard_input_and_what_it_prints(tmp_path):
-    text = "import horovod\ndef f():\n    print('here')\n    return 3\nprint(horovod.run(f, np=2))\n"
+    text = ("import horovod\n"
+            "def f():\n"
+            "    print('here')\n"
+            "    return 3\n"
+            "print(horovod.run(f, np=2))\n")
     p = subprocess.run([sys.executable, "-"], input=text, text=True, stdout=subprocess.PIPE,
                        stderr=subprocess.PIPE, cwd=tmp_path, check=False)
     assert p.returncode == 0, p.stderr

@@ -1,0 +1,457 @@
+#!/usr/bin/env python3
+# ask.py - run Horovod's own tests against ringup, and compare with what is expected.
+# SPDX-License-Identifier: Apache-2.0
+"""Horovod's tests are not part of ringup.  They are those of a checkout,
+$RINGUP_TEST_HOROVOD_SOURCE,
+else of the tag v0.28.1 on GitHub (the archive on PyPI does not hold them).
+
+    tests/horovod/ask.py                       # all files; exit status 1 if something differs
+    tests/horovod/ask.py single/test_run.py    # these files only
+    tests/horovod/ask.py --ranks 2 parallel/test_torch.py --only allgather
+    tests/horovod/ask.py --update [FILE...]    # write expected.tsv and docs/HOROVOD-TESTS.md anew
+    tests/horovod/ask.py --table               # print docs/HOROVOD-TESTS.md
+
+ringup and horovodrun are those in PATH.  The tests run in a Python environment that is made for
+them beside that of $RINGUP_TEST_PYTHON, which has torch; pip gets what they import.  Exit status 77
+and a line that says why if that, or the tests, cannot be had.
+
+Files of parallel/ are run by horovodrun on 2 and on 4 ranks, all tests in one job.  Once a test has
+failed on a rank, the others are out of step with it: the job ends, and another one goes on with the
+next test.
+"""
+
+import argparse
+import collections
+import faulthandler
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.request
+
+try:
+    from pytest import hookimpl
+except ImportError:  # main() needs none
+    def hookimpl(**_how):
+        return lambda f: f
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+EXPECTED = os.path.join(HERE, "expected.tsv")
+DOCUMENT = os.path.join(ROOT, "docs", "HOROVOD-TESTS.md")
+ARCHIVE = "https://github.com/horovod/horovod/archive/refs/tags/v0.28.1.tar.gz"
+NEEDS = ("pytest<8", "mock", "parameterized", "psutil", "cloudpickle", "packaging")
+TEST_SECONDS = 300  # after which a test hangs
+JOB_SECONDS = 1800
+SKIP = 77
+
+# Files, and on how many ranks; None: by itself, it starts what it needs.
+FILES = {
+    "parallel/test_common.py": (2, 4),
+    "parallel/test_torch.py": (2, 4),
+    "parallel/test_timeline.py": (2, 4),
+    "parallel/test_adasum_pytorch.py": (2, 4),
+    "parallel/test_process_sets_static.py": (2, 4),
+    "parallel/test_process_sets_multi_comm.py": (2, 4),
+    "single/test_run.py": (None,),
+    "single/test_util.py": (None,),
+    "single/test_service.py": (None,),
+    "single/test_task_service.py": (None,),
+    "single/test_torch_elastic.py": (None,),
+    "single/test_elastic_discovery.py": (None,),
+    "single/test_elastic_driver.py": (None,),
+    "single/test_elastic_run.py": (None,),
+    "integration/test_static_run.py": (None,),
+    "integration/test_interactiverun.py": (None,),
+    "integration/test_elastic_torch.py": (None,),
+}
+
+# Adasum: Horovod's needs MPI, and its tests ask for it; ringup's does not.
+AS_IF_MPI = {"parallel/test_adasum_pytorch.py"}
+
+# How a reason begins: who decides that a test does not pass.
+KINDS = {
+    "upstream": "skipped by the test itself, for a reason of its own, as it would be with Horovod",
+    "inside": "tests the inside of Horovod's launcher, which is another here",
+    "differs": "ringup does otherwise, on purpose",
+    "test": "the test does not fit today's torch or Python; Horovod would fail, too",
+    "todo": "not there yet",
+}
+
+
+# -- what pytest calls, on every rank (this file is loaded with -p) ------------------------------
+
+def pytest_configure():
+    if "HOROVOD_TESTS_AS_IF_MPI" in os.environ:
+        import horovod.torch
+        horovod.torch.mpi_enabled = lambda: True
+
+
+@hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    items[:] = items[int(os.environ["HOROVOD_TESTS_START"]):]
+
+
+def note(**what):
+    """Append to this rank's list of results."""
+    rank = os.environ.get("HOROVOD_TESTS_RANK", os.environ.get("RINGUP_RANK", "0"))
+    with open(os.path.join(os.environ["HOROVOD_TESTS_RESULTS"], rank), "a",
+              encoding="utf-8") as f:
+        f.write(json.dumps(what) + "\n")
+
+
+def pytest_collectreport(report):
+    if report.failed:
+        note(name="(import)", outcome="failed", why=report.longreprtext)
+
+
+def pytest_runtest_logstart(nodeid):
+    faulthandler.dump_traceback_later(TEST_SECONDS, exit=True)
+    note(name=nodeid.split("::")[-1], outcome="began", why="")
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" or not report.passed:
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+        note(name=report.nodeid.split("::")[-1], outcome=report.outcome, why=why)
+
+
+def pytest_sessionfinish():
+    faulthandler.cancel_dump_traceback_later()
+
+
+# -- what the tests need ------------------------------------------------------------------------
+
+def give_up(why):
+    """There is nothing to run."""
+    print(f"skipped: {why}", flush=True)
+    sys.exit(SKIP)
+
+
+def get_source(work):
+    """The folder with Horovod's tests."""
+    told = os.environ.get("RINGUP_TEST_HOROVOD_SOURCE")
+    if told:
+        if not os.path.isdir(os.path.join(told, "test", "parallel")):
+            give_up(f"RINGUP_TEST_HOROVOD_SOURCE={told} has no folder test/parallel")
+        return os.path.abspath(os.path.join(told, "test"))
+    path = os.path.join(work, "horovod.tar.gz")
+    source = os.path.join(work, "horovod-0.28.1", "test")
+    if os.path.isdir(source):
+        return source
+    try:
+        with urllib.request.urlopen(ARCHIVE, timeout=60) as r, open(path, "wb") as f:
+            shutil.copyfileobj(r, f)
+    except OSError as e:
+        give_up(f"cannot get {ARCHIVE} ({e}); RINGUP_TEST_HOROVOD_SOURCE names no checkout")
+    with tarfile.open(path) as t:
+        t.extractall(work, [m for m in t if m.isfile() and "/test/" in m.name
+                            and not os.path.isabs(m.name) and ".." not in m.name.split("/")])
+    return source
+
+
+def get_python(work):
+    """A Python with torch, and with what the tests import."""
+    base = os.environ.get("RINGUP_TEST_PYTHON")
+    if not base:
+        give_up("RINGUP_TEST_PYTHON names no Python with torch")
+    asked = subprocess.run([base, "-c", "import json, sysconfig, torch; "
+                            "print(json.dumps(sysconfig.get_path('purelib')))"],
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                           check=False)
+    if asked.returncode:
+        give_up(f"{base} has no torch")
+    venv = os.path.join(work, "venv")
+    python, ready = os.path.join(venv, "bin", "python"), os.path.join(venv, "ready")
+    if os.path.exists(ready):
+        return python
+    try:
+        subprocess.run([base, "-m", "venv", venv], check=True)
+        site = subprocess.check_output([python, "-c", "import sysconfig; "
+                                        "print(sysconfig.get_path('purelib'))"], text=True).strip()
+        with open(os.path.join(site, "base.pth"), "w", encoding="utf-8") as f:
+            f.write(json.loads(asked.stdout) + "\n")
+        subprocess.run([python, "-m", "pip", "install", "-q", *NEEDS], check=True,
+                       stderr=subprocess.DEVNULL)
+    except subprocess.CalledProcessError as e:
+        give_up(f"cannot make an environment for the tests: {e}")
+    with open(ready, "w", encoding="utf-8"):
+        return python
+
+
+def environment(folder, start, library, python):
+    """Variables of the tests: nothing of another job, and this source's packages."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(("HOROVOD_", "OMPI_", "PMI_", "PMIX_", "RINGUP_"))
+           and k not in ("RANK", "WORLD_SIZE", "PYTHONHOME")}
+    env.update(HOROVOD_TESTS_START=str(start), HOROVOD_TESTS_RESULTS=folder,
+               OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1", RINGUP_LIBRARY=library,
+               TMPDIR=folder,
+               PATH=os.pathsep.join([os.path.dirname(python), env.get("PATH", "")]),
+               PYTHONPATH=os.pathsep.join([HERE, os.path.join(ROOT, "compat", "python")]))
+    return env
+
+
+# -- running them -------------------------------------------------------------------------------
+
+class Asked:
+    """The tests of one file on so many ranks."""
+
+    def __init__(self, file, ranks, only, source, python, library):
+        self.file, self.ranks, self.only = file, ranks, only
+        self.source, self.python, self.library = source, python, library
+
+    def launch(self, start, folder):
+        """Run the tests from number start on: on several ranks until one fails."""
+        argv = [self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "ask",
+                os.path.join(self.source, self.file)]
+        argv += ["-k", self.only] if self.only else []
+        env = environment(folder, start, self.library, self.python)
+        if self.file in AS_IF_MPI:
+            env["HOROVOD_TESTS_AS_IF_MPI"] = "1"
+        if self.ranks:
+            argv = ["horovodrun", "-np", str(self.ranks), "--", *argv, "-x"]
+        else:
+            env["HOROVOD_TESTS_RANK"] = "0"  # ranks that a test starts are none of ours
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              stdin=subprocess.DEVNULL, start_new_session=True, env=env,
+                              errors="replace", cwd=folder) as p:
+            try:
+                return p.communicate(timeout=JOB_SECONDS)[0]
+            except subprocess.TimeoutExpired:
+                os.killpg(p.pid, signal.SIGKILL)
+                return p.communicate()[0]
+            except BaseException:
+                os.killpg(p.pid, signal.SIGTERM)
+                raise
+
+    def results(self, folder):
+        """{test: {rank: (outcome, why)}} in the order of the tests."""
+        out = collections.OrderedDict()
+        for rank in range(self.ranks or 1):
+            path = os.path.join(folder, str(rank))
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as f:
+                    for line in f:
+                        r = json.loads(line)
+                        ranks = out.setdefault(r["name"], {})
+                        if ranks.get(rank, ("began",))[0] in ("began", "passed"):
+                            ranks[rank] = r["outcome"], r["why"]
+        return out
+
+    def verdict(self, ranks):
+        """(outcome, why) of a test on all ranks."""
+        outcomes = [ranks.get(r, ("began", "")) for r in range(self.ranks or 1)]
+        for kind in ("failed", "began"):
+            for outcome, why in outcomes:
+                if outcome == kind:
+                    return "failed", why or "it did not come to its end"
+        for outcome, why in outcomes:
+            if outcome == "skipped":
+                return outcome, why
+        return "passed", ""
+
+    def run(self):
+        """{test: (outcome, why)}"""
+        done = collections.OrderedDict()
+        while True:
+            with tempfile.TemporaryDirectory(prefix="ringup-horovod-tests") as folder:
+                text = self.launch(len(done), folder)
+                found = self.results(folder)
+            ended = True
+            for name, ranks in found.items():
+                done[name] = self.verdict(ranks)
+                if done[name][0] == "failed" and name != "(import)" and (
+                        self.ranks or ranks[0][0] == "began"):
+                    ended = False
+                    break
+            if not done:
+                done["(import)"] = "failed", text
+            if ended or not found:
+                return done
+
+
+# -- what is expected ---------------------------------------------------------------------------
+
+def read_expected():
+    """{(file, test, ranks): (outcome, reason)} in the order of the file."""
+    rows = collections.OrderedDict()
+    with open(EXPECTED, encoding="utf-8") as f:
+        for number, line in enumerate(f, 1):
+            if line.startswith("#") or not line.strip():
+                continue
+            cells = line.rstrip("\n").split("\t")
+            cells += [""] * (len(cells) == 4)
+            if len(cells) != 5 or cells[3] not in ("passed", "failed", "skipped"):
+                sys.exit(f"{EXPECTED}, line {number}: not FILE, TEST, RANKS, OUTCOME, REASON")
+            if cells[3] != "passed" and cells[4].split(":")[0] not in KINDS:
+                sys.exit(f"{EXPECTED}, line {number}: the reason begins with none of "
+                         f"{', '.join(KINDS)}")
+            rows[cells[0], cells[1], cells[2]] = cells[3], cells[4]
+    return rows
+
+
+def short(why):
+    """One line of a failure or of a skip."""
+    lines = [line.strip() for line in why.strip().splitlines() if line.strip()]
+    marked = [line[1:].strip() for line in lines if line.startswith("E ")]
+    text = " ".join((marked[0] if marked else lines[-1] if lines else "").split())
+    return re.sub(r" \(/[^)]*\)", "", text.removeprefix("Skipped: "))[:200]
+
+
+def write_expected(rows):
+    """The reverse of read_expected()."""
+    with open(EXPECTED, "w", encoding="utf-8") as f:
+        f.write("# expected.tsv - what Horovod's tests do here: file, test, ranks, outcome, "
+                "reason.\n# SPDX-License-Identifier: Apache-2.0\n# Written by ask.py --update, "
+                "which keeps the reason of a row whose outcome stays.\n")
+        for key, row in rows.items():
+            f.write("\t".join(key + row).rstrip("\t") + "\n")
+
+
+def update(rows, file, ranks, found):
+    """Put what was found into the rows."""
+    keep = {k: v for k, v in rows.items() if k[0] == file and k[2] == ranks}
+    for key in keep:
+        del rows[key]
+    for name, (outcome, why) in found.items():
+        key = file, name, ranks
+        if outcome == "passed":
+            rows[key] = outcome, ""
+        elif keep.get(key, ("",))[0] == outcome:
+            rows[key] = keep[key]
+        else:
+            rows[key] = outcome, (f"{'upstream' if outcome == 'skipped' else 'todo'}: "
+                                  f"{short(why)}")
+
+
+def in_order(rows):
+    """Rows by file as FILES has them; the tests of a file as they came."""
+    order = list(FILES)
+    keys = sorted(rows, key=lambda k: (order.index(k[0]) if k[0] in order else len(order), k[2]))
+    return collections.OrderedDict((k, rows[k]) for k in keys)
+
+
+def differences(rows, file, ranks, found, only):
+    """Sentences."""
+    out = []
+    for name, (outcome, why) in found.items():
+        want = rows.get((file, name, ranks), ("not known", ""))[0]
+        if outcome != want:
+            out.append(f"{file} {name}, ranks {ranks}: {outcome}, expected: {want}"
+                       + (f": {short(why)}" if why else ""))
+    if not only:
+        out += [f"{file} {k[1]}, ranks {ranks}: is not there any more" for k in rows
+                if k[0] == file and k[2] == ranks and k[1] not in found]
+    return out
+
+
+def table(rows):
+    """docs/HOROVOD-TESTS.md"""
+    out = ["# Horovod's own tests, run against ringup", "",
+           "`tests/horovod/ask.py` runs the tests of Horovod 0.28.1, as they are, against this "
+           "package (they are", "fetched, not part of it), and `tests/horovod/expected.tsv` has "
+           "the outcome of each.  This page is made from it.", "",
+           "| file | ranks | passed | " + " | ".join(KINDS) + " |",
+           "|---|--:|--:|" + "--:|" * len(KINDS)]
+    counts = collections.OrderedDict()
+    for (file, _, ranks), (outcome, reason) in rows.items():
+        c = counts.setdefault((file, ranks), collections.Counter())
+        c["passed" if outcome == "passed" else reason.split(":")[0]] += 1
+    total = collections.Counter()
+    for (file, ranks), c in counts.items():
+        total.update(c)
+        out.append(f"| {file} | {ranks} | {c['passed']} | "
+                   + " | ".join(str(c[k] or "") for k in KINDS) + " |")
+    out.append(f"| all | | {total['passed']} | "
+               + " | ".join(str(total[k] or "") for k in KINDS) + " |")
+    out += ["", *(f"- **{k}**: {text}." for k, text in KINDS.items()), "",
+            "A dash instead of a number of ranks: the test starts what it needs.", "",
+            "## Those that do not pass", ""]
+    why = collections.OrderedDict()
+    for (file, name, ranks), (outcome, reason) in rows.items():
+        if outcome != "passed":
+            names = why.setdefault((file, reason), [])
+            if name not in names:
+                names.append(name)
+    last = None
+    for (file, reason), names in why.items():
+        if file != last:
+            out += [""] * (last is not None) + [f"### {file}", ""]
+            last = file
+        out.append(f"- {reason}: {', '.join(f'`{n}`' for n in names)}")
+    return "\n".join(out) + "\n"
+
+
+# -- the whole ----------------------------------------------------------------------------------
+
+def ask(o, work):
+    """Run what is asked for; sentences about what differs."""
+    source, python = get_source(work), get_python(work)
+    if not shutil.which("horovodrun"):
+        give_up("horovodrun is not in PATH")
+    library = os.environ.get("RINGUP_LIBRARY") or os.path.join(
+        os.path.dirname(shutil.which("horovodrun")), ".libs", "libringup.so.0")
+    rows, out = read_expected() if os.path.exists(EXPECTED) else collections.OrderedDict(), []
+    for file in o.files or FILES:
+        for ranks in FILES[file]:
+            if o.ranks and ranks not in o.ranks:
+                continue
+            shown = str(ranks or "-")
+            found = Asked(file, ranks, o.only, source, python, library).run()
+            counts = collections.Counter(outcome for outcome, _ in found.values())
+            print(f"{file}, ranks {shown}: " + ", ".join(f"{n} {what}" for what, n in
+                                                          sorted(counts.items())), flush=True)
+            if o.verbose:
+                for name, (outcome, why) in found.items():
+                    if outcome != "passed":
+                        print(f"-- {name}: {outcome}\n{why}", flush=True)
+            if o.update:
+                update(rows, file, shown, found)
+                write_expected(in_order(rows))
+            else:
+                out += differences(rows, file, shown, found, o.only)
+    return out
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    p.add_argument("files", nargs="*", metavar="FILE",
+                   help="below Horovod's folder test; a folder stands for all of its files")
+    p.add_argument("--ranks", type=int, action="append", help="only with so many; repeatable")
+    p.add_argument("--only", help="pytest's -k")
+    p.add_argument("--update", action="store_true", help="write down what was found")
+    p.add_argument("--table", action="store_true", help="print the page of the manual")
+    p.add_argument("--work", help="keep tests and Python here for another time")
+    p.add_argument("--verbose", action="store_true", help="tell all about failures")
+    o = p.parse_args()
+    o.files = [f for name in o.files
+               for f in ([k for k in FILES if k.startswith(name + "/")] or [name])]
+    unknown = [f for f in o.files if f not in FILES]
+    if unknown or (o.update and o.only):
+        p.error(f"not known: {unknown}" if unknown else "--update does not go with --only")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    if o.table:
+        sys.stdout.write(table(read_expected()))
+        return 0
+    if o.work:
+        os.makedirs(o.work, exist_ok=True)
+        wrong = ask(o, os.path.abspath(o.work))
+    else:
+        with tempfile.TemporaryDirectory(prefix="ringup-horovod") as work:
+            wrong = ask(o, work)
+    if o.update:
+        with open(DOCUMENT, "w", encoding="utf-8") as f:
+            f.write(table(read_expected()))
+    if wrong:
+        print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
