@@ -549,6 +549,37 @@ static void plan_print(const struct plan_words *w, FILE *f)
 	fputc('\n', f);
 }
 
+/* The program ringup beside this one, or "". */
+static void ringup_find(char out[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - sizeof("ringup"));
+	char *slash;
+
+	out[n > 0 ? n : 0] = 0;
+	slash = strrchr(out, '/');
+	if (slash)
+		memcpy(slash + 1, "ringup", sizeof("ringup"));
+	if (!slash || access(out, X_OK))
+		*out = 0;
+}
+
+/*
+ * `ringup run` is another program: it starts more of itself, on this host and on others.
+ * Where this program has been installed without it, the same code is run here.
+ */
+static int ringup_start(struct plan_words *w, struct err *e)
+{
+	char path[PATH_MAX];
+
+	ringup_find(path);
+	if (!*path)
+		return cmd_main((int)w->count, w->word);
+	if (out_end(e))
+		return RINGUP_ESYSTEM;
+	execv(path, w->word);
+	return fail_os(e, "%s", path);
+}
+
 static int start(struct plan_words *w, struct err *e)
 {
 	int k;
@@ -557,7 +588,7 @@ static int start(struct plan_words *w, struct err *e)
 		if (setenv(w->name[k], w->value[k], 1))
 			return fail_os(e, "%s", w->name[k]);
 	if (!strcmp(w->word[0], "ringup"))
-		return cmd_main((int)w->count, w->word);
+		return ringup_start(w, e);
 	execvp(w->word[0], w->word);
 	return fail_os(e, "%s", w->word[0]);
 }
