@@ -65,7 +65,8 @@ def test_a_failure_is_told_with_the_ranks_own_traceback(tmp_path, monkeypatch):
             raise KeyError("the cause")
 
     with pytest.raises(RuntimeError, match="(?s)^Horovod detected that one or more processes "
-                                           "exited with non-zero status.*Rank 1:.*the cause"):
+                                           "exited with non-zero status.*rank 1 .*exited with "
+                                           "status 1.*Rank 1:.*the cause"):
         horovod.run(f, num_proc=2)
     assert os.listdir(tmp_path) == []
 

@@ -16,6 +16,7 @@ import tempfile
 from horovod.common.util import (ccl_built, ddl_built, extension_available,  # noqa: F401
                                  gloo_built, mpi_built, nccl_built)
 from horovod.runner.common.util import codec, config_parser, hosts, safe_shell_exec
+from horovod.runner.elastic.constants import RESET_LIMIT_EXCEEDED_MESSAGE
 from horovod.runner.js_run import is_jsrun_installed
 from horovod.runner.run_task import FUNCTION, PATHS, error_name, result_name
 from horovod.runner.util import cache, lsf, network, threads
@@ -94,15 +95,38 @@ def _environment(args):
     return env
 
 
+class _Stderr:
+    """sys.stderr, of which the launcher's own sentences are kept."""
+
+    def __init__(self):
+        self.said = []
+
+    def write(self, text):
+        """What prefix_connection() does with a line."""
+        if text.startswith(("ringup run: ", "horovodrun: ")) and len(self.said) < 100:
+            self.said.append(text.strip())
+        sys.stderr.write(text)
+
+    def flush(self):
+        """The same."""
+        sys.stderr.flush()
+
+
 def _launch(args, command):
     """Run the command on the ranks; RuntimeError, as upstream words it, if one fails."""
-    status = safe_shell_exec.execute(shlex.join(_words(args, command)), env=_environment(args))
-    if status and args.use_mpi:
-        raise RuntimeError(f"mpirun failed with exit code {status}")
-    if status:
-        raise RuntimeError("Horovod detected that one or more processes exited with non-zero "
-                           "status, thus causing the job to be terminated. Exit code: "
-                           f"{status}")
+    stderr = _Stderr()
+    status = safe_shell_exec.execute(shlex.join(_words(args, command)), env=_environment(args),
+                                     stderr=stderr)
+    if not status:
+        return
+    said = "".join(f"\n{line}" for line in stderr.said)
+    if "--reset-limit" in said:
+        raise RuntimeError(RESET_LIMIT_EXCEEDED_MESSAGE.format(args.reset_limit))
+    if args.use_mpi:
+        raise RuntimeError(f"mpirun failed with exit code {status}{said}")
+    raise RuntimeError("Horovod detected that one or more processes exited with non-zero "
+                       "status, thus causing the job to be terminated. Exit code: "
+                       f"{status}{said}")
 
 
 def _tracebacks(folder):
