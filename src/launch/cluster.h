@@ -28,7 +28,7 @@ struct cluster_how {
 	char *const *extra; /* "VAR=VALUE" for all ranks; NULL-terminated                */
 	const char *name;   /* in front of the job's mark; NULL or "" for "run"          */
 	const char *output_dir;
-	unsigned prefix; /* of OUTPUT_*: in front of each line */
+	unsigned prefix;    /* of OUTPUT_*: in front of each line */
 	int64_t timeout_ms; /* end the job after this; 0: never                          */
 	int64_t grace_ms;   /* between SIGTERM and SIGKILL                               */
 };

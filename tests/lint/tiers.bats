@@ -7,7 +7,7 @@
 load ../lib/helper
 
 setup_file() {
-  [[ ! -e ${builddir:-/nowhere}/Makefile ]] || make -s -C "$builddir" list-tests >"$BATS_FILE_TMPDIR/list"
+  [[ ! -e ${builddir:-/nowhere}/Makefile ]] || env -u MAKEFLAGS -u MAKEOVERRIDES make -s -C "$builddir" list-tests >"$BATS_FILE_TMPDIR/list"
 }
 
 setup() {

@@ -149,8 +149,7 @@ def main():
         horovodrun = os.path.join(os.path.dirname(args.horovod), "horovodrun")
         contenders["Horovod"] = ([horovodrun, "-np", str(args.ranks), "--gloo",
                                   "--network-interfaces", "lo", args.horovod], common)
-    print(f"{'model':10} {'engine':8} {'tensors':>7} {'step ms':>9} {'alone ms':>9} {'added ms':>9} "
-          f"{'share':>6}")
+    print("model      engine   tensors   step ms  alone ms  added ms  share")
     for name in args.models.split(","):
         rows = {engine: [] for engine in contenders}
         for _ in range(args.rounds):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # needs: cpu
-# tests: compat/python/horovod compat/python/ringup tests/py/gpu_of_a_rank.py tests/py/ops_of_a_rank.py
+# tests: compat/python/horovod compat/python/ringup tests/py
 
 import glob
 

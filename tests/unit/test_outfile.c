@@ -99,7 +99,8 @@ static void test_full(void)
 	outfile_open(&f, path, &e);
 	while (n < 100 && !append(&f, n, 700, &e))
 		n++;
-	ok(n > 9 && n < 14 && e.code, "a file that may grow no more says so: after %d: %s", n, e.text);
+	ok(n > 9 && n < 14 && e.code, "a file that may grow no more says so: after %d: %s", n,
+	   e.text);
 	ok(elements() == n, "and is as it was before: %d", elements());
 	ok(!append(&f, n, 0, &e) && elements() == n + 1, "what fits is written");
 	outfile_close(&f);

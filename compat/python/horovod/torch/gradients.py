@@ -174,8 +174,8 @@ class Reduction:
             self._end(last)
             if wrong and not self.failed:
                 self.failed = AssertionError(
-                    f"the gradient of {list_names(wrong)} was changed while it was combined with those "
-                    "of the other ranks, by way of another tensor with the same memory or by a "
+                    f"the gradient of {list_names(wrong)} was changed while it was combined with "
+                    "those of the other ranks, by way of another tensor with the same memory or by a "
                     "second backward(): call optimizer.synchronize() before you change gradients, "
                     "and optimizer.step() inside `with optimizer.skip_synchronize():` then")
         if self.failed:
