@@ -838,6 +838,41 @@ def sparse_gradients_that_are_looked_at():
 
 
 @check
+def sparse_gradients_that_a_rank_lacks_for_a_while():
+    table, w = torch.nn.Embedding(6, 2, sparse=True), torch.nn.Parameter(torch.ones(2))
+    torch.nn.init.ones_(table.weight)
+    opt = hvd.DistributedOptimizer(SGD([table.weight, w], 0.5))
+    for step in range(3):
+        opt.zero_grad()
+        loss = (w * 2).sum()
+        if step == 0 or step == 1 and hvd.rank() == 0:
+            loss = loss + table(torch.tensor([hvd.rank()])).sum() * hvd.size()
+        loss.backward()
+        opt.step()
+    want = torch.ones(6, 2)
+    want[:hvd.size()] = 0.5
+    want[0] = 0
+    equal(table.weight.detach(), want)
+
+
+@check
+def an_optimizer_that_only_some_ranks_have():
+    few = hvd.add_process_set([0]) if hvd.size() > 1 else None
+    whole = net()
+    opt = hvd.DistributedOptimizer(sgd(whole.parameters()))
+    if few and few.included():
+        own = net()
+        other = hvd.DistributedOptimizer(sgd(own.parameters()), process_set=few)
+        loss_of(own, *mine(0)).backward()
+        other.step()
+    loss_of(whole, *mine(0)).backward()
+    opt.step()
+    same_everywhere(whole)
+    if few:
+        hvd.remove_process_set(few)
+
+
+@check
 def adasum_and_parameters_added_later():
     model = net()
     opt = hvd.DistributedOptimizer(SGD(model[2].parameters(), 0.1), model[2].named_parameters(),

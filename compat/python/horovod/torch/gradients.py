@@ -175,7 +175,7 @@ class Reduction:
             if wrong and not self.failed:
                 self.failed = AssertionError(
                     f"the gradient of {list_names(wrong)} was changed while it was combined with "
-                    "those of the other ranks, by way of another tensor with the same memory or by a "
+                    "those of the other ranks, through other tensors in the same memory or by a "
                     "second backward(): call optimizer.synchronize() before you change gradients, "
                     "and optimizer.step() inside `with optimizer.skip_synchronize():` then")
         if self.failed:
@@ -250,6 +250,7 @@ class Unit:
         self.refs = list(map(weakref.ref, params))
         self.active = any(p.requires_grad for p in params)  # it never was, if not
         self.reduction, self.waiting = None, [None] * len(params)
+        self.sparse_dims = {}  # number of a parameter: sparse dimensions that its gradient had
         self.reset(passes)
 
     def reset(self, passes):
@@ -280,6 +281,16 @@ class Unit:
         if seen is None or grad.requires_grad:
             return False
         return grad is not (seen[0]() if waiting is None else waiting)
+
+    def zeros(self, i):
+        """A gradient for the i-th parameter if this rank has computed none: of the kind that it
+        had before, as the other ranks' will have."""
+        p, sparse = self.params[i], self.sparse_dims.get(i)
+        if sparse is None:
+            return torch.zeros_like(p, requires_grad=False)
+        indices = torch.empty((sparse, 0), dtype=torch.int64, device=p.device)
+        values = torch.empty((0, *p.shape[sparse:]), dtype=p.dtype, device=p.device)
+        return torch.sparse_coo_tensor(indices, values, p.shape)
 
     def wait_for_others(self, i, start):
         """Show the i-th gradient as pending: the unit is not complete."""

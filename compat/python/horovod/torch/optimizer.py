@@ -48,6 +48,11 @@ def _is_recomputing():
     return False
 
 
+def _has_nonzero(grad):
+    """Is a gradient more than zeros?"""
+    return bool((grad.coalesce().values() if grad.is_sparse else grad).any())
+
+
 class _DistributedOptimizer(Wrapped):
     """What is put in front of the wrapped optimizer's class; see DistributedOptimizer()."""
 
@@ -213,7 +218,9 @@ class _DistributedOptimizer(Wrapped):
         for i, p in enumerate(unit.params):
             grad = p.grad
             if grad is None:
-                grad = p.grad = torch.zeros_like(p, requires_grad=False)
+                grad = p.grad = unit.zeros(i)
+            if grad.is_sparse:
+                unit.sparse_dims[i] = grad.sparse_dim()
             if not grad.is_sparse:
                 dense.append((i, grad))
             elif self._sparse_as_dense:
@@ -258,9 +265,9 @@ class _DistributedOptimizer(Wrapped):
             except (RuntimeError, AssertionError) as e:
                 failed = failed or e
         for p, name in lacking:
-            if not p.requires_grad and not p.grad.any():
+            if not p.requires_grad and not _has_nonzero(p.grad):
                 p.grad = None  # it is frozen, so no step shall change it
-            elif modified and not failed and p.grad.any():
+            elif modified and not failed and _has_nonzero(p.grad):
                 own.append(name)
         failed = failed or self._misuse(wrong, own)
         if failed:

@@ -6,8 +6,8 @@ GAN), each is followed by the parameter's shape and, among equal shapes, a numbe
 which their optimizers were wrapped.  So ranks may wrap optimizers in different orders as long as
 shapes tell their parameters apart.
 
-Names belong to a process set: other ranks may wrap other optimizers.  Nothing depends on when a
-rank frees an optimizer: within a job what has been named stays counted.  A parameter that is
+Names belong to a process set: other ranks may wrap other optimizers.  Nothing here depends on when
+a rank frees an optimizer: within a job what has been named stays counted.  A parameter that is
 wrapped again keeps its name.  In a new job, which ranks may join that have never seen optimizers of
 the past, only those that still exist count.
 """
