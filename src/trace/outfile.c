@@ -4,23 +4,34 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/file.h"
 #include "ringup.h"
 
-/* Of the file in the kernel's memory, at the least: what a write does at once. */
-enum { PAGE = 4096 };
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* A page of the file in the kernel's memory, at the least: what a write does at once.  A window
+ * is a part of it in ours. */
+enum { PAGE = 4096, WINDOW = 1 << 20, WINDOW_STEP = 1 << 16 };
 
 int outfile_open(struct outfile *f, const char *path, struct err *e)
 {
 	/* Without O_NONBLOCK a FIFO would wait for its reader. */
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
+	int how = O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, fd;
 
-	*f = (struct outfile){ .fd = -1 };
+	*f = (struct outfile){ .fd = -1, .source = -1 };
+	/* What is to be in memory has to be readable. */
+	fd = open(path, O_RDWR | how, 0666);
+	if (fd < 0 && errno == EACCES)
+		fd = open(path, O_WRONLY | how, 0666);
 	if (fd >= 0)
 		fd = file_lift(fd);
 	if (fd < 0)
@@ -82,18 +93,78 @@ static size_t fitting_bytes(const char *text, size_t len, size_t room)
 	return fits;
 }
 
-/* Write @len bytes of elements and the bracket, behind @blanks that fill a page. */
+/* Write @len bytes of elements, @blanks behind them, and the bracket: all in one page. */
 static int put(struct outfile *f, const char *text, size_t len, size_t blanks, struct err *e)
 {
-	char piece[2 * PAGE];
+	char piece[PAGE];
 
-	memset(piece, ' ', blanks);
-	memcpy(piece + blanks, text, len);
-	piece[blanks + len] = ']';
-	if (write_at(f, piece, blanks + len + 1, f->end, e))
+	memcpy(piece, text, len);
+	memset(piece + len, ' ', blanks);
+	piece[len + blanks] = ']';
+	if (write_at(f, piece, len + blanks + 1, f->end, e))
 		return e->code;
-	f->end += (off_t)(blanks + len);
+	f->end += (off_t)(len + blanks);
 	return 0;
+}
+
+/* ---- from page to page ---- */
+
+/* Where the file is in memory from @at on, for two bytes; NULL if it cannot be there. */
+static char *window(struct outfile *f, off_t at)
+{
+	off_t begin = at / WINDOW_STEP * WINDOW_STEP;
+	void *map;
+
+	if (!f->map || at < f->map_at || at + 2 > f->map_at + WINDOW) {
+		if (f->map)
+			munmap(f->map, WINDOW);
+		map = mmap(NULL, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, begin);
+		f->map = map == MAP_FAILED ? NULL : map;
+		f->map_at = begin;
+	}
+	return f->map ? f->map + (at - f->map_at) : NULL;
+}
+
+/* A file that has a blank and a bracket, to copy them from; -1: there is none. */
+static int make_source(void)
+{
+	int fd = memfd_create("ringup", MFD_CLOEXEC);
+
+	fd = fd >= 0 ? file_lift(fd) : -1;
+	if (fd >= 0 && pwrite(fd, " ]", 2, 0) != 2) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/*
+ * Move the bracket from the end of a page to the beginning of the next.
+ *
+ * These two bytes have to change together.  A kill comes between two pages of a write to a
+ * file, but not within a copy to memory that is there already.  The kernel does it: a store of
+ * our own would be a SIGBUS where somebody has made the file shorter.  Where the file cannot be
+ * in memory, the write of two bytes has to do.
+ */
+static int cross(struct outfile *f, struct err *e)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *at;
+	int rc;
+
+	/* A blank behind the array does no harm. */
+	rc = write_at(f, " ", 1, f->end + 1, e);
+	if (rc)
+		return rc;
+	if (f->source < 0)
+		f->source = make_source();
+	at = f->source < 0 ? NULL : window(f, f->end);
+	if (at)
+		madvise(at - (uintptr_t)at % page, 2 * page, MADV_POPULATE_WRITE);
+	if (!at || pread(f->source, at, 2, 0) != 2)
+		rc = write_at(f, " ]", 2, f->end, e);
+	f->end += !rc;
+	return rc;
 }
 
 /* The next element, which is longer than a page. */
@@ -115,23 +186,20 @@ static int put_long(struct outfile *f, const char *text, size_t len, struct err 
 
 int outfile_append(struct outfile *f, const char *text, size_t len, struct err *e)
 {
-	size_t room, n, blanks;
+	size_t room, n;
 	int rc = 0;
 
 	for (; len && !rc; text += n, len -= n) {
-		room = PAGE - (size_t)(f->end % PAGE);
-		blanks = 0;
-		/* The bracket is in the page, too. */
-		n = fitting_bytes(text, len, room - 1);
-		if (!n && f->end) {
-			blanks = room;
-			n = fitting_bytes(text, len, PAGE - 1);
-		}
+		room = PAGE - (size_t)(f->end % PAGE) - 1;
+		n = fitting_bytes(text, len, room);
 		if (n) {
-			rc = put(f, text, n, blanks, e);
-		} else {
+			/* What comes next does not fit. */
+			rc = put(f, text, n, n < len ? room - n : 0, e);
+		} else if (first_bytes(text, len) >= PAGE) {
 			n = first_bytes(text, len);
 			rc = put_long(f, text, n, e);
+		} else {
+			rc = room ? put(f, "", 0, room, e) : cross(f, e);
 		}
 	}
 	return rc;
@@ -139,7 +207,11 @@ int outfile_append(struct outfile *f, const char *text, size_t len, struct err *
 
 void outfile_close(struct outfile *f)
 {
+	if (f->map)
+		munmap(f->map, WINDOW);
+	if (f->source >= 0)
+		close(f->source);
 	if (f->fd >= 0)
 		close(f->fd);
-	f->fd = -1;
+	*f = (struct outfile){ .fd = -1, .source = -1 };
 }

@@ -9,8 +9,10 @@
 struct err;
 
 struct outfile {
-	int fd;    /* -1: none                                */
-	off_t end; /* where the bracket is that closes the array */
+	int fd, source; /* -1: none; where a bracket is copied from   */
+	off_t end;      /* where the bracket is that closes the array */
+	char *map;      /* a part of the file in memory, or NULL   */
+	off_t map_at;
 };
 
 /* outfile_open - make the file, or empty it.  Nothing is in it before the first append. */
@@ -24,9 +26,8 @@ int outfile_open(struct outfile *f, const char *path, struct err *e);
  * ends with the last element that went in.
  *
  * A process may be killed at any time, and a kill cuts a write short where a page of the file
- * ends. So no element lies across that, if it is not longer than a page, and each write goes no
- * further than to the end of the next page: the file is a whole array before and after each
- * page.  What is left of a page is blank.
+ * ends. So an element lies within a page, if it is not longer than one, a write too, and what
+ * is left of a page is blank: the file is a whole array at any time.
  */
 int outfile_append(struct outfile *f, const char *text, size_t len, struct err *e);
 

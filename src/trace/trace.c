@@ -267,7 +267,7 @@ static struct recorder *make_recorder(struct trace *t)
 		return NULL;
 	w->trace = t;
 	w->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
-	w->file.fd = -1;
+	w->file.fd = w->file.source = -1;
 	__atomic_store_n(&t->recorder, w, __ATOMIC_RELEASE);
 	return w;
 }
@@ -346,7 +346,7 @@ int trace_start(struct trace *t, const char *path, uint32_t on, const struct tra
 		struct err *e)
 {
 	struct recorder *w = make_recorder(t);
-	struct outfile file = { .fd = -1 };
+	struct outfile file = { .fd = -1, .source = -1 };
 	int rc;
 
 	if (!w)
