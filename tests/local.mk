@@ -185,12 +185,14 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_facts \
 	%reldir%/fuzz/replay_fixfile \
 	%reldir%/fuzz/replay_hear \
+	%reldir%/fuzz/replay_hostlist \
 	%reldir%/fuzz/replay_hosts \
 	%reldir%/fuzz/replay_jobdir \
 	%reldir%/fuzz/replay_lease \
 	%reldir%/fuzz/replay_manifest \
 	%reldir%/fuzz/replay_meet \
 	%reldir%/fuzz/replay_mesh \
+	%reldir%/fuzz/replay_order \
 	%reldir%/fuzz/replay_plan \
 	%reldir%/fuzz/replay_roster \
 	%reldir%/fuzz/replay_rules \
@@ -215,6 +217,8 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_mesh_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_mesh.c
 %canon_reldir%_fuzz_replay_jobdir_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_jobdir.c
 %canon_reldir%_fuzz_replay_lease_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_lease.c
+%canon_reldir%_fuzz_replay_hostlist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hostlist.c
+%canon_reldir%_fuzz_replay_order_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_order.c
 %canon_reldir%_fuzz_replay_meet_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_meet.c
 %canon_reldir%_fuzz_replay_manifest_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_manifest.c
 %canon_reldir%_fuzz_replay_dist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_dist.c

@@ -50,6 +50,10 @@ nccl-refused N6 N7 N8
 nccl-victims N1
 ringup-killed R1
 ringup-stall R5
+ringup-host-refused R13
+ringup-host-lost R14
+ringup-stuck R15
+ringup-too-few R16
 ringup-silent R4
 ringup-unconfirmed R12
 ringup-link-down R11
