@@ -246,7 +246,8 @@ RINGUP_EXPORT const char *ringup_error(void);
  * come from the meeting, not from the environment, and the call waits for as long as the
  * launcher does.  A rank whose operations fail with RINGUP_EPEER or RINGUP_ESHUTDOWN calls
  * ringup_fini() and ringup_init() again and meets those that are left as the next generation;
- * rank 0 is always one that was there before, and ranks keep their order.
+ * rank 0 is always one that was there before, and ranks keep their order.  A process is one rank
+ * of an elastic job at a time.
  *
  * Returns 0 and sets *@rp; or leaves it untouched and returns
  *   RINGUP_EINVAL     rank is not in 0..size-1, or the environment contradicts
@@ -256,6 +257,7 @@ RINGUP_EXPORT const char *ringup_error(void);
  *		       different groups
  *   RINGUP_ETIMEDOUT  not all ranks came
  *   RINGUP_ESHUTDOWN  an elastic job is over, or goes on without this rank
+ *   RINGUP_EBUSY      this process is a rank of the elastic job already
  *   RINGUP_ESYSTEM    no memory, descriptors or network
  */
 RINGUP_API int ringup_init(const struct ringup_init *how, struct ringup **rp);

@@ -257,10 +257,7 @@ static int read_hosts(struct hostlist *l, struct err *e)
 		ranks = hostlist_slots(l);
 	if (hosts || hostfile || script)
 		return 0;
-	snprintf(here, sizeof(here), "localhost:%d",
-		 is_set(slots)    ? slots
-		 : is_set(max_np) ? max_np
-				  : ranks);
+	snprintf(here, sizeof(here), "localhost:%d", is_set(slots) ? slots : ranks);
 	return hostlist_option(l, here, 1, e);
 }
 

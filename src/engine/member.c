@@ -222,11 +222,23 @@ static int bring_up(struct bringup *b, struct err *e)
 	return circle_agree(&b->circle, start_threads(b, e), e);
 }
 
+/*
+ * The process that is a rank of an elastic job; 0: none yet.  The launcher takes a second call
+ * for a rank that wants to meet the others again, and ends the generation.
+ */
+static pid_t joined;
+
 /* The launcher gives rank and size. */
 static int meet_generation(struct member *m, const struct discovery *d, struct err *e)
 {
 	struct lobby_place place = { 0 };
-	int rc = rendezvous_await(&m->meeting, d, m->conf.start_timeout_ms, &place, e);
+	int rc;
+
+	if (__atomic_load_n(&joined, __ATOMIC_RELAXED) == getpid())
+		return fail(e, RINGUP_EBUSY,
+			    "this process is a rank of the elastic job already: call "
+			    "ringup_fini() before it meets the others again");
+	rc = rendezvous_await(&m->meeting, d, m->conf.start_timeout_ms, &place, e);
 
 	m->generation = place.generation;
 	if (rc)
@@ -369,6 +381,8 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 	} while (rc && is_passing(generation, rc));
 	if (rc)
 		return rc;
+	if (generation)
+		__atomic_store_n(&joined, getpid(), __ATOMIC_RELAXED);
 	/* Nothing listens from here on. */
 	rendezvous_close(&m->meeting);
 	snprintf(who, sizeof(who), "rank %d", m->rank);
@@ -702,5 +716,7 @@ bool member_leave(struct member *m)
 
 void member_close(struct member *m)
 {
+	if (m->generation)
+		__atomic_store_n(&joined, 0, __ATOMIC_RELAXED);
 	tear_down(m);
 }

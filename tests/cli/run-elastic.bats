@@ -59,6 +59,14 @@ teardown() { elastic_teardown; }
   grep -q 'rank 1 (pid [0-9]*) on .* exited with status 5' out
 }
 
+@test "a process is one rank at a time" {
+  touch twice stop
+  run ringup run -np 2 --min-np 1 -- "$regroup" .
+  expect_status 0
+  [[ $(grep -c 'again: -3 ringup_init: this process is a rank of the elastic job already' <<<"$output") -eq 2 ]]
+  grep -q 'generation 1 rank 1 of 2' <<<"$output"
+}
+
 @test "no more resets than were allowed" {
   elastic -np 3 --min-np 1 --reset-limit 0
   await met 1 3

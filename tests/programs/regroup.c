@@ -11,7 +11,7 @@
 /*
  * usage: regroup DIR.  Adds up until the file DIR/stop is there.  Of each generation it prints
  * a line, after the first sum; with DIR/trace it adds the time.  The file DIR/quit.R makes rank
- * R end with the status that is in it.
+ * R end with the status that is in it; with DIR/twice each tries to join twice.
  */
 static const char *dir;
 
@@ -60,6 +60,16 @@ static int step(struct ringup *r, struct votes *sum)
 	return ringup_allreduce(ringup_world(r), &how, NULL);
 }
 
+static void join_again(void)
+{
+	struct ringup *other;
+	int rc = ringup_init(NULL, &other);
+
+	printf("again: %d %s\n", rc, ringup_error());
+	if (!rc)
+		ringup_fini(other);
+}
+
 /* Returns 0 when all want to stop, 1 to meet again, negative for an error that lasts. */
 static int generation(struct ringup *r)
 {
@@ -79,6 +89,8 @@ static int generation(struct ringup *r)
 			printf("generation %d rank %d of %d local %d of %d sum %g pid %d\n",
 			       ringup_generation(r), rank, size, ringup_local_rank(r),
 			       ringup_local_size(r), sum.one, (int)getpid());
+		if (first && has("twice"))
+			join_again();
 		first = 0;
 		fflush(stdout);
 		if (sum.stop > 0)
