@@ -74,14 +74,14 @@ static bool leaves(const char *line, const char *left)
 
 static void check_pairs(void)
 {
-	ok(!parse("--range 1 -2 x") && !strcmp(range[0], "1") && !strcmp(range[1], "-2") &&
+	ok(!parse("run --range 1 -2 x") && !strcmp(range[0], "1") && !strcmp(range[1], "-2") &&
 		   !strcmp(argv[rest], "x"),
 	   "an option can have two words");
-	ok(parse("--range 1") == RINGUP_EINVAL && strstr(e.text, "two words, MIN MAX"),
+	ok(parse("run --range 1") == RINGUP_EINVAL && strstr(e.text, "two words, MIN MAX"),
 	   "both of them");
-	ok(parse("--range=1 2") == RINGUP_EINVAL && parse("--range") == RINGUP_EINVAL,
+	ok(parse("run --range=1 2") == RINGUP_EINVAL && parse("run --range") == RINGUP_EINVAL,
 	   "none behind =");
-	ok(parse("--=x") == RINGUP_EINVAL && strstr(e.text, "unknown option"),
+	ok(parse("run --=x") == RINGUP_EINVAL && strstr(e.text, "unknown option"),
 	   "a heading is no option");
 }
 
@@ -143,8 +143,8 @@ int main(void)
 	opt_usage(opts, f);
 	fclose(f);
 	ok(strstr(usage, "\n  -o, --output-dir=DIR  write there\n") != NULL, "usage aligns");
-	ok(strstr(usage, "  -n, -np N             number of ranks\n") == usage,
-	   "and spells -np as people do");
+	ok(strstr(usage, "how many:\n  -n, -np N             number of ranks\n") == usage,
+	   "and spells -np as people do, below its heading");
 	ok(strstr(usage, "  -h, --help            show this text\n") != NULL,
 	   "and has help: %s", "last row");
 	free(usage);
