@@ -25,8 +25,8 @@ setup() {
 
 @test "install puts everything in its place" {
   local f
-  for f in bin/ringup include/ringup.h share/man/man1/ringup.1 share/man/man1/ringup-env.1 \
-    share/man/man3/ringup_api.3 share/bash-completion/completions/ringup; do
+  for f in bin/ringup bin/horovodrun include/ringup.h share/man/man1/ringup.1 share/man/man1/ringup-env.1 \
+    share/man/man3/ringup_api.3 share/bash-completion/completions/{ringup,horovodrun}; do
     [[ -s $prefix/$f ]] || { echo "missing: $f"; return 1; }
   done
   [[ -n $(find "$dest" -name libringup.so.0) ]]
