@@ -153,6 +153,40 @@ def mixed_precision_keeps_ranks_alike():
 
 
 @check
+def mixed_precision_as_torch_has_it():
+    """torch's recipe for one process, without a word of Horovod's: clipped or not, with a loss that
+    overflows on one rank once."""
+    for clipped in (False, True):
+        model, whole = training.net().to(gpu()), training.net().to(gpu())
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.05),
+                                             named_parameters=model.named_parameters())
+        reference = torch.optim.SGD(whole.parameters(), lr=0.05)
+        scaler = torch.amp.GradScaler("cuda", init_scale=2.0 ** 10)
+        for step in range(4):
+            x, y = (b.to(gpu()) for b in training.batches(step))
+            broken = step == 2
+            optimizer.zero_grad()
+            loss = training.loss_of(model, x[hvd.rank()], y[hvd.rank()])
+            if broken and hvd.rank() == 0:
+                loss = loss * float("inf")
+            scaler.scale(loss).backward()
+            if clipped:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            scaler.step(optimizer)
+            scaler.update()
+            if broken:
+                continue  # no rank has taken this step
+            reference.zero_grad()
+            training.loss_of(whole, x.flatten(0, 1), y.flatten(0, 1)).backward()
+            if clipped:
+                torch.nn.utils.clip_grad_norm_(whole.parameters(), 0.5)
+            reference.step()
+        for p, q in zip(model.parameters(), whole.parameters()):
+            assert torch.allclose(p, q, atol=1e-4), (clipped, p, q)
+
+
+@check
 def batch_normalization_over_all_ranks():
     layer, whole = hvd.SyncBatchNorm(3).to(gpu()), torch.nn.BatchNorm1d(3).to(gpu())
     x = torch.randn(hvd.size(), 8, 3, generator=torch.Generator().manual_seed(5)).to(gpu())
