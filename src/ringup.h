@@ -246,8 +246,8 @@ RINGUP_EXPORT const char *ringup_error(void);
  * come from the meeting, not from the environment, and the call waits for as long as the
  * launcher does.  A rank whose operations fail with RINGUP_EPEER or RINGUP_ESHUTDOWN calls
  * ringup_fini() and ringup_init() again and meets those that are left as the next generation;
- * rank 0 is always one that was there before, and ranks keep their order.  A process is one
- *rank of an elastic job at a time.
+ * rank 0 is always one that was there before, and ranks keep their order.
+ * A process is one rank of an elastic job at a time.
  *
  * Returns 0 and sets *@rp; or leaves it untouched and returns
  *   RINGUP_EINVAL     rank is not in 0..size-1, or the environment contradicts

@@ -1,5 +1,4 @@
-/* fuzz_order.c - whatever a rank daemon says: frames, noise or an error; the same in any
- * pieces. */
+/* fuzz_order.c - what a rank daemon says: frames, noise or an error; the same in any pieces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 #include <unistd.h>
