@@ -258,6 +258,31 @@ def a_training_in_a_job_that_is_not_elastic():
 
 
 @check
+def gradients_under_way_end_with_their_generation():
+    """The ranks leave in the middle of a step: after one backward() of two, and after the last."""
+    for backwards in (1, 2):
+        model = model_of(0.0)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0),
+                                             named_parameters=model.named_parameters(),
+                                             backward_passes_per_step=2)
+        state = TorchState(model, optimizer, left=False)
+
+        def train(state):
+            for n in range(2):
+                if not state.left and n == backwards:
+                    break
+                model(torch.full((1, 2), 1.0 + hvd.rank())).sum().backward()
+            if not state.left:
+                state.left = True
+                raise HostsUpdatedInterrupt(skip_sync=True)
+            optimizer.step()
+
+        run_fn(train, meet_again)(state)
+        mean = sum(1.0 + r for r in range(hvd.size())) / hvd.size()
+        assert values(model) == {-2.0 * mean, -2.0}, values(model)
+
+
+@check
 def ranks_agree_whether_state_is_synchronized():
     """The last one knows of a loss, the others do not: all of them synchronize."""
     synced, ends = [], [True]

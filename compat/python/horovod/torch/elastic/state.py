@@ -66,6 +66,13 @@ class OptimizerStateHandler(_StateDict):
     def sync(self):
         broadcast_optimizer_state(self.value, root_rank=0)
 
+    def reset(self):
+        """Forget gradients that were being added up or combined: a new rank has none, and the
+        others may have left in the middle of a step."""
+        if hasattr(self.value, "skip_synchronize"):  # a DistributedOptimizer
+            self.value.load_state_dict(self.value.state_dict())
+            self.value.zero_grad()
+
 
 class SamplerStateHandler(_StateDict):
     """Which samples of the epoch have been seen."""
