@@ -141,6 +141,32 @@ def test_another_error_ends_the_training(hosts):
     assert not elastic.notifications._listeners
 
 
+def mismatch():
+    """What an allreduce raises on all ranks if their shapes differ."""
+    e = HorovodInternalError("rank 0 has 3 elements, rank 1 has 4")
+    e.__cause__ = errors.Mismatch(str(e))
+    return e
+
+
+def test_ranks_that_disagree_twice_in_one_place_end_the_job(hosts):
+    state = Recorded()
+    with pytest.raises(HorovodInternalError, match="rank 1 has 4"):
+        train_with(state, mismatch(), mismatch(), "value")
+    assert state.done == ["sync", "train", "restore", "meet", "reset", "sync", "train"]
+
+
+def test_ranks_that_disagree_now_and_then_go_on(hosts):
+    state, failures = Recorded(), [mismatch(), mismatch()]
+
+    def train(state):
+        state.commit()
+        if failures:
+            raise failures.pop()
+
+    common.run_fn(train, lambda: None)(state)
+    assert state.done.count("restore") == 2
+
+
 def fails_to_meet(kind, times):
     """What a meeting does when a rank is lost on the way, so many times."""
     left = [times]

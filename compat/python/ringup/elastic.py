@@ -123,6 +123,7 @@ class State:
         self._host_messages = _Messages()
         self._last_updated_timestamp = 0
         self._reset_callbacks = []
+        self._commits = 0  # of this process
 
     def register_reset_callbacks(self, callbacks):
         """Call these functions, without arguments, each time the ranks have met again and before
@@ -149,6 +150,7 @@ class State:
         a program may commit every so many steps and call check_host_updates() in the others.
         """
         self.save()
+        self._commits += 1
         self.check_host_updates()
 
     def check_host_updates(self):
@@ -231,7 +233,7 @@ def _meet(meet):
         try:
             return meet()
         except Exception as e:
-            why = e.__cause__ if isinstance(e.__cause__, errors.RingupError) else e
+            why = _cause(e)
             if not is_elastic():
                 raise
             if isinstance(why, errors.NotRunning):
@@ -245,6 +247,11 @@ def _tell(why):
     """One line, from rank 0, for whoever reads the log of the job."""
     if job.is_initialized() and job.rank() == 0 and job.size() > 1:
         print(f"ringup: {why}; the ranks meet again", file=sys.stderr, flush=True)
+
+
+def _cause(e):
+    """The library's error behind an exception, or the exception."""
+    return e.__cause__ if isinstance(e.__cause__, errors.RingupError) else e
 
 
 def rerun(train, state, meet=meet_again, failed=LOST, changed=HostsChanged, agree=any_rank,
@@ -262,7 +269,7 @@ def rerun(train, state, meet=meet_again, failed=LOST, changed=HostsChanged, agre
     """
     listen.init()
     listen.register_listener(state)
-    needs_sync = True
+    needs_sync, disagreed = True, -1  # commits when ranks disagreed last
     try:
         while True:
             try:
@@ -270,6 +277,12 @@ def rerun(train, state, meet=meet_again, failed=LOST, changed=HostsChanged, agre
                     state.sync()
                 return train()
             except failed as e:
+                # Ranks that disagree are no loss, and see it together.  Once may be an accident;
+                # if they do again, with nothing committed in between, they would for ever.
+                if isinstance(_cause(e), errors.Mismatch):
+                    if disagreed == vars(state).get("_commits"):
+                        raise
+                    disagreed = vars(state).get("_commits")
                 _tell(e)
                 state.restore()
                 needs_sync = True
