@@ -190,9 +190,9 @@ int order_next(struct order *o, const unsigned char **datap, size_t *lenp, struc
 		if (rc <= 0)
 			return rc;
 	}
-	p = o->inbox + o->in_used;
-	if (o->in_len - o->in_used < HEAD)
+	if (o->in_len - o->in_used < HEAD) /* there may be no inbox yet */
 		return 0;
+	p = o->inbox + o->in_used;
 	len = pack_get32(p);
 	if (len > ORDER_BYTES || p[4] < ORDER_SETUP || p[4] > ORDER_BYE)
 		return fail(e, RINGUP_EINVAL, "the other side does not keep to the protocol");
