@@ -48,15 +48,39 @@ static enum trace_kind kind_asked(const struct request *r)
 	return kind_of(&r->want);
 }
 
-/* Names that are the engine's own are shown as Horovod shows its own. */
-static uint32_t enter(const struct lane *l, const char *name, size_t len)
+/* The operation in the name of a request that has none, as in Horovod.  All ranks that know
+ * @w, joined ones too, know that it is a bundle, but not all know its members. */
+static const char *prefix_of(const struct want *w)
 {
-	char text[32];
+	static const char *const prefixes[WANT_KINDS] = {
+		[PLAN_ALLREDUCE] = "allreduce",
+		[PLAN_BROADCAST] = "broadcast",
+		[PLAN_ALLGATHER] = "allgather",
+		[PLAN_BARRIER] = "barrier",
+		[PLAN_REDUCESCATTER] = "reducescatter",
+		[PLAN_ALLTOALL] = "alltoall",
+		[WANT_JOIN] = "join",
+		[WANT_BUNDLE] = "grouped",
+	};
+
+	return w->kind < WANT_KINDS ? prefixes[w->kind] : "unknown";
+}
+
+/* Does the engine, not the program, name @name, and by a number that any operation may get? */
+static bool is_unnamed(const char *name, size_t len)
+{
+	return len > 2 && !*name;
+}
+
+/* Names that are the engine's own are shown as Horovod shows its own. */
+static uint32_t enter(const struct lane *l, const char *name, size_t len, const struct want *w)
+{
+	char text[48];
 
 	if (len && *name > 1)
 		return trace_label(trace_of(l), l->serial, name, len);
-	if (len > 2 && !*name)
-		snprintf(text, sizeof(text), "noname.%.16s", name + 2);
+	if (is_unnamed(name, len))
+		snprintf(text, sizeof(text), "%s.noname.%.16s", prefix_of(w), name + 2);
 	else
 		snprintf(text, sizeof(text), "%.16s.noname", len > 1 ? name + 1 : "");
 	return trace_label(trace_of(l), l->serial, text, strlen(text));
@@ -141,19 +165,21 @@ static void tell_shape(const struct lane *l, const struct tensor *t, const struc
 	}
 }
 
-static void tell_submitted(struct lane *l, struct tensor *t, enum trace_kind kind,
-			   uint32_t round, int64_t ns)
+static void tell_submitted(struct lane *l, struct tensor *t, const struct want *w,
+			   enum trace_kind kind, uint32_t round, int64_t ns)
 {
 	struct trace_record r = {
 		.ns = ns, .what = TRACE_SUBMITTED, .kind = (uint8_t)kind, .word = { round }
 	};
 	uint32_t session = trace_session(trace_of(l));
 
-	if (!t->label)
-		t->label = enter(l, t->name, t->len);
+	/* A request without a name may be of another kind than the last one with its number, so
+	 * the label is entered again with each new shape. */
+	if (!t->label || (t->told != session && is_unnamed(t->name, t->len)))
+		t->label = enter(l, t->name, t->len, w);
 	if (t->told != session) {
 		t->told = session;
-		tell_shape(l, t, &t->want, ns);
+		tell_shape(l, t, w, ns);
 	}
 	r.label = t->label;
 	trace_put(trace_of(l), &r);
@@ -163,14 +189,15 @@ void tracepoint_submitted(struct lane *l, struct tensor *t, const struct request
 {
 	uint32_t round = l->ledger ? ledger_round(l->ledger, t->id) + 1 : 0;
 
-	tell_submitted(l, t, kind_asked(r), round, clock_ns());
+	tell_submitted(l, t, &r->want, kind_asked(r), round, clock_ns());
 }
 
 void tracepoint_short(struct lane *l, struct tensor *t, const struct request *r,
 		      struct turn *turn)
 {
 	turn->when = clock_ns();
-	tell_submitted(l, t, r ? kind_asked(r) : kind_of(&t->want), turn->round, turn->when);
+	tell_submitted(l, t, &t->want, r ? kind_asked(r) : kind_of(&t->want), turn->round,
+		       turn->when);
 }
 
 /* ---- ready ---- */
@@ -238,7 +265,7 @@ void tracepoint_arrived(void *lane, uint32_t id, const struct want *w, const int
 		return;
 	name = ledger_name(l->ledger, id);
 	/* An unnamed one begins with a NUL. */
-	r.label = enter(l, name, *name ? strlen(name) : 1 + strlen(name + 1));
+	r.label = enter(l, name, *name ? strlen(name) : 1 + strlen(name + 1), w);
 	r.ns = clock_ns();
 	while (i < count) {
 		/* Ranks of a host are mostly neighbours. */

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include "base/err.h"
+#include "engine/tensor.h"
 #include "nest.h"
 #include "ranks.h"
 #include "rounds.h"
@@ -144,17 +145,36 @@ static void do_all(struct ringup *r, int rank)
 	free(x);
 }
 
+/* Operations without a name are numbered, from ROUNDS on here, and numbers come round: the last
+ * operation has the number of the job's first one, which was a barrier. */
+static void reduce_unnamed(struct ringup_group *g, float *x)
+{
+	struct ringup_reduce a[2] = {
+		{ .in = x, .out = x, .count = 2, .dtype = RINGUP_F32 },
+		{ .in = x + 2, .out = x + 2, .count = 2, .dtype = RINGUP_F32 },
+	};
+	int i;
+
+	went(ringup_barrier(g, NULL, NULL));
+	went(ringup_allreduce(g, a, NULL));
+	went(ringup_allreduce_many(g, a, 2, NULL));
+	for (i = ROUNDS + 3; i < TENSORS_UNNAMED; i++)
+		went(ringup_barrier(g, NULL, NULL));
+	went(ringup_allreduce(g, a, NULL));
+}
+
 /* ---- rank 0's file ---- */
 
 static void record_one(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *pair;
-	float x[2] = { 1, 2 };
+	float x[2] = { 1, 2 }, y[4] = { 1, 2, 3, 4 };
 
 	(void)size;
 	went(ringup_timeline_start(r, path, RINGUP_TIMELINE_CYCLES));
 	went(ringup_barrier(ringup_world(r), "begin", NULL));
 	do_all(r, rank);
+	reduce_unnamed(ringup_world(r), y);
 	went(ringup_group_add(r, (int[]){ 0, 2 }, 2, &pair));
 	if (rank != 1)
 		reduce(pair, "small", x, 2);
@@ -212,10 +232,16 @@ static void test_one(void)
 		   nest_count(j, "B", "NODE_ALLREDUCE", nest_pid(j, "large")) == ROUNDS &&
 		   nest_count(j, "B", "QUEUE", nest_pid(j, "large")) == ROUNDS,
 	   "it says what carried it out");
-	pid = nest_pid(j, "noname.0");
-	ok(nest_count(j, "B", "NEGOTIATE_BARRIER", -1) == ROUNDS + 1 && pid > 0 &&
+	ok(nest_count(j, "B", "NEGOTIATE_BARRIER", -1) == TENSORS_UNNAMED - 1 &&
 		   !nest_count(j, "B", "BARRIER", -1),
 	   "barriers are negotiated, and no more");
+	ok(nest_count(j, "B", "NEGOTIATE_BARRIER", nest_pid(j, "barrier.noname.4")) == 1 &&
+		   nest_count(j, "B", "ALLREDUCE", nest_pid(j, "allreduce.noname.5")) == 1 &&
+		   nest_count(j, "B", "ALLREDUCE", nest_pid(j, "grouped.noname.6")) == 1,
+	   "an operation without a name is called after its kind");
+	ok(nest_count(j, "B", "NEGOTIATE_BARRIER", nest_pid(j, "barrier.noname.0")) == 1 &&
+		   nest_count(j, "B", "ALLREDUCE", nest_pid(j, "allreduce.noname.0")) == 1,
+	   "also if its number was another kind's before");
 	ok(nest_count(j, "B", "NEGOTIATE_JOIN", nest_pid(j, "join.noname")) == 1, "a join too");
 	ok(nest_count(j, "B", "ALLREDUCE", nest_pid(j, "small (process set 1)")) == 1,
 	   "a group's tensor is another one");
