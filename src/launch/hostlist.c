@@ -54,7 +54,10 @@ static int host_add(struct hostlist *l, const char *name, size_t len, int slots,
 	for (i = 0; i < l->count; i++)
 		if (strlen(l->host[i].name) == len && !memcmp(l->host[i].name, name, len)) {
 			l->host[i].slots += slots;
-			return 0;
+			if (l->host[i].slots <= HOSTLIST_SLOTS)
+				return 0;
+			return fail(e, RINGUP_EINVAL, "%.80s: more than %d slots",
+				    l->host[i].name, HOSTLIST_SLOTS);
 		}
 	if (l->count == HOSTLIST_HOSTS)
 		return fail(e, RINGUP_EINVAL, "more than %d hosts", HOSTLIST_HOSTS);

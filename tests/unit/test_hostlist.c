@@ -68,6 +68,9 @@ static void test_lines(void)
 	ok(*script("a slots=two\n") == '!' && *script("a cpu=2\n") == '!', "strange words: %s",
 	   text);
 	ok(!strcmp(script("a:2"), "a=2"), "a last line without an end");
+	ok(!strcmp(script("a:2\nb\na:3\n"), "a=5 b=3") &&
+		   !strcmp(script("a:65536\na:1\n"), "!a: more than 65536 slots"),
+	   "a host that comes twice has the slots of both, up to a limit: %s", text);
 }
 
 static void test_file(void)
