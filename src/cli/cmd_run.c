@@ -348,7 +348,8 @@ static int run(int argc, char **argv, struct err *e)
 	(void)argc;
 	if (rc)
 		return rc;
-	set = calloc((size_t)exports.count + 3, sizeof(*set));
+	/* One for each of four options, and NULL. */
+	set = calloc((size_t)exports.count + 5, sizeof(*set));
 	if (!set)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d variables", exports.count);
 	/* -x has the last word. */

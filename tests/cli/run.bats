@@ -159,6 +159,13 @@ EOT
   expect_status 2
 }
 
+@test "all options that are told by variables at a time" {
+  run ringup run -np 1 --no-prefix --start-timeout 5 --network-interfaces lo --timeline-filename t.json \
+    --timeline-mark-cycles -x A=1 -- sh -c 'env | grep -E "^(A|RINGUP_(START|INTERFACE|TIMELINE).*)=" | sort'
+  expect_status 0
+  [[ ${lines[*]} == "A=1 RINGUP_INTERFACE=lo RINGUP_START_TIMEOUT_MS=5000 RINGUP_TIMELINE=t.json RINGUP_TIMELINE_MARK_CYCLES=1" ]]
+}
+
 @test "the secret is in no environment and no argument list" {
   ringup run -np 2 -- sh -c 'cat /proc/self/environ /proc/$PPID/cmdline | tr "\0" "\n"; od -An -tx1 -v /dev/fd/$RINGUP_SECRET_FD | tr -d " \n" >secret.$RINGUP_RANK' >out
   cmp secret.0 secret.1
