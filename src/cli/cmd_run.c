@@ -288,7 +288,8 @@ static int run_here(char **argv, char *const *extra, struct err *e)
 static int run_cluster(const struct hostlist *l, const struct conf *conf, char **argv,
 		       char *const *extra, struct err *e)
 {
-	int64_t start_ms = is_set(start_timeout_s) ? start_timeout_s * 1000ll : 60000;
+	int64_t start_ms =
+		is_set(start_timeout_s) ? start_timeout_s * 1000ll : conf->start_timeout_ms;
 	struct cluster_how j = {
 		.size = ranks,
 		.is_elastic = is_elastic(),

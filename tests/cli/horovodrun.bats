@@ -162,6 +162,13 @@ EOT
   [[ $output == *"which program?"* ]]
 }
 
+@test "--start-timeout also limits how long a host may take to answer" {
+  stub slow 'exec sleep 60'
+  RINGUP_SSH=$BATS_TEST_TMPDIR/bin/slow run horovodrun -np 1 -H other.invalid:1 --start-timeout 1 true
+  expect_status 3
+  [[ $output == *"host other.invalid: no answer after 1 s; is it up? (--start-timeout)"* ]]
+}
+
 @test "mpirun starts the ranks with --mpi, and what it is not there for is told" {
   stub mpirun 'case $1 in --version) echo "mpirun (Open MPI) 4.1.4" ;; *) printf "%s\n" "$@" ;; esac'
   run horovodrun -np 2 --mpi -H a:1,b:1 --cycle-time-ms 3 -p 22 --mpi-args="--map-by 'ppr 1'" ./a.out x
