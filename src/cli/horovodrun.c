@@ -184,7 +184,31 @@ static void note_one(const char *what, const char *why)
 	out_note("horovodrun: %s: %s\n", what, why);
 }
 
-/* One line for each reason, with all that it is the reason of. */
+static bool is_elastic(const struct hvdopts *o)
+{
+	return o->value[HVD_host_discovery_script] || o->value[HVD_min_num_proc];
+}
+
+/* As upstream, a job is not elastic by these options alone. */
+static void elastic_note(const struct hvdopts *o)
+{
+	static const enum hvdopt needs[] = { HVD_max_num_proc, HVD_elastic_timeout,
+					     HVD_reset_limit };
+	static const char why[] = "for elastic jobs, which --min-np or --host-discovery-script "
+				  "makes; it does nothing here";
+	char where[HVDOPTS_SAY];
+	size_t i;
+
+	if (is_elastic(o))
+		return;
+	for (i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+		if (o->value[needs[i]])
+			note_one(hvdopts_say(o, needs[i], where), why);
+	if (o->cooldown[0])
+		note_one("--blacklist-cooldown-range", why);
+}
+
+/* One line for each reason, with all options that it holds for. */
 static void notes_print(const struct hvdopts *o)
 {
 	bool is_done[HVDOPTS] = { false };
@@ -209,6 +233,7 @@ static void notes_print(const struct hvdopts *o)
 	}
 	if (o->disable_cache)
 		note_one("--disable-cache", "nothing is remembered from one run to the next");
+	elastic_note(o);
 	if (!o->mpi && !o->jsrun && o->value[HVD_mpi_args])
 		note_one("--mpi-args", "for --mpi and --jsrun; ringup itself starts the ranks");
 	if (!o->mpi && !o->jsrun && o->value[HVD_binding_args])
@@ -217,11 +242,6 @@ static void notes_print(const struct hvdopts *o)
 }
 
 /* -- ringup run ----------------------------------------------------------- */
-
-static bool is_elastic(const struct hvdopts *o)
-{
-	return o->value[HVD_host_discovery_script] || o->value[HVD_min_num_proc];
-}
 
 /* Is @name, @len bytes long, a name of this host that needs no resolver? */
 static bool is_here(const char *name, size_t len)
@@ -603,11 +623,10 @@ static int run(const struct hvdopts *o)
 	if (!o->value[HVD_num_proc])
 		rc = fail(&e, RINGUP_EINVAL, "how many ranks? -np N says it");
 	else if (!strtol(o->value[HVD_num_proc], NULL, 10))
-		rc = fail(&e, RINGUP_EINVAL, "-np 0: from 1 rank on");
+		rc = fail(&e, RINGUP_EINVAL, "-np 0: a job has at least 1 rank");
 	else if (!*o->command)
 		rc = fail(&e, RINGUP_EINVAL,
-			  "which program? as in `horovodrun -np 2 python "
-			  "train.py`");
+			  "which program? as in `horovodrun -np 2 python train.py`");
 	if (rc)
 		return misuse(&e);
 	notes_print(o);

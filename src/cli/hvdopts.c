@@ -50,13 +50,14 @@ static const struct opt opts[] = {
 	TEXT("np", num_proc, "N", "how many ranks to start"),
 	TEXT("num-proc", num_proc, "N", "the same"),
 	{ OPT_STR, 'H', "hosts", "HOST:N,...", &got.value[HVD_hosts],
-	  "where, and how many ranks on each; else all are here" },
+	  "hosts, and how many ranks on each (all on this host)" },
 	TEXT("hostfile", hostfile, "FILE", "the same from lines \"HOST slots=N\""),
-	{ OPT_STR, 'p', "ssh-port", "PORT", &got.value[HVD_ssh_port], "of ssh on other hosts" },
+	{ OPT_STR, 'p', "ssh-port", "PORT", &got.value[HVD_ssh_port],
+	  "port of sshd on other hosts" },
 	{ OPT_STR, 'i', "ssh-identity-file", "FILE", &got.value[HVD_ssh_identity_file],
 	  "private key for ssh" },
 	TEXT("start-timeout", start_timeout, "SECONDS",
-	     "give up on ranks that have not met (60)"),
+	     "give up if hosts do not answer or ranks do not meet (60)"),
 	{ OPT_LIST, 0, "network-interfaces", "NAME,...", &nics,
 	  "the network between hosts (the one that all hosts share)" },
 	{ OPT_LIST, 0, "network-interface", "NAME", &nics, "the same, one name each time" },
@@ -75,17 +76,17 @@ static const struct opt opts[] = {
 	OFF("log-hide-timestamp", log_with_timestamp, "the same (an older name)"),
 	ON("no-log-hide-timestamp", log_with_timestamp, "its opposite (an older name)"),
 	{ OPT_FLAG, 0, "check-build", NULL, &got.check_build,
-	  "list the frameworks and libraries that can be used" },
+	  "list the frameworks and libraries that are there" },
 	{ OPT_FLAG, 0, "cb", NULL, &got.check_build, "the same" },
 	{ OPT_FLAG, 0, "dry-run", NULL, &got.dry_run, "print the command, start nothing" },
 	{ OPT_FLAG, 0, "json", NULL, &got.json, "print these options as JSON, start nothing" },
 	{ OPT_FLAG, 'v', "version", NULL, &got.version,
-	  "Horovod's version whose interface this is" },
+	  "the version of Horovod whose interface this is" },
 
 	HEAD("timeline"),
 	TEXT("timeline-filename", timeline_filename, "FILE",
-	     "record what happens, for chrome://tracing"),
-	ON("timeline-mark-cycles", timeline_mark_cycles, "and when a cycle begins"),
+	     "record all operations, for chrome://tracing"),
+	ON("timeline-mark-cycles", timeline_mark_cycles, "also mark where a batch begins"),
 	OFF("no-timeline-mark-cycles", timeline_mark_cycles, "not so"),
 
 	HEAD("ranks that wait for each other"),
@@ -97,16 +98,16 @@ static const struct opt opts[] = {
 	     "end the job after this time (0: never)"),
 
 	HEAD("elastic jobs"),
-	TEXT("min-np", min_num_proc, "N", "go on with so many ranks"),
+	TEXT("min-np", min_num_proc, "N", "go on with as few ranks as this"),
 	TEXT("min-num-proc", min_num_proc, "N", "the same"),
-	TEXT("max-np", max_num_proc, "N", "start no more than so many"),
+	TEXT("max-np", max_num_proc, "N", "never have more ranks than this"),
 	TEXT("max-num-proc", max_num_proc, "N", "the same"),
 	TEXT("host-discovery-script", host_discovery_script, "PROGRAM",
-	     "prints the hosts that are there, HOST:N a line"),
-	TEXT("slots-per-host", slots, "N", "where it prints no N"),
+	     "prints the hosts, HOST:N a line; asked every second"),
+	TEXT("slots-per-host", slots, "N", "ranks of a host that is printed without N (1)"),
 	TEXT("elastic-timeout", elastic_timeout, "SECONDS",
-	     "wait so long for enough ranks (600)"),
-	TEXT("reset-limit", reset_limit, "N", "give up after so many changes"),
+	     "wait this long for enough ranks (600)"),
+	TEXT("reset-limit", reset_limit, "N", "let the ranks meet again this often at most"),
 	{ OPT_PAIR, 0, "blacklist-cooldown-range", "MIN MAX", got.cooldown,
 	  "seconds until a host that failed is tried again" },
 
@@ -121,7 +122,7 @@ static const struct opt opts[] = {
 	HEAD("accepted, but mostly not needed here; horovodrun says why"),
 	TEXT("fusion-threshold-mb", fusion_threshold_mb, "N",
 	     "run tensors together up to this size"),
-	TEXT("cycle-time-ms", cycle_time_ms, "MS", "time between looks for tensors"),
+	TEXT("cycle-time-ms", cycle_time_ms, "MS", "time between two cycles"),
 	TEXT("cache-capacity", cache_capacity, "N", "names of tensors to remember"),
 	ON("hierarchical-allreduce", hierarchical_allreduce,
 	   "first within hosts, then between them"),
@@ -200,7 +201,7 @@ static int count_check(const struct hvdopts *o, enum hvdopt i, struct err *e)
 	if (end == o->value[i] || *end)
 		return wrong(o, i, "not a whole number", e);
 	if (errno || n > INT_MAX)
-		return wrong(o, i, "too much", e);
+		return wrong(o, i, "too large", e);
 	if (n < 0)
 		return wrong(o, i, "must be 0 or more", e);
 	return 0;
@@ -272,8 +273,8 @@ static int cooldown_check(const struct hvdopts *o, struct err *e)
 	}
 	if (s[0] > s[1])
 		return fail(e, RINGUP_EINVAL,
-			    "--blacklist-cooldown-range: the first is the less, the second the "
-			    "more");
+			    "--blacklist-cooldown-range %.40s %.40s: MIN is more than MAX",
+			    o->cooldown[0], o->cooldown[1]);
 	return 0;
 }
 
@@ -288,12 +289,14 @@ static int all_check(const struct hvdopts *o, struct err *e)
 			return rc;
 	}
 	if (o->gloo + o->mpi + o->jsrun > 1)
-		return fail(e, RINGUP_EINVAL, "one of --gloo, --mpi and --jsrun at a time");
+		return fail(e, RINGUP_EINVAL,
+			    "--gloo, --mpi and --jsrun exclude each other: name one");
 	if (!!o->value[HVD_hosts] + !!o->value[HVD_hostfile] +
 		    !!o->value[HVD_host_discovery_script] >
 	    1)
 		return fail(e, RINGUP_EINVAL,
-			    "one of --hosts, --hostfile and --host-discovery-script at a time");
+			    "--hosts, --hostfile and --host-discovery-script exclude each "
+			    "other: name one");
 	return cooldown_check(o, e);
 }
 

@@ -74,7 +74,7 @@ int timeline_start(struct member *m, const char *path, int flags, struct err *e)
 	if (!path || !*path)
 		return fail(e, RINGUP_EINVAL, "a timeline needs the path of a file");
 	if (flags & ~(RINGUP_TIMELINE_CYCLES | RINGUP_TIMELINE_ALL))
-		return fail(e, RINGUP_EINVAL, "no flags of a timeline are %d", flags);
+		return fail(e, RINGUP_EINVAL, "flags %d: a timeline has no such flags", flags);
 	if (m->rank && !all)
 		return 0;
 	pthread_mutex_lock(&control);

@@ -162,6 +162,14 @@ EOT
   [[ $output == *"which program?"* ]]
 }
 
+@test "options for elastic jobs say that they do nothing in others" {
+  run horovodrun -np 1 --max-np 2 --reset-limit 3 --blacklist-cooldown-range 1 2 --dry-run true
+  expect_status 0
+  [[ $(grep -c ': for elastic jobs, which --min-np or --host-discovery-script makes' <<<"$output") -eq 3 ]]
+  run horovodrun -np 1 --min-np 1 --max-np 2 --dry-run true
+  [[ $output != *"for elastic jobs"* ]]
+}
+
 @test "--start-timeout also limits how long a host may take to answer" {
   stub slow 'exec sleep 60'
   RINGUP_SSH=$BATS_TEST_TMPDIR/bin/slow run horovodrun -np 1 -H other.invalid:1 --start-timeout 1 true
