@@ -1,4 +1,4 @@
-/* chrome.c - records as events of a Chrome trace, which are Horovod's. */
+/* chrome.c - trace records as events of a Chrome trace, with Horovod's names. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/chrome.h"
 
@@ -9,23 +9,24 @@
 #include "ringup.h"
 
 enum {
-	TEXT_BYTES = 1 << 20,   /* then it is time to write them                            */
-	SLACK_BYTES = 16 << 10, /* what one record comes to at most, but for ticks: a label,
+	TEXT_BYTES = 1 << 20,   /* chrome_is_full() from here on                            */
+	SLACK_BYTES = 16 << 10, /* the most that one record adds, without its ticks: a label
 				 * and a few events                                         */
-	TICK_BYTES = 128,       /* the same of a tick                                       */
+	TICK_BYTES = 128,       /* the most that a tick adds                                */
 	FIRST_TICKS = 8,
 	MOST_TICKS = 1 << 16,
 };
 
-/* What is open of a tensor. */
+/* The event of a tensor that has begun and not ended. */
 enum state {
 	IDLE,
-	HELD,        /* NEGOTIATE_x, but it is not written yet */
+	HELD,        /* NEGOTIATE_x, which is not written yet  */
 	NEGOTIATING, /* NEGOTIATE_x                            */
 	CARRIED,     /* x                                      */
 	ACTIVE,      /* x, and an activity in it               */
 };
 
+/* A rank was ready. */
 struct tick {
 	int64_t ns;
 	int rank;
@@ -35,10 +36,11 @@ struct chrome_tensor {
 	uint32_t label, process;
 	enum state state;
 	uint8_t kind, dtype, dims, dims_told;
-	bool leads, submitted; /* by this rank, and not complete */
+	bool leads;     /* the shape begins with the rows, which only the end tells */
+	bool submitted; /* by this rank, and not complete                           */
 	uint64_t shape[TRACE_DIMS];
 	uint64_t round;
-	int64_t first_ns; /* HELD: the first rank's                              */
+	int64_t first_ns; /* HELD: when the first rank was ready                 */
 	int64_t own_ns;   /* this rank's last submission, and the one before     */
 	int64_t before_ns;
 	int64_t last_ns;   /* its last B or E: none is before it                  */
@@ -59,7 +61,7 @@ static const char *const kinds[TRACE_KINDS] = {
 	[TRACE_BARRIER] = "BARRIER",
 };
 
-/* The activity that carries it out, behind who does. */
+/* The name of an activity, without the back end that it begins with. */
 static const char *const activities[TRACE_KINDS] = {
 	[TRACE_ALLREDUCE] = "_ALLREDUCE",
 	[TRACE_ALLGATHER] = "_ALLGATHER",
@@ -150,7 +152,7 @@ static void begin_event(struct chrome *c, struct chrome_tensor *t, char phase)
 	put(c, head);
 }
 
-/* Its time and process, the name being there. */
+/* The time and the process of an event, after its name. */
 static void place_event(struct chrome *c, const struct chrome_tensor *t, int64_t ns)
 {
 	put(c, ", \"ts\": ");
@@ -159,6 +161,7 @@ static void place_event(struct chrome *c, const struct chrome_tensor *t, int64_t
 	put_number(c, t->process);
 }
 
+/* Events of a tensor are in order of time, whatever their records say. */
 static int64_t not_before(struct chrome_tensor *t, int64_t ns)
 {
 	if (ns > t->last_ns)
@@ -166,7 +169,7 @@ static int64_t not_before(struct chrome_tensor *t, int64_t ns)
 	return t->last_ns;
 }
 
-/* A B event, left open for arguments. */
+/* A B event without its closing brace: arguments may follow. */
 static void open_interval(struct chrome *c, struct chrome_tensor *t, const char *prefix,
 			  const char *name, int64_t ns)
 {
@@ -236,7 +239,7 @@ static bool has_tick(const struct chrome_tensor *t, int rank)
 	return false;
 }
 
-/* Room for as many ticks, also as text. */
+/* Make room for this many ticks, and for their text. */
 static int make_room(struct chrome *c, struct chrome_tensor *t, int ticks)
 {
 	size_t size = TEXT_BYTES + SLACK_BYTES + (size_t)ticks * TICK_BYTES;
@@ -265,11 +268,12 @@ static void add_tick(struct chrome *c, struct chrome_tensor *t, int rank, int64_
 		return;
 	}
 	t->tick[t->ticks++] = (struct tick){ ns, rank };
-	/* It is in the file that the others are waited for. */
+	/* The negotiation is in the file already, so the tick follows at once. */
 	if (t->state == NEGOTIATING)
 		put_tick(c, t, &t->tick[t->ticks - 1]);
 }
 
+/* Keep the beginning of a negotiation back: see chrome.h. */
 static void hold(struct chrome *c, struct chrome_tensor *t, int64_t ns)
 {
 	if (t->state == HELD) {
@@ -282,6 +286,7 @@ static void hold(struct chrome *c, struct chrome_tensor *t, int64_t ns)
 	c->held = t;
 }
 
+/* Take @t out of the list of tensors that are held. */
 static void release(struct chrome *c, const struct chrome_tensor *t)
 {
 	struct chrome_tensor **p = &c->held;
@@ -300,7 +305,7 @@ static int by_time(const void *a, const void *b)
 	return x->rank - y->rank;
 }
 
-/* What was kept back. */
+/* Write the beginning of a negotiation that was held, and its ticks. */
 static void negotiate(struct chrome *c, struct chrome_tensor *t)
 {
 	int i;
@@ -322,6 +327,7 @@ static void negotiate(struct chrome *c, struct chrome_tensor *t)
 		put_tick(c, t, &t->tick[i]);
 }
 
+/* Join and barrier are negotiated and nothing more, as in Horovod. */
 static bool has_interval(const struct chrome_tensor *t)
 {
 	return t->kind != TRACE_JOIN && t->kind != TRACE_BARRIER;
@@ -344,7 +350,7 @@ static void put_shape(struct chrome *c, const struct chrome_tensor *t, uint64_t 
 	put(c, "]\"}");
 }
 
-/* Close all that is open; @known: with what came out. */
+/* End all open events of a tensor; @known: with the dtype and shape of the result. */
 static void close_all(struct chrome *c, struct chrome_tensor *t, int64_t ns, bool known,
 		      uint64_t rows)
 {
@@ -367,7 +373,7 @@ static void close_all(struct chrome *c, struct chrome_tensor *t, int64_t ns, boo
 	t->submitted = false;
 }
 
-/* After the end of an operation: others may have begun the next. */
+/* At the end of an operation: other ranks may have submitted the next one. */
 static void look_ahead(struct chrome *c, struct chrome_tensor *t)
 {
 	if (t->state == IDLE && t->ticks)
@@ -386,7 +392,7 @@ static void take_shape(struct chrome_tensor *t, const struct trace_record *r)
 		t->dims_told = 0;
 		t->leads = r->arg & TRACE_ROWS_LEAD;
 	}
-	/* Only in a row: what is missing was dropped. */
+	/* Only the next dimensions: if others are missing, their records were dropped. */
 	for (i = 0; i < 2 && first == t->dims_told - i && first + i < t->dims;
 	     i++, t->dims_told++)
 		t->shape[first + i] = r->word[i];
@@ -395,7 +401,7 @@ static void take_shape(struct chrome_tensor *t, const struct trace_record *r)
 static void take_submitted(struct chrome *c, struct chrome_tensor *t,
 			   const struct trace_record *r)
 {
-	/* Something was dropped. */
+	/* The record of the end was dropped. */
 	if (t->submitted || t->state == CARRIED || t->state == ACTIVE)
 		close_all(c, t, r->ns, false, 0);
 	t->kind = r->kind < TRACE_KINDS ? r->kind : TRACE_ALLREDUCE;
@@ -413,7 +419,7 @@ static void take_arrived(struct chrome *c, struct chrome_tensor *t,
 {
 	int i, k;
 
-	/* The next time already. */
+	/* The same rank again: it is a later round. */
 	if (has_tick(t, r->rank[0]))
 		return;
 	for (i = 0; i < 4; i += 2)
@@ -426,8 +432,9 @@ static void take_arrived(struct chrome *c, struct chrome_tensor *t,
 }
 
 /*
- * Another rank says when it was ready: unless it did not, and this is from a round before.  It
- * submits a round after it has completed the one before, so after this rank has submitted that.
+ * The times at which other ranks of the host were ready.  A rank that told none has left the
+ * time of an earlier round.  It submits a round only after the round before is complete, that
+ * is after this rank has submitted the round before, so an earlier time is an old one.
  */
 static void take_ticks(struct chrome *c, struct chrome_tensor *t, const struct trace_record *r)
 {
@@ -446,7 +453,7 @@ static void take_ticks(struct chrome *c, struct chrome_tensor *t, const struct t
 	}
 }
 
-/* When the last of @size ranks was ready, or @ns if nobody knows. */
+/* When the last of @size ranks was ready; @ns if the time of a rank is missing. */
 static int64_t ready_time(const struct chrome_tensor *t, uint64_t size, int64_t ns)
 {
 	int64_t last = t->ticks ? t->tick[0].ns : ns;
@@ -457,7 +464,7 @@ static int64_t ready_time(const struct chrome_tensor *t, uint64_t size, int64_t 
 	return (uint64_t)t->ticks >= size && last < ns ? last : ns;
 }
 
-/* The negotiation is over; what follows has not been begun. */
+/* End the negotiation, and begin the operation. */
 static void be_ready(struct chrome *c, struct chrome_tensor *t, int64_t ns, uint64_t size,
 		     bool bad)
 {
@@ -527,7 +534,7 @@ static void take_end(struct chrome *c, struct chrome_tensor *t, const struct tra
 static void take_complete(struct chrome *c, struct chrome_tensor *t,
 			  const struct trace_record *r)
 {
-	/* Of the next operation others may have told already. */
+	/* What is open may be the next operation, which other ranks have submitted. */
 	if (!t->submitted)
 		return;
 	close_all(c, t, r->ns, !r->arg, r->word[0]);
@@ -552,7 +559,7 @@ void chrome_take(struct chrome *c, const struct trace_record *r)
 {
 	struct chrome_tensor *t;
 
-	/* From a thread that has not seen that an earlier recording ended. */
+	/* A thread had not yet seen that the recording before this one ended. */
 	if (r->ns < c->from.start_ns)
 		return;
 	if (r->what == TRACE_CYCLE) {
@@ -641,7 +648,7 @@ void chrome_header(struct chrome *c)
 	put(c, "}}");
 	put_metadata(c, "process_sort_index", 0);
 	put(c, "\"sort_index\": 0}}");
-	/* Nothing is in front of the first event. */
+	/* The first event has the bracket of the array in the place of a comma. */
 	c->text[first] = '[';
 }
 

@@ -1,4 +1,4 @@
-/* chrome.h - records as events of a Chrome trace, which are Horovod's. */
+/* chrome.h - trace records as events of a Chrome trace, with Horovod's names. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRACE_CHROME_H
 #define TRACE_CHROME_H
@@ -11,23 +11,23 @@
 #include "trace/record.h"
 
 /*
- * Each tensor is a process of the trace.  Its events are B NEGOTIATE_x, an X of no length for
- * each rank that is ready, E; then B x, B and E of activities within, and E with the dtype and
- * shape.  Events of one tensor nest, whatever records are missing.
+ * Each tensor is a process of the trace.  Its events are B NEGOTIATE_x, an X of no length (a
+ * tick) for each rank that is ready, E; then B x, B and E of activities within, and E with the
+ * dtype and shape.  Events of one tensor nest, whatever records are missing.
  *
- * The ranks' own times come with the record that all are ready.  So the beginning of a
- * negotiation is kept back until then, or until chrome_settle() finds it old; what comes later
- * is true but for the beginning, which is then this rank's.
+ * The times at which other ranks of the host were ready come only with the record that all are
+ * ready.  So the beginning of a negotiation is kept back until then, or until chrome_settle()
+ * finds it old.  An old one begins when this rank was ready, even if another was before.
  */
 
-/* Where the file is from; strings belong to the caller. */
+/* The rank and the moment that a file begins with; strings belong to the caller. */
 struct chrome_origin {
 	int rank;          /* in the world                                            */
-	bool merges;       /* say what merge.h needs: the fields below, and rounds    */
+	bool merges;       /* write what merge.h needs: the fields below, and rounds  */
 	int size;          /* of the world                                            */
 	const char *host;  /* its name                                                */
 	const char *clock; /* the same text wherever clock_ns() is the same           */
-	int64_t start_ns;  /* of clock_ns(): what is time 0 of the file               */
+	int64_t start_ns;  /* time 0 of the file, of clock_ns()                       */
 	int64_t epoch_us;  /* the same moment, since 1970                             */
 };
 
@@ -39,7 +39,7 @@ struct chrome {
 	uint32_t processes;            /* of the trace so far, without number 0 */
 	struct chrome_tensor **tensor; /* by label */
 	uint32_t tensors;
-	struct chrome_tensor *held; /* whose negotiation is kept back: a list */
+	struct chrome_tensor *held; /* list: their negotiation is kept back   */
 	bool failed;                /* no memory: something is missing        */
 	int64_t cycle_ns;           /* of the last CYCLE_START                */
 };
@@ -49,21 +49,21 @@ int chrome_open(struct chrome *c, const struct chrome_origin *from,
 		const struct labels *labels);
 void chrome_close(struct chrome *c);
 
-/* chrome_header - the beginning of the file into c->text, without the bracket that closes it.
- */
+/* chrome_header - put the beginning of the file into c->text; the closing bracket is not part
+ * of the text. */
 void chrome_header(struct chrome *c);
 
 /* chrome_is_full - the text has to be written, and len set to 0, before the next record. */
 bool chrome_is_full(const struct chrome *c);
 
-/* chrome_take - the next record, in order of time, into c->text. */
+/* chrome_take - put the events of the next record, in order of time, into c->text. */
 void chrome_take(struct chrome *c, const struct trace_record *r);
 
-/* chrome_settle - write what has been kept back since before @ns; false if the text is full,
- * and there is more. */
+/* chrome_settle - put the negotiations that began before @ns into c->text; false if the text is
+ * full before all are. */
 bool chrome_settle(struct chrome *c, int64_t ns);
 
-/* chrome_tick - a CYCLE_START at @ns.  chrome_dropped - so many records are missing so far. */
+/* chrome_tick - a CYCLE_START at @ns.  chrome_dropped - @count records are missing so far. */
 void chrome_tick(struct chrome *c, int64_t ns);
 void chrome_dropped(struct chrome *c, uint64_t count, int64_t ns);
 

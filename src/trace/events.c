@@ -1,4 +1,4 @@
-/* events.c - the events of a Chrome trace, one after the other, out of anybody's file. */
+/* events.c - read the events of a Chrome trace, one after the other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/events.h"
 
@@ -52,7 +52,7 @@ void events_close(struct events *v)
 	*v = (struct events){ .fd = -1 };
 }
 
-/* More behind what is there, of which what has been used goes: 1, 0 at the end, or an error. */
+/* Drop the text that has been used, and read more: 1, 0 at the end, or an error. */
 static int refill(struct events *v, struct err *e)
 {
 	ssize_t n;
@@ -96,7 +96,7 @@ static int look(struct events *v, char *c, struct err *e)
 	}
 }
 
-/* Where an object ends that begins at v->at, as far as the text goes; 0: not in it. */
+/* The length of the object at v->at; 0: the text ends before it. */
 static size_t object_bytes(const struct events *v)
 {
 	bool quoted = false;

@@ -1,4 +1,4 @@
-/* events.h - the events of a Chrome trace, one after the other, out of anybody's file. */
+/* events.h - read the events of a Chrome trace, one after the other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRACE_EVENTS_H
 #define TRACE_EVENTS_H
@@ -10,7 +10,8 @@
 
 struct err;
 
-/* A file may be larger than memory; an event has at most EVENTS_BYTES. */
+/* A file may be larger than memory, and written by any program; an event has at most
+ * EVENTS_BYTES. */
 enum { EVENTS_BYTES = 1 << 16 };
 
 struct events {
@@ -29,9 +30,8 @@ int events_of(struct events *v, const void *text, size_t len, struct err *e);
 /*
  * events_next - the next event, an object: the caller's reference in *@event.
  *
- * The array need not be closed, and the last event not be whole, as in what a dead process
- * leaves behind: v->cut says so.  Returns 1; 0 after the last one; or RINGUP_EINVAL,
- * RINGUP_ESYSTEM.
+ * The array may lack its end, and the last event too, as in a file whose writer was killed:
+ * then v->cut is set.  Returns 1; 0 after the last event; or RINGUP_EINVAL, RINGUP_ESYSTEM.
  */
 int events_next(struct events *v, json_t **event, struct err *e);
 

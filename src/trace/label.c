@@ -21,7 +21,7 @@ static struct label *label_at(const struct labels *l, uint32_t number)
 	return l->step[(number - 1) / LABEL_STEP][(number - 1) % LABEL_STEP];
 }
 
-/* How many bytes of UTF-8 begin at @p and are one character; 0: none do. */
+/* The length of the UTF-8 character at @p in bytes; 0: there is none. */
 static size_t character(const unsigned char *p, size_t left)
 {
 	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4, i;
@@ -38,7 +38,7 @@ static size_t character(const unsigned char *p, size_t left)
 	return n;
 }
 
-/* @to has six bytes for each of @len. */
+/* Write @name as JSON; @to has six bytes of room for each of @len.  Returns the length. */
 static size_t escape(char *to, const char *name, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)name;
@@ -113,7 +113,7 @@ static int grow(struct labels *l)
 	return 0;
 }
 
-/* At @place of the table, where there is none. */
+/* Put @x at @place of the table, which is free; takes over @x.  Its number, or 0. */
 static uint32_t add(struct labels *l, uint32_t place, struct label *x)
 {
 	uint32_t number = l->count;

@@ -9,13 +9,14 @@
 #include "base/lock.h"
 
 /*
- * A record has no room for a name.  Names are entered once, by any thread, and read by the one
- * that writes the file, without a lock: what has a number stays where it is until all go.
+ * A record has no room for a name.  Names are entered once, by any thread, and read without a
+ * lock by the thread that writes the file: a label with a number does not move or change before
+ * labels_free().
  */
 enum {
 	LABEL_STEP = 1024,  /* labels allocated at a time */
 	LABEL_STEPS = 1024, /* so many times: a million names */
-	LABEL_BYTES = 1024, /* of a name; what is beyond is not shown */
+	LABEL_BYTES = 1024, /* of a name; the rest is not shown */
 	LABEL_SETS = 256,
 };
 
@@ -35,12 +36,12 @@ struct labels {
 /*
  * label_enter - the number of a name of a group of ranks (0: all), at least 1.
  *
- * What the file shows is the name, without what JSON cannot hold, and the group if it is not
- * all ranks.  Returns 0 if there is no memory, or no number left.  Any thread.
+ * The file shows the name, with "?" for bytes that JSON cannot hold, and the group if it is not
+ * that of all ranks.  Returns 0 if there is no memory, or no number left.  Any thread.
  */
 uint32_t label_enter(struct labels *l, uint64_t group, const char *name, size_t len);
 
-/* label_text - the text between the quotes of a JSON string; "?" for what is no label. */
+/* label_text - the text between the quotes of a JSON string; "?" if @label is none. */
 const char *label_text(const struct labels *l, uint32_t label);
 
 /* label_set - the number of this list of ranks, or -1.  label_ranks - the list, or NULL. */

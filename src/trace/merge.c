@@ -47,7 +47,8 @@ static int malformed(const struct events *v, const char *what, struct err *e)
 		    (unsigned long long)v->count, what);
 }
 
-/* The next: 1, 0 after the last, or an error.  @x->json is the caller's reference. */
+/* Read the next event: 1, 0 after the last, or an error.  @x->json is the caller's reference.
+ */
 static int next_event(struct events *v, struct event *x, struct err *e)
 {
 	const char *phase, *name;
@@ -78,7 +79,7 @@ static int next_event(struct events *v, struct event *x, struct err *e)
 
 /* ---- looking through ---- */
 
-/* What is open of a tensor while a file is looked through. */
+/* The round of a tensor that has begun and not ended, while a file is read. */
 struct open_round {
 	uint64_t round;
 	double submitted;
@@ -99,7 +100,7 @@ static char *text_in(const json_t *args, const char *key)
 	return strdup(s ? s : "");
 }
 
-/* The first event says where the file is from. */
+/* The first event has the rank, the host and the clock of the file. */
 static int take_origin(struct merge_file *f, const struct events *v, const struct event *x,
 		       int place, struct err *e)
 {
@@ -361,7 +362,7 @@ static int settle_clocks(struct merge *m, struct err *e)
 	int k, q, rc = 0;
 
 	for (k = 0; k < m->files && !rc; k++) {
-		/* One clock, one answer. */
+		/* All files of one clock have the same offset. */
 		for (q = 1; q < k && !same_clock(&m->file[q], &m->file[k]); q++)
 			;
 		if (q < k) {
@@ -416,7 +417,7 @@ int merge_read(struct merge *m, const char *const *paths, int count, struct err 
 struct writer {
 	struct merge *m;
 	FILE *to;
-	bool *introduced;  /* by tensor and file, and 0 for what is no tensor's */
+	bool *introduced;  /* by tensor (0: none) and file */
 	const char **name; /* of each tensor */
 };
 
@@ -449,7 +450,7 @@ static int put_metadata(struct writer *w, const char *what, uint32_t process, in
 	return put(w, j, e);
 }
 
-/* A tensor, and this rank in it, are named when their first event comes. */
+/* Name a tensor, and this rank in it, before their first event. */
 static int introduce(struct writer *w, const struct merge_file *f, uint32_t tensor,
 		     struct err *e)
 {
@@ -513,7 +514,7 @@ static int put_file(struct writer *w, const struct merge_file *f, struct err *e)
 		}
 		rc = put_event(w, f, &x, e);
 		json_decref(x.json);
-		/* As much as was there when its clock was settled. */
+		/* The file may have grown since its clock was settled. */
 		if (v.count == f->events)
 			break;
 	}

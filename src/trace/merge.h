@@ -17,9 +17,9 @@ struct merge_round;
  * events of a tensor lie one below the other.
  *
  * Ranks of one host have one clock.  Between hosts the offset comes from the operations: a rank
- * knows that all are ready after each of them has submitted.  So each round of a tensor says
- * that the offset is at least and at most something; in the middle of what all rounds leave it
- * is at most as wrong as a message takes.  Where there are no rounds, or they contradict each
+ * knows that all are ready only after each rank has submitted.  So each round of a tensor
+ * bounds the offset from both sides; the middle between the narrowest bounds is wrong by at
+ * most the time that a message takes.  Where there are no rounds, or they contradict each
  * other, the hosts' wall clocks have to do.
  */
 enum merge_how {
@@ -28,18 +28,18 @@ enum merge_how {
 	MERGE_WALL,
 };
 
-/* One file, and what has been found of its clock. */
+/* One file, and its clock. */
 struct merge_file {
 	const char *path;
 	int rank;
 	char *host, *clock; /* "": it does not say */
 	double epoch_us;    /* its beginning, since 1970             */
-	double start_us;    /* and by its own clock                  */
+	double start_us;    /* its beginning by its own clock        */
 	uint64_t events;
 	bool cut; /* its end is missing                    */
 	enum merge_how how;
-	double ahead_us; /* its clock, of the first file's        */
-	double doubt_us; /* that much more or less                */
+	double ahead_us; /* its clock minus the first file's      */
+	double doubt_us; /* the error of ahead_us, at most        */
 	/* merge.c's: tensors by process, rounds */
 	uint32_t *tensor;
 	size_t processes;
@@ -52,7 +52,7 @@ struct merge {
 	int files;
 	uint64_t events; /* written                     */
 	json_t *names;   /* merge.c's: tensors by name  */
-	double first_us; /* of the first clock: the beginning of the merged file */
+	double first_us; /* time 0 of the merged file, by the first file's clock */
 };
 
 /* merge_read - look through @count files, and settle their clocks.  merge_print - the merged

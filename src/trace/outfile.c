@@ -18,8 +18,9 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* A page of the file in the kernel's memory, at the least: what a write does at once.  A window
- * is a part of it in ours. */
+/* PAGE: the smallest page of a file in the kernel's memory; a write within one is not cut
+ * short. WINDOW: bytes of the file that are mapped at a time, from a multiple of WINDOW_STEP
+ * on. */
 enum { PAGE = 4096, WINDOW = 1 << 20, WINDOW_STEP = 1 << 16 };
 
 int outfile_open(struct outfile *f, const char *path, struct err *e)
@@ -28,7 +29,7 @@ int outfile_open(struct outfile *f, const char *path, struct err *e)
 	int how = O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, fd;
 
 	*f = (struct outfile){ .fd = -1, .source = -1 };
-	/* What is to be in memory has to be readable. */
+	/* A file has to be readable to be mapped. */
 	fd = open(path, O_RDWR | how, 0666);
 	if (fd < 0 && errno == EACCES)
 		fd = open(path, O_WRONLY | how, 0666);
@@ -40,7 +41,7 @@ int outfile_open(struct outfile *f, const char *path, struct err *e)
 	return 0;
 }
 
-/* What was there before: the bracket is overwritten, but its place is the file's. */
+/* After a failed write: end the array where it ended before. */
 static void take_back(const struct outfile *f)
 {
 	if (ftruncate(f->fd, f->end ? f->end + 1 : 0) == 0 && f->end &&
@@ -71,7 +72,7 @@ static int write_at(const struct outfile *f, const char *text, size_t len, off_t
 	return 0;
 }
 
-/* The bytes of the first element, with what is in front of it. */
+/* The length of the first element, with the comma in front of it. */
 static size_t first_bytes(const char *text, size_t len)
 {
 	const char *next = len > 1 ? memmem(text + 1, len - 1, ",\n", 2) : NULL;
@@ -79,7 +80,7 @@ static size_t first_bytes(const char *text, size_t len)
 	return next ? (size_t)(next - text) : len;
 }
 
-/* The bytes of as many elements as fit into @room. */
+/* The length of as many elements as fit into @room. */
 static size_t fitting_bytes(const char *text, size_t len, size_t room)
 {
 	size_t fits = 0, n;
@@ -109,7 +110,7 @@ static int put(struct outfile *f, const char *text, size_t len, size_t blanks, s
 
 /* ---- from page to page ---- */
 
-/* Where the file is in memory from @at on, for two bytes; NULL if it cannot be there. */
+/* The mapped file at @at, two bytes of it; NULL if it cannot be mapped. */
 static char *window(struct outfile *f, off_t at)
 {
 	off_t begin = at / WINDOW_STEP * WINDOW_STEP;
@@ -125,7 +126,7 @@ static char *window(struct outfile *f, off_t at)
 	return f->map ? f->map + (at - f->map_at) : NULL;
 }
 
-/* A file that has a blank and a bracket, to copy them from; -1: there is none. */
+/* Make a file of a blank and a bracket, to copy them from; -1: it cannot be made. */
 static int make_source(void)
 {
 	int fd = memfd_create("ringup", MFD_CLOEXEC);
@@ -141,10 +142,10 @@ static int make_source(void)
 /*
  * Move the bracket from the end of a page to the beginning of the next.
  *
- * These two bytes have to change together.  A kill comes between two pages of a write to a
- * file, but not within a copy to memory that is there already.  The kernel does it: a store of
- * our own would be a SIGBUS where somebody has made the file shorter.  Where the file cannot be
- * in memory, the write of two bytes has to do.
+ * These two bytes have to change together.  A kill can come between two pages of a write to a
+ * file, but not within a copy to memory that is present.  The kernel copies, by a read into the
+ * mapped file: a store would be a SIGBUS if another process had made the file shorter.  If the
+ * file cannot be mapped, a write of two bytes has to do.
  */
 static int cross(struct outfile *f, struct err *e)
 {
@@ -152,7 +153,8 @@ static int cross(struct outfile *f, struct err *e)
 	char *at;
 	int rc;
 
-	/* A blank behind the array does no harm. */
+	/* The page has to exist before it can be mapped; a blank behind the array is allowed.
+	 */
 	rc = write_at(f, " ", 1, f->end + 1, e);
 	if (rc)
 		return rc;

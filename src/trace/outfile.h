@@ -9,9 +9,10 @@
 struct err;
 
 struct outfile {
-	int fd, source; /* -1: none; where a bracket is copied from   */
-	off_t end;      /* where the bracket is that closes the array */
-	char *map;      /* a part of the file in memory, or NULL   */
+	int fd;     /* -1: none                                   */
+	int source; /* a blank and a bracket to copy from; -1: none */
+	off_t end;  /* the place of the closing bracket           */
+	char *map;  /* a part of the file in memory, or NULL   */
 	off_t map_at;
 };
 
@@ -21,13 +22,13 @@ int outfile_open(struct outfile *f, const char *path, struct err *e);
 /*
  * outfile_append - put elements in front of the closing bracket, and it behind them.
  *
- * @text has @len bytes: elements, each behind ",\n", which is nowhere else in it; the first
- * text also begins the array.  There is room for one byte more.  If the disk is full, the file
- * ends with the last element that went in.
+ * @text has @len bytes: elements, each with ",\n" in front, which is nowhere else in it; the
+ * first text begins with the bracket of the array instead.  If the disk is full, the file ends
+ * with the last element that fitted.
  *
  * A process may be killed at any time, and a kill cuts a write short where a page of the file
- * ends. So an element lies within a page, if it is not longer than one, a write too, and what
- * is left of a page is blank: the file is a whole array at any time.
+ * ends.  So no write crosses the end of a page, and no element does that is shorter than a
+ * page; the rest of a page is filled with blanks: the file is a whole array at any time.
  */
 int outfile_append(struct outfile *f, const char *text, size_t len, struct err *e);
 

@@ -1,23 +1,24 @@
-/* record.h - what a trace point says, in 32 bytes. */
+/* record.h - the record of a trace point, 32 bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRACE_RECORD_H
 #define TRACE_RECORD_H
 
 #include <stdint.h>
 
-/* What a record tells of the tensor that its label names. */
+/* The kinds of records; each is about the tensor that its label names. */
 enum trace_what {
-	TRACE_SHAPE,     /* kind: dtype; arg: see record_shape(); word: two dimensions        */
+	TRACE_SHAPE,     /* kind: dtype; arg: see record_shape(); word: two dimensions       */
 	TRACE_SUBMITTED, /* kind: enum trace_kind; word[0]: the round                        */
-	TRACE_ARRIVED,   /* rank[0..1] and rank[2..3]: from the first to the last, ready now  */
-	TRACE_TICKS,     /* arg: a set of ranks; kind: fours to skip; ago: see below          */
+	TRACE_ARRIVED,   /* ranks that are ready now: rank[0] to rank[1], rank[2] to rank[3] */
+	TRACE_TICKS,     /* arg: a set of ranks; kind: groups of four to skip; ago: below    */
 	TRACE_READY,     /* arg: 1 if the ranks disagree; word[0]: how many ranks there are  */
 	TRACE_BEGIN,     /* arg: tensors in the plan; word[0]: bytes; rank[2]: the carrier's
 			    label; rank[3]: the plan's number */
-	TRACE_END,       /* of that plan, and there are more */
+	TRACE_END,       /* that plan has ended, and another follows */
 	TRACE_COMPLETE,  /* arg: 1 if it failed; word[0]: rows of the result                 */
-	TRACE_FINISHED,  /* the same of what needs no agreement: it was ready, began and ended
-			    meanwhile; rank[2]: the carrier's label, rank[3]: how many ranks */
+	TRACE_FINISHED,  /* the same of an operation without a coordinator: it was ready,
+			    began and ended; rank[2]: the carrier's label, rank[3]: how many
+			    ranks */
 	TRACE_CYCLE,     /* a batch begins; no tensor */
 };
 
@@ -35,9 +36,9 @@ enum trace_kind {
 };
 
 /*
- * Four ranks of a set, by their places in it, were ready so many nanoseconds before the
- * record's time; negative: nobody knows when.  A float, so that what matters is exact:
- * nanoseconds of a microsecond, microseconds of ten seconds.
+ * Four ranks of a set, by their places in it, were ready this many nanoseconds before the
+ * record's time; negative: the time is unknown.  A float is as exact as its size asks for:
+ * nanoseconds up to some milliseconds, microseconds up to ten seconds.
  */
 enum { TRACE_FOUR = 4 };
 
@@ -55,8 +56,8 @@ struct trace_record {
 };
 _Static_assert(sizeof(struct trace_record) == 32, "two records share a cache line");
 
-/* Of a shape's arg: its dimensions, the first of the two that this record has, and whether the
- * result has a dimension more in front, which is its rows. */
+/* The arg of TRACE_SHAPE: how many dimensions there are, the first of the two in this record,
+ * and whether the result has one more in front: its rows, which TRACE_COMPLETE tells. */
 enum { TRACE_DIMS = 8, TRACE_ROWS_LEAD = 1 << 15 };
 
 static inline uint16_t record_shape(int dims, int first, int leads)

@@ -1,4 +1,4 @@
-/* ring.h - a queue of records from one thread to another one, which makes neither wait. */
+/* ring.h - a wait-free queue of records from one thread to another. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRACE_RING_H
 #define TRACE_RING_H
@@ -10,14 +10,14 @@
 
 #include "trace/record.h"
 
-/* A power of two: half a megabyte for a thread, of which pages come when they are written. */
+/* A power of two: half a megabyte for a thread, allocated page by page as it is written. */
 enum { RING_RECORDS = 1 << 14 };
 
 /* All zero is empty.  One producer and one consumer at a time. */
 struct ring {
 	/* The producer's. */
 	alignas(64) uint64_t head; /* records ever put; atomic                  */
-	uint64_t seen;             /* tail, when it was looked at the last time */
+	uint64_t seen;             /* the tail, as last read                    */
 	uint64_t dropped;          /* for want of room; atomic                  */
 	/* The consumer's. */
 	alignas(64) uint64_t tail; /* records ever taken; atomic */
@@ -41,8 +41,8 @@ static inline bool ring_put(struct ring *q, const struct trace_record *r)
 	return true;
 }
 
-/* ring_is_half_full - asked by the producer after ring_put(): is it time to call the consumer?
- * True once while it fills up. */
+/* ring_is_half_full - for the producer, after ring_put(): is it time to wake the consumer? True
+ * once while the ring fills up. */
 static inline bool ring_is_half_full(struct ring *q)
 {
 	if (q->head % (RING_RECORDS / 2))
@@ -50,8 +50,8 @@ static inline bool ring_is_half_full(struct ring *q)
 	return q->head - __atomic_load_n(&q->tail, __ATOMIC_RELAXED) >= RING_RECORDS / 2;
 }
 
-/* ring_first - the consumer's next record, or NULL; @at is how many it has taken so far.
- * ring_take - it has read all before @at. */
+/* ring_first - the consumer's next record, or NULL; @at is how many records it has read so far.
+ * ring_take - give the room of all records before @at back to the producer. */
 static inline const struct trace_record *ring_first(const struct ring *q, uint64_t at)
 {
 	if (at == __atomic_load_n(&q->head, __ATOMIC_ACQUIRE))
@@ -64,7 +64,7 @@ static inline void ring_take(struct ring *q, uint64_t at)
 	__atomic_store_n(&q->tail, at, __ATOMIC_RELEASE);
 }
 
-/* ring_dropped - how many were, so far.  Any thread. */
+/* ring_dropped - how many records have been dropped so far.  Any thread. */
 static inline uint64_t ring_dropped(const struct ring *q)
 {
 	return __atomic_load_n(&q->dropped, __ATOMIC_RELAXED);

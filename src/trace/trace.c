@@ -1,4 +1,4 @@
-/* trace.c - what a rank does, from trace points to a file. */
+/* trace.c - a rank's recorder: trace points, rings, the thread that writes the file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/trace.h"
 
@@ -24,33 +24,34 @@
 #include "trace/outfile.h"
 #include "trace/ring.h"
 
-enum { TAKE = 1024 /* records, and then their producer has their room again */ };
+/* After this many records their producer may use the room again. */
+enum { TAKE = 1024 };
 
 struct recorder {
-	uint64_t serial; /* of all in this process */
+	uint64_t serial; /* no other recorder of this process has had it */
 	struct trace *trace;
 	struct labels labels;
-	struct lock lock;                 /* who has which ring        */
+	struct lock lock;                 /* of ring and owner         */
 	struct ring *ring[TRACE_THREADS]; /* atomic; NULL after the last */
 	int owner[TRACE_THREADS];         /* a thread's number          */
 	uint64_t homeless;                /* records of threads without a ring; atomic */
 	uint32_t wake;                    /* futex                     */
 	bool stop;                        /* atomic                    */
 
-	/* The writer's, or of who starts and stops it. */
+	/* The writer's while it runs, else the thread's that starts or stops it. */
 	bool runs;
 	pthread_t thread;
 	char path[PATH_MAX];
 	struct outfile file;
 	struct chrome chrome;
-	uint64_t dropped; /* when the file was begun, and that are in the file */
-	uint64_t told;
-	uint64_t lost; /* for want of memory */
+	uint64_t dropped; /* records, before this file was begun   */
+	uint64_t told;    /* records that the file says are dropped */
+	uint64_t lost;    /* records, for want of memory            */
 	int64_t flushed_ns;
 	bool broken; /* the file cannot be written any more; atomic */
 };
 
-/* This thread's ring in the recorder that it came to last; others keep theirs. */
+/* This thread's ring in the recorder that it used last. */
 static _Thread_local struct {
 	uint64_t serial;
 	struct ring *ring;
@@ -65,7 +66,7 @@ static bool is_gone(int thread)
 	return syscall(SYS_tgkill, getpid(), thread, 0) && errno == ESRCH;
 }
 
-/* The ring of @thread, else one that nobody has, else one whose thread has ended; or NULL. */
+/* The ring of @thread, else a free one, else one whose thread has ended; or NULL. */
 static struct ring *claim_ring(struct recorder *w, int thread)
 {
 	int i, place = -1;
@@ -86,7 +87,7 @@ static struct ring *claim_ring(struct recorder *w, int thread)
 
 		if (!q)
 			return NULL;
-		/* The records are left alone: pages that nobody writes are none. */
+		/* The records are not cleared: a page takes no memory before it is written. */
 		memset(q, 0, offsetof(struct ring, record));
 		__atomic_store_n(&w->ring[place], q, __ATOMIC_RELEASE);
 	}
@@ -186,8 +187,8 @@ static const struct trace_record *next_of(const struct ring *q, uint64_t at, int
 }
 
 /*
- * All records up to @until, which is now.  What has caused one of them was put before it was,
- * on whichever ring: so it is there, too, and earlier.
+ * Take all records up to @until, which is now.  A record is put after the record of its cause,
+ * on any ring; so the cause is there, too, with an earlier time.
  */
 static void take_all(struct recorder *w, int64_t until)
 {
@@ -216,7 +217,7 @@ static void take_all(struct recorder *w, int64_t until)
 		ring_take(w->ring[i], at[i]);
 }
 
-/* @last: nothing is kept back for the next time. */
+/* Write all records; @last: also the negotiations that chrome.c keeps back. */
 static void flush(struct recorder *w, bool last)
 {
 	int64_t now = clock_ns();
@@ -225,7 +226,7 @@ static void flush(struct recorder *w, bool last)
 	take_all(w, now);
 	while (!chrome_settle(&w->chrome, last ? now : now - TRACE_FLUSH_MS * 1000000))
 		write_text(w);
-	/* Where no batch begins, markers say that time goes on. */
+	/* Without batches there is a marker for each flush, as Horovod's cycles go on. */
 	if (trace_on(w->trace) & TRACE_CYCLES && w->chrome.cycle_ns < w->flushed_ns)
 		chrome_tick(&w->chrome, now);
 	w->flushed_ns = now;
@@ -280,7 +281,7 @@ static int64_t wall_us(void)
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* What a thread puts that has not seen the end of the last recording is not of the next. */
+/* A thread that had not seen the end of the last recording may have put records since. */
 static void empty_rings(struct recorder *w)
 {
 	struct ring *q;
@@ -295,7 +296,7 @@ static int start_thread(struct recorder *w, struct err *e)
 	sigset_t all, old;
 	int rc;
 
-	/* The process's signals are not for our threads. */
+	/* Signals of the process are for the program's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&w->thread, NULL, write_file, w);

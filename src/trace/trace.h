@@ -1,4 +1,4 @@
-/* trace.h - what a rank does, from trace points to a file. */
+/* trace.h - a rank's recorder: trace points, rings, the thread that writes the file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRACE_TRACE_H
 #define TRACE_TRACE_H
@@ -14,11 +14,11 @@ struct recorder;
 
 /*
  * A thread that comes to a trace point puts a record on a ring of its own: no lock, no system
- * call, no memory, and if the ring is full the record is dropped and counted.  A thread that
- * exists while a file is being written takes them from all rings, in order of time, and writes
- * them every TRACE_FLUSH_MS, or sooner when a ring is half full.
+ * call, no allocation; if the ring is full the record is dropped and counted.  The writer, a
+ * thread that exists while a file is being written, takes the records from all rings, in order
+ * of time, and writes them every TRACE_FLUSH_MS, or sooner when a ring is half full.
  *
- * All zero is off, and costs whoever passes a trace point the load of `on`.
+ * All zero is off; a trace point then costs one load, that of `on`.
  */
 enum { TRACE_FLUSH_MS = 20, TRACE_THREADS = 64 };
 
@@ -33,18 +33,20 @@ struct trace {
 	struct recorder *recorder; /* NULL before the first start; atomic */
 };
 
-/* trace_on - is anything wanted?  Then for trace_put() and the others here. */
+/* trace_on - enum trace_on; 0: nothing is recorded, and trace_put() and the others below must
+ * not be called. */
 static inline uint32_t trace_on(const struct trace *t)
 {
 	return __atomic_load_n(&t->on, __ATOMIC_RELAXED);
 }
 
+/* trace_session - a number that changes with each recording. */
 static inline uint32_t trace_session(const struct trace *t)
 {
 	return __atomic_load_n(&t->session, __ATOMIC_RELAXED);
 }
 
-/* Where the file is from: see struct chrome_origin, of which this leaves out the times. */
+/* See struct chrome_origin, which also has the times. */
 struct trace_origin {
 	int rank, size;
 	bool merges;
@@ -54,22 +56,23 @@ struct trace_origin {
 /*
  * trace_start - write @path from now on, with enum trace_on in @on.
  *
- * Goes on if that is being written already, though perhaps with another @on; ends what else is
- * being written.  Returns RINGUP_ESYSTEM if there is no such file or thread, and then nothing
- * has changed.  What fails later is logged once, and ends the recording.
+ * If @path is being written already, recording goes on, with @on as it is now; a recording to
+ * another file is ended first.  Returns RINGUP_ESYSTEM if the file cannot be written, and then
+ * an earlier recording goes on; or if there is no thread.  A failure of the writer is logged
+ * once, and ends the recording.
  *
  * trace_stop - write what is left, and close the file; nothing happens if there is none.
- * trace_close - the same, and free all; no thread is at a trace point.
+ * trace_close - the same, and free all; no thread may be at a trace point.
  *
- * One thread at a time.  They wait for the file.
+ * One thread at a time.  All three block until the file is written.
  */
 int trace_start(struct trace *t, const char *path, uint32_t on, const struct trace_origin *from,
 		struct err *e);
 void trace_stop(struct trace *t);
 void trace_close(struct trace *t);
 
-/* trace_put - a record, whose time is not before that of this thread's last one.  Any thread,
- * after trace_on(). */
+/* trace_put - record @r, whose time is not before the last record's of this thread.  Any
+ * thread, after trace_on(). */
 void trace_put(const struct trace *t, const struct trace_record *r);
 
 /* trace_label - see label_enter(); trace_ranks - see label_set(). */
