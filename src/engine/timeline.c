@@ -13,10 +13,11 @@
 #include "host/identity.h"
 #include "ringup.h"
 
-/* Who starts, stops and adds groups: seldom, and for as long as a file takes. */
+/* Held by the thread that starts or stops a timeline or adds a group; seldom, and for as long
+ * as writing the file takes. */
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
 
-/* The other ranks of the host say when they are ready as long as somebody asks. */
+/* Other ranks of the host tell when they are ready only while a rank of it asks. */
 static void ask_lane(struct lane *l, void *ask)
 {
 	if (!l->ledger || l->asks == (ask != NULL))
@@ -25,7 +26,7 @@ static void ask_lane(struct lane *l, void *ask)
 	ledger_ask(l->ledger, l->asks);
 }
 
-/* @path with this rank's number. */
+/* Put this rank's number into @path: for "%r", or behind it. */
 static int name_file(char *out, size_t size, const char *path, int rank, struct err *e)
 {
 	const char *p = strstr(path, "%r");
@@ -98,7 +99,7 @@ void timeline_begin(struct member *m)
 		    (c->timeline_all ? RINGUP_TIMELINE_ALL : 0);
 	struct err e;
 
-	/* Horovod wants to be told that the program will start one; here it may anyway. */
+	/* Horovod needs DYNAMIC to allow start_timeline(), which is always allowed here. */
 	if (!c->timeline || !*c->timeline || !strcmp(c->timeline, "DYNAMIC"))
 		return;
 	if (timeline_start(m, c->timeline, flags, &e))

@@ -11,8 +11,9 @@ struct member;
 int timeline_start(struct member *m, const char *path, int flags, struct err *e);
 void timeline_stop(struct member *m);
 
-/* timeline_begin - as the settings say, when @m has come up; what goes wrong is logged.
- * timeline_join - another group of ranks has come up.  timeline_close - end it for good. */
+/* timeline_begin - start the timeline that the settings ask for, when @m has come up; an error
+ * is logged.  timeline_join - a new group records, too, if there is a timeline.  timeline_close
+ * - end the timeline, and free everything. */
 void timeline_begin(struct member *m);
 void timeline_join(struct member *m, struct lane *l);
 void timeline_close(struct member *m);

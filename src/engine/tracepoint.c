@@ -1,4 +1,4 @@
-/* tracepoint.c - what the engine tells a timeline of its operations. */
+/* tracepoint.c - the trace points of an operation, for a timeline. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/tracepoint.h"
 
@@ -18,7 +18,7 @@ static const struct trace *trace_of(const struct lane *l)
 	return &l->engine->trace;
 }
 
-/* ---- what things are called ---- */
+/* ---- names ---- */
 
 static enum trace_kind kind_of(const struct want *w)
 {
@@ -38,7 +38,8 @@ static enum trace_kind kind_of(const struct want *w)
 	return w->kind < WANT_KINDS ? kinds[w->kind] : TRACE_ALLREDUCE;
 }
 
-/* A bundle goes by what its first member is; a rank that has joined does not know it. */
+/* The kind of a bundle is that of its first member, which a rank that has joined does not know.
+ */
 static enum trace_kind kind_asked(const struct request *r)
 {
 	if (r->want.kind == WANT_BUNDLE && r->members)
@@ -86,7 +87,8 @@ static uint32_t enter(const struct lane *l, const char *name, size_t len, const 
 	return trace_label(trace_of(l), l->serial, text, strlen(text));
 }
 
-/* Who carries it out, in capitals. */
+/* The label of the back end, or of the short way, that carries an operation out: in capitals.
+ */
 static uint32_t carrier_label(struct lane *l, enum lane_carrier carrier)
 {
 	uint32_t label = __atomic_load_n(&l->carriers[carrier], __ATOMIC_RELAXED);
@@ -127,7 +129,7 @@ static int local_ranks(struct lane *l)
 
 /* ---- submitted ---- */
 
-/* What the file shows of the result, rows in front where only the end tells how many. */
+/* The shape of the result.  *@leads: its rows come first, and are known only at the end. */
 static int shape_of(const struct lane *l, const struct want *w, uint64_t *shape, bool *leads)
 {
 	uint64_t size = (uint64_t)l->team.size, rank = (uint64_t)l->team.rank;
@@ -138,7 +140,7 @@ static int shape_of(const struct lane *l, const struct want *w, uint64_t *shape,
 		shape[dims++] = w->digest / size + (rank < w->digest % size);
 	for (i = 0; i < w->dims && i < WANT_DIMS && dims < TRACE_DIMS; i++)
 		shape[dims++] = w->shape[i];
-	/* Nobody told: elements, of a row if there are rows. */
+	/* The caller gave no shape: the elements, of a row if there are rows. */
 	if (!w->dims && w->kind == PLAN_REDUCESCATTER)
 		shape[dims++] = w->digest ? w->count / w->digest : 0;
 	else if (!w->dims && (!*leads || w->count != 1))
@@ -202,7 +204,7 @@ void tracepoint_short(struct lane *l, struct tensor *t, const struct request *r,
 
 /* ---- ready ---- */
 
-/* When the ranks of this host were: @of says it of each. */
+/* Tell when each rank of this host was ready; @of returns the time, 0 if it is unknown. */
 static void tell_ticks(struct lane *l, uint32_t label, int64_t ns,
 		       int64_t (*of)(const struct lane *l, const void *arg, int rank),
 		       const void *arg)
@@ -217,8 +219,8 @@ static void tell_ticks(struct lane *l, uint32_t label, int64_t ns,
 	for (i = 0; i < n && i < TRACE_FOUR * UINT8_MAX; i += TRACE_FOUR) {
 		r.kind = (uint8_t)(i / TRACE_FOUR);
 		for (k = 0; k < TRACE_FOUR; k++) {
-			/* This rank's own is told by its submission, and not looked at: its
-			 * line may be with who reads it. */
+			/* This rank's submission has its own record.  Its line is not read:
+			 * the cache line may be with another processor. */
 			when = i + k < n && i + k != l->ledger->rank ? of(l, arg, i + k) : 0;
 			r.ago[k] = when <= 0 ? -1 : when < ns ? (float)(ns - when) : 0;
 		}
@@ -264,7 +266,7 @@ void tracepoint_arrived(void *lane, uint32_t id, const struct want *w, const int
 	if (!tracepoint_on(l))
 		return;
 	name = ledger_name(l->ledger, id);
-	/* An unnamed one begins with a NUL. */
+	/* The name of a request without one begins with a NUL. */
 	r.label = enter(l, name, *name ? strlen(name) : 1 + strlen(name + 1), w);
 	r.ns = clock_ns();
 	while (i < count) {

@@ -1,4 +1,4 @@
-/* tracepoint.h - what the engine tells a timeline of its operations. */
+/* tracepoint.h - the trace points of an operation, for a timeline. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_TRACEPOINT_H
 #define ENGINE_TRACEPOINT_H
@@ -16,40 +16,38 @@ struct tensor;
 struct turn;
 struct want;
 
-/* tracepoint_on - is there a timeline of this rank?  Only then call what follows. */
+/* tracepoint_on - does this rank record a timeline?  Only then call the others. */
 static inline bool tracepoint_on(const struct lane *l)
 {
 	return __builtin_expect(trace_on(&l->engine->trace) != 0, 0);
 }
 
-/* The five points of an operation's life, and where a batch begins. */
-
 /*
- * tracepoint_submitted - what @r asks for of @t is about to be published.
- * tracepoint_short - the same of a round of lines, and of @t's last want if @r is NULL; sets
- * @turn->when.
+ * tracepoint_submitted - the request @r for the tensor @t is about to be published.
+ * tracepoint_short - the same for a round of lines; if @r is NULL, for a request like @t's last
+ * one.  Sets @turn->when.
  *
- * With l->lock, or while @t is this thread's.
+ * The caller holds l->lock, or no other thread has @t.
  */
 void tracepoint_submitted(struct lane *l, struct tensor *t, const struct request *r);
 void tracepoint_short(struct lane *l, struct tensor *t, const struct request *r,
 		      struct turn *turn);
 
-/* tracepoint_ready - the first @count of l->items are agreed: a batch begins. */
+/* tracepoint_ready - all ranks are ready for the first @count of l->items: a batch begins. */
 void tracepoint_ready(struct lane *l, int count);
 
 /* tracepoint_begin - l->plan begins, for l->ops; or, @inlined, their results have come.
- * tracepoint_end - it has ended, and there is more of these operations to come. */
+ * tracepoint_end - l->plan has ended, and the same operations need another one. */
 void tracepoint_begin(struct lane *l, bool inlined);
 void tracepoint_end(struct lane *l);
 
-/* tracepoint_complete - @op has ended with @status.  tracepoint_finished - the same of a round
- * of lines that is no operation in flight. */
+/* tracepoint_complete - @op has ended with @status.  tracepoint_finished - the same for a round
+ * of lines, which has no struct ringup_op. */
 void tracepoint_complete(const struct ringup_op *op, int status);
 void tracepoint_finished(struct lane *l, const struct tensor *t, const struct turn *turn,
 			 int status, const uint64_t *counts);
 
-/* tracepoint_arrived - a struct tree_events' arrived(). */
+/* tracepoint_arrived - @ranks are ready for @id: arrived() of struct tree_events. */
 void tracepoint_arrived(void *lane, uint32_t id, const struct want *w, const int *ranks,
 			int count);
 
