@@ -26,8 +26,8 @@ enum kind { WAIT = 1, PLACE, REFUSAL };
 
 enum { WAIT_LEN = 5, PLACE_HEAD = 17, REFUSAL_HEAD = 5 };
 
-/* A connection of a worker.  One that has its answer stays until the worker has read it and
- * closes; it does not wait any more. */
+/* A connection of a worker.  After its answer the connection stays until the worker closes it.
+ */
 struct guest {
 	uint32_t worker;
 	struct chan *chan;
@@ -42,7 +42,7 @@ struct lobby {
 	struct guest *guest;
 	size_t count, room;
 	size_t polled; /* guests that lobby_poll() has put after the door */
-	size_t doors;  /* descriptors of the door before them            */
+	size_t doors;  /* descriptors of the door in front of them       */
 };
 
 static struct guest *guest_find(struct lobby *l, uint32_t worker)
@@ -120,7 +120,7 @@ static void guest_serve(struct lobby *l, struct guest *g)
 	}
 }
 
-/* A worker that is here already may have ended a moment ago. */
+/* A worker with a connection may have left a moment ago: its end has to be read first. */
 static int lobby_admit(void *ctx, const struct shake *h)
 {
 	struct lobby *l = ctx;
@@ -234,7 +234,7 @@ void lobby_serve(struct lobby *l, const struct pollfd *p)
 	const struct door_owner owner = { lobby_admit, lobby_enter, l };
 	size_t i;
 
-	/* The workers before the door: one that has left may be coming back. */
+	/* Connections first, then the door: a worker that has left may be at the door again. */
 	for (i = 0; i < l->polled; i++)
 		if (p[l->doors + i].revents && l->guest[i].chan)
 			guest_serve(l, &l->guest[i]);
@@ -310,7 +310,7 @@ static int refusal_read(const unsigned char *p, size_t len, struct err *e)
 	return fail(e, code, "%.*s", (int)(len - REFUSAL_HEAD), (const char *)p + REFUSAL_HEAD);
 }
 
-/* As long as it takes: when places are given is the launcher's decision. */
+/* Without a limit of time: the launcher decides when there is a place. */
 static int place_await(struct chan *c, struct lobby_place *place, struct err *e)
 {
 	unsigned char frame[WAIT_LEN] = { WAIT };

@@ -1,4 +1,4 @@
-/* lobby.h - the waiting room of an elastic job: processes come, and are given ranks. */
+/* lobby.h - the waiting room of an elastic job: processes wait in it for a rank. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_LOBBY_H
 #define WIRE_LOBBY_H
@@ -25,11 +25,11 @@ struct lobby;
 
 enum { LOBBY_WORKERS = 1 << 20 };
 
-/* What the launcher decides. */
+/* Callbacks to the launcher, from within lobby_serve(). */
 struct lobby_owner {
 	/* May worker @worker, whose process is @pid on its host, wait?  0 or a code for @e. */
 	int (*admit)(void *ctx, uint32_t worker, uint32_t pid, struct err *e);
-	/* It waits from now on; and: it has left without an answer. */
+	/* It waits from now on.  It has left without an answer. */
 	void (*arrive)(void *ctx, uint32_t worker);
 	void (*leave)(void *ctx, uint32_t worker);
 	void *ctx;
@@ -38,7 +38,7 @@ struct lobby_owner {
 /* A place in a generation. */
 struct lobby_place {
 	uint32_t generation, rank, size;
-	uint32_t slot;         /* on its host; in order of which local ranks are counted */
+	uint32_t slot;         /* on its host: local ranks are in the order of slots      */
 	char where[SOCK_TEXT]; /* the meeting point; "" if size is 1                      */
 };
 
@@ -50,19 +50,19 @@ struct lobby_place {
 int lobby_open(struct lobby **lp, const char *address, const struct secret *s,
 	       struct lobby_owner owner, struct err *e);
 
-/* lobby_where - as lobby_join() takes it. */
+/* lobby_where - the address, for lobby_join(). */
 const char *lobby_where(const struct lobby *l);
 
-/* lobby_poll - what to wait for, into @p with room for lobby_poll_count(); how many.
- * lobby_until - when to serve even if nothing happens.
- * lobby_serve - after poll(2) on what lobby_poll() gave; never blocks, cannot fail. */
+/* lobby_poll - put the descriptors to wait for into @p, of lobby_poll_count(); returns how
+ * many. lobby_until - when to serve even if nothing happens. lobby_serve - after poll(2) on
+ * what lobby_poll() gave; never blocks, cannot fail. */
 size_t lobby_poll_count(const struct lobby *l);
 size_t lobby_poll(struct lobby *l, struct pollfd *p);
 int64_t lobby_until(const struct lobby *l);
 void lobby_serve(struct lobby *l, const struct pollfd *p);
 
-/* lobby_assign, lobby_refuse - answer a worker that waits, which then is no longer here;
- * nothing if it does not wait. */
+/* lobby_assign, lobby_refuse - answer a worker that waits, which then has left the lobby; they
+ * do nothing if it does not wait. */
 void lobby_assign(struct lobby *l, uint32_t worker, const struct lobby_place *place);
 void lobby_refuse(struct lobby *l, uint32_t worker, const struct err *why);
 
@@ -72,8 +72,8 @@ void lobby_close(struct lobby *l);
 /*
  * lobby_join - the worker's side: wait for a place.
  *
- * Connecting ends at the deadline.  The wait for a place has no end but the launcher's word or
- * its death, which the kernel notices.
+ * The deadline is for the connection.  The wait for a place ends with the launcher's answer, or
+ * with the connection if the launcher dies.
  *
  * Returns 0, or what meet_join() returns, or the code and sentence of the launcher:
  * RINGUP_ESHUTDOWN if the job goes on without this worker.

@@ -52,7 +52,7 @@ int notice_map(struct notice *n, int fd, struct err *e)
 	*n = (struct notice){ 0 };
 	if (fstat(fd, &st))
 		return fail_os(e, "RINGUP_NOTICE_FD=%d", fd);
-	/* A file that could shrink would end whoever reads it. */
+	/* If the file could shrink, a read of the page would be a SIGBUS. */
 	if (!S_ISREG(st.st_mode) || st.st_size != NOTICE_BYTES || fcntl(fd, F_GET_SEALS) < 0 ||
 	    !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
 		return fail(e, RINGUP_EINVAL,

@@ -8,9 +8,9 @@
 struct err;
 
 /*
- * One page in a memory file, which ranks inherit and map for reading.  The word in it says for
- * which generation what has changed since that generation met: reading it is one load, no
- * system call.
+ * One page in a memory file, which ranks inherit and map for reading.  The word in it has the
+ * number of a generation and the changes since its ranks met: reading it is one load, no system
+ * call.
  */
 struct notice {
 	int fd;         /* the launcher's; 0: none */
