@@ -1,4 +1,4 @@
-/* finder.c - the hosts that a discovery script prints, asked again and again. */
+/* finder.c - run a discovery script every second, and read the hosts that it prints. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/finder.h"
 
@@ -46,7 +46,7 @@ static int script_begin(struct finder *f, struct err *e)
 	return 0;
 }
 
-/* What it has started goes with it.  Returns its wait status. */
+/* End the script and the processes that it has started.  Returns its wait status. */
 static int script_end(struct finder *f)
 {
 	int status = 0;
@@ -69,7 +69,7 @@ static int output_take(struct finder *f, struct err *e)
 	if (!f->text)
 		f->text = malloc(FINDER_BYTES + 1);
 	if (!f->text)
-		return fail(e, RINGUP_ENOMEM, "no memory for what it prints");
+		return fail(e, RINGUP_ENOMEM, "no memory for its output");
 	for (;;) {
 		n = read(f->fd, f->text + f->len, FINDER_BYTES - f->len);
 		if (n < 0 && errno == EINTR)

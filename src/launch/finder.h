@@ -1,4 +1,4 @@
-/* finder.h - the hosts that a discovery script prints, asked again and again. */
+/* finder.h - run a discovery script every second, and read the hosts that it prints. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_FINDER_H
 #define LAUNCH_FINDER_H
@@ -29,22 +29,23 @@ struct finder {
 	size_t len;
 	int64_t next_ns, late_ns;
 	struct hostlist hosts; /* as it printed them last               */
-	bool failing;          /* its last run was in vain; that was said */
+	bool failing;          /* its last run failed, which was reported  */
 };
 
 /* finder_open - @script is run at once, by finder_serve(). */
 void finder_open(struct finder *f, const char *script, int slots);
 
-/* finder_poll - what to wait for, into @p with room for two; how many. */
+/* finder_poll - put the descriptors to wait for into @p, which has room for two; returns how
+ * many.  finder_until - when to serve even if nothing happens. */
 size_t finder_poll(const struct finder *f, struct pollfd *p);
 int64_t finder_until(const struct finder *f);
 
 /*
  * finder_serve - go on as far as possible without blocking.
  *
- * Returns 1 if the script has run and f->hosts are what it printed; 0 if there is nothing new;
- * or a negative code if it failed, took too long or printed something else, once in a row:
- * f->hosts stay as they are.
+ * Returns 1 if the script has run and f->hosts are the hosts that it printed; 0 if there is
+ * nothing new; or a negative code if it failed, took too long or printed something else.  Of
+ * several failures in a row only the first is an error.  f->hosts then stay as they are.
  */
 int finder_serve(struct finder *f, struct err *e);
 

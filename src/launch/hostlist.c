@@ -17,8 +17,8 @@
 
 enum { FILE_BYTES = 4 << 20 };
 
-/* A name goes into the words of ssh, and a shell there may read it: only what names and
- * addresses are made of. */
+/* A name becomes an argument of ssh, and a shell there may read it, so it has only characters
+ * of names and addresses. */
 static bool is_name(const char *text, size_t len)
 {
 	size_t i;

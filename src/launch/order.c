@@ -1,4 +1,4 @@
-/* order.c - what `ringup run` and the rank daemons of its hosts say to each other. */
+/* order.c - the protocol between `ringup run` and the rank daemons of its hosts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/order.h"
 
@@ -138,7 +138,7 @@ int order_read(struct order *o, struct err *e)
 	return 0;
 }
 
-/* Controls of a foreign text are none of our terminal's business. */
+/* Control characters of another host's text do not reach the terminal. */
 static void text_keep(char *to, size_t size, const unsigned char *from, size_t len)
 {
 	size_t i, n = 0;
@@ -148,7 +148,7 @@ static void text_keep(char *to, size_t size, const unsigned char *from, size_t l
 	to[n] = 0;
 }
 
-/* Lines until the greeting; 1 when it is there. */
+/* Read lines until the greeting; 1 when it has come. */
 static int greeting_next(struct order *o, struct err *e)
 {
 	size_t mark = strlen(ORDER_GREETING);

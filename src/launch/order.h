@@ -1,4 +1,4 @@
-/* order.h - what `ringup run` and the rank daemons of its hosts say to each other. */
+/* order.h - the protocol between `ringup run` and the rank daemons of its hosts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_ORDER_H
 #define LAUNCH_ORDER_H
@@ -11,8 +11,8 @@ struct err;
 
 /*
  * Frames over a pair of pipes or a socket: length (4), kind (1), payload.  A daemon greets with
- * a line of text, ORDER_GREETING and its version: what a login shell prints before it is
- * noise, and the last line of that is kept, since it may say why no daemon comes.
+ * a line of text, ORDER_GREETING and its version.  Lines before the greeting are of a login
+ * shell; the last one is kept in struct order, since it may say why there is no daemon.
  */
 #define ORDER_GREETING "ringup-rankd/1 "
 
@@ -29,15 +29,15 @@ enum order_kind {
 	ORDER_START,     /* worker, flags; its environment                      */
 	ORDER_SIGNAL,    /* worker (ORDER_ALL), signal, whole group?            */
 	ORDER_NOTICE,    /* generation, bits                                    */
-	ORDER_READ,      /* so many bytes of output have been passed on         */
-	ORDER_FINISH,    /* end what is left, say ORDER_BYE                     */
-	ORDER_PING,      /* nothing; the launcher lives                         */
+	ORDER_READ,      /* number of bytes of output that have been passed on  */
+	ORDER_FINISH,    /* end all ranks, then say ORDER_BYE                   */
+	ORDER_PING,      /* empty: the launcher lives                           */
 	/* From a rank daemon. */
 	ORDER_HELLO,   /* processors, time (8), pid; host name                  */
 	ORDER_STARTED, /* worker, pid                                           */
 	ORDER_FAILED,  /* worker, code; a sentence: it could not be started     */
 	ORDER_OUTPUT,  /* worker, stream; bytes                                 */
-	ORDER_EXIT,    /* worker, code as in siginfo, status; what else is known */
+	ORDER_EXIT,    /* worker, code as in siginfo, status; a remark, or ""   */
 	ORDER_BYE,
 };
 
@@ -61,7 +61,8 @@ void order_close(struct order *o);
 int order_greet(struct order *o, struct err *e);
 
 /*
- * order_say - queue a frame of @numbers, @n of them, and then @len bytes; send what goes now.
+ * order_say - queue a frame of @n numbers and @len bytes, and send as much as goes without
+ * blocking.
  *
  * Returns 0, 1 if something is left (order_flush() when poll(2) says so), RINGUP_EPEER,
  * RINGUP_ENOMEM.
@@ -73,13 +74,13 @@ int order_flush(struct order *o, struct err *e);
 /* order_events - for poll(2) on o->out; o->in is always to be read. */
 short order_events(const struct order *o);
 
-/* order_read - take in what has arrived; RINGUP_EPEER at the end. */
+/* order_read - read without blocking; RINGUP_EPEER at the end of the connection. */
 int order_read(struct order *o, struct err *e);
 
 /*
- * order_next - the next whole frame: its kind, and *@datap, *@lenp in memory of @o's that the
- * next call may change; 0 if there is none yet; RINGUP_EINVAL if it is none of ours,
- * RINGUP_EMISMATCH if it is another version's.
+ * order_next - the next whole frame: its kind, and its payload in *@datap and *@lenp, which are
+ * valid until the next call with @o; 0 if there is none yet; RINGUP_EINVAL if the other side is
+ * no rank daemon or launcher, RINGUP_EMISMATCH if it is of another version.
  */
 int order_next(struct order *o, const unsigned char **datap, size_t *lenp, struct err *e);
 
