@@ -1,4 +1,4 @@
-/* cluster.c - a job on several hosts, or one whose ranks may be lost and added. */
+/* cluster.c - run a job on several hosts, or an elastic one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/cluster.h"
 
@@ -43,7 +43,7 @@ enum stage {
 	KILLED_ONE,
 };
 
-/* A process of the job, by the number that the daemons and the lobby know. */
+/* A process of the job; its place in the array is its number for daemons and lobby. */
 struct worker {
 	int host, slot, rank; /* rank -1: none yet                     */
 	pid_t pid;            /* 0: not started                        */
@@ -84,7 +84,7 @@ struct cluster {
 	struct err why; /* the job could not be started; code 0: it was */
 };
 
-/* -- words ------------------------------------------------------------------- */
+/* -- messages ---------------------------------------------------------------- */
 
 static const char *host_name(const struct cluster *c, int worker)
 {
@@ -124,7 +124,7 @@ static int status_of(int code, int status)
 
 /* -- the way down ------------------------------------------------------------ */
 
-/* It is gone, whatever the reason. */
+/* The worker has ended, or will not start. */
 static void worker_gone(struct cluster *c, int i)
 {
 	struct worker *w = &c->worker[i];
@@ -136,7 +136,7 @@ static void worker_gone(struct cluster *c, int i)
 	output_end(c->output, i);
 }
 
-/* Ranks that were to be started are not. */
+/* The job goes down, so workers that were to be started are not. */
 static void phase_enter(struct cluster *c, enum phase phase, int64_t ms)
 {
 	int i;
@@ -156,7 +156,7 @@ static void all_kill(struct cluster *c)
 
 static void all_warn(struct cluster *c, int64_t grace_ms)
 {
-	/* One that is stopped heeds nothing before it goes on. */
+	/* A stopped process handles no signal before SIGCONT. */
 	fleet_signal_all(&c->fleet, SIGTERM, false);
 	fleet_signal_all(&c->fleet, SIGCONT, true);
 	phase_enter(c, WARNED, grace_ms);
@@ -210,7 +210,7 @@ static void mourn(struct cluster *c)
 	phase_enter(c, MOURNING, CREW_MOURN_MS);
 }
 
-/* It cannot go on, or need not: end all that is left. */
+/* The job cannot go on, or has succeeded: end all ranks that are left. */
 static void job_end(struct cluster *c, int status)
 {
 	c->status = status;
@@ -219,7 +219,7 @@ static void job_end(struct cluster *c, int status)
 	all_warn(c, c->how->grace_ms);
 }
 
-/* The job cannot even begin. */
+/* The job cannot begin: @why is the error of cluster_run(). */
 static void job_fail(struct cluster *c, const struct err *why)
 {
 	if (!c->why.code)
@@ -255,7 +255,8 @@ static int host_threads(const struct cluster *c, int h, int local_size)
 	return threads > 0 ? threads : 1;
 }
 
-/* Before it has met the others a worker of an elastic job is told what is likely. */
+/* Rank and size of a worker of an elastic job are known only when it has met the others; its
+ * environment has likely ones. */
 static void guess_place(const struct cluster *c, int i, struct rankenv *r, int *rank)
 {
 	const struct worker *w = &c->worker[i];
@@ -318,7 +319,7 @@ static void worker_start(struct cluster *c, int i)
 	rankenv_free(env);
 }
 
-/* -- what the hosts say ------------------------------------------------------ */
+/* -- reports of the hosts ---------------------------------------------------- */
 
 static bool all_are_up(const struct cluster *c)
 {
@@ -330,8 +331,8 @@ static bool all_are_up(const struct cluster *c)
 	return true;
 }
 
-/* The ranks of a static job start when all hosts are there: of one that is not nobody has
- * to be ended again. */
+/* The ranks of a static job start when all hosts have answered: if one does not answer, no rank
+ * has to be ended again. */
 static void take_up(void *ctx, int host)
 {
 	struct cluster *c = ctx;
@@ -405,7 +406,7 @@ static void take_output(void *ctx, int worker, int stream, const char *data, siz
 		output_feed(c->output, worker, stream, data, len);
 }
 
-/* As in crew.c: one that was killed by a signal has failed first. */
+/* As in crew.c: a rank that was killed by a signal counts as the first that failed. */
 static void suspect(struct cluster *c, int i, int code, int status, const char *memory)
 {
 	if (c->suspect >= 0 && (c->suspect_code != CLD_EXITED || code == CLD_EXITED))
@@ -466,7 +467,7 @@ static void lobby_leaves(void *ctx, uint32_t worker)
 	elastic_leave(&((struct cluster *)ctx)->elastic, (int)worker);
 }
 
-/* -- what an elastic job decides --------------------------------------------- */
+/* -- actions of an elastic job ----------------------------------------------- */
 
 static void act_start(struct cluster *c, const struct elastic_action *a)
 {
@@ -542,13 +543,13 @@ static void act_done(struct cluster *c, const struct elastic_action *a)
 {
 	if (*a->why)
 		output_say(c->output, "%s", a->why);
-	/* The reason why nothing could be started is all that there is to say. */
+	/* If no rank could be started, the reason for that is the error of the job. */
 	if (c->elastic.generation || c->why.code != RINGUP_ESYSTEM || !a->status)
 		c->why.code = 0;
 	job_end(c, a->status);
 }
 
-/* Until there is nothing to do; when to look again. */
+/* Act until there is nothing to do; returns when to look again. */
 static int64_t elastic_act(struct cluster *c)
 {
 	struct elastic_action a = { 0 };
@@ -598,7 +599,8 @@ static int hosts_take(struct cluster *c, const struct hostlist *l, struct err *e
 	return rc < 0 ? rc : 0;
 }
 
-/* A script that has never worked is a mistake; one that fails later is waited for. */
+/* A script that fails at its first run ends the job; a later failure leaves the hosts as they
+ * are. */
 static void ask_script(struct cluster *c)
 {
 	struct err e = { 0 };
@@ -614,7 +616,7 @@ static void ask_script(struct cluster *c)
 		output_say(c->output, "%s; the hosts that are known stay", e.text);
 }
 
-/* Those that have been told to end, and have not. */
+/* Signal workers that were told to end and have not; returns when to look again. */
 static int64_t workers_urge(struct cluster *c)
 {
 	int64_t until = INT64_MAX, now = clock_ns();
@@ -828,7 +830,7 @@ static int watch(struct cluster *c, struct err *e)
 	return rc;
 }
 
-/* The daemons end what the ranks have left behind, and say goodbye. */
+/* Wait until the daemons have ended the processes that ranks have left behind. */
 static void finish(struct cluster *c)
 {
 	int64_t enough = clock_deadline(c->how->grace_ms + 2 * CREW_DEATH_MS);
@@ -846,7 +848,7 @@ static void finish(struct cluster *c)
 	}
 }
 
-/* As in crew.c: the reader of our output may take its time; a signal ends its patience. */
+/* As in crew.c: wait for the reader of the output; a signal limits the wait. */
 static void flush(struct cluster *c)
 {
 	int64_t until = c->signal ? clock_deadline(CREW_STRAY_MS) : INT64_MAX;

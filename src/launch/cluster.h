@@ -1,4 +1,4 @@
-/* cluster.h - a job on several hosts, or one whose ranks may be lost and added. */
+/* cluster.h - run a job on several hosts, or an elastic one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_CLUSTER_H
 #define LAUNCH_CLUSTER_H
@@ -13,20 +13,20 @@
 struct conf;
 struct err;
 
-/* What to run.  Zero-initialise, then set what you need. */
+/* The job.  Zero-initialise, then set what you need. */
 struct cluster_how {
 	int size;        /* ranks                                               */
-	bool is_elastic; /* then elastic says how many there may be             */
+	bool is_elastic; /* ranks may be lost and added, see elastic            */
 	struct elastic_how elastic;
 	const struct hostlist *hosts; /* fixed ones                                      */
-	const char *script;           /* or what prints them; NULL: not                      */
-	int slots;                    /* of a host that the script prints without            */
+	const char *script;           /* or a command that prints them; NULL: none           */
+	int slots;                    /* of a host that the script prints without a number   */
 	struct starter_how start;     /* of daemons on other hosts                           */
 	int64_t start_ms;             /* for daemons to answer                               */
 	const struct conf *conf;
 	char *const *argv;  /* NULL-terminated                                           */
 	char *const *extra; /* "VAR=VALUE" for all ranks; NULL-terminated                */
-	const char *name;   /* in front of the job's mark; NULL or "" for "run"          */
+	const char *name;   /* the job's mark begins with it; NULL or "" for "run"       */
 	const char *output_dir;
 	unsigned prefix;    /* of OUTPUT_*: in front of each line */
 	int64_t timeout_ms; /* end the job after this; 0: never                          */

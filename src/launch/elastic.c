@@ -1,4 +1,4 @@
-/* elastic.c - an elastic job's decisions: who is started, who meets, when it is over. */
+/* elastic.c - the decisions of an elastic job: which ranks start, meet and end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/elastic.h"
 
@@ -29,7 +29,7 @@ void elastic_fini(struct elastic *x)
 	*x = (struct elastic){ 0 };
 }
 
-/* -- what is there ----------------------------------------------------------- */
+/* -- hosts and workers -------------------------------------------------------- */
 
 static bool host_is_usable(const struct elastic_host *h)
 {
@@ -86,7 +86,8 @@ static int count_state(const struct elastic *x, enum elastic_state s)
 	return n;
 }
 
-/* Those that wait and may stay; of them, @veterans: those that were in a generation before. */
+/* Workers that wait and have a place; @veterans: how many of them were in a generation before.
+ */
 static int count_waiting(const struct elastic *x, int *veterans)
 {
 	int i, n = 0;
@@ -113,7 +114,7 @@ static int count_alive(const struct elastic *x, bool placed)
 	return n;
 }
 
-/* -- what happens ------------------------------------------------------------ */
+/* -- events ------------------------------------------------------------------ */
 
 static int host_find(struct elastic *x, const char *name)
 {
@@ -167,7 +168,7 @@ void elastic_arrive(struct elastic *x, int worker, int64_t now)
 		return;
 	if (w->state == ELASTIC_MEMBER)
 		generation_break(x);
-	/* A worker that is to join a generation that goes on keeps nobody waiting. */
+	/* A new worker does not keep a generation waiting that goes on. */
 	if (!x->waiting_ns && (!x->generation || w->rank >= 0))
 		x->waiting_ns = now;
 	w->state = ELASTIC_WAITING;
@@ -181,7 +182,7 @@ void elastic_leave(struct elastic *x, int worker)
 		w->state = ELASTIC_STARTING;
 }
 
-/* Slots of the other hosts. */
+/* Slots of the hosts other than @host. */
 static int slots_elsewhere(const struct elastic *x, int host)
 {
 	return slots_count(x) - host_slots(x, host);
@@ -195,7 +196,8 @@ static uint32_t random_next(struct elastic *x)
 	return x->random;
 }
 
-/* Twice the lower limit, then four times ..., and up to one more of it at random. */
+/* The lower limit times two, four, eight ..., and up to once more at random; as Horovod does.
+ */
 static int64_t cooldown_ms(struct elastic *x, int failures)
 {
 	int64_t least = x->how.cooldown_min_ms, most = x->how.cooldown_max_ms;
@@ -222,7 +224,8 @@ static void host_failed(struct elastic *x, const struct elastic_worker *w, int64
 	bool cools = x->how.cooldown_max_ms > 0;
 	int64_t ms;
 
-	/* Its other workers fail with it, as a rule; that is one failure. */
+	/* The other workers of a host mostly fail with the first: together they are one
+	 * failure. */
 	if (h->blacklisted)
 		return;
 	if (!x->generation)
@@ -260,7 +263,7 @@ void elastic_exit(struct elastic *x, int worker, int status, int64_t now)
 	}
 }
 
-/* -- what to do -------------------------------------------------------------- */
+/* -- decisions --------------------------------------------------------------- */
 
 static void act_done(struct elastic *x, struct elastic_action *a, int status)
 {
@@ -331,7 +334,7 @@ static bool end_one(struct elastic *x, struct elastic_action *a)
 	return false;
 }
 
-/* One that keeps the others waiting. */
+/* End one worker for which the others have waited too long. */
 static bool end_late(struct elastic *x, int64_t now, struct elastic_action *a, int64_t *until)
 {
 	enum elastic_state state = x->generation ? ELASTIC_MEMBER : ELASTIC_STARTING;
@@ -421,7 +424,8 @@ static bool start_one(struct elastic *x, int64_t now, struct elastic_action *a)
 	return true;
 }
 
-/* Those of the generation before in their order, then the new ones as they were started. */
+/* Workers of the generation before in their order, then new ones in the order of their start.
+ */
 static int compare_seniority(const struct elastic *x, int a, int b)
 {
 	int ra = x->workers[a].rank, rb = x->workers[b].rank;
@@ -472,7 +476,7 @@ static void form(struct elastic *x, int64_t now, struct elastic_action *a)
 	x->bits = x->told = 0;
 	x->final = 0;
 	x->waiting_ns = x->short_ns = 0;
-	/* A worker that is not in it may have been in the one before. */
+	/* Workers that are not in this generation lose the rank of the one before. */
 	for (i = 0; i < x->worker_count; i++)
 		x->workers[i].rank = -1;
 	for (i = 0; i < n; i++) {
@@ -486,7 +490,7 @@ static void form(struct elastic *x, int64_t now, struct elastic_action *a)
 	a->count = n;
 }
 
-/* Would the next generation be another one than this is? */
+/* Would the next generation have other workers than this one? */
 static void notice_bits(struct elastic *x)
 {
 	int i, waiting, veterans, members = count_state(x, ELASTIC_MEMBER);
@@ -588,7 +592,7 @@ static bool end_short(struct elastic *x, bool is_short, int64_t now, struct elas
 	return true;
 }
 
-/* All that are to come have come: those of the generation before, or all that were started. */
+/* Is no worker of the generation before, or of those that were started, still to come? */
 static bool is_assembled(const struct elastic *x)
 {
 	if (x->generation)

@@ -1,4 +1,4 @@
-/* elastic.h - an elastic job's decisions: who is started, who meets, when it is over. */
+/* elastic.h - the decisions of an elastic job: which ranks start, meet and end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_ELASTIC_H
 #define LAUNCH_ELASTIC_H
@@ -10,14 +10,14 @@
 #include "launch/hostlist.h"
 
 /*
- * Pure: told what has happened and what time it is, it says what to do next.  It starts
- * nothing, and reads no clock and no random number.
+ * Pure: the caller tells it what has happened and what time it is, and it answers what to do
+ * next.  It starts no process, and reads no clock and no random number.
  *
  * A worker is one process, with a number that is never used again, in a slot of a host.  A
  * generation is a set of workers that have met.  It is broken when one of them ends or comes
- * back to the lobby; when no worker of it is left outside, the next one is formed of all that
- * wait.  Rank 0 is always a worker of the generation before; workers keep their order, and new
- * ones come after.
+ * back to the lobby; when each of its workers has done either, the next one is formed of all
+ * workers in the lobby.  Rank 0 is always a worker of the generation before; workers keep their
+ * order, and new ones come after.
  *
  * The rules are Horovod's, with one difference: a host on which a rank fails is blacklisted if
  * the other hosts have slots enough for the job.  If they have not, it is used again after a
@@ -45,7 +45,7 @@ enum elastic_state {
 	ELASTIC_STARTING, /* its process is on its way to the lobby, or is a wrapper's child */
 	ELASTIC_WAITING,  /* in the lobby                                                    */
 	ELASTIC_MEMBER,   /* of the generation                                               */
-	ELASTIC_ENDING,   /* it has been told to end; how it does is of no interest          */
+	ELASTIC_ENDING,   /* told to end; its exit status does not matter                    */
 	ELASTIC_ENDED,
 };
 
@@ -58,7 +58,7 @@ struct elastic_worker {
 
 struct elastic_host {
 	struct hostlist_host is;
-	bool listed; /* is.slots count                               */
+	bool listed; /* it is among the hosts now, with is.slots     */
 	bool blacklisted;
 	int failures;    /* in a row, of its workers                     */
 	int64_t rest_ns; /* nothing is started there before this         */
@@ -70,7 +70,7 @@ enum elastic_act {
 	ELASTIC_NOTHING, /* until time until_ns, or something happens     */
 	ELASTIC_START,   /* @worker on @host                              */
 	ELASTIC_END,     /* @worker: for @why                             */
-	ELASTIC_BREAK,   /* the meeting of the generation, if it goes on  */
+	ELASTIC_BREAK,   /* close the meeting point, if ranks still meet  */
 	ELASTIC_FORM,    /* generation, of members[0 .. count - 1] by rank */
 	ELASTIC_NOTICE,  /* @bits have changed for the generation         */
 	ELASTIC_SAY,     /* @why to the user                              */
@@ -93,20 +93,21 @@ struct elastic {
 	int *members;
 	uint32_t generation; /* 0: none yet */
 	int resets;
-	bool broken;         /* the generation; there is none at the start */
+	bool broken;         /* the generation                             */
 	bool to_break;       /* ELASTIC_BREAK is due                       */
 	bool succeeded;      /* a worker has ended with 0: no more meetings */
 	bool started;        /* slots for np ranks have been there          */
-	int failed, final;   /* status of the first failure; and in this generation */
+	int failed;          /* status of the first failure                */
+	int final;           /* status of the first failure in this generation */
 	int64_t short_ns;    /* since when there are too few; 0: there are enough */
 	int64_t waiting_ns;  /* since when a worker waits for others       */
-	unsigned bits, told; /* notice                                     */
+	unsigned bits, told; /* changes; those in the last ELASTIC_NOTICE  */
 	bool over, out_of_memory;
 	uint32_t random;
 	char say[256];
 };
 
-/* elastic_init - @seed makes the cooldown of two jobs differ. */
+/* elastic_init - @seed is for the random part of cooldowns. */
 int elastic_init(struct elastic *x, const struct elastic_how *how, uint32_t seed,
 		 struct err *e);
 void elastic_fini(struct elastic *x);
@@ -122,9 +123,8 @@ void elastic_leave(struct elastic *x, int worker);
 void elastic_exit(struct elastic *x, int worker, int status, int64_t now);
 
 /*
- * elastic_next - what to do now.  Call it again, after doing it, until it is nothing or the
- * end.
- * *@until_ns: when to call it even if nothing has happened.
+ * elastic_next - what to do now, into *@a.  The caller does it and calls again, until it is
+ * ELASTIC_NOTHING or ELASTIC_DONE.  *@until_ns: when to call even if nothing has happened.
  */
 void elastic_next(struct elastic *x, int64_t now, struct elastic_action *a, int64_t *until_ns);
 

@@ -93,7 +93,7 @@ static bool has(const char *text, const char *part)
 	return strcasestr(text, part) != NULL;
 }
 
-/* What ssh and the shell there mean, and what to do about it. */
+/* The cure for a message of ssh or of the shell on that host. */
 static const char *remedy(const char *said)
 {
 	if (has(said, "permission denied") || has(said, "too many authentication"))
@@ -103,8 +103,7 @@ static const char *remedy(const char *said)
 		return "; connect once by hand and accept the host's key";
 	if (has(said, "unknown command"))
 		return "; another version of ringup is installed there: install the same on "
-		       "all "
-		       "hosts";
+		       "all hosts";
 	if (has(said, "command not found") || has(said, "no such file") ||
 	    has(said, "not found"))
 		return "; install ringup there, at the same path as here";
@@ -117,7 +116,7 @@ static const char *remedy(const char *said)
 	return "";
 }
 
-/* Its last words may take a moment longer than the end of its connection. */
+/* Standard error may come a moment after the end of the connection. */
 static void host_hear_out(struct fleet_host *h)
 {
 	int64_t enough = clock_deadline(WORDS_MS);
@@ -185,7 +184,8 @@ static int host_set_up(struct fleet *f, struct fleet_host *h, bool reads, struct
 	return 0;
 }
 
-/* The launcher's own input, as the descriptor that rankd.c knows. */
+/* Start the daemon of this host; @reads: with the launcher's standard input as RANKD_STDIN_FD.
+ */
 static int local_begin(struct fleet_host *h, bool reads, struct err *e)
 {
 	char self[PATH_MAX] = "";
@@ -310,7 +310,7 @@ void fleet_finish(struct fleet *f)
 		struct fleet_host *h = &f->host[i];
 
 		if (h->state == FLEET_STARTING) {
-			/* It has started nothing. */
+			/* It has started no rank. */
 			h->state = FLEET_DONE;
 			starter_hang_up(&h->starter);
 			continue;
@@ -331,7 +331,7 @@ bool fleet_is_done(const struct fleet *f)
 	return true;
 }
 
-/* -- what daemons say -------------------------------------------------------- */
+/* -- frames of daemons -------------------------------------------------------- */
 
 static const char *const breach = "it does not keep to the protocol";
 

@@ -16,8 +16,8 @@ struct err;
 struct pollfd;
 
 /*
- * A daemon is a child of the launcher's on this host, or behind ssh on another; both are
- * spoken to over a socket.  It dies with that, and its ranks with it.
+ * A daemon is a child of the launcher on this host, or behind ssh on another one, with a socket
+ * to it in both cases.  When the connection ends, the daemon ends its ranks and itself.
  */
 enum fleet_state {
 	FLEET_IDLE,     /* no daemon has been asked for */
@@ -38,7 +38,7 @@ struct fleet_how {
 	bool gives_stdin; /* the first local daemon gets the launcher's */
 };
 
-/* What is told to the owner, from within fleet_serve(). */
+/* Callbacks to the owner, from within fleet_serve() and, for lost(), any call that sends. */
 struct fleet_owner {
 	void (*up)(void *ctx, int host);
 	void (*lost)(void *ctx, int host, const char *why);
@@ -68,7 +68,7 @@ struct fleet {
 	struct fleet_owner owner;
 	struct fleet_host *host;
 	int count;
-	bool held; /* output is not acknowledged for now   */
+	bool held; /* output is not acknowledged, see fleet_hold() */
 	bool stdin_given;
 	int64_t ping_ns;
 };
@@ -81,22 +81,24 @@ int fleet_add(struct fleet *f, const char *name, struct err *e);
 /* fleet_begin - start host @h's daemon, if it has none. */
 int fleet_begin(struct fleet *f, int h, struct err *e);
 
-/* fleet_start - @worker there, with this environment; it reads the launcher's input if the
- * daemon has it and @reads. */
+/* fleet_start - start @worker on host @h, with this environment.  @reads: it reads the
+ * launcher's standard input, if the daemon has that. */
 void fleet_start(struct fleet *f, int h, int worker, char *const *env, bool reads);
 void fleet_signal(struct fleet *f, int h, uint32_t worker, int sig, bool all);
 void fleet_signal_all(struct fleet *f, int sig, bool all);
 void fleet_notice(struct fleet *f, uint32_t generation, unsigned bits);
 
-/* fleet_hold - stop or go on reading what ranks print, once daemons have filled their window.
+/* fleet_hold - stop acknowledging output: daemons read no more of it when their window is full.
  */
 void fleet_hold(struct fleet *f, bool held);
 
-/* fleet_finish - tell all daemons to end what is left.  fleet_is_done - has each? */
+/* fleet_finish - tell all daemons to end their ranks and themselves.  fleet_is_done - have
+ * they? */
 void fleet_finish(struct fleet *f);
 bool fleet_is_done(const struct fleet *f);
 
-/* fleet_poll - into @p, with room for fleet_poll_count(); fleet_serve() after poll(2). */
+/* fleet_poll - put the descriptors to wait for into @p, of fleet_poll_count(); returns how
+ * many. fleet_until - when to serve even if nothing happens.  fleet_serve - after poll(2). */
 size_t fleet_poll_count(const struct fleet *f);
 size_t fleet_poll(const struct fleet *f, struct pollfd *p);
 int64_t fleet_until(const struct fleet *f);

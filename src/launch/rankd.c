@@ -1,4 +1,4 @@
-/* rankd.c - ranks of a job on this host, for a launcher that may be on another one. */
+/* rankd.c - the rank daemon: starts ranks here, for a launcher that may be on another host. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/rankd.h"
 
@@ -33,7 +33,7 @@ enum { READ_BYTES = 32768, DRAIN_TIMES = 64, STRAY_MS = 500, DEATH_MS = 2000 };
 struct worker {
 	uint32_t id;
 	pid_t pid; /* 0: it has ended, but its output has not */
-	int fd[2]; /* what it writes; -1: closed               */
+	int fd[2]; /* its stdout and stderr; -1: closed        */
 };
 
 struct rankd {
@@ -44,7 +44,7 @@ struct rankd {
 	struct stray stray;
 	struct notice notice;
 	struct oom oom;
-	unsigned char *setup; /* what argv and cwd lie in */
+	unsigned char *setup; /* the text of argv and cwd */
 	char **words;
 	char *cwd, **argv;
 	char mark[64]; /* in the environment of its ranks, and of no others */
@@ -53,10 +53,10 @@ struct rankd {
 	uint64_t unread;   /* bytes of output that the launcher has not passed on */
 	int64_t heard_ns;  /* of the launcher */
 	bool is_paused;    /* the launcher has stopped the job, and itself        */
-	bool finish, lost; /* the launcher says that it is enough; is not there   */
+	bool finish, lost; /* ORDER_FINISH has come; the launcher is gone         */
 };
 
-/* -- what the launcher says -------------------------------------------------- */
+/* -- orders of the launcher -------------------------------------------------- */
 
 static int say(struct rankd *a, enum order_kind kind, const uint32_t *numbers, int n,
 	       const void *data, size_t len)
@@ -79,7 +79,8 @@ static int say_hello(struct rankd *a)
 	return say(a, ORDER_HELLO, numbers, 4, host, strlen(host));
 }
 
-/* Two daemons on one host, of one job or not, end their own ranks only. */
+/* Make the name that marks this daemon's ranks: another daemon of the host leaves them alone.
+ */
 static int daemon_name(struct rankd *a, struct err *e)
 {
 	unsigned char random[8];
@@ -157,7 +158,7 @@ static void close_pair(int fd[2])
 	}
 }
 
-/* The launcher's list, and the descriptors of this host. */
+/* The environment of a rank: the launcher's list, and descriptors of this host. */
 static char **environment(struct rankd *a, const unsigned char *data, size_t len,
 			  char text[2][48])
 {
@@ -331,7 +332,7 @@ static int take_orders(struct rankd *a, struct err *e)
 	return rc;
 }
 
-/* -- what ranks do ----------------------------------------------------------- */
+/* -- ranks ------------------------------------------------------------------- */
 
 /* Read once; true if there may be more. */
 static bool output_pull(struct rankd *a, struct worker *w, int stream)
@@ -366,7 +367,7 @@ static void output_drain_worker(struct rankd *a, struct worker *w)
 			;
 }
 
-/* What a rank that has failed leaves in its group would be in the way of the next one. */
+/* Processes that a failed rank leaves in its process group would disturb its successor. */
 static void worker_ended(struct rankd *a, struct worker *w, const siginfo_t *how)
 {
 	uint32_t number[3] = { w->id, (uint32_t)how->si_code, (uint32_t)how->si_status };
@@ -453,7 +454,7 @@ static int take_signals(struct rankd *a, struct err *e)
 	return a->signal_fd < 0 ? fail_os(e, "signalfd") : 0;
 }
 
-/* Any other signal is for the end of this agent, and so of its ranks. */
+/* Signals other than SIGCHLD end this daemon, and so its ranks. */
 static void read_signals(struct rankd *a)
 {
 	struct signalfd_siginfo s;
@@ -490,7 +491,7 @@ static int rankd_turn(struct rankd *a, int64_t until, struct err *e)
 	return rc;
 }
 
-/* With the launcher there is time for a last word; without it there is none. */
+/* End all ranks: by SIGTERM first if the launcher is there, else by SIGKILL at once. */
 static void end_ranks(struct rankd *a)
 {
 	int64_t patience = clock_deadline(a->lost ? 0 : STRAY_MS);
