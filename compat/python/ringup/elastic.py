@@ -17,8 +17,8 @@ that lives on stays, with all that it has in memory; its rank and the size of th
 
     train(elastic.ObjectState(weights=start(), step=0))
 
-Two functions are the seam to the program that starts the ranks.  `ringup run` is served by the
-two here; torchrun's own elasticity and Spark can bring others:
+Two functions depend on the program that starts the ranks.  The two here are for `ringup run`;
+rerun() takes others, for torchrun's own elasticity or Spark:
 
     hosts_changed()   asks whether the ranks should meet again
     meet_again()      leaves the job and joins its next generation
@@ -35,7 +35,7 @@ from . import collectives, constants, errors, job, objects
 
 REMOVED, ADDED = 1, 2  # bits of hosts_changed()
 
-# What a rank sees when another one is gone.  All other errors are the program's own.
+# Errors of operations when another rank is gone.  All other errors are the program's own.
 LOST = (errors.PeerLost, errors.NotRunning, errors.Aborted)
 
 
@@ -48,7 +48,7 @@ class HostsChanged(RuntimeError):
 
 
 def hosts_changed():
-    """What has changed since this rank joined: 0, or REMOVED | ADDED.  Never blocks."""
+    """The changes of hosts since this rank joined: 0, or REMOVED | ADDED.  Never blocks."""
     current = job.current()
     if current is None or not current.running:
         return 0
@@ -62,19 +62,19 @@ def meet_again():
 
 
 def is_elastic():
-    """Has a launcher started this process that lets ranks meet again?"""
+    """Was this process started by a launcher that lets ranks meet again?"""
     return os.environ.get("RINGUP_ELASTIC", "0") not in ("", "0")
 
 
 class Notifications:
-    """Tells states that hosts have changed.  Nobody sends a message: whoever looks for one asks."""
+    """Tells states that hosts have changed.  There are no messages: a state asks by poll()."""
 
     def __init__(self, ask=hosts_changed):
         self._ask, self._listeners, self._lock = ask, set(), threading.Lock()
         self._told = None  # (the job, its answer) that the listeners know of
 
     def init(self, *_args, **_kwargs):
-        """Get ready to be asked; the job itself knows where."""
+        """Nothing to do; Horovod connects to a service of the launcher here."""
 
     def register_listener(self, listener):
         """Tell listener.on_hosts_updated(timestamp, bits) of changes from now on."""
@@ -90,7 +90,7 @@ class Notifications:
             listener.on_hosts_updated(timestamp, bits)
 
     def poll(self):
-        """Ask for changes, and tell the listeners of those that they do not know of."""
+        """Ask for changes, and tell the listeners of new ones."""
         with self._lock:
             bits, current = self._ask(), job.current()
             news = bits > 0 and self._told != (current, bits)
@@ -107,13 +107,13 @@ class _Messages(queue.Queue):
     """The changes that a state has been told of: pairs of a time and bits."""
 
     def empty(self):
-        """True if there is none, also after asking."""
+        """Ask for changes first; True if there is none."""
         notifications.poll()
         return super().empty()
 
 
 class State:
-    """What ranks have in common.  Subclasses say how it is saved, restored and synchronized."""
+    """The values that ranks have in common.  Subclasses save, restore and synchronize them."""
 
     Interrupt = HostsChanged  # raised when hosts have changed
 
@@ -146,8 +146,9 @@ class State:
     def commit(self):
         """Save the state, then let the ranks meet again if hosts have changed.
 
-        A lost rank costs the others what they did after their last commit.  Saving costs time, so
-        a program may commit every so many steps and call check_host_updates() in the others.
+        When a rank is lost, the others repeat the steps after their last commit.  Saving costs
+        time, so a program may commit after every tenth step, say, and call check_host_updates()
+        after the others.
         """
         self.save()
         self._commits += 1
@@ -155,7 +156,7 @@ class State:
 
     def check_host_updates(self):
         """Raise Interrupt if hosts have changed; every rank calls it, and all of them or none
-        raise, by what rank 0 knows."""
+        raise, as rank 0 decides."""
         before = last = self._last_updated_timestamp
         bits = 0
         while not self._host_messages.empty():
@@ -171,7 +172,7 @@ class State:
         raise NotImplementedError
 
     def restore(self):
-        """Undo what has been done since the last save() or sync()."""
+        """Go back to the state of the last save() or sync()."""
         raise NotImplementedError
 
     def sync(self):
@@ -183,7 +184,7 @@ class State:
 
 
 class Values:
-    """The part of a State that saves attributes, those that the constructor was given by name.
+    """The part of a State that saves attributes: the keywords of the constructor.
 
     A value is kept by reference: replace it rather than change it in place, which restore() cannot
     undo.
@@ -196,8 +197,8 @@ class Values:
         self._set_attrs()
 
     def sync(self):
-        # What the attributes are now, not what was saved: after Interrupt the program goes on
-        # from here, and rank 0 may be ahead of its last save().
+        # The attributes as they are now, not as they were saved: after Interrupt the program goes
+        # on from here, and rank 0 may be ahead of its last save().
         self.save()
         if self._saved_state:
             self._saved_state = self._bcast_object(self._saved_state)
@@ -227,8 +228,8 @@ def any_rank(flag):
 
 
 def _meet(meet):
-    """Meet the other ranks; once more when a rank is lost on the way.  The launcher ends a job
-    whose ranks cannot meet, so this ends too.  A process that the job has no use for ends here."""
+    """Meet the other ranks; again if a rank is lost meanwhile.  The loop ends, since the launcher
+    ends a job whose ranks cannot meet.  A process that the job goes on without ends here."""
     while True:
         try:
             return meet()
@@ -244,13 +245,13 @@ def _meet(meet):
 
 
 def _tell(why):
-    """One line, from rank 0, for whoever reads the log of the job."""
+    """Print one line, on rank 0, for the log of the job."""
     if job.is_initialized() and job.rank() == 0 and job.size() > 1:
         print(f"ringup: {why}; the ranks meet again", file=sys.stderr, flush=True)
 
 
 def _cause(e):
-    """The library's error behind an exception, or the exception."""
+    """The library's error that has caused an exception, or the exception."""
     return e.__cause__ if isinstance(e.__cause__, errors.RingupError) else e
 
 
@@ -264,8 +265,8 @@ def rerun(train, state, meet=meet_again, failed=LOST, changed=HostsChanged, agre
     agree(flag)   is the flag set on any rank?
 
     The state is synchronized before train() is called, but for one case: hosts were removed, and no
-    rank has been started or has restored its state meanwhile.  The ranks agree on that, for
-    one of them may know less than another when it leaves train().
+    rank has been started or has restored its state meanwhile.  The ranks agree on that, since they
+    may leave train() for different reasons.
     """
     listen.init()
     listen.register_listener(state)
@@ -277,8 +278,8 @@ def rerun(train, state, meet=meet_again, failed=LOST, changed=HostsChanged, agre
                     state.sync()
                 return train()
             except failed as e:
-                # Ranks that disagree are no loss, and see it together.  Once may be an accident;
-                # if they do again, with nothing committed in between, they would for ever.
+                # If ranks disagree about an operation, none is lost, and all have this error.  A
+                # second time without a commit in between, they would disagree for ever.
                 if isinstance(_cause(e), errors.Mismatch):
                     if disagreed == vars(state).get("_commits"):
                         raise

@@ -18,19 +18,19 @@ SLICE_MS = 500
 
 # The library frees a name when its operation is complete, which may be microseconds after it has
 # been started, or not: whether the name can be used again at once would be a matter of luck.  In
-# Horovod it is in use for the rest of a cycle at least.  Here it is until this rank has seen any
-# operation to be complete, or, for those who never look, so many seconds.
+# Horovod it is in use for the rest of a cycle at least.  Here it is until this rank has seen an
+# operation complete, or, in a program that never looks, for this many seconds.
 UNSEEN = 0.1
 
-# Operations without a name are matched by order; the library has room for so many in a group,
-# Horovod for any number.  So who starts more waits for the oldest.
+# Operations without a name are matched by order; the library has room for this many in a group,
+# Horovod for any number.  To start one more is to wait for the oldest.
 UNNAMED = 1024
 
 
 class Operation:
     """One collective under way: a handle to poll() and wait().
 
-    keep stays alive until it has completed, also if nobody waits; finish(keep) makes the
+    keep stays alive until it has completed, also without a wait(); finish(keep) makes the
     result."""
 
     __slots__ = ("op", "job", "called", "keep", "finish")
@@ -69,7 +69,7 @@ class Operation:
 
 
 def _words(called):
-    """What an operation is called, for people."""
+    """An operation's kind and name, for messages."""
     what, name = called
     return f"{what} {name.decode(errors='replace')!r}" if name else what
 
@@ -81,7 +81,7 @@ def _check_fresh(group, called):
 
 
 def _make_room(group, called):
-    """Wait for the oldest operation without a name; False: that is not what is in the way."""
+    """Wait for the oldest operation without a name; False: there is none to wait for."""
     line = () if called[1] else unnamed.get(group.number, ())
     while line and line[0].poll():
         line.popleft()
@@ -134,7 +134,7 @@ class Reduction:
         self.pattern = _c.Reduce(name, None, None, count, dtype, op, pre, post, *_shape(shape))
 
     def at(self, source, target):
-        """What the library wants to be told.  It points into the pattern: keep that."""
+        """The library's struct for these addresses.  It points into the pattern: keep that."""
         a = _c.Reduce.from_buffer_copy(self.pattern)
         setattr(a, "in", source)
         a.out = target
@@ -186,7 +186,7 @@ def broadcast(source, target, count, dtype, root, name=None, shape=(), group=Non
 
 
 def _result(group):
-    """Where an operation puts memory of its own, and how many rows of each rank are in it."""
+    """Where the library writes the address of a result, and the rows of each rank in it."""
     return ctypes.c_void_p(), (ctypes.c_uint64 * (group or job.here().world).size)()
 
 
@@ -197,7 +197,7 @@ def _received(out, counts, bytes_of_row):
 
 
 def _gathering(group, source, rows, row, dtype, name=None, shape=()):
-    """What the library wants to be told, and a function that gives what it has left."""
+    """The library's struct, and a function that returns the result."""
     out, counts = _result(group)
     a = _c.Gather(name, source, rows, row, dtype, ctypes.pointer(out), counts, *_shape(shape))
     return a, lambda: _received(out, counts, row * BYTES[dtype])
@@ -230,7 +230,7 @@ def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=N
 
 
 def _scattering(source, rows, row, target, dtype, op, name=None, pre=1.0, post=1.0, shape=()):
-    """What the library wants to be told."""
+    """The library's struct."""
     _scaled(pre, post)
     return _c.Scatter(name, source, rows, row, target, dtype, op, pre, post, *_shape(shape))
 
@@ -253,7 +253,7 @@ def own_rows(rows, group):
 
 
 def join(group=None):
-    """Start to wait for the others, who may go on; the result is the last rank to join."""
+    """Start a join: the others may go on; the result is the last rank to join."""
     last = ctypes.c_int(-1)
     return _start(lib.ringup_join, group, ("join", None), last, lambda _last: last.value,
                   ctypes.byref(last))

@@ -1,6 +1,6 @@
 # timeline.py - record what the ranks do, for chrome://tracing and Perfetto.
 # SPDX-License-Identifier: Apache-2.0
-"""`ringup timeline merge` makes one file of those that every rank has written."""
+"""`ringup timeline merge` makes one file of the files of several ranks."""
 
 import os
 
@@ -22,7 +22,7 @@ def start(path, mark_cycles=False, all_ranks=False):
 
 
 def stop():
-    """End the recording: all that has happened is in the file then."""
+    """End the recording; returns when the file is complete."""
     status = lib.ringup_timeline_stop(here().handle)
     if status < 0:
         raise _c.failure(lib, status, "timeline")

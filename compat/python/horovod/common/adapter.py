@@ -1,4 +1,4 @@
-# adapter.py - what a framework tells of its tensors, for collectives.py to work on them.
+# adapter.py - access to the tensors of a framework, for collectives.py.
 # SPDX-License-Identifier: Apache-2.0
 
 import operator
@@ -8,7 +8,7 @@ class Adapter:
     """A framework says how its tensors become memory and back; the rest has a default.  Its tensors
     have a dtype and a shape, both of which can be keys, and perhaps a device.
 
-    dtypes        the framework's types that the library can reckon with, and its numbers of them
+    dtypes        the framework's types that the library can reduce, and its numbers of them
     itemsize(d)   bytes of an element of a type
     memory(t)     ringup.memory.Memory of the tensor's elements: the tensor's own, whose keep is
                   the tensor, or, where that is not contiguous in host memory, of a copy

@@ -1,4 +1,4 @@
-# basics.py - joining, leaving and asking where one is, alike for all frameworks.
+# basics.py - init(), shutdown(), rank() and the like, for all frameworks.
 # SPDX-License-Identifier: Apache-2.0
 
 import functools
@@ -88,7 +88,7 @@ is_homogeneous = _asked(job.is_homogeneous)
 
 @_asked
 def start_timeline(file_path, mark_cycles=False):
-    """Record a timeline in that file from now on; rank 0 does, the others do nothing.
+    """Record a timeline in that file from now on; only rank 0 writes one.
 
     HOROVOD_TIMELINE need not be set.  A file that cannot be written is a warning: the job goes
     on without, as Horovod's does.

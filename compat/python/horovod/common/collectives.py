@@ -17,8 +17,8 @@ from .semantics import (begin, check_rows, check_scatter, check_splits, named, r
 class Collectives:
     """For the tensors of an Adapter.  Methods called *_async return a handle for synchronize().
 
-    Everything else that a call needs but the tensor's address is prepared once and kept, for in a
-    training the same call comes in each step; what is done in each is kept short."""
+    A training repeats the same calls in each step, so everything that a call needs is prepared
+    once and kept, but for the tensor's address."""
 
     def __init__(self, adapter):
         self.adapter = adapter
@@ -37,13 +37,13 @@ class Collectives:
         return number, reduction_of(op)
 
     def _reduction(self, what, name, dtype, shape, op, pre, post):
-        """What the library is asked for."""
+        """The prepared reduction of a tensor."""
         return operation.Reduction(named(what, name), math.prod(shape), *self.kind(dtype, op), pre,
                                    post, tuple(shape))
 
     def _moved(self, dtype, shape):
         """(the library's number of a type, how many of it make one element, the shape) of a tensor
-        that is carried and not reckoned with."""
+        that is moved and not reduced."""
         number = self.adapter.dtypes.get(dtype)
         return (constants.U8 if number is None else number,
                 self.adapter.itemsize(dtype) if number is None else 1, tuple(shape))
@@ -178,5 +178,5 @@ def barrier(process_set=global_process_set):
 
 
 def join():
-    """Take part in the others' sums, with nothing, until all have said so; the last to do so."""
+    """Take part in the others' sums, with zeros, until all ranks have joined; returns the last."""
     return synchronize(begin(operation.join))

@@ -1,11 +1,11 @@
 # elastic.py - Horovod's elastic training, alike for all frameworks.
 # SPDX-License-Identifier: Apache-2.0
-"""ringup.elastic does the work.  What is better than in Horovod:
+"""ringup.elastic does the work.  Better than in Horovod:
 
-- sync() sends what rank 0 has now, not what it saved last, and saves it: counters and weights
-  belong together whatever happens next;
-- the ranks agree whether state must be synchronized, so a rank that was told less than another
-  does not go on with other weights;
+- sync() sends the state that rank 0 has now, not the one that it saved last, and saves it: the
+  counters are always those of the weights;
+- the ranks agree whether the state must be synchronized, so that none goes on with other weights
+  because it left the training function for another reason;
 - a rank that is lost while the others meet costs one more meeting, not the job.
 
 Process sets: those that hvd.init(process_sets=...) was given exist in every generation, and mean
@@ -37,7 +37,7 @@ notification_manager = elastic.notifications
 
 
 class State(elastic.State):
-    """What ranks have in common; see ringup.elastic.State for its functions.
+    """The values that ranks have in common; see ringup.elastic.State for its functions.
 
     bcast_object(object) returns rank 0's object on every rank; get_rank() this process's rank.
     """
@@ -59,7 +59,7 @@ class ObjectState(elastic.Values, State):
 
 
 def _any_rank(flag):
-    """Is the flag set on any rank?  Failures are Horovod's."""
+    """Is the flag set on any rank?  Raises Horovod's exceptions."""
     try:
         return elastic.any_rank(flag)
     except RingupError as e:
@@ -73,8 +73,8 @@ def meet_again():
 
 
 def run_fn(func, reset):
-    """Make func(state, ...) one that is called again each time the ranks had to meet again, which
-    reset() does."""
+    """Wrap func(state, ...) so that it is called again each time the ranks had to meet again;
+    reset() lets them meet."""
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):
         return elastic.rerun(lambda: func(state, *args, **kwargs), state, reset,

@@ -85,7 +85,7 @@ def _words(args, command):
 # -- the start ---------------------------------------------------------------------------------
 
 def _environment(args):
-    """What horovodrun gets: variables for the arguments, and the way to this package."""
+    """The environment of horovodrun: variables for the arguments, and the path of this package."""
     env = dict(os.environ)
     config_parser.set_env_from_args(env, args)
     env.update(getattr(args, "env", None) or {})
@@ -130,7 +130,7 @@ def _launch(args, command):
 
 
 def _tracebacks(folder):
-    """What the ranks that failed have left."""
+    """The tracebacks of the ranks that failed."""
     found = ""
     for path in sorted(glob.glob(os.path.join(folder, error_name("*")))):
         with open(path, encoding="utf-8", errors="replace") as f:
@@ -153,8 +153,8 @@ def _results(args, folder):
 
 
 def _launch_function(args, is_remote):
-    """Call args.run_func on the ranks: it goes, and the results come, by files in a folder that
-    is this user's alone."""
+    """Call args.run_func on the ranks; the function and the results are files in a folder that
+    only this user can read."""
     folder = tempfile.mkdtemp(prefix=".horovod_run." if is_remote else "horovod_run.",
                               dir=os.getcwd() if is_remote else None)
     try:
@@ -244,7 +244,7 @@ def _is_elastic(args):
 
 
 def _run(args):
-    """What horovodrun and horovod.run() do with their arguments."""
+    """Run a job for the arguments of horovodrun or horovod.run()."""
     if lsf.LSFUtils.using_lsf() and not args.hosts and not args.hostfile \
             and not args.host_discovery_script:
         args.num_proc = args.num_proc or lsf.LSFUtils.get_num_processes()

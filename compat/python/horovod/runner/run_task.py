@@ -23,7 +23,7 @@ def error_name(rank):
 
 
 def main(folder):
-    """Call the function in the folder and leave what it returns there."""
+    """Call the function in the folder and write its result there."""
     if not os.path.isdir(folder):
         sys.exit(f"horovod.run(): there is no folder {folder} on {os.uname().nodename}: on several "
                  "hosts, call it in a folder that all of them share")
@@ -31,7 +31,7 @@ def main(folder):
         sys.path.extend(p for p in json.load(f) if p not in sys.path)
     try:
         result = codec.read(os.path.join(folder, FUNCTION))()
-        # In an elastic job the rank of the end counts, not that of the start.
+        # In an elastic job the rank may have changed since the start; the last one counts.
         codec.write(os.path.join(folder, result_name(get_env_rank_and_size()[0])), result)
     except BaseException as e:
         if not isinstance(e, SystemExit) or e.code:

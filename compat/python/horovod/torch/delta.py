@@ -1,4 +1,4 @@
-# delta.py - an optimizer for Adasum: what is combined is not gradients but what a step changes.
+# delta.py - an optimizer for Adasum: it combines the changes of a step, not the gradients.
 # SPDX-License-Identifier: Apache-2.0
 
 import torch
@@ -8,7 +8,7 @@ from horovod.torch.wrapping import Wrapped
 
 
 class DeltaOptimizer(Wrapped):
-    """What is put in front of the wrapped optimizer's class for op=hvd.Adasum."""
+    """The class that comes before the wrapped optimizer's for op=hvd.Adasum."""
 
     def _distribute(self, named_parameters, compression, passes, process_set):
         self._compression, self._process_set = compression, process_set
@@ -29,7 +29,7 @@ class DeltaOptimizer(Wrapped):
                              "not combined, but what step() changes")
 
     def step(self, closure=None):
-        """Do the wrapped optimizer's step, then combine what it has changed on all ranks."""
+        """Do the wrapped optimizer's step, then combine its changes across all ranks."""
         self._name_parameters()
         params = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         before = [p.detach().clone() for p in params]
@@ -42,7 +42,7 @@ class DeltaOptimizer(Wrapped):
     step.hooked = True  # torch wraps the inner step() for its step hooks; once is enough
 
     def _combine(self, params, before):
-        """Replace what this rank has changed by what all have."""
+        """Replace this rank's changes by the combined ones."""
         with torch.no_grad():
             started = []
             for p, start in zip(params, before):
@@ -60,7 +60,7 @@ class DeltaOptimizer(Wrapped):
 
     def _agree_on_inf(self, found):
         """If a rank has found an infinite gradient, all leave out the step: the others would wait
-        for what it would have changed."""
+        for its changes."""
         if self._process_set.included() and size() > 1:
             here = torch.stack([t.to("cpu") for t in found.values()]).max() if found else None
             anywhere = allreduce(torch.zeros(()) if here is None else here, op=Max,

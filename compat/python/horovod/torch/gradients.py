@@ -1,4 +1,4 @@
-# gradients.py - gradients while they are combined: their reductions, and what a program sees.
+# gradients.py - gradients while they are combined: their reductions, and p.grad meanwhile.
 # SPDX-License-Identifier: Apache-2.0
 """A reduction runs in the background and in the gradient's own memory.  Meanwhile p.grad is a
 PendingGradient.  The first operation that reads or changes it waits for the reduction, so a
@@ -26,7 +26,7 @@ _bases = {}  # id of a tensor: a weak reference to it, and its version when auto
 
 class PendingGradient(torch.Tensor):
     """A gradient whose reduction may still run.  It shares the memory of the tensor that it stands
-    for, .value, so that autograd, which asks nobody, adds to the right one."""
+    for, .value, so that autograd, which does not ask __torch_function__(), adds to that."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -84,8 +84,8 @@ def _version(value):
 
 
 def _note_version(value):
-    """Remember that autograd has written a gradient; returns _version().  That of a view's base
-    changes as long as backward() goes on."""
+    """Remember that autograd has written a gradient; returns _version().  The version of a view's
+    base changes as long as backward() goes on."""
     base = value._base
     if base is None:
         return value._version
@@ -161,8 +161,8 @@ class Reduction:
             for grad, (ref, version) in zip(self._gradients(), self.after))
 
     def finish(self, last=False):
-        """Wait for it and let p.grad be the combined gradient.  What has failed fails again.
-        last: nobody will ask what becomes of the gradients then."""
+        """Wait for it and let p.grad be the combined gradient.  A failure is raised at each call.
+        last: modified() is not called after this."""
         if not self.done:
             wrong = self.touched()
             while self.parts:
@@ -218,7 +218,7 @@ class Reduction:
             p.grad = new
 
     def discard(self):
-        """Wait for it; nobody wants the result, or to know of a failure."""
+        """Wait for it, and forget its result or failure."""
         try:
             self.finish()
         except (RuntimeError, AssertionError, ValueError):
@@ -267,7 +267,7 @@ class Unit:
         self.waiting[i] = waiting.reduction = None
 
     def is_under_way(self):
-        """Is there a reduction that nobody has waited for?"""
+        """Is there a reduction that has not been waited for?"""
         return self.reduction is not None and not self.reduction.done
 
     def note(self, i):

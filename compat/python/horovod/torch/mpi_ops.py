@@ -1,6 +1,6 @@
 # mpi_ops.py - collectives on torch tensors, named and behaving as Horovod's.
 # SPDX-License-Identifier: Apache-2.0
-"""What they mean is in horovod.common; here is what autograd has to know."""
+"""horovod.common carries the collectives out; this file has their gradients."""
 
 import torch
 
@@ -25,7 +25,7 @@ _torch = Collectives(TorchAdapter())
 
 
 def _is_differentiated(tensor):
-    """Must autograd know of what is done to it?"""
+    """Does autograd record operations on this tensor?"""
     return tensor.requires_grad and torch.is_grad_enabled()
 
 
@@ -154,7 +154,7 @@ def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
 
 
 def _own_rows(grad, rows, process_set):
-    """What of a concatenation's gradient belongs to this rank, averaged as in Horovod."""
+    """This rank's part of a concatenation's gradient, averaged as in Horovod."""
     before = _torch.place_of(rows, process_set)
     grad = allreduce(grad, op=Average, process_set=process_set)
     return grad.narrow(0, before, rows)

@@ -1,8 +1,8 @@
 # optimizer.py - an optimizer whose gradients are combined across ranks before each step.
 # SPDX-License-Identifier: Apache-2.0
 """The allreduce of a gradient starts as soon as backward() has computed it, from a hook, and so
-runs while backward() goes on.  step() waits for all of them; whatever reads or changes a gradient
-before that waits for this one (see gradients.py)."""
+runs while backward() goes on.  step() waits for all of them; an operation that reads or changes a
+gradient before that waits for this one (see gradients.py)."""
 
 import contextlib
 import itertools
@@ -54,7 +54,7 @@ def _has_nonzero(grad):
 
 
 class _DistributedOptimizer(Wrapped):
-    """What is put in front of the wrapped optimizer's class; see DistributedOptimizer()."""
+    """The class that comes before the wrapped optimizer's; see DistributedOptimizer()."""
 
     def _distribute(self, named_parameters, compression, passes, op, predivide, groups,
                     sparse_as_dense, process_set):
@@ -67,7 +67,7 @@ class _DistributedOptimizer(Wrapped):
         self._pre, self._post = 1.0 / predivide, predivide
         self._hooks = {}  # id of a parameter: what keeps its hook
         self._synchronized, self._should_synchronize = False, True
-        self._units, self._unit_of = [], {}  # all of them, and that of a parameter
+        self._units, self._unit_of = [], {}  # all of them; the one of each parameter
         self._known = []  # ids of the parameters that these are made of
         self._groups, self._has_lost = groups, False
         self._combines = process_set.included() and (
@@ -276,7 +276,7 @@ class _DistributedOptimizer(Wrapped):
 
     @staticmethod
     def _misuse(wrong, own):
-        """What a program has done to gradients that cannot be made good."""
+        """An error for a use of gradients that makes ranks differ, or None."""
         if wrong:
             return AssertionError(
                 f"the gradient of {list_names(wrong)} was cleared or replaced after "
@@ -314,7 +314,7 @@ class _DistributedOptimizer(Wrapped):
         self._passes = passes
         for unit in self._units:
             if unit.reduction is None:
-                unit.reset(passes)  # also what is fresh
+                unit.reset(passes)  # also a fresh one
 
     def synchronize(self):
         """Wait until every gradient has been combined, to look at them or change them before
@@ -334,7 +334,7 @@ class _DistributedOptimizer(Wrapped):
             self._should_synchronize = True
 
     def _combine(self):
-        """What step() does before the wrapped optimizer looks at the gradients."""
+        """Combine the gradients, before the wrapped optimizer's step."""
         if self._should_synchronize:
             if self._synchronized:
                 warnings.warn("optimizer.step() called without optimizer.skip_synchronize() after "
@@ -360,8 +360,8 @@ class _DistributedOptimizer(Wrapped):
         return combined
 
     def _of_all(self, loss):
-        """What closures return, combined like gradients; if it is a number at all, which it must
-        be on all ranks or on none."""
+        """The result of a closure, combined like gradients if it is a number; it must be one on all
+        ranks or on none."""
         if isinstance(loss, numbers.Real) and not isinstance(loss, bool):
             return self._of_all(torch.tensor(float(loss), dtype=torch.float64)).item()
         if not isinstance(loss, torch.Tensor):
@@ -384,8 +384,8 @@ class _DistributedOptimizer(Wrapped):
     step.hooked = True  # torch wraps the inner step() for its step hooks; once is enough
 
     def zero_grad(self, *args, **kwargs):
-        """Clear the gradients.  Those on their way are waited for: a backward() for another
-        optimizer, as that of a GAN's generator, may have computed them for nothing."""
+        """Clear the gradients, after waiting for reductions: a backward() for another optimizer,
+        such as a GAN's for its generator, may have started them for nothing."""
         self._follow_parameters()
         for unit in self._units:
             if unit.is_under_way():
@@ -394,8 +394,8 @@ class _DistributedOptimizer(Wrapped):
         return super().zero_grad(*args, **kwargs)
 
     def load_state_dict(self, *args, **kwargs):
-        """Take over a state; gradients under way are waited for and forgotten, and so is what has
-        become of them: their job may have ended."""
+        """Take over a state.  Reductions under way are waited for, and their results and errors are
+        forgotten: their job may have ended."""
         for unit in self._units:
             if unit.reduction is not None:
                 unit.reduction.discard()

@@ -1,4 +1,4 @@
-# worker.py - what a rank hears about hosts.
+# worker.py - notifications of a rank about changes of hosts.
 # SPDX-License-Identifier: Apache-2.0
 
 

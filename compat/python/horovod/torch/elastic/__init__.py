@@ -13,7 +13,7 @@ def run(func):
 
     It is called with the state of rank 0 on every rank, and again when ranks had to meet again:
     with the last commit if one was lost, with the state as it is if hosts have changed.
-    Collectives belong into it or behind it, not in front: a new rank comes straight here, and the
-    others do not repeat what they did before.
+    Collectives belong into it or behind it, not in front: a new rank would carry them out, and
+    the others, which do not repeat the program's beginning, would not.
     """
     return run_fn(func, meet_again)

@@ -1,4 +1,4 @@
-# sampler.py - deals a dataset out to ranks, and deals the rest out again when they have met again.
+# sampler.py - deals a dataset out to ranks, and its rest again after they have met again.
 # SPDX-License-Identifier: Apache-2.0
 
 import itertools
@@ -13,8 +13,8 @@ class ElasticSampler(torch.utils.data.Sampler):
     """As torch's DistributedSampler, but it knows which samples of an epoch have been seen.
 
     Make it part of a TorchState, call record_batch() after each batch, and set_epoch() at the end
-    of each epoch, not at its beginning: a part of an epoch would be repeated.  Every rank gets as
-    many samples, so some are seen twice where the dataset cannot be dealt out evenly.
+    of each epoch, not at its beginning: a part of an epoch would be repeated.  Every rank gets the
+    same number of samples, so some are seen twice if the dataset cannot be divided evenly.
 
     The dataset has a length that does not change; the seed is the same on all ranks.
     """
@@ -33,7 +33,7 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.reset()
 
     def record_batch(self, batch_idx, batch_size):
-        """Count a batch of so many samples as seen; every rank has seen one of that size."""
+        """Count a batch of batch_size samples on every rank as seen."""
         self.processed_num += batch_size * self.num_replicas
 
     def record_indices(self, indices):
@@ -42,12 +42,11 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.processed_indices.update(indices)
 
     def get_indices(self, batch_idx, batch_size):
-        """The samples of this rank's batch of that number, counted from where the iteration that
-        is going on began."""
+        """The samples of this rank's batch_idx-th batch of the present iteration."""
         return self.indices[batch_idx * batch_size:(batch_idx + 1) * batch_size]
 
     def state_dict(self):
-        """What load_state_dict() needs to go on from here."""
+        """The state, for load_state_dict()."""
         return {"epoch": self.epoch, "processed_num": self.processed_num,
                 "processed_indices": set(self.processed_indices)}
 
@@ -59,7 +58,7 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.reset()
 
     def reset(self):
-        """Deal out what has not been seen yet to the ranks that there are now."""
+        """Deal the samples that have not been seen out to the ranks that there are now."""
         self.num_replicas, self.rank = size(), rank()
         order = list(range(len(self.dataset)))
         if self.shuffle:
@@ -70,7 +69,7 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.total_size = self.num_samples * self.num_replicas
 
     def __iter__(self):
-        # From the front again where the last round is not full.
+        # The last round is filled up from the front.
         dealt = itertools.islice(itertools.cycle(self.remaining_indices), self.total_size)
         self.indices = list(itertools.islice(dealt, self.rank, None, self.num_replicas))
         return iter(self.indices)

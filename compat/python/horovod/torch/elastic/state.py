@@ -23,11 +23,11 @@ class StateHandler:
         raise NotImplementedError
 
     def restore(self):
-        """Go back to what was saved."""
+        """Go back to the copy that save() has kept."""
         raise NotImplementedError
 
     def sync(self):
-        """Give every rank what rank 0 has."""
+        """Give every rank the value of rank 0."""
         raise NotImplementedError
 
     def reset(self):
@@ -40,7 +40,7 @@ class StateHandler:
 
 
 class _StateDict(StateHandler):
-    """Whatever has state_dict() and load_state_dict()."""
+    """For objects with state_dict() and load_state_dict()."""
 
     def __init__(self, value):
         super().__init__(value)
@@ -112,8 +112,8 @@ def _handler_of(value):
 class TorchState(ObjectState):
     """The state of a training: TorchState(model, optimizer, sampler=sampler, epoch=0).
 
-    Each keyword is an attribute.  Models, optimizers and ElasticSamplers are handled by what they
-    hold, also several of them under names of their own; anything else is an object that is
+    Each keyword is an attribute.  Of models, optimizers and ElasticSamplers, of which there may be
+    several with names of their own, the contents are saved and synchronized; any other object is
     broadcast and restored as it is.
     """
 

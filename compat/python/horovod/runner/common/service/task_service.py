@@ -211,7 +211,7 @@ class BasicTaskService(network.BasicService):
         return self._command_exit_code
 
     def stream_output(self, stream):
-        """The answer to who asks for a stream."""
+        """The answer to a request for a stream."""
         if stream is None:
             return CommandOutputNotCaptured()
         return network.AckStreamResponse(), stream

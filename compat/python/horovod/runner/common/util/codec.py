@@ -1,7 +1,7 @@
 # codec.py - objects as bytes: the one place of the launcher that unpickles.
 # SPDX-License-Identifier: Apache-2.0
-"""Unpickling runs whatever the bytes say, so each reader checks first where they are from: a
-signature (loads_signed) or the owner of a file that nobody else can write (read)."""
+"""Unpickling can run any code, so each reader first checks where the bytes are from: a
+signature (loads_signed) or the owner of a file that no other user can write (read)."""
 
 import base64
 import os
@@ -31,7 +31,7 @@ def dumps_base64(obj, to_ascii=True):
 
 
 def loads_base64(encoded):
-    """The reverse; only for what the caller itself has encoded."""
+    """The reverse; only for text that the caller itself has encoded."""
     return pickle.loads(base64.b64decode(encoded))
 
 
@@ -51,7 +51,7 @@ def write(path, obj):
 
 
 def read(path):
-    """The object in a file that is this user's and that nobody else can write."""
+    """The object in a file that is this user's and that no other user can write."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as f:
         s = os.fstat(f.fileno())
         if not stat.S_ISREG(s.st_mode) or s.st_uid != os.geteuid() or s.st_mode & 0o022:

@@ -1,7 +1,8 @@
 # safe_shell_exec.py - run a command that never outlives this process.
 # SPDX-License-Identifier: Apache-2.0
-"""A shell in a session of its own runs the command; beside it a second one reads from a pipe that
-nobody writes to.  When this process closes the pipe, or dies, that one ends the session."""
+"""A shell in a session of its own runs the command; beside it a second one, the guard, reads from a
+pipe that is never written to.  When this process closes the pipe, or dies, the guard ends the
+session."""
 
 import codecs
 import os
