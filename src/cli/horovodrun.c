@@ -680,6 +680,9 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return CMD_USAGE;
 	}
+	/* The command `ringup run` starts its own program as the daemon of a host. */
+	if (argc == 2 && !strcmp(argv[1], "rankd"))
+		return cmd_main(argc, argv);
 	rc = hvdopts_read(argc, argv, &o, &e);
 	if (rc == OPT_HELP) {
 		usage(stdout);

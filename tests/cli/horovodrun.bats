@@ -162,6 +162,14 @@ EOT
   [[ $output == *"which program?"* ]]
 }
 
+@test "elastic jobs run also where horovodrun was installed without ringup" {
+  mkdir alone
+  cp "$(command -v horovodrun)" alone
+  run alone/horovodrun -np 1 --min-np 1 sh -c 'echo "elastic $HOROVOD_ELASTIC"'
+  expect_status 0
+  [[ $output == *"elastic 1"* ]]
+}
+
 @test "options for elastic jobs say that they do nothing in others" {
   run horovodrun -np 1 --max-np 2 --reset-limit 3 --blacklist-cooldown-range 1 2 --dry-run true
   expect_status 0
