@@ -20,7 +20,7 @@
 
 enum { MPIRUN_ASK_MS = 10000 };
 
-/* The command that starts the ranks, and what they are told by their environment. */
+/* The command that starts the ranks, and the variables that are set for them. */
 struct plan_words {
 	char **word; /* NULL-terminated */
 	size_t count, room;
@@ -121,7 +121,7 @@ static void words_free(struct plan_words *w)
 	}
 }
 
-/* The value as the variable wants it; upstream counts in MiB, and asks the opposite. */
+/* The value in the units of the variable: bytes for MiB, and "hide" for "with". */
 static void value_add(struct plan_words *w, const struct hvdopts *o, enum hvdopt i)
 {
 	const char *name = hvdopt_rows[i].variable, *value = o->value[i];
@@ -134,7 +134,8 @@ static void value_add(struct plan_words *w, const struct hvdopts *o, enum hvdopt
 		variable_add(w, name, "%s", value);
 }
 
-/* What belongs to autotuning or to the timeline is told only where there is one. */
+/* Is a variable set for @i?  Options of autotuning and of the timeline need the one that begins
+ * it. */
 static bool is_told(const struct hvdopts *o, enum hvdopt i)
 {
 	if (!o->value[i] || !*hvdopt_rows[i].variable)
@@ -162,7 +163,7 @@ static void variables_add(struct plan_words *w, const struct hvdopts *o)
 	variable_add(w, "NCCL_SOCKET_IFNAME", "%s", o->nics);
 }
 
-/* -- what is not needed --------------------------------------------------- */
+/* -- options that have no effect ------------------------------------------ */
 
 /* Why @i does nothing here, or NULL. */
 static const char *needless(const struct hvdopts *o, enum hvdopt i)
@@ -175,7 +176,7 @@ static const char *needless(const struct hvdopts *o, enum hvdopt i)
 	h = horovod_find(variable, strlen(variable));
 	if (!h || (h->fate != HOROVOD_MOOT && h->fate != HOROVOD_UNMET))
 		return NULL;
-	/* "--no-torus-allreduce" refuses what there is not. */
+	/* "--no-torus-allreduce" turns off what is never on. */
 	return hvdopt_rows[i].kind == HVD_BOOL && *o->value[i] == '0' ? NULL : h->meaning;
 }
 
@@ -256,8 +257,8 @@ static bool is_here(const char *name, size_t len)
 }
 
 /*
- * Are all hosts of "HOST:N,HOST:N" this one?  *@slots becomes how many ranks they have room
- * for; what is not of this form is for `ringup run` to refuse.
+ * Are all hosts of "HOST:N,HOST:N" this one?  *@slots becomes the sum of N.  False also for a
+ * list of another form, which `ringup run` then refuses.
  */
 static bool is_all_here(const char *hosts, long *slots)
 {
@@ -458,7 +459,7 @@ static void openmpi_add(struct plan_words *w, const struct hvdopts *o)
 		word_add(w, "-bind-to");
 		word_add(w, "none");
 	}
-	/* mpirun passes nothing on to other hosts that it is not told by name. */
+	/* mpirun passes only variables that are named on to other hosts. */
 	for (i = 0; i < w->variables; i++) {
 		word_add(w, "-x");
 		word_add(w, "%s", w->name[i]);
@@ -569,7 +570,7 @@ static void plan_print(const struct plan_words *w, FILE *f)
 	fputc('\n', f);
 }
 
-/* The program ringup beside this one, or "". */
+/* The path of the program ringup beside this one, or "". */
 static void ringup_find(char out[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - sizeof("ringup"));
@@ -584,8 +585,8 @@ static void ringup_find(char out[PATH_MAX])
 }
 
 /*
- * `ringup run` is another program: it starts more of itself, on this host and on others.
- * Where this program has been installed without it, the same code is run here.
+ * `ringup run` is another program.  If this one was installed without it, the same code runs in
+ * this process, and its rank daemons are this program: see main().
  */
 static int ringup_start(struct plan_words *w, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* hvdbuild.c - what `horovodrun --check-build` prints. */
+/* hvdbuild.c - the list that `horovodrun --check-build` prints. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/hvdbuild.h"
 
@@ -13,7 +13,7 @@
 #include "detect/rootfs.h"
 #include "rebuild/modules.h"
 
-/* Where this Python looks for packages. */
+/* The Python whose packages are looked for. */
 struct where {
 	struct rootfs *fs;
 	const struct python *python;
@@ -45,7 +45,6 @@ static bool has_package(struct where *w, const char *package)
 	return false;
 }
 
-/* What is there is said by an X. */
 static char mark(bool is_there)
 {
 	return is_there ? 'X' : ' ';

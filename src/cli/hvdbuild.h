@@ -1,4 +1,4 @@
-/* hvdbuild.h - what `horovodrun --check-build` prints. */
+/* hvdbuild.h - the list that `horovodrun --check-build` prints. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_HVDBUILD_H
 #define CLI_HVDBUILD_H
@@ -13,8 +13,8 @@ struct err;
  * layout.
  *
  * A framework is there if @python (a program or an environment; NULL or "": the first python
- * or python3 in PATH) has it and the part of the package horovod for it.  Files are looked
- * at; no Python is run.
+ * or python3 in PATH) has it and the part of the package horovod for it.  This looks at files,
+ * and runs no Python.
  */
 int hvdbuild_print(const char *python, struct err *e);
 

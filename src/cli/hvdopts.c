@@ -22,7 +22,7 @@ const struct hvdopt_row hvdopt_rows[HVDOPTS] = {
 #undef HVDOPT
 };
 
-/* What the table of options writes to. */
+/* The values that the table of options writes. */
 static struct hvdopts got;
 static struct opt_list nics;
 static int on[HVDOPTS], off[HVDOPTS];
@@ -278,7 +278,7 @@ static int cooldown_check(const struct hvdopts *o, struct err *e)
 	return 0;
 }
 
-/* Some cannot stand together. */
+/* Check each value, and options that exclude each other. */
 static int all_check(const struct hvdopts *o, struct err *e)
 {
 	int i, rc;
@@ -302,7 +302,7 @@ static int all_check(const struct hvdopts *o, struct err *e)
 
 /* -- the file ------------------------------------------------------------- */
 
-/* Is @text what YAML takes for a truth value?  1, 0, or -1. */
+/* A truth value of YAML: 1, 0, or -1 if @text is none. */
 static int truth_read(const char *text)
 {
 	static const char *const words[] = { "false", "true", "no", "yes", "off", "on" };
@@ -346,8 +346,7 @@ static int item_take(void *ctx, const struct yaml_item *item, struct err *e)
 		if (*hvdopt_rows[i].key && !strcmp(hvdopt_rows[i].section, item->section) &&
 		    !strcmp(hvdopt_rows[i].key + (*hvdopt_rows[i].key == '!'), item->key))
 			break;
-	/* Upstream takes no notice of what it does not know; a wrong word costs somebody a day.
-	 */
+	/* Upstream ignores unknown keys in silence, so that a misspelt one has no effect. */
 	if (i == HVDOPTS) {
 		out_note("horovodrun: %s: line %d: %s%s%s is not known and does nothing\n",
 			 o->value[HVD_config_file], item->line, item->section,
@@ -389,7 +388,7 @@ static int file_take(struct hvdopts *o, struct err *e)
 
 /* -- the whole ------------------------------------------------------------ */
 
-/* Flags that stand against each other. */
+/* Options with an opposite: --autotune and --no-autotune. */
 static int flags_take(struct err *e)
 {
 	int i;
@@ -412,7 +411,7 @@ static bool has_name(const char *list, const char *name, size_t len)
 	return false;
 }
 
-/* All names once, with commas between. */
+/* The names of interfaces, each once, with commas between. */
 static int nics_take(struct err *e)
 {
 	size_t len = 1, n;
