@@ -156,6 +156,9 @@ static int check_elastic(struct err *e)
 				  : is_set(elastic_timeout_s) ? "--elastic-timeout"
 				  : is_set(reset_limit)       ? "--reset-limit"
 							      : "--blacklist-cooldown-range");
+	if (is_elastic() && !is_set(ranks) && is_set(min_np) && is_set(max_np) &&
+	    max_np < min_np)
+		return cmd_misuse(e, "--max-np %d is less than --min-np %d", max_np, min_np);
 	if (is_elastic() && !is_set(ranks) && is_set(min_np))
 		ranks = min_np;
 	if (is_elastic() && is_set(ranks) && !is_set(min_np))

@@ -103,7 +103,7 @@ void timeline_begin(struct member *m)
 	if (!c->timeline || !*c->timeline || !strcmp(c->timeline, "DYNAMIC"))
 		return;
 	if (timeline_start(m, c->timeline, flags, &e))
-		log_warn("%s; the job goes on without", e.text);
+		log_warn("%s; the job goes on without a timeline", e.text);
 }
 
 void timeline_join(struct member *m, struct lane *l)

@@ -556,7 +556,8 @@ static bool end_badly(struct elastic *x, struct elastic_action *a)
 	}
 	if (!x->generation && count_alive(x, true) < x->how.min_np && !has_hope(x)) {
 		snprintf(a->why, sizeof(a->why),
-			 "%d of at least %d ranks are left before they have met",
+			 "too many ranks failed before they had met: %d left, at least %d are "
+			 "needed",
 			 count_alive(x, true), x->how.min_np);
 		act_fail(x, a);
 		return true;
@@ -584,7 +585,8 @@ static bool end_short(struct elastic *x, bool is_short, int64_t now, struct elas
 		return false;
 	}
 	have = x->started ? count_state(x, ELASTIC_WAITING) : slots_count(x);
-	snprintf(a->why, sizeof(a->why), "%d %s after %lld s, at least %d are needed", have,
+	snprintf(a->why, sizeof(a->why), "%s%d %s after %lld s, at least %d are needed",
+		 x->started ? "" : "the hosts have ", have,
 		 x->started ? (have == 1 ? "rank is ready" : "ranks are ready")
 			    : (have == 1 ? "slot" : "slots"),
 		 (long long)(x->how.timeout_ms / 1000), need);

@@ -94,6 +94,8 @@ static int host_read(struct hostlist *l, const char *text, size_t len, int slots
 	if (colon && slots_read(colon + 1, len - (size_t)(colon + 1 - text), &slots))
 		return fail(e, RINGUP_EINVAL, "%.*s: not HOST:SLOTS, with up to %d slots",
 			    (int)len, text, HOSTLIST_SLOTS);
+	if (!n)
+		return fail(e, RINGUP_EINVAL, "a host without a name");
 	if (!is_name(name, n))
 		return fail(e, RINGUP_EINVAL, "%.*s: not the name of a host",
 			    (int)(len < 80 ? len : 80), text);
@@ -147,7 +149,7 @@ static int line_read(struct hostlist *l, const char *line, const char *end, int 
 		} else if (!(n > 10 && !memcmp(word, "max_slots=", 10)) &&
 			   !(n > 10 && !memcmp(word, "max-slots=", 10))) {
 			return fail(e, RINGUP_EINVAL,
-				    "%.*s: HOST slots=N is what is known here",
+				    "%.*s: not understood; a line is HOST slots=N or HOST:N",
 				    (int)(n < 80 ? n : 80), word);
 		}
 	}

@@ -161,7 +161,7 @@ teardown() { elastic_teardown; }
   [[ $output == *"host discovery script exit 4: it ended with status 4"* ]]
   run ringup run -np 2 --min-np 1 --host-discovery-script 'echo "a b c"' -- true
   expect_status 3
-  [[ $output == *"b: HOST slots=N is what is known here"* ]]
+  [[ $output == *"b: not understood; a line is HOST slots=N or HOST:N"* ]]
 }
 
 @test "a host on which a rank fails is blacklisted if the others have room" {

@@ -51,8 +51,9 @@ static void test_option(void)
 	ok(*option("a:x") == '!' && *option("a:") == '!' && *option("a:-1") == '!' &&
 		   *option("a:99999999999") == '!',
 	   "no number: %s", text);
-	ok(*option("") == '!' && *option(",") == '!' && *option(":2") == '!', "no host: %s",
-	   text);
+	ok(*option("") == '!' && *option(",") == '!' && *option(":2") == '!' &&
+		   !strcmp(option("a,,b"), "!a host without a name"),
+	   "no host: %s", text);
 	ok(*option("-oProxyCommand=reboot") == '!' && *option("a;b") == '!' &&
 		   *option("a$(b)") == '!' && *option("[a:2") == '!',
 	   "nothing that ssh or a shell would take for something else: %s", text);
