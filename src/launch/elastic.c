@@ -172,6 +172,7 @@ void elastic_arrive(struct elastic *x, int worker, int64_t now)
 	if (!x->waiting_ns && (!x->generation || w->rank >= 0))
 		x->waiting_ns = now;
 	w->state = ELASTIC_WAITING;
+	w->ready_ns = now;
 }
 
 void elastic_leave(struct elastic *x, int worker)
@@ -490,10 +491,53 @@ static void form(struct elastic *x, int64_t now, struct elastic_action *a)
 	a->count = n;
 }
 
-/* Would the next generation have other workers than this one? */
-static void notice_bits(struct elastic *x)
+/* Was it started to join the generation, and may it still come in time? */
+static bool is_coming(const struct elastic *x, const struct elastic_worker *w, int64_t now,
+		      int64_t *until)
 {
-	int i, waiting, veterans, members = count_state(x, ELASTIC_MEMBER);
+	int64_t late = after(w->started_ns, x->how.start_ms);
+
+	if (w->state != ELASTIC_STARTING || w->rank >= 0 || !worker_has_place(x, w) ||
+	    now >= late)
+		return false;
+	sooner(until, late);
+	return true;
+}
+
+/*
+ * Are there newcomers that wait, and no others to wait for?  What is added together is met
+ * together: each meeting costs the generation time, and is one of those that are allowed.  But
+ * a newcomer is waited for no longer than a worker before the first meeting is, and no newcomer
+ * that is ready waits longer than that for others.
+ */
+static bool newcomers_are_ready(const struct elastic *x, int64_t now, int64_t *until)
+{
+	int64_t first = INT64_MAX, late;
+	bool coming = false;
+	int i;
+
+	for (i = 0; i < x->worker_count; i++) {
+		const struct elastic_worker *w = &x->workers[i];
+
+		if (w->state == ELASTIC_WAITING && worker_has_place(x, w))
+			sooner(&first, w->ready_ns);
+	}
+	if (first == INT64_MAX)
+		return false;
+	late = after(first, x->how.start_ms);
+	if (now >= late)
+		return true;
+	for (i = 0; i < x->worker_count; i++)
+		coming |= is_coming(x, &x->workers[i], now, until);
+	if (coming)
+		sooner(until, late);
+	return !coming;
+}
+
+/* Would the next generation have other workers than this one? */
+static void notice_bits(struct elastic *x, int64_t now, int64_t *until)
+{
+	int i, members = count_state(x, ELASTIC_MEMBER);
 
 	if (x->broken || !x->generation || x->succeeded)
 		return;
@@ -501,8 +545,7 @@ static void notice_bits(struct elastic *x)
 		if (x->workers[i].state == ELASTIC_MEMBER &&
 		    !worker_has_place(x, &x->workers[i]))
 			x->bits |= 1;
-	waiting = count_waiting(x, &veterans);
-	if (waiting && members < target(x))
+	if (members < target(x) && newcomers_are_ready(x, now, until))
 		x->bits |= 2;
 }
 
@@ -654,7 +697,7 @@ void elastic_next(struct elastic *x, int64_t now, struct elastic_action *a, int6
 	    end_late(x, now, a, until_ns) || start_one(x, now, a) ||
 	    form_or_wait(x, now, a, until_ns))
 		return;
-	notice_bits(x);
+	notice_bits(x, now, until_ns);
 	if (x->bits & ~x->told) {
 		x->told = x->bits;
 		a->act = ELASTIC_NOTICE;

@@ -17,7 +17,9 @@
  * generation is a set of workers that have met.  It is broken when one of them ends or comes
  * back to the lobby; when each of its workers has done either, the next one is formed of all
  * workers in the lobby.  Rank 0 is always a worker of the generation before; workers keep their
- * order, and new ones come after.
+ * order, and new ones come after.  New ones are announced to a generation that goes on when all
+ * that were started have come to the lobby or have failed, so that they are met at once; one that
+ * is slow keeps the others for start_ms.
  *
  * The rules are Horovod's, with one difference: a host on which a rank fails is blacklisted if
  * the other hosts have slots enough for the job.  If they have not, it is used again after a
@@ -27,7 +29,7 @@ struct elastic_how {
 	int np;                  /* slots that must be there at the start          */
 	int min_np, max_np;      /* ranks of a generation; max_np 0: no limit      */
 	int reset_limit;         /* generations after the first; negative: any     */
-	int64_t start_ms;        /* for a worker to come to the first meeting      */
+	int64_t start_ms;        /* for a worker to come to the lobby after others */
 	int64_t timeout_ms;      /* with too few slots; for a rank to come back    */
 	int64_t cooldown_min_ms; /* a blacklisted host may come back after this;   */
 	int64_t cooldown_max_ms; /* both 0: never                                  */
@@ -54,6 +56,7 @@ struct elastic_worker {
 	int host, slot;
 	int rank;           /* in the last generation that it was in; -1: none */
 	int64_t started_ns; /* or when it met the others last                  */
+	int64_t ready_ns;   /* when it came to the lobby last                  */
 };
 
 struct elastic_host {

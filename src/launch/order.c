@@ -153,11 +153,11 @@ static int greeting_next(struct order *o, struct err *e)
 {
 	size_t mark = strlen(ORDER_GREETING);
 
-	for (;;) {
+	while (o->in_len > o->in_used) {
 		unsigned char *line = o->inbox + o->in_used, *end;
 		size_t left = o->in_len - o->in_used, len;
 
-		end = left ? memchr(line, '\n', left) : NULL;
+		end = memchr(line, '\n', left);
 		if (!end && left > READ_BYTES)
 			return fail(e, RINGUP_EINVAL,
 				    "something else than a rank daemon answers");
@@ -177,6 +177,7 @@ static int greeting_next(struct order *o, struct err *e)
 		if (len)
 			text_keep(o->noise, sizeof(o->noise), line, len);
 	}
+	return 0;
 }
 
 int order_next(struct order *o, const unsigned char **datap, size_t *lenp, struct err *e)

@@ -297,6 +297,82 @@ static void test_hosts(void)
 	ok(are("break end(2) form2(0,1)"), "the last of its workers goes");
 }
 
+/* What is added together is met together. */
+static void test_together(void)
+{
+	struct elastic_how how = { .np = 2,
+				   .min_np = 1,
+				   .reset_limit = -1,
+				   .discovers = true,
+				   .start_ms = 3000 };
+
+	met(how, "a:2", 2);
+	hosts_are("a:2,b:3");
+	ok(are("start(2 b/0) start(3 b/1) start(4 b/2)"), "a host with three slots is found");
+	elastic_arrive(&x, 3, now);
+	ok(are(""), "the first that is ready waits for the others");
+	elastic_arrive(&x, 2, now);
+	ok(are(""), "and so does the second");
+	elastic_arrive(&x, 4, now);
+	ok(are("notice(2)"), "all are ready: they are announced once");
+	arrive(0, 1);
+	ok(are("break form2(0,1,2,3,4)"), "and met once");
+
+	met(how, "a:2", 2);
+	hosts_are("a:2,b:1,c:1");
+	acts();
+	elastic_arrive(&x, 2, now);
+	acts();
+	elastic_exit(&x, 3, 1, now);
+	ok(are("say notice(2)"), "one that fails is waited for no longer: %s", said);
+
+	how.min_np = 2;
+	met(how, "a:3,b:1", 4);
+	elastic_exit(&x, 1, 137, now);
+	elastic_exit(&x, 2, 137, now);
+	ok(are("break"), "two are lost");
+	after_ms(ELASTIC_PAUSE_MS);
+	ok(are("start(4 a/1) start(5 a/2)"), "both are replaced");
+	elastic_arrive(&x, 0, now);
+	elastic_arrive(&x, 3, now);
+	ok(are("form2(0,3)"), "those that are left go on");
+	elastic_arrive(&x, 4, now);
+	ok(are(""), "the first to replace one waits for the second");
+	elastic_arrive(&x, 5, now);
+	ok(are("notice(2)"), "which is the last");
+
+	met(how, "a:2", 2);
+	hosts_are("a:2,b:2");
+	acts();
+	after_ms(1000);
+	elastic_arrive(&x, 2, now);
+	ok(are(""), "one of two is ready");
+	hosts_are("a:2,b:2,c:1");
+	ok(are("start(4 c/0)"), "one more is found before the second is");
+	after_ms(1000);
+	elastic_arrive(&x, 3, now);
+	ok(are(""), "and waited for as well");
+	after_ms(1999);
+	ok(are(""), "as long as a worker has to start");
+	after_ms(1);
+	ok(are("notice(2)"), "since the first was ready: nobody waits for ever");
+	elastic_arrive(&x, 0, now);
+	elastic_arrive(&x, 4, now);
+	elastic_arrive(&x, 1, now);
+	ok(are("break form2(0,1,2,3,4)"), "it comes while they gather, and is met with them");
+
+	met(how, "a:2", 2);
+	hosts_are("a:2,b:2");
+	acts();
+	after_ms(2000);
+	elastic_arrive(&x, 2, now);
+	ok(are(""), "one of two is ready in time");
+	after_ms(999);
+	ok(are(""), "the other still may be");
+	after_ms(1);
+	ok(are("notice(2)"), "until it has had as long as one before the first meeting has");
+}
+
 static void test_end(void)
 {
 	struct elastic_how how = { .np = 3, .min_np = 2, .reset_limit = 1 };
@@ -362,6 +438,7 @@ int main(void)
 	test_pause();
 	test_blacklist();
 	test_hosts();
+	test_together();
 	test_end();
 	elastic_fini(&x);
 	return tap_done();
