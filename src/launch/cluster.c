@@ -444,11 +444,10 @@ static void take_ended(void *ctx, int worker, int code, int status, const char *
 
 /* -- the lobby --------------------------------------------------------------- */
 
-static int lobby_admits(void *ctx, uint32_t worker, uint32_t pid, struct err *e)
+static int lobby_admits(void *ctx, uint32_t worker, struct err *e)
 {
 	struct cluster *c = ctx;
 
-	(void)pid;
 	if (worker < (uint32_t)c->count && c->worker[worker].running && c->phase == RUNNING &&
 	    c->worker[worker].stage == STAYS)
 		return 0;

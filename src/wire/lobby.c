@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/pidstat.h"
 #include "ringup.h"
 #include "wire/chan.h"
 #include "wire/dial.h"
@@ -18,13 +19,22 @@
 #include "wire/pack.h"
 
 /*
- * Frames, each with its kind in the first byte.  A worker says WAIT (its process number, 4)
- * and hears PLACE (generation, rank, size, slot, 4 each; the meeting point's address) or
- * REFUSAL (status, 4; a sentence).
+ * Frames, each with its kind in the first byte.  A worker says WAIT (which process it is, and
+ * one that has ended, 12 each: number and start) and hears PLACE (generation, rank, size, slot,
+ * 4 each; the meeting point's address), REFUSAL (status, 4; a sentence) or TAKEN (the process
+ * that the worker is, 12).  After TAKEN it may say WAIT again, if that process has ended.
  */
-enum kind { WAIT = 1, PLACE, REFUSAL };
+enum kind { WAIT = 1, PLACE, REFUSAL, TAKEN };
 
-enum { WAIT_LEN = 5, PLACE_HEAD = 17, REFUSAL_HEAD = 5 };
+enum { PROCESS_LEN = 12, PLACE_HEAD = 17, REFUSAL_HEAD = 5 };
+enum { WAIT_LEN = 1 + 2 * PROCESS_LEN, TAKEN_LEN = 1 + PROCESS_LEN };
+enum { TRIES = 8 }; /* to be a worker whose processes end one after the other */
+
+/* As its own host knows it. */
+struct process {
+	uint32_t pid;   /* 0: none                          */
+	uint64_t start; /* clock ticks since boot; 0: unknown */
+};
 
 /* A connection of a worker.  After its answer the connection stays until the worker closes it.
  */
@@ -41,16 +51,36 @@ struct lobby {
 	char where[SOCK_TEXT];
 	struct guest *guest;
 	size_t count, room;
+	struct process *process; /* of each worker that has come: the last one */
+	size_t workers;
 	size_t polled; /* guests that lobby_poll() has put after the door */
 	size_t doors;  /* descriptors of the door in front of them       */
 };
 
+static void process_put(unsigned char *p, const struct process *who)
+{
+	pack_put32(p, who->pid);
+	pack_put64(p + 4, who->start);
+}
+
+static struct process process_get(const unsigned char *p)
+{
+	return (struct process){ pack_get32(p), pack_get64(p + 4) };
+}
+
+static bool process_is(const struct process *a, const struct process *b)
+{
+	return a->pid == b->pid && a->start == b->start;
+}
+
+/* One that waits. */
 static struct guest *guest_find(struct lobby *l, uint32_t worker)
 {
 	size_t i;
 
 	for (i = 0; i < l->count; i++)
-		if (l->guest[i].chan && l->guest[i].worker == worker && !l->guest[i].answered)
+		if (l->guest[i].chan && l->guest[i].worker == worker && l->guest[i].waits &&
+		    !l->guest[i].answered)
 			return &l->guest[i];
 	return NULL;
 }
@@ -65,14 +95,19 @@ static void guest_drop(struct lobby *l, struct guest *g)
 		l->owner.leave(l->owner.ctx, g->worker);
 }
 
-static void guest_tell(struct lobby *l, struct guest *g, const void *frame, size_t len)
+static void guest_send(struct lobby *l, struct guest *g, const void *frame, size_t len)
 {
 	int rc = chan_send(g->chan, frame, len, NULL);
 
-	g->answered = true;
 	g->full = rc > 0;
 	if (rc < 0)
 		guest_drop(l, g);
+}
+
+static void guest_tell(struct lobby *l, struct guest *g, const void *frame, size_t len)
+{
+	g->answered = true;
+	guest_send(l, g, frame, len);
 }
 
 static void guest_refuse(struct lobby *l, struct guest *g, const struct err *why)
@@ -85,19 +120,63 @@ static void guest_refuse(struct lobby *l, struct guest *g, const struct err *why
 	guest_tell(l, g, frame, REFUSAL_HEAD + len);
 }
 
+/* A place for the process that a worker is; NULL without memory. */
+static struct process *process_of(struct lobby *l, uint32_t worker)
+{
+	size_t count = (size_t)worker + 1;
+	struct process *more;
+
+	if (count > l->workers) {
+		more = realloc(l->process, count * sizeof(*more));
+		if (!more)
+			return NULL;
+		memset(more + l->workers, 0, (count - l->workers) * sizeof(*more));
+		l->process = more;
+		l->workers = count;
+	}
+	return &l->process[worker];
+}
+
+/* Is it the process that came first as this worker, or has that one ended? */
+static int guest_check(struct lobby *l, const struct guest *g, const unsigned char *p,
+		       const struct process **taken, struct err *e)
+{
+	struct process who = process_get(p + 1), gone = process_get(p + 1 + PROCESS_LEN), *is;
+	int rc = l->owner.admit(l->owner.ctx, g->worker, e);
+
+	*taken = NULL;
+	if (rc)
+		return rc;
+	if (guest_find(l, g->worker))
+		return fail(e, RINGUP_EBUSY, "worker %u waits already", g->worker);
+	is = process_of(l, g->worker);
+	if (!is)
+		return fail(e, RINGUP_ENOMEM, "no memory for worker %u", g->worker);
+	if (is->pid && !process_is(is, &who) && !process_is(is, &gone))
+		*taken = is;
+	else
+		*is = who;
+	return 0;
+}
+
 /* Returns false if the worker has broken the rules. */
 static bool guest_take(struct lobby *l, struct guest *g, const unsigned char *p, size_t len)
 {
+	unsigned char frame[TAKEN_LEN] = { TAKEN };
+	const struct process *taken;
 	struct err e = { 0 };
 
 	if (p[0] != WAIT || len != WAIT_LEN || g->waits || g->answered)
 		return false;
-	if (l->owner.admit(l->owner.ctx, g->worker, pack_get32(p + 1), &e)) {
+	if (guest_check(l, g, p, &taken, &e)) {
 		guest_refuse(l, g, &e);
-		return true;
+	} else if (taken) {
+		process_put(frame + 1, taken);
+		guest_send(l, g, frame, sizeof(frame));
+	} else {
+		g->waits = true;
+		l->owner.arrive(l->owner.ctx, g->worker);
 	}
-	g->waits = true;
-	l->owner.arrive(l->owner.ctx, g->worker);
 	return true;
 }
 
@@ -247,7 +326,7 @@ void lobby_assign(struct lobby *l, uint32_t worker, const struct lobby_place *pl
 	unsigned char frame[PLACE_HEAD + SOCK_TEXT] = { PLACE };
 	size_t len = strlen(place->where);
 
-	if (!g || !g->waits)
+	if (!g)
 		return;
 	pack_put32(frame + 1, place->generation);
 	pack_put32(frame + 5, place->rank);
@@ -261,7 +340,7 @@ void lobby_refuse(struct lobby *l, uint32_t worker, const struct err *why)
 {
 	struct guest *g = guest_find(l, worker);
 
-	if (g && g->waits)
+	if (g)
 		guest_refuse(l, g, why);
 }
 
@@ -276,6 +355,7 @@ void lobby_close(struct lobby *l)
 	door_close(&l->door);
 	sodium_free(l->secret);
 	free(l->guest);
+	free(l->process);
 	free(l);
 }
 
@@ -310,18 +390,13 @@ static int refusal_read(const unsigned char *p, size_t len, struct err *e)
 	return fail(e, code, "%.*s", (int)(len - REFUSAL_HEAD), (const char *)p + REFUSAL_HEAD);
 }
 
-/* Without a limit of time: the launcher decides when there is a place. */
-static int place_await(struct chan *c, struct lobby_place *place, struct err *e)
+/* Without a limit of time: the launcher decides when there is a place.  Returns the length of the
+ * next frame, or a negative code. */
+static int frame_await(struct chan *c, const unsigned char **p, struct err *e)
 {
-	unsigned char frame[WAIT_LEN] = { WAIT };
-	const unsigned char *p;
 	const void *data;
 	int rc, pending;
 
-	pack_put32(frame + 1, (uint32_t)getpid());
-	rc = chan_send(c, frame, sizeof(frame), e);
-	if (rc < 0)
-		return rc;
 	for (;;) {
 		pending = chan_flush(c, e);
 		rc = pending < 0 ? pending : chan_recv(c, &data, e);
@@ -330,13 +405,63 @@ static int place_await(struct chan *c, struct lobby_place *place, struct err *e)
 		poll(&(struct pollfd){ chan_fd(c), pending ? POLLIN | POLLOUT : POLLIN, 0 }, 1,
 		     -1);
 	}
-	if (rc < 0)
-		return rc;
-	p = data;
-	if (p[0] == PLACE)
-		return place_read(p, (size_t)rc, place, e);
-	if (p[0] == REFUSAL && rc >= REFUSAL_HEAD)
-		return refusal_read(p, (size_t)rc, e);
+	if (rc > 0)
+		*p = data;
+	return rc;
+}
+
+/* Says WAIT; @gone: a process that was this worker, and has ended. */
+static int wait_say(struct chan *c, const struct process *gone, struct err *e)
+{
+	unsigned char frame[WAIT_LEN] = { WAIT };
+	struct process self = { .pid = (uint32_t)getpid() };
+	struct pidstat stat;
+	int rc;
+
+	/* Without /proc the number alone has to do. */
+	if (!pidstat_read(getpid(), &stat))
+		self.start = stat.start;
+	process_put(frame + 1, &self);
+	process_put(frame + 1 + PROCESS_LEN, gone);
+	rc = chan_send(c, frame, sizeof(frame), e);
+	return rc < 0 ? rc : 0;
+}
+
+/* The worker is another process: if it lives, this one cannot be it, too. */
+static int taken_check(uint32_t worker, const struct process *by, struct err *e)
+{
+	if (!pidstat_is_alive((pid_t)by->pid, by->start))
+		return 0;
+	return fail(e, RINGUP_EBUSY,
+		    "process %u is worker %u of the elastic job, and this is process %d: a "
+		    "program that a rank starts is not a rank; start it without the launcher's "
+		    "variables (RINGUP_*, HOROVOD_*) to let it be a job of its own",
+		    by->pid, worker, (int)getpid());
+}
+
+static int place_await(struct chan *c, uint32_t worker, struct lobby_place *place,
+		       struct err *e)
+{
+	struct process by = { 0 };
+	const unsigned char *p;
+	int rc, len, tries;
+
+	for (tries = 0; tries < TRIES; tries++) {
+		rc = wait_say(c, &by, e);
+		len = rc ? rc : frame_await(c, &p, e);
+		if (len < 0)
+			return len;
+		if (p[0] == PLACE)
+			return place_read(p, (size_t)len, place, e);
+		if (p[0] == REFUSAL && len >= REFUSAL_HEAD)
+			return refusal_read(p, (size_t)len, e);
+		if (p[0] != TAKEN || len != TAKEN_LEN)
+			break;
+		by = process_get(p + 1);
+		rc = taken_check(worker, &by, e);
+		if (rc)
+			return rc;
+	}
 	return fail(e, RINGUP_EPEER, "it does not keep to the protocol");
 }
 
@@ -362,7 +487,7 @@ int lobby_join(const char *where, uint32_t worker, const struct secret *s, int64
 	}
 	dial_close(&d);
 	if (!rc)
-		rc = place_await(c, place, e);
+		rc = place_await(c, worker, place, e);
 	chan_close(c);
 	return rc ? fail_in(e, "meeting point") : 0;
 }

@@ -19,6 +19,9 @@ struct pollfd;
  * the launcher has a place for it: a generation, a rank, a size, and the address of the
  * meeting point of that generation, whose secret is derived from the job's and the generation.
  *
+ * The worker is the process that comes first: the one that was started, or a wrapper's child.
+ * Another one with its number, which has inherited it, is sent away as long as that one lives.
+ *
  * The server has no thread: the launcher's own loop polls and serves it.
  */
 struct lobby;
@@ -27,8 +30,8 @@ enum { LOBBY_WORKERS = 1 << 20 };
 
 /* Callbacks to the launcher, from within lobby_serve(). */
 struct lobby_owner {
-	/* May worker @worker, whose process is @pid on its host, wait?  0 or a code for @e. */
-	int (*admit)(void *ctx, uint32_t worker, uint32_t pid, struct err *e);
+	/* May worker @worker wait?  0 or a code for @e. */
+	int (*admit)(void *ctx, uint32_t worker, struct err *e);
 	/* It waits from now on.  It has left without an answer. */
 	void (*arrive)(void *ctx, uint32_t worker);
 	void (*leave)(void *ctx, uint32_t worker);
@@ -76,7 +79,8 @@ void lobby_close(struct lobby *l);
  * with the connection if the launcher dies.
  *
  * Returns 0, or what meet_join() returns, or the code and sentence of the launcher:
- * RINGUP_ESHUTDOWN if the job goes on without this worker.
+ * RINGUP_ESHUTDOWN if the job goes on without this worker; RINGUP_EBUSY if another process is
+ * the worker.
  */
 int lobby_join(const char *where, uint32_t worker, const struct secret *s, int64_t deadline_ns,
 	       struct lobby_place *place, struct err *e);

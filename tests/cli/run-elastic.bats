@@ -67,6 +67,14 @@ teardown() { elastic_teardown; }
   grep -q 'generation 1 rank 1 of 2' <<<"$output"
 }
 
+@test "a child of a rank is no rank" {
+  touch child stop
+  run ringup run -np 2 --min-np 1 -- "$regroup" .
+  expect_status 0
+  [[ $(grep -c 'child [0-9]*: -[0-9]* .*a program that a rank starts is not a rank' <<<"$output") -eq 2 ]]
+  not grep -q 'generation 2' <<<"$output"
+}
+
 @test "no more resets than were allowed" {
   elastic -np 3 --min-np 1 --reset-limit 0
   await met 1 3
@@ -128,6 +136,8 @@ teardown() { elastic_teardown; }
   echo localhost:4 >hosts
   await complete 4
   ends 0
+  # Two are added, and met at once.
+  met 2 4
   [[ $(pid_of 2 0) == "$(pid_of 1 0)" && $(pid_of 2 1) == "$(pid_of 1 1)" ]]
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,7 +12,8 @@
 /*
  * usage: regroup DIR.  Adds up until the file DIR/stop is there.  Of each generation it prints
  * a line, after the first sum; with DIR/trace it adds the time.  The file DIR/quit.R makes rank
- * R end with the status that is in it; with DIR/twice each tries to join twice.
+ * R end with the status that is in it; with DIR/twice each tries to join twice, and with
+ * DIR/child a child of each tries to join.
  */
 static const char *dir;
 
@@ -70,6 +72,21 @@ static void join_again(void)
 		ringup_fini(other);
 }
 
+static void child_join(void)
+{
+	struct ringup *r;
+	pid_t child = fork();
+	int rc;
+
+	if (!child) {
+		rc = ringup_init(NULL, &r);
+		printf("child %d: %d %s\n", (int)getpid(), rc, ringup_error());
+		fflush(stdout);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+}
+
 /* Returns 0 when all want to stop, 1 to meet again, negative for an error that lasts. */
 static int generation(struct ringup *r)
 {
@@ -91,6 +108,10 @@ static int generation(struct ringup *r)
 			       ringup_local_size(r), sum.one, (int)getpid());
 		if (first && has("twice"))
 			join_again();
+		if (first && has("child")) {
+			fflush(stdout);
+			child_join();
+		}
 		first = 0;
 		fflush(stdout);
 		if (sum.stop > 0)

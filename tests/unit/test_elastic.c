@@ -300,11 +300,9 @@ static void test_hosts(void)
 /* What is added together is met together. */
 static void test_together(void)
 {
-	struct elastic_how how = { .np = 2,
-				   .min_np = 1,
-				   .reset_limit = -1,
-				   .discovers = true,
-				   .start_ms = 3000 };
+	struct elastic_how how = {
+		.np = 2, .min_np = 1, .reset_limit = -1, .discovers = true, .start_ms = 3000
+	};
 
 	met(how, "a:2", 2);
 	hosts_are("a:2,b:3");

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -18,10 +20,9 @@ static struct lobby *lobby;
 static struct secret secret;
 static bool waits[WORKERS], came[WORKERS], left[WORKERS], unwanted[WORKERS];
 
-static int admit(void *ctx, uint32_t worker, uint32_t pid, struct err *e)
+static int admit(void *ctx, uint32_t worker, struct err *e)
 {
 	(void)ctx;
-	(void)pid;
 	if (worker < WORKERS && !unwanted[worker])
 		return 0;
 	return fail(e, RINGUP_ESHUTDOWN, "worker %u is not wanted", worker);
@@ -149,6 +150,68 @@ static void test_strangers(void)
 	ok(v.rc == RINGUP_EAUTH && !came[4], "%s", v.e.text);
 }
 
+/* Another process comes as @worker; its code. */
+static void *send_child(void *arg)
+{
+	struct visitor *v = arg;
+	struct err e = { 0 };
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		v->rc = lobby_join(lobby_where(lobby), v->worker, &v->secret,
+				   clock_deadline(20000), &v->place, &e);
+		_exit(v->rc == RINGUP_EBUSY && strstr(e.text, "starts is not a rank") ? 7
+										      : -v->rc);
+	}
+	v->rc = waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status)
+									 : -1;
+	__atomic_store_n(&v->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void come_as_child(struct visitor *v, uint32_t worker)
+{
+	*v = (struct visitor){ .worker = worker, .secret = secret };
+	pthread_create(&v->thread, NULL, send_child, v);
+}
+
+static void test_others(void)
+{
+	struct lobby_place place = { 3, 1, 2, 5, "127.0.0.1:4000" };
+	struct err why = { 0 };
+	struct visitor v;
+
+	fail(&why, RINGUP_ESHUTDOWN, "the test is over");
+	/* This process has come as worker 1. */
+	came[1] = false;
+	come_as_child(&v, 1);
+	serve_until(&v.done);
+	lobby_refuse(lobby, 1, &why);
+	pthread_join(v.thread, NULL);
+	ok(v.rc == 7 && !came[1], "a worker's child is told that it is none: %d", v.rc);
+	come(&v, 1);
+	serve_until(&came[1]);
+	lobby_assign(lobby, 1, &place);
+	serve_until(&v.done);
+	pthread_join(v.thread, NULL);
+	ok(!v.rc, "which the worker does not notice: %s", v.e.text);
+
+	come_as_child(&v, 6);
+	serve_until(&came[6]);
+	lobby_assign(lobby, 6, &place);
+	serve_until(&v.done);
+	pthread_join(v.thread, NULL);
+	came[6] = false;
+	come(&v, 6);
+	serve_until(&came[6]);
+	lobby_assign(lobby, 6, &place);
+	serve_until(&v.done);
+	pthread_join(v.thread, NULL);
+	ok(!v.rc && v.place.generation == 3, "one that has ended may have a successor: %s",
+	   v.e.text);
+}
+
 /* A worker that dies while it waits. */
 static void test_leaving(void)
 {
@@ -184,6 +247,7 @@ int main(void)
 	test_places();
 	test_refusals();
 	test_strangers();
+	test_others();
 	test_leaving();
 	test_secrets();
 	return tap_done();
