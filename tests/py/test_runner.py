@@ -7,6 +7,7 @@
 import io
 import os
 import pickle
+import signal
 import socket
 import struct
 import subprocess
@@ -69,6 +70,32 @@ def test_a_failure_is_told_with_the_ranks_own_traceback(tmp_path, monkeypatch):
                                            "status 1.*Rank 1:.*the cause"):
         horovod.run(f, num_proc=2)
     assert os.listdir(tmp_path) == []
+
+
+def test_results_of_an_elastic_job_come_by_the_ranks_of_its_end(tmp_path):
+    def f(lost):
+        import ringup
+        from ringup import elastic
+
+        new = os.path.exists(lost)
+        ringup.init()
+        if ringup.rank() == 0 and not new:
+            with open(lost, "w", encoding="utf-8"):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        @elastic.run
+        def train(state):
+            while not new and ringup.rank() == 1:
+                state.commit()
+
+        train(elastic.ObjectState(step=0))
+        rank = ringup.rank()
+        ringup.shutdown()
+        return [rank, new]
+
+    # The one that lives on and the new one both began as rank 1.
+    assert horovod.run(f, (str(tmp_path / "lost"),), num_proc=2, min_num_proc=2,
+                       hosts="localhost:2") == [[0, False], [1, True]]
 
 
 def test_a_rank_that_returns_nothing_is_named():

@@ -12,6 +12,7 @@ from ._version import __version__
 lib, library_path = _c.load(__version__)
 
 _job = None    # the Job that this process is in, or that it was forked from a rank of
+_last_rank = None  # of this process, in the job that it is in or was in last
 under_way = set()  # operations: what they work on must not go away before they end
 fresh = {}     # names of operations started since any was seen to be complete: see operation.py
 unnamed = {}   # group number -> its latest operations without a name: see there
@@ -54,7 +55,7 @@ def init(rank=None, size=None, allgather=None, groups=(), join_sums=False):
     the same on all ranks; group(1) is the first of them.  join_sums lets a rank that has joined
     take part in sums and barriers only, as Horovod does; RINGUP_JOIN overrules it.
     """
-    global _job
+    global _job, _last_rank
     if is_initialized():
         return
     if rank is None and allgather is None:
@@ -74,6 +75,7 @@ def init(rank=None, size=None, allgather=None, groups=(), join_sums=False):
         if status < 0:
             raise _c.failure(lib, status, "init") from (failed[0] if failed else None)
         _job = Job(r)
+        _last_rank = _job.world.rank
     except BaseException:  # a KeyboardInterrupt comes when the library is through
         _job = None
         lib.ringup_fini(r)
@@ -182,6 +184,11 @@ def here():
 def rank():
     """This process's place among all ranks."""
     return joined().world.rank
+
+
+def last_rank():
+    """The same, also after shutdown(); None if there has been no job."""
+    return _last_rank
 
 
 def size():

@@ -129,12 +129,17 @@ def _launch(args, command):
                        f"{status}{said}")
 
 
+def _numbers(path):
+    """Those in the name of a file that a rank has left: rank, and in an elastic job worker."""
+    return [int(n) for n in os.path.basename(path).split(".")[1:]]
+
+
 def _tracebacks(folder):
     """The tracebacks of the ranks that failed."""
     found = ""
-    for path in sorted(glob.glob(os.path.join(folder, error_name("*")))):
+    for path in sorted(glob.glob(os.path.join(folder, error_name("*"))), key=_numbers):
         with open(path, encoding="utf-8", errors="replace") as f:
-            found += f"\n\nRank {path.rpartition('.')[2]}:\n{f.read().rstrip()}"
+            found += f"\n\nRank {_numbers(path)[0]}:\n{f.read().rstrip()}"
     return found
 
 
@@ -147,8 +152,7 @@ def _results(args, folder):
                 raise RuntimeError(f"rank {rank} ended without a result: its function did not "
                                    "return (did it call sys.exit() or os._exit()?)")
         return [codec.read(path) for path in paths]
-    paths = glob.glob(os.path.join(folder, result_name("*[0-9]")))
-    paths.sort(key=lambda path: int(path.rpartition(".")[2]))
+    paths = sorted(glob.glob(os.path.join(folder, result_name("*[0-9]"))), key=_numbers)
     return [codec.read(path) for path in paths][:args.min_num_proc]
 
 

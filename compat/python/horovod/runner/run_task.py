@@ -22,6 +22,17 @@ def error_name(rank):
     return f"error.{rank}"
 
 
+def own_rank():
+    """This process in the names of its files.  In an elastic job the rank of the end counts, not
+    that of the start, which another process may have had; the worker's number makes it unique."""
+    rank, worker = get_env_rank_and_size()[0], os.environ.get("RINGUP_WORKER")
+    if worker is None:
+        return str(rank)
+    job = sys.modules.get("ringup.job")  # a function that needs no job has not loaded it
+    last = job.last_rank() if job else None
+    return f"{rank if last is None else last}.{worker}"
+
+
 def main(folder):
     """Call the function in the folder and write its result there."""
     if not os.path.isdir(folder):
@@ -31,11 +42,10 @@ def main(folder):
         sys.path.extend(p for p in json.load(f) if p not in sys.path)
     try:
         result = codec.read(os.path.join(folder, FUNCTION))()
-        # In an elastic job the rank may have changed since the start; the last one counts.
-        codec.write(os.path.join(folder, result_name(get_env_rank_and_size()[0])), result)
+        codec.write(os.path.join(folder, result_name(own_rank())), result)
     except BaseException as e:
         if not isinstance(e, SystemExit) or e.code:
-            path = os.path.join(folder, error_name(get_env_rank_and_size()[0]))
+            path = os.path.join(folder, error_name(own_rank()))
             with open(path, "w", encoding="utf-8") as f:
                 # Without this function's own frame.
                 f.write("".join(traceback.format_exception(type(e), e, e.__traceback__.tb_next)))
