@@ -658,10 +658,10 @@ RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
  * Threads:    any, also while others start operations.
  * Blocking:   until the file has been begun, and the last one written.
  *
- * Returns 0; or, and then what was recorded before still is, RINGUP_ESYSTEM if the file cannot
- * be written, RINGUP_EINVAL for a path or flags that make no sense, RINGUP_ESHUTDOWN in a child
- * of fork(), RINGUP_ENOMEM.  What goes wrong later, such as a full disk, is logged once and
- * ends the recording, never the job.
+ * Returns 0; RINGUP_ESYSTEM if the file cannot be written, RINGUP_EINVAL for a path or flags
+ * that make no sense, RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM: an earlier
+ * recording goes on then, unless it is a thread that there is no room for.  What goes wrong
+ * later, such as a full disk, is logged once and ends the recording, never the job.
  *
  * Horovod: hvd.start_timeline(); the setting RINGUP_TIMELINE does it in ringup_init().
  */

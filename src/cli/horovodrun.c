@@ -158,8 +158,8 @@ static void variables_add(struct plan_words *w, const struct hvdopts *o)
 		variable_add(w, "NCCL_IB_DISABLE", "1");
 	if (!o->nics)
 		return;
-	/* NCCL takes several; between hosts ringup itself uses one. */
-	variable_add(w, "HOROVOD_GLOO_IFACE", "%.*s", (int)strcspn(o->nics, ","), o->nics);
+	/* NCCL may use all of them; each host takes the first that it has for ringup itself. */
+	variable_add(w, "HOROVOD_GLOO_IFACE", "%s", o->nics);
 	variable_add(w, "NCCL_SOCKET_IFNAME", "%s", o->nics);
 }
 

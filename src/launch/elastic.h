@@ -18,8 +18,8 @@
  * back to the lobby; when each of its workers has done either, the next one is formed of all
  * workers in the lobby.  Rank 0 is always a worker of the generation before; workers keep their
  * order, and new ones come after.  New ones are announced to a generation that goes on when all
- * that were started have come to the lobby or have failed, so that they are met at once; one that
- * is slow keeps the others for start_ms.
+ * that were started have come to the lobby or have failed, so that they are met at once; one
+ * that is slow keeps the others for start_ms.
  *
  * The rules are Horovod's, with one difference: a host on which a rank fails is blacklisted if
  * the other hosts have slots enough for the job.  If they have not, it is used again after a

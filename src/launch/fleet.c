@@ -77,10 +77,10 @@ static void host_hear_errors(struct fleet_host *h)
 		for (line = text; (end = strpbrk(line, "\r\n")); line = end + 1) {
 			*end = 0;
 			if (*line)
-				snprintf(h->said, sizeof(h->said), "%.199s", line);
+				order_text(h->said, sizeof(h->said), line, strlen(line));
 		}
 		if (*line)
-			snprintf(h->said, sizeof(h->said), "%.199s", line);
+			order_text(h->said, sizeof(h->said), line, strlen(line));
 	}
 	if (n == 0 && h->starter.errors >= 0) {
 		close(h->starter.errors);
@@ -366,8 +366,7 @@ static void take_hello(struct fleet *f, struct fleet_host *h, const unsigned cha
 	}
 	h->cores = (int)number[0];
 	if (len && len < sizeof(h->self)) {
-		memcpy(h->self, data, len);
-		h->self[len] = 0;
+		order_text(h->self, sizeof(h->self), data, len);
 	}
 	h->state = FLEET_UP;
 	f->owner.up(f->owner.ctx, (int)(h - f->host));
@@ -378,12 +377,14 @@ static void take_failed(struct fleet *f, struct fleet_host *h, const unsigned ch
 {
 	uint32_t number[2];
 	struct err why = { 0 };
+	char text[sizeof(why.text)];
 
 	if (!order_numbers(&data, &len, number, 2) || (int)number[1] >= 0) {
 		host_lose(f, h, breach);
 		return;
 	}
-	fail(&why, (int)number[1], "%s: %.*s", h->name, (int)len, (const char *)data);
+	order_text(text, sizeof(text), data, len);
+	fail(&why, (int)number[1], "%s: %s", h->name, text);
 	f->owner.failed(f->owner.ctx, (int)number[0], &why);
 }
 
@@ -412,7 +413,7 @@ static void take_exit(struct fleet *f, struct fleet_host *h, const unsigned char
 		host_lose(f, h, breach);
 		return;
 	}
-	memcpy(memory, data, len);
+	order_text(memory, sizeof(memory), data, len);
 	f->owner.ended(f->owner.ctx, (int)number[0], (int)number[1], (int)number[2], memory);
 }
 

@@ -138,9 +138,9 @@ int order_read(struct order *o, struct err *e)
 	return 0;
 }
 
-/* Control characters of another host's text do not reach the terminal. */
-static void text_keep(char *to, size_t size, const unsigned char *from, size_t len)
+void order_text(char *to, size_t size, const void *text, size_t len)
 {
+	const unsigned char *from = text;
 	size_t i, n = 0;
 
 	for (i = 0; i < len && n + 1 < size; i++)
@@ -166,7 +166,7 @@ static int greeting_next(struct order *o, struct err *e)
 		len = (size_t)(end - line);
 		o->in_used += len + 1;
 		if (len > mark && !memcmp(line, ORDER_GREETING, mark)) {
-			text_keep(o->version, sizeof(o->version), line + mark, len - mark);
+			order_text(o->version, sizeof(o->version), line + mark, len - mark);
 			o->greets = false;
 			return 1;
 		}
@@ -175,7 +175,7 @@ static int greeting_next(struct order *o, struct err *e)
 				    "the rank daemon is another version's: ringup %s runs here",
 				    ringup_version());
 		if (len)
-			text_keep(o->noise, sizeof(o->noise), line, len);
+			order_text(o->noise, sizeof(o->noise), line, len);
 	}
 	return 0;
 }

@@ -87,6 +87,10 @@ int order_next(struct order *o, const unsigned char **datap, size_t *lenp, struc
 /* order_numbers - the first @n numbers of a payload; false if it is shorter. */
 bool order_numbers(const unsigned char **datap, size_t *lenp, uint32_t *numbers, int n);
 
+/* order_text - @to, of @size bytes, becomes text of another host; blanks take the place of
+ * control characters, which could tell the terminal what to do. */
+void order_text(char *to, size_t size, const void *text, size_t len);
+
 /* order_strings - a list of strings, each with its NUL, as an array that ends with NULL; the
  * caller frees it, but not the strings, which lie in @data.  NULL if the last has no end. */
 char **order_strings(const unsigned char *data, size_t len);

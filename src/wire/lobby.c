@@ -390,8 +390,8 @@ static int refusal_read(const unsigned char *p, size_t len, struct err *e)
 	return fail(e, code, "%.*s", (int)(len - REFUSAL_HEAD), (const char *)p + REFUSAL_HEAD);
 }
 
-/* Without a limit of time: the launcher decides when there is a place.  Returns the length of the
- * next frame, or a negative code. */
+/* Without a limit of time: the launcher decides when there is a place.  Returns the length of
+ * the next frame, or a negative code. */
 static int frame_await(struct chan *c, const unsigned char **p, struct err *e)
 {
 	const void *data;

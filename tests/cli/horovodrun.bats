@@ -60,7 +60,7 @@ told() {
 --tcp NCCL_IB_DISABLE=1
 EOT
   [[ $(told --network-interfaces eth0,eth1 --network-interface eth1 --network-interface eth10) == \
-    "HOROVOD_GLOO_IFACE=eth0"$'\n'"NCCL_SOCKET_IFNAME=eth0,eth1,eth10" ]]
+    "HOROVOD_GLOO_IFACE=eth0,eth1,eth10"$'\n'"NCCL_SOCKET_IFNAME=eth0,eth1,eth10" ]]
 }
 
 @test "the ranks see these variables" {

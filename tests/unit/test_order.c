@@ -119,13 +119,15 @@ static void test_hostile(void)
 static void test_strings(void)
 {
 	const unsigned char bytes[] = "one\0\0three";
-	char **list = order_strings(bytes, sizeof(bytes));
+	char **list = order_strings(bytes, sizeof(bytes)), kept[11];
 
 	ok(list && !strcmp(list[0], "one") && !*list[1] && !strcmp(list[2], "three") &&
 		   !list[3],
 	   "strings");
 	free(list);
 	ok(!order_strings(bytes, 2), "without an end");
+	order_text(kept, sizeof(kept), "a\033[2Jb\177c and more", 17);
+	ok(!strcmp(kept, "a [2Jb c a"), "text without controls, cut to its room: %s", kept);
 	list = order_strings(bytes, 0);
 	ok(list && !list[0], "none");
 	free(list);
