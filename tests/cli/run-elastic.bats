@@ -1,14 +1,15 @@
 #!/usr/bin/env bats
 # run-elastic.bats - ringup run, when ranks are lost and added
 # needs: waits
-# tests: src/launch src/wire src/engine/member.c src/api src/cli/cmd_run.c src/cli/cmd_rankd.c tests/programs/regroup.c tests/lib/elastic.bash
+# tests: src/launch src/wire src/engine/member.c src/api src/cli/cmd_run.c src/cli/cmd_rankd.c tests/programs/regroup.c tests/lib/elastic.bash tests/lib/launcher.bash
 
 load ../lib/helper
 load ../lib/await
+load ../lib/launcher
 load ../lib/elastic
 
 setup() { elastic_setup; }
-teardown() { elastic_teardown; }
+teardown() { launcher_teardown; }
 
 @test "a rank is killed: the others meet again in their processes, and it is replaced" {
   local kept

@@ -1,45 +1,20 @@
 #!/usr/bin/env bats
 # run.bats - ringup run
 # needs: waits
-# tests: src/cli/cmd_run.c src/launch src/wire/discover.c src/base tests/programs/whereami.c
+# tests: src/cli/cmd_run.c src/launch src/wire/discover.c src/base tests/programs/whereami.c tests/lib/launcher.bash
 
 load ../lib/helper
 load ../lib/await
+load ../lib/launcher
 
 whereami=$PWD/tests/programs/whereami
 
-setup() {
-  local v
-  for v in $(compgen -e | grep -vE '^RINGUP_TEST_' | grep -E '^(RINGUP|HOROVOD|OMPI|PMI|PMIX|SLURM|TORCHELASTIC)_|^(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|OMP_NUM_THREADS)$'); do
-    unset "$v"
-  done
-  cd "$BATS_TEST_TMPDIR"
-  launcher=
-}
+setup() { launcher_setup; }
+teardown() { launcher_teardown; }
 
-# marked - numbers of the processes that carry this test's mark in their environment.
-marked() {
-  grep -lzxF "RUN_TEST=$BATS_TEST_TMPDIR" /proc/[0-9]*/environ 2>/dev/null | grep -o '[0-9]*' || true
-}
-
-# A test that fails half-way leaves nothing behind either.
-teardown() {
-  local pid
-  for pid in $(marked); do
-    kill -KILL "$pid" 2>/dev/null || true
-  done
-}
-
-# background ARG... - start `ringup run ARG...`; sets $launcher.
+# background ARG... - start `ringup run ARG...`; sets $timer and $launcher.
 background() {
-  RUN_TEST=$BATS_TEST_TMPDIR timeout --foreground 200 ringup run "$@" >out 2>err 3>&- &
-  timer=$!
-  launcher=
-  until [[ -n $launcher ]]; do
-    launcher=$(cat "/proc/$timer/task/$timer/children")
-    launcher=${launcher% }
-    sleep 0.01
-  done
+  launch ringup run "$@" >out 2>err
 }
 
 # lines N FILE... - do the files have N lines together?
@@ -47,14 +22,6 @@ lines() {
   local n=$1
   shift
   [[ $(cat "$@" 2>/dev/null | wc -l) -eq $n ]]
-}
-
-# gone PID... - none of them is alive; a zombie is not.
-gone() {
-  local p
-  for p; do
-    [[ ! -e /proc/$p/stat ]] || [[ $(sed 's/.*) \(.\).*/\1/' "/proc/$p/stat" 2>/dev/null) == [ZX] ]] || return 1
-  done
 }
 
 # A rank with a child in its session and one in another; all note their number.

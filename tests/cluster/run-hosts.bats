@@ -1,13 +1,14 @@
 #!/usr/bin/env bats
 # run-hosts.bats - ringup run on several hosts: network namespaces, and ssh or what stands for it.
 # needs: waits root-net
-# tests: src/launch src/wire src/engine/member.c src/nicpick/own.c src/cli/cmd_run.c src/cli/cmd_rankd.c tests/programs/regroup.c tests/lib/elastic.bash tests/lib/nodes.bash
+# tests: src/launch src/wire src/engine/member.c src/nicpick/own.c src/cli/cmd_run.c src/cli/cmd_rankd.c tests/programs/regroup.c tests/lib/elastic.bash tests/lib/launcher.bash tests/lib/nodes.bash
 
 load ../lib/helper
 load ../lib/fault
 load ../lib/hosts
 load ../lib/nodes
 load ../lib/await
+load ../lib/launcher
 load ../lib/elastic
 
 sum=$PWD/tests/programs/sum
@@ -21,7 +22,7 @@ setup() {
 }
 
 teardown() {
-  elastic_teardown
+  launcher_teardown
   nodes_teardown
 }
 

@@ -1,42 +1,17 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# elastic.bash - start `ringup run` of the program regroup in the background, and count what it says; after await.bash.
+# elastic.bash - start `ringup run` of the program regroup in the background, and count what it says; after launcher.bash.
 
 regroup=$PWD/tests/programs/regroup
 
-# elastic_setup - no job's variables, a folder of the test's own.
+# elastic_setup - as launcher_setup; ranks are started here.
 elastic_setup() {
-  local v
-  for v in $(compgen -e | grep -vE '^RINGUP_TEST_' | grep -E '^(RINGUP|HOROVOD)_|^(RANK|WORLD_SIZE)$'); do
-    unset "$v"
-  done
-  cd "$BATS_TEST_TMPDIR" || return
-  timer=
+  launcher_setup
   within=()
 }
 
-# marked - numbers of the processes that carry this test's mark in their environment.
-marked() {
-  grep -lzxF "RUN_TEST=$BATS_TEST_TMPDIR" /proc/[0-9]*/environ 2>/dev/null | grep -o '[0-9]*' || true
-}
-
-# elastic_teardown - a test that fails half-way leaves nothing behind either.
-elastic_teardown() {
-  local pid
-  for pid in $(marked); do
-    kill -KILL "$pid" 2>/dev/null || true
-  done
-}
-
-# elastic ARG... - start `ringup run ARG... regroup .`, by the words of ${within[@]}; sets $launcher.
+# elastic ARG... - start `ringup run ARG... regroup .`, by the words of ${within[@]}; sets $timer and $launcher.
 elastic() {
-  RUN_TEST=$BATS_TEST_TMPDIR timeout --foreground 200 "${within[@]}" ringup run "$@" -- "$regroup" . >out 2>&1 3>&- &
-  timer=$!
-  launcher=
-  until [[ -n $launcher ]]; do
-    launcher=$(cat "/proc/$timer/task/$timer/children")
-    launcher=${launcher% }
-    sleep 0.01
-  done
+  launch "${within[@]}" ringup run "$@" -- "$regroup" . >out 2>&1
 }
 
 # met GENERATION SIZE - has each rank of it said that it has met the others, and added up?
