@@ -248,6 +248,7 @@ TOOL_SOURCES += \
 	%reldir%/launch/cluster.c %reldir%/launch/cluster.h \
 	%reldir%/launch/crew.c %reldir%/launch/crew.h \
 	%reldir%/launch/elastic.c %reldir%/launch/elastic.h \
+	%reldir%/launch/ending.c %reldir%/launch/ending.h \
 	%reldir%/launch/finder.c %reldir%/launch/finder.h \
 	%reldir%/launch/fleet.c %reldir%/launch/fleet.h \
 	%reldir%/launch/hostlist.c %reldir%/launch/hostlist.h \

@@ -98,6 +98,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_cores \
 	%reldir%/unit/test_eager \
 	%reldir%/unit/test_elastic \
+	%reldir%/unit/test_ending \
 	%reldir%/unit/test_finder \
 	%reldir%/unit/test_hostlist \
 	%reldir%/unit/test_lobby \

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +21,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "launch/crew.h"
+#include "launch/ending.h"
 #include "launch/finder.h"
 #include "launch/fleet.h"
 #include "launch/output.h"
@@ -53,9 +52,6 @@ struct worker {
 	int64_t next_ns; /* when the stage ends */
 };
 
-/* How the job goes down, one step after the other: as in crew.c. */
-enum phase { RUNNING, MOURNING, ASKED, WARNED, KILLED, LOST, FINISHING };
-
 struct cluster {
 	const struct cluster_how *how;
 	struct fleet_how fleet_how;
@@ -69,13 +65,11 @@ struct cluster {
 	struct worker *worker;
 	int count, running;
 	char mark[96], cwd[PATH_MAX], address[ADDRESS];
-	int signal_fd, port_fd, port;
+	int port_fd, port;
 	struct pollfd *polls;
 
 	bool planned; /* static: all ranks have been started */
-	enum phase phase;
-	int64_t next_ns, deadline_ns;
-	int status, signal;
+	struct ending ending;
 	/* The first failure of a static job, until it is clear that none was killed before. */
 	int suspect; /* -1: none */
 	int64_t suspect_ns;
@@ -83,6 +77,11 @@ struct cluster {
 	char suspect_memory[200];
 	struct err why; /* the job could not be started; code 0: it was */
 };
+
+static bool is_ending(const struct cluster *c)
+{
+	return c->ending.phase != ENDING_RUNNING;
+}
 
 /* -- messages ---------------------------------------------------------------- */
 
@@ -106,20 +105,13 @@ static void describe(const struct cluster *c, int i, char *out, size_t size)
 static void describe_end(const struct cluster *c, int i, int code, int status,
 			 const char *memory, char *out, size_t size)
 {
+	char how[128];
 	size_t n;
 
 	describe(c, i, out, size);
+	ending_describe(code, status, how, sizeof(how));
 	n = strlen(out);
-	if (code == CLD_EXITED)
-		snprintf(out + n, size - n, " exited with status %d%s", status, memory);
-	else
-		snprintf(out + n, size - n, " was killed by signal %d (%s)%s%s", status,
-			 strsignal(status), code == CLD_DUMPED ? ", core dumped" : "", memory);
-}
-
-static int status_of(int code, int status)
-{
-	return code == CLD_EXITED ? status : 128 + status;
+	snprintf(out + n, size - n, " %s%s", how, memory);
 }
 
 /* -- the way down ------------------------------------------------------------ */
@@ -136,67 +128,41 @@ static void worker_gone(struct cluster *c, int i)
 	output_end(c->output, i);
 }
 
-/* The job goes down, so workers that were to be started are not. */
-static void phase_enter(struct cluster *c, enum phase phase, int64_t ms)
+/* The job ends, so workers that were to be started are not. */
+static void pending_drop(void *ctx)
 {
+	struct cluster *c = ctx;
 	int i;
 
-	c->phase = phase;
-	c->next_ns = clock_deadline(ms);
 	for (i = 0; i < c->count; i++)
 		if (c->worker[i].pending)
 			worker_gone(c, i);
 }
 
-static void all_kill(struct cluster *c)
+static void all_signal(void *ctx, int sig, bool all)
 {
-	fleet_signal_all(&c->fleet, SIGKILL, true);
-	phase_enter(c, KILLED, CREW_DEATH_MS);
+	fleet_signal_all(&((struct cluster *)ctx)->fleet, sig, all);
 }
 
-static void all_warn(struct cluster *c, int64_t grace_ms)
+/* A stopped process handles no signal before SIGCONT. */
+static void all_continue(void *ctx)
 {
-	/* A stopped process handles no signal before SIGCONT. */
-	fleet_signal_all(&c->fleet, SIGTERM, false);
-	fleet_signal_all(&c->fleet, SIGCONT, true);
-	phase_enter(c, WARNED, grace_ms);
+	all_signal(ctx, SIGCONT, true);
 }
 
-static void say_of_each(struct cluster *c, const char *what)
+static void all_name(void *ctx, bool given_up)
 {
+	struct cluster *c = ctx;
 	char text[256];
 	int i;
 
 	for (i = 0; i < c->count; i++)
 		if (c->worker[i].running && c->worker[i].pid) {
 			describe(c, i, text, sizeof(text));
-			output_say(c->output, "%s %s", text, what);
+			output_say(c->output, "%s %s", text,
+				   given_up ? "cannot be killed; given up"
+					    : "did not end when told to and is killed");
 		}
-}
-
-static void phase_end(struct cluster *c)
-{
-	switch (c->phase) {
-	case RUNNING:
-	case LOST:
-	case FINISHING:
-		break;
-	case MOURNING:
-		output_say(c->output, "ending the other %s", c->running > 1 ? "ranks" : "rank");
-		all_warn(c, c->how->grace_ms);
-		break;
-	case ASKED:
-		all_warn(c, CREW_INTERRUPT_MS);
-		break;
-	case WARNED:
-		say_of_each(c, "did not end when told to and is killed");
-		all_kill(c);
-		break;
-	case KILLED:
-		say_of_each(c, "cannot be killed; given up");
-		c->phase = LOST;
-		break;
-	}
 }
 
 static void mourn(struct cluster *c)
@@ -206,17 +172,15 @@ static void mourn(struct cluster *c)
 	describe_end(c, c->suspect, c->suspect_code, c->suspect_status, c->suspect_memory, text,
 		     sizeof(text));
 	output_say(c->output, "%s", text);
-	c->status = status_of(c->suspect_code, c->suspect_status);
-	phase_enter(c, MOURNING, CREW_MOURN_MS);
+	ending_mourn(&c->ending, ending_status(c->suspect_code, c->suspect_status));
 }
 
 /* The job cannot go on, or has succeeded: end all ranks that are left. */
 static void job_end(struct cluster *c, int status)
 {
-	c->status = status;
 	meet_stop(c->server);
 	c->server = NULL;
-	all_warn(c, c->how->grace_ms);
+	ending_stop(&c->ending, status);
 }
 
 /* The job cannot begin: @why is the error of cluster_run(). */
@@ -224,7 +188,7 @@ static void job_fail(struct cluster *c, const struct err *why)
 {
 	if (!c->why.code)
 		c->why = *why;
-	if (c->phase == RUNNING)
+	if (!is_ending(c))
 		job_end(c, 1);
 }
 
@@ -338,10 +302,10 @@ static void take_up(void *ctx, int host)
 	struct cluster *c = ctx;
 	int i;
 
-	if (c->phase != RUNNING || (!c->how->is_elastic && !all_are_up(c)))
+	if (is_ending(c) || (!c->how->is_elastic && !all_are_up(c)))
 		return;
 	c->planned = true;
-	for (i = 0; i < c->count && c->phase == RUNNING; i++)
+	for (i = 0; i < c->count && !is_ending(c); i++)
 		if (c->worker[i].pending && (!c->how->is_elastic || c->worker[i].host == host))
 			worker_start(c, i);
 }
@@ -359,7 +323,7 @@ static void take_lost(void *ctx, int host, const char *why)
 		if (c->how->is_elastic)
 			elastic_exit(&c->elastic, i, LOST_STATUS, clock_ns());
 	}
-	if (c->phase != RUNNING)
+	if (is_ending(c))
 		return;
 	fail(&e, RINGUP_ESYSTEM, "host %s: %s", c->fleet.host[host].name, why);
 	if (c->how->is_elastic) {
@@ -368,8 +332,7 @@ static void take_lost(void *ctx, int host, const char *why)
 		job_fail(c, &e);
 	} else {
 		output_say(c->output, "%s", e.text);
-		c->status = LOST_STATUS;
-		phase_enter(c, MOURNING, CREW_MOURN_MS);
+		ending_mourn(&c->ending, LOST_STATUS);
 	}
 }
 
@@ -412,7 +375,7 @@ static void suspect(struct cluster *c, int i, int code, int status, const char *
 	if (c->suspect >= 0 && (c->suspect_code != CLD_EXITED || code == CLD_EXITED))
 		return;
 	if (c->suspect < 0)
-		c->suspect_ns = clock_deadline(CREW_SECOND_LOOK_MS);
+		c->suspect_ns = clock_deadline(ENDING_SECOND_LOOK_MS);
 	if (code != CLD_EXITED)
 		c->suspect_ns = 0;
 	c->suspect = i;
@@ -429,16 +392,16 @@ static void take_ended(void *ctx, int worker, int code, int status, const char *
 
 	if (worker < 0 || worker >= c->count || !c->worker[worker].running)
 		return;
-	fails = status_of(code, status) != 0;
+	fails = ending_status(code, status) != 0;
 	told = c->worker[worker].stage != STAYS;
 	worker_gone(c, worker);
-	if (c->how->is_elastic && fails && !told && c->phase == RUNNING) {
+	if (c->how->is_elastic && fails && !told && !is_ending(c)) {
 		describe_end(c, worker, code, status, memory, text, sizeof(text));
 		output_say(c->output, "%s", text);
 	}
 	if (c->how->is_elastic)
-		elastic_exit(&c->elastic, worker, status_of(code, status), clock_ns());
-	else if (fails && c->phase == RUNNING)
+		elastic_exit(&c->elastic, worker, ending_status(code, status), clock_ns());
+	else if (fails && !is_ending(c))
 		suspect(c, worker, code, status, memory);
 }
 
@@ -448,12 +411,12 @@ static int lobby_admits(void *ctx, uint32_t worker, struct err *e)
 {
 	struct cluster *c = ctx;
 
-	if (worker < (uint32_t)c->count && c->worker[worker].running && c->phase == RUNNING &&
+	if (worker < (uint32_t)c->count && c->worker[worker].running && !is_ending(c) &&
 	    c->worker[worker].stage == STAYS)
 		return 0;
 	return fail(e, RINGUP_ESHUTDOWN, "%s",
-		    c->phase == RUNNING ? "the job goes on without this rank, or its host"
-					: "the job is over");
+		    is_ending(c) ? "the job is over"
+				 : "the job goes on without this rank, or its host");
 }
 
 static void lobby_arrives(void *ctx, uint32_t worker)
@@ -555,7 +518,7 @@ static int64_t elastic_act(struct cluster *c)
 	int64_t until = INT64_MAX;
 	struct err e = { 0 };
 
-	while (c->phase == RUNNING) {
+	while (!is_ending(c)) {
 		elastic_next(&c->elastic, clock_ns(), &a, &until);
 		switch (a.act) {
 		case ELASTIC_NOTHING:
@@ -667,73 +630,6 @@ static int plan(struct cluster *c, struct err *e)
 	return rc;
 }
 
-/* -- signals to the launcher ------------------------------------------------- */
-
-static int take_signals(struct cluster *c, struct err *e)
-{
-	static const int wanted[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
-				      SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD };
-	sigset_t set;
-	size_t i;
-
-	sigemptyset(&set);
-	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		sigaddset(&set, wanted[i]);
-		if (wanted[i] != SIGHUP)
-			signal(wanted[i], SIG_DFL);
-	}
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
-	if (sigprocmask(SIG_BLOCK, &set, NULL))
-		return fail_os(e, "signals");
-	c->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return c->signal_fd < 0 ? fail_os(e, "signalfd") : 0;
-}
-
-static void obey(struct cluster *c, int sig)
-{
-	if (c->signal) {
-		all_kill(c);
-		return;
-	}
-	c->signal = sig;
-	if (!c->status)
-		c->status = 128 + sig;
-	fleet_signal_all(&c->fleet, sig, sig == SIGINT);
-	if (sig == SIGINT)
-		phase_enter(c, ASKED, CREW_INTERRUPT_MS);
-	else
-		phase_enter(c, WARNED, c->how->grace_ms);
-}
-
-static void read_signals(struct cluster *c)
-{
-	struct signalfd_siginfo s;
-
-	while (read(c->signal_fd, &s, sizeof(s)) == sizeof(s)) {
-		if (s.ssi_signo == SIGCHLD)
-			continue;
-		if (s.ssi_signo == SIGTSTP) {
-			fleet_signal_all(&c->fleet, SIGSTOP, true);
-			raise(SIGSTOP);
-			fleet_signal_all(&c->fleet, SIGCONT, true);
-		} else if (s.ssi_signo == SIGUSR1 || s.ssi_signo == SIGUSR2) {
-			fleet_signal_all(&c->fleet, (int)s.ssi_signo, false);
-		} else {
-			obey(c, (int)s.ssi_signo);
-		}
-	}
-}
-
-static void time_out(struct cluster *c)
-{
-	output_say(c->output, "not finished after %lld s: ending the job",
-		   (long long)(c->how->timeout_ms / 1000));
-	c->deadline_ns = INT64_MAX;
-	c->status = CREW_TIMEOUT_STATUS;
-	all_warn(c, c->how->grace_ms);
-}
-
 /* -- the loop ---------------------------------------------------------------- */
 
 static void sooner(int64_t *until, int64_t ns)
@@ -756,7 +652,7 @@ static int wait_for_something(struct cluster *c, int64_t until, struct err *e)
 	n = output_poll(c->output, p);
 	n += fleet_poll(&c->fleet, p + n);
 	n += finder_poll(&c->finder, p + n);
-	p[n++] = (struct pollfd){ c->signal_fd, POLLIN, 0 };
+	p[n++] = (struct pollfd){ c->ending.signal_fd, POLLIN, 0 };
 	lobby = p + n;
 	if (c->lobby)
 		n += lobby_poll(c->lobby, lobby);
@@ -776,16 +672,15 @@ static int wait_for_something(struct cluster *c, int64_t until, struct err *e)
 
 static int turn(struct cluster *c, struct err *e)
 {
-	int64_t until = c->next_ns;
+	int64_t until;
 	int rc;
 
-	if (c->how->is_elastic)
-		sooner(&until, elastic_act(c));
+	until = c->how->is_elastic ? elastic_act(c) : INT64_MAX;
 	sooner(&until, workers_urge(c));
-	sooner(&until, c->deadline_ns);
-	if (c->suspect >= 0 && c->phase == RUNNING)
+	sooner(&until, ending_until(&c->ending));
+	if (c->suspect >= 0 && !is_ending(c))
 		sooner(&until, c->suspect_ns);
-	if (c->phase != RUNNING && c->phase != FINISHING && !c->running)
+	if (is_ending(c) && !c->running)
 		return 0;
 	rc = wait_for_something(c, until, e);
 	if (rc)
@@ -793,23 +688,20 @@ static int turn(struct cluster *c, struct err *e)
 	fleet_serve(&c->fleet);
 	output_move(c->output);
 	fleet_hold(&c->fleet, output_is_full(c->output));
-	read_signals(c);
-	if (c->how->script && c->phase == RUNNING)
+	ending_signals(&c->ending);
+	if (c->how->script && !is_ending(c))
 		ask_script(c);
-	if (c->suspect >= 0 && c->phase == RUNNING && clock_ns() >= c->suspect_ns)
+	if (c->suspect >= 0 && !is_ending(c) && clock_ns() >= c->suspect_ns)
 		mourn(c);
-	if (c->phase == RUNNING && clock_ns() >= c->deadline_ns)
-		time_out(c);
-	if (c->phase != RUNNING && clock_ns() >= c->next_ns)
-		phase_end(c);
+	ending_turn(&c->ending, c->running);
 	return 0;
 }
 
 static bool goes_on(const struct cluster *c)
 {
-	if (c->phase == LOST)
+	if (c->ending.phase == ENDING_OVER)
 		return false;
-	if (c->how->is_elastic && c->phase == RUNNING)
+	if (c->how->is_elastic && !is_ending(c))
 		return true;
 	return c->running > 0 || c->suspect >= 0;
 }
@@ -821,7 +713,7 @@ static int watch(struct cluster *c, struct err *e)
 	while (!rc && goes_on(c)) {
 		rc = turn(c, e);
 		if (!c->running && c->suspect >= 0) {
-			if (c->phase == RUNNING)
+			if (!is_ending(c))
 				mourn(c);
 			break;
 		}
@@ -832,40 +724,18 @@ static int watch(struct cluster *c, struct err *e)
 /* Wait until the daemons have ended the processes that ranks have left behind. */
 static void finish(struct cluster *c)
 {
-	int64_t enough = clock_deadline(c->how->grace_ms + 2 * CREW_DEATH_MS);
+	int64_t enough = clock_deadline(c->how->grace_ms + 2 * ENDING_DEATH_MS);
 	struct err e;
 
 	fleet_finish(&c->fleet);
-	c->phase = FINISHING;
+	c->ending.phase = ENDING_OVER;
 	while (!fleet_is_done(&c->fleet) && clock_left_ms(enough)) {
 		if (wait_for_something(c, enough, &e))
 			return;
 		fleet_serve(&c->fleet);
 		output_move(c->output);
 		fleet_hold(&c->fleet, output_is_full(c->output));
-		read_signals(c);
-	}
-}
-
-/* As in crew.c: wait for the reader of the output; a signal limits the wait. */
-static void flush(struct cluster *c)
-{
-	int64_t until = c->signal ? clock_deadline(CREW_STRAY_MS) : INT64_MAX;
-
-	output_finish(c->output);
-	output_move(c->output);
-	while (!output_is_idle(c->output) && clock_left_ms(until)) {
-		struct pollfd p[4];
-		size_t n = output_poll(c->output, p);
-		struct signalfd_siginfo s;
-
-		p[n++] = (struct pollfd){ c->signal_fd, POLLIN, 0 };
-		poll(p, n, clock_left_ms(until));
-		output_move(c->output);
-		while (read(c->signal_fd, &s, sizeof(s)) == sizeof(s))
-			if (s.ssi_signo == SIGINT || s.ssi_signo == SIGTERM ||
-			    s.ssi_signo == SIGHUP || s.ssi_signo == SIGQUIT)
-				return;
+		ending_signals(&c->ending);
 	}
 }
 
@@ -966,9 +836,10 @@ static int prepare(struct cluster *c, struct err *e)
 
 	raise_limit(j);
 	if (!rc)
-		rc = take_signals(c, e);
+		rc = ending_catch(&c->ending, e);
 	if (!rc)
 		rc = output_open(&c->output, j->size, j->prefix, j->output_dir, e);
+	c->ending.output = c->output;
 	if (!rc)
 		rc = open_meeting(c, e);
 	if (!rc)
@@ -1005,8 +876,7 @@ static void cluster_close(struct cluster *c)
 	secret_wipe(&c->secret);
 	if (c->port_fd >= 0)
 		close(c->port_fd);
-	if (c->signal_fd >= 0)
-		close(c->signal_fd);
+	ending_fini(&c->ending);
 	free(c->polls);
 	free(c->worker);
 }
@@ -1015,25 +885,31 @@ int cluster_run(const struct cluster_how *j, struct err *e)
 {
 	struct cluster c = {
 		.how = j,
-		.signal_fd = -1,
 		.port_fd = -1,
 		.suspect = -1,
-		.next_ns = INT64_MAX,
-		.deadline_ns = j->timeout_ms ? clock_deadline(j->timeout_ms) : INT64_MAX,
 	};
-	int rc = prepare(&c, e);
+	int rc;
 
+	ending_init(&c.ending, j->timeout_ms, j->grace_ms,
+		    (struct ending_owner){
+			    .begun = pending_drop,
+			    .signal = all_signal,
+			    .stopped = all_continue,
+			    .name = all_name,
+			    .ctx = &c,
+		    });
+	rc = prepare(&c, e);
 	if (!rc)
 		rc = watch(&c, e);
 	if (c.output) {
 		if (c.fleet.count)
 			finish(&c);
-		flush(&c);
+		ending_flush(&c.ending);
 	}
 	cluster_close(&c);
 	if (!rc && c.why.code) {
 		*e = c.why;
 		rc = c.why.code;
 	}
-	return rc ? rc : c.status;
+	return rc ? rc : c.ending.status;
 }

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +24,7 @@
 #include "base/pidstat.h"
 #include "base/proc.h"
 #include "host/oom.h"
+#include "launch/ending.h"
 #include "launch/output.h"
 #include "launch/rankenv.h"
 #include "launch/stray.h"
@@ -41,16 +41,6 @@ struct rank {
 	int pidfd; /* -1: has ended  */
 };
 
-/* How the job goes down, one step after the other. */
-enum phase {
-	RUNNING,
-	MOURNING, /* a rank has failed; the others may say what they think of it */
-	ASKED,    /* they have got SIGINT                                        */
-	WARNED,   /* they have got SIGTERM, or whatever the launcher got         */
-	KILLED,
-	LOST, /* SIGKILL did not help: a rank hangs in the kernel, or is not ours to kill */
-};
-
 struct watch {
 	const struct crew *how;
 	struct rank *ranks;
@@ -63,42 +53,13 @@ struct watch {
 	char mark[96]; /* "RINGUP_JOB=..." */
 	char host[64];
 	struct oom oom; /* before any rank was there */
-	int secret_fd, port_fd, signal_fd;
+	int secret_fd, port_fd;
 	int *older; /* children of this process that are not the job's; ends with 0 */
 	struct pollfd *polls;
-
-	enum phase phase;
-	int64_t next_ns;     /* when the phase ends                   */
-	int64_t deadline_ns; /* when the job has to be done           */
-	int status;          /* to exit with; 0 while all is well     */
-	int signal;          /* that the launcher got; 0: none        */
+	struct ending ending;
 };
 
 /* -- before --------------------------------------------------------------- */
-
-static int take_signals(struct watch *w, struct err *e)
-{
-	static const int wanted[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
-				      SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD };
-	sigset_t set;
-	size_t i;
-
-	/* A shell script's background jobs ignore SIGINT, and an ignored signal
-	 * never arrives; what nohup(1) did is respected. */
-	sigemptyset(&set);
-	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		sigaddset(&set, wanted[i]);
-		if (wanted[i] != SIGHUP)
-			signal(wanted[i], SIG_DFL);
-	}
-	/* A reader that has gone away, a limit for files: write(2) says so. */
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
-	if (sigprocmask(SIG_BLOCK, &set, NULL))
-		return fail_os(e, "signals");
-	w->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return w->signal_fd < 0 ? fail_os(e, "signalfd") : 0;
-}
 
 /* Enough descriptors, or a sentence before anything is started. */
 static int check_fds(const struct crew *j, struct err *e)
@@ -363,9 +324,9 @@ static void signal_rank(const struct rank *r, int sig, bool all)
 		kill(r->pid, sig);
 }
 
-/* To those that still run. */
-static void signal_ranks(const struct watch *w, int sig, bool all)
+static void ranks_signal(void *ctx, int sig, bool all)
 {
+	const struct watch *w = ctx;
 	int i;
 
 	for (i = 0; i < w->started; i++)
@@ -392,22 +353,6 @@ static void name_stopped(const struct watch *w)
 				   (int)w->ranks[i].pid, w->host);
 }
 
-static void enter(struct watch *w, enum phase phase, int64_t ms)
-{
-	w->phase = phase;
-	w->next_ns = clock_deadline(ms);
-}
-
-static void say_of_each(const struct watch *w, const char *what)
-{
-	int i;
-
-	for (i = 0; i < w->started; i++)
-		if (w->ranks[i].pidfd >= 0)
-			output_say(w->output, "rank %d (pid %d) on %s %s", i,
-				   (int)w->ranks[i].pid, w->host, what);
-}
-
 /* Its state as in ps(1), and the function of the kernel where it sleeps, if that may be
  * known. */
 static void say_where(const struct watch *w, int i)
@@ -428,95 +373,52 @@ static void say_where(const struct watch *w, int i)
 		where = NULL;
 	output_say(w->output,
 		   "rank %d (pid %d) on %s cannot be killed: it hangs in the kernel (state "
-		   "%c%s%s); "
-		   "given up",
+		   "%c%s%s); given up",
 		   i, (int)w->ranks[i].pid, w->host, s.state,
 		   where && *where && strcmp(where, "0") ? ", in " : "",
 		   where && strcmp(where, "0") ? where : "");
 	free(where);
 }
 
-static void give_up(struct watch *w)
+static void ranks_name(void *ctx, bool given_up)
 {
+	const struct watch *w = ctx;
 	int i;
 
-	for (i = 0; i < w->started; i++)
-		if (w->ranks[i].pidfd >= 0)
+	for (i = 0; i < w->started; i++) {
+		if (w->ranks[i].pidfd < 0)
+			continue;
+		if (given_up)
 			say_where(w, i);
-	enter(w, LOST, -1);
-}
-
-static void kill_all(struct watch *w)
-{
-	signal_ranks(w, SIGKILL, true);
-	enter(w, KILLED, CREW_DEATH_MS);
-}
-
-static void warn_all(struct watch *w, int64_t grace_ms)
-{
-	int i;
-
-	signal_ranks(w, SIGTERM, false);
-	for (i = 0; i < w->started; i++)
-		if (is_stopped(&w->ranks[i]))
-			signal_rank(&w->ranks[i], SIGKILL, true);
-	enter(w, WARNED, grace_ms);
-}
-
-static void end_phase(struct watch *w)
-{
-	switch (w->phase) {
-	case RUNNING:
-	case LOST:
-		break;
-	case MOURNING:
-		output_say(w->output, "ending the other %s", w->running > 1 ? "ranks" : "rank");
-		warn_all(w, w->how->grace_ms);
-		break;
-	case ASKED:
-		/* A shell script waits for its child; who ignores SIGINT may
-		 * still heed SIGTERM. */
-		warn_all(w, CREW_INTERRUPT_MS);
-		break;
-	case WARNED:
-		say_of_each(w, "did not end when told to and is killed");
-		kill_all(w);
-		break;
-	case KILLED:
-		give_up(w);
-		break;
+		else
+			output_say(w->output,
+				   "rank %d (pid %d) on %s did not end when told to and is "
+				   "killed",
+				   i, (int)w->ranks[i].pid, w->host);
 	}
 }
 
-static void describe(const struct watch *w, int i, const siginfo_t *how, char *out, size_t size)
+static void ranks_kill_stopped(void *ctx)
 {
-	int n = snprintf(out, size, "rank %d (pid %d) on %s ", i, (int)w->ranks[i].pid,
-			 w->host);
+	const struct watch *w = ctx;
+	int i;
 
-	if (how->si_code == CLD_EXITED)
-		snprintf(out + n, size - (size_t)n, "exited with status %d", how->si_status);
-	else
-		snprintf(out + n, size - (size_t)n, "was killed by signal %d (%s)%s",
-			 how->si_status, strsignal(how->si_status),
-			 how->si_code == CLD_DUMPED ? ", core dumped" : "");
-}
-
-static int status_of(const siginfo_t *how)
-{
-	return how->si_code == CLD_EXITED ? how->si_status : 128 + how->si_status;
+	for (i = 0; i < w->started; i++)
+		if (is_stopped(&w->ranks[i]))
+			signal_rank(&w->ranks[i], SIGKILL, true);
 }
 
 /* A failure, and the first: the job is over. */
 static void mourn(struct watch *w, int i, const siginfo_t *how)
 {
-	char text[256], memory[192];
+	char text[128], memory[192];
 
-	describe(w, i, how, text, sizeof(text));
+	ending_describe(how->si_code, how->si_status, text, sizeof(text));
 	oom_since(&w->oom, "", memory, sizeof(memory));
-	output_say(w->output, "%s%s", text, memory);
+	output_say(w->output, "rank %d (pid %d) on %s %s%s", i, (int)w->ranks[i].pid, w->host,
+		   text, memory);
 	name_stopped(w);
-	w->status = status_of(how);
-	enter(w, MOURNING, CREW_MOURN_MS);
+	ending_mourn(&w->ending, ending_status(how->si_code, how->si_status));
 }
 
 /* The first rank that has failed, and how. */
@@ -548,7 +450,7 @@ static void find_dead(struct watch *w, struct culprit *c)
 		w->ranks[i].pidfd = -1;
 		w->running--;
 		output_drain(w->output, i);
-		if (status_of(&how) == 0)
+		if (ending_status(how.si_code, how.si_status) == 0)
 			continue;
 		if (c->rank < 0 ||
 		    (c->how.si_code == CLD_EXITED && how.si_code != CLD_EXITED)) {
@@ -564,11 +466,11 @@ static void bury(struct watch *w)
 	int64_t until;
 
 	find_dead(w, &c);
-	if (c.rank < 0 || w->phase != RUNNING)
+	if (c.rank < 0 || w->ending.phase != ENDING_RUNNING)
 		return;
 	/* The connections of a process close before it is dead, so others may have
 	 * noticed, and ended, sooner than we can. */
-	until = clock_deadline(CREW_SECOND_LOOK_MS);
+	until = clock_deadline(ENDING_SECOND_LOOK_MS);
 	while (c.how.si_code == CLD_EXITED && w->running && clock_left_ms(until)) {
 		clock_sleep_ms(5);
 		find_dead(w, &c);
@@ -576,82 +478,29 @@ static void bury(struct watch *w)
 	mourn(w, c.rank, &c.how);
 }
 
-/* -- signals to the launcher ---------------------------------------------- */
-
-static void stop_and_go(const struct watch *w)
-{
-	signal_ranks(w, SIGSTOP, true);
-	raise(SIGSTOP);
-	signal_ranks(w, SIGCONT, true);
-}
-
-static void obey(struct watch *w, int sig)
-{
-	if (w->signal) {
-		kill_all(w);
-		return;
-	}
-	w->signal = sig;
-	if (!w->status)
-		w->status = 128 + sig;
-	signal_ranks(w, sig, sig == SIGINT);
-	if (sig == SIGINT)
-		enter(w, ASKED, CREW_INTERRUPT_MS);
-	else
-		enter(w, WARNED, w->how->grace_ms);
-}
-
-static void read_signals(struct watch *w)
-{
-	struct signalfd_siginfo s;
-
-	while (read(w->signal_fd, &s, sizeof(s)) == sizeof(s)) {
-		if (s.ssi_signo == SIGCHLD)
-			reap_orphans(w, 0);
-		else if (s.ssi_signo == SIGTSTP)
-			stop_and_go(w);
-		else if (s.ssi_signo == SIGUSR1 || s.ssi_signo == SIGUSR2)
-			signal_ranks(w, (int)s.ssi_signo, false);
-		else
-			obey(w, (int)s.ssi_signo);
-	}
-}
-
-static void time_out(struct watch *w)
-{
-	output_say(w->output, "not finished after %lld s: ending the job",
-		   (long long)(w->how->timeout_ms / 1000));
-	w->deadline_ns = INT64_MAX;
-	w->status = CREW_TIMEOUT_STATUS;
-	warn_all(w, w->how->grace_ms);
-}
-
 /* -- while it runs -------------------------------------------------------- */
 
 static void sleep_until_needed(struct watch *w)
 {
-	int64_t until = w->next_ns < w->deadline_ns ? w->next_ns : w->deadline_ns;
 	size_t n = output_poll(w->output, w->polls);
 	int i;
 
-	w->polls[n++] = (struct pollfd){ w->signal_fd, POLLIN, 0 };
+	w->polls[n++] = (struct pollfd){ w->ending.signal_fd, POLLIN, 0 };
 	for (i = 0; i < w->started; i++)
 		if (w->ranks[i].pidfd >= 0)
 			w->polls[n++] = (struct pollfd){ w->ranks[i].pidfd, POLLIN, 0 };
-	poll(w->polls, n, clock_left_ms(until));
+	poll(w->polls, n, clock_left_ms(ending_until(&w->ending)));
 }
 
 static void watch_ranks(struct watch *w)
 {
-	while (w->running && w->phase != LOST) {
+	while (w->running && w->ending.phase != ENDING_OVER) {
 		sleep_until_needed(w);
 		bury(w);
 		output_move(w->output);
-		read_signals(w);
-		if (w->phase == RUNNING && clock_ns() >= w->deadline_ns)
-			time_out(w);
-		if (w->phase != RUNNING && clock_ns() >= w->next_ns)
-			end_phase(w);
+		if (ending_signals(&w->ending))
+			reap_orphans(w, 0);
+		ending_turn(&w->ending, w->running);
 	}
 }
 
@@ -660,37 +509,17 @@ static void watch_ranks(struct watch *w)
 /* The ranks are gone; what they have started goes as well. */
 static void end_strays(struct watch *w)
 {
-	bool has_time = w->signal && w->phase == WARNED;
-	int64_t patience = has_time ? w->next_ns : clock_deadline(CREW_STRAY_MS);
-	int64_t enough = clock_deadline(w->how->grace_ms + CREW_DEATH_MS);
+	const struct ending *x = &w->ending;
+	bool has_time = x->signal && x->phase == ENDING_WARNED;
+	int64_t patience = has_time ? x->next_ns : clock_deadline(ENDING_STRAY_MS);
+	int64_t enough = clock_deadline(w->how->grace_ms + ENDING_DEATH_MS);
 	int sig = SIGTERM;
 
 	while (reap_orphans(w, sig) && clock_left_ms(enough)) {
 		stray_signal(&w->stray, sig);
-		sig = clock_left_ms(patience) && w->phase != KILLED ? 0 : SIGKILL;
+		sig = clock_left_ms(patience) && x->phase != ENDING_KILLED ? 0 : SIGKILL;
 		output_move(w->output);
 		clock_sleep_ms(5);
-	}
-}
-
-/* The reader of our output may take its time; a signal ends its patience. */
-static void flush(struct watch *w)
-{
-	int64_t until = w->signal ? clock_deadline(CREW_STRAY_MS) : INT64_MAX;
-
-	output_finish(w->output);
-	output_move(w->output);
-	while (!output_is_idle(w->output) && clock_left_ms(until)) {
-		size_t n = output_poll(w->output, w->polls);
-		struct signalfd_siginfo s;
-
-		w->polls[n++] = (struct pollfd){ w->signal_fd, POLLIN, 0 };
-		poll(w->polls, n, clock_left_ms(until));
-		output_move(w->output);
-		while (read(w->signal_fd, &s, sizeof(s)) == sizeof(s))
-			if (s.ssi_signo == SIGINT || s.ssi_signo == SIGTERM ||
-			    s.ssi_signo == SIGHUP || s.ssi_signo == SIGQUIT)
-				return;
 	}
 }
 
@@ -715,8 +544,7 @@ static void close_all(struct watch *w)
 		close(w->secret_fd);
 	if (w->port_fd >= 0)
 		close(w->port_fd);
-	if (w->signal_fd >= 0)
-		close(w->signal_fd);
+	ending_fini(&w->ending);
 	free(w->older);
 	free(w->polls);
 	free(w->ranks);
@@ -730,11 +558,12 @@ static int prepare(struct watch *w, struct err *e)
 	if (!rc)
 		rc = name_job(w, e);
 	if (!rc)
-		rc = take_signals(w, e);
+		rc = ending_catch(&w->ending, e);
 	if (!rc)
 		rc = output_open(&w->output, j->size, j->prefix, j->output_dir, e);
 	if (rc)
 		return rc;
+	w->ending.output = w->output;
 	w->ranks = calloc((size_t)j->size, sizeof(*w->ranks));
 	w->polls =
 		calloc(output_poll_count(w->output) + (size_t)j->size + 1, sizeof(*w->polls));
@@ -754,24 +583,28 @@ int crew_run(const struct crew *j, struct err *e)
 		.how = j,
 		.secret_fd = -1,
 		.port_fd = -1,
-		.signal_fd = -1,
-		.next_ns = INT64_MAX,
-		.deadline_ns = j->timeout_ms ? clock_deadline(j->timeout_ms) : INT64_MAX,
 	};
 	int port = 0, rc;
 
+	ending_init(&w.ending, j->timeout_ms, j->grace_ms,
+		    (struct ending_owner){
+			    .signal = ranks_signal,
+			    .stopped = ranks_kill_stopped,
+			    .name = ranks_name,
+			    .ctx = &w,
+		    });
 	rc = prepare(&w, e);
 	if (!rc)
 		rc = reserve_port(&w, &port, e);
 	if (!rc)
 		rc = start_all(&w, port, e);
 	if (rc)
-		kill_all(&w);
+		ending_kill(&w.ending);
 	if (w.started) {
 		watch_ranks(&w);
 		end_strays(&w);
-		flush(&w);
+		ending_flush(&w.ending);
 	}
 	close_all(&w);
-	return rc ? rc : w.status;
+	return rc ? rc : w.ending.status;
 }

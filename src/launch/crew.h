@@ -20,20 +20,11 @@ struct crew {
 	int64_t grace_ms;       /* between SIGTERM and SIGKILL                    */
 };
 
-enum {
-	CREW_TIMEOUT_STATUS = 124,
-	CREW_MOURN_MS = 1000,      /* for the others to notice that a rank has failed   */
-	CREW_SECOND_LOOK_MS = 100, /* for a rank that was killed to be dead, too       */
-	CREW_INTERRUPT_MS = 1000,  /* from SIGINT to SIGTERM, and from there to SIGKILL */
-	CREW_STRAY_MS = 500,       /* for what the ranks have left behind               */
-	CREW_DEATH_MS = 2000,      /* for the kernel to carry SIGKILL out               */
-};
-
 /*
  * crew_run - run @j to its end.
  *
  * The first rank that fails, that is, ends with a status other than 0, ends
- * the job: the others have CREW_MOURN_MS to notice it and to say so, then get
+ * the job: the others have ENDING_MOURN_MS to notice it and to say so, then get
  * SIGTERM, then SIGKILL; one that is stopped is named, and gets SIGKILL at once.  SIGINT,
  * SIGTERM, SIGHUP and SIGQUIT are passed on; a second one kills at once.  No process of the job
  * outlives it, however it ends. SIGINT goes to all processes of a rank, as from a terminal; the
@@ -44,7 +35,7 @@ enum {
  *
  * Returns an exit status: 0 if all ranks succeeded, that of the first that
  * failed (128 + signal if it was killed), 128 + signal if the launcher got one,
- * CREW_TIMEOUT_STATUS; or a negative code if the job could not be started.
+ * ENDING_TIMEOUT_STATUS; or a negative code if the job could not be started.
  */
 int crew_run(const struct crew *j, struct err *e);
 
