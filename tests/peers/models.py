@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # models.py - what communication adds to a training step of large models, ringup beside Horovod.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains models of the sizes of ResNet-50 (161 tensors, 25.6 million weights) and BERT base (198
+"""Trains models of the sizes of ResNet-50 (161 tensors, 25.6 million weights) and BERT base (149
 tensors, 109 million) on CPU, with horovod.torch's DistributedOptimizer, by turns with ringup and
 with Horovod, and prints for each the median step, the step without communication on the same
 number of processes at the same time, and the share that communication has:
