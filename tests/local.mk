@@ -619,7 +619,7 @@ EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 # What is too long for every change is a shard: the named tests of a build in their long form
 # (RINGUP_TEST_LONG=1).  SHARD_NAME, with _ for each - of the name, lists TREE:TEST; each of these but
 # those of SHARD_ONLY has a short form in the gate.
-SHARDS = arm bench big faults fuzz horovod horovod-tests launch machines model modules races upgrade
+SHARDS = arm bench big fuzz horovod launch machines model modules races upgrade
 SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
 SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
 SHARD_faults   = $(FAULT_TESTS:%=gcc:%) $(GROWTH_TESTS:%=gcc:%)
@@ -637,8 +637,9 @@ SHARD_races    = $(THREADED_TESTS:%=tsan:%)
 # No short form: the gate replays the seeds, and builds a small engine and configures Horovod's; it has
 # tests of its own for what Horovod's test.
 SHARD_ONLY = %reldir%/fuzz/search.bats $(HOROVOD_TESTS) $(REBUILD_TESTS) $(UPGRADE_TESTS)
-# CI does not draw this: it installs a Debian of its own, several times.
-LONG_SHARDS = fresh
+# CI draws none of these: faults with the limits of real jobs may take more than a quarter of an hour, a fresh
+# Debian is installed several times, and Horovod's tests come from GitHub and wait by the clock.
+LONG_SHARDS = faults fresh horovod-tests
 SHARD_fresh = gcc:%reldir%/fresh/fresh.bats
 
 # make list-tests: lines "gate TREE TEST", "shard NAME TREE TEST", "long NAME TREE TEST", "only TEST".
