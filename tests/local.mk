@@ -468,6 +468,7 @@ FAULT_TESTS = \
 	%reldir%/fault/start.bats \
 	%reldir%/fault/strangers.bats
 BATS_TESTS += $(FAULT_TESTS)
+KILL_TESTS = %reldir%/fault/one.bats
 GROWTH_TESTS = %reldir%/fault/test_growth
 check_PROGRAMS += $(GROWTH_TESTS)
 TESTS += $(GROWTH_TESTS)
@@ -619,10 +620,10 @@ EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 # What is too long for every change is a shard: the named tests of a build in their long form
 # (RINGUP_TEST_LONG=1).  SHARD_NAME, with _ for each - of the name, lists TREE:TEST; each of these but
 # those of SHARD_ONLY has a short form in the gate.
-SHARDS = arm bench big fuzz horovod launch machines model modules races upgrade
+SHARDS = arm bench big faults fuzz horovod launch machines model modules races upgrade
 SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
 SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
-SHARD_faults   = $(FAULT_TESTS:%=gcc:%) $(GROWTH_TESTS:%=gcc:%)
+SHARD_faults   = $(patsubst %,gcc:%,$(filter-out $(KILL_TESTS),$(FAULT_TESTS)) $(GROWTH_TESTS))
 SHARD_fuzz     = gcc:%reldir%/fuzz/search.bats
 SHARD_bench    = gcc:%reldir%/cli/bench-peers.bats gcc:%reldir%/cli/bench-programs.bats \
 	gcc:%reldir%/cli/bench-results.bats gcc:%reldir%/cli/mpi-plans.bats
@@ -637,9 +638,10 @@ SHARD_races    = $(THREADED_TESTS:%=tsan:%)
 # No short form: the gate replays the seeds, and builds a small engine and configures Horovod's; it has
 # tests of its own for what Horovod's test.
 SHARD_ONLY = %reldir%/fuzz/search.bats $(HOROVOD_TESTS) $(REBUILD_TESTS) $(UPGRADE_TESTS)
-# CI draws none of these: faults with the limits of real jobs may take more than a quarter of an hour, a fresh
-# Debian is installed several times, and Horovod's tests come from GitHub and wait by the clock.
-LONG_SHARDS = faults fresh horovod-tests
+# CI draws none of these: a fresh Debian is installed several times, Horovod's tests come from GitHub and wait by
+# the clock, and ranks that are killed hundreds of times may take more than a quarter of an hour.
+LONG_SHARDS = fresh horovod-tests kills
+SHARD_kills = $(KILL_TESTS:%=gcc:%)
 SHARD_fresh = gcc:%reldir%/fresh/fresh.bats
 
 # make list-tests: lines "gate TREE TEST", "shard NAME TREE TEST", "long NAME TREE TEST", "only TEST".
