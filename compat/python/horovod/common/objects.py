@@ -6,15 +6,10 @@ that they belong to it and which run the same program."""
 import array
 import pickle
 
-from ringup import constants, job, memory, operation
+from ringup import constants, job, memory, objects, operation
 
 from .process_sets import global_process_set, group_of
 from .semantics import begin, named, root_of, synchronize
-
-try:  # functions and classes of __main__ need it; plain data does not
-    from cloudpickle import dumps as _dumps
-except ImportError:
-    _dumps = pickle.dumps
 
 
 def _overwrite(block, root, name, group):
@@ -28,7 +23,7 @@ def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set
     """Return root's object on every rank; it must be picklable."""
     group = group_of(process_set)
     root, mine = root_of(root_rank, group, process_set), job.rank() == root_rank
-    block = bytearray(_dumps(obj)) if mine else b""
+    block = bytearray(objects.dumps(obj)) if mine else b""
     length = array.array("q", [len(block)])
     _overwrite(length, root, name and name + ".sz", group)
     if not mine:
@@ -47,9 +42,10 @@ def _gather(block, name, group):
 
 def allgather_object(obj, name=None, process_set=global_process_set):
     """Return the list of every rank's object, in rank order."""
-    out, lengths = _gather(bytearray(_dumps(obj)), name and name + ".t", group_of(process_set))
-    objects, at = [], 0
+    block = bytearray(objects.dumps(obj))
+    out, lengths = _gather(block, name and name + ".t", group_of(process_set))
+    everybody, at = [], 0
     for n in lengths:
-        objects.append(pickle.loads(out[at:at + n]))
+        everybody.append(pickle.loads(out[at:at + n]))
         at += n
-    return objects
+    return everybody
