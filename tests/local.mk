@@ -601,7 +601,7 @@ EXTRA_DIST += \
 EXTRA_DIST += %reldir%/fault/endure.py %reldir%/fault/measure.py %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
 EXTRA_DIST += %reldir%/lib/affected.awk %reldir%/lib/affected.bash %reldir%/lib/costs.awk %reldir%/lib/jobs.bash \
 	%reldir%/lib/prepare.bash %reldir%/lib/results.bash %reldir%/lib/tap.awk %reldir%/lib/trees.bash
-EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/nodes.bash %reldir%/lib/scenes.bash %reldir%/lib/space.bash
+EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/nodes.bash %reldir%/lib/scenes.bash %reldir%/lib/settings.bash %reldir%/lib/space.bash
 EXTRA_DIST += %reldir%/lib/await.bash %reldir%/lib/bench.bash %reldir%/lib/elastic.bash %reldir%/lib/launcher.bash %reldir%/lib/mpi.bash
 EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup horovodrun $(TEST_TOOLS) $(check_LTLIBRARIES)

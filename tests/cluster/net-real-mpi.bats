@@ -5,6 +5,7 @@
 
 load ../lib/helper
 load ../lib/real
+load ../lib/settings
 load ../lib/space
 load ../lib/asked
 

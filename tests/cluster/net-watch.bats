@@ -5,6 +5,7 @@
 
 load ../lib/helper
 load ../lib/fault
+load ../lib/settings
 
 setup() {
   [[ $EUID -eq 0 ]] || skip "needs root"
@@ -13,6 +14,7 @@ setup() {
   ip netns add "$space" 2>/dev/null || { space=''; skip "needs ip netns"; }
   ip -n "$space" link set lo up
   log=$BATS_TEST_TMPDIR/log
+  settings_hide "$BATS_TEST_TMPDIR/settings"
 }
 
 teardown() {
@@ -22,7 +24,7 @@ teardown() {
 
 # watching [OPTION...] - start it, and wait until it listens.
 watching() {
-  ip netns exec "$space" env -i PATH="$PATH" HOME=/nonexistent ringup net watch "$@" >"$log" 2>&1 3>&- &
+  "${unsettled[@]}" ip netns exec "$space" env -i PATH="$PATH" HOME=/nonexistent ringup net watch "$@" >"$log" 2>&1 3>&- &
   watcher=$!
   told 'watching 1 interfaces'
 }
@@ -70,7 +72,7 @@ told() {
 }
 
 @test "watch: ends when its time is over" {
-  run timeout 80 ip netns exec "$space" ringup net watch --for 1
+  run timeout 80 "${unsettled[@]}" ip netns exec "$space" ringup net watch --for 1
   expect_status 0
   [[ $output == *' watching 1 interfaces' && ${#lines[@]} -eq 1 ]]
   run ringup net watch --for -1

@@ -6,8 +6,9 @@
 
 # asker_start - for setup_file: a process that loads NCCL and torch once and asks them in forks.
 asker_start() {
+  settings_hide "$BATS_FILE_TMPDIR/settings"
   mkfifo "$BATS_FILE_TMPDIR/requests" "$BATS_FILE_TMPDIR/answers"
-  "${RINGUP_TEST_PYTHON:-python3}" -I "$src/tests/net/ask_many.py" "$BATS_FILE_TMPDIR"/{requests,answers} \
+  "${unsettled[@]}" "${RINGUP_TEST_PYTHON:-python3}" -I "$src/tests/net/ask_many.py" "$BATS_FILE_TMPDIR"/{requests,answers} \
     >"$BATS_FILE_TMPDIR/asker.log" 2>&1 3>&- &
   export RINGUP_TEST_ASKER=$!
 }

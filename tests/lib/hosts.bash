@@ -260,6 +260,7 @@ node_program='
   hostname "$1"
   mkdir "$dir/login" "$dir/tmp"
   cp -a /etc "$dir/etc"
+  ringup net fix --undo --root "$dir" >/dev/null
   rm -f "$dir/etc/nccl.conf" "$dir/etc/profile.d/ringup.sh"
   echo "hosts: files" >"$dir/etc/nsswitch.conf"
   rm -f "$dir/etc/machine-id"

@@ -9,6 +9,7 @@ space_open() {
   command -v ip >/dev/null || skip "ip is not installed"
   command -v jq >/dev/null || skip "jq is not installed"
   here=rh$$ there=rt$$
+  settings_hide "$BATS_TEST_TMPDIR/settings"
   space_fresh
 }
 
@@ -69,7 +70,7 @@ bridge() {
 
 # inside COMMAND... - in $here, with nobody's settings but those on the line.
 inside() {
-  ip netns exec "$here" env -i PATH="$PATH" HOME="$BATS_TEST_TMPDIR" TMPDIR="$BATS_TEST_TMPDIR" LC_ALL=C "$@"
+  "${unsettled[@]}" ip netns exec "$here" env -i PATH="$PATH" HOME="$BATS_TEST_TMPDIR" TMPDIR="$BATS_TEST_TMPDIR" LC_ALL=C "$@"
 }
 
 # named TEXT COMMAND... - in $here, on a host called node, with TEXT as its /etc/hosts.
