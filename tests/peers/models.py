@@ -4,7 +4,8 @@
 """Trains models of the sizes of ResNet-50 (161 tensors, 25.6 million weights) and BERT base (149
 tensors, 109 million) on CPU, with horovod.torch's DistributedOptimizer, by turns with ringup and
 with Horovod, and prints for each the median step, the step without communication on the same
-number of processes at the same time, and the share that communication has:
+number of processes by turns with it, what it adds to such a step to wait for the slowest rank at
+its end, as any engine has to, and the share that communication has:
 
     tests/peers/models.py --ringup build/ringup --horovod VENV/bin/python --ranks 2 --rounds 3
 
@@ -69,49 +70,43 @@ def rank(name, seconds):
     import horovod.torch as hvd
 
     torch.set_num_threads(1)
-    torch.manual_seed(1)
     hvd.init()
-    model, batch = {"resnet50": resnet50, "bert": bert}[name](torch)
-    plain = torch.optim.SGD(model.parameters(), lr=1e-4)
-
-    def step(optimizer):
-        """Seconds from the first forward to the end of the step."""
-        began = time.perf_counter()
-        optimizer.zero_grad()
-        model(batch).square().mean().backward()
-        optimizer.step()
-        return time.perf_counter() - began
+    # Two models, for hooks stay where they are; their steps go by turns.
+    models = []
+    for _ in range(2):
+        torch.manual_seed(1)
+        models.append({"resnet50": resnet50, "bert": bert}[name](torch))
+    plain, combined = (torch.optim.SGD(model.parameters(), lr=1e-4) for model, _ in models)
+    combined = hvd.DistributedOptimizer(combined, models[1][0].named_parameters())
 
     def together():
         """Begin at the same moment on all ranks."""
         hvd.allreduce(torch.zeros(1), name="together")
 
-    alone = []
-    for i in range(3):
+    def step(optimizer, model, batch):
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        optimizer.step()
+
+    def step_and_wait(*args):
+        step(*args)
         together()
-        step(plain)
-    until = time.monotonic() + seconds / 2
-    going = True
-    while going:
-        together()
-        alone.append(step(plain))
-        going = hvd.broadcast(torch.tensor([time.monotonic() < until]).int(), 0, name="go").item()
-    combined = hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters())
-    for i in range(3):
-        step(combined)
-    shared = []
-    until = time.monotonic() + seconds / 2
-    going = True
-    while going:
-        together()
-        shared.append(step(combined))
+
+    kinds = {"alone": (step, plain, *models[0]), "slowest": (step_and_wait, plain, *models[0]),
+             "shared": (step, combined, *models[1])}
+    times = {kind: [] for kind in kinds}
+    going, until = True, time.monotonic() + seconds
+    while going or len(times["shared"]) < 4:
+        for kind, (do, *what) in kinds.items():
+            together()
+            began = time.perf_counter()
+            do(*what)
+            times[kind].append(time.perf_counter() - began)
         going = hvd.broadcast(torch.tensor([time.monotonic() < until]).int(), 0, name="go").item()
     if hvd.rank() == 0:
-        tensors = sum(1 for _ in model.parameters())
         print("RESULT", json.dumps({
-            "tensors": tensors, "weights": sum(p.numel() for p in model.parameters()),
-            "alone": statistics.median(alone), "shared": statistics.median(shared),
-            "steps": len(shared)}), flush=True)
+            "tensors": sum(1 for _ in models[0][0].parameters()),
+            **{kind: statistics.median(t[1:]) for kind, t in times.items()}}), flush=True)
     hvd.shutdown()
 
 
@@ -149,7 +144,7 @@ def main():
         horovodrun = os.path.join(os.path.dirname(args.horovod), "horovodrun")
         contenders["Horovod"] = ([horovodrun, "-np", str(args.ranks), "--gloo",
                                   "--network-interfaces", "lo", args.horovod], common)
-    print("model      engine   tensors   step ms  alone ms  added ms  share")
+    print("model      engine   tensors   step ms  alone ms  wait ms  added ms  share")
     for name in args.models.split(","):
         rows = {engine: [] for engine in contenders}
         for _ in range(args.rounds):
@@ -159,8 +154,9 @@ def main():
         for engine, got in rows.items():
             alone = statistics.median(r["alone"] for r in got) * 1e3
             shared = statistics.median(r["shared"] for r in got) * 1e3
+            wait = statistics.median(r["slowest"] - r["alone"] for r in got) * 1e3
             shares[engine] = statistics.median(1 - r["alone"] / r["shared"] for r in got)
-            print(f"{name:10} {engine:8} {got[0]['tensors']:7d} {shared:9.1f} {alone:9.1f} "
+            print(f"{name:10} {engine:8} {got[0]['tensors']:7d} {shared:9.1f} {alone:9.1f} {wait:8.1f} "
                   f"{shared - alone:9.1f} {shares[engine]:6.1%}", flush=True)
         if len(shares) == 2:
             print(f"{name:10} share of ringup / share of Horovod: "
