@@ -859,7 +859,7 @@ static int prepare(struct cluster *c, struct err *e)
 	if (!j->is_elastic)
 		return plan(c, e);
 	if (j->script) {
-		finder_open(&c->finder, j->script, j->slots);
+		finder_open(&c->finder, j->script, j->slots, j->conf->discovery_ms);
 		return 0;
 	}
 	return hosts_take(c, j->hosts, e);

@@ -1,4 +1,4 @@
-/* finder.c - run a discovery script every second, and read the hosts that it prints. */
+/* finder.c - run a discovery script again and again, and read the hosts that it prints. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/finder.h"
 
@@ -16,9 +16,15 @@
 #include "base/proc.h"
 #include "ringup.h"
 
-void finder_open(struct finder *f, const char *script, int slots)
+void finder_open(struct finder *f, const char *script, int slots, int64_t every_ms)
 {
-	*f = (struct finder){ .script = script, .slots = slots, .pidfd = -1, .fd = -1 };
+	*f = (struct finder){
+		.script = script,
+		.slots = slots,
+		.every_ms = every_ms > FINDER_SOONEST_MS ? every_ms : FINDER_SOONEST_MS,
+		.pidfd = -1,
+		.fd = -1,
+	};
 }
 
 static int script_begin(struct finder *f, struct err *e)
@@ -142,7 +148,7 @@ int finder_serve(struct finder *f, struct err *e)
 		return 0;
 	if (!f->pid) {
 		rc = script_begin(f, &why);
-		f->next_ns = clock_deadline(FINDER_EVERY_MS);
+		f->next_ns = clock_deadline(f->every_ms);
 	}
 	if (!rc)
 		rc = script_go_on(f, &why);

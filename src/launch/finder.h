@@ -1,4 +1,4 @@
-/* finder.h - run a discovery script every second, and read the hosts that it prints. */
+/* finder.h - run a discovery script again and again, and read the hosts that it prints. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_FINDER_H
 #define LAUNCH_FINDER_H
@@ -14,7 +14,7 @@ struct err;
 struct pollfd;
 
 enum {
-	FINDER_EVERY_MS = 1000,
+	FINDER_SOONEST_MS = 10,  /* least time between runs   */
 	FINDER_LIMIT_MS = 10000, /* for one run of the script */
 	FINDER_BYTES = 1 << 20,  /* of its output             */
 };
@@ -23,6 +23,7 @@ enum {
 struct finder {
 	const char *script; /* for a shell                            */
 	int slots;          /* of a host that is printed without them */
+	int64_t every_ms;   /* from one run to the next               */
 	pid_t pid;          /* 0: it does not run now                 */
 	int pidfd, fd;
 	char *text;
@@ -32,8 +33,9 @@ struct finder {
 	bool failing;          /* its last run failed, which was reported  */
 };
 
-/* finder_open - @script is run at once, by finder_serve(). */
-void finder_open(struct finder *f, const char *script, int slots);
+/* finder_open - @script is run at once, by finder_serve(), and then every @every_ms, which is
+ * taken for 10 if it is less. */
+void finder_open(struct finder *f, const char *script, int slots, int64_t every_ms);
 
 /* finder_poll - put the descriptors to wait for into @p, which has room for two; returns how
  * many.  finder_until - when to serve even if nothing happens. */

@@ -47,33 +47,34 @@ static void fail_again(void)
 
 static void test_answers(void)
 {
-	finder_open(&f, "echo a:2; echo b", 4);
+	finder_open(&f, "echo a:2; echo b", 4, 20);
 	ok(ask() == 1 && f.hosts.count == 2 && f.hosts.host[1].slots == 4, "hosts and slots");
 	ok(ask() == 1 && f.hosts.count == 2, "and again");
+	ok(f.next_ns - clock_ns() <= 20000000, "and soon once more");
 	finder_close(&f);
-	finder_open(&f, "true", 4);
+	finder_open(&f, "true", 4, 20);
 	ok(ask() == 1 && f.hosts.count == 0, "no host is an answer");
 	finder_close(&f);
 }
 
 static void test_mistakes(void)
 {
-	finder_open(&f, "exit 3", 1);
+	finder_open(&f, "exit 3", 1, 20);
 	ok(ask() == RINGUP_ESYSTEM && strstr(e.text, "it ended with status 3"), "%s", e.text);
 	e = (struct err){ 0 };
 	fail_again();
 	ok(!e.code && f.failing, "is told once");
 	finder_close(&f);
-	finder_open(&f, "kill -9 $$", 1);
+	finder_open(&f, "kill -9 $$", 1, 20);
 	ok(ask() == RINGUP_ESYSTEM, "%s", e.text);
 	finder_close(&f);
-	finder_open(&f, "echo a:x", 1);
+	finder_open(&f, "echo a:x", 1, 20);
 	ok(ask() == RINGUP_EINVAL, "%s", e.text);
 	finder_close(&f);
-	finder_open(&f, "yes", 1);
+	finder_open(&f, "yes", 1, 20);
 	ok(ask() == RINGUP_EINVAL && strstr(e.text, "prints more than"), "%s", e.text);
 	finder_close(&f);
-	finder_open(&f, "sleep 1000", 1);
+	finder_open(&f, "sleep 1000", 1, 20);
 	finder_serve(&f, &e);
 	f.late_ns = clock_ns();
 	ok(ask() == RINGUP_ETIMEDOUT, "%s", e.text);
@@ -84,7 +85,7 @@ static void test_mistakes(void)
 /* What a script leaves behind may hold its output open. */
 static void test_leftovers(void)
 {
-	finder_open(&f, "sleep 1000 & echo a", 1);
+	finder_open(&f, "sleep 1000 & echo a", 1, 20);
 	ok(ask() == 1 && f.hosts.count == 1, "a script that has ended is not waited for");
 	finder_close(&f);
 }

@@ -16,6 +16,7 @@ import tempfile
 from horovod.common.util import (ccl_built, ddl_built, extension_available,  # noqa: F401
                                  gloo_built, mpi_built, nccl_built)
 from horovod.runner.common.util import codec, config_parser, hosts, safe_shell_exec
+from horovod.runner.elastic import driver
 from horovod.runner.elastic.constants import RESET_LIMIT_EXCEEDED_MESSAGE
 from horovod.runner.js_run import is_jsrun_installed
 from horovod.runner.run_task import FUNCTION, PATHS, error_name, result_name
@@ -89,6 +90,8 @@ def _environment(args):
     env = dict(os.environ)
     config_parser.set_env_from_args(env, args)
     env.update(getattr(args, "env", None) or {})
+    if driver.DISCOVER_HOSTS_FREQUENCY_SECS != 1:  # a program has set it
+        env["RINGUP_DISCOVERY_MS"] = str(round(driver.DISCOVER_HOSTS_FREQUENCY_SECS * 1000))
     home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     paths = env.get("PYTHONPATH", "").split(os.pathsep) if env.get("PYTHONPATH") else []
     env["PYTHONPATH"] = os.pathsep.join(paths + [home] * (home not in paths))
