@@ -4,6 +4,7 @@
 #define REBUILD_BUILDPLAN_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 struct err;
 struct recipe;
@@ -17,6 +18,7 @@ struct buildplan_how {
 	const struct recipe
 		*recipe;     /* of horovod's version; NULL: there is none, so no build */
 	const char *machine; /* "x86_64", of this node; NULL: not known                */
+	bool without_mpi;    /* every MPI is rejected                                  */
 };
 
 /* buildplan_check - are there such an engine and such frameworks?  RINGUP_EINVAL says what

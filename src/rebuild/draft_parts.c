@@ -61,6 +61,10 @@ static bool mpi_usable(struct draft *d, const json_t *m, const char *title)
 			    : !*jsonio_string(m, "mpicc") ? "mpicc"
 							  : NULL;
 
+	if (d->how->without_mpi) {
+		draft_reject(d, title, "MPI is to be left out");
+		return false;
+	}
 	if (lacks) {
 		draft_reject(d, title, "it has no %s; install %s to have it built for", lacks,
 			     is_open_mpi(m) ? "libopenmpi-dev" : "its development files");

@@ -76,7 +76,8 @@ int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp,
 	struct find_how find = { .python = how->python };
 	struct buildplan_how ask = { .engine = how->engine,
 				     .frameworks = how->frameworks,
-				     .framework_count = how->framework_count };
+				     .framework_count = how->framework_count,
+				     .without_mpi = how->without_mpi };
 	struct recipe recipe = { 0 };
 	struct versions table = { 0 };
 	struct utsname node;

@@ -42,8 +42,6 @@ const json_t *upstream_mpi(const struct upstream *u)
 	const json_t *one;
 	size_t i;
 
-	if (u->how->without_mpi)
-		return NULL;
 	json_array_foreach(json_object_get(u->plan, "mpi"), i, one)
 		if (*jsonio_string(one, "mpicxx") &&
 		    !(!strcmp(jsonio_string(one, "flavour"), "openmpi") &&

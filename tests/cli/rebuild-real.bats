@@ -56,11 +56,13 @@ exit 1"
   expect_status 1
   [[ $(jq -r '[.result, .reason, .error] | join(" ")' <<<"$output") == "failed compile the build failed: CMake Error: not built, on purpose" ]] || {
     echo "$stderr"
-    tail -n 40 "$log"
+    jq -c '[.result, .reason, .error, .hint]' <<<"$output"
+    [[ ! -f $log ]] || tail -n 40 "$log"
     return 1
   }
   rm "$log"
   [[ ! -e $site/horovod && ! -e $site/.ringup-rebuild ]]
+  [[ $(jq -c '.plan | [.mpi, .env.HOROVOD_WITH_MPI, .env.HOROVOD_WITHOUT_MPI]' <<<"$output") == '[[],null,"1"]' ]]
   # The plan has asked a compiler what torch's headers want.
   [[ $(jq -c '.plan | [.possible, .compiler.installed, .cxx_standard >= 17, .frameworks[0].cxx_standard_by,
     ([.disagreements[] | select(.about | test("ABI"))] | length)]' <<<"$output") == '[true,true,true,"probe",0]' ]]

@@ -4,7 +4,7 @@
 packages=(autoconf automake bats binutils bsdutils ca-certificates clang clang-format cmake codespell
   curl g++ gcc gcc-aarch64-linux-gnu git groff iproute2 jq libc6-dev libc6-dev-arm64-cross libfabric-bin
   libjansson-dev libmnl-dev libmpich-dev libopenmpi-dev libsodium-dev libtool make mandoc mpich nftables
-  openmpi-bin openssh-client patch pkg-config procps python3 python3-venv qemu-user shellcheck spin
+  openmpi-bin openssh-client patch pkg-config procps python3 python3-dev python3-venv qemu-user shellcheck spin
   strace ucx-utils util-linux xz-utils)
 # Debian 12 has these, others have others; tests with one that is not there are skipped.
 compilers=(clang-14 clang-16 g++-11 g++-12 libclang-rt-dev)
