@@ -484,6 +484,27 @@ static int prove_package(struct work *w, const struct package_how *p, const char
 	return rc;
 }
 
+enum { BYTECODE_MS = 60000 };
+
+/* Bytecode beside the package, as pip leaves it, for those who import it may not write there.
+ * Files that do not compile are none of this step's failures. */
+static int compile_package(const struct work *w, const struct package_how *p, const char *dir,
+			   const char *site, struct err *e)
+{
+	const char *const argv[] = { p->python, "-I", "-m", "compileall", "-q",
+				     "-d",      site, dir,  NULL };
+	struct errand job = {
+		.argv = argv, .dir = w->home, .log_fd = w->log_fd, .limit_ms = BYTECODE_MS
+	};
+	json_t *env = errand_env(w->home, false);
+	int status, rc;
+
+	job.env = env;
+	rc = errand_run(&job, &status, e);
+	json_decref(env);
+	return rc;
+}
+
 static int stage_package(struct work *w, struct journal *j, const struct package_how *p,
 			 const char *site, struct err *e)
 {
@@ -499,6 +520,8 @@ static int stage_package(struct work *w, struct journal *j, const struct package
 	}
 	if (!rc)
 		rc = prove_package(w, p, dir, stamp, e);
+	if (!rc)
+		rc = compile_package(w, p, dir, site, e);
 	if (!rc)
 		rc = package_moves(dir, site, jsonio_string(y, "prefix"), &moves, e);
 	if (!rc)

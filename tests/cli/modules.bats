@@ -217,6 +217,9 @@ launch() {
   expect_status 0
   site=$(echo "$venv"/lib/python*/site-packages)
   jq -e '.engine == "ringup" and .python.version' "$site/ringup/build.json"
+  # others import it who may not write there: bytecode of every module, for its final place
+  [[ $(find "$site"/{ringup,horovod} -name '*.py' | wc -l) -eq $(find "$site"/{ringup,horovod} -name '*.pyc' | wc -l) ]]
+  [[ $("$venv/bin/python" -c 'import ringup.job as j; print(j.joined.__code__.co_filename)') == "$site/ringup/job.py" ]]
   run "$venv/bin/python" -m ringup
   expect_status 0
   grep -qF "$site/ringup/libringup.so.0" <<<"$output"
