@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # run-hosts.bats - ringup run on several hosts: network namespaces, and ssh or what stands for it.
 # needs: waits root-net
-# tests: src/launch src/wire src/engine/member.c src/nicpick/own.c src/cli/cmd_run.c src/cli/cmd_rankd.c tests/programs/regroup.c tests/lib/elastic.bash tests/lib/launcher.bash tests/lib/nodes.bash
+# tests: src/launch src/wire src/engine/member.c src/nicpick/own.c src/cli/cmd_run.c src/cli/cmd_rankd.c compat/python/ringup tests/py/elastic_job_of_a_rank.py tests/programs/regroup.c tests/lib/elastic.bash tests/lib/launcher.bash tests/lib/nodes.bash
 
 load ../lib/helper
 load ../lib/fault
@@ -129,6 +129,21 @@ EOT
   told "host $n2 is used no more, since a rank failed there"
   told "host $n3: connection lost"
   [[ -z $(on "$n1")$(on "$n2")$(on "$n3") ]]
+}
+
+@test "elastic, in Python: a rank of another host is killed, and nothing that was committed is lost" {
+  command -v python3 >/dev/null && command -v jq >/dev/null || skip "no python3, or no jq"
+  export PYTHONPATH=$src/compat/python PYTHONDONTWRITEBYTECODE=1
+  export RINGUP_LIBRARY=${RINGUP_LIBRARY:-$(dirname "$(command -v ringup)")/.libs/libringup.so.0}
+  run_from_1 -np 3 --min-np 2 -H "$n1:1,$n2:1,$n3:1" -- python3 "$src/tests/py/elastic_job_of_a_rank.py" \
+    "$(jq -nc --arg events "$PWD/events" '{events: $events, steps: 20, until: 2, end: [[5, 1, "kill"]]}')"
+  expect_status 0
+  expect_line "ringup run: host $n2 is used no more, since a rank failed there"
+  # Rank 0 stayed in its process, and both have the sum of the ranks of all steps.
+  jq -es '[.[] | select(.what == "done")] as $done | [.[] | select(.what == "begin" and .generation == 1)] as $first |
+    ($done | length) == 2 and ($done | all(.size == 2 and .weights == [.sizes, .sizes, .sizes] and .reset > 0)) and
+    ($done | map(.sizes) | unique | length) == 1 and
+    ([$done[] | select(.rank == 0).pid] == [$first[] | select(.rank == 0).pid])' events || { cat events; return 1; }
 }
 
 @test "elastic: a cable is cut, and what is beyond is given up" {
