@@ -54,6 +54,7 @@ ringup-host-refused R13
 ringup-host-lost R14
 ringup-stuck R15
 ringup-too-few R16
+ringup-few-slots R17
 ringup-silent R4
 ringup-unconfirmed R12
 ringup-link-down R11
