@@ -509,6 +509,60 @@ RINGUP_API int ringup_reducescatter(struct ringup_group *g, const struct ringup_
  * @a describes @count of them, each as for ringup_allreduce(), with a dtype, shape, redop
  * and scale of its own.  They go by the name of the first; those of the others are not
  * looked at.  None is begun before all ranks have started all of them, nothing else is
+/*
+ * ringup_reduce_to - combine a tensor across every rank of a group, for one of them.
+ *
+ * As ringup_allreduce(), but out is written on rank @root only; on others it is not looked at.
+ *
+ * Ownership:  as in ringup_allreduce().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns as ringup_allreduce(); RINGUP_EINVAL also if root is not a rank.  Ranks that name
+ * different roots get RINGUP_EMISMATCH from ringup_wait().
+ *
+ * torch: dist.reduce(); NCCL: ncclReduce(); MPI: MPI_Ireduce().
+ */
+RINGUP_API int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int root,
+				struct ringup_op **opp);
+
+/*
+ * ringup_gather_to - give one rank the blocks of all ranks.
+ *
+ * As ringup_allgather(), but only rank @root gets out and counts; on others out, counts and
+ * into are not looked at.
+ *
+ * Ownership:  as in ringup_allgather().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns as ringup_allgather(); RINGUP_EINVAL also if root is not a rank, or in and into
+ * overlap.  Ranks that name different roots get RINGUP_EMISMATCH from ringup_wait().
+ *
+ * torch: dist.gather(); MPI: MPI_Igatherv().
+ */
+RINGUP_API int ringup_gather_to(struct ringup_group *g, const struct ringup_gather *a, int root,
+				struct ringup_op **opp);
+
+/*
+ * ringup_scatter_from - give every rank a part of the rows of one.
+ *
+ * As ringup_alltoall(), but only rank @root has rows: on others in, rows and splits are not
+ * looked at.  Each rank gets those that root's splits say, and counts, where only that of root
+ * is not 0, says how many.
+ *
+ * Ownership:  as in ringup_alltoall().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns as ringup_alltoall(); RINGUP_EINVAL also if root is not a rank.  Ranks that name
+ * different roots get RINGUP_EMISMATCH from ringup_wait().
+ *
+ * torch: dist.scatter(); MPI: MPI_Iscatterv().
+ */
+RINGUP_API int ringup_scatter_from(struct ringup_group *g, const struct ringup_exchange *a,
+				   int root, struct ringup_op **opp);
+
  * carried out in between, and they complete together, under one handle.  Those of one
  * dtype, redop and scale run as their concatenation.
  *

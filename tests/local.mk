@@ -481,7 +481,8 @@ WHOLE_TESTS = \
 	%reldir%/whole/test_huge \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_timeline \
-	%reldir%/whole/test_quiet
+	%reldir%/whole/test_quiet \
+	%reldir%/whole/test_root_job
 check_PROGRAMS += $(WHOLE_TESTS)
 TESTS += $(WHOLE_TESTS)
 
@@ -526,6 +527,7 @@ THREADED_TESTS = \
 	%reldir%/whole/test_huge \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_quiet \
+	%reldir%/whole/test_root_job \
 	%reldir%/whole/test_timeline \
 	%reldir%/whole/test_unwaited
 

@@ -330,6 +330,126 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 	return rc ? context_fail(&e) : 0;
 }
 
+/* ---- to and from one rank ---- */
+
+static int check_root(const char *call, const struct ringup_group *g, int root, struct err *e)
+{
+	if (root < 0 || root >= ringup_size(g))
+		return fail(e, RINGUP_EINVAL, "%s: root %d is not one of the %d ranks", call,
+			    root, ringup_size(g));
+	return 0;
+}
+
+int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int root,
+		     struct ringup_op **opp)
+{
+	static const char call[] = "ringup_reduce_to";
+	struct ringup_reduce b = *a;
+	struct request q;
+	struct err e;
+	int rc;
+
+	fail_none(&e);
+	/* What others have there is not looked at. */
+	if (root != ringup_rank(g))
+		b.out = (void *)(uintptr_t)b.in;
+	rc = check_root(call, g, root, &e);
+	if (!rc)
+		rc = ask_reduce(call, &b, &q, &e);
+	if (!rc) {
+		q.out = root == ringup_rank(g) ? q.out : NULL;
+		q.want.root = root;
+		q.want.digest = WANT_TO_ROOT;
+		rc = submit(g, &q, call, opp, &e);
+	}
+	return rc ? context_fail(&e) : 0;
+}
+
+/* As an all-to-all in which only one rank sends, or receives, rows. */
+static int exchange_with_root(struct ringup_group *g, const char *call,
+			      const struct ringup_exchange *a, int root, uint64_t end,
+			      struct ringup_op **opp)
+{
+	int size = ringup_size(g), rc;
+	uint64_t few[64] = { 0 }, *splits = few;
+	struct request q;
+	struct err e;
+
+	fail_none(&e);
+	if (size > 64)
+		splits = calloc((size_t)size, sizeof(*splits));
+	rc = splits ? check_root(call, g, root, &e)
+		    : fail(&e, RINGUP_ENOMEM, "%s: no memory for the splits", call);
+	if (!rc)
+		rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts,
+				&e);
+	if (!rc)
+		rc = check_shape(call, a->shape, a->dims, &e);
+	if (!rc && end == WANT_TO_ROOT)
+		splits[root] = a->rows;
+	else if (!rc && root == ringup_rank(g))
+		rc = split_rows(call, a, size, splits, &e);
+	if (!rc && a->into &&
+	    do_overlap(a->in, a->rows * a->row * reduce_dtype_bytes(a->dtype), a->into,
+		       a->into_bytes))
+		rc = fail(&e, RINGUP_EINVAL, "%s: in and into overlap", call);
+	if (!rc) {
+		bool gets = end == WANT_FROM_ROOT || root == ringup_rank(g);
+
+		tensor_ask(&q, a->name, a->in, NULL);
+		q.outp = gets ? a->out : NULL;
+		q.counts = gets ? a->counts : NULL;
+		q.into = gets ? a->into : NULL;
+		q.into_bytes = gets ? a->into_bytes : 0;
+		q.splits = splits;
+		want_init(&q.want, PLAN_ALLTOALL, a->dtype, a->row);
+		q.want.root = root;
+		q.want.digest = end;
+		want_shape(&q.want, a->shape, a->dims);
+		rc = submit(g, &q, call, opp, &e);
+	}
+	if (splits != few)
+		free(splits);
+	return rc ? context_fail(&e) : 0;
+}
+
+int ringup_gather_to(struct ringup_group *g, const struct ringup_gather *a, int root,
+		     struct ringup_op **opp)
+{
+	bool gets = root == ringup_rank(g);
+	/* Others get nothing, and nowhere. */
+	uint64_t count;
+	void *nowhere;
+	struct ringup_exchange b = { .name = a->name,
+				     .in = a->in,
+				     .rows = a->rows,
+				     .row = a->row,
+				     .dtype = a->dtype,
+				     .out = gets ? a->out : &nowhere,
+				     .counts = gets ? a->counts : &count,
+				     .shape = a->shape,
+				     .dims = a->dims,
+				     .into = gets ? a->into : NULL,
+				     .into_bytes = gets ? a->into_bytes : 0 };
+
+	return exchange_with_root(g, "ringup_gather_to", &b, root, WANT_TO_ROOT, opp);
+}
+
+int ringup_scatter_from(struct ringup_group *g, const struct ringup_exchange *a, int root,
+			struct ringup_op **opp)
+{
+	struct ringup_exchange b = *a;
+
+	if (root != ringup_rank(g)) {
+		b.in = NULL;
+		b.rows = 0;
+		b.splits = NULL;
+	}
+	return exchange_with_root(g, "ringup_scatter_from", &b, root, WANT_FROM_ROOT, opp);
+}
+
+/* ---- to reduce and deal out ---- */
+
 /* This rank's rows of @rows. */
 static uint64_t own_rows(const struct ringup_group *g, uint64_t rows)
 {

@@ -73,6 +73,12 @@ bool join_can(const struct lane *l, const struct want *w)
 			    w->pre, w->count > 0);
 }
 
+static bool is_from_root(const struct want *w)
+{
+	return w->kind == PLAN_BROADCAST ||
+	       (w->kind == PLAN_ALLTOALL && w->digest == WANT_FROM_ROOT);
+}
+
 int join_stand_in(const struct lane *l, const struct want *w, struct request *q, void **own,
 		  struct err *e)
 {
@@ -82,7 +88,7 @@ int join_stand_in(const struct lane *l, const struct want *w, struct request *q,
 
 	q->want = *w;
 	/* Nobody else can give what this rank has to: that is an error for all. */
-	if ((w->kind == PLAN_BROADCAST && w->root == l->team.rank) || !is_allowed(l, w)) {
+	if ((is_from_root(w) && w->root == l->team.rank) || !is_allowed(l, w)) {
 		want_init(&q->want, WANT_JOIN, RINGUP_U8, 0);
 		q->want.redop = !is_allowed(l, w);
 	}

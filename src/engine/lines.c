@@ -344,6 +344,9 @@ static int exchange_lines(struct lane *l, const struct lines *at, const struct r
 	unsigned char *result, *to;
 	int r, k;
 
+	/* Only the root of a gather gets any. */
+	if (!q->outp)
+		return 0;
 	for (r = 0; r < l->team.size; r++)
 		q->counts[r] = splits_of(l, at, q, r)[l->team.rank];
 	result = to = make_result(l, q->counts, q, e);
@@ -452,7 +455,9 @@ int lines_finish(struct lane *l, const struct lines *at, const struct request *q
 
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
-		lines_sum(l, at, w, q->in, q->out);
+		/* Only the root of a reduction wants to know. */
+		if (w->digest == WANT_ALL || q->out)
+			lines_sum(l, at, w, q->in, q->out);
 		return 0;
 	case PLAN_REDUCESCATTER:
 		first = plan_part_first(l, w, l->team.rank);

@@ -80,8 +80,8 @@ void op_deliver(struct ringup_op *op)
 		op_deliver(m);
 	if (w->kind != PLAN_ALLGATHER && w->kind != PLAN_ALLTOALL)
 		return;
-	/* What a rank that has joined receives, nobody wants. */
-	if (op->ghost)
+	/* Nobody wants what a rank receives that has joined, or is not the root of a gather. */
+	if (op->ghost || !op->ask.outp)
 		op_discard(op);
 	else
 		*op->ask.outp = op->result;

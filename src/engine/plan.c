@@ -197,7 +197,7 @@ static int plan_alltoall(struct lane *l, struct ringup_op *op, struct err *e)
 	rc = make_room(l, op, l->numbers + me, n, e);
 	if (rc)
 		return rc;
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n && op->ask.counts; i++)
 		op->ask.counts[i] = l->numbers[i * n + me];
 	for (i = 0; i < n * n; i++)
 		if (__builtin_mul_overflow(l->numbers[i], w->count, &l->numbers[i]))

@@ -123,6 +123,16 @@ int submit_member(struct lane *l, struct ringup_op *op, const struct request *r,
 
 /* What the caller may change as soon as he has us back. */
 static int copy_lists(struct lane *l, struct ringup_op *op, struct err *e)
+/* A back end adds up on all ranks; those that are not the root drop what they get. */
+static int make_scratch(struct ringup_op *op, struct err *e)
+{
+	uint64_t sum = want_bytes(&op->ask.want);
+
+	op->own = malloc(sum ? sum : 1);
+	op->ask.out = op->own;
+	return op->own ? 0 : no_memory(e);
+}
+
 {
 	struct request *q = &op->ask;
 	size_t bytes = (size_t)l->team.size * sizeof(*q->splits);
@@ -135,6 +145,8 @@ static int copy_lists(struct lane *l, struct ringup_op *op, struct err *e)
 	q->copies = op->members;
 	if (rc || !q->splits || op->ghost)
 		return rc;
+	if (!rc && q->want.kind == PLAN_ALLREDUCE && q->want.digest == WANT_TO_ROOT && !q->out)
+		return make_scratch(op, e);
 	op->own = malloc(bytes);
 	if (!op->own)
 		return no_memory(e);
@@ -418,7 +430,7 @@ static struct tensor *begin_short(struct lane *l, const struct request *r, struc
 		    : tensor_for(l, r, NULL);
 	if (is_usual(l, t, r) && eager_begin(l, t->id, r, turn)) {
 		__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
-		t->again = r->want.kind == PLAN_ALLREDUCE;
+		t->again = r->want.kind == PLAN_ALLREDUCE && r->want.digest == WANT_ALL;
 		l->unnamed += !r->name;
 	} else {
 		t = NULL;

@@ -121,15 +121,19 @@ static void factor_text(double x, char out[32])
 
 void want_text(const struct want *w, const int *world, char *out, size_t len)
 {
-	char pre[32], post[32];
+	char pre[32], post[32], where[32] = "";
 	const char *type = reduce_dtype_name((enum ringup_dtype)w->dtype);
 	unsigned long long count = w->count;
 	int n = 0, i;
 
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
-		n = snprintf(out, len, "%s of %llu %s",
-			     reduce_redop_name((enum ringup_redop)w->redop), count, type);
+		if (w->digest == WANT_TO_ROOT)
+			snprintf(where, sizeof(where), " to rank %d",
+				 ranks_in_world(world, w->root));
+		n = snprintf(out, len, "%s%s of %llu %s",
+			     reduce_redop_name((enum ringup_redop)w->redop), where, count,
+			     type);
 		break;
 	case WANT_BUNDLE:
 		n = snprintf(out, len, "group of %u tensors", w->members);
@@ -140,7 +144,12 @@ void want_text(const struct want *w, const int *world, char *out, size_t len)
 			     (unsigned long long)w->digest, count, type);
 		break;
 	case PLAN_ALLTOALL:
-		n = snprintf(out, len, "all-to-all of rows of %llu %s", count, type);
+		if (w->digest)
+			n = snprintf(out, len, "%s rank %d of rows of %llu %s",
+				     w->digest == WANT_TO_ROOT ? "gather to" : "scatter from",
+				     ranks_in_world(world, w->root), count, type);
+		else
+			n = snprintf(out, len, "all-to-all of rows of %llu %s", count, type);
 		break;
 	case WANT_JOIN:
 		n = snprintf(out, len, "join%s",

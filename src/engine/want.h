@@ -17,13 +17,16 @@ enum { WANT_DIMS = 8, WANT_WIRE = 48 + 8 * WANT_DIMS };
  * operations that are one to those who agree. */
 enum { WANT_JOIN = PLAN_KINDS, WANT_BUNDLE, WANT_KINDS };
 
+/* The digest of an allreduce or an all-to-all: between all ranks, or with root at one end. */
+enum { WANT_ALL, WANT_TO_ROOT, WANT_FROM_ROOT };
+
 /* The fields that have to agree.  Plain bytes: it lies in shared memory. */
 struct want {
 	uint64_t count; /* elements; allgather, all-to-all: elements of one row; bundle: see
 			   want_member() */
 	double pre, post;
 	uint64_t digest; /* what else must agree: a reduce-scatter's rows, a hash of what a
-			    bundle's members want */
+			    bundle's members want, WANT_TO_ROOT and the like */
 	int32_t root;
 	uint32_t members; /* of a bundle; else 0 */
 	uint8_t kind;     /* enum plan_kind, WANT_JOIN or WANT_BUNDLE */

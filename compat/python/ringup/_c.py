@@ -113,11 +113,15 @@ PROTOTYPES = {
     "ringup_free": (None, [c_void_p]),
 }
 
+    "ringup_reduce_to": (c_int, [c_void_p, POINTER(Reduce), c_int, POINTER(c_void_p)]),
+    "ringup_gather_to": (c_int, [c_void_p, POINTER(Gather), c_int, POINTER(c_void_p)]),
+    "ringup_scatter_from": (c_int, [c_void_p, POINTER(Exchange), c_int, POINTER(c_void_p)]),
 # These never block, so they keep the interpreter's lock: who lets go of it has to get it back,
 # which takes milliseconds where another thread computes in Python.
 PROMPT = {"ringup_allreduce", "ringup_broadcast", "ringup_allgather", "ringup_alltoall",
           "ringup_reducescatter", "ringup_allreduce_many", "ringup_allgather_many",
-          "ringup_reducescatter_many", "ringup_join", "ringup_barrier", "ringup_poll",
+          "ringup_reducescatter_many", "ringup_reduce_to", "ringup_gather_to",
+          "ringup_scatter_from", "ringup_join", "ringup_barrier", "ringup_poll",
           "ringup_hosts_changed"}
 
 SONAME = "libringup.so.0"
