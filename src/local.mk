@@ -118,6 +118,8 @@ CORE_SOURCES += \
 	%reldir%/engine/parcel.c %reldir%/engine/parcel.h \
 	%reldir%/engine/span.c %reldir%/engine/span.h \
 	%reldir%/engine/op.c %reldir%/engine/op.h \
+	%reldir%/engine/p2p.c %reldir%/engine/p2p.h %reldir%/engine/p2p_state.h \
+	%reldir%/engine/p2p_ring.c %reldir%/engine/p2p_ring.h \
 	%reldir%/engine/submit.c %reldir%/engine/submit.h \
 	%reldir%/engine/tally.c %reldir%/engine/tally.h \
 	%reldir%/engine/tally_batch.c \
@@ -136,6 +138,7 @@ CORE_SOURCES += \
 CORE_SOURCES += \
 	%reldir%/api/api_coll.c \
 	%reldir%/api/api_group.c %reldir%/api/api_init.c \
+	%reldir%/api/api_p2p.c \
 	%reldir%/api/api_status.c \
 	%reldir%/api/api_timeline.c \
 	%reldir%/api/context.h

@@ -208,6 +208,28 @@ struct ringup_scatter {
 	int dims;
 };
 
+/* A receive from whichever rank of the group has sent first. */
+#define RINGUP_ANY_SOURCE (-1)
+
+/* What to send to one rank.  Zero-initialise, then set what you need. */
+struct ringup_send {
+	const void *in; /* count elements of dtype                         */
+	uint64_t count;
+	enum ringup_dtype dtype;
+	int to;  /* a rank of the group, which may be this one      */
+	int tag; /* matched with the receive's; any number          */
+};
+
+/* What to receive from one rank, which sends as many elements of the same type. */
+struct ringup_recv {
+	void *out; /* count elements of dtype                    */
+	uint64_t count;
+	enum ringup_dtype dtype;
+	int from; /* a rank of the group, or RINGUP_ANY_SOURCE   */
+	int tag;
+	int *source; /* set to the rank of the group that it came from; or NULL */
+};
+
 /*
  * ringup_version - the version of the library that is running, "0.1.0".
  *
@@ -488,28 +510,6 @@ RINGUP_API int ringup_alltoall(struct ringup_group *g, const struct ringup_excha
 			       struct ringup_op **opp);
 
 /*
- * ringup_reducescatter - combine a tensor across ranks, and give each rank a part.
- *
- * Ownership:  as in ringup_allreduce().
- * Threads:    callable from any thread, also concurrently.
- * Blocking:   as ringup_allreduce().
- *
- * Returns as ringup_allreduce(); RINGUP_EINVAL also if redop is RINGUP_ADASUM, and of
- * out that overlaps in only if it lies elsewhere than struct ringup_scatter says.
- *
- * Horovod: hvd.reducescatter_async(); NCCL: ncclReduceScatter();
- * MPI: MPI_Ireduce_scatter().
- */
-RINGUP_API int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
-				    struct ringup_op **opp);
-
-/*
- * ringup_allreduce_many - combine several tensors, all of them or none.
- *
- * @a describes @count of them, each as for ringup_allreduce(), with a dtype, shape, redop
- * and scale of its own.  They go by the name of the first; those of the others are not
- * looked at.  None is begun before all ranks have started all of them, nothing else is
-/*
  * ringup_reduce_to - combine a tensor across every rank of a group, for one of them.
  *
  * As ringup_allreduce(), but out is written on rank @root only; on others it is not looked at.
@@ -563,6 +563,28 @@ RINGUP_API int ringup_gather_to(struct ringup_group *g, const struct ringup_gath
 RINGUP_API int ringup_scatter_from(struct ringup_group *g, const struct ringup_exchange *a,
 				   int root, struct ringup_op **opp);
 
+/*
+ * ringup_reducescatter - combine a tensor across ranks, and give each rank a part.
+ *
+ * Ownership:  as in ringup_allreduce().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns as ringup_allreduce(); RINGUP_EINVAL also if redop is RINGUP_ADASUM, and of
+ * out that overlaps in only if it lies elsewhere than struct ringup_scatter says.
+ *
+ * Horovod: hvd.reducescatter_async(); NCCL: ncclReduceScatter();
+ * MPI: MPI_Ireduce_scatter().
+ */
+RINGUP_API int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
+				    struct ringup_op **opp);
+
+/*
+ * ringup_allreduce_many - combine several tensors, all of them or none.
+ *
+ * @a describes @count of them, each as for ringup_allreduce(), with a dtype, shape, redop
+ * and scale of its own.  They go by the name of the first; those of the others are not
+ * looked at.  None is begun before all ranks have started all of them, nothing else is
  * carried out in between, and they complete together, under one handle.  Those of one
  * dtype, redop and scale run as their concatenation.
  *
@@ -616,6 +638,57 @@ RINGUP_API int ringup_allgather_many(struct ringup_group *g, const struct ringup
  */
 RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ringup_scatter *a,
 					 int count, struct ringup_op **opp);
+
+/*
+ * ringup_send - send elements to one rank of a group, which receives them with ringup_recv().
+ *
+ * Messages are apart from collectives: either may be started while the other waits, and
+ * sends and receives in flight do not wait for each other.  Of the messages of one rank in one
+ * group with one tag, those sent first are received first; others may overtake them.
+ *
+ * A send of up to 64 KiB is complete as soon as the library has the data, also if the other
+ * rank never receives them, unless 1 MiB from this rank waits there to be received: so two
+ * ranks may send to each other first and receive afterwards.  A larger send, or one beyond
+ * that, is complete when the other rank has received it: two ranks that send each other so much
+ * start one of the two and wait afterwards.
+ *
+ * Ownership:  *@a is copied.  The caller keeps in alive and leaves it alone until
+ *	       ringup_wait() has returned.  *@opp as in ringup_allreduce().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns 0 and sets *@opp; or leaves *@opp untouched and returns
+ *   RINGUP_EINVAL     to is not a rank of the group, this rank is not in it, dtype is not one
+ *		       of the enumerated values, or in is NULL though count is not 0
+ *   RINGUP_EBUSY      this rank has joined
+ *   RINGUP_ESHUTDOWN  the other rank has left; RINGUP_EPEER, RINGUP_EABORTED: the job has
+ *failed RINGUP_ENOMEM     no memory ringup_wait() returns RINGUP_EMISMATCH, with both sides'
+ *values, if the receive that matched has another count or dtype; a send that was complete by
+ *then has succeeded.
+ *
+ * torch: dist.isend(); NCCL: ncclSend(); MPI: MPI_Isend().
+ */
+RINGUP_API int ringup_send(struct ringup_group *g, const struct ringup_send *a,
+			   struct ringup_op **opp);
+
+/*
+ * ringup_recv - receive elements that one rank of a group sends with ringup_send().
+ *
+ * Takes the oldest message of that rank with that tag; with RINGUP_ANY_SOURCE, of those with
+ * that tag the one that came first, and source says whose it was.  What a rank has sent before
+ * it leaves can be received afterwards; a rank that leaves ends no message of others.
+ *
+ * Ownership:  *@a is copied.  out and *source belong to the operation until ringup_wait() has
+ *	       returned, and are undefined if that was not 0.  *@opp as in ringup_allreduce().
+ * Threads:    callable from any thread, also concurrently.
+ * Blocking:   as ringup_allreduce().
+ *
+ * Returns as ringup_send().  With RINGUP_EMISMATCH the message is used up.
+ *
+ * torch: dist.irecv(); NCCL: ncclRecv(); MPI: MPI_Irecv().
+ */
+RINGUP_API int ringup_recv(struct ringup_group *g, const struct ringup_recv *a,
+			   struct ringup_op **opp);
 
 /*
  * ringup_join - this rank has no more data; take part, with nothing, until all have

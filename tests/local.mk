@@ -119,6 +119,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_neutral \
 	%reldir%/unit/test_node \
 	%reldir%/unit/test_oom \
+	%reldir%/unit/test_p2p_ring \
 	%reldir%/unit/test_pulse \
 	%reldir%/unit/test_stall \
 	%reldir%/unit/test_foreign \
@@ -479,6 +480,7 @@ WHOLE_TESTS = \
 	%reldir%/whole/test_any \
 	%reldir%/whole/test_unwaited \
 	%reldir%/whole/test_huge \
+	%reldir%/whole/test_p2p_job \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_timeline \
 	%reldir%/whole/test_quiet \
@@ -513,6 +515,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_mesh \
 	%reldir%/unit/test_modules \
 	%reldir%/unit/test_names \
+	%reldir%/unit/test_p2p_ring \
 	%reldir%/unit/test_placement \
 	%reldir%/unit/test_probe \
 	%reldir%/unit/test_rendezvous \
@@ -525,6 +528,7 @@ THREADED_TESTS = \
 	%reldir%/whole/test_adasum_job \
 	%reldir%/whole/test_any \
 	%reldir%/whole/test_huge \
+	%reldir%/whole/test_p2p_job \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_quiet \
 	%reldir%/whole/test_root_job \

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -12,6 +13,7 @@
 #include "engine/eager.h"
 #include "engine/ledger.h"
 #include "engine/op.h"
+#include "engine/p2p.h"
 #include "engine/submit.h"
 #include "ringup.h"
 
@@ -94,7 +96,7 @@ static bool any(struct engine *g, bool (*wanted)(struct lane *l))
 
 static bool work_left(struct engine *g)
 {
-	return !is_dead(g) && (is_alarmed(g) || any(g, lane_ready));
+	return !is_dead(g) && (is_alarmed(g) || p2p_is_ready(g->p2p) || any(g, lane_ready));
 }
 
 static void scan_eager(struct engine *g)
@@ -211,17 +213,21 @@ static void why_dead(struct engine *g, struct err *e)
 		fail(e, RINGUP_ESHUTDOWN, "the job is over");
 }
 
-bool engine_is_over(struct lane *l, struct err *e)
+bool engine_has_failed(struct engine *g, struct err *e)
 {
-	struct engine *g = l->engine;
-	bool left = lane_is_over(l, e);
-
-	/* Asked second: who left because of an alarm did so after it. */
 	if (!is_alarmed(g) && !is_dead(g))
-		return left;
+		return false;
 	if (e)
 		why_dead(g, e);
 	return true;
+}
+
+bool engine_is_over(struct lane *l, struct err *e)
+{
+	bool left = lane_is_over(l, e);
+
+	/* Asked second: who left because of an alarm did so after it. */
+	return engine_has_failed(l->engine, e) || left;
 }
 
 static void fail_lane(struct lane *l, void *why)
@@ -344,7 +350,7 @@ static bool has_news(void *arg)
 	struct ringup_op *op = look->op;
 
 	poll_all(g);
-	if (is_alarmed(g) || any(g, can_begin))
+	if (is_alarmed(g) || p2p_is_ready(g->p2p) || any(g, can_begin))
 		return true;
 	if (look->running && step_others(g, NULL))
 		return true;
@@ -380,6 +386,12 @@ static bool has_others(const struct engine *g)
 	return lane_end(g) > 1;
 }
 
+/* May this rank have more to do than the only group's plan? */
+static bool may_do_more(const struct engine *g)
+{
+	return has_others(g) || p2p_is_used(g->p2p);
+}
+
 static int64_t soon(int ms, int64_t deadline_ns)
 {
 	int64_t turn = clock_deadline(ms);
@@ -399,7 +411,7 @@ static bool rest(struct engine *g, struct lane *mine, struct ringup_op *op, int6
 	/* What becomes ready during a plan shall be known when it is done. */
 	if (running)
 		poll_all(g);
-	if (running && !has_others(g)) {
+	if (running && !may_do_more(g)) {
 		/* Another lane may be added meanwhile. */
 		turn = soon(LONE_MS, deadline_ns);
 		one->backend->block(one->carrier, turn);
@@ -442,7 +454,8 @@ static void drive(struct engine *g, struct lane *mine, struct ringup_op *op,
 			fail_all(g);
 			break;
 		}
-		moved = mine && step_in(mine);
+		moved = p2p_step(g->p2p);
+		moved |= mine && step_in(mine);
 		if (has_others(g) || !mine)
 			moved |= step_others(g, mine);
 		if (moved)
@@ -626,8 +639,12 @@ int engine_poll(struct ringup_op *op)
 		return op_is_done(op);
 	if (is_alarmed(g) || is_dead(g))
 		fail_all(g);
-	for (i = 0; i < POLL_STEPS && !op_is_done(op) && step_others(g, NULL); i++)
-		;
+	for (i = 0; i < POLL_STEPS && !op_is_done(op); i++) {
+		bool moved = p2p_step(g->p2p);
+
+		if (!step_others(g, NULL) && !moved)
+			break;
+	}
 	give_baton(g);
 	return op_is_done(op);
 }
@@ -683,6 +700,29 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 	/* A join that is not published yet may be by another thread, now. */
 	engine_arrived(l, r->want.kind == WANT_JOIN ? NULL : op, as);
 	return wait_or_leave(op, deadline_ns, holding, opp, e);
+}
+
+int engine_p2p(struct lane *l, const struct p2p_request *q, int64_t deadline_ns,
+	       struct ringup_op **opp, struct err *e)
+{
+	struct engine *g = l->engine;
+	struct ringup_op *op = NULL;
+	int rc;
+
+	if (!engine_is_mine(g))
+		return not_mine(e);
+	lock_take(&l->lock);
+	rc = submit_p2p(l, q, &op, e);
+	lock_give(&l->lock);
+	if (rc)
+		return rc;
+	rc = p2p_begin(g->p2p, op, e);
+	if (rc && op_claim(op)) {
+		op_fail(op, e);
+		submit_release(op);
+		return rc;
+	}
+	return wait_or_leave(op, deadline_ns, false, opp, e);
 }
 
 /* ---- life ---- */

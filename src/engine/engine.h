@@ -15,6 +15,9 @@
 
 enum { ENGINE_LANES = 256 };
 
+struct p2p;
+struct p2p_request;
+
 /*
  * Whoever waits, drives.  The baton belongs to one thread of this rank at a
  * time: it moves all lanes along until the operation that it waits for is
@@ -29,6 +32,7 @@ struct engine {
 	/* Set before engine_start(), by member.c or a test. */
 	struct alarm *alarm;
 	struct row *row; /* all ranks of this host: here this rank sleeps */
+	struct p2p *p2p; /* messages between two ranks; NULL: there are none */
 	/* Tell other hosts; called at least once, by more than one thread. */
 	void (*on_alarm)(void *ctx, int code, const char *why);
 	void *on_alarm_ctx;
@@ -76,6 +80,10 @@ void engine_stop(struct engine *g);
 int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 		  struct ringup_op **opp, struct err *e);
 
+/* engine_p2p - the same for a send or a receive. */
+int engine_p2p(struct lane *l, const struct p2p_request *q, int64_t deadline_ns,
+	       struct ringup_op **opp, struct err *e);
+
 /* engine_late - the rest of that, of an operation that submit_again() has left in flight. */
 int engine_late(struct ringup_op *op, int64_t deadline_ns, struct ringup_op **opp,
 		struct err *e);
@@ -97,6 +105,9 @@ void engine_news(struct engine *g);
 /* engine_is_over - has the job failed, or a rank left that @l needs?  Then says so in @e,
  * which may be NULL, and returns true. */
 bool engine_is_over(struct lane *l, struct err *e);
+
+/* engine_has_failed - the same, but whoever has left. */
+bool engine_has_failed(struct engine *g, struct err *e);
 
 /* engine_goes_on - is nothing of that so?  For who would ask for no more than that. */
 static inline bool engine_goes_on(const struct lane *l)

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "coll/copy.h"
 #include "engine/engine.h"
+#include "engine/p2p.h"
 #include "engine/tracepoint.h"
 #include "ringup.h"
 
@@ -157,10 +158,23 @@ static int take_seats(struct group *g, const struct group_site *s, const int *lo
 	return 0;
 }
 
+/* Where the area of messages begins, behind what is for collectives. */
+static size_t p2p_offset(const struct team *t)
+{
+	size_t used = ledger_bytes(t->local_size) + (t->hosts > 1 ? span_bytes(t->size) : 0);
+
+	return (used + 4095) / 4096 * 4096;
+}
+
+void *group_p2p_area(const struct group *g)
+{
+	return (unsigned char *)g->segment.extra + p2p_offset(&g->lane.team);
+}
+
 int group_share(struct group *g, const struct group_site *s, struct err *e)
 {
 	struct team *t = &g->lane.team;
-	size_t extra = ledger_bytes(t->local_size) + (t->hosts > 1 ? span_bytes(t->size) : 0);
+	size_t extra = p2p_offset(t) + (s->seat_of ? 0 : p2p_shared_bytes(t->local_size));
 	size_t area = t->hosts == 1 ? SEGMENT_SLOT_AREA : SEGMENT_FAR_AREA;
 	int *local = make_list(g->size), *pids = make_list(g->size);
 	int *names = make_list(g->size), i, rc;
@@ -372,12 +386,16 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 
 void group_close(struct group *g)
 {
+	static const struct err over = { .code = RINGUP_ESHUTDOWN, .text = "the job is over" };
 	struct lane *l = &g->lane;
 	const struct backend *backend = l->backend;
 	void *carrier = l->carrier;
 
-	if (g->open)
+	if (g->open) {
 		engine_remove(l->engine, l);
+		p2p_purge(l->engine->p2p, l->serial);
+		lane_fail(l, &over);
+	}
 	lane_close(l);
 	if (backend)
 		backend->close(carrier);

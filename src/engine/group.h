@@ -85,6 +85,9 @@ int group_share(struct group *g, const struct group_site *s, struct err *e);
  * engine may then drive g->lane.  It calls s->circle->exchange once if hosts > 1. */
 int group_connect(struct group *g, const struct group_site *s, struct err *e);
 
+/* group_p2p_area - what the ranks of this host share for messages; of the world only. */
+void *group_p2p_area(const struct group *g);
+
 /* group_close - release everything; safe on a zeroed group, and after a failure. */
 void group_close(struct group *g);
 

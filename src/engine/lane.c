@@ -13,27 +13,35 @@
 #include "engine/join.h"
 #include "engine/ledger.h"
 #include "engine/op.h"
+#include "engine/p2p.h"
 #include "engine/plan.h"
 #include "engine/submit.h"
 #include "engine/tracepoint.h"
 #include "ringup.h"
 #include "wire/ranks.h"
 
-void lane_fail(struct lane *l, const struct err *why)
+static void fail_flying(struct lane *l, const struct err *why, bool messages)
 {
 	struct ringup_op *op;
 
 	lock_take(&l->lock);
 	for (op = l->flying; op; op = op->next)
-		if (op_claim(op)) {
+		if ((op->tensor || messages) && op_claim(op)) {
 			if (op_is_eager(op))
 				__atomic_fetch_sub(&l->eager_count, 1, __ATOMIC_RELAXED);
+			if (!op->tensor)
+				p2p_cancel(l->engine->p2p, op);
 			op_fail(op, why);
 		}
 	l->running = false;
 	__atomic_store_n(&l->join, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&l->item_count, 0, __ATOMIC_RELAXED);
 	lock_give(&l->lock);
+}
+
+void lane_fail(struct lane *l, const struct err *why)
+{
+	fail_flying(l, why, true);
 }
 
 void lane_leave(uint32_t *left, int rank)
@@ -233,7 +241,7 @@ static int end(struct lane *l)
 	eager_scan(l);
 	/* First, so that what comes meanwhile by the short way makes us look again. */
 	__atomic_store_n(&l->over, true, __ATOMIC_SEQ_CST);
-	lane_fail(l, &why);
+	fail_flying(l, &why, false);
 	engine_completed(l->engine);
 	return 1;
 }

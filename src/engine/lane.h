@@ -108,7 +108,8 @@ bool lane_ready(struct lane *l);
  * something was done; negative, with the reason, if the job has to end. */
 int lane_step(struct lane *l, struct err *e);
 
-/* lane_fail - everything in flight fails, and nothing will be carried out any more. */
+/* lane_fail - everything in flight fails, and nothing will be carried out any more.  Messages
+ * between two ranks go on when a third one has left, which ends collectives: see p2p.h. */
 void lane_fail(struct lane *l, const struct err *why);
 
 /* lane_leave - @rank leaves those who share @left, here or on another host.  The first who

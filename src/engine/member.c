@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/horovod.h"
 #include "base/log.h"
+#include "engine/p2p.h"
 #include "engine/timeline.h"
 #include "nicpick/own.h"
 #include "wire/chan.h"
@@ -116,6 +117,17 @@ static int find_address(struct bringup *b, char *address, size_t len, struct err
 	return circle_agree(&b->circle, rc, e);
 }
 
+/* Messages between two ranks.  Others may look there as soon as all have agreed. */
+static int open_p2p(struct member *m, struct err *e)
+{
+	struct p2p_setup s = { .engine = &m->engine,
+			       .team = &m->world.lane.team,
+			       .shared = group_p2p_area(&m->world),
+			       .use_cma = m->conf.single_copy != 0 };
+
+	return p2p_open(&m->engine.p2p, &s, e);
+}
+
 static int connect_world(struct bringup *b, struct tree_events *ev, struct err *e)
 {
 	struct member *m = b->member;
@@ -139,7 +151,7 @@ static int connect_world(struct bringup *b, struct tree_events *ev, struct err *
 		m->engine.alarm = &m->world.segment.head->alarm;
 		rc = group_connect(&m->world, &site, e);
 	}
-	return rc;
+	return rc ? rc : open_p2p(m, e);
 }
 
 /* The job's secret is forgotten when all have met; groups have one of their own. */
@@ -296,6 +308,8 @@ static void tear_down(struct member *m)
 	engine_stop(&m->engine);
 	watch_stop(&m->watch);
 	timeline_close(m);
+	p2p_close(m->engine.p2p);
+	m->engine.p2p = NULL;
 	m->world.open = false;
 	group_close(&m->world);
 	rendezvous_close(&m->meeting);
@@ -707,7 +721,9 @@ bool member_leave(struct member *m)
 			 flying);
 		engine_alarm(g, RINGUP_ESHUTDOWN, why);
 	}
+	p2p_flush(g->p2p, clock_deadline(BYE_MS));
 	__atomic_store_n(&seat_at(g->row, g->row->me)->left, 1, __ATOMIC_RELEASE);
+	p2p_leave(g->p2p);
 	engine_visit(g, leave_lane, NULL);
 	/* What is not sent when the connections close would look like a death. */
 	watch_goodbye(&m->watch, clock_deadline(BYE_MS));

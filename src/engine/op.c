@@ -23,11 +23,13 @@ void op_complete(struct ringup_op *op, int status)
 	struct lane *l = op->lane;
 
 	op->status = status;
-	if (tracepoint_on(l))
-		tracepoint_complete(op, status);
-	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
-	/* From here on the tensor may be forgotten. */
-	l->agree->drop(l->agreement, op->id);
+	if (op->tensor) {
+		if (tracepoint_on(l))
+			tracepoint_complete(op, status);
+		__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
+		/* From here on the tensor may be forgotten. */
+		l->agree->drop(l->agreement, op->id);
+	}
 	__atomic_store_n(&op->state, OP_DONE, __ATOMIC_RELEASE);
 	/* A join may have waited for it.  Who asks for one sees us done, or we see him. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

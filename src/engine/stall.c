@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/ledger.h"
 #include "engine/op.h"
+#include "engine/p2p.h"
 #include "engine/pulse.h"
 #include "engine/tally.h"
 #include "engine/tree.h"
@@ -444,12 +445,59 @@ struct look {
 	int64_t now_ns;
 };
 
+/* Each rank speaks for its own messages. */
+static void look_at_message(struct look *look, struct ringup_op *op)
+{
+	struct finding *f = &look->found;
+	int64_t age = look->now_ns - op->since_ns;
+	char what[128];
+
+	if (!op->since_ns || look->silence) {
+		op->since_ns = look->now_ns;
+		op->warnings = 0;
+		return;
+	}
+	if (age >= look->stall->abort_ns)
+		f->fatal = true;
+	else if (look->stall->warn_ns > age >> op->warnings || op->warnings == MOST_WARNINGS)
+		return;
+	op->warnings++;
+	if (f->shown == SHOWN) {
+		f->more++;
+		return;
+	}
+	p2p_text(op, what, sizeof(what));
+	snprintf(f->text[f->shown++], TEXT,
+		 "%s has stalled for %.1f s: the other side has not "
+		 "started its part",
+		 what, (double)age / 1e9);
+}
+
+static bool is_flying_message(const struct ringup_op *op)
+{
+	return !op->tensor && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING;
+}
+
+static void look_at_messages(struct look *look, struct lane *l)
+{
+	struct ringup_op *op;
+
+	/* See is_flying(). */
+	if (!p2p_is_used(l->engine->p2p) || !lock_try(&l->lock))
+		return;
+	for (op = l->flying; op && !look->found.fatal; op = op->next)
+		if (is_flying_message(op))
+			look_at_message(look, op);
+	lock_give(&l->lock);
+}
+
 static void look_at_lane(struct lane *l, void *arg)
 {
 	struct look *look = arg;
 	struct ringup_op *op;
 	bool going_on, any = false;
 
+	look_at_messages(look, l);
 	if (l->team.hosts > 1) {
 		if (l->team.local_rank == 0)
 			look_at_host(look->stall, l, look->silence, look->now_ns);
@@ -462,7 +510,8 @@ static void look_at_lane(struct lane *l, void *arg)
 		return;
 	going_on = goes_on(l, l->ledger);
 	for (op = l->flying; op && !look->found.fatal; op = op->next)
-		if (op->ghost || __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) != OP_FLYING)
+		if (!op->tensor || op->ghost ||
+		    __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) != OP_FLYING)
 			continue;
 		else if (eager_look(l, op)) /* complete, and nobody had looked */
 			any = true;

@@ -12,6 +12,7 @@
 #include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/op.h"
+#include "engine/p2p.h"
 #include "engine/parcel.h"
 #include "engine/tracepoint.h"
 #include "ringup.h"
@@ -121,8 +122,6 @@ int submit_member(struct lane *l, struct ringup_op *op, const struct request *r,
 	return 0;
 }
 
-/* What the caller may change as soon as he has us back. */
-static int copy_lists(struct lane *l, struct ringup_op *op, struct err *e)
 /* A back end adds up on all ranks; those that are not the root drop what they get. */
 static int make_scratch(struct ringup_op *op, struct err *e)
 {
@@ -133,6 +132,8 @@ static int make_scratch(struct ringup_op *op, struct err *e)
 	return op->own ? 0 : no_memory(e);
 }
 
+/* What the caller may change as soon as he has us back. */
+static int copy_lists(struct lane *l, struct ringup_op *op, struct err *e)
 {
 	struct request *q = &op->ask;
 	size_t bytes = (size_t)l->team.size * sizeof(*q->splits);
@@ -143,10 +144,10 @@ static int make_scratch(struct ringup_op *op, struct err *e)
 		rc = submit_member(l, op, &q->members[i - 1], NULL, e);
 	q->members = NULL;
 	q->copies = op->members;
-	if (rc || !q->splits || op->ghost)
-		return rc;
 	if (!rc && q->want.kind == PLAN_ALLREDUCE && q->want.digest == WANT_TO_ROOT && !q->out)
 		return make_scratch(op, e);
+	if (rc || !q->splits || op->ghost)
+		return rc;
 	op->own = malloc(bytes);
 	if (!op->own)
 		return no_memory(e);
@@ -378,6 +379,34 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
 		return rc;
 	}
 	l->unnamed += !r->name || !*r->name;
+	*opp = op;
+	return 0;
+}
+
+int submit_p2p(struct lane *l, const struct p2p_request *q, struct ringup_op **opp,
+	       struct err *e)
+{
+	struct request r;
+	struct ringup_op *op;
+
+	if (engine_has_failed(l->engine, e))
+		return e->code;
+	if (__atomic_load_n(&l->joined, __ATOMIC_RELAXED))
+		return fail(e, RINGUP_EBUSY,
+			    "this rank has joined, and starts nothing before all have");
+	op = op_new(l);
+	if (!op)
+		return no_memory(e);
+	tensor_ask(&r, NULL, q->is_send ? q->data : NULL, q->is_send ? NULL : q->data);
+	want_init(&r.want, PLAN_BARRIER, (enum ringup_dtype)q->dtype, q->count);
+	op->tensor = NULL;
+	op->id = UINT32_MAX;
+	op->p2p = (struct p2p_op){ .is_send = q->is_send,
+				   .peer = q->peer,
+				   .tag = q->tag,
+				   .source = -1,
+				   .sourcep = q->source };
+	fill_op(l, op, &r, NULL);
 	*opp = op;
 	return 0;
 }

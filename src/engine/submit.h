@@ -8,6 +8,7 @@
 #include "engine/agree.h"
 
 struct lane;
+struct p2p_request;
 struct request;
 struct ringup_op;
 struct ringup_reduce;
@@ -18,6 +19,10 @@ struct err;
  * joined, and what to free with it; else NULL. */
 int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
 	      struct ringup_op **opp, enum arrival *as, struct err *e);
+
+/* submit_p2p - with l->lock: a send or receive that p2p_begin() is to start. */
+int submit_p2p(struct lane *l, const struct p2p_request *q, struct ringup_op **opp,
+	       struct err *e);
 
 /* submit_member - with l->lock: an operation that completes with the bundle @op, before
  * those that it has already. */

@@ -91,6 +91,15 @@ static inline void seat_ring(const struct row *w, int who)
 /* seat_ring_one - make one rank look again, whatever it waits for. */
 void seat_ring_one(const struct row *w, int rank);
 
+/* seat_ring_asleep - the same if it sleeps; what it shall see has been stored already.  A full
+ * fence and one load while it is awake. */
+static inline void seat_ring_asleep(const struct row *w, int rank)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&seat_at(w, rank)->asleep, __ATOMIC_RELAXED))
+		seat_ring_one(w, rank);
+}
+
 /*
  * seat_wait - wait until @ready(@arg) says true.
  *

@@ -86,6 +86,7 @@ def test_every_function_is_there_with_as_many_arguments():
     found = {}
     for name, args in re.findall(r"RINGUP_(?:API|EXPORT) [^;(]*?\**(ringup_\w+)\((.*?)\);",
                                  header(), re.S):
+        args = re.sub(r"\(\*(\w+)\)\([^)]*\)", r" \1", args)
         found[name] = 0 if args.strip() == "void" else args.count(",") + 1
     assert found == {n: len(args) for n, (_result, args) in _c.PROTOTYPES.items()}
 

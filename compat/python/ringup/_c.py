@@ -67,8 +67,21 @@ class Scatter(Structure):
                 ("post", c_double), ("shape", POINTER(c_uint64)), ("dims", c_int)]
 
 
+class Send(Structure):
+    """struct ringup_send"""
+    _fields_ = [("in", c_void_p), ("count", c_uint64), ("dtype", c_int), ("to", c_int),
+                ("tag", c_int)]
+
+
+class Recv(Structure):
+    """struct ringup_recv"""
+    _fields_ = [("out", c_void_p), ("count", c_uint64), ("dtype", c_int), ("from", c_int),
+                ("tag", c_int), ("source", POINTER(c_int))]
+
+
 STRUCTS = {"ringup_set": Set, "ringup_init": Init, "ringup_reduce": Reduce, "ringup_bcast": Bcast,
-           "ringup_gather": Gather, "ringup_exchange": Exchange, "ringup_scatter": Scatter}
+           "ringup_gather": Gather, "ringup_exchange": Exchange, "ringup_scatter": Scatter,
+           "ringup_send": Send, "ringup_recv": Recv}
 
 # name: (result, arguments)
 PROTOTYPES = {
@@ -99,10 +112,15 @@ PROTOTYPES = {
     "ringup_broadcast": (c_int, [c_void_p, POINTER(Bcast), POINTER(c_void_p)]),
     "ringup_allgather": (c_int, [c_void_p, POINTER(Gather), POINTER(c_void_p)]),
     "ringup_alltoall": (c_int, [c_void_p, POINTER(Exchange), POINTER(c_void_p)]),
+    "ringup_reduce_to": (c_int, [c_void_p, POINTER(Reduce), c_int, POINTER(c_void_p)]),
+    "ringup_gather_to": (c_int, [c_void_p, POINTER(Gather), c_int, POINTER(c_void_p)]),
+    "ringup_scatter_from": (c_int, [c_void_p, POINTER(Exchange), c_int, POINTER(c_void_p)]),
     "ringup_reducescatter": (c_int, [c_void_p, POINTER(Scatter), POINTER(c_void_p)]),
     "ringup_allreduce_many": (c_int, [c_void_p, POINTER(Reduce), c_int, POINTER(c_void_p)]),
     "ringup_allgather_many": (c_int, [c_void_p, POINTER(Gather), c_int, POINTER(c_void_p)]),
     "ringup_reducescatter_many": (c_int, [c_void_p, POINTER(Scatter), c_int, POINTER(c_void_p)]),
+    "ringup_send": (c_int, [c_void_p, POINTER(Send), POINTER(c_void_p)]),
+    "ringup_recv": (c_int, [c_void_p, POINTER(Recv), POINTER(c_void_p)]),
     "ringup_join": (c_int, [c_void_p, POINTER(c_int), POINTER(c_void_p)]),
     "ringup_barrier": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
     "ringup_poll": (c_int, [c_void_p]),
@@ -113,16 +131,13 @@ PROTOTYPES = {
     "ringup_free": (None, [c_void_p]),
 }
 
-    "ringup_reduce_to": (c_int, [c_void_p, POINTER(Reduce), c_int, POINTER(c_void_p)]),
-    "ringup_gather_to": (c_int, [c_void_p, POINTER(Gather), c_int, POINTER(c_void_p)]),
-    "ringup_scatter_from": (c_int, [c_void_p, POINTER(Exchange), c_int, POINTER(c_void_p)]),
 # These never block, so they keep the interpreter's lock: who lets go of it has to get it back,
 # which takes milliseconds where another thread computes in Python.
 PROMPT = {"ringup_allreduce", "ringup_broadcast", "ringup_allgather", "ringup_alltoall",
           "ringup_reducescatter", "ringup_allreduce_many", "ringup_allgather_many",
           "ringup_reducescatter_many", "ringup_reduce_to", "ringup_gather_to",
-          "ringup_scatter_from", "ringup_join", "ringup_barrier", "ringup_poll",
-          "ringup_hosts_changed"}
+          "ringup_scatter_from", "ringup_send", "ringup_recv", "ringup_join",
+          "ringup_barrier", "ringup_poll", "ringup_hosts_changed"}
 
 SONAME = "libringup.so.0"
 

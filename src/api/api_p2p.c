@@ -1,0 +1,82 @@
+/* api_p2p.c - send and receive of ringup.h: check the arguments, start, wait. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/context.h"
+#include "engine/p2p.h"
+
+#define MOST_ELEMENTS ((uint64_t)PTRDIFF_MAX / 8)
+
+static int check_elements(const char *call, const char *what, const void *p, uint64_t count,
+			  int dtype, struct err *e)
+{
+	if (dtype < 0 || dtype >= RINGUP_DTYPE_COUNT)
+		return fail(e, RINGUP_EINVAL, "%s: no dtype has the number %d", call, dtype);
+	if (!p && count)
+		return fail(e, RINGUP_EINVAL, "%s: %s is NULL, but there are %llu elements",
+			    call, what, (unsigned long long)count);
+	if (count > MOST_ELEMENTS)
+		return fail(e, RINGUP_EINVAL, "%s: %llu elements do not fit in memory", call,
+			    (unsigned long long)count);
+	return 0;
+}
+
+/* @peer is a rank of the group; turns it into one of the world. */
+static int check_peer(const char *call, const struct ringup_group *g, int *peer, struct err *e)
+{
+	if (ringup_rank(g) < 0)
+		return fail(e, RINGUP_EINVAL, "%s: this rank is not in the group", call);
+	if (*peer < 0 || *peer >= ringup_size(g))
+		return fail(e, RINGUP_EINVAL, "%s: rank %d is not one of the %d ranks", call,
+			    *peer, ringup_size(g));
+	*peer = ringup_group_member(g, *peer);
+	return 0;
+}
+
+static int start(const char *call, struct ringup_group *g, const struct p2p_request *q,
+		 struct ringup_op **opp, struct err *e)
+{
+	int rc = engine_p2p(&g->group->lane, q, opp ? 0 : INT64_MAX, opp, e);
+
+	return rc == RINGUP_EBUSY || rc == RINGUP_ENOMEM ? fail_in(e, "%s", call) : rc;
+}
+
+int ringup_send(struct ringup_group *g, const struct ringup_send *a, struct ringup_op **opp)
+{
+	static const char call[] = "ringup_send";
+	struct p2p_request q = { .is_send = true,
+				 .data = (void *)(uintptr_t)a->in,
+				 .count = a->count,
+				 .dtype = (int)a->dtype,
+				 .peer = a->to,
+				 .tag = a->tag };
+	struct err e;
+	int rc;
+
+	fail_none(&e);
+	rc = check_elements(call, "in", a->in, a->count, (int)a->dtype, &e);
+	if (!rc)
+		rc = check_peer(call, g, &q.peer, &e);
+	if (!rc)
+		rc = start(call, g, &q, opp, &e);
+	return rc ? context_fail(&e) : 0;
+}
+
+int ringup_recv(struct ringup_group *g, const struct ringup_recv *a, struct ringup_op **opp)
+{
+	static const char call[] = "ringup_recv";
+	struct p2p_request q = { .data = a->out,
+				 .count = a->count,
+				 .dtype = (int)a->dtype,
+				 .peer = a->from,
+				 .tag = a->tag,
+				 .source = a->source };
+	int me = 0, rc;
+	struct err e;
+
+	fail_none(&e);
+	rc = check_elements(call, "out", a->out, a->count, (int)a->dtype, &e);
+	if (!rc)
+		rc = check_peer(call, g, a->from == RINGUP_ANY_SOURCE ? &me : &q.peer, &e);
+	if (!rc)
+		rc = start(call, g, &q, opp, &e);
+	return rc ? context_fail(&e) : 0;
+}

@@ -1,0 +1,95 @@
+/* p2p.h - point-to-point messages between two ranks, with tags, apart from collectives. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_P2P_H
+#define ENGINE_P2P_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct engine;
+struct err;
+struct lane;
+struct p2p;
+struct ringup_op;
+struct segment;
+struct team;
+
+/*
+ * Each pair of ranks has a byte stream in each direction, which carries messages of all groups.
+ * A receive matches the oldest message of its sender, group and tag; a message matches the
+ * oldest such receive.
+ *
+ * A send of up to P2P_EAGER_BYTES travels with its envelope (eager) and is complete when it has
+ * been written to the stream; the receiver keeps it until it is received.  So that a receiver
+ * keeps P2P_CREDIT_BYTES of each sender at most, a send beyond that, like a larger one, only
+ * offers its data (rendezvous): the receiver fetches it when it has matched, through the kernel
+ * (CMA) if that is allowed and both ranks share a host, else in chunks through the stream.
+ *
+ * Who leaves takes no part in messages that are not complete; others go on.
+ *
+ * The matching state has a lock of its own, and any thread may make progress: the thread that
+ * submits, the one that waits, and the progress thread.  None of them needs the baton.
+ * The lock is taken inside lane->lock, never the other way round.
+ */
+enum { P2P_EAGER_BYTES = 64 << 10, P2P_CREDIT_BYTES = 1 << 20, P2P_ANY = -1 };
+
+/* What a caller asks for. */
+struct p2p_request {
+	bool is_send;
+	void *data; /* of a send: read only */
+	uint64_t count;
+	int dtype;
+	int peer; /* rank in the world; P2P_ANY: a receive from any rank of the group */
+	int tag;
+	int *source; /* receive: where the sender's rank in the group goes; or NULL */
+};
+
+/* Ranks of the world, and what a sentence about them says. */
+struct p2p_setup {
+	struct engine *engine;
+	const struct team *team; /* of the world; outlives the p2p */
+	void *shared;            /* p2p_shared_bytes() of zeros that the host's ranks share */
+	bool use_cma;
+};
+
+/* p2p_shared_bytes - what it needs of the segment of a host with @ranks ranks. */
+size_t p2p_shared_bytes(int ranks);
+
+/* p2p_open - before the ranks have met; p2p_close() takes NULL and what was opened.  No thread
+ * is inside when it is closed. */
+int p2p_open(struct p2p **xp, const struct p2p_setup *s, struct err *e);
+void p2p_close(struct p2p *x);
+
+/* p2p_begin - start @op, which is in flight in its lane; @q as in struct ringup_op.  It may be
+ * complete when this returns.  On failure it has not been started. */
+int p2p_begin(struct p2p *x, struct ringup_op *op, struct err *e);
+
+/* p2p_cancel - @op has been claimed by the caller, who makes it fail: after this nothing reads
+ * or writes its data. */
+void p2p_cancel(struct p2p *x, struct ringup_op *op);
+
+/* p2p_flush - this rank is about to leave: let others have what it still owes them.  p2p_leave
+ * - it has left, as its seat says; what it has sent stays there to be received.  @x may be
+ * NULL. */
+void p2p_flush(struct p2p *x, int64_t deadline_ns);
+void p2p_leave(struct p2p *x);
+
+/* p2p_purge - the group of number @serial ends: drop messages that nobody has received.
+ * @x may be NULL. */
+void p2p_purge(struct p2p *x, uint64_t serial);
+
+/* p2p_is_ready - may p2p_step() have something to do?  Cheap; any thread.  @x may be NULL. */
+bool p2p_is_ready(struct p2p *x);
+
+/* p2p_step - make progress; returns whether anything was done.  Any thread; never blocks.  @x
+ * may be NULL. */
+bool p2p_step(struct p2p *x);
+
+/* p2p_is_used - has this rank sent or received any message yet?  @x may be NULL. */
+bool p2p_is_used(const struct p2p *x);
+
+/* p2p_text - "receive of 10 f32 from rank 2 with tag 7". */
+void p2p_text(const struct ringup_op *op, char *out, size_t len);
+
+#endif
