@@ -102,6 +102,7 @@ CORE_SOURCES += \
 CORE_SOURCES += \
 	%reldir%/engine/agree.h \
 	%reldir%/engine/bundle.c %reldir%/engine/bundle.h \
+	%reldir%/engine/callback.c %reldir%/engine/callback.h \
 	%reldir%/engine/circle.c %reldir%/engine/circle.h \
 	%reldir%/engine/eager.c %reldir%/engine/eager.h \
 	%reldir%/engine/engine.c %reldir%/engine/engine.h \

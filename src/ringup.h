@@ -765,6 +765,28 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  */
 RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
 
+/*
+ * ringup_then - call a function when an operation is complete.
+ *
+ * @fn is called once, with @ctx and what ringup_wait() returns, and ringup_error() then tells
+ * why it failed; also if the operation was complete before.  That is in a thread of the library
+ * which does nothing else, so @fn may start operations and wait for them: while it does, other
+ * callbacks run in other threads, 64 at most at a time.
+ *
+ * Ownership:  @op stays the caller's and still wants ringup_wait(), which may come before,
+ *	       while and after @fn runs, also in it.  @ctx is the caller's until @fn returns.
+ * Threads:    any, before the operation has been waited for.
+ * Blocking:   never.  ringup_fini() calls what has not been called (RINGUP_ESHUTDOWN), and
+ *	       returns when all have returned: so @fn must not call it.
+ *
+ * Returns 0; or RINGUP_EBUSY if the operation has a callback already, RINGUP_EINVAL for NULL,
+ * RINGUP_ESHUTDOWN in a child of fork(), where nothing is called, RINGUP_ENOMEM or
+ * RINGUP_ESYSTEM if there is no memory or thread: @fn is not called then.
+ *
+ * torch: Work.get_future().then().
+ */
+RINGUP_API int ringup_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *ctx);
+
 /* For ringup_timeline_start(). */
 #define RINGUP_TIMELINE_CYCLES 1 /* also mark where batches begin      */
 #define RINGUP_TIMELINE_ALL    2 /* every rank that calls writes a file */

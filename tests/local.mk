@@ -94,6 +94,7 @@ UNIT_TESTS += \
 UNIT_TESTS += \
 	%reldir%/unit/test_alarm \
 	%reldir%/unit/test_ancestor \
+	%reldir%/unit/test_callback \
 	%reldir%/unit/test_cgroup \
 	%reldir%/unit/test_cores \
 	%reldir%/unit/test_eager \
@@ -484,7 +485,8 @@ WHOLE_TESTS = \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_timeline \
 	%reldir%/whole/test_quiet \
-	%reldir%/whole/test_root_job
+	%reldir%/whole/test_root_job \
+	%reldir%/whole/test_then
 check_PROGRAMS += $(WHOLE_TESTS)
 TESTS += $(WHOLE_TESTS)
 
@@ -496,6 +498,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_bundle \
 	%reldir%/unit/test_byhand \
 	%reldir%/unit/test_cache \
+	%reldir%/unit/test_callback \
 	%reldir%/unit/test_contest \
 	%reldir%/unit/test_dial \
 	%reldir%/unit/test_eager \
@@ -532,6 +535,7 @@ THREADED_TESTS = \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_quiet \
 	%reldir%/whole/test_root_job \
+	%reldir%/whole/test_then \
 	%reldir%/whole/test_timeline \
 	%reldir%/whole/test_unwaited
 

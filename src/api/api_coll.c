@@ -658,6 +658,20 @@ int ringup_wait(struct ringup_op *op, int64_t timeout_ms)
 	return rc ? context_fail(&e) : 0;
 }
 
+int ringup_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *ctx)
+{
+	static const char call[] = "ringup_then";
+	struct err e;
+	int rc;
+
+	fail_none(&e);
+	rc = op && fn ? engine_then(op, fn, ctx, &e)
+		      : fail(&e, RINGUP_EINVAL, "%s: %s is NULL", call, op ? "fn" : "op");
+	if (rc && rc != RINGUP_EINVAL)
+		fail_in(&e, "%s", call);
+	return rc ? context_fail(&e) : 0;
+}
+
 void *ringup_alloc(size_t bytes)
 {
 	struct err e = { 0 };

@@ -13,6 +13,12 @@ int context_fail(const struct err *e)
 	return e->code;
 }
 
+/* In a callback ringup_error() tells of its operation. */
+static void prepare_callback(const struct err *why)
+{
+	last = *why;
+}
+
 const char *ringup_error(void)
 {
 	return last.text;
@@ -57,6 +63,7 @@ int ringup_init(const struct ringup_init *how, struct ringup **rp)
 		fail_in(&e, "ringup_init");
 		return context_fail(&e);
 	}
+	r->member.engine.callbacks.prepare = prepare_callback;
 	r->world.ringup = r;
 	r->world.group = &r->member.world;
 	r->groups = &r->world;

@@ -94,9 +94,16 @@ static bool any(struct engine *g, bool (*wanted)(struct lane *l))
 	return is;
 }
 
+/* Does a callback wait for an operation that only a thread that looks can complete? */
+static bool has_tended(const struct engine *g)
+{
+	return __atomic_load_n(&g->tended, __ATOMIC_SEQ_CST);
+}
+
 static bool work_left(struct engine *g)
 {
-	return !is_dead(g) && (is_alarmed(g) || p2p_is_ready(g->p2p) || any(g, lane_ready));
+	return !is_dead(g) &&
+	       (is_alarmed(g) || p2p_is_ready(g->p2p) || has_tended(g) || any(g, lane_ready));
 }
 
 static void scan_eager(struct engine *g)
@@ -359,6 +366,8 @@ static bool has_news(void *arg)
 	if (op && op_is_eager(op) && eager_missing(look->mine, op->id, op->round) < 0)
 		return true;
 	scan_eager(g);
+	if (!op && __atomic_load_n(&g->tending, __ATOMIC_RELAXED))
+		return !has_tended(g) || has_waiters(g);
 	return op && op_is_done(op);
 }
 
@@ -419,11 +428,13 @@ static bool rest(struct engine *g, struct lane *mine, struct ringup_op *op, int6
 	}
 	if (far) {
 		far->backend->block(far->carrier, soon(TURN_MS, deadline_ns));
-	} else if (running || op) {
+	} else if (running || op || has_tended(g)) {
 		look.running = running > 0;
+		__atomic_store_n(&g->tending, !running && !op, __ATOMIC_SEQ_CST);
 		attend(g, true);
 		seat_wait(g->row, SEAT_ANYBODY, has_news, &look, deadline_ns);
 		attend(g, false);
+		__atomic_store_n(&g->tending, false, __ATOMIC_RELAXED);
 	}
 	return false;
 }
@@ -523,6 +534,9 @@ static void sleep_for_baton(struct engine *g, struct ringup_op *op, int64_t dead
 	be_patient(g, true);
 	seen = __atomic_load_n(&g->done, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* The engine thread gives the baton to who waits for an operation of its own. */
+	if (__atomic_load_n(&g->tending, __ATOMIC_SEQ_CST))
+		seat_ring_asleep(g->row, g->row->me);
 	if (!op_is_done(op) && __atomic_load_n(&g->baton, __ATOMIC_RELAXED))
 		futex_wait(&g->done, seen, deadline_ns);
 	__atomic_fetch_sub(&g->waiting, 1, __ATOMIC_SEQ_CST);
@@ -725,6 +739,40 @@ int engine_p2p(struct lane *l, const struct p2p_request *q, int64_t deadline_ns,
 	return wait_or_leave(op, deadline_ns, false, opp, e);
 }
 
+int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *ctx,
+		struct err *e)
+{
+	struct engine *g = op->engine;
+	struct callback *c;
+	int rc;
+
+	if (!engine_is_mine(g))
+		return not_mine(e);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return fail(e, RINGUP_ENOMEM, "no memory for a callback");
+	c->fn = fn;
+	c->ctx = ctx;
+	rc = callbacks_start(&g->callbacks, e);
+	if (!rc && !op_then(op, c))
+		rc = fail(e, RINGUP_EBUSY, "the operation has a callback already");
+	if (rc)
+		free(c);
+	return rc;
+}
+
+void engine_settle(struct engine *g)
+{
+	if (is_alarmed(g)) {
+		while (!take_baton(g))
+			sched_yield();
+		if (!is_dead(g))
+			fail_all(g);
+		give_baton(g);
+	}
+	callbacks_stop(&g->callbacks);
+}
+
 /* ---- life ---- */
 
 int engine_start(struct engine *g, struct err *e)
@@ -733,6 +781,7 @@ int engine_start(struct engine *g, struct err *e)
 	int rc;
 
 	g->forks = forks_count();
+	callbacks_open(&g->callbacks);
 	g->row->patient = true;
 	/* The process's signals are not for our threads. */
 	sigfillset(&all);
@@ -795,5 +844,6 @@ void engine_stop(struct engine *g)
 		futex_wake(&my_seat(g)->kick);
 		pthread_join(g->thread, NULL);
 	}
+	callbacks_stop(&g->callbacks);
 	g->has_thread = false;
 }

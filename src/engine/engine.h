@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/forks.h"
+#include "engine/callback.h"
 #include "engine/lane.h"
 #include "trace/trace.h"
 #include "wire/alarm.h"
@@ -44,8 +45,11 @@ struct engine {
 	uint32_t looking;                 /* threads that go through the lanes; atomic */
 	uint32_t baton;                   /* atomic                            */
 	uint32_t waiting;                 /* threads asleep because another has the baton    */
-	uint32_t done; /* futex: an operation completed, or the baton is free */
-	bool dead;     /* everything in flight has failed; atomic         */
+	uint32_t done;   /* futex: an operation completed, or the baton is free */
+	bool dead;       /* everything in flight has failed; atomic         */
+	uint32_t tended; /* eager operations that a callback waits for; atomic */
+	bool tending;    /* the engine thread waits for those; atomic          */
+	struct callbacks callbacks;
 	pthread_t thread;
 	bool has_thread, stop;
 	uint32_t forks; /* of the process that started it */
@@ -93,6 +97,14 @@ int engine_poll(struct ringup_op *op);
 
 /* engine_wait - see ringup_wait(). */
 int engine_wait(struct ringup_op *op, int64_t deadline_ns, struct err *e);
+
+/* engine_then - call @fn when @op is complete, in a thread of its own; see ringup_then(). */
+int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *ctx,
+		struct err *e);
+
+/* engine_settle - this rank leaves: what is in flight fails now, and all callbacks run to their
+ * end.  The job has been ended if anything was in flight. */
+void engine_settle(struct engine *g);
 
 /* engine_alarm - end the job; the first sentence counts.  Any thread. */
 void engine_alarm(struct engine *g, int code, const char *why);

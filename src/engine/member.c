@@ -727,6 +727,7 @@ bool member_leave(struct member *m)
 	engine_visit(g, leave_lane, NULL);
 	/* What is not sent when the connections close would look like a death. */
 	watch_goodbye(&m->watch, clock_deadline(BYE_MS));
+	engine_settle(g);
 	return true;
 }
 

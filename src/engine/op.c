@@ -18,9 +18,50 @@ bool op_claim(struct ringup_op *op)
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
+/* In the place of the callback of an operation that is complete without one. */
+static struct callback completed;
+
+static void set_why(struct callback *c, const struct ringup_op *op)
+{
+	if (op->status)
+		c->why = op->why;
+	else
+		fail_none(&c->why);
+	c->why.code = op->status;
+}
+
+bool op_then(struct ringup_op *op, struct callback *c)
+{
+	struct engine *g = op->engine;
+	struct callback *was = NULL;
+
+	/* Before the operation can complete with it. */
+	c->tended = op_is_eager(op);
+	if (c->tended)
+		__atomic_fetch_add(&g->tended, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_compare_exchange_n(&op->callback, &was, c, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE)) {
+		/* Nobody may be waiting: the progress thread shall. */
+		if (c->tended)
+			engine_news(g);
+		return true;
+	}
+	if (c->tended)
+		__atomic_fetch_sub(&g->tended, 1, __ATOMIC_SEQ_CST);
+	if (was != &completed ||
+	    !__atomic_compare_exchange_n(&op->callback, &was, c, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
+		return false;
+	set_why(c, op);
+	callbacks_push(&g->callbacks, c);
+	return true;
+}
+
 void op_complete(struct ringup_op *op, int status)
 {
 	struct lane *l = op->lane;
+	struct engine *g = op->engine;
+	struct callback *c = NULL;
 
 	op->status = status;
 	if (op->tensor) {
@@ -30,7 +71,15 @@ void op_complete(struct ringup_op *op, int status)
 		/* From here on the tensor may be forgotten. */
 		l->agree->drop(l->agreement, op->id);
 	}
+	if (!__atomic_compare_exchange_n(&op->callback, &c, &completed, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
+		set_why(c, op);
 	__atomic_store_n(&op->state, OP_DONE, __ATOMIC_RELEASE);
+	if (c) {
+		if (c->tended)
+			__atomic_fetch_sub(&g->tended, 1, __ATOMIC_SEQ_CST);
+		callbacks_push(&g->callbacks, c);
+	}
 	/* A join may have waited for it.  Who asks for one sees us done, or we see him. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&l->join, __ATOMIC_RELAXED))

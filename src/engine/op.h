@@ -7,11 +7,17 @@
 
 #include "engine/tensor.h"
 
+struct callback;
+
 /* op_claim - only one thread may finish an operation: true for the first that asks. */
 bool op_claim(struct ringup_op *op);
 
 /* op_complete - with the claim: let the waiter have it.  After this @op may be gone. */
 void op_complete(struct ringup_op *op, int status);
+
+/* op_then - run @c, which becomes the library's, when @op is complete; at once if it is.  Any
+ * thread, before it has been waited for.  False, and nothing happens: it has a callback. */
+bool op_then(struct ringup_op *op, struct callback *c);
 
 static inline bool op_is_done(const struct ringup_op *op)
 {

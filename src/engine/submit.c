@@ -105,6 +105,7 @@ static void set_op(struct ringup_op *op, const struct request *r, void *ghost)
 	op->result = NULL;
 	op->members = NULL;
 	op->bundle = NULL;
+	__atomic_store_n(&op->callback, NULL, __ATOMIC_RELAXED);
 }
 
 int submit_member(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost,

@@ -100,6 +100,7 @@ struct ringup_op {
 	struct ringup_op *bundle;      /* a member's: what it is in; else NULL        */
 	struct ringup_op *prev, *next; /* of all in flight, of a bundle, or of the pool */
 	struct ringup_op *block_next;  /* first of a block: the next block */
+	struct callback *callback;     /* NULL; or what to run at the end, see op.h; atomic */
 	struct p2p_op p2p;             /* of a send or receive, which has no tensor */
 	struct err why;
 };

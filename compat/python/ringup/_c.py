@@ -18,6 +18,7 @@ STATUS = {
 EBUSY, ETIMEDOUT = STATUS["EBUSY"], STATUS["ETIMEDOUT"]
 
 EXCHANGE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
+CALLBACK = CFUNCTYPE(None, c_void_p, c_int)
 
 
 class Set(Structure):
@@ -125,6 +126,7 @@ PROTOTYPES = {
     "ringup_barrier": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
     "ringup_poll": (c_int, [c_void_p]),
     "ringup_wait": (c_int, [c_void_p, c_int64]),
+    "ringup_then": (c_int, [c_void_p, CALLBACK, c_void_p]),
     "ringup_timeline_start": (c_int, [c_void_p, c_char_p, c_int]),
     "ringup_timeline_stop": (c_int, [c_void_p]),
     "ringup_alloc": (c_void_p, [c_size_t]),
@@ -136,7 +138,7 @@ PROTOTYPES = {
 PROMPT = {"ringup_allreduce", "ringup_broadcast", "ringup_allgather", "ringup_alltoall",
           "ringup_reducescatter", "ringup_allreduce_many", "ringup_allgather_many",
           "ringup_reducescatter_many", "ringup_reduce_to", "ringup_gather_to",
-          "ringup_scatter_from", "ringup_send", "ringup_recv", "ringup_join",
+          "ringup_scatter_from", "ringup_send", "ringup_recv", "ringup_then", "ringup_join",
           "ringup_barrier", "ringup_poll", "ringup_hosts_changed"}
 
 SONAME = "libringup.so.0"

@@ -1,0 +1,148 @@
+/* callback.c - threads that run completion callbacks, so that no thread that makes progress
+ * does. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/callback.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "ringup.h"
+
+enum { FIRST_THREADS = 2 };
+
+static const int64_t late_ns = CALLBACK_LATE_MS * (int64_t)1000000;
+
+static void *callback_thread(void *arg);
+
+/* With the lock.  A thread that cannot be had now is tried again with the next callback. */
+static int add_thread(struct callbacks *c)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&c->thread[c->threads], NULL, callback_thread, c);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	c->threads += !rc;
+	return rc;
+}
+
+static void wait_until(struct callbacks *c, int64_t ns)
+{
+	struct timespec t = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+
+	pthread_cond_timedwait(&c->work, &c->lock, &t);
+}
+
+/* With the lock: the next callback to run; NULL at the end. */
+static struct callback *take_next(struct callbacks *c)
+{
+	struct callback *one;
+
+	for (;;) {
+		one = c->first;
+		if (!one && c->stop && !c->running)
+			return NULL;
+		if (!one)
+			pthread_cond_wait(&c->work, &c->lock);
+		else if (c->running && clock_ns() < one->queued_ns + late_ns)
+			wait_until(c, one->queued_ns + late_ns);
+		else
+			break;
+	}
+	c->first = one->next;
+	if (!c->first)
+		c->end = &c->first;
+	return one;
+}
+
+static void *callback_thread(void *arg)
+{
+	struct callbacks *c = arg;
+	struct callback *one;
+
+	pthread_mutex_lock(&c->lock);
+	while ((one = take_next(c))) {
+		c->running++;
+		if (c->running == c->threads && c->threads < CALLBACK_THREADS)
+			(void)add_thread(c);
+		pthread_mutex_unlock(&c->lock);
+		if (c->prepare)
+			c->prepare(&one->why);
+		one->fn(one->ctx, one->why.code);
+		free(one);
+		pthread_mutex_lock(&c->lock);
+		c->running--;
+		/* At the end others wait for the last one. */
+		if (c->stop && !c->running)
+			pthread_cond_broadcast(&c->work);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+void callbacks_open(struct callbacks *c)
+{
+	pthread_condattr_t a;
+
+	pthread_condattr_init(&a);
+	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->work, &a);
+	pthread_condattr_destroy(&a);
+	c->end = &c->first;
+	c->open = true;
+}
+
+int callbacks_start(struct callbacks *c, struct err *e)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&c->lock);
+	while (c->threads < FIRST_THREADS && !rc)
+		rc = add_thread(c);
+	/* One is enough as long as no callback waits for another. */
+	rc = c->threads ? 0 : fail(e, RINGUP_ESYSTEM, "callback thread: %s", strerror(rc));
+	pthread_mutex_unlock(&c->lock);
+	return rc;
+}
+
+void callbacks_push(struct callbacks *c, struct callback *one)
+{
+	one->queued_ns = clock_ns();
+	one->next = NULL;
+	pthread_mutex_lock(&c->lock);
+	*c->end = one;
+	c->end = &one->next;
+	/* At the end one more thread waits, which would not take it. */
+	if (c->stop)
+		pthread_cond_broadcast(&c->work);
+	else
+		pthread_cond_signal(&c->work);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void callbacks_stop(struct callbacks *c)
+{
+	int i, threads;
+
+	if (!c->open)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->stop = true;
+	pthread_cond_broadcast(&c->work);
+	/* Callbacks that run may still need more threads. */
+	while (c->first || c->running)
+		pthread_cond_wait(&c->work, &c->lock);
+	threads = c->threads;
+	pthread_mutex_unlock(&c->lock);
+	for (i = 0; i < threads; i++)
+		pthread_join(c->thread[i], NULL);
+	pthread_mutex_destroy(&c->lock);
+	pthread_cond_destroy(&c->work);
+	memset(c, 0, sizeof(*c));
+}

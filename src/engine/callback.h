@@ -1,0 +1,57 @@
+/* callback.h - threads that run completion callbacks, so that no thread that makes progress
+ * does. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_CALLBACK_H
+#define ENGINE_CALLBACK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* One completion callback.  It is allocated by the caller and freed by the thread that has run
+ * it. */
+struct callback {
+	void (*fn)(void *ctx, int status);
+	void *ctx;
+	struct err why; /* of a failure; its code is the status */
+	bool tended;    /* counted in struct engine's tended    */
+	int64_t queued_ns;
+	struct callback *next;
+};
+
+/*
+ * Callbacks run in the order in which they were pushed, one at a time as long as each ends
+ * soon.  One that has been kept waiting for CALLBACK_LATE_MS by those before it, which may wait
+ * for what it does, gets a thread of its own: there is always one thread more than there are
+ * callbacks running, up to CALLBACK_THREADS.
+ */
+enum { CALLBACK_THREADS = 64, CALLBACK_LATE_MS = 1 };
+
+struct callbacks {
+	/* Set before the first is pushed, or NULL: called in the thread of a callback before
+	 * its fn, with the error of its operation. */
+	void (*prepare)(const struct err *why);
+	pthread_mutex_t lock;
+	pthread_cond_t work;
+	struct callback *first, **end;
+	pthread_t thread[CALLBACK_THREADS];
+	int threads, running;
+	bool open, stop;
+};
+
+/* callbacks_open - no thread yet.  callbacks_start - the first threads, unless they run
+ * already; any thread. */
+void callbacks_open(struct callbacks *c);
+int callbacks_start(struct callbacks *c, struct err *e);
+
+/* callbacks_push - hand over @one, whose operation is complete; after callbacks_start().  Never
+ * blocks; any thread, whatever locks it holds. */
+void callbacks_push(struct callbacks *c, struct callback *one);
+
+/* callbacks_stop - run all that have been pushed, wait for them, and end the threads; safe on a
+ * zeroed struct. */
+void callbacks_stop(struct callbacks *c);
+
+#endif
