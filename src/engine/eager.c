@@ -116,6 +116,13 @@ int eager_missing(const struct lane *l, uint32_t id, uint32_t round)
 	return missing_in(l, &at, round);
 }
 
+bool eager_has_come(const struct lane *l, const struct ringup_op *op, int rank)
+{
+	struct lines at = ledger_lines(l->ledger, op->id, op->round);
+
+	return ledger_look(&at, rank, op->round) != LINE_EMPTY;
+}
+
 int eager_spin(const struct lane *l, const struct turn *t)
 {
 	uint64_t filled = ledger_filled(t->round);

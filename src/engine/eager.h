@@ -31,6 +31,9 @@ bool eager_splits(const struct lane *l, const struct ringup_op *op, uint64_t *ma
  * this round goes the long way. */
 int eager_missing(const struct lane *l, uint32_t id, uint32_t round);
 
+/* eager_has_come - has @rank published its share of @op, which is eager? */
+bool eager_has_come(const struct lane *l, const struct ringup_op *op, int rank);
+
 /* eager_spin - the same after waiting for a moment, if need be. */
 int eager_spin(const struct lane *l, const struct turn *t);
 

@@ -597,6 +597,16 @@ static bool wait_in(struct lane *l, struct ringup_op *op, int64_t deadline_ns, b
 	return op_is_done(op);
 }
 
+static int fail_late(struct lane *l, const struct ringup_op *op, struct err *e)
+{
+	const struct engine *g = l->engine;
+	char why[256] = "the operation is not complete yet";
+
+	if (e && g->describe)
+		g->describe(g->describe_ctx, l, op, why, sizeof(why));
+	return fail(e, RINGUP_ETIMEDOUT, "%s", why);
+}
+
 static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, struct err *e)
 {
 	struct lane *l = go_in(op);
@@ -608,7 +618,7 @@ static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, str
 			*e = op->why;
 		submit_release(op);
 	} else {
-		rc = fail(e, RINGUP_ETIMEDOUT, "the operation is not complete yet");
+		rc = fail_late(l, op, e);
 	}
 	go_out(l);
 	return rc;

@@ -37,6 +37,10 @@ struct engine {
 	/* Tell other hosts; called at least once, by more than one thread. */
 	void (*on_alarm)(void *ctx, int code, const char *why);
 	void *on_alarm_ctx;
+	/* What an operation waits for that is not complete in time; or NULL. */
+	void (*describe)(void *ctx, const struct lane *l, const struct ringup_op *op, char *out,
+			 size_t len);
+	void *describe_ctx;
 	struct trace trace; /* see timeline.h; all zero: off */
 
 	/* From here on engine.c's own. */

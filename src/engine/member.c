@@ -166,6 +166,14 @@ static void keep_secret(struct member *m)
 			    (struct secret_part[]){ { "ringup", 6 }, { NULL, 0 } });
 }
 
+static void describe(void *ctx, const struct lane *l, const struct ringup_op *op, char *out,
+		     size_t len)
+{
+	const struct member *m = ctx;
+
+	stall_describe(&m->watch.stall, l, op, out, len);
+}
+
 static int start_threads(struct bringup *b, struct err *e)
 {
 	struct member *m = b->member;
@@ -191,6 +199,10 @@ static int start_threads(struct bringup *b, struct err *e)
 	if (!rc)
 		rc = watch_start(&m->watch, &m->world.lane.team, m->world.tree, m->peers,
 				 &b->cards[0].rules, e);
+	if (!rc) {
+		m->engine.describe_ctx = m;
+		m->engine.describe = describe;
+	}
 	/* Here, so that no rank begins anything before all know who asks. */
 	if (!rc)
 		timeline_begin(m);

@@ -34,19 +34,20 @@ bool op_then(struct ringup_op *op, struct callback *c)
 {
 	struct engine *g = op->engine;
 	struct callback *was = NULL;
+	bool tended = op_is_eager(op);
 
-	/* Before the operation can complete with it. */
-	c->tended = op_is_eager(op);
-	if (c->tended)
+	/* Before the operation can complete with it, after which @c is gone. */
+	c->tended = tended;
+	if (tended)
 		__atomic_fetch_add(&g->tended, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_compare_exchange_n(&op->callback, &was, c, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE)) {
 		/* Nobody may be waiting: the progress thread shall. */
-		if (c->tended)
+		if (tended)
 			engine_news(g);
 		return true;
 	}
-	if (c->tended)
+	if (tended)
 		__atomic_fetch_sub(&g->tended, 1, __ATOMIC_SEQ_CST);
 	if (was != &completed ||
 	    !__atomic_compare_exchange_n(&op->callback, &was, c, false, __ATOMIC_ACQ_REL,

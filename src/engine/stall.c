@@ -204,6 +204,102 @@ static void look_at(const struct stall *s, const struct lane *l, struct ringup_o
 	note(s, l, op, now_ns, f);
 }
 
+/* ---- one that is waited for ---- */
+
+/* The first rank of @set whose process is not asleep as one that waits is, but stopped or
+ * worse; -1 if there is none.  Only processes of this host can be asked for. */
+static int find_stopped(const struct stall *s, const struct lane *l, const bool *set,
+			char *state, size_t len)
+{
+	int r, w;
+
+	for (r = 0; r < l->team.size; r++) {
+		w = ranks_in_world(l->ranks, r);
+		if (!set[w] || !is_here(l, r))
+			continue;
+		pulse_state(s->peer[w].pid, state, len);
+		if (strstr(state, "(state T)") || strstr(state, "(state t)") ||
+		    strstr(state, "(state D)") || strstr(state, "(state Z)"))
+			return w;
+	}
+	return -1;
+}
+
+static void rank_text(const struct stall *s, int rank, char *out, size_t len)
+{
+	snprintf(out, len, "rank %d (process %d on %.60s)", rank, s->peer[rank].pid,
+		 s->peer[rank].host);
+}
+
+static void describe_message(const struct stall *s, const struct lane *l,
+			     const struct ringup_op *op, char *out, size_t len)
+{
+	bool peer[TALLY_RANKS] = { false };
+	char what[128], who[128] = "no rank", state[64] = "";
+
+	p2p_text(op, what, sizeof(what));
+	if (op->p2p.peer >= 0) {
+		rank_text(s, op->p2p.peer, who, sizeof(who));
+		peer[op->p2p.peer] = true;
+		if (find_stopped(s, l, peer, state, sizeof(state)) < 0)
+			state[0] = 0;
+	}
+	snprintf(out, len, "%s is not complete in time: %s has %s it%s%s", what, who,
+		 op->p2p.is_send ? "not received" : "sent", *state ? ": " : "", state);
+}
+
+void stall_describe(const struct stall *s, const struct lane *l, const struct ringup_op *op,
+		    char *out, size_t len)
+{
+	bool missing[TALLY_RANKS] = { false }, here[TALLY_RANKS] = { false },
+	     far[TALLY_RANKS] = { false };
+	char what[STALL_NAME + 16], who[RANKS_TEXT], state[64] = "";
+	int r, w, one = -1, count = 0;
+	bool in;
+
+	if (!op->tensor) {
+		describe_message(s, l, op, out, len);
+		return;
+	}
+	for (r = 0; r < l->team.size; r++) {
+		w = ranks_in_world(l->ranks, r);
+		here[w] = is_here(l, r) && r != l->team.rank;
+		far[w] = !is_here(l, r);
+		in = !here[w] || !l->ledger ||
+		     (op_is_eager(op) ? eager_has_come(l, op, r) : is_in(l, op, r));
+		missing[w] = !in;
+		one = missing[w] && one < 0 ? w : one;
+		count += missing[w];
+	}
+	r = find_stopped(s, l, count ? missing : here, state, sizeof(state));
+	if (r < 0)
+		state[0] = 0;
+	what_text(op->ask.want.kind, name_of(op), what);
+	if (count > 1)
+		ranks_text(who, missing, s->size);
+	else if (count || r >= 0)
+		rank_text(s, count ? one : r, who, sizeof(who));
+	else if (l->team.hosts > 1)
+		ranks_text(who, far, s->size);
+	if (count)
+		snprintf(out, len, "%.*s is not complete in time: %s ha%s not started it%s%s",
+			 STALL_NAME, what, who, count > 1 ? "ve" : "s", *state ? ": " : "",
+			 state);
+	else if (r >= 0)
+		snprintf(out, len, "%.*s is not complete in time: %s has started it, and %s",
+			 STALL_NAME, what, who, state);
+	else if (l->team.hosts > 1)
+		snprintf(out, len,
+			 "%.*s is not complete in time: all ranks of this host have started "
+			 "it; of %s, the log of rank 0 says who has not",
+			 STALL_NAME, what, who);
+	else
+		snprintf(out, len,
+			 "%.*s is not complete in time: all ranks have started it, and it is "
+			 "being carried out",
+			 STALL_NAME, what);
+}
+
 /* ---- several hosts: what leaders report ---- */
 
 /* As it goes over the wire: little-endian, no holes; then pairs of first and last

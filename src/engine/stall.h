@@ -10,7 +10,9 @@
 
 struct err;
 struct engine;
+struct lane;
 struct pulse_rules;
+struct ringup_op;
 struct watch_peer;
 
 /*
@@ -59,6 +61,17 @@ struct stall_seen {
 int stall_open(struct stall *s, const struct pulse_rules *r, const struct watch_peer *peer,
 	       int size, struct err *e);
 void stall_close(struct stall *s);
+
+/*
+ * stall_describe - what @op of @l, which is not complete in time, waits for, to @out.
+ *
+ * Names the operation, the ranks of this host that have not started it, by their numbers in the
+ * world, with process and host, and what the system says of the first of them.  Of ranks of
+ * other hosts only their root knows who is late; it says so in its log.  Any thread that waits
+ * for @op.
+ */
+void stall_describe(const struct stall *s, const struct lane *l, const struct ringup_op *op,
+		    char *out, size_t len);
 
 /* stall_look - warn of, or end the job for, what has waited too long at @now_ns.
  * @silence: the network stands still, or a host does, or did.  Then what waits for other hosts
