@@ -479,6 +479,7 @@ TESTS += $(GROWTH_TESTS)
 WHOLE_TESTS = \
 	%reldir%/whole/test_adasum_job \
 	%reldir%/whole/test_any \
+	%reldir%/whole/test_contexts \
 	%reldir%/whole/test_deadline \
 	%reldir%/whole/test_unwaited \
 	%reldir%/whole/test_huge \
@@ -531,6 +532,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_watch \
 	%reldir%/whole/test_adasum_job \
 	%reldir%/whole/test_any \
+	%reldir%/whole/test_contexts \
 	%reldir%/whole/test_deadline \
 	%reldir%/whole/test_huge \
 	%reldir%/whole/test_p2p_job \
