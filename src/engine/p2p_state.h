@@ -7,7 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backend/backend.h"
 #include "base/err.h"
+#include "coll/reduce.h"
 #include "engine/p2p.h"
 #include "engine/p2p_ring.h"
 #include "engine/tensor.h"
@@ -118,5 +120,103 @@ struct p2p {
 	bool completed;     /* an operation, since the lock was taken                 */
 	struct err trouble; /* what ends the job, to be told when the lock is given */
 };
+
+/* p2p_op_bytes - of its data. */
+static inline uint64_t p2p_op_bytes(const struct ringup_op *op)
+{
+	return op->ask.want.count * reduce_dtype_bytes((enum ringup_dtype)op->ask.want.dtype);
+}
+
+/* p2p_message_charge - what an eager message of @bytes costs of the credit. */
+static inline uint64_t p2p_message_charge(uint64_t bytes)
+{
+	return bytes + sizeof(struct p2p_head);
+}
+
+/* p2p_is_self - is @p this rank itself, which needs no stream? */
+static inline bool p2p_is_self(const struct p2p *x, const struct p2p_peer *p)
+{
+	return p->rank == x->team->rank;
+}
+
+/* ---- p2p.c ---- */
+
+/* All of the state is used with the lock.  p2p_unlock() wakes those who wait for what was
+ * completed, and ends the job if something is wrong. */
+void p2p_lock(struct p2p *x);
+void p2p_unlock(struct p2p *x);
+
+/* p2p_fail - something that ends the job: the first counts.  p2p_fail_memory - there is none.
+ * p2p_fail_peer - @p has sent what it must not. */
+void p2p_fail(struct p2p *x, const struct err *e);
+void p2p_fail_memory(struct p2p *x);
+void p2p_fail_peer(struct p2p *x, const struct p2p_peer *p, const char *why);
+
+/* p2p_peer_of - made if it is new; NULL if there is no memory. */
+struct p2p_peer *p2p_peer_of(struct p2p *x, int rank);
+
+/* p2p_peer_end - @p has left, and all that it had sent is here: no more comes. */
+void p2p_peer_end(struct p2p *x, struct p2p_peer *p);
+
+/* ---- p2p_match.c ---- */
+
+void p2p_queue_push(struct p2p_queue *q, struct ringup_op *op);
+/* Returns whether @op was in @q. */
+bool p2p_queue_remove(struct p2p_queue *q, struct ringup_op *op);
+struct ringup_op *p2p_queue_pop(struct p2p_queue *q);
+/* The operation with that offer, taken out of @q; or NULL. */
+struct ringup_op *p2p_queue_take(struct p2p_queue *q, uint64_t id);
+
+/* p2p_op_end, p2p_op_end_mismatch - @op, which is in no queue any more, is complete: well; or
+ * not, because the other side, @rank, has @count elements of @dtype.  After this @op may be
+ * gone.
+ */
+void p2p_op_end(struct p2p *x, struct ringup_op *op);
+void p2p_op_end_mismatch(struct p2p *x, struct ringup_op *op, int rank, uint64_t count,
+			 int dtype);
+
+/* p2p_op_agrees - has the message @h the count and type of @op? */
+bool p2p_op_agrees(const struct ringup_op *op, const struct p2p_head *h);
+
+/* p2p_message_make - keep a message that no receive has matched; NULL if there is no memory.
+ * p2p_message_find - the oldest that @op matches, or NULL.  p2p_message_unlink - take it out of
+ * those kept; the caller frees it. */
+struct p2p_message *p2p_message_make(struct p2p *x, const struct p2p_head *h, int source);
+struct p2p_message *p2p_message_find(const struct p2p *x, const struct ringup_op *op);
+void p2p_message_unlink(struct p2p *x, struct p2p_message *m);
+
+/* p2p_posted_take - the oldest receive that matches, taken out of those that wait; or NULL. */
+struct ringup_op *p2p_posted_take(struct p2p *x, const struct p2p_head *h, int source);
+
+/* p2p_accept_offer - @op, which is in no queue, has matched the offer @h of @p.  p2p_deliver -
+ * the same of the eager message @m, which is whole. */
+void p2p_accept_offer(struct p2p *x, struct p2p_peer *p, const struct p2p_head *h,
+		      struct ringup_op *op);
+void p2p_deliver(struct p2p *x, struct p2p_peer *p, struct p2p_message *m,
+		 struct ringup_op *op);
+
+/* p2p_peer_release - an eager message of @bytes from @p has been received: its sender may send
+ * as much again. */
+void p2p_peer_release(struct p2p *x, struct p2p_peer *p, uint64_t bytes);
+
+/* p2p_fetch_some - read a part of one sender's memory.  p2p_set_fetches - fetching has changed.
+ */
+void p2p_fetch_some(struct p2p *x);
+void p2p_set_fetches(struct p2p *x);
+
+/* ---- p2p_stream.c ---- */
+
+/* p2p_head_of - a frame about @op. */
+struct p2p_head p2p_head_of(const struct ringup_op *op, enum p2p_kind kind);
+
+/* p2p_peer_answer - @h is to be written before any message. */
+void p2p_peer_answer(struct p2p *x, struct p2p_peer *p, const struct p2p_head *h);
+
+/* p2p_peer_has_output - is there anything to be written to @p?  p2p_peer_write - write all that
+ * its stream takes; p2p_peer_read - read what has come, *@morep: there is more.  Both return
+ * whether that was anything. */
+bool p2p_peer_has_output(const struct p2p_peer *p);
+bool p2p_peer_write(struct p2p *x, struct p2p_peer *p);
+bool p2p_peer_read(struct p2p *x, struct p2p_peer *p, bool *morep);
 
 #endif
