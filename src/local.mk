@@ -120,6 +120,7 @@ CORE_SOURCES += \
 	%reldir%/engine/span.c %reldir%/engine/span.h \
 	%reldir%/engine/op.c %reldir%/engine/op.h \
 	%reldir%/engine/p2p.c %reldir%/engine/p2p.h %reldir%/engine/p2p_state.h \
+	%reldir%/engine/p2p_far.c \
 	%reldir%/engine/p2p_match.c \
 	%reldir%/engine/p2p_stream.c \
 	%reldir%/engine/p2p_ring.c %reldir%/engine/p2p_ring.h \

@@ -257,7 +257,8 @@ RINGUP_EXPORT const char *ringup_error(void);
  * ringup_init - join the job.
  *
  * Meets the other ranks, maps what ranks of one host share, connects hosts,
- * and starts two threads that sleep until they are needed.
+ * and starts two threads that sleep until they are needed.  A third comes with the first
+ * message between two ranks of different hosts, others with ringup_then().
  *
  * Ownership:  *@how is copied; @how may be NULL, which is the same as zeroes.
  *	       *@rp belongs to the caller until ringup_fini().
@@ -643,8 +644,11 @@ RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ri
  * ringup_send - send elements to one rank of a group, which receives them with ringup_recv().
  *
  * Messages are apart from collectives: either may be started while the other waits, and
- * sends and receives in flight do not wait for each other.  Of the messages of one rank in one
- * group with one tag, those sent first are received first; others may overtake them.
+ * sends and receives in flight do not wait for each other.  Between hosts two ranks are
+ * connected when one first sends the other something, or waits for that.
+ *
+ * Of the messages of one rank in one group with one tag, those sent first are received first;
+ * others may overtake them.
  *
  * A send of up to 64 KiB is complete as soon as the library has the data, also if the other
  * rank never receives them, unless 1 MiB from this rank waits there to be received: so two

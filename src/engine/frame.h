@@ -24,12 +24,13 @@
  *	REPORT  anything...                                               up
  *	OFFER   id:2 data*                                                down
  *	DECLINE                                                           up
+ *	INVITE  from:4 to:4 address...                                    both
  *
  * DEFINE: ready, and this is it; with two wants the ranks disagree.  READY: ready, as
  * defined before.  There are rows where the operation has such: upwards of the
  * subtree's ranks, downwards of all.  RUN: the next batch, or with more a part of it.
  * Data, if a mark at the id says so: upwards a host's sum, downwards the result; see
- * parcel.h.  OFFER: ready on the root's host, whose sum this is; DECLINE: see tally.h.
+ * parcel.h.  INVITE: see p2p_far.c.  OFFER: ready on the root's host, whose sum this is; DECLINE: see tally.h.
  */
 enum frame {
 	FRAME_DEFINE = 1,
@@ -43,6 +44,7 @@ enum frame {
 	FRAME_REPORT,
 	FRAME_OFFER,
 	FRAME_DECLINE,
+	FRAME_INVITE,
 };
 
 /* A frame on its way out. */

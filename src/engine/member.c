@@ -123,7 +123,10 @@ static int open_p2p(struct member *m, struct err *e)
 	struct p2p_setup s = { .engine = &m->engine,
 			       .team = &m->world.lane.team,
 			       .shared = group_p2p_area(&m->world),
-			       .use_cma = m->conf.single_copy != 0 };
+			       .use_cma = m->conf.single_copy != 0,
+			       .tree = m->world.tree,
+			       .address = m->address,
+			       .secret = &m->secret };
 
 	return p2p_open(&m->engine.p2p, &s, e);
 }

@@ -83,6 +83,7 @@ struct p2p_peer *p2p_peer_of(struct p2p *x, int rank)
 		return NULL;
 	p->rank = rank;
 	p->seat = !is_here ? -1 : t->local_of ? t->local_of[rank] : rank;
+	p->out_fd = p->in_fd = -1;
 	p->credit = P2P_CREDIT_BYTES;
 	x->peer[rank] = p;
 	__atomic_store_n(&x->used, true, __ATOMIC_RELEASE);
@@ -177,8 +178,13 @@ void p2p_leave(struct p2p *x)
 {
 	int i;
 
-	for (i = 0; x && i < x->rings.ranks; i++)
+	if (!x)
+		return;
+	for (i = 0; i < x->rings.ranks; i++)
 		p2p_rings_notify(&x->rings, i);
+	p2p_lock(x);
+	p2p_far_bye(x);
+	p2p_unlock(x);
 }
 
 /* ---- start and cancel ---- */
@@ -232,11 +238,22 @@ static int begin_send(struct p2p *x, struct ringup_op *op, struct err *e)
 		return begin_own_send(x, p, op, e);
 	if (p->gone)
 		return fail_left(e, p->rank);
-	if (p->seat < 0)
-		return fail(e, RINGUP_ENOBACKEND,
-			    "rank %d is on another host: messages stay on one", p->rank);
 	p2p_queue_push(&p->sends, op);
 	p2p_peer_write(x, p);
+	return 0;
+}
+
+/* Who waits for a rank of another host is connected to it, and so hears of its end. */
+static int expect_peer(struct p2p *x, const struct ringup_op *op, struct err *e)
+{
+	struct p2p_peer *p = op->p2p.peer < 0 ? NULL : p2p_peer_of(x, op->p2p.peer);
+
+	if (op->p2p.peer >= 0 && !p) {
+		p2p_fail_memory(x);
+		return no_memory(e);
+	}
+	if (p && p->seat < 0)
+		p2p_far_connect(x, p);
 	return 0;
 }
 
@@ -244,12 +261,15 @@ static int begin_receive(struct p2p *x, struct ringup_op *op, struct err *e)
 {
 	struct p2p_message *m = p2p_message_find(x, op);
 	struct p2p_peer *p = op->p2p.peer < 0 ? NULL : x->peer[op->p2p.peer];
+	int rc;
 
 	if (!m && p && p->gone)
 		return fail_left(e, p->rank);
 	if (!m) {
-		p2p_queue_push(&x->posted, op);
-		return 0;
+		rc = expect_peer(x, op, e);
+		if (!rc)
+			p2p_queue_push(&x->posted, op);
+		return rc;
 	}
 	p = x->peer[m->source];
 	if (m->head.kind == P2P_EAGER && !m->whole) {
@@ -409,7 +429,7 @@ static bool step_rings(struct p2p *x, bool *morep)
 bool p2p_is_ready(struct p2p *x)
 {
 	return x && (p2p_rings_news(&x->rings) != __atomic_load_n(&x->news, __ATOMIC_RELAXED) ||
-		     __atomic_load_n(&x->fetches, __ATOMIC_RELAXED));
+		     __atomic_load_n(&x->fetches, __ATOMIC_RELAXED) || p2p_far_is_pending(x));
 }
 
 bool p2p_step(struct p2p *x)
@@ -419,10 +439,14 @@ bool p2p_step(struct p2p *x)
 
 	if (!p2p_is_ready(x) || pthread_mutex_trylock(&x->lock))
 		return false;
+	if (p2p_far_is_pending(x)) {
+		p2p_far_step(x);
+		any = true;
+	}
 	/* Read first: what comes later changes it again. */
 	news = p2p_rings_news(&x->rings);
 	if (news != __atomic_load_n(&x->news, __ATOMIC_RELAXED)) {
-		any = step_rings(x, &more);
+		any |= step_rings(x, &more);
 		__atomic_store_n(&x->news, more ? news - 1 : news, __ATOMIC_RELAXED);
 	}
 	if (x->fetching.first) {
@@ -480,13 +504,14 @@ int p2p_open(struct p2p **xp, const struct p2p_setup *s, struct err *e)
 	p2p_rings_open(&x->rings, s->shared, s->team->local_size, s->team->local_rank, &self);
 	list_local_ranks(x);
 	*xp = x;
-	return 0;
+	return p2p_far_open(x, s, e);
 }
 
 static void peer_free(struct p2p_peer *p)
 {
 	if (!p)
 		return;
+	p2p_far_free(p);
 	free(p->answer);
 	free(p->out.own);
 	free(p);
@@ -499,6 +524,7 @@ void p2p_close(struct p2p *x)
 
 	if (!x)
 		return;
+	p2p_far_stop(x);
 	while ((m = x->unexpected)) {
 		x->unexpected = m->next;
 		free(m);

@@ -12,11 +12,13 @@ struct err;
 struct lane;
 struct p2p;
 struct ringup_op;
-struct segment;
+struct secret;
 struct team;
+struct tree;
 
 /*
- * Each pair of ranks has a byte stream in each direction, which carries messages of all groups.
+ * Each pair of ranks has a byte stream in each direction, which carries messages of all groups:
+ * a ring in shared memory (p2p_ring.h), or between hosts a connection (p2p_far.c).
  * A receive matches the oldest message of its sender, group and tag; a message matches the
  * oldest such receive.
  *
@@ -51,6 +53,10 @@ struct p2p_setup {
 	const struct team *team; /* of the world; outlives the p2p */
 	void *shared;            /* p2p_shared_bytes() of zeros that the host's ranks share */
 	bool use_cma;
+	/* Of several hosts; used until p2p_close(). */
+	struct tree *tree;           /* of the world, in the leader of a host; else NULL */
+	const char *address;         /* of this host                                    */
+	const struct secret *secret; /* for connections; need not be set yet            */
 };
 
 /* p2p_shared_bytes - what it needs of the segment of a host with @ranks ranks. */
@@ -88,6 +94,10 @@ bool p2p_step(struct p2p *x);
 
 /* p2p_is_used - has this rank sent or received any message yet?  @x may be NULL. */
 bool p2p_is_used(const struct p2p *x);
+
+/* p2p_invited - the tree has brought an invitation for a rank of this host; see p2p_far.c.  Any
+ * thread, also with the tree's lock; @x may be NULL. */
+void p2p_invited(struct p2p *x, int from, int to, const char *where);
 
 /* p2p_text - "receive of 10 f32 from rank 2 with tag 7". */
 void p2p_text(const struct ringup_op *op, char *out, size_t len);

@@ -3,16 +3,22 @@
 #ifndef ENGINE_P2P_STATE_H
 #define ENGINE_P2P_STATE_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "backend/backend.h"
 #include "base/err.h"
+#include "base/forks.h"
 #include "coll/reduce.h"
 #include "engine/p2p.h"
 #include "engine/p2p_ring.h"
 #include "engine/tensor.h"
+#include "wire/dial.h"
+#include "wire/door.h"
+#include "wire/sock.h"
 
 enum p2p_kind {
 	P2P_EAGER = 1, /* a message; its data follow                                */
@@ -23,6 +29,8 @@ enum p2p_kind {
 	P2P_REFUSE,    /* to the sender of an offer: count and dtype are not those of the
 			  receive, which are in this frame                          */
 	P2P_CREDIT,    /* to a sender: so many bytes of eager messages were received */
+	P2P_INVITE,    /* within a host: a struct p2p_invite on its way             */
+	P2P_BYE,       /* between hosts: this rank leaves, and sends no more        */
 	P2P_KINDS,
 };
 
@@ -43,6 +51,18 @@ struct p2p_head {
 
 /* p2p_head_check - can the other side have meant this?  NULL, or what is wrong with it. */
 const char *p2p_head_check(const struct p2p_head *h);
+
+/* Rank @from asks rank @to to connect to it, so that it can send it messages. */
+struct p2p_invite {
+	int32_t from, to;
+	char where[SOCK_TEXT]; /* where @from listens; "": @from has left, or cannot be reached
+				*/
+};
+
+struct p2p_letter {
+	struct p2p_letter *next;
+	struct p2p_invite invite;
+};
 
 /* Operations in order; each is in one queue at most. */
 struct p2p_queue {
@@ -91,16 +111,45 @@ struct p2p_peer {
 	struct p2p_queue offered; /* their data have not been asked for yet */
 	struct p2p_queue streams; /* they have                              */
 	struct p2p_out out;
+	struct p2p_letter *letters; /* invitations that go on by its stream       */
 	uint64_t credit; /* bytes of eager messages that it still takes from this rank */
 	uint64_t ids;
 	/* Inwards. */
 	struct p2p_in in;
-	struct p2p_queue taken; /* receives that wait for P2P_DATA of this peer */
-	uint64_t held;          /* bytes of eager messages that are kept here   */
-	uint64_t owed;          /* received since the last P2P_CREDIT           */
-	bool gone;              /* it has left, and all that it had sent is here */
+	struct p2p_queue taken;   /* receives that wait for P2P_DATA of this peer */
+	uint64_t held;            /* bytes of eager messages that are kept here   */
+	uint64_t owed;            /* received since the last P2P_CREDIT           */
+	bool gone;                /* it has left, and all that it had sent is here */
+	struct p2p_invite invite; /* being read */
+	/* Of another host; see p2p_far.c. */
+	int out_fd, in_fd;   /* connections with its frames and this rank's; -1: none */
+	int64_t invited_ns;  /* when it was asked to connect last; 0: it was not      */
+	int64_t ended_ns;    /* a connection has ended without a farewell; 0: no      */
+	struct dial *dial;   /* this rank follows its invitation; or NULL             */
+	struct err dial_why; /* why that has led nowhere; code 0: it has not          */
+	bool polled;         /* the thread has looked at it                           */
 	enum { CMA_UNKNOWN, CMA_WORKS, CMA_FAILS } cma;
 	int32_t pid;
+};
+
+/* Connections to other hosts. */
+struct p2p_far {
+	struct tree *tree; /* of the world, in the leader of a host; else NULL */
+	const char *address;
+	const struct secret *secret;
+	struct door door;
+	char where[SOCK_TEXT]; /* the door's */
+	int guests;            /* entries of poll that are the door's */
+	struct pollfd *poll;   /* the thread's */
+	pthread_t thread;
+	bool has_thread, poked;
+	bool stop; /* atomic */
+	int wake;  /* eventfd; 0: none */
+	struct forks_hook fork;
+	pthread_mutex_t lock;      /* of what follows; taken with a tree's lock held */
+	struct p2p_letter *invite; /* that have come through the tree               */
+	int invites;
+	bool pending; /* there are some; atomic */
 };
 
 struct p2p {
@@ -117,6 +166,7 @@ struct p2p {
 	bool fetches;  /* fetching is not empty; atomic      */
 	bool used;     /* atomic                             */
 	bool use_cma;
+	struct p2p_far far;
 	bool completed;     /* an operation, since the lock was taken                 */
 	struct err trouble; /* what ends the job, to be told when the lock is given */
 };
@@ -218,5 +268,34 @@ void p2p_peer_answer(struct p2p *x, struct p2p_peer *p, const struct p2p_head *h
 bool p2p_peer_has_output(const struct p2p_peer *p);
 bool p2p_peer_write(struct p2p *x, struct p2p_peer *p);
 bool p2p_peer_read(struct p2p *x, struct p2p_peer *p, bool *morep);
+
+/* ---- p2p_far.c ---- */
+
+int p2p_far_open(struct p2p *x, const struct p2p_setup *s, struct err *e);
+
+/* p2p_far_stop - end the thread, before peers are freed; p2p_far_free - what @p has. */
+void p2p_far_stop(struct p2p *x);
+void p2p_far_free(struct p2p_peer *p);
+
+/* p2p_far_connect - @p shall connect to this rank, unless it has been asked or has left. */
+void p2p_far_connect(struct p2p *x, struct p2p_peer *p);
+
+/* p2p_far_put, p2p_far_get - what the connection takes now, or has; 0 is nothing, or its end.
+ */
+size_t p2p_far_put(struct p2p_peer *p, const struct iovec *v, int count);
+size_t p2p_far_get(struct p2p_peer *p, void *data, size_t size);
+
+/* p2p_far_poke - the thread shall look at what there is to write. */
+void p2p_far_poke(struct p2p *x);
+
+/* p2p_far_take - an invitation that is for this rank, or to be passed on. */
+void p2p_far_take(struct p2p *x, const struct p2p_invite *v);
+
+/* p2p_far_is_pending - have invitations come through the tree?  p2p_far_step - take them. */
+bool p2p_far_is_pending(const struct p2p *x);
+void p2p_far_step(struct p2p *x);
+
+/* p2p_far_bye - tell ranks of other hosts that this one leaves. */
+void p2p_far_bye(struct p2p *x);
 
 #endif

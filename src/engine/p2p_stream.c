@@ -45,7 +45,8 @@ void p2p_peer_answer(struct p2p *x, struct p2p_peer *p, const struct p2p_head *h
 
 bool p2p_peer_has_output(const struct p2p_peer *p)
 {
-	return p->out.busy || p->answer_at < p->answers || p->sends.first || p->streams.first;
+	return p->out.busy || p->answer_at < p->answers || p->letters || p->sends.first ||
+	       p->streams.first;
 }
 
 struct p2p_head p2p_head_of(const struct ringup_op *op, enum p2p_kind kind)
@@ -102,11 +103,26 @@ static void begin_data_frame(struct p2p_peer *p)
 	p->out.op = op;
 }
 
+static void begin_letter_frame(struct p2p_peer *p)
+{
+	struct p2p_letter *l = p->letters;
+
+	p->letters = l->next;
+	p->out.head = (struct p2p_head){ .magic = P2P_MAGIC,
+					 .kind = P2P_INVITE,
+					 .bytes = sizeof(l->invite) };
+	p->out.left = sizeof(l->invite);
+	p->out.data = (const unsigned char *)&l->invite;
+	p->out.own = l;
+}
+
 static bool begin_frame(struct p2p *x, struct p2p_peer *p)
 {
 	p->out = (struct p2p_out){ .busy = true };
 	if (p->answer_at < p->answers)
 		p->out.head = p->answer[p->answer_at++];
+	else if (p->letters)
+		begin_letter_frame(p);
 	else if (p->sends.first)
 		begin_send_frame(x, p);
 	else if (p->streams.first)
@@ -133,31 +149,35 @@ static void end_frame(struct p2p *x, struct p2p_peer *p)
 		p2p_queue_push(&p->streams, op);
 }
 
-/* Returns how much the stream has taken. */
-static size_t peer_put(struct p2p *x, const struct p2p_peer *p, const void *data, size_t size)
+/* Returns how much the stream has taken of two pieces. */
+static size_t peer_put(struct p2p *x, struct p2p_peer *p, const struct iovec *v)
 {
-	return p2p_ring_write(&x->rings, p->seat, data, size);
+	size_t n;
+
+	if (p->seat < 0)
+		return p2p_far_put(p, v, 2);
+	n = p2p_ring_write(&x->rings, p->seat, v[0].iov_base, v[0].iov_len);
+	if (n == v[0].iov_len && v[1].iov_len)
+		n += p2p_ring_write(&x->rings, p->seat, v[1].iov_base, v[1].iov_len);
+	return n;
 }
 
 /* Writes what the stream takes of the frame; returns whether that was anything. */
 static bool write_frame(struct p2p *x, struct p2p_peer *p)
 {
 	struct p2p_out *o = &p->out;
-	size_t size = sizeof(o->head) - o->head_done, n = 0;
+	size_t head = sizeof(o->head) - o->head_done, n, data;
+	const struct iovec v[2] = { { (unsigned char *)&o->head + o->head_done, head },
+				    { (void *)(uintptr_t)o->data, (size_t)o->left } };
 
-	if (size) {
-		n = peer_put(x, p, (unsigned char *)&o->head + o->head_done, size);
-		o->head_done += n;
-		if (n < size)
-			return n > 0;
+	n = peer_put(x, p, v);
+	data = n > head ? n - head : 0;
+	o->head_done += n - data;
+	if (data) {
+		o->data += data;
+		o->left -= data;
 	}
-	if (o->left) {
-		size = peer_put(x, p, o->data, (size_t)o->left);
-		o->data += size;
-		o->left -= size;
-		n += size;
-	}
-	if (!o->left)
+	if (o->head_done == sizeof(o->head) && !o->left)
 		end_frame(x, p);
 	return n > 0;
 }
@@ -174,12 +194,19 @@ bool p2p_peer_write(struct p2p *x, struct p2p_peer *p)
 {
 	bool any = false;
 
+	if (p->seat < 0 && p->out_fd < 0) {
+		if (p2p_peer_has_output(p))
+			p2p_far_connect(x, p);
+		return false;
+	}
 	while (p->out.busy || begin_frame(x, p)) {
 		any |= write_frame(x, p);
 		if (p->out.busy)
 			break;
 	}
-	if (any)
+	if (p->seat < 0 && p->out.busy)
+		p2p_far_poke(x);
+	else if (any && p->seat >= 0)
 		peer_notify(x, p);
 	return any;
 }
@@ -196,6 +223,10 @@ const char *p2p_head_check(const struct p2p_head *h)
 		return "there is no such kind";
 	if (h->kind == P2P_CREDIT)
 		return h->count <= P2P_CREDIT_BYTES && !h->bytes ? NULL : "too much credit";
+	if (h->kind == P2P_INVITE || h->kind == P2P_BYE)
+		return h->bytes == (h->kind == P2P_BYE ? 0 : sizeof(struct p2p_invite))
+			       ? NULL
+			       : "wrong length";
 	if (h->dtype >= RINGUP_DTYPE_COUNT)
 		return "there is no such type";
 	if (__builtin_mul_overflow(h->count, reduce_dtype_bytes((enum ringup_dtype)h->dtype),
@@ -305,6 +336,15 @@ static void begin_read(struct p2p *x, struct p2p_peer *p)
 		if (op)
 			p2p_op_end_mismatch(x, op, p->rank, h->count, h->dtype);
 		break;
+	case P2P_INVITE:
+		p->in.to = (unsigned char *)&p->invite;
+		if (p->seat < 0)
+			p2p_fail_peer(x, p, "it is not of this host");
+		break;
+	case P2P_BYE:
+		if (p->seat < 0)
+			p2p_peer_end(x, p);
+		break;
 	default:
 		if (h->count > P2P_CREDIT_BYTES - p->credit)
 			p2p_fail_peer(x, p, "too much credit");
@@ -335,6 +375,8 @@ static void end_read(struct p2p *x, struct p2p_peer *p)
 	}
 	if (h->kind == P2P_EAGER)
 		p2p_peer_release(x, p, h->bytes);
+	if (h->kind == P2P_INVITE)
+		p2p_far_take(x, &p->invite);
 	if (!op)
 		return;
 	op->p2p.moved += h->bytes;
@@ -345,9 +387,11 @@ static void end_read(struct p2p *x, struct p2p_peer *p)
 }
 
 /* Takes at most @size bytes of the stream of @p. */
-static size_t peer_get_bytes(struct p2p *x, const struct p2p_peer *p, void *data, size_t size,
+static size_t peer_get_bytes(struct p2p *x, struct p2p_peer *p, void *data, size_t size,
 			     bool *wantedp)
 {
+	if (p->seat < 0)
+		return p2p_far_get(p, data, size);
 	return p2p_ring_read(&x->rings, p->seat, data, size, wantedp);
 }
 

@@ -24,6 +24,7 @@ static const struct kind {
 	[FRAME_REPORT] = { true, false, tally_take_report },
 	[FRAME_OFFER] = { false, true, tally_take_offer },
 	[FRAME_DECLINE] = { true, false, tally_take_decline },
+	[FRAME_INVITE] = { true, true, tally_take_invite },
 };
 
 int tally_take(struct tally *t, int link, const void *frame, size_t len, struct err *e)

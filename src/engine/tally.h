@@ -30,7 +30,7 @@ struct want;
  */
 struct tally;
 
-enum { TALLY_FANOUT = 8, TALLY_RANKS = 8000, TALLY_REPORT = 4096 };
+enum { TALLY_FANOUT = 8, TALLY_RANKS = 8000, TALLY_REPORT = 4096, TALLY_WHERE = 80 };
 
 struct tally_events {
 	/* @len bytes for the leader at the other end of @link.  What cannot be sent,
@@ -43,6 +43,9 @@ struct tally_events {
 	void *ctx;
 	/* At the root, unless it is NULL: what a leader has reported. */
 	void (*report)(void *ctx, const void *data, size_t len);
+	/* Unless it is NULL: an invitation for a rank of this host; or, @where is empty, one of
+	 * its ranks has sent one that cannot be delivered: @from has left. */
+	void (*invite)(void *ctx, int from, int to, const char *where);
 	/* Unless it is NULL: @ranks, of a child, are in for @id, which the ledger holds, and
 	 * want @w. */
 	void (*arrived)(void *ctx, uint32_t id, const struct want *w, const int *ranks,
@@ -85,6 +88,10 @@ void tally_alarm(struct tally *t, int code, const char *why);
 
 /* tally_report - let the root know, in at most TALLY_REPORT bytes. */
 void tally_report(struct tally *t, const void *data, size_t len);
+
+/* tally_invite - pass on, or answer, what rank @from has for rank @to of another host: where it
+ * listens, in less than TALLY_WHERE bytes. */
+void tally_invite(struct tally *t, int from, int to, const char *where);
 
 /* tally_ping - a frame that says nothing, to all neighbours. */
 void tally_ping(struct tally *t);

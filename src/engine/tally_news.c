@@ -1,4 +1,5 @@
-/* tally_news.c - what leaders tell each other but order: ends, signs of life, reports. */
+/* tally_news.c - what leaders tell each other but order: ends, signs of life, reports,
+ * invitations. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -108,5 +109,74 @@ int tally_take_report(struct tally *t, int link, struct frame_in *f, struct err 
 	if (!p || len > TALLY_REPORT)
 		return tally_malformed(t, link, "report", e);
 	tally_report(t, p, len);
+	return 0;
+}
+
+static bool has_rank(const int *ranks, int count, int rank)
+{
+	int first = 0, end = count, middle;
+
+	while (first < end) {
+		middle = first + (end - first) / 2;
+		if (ranks[middle] == rank)
+			return true;
+		if (ranks[middle] < rank)
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	return false;
+}
+
+/* The link that leads to @rank; -1: it is of this host, -2: nothing leads there. */
+static int route(const struct tally *t, int rank)
+{
+	int k;
+
+	for (k = 0; k < tally_children(t); k++)
+		if (has_rank(tally_child(t, k)->ranks, tally_child(t, k)->count, rank))
+			return t->first_child + k;
+	if (has_rank(t->ranks, t->count, rank))
+		return -1;
+	return t->is_root ? -2 : 0;
+}
+
+static void deliver_invite(struct tally *t, int from, int to, const char *where)
+{
+	if (t->ev.invite)
+		t->ev.invite(t->ev.ctx, from, to, where);
+}
+
+void tally_invite(struct tally *t, int from, int to, const char *where)
+{
+	int link = route(t, to);
+
+	if (link == -1) {
+		deliver_invite(t, from, to, where);
+	} else if (link >= 0 && !t->link[link].gone) {
+		frame_begin(&t->out, FRAME_INVITE);
+		frame_put(&t->out, (uint64_t)from, 4);
+		frame_put(&t->out, (uint64_t)to, 4);
+		frame_add(&t->out, where, strnlen(where, TALLY_WHERE - 1));
+		tally_send(t, link, &t->out);
+	} else if (*where) {
+		/* So that its sender does not wait; the answer itself has none. */
+		tally_invite(t, to, from, "");
+	}
+}
+
+int tally_take_invite(struct tally *t, int link, struct frame_in *f, struct err *e)
+{
+	uint64_t from = frame_get(f, 4), to = frame_get(f, 4);
+	size_t len = f->left;
+	const unsigned char *p = frame_bytes(f, len);
+	char where[TALLY_WHERE];
+
+	if (!p || len >= sizeof(where) || from >= (uint64_t)t->size ||
+	    to >= (uint64_t)t->size || memchr(p, 0, len) || route(t, (int)to) == link)
+		return tally_malformed(t, link, "invitation", e);
+	memcpy(where, p, len);
+	where[len] = 0;
+	tally_invite(t, (int)from, (int)to, where);
 	return 0;
 }

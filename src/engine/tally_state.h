@@ -211,6 +211,7 @@ int tally_take_joined(struct tally *t, int link, struct frame_in *f, struct err 
 int tally_take_call(struct tally *t, int link, struct frame_in *f, struct err *e);
 int tally_take_report(struct tally *t, int link, struct frame_in *f, struct err *e);
 int tally_take_offer(struct tally *t, int link, struct frame_in *f, struct err *e);
+int tally_take_invite(struct tally *t, int link, struct frame_in *f, struct err *e);
 int tally_take_decline(struct tally *t, int link, struct frame_in *f, struct err *e);
 
 #endif

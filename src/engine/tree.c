@@ -126,6 +126,14 @@ static void on_report(void *ctx, const void *data, size_t len)
 		t->ev.report(t->ev.ctx, data, len);
 }
 
+static void on_invite(void *ctx, int from, int to, const char *where)
+{
+	struct tree *t = ctx;
+
+	if (t->ev.invite)
+		t->ev.invite(t->ev.ctx, from, to, where);
+}
+
 static void on_arrived(void *ctx, uint32_t id, const struct want *w, const int *ranks,
 		       int count)
 {
@@ -442,6 +450,13 @@ void tree_report(struct tree *t, const void *data, size_t len)
 	pthread_mutex_unlock(&t->lock);
 }
 
+void tree_invite(struct tree *t, int from, int to, const char *where)
+{
+	pthread_mutex_lock(&t->lock);
+	tally_invite(t->tally, from, to, where);
+	pthread_mutex_unlock(&t->lock);
+}
+
 int tree_neighbours(const struct tree *t)
 {
 	return t->branches;
@@ -495,7 +510,13 @@ int tree_open(struct tree **tp, struct ledger *l, const struct team *team, int f
 	      uint64_t cap, const struct tree_events *ev, struct err *e)
 {
 	struct tree *t = calloc(1, sizeof(*t));
-	struct tally_events tev = { on_send, on_left, on_alarm, t, on_report, on_arrived };
+	struct tally_events tev = { .send = on_send,
+				    .left = on_left,
+				    .alarm = on_alarm,
+				    .ctx = t,
+				    .report = on_report,
+				    .invite = on_invite,
+				    .arrived = on_arrived };
 	int rc;
 
 	if (!t)

@@ -50,6 +50,8 @@ struct tree_events {
 	 * several trees is the quickest.  Must not call the tree. */
 	bool (*over)(void *ctx, struct err *why);
 	/* Unless it is NULL: see struct tally_events.  Must not call the tree. */
+	void (*invite)(void *ctx, int from, int to, const char *where);
+	/* Unless it is NULL: see struct tally_events.  Must not call the tree. */
 	void (*arrived)(void *lane, uint32_t id, const struct want *w, const int *ranks,
 			int count);
 	void *lane;
@@ -82,6 +84,9 @@ const struct ledger *tree_ledger(const struct tree *t);
 
 /* tree_report - let the root know, in at most TALLY_REPORT bytes. */
 void tree_report(struct tree *t, const void *data, size_t len);
+
+/* tree_invite - see tally_invite(). */
+void tree_invite(struct tree *t, int from, int to, const char *where);
 
 /* tree_ping - let the neighbours know that this rank lives. */
 void tree_ping(struct tree *t);

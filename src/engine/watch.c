@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/pidstat.h"
+#include "engine/p2p.h"
 #include "engine/tree.h"
 #include "host/nearend.h"
 #include "ringup.h"
@@ -90,6 +91,11 @@ static void on_report(void *ctx, const void *data, size_t len)
 	stall_take(&((struct watch *)ctx)->stall, data, len);
 }
 
+static void on_invite(void *ctx, int from, int to, const char *where)
+{
+	p2p_invited(((struct watch *)ctx)->engine->p2p, from, to, where);
+}
+
 void watch_events(struct watch *w, struct engine *g, struct tree_events *ev)
 {
 	w->engine = g;
@@ -98,7 +104,8 @@ void watch_events(struct watch *w, struct engine *g, struct tree_events *ev)
 				    .lost = on_lost,
 				    .ctx = w,
 				    .report = on_report,
-				    .over = over };
+				    .over = over,
+				    .invite = on_invite };
 }
 
 static void on_group_lost(void *ctx, int rank, const struct err *why)

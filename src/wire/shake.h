@@ -43,7 +43,8 @@ enum shake_channel {
 	SHAKE_RING = 2,
 	SHAKE_CONTROL = 3,
 	SHAKE_AGENT = 4,
-	SHAKE_LOBBY = 5
+	SHAKE_LOBBY = 5,
+	SHAKE_P2P = 6
 };
 
 /* The meeting point's place in the field for a rank. */

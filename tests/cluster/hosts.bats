@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # hosts.bats - a job across hosts: network namespaces joined by a cable.
 # needs: cpu root-net
-# tests: src/api src/backend src/base src/coll src/engine src/host src/wire src/bench src/cli/cmd_bench.c tests/programs tests/whole/test_any.c tests/lib/hosts.bash
+# tests: src/api src/backend src/base src/coll src/engine src/host src/wire src/bench src/cli/cmd_bench.c tests/programs tests/whole/test_any.c tests/whole/test_p2p_job.c tests/lib/hosts.bash
 
 load ../lib/helper
 load ../lib/fault
@@ -166,6 +166,18 @@ job() {
     job "$@" -- 1 3
     expect_status 0
     [[ $(grep -c "tcp: 3 lots from 1 on, 0 wrong" <<<"$output") -eq $# ]]
+  done
+}
+
+@test "messages go from each rank to each, with several ranks a host" {
+  local layout
+  program=("$PWD/tests/whole/test_p2p_job")
+  for layout in "$a $b $b" "$b $a $b $a" "$a $a $b $b $a"; do
+    # shellcheck disable=SC2086 # words
+    set -- $layout
+    job "$@"
+    expect_status 0
+    [[ $(grep -c "tcp: 0 wrong" <<<"$output") -eq $# ]]
   done
 }
 

@@ -71,7 +71,7 @@ static int carry_out(struct tally *t, int first)
  * length and bytes of one frame after the other. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct tally_events ev = { on_send, on_left, on_alarm, NULL, NULL, NULL };
+	struct tally_events ev = { .send = on_send, .left = on_left, .alarm = on_alarm };
 	struct tally *t = NULL;
 	struct rank *k;
 	struct err e;

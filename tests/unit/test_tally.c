@@ -73,7 +73,7 @@ static void on_alarm(void *ctx, int code, const char *why)
 
 static int open_all(int ranks, const int *host_of, uint64_t cap)
 {
-	struct tally_events ev = { on_send, on_left, on_alarm, NULL, NULL, NULL };
+	struct tally_events ev = { .send = on_send, .left = on_left, .alarm = on_alarm };
 	struct err e = { 0 };
 	int h, k, rc;
 

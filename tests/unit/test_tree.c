@@ -99,7 +99,9 @@ static void *watch(void *arg)
 
 static int open_all(void)
 {
-	struct tree_events ev = { on_left, on_alarm, on_lost, NULL, NULL, over, NULL, NULL };
+	struct tree_events ev = {
+		.left = on_left, .alarm = on_alarm, .lost = on_lost, .over = over
+	};
 	struct err e = { 0 };
 	int h, rc = hosts_open(RANKS, host_of);
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include "family.h"
 #include "ranks.h"
 
 enum {
@@ -490,6 +491,7 @@ static void left(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
 	int v = 5, k;
+	char who[64];
 
 	if (rank == size - 1) {
 		for (k = 0; k < size - 1; k++)
@@ -499,7 +501,8 @@ static void left(struct ringup *r, int rank, int size)
 	v = 0;
 	check(do_recv(g, size - 1, 2, &v, 1, RINGUP_I32, NULL) == RINGUP_ESHUTDOWN,
 	      "it does not send that", rank);
-	check(strstr(ringup_error(), "rank 3 has left the job") != NULL, "says who", rank);
+	snprintf(who, sizeof(who), "rank %d has left the job", size - 1);
+	check(strstr(ringup_error(), who) != NULL, "says who", rank);
 	check(do_send(g, size - 1, 1, &v, 1, RINGUP_I32, NULL) == RINGUP_ESHUTDOWN,
 	      "nor does it receive", rank);
 	check(!do_recv(g, size - 1, 1, &v, 1, RINGUP_I32, NULL) && v == 5, "what it had sent",
@@ -508,12 +511,119 @@ static void left(struct ringup *r, int rank, int size)
 	      rank);
 	if (rank > 1)
 		return;
-	/* Neither may leave before the other is through. */
 	check(!do_send(g, !rank, 3, &rank, 1, RINGUP_I32, NULL), "others", rank);
 	check(!do_recv(g, RINGUP_ANY_SOURCE, 3, &v, 1, RINGUP_I32, NULL) && v == !rank, "go on",
 	      rank);
-	reach_stage();
-	check(await_stage(2), "both", rank);
+	check(!do_send(g, !rank, 4, &v, 1, RINGUP_I32, NULL) &&
+		      !do_recv(g, !rank, 4, &v, 1, RINGUP_I32, NULL),
+	      "both", rank);
+}
+
+/* All ranks to all others, at once, a small and a large one. */
+static void all_pairs(struct ringup *r, int rank, int size)
+{
+	static const uint64_t count[] = { 40, 60000 };
+	struct ringup_group *g = ringup_world(r);
+	struct ringup_op *op[RANKS_MAX][2][2];
+	float *in[2], *out[RANKS_MAX][2];
+	int k, other;
+
+	for (k = 0; k < 2; k++)
+		in[k] = make(rank, k, count[k]);
+	for (other = 0; other < size; other++)
+		for (k = 0; k < 2; k++) {
+			out[other][k] = calloc(count[k], sizeof(float));
+			check(!do_send(g, other, k, in[k], count[k], RINGUP_F32,
+				       &op[other][k][0]) &&
+				      !do_recv(g, other, k, out[other][k], count[k], RINGUP_F32,
+					       &op[other][k][1]),
+			      "start", rank);
+		}
+	for (other = 0; other < size; other++)
+		for (k = 0; k < 2; k++) {
+			check(!ringup_wait(op[other][k][0], -1) &&
+				      !ringup_wait(op[other][k][1], -1) &&
+				      is_from(out[other][k], other, k, count[k]),
+			      "from each", rank);
+			free(out[other][k]);
+		}
+	free(in[0]);
+	free(in[1]);
+}
+
+/* One rank of a job of processes, on any hosts. */
+static int launched(void)
+{
+	struct ringup *r = NULL;
+	int rank, size;
+
+	alarm(250);
+	if (ringup_init(NULL, &r)) {
+		fprintf(stderr, "%s\n", ringup_error());
+		return 1;
+	}
+	rank = ringup_rank(ringup_world(r));
+	size = ringup_size(ringup_world(r));
+	all_pairs(r, rank, size);
+	all_sizes(r, rank, size);
+	ring(r, rank, size);
+	any_source(r, rank, size);
+	groups(r, rank, size);
+	left(r, rank, size);
+	printf("rank %d of %d, %s: %d wrong\n", rank, size, ringup_backend(ringup_world(r)),
+	       wrong);
+	ringup_fini(r);
+	return wrong != 0;
+}
+
+/* ---- ranks as processes, of which one dies ---- */
+
+enum { DEAD = 1 };
+
+static int await_dead(void)
+{
+	static float v[100000];
+	struct ringup_op *op[3];
+	struct ringup *r = NULL;
+	struct ringup_group *g;
+	int i, bad = 0;
+
+	if (family_join(&r))
+		return 1;
+	g = ringup_world(r);
+	/* All are connected by then. */
+	if (do_send(g, (family_rank + 1) % 3, 1, v, 1, RINGUP_F32, NULL) ||
+	    do_recv(g, (family_rank + 2) % 3, 1, v, 1, RINGUP_F32, NULL) ||
+	    ringup_barrier(g, NULL, NULL))
+		return 1;
+	if (family_rank == DEAD)
+		_exit(0);
+	if (do_recv(g, DEAD, 7, v, 1, RINGUP_F32, &op[0]) ||
+	    do_send(g, DEAD, 8, v, 100000, RINGUP_F32, &op[1]) ||
+	    do_recv(g, RINGUP_ANY_SOURCE, 9, v, 5, RINGUP_F32, &op[2])) {
+		/* It was known before all had started. */
+		bad = strstr(ringup_error(), "rank 1 (process ") == NULL;
+		ringup_fini(r);
+		return bad;
+	}
+	for (i = 0; i < 3; i++)
+		if (ringup_wait(op[i], -1) != RINGUP_EPEER ||
+		    !strstr(ringup_error(), "rank 1 (process ")) {
+			printf("# rank %d: operation %d: %s\n", family_rank, i, ringup_error());
+			bad = 1;
+		}
+	ringup_fini(r);
+	return bad;
+}
+
+static void run_death(const char *where)
+{
+	int status[3];
+
+	family_run(3, await_dead, status);
+	ok(!status[0] && !status[2], "%s: who waits for a rank that dies hears who it was",
+	   where);
+	family_end();
 }
 
 static void run_all(const char *where)
@@ -539,10 +649,14 @@ static void run_all(const char *where)
 	run("an abort", 3, aborted);
 	stage = 0;
 	run("a rank that leaves", 4, left);
+	run("all to all others", 5, all_pairs);
+	run_death(where);
 }
 
 int main(void)
 {
+	if (getenv("RINGUP_RANK"))
+		return launched();
 	run_all("one host, the kernel copies");
 	setenv("RINGUP_SINGLE_COPY", "off", 1);
 	run("without the kernel's copies: all sizes", 2, all_sizes);
@@ -551,5 +665,8 @@ int main(void)
 	run("without the kernel's copies: threads", 2, threads);
 	stage = 0;
 	run("without the kernel's copies: an abort", 2, aborted);
+	unsetenv("RINGUP_SINGLE_COPY");
+	setenv("RINGUP_BACKEND", "tcp", 1);
+	run_all("each rank a host of its own");
 	return tap_done();
 }

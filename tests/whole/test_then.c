@@ -271,5 +271,7 @@ static void run_all(const char *where)
 int main(void)
 {
 	run_all("one host");
+	setenv("RINGUP_BACKEND", "tcp", 1);
+	run_all("each rank a host of its own");
 	return tap_done();
 }

@@ -1,0 +1,645 @@
+/* p2p_far.c - connections for messages between hosts, made when two ranks first need one. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "engine/engine.h"
+#include "engine/p2p_state.h"
+#include "engine/tree.h"
+#include "ringup.h"
+#include "wire/seat.h"
+#include "wire/shake.h"
+
+/*
+ * Nothing listens between ringup_init() and ringup_fini().  A rank that has a message for a
+ * rank of another host listens for a moment, and sends that rank an invitation, which travels
+ * through the control plane: by a ring to the leader of its host, from leader to leader, and by
+ * a ring to the rank that is meant, which connects.  The connection carries frames from the
+ * rank that invited to the one that connected; answers take the other rank's own connection.
+ *
+ * One thread of the rank does all that waits for sockets; whoever has a frame to write tries to
+ * write it at once.
+ */
+enum {
+	AGAIN_MS = 1000,     /* between two invitations that nobody follows */
+	DIAL_MS = 20000,     /* until an invitation that is followed leads nowhere */
+	VERDICT_MS = 500,    /* a connection has ended: if its rank has died, others say so */
+	MOST_INVITES = 4096, /* that wait to be looked at */
+	AT_WAKE = 0,
+	AT_DOOR = 1,
+};
+
+static const int64_t ms = 1000000;
+
+/* ---- the thread's bell ---- */
+
+static void *far_thread(void *arg);
+
+static int start_thread(struct p2p *x, struct err *e)
+{
+	struct p2p_far *f = &x->far;
+	sigset_t all, old;
+	int rc;
+
+	if (f->has_thread)
+		return 0;
+	f->wake = file_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (f->wake < 0) {
+		f->wake = 0;
+		return fail_os(e, "eventfd");
+	}
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&f->thread, NULL, far_thread, x);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return fail(e, RINGUP_ESYSTEM, "thread for messages: %s", strerror(rc));
+	f->has_thread = true;
+	return 0;
+}
+
+void p2p_far_poke(struct p2p *x)
+{
+	uint64_t one = 1;
+
+	if (!x->far.has_thread || x->far.poked)
+		return;
+	x->far.poked = true;
+	/* If it cannot be written, it is full of earlier ones. */
+	(void)!write(x->far.wake, &one, sizeof(one));
+}
+
+/* ---- invitations ---- */
+
+static bool is_local(const struct p2p *x, int rank)
+{
+	return !x->team->host_of || x->team->host_of[rank] == x->team->host;
+}
+
+static bool has_left(const struct p2p *x, const struct p2p_peer *p)
+{
+	return __atomic_load_n(&seat_at(x->engine->row, p->seat)->left, __ATOMIC_ACQUIRE);
+}
+
+/* The answer to an invitation that cannot be delivered: its sender must not wait for ever. */
+static struct p2p_invite bounce(const struct p2p_invite *v)
+{
+	return (struct p2p_invite){ .from = v->to, .to = v->from };
+}
+
+static void write_letter(struct p2p *x, struct p2p_peer *p, const struct p2p_invite *v)
+{
+	struct p2p_letter *l = calloc(1, sizeof(*l)), **end = &p->letters;
+
+	if (!l) {
+		p2p_fail_memory(x);
+		return;
+	}
+	l->invite = *v;
+	while (*end)
+		end = &(*end)->next;
+	*end = l;
+	p2p_peer_write(x, p);
+}
+
+static int listen_for_peers(struct p2p *x, struct err *e)
+{
+	struct p2p_far *f = &x->far;
+	int fd, rc;
+
+	if (f->door.guest)
+		return 0;
+	fd = sock_listen(f->address, f->where, e);
+	if (fd < 0)
+		return fd;
+	rc = door_open(&f->door, fd, (uint32_t)x->team->rank, f->secret, e);
+	if (rc)
+		close(fd);
+	return rc;
+}
+
+static void invite(struct p2p *x, struct p2p_peer *p)
+{
+	struct p2p_invite v = { .from = x->team->rank, .to = p->rank };
+
+	snprintf(v.where, sizeof(v.where), "%s", x->far.where);
+	p->invited_ns = clock_ns();
+	p2p_far_take(x, &v);
+}
+
+void p2p_far_connect(struct p2p *x, struct p2p_peer *p)
+{
+	struct err e;
+	int rc;
+
+	if (p->invited_ns || p->ended_ns || p->gone || p->out_fd >= 0)
+		return;
+	rc = listen_for_peers(x, &e);
+	if (!rc)
+		rc = start_thread(x, &e);
+	if (rc) {
+		fail_in(&e, "rank %d cannot be reached by rank %d", x->team->rank, p->rank);
+		p2p_fail(x, &e);
+		return;
+	}
+	invite(x, p);
+	p2p_far_poke(x);
+}
+
+/* A second invitation while it is being followed changes nothing.  One that comes after it has
+ * led nowhere shows that the other rank still waits. */
+static void follow(struct p2p *x, struct p2p_peer *p, const char *where)
+{
+	struct err e;
+	int rc;
+
+	if (p->in_fd >= 0 || p->dial || p->gone)
+		return;
+	if (p->dial_why.code) {
+		p2p_fail(x, &p->dial_why);
+		return;
+	}
+	p->dial = calloc(1, sizeof(*p->dial));
+	if (!p->dial) {
+		p2p_fail_memory(x);
+		return;
+	}
+	rc = dial_open(p->dial, where, SHAKE_P2P, (uint32_t)x->team->rank, (uint32_t)p->rank,
+		       x->far.secret, clock_deadline(DIAL_MS), &e);
+	if (!rc)
+		rc = start_thread(x, &e);
+	if (rc)
+		p2p_fail(x, &e);
+	p2p_far_poke(x);
+}
+
+static void take_own(struct p2p *x, const struct p2p_invite *v)
+{
+	struct p2p_peer *p = p2p_peer_of(x, v->from);
+
+	if (!p)
+		p2p_fail_memory(x);
+	else if (p->seat >= 0)
+		return;
+	else if (*v->where)
+		follow(x, p, v->where);
+	else if (p->in_fd < 0)
+		p2p_peer_end(x, p);
+}
+
+static void pass_to_local(struct p2p *x, const struct p2p_invite *v)
+{
+	struct p2p_peer *p = p2p_peer_of(x, v->to);
+	struct p2p_invite back = bounce(v);
+
+	if (!p)
+		p2p_fail_memory(x);
+	else if (!p->gone && !has_left(x, p))
+		write_letter(x, p, v);
+	else if (*v->where)
+		p2p_far_take(x, &back);
+}
+
+/* By way of the first rank of this host; if that has left, nothing leads to other hosts. */
+static void pass_to_leader(struct p2p *x, const struct p2p_invite *v)
+{
+	struct p2p_peer *p = p2p_peer_of(x, x->rank_of[0]);
+	struct p2p_invite back = bounce(v);
+
+	if (!p)
+		p2p_fail_memory(x);
+	else if (!p->gone && !has_left(x, p))
+		write_letter(x, p, v);
+	else if (*v->where)
+		take_own(x, &back);
+}
+
+void p2p_far_take(struct p2p *x, const struct p2p_invite *v)
+{
+	const int size = x->team->size, me = x->team->rank;
+
+	if (v->from < 0 || v->from >= size || v->to < 0 || v->to >= size || v->from == v->to ||
+	    !memchr(v->where, 0, sizeof(v->where)))
+		return;
+	if (v->to == me)
+		take_own(x, v);
+	else if (is_local(x, v->to))
+		pass_to_local(x, v);
+	else if (x->far.tree)
+		tree_invite(x->far.tree, v->from, v->to, v->where);
+	else if (x->rings.me)
+		pass_to_leader(x, v);
+}
+
+void p2p_invited(struct p2p *x, int from, int to, const char *where)
+{
+	struct p2p_letter *l = x ? calloc(1, sizeof(*l)) : NULL;
+	struct p2p_far *f;
+
+	/* One that is lost is sent again. */
+	if (!l)
+		return;
+	f = &x->far;
+	l->invite.from = from;
+	l->invite.to = to;
+	snprintf(l->invite.where, sizeof(l->invite.where), "%s", where);
+	pthread_mutex_lock(&f->lock);
+	if (f->invites < MOST_INVITES) {
+		l->next = f->invite;
+		f->invite = l;
+		f->invites++;
+		l = NULL;
+		__atomic_store_n(&f->pending, true, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&f->lock);
+	free(l);
+	engine_news(x->engine);
+}
+
+bool p2p_far_is_pending(const struct p2p *x)
+{
+	return __atomic_load_n(&x->far.pending, __ATOMIC_ACQUIRE);
+}
+
+void p2p_far_step(struct p2p *x)
+{
+	struct p2p_far *f = &x->far;
+	struct p2p_letter *l, *next;
+
+	pthread_mutex_lock(&f->lock);
+	l = f->invite;
+	f->invite = NULL;
+	f->invites = 0;
+	__atomic_store_n(&f->pending, false, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&f->lock);
+	for (; l; l = next) {
+		next = l->next;
+		p2p_far_take(x, &l->invite);
+		free(l);
+	}
+}
+
+/* ---- connections ---- */
+
+static void send_at_once(int fd)
+{
+	int on = 1;
+
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+static int admit(void *ctx, const struct shake *h)
+{
+	struct p2p *x = ctx;
+	struct p2p_peer *p;
+
+	if (shake_agree(h, NULL))
+		return RINGUP_EMISMATCH;
+	if (h->peer.channel != SHAKE_P2P || h->peer.rank >= (uint32_t)x->team->size)
+		return RINGUP_EINVAL;
+	p = x->peer[h->peer.rank];
+	if (!p || !p->invited_ns)
+		return RINGUP_EINVAL;
+	return p->out_fd < 0 ? 0 : RINGUP_EBUSY;
+}
+
+static void enter(void *ctx, int fd, const struct shake *h)
+{
+	struct p2p *x = ctx;
+	struct p2p_peer *p = x->peer[h->peer.rank];
+
+	if (!p || p->out_fd >= 0 || p->gone) {
+		close(fd);
+		return;
+	}
+	send_at_once(fd);
+	p->out_fd = fd;
+	p->invited_ns = 0;
+	p2p_peer_write(x, p);
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* The other side is not there any more.  If it has died, the job ends before this counts. */
+static void note_end(struct p2p_peer *p)
+{
+	if (!p->ended_ns)
+		p->ended_ns = clock_ns();
+}
+
+size_t p2p_far_put(struct p2p_peer *p, const struct iovec *v, int count)
+{
+	struct msghdr h = { .msg_iov = (struct iovec *)(uintptr_t)v,
+			    .msg_iovlen = (size_t)count };
+	ssize_t n;
+
+	do
+		n = sendmsg(p->out_fd, &h, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno != EAGAIN)
+		note_end(p);
+	return n > 0 ? (size_t)n : 0;
+}
+
+size_t p2p_far_get(struct p2p_peer *p, void *data, size_t size)
+{
+	static unsigned char dropped[4096];
+	ssize_t n;
+
+	if (p->in_fd < 0 || !size)
+		return 0;
+	if (!data && size > sizeof(dropped))
+		size = sizeof(dropped);
+	do
+		n = recv(p->in_fd, data ? data : dropped, size, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n > 0)
+		return (size_t)n;
+	if (n == 0 || errno != EAGAIN) {
+		note_end(p);
+		close_fd(&p->in_fd);
+	}
+	return 0;
+}
+
+/* Nothing comes there but the farewell of a rank that has no stream of its own to this one. */
+static void look_at_output(struct p2p *x, struct p2p_peer *p)
+{
+	struct p2p_head h;
+	ssize_t n = recv(p->out_fd, &h, sizeof(h), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	close_fd(&p->out_fd);
+	note_end(p);
+	if (n == (ssize_t)sizeof(h) && h.kind == P2P_BYE && !p2p_head_check(&h) && p->in_fd < 0)
+		p2p_peer_end(x, p);
+}
+
+static void step_dial(struct p2p *x, struct p2p_peer *p)
+{
+	struct err e;
+	int rc = p->dial ? dial_step(p->dial, &e) : 0;
+
+	if (!rc)
+		return;
+	if (rc > 0) {
+		p->in_fd = dial_take(p->dial);
+		send_at_once(p->in_fd);
+	} else {
+		p->dial_why = e;
+		fail_in(&p->dial_why, "rank %d cannot connect to rank %d", x->team->rank,
+			p->rank);
+	}
+	dial_close(p->dial);
+	free(p->dial);
+	p->dial = NULL;
+}
+
+/* ---- the thread ---- */
+
+static bool is_far(const struct p2p_peer *p)
+{
+	return p && p->seat < 0;
+}
+
+static void sooner(int64_t *until, int64_t ns)
+{
+	*until = ns < *until ? ns : *until;
+}
+
+static struct pollfd output_poll(const struct p2p_peer *p)
+{
+	short events = POLLIN;
+
+	if (p2p_peer_has_output(p))
+		events |= POLLOUT;
+	return (struct pollfd){ p->out_fd, events, 0 };
+}
+
+/* What to wait for: after the bell and the door, three entries for each peer of another host.
+ */
+static int list_polls(struct p2p *x, int64_t *until)
+{
+	struct p2p_far *f = &x->far;
+	struct pollfd *p = f->poll;
+	int r, n = AT_DOOR;
+
+	*until = INT64_MAX;
+	p[AT_WAKE] = (struct pollfd){ f->wake, POLLIN, 0 };
+	/* Nothing is to be done any more until p2p_far_stop(). */
+	if (engine_has_failed(x->engine, NULL))
+		return AT_DOOR;
+	*until = door_until(&f->door);
+	f->guests = door_poll(&f->door, p + n);
+	n += f->guests;
+	for (r = 0; r < x->team->size; r++) {
+		const struct p2p_peer *q = x->peer[r];
+
+		if (!is_far(q))
+			continue;
+		p[n++] = (struct pollfd){ q->in_fd, POLLIN, 0 };
+		p[n++] = output_poll(q);
+		p[n++] = q->dial ? dial_poll(q->dial, until) : (struct pollfd){ -1, 0, 0 };
+		if (q->invited_ns)
+			sooner(until, q->invited_ns + AGAIN_MS * ms);
+		if (q->ended_ns && !q->gone)
+			sooner(until, q->ended_ns + VERDICT_MS * ms);
+	}
+	return n;
+}
+
+static void serve_peer(struct p2p *x, struct p2p_peer *p, const struct pollfd *polled)
+{
+	int64_t now = clock_ns();
+	bool more = false;
+
+	step_dial(x, p);
+	if (p->in_fd >= 0 && (polled[0].revents || p->in_fd != polled[0].fd))
+		p2p_peer_read(x, p, &more);
+	if (p->out_fd >= 0 && polled[1].fd == p->out_fd &&
+	    polled[1].revents & (POLLIN | POLLERR | POLLHUP))
+		look_at_output(x, p);
+	if (!p->gone && p2p_peer_has_output(p))
+		p2p_peer_write(x, p);
+	if (p->gone) {
+		close_fd(&p->in_fd);
+		close_fd(&p->out_fd);
+		return;
+	}
+	if (p->ended_ns && now - p->ended_ns >= VERDICT_MS * ms && p->in_fd < 0)
+		p2p_peer_end(x, p);
+	else if (p->invited_ns && now - p->invited_ns >= AGAIN_MS * ms)
+		invite(x, p);
+}
+
+static bool awaits_any(const struct p2p *x)
+{
+	int r;
+
+	for (r = 0; r < x->team->size; r++)
+		if (is_far(x->peer[r]) && x->peer[r]->invited_ns)
+			return true;
+	return false;
+}
+
+/* @n entries were polled; peers that have been added since come the next time. */
+static void serve(struct p2p *x, int n)
+{
+	const struct door_owner owner = { admit, enter, x };
+	struct p2p_far *f = &x->far;
+	int r, at = n > AT_DOOR ? AT_DOOR + f->guests : n;
+	uint64_t count;
+
+	if (f->poll[AT_WAKE].revents) {
+		f->poked = false;
+		(void)!read(f->wake, &count, sizeof(count));
+	}
+	if (n > AT_DOOR && f->guests)
+		door_serve(&f->door, f->poll + AT_DOOR, &owner);
+	for (r = 0; r < x->team->size && at < n; r++)
+		if (is_far(x->peer[r]) && x->peer[r]->polled) {
+			serve_peer(x, x->peer[r], f->poll + at);
+			at += 3;
+		}
+	if (f->door.guest && !awaits_any(x))
+		door_close(&f->door);
+}
+
+static void mark_polled(struct p2p *x)
+{
+	int r;
+
+	for (r = 0; r < x->team->size; r++)
+		if (is_far(x->peer[r]))
+			x->peer[r]->polled = true;
+}
+
+static void *far_thread(void *arg)
+{
+	struct p2p *x = arg;
+	struct p2p_far *f = &x->far;
+	int64_t until;
+	int n;
+
+	for (;;) {
+		p2p_lock(x);
+		n = list_polls(x, &until);
+		mark_polled(x);
+		p2p_unlock(x);
+		if (poll(f->poll, (nfds_t)n, clock_left_ms(until)) < 0 && errno != EINTR)
+			return NULL;
+		if (__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE))
+			return NULL;
+		p2p_lock(x);
+		serve(x, n);
+		p2p_unlock(x);
+	}
+}
+
+/* ---- life ---- */
+
+/* To both directions, so that also ranks hear of it to which this one had nothing to send. */
+void p2p_far_bye(struct p2p *x)
+{
+	struct p2p_head bye = { .kind = P2P_BYE };
+	int r;
+
+	for (r = 0; r < x->team->size; r++) {
+		struct p2p_peer *p = x->peer[r];
+
+		if (!is_far(p) || p->gone)
+			continue;
+		p2p_peer_answer(x, p, &bye);
+		if (p->out_fd >= 0)
+			p2p_peer_write(x, p);
+		else if (p->in_fd >= 0)
+			(void)!send(p->in_fd, &p->answer[p->answers - 1], sizeof(bye),
+				    MSG_NOSIGNAL | MSG_DONTWAIT);
+	}
+}
+
+/* In a child of fork(): the other sides shall see the end of the parent when it comes. */
+static void forget(void *arg)
+{
+	struct p2p *x = arg;
+	int r;
+
+	for (r = 0; r < x->team->size; r++)
+		if (is_far(x->peer[r])) {
+			close_fd(&x->peer[r]->in_fd);
+			close_fd(&x->peer[r]->out_fd);
+		}
+}
+
+int p2p_far_open(struct p2p *x, const struct p2p_setup *s, struct err *e)
+{
+	struct p2p_far *f = &x->far;
+	size_t fds = AT_DOOR + DOOR_FDS + 3 * (size_t)s->team->size;
+
+	pthread_mutex_init(&f->lock, NULL);
+	f->tree = s->tree;
+	f->address = s->address;
+	f->secret = s->secret;
+	if (s->team->hosts == 1)
+		return 0;
+	f->poll = calloc(fds, sizeof(*f->poll));
+	if (!f->poll)
+		return fail(e, RINGUP_ENOMEM, "no memory for messages between hosts");
+	f->fork = (struct forks_hook){ .fn = forget, .arg = x };
+	forks_add(&f->fork);
+	return 0;
+}
+
+void p2p_far_free(struct p2p_peer *p)
+{
+	struct p2p_letter *l;
+
+	while ((l = p->letters)) {
+		p->letters = l->next;
+		free(l);
+	}
+	if (p->dial)
+		dial_close(p->dial);
+	free(p->dial);
+	close_fd(&p->in_fd);
+	close_fd(&p->out_fd);
+}
+
+void p2p_far_stop(struct p2p *x)
+{
+	struct p2p_far *f = &x->far;
+	struct p2p_letter *l;
+
+	if (f->has_thread) {
+		__atomic_store_n(&f->stop, true, __ATOMIC_RELEASE);
+		f->poked = false;
+		p2p_far_poke(x);
+		pthread_join(f->thread, NULL);
+	}
+	forks_remove(&f->fork);
+	door_close(&f->door);
+	if (f->wake > 0)
+		close(f->wake);
+	while ((l = f->invite)) {
+		f->invite = l->next;
+		free(l);
+	}
+	free(f->poll);
+	pthread_mutex_destroy(&f->lock);
+}
