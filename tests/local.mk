@@ -196,6 +196,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_meet \
 	%reldir%/fuzz/replay_mesh \
 	%reldir%/fuzz/replay_order \
+	%reldir%/fuzz/replay_p2p \
 	%reldir%/fuzz/replay_plan \
 	%reldir%/fuzz/replay_roster \
 	%reldir%/fuzz/replay_rules \
@@ -229,6 +230,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_elfinfo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_elfinfo.c
 %canon_reldir%_fuzz_replay_facts_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_facts.c
 %canon_reldir%_fuzz_replay_fixfile_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_fixfile.c
+%canon_reldir%_fuzz_replay_p2p_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_p2p.c
 %canon_reldir%_fuzz_replay_plan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_plan.c
 %canon_reldir%_fuzz_replay_roster_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_roster.c
 %canon_reldir%_fuzz_replay_rules_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_rules.c

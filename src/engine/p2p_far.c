@@ -627,9 +627,11 @@ void p2p_far_stop(struct p2p *x)
 	struct p2p_letter *l;
 
 	if (f->has_thread) {
+		p2p_lock(x);
 		__atomic_store_n(&f->stop, true, __ATOMIC_RELEASE);
 		f->poked = false;
 		p2p_far_poke(x);
+		p2p_unlock(x);
 		pthread_join(f->thread, NULL);
 	}
 	forks_remove(&f->fork);
