@@ -1,5 +1,7 @@
-# job.py - this process as one rank: join, leave, form groups, ask where it is.
+# job.py - this process as a rank of jobs: join, leave, form groups, ask where it is.
 # SPDX-License-Identifier: Apache-2.0
+"""init() joins the job that rank(), size() and the rest are about.  open_job() joins another one
+beside it, as often as is wanted: each has connections, threads and groups of its own."""
 
 import atexit
 import ctypes
@@ -13,9 +15,7 @@ lib, library_path = _c.load(__version__)
 
 _job = None    # the Job that this process is in, or that it was forked from a rank of
 _last_rank = None  # of this process, in the job that it is in or was in last
-under_way = set()  # operations: what they work on must not go away before they end
-fresh = {}     # names of operations started since any was seen to be complete: see operation.py
-unnamed = {}   # group number -> its latest operations without a name: see there
+_jobs = set()  # every Job that was opened here and not closed, init()'s included
 
 
 class Group:
@@ -30,14 +30,20 @@ class Group:
 
 
 class Job:
-    """A job, between init() and shutdown().  A forked child has it too, but not running: it can
-    ask for the numbers, which workers that load data do, and for nothing else."""
+    """A job that this process is a rank of, until close().  A forked child has it too, but not
+    running: it can ask for the numbers, which workers that load data do, and for nothing else.
+
+    under_way  operations whose memory must not go away before they end
+    fresh      names of operations started since any was seen to be complete: see operation.py
+    unnamed    {number of a group: its latest operations without a name}: see there
+    """
 
     __slots__ = ("handle", "running", "world", "local_rank", "local_size", "host_rank",
-                 "host_count", "is_homogeneous", "backend")
+                 "host_count", "is_homogeneous", "backend", "under_way", "fresh", "unnamed")
 
     def __init__(self, handle):
         self.handle, self.running = handle, True
+        self.under_way, self.fresh, self.unnamed = set(), {}, {}
         self.world = Group(self, lib.ringup_world(handle))
         self.local_rank, self.local_size = (lib.ringup_local_rank(handle),
                                             lib.ringup_local_size(handle))
@@ -45,6 +51,60 @@ class Job:
                                            lib.ringup_host_count(handle))
         self.is_homogeneous = bool(lib.ringup_is_homogeneous(handle))
         self.backend = lib.ringup_backend(self.world.handle).decode()
+
+    def abort(self, why):
+        """Fail all operations of all its ranks, now and from now on.  Any thread may call it."""
+        lib.ringup_abort(self.handle, str(why)[:200].encode())
+
+    def close(self):
+        """Leave it; operations in flight fail, also on the other ranks.  No other thread may be
+        waiting for one; a second call does nothing."""
+        if self.running:
+            self.stop()
+            lib.ringup_fini(self.handle)
+            self.forget()
+
+    def stop(self):
+        """Be a rank of it no more."""
+        self.running = False
+        _jobs.discard(self)
+
+    def forget(self):
+        """What was started is over, for this process."""
+        self.under_way.clear()
+        self.fresh.clear()
+        self.unnamed.clear()
+
+
+def open_job(rank=0, size=0, allgather=None, groups=(), join_sums=False):
+    """Join a job and return it; the caller closes it.  At exit it is closed for the caller.
+
+    rank and size, and allgather(bytes) -> list of bytes, one for each rank, are struct
+    ringup_init's; without a size they come from the launcher.  groups and join_sums are as in
+    init().  Blocks until all ranks have called it.
+    """
+    how = _c.Init(rank=rank, size=size)
+    sets = (_c.Set * len(groups))(*[_c.Set(_ints(g), len(g)) for g in groups])
+    how.groups, how.group_count, how.join_sums = sets, len(groups), join_sums
+    failed = []
+    if allgather is not None:
+        how.exchange, failed = _c.exchange(allgather, size or None)
+    atexit.unregister(_close_all)
+    atexit.register(_close_all)  # after what was registered before, so called before it
+    if not _last_words.installed:
+        _last_words.before, sys.excepthook = sys.excepthook, _last_words
+        _last_words.installed = True
+    r = ctypes.c_void_p()
+    try:
+        status = lib.ringup_init(ctypes.byref(how), ctypes.byref(r))
+        if status < 0:
+            raise _c.failure(lib, status, "init") from (failed[0] if failed else None)
+        job = Job(r)
+    except BaseException:  # a KeyboardInterrupt comes when the library is through
+        lib.ringup_fini(r)
+        raise
+    _jobs.add(job)
+    return job
 
 
 def init(rank=None, size=None, allgather=None, groups=(), join_sums=False):
@@ -60,47 +120,23 @@ def init(rank=None, size=None, allgather=None, groups=(), join_sums=False):
         return
     if rank is None and allgather is None:
         rank, size, allgather = torchrun.meeting()
-    how = _c.Init(rank=0 if rank is None else rank, size=0 if size is None else size)
-    sets = (_c.Set * len(groups))(*[_c.Set(_ints(g), len(g)) for g in groups])
-    how.groups, how.group_count, how.join_sums = sets, len(groups), join_sums
-    failed = []
-    if allgather is not None:
-        how.exchange, failed = _c.exchange(allgather, size)
-    atexit.register(shutdown)
-    if sys.excepthook is not _last_words:
-        _last_words.before, sys.excepthook = sys.excepthook, _last_words
-    r = ctypes.c_void_p()
-    try:
-        status = lib.ringup_init(ctypes.byref(how), ctypes.byref(r))
-        if status < 0:
-            raise _c.failure(lib, status, "init") from (failed[0] if failed else None)
-        _job = Job(r)
-        _last_rank = _job.world.rank
-    except BaseException:  # a KeyboardInterrupt comes when the library is through
-        _job = None
-        lib.ringup_fini(r)
-        raise
-
-
-def _forget():
-    """What was started is over, for this process."""
-    under_way.clear()
-    fresh.clear()
-    unnamed.clear()
+    _job = open_job(rank or 0, size or 0, allgather, groups, join_sums)
+    _last_rank = _job.world.rank
 
 
 def shutdown():
     """Leave the job; operations in flight fail, also on the other ranks."""
     global _job
-    atexit.unregister(shutdown)
-    if _job is None:
-        return
-    job, _job = _job, None
-    if not job.running:
-        return
-    job.running = False
-    lib.ringup_fini(job.handle)
-    _forget()
+    if _job is not None:
+        job, _job = _job, None
+        job.close()
+
+
+def _close_all():
+    """Called at exit."""
+    shutdown()
+    for job in list(_jobs):
+        job.close()
 
 
 def _ints(numbers):
@@ -135,9 +171,9 @@ def remove_group(which):
 
 def _forked():
     """Called in a child: it is no rank, and what is under way is its parent's."""
-    if _job:
-        _job.running = False
-    _forget()
+    for job in list(_jobs):
+        job.stop()
+        job.forget()
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -145,14 +181,18 @@ os.register_at_fork(after_in_child=_forked)
 
 def _last_words(kind, value, trace):
     """sys.excepthook: tell the other ranks why this one is about to end."""
-    if _job and _job.running and _job.world.size > 1:
-        abort(f"{kind.__name__}: {value}")
+    for job in list(_jobs):
+        if job.world.size > 1:
+            job.abort(f"{kind.__name__}: {value}")
     _last_words.before(kind, value, trace)
+
+
+_last_words.installed = False  # once: a hook that replaces this one may call it
 
 
 def abort(why):
     """Fail all operations of all ranks, now and from now on."""
-    lib.ringup_abort(here().handle, str(why)[:200].encode())
+    here().abort(why)
 
 
 def is_initialized():

@@ -11,7 +11,7 @@ import time
 
 from . import _c, errors, job
 from .constants import BYTES
-from .job import fresh, lib, under_way, unnamed
+from .job import lib
 
 # How long one call into the library may block, so that Ctrl-C is noticed in between.
 SLICE_MS = 500
@@ -42,22 +42,25 @@ class Operation:
         """Has it completed, well or badly?  True also once it has been waited for."""
         done = self.op is None or not self.job.running or lib.ringup_poll(self.op) == 1
         if done:
-            fresh.clear()
+            self.job.fresh.clear()
         return done
 
-    def wait(self):
-        """Block until it has completed; returns its result, or None if that was done before."""
+    def wait(self, within_ms=-1):
+        """Block until it has completed; returns its result, or None if that was done before.
+
+        After within_ms milliseconds, which are unlimited if negative, TimedOut is raised: the
+        operation goes on then, and still uses its memory."""
         if self.op is None:
             return None
         if not self.job.running:
             self._forget()
             raise errors.NotRunning(f"{_words(self.called)}: the job that it belonged to has ended")
-        status = lib.ringup_wait(self.op, SLICE_MS)
-        while status == _c.ETIMEDOUT:
-            status = lib.ringup_wait(self.op, SLICE_MS)
+        status = _wait(self.op, within_ms)
+        if status == _c.ETIMEDOUT:
+            raise _c.failure(lib, status, _words(self.called))
         keep, finish = self.keep, self.finish
         self._forget()
-        fresh.clear()
+        self.job.fresh.clear()
         if status < 0:
             raise _c.failure(lib, status, _words(self.called))
         return finish(keep) if finish else None
@@ -65,7 +68,23 @@ class Operation:
     def _forget(self):
         """There is no operation any more."""
         self.op = self.keep = self.finish = None
-        under_way.discard(self)
+        self.job.under_way.discard(self)
+
+
+def _wait(op, within_ms):
+    """The status of ringup_wait(), which is called in slices; RINGUP_ETIMEDOUT: not in time."""
+    if 0 <= within_ms <= SLICE_MS:
+        return lib.ringup_wait(op, within_ms)
+    status = lib.ringup_wait(op, SLICE_MS)
+    if status != _c.ETIMEDOUT:
+        return status
+    deadline = time.monotonic() + (within_ms - SLICE_MS) / 1000
+    while status == _c.ETIMEDOUT:
+        left = SLICE_MS if within_ms < 0 else round(1000 * (deadline - time.monotonic()))
+        if left < 0:
+            break
+        status = lib.ringup_wait(op, min(left, SLICE_MS))
+    return status
 
 
 def _words(called):
@@ -76,13 +95,13 @@ def _words(called):
 
 def _check_fresh(group, called):
     """Complain about a name that has been used a moment ago."""
-    if time.monotonic() - fresh.get((group.number, called[1]), -UNSEEN) < UNSEEN:
+    if time.monotonic() - group.job.fresh.get((group.number, called[1]), -UNSEEN) < UNSEEN:
         raise _c.error("EBUSY", f"{_words(called)}: an operation of that name is already in flight")
 
 
 def _make_room(group, called):
     """Wait for the oldest operation without a name; False: there is none to wait for."""
-    line = () if called[1] else unnamed.get(group.number, ())
+    line = () if called[1] else group.job.unnamed.get(group.number, ())
     while line and line[0].poll():
         line.popleft()
     if not line:
@@ -95,7 +114,7 @@ def _make_room(group, called):
 def _start(call, group, called, keep, finish, *args):
     """Start an operation of a group; returns it."""
     group, op = group or job.here().world, ctypes.c_void_p()
-    if fresh:
+    if group.job.fresh:
         _check_fresh(group, called)
     status = call(group.handle, *args, ctypes.byref(op))
     while status == _c.EBUSY and _make_room(group, called):
@@ -103,10 +122,11 @@ def _start(call, group, called, keep, finish, *args):
     if status < 0:
         raise _c.failure(lib, status, _words(called))
     operation = Operation(op, group.job, called, keep, finish)
-    under_way.add(operation)
+    group.job.under_way.add(operation)
     if called[1]:
-        fresh[group.number, called[1]] = time.monotonic()
+        group.job.fresh[group.number, called[1]] = time.monotonic()
     else:
+        unnamed = group.job.unnamed
         unnamed.setdefault(group.number, collections.deque(maxlen=UNNAMED)).append(operation)
     return operation
 
@@ -145,25 +165,38 @@ class Reduction:
         return _start(lib.ringup_allreduce, group, self.called, keep, finish,
                       ctypes.byref(self.at(source, target)))
 
-    def carry_out(self, source, target, group, keep):
-        """Start it and wait for it, without the price of an Operation."""
+    def carry_out(self, source, target, group, keep, within_ms=-1):
+        """Start it and wait for it, without the price of an Operation; returns None.
+
+        If it has not completed within_ms milliseconds later, its Operation is returned; that
+        goes on."""
         a, op = self.at(source, target), ctypes.c_void_p()
-        if fresh:
+        if group.job.fresh:
             _check_fresh(group, self.called)
+        first = within_ms if 0 <= within_ms < SLICE_MS else SLICE_MS
         try:
-            status = lib.ringup_allreduce_within(group.handle, a, SLICE_MS, ctypes.byref(op))
+            status = lib.ringup_allreduce_within(group.handle, a, first, ctypes.byref(op))
             while status == _c.EBUSY and _make_room(group, self.called):
-                status = lib.ringup_allreduce_within(group.handle, a, SLICE_MS, ctypes.byref(op))
-            while status == _c.ETIMEDOUT:
-                status = lib.ringup_wait(op, SLICE_MS)
+                status = lib.ringup_allreduce_within(group.handle, a, first, ctypes.byref(op))
+            if status == _c.ETIMEDOUT and first != within_ms:
+                status = _wait(op, within_ms if within_ms < 0 else within_ms - first)
         except BaseException:  # Ctrl-C, but it goes on
             if op:
-                under_way.add(Operation(op, group.job, self.called, keep, None))
+                self._leave(op, group, keep)
             raise
-        if fresh:
-            fresh.clear()
+        if group.job.fresh:
+            group.job.fresh.clear()
+        if status == _c.ETIMEDOUT:
+            return self._leave(op, group, keep)
         if status < 0:
             raise _c.failure(lib, status, _words(self.called))
+        return None
+
+    def _leave(self, op, group, keep):
+        """The Operation of a call that returns before it has completed."""
+        operation = Operation(op, group.job, self.called, keep, None)
+        group.job.under_way.add(operation)
+        return operation
 
 
 def _start_many(call, group, called, keep, finish, members):
@@ -190,22 +223,33 @@ def _result(group):
     return ctypes.c_void_p(), (ctypes.c_uint64 * (group or job.here().world).size)()
 
 
-def _received(out, counts, bytes_of_row):
-    """(memory, rows of each rank) that an operation has left; the memory is None if empty."""
+NOWHERE = None, 0  # no room of the caller's for the result
+
+
+def _received(out, counts, bytes_of_row, into):
+    """(memory, rows of each rank) that an operation has left; the memory is None if it is empty or
+    the caller's own."""
     rows = list(counts)
-    return (_c.view(lib, out.value, sum(rows) * bytes_of_row) if out.value else None), rows
+    if not out.value or out.value == into[0]:
+        return None, rows
+    return _c.view(lib, out.value, sum(rows) * bytes_of_row), rows
 
 
-def _gathering(group, source, rows, row, dtype, name=None, shape=()):
+def _gathering(group, source, rows, row, dtype, name=None, shape=(), into=NOWHERE):
     """The library's struct, and a function that returns the result."""
     out, counts = _result(group)
-    a = _c.Gather(name, source, rows, row, dtype, ctypes.pointer(out), counts, *_shape(shape))
-    return a, lambda: _received(out, counts, row * BYTES[dtype])
+    a = _c.Gather(name, source, rows, row, dtype, ctypes.pointer(out), counts, *_shape(shape),
+                  *into)
+    return a, lambda: _received(out, counts, row * BYTES[dtype], into)
 
 
-def allgather(source, rows, row, dtype, name=None, shape=(), group=None, keep=None, finish=None):
-    """Start a gathering of rows rows; finish(memory, rows of each rank) makes the result."""
-    a, received = _gathering(group, source, rows, row, dtype, name, shape)
+def allgather(source, rows, row, dtype, name=None, shape=(), group=None, keep=None, finish=None,
+              into=NOWHERE):
+    """Start a gathering of rows rows; finish(memory, rows of each rank) makes the result.
+
+    into is (address, bytes) of memory for it: it is written there if it fits, and memory is None
+    then."""
+    a, received = _gathering(group, source, rows, row, dtype, name, shape, into)
     return _start(lib.ringup_allgather, group, ("allgather", name), keep,
                   lambda _: finish(*received()), ctypes.byref(a))
 
@@ -220,13 +264,15 @@ def allgather_many(blocks, name=None, group=None, keep=None, finish=None):
 
 
 def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=None, keep=None,
-             finish=None):
-    """Start an exchange: splits[i] rows for rank i, or as many for each; finish is as above."""
+             finish=None, into=NOWHERE):
+    """Start an exchange: splits[i] rows for rank i, or as many for each; finish and into are as
+    above."""
     out, counts = _result(group)
     a = _c.Exchange(name, source, rows, row, splits and (ctypes.c_uint64 * len(splits))(*splits),
-                    dtype, ctypes.pointer(out), counts, *_shape(shape))
+                    dtype, ctypes.pointer(out), counts, *_shape(shape), *into)
     return _start(lib.ringup_alltoall, group, ("alltoall", name), keep,
-                  lambda _: finish(*_received(out, counts, row * BYTES[dtype])), ctypes.byref(a))
+                  lambda _: finish(*_received(out, counts, row * BYTES[dtype], into)),
+                  ctypes.byref(a))
 
 
 def _scattering(source, rows, row, target, dtype, op, name=None, pre=1.0, post=1.0, shape=()):
