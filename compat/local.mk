@@ -24,6 +24,16 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/operation.py \
 	%reldir%/python/ringup/timeline.py \
 	%reldir%/python/ringup/torchrun.py \
+	%reldir%/python/ringup_torch/__init__.py \
+	%reldir%/python/ringup_torch/collectives.py \
+	%reldir%/python/ringup_torch/group.py \
+	%reldir%/python/ringup_torch/meeting.py \
+	%reldir%/python/ringup_torch/process_group.py \
+	%reldir%/python/ringup_torch/recorder.py \
+	%reldir%/python/ringup_torch/reductions.py \
+	%reldir%/python/ringup_torch/tensors.py \
+	%reldir%/python/ringup_torch/waiters.py \
+	%reldir%/python/ringup_torch/work.py \
 	%reldir%/python/horovod/__init__.py \
 	%reldir%/python/horovod/common/__init__.py \
 	%reldir%/python/horovod/common/adapter.py \

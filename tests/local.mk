@@ -559,6 +559,7 @@ PY_TESTS = \
 	%reldir%/py/test_layers.py \
 	%reldir%/py/test_memory.py \
 	%reldir%/py/test_torch_api.py \
+	%reldir%/py/test_process_group.py \
 	%reldir%/py/test_runner.py \
 	%reldir%/py/test_optimizer.py \
 	%reldir%/py/test_timeline.py \
@@ -575,6 +576,8 @@ PY_FILES = \
 	%reldir%/py/keras_of_a_rank.py \
 	%reldir%/py/optimizer_of_a_rank.py \
 	%reldir%/py/parent_of_ranks.py \
+	%reldir%/py/process_group_ends_of_a_rank.py \
+	%reldir%/py/process_group_of_a_rank.py \
 	%reldir%/py/sets_of_a_rank.py \
 	%reldir%/py/survive_of_a_rank.py \
 	%reldir%/py/timeline_of_a_rank.py \

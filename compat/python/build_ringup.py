@@ -21,7 +21,7 @@ import sysconfig
 import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGES = ("ringup", "horovod")
+PACKAGES = ("ringup", "ringup_torch", "horovod")
 
 METADATA = """\
 Metadata-Version: 2.1
@@ -30,6 +30,14 @@ Version: {version}
 Summary: Distributed training over libringup, with Horovod's interface for torch
 License: Apache-2.0
 Requires-Python: >=3.8
+"""
+# As in pyproject.toml.  torch looks for back ends in the first from 2.5 on, from 2.14 on in both.
+ENTRY_POINTS = """\
+[torch.backends]
+ringup = ringup_torch:register
+
+[torch.distributed.backends]
+ringup = ringup_torch:register
 """
 WHEEL = """\
 Wheel-Version: 1.0
@@ -66,6 +74,14 @@ def record(entries, info):
     return "".join(lines + [f"{info}/RECORD,,\n"]).encode()
 
 
+def metadata(info, pure, platform):
+    """(name, bytes) of the files in the folder info that say what is installed."""
+    wheel = WHEEL.format(pure=str(pure).lower(), platform=platform)
+    return [(f"{info}/METADATA", METADATA.format(version=version()).encode()),
+            (f"{info}/WHEEL", wheel.encode()),
+            (f"{info}/entry_points.txt", ENTRY_POINTS.encode())]
+
+
 def write(directory, library=None):
     """Write the wheel to directory, atomically; returns its file name."""
     info = f"ringup-{version()}.dist-info"
@@ -74,9 +90,7 @@ def write(directory, library=None):
     if library:
         with open(library, "rb") as f:
             entries.append(("ringup/libringup.so.0", f.read()))
-    entries.append((f"{info}/METADATA", METADATA.format(version=version()).encode()))
-    entries.append((f"{info}/WHEEL",
-                    WHEEL.format(pure=str(not library).lower(), platform=platform).encode()))
+    entries += metadata(info, not library, platform)
     entries.append((f"{info}/RECORD", record(entries, info)))
     name = f"ringup-{version()}-py3-none-{platform}.whl"
     part = os.path.join(directory, f".{name}.{os.getpid()}")
@@ -101,8 +115,7 @@ def unpack(directory, stamp, watch, library=None):
     for name, path in (("ringup/build.json", stamp), ("ringup/watch", watch)):
         with open(path, "rb") as f:
             entries.append((name, f.read()))
-    entries.append((f"{info}/METADATA", METADATA.format(version=version()).encode()))
-    entries.append((f"{info}/WHEEL", WHEEL.format(pure="true", platform="any").encode()))
+    entries += metadata(info, True, "any")
     entries.append((f"{info}/INSTALLER", b"ringup\n"))
     lines = record(entries, info)
     if library:

@@ -163,11 +163,11 @@ class Parent:
             out.texts = texts
         return out
 
-    def ranks(self, n, results, script, *args):
+    def ranks(self, n, results, script, *args, **env):
         """Run a script on n ranks."""
-        job = f"test.{uuid.uuid4().hex}"
-        return self.run(results, [{"RINGUP_RANK": str(r), "RINGUP_SIZE": str(n),
-                                   "RINGUP_JOB": job} for r in range(n)], script, *args)
+        env["RINGUP_JOB"] = f"test.{uuid.uuid4().hex}"
+        return self.run(results, [{"RINGUP_RANK": str(r), "RINGUP_SIZE": str(n), **env}
+                                  for r in range(n)], script, *args)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from conftest import ROOT
 
 TOP = os.path.join(ROOT, "compat", "python")
 # Frameworks, and the packages whose import may import them.
-FRAMEWORKS = {"torch": ("horovod.torch",), "tensorflow": ("horovod.tensorflow", "horovod._keras"),
+FRAMEWORKS = {"torch": ("horovod.torch", "ringup_torch."),
+              "tensorflow": ("horovod.tensorflow", "horovod._keras"),
               "keras": ("horovod._keras", "horovod.keras"), "numpy": (), "mpi4py": (),
               "pyspark": ("horovod.spark",), "cloudpickle": ("horovod", "ringup.elastic")}
 LAZY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -20,7 +21,7 @@ LAZY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 def modules():
     """{name: path} of all modules; a package's name is that of its __init__.py."""
     out = {}
-    for package in ("ringup", "horovod"):
+    for package in ("ringup", "ringup_torch", "horovod"):
         for folder, _folders, files in os.walk(os.path.join(TOP, package)):
             for f in files:
                 if f.endswith(".py"):

@@ -6,16 +6,7 @@
 import torch
 
 from horovod.common.adapter import Adapter
-from ringup import constants
-
-
-def _is_direct(tensor):
-    """Can the library work on the tensor's own memory?"""
-    try:
-        return (tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj()
-                and not tensor.is_neg())
-    except RuntimeError:  # some layouts do not know what contiguous is
-        return False
+from ringup_torch import tensors
 
 
 def _copy(tensor):
@@ -23,8 +14,7 @@ def _copy(tensor):
     if tensor.layout is not torch.strided:
         raise ValueError("a sparse tensor cannot be reduced or sent as it is: use "
                          "hvd.sparse_allreduce_async(), sparse_as_dense=True, or .to_dense()")
-    return tensor.detach().resolve_conj().resolve_neg().to(
-        "cpu", copy=True, memory_format=torch.contiguous_format)
+    return tensors.copy(tensor)
 
 
 def _empty(tensor):
@@ -37,15 +27,7 @@ def _empty(tensor):
 class TorchAdapter(Adapter):
     """Places are tensors: what is done in each step makes no object besides."""
 
-    dtypes = {
-        torch.uint8: constants.U8, torch.int8: constants.I8, torch.int16: constants.I16,
-        torch.int32: constants.I32, torch.int64: constants.I64, torch.float16: constants.F16,
-        torch.bfloat16: constants.BF16, torch.float32: constants.F32,
-        torch.float64: constants.F64, torch.bool: constants.BOOL,
-    }
-    if hasattr(torch, "uint16"):  # torch 2.3
-        dtypes[torch.uint16] = constants.U16
-
+    dtypes = tensors.DTYPES
     address = staticmethod(torch.Tensor.data_ptr)
 
     def itemsize(self, dtype):
@@ -53,7 +35,7 @@ class TorchAdapter(Adapter):
 
     @staticmethod
     def places(tensor, output):
-        try:  # as _is_direct(), but without a call
+        try:  # as tensors.is_direct(), but without a call
             direct = (tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj()
                       and not tensor.is_neg())
         except RuntimeError:
@@ -62,7 +44,7 @@ class TorchAdapter(Adapter):
             if output is None:
                 output = torch.empty_like(tensor)
                 return tensor, output, output
-            if output is tensor or _is_direct(output):
+            if output is tensor or tensors.is_direct(output):
                 return tensor, output, output
         both = _copy(tensor)
         return both, both, _empty(tensor) if output is None else output
@@ -77,7 +59,7 @@ class TorchAdapter(Adapter):
 
     @staticmethod
     def source(tensor):
-        return tensor if _is_direct(tensor) else _copy(tensor)
+        return tensor if tensors.is_direct(tensor) else _copy(tensor)
 
     @staticmethod
     def from_block(_source, tensor, shape, block):

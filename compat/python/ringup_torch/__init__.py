@@ -1,0 +1,47 @@
+# __init__.py - the torch.distributed back end "ringup": register() makes its name known to torch.
+# SPDX-License-Identifier: Apache-2.0
+"""torch calls register() through the entry points of the distribution, so a program says no more
+than
+
+    torch.distributed.init_process_group("ringup")
+
+`import torch` runs this file in every process of an environment that has the package.  It
+therefore imports nothing of ringup, opens no file and never raises; the library is loaded when the
+first process group is created.  Where torch looks for no entry points (before 2.5, or with
+TORCH_DEVICE_BACKEND_AUTOLOAD=0) a program calls ringup_torch.register() itself.
+"""
+
+NAME = "ringup"
+
+
+def register():
+    """Make the back end known to torch.distributed; a second call changes nothing.
+
+    Never raises: torch turns an exception from here into one of `import torch`.  If torch has no
+    distributed package, or refuses the name, init_process_group("ringup") says so.
+    """
+    try:
+        from torch.distributed import Backend
+
+        if NAME.upper() not in Backend._plugins:
+            _register(Backend.register_backend)
+    except Exception:
+        import logging
+
+        logging.getLogger(__name__).debug("the back end is not registered", exc_info=True)
+
+
+def _register(register_backend):
+    """Call torch's function, which knows no devices before torch 2.0."""
+    try:
+        register_backend(NAME, _create, extended_api=True, devices=["cpu"])
+    except TypeError:
+        register_backend(NAME, _create, extended_api=True)
+
+
+def _create(options, _backend_options):
+    """The process group that torch asks for; blocks until all its ranks ask for it."""
+    from .process_group import ProcessGroup
+
+    return ProcessGroup(options.store, options.group_rank, options.group_size, options.timeout,
+                        options.global_ranks_in_group)

@@ -1,0 +1,481 @@
+# collectives.py - the collectives of a process group, with the names and arguments of torch.
+# SPDX-License-Identifier: Apache-2.0
+"""torch's Python functions call these methods directly, its C++ code (DDP, functional collectives)
+by way of its own base class; both spellings of a name are there.
+
+Methods take torch's options objects, or in their place the one thing that matters: the reduce
+operation, or the root.  They return a Work, or None if the options say that the caller would wait
+at once: the operation is over then.  Tensors of all types are moved; those that are not contiguous
+in host memory go through a copy.  ValueError is for arguments that no rank could accept.
+"""
+
+import math
+
+import torch
+from torch.distributed import ReduceOp
+
+from ringup import _c, constants, operation
+
+from . import reductions, tensors
+from .group import GroupBase, is_blocking
+
+_MOST_PREPARED = 4096  # reductions of different types and sizes
+
+
+def only(items):
+    """The element of a list of one: torch passes lists, since a process once had many devices."""
+    if isinstance(items, torch.Tensor):
+        return items
+    if len(items) != 1:
+        raise ValueError(f"{len(items)} tensors, or lists of some, where one is expected: a "
+                         "process has one device")
+    return items[0]
+
+
+def _redop(opts):
+    """The reduce operation of options, or the operation itself."""
+    return ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts)
+
+
+def _root(opts):
+    """The root of options, or the root itself."""
+    return 0 if opts is None else getattr(opts, "rootRank", opts)
+
+
+def _deliver(pairs):
+    """Finish an operation: copy what the library wrote elsewhere than it belongs."""
+    for place, tensor in pairs:
+        tensors.deliver(place, tensor)
+
+
+def _check_counts(rows, expected, what):
+    """Complain about ranks that brought other amounts than the tensors have room for."""
+    wrong = [r for r, (n, m) in enumerate(zip(rows, expected)) if n != m]
+    if wrong:
+        text = ", ".join(f"rank {r} of the group brought {rows[r]}, expected were {expected[r]}"
+                         for r in wrong[:4])
+        raise _c.error("EMISMATCH", f"{what}: {text} rows; pass tensors of those sizes")
+
+
+class Collectives(GroupBase):
+    """A process group that has all collectives."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self._prepared = {}
+
+    # ---- every rank gets a reduction ----
+
+    def _reduction(self, op, tensor):
+        """The prepared reduction of a tensor."""
+        number = reductions.number_of(op)
+        pre = reductions.factor_of(op) if number == reductions.PREMUL_SUM else 1.0
+        key = number, pre, tensor.dtype, tensor.numel()
+        made = self._prepared.get(key)
+        if made is None:
+            kind, each, redop = reductions.reduction_of(number, tensor.dtype)
+            if len(self._prepared) >= _MOST_PREPARED:
+                self._prepared.clear()
+            made = self._prepared[key] = operation.Reduction(None, tensor.numel() * each, kind,
+                                                             redop, pre)
+        return made
+
+    def allreduce(self, inputs, opts=None, _timeout=None):
+        """Combine a tensor of every rank, in place on all of them.
+
+        torch: dist.all_reduce(); ringup.h: ringup_allreduce()."""
+        tensor, op = only(inputs), _redop(opts)
+        if tensor.is_sparse or reductions.is_composed(op, tensor.dtype):
+            return self._allreduce_composed(tensor, op, opts)
+        reduction, place = self._reduction(op, tensor), tensors.readable(tensor)
+        entry, at = self._began("all_reduce", [tensor]), place.data_ptr()
+        if not is_blocking(opts) or self._coalesced is not None:
+            op = reduction.start(at, at, self._members, [(place, tensor)], _deliver)
+            return self._under_way(op, [tensor], opts, entry)
+        with entry:
+            late = reduction.carry_out(at, at, self._members, place, self.timeout_ms)
+            if late is not None:
+                self.miss(late)
+        tensors.deliver(place, tensor)
+        return None
+
+    def allreduce_coalesced(self, inputs, opts=None):
+        """The same of several tensors, all of them or none.
+
+        torch: dist.all_reduce_coalesced(); ringup.h: ringup_allreduce_many()."""
+        op = _redop(opts)
+        entry = self._began("allreduce_coalesced", inputs)
+        if not inputs:
+            return self._under_way(None, [], opts, entry)
+        places = [tensors.readable(t) for t in inputs]
+        addresses = [(p.data_ptr(), p.data_ptr()) for p in places]
+        started = operation.allreduce_many([self._reduction(op, t) for t in inputs], addresses,
+                                           self._members, list(zip(places, inputs)), _deliver)
+        return self._under_way(started, list(inputs), opts, entry)
+
+    def _allreduce_composed(self, tensor, op, opts):
+        """A reduction that the library lacks: gather, and combine here."""
+        entry = self._began("all_reduce", [tensor])
+        if tensor.is_sparse:
+            return self._under_way(self._gather_sparse(tensor, op), [tensor], opts, entry)
+        number, place = reductions.number_of(op), tensors.readable(tensor)
+        reductions.check_bitwise(number, tensor.dtype)
+        every = torch.empty((self._size, tensor.numel()), dtype=tensor.dtype)
+
+        def finish(_keep):
+            result = reductions.bitwise(number, every.unbind())
+            tensors.deliver(result.view(tensor.shape), tensor)
+
+        started = self._gather_into(place, every, keep=(place, every), finish=finish)
+        return self._under_way(started, [tensor], opts, entry)
+
+    def _gather_sparse(self, tensor, op):
+        """Start to sum sparse tensors, whose ranks may have different numbers of elements."""
+        if reductions.number_of(op) != reductions.SUM:
+            raise ValueError("sparse tensors can only be summed: use ReduceOp.SUM, or to_dense()")
+        mine = tensor.coalesce()
+        indices = tensors.readable(mine.indices().t().contiguous())
+        values = tensors.readable(mine.values())
+        kind, each = tensors.carried(values.dtype)
+        row = math.prod(values.shape[1:]) * each
+        blocks = [{"source": indices.data_ptr(), "rows": len(indices), "row": indices.shape[1],
+                   "dtype": constants.I64},
+                  {"source": values.data_ptr(), "rows": len(values), "row": row, "dtype": kind}]
+
+        def finish(results):
+            (where, counts), (what, _counts) = results
+            total = sum(counts)
+            if total:
+                at = torch.frombuffer(where, dtype=torch.int64).view(total, -1).t()
+                of = torch.frombuffer(what, dtype=values.dtype).view(total, *values.shape[1:])
+                result = torch.sparse_coo_tensor(at, of, tensor.shape).coalesce()
+                with torch.no_grad():
+                    tensor.copy_(result)
+
+        return operation.allgather_many(blocks, None, self._members, (indices, values), finish)
+
+    # ---- one rank's tensor goes to all, or the other way round ----
+
+    def broadcast(self, inputs, opts=None, _timeout=None):
+        """Copy a tensor from one rank of the group to all others, in place.
+
+        torch: dist.broadcast(); ringup.h: ringup_broadcast()."""
+        tensor, root = only(inputs), _root(opts)
+        entry = self._began("broadcast", [tensor])
+        place = (tensors.readable if root == self._rank else tensors.writable)(tensor)
+        kind, each = tensors.carried(tensor.dtype)
+        at = place.data_ptr()
+        pairs = [] if root == self._rank else [(place, tensor)]
+        started = operation.broadcast(at, at, tensor.numel() * each, kind, root, None, (),
+                                      self._members, (place, pairs), lambda keep: _deliver(keep[1]))
+        return self._under_way(started, [tensor], opts, entry)
+
+    def reduce(self, inputs, opts=None, _op=None, _timeout=None):
+        """Combine a tensor of every rank, in place on the root; other tensors stay as they are.
+
+        torch: dist.reduce(); ringup.h: ringup_reduce_to()."""
+        tensor, root = only(inputs), _root(opts)
+        op = _redop(opts if hasattr(opts, "reduceOp") else _op)
+        entry = self._began("reduce", [tensor])
+        source = tensors.readable(tensor)
+        target = torch.empty_like(source)
+        if reductions.is_composed(op, tensor.dtype):
+            raise ValueError("bitwise operations are for dist.all_reduce(): use that, or gather "
+                             "the tensors")
+        pairs = [(target, tensor)] if root == self._rank else []
+        started = self._reduction(op, tensor).start(
+            source.data_ptr(), target.data_ptr(), self._members, (source, target, pairs),
+            lambda keep: _deliver(keep[2]))
+        return self._under_way(started, [tensor], opts, entry)
+
+    def gather(self, outputs, inputs, opts=None, _timeout=None):
+        """Give the root a tensor of every rank; sizes may differ.
+
+        torch: dist.gather(); ringup.h: ringup_gather_to()."""
+        tensor, root = only(inputs), _root(opts)
+        targets = list(only(outputs)) if root == self._rank else []
+        if root == self._rank and len(targets) != self._size:
+            raise ValueError(f"gather: {len(targets)} tensors to gather into, but {self._size} "
+                             "ranks")
+        entry = self._began("gather", [tensor], targets)
+        tensors.same_type(tensor, *targets)
+        splits = [tensor.numel() if r == root else 0 for r in range(self._size)]
+        expected = [t.numel() for t in targets] or [0] * self._size
+        started = self._exchange(tensors.readable(tensor), splits, targets, expected, tensor.dtype,
+                                 "gather")
+        return self._under_way(started, targets, opts, entry)
+
+    def scatter(self, outputs, inputs, opts=None, _timeout=None):
+        """Give every rank a tensor of the root's; sizes may differ.
+
+        torch: dist.scatter(); ringup.h: ringup_scatter_from()."""
+        tensor, root = only(outputs), _root(opts)
+        sources = list(only(inputs)) if root == self._rank else []
+        if root == self._rank and len(sources) != self._size:
+            raise ValueError(f"scatter: {len(sources)} tensors to scatter, but {self._size} ranks")
+        entry = self._began("scatter", sources, [tensor])
+        tensors.same_type(tensor, *sources)
+        splits = [t.numel() for t in sources] or [0] * self._size
+        source = tensors.joined(sources) if sources else torch.empty(0, dtype=tensor.dtype)
+        expected = [tensor.numel() if r == root else 0 for r in range(self._size)]
+        started = self._exchange(source, splits, [tensor], expected, tensor.dtype, "scatter")
+        return self._under_way(started, [tensor], opts, entry)
+
+    # ---- every rank gets what all have ----
+
+    def _gathering(self, source, target):
+        """What to gather where, for operation.allgather() and allgather_many(): as much of every
+        rank into a tensor that has room for all."""
+        tensors.same_type(source, target)
+        if target.numel() != source.numel() * self._size:
+            raise ValueError(f"{self._size} tensors of {source.numel()} elements do not fit into "
+                             f"one of {target.numel()}")
+        kind, each = tensors.carried(source.dtype)
+        count = source.numel() * each
+        return {"source": source.data_ptr(), "rows": min(count, 1), "row": max(count, 1),
+                "dtype": kind, "into": (target.data_ptr(), target.numel() * target.element_size())}
+
+    def _gather_into(self, source, target, keep, finish):
+        """Start to gather as much of every rank."""
+        return operation.allgather(group=self._members, keep=keep,
+                                   finish=lambda *_result: finish(keep),
+                                   **self._gathering(source, target))
+
+    def all_gather_single(self, output, tensor, opts=None):
+        """Write the tensors of all ranks, which are of one size, into one, in rank order.
+
+        torch: dist.all_gather_into_tensor(); ringup.h: ringup_allgather()."""
+        entry = self._began("_all_gather_base", [tensor], [output])
+        source, place = tensors.readable(tensor), tensors.writable(output)
+        started = self._gather_into(source, place, (source, [(place, output)]),
+                                    lambda keep: _deliver(keep[1]))
+        return self._under_way(started, [output], opts, entry)
+
+    def all_gather_single_coalesced(self, outputs, inputs, opts=None):
+        """The same of several tensors, all of them or none."""
+        entry = self._began("all_gather_into_tensor_coalesced", inputs, outputs)
+        if not inputs:
+            return self._under_way(None, [], opts, entry)
+        sources = [tensors.readable(t) for t in inputs]
+        places = [tensors.writable(t) for t in outputs]
+        blocks = [self._gathering(s, p) for s, p in zip(sources, places)]
+        keep = sources, list(zip(places, outputs))
+        started = operation.allgather_many(blocks, None, self._members, keep,
+                                           lambda _results: _deliver(keep[1]))
+        return self._under_way(started, list(outputs), opts, entry)
+
+    def allgather(self, outputs, inputs, opts=None, _timeout=None):
+        """Give every rank a tensor of every rank; sizes may differ.
+
+        torch: dist.all_gather(); ringup.h: ringup_allgather()."""
+        tensor = only(inputs)
+        targets = outputs if isinstance(outputs[0], torch.Tensor) else only(outputs)
+        return self._allgather(list(targets), tensor, opts,
+                               self._began("all_gather", [tensor], targets))
+
+    def _allgather(self, targets, tensor, opts, entry):
+        """Gather a tensor of every rank into as many tensors."""
+        if len(targets) != self._size:
+            raise ValueError(f"all_gather: {len(targets)} tensors to gather into, but {self._size} "
+                             "ranks")
+        tensors.same_type(tensor, *targets)
+        source, place = tensors.readable(tensor), tensors.room(targets)
+        expected = [t.numel() for t in targets]
+        if len(set(expected)) == 1 and expected[0] == tensor.numel():
+            started = self._gather_into(source, place, (source, place),
+                                        lambda keep: tensors.spread(keep[1], targets))
+            return self._under_way(started, targets, opts, entry)
+        kind, each = tensors.carried(tensor.dtype)
+
+        def finish(_memory, rows):
+            _check_counts(rows, expected, "all_gather")
+            tensors.spread(place, targets)
+
+        started = operation.allgather(
+            source.data_ptr(), tensor.numel(), each, kind, group=self._members,
+            keep=(source, place), finish=finish,
+            into=(place.data_ptr(), place.numel() * place.element_size()))
+        return self._under_way(started, targets, opts, entry)
+
+    def allgather_coalesced(self, outputs, inputs, opts=None):
+        """Give every rank several tensors of every rank: outputs[r][i] gets inputs[i] of rank r.
+
+        torch: dist.all_gather_coalesced()."""
+        entry = self._began("ALLGATHER_coalesced", inputs, [t for of in outputs for t in of])
+        if not inputs:
+            return self._under_way(None, [], opts, entry)
+        sources = [tensors.readable(t) for t in inputs]
+        targets = [[of[i] for of in outputs] for i in range(len(inputs))]
+        places = [tensors.room(ts) for ts in targets]
+        blocks = [self._gathering(s, p) for s, p in zip(sources, places)]
+        keep = sources, places
+
+        def finish(_results):
+            for place, ts in zip(places, targets):
+                tensors.spread(place, ts)
+
+        started = operation.allgather_many(blocks, None, self._members, keep, finish)
+        return self._under_way(started, [t for of in outputs for t in of], opts, entry)
+
+    # ---- every rank gets a part of a reduction ----
+
+    def _scattering(self, source, target, op):
+        """What to reduce and deal out, for operation.reducescatter() and reducescatter_many()."""
+        tensors.same_type(source, target)
+        if source.numel() != target.numel() * self._size:
+            raise ValueError(f"a tensor of {source.numel()} elements cannot be dealt out as "
+                             f"{self._size} of {target.numel()}")
+        number = reductions.number_of(op)
+        if reductions.is_composed(op, source.dtype):
+            raise ValueError("bitwise operations are for dist.all_reduce(): use that, and take the "
+                             "part of this rank")
+        kind, each, redop = reductions.reduction_of(number, source.dtype)
+        pre = reductions.factor_of(op) if number == reductions.PREMUL_SUM else 1.0
+        return {"source": source.data_ptr(), "rows": self._size, "row": target.numel() * each,
+                "target": target.data_ptr(), "dtype": kind, "op": redop, "pre": pre}
+
+    def reduce_scatter_single(self, output, tensor, opts=None):
+        """Combine a tensor of every rank, and give each rank as many of its rows.
+
+        torch: dist.reduce_scatter_tensor(); ringup.h: ringup_reducescatter()."""
+        entry = self._began("_reduce_scatter_base", [tensor], [output])
+        source, place = tensors.readable(tensor), tensors.writable(output)
+        started = operation.reducescatter(
+            None, self._members, (source, [(place, output)]), lambda keep: _deliver(keep[1]),
+            **self._scattering(source, place, _redop(opts)))
+        return self._under_way(started, [output], opts, entry)
+
+    def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
+        """The same of several tensors, all of them or none."""
+        entry = self._began("reduce_scatter_tensor_coalesced", inputs, outputs)
+        if not inputs:
+            return self._under_way(None, [], opts, entry)
+        op, sources = _redop(opts), [tensors.readable(t) for t in inputs]
+        places = [tensors.writable(t) for t in outputs]
+        started = operation.reducescatter_many(
+            [self._scattering(s, p, op) for s, p in zip(sources, places)], None, self._members,
+            (sources, list(zip(places, outputs))), lambda keep: _deliver(keep[1]))
+        return self._under_way(started, list(outputs), opts, entry)
+
+    def reduce_scatter(self, outputs, inputs, opts=None, _timeout=None):
+        """Combine lists of tensors, one for each rank, and give each rank its own; sizes may differ
+        between ranks.
+
+        torch: dist.reduce_scatter(); ringup.h: ringup_reducescatter()."""
+        output = only(outputs)
+        sources = list(inputs if isinstance(inputs[0], torch.Tensor) else only(inputs))
+        entry = self._began("reduce_scatter", sources, [output])
+        if len(sources) != self._size or sources[self._rank].numel() != output.numel():
+            raise ValueError(f"reduce_scatter: {len(sources)} tensors to combine for {self._size} "
+                             f"ranks, and room for {output.numel()} elements: pass one for each "
+                             "rank, this rank's of the size of its output")
+        tensors.same_type(output, *sources)
+        most = max(t.numel() for t in sources)
+        if all(t.numel() == most for t in sources):
+            source, place = tensors.joined(sources), tensors.writable(output)
+        else:  # the library deals out evenly
+            source = torch.zeros(self._size, most, dtype=output.dtype)
+            for row, tensor in zip(source, sources):
+                row[:tensor.numel()] = tensor.detach().reshape(-1)
+            place = torch.empty(most, dtype=output.dtype)
+
+        def finish(_keep):
+            if place is not output:
+                tensors.deliver(place.view(-1)[:output.numel()].view(output.shape), output)
+
+        started = operation.reducescatter(None, self._members, (source, place), finish,
+                                          **self._scattering(source, place, _redop(opts)))
+        return self._under_way(started, [output], opts, entry)
+
+    # ---- every rank sends to every rank ----
+
+    def _exchange(self, source, splits, targets, expected, dtype, what, row=1):
+        """Start to send splits[r] rows of a flat tensor to each rank r, and to receive expected[r]
+        rows from each into targets, which are filled one after the other."""
+        place = tensors.room(targets) if targets else torch.empty(0, dtype=dtype)
+        kind, each = tensors.carried(dtype)
+
+        def finish(_memory, rows):
+            _check_counts(rows, expected, what)
+            tensors.spread(place, targets)
+
+        return operation.alltoall(
+            source.data_ptr(), sum(splits), row * each, kind, splits, group=self._members,
+            keep=(source, place), finish=finish,
+            into=(place.data_ptr(), place.numel() * place.element_size()))
+
+    def all_to_all_single(self, output, tensor, output_splits=(), input_splits=(), opts=None):
+        """Send rows of a tensor to every rank, and receive rows from every rank into another.
+
+        torch: dist.all_to_all_single(); ringup.h: ringup_alltoall()."""
+        entry = self._began("all_to_all", [tensor], [output])
+        tensors.same_type(output, tensor)
+        row = math.prod(tensor.shape[1:]) if tensor.dim() else 1
+        if row != (math.prod(output.shape[1:]) if output.dim() else 1):
+            raise ValueError(f"all_to_all: rows of {tuple(tensor.shape[1:])} do not fit into rows "
+                             f"of {tuple(output.shape[1:])}")
+        splits = self._splits(tensor, input_splits, "input")
+        expected = self._splits(output, output_splits, "output")
+        if not row:
+            row, splits, expected = 1, [0] * self._size, [0] * self._size
+        source = tensors.readable(tensor)
+        started = self._exchange(source, splits, [output], expected, tensor.dtype, "all_to_all",
+                                 row)
+        return self._under_way(started, [output], opts, entry)
+
+    def _splits(self, tensor, told, which):
+        """How many rows of a tensor are for or from each rank."""
+        rows = tensor.shape[0] if tensor.dim() else 1
+        if not told:
+            if rows % self._size:
+                raise ValueError(f"all_to_all: {rows} {which} rows cannot be split evenly among "
+                                 f"{self._size} ranks; pass {which}_split_sizes")
+            return [rows // self._size] * self._size
+        if len(told) != self._size or sum(told) != rows or min(told) < 0:
+            raise ValueError(f"all_to_all: {which}_split_sizes {list(told)} must be {self._size} "
+                             f"numbers that come to {rows}")
+        return list(told)
+
+    def alltoall(self, outputs, inputs, opts=None, _timeout=None):
+        """Send a tensor to every rank, and receive one from every rank; sizes may differ.
+
+        torch: dist.all_to_all(); ringup.h: ringup_alltoall()."""
+        outputs, inputs = list(outputs), list(inputs)
+        entry = self._began("all_to_all", inputs, outputs)
+        if len(outputs) != self._size or len(inputs) != self._size:
+            raise ValueError(f"all_to_all: {len(inputs)} tensors to send and {len(outputs)} to "
+                             f"receive into, but {self._size} ranks")
+        tensors.same_type(*outputs, *inputs)
+        started = self._exchange(tensors.joined(inputs), [t.numel() for t in inputs], outputs,
+                                 [t.numel() for t in outputs], inputs[0].dtype, "all_to_all")
+        return self._under_way(started, outputs, opts, entry)
+
+    # ---- no data ----
+
+    def barrier(self, opts=None, _timeout=None):
+        """Complete when every rank of the group has called it.
+
+        torch: dist.barrier(); ringup.h: ringup_barrier()."""
+        entry = self._began("barrier", [])
+        started = operation.barrier(None, self._members)
+        limit = getattr(opts, "timeout", None)
+        if is_blocking(opts) and limit is not None and limit.total_seconds() > 0:
+            with entry:
+                self.complete(started, round(limit.total_seconds() * 1000))
+            return None
+        return self._under_way(started, [], opts, entry)
+
+    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        """A barrier that names the ranks that have not come in time; the group ends then.
+
+        dist.monitored_barrier() refuses every back end but Gloo: call this method of the group, or
+        dist.barrier(), which names them as well.  All of them are named, whatever wait_all_ranks
+        says."""
+        before = self.timeout_ms
+        try:
+            if timeout is not None:
+                self.set_timeout(timeout)
+            with self._began("barrier", []):
+                self.complete(operation.barrier(None, self._members))
+        finally:
+            self.timeout_ms = before

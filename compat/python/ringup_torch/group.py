@@ -1,0 +1,221 @@
+# group.py - what every process group has, whatever it carries: its name, its ranks, its end.
+# SPDX-License-Identifier: Apache-2.0
+"""A group is a job of its own (ringup.job): it has connections and threads to itself, and it fails
+alone.  Its operations are matched by their order, which is the same on every rank."""
+
+import atexit
+import collections
+import contextlib
+import datetime
+import os
+
+import torch
+import torch.distributed as dist
+
+from ringup import errors
+
+from . import meeting
+from .recorder import recorder
+from .work import Several, Work
+
+_LONGEST = datetime.timedelta(days=365)  # as a time-out
+_LAST_WAIT = datetime.timedelta(seconds=10)  # for operations of an ended group, which end at once
+
+_open = set()  # the groups of this process, until they are shut down
+
+
+def is_blocking(opts):
+    """Is the caller content with None instead of a Work, as dist.all_reduce(async_op=False) is?
+    torch before 2.8 does not tell."""
+    return getattr(opts, "asyncOp", True) is False
+
+
+class GroupBase(dist.ProcessGroup):
+    """The ranks that have called init_process_group("ringup") or new_group(), without operations.
+
+    An operation that has not completed within the group's time-out ends the group on all ranks;
+    the error says what is missing.
+    """
+
+    def __init__(self, store, rank, size, timeout, ranks=()):
+        """Meet the other ranks in a torch Store, for timeout at most.
+
+        ranks are the numbers of the group's ranks in the world; none: the group is the world."""
+        super().__init__(rank, size)
+        self._rank, self._size, self._name, self._desc = rank, size, "", "undefined"
+        self.set_timeout(timeout)
+        self._job = meeting.open_group(store, rank, size, min(timeout, _LONGEST))
+        self._members = self._job.world
+        self._pending = collections.deque()  # Works that nobody may ever wait for
+        self._coalesced = None
+        self._record = recorder.group(list(ranks) or list(range(size)), self.timeout_ms)
+        if not ranks:
+            recorder.rank = rank
+        _open.add(self)
+
+    # ---- names and numbers ----
+
+    def name(self):
+        """The back end's name."""
+        return "ringup"
+
+    getBackendName = _get_backend_name = name
+
+    def rank(self):
+        """This process's place in the group."""
+        return self._rank
+
+    getRank = rank
+
+    def size(self):
+        """How many ranks the group has."""
+        return self._size
+
+    getSize = size
+
+    def getGroupName(self):
+        """The name that torch gave to the group, by which functional collectives find it."""
+        return self._name
+
+    def setGroupName(self, name):
+        """Called by torch."""
+        self._name = self._record.name = name
+
+    _set_group_name = setGroupName
+
+    def getGroupDesc(self):
+        """The purpose of the group, in the words of the program that made it."""
+        return self._desc
+
+    def setGroupDesc(self, desc):
+        """Called by torch."""
+        self._desc = self._record.desc = desc
+
+    _set_group_desc = setGroupDesc
+
+    @property
+    def group_name(self):
+        """getGroupName() for Python."""
+        return self._name
+
+    @property
+    def group_desc(self):
+        """getGroupDesc() for Python."""
+        return self._desc
+
+    @property
+    def _device_types(self):
+        """The devices of tensors that torch makes for this group."""
+        return [torch.device("cpu")]
+
+    supports_splitting = supports_coalescing = supports_time_estimate = False
+
+    def _get_backend(self, _device):
+        """The group is its own back end."""
+        return self
+
+    def set_timeout(self, timeout):
+        """Change the deadline of waits that begin from now on."""
+        self.timeout_ms = round(min(timeout, _LONGEST).total_seconds() * 1000)
+
+    _set_default_timeout = set_timeout
+
+    @property
+    def communicator(self):
+        """The ringup.job.Job that carries the operations out."""
+        return self._job
+
+    # ---- the end ----
+
+    def abort(self, why="the process group was aborted"):
+        """Fail all operations of the group on all ranks, now and from now on.  Any thread may."""
+        if self._job.running:
+            self._job.abort(why)
+
+    def shutdown(self):
+        """Leave the group; operations in flight fail on all ranks.
+
+        destroy_process_group() calls it, and so does the end of the process."""
+        _open.discard(self)
+        pending = [work for work in self._pending if not work.poll()]
+        if pending:
+            self.abort("the process group was destroyed while operations were in flight")
+        for work in pending:
+            with contextlib.suppress(errors.RingupError):
+                work.wait(_LAST_WAIT)
+        self._pending.clear()
+        self._job.close()
+
+    # ---- operations ----
+
+    def complete(self, op, within_ms=None):
+        """Wait for an operation and return its result.
+
+        If it misses the group's deadline the group ends.  within_ms is a deadline of the caller's
+        own: TimedOut is raised then, too, but the operation and the group go on."""
+        if within_ms is not None:
+            return op.wait(within_ms)
+        try:
+            return op.wait(self.timeout_ms)
+        except errors.TimedOut as e:
+            self._end_with(op, e)
+            raise
+
+    def miss(self, op):
+        """Treat an operation as one that has missed the group's deadline, unless it is over."""
+        try:
+            op.wait(0)
+        except errors.TimedOut as e:
+            self._end_with(op, e)
+            raise
+
+    def _end_with(self, op, error):
+        """End the group, so that nothing touches the memory of its operations any more."""
+        self.abort(str(error))
+        with contextlib.suppress(errors.RingupError):
+            op.wait(round(_LAST_WAIT.total_seconds() * 1000))
+
+    def _began(self, name, inputs, outputs=None, is_message=False):
+        """The record of an operation that begins now."""
+        return recorder.add(self._record, name, inputs, inputs if outputs is None else outputs,
+                            is_message, 3)
+
+    def _under_way(self, op, outputs, opts, entry, source=None):
+        """The method's result for an operation that has been started; None: it is over already."""
+        if is_blocking(opts) and self._coalesced is None:
+            with entry:
+                if op is not None:
+                    self.complete(op)
+            return None
+        work = Work(self, op, outputs, entry, source)
+        self._keep(work)
+        return work
+
+    def _keep(self, work):
+        """Let a Work be looked after if the program does not: its memory is given back."""
+        pending = self._pending
+        with contextlib.suppress(IndexError):  # another thread does the same
+            while pending[0].poll():
+                pending.popleft()
+        pending.append(work)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+
+    def _start_coalescing(self, _device):
+        """Collect the Works of the operations that follow."""
+        self._coalesced = []
+
+    def _end_coalescing(self, _device):
+        """One Work for them."""
+        works, self._coalesced = self._coalesced or [], None
+        return Several(works)
+
+
+def _shutdown_all():
+    """Called at exit, before the library is closed."""
+    for group in list(_open):
+        group.shutdown()
+
+
+atexit.register(_shutdown_all)
+os.register_at_fork(after_in_child=_open.clear)

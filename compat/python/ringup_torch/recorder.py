@@ -1,0 +1,228 @@
+# recorder.py - the flight recorder: the latest operations of a process, for torchfrtrace.
+# SPDX-License-Identifier: Apache-2.0
+"""torch's analyzer (torchfrtrace, torch.distributed.flight_recorder) takes what dump() writes as it
+takes the dumps of torch's own back ends: it names the rank that did not come, or that brought other
+sizes or types.  It knows back ends by a fixed list of names, so operations are called gloo:NAME, as
+the back end for host memory that is on it.
+
+As in torch TORCH_FR_BUFFER_SIZE says how many operations are kept (2000; 0: none), and
+TORCH_FR_DUMP_TEMP_FILE where dumps go: the rank is put behind it.  TORCH_NCCL_DUMP_ON_TIMEOUT=0
+keeps failures from writing one.
+"""
+
+import collections
+import os
+import pickle
+import sys
+import time
+
+from ringup import errors
+
+LOST = (errors.TimedOut, errors.PeerLost, errors.NotRunning, errors.Aborted)
+
+_VERSION = "2.10"
+_FRAMES = 16  # that are kept of a stack
+_SCHEDULED, _COMPLETED, _FAILED = range(3)
+
+_DTYPES = {"uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+           "float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16",
+           "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+           "complex32": "ComplexHalf", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64"}
+
+
+class Group:
+    """What dumps tell of a process group.
+
+    name, desc   torch's
+    ranks        the numbers of its ranks in the world, in order
+    collectives, messages, ops  how many have begun; a message is sent or received
+    completed    the number of the latest collective that has completed; -1: none yet
+    """
+
+    __slots__ = ("number", "name", "desc", "ranks", "timeout_ms", "collectives", "messages", "ops",
+                 "completed")
+
+    def __init__(self, number, ranks, timeout_ms):
+        self.number, self.name, self.desc, self.ranks = number, str(number), "undefined", ranks
+        self.timeout_ms = timeout_ms
+        self.collectives = self.messages = self.ops = 0
+        self.completed = -1
+
+
+class Entry:
+    """One operation: which, of which group, with which tensors, and how far it has come."""
+
+    __slots__ = ("number", "group", "name", "created", "inputs", "outputs", "frames", "sequence",
+                 "message", "op", "is_message", "state", "ended")
+
+    def end(self, error=None):
+        """It is over; with an error it has failed, and a dump is written."""
+        self.ended = time.time_ns()
+        if error is not None:
+            self.state = _FAILED
+            recorder.dump_failure(error)
+            return
+        self.state = _COMPLETED
+        if not self.is_message:
+            self.group.completed = self.sequence
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, _kind, error, _trace):
+        self.end(error)
+
+
+class Recorder:
+    """Keeps the latest operations of all groups of this process."""
+
+    def __init__(self, size=None):
+        if size is None:
+            size = int(os.environ.get("TORCH_FR_BUFFER_SIZE",
+                                      os.environ.get("TORCH_NCCL_TRACE_BUFFER_SIZE", "2000")))
+        self._entries = collections.deque(maxlen=max(size, 0))
+        self._count, self._groups, self.rank = 0, {}, 0
+
+    def group(self, ranks, timeout_ms):
+        """Have a process group recorded; returns its Group."""
+        group = Group(len(self._groups), ranks, timeout_ms)
+        self._groups[group.number] = group
+        return group
+
+    def add(self, group, name, inputs, outputs, is_message=False, depth=2):
+        """Record that an operation of a group begins; returns its Entry.
+
+        inputs and outputs are tensors, of which only sizes and types are kept; depth is how many
+        callers up the stack begins."""
+        entry = Entry()
+        entry.number, entry.group, entry.name = self._count, group, name
+        entry.created, entry.is_message = time.time_ns(), is_message
+        entry.inputs = [(t.shape, t.dtype) for t in inputs]
+        entry.outputs = entry.inputs if outputs is inputs else [(t.shape, t.dtype) for t in outputs]
+        entry.frames = _stack(sys._getframe(depth)) if self._entries.maxlen else ()
+        entry.state, entry.ended = _SCHEDULED, None
+        self._count += 1
+        group.ops += 1
+        if is_message:
+            group.messages += 1
+        else:
+            group.collectives += 1
+        entry.sequence, entry.message, entry.op = group.collectives, group.messages, group.ops
+        self._entries.append(entry)
+        return entry
+
+    def state(self):
+        """All that is recorded, in the form of a dump: dicts, lists, strings and numbers."""
+        groups = [g for g in self._groups.values() if g.ops or not g.number]
+        return {
+            "version": _VERSION,
+            "comm_lib_version": "ringup",
+            "pg_config": {g.name: {"name": g.name, "desc": g.desc, "ranks": str(list(g.ranks))}
+                          for g in groups},
+            "pg_status": {g.number: {"last_enqueued_collective": g.collectives or -1,
+                                     "last_started_collective": g.collectives or -1,
+                                     "last_completed_collective": g.completed} for g in groups},
+            "entries": [_event(e) for e in list(self._entries)],
+        }
+
+    def dump(self, path=None):
+        """Write that to a file, whole or not at all; returns its path.  Without one it is where
+        TORCH_FR_DUMP_TEMP_FILE says, else torch's default, with this process's rank behind it."""
+        if path is None:
+            path = f"{_prefix()}{self.rank}"
+        folder = os.path.dirname(path)
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+        part = f"{path}.{os.getpid()}.part"
+        try:
+            with open(part, "wb") as f:
+                pickle.dump(self.state(), f, protocol=2)
+            os.replace(part, path)
+        finally:
+            if os.path.exists(part):
+                os.unlink(part)
+        return path
+
+    def dump_failure(self, error):
+        """The same because ranks are lost or late, unless that is not wanted; never raises."""
+        if not isinstance(error, LOST) or not self._entries.maxlen:
+            return
+        if os.environ.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "1").lower() in ("0", "false", "n", "no"):
+            return
+        try:
+            self.dump()
+        except OSError as e:
+            print(f"ringup: cannot write the flight record: {e}; TORCH_FR_DUMP_TEMP_FILE names "
+                  "another place", file=sys.stderr)
+
+
+def _prefix():
+    """The path of dumps without the rank."""
+    told = os.environ.get("TORCH_FR_DUMP_TEMP_FILE",
+                          os.environ.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"))
+    if told:
+        return told
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(cache, "torch", "comm_lib_trace_rank_")
+
+
+def _stack(frame):
+    """(code, instruction) of a frame and its callers; what that means is found out by _frames()."""
+    out = []
+    while frame is not None and len(out) < _FRAMES:
+        out.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return out
+
+
+def _line(code, instruction):
+    """The line of a source that an instruction belongs to."""
+    line = code.co_firstlineno
+    if hasattr(code, "co_lines"):
+        for begin, end, at in code.co_lines():
+            if begin <= instruction < end:
+                return at or line
+    return line
+
+
+def _frames(stack):
+    """A stack as dumps have it, newest frame first."""
+    return [{"name": code.co_name, "filename": code.co_filename, "line": _line(code, instruction)}
+            for code, instruction in stack]
+
+
+def _dtype(dtype):
+    """A type's name in torch's C++."""
+    name = str(dtype).rpartition(".")[2]
+    return _DTYPES.get(name, name)
+
+
+def _event(e):
+    """An Entry as dumps have it."""
+    over = e.state != _SCHEDULED
+    return {
+        "record_id": e.number,
+        "pg_id": e.group.number,
+        "process_group": (e.group.name, e.group.desc),
+        "collective_seq_id": e.sequence,
+        "p2p_seq_id": e.message,
+        "op_id": e.op,
+        "profiling_name": f"gloo:{e.name}",
+        "time_created_ns": e.created,
+        "input_sizes": [list(shape) for shape, _type in e.inputs],
+        "input_dtypes": [_dtype(dtype) for _shape, dtype in e.inputs],
+        "output_sizes": [list(shape) for shape, _type in e.outputs],
+        "output_dtypes": [_dtype(dtype) for _shape, dtype in e.outputs],
+        "state": "completed" if e.state == _COMPLETED else "scheduled",
+        "time_discovered_started_ns": e.created if over else None,
+        "time_discovered_completed_ns": e.ended,
+        "retired": over,
+        "timeout_ms": e.group.timeout_ms,
+        "is_p2p": e.is_message,
+        "thread_name": "",
+        "thread_id": "",
+        "frames": _frames(e.frames),
+    }
+
+
+recorder = Recorder()

@@ -1,0 +1,70 @@
+# reductions.py - torch's reduce operations as the library's; composes those that it lacks.
+# SPDX-License-Identifier: Apache-2.0
+
+import functools
+
+import torch
+from torch.distributed import ReduceOp
+
+from ringup import constants
+
+from .tensors import DTYPES, PAIRS, WRAPPING
+
+_NAMES = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
+# torch's numbers of its operations; old releases lack the last.
+SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = (
+    int(getattr(ReduceOp, name, -1 - i)) for i, name in enumerate(_NAMES))
+
+_REDOPS = {SUM: constants.SUM, AVG: constants.AVERAGE, PRODUCT: constants.PRODUCT,
+           MIN: constants.MIN, MAX: constants.MAX, PREMUL_SUM: constants.SUM}
+_LINEAR = (SUM, AVG, PREMUL_SUM)
+# On truth values "and" and "or" are a minimum and a maximum.
+_OF_BOOL = {BAND: constants.MIN, BOR: constants.MAX}
+BITWISE = {BAND: torch.bitwise_and, BOR: torch.bitwise_or, BXOR: torch.bitwise_xor}
+
+
+def number_of(op):
+    """torch's number of an operation, given as a ReduceOp or as one of its constants."""
+    return int(getattr(op, "op", op))
+
+
+def is_composed(op, dtype):
+    """Is it an operation that the library has none like, so that it is made of others?"""
+    number = number_of(op)
+    return number in BITWISE and not (dtype is torch.bool and number in _OF_BOOL)
+
+
+def factor_of(op):
+    """The factor of a PREMUL_SUM: a number, or a tensor of one element as a number."""
+    factor = op.__getstate__()[1]
+    return float(factor)
+
+
+@functools.lru_cache(None)
+def reduction_of(number, dtype):
+    """(the library's type, how many of it make one element, the library's operation).
+
+    ValueError if there is no such operation on elements of that type."""
+    if dtype is torch.bool and number in _OF_BOOL:
+        return constants.BOOL, 1, _OF_BOOL[number]
+    if number in _REDOPS:
+        if dtype in DTYPES and not (dtype is torch.bool and number == AVG):
+            return DTYPES[dtype], 1, _REDOPS[number]
+        if dtype in PAIRS and number in _LINEAR:
+            return (*PAIRS[dtype], _REDOPS[number])
+        if dtype in WRAPPING and number in (SUM, PRODUCT):
+            return WRAPPING[dtype], 1, _REDOPS[number]
+    name = next((n for n in _NAMES if int(getattr(ReduceOp, n, -100)) == number), number)
+    raise ValueError(f"ReduceOp.{name} of {dtype} is not supported: convert the tensor, to "
+                     "torch.float32 for example, or gather it and reduce it yourself")
+
+
+def check_bitwise(number, dtype):
+    """Complain about a bitwise operation on elements that have no bits of their own."""
+    if dtype.is_floating_point or dtype.is_complex:
+        reduction_of(number, dtype)
+
+
+def bitwise(number, blocks):
+    """Combine flat tensors of one type, bit by bit."""
+    return functools.reduce(BITWISE[number], blocks)

@@ -1,0 +1,139 @@
+# tensors.py - the memory of torch's tensors as the library sees it: addresses, types, copies.
+# SPDX-License-Identifier: Apache-2.0
+"""The library works on the memory of a tensor that is contiguous in host memory.  Every other
+tensor (transposed, channels_last, on a GPU, a view that negates or conjugates) goes through a
+contiguous copy in host memory."""
+
+import math
+
+import torch
+
+from ringup import constants
+
+# Types that the library can reduce, and its numbers of them.
+DTYPES = {
+    torch.uint8: constants.U8, torch.int8: constants.I8, torch.int16: constants.I16,
+    torch.int32: constants.I32, torch.int64: constants.I64, torch.float16: constants.F16,
+    torch.bfloat16: constants.BF16, torch.float32: constants.F32, torch.float64: constants.F64,
+    torch.bool: constants.BOOL,
+}
+if hasattr(torch, "uint16"):  # torch 2.3
+    DTYPES[torch.uint16] = constants.U16
+
+# Types whose elements consist of several numbers: the library's type and how many.
+PAIRS = {torch.complex64: (constants.F32, 2), torch.complex128: (constants.F64, 2)}
+if hasattr(torch, "complex32"):
+    PAIRS[torch.complex32] = (constants.F16, 2)
+
+# Types whose sums and products have the same bits as those of the signed type: both wrap.
+WRAPPING = {getattr(torch, name): number
+            for name, number in (("uint32", constants.I32), ("uint64", constants.I64))
+            if hasattr(torch, name)}
+
+
+def carried(dtype):
+    """(the library's number of a type, how many of it make one element), to move elements."""
+    if dtype in DTYPES:
+        return DTYPES[dtype], 1
+    return PAIRS.get(dtype) or (constants.U8, torch.empty(0, dtype=dtype).element_size())
+
+
+def is_direct(tensor):
+    """Can the library work on the tensor's own memory?"""
+    try:
+        return (tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj()
+                and not tensor.is_neg())
+    except RuntimeError:  # some layouts do not know what contiguous is
+        return False
+
+
+def copy(tensor):
+    """A contiguous copy in host memory; ValueError for a sparse tensor."""
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"a tensor of layout {tensor.layout} cannot be sent as it is; "
+                         "send tensor.to_dense()")
+    return tensor.detach().resolve_conj().resolve_neg().to(
+        "cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+def readable(tensor):
+    """A tensor with the same elements that the library can read."""
+    return tensor if is_direct(tensor) else copy(tensor)
+
+
+def writable(tensor):
+    """A tensor of the same shape and type that the library can write."""
+    if is_direct(tensor):
+        return tensor
+    return torch.empty(tensor.shape, dtype=tensor.dtype)
+
+
+def deliver(place, tensor):
+    """Copy what the library wrote to its destination, if it was written elsewhere."""
+    if place is not tensor:
+        with torch.no_grad():
+            tensor.copy_(place)
+
+
+def flat_view(tensors):
+    """One flat tensor on the memory of several that lie one after the other, or None.
+
+    The tensors are of one type.  It keeps that memory alive, not the tensors."""
+    first = next((t for t in tensors if t.numel()), None)
+    if first is None:
+        return torch.empty(0, dtype=tensors[0].dtype)
+    each = first.element_size()
+    at, storage = first.data_ptr(), first.untyped_storage() if hasattr(
+        first, "untyped_storage") else first.storage()
+    begin = storage.data_ptr()
+    for tensor in tensors:
+        if not tensor.numel():
+            continue
+        if not is_direct(tensor) or tensor.data_ptr() != at:
+            return None
+        at += tensor.numel() * each
+    if at > begin + storage.nbytes():
+        return None
+    count = sum(t.numel() for t in tensors)
+    return first.detach().as_strided((count,), (1,), first.storage_offset())
+
+
+def joined(tensors):
+    """One flat tensor with the elements of several, on their memory if that can be, to read."""
+    flat = flat_view(tensors)
+    if flat is None:
+        flat = torch.cat([readable(t).detach().reshape(-1) for t in tensors])
+    return flat
+
+
+def room(tensors):
+    """One flat tensor to write to, on the memory of several tensors if that can be."""
+    flat = flat_view(tensors)
+    if flat is None:
+        flat = torch.empty(sum(t.numel() for t in tensors), dtype=tensors[0].dtype)
+    return flat
+
+
+def spread(flat, tensors):
+    """Copy what is in a flat tensor from room() to the tensors that it was made for."""
+    if flat.numel() and any(t.numel() and t.data_ptr() == flat.data_ptr() for t in tensors):
+        return
+    at = 0
+    with torch.no_grad():
+        for tensor in tensors:
+            n = tensor.numel()
+            tensor.copy_(flat[at:at + n].view(tensor.shape))
+            at += n
+
+
+def same_type(*tensors):
+    """Complain unless all tensors are of one type."""
+    dtypes = {t.dtype for t in tensors}
+    if len(dtypes) > 1:
+        raise ValueError(f"tensors of one operation are of several types: "
+                         f"{', '.join(sorted(str(d) for d in dtypes))}; convert them to one")
+
+
+def row_of(tensor):
+    """How many elements a row along the first dimension has."""
+    return math.prod(tensor.shape[1:])

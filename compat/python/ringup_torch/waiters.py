@@ -1,0 +1,78 @@
+# waiters.py - threads that complete the futures of operations.
+# SPDX-License-Identifier: Apache-2.0
+"""A program, or DDP, that asks an operation for its future does not wait for it: somebody has to.
+One thread at a time, the leader, waits for the operations in their order.  When one has completed
+another thread becomes leader before the callbacks of the future run.  A callback may therefore
+start operations and wait for them, or for futures, for as long as it likes."""
+
+import collections
+import os
+import threading
+
+IDLE = 5  # seconds that a thread without work stays
+
+
+class Waiters:
+    """Threads that call finish() and then deliver() of what they are given, in its order."""
+
+    def __init__(self):
+        self._changed = threading.Condition(threading.Lock())
+        self._queue, self._idle = collections.deque(), 0
+        self._has_leader = False    # a thread is the leader, or was told to be
+        self._is_appointed = False  # an idle thread is to be the leader
+
+    def add(self, work):
+        """Have one more waited for."""
+        with self._changed:
+            self._queue.append(work)
+            self._appoint()
+
+    def _appoint(self):
+        """See to it that there is a leader if there is work; the lock is held."""
+        if not self._queue or self._has_leader:
+            return
+        self._has_leader = True
+        if self._idle:
+            self._is_appointed = True
+            self._changed.notify()
+        else:
+            threading.Thread(target=self._run, name="ringup-waiter", daemon=True).start()
+
+    def _become_leader(self):
+        """Wait for that; returns False if this thread is no longer needed."""
+        with self._changed:
+            while not self._is_appointed:
+                self._idle += 1
+                told = self._changed.wait(IDLE)
+                self._idle -= 1
+                if not told and not self._is_appointed:
+                    return False
+            self._is_appointed = False
+            return True
+
+    def _lead(self):
+        """Wait for the first in the queue, then let another thread lead."""
+        with self._changed:
+            work = self._queue.popleft()
+        work.finish()
+        with self._changed:
+            self._has_leader = False
+            self._appoint()
+        work.deliver()
+
+    def _run(self):
+        """A thread's life."""
+        self._lead()
+        while self._become_leader():
+            self._lead()
+
+
+waiters = Waiters()
+
+
+def _forked():
+    """Called in a child, which has none of the threads."""
+    waiters.__init__()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,198 @@
+# work.py - an operation under way, as torch.distributed hands it out.
+# SPDX-License-Identifier: Apache-2.0
+
+import collections
+import datetime
+import threading
+import weakref
+
+import torch
+from torch.distributed import Work as _Work
+
+from ringup import errors
+
+from .waiters import waiters
+
+# torch's C++ code may hold a Work whose Python half nobody else refers to: were that gone, it would
+# call functions that are not there any more.  So the latest are kept; they weigh little, since a
+# Work lets go of its tensors when its operation is over.
+_recent = collections.deque(maxlen=4096)
+
+_asking = threading.Lock()  # held while a future is made or completed
+
+_UNSET = datetime.timedelta(0)  # torch's "no time-out of its own"; old releases pass -1 ms
+
+
+class Work(_Work):
+    """A handle to wait for one operation; wait() may be called any number of times, by any thread.
+
+    Once its operation is over it refers to its tensors weakly, so that a handle that is kept keeps
+    no memory."""
+
+    def __init__(self, group, operation, outputs, entry, source=None):
+        """operation is a ringup.operation.Operation, or None: there was nothing to do; outputs are
+        the tensors that it writes; source() is the rank that a message came from."""
+        super().__init__()
+        self._group, self._operation, self._entry = group, operation, entry
+        self._outputs, self._source, self._error = outputs, source, None
+        self._promise = self._future = None
+        self._is_over = False
+        self._lock = threading.Lock()  # held while the operation is waited for
+        if operation is None:
+            self._end(None)
+        _recent.append(self)
+
+    def wait(self, timeout=None):
+        """Block until the operation has completed; raises what went wrong, else returns True.
+
+        The deadline is the group's time-out, after which the group is unusable.  If timeout is
+        given and over, TimedOut is raised, the operation goes on, and so does the group."""
+        if not self._is_over:
+            own = timeout is not None and timeout > _UNSET
+            self._complete(round(timeout.total_seconds() * 1000) if own else None)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def _complete(self, within_ms):
+        """Wait for the operation, and keep how it ended."""
+        limit = self._group.timeout_ms if within_ms is None else within_ms
+        if not self._lock.acquire(timeout=limit / 1000):
+            raise errors.TimedOut(f"{self._entry.name}: not in time; another thread waits for it")
+        try:
+            if not self._is_over:
+                self._group.complete(self._operation, within_ms)
+                self._end(None)
+        except errors.TimedOut as e:
+            if within_ms is not None:
+                raise
+            self._end(e)
+        except Exception as e:
+            self._end(e)
+        finally:
+            self._lock.release()
+
+    def _end(self, error):
+        """The operation is over."""
+        self._entry.end(error)
+        self._error, self._operation = error, None
+        if self._promise is None:
+            self._outputs = [weakref.ref(t) for t in self._outputs]
+        self._is_over = True
+
+    def poll(self):
+        """Has it completed, well or badly?  Never blocks."""
+        if not self._is_over and self._lock.acquire(blocking=False):
+            try:
+                if not self._is_over and self._operation.poll():
+                    self._operation.wait()
+                    self._end(None)
+            except Exception as e:
+                self._end(e)
+            finally:
+                self._lock.release()
+        return self._is_over
+
+    is_completed = poll
+
+    def is_success(self):
+        """Has it completed well?"""
+        return self.poll() and self._error is None
+
+    def exception(self):
+        """What went wrong, or None."""
+        self.poll()
+        return self._error
+
+    def result(self):
+        """The tensors that it writes."""
+        found = [t() if isinstance(t, weakref.ref) else t for t in self._outputs]
+        return [t for t in found if t is not None]
+
+    def synchronize(self):
+        """Block until the tensors can be used."""
+        self.wait()
+
+    def source_rank(self):
+        """The rank that a message came from; blocks until it has come."""
+        self.wait()
+        return self._source() if self._source else -1
+
+    _source_rank = source_rank
+
+    def get_future(self):
+        """A Future of the tensors that the operation writes.
+
+        Its callbacks may start operations and wait for them."""
+        with _asking:
+            if self._future is not None:
+                return self._future
+            promise = torch.futures.Future()
+            future = promise.then(_settle)
+            if not self._is_over:
+                self._promise, self._future = promise, future
+                waiters.add(self)
+                return future
+        promise.set_result(self._error or self.result())
+        return future
+
+    def finish(self):
+        """Called by a thread of waiters: wait for the operation; raises nothing."""
+        if not self._is_over:
+            try:
+                self._complete(None)
+            except errors.TimedOut as e:
+                self._end(e)
+
+    def deliver(self):
+        """Called by it, too: complete the future, which runs callbacks."""
+        with _asking:
+            promise, value = self._promise, self._error or self.result()
+            self._promise = self._future = None
+            self._outputs = [weakref.ref(t) for t in self.result()]
+        promise.set_result(value)
+
+
+def _settle(promise):
+    """The value of a future.  Only an exception that is raised here is one in C++, too; torch's
+    set_exception() makes it a value."""
+    value = promise.value()
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+class Several(_Work):
+    """Works that are waited for together."""
+
+    def __init__(self, works):
+        super().__init__()
+        self._works = works
+        _recent.append(self)
+
+    def wait(self, timeout=None):
+        """Wait for all; raises what went wrong first."""
+        for work in self._works:
+            work.wait(timeout)
+        return True
+
+    def is_completed(self):
+        """Have all completed?"""
+        return all([work.is_completed() for work in self._works])
+
+    def is_success(self):
+        """Have all completed well?"""
+        return all([work.is_success() for work in self._works])
+
+    def result(self):
+        """The tensors that they write."""
+        return [t for work in self._works for t in work.result()]
+
+    def synchronize(self):
+        """Block until the tensors can be used."""
+        self.wait()
+
+    def get_future(self):
+        """A Future of all tensors."""
+        return torch.futures.collect_all([work.get_future() for work in self._works]).then(
+            lambda all_: [t for f in all_.value() for t in f.value()])

@@ -1,0 +1,218 @@
+# process_group_ends_of_a_rank.py - process groups that fail: one way each, named by the argument.
+# SPDX-License-Identifier: Apache-2.0
+"""Each rank leaves in rank.N what it was told, and after how many seconds.
+
+Ranks wait for each other's files where a moment has to come after another."""
+
+import contextlib
+import datetime
+import json
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+import ringup_torch
+from process_group_of_a_rank import begin, me, size
+
+RESULTS = os.environ["RINGUP_TEST_RESULTS"]
+DEADLINE = 1.5  # seconds
+SCENES = {}
+
+
+def scene(f):
+    SCENES[f.__name__] = f
+    return f
+
+
+def tell(name):
+    """Leave a mark for other ranks, with this process's number."""
+    with open(os.path.join(RESULTS, f"mark.{name}.part"), "w", encoding="utf-8") as f:
+        f.write(str(os.getpid()))
+    os.replace(f.name, os.path.join(RESULTS, f"mark.{name}"))
+
+
+def heard(name):
+    """Wait for a mark; returns the number of the process that left it."""
+    while True:  # until it hangs
+        with contextlib.suppress(FileNotFoundError):
+            with open(os.path.join(RESULTS, f"mark.{name}"), encoding="utf-8") as f:
+                return int(f.read())
+        time.sleep(0.01)
+
+
+def outcome(f, *args, **kwargs):
+    """What a call raises, in words, and how long it took."""
+    begun = time.monotonic()
+    try:
+        f(*args, **kwargs)
+        said, kind = "", ""
+    except Exception as e:
+        said, kind = str(e), type(e).__name__
+    return {"kind": kind, "said": said, "seconds": time.monotonic() - begun}
+
+
+@scene
+def stopped():
+    """The last rank stands still; the first wakes it up when all others know."""
+    begin(datetime.timedelta(seconds=DEADLINE))
+    t = torch.ones(1)
+    dist.all_reduce(t)
+    last = size() - 1
+    if me() == last:
+        tell("ready")
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return outcome(dist.all_reduce, t)
+    pid = heard("ready")
+    while open(f"/proc/{pid}/stat", encoding="utf-8").read().rpartition(")")[2].split()[0] != "T":
+        time.sleep(0.01)
+    told = outcome(dist.all_reduce, t)
+    tell(f"told.{me()}")
+    if me() == 0:
+        for r in range(last):
+            heard(f"told.{r}")
+        os.kill(pid, signal.SIGCONT)
+    return told
+
+
+@scene
+def killed():
+    """Nobody asks for the killed rank's exit status meanwhile: it is a zombie, which
+    kill(pid, 0) takes for a process that lives."""
+    begin()
+    t = torch.ones(1)
+    dist.all_reduce(t)
+    if me() == size() - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    told = outcome(dist.all_reduce, t)
+    dist.destroy_process_group()
+    return told
+
+
+@scene
+def late():
+    """A rank does not take part in one operation; an own, shorter deadline harms nothing."""
+    begin(datetime.timedelta(seconds=DEADLINE))
+    t = torch.ones(1)
+    dist.all_reduce(t)
+    work = None
+    if me():
+        work = dist.all_reduce(t, async_op=True)
+        told = outcome(work.wait, datetime.timedelta(milliseconds=50))
+        assert told["kind"] == "TimedOut", told
+        tell(f"waited.{me()}")
+    else:
+        for r in range(1, size()):
+            heard(f"waited.{r}")
+        dist.all_reduce(t)
+    if work:
+        work.wait()
+    assert t.item() == size() ** 2
+    if me():
+        told = outcome(dist.all_reduce, t)
+        tell(f"told.{me()}")
+        return told
+    for r in range(1, size()):
+        heard(f"told.{r}")
+    return outcome(dist.all_reduce, t)
+
+
+@scene
+def monitored():
+    """The last rank does not come to a monitored barrier."""
+    begin()
+    group = dist.group.WORLD
+    group.monitored_barrier(datetime.timedelta(seconds=60))
+    refused = outcome(dist.monitored_barrier)
+    assert refused["kind"] == "ValueError" and "GLOO" in refused["said"], refused
+    if me() < size() - 1:
+        told = outcome(group.monitored_barrier, datetime.timedelta(seconds=DEADLINE))
+        tell(f"told.{me()}")
+        return told
+    for r in range(size() - 1):
+        heard(f"told.{r}")
+    return outcome(dist.barrier)
+
+
+@scene
+def absent():
+    """A rank does not create the group that the others create."""
+    begin()
+    if me() == size() - 1:
+        told = {}
+        for r in range(size() - 1):
+            heard(f"told.{r}")
+    else:
+        told = outcome(dist.new_group, timeout=datetime.timedelta(seconds=DEADLINE))
+        tell(f"told.{me()}")
+    dist.barrier()
+    return told
+
+
+@scene
+def unlike():
+    """Ranks pass tensors of different sizes, then of different types; then it goes on."""
+    begin()
+    sizes = outcome(dist.all_reduce, torch.ones(3 if me() else 2))
+    types = outcome(dist.all_reduce, torch.ones(2, dtype=torch.int32 if me() else torch.float32))
+    kinds = outcome(dist.all_reduce if me() else dist.barrier, *[torch.ones(2)][:me()])
+    t = torch.ones(1)
+    dist.all_reduce(t)
+    assert t.item() == size()
+    return {"sizes": sizes, "types": types, "kinds": kinds}
+
+
+@scene
+def backward():
+    """A rank dies while the others are in DDP's backward(), which waits in C++."""
+    begin()
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    model(torch.ones(1, 4)).sum().backward()
+    loss = model(torch.ones(1, 4)).sum()
+    if me() == size() - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return outcome(loss.backward)
+
+
+@scene
+def raised():
+    """An uncaught exception of one rank reaches the others with its words."""
+    begin()
+    if me() == size() - 1:
+        for r in range(size() - 1):
+            heard(f"ready.{r}")
+        raise KeyError("the model has no such layer")
+    tell(f"ready.{me()}")
+    return outcome(dist.barrier)
+
+
+@scene
+def without_a_rank():
+    """A rank leaves out an operation and goes on; what the flight recorder makes of it."""
+    begin(datetime.timedelta(seconds=DEADLINE))
+    for i in range(4):
+        dist.all_reduce(torch.ones(3 + i))
+    if me() == 1:
+        told = outcome(heard, "told.0")
+    else:
+        told = outcome(dist.all_gather, [torch.empty(2)] * size(), torch.ones(2))
+        tell(f"told.{me()}")
+    from ringup_torch.recorder import recorder
+    recorder.dump()
+    return told
+
+
+def main():
+    torch.set_num_threads(1)
+    ringup_torch.register()
+    told = SCENES[sys.argv[1]]()
+    with open(os.path.join(RESULTS, f"rank.{os.environ['RINGUP_RANK']}"), "w",
+              encoding="utf-8") as f:
+        json.dump(told, f)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+# test_process_group.py - "ringup" as a back end of torch.distributed: operations, DDP, failures.
+# SPDX-License-Identifier: Apache-2.0
+#
+# needs: cpu
+# tests: src compat/python tests/py
+
+import importlib.util
+import os
+import pickle
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import HERE, ROOT, checks_of, outcome, start
+
+MODULES = ["torch.distributed", "torch.nn.parallel", "torch.optim"]
+ENDS = "process_group_ends_of_a_rank.py"
+BUILD = os.path.join(ROOT, "compat", "python", "build_ringup.py")
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("name", checks_of("process_group_of_a_rank.py"))
+def test_operations(n, name, parent, tmp_path_factory):
+    outcome("process_group_of_a_rank.py", n, name, parent, tmp_path_factory)
+
+
+# ---- torch finds the back end, and pays nothing for it ----
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder with the packages as pip leaves them."""
+    folder = tmp_path_factory.mktemp("site")
+    for name, text in (("stamp", "{}"), ("watch", "")):
+        (folder / name).write_text(text)
+    subprocess.run([sys.executable, BUILD, "--into", str(folder / "packages"),
+                    str(folder / "stamp"), str(folder / "watch")], check=True)
+    return folder / "packages"
+
+
+FOUND = """
+import sys
+import torch
+import torch.distributed as dist
+assert "ringup_torch" in sys.modules, "torch has not found it"
+brought = [m for m in sys.modules if m.split(".")[0] == "ringup" or m.startswith("ringup_torch.")]
+assert not brought, brought
+store = dist.HashStore()
+dist.init_process_group("ringup", store=store, rank=0, world_size=1)
+t = torch.ones(2)
+dist.all_reduce(t)
+print(t.tolist(), dist.get_backend(), dist.get_backend_config())
+dist.destroy_process_group()
+"""
+
+
+def test_a_program_names_the_back_end_and_imports_nothing(site):
+    p = start([sys.executable, "-c", FOUND], PYTHONPATH=str(site))
+    assert p.returncode == 0 and "[1.0, 1.0] ringup cpu:ringup" in p.stdout, p.stdout + p.stderr
+
+
+def test_without_the_library_torch_imports_and_the_group_says_why(site):
+    script = """
+import torch, torch.distributed as dist
+try:
+    dist.init_process_group("ringup", store=dist.HashStore(), rank=0, world_size=1)
+except ImportError as e:
+    print("refused:", e)
+"""
+    p = start([sys.executable, "-c", script], PYTHONPATH=str(site), RINGUP_LIBRARY="/nowhere.so")
+    assert p.returncode == 0 and re.search("refused: cannot load libringup.so: .*RINGUP_LIBRARY",
+                                           p.stdout), p.stdout + p.stderr
+
+
+def test_registering_never_raises(monkeypatch):
+    import ringup_torch
+
+    for broken in (None, object()):  # an import that fails, a module without what is expected
+        monkeypatch.setitem(sys.modules, "torch.distributed", broken)
+        ringup_torch.register()
+
+
+def test_entry_points_are_those_of_pyproject():
+    with open(os.path.join(ROOT, "compat", "python", "pyproject.toml"), encoding="utf-8") as f:
+        said = dict(re.findall(r'\[project\.entry-points\."(.*)"\]\n(.*)\n', f.read()))
+    spec = importlib.util.spec_from_file_location("build_ringup", BUILD)
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    built = dict(re.findall(r"\[(.*)\]\n(.*)\n", build.ENTRY_POINTS))
+    assert {k: v.replace('"', "") for k, v in said.items()} == built and len(built) == 2
+
+
+# ---- when something goes wrong ----
+
+def ends(parent, tmp_path, n, scene, codes=None):
+    """How a scene ended, and what the ranks were told; they leave their dumps in a folder."""
+    dumps = str(tmp_path / "dumps" / "trace_")
+    p = parent.ranks(n, tmp_path, ENDS, scene, TORCH_FR_DUMP_TEMP_FILE=dumps)
+    assert p.codes == (codes or [0] * n), p.text
+    return p
+
+
+def test_a_rank_that_stands_still_is_missed_at_the_deadline(parent, tmp_path):
+    p = ends(parent, tmp_path, 3, "stopped")
+    for r in range(2):
+        told = p.results[r]
+        assert told["kind"] in ("TimedOut", "Aborted"), p.text
+        assert told["seconds"] >= 1.5, p.text
+    assert p.results[2]["kind"] == "Aborted", p.text
+    assert {p.results[r]["kind"] for r in range(2)} >= {"TimedOut"}, p.text
+
+
+def test_a_rank_that_is_killed_is_named(parent, tmp_path):
+    p = ends(parent, tmp_path, 3, "killed", [0, 0, -9])
+    for r in range(2):
+        assert p.results[r]["kind"] == "PeerLost" and "rank 2" in p.results[r]["said"], p.text
+
+
+def test_an_operation_that_is_late(parent, tmp_path):
+    p = ends(parent, tmp_path, 2, "late")
+    assert p.results[1]["kind"] == "TimedOut" and p.results[0]["kind"] == "Aborted", p.text
+
+
+def test_a_monitored_barrier(parent, tmp_path):
+    p = ends(parent, tmp_path, 3, "monitored")
+    assert {p.results[r]["kind"] for r in range(2)} <= {"TimedOut", "Aborted"}, p.text
+    assert p.results[2]["kind"] == "Aborted", p.text
+
+
+def test_a_rank_that_does_not_create_the_group_is_named(parent, tmp_path):
+    p = ends(parent, tmp_path, 3, "absent")
+    for r in range(2):
+        assert p.results[r]["kind"] == "TimedOut", p.text
+        assert "rank 2 of the process group did not come within 1.5 s" in p.results[r]["said"]
+
+
+def test_ranks_that_disagree_hear_of_both_sides_and_go_on(parent, tmp_path):
+    p = ends(parent, tmp_path, 2, "unlike")
+    for r in range(2):
+        for what, words in (("sizes", ("2 f32", "3 f32")), ("types", ("f32", "i32")),
+                            ("kinds", ("barrier", "sum"))):
+            told = p.results[r][what]
+            assert told["kind"] == "Mismatch", p.text
+            assert all(w in told["said"] for w in words), told
+
+
+def test_the_backward_pass_of_ddp_raises(parent, tmp_path):
+    """torch makes a RuntimeError of every exception there; the words are ours."""
+    p = ends(parent, tmp_path, 2, "backward", [0, -9])
+    assert p.results[0]["kind"] == "RuntimeError" and "PeerLost" in p.results[0]["said"], p.text
+    assert "rank 1" in p.results[0]["said"], p.text
+
+
+def test_an_exception_of_one_rank_reaches_the_others(parent, tmp_path):
+    p = ends(parent, tmp_path, 2, "raised", [0, 1])
+    assert p.results[0]["kind"] == "Aborted", p.text
+    assert "the model has no such layer" in p.results[0]["said"], p.text
+
+
+# ---- the flight recorder ----
+
+def test_the_flight_record_is_what_the_analyzer_of_torch_reads(parent, tmp_path):
+    if not importlib.util.find_spec("torch.distributed.flight_recorder"):
+        pytest.skip("this torch has no flight recorder analyzer")
+    dumps = tmp_path / "dumps"
+    ends(parent, tmp_path, 3, "without_a_rank")
+    assert sorted(os.listdir(dumps)) == ["trace_0", "trace_1", "trace_2"]
+    with open(dumps / "trace_0", "rb") as f:
+        last = pickle.load(f)["entries"][-1]
+    assert last["profiling_name"] == "gloo:all_gather" and last["state"] == "scheduled", last
+    assert any(f["filename"].endswith(ENDS) for f in last["frames"]), last
+    p = start([sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace",
+               str(dumps), "-p", "trace_"])
+    text = p.stdout + p.stderr
+    assert p.returncode == 0 and "Not all ranks joining collective" in text, text
+    assert re.search(r"missing ranks: \{1\}", text) and "gloo:all_gather" in text, text
