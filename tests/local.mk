@@ -560,6 +560,7 @@ PY_TESTS = \
 	%reldir%/py/test_memory.py \
 	%reldir%/py/test_torch_api.py \
 	%reldir%/py/test_process_group.py \
+	%reldir%/py/test_process_group_users.py \
 	%reldir%/py/test_runner.py \
 	%reldir%/py/test_optimizer.py \
 	%reldir%/py/test_timeline.py \
@@ -578,6 +579,7 @@ PY_FILES = \
 	%reldir%/py/parent_of_ranks.py \
 	%reldir%/py/process_group_ends_of_a_rank.py \
 	%reldir%/py/process_group_of_a_rank.py \
+	%reldir%/py/process_group_users_of_a_rank.py \
 	%reldir%/py/sets_of_a_rank.py \
 	%reldir%/py/survive_of_a_rank.py \
 	%reldir%/py/timeline_of_a_rank.py \
@@ -639,7 +641,7 @@ EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 # What is too long for every change is a shard: the named tests of a build in their long form
 # (RINGUP_TEST_LONG=1).  SHARD_NAME, with _ for each - of the name, lists TREE:TEST; each of these but
 # those of SHARD_ONLY has a short form in the gate.
-SHARDS = arm bench big faults fuzz horovod launch machines model modules races upgrade
+SHARDS = arm bench big faults fuzz horovod launch machines model modules races torch upgrade
 SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
 SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
 SHARD_faults   = $(patsubst %,gcc:%,$(filter-out $(KILL_TESTS),$(FAULT_TESTS)) $(GROWTH_TESTS))
@@ -653,6 +655,7 @@ SHARD_modules  = gcc:%reldir%/cli/modules.bats
 SHARD_machines = gcc:%reldir%/cluster/net-chance.bats
 SHARD_model    = $(MODEL_TESTS:%=gcc:%) gcc:%reldir%/model/spin.bats
 SHARD_launch   = gcc:%reldir%/py/test_digits.py
+SHARD_torch    = gcc:%reldir%/py/test_process_group_users.py
 SHARD_races    = $(THREADED_TESTS:%=tsan:%)
 # No short form: the gate replays the seeds, and builds a small engine and configures Horovod's; it has
 # tests of its own for what Horovod's test.
