@@ -131,7 +131,7 @@ def gradients_of_collectives():
 
 @check
 def ddp_with_all_of_torch_s_debugging():
-    """TORCH_DISTRIBUTED_DEBUG=DETAIL: torch checks each step, and wraps back ends of its own kind."""
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL: torch checks each step, and wraps its own back ends."""
     if not needs(hasattr(dist, "set_debug_level"), "level of debugging to set"):
         return
     want = trained_alone(*plain())

@@ -16,6 +16,7 @@ from ringup import errors
 
 from . import meeting
 from .recorder import recorder
+from .waiters import waiters
 from .work import Several, Work
 
 _LONGEST = datetime.timedelta(days=365)  # as a time-out
@@ -215,6 +216,7 @@ def _shutdown_all():
     """Called at exit, before the library is closed."""
     for group in list(_open):
         group.shutdown()
+    waiters.end(_LAST_WAIT.total_seconds())
 
 
 atexit.register(_shutdown_all)

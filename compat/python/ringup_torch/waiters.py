@@ -8,6 +8,7 @@ start operations and wait for them, or for futures, for as long as it likes."""
 import collections
 import os
 import threading
+import time
 
 IDLE = 5  # seconds that a thread without work stays
 
@@ -20,6 +21,7 @@ class Waiters:
         self._queue, self._idle = collections.deque(), 0
         self._has_leader = False    # a thread is the leader, or was told to be
         self._is_appointed = False  # an idle thread is to be the leader
+        self._threads, self._is_over = set(), False
 
     def add(self, work):
         """Have one more waited for."""
@@ -36,16 +38,21 @@ class Waiters:
             self._is_appointed = True
             self._changed.notify()
         else:
-            threading.Thread(target=self._run, name="ringup-waiter", daemon=True).start()
+            thread = threading.Thread(target=self._run, name="ringup-waiter", daemon=True)
+            self._threads.add(thread)
+            thread.start()
 
     def _become_leader(self):
         """Wait for that; returns False if this thread is no longer needed."""
         with self._changed:
             while not self._is_appointed:
+                if self._is_over:
+                    return False
                 self._idle += 1
                 told = self._changed.wait(IDLE)
                 self._idle -= 1
-                if not told and not self._is_appointed:
+                if not self._is_appointed and (self._is_over or not told):
+                    self._threads.discard(threading.current_thread())
                     return False
             self._is_appointed = False
             return True
@@ -59,6 +66,20 @@ class Waiters:
             self._has_leader = False
             self._appoint()
         work.deliver()
+
+    def end(self, seconds):
+        """Let all threads end that have nothing to do, and wait so long for those that have.
+
+        At exit the interpreter stops threads where they are, and one that is stopped in torch's
+        C++ code, which completes futures, ends the process."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+            threads = list(self._threads)
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(max(deadline - time.monotonic(), 0))
 
     def _run(self):
         """A thread's life."""

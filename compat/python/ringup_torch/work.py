@@ -124,6 +124,7 @@ class Work(_Work):
         """A Future of the tensors that the operation writes.
 
         Its callbacks may start operations and wait for them."""
+        self.poll()
         with _asking:
             if self._future is not None:
                 return self._future
