@@ -32,6 +32,7 @@ dist_example_DATA = \
 	%reldir%/examples/groups.c \
 	%reldir%/examples/route.c \
 	%reldir%/examples/together.c \
+	%reldir%/examples/train_ddp_example.py \
 	%reldir%/examples/train_elastic_example.py \
 	%reldir%/examples/train_horovod_example.py \
 	%reldir%/examples/train_timeline_example.py \

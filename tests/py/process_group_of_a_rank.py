@@ -341,6 +341,99 @@ def works_in_any_number_and_nobody_waits():
         equal(t, torch.full((64,), float(i * n)))
 
 
+# ---- messages ----
+
+@check
+def messages_of_every_type():
+    n, r = size(), me()
+    if n == 1:
+        return
+    to, source = (r + 1) % n, (r - 1) % n
+    for dtype in DTYPES + [torch.bool, torch.complex64]:
+        all_ = inputs((5, 3), dtype)
+        got = torch.empty(5, 3, dtype=dtype)
+        work = dist.isend(all_[r], to)
+        assert dist.recv(got, source) == source
+        work.wait()
+        equal(got, all_[source])
+    got = torch.zeros(4, 6)
+    work = dist.isend(torch.full((6, 4), float(r)).t(), to)
+    dist.recv(got, source)
+    work.wait()
+    equal(got, torch.full((4, 6), float(source)))
+
+
+@check
+def a_ring_in_which_all_send_first():
+    """Each rank sends before it receives, more than fits anywhere."""
+    n, r = size(), me()
+    for count in (1, 100000, 1 << 20):
+        got = torch.empty(count)
+        ops = [dist.P2POp(dist.isend, torch.full((count,), float(r)), (r + 1) % n),
+               dist.P2POp(dist.irecv, got, (r - 1) % n)]
+        for work in dist.batch_isend_irecv(ops):
+            work.wait()
+        equal(got, torch.full((count,), float((r - 1) % n)))
+
+
+@check
+def tags_and_any_source():
+    n, r = size(), me()
+    if r == 0:
+        parts = [torch.empty(2) for _ in range(2)]
+        works = [dist.irecv(parts[t], 1, tag=7 + t) for t in range(2)]
+        works[1].wait(), works[0].wait()
+        equal(torch.stack(parts), torch.tensor([[7.0, 7.0], [8.0, 8.0]]))
+        seen = set()
+        for _ in range(n - 1):
+            t = torch.empty(1, dtype=torch.int64)
+            source = dist.recv(t)
+            assert t.item() == source
+            seen.add(source)
+        assert seen == set(range(1, n))
+    else:
+        if r == 1:
+            for t in (1, 0):
+                dist.isend(torch.full((2,), 7.0 + t), 0, tag=7 + t).wait()
+        dist.send(torch.tensor([r]), 0)
+
+
+@check
+def messages_beside_collectives():
+    """A message that nobody has received yet keeps no collective waiting, and the reverse."""
+    n, r = size(), me()
+    got = torch.empty(3)
+    work = dist.irecv(got, (r - 1) % n)
+    t = torch.ones(1)
+    dist.all_reduce(t)
+    equal(t, torch.tensor([float(n)]))
+    later = dist.all_reduce(t, async_op=True)
+    sent = dist.isend(torch.full((3,), float(r)), (r + 1) % n)
+    work.wait(), sent.wait(), later.wait()
+    equal(got, torch.full((3,), float((r - 1) % n)))
+
+
+@check
+def objects_from_rank_to_rank():
+    n, r = size(), me()
+    if r == 0:
+        for to in range(1, n):
+            dist.send_object_list([{"to": to}, "x" * 100000], dst=to)
+    else:
+        got = [None, None]
+        assert dist.recv_object_list(got, src=0) == 0
+        assert got == [{"to": r}, "x" * 100000]
+
+
+@check
+def messages_of_other_sizes():
+    if me() == 0:
+        dist.isend(torch.ones(2), 1)
+    elif me() == 1:
+        e = raises(RuntimeError, dist.recv, torch.empty(3), 0)
+        assert type(e).__name__ == "Mismatch" and "2" in str(e) and "3" in str(e), e
+
+
 # ---- futures ----
 
 @check

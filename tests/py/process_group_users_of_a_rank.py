@@ -1,7 +1,7 @@
 # process_group_users_of_a_rank.py - users of process groups in torch: FSDP, DTensor, torch.compile.
 # SPDX-License-Identifier: Apache-2.0
-"""Started on every rank by test_process_group_users.py.  What a check trains is compared with what one
-process computes on the batches of all ranks."""
+"""test_process_group_users.py starts it on every rank.  What a check trains is compared with what
+one process computes on the batches of all ranks."""
 
 import copy
 import os

@@ -12,10 +12,12 @@ import subprocess
 import sys
 
 import pytest
-from conftest import HERE, ROOT, checks_of, outcome, start
+from conftest import ROOT, checks_of, launcher, outcome, start
 
 MODULES = ["torch.distributed", "torch.nn.parallel", "torch.optim"]
 ENDS = "process_group_ends_of_a_rank.py"
+DDP = os.path.join(ROOT, "docs", "examples", "train_ddp_example.py")
+LONG = os.environ.get("RINGUP_TEST_LONG") == "1"
 BUILD = os.path.join(ROOT, "compat", "python", "build_ringup.py")
 
 
@@ -90,6 +92,17 @@ def test_entry_points_are_those_of_pyproject():
     assert {k: v.replace('"', "") for k, v in said.items()} == built and len(built) == 2
 
 
+# ---- however it is started ----
+
+@pytest.mark.parametrize("how", ["torchrun", "spawn"] + ["launch"] * LONG)
+def test_the_example_trains(how, site, tmp_path):
+    """As people start it: the package is installed, and nothing but torch says where ranks are."""
+    command = [*launcher(how, 2), DDP] if how != "spawn" else [sys.executable, DDP, "--spawn", "2"]
+    p = start([*command, "--epochs", "2"], PYTHONPATH=str(site), cwd=tmp_path)
+    found = re.search(r"2 ranks over ringup, accuracy ([0-9.]+)", p.stdout)
+    assert p.returncode == 0 and found and float(found.group(1)) > 0.7, p.stdout + p.stderr
+
+
 # ---- when something goes wrong ----
 
 def ends(parent, tmp_path, n, scene, codes=None):
@@ -100,14 +113,19 @@ def ends(parent, tmp_path, n, scene, codes=None):
     return p
 
 
+def missed(p, rank, others):
+    """Did all others hear at the deadline which rank has not come?  One of them ends the group."""
+    told = [p.results[r] for r in others]
+    assert "TimedOut" in {t["kind"] for t in told} <= {"TimedOut", "Aborted"}, p.text
+    for t in told:
+        assert t["seconds"] >= 1.5 or t["kind"] == "Aborted", p.text
+        assert re.search(rf"\branks? (\d, )*{rank}\b.* not started it", t["said"]), p.text
+
+
 def test_a_rank_that_stands_still_is_missed_at_the_deadline(parent, tmp_path):
     p = ends(parent, tmp_path, 3, "stopped")
-    for r in range(2):
-        told = p.results[r]
-        assert told["kind"] in ("TimedOut", "Aborted"), p.text
-        assert told["seconds"] >= 1.5, p.text
-    assert p.results[2]["kind"] == "Aborted", p.text
-    assert {p.results[r]["kind"] for r in range(2)} >= {"TimedOut"}, p.text
+    missed(p, 2, range(2))
+    assert p.results[2]["kind"] == "Aborted" and "is stopped" in p.results[2]["said"], p.text
 
 
 def test_a_rank_that_is_killed_is_named(parent, tmp_path):
@@ -118,12 +136,13 @@ def test_a_rank_that_is_killed_is_named(parent, tmp_path):
 
 def test_an_operation_that_is_late(parent, tmp_path):
     p = ends(parent, tmp_path, 2, "late")
-    assert p.results[1]["kind"] == "TimedOut" and p.results[0]["kind"] == "Aborted", p.text
+    missed(p, 0, [1])
+    assert p.results[0]["kind"] == "Aborted", p.text
 
 
 def test_a_monitored_barrier(parent, tmp_path):
     p = ends(parent, tmp_path, 3, "monitored")
-    assert {p.results[r]["kind"] for r in range(2)} <= {"TimedOut", "Aborted"}, p.text
+    missed(p, 2, range(2))
     assert p.results[2]["kind"] == "Aborted", p.text
 
 

@@ -8,5 +8,7 @@ DTYPES = {"U8": 1, "I8": 1, "U16": 2, "I16": 2, "I32": 4, "I64": 8, "F16": 2, "B
 BYTES = tuple(DTYPES.values())
 U8, I8, U16, I16, I32, I64, F16, BF16, F32, F64, BOOL = range(len(DTYPES))
 
+ANY_SOURCE = -1  # RINGUP_ANY_SOURCE
+
 # enum ringup_redop
 SUM, AVERAGE, MIN, MAX, PRODUCT, ADASUM = range(6)

@@ -10,7 +10,7 @@ import functools
 import time
 
 from . import _c, errors, job
-from .constants import BYTES
+from .constants import ANY_SOURCE, BYTES
 from .job import lib
 
 # How long one call into the library may block, so that Ctrl-C is noticed in between.
@@ -165,6 +165,11 @@ class Reduction:
         return _start(lib.ringup_allreduce, group, self.called, keep, finish,
                       ctypes.byref(self.at(source, target)))
 
+    def start_to(self, root, source, target, group=None, keep=None, finish=None):
+        """The same, but only root, a place in the group, gets the result."""
+        return _start(lib.ringup_reduce_to, group, ("reduce", self.called[1]), keep, finish,
+                      ctypes.byref(self.at(source, target)), root)
+
     def carry_out(self, source, target, group, keep, within_ms=-1):
         """Start it and wait for it, without the price of an Operation; returns None.
 
@@ -263,16 +268,38 @@ def allgather_many(blocks, name=None, group=None, keep=None, finish=None):
                        [a for a, _received in made])
 
 
+def _exchanging(group, source, rows, row, dtype, splits, name, shape, into):
+    """The library's struct, and a function that returns the result."""
+    out, counts = _result(group)
+    a = _c.Exchange(name, source, rows, row, splits and (ctypes.c_uint64 * len(splits))(*splits),
+                    dtype, ctypes.pointer(out), counts, *_shape(shape), *into)
+    return a, lambda: _received(out, counts, row * BYTES[dtype], into)
+
+
 def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=None, keep=None,
              finish=None, into=NOWHERE):
     """Start an exchange: splits[i] rows for rank i, or as many for each; finish and into are as
     above."""
-    out, counts = _result(group)
-    a = _c.Exchange(name, source, rows, row, splits and (ctypes.c_uint64 * len(splits))(*splits),
-                    dtype, ctypes.pointer(out), counts, *_shape(shape), *into)
+    a, received = _exchanging(group, source, rows, row, dtype, splits, name, shape, into)
     return _start(lib.ringup_alltoall, group, ("alltoall", name), keep,
-                  lambda _: finish(*_received(out, counts, row * BYTES[dtype], into)),
-                  ctypes.byref(a))
+                  lambda _: finish(*received()), ctypes.byref(a))
+
+
+def gather_to(root, source, rows, row, dtype, name=None, shape=(), group=None, keep=None,
+              finish=None, into=NOWHERE):
+    """Start an allgather() of which only root gets the result; elsewhere rows are all 0."""
+    a, received = _gathering(group, source, rows, row, dtype, name, shape, into)
+    return _start(lib.ringup_gather_to, group, ("gather", name), keep,
+                  lambda _: finish(*received()), ctypes.byref(a), root)
+
+
+def scatter_from(root, source, rows, row, dtype, splits=None, name=None, shape=(), group=None,
+                 keep=None, finish=None, into=NOWHERE):
+    """Start an alltoall() in which only root has rows; of the others source, rows and splits are
+    not looked at."""
+    a, received = _exchanging(group, source, rows, row, dtype, splits, name, shape, into)
+    return _start(lib.ringup_scatter_from, group, ("scatter", name), keep,
+                  lambda _: finish(*received()), ctypes.byref(a), root)
 
 
 def _scattering(source, rows, row, target, dtype, op, name=None, pre=1.0, post=1.0, shape=()):
@@ -308,3 +335,31 @@ def join(group=None):
 def barrier(name=None, group=None):
     """Start a barrier."""
     return _start(lib.ringup_barrier, group, ("barrier", name), None, None, name)
+
+
+def _start_message(call, group, called, keep, finish, a):
+    """Start a message, which is not counted among the operations without a name."""
+    op = ctypes.c_void_p()
+    status = call(group.handle, ctypes.byref(a), ctypes.byref(op))
+    if status < 0:
+        raise _c.failure(lib, status, called[0])
+    operation = Operation(op, group.job, called, keep, finish)
+    group.job.under_way.add(operation)
+    return operation
+
+
+def send(source, count, dtype, to, tag, group, keep=None):
+    """Start to send elements to a rank of the group."""
+    return _start_message(lib.ringup_send, group, (f"send to rank {to}", None), keep, None,
+                          _c.Send(source, count, dtype, to, tag))
+
+
+def receive(target, count, dtype, source, tag, group, keep=None, finish=None):
+    """Start to receive elements from a rank of the group, or constants.ANY_SOURCE; returns
+    (operation, a function that tells the rank it came from, once it has completed)."""
+    came_from = ctypes.c_int(-1)
+    a = _c.Recv(target, count, dtype, source, tag, ctypes.pointer(came_from))
+    named = "any rank" if source == ANY_SOURCE else f"rank {source}"
+    operation = _start_message(lib.ringup_recv, group, (f"receive from {named}", None),
+                               (keep, came_from), finish and (lambda both: finish(both[0])), a)
+    return operation, lambda: came_from.value

@@ -176,16 +176,15 @@ class Collectives(GroupBase):
         torch: dist.reduce(); ringup.h: ringup_reduce_to()."""
         tensor, root = only(inputs), _root(opts)
         op = _redop(opts if hasattr(opts, "reduceOp") else _op)
-        entry = self._began("reduce", [tensor])
-        source = tensors.readable(tensor)
-        target = torch.empty_like(source)
         if reductions.is_composed(op, tensor.dtype):
             raise ValueError("bitwise operations are for dist.all_reduce(): use that, or gather "
                              "the tensors")
-        pairs = [(target, tensor)] if root == self._rank else []
-        started = self._reduction(op, tensor).start(
-            source.data_ptr(), target.data_ptr(), self._members, (source, target, pairs),
-            lambda keep: _deliver(keep[2]))
+        entry = self._began("reduce", [tensor])
+        reduction, place = self._reduction(op, tensor), tensors.readable(tensor)
+        is_root, at = root == self._rank, place.data_ptr()
+        started = reduction.start_to(root, at, at if is_root else None, self._members,
+                                     (place, [(place, tensor)] if is_root else []),
+                                     lambda keep: _deliver(keep[1]))
         return self._under_way(started, [tensor], opts, entry)
 
     def gather(self, outputs, inputs, opts=None, _timeout=None):
@@ -199,10 +198,19 @@ class Collectives(GroupBase):
                              "ranks")
         entry = self._began("gather", [tensor], targets)
         tensors.same_type(tensor, *targets)
-        splits = [tensor.numel() if r == root else 0 for r in range(self._size)]
-        expected = [t.numel() for t in targets] or [0] * self._size
-        started = self._exchange(tensors.readable(tensor), splits, targets, expected, tensor.dtype,
-                                 "gather")
+        source = tensors.readable(tensor)
+        place = tensors.room(targets) if targets else torch.empty(0, dtype=tensor.dtype)
+        kind, each = tensors.carried(tensor.dtype)
+
+        def finish(_memory, rows):
+            if targets:
+                _check_counts(rows, [t.numel() for t in targets], "gather")
+                tensors.spread(place, targets)
+
+        started = operation.gather_to(
+            root, source.data_ptr(), tensor.numel(), each, kind, group=self._members,
+            keep=(source, place), finish=finish,
+            into=(place.data_ptr(), place.numel() * place.element_size()))
         return self._under_way(started, targets, opts, entry)
 
     def scatter(self, outputs, inputs, opts=None, _timeout=None):
@@ -215,10 +223,19 @@ class Collectives(GroupBase):
             raise ValueError(f"scatter: {len(sources)} tensors to scatter, but {self._size} ranks")
         entry = self._began("scatter", sources, [tensor])
         tensors.same_type(tensor, *sources)
-        splits = [t.numel() for t in sources] or [0] * self._size
-        source = tensors.joined(sources) if sources else torch.empty(0, dtype=tensor.dtype)
-        expected = [tensor.numel() if r == root else 0 for r in range(self._size)]
-        started = self._exchange(source, splits, [tensor], expected, tensor.dtype, "scatter")
+        source = tensors.joined(sources) if sources else None
+        place, (kind, each) = tensors.writable(tensor), tensors.carried(tensor.dtype)
+        splits = [t.numel() for t in sources] or None
+
+        def finish(_memory, rows):
+            _check_counts(rows, [tensor.numel() if r == root else 0 for r in range(self._size)],
+                          "scatter")
+            tensors.deliver(place, tensor)
+
+        started = operation.scatter_from(
+            root, source.data_ptr() if sources else None, sum(splits or [0]), each, kind, splits,
+            group=self._members, keep=(source, place), finish=finish,
+            into=(place.data_ptr(), place.numel() * place.element_size()))
         return self._under_way(started, [tensor], opts, entry)
 
     # ---- every rank gets what all have ----

@@ -4,10 +4,11 @@
 import torch
 
 from .collectives import Collectives
+from .messages import Messages
 from .work import Several, Work
 
 
-class ProcessGroup(Collectives):
+class ProcessGroup(Collectives, Messages):
     """A process group of init_process_group("ringup"), with the names of all releases of torch."""
 
     # before torch 2.13
