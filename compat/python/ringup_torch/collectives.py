@@ -67,17 +67,26 @@ class Collectives(GroupBase):
     # ---- every rank gets a reduction ----
 
     def _reduction(self, op, tensor):
-        """The prepared reduction of a tensor."""
+        """The prepared reduction of a tensor; None if the library has none like it."""
         number = reductions.number_of(op)
         pre = reductions.factor_of(op) if number == reductions.PREMUL_SUM else 1.0
         key = number, pre, tensor.dtype, tensor.numel()
-        made = self._prepared.get(key)
-        if made is None:
-            kind, each, redop = reductions.reduction_of(number, tensor.dtype)
-            if len(self._prepared) >= _MOST_PREPARED:
-                self._prepared.clear()
-            made = self._prepared[key] = operation.Reduction(None, tensor.numel() * each, kind,
-                                                             redop, pre)
+        try:
+            return self._prepared[key]
+        except KeyError:
+            return self._prepare(key)
+
+    def _prepare(self, key):
+        """Make one and keep it: a training repeats it."""
+        number, pre, dtype, count = key
+        if len(self._prepared) >= _MOST_PREPARED:
+            self._prepared.clear()
+        if reductions.is_composed(number, dtype):
+            made = None
+        else:
+            kind, each, redop = reductions.reduction_of(number, dtype)
+            made = operation.Reduction(None, count * each, kind, redop, pre)
+        self._prepared[key] = made
         return made
 
     def allreduce(self, inputs, opts=None, _timeout=None):
@@ -85,18 +94,24 @@ class Collectives(GroupBase):
 
         torch: dist.all_reduce(); ringup.h: ringup_allreduce()."""
         tensor, op = only(inputs), _redop(opts)
-        if tensor.is_sparse or reductions.is_composed(op, tensor.dtype):
-            return self._allreduce_composed(tensor, op, opts)
-        reduction, place = self._reduction(op, tensor), tensors.readable(tensor)
-        entry, at = self._began("all_reduce", [tensor]), place.data_ptr()
+        entry, reduction = self._began("all_reduce", [tensor]), self._reduction(op, tensor)
+        if reduction is None or tensor.is_sparse:
+            return self._allreduce_composed(tensor, op, opts, entry)
+        place = tensors.readable(tensor)
+        at = place.data_ptr()
         if not is_blocking(opts) or self._coalesced is not None:
-            op = reduction.start(at, at, self._members, [(place, tensor)], _deliver)
-            return self._under_way(op, [tensor], opts, entry)
-        with entry:
+            started = reduction.start(at, at, self._members, [(place, tensor)], _deliver)
+            return self._under_way(started, [tensor], opts, entry)
+        try:
             late = reduction.carry_out(at, at, self._members, place, self.timeout_ms)
             if late is not None:
                 self.miss(late)
-        tensors.deliver(place, tensor)
+        except BaseException as e:
+            entry.end(e)
+            raise
+        entry.end()
+        if place is not tensor:
+            tensors.deliver(place, tensor)
         return None
 
     def allreduce_coalesced(self, inputs, opts=None):
@@ -107,15 +122,17 @@ class Collectives(GroupBase):
         entry = self._began("allreduce_coalesced", inputs)
         if not inputs:
             return self._under_way(None, [], opts, entry)
+        prepared = [self._reduction(op, t) for t in inputs]
+        if None in prepared:
+            raise ValueError("bitwise operations are for dist.all_reduce(): use that for each")
         places = [tensors.readable(t) for t in inputs]
         addresses = [(p.data_ptr(), p.data_ptr()) for p in places]
-        started = operation.allreduce_many([self._reduction(op, t) for t in inputs], addresses,
-                                           self._members, list(zip(places, inputs)), _deliver)
+        started = operation.allreduce_many(prepared, addresses, self._members,
+                                           list(zip(places, inputs)), _deliver)
         return self._under_way(started, list(inputs), opts, entry)
 
-    def _allreduce_composed(self, tensor, op, opts):
+    def _allreduce_composed(self, tensor, op, opts, entry):
         """A reduction that the library lacks: gather, and combine here."""
-        entry = self._began("all_reduce", [tensor])
         if tensor.is_sparse:
             return self._under_way(self._gather_sparse(tensor, op), [tensor], opts, entry)
         number, place = reductions.number_of(op), tensors.readable(tensor)
@@ -176,11 +193,11 @@ class Collectives(GroupBase):
         torch: dist.reduce(); ringup.h: ringup_reduce_to()."""
         tensor, root = only(inputs), _root(opts)
         op = _redop(opts if hasattr(opts, "reduceOp") else _op)
-        if reductions.is_composed(op, tensor.dtype):
-            raise ValueError("bitwise operations are for dist.all_reduce(): use that, or gather "
-                             "the tensors")
         entry = self._began("reduce", [tensor])
         reduction, place = self._reduction(op, tensor), tensors.readable(tensor)
+        if reduction is None:
+            raise ValueError("bitwise operations are for dist.all_reduce(): use that, or gather "
+                             "the tensors")
         is_root, at = root == self._rank, place.data_ptr()
         started = reduction.start_to(root, at, at if is_root else None, self._members,
                                      (place, [(place, tensor)] if is_root else []),
@@ -343,7 +360,7 @@ class Collectives(GroupBase):
             raise ValueError(f"a tensor of {source.numel()} elements cannot be dealt out as "
                              f"{self._size} of {target.numel()}")
         number = reductions.number_of(op)
-        if reductions.is_composed(op, source.dtype):
+        if reductions.is_composed(number, source.dtype):
             raise ValueError("bitwise operations are for dist.all_reduce(): use that, and take the "
                              "part of this rank")
         kind, each, redop = reductions.reduction_of(number, source.dtype)

@@ -179,7 +179,7 @@ class GroupBase(dist.ProcessGroup):
     def _began(self, name, inputs, outputs=None, is_message=False):
         """The record of an operation that begins now."""
         return recorder.add(self._record, name, inputs, inputs if outputs is None else outputs,
-                            is_message, 3)
+                            is_message, 2)
 
     def _under_way(self, op, outputs, opts, entry, source=None):
         """The method's result for an operation that has been started; None: it is over already."""

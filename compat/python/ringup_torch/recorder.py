@@ -21,7 +21,7 @@ from ringup import errors
 LOST = (errors.TimedOut, errors.PeerLost, errors.NotRunning, errors.Aborted)
 
 _VERSION = "2.10"
-_FRAMES = 16  # that are kept of a stack
+_FRAMES = 8  # that are kept of a stack
 _SCHEDULED, _COMPLETED, _FAILED = range(3)
 
 _DTYPES = {"uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
@@ -50,10 +50,17 @@ class Group:
 
 
 class Entry:
-    """One operation: which, of which group, with which tensors, and how far it has come."""
+    """One operation: of which group, which one, with which tensors, and how far it has come.
 
-    __slots__ = ("number", "group", "name", "created", "inputs", "outputs", "frames", "sequence",
-                 "message", "op", "is_message", "state", "ended")
+    what   (number in this process, Unix time in ns, sizes and types of inputs and of outputs, the
+           group's counts of collectives, messages and operations, is it a message, stack)
+    """
+
+    __slots__ = ("group", "name", "what", "state", "ended")
+
+    def __init__(self, group, name, what):
+        self.group, self.name, self.what = group, name, what
+        self.state, self.ended = _SCHEDULED, None
 
     def end(self, error=None):
         """It is over; with an error it has failed, and a dump is written."""
@@ -63,8 +70,8 @@ class Entry:
             recorder.dump_failure(error)
             return
         self.state = _COMPLETED
-        if not self.is_message:
-            self.group.completed = self.sequence
+        if not self.what[7]:
+            self.group.completed = self.what[4]
 
     def __enter__(self):
         return self
@@ -81,6 +88,7 @@ class Recorder:
             size = int(os.environ.get("TORCH_FR_BUFFER_SIZE",
                                       os.environ.get("TORCH_NCCL_TRACE_BUFFER_SIZE", "2000")))
         self._entries = collections.deque(maxlen=max(size, 0))
+        self._frames = _FRAMES if size > 0 else 0
         self._count, self._groups, self.rank = 0, {}, 0
 
     def group(self, ranks, timeout_ms):
@@ -94,22 +102,27 @@ class Recorder:
 
         inputs and outputs are tensors, of which only sizes and types are kept; depth is how many
         callers up the stack begins."""
-        entry = Entry()
-        entry.number, entry.group, entry.name = self._count, group, name
-        entry.created, entry.is_message = time.time_ns(), is_message
-        entry.inputs = [(t.shape, t.dtype) for t in inputs]
-        entry.outputs = entry.inputs if outputs is inputs else [(t.shape, t.dtype) for t in outputs]
-        entry.frames = _stack(sys._getframe(depth)) if self._entries.maxlen else ()
-        entry.state, entry.ended = _SCHEDULED, None
-        self._count += 1
+        ins = [(t.shape, t.dtype) for t in inputs]
+        outs = ins if outputs is inputs else [(t.shape, t.dtype) for t in outputs]
         group.ops += 1
         if is_message:
             group.messages += 1
         else:
             group.collectives += 1
-        entry.sequence, entry.message, entry.op = group.collectives, group.messages, group.ops
+        entry = Entry(group, name, (self._count, time.time_ns(), ins, outs, group.collectives,
+                                    group.messages, group.ops, is_message,
+                                    self._stack(sys._getframe(depth))))
+        self._count += 1
         self._entries.append(entry)
         return entry
+
+    def _stack(self, frame):
+        """(code, instruction) of a frame and its callers: _frames() makes lines of it."""
+        out, left = [], self._frames
+        while frame is not None and left:
+            out.append((frame.f_code, frame.f_lasti))
+            frame, left = frame.f_back, left - 1
+        return out
 
     def state(self):
         """All that is recorded, in the form of a dump: dicts, lists, strings and numbers."""
@@ -166,15 +179,6 @@ def _prefix():
     return os.path.join(cache, "torch", "comm_lib_trace_rank_")
 
 
-def _stack(frame):
-    """(code, instruction) of a frame and its callers; what that means is found out by _frames()."""
-    out = []
-    while frame is not None and len(out) < _FRAMES:
-        out.append((frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    return out
-
-
 def _line(code, instruction):
     """The line of a source that an instruction belongs to."""
     line = code.co_firstlineno
@@ -199,29 +203,30 @@ def _dtype(dtype):
 
 def _event(e):
     """An Entry as dumps have it."""
+    number, created, inputs, outputs, collective, message, op, is_message, stack = e.what
     over = e.state != _SCHEDULED
     return {
-        "record_id": e.number,
+        "record_id": number,
         "pg_id": e.group.number,
         "process_group": (e.group.name, e.group.desc),
-        "collective_seq_id": e.sequence,
-        "p2p_seq_id": e.message,
-        "op_id": e.op,
+        "collective_seq_id": collective,
+        "p2p_seq_id": message,
+        "op_id": op,
         "profiling_name": f"gloo:{e.name}",
-        "time_created_ns": e.created,
-        "input_sizes": [list(shape) for shape, _type in e.inputs],
-        "input_dtypes": [_dtype(dtype) for _shape, dtype in e.inputs],
-        "output_sizes": [list(shape) for shape, _type in e.outputs],
-        "output_dtypes": [_dtype(dtype) for _shape, dtype in e.outputs],
+        "time_created_ns": created,
+        "input_sizes": [list(shape) for shape, _type in inputs],
+        "input_dtypes": [_dtype(dtype) for _shape, dtype in inputs],
+        "output_sizes": [list(shape) for shape, _type in outputs],
+        "output_dtypes": [_dtype(dtype) for _shape, dtype in outputs],
         "state": "completed" if e.state == _COMPLETED else "scheduled",
-        "time_discovered_started_ns": e.created if over else None,
+        "time_discovered_started_ns": created if over else None,
         "time_discovered_completed_ns": e.ended,
         "retired": over,
         "timeout_ms": e.group.timeout_ms,
-        "is_p2p": e.is_message,
+        "is_p2p": is_message,
         "thread_name": "",
         "thread_id": "",
-        "frames": _frames(e.frames),
+        "frames": _frames(stack),
     }
 
 

@@ -28,9 +28,8 @@ def number_of(op):
     return int(getattr(op, "op", op))
 
 
-def is_composed(op, dtype):
+def is_composed(number, dtype):
     """Is it an operation that the library has none like, so that it is made of others?"""
-    number = number_of(op)
     return number in BITWISE and not (dtype is torch.bool and number in _OF_BOOL)
 
 
