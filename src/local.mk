@@ -261,6 +261,7 @@ TOOL_SOURCES += \
 	%reldir%/launch/hostlist.c %reldir%/launch/hostlist.h \
 	%reldir%/launch/order.c %reldir%/launch/order.h \
 	%reldir%/launch/output.c %reldir%/launch/output.h \
+	%reldir%/launch/parent.c %reldir%/launch/parent.h \
 	%reldir%/launch/rankd.c %reldir%/launch/rankd.h \
 	%reldir%/launch/rankenv.c %reldir%/launch/rankenv.h \
 	%reldir%/launch/starter.c %reldir%/launch/starter.h \

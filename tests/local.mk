@@ -105,6 +105,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_lobby \
 	%reldir%/unit/test_notice \
 	%reldir%/unit/test_order \
+	%reldir%/unit/test_parent \
 	%reldir%/unit/test_engine \
 	%reldir%/unit/test_forks \
 	%reldir%/unit/test_frame \

@@ -79,7 +79,7 @@ static int place_fds(const struct proc_how *how, int *report)
 		if (dup2(high[i], i) < 0)
 			return -1;
 	close_others_on_exec(how->nfds > 3 ? how->nfds : 3);
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < (int)(sizeof(how->keep) / sizeof(*how->keep)); i++)
 		if (how->keep[i] > 2 && fcntl(how->keep[i], F_SETFD, 0))
 			return -1;
 	return 0;

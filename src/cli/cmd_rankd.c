@@ -1,26 +1,56 @@
 /* cmd_rankd.c - `ringup rankd`: what `ringup run` starts on each host of a job. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <limits.h>
 #include <unistd.h>
 
 #include "cli/cmd.h"
 #include "launch/rankd.h"
 
-static const struct opt opts[] = { { 0 } };
+static int lifeline = INT_MIN, keep = INT_MIN, copies;
+
+static const struct opt opts[] = {
+	{ OPT_INT, 0, "lifeline", "FD", &lifeline,
+	  "kill the ranks when this descriptor ends; they run COMMAND" },
+	{ OPT_INT, 0, "keep", "FD", &keep, "let them inherit this descriptor" },
+	{ OPT_FLAG, 0, "copy-output", NULL, &copies, "also write their output to stderr" },
+	{ 0 },
+};
+
+static int check_fd(const char *option, int fd, struct err *e)
+{
+	if (fd == INT_MIN || (fd > STDERR_FILENO && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0))
+		return 0;
+	return cmd_misuse(e, "--%s %d: there is no such descriptor", option, fd);
+}
 
 static int run(int argc, char **argv, struct err *e)
 {
-	(void)argc;
-	(void)argv;
+	struct rankd_task task = { .argv = argv,
+				   .lifeline = lifeline,
+				   .keep = keep == INT_MIN ? -1 : keep,
+				   .copies = copies };
+	int rc;
+
 	if (isatty(STDIN_FILENO))
 		return cmd_misuse(e,
 				  "this is for `ringup run` to start, on each host of a job");
-	return rankd_run(STDIN_FILENO, STDOUT_FILENO, e);
+	if (argc && lifeline == INT_MIN)
+		return cmd_misuse(e, "a command, but no --lifeline");
+	if (!argc && lifeline != INT_MIN)
+		return cmd_misuse(e, "--lifeline, but no command");
+	rc = check_fd("lifeline", lifeline, e);
+	if (!rc)
+		rc = check_fd("keep", keep, e);
+	return rc ? rc : rankd_run(STDIN_FILENO, STDOUT_FILENO, argc ? &task : NULL, e);
 }
 
 const struct cmd cmd_rankd = {
 	.name = "rankd",
-	.operands = "",
+	.operands = "[--] [COMMAND [ARGUMENT]...]",
 	.summary = "start ranks for `ringup run`, which starts this on each host",
 	.opts = opts,
+	.max = -1,
+	.runs = true,
 	.run = run,
 };

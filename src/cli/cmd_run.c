@@ -14,6 +14,7 @@
 #include "launch/crew.h"
 #include "launch/hostlist.h"
 #include "launch/output.h"
+#include "launch/parent.h"
 #include "launch/rankenv.h"
 #include "ringup.h"
 
@@ -27,7 +28,7 @@ static int mark_cycles;
 
 /* Several hosts. */
 static const char *hosts, *hostfile, *identity, *program, *interfaces;
-static int ssh_port, start_timeout_s = INT_MIN;
+static int ssh_port, start_timeout_s = INT_MIN, parent_fd = INT_MIN;
 
 /* Ranks that come and go. */
 static const char *script, *cooldown;
@@ -63,6 +64,8 @@ static const struct opt opts[] = {
 	  "let the ranks meet again this often at most" },
 	{ OPT_STR, 0, "blacklist-cooldown-range", "MIN,MAX", &cooldown,
 	  "seconds until a host that failed may come back" },
+	{ OPT_INT, 0, "parent", "FD", &parent_fd,
+	  "a socket to a program that has connections to daemons" },
 	{ OPT_INT, 0, "timeout", "SECONDS", &timeout_s, "end the job after this time" },
 	{ OPT_INT, 0, "grace", "SECONDS", &grace_s, "from SIGTERM to SIGKILL (5)" },
 	{ OPT_FLAG, 0, "no-prefix", NULL, &bare,
@@ -174,6 +177,8 @@ static int check_hosts(struct err *e)
 {
 	if (hosts && hostfile)
 		return cmd_misuse(e, "-H or --hostfile, not both");
+	if (is_set(parent_fd) && !hosts && !script)
+		return cmd_misuse(e, "--parent: name the hosts it has connections to, with -H");
 	if (!hosts && !hostfile && !script && (ssh_port || identity || program))
 		return cmd_misuse(e, "%s is for other hosts: name them with -H",
 				  ssh_port   ? "--ssh-port"
@@ -292,7 +297,7 @@ static int run_here(char **argv, char *const *extra, struct err *e)
 }
 
 static int run_cluster(const struct hostlist *l, const struct conf *conf, char **argv,
-		       char *const *extra, struct err *e)
+		       char *const *extra, struct parent *parent, struct err *e)
 {
 	int64_t start_ms =
 		is_set(start_timeout_s) ? start_timeout_s * 1000ll : conf->start_timeout_ms;
@@ -318,6 +323,7 @@ static int run_cluster(const struct hostlist *l, const struct conf *conf, char *
 			   .identity = identity,
 			   .keeps_alive = true },
 		.start_ms = start_ms,
+		.parent = parent,
 		.conf = conf,
 		.argv = argv,
 		.extra = extra,
@@ -332,6 +338,19 @@ static int run_cluster(const struct hostlist *l, const struct conf *conf, char *
 	return rc ? rc : cluster_run(&j, e);
 }
 
+static int run_for_parent(const struct hostlist *l, const struct conf *conf, char **argv,
+			  char *const *extra, struct err *e)
+{
+	struct parent p;
+	int rc = parent_open(&p, parent_fd, e);
+
+	if (rc)
+		return rc;
+	rc = run_cluster(l, conf, argv, extra, &p, e);
+	parent_close(&p);
+	return rc;
+}
+
 static int run_on(const struct hostlist *l, char **argv, char *const *extra, struct err *e)
 {
 	struct conf conf = *cmd_conf();
@@ -340,9 +359,11 @@ static int run_on(const struct hostlist *l, char **argv, char *const *extra, str
 
 	if (interfaces)
 		conf.interface = interfaces;
+	if (is_set(parent_fd))
+		return run_for_parent(l, &conf, argv, extra, e);
 	if (!is_elastic() && here)
 		return run_here(argv, extra, e);
-	return run_cluster(l, &conf, argv, extra, e);
+	return run_cluster(l, &conf, argv, extra, NULL, e);
 }
 
 static int run(int argc, char **argv, struct err *e)

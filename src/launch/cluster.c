@@ -25,6 +25,7 @@
 #include "launch/finder.h"
 #include "launch/fleet.h"
 #include "launch/output.h"
+#include "launch/parent.h"
 #include "launch/rankenv.h"
 #include "nicpick/own.h"
 #include "ringup.h"
@@ -251,6 +252,14 @@ static void know_place(const struct cluster *c, int i, struct rankenv *r, int *r
 	r->meet = c->server ? meet_where(c->server) : NULL;
 }
 
+/* What the ranks inherit of the launcher's environment: nothing if their daemons have one. */
+static char *const *base_environ(const struct cluster *c)
+{
+	static char *const none[] = { NULL };
+
+	return c->how->parent ? none : conf_environ();
+}
+
 static void worker_start(struct cluster *c, int i)
 {
 	struct worker *w = &c->worker[i];
@@ -262,7 +271,7 @@ static void worker_start(struct cluster *c, int i)
 		.secret_fd = -1,
 		.master_port = c->port,
 		.master = c->address,
-		.base = conf_environ(),
+		.base = base_environ(c),
 		.extra = c->how->extra,
 	};
 	struct err e = { 0 };
@@ -365,7 +374,11 @@ static void take_output(void *ctx, int worker, int stream, const char *data, siz
 {
 	struct cluster *c = ctx;
 
-	if (worker >= 0 && worker < c->count)
+	if (worker < 0 || worker >= c->count)
+		return;
+	if (stream == 2)
+		parent_report(c->how->parent, worker, c->worker[worker].rank, data, len);
+	else
 		output_feed(c->output, worker, stream, data, len);
 }
 
@@ -384,6 +397,22 @@ static void suspect(struct cluster *c, int i, int code, int status, const char *
 	snprintf(c->suspect_memory, sizeof(c->suspect_memory), "%s", memory);
 }
 
+static void tell_parent(struct cluster *c, int worker, int code, int status, const char *memory)
+{
+	struct parent_end end = {
+		.worker = worker,
+		.rank = c->worker[worker].rank,
+		.pid = c->worker[worker].pid,
+		.code = code,
+		.status = status,
+		.phase = (int)c->ending.phase,
+		.host = host_name(c, worker),
+		.memory = memory,
+	};
+
+	parent_ended(c->how->parent, &end);
+}
+
 static void take_ended(void *ctx, int worker, int code, int status, const char *memory)
 {
 	struct cluster *c = ctx;
@@ -392,6 +421,8 @@ static void take_ended(void *ctx, int worker, int code, int status, const char *
 
 	if (worker < 0 || worker >= c->count || !c->worker[worker].running)
 		return;
+	if (c->how->parent)
+		tell_parent(c, worker, code, status, memory);
 	fails = ending_status(code, status) != 0;
 	told = c->worker[worker].stage != STAYS;
 	worker_gone(c, worker);
@@ -640,7 +671,7 @@ static void sooner(int64_t *until, int64_t ns)
 
 static int wait_for_something(struct cluster *c, int64_t until, struct err *e)
 {
-	size_t room = output_poll_count(c->output) + fleet_poll_count(&c->fleet) + 3, n = 0;
+	size_t room = output_poll_count(c->output) + fleet_poll_count(&c->fleet) + 4, n = 0;
 	struct pollfd *p, *lobby;
 
 	if (c->lobby)
@@ -653,6 +684,8 @@ static int wait_for_something(struct cluster *c, int64_t until, struct err *e)
 	n += fleet_poll(&c->fleet, p + n);
 	n += finder_poll(&c->finder, p + n);
 	p[n++] = (struct pollfd){ c->ending.signal_fd, POLLIN, 0 };
+	if (c->how->parent)
+		p[n++] = parent_poll(c->how->parent);
 	lobby = p + n;
 	if (c->lobby)
 		n += lobby_poll(c->lobby, lobby);
@@ -670,6 +703,25 @@ static int wait_for_something(struct cluster *c, int64_t until, struct err *e)
 	return 0;
 }
 
+/* Nobody is left whom the job's end would interest, so the ranks get SIGKILL at once. */
+static void parent_look(struct cluster *c)
+{
+	if (!parent_serve(c->how->parent) && c->ending.phase < ENDING_KILLED)
+		ending_kill(&c->ending);
+}
+
+/* After poll(2): whatever has come, and whatever can be passed on. */
+static void serve(struct cluster *c)
+{
+	fleet_serve(&c->fleet);
+	output_move(c->output);
+	if (c->how->parent)
+		parent_look(c);
+	fleet_hold(&c->fleet, output_is_full(c->output) ||
+				      (c->how->parent && parent_is_full(c->how->parent)));
+	ending_signals(&c->ending);
+}
+
 static int turn(struct cluster *c, struct err *e)
 {
 	int64_t until;
@@ -685,10 +737,7 @@ static int turn(struct cluster *c, struct err *e)
 	rc = wait_for_something(c, until, e);
 	if (rc)
 		return rc;
-	fleet_serve(&c->fleet);
-	output_move(c->output);
-	fleet_hold(&c->fleet, output_is_full(c->output));
-	ending_signals(&c->ending);
+	serve(c);
 	if (c->how->script && !is_ending(c))
 		ask_script(c);
 	if (c->suspect >= 0 && !is_ending(c) && clock_ns() >= c->suspect_ns)
@@ -732,10 +781,7 @@ static void finish(struct cluster *c)
 	while (!fleet_is_done(&c->fleet) && clock_left_ms(enough)) {
 		if (wait_for_something(c, enough, &e))
 			return;
-		fleet_serve(&c->fleet);
-		output_move(c->output);
-		fleet_hold(&c->fleet, output_is_full(c->output));
-		ending_signals(&c->ending);
+		serve(c);
 	}
 }
 
@@ -779,7 +825,7 @@ static int reserve_port(struct cluster *c, struct err *e)
 static int choose_address(struct cluster *c, struct err *e)
 {
 	const struct hostlist *l = c->how->hosts;
-	bool here = !c->how->script;
+	bool here = !c->how->script && !c->how->parent;
 	int i;
 
 	for (i = 0; l && i < l->count; i++)
@@ -852,6 +898,7 @@ static int prepare(struct cluster *c, struct err *e)
 		.cwd = c->cwd,
 		.argv = j->argv,
 		.secret = &c->secret,
+		.parent = j->parent,
 		/* A terminal would stop a daemon that is not in its session. */
 		.gives_stdin = !isatty(STDIN_FILENO) && fcntl(STDIN_FILENO, F_GETFL) >= 0,
 	};

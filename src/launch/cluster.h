@@ -12,6 +12,7 @@
 
 struct conf;
 struct err;
+struct parent;
 
 /* The job.  Zero-initialise, then set what you need. */
 struct cluster_how {
@@ -22,6 +23,7 @@ struct cluster_how {
 	const char *script;           /* or a command that prints them; NULL: none           */
 	int slots;                    /* of a host that the script prints without a number   */
 	struct starter_how start;     /* of daemons on other hosts                           */
+	struct parent *parent;        /* has connections to daemons; NULL: none              */
 	int64_t start_ms;             /* for daemons to answer                               */
 	const struct conf *conf;
 	char *const *argv;  /* NULL-terminated                                           */
@@ -38,6 +40,8 @@ struct cluster_how {
  *
  * Each host has a rank daemon, which starts its ranks and ends with the launcher.  In a job
  * that is not elastic the first rank that fails ends it, and so does a host that is lost.
+ * With a parent the daemons are those that it has connections to, the ranks' commands and
+ * environments are the daemons' (struct rankd_task), and the job ends with the parent.
  *
  * Returns an exit status as crew_run() does; 1 if an elastic job has too few ranks or has met
  * too often; or a negative code.

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/proc.h"
+#include "launch/parent.h"
 #include "launch/rankd.h"
 #include "ringup.h"
 
@@ -39,7 +40,7 @@ int fleet_add(struct fleet *f, const char *name, struct err *e)
 	more[f->count] = (struct fleet_host){
 		.starter = { .pidfd = -1, .fd = -1, .errors = -1 },
 		.order = { .in = -1, .out = -1 },
-		.is_local = hostlist_is_local(name),
+		.is_local = !f->how->parent && hostlist_is_local(name),
 	};
 	snprintf(more[f->count].name, sizeof(more->name), "%s", name);
 	snprintf(more[f->count].self, sizeof(more->self), "%s", name);
@@ -225,9 +226,13 @@ int fleet_begin(struct fleet *f, int i, struct err *e)
 	h->starter = (struct starter){ .pidfd = -1, .fd = -1, .errors = -1 };
 	*h->said = 0;
 	h->unread = 0;
-	rc = h->is_local ? local_begin(h, reads, e)
-			 : starter_begin(&h->starter, &f->how->start, h->name, e);
-	if (rc)
+	if (f->how->parent)
+		rc = h->starter.fd = parent_connect(f->how->parent, h->name, e);
+	else if (h->is_local)
+		rc = local_begin(h, reads, e);
+	else
+		rc = starter_begin(&h->starter, &f->how->start, h->name, e);
+	if (rc < 0)
 		return fail_in(e, "%s", h->name);
 	if (reads)
 		f->stdin_given = true;
@@ -393,7 +398,7 @@ static void take_output(struct fleet *f, struct fleet_host *h, const unsigned ch
 {
 	uint32_t number[2];
 
-	if (!order_numbers(&data, &len, number, 2) || number[1] > 1) {
+	if (!order_numbers(&data, &len, number, 2) || number[1] > (f->how->parent ? 2 : 1)) {
 		host_lose(f, h, breach);
 		return;
 	}

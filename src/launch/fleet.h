@@ -13,11 +13,13 @@
 #include "wire/secret.h"
 
 struct err;
+struct parent;
 struct pollfd;
 
 /*
- * A daemon is a child of the launcher on this host, or behind ssh on another one, with a socket
- * to it in both cases.  When the connection ends, the daemon ends its ranks and itself.
+ * A daemon is a child of the launcher on this host, or behind ssh on another one, or somebody
+ * else has started it and the launcher's parent has a connection to it; there is a socket to it
+ * in all cases.  When the connection ends, the daemon ends its ranks and itself.
  */
 enum fleet_state {
 	FLEET_IDLE,     /* no daemon has been asked for */
@@ -35,7 +37,8 @@ struct fleet_how {
 	const char *cwd;
 	char *const *argv; /* what the ranks run           */
 	const struct secret *secret;
-	bool gives_stdin; /* the first local daemon gets the launcher's */
+	bool gives_stdin;      /* the first local daemon gets the launcher's */
+	struct parent *parent; /* hands over connections to daemons; NULL: none */
 };
 
 /* Callbacks to the owner, from within fleet_serve() and, for lost(), any call that sends. */
@@ -44,6 +47,7 @@ struct fleet_owner {
 	void (*lost)(void *ctx, int host, const char *why);
 	void (*started)(void *ctx, int worker, pid_t pid);
 	void (*failed)(void *ctx, int worker, const struct err *why);
+	/* @stream: 0 stdout, 1 stderr, and with a parent 2, the rank's report. */
 	void (*output)(void *ctx, int worker, int stream, const char *data, size_t len);
 	void (*ended)(void *ctx, int worker, int code, int status, const char *memory);
 	void *ctx;

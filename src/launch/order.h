@@ -36,9 +36,13 @@ enum order_kind {
 	ORDER_HELLO,   /* processors, time (8), pid; host name                  */
 	ORDER_STARTED, /* worker, pid                                           */
 	ORDER_FAILED,  /* worker, code; a sentence: it could not be started     */
-	ORDER_OUTPUT,  /* worker, stream; bytes                                 */
+	ORDER_OUTPUT,  /* worker, stream (2: its report); bytes                 */
 	ORDER_EXIT,    /* worker, code as in siginfo, status; a remark, or ""   */
 	ORDER_BYE,
+	/* From the launcher to the program that has started it: see launch/parent.h. */
+	ORDER_CONNECT, /* host name                                             */
+	ORDER_REPORT,  /* worker, rank; bytes                                   */
+	ORDER_ENDED,   /* worker, rank, pid, code, status, phase; host, NUL, a remark */
 };
 
 #define ORDER_ALL UINT32_MAX

@@ -18,25 +18,28 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/conf.h"
 #include "base/err.h"
 #include "base/proc.h"
 #include "host/oom.h"
 #include "launch/order.h"
+#include "launch/rankenv.h"
 #include "launch/stray.h"
 #include "ringup.h"
 #include "wire/notice.h"
 #include "wire/secret.h"
 
-enum { READ_BYTES = 32768, DRAIN_TIMES = 64, STRAY_MS = 500, DEATH_MS = 2000 };
+enum { READ_BYTES = 32768, DRAIN_TIMES = 64, STRAY_MS = 500, DEATH_MS = 2000, STREAMS = 3 };
 
 /* A rank, as the launcher numbers its processes. */
 struct worker {
 	uint32_t id;
-	pid_t pid; /* 0: it has ended, but its output has not */
-	int fd[2]; /* its stdout and stderr; -1: closed        */
+	pid_t pid;       /* 0: it has ended, but its output has not */
+	int fd[STREAMS]; /* its stdout, stderr and report; -1: closed */
 };
 
 struct rankd {
+	const struct rankd_task *task; /* or NULL */
 	struct order order;
 	struct worker *worker;
 	int count;
@@ -46,7 +49,7 @@ struct rankd {
 	struct oom oom;
 	unsigned char *setup; /* the text of argv and cwd */
 	char **words;
-	char *cwd, **argv;
+	char *cwd, *const *argv;
 	char mark[64]; /* in the environment of its ranks, and of no others */
 	int secret_fd, signal_fd;
 	bool has_stdin;
@@ -118,7 +121,7 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 	if (!a->words || !a->words[0] || !a->words[1])
 		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
 	a->cwd = a->words[0];
-	a->argv = a->words + 1;
+	a->argv = a->task ? a->task->argv : a->words + 1;
 	a->has_stdin = flags & 1;
 	oom_mark(&a->oom, "");
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
@@ -131,12 +134,14 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 	return rc;
 }
 
-static int make_pipes(struct worker *w, int far[2])
+/* @count: of the streams that the ranks of this daemon have. */
+static int make_pipes(struct worker *w, int far[STREAMS], int count)
 {
 	int i, ends[2];
 
-	w->fd[0] = w->fd[1] = far[0] = far[1] = -1;
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < STREAMS; i++)
+		w->fd[i] = far[i] = -1;
+	for (i = 0; i < count; i++) {
 		if (pipe2(ends, O_CLOEXEC))
 			return -1;
 		w->fd[i] = ends[0];
@@ -147,18 +152,19 @@ static int make_pipes(struct worker *w, int far[2])
 	return 0;
 }
 
-static void close_pair(int fd[2])
+static void close_streams(int fd[STREAMS])
 {
 	int i;
 
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < STREAMS; i++) {
 		if (fd[i] >= 0)
 			close(fd[i]);
 		fd[i] = -1;
 	}
 }
 
-/* The environment of a rank: the launcher's list, and descriptors of this host. */
+/* The environment of a rank: the launcher's list, and descriptors of this host.  The texts of
+ * the latter lie in @text. */
 static char **environment(struct rankd *a, const unsigned char *data, size_t len,
 			  char text[2][48])
 {
@@ -181,33 +187,63 @@ static char **environment(struct rankd *a, const unsigned char *data, size_t len
 	return more;
 }
 
+/* Start a rank of a task: with the daemon's environment below the launcher's list @env, and
+ * with the pipe @report. */
+static int worker_start_task(struct rankd *a, struct proc_how *how, char **env, int report,
+			     pid_t *pid, int *pidfd, struct err *e)
+{
+	char **whole, text[48];
+	size_t n = 0;
+	int rc = rankenv_overlay(conf_environ(), env, &whole, e);
+
+	if (rc)
+		return rc;
+	while (whole[n])
+		n++;
+	how->envp = calloc(n + 2, sizeof(*whole));
+	if (how->envp) {
+		memcpy((void *)(uintptr_t)how->envp, whole, n * sizeof(*whole));
+		snprintf(text, sizeof(text), "RINGUP_REPORT_FD=%d", report);
+		((char **)(uintptr_t)how->envp)[n] = text;
+		how->keep[2] = report;
+		how->keep[3] = a->task->keep;
+		rc = proc_start(how, pid, pidfd, e);
+	} else {
+		rc = fail(e, RINGUP_ENOMEM, "no memory for an environment");
+	}
+	free((void *)(uintptr_t)how->envp);
+	rankenv_free(whole);
+	return rc;
+}
+
 static int worker_start(struct rankd *a, struct worker *w, char **env, bool reads,
 			struct err *e)
 {
-	int far[2], fds[3], pidfd = -1, rc;
+	int far[STREAMS], fds[3], pidfd = -1, rc;
 	struct proc_how how = {
 		.argv = a->argv,
 		.envp = env,
-		.dir = a->cwd,
+		.dir = a->task ? NULL : a->cwd,
 		.fds = fds,
 		.nfds = 3,
 		.keep = { a->secret_fd, a->notice.fd },
 		.group = 1,
 	};
 
-	if (make_pipes(w, far)) {
+	if (make_pipes(w, far, a->task ? STREAMS : 2)) {
 		rc = fail_os(e, "pipe for the output of a rank");
 	} else {
 		fds[0] = reads ? RANKD_STDIN_FD : -1;
 		fds[1] = far[0];
 		fds[2] = far[1];
-		rc = proc_start(&how, &w->pid, &pidfd, e);
+		rc = a->task ? worker_start_task(a, &how, env, far[2], &w->pid, &pidfd, e)
+			     : proc_start(&how, &w->pid, &pidfd, e);
 	}
-	close_pair(far);
+	close_streams(far);
 	if (pidfd >= 0)
 		close(pidfd);
 	if (rc)
-		close_pair(w->fd);
+		close_streams(w->fd);
 	return rc;
 }
 
@@ -219,7 +255,7 @@ static int grow(struct rankd *a)
 
 	if (more)
 		a->worker = more;
-	poll = more ? realloc(a->poll, (2 * n + 3) * sizeof(*poll)) : NULL;
+	poll = more ? realloc(a->poll, (STREAMS * n + 4) * sizeof(*poll)) : NULL;
 	if (poll)
 		a->poll = poll;
 	return poll ? 0 : -1;
@@ -242,8 +278,9 @@ static int take_start(struct rankd *a, const unsigned char *data, size_t len, st
 	}
 	w = &a->worker[a->count];
 	*w = (struct worker){ .id = number[0] };
-	rc = chdir(a->cwd) ? fail_os(&why, "%s", a->cwd)
-			   : worker_start(a, w, env, (number[1] & 1) && a->has_stdin, &why);
+	rc = !a->task && chdir(a->cwd)
+		     ? fail_os(&why, "%s", a->cwd)
+		     : worker_start(a, w, env, (number[1] & 1) && a->has_stdin, &why);
 	free(env);
 	if (rc) {
 		say(a, ORDER_FAILED, (uint32_t[]){ number[0], (uint32_t)rc }, 2, why.text,
@@ -334,6 +371,17 @@ static int take_orders(struct rankd *a, struct err *e)
 
 /* -- ranks ------------------------------------------------------------------- */
 
+/* Output for the log that the daemon's stderr is; what cannot be written there is lost. */
+static void copy_output(const char *data, size_t len)
+{
+	ssize_t n;
+
+	while (len && (n = write(STDERR_FILENO, data, len)) > 0) {
+		data += n;
+		len -= (size_t)n;
+	}
+}
+
 /* Read once; true if there may be more. */
 static bool output_pull(struct rankd *a, struct worker *w, int stream)
 {
@@ -353,6 +401,8 @@ static bool output_pull(struct rankd *a, struct worker *w, int stream)
 		w->fd[stream] = -1;
 		return false;
 	}
+	if (a->task && a->task->copies && stream < 2)
+		copy_output(data, (size_t)n);
 	a->unread += (uint64_t)n;
 	say(a, ORDER_OUTPUT, number, 2, data, (size_t)n);
 	return true;
@@ -362,7 +412,7 @@ static void output_drain_worker(struct rankd *a, struct worker *w)
 {
 	int i, times;
 
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < STREAMS; i++)
 		for (times = 0; times < DRAIN_TIMES && output_pull(a, w, i); times++)
 			;
 }
@@ -429,7 +479,8 @@ static void forget_ended(struct rankd *a)
 	int i, n = 0;
 
 	for (i = 0; i < a->count; i++)
-		if (a->worker[i].pid || a->worker[i].fd[0] >= 0 || a->worker[i].fd[1] >= 0)
+		if (a->worker[i].pid || a->worker[i].fd[0] >= 0 || a->worker[i].fd[1] >= 0 ||
+		    a->worker[i].fd[2] >= 0)
 			a->worker[n++] = a->worker[i];
 	a->count = n;
 }
@@ -465,24 +516,37 @@ static void read_signals(struct rankd *a)
 	reap(a);
 }
 
+/* Nothing is written to the lifeline: it ends with the process that holds its other end. */
+static void read_lifeline(struct rankd *a)
+{
+	char ignored[64];
+	ssize_t n = read(a->task->lifeline, ignored, sizeof(ignored));
+
+	if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+		a->lost = true;
+}
+
 static int rankd_turn(struct rankd *a, int64_t until, struct err *e)
 {
 	struct pollfd *p = a->poll;
-	int i, k, n = 3, rc = 0;
+	int i, k, n = 4, rc = 0;
 
 	p[0] = (struct pollfd){ a->order.in, POLLIN, 0 };
 	p[1] = (struct pollfd){ order_events(&a->order) ? a->order.out : -1, POLLOUT, 0 };
 	p[2] = (struct pollfd){ a->signal_fd, POLLIN, 0 };
+	p[3] = (struct pollfd){ a->task ? a->task->lifeline : -1, POLLIN, 0 };
 	for (i = 0; i < a->count && a->unread < RANKD_WINDOW_BYTES; i++)
-		for (k = 0; k < 2; k++)
+		for (k = 0; k < STREAMS; k++)
 			if (a->worker[i].fd[k] >= 0)
 				p[n++] = (struct pollfd){ a->worker[i].fd[k], POLLIN, 0 };
 	if (poll(p, (nfds_t)n, clock_left_ms(until)) < 0 && errno != EINTR)
 		return fail_os(e, "poll");
 	if (p[1].revents && order_flush(&a->order, NULL) < 0)
 		a->lost = true;
+	if (p[3].revents)
+		read_lifeline(a);
 	for (i = 0; i < a->count && a->unread < RANKD_WINDOW_BYTES; i++)
-		for (k = 0; k < 2; k++)
+		for (k = 0; k < STREAMS; k++)
 			output_pull(a, &a->worker[i], k);
 	read_signals(a);
 	forget_ended(a);
@@ -516,7 +580,7 @@ static void say_bye(struct rankd *a)
 
 	for (i = 0; i < a->count; i++) {
 		output_drain_worker(a, &a->worker[i]);
-		for (k = 0; k < 2; k++)
+		for (k = 0; k < STREAMS; k++)
 			if (a->worker[i].fd[k] >= 0)
 				close(a->worker[i].fd[k]);
 	}
@@ -546,9 +610,9 @@ static void rankd_close(struct rankd *a)
 	free(a->poll);
 }
 
-int rankd_run(int in, int out, struct err *e)
+int rankd_run(int in, int out, const struct rankd_task *task, struct err *e)
 {
-	struct rankd a = { .secret_fd = -1, .signal_fd = -1 };
+	struct rankd a = { .task = task, .secret_fd = -1, .signal_fd = -1 };
 	int rc;
 
 	/* Ranks of one host share a session: see proc_start_all(). */

@@ -3,6 +3,8 @@
 #ifndef LAUNCH_RANKD_H
 #define LAUNCH_RANKD_H
 
+#include <stdbool.h>
+
 struct err;
 
 enum {
@@ -13,12 +15,26 @@ enum {
 };
 
 /*
+ * What a program that starts the daemon itself, a Spark task for instance, decides in the
+ * launcher's place.  The ranks run @argv in the daemon's working directory, and get the
+ * daemon's environment with the launcher's variables on top (rankenv_overlay()).  Each rank
+ * has a pipe more, RINGUP_REPORT_FD; the bytes written there go to the launcher as stream 2.
+ */
+struct rankd_task {
+	char *const *argv; /* NULL-terminated                                            */
+	int lifeline;      /* the ranks are killed when this descriptor reaches its end  */
+	int keep;          /* a descriptor that the ranks inherit; -1: none              */
+	bool copies;       /* also write the output of the ranks to the daemon's stderr  */
+};
+
+/*
  * rankd_run - carry out the launcher's orders from @in, until ORDER_FINISH or the end of @in.
  *
  * The command, its environment and the job's secret come over the connection, and are in no
  * argument list.  When the connection ends, all ranks are killed, and the processes that they
- * have started.  Call it from the main thread of a process that has no other.
+ * have started.  @task: NULL if the launcher decides everything.  Call it from the main thread
+ * of a process that has no other.
  */
-int rankd_run(int in, int out, struct err *e);
+int rankd_run(int in, int out, const struct rankd_task *task, struct err *e);
 
 #endif

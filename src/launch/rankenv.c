@@ -53,9 +53,19 @@ static const char *const foreign[] = {
 };
 
 static const char *const ours[] = {
-	"RINGUP_RANK",      "RINGUP_SIZE",      "RINGUP_LOCAL_RANK", "RINGUP_LOCAL_SIZE",
-	"RINGUP_MEET",      "RINGUP_SECRET_FD", "RINGUP_JOB",        "RINGUP_WORKER",
-	"RINGUP_NOTICE_FD", "RINGUP_ELASTIC",   "RINGUP_DAEMON",     NULL,
+	"RINGUP_RANK",
+	"RINGUP_SIZE",
+	"RINGUP_LOCAL_RANK",
+	"RINGUP_LOCAL_SIZE",
+	"RINGUP_MEET",
+	"RINGUP_SECRET_FD",
+	"RINGUP_JOB",
+	"RINGUP_WORKER",
+	"RINGUP_NOTICE_FD",
+	"RINGUP_ELASTIC",
+	"RINGUP_DAEMON",
+	"RINGUP_REPORT_FD",
+	NULL,
 };
 
 static bool is_listed(const char *const *list, const char *var)
@@ -197,6 +207,29 @@ int rankenv_make(const struct rankenv *r, int rank, char ***envp, struct err *e)
 	put_unless_set(&l, "PYTHONUNBUFFERED", "1");
 	for (p = r->extra; p && *p; p++)
 		take(&l, strdup(*p));
+	if (l.failed) {
+		rankenv_free(l.var);
+		return fail(e, RINGUP_ENOMEM, "no memory for an environment");
+	}
+	*envp = l.var;
+	return 0;
+}
+
+/* Variables of which the launcher sends a default only. */
+static const char *const defaults[] = { "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS",
+					"PYTHONUNBUFFERED", NULL };
+
+int rankenv_overlay(char *const *base, char *const *list, char ***envp, struct err *e)
+{
+	struct list l = { 0 };
+	char *const *p;
+
+	for (p = base; *p; p++)
+		if (!rankenv_is_foreign(*p) && !rankenv_is_ours(*p) && strchr(*p, '='))
+			take(&l, strdup(*p));
+	for (p = list; *p; p++)
+		if (!is_listed(defaults, *p) || !find(&l, *p))
+			take(&l, strdup(*p));
 	if (l.failed) {
 		rankenv_free(l.var);
 		return fail(e, RINGUP_ENOMEM, "no memory for an environment");

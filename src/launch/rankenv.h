@@ -38,6 +38,16 @@ struct rankenv {
 int rankenv_make(const struct rankenv *r, int rank, char ***envp, struct err *e);
 void rankenv_free(char **env);
 
+/*
+ * rankenv_overlay - the environment of a rank whose rank daemon has one of its own for it.
+ *
+ * @base is that environment, @list what the launcher has sent.  @list wins but for the four
+ * variables above, of which the launcher knows defaults only.  Both end with NULL.
+ *
+ * Ownership: *@envp is the caller's, for rankenv_free().
+ */
+int rankenv_overlay(char *const *base, char *const *list, char ***envp, struct err *e);
+
 /* rankenv_is_foreign - would @var ("NAME=..." or "NAME") tell a rank about
  * somebody else's job? */
 bool rankenv_is_foreign(const char *var);

@@ -1,0 +1,68 @@
+/* parent.h - the program that started the launcher: it has connections to the rank daemons. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_PARENT_H
+#define LAUNCH_PARENT_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "launch/order.h"
+
+struct err;
+
+/*
+ * Where a scheduler starts processes (a Spark stage, for instance), its tasks start the rank
+ * daemons, each with a connection to the program that has submitted the job.  That program
+ * starts `ringup run --parent FD` and talks to it over a socket of the family AF_UNIX:
+ *
+ * - The launcher sends frames as in launch/order.h: ORDER_CONNECT asks for the connection to a
+ *   host, ORDER_REPORT passes on what a rank has written to its RINGUP_REPORT_FD, ORDER_ENDED
+ *   says how a rank has ended and in which phase of the job (enum ending_phase), after all of
+ *   its reports.
+ * - The parent answers ORDER_CONNECT by one byte, with the connection's descriptor as
+ *   SCM_RIGHTS; without a descriptor it refuses.  It sends nothing else.
+ *
+ * When the parent closes its end, or ends itself, the job ends.
+ */
+struct parent {
+	struct order order;
+	int fd;
+};
+
+enum {
+	PARENT_ANSWER_MS = 10000, /* limit for the answer to ORDER_CONNECT        */
+	PARENT_FULL = 1 << 20,    /* bytes that it has not read, before ranks wait */
+};
+
+/* parent_open - @fd stays the caller's; RINGUP_EINVAL if it is no socket. */
+int parent_open(struct parent *p, int fd, struct err *e);
+void parent_close(struct parent *p);
+
+/* parent_connect - the connection to @host's daemon, which is the caller's from now on.
+ * Blocking: until the parent answers.  RINGUP_EPEER: it has none, or is gone. */
+int parent_connect(struct parent *p, const char *host, struct err *e);
+
+void parent_report(struct parent *p, int worker, int rank, const void *data, size_t len);
+/* How a rank has ended. */
+struct parent_end {
+	int worker, rank;
+	pid_t pid;
+	int code, status;   /* as in siginfo                              */
+	int phase;          /* enum ending_phase, when it ended           */
+	const char *host;   /* as it calls itself                         */
+	const char *memory; /* a remark about memory that ran out, or ""  */
+};
+
+void parent_ended(struct parent *p, const struct parent_end *end);
+
+/* parent_poll - what to wait for.  parent_serve - after poll(2); false if the parent is gone.
+ */
+struct pollfd parent_poll(const struct parent *p);
+bool parent_serve(struct parent *p);
+
+/* parent_is_full - should nothing more be reported until it has read what there is? */
+bool parent_is_full(const struct parent *p);
+
+#endif
