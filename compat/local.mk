@@ -98,4 +98,23 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/runner/util/network.py \
 	%reldir%/python/horovod/runner/util/streams.py \
 	%reldir%/python/horovod/runner/util/threads.py \
-	%reldir%/python/ringup/program.py
+	%reldir%/python/ringup/program.py \
+	%reldir%/python/horovod/spark/__init__.py \
+	%reldir%/python/horovod/spark/runner.py \
+	%reldir%/python/horovod/spark/task/__init__.py \
+	%reldir%/python/ringup/spark/__init__.py \
+	%reldir%/python/ringup/spark/call.py \
+	%reldir%/python/ringup/spark/channel.py \
+	%reldir%/python/ringup/spark/failure.py \
+	%reldir%/python/ringup/spark/job.py \
+	%reldir%/python/ringup/spark/launcher.py \
+	%reldir%/python/ringup/spark/pickling.py \
+	%reldir%/python/ringup/spark/rank.py \
+	%reldir%/python/ringup/spark/stage.py \
+	%reldir%/python/ringup/spark/task.py \
+	%reldir%/python/ringup/spark/torch_distributor.py \
+	%reldir%/python/sparkdl/__init__.py \
+	%reldir%/python/sparkdl/horovod/__init__.py \
+	%reldir%/python/sparkdl/horovod/runner_base.py \
+	%reldir%/python/sparkdl/horovod/tensorflow/__init__.py \
+	%reldir%/python/sparkdl/horovod/tensorflow/keras.py

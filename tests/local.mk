@@ -564,6 +564,8 @@ PY_TESTS = \
 	%reldir%/py/test_process_group_users.py \
 	%reldir%/py/test_runner.py \
 	%reldir%/py/test_optimizer.py \
+	%reldir%/py/test_spark.py \
+	%reldir%/py/test_spark_local.py \
 	%reldir%/py/test_timeline.py \
 	%reldir%/py/test_train_check.py
 PY_FILES = \

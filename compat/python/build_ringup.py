@@ -21,7 +21,7 @@ import sysconfig
 import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGES = ("ringup", "ringup_torch", "horovod")
+PACKAGES = ("ringup", "ringup_torch", "horovod", "sparkdl")
 
 METADATA = """\
 Metadata-Version: 2.1

@@ -282,11 +282,13 @@ int package_moves(const char *from, const char *site, const char *prefix, json_t
 			json_array_append_new(*moves,
 					      json_pack("{ss ss}", "to", to, "new", new));
 	closedir(dir);
-	/* Two packages called horovod cannot live together: the other goes, and undo brings it
-	 * back. */
+	/* Two packages called horovod, or sparkdl, cannot live together: the other goes, and
+	 * undo brings it back. */
 	rc = add_old(*moves, site, prefix, "ringup", e);
 	if (!rc)
 		rc = add_old(*moves, site, prefix, "horovod", e);
+	if (!rc)
+		rc = add_old(*moves, site, prefix, "sparkdl", e);
 	return rc;
 }
 

@@ -12,8 +12,9 @@ from conftest import ROOT
 TOP = os.path.join(ROOT, "compat", "python")
 # Frameworks, and the packages whose import may import them.
 FRAMEWORKS = {"torch": ("horovod.torch", "ringup_torch."),
-              "tensorflow": ("horovod.tensorflow", "horovod._keras"),
-              "keras": ("horovod._keras", "horovod.keras"), "numpy": (), "mpi4py": (),
+              "tensorflow": ("horovod.tensorflow", "horovod._keras", "sparkdl.horovod.tensorflow"),
+              "keras": ("horovod._keras", "horovod.keras", "sparkdl.horovod.tensorflow"),
+              "numpy": (), "mpi4py": (),
               "pyspark": ("horovod.spark",), "cloudpickle": ("horovod", "ringup.elastic")}
 LAZY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -21,7 +22,7 @@ LAZY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 def modules():
     """{name: path} of all modules; a package's name is that of its __init__.py."""
     out = {}
-    for package in ("ringup", "ringup_torch", "horovod"):
+    for package in ("ringup", "ringup_torch", "horovod", "sparkdl"):
         for folder, _folders, files in os.walk(os.path.join(TOP, package)):
             for f in files:
                 if f.endswith(".py"):

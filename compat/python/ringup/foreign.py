@@ -1,4 +1,4 @@
-# foreign.py - find another Horovod where ours is, or would be.
+# foreign.py - find another Horovod, or another sparkdl, where ours is, or would be.
 # SPDX-License-Identifier: Apache-2.0
 """Needs only the standard library, for compat/install feeds it to a Python without ringup."""
 
@@ -8,10 +8,10 @@ import os
 import sys
 
 
-def distributions(path=None):
-    """[(version, directory)] of every distribution called horovod."""
+def distributions(path=None, name="horovod"):
+    """[(version, directory)] of every distribution of that name."""
     where = {"path": [path]} if path else {}
-    found = importlib.metadata.distributions(name="horovod", **where)
+    found = importlib.metadata.distributions(name=name, **where)
     return [(d.version, str(d.locate_file(""))) for d in found if d.version]
 
 
@@ -35,7 +35,7 @@ def is_ours(directory):
 
 
 def problems(path=None):
-    """Sentences, one for each other Horovod; empty if there is none."""
+    """Sentences, one for each other Horovod or sparkdl; empty if there is none."""
     out = [f"Horovod {version} is installed in {where}; two packages called horovod cannot "
            "live together: `pip uninstall horovod` removes that one, `pip uninstall ringup` "
            "this one" for version, where in distributions(path)]
@@ -43,6 +43,10 @@ def problems(path=None):
     if at and not out and not is_ours(at):
         out.append(f"`import horovod` takes {at}, which is not ringup's and which pip does not "
                    "know: remove that directory, or take it out of PYTHONPATH")
+    # The sparkdl of PyPI is one of 2018, without HorovodRunner.
+    out += [f"the package sparkdl {version} of somebody else is installed in {where}, in the "
+            "place of the one with HorovodRunner: `pip uninstall sparkdl` removes it, then install "
+            "ringup again" for version, where in distributions(path, "sparkdl")]
     return out
 
 

@@ -1,0 +1,79 @@
+# job.py - a function, or a program, on ranks: on the driver alone, or in a barrier stage of Spark.
+# SPDX-License-Identifier: Apache-2.0
+
+import os
+import socket
+import threading
+
+from . import channel, pickling, task
+from .launcher import Launcher, Output
+
+# What the driver's environment has of these goes to ranks on other hosts, the rest does not.
+FORWARDED = ("HOROVOD_", "NCCL_", "OMP_", "TF_", "RINGUP_")
+# What is about one rank, or about one host.
+NOT_FORWARDED = frozenset(
+    [f"{prefix}_{name}" for prefix in ("HOROVOD", "RINGUP") for name in
+     ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "HOSTNAME", "MEET",
+      "SECRET_FD", "NOTICE_FD", "REPORT_FD", "WORKER", "DAEMON", "JOB", "ELASTIC", "INTERFACE",
+      "LIBRARY", "GLOO_RENDEZVOUS_ADDR", "GLOO_RENDEZVOUS_PORT", "GLOO_IFACE")])
+FUNCTION_WORDS = ("-m", "ringup.spark.call", "{function}")
+
+
+def forwarded(environ=None):
+    """The variables of the driver that ranks on other hosts get."""
+    return {k: v for k, v in (os.environ if environ is None else environ).items()
+            if k.startswith(FORWARDED) and k not in NOT_FORWARDED}
+
+
+class Job:
+    """What is to run on how many ranks.
+
+    words is the ranks' command, behind the name of their Python; payload what they read from
+    {function}; env what is set for them; copy, whether their output also goes to the stderr of
+    the executors; hides_gpus, whether the ranks see none; executable their Python, None: that of
+    the task that starts them.
+    """
+
+    def __init__(self, size, words, payload=b"", env=None, output=None, copy=False,
+                 hides_gpus=False):
+        self.size, self.words, self.payload = size, list(words), payload
+        self.env, self.output = dict(env or {}), output or Output()
+        self.copy, self.hides_gpus, self.executable = copy, hides_gpus, None
+        self.key = channel.new_key()
+
+    @classmethod
+    def of_function(cls, size, fn, args=(), kwargs=None, **how):
+        """A call of a function on each rank."""
+        return cls(size, FUNCTION_WORDS, pickling.dumps_call(fn, args, kwargs or {}), **how)
+
+    def orders(self, env):
+        """For task.serve()."""
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if self.hides_gpus else {}
+        return {"words": self.words, "executable": self.executable, "copy": self.copy,
+                "env": {**self.env, **env, **hidden}}
+
+
+def run_here(job):
+    """Run a job on this host, as children of this process; returns the results by rank if it is a
+    function.  Raises JobFailed."""
+    return run_here_to_its_end(job).results()
+
+
+def run_here_to_its_end(job):
+    """The same; returns the Launcher of the job, which has ended, well or not."""
+    near, far = socket.socketpair()
+    port = task.reserve_port("127.0.0.1")
+    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port.getsockname()[1])}
+    server = threading.Thread(target=task.serve, daemon=True,
+                              args=(far, job.orders(env), job.key + job.payload))
+    server.start()
+    try:
+        name = "localhost"
+        running = Launcher([(name, job.size)], {name: near}, job.size, "127.0.0.1", job.output,
+                           job.key)
+        running.wait()
+    finally:
+        near.close()
+        server.join(10)
+        port.close()
+    return running

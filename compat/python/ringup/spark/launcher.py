@@ -1,0 +1,333 @@
+# launcher.py - the driver's side of a job: `ringup run`, its output, the ranks' reports.
+# SPDX-License-Identifier: Apache-2.0
+"""`ringup run --parent FD` starts the ranks by rank daemons that this process has connections to,
+and ends them together; src/launch/parent.h tells the protocol.  Threads of this module read what
+comes; whoever prints it may be slow and loses lines then, but the ranks never wait for that."""
+
+import array
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import threading
+
+from ringup import program
+
+from . import channel, failure, pickling, rank as frames
+
+CONNECT, REPORT, ENDED = 14, 15, 16  # enum order_kind of src/launch/order.h
+FRAME_MOST = 8 << 20
+CLD_EXITED = 1
+MOURNING = 1      # enum ending_phase: until then a rank has ended by itself
+GRACE_S = 1       # from SIGTERM to SIGKILL
+INTERRUPT_S = 8   # for a job to end after SIGINT
+LINES_WAITING = 10000
+LAST_LINES = 30
+
+
+class Sink:
+    """Hands lines to a function in a thread of its own; never blocks the one who puts them."""
+
+    def __init__(self, write):
+        self.write, self.dropped = write, 0
+        self.lines = queue.Queue(LINES_WAITING)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def put(self, line):
+        try:
+            self.lines.put_nowait(line)
+        except queue.Full:
+            self.dropped += 1
+
+    def _run(self):
+        while (line := self.lines.get()) is not None:
+            try:
+                self.write(line)
+            except Exception:  # a stream that is closed: the job goes on
+                self.dropped += 1
+
+    def finish(self, seconds=5):
+        """No more lines come; wait a moment for those that have come."""
+        try:
+            self.lines.put(None, timeout=seconds)
+        except queue.Full:
+            return
+        self.thread.join(seconds)
+
+
+class RankState:
+    """What is known of one rank."""
+
+    def __init__(self, number, key):
+        self.number, self.host, self.pid = number, None, None
+        self.seal = frames.Seal(key, number)
+        self.buffer, self.result, self.error = bytearray(), None, None
+        self.exit_status = self.signal = self.phase = None
+        self.memory = ""
+
+    @property
+    def has_failed(self):
+        """Has it, by its exception or its end?"""
+        return bool(self.error or self.exit_status or self.signal is not None)
+
+    def take(self, data, log):
+        """Bytes that the rank has written to its RINGUP_REPORT_FD."""
+        self.buffer += data
+        while len(self.buffer) >= frames.HEAD_BYTES:
+            head = bytes(self.buffer[:frames.HEAD_BYTES])
+            end = frames.HEAD_BYTES + int.from_bytes(head[1:9], "little")
+            if len(self.buffer) < end:
+                return
+            kind, body = head[:1], bytes(memoryview(self.buffer)[frames.HEAD_BYTES:end])
+            del self.buffer[:end]
+            if not self.seal.is_right(head, body):
+                raise channel.NotAuthentic(f"what came as a report of rank {self.number} is none")
+            if kind == frames.LOG:
+                log(body.decode("utf-8", "replace"))
+            elif kind == frames.RESULT:
+                self.result = body
+            elif kind == frames.ERROR:
+                head = int.from_bytes(body[:4], "little")
+                self.error = json.loads(body[4:4 + head])
+                self.error["pickled"] = body[4 + head:]
+
+    def exception(self):
+        """The exception that its function has raised, or None."""
+        try:
+            e = pickling.loads_result(self.error["pickled"])
+        except Exception:  # none, or its class cannot be made again from its arguments
+            return None
+        return e if isinstance(e, BaseException) else None
+
+    def describe(self):
+        """How it has failed, in a sentence."""
+        where = f"rank {self.number}" + (f" on {self.host}" if self.host else "")
+        if self.error:
+            return f"{where} raised {self.error['type']}: {self.error['message']}"
+        return f"{where} " + failure.ending_of(self.exit_status, self.signal, self.memory)
+
+
+class Output:
+    """What becomes of what the ranks print.
+
+    stdout and stderr take a line each time, with its end; None drops it.  form: options of
+    `ringup run` about what stands in front of the lines.  log takes a message of log_to_driver().
+    """
+
+    def __init__(self, stdout=None, stderr=None, log=None, form=("--tag-output",)):
+        self.stdout, self.stderr, self.log, self.form = stdout, stderr, log, tuple(form)
+
+
+class Launcher:
+    """A job that runs.
+
+    hosts: [(name, slots)], whose order is that of the ranks; connections: name -> socket to that
+    host's rank daemon, which this object takes over; address: of this host, where the ranks meet;
+    key: the job's, with which reports of ranks are sealed.
+    """
+
+    def __init__(self, hosts, connections, size, address, output, key):
+        self.connections, self.output = dict(connections), output
+        self.ranks = [RankState(r, key) for r in range(size)]
+        self.said, self.last = [], []
+        self.arrival = []  # numbers of ranks in the order in which they failed
+        log = output.log or (lambda text: None)
+        self.sinks = {"stdout": Sink(output.stdout or (lambda line: None)),
+                      "stderr": Sink(output.stderr or (lambda line: None)), "log": Sink(log)}
+        self.parent, far = socket.socketpair()
+        try:
+            self.process = subprocess.Popen(
+                [program.find(), "run", "--parent", str(far.fileno()), "-np", str(size),
+                 "-H", ",".join(f"{name}:{slots}" for name, slots in hosts),
+                 "--grace", str(GRACE_S), *output.form, "--", "ranks"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                pass_fds=(far.fileno(),), start_new_session=True, env=self._environment(address))
+        except BaseException:
+            self._hang_up()
+            raise
+        finally:
+            far.close()
+        self.threads = [threading.Thread(target=f, args=a, daemon=True) for f, a in (
+            (self._serve, ()), (self._pass_on, (self.process.stdout, "stdout")),
+            (self._pass_on, (self.process.stderr, "stderr")))]
+        for t in self.threads:
+            t.start()
+
+    @staticmethod
+    def _environment(address):
+        """The launcher's own: the ranks get nothing of it."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("HOROVOD_", "OMPI_"))}
+        for name in ("RINGUP_RANK", "RINGUP_SIZE", "RINGUP_MEET", "RINGUP_TIMELINE"):
+            env.pop(name, None)
+        env["RINGUP_INTERFACE"] = address
+        return env
+
+    # -- threads
+
+    def _pass_on(self, stream, name):
+        sink = self.sinks[name]
+        for raw in stream:
+            line = raw.decode("utf-8", "replace")
+            if name == "stderr" and line.startswith("ringup run: "):
+                self.said.append(line.strip()[len("ringup run: "):])
+            self.last = [*self.last[-LAST_LINES:], line]
+            sink.put(line)
+        stream.close()
+
+    def _receive(self, count):
+        data = bytearray()
+        while len(data) < count:
+            part = self.parent.recv(min(count - len(data), 1 << 20))
+            if not part:
+                return None
+            data += part
+        return data
+
+    def _serve(self):
+        """Read the launcher's frames until it closes the socket; what is wrong ends the job."""
+        try:
+            while (head := self._receive(5)) is not None:
+                length = int.from_bytes(head[:4], "little")
+                if length > FRAME_MOST:
+                    break
+                data = self._receive(length)
+                if data is None:
+                    break
+                self._take(head[4], data)
+        except (channel.NotAuthentic, ValueError, LookupError) as e:
+            self.said.insert(0, str(e))
+        except OSError:
+            pass
+        try:
+            self.parent.shutdown(socket.SHUT_RDWR)
+        except OSError:  # the launcher has closed its end
+            pass
+
+    def _take(self, kind, data):
+        if kind == CONNECT:
+            sock = self.connections.pop(data.decode(), None)
+            if sock is None:
+                self.parent.sendall(b"-")
+                return
+            with sock:
+                self.parent.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                                              array.array("i", [sock.fileno()]))])
+            return
+        numbers = [int.from_bytes(data[i:i + 4], "little", signed=True) for i in
+                   range(0, 24 if kind == ENDED else 8, 4)]
+        state = self.ranks[numbers[1]]
+        if kind == REPORT:
+            state.take(data[8:], self.sinks["log"].put)
+        elif kind == ENDED:
+            _, _, state.pid, code, status, state.phase = numbers
+            host, _, memory = bytes(data[24:]).partition(b"\0")
+            state.host, state.memory = host.decode("utf-8", "replace"), memory.decode()
+            if code == CLD_EXITED:
+                state.exit_status = status
+            else:
+                state.signal = status
+        if state.has_failed and state.number not in self.arrival:
+            self.arrival.append(state.number)
+
+    # -- the end
+
+    def wait(self, look=lambda: None):
+        """Wait for the end; returns the launcher's exit status.  look() is called a few times a
+        second and may raise, which ends the job."""
+        try:
+            while True:
+                try:
+                    self.process.wait(0.2)
+                    break
+                except subprocess.TimeoutExpired:
+                    look()
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            self._finish()
+        return self.process.returncode
+
+    def stop(self):
+        """End the job: the ranks get SIGINT, then SIGTERM, then SIGKILL."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(INTERRUPT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # which closes its connections, so the daemons kill the ranks
+            self.process.wait()
+
+    def _hang_up(self):
+        for sock in self.connections.values():
+            sock.close()
+        self.connections = {}
+        self.parent.close()
+
+    def _finish(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for t in self.threads:
+            t.join(10)
+        self._hang_up()
+        for sink in self.sinks.values():
+            sink.finish()
+
+    def check(self):
+        """Raise JobFailed if the job has failed."""
+        if self.process.returncode or any(r.has_failed for r in self.ranks):
+            raise self.failure() from self._cause
+
+    def results(self):
+        """The ranks' results by rank, or JobFailed."""
+        self.check()
+        missing = [r for r in self.ranks if r.result is None]
+        if missing:
+            where = missing[0]
+            raise failure.JobFailed(
+                f"rank {where.number} on {where.host} ended without a result: its function did not "
+                "return (did it call sys.exit() or os._exit()?)", rank=where.number,
+                host=where.host, pid=where.pid, exit_status=where.exit_status)
+        return [pickling.loads_result(r.result) for r in self.ranks]
+
+    def _order(self, state):
+        """Which failure counts: what the user's function raised, before a rank that was killed,
+        before one that just ended, before those that noticed it, before those that were ended."""
+        if state.phase is not None and state.phase > MOURNING and not state.error:
+            kind = 5
+        elif state.error and not state.error["consequence"]:
+            kind = 0
+        elif state.signal is not None:
+            kind = 1
+        elif not state.error:
+            kind = 2
+        else:
+            kind = 3
+        return kind, self.arrival.index(state.number)
+
+    def failure(self):
+        """What JobFailed says of this job."""
+        self._cause = None
+        failed = sorted((r for r in self.ranks if r.has_failed), key=self._order)
+        # The launcher knows about hosts that were lost, and about jobs that never began.
+        if not failed or self._order(failed[0])[0] >= 3 and self.said:
+            said = "; ".join(dict.fromkeys(self.said)) or \
+                f"ringup run ended with status {self.process.returncode}"
+            return failure.JobFailed(f"the job has failed: {said}",
+                                     others=[r.describe() for r in failed])
+        first = failed[0]
+        text = first.describe()
+        if first.error:
+            self._cause = first.exception()
+            text += "\n\n" + first.error["traceback"].rstrip()
+        elif self.last:
+            text += "\n\nThe last lines of the ranks' output:\n" + "".join(self.last).rstrip()
+        error = first.error or {}
+        return failure.JobFailed(text, rank=first.number, host=first.host, pid=first.pid,
+                                 exit_status=first.exit_status, signal=first.signal,
+                                 type_name=error.get("type"), traceback=error.get("traceback"),
+                                 others=[r.describe() for r in failed[1:]])

@@ -1,0 +1,384 @@
+# stage.py - a job in a barrier stage of Spark: slots, tasks, the way down.
+# SPDX-License-Identifier: Apache-2.0
+"""Spark starts the tasks of a barrier stage together or not at all.  Each connects to the driver
+and tells which host it is on; then the ranks are dealt out host by host and started.  After the
+stage there is nothing but collect(): a stage that a shuffle follows would be run again after a
+failure.  allGather() is not used: it takes a second, and the driver has to hear of all hosts
+anyway."""
+
+import functools
+import itertools
+import os
+import re
+import socket
+import sys
+import threading
+import time
+
+from ringup._version import __version__
+
+from . import channel, job as jobs, task
+from .failure import JobFailed
+from .launcher import Launcher
+
+START_S = 600          # for slots to be there, and tasks to start
+STRANGER_S = 10        # for one who connects to prove that he belongs to the job
+SLOTS_POLL_S = 0.5
+LEAVE_S = 10           # for the tasks to end after the job has
+GPUS = "SPARK_GPUS_OF_RANKS"  # "0,1;2": the GPUs of a host's tasks, by local rank
+_numbers = itertools.count()
+
+
+# -- what Spark has --------------------------------------------------------------------------------
+
+def context():
+    """The active SparkContext; RuntimeError if there is none."""
+    try:
+        from pyspark import SparkContext
+    except ImportError as e:
+        raise RuntimeError("pyspark is not installed: `pip install pyspark`, or run on the driver "
+                           "alone (HorovodRunner(np=-2))") from e
+    try:
+        from pyspark.sql.utils import is_remote
+        if is_remote():
+            raise RuntimeError("this session is one of Spark Connect, which has no barrier stages "
+                               "for functions of the driver: run this where the driver of the "
+                               "cluster is, in a job or a notebook of dedicated access mode")
+    except ImportError:
+        pass
+    sc = SparkContext._active_spark_context
+    if sc is None:
+        raise RuntimeError("Could not find an active SparkContext, are you running in a PySpark "
+                           "session?  SparkSession.builder.getOrCreate() starts one; without "
+                           "Spark, HorovodRunner(np=-2) runs two ranks on this host")
+    return sc
+
+
+def slots(sc):
+    """How many tasks can run at the same time on the executors that live now."""
+    try:
+        scala = sc._jsc.sc()
+        return scala.maxNumConcurrentTasks(
+            scala.resourceProfileManager().defaultResourceProfile())
+    except Exception:  # a Spark that has no such method
+        return sc.defaultParallelism
+
+
+def start_timeout(given=None):
+    """Seconds for a job to start: given, or HOROVOD_SPARK_START_TIMEOUT, or ten minutes."""
+    return float(given if given is not None
+                 else os.environ.get("HOROVOD_SPARK_START_TIMEOUT") or START_S)
+
+
+def check_cluster(sc):
+    """RuntimeError where Spark would refuse the stage."""
+    conf = sc.getConf()
+    if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
+        raise RuntimeError("barrier stages do not work with dynamic allocation (SPARK-24942): set "
+                           "spark.dynamicAllocation.enabled=false in the cluster's configuration "
+                           "and spark.executor.instances to how many executors it shall have")
+
+
+def wait_for_slots(sc, size, seconds):
+    """Return when size tasks can run together; JobFailed if there is no hope of it any more."""
+    deadline = time.monotonic() + (0 if sc.master.startswith("local") else seconds)
+    while (there := slots(sc)) < size:
+        if time.monotonic() >= deadline:
+            raise JobFailed(
+                f"{size} ranks need {size} task slots at the same time, and the executors have "
+                f"{there}: ask for {there or 'fewer'} ranks, or give the cluster more executors or "
+                "cores (spark.executor.instances, spark.executor.cores; a slot is "
+                "spark.task.cpus cores)")
+        time.sleep(SLOTS_POLL_S)
+
+
+# -- tasks that come -------------------------------------------------------------------------------
+
+class Lobby:
+    """Where tasks connect; strangers are turned away after STRANGER_S."""
+
+    def __init__(self, sc, size, key):
+        self.size, self.key, self.tasks = size, key, {}
+        self.changed = threading.Condition()
+        self.strangers = threading.BoundedSemaphore(size + 16)
+        self.closed = False
+        conf = sc.getConf()
+        self.host = conf.get("spark.driver.host", "localhost")
+        self.listener = self._listen(conf.get("spark.driver.bindAddress", self.host))
+        self.address = self.host, self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _listen(self, bind_address):
+        for host in (self.host, bind_address):
+            try:
+                return socket.create_server((host, 0), backlog=self.size + 16)
+            except OSError as e:
+                error = e
+        raise RuntimeError(f"the driver cannot listen at {self.host}, its spark.driver.host: "
+                           f"{error}") from error
+
+    def _accept(self):
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except OSError:
+                return
+            if self.closed or not self.strangers.acquire(blocking=False):
+                sock.close()
+                continue
+            threading.Thread(target=self._welcome, args=(sock,), daemon=True).start()
+
+    def _welcome(self, sock):
+        try:
+            sock.settimeout(STRANGER_S)
+            ch = channel.Channel(sock, self.key, channel.DRIVER)
+            hello = ch.receive()
+            sock.settimeout(None)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            with self.changed:
+                if self.closed or not 0 <= hello["index"] < self.size:
+                    raise ConnectionError("nobody waits for this task")
+                old = self.tasks.pop(hello["index"], None)
+                self.tasks[hello["index"]] = (hello, ch)
+                self.changed.notify_all()
+            if old:
+                old[1].close()
+        except (OSError, ValueError, KeyError, TypeError):
+            sock.close()
+        finally:
+            self.strangers.release()
+
+    def wait(self, seconds):
+        """Have all tasks come, or have they within this time?"""
+        with self.changed:
+            return self.changed.wait_for(lambda: len(self.tasks) == self.size, seconds)
+
+    def close(self):
+        """End all connections that are still this object's."""
+        with self.changed:
+            self.closed = True
+            tasks, self.tasks = self.tasks, {}
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
+        except OSError:
+            pass
+        self.listener.close()
+        for _, ch in tasks.values():
+            ch.close()
+
+
+class Host:
+    """Tasks that are on one host, by index; the first of them starts the ranks of all."""
+
+    def __init__(self, name, tasks):
+        self.name, self.tasks = name, tasks
+
+    @property
+    def first(self):
+        """(what it has told, channel) of the task that starts the rank daemon."""
+        return self.tasks[0]
+
+
+def group_by_host(tasks):
+    """[Host] of {index: (hello, channel)}; the one of task 0 first, names made unlike."""
+    found = {}
+    for index in sorted(tasks):
+        found.setdefault(tasks[index][0]["host"], []).append(tasks[index])
+    hosts, names = [], {}
+    for members in found.values():
+        name = re.sub(r"[^A-Za-z0-9.-]", "-", members[0][0]["name"])[:200] or "host"
+        names[name] = names.get(name, 0) + 1
+        hosts.append(Host(name if names[name] == 1 else f"{name}.{names[name]}", members))
+    return hosts
+
+
+def check_tasks(hosts):
+    """JobFailed where a task's Python cannot run what the driver's has made."""
+    for host in hosts:
+        for hello, _ in host.tasks:
+            version = ".".join(map(str, hello["python"]))
+            if hello["python"] != list(sys.version_info[:2]):
+                raise JobFailed(
+                    f"the Python of the executors on {host.name} is {version} "
+                    f"({hello['executable']}), the driver's {sys.version_info[0]}."
+                    f"{sys.version_info[1]} ({sys.executable}): functions travel between equal "
+                    "versions only; set PYSPARK_PYTHON for both before the session starts")
+            if hello["ringup"] != __version__:
+                raise JobFailed(f"{hello['executable']} on {host.name} has ringup "
+                                f"{hello['ringup']}, the driver {__version__}: install the same "
+                                "version on all nodes")
+
+
+def host_environments(hosts):
+    """For each host, what its ranks get: where torch's store is, and the GPUs of its tasks in the
+    order of local ranks, so that local_rank() is an index into them."""
+    first = hosts[0].first[0]
+    master = {"MASTER_ADDR": first["address"], "MASTER_PORT": str(first["port"])}
+    environments = []
+    for host in hosts:
+        gpus = [hello["gpus"] for hello, _ in host.tasks]
+        env = dict(master)
+        if any(gpus):
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(itertools.chain(*gpus))
+        env[GPUS] = ";".join(",".join(g) for g in gpus)
+        environments.append(env)
+    return environments
+
+
+# -- the stage -------------------------------------------------------------------------------------
+
+class Stage:
+    """The Spark job, in a thread: the main thread stays free for SIGINT, which pyspark handles
+    badly while it waits for the JVM."""
+
+    def __init__(self, sc, size, body, description):
+        from pyspark import InheritableThread
+
+        self.sc, self.error, self.group = sc, None, f"ringup.{os.getpid()}.{next(_numbers)}"
+        self.body, self.size, self.description = body, size, description
+        self.thread = InheritableThread(target=self._run)
+        self.thread.daemon = True
+        self.thread.start()
+
+    def _run(self):
+        try:
+            self.sc.setJobGroup(self.group, self.description, interruptOnCancel=True)
+            (self.sc.parallelize(range(self.size), self.size).barrier()
+             .mapPartitions(self.body).collect())
+        except BaseException as e:
+            self.error = e
+
+    @property
+    def is_over(self):
+        """Has the Spark job ended, one way or the other?"""
+        return not self.thread.is_alive()
+
+    def cancel(self):
+        """Ask Spark to end the tasks."""
+        try:
+            self.sc.cancelJobGroup(self.group)
+        except Exception:  # the JVM is gone, and the tasks with it
+            pass
+
+    def leave(self):
+        """Wait until the tasks have ended by themselves; then they are made to."""
+        self.thread.join(LEAVE_S)
+        if not self.is_over:
+            self.cancel()
+            self.thread.join(LEAVE_S)
+
+
+def explain(error):
+    """Spark's error as a sentence."""
+    text = str(getattr(error, "java_exception", None) or error)
+    missing = re.search(r"No module named '(ringup[^']*)'", text)
+    if missing:
+        return ("the Python of the executors has no package ringup: install it there on each node "
+                "(`compat/install --python PYTHON`), or let PYSPARK_PYTHON name one that has it")
+    found = re.search(r"^(?:\w+\.)*(\w+(?:Error|Exception|RuntimeError)): (.*)$", text, re.M)
+    reason = re.search(r"Most recent failure reason:\s*(.*)", text)
+    lines = [line for line in (reason.group(1) if reason else text).splitlines() if line.strip()]
+    return (lines[0] if lines else text)[:1000] if not found or reason else found.group(0)[:1000]
+
+
+def _start_failed(stage, lobby, size, seconds):
+    """JobFailed: not all tasks have come."""
+    if stage.is_over and stage.error:
+        raise JobFailed(f"Spark could not start the tasks: {explain(stage.error)}") \
+            from stage.error
+    there = len(lobby.tasks)
+    raise JobFailed(
+        f"Timed out waiting for Spark tasks to start: {there} of {size} have come within "
+        f"{seconds:g} s.  Please check that you have enough resources to run all processes: other "
+        "jobs may keep the slots busy, or the executors cannot connect to the driver at "
+        f"{lobby.address[0]} port {lobby.address[1]}.  A longer start timeout is "
+        "HOROVOD_SPARK_START_TIMEOUT=SECONDS")
+
+
+def _wait_for_tasks(stage, lobby, size, seconds):
+    deadline = time.monotonic() + seconds
+    while not lobby.wait(0.2):
+        if stage.is_over or time.monotonic() >= deadline:
+            _start_failed(stage, lobby, size, seconds)
+
+
+def _give_orders(job, hosts):
+    """Tell each task what to do; returns the connections to the rank daemons by host."""
+    connections = {}
+    for host, env in zip(hosts, host_environments(hosts)):
+        for _, ch in host.tasks[1:]:
+            ch.send({"words": None})
+        host.first[1].send(job.orders(env))
+        connections[host.name] = host.first[1].sock
+    return connections
+
+
+def run_job(job, sc, seconds, description):
+    """Run a job in a barrier stage; returns the Launcher of it, which has ended."""
+    check_cluster(sc)
+    wait_for_slots(sc, job.size, seconds)
+    lobby = Lobby(sc, job.size, job.key)
+    stage = None
+    try:
+        stage = Stage(sc, job.size,
+                      functools.partial(task.run, lobby.address, job.key, job.payload), description)
+        _wait_for_tasks(stage, lobby, job.size, seconds)
+        hosts = group_by_host(lobby.tasks)
+        check_tasks(hosts)
+        address = hosts[0].first[1].sock.getsockname()[0]
+        running = Launcher([(h.name, len(h.tasks)) for h in hosts], _give_orders(job, hosts),
+                           job.size, address, job.output, job.key)
+        running.wait(lambda: _look(stage))
+        lobby.close()
+        stage.leave()
+        return running
+    except BaseException:
+        if stage:
+            stage.cancel()
+        raise
+    finally:
+        lobby.close()
+
+
+def _look(stage):
+    """Called while ranks run: has Spark given up?"""
+    if stage.is_over and stage.error:
+        raise JobFailed(f"Spark has ended the tasks: {explain(stage.error)}") from stage.error
+
+
+def run(fn, args=(), kwargs=None, num_proc=None, env=None, start_timeout=None, output=None,
+        copy=False, description=None):
+    """Call fn(*args, **kwargs) on num_proc ranks on Spark's executors; returns the results by
+    rank.
+
+    num_proc: ranks, each in a task slot; None: all slots that there are.  env: variables for the
+    ranks, beside those of the executors; None: HOROVOD_*, NCCL_*, OMP_*, TF_* and RINGUP_* of
+    the driver.  start_timeout: seconds for slots to be there and tasks to start.  output: an
+    Output, else what the ranks print is printed here with "[RANK]<stdout>:" in front.  copy: it
+    also goes to the stderr of the executors.
+
+    Raises JobFailed if a rank fails, CannotPickle if fn cannot be sent, RuntimeError without a
+    session.  Call it from one thread or several; each call is a job of its own.
+    """
+    sc = context()
+    seconds = globals()["start_timeout"](start_timeout)
+    size = slots(sc) if num_proc is None else num_proc
+    if size < 1:
+        raise ValueError(f"num_proc={size}: at least one rank")
+    job = jobs.Job.of_function(size, fn, args, kwargs,
+                               env=jobs.forwarded() if env is None else env,
+                               output=output or to_stdout(), copy=copy)
+    name = description or f"ringup: {getattr(fn, '__name__', 'function')}"
+    return run_job(job, sc, seconds, name).results()
+
+
+def to_stdout(form=("--tag-output",)):
+    """An Output that prints all lines on this process's own streams."""
+    def write(stream):
+        def line(text):
+            s = getattr(sys, stream)
+            s.write(text)
+            s.flush()
+        return line
+
+    return jobs.Output(write("stdout"), write("stderr"), lambda text: print(text, flush=True), form)

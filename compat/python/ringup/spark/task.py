@@ -1,0 +1,150 @@
+# task.py - a Spark task, or the driver itself, as a host of ranks: starts their rank daemon.
+# SPDX-License-Identifier: Apache-2.0
+"""Of the tasks on a host the first starts a rank daemon, `ringup rankd`, for all ranks there; the
+others keep the slots.  The daemon is in a session of its own, which the end of an executor does not
+reach, and kills the ranks when its lifeline ends: a pipe whose other end only the task's process
+has.  However that process ends, nothing is left behind."""
+
+import fcntl
+import hashlib
+import os
+import socket
+import struct
+import subprocess
+import sys
+
+from ringup import program
+from ringup._version import __version__
+
+from . import channel, pickling
+
+CONNECT_S = 60
+SIOCGIFADDR = 0x8915
+# The interface towards the driver is the one that these libraries are told to take.
+INTERFACE_NAMES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+
+
+def host_identity():
+    """A name that processes share if, and only if, they can share memory and loopback."""
+    parts = [os.uname().nodename, os.environ.get("CONTAINER_ID", "")]
+    for name in ("ipc", "mnt", "net", "pid", "uts"):
+        try:
+            parts.append(os.readlink(f"/proc/self/ns/{name}"))
+        except OSError:
+            pass
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
+            parts.append(f.read())
+    except OSError:
+        pass
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()
+
+
+def interface_of(address):
+    """The name of the interface that has this IPv4 address, or None; None for the loopback."""
+    if address.startswith("127."):
+        return None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        for _, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(s.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()))
+            except OSError:
+                continue
+            if socket.inet_ntoa(answer[20:24]) == address:
+                return name
+    return None
+
+
+def reserve_port(address):
+    """A socket with a port for torch's store; bound but not listening, so that nobody else gets
+    the port and rank 0 can still listen there."""
+    s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(("", 0))
+    return s
+
+
+def environment(base, given, address=None):
+    """The environment of ranks: that of this process, less Spark's own for its workers, and what
+    the driver has given."""
+    env = dict(base)
+    if env.get("PYTHONHASHSEED") == "0":  # Spark sets it for its workers
+        del env["PYTHONHASHSEED"]
+    for name in ("MASTER_ADDR", "MASTER_PORT"):
+        env.pop(name, None)
+    added = [os.path.abspath(p) for p in sys.path if not pickling.is_standard(p)]
+    env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(added))
+    env["PYTHONUNBUFFERED"] = "1"
+    interface = interface_of(address) if address else None
+    if interface:
+        for name in INTERFACE_NAMES:
+            env.setdefault(name, interface)
+    env.update(given)
+    return env
+
+
+def serve(sock, orders, payload, address=None):
+    """Start the rank daemon on a connection to the launcher and wait for its end; returns its
+    exit status.  Takes the socket over.
+
+    orders: env, a dict for the ranks; executable, their Python, None: this process's; words, the
+    rest of their command, in which {function} stands for the descriptor that payload is read
+    from; copy, whether their output also goes to this process's stderr.
+    """
+    keep = os.memfd_create("ringup-function")
+    lifeline, own_end = os.pipe()
+    try:
+        with os.fdopen(os.dup(keep), "wb") as f:
+            f.write(payload)
+        words = [word.replace("{function}", str(keep)) for word in orders["words"]]
+        daemon = subprocess.Popen(
+            [program.find(), "rankd", f"--lifeline={lifeline}", f"--keep={keep}",
+             *(["--copy-output"] if orders["copy"] else []), "--",
+             orders["executable"] or sys.executable, *words],
+            stdin=sock, stdout=sock, pass_fds=(lifeline, keep), start_new_session=True,
+            env=environment(os.environ, orders["env"], address))
+        sock.close()
+        return daemon.wait()
+    finally:
+        sock.close()
+        os.close(own_end)
+        os.close(lifeline)
+        os.close(keep)
+
+
+def gpus_of(context):
+    """The addresses of the GPUs that Spark has given to a task."""
+    gpus = context.resources().get("gpu")
+    return list(gpus.addresses) if gpus else []
+
+
+def run(driver, key, payload, partition):
+    """The body of the barrier stage's tasks: a generator, as mapPartitions() wants, of nothing."""
+    from pyspark import BarrierTaskContext
+
+    context = BarrierTaskContext.get()
+    for _ in partition:
+        pass
+    ch = channel.connect(driver, key, CONNECT_S)
+    address = ch.sock.getsockname()[0]
+    port = reserve_port(address)
+    try:
+        ch.send({"index": context.partitionId(), "host": host_identity(),
+                 "name": os.uname().nodename, "address": address,
+                 "port": port.getsockname()[1], "gpus": gpus_of(context),
+                 "python": list(sys.version_info[:2]), "executable": sys.executable,
+                 "ringup": __version__})
+        ch.sock.settimeout(None)
+        try:
+            orders = ch.receive()
+            if orders["words"]:
+                serve(ch.sock, orders, key + payload, address)
+            else:
+                while ch.sock.recv(1):  # the driver ends the connection when the job has ended
+                    pass
+        except ConnectionError:
+            pass  # the driver, which has ended the job, says why
+    finally:
+        port.close()
+        ch.close()
+    return iter(())

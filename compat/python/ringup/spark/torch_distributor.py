@@ -1,0 +1,57 @@
+# torch_distributor.py - TorchDistributor with pyspark's interface, over ringup.spark.
+# SPDX-License-Identifier: Apache-2.0
+"""Differences to pyspark's own: LOCAL_RANK and LOCAL_WORLD_SIZE are those of the host; what comes
+back is rank 0's value in local mode, too; too few slots are told before anything is submitted; the
+exception that a rank raised is the __cause__ of the error; torch.distributed gets the interface
+towards the driver; a log that nobody reads does not end the job.  torch is not imported here."""
+
+from . import job, stage
+
+
+class TorchDistributor:
+    """Runs a function, or a Python file, as num_processes ranks of torch.distributed.
+
+    local_mode: on the driver; else in as many tasks of a barrier stage.  use_gpu: the ranks see the
+    GPUs of the driver, or those that Spark has given to the tasks of their host, so that
+    LOCAL_RANK is an index into them; else none.
+    """
+
+    def __init__(self, num_processes=1, local_mode=True, use_gpu=True, _ssl_conf=None):
+        if num_processes <= 0:
+            raise ValueError("num_processes has to be a positive integer")
+        self.num_processes, self.local_mode, self.use_gpu = num_processes, local_mode, use_gpu
+        if use_gpu and not local_mode:
+            amount = stage.context().getConf().get("spark.task.resource.gpu.amount", "0")
+            if float(amount) < 1:
+                raise RuntimeError("'spark.task.resource.gpu.amount' was unset, so gpu usage is "
+                                   "unavailable.  Set it to 1 where the cluster is configured, or "
+                                   "use_gpu=False")
+
+    def run(self, train_object, *args, **kwargs):
+        """Run train_object(*args, **kwargs) on each rank; returns what it returned on rank 0.
+
+        A string is the path of a Python file, which runs with args as its arguments; then None is
+        returned.  The file has to be at that path on each host.
+
+        Raises ringup.spark.JobFailed, which names the rank.
+        """
+        output = stage.to_stdout(("--no-prefix",))
+        if isinstance(train_object, str):
+            if kwargs:
+                raise ValueError("Running pytorch file does not support key-word type arguments.")
+            work = job.Job(self.num_processes, [train_object, *map(str, args)], output=output)
+        else:
+            work = job.Job.of_function(self.num_processes, train_object, args, kwargs,
+                                       output=output)
+        work.hides_gpus = not self.use_gpu
+        if self.local_mode:
+            done = job.run_here_to_its_end(work)
+        else:
+            work.env = job.forwarded()
+            name = getattr(train_object, "__name__", train_object)
+            done = stage.run_job(work, stage.context(), stage.start_timeout(),
+                                 f"TorchDistributor: {name}")
+        if isinstance(train_object, str):
+            done.check()
+            return None
+        return done.results()[0]

@@ -1,0 +1,15 @@
+# __init__.py - sparkdl.horovod: messages of the ranks for the driver.
+# SPDX-License-Identifier: Apache-2.0
+
+__all__ = ["log_to_driver"]
+
+
+def log_to_driver(message):
+    """Send a message (a string) from a rank to the driver, which prints it.
+
+    Longer ones than 4,000 characters are cut.  It never blocks: where the driver reads too slowly,
+    messages are dropped and their number is told.
+    """
+    from ringup.spark import rank
+
+    rank.log_to_driver(message)

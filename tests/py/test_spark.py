@@ -1,0 +1,276 @@
+# test_spark.py - HorovodRunner, horovod.spark.run() and TorchDistributor in a real Spark session.
+# SPDX-License-Identifier: Apache-2.0
+#
+# One session local[2] for all tests of this process; RINGUP_TEST_SPARK is a folder with pyspark.
+#
+# needs: cpu
+# tests: compat/python/ringup/spark compat/python/sparkdl compat/python/horovod/spark src/launch
+
+import io
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+
+import pytest
+from conftest import HANG
+
+from ringup.spark import JobFailed, TorchDistributor, log_to_driver, pickling
+from ringup.spark import run as spark_run
+from sparkdl import HorovodRunner
+
+SPARK = os.environ.get("RINGUP_TEST_SPARK", "")
+if not SPARK:
+    pytest.skip("no pyspark: set RINGUP_TEST_SPARK", allow_module_level=True)
+if not shutil.which("java"):
+    pytest.skip("no Java: apt-get install openjdk-17-jre-headless", allow_module_level=True)
+MARK = f"SPARK_TEST_MARK={os.getpid()}"
+
+
+class OfTheTest(Exception):
+    """A class that the workers know from the driver only."""
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    """A session; the JVM ends with it."""
+    sys.path.insert(0, SPARK)
+    os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1",
+                      PYTHONPATH=os.pathsep.join([SPARK, os.environ["PYTHONPATH"]]))
+    name, value = MARK.split("=")
+    os.environ[name] = value
+    from pyspark.sql import SparkSession
+
+    folder = tmp_path_factory.mktemp("spark")
+    session = (SparkSession.builder.master("local[2]").appName("ringup-test")
+               .config("spark.ui.enabled", "false").config("spark.local.dir", str(folder))
+               .config("spark.driver.host", "127.0.0.1").config("spark.driver.memory", "512m")
+               .config("spark.sql.warehouse.dir", str(folder)).getOrCreate())
+    session.sparkContext.setLogLevel("OFF")
+    gateway = session.sparkContext._gateway
+    yield session
+    session.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(HANG)
+
+
+@pytest.fixture(autouse=True)
+def by_value(monkeypatch):
+    """This file is a module of its own, and no worker has it."""
+    monkeypatch.setattr(pickling, "own_modules", lambda: [sys.modules[__name__]])
+
+
+def of_jobs():
+    """Processes of ranks, daemons and what they have started: those with the mark that are neither
+    Spark's nor this test's."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                env = f.read().split(b"\0")
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                words = f.read().split(b"\0")
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+                state = f.read().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if MARK.encode() in env and state != "Z" and int(pid) != os.getpid() and \
+                b"java" not in words[0] and b"pyspark.daemon" not in words:
+            found.append((int(pid), b" ".join(words)))
+    return found
+
+
+@pytest.fixture
+def leaves_nothing(spark):
+    """No process of a job is left, and no descriptor of this process."""
+    spark.sparkContext.parallelize([1]).count()
+    before = len(os.listdir("/proc/self/fd"))
+    yield
+    deadline = time.monotonic() + HANG
+    while (left := of_jobs()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_ranks_in_task_slots_add_up(spark, capfd, monkeypatch, leaves_nothing):
+    monkeypatch.setenv("HOROVOD_MY_SETTING", "travels")
+
+    def main(base):
+        import horovod.torch as hvd
+        import torch
+
+        hvd.init()
+        x = hvd.allreduce(torch.tensor([float(base + hvd.rank())]), op=hvd.Sum)
+        print(f"rank {hvd.rank()} of {hvd.size()}")
+        log_to_driver(f"told by {hvd.rank()}")
+        return (hvd.rank(), hvd.local_rank(), hvd.local_size(), hvd.cross_size(), x.item(),
+                os.environ["HOROVOD_MY_SETTING"], "PYTHONHASHSEED" in os.environ,
+                sys.stdin.read())
+
+    value = HorovodRunner(np=2, driver_log_verbosity="all").run(main, base=10)
+    assert value == (0, 0, 2, 1, 21.0, "travels", False, "")
+    out = capfd.readouterr().out.splitlines()
+    assert {"[0]<stdout>:rank 0 of 2", "[1]<stdout>:rank 1 of 2", "told by 0",
+            "told by 1"} <= set(out)
+
+
+def test_only_what_is_told_comes_to_the_driver_by_default(spark, capfd, leaves_nothing):
+    def main():
+        print("of the rank's stdout")
+        log_to_driver("x" * 5000)
+        return 1
+
+    assert HorovodRunner(np=1).run(main) == 1
+    text = capfd.readouterr()
+    assert "of the rank's stdout" not in text.out
+    assert "x" * 4000 + "...(truncated)" in text.out
+
+
+def test_all_slots_are_deprecated_but_work(spark):
+    with pytest.warns(DeprecationWarning, match="Setting np=0 is deprecated"):
+        assert HorovodRunner(np=0).run(lambda: int(os.environ["HOROVOD_SIZE"])) == 2
+
+
+def test_too_few_slots_are_told_at_once(spark, leaves_nothing):
+    with pytest.raises(JobFailed, match="3 ranks need 3 task slots .* have 2: ask for 2 ranks"):
+        HorovodRunner(np=3).run(int)
+
+
+def test_a_rank_that_raises_while_another_waits_is_named(spark, leaves_nothing):
+    def main():
+        import ringup
+
+        ringup.init()
+        if ringup.rank() == 1:
+            raise OfTheTest("of rank 1")
+        ringup.barrier()
+
+    with pytest.raises(JobFailed, match="(?s)^rank 1 on .*OfTheTest: of rank 1.*Traceback") as e:
+        HorovodRunner(np=2).run(main)
+    assert isinstance(e.value.__cause__, OfTheTest) and e.value.rank == 1
+
+
+def test_a_rank_that_is_killed_is_named_and_children_die(spark, leaves_nothing):
+    def main():
+        import subprocess
+
+        child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        if os.environ["HOROVOD_RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGKILL)
+        child.wait()
+
+    with pytest.raises(JobFailed, match=r"^rank 1 on .* killed by signal 9 \(SIGKILL\)") as e:
+        HorovodRunner(np=2).run(main)
+    assert (e.value.rank, e.value.signal) == (1, 9)
+
+
+def test_the_next_run_sees_nothing_of_the_last(spark):
+    def main():
+        seen = getattr(os, "left_behind", None), os.environ.get("LEFT_BEHIND")
+        os.left_behind = os.environ["LEFT_BEHIND"] = "x"
+        return seen
+
+    assert spark_run(main, num_proc=2) == [(None, None)] * 2
+    assert spark_run(main, num_proc=2) == [(None, None)] * 2
+
+
+def test_a_worker_of_spark_that_is_killed_ends_the_job(spark, leaves_nothing):
+    def main():
+        with open(f"/proc/{os.environ['TEST_WORKER']}/stat", encoding="ascii"):
+            pass
+        return 1
+
+    def workers():
+        return [pid for pid, words in daemons_children()]
+
+    def daemons_children():
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as f:
+                    marked = MARK.encode() in f.read().split(b"\0")
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    words = f.read()
+                with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+                    parent = int(f.read().rpartition(")")[2].split()[1])
+                with open(f"/proc/{parent}/cmdline", "rb") as f:
+                    of_daemon = b"pyspark.daemon" in f.read()
+            except OSError:
+                continue
+            if marked and of_daemon and b"pyspark.daemon" in words:
+                yield int(pid), words
+
+    def hang():
+        print("started", flush=True)
+        time.sleep(1000)
+
+    from ringup.spark import stage
+
+    killed = threading.Event()
+    output = stage.to_stdout()
+
+    def once(line):
+        if not killed.is_set():
+            killed.set()
+            for pid in workers():
+                os.kill(pid, signal.SIGKILL)
+
+    output.stdout = once
+    with pytest.raises(JobFailed):
+        spark_run(hang, num_proc=2, output=output)
+    assert killed.is_set()
+    assert spark_run(lambda: 5, num_proc=2) == [5, 5]
+
+
+def test_an_interrupt_cancels_the_stage(spark, leaves_nothing):
+    from ringup.spark import stage
+
+    def hang():
+        print("started", flush=True)
+        time.sleep(1000)
+
+    output, sent = stage.to_stdout(), threading.Event()
+
+    def interrupt(line):
+        if not sent.is_set():
+            sent.set()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    output.stdout = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        spark_run(hang, num_proc=2, output=output)
+    assert spark_run(lambda: 5, num_proc=2) == [5, 5]
+
+
+def test_horovod_spark_run_has_upstreams_rules(spark, monkeypatch, leaves_nothing):
+    import horovod.spark
+
+    monkeypatch.setenv("HOROVOD_OF_THE_DRIVER", "1")
+    out = io.StringIO()
+
+    def fn(a, b=0):
+        print("said by", os.environ["HOROVOD_RANK"])
+        return a + b, os.environ["UENV"], int(os.environ["HOROVOD_RANK"])
+
+    results = horovod.spark.run(fn, (1,), {"b": 2}, num_proc=2, env={"UENV": "u"}, stdout=out,
+                                verbose=0)
+    assert results == [(3, "u", 0), (3, "u", 1)]
+    assert sorted(out.getvalue().splitlines()) == [f"[{r}]<stdout>:said by {r}" for r in (0, 1)]
+
+
+def test_torch_distributor_in_a_stage(spark, leaves_nothing):
+    def train(x):
+        import torch
+        import torch.distributed as dist
+
+        dist.init_process_group("gloo")
+        t = torch.tensor([float(dist.get_rank() + x)])
+        dist.all_reduce(t)
+        dist.destroy_process_group()
+        return t.item(), os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
+
+    got = TorchDistributor(2, local_mode=False, use_gpu=False).run(train, 3)
+    assert got == (7.0, "0", "2")

@@ -1,0 +1,452 @@
+# test_spark_local.py - HorovodRunner and TorchDistributor on the driver alone, without Spark.
+# SPDX-License-Identifier: Apache-2.0
+#
+# needs: cpu
+# tests: compat/python/ringup/spark compat/python/sparkdl src/launch src/cli/cmd_rankd.c
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+from conftest import HANG, start
+
+from ringup.spark import CannotPickle, JobFailed, TorchDistributor, channel, job, log_to_driver
+from ringup.spark import launcher, pickling, rank, stage, task
+from sparkdl import HorovodRunner
+
+
+class OfTheTest(Exception):
+    """Its class is known to the driver alone, where this file is __main__ or lies beside it."""
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    """The ranks do not have this file, which lies beside no script: it is sent by value."""
+    monkeypatch.setattr(pickling, "own_modules", lambda: [sys.modules[__name__]])
+
+
+def marked():
+    """Processes that have the mark of this test in their environment, but for this one."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                text = f.read()
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+                state = f.read().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if f"SPARK_TEST_MARK={os.getpid()}".encode() in text.split(b"\0") and state != "Z":
+            found.append(int(pid))
+    return [p for p in found if p != os.getpid()]
+
+
+@pytest.fixture
+def leaves_nothing(monkeypatch):
+    """No process with the mark, no descriptor and no socket is left."""
+    monkeypatch.setenv("SPARK_TEST_MARK", str(os.getpid()))
+    before = set(os.listdir("/proc/self/fd"))
+    yield
+    deadline = time.monotonic() + HANG
+    while (left := marked()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left
+    assert len(os.listdir("/proc/self/fd")) <= len(before)
+
+
+# -- HorovodRunner ---------------------------------------------------------------------------------
+
+def test_minus_one_calls_the_function_in_this_process():
+    seen = []
+    assert HorovodRunner(np=-1).run(lambda x: seen.append(x) or 5, x=3) == 5
+    assert seen == [3]
+
+
+def test_minus_one_is_a_process_of_its_own_if_asked_for(monkeypatch, leaves_nothing):
+    monkeypatch.setenv("RINGUP_HOROVODRUNNER_SPAWN", "1")
+    pid, size = HorovodRunner(np=-1).run(lambda: (os.getpid(), os.environ["HOROVOD_SIZE"]))
+    assert pid != os.getpid() and size == "1"
+
+
+def test_ranks_of_the_driver_add_up_and_rank_0_returns(capfd, leaves_nothing):
+    def main(base):
+        import numpy
+        import ringup
+
+        ringup.init()
+        x = numpy.full(3, base + ringup.rank(), dtype=numpy.float32)
+        ringup.allreduce(x)
+        print(f"rank {ringup.rank()} of {ringup.size()}")
+        log_to_driver(f"told by {ringup.rank()}")
+        return ringup.rank(), ringup.local_rank(), x.tolist(), sys.stdin.read()
+
+    assert HorovodRunner(np=-2).run(main, base=10) == (0, 0, [21.0] * 3, "")
+    out = capfd.readouterr().out.splitlines()
+    assert sorted(line for line in out if "stdout" in line) == [
+        "[0]<stdout>:rank 0 of 2", "[1]<stdout>:rank 1 of 2"]
+    assert sorted(line for line in out if "told" in line) == ["told by 0", "told by 1"]
+
+
+def test_a_class_of_the_driver_comes_back_as_itself():
+    class Point:
+        def __init__(self, x):
+            self.x = x
+
+    value = HorovodRunner(np=-1 - 1).run(lambda: Point(4))
+    assert isinstance(value, Point) and value.x == 4
+
+
+def test_the_first_exception_counts_and_is_the_cause(leaves_nothing):
+    def main():
+        import ringup
+
+        ringup.init()
+        if ringup.rank() == 1:
+            raise OfTheTest("of rank 1")
+        ringup.barrier()
+
+    with pytest.raises(JobFailed, match="(?s)^rank 1 on .* raised .*OfTheTest: of rank 1.*"
+                                        "Traceback.* in main\n") as e:
+        HorovodRunner(np=-2).run(main)
+    assert e.value.rank == 1 and e.value.host == os.uname().nodename
+    assert isinstance(e.value.__cause__, OfTheTest) and e.value.__cause__.args == ("of rank 1",)
+    assert e.value.type_name.endswith("OfTheTest") and " in main" in e.value.traceback
+
+
+def test_an_exception_that_cannot_be_pickled_is_told_as_text():
+    def main():
+        class Locked(Exception):
+            def __init__(self):
+                import threading
+                super().__init__("locked")
+                self.lock = threading.Lock()
+
+        raise Locked()
+
+    with pytest.raises(JobFailed, match="raised .*Locked: locked") as e:
+        HorovodRunner(np=-2).run(main)
+    assert e.value.__cause__ is None and e.value.rank in (0, 1)
+
+
+def test_a_killed_rank_is_named_by_its_signal_and_its_children_die(leaves_nothing):
+    def main():
+        import signal
+        import subprocess
+        import ringup
+
+        child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        assert child.pid
+        ringup.init()
+        if ringup.rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        ringup.barrier()
+
+    with pytest.raises(JobFailed, match=r"^rank 1 on .* was killed by signal 9 \(SIGKILL\)") as e:
+        HorovodRunner(np=-2).run(main)
+    assert (e.value.rank, e.value.signal, e.value.exit_status) == (1, 9, None)
+    assert any("rank 0" in other for other in e.value.others)
+
+
+def test_an_exit_is_named_by_its_status(leaves_nothing):
+    def main():
+        if os.environ["HOROVOD_RANK"] == "0":
+            print("last words", flush=True)
+            os._exit(7)
+        time.sleep(1000)
+
+    with pytest.raises(JobFailed, match="(?s)^rank 0 on .* exited with status 7.*last words") as e:
+        HorovodRunner(np=-2).run(main)
+    assert (e.value.rank, e.value.exit_status, e.value.signal) == (0, 7, None)
+
+
+def test_an_exit_without_a_result_is_no_success():
+    with pytest.raises(JobFailed, match="ended without a result"):
+        HorovodRunner(np=-2).run(lambda: os._exit(0))
+
+
+def test_a_result_of_many_megabytes_arrives_whole():
+    value = HorovodRunner(np=-2).run(lambda: bytes(range(256)) * (64 << 12))
+    assert value == bytes(range(256)) * (64 << 12)
+
+
+def test_what_cannot_be_sent_is_named_with_the_cure():
+    lock = threading.Lock()
+
+    def main():
+        with lock:
+            return 1
+
+    with pytest.raises(CannotPickle, match=r"(?s)main\(\) refers to lock, of type _thread\.lock.*"
+                                           r"inside main\(\)"):
+        HorovodRunner(np=-2).run(main)
+
+
+def test_what_returns_cannot_be_sent_is_told():
+    with pytest.raises(JobFailed, match="what the function returned, lock, cannot be sent"):
+        HorovodRunner(np=-2).run(lambda: __import__("threading").Lock())
+
+
+def test_verbosity_is_one_of_two():
+    with pytest.raises(ValueError, match="log_callback_only"):
+        HorovodRunner(np=-2, driver_log_verbosity="some").run(int)
+
+
+def run_script(tmp_path, text, **env):
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(text))
+    return subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True,
+                            stderr=subprocess.PIPE, cwd=tmp_path, env={**os.environ, **env})
+
+
+def test_a_module_beside_the_script_is_sent(tmp_path):
+    (tmp_path / "beside.py").write_text("FACTOR = 3\ndef times(x):\n    return FACTOR * x\n")
+    p = run_script(tmp_path, """
+        import os
+        import beside
+        from sparkdl import HorovodRunner
+
+        def main(x):
+            os.chdir("/")
+            return beside.times(x), os.environ["HOROVOD_RANK"]
+
+        print(HorovodRunner(np=-2).run(main, x=14))
+        """, PYTHONSAFEPATH="")
+    out, err = p.communicate(timeout=HANG)
+    assert out == "(42, '0')\n", err
+
+
+@pytest.mark.parametrize("how", ["INT", "KILL"])
+def test_the_end_of_the_driver_is_the_end_of_the_ranks(tmp_path, leaves_nothing, how):
+    p = run_script(tmp_path, """
+        import subprocess
+        import sys
+        import time
+        from sparkdl import HorovodRunner
+
+        def main():
+            import subprocess
+            subprocess.Popen(["sleep", "1000"], start_new_session=True)
+            print("started", flush=True)
+            time.sleep(1000)
+
+        try:
+            HorovodRunner(np=-2).run(main)
+        except KeyboardInterrupt:
+            print("interrupted")
+        """)
+    seen = [p.stdout.readline(), p.stdout.readline()]
+    assert sorted(seen) == ["[0]<stdout>:started\n", "[1]<stdout>:started\n"]
+    p.send_signal({"INT": 2, "KILL": 9}[how])
+    out, err = p.communicate(timeout=HANG)
+    if how == "INT":
+        assert "interrupted" in out and p.returncode == 0, err
+
+
+def test_a_driver_that_does_not_read_slows_nobody():
+    written = threading.Event()
+    lines = []
+
+    def slow(line):
+        written.wait(HANG)
+        lines.append(line)
+
+    def main():
+        for i in range(200000):
+            print(f"line {i}")
+        return "done"
+
+    out = job.Output(stdout=slow)
+    work = job.Job.of_function(2, main, env={}, output=out)
+    port_free = threading.Thread(target=lambda: (time.sleep(0), written.set()))
+    done = launcher.Launcher.wait
+
+    def wait_then_free(self, look=lambda: None):
+        self.process.wait()
+        port_free.start()
+        return done(self, look)
+
+    launcher.Launcher.wait = wait_then_free
+    try:
+        assert job.run_here(work) == ["done", "done"]
+    finally:
+        launcher.Launcher.wait = done
+        port_free.join()
+    assert lines
+
+
+# -- TorchDistributor ------------------------------------------------------------------------------
+
+def test_a_file_runs_as_ranks_of_torch(tmp_path, capfd, leaves_nothing):
+    path = tmp_path / "train.py"
+    path.write_text("import os, sys\nprint(sys.argv[1:], *(os.environ[n] for n in ('RANK', "
+                    "'WORLD_SIZE', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE', 'MASTER_ADDR')))\n")
+    assert TorchDistributor(2, use_gpu=False).run(str(path), "--lr=0.1") is None
+    assert sorted(capfd.readouterr().out.splitlines()) == [
+        f"['--lr=0.1'] {r} 2 {r} 2 127.0.0.1" for r in (0, 1)]
+
+
+def test_a_file_that_fails_is_an_error(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("raise SystemExit(4)\n")
+    with pytest.raises(JobFailed, match="exited with status 4"):
+        TorchDistributor(2, use_gpu=False).run(str(path))
+    with pytest.raises(ValueError, match="key-word"):
+        TorchDistributor(2, use_gpu=False).run(str(path), lr=1)
+
+
+def test_a_function_is_a_rank_of_torch_and_rank_0_returns(leaves_nothing):
+    def train(x):
+        import torch
+        import torch.distributed as dist
+
+        dist.init_process_group("gloo")
+        t = torch.tensor([float(dist.get_rank() + x)])
+        dist.all_reduce(t)
+        dist.destroy_process_group()
+        return dist.get_backend.__name__, t.item(), os.environ["LOCAL_RANK"], \
+            os.environ["CUDA_VISIBLE_DEVICES"]
+
+    assert TorchDistributor(2, use_gpu=False).run(train, 3) == ("get_backend", 7.0, "0", "")
+
+
+def test_processes_are_a_positive_number():
+    with pytest.raises(ValueError, match="positive"):
+        TorchDistributor(0)
+
+
+# -- the channel -----------------------------------------------------------------------------------
+
+def pair(key_driver, key_task):
+    """What each side's receive() gives, or raises."""
+    a, b = socket.socketpair()
+    results = {}
+
+    def side(sock, key, name, text):
+        try:
+            sock.settimeout(HANG)
+            ch = channel.Channel(sock, key, name)
+            ch.send({"text": text})
+            results[name] = ch.receive()
+        except OSError as e:
+            results[name] = e
+        finally:
+            sock.close()
+
+    threads = [threading.Thread(target=side, args=args) for args in (
+        (a, key_driver, channel.DRIVER, "from the driver"),
+        (b, key_task, channel.TASK, "from the task"))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return results
+
+
+def test_both_sides_know_the_key():
+    key = channel.new_key()
+    assert pair(key, key) == {channel.DRIVER: {"text": "from the task"},
+                              channel.TASK: {"text": "from the driver"}}
+
+
+def test_who_does_not_know_the_key_is_refused():
+    results = pair(channel.new_key(), channel.new_key())
+    assert any(isinstance(r, channel.NotAuthentic) for r in results.values())
+    assert not any(isinstance(r, dict) for r in results.values())
+
+
+@pytest.mark.parametrize("noise", [b"", b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 200,
+                                   bytes(32) + b"\x08\0\0\0" + bytes(40)],
+                         ids=["nothing", "http", "long", "forged"])
+def test_noise_is_refused(noise):
+    a, b = socket.socketpair()
+    with a, b:
+        b.sendall(noise)
+        b.shutdown(socket.SHUT_WR)
+        with pytest.raises(ConnectionError):
+            channel.Channel(a, channel.new_key(), channel.DRIVER).receive()
+
+
+def test_a_report_that_the_rank_has_not_sent_is_refused():
+    key = channel.new_key()
+    forged, right = rank.Seal(channel.new_key(), 0), rank.Seal(key, 0)
+    state = launcher.RankState(0, key)
+    lines = []
+    state.take(right.head(rank.LOG, b"true") + b"true", lines.append)
+    assert lines == ["true"]
+    for head in (forged.head(rank.RESULT, b"r"), rank.Seal(key, 0).head(rank.RESULT, b"r")):
+        with pytest.raises(channel.NotAuthentic):
+            state.take(head + b"r", lines.append)
+    assert state.result is None
+
+
+# -- hosts and what they are given -----------------------------------------------------------------
+
+def hello(host, name, port, gpus=()):
+    return {"host": host, "name": name, "address": f"10.0.0.{port % 250}", "port": port,
+            "gpus": list(gpus), "python": list(sys.version_info[:2]), "executable": "python3",
+            "ringup": stage.__version__}
+
+
+def test_hosts_are_told_apart_by_identity_and_named_apart():
+    hosts = stage.group_by_host({0: (hello("b", "node", 1), "c0"), 1: (hello("a", "node", 2), "c1"),
+                                 2: (hello("b", "node", 3), "c2")})
+    assert [(h.name, [c for _, c in h.tasks]) for h in hosts] == [("node", ["c0", "c2"]),
+                                                                 ("node.2", ["c1"])]
+
+
+def test_gpus_of_a_host_come_in_the_order_of_its_ranks():
+    hosts = stage.group_by_host({0: (hello("a", "n", 1, ["3"]), None),
+                                 1: (hello("b", "m", 2, ["0"]), None),
+                                 2: (hello("a", "n", 3, ["1"]), None)})
+    a, b = stage.host_environments(hosts)
+    assert a["CUDA_VISIBLE_DEVICES"] == "3,1" and b["CUDA_VISIBLE_DEVICES"] == "0"
+    assert a["MASTER_ADDR"] == b["MASTER_ADDR"] == "10.0.0.1" and a["MASTER_PORT"] == "1"
+
+
+def test_the_devices_of_a_rank_are_its_tasks(monkeypatch):
+    from horovod.spark.task import get_available_devices
+
+    monkeypatch.setenv(stage.GPUS, "3;1,2")
+    monkeypatch.setenv("HOROVOD_LOCAL_RANK", "1")
+    assert get_available_devices() == ["1", "2"]
+    monkeypatch.setenv("HOROVOD_LOCAL_RANK", "5")
+    assert get_available_devices() == []
+
+
+def test_another_python_is_refused_before_anything_runs():
+    task_of_old = hello("a", "n", 1)
+    task_of_old["python"] = [2, 7]
+    with pytest.raises(JobFailed, match="is 2.7 .*set PYSPARK_PYTHON"):
+        stage.check_tasks(stage.group_by_host({0: (task_of_old, None)}))
+
+
+def test_what_travels_of_the_environment():
+    env = {"HOROVOD_TIMELINE": "/t", "NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "2", "TF_X": "1",
+           "RINGUP_LOG_LEVEL": "info", "HOME": "/root", "HOROVOD_RANK": "3",
+           "RINGUP_SECRET_FD": "4"}
+    assert sorted(job.forwarded(env)) == ["HOROVOD_TIMELINE", "NCCL_DEBUG", "OMP_NUM_THREADS",
+                                          "RINGUP_LOG_LEVEL", "TF_X"]
+
+
+def test_ranks_do_not_get_what_spark_sets_for_its_workers():
+    env = task.environment({"PYTHONHASHSEED": "0", "MASTER_ADDR": "old", "A": "1"}, {"B": "2"})
+    assert "PYTHONHASHSEED" not in env and "MASTER_ADDR" not in env
+    assert (env["A"], env["B"], env["PYTHONUNBUFFERED"]) == ("1", "2", "1")
+
+
+def test_without_pyspark_or_a_session_the_way_out_is_told():
+    p = start([sys.executable, "-c", "from sparkdl import HorovodRunner\n"
+               "try:\n    HorovodRunner(np=2).run(int)\n"
+               "except RuntimeError as e:\n    print(e)\n"])
+    assert "HorovodRunner(np=-2)" in p.stdout
+
+
+def test_importing_ringup_or_horovod_imports_no_spark():
+    p = start([sys.executable, "-c", "import sys, ringup, horovod, ringup.spark, sparkdl\n"
+               "print([m for m in sys.modules if m.split('.')[0] == 'pyspark'])"])
+    assert p.stdout == "[]\n", p.stderr
