@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # rankd.bats - ringup rankd, as a launcher of another version, or none, would see it
 # needs: cpu
-# tests: src/launch/rankd.c src/launch/order.c src/cli/cmd_rankd.c
+# tests: src/launch/rankd.c src/launch/order.c src/launch/parent.c src/cli/cmd_rankd.c
 
 load ../lib/helper
 
@@ -26,4 +26,34 @@ load ../lib/helper
   expect_line "ringup rankd: the launcher does not keep to the protocol"
   run bash -c 'printf "\x04\0\0\0\x03\0\0\0\0" | ringup rankd >/dev/null'
   expect_status 3
+}
+
+@test "a task's daemon needs a command and a lifeline, and descriptors that there are" {
+  run bash -c 'ringup rankd -- true </dev/null'
+  expect_status 2
+  expect_line "ringup rankd: a command, but no --lifeline"
+  run bash -c 'ringup rankd --lifeline 7 </dev/null 7</dev/null'
+  expect_status 2
+  run bash -c 'ringup rankd --lifeline 7 -- true </dev/null 7<&-'
+  expect_status 2
+  expect_line "ringup rankd: --lifeline 7: there is no such descriptor"
+  run bash -c 'ringup rankd --lifeline 7 --keep 8 -- true </dev/null 7</dev/null 8<&-'
+  expect_status 2
+}
+
+@test "a task's daemon ends with its lifeline, though the launcher is there" {
+  mkfifo launcher
+  sleep 300 >launcher &
+  run bash -c 'exec 7< <(:); ringup rankd --lifeline 7 -- true <launcher'
+  kill $!
+  expect_status 0
+  expect_line "ringup-rankd/1 $(ringup --version | sed 's/.* //')"
+}
+
+@test "a launcher with a parent needs a socket and hosts" {
+  run ringup run --parent 0 -np 2 -- true
+  expect_status 2
+  run bash -c 'ringup run --parent 7 -H a:2 -- true 7</dev/null'
+  expect_status 3
+  [[ $output == *"--parent 7: not a descriptor of a socket of the family AF_UNIX"* ]]
 }

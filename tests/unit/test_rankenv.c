@@ -29,6 +29,24 @@ static int is(char *const *env, const char *name, const char *wanted)
 	return 0;
 }
 
+/* A rank daemon's own environment @base, below what the launcher has sent. */
+static void test_overlay(void)
+{
+	static char a[] = "OMP_NUM_THREADS=8", b[] = "HOME=/h", c[] = "RINGUP_RANK=9",
+		    d[] = "RANK=5", f[] = "PMI_RANK=5", g[] = "OMP_NUM_THREADS=1",
+		    h[] = "MASTER_PORT=77", i[] = "RANK=2", j[] = "RINGUP_RANK=2";
+	char *base[] = { a, b, c, d, f, NULL }, *list[] = { g, h, i, j, NULL };
+	struct err e = { 0 };
+	char **env;
+
+	ok(rankenv_overlay(base, list, &env, &e) == 0, "an environment of two %s", e.text);
+	ok(is(env, "HOME", "/h") && is(env, "PMI_RANK", "none"), "inherits, but no launcher's");
+	ok(is(env, "RANK", "2") && is(env, "RINGUP_RANK", "2"), "is told its rank");
+	ok(is(env, "OMP_NUM_THREADS", "8") && is(env, "MASTER_PORT", "77"),
+	   "and has a default where nothing is set");
+	rankenv_free(env);
+}
+
 int main(void)
 {
 	static const char *const foreign[] = {
@@ -101,5 +119,6 @@ int main(void)
 	   "one rank has nobody to meet");
 	rankenv_free(env);
 	rankenv_free(NULL);
+	test_overlay();
 	return tap_done();
 }
