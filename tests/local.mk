@@ -637,6 +637,9 @@ HOROVOD_TESTS = %reldir%/horovod/upstream.bats
 EXTRA_DIST += $(HOROVOD_TESTS) %reldir%/horovod/ask.py %reldir%/horovod/expected.tsv
 REBUILD_TESTS = %reldir%/cli/rebuild-torch.bats
 UPGRADE_TESTS = %reldir%/cli/rebuild-upgrade.bats
+# A cluster of two hosts is several Java processes.
+SPARK_TESTS = %reldir%/py/test_spark_cluster.py
+EXTRA_DIST += $(SPARK_TESTS)
 EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 
 # Tiers, for tests/run.  The gate is all of $(TESTS) in their short form; ThreadSanitizer runs programs with
@@ -644,7 +647,7 @@ EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 # What is too long for every change is a shard: the named tests of a build in their long form
 # (RINGUP_TEST_LONG=1).  SHARD_NAME, with _ for each - of the name, lists TREE:TEST; each of these but
 # those of SHARD_ONLY has a short form in the gate.
-SHARDS = arm bench big faults fuzz horovod launch machines model modules races torch upgrade
+SHARDS = arm bench big faults fuzz horovod launch machines model modules races spark torch upgrade
 SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
 SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
 SHARD_faults   = $(patsubst %,gcc:%,$(filter-out $(KILL_TESTS),$(FAULT_TESTS)) $(GROWTH_TESTS))
@@ -660,9 +663,10 @@ SHARD_model    = $(MODEL_TESTS:%=gcc:%) gcc:%reldir%/model/spin.bats
 SHARD_launch   = gcc:%reldir%/py/test_digits.py
 SHARD_torch    = gcc:%reldir%/py/test_process_group_users.py
 SHARD_races    = $(THREADED_TESTS:%=tsan:%)
+SHARD_spark    = $(SPARK_TESTS:%=gcc:%) gcc:%reldir%/py/test_spark.py
 # No short form: the gate replays the seeds, and builds a small engine and configures Horovod's; it has
 # tests of its own for what Horovod's test.
-SHARD_ONLY = %reldir%/fuzz/search.bats $(HOROVOD_TESTS) $(REBUILD_TESTS) $(UPGRADE_TESTS)
+SHARD_ONLY = %reldir%/fuzz/search.bats $(HOROVOD_TESTS) $(REBUILD_TESTS) $(SPARK_TESTS) $(UPGRADE_TESTS)
 # CI draws none of these: a fresh Debian is installed several times, Horovod's tests come from GitHub and wait by
 # the clock, and ranks that are killed hundreds of times may take more than a quarter of an hour.
 LONG_SHARDS = fresh horovod-tests kills

@@ -8,6 +8,8 @@
 
 import io
 import os
+import re
+import runpy
 import shutil
 import signal
 import sys
@@ -15,7 +17,7 @@ import threading
 import time
 
 import pytest
-from conftest import HANG
+from conftest import HANG, ROOT
 
 from ringup.spark import JobFailed, TorchDistributor, log_to_driver, pickling
 from ringup.spark import run as spark_run
@@ -274,3 +276,43 @@ def test_torch_distributor_in_a_stage(spark, leaves_nothing):
 
     got = TorchDistributor(2, local_mode=False, use_gpu=False).run(train, 3)
     assert got == (7.0, "0", "2")
+
+
+@pytest.mark.skipif(os.environ.get("RINGUP_TEST_LONG") != "1",
+                    reason="nine ranks import torch; RINGUP_TEST_LONG=1")
+def test_the_example_goes_from_one_process_to_both_runners(spark, capfd):
+    import horovod.torch as hvd
+
+    try:
+        runpy.run_path(os.path.join(ROOT, "docs", "examples", "spark_digits.py"),
+                       run_name="__main__")
+    finally:
+        hvd.shutdown()  # HorovodRunner(np=-1) is this process
+    out = capfd.readouterr().out
+    values = dict(re.findall(r"^([\w ]+(?:\(np=.*?\))?): ([0-9.]+)$", out, re.M))
+    assert list(values) == ["one process", "HorovodRunner(np=-1)", "HorovodRunner(np=-2)",
+                            "HorovodRunner(np=2)", "TorchDistributor"], out
+    assert all(float(v) > 0.75 for v in values.values()), out
+    assert out.count("epoch 3 of 3") == 3
+
+
+def test_dynamic_allocation_is_refused_with_the_setting(spark):
+    from ringup.spark import stage
+
+    class WithSetting:
+        """The context of this session, whose configuration says something else."""
+
+        def getConf(self):
+            return spark.sparkContext.getConf().set("spark.dynamicAllocation.enabled", "true")
+
+    with pytest.raises(RuntimeError, match="spark.dynamicAllocation.enabled=false"):
+        stage.check_cluster(WithSetting())
+
+
+def test_sparkdl_has_the_published_signatures():
+    import inspect
+
+    assert inspect.getfullargspec(HorovodRunner.__init__) == inspect.FullArgSpec(
+        ["self"], None, None, None, ["np", "driver_log_verbosity"],
+        {"driver_log_verbosity": "log_callback_only"}, {})
+    assert inspect.getfullargspec(HorovodRunner.run)[:3] == (["self", "main"], None, "kwargs")

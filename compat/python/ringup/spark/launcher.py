@@ -315,7 +315,7 @@ class Launcher:
         failed = sorted((r for r in self.ranks if r.has_failed), key=self._order)
         # The launcher knows about hosts that were lost, and about jobs that never began.
         if not failed or self._order(failed[0])[0] >= 3 and self.said:
-            said = "; ".join(dict.fromkeys(self.said)) or \
+            said = self.said[0] if self.said else \
                 f"ringup run ended with status {self.process.returncode}"
             return failure.JobFailed(f"the job has failed: {said}",
                                      others=[r.describe() for r in failed])

@@ -1,0 +1,384 @@
+# test_spark_cluster.py - a standalone Spark cluster of two hosts: where ranks are, and every end.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Two network namespaces with a worker each; the master and this process are in the first one.
+# RINGUP_TEST_SPARK4, or else RINGUP_TEST_SPARK, is a folder with pyspark.
+#
+# needs: waits root-net
+# tests: compat/python/ringup/spark compat/python/sparkdl compat/python/horovod/spark src/launch
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+from conftest import HANG
+
+from ringup.spark import JobFailed, TorchDistributor, pickling, stage
+from ringup.spark import run as spark_run
+from sparkdl import HorovodRunner
+
+SPARK = os.environ.get("RINGUP_TEST_SPARK4") or os.environ.get("RINGUP_TEST_SPARK", "")
+if not SPARK:
+    pytest.skip("no pyspark: set RINGUP_TEST_SPARK", allow_module_level=True)
+if not shutil.which("java"):
+    pytest.skip("no Java: apt-get install openjdk-17-jre-headless", allow_module_level=True)
+if os.geteuid() != 0 or not shutil.which("ip"):
+    pytest.skip("needs root and ip, to make namespaces", allow_module_level=True)
+CLONE_NEWNET = 0x40000000
+SOON = 60  # seconds in which a machine that does anything at all has done what is waited for
+MARK = f"SPARK_TEST_MARK={os.getpid()}"
+HOSTS = {"a": (f"spa{os.getpid()}", "10.77.0.1"), "b": (f"spb{os.getpid()}", "10.77.0.2")}
+MASTER = "spark://10.77.0.1:7077"
+
+
+class OfTheTest(Exception):
+    """A class that the workers know from the driver only."""
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def processes(*parts):
+    """{pid: words} of live processes with the mark whose command line has all parts."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                env = f.read().split(b"\0")
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                words = f.read().replace(b"\0", b" ").decode(errors="replace")
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+                state = f.read().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if MARK.encode() in env and state != "Z" and int(pid) != os.getpid() and \
+                all(part in words for part in parts):
+            found[int(pid)] = words
+    return found
+
+
+def of_jobs():
+    """Processes of ranks, daemons and what they have started: neither Java nor Spark's Python."""
+    return {pid: words for pid, words in processes().items()
+            if "java" not in words.split(" ")[0] and "pyspark.daemon" not in words
+            and "bin/spark-class" not in words}
+
+
+def eventually(condition):
+    """Wait until it holds; False if that has not come in a time in which everything hangs."""
+    deadline = time.monotonic() + SOON
+    while not (value := condition()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return value
+
+
+def host_environment(address):
+    """What a service of Spark has on its host."""
+    keep = {k: v for k, v in os.environ.items() if not k.startswith(("HOROVOD", "PYTEST"))}
+    name, value = MARK.split("=")
+    return {**keep, name: value, "SPARK_LOCAL_IP": address, "SPARK_DAEMON_MEMORY": "256m",
+            "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": os.path.join(SPARK, "pyspark"),
+            "PYTHONPATH": os.pathsep.join([SPARK, os.environ["PYTHONPATH"]])}
+
+
+def serve(host, folder, *words):
+    """Start a service of Spark on a host."""
+    namespace, address = HOSTS[host]
+    log = open(os.path.join(folder, f"{host}.{words[0].rpartition('.')[2]}.log"), "wb")
+    with log:
+        return subprocess.Popen(
+            ["ip", "netns", "exec", namespace, os.path.join(SPARK, "pyspark/bin/spark-class"),
+             *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            env=host_environment(address))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """The folder of a cluster that runs; this process is on its first host from now on."""
+    folder = str(tmp_path_factory.mktemp("cluster"))
+    started = []
+    try:
+        for namespace, _ in HOSTS.values():
+            ip("netns", "add", namespace)
+        ip("-n", HOSTS["a"][0], "link", "add", "eth0", "type", "veth", "peer", "name", "eth0",
+           "netns", HOSTS["b"][0])
+        for namespace, address in HOSTS.values():
+            ip("-n", namespace, "addr", "add", f"{address}/24", "dev", "eth0")
+            ip("-n", namespace, "link", "set", "lo", "up")
+            ip("-n", namespace, "link", "set", "eth0", "up")
+        with open(f"/run/netns/{HOSTS['a'][0]}", "rb") as f:
+            assert ctypes.CDLL(None, use_errno=True).setns(f.fileno(), CLONE_NEWNET) == 0
+        started.append(serve("a", folder, "org.apache.spark.deploy.master.Master", "--host",
+                             "10.77.0.1", "--port", "7077", "--webui-port", "0"))
+        for host, (_, address) in HOSTS.items():
+            started.append(serve(host, folder, "org.apache.spark.deploy.worker.Worker", "--host",
+                                 address, "--cores", "1", "--memory", "1g", "--webui-port", "0",
+                                 "--work-dir", os.path.join(folder, f"work-{host}"), MASTER))
+        yield folder
+    finally:
+        for p in reversed(started):
+            p.terminate()
+        for p in started:
+            try:
+                p.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(p.pid, signal.SIGKILL)
+                p.wait()
+        for namespace, _ in HOSTS.values():
+            subprocess.run(["ip", "netns", "del", namespace], check=False, capture_output=True)
+
+
+def session_of(folder):
+    """A session on the cluster."""
+    from pyspark.sql import SparkSession
+
+    session = (SparkSession.builder.master(MASTER).appName("ringup-test")
+               .config("spark.ui.enabled", "false").config("spark.driver.host", "10.77.0.1")
+               .config("spark.executor.memory", "512m").config("spark.driver.memory", "512m")
+               .config("spark.local.dir", folder).config("spark.sql.warehouse.dir", folder)
+               .getOrCreate())
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+@pytest.fixture(scope="module")
+def spark(cluster):
+    sys.path.insert(0, SPARK)
+    os.environ.update(host_environment("10.77.0.1"))
+    session = session_of(cluster)
+    gateway = session.sparkContext._gateway
+    yield session
+    session.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(HANG)
+
+
+@pytest.fixture(autouse=True)
+def by_value(monkeypatch):
+    """This file is a module of its own, and no worker has it."""
+    monkeypatch.setattr(pickling, "own_modules", lambda: [sys.modules[__name__]])
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing(spark):
+    """Nothing of a job is left on either host, and the cluster is whole for the next test."""
+    assert eventually(lambda: stage.slots(spark.sparkContext) == 2)
+    yield
+    assert eventually(lambda: not of_jobs()), of_jobs()
+
+
+def whereabouts():
+    import ringup
+
+    ringup.init()
+    ringup.barrier()
+    return (ringup.rank(), ringup.local_rank(), ringup.local_size(), ringup.host_rank(),
+            ringup.host_count(), os.environ.get("HOROVOD_MY_SETTING"), os.environ.get("NOT_OURS"),
+            os.environ["GLOO_SOCKET_IFNAME"])
+
+
+def test_ranks_are_on_two_hosts_and_get_what_travels(spark, monkeypatch):
+    monkeypatch.setenv("HOROVOD_MY_SETTING", "travels")
+    monkeypatch.setenv("NOT_OURS", "stays")
+    assert spark_run(whereabouts, num_proc=2) == [
+        (r, 0, 1, r, 2, "travels", None, "eth0") for r in (0, 1)]
+
+
+def test_of_the_driver_nothing_travels_with_horovod_spark_run(spark, monkeypatch):
+    import horovod.spark
+
+    monkeypatch.setenv("HOROVOD_MY_SETTING", "stays")
+    results = horovod.spark.run(whereabouts, num_proc=2, verbose=0)
+    assert [r[5:7] for r in results] == [(None, None)] * 2
+
+
+def test_too_few_slots_are_told_after_the_start_timeout(spark):
+    with pytest.raises(JobFailed, match="3 ranks need 3 task slots .* have 2"):
+        spark_run(int, num_proc=3, start_timeout=1)
+
+
+def test_a_rank_of_the_other_host_raises_while_one_computes(spark):
+    def main():
+        if os.environ["RANK"] == "1":
+            raise OfTheTest("of rank 1")
+        while True:
+            sum(range(1000000))
+
+    with pytest.raises(JobFailed, match="(?s)^rank 1 on .*OfTheTest: of rank 1") as e:
+        HorovodRunner(np=2).run(main)
+    assert isinstance(e.value.__cause__, OfTheTest)
+
+
+def started_ranks(spark, fn, act, **how):
+    """Run fn, whose ranks print a line when they have started; act() once both have."""
+    output, seen = stage.to_stdout(), []
+
+    def line(text):
+        seen.append(text)
+        if len(seen) == 2:
+            act()
+
+    output.stdout = line
+    return spark_run(fn, num_proc=2, output=output, **how)
+
+
+def hang():
+    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    print("started", flush=True)
+    time.sleep(1000)
+
+
+def name_of(pid):
+    with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+        return f.read().strip()
+
+
+def kill(*parts, without="\0", only_on=None, name=None):
+    """SIGKILL for the processes of that command line, of a host's namespace if one is named, or
+    those with this name: the daemon's guard has another one, and the same words."""
+    inode = os.stat(f"/run/netns/{HOSTS[only_on][0]}").st_ino if only_on else None
+    for pid, words in processes(*parts).items():
+        if without not in words and (not name or name_of(pid) == name) and (
+                inode is None or os.stat(f"/proc/{pid}/ns/net").st_ino == inode):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_rank_of_the_other_host_is_killed(spark):
+    with pytest.raises(JobFailed, match=r"^rank [01] on .* killed by signal 9 \(SIGKILL\)") as e:
+        started_ranks(spark, hang, lambda: kill("-m ringup.spark.call", without=" rankd ",
+                                                 only_on="b"))
+    assert e.value.signal == 9 and e.value.exit_status is None
+
+
+def test_an_executor_is_killed(spark):
+    with pytest.raises(JobFailed, match="connection lost|Spark has ended the tasks"):
+        started_ranks(spark, hang, lambda: kill("CoarseGrainedExecutorBackend", only_on="b"))
+    assert eventually(lambda: stage.slots(spark.sparkContext) == 2)
+    assert spark_run(lambda: 5, num_proc=2) == [5, 5]
+
+
+def test_spark_s_python_is_killed(spark):
+    with pytest.raises(JobFailed, match="connection lost|Spark has ended the tasks"):
+        started_ranks(spark, hang, lambda: kill("pyspark.daemon", only_on="b"))
+    assert spark_run(lambda: 5, num_proc=2) == [5, 5]
+
+
+def test_the_rank_daemon_is_killed(spark):
+    with pytest.raises(JobFailed, match="connection lost"):
+        started_ranks(spark, hang, lambda: kill(" rankd ", only_on="b", name="ringup"))
+
+
+def test_an_interrupt_ends_ranks_of_both_hosts(spark):
+    with pytest.raises(KeyboardInterrupt):
+        started_ranks(spark, hang, lambda: os.kill(os.getpid(), signal.SIGINT))
+    assert spark_run(lambda: 5, num_proc=2) == [5, 5]
+
+
+def test_the_stage_is_cancelled(spark):
+    with pytest.raises(JobFailed, match="(?i)cancel|connection lost"):
+        started_ranks(spark, hang, spark.sparkContext.cancelAllJobs)
+
+
+def test_two_jobs_at_once_do_not_know_each_other(spark):
+    results = {}
+
+    def one(name):
+        results[name] = spark_run(lambda: (os.environ["SIZE_IS"], name), num_proc=1,
+                                  env={"SIZE_IS": "1"})
+
+    threads = [threading.Thread(target=one, args=(n,)) for n in "xy"]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(HANG)
+    assert results == {"x": [("1", "x")], "y": [("1", "y")]}
+
+
+def test_a_result_of_200_megabytes(spark):
+    results = spark_run(lambda: bytes(200 << 20), num_proc=2)
+    assert [len(r) for r in results] == [200 << 20] * 2
+
+
+def test_a_busy_slot_is_told_after_the_start_timeout(spark):
+    hold = threading.Thread(target=lambda: spark_run(
+        lambda: time.sleep(8), num_proc=1, output=stage.to_stdout()))
+    hold.start()
+    eventually(lambda: processes("ringup.spark.call"))
+    with pytest.raises(JobFailed, match="Timed out waiting for Spark tasks to start: 0 of 2"):
+        spark_run(int, num_proc=2, start_timeout=2)
+    hold.join(HANG)
+
+
+def test_the_timeline_recipe(spark, tmp_path, monkeypatch):
+    def run_training_horovod(params):
+        import horovod.torch as hvd
+        import torch
+
+        hvd.init()
+        hvd.allreduce(torch.ones(params["n"]), name="gradient")
+        return hvd.size()
+
+    folder = tmp_path / "horovod-timeline"
+    os.makedirs(folder)
+    monkeypatch.setenv("HOROVOD_TIMELINE", f"{folder}/horovod_timeline.json")
+    assert HorovodRunner(np=2).run(run_training_horovod, params={"n": 3}) == 2
+    with open(folder / "horovod_timeline.json", encoding="utf-8") as f:
+        assert "gradient" in json.dumps(json.load(f))
+
+
+def test_torch_ranks_of_two_hosts_find_each_other(spark):
+    def train(lr, use_gpu):
+        import torch
+        import torch.distributed as dist
+
+        dist.init_process_group("nccl" if use_gpu else "gloo")
+        t = torch.tensor([lr * (1 + dist.get_rank())])
+        dist.all_reduce(t)
+        dist.destroy_process_group()
+        return round(t.item(), 6), os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
+
+    got = TorchDistributor(num_processes=2, local_mode=False, use_gpu=False).run(train, 0.5, False)
+    assert got == (1.5, "0", "1")
+
+
+def test_a_driver_that_is_killed_leaves_nothing(spark, cluster, tmp_path):
+    """The cluster has two cores, which this session has: so it gives them back first."""
+    spark.stop()
+    path = tmp_path / "driver.py"
+    path.write_text(textwrap.dedent("""
+        import subprocess, sys, time
+        from pyspark.sql import SparkSession
+        from sparkdl import HorovodRunner
+
+        (SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
+         .config("spark.driver.host", "10.77.0.1").config("spark.executor.memory", "512m")
+         .config("spark.local.dir", sys.argv[2]).getOrCreate())
+
+        def main():
+            import subprocess, time
+            subprocess.Popen(["sleep", "1000"], start_new_session=True)
+            print("started", flush=True)
+            time.sleep(1000)
+
+        HorovodRunner(np=2, driver_log_verbosity="all").run(main)
+        """))
+    with subprocess.Popen([sys.executable, str(path), MASTER, cluster], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True,
+                          env=host_environment("10.77.0.1")) as p:
+        lines = 0
+        while lines < 2 and (line := p.stdout.readline()):
+            lines += "started" in line
+        assert len(processes("sleep 1000")) == 2
+        p.kill()
+        p.wait()
+    assert lines == 2
