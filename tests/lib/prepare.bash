@@ -113,7 +113,9 @@ spark_prepare() {
     ((${#found[@]} == 0)) || export RINGUP_TEST_SPARK=${found[0]}
   fi
   [[ -z ${RINGUP_TEST_SPARK4:-} && " ${shards[*]} " == *" spark "* ]] || return 0
-  wheel_prepare "$base/test-spark-4.3" pyspark==4.3.0 py4j==0.10.9.9 cloudpickle==3.1.3 ||
+  # pyspark's own TorchDistributor wants pyarrow and pandas.
+  wheel_prepare "$base/test-spark-4.3" pyspark==4.3.0 py4j==0.10.9.9 cloudpickle==3.1.3 pyarrow==22.0.0 \
+    pandas==2.3.3 pytz python-dateutil six tzdata ||
     [[ -z $install || -z $python ]] || lacking pyspark "pip could not install pyspark==4.3.0"
   found=("$base/test-spark-4.3"/lib/python*/site-packages)
   ((${#found[@]} == 0)) || export RINGUP_TEST_SPARK4=${found[0]}

@@ -351,6 +351,66 @@ def test_torch_ranks_of_two_hosts_find_each_other(spark):
     assert got == (1.5, "0", "1")
 
 
+def test_pyspark_s_own_torch_distributor_is_as_it_was(spark, monkeypatch, capfd):
+    """Unmodified, with gloo: ringup is not in its way, and its interface is the one to be named."""
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("pandas")
+    from pyspark.ml.torch.distributor import TorchDistributor as Theirs
+
+    def train(x):
+        import os
+        os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
+        import torch
+        import torch.distributed as dist
+
+        dist.init_process_group("gloo")
+        t = torch.tensor([float(dist.get_rank() + x)])
+        dist.all_reduce(t)
+        dist.destroy_process_group()
+        return t.item(), os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
+
+    theirs = Theirs(num_processes=2, local_mode=False, use_gpu=False).run(train, 3)
+    ours = TorchDistributor(num_processes=2, local_mode=False, use_gpu=False).run(train, 3)
+    assert theirs == ours == (7.0, "0", "1")
+
+
+def test_an_exit_of_a_rank_is_named_while_the_other_sleeps(spark):
+    def main():
+        if os.environ["RANK"] == "0":
+            os._exit(3)
+        time.sleep(1000)
+
+    with pytest.raises(JobFailed, match="^rank 0 on .* exited with status 3") as e:
+        HorovodRunner(np=2).run(main)
+    assert e.value.exit_status == 3
+
+
+def test_children_of_a_rank_do_not_outlive_a_job_that_succeeds(spark):
+    def main():
+        subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        return 1
+
+    assert spark_run(main, num_proc=2) == [1, 1]
+
+
+def test_an_executor_is_lost_before_the_ranks_start(spark, monkeypatch):
+    real, done = stage.Lobby.wait, []
+
+    def wait(self, seconds):
+        if not done:
+            done.append(kill("CoarseGrainedExecutorBackend", only_on="b"))
+        with self.changed:  # the task that is lost may have connected before
+            self.changed.wait_for(lambda: len(self.tasks) == self.size, seconds)
+            return False
+
+    monkeypatch.setattr(stage.Lobby, "wait", wait)
+    with pytest.raises(JobFailed, match="Spark could not start the tasks"):
+        spark_run(int, num_proc=2)
+    monkeypatch.setattr(stage.Lobby, "wait", real)
+    assert eventually(lambda: stage.slots(spark.sparkContext) == 2)
+    assert spark_run(lambda: 5, num_proc=2) == [5, 5]
+
+
 def test_a_driver_that_is_killed_leaves_nothing(spark, cluster, tmp_path):
     """The cluster has two cores, which this session has: so it gives them back first."""
     spark.stop()
