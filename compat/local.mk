@@ -46,6 +46,19 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/common/objects.py \
 	%reldir%/python/horovod/common/process_sets.py \
 	%reldir%/python/horovod/common/semantics.py \
+	%reldir%/python/horovod/tensorflow/__init__.py \
+	%reldir%/python/horovod/tensorflow/compression.py \
+	%reldir%/python/horovod/tensorflow/elastic.py \
+	%reldir%/python/horovod/tensorflow/functions.py \
+	%reldir%/python/horovod/tensorflow/gradient_aggregation.py \
+	%reldir%/python/horovod/tensorflow/gradients.py \
+	%reldir%/python/horovod/tensorflow/library.py \
+	%reldir%/python/horovod/tensorflow/mpi_ops.py \
+	%reldir%/python/horovod/tensorflow/optimizer.py \
+	%reldir%/python/horovod/tensorflow/sync_batch_norm.py \
+	%reldir%/python/horovod/tensorflow/tape.py \
+	%reldir%/python/horovod/tensorflow/util.py \
+	%reldir%/python/horovod/common/keras_state.py \
 	%reldir%/python/horovod/torch/__init__.py \
 	%reldir%/python/horovod/torch/adapter.py \
 	%reldir%/python/horovod/torch/compression.py \

@@ -425,6 +425,23 @@ libringup_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined -shared \
 	$(foreach lib,$(SODIUM_LIBS) $(MNL_LIBS) -lm,-Wl,$(lib)) \
 	-Wl,--version-script=$(srcdir)/%reldir%/libringup.map
 EXTRA_libringup_la_DEPENDENCIES = %reldir%/libcore.a %reldir%/libringup.map
+# Operations for frameworks, installed beside libringup.so and found there by Python.  They are
+# built without the headers of the framework, and take it from the process that loads them.
+noinst_LIBRARIES += %reldir%/libframeworks.a
+%canon_reldir%_libframeworks_a_SOURCES = \
+	%reldir%/frameworks/bridge.c %reldir%/frameworks/bridge.h \
+	%reldir%/frameworks/collective.c %reldir%/frameworks/collective.h \
+	%reldir%/frameworks/handles.c %reldir%/frameworks/handles.h \
+	%reldir%/frameworks/tensorflow_api.c %reldir%/frameworks/tensorflow_api.h
+FRAMEWORK_LIBS    = %reldir%/libframeworks.a
+FRAMEWORK_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+	-Wl,--whole-archive,%reldir%/libframeworks.a,--no-whole-archive
+lib_LTLIBRARIES += libringup_tf.la
+libringup_tf_la_SOURCES = %reldir%/frameworks/tensorflow_ops.c
+libringup_tf_la_LIBADD  = libringup.la
+libringup_tf_la_LDFLAGS = $(FRAMEWORK_LDFLAGS)
+EXTRA_libringup_tf_la_DEPENDENCIES = %reldir%/libframeworks.a
+
 # --enable-static: the same objects, as an archive.
 if STATIC
 lib_LIBRARIES += libringup.a

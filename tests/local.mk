@@ -149,6 +149,12 @@ UNIT_TESTS += \
 	%reldir%/unit/test_sock
 
 UNIT_TESTS += \
+	%reldir%/unit/test_bridge \
+	%reldir%/unit/test_collective \
+	%reldir%/unit/test_handles \
+	%reldir%/unit/test_tensorflow_api
+
+UNIT_TESTS += \
 	%reldir%/unit/test_chrome \
 	%reldir%/unit/test_events \
 	%reldir%/unit/test_label \
@@ -331,7 +337,7 @@ EXTRA_DIST     += %reldir%/model/engine.pml
 EXTRA_DIST     += %reldir%/dist/loops.c
 TESTS          += $(MODEL_TESTS)
 check_PROGRAMS += $(UNIT_TESTS)
-LDADD           = $(COMMAND_LIBS) $(CORE_LIBS)
+LDADD           = $(FRAMEWORK_LIBS) $(COMMAND_LIBS) $(CORE_LIBS)
 AM_CPPFLAGS    += -I$(srcdir)/tests
 
 # sim: the steps of more hosts than there are machines
@@ -499,11 +505,13 @@ TESTS += $(WHOLE_TESTS)
 # keeps the list
 THREADED_TESTS = \
 	%reldir%/unit/test_bind \
+	%reldir%/unit/test_bridge \
 	%reldir%/unit/test_buildplan \
 	%reldir%/unit/test_bundle \
 	%reldir%/unit/test_byhand \
 	%reldir%/unit/test_cache \
 	%reldir%/unit/test_callback \
+	%reldir%/unit/test_collective \
 	%reldir%/unit/test_contest \
 	%reldir%/unit/test_dial \
 	%reldir%/unit/test_eager \
@@ -559,6 +567,7 @@ PY_TESTS = \
 	%reldir%/py/test_jobs.py \
 	%reldir%/py/test_layers.py \
 	%reldir%/py/test_memory.py \
+	%reldir%/py/test_tensorflow.py \
 	%reldir%/py/test_torch_api.py \
 	%reldir%/py/test_process_group.py \
 	%reldir%/py/test_process_group_users.py \
@@ -575,6 +584,7 @@ PY_FILES = \
 	%reldir%/py/elastic_job_of_a_rank.py \
 	%reldir%/py/elastic_of_a_rank.py \
 	%reldir%/py/end_of_a_rank.py \
+	%reldir%/py/frameworks.py \
 	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/ops_of_a_rank.py \
 	%reldir%/py/keras_of_a_rank.py \
@@ -585,6 +595,8 @@ PY_FILES = \
 	%reldir%/py/process_group_users_of_a_rank.py \
 	%reldir%/py/sets_of_a_rank.py \
 	%reldir%/py/survive_of_a_rank.py \
+	%reldir%/py/tensorflow_end_of_a_rank.py \
+	%reldir%/py/tensorflow_of_a_rank.py \
 	%reldir%/py/timeline_of_a_rank.py \
 	%reldir%/py/train_of_a_rank.py \
 	%reldir%/py/where_of_a_rank.py
@@ -630,7 +642,7 @@ EXTRA_DIST += %reldir%/lib/await.bash %reldir%/lib/bench.bash %reldir%/lib/elast
 EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup horovodrun $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
-$(PY_TESTS:.py=.log): ringup horovodrun libringup.la
+$(PY_TESTS:.py=.log): ringup horovodrun libringup.la libringup_tf.la
 
 # horovod: Horovod's own tests, which are fetched
 HOROVOD_TESTS = %reldir%/horovod/upstream.bats

@@ -12,6 +12,9 @@ compilers=(clang-14 clang-16 g++-11 g++-12 libclang-rt-dev openjdk-17-jre-headle
 [[ -d /run/systemd/system ]] || packages+=(openssh-server)
 requirements=("${RINGUP_TEST_TORCH:-torch==2.13.0}" numpy scikit-learn pytest)
 python=''
+# A Python for each TensorFlow that the tests want: the variable that names it, and what is installed.
+tensorflow_215=(tensorflow-cpu==2.15.1)
+tensorflow_221=(tensorflow-cpu==2.21.0 jax==0.10.2 optax)
 
 # packages_known NAME... - print these names, but of ${compilers[@]} only those that there are.
 packages_known() {
@@ -49,14 +52,14 @@ packages_install() {
   lacking packages "apt-get could not install ${missing[*]}"
 }
 
-# python_fill BASE VENV WANT - make VENV anew; two runs at once take turns.
+# python_fill BASE VENV WANT REQUIREMENT... - make VENV anew; two runs at once take turns.
 python_fill() (
   mkdir -p "$1" && exec 9>"$1/test-venv.lock" && flock 9 || return 1
   [[ $(cat "$2/ringup-test-stamp" 2>/dev/null) != "$3" ]] || return 0
   rm -rf "$2"
   quietly "$work/pip.log" timeout -k 10 300 python3 -m venv "$2" &&
     quietly "$work/pip.log" timeout -k 10 1500 "$2/bin/python3" -m pip install -q --no-input \
-      --retries 2 --timeout 30 "${requirements[@]}" &&
+      --retries 2 --timeout 30 "${@:4}" &&
     printf '%s\n' "$3" >"$2/ringup-test-stamp"
 )
 
@@ -143,13 +146,40 @@ python_prepare() {
     return 0
   }
   say "making a Python environment in $venv: ${requirements[*]}"
-  if python_fill "$base" "$venv" "$want"; then
+  if python_fill "$base" "$venv" "$want" "${requirements[@]}"; then
     python=$venv/bin/python3
     return 0
   fi
   tail -n 3 "$work/pip.log"
   rm -rf "$venv"
   lacking "python environment" "pip could not install ${requirements[*]}"
+}
+
+# tensorflow_prepare VARIABLE FOLDER REQUIREMENT... - set VARIABLE to a Python that has these, if it can be had.
+tensorflow_prepare() {
+  local variable=$1 base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ringup venv want
+  [[ -z ${!variable:-} && $(uname -m) == x86_64 ]] || return 0
+  venv=$base/$2
+  shift 2
+  command -v python3 >/dev/null || return 0
+  want="$(python3 -V) $*"
+  if [[ $(cat "$venv/ringup-test-stamp" 2>/dev/null) != "$want" ]]; then
+    [[ -n $install ]] || return 0
+    say "making a Python environment in $venv: $*"
+    if ! python_fill "$base" "$venv" "$want" "$@"; then
+      tail -n 3 "$work/pip.log"
+      rm -rf "$venv"
+      lacking TensorFlow "pip could not install $*"
+      return 0
+    fi
+  fi
+  export "$variable=$venv/bin/python3"
+}
+
+# frameworks_prepare - set RINGUP_TEST_TENSORFLOW_215 and RINGUP_TEST_TENSORFLOW_221.
+frameworks_prepare() {
+  tensorflow_prepare RINGUP_TEST_TENSORFLOW_215 test-tensorflow-2.15 "${tensorflow_215[@]}"
+  tensorflow_prepare RINGUP_TEST_TENSORFLOW_221 test-tensorflow-2.21 "${tensorflow_221[@]}"
 }
 
 # sources_list - print the names of the source files, with a NUL behind each.

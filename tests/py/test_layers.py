@@ -12,9 +12,10 @@ from conftest import ROOT
 TOP = os.path.join(ROOT, "compat", "python")
 # Frameworks, and the packages whose import may import them.
 FRAMEWORKS = {"torch": ("horovod.torch", "ringup_torch."),
-              "tensorflow": ("horovod.tensorflow", "horovod._keras", "sparkdl.horovod.tensorflow"),
+              "tensorflow": ("horovod.tensorflow", "horovod._keras.tensorflow_reducer",
+                             "sparkdl.horovod.tensorflow"),
               "keras": ("horovod._keras", "horovod.keras", "sparkdl.horovod.tensorflow"),
-              "numpy": (), "mpi4py": (),
+              "numpy": ("horovod._keras",), "mpi4py": (),
               "pyspark": ("horovod.spark",), "cloudpickle": ("horovod", "ringup.elastic")}
 LAZY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 

@@ -183,6 +183,14 @@ def load(version):
                       "to the path of libringup.so")
 
 
+def of_framework(path, name):
+    """A function void name(struct ringup *) of a library that belongs to a framework; it may block
+    while operations end."""
+    f = getattr(ctypes.CDLL(path), name)
+    f.restype, f.argtypes = None, [c_void_p]
+    return f
+
+
 def error(name, text):
     """The exception for a status of that name."""
     e = errors.BY_NAME.get(name, errors.RingupError)(text)

@@ -16,6 +16,7 @@ lib, library_path = _c.load(__version__)
 _job = None    # the Job that this process is in, or that it was forked from a rank of
 _last_rank = None  # of this process, in the job that it is in or was in last
 _jobs = set()  # every Job that was opened here and not closed, init()'s included
+_followers = []  # functions that are told of init()'s jobs: see follow()
 
 
 class Group:
@@ -122,6 +123,8 @@ def init(rank=None, size=None, allgather=None, groups=(), join_sums=False):
         rank, size, allgather = torchrun.meeting()
     _job = open_job(rank or 0, size or 0, allgather, groups, join_sums)
     _last_rank = _job.world.rank
+    for tell in _followers:
+        tell(_job.handle)
 
 
 def shutdown():
@@ -129,7 +132,19 @@ def shutdown():
     global _job
     if _job is not None:
         job, _job = _job, None
+        if job.running:
+            for tell in _followers:
+                tell(None)
         job.close()
+
+
+def follow(tell):
+    """Call tell(handle) with the library's handle of each job that init() joins, and tell(None)
+    before shutdown() leaves one; now, too, if this process is in one.  For libraries that start
+    operations themselves."""
+    _followers.append(tell)
+    if _job is not None and _job.running:
+        tell(_job.handle)
 
 
 def _close_all():

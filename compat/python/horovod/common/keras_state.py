@@ -1,0 +1,122 @@
+# keras_state.py - the elastic state of a training with Keras, on any back end.
+# SPDX-License-Identifier: Apache-2.0
+
+import functools
+import re
+
+from horovod.common.basics import rank
+from horovod.common.elastic import ObjectState, meet_again, run_fn
+from horovod.common.exceptions import HorovodInternalError
+from horovod.common.objects import allgather_object, broadcast_object
+from ringup import _c
+
+
+def translated(e):
+    """Horovod's exception for a failure of one of ringup's operations in a graph, which a framework
+    raises in its own way; None: it is something else."""
+    text = str(getattr(e, "message", None) or e)
+    told = re.search(r"\[ringup (E[A-Z]+)\]", text)
+    if told is None:
+        return None
+    error = HorovodInternalError(text)
+    error.__cause__ = _c.error(told.group(1), text)
+    return error
+
+
+def run(func):
+    """Decorate the training function, whose first argument is a State.
+
+    It is called with the state of rank 0 on every rank, and again when ranks had to meet again:
+    with the last commit if one was lost, with the state as it is if hosts have changed.
+    """
+    @functools.wraps(func)
+    def wrapper(state, *args, **kwargs):
+        try:
+            return func(state, *args, **kwargs)
+        except Exception as e:
+            error = None if isinstance(e, HorovodInternalError) else translated(e)
+            if error is None:
+                raise
+            raise error from error.__cause__
+
+    return run_fn(wrapper, meet_again)
+
+
+def optimizer_variables(optimizer):
+    """The variables of an optimizer, which Keras 2 has a method for and Keras 3 a property."""
+    if optimizer is None:
+        return []
+    variables = optimizer.variables
+    return list(variables() if callable(variables) else variables)
+
+
+def _value(variable):
+    """A copy of what a variable has, as an array."""
+    if hasattr(variable, "numpy") and not hasattr(variable, "_value"):
+        return variable.numpy()
+    import keras
+    return keras.ops.convert_to_numpy(variable.value).copy()
+
+
+class KerasState(ObjectState):
+    """The state of a training with Keras: KerasState(model, optimizer, epoch=0).
+
+    Each keyword is an attribute.  Without an optimizer it is the model's.
+    """
+
+    def __init__(self, model, optimizer=None, backend=None, **kwargs):
+        if not getattr(model, "built", True):
+            raise ValueError("Model must be built first. Run `model.build(input_shape)`.")
+        self.model, self.backend = model, backend
+        self.optimizer = optimizer or getattr(model, "optimizer", None)
+        self._save_model()
+        super().__init__(bcast_object=broadcast_object, get_rank=rank, **kwargs)
+
+    def _variables(self):
+        return list(self.model.variables), optimizer_variables(self.optimizer)
+
+    def _save_model(self):
+        self._saved_model_state, self._saved_optimizer_state = (
+            [_value(v) for v in variables] for variables in self._variables())
+
+    def _load_model(self):
+        saved = self._saved_model_state, self._saved_optimizer_state
+        for variables, values in zip(self._variables(), saved):
+            for i, v in enumerate(variables):
+                # An optimizer makes variables when it first needs them; these were not there.
+                v.assign(values[i] if i < len(values) else 0 * _value(v))
+
+    def save(self):
+        self._save_model()
+        super().save()
+
+    def restore(self):
+        self._load_model()
+        super().restore()
+
+    def sync(self):
+        if len(set(allgather_object(len(optimizer_variables(self.optimizer))))) > 1:
+            self._build_optimizer()
+        model, optimizer = self._variables()
+        self._assign(model + optimizer)
+        self._save_model()
+        super().sync()
+
+    @staticmethod
+    def _assign(variables):
+        """Overwrite variables with rank 0's: as objects, which no graph has to know."""
+        root = rank() == 0
+        sent = broadcast_object([_value(v) for v in variables] if root else None,
+                                name="keras_state")
+        if not root:
+            for v, value in zip(variables, sent):
+                v.assign(value)
+
+    def _build_optimizer(self):
+        """Let the optimizer make all its variables: it makes some when it first needs them, and a
+        new rank has not needed any yet."""
+        variables = self.model.trainable_variables
+        if hasattr(self.optimizer, "build"):
+            self.optimizer.build(variables)
+        elif hasattr(self.optimizer, "_create_all_weights"):
+            self.optimizer._create_all_weights(variables)

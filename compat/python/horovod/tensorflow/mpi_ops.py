@@ -1,0 +1,443 @@
+# mpi_ops.py - collectives on TensorFlow's tensors, named and behaving as Horovod's.
+# SPDX-License-Identifier: Apache-2.0
+"""Operations of libringup_tf.so carry the collectives out, in eager code and in graphs; this file
+gives them Horovod's arguments and their gradients.
+
+Operations of one tf.function run in the order in which they were traced, so ranks must trace them
+in the same order.  Gradients (see gradients.py) and grouped operations may come in any."""
+
+import re
+
+import tensorflow as tf
+
+from horovod.common.basics import (HorovodBasics, ccl_built, cross_rank, cross_size, cuda_built,
+                                   ddl_built, gloo_built, gloo_enabled, init, is_homogeneous,
+                                   is_initialized, local_rank, local_size, mpi_built, mpi_enabled,
+                                   mpi_threads_supported, nccl_built, rank, rocm_built, shutdown,
+                                   size, start_timeline, stop_timeline)
+from horovod.common.exceptions import HorovodInternalError
+from horovod.common.process_sets import (ProcessSet, add_process_set, global_process_set,
+                                         remove_process_set, set_of)
+from horovod.common.semantics import (REDUCTIONS, Adasum, Average, Max, Min, Product, Sum,
+                                      check_linear, check_scatter, check_sparse, choose,
+                                      reduction_of, scatter_gradient_factor)
+from horovod.common.util import num_rank_is_power_2
+from horovod.tensorflow.compression import Compression
+from horovod.tensorflow.library import operations
+from horovod.tensorflow.util import _executing_eagerly, is_elastic
+
+_basics = HorovodBasics(__file__, "mpi_lib")
+handle_average_backwards_compatibility = choose
+check_num_rank_power_of_2 = num_rank_is_power_2
+
+_OPS = {number: op for op, number in REDUCTIONS.items()}  # the library's numbers: Horovod's
+_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE, _INCLUDED = range(5)  # questions of ringup_query
+
+
+def _normalize_name(name):
+    """A name as TensorFlow allows it."""
+    return re.sub("[^a-zA-Z0-9_]", "_", name)
+
+
+def set_number(process_set):
+    """The number of a set that operations are told."""
+    if process_set.process_set_id is None:
+        raise ValueError(f"{process_set} is to be added with hvd.init() or hvd.add_process_set() "
+                         "before it can be used")
+    return process_set.process_set_id
+
+
+def _named(what, name, *tensors):
+    """The name by which ranks match an operation.  In a graph it is made of the tensors' names,
+    for two operations may run at once there; "" in eager code, where order decides."""
+    if name is not None:
+        return name
+    if _executing_eagerly():
+        return ""
+    name = "_".join(["Horovod" + what, *(_normalize_name(t.name) for t in tensors)])
+    return tf.compat.v1.get_default_graph().unique_name(name, mark_as_used=True)
+
+
+def _dense(tensors):
+    """Tensors of what can be made one: variables, numbers, arrays."""
+    return [tf.convert_to_tensor(t) for t in tensors]
+
+
+# allreduce
+
+def _reduction(op, pre, post, process_set):
+    """The attributes of a reduction."""
+    if not pre or not post:
+        raise ValueError("a scale factor of 0 would give zeros; multiply by 0 yourself")
+    return {"reduction": reduction_of(op), "prescale_factor": pre, "postscale_factor": post,
+            "process_set_id": set_number(process_set)}
+
+
+def _allreduce(tensor, name=None, op=Sum, prescale_factor=1.0, postscale_factor=1.0,
+               ignore_name_scope=False, process_set=global_process_set):
+    """Combine a tensor across all ranks."""
+    tensor = tf.convert_to_tensor(tensor)
+    return operations.ringup_allreduce(
+        [tensor], tensor_name=_named("Allreduce", name, tensor),
+        **_reduction(op, prescale_factor, postscale_factor, process_set))[0]
+
+
+def _grouped_allreduce(tensors, name=None, op=Sum, prescale_factor=1.0, postscale_factor=1.0,
+                       ignore_name_scope=False, process_set=global_process_set):
+    """Combine several tensors across all ranks: all of them or none."""
+    tensors = _dense(tensors)
+    return operations.ringup_allreduce(
+        tensors, tensor_name=_named("GroupedAllreduce", name, tensors[0], tensors[-1]), grouped=1,
+        **_reduction(op, prescale_factor, postscale_factor, process_set))
+
+
+def allreduce_start(tensors, name, grouped, op, pre, post, process_set):
+    """Start combining one tensor, or several that are a group: (outputs, handle) for wait_all()."""
+    return operations.ringup_allreduce_start(tensors, tensor_name=name, grouped=int(grouped),
+                                             **_reduction(op, pre, post, process_set))
+
+
+def allgather_start(tensor, name, process_set):
+    """Start concatenating the ranks' tensors: (outputs, handle) for wait_all()."""
+    return operations.ringup_allgather_start([tensor], tensor_name=name,
+                                             process_set_id=set_number(process_set))
+
+
+def broadcast_start(tensor, root_rank, name, process_set):
+    """Start giving every rank root's tensor: (outputs, handle) for wait_all()."""
+    return operations.ringup_broadcast_start([tensor], tensor_name=name, root_rank=root_rank,
+                                             process_set_id=set_number(process_set))
+
+
+def wait_all(started):
+    """The results of what was started, in a list: the outputs of each pair (outputs, handle)."""
+    outputs = [o for outputs, _handle in started for o in outputs]
+    handles = [handle for outputs, handle in started for _ in outputs]
+    return operations.ringup_wait_all(outputs, handles) if outputs else []
+
+
+def _set_of(op):
+    """The process set of an operation."""
+    return set_of(op.get_attr("process_set_id"))
+
+
+def _how(op):
+    """What an operation was told of its reduction: arguments of _allreduce()."""
+    return {"op": _OPS[op.get_attr("reduction")],
+            "prescale_factor": op.get_attr("prescale_factor"),
+            "postscale_factor": op.get_attr("postscale_factor"), "process_set": _set_of(op)}
+
+
+def _gradient_of_allreduce(op, grads):
+    """Gradients of the inputs of an allreduce of one tensor or a group."""
+    how = _how(op)
+    check_linear(how["op"])
+    return [_allreduce(g, **how) for g in grads]
+
+
+@tf.RegisterGradient("RingupAllreduce")
+def _allreduce_grad(op, *grads):
+    return _gradient_of_allreduce(op, grads)
+
+
+@tf.RegisterGradient("RingupAllreduceStart")
+def _allreduce_start_grad(op, *grads):
+    return _gradient_of_allreduce(op, grads[:-1])
+
+
+@tf.RegisterGradient("RingupWaitAll")
+def _wait_all_grad(op, *grads):
+    return [*grads, *(None for _ in grads)]
+
+
+def _reduce_slices(slices, op, scaled, process_set):
+    """Add IndexedSlices up: concatenate the ranks' values and indices."""
+    check_sparse(op)
+    if scaled:
+        raise NotImplementedError("prescale_factor and postscale_factor cannot be used with "
+                                  "tf.IndexedSlices")
+    values = allgather(slices.values, process_set=process_set)
+    indices = allgather(slices.indices, process_set=process_set)
+    if op == Average:
+        values = values / tf.cast(ranks_of(process_set), values.dtype)
+    return tf.IndexedSlices(values, indices, dense_shape=slices.dense_shape)
+
+
+def ranks_of(process_set):
+    """How many ranks a set has; where that may change, an operation that tells."""
+    return size_op(set_number(process_set)) if is_elastic() else process_set.size()
+
+
+def allreduce(tensor, average=None, device_dense="", device_sparse="",
+              compression=Compression.none, op=None, prescale_factor=1.0, postscale_factor=1.0,
+              name=None, process_set=global_process_set, ignore_name_scope=False):
+    """Combine a tensor, a variable or IndexedSlices across all ranks; differentiable.
+
+    device_dense, device_sparse and ignore_name_scope are taken for compatibility and change
+    nothing: collectives work on host memory, and names are what the program says.
+    """
+    op = choose(op, average)
+    if isinstance(tensor, tf.IndexedSlices):
+        return _reduce_slices(tensor, op, prescale_factor != 1 or postscale_factor != 1,
+                              process_set)
+    small, ctx = compression.compress(tf.convert_to_tensor(tensor))
+    return compression.decompress(_allreduce(small, name, op, prescale_factor, postscale_factor,
+                                             ignore_name_scope, process_set), ctx)
+
+
+def grouped_allreduce(tensors, average=None, device_dense="", device_sparse="",
+                      compression=Compression.none, op=None, prescale_factor=1.0,
+                      postscale_factor=1.0, process_set=global_process_set,
+                      ignore_name_scope=False, name=None):
+    """allreduce() of several tensors: all of them or none; returns a list."""
+    if not tensors:
+        return tensors
+    op, out = choose(op, average), [None] * len(tensors)
+    dense = [i for i, t in enumerate(tensors) if not isinstance(t, tf.IndexedSlices)]
+    for i, t in enumerate(tensors):
+        if isinstance(t, tf.IndexedSlices):
+            out[i] = _reduce_slices(t, op, prescale_factor != 1 or postscale_factor != 1,
+                                    process_set)
+    if dense:
+        small = [compression.compress(tf.convert_to_tensor(tensors[i])) for i in dense]
+        reduced = _grouped_allreduce([t for t, _ctx in small], name, op, prescale_factor,
+                                     postscale_factor, ignore_name_scope, process_set)
+        for i, t, (_t, ctx) in zip(dense, reduced, small):
+            out[i] = compression.decompress(t, ctx)
+    return out
+
+
+# allgather
+
+def allgather(tensor, name=None, ignore_name_scope=False, process_set=global_process_set):
+    """Concatenate the ranks' tensors along the first dimension; differentiable.
+
+    The first dimension may differ between ranks, the others must not.
+    """
+    tensor = tf.convert_to_tensor(tensor)
+    return operations.ringup_allgather([tensor], tensor_name=_named("Allgather", name, tensor),
+                                       process_set_id=set_number(process_set))[0]
+
+
+def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=global_process_set):
+    """allgather() of several tensors: all of them or none; returns a list."""
+    tensors = _dense(tensors)
+    return operations.ringup_allgather(
+        tensors, tensor_name=_named("GroupedAllgather", name, tensors[0], tensors[-1]), grouped=1,
+        process_set_id=set_number(process_set))
+
+
+def _own_rows(grad, tensor, process_set):
+    """This rank's part of a concatenation's gradient, averaged as in Horovod."""
+    grad = _allreduce(grad, op=Average, process_set=process_set)
+    rows = allgather(tf.reshape(tf.shape(tensor)[0], [1]), process_set=process_set)
+    before = tf.reduce_sum(rows[:process_set.rank()])
+    return grad[before:before + tf.shape(tensor)[0]]
+
+
+def _gradient_of_allgather(op, grads):
+    process_set = _set_of(op)
+    return [_own_rows(g, t, process_set) for g, t in zip(grads, op.inputs)]
+
+
+@tf.RegisterGradient("RingupAllgather")
+def _allgather_grad(op, *grads):
+    return _gradient_of_allgather(op, grads)
+
+
+@tf.RegisterGradient("RingupAllgatherStart")
+def _allgather_start_grad(op, *grads):
+    return _gradient_of_allgather(op, grads[:-1])
+
+
+# broadcast
+
+def broadcast(tensor, root_rank, name=None, ignore_name_scope=False,
+              process_set=global_process_set):
+    """Return root's tensor on every rank; differentiable.  The root is a rank of the job."""
+    tensor = tf.convert_to_tensor(tensor)
+    return operations.ringup_broadcast([tensor], tensor_name=_named("Broadcast", name, tensor),
+                                       root_rank=root_rank,
+                                       process_set_id=set_number(process_set))[0]
+
+
+def _gradient_of_broadcast(op, grad):
+    grad = _allreduce(grad, op=Average, process_set=_set_of(op))
+    return grad if rank() == op.get_attr("root_rank") else grad * 0
+
+
+@tf.RegisterGradient("RingupBroadcast")
+def _broadcast_grad(op, grad):
+    return _gradient_of_broadcast(op, grad)
+
+
+@tf.RegisterGradient("RingupBroadcastStart")
+def _broadcast_start_grad(op, grad, _handle):
+    return _gradient_of_broadcast(op, grad)
+
+
+def assign_all(variables, root_rank, name=None, process_set=global_process_set):
+    """Overwrite variables with root's, all of them under way at once; returns the assignments."""
+    if not variables:
+        return []
+    started = []
+    for i, v in enumerate(variables):
+        # The number tells variables apart that have the same name, as those of two layers may.
+        label = f"{name}.{i}" if name else f"{i}.{_normalize_name(v.name)}"
+        if not _executing_eagerly():
+            label = tf.compat.v1.get_default_graph().unique_name(label, mark_as_used=True)
+        started.append(broadcast_start(tf.convert_to_tensor(v), root_rank, label, process_set))
+    return [v.assign(t) for v, t in zip(variables, wait_all(started))]
+
+
+def broadcast_(variables, root_rank, name=None, process_set=global_process_set):
+    """Overwrite variables with root's; returns their new values."""
+    with tf.control_dependencies(_operations(assign_all(variables, root_rank, name, process_set))):
+        return [v.read_value() for v in variables]
+
+
+def _operations(assignments):
+    """What a graph can depend on; in eager code all has been done."""
+    return [] if _executing_eagerly() else [a for a in assignments if a is not None]
+
+
+# alltoall
+
+def alltoall(tensor, splits=None, name=None, ignore_name_scope=False,
+             process_set=global_process_set):
+    """Send splits[i] rows to rank i, and return the rows received; differentiable.
+
+    Without splits each rank gets as many.  With them the result is a pair: the rows, and how
+    many of them came from each rank.
+    """
+    tensor = tf.convert_to_tensor(tensor)
+    told = tf.constant([], tf.int32) if splits is None else tf.convert_to_tensor(splits)
+    if told.dtype != tf.int32:
+        if not told.dtype.is_integer:
+            raise ValueError(f"alltoall: splits must be whole numbers, not {told.dtype.name}")
+        told = tf.cast(told, tf.int32)
+    outputs, received = operations.ringup_alltoall(
+        [tensor], told, tensor_name=_named("Alltoall", name, tensor),
+        process_set_id=set_number(process_set))
+    return outputs[0] if splits is None else (outputs[0], received)
+
+
+@tf.RegisterGradient("RingupAlltoall")
+def _alltoall_grad(op, grad, _received):
+    back, _counts = alltoall(grad, op.outputs[1], process_set=_set_of(op))
+    unsent = tf.shape(op.inputs[0])[0] - tf.shape(back)[0]  # rows beyond the splits
+    return tf.pad(back, [[0, unsent]] + [[0, 0]] * (len(back.shape) - 1)), None
+
+
+# reducescatter
+
+def _reducescatter(tensor, name=None, op=Sum, ignore_name_scope=False,
+                   process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+    """Combine a tensor across all ranks, and return this rank's rows of it."""
+    check_scatter(op)
+    tensor = tf.convert_to_tensor(tensor)
+    return operations.ringup_reducescatter(
+        [tensor], tensor_name=_named("Reducescatter", name, tensor),
+        **_reduction(op, prescale_factor, postscale_factor, process_set))[0]
+
+
+def _grouped_reducescatter(tensors, name=None, op=Sum, ignore_name_scope=False,
+                           process_set=global_process_set, prescale_factor=1.0,
+                           postscale_factor=1.0):
+    """The same of several tensors: all of them or none."""
+    check_scatter(op)
+    tensors = _dense(tensors)
+    return operations.ringup_reducescatter(
+        tensors, tensor_name=_named("GroupedReducescatter", name, tensors[0], tensors[-1]),
+        grouped=1, **_reduction(op, prescale_factor, postscale_factor, process_set))
+
+
+def reducescatter(tensor, device_dense="", compression=Compression.none, op=Average, name=None,
+                  process_set=global_process_set, ignore_name_scope=False, prescale_factor=1.0,
+                  postscale_factor=1.0):
+    """Combine a tensor across all ranks, and return this rank's rows of it; differentiable.
+
+    Every rank gets as many rows; where that does not work out the first ranks get one more.
+    """
+    small, ctx = compression.compress(tf.convert_to_tensor(tensor))
+    return compression.decompress(_reducescatter(small, name, op, ignore_name_scope, process_set,
+                                                 prescale_factor, postscale_factor), ctx)
+
+
+def grouped_reducescatter(tensors, device_dense="", compression=Compression.none, op=Average,
+                          process_set=global_process_set, prescale_factor=1.0,
+                          postscale_factor=1.0):
+    """reducescatter() of several tensors: all of them or none; returns a list."""
+    if not tensors:
+        return tensors
+    small = [compression.compress(tf.convert_to_tensor(t)) for t in tensors]
+    out = _grouped_reducescatter([t for t, _ctx in small], None, op, False, process_set,
+                                 prescale_factor, postscale_factor)
+    return [compression.decompress(t, ctx) for t, (_t, ctx) in zip(out, small)]
+
+
+def _gradient_of_reducescatter(op, grads):
+    how = _how(op)
+    factor = scatter_gradient_factor(how["op"], how["process_set"], how["prescale_factor"],
+                                     how["postscale_factor"])
+    return [allgather(g * tf.cast(factor, g.dtype), process_set=how["process_set"]) for g in grads]
+
+
+@tf.RegisterGradient("RingupReducescatter")
+def _reducescatter_grad(op, *grads):
+    return _gradient_of_reducescatter(op, grads)
+
+
+@tf.RegisterGradient("RingupReducescatterStart")
+def _reducescatter_start_grad(op, *grads):
+    return _gradient_of_reducescatter(op, grads[:-1])
+
+
+# The rest
+
+def join():
+    """Take part in the others' sums, with zeros, until all ranks have joined; returns the last."""
+    return operations.ringup_join()
+
+
+def barrier(process_set=global_process_set):
+    """Wait until every rank is here."""
+    return operations.ringup_barrier(process_set_id=set_number(process_set))
+
+
+def _query(what, process_set_id, name):
+    return operations.ringup_query(what=what, process_set_id=process_set_id, name=name)
+
+
+def size_op(process_set_id=0, name=None):
+    """The number of ranks, when the graph runs rather than when it is made."""
+    return _query(_SIZE, process_set_id, name)
+
+
+def rank_op(name=None):
+    """This process's rank, when the graph runs."""
+    return _query(_RANK, 0, name)
+
+
+def local_size_op(name=None):
+    """The number of ranks of this host, when the graph runs."""
+    return _query(_LOCAL_SIZE, 0, name)
+
+
+def local_rank_op(name=None):
+    """This process's place among the ranks of its host, when the graph runs."""
+    return _query(_LOCAL_RANK, 0, name)
+
+
+def process_set_included_op(process_set_id=0, name=None):
+    """1 if this process is in the set, else 0, when the graph runs."""
+    return _query(_INCLUDED, process_set_id, name)
+
+
+for _name in ("RingupQuery", "RingupBarrier", "RingupJoin"):
+    tf.no_gradient(_name)
+
+
+def _check_has_gpu():
+    """Horovod's helpers ask for it."""
+    return bool(tf.config.list_physical_devices("GPU"))

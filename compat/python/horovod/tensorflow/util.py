@@ -1,0 +1,39 @@
+# util.py - what the modules of horovod.tensorflow, and Horovod's users, ask of TensorFlow.
+# SPDX-License-Identifier: Apache-2.0
+
+import os
+
+import tensorflow as tf
+
+from horovod.common.util import _cache
+
+__all__ = ["_cache", "_executing_eagerly", "_make_subgraph", "refs_to_vars", "vars_to_refs"]
+
+
+def _executing_eagerly():
+    """Does this code run now, rather than describe a graph?"""
+    return tf.executing_eagerly()
+
+
+def _make_subgraph(f):
+    """A tf.function of f."""
+    return tf.function(f)
+
+
+def vars_to_refs(variables):
+    """What stands for variables, or nested lists of them, as keys."""
+    if isinstance(variables, (list, tuple)):
+        return tuple(vars_to_refs(v) for v in variables)
+    return variables.ref()
+
+
+def refs_to_vars(refs):
+    """The reverse."""
+    if isinstance(refs, (list, tuple)):
+        return [refs_to_vars(r) for r in refs]
+    return refs.deref()
+
+
+def is_elastic():
+    """May the number of ranks change while a graph lives?"""
+    return os.environ.get("HOROVOD_ELASTIC", "0") not in ("", "0")

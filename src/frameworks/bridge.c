@@ -1,0 +1,42 @@
+/* bridge.c - the job that the operations of a framework belong to. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frameworks/bridge.h"
+
+#include <time.h>
+
+static struct ringup *job; /* atomic                                         */
+static int inside;         /* atomic: threads that have entered              */
+static bool closing;       /* atomic: bridge_attach() waits for them to leave */
+
+void bridge_attach(struct ringup *r)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+
+	__atomic_store_n(&closing, true, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&job, (struct ringup *)NULL, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&inside, __ATOMIC_SEQ_CST) > 0)
+		nanosleep(&ms, NULL);
+	__atomic_store_n(&closing, false, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&job, r, __ATOMIC_SEQ_CST);
+}
+
+struct ringup *bridge_enter(void)
+{
+	struct ringup *r;
+
+	__atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+	r = __atomic_load_n(&job, __ATOMIC_SEQ_CST);
+	if (!r)
+		__atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+	return r;
+}
+
+void bridge_leave(void)
+{
+	__atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+}
+
+bool bridge_is_closing(void)
+{
+	return __atomic_load_n(&closing, __ATOMIC_RELAXED);
+}

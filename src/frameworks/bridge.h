@@ -1,0 +1,30 @@
+/* bridge.h - the job that the operations of a framework belong to. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FRAMEWORKS_BRIDGE_H
+#define FRAMEWORKS_BRIDGE_H
+
+#include <stdbool.h>
+
+#include "ringup.h"
+
+/*
+ * A framework runs operations in threads of its own and keeps graphs of them for longer than
+ * a job lasts.  Python joins and leaves jobs.  The bridge holds the present job, and makes
+ * leaving it wait until no thread of the framework is inside the library with it.
+ */
+
+/* bridge_attach - operations belong to @r from now on; NULL: there is no job.  Waits until no
+ * thread is between bridge_enter() and bridge_leave() with another job. */
+void bridge_attach(struct ringup *r);
+
+/* bridge_enter - the present job, which stays valid until bridge_leave(); or NULL, and then
+ * there is nothing to leave. */
+struct ringup *bridge_enter(void);
+
+/* bridge_leave - this thread no longer uses the job. */
+void bridge_leave(void);
+
+/* bridge_is_closing - shall threads come back and leave?  They ask while they wait. */
+bool bridge_is_closing(void);
+
+#endif

@@ -1,0 +1,457 @@
+/* collective.c - one collective on tensors of a framework, from its start to its result. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frameworks/collective.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frameworks/bridge.h"
+
+/* So long a thread waits at a time; in between it looks whether Python wants to leave the job.
+ */
+#define SLICE_MS 100
+
+static const char *const kind_names[] = {
+	[COLLECTIVE_ALLREDUCE] = "allreduce",
+	[COLLECTIVE_ALLGATHER] = "allgather",
+	[COLLECTIVE_BROADCAST] = "broadcast",
+	[COLLECTIVE_ALLTOALL] = "alltoall",
+	[COLLECTIVE_REDUCESCATTER] = "reducescatter",
+	[COLLECTIVE_BARRIER] = "barrier",
+	[COLLECTIVE_JOIN] = "join",
+};
+
+const char *collective_word(enum collective_kind kind)
+{
+	return kind_names[kind];
+}
+
+int collective_fail(struct collective_run *run, int status, const char *format, ...)
+{
+	va_list ap;
+
+	run->status = status;
+	va_start(ap, format);
+	vsnprintf(run->text, sizeof(run->text), format, ap);
+	va_end(ap);
+	return status;
+}
+
+/* The library's own sentence for @status. */
+static int library_failed(struct collective_run *run, int status)
+{
+	const struct collective_plan *p = &run->plan;
+	const char *said = ringup_error();
+
+	return collective_fail(run, status, "%s: %s",
+			       p->name[0] ? p->name : kind_names[p->kind],
+			       said[0] ? said : ringup_strerror(status));
+}
+
+int collective_prepare(struct collective_run *run, const struct collective_plan *plan,
+		       int count)
+{
+	struct collective_tensor *more;
+
+	run->plan = *plan;
+	run->count = 0;
+	run->op = NULL;
+	run->splits = NULL;
+	run->splits_count = 0;
+	run->status = 0;
+	run->text[0] = 0;
+	if (count > run->room) {
+		more = realloc(run->tensors, (size_t)count * sizeof(*more));
+		if (!more)
+			return collective_fail(run, RINGUP_ENOMEM, "no memory for %d tensors",
+					       count);
+		run->tensors = more;
+		run->room = count;
+	}
+	run->count = count;
+	if (count)
+		memset(run->tensors, 0, (size_t)count * sizeof(*run->tensors));
+	return 0;
+}
+
+int collective_group(struct collective_run *run, struct ringup *job)
+{
+	const struct collective_plan *p = &run->plan;
+
+	run->job = job;
+	run->group = ringup_group_get(job, p->group);
+	if (!run->group)
+		return collective_fail(run, RINGUP_EINVAL,
+				       "%s: there is no process set %d; hvd.init() or "
+				       "hvd.add_process_set() makes one",
+				       p->name[0] ? p->name : kind_names[p->kind], p->group);
+	if (ringup_rank(run->group) < 0)
+		return collective_fail(run, RINGUP_EINVAL,
+				       "%s: rank %d is not in process set %d",
+				       p->name[0] ? p->name : kind_names[p->kind],
+				       ringup_rank(ringup_world(job)), p->group);
+	return 0;
+}
+
+uint64_t collective_own_rows(const struct collective_run *run, uint64_t rows)
+{
+	uint64_t size = (uint64_t)ringup_size(run->group);
+
+	return rows / size + ((uint64_t)ringup_rank(run->group) < rows % size);
+}
+
+/* The product of the dimensions of @t from @first on. */
+static uint64_t elements(const struct collective_tensor *t, int first)
+{
+	uint64_t n = 1;
+	int i;
+
+	for (i = first; i < t->dims; i++)
+		n *= t->shape[i];
+	return n;
+}
+
+static const char *name_of(const struct collective_run *run)
+{
+	return run->plan.name[0] ? run->plan.name : NULL;
+}
+
+static struct ringup_reduce reduce_of(const struct collective_run *run,
+				      const struct collective_tensor *t)
+{
+	const struct collective_plan *p = &run->plan;
+
+	return (struct ringup_reduce){ .name = name_of(run),
+				       .in = t->in,
+				       .out = t->out,
+				       .count = elements(t, 0),
+				       .dtype = t->dtype,
+				       .redop = p->redop,
+				       .pre = p->pre,
+				       .post = p->post,
+				       .shape = t->shape,
+				       .dims = t->dims };
+}
+
+static struct ringup_gather gather_of(const struct collective_run *run,
+				      struct collective_tensor *t)
+{
+	return (struct ringup_gather){ .name = name_of(run),
+				       .in = t->in,
+				       .rows = t->shape[0],
+				       .row = elements(t, 1) * t->each,
+				       .dtype = t->dtype,
+				       .out = &t->result,
+				       .counts = t->counts,
+				       .shape = t->shape + 1,
+				       .dims = t->dims - 1 };
+}
+
+static struct ringup_scatter scatter_of(const struct collective_run *run,
+					const struct collective_tensor *t)
+{
+	const struct collective_plan *p = &run->plan;
+
+	return (struct ringup_scatter){ .name = name_of(run),
+					.in = t->in,
+					.rows = t->shape[0],
+					.row = elements(t, 1),
+					.out = t->out,
+					.dtype = t->dtype,
+					.redop = p->redop,
+					.pre = p->pre,
+					.post = p->post,
+					.shape = t->shape + 1,
+					.dims = t->dims - 1 };
+}
+
+static int start_allreduce(struct collective_run *run)
+{
+	struct ringup_reduce one, *all;
+	int i, rc;
+
+	if (!run->plan.many) {
+		one = reduce_of(run, run->tensors);
+		return ringup_allreduce(run->group, &one, &run->op);
+	}
+	all = malloc((size_t)run->count * sizeof(*all));
+	if (!all)
+		return RINGUP_ENOMEM;
+	for (i = 0; i < run->count; i++)
+		all[i] = reduce_of(run, &run->tensors[i]);
+	rc = ringup_allreduce_many(run->group, all, run->count, &run->op);
+	free(all);
+	return rc;
+}
+
+static int start_reducescatter(struct collective_run *run)
+{
+	struct ringup_scatter one, *all;
+	int i, rc;
+
+	if (!run->plan.many) {
+		one = scatter_of(run, run->tensors);
+		return ringup_reducescatter(run->group, &one, &run->op);
+	}
+	all = malloc((size_t)run->count * sizeof(*all));
+	if (!all)
+		return RINGUP_ENOMEM;
+	for (i = 0; i < run->count; i++)
+		all[i] = scatter_of(run, &run->tensors[i]);
+	rc = ringup_reducescatter_many(run->group, all, run->count, &run->op);
+	free(all);
+	return rc;
+}
+
+/* Room for the rows that come from each rank, for each tensor. */
+static int make_counts(struct collective_run *run)
+{
+	uint64_t size = (uint64_t)ringup_size(run->group), want = size * (uint64_t)run->count;
+	uint64_t *more;
+	int i;
+
+	if (want > run->counts_room) {
+		more = realloc(run->counts, want * sizeof(*more));
+		if (!more)
+			return RINGUP_ENOMEM;
+		run->counts = more;
+		run->counts_room = want;
+	}
+	for (i = 0; i < run->count; i++)
+		run->tensors[i].counts = run->counts + (uint64_t)i * size;
+	return 0;
+}
+
+static int start_allgather(struct collective_run *run)
+{
+	struct ringup_gather one, *all;
+	int i, rc;
+
+	rc = make_counts(run);
+	if (rc < 0)
+		return rc;
+	if (!run->plan.many) {
+		one = gather_of(run, run->tensors);
+		return ringup_allgather(run->group, &one, &run->op);
+	}
+	all = malloc((size_t)run->count * sizeof(*all));
+	if (!all)
+		return RINGUP_ENOMEM;
+	for (i = 0; i < run->count; i++)
+		all[i] = gather_of(run, &run->tensors[i]);
+	rc = ringup_allgather_many(run->group, all, run->count, &run->op);
+	free(all);
+	return rc;
+}
+
+/* The place in the group of the root, which is a rank of the job; -1 if it is not there. */
+static int place_of_root(const struct collective_run *run)
+{
+	int i, n = ringup_size(run->group);
+
+	if (run->plan.group == 0)
+		return run->plan.root < n ? run->plan.root : -1;
+	for (i = 0; i < n; i++)
+		if (ringup_group_member(run->group, i) == run->plan.root)
+			return i;
+	return -1;
+}
+
+static int start_broadcast(struct collective_run *run)
+{
+	const struct collective_tensor *t = run->tensors;
+	struct ringup_bcast b = { .name = name_of(run),
+				  .in = t->in,
+				  .out = t->out,
+				  .count = elements(t, 0) * t->each,
+				  .dtype = t->dtype,
+				  .root = place_of_root(run),
+				  .shape = t->shape,
+				  .dims = t->dims };
+
+	if (b.root < 0)
+		return collective_fail(run, RINGUP_EINVAL,
+				       "broadcast: the root, rank %d, is not in process set %d",
+				       run->plan.root, run->plan.group);
+	return ringup_broadcast(run->group, &b, &run->op);
+}
+
+/* Check the splits of an alltoall of @rows rows, and write them to @to; RINGUP_EINVAL, with
+ * run->text, if they make no sense. */
+static int take_splits(struct collective_run *run, uint64_t rows, uint64_t *to, uint64_t *sum)
+{
+	int i, n = ringup_size(run->group);
+
+	if (run->splits_count != n)
+		return collective_fail(run, RINGUP_EINVAL, "alltoall: %d splits for %d ranks",
+				       run->splits_count, n);
+	*sum = 0;
+	for (i = 0; i < n; i++) {
+		if (run->splits[i] < 0)
+			return collective_fail(run, RINGUP_EINVAL,
+					       "alltoall: splits[%d] is %d, less than no rows",
+					       i, run->splits[i]);
+		to[i] = (uint64_t)run->splits[i];
+		*sum += to[i];
+	}
+	if (*sum > rows)
+		return collective_fail(run, RINGUP_EINVAL,
+				       "alltoall: splits of %llu rows, but there are %llu",
+				       (unsigned long long)*sum, (unsigned long long)rows);
+	return 0;
+}
+
+static int start_alltoall(struct collective_run *run)
+{
+	struct collective_tensor *t = run->tensors;
+	int n = ringup_size(run->group), rc;
+	struct ringup_exchange x = { .name = name_of(run),
+				     .in = t->in,
+				     .rows = t->shape[0],
+				     .row = elements(t, 1) * t->each,
+				     .dtype = t->dtype,
+				     .out = &t->result,
+				     .shape = t->shape + 1,
+				     .dims = t->dims - 1 };
+	uint64_t *splits = NULL;
+
+	rc = make_counts(run);
+	if (rc < 0)
+		return rc;
+	x.counts = t->counts;
+	if (run->splits) {
+		splits = malloc((size_t)n * sizeof(*splits));
+		if (!splits)
+			return RINGUP_ENOMEM;
+		rc = take_splits(run, t->shape[0], splits, &x.rows);
+		x.splits = splits;
+	} else if (t->shape[0] % (uint64_t)n) {
+		rc = collective_fail(
+			run, RINGUP_EINVAL,
+			"alltoall: %llu rows cannot be dealt out evenly to %d ranks; "
+			"say with splits how many go to each",
+			(unsigned long long)t->shape[0], n);
+	}
+	if (!rc)
+		rc = ringup_alltoall(run->group, &x, &run->op);
+	free(splits);
+	return rc;
+}
+
+/* Does the collective deal with rows, which a tensor of no dimensions has not? */
+static int needs_rows(enum collective_kind kind)
+{
+	return kind == COLLECTIVE_ALLGATHER || kind == COLLECTIVE_ALLTOALL ||
+	       kind == COLLECTIVE_REDUCESCATTER;
+}
+
+static int check_tensors(struct collective_run *run)
+{
+	const struct collective_plan *p = &run->plan;
+	int i, reduces = p->kind == COLLECTIVE_ALLREDUCE || p->kind == COLLECTIVE_REDUCESCATTER;
+
+	if (!p->many && run->count > 1)
+		return collective_fail(run, RINGUP_EINVAL, "%s: %d tensors, which are no group",
+				       kind_names[p->kind], run->count);
+	for (i = 0; i < run->count; i++) {
+		if (needs_rows(p->kind) && !run->tensors[i].dims)
+			return collective_fail(
+				run, RINGUP_EINVAL,
+				"%s works on rows, and a tensor of no dimensions has "
+				"none; reshape it to [1]",
+				kind_names[p->kind]);
+		if (reduces && run->tensors[i].each != 1)
+			return collective_fail(run, RINGUP_EINVAL,
+					       "%s: elements of this type cannot be reduced",
+					       kind_names[p->kind]);
+	}
+	return 0;
+}
+
+int collective_start(struct collective_run *run)
+{
+	int rc = check_tensors(run);
+
+	if (rc < 0)
+		return rc;
+	switch (run->plan.kind) {
+	case COLLECTIVE_ALLREDUCE:
+		rc = start_allreduce(run);
+		break;
+	case COLLECTIVE_ALLGATHER:
+		rc = start_allgather(run);
+		break;
+	case COLLECTIVE_BROADCAST:
+		rc = start_broadcast(run);
+		break;
+	case COLLECTIVE_ALLTOALL:
+		rc = start_alltoall(run);
+		break;
+	case COLLECTIVE_REDUCESCATTER:
+		rc = start_reducescatter(run);
+		break;
+	case COLLECTIVE_BARRIER:
+		rc = ringup_barrier(run->group, name_of(run), &run->op);
+		break;
+	case COLLECTIVE_JOIN:
+		rc = ringup_join(run->group, &run->last, &run->op);
+		break;
+	}
+	return rc < 0 && !run->status ? library_failed(run, rc) : rc;
+}
+
+/* What has come is counted. */
+static void count_rows(struct collective_run *run)
+{
+	int i, j, n = ringup_size(run->group);
+
+	for (i = 0; i < run->count; i++)
+		for (j = 0; j < n && run->tensors[i].counts; j++)
+			run->tensors[i].rows += run->tensors[i].counts[j];
+}
+
+int collective_finish(struct collective_run *run)
+{
+	int rc;
+
+	do {
+		if (bridge_is_closing())
+			return collective_fail(run, RINGUP_ESHUTDOWN,
+					       "%s: this process leaves the job",
+					       kind_names[run->plan.kind]);
+		rc = ringup_wait(run->op, SLICE_MS);
+	} while (rc == RINGUP_ETIMEDOUT);
+	run->op = NULL;
+	if (rc < 0)
+		return library_failed(run, rc);
+	count_rows(run);
+	return 0;
+}
+
+int collective_carry_out(struct collective_run *run)
+{
+	struct ringup_reduce one;
+	int rc;
+
+	if (run->plan.kind != COLLECTIVE_ALLREDUCE || run->plan.many) {
+		rc = collective_start(run);
+		return rc < 0 ? rc : collective_finish(run);
+	}
+	rc = check_tensors(run);
+	if (rc < 0)
+		return rc;
+	one = reduce_of(run, run->tensors);
+	rc = ringup_allreduce_within(run->group, &one, SLICE_MS, &run->op);
+	if (rc == RINGUP_ETIMEDOUT)
+		return collective_finish(run);
+	return rc < 0 ? library_failed(run, rc) : 0;
+}
+
+void collective_free(struct collective_run *run)
+{
+	free(run->tensors);
+	free(run->counts);
+	memset(run, 0, sizeof(*run));
+}

@@ -1,0 +1,32 @@
+/* handles.h - numbers for collectives in flight, which travel from operation to operation. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FRAMEWORKS_HANDLES_H
+#define FRAMEWORKS_HANDLES_H
+
+#include <stdint.h>
+
+#include "frameworks/collective.h"
+
+/*
+ * A graph has an operation that starts a collective and another one that waits for it.  What
+ * passes between them is a tensor, so it is a number; it is never 0, is valid once, and any
+ * other number is found out.  All functions may be called from any thread.
+ */
+
+/* handles_borrow - a run that nobody uses, zeroed or used before; NULL if there is no memory.
+ */
+struct collective_run *handles_borrow(void);
+
+/* handles_return - nobody uses @run any more. */
+void handles_return(struct collective_run *run);
+
+/* handles_put - a number for @run; 0 if there is no memory. */
+int64_t handles_put(struct collective_run *run);
+
+/* handles_take - the run of a number, which is not valid any more; NULL: it was not. */
+struct collective_run *handles_take(int64_t handle);
+
+/* handles_drop - call @drop for each run that was put and not taken, then return it. */
+void handles_drop(void (*drop)(struct collective_run *run));
+
+#endif

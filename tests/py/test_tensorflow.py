@@ -1,0 +1,49 @@
+# test_tensorflow.py - horovod.tensorflow and one libringup_tf.so, with TensorFlow 2.15 and 2.21.
+# SPDX-License-Identifier: Apache-2.0
+#
+# needs: cpu
+# tests: src compat/python tests/py
+
+import os
+import subprocess
+
+import frameworks
+import pytest
+from conftest import checks_of
+
+SCRIPT = "tensorflow_of_a_rank.py"
+VERSIONS = list(frameworks.PYTHONS)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", checks_of(SCRIPT))
+def test_on_two_ranks(name, version, tmp_path_factory):
+    frameworks.passed(name, version, 2, tmp_path_factory, SCRIPT)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_rank_that_is_killed_is_named(version, tmp_path):
+    p = frameworks.ranks(version, 2, tmp_path, "tensorflow_end_of_a_rank.py")
+    assert p.codes[1] == -9 and p.codes[0] == 0, p.text
+    for kind, said in p.results[0].items():
+        assert "AbortedError" in said and "rank 1" in said and "EPEER" in said, (kind, said)
+    assert len(p.results[0]) == 2
+
+
+def test_the_same_file_serves_both_versions():
+    loaded = set()
+    for version in VERSIONS:
+        code = ("import horovod.tensorflow.library as l, os; "
+                "s = os.stat(l._path()); print(s.st_dev, s.st_ino, s.st_mtime_ns)")
+        p = subprocess.run([frameworks.python_of(version), "-c", code], capture_output=True,
+                           text=True, timeout=300, check=True,
+                           env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"})
+        loaded.add(p.stdout.strip())
+    assert len(loaded) == 1
+
+
+def test_without_tensorflow_the_file_registers_nothing():
+    library = os.path.join(os.path.dirname(os.environ["RINGUP_LIBRARY"]), "libringup_tf.so")
+    code = f"import ctypes; print(ctypes.CDLL({library!r}).ringup_tensorflow_attach(None))"
+    p = subprocess.run(["python3", "-c", code], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p.stderr
