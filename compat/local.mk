@@ -58,6 +58,18 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/tensorflow/sync_batch_norm.py \
 	%reldir%/python/horovod/tensorflow/tape.py \
 	%reldir%/python/horovod/tensorflow/util.py \
+	%reldir%/python/horovod/tensorflow/keras/__init__.py \
+	%reldir%/python/horovod/tensorflow/keras/callbacks.py \
+	%reldir%/python/horovod/tensorflow/keras/elastic.py \
+	%reldir%/python/horovod/_keras/__init__.py \
+	%reldir%/python/horovod/_keras/arrays.py \
+	%reldir%/python/horovod/_keras/backends.py \
+	%reldir%/python/horovod/_keras/callbacks.py \
+	%reldir%/python/horovod/_keras/elastic.py \
+	%reldir%/python/horovod/_keras/tensorflow_reducer.py \
+	%reldir%/python/horovod/keras/__init__.py \
+	%reldir%/python/horovod/keras/callbacks.py \
+	%reldir%/python/horovod/keras/elastic.py \
 	%reldir%/python/horovod/common/keras_state.py \
 	%reldir%/python/horovod/torch/__init__.py \
 	%reldir%/python/horovod/torch/adapter.py \

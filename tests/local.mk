@@ -567,6 +567,7 @@ PY_TESTS = \
 	%reldir%/py/test_jobs.py \
 	%reldir%/py/test_layers.py \
 	%reldir%/py/test_memory.py \
+	%reldir%/py/test_keras.py \
 	%reldir%/py/test_tensorflow.py \
 	%reldir%/py/test_torch_api.py \
 	%reldir%/py/test_process_group.py \
@@ -587,6 +588,7 @@ PY_FILES = \
 	%reldir%/py/frameworks.py \
 	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/ops_of_a_rank.py \
+	%reldir%/py/keras_fit_of_a_rank.py \
 	%reldir%/py/keras_of_a_rank.py \
 	%reldir%/py/optimizer_of_a_rank.py \
 	%reldir%/py/parent_of_ranks.py \
@@ -659,7 +661,7 @@ EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 # What is too long for every change is a shard: the named tests of a build in their long form
 # (RINGUP_TEST_LONG=1).  SHARD_NAME, with _ for each - of the name, lists TREE:TEST; each of these but
 # those of SHARD_ONLY has a short form in the gate.
-SHARDS = arm bench big faults fuzz horovod launch machines model modules races spark torch upgrade
+SHARDS = arm bench big faults fuzz horovod launch machines model modules races spark tensorflow torch upgrade
 SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
 SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
 SHARD_faults   = $(patsubst %,gcc:%,$(filter-out $(KILL_TESTS),$(FAULT_TESTS)) $(GROWTH_TESTS))
@@ -674,6 +676,7 @@ SHARD_machines = gcc:%reldir%/cluster/net-chance.bats
 SHARD_model    = $(MODEL_TESTS:%=gcc:%) gcc:%reldir%/model/spin.bats
 SHARD_launch   = gcc:%reldir%/py/test_digits.py
 SHARD_torch    = gcc:%reldir%/py/test_process_group_users.py
+SHARD_tensorflow = gcc:%reldir%/py/test_keras.py gcc:%reldir%/py/test_tensorflow.py
 SHARD_races    = $(THREADED_TESTS:%=tsan:%)
 SHARD_spark    = $(SPARK_TESTS:%=gcc:%) gcc:%reldir%/py/test_spark.py
 # No short form: the gate replays the seeds, and builds a small engine and configures Horovod's; it has

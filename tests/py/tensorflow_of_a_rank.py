@@ -13,6 +13,7 @@ import numpy
 import tensorflow as tf
 
 import horovod.tensorflow as hvd
+from horovod.tensorflow import library
 
 HANG = 240  # seconds after which a check will not come to its end, however slow the machine is
 NUMBERS = [tf.uint8, tf.int8, tf.uint16, tf.int16, tf.int32, tf.int64, tf.float16, tf.bfloat16,
@@ -362,7 +363,7 @@ def main():
     tf.config.threading.set_inter_op_parallelism_threads(2)
     tf.config.threading.set_intra_op_parallelism_threads(1)
     hvd.init()
-    results = {}
+    results = {"told": {"version": tf.__version__, "library": list(os.stat(library._path()))[:3]}}
     path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"rank.{hvd.rank()}")
     for name in sys.argv[1:] or list(CHECKS):
         faulthandler.dump_traceback_later(HANG, exit=True)

@@ -12,11 +12,12 @@ from . import _c, errors, torchrun
 from ._version import __version__
 
 lib, library_path = _c.load(__version__)
+error_of = _c.error  # the exception for the name of a status, and a sentence
 
 _job = None    # the Job that this process is in, or that it was forked from a rank of
 _last_rank = None  # of this process, in the job that it is in or was in last
 _jobs = set()  # every Job that was opened here and not closed, init()'s included
-_followers = []  # functions that are told of init()'s jobs: see follow()
+_followers = []  # functions that are told of init()'s jobs: see attach()
 
 
 class Group:
@@ -138,10 +139,11 @@ def shutdown():
         job.close()
 
 
-def follow(tell):
-    """Call tell(handle) with the library's handle of each job that init() joins, and tell(None)
-    before shutdown() leaves one; now, too, if this process is in one.  For libraries that start
-    operations themselves."""
+def attach(path, name):
+    """Let the library in that file, which starts operations itself, know the job: its function
+    name() is called with the handle of each job that init() joins, and with None before
+    shutdown() leaves one."""
+    tell = _c.of_framework(path, name)
     _followers.append(tell)
     if _job is not None and _job.running:
         tell(_job.handle)

@@ -8,7 +8,7 @@ from horovod.common.basics import rank
 from horovod.common.elastic import ObjectState, meet_again, run_fn
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.objects import allgather_object, broadcast_object
-from ringup import _c
+from ringup import job
 
 
 def translated(e):
@@ -19,7 +19,7 @@ def translated(e):
     if told is None:
         return None
     error = HorovodInternalError(text)
-    error.__cause__ = _c.error(told.group(1), text)
+    error.__cause__ = job.error_of(told.group(1), text)
     return error
 
 

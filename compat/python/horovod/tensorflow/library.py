@@ -5,7 +5,7 @@ import os
 
 import tensorflow as tf
 
-from ringup import _c, job
+from ringup import job
 
 NAME = "libringup_tf.so"
 
@@ -34,7 +34,7 @@ def _load():
         raise ImportError(f"{path} has registered no operations with TensorFlow {tf.__version__}: "
                           "its libtensorflow_framework.so.2 is not loaded, or lacks a function of "
                           "the C API; TensorFlow 2.15 to 2.21 have what is needed")
-    job.follow(_c.of_framework(path, "ringup_tensorflow_attach"))
+    job.attach(path, "ringup_tensorflow_attach")
     return found
 
 

@@ -1,0 +1,128 @@
+# __init__.py - horovod._keras: what all forms of Keras have in common.
+# SPDX-License-Identifier: Apache-2.0
+"""The optimizer stays what it is, and so a model is saved and loaded as if this package was not
+there: a method of the copy is replaced by one that combines the gradients first.  With Keras 3 that
+is apply(), which all back ends call; with Keras 2 it is apply_gradients()."""
+
+import functools
+
+from horovod._keras import arrays, backends
+from horovod.common.process_sets import global_process_set
+from horovod.common.semantics import Adasum, Average, Sum, choose
+
+_MARK = "_ringup_distributed"  # the attribute of an optimizer that combines gradients
+
+
+def create_distributed_optimizer(keras, optimizer, name=None, compression=None,
+                                 sparse_as_dense=False, gradient_predivide_factor=1.0, op=Average,
+                                 backward_passes_per_step=1, average_aggregated_gradients=False,
+                                 num_groups=0, groups=None, process_set=global_process_set,
+                                 scale_local_gradients=True):
+    """A new optimizer like this one, whose gradients are combined across the ranks."""
+    if getattr(optimizer, _MARK, None) is not None:
+        raise ValueError("this optimizer is a DistributedOptimizer already: its gradients would be "
+                         "combined twice")
+    if op == Adasum:
+        raise ValueError("op == Adasum is not supported yet with Keras")
+    if op not in (Average, Sum):
+        raise ValueError("gradients can be averaged or summed: op=hvd.Average or hvd.Sum")
+    copy = type(optimizer).from_config(optimizer.get_config())
+    distribute(keras, copy, name, compression, sparse_as_dense, gradient_predivide_factor, op,
+               backward_passes_per_step, average_aggregated_gradients, num_groups, groups,
+               process_set, scale_local_gradients)
+    return copy
+
+
+def distribute(keras, optimizer, name=None, compression=None, sparse_as_dense=False,
+               gradient_predivide_factor=1.0, op=Average, backward_passes_per_step=1,
+               average_aggregated_gradients=False, num_groups=0, groups=None,
+               process_set=global_process_set, scale_local_gradients=True):
+    """Let this optimizer combine its gradients across the ranks."""
+    backend = backends.of(keras)
+    how = backend.how(op=op, gradient_predivide_factor=gradient_predivide_factor,
+                      compression=compression or backend.Compression.none,
+                      sparse_as_dense=sparse_as_dense, num_groups=num_groups, groups=groups,
+                      process_set=process_set)
+    scope = name or f"Distributed{type(optimizer).__name__}"
+    reducer = backend.Reducer(how, scope, scale_local_gradients, backward_passes_per_step,
+                              average_aggregated_gradients)
+    setattr(optimizer, _MARK, reducer)
+    optimizer.register_local_var = reducer.register_local_var
+    optimizer.process_set = process_set
+    if hasattr(optimizer, "apply"):
+        _replace_apply(optimizer, reducer)
+    else:
+        _replace_apply_gradients(optimizer, reducer)
+    if getattr(optimizer, "jit_compile", False):
+        optimizer.jit_compile = False  # XLA has no collectives of TensorFlow's operations
+
+
+def _replace_apply(optimizer, reducer):
+    """Keras 3."""
+    inner = optimizer.apply
+
+    @functools.wraps(inner)
+    def apply(grads, trainable_variables=None):
+        variables = trainable_variables
+        if variables is None:
+            variables = optimizer._trainable_variables
+        return reducer.step(list(grads), list(variables), optimizer,
+                            lambda combined: inner(combined, trainable_variables))
+
+    optimizer.apply = apply
+
+
+def _replace_apply_gradients(optimizer, reducer):
+    """Keras 2, its new and its legacy optimizers."""
+    inner = optimizer.apply_gradients
+
+    @functools.wraps(inner)
+    def apply_gradients(grads_and_vars, *args, **kwargs):
+        pairs = [(g, v) for g, v in grads_and_vars]
+        variables = [v for _g, v in pairs]
+        return reducer.step([g for g, _v in pairs], variables, optimizer,
+                            lambda combined: inner(list(zip(combined, variables)), *args, **kwargs))
+
+    optimizer.apply_gradients = apply_gradients
+
+
+def is_distributed(optimizer):
+    """Does this optimizer combine its gradients across ranks?"""
+    return getattr(optimizer, _MARK, None) is not None
+
+
+def load_model(keras, filepath, custom_optimizers=None, custom_objects=None, compression=None):
+    """Load a model whose optimizer combines gradients from now on; its state is what was saved."""
+    known = {cls.__name__: cls for cls in custom_optimizers or ()}
+    known.update(custom_objects or {})
+    model = keras.models.load_model(filepath, custom_objects=known)
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and not is_distributed(optimizer):
+        distribute(keras, optimizer, compression=compression)
+    return model
+
+
+def allreduce(value, name, average, pre, post, op):
+    """Combine a value across all ranks, as an array."""
+    return arrays.allreduce(value, name, choose(op, average), pre, post, global_process_set)
+
+
+def allgather(value, name):
+    """Concatenate the ranks' values, as an array."""
+    return arrays.allgather(value, name, global_process_set)
+
+
+def broadcast(value, root_rank, name):
+    """Root's value, as an array."""
+    return arrays.broadcast(value, root_rank, name, global_process_set)
+
+
+def reducescatter(value, name, op):
+    """This rank's rows of the combined values, as an array."""
+    return arrays.reducescatter(value, name, op, global_process_set)
+
+
+def broadcast_global_variables(root_rank):
+    """Overwrite all variables of a graph of TensorFlow 1 with root's."""
+    from horovod.tensorflow.optimizer import broadcast_global_variables as of_tensorflow
+    return of_tensorflow(root_rank)

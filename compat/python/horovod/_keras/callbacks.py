@@ -1,0 +1,171 @@
+# callbacks.py - Horovod's callbacks, for any Keras; the classes of users inherit them.
+# SPDX-License-Identifier: Apache-2.0
+
+import warnings
+
+import numpy
+
+from horovod._keras import arrays, backends
+from horovod.common.basics import rank, size
+from horovod.common.process_sets import global_process_set
+from horovod.common.semantics import Average
+
+
+def _optimizer_variables(optimizer):
+    """Keras 2 has a method for them, Keras 3 a property."""
+    if optimizer is None:
+        return []
+    variables = optimizer.variables
+    return list(variables() if callable(variables) else variables)
+
+
+def _same(a, b):
+    """Are these two the same variable, of TensorFlow or around one?"""
+    return a is b or getattr(a, "_value", a) is getattr(b, "_value", b)
+
+
+class BroadcastGlobalVariablesCallbackImpl:
+    """Gives every rank root's weights and optimizer state after the first batch."""
+
+    def __init__(self, keras, root_rank, local_variables=None):
+        super().__init__()
+        self._keras, self.root_rank, self.broadcast_done = keras, root_rank, False
+        if local_variables is None:
+            local_variables = []
+        elif not isinstance(local_variables, (list, tuple, set)):
+            local_variables = [local_variables]
+        self._local = list(local_variables)
+        if any(not hasattr(v, "assign") for v in self._local):
+            raise ValueError("All local variables must be of tf.Variable type.")
+
+    def register_local_var(self, var):
+        """Leave this variable alone."""
+        self._local.append(var)
+
+    def on_batch_end(self, batch, logs=None):
+        """An optimizer has all its variables by then."""
+        if self.broadcast_done:
+            return
+        variables = [v for v in self.model.variables
+                     if not any(_same(v, other) for other in self._local)]
+        backends.of(self._keras).assign(
+            variables + _optimizer_variables(getattr(self.model, "optimizer", None)),
+            self.root_rank)
+        self.broadcast_done = True
+
+
+class MetricAverageCallbackImpl:
+    """Averages metrics over the ranks at the end of an epoch, for callbacks that come after it."""
+
+    def __init__(self, *_args):
+        super().__init__()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if not logs:
+            return
+        numbers = {name: float(value) for name, value in logs.items()
+                   if numpy.ndim(value) == 0 and not isinstance(value, str)}
+        for name in sorted(numbers):
+            logs[name] = float(arrays.allreduce(numpy.float64(numbers[name]),
+                                                f"MetricAverage.{name}", Average, 1.0, 1.0,
+                                                global_process_set))
+
+
+class LearningRateScheduleCallbackImpl:
+    """Sets the learning rate to initial_lr times multiplier, which may be a function of the epoch,
+    between two epochs."""
+
+    def __init__(self, initial_lr, multiplier, start_epoch=0, end_epoch=None, staircase=True,
+                 momentum_correction=True, steps_per_epoch=None):
+        super().__init__()
+        if initial_lr is None:
+            raise ValueError("Parameter `initial_lr` is required")
+        self.start_epoch, self.end_epoch, self.staircase = start_epoch, end_epoch, staircase
+        self.momentum_correction, self.steps_per_epoch = momentum_correction, steps_per_epoch
+        self.initial_lr, self.current_epoch = initial_lr, None
+        self._momentum = None  # to be restored after the batch
+        if callable(multiplier):
+            self.multiplier = multiplier
+        else:
+            self.staircase = True
+            self.multiplier = lambda epoch: multiplier
+
+    def _steps(self):
+        """Batches of an epoch."""
+        steps = (self.params or {}).get("steps")
+        if steps:
+            return steps
+        raise ValueError("Could not autodetect the number of steps per epoch. Please specify the "
+                         f"steps_per_epoch parameter to the {type(self).__name__}().")
+
+    def on_train_begin(self, logs=None):
+        if not self.staircase and not self.steps_per_epoch:
+            self.steps_per_epoch = self._steps()
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.current_epoch = epoch
+
+    def _is_over(self):
+        return self.end_epoch is not None and self.current_epoch >= self.end_epoch
+
+    def on_batch_begin(self, batch, logs=None):
+        if self.current_epoch < self.start_epoch or self._is_over():
+            return
+        if self.staircase:
+            if batch == 0:
+                self._adjust(self.current_epoch)
+        else:
+            self._adjust(self.current_epoch + float(batch) / self.steps_per_epoch)
+
+    def on_batch_end(self, batch, logs=None):
+        if self._momentum is not None:
+            self.model.optimizer.momentum = self._momentum
+            self._momentum = None
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is not None:
+            logs["lr"] = float(self.model.optimizer.learning_rate)
+
+    def _adjust(self, epoch):
+        optimizer = self.model.optimizer
+        old = float(optimizer.learning_rate)
+        new = self.initial_lr * self.multiplier(epoch)
+        optimizer.learning_rate = new
+        if self.momentum_correction and old and new != old and getattr(optimizer, "momentum", 0):
+            self._correct_momentum(optimizer, new / old)
+
+    def _correct_momentum(self, optimizer, ratio):
+        """See the paper of Goyal et al., 2017, section 2.1: a momentum holds gradients times the
+        learning rate that there was."""
+        if isinstance(optimizer.momentum, (int, float)) and not getattr(
+                self.model, "run_eagerly", False):
+            # The compiled step has the number in it and will not read it again.
+            if not getattr(self, "_warned", False):
+                self._warned = True
+                warnings.warn("momentum_correction has no effect: this optimizer's momentum is "
+                              "part of the compiled training step", RuntimeWarning, stacklevel=2)
+            return
+        self._momentum = float(optimizer.momentum)
+        optimizer.momentum = self._momentum * ratio
+
+
+class LearningRateWarmupCallbackImpl(LearningRateScheduleCallbackImpl):
+    """Raises the learning rate from initial_lr / size() to initial_lr in the first epochs."""
+
+    def __init__(self, initial_lr, warmup_epochs=5, momentum_correction=True,
+                 steps_per_epoch=None, verbose=0):
+        def multiplier(epoch):
+            # Adjust the epoch to a whole number after the last batch.
+            epoch += 1.0 / self.steps_per_epoch
+            return 1.0 / size() * (epoch * (size() - 1) / warmup_epochs + 1)
+
+        super().__init__(initial_lr, multiplier, start_epoch=0, end_epoch=warmup_epochs,
+                         staircase=False, momentum_correction=momentum_correction,
+                         steps_per_epoch=steps_per_epoch)
+        self.verbose = verbose
+
+    def on_epoch_end(self, epoch, logs=None):
+        super().on_epoch_end(epoch, logs)
+        if epoch == self.end_epoch - 1 and self.verbose > 0 and rank() == 0:
+            print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to "
+                  f"{float(self.model.optimizer.learning_rate):g}.")

@@ -1,0 +1,331 @@
+# keras_fit_of_a_rank.py - what test_keras.py starts on each rank: training with any Keras.
+# SPDX-License-Identifier: Apache-2.0
+"""Each rank trains on data of its own.  Then the weights of all ranks must be equal, and equal
+to those of one process that has trained on the joined batches without it.
+
+KERAS_BACKEND chooses the back end of Keras 3; RINGUP_TEST_KERAS=tf takes TensorFlow's Keras by
+horovod.tensorflow.keras, anything else the package keras by horovod.keras."""
+
+import faulthandler
+import json
+import os
+import sys
+import tempfile
+import traceback
+
+import numpy
+
+if os.environ.get("RINGUP_TEST_KERAS") == "tf":
+    from tensorflow import keras
+
+    import horovod.tensorflow.keras as hvd
+else:
+    import keras
+
+    import horovod.keras as hvd
+
+HANG = 240  # seconds after which a check will not come to its end, however slow the machine is
+LONG = os.environ.get("RINGUP_TEST_LONG") == "1"
+STEPS, BATCH = 6, 8
+BACKEND = keras.backend.backend() if hasattr(keras.backend, "backend") else "tensorflow"
+KERAS_3 = hasattr(keras, "ops")
+CHECKS = {}
+
+FAMILIES = {
+    "SGD": lambda: keras.optimizers.SGD(0.05),
+    "Adam": lambda: keras.optimizers.Adam(0.01),
+}
+MORE_FAMILIES = {
+    "momentum": lambda: keras.optimizers.SGD(0.05, momentum=0.9),
+    "AdamW": lambda: keras.optimizers.AdamW(0.01),
+    "Adagrad": lambda: keras.optimizers.Adagrad(0.05),
+    "RMSprop": lambda: keras.optimizers.RMSprop(0.01),
+    "Ftrl": lambda: keras.optimizers.Ftrl(0.05),
+    "Nadam": lambda: keras.optimizers.Nadam(0.01),
+    "clipped": lambda: keras.optimizers.SGD(0.05, global_clipnorm=0.1),
+}
+if LONG:
+    FAMILIES.update(MORE_FAMILIES)
+    if not KERAS_3:
+        FAMILIES.update({
+            "legacy SGD": lambda: keras.optimizers.legacy.SGD(0.05, momentum=0.9),
+            "legacy Adam": lambda: keras.optimizers.legacy.Adam(0.01),
+            "LossScale": lambda: keras.mixed_precision.LossScaleOptimizer(
+                keras.optimizers.SGD(0.05))})
+    elif BACKEND == "tensorflow":
+        FAMILIES["LossScale"] = lambda: keras.optimizers.LossScaleOptimizer(
+            keras.optimizers.SGD(0.05))
+elif not KERAS_3:
+    FAMILIES["legacy Adam"] = lambda: keras.optimizers.legacy.Adam(0.01)
+
+
+def check(f):
+    CHECKS[f.__name__] = f
+    return f
+
+
+def near(got, want, tolerance=1e-5, what=""):
+    assert len(got) == len(want), (got, want)
+    for a, b in zip(got, want):
+        numpy.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=what)
+
+
+def raises(kind, f, *args, says="", **kwargs):
+    try:
+        f(*args, **kwargs)
+    except kind as e:
+        assert says in str(e), f"{says!r} is not in {e}"
+        return e
+    raise AssertionError(f"{f} did not raise {kind}")
+
+
+def model_of(seed=1, sizes=(5, 1)):
+    """A small model whose weights follow from the seed."""
+    keras.utils.set_random_seed(seed)
+    model = keras.Sequential([keras.layers.Input((3,))]
+                             + [keras.layers.Dense(n, activation="tanh") for n in sizes])
+    return model
+
+
+def data_of(rank, steps=STEPS):
+    """The batches of a rank."""
+    g = numpy.random.RandomState(50 + rank)
+    x = g.uniform(-1, 1, (steps * BATCH, 3)).astype("float32")
+    return x, (x.sum(1, keepdims=True) * (rank + 1) / 3).astype("float32")
+
+
+def joined():
+    """What one process sees: each step the batches of all ranks."""
+    parts = [data_of(r) for r in range(hvd.size())]
+    return [numpy.concatenate([p[i].reshape(STEPS, BATCH, -1) for p in parts], 1).reshape(
+        STEPS * BATCH * hvd.size(), -1) for i in (0, 1)]
+
+
+def fit(model, optimizer, data, batch, eager=False, epochs=1, callbacks=(), metrics=None):
+    model.compile(optimizer=optimizer, loss="mse", run_eagerly=eager, metrics=metrics)
+    return model.fit(*data, batch_size=batch, epochs=epochs, shuffle=False, verbose=0,
+                     callbacks=list(callbacks))
+
+
+_references = {}
+
+
+def reference(name, make, eager=False):
+    """Weights after one process has trained on the joined batches.  Keras 2's Nadam does not do
+    the same in eager code as in a graph."""
+    if (name, eager) not in _references:
+        model = model_of()
+        fit(model, make(), joined(), BATCH * hvd.size(), eager=eager)
+        _references[name, eager] = model.get_weights()
+    return _references[name, eager]
+
+
+def same_on_all_ranks(weights):
+    """Complain if the ranks' weights differ in a bit."""
+    for w in weights:
+        for other in hvd.broadcast(w, 0)[None] if w.ndim else [hvd.broadcast(w, 0)]:
+            assert numpy.array_equal(w, other), "the ranks' weights differ"
+
+
+@check
+def weights_are_those_of_one_process():
+    """For each family of optimizers, in graphs."""
+    for name, make in FAMILIES.items():
+        model = model_of()
+        fit(model, hvd.DistributedOptimizer(make()), data_of(hvd.rank()), BATCH)
+        near(model.get_weights(), reference(name, make), what=name)
+        same_on_all_ranks(model.get_weights())
+
+
+@check
+def and_in_eager_code():
+    for name, make in FAMILIES.items() if LONG else [("Adam", FAMILIES["Adam"])]:
+        model = model_of()
+        eager = BACKEND != "jax"
+        fit(model, hvd.DistributedOptimizer(make()), data_of(hvd.rank()), BATCH, eager=eager)
+        near(model.get_weights(), reference(name, make, eager), what=name)
+        same_on_all_ranks(model.get_weights())
+
+
+@check
+def without_it_ranks_diverge():
+    """So the checks can fail."""
+    model = model_of()
+    fit(model, FAMILIES["SGD"](), data_of(hvd.rank()), BATCH)
+    mine = model.get_weights()[0]
+    assert not numpy.allclose(mine, reference("SGD", FAMILIES["SGD"])[0], atol=1e-5)
+
+
+@check
+def options():
+    make = FAMILIES["SGD"]
+    variables = None
+    for kwargs in ({"gradient_predivide_factor": 2.0}, {"groups": 2}, {"groups": "layers"},
+                   {"compression": hvd.Compression.none, "sparse_as_dense": True}):
+        model = model_of()
+        if kwargs.get("groups") == "layers":
+            variables = model.trainable_variables
+            kwargs["groups"] = [variables[:2], variables[2:]]
+        fit(model, hvd.DistributedOptimizer(make(), **kwargs), data_of(hvd.rank()), BATCH)
+        near(model.get_weights(), reference("SGD", make))
+    model = model_of()
+    fit(model, hvd.DistributedOptimizer(keras.optimizers.SGD(0.05 / hvd.size()), op=hvd.Sum),
+        data_of(hvd.rank()), BATCH)
+    near(model.get_weights(), reference("SGD", make))
+    model = model_of()
+    fit(model, hvd.DistributedOptimizer(make(), compression=hvd.Compression.fp16),
+        data_of(hvd.rank()), BATCH)
+    near(model.get_weights(), reference("SGD", make), 5e-3)
+    raises(ValueError, hvd.DistributedOptimizer, make(), op=hvd.Adasum)
+    raises(ValueError, hvd.DistributedOptimizer, make(), op=hvd.Sum, gradient_predivide_factor=2.0)
+    raises(ValueError, hvd.DistributedOptimizer, make(), groups=-1)
+
+
+@check
+def wrapping_twice_is_an_error():
+    optimizer = hvd.DistributedOptimizer(FAMILIES["SGD"]())
+    raises(ValueError, hvd.DistributedOptimizer, optimizer, says="twice")
+    # Compiled first, wrapped afterwards: Keras has the plain one, as upstream's documents warn.
+    assert type(optimizer) is type(FAMILIES["SGD"]())
+
+
+@check
+def passes_are_added_up():
+    """Two batches a step: as if they were one batch of twice the size."""
+    if BACKEND == "jax":
+        return
+    x, y = (p.reshape(STEPS // 2, 2 * BATCH * hvd.size(), -1) for p in joined_pairs())
+    model = model_of()
+    optimizer = FAMILIES["SGD"]()
+    for i in range(STEPS // 2):
+        fit_one(model, optimizer, x[i], y[i])
+    want = model.get_weights()
+    for eager in (False, True):
+        model = model_of()
+        fit(model, hvd.DistributedOptimizer(FAMILIES["SGD"](), backward_passes_per_step=2,
+                                            average_aggregated_gradients=True),
+            data_of(hvd.rank()), BATCH, eager=eager)
+        near(model.get_weights(), want)
+        assert int(model.optimizer.iterations) == STEPS
+
+
+def joined_pairs():
+    """The batches of all ranks, two steps of each in one."""
+    parts = [data_of(r) for r in range(hvd.size())]
+    return [numpy.concatenate([p[i].reshape(STEPS // 2, 2 * BATCH, -1) for p in parts], 1)
+            for i in (0, 1)]
+
+
+def fit_one(model, optimizer, x, y):
+    if not getattr(model, "optimizer", None):
+        model.compile(optimizer=optimizer, loss="mse")
+    model.fit(x, y, batch_size=len(x), epochs=1, shuffle=False, verbose=0)
+
+
+@check
+def callbacks_make_ranks_alike():
+    """Ranks begin with other weights; metrics are averaged; the learning rate warms up."""
+    n, r = hvd.size(), hvd.rank()
+    model = model_of(seed=1 + r)
+    history = fit(model, hvd.DistributedOptimizer(keras.optimizers.Adam(0.01)), data_of(r), BATCH,
+                  epochs=3, callbacks=[
+                      hvd.callbacks.BroadcastGlobalVariablesCallback(0),
+                      hvd.callbacks.MetricAverageCallback(),
+                      hvd.callbacks.LearningRateWarmupCallback(0.01, warmup_epochs=2)])
+    same_on_all_ranks(model.get_weights())
+    for name, values in history.history.items():
+        everybody = hvd.allgather(numpy.array([values]))
+        assert numpy.array_equal(everybody[0], everybody[-1]), name
+    assert abs(float(model.optimizer.learning_rate) - 0.01) < 1e-6
+    first = history.history["lr"][0]
+    assert 0.01 / n < first < 0.01, first
+    fit(model, hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), data_of(r), BATCH, epochs=2,
+        callbacks=[hvd.callbacks.LearningRateScheduleCallback(0.1, 0.5, start_epoch=1)])
+    assert abs(float(model.optimizer.learning_rate) - 0.05) < 1e-6
+
+
+@check
+def models_are_saved_and_loaded():
+    """By Keras alone, and by load_model(), which wraps the optimizer and keeps its state."""
+    model = model_of()
+    fit(model, hvd.DistributedOptimizer(FAMILIES["Adam"]()), data_of(hvd.rank()), BATCH)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.keras")
+        model.save(path)
+        plain, loaded = keras.models.load_model(path), hvd.load_model(path)
+    near(plain.get_weights(), model.get_weights(), 0)
+    near(loaded.get_weights(), model.get_weights(), 0)
+    assert int(loaded.optimizer.iterations) == STEPS
+    raises(ValueError, hvd.DistributedOptimizer, loaded.optimizer, says="twice")
+    for m in (model, loaded):
+        m.fit(*data_of(hvd.rank()), batch_size=BATCH, shuffle=False, verbose=0)
+    near(loaded.get_weights(), model.get_weights())
+    same_on_all_ranks(loaded.get_weights())
+
+
+@check
+def local_layers_stay_local():
+    model = model_of()
+    optimizer = hvd.PartialDistributedOptimizer(FAMILIES["SGD"](), local_layers=model.layers[-1])
+    fit(model, optimizer, data_of(hvd.rank()), BATCH)
+    weights = hvd.allgather(model.get_weights()[2][None])
+    assert hvd.size() == 1 or not numpy.array_equal(weights[0], weights[1])
+
+
+@check
+def values():
+    n, r = hvd.size(), hvd.rank()
+    assert hvd.allreduce(r + 1.0, op=hvd.Sum) == n * (n + 1) / 2
+    assert hvd.allreduce(numpy.array([r], "float32"), average=True)[0] == (n - 1) / 2
+    assert list(hvd.allgather([r] * (r + 1))) == [i for i in range(n) for _ in range(i + 1)]
+    assert list(hvd.broadcast(numpy.array([r, 7]), n - 1)) == [n - 1, 7]
+    assert len(hvd.reducescatter(numpy.ones(2 * n), op=hvd.Sum)) == 2
+
+
+@check
+def elastic_state():
+    r = hvd.rank()
+    model = model_of(seed=1 + r)
+    model.compile(optimizer=hvd.DistributedOptimizer(FAMILIES["Adam"]()), loss="mse")
+    state = hvd.elastic.KerasState(model, batch=r, epoch=0)
+    if r == 0:  # a rank that has trained; others are new
+        model.fit(*data_of(0), batch_size=BATCH, verbose=0) if hvd.size() == 1 else None
+    state.sync()
+    assert state.batch == 0
+    same_on_all_ranks(model.get_weights())
+    before = model.get_weights()
+    model.fit(*data_of(r), batch_size=BATCH, shuffle=False, verbose=0, callbacks=[
+        hvd.elastic.CommitStateCallback(state, 100), hvd.elastic.UpdateBatchStateCallback(state),
+        hvd.elastic.UpdateEpochStateCallback(state)])
+    assert state.epoch == 1
+    committed = model.get_weights()
+    model.set_weights(before)
+    state.restore()
+    near(model.get_weights(), committed, 0)
+
+
+def main():
+    hvd.init()
+    results = {}
+    path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"rank.{hvd.rank()}")
+    for name in sys.argv[1:] or list(CHECKS):
+        faulthandler.dump_traceback_later(HANG, exit=True)
+        try:
+            CHECKS[name]()
+            results[name] = ""
+        except BaseException:
+            results[name] = traceback.format_exc()
+        with open(path + ".part", "w", encoding="utf-8") as f:
+            json.dump(results, f)
+        os.replace(path + ".part", path)
+        if results[name]:
+            print(results[name], file=sys.stderr)
+            os._exit(1)  # the ranks may be out of step: the checks after this one tell nothing
+    hvd.shutdown()
+    faulthandler.cancel_dump_traceback_later()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
