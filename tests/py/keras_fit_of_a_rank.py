@@ -283,6 +283,51 @@ def values():
 
 
 @check
+def batches_are_normalized_together():
+    if BACKEND != "tensorflow":
+        return
+    from horovod.tensorflow import SyncBatchNormalization
+
+    def normalized(kind):
+        keras.utils.set_random_seed(1)
+        return keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(5), kind(),
+                                 keras.layers.Dense(1)])
+
+    alone = normalized(keras.layers.BatchNormalization)
+    fit(alone, FAMILIES["SGD"](), joined(), BATCH * hvd.size())
+    model = normalized(SyncBatchNormalization)
+    fit(model, hvd.DistributedOptimizer(FAMILIES["SGD"]()), data_of(hvd.rank()), BATCH)
+    near(model.get_weights(), alone.get_weights())
+    raises(ValueError, SyncBatchNormalization, fused=True, says="fused")
+
+
+@check
+def a_tape_and_the_programs_own_loop():
+    """In eager code and in a graph; the optimizer is Keras's own."""
+    if BACKEND != "tensorflow":
+        return
+    import tensorflow as tf
+
+    import horovod.tensorflow as hvd_tf
+    for wrap in (tf.function, lambda f: f):
+        model, optimizer = model_of(), FAMILIES["Adam"]()
+
+        def step(x, y):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+            tape = hvd_tf.DistributedGradientTape(tape)
+            grads = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(grads, model.trainable_variables))
+
+        step = wrap(step)
+        for x, y in zip(*(d.reshape(STEPS, BATCH, -1) for d in data_of(hvd.rank()))):
+            step(tf.constant(x), tf.constant(y))
+        near(model.get_weights(), reference("Adam", FAMILIES["Adam"]))
+        hvd_tf.broadcast_variables(model.variables, 0)
+        same_on_all_ranks(model.get_weights())
+
+
+@check
 def elastic_state():
     r = hvd.rank()
     model = model_of(seed=1 + r)

@@ -12,6 +12,7 @@ import pytest
 from conftest import checks_of
 
 SCRIPT = "tensorflow_of_a_rank.py"
+GRAPH_SCRIPT = "tensorflow_graph_of_a_rank.py"
 VERSIONS = list(frameworks.PYTHONS)
 LONG = os.environ.get("RINGUP_TEST_LONG") == "1"
 
@@ -20,6 +21,12 @@ LONG = os.environ.get("RINGUP_TEST_LONG") == "1"
 @pytest.mark.parametrize("name", checks_of(SCRIPT))
 def test_on_two_ranks(name, version, tmp_path_factory):
     frameworks.passed(name, version, 2, tmp_path_factory, SCRIPT)
+
+
+@pytest.mark.parametrize("version", VERSIONS if LONG else VERSIONS[1:])
+@pytest.mark.parametrize("name", checks_of(GRAPH_SCRIPT))
+def test_programs_of_tensorflow_1(name, version, tmp_path_factory):
+    frameworks.passed(name, version, 2, tmp_path_factory, GRAPH_SCRIPT)
 
 
 @pytest.mark.parametrize("version", VERSIONS if LONG else VERSIONS[:1])

@@ -1,0 +1,173 @@
+# tensorflow_graph_of_a_rank.py - what test_tensorflow.py starts: programs as for TensorFlow 1.
+# SPDX-License-Identifier: Apache-2.0
+
+import json
+import os
+import sys
+import traceback
+
+import numpy
+import tensorflow
+
+import horovod.tensorflow as hvd
+
+tf = tensorflow.compat.v1
+tf.disable_eager_execution()
+CHECKS = {}
+STEPS, BATCH = 6, 4
+MAKE = {"sgd": lambda: tf.train.GradientDescentOptimizer(0.05),
+        "adagrad": lambda: tf.train.AdagradOptimizer(0.05),
+        "adam": lambda: tf.train.AdamOptimizer(0.01)}
+
+
+def check(f):
+    CHECKS[f.__name__] = f
+    return f
+
+
+def near(got, want):
+    numpy.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def data_of(rank):
+    g = numpy.random.RandomState(50 + rank)
+    x = g.uniform(-1, 1, (STEPS, BATCH, 3)).astype("float32")
+    return x, x.sum(2, keepdims=True) * (rank + 1) / 3
+
+
+def joined(times=1):
+    """The batches of all ranks, of so many steps in one."""
+    parts = [data_of(r) for r in range(hvd.size())]
+    return [numpy.concatenate([p[i].reshape(STEPS // times, times * BATCH, -1) for p in parts], 1)
+            for i in (0, 1)]
+
+
+class Program:
+    """A small model in a graph of its own; each rank begins with other weights if asked."""
+
+    def __init__(self, make, seed=3):
+        self.graph = tf.Graph()
+        with self.graph.as_default():
+            tf.set_random_seed(seed)
+            self.x = tf.placeholder(tf.float32, [None, 3])
+            self.y = tf.placeholder(tf.float32, [None, 1])
+            self.w = tf.get_variable("w", [3, 1], initializer=tf.random_normal_initializer(),
+                                     use_resource=True)
+            self.loss = tf.reduce_mean(tf.square(tf.tanh(self.x @ self.w) - self.y))
+            self.step = tf.train.get_or_create_global_step()
+            self.train = make(self)
+
+    def run(self, data, session=None):
+        """Weights after training."""
+        with self.graph.as_default(), session or tf.train.MonitoredTrainingSession(
+                hooks=[hvd.BroadcastGlobalVariablesHook(0)]) as s:
+            for x, y in zip(*data):
+                s.run(self.train, {self.x: x, self.y: y})
+            return s.run(self.w), s.run(self.step)
+
+
+def plain(make, times=1):
+    """Weights of one process that has trained on the joined batches."""
+    program = Program(lambda p: make().minimize(p.loss, global_step=p.step))
+    with program.graph.as_default(), tf.Session() as s:
+        s.run(tf.global_variables_initializer())
+        for x, y in zip(*joined(times)):
+            s.run(program.train, {program.x: x, program.y: y})
+        return s.run(program.w)
+
+
+@check
+def minimize_in_a_monitored_session():
+    """Ranks begin with other weights; the hook makes them alike."""
+    for make in MAKE.values():
+        program = Program(lambda p: hvd.DistributedOptimizer(make()).minimize(
+            p.loss, global_step=p.step), seed=3 + hvd.rank())
+        w, step = program.run(data_of(hvd.rank()))
+        near(w, plain(make))
+        assert step == STEPS
+
+
+@check
+def gradients_are_computed_and_applied():
+    def train(p):
+        optimizer = hvd.DistributedOptimizer(MAKE["sgd"]())
+        pairs = optimizer.compute_gradients(p.loss, [p.w])
+        return optimizer.apply_gradients([(g * 1.0, v) for g, v in pairs], global_step=p.step)
+
+    near(Program(train).run(data_of(hvd.rank()))[0], plain(MAKE["sgd"]))
+
+
+@check
+def variables_are_broadcast_in_a_session():
+    program = Program(lambda p: hvd.broadcast_global_variables(0), seed=3 + hvd.rank())
+    with program.graph.as_default(), tf.Session() as s:
+        s.run(tf.global_variables_initializer())
+        s.run(program.train)
+        mine = s.run(program.w)
+        state = hvd.elastic.TensorFlowState(session=s, step=hvd.rank())
+        state.sync()
+        assert state.step == 0
+        program.w.load(mine * 2, s)
+        state.restore()
+        near(s.run(program.w), mine)
+    assert all(numpy.array_equal(mine, w) for w in hvd.allgather_object(mine))
+
+
+@check
+def passes_are_added_up():
+    program = Program(lambda p: hvd.DistributedOptimizer(
+        MAKE["sgd"](), backward_passes_per_step=2, average_aggregated_gradients=True).minimize(
+        p.loss, global_step=p.step))
+    w, step = program.run(data_of(hvd.rank()))
+    near(w, plain(MAKE["sgd"], 2))
+    assert step == STEPS
+
+
+@check
+def adasum_combines_what_a_step_changes():
+    program = Program(lambda p: hvd.DistributedOptimizer(MAKE["sgd"](), op=hvd.Adasum).minimize(
+        p.loss, global_step=p.step))
+    w = program.run(data_of(hvd.rank()))[0]
+    everybody = hvd.allgather_object(w)
+    assert all(numpy.array_equal(w, other) for other in everybody)
+    assert numpy.isfinite(w).all() and not numpy.allclose(w, plain(MAKE["sgd"]))
+
+
+@check
+def operations_tell_numbers():
+    with tf.Graph().as_default(), tf.Session() as s:
+        asked = [hvd.size_op(), hvd.rank_op(), hvd.local_size_op(), hvd.local_rank_op(),
+                 hvd.process_set_included_op()]
+        n, r = hvd.size(), hvd.rank()
+        assert s.run(asked) == [n, r, n, r, 1]
+        total = hvd.allreduce(tf.constant([1.0, r]), op=hvd.Sum)
+        near(s.run(total), [n, n * (n - 1) / 2])
+        try:
+            hvd.broadcast_global_variables(0)
+        except ValueError:
+            pass  # a graph without variables
+
+
+def main():
+    hvd.init()
+    results = {}
+    path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"rank.{hvd.rank()}")
+    for name in sys.argv[1:] or list(CHECKS):
+        try:
+            CHECKS[name]()
+            results[name] = ""
+        except BaseException:
+            results[name] = traceback.format_exc()
+        with open(path + ".part", "w", encoding="utf-8") as f:
+            json.dump(results, f)
+        os.replace(path + ".part", path)
+        if results[name]:
+            print(results[name], file=sys.stderr)
+            os._exit(1)  # the ranks may be out of step: the checks after this one tell nothing
+    hvd.shutdown()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
