@@ -665,10 +665,12 @@ RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ri
  *   RINGUP_EINVAL     to is not a rank of the group, this rank is not in it, dtype is not one
  *		       of the enumerated values, or in is NULL though count is not 0
  *   RINGUP_EBUSY      this rank has joined
- *   RINGUP_ESHUTDOWN  the other rank has left; RINGUP_EPEER, RINGUP_EABORTED: the job has
- *failed RINGUP_ENOMEM     no memory ringup_wait() returns RINGUP_EMISMATCH, with both sides'
- *values, if the receive that matched has another count or dtype; a send that was complete by
- *then has succeeded.
+ *   RINGUP_ESHUTDOWN  the other rank has left
+ *   RINGUP_EPEER      the job has failed; so does RINGUP_EABORTED say
+ *   RINGUP_ENOMEM     no memory
+ *
+ * ringup_wait() returns RINGUP_EMISMATCH, with both sides' values, if the receive that matched
+ * has another count or dtype; a send that was complete by then has succeeded.
  *
  * torch: dist.isend(); NCCL: ncclSend(); MPI: MPI_Isend().
  */

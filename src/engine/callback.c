@@ -1,5 +1,4 @@
-/* callback.c - threads that run completion callbacks, so that no thread that makes progress
- * does. */
+/* callback.c - threads that run completion callbacks and do nothing else. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/callback.h"
 

@@ -1,5 +1,4 @@
-/* callback.h - threads that run completion callbacks, so that no thread that makes progress
- * does. */
+/* callback.h - threads that run completion callbacks and do nothing else. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_CALLBACK_H
 #define ENGINE_CALLBACK_H

@@ -412,7 +412,8 @@ static size_t read_some(struct p2p *x, struct p2p_peer *p, bool *wantedp)
 			return n;
 	} else {
 		n = peer_get_bytes(x, p, in->to, (size_t)in->left, wantedp);
-		in->to += in->to ? n : 0;
+		if (in->to)
+			in->to += n;
 		in->left -= n;
 	}
 	if (!in->left)

@@ -1,5 +1,4 @@
-/* tally_news.c - what leaders tell each other but order: ends, signs of life, reports,
- * invitations. */
+/* tally_news.c - ends, signs of life, reports and invitations between leaders. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* test_callback.c - callbacks: in order, one at a time, and more where they wait for each
- * other. */
+/* test_callback.c - callbacks run once, also those that wait for each other. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -55,7 +55,10 @@ class Operation:
         if not self.job.running:
             self._forget()
             raise errors.NotRunning(f"{_words(self.called)}: the job that it belonged to has ended")
-        status = _wait(self.op, within_ms)
+        first = within_ms if 0 <= within_ms < SLICE_MS else SLICE_MS
+        status = lib.ringup_wait(self.op, first)
+        if status == _c.ETIMEDOUT and first != within_ms:
+            status = _go_on(self.op, within_ms)
         if status == _c.ETIMEDOUT:
             raise _c.failure(lib, status, _words(self.called))
         keep, finish = self.keep, self.finish
@@ -71,14 +74,10 @@ class Operation:
         self.job.under_way.discard(self)
 
 
-def _wait(op, within_ms):
-    """The status of ringup_wait(), which is called in slices; RINGUP_ETIMEDOUT: not in time."""
-    if 0 <= within_ms <= SLICE_MS:
-        return lib.ringup_wait(op, within_ms)
-    status = lib.ringup_wait(op, SLICE_MS)
-    if status != _c.ETIMEDOUT:
-        return status
-    deadline = time.monotonic() + (within_ms - SLICE_MS) / 1000
+def _go_on(op, within_ms):
+    """Wait for what has not completed in a first slice of within_ms; the status of ringup_wait(),
+    RINGUP_ETIMEDOUT: not in time."""
+    status, deadline = _c.ETIMEDOUT, time.monotonic() + (within_ms - SLICE_MS) / 1000
     while status == _c.ETIMEDOUT:
         left = SLICE_MS if within_ms < 0 else round(1000 * (deadline - time.monotonic()))
         if left < 0:
@@ -184,7 +183,7 @@ class Reduction:
             while status == _c.EBUSY and _make_room(group, self.called):
                 status = lib.ringup_allreduce_within(group.handle, a, first, ctypes.byref(op))
             if status == _c.ETIMEDOUT and first != within_ms:
-                status = _wait(op, within_ms if within_ms < 0 else within_ms - first)
+                status = _go_on(op, within_ms)
         except BaseException:  # Ctrl-C, but it goes on
             if op:
                 self._leave(op, group, keep)
