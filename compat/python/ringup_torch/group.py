@@ -159,22 +159,25 @@ class GroupBase(dist.ProcessGroup):
         try:
             return op.wait(self.timeout_ms)
         except errors.TimedOut as e:
-            self._end_with(op, e)
-            raise
+            raise self._end_with(op, e) from e
 
     def miss(self, op):
         """Treat an operation as one that has missed the group's deadline, unless it is over."""
         try:
             op.wait(0)
         except errors.TimedOut as e:
-            self._end_with(op, e)
-            raise
+            raise self._end_with(op, e) from e
 
     def _end_with(self, op, error):
-        """End the group, so that nothing touches the memory of its operations any more."""
+        """End the group, so that nothing touches the memory of its operations any more; returns the
+        exception to raise."""
         self.abort(str(error))
         with contextlib.suppress(errors.RingupError):
             op.wait(round(_LAST_WAIT.total_seconds() * 1000))
+        told = errors.TimedOut(f"{error}; the timeout of the group is {self.timeout_ms / 1000:g} s, "
+                               "and the group has ended")
+        told.status = error.status
+        return told
 
     def _began(self, name, inputs, outputs=None, is_message=False):
         """The record of an operation that begins now."""
@@ -202,11 +205,11 @@ class GroupBase(dist.ProcessGroup):
         if self._coalesced is not None:
             self._coalesced.append(work)
 
-    def _start_coalescing(self, _device):
+    def _start_coalescing(self, _device=None):
         """Collect the Works of the operations that follow."""
         self._coalesced = []
 
-    def _end_coalescing(self, _device):
+    def _end_coalescing(self, _device=None):
         """One Work for them."""
         works, self._coalesced = self._coalesced or [], None
         return Several(works)

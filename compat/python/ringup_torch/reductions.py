@@ -11,9 +11,16 @@ from ringup import constants
 from .tensors import DTYPES, PAIRS, WRAPPING
 
 _NAMES = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
-# torch's numbers of its operations; old releases lack the last.
+
+
+def number_of(op):
+    """torch's number of an operation, given as a ReduceOp or as one of its constants, which are
+    ReduceOps themselves in torch 1.13."""
+    return int(getattr(op, "op", op))
+
+
 SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = (
-    int(getattr(ReduceOp, name, -1 - i)) for i, name in enumerate(_NAMES))
+    number_of(getattr(ReduceOp, name, -1 - i)) for i, name in enumerate(_NAMES))
 
 _REDOPS = {SUM: constants.SUM, AVG: constants.AVERAGE, PRODUCT: constants.PRODUCT,
            MIN: constants.MIN, MAX: constants.MAX, PREMUL_SUM: constants.SUM}
@@ -23,11 +30,6 @@ _OF_BOOL = {BAND: constants.MIN, BOR: constants.MAX}
 BITWISE = {BAND: torch.bitwise_and, BOR: torch.bitwise_or, BXOR: torch.bitwise_xor}
 
 
-def number_of(op):
-    """torch's number of an operation, given as a ReduceOp or as one of its constants."""
-    return int(getattr(op, "op", op))
-
-
 def is_composed(number, dtype):
     """Is it an operation that the library has none like, so that it is made of others?"""
     return number in BITWISE and not (dtype is torch.bool and number in _OF_BOOL)
@@ -35,8 +37,11 @@ def is_composed(number, dtype):
 
 def factor_of(op):
     """The factor of a PREMUL_SUM: a number, or a tensor of one element as a number."""
-    factor = op.__getstate__()[1]
-    return float(factor)
+    state = op.__getstate__()
+    if state is None:  # torch 1.13
+        raise ValueError("this torch does not tell the factor of a PREMUL_SUM: multiply the tensor "
+                         "and use ReduceOp.SUM")
+    return float(state[1])
 
 
 @functools.lru_cache(None)
@@ -53,7 +58,7 @@ def reduction_of(number, dtype):
             return (*PAIRS[dtype], _REDOPS[number])
         if dtype in WRAPPING and number in (SUM, PRODUCT):
             return WRAPPING[dtype], 1, _REDOPS[number]
-    name = next((n for n in _NAMES if int(getattr(ReduceOp, n, -100)) == number), number)
+    name = dict(zip((SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM), _NAMES))[number]
     raise ValueError(f"ReduceOp.{name} of {dtype} is not supported: convert the tensor, to "
                      "torch.float32 for example, or gather it and reduce it yourself")
 

@@ -15,8 +15,10 @@ from .waiters import waiters
 
 # torch's C++ code may hold a Work whose Python half nobody else refers to: were that gone, it would
 # call functions that are not there any more.  So the latest are kept; they weigh little, since a
-# Work lets go of its tensors when its operation is over.
+# Work lets go of large tensors when its operation is over.
 _recent = collections.deque(maxlen=4096)
+
+_SMALL = 4096  # bytes of a tensor that a Work keeps
 
 _asking = threading.Lock()  # held while a future is made or completed
 
@@ -26,8 +28,8 @@ _UNSET = datetime.timedelta(0)  # torch's "no time-out of its own"; old releases
 class Work(_Work):
     """A handle to wait for one operation; wait() may be called any number of times, by any thread.
 
-    Once its operation is over it refers to its tensors weakly, so that a handle that is kept keeps
-    no memory."""
+    Once its operation is over it refers to large tensors weakly, so that a handle that is kept keeps
+    no memory to speak of."""
 
     def __init__(self, group, operation, outputs, entry, source=None):
         """operation is a ringup.operation.Operation, or None: there was nothing to do; outputs are
@@ -77,8 +79,14 @@ class Work(_Work):
         self._entry.end(error)
         self._error, self._operation = error, None
         if self._promise is None:
-            self._outputs = [weakref.ref(t) for t in self._outputs]
+            self._let_go()
         self._is_over = True
+
+    def _let_go(self):
+        """Refer to tensors weakly from now on; not to small ones, such as those that DDP makes for
+        an operation and asks for by result() only."""
+        self._outputs = [t if t.numel() * t.element_size() <= _SMALL else weakref.ref(t)
+                         for t in self.result()]
 
     def poll(self):
         """Has it completed, well or badly?  Never blocks."""
@@ -150,7 +158,7 @@ class Work(_Work):
         with _asking:
             promise, value = self._promise, self._error or self.result()
             self._promise = self._future = None
-            self._outputs = [weakref.ref(t) for t in self.result()]
+            self._let_go()
         promise.set_result(value)
 
 
