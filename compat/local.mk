@@ -130,6 +130,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/spark/__init__.py \
 	%reldir%/python/ringup/spark/call.py \
 	%reldir%/python/ringup/spark/channel.py \
+	%reldir%/python/ringup/spark/elastic_stage.py \
 	%reldir%/python/ringup/spark/failure.py \
 	%reldir%/python/ringup/spark/job.py \
 	%reldir%/python/ringup/spark/launcher.py \

@@ -411,6 +411,57 @@ def test_an_executor_is_lost_before_the_ranks_start(spark, monkeypatch):
     assert spark_run(lambda: 5, num_proc=2) == [5, 5]
 
 
+def elastic(steps, marker):
+    """An elastic training of so many steps; it waits in step 3 until the file says to go on."""
+    import horovod.torch as hvd
+    import torch
+
+    hvd.init()
+    state = hvd.elastic.TorchState(step=0, seen=[])
+
+    @hvd.elastic.run
+    def train(state):
+        while state.step < steps:
+            if state.step == 3 and not os.path.exists(marker):
+                if hvd.rank() == 0 and state.seen == [2, 2, 2]:
+                    print("waits", flush=True)
+                while not os.path.exists(marker):
+                    hvd.allreduce(torch.zeros(1), name="alive")
+                    time.sleep(0.1)
+            hvd.allreduce(torch.ones(1), name="step")
+            state.seen = state.seen + [hvd.size()]
+            state.step += 1
+            state.commit()
+        return hvd.rank(), state.seen
+
+    return train(state)
+
+
+def test_an_elastic_job_ends_with_the_results_of_its_ranks(spark, tmp_path):
+    import horovod.spark
+
+    (tmp_path / "go").touch()
+    results = horovod.spark.run_elastic(elastic, (5, str(tmp_path / "go")), num_proc=2, verbose=0)
+    assert results == [(0, [2] * 5), (1, [2] * 5)]
+
+
+def test_an_elastic_job_survives_the_loss_of_an_executor(spark, tmp_path):
+    import horovod.spark
+
+    class Act:
+        """A stream that kills an executor when rank 0 waits."""
+
+        def write(self, line):
+            if "waits" in line:
+                kill("CoarseGrainedExecutorBackend", only_on="b")
+                (tmp_path / "go").touch()
+
+    results = horovod.spark.run_elastic(elastic, (8, str(tmp_path / "go")), num_proc=2,
+                                        min_num_proc=1, stdout=Act(), stderr=sys.stderr, verbose=0)
+    assert results and all(len(seen) == 8 for _, seen in results), results
+    assert sorted(rank for rank, _ in results) == list(range(len(results)))
+
+
 def test_a_driver_that_is_killed_leaves_nothing(spark, cluster, tmp_path):
     """The cluster has two cores, which this session has: so it gives them back first."""
     spark.stop()

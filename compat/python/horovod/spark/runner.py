@@ -1,7 +1,9 @@
-# runner.py - horovod.spark.run(): upstream's arguments and order of results, over ringup.spark.
+# runner.py - horovod.spark.run() and run_elastic(): upstream's arguments over ringup.spark.
 # SPDX-License-Identifier: Apache-2.0
 
-from ringup.spark import job, stage
+import os
+
+from ringup.spark import elastic_stage, job, stage
 
 
 def _writer(stream):
@@ -25,6 +27,23 @@ def _output(stdout, stderr, timestamps):
     return job.Output(_writer(stdout), _writer(stderr), lambda text: print(text, flush=True), form)
 
 
+def _work(size, fn, args, kwargs, env, nics, output, copy):
+    given = {k: str(v) for k, v in (env or {}).items()}
+    if nics:
+        names = sorted(nics) if isinstance(nics, (set, frozenset)) else nics
+        given.setdefault("RINGUP_INTERFACE", ",".join(names))
+    return job.Job.of_function(size, fn, args, kwargs, env=given, output=output, copy=copy)
+
+
+def _inferred(sc, num_proc, verbose):
+    if num_proc is not None:
+        return num_proc
+    if verbose >= 1:
+        print(f"Running {sc.defaultParallelism} processes (inferred from "
+              "spark.default.parallelism)...")
+    return sc.defaultParallelism
+
+
 def run(fn, args=(), kwargs={}, num_proc=None, start_timeout=None,
         use_mpi=None, use_gloo=None, extra_mpi_args=None, env=None,
         stdout=None, stderr=None, verbose=1, nics=None,
@@ -45,16 +64,43 @@ def run(fn, args=(), kwargs={}, num_proc=None, start_timeout=None,
         raise ValueError("use_mpi and use_gloo are two ways to the same thing: choose one")
     sc = stage.context()
     seconds = stage.start_timeout(start_timeout)
-    size = num_proc if num_proc is not None else sc.defaultParallelism
-    if verbose >= 1 and num_proc is None:
-        print(f"Running {size} processes (inferred from spark.default.parallelism)...")
-    given = {k: str(v) for k, v in (env or {}).items()}
-    if nics:
-        given.setdefault("RINGUP_INTERFACE", ",".join(
-            sorted(nics) if isinstance(nics, (set, frozenset)) else nics))
-    work = job.Job.of_function(size, fn, args, kwargs, env=given,
-                               output=_output(stdout, stderr, prefix_output_with_timestamp),
-                               copy=stdout is None or stderr is None)
+    work = _work(_inferred(sc, num_proc, verbose), fn, args, kwargs, env, nics,
+                 _output(stdout, stderr, prefix_output_with_timestamp),
+                 copy=stdout is None or stderr is None)
     work.executable = executable
     return stage.run_job(work, sc, seconds, f"horovod.spark.run: "
                                             f"{getattr(fn, '__name__', 'function')}").results()
+
+
+def run_elastic(fn, args=(), kwargs={}, num_proc=None, min_num_proc=None, max_num_proc=None,
+                start_timeout=None, elastic_timeout=None, reset_limit=None, env=None, stdout=None,
+                stderr=None, verbose=1, nics=None, prefix_output_with_timestamp=False,
+                min_np=None, max_np=None):
+    """Call fn(*args, **kwargs) on ranks that may be lost and added; returns the results by rank, of
+    the ranks of the end.
+
+    fn calls what hvd.elastic.run() has wrapped.  num_proc ranks begin; min_num_proc (num_proc) have
+    to be left for the job to go on, and there are never more than max_num_proc (num_proc).
+    elastic_timeout: seconds for enough ranks to come together; by default HOROVOD_ELASTIC_TIMEOUT,
+    or 600.  reset_limit: how often they may meet again.  min_np, max_np: older names.  The other
+    arguments are those of run().
+
+    A rank that fails is replaced; a task whose executor is lost is run again by Spark, up to
+    spark.task.maxFailures times.  Raises RuntimeError (ringup.spark.JobFailed) if the job fails.
+    """
+    sc = stage.context()
+    seconds = stage.start_timeout(start_timeout)
+    size = _inferred(sc, num_proc, verbose)
+    least = min_num_proc if min_num_proc is not None else min_np if min_np is not None else size
+    most = max_num_proc if max_num_proc is not None else max_np if max_np is not None else size
+    if not 1 <= least <= size <= most:
+        raise ValueError(f"min_num_proc={least}, num_proc={size}, max_num_proc={most}: each is at "
+                         "least the one before it, and the first is 1 or more")
+    if elastic_timeout is None:
+        elastic_timeout = os.environ.get("HOROVOD_ELASTIC_TIMEOUT") or elastic_stage.ELASTIC_S
+    work = _work(size, fn, args, kwargs, env, nics,
+                 _output(stdout, stderr, prefix_output_with_timestamp),
+                 copy=stdout is None or stderr is None)
+    return elastic_stage.run_job(
+        work, sc, least, most, seconds, float(elastic_timeout), reset_limit,
+        f"horovod.spark.run_elastic: {getattr(fn, '__name__', 'function')}").results()

@@ -59,11 +59,12 @@ class Sink:
 
 
 class RankState:
-    """What is known of one rank."""
+    """What is known of one rank's process; worker is its number in the job."""
 
-    def __init__(self, number, key):
-        self.number, self.host, self.pid = number, None, None
-        self.seal = frames.Seal(key, number)
+    def __init__(self, worker, key):
+        self.worker = self.number = worker
+        self.host, self.pid = None, None
+        self.seal = frames.Seal(key, worker)
         self.buffer, self.result, self.error = bytearray(), None, None
         self.exit_status = self.signal = self.phase = None
         self.memory = ""
@@ -126,14 +127,18 @@ class Launcher:
 
     hosts: [(name, slots)], whose order is that of the ranks; connections: name -> socket to that
     host's rank daemon, which this object takes over; address: of this host, where the ranks meet;
-    key: the job's, with which reports of ranks are sealed.
+    key: the job's, with which reports of ranks are sealed.  elastic: options of `ringup run` for
+    a job whose ranks may change, which name the hosts in the place of hosts; connections may be
+    added to such a job while it runs.
     """
 
-    def __init__(self, hosts, connections, size, address, output, key):
-        self.connections, self.output = dict(connections), output
-        self.ranks = [RankState(r, key) for r in range(size)]
+    def __init__(self, hosts, connections, size, address, output, key, elastic=()):
+        self.connections, self.output, self.key = connections, output, key
+        self.is_elastic = bool(elastic)
+        self.workers = {} if elastic else {r: RankState(r, key) for r in range(size)}
         self.said, self.last = [], []
-        self.arrival = []  # numbers of ranks in the order in which they failed
+        self.arrival = []  # workers in the order in which they failed
+        where = elastic or ["-H", ",".join(f"{name}:{slots}" for name, slots in hosts)]
         log = output.log or (lambda text: None)
         self.sinks = {"stdout": Sink(output.stdout or (lambda line: None)),
                       "stderr": Sink(output.stderr or (lambda line: None)), "log": Sink(log)}
@@ -141,8 +146,7 @@ class Launcher:
         try:
             self.process = subprocess.Popen(
                 [program.find(), "run", "--parent", str(far.fileno()), "-np", str(size),
-                 "-H", ",".join(f"{name}:{slots}" for name, slots in hosts),
-                 "--grace", str(GRACE_S), *output.form, "--", "ranks"],
+                 *where, "--grace", str(GRACE_S), *output.form, "--", "ranks"],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 pass_fds=(far.fileno(),), start_new_session=True, env=self._environment(address))
         except BaseException:
@@ -218,19 +222,24 @@ class Launcher:
             return
         numbers = [int.from_bytes(data[i:i + 4], "little", signed=True) for i in
                    range(0, 24 if kind == ENDED else 8, 4)]
-        state = self.ranks[numbers[1]]
+        state = self._worker(numbers[0])
         if kind == REPORT:
             state.take(data[8:], self.sinks["log"].put)
         elif kind == ENDED:
-            _, _, state.pid, code, status, state.phase = numbers
+            _, state.number, state.pid, code, status, state.phase = numbers
             host, _, memory = bytes(data[24:]).partition(b"\0")
             state.host, state.memory = host.decode("utf-8", "replace"), memory.decode()
             if code == CLD_EXITED:
                 state.exit_status = status
             else:
                 state.signal = status
-        if state.has_failed and state.number not in self.arrival:
-            self.arrival.append(state.number)
+        if state.has_failed and state.worker not in self.arrival:
+            self.arrival.append(state.worker)
+
+    def _worker(self, number):
+        if number not in self.workers and self.is_elastic and number >= 0:
+            self.workers[number] = RankState(number, self.key)
+        return self.workers[number]
 
     # -- the end
 
@@ -279,20 +288,24 @@ class Launcher:
 
     def check(self):
         """Raise JobFailed if the job has failed."""
-        if self.process.returncode or any(r.has_failed for r in self.ranks):
+        failed = not self.is_elastic and any(r.has_failed for r in self.workers.values())
+        if self.process.returncode or failed:
             raise self.failure() from self._cause
 
     def results(self):
-        """The ranks' results by rank, or JobFailed."""
+        """The ranks' results by rank, of the ranks of the end if they may change; or JobFailed."""
         self.check()
-        missing = [r for r in self.ranks if r.result is None]
+        ranks = sorted(self.workers.values(), key=lambda r: r.number)
+        if self.is_elastic:
+            ranks = [r for r in ranks if r.result is not None and r.exit_status == 0]
+        missing = [r for r in ranks if r.result is None]
         if missing:
             where = missing[0]
             raise failure.JobFailed(
                 f"rank {where.number} on {where.host} ended without a result: its function did not "
                 "return (did it call sys.exit() or os._exit()?)", rank=where.number,
                 host=where.host, pid=where.pid, exit_status=where.exit_status)
-        return [pickling.loads_result(r.result) for r in self.ranks]
+        return [pickling.loads_result(r.result) for r in ranks]
 
     def _order(self, state):
         """Which failure counts: what the user's function raised, before a rank that was killed,
@@ -307,12 +320,12 @@ class Launcher:
             kind = 2
         else:
             kind = 3
-        return kind, self.arrival.index(state.number)
+        return kind, self.arrival.index(state.worker)
 
     def failure(self):
         """What JobFailed says of this job."""
         self._cause = None
-        failed = sorted((r for r in self.ranks if r.has_failed), key=self._order)
+        failed = sorted((r for r in self.workers.values() if r.has_failed), key=self._order)
         # The launcher knows about hosts that were lost, and about jobs that never began.
         if not failed or self._order(failed[0])[0] >= 3 and self.said:
             said = self.said[0] if self.said else \

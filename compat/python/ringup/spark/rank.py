@@ -16,7 +16,10 @@ LOG_WAITING = 1000    # messages that have not been sent yet; more are dropped
 
 
 class Seal:
-    """The MACs of a rank's frames; each covers the rank and the number of the frame, too."""
+    """The MACs of a rank's frames; each covers the rank's process and the number of the frame, too.
+
+    number: the process's among those of the job, which is its rank unless ranks may change.
+    """
 
     def __init__(self, key, number):
         self.key, self.number, self.count = key, number, 0
@@ -41,7 +44,7 @@ class Reporter:
     def __init__(self, fd, key):
         os.set_inheritable(fd, False)
         self.fd, self.lock = fd, threading.Lock()
-        self.seal = Seal(key, int(os.environ["RINGUP_RANK"]))
+        self.seal = Seal(key, int(os.environ.get("RINGUP_WORKER") or os.environ["RINGUP_RANK"]))
         self.messages, self.thread, self.dropped = queue.Queue(LOG_WAITING), None, 0
         self.pid = os.getpid()
 

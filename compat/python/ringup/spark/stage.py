@@ -138,15 +138,19 @@ class Lobby:
             with self.changed:
                 if self.closed or not 0 <= hello["index"] < self.size:
                     raise ConnectionError("nobody waits for this task")
-                old = self.tasks.pop(hello["index"], None)
-                self.tasks[hello["index"]] = (hello, ch)
-                self.changed.notify_all()
-            if old:
-                old[1].close()
+                self.take(hello, ch)
         except (OSError, ValueError, KeyError, TypeError):
             sock.close()
         finally:
             self.strangers.release()
+
+    def take(self, hello, ch):
+        """A task has come; called with the lock of changed."""
+        old = self.tasks.pop(hello["index"], None)
+        self.tasks[hello["index"]] = (hello, ch)
+        self.changed.notify_all()
+        if old:
+            old[1].close()
 
     def wait(self, seconds):
         """Have all tasks come, or have they within this time?"""
@@ -231,11 +235,12 @@ class Stage:
     """The Spark job, in a thread: the main thread stays free for SIGINT, which pyspark handles
     badly while it waits for the JVM."""
 
-    def __init__(self, sc, size, body, description):
+    def __init__(self, sc, size, body, description, barrier=True):
         from pyspark import InheritableThread
 
         self.sc, self.error, self.group = sc, None, f"ringup.{os.getpid()}.{next(_numbers)}"
         self.body, self.size, self.description = body, size, description
+        self.barrier = barrier
         self.thread = InheritableThread(target=self._run)
         self.thread.daemon = True
         self.thread.start()
@@ -243,8 +248,8 @@ class Stage:
     def _run(self):
         try:
             self.sc.setJobGroup(self.group, self.description, interruptOnCancel=True)
-            (self.sc.parallelize(range(self.size), self.size).barrier()
-             .mapPartitions(self.body).collect())
+            rdd = self.sc.parallelize(range(self.size), self.size)
+            (rdd.barrier() if self.barrier else rdd).mapPartitions(self.body).collect()
         except BaseException as e:
             self.error = e
 

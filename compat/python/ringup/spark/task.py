@@ -119,17 +119,18 @@ def gpus_of(context):
 
 
 def run(driver, key, payload, partition):
-    """The body of the barrier stage's tasks: a generator, as mapPartitions() wants, of nothing."""
-    from pyspark import BarrierTaskContext
+    """The body of the stage's tasks: an iterator, as mapPartitions() wants, of nothing."""
+    from pyspark import BarrierTaskContext, TaskContext
 
-    context = BarrierTaskContext.get()
+    context = TaskContext.get() or BarrierTaskContext.get()
     for _ in partition:
         pass
     ch = channel.connect(driver, key, CONNECT_S)
     address = ch.sock.getsockname()[0]
     port = reserve_port(address)
     try:
-        ch.send({"index": context.partitionId(), "host": host_identity(),
+        ch.send({"index": context.partitionId(), "attempt": context.taskAttemptId(),
+                 "host": host_identity(),
                  "name": os.uname().nodename, "address": address,
                  "port": port.getsockname()[1], "gpus": gpus_of(context),
                  "python": list(sys.version_info[:2]), "executable": sys.executable,

@@ -1,0 +1,153 @@
+# elastic_stage.py - an elastic job on Spark: ranks come and go with the tasks of a stage.
+# SPDX-License-Identifier: Apache-2.0
+"""Not a barrier stage: Spark runs as many of its tasks as there are slots, and runs a task again on
+another executor when one is lost.  Each task that connects is a host of one slot for `ringup run`,
+which asks for the hosts that there are once a second, and decides what happens."""
+
+import functools
+import os
+import re
+import select
+import shlex
+import socket
+import tempfile
+import time
+
+from . import channel, stage, task
+from .failure import JobFailed
+from .launcher import Launcher
+
+ELASTIC_S = 600  # with too few tasks, before the job is given up
+
+
+class Tasks(stage.Lobby):
+    """Tasks as hosts: each gets its orders at once, and is listed until its connection ends."""
+
+    def __init__(self, sc, size, job):
+        self.job, self.error = job, None
+        self.connections = {}  # name -> socket that nobody has asked for yet
+        self.watched = {}      # name -> the same connection, to see its end
+        super().__init__(sc, size, job.key)
+
+    def take(self, hello, ch):
+        """A task has come."""
+        try:
+            stage.check_tasks([stage.Host(hello["name"], [(hello, ch)])])
+        except JobFailed as e:
+            self.error = e
+            raise ConnectionError(str(e)) from e
+        ch.send(self.job.orders({stage.GPUS: ",".join(hello["gpus"]),
+                                 **({"CUDA_VISIBLE_DEVICES": ",".join(hello["gpus"])}
+                                    if hello["gpus"] else {})}))
+        name = re.sub(r"[^A-Za-z0-9.-]", "-", hello["name"])[:200] or "host"
+        name = f"{name}.{hello['index']}.{hello['attempt']}"
+        self.watched[name] = ch.sock.dup()
+        self.connections[name] = ch.sock
+        self.changed.notify_all()
+
+    def listed(self):
+        """Names of the tasks that are there; forgets the others."""
+        with self.changed:
+            for name, sock in list(self.watched.items()):
+                poll = select.poll()
+                poll.register(sock, select.POLLRDHUP)
+                if poll.poll(0):
+                    sock.close()
+                    del self.watched[name]
+            return sorted(self.watched)
+
+    def wait_for(self, count, seconds):
+        """Have so many come, or do they within this time?"""
+        with self.changed:
+            return self.changed.wait_for(lambda: len(self.watched) >= count, seconds)
+
+    def close(self):
+        """End all connections."""
+        super().close()
+        with self.changed:
+            for sock in (*self.watched.values(), *self.connections.values()):
+                try:
+                    sock.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+                sock.close()
+            self.watched.clear()
+            self.connections.clear()
+
+
+class HostFile:
+    """What `ringup run` reads the hosts from."""
+
+    def __init__(self, folder):
+        self.path, self.names = os.path.join(folder, "hosts"), None
+
+    def write(self, names):
+        """Whole or not at all; nothing if they are the same."""
+        if names == self.names:
+            return
+        with open(f"{self.path}.part", "w", encoding="ascii") as f:
+            f.write("".join(f"{name}:1\n" for name in names))
+        os.rename(f"{self.path}.part", self.path)
+        self.names = names
+
+
+def _wait_for_tasks(running, tasks, count, seconds):
+    deadline = time.monotonic() + seconds
+    while not tasks.wait_for(count, 0.2):
+        if tasks.error:
+            raise tasks.error
+        if running.is_over and running.error:
+            raise JobFailed(f"Spark could not start the tasks: {stage.explain(running.error)}") \
+                from running.error
+        if time.monotonic() >= deadline:
+            raise JobFailed(
+                f"Timed out waiting for Spark tasks to start: {len(tasks.watched)} of {count} have "
+                f"come within {seconds:g} s.  Please check that you have enough resources to run "
+                "all processes; a longer start timeout is HOROVOD_SPARK_START_TIMEOUT=SECONDS")
+
+
+def _options(job, hosts, min_np, max_np, elastic_timeout, reset_limit):
+    words = ["--min-np", min_np, "--max-np", max_np, "--host-discovery-script",
+             f"cat {shlex.quote(hosts.path)}", "--elastic-timeout", int(elastic_timeout)]
+    words += [] if reset_limit is None else ["--reset-limit", reset_limit]
+    return [str(word) for word in words]
+
+
+def run_job(job, sc, min_np, max_np, seconds, elastic_timeout, reset_limit, description):
+    """Run a job of job.size ranks, min_np at least and max_np at most; returns its Launcher, which
+    has ended."""
+    tasks = running = None
+    with tempfile.TemporaryDirectory(prefix="ringup-hosts.") as folder:
+        hosts = HostFile(folder)
+        try:
+            tasks = Tasks(sc, max_np, job)
+            running = stage.Stage(sc, max_np,
+                                  functools.partial(task.run, tasks.address, job.key, job.payload),
+                                  description, barrier=False)
+            _wait_for_tasks(running, tasks, job.size, seconds)
+
+            def look():
+                if tasks.error:
+                    raise tasks.error
+                if running.is_over and running.error:
+                    raise JobFailed(f"Spark has ended the tasks: {stage.explain(running.error)}") \
+                        from running.error
+                hosts.write(tasks.listed())
+
+            look()
+            address = next(iter(tasks.watched.values())).getsockname()[0]
+            launcher = Launcher(None, tasks.connections, job.size, address, job.output, job.key,
+                                _options(job, hosts, min_np, max_np, elastic_timeout, reset_limit))
+            launcher.wait(look)
+            tasks.close()
+            if launcher.process.returncode or max_np > stage.slots(sc):
+                running.cancel()  # tasks that never had a slot would come now
+            running.leave()
+            return launcher
+        except BaseException:
+            if running:
+                running.cancel()
+            raise
+        finally:
+            if tasks:
+                tasks.close()
