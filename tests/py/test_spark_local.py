@@ -427,8 +427,8 @@ def test_another_python_is_refused_before_anything_runs():
 
 def test_what_travels_of_the_environment():
     env = {"HOROVOD_TIMELINE": "/t", "NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "2", "TF_X": "1",
-           "RINGUP_LOG_LEVEL": "info", "HOME": "/root", "HOROVOD_RANK": "3",
-           "RINGUP_SECRET_FD": "4"}
+           "RINGUP_LOG_LEVEL": "info", "HOME": "/root", "RINGUP_CACHE_KEY": "k",
+           "HOROVOD_RANK": "3", "RINGUP_SECRET_FD": "4"}
     assert sorted(job.forwarded(env)) == ["HOROVOD_TIMELINE", "NCCL_DEBUG", "OMP_NUM_THREADS",
                                           "RINGUP_LOG_LEVEL", "TF_X"]
 

@@ -63,7 +63,7 @@ def run(fn, args=(), kwargs={}, num_proc=None, start_timeout=None,
     if use_mpi and use_gloo:
         raise ValueError("use_mpi and use_gloo are two ways to the same thing: choose one")
     sc = stage.context()
-    seconds = stage.start_timeout(start_timeout)
+    seconds = stage.start_seconds(start_timeout)
     work = _work(_inferred(sc, num_proc, verbose), fn, args, kwargs, env, nics,
                  _output(stdout, stderr, prefix_output_with_timestamp),
                  copy=stdout is None or stderr is None)
@@ -89,7 +89,7 @@ def run_elastic(fn, args=(), kwargs={}, num_proc=None, min_num_proc=None, max_nu
     spark.task.maxFailures times.  Raises RuntimeError (ringup.spark.JobFailed) if the job fails.
     """
     sc = stage.context()
-    seconds = stage.start_timeout(start_timeout)
+    seconds = stage.start_seconds(start_timeout)
     size = _inferred(sc, num_proc, verbose)
     least = min_num_proc if min_num_proc is not None else min_np if min_np is not None else size
     most = max_num_proc if max_num_proc is not None else max_np if max_np is not None else size

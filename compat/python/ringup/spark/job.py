@@ -10,12 +10,12 @@ from .launcher import Launcher, Output
 
 # What the driver's environment has of these goes to ranks on other hosts, the rest does not.
 FORWARDED = ("HOROVOD_", "NCCL_", "OMP_", "TF_", "RINGUP_")
-# What is about one rank, or about one host.
+# What is about one rank, or about one host, or nobody's business.
 NOT_FORWARDED = frozenset(
     [f"{prefix}_{name}" for prefix in ("HOROVOD", "RINGUP") for name in
      ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "HOSTNAME", "MEET",
       "SECRET_FD", "NOTICE_FD", "REPORT_FD", "WORKER", "DAEMON", "JOB", "ELASTIC", "INTERFACE",
-      "LIBRARY", "GLOO_RENDEZVOUS_ADDR", "GLOO_RENDEZVOUS_PORT", "GLOO_IFACE")])
+      "LIBRARY", "CACHE_KEY", "GLOO_RENDEZVOUS_ADDR", "GLOO_RENDEZVOUS_PORT", "GLOO_IFACE")])
 FUNCTION_WORDS = ("-m", "ringup.spark.call", "{function}")
 
 

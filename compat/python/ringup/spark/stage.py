@@ -64,7 +64,7 @@ def slots(sc):
         return sc.defaultParallelism
 
 
-def start_timeout(given=None):
+def start_seconds(given=None):
     """Seconds for a job to start: given, or HOROVOD_SPARK_START_TIMEOUT, or ten minutes."""
     return float(given if given is not None
                  else os.environ.get("HOROVOD_SPARK_START_TIMEOUT") or START_S)
@@ -134,7 +134,7 @@ class Lobby:
             ch = channel.Channel(sock, self.key, channel.DRIVER)
             hello = ch.receive()
             sock.settimeout(None)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            channel.watch(sock)
             with self.changed:
                 if self.closed or not 0 <= hello["index"] < self.size:
                     raise ConnectionError("nobody waits for this task")
@@ -366,7 +366,7 @@ def run(fn, args=(), kwargs=None, num_proc=None, env=None, start_timeout=None, o
     session.  Call it from one thread or several; each call is a job of its own.
     """
     sc = context()
-    seconds = globals()["start_timeout"](start_timeout)
+    seconds = start_seconds(start_timeout)
     size = slots(sc) if num_proc is None else num_proc
     if size < 1:
         raise ValueError(f"num_proc={size}: at least one rank")

@@ -49,7 +49,7 @@ class TorchDistributor:
         else:
             work.env = job.forwarded()
             name = getattr(train_object, "__name__", train_object)
-            done = stage.run_job(work, stage.context(), stage.start_timeout(),
+            done = stage.run_job(work, stage.context(), stage.start_seconds(),
                                  f"TorchDistributor: {name}")
         if isinstance(train_object, str):
             done.check()
