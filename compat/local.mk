@@ -18,6 +18,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/elastic.py \
 	%reldir%/python/ringup/errors.py \
 	%reldir%/python/ringup/foreign.py \
+	%reldir%/python/ringup/jax.py \
 	%reldir%/python/ringup/job.py \
 	%reldir%/python/ringup/memory.py \
 	%reldir%/python/ringup/objects.py \
@@ -66,6 +67,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/_keras/backends.py \
 	%reldir%/python/horovod/_keras/callbacks.py \
 	%reldir%/python/horovod/_keras/elastic.py \
+	%reldir%/python/horovod/_keras/jax_reducer.py \
 	%reldir%/python/horovod/_keras/tensorflow_reducer.py \
 	%reldir%/python/horovod/keras/__init__.py \
 	%reldir%/python/horovod/keras/callbacks.py \

@@ -432,7 +432,9 @@ noinst_LIBRARIES += %reldir%/libframeworks.a
 	%reldir%/frameworks/bridge.c %reldir%/frameworks/bridge.h \
 	%reldir%/frameworks/collective.c %reldir%/frameworks/collective.h \
 	%reldir%/frameworks/handles.c %reldir%/frameworks/handles.h \
-	%reldir%/frameworks/tensorflow_api.c %reldir%/frameworks/tensorflow_api.h
+	%reldir%/frameworks/later.c %reldir%/frameworks/later.h \
+	%reldir%/frameworks/tensorflow_api.c %reldir%/frameworks/tensorflow_api.h \
+	%reldir%/frameworks/xla_api.c %reldir%/frameworks/xla_api.h
 FRAMEWORK_LIBS    = %reldir%/libframeworks.a
 FRAMEWORK_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--whole-archive,%reldir%/libframeworks.a,--no-whole-archive
@@ -441,6 +443,11 @@ libringup_tf_la_SOURCES = %reldir%/frameworks/tensorflow_ops.c
 libringup_tf_la_LIBADD  = libringup.la
 libringup_tf_la_LDFLAGS = $(FRAMEWORK_LDFLAGS)
 EXTRA_libringup_tf_la_DEPENDENCIES = %reldir%/libframeworks.a
+lib_LTLIBRARIES += libringup_jax.la
+libringup_jax_la_SOURCES = %reldir%/frameworks/jax_ops.c
+libringup_jax_la_LIBADD  = libringup.la
+libringup_jax_la_LDFLAGS = $(FRAMEWORK_LDFLAGS)
+EXTRA_libringup_jax_la_DEPENDENCIES = %reldir%/libframeworks.a
 
 # --enable-static: the same objects, as an archive.
 if STATIC

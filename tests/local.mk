@@ -567,6 +567,7 @@ PY_TESTS = \
 	%reldir%/py/test_jobs.py \
 	%reldir%/py/test_layers.py \
 	%reldir%/py/test_memory.py \
+	%reldir%/py/test_jax.py \
 	%reldir%/py/test_keras.py \
 	%reldir%/py/test_tensorflow.py \
 	%reldir%/py/test_torch_api.py \
@@ -588,6 +589,8 @@ PY_FILES = \
 	%reldir%/py/frameworks.py \
 	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/ops_of_a_rank.py \
+	%reldir%/py/jax_end_of_a_rank.py \
+	%reldir%/py/jax_of_a_rank.py \
 	%reldir%/py/keras_fit_of_a_rank.py \
 	%reldir%/py/keras_of_a_rank.py \
 	%reldir%/py/optimizer_of_a_rank.py \
@@ -645,7 +648,7 @@ EXTRA_DIST += %reldir%/lib/await.bash %reldir%/lib/bench.bash %reldir%/lib/elast
 EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup horovodrun $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
-$(PY_TESTS:.py=.log): ringup horovodrun libringup.la libringup_tf.la
+$(PY_TESTS:.py=.log): ringup horovodrun libringup.la libringup_tf.la libringup_jax.la
 
 # horovod: Horovod's own tests, which are fetched
 HOROVOD_TESTS = %reldir%/horovod/upstream.bats

@@ -138,7 +138,9 @@ static struct ringup_reduce reduce_of(const struct collective_run *run,
 static struct ringup_gather gather_of(const struct collective_run *run,
 				      struct collective_tensor *t)
 {
-	return (struct ringup_gather){ .name = name_of(run),
+	return (struct ringup_gather){ .into = t->out_bytes ? t->out : NULL,
+				       .into_bytes = t->out_bytes,
+				       .name = name_of(run),
 				       .in = t->in,
 				       .rows = t->shape[0],
 				       .row = elements(t, 1) * t->each,
@@ -307,7 +309,9 @@ static int start_alltoall(struct collective_run *run)
 {
 	struct collective_tensor *t = run->tensors;
 	int n = ringup_size(run->group), rc;
-	struct ringup_exchange x = { .name = name_of(run),
+	struct ringup_exchange x = { .into = t->out_bytes ? t->out : NULL,
+				     .into_bytes = t->out_bytes,
+				     .name = name_of(run),
 				     .in = t->in,
 				     .rows = t->shape[0],
 				     .row = elements(t, 1) * t->each,
@@ -412,6 +416,19 @@ static void count_rows(struct collective_run *run)
 			run->tensors[i].rows += run->tensors[i].counts[j];
 }
 
+int collective_wait(struct collective_run *run, int ms)
+{
+	int rc = ringup_wait(run->op, ms);
+
+	if (rc == RINGUP_ETIMEDOUT)
+		return rc;
+	run->op = NULL;
+	if (rc < 0)
+		return library_failed(run, rc);
+	count_rows(run);
+	return 0;
+}
+
 int collective_finish(struct collective_run *run)
 {
 	int rc;
@@ -421,13 +438,9 @@ int collective_finish(struct collective_run *run)
 			return collective_fail(run, RINGUP_ESHUTDOWN,
 					       "%s: this process leaves the job",
 					       kind_names[run->plan.kind]);
-		rc = ringup_wait(run->op, SLICE_MS);
+		rc = collective_wait(run, SLICE_MS);
 	} while (rc == RINGUP_ETIMEDOUT);
-	run->op = NULL;
-	if (rc < 0)
-		return library_failed(run, rc);
-	count_rows(run);
-	return 0;
+	return rc;
 }
 
 int collective_carry_out(struct collective_run *run)

@@ -42,7 +42,8 @@ struct collective_plan {
  */
 struct collective_tensor {
 	const void *in;
-	void *out; /* of allreduce, broadcast, reducescatter: room, may equal in */
+	void *out;          /* of allreduce, broadcast, reducescatter: room, may equal in */
+	uint64_t out_bytes; /* of allgather, alltoall: room at out, if there is some */
 	enum ringup_dtype dtype; /* of the library                                     */
 	uint32_t each;           /* of these elements make one of the framework's      */
 	int dims;
@@ -93,6 +94,14 @@ uint64_t collective_own_rows(const struct collective_run *run, uint64_t rows);
  * Returns 0; or a status of the library's, with run->text.
  */
 int collective_start(struct collective_run *run);
+
+/*
+ * collective_wait - wait for @run, for @ms milliseconds.
+ *
+ * Returns 0, and the results are there; RINGUP_ETIMEDOUT, and it goes on; or a status of the
+ * library's, with run->text.
+ */
+int collective_wait(struct collective_run *run, int ms);
 
 /*
  * collective_finish - wait until @run has completed.

@@ -86,6 +86,10 @@ enum tf_code {
 	X(struct tf_kernel *, NewKernelBuilder,                                                \
 	  (const char *, const char *, void *(*)(struct tf_construction *),                    \
 	   void (*)(void *, struct tf_context *), void (*)(void *)))                           \
+	X(struct tf_kernel *, NewAsyncKernelBuilder,                                           \
+	  (const char *, const char *, void *(*)(struct tf_construction *),                    \
+	   void (*)(void *, struct tf_context *, void *), void (*)(void *)))                   \
+	X(void, RunAsyncOpKernelDoneCallback, (void *))                                        \
 	X(void, RegisterKernelBuilder, (const char *, struct tf_kernel *, struct tf_status *)) \
 	X(void, OpKernelConstruction_GetAttrString,                                            \
 	  (struct tf_construction *, const char *, char *, size_t, struct tf_status *))        \

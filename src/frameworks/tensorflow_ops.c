@@ -11,6 +11,7 @@
  * RingupWaitAll has passed it on.  Where only the collective knows how many rows will come,
  * the output is empty, and RingupWaitAll makes another tensor.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "frameworks/bridge.h"
 #include "frameworks/collective.h"
 #include "frameworks/handles.h"
+#include "frameworks/later.h"
 #include "frameworks/tensorflow_api.h"
 
 #define REDUCIBLE \
@@ -522,6 +524,145 @@ static void wait_compute(void *kernel, struct tf_context *ctx)
 	tf.DeleteStatus(s);
 }
 
+/* RingupWaitLater */
+
+/*
+ * As RingupWaitAll, but without blocking a thread of TensorFlow.  Where nothing orders the
+ * operations of a graph, as in a session of TensorFlow 1, some that block would keep others
+ * from being started, and those may be what the other ranks wait for.
+ *
+ * TensorFlow tells an asynchronous kernel what to call when it is done, by the address of a
+ * std::function<void()> that is gone when the kernel returns.  The C interface has no way to
+ * keep it.  It is moved as libstdc++ does that: copied, and the original made empty.
+ */
+enum { CALLBACK_MANAGER = 2, CALLBACK_INVOKER = 3, CALLBACK_WORDS = 4, CALLBACK_DESTROY = 3 };
+
+/* A std::function of libstdc++: room for what it holds, and two functions. */
+struct callback {
+	void *word[CALLBACK_WORDS];
+};
+
+struct waiting {
+	struct later later;
+	struct tf_context *ctx;
+	struct callback callback;
+	struct collective_run *runs[]; /* later.count of them */
+};
+
+/* Does @from look like what it should be?  Then it is moved to @to. */
+static bool callback_move(struct callback *to, struct callback *from)
+{
+	Dl_info unused;
+
+	if (!from->word[CALLBACK_MANAGER] || !from->word[CALLBACK_INVOKER] ||
+	    !dladdr(from->word[CALLBACK_MANAGER], &unused) ||
+	    !dladdr(from->word[CALLBACK_INVOKER], &unused))
+		return false;
+	*to = *from;
+	from->word[CALLBACK_MANAGER] = NULL; /* which makes it empty */
+	return true;
+}
+
+/* Call what has been moved, then destroy it. */
+static void callback_run(struct callback *c)
+{
+	int (*manage)(void *, void *, int);
+
+	memcpy(&manage, &c->word[CALLBACK_MANAGER], sizeof(manage));
+	tf.RunAsyncOpKernelDoneCallback(c);
+	manage(c, c, CALLBACK_DESTROY);
+}
+
+/* Called by the thread that waits, when all collectives of an operation have ended. */
+static void waiting_done(struct later *l)
+{
+	struct waiting *w = (struct waiting *)l;
+	struct tf_status *s = tf.NewStatus();
+	int i, at = 0, rc = 0, step;
+
+	for (i = 0; i < l->count; i++) {
+		step = w->runs[i]->count;
+		if (!rc &&
+		    (w->runs[i]->status || wait_deliver(w->ctx, w->runs[i], at, s) < 0)) {
+			rc = w->runs[i]->status;
+			report(w->ctx, s, rc, w->runs[i]->text);
+		}
+		at += step;
+		run_end(w->runs[i]);
+	}
+	tf.DeleteStatus(s);
+	callback_run(&w->callback);
+	free(w);
+}
+
+/* Nobody will wait for these: they are kept until the job has ended. */
+static void waiting_drop(struct waiting *w)
+{
+	int i;
+
+	for (i = 0; i < w->later.count; i++)
+		if (!handles_put(w->runs[i]))
+			run_end(w->runs[i]);
+	free(w);
+}
+
+/* Take the runs of all handles; NULL, and nothing is taken, if one is wrong. */
+static struct waiting *waiting_make(struct tf_context *ctx, struct tf_status *s)
+{
+	int n = tf.NumInputs(ctx) / 2, at;
+	struct waiting *w = calloc(1, sizeof(*w) + (size_t)n * sizeof(*w->runs));
+
+	if (!w)
+		return NULL;
+	w->ctx = ctx;
+	w->later.runs = w->runs;
+	w->later.done = waiting_done;
+	for (at = 0; at < n; at += w->runs[w->later.count++]->count) {
+		w->runs[w->later.count] = handles_take(handle_take(ctx, n + at, s));
+		if (!w->runs[w->later.count])
+			break;
+	}
+	if (at == n)
+		return w;
+	waiting_drop(w);
+	return NULL;
+}
+
+static void wait_later_compute(void *kernel, struct tf_context *ctx, void *done)
+{
+	struct ringup *job = bridge_enter();
+	struct tf_status *s = tf.NewStatus();
+	struct waiting *w = job ? waiting_make(ctx, s) : NULL;
+
+	(void)kernel;
+	if (w && callback_move(&w->callback, done)) {
+		tf.DeleteStatus(s);
+		if (later_add(&w->later)) {
+			for (int i = 0; i < w->later.count; i++)
+				collective_finish(w->runs[i]);
+			waiting_done(&w->later);
+			bridge_leave();
+		}
+		return;
+	}
+	if (!job)
+		report(ctx, s, RINGUP_ESHUTDOWN,
+		       "this process is not in a job: call hvd.init() first");
+	else if (!w)
+		report(ctx, s, RINGUP_EINVAL,
+		       "an input is not the handle of a collective that is under way");
+	else
+		report(ctx, s, RINGUP_ESYSTEM,
+		       "this TensorFlow calls back in a way that is not known here; use "
+		       "tf.function instead of a session, or hvd.grouped_allreduce()");
+	if (w)
+		waiting_drop(w);
+	if (job)
+		bridge_leave();
+	tf.DeleteStatus(s);
+	tf.RunAsyncOpKernelDoneCallback(done);
+}
+
 /* RingupQuery */
 
 static void query_compute(void *kernel, struct tf_context *ctx)
@@ -786,7 +927,8 @@ static void shapes_none(struct tf_inference *c, struct tf_status *s)
 	X(join, "RingupJoin", JOIN, false, 0, NULL, shapes_scalar, collective)                 \
 	X(query, "RingupQuery", BARRIER, false, ATTR_SET | ATTR_QUERY, NULL, shapes_scalar,    \
 	  query)                                                                               \
-	X(wait_all, "RingupWaitAll", BARRIER, false, 0, ANY, shapes_wait, wait)
+	X(wait_all, "RingupWaitAll", BARRIER, false, 0, ANY, shapes_wait, wait)                \
+	X(wait_later, "RingupWaitLater", BARRIER, false, 0, ANY, shapes_wait, wait)
 
 /* TensorFlow tells a function that makes a kernel nothing of the operation, so each has its
  * own. */
@@ -817,10 +959,19 @@ static const struct tensorflow_op ops[OP_COUNT] = {
 TENSORFLOW_OPS(X)
 #undef X
 
-/* Does a Start operation, or RingupWaitAll, have handles? */
+/* Does an operation have handles as inputs? */
 static bool waits(const struct tensorflow_op *op)
 {
-	return op == &ops[OP_wait_all];
+	return op == &ops[OP_wait_all] || op == &ops[OP_wait_later];
+}
+
+/* The code that carries an operation out in host memory. */
+static struct tf_kernel *op_kernel(const struct tensorflow_op *op)
+{
+	if (op == &ops[OP_wait_later])
+		return tf.NewAsyncKernelBuilder(op->name, "CPU", op->create, wait_later_compute,
+						kernel_delete);
+	return tf.NewKernelBuilder(op->name, "CPU", op->create, op->compute, kernel_delete);
 }
 
 /* Describe inputs, outputs and attributes of an operation. */
@@ -860,7 +1011,7 @@ static void op_describe(struct tf_op *b, const struct tensorflow_op *op)
 	}
 }
 
-/* Tell TensorFlow of an operation, and of the code that carries it out in host memory. */
+/* Tell TensorFlow of an operation and its code. */
 static bool op_register(const struct tensorflow_op *op, struct tf_status *s)
 {
 	struct tf_op *b = tf.NewOpDefinitionBuilder(op->name);
@@ -871,10 +1022,7 @@ static bool op_register(const struct tensorflow_op *op, struct tf_status *s)
 	tf.RegisterOpDefinition(b, s); /* frees it */
 	if (tf.GetCode(s) != TF_OK)
 		return false;
-	tf.RegisterKernelBuilder(
-		op->name,
-		tf.NewKernelBuilder(op->name, "CPU", op->create, op->compute, kernel_delete),
-		s);
+	tf.RegisterKernelBuilder(op->name, op_kernel(op), s);
 	return tf.GetCode(s) == TF_OK;
 }
 

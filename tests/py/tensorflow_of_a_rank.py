@@ -363,7 +363,7 @@ def main():
     tf.config.threading.set_inter_op_parallelism_threads(2)
     tf.config.threading.set_intra_op_parallelism_threads(1)
     hvd.init()
-    results = {"told": {"version": tf.__version__, "library": list(os.stat(library._path()))[:3]}}
+    results = {"told": {"version": tf.__version__, "library": list(os.stat(library.find()))[:3]}}
     path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"rank.{hvd.rank()}")
     for name in sys.argv[1:] or list(CHECKS):
         faulthandler.dump_traceback_later(HANG, exit=True)

@@ -21,6 +21,7 @@ if os.environ.get("RINGUP_TEST_LONG") == "1":
         "keras-2-alone": ("2.15", {}),
         "tf.keras-3": ("2.21", {"RINGUP_TEST_KERAS": "tf"}),
         "keras-3-torch": ("2.21", {"KERAS_BACKEND": "torch"}),
+        "keras-3-jax": ("2.21", {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}),
     })
 
 

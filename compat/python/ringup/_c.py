@@ -191,6 +191,11 @@ def of_framework(path, name):
     return f
 
 
+def foreign_function(path, name):
+    """A function of a library, for a framework that takes addresses."""
+    return getattr(ctypes.CDLL(path), name)
+
+
 def error(name, text):
     """The exception for a status of that name."""
     e = errors.BY_NAME.get(name, errors.RingupError)(text)

@@ -139,6 +139,26 @@ def shutdown():
         job.close()
 
 
+def beside(name, who):
+    """The path of a library that is installed beside the libringup.so of this process."""
+    candidates = [library_path, os.path.realpath(library_path)]
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        candidates += [line.split(None, 5)[-1].strip() for line in maps if "libringup.so" in line]
+    tried = list(dict.fromkeys(os.path.join(os.path.dirname(os.path.abspath(c)), name)
+                               for c in candidates))
+    for path in tried:
+        if os.path.exists(path):
+            return path
+    raise ImportError(f"{who} needs {name}, which is installed beside libringup.so, but there is "
+                      f"no {' and no '.join(tried)}; install ringup again with `make install`, or "
+                      "build it anew with `ringup rebuild --engine ringup`")
+
+
+def function_of(path, name):
+    """A function of a library, for a framework to call."""
+    return _c.foreign_function(path, name)
+
+
 def attach(path, name):
     """Let the library in that file, which starts operations itself, know the job: its function
     name() is called with the handle of each job that init() joins, and with None before

@@ -1,8 +1,6 @@
 # library.py - the operations of libringup_tf.so, loaded into TensorFlow.
 # SPDX-License-Identifier: Apache-2.0
 
-import os
-
 import tensorflow as tf
 
 from ringup import job
@@ -10,25 +8,15 @@ from ringup import job
 NAME = "libringup_tf.so"
 
 
-def _path():
+def find():
     """The file that belongs to the libringup.so of this process."""
-    candidates = [job.library_path, os.path.realpath(job.library_path)]
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        candidates += [line.split(None, 5)[-1].strip() for line in maps if "libringup.so" in line]
-    tried = list(dict.fromkeys(os.path.join(os.path.dirname(os.path.abspath(c)), NAME)
-                               for c in candidates))
-    for path in tried:
-        if os.path.exists(path):
-            return path
-    raise ImportError(f"horovod.tensorflow needs {NAME}, which is installed beside libringup.so, "
-                      f"but there is no {' and no '.join(tried)}; install ringup again with "
-                      "`make install`, or build it anew with `ringup rebuild --engine ringup`")
+    return job.beside(NAME, "horovod.tensorflow")
 
 
 def _load():
     """The operations.  TensorFlow opens the file first: what it finds open already it takes for a
     library without operations."""
-    path = _path()
+    path = find()
     found = tf.load_op_library(path)
     if not hasattr(found, "ringup_wait_all"):
         raise ImportError(f"{path} has registered no operations with TensorFlow {tf.__version__}: "

@@ -31,6 +31,7 @@ handle_average_backwards_compatibility = choose
 check_num_rank_power_of_2 = num_rank_is_power_2
 
 _OPS = {number: op for op, number in REDUCTIONS.items()}  # the library's numbers: Horovod's
+_CAN_WAIT_LATER = hasattr(operations, "ringup_wait_later")
 _RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE, _INCLUDED = range(5)  # questions of ringup_query
 
 
@@ -63,6 +64,22 @@ def _dense(tensors):
     return [tf.convert_to_tensor(t) for t in tensors]
 
 
+def _is_session_graph():
+    """Does this code describe a graph for a session, in which nothing orders operations?"""
+    graph = tf.compat.v1.get_default_graph()
+    return not _executing_eagerly() and not getattr(graph, "building_function", False)
+
+
+def _carry_out(at_once, start, tensors, **attributes):
+    """The outputs of a collective: by one operation, which blocks, in eager code and in functions,
+    where operations have an order; by two that do not in the graph of a session, where those that
+    block could keep others from being started."""
+    if _is_session_graph() and _CAN_WAIT_LATER:
+        outputs, handle = start(tensors, **attributes)
+        return operations.ringup_wait_later(outputs, [handle] * len(outputs))
+    return at_once(tensors, **attributes)
+
+
 # allreduce
 
 def _reduction(op, pre, post, process_set):
@@ -77,18 +94,18 @@ def _allreduce(tensor, name=None, op=Sum, prescale_factor=1.0, postscale_factor=
                ignore_name_scope=False, process_set=global_process_set):
     """Combine a tensor across all ranks."""
     tensor = tf.convert_to_tensor(tensor)
-    return operations.ringup_allreduce(
-        [tensor], tensor_name=_named("Allreduce", name, tensor),
-        **_reduction(op, prescale_factor, postscale_factor, process_set))[0]
+    return _carry_out(operations.ringup_allreduce, operations.ringup_allreduce_start, [tensor],
+                      tensor_name=_named("Allreduce", name, tensor),
+                      **_reduction(op, prescale_factor, postscale_factor, process_set))[0]
 
 
 def _grouped_allreduce(tensors, name=None, op=Sum, prescale_factor=1.0, postscale_factor=1.0,
                        ignore_name_scope=False, process_set=global_process_set):
     """Combine several tensors across all ranks: all of them or none."""
     tensors = _dense(tensors)
-    return operations.ringup_allreduce(
-        tensors, tensor_name=_named("GroupedAllreduce", name, tensors[0], tensors[-1]), grouped=1,
-        **_reduction(op, prescale_factor, postscale_factor, process_set))
+    return _carry_out(operations.ringup_allreduce, operations.ringup_allreduce_start, tensors,
+                      tensor_name=_named("GroupedAllreduce", name, tensors[0], tensors[-1]),
+                      grouped=1, **_reduction(op, prescale_factor, postscale_factor, process_set))
 
 
 def allreduce_start(tensors, name, grouped, op, pre, post, process_set):
@@ -145,6 +162,7 @@ def _allreduce_start_grad(op, *grads):
     return _gradient_of_allreduce(op, grads[:-1])
 
 
+@tf.RegisterGradient("RingupWaitLater")
 @tf.RegisterGradient("RingupWaitAll")
 def _wait_all_grad(op, *grads):
     return [*grads, *(None for _ in grads)]
@@ -215,16 +233,17 @@ def allgather(tensor, name=None, ignore_name_scope=False, process_set=global_pro
     The first dimension may differ between ranks, the others must not.
     """
     tensor = tf.convert_to_tensor(tensor)
-    return operations.ringup_allgather([tensor], tensor_name=_named("Allgather", name, tensor),
-                                       process_set_id=set_number(process_set))[0]
+    return _carry_out(operations.ringup_allgather, operations.ringup_allgather_start, [tensor],
+                      tensor_name=_named("Allgather", name, tensor),
+                      process_set_id=set_number(process_set))[0]
 
 
 def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=global_process_set):
     """allgather() of several tensors: all of them or none; returns a list."""
     tensors = _dense(tensors)
-    return operations.ringup_allgather(
-        tensors, tensor_name=_named("GroupedAllgather", name, tensors[0], tensors[-1]), grouped=1,
-        process_set_id=set_number(process_set))
+    return _carry_out(operations.ringup_allgather, operations.ringup_allgather_start, tensors,
+                      tensor_name=_named("GroupedAllgather", name, tensors[0], tensors[-1]),
+                      grouped=1, process_set_id=set_number(process_set))
 
 
 def _own_rows(grad, tensor, process_set):
@@ -256,9 +275,9 @@ def broadcast(tensor, root_rank, name=None, ignore_name_scope=False,
               process_set=global_process_set):
     """Return root's tensor on every rank; differentiable.  The root is a rank of the job."""
     tensor = tf.convert_to_tensor(tensor)
-    return operations.ringup_broadcast([tensor], tensor_name=_named("Broadcast", name, tensor),
-                                       root_rank=root_rank,
-                                       process_set_id=set_number(process_set))[0]
+    return _carry_out(operations.ringup_broadcast, operations.ringup_broadcast_start, [tensor],
+                      tensor_name=_named("Broadcast", name, tensor), root_rank=root_rank,
+                      process_set_id=set_number(process_set))[0]
 
 
 def _gradient_of_broadcast(op, grad):
@@ -336,9 +355,9 @@ def _reducescatter(tensor, name=None, op=Sum, ignore_name_scope=False,
     """Combine a tensor across all ranks, and return this rank's rows of it."""
     check_scatter(op)
     tensor = tf.convert_to_tensor(tensor)
-    return operations.ringup_reducescatter(
-        [tensor], tensor_name=_named("Reducescatter", name, tensor),
-        **_reduction(op, prescale_factor, postscale_factor, process_set))[0]
+    return _carry_out(operations.ringup_reducescatter, operations.ringup_reducescatter_start,
+                      [tensor], tensor_name=_named("Reducescatter", name, tensor),
+                      **_reduction(op, prescale_factor, postscale_factor, process_set))[0]
 
 
 def _grouped_reducescatter(tensors, name=None, op=Sum, ignore_name_scope=False,
@@ -347,9 +366,10 @@ def _grouped_reducescatter(tensors, name=None, op=Sum, ignore_name_scope=False,
     """The same of several tensors: all of them or none."""
     check_scatter(op)
     tensors = _dense(tensors)
-    return operations.ringup_reducescatter(
-        tensors, tensor_name=_named("GroupedReducescatter", name, tensors[0], tensors[-1]),
-        grouped=1, **_reduction(op, prescale_factor, postscale_factor, process_set))
+    return _carry_out(operations.ringup_reducescatter, operations.ringup_reducescatter_start,
+                      tensors, tensor_name=_named("GroupedReducescatter", name, tensors[0],
+                                                  tensors[-1]),
+                      grouped=1, **_reduction(op, prescale_factor, postscale_factor, process_set))
 
 
 def reducescatter(tensor, device_dense="", compression=Compression.none, op=Average, name=None,

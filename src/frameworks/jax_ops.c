@@ -1,0 +1,345 @@
+/* jax_ops.c - functions that JAX calls from compiled code: each collective on arrays of XLA. */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A function starts its collective and returns; XLA goes on with what does not depend on it,
+ * and keeps arguments and results alive until the future is set.  A jaxlib without futures has
+ * the function block.  Ranks match collectives by name; each device of a process has its own.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "frameworks/bridge.h"
+#include "frameworks/collective.h"
+#include "frameworks/handles.h"
+#include "frameworks/later.h"
+#include "frameworks/xla_api.h"
+
+/* The version of the interface that is declared in xla_api.h. */
+enum { VERSION_MAJOR = 0, VERSION_MINOR = 1 };
+
+/* A collective that XLA waits for. */
+struct promise {
+	struct later later;
+	struct collective_run *run;
+	const struct xla_api *api;
+	struct xla_future *future;
+};
+
+/* Does this XLA have a function, which is @end bytes into its table? */
+static bool api_reaches(const struct xla_api *api, size_t end)
+{
+	return api->size >= end;
+}
+
+#define API_HAS(api, function)                                                             \
+	(api_reaches(api, offsetof(struct xla_api, function) + sizeof((api)->function)) && \
+	 (api)->function)
+
+/* What went wrong, as XLA takes it.  Python reads the status at the end. */
+static struct xla_error *failure(const struct xla_api *api, int status, const char *text)
+{
+	static const char *const names[] = {
+#define X(name, code, said) [-(code)] = #name,
+		RINGUP_STATUSES(X)
+#undef X
+	};
+	char line[COLLECTIVE_TEXT + 32];
+	struct xla_error_args e = { .size = sizeof(e),
+				    .message = line,
+				    .code = xla_api_code(status) };
+
+	snprintf(line, sizeof(line), "%s [ringup %s]", text, names[-status]);
+	return api->error_create(&e);
+}
+
+/* The attribute of that name and type, or NULL. */
+static const void *attribute(const struct xla_frame *f, const char *name, int type)
+{
+	const struct xla_attributes *a = &f->attributes;
+	int64_t i;
+
+	for (i = 0; i < a->count; i++)
+		if (a->types[i] == type && a->names[i]->length == strlen(name) &&
+		    !memcmp(a->names[i]->at, name, a->names[i]->length))
+			return a->values[i];
+	return NULL;
+}
+
+static int64_t attribute_number(const struct xla_frame *f, const char *name)
+{
+	const struct xla_scalar *s = attribute(f, name, XLA_SCALAR);
+
+	return s && s->dtype == XLA_S64 ? *(int64_t *)s->value : 0;
+}
+
+static double attribute_factor(const struct xla_frame *f, const char *name)
+{
+	const struct xla_scalar *s = attribute(f, name, XLA_SCALAR);
+
+	return s && s->dtype == XLA_F64 ? *(double *)s->value : 1;
+}
+
+/* Which of this process's devices calls. */
+static int device_of(const struct xla_frame *f)
+{
+	struct xla_ordinal_args a = { .size = sizeof(a), .context = f->context };
+
+	if (!API_HAS(f->api, device_ordinal) || f->api->device_ordinal(&a))
+		return 0;
+	return a.ordinal;
+}
+
+/* What the program asks for.  The frame of a call does not outlive it; the plan is copied. */
+static void plan_read(const struct xla_frame *f, enum collective_kind kind,
+		      struct collective_plan *p)
+{
+	const struct xla_text *name = attribute(f, "name", XLA_STRING);
+	int device = device_of(f);
+
+	memset(p, 0, sizeof(*p));
+	p->kind = kind;
+	p->group = (int)attribute_number(f, "process_set_id");
+	p->redop = (enum ringup_redop)attribute_number(f, "reduction");
+	p->root = (int)attribute_number(f, "root_rank");
+	p->pre = attribute_factor(f, "prescale_factor");
+	p->post = attribute_factor(f, "postscale_factor");
+	snprintf(p->name, sizeof(p->name), "%s.%.*s", collective_word(kind),
+		 name ? (int)(name->length < 400 ? name->length : 400) : 0,
+		 name ? name->at : "");
+	if (device)
+		snprintf(p->name + strlen(p->name), sizeof(p->name) - strlen(p->name), "@%d",
+			 device);
+}
+
+/* Bytes of an array. */
+static uint64_t bytes_of(const struct collective_tensor *t, const struct xla_buffer *b)
+{
+	static const unsigned char sizes[RINGUP_DTYPE_COUNT] = {
+#define X(name, bytes) [RINGUP_##name] = bytes,
+		RINGUP_DTYPES(X)
+#undef X
+	};
+	uint64_t n = (uint64_t)sizes[t->dtype] * t->each;
+	int64_t i;
+
+	for (i = 0; i < b->rank; i++)
+		n *= (uint64_t)b->dims[i];
+	return n;
+}
+
+/* Set the run's tensor from the first argument and the first result. */
+static int tensor_read(const struct xla_frame *f, struct collective_run *run)
+{
+	struct collective_tensor *t = run->tensors;
+	const struct xla_buffer *in, *out;
+	int64_t i;
+	int dtype;
+
+	if (f->arguments.count != 1 || f->results.count != 1)
+		return collective_fail(run, RINGUP_EINVAL,
+				       "one array is reduced or sent at a time");
+	in = f->arguments.buffers[0];
+	out = f->results.buffers[0];
+	dtype = xla_api_dtype(in->dtype, &t->each);
+	if (dtype < 0 || out->dtype != in->dtype)
+		return collective_fail(run, RINGUP_EINVAL,
+				       "arrays of XLA's type %d cannot be sent", in->dtype);
+	if (in->rank > COLLECTIVE_DIMS)
+		return collective_fail(run, RINGUP_EINVAL,
+				       "an array of %d dimensions; %d is the most",
+				       (int)in->rank, COLLECTIVE_DIMS);
+	t->dtype = (enum ringup_dtype)dtype;
+	t->dims = (int)in->rank;
+	for (i = 0; i < in->rank; i++)
+		t->shape[i] = (uint64_t)in->dims[i];
+	t->in = in->data;
+	t->out = out->data;
+	if (run->plan.kind == COLLECTIVE_ALLGATHER || run->plan.kind == COLLECTIVE_ALLTOALL)
+		t->out_bytes = bytes_of(t, out);
+	if (run->plan.kind == COLLECTIVE_REDUCESCATTER && t->dims &&
+	    collective_own_rows(run, t->shape[0]) != (uint64_t)(out->rank ? out->dims[0] : 0))
+		return collective_fail(
+			run, RINGUP_EINVAL,
+			"reducescatter: %d ranks cannot have as many of %d rows each",
+			ringup_size(run->group), (int)t->shape[0]);
+	return 0;
+}
+
+/* Are the rows that have come where XLA wants them?  It has to know their number before. */
+static int result_check(struct collective_run *run)
+{
+	struct collective_tensor *t = run->tensors;
+
+	if (run->status || !t->out_bytes || t->result == t->out) {
+		t->result = NULL;
+		return run->status;
+	}
+	ringup_free(t->result);
+	t->result = NULL;
+	return collective_fail(
+		run, RINGUP_EINVAL,
+		"%s: the ranks brought different numbers of rows, which compiled code "
+		"cannot do",
+		run->plan.name);
+}
+
+/* The name may belong to the same operation's last call, which is about to end. */
+static int run_start(struct collective_run *run)
+{
+	const struct timespec pause = { .tv_nsec = 50000 };
+	int rc;
+
+	while ((rc = collective_start(run)) == RINGUP_EBUSY && !bridge_is_closing()) {
+		run->status = 0;
+		nanosleep(&pause, NULL);
+	}
+	return rc;
+}
+
+/* Called by the thread that waits. */
+static void promise_done(struct later *l)
+{
+	struct promise *p = (struct promise *)l;
+	struct xla_future_args a = { .size = sizeof(a), .future = p->future };
+
+	if (result_check(p->run) < 0) {
+		a.error = failure(p->api, p->run->status, p->run->text);
+		p->api->future_error(&a);
+	} else {
+		a.size = offsetof(struct xla_future_args, error);
+		p->api->future_available(&a);
+	}
+	if (!p->run->op || !handles_put(p->run))
+		handles_return(p->run);
+	free(p);
+}
+
+/* Leave the waiting to another thread; false if that cannot be done here. */
+static bool promise_make(struct xla_frame *f, struct collective_run *run)
+{
+	struct xla_future_args a = { .size = offsetof(struct xla_future_args, future) };
+	struct promise *p;
+
+	if (!API_HAS(f->api, future_create) || !API_HAS(f->api, future_error) ||
+	    f->size < offsetof(struct xla_frame, future) + sizeof(f->future))
+		return false;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return false;
+	p->run = run;
+	p->api = f->api;
+	p->later = (struct later){ .runs = &p->run, .count = 1, .done = promise_done };
+	a.size = sizeof(a) - sizeof(a.error);
+	if (f->api->future_create(&a)) {
+		free(p);
+		return false;
+	}
+	p->future = a.future;
+	f->future = a.future;
+	if (!later_add(&p->later))
+		return true;
+	collective_finish(run);
+	promise_done(&p->later);
+	bridge_leave();
+	return true;
+}
+
+/* XLA asks which version of the interface a function was written for. */
+static bool is_question(struct xla_frame *f)
+{
+	struct xla_metadata *m;
+
+	if (!f->extension || f->extension->type != XLA_METADATA)
+		return false;
+	m = ((struct xla_metadata_extension *)f->extension)->metadata;
+	m->version.major = f->api ? f->api->version.major : VERSION_MAJOR;
+	m->version.minor = f->api ? f->api->version.minor : VERSION_MINOR;
+	m->traits = 0;
+	return true;
+}
+
+static struct xla_error *carry_out(struct xla_frame *f, enum collective_kind kind)
+{
+	struct collective_run *run = NULL;
+	struct collective_plan plan;
+	struct xla_error *e = NULL;
+	struct ringup *job;
+	int rc;
+
+	if (is_question(f) || f->stage != XLA_EXECUTE)
+		return NULL;
+	job = bridge_enter();
+	if (!job)
+		return failure(f->api, RINGUP_ESHUTDOWN,
+			       "this process is not in a job: call init() first");
+	run = handles_borrow();
+	if (!run) {
+		bridge_leave();
+		return failure(f->api, RINGUP_ENOMEM, "no memory for a collective");
+	}
+	plan_read(f, kind, &plan);
+	rc = collective_prepare(run, &plan, 1);
+	if (!rc)
+		rc = collective_group(run, job);
+	if (!rc)
+		rc = tensor_read(f, run);
+	if (!rc)
+		rc = run_start(run);
+	if (!rc && promise_make(f, run))
+		return NULL;
+	if (!rc)
+		rc = collective_finish(run);
+	if (!rc)
+		rc = result_check(run);
+	if (rc < 0)
+		e = failure(f->api, run->status, run->text);
+	if (!run->op || !handles_put(run))
+		handles_return(run);
+	bridge_leave();
+	return e;
+}
+
+/* What JAX is told of, by the addresses of these functions. */
+
+#define JAX_FUNCTIONS(X)        \
+	X(allreduce, ALLREDUCE) \
+	X(allgather, ALLGATHER) \
+	X(broadcast, BROADCAST) \
+	X(alltoall, ALLTOALL)   \
+	X(reducescatter, REDUCESCATTER)
+
+#define X(word, kind)                                                           \
+	RINGUP_EXPORT struct xla_error *ringup_jax_##word(struct xla_frame *f); \
+	struct xla_error *ringup_jax_##word(struct xla_frame *f)                \
+	{                                                                       \
+		return carry_out(f, COLLECTIVE_##kind);                         \
+	}
+JAX_FUNCTIONS(X)
+#undef X
+
+/* The job has ended: nothing uses the arrays of a call that was not waited for. */
+static void forget(struct collective_run *run)
+{
+	run->op = NULL;
+	run->count = 0;
+}
+
+/*
+ * ringup_jax_attach - collectives belong to @r from now on; NULL: to no job.
+ *
+ * Threads:    one at a time, while others run compiled code.
+ * Blocking:   until collectives of the job before have returned, which end with a failure.
+ */
+RINGUP_EXPORT void ringup_jax_attach(struct ringup *r);
+
+void ringup_jax_attach(struct ringup *r)
+{
+	bridge_attach(NULL);
+	if (!r)
+		return; /* what is under way may still use its arrays */
+	handles_drop(forget);
+	bridge_attach(r);
+}

@@ -1,0 +1,30 @@
+/* later.h - a thread that waits for collectives, for operations that must not block. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FRAMEWORKS_LATER_H
+#define FRAMEWORKS_LATER_H
+
+#include "frameworks/collective.h"
+
+/* What is waited for.  The caller allocates and sets all but the last; done() frees it. */
+struct later {
+	struct collective_run **runs; /* count of them, which have been started        */
+	int count;
+	void (*done)(struct later *l); /* called by the thread, when all have ended: well, or
+					* with run->status and run->text             */
+	struct later *next;
+};
+
+/*
+ * later_add - wait for @l's collectives in the background, then call its done().
+ *
+ * The caller has entered the bridge; the thread leaves it in its stead, after done().  The
+ * thread starts with the first call, sleeps when it has nothing to wait for, and never ends.
+ *
+ * Threads:    any.
+ * Blocking:   never.
+ *
+ * Returns 0; or RINGUP_ESYSTEM: there is no thread, and the caller keeps @l.
+ */
+int later_add(struct later *l);
+
+#endif

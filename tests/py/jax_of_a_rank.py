@@ -1,0 +1,219 @@
+# jax_of_a_rank.py - what test_jax.py starts on each rank: collectives in compiled code.
+# SPDX-License-Identifier: Apache-2.0
+
+import faulthandler
+import json
+import os
+import sys
+import traceback
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy  # noqa: E402
+import optax  # noqa: E402
+
+import ringup  # noqa: E402
+from ringup import jax as rj  # noqa: E402
+
+jax.config.update("jax_enable_x64", True)
+HANG = 240  # seconds after which a check will not come to its end, however slow the machine is
+TYPES = ("uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+         "float64")
+CHECKS = {}
+
+
+def check(f):
+    CHECKS[f.__name__] = f
+    return f
+
+
+def near(got, want, tolerance=1e-5):
+    numpy.testing.assert_allclose(numpy.asarray(got, "float64"), numpy.asarray(want, "float64"),
+                                  rtol=tolerance, atol=1e-6)
+
+
+def raises(kind, f, *args, says="", **kwargs):
+    try:
+        f(*args, **kwargs)
+    except kind as e:
+        assert says in str(e), f"{says!r} is not in {e}"
+        return e
+    raise AssertionError(f"{f} did not raise {kind}")
+
+
+@check
+def collectives_of_all_types():
+    n, r = ringup.size(), ringup.rank()
+    for dtype in TYPES:
+        x = jnp.arange(6, dtype=dtype).reshape(2 * 1, 3) + jnp.asarray(r, dtype)
+        total = sum(numpy.arange(6).reshape(2, 3) + i for i in range(n))
+        got = jax.jit(lambda x: rj.allreduce(x, rj.SUM))(x)
+        assert got.dtype == x.dtype
+        near(got, total)
+    for dtype in (*TYPES, "bool", "uint32", "uint64", "complex64", "complex128"):
+        x = jnp.full((2, 2), r, dtype)
+        got = jax.jit(rj.allgather)(x)
+        assert got.dtype == x.dtype and got.shape == (2 * n, 2)
+        assert all(bool(got[2 * i, 0] == jnp.asarray(i, dtype)) for i in range(n))
+        assert bool((jax.jit(lambda x: rj.broadcast(x, n - 1))(x)
+                     == jnp.asarray(n - 1, dtype)).all())
+    near(rj.allreduce(float(r)), (n - 1) / 2)
+    near(jax.jit(lambda x: rj.allreduce(x, rj.MAX))(jnp.ones(3) * r), [n - 1] * 3)
+    x = jnp.arange(2.0 * n) + 100 * r
+    near(jax.jit(rj.alltoall)(x), [2 * r + k + 100 * i for i in range(n) for k in range(2)])
+    near(jax.jit(lambda x: rj.reducescatter(x, rj.SUM))(x),
+         [n * (2 * r + k) + 50 * n * (n - 1) for k in range(2)])
+
+
+@check
+def arguments_that_no_rank_could_accept():
+    n = ringup.size()
+    raises(ValueError, rj.allgather, jnp.float32(1), says="no dimensions")
+    raises(ValueError, rj.alltoall, jnp.ones(n + 1), says="evenly")
+    raises(ValueError, rj.reducescatter, jnp.ones(n + 1), says="evenly")
+    raises(ValueError, rj.allreduce, jnp.ones(1, "complex64"), says="cannot be reduced")
+    raises(ValueError, rj.allreduce, jnp.ones(1), pre=0, says="zeros")
+
+
+@check
+def gradients():
+    n, r = ringup.size(), ringup.rank()
+    w = jnp.arange(1.0, 5.0) * (r + 1)
+    total = n * (n + 1) / 2
+
+    def gradient(f, rows=4):
+        return jax.jit(jax.grad(lambda x: (f(x) * w[0]).sum()))(jnp.ones(rows))
+
+    near(gradient(lambda x: rj.allreduce(x, rj.SUM)), [total] * 4)
+    near(gradient(rj.allreduce), [total / n] * 4)
+    near(gradient(rj.allgather), [total] * 4)
+    near(gradient(lambda x: rj.broadcast(x, 0)), [0 if r else total] * 4)
+    near(gradient(rj.alltoall, 2 * n), [i + 1 for i in range(n) for _ in range(2)])
+    near(gradient(lambda x: rj.reducescatter(x, rj.SUM), 2 * n),
+         [i + 1 for i in range(n) for _ in range(2)])
+    raises(NotImplementedError, gradient, lambda x: rj.allreduce(x, rj.MAX))
+
+
+@check
+def loops_and_vectors():
+    n = ringup.size()
+    near(jax.jit(jax.vmap(lambda x: rj.allreduce(x, rj.SUM)))(jnp.ones((3, 2))), [[n] * 2] * 3)
+
+    def body(carry, x):
+        carry = rj.allreduce(carry + x, rj.AVERAGE)
+        return carry, carry
+
+    near(jax.jit(lambda xs: jax.lax.scan(body, 0.0, xs)[1])(jnp.ones(5)), [1, 2, 3, 4, 5])
+
+
+@check
+def any_order_of_many():
+    """40 independent ones in a program, in the reverse order on one rank; none is folded away."""
+    n, r = ringup.size(), ringup.rank()
+
+    @jax.jit
+    def step(x):
+        order = range(40) if r else reversed(range(40))
+        out = {i: rj.allreduce(x * i, rj.SUM, f"many.{i}") for i in order}
+        return [out[i] for i in range(40)]
+
+    for _ in range(3):
+        for i, got in enumerate(step(jnp.ones(2))):
+            near(got, [n * i] * 2)
+
+
+@check
+def devices_of_a_process_do_not_mix():
+    """Each of two devices combines with the same one of the other ranks."""
+    n, r = ringup.size(), ringup.rank()
+    mesh = jax.sharding.Mesh(numpy.array(jax.devices()[:2]), ("d",))
+    spec = jax.sharding.PartitionSpec("d")
+    shard_map = getattr(jax, "shard_map", None)
+    f = jax.jit(shard_map(lambda x: rj.allreduce(x, rj.SUM, "shards"), mesh=mesh, in_specs=spec,
+                          out_specs=spec, check_vma=False))
+    for _ in range(3):
+        near(f(jnp.array([1.0 + r, 10.0 + r])),
+             [n + n * (n - 1) / 2, 10 * n + n * (n - 1) / 2])
+
+
+@check
+def training_is_that_of_one_process():
+    n, r = ringup.size(), ringup.rank()
+    g = numpy.random.RandomState(1)
+    x, y = g.uniform(-1, 1, (4, n, 8, 3)), g.uniform(-1, 1, (4, n, 8, 1))
+
+    def loss(params, x, y):
+        return jnp.mean((jnp.tanh(x @ params["w"]) @ params["v"] - y) ** 2)
+
+    def train(optimizer, params, batches):
+        state = optimizer.init(params)
+
+        @jax.jit
+        def step(params, state, x, y):
+            updates, state = optimizer.update(jax.grad(loss)(params, x, y), state, params)
+            return optax.apply_updates(params, updates), state
+
+        for a, b in batches:
+            params, state = step(params, state, a, b)
+        return params
+
+    start = {"w": jnp.asarray(g.uniform(-1, 1, (3, 5))), "v": jnp.asarray(g.uniform(-1, 1, (5, 1)))}
+    mine = rj.broadcast_parameters(jax.tree.map(lambda p: p + r, start))
+    for make in (lambda: optax.sgd(0.1), lambda: optax.adam(0.01)):
+        want = train(make(), start, [(a.reshape(8 * n, 3), b.reshape(8 * n, 1))
+                                     for a, b in zip(x, y)])
+        got = train(rj.distributed(make()), mine, zip(x[:, r], y[:, r]))
+        near(got["w"], want["w"]), near(got["v"], want["v"])
+
+
+@check
+def ranks_that_disagree_are_told():
+    r = ringup.rank()
+    f = jax.jit(lambda x: rj.allreduce(x, rj.SUM, "differs"))
+    e = raises(Exception, lambda: numpy.asarray(f(jnp.ones(2 + r))), says="differs")
+    assert "EMISMATCH" in str(e), e
+    near(jax.jit(lambda x: rj.allreduce(x, rj.SUM, "agrees"))(jnp.ones(2)), [ringup.size()] * 2)
+
+
+@check
+def jobs_follow_each_other():
+    n = ringup.size()
+    f = jax.jit(lambda x: rj.allreduce(x, rj.SUM, "again"))
+    for _ in range(2):
+        near(f(jnp.ones(2)), [n] * 2)
+        ringup.barrier()
+        ringup.shutdown()
+        raises(Exception, lambda: numpy.asarray(f(jnp.ones(2))), says="init()")
+        ringup.init()
+    near(f(jnp.ones(2)), [n] * 2)
+
+
+def main():
+    ringup.init()
+    results = {}
+    path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"rank.{ringup.rank()}")
+    for name in sys.argv[1:] or list(CHECKS):
+        faulthandler.dump_traceback_later(HANG, exit=True)
+        try:
+            CHECKS[name]()
+            results[name] = ""
+        except BaseException:
+            results[name] = traceback.format_exc()
+        with open(path + ".part", "w", encoding="utf-8") as f:
+            json.dump(results, f)
+        os.replace(path + ".part", path)
+        if results[name]:
+            print(results[name], file=sys.stderr)
+            os._exit(1)  # the ranks may be out of step: the checks after this one tell nothing
+        ringup.barrier()
+    ringup.shutdown()
+    faulthandler.cancel_dump_traceback_later()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
