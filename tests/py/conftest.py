@@ -34,16 +34,22 @@ class Tap:
     def pytest_collectreport(self, report):
         if report.failed:
             self.result(False, report.nodeid, str(report.longrepr))
+        elif report.skipped:  # a whole file
+            self.skipped(report)
 
     def pytest_runtest_logreport(self, report):
         name = report.nodeid.split("/")[-1]
         if report.skipped:
-            why = report.longrepr[2] if isinstance(report.longrepr, tuple) else "?"
-            self.n += 1
-            self.say(f"ok {self.n} - {name} # SKIP {why.replace('Skipped: ', '')}")
+            self.skipped(report)
         elif report.failed or report.when == "call":
             text = "\n".join([report.longreprtext, *(t for _, t in report.sections)])
             self.result(report.passed, name, text)
+
+    def skipped(self, report):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else "?"
+        self.n += 1
+        self.say(f"ok {self.n} - {report.nodeid.split('/')[-1]} # SKIP "
+                 f"{why.replace('Skipped: ', '')}")
 
     def result(self, good, name, text):
         self.n += 1
@@ -53,6 +59,8 @@ class Tap:
 
     def pytest_sessionfinish(self, session):
         self.say(f"1..{self.n}")
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.n:
+            session.exitstatus = pytest.ExitCode.OK  # skipped files only
 
 
 def pytest_runtest_setup():

@@ -63,6 +63,7 @@ _outcomes = {}
 
 def outcome(version, n, tmp_path_factory, script, **env):
     """How a script has ended on n ranks; it runs once."""
+    python_of(version)  # or a skip of each test
     key = script, version, n, tuple(sorted(env.items()))
     if key not in _outcomes:
         _outcomes[key] = None
