@@ -156,8 +156,8 @@ def main():
             shared = statistics.median(r["shared"] for r in got) * 1e3
             wait = statistics.median(r["slowest"] - r["alone"] for r in got) * 1e3
             shares[engine] = statistics.median(1 - r["alone"] / r["shared"] for r in got)
-            print(f"{name:10} {engine:8} {got[0]['tensors']:7d} {shared:9.1f} {alone:9.1f} {wait:8.1f} "
-                  f"{shared - alone:9.1f} {shares[engine]:6.1%}", flush=True)
+            print(f"{name:10} {engine:8} {got[0]['tensors']:7d} {shared:9.1f} {alone:9.1f} "
+                  f"{wait:8.1f} {shared - alone:9.1f} {shares[engine]:6.1%}", flush=True)
         if len(shares) == 2:
             print(f"{name:10} share of ringup / share of Horovod: "
                   f"{shares['ringup'] / shares['Horovod']:.2f}")
