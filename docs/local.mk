@@ -38,7 +38,7 @@ dist_example_DATA = \
 	%reldir%/examples/train_horovod_example.py \
 	%reldir%/examples/train_timeline_example.py \
 	%reldir%/examples/uneven.c
-EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/HISTORY.md %reldir%/HOROVOD-TESTS.md %reldir%/RELIABILITY.md %reldir%/databricks.md %reldir%/horovod.md %reldir%/migration.md %reldir%/network.md %reldir%/torch-distributed.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
+EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/HISTORY.md %reldir%/HOROVOD-TESTS.md %reldir%/RELIABILITY.md %reldir%/databricks.md %reldir%/horovod.md %reldir%/migration.md %reldir%/network.md %reldir%/torch-distributed.md %reldir%/TORCH-TESTS.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
 
 # The reference of the library is its header; this is the header as a page.
 nodist_man_MANS += %reldir%/man/ringup_api.3

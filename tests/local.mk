@@ -572,6 +572,8 @@ PY_TESTS = \
 	%reldir%/py/test_tensorflow.py \
 	%reldir%/py/test_torch_api.py \
 	%reldir%/py/test_process_group.py \
+	%reldir%/py/test_process_group_trainers.py \
+	%reldir%/py/test_process_group_upstream.py \
 	%reldir%/py/test_process_group_users.py \
 	%reldir%/py/test_runner.py \
 	%reldir%/py/test_optimizer.py \
@@ -605,6 +607,7 @@ PY_FILES = \
 	%reldir%/py/tensorflow_of_a_rank.py \
 	%reldir%/py/timeline_of_a_rank.py \
 	%reldir%/py/train_of_a_rank.py \
+	%reldir%/py/trainer_of_a_rank.py \
 	%reldir%/py/where_of_a_rank.py
 
 LINT_TESTS = \
@@ -650,6 +653,9 @@ $(BATS_TESTS:.bats=.log): ringup horovodrun $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup horovodrun libringup.la libringup_tf.la libringup_jax.la
 
+# torch: torch's own tests of process groups, which every wheel of it has
+EXTRA_DIST += %reldir%/torch/distributed_of_torch.py
+
 # horovod: Horovod's own tests, which are fetched
 HOROVOD_TESTS = %reldir%/horovod/upstream.bats
 EXTRA_DIST += $(HOROVOD_TESTS) %reldir%/horovod/ask.py %reldir%/horovod/expected.tsv
@@ -679,7 +685,8 @@ SHARD_modules  = gcc:%reldir%/cli/modules.bats
 SHARD_machines = gcc:%reldir%/cluster/net-chance.bats
 SHARD_model    = $(MODEL_TESTS:%=gcc:%) gcc:%reldir%/model/spin.bats
 SHARD_launch   = gcc:%reldir%/py/test_digits.py
-SHARD_torch    = gcc:%reldir%/py/test_process_group_users.py
+SHARD_torch    = gcc:%reldir%/py/test_process_group.py gcc:%reldir%/py/test_process_group_upstream.py \
+	gcc:%reldir%/py/test_process_group_users.py gcc:%reldir%/py/test_process_group_trainers.py
 SHARD_tensorflow = gcc:%reldir%/py/test_keras.py gcc:%reldir%/py/test_tensorflow.py
 SHARD_races    = $(THREADED_TESTS:%=tsan:%)
 SHARD_spark    = $(SPARK_TESTS:%=gcc:%) gcc:%reldir%/py/test_spark.py

@@ -7,7 +7,7 @@ load ../lib/helper
 
 # files - print every Python file of the project.
 files() {
-  (cd "$src" && find compat src tests/py tests/peers docs/examples -name '*.py')
+  (cd "$src" && find compat src tests/py tests/peers tests/torch docs/examples -name '*.py')
 }
 
 @test "every Python file is in a local.mk, or it would not be in a release" {

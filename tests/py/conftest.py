@@ -186,6 +186,18 @@ def parent(request):
     p.end()
 
 
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    """A folder with the packages as pip leaves them, so with their entry points."""
+    folder = tmp_path_factory.mktemp("site")
+    for name, text in (("stamp", "{}"), ("watch", "")):
+        (folder / name).write_text(text)
+    build = os.path.join(ROOT, "compat", "python", "build_ringup.py")
+    subprocess.run([sys.executable, build, "--into", str(folder / "packages"),
+                    str(folder / "stamp"), str(folder / "watch")], check=True)
+    return folder / "packages"
+
+
 def checks_of(script):
     """The checks in a script, which is not imported: that would take torch's time."""
     with open(os.path.join(HERE, script), encoding="utf-8") as f:

@@ -5,12 +5,14 @@ a process group of torch.distributed whose back end is "ringup"."""
 
 import datetime
 import faulthandler
+import gc
 import json
 import os
 import sys
 import time
 import traceback
 import warnings
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -359,6 +361,21 @@ def works_in_any_number_and_nobody_waits():
         equal(t, torch.full((64,), float(i * n)))
 
 
+@check
+def works_outlive_their_last_reference_and_large_tensors_do_not():
+    """torch's C++ code may hold a Work that no Python code refers to any more."""
+    works = [weakref.ref(dist.all_reduce(torch.ones(1), async_op=True)) for _ in range(50)]
+    t = torch.ones(1 << 16)
+    tensor, work = weakref.ref(t), dist.all_reduce(t, async_op=True)
+    work.wait()
+    assert work.result()[0] is t
+    del t
+    gc.collect()
+    assert all(ref() for ref in works)
+    assert tensor() is None and work.result() == []
+    dist.barrier()
+
+
 # ---- messages ----
 
 @check
@@ -610,7 +627,7 @@ def ddp_join():
     from torch.distributed.algorithms.join import Join
 
     model, batches = plain(2)
-    ddp = torch.nn.parallel.DistributedDataParallel(model)
+    ddp = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.0001)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.01)
     for _ in range(3):
         with Join([ddp]):

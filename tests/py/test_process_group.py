@@ -8,7 +8,6 @@ import importlib.util
 import os
 import pickle
 import re
-import subprocess
 import sys
 
 import pytest
@@ -29,17 +28,6 @@ def test_operations(n, name, parent, tmp_path_factory):
 
 # ---- torch finds the back end, and pays nothing for it ----
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """A folder with the packages as pip leaves them."""
-    folder = tmp_path_factory.mktemp("site")
-    for name, text in (("stamp", "{}"), ("watch", "")):
-        (folder / name).write_text(text)
-    subprocess.run([sys.executable, BUILD, "--into", str(folder / "packages"),
-                    str(folder / "stamp"), str(folder / "watch")], check=True)
-    return folder / "packages"
-
-
 FOUND = """
 import sys
 import torch
@@ -56,12 +44,12 @@ dist.destroy_process_group()
 """
 
 
-def test_a_program_names_the_back_end_and_imports_nothing(site):
-    p = start([sys.executable, "-c", FOUND], PYTHONPATH=str(site))
+def test_a_program_names_the_back_end_and_imports_nothing(packages):
+    p = start([sys.executable, "-c", FOUND], PYTHONPATH=str(packages))
     assert p.returncode == 0 and "[1.0, 1.0] ringup cpu:ringup" in p.stdout, p.stdout + p.stderr
 
 
-def test_without_the_library_torch_imports_and_the_group_says_why(site):
+def test_without_the_library_torch_imports_and_the_group_says_why(packages):
     script = """
 import torch, torch.distributed as dist
 try:
@@ -69,7 +57,8 @@ try:
 except ImportError as e:
     print("refused:", e)
 """
-    p = start([sys.executable, "-c", script], PYTHONPATH=str(site), RINGUP_LIBRARY="/nowhere.so")
+    p = start([sys.executable, "-c", script], PYTHONPATH=str(packages),
+              RINGUP_LIBRARY="/nowhere.so")
     assert p.returncode == 0 and re.search("refused: cannot load libringup.so: .*RINGUP_LIBRARY",
                                            p.stdout), p.stdout + p.stderr
 
@@ -95,10 +84,10 @@ def test_entry_points_are_those_of_pyproject():
 # ---- however it is started ----
 
 @pytest.mark.parametrize("how", ["torchrun", "spawn"] + ["launch"] * LONG)
-def test_the_example_trains(how, site, tmp_path):
+def test_the_example_trains(how, packages, tmp_path):
     """As people start it: the package is installed, and nothing but torch says where ranks are."""
     command = [*launcher(how, 2), DDP] if how != "spawn" else [sys.executable, DDP, "--spawn", "2"]
-    p = start([*command, "--epochs", "2"], PYTHONPATH=str(site), cwd=tmp_path)
+    p = start([*command, "--epochs", "2"], PYTHONPATH=str(packages), cwd=tmp_path)
     found = re.search(r"2 ranks over ringup, accuracy ([0-9.]+)", p.stdout)
     assert p.returncode == 0 and found and float(found.group(1)) > 0.7, p.stdout + p.stderr
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # distributed_of_torch.py - torch's own tests of process groups, on the back end $BACKEND.
 # SPDX-License-Identifier: Apache-2.0
-"""The tests are in every wheel of torch (torch.testing); what selects and starts them for a back end
-is not, and is here.  Ranks are forked: to import torch takes longer than most tests.
+"""The tests are in every wheel of torch (torch.testing); the program that starts them for a back
+end is not, and is here.  Ranks are forked: to import torch takes longer than most tests.
 
     BACKEND=ringup TESTS_OF=gloo WORLD_SIZE=3 distributed_of_torch.py [TEST...]
 
@@ -10,10 +10,12 @@ prints a line "TEST<tab>RESULT<tab>WHY" for each test that torch has for the bac
 passed, skipped or failed.
 """
 
+import importlib.util
 import multiprocessing
 import os
 import sys
 import tempfile
+import types
 import unittest
 
 BACKEND = os.environ.get("BACKEND", "ringup")
@@ -24,6 +26,10 @@ os.environ["TEMP_DIR"] = _folder.name
 os.environ["INIT_METHOD"] = f"file://{_folder.name}/init_dir/shared_init_file"
 for _name in ("barrier", "test_dir", "init_dir"):
     os.makedirs(os.path.join(_folder.name, _name))
+
+if not importlib.util.find_spec("expecttest"):  # for other tests of torch's than these
+    sys.modules["expecttest"] = types.ModuleType("expecttest")
+    sys.modules["expecttest"].TestCase = unittest.TestCase
 
 import torch  # noqa: E402
 

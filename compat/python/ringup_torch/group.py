@@ -174,8 +174,8 @@ class GroupBase(dist.ProcessGroup):
         self.abort(str(error))
         with contextlib.suppress(errors.RingupError):
             op.wait(round(_LAST_WAIT.total_seconds() * 1000))
-        told = errors.TimedOut(f"{error}; the timeout of the group is {self.timeout_ms / 1000:g} s, "
-                               "and the group has ended")
+        told = errors.TimedOut(f"{error}; the timeout of the group is "
+                               f"{self.timeout_ms / 1000:g} s, and the group has ended")
         told.status = error.status
         return told
 

@@ -28,8 +28,8 @@ _UNSET = datetime.timedelta(0)  # torch's "no time-out of its own"; old releases
 class Work(_Work):
     """A handle to wait for one operation; wait() may be called any number of times, by any thread.
 
-    Once its operation is over it refers to large tensors weakly, so that a handle that is kept keeps
-    no memory to speak of."""
+    Once its operation is over it refers to large tensors weakly, so a handle that is kept keeps no
+    memory to speak of."""
 
     def __init__(self, group, operation, outputs, entry, source=None):
         """operation is a ringup.operation.Operation, or None: there was nothing to do; outputs are
