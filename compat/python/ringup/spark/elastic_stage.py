@@ -140,9 +140,9 @@ def run_job(job, sc, min_np, max_np, seconds, elastic_timeout, reset_limit, desc
                                 _options(job, hosts, min_np, max_np, elastic_timeout, reset_limit))
             launcher.wait(look)
             tasks.close()
-            if launcher.process.returncode or max_np > stage.slots(sc):
+            if max_np > stage.slots(sc):
                 running.cancel()  # tasks that never had a slot would come now
-            running.leave()
+            running.leave(launcher.process.returncode != 0)
             return launcher
         except BaseException:
             if running:

@@ -25,6 +25,7 @@ START_S = 600          # for slots to be there, and tasks to start
 STRANGER_S = 10        # for one who connects to prove that he belongs to the job
 SLOTS_POLL_S = 0.5
 LEAVE_S = 10           # for the tasks to end after the job has
+FAILED_LEAVE_S = 0.5   # the same after a failure, where an executor may be gone
 GPUS = "SPARK_GPUS_OF_RANKS"  # "0,1;2": the GPUs of a host's tasks, by local rank
 _numbers = itertools.count()
 
@@ -265,9 +266,9 @@ class Stage:
         except Exception:  # the JVM is gone, and the tasks with it
             pass
 
-    def leave(self):
+    def leave(self, has_failed):
         """Wait until the tasks have ended by themselves; then they are made to."""
-        self.thread.join(LEAVE_S)
+        self.thread.join(FAILED_LEAVE_S if has_failed else LEAVE_S)
         if not self.is_over:
             self.cancel()
             self.thread.join(LEAVE_S)
@@ -335,7 +336,7 @@ def run_job(job, sc, seconds, description):
                            job.size, address, job.output, job.key)
         running.wait(lambda: _look(stage))
         lobby.close()
-        stage.leave()
+        stage.leave(running.process.returncode != 0)
         return running
     except BaseException:
         if stage:
