@@ -666,7 +666,7 @@ RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ri
  *		       of the enumerated values, or in is NULL though count is not 0
  *   RINGUP_EBUSY      this rank has joined
  *   RINGUP_ESHUTDOWN  the other rank has left
- *   RINGUP_EPEER      the job has failed; so does RINGUP_EABORTED say
+ *   RINGUP_EPEER      a rank has died; RINGUP_EABORTED: one has ended the job
  *   RINGUP_ENOMEM     no memory
  *
  * ringup_wait() returns RINGUP_EMISMATCH, with both sides' values, if the receive that matched

@@ -83,7 +83,7 @@ struct p2p_peer *p2p_peer_of(struct p2p *x, int rank)
 		return NULL;
 	p->rank = rank;
 	p->seat = !is_here ? -1 : t->local_of ? t->local_of[rank] : rank;
-	p->out_fd = p->in_fd = -1;
+	p->fd[0] = p->fd[1] = p->output = p->input = -1;
 	p->credit = P2P_CREDIT_BYTES;
 	x->peer[rank] = p;
 	__atomic_store_n(&x->used, true, __ATOMIC_RELEASE);
@@ -182,6 +182,9 @@ void p2p_leave(struct p2p *x)
 		return;
 	for (i = 0; i < x->rings.ranks; i++)
 		p2p_rings_notify(&x->rings, i);
+	/* Who leaves because the job has failed is not the reason: others hear that first. */
+	if (engine_has_failed(x->engine, NULL))
+		return;
 	p2p_lock(x);
 	p2p_far_bye(x);
 	p2p_unlock(x);
@@ -407,7 +410,8 @@ static bool step_ring(struct p2p *x, int i, bool *morep)
 		return false;
 	if (!p2p_ring_is_empty(&x->rings, i))
 		any |= p2p_peer_read(x, p, morep);
-	if (left && p2p_ring_is_empty(&x->rings, i))
+	/* What a failed job leaves behind is not because of that rank. */
+	if (left && p2p_ring_is_empty(&x->rings, i) && !engine_has_failed(x->engine, NULL))
 		p2p_peer_end(x, p);
 	else if (p2p_peer_has_output(p))
 		any |= p2p_peer_write(x, p);

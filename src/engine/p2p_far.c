@@ -24,20 +24,27 @@
  * Nothing listens between ringup_init() and ringup_fini().  A rank that has a message for a
  * rank of another host listens for a moment, and sends that rank an invitation, which travels
  * through the control plane: by a ring to the leader of its host, from leader to leader, and by
- * a ring to the rank that is meant, which connects.  The connection carries frames from the
- * rank that invited to the one that connected; answers take the other rank's own connection.
+ * a ring to the rank that is meant, which connects.
+ *
+ * If two ranks invite each other at once, they may have two connections.  Each writes its
+ * frames to the one that it had first, so that they stay in order, and reads the one that
+ * brings the other's.
  *
  * One thread of the rank does all that waits for sockets; whoever has a frame to write tries to
  * write it at once.
  */
 enum {
 	AGAIN_MS = 1000,     /* between two invitations that nobody follows */
+	LINGER_MS = 300,     /* a rank that leaves waits so long for the others to hang up */
 	DIAL_MS = 20000,     /* until an invitation that is followed leads nowhere */
 	VERDICT_MS = 500,    /* a connection has ended: if its rank has died, others say so */
 	MOST_INVITES = 4096, /* that wait to be looked at */
 	AT_WAKE = 0,
 	AT_DOOR = 1,
 };
+
+/* Connections of a peer: it has followed an invitation, or this rank has followed its. */
+enum { INVITED, FOLLOWED };
 
 static const int64_t ms = 1000000;
 
@@ -134,6 +141,7 @@ static void invite(struct p2p *x, struct p2p_peer *p)
 
 	snprintf(v.where, sizeof(v.where), "%s", x->far.where);
 	p->invited_ns = clock_ns();
+	p->was_invited = true;
 	p2p_far_take(x, &v);
 }
 
@@ -142,7 +150,7 @@ void p2p_far_connect(struct p2p *x, struct p2p_peer *p)
 	struct err e;
 	int rc;
 
-	if (p->invited_ns || p->ended_ns || p->gone || p->out_fd >= 0)
+	if (p->invited_ns || p->ended_ns || p->gone || p->output >= 0)
 		return;
 	rc = listen_for_peers(x, &e);
 	if (!rc)
@@ -163,7 +171,7 @@ static void follow(struct p2p *x, struct p2p_peer *p, const char *where)
 	struct err e;
 	int rc;
 
-	if (p->in_fd >= 0 || p->dial || p->gone)
+	if (p->output >= 0 || p->dial || p->gone)
 		return;
 	if (p->dial_why.code) {
 		p2p_fail(x, &p->dial_why);
@@ -193,7 +201,7 @@ static void take_own(struct p2p *x, const struct p2p_invite *v)
 		return;
 	else if (*v->where)
 		follow(x, p, v->where);
-	else if (p->in_fd < 0)
+	else if (p->output < 0)
 		p2p_peer_end(x, p);
 }
 
@@ -308,24 +316,9 @@ static int admit(void *ctx, const struct shake *h)
 	if (h->peer.channel != SHAKE_P2P || h->peer.rank >= (uint32_t)x->team->size)
 		return RINGUP_EINVAL;
 	p = x->peer[h->peer.rank];
-	if (!p || !p->invited_ns)
+	if (!p || !p->was_invited)
 		return RINGUP_EINVAL;
-	return p->out_fd < 0 ? 0 : RINGUP_EBUSY;
-}
-
-static void enter(void *ctx, int fd, const struct shake *h)
-{
-	struct p2p *x = ctx;
-	struct p2p_peer *p = x->peer[h->peer.rank];
-
-	if (!p || p->out_fd >= 0 || p->gone) {
-		close(fd);
-		return;
-	}
-	send_at_once(fd);
-	p->out_fd = fd;
-	p->invited_ns = 0;
-	p2p_peer_write(x, p);
+	return p->fd[INVITED] < 0 && !p->ended_ns ? 0 : RINGUP_EBUSY;
 }
 
 static void close_fd(int *fd)
@@ -335,9 +328,31 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* The other side is not there any more.  If it has died, the job ends before this counts. */
-static void note_end(struct p2p_peer *p)
+static void connected(struct p2p *x, struct p2p_peer *p, int which, int fd)
 {
+	if (p->fd[which] >= 0 || p->gone) {
+		close(fd);
+		return;
+	}
+	send_at_once(fd);
+	p->fd[which] = fd;
+	p->invited_ns = 0;
+	if (p->output < 0)
+		p->output = which;
+	p2p_peer_write(x, p);
+}
+
+static void enter(void *ctx, int fd, const struct shake *h)
+{
+	struct p2p *x = ctx;
+
+	connected(x, x->peer[h->peer.rank], INVITED, fd);
+}
+
+/* The other side is not there any more.  If it has died, the job ends before this counts. */
+static void end_connection(struct p2p_peer *p, int which)
+{
+	close_fd(&p->fd[which]);
 	if (!p->ended_ns)
 		p->ended_ns = clock_ns();
 }
@@ -348,47 +363,48 @@ size_t p2p_far_put(struct p2p_peer *p, const struct iovec *v, int count)
 			    .msg_iovlen = (size_t)count };
 	ssize_t n;
 
+	if (p->fd[p->output] < 0)
+		return 0;
 	do
-		n = sendmsg(p->out_fd, &h, MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = sendmsg(p->fd[p->output], &h, MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
-	if (n < 0 && errno != EAGAIN)
-		note_end(p);
+	/* That it is broken is seen by the thread, after what is still to be read. */
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* Returns 0 if there is nothing. */
+static size_t get_from(struct p2p_peer *p, int which, void *data, size_t size)
+{
+	ssize_t n;
+
+	do
+		n = recv(p->fd[which], data, size, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n == 0 || (n < 0 && errno != EAGAIN))
+		end_connection(p, which);
 	return n > 0 ? (size_t)n : 0;
 }
 
 size_t p2p_far_get(struct p2p_peer *p, void *data, size_t size)
 {
-	static unsigned char dropped[4096];
-	ssize_t n;
+	unsigned char dropped[4096];
+	size_t n;
+	int k;
 
-	if (p->in_fd < 0 || !size)
-		return 0;
-	if (!data && size > sizeof(dropped))
-		size = sizeof(dropped);
-	do
-		n = recv(p->in_fd, data ? data : dropped, size, MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n > 0)
-		return (size_t)n;
-	if (n == 0 || errno != EAGAIN) {
-		note_end(p);
-		close_fd(&p->in_fd);
+	if (!data) {
+		data = dropped;
+		size = size < sizeof(dropped) ? size : sizeof(dropped);
+	}
+	for (k = 0; k < 2 && size; k++) {
+		if (p->fd[k] < 0 || (p->input >= 0 && p->input != k))
+			continue;
+		n = get_from(p, k, data, size);
+		if (n) {
+			p->input = k;
+			return n;
+		}
 	}
 	return 0;
-}
-
-/* Nothing comes there but the farewell of a rank that has no stream of its own to this one. */
-static void look_at_output(struct p2p *x, struct p2p_peer *p)
-{
-	struct p2p_head h;
-	ssize_t n = recv(p->out_fd, &h, sizeof(h), MSG_DONTWAIT);
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	close_fd(&p->out_fd);
-	note_end(p);
-	if (n == (ssize_t)sizeof(h) && h.kind == P2P_BYE && !p2p_head_check(&h) && p->in_fd < 0)
-		p2p_peer_end(x, p);
 }
 
 static void step_dial(struct p2p *x, struct p2p_peer *p)
@@ -398,10 +414,10 @@ static void step_dial(struct p2p *x, struct p2p_peer *p)
 
 	if (!rc)
 		return;
+	/* It is not needed, and may not be let in, if there is a connection by now. */
 	if (rc > 0) {
-		p->in_fd = dial_take(p->dial);
-		send_at_once(p->in_fd);
-	} else {
+		connected(x, p, FOLLOWED, dial_take(p->dial));
+	} else if (p->output < 0) {
 		p->dial_why = e;
 		fail_in(&p->dial_why, "rank %d cannot connect to rank %d", x->team->rank,
 			p->rank);
@@ -423,13 +439,14 @@ static void sooner(int64_t *until, int64_t ns)
 	*until = ns < *until ? ns : *until;
 }
 
-static struct pollfd output_poll(const struct p2p_peer *p)
+/* Of a connection that brings no frames only the end is of interest. */
+static struct pollfd connection_poll(const struct p2p_peer *p, int which)
 {
-	short events = POLLIN;
+	short events = p->input < 0 || p->input == which ? POLLIN : POLLRDHUP;
 
-	if (p2p_peer_has_output(p))
+	if (p->output == which && p2p_peer_has_output(p))
 		events |= POLLOUT;
-	return (struct pollfd){ p->out_fd, events, 0 };
+	return (struct pollfd){ p->fd[which], events, 0 };
 }
 
 /* What to wait for: after the bell and the door, three entries for each peer of another host.
@@ -449,12 +466,13 @@ static int list_polls(struct p2p *x, int64_t *until)
 	f->guests = door_poll(&f->door, p + n);
 	n += f->guests;
 	for (r = 0; r < x->team->size; r++) {
-		const struct p2p_peer *q = x->peer[r];
+		struct p2p_peer *q = x->peer[r];
 
 		if (!is_far(q))
 			continue;
-		p[n++] = (struct pollfd){ q->in_fd, POLLIN, 0 };
-		p[n++] = output_poll(q);
+		q->polled = true;
+		p[n++] = connection_poll(q, INVITED);
+		p[n++] = connection_poll(q, FOLLOWED);
 		p[n++] = q->dial ? dial_poll(q->dial, until) : (struct pollfd){ -1, 0, 0 };
 		if (q->invited_ns)
 			sooner(until, q->invited_ns + AGAIN_MS * ms);
@@ -464,28 +482,36 @@ static int list_polls(struct p2p *x, int64_t *until)
 	return n;
 }
 
+/* It has left, or all of its connections have ended and nobody has said that it died. */
+static bool is_at_end(const struct p2p_peer *p)
+{
+	return p->ended_ns && p->fd[INVITED] < 0 && p->fd[FOLLOWED] < 0 &&
+	       clock_ns() - p->ended_ns >= VERDICT_MS * ms;
+}
+
 static void serve_peer(struct p2p *x, struct p2p_peer *p, const struct pollfd *polled)
 {
-	int64_t now = clock_ns();
 	bool more = false;
+	int k;
 
 	step_dial(x, p);
-	if (p->in_fd >= 0 && (polled[0].revents || p->in_fd != polled[0].fd))
+	if ((polled[INVITED].revents | polled[FOLLOWED].revents) & (POLLIN | POLLHUP | POLLERR))
 		p2p_peer_read(x, p, &more);
-	if (p->out_fd >= 0 && polled[1].fd == p->out_fd &&
-	    polled[1].revents & (POLLIN | POLLERR | POLLHUP))
-		look_at_output(x, p);
+	for (k = 0; k < 2; k++)
+		if (p->fd[k] >= 0 && p->fd[k] == polled[k].fd && p->input >= 0 &&
+		    p->input != k && polled[k].revents & (POLLRDHUP | POLLHUP | POLLERR))
+			end_connection(p, k);
 	if (!p->gone && p2p_peer_has_output(p))
 		p2p_peer_write(x, p);
-	if (p->gone) {
-		close_fd(&p->in_fd);
-		close_fd(&p->out_fd);
-		return;
-	}
-	if (p->ended_ns && now - p->ended_ns >= VERDICT_MS * ms && p->in_fd < 0)
+	if (!p->gone && is_at_end(p))
 		p2p_peer_end(x, p);
-	else if (p->invited_ns && now - p->invited_ns >= AGAIN_MS * ms)
+	if (p->gone) {
+		close_fd(&p->fd[INVITED]);
+		close_fd(&p->fd[FOLLOWED]);
+		p->invited_ns = 0;
+	} else if (p->invited_ns && clock_ns() - p->invited_ns >= AGAIN_MS * ms) {
 		invite(x, p);
+	}
 }
 
 static bool awaits_any(const struct p2p *x)
@@ -521,15 +547,6 @@ static void serve(struct p2p *x, int n)
 		door_close(&f->door);
 }
 
-static void mark_polled(struct p2p *x)
-{
-	int r;
-
-	for (r = 0; r < x->team->size; r++)
-		if (is_far(x->peer[r]))
-			x->peer[r]->polled = true;
-}
-
 static void *far_thread(void *arg)
 {
 	struct p2p *x = arg;
@@ -540,7 +557,6 @@ static void *far_thread(void *arg)
 	for (;;) {
 		p2p_lock(x);
 		n = list_polls(x, &until);
-		mark_polled(x);
 		p2p_unlock(x);
 		if (poll(f->poll, (nfds_t)n, clock_left_ms(until)) < 0 && errno != EINTR)
 			return NULL;
@@ -554,7 +570,6 @@ static void *far_thread(void *arg)
 
 /* ---- life ---- */
 
-/* To both directions, so that also ranks hear of it to which this one had nothing to send. */
 void p2p_far_bye(struct p2p *x)
 {
 	struct p2p_head bye = { .kind = P2P_BYE };
@@ -563,15 +578,49 @@ void p2p_far_bye(struct p2p *x)
 	for (r = 0; r < x->team->size; r++) {
 		struct p2p_peer *p = x->peer[r];
 
-		if (!is_far(p) || p->gone)
+		if (!is_far(p) || p->gone || p->output < 0)
 			continue;
 		p2p_peer_answer(x, p, &bye);
-		if (p->out_fd >= 0)
-			p2p_peer_write(x, p);
-		else if (p->in_fd >= 0)
-			(void)!send(p->in_fd, &p->answer[p->answers - 1], sizeof(bye),
-				    MSG_NOSIGNAL | MSG_DONTWAIT);
+		p2p_peer_write(x, p);
 	}
+}
+
+/* Reads what is of no use any more; closes what has ended, and returns how many have not. */
+static int drain(struct p2p *x, struct pollfd *p)
+{
+	unsigned char dropped[4096];
+	int r, k, n = 0;
+	ssize_t got;
+
+	for (r = 0; r < x->team->size; r++)
+		for (k = 0; k < 2 && is_far(x->peer[r]); k++) {
+			int *fd = &x->peer[r]->fd[k];
+
+			if (*fd < 0)
+				continue;
+			got = recv(*fd, dropped, sizeof(dropped), MSG_DONTWAIT);
+			if (!got || (got < 0 && errno != EAGAIN && errno != EINTR))
+				close_fd(fd);
+			else
+				p[n++] = (struct pollfd){ *fd, POLLIN, 0 };
+		}
+	return n;
+}
+
+/* What has been sent is lost if a connection is closed while there is something to read: so the
+ * others are let hang up first. */
+static void linger(struct p2p *x)
+{
+	int64_t enough = clock_deadline(LINGER_MS);
+	int r, k, n;
+
+	for (r = 0; r < x->team->size; r++)
+		for (k = 0; k < 2 && is_far(x->peer[r]); k++)
+			if (x->peer[r]->fd[k] >= 0)
+				shutdown(x->peer[r]->fd[k], SHUT_WR);
+	while ((n = drain(x, x->far.poll)) && clock_ns() < enough)
+		if (poll(x->far.poll, (nfds_t)n, clock_left_ms(enough)) < 0 && errno != EINTR)
+			break;
 }
 
 /* In a child of fork(): the other sides shall see the end of the parent when it comes. */
@@ -582,8 +631,8 @@ static void forget(void *arg)
 
 	for (r = 0; r < x->team->size; r++)
 		if (is_far(x->peer[r])) {
-			close_fd(&x->peer[r]->in_fd);
-			close_fd(&x->peer[r]->out_fd);
+			close_fd(&x->peer[r]->fd[INVITED]);
+			close_fd(&x->peer[r]->fd[FOLLOWED]);
 		}
 }
 
@@ -617,8 +666,8 @@ void p2p_far_free(struct p2p_peer *p)
 	if (p->dial)
 		dial_close(p->dial);
 	free(p->dial);
-	close_fd(&p->in_fd);
-	close_fd(&p->out_fd);
+	close_fd(&p->fd[INVITED]);
+	close_fd(&p->fd[FOLLOWED]);
 }
 
 void p2p_far_stop(struct p2p *x)
@@ -633,6 +682,8 @@ void p2p_far_stop(struct p2p *x)
 		p2p_far_poke(x);
 		p2p_unlock(x);
 		pthread_join(f->thread, NULL);
+		if (!engine_has_failed(x->engine, NULL))
+			linger(x);
 	}
 	forks_remove(&f->fork);
 	door_close(&f->door);

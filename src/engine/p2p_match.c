@@ -236,7 +236,7 @@ void p2p_accept_offer(struct p2p *x, struct p2p_peer *p, const struct p2p_head *
 		p2p_op_end_mismatch(x, op, p->rank, h->count, h->dtype);
 	} else if (p2p_is_self(x, p)) {
 		copy_own(x, p, op, h->id);
-	} else if (h->at && p->seat >= 0 && peer_has_cma(x, p)) {
+	} else if (x->use_cma && h->at && p->seat >= 0 && peer_has_cma(x, p)) {
 		p2p_queue_push(&x->fetching, op);
 		p2p_set_fetches(x);
 	} else {

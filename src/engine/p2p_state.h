@@ -122,9 +122,11 @@ struct p2p_peer {
 	bool gone;                /* it has left, and all that it had sent is here */
 	struct p2p_invite invite; /* being read */
 	/* Of another host; see p2p_far.c. */
-	int out_fd, in_fd;   /* connections with its frames and this rank's; -1: none */
-	int64_t invited_ns;  /* when it was asked to connect last; 0: it was not      */
-	int64_t ended_ns;    /* a connection has ended without a farewell; 0: no      */
+	int fd[2];           /* connections, see there; -1: none                */
+	int output, input;   /* which takes this rank's frames, brings its; -1: none yet */
+	bool was_invited;    /* to connect to this rank                         */
+	int64_t invited_ns;  /* when last, if there is no connection yet; else 0 */
+	int64_t ended_ns;    /* a connection has ended without a farewell; 0: no */
 	struct dial *dial;   /* this rank follows its invitation; or NULL             */
 	struct err dial_why; /* why that has led nowhere; code 0: it has not          */
 	bool polled;         /* the thread has looked at it                           */

@@ -194,7 +194,7 @@ bool p2p_peer_write(struct p2p *x, struct p2p_peer *p)
 {
 	bool any = false;
 
-	if (p->seat < 0 && p->out_fd < 0) {
+	if (p->seat < 0 && p->output < 0) {
 		if (p2p_peer_has_output(p))
 			p2p_far_connect(x, p);
 		return false;

@@ -253,8 +253,8 @@ void stall_describe(const struct stall *s, const struct lane *l, const struct ri
 {
 	bool missing[TALLY_RANKS] = { false }, here[TALLY_RANKS] = { false },
 	     far[TALLY_RANKS] = { false };
-	char what[STALL_NAME + 16], who[RANKS_TEXT], state[64] = "";
-	int r, w, one = -1, count = 0;
+	char what[STALL_NAME + 16], one[128] = "", many[RANKS_TEXT] = "", state[64] = "";
+	int r, w, n, first = -1, count = 0;
 	bool in;
 
 	if (!op->tensor) {
@@ -268,36 +268,38 @@ void stall_describe(const struct stall *s, const struct lane *l, const struct ri
 		in = !here[w] || !l->ledger ||
 		     (op_is_eager(op) ? eager_has_come(l, op, r) : is_in(l, op, r));
 		missing[w] = !in;
-		one = missing[w] && one < 0 ? w : one;
+		first = missing[w] && first < 0 ? w : first;
 		count += missing[w];
 	}
 	r = find_stopped(s, l, count ? missing : here, state, sizeof(state));
-	if (r < 0)
-		state[0] = 0;
 	what_text(op->ask.want.kind, name_of(op), what);
+	if (r >= 0)
+		rank_text(s, r, one, sizeof(one));
+	else if (count == 1)
+		rank_text(s, first, one, sizeof(one));
 	if (count > 1)
-		ranks_text(who, missing, s->size);
-	else if (count || r >= 0)
-		rank_text(s, count ? one : r, who, sizeof(who));
-	else if (l->team.hosts > 1)
-		ranks_text(who, far, s->size);
-	if (count)
-		snprintf(out, len, "%.*s is not complete in time: %s ha%s not started it%s%s",
-			 STALL_NAME, what, who, count > 1 ? "ve" : "s", *state ? ": " : "",
-			 state);
+		ranks_text(many, missing, s->size);
+	else if (!count && l->team.hosts > 1)
+		ranks_text(many, far, s->size);
+	n = snprintf(out, len, "%.*s is not complete in time: ", STALL_NAME, what);
+	out += n;
+	len -= (size_t)n;
+	if (count == 1)
+		snprintf(out, len, "%s has not started it%s%s", one, r < 0 ? "" : ": ",
+			 r < 0 ? "" : state);
+	else if (count && r >= 0)
+		snprintf(out, len, "%s have not started it; of %s: %s", many, one, state);
+	else if (count)
+		snprintf(out, len, "%s have not started it", many);
 	else if (r >= 0)
-		snprintf(out, len, "%.*s is not complete in time: %s has started it, and %s",
-			 STALL_NAME, what, who, state);
+		snprintf(out, len, "%s has started it, and %s", one, state);
 	else if (l->team.hosts > 1)
 		snprintf(out, len,
-			 "%.*s is not complete in time: all ranks of this host have started "
-			 "it; of %s, the log of rank 0 says who has not",
-			 STALL_NAME, what, who);
+			 "all ranks of this host have started it; of %s, the log of rank 0 "
+			 "says who has not",
+			 many);
 	else
-		snprintf(out, len,
-			 "%.*s is not complete in time: all ranks have started it, and it is "
-			 "being carried out",
-			 STALL_NAME, what);
+		snprintf(out, len, "all ranks have started it, and it is being carried out");
 }
 
 /* ---- several hosts: what leaders report ---- */

@@ -194,7 +194,8 @@ static void come_and_go(const char *where)
 	heap = heap_kib();
 	run_cycles(3, 3 + rounds_of(CYCLES));
 	ok(!wrong, "%s: contexts work beside each other, and one is aborted alone", where);
-	ok(entries("/proc/self/fd") == fds, "%s: no descriptor is left", where);
+	/* The socket that wakes sleepers comes when one first has to be woken, and stays. */
+	ok(entries("/proc/self/fd") <= fds + 1, "%s: no descriptor is left", where);
 	ok(entries("/proc/self/task") == tasks, "%s: no thread is left", where);
 	ok(ROUNDS_SANITIZED || mappings() <= maps + CYCLES / 2, "%s: no mapping is left",
 	   where);

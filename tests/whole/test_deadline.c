@@ -107,6 +107,14 @@ static int check_late(struct ringup_op *op, int i, int pid)
 	return 0;
 }
 
+/* All but the late one, beside the library. */
+static void meet_others(int at)
+{
+	__atomic_fetch_add(&family->note[at], 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&family->note[at], __ATOMIC_SEQ_CST) < SIZE - 1)
+		clock_sleep_ms(1);
+}
+
 static int others(int pid)
 {
 	struct ringup_op *op[OPS];
@@ -116,12 +124,10 @@ static int others(int pid)
 		return fails("rank 1 does not stop");
 	if (start_all(op))
 		return fails("start");
+	meet_others(4);
 	for (i = 0; i < OPS; i++)
 		bad |= op[i] && check_late(op[i], i, pid);
-	/* Both have looked. */
-	__atomic_fetch_add(&family->note[5], 1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&family->note[5], __ATOMIC_SEQ_CST) < SIZE - 1)
-		clock_sleep_ms(1);
+	meet_others(5);
 	kill(pid, SIGCONT);
 	for (i = 0; i < OPS; i++)
 		if (op[i] && ringup_wait(op[i], -1))

@@ -596,6 +596,10 @@ static int await_dead(void)
 	    do_recv(g, (family_rank + 2) % 3, 1, v, 1, RINGUP_F32, NULL) ||
 	    ringup_barrier(g, NULL, NULL))
 		return 1;
+	/* Nobody is in the barrier any more. */
+	__atomic_fetch_add(&family->note[0], 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&family->note[0], __ATOMIC_SEQ_CST) < 3)
+		clock_sleep_ms(1);
 	if (family_rank == DEAD)
 		_exit(0);
 	if (do_recv(g, DEAD, 7, v, 1, RINGUP_F32, &op[0]) ||
