@@ -178,6 +178,30 @@ def backward():
 
 
 @scene
+def aborted():
+    """A rank aborts one group; the world and a group that is made later go on."""
+    begin()
+    group = dist.new_group()
+    if me() == 0:
+        for r in range(1, size()):
+            heard(f"waits.{r}")
+        group.abort("enough of this")
+        told = outcome(dist.all_reduce, torch.ones(1), group=group)
+    else:
+        work = dist.all_reduce(torch.ones(1), group=group, async_op=True)
+        tell(f"waits.{me()}")
+        told = outcome(work.wait)
+        told["later"] = type(work.exception()).__name__
+    dist.destroy_process_group(group)
+    t = torch.ones(1)
+    dist.all_reduce(t)
+    dist.all_reduce(t, group=dist.new_group())
+    assert t.item() == size() ** 2
+    dist.destroy_process_group()
+    return told
+
+
+@scene
 def raised():
     """An uncaught exception of one rank reaches the others with its words."""
     begin()

@@ -149,6 +149,29 @@ def ddp_with_all_of_torch_s_debugging():
         dist.set_debug_level(dist.DebugLevel.OFF)
 
 
+class Squares(torch.utils.data.Dataset):
+    """Asks for the rank, which worker processes may; they can do nothing else with the group."""
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        return torch.tensor([float(i * i), float(dist.group.WORLD.rank())])
+
+
+@check
+def workers_that_load_data():
+    """They are forked from a rank, and their end must not be the group's."""
+    loader = torch.utils.data.DataLoader(Squares(), batch_size=4, num_workers=2,
+                                         multiprocessing_context="fork")
+    for batch in loader:
+        assert (batch[:, 1] == me()).all()
+        dist.all_reduce(batch)
+    t = torch.ones(1)
+    dist.all_reduce(t)
+    equal(t, torch.tensor([float(size())]))
+
+
 # ---- FSDP ----
 
 @check

@@ -92,6 +92,43 @@ def test_the_example_trains(how, packages, tmp_path):
     assert p.returncode == 0 and found and float(found.group(1)) > 0.7, p.stdout + p.stderr
 
 
+RESTARTED = """
+import os
+import torch
+import torch.distributed as dist
+dist.init_process_group("ringup")
+t = torch.ones(1)
+dist.all_reduce(t)
+attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+if attempt == "0" and dist.get_rank() == 1:
+    raise SystemExit("the first attempt fails")
+dist.all_reduce(t)
+print(f"attempt {attempt}: {t.item()}", flush=True)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.skipif(not LONG, reason="for the long form: RINGUP_TEST_LONG=1")
+def test_torchrun_starts_the_ranks_again(packages, tmp_path):
+    script = tmp_path / "restarted.py"
+    script.write_text(RESTARTED)
+    command = launcher("torchrun", 2)
+    p = start([*command[:-1], "--max-restarts", "1", command[-1], str(script)],
+              PYTHONPATH=str(packages), cwd=tmp_path,
+              TORCH_FR_DUMP_TEMP_FILE=str(tmp_path / "trace_"))
+    assert p.returncode == 0 and p.stdout.count("attempt 1: 4.0") == 2, p.stdout + p.stderr
+
+
+@pytest.mark.skipif(not LONG, reason="for the long form: RINGUP_TEST_LONG=1")
+def test_spark_starts_the_example(packages, tmp_path):
+    if not importlib.util.find_spec("pyspark"):
+        pytest.skip("pyspark is not installed in this Python")
+    p = start([sys.executable, DDP, "--spark", "2", "--epochs", "1"], cwd=tmp_path,
+              PYTHONPATH=str(packages), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+    assert p.returncode == 0 and "2 ranks over ringup" in p.stdout, p.stdout + p.stderr
+    assert "the function returned" in p.stdout, p.stdout + p.stderr
+
+
 # ---- when something goes wrong ----
 
 def ends(parent, tmp_path, n, scene, codes=None):
@@ -157,6 +194,14 @@ def test_the_backward_pass_of_ddp_raises(parent, tmp_path):
     p = ends(parent, tmp_path, 2, "backward", [0, -9])
     assert p.results[0]["kind"] == "RuntimeError" and "PeerLost" in p.results[0]["said"], p.text
     assert "rank 1" in p.results[0]["said"], p.text
+
+
+def test_a_group_is_aborted_and_no_other(parent, tmp_path):
+    p = ends(parent, tmp_path, 3, "aborted")
+    for r in range(3):
+        assert p.results[r]["kind"] == "Aborted", p.text
+        assert "enough of this" in p.results[r]["said"], p.text
+    assert p.results[1]["later"] == "Aborted", p.text
 
 
 def test_an_exception_of_one_rank_reaches_the_others(parent, tmp_path):
