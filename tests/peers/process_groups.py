@@ -6,8 +6,8 @@
     torchrun --nproc-per-node 2 tests/peers/process_groups.py --rounds 5
 
 prints a line for each size of an all_reduce, with the medians in microseconds and their ratio, and
-for each model the median step with DDP and with FSDP2 over each, the step without communication, and
-what the flight recorder takes of it.  Each rank has one thread.  ringup must be installed for the
+for each model the median step with DDP and with FSDP2 over each, the step without communication,
+and what the flight recorder takes of it.  Each rank has one thread.  ringup must be installed for the
 Python, or be in PYTHONPATH.
 """
 
@@ -112,14 +112,15 @@ def report(what, functions, rounds):
 
 
 def recording(step, operations_of_a_step=40):
-    """What the flight recorder takes of a step of so many operations, which is more than DDP has."""
+    """What the flight recorder takes of a step of so many operations; DDP has fewer."""
     from ringup_torch.recorder import Recorder
 
     recorder = Recorder(2000)
     group, ts = recorder.group([0], 1000), [torch.zeros(10)]
     each = turns({"": lambda: recorder.add(group, "all_reduce", ts, ts).end()}, 9, 1000)[""]
-    say(f"flight recorder: {each * 1e6:.2f} us an operation, {each * operations_of_a_step / step:.3%} "
-        f"of a step of {operations_of_a_step} operations")
+    share = each * operations_of_a_step / step
+    say(f"flight recorder: {each * 1e6:.2f} us an operation, {share:.3%} of a step of "
+        f"{operations_of_a_step} operations")
 
 
 def main():
