@@ -31,6 +31,7 @@ dist_example_DATA = \
 	%reldir%/examples/gather.c \
 	%reldir%/examples/groups.c \
 	%reldir%/examples/route.c \
+	%reldir%/examples/spark_digits.ipynb \
 	%reldir%/examples/spark_digits.py \
 	%reldir%/examples/together.c \
 	%reldir%/examples/train_ddp_example.py \

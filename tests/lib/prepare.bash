@@ -64,13 +64,16 @@ python_fill() (
 )
 
 # wheel_prepare FOLDER SPEC... - packages of PyPI without what they need, unpacked below FOLDER.
-wheel_prepare() {
+wheel_prepare() { packages_prepare "$1" --no-deps "${@:2}"; }
+
+# packages_prepare FOLDER WORD... - packages of PyPI, unpacked below FOLDER; words are pip's.
+packages_prepare() {
   local folder=$1 want=${*:2}
   [[ $(cat "$folder/ringup-test-stamp" 2>/dev/null) != "$want" ]] || return 0
   [[ -n $install && -n $python ]] || return 1
   say "fetching $want"
   rm -rf "$folder"
-  if ! quietly "$work/wheel.log" timeout -k 10 600 "$python" -m pip install -q --no-input --no-deps \
+  if ! quietly "$work/wheel.log" timeout -k 10 600 "$python" -m pip install -q --no-input \
     --ignore-installed --no-warn-script-location --retries 2 --timeout 30 --prefix "$folder" "${@:2}"; then
     tail -n 3 "$work/wheel.log"
     rm -rf "$folder"
@@ -104,8 +107,8 @@ libraries_prepare() {
   fi
 }
 
-# spark_prepare - set RINGUP_TEST_SPARK and RINGUP_TEST_SPARK4 to folders with a pyspark each, if it can be
-# had; the second is for the shard alone.
+# spark_prepare - set RINGUP_TEST_SPARK and RINGUP_TEST_SPARK4 to folders with a pyspark each, and
+# RINGUP_TEST_NOTEBOOK to one that runs notebooks, if they can be had; the last two are for the shard alone.
 spark_prepare() {
   local base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ringup
   local -a found
@@ -115,7 +118,14 @@ spark_prepare() {
     found=("$base/test-spark-3.5"/lib/python*/site-packages)
     ((${#found[@]} == 0)) || export RINGUP_TEST_SPARK=${found[0]}
   fi
-  [[ -z ${RINGUP_TEST_SPARK4:-} && " ${shards[*]} " == *" spark "* ]] || return 0
+  [[ " ${shards[*]} " == *" spark "* ]] || return 0
+  if [[ -z ${RINGUP_TEST_NOTEBOOK:-} ]]; then
+    packages_prepare "$base/test-notebook" nbclient==0.10.2 ipykernel==6.30.1 ||
+      [[ -z $install || -z $python ]] || lacking nbclient "pip could not install nbclient and ipykernel"
+    found=("$base/test-notebook"/lib/python*/site-packages)
+    ((${#found[@]} == 0)) || export RINGUP_TEST_NOTEBOOK=${found[0]}
+  fi
+  [[ -z ${RINGUP_TEST_SPARK4:-} ]] || return 0
   # pyspark's own TorchDistributor wants pyarrow and pandas.
   wheel_prepare "$base/test-spark-4.3" pyspark==4.3.0 py4j==0.10.9.9 cloudpickle==3.1.3 pyarrow==22.0.0 \
     pandas==2.3.3 pytz python-dateutil six tzdata ||

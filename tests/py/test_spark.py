@@ -17,7 +17,7 @@ import threading
 import time
 
 import pytest
-from conftest import HANG, ROOT
+from conftest import HANG, ROOT, start
 
 from ringup.spark import JobFailed, TorchDistributor, log_to_driver, pickling
 from ringup.spark import run as spark_run
@@ -294,6 +294,29 @@ def test_the_example_goes_from_one_process_to_both_runners(spark, capfd):
                             "HorovodRunner(np=2)", "TorchDistributor"], out
     assert all(float(v) > 0.75 for v in values.values()), out
     assert out.count("epoch 3 of 3") == 3
+
+
+@pytest.mark.skipif(os.environ.get("RINGUP_TEST_LONG") != "1",
+                    reason="nine ranks import torch; RINGUP_TEST_LONG=1")
+def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path):
+    folder = os.environ.get("RINGUP_TEST_NOTEBOOK")
+    if not folder:
+        pytest.skip("no nbclient: set RINGUP_TEST_NOTEBOOK")
+    sys.path.insert(0, SPARK)
+    path = os.path.join(ROOT, "docs", "examples", "spark_digits.ipynb")
+    program = ("import sys, nbformat; from nbclient import NotebookClient\n"
+               f"book = nbformat.read({path!r}, 4)\n"
+               "NotebookClient(book, timeout=None, kernel_name='python3',"
+               f" resources={{'metadata': {{'path': {str(tmp_path)!r}}}}}).execute()\n"
+               "print(*(o.get('text', '') for c in book.cells for o in c.get('outputs', [])))\n")
+    paths = [folder, SPARK, os.environ["PYTHONPATH"]]
+    p = start([sys.executable, "-c", program], PYTHONPATH=os.pathsep.join(paths),
+              PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1", HOME=str(tmp_path),
+              JUPYTER_PREFER_ENV_PATH="1", JUPYTER_PATH=os.path.join(
+                  os.path.dirname(os.path.dirname(os.path.dirname(folder))), "share", "jupyter"))
+    values = dict(re.findall(r"^ *([\w ]+(?:\(np=.*?\))?): ([0-9.]+)$", p.stdout, re.M))
+    assert len(values) == 5 and all(float(v) > 0.75 for v in values.values()), p.stdout + p.stderr
+    assert p.stdout.count("epoch 3 of 3") == 3
 
 
 def test_dynamic_allocation_is_refused_with_the_setting(spark):
