@@ -32,16 +32,18 @@ static bool has_module(const char *root, const json_t *facts)
 	return any;
 }
 
-/* ringup: torch has an adapter, MPI a module, and TCP and memory need nothing. */
+/* ringup: torch and TensorFlow are served, MPI has a module, and TCP and memory need nothing.
+ */
 static void of_ringup(json_t *o, const char *root, const json_t *facts, const char *python)
 {
 	bool mpi = has_module(root, facts);
 
 	json_object_set_new(
 		o, "frameworks",
-		json_pack("{sb sb sb}", "TensorFlow", 0, "PyTorch",
-			  lookup_entry(facts, "frameworks", python, "torch") != NULL, "MXNet",
-			  0));
+		json_pack("{sb sb sb}", "TensorFlow",
+			  lookup_entry(facts, "frameworks", python, "tensorflow") != NULL,
+			  "PyTorch", lookup_entry(facts, "frameworks", python, "torch") != NULL,
+			  "MXNet", 0));
 	json_object_set_new(o, "controllers", json_pack("{sb sb}", "MPI", mpi, "Gloo", 1));
 	json_object_set_new(o, "operations",
 			    json_pack("{sb sb sb sb sb}", "NCCL", 0, "DDL", 0, "CCL", 0, "MPI",

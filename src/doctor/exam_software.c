@@ -105,23 +105,24 @@ static void add_framework(struct exam *x, const json_t *f)
 	const json_t *horovod = lookup_entry(x->facts, "engines", python, "horovod");
 	char todo[2 * PATH_MAX], word[PATH_MAX];
 
-	if (ours && !strcmp(name, "torch")) {
+	bool is_served =
+		!strcmp(name, "torch") || !strcmp(name, "tensorflow") || !strcmp(name, "jax");
+
+	if (ours && is_served) {
 		exam_add(x, EXAM_GOOD, "%s %s of %s: served by ringup %s", name,
 			 jsonio_string(f, "version"), python, jsonio_string(ours, "version"));
 	} else if (lookup_extension(horovod, name)) {
 		exam_add(x, EXAM_GOOD, "%s %s of %s: served by Horovod %s", name,
 			 jsonio_string(f, "version"), python,
 			 jsonio_string(horovod, "version"));
-	} else if (!strcmp(name, "torch") || !strcmp(name, "tensorflow")) {
-		bool is_torch = !strcmp(name, "torch");
-
-		snprintf(todo, sizeof(todo), "ringup rebuild --engine %s --for %s --python %s",
-			 is_torch ? "ringup" : "horovod", name,
+	} else if (is_served) {
+		/* JAX needs nothing that is built for it, so it cannot be asked for. */
+		snprintf(todo, sizeof(todo), "ringup rebuild --engine ringup%s%s --python %s",
+			 strcmp(name, "jax") ? " --for " : "", strcmp(name, "jax") ? name : "",
 			 shell_word(python, word, sizeof(word)));
 		exam_add(x, EXAM_NOTE, "%s %s of %s: served by no engine", name,
 			 jsonio_string(f, "version"), python);
-		exam_why(x, is_torch ? NULL : "this release of ringup has no adapter for it",
-			 todo);
+		exam_why(x, NULL, todo);
 	} else {
 		exam_add(x, EXAM_GOOD, "%s %s of %s", name, jsonio_string(f, "version"),
 			 python);

@@ -22,12 +22,9 @@ static const struct {
 	const char *typed, *name;
 	bool for_ringup, for_horovod;
 } known[] = {
-	{ "torch", "torch", true, true },
-	{ "pytorch", "torch", true, true },
-	{ "tensorflow", "tensorflow", false, true },
-	{ "tf", "tensorflow", false, true },
-	{ "keras", "tensorflow", false, true },
-	{ "mxnet", "mxnet", false, true },
+	{ "torch", "torch", true, true },           { "pytorch", "torch", true, true },
+	{ "tensorflow", "tensorflow", true, true }, { "tf", "tensorflow", true, true },
+	{ "keras", "tensorflow", true, true },      { "mxnet", "mxnet", false, true },
 };
 
 /* What is asked for. */
@@ -380,7 +377,7 @@ void draft_find_targets(struct draft *d)
 				     "this release of ringup has no adapter to build for it; "
 				     "--engine horovod builds one");
 			if (d->how->framework_count)
-				draft_cannot(d, "ringup plan --engine horovod --for tensorflow",
+				draft_cannot(d, "ringup plan --engine horovod",
 					     "this release of ringup has no adapter for %s",
 					     names[i]);
 		}

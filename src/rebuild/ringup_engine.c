@@ -413,7 +413,7 @@ static int build_modules(struct work *w, const json_t *states, const char *sourc
 
 static json_t *stamp_package(const struct work *w, const char *python)
 {
-	static const char *const frameworks[] = { "torch", NULL };
+	static const char *const frameworks[] = { "torch", "tensorflow", "jax", NULL };
 	const struct stamp_of of = { .engine = "ringup",
 				     .version = PACKAGE_VERSION,
 				     .python = python,
@@ -444,22 +444,19 @@ static bool is_package_good(const json_t *facts, const char *site)
 	return good;
 }
 
-/* Train in two ranks with the package in @dir, where its framework has a proof. */
-static int prove_package(struct work *w, const struct package_how *p, const char *dir,
-			 const json_t *stamp, struct err *e)
+/* Train with @framework, in two ranks with the package in @dir. */
+static int prove_framework(struct work *w, const struct package_how *p, const char *dir,
+			   const char *framework, struct err *e)
 {
-	struct prove_how how = { .framework = "torch",
+	struct prove_how how = { .framework = framework,
 				 .way = "ringup",
 				 .launch = { w->tool, "run", "-np", "2", "--" },
 				 .python = p->python,
 				 .log_fd = w->log_fd };
 	json_t *env, *proof = NULL;
-	char empty[PATH_MAX];
+	char empty[PATH_MAX], line[80];
 	int rc;
 
-	if (!*jsonio_string(json_object_get(stamp, "frameworks"), "torch") ||
-	    !prove_exists("torch"))
-		return 0;
 	snprintf(empty, sizeof(empty), "%.4000s/proof", w->home);
 	rc = folder_make(empty, 0755, e);
 	if (rc)
@@ -469,18 +466,38 @@ static int prove_package(struct work *w, const struct package_how *p, const char
 	json_object_set_new(env, "PYTHONDONTWRITEBYTECODE", json_string("1"));
 	how.dir = empty;
 	how.env = env;
-	step(w, "two ranks train with torch", NULL);
+	snprintf(line, sizeof(line), "two ranks train with %s", framework);
+	step(w, line, NULL);
 	rc = prove_run(&how, &proof, e);
 	json_decref(env);
 	if (rc)
 		return rc;
 	if (*jsonio_string(proof, "error"))
 		rc = rebuild_refuse(w->said, REASON_PROVE, e,
-				    "two ranks that train with torch: %.180s",
+				    "two ranks that train with %s: %.160s", framework,
 				    jsonio_string(proof, "error"));
 	if (!w->said->proofs)
 		w->said->proofs = json_array();
 	json_array_append_new(w->said->proofs, proof);
+	return rc;
+}
+
+/* Train with each framework that the package serves and that has a proof. */
+static int prove_package(struct work *w, const struct package_how *p, const char *dir,
+			 const json_t *stamp, struct err *e)
+{
+	static const struct {
+		const char *framework, *proof;
+	} all[] = { { "torch", "torch" },
+		    { "tensorflow", "tensorflow" }, /* a tape, in eager code    */
+		    { "tensorflow", "keras" } };    /* fit(), which makes graphs */
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; !rc && i < sizeof(all) / sizeof(*all); i++)
+		if (*jsonio_string(json_object_get(stamp, "frameworks"), all[i].framework) &&
+		    prove_exists(all[i].proof))
+			rc = prove_framework(w, p, dir, all[i].proof, e);
 	return rc;
 }
 
@@ -556,15 +573,20 @@ static int build_package(struct work *w, const char *site, struct err *e)
 	return rc;
 }
 
-static bool has_torch(const json_t *facts, const char *python)
+/* Has @python a framework that ringup serves? */
+static bool has_framework(const json_t *facts, const char *python)
 {
+	const char *name;
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "frameworks"), i, o)
-		if (!strcmp(jsonio_string(o, "name"), "torch") &&
-		    !strcmp(jsonio_string(o, "python"), python))
+	json_array_foreach(json_object_get(facts, "frameworks"), i, o) {
+		name = jsonio_string(o, "name");
+		if (!strcmp(jsonio_string(o, "python"), python) &&
+		    (!strcmp(name, "torch") || !strcmp(name, "tensorflow") ||
+		     !strcmp(name, "jax")))
 			return true;
+	}
 	return false;
 }
 
@@ -575,25 +597,8 @@ static bool wants_package(const struct rebuild_how *how, const json_t *facts,
 {
 	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
 
-	return *python && (how->python || has_torch(facts, python)) &&
+	return *python && (how->python || has_framework(facts, python)) &&
 	       package_site(site, facts, python) && !is_package_good(facts, site);
-}
-
-/* What a person may expect here and does not get. */
-static void tell_tensorflow(struct work *w)
-{
-	const char *python = jsonio_string(json_object_get(w->plan, "python"), "path");
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(json_object_get(w->facts, "frameworks"), i, o)
-		if (!strcmp(jsonio_string(o, "name"), "tensorflow") &&
-		    !strcmp(jsonio_string(o, "python"), python))
-			rebuild_note(w->said,
-				     "TensorFlow %s is here; this release of ringup has no "
-				     "adapter for it, so there is nothing to build: `ringup "
-				     "rebuild --engine horovod --for tensorflow` serves it",
-				     jsonio_string(o, "version"));
 }
 
 static int build(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
@@ -614,7 +619,6 @@ static int build(const struct rebuild_how *how, const json_t *facts, const json_
 	if (!how->without_mpi)
 		states = modules_state("", w.folder, source, w.facts);
 	tell_impossible(&w, states);
-	tell_tensorflow(&w);
 	if (count_wanted(states) && !may_write(w.folder))
 		tell_root(&w, states);
 	else if (count_wanted(states))
