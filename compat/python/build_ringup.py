@@ -22,12 +22,14 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = ("ringup", "ringup_torch", "horovod", "sparkdl")
+# What is found beside the library: operations for frameworks, which need no compiling for them.
+BESIDE = ("libringup_tf.so", "libringup_jax.so")
 
 METADATA = """\
 Metadata-Version: 2.1
 Name: ringup
 Version: {version}
-Summary: Distributed training over libringup, with Horovod's interface for torch
+Summary: Distributed training over libringup, with Horovod's interface for torch and TensorFlow
 License: Apache-2.0
 Requires-Python: >=3.8
 """
@@ -90,6 +92,11 @@ def write(directory, library=None):
     if library:
         with open(library, "rb") as f:
             entries.append(("ringup/libringup.so.0", f.read()))
+        for beside in BESIDE:
+            path = os.path.join(os.path.dirname(os.path.realpath(library)), beside)
+            if os.path.exists(path):
+                with open(path, "rb") as f:
+                    entries.append((f"ringup/{beside}", f.read()))
     entries += metadata(info, not library, platform)
     entries.append((f"{info}/RECORD", record(entries, info)))
     name = f"ringup-{version()}-py3-none-{platform}.whl"

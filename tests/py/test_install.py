@@ -122,6 +122,8 @@ def test_from_install_to_uninstall(python):
     out = subprocess.run([python, "-m", "ringup"], stdout=subprocess.PIPE, text=True, cwd="/",
                          env=env, timeout=HANG)
     assert out.returncode == 0 and site(python) in out.stdout.split("library:")[1], out.stdout
+    beside = os.listdir(os.path.join(site(python), "ringup"))
+    assert {"libringup.so.0", "libringup_tf.so", "libringup_jax.so"} <= set(beside), beside
 
     assert install("--python", python, "--uninstall").returncode == 0
     assert pip_list(python) == before

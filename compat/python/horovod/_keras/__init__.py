@@ -73,7 +73,8 @@ def _replace_apply(optimizer, reducer):
 
 
 def _replace_apply_gradients(optimizer, reducer):
-    """Keras 2, its new and its legacy optimizers."""
+    """Keras 2, its new and its legacy optimizers.  As with Horovod, gradients that the optimizer
+    has computed are combined already, and apply_gradients() takes them as they are."""
     inner = optimizer.apply_gradients
 
     @functools.wraps(inner)
@@ -84,6 +85,34 @@ def _replace_apply_gradients(optimizer, reducer):
                             lambda combined: inner(list(zip(combined, variables)), *args, **kwargs))
 
     optimizer.apply_gradients = apply_gradients
+    optimizer._agg_helper = reducer.helper
+    optimizer._allreduce = lambda grads, variables: reducer.combine(grads, variables, optimizer)
+    for name in ("_compute_gradients", "compute_gradients"):
+        if hasattr(optimizer, name):
+            _replace_compute_gradients(optimizer, name, reducer)
+            break
+
+
+def _replace_compute_gradients(optimizer, name, reducer):
+    """Combine gradients where the optimizer itself computes them."""
+    inner = getattr(optimizer, name)
+
+    @functools.wraps(inner)
+    def compute_gradients(*args, **kwargs):
+        grads, variables = zip(*inner(*args, **kwargs))
+        return list(zip(reducer.combine(grads, variables, optimizer), variables))
+
+    setattr(optimizer, name, compute_gradients)
+    if name == "compute_gradients":  # what Horovod's is called, with one argument more
+        optimizer._compute_gradients = lambda loss, var_list, grad_loss=None, tape=None: (
+            compute_gradients(loss, var_list, _tape_of(loss, tape)))
+
+
+def _tape_of(loss, tape):
+    """The tape that has recorded a loss; one that records it if the loss is a function."""
+    if tape is None and not callable(loss):
+        raise ValueError("a loss that has been computed comes with its tape=")
+    return tape
 
 
 def is_distributed(optimizer):
@@ -102,24 +131,25 @@ def load_model(keras, filepath, custom_optimizers=None, custom_objects=None, com
     return model
 
 
-def allreduce(value, name, average, pre, post, op):
-    """Combine a value across all ranks, as an array."""
-    return arrays.allreduce(value, name, choose(op, average), pre, post, global_process_set)
+def allreduce(keras, value, name, average, pre, post, op):
+    """Combine a value across all ranks."""
+    return backends.of(keras).value(arrays.allreduce(value, name, choose(op, average), pre, post,
+                                                     global_process_set))
 
 
-def allgather(value, name):
-    """Concatenate the ranks' values, as an array."""
-    return arrays.allgather(value, name, global_process_set)
+def allgather(keras, value, name):
+    """Concatenate the ranks' values."""
+    return backends.of(keras).value(arrays.allgather(value, name, global_process_set))
 
 
-def broadcast(value, root_rank, name):
-    """Root's value, as an array."""
-    return arrays.broadcast(value, root_rank, name, global_process_set)
+def broadcast(keras, value, root_rank, name):
+    """Root's value."""
+    return backends.of(keras).value(arrays.broadcast(value, root_rank, name, global_process_set))
 
 
-def reducescatter(value, name, op):
-    """This rank's rows of the combined values, as an array."""
-    return arrays.reducescatter(value, name, op, global_process_set)
+def reducescatter(keras, value, name, op):
+    """This rank's rows of the combined values."""
+    return backends.of(keras).value(arrays.reducescatter(value, name, op, global_process_set))
 
 
 def broadcast_global_variables(root_rank):

@@ -54,6 +54,12 @@ class TensorFlow:
         return TensorFlowReducer(*args)
 
     @staticmethod
+    def value(array):
+        """A tensor in eager code, as Horovod returns it."""
+        import tensorflow as tf
+        return tf.convert_to_tensor(array) if tf.executing_eagerly() else array
+
+    @staticmethod
     def assign(variables, root_rank, process_set=global_process_set):
         from horovod.tensorflow.functions import broadcast_variables
         return broadcast_variables(variables, root_rank, process_set)
@@ -160,6 +166,11 @@ class _ArrayBackend:
     """What has weights as arrays that numpy can read."""
 
     how = staticmethod(_How)
+
+    @staticmethod
+    def value(array):
+        """The array."""
+        return array
 
     @staticmethod
     def assign(variables, root_rank, process_set=global_process_set):

@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from horovod.common.semantics import Sum
 from horovod.tensorflow import gradients
 from horovod.tensorflow.gradient_aggregation import LocalGradientAggregationHelper
 
@@ -13,7 +14,7 @@ class TensorFlowReducer:
     def __init__(self, how, scope, scale_local_gradients, passes, average_aggregated_gradients):
         self.how, self.scope = how, scope
         self.local = gradients.Local(how.process_set, scale_local_gradients)
-        self.helper = None
+        self.helper = self.combined = None
         if passes > 1:
             self.helper = LocalGradientAggregationHelper(
                 passes, self.reduce, how.sparse_as_dense, average_aggregated_gradients,
@@ -30,14 +31,37 @@ class TensorFlowReducer:
         """The gradients of all ranks."""
         return gradients.reduce(grads, variables, self.how, self.scope)
 
+    def combine(self, grads, variables, optimizer):
+        """The gradients of all ranks, which step() then takes as they are."""
+        if self.helper is None:
+            self.combined = self.local.reduce_by(self.reduce, grads, variables)
+        else:
+            self._build(optimizer, variables)
+            self.combined = self.helper.compute_gradients(list(grads), list(variables))
+        return self.combined
+
+    def _is_combined(self, grads):
+        """Are these gradients what combine() has returned?"""
+        last, self.combined = self.combined, None
+        if last is None:
+            return False
+        there = [g for g in last if g is not None]
+        same = [g for g in grads if g is not None]
+        if len(there) == len(same) and all(a is b for a, b in zip(there, same)):
+            return True
+        # The program has changed them.  Averages of equal gradients are the same once more; sums
+        # would be counted twice.
+        return self.how.op == Sum or self.helper is not None
+
     def step(self, grads, variables, optimizer, update):
         """Combine the gradients and update variables by them."""
+        if not self._is_combined(grads):
+            grads = self.combine(grads, variables, optimizer)
+            self.combined = None
         if self.helper is None:
-            return update(self.local.reduce_by(self.reduce, grads, variables))
-        self._build(optimizer, variables)
-        combined = self.helper.compute_gradients(grads, variables)
-        return self.helper.apply_gradients(lambda: update(combined), optimizer,
-                                           list(zip(combined, variables)))
+            return update(grads)
+        return self.helper.apply_gradients(lambda: update(grads), optimizer,
+                                           list(zip(grads, variables)))
 
     @staticmethod
     def _build(optimizer, variables):

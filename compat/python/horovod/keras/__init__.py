@@ -64,23 +64,26 @@ def PartialDistributedOptimizer(optimizer, name=None, device_dense="", device_sp
 
 def allreduce(value, name=None, average=None, prescale_factor=1.0, postscale_factor=1.0, op=None,
               compression=Compression.none):
-    """Combine a number, an array or a tensor across all ranks; returns an array."""
-    return _impl.allreduce(value, name, average, prescale_factor, postscale_factor, op)
+    """Combine a number, an array or a tensor across all ranks.
+
+    This function and those below return a tensor on TensorFlow and an array on other back ends.
+    """
+    return _impl.allreduce(keras, value, name, average, prescale_factor, postscale_factor, op)
 
 
 def allgather(value, name=None):
-    """Concatenate the ranks' values along the first dimension; returns an array."""
-    return _impl.allgather(value, name)
+    """Concatenate the ranks' values along the first dimension."""
+    return _impl.allgather(keras, value, name)
 
 
 def broadcast(value, root_rank, name=None):
-    """Return root's value on every rank, as an array."""
-    return _impl.broadcast(value, root_rank, name)
+    """Return root's value on every rank."""
+    return _impl.broadcast(keras, value, root_rank, name)
 
 
 def reducescatter(value, name=None, op=Average):
-    """Combine a value across all ranks, and return this rank's rows, as an array."""
-    return _impl.reducescatter(value, name, op)
+    """Combine a value across all ranks, and return this rank's rows."""
+    return _impl.reducescatter(keras, value, name, op)
 
 
 def broadcast_global_variables(root_rank):

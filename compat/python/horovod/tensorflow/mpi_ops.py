@@ -45,6 +45,8 @@ def set_number(process_set):
     if process_set.process_set_id is None:
         raise ValueError(f"{process_set} is to be added with hvd.init() or hvd.add_process_set() "
                          "before it can be used")
+    if process_set is not global_process_set:
+        set_of(process_set.process_set_id)
     return process_set.process_set_id
 
 
