@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -65,7 +64,7 @@ struct cluster {
 	struct output *output;
 	struct worker *worker;
 	int count, running;
-	char mark[96], cwd[PATH_MAX], address[ADDRESS];
+	char mark[RANKENV_MARK], cwd[PATH_MAX], address[ADDRESS];
 	int port_fd, port;
 	struct pollfd *polls;
 
@@ -789,36 +788,9 @@ static void finish(struct cluster *c)
 
 static int name_job(struct cluster *c, struct err *e)
 {
-	const char *name = c->how->name && *c->how->name ? c->how->name : "run";
-	unsigned char random[8];
-	size_t i;
-	int n;
-
-	if (getentropy(random, sizeof(random)))
-		return fail_os(e, "random numbers");
-	n = snprintf(c->mark, sizeof(c->mark), "RINGUP_JOB=%.48s.", name);
-	for (i = 0; i < sizeof(random); i++)
-		n += snprintf(c->mark + n, sizeof(c->mark) - (size_t)n, "%02x", random[i]);
 	if (!getcwd(c->cwd, sizeof(c->cwd)))
 		return fail_os(e, "working directory");
-	return 0;
-}
-
-/* For torch.distributed's own store: see crew.c. */
-static int reserve_port(struct cluster *c, struct err *e)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	socklen_t len = sizeof(a);
-	int one = 1;
-
-	c->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (c->port_fd < 0 ||
-	    setsockopt(c->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
-	    bind(c->port_fd, (struct sockaddr *)&a, len) ||
-	    getsockname(c->port_fd, (struct sockaddr *)&a, &len))
-		return fail_os(e, "port for MASTER_PORT");
-	c->port = ntohs(a.sin_port);
-	return 0;
+	return rankenv_mark(c->mark, c->how->name, e);
 }
 
 /* Where the ranks meet: on the interface that the hosts share, unless this is the only one. */
@@ -889,7 +861,7 @@ static int prepare(struct cluster *c, struct err *e)
 	if (!rc)
 		rc = open_meeting(c, e);
 	if (!rc)
-		rc = reserve_port(c, e);
+		rc = rankenv_port(&c->port_fd, &c->port, e);
 	if (rc)
 		return rc;
 	c->fleet_how = (struct fleet_how){

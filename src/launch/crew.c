@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -50,7 +49,7 @@ struct watch {
 	struct stray stray;
 	struct meet_server *server;
 	struct secret secret;
-	char mark[96]; /* "RINGUP_JOB=..." */
+	char mark[RANKENV_MARK]; /* "RINGUP_JOB=..." */
 	char host[64];
 	struct oom oom; /* before any rank was there */
 	int secret_fd, port_fd;
@@ -80,26 +79,6 @@ static int check_fds(const struct crew *j, struct err *e)
 	return setrlimit(RLIMIT_NOFILE, &l) ? fail_os(e, "limit of open files") : 0;
 }
 
-/* A port of the kernel's choice for torch.distributed's own store.  The socket
- * stays bound, so that the kernel gives it to nobody else, but does not listen,
- * so that rank 0 can (both sides set SO_REUSEADDR).  It is bound on all addresses, as
- * the store will be: else the port of another one may be given away. */
-static int reserve_port(struct watch *w, int *port, struct err *e)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	socklen_t len = sizeof(a);
-	int one = 1;
-
-	w->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (w->port_fd < 0 ||
-	    setsockopt(w->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
-	    bind(w->port_fd, (struct sockaddr *)&a, len) ||
-	    getsockname(w->port_fd, (struct sockaddr *)&a, &len))
-		return fail_os(e, "port for MASTER_PORT");
-	*port = ntohs(a.sin_port);
-	return 0;
-}
-
 /* The job's secret, in no environment and no argument list, and in no core dump. */
 static int host_meeting(struct watch *w, struct err *e)
 {
@@ -118,19 +97,9 @@ static int host_meeting(struct watch *w, struct err *e)
 
 static int name_job(struct watch *w, struct err *e)
 {
-	const char *name = w->how->name && *w->how->name ? w->how->name : "run";
-	unsigned char random[8];
-	size_t i;
-	int n;
-
-	if (getentropy(random, sizeof(random)))
-		return fail_os(e, "random numbers");
-	n = snprintf(w->mark, sizeof(w->mark), "RINGUP_JOB=%.48s.", name);
-	for (i = 0; i < sizeof(random); i++)
-		n += snprintf(w->mark + n, sizeof(w->mark) - (size_t)n, "%02x", random[i]);
 	if (gethostname(w->host, sizeof(w->host) - 1))
 		snprintf(w->host, sizeof(w->host), "this host");
-	return 0;
+	return rankenv_mark(w->mark, w->how->name, e);
 }
 
 static int cores(void)
@@ -595,7 +564,7 @@ int crew_run(const struct crew *j, struct err *e)
 		    });
 	rc = prepare(&w, e);
 	if (!rc)
-		rc = reserve_port(&w, &port, e);
+		rc = rankenv_port(&w.port_fd, &port, e);
 	if (!rc)
 		rc = start_all(&w, port, e);
 	if (rc)

@@ -2,10 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/rankenv.h"
 
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "ringup.h"
@@ -245,4 +248,33 @@ void rankenv_free(char **env)
 	for (p = env; p && *p; p++)
 		free(*p);
 	free(env);
+}
+
+int rankenv_mark(char mark[RANKENV_MARK], const char *name, struct err *e)
+{
+	unsigned char random[8];
+	size_t i;
+	int n;
+
+	if (getentropy(random, sizeof(random)))
+		return fail_os(e, "random numbers");
+	n = snprintf(mark, RANKENV_MARK, "RINGUP_JOB=%.48s.", name && *name ? name : "run");
+	for (i = 0; i < sizeof(random); i++)
+		n += snprintf(mark + n, RANKENV_MARK - (size_t)n, "%02x", random[i]);
+	return 0;
+}
+
+int rankenv_port(int *fdp, int *port, struct err *e)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof(a);
+	int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	*fdp = fd;
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+	    bind(fd, (struct sockaddr *)&a, len) ||
+	    getsockname(fd, (struct sockaddr *)&a, &len))
+		return fail_os(e, "port for MASTER_PORT");
+	*port = ntohs(a.sin_port);
+	return 0;
 }

@@ -48,6 +48,22 @@ void rankenv_free(char **env);
  */
 int rankenv_overlay(char *const *base, char *const *list, char ***envp, struct err *e);
 
+enum { RANKENV_MARK = 96 };
+
+/* rankenv_mark - "RINGUP_JOB=NAME.RANDOM" for a job called @name; NULL and "" mean "run". */
+int rankenv_mark(char mark[RANKENV_MARK], const char *name, struct err *e);
+
+/*
+ * rankenv_port - a port of the kernel's choice for torch.distributed's own store.
+ *
+ * The socket *@fdp stays bound, so that the kernel gives the port to nobody else, but does not
+ * listen, so that rank 0 can: both sides set SO_REUSEADDR.  It is bound on all addresses, as
+ * the store will be: else the port of another one may be given away.
+ *
+ * Ownership: *@fdp is the caller's to close, also after a failure; -1 if there is none.
+ */
+int rankenv_port(int *fdp, int *port, struct err *e);
+
 /* rankenv_is_foreign - would @var ("NAME=..." or "NAME") tell a rank about
  * somebody else's job? */
 bool rankenv_is_foreign(const char *var);
