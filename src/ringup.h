@@ -767,8 +767,11 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  *   RINGUP_ESHUTDOWN  a rank left; RINGUP_EABORTED: a rank aborted the job, or an
  *		       operation has stalled for longer than RINGUP_STALL_ABORT_MS
  *   RINGUP_ENOMEM     there was no memory for the result of an allgather
- *   RINGUP_ETIMEDOUT  not completed yet; @op is still in flight; ringup_error() names it, the
- *		       ranks of this host that have not started it, and whether they are stopped
+ *   RINGUP_ETIMEDOUT  not completed yet; @op is still in flight
+ *
+ * After RINGUP_ETIMEDOUT ringup_error() finds out when it is called what is missing, and names
+ * the operation and the ranks that have not started it, are stopped or, on other hosts, do not
+ * answer within 0.06 s.
  */
 RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
 

@@ -142,7 +142,7 @@ static int allreduce(const char *call, struct ringup_group *g, const struct ring
 	rc = ask_reduce(call, a, &q, &e);
 	if (!rc)
 		rc = submit_until(g, &q, call, deadline_ns, opp, &e);
-	return rc ? context_fail(&e) : 0;
+	return rc ? context_late(&e, rc == RINGUP_ETIMEDOUT && opp ? *opp : NULL) : 0;
 }
 
 /* It has been published, and others are late. */
@@ -154,7 +154,7 @@ static __attribute__((noinline)) int wait_late(int rc, struct ringup_op *op,
 	fail_none(&e);
 	rc = rc ? fail(&e, rc, "no memory for another operation")
 		: engine_late(op, deadline_ns, opp, &e);
-	return rc ? context_fail(&e) : 0;
+	return rc ? context_late(&e, rc == RINGUP_ETIMEDOUT && opp ? *opp : NULL) : 0;
 }
 
 /* Once more the same, as in each step of a training: of what a sum of a few bytes takes,
@@ -655,7 +655,7 @@ int ringup_wait(struct ringup_op *op, int64_t timeout_ms)
 
 	fail_none(&e);
 	rc = engine_wait(op, clock_deadline(timeout_ms), &e);
-	return rc ? context_fail(&e) : 0;
+	return rc ? context_late(&e, rc == RINGUP_ETIMEDOUT ? op : NULL) : 0;
 }
 
 int ringup_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *ctx)

@@ -7,9 +7,28 @@
 
 static _Thread_local struct err last;
 
+/* The operation that it is about, if that goes on. */
+static _Thread_local struct {
+	struct engine *engine;
+	struct ringup_op *op; /* or NULL */
+	uint32_t forks;
+} late;
+
 int context_fail(const struct err *e)
 {
 	last = *e;
+	late.op = NULL;
+	return e->code;
+}
+
+int context_late(const struct err *e, struct ringup_op *op)
+{
+	context_fail(e);
+	if (e->code == RINGUP_ETIMEDOUT && op) {
+		late.engine = op->engine;
+		late.op = op;
+		late.forks = forks_seen();
+	}
 	return e->code;
 }
 
@@ -21,6 +40,11 @@ static void prepare_callback(const struct err *why)
 
 const char *ringup_error(void)
 {
+	struct ringup_op *op = late.op;
+
+	late.op = NULL;
+	if (op && late.forks == forks_seen())
+		engine_describe(late.engine, op, last.text, sizeof(last.text));
 	return last.text;
 }
 

@@ -25,4 +25,8 @@ struct ringup {
 /* context_fail - keep the sentence for ringup_error(), return the code. */
 int context_fail(const struct err *e);
 
+/* context_late - the same of an operation that goes on: why it is not complete is found out
+ * when ringup_error() is asked, so that waiting in short pieces costs nothing. */
+int context_late(const struct err *e, struct ringup_op *op);
+
 #endif

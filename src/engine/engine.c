@@ -597,16 +597,6 @@ static bool wait_in(struct lane *l, struct ringup_op *op, int64_t deadline_ns, b
 	return op_is_done(op);
 }
 
-static int fail_late(struct lane *l, const struct ringup_op *op, struct err *e)
-{
-	const struct engine *g = l->engine;
-	char why[256] = "the operation is not complete yet";
-
-	if (e && g->describe)
-		g->describe(g->describe_ctx, l, op, why, sizeof(why));
-	return fail(e, RINGUP_ETIMEDOUT, "%s", why);
-}
-
 static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, struct err *e)
 {
 	struct lane *l = go_in(op);
@@ -618,7 +608,7 @@ static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, str
 			*e = op->why;
 		submit_release(op);
 	} else {
-		rc = fail_late(l, op, e);
+		rc = fail(e, RINGUP_ETIMEDOUT, "the operation is not complete yet");
 	}
 	go_out(l);
 	return rc;
@@ -783,6 +773,50 @@ void engine_settle(struct engine *g)
 	callbacks_stop(&g->callbacks);
 }
 
+/* ---- what an operation waits for ---- */
+
+/* Engines that have been started and not stopped. */
+static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct engine *live;
+
+static void add_live(struct engine *g)
+{
+	pthread_mutex_lock(&live_lock);
+	g->next_live = live;
+	live = g;
+	pthread_mutex_unlock(&live_lock);
+}
+
+static void remove_live(struct engine *g)
+{
+	struct engine **at = &live;
+
+	pthread_mutex_lock(&live_lock);
+	while (*at && *at != g)
+		at = &(*at)->next_live;
+	if (*at)
+		*at = g->next_live;
+	pthread_mutex_unlock(&live_lock);
+}
+
+void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t len)
+{
+	struct engine *at;
+	struct lane *l;
+
+	/* As long as it is locked the engine is not stopped, and its operations' memory stays.
+	 */
+	pthread_mutex_lock(&live_lock);
+	for (at = live; at && at != g; at = at->next_live)
+		;
+	if (at && g->describe && !op_is_done(op)) {
+		l = go_in(op);
+		g->describe(g->describe_ctx, l, op, out, len);
+		go_out(l);
+	}
+	pthread_mutex_unlock(&live_lock);
+}
+
 /* ---- life ---- */
 
 int engine_start(struct engine *g, struct err *e)
@@ -801,6 +835,7 @@ int engine_start(struct engine *g, struct err *e)
 	if (rc)
 		return fail(e, RINGUP_ESYSTEM, "engine thread: %s", strerror(rc));
 	g->has_thread = true;
+	add_live(g);
 	return 0;
 }
 
@@ -848,6 +883,7 @@ int engine_flying(struct engine *g)
 
 void engine_stop(struct engine *g)
 {
+	remove_live(g);
 	if (g->has_thread) {
 		__atomic_store_n(&g->stop, true, __ATOMIC_RELEASE);
 		__atomic_fetch_add(&my_seat(g)->kick, 1, __ATOMIC_SEQ_CST);

@@ -38,7 +38,7 @@ struct engine {
 	void (*on_alarm)(void *ctx, int code, const char *why);
 	void *on_alarm_ctx;
 	/* What an operation waits for that is not complete in time; or NULL. */
-	void (*describe)(void *ctx, const struct lane *l, const struct ringup_op *op, char *out,
+	void (*describe)(void *ctx, struct lane *l, const struct ringup_op *op, char *out,
 			 size_t len);
 	void *describe_ctx;
 	struct trace trace; /* see timeline.h; all zero: off */
@@ -54,6 +54,7 @@ struct engine {
 	uint32_t tended; /* eager operations that a callback waits for; atomic */
 	bool tending;    /* the engine thread waits for those; atomic          */
 	struct callbacks callbacks;
+	struct engine *next_live; /* of those that run, for engine_describe() */
 	pthread_t thread;
 	bool has_thread, stop;
 	uint32_t forks; /* of the process that started it */
@@ -109,6 +110,11 @@ int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *c
 /* engine_settle - this rank leaves: what is in flight fails now, and all callbacks run to their
  * end.  The job has been ended if anything was in flight. */
 void engine_settle(struct engine *g);
+
+/* engine_describe - a sentence about what @op of @g waits for, to @out; nothing is written if
+ * it is complete, or @g is not there any more.  It may ask other hosts: see p2p_ask().  Any
+ * thread of the process that has started @g. */
+void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t len);
 
 /* engine_alarm - end the job; the first sentence counts.  Any thread. */
 void engine_alarm(struct engine *g, int code, const char *why);

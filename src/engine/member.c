@@ -169,7 +169,7 @@ static void keep_secret(struct member *m)
 			    (struct secret_part[]){ { "ringup", 6 }, { NULL, 0 } });
 }
 
-static void describe(void *ctx, const struct lane *l, const struct ringup_op *op, char *out,
+static void describe(void *ctx, struct lane *l, const struct ringup_op *op, char *out,
 		     size_t len)
 {
 	const struct member *m = ctx;

@@ -99,6 +99,19 @@ bool p2p_is_used(const struct p2p *x);
  * thread, also with the tree's lock; @x may be NULL. */
 void p2p_invited(struct p2p *x, int from, int to, const char *where);
 
+/* What p2p_ask() has heard of a rank of another host. */
+enum p2p_answer { P2P_SILENT, P2P_STARTED, P2P_NOT_STARTED };
+
+/*
+ * p2p_ask - ask the ranks of other hosts whether they have started the collective @op of @l.
+ *
+ * Writes what each has said to @answer, by its number in the world, after P2P_ASK_MS at most.
+ * Returns false, and has asked nobody, if another thread is asking.
+ */
+enum { P2P_ASK_MS = 60 };
+bool p2p_ask(struct p2p *x, const struct lane *l, const struct ringup_op *op,
+	     unsigned char *answer);
+
 /* p2p_text - "receive of 10 f32 from rank 2 with tag 7". */
 void p2p_text(const struct ringup_op *op, char *out, size_t len);
 

@@ -14,9 +14,12 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "engine/engine.h"
+#include "engine/lane.h"
+#include "engine/op.h"
 #include "engine/p2p_state.h"
 #include "engine/tree.h"
 #include "ringup.h"
+#include "wire/ranks.h"
 #include "wire/seat.h"
 #include "wire/shake.h"
 
@@ -98,10 +101,16 @@ static bool has_left(const struct p2p *x, const struct p2p_peer *p)
 	return __atomic_load_n(&seat_at(x->engine->row, p->seat)->left, __ATOMIC_ACQUIRE);
 }
 
-/* The answer to an invitation that cannot be delivered: its sender must not wait for ever. */
+/* The answer to @v; empty, its sender hears that it cannot be delivered. */
 static struct p2p_invite bounce(const struct p2p_invite *v)
 {
 	return (struct p2p_invite){ .from = v->to, .to = v->from };
+}
+
+/* Not a question or an answer, which are dropped where they cannot go on. */
+static bool is_invitation(const struct p2p_invite *v)
+{
+	return *v->where && *v->where != '?' && *v->where != '!';
 }
 
 static void write_letter(struct p2p *x, struct p2p_peer *p, const struct p2p_invite *v)
@@ -191,10 +200,129 @@ static void follow(struct p2p *x, struct p2p_peer *p, const char *where)
 	p2p_far_poke(x);
 }
 
+/* ---- questions ---- */
+
+struct search {
+	uint64_t group, hash;
+	char found; /* '1', '0', or '?': somebody has the lock */
+};
+
+static void look_at_lane(struct lane *l, void *arg)
+{
+	struct search *s = arg;
+	const struct ringup_op *op;
+
+	if (l->serial != s->group)
+		return;
+	/* The order of locks is the other one: so it is only tried. */
+	s->found = '?';
+	if (!lock_try(&l->lock))
+		return;
+	for (op = l->flying; op && s->found != '1'; op = op->next)
+		if (op->tensor && op->tensor->hash == s->hash && !op_is_done(op))
+			s->found = '1';
+	if (s->found != '1')
+		s->found = '0';
+	lock_give(&l->lock);
+}
+
+/* Has this rank started it?  If that cannot be told now, the other rank hears nothing. */
+static void answer_question(struct p2p *x, const struct p2p_invite *v)
+{
+	struct p2p_invite a = bounce(v);
+	struct search s = { .found = '0' };
+	char *end;
+
+	s.group = strtoull(v->where + 1, &end, 10);
+	if (*end != ':')
+		return;
+	s.hash = strtoull(end + 1, NULL, 10);
+	engine_visit(x->engine, look_at_lane, &s);
+	if (s.found == '?')
+		return;
+	snprintf(a.where, sizeof(a.where), "!%c:%llu", s.found, (unsigned long long)s.hash);
+	p2p_far_take(x, &a);
+}
+
+static void note_answer(struct p2p *x, const struct p2p_invite *v)
+{
+	struct p2p_far *f = &x->far;
+
+	if (!f->answer || strlen(v->where) < 4 || v->where[2] != ':' ||
+	    strtoull(v->where + 3, NULL, 10) != f->asked)
+		return;
+	f->answer[v->from] = v->where[1] == '1' ? P2P_STARTED : P2P_NOT_STARTED;
+}
+
+static bool has_silent(const struct p2p *x, const struct lane *l, const unsigned char *answer)
+{
+	int r, w;
+
+	for (r = 0; r < l->team.size; r++) {
+		w = ranks_in_world(l->ranks, r);
+		if (!is_local(x, w) && answer[w] == P2P_SILENT)
+			return true;
+	}
+	return false;
+}
+
+static void ask_all(struct p2p *x, const struct lane *l, uint64_t hash)
+{
+	struct p2p_invite v = { .from = x->team->rank };
+	int r;
+
+	snprintf(v.where, sizeof(v.where), "?%llu:%llu", (unsigned long long)l->serial,
+		 (unsigned long long)hash);
+	for (r = 0; r < l->team.size; r++) {
+		v.to = ranks_in_world(l->ranks, r);
+		if (!is_local(x, v.to))
+			p2p_far_take(x, &v);
+	}
+}
+
+bool p2p_ask(struct p2p *x, const struct lane *l, const struct ringup_op *op,
+	     unsigned char *answer)
+{
+	int64_t enough = clock_deadline(P2P_ASK_MS);
+	bool waits;
+
+	p2p_lock(x);
+	waits = !x->far.answer;
+	if (waits) {
+		memset(answer, P2P_SILENT, (size_t)x->team->size);
+		x->far.answer = answer;
+		x->far.asked = op->tensor->hash;
+		ask_all(x, l, op->tensor->hash);
+	}
+	p2p_unlock(x);
+	if (!waits)
+		return false;
+	while (waits && clock_ns() < enough) {
+		if (!p2p_step(x))
+			clock_sleep_ms(1);
+		p2p_lock(x);
+		waits = has_silent(x, l, answer);
+		p2p_unlock(x);
+	}
+	p2p_lock(x);
+	x->far.answer = NULL;
+	p2p_unlock(x);
+	return true;
+}
+
+/* ---- invitations, and where they go ---- */
+
 static void take_own(struct p2p *x, const struct p2p_invite *v)
 {
-	struct p2p_peer *p = p2p_peer_of(x, v->from);
+	struct p2p_peer *p;
 
+	if (*v->where == '?')
+		answer_question(x, v);
+	else if (*v->where == '!')
+		note_answer(x, v);
+	if (*v->where == '?' || *v->where == '!')
+		return;
+	p = p2p_peer_of(x, v->from);
 	if (!p)
 		p2p_fail_memory(x);
 	else if (p->seat >= 0)
@@ -214,7 +342,7 @@ static void pass_to_local(struct p2p *x, const struct p2p_invite *v)
 		p2p_fail_memory(x);
 	else if (!p->gone && !has_left(x, p))
 		write_letter(x, p, v);
-	else if (*v->where)
+	else if (is_invitation(v))
 		p2p_far_take(x, &back);
 }
 
@@ -228,7 +356,7 @@ static void pass_to_leader(struct p2p *x, const struct p2p_invite *v)
 		p2p_fail_memory(x);
 	else if (!p->gone && !has_left(x, p))
 		write_letter(x, p, v);
-	else if (*v->where)
+	else if (is_invitation(v))
 		take_own(x, &back);
 }
 

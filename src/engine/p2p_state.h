@@ -52,11 +52,13 @@ struct p2p_head {
 /* p2p_head_check - can the other side have meant this?  NULL, or what is wrong with it. */
 const char *p2p_head_check(const struct p2p_head *h);
 
-/* Rank @from asks rank @to to connect to it, so that it can send it messages. */
+/* Rank @from asks rank @to to connect to it, so that it can send it messages; or asks whether
+ * it has started an operation, and is answered. */
 struct p2p_invite {
 	int32_t from, to;
-	char where[SOCK_TEXT]; /* where @from listens; "": @from has left, or cannot be reached
-				*/
+	/* Where @from listens; "": @from has left, or cannot be reached; "?GROUP:HASH" of an
+	 * operation's name; "!STARTED:HASH", the answer. */
+	char where[SOCK_TEXT];
 };
 
 struct p2p_letter {
@@ -152,6 +154,9 @@ struct p2p_far {
 	struct p2p_letter *invite; /* that have come through the tree               */
 	int invites;
 	bool pending; /* there are some; atomic */
+	/* p2p_ask(): of which name, and what has been heard, an entry per rank; or NULL. */
+	uint64_t asked;
+	unsigned char *answer;
 };
 
 struct p2p {

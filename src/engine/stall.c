@@ -244,62 +244,96 @@ static void describe_message(const struct stall *s, const struct lane *l,
 		if (find_stopped(s, l, peer, state, sizeof(state)) < 0)
 			state[0] = 0;
 	}
-	snprintf(out, len, "%s is not complete in time: %s has %s it%s%s", what, who,
-		 op->p2p.is_send ? "not received" : "sent", *state ? ": " : "", state);
+	snprintf(out, len, "%s is not complete in time: %s has not %s it%s%s", what, who,
+		 op->p2p.is_send ? "received" : "sent", *state ? ": " : "", state);
 }
 
-void stall_describe(const struct stall *s, const struct lane *l, const struct ringup_op *op,
+/* Which ranks have not started @op, and which of other hosts have not said.  Returns whether
+ * these have been asked. */
+static bool find_missing(struct lane *l, const struct ringup_op *op, bool *missing,
+			 bool *silent)
+{
+	unsigned char answer[TALLY_RANKS];
+	bool asked =
+		l->team.hosts > 1 && l->engine->p2p && p2p_ask(l->engine->p2p, l, op, answer);
+	int r, w;
+
+	for (r = 0; r < l->team.size; r++) {
+		w = ranks_in_world(l->ranks, r);
+		if (r == l->team.rank || !l->ledger)
+			continue;
+		if (!is_here(l, r)) {
+			missing[w] = asked && answer[w] == P2P_NOT_STARTED;
+			silent[w] = asked && answer[w] == P2P_SILENT;
+		} else {
+			missing[w] =
+				!(op_is_eager(op) ? eager_has_come(l, op, r) : is_in(l, op, r));
+		}
+	}
+	return asked;
+}
+
+/* "rank 1 (process 12 on node-b)", or "ranks 1, 2 of 4"; returns how many. */
+static int set_text(const struct stall *s, const bool *set, char *out, size_t len)
+{
+	char many[RANKS_TEXT];
+	int r, one = -1, count = 0;
+
+	for (r = 0; r < s->size; r++) {
+		count += set[r];
+		one = set[r] ? r : one;
+	}
+	if (count == 1)
+		rank_text(s, one, out, len);
+	else
+		snprintf(out, len, "%s", ranks_text(many, set, s->size));
+	return count;
+}
+
+void stall_describe(const struct stall *s, struct lane *l, const struct ringup_op *op,
 		    char *out, size_t len)
 {
-	bool missing[TALLY_RANKS] = { false }, here[TALLY_RANKS] = { false },
-	     far[TALLY_RANKS] = { false };
-	char what[STALL_NAME + 16], one[128] = "", many[RANKS_TEXT] = "", state[64] = "";
-	int r, w, n, first = -1, count = 0;
-	bool in;
+	bool missing[TALLY_RANKS] = { false }, silent[TALLY_RANKS] = { false },
+	     here[TALLY_RANKS] = { false };
+	char what[STALL_NAME + 16], who[RANKS_TEXT], one[RANKS_TEXT], state[64];
+	int r, n, count, mute;
+	bool asked;
 
 	if (!op->tensor) {
 		describe_message(s, l, op, out, len);
 		return;
 	}
-	for (r = 0; r < l->team.size; r++) {
-		w = ranks_in_world(l->ranks, r);
-		here[w] = is_here(l, r) && r != l->team.rank;
-		far[w] = !is_here(l, r);
-		in = !here[w] || !l->ledger ||
-		     (op_is_eager(op) ? eager_has_come(l, op, r) : is_in(l, op, r));
-		missing[w] = !in;
-		first = missing[w] && first < 0 ? w : first;
-		count += missing[w];
-	}
-	r = find_stopped(s, l, count ? missing : here, state, sizeof(state));
+	for (r = 0; r < l->team.size; r++)
+		here[ranks_in_world(l->ranks, r)] = is_here(l, r) && r != l->team.rank;
+	asked = find_missing(l, op, missing, silent);
 	what_text(op->ask.want.kind, name_of(op), what);
-	if (r >= 0)
-		rank_text(s, r, one, sizeof(one));
-	else if (count == 1)
-		rank_text(s, first, one, sizeof(one));
-	if (count > 1)
-		ranks_text(many, missing, s->size);
-	else if (!count && l->team.hosts > 1)
-		ranks_text(many, far, s->size);
 	n = snprintf(out, len, "%.*s is not complete in time: ", STALL_NAME, what);
 	out += n;
 	len -= (size_t)n;
+	mute = set_text(s, silent, who, sizeof(who));
+	if (mute) {
+		count = set_text(s, missing, one, sizeof(one));
+		snprintf(out, len, "%s do%s not answer%s%s", who, mute > 1 ? "" : "es",
+			 count ? "; it was not started by " : "", count ? one : "");
+		return;
+	}
+	count = set_text(s, missing, who, sizeof(who));
+	r = find_stopped(s, l, count ? missing : here, state, sizeof(state));
+	if (r >= 0)
+		rank_text(s, r, one, sizeof(one));
 	if (count == 1)
-		snprintf(out, len, "%s has not started it%s%s", one, r < 0 ? "" : ": ",
+		snprintf(out, len, "%s has not started it%s%s", who, r < 0 ? "" : ": ",
 			 r < 0 ? "" : state);
 	else if (count && r >= 0)
-		snprintf(out, len, "%s have not started it; of %s: %s", many, one, state);
+		snprintf(out, len, "%s have not started it; of %s: %s", who, one, state);
 	else if (count)
-		snprintf(out, len, "%s have not started it", many);
+		snprintf(out, len, "%s have not started it", who);
 	else if (r >= 0)
 		snprintf(out, len, "%s has started it, and %s", one, state);
-	else if (l->team.hosts > 1)
-		snprintf(out, len,
-			 "all ranks of this host have started it; of %s, the log of rank 0 "
-			 "says who has not",
-			 many);
 	else
-		snprintf(out, len, "all ranks have started it, and it is being carried out");
+		snprintf(out, len, "all ranks%s have started it%s",
+			 asked || l->team.hosts == 1 ? "" : " of this host",
+			 asked || l->team.hosts == 1 ? ", and it is being carried out" : "");
 }
 
 /* ---- several hosts: what leaders report ---- */

@@ -66,11 +66,10 @@ void stall_close(struct stall *s);
  * stall_describe - what @op of @l, which is not complete in time, waits for, to @out.
  *
  * Names the operation, the ranks of this host that have not started it, by their numbers in the
- * world, with process and host, and what the system says of the first of them.  Of ranks of
- * other hosts only their root knows who is late; it says so in its log.  Any thread that waits
- * for @op.
+ * world, with process and host, and what the system says of the first of them.  Ranks of other
+ * hosts are asked, for P2P_ASK_MS at most.  Any thread that waits for @op.
  */
-void stall_describe(const struct stall *s, const struct lane *l, const struct ringup_op *op,
+void stall_describe(const struct stall *s, struct lane *l, const struct ringup_op *op,
 		    char *out, size_t len);
 
 /* stall_look - warn of, or end the job for, what has waited too long at @now_ns.

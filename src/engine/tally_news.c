@@ -158,8 +158,8 @@ void tally_invite(struct tally *t, int from, int to, const char *where)
 		frame_put(&t->out, (uint64_t)to, 4);
 		frame_add(&t->out, where, strnlen(where, TALLY_WHERE - 1));
 		tally_send(t, link, &t->out);
-	} else if (*where) {
-		/* So that its sender does not wait; the answer itself has none. */
+	} else if (*where && *where != '?' && *where != '!') {
+		/* So that its sender does not wait; an answer has none, nor has a question. */
 		tally_invite(t, to, from, "");
 	}
 }

@@ -1,6 +1,7 @@
 /* test_tally.c - many hosts agree: one order, in few frames, whatever comes first. */
 #include <unistd.h>
 
+#include "engine/frame.h"
 #include "engine/tally.h"
 #include "hosts.h"
 #include "rounds.h"
@@ -14,6 +15,12 @@ struct letter {
 	size_t len;
 	unsigned char data[];
 };
+
+/* The last invitation that has come to its end. */
+static struct {
+	int at, from, to, count;
+	char where[TALLY_WHERE];
+} invited;
 
 /* A host's leader, and what its neighbours have sent it. */
 static struct leader {
@@ -71,9 +78,20 @@ static void on_alarm(void *ctx, int code, const char *why)
 	snprintf(l->why, sizeof(l->why), "%s", why);
 }
 
+static void on_invite(void *ctx, int from, int to, const char *where)
+{
+	invited.at = ((struct leader *)ctx)->host;
+	invited.from = from;
+	invited.to = to;
+	invited.count++;
+	snprintf(invited.where, sizeof(invited.where), "%s", where);
+}
+
 static int open_all(int ranks, const int *host_of, uint64_t cap)
 {
-	struct tally_events ev = { .send = on_send, .left = on_left, .alarm = on_alarm };
+	struct tally_events ev = {
+		.send = on_send, .left = on_left, .alarm = on_alarm, .invite = on_invite
+	};
 	struct err e = { 0 };
 	int h, k, rc;
 
@@ -888,6 +906,52 @@ static void offered_to_joined(bool early)
 	hosts.eager_bytes = 0;
 }
 
+/* Up and down the tree, to the host of whom it is for; or back, if that cannot be. */
+static void invitations(void)
+{
+	static const int host_of[] = { 0, 0, 1, 2, 3, 4, 5, 6, 6 };
+	static const char where[] = "10.0.0.1:4000";
+	struct err e = { 0 };
+	int from, to, good = 1, ranks = sizeof(host_of) / sizeof(host_of[0]);
+	unsigned char frame[] = { FRAME_INVITE, 2, 0, 0, 0, 1, 0, 0, 0, 'x' };
+
+	fanout = 2;
+	if (open_all(ranks, host_of, 1000)) {
+		ok(0, "invitations");
+		return;
+	}
+	for (from = 0; from < ranks; from++)
+		for (to = 0; to < ranks; to++) {
+			if (host_of[from] == host_of[to])
+				continue;
+			invited.count = 0;
+			tally_invite(leaders[host_of[from]].tally, from, to, where);
+			good &= !settle(&e) && invited.count == 1 && invited.from == from &&
+				invited.to == to && invited.at == host_of[to] &&
+				!strcmp(invited.where, where);
+		}
+	ok(good, "an invitation comes to the host of whom it is for");
+	/* Host 2 leads to hosts 5 and 6. */
+	tally_goodbye(leaders[2].tally);
+	good = !settle(&e);
+	invited.count = 0;
+	tally_invite(leaders[0].tally, 0, 8, where);
+	good &= !settle(&e) && invited.count == 1 && invited.from == 8 && invited.to == 0 &&
+		invited.at == 0 && !*invited.where;
+	ok(good, "or back to its sender, empty, if nothing leads there any more");
+	invited.count = 0;
+	tally_invite(leaders[0].tally, 0, 8, "?0:1");
+	ok(!settle(&e) && !invited.count, "a question ends there");
+	frame[5] = 200;
+	ok(tally_take(leaders[1].tally, 0, frame, sizeof(frame), &e) == RINGUP_EPEER,
+	   "no such rank");
+	frame[5] = 2;
+	frame[9] = 0;
+	ok(tally_take(leaders[1].tally, 0, frame, sizeof(frame), &e) == RINGUP_EPEER,
+	   "no text");
+	close_all();
+}
+
 int main(void)
 {
 	alarm(250);
@@ -900,6 +964,7 @@ int main(void)
 	offered_to_joined(true);
 	offered_to_joined(false);
 	endings();
+	invitations();
 	strangers();
 	strangers_with_data();
 	return tap_done();
