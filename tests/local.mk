@@ -466,6 +466,7 @@ BATS_TESTS = \
 	%reldir%/cluster/check-twins.bats \
 	%reldir%/cluster/init.bats \
 	%reldir%/cluster/net-nodes.bats \
+	%reldir%/cluster/process-group.bats \
 	%reldir%/cluster/hosts.bats
 FAULT_TESTS = \
 	%reldir%/fault/launcher.bats \

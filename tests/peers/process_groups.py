@@ -7,8 +7,8 @@
 
 prints a line for each size of an all_reduce, with the medians in microseconds and their ratio, and
 for each model the median step with DDP and with FSDP2 over each, the step without communication,
-and what the flight recorder takes of it.  Each rank has one thread.  ringup must be installed for the
-Python, or be in PYTHONPATH.
+and what the flight recorder takes of it.  Each rank has one thread.  ringup must be installed for
+the Python, or be in PYTHONPATH.
 """
 
 import argparse
