@@ -140,12 +140,13 @@ def ends(parent, tmp_path, n, scene, codes=None):
 
 
 def missed(p, rank, others):
-    """Did all others hear at the deadline which rank has not come?  One of them ends the group."""
+    """Did the others hear at the deadline which rank has not come?  The first to miss it ends the
+    group, so another one may look when the operation is gone already."""
     told = [p.results[r] for r in others]
     assert "TimedOut" in {t["kind"] for t in told} <= {"TimedOut", "Aborted"}, p.text
-    for t in told:
-        assert t["seconds"] >= 1.5 or t["kind"] == "Aborted", p.text
-        assert re.search(rf"\branks? (\d, )*{rank}\b.* not started it", t["said"]), p.text
+    assert all(t["seconds"] >= 1.5 for t in told if t["kind"] == "TimedOut"), p.text
+    assert any(re.search(rf"\branks? (\d, )*{rank}\b.* not started it", t["said"])
+               for t in told), p.text
 
 
 def test_a_rank_that_stands_still_is_missed_at_the_deadline(parent, tmp_path):
