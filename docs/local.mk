@@ -30,9 +30,12 @@ dist_example_DATA = \
 	%reldir%/examples/digits.py \
 	%reldir%/examples/gather.c \
 	%reldir%/examples/groups.c \
+	%reldir%/examples/jax_digits_example.py \
+	%reldir%/examples/keras_digits_example.py \
 	%reldir%/examples/route.c \
 	%reldir%/examples/spark_digits.ipynb \
 	%reldir%/examples/spark_digits.py \
+	%reldir%/examples/tensorflow1_digits_example.py \
 	%reldir%/examples/together.c \
 	%reldir%/examples/train_ddp_example.py \
 	%reldir%/examples/train_elastic_example.py \

@@ -568,6 +568,7 @@ PY_TESTS = \
 	%reldir%/py/test_jobs.py \
 	%reldir%/py/test_layers.py \
 	%reldir%/py/test_memory.py \
+	%reldir%/py/test_framework_examples.py \
 	%reldir%/py/test_jax.py \
 	%reldir%/py/test_keras.py \
 	%reldir%/py/test_tensorflow.py \
@@ -688,7 +689,8 @@ SHARD_model    = $(MODEL_TESTS:%=gcc:%) gcc:%reldir%/model/spin.bats
 SHARD_launch   = gcc:%reldir%/py/test_digits.py
 SHARD_torch    = gcc:%reldir%/py/test_process_group.py gcc:%reldir%/py/test_process_group_upstream.py \
 	gcc:%reldir%/py/test_process_group_users.py gcc:%reldir%/py/test_process_group_trainers.py
-SHARD_tensorflow = gcc:%reldir%/py/test_keras.py gcc:%reldir%/py/test_tensorflow.py
+SHARD_tensorflow = gcc:%reldir%/py/test_keras.py gcc:%reldir%/py/test_tensorflow.py \
+	gcc:%reldir%/py/test_framework_examples.py
 SHARD_races    = $(THREADED_TESTS:%=tsan:%)
 SHARD_spark    = $(SPARK_TESTS:%=gcc:%) gcc:%reldir%/py/test_spark.py
 # No short form: the gate replays the seeds, and builds a small engine and configures Horovod's; it has

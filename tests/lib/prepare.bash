@@ -13,8 +13,8 @@ compilers=(clang-14 clang-16 g++-11 g++-12 libclang-rt-dev openjdk-17-jre-headle
 requirements=("${RINGUP_TEST_TORCH:-torch==2.13.0}" numpy scikit-learn pytest)
 python=''
 # A Python for each TensorFlow that the tests want: the variable that names it, and what is installed.
-tensorflow_215=(tensorflow-cpu==2.15.1)
-tensorflow_221=(tensorflow-cpu==2.21.0 jax==0.10.2 optax "${RINGUP_TEST_TORCH:-torch==2.13.0}")
+tensorflow_215=(tensorflow-cpu==2.15.1 scikit-learn)
+tensorflow_221=(tensorflow-cpu==2.21.0 jax==0.10.2 optax scikit-learn "${RINGUP_TEST_TORCH:-torch==2.13.0}")
 
 # packages_known NAME... - print these names, but of ${compilers[@]} only those that there are.
 packages_known() {

@@ -61,20 +61,20 @@ def _end_of(process):
 _outcomes = {}
 
 
-def outcome(version, n, tmp_path_factory, script, **env):
+def outcome(version, n, script, args, tmp_path_factory, **env):
     """How a script has ended on n ranks; it runs once."""
     python_of(version)  # or a skip of each test
-    key = script, version, n, tuple(sorted(env.items()))
+    key = script, args, version, n, tuple(sorted(env.items()))
     if key not in _outcomes:
         _outcomes[key] = None
-        _outcomes[key] = ranks(version, n, tmp_path_factory.mktemp("ranks"), script, **env)
+        _outcomes[key] = ranks(version, n, tmp_path_factory.mktemp("ranks"), script, *args, **env)
     assert _outcomes[key], "the job did not end"
     return _outcomes[key]
 
 
-def passed(name, version, n, tmp_path_factory, script, **env):
+def passed(name, version, n, script, args, tmp_path_factory, **env):
     """Pass or fail as the check did on every rank; all checks of a script run in one job."""
-    p = outcome(version, n, tmp_path_factory, script, **env)
+    p = outcome(version, n, script, args, tmp_path_factory, **env)
     for r in range(n):
         said = p.results.get(r, {}).get(name, "it never came to this")
         assert not said, f"rank {r}: {said}\n{p.text}"

@@ -14,7 +14,7 @@ VERSION = "2.21"  # the Python that has JAX
 
 @pytest.mark.parametrize("name", checks_of(SCRIPT))
 def test_on_two_ranks(name, tmp_path_factory):
-    frameworks.passed(name, VERSION, 2, tmp_path_factory, SCRIPT)
+    frameworks.passed(name, VERSION, 2, SCRIPT, (), tmp_path_factory)
 
 
 def test_a_rank_that_is_killed_is_named(tmp_path):
