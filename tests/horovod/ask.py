@@ -12,8 +12,9 @@ else of the tag v0.28.1 on GitHub (the archive on PyPI does not hold them).
     tests/horovod/ask.py --table               # print docs/HOROVOD-TESTS.md
 
 ringup and horovodrun are those in PATH.  The tests run in a Python environment that is made for
-them beside that of $RINGUP_TEST_PYTHON, which has torch; pip gets what they import.  Exit status 77
-and a line that says why if that, or the tests, cannot be had.
+them beside that of $RINGUP_TEST_PYTHON, which has torch, or of $RINGUP_TEST_TENSORFLOW_215; pip gets
+what they import.  Exit status 77 and a line that says why if that, or the tests, cannot be had;
+without a TensorFlow its files are left out.
 
 Files of parallel/ are run by horovodrun on 2 and on 4 ranks, all tests in one job.  Once a test has
 failed on a rank, the others are out of step with it: the job ends, and another one goes on with the
@@ -23,6 +24,7 @@ next test.
 import argparse
 import collections
 import faulthandler
+import importlib
 import json
 import os
 import re
@@ -71,8 +73,17 @@ FILES = {
     "integration/test_elastic_torch.py": (None,),
 }
 
+# Those that want TensorFlow 2.15; most skip what is for GPUs or for TensorFlow 1.
+TENSORFLOW_FILES = {name: (2,) for name in (
+    "parallel/test_tensorflow.py", "parallel/test_tensorflow_process_sets.py",
+    "parallel/test_tensorflow_process_sets_dynamic.py", "parallel/test_tensorflow2_keras.py",
+    "parallel/test_tensorflow2_keras_process_sets.py", "parallel/test_tensorflow_keras.py",
+    "parallel/test_keras.py", "parallel/test_adasum_tensorflow.py", "parallel/test_xla.py")}
+FILES.update(TENSORFLOW_FILES)
+
 # Adasum: Horovod's needs MPI, and its tests ask for it; ringup's does not.
-AS_IF_MPI = {"parallel/test_adasum_pytorch.py"}
+AS_IF_MPI = {"parallel/test_adasum_pytorch.py": "torch",
+             "parallel/test_adasum_tensorflow.py": "tensorflow"}
 
 # How a reason begins: who decides that a test does not pass.
 KINDS = {
@@ -88,8 +99,8 @@ KINDS = {
 
 def pytest_configure():
     if "HOROVOD_TESTS_AS_IF_MPI" in os.environ:
-        import horovod.torch
-        horovod.torch.mpi_enabled = lambda: True
+        hvd = importlib.import_module("horovod." + os.environ["HOROVOD_TESTS_AS_IF_MPI"])
+        hvd.mpi_enabled = lambda: True
 
 
 @hookimpl(trylast=True)
@@ -155,18 +166,19 @@ def get_source(work):
     return source
 
 
-def get_python(work):
-    """A Python with torch, and with what the tests import."""
-    base = os.environ.get("RINGUP_TEST_PYTHON")
+def get_python(work, variable="RINGUP_TEST_PYTHON", framework="torch"):
+    """A Python with that framework, and with what the tests import."""
+    base = os.environ.get(variable)
     if not base:
-        give_up("RINGUP_TEST_PYTHON names no Python with torch")
-    asked = subprocess.run([base, "-c", "import json, sysconfig, torch; "
-                            "print(json.dumps(sysconfig.get_path('purelib')))"],
+        give_up(f"{variable} names no Python with {framework}")
+    asked = subprocess.run([base, "-c", "import json, sysconfig, importlib.util as u; "
+                            "print(json.dumps(sysconfig.get_path('purelib'))); "
+                            f"raise SystemExit(not u.find_spec('{framework}'))"],
                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                            check=False)
     if asked.returncode:
-        give_up(f"{base} has no torch")
-    venv = os.path.join(work, "venv")
+        give_up(f"{base} has no {framework}")
+    venv = os.path.join(work, f"venv-{framework}")
     python, ready = os.path.join(venv, "bin", "python"), os.path.join(venv, "ready")
     if os.path.exists(ready):
         return python
@@ -213,7 +225,7 @@ class Asked:
         argv += ["-k", self.only] if self.only else []
         env = environment(folder, start, self.library, self.python)
         if self.file in AS_IF_MPI:
-            env["HOROVOD_TESTS_AS_IF_MPI"] = "1"
+            env["HOROVOD_TESTS_AS_IF_MPI"] = AS_IF_MPI[self.file]
         if self.ranks:
             argv = ["horovodrun", "-np", str(self.ranks), "--", *argv, "-x"]
         else:
@@ -392,13 +404,19 @@ def table(rows):
 
 def ask(o, work):
     """Run what is asked for; sentences about what differs."""
-    source, python = get_source(work), get_python(work)
+    source, pythons = get_source(work), {}
     if not shutil.which("horovodrun"):
         give_up("horovodrun is not in PATH")
     library = os.environ.get("RINGUP_LIBRARY") or os.path.join(
         os.path.dirname(shutil.which("horovodrun")), ".libs", "libringup.so.0")
     rows, out = read_expected() if os.path.exists(EXPECTED) else collections.OrderedDict(), []
     for file in o.files or FILES:
+        of = (("RINGUP_TEST_TENSORFLOW_215", "tensorflow") if file in TENSORFLOW_FILES
+              else ("RINGUP_TEST_PYTHON", "torch"))
+        if file in TENSORFLOW_FILES and not os.environ.get(of[0]) and not o.only:
+            print(f"{file}: left out, {of[0]} names no Python with TensorFlow", flush=True)
+            continue
+        python = pythons.get(of) or pythons.setdefault(of, get_python(work, *of))
         for ranks in FILES[file]:
             if o.ranks and ranks not in o.ranks:
                 continue
