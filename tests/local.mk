@@ -604,6 +604,7 @@ PY_FILES = \
 	%reldir%/py/process_group_users_of_a_rank.py \
 	%reldir%/py/sets_of_a_rank.py \
 	%reldir%/py/survive_of_a_rank.py \
+	%reldir%/py/tensorflow_elastic_of_a_rank.py \
 	%reldir%/py/tensorflow_end_of_a_rank.py \
 	%reldir%/py/tensorflow_graph_of_a_rank.py \
 	%reldir%/py/tensorflow_of_a_rank.py \

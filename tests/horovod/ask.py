@@ -58,8 +58,6 @@ FILES = {
     "parallel/test_torch.py": (2, 4),
     "parallel/test_timeline.py": (2, 4),
     "parallel/test_adasum_pytorch.py": (2, 4),
-    "parallel/test_process_sets_static.py": (2, 4),
-    "parallel/test_process_sets_multi_comm.py": (2, 4),
     "single/test_run.py": (None,),
     "single/test_util.py": (None,),
     "single/test_service.py": (None,),
@@ -78,7 +76,8 @@ TENSORFLOW_FILES = {name: (2,) for name in (
     "parallel/test_tensorflow.py", "parallel/test_tensorflow_process_sets.py",
     "parallel/test_tensorflow_process_sets_dynamic.py", "parallel/test_tensorflow2_keras.py",
     "parallel/test_tensorflow2_keras_process_sets.py", "parallel/test_tensorflow_keras.py",
-    "parallel/test_keras.py", "parallel/test_adasum_tensorflow.py", "parallel/test_xla.py")}
+    "parallel/test_keras.py", "parallel/test_adasum_tensorflow.py", "parallel/test_xla.py",
+    "parallel/test_process_sets_static.py", "parallel/test_process_sets_multi_comm.py")}
 FILES.update(TENSORFLOW_FILES)
 
 # Adasum: Horovod's needs MPI, and its tests ask for it; ringup's does not.

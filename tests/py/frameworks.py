@@ -14,6 +14,8 @@ from conftest import HANG, HERE, Outcome
 # What tests/run has made: the variable that names the Python, and what that one has.
 PYTHONS = {"2.15": ("RINGUP_TEST_TENSORFLOW_215", "TensorFlow 2.15 and Keras 2"),
            "2.21": ("RINGUP_TEST_TENSORFLOW_221", "TensorFlow 2.21, Keras 3 and JAX")}
+# What TensorFlow shall not say, and no GPU.
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def python_of(version):
@@ -36,9 +38,8 @@ def ranks(version, n, results, script, *args, **env):
             [python, os.path.join(HERE, script), *args], stdout=outputs[r],
             stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, "RINGUP_RANK": str(r), "RINGUP_SIZE": str(n), "RINGUP_JOB": job,
-                 "TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0",
-                 "CUDA_VISIBLE_DEVICES": "", "TMPDIR": tmp, "RINGUP_TEST_RESULTS": str(results),
-                 **env}) for r in range(n)]
+                 "TMPDIR": tmp, "RINGUP_TEST_RESULTS": str(results), **QUIET, **env})
+            for r in range(n)]
         codes = [_end_of(p) for p in started]
         texts = []
         for f in outputs:

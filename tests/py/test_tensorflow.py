@@ -5,11 +5,12 @@
 # tests: src compat/python tests/py
 
 import os
+import re
 import subprocess
 
 import frameworks
 import pytest
-from conftest import checks_of
+from conftest import HERE, checks_of, start
 
 SCRIPT = "tensorflow_of_a_rank.py"
 GRAPH_SCRIPT = "tensorflow_graph_of_a_rank.py"
@@ -47,6 +48,19 @@ def test_a_rank_that_is_killed_is_named(version, tmp_path):
     for kind, said in p.results[0].items():
         assert "AbortedError" in said and "rank 1" in said and "EPEER" in said, (kind, said)
     assert len(p.results[0]) == 2
+
+
+@pytest.mark.parametrize("version", VERSIONS if LONG else VERSIONS[1:])
+def test_an_elastic_training_goes_on(version, tmp_path):
+    p = start(["ringup", "run", "-np", "2", "--min-np", "1", "--", frameworks.python_of(version),
+               os.path.join(HERE, "tensorflow_elastic_of_a_rank.py")],
+              RINGUP_TEST_RESULTS=str(tmp_path), **frameworks.QUIET)
+    assert p.returncode == 0, p.stdout + p.stderr
+    ends = re.findall(r"rank (\d) of (\d): 20 steps, weight (\d+)", p.stdout)
+    # Seven steps with two ranks; afterwards one was left, or another one came at some time.
+    assert ends and len({w for _rank, _size, w in ends}) == 1, p.stdout
+    assert 14 + 13 <= int(ends[0][2]) <= 40 and (tmp_path / "died").exists(), p.stdout
+    assert "rank 1" in p.stderr and "generation 2" in p.stderr, p.stderr
 
 
 def test_the_same_file_serves_both_versions(tmp_path_factory):

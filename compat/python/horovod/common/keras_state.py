@@ -14,12 +14,12 @@ from ringup import job
 def translated(e):
     """Horovod's exception for a failure of one of ringup's operations in a graph, which a framework
     raises in its own way; None: it is something else."""
-    text = str(getattr(e, "message", None) or e)
-    told = re.search(r"\[ringup (E[A-Z]+)\]", text)
+    told = re.search(r"([^\n]*) \[ringup (E[A-Z]+)\]", str(getattr(e, "message", None) or e))
     if told is None:
         return None
+    text = told.group(1)
     error = HorovodInternalError(text)
-    error.__cause__ = job.error_of(told.group(1), text)
+    error.__cause__ = job.error_of(told.group(2), text)
     return error
 
 

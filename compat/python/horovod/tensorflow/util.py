@@ -6,6 +6,7 @@ import os
 import tensorflow as tf
 
 from horovod.common.util import _cache
+from ringup import elastic
 
 __all__ = ["_cache", "_executing_eagerly", "_make_subgraph", "refs_to_vars", "vars_to_refs"]
 
@@ -36,4 +37,4 @@ def refs_to_vars(refs):
 
 def is_elastic():
     """May the number of ranks change while a graph lives?"""
-    return os.environ.get("HOROVOD_ELASTIC", "0") not in ("", "0")
+    return elastic.is_elastic() or os.environ.get("HOROVOD_ELASTIC", "0") not in ("", "0")
