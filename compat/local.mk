@@ -127,8 +127,14 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/runner/util/threads.py \
 	%reldir%/python/ringup/program.py \
 	%reldir%/python/horovod/spark/__init__.py \
+	%reldir%/python/horovod/spark/common/__init__.py \
+	%reldir%/python/horovod/spark/common/store.py \
 	%reldir%/python/horovod/spark/runner.py \
 	%reldir%/python/horovod/spark/task/__init__.py \
+	%reldir%/python/horovod/spark/torch/__init__.py \
+	%reldir%/python/horovod/spark/torch/estimator.py \
+	%reldir%/python/horovod/spark/torch/parameters.py \
+	%reldir%/python/horovod/spark/torch/remote.py \
 	%reldir%/python/ringup/spark/__init__.py \
 	%reldir%/python/ringup/spark/call.py \
 	%reldir%/python/ringup/spark/channel.py \

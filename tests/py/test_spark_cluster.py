@@ -464,6 +464,98 @@ def test_an_elastic_job_survives_the_loss_of_an_executor(spark, tmp_path):
     assert sorted(rank for rank, _ in results) == list(range(len(results)))
 
 
+def digits(spark):
+    """Handwritten digits as a DataFrame: a vector, a class, and whether the row is held back."""
+    from pyspark.ml.linalg import Vectors
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    return spark.createDataFrame(
+        [(Vectors.dense((x / 16).tolist()), int(y), i % 5 == 0)
+         for i, (x, y) in enumerate(zip(data.data, data.target))], ["x", "y", "held"])
+
+
+def test_an_estimator_fits_and_transforms(spark, tmp_path, capfd):
+    pytest.importorskip("pyarrow")
+    import horovod.spark.torch as hvd
+    import torch
+    from horovod.spark.common.store import Store
+
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+    before = [p.detach().clone() for p in model.parameters()]
+    store = Store.create(str(tmp_path / "store"))
+
+    def right(output, label):
+        return (output.argmax(1) == label).float().mean()
+
+    estimator = hvd.TorchEstimator(
+        num_proc=2, store=store, model=model, loss=torch.nn.functional.cross_entropy,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), metrics=[right],
+        feature_cols=["x"], label_cols=["y"], validation="held", batch_size=16, epochs=4,
+        random_seed=1, run_id="run", verbose=1)
+    df = digits(spark)
+    fitted = estimator.fit(df).setOutputCols(["digit"])
+    history = fitted.getHistory()
+    assert [e["epoch"] for e in history] == [0, 1, 2, 3]
+    assert history[-1]["validation"]["right"] > 0.85 and history[-1]["validation"]["loss"] < 1
+    assert "epoch 4 of 4" in capfd.readouterr().out
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before)), "the model is ours"
+    rows = fitted.transform(df.filter("held")).collect()
+    good = sum(r["digit"].toArray().argmax() == r["y"] for r in rows)
+    assert len(rows) == 360 and good / 360 > 0.85 and rows[0].asDict().keys() == {
+        "x", "y", "held", "digit"}
+    saved = torch.load(store.get_checkpoint_path("run"), weights_only=True)
+    assert all(torch.equal(saved[k], v) for k, v in fitted.getModel().state_dict().items())
+    assert not store.exists(store.get_train_data_path("run"))
+
+
+def test_an_estimator_of_two_outputs_with_weights(spark, tmp_path):
+    pytest.importorskip("pyarrow")
+    import horovod.spark.torch as hvd
+    import torch
+    from horovod.spark.common.store import LocalStore
+    from pyspark.ml import Pipeline
+
+    class Two(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one = torch.nn.Linear(2, 1)
+
+        def forward(self, a, b):
+            out = self.one(torch.stack([a, b], 1))
+            return out, 2 * out
+
+    df = spark.createDataFrame([(float(i % 7), float(i % 5), 2.0 * (i % 7) + i % 5,
+                                 4.0 * (i % 7) + 2 * (i % 5), 1.0) for i in range(200)],
+                               ["a", "b", "y", "z", "w"])
+    model = Two()
+    estimator = hvd.TorchEstimator(
+        num_proc=2, store=LocalStore(f"file://{tmp_path}/store"), model=model, verbose=0,
+        optimizer=torch.optim.Adam(model.parameters(), lr=0.1), feature_cols=["a", "b"],
+        loss=[torch.nn.functional.mse_loss] * 2, label_shapes=[[-1, 1]] * 2, epochs=20,
+        label_cols=["y", "z"], sample_weight_col="w", batch_size=20, random_seed=2)
+    fitted = Pipeline(stages=[estimator]).fit(df)
+    rows = fitted.transform(df).collect()
+    assert max(abs(r["y__output"] - r["y"]) + abs(r["z__output"] - r["z"]) for r in rows) < 2
+
+
+def test_what_an_estimator_does_not_have_is_told(spark):
+    pytest.importorskip("pyarrow")
+    import horovod.spark.torch as hvd
+    from horovod.spark.common.store import Store
+
+    with pytest.raises(ValueError, match="callbacks is not there"):
+        hvd.TorchEstimator(callbacks=[1])
+    with pytest.raises(TypeError, match="no parameter epoch"):
+        hvd.TorchEstimator(epoch=1)
+    with pytest.raises(ValueError, match="needs store, model, optimizer, loss"):
+        hvd.TorchEstimator(feature_cols=["x"], label_cols=["y"]).fit(digits(spark))
+    with pytest.raises(ValueError, match="stores in folders alone"):
+        Store.create("hdfs://name/path")
+    assert hvd.TorchEstimator(epochs=2).setEpochs(3).getEpochs() == 3
+
+
 def test_a_driver_that_is_killed_leaves_nothing(spark, cluster, tmp_path):
     """The cluster has two cores, which this session has: so it gives them back first."""
     spark.stop()

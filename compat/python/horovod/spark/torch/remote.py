@@ -1,0 +1,211 @@
+# remote.py - the training of a TorchEstimator on one rank.
+# SPDX-License-Identifier: Apache-2.0
+
+import io
+
+
+def read_rows(folder, columns, rank, size, least):
+    """This rank's rows of the Parquet files in a folder: {column: numpy array}.
+
+    Rows are dealt out one by one; all ranks get equally many, and the few that are left over, less
+    than size, to none, unless there are fewer rows than ranks: then least of them to each.
+    """
+    import numpy
+    import pyarrow
+    import pyarrow.dataset
+
+    data = pyarrow.dataset.dataset(folder, format="parquet")
+    total = data.count_rows()
+    count = total // size
+    if not count and total < least:
+        raise ValueError(f"{folder} has {total} rows, too few for a rank")
+    parts, before = [], 0
+    for batch in data.to_batches(columns=columns):
+        index = numpy.arange((rank - before) % size, batch.num_rows, size) if count else \
+            numpy.arange(batch.num_rows)
+        parts.append(batch.take(pyarrow.array(index)))
+        before += batch.num_rows
+    table = pyarrow.Table.from_batches(parts).slice(0, count or least)
+    return {c: numpy.asarray(table.column(c).to_pylist()) for c in columns}
+
+
+class Rows:
+    """Rows in memory as tensors, in batches.
+
+    plan: what the driver has found out (columns, shapes) and the estimator's parameters.
+    """
+
+    def __init__(self, plan, folder, rank, size, least):
+        import torch
+
+        columns = plan["feature_cols"] + plan["label_cols"]
+        weight = plan["sample_weight_col"]
+        rows = read_rows(folder, columns + ([weight] if weight else []), rank, size, least)
+        if plan["transformation_fn"]:
+            rows = plan["transformation_fn"](rows)
+        self.inputs = [_shaped(rows[c], s) for c, s in
+                       zip(plan["feature_cols"], plan["input_shapes"])]
+        self.labels = [_shaped(rows[c], s) for c, s in
+                       zip(plan["label_cols"], plan["label_shapes"])]
+        self.weights = torch.as_tensor(rows[weight]).float() if weight else None
+        self.count = len(self.labels[0])
+
+    def batches(self, size, steps, order):
+        """(inputs, labels, weights) of each step; order is a tensor of row numbers.  With a number
+        of steps the rows begin again when they have been through, without one each is there once.
+        """
+        import torch
+
+        for step in range(-(-self.count // size) if steps is None else steps):
+            at = torch.arange(step * size, (step + 1) * size)
+            index = order[at[at < self.count] if steps is None else at % self.count]
+            yield ([x[index] for x in self.inputs], [y[index] for y in self.labels],
+                   self.weights[index] if self.weights is not None else None)
+
+
+def _shaped(values, shape):
+    """A tensor; floats as float32, which models have."""
+    import torch
+
+    t = torch.as_tensor(values)
+    t = t.float() if t.is_floating_point() else t
+    return t.reshape(shape) if shape else t
+
+
+def losses_of(plan, outputs, labels, weights):
+    """The weighted sum of the losses of all outputs."""
+    outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    if len(outputs) != len(labels):
+        raise ValueError(f"the model has {len(outputs)} outputs, and there are {len(labels)} "
+                         "label columns")
+    total = 0
+    for loss, factor, out, y in zip(plan["loss"], plan["loss_weights"], outputs, labels):
+        y = y.to(out.dtype) if y.is_floating_point() else y
+        value = loss(out, y) if weights is None else loss(out, y, reduction="none")
+        if weights is not None:
+            value = (value.reshape(len(weights), -1).mean(1) * weights).mean()
+        total = total + factor * value
+    return total
+
+
+def train(plan):
+    """Train as one rank; rank 0 returns (bytes of the model's state, history), the others None.
+
+    plan is a dict, made by estimator.py.
+    """
+    import horovod.torch as hvd
+    import torch
+
+    hvd.init()
+    cuda = plan["use_gpu"] and torch.cuda.is_available()
+    device = torch.device("cuda", hvd.local_rank()) if cuda else torch.device("cpu")
+    if plan["random_seed"] is not None:
+        torch.manual_seed(plan["random_seed"])
+    model = plan["model"].to(device)
+    by_name = dict(model.named_parameters())
+    optimizer = plan["optimizer_class"](
+        [{"params": [by_name[name] for name in group]} for group in plan["groups"]],
+        **plan["optimizer_defaults"])
+    optimizer.load_state_dict(torch.load(io.BytesIO(plan["optimizer_state"]), map_location=device,
+                                         weights_only=False))
+    more = {"compression": plan["gradient_compression"]} if plan["gradient_compression"] else {}
+    optimizer = hvd.DistributedOptimizer(
+        optimizer, named_parameters=model.named_parameters(),
+        backward_passes_per_step=plan["backward_passes_per_step"], **more)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    rows = Rows(plan, plan["train_path"], hvd.rank(), hvd.size(), 1)
+    held = Rows(plan, plan["val_path"], hvd.rank(), hvd.size(), 1) if plan["val_path"] else None
+    history = []
+    for epoch in range(plan["epochs"]):
+        entry = {"epoch": epoch,
+                 "train": _one_epoch(plan, model, optimizer, rows, device, epoch, hvd)}
+        if held:
+            entry["validation"] = _evaluate(plan, model, held, device, hvd)
+        history.append(entry)
+        if hvd.rank() == 0 and plan["verbose"]:
+            print(f"epoch {epoch + 1} of {plan['epochs']}: {entry}", flush=True)
+        if hvd.rank() == 0 and plan["checkpoint"]:
+            plan["store"].write(plan["checkpoint"], _bytes(model))
+    return (_bytes(model), history) if hvd.rank() == 0 else None
+
+
+def _bytes(model):
+    import torch
+
+    out = io.BytesIO()
+    torch.save({name: value.cpu() for name, value in model.state_dict().items()}, out)
+    return out.getvalue()
+
+
+def _order(plan, rows, epoch, rank):
+    import torch
+
+    if not plan["shuffle"]:
+        return torch.arange(rows.count)
+    g = torch.Generator().manual_seed((plan["random_seed"] or 0) * 1000003 + epoch * 1009 + rank)
+    return torch.randperm(rows.count, generator=g)
+
+
+def _mean(hvd, totals, count, device):
+    """Averages over the batches of all ranks."""
+    import torch
+
+    names = sorted(totals)
+    values = torch.tensor([totals[n] for n in names] + [float(count)], dtype=torch.float64)
+    values = hvd.allreduce(values, name="metrics", op=hvd.Sum)
+    return {n: (values[i] / values[-1]).item() for i, n in enumerate(names)}
+
+
+def _metrics(plan, outputs, labels):
+    out = outputs[0] if isinstance(outputs, (list, tuple)) else outputs
+    for i, metric in enumerate(plan["metrics"]):
+        name = getattr(metric, "__name__", f"metric_{i}")
+        yield name, float(metric(out, labels[0]))
+
+
+def _one_epoch(plan, model, optimizer, rows, device, epoch, hvd):
+    import torch
+
+    model.train()
+    totals, count = {}, 0
+    order = _order(plan, rows, epoch, hvd.rank())
+    for inputs, labels, weights in rows.batches(plan["batch_size"],
+                                                plan["train_steps_per_epoch"], order):
+        inputs, labels = [x.to(device) for x in inputs], [y.to(device) for y in labels]
+        weights = weights.to(device) if weights is not None else None
+        if plan["train_minibatch_fn"]:
+            outputs, loss = plan["train_minibatch_fn"](model, optimizer, inputs, labels, weights)
+        else:
+            optimizer.zero_grad()
+            outputs = model(*inputs)
+            loss = losses_of(plan, outputs, labels, weights)
+            loss.backward()
+            optimizer.step()
+        with torch.no_grad():
+            _add(totals, [("loss", float(loss)), *_metrics(plan, outputs, labels)])
+        count += 1
+    return _mean(hvd, totals, count, device)
+
+
+def _evaluate(plan, model, rows, device, hvd):
+    import torch
+
+    model.train(False)
+    totals, count = {}, 0
+    with torch.no_grad():
+        for inputs, labels, weights in rows.batches(
+                plan["val_batch_size"], plan["validation_steps_per_epoch"],
+                torch.arange(rows.count)):
+            inputs, labels = [x.to(device) for x in inputs], [y.to(device) for y in labels]
+            weights = weights.to(device) if weights is not None else None
+            outputs = model(*inputs)
+            _add(totals, [("loss", float(losses_of(plan, outputs, labels, weights))),
+                          *_metrics(plan, outputs, labels)])
+            count += 1
+    return _mean(hvd, totals, count, device)
+
+
+def _add(totals, pairs):
+    for name, value in pairs:
+        totals[name] = totals.get(name, 0.0) + value
