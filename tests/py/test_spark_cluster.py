@@ -397,11 +397,13 @@ def test_an_executor_is_lost_before_the_ranks_start(spark, monkeypatch):
     real, done = stage.Lobby.wait, []
 
     def wait(self, seconds):
-        if not done:
-            done.append(kill("CoarseGrainedExecutorBackend", only_on="b"))
-        with self.changed:  # the task that is lost may have connected before
-            self.changed.wait_for(lambda: len(self.tasks) == self.size, seconds)
-            return False
+        """The stage has begun when a task has connected; then it waits no more, for the task that
+        is lost may have connected, too."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.tasks and not done, seconds)
+            if self.tasks and not done:
+                done.append(kill("CoarseGrainedExecutorBackend", only_on="b"))
+        return False
 
     monkeypatch.setattr(stage.Lobby, "wait", wait)
     with pytest.raises(JobFailed, match="Spark could not start the tasks"):
