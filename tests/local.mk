@@ -593,6 +593,7 @@ PY_FILES = \
 	%reldir%/py/frameworks.py \
 	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/ops_of_a_rank.py \
+	%reldir%/py/interfaces.py \
 	%reldir%/py/jax_end_of_a_rank.py \
 	%reldir%/py/jax_of_a_rank.py \
 	%reldir%/py/keras_fit_of_a_rank.py \

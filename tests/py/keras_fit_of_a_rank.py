@@ -12,7 +12,9 @@ import os
 import sys
 import tempfile
 import traceback
+import warnings
 
+import interfaces
 import numpy
 
 if os.environ.get("RINGUP_TEST_KERAS") == "tf":
@@ -125,6 +127,13 @@ def same_on_all_ranks(weights):
     for w in weights:
         for other in hvd.broadcast(w, 0)[None] if w.ndim else [hvd.broadcast(w, 0)]:
             assert numpy.array_equal(w, other), "the ranks' weights differ"
+
+
+@check
+def functions_take_what_they_take_in_horovod():
+    scope = {name: getattr(hvd, name) for name in ("Compression", "Average", "global_process_set")}
+    table = interfaces.KERAS if hvd.__name__ == "horovod.keras" else interfaces.TENSORFLOW_KERAS
+    assert interfaces.differences(hvd, table, scope) == []
 
 
 @check
@@ -242,6 +251,22 @@ def callbacks_make_ranks_alike():
     fit(model, hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), data_of(r), BATCH, epochs=2,
         callbacks=[hvd.callbacks.LearningRateScheduleCallback(0.1, 0.5, start_epoch=1)])
     assert abs(float(model.optimizer.learning_rate) - 0.05) < 1e-6
+
+
+@check
+def xla_is_left_out_of_it():
+    """The callback switches it off, with a warning, where it has no collectives."""
+    if BACKEND != "tensorflow":
+        return
+    model = model_of()
+    model.compile(optimizer=hvd.DistributedOptimizer(FAMILIES["SGD"]()), loss="mse",
+                  jit_compile=True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(*data_of(hvd.rank()), batch_size=BATCH, shuffle=False, verbose=0,
+                  callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+    assert any("jit_compile is off" in str(w.message) for w in told), told
+    near(model.get_weights(), reference("SGD", FAMILIES["SGD"]))
 
 
 @check

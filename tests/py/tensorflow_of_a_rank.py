@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 
+import interfaces
 import numpy
 import tensorflow as tf
 
@@ -59,6 +60,13 @@ def both(f):
         return tf.function(lambda t: f(t, *args), input_signature=[unknown])(x)
 
     return [f, graph]
+
+
+@check
+def functions_take_what_they_take_in_horovod():
+    scope = {name: getattr(hvd, name) for name in ("Compression", "Average", "global_process_set")}
+    assert interfaces.differences(hvd, interfaces.TENSORFLOW, scope) == []
+    assert [hvd.Average, hvd.Sum, hvd.Adasum, hvd.Min, hvd.Max, hvd.Product] == list(range(6))
 
 
 @check

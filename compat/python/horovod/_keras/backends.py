@@ -1,7 +1,7 @@
 # backends.py - how gradients are combined on each back end of Keras.
 # SPDX-License-Identifier: Apache-2.0
-"""Each back end is a class: Compression, how() and Reducer, which does an optimizer's step, and
-assign(), which gives variables root's values."""
+"""Each back end is a class: its name, Compression, how() and Reducer, which does an optimizer's
+step, assign(), which gives variables root's values, and value(), what an array is returned as."""
 
 import math
 
@@ -41,6 +41,7 @@ def _tensorflow(name):
 class TensorFlow:
     """Keras 2, and Keras 3 on TensorFlow."""
 
+    name = "tensorflow"
     Compression = _Lazy(lambda: _tensorflow("Compression"))
 
     @staticmethod
@@ -185,6 +186,8 @@ class _ArrayBackend:
 class Torch(_ArrayBackend):
     """Keras 3 on torch."""
 
+    name = "torch"
+
     @staticmethod
     def _compression():
         from horovod.torch.compression import Compression
@@ -196,6 +199,8 @@ class Torch(_ArrayBackend):
 
 class Jax(_ArrayBackend):
     """Keras 3 on JAX."""
+
+    name = "jax"
 
     @staticmethod
     def _compression():

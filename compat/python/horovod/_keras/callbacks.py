@@ -38,6 +38,14 @@ class BroadcastGlobalVariablesCallbackImpl:
         if any(not hasattr(v, "assign") for v in self._local):
             raise ValueError("All local variables must be of tf.Variable type.")
 
+    def set_model(self, model):
+        """Keras calls it before it compiles the training step."""
+        super().set_model(model)
+        if getattr(model, "jit_compile", False) and backends.of(self._keras).name == "tensorflow":
+            warnings.warn("jit_compile is off: XLA has no collectives of TensorFlow's operations",
+                          RuntimeWarning, stacklevel=2)
+            model.jit_compile = False
+
     def register_local_var(self, var):
         """Leave this variable alone."""
         self._local.append(var)

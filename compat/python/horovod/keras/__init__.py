@@ -21,8 +21,8 @@ Compression = _backend.Compression
 
 def DistributedOptimizer(optimizer, name=None, device_dense="", device_sparse="",
                          compression=Compression.none, sparse_as_dense=False,
-                         gradient_predivide_factor=1.0, op=Average, backward_passes_per_step=1,
-                         average_aggregated_gradients=False, num_groups=0, groups=None,
+                         gradient_predivide_factor=1.0, op=Average, num_groups=0, groups=None,
+                         backward_passes_per_step=1, average_aggregated_gradients=False,
                          process_set=global_process_set, scale_local_gradients=True):
     """An optimizer like this one, whose gradients are combined across the ranks before each step.
 
@@ -40,10 +40,10 @@ def DistributedOptimizer(optimizer, name=None, device_dense="", device_sparse=""
 
 def PartialDistributedOptimizer(optimizer, name=None, device_dense="", device_sparse="",
                                 compression=Compression.none, sparse_as_dense=False,
-                                gradient_predivide_factor=1.0, op=Average,
-                                backward_passes_per_step=1, average_aggregated_gradients=False,
-                                num_groups=0, groups=None, process_set=global_process_set,
-                                local_layers=None, scale_local_gradients=True):
+                                gradient_predivide_factor=1.0, op=Average, groups=None,
+                                process_set=global_process_set, local_layers=None,
+                                scale_local_gradients=True, num_groups=0,
+                                backward_passes_per_step=1, average_aggregated_gradients=False):
     """DistributedOptimizer() but for the weights of local_layers, whose gradients stay this rank's
     own."""
     if local_layers is None:
@@ -52,10 +52,10 @@ def PartialDistributedOptimizer(optimizer, name=None, device_dense="", device_sp
         local_layers = [local_layers]
     elif not all(isinstance(layer, keras.layers.Layer) for layer in local_layers):
         raise ValueError("All local layers must be of tf.keras.layers.Layer type.")
-    wrapped = DistributedOptimizer(
-        optimizer, name, device_dense, device_sparse, compression, sparse_as_dense,
-        gradient_predivide_factor, op, backward_passes_per_step, average_aggregated_gradients,
-        num_groups, groups, process_set, scale_local_gradients)
+    wrapped = _impl.create_distributed_optimizer(
+        keras, optimizer, name, compression, sparse_as_dense, gradient_predivide_factor, op,
+        backward_passes_per_step, average_aggregated_gradients, num_groups, groups, process_set,
+        scale_local_gradients)
     for layer in local_layers:
         for variable in layer.trainable_weights:
             wrapped.register_local_var(variable)
