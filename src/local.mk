@@ -426,7 +426,9 @@ libringup_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined -shared \
 	-Wl,--version-script=$(srcdir)/%reldir%/libringup.map
 EXTRA_libringup_la_DEPENDENCIES = %reldir%/libcore.a %reldir%/libringup.map
 # Operations for frameworks, installed beside libringup.so and found there by Python.  They are
-# built without the headers of the framework, and take it from the process that loads them.
+# built without the headers of the framework, and take it from the process that loads them.  libringup.so
+# is in that process already, so they name it and have no path to it; told of it, libtool would add one,
+# and link again when they are installed.
 noinst_LIBRARIES += %reldir%/libframeworks.a
 %canon_reldir%_libframeworks_a_SOURCES = \
 	%reldir%/frameworks/bridge.c %reldir%/frameworks/bridge.h \
@@ -437,17 +439,16 @@ noinst_LIBRARIES += %reldir%/libframeworks.a
 	%reldir%/frameworks/xla_api.c %reldir%/frameworks/xla_api.h
 FRAMEWORK_LIBS    = %reldir%/libframeworks.a
 FRAMEWORK_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
-	-Wl,--whole-archive,%reldir%/libframeworks.a,--no-whole-archive
+	-Wl,--whole-archive,%reldir%/libframeworks.a,--no-whole-archive -Wl,.libs/libringup.so
+FRAMEWORK_NEEDS   = %reldir%/libframeworks.a libringup.la
 lib_LTLIBRARIES += libringup_tf.la
 libringup_tf_la_SOURCES = %reldir%/frameworks/tensorflow_ops.c
-libringup_tf_la_LIBADD  = libringup.la
 libringup_tf_la_LDFLAGS = $(FRAMEWORK_LDFLAGS)
-EXTRA_libringup_tf_la_DEPENDENCIES = %reldir%/libframeworks.a
+EXTRA_libringup_tf_la_DEPENDENCIES = $(FRAMEWORK_NEEDS)
 lib_LTLIBRARIES += libringup_jax.la
 libringup_jax_la_SOURCES = %reldir%/frameworks/jax_ops.c
-libringup_jax_la_LIBADD  = libringup.la
 libringup_jax_la_LDFLAGS = $(FRAMEWORK_LDFLAGS)
-EXTRA_libringup_jax_la_DEPENDENCIES = %reldir%/libframeworks.a
+EXTRA_libringup_jax_la_DEPENDENCIES = $(FRAMEWORK_NEEDS)
 
 # --enable-static: the same objects, as an archive.
 if STATIC
