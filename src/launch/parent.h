@@ -44,7 +44,9 @@ void parent_close(struct parent *p);
  * Blocking: until the parent answers.  RINGUP_EPEER: it has none, or is gone. */
 int parent_connect(struct parent *p, const char *host, struct err *e);
 
+/* parent_report - bytes that a rank has written; they wait here while the parent is slow. */
 void parent_report(struct parent *p, int worker, int rank, const void *data, size_t len);
+
 /* How a rank has ended. */
 struct parent_end {
 	int worker, rank;
@@ -55,6 +57,7 @@ struct parent_end {
 	const char *memory; /* a remark about memory that ran out, or ""  */
 };
 
+/* parent_ended - a rank has ended; nothing of it is reported after that. */
 void parent_ended(struct parent *p, const struct parent_end *end);
 
 /* parent_poll - what to wait for.  parent_serve - after poll(2); false if the parent is gone.

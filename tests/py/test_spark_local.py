@@ -446,7 +446,35 @@ def test_without_pyspark_or_a_session_the_way_out_is_told():
     assert "HorovodRunner(np=-2)" in p.stdout
 
 
+def test_a_store_is_a_folder_under_every_name(tmp_path):
+    from horovod.spark.common.store import DBFSLocalStore, LocalStore, Store
+
+    for name in (tmp_path, f"file://{tmp_path}"):
+        store = Store.create(str(name))
+        assert isinstance(store, LocalStore)
+        assert store.get_train_data_path() == f"{tmp_path}/intermediate_train_data"
+        assert store.get_val_data_path("x") == f"{tmp_path}/intermediate_val_data.x"
+        assert store.get_checkpoint_path("run") == f"{tmp_path}/runs/run/checkpoint.pt"
+    assert isinstance(Store.create("dbfs:/a/b"), DBFSLocalStore)
+    assert Store.create("dbfs:/a/b").get_run_path("r") == "/dbfs/a/b/runs/r"
+    with pytest.raises(ValueError, match="mount s3"):
+        Store.create("s3://bucket/x")
+    assert LocalStore(tmp_path, save_runs=False).get_checkpoint_path("run") is None
+    store.write_text(f"{tmp_path}/runs/run/note", "text")
+    assert store.read(f"{tmp_path}/runs/run/note") == b"text"
+    assert os.listdir(f"{tmp_path}/runs/run") == ["note"]
+
+
+def test_an_elastic_job_of_wrong_sizes_is_refused_before_anything_runs(monkeypatch):
+    import horovod.spark
+
+    monkeypatch.setattr(stage, "context", lambda: None)
+    for how in ({"min_num_proc": 3}, {"max_num_proc": 1}, {"min_np": 0}):
+        with pytest.raises(ValueError, match="each is at least the one before it"):
+            horovod.spark.run_elastic(int, num_proc=2, **how)
+
+
 def test_importing_ringup_or_horovod_imports_no_spark():
-    p = start([sys.executable, "-c", "import sys, ringup, horovod, ringup.spark, sparkdl\n"
+    p = start([sys.executable, "-c", "import sys, horovod.spark, ringup.spark, sparkdl\n"
                "print([m for m in sys.modules if m.split('.')[0] == 'pyspark'])"])
     assert p.stdout == "[]\n", p.stderr
