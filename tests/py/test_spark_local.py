@@ -5,6 +5,7 @@
 # tests: compat/python/ringup/spark compat/python/sparkdl src/launch src/cli/cmd_rankd.c
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -99,6 +100,28 @@ def test_a_class_of_the_driver_comes_back_as_itself():
 
     value = HorovodRunner(np=-1 - 1).run(lambda: Point(4))
     assert isinstance(value, Point) and value.x == 4
+
+
+def test_a_callback_of_keras_tells_the_driver_of_epochs(monkeypatch, capfd):
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    keras = pytest.importorskip("keras", reason="keras is not installed")
+    del keras
+
+    def main():
+        import keras
+        import numpy
+        from sparkdl.horovod.tensorflow.keras import LogCallback
+
+        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        model.compile(optimizer="sgd", loss="mse")
+        x = numpy.ones((4, 2), dtype="float32")
+        model.fit(x, x[:, :1], batch_size=2, epochs=2, verbose=0,
+                  callbacks=[LogCallback(per_batch_log=True)])
+
+    HorovodRunner(np=-2).run(main)
+    out = capfd.readouterr().out
+    assert out.count("Epoch 1 begin") == 2 and out.count("Epoch 0 batch 1 end, loss: ") == 2
+    assert len(re.findall(r"^Epoch 1 end after [0-9.e-]+ s, loss: [0-9.]+$", out, re.M)) == 2
 
 
 def test_the_first_exception_counts_and_is_the_cause(leaves_nothing):
