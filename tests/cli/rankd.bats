@@ -42,9 +42,10 @@ load ../lib/helper
 }
 
 @test "a task's daemon ends with its lifeline, though the launcher is there" {
-  mkfifo launcher
-  sleep 300 >launcher &
-  run bash -c 'exec 7< <(:); ringup rankd --lifeline 7 -- true <launcher'
+  local launcher=$BATS_TEST_TMPDIR/launcher
+  mkfifo "$launcher"
+  sleep 300 >"$launcher" &
+  run bash -c "exec 7< <(:); ringup rankd --lifeline 7 -- true <'$launcher'"
   kill $!
   expect_status 0
   expect_line "ringup-rankd/1 $(ringup --version | sed 's/.* //')"

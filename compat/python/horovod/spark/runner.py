@@ -24,7 +24,7 @@ def _writer(stream):
 
 def _output(stdout, stderr, timestamps):
     form = ("--tag-output", "--timestamp-output") if timestamps else ("--tag-output",)
-    return job.Output(_writer(stdout), _writer(stderr), lambda text: print(text, flush=True), form)
+    return job.Output(_writer(stdout), _writer(stderr), stage.to_stdout().log, form)
 
 
 def _work(size, fn, args, kwargs, env, nics, output, copy):

@@ -380,11 +380,14 @@ def run(fn, args=(), kwargs=None, num_proc=None, env=None, start_timeout=None, o
 
 def to_stdout(form=("--tag-output",)):
     """An Output that prints all lines on this process's own streams."""
-    def write(stream):
+    lock = threading.Lock()  # lines of ranks and messages come from threads of their own
+
+    def write(stream, end=""):
         def line(text):
-            s = getattr(sys, stream)
-            s.write(text)
-            s.flush()
+            with lock:
+                s = getattr(sys, stream)
+                s.write(text + end)
+                s.flush()
         return line
 
-    return jobs.Output(write("stdout"), write("stderr"), lambda text: print(text, flush=True), form)
+    return jobs.Output(write("stdout"), write("stderr"), write("stdout", "\n"), form)
