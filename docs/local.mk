@@ -32,6 +32,7 @@ dist_example_DATA = \
 	%reldir%/examples/groups.c \
 	%reldir%/examples/jax_digits_example.py \
 	%reldir%/examples/keras_digits_example.py \
+	%reldir%/examples/pipeline.c \
 	%reldir%/examples/route.c \
 	%reldir%/examples/spark_digits.ipynb \
 	%reldir%/examples/spark_digits.py \

@@ -118,6 +118,9 @@ EOF
   expect_status 0
   [[ $output == *"rank 1 has been sent 20 numbers, the first by rank 0: 1"* ]]
   [[ $output == *"the first number of rank 1's part was sent 3 times"* ]]
+  run timeout 60 "$prefix/bin/ringup" run -np 3 ./pipeline
+  expect_status 0
+  [[ $output == *"batch 0 comes to 3"*"batch 3 comes to 12"* ]]
   run timeout 60 "$prefix/bin/ringup" run -np 3 ./uneven
   expect_status 0
   [[ $output == *"rank 0, step 0: 3"* && $output == *"rank 2, step 1: 2"* && $output == *"rank 2, step 2: 1"* ]]
