@@ -645,7 +645,8 @@ RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ri
  *
  * Messages are apart from collectives: either may be started while the other waits, and
  * sends and receives in flight do not wait for each other.  Between hosts two ranks are
- * connected when one first sends the other something, or waits for that.
+ * connected when one first sends the other something, or waits for that, by way of the first
+ * ranks of hosts between them, which must not have left by then.
  *
  * Of the messages of one rank in one group with one tag, those sent first are received first;
  * others may overtake them.

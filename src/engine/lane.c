@@ -242,6 +242,7 @@ static int end(struct lane *l)
 	/* First, so that what comes meanwhile by the short way makes us look again. */
 	__atomic_store_n(&l->over, true, __ATOMIC_SEQ_CST);
 	fail_flying(l, &why, false);
+	p2p_left(l->engine->p2p, l);
 	engine_completed(l->engine);
 	return 1;
 }

@@ -92,9 +92,10 @@ struct p2p_peer *p2p_peer_of(struct p2p *x, int rank)
 
 /* ---- ranks that leave ---- */
 
-static int fail_left(struct err *e, int rank)
+static int fail_left(const struct p2p *x, struct err *e, int rank)
 {
-	return fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job", rank);
+	return fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job%s", rank,
+		    x->peer[rank]->cut ? ", or a rank on the way to it has" : "");
 }
 
 static void op_end_left(struct p2p *x, struct ringup_op *op, int rank)
@@ -103,7 +104,7 @@ static void op_end_left(struct p2p *x, struct ringup_op *op, int rank)
 
 	if (!op_claim(op))
 		return;
-	fail_left(&why, rank);
+	fail_left(x, &why, rank);
 	op_fail(op, &why);
 	x->completed = true;
 }
@@ -126,7 +127,7 @@ static bool is_alone(const struct p2p *x, const struct lane *l)
 		if (rank != x->team->rank && !(x->peer[rank] && x->peer[rank]->gone))
 			return false;
 	}
-	return true;
+	return l->team.size > 1;
 }
 
 /* @p has left, and all that it had sent is here: no more comes. */
@@ -151,6 +152,37 @@ void p2p_peer_end(struct p2p *x, struct p2p_peer *p)
 		p2p_queue_remove(&x->posted, op);
 		op_end_left(x, op, p->rank);
 	}
+}
+
+/* Who is connected to all of them hears when each leaves; those that have left do not connect.
+ */
+static void expect_all(struct p2p *x, const struct lane *l)
+{
+	struct p2p_peer *p;
+	int r;
+
+	for (r = 0; r < l->team.size; r++) {
+		p = p2p_peer_of(x, ranks_in_world(l->ranks, r));
+		if (!p)
+			p2p_fail_memory(x);
+		else if (p->seat < 0)
+			p2p_far_connect(x, p);
+	}
+}
+
+void p2p_left(struct p2p *x, const struct lane *l)
+{
+	const struct ringup_op *op;
+
+	if (!x)
+		return;
+	p2p_lock(x);
+	for (op = x->posted.first; op; op = op->p2p.next)
+		if (op->lane == l && op->p2p.peer == P2P_ANY) {
+			expect_all(x, l);
+			break;
+		}
+	p2p_unlock(x);
 }
 
 /* Is something of what others shall know still here? */
@@ -240,7 +272,7 @@ static int begin_send(struct p2p *x, struct ringup_op *op, struct err *e)
 	if (p2p_is_self(x, p))
 		return begin_own_send(x, p, op, e);
 	if (p->gone)
-		return fail_left(e, p->rank);
+		return fail_left(x, e, p->rank);
 	p2p_queue_push(&p->sends, op);
 	p2p_peer_write(x, p);
 	return 0;
@@ -251,6 +283,8 @@ static int expect_peer(struct p2p *x, const struct ringup_op *op, struct err *e)
 {
 	struct p2p_peer *p = op->p2p.peer < 0 ? NULL : p2p_peer_of(x, op->p2p.peer);
 
+	if (op->p2p.peer == P2P_ANY && lane_is_over(op->lane, NULL))
+		expect_all(x, op->lane);
 	if (op->p2p.peer >= 0 && !p) {
 		p2p_fail_memory(x);
 		return no_memory(e);
@@ -267,7 +301,9 @@ static int begin_receive(struct p2p *x, struct ringup_op *op, struct err *e)
 	int rc;
 
 	if (!m && p && p->gone)
-		return fail_left(e, p->rank);
+		return fail_left(x, e, p->rank);
+	if (!m && op->p2p.peer == P2P_ANY && is_alone(x, op->lane))
+		return fail(e, RINGUP_ESHUTDOWN, "each other rank has left the job");
 	if (!m) {
 		rc = expect_peer(x, op, e);
 		if (!rc)

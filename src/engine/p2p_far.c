@@ -329,8 +329,11 @@ static void take_own(struct p2p *x, const struct p2p_invite *v)
 		return;
 	else if (*v->where)
 		follow(x, p, v->where);
-	else if (p->output < 0)
+	/* What it had sent before it left may still come by its own invitation. */
+	else if (p->output < 0 && !p->dial && !p->gone) {
+		p->cut = true;
 		p2p_peer_end(x, p);
+	}
 }
 
 static void pass_to_local(struct p2p *x, const struct p2p_invite *v)
@@ -391,8 +394,8 @@ void p2p_invited(struct p2p *x, int from, int to, const char *where)
 	snprintf(l->invite.where, sizeof(l->invite.where), "%s", where);
 	pthread_mutex_lock(&f->lock);
 	if (f->invites < MOST_INVITES) {
-		l->next = f->invite;
-		f->invite = l;
+		*f->invites_end = l;
+		f->invites_end = &l->next;
 		f->invites++;
 		l = NULL;
 		__atomic_store_n(&f->pending, true, __ATOMIC_RELEASE);
@@ -415,6 +418,7 @@ void p2p_far_step(struct p2p *x)
 	pthread_mutex_lock(&f->lock);
 	l = f->invite;
 	f->invite = NULL;
+	f->invites_end = &f->invite;
 	f->invites = 0;
 	__atomic_store_n(&f->pending, false, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&f->lock);
@@ -770,6 +774,7 @@ int p2p_far_open(struct p2p *x, const struct p2p_setup *s, struct err *e)
 	size_t fds = AT_DOOR + DOOR_FDS + 3 * (size_t)s->team->size;
 
 	pthread_mutex_init(&f->lock, NULL);
+	f->invites_end = &f->invite;
 	f->tree = s->tree;
 	f->address = s->address;
 	f->secret = s->secret;

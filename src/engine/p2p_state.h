@@ -121,6 +121,7 @@ struct p2p_peer {
 	struct p2p_queue taken;   /* receives that wait for P2P_DATA of this peer */
 	uint64_t held;            /* bytes of eager messages that are kept here   */
 	uint64_t owed;            /* received since the last P2P_CREDIT           */
+	bool cut;                 /* gone, as far as this rank can find out        */
 	bool gone;                /* it has left, and all that it had sent is here */
 	struct p2p_invite invite; /* being read */
 	/* Of another host; see p2p_far.c. */
@@ -150,8 +151,8 @@ struct p2p_far {
 	bool stop; /* atomic */
 	int wake;  /* eventfd; 0: none */
 	struct forks_hook fork;
-	pthread_mutex_t lock;      /* of what follows; taken with a tree's lock held */
-	struct p2p_letter *invite; /* that have come through the tree               */
+	pthread_mutex_t lock; /* of what follows; taken with a tree's lock held */
+	struct p2p_letter *invite, **invites_end; /* that have come through the tree */
 	int invites;
 	bool pending; /* there are some; atomic */
 	/* p2p_ask(): of which name, and what has been heard, an entry per rank; or NULL. */

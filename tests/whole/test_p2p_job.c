@@ -72,9 +72,7 @@ static void all_sizes(struct ringup *r, int rank, int size)
 	int other = rank ^ 1, k, turn;
 	float *in, *out;
 
-	if (other >= size)
-		return;
-	for (k = 0; k < SIZES; k++) {
+	for (k = 0; k < SIZES && other < size; k++) {
 		in = make(rank, k, sizes[k]);
 		out = calloc(sizes[k] + 1, sizeof(*out));
 		for (turn = 0; turn < 2; turn++)
@@ -89,6 +87,8 @@ static void all_sizes(struct ringup *r, int rank, int size)
 		free(in);
 		free(out);
 	}
+	/* Between hosts nobody is connected by way of who has left. */
+	check(!ringup_barrier(g, NULL, NULL), "barrier", rank);
 }
 
 /* Each sends to the next and receives from the one before, all at once. */
@@ -427,6 +427,7 @@ static void threads(struct ringup *r, int rank, int size)
 	}
 	for (i = 0; (rank ^ 1) < size && i < THREADS; i++)
 		pthread_join(thread[i], NULL);
+	check(!ringup_barrier(g, NULL, NULL), "barrier", rank);
 }
 
 static void wrong_arguments(struct ringup *r, int rank, int size)
@@ -517,6 +518,20 @@ static void left(struct ringup *r, int rank, int size)
 	check(!do_send(g, !rank, 4, &v, 1, RINGUP_I32, NULL) &&
 		      !do_recv(g, !rank, 4, &v, 1, RINGUP_I32, NULL),
 	      "both", rank);
+}
+
+/* Who waits for any rank hears when none is left. */
+static void all_left(struct ringup *r, int rank, int size)
+{
+	int v, k;
+
+	for (k = 0; k < 2 && !rank; k++) {
+		check(do_recv(ringup_world(r), RINGUP_ANY_SOURCE, 1, &v, 1, RINGUP_I32, NULL) ==
+			      RINGUP_ESHUTDOWN,
+		      "nobody is there", rank);
+		check(strstr(ringup_error(), "has left the job") != NULL, "says so", rank);
+	}
+	(void)size;
 }
 
 /* All ranks to all others, at once, a small and a large one. */
@@ -653,6 +668,7 @@ static void run_all(const char *where)
 	run("an abort", 3, aborted);
 	stage = 0;
 	run("a rank that leaves", 4, left);
+	run("all others leave", 4, all_left);
 	run("all to all others", 5, all_pairs);
 	run_death(where);
 }
