@@ -215,7 +215,14 @@ def raised():
 
 @scene
 def without_a_rank():
-    """A rank leaves out an operation and goes on; what the flight recorder makes of it."""
+    """A rank leaves out an operation and goes on; the flight recorders of all tell."""
+    begin()
+    if me() != 1:  # what was before the world is made anew does not count
+        dist.all_reduce(torch.ones(1), group=dist.new_group([0, *range(2, size())]))
+    else:
+        dist.new_group([0, *range(2, size())])
+    dist.barrier()
+    dist.destroy_process_group()
     begin(datetime.timedelta(seconds=DEADLINE))
     for i in range(4):
         dist.all_reduce(torch.ones(3 + i))

@@ -220,7 +220,9 @@ def test_the_flight_record_is_what_the_analyzer_of_torch_reads(parent, tmp_path)
     ends(parent, tmp_path, 3, "without_a_rank")
     assert sorted(os.listdir(dumps)) == ["trace_0", "trace_1", "trace_2"]
     with open(dumps / "trace_0", "rb") as f:
-        last = pickle.load(f)["entries"][-1]
+        entries = pickle.load(f)["entries"]
+    last = entries[-1]
+    assert len(entries) == 5, entries
     assert last["profiling_name"] == "gloo:all_gather" and last["state"] == "scheduled", last
     assert any(f["filename"].endswith(ENDS) for f in last["frames"]), last
     p = start([sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace",

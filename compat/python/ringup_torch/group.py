@@ -49,7 +49,7 @@ class GroupBase(dist.ProcessGroup):
         self._members = self._job.world
         self._pending = collections.deque()  # Works that nobody may ever wait for
         self._coalesced = None
-        self._record = recorder.group(list(ranks) or list(range(size)), self.timeout_ms)
+        self._record = recorder.group(list(ranks) or list(range(size)), self.timeout_ms, not ranks)
         if not ranks:
             recorder.rank = rank
         _open.add(self)

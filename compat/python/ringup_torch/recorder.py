@@ -91,8 +91,14 @@ class Recorder:
         self._frames = _FRAMES if size > 0 else 0
         self._count, self._groups, self.rank = 0, {}, 0
 
-    def group(self, ranks, timeout_ms):
-        """Have a process group recorded; returns its Group."""
+    def group(self, ranks, timeout_ms, is_world=False):
+        """Have a process group recorded; returns its Group.
+
+        With a new world all begins again: the names of groups do, and the analyzer takes groups of
+        one name for one."""
+        if is_world:
+            self._entries.clear()
+            self._groups.clear()
         group = Group(len(self._groups), ranks, timeout_ms)
         self._groups[group.number] = group
         return group
