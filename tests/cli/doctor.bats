@@ -20,7 +20,7 @@ doctor() {
 # ours VERSION - the Python package of ringup in $site, as this release has it.
 ours() {
   dist ringup 0.1.0
-  cp -r "$src/compat/python/ringup" "$src/compat/python/horovod" "$site"
+  cp -r "$src"/compat/python/{ringup,ringup_torch,horovod,sparkdl} "$site"
 }
 
 # stamp PYTHON FRAMEWORK VERSION - what the package in $site was installed for.

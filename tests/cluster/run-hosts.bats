@@ -174,7 +174,7 @@ UsePAM no
 PermitRootLogin yes
 EOT
   mkdir -p /run/sshd
-  ip netns exec "$n2" /usr/sbin/sshd -f sshd_config -E sshd.log
+  ip netns exec "$n2" /usr/sbin/sshd -f "$PWD/sshd_config" -E "$PWD/sshd.log"
   local sshd
   sshd=$(cat sshd.pid)
   mkdir home

@@ -189,8 +189,9 @@ static int is_called_back(void)
 	if (join())
 		return 1;
 	if (family_rank == 0) {
-		bad = !bridge_enter() || pthread_create(&thread, NULL, attach_later, NULL);
-		bad |= collective_prepare(&run, &p, 0) || collective_group(&run, job) ||
+		if (!bridge_enter() || pthread_create(&thread, NULL, attach_later, NULL))
+			return 1;
+		bad = collective_prepare(&run, &p, 0) || collective_group(&run, job) ||
 		       collective_carry_out(&run) != RINGUP_ESHUTDOWN || !run.op;
 		bridge_leave();
 		pthread_join(thread, NULL);
