@@ -586,7 +586,7 @@ PY_TESTS = \
 PY_FILES = \
 	%reldir%/py/run \
 	%reldir%/py/conftest.py \
-	%reldir%/py/api_of_a_rank.py \
+	%reldir%/py/api_of_a_rank.py %reldir%/py/checks.py \
 	%reldir%/py/elastic_job_of_a_rank.py \
 	%reldir%/py/elastic_of_a_rank.py \
 	%reldir%/py/end_of_a_rank.py \

@@ -9,7 +9,8 @@ import numpy
 import ops_of_a_rank as ops
 import torch
 import torch.distributed
-from ops_of_a_rank import equal, raises
+from checks import Checks, raises
+from ops_of_a_rank import equal
 
 import horovod.torch as hvd
 import ringup
@@ -18,12 +19,7 @@ from horovod.common.adapter import Adapter
 from horovod.common.collectives import Collectives
 from ringup import constants, memory, torchrun
 
-CHECKS = {}
-
-
-def check(f):
-    CHECKS[f.__name__] = f
-    return f
+check = Checks()
 
 
 # A rank that has joined
@@ -329,5 +325,4 @@ def what_comes_in_each_step_is_short():
 
 
 if __name__ == "__main__":
-    ops.CHECKS = CHECKS
-    ops.main()
+    ops.main(check)

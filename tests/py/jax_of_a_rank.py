@@ -1,11 +1,7 @@
 # jax_of_a_rank.py - what test_jax.py starts on each rank: collectives in compiled code.
 # SPDX-License-Identifier: Apache-2.0
 
-import faulthandler
-import json
 import os
-import sys
-import traceback
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -14,34 +10,20 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy  # noqa: E402
 import optax  # noqa: E402
+from checks import Checks, end, raises  # noqa: E402
 
 import ringup  # noqa: E402
 from ringup import jax as rj  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
-HANG = 240  # seconds after which a check will not come to its end, however slow the machine is
 TYPES = ("uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16", "float32",
          "float64")
-CHECKS = {}
-
-
-def check(f):
-    CHECKS[f.__name__] = f
-    return f
+check = Checks()
 
 
 def near(got, want, tolerance=1e-5):
     numpy.testing.assert_allclose(numpy.asarray(got, "float64"), numpy.asarray(want, "float64"),
                                   rtol=tolerance, atol=1e-6)
-
-
-def raises(kind, f, *args, says="", **kwargs):
-    try:
-        f(*args, **kwargs)
-    except kind as e:
-        assert says in str(e), f"{says!r} is not in {e}"
-        return e
-    raise AssertionError(f"{f} did not raise {kind}")
 
 
 @check
@@ -193,26 +175,9 @@ def jobs_follow_each_other():
 
 def main():
     ringup.init()
-    results = {}
-    path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"rank.{ringup.rank()}")
-    for name in sys.argv[1:] or list(CHECKS):
-        faulthandler.dump_traceback_later(HANG, exit=True)
-        try:
-            CHECKS[name]()
-            results[name] = ""
-        except BaseException:
-            results[name] = traceback.format_exc()
-        with open(path + ".part", "w", encoding="utf-8") as f:
-            json.dump(results, f)
-        os.replace(path + ".part", path)
-        if results[name]:
-            print(results[name], file=sys.stderr)
-            os._exit(1)  # the ranks may be out of step: the checks after this one tell nothing
-        ringup.barrier()
+    check.run(ringup.rank(), between=ringup.barrier)
     ringup.shutdown()
-    faulthandler.cancel_dump_traceback_later()
-    sys.stdout.flush()
-    os._exit(0)
+    end()
 
 
 if __name__ == "__main__":

@@ -6,16 +6,13 @@ to those of one process that has trained on the joined batches without it.
 KERAS_BACKEND chooses the back end of Keras 3; RINGUP_TEST_KERAS=tf takes TensorFlow's Keras by
 horovod.tensorflow.keras, anything else the package keras by horovod.keras."""
 
-import faulthandler
-import json
 import os
-import sys
 import tempfile
-import traceback
 import warnings
 
 import interfaces
 import numpy
+from checks import Checks, end, raises
 
 if os.environ.get("RINGUP_TEST_KERAS") == "tf":
     from tensorflow import keras
@@ -26,12 +23,11 @@ else:
 
     import horovod.keras as hvd
 
-HANG = 240  # seconds after which a check will not come to its end, however slow the machine is
 LONG = os.environ.get("RINGUP_TEST_LONG") == "1"
 STEPS, BATCH = 6, 8
 BACKEND = keras.backend.backend() if hasattr(keras.backend, "backend") else "tensorflow"
 KERAS_3 = hasattr(keras, "ops")
-CHECKS = {}
+check = Checks()
 
 FAMILIES = {
     "SGD": lambda: keras.optimizers.SGD(0.05),
@@ -61,24 +57,10 @@ elif not KERAS_3:
     FAMILIES["legacy Adam"] = lambda: keras.optimizers.legacy.Adam(0.01)
 
 
-def check(f):
-    CHECKS[f.__name__] = f
-    return f
-
-
 def near(got, want, tolerance=1e-5, what=""):
     assert len(got) == len(want), (got, want)
     for a, b in zip(got, want):
         numpy.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=what)
-
-
-def raises(kind, f, *args, says="", **kwargs):
-    try:
-        f(*args, **kwargs)
-    except kind as e:
-        assert says in str(e), f"{says!r} is not in {e}"
-        return e
-    raise AssertionError(f"{f} did not raise {kind}")
 
 
 def model_of(seed=1, sizes=(5, 1)):
@@ -376,25 +358,9 @@ def elastic_state():
 
 def main():
     hvd.init()
-    results = {}
-    path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"rank.{hvd.rank()}")
-    for name in sys.argv[1:] or list(CHECKS):
-        faulthandler.dump_traceback_later(HANG, exit=True)
-        try:
-            CHECKS[name]()
-            results[name] = ""
-        except BaseException:
-            results[name] = traceback.format_exc()
-        with open(path + ".part", "w", encoding="utf-8") as f:
-            json.dump(results, f)
-        os.replace(path + ".part", path)
-        if results[name]:
-            print(results[name], file=sys.stderr)
-            os._exit(1)  # the ranks may be out of step: the checks after this one tell nothing
+    check.run(hvd.rank())
     hvd.shutdown()
-    faulthandler.cancel_dump_traceback_later()
-    sys.stdout.flush()
-    os._exit(0)
+    end()
 
 
 if __name__ == "__main__":

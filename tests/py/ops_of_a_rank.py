@@ -2,32 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each check knows all ranks' inputs (they are made from a seed) and so what must come out."""
 
-import faulthandler
-import json
 import os
 import signal
-import sys
 import threading
 import time
-import traceback
 import warnings
 
 import torch
+from checks import Checks, end, raises
 
 import horovod.torch as hvd
 from ringup import job, operation
 
-HANG = 240  # seconds after which a check will not come to its end, however slow the machine is
 DTYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
           torch.bfloat16, torch.float32, torch.float64]
 DTYPES += [torch.uint16] if hasattr(torch, "uint16") else []
 SHAPES = [(), (1,), (5,), (17, 3), (2, 3, 4), (1000, 33)]
-CHECKS = {}
-
-
-def check(f):
-    CHECKS[f.__name__] = f
-    return f
+check = Checks()
 
 
 def inputs(shape, dtype, low=0, high=6):
@@ -42,15 +33,6 @@ def inputs(shape, dtype, low=0, high=6):
 def equal(got, want):
     assert got.dtype == want.dtype and got.shape == want.shape, (got, want)
     assert torch.equal(got, want), f"{got} is not {want}"
-
-
-def raises(kind, f, *args, says="", **kwargs):
-    try:
-        f(*args, **kwargs)
-    except kind as e:
-        assert says in str(e), f"{says!r} is not in {e}"
-        return e
-    raise AssertionError(f"{f.__name__} did not raise {kind}")
 
 
 def started_at_last(start, *args, **kwargs):
@@ -559,30 +541,13 @@ def left_and_joined_again():
         hvd.init()  # harmless
 
 
-def main():
+def main(made=check):
+    """Make the checks of this script, or of another one."""
     torch.set_num_threads(1)
-    chosen = sys.argv[1:] or list(CHECKS)
     hvd.init()
-    results = {}
-    path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"rank.{hvd.rank()}")
-    for name in chosen:
-        faulthandler.dump_traceback_later(HANG, exit=True)
-        torch.manual_seed(hvd.rank())
-        try:
-            CHECKS[name]()
-            results[name] = ""
-        except BaseException:
-            results[name] = traceback.format_exc()
-        with open(path + ".part", "w", encoding="utf-8") as f:
-            json.dump(results, f)
-        os.replace(path + ".part", path)
-        if results[name]:
-            print(results[name], file=sys.stderr)
-            os._exit(1)  # the ranks may be out of step: the checks after this one tell nothing
-        hvd.barrier()
+    made.run(hvd.rank(), lambda: torch.manual_seed(hvd.rank()), hvd.barrier)
     hvd.shutdown()
-    faulthandler.cancel_dump_traceback_later()
-    os._exit(0)  # to take torch down would last as long as all the checks; others do it
+    end()
 
 
 if __name__ == "__main__":

@@ -4,33 +4,23 @@
 a process group of torch.distributed whose back end is "ringup"."""
 
 import datetime
-import faulthandler
 import gc
-import json
 import os
-import sys
-import time
-import traceback
 import warnings
 import weakref
 
 import torch
 import torch.distributed as dist
+from checks import Checks, end, raises
 
 import ringup_torch
 
-HANG = 240  # seconds after which a check will not come to its end, however slow the machine is
 MINUTE = datetime.timedelta(seconds=60)
 DTYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
           torch.bfloat16, torch.float32, torch.float64]
 SHAPES = [(), (1,), (5,), (17, 3), (0,), (1000, 33)]
-CHECKS = {}
+check = Checks()
 _store = None
-
-
-def check(f):
-    CHECKS[f.__name__] = f
-    return f
 
 
 def me():
@@ -53,15 +43,6 @@ def inputs(shape, dtype, low=0, high=6):
 def equal(got, want):
     assert got.dtype == want.dtype and got.shape == want.shape, (got, want)
     assert torch.equal(got, want), f"{got} is not {want}"
-
-
-def raises(kind, f, *args, says="", **kwargs):
-    try:
-        f(*args, **kwargs)
-    except kind as e:
-        assert says in str(e), f"{says!r} is not in {e}"
-        return e
-    raise AssertionError(f"{f} did not raise {kind}")
 
 
 def world():
@@ -638,34 +619,15 @@ def ddp_join():
     same_everywhere([p.detach() for p in model.parameters()])
 
 
-def main():
+def main(made=check):
+    """Make the checks of this script, or of another one."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # new releases of torch advise against half of what is called
     ringup_torch.register()
     begin()
-    results = {}
-    path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"rank.{me()}")
-    for name in sys.argv[1:] or list(CHECKS):
-        faulthandler.dump_traceback_later(HANG, exit=True)
-        start = time.process_time()
-        torch.manual_seed(me())
-        try:
-            CHECKS[name]()
-            results[name] = ""
-        except BaseException:
-            results[name] = traceback.format_exc()
-        with open(path + ".part", "w", encoding="utf-8") as f:
-            json.dump(results, f)
-        os.replace(path + ".part", path)
-        print(f"{name}: {time.process_time() - start:.2f} s of a processor")
-        if results[name]:
-            print(results[name], file=sys.stderr, flush=True)
-            os._exit(1)  # the ranks may be out of step: the checks after this one tell nothing
-        dist.barrier()
+    made.run(me(), lambda: torch.manual_seed(me()), dist.barrier)
     dist.destroy_process_group()
-    faulthandler.cancel_dump_traceback_later()
-    sys.stdout.flush()
-    os._exit(0)  # to take torch down would last as long as all the checks; others do it
+    end()
 
 
 if __name__ == "__main__":

@@ -7,16 +7,12 @@ import os
 
 import ops_of_a_rank as ops
 import torch
-from ops_of_a_rank import DTYPES, equal, everywhere_equal, inputs, raises
+from checks import Checks, raises
+from ops_of_a_rank import DTYPES, equal, everywhere_equal, inputs
 
 import horovod.torch as hvd
 
-CHECKS = {}
-
-
-def check(f):
-    CHECKS[f.__name__] = f
-    return f
+check = Checks()
 
 
 @check
@@ -403,5 +399,4 @@ def adasum():
 
 if __name__ == "__main__":
     os.environ["RINGUP_JOIN"] = "all"
-    ops.CHECKS = CHECKS
-    ops.main()
+    ops.main(check)

@@ -1,28 +1,20 @@
 # tensorflow_graph_of_a_rank.py - what test_tensorflow.py starts: programs as for TensorFlow 1.
 # SPDX-License-Identifier: Apache-2.0
 
-import json
-import os
-import sys
-import traceback
 
 import numpy
 import tensorflow
+from checks import Checks, end
 
 import horovod.tensorflow as hvd
 
 tf = tensorflow.compat.v1
 tf.disable_eager_execution()
-CHECKS = {}
+check = Checks()
 STEPS, BATCH = 6, 4
 MAKE = {"sgd": lambda: tf.train.GradientDescentOptimizer(0.05),
         "adagrad": lambda: tf.train.AdagradOptimizer(0.05),
         "adam": lambda: tf.train.AdamOptimizer(0.01)}
-
-
-def check(f):
-    CHECKS[f.__name__] = f
-    return f
 
 
 def near(got, want):
@@ -150,23 +142,9 @@ def operations_tell_numbers():
 
 def main():
     hvd.init()
-    results = {}
-    path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"rank.{hvd.rank()}")
-    for name in sys.argv[1:] or list(CHECKS):
-        try:
-            CHECKS[name]()
-            results[name] = ""
-        except BaseException:
-            results[name] = traceback.format_exc()
-        with open(path + ".part", "w", encoding="utf-8") as f:
-            json.dump(results, f)
-        os.replace(path + ".part", path)
-        if results[name]:
-            print(results[name], file=sys.stderr)
-            os._exit(1)  # the ranks may be out of step: the checks after this one tell nothing
+    check.run(hvd.rank())
     hvd.shutdown()
-    sys.stdout.flush()
-    os._exit(0)
+    end()
 
 
 if __name__ == "__main__":

@@ -3,29 +3,20 @@
 """Each check knows all ranks' inputs (they are made from a seed) and so the result.  The checks run
 with TensorFlow 2.15 and 2.21, in eager code and in graphs."""
 
-import faulthandler
-import json
 import os
-import sys
-import traceback
 
 import interfaces
 import numpy
 import tensorflow as tf
+from checks import Checks, end, raises
 
 import horovod.tensorflow as hvd
 from horovod.tensorflow import library
 
-HANG = 240  # seconds after which a check will not come to its end, however slow the machine is
 NUMBERS = [tf.uint8, tf.int8, tf.uint16, tf.int16, tf.int32, tf.int64, tf.float16, tf.bfloat16,
            tf.float32, tf.float64]
 SHAPES = [(), (1,), (17, 3), (2, 3, 4)]
-CHECKS = {}
-
-
-def check(f):
-    CHECKS[f.__name__] = f
-    return f
+check = Checks()
 
 
 def inputs(shape, dtype, low=0, high=6):
@@ -42,15 +33,6 @@ def equal(got, want):
 
 def near(got, want):
     numpy.testing.assert_allclose(numpy.asarray(got), numpy.asarray(want), rtol=1e-5, atol=1e-6)
-
-
-def raises(kind, f, *args, says="", **kwargs):
-    try:
-        f(*args, **kwargs)
-    except kind as e:
-        assert says in str(e), f"{says!r} is not in {e}"
-        return e
-    raise AssertionError(f"{f} did not raise {kind}")
 
 
 def both(f):
@@ -371,26 +353,10 @@ def main():
     tf.config.threading.set_inter_op_parallelism_threads(2)
     tf.config.threading.set_intra_op_parallelism_threads(1)
     hvd.init()
-    results = {"told": {"version": tf.__version__, "library": list(os.stat(library.find()))[:3]}}
-    path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"rank.{hvd.rank()}")
-    for name in sys.argv[1:] or list(CHECKS):
-        faulthandler.dump_traceback_later(HANG, exit=True)
-        try:
-            CHECKS[name]()
-            results[name] = ""
-        except BaseException:
-            results[name] = traceback.format_exc()
-        with open(path + ".part", "w", encoding="utf-8") as f:
-            json.dump(results, f)
-        os.replace(path + ".part", path)
-        if results[name]:
-            print(results[name], file=sys.stderr)
-            os._exit(1)  # the ranks may be out of step: the checks after this one tell nothing
-        hvd.barrier()
+    check.run(hvd.rank(), between=hvd.barrier, told={
+        "told": {"version": tf.__version__, "library": list(os.stat(library.find()))[:3]}})
     hvd.shutdown()
-    faulthandler.cancel_dump_traceback_later()
-    sys.stdout.flush()
-    os._exit(0)
+    end()
 
 
 if __name__ == "__main__":

@@ -71,7 +71,9 @@ def test_the_same_file_serves_both_versions(tmp_path_factory):
 
 
 def test_without_tensorflow_the_file_registers_nothing():
-    library = os.path.join(os.path.dirname(os.environ["RINGUP_LIBRARY"]), "libringup_tf.so")
-    code = f"import ctypes; print(ctypes.CDLL({library!r}).ringup_tensorflow_attach(None))"
+    library = os.environ["RINGUP_LIBRARY"]  # is loaded first, as the package does
+    operations = os.path.join(os.path.dirname(library), "libringup_tf.so")
+    code = (f"import ctypes; ctypes.CDLL({library!r}); "
+            f"print(ctypes.CDLL({operations!r}).ringup_tensorflow_attach(None))")
     p = subprocess.run(["python3", "-c", code], capture_output=True, text=True, timeout=60)
     assert p.returncode == 0, p.stderr
