@@ -19,7 +19,9 @@ settings_hide() {
   ringup net fix --undo --root "$dir" >/dev/null
   # Of a file that had nothing else in it an empty one is left.
   (cd "$dir" && touch "${written[@]}")
-  unsettled=(unshare --mount --propagation private bash -c '
+  # The command sees network namespaces that come later: /run/netns passes mounts on once it is one.
+  ip netns add "settings$$" && ip netns del "settings$$"
+  unsettled=(unshare --mount --propagation slave bash -c '
     for ((; $# > 0; )); do
       f=$1 && shift
       [[ $f != -- ]] || break
