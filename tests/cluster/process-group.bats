@@ -32,7 +32,7 @@ ranks() {
     ((rank < 2)) || host=$b
     RINGUP_RANK=$rank RINGUP_SIZE=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 OMP_NUM_THREADS=1 \
       RINGUP_LIBRARY=$builddir/.libs/libringup.so.0 PYTHONPATH=$src/compat/python \
-      PYTHONDONTWRITEBYTECODE=1 RINGUP_TEST_RESULTS=$PWD TORCH_FR_DUMP_TEMP_FILE=$PWD/trace_ \
+      PYTHONDONTWRITEBYTECODE=1 RINGUP_TEST_RESULTS=$PWD TORCH_FR_DUMP_TEMP_FILE=$PWD/trace_ TORCHINDUCTOR_CACHE_DIR=$PWD/inductor \
       timeout 250 ip netns exec "$host" "$python" "$src/tests/py/$1" "${@:2}" >"out.$rank" 2>&1 3>&- &
     pids+=("$!")
   done

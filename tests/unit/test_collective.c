@@ -192,7 +192,7 @@ static int is_called_back(void)
 		if (!bridge_enter() || pthread_create(&thread, NULL, attach_later, NULL))
 			return 1;
 		bad = collective_prepare(&run, &p, 0) || collective_group(&run, job) ||
-		       collective_carry_out(&run) != RINGUP_ESHUTDOWN || !run.op;
+		      collective_carry_out(&run) != RINGUP_ESHUTDOWN || !run.op;
 		bridge_leave();
 		pthread_join(thread, NULL);
 	} else {
