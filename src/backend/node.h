@@ -171,17 +171,19 @@ static inline uint64_t node_part(const struct node *n, uint64_t count, uint64_t 
 	return first < count ? node_least(n->chunk_count, count - first) : 0;
 }
 
-/* node_chunk_in, node_chunk_out - chunk @k of a block that starts at element @before. */
+/* node_chunk_in, node_chunk_out - chunk @k of a block that starts at element @before.  A buffer
+ * without elements may be NULL, to which nothing may be added but as a number. */
 static inline const unsigned char *node_chunk_in(const struct node *n, uint64_t before,
 						 uint64_t k)
 {
-	return (const unsigned char *)n->plan->piece->in +
-	       (before + k * n->chunk_count) * n->bytes;
+	return (const unsigned char *)((uintptr_t)n->plan->piece->in +
+				       (before + k * n->chunk_count) * n->bytes);
 }
 
 static inline unsigned char *node_chunk_out(const struct node *n, uint64_t before, uint64_t k)
 {
-	return (unsigned char *)n->plan->piece->out + (before + k * n->chunk_count) * n->bytes;
+	return (unsigned char *)((uintptr_t)n->plan->piece->out +
+				 (before + k * n->chunk_count) * n->bytes);
 }
 
 /* node_goes - the elements of an all-to-all. */

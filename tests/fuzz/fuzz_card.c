@@ -10,6 +10,8 @@
 #define group_share       fake_share
 #define group_connect     fake_connect
 #define own_address       fake_address
+#define group_p2p_area    fake_p2p_area
+#define p2p_open          fake_p2p_open
 #define engine_add        fake_add
 #define engine_start      fake_start
 #define watch_start       fake_watch
@@ -49,6 +51,19 @@ void fake_card(struct card *c, const struct conf *conf, const struct segment_doo
 	if (!*first.version)
 		group_card(&first, conf, door);
 	*c = first;
+}
+
+void *fake_p2p_area(const struct group *g)
+{
+	(void)g;
+	return NULL;
+}
+
+int fake_p2p_open(struct p2p **xp, const struct p2p_setup *s, struct err *e)
+{
+	(void)s, (void)e;
+	*xp = NULL;
+	return 0;
 }
 
 int fake_share(struct group *g, const struct group_site *s, struct err *e)
