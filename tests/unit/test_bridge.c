@@ -3,7 +3,9 @@
 #include "frameworks/bridge.h"
 
 #include <pthread.h>
+#include <sched.h>
 
+#include "rounds.h"
 #include "tap.h"
 
 enum { THREADS = 4, TIMES = 50 };
@@ -22,8 +24,10 @@ static void *enter(void *arg)
 
 	while (!__atomic_load_n(&stop, __ATOMIC_SEQ_CST)) {
 		r = bridge_enter();
-		if (!r)
+		if (!r) {
+			sched_yield();
 			continue;
+		}
 		__atomic_add_fetch(&entered, 1, __ATOMIC_SEQ_CST);
 		for (i = 0; i < 100 && !bridge_is_closing(); i++)
 			;
@@ -48,7 +52,7 @@ int main(void)
 	for (i = 0; i < THREADS; i++)
 		started += !pthread_create(&thread[i], NULL, enter, NULL);
 	ok(started == THREADS, "threads");
-	for (i = 0; i < TIMES; i++) {
+	for (i = 0; i < rounds_of(TIMES); i++) {
 		__atomic_store_n(&present, i % 2 ? first : second, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&entered, 0, __ATOMIC_SEQ_CST);
 		bridge_attach(i % 2 ? first : second);
