@@ -675,7 +675,7 @@ EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 # What is too long for every change is a shard: the named tests of a build in their long form
 # (RINGUP_TEST_LONG=1).  SHARD_NAME, with _ for each - of the name, lists TREE:TEST; each of these but
 # those of SHARD_ONLY has a short form in the gate.
-SHARDS = arm bench big faults fuzz horovod launch machines model modules races spark tensorflow torch upgrade
+SHARDS = arm bench big faults fuzz horovod launch machines model modules races upgrade
 SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
 SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
 SHARD_faults   = $(patsubst %,gcc:%,$(filter-out $(KILL_TESTS),$(FAULT_TESTS)) $(GROWTH_TESTS))
@@ -699,8 +699,9 @@ SHARD_spark    = $(SPARK_TESTS:%=gcc:%) gcc:%reldir%/py/test_spark.py
 # tests of its own for what Horovod's test.
 SHARD_ONLY = %reldir%/fuzz/search.bats $(HOROVOD_TESTS) $(REBUILD_TESTS) $(SPARK_TESTS) $(UPGRADE_TESTS)
 # CI draws none of these: a fresh Debian is installed several times, Horovod's tests come from GitHub and wait by
-# the clock, and ranks that are killed hundreds of times may take more than a quarter of an hour.
-LONG_SHARDS = fresh horovod-tests kills
+# the clock, and ranks that are killed hundreds of times may take more than a quarter of an hour.  Those of frameworks
+# get more packages than the gate, and have not been timed on a slow host.
+LONG_SHARDS = fresh horovod-tests kills spark tensorflow torch
 SHARD_kills = $(KILL_TESTS:%=gcc:%)
 SHARD_fresh = gcc:%reldir%/fresh/fresh.bats
 
