@@ -10,29 +10,6 @@
 #include "engine/submit.h"
 #include "wire/share.h"
 
-/* Of any type: then they fit in memory. */
-#define MOST_ELEMENTS ((uint64_t)PTRDIFF_MAX / 8)
-
-static bool is_dtype(int dtype)
-{
-	return dtype >= 0 && dtype < RINGUP_DTYPE_COUNT;
-}
-
-/* @count elements of @dtype at @p: are they there, and do they fit in memory? */
-static inline int check_buffer(const char *call, const char *what, const void *p,
-			       uint64_t count, int dtype, struct err *e)
-{
-	if (!is_dtype(dtype))
-		return fail(e, RINGUP_EINVAL, "%s: no dtype has the number %d", call, dtype);
-	if (!p && count)
-		return fail(e, RINGUP_EINVAL, "%s: %s is NULL, but there are %llu elements",
-			    call, what, (unsigned long long)count);
-	if (count > MOST_ELEMENTS)
-		return fail(e, RINGUP_EINVAL, "%s: %llu elements do not fit in memory", call,
-			    (unsigned long long)count);
-	return 0;
-}
-
 /* Nothing overlaps nothing, wherever that is. */
 static bool do_overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
 {
@@ -100,10 +77,10 @@ static double factor(double f)
 /* One tensor to reduce, alone or among others. */
 static inline int check_reduce(const char *call, const struct ringup_reduce *a, struct err *e)
 {
-	int rc = check_buffer(call, "in", a->in, a->count, (int)a->dtype, e);
+	int rc = context_check(call, "in", a->in, a->count, (int)a->dtype, e);
 
 	if (!rc)
-		rc = check_buffer(call, "out", a->out, a->count, (int)a->dtype, e);
+		rc = context_check(call, "out", a->out, a->count, (int)a->dtype, e);
 	if (!rc)
 		rc = check_apart(call, a->in, a->out, a->count, (int)a->dtype, e);
 	if (!rc)
@@ -198,9 +175,9 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 	int rc;
 
 	fail_none(&e);
-	rc = check_buffer(call, "out", out, b->count, (int)b->dtype, &e);
+	rc = context_check(call, "out", out, b->count, (int)b->dtype, &e);
 	if (!rc && root)
-		rc = check_buffer(call, "in", in, b->count, (int)b->dtype, &e);
+		rc = context_check(call, "in", in, b->count, (int)b->dtype, &e);
 	if (!rc && root)
 		rc = check_apart(call, in, out, b->count, (int)b->dtype, &e);
 	if (!rc)
@@ -227,11 +204,11 @@ static int check_rows(const char *call, const void *in, uint64_t rows, uint64_t 
 	if (!out || !counts)
 		return fail(e, RINGUP_EINVAL, "%s: out and counts must not be NULL", call);
 	/* A row has to make sense also if this rank has none. */
-	if (row > MOST_ELEMENTS || __builtin_mul_overflow(rows, row, &count))
+	if (row > CONTEXT_ELEMENTS || __builtin_mul_overflow(rows, row, &count))
 		return fail(e, RINGUP_EINVAL,
 			    "%s: %llu rows of %llu elements do not fit in memory", call,
 			    (unsigned long long)rows, (unsigned long long)row);
-	return check_buffer(call, "in", in, count, dtype, e);
+	return context_check(call, "in", in, count, dtype, e);
 }
 
 static int ask_gather(const char *call, const struct ringup_gather *a, struct request *q,
@@ -486,10 +463,10 @@ static int ask_scatter(const char *call, const struct ringup_group *g,
 			  "%s: %llu rows of %llu elements do not fit in memory", call,
 			  (unsigned long long)a->rows, (unsigned long long)a->row);
 	if (!rc)
-		rc = check_buffer(call, "in", a->in, count, (int)a->dtype, e);
+		rc = context_check(call, "in", a->in, count, (int)a->dtype, e);
 	if (!rc)
-		rc = check_buffer(call, "out", a->out, own_rows(g, a->rows) * a->row,
-				  (int)a->dtype, e);
+		rc = context_check(call, "out", a->out, own_rows(g, a->rows) * a->row,
+				   (int)a->dtype, e);
 	if (!rc)
 		rc = check_part(call, g, a, e);
 	if (!rc)

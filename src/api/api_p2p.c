@@ -3,22 +3,6 @@
 #include "api/context.h"
 #include "engine/p2p.h"
 
-#define MOST_ELEMENTS ((uint64_t)PTRDIFF_MAX / 8)
-
-static int check_elements(const char *call, const char *what, const void *p, uint64_t count,
-			  int dtype, struct err *e)
-{
-	if (dtype < 0 || dtype >= RINGUP_DTYPE_COUNT)
-		return fail(e, RINGUP_EINVAL, "%s: no dtype has the number %d", call, dtype);
-	if (!p && count)
-		return fail(e, RINGUP_EINVAL, "%s: %s is NULL, but there are %llu elements",
-			    call, what, (unsigned long long)count);
-	if (count > MOST_ELEMENTS)
-		return fail(e, RINGUP_EINVAL, "%s: %llu elements do not fit in memory", call,
-			    (unsigned long long)count);
-	return 0;
-}
-
 /* @peer is a rank of the group; turns it into one of the world. */
 static int check_peer(const char *call, const struct ringup_group *g, int *peer, struct err *e)
 {
@@ -52,7 +36,7 @@ int ringup_send(struct ringup_group *g, const struct ringup_send *a, struct ring
 	int rc;
 
 	fail_none(&e);
-	rc = check_elements(call, "in", a->in, a->count, (int)a->dtype, &e);
+	rc = context_check(call, "in", a->in, a->count, (int)a->dtype, &e);
 	if (!rc)
 		rc = check_peer(call, g, &q.peer, &e);
 	if (!rc)
@@ -73,7 +57,7 @@ int ringup_recv(struct ringup_group *g, const struct ringup_recv *a, struct ring
 	struct err e;
 
 	fail_none(&e);
-	rc = check_elements(call, "out", a->out, a->count, (int)a->dtype, &e);
+	rc = context_check(call, "out", a->out, a->count, (int)a->dtype, &e);
 	if (!rc)
 		rc = check_peer(call, g, a->from == RINGUP_ANY_SOURCE ? &me : &q.peer, &e);
 	if (!rc)

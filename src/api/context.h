@@ -25,6 +25,25 @@ struct ringup {
 /* context_fail - keep the sentence for ringup_error(), return the code. */
 int context_fail(const struct err *e);
 
+/* Most elements of a buffer: of any type, they fit in memory then. */
+#define CONTEXT_ELEMENTS ((uint64_t)PTRDIFF_MAX / 8)
+
+/* context_check - are @count elements of @dtype at @p, and do they fit in memory?  @call and
+ * @what name the function and its argument in the sentence. */
+static inline int context_check(const char *call, const char *what, const void *p,
+				uint64_t count, int dtype, struct err *e)
+{
+	if (dtype < 0 || dtype >= RINGUP_DTYPE_COUNT)
+		return fail(e, RINGUP_EINVAL, "%s: no dtype has the number %d", call, dtype);
+	if (!p && count)
+		return fail(e, RINGUP_EINVAL, "%s: %s is NULL, but there are %llu elements",
+			    call, what, (unsigned long long)count);
+	if (count > CONTEXT_ELEMENTS)
+		return fail(e, RINGUP_EINVAL, "%s: %llu elements do not fit in memory", call,
+			    (unsigned long long)count);
+	return 0;
+}
+
 /* context_late - the same of an operation that goes on: why it is not complete is found out
  * when ringup_error() is asked, so that waiting in short pieces costs nothing. */
 int context_late(const struct err *e, struct ringup_op *op);
