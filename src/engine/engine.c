@@ -534,7 +534,8 @@ static void sleep_for_baton(struct engine *g, struct ringup_op *op, int64_t dead
 	be_patient(g, true);
 	seen = __atomic_load_n(&g->done, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	/* The engine thread gives the baton to who waits for an operation of its own. */
+	/* The engine thread gives the baton to a thread that waits for an operation of its own.
+	 */
 	if (__atomic_load_n(&g->tending, __ATOMIC_SEQ_CST))
 		seat_ring_asleep(g->row, g->row->me);
 	if (!op_is_done(op) && __atomic_load_n(&g->baton, __ATOMIC_RELAXED))

@@ -128,7 +128,7 @@ void engine_news(struct engine *g);
  * which may be NULL, and returns true. */
 bool engine_is_over(struct lane *l, struct err *e);
 
-/* engine_has_failed - the same, but whoever has left. */
+/* engine_has_failed - the same, but ranks that have left do not count. */
 bool engine_has_failed(struct engine *g, struct err *e);
 
 /* engine_goes_on - is nothing of that so?  For who would ask for no more than that. */

@@ -22,7 +22,7 @@ void p2p_lock(struct p2p *x)
 	pthread_mutex_lock(&x->lock);
 }
 
-/* Wakes those who wait for what was completed, and ends the job if something is wrong. */
+/* Wakes threads that wait for a completed operation, and ends the job if something is wrong. */
 void p2p_unlock(struct p2p *x)
 {
 	struct engine *g = x->engine;

@@ -81,7 +81,7 @@ void p2p_cancel(struct p2p *x, struct ringup_op *op);
 void p2p_flush(struct p2p *x, int64_t deadline_ns);
 void p2p_leave(struct p2p *x);
 
-/* p2p_left - a rank of the group of @l has left: who waits for any of them finds out which are
+/* p2p_left - a rank of the group of @l has left: a receive from any of them finds out which are
  * still there.  @x may be NULL. */
 void p2p_left(struct p2p *x, const struct lane *l);
 

@@ -33,8 +33,8 @@
  * frames to the one that it had first, so that they stay in order, and reads the one that
  * brings the other's.
  *
- * One thread of the rank does all that waits for sockets; whoever has a frame to write tries to
- * write it at once.
+ * One thread of the rank waits for sockets.  A thread that has a frame to write tries to write
+ * it at once.
  */
 enum {
 	AGAIN_MS = 1000,     /* between two invitations that nobody follows */

@@ -199,8 +199,8 @@ static inline bool p2p_is_self(const struct p2p *x, const struct p2p_peer *p)
 
 /* ---- p2p.c ---- */
 
-/* All of the state is used with the lock.  p2p_unlock() wakes those who wait for what was
- * completed, and ends the job if something is wrong. */
+/* All of the state is used with the lock.  p2p_unlock() wakes threads that wait for a
+ * completed operation, and ends the job if something is wrong. */
 void p2p_lock(struct p2p *x);
 void p2p_unlock(struct p2p *x);
 

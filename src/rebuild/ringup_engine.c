@@ -503,7 +503,7 @@ static int prove_package(struct work *w, const struct package_how *p, const char
 
 enum { BYTECODE_MS = 60000 };
 
-/* Bytecode beside the package, as pip leaves it, for those who import it may not write there.
+/* Bytecode beside the package, as pip leaves it: users that import it may not write there.
  * Files that do not compile are none of this step's failures. */
 static int compile_package(const struct work *w, const struct package_how *p, const char *dir,
 			   const char *site, struct err *e)
