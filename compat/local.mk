@@ -33,6 +33,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup_torch/process_group.py \
 	%reldir%/python/ringup_torch/recorder.py \
 	%reldir%/python/ringup_torch/reductions.py \
+	%reldir%/python/ringup_torch/staging.py \
 	%reldir%/python/ringup_torch/tensors.py \
 	%reldir%/python/ringup_torch/waiters.py \
 	%reldir%/python/ringup_torch/work.py \

@@ -10,6 +10,7 @@ from checks import Checks
 from ops_of_a_rank import equal
 
 import horovod.torch as hvd
+from ringup_torch import staging, tensors
 
 check = Checks()
 BUSY = 4096  # a product of two such matrices keeps the GPU busy for milliseconds
@@ -89,6 +90,25 @@ def what_comes_next_on_the_stream_sees_the_result():
         after = t * 3
         t.zero_()
         equal(after, torch.full_like(t, 3 * total()))
+
+
+@check
+def host_memory_on_the_way_is_pinned_and_used_again():
+    t = torch.full((1 << 20,), hvd.rank() + 1.0, device=gpu())
+    host = tensors.copy(t)
+    assert host.is_pinned() and host.eq(hvd.rank() + 1).all()
+    at = host.data_ptr()
+    del host
+    assert tensors.copy(t).data_ptr() == at
+    turned = torch.arange(6, device=gpu()).view(2, 3).t()
+    equal(tensors.copy(turned), turned.cpu().contiguous())
+
+
+@check
+def memory_that_the_driver_refuses_leaves_no_error_behind():
+    assert not staging.register(1 << 46, 1 << 20)  # nothing is there
+    equal(torch.ones(3, device=gpu()) * 2, torch.full((3,), 2.0, device=gpu()))
+    assert staging.Pool(pin=lambda *_: False).empty((5,), torch.float32).shape == (5,)
 
 
 @check

@@ -13,6 +13,7 @@ from checks import Checks, end, raises
 
 import horovod.torch as hvd
 from ringup import job, operation
+from ringup_torch import staging
 
 DTYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
           torch.bfloat16, torch.float32, torch.float64]
@@ -524,6 +525,42 @@ def memory_that_ranks_share_lives_as_long_as_it_is_used():
             freed.clear()
     finally:
         job.lib.ringup_free = free
+
+
+@check
+def staging_memory_is_used_again_but_never_twice_at_once():
+    """The pool that tensors of a GPU go through; without a GPU nothing can be pinned."""
+    pinned = []
+    pool = staging.Pool(pin=lambda address, nbytes: pinned.append((address, nbytes)) or True)
+    for dtype in (torch.bfloat16, torch.bool, torch.complex64, torch.float64):
+        for shape in ((), (3, 4), (0, 2), (5000,)):
+            t = pool.empty(shape, dtype)
+            assert t.shape == shape and t.dtype == dtype and t.is_contiguous()
+            t.fill_(1)
+            other = pool.empty(shape, dtype).fill_(0)
+            assert t.eq(1).all() and (not t.numel() or t.data_ptr() != other.data_ptr())
+    made = len(pinned)
+    t = pool.empty((6,), torch.float32)
+    at, view = t.data_ptr(), t[2:]
+    del t
+    assert pool.empty((6,), torch.float32).data_ptr() != at  # the view is there yet
+    del view
+    assert pool.empty((6,), torch.float32).data_ptr() == at
+    assert len(pinned) == made
+    for n in (1, 4096, 4097, 5 << 20, (64 << 20) + 1):
+        assert n <= staging.size_class(n) <= max(n * 5 // 4 + 1, 4096), n
+    t = pool.empty((300000,), torch.float32).fill_(hvd.rank() + 1)
+    hvd.allreduce_(t, op=hvd.Sum)
+    equal(t, torch.full((300000,), hvd.size() * (hvd.size() + 1) / 2))
+
+
+@check
+def staging_memory_that_cannot_be_pinned_is_ordinary():
+    asked = []
+    pool = staging.Pool(pin=lambda address, nbytes: asked.append(address))
+    for _ in range(3):
+        assert pool.empty((7,), torch.float32).fill_(2).eq(2).all()
+    assert len(asked) == 1
 
 
 @check

@@ -10,6 +10,8 @@ import torch
 
 from ringup import constants
 
+from . import staging
+
 # Types that the library can reduce, and its numbers of them.
 DTYPES = {
     torch.uint8: constants.U8, torch.int8: constants.I8, torch.int16: constants.I16,
@@ -52,8 +54,17 @@ def copy(tensor):
     if tensor.layout is not torch.strided:
         raise ValueError(f"a tensor of layout {tensor.layout} cannot be sent as it is; "
                          "send tensor.to_dense()")
-    return tensor.detach().resolve_conj().resolve_neg().to(
-        "cpu", copy=True, memory_format=torch.contiguous_format)
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    if plain.is_cuda:
+        return empty(plain).copy_(plain)
+    return plain.to("cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+def empty(like, shape=None):
+    """An uninitialised contiguous tensor in host memory for data of a tensor, or of its kind and
+    another shape."""
+    make = staging.empty if like.is_cuda else torch.empty
+    return make(like.shape if shape is None else shape, dtype=like.dtype)
 
 
 def readable(tensor):
@@ -65,7 +76,7 @@ def writable(tensor):
     """A tensor of the same shape and type that the library can write."""
     if is_direct(tensor):
         return tensor
-    return torch.empty(tensor.shape, dtype=tensor.dtype)
+    return empty(tensor)
 
 
 def deliver(place, tensor):
@@ -110,7 +121,7 @@ def room(tensors):
     """One flat tensor to write to, on the memory of several tensors if that can be."""
     flat = flat_view(tensors)
     if flat is None:
-        flat = torch.empty(sum(t.numel() for t in tensors), dtype=tensors[0].dtype)
+        flat = empty(tensors[0], (sum(t.numel() for t in tensors),))
     return flat
 
 

@@ -1,0 +1,96 @@
+# staging.py - host memory that tensors of a GPU go through: pinned, and shared with other ranks.
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of a GPU copies to and from pinned memory several times as fast as to other memory,
+and the library reduces in place what lies in ringup_alloc() memory.  A staging tensor is both.
+Pinning takes longer than a copy, so blocks are kept: they are given back to their pool when the
+last tensor on them is gone, and never to the system.
+
+Where memory cannot be shared or pinned, a staging tensor is one of torch's own.
+"""
+
+import collections
+import ctypes
+import math
+import os
+import weakref
+
+import torch
+
+from ringup import job
+
+_LEAST = 4096       # bytes of the smallest block
+_PORTABLE = 1       # cudaHostRegisterPortable: pinned for all GPUs of this process
+
+
+def size_class(nbytes):
+    """How large a block for so many bytes is: at most a quarter larger."""
+    if nbytes <= _LEAST:
+        return _LEAST
+    step = 1 << ((nbytes - 1).bit_length() - 3)
+    return -(-nbytes // step) * step
+
+
+def register(address, nbytes):
+    """Pin memory for GPUs; is it pinned?"""
+    if int(torch.cuda.cudart().cudaHostRegister(address, nbytes, _PORTABLE)) == 0:
+        return True
+    try:  # the driver keeps the error, and torch takes it for that of the next kernel: this one
+        torch.ones(1, device="cuda")
+    except RuntimeError:
+        pass
+    return False
+
+
+class Pool:
+    """Blocks of pinned memory.  Threads: any."""
+
+    def __init__(self, pin=register):
+        """pin(address, bytes) pins memory and tells whether it could."""
+        self._pin = pin
+        self._free = collections.defaultdict(collections.deque)  # addresses by size
+        self._refused = False
+
+    def empty(self, shape, dtype):
+        """An uninitialised contiguous host tensor on a block of the pool, which has it back when
+        the tensor and all views of it are gone."""
+        count, each = math.prod(shape), torch.empty(0, dtype=dtype).element_size()
+        block = self._block(size_class(count * each)) if count else None
+        if block is None:
+            return torch.empty(shape, dtype=dtype)
+        flat = torch.frombuffer(block, dtype=torch.uint8, count=count * each)
+        return flat.view(dtype).view(shape)
+
+    def _block(self, nbytes):
+        """A block as an object that has the buffer protocol, or None."""
+        try:
+            address = self._free[nbytes].pop()
+        except IndexError:
+            address = None if self._refused else self._make(nbytes)
+            if address is None:
+                return None
+        block = (ctypes.c_ubyte * nbytes).from_address(address)
+        weakref.finalize(block, self._free[nbytes].append, address).atexit = False
+        return block
+
+    def _make(self, nbytes):
+        """The address of a new block, or None.  What fails once is not tried again: it takes long,
+        and does so for the same reason, such as a limit of this process."""
+        address = job.lib.ringup_alloc(nbytes)
+        if address and not self._pin(address, nbytes):
+            job.lib.ringup_free(address)
+            address = None
+        self._refused = not address
+        return address
+
+    def forget(self):
+        """Leave all blocks to the parent, in a child of fork(): both have the same memory."""
+        self._free = collections.defaultdict(collections.deque)
+
+
+_pool = Pool()
+os.register_at_fork(after_in_child=_pool.forget)
+
+
+def empty(shape, dtype):
+    """An uninitialised host tensor for data of a GPU."""
+    return _pool.empty(shape, dtype)
