@@ -570,6 +570,7 @@ PY_TESTS = \
 	%reldir%/py/test_memory.py \
 	%reldir%/py/test_framework_examples.py \
 	%reldir%/py/test_jax.py \
+	%reldir%/py/test_jax_gpu.py \
 	%reldir%/py/test_keras.py \
 	%reldir%/py/test_tensorflow.py \
 	%reldir%/py/test_torch_api.py \
@@ -692,7 +693,7 @@ SHARD_launch   = gcc:%reldir%/py/test_digits.py
 SHARD_torch    = gcc:%reldir%/py/test_process_group.py gcc:%reldir%/py/test_process_group_upstream.py \
 	gcc:%reldir%/py/test_process_group_users.py gcc:%reldir%/py/test_process_group_trainers.py
 SHARD_tensorflow = gcc:%reldir%/py/test_keras.py gcc:%reldir%/py/test_tensorflow.py \
-	gcc:%reldir%/py/test_framework_examples.py
+	gcc:%reldir%/py/test_framework_examples.py gcc:%reldir%/py/test_jax.py
 SHARD_races    = $(THREADED_TESTS:%=tsan:%)
 SHARD_spark    = $(SPARK_TESTS:%=gcc:%) gcc:%reldir%/py/test_spark.py
 # No short form: the gate replays the seeds, and builds a small engine and configures Horovod's; it has

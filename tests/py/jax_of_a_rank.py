@@ -1,10 +1,14 @@
 # jax_of_a_rank.py - what test_jax.py starts on each rank: collectives in compiled code.
 # SPDX-License-Identifier: Apache-2.0
+"""RINGUP_TEST_JAX=host: arrays on CPUs go the way of those on GPUs.  RINGUP_TEST_JAX=cuda: arrays
+are on GPUs."""
 
 import os
 
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
-os.environ["JAX_PLATFORMS"] = "cpu"
+WAY = os.environ.get("RINGUP_TEST_JAX", "cpu")
+if WAY != "cuda":
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+    os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -16,6 +20,8 @@ import ringup  # noqa: E402
 from ringup import jax as rj  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
+if WAY == "host":
+    rj._by_cpu = rj._by_host
 TYPES = ("uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16", "float32",
          "float64")
 check = Checks()
@@ -93,8 +99,9 @@ def loops_and_vectors():
 
 @check
 def any_order_of_many():
-    """40 independent ones in a program, in the reverse order on one rank; none is folded away."""
-    n, r = ringup.size(), ringup.rank()
+    """40 independent ones in a program, in the reverse order on one rank; none is folded away.
+    Those that go through host memory come in the program's order."""
+    n, r = ringup.size(), ringup.rank() if WAY == "cpu" else 0
 
     @jax.jit
     def step(x):
@@ -109,16 +116,45 @@ def any_order_of_many():
 
 @check
 def devices_of_a_process_do_not_mix():
-    """Each of two devices combines with the same one of the other ranks."""
+    """Each of two devices combines with the same one of the other ranks, or it is refused."""
     n, r = ringup.size(), ringup.rank()
+    if len(jax.devices()) < 2:
+        return
     mesh = jax.sharding.Mesh(numpy.array(jax.devices()[:2]), ("d",))
     spec = jax.sharding.PartitionSpec("d")
     shard_map = getattr(jax, "shard_map", None)
     f = jax.jit(shard_map(lambda x: rj.allreduce(x, rj.SUM, "shards"), mesh=mesh, in_specs=spec,
                           out_specs=spec, check_vma=False))
+    if WAY != "cpu":
+        raises(Exception, lambda: numpy.asarray(f(jnp.ones(2))), says="CUDA_VISIBLE_DEVICES")
+        return
     for _ in range(3):
         near(f(jnp.array([1.0 + r, 10.0 + r])),
              [n + n * (n - 1) / 2, 10 * n + n * (n - 1) / 2])
+
+
+@check
+def programs_for_gpus_leave_the_functions_for_cpus_out():
+    """A CPU can compile for a GPU, but for functions of Python; a product stands for them."""
+    if WAY == "host" or not hasattr(jax, "export"):
+        return
+    by_host, rj._by_host = rj._by_host, lambda word, x, shape, name, how: x * 3
+    try:
+        for platform, of_cpus in (("cpu", True), ("cuda", False)):
+            f = jax.jit(lambda x, p=platform: rj.allreduce(x, rj.SUM, f"for.{p}"))
+            allowed = [jax.export.DisabledSafetyCheck.custom_call("ringup_allreduce")]
+            text = jax.export.export(f, platforms=[platform], disabled_checks=allowed)(
+                jnp.ones(3)).mlir_module()
+            assert ("ringup_allreduce" in text) == of_cpus, text
+            assert ("stablehlo.multiply" in text) != of_cpus, text
+    finally:
+        rj._by_host = by_host
+
+
+@check
+def arrays_are_on_the_device_that_is_meant():
+    x = jax.jit(rj.allreduce)(jnp.ones(3))
+    assert {d.platform for d in x.devices()} == {"gpu" if WAY == "cuda" else "cpu"}
 
 
 @check

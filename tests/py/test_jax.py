@@ -4,6 +4,8 @@
 # needs: cpu
 # tests: src/frameworks compat/python/ringup tests/py
 
+import os
+
 import frameworks
 import pytest
 from conftest import checks_of
@@ -12,13 +14,28 @@ SCRIPT = "jax_of_a_rank.py"
 VERSION = "2.21"  # the Python that has JAX
 
 
+LONG = os.environ.get("RINGUP_TEST_LONG") == "1"
+# The way of GPUs, through host memory: the gate does what depends on it most.
+BRIEF = ["collectives_of_all_types", "loops_and_vectors", "devices_of_a_process_do_not_mix",
+         "ranks_that_disagree_are_told"]
+
+
+@pytest.mark.parametrize("n", [2, 4] if LONG else [2])
 @pytest.mark.parametrize("name", checks_of(SCRIPT))
-def test_on_two_ranks(name, tmp_path_factory):
-    frameworks.passed(name, VERSION, 2, SCRIPT, (), tmp_path_factory)
+def test_ranks(name, n, tmp_path_factory):
+    frameworks.passed(name, VERSION, n, SCRIPT, (), tmp_path_factory)
 
 
-def test_a_rank_that_is_killed_is_named(tmp_path):
-    p = frameworks.ranks(VERSION, 2, tmp_path, "jax_end_of_a_rank.py", JAX_PLATFORMS="cpu")
+@pytest.mark.parametrize("name", checks_of(SCRIPT) if LONG else BRIEF)
+def test_through_host_memory(name, tmp_path_factory):
+    frameworks.passed(name, VERSION, 3 if LONG else 2, SCRIPT, () if LONG else tuple(BRIEF),
+                      tmp_path_factory, RINGUP_TEST_JAX="host")
+
+
+@pytest.mark.parametrize("way", ["cpu", "host"] if LONG else ["cpu"])
+def test_a_rank_that_is_killed_is_named(way, tmp_path):
+    p = frameworks.ranks(VERSION, 2, tmp_path, "jax_end_of_a_rank.py", JAX_PLATFORMS="cpu",
+                         RINGUP_TEST_JAX=way)
     assert p.codes == [0, -9], p.text
     said = p.results[0]["said"]
     assert "rank 1" in said and "EPEER" in said, said

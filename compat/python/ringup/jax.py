@@ -14,23 +14,29 @@
         return optimize(params, rj.allreduce_gradients(grads)), rj.allreduce(loss)
 
 Each rank compiles the same program.  Ranks match collectives by name; one without a name gets the
-number of the call that traced it, so ranks trace in the same order.  Arrays are in host memory: the
-functions are for JAX on CPUs.  A rank that dies is an error of the computation, which names it:
-jax.errors.JaxRuntimeError, when its result is asked for.
+number of the call that traced it, so ranks trace in the same order.  A rank that dies is an error
+of the computation, which names it: jax.errors.JaxRuntimeError, when its result is asked for.
+
+On CPUs collectives run beside the computation, in any order.  On GPUs arrays go through host
+memory, and a collective holds the program up until it has its result, so all ranks run the same
+program there, and each process computes on one GPU: several devices in one shard_map are refused.
 """
 
 import functools
 import itertools
 
 import jax
+import jax.custom_batching
+import jax.experimental
 import jax.numpy as jnp
 import numpy
 
-from . import job
+from . import jax_host, job
 from .constants import ADASUM, AVERAGE, MAX, MIN, PRODUCT, SUM  # noqa: F401
 
 NAME = "libringup_jax.so"
 _numbers = itertools.count()
+_PROGRAMS = 4096  # so many collectives are kept for calls outside of compiled code
 
 
 def _load():
@@ -46,14 +52,59 @@ def _load():
 _load()
 
 
-def _call(word, x, shape, name, **attributes):
-    """One collective in the program that is being traced."""
-    x = jnp.asarray(x)
+def _by_cpu(word, x, shape, name, how):
+    """The functions of libringup_jax.so, which XLA calls."""
     told = {key: numpy.int64(v) if isinstance(v, int) else numpy.float64(v)
-            for key, v in attributes.items()}
+            for key, v in how.items()}
     call = jax.ffi.ffi_call(f"ringup_{word}", jax.ShapeDtypeStruct(shape, x.dtype),
                             has_side_effect=True, vmap_method="sequential")
-    return call(x, name=f"jax.{next(_numbers)}" if name is None else name, **told)
+    return call(x, name=name, **told)
+
+
+def _by_host(word, x, shape, name, how):
+    """A function of Python, which XLA calls with a copy of the array."""
+    several = _is_of_several_devices()
+
+    def call(x):
+        if several:
+            raise NotImplementedError(
+                f"ringup.jax: {word} inside of a shard_map or pmap over several devices works on "
+                "CPUs only; start one process for each GPU, which sees no other "
+                "(CUDA_VISIBLE_DEVICES), and let ringup.jax combine between the processes")
+        return jax_host.collective(word, x, shape, name, how)
+
+    return jax.experimental.io_callback(call, jax.ShapeDtypeStruct(shape, x.dtype), x)
+
+
+def _is_of_several_devices():
+    """Does the program that is being traced run once on each of several devices?"""
+    ask = getattr(jax.sharding, "get_abstract_mesh", None)
+    if ask is None:  # before JAX 0.5
+        return len(jax.local_devices()) > 1
+    mesh = ask()
+    return any(mesh.shape[axis] > 1 for axis in mesh.manual_axes)
+
+
+@functools.lru_cache(_PROGRAMS)
+def _program(word, shape, name, how, _several):
+    """A function that carries one collective out, wherever its array is."""
+    how = dict(how)
+
+    def by(means):
+        return lambda x: means(word, x, shape, name, how)
+
+    @jax.custom_batching.sequential_vmap
+    def program(x):
+        return jax.lax.platform_dependent(x, cpu=by(_by_cpu), default=by(_by_host))
+
+    return jax.jit(program, inline=True)
+
+
+def _call(word, x, shape, name, **how):
+    """One collective in the program that is being traced."""
+    x = jnp.asarray(x)
+    name = f"jax.{next(_numbers)}" if name is None else name
+    return _program(word, shape, name, tuple(how.items()), _is_of_several_devices())(x)
 
 
 def _check_linear(op):

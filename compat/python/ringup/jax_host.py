@@ -1,0 +1,97 @@
+# jax_host.py - collectives on arrays that JAX has copied to host memory.
+# SPDX-License-Identifier: Apache-2.0
+"""The operations of ringup.jax on devices other than CPUs.  Compiled code copies an array off its
+device and calls collective() in a thread of JAX, which waits for the result and copies it back.
+Names and shapes are those that libringup_jax.so uses, so ranks on CPUs and on GPUs match."""
+
+import numpy
+
+from . import constants, errors, job, operation
+from .memory import Memory
+
+_DTYPES = {"uint8": constants.U8, "int8": constants.I8, "uint16": constants.U16,
+           "int16": constants.I16, "int32": constants.I32, "int64": constants.I64,
+           "float16": constants.F16, "bfloat16": constants.BF16, "float32": constants.F32,
+           "float64": constants.F64, "bool": constants.BOOL}
+_STATUSES = {cls: name for name, cls in errors.BY_NAME.items()}
+
+
+def _memory(array):
+    """Where the elements of an array are."""
+    return Memory(array.ctypes.data, _DTYPES.get(array.dtype.name), array.itemsize, array.shape,
+                  array)
+
+
+def _row(m):
+    """(the library's number of a type, how many of it make a row)"""
+    dtype, each = m.carried
+    return dtype, each * (m.count // m.shape[0] if m.count else 0)
+
+
+def _allreduce(x, out, name, group, how):
+    r = operation.Reduction(name, x.count, x.dtype, how["reduction"], how["prescale_factor"],
+                            how["postscale_factor"], x.shape)
+    return r.start(x.address, out.address, group, keep=(x, out))
+
+
+def _broadcast(x, out, name, group, how):
+    dtype, each = x.carried
+    root = how["root_rank"]
+    if root not in group.ranks:
+        raise errors.InvalidArgument(f"broadcast: the root, rank {root}, is not in process set "
+                                     f"{group.number}")
+    return operation.broadcast(x.address, out.address, x.count * each, dtype,
+                               group.ranks.index(root), name, x.shape, group, keep=(x, out))
+
+
+def _rows(start):
+    """An operation whose result is rows of the ranks; they have to fit where JAX wants them."""
+
+    def of_rows(x, out, name, group, how):
+        del how
+        dtype, row = _row(x)
+
+        def check(received, rows):
+            if received is not None or sum(rows) != out.shape[0]:
+                raise errors.InvalidArgument(
+                    f"{name.decode()}: the ranks brought different numbers of rows, which compiled "
+                    "code cannot do")
+
+        return start(x.address, x.shape[0], row, dtype, name=name, shape=x.shape[1:], group=group,
+                     keep=(x, out), finish=check,
+                     into=(out.address, out.count * out.itemsize))
+
+    return of_rows
+
+
+def _reducescatter(x, out, name, group, how):
+    if operation.own_rows(x.shape[0], group) != out.shape[0]:
+        raise errors.InvalidArgument(f"reducescatter: {group.size} ranks cannot have as many of "
+                                     f"{x.shape[0]} rows each")
+    dtype, row = _row(x)
+    return operation.reducescatter(
+        name, group, keep=(x, out), source=x.address, rows=x.shape[0], row=row, target=out.address,
+        dtype=dtype, op=how["reduction"], pre=how["prescale_factor"],
+        post=how["postscale_factor"], shape=x.shape[1:])
+
+
+_STARTS = {"allreduce": _allreduce, "broadcast": _broadcast, "reducescatter": _reducescatter,
+           "allgather": _rows(operation.allgather), "alltoall": _rows(operation.alltoall)}
+
+
+def collective(word, x, shape, name, how):
+    """Carry out a collective on an array; a new one of that shape is its result."""
+    x = numpy.ascontiguousarray(x).reshape(numpy.shape(x))  # the former adds a dimension to none
+    out = numpy.empty(shape, x.dtype)
+    try:
+        group = job.group(how["process_set_id"])
+        if group.rank < 0:
+            raise errors.InvalidArgument(f"{word}: rank {job.rank()} is not in process set "
+                                         f"{group.number}")
+        if word in ("allreduce", "reducescatter") and x.dtype.name not in _DTYPES:
+            raise errors.InvalidArgument(f"{word}: elements of this type cannot be reduced")
+        _STARTS[word](_memory(x), _memory(out), f"{word}.{name}".encode()[:500], group, how).wait()
+    except errors.RingupError as e:
+        # JAX keeps the text alone, in which programs look for the status.
+        raise type(e)(f"{e} [ringup {_STATUSES[type(e)]}]") from None
+    return out
