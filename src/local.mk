@@ -252,6 +252,7 @@ TOOL_SOURCES += \
 	%reldir%/diagnose/signatures.def
 
 TOOL_SOURCES += \
+	%reldir%/launch/cipher.c %reldir%/launch/cipher.h \
 	%reldir%/launch/cluster.c %reldir%/launch/cluster.h \
 	%reldir%/launch/crew.c %reldir%/launch/crew.h \
 	%reldir%/launch/elastic.c %reldir%/launch/elastic.h \

@@ -94,6 +94,7 @@ UNIT_TESTS += \
 UNIT_TESTS += \
 	%reldir%/unit/test_alarm \
 	%reldir%/unit/test_ancestor \
+	%reldir%/unit/test_cipher \
 	%reldir%/unit/test_callback \
 	%reldir%/unit/test_cgroup \
 	%reldir%/unit/test_cores \
@@ -187,6 +188,7 @@ UNIT_TESTS += \
 FUZZ_TESTS = \
 	%reldir%/fuzz/replay_card \
 	%reldir%/fuzz/replay_chan \
+	%reldir%/fuzz/replay_cipher \
 	%reldir%/fuzz/replay_diagnose \
 	%reldir%/fuzz/replay_discover \
 	%reldir%/fuzz/replay_dist \
@@ -222,6 +224,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_hear_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hear.c
 %canon_reldir%_fuzz_replay_chan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz.h \
 	%reldir%/fuzz/fuzz_chan.c
+%canon_reldir%_fuzz_replay_cipher_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_cipher.c
 %canon_reldir%_fuzz_replay_diagnose_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_diagnose.c
 %canon_reldir%_fuzz_replay_discover_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_discover.c
 %canon_reldir%_fuzz_replay_hosts_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hosts.c

@@ -2,16 +2,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "cli/cmd.h"
 #include "launch/rankd.h"
+#include "wire/secret.h"
 
-static int lifeline = INT_MIN, keep = INT_MIN, copies;
+static int lifeline = INT_MIN, seal = INT_MIN, keep = INT_MIN, copies;
 
 static const struct opt opts[] = {
 	{ OPT_INT, 0, "lifeline", "FD", &lifeline,
 	  "kill the ranks when this descriptor ends; they run COMMAND" },
+	{ OPT_INT, 0, "seal", "FD", &seal, "the connection's key is to be read from it" },
 	{ OPT_INT, 0, "keep", "FD", &keep, "let them inherit this descriptor" },
 	{ OPT_FLAG, 0, "copy-output", NULL, &copies, "also write their output to stderr" },
 	{ 0 },
@@ -24,10 +27,21 @@ static int check_fd(const char *option, int fd, struct err *e)
 	return cmd_misuse(e, "--%s %d: there is no such descriptor", option, fd);
 }
 
+static int key_read(struct secret *key, struct err *e)
+{
+	int rc = secret_from_fd(key, seal, e);
+
+	close(seal);
+	prctl(PR_SET_DUMPABLE, 0);
+	return rc;
+}
+
 static int run(int argc, char **argv, struct err *e)
 {
+	struct secret key = { 0 };
 	struct rankd_task task = { .argv = argv,
 				   .lifeline = lifeline,
+				   .key = &key,
 				   .keep = keep == INT_MIN ? -1 : keep,
 				   .copies = copies };
 	int rc;
@@ -35,14 +49,21 @@ static int run(int argc, char **argv, struct err *e)
 	if (isatty(STDIN_FILENO))
 		return cmd_misuse(e,
 				  "this is for `ringup run` to start, on each host of a job");
-	if (argc && lifeline == INT_MIN)
-		return cmd_misuse(e, "a command, but no --lifeline");
-	if (!argc && lifeline != INT_MIN)
-		return cmd_misuse(e, "--lifeline, but no command");
+	if (argc && (lifeline == INT_MIN || seal == INT_MIN))
+		return cmd_misuse(e, "a command, but no --lifeline or no --seal");
+	if (!argc && (lifeline != INT_MIN || seal != INT_MIN))
+		return cmd_misuse(e, "--lifeline or --seal, but no command");
 	rc = check_fd("lifeline", lifeline, e);
 	if (!rc)
+		rc = check_fd("seal", seal, e);
+	if (!rc)
 		rc = check_fd("keep", keep, e);
-	return rc ? rc : rankd_run(STDIN_FILENO, STDOUT_FILENO, argc ? &task : NULL, e);
+	if (!rc && argc)
+		rc = key_read(&key, e);
+	if (!rc)
+		rc = rankd_run(STDIN_FILENO, STDOUT_FILENO, argc ? &task : NULL, e);
+	secret_wipe(&key);
+	return rc;
 }
 
 const struct cmd cmd_rankd = {

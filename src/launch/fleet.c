@@ -219,6 +219,7 @@ int fleet_begin(struct fleet *f, int i, struct err *e)
 {
 	struct fleet_host *h = &f->host[i];
 	bool reads = h->is_local && f->how->gives_stdin && !f->stdin_given;
+	struct secret key;
 	int rc;
 
 	if (is_open(h))
@@ -227,7 +228,7 @@ int fleet_begin(struct fleet *f, int i, struct err *e)
 	*h->said = 0;
 	h->unread = 0;
 	if (f->how->parent)
-		rc = h->starter.fd = parent_connect(f->how->parent, h->name, e);
+		rc = h->starter.fd = parent_connect(f->how->parent, h->name, &key, e);
 	else if (h->is_local)
 		rc = local_begin(h, reads, e);
 	else
@@ -239,6 +240,13 @@ int fleet_begin(struct fleet *f, int i, struct err *e)
 	h->state = FLEET_STARTING;
 	h->late_ns = clock_deadline(f->how->start_ms);
 	order_open(&h->order, h->starter.fd, h->starter.fd, true);
+	if (f->how->parent) {
+		/* A connection that has ended is noticed when something is said or read. */
+		rc = order_seal(&h->order, &key, CIPHER_CLIENT, e);
+		secret_wipe(&key);
+		if (rc < 0 && rc != RINGUP_EPEER)
+			return fail_in(e, "%s", h->name);
+	}
 	return host_set_up(f, h, reads, e);
 }
 
@@ -477,7 +485,7 @@ static void host_serve(struct fleet *f, int i)
 		take_word(f, h, kind, data, len);
 		h = &f->host[i];
 	}
-	if (is_open(h) && kind < 0)
+	if (is_open(h) && (kind < 0 || rc == RINGUP_EAUTH))
 		host_lose(f, h, e.text);
 	else if (is_open(h) && rc)
 		host_ended(f, h, &e);

@@ -27,6 +27,8 @@ void order_close(struct order *o)
 {
 	free(o->inbox);
 	free(o->outbox);
+	free(o->sealed);
+	cipher_free(o->cipher);
 	*o = (struct order){ .in = -1, .out = -1 };
 }
 
@@ -44,7 +46,8 @@ static int room_make(unsigned char **p, size_t *room, size_t need, struct err *e
 	return 0;
 }
 
-static int out_append(struct order *o, const void *data, size_t len, struct err *e)
+/* Make room for @len bytes more, at *@to. */
+static int out_room(struct order *o, size_t len, unsigned char **to, struct err *e)
 {
 	int rc;
 
@@ -58,10 +61,40 @@ static int out_append(struct order *o, const void *data, size_t len, struct err 
 	rc = room_make(&o->outbox, &o->out_room, o->out_len + len, e);
 	if (rc)
 		return rc;
-	if (len)
-		memcpy(o->outbox + o->out_len, data, len);
+	*to = o->outbox + o->out_len;
 	o->out_len += len;
 	return 0;
+}
+
+static int out_append(struct order *o, const void *data, size_t len, struct err *e)
+{
+	const unsigned char *from = data;
+	unsigned char *to;
+	size_t n;
+	int rc = 0;
+
+	for (; !rc && len; from += n, len -= n) {
+		n = o->cipher && len > CIPHER_TEXT ? CIPHER_TEXT : len;
+		rc = out_room(o, o->cipher ? n + CIPHER_MORE : n, &to, e);
+		if (!rc && o->cipher)
+			cipher_seal(o->cipher, to, from, n);
+		else if (!rc)
+			memcpy(to, from, n);
+	}
+	return rc;
+}
+
+int order_seal(struct order *o, const struct secret *key, enum cipher_side side, struct err *e)
+{
+	unsigned char *to;
+	int rc = cipher_new(key, side, &o->cipher, e);
+
+	if (!rc)
+		rc = out_room(o, CIPHER_HEAD, &to, e);
+	if (rc)
+		return rc;
+	memcpy(to, cipher_head(o->cipher), CIPHER_HEAD);
+	return order_flush(o, e);
 }
 
 int order_greet(struct order *o, struct err *e)
@@ -113,9 +146,50 @@ short order_events(const struct order *o)
 	return o->out_sent < o->out_len ? POLLOUT : 0;
 }
 
+/* Read once; what comes goes behind the *@len bytes of *@p. */
+static int bytes_read(int fd, unsigned char **p, size_t *len, size_t *room, struct err *e)
+{
+	int rc = room_make(p, room, *len + READ_BYTES, e);
+	ssize_t n;
+
+	if (rc)
+		return rc;
+	do
+		n = read(fd, *p + *len, READ_BYTES);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	if (n <= 0)
+		return fail(e, RINGUP_EPEER, "connection lost%s%s", n < 0 ? ": " : "",
+			    n < 0 ? strerror(errno) : "");
+	*len += (size_t)n;
+	return 0;
+}
+
+/* Open what is whole. */
+static int sealed_open(struct order *o, struct err *e)
+{
+	size_t at = 0, used = 1;
+	int rc = 0;
+
+	while (used && rc >= 0) {
+		rc = room_make(&o->inbox, &o->in_room, o->in_len + CIPHER_TEXT, e);
+		if (!rc)
+			rc = cipher_open(o->cipher, o->sealed + at, o->sealed_len - at, &used,
+					 o->inbox + o->in_len, e);
+		if (rc >= 0) {
+			o->in_len += (size_t)rc;
+			at += used;
+		}
+	}
+	if (at)
+		memmove(o->sealed, o->sealed + at, o->sealed_len - at);
+	o->sealed_len -= at;
+	return rc < 0 ? rc : 0;
+}
+
 int order_read(struct order *o, struct err *e)
 {
-	ssize_t n;
 	int rc;
 
 	if (o->in_used) {
@@ -123,19 +197,10 @@ int order_read(struct order *o, struct err *e)
 		o->in_len -= o->in_used;
 		o->in_used = 0;
 	}
-	rc = room_make(&o->inbox, &o->in_room, o->in_len + READ_BYTES, e);
-	if (rc)
-		return rc;
-	do
-		n = read(o->in, o->inbox + o->in_len, READ_BYTES);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN)
-		return 0;
-	if (n <= 0)
-		return fail(e, RINGUP_EPEER, "connection lost%s%s", n < 0 ? ": " : "",
-			    n < 0 ? strerror(errno) : "");
-	o->in_len += (size_t)n;
-	return 0;
+	if (!o->cipher)
+		return bytes_read(o->in, &o->inbox, &o->in_len, &o->in_room, e);
+	rc = bytes_read(o->in, &o->sealed, &o->sealed_len, &o->sealed_room, e);
+	return rc ? rc : sealed_open(o, e);
 }
 
 void order_text(char *to, size_t size, const void *text, size_t len)

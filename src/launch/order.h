@@ -7,12 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "launch/cipher.h"
+
 struct err;
 
 /*
  * Frames over a pair of pipes or a socket: length (4), kind (1), payload.  A daemon greets with
  * a line of text, ORDER_GREETING and its version.  Lines before the greeting are of a login
  * shell; the last one is kept in struct order, since it may say why there is no daemon.
+ *
+ * ssh keeps others from reading this.  A connection that nothing protects has a key of its own,
+ * see order_seal(), and is a cipher's (launch/cipher.h) from its first byte to its last.
  */
 #define ORDER_GREETING "ringup-rankd/1 "
 
@@ -49,9 +54,11 @@ enum order_kind {
 
 /* Caller's storage; order_open() fills it. */
 struct order {
-	int in, out; /* equal for a socket; not closed here */
-	unsigned char *inbox, *outbox;
+	int in, out;                            /* equal for a socket; not closed here */
+	struct cipher *cipher;                  /* or NULL                     */
+	unsigned char *inbox, *outbox, *sealed; /* sealed: not opened yet      */
 	size_t in_len, in_room, in_used, out_len, out_room, out_sent;
+	size_t sealed_len, sealed_room;
 	bool greets;                 /* the greeting has still to come */
 	char version[ORDER_VERSION]; /* of the daemon, after its greeting */
 	char noise[ORDER_NOISE];
@@ -60,6 +67,10 @@ struct order {
 /* order_open - @greets: the other side is a rank daemon, whose greeting comes first. */
 void order_open(struct order *o, int in, int out, bool greets);
 void order_close(struct order *o);
+
+/* order_seal - from now on all is sealed with this connection's key; before anything is said.
+ */
+int order_seal(struct order *o, const struct secret *key, enum cipher_side side, struct err *e);
 
 /* order_greet - a rank daemon's first words. */
 int order_greet(struct order *o, struct err *e);
@@ -78,7 +89,8 @@ int order_flush(struct order *o, struct err *e);
 /* order_events - for poll(2) on o->out; o->in is always to be read. */
 short order_events(const struct order *o);
 
-/* order_read - read without blocking; RINGUP_EPEER at the end of the connection. */
+/* order_read - read without blocking; RINGUP_EPEER at the end of the connection, RINGUP_EAUTH
+ * if the other side has not sent what comes. */
 int order_read(struct order *o, struct err *e);
 
 /*

@@ -50,32 +50,34 @@ static bool wait_until(struct parent *p, short events, int64_t deadline_ns)
 	return n > 0;
 }
 
-/* Receive the one byte and its descriptor; -1 if there is none. */
-static int descriptor_receive(struct parent *p)
+/* Receive the key and the descriptor; -1 if there is none. */
+static int descriptor_receive(struct parent *p, struct secret *key)
 {
 	union {
 		struct cmsghdr head;
 		char space[CMSG_SPACE(sizeof(int))];
 	} control = { 0 };
-	char byte;
-	struct iovec data = { &byte, 1 };
+	struct iovec data = { key->key, SECRET_BYTES };
 	struct msghdr m = { .msg_iov = &data,
 			    .msg_iovlen = 1,
 			    .msg_control = &control,
 			    .msg_controllen = sizeof(control) };
 	struct cmsghdr *c;
 	int fd = -1;
+	ssize_t n = recvmsg(p->fd, &m, MSG_CMSG_CLOEXEC);
 
-	if (recvmsg(p->fd, &m, MSG_CMSG_CLOEXEC) != 1)
-		return -1;
-	c = CMSG_FIRSTHDR(&m);
+	c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
 	    c->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	if (fd >= 0 && n != SECRET_BYTES) {
+		close(fd);
+		fd = -1;
+	}
 	return fd;
 }
 
-int parent_connect(struct parent *p, const char *host, struct err *e)
+int parent_connect(struct parent *p, const char *host, struct secret *key, struct err *e)
 {
 	int64_t enough = clock_deadline(PARENT_ANSWER_MS);
 	int rc = order_say(&p->order, ORDER_CONNECT, NULL, 0, host, strlen(host), e), fd;
@@ -86,7 +88,7 @@ int parent_connect(struct parent *p, const char *host, struct err *e)
 		return rc;
 	if (!wait_until(p, POLLIN, enough))
 		return fail(e, RINGUP_EPEER, "the parent does not answer");
-	fd = descriptor_receive(p);
+	fd = descriptor_receive(p, key);
 	if (fd < 0)
 		return fail(e, RINGUP_EPEER, "the parent has no connection to it");
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "launch/order.h"
+#include "wire/secret.h"
 
 struct err;
 
@@ -21,8 +22,9 @@ struct err;
  *   host, ORDER_REPORT passes on what a rank has written to its RINGUP_REPORT_FD, ORDER_ENDED
  *   says how a rank has ended and in which phase of the job (enum ending_phase), after all of
  *   its reports.
- * - The parent answers ORDER_CONNECT by one byte, with the connection's descriptor as
- *   SCM_RIGHTS; without a descriptor it refuses.  It sends nothing else.
+ * - The parent answers ORDER_CONNECT by the key of the connection (32 bytes), which the daemon
+ *   has as --seal, with the connection's descriptor as SCM_RIGHTS; by one byte without a
+ *   descriptor it refuses.  It sends nothing else.
  *
  * When the parent closes its end, or ends itself, the job ends.
  */
@@ -40,9 +42,9 @@ enum {
 int parent_open(struct parent *p, int fd, struct err *e);
 void parent_close(struct parent *p);
 
-/* parent_connect - the connection to @host's daemon, which is the caller's from now on.
- * Blocking: until the parent answers.  RINGUP_EPEER: it has none, or is gone. */
-int parent_connect(struct parent *p, const char *host, struct err *e);
+/* parent_connect - the connection to @host's daemon, which is the caller's from now on, and its
+ * key.  Blocking: until the parent answers.  RINGUP_EPEER: it has none, or is gone. */
+int parent_connect(struct parent *p, const char *host, struct secret *key, struct err *e);
 
 /* parent_report - bytes that a rank has written; they wait here while the parent is slow. */
 void parent_report(struct parent *p, int worker, int rank, const void *data, size_t len);

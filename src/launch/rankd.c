@@ -355,10 +355,10 @@ static int take_orders(struct rankd *a, struct err *e)
 	size_t len;
 	int rc;
 
-	rc = order_read(&a->order, NULL);
+	rc = order_read(&a->order, e);
 	if (rc) {
 		a->lost = true;
-		return 0;
+		return rc == RINGUP_EAUTH ? rc : 0;
 	}
 	a->heard_ns = clock_ns();
 	while ((rc = order_next(&a->order, &data, &len, e)) > 0) {
@@ -613,6 +613,7 @@ static void rankd_close(struct rankd *a)
 int rankd_run(int in, int out, const struct rankd_task *task, struct err *e)
 {
 	struct rankd a = { .task = task, .secret_fd = -1, .signal_fd = -1 };
+	int64_t silence_ns = (task ? RANKD_TASK_SILENCE_MS : RANKD_SILENCE_MS) * 1000000ll;
 	int rc;
 
 	/* Ranks of one host share a session: see proc_start_all(). */
@@ -623,14 +624,15 @@ int rankd_run(int in, int out, const struct rankd_task *task, struct err *e)
 		rc = notice_create(&a.notice, e);
 	if (!rc && grow(&a))
 		rc = fail(e, RINGUP_ENOMEM, "no memory for ranks");
-	if (!rc)
+	if (!rc && task)
+		rc = order_seal(&a.order, task->key, CIPHER_SERVER, e);
+	if (rc >= 0)
 		rc = order_greet(&a.order, e);
 	if (rc >= 0)
 		rc = say_hello(&a);
 	a.heard_ns = clock_ns();
 	while (!rc && !a.finish && !a.lost) {
-		int64_t late = a.is_paused ? INT64_MAX
-					   : a.heard_ns + RANKD_SILENCE_MS * (int64_t)1000000;
+		int64_t late = a.is_paused ? INT64_MAX : a.heard_ns + silence_ns;
 
 		rc = rankd_turn(&a, late, e);
 		if (clock_ns() >= late)

@@ -6,12 +6,17 @@
 #include <stdbool.h>
 
 struct err;
+struct secret;
 
 enum {
 	RANKD_WINDOW_BYTES = 1 << 20, /* output that the launcher has not passed on, at most */
 	RANKD_STDIN_FD = 3,           /* the launcher's standard input, if it gave it       */
 	RANKD_PING_MS = 5000,
-	RANKD_SILENCE_MS = 60000, /* a launcher that says nothing for so long is lost    */
+	/* A launcher that says nothing for so long is lost.  A task's is lost as soon as a host
+	 * is to the other ranks (CHAN_SILENCE_MS), for nothing else tells that it has frozen.
+	 */
+	RANKD_SILENCE_MS = 60000,
+	RANKD_TASK_SILENCE_MS = 15000,
 };
 
 /*
@@ -23,8 +28,9 @@ enum {
 struct rankd_task {
 	char *const *argv; /* NULL-terminated                                            */
 	int lifeline;      /* the ranks are killed when this descriptor reaches its end  */
-	int keep;          /* a descriptor that the ranks inherit; -1: none              */
-	bool copies;       /* also write the output of the ranks to the daemon's stderr  */
+	const struct secret *key; /* of the connection to the launcher: see order_seal() */
+	int keep;    /* a descriptor that the ranks inherit; -1: none              */
+	bool copies; /* also write the output of the ranks to the daemon's stderr  */
 };
 
 /*

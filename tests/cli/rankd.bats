@@ -28,27 +28,48 @@ load ../lib/helper
   expect_status 3
 }
 
-@test "a task's daemon needs a command and a lifeline, and descriptors that there are" {
+@test "a task's daemon needs a command, a lifeline and a key, and descriptors that there are" {
+  local key=$BATS_TEST_TMPDIR/key
+  printf '%032d' 1 >"$key"
   run bash -c 'ringup rankd -- true </dev/null'
   expect_status 2
-  expect_line "ringup rankd: a command, but no --lifeline"
-  run bash -c 'ringup rankd --lifeline 7 </dev/null 7</dev/null'
+  expect_line "ringup rankd: a command, but no --lifeline or no --seal"
+  run bash -c 'ringup rankd --lifeline 7 -- true </dev/null 7</dev/null'
   expect_status 2
-  run bash -c 'ringup rankd --lifeline 7 -- true </dev/null 7<&-'
+  run bash -c "ringup rankd --lifeline 7 --seal 9 </dev/null 7</dev/null 9<$key"
+  expect_status 2
+  run bash -c "ringup rankd --lifeline 7 --seal 9 -- true </dev/null 7<&- 9<$key"
   expect_status 2
   expect_line "ringup rankd: --lifeline 7: there is no such descriptor"
-  run bash -c 'ringup rankd --lifeline 7 --keep 8 -- true </dev/null 7</dev/null 8<&-'
+  run bash -c 'ringup rankd --lifeline 7 --seal 9 -- true </dev/null 7</dev/null 9<&-'
   expect_status 2
+  run bash -c "ringup rankd --lifeline 7 --seal 9 --keep 8 -- true </dev/null 7</dev/null 8<&- 9<$key"
+  expect_status 2
+  run bash -c "ringup rankd --lifeline 7 --seal 7 -- true </dev/null 7</dev/null"
+  expect_status 3
+  [[ $output == *"not a file of 32 bytes"* ]]
 }
 
 @test "a task's daemon ends with its lifeline, though the launcher is there" {
-  local launcher=$BATS_TEST_TMPDIR/launcher
+  local launcher=$BATS_TEST_TMPDIR/launcher key=$BATS_TEST_TMPDIR/key
+  printf '%032d' 1 >"$key"
   mkfifo "$launcher"
   sleep 300 >"$launcher" &
-  run bash -c "exec 7< <(:); ringup rankd --lifeline 7 -- true <'$launcher'"
+  run bash -c "exec 7< <(:); ringup rankd --lifeline 7 --seal 9 -- true <'$launcher' 9<$key | wc -c"
   kill $!
   expect_status 0
-  expect_line "ringup-rankd/1 $(ringup --version | sed 's/.* //')"
+  # A head, and the sealed greeting; no text.
+  ((output > 24))
+}
+
+@test "a task's daemon refuses a launcher that does not know the key of the connection" {
+  local key=$BATS_TEST_TMPDIR/key
+  printf '%032d' 1 >"$key"
+  run bash -c "exec 7< <(sleep 300); lives=\$!
+    head -c 200 /dev/urandom | ringup rankd --lifeline 7 --seal 9 -- true 9<$key >/dev/null
+    rc=\$?; kill \$lives; exit \$rc"
+  expect_status 3
+  [[ $output == *"the other side has not sent this: it does not know the key"* ]]
 }
 
 @test "a launcher with a parent needs a socket and hosts" {

@@ -558,10 +558,8 @@ def test_what_an_estimator_does_not_have_is_told(spark):
     assert hvd.TorchEstimator(epochs=2).setEpochs(3).getEpochs() == 3
 
 
-def test_a_driver_that_is_killed_leaves_nothing(spark, cluster, tmp_path):
-    """The cluster has two cores, which this session has: so it gives them back first."""
-    spark.stop()
-    path = tmp_path / "driver.py"
+def run_driver(folder, path, act):
+    """Run a driver of its own; act(its process) when both of its ranks have started."""
     path.write_text(textwrap.dedent("""
         import subprocess, sys, time
         from pyspark.sql import SparkSession
@@ -579,13 +577,42 @@ def test_a_driver_that_is_killed_leaves_nothing(spark, cluster, tmp_path):
 
         HorovodRunner(np=2, driver_log_verbosity="all").run(main)
         """))
-    with subprocess.Popen([sys.executable, str(path), MASTER, cluster], stdout=subprocess.PIPE,
+    with subprocess.Popen([sys.executable, str(path), MASTER, folder], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True,
                           env=host_environment("10.77.0.1")) as p:
-        lines = 0
-        while lines < 2 and (line := p.stdout.readline()):
-            lines += "started" in line
-        assert len(processes("sleep 1000")) == 2
-        p.kill()
-        p.wait()
-    assert lines == 2
+        try:
+            lines = 0
+            while lines < 2 and (line := p.stdout.readline()):
+                lines += "started" in line
+            assert lines == 2 and len(processes("sleep 1000")) == 2
+            act(p)
+        finally:
+            p.kill()
+
+
+def descendants(pid):
+    """Processes that a process has started, and theirs; first itself."""
+    found = [pid]
+    for parent in found:
+        for task in os.listdir(f"/proc/{parent}/task"):
+            with open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as f:
+                found += [int(child) for child in f.read().split()]
+    return found
+
+
+def test_a_driver_that_is_frozen_or_killed_leaves_nothing(spark, cluster, tmp_path):
+    """The cluster has two cores, which this session has: so it gives them back first."""
+    def freeze(driver):
+        stopped = descendants(driver.pid)
+        assert len(stopped) >= 3, "Python, Java, ringup run"
+        try:
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            assert eventually(lambda: not processes("sleep 1000")), processes()
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGKILL)
+
+    spark.stop()
+    run_driver(cluster, tmp_path / "frozen.py", freeze)
+    run_driver(cluster, tmp_path / "killed.py", lambda driver: driver.kill())

@@ -409,6 +409,87 @@ def test_a_report_that_the_rank_has_not_sent_is_refused():
 
 # -- hosts and what they are given -----------------------------------------------------------------
 
+class Between:
+    """Somebody between the launcher and the rank daemon: sees all bytes, and may change them.
+
+    change(name, bytes) is what goes on of what has come; name is "orders" or "answers".
+    """
+
+    def __init__(self, monkeypatch, change=lambda name, data: data):
+        self.change, self.seen = change, {"orders": b"", "answers": b""}
+        self.serve = task.serve
+        monkeypatch.setattr(task, "serve", self._serve)
+
+    def _serve(self, sock, *rest):
+        near, far = socket.socketpair()
+        pumps = [threading.Thread(target=self._pump, args=a) for a in
+                 (("orders", sock, near), ("answers", near, sock))]
+        for pump in pumps:
+            pump.start()
+        try:
+            return self.serve(far, *rest)
+        finally:
+            for pump in pumps:
+                pump.join(HANG)
+            near.close(), sock.close()
+
+    def _pump(self, name, source, sink):
+        try:
+            while data := source.recv(65536):
+                self.seen[name] += data
+                sink.sendall(self.change(name, data))
+        except OSError:
+            pass
+        for sock in (source, sink):
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def speak():
+    print("printed by a rank", flush=True)
+    return "returned by a rank"
+
+
+def test_nobody_between_driver_and_daemon_can_read_what_they_say(monkeypatch, leaves_nothing):
+    between = Between(monkeypatch)
+    said = []
+    work = job.Job.of_function(2, speak, output=launcher.Output(stdout=said.append))
+    assert job.run_here(work) == ["returned by a rank"] * 2
+    assert sorted(said) == [f"[{r}]<stdout>:printed by a rank\n" for r in (0, 1)]
+    for name, data in between.seen.items():
+        assert len(data) > 300, name
+        for text in (b"a rank", b"RINGUP_", b"ringup", work.key):
+            assert text not in data, (name, text)
+
+
+@pytest.mark.parametrize("name", ["orders", "answers"])
+@pytest.mark.parametrize("how", ["a bit", "twice", "less", "in another order"])
+def test_what_is_changed_between_driver_and_daemon_ends_the_job(monkeypatch, leaves_nothing, name,
+                                                                how):
+    """From the second time on that something comes: the first brings the cipher's head."""
+    waiting, count = [], {"orders": 0, "answers": 0}
+
+    def change(which, data):
+        count[which] += 1
+        if which != name or count[which] < 2:
+            return data
+        if how == "a bit":
+            return data[:-1] + bytes([data[-1] ^ 1])
+        if how == "twice":
+            return data + data
+        if how == "less":
+            return data[:-1]
+        waiting.append(data)
+        return b"" if len(waiting) == 1 else waiting.pop() + waiting.pop()
+
+    Between(monkeypatch, change)
+    with pytest.raises(JobFailed):
+        job.run_here(job.Job.of_function(2, speak))
+    assert count[name] >= 2
+
+
 def hello(host, name, port, gpus=()):
     return {"host": host, "name": name, "address": f"10.0.0.{port % 250}", "port": port,
             "gpus": list(gpus), "python": list(sys.version_info[:2]), "executable": "python3",

@@ -116,6 +116,53 @@ static void test_hostile(void)
 	part();
 }
 
+static void connect_sealed(const struct secret *key_a, const struct secret *key_b)
+{
+	connect_both(true);
+	ok(!order_seal(&a, key_a, CIPHER_CLIENT, &e) &&
+		   !order_seal(&b, key_b, CIPHER_SERVER, &e),
+	   "a connection with a key");
+}
+
+/* Whole frames, though they are longer than a piece of the cipher, and come in parts. */
+static void test_sealed(void)
+{
+	static const struct secret key = { { 1 } }, other = { { 2 } };
+	static char text[3 * CIPHER_TEXT];
+	const unsigned char *data;
+	char seen[64];
+	size_t len;
+	int rc = 0;
+
+	memset(text, 'x', sizeof(text));
+	connect_sealed(&key, &key);
+	ok(!order_greet(&b, &e) &&
+		   order_say(&b, ORDER_OUTPUT, NULL, 0, text, sizeof(text), &e) >= 0,
+	   "a frame of several pieces is said");
+	while (!rc && !(rc = order_next(&a, &data, &len, &e)))
+		if ((rc = order_flush(&b, &e)) >= 0)
+			rc = order_read(&a, &e);
+	ok(rc == ORDER_OUTPUT && len == sizeof(text) && !memcmp(data, text, len),
+	   "and arrives whole, behind the greeting of ringup %s", a.version);
+	ok(!order_say(&a, ORDER_SETUP, NULL, 0, "the job's secret", 16, &e) &&
+		   recv(ends[1], seen, sizeof(seen), 0) == sizeof(seen) &&
+		   !memmem(seen, sizeof(seen), "secret", 6),
+	   "nobody in between can read it");
+	part();
+
+	connect_sealed(&key, &other);
+	ok(!order_say(&b, ORDER_BYE, NULL, 0, NULL, 0, &e) && hear(&data, &len) == RINGUP_EAUTH,
+	   "another key: %s", e.text);
+	part();
+
+	connect_both(false);
+	ok(!order_seal(&a, &key, CIPHER_CLIENT, &e) &&
+		   !order_say(&b, ORDER_BYE, NULL, 0, NULL, 0, &e) && put(text, CIPHER_HEAD) &&
+		   hear(&data, &len) == RINGUP_EAUTH,
+	   "what is not sealed is refused where the connection has a key: %s", e.text);
+	part();
+}
+
 static void test_strings(void)
 {
 	const unsigned char bytes[] = "one\0\0three";
@@ -138,6 +185,7 @@ int main(void)
 	test_whole();
 	test_greeting();
 	test_hostile();
+	test_sealed();
 	test_strings();
 	return tap_done();
 }

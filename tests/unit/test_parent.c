@@ -36,15 +36,15 @@ static ssize_t read_all(unsigned char *data, size_t size)
 	return recv(ends[1], data, size, MSG_DONTWAIT);
 }
 
-/* As the parent does it: one byte, with a descriptor or without one. */
-static void answer(int fd)
+/* As the parent does it: a key of @len bytes with a descriptor, or a byte without one. */
+static void answer(int fd, size_t len)
 {
 	union {
 		struct cmsghdr head;
 		char space[CMSG_SPACE(sizeof(int))];
 	} control = { 0 };
-	char byte = '+';
-	struct iovec data = { &byte, 1 };
+	char key[] = "01234567890123456789012345678901";
+	struct iovec data = { key, len };
 	struct msghdr m = { .msg_iov = &data, .msg_iovlen = 1 };
 	struct cmsghdr *c;
 
@@ -57,7 +57,7 @@ static void answer(int fd)
 		c->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
 	}
-	if (sendmsg(ends[1], &m, 0) != 1)
+	if (sendmsg(ends[1], &m, 0) != (ssize_t)len)
 		perror("sendmsg");
 }
 
@@ -66,13 +66,15 @@ static void test_connections(void)
 	unsigned char data[64];
 	int pair[2], fd;
 	char text[8] = "";
+	struct secret key;
 
 	open_both();
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
 		perror("socketpair");
-	answer(pair[0]);
-	fd = parent_connect(&parent, "node-b", &e);
-	ok(fd >= 0 && fd != pair[0], "a connection is handed over");
+	answer(pair[0], SECRET_BYTES);
+	fd = parent_connect(&parent, "node-b", &key, &e);
+	ok(fd >= 0 && fd != pair[0] && !memcmp(key.key, "0123456789", 10),
+	   "a connection is handed over, with its key");
 	ok(read_all(data, sizeof(data)) == 11 && pack_get32(data) == 6 &&
 		   data[4] == ORDER_CONNECT && !memcmp(data + 5, "node-b", 6),
 	   "the host was asked for by its name");
@@ -80,16 +82,21 @@ static void test_connections(void)
 		   !strcmp(text, "hello"),
 	   "the connection is the one that was handed over");
 	close(fd);
+	answer(pair[0], SECRET_BYTES - 1);
+	ok(parent_connect(&parent, "node-b", &key, &e) == RINGUP_EPEER,
+	   "a connection without its key is refused");
+	ok(read_all(data, sizeof(data)) == 11, "it was asked for");
 	close(pair[0]);
+	ok(read(pair[1], text, sizeof(text)) == 0, "and is closed");
 	close(pair[1]);
 
-	answer(-1);
-	ok(parent_connect(&parent, "node-c", &e) == RINGUP_EPEER &&
+	answer(-1, 1);
+	ok(parent_connect(&parent, "node-c", &key, &e) == RINGUP_EPEER &&
 		   strstr(e.text, "has no connection"),
 	   "a refusal is an error");
 	close(ends[1]);
 	ends[1] = -1;
-	ok(parent_connect(&parent, "node-c", &e) == RINGUP_EPEER,
+	ok(parent_connect(&parent, "node-c", &key, &e) == RINGUP_EPEER,
 	   "a parent that is gone is an error");
 	close_both();
 }

@@ -3,7 +3,9 @@
 """The driver and each task know a key, which Spark has carried in the task's closure.  Both sides
 send a random number; the key of the connection is made of the two.  A message is a JSON object
 with its length and a MAC in front, which also covers the direction and the number of the message,
-so nothing can be repeated or sent back.  Nothing that comes over a channel is unpickled."""
+so nothing can be repeated or sent back.  Nothing that comes over a channel is unpickled, and
+nothing that is secret is sent over it: what the ranks' daemon and the launcher say to each other
+on the same connection, afterwards, is encrypted, with a key that stream_key() makes."""
 
 import hashlib
 import hmac
@@ -75,19 +77,23 @@ class Channel:
         self.received += 1
         return json.loads(body)
 
+    def stream_key(self):
+        """The key of what comes over the connection after all messages of the channel."""
+        return hmac.digest(self.key, b"stream", hashlib.sha256)
+
     def close(self):
         """End the connection."""
         self.sock.close()
 
 
 def watch(sock):
-    """Let a connection end half a minute after the other host has gone without a word."""
+    """Let a connection end a quarter of a minute after the other host has gone without a word."""
     for level, option, value in (
             (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
-            (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
-            (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
-            (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30000)):
+            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 6),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 3),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+            (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 15000)):
         sock.setsockopt(level, option, value)
 
 

@@ -25,7 +25,7 @@ class Tasks(stage.Lobby):
 
     def __init__(self, sc, size, job):
         self.job, self.error = job, None
-        self.connections = {}  # name -> socket that nobody has asked for yet
+        self.connections = {}  # name -> (socket, key) that nobody has asked for yet
         self.watched = {}      # name -> the same connection, to see its end
         super().__init__(sc, size, job.key)
 
@@ -36,13 +36,13 @@ class Tasks(stage.Lobby):
         except JobFailed as e:
             self.error = e
             raise ConnectionError(str(e)) from e
-        ch.send(self.job.orders({stage.GPUS: ",".join(hello["gpus"]),
-                                 **({"CUDA_VISIBLE_DEVICES": ",".join(hello["gpus"])}
-                                    if hello["gpus"] else {})}))
+        ch.send(self.job.start({stage.GPUS: ",".join(hello["gpus"]),
+                                **({"CUDA_VISIBLE_DEVICES": ",".join(hello["gpus"])}
+                                   if hello["gpus"] else {})}))
         name = re.sub(r"[^A-Za-z0-9.-]", "-", hello["name"])[:200] or "host"
         name = f"{name}.{hello['index']}.{hello['attempt']}"
         self.watched[name] = ch.sock.dup()
-        self.connections[name] = ch.sock
+        self.connections[name] = ch.sock, ch.stream_key()
         self.changed.notify_all()
 
     def listed(self):
@@ -65,7 +65,8 @@ class Tasks(stage.Lobby):
         """End all connections."""
         super().close()
         with self.changed:
-            for sock in (*self.watched.values(), *self.connections.values()):
+            unused = [sock for sock, _ in self.connections.values()]
+            for sock in (*self.watched.values(), *unused):
                 try:
                     sock.shutdown(socket.SHUT_RDWR)
                 except OSError:
@@ -122,7 +123,8 @@ def run_job(job, sc, min_np, max_np, seconds, elastic_timeout, reset_limit, desc
         try:
             tasks = Tasks(sc, max_np, job)
             running = stage.Stage(sc, max_np,
-                                  functools.partial(task.run, tasks.address, job.key, job.payload),
+                                  functools.partial(task.run, tasks.address, job.key, job.orders(),
+                                                    job.payload),
                                   description, barrier=False)
             _wait_for_tasks(running, tasks, job.size, seconds)
 

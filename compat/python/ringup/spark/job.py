@@ -46,11 +46,16 @@ class Job:
         """A call of a function on each rank."""
         return cls(size, FUNCTION_WORDS, pickling.dumps_call(fn, args, kwargs or {}), **how)
 
-    def orders(self, env):
+    def orders(self):
         """For task.serve()."""
-        hidden = {"CUDA_VISIBLE_DEVICES": ""} if self.hides_gpus else {}
         return {"words": self.words, "executable": self.executable, "copy": self.copy,
-                "env": {**self.env, **env, **hidden}}
+                "env": dict(self.env)}
+
+    def start(self, env):
+        """What a task is told over its channel that shall start the ranks of its host: env is
+        what this host's get, beside those of orders()."""
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if self.hides_gpus else {}
+        return {"starts": True, "env": {**env, **hidden}}
 
 
 def run_here(job):
@@ -62,15 +67,16 @@ def run_here(job):
 def run_here_to_its_end(job):
     """The same; returns the Launcher of the job, which has ended, well or not."""
     near, far = socket.socketpair()
-    port = task.reserve_port("127.0.0.1")
+    port, key, orders = task.reserve_port("127.0.0.1"), channel.new_key(), job.orders()
     env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port.getsockname()[1])}
+    orders["env"].update(job.start(env)["env"])
     server = threading.Thread(target=task.serve, daemon=True,
-                              args=(far, job.orders(env), job.key + job.payload))
+                              args=(far, key, orders, job.key + job.payload))
     server.start()
     try:
         name = "localhost"
-        running = Launcher([(name, job.size)], {name: near}, job.size, "127.0.0.1", job.output,
-                           job.key)
+        running = Launcher([(name, job.size)], {name: (near, key)}, job.size, "127.0.0.1",
+                           job.output, job.key)
         running.wait()
     finally:
         near.close()

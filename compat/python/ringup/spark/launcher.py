@@ -125,11 +125,11 @@ class Output:
 class Launcher:
     """A job that runs.
 
-    hosts: [(name, slots)], whose order is that of the ranks; connections: name -> socket to that
-    host's rank daemon, which this object takes over; address: of this host, where the ranks meet;
-    key: the job's, with which reports of ranks are sealed.  elastic: options of `ringup run` for
-    a job whose ranks may change, which name the hosts in the place of hosts; connections may be
-    added to such a job while it runs.
+    hosts: [(name, slots)], whose order is that of the ranks; connections: name -> (socket to that
+    host's rank daemon, which this object takes over, key of what is said there); address: of this
+    host, where the ranks meet; key: the job's, with which reports of ranks are sealed.  elastic:
+    options of `ringup run` for a job whose ranks may change, which name the hosts in the place of
+    hosts; connections may be added to such a job while it runs.
     """
 
     def __init__(self, hosts, connections, size, address, output, key, elastic=()):
@@ -212,12 +212,12 @@ class Launcher:
 
     def _take(self, kind, data):
         if kind == CONNECT:
-            sock = self.connections.pop(data.decode(), None)
+            sock, key = self.connections.pop(data.decode(), (None, None))
             if sock is None:
                 self.parent.sendall(b"-")
                 return
             with sock:
-                self.parent.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                self.parent.sendmsg([key], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
                                               array.array("i", [sock.fileno()]))])
             return
         numbers = [int.from_bytes(data[i:i + 4], "little", signed=True) for i in
@@ -271,7 +271,7 @@ class Launcher:
             self.process.wait()
 
     def _hang_up(self):
-        for sock in self.connections.values():
+        for sock, _ in self.connections.values():
             sock.close()
         self.connections = {}
         self.parent.close()

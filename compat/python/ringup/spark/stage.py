@@ -313,9 +313,10 @@ def _give_orders(job, hosts):
     connections = {}
     for host, env in zip(hosts, host_environments(hosts)):
         for _, ch in host.tasks[1:]:
-            ch.send({"words": None})
-        host.first[1].send(job.orders(env))
-        connections[host.name] = host.first[1].sock
+            ch.send({"starts": False})
+        ch = host.first[1]
+        ch.send(job.start(env))
+        connections[host.name] = ch.sock, ch.stream_key()
     return connections
 
 
@@ -327,7 +328,8 @@ def run_job(job, sc, seconds, description):
     stage = None
     try:
         stage = Stage(sc, job.size,
-                      functools.partial(task.run, lobby.address, job.key, job.payload), description)
+                      functools.partial(task.run, lobby.address, job.key, job.orders(),
+                                        job.payload), description)
         _wait_for_tasks(stage, lobby, job.size, seconds)
         hosts = group_by_host(lobby.tasks)
         check_tasks(hosts)

@@ -83,25 +83,31 @@ def environment(base, given, address=None):
     return env
 
 
-def serve(sock, orders, payload, address=None):
+def _memory_file(name, data):
+    """A descriptor of a file in memory."""
+    fd = os.memfd_create(name)
+    with os.fdopen(os.dup(fd), "wb") as f:
+        f.write(data)
+    return fd
+
+
+def serve(sock, key, orders, payload, address=None):
     """Start the rank daemon on a connection to the launcher and wait for its end; returns its
-    exit status.  Takes the socket over.
+    exit status.  Takes the socket over; key is that of what is said there.
 
     orders: env, a dict for the ranks; executable, their Python, None: this process's; words, the
     rest of their command, in which {function} stands for the descriptor that payload is read
     from; copy, whether their output also goes to this process's stderr.
     """
-    keep = os.memfd_create("ringup-function")
+    keep, seal = _memory_file("ringup-function", payload), _memory_file("ringup-seal", key)
     lifeline, own_end = os.pipe()
     try:
-        with os.fdopen(os.dup(keep), "wb") as f:
-            f.write(payload)
         words = [word.replace("{function}", str(keep)) for word in orders["words"]]
         daemon = subprocess.Popen(
-            [program.find(), "rankd", f"--lifeline={lifeline}", f"--keep={keep}",
+            [program.find(), "rankd", f"--lifeline={lifeline}", f"--seal={seal}", f"--keep={keep}",
              *(["--copy-output"] if orders["copy"] else []), "--",
              orders["executable"] or sys.executable, *words],
-            stdin=sock, stdout=sock, pass_fds=(lifeline, keep), start_new_session=True,
+            stdin=sock, stdout=sock, pass_fds=(lifeline, seal, keep), start_new_session=True,
             env=environment(os.environ, orders["env"], address))
         sock.close()
         return daemon.wait()
@@ -109,6 +115,7 @@ def serve(sock, orders, payload, address=None):
         sock.close()
         os.close(own_end)
         os.close(lifeline)
+        os.close(seal)
         os.close(keep)
 
 
@@ -118,8 +125,12 @@ def gpus_of(context):
     return list(gpus.addresses) if gpus else []
 
 
-def run(driver, key, payload, partition):
-    """The body of the stage's tasks: an iterator, as mapPartitions() wants, of nothing."""
+def run(driver, key, orders, payload, partition):
+    """The body of the stage's tasks: an iterator, as mapPartitions() wants, of nothing.
+
+    What the driver has decided beforehand has come with this function, as Spark brings it; over
+    the connection it says only what depends on where the tasks are.
+    """
     from pyspark import BarrierTaskContext, TaskContext
 
     context = TaskContext.get() or BarrierTaskContext.get()
@@ -137,9 +148,10 @@ def run(driver, key, payload, partition):
                  "ringup": __version__})
         ch.sock.settimeout(None)
         try:
-            orders = ch.receive()
-            if orders["words"]:
-                serve(ch.sock, orders, key + payload, address)
+            found = ch.receive()
+            if found["starts"]:
+                orders["env"].update(found["env"])
+                serve(ch.sock, ch.stream_key(), orders, key + payload, address)
             else:
                 while ch.sock.recv(1):  # the driver ends the connection when the job has ended
                     pass

@@ -1,0 +1,57 @@
+/* cipher.h - bytes of a connection that only its two sides can read, and make. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_CIPHER_H
+#define LAUNCH_CIPHER_H
+
+#include <stddef.h>
+
+#include "wire/secret.h"
+
+struct err;
+
+/*
+ * Each direction begins with CIPHER_HEAD bytes, a nonce; then come pieces: length of the text
+ * (4), the text encrypted, its MAC.  It is libsodium's secretstream (XChaCha20 and Poly1305),
+ * whose pieces are chained: one that is changed, repeated, left out, moved, or of the other
+ * direction is refused, and so is everything after it.  The key is good for one connection:
+ * both sides have put a random number into it, so what was recorded of another connection is
+ * refused, too.
+ *
+ * That the connection ends is for its owner to judge: a protocol that says goodbye knows
+ * whether something is missing at the end.
+ */
+struct cipher;
+
+enum {
+	CIPHER_HEAD = 24,
+	CIPHER_TEXT = 65536, /* bytes of text in a piece, at most   */
+	CIPHER_MORE = 21,    /* how much longer than that a piece is */
+};
+
+enum cipher_side { CIPHER_CLIENT, CIPHER_SERVER };
+
+/* cipher_new - for one side of a connection. */
+int cipher_new(const struct secret *key, enum cipher_side side, struct cipher **cp,
+	       struct err *e);
+
+/* cipher_free - also wipes the keys; @c may be NULL. */
+void cipher_free(struct cipher *c);
+
+/* cipher_head - the CIPHER_HEAD bytes that this side sends first. */
+const unsigned char *cipher_head(const struct cipher *c);
+
+/* cipher_seal - the next piece, of 1 to CIPHER_TEXT bytes, into @out; returns its length, which
+ * is @len + CIPHER_MORE. */
+size_t cipher_seal(struct cipher *c, unsigned char *out, const void *text, size_t len);
+
+/*
+ * cipher_open - take the head or the next piece, if it is whole, out of what has come.
+ *
+ * Sets *@usedp to how many bytes were taken; 0: there is nothing whole yet.  Returns how many
+ * bytes of text are in @text now, which has room for CIPHER_TEXT; or RINGUP_EAUTH if the other
+ * side has not sent this, or not at this place, and then each further call does.
+ */
+int cipher_open(struct cipher *c, const unsigned char *data, size_t len, size_t *usedp,
+		unsigned char *text, struct err *e);
+
+#endif
