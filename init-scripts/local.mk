@@ -22,6 +22,7 @@ INIT_FILES = \
 	%reldir%/steps/50-frameworks.bash \
 	%reldir%/steps/55-rebuild.bash \
 	%reldir%/steps/60-network.bash \
+	%reldir%/steps/65-spark.bash \
 	%reldir%/steps/70-verify.bash \
 	%reldir%/steps/80-report.bash
 INIT_CHECK = %reldir%/lib/cluster.py %reldir%/lib/train_check.py

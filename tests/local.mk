@@ -446,6 +446,7 @@ BATS_TESTS = \
 	%reldir%/init/platforms.bats \
 	%reldir%/init/report.bats \
 	%reldir%/init/rollback.bats \
+	%reldir%/init/spark.bats \
 	%reldir%/dist/arm.bats \
 	%reldir%/dist/configure.bats \
 	%reldir%/dist/install.bats \
