@@ -122,6 +122,10 @@ int folder_walk(const char *path, folder_see *see, void *arg, struct err *e)
 			rc = fail_os(e, "%s", it->fts_path);
 		} else if (it->fts_level > 0 && it->fts_info != FTS_DP) {
 			rc = see(arg, it->fts_path + strlen(path) + 1, it->fts_statp, e);
+			if (rc == FOLDER_PRUNE) {
+				fts_set(f, it, FTS_SKIP);
+				rc = 0;
+			}
 		}
 	}
 	if (f)

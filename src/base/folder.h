@@ -26,8 +26,10 @@ int folder_remove(const char *path, struct err *e);
 /*
  * folder_walk - call @see for everything below @path, in no order, but a folder before what is
  * in it; @name is relative to @path.  No link is followed.  Stops at the first code that
- * is not 0 and returns it.
+ * is not 0 and returns it; FOLDER_PRUNE goes on, without what is in that folder, which is
+ * then not read, so that its mode does not matter either.
  */
+enum { FOLDER_PRUNE = -1 };
 typedef int folder_see(void *arg, const char *name, const struct stat *st, struct err *e);
 int folder_walk(const char *path, folder_see *see, void *arg, struct err *e);
 

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/drift.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -94,13 +95,31 @@ static bool compare(json_t *out, const char *root, const char *path, const char 
 	if (!stamp)
 		return false;
 	add_accepted(command, stamp);
-	diff = stamp_diff(stamp, facts);
+	diff = stamp_diff(stamp, facts, python);
 	json_array_foreach(diff, i, d) {
 		drift_text(sentence, sizeof(sentence), d, engine, python);
 		add(out, path, sentence, command);
 	}
 	json_decref(diff);
 	json_decref(stamp);
+	return true;
+}
+
+/* The package in @site against this release's; false: this user cannot know. */
+static bool judge_package(json_t *out, const char *root, const char *site, const char *command)
+{
+	const char *state = package_state(root, site);
+	char open[MAX_COMMAND], word[PATH_MAX];
+
+	if (!strcmp(state, "unreadable")) {
+		snprintf(open, sizeof(open),
+			 "chmod -R go+rX %s/ringup*, as the user who owns it",
+			 shell_word(site, word, sizeof(word)));
+		add(out, site, "its package ringup may not be read by this user", open);
+		return false;
+	}
+	if (strcmp(state, "current"))
+		add(out, site, "its package ringup is not the one of this release", command);
 	return true;
 }
 
@@ -112,13 +131,12 @@ static void find_in_site(json_t *out, const char *root, const char *site, const 
 	if (snprintf(path, sizeof(path), "%s/ringup/_version.py", site) >= PATH_MAX ||
 	    strlen(site) + sizeof(STAMP_HOROVOD) >= sizeof(path))
 		return;
-	if (file_exists(root, path)) {
+	errno = 0;
+	if (file_exists(root, path) || errno == EACCES) {
 		command_of(command, "ringup", python);
-		if (strcmp(package_state(root, site), "current"))
-			add(out, site, "its package ringup is not the one of this release",
-			    command);
 		snprintf(path, sizeof(path), "%.4000s/" STAMP_PACKAGE, site);
-		compare(out, root, path, "ringup", python, facts);
+		if (judge_package(out, root, site, command))
+			compare(out, root, path, "ringup", python, facts);
 	}
 	snprintf(path, sizeof(path), "%.4000s/" STAMP_HOROVOD, site);
 	if (file_exists(root, path))

@@ -3,6 +3,7 @@
 #include "rebuild/package.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ bool package_site(char out[PATH_MAX], const json_t *facts, const char *python)
 /* Whether a site has what the release has. */
 struct comparison {
 	const char *root, *from, *site;
-	int files, missing, different;
+	int files, missing, different, unreadable;
 };
 
 static int compare(void *arg, const char *name, const struct stat *st, struct err *e)
@@ -67,8 +68,12 @@ static int compare(void *arg, const char *name, const struct stat *st, struct er
 	char ours[PATH_MAX], path[PATH_MAX];
 	char *a = NULL, *b = NULL;
 	size_t n = strlen(name), len, got;
-	struct err ignored;
+	const char *last = strrchr(name, '/');
+	struct err ignored = { 0 };
 
+	/* Bytecode is no part of a release, and where root's umask is 077, only root's. */
+	if (S_ISDIR(st->st_mode))
+		return strcmp(last ? last + 1 : name, "__pycache__") ? 0 : FOLDER_PRUNE;
 	/* Not what builds the packages, which lies beside them. */
 	if (!S_ISREG(st->st_mode) || n < 4 || strcmp(name + n - 3, ".py") || !strchr(name, '/'))
 		return 0;
@@ -79,7 +84,7 @@ static int compare(void *arg, const char *name, const struct stat *st, struct er
 	if (file_read("", ours, MAX_FILE, &a, &len, e))
 		return e->code;
 	if (file_read(c->root, path, MAX_FILE, &b, &got, &ignored))
-		c->missing++;
+		*(ignored.os == EACCES ? &c->unreadable : &c->missing) += 1;
 	else if (len != got || memcmp(a, b, len))
 		c->different++;
 	free(a);
@@ -98,7 +103,10 @@ const char *package_state(const char *root, const char *site)
 		return "missing";
 	if (c.missing == c.files)
 		return "missing";
-	return c.missing || c.different ? "stale" : "current";
+	if (c.different || (c.missing && !c.unreadable))
+		return "stale";
+	/* Behind what may not be entered nothing is seen to be missing. */
+	return c.unreadable ? "unreadable" : "current";
 }
 
 /* Lines of "PATH<tab>SIZE<tab>WHAT": what Python reads in microseconds. */
@@ -220,8 +228,8 @@ int package_stage(const struct package_how *how, const char *into, const json_t 
 		  const json_t *watch, struct err *e)
 {
 	char build[PATH_MAX], noted[PATH_MAX], watched[PATH_MAX];
-	const char *argv[] = { how->python, "-I",    build,        "--into", into,
-			       noted,       watched, how->library, NULL };
+	const char *argv[] = { how->python, "-I",  "-B",    build,        "--into",
+			       into,        noted, watched, how->library, NULL };
 	char *lines = watch_text(watch);
 	int rc = lines ? 0 : fail(e, RINGUP_ENOMEM, "the Python package");
 

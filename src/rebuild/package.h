@@ -14,10 +14,12 @@ struct err;
 bool package_site(char out[PATH_MAX], const json_t *facts, const char *python);
 
 /*
- * package_state - "current", "stale" or "missing" for what is in @site, below @root.
+ * package_state - "current", "stale", "missing" or "unreadable" for what is in @site, below
+ * @root.
  *
- * Current is what holds every file of this release's package, byte for byte.  Reads, and
- * runs nothing.
+ * Current is what holds every file of this release's package, byte for byte; unreadable is
+ * what this user may not look at, which says nothing about its release.  Reads, and runs
+ * nothing.
  */
 const char *package_state(const char *root, const char *site);
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -154,6 +155,10 @@ int rebuild_run(const struct rebuild_how *how, const json_t *facts, const json_t
 	int rc;
 
 	errand_be_tidy();
+	/* What is put in place is for every user of that Python; root's 077, which ringup-init
+	 * has, too, would keep it from all others.  Folders of the work itself are private by
+	 * their own mode. */
+	umask(022);
 	rc = get_packages(how, facts, plan, said, e);
 	if (!rc && *python)
 		rc = errand_become(python, e);

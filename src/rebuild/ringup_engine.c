@@ -426,7 +426,7 @@ static json_t *stamp_package(const struct work *w, const char *python)
 }
 
 /* Is what is installed this release's, and stamped for what is here? */
-static bool is_package_good(const json_t *facts, const char *site)
+static bool is_package_good(const json_t *facts, const char *site, const char *python)
 {
 	char path[PATH_MAX];
 	json_t *stamp = NULL, *diff;
@@ -437,7 +437,7 @@ static bool is_package_good(const json_t *facts, const char *site)
 	    snprintf(path, sizeof(path), "%s/" STAMP_PACKAGE, site) >= PATH_MAX ||
 	    stamp_read("", path, &stamp, &ignored) || !stamp)
 		return false;
-	diff = stamp_diff(stamp, facts);
+	diff = stamp_diff(stamp, facts, python);
 	good = diff && !json_array_size(diff);
 	json_decref(diff);
 	json_decref(stamp);
@@ -598,7 +598,7 @@ static bool wants_package(const struct rebuild_how *how, const json_t *facts,
 	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
 
 	return *python && (how->python || has_framework(facts, python)) &&
-	       package_site(site, facts, python) && !is_package_good(facts, site);
+	       package_site(site, facts, python) && !is_package_good(facts, site, python);
 }
 
 static int build(const struct rebuild_how *how, const json_t *facts, const json_t *plan,

@@ -259,11 +259,49 @@ static bool is_series(const char *a, const char *b)
 	return n == m && !strncmp(a, b, n);
 }
 
-static void diff_python(json_t *out, const json_t *stamp, const json_t *facts)
+/* Are the programs @a and @b in one folder? */
+static bool are_siblings(const char *a, const char *b)
+{
+	const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+
+	return x && y && x - a == y - b && !strncmp(a, b, (size_t)(x - a));
+}
+
+/*
+ * The Python of @facts that @stamp speaks of, or NULL.
+ *
+ * One program has several names: python3 and python3.11 of an environment, and the
+ * environment itself may be reached through a link.  So after the name itself, @here
+ * counts, the Python in whose folders the build lies, if it is of the same series; then a
+ * neighbour in the same folder, which tells at least what has come in its place.
+ */
+static const json_t *python_of(const json_t *stamp, const json_t *facts, const char *here)
+{
+	const json_t *noted = json_object_get(stamp, "python"), *list, *y, *found;
+	const char *path = jsonio_string(noted, "path");
+	json_t *o;
+	size_t i;
+
+	list = json_object_get(facts, "pythons");
+	found = by(list, "path", path);
+	y = found ? NULL : by(list, "path", here);
+	if (y && is_series(jsonio_string(y, "version"), jsonio_string(noted, "version")))
+		found = y;
+	for (i = 0; !found && i < 2; i++) {
+		size_t j;
+
+		json_array_foreach(list, j, o)
+			if (!found && are_siblings(path, jsonio_string(o, "path")) &&
+			    (i || is_series(jsonio_string(o, "version"),
+					    jsonio_string(noted, "version"))))
+				found = o;
+	}
+	return found;
+}
+
+static void diff_python(json_t *out, const json_t *stamp, const json_t *have)
 {
 	const json_t *python = json_object_get(stamp, "python");
-	const json_t *have =
-		by(json_object_get(facts, "pythons"), "path", jsonio_string(python, "path"));
 
 	if (*jsonio_string(python, "version") &&
 	    !is_series(jsonio_string(python, "version"), jsonio_string(have, "version")))
@@ -271,9 +309,10 @@ static void diff_python(json_t *out, const json_t *stamp, const json_t *facts)
 		       jsonio_string(have, "version"));
 }
 
-static void diff_frameworks(json_t *out, const json_t *stamp, const json_t *facts)
+static void diff_frameworks(json_t *out, const json_t *stamp, const json_t *facts,
+			    const json_t *have)
 {
-	const char *python = jsonio_string(json_object_get(stamp, "python"), "path"), *name;
+	const char *python = jsonio_string(have, "path"), *name;
 	json_t *version;
 
 	json_object_foreach(json_object_get(stamp, "frameworks"), name, version) {
@@ -333,14 +372,15 @@ static void diff_any(json_t *out, const char *what, const char *was, const json_
 		differ(out, what, was, jsonio_string(json_array_get(list, 0), "version"));
 }
 
-json_t *stamp_diff(const json_t *stamp, const json_t *facts)
+json_t *stamp_diff(const json_t *stamp, const json_t *facts, const char *here)
 {
+	const json_t *have = python_of(stamp, facts, here);
 	const json_t *cuda = json_object_get(facts, "cuda");
 	const char *driver = jsonio_string(stamp, "driver");
 	json_t *out = json_array();
 
-	diff_python(out, stamp, facts);
-	diff_frameworks(out, stamp, facts);
+	diff_python(out, stamp, have);
+	diff_frameworks(out, stamp, facts, have);
 	diff_mpi(out, stamp, facts);
 	diff_any(out, "cuda", jsonio_string(stamp, "cuda"), json_object_get(cuda, "toolkits"));
 	diff_any(out, "nccl", jsonio_string(stamp, "nccl"), json_object_get(facts, "nccl"));

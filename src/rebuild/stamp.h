@@ -65,8 +65,10 @@ int stamp_read(const char *root, const char *path, json_t **out, struct err *e);
  * null: it is gone.  Where several are installed and one of them is still what it was,
  * nothing has changed.  A framework that came later is no difference: a build is for
  * what it was asked for.  Python counts by its series, 3.11: extensions do not notice
- * more.  The caller's reference, or NULL without memory.
+ * more; and by whatever name @facts know it: python3 and python3.11 of one environment are
+ * one Python, and so is @here, the path in @facts of the Python in whose folders the build
+ * was found ("": not known).  The caller's reference, or NULL without memory.
  */
-json_t *stamp_diff(const json_t *stamp, const json_t *facts);
+json_t *stamp_diff(const json_t *stamp, const json_t *facts, const char *here);
 
 #endif

@@ -115,6 +115,64 @@ stamp() {
     '["its package ringup is not the one of this release"]'
 }
 
+@test "the names of one Python are one Python" {
+  venv_at /opt/env /usr 3.11
+  : >"$node/opt/env/bin/python3.11"
+  mkdir -p "$node/usr/bin"; : >"$node/usr/bin/python3.11"
+  dist torch 2.13.0
+  mkdir -p "$site/torch"
+  ours
+  stamp /opt/env/bin/python3 torch 2.13.0
+  doctor 0
+  expect_json '[.findings[] | select(.section == "drift") | .state]' '["good"]'
+  # The same, asked for through a link to the environment.
+  ln -s env "$node/opt/current"
+  doctor 0 --python /opt/current/bin/python3
+}
+
+@test "what a user may not read is not said to be another release" {
+  # Root without its right to read everything is a user like others to the files of others.
+  local look=(setpriv --bounding-set=-dac_override,-dac_read_search)
+  "${look[@]}" true 2>/dev/null || skip "needs root and setpriv"
+  command -v jq >/dev/null || skip "jq is not installed"
+  look+=(ringup doctor --root "$node" --json)
+  python_at /opt/py 3.11
+  ours
+  mkdir -p "$site/ringup/__pycache__"
+  chown 65534 "$site/ringup/__pycache__"
+  chmod 700 "$site/ringup/__pycache__"
+  run "${look[@]}"
+  expect_status 0
+  # Of the package itself: said so, and not called another release.
+  chown 65534 "$site"/ringup/job.py
+  chmod 600 "$site"/ringup/job.py
+  run "${look[@]}"
+  expect_status 1
+  json=$output
+  expect_json '[.findings[] | select(.state == "bad") | .text]' '["its package ringup may not be read by this user"]'
+  chown 65534 "$site/ringup"
+  chmod 700 "$site/ringup"
+  run "${look[@]}"
+  expect_status 1
+  json=$output
+  expect_json '[.findings[] | select(.state == "bad") | .text]' '["its package ringup may not be read by this user"]'
+}
+
+@test "bytecode of a release that only root may read does not make a package another release" {
+  local look=(setpriv --bounding-set=-dac_override,-dac_read_search)
+  "${look[@]}" true 2>/dev/null || skip "needs root and setpriv"
+  python_at /opt/py 3.11
+  ours
+  # A release of which root has run something under umask 077.
+  mkdir "$BATS_TEST_TMPDIR/release"
+  cp -r "$src/compat" "$BATS_TEST_TMPDIR/release"
+  mkdir -p "$BATS_TEST_TMPDIR/release/compat/python/ringup/__pycache__"
+  chown 65534 "$BATS_TEST_TMPDIR/release/compat/python/ringup/__pycache__"
+  chmod 700 "$BATS_TEST_TMPDIR/release/compat/python/ringup/__pycache__"
+  run "${look[@]}" env RINGUP_TEST_DATA="$BATS_TEST_TMPDIR/release" ringup doctor --root "$node"
+  expect_status 0
+}
+
 @test "a stamp that is damaged, hostile or huge is drift, not trust" {
   python_at /usr 3.11
   ours

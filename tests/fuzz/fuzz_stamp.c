@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	fuzz_require(rc <= 0 && !rc == !*e.text && !rc == !!stamp);
 	facts = nul && !rc ? json_loadb(nul + 1, len - first - 1, 0, NULL) : NULL;
 	if (!rc) {
-		all = stamp_diff(stamp, facts);
+		all = stamp_diff(stamp, facts, "");
 		json_array_foreach(all, i, one) {
 			check_text(jsonio_string(one, "what"));
 			check_text(jsonio_string(one, "was"));

@@ -141,7 +141,7 @@ static void test_diff(void)
 				    at + strlen(rows[i].from)) < 0)
 			return;
 		facts = facts_of(changed);
-		got = shown(stamp_diff(s, facts));
+		got = shown(stamp_diff(s, facts, ""));
 		ok(facts && !strcmp(got, rows[i].want), "%s: %s", rows[i].what, got);
 		free(got);
 		free(changed);
@@ -149,6 +149,56 @@ static void test_diff(void)
 	}
 	json_decref(s);
 	json_decref(before);
+}
+
+/* One Python has several names, and none of them is another Python. */
+static void test_names(void)
+{
+#define PYTHON(path, version) "{'path':'" path "','version':'" version "'}"
+#define GONE                  "[{\"what\":\"python\",\"was\":\"3.11.7\",\"is\":null}"
+	static const struct {
+		const char *pythons, *frameworks_of, *here, *want, *what;
+	} rows[] = {
+		{ PYTHON("/v/bin/python3", "3.11.7"), "/v/bin/python3", "", "[]", "its name" },
+		{ PYTHON("/v/bin/python3.11", "3.11.7"), "/v/bin/python3.11", "", "[]",
+		  "python3.11 beside it" },
+		{ PYTHON("/v/bin/python", "3.12.1") "," PYTHON("/v/bin/python3.11", "3.11.9"),
+		  "/v/bin/python3.11", "", "[]", "of two neighbours the one of its series" },
+		{ PYTHON("/link/bin/python3", "3.11"), "/link/bin/python3", "/link/bin/python3",
+		  "[]", "through a link, where the build was found" },
+		{ PYTHON("/v/bin/python3.12", "3.12.1"), "/v/bin/python3.12", "",
+		  "[{\"what\":\"python\",\"was\":\"3.11.7\",\"is\":\"3.12.1\"}]",
+		  "another series in its place" },
+		{ PYTHON("/w/bin/python3", "3.11.7"), "/w/bin/python3", "",
+		  GONE ",{\"what\":\"torch\",\"was\":\"2.13.0\",\"is\":null}]",
+		  "another environment" },
+		{ PYTHON("/w/bin/python3", "3.12.1"), "/w/bin/python3", "/w/bin/python3",
+		  GONE ",{\"what\":\"torch\",\"was\":\"2.13.0\",\"is\":null}]",
+		  "found in one of another series, which shares the folder" },
+	};
+	const char *text =
+		"{'schema':1,'engine':'ringup','version':'1','frameworks':"
+		"{'torch':'2.13.0'},'python':" PYTHON("/v/bin/python3", "3.11.7") "}";
+	json_t *s = facts_of(text);
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *facts_text = NULL, *got;
+		json_t *facts;
+
+		if (asprintf(&facts_text,
+			     "{'pythons':[%s],'frameworks':[{'name':'torch',"
+			     "'version':'2.13.0','python':'%s'}]}",
+			     rows[i].pythons, rows[i].frameworks_of) < 0)
+			abort();
+		facts = facts_of(facts_text);
+		got = shown(stamp_diff(s, facts, rows[i].here));
+		ok(facts && !strcmp(got, rows[i].want), "%s: %s", rows[i].what, got);
+		free(got);
+		free(facts_text);
+		json_decref(facts);
+	}
+	json_decref(s);
 }
 
 static void test_parse(void)
@@ -236,6 +286,7 @@ int main(void)
 {
 	test_make();
 	test_diff();
+	test_names();
 	test_parse();
 	test_file();
 	return tap_done();
