@@ -155,7 +155,9 @@ TOOL_SOURCES += \
 	%reldir%/detect/compilers.c %reldir%/detect/compilers.h \
 	%reldir%/detect/cudalibs.c %reldir%/detect/cudalibs.h \
 	%reldir%/detect/dist.c %reldir%/detect/dist.h \
+	%reldir%/detect/elffile.c %reldir%/detect/elffile.h \
 	%reldir%/detect/elfinfo.c %reldir%/detect/elfinfo.h \
+	%reldir%/detect/elflink.c %reldir%/detect/elflink.h \
 	%reldir%/detect/engines.c %reldir%/detect/engines.h \
 	%reldir%/detect/find.c %reldir%/detect/find.h \
 	%reldir%/detect/framework.h \
@@ -163,6 +165,7 @@ TOOL_SOURCES += \
 	%reldir%/detect/jax.c \
 	%reldir%/detect/keras.c \
 	%reldir%/detect/ldlibs.c %reldir%/detect/ldlibs.h \
+	%reldir%/detect/loads.c %reldir%/detect/loads.h \
 	%reldir%/detect/lookup.c %reldir%/detect/lookup.h \
 	%reldir%/detect/mpilibs.c %reldir%/detect/mpilibs.h \
 	%reldir%/detect/mxnet.c \

@@ -291,6 +291,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_cudalibs \
 	%reldir%/unit/test_dist \
 	%reldir%/unit/test_elfinfo \
+	%reldir%/unit/test_elflink \
 	%reldir%/unit/test_find \
 	%reldir%/unit/test_frameworks \
 	%reldir%/unit/test_ldlibs \
@@ -418,6 +419,7 @@ BATS_TESTS = \
 	%reldir%/cli/horovodrun.bats \
 	%reldir%/cli/help.bats \
 	%reldir%/cli/job.bats \
+	%reldir%/cli/loads.bats \
 	%reldir%/cli/man.bats \
 	%reldir%/cli/modules.bats \
 	%reldir%/cli/mpi.bats \

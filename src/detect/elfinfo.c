@@ -3,26 +3,21 @@
 #include "detect/elfinfo.h"
 
 #include <ctype.h>
-#include <elf.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/release.h"
+#include "detect/elffile.h"
 #include "detect/text.h"
 #include "ringup.h"
 
-/* Real libraries have some 10 program headers, 40 sections, 60 dynamic entries
- * and 64 KiB to 30 MiB of names; what exceeds these is not one. */
+/* Real libraries have some 40 sections and 64 KiB to 30 MiB of names; what exceeds these is
+ * not one. */
 enum {
-	MAX_SEGMENTS = 256,
 	MAX_SECTIONS = 4096,
-	MAX_DYNAMIC = 4096,
 	MAX_COMMENT = 65536,
 	MAX_VERNEED = 65536,
 	MAX_STRINGS = 64 << 20,
@@ -31,133 +26,18 @@ enum {
 };
 
 struct elf {
-	int fd;
-	uint64_t size;
-	Elf64_Ehdr head;
-	Elf64_Phdr seg[MAX_SEGMENTS];
-	uint64_t strings, strings_len; /* place of the dynamic strings in the file */
-	uint64_t verneed;
-	Elf64_Dyn dyn[MAX_DYNAMIC];
-	size_t dyn_count;
+	struct elffile file;
 	char window[WINDOW];
 };
-
-static int read_at(struct elf *f, void *buf, size_t len, uint64_t off, const char *what,
-		   struct err *e)
-{
-	size_t got = 0;
-
-	if (off > f->size || len > f->size - off)
-		return fail(e, RINGUP_EINVAL, "%s lies beyond the end of the file", what);
-	while (got < len) {
-		ssize_t n = pread(f->fd, (char *)buf + got, len - got, (off_t)(off + got));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return fail_os(e, "%s", what);
-		if (n == 0)
-			return fail(e, RINGUP_EINVAL, "%s: the file has become shorter", what);
-		got += (size_t)n;
-	}
-	return 0;
-}
-
-static int read_head(struct elf *f, struct err *e)
-{
-	const Elf64_Ehdr *h = &f->head;
-	int rc = read_at(f, &f->head, sizeof(f->head), 0, "the ELF header", e);
-
-	if (rc)
-		return rc;
-	if (memcmp(h->e_ident, ELFMAG, SELFMAG))
-		return fail(e, RINGUP_EINVAL, "not an ELF file");
-	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB)
-		return fail(e, RINGUP_EINVAL, "not a 64-bit little-endian ELF file");
-	if (h->e_phnum > MAX_SEGMENTS || h->e_phentsize != sizeof(Elf64_Phdr))
-		return fail(e, RINGUP_EINVAL, "%u program headers of %u bytes", h->e_phnum,
-			    h->e_phentsize);
-	return read_at(f, f->seg, h->e_phnum * sizeof(Elf64_Phdr), h->e_phoff,
-		       "the program header", e);
-}
-
-/* Where in the file the loader would find @addr; the file's size if nowhere. */
-static uint64_t file_offset(const struct elf *f, uint64_t addr)
-{
-	int i;
-
-	for (i = 0; i < f->head.e_phnum; i++) {
-		const Elf64_Phdr *p = &f->seg[i];
-
-		if (p->p_type == PT_LOAD && addr >= p->p_vaddr &&
-		    addr - p->p_vaddr < p->p_filesz && p->p_offset <= f->size &&
-		    addr - p->p_vaddr < f->size - p->p_offset)
-			return p->p_offset + (addr - p->p_vaddr);
-	}
-	return f->size;
-}
-
-static int read_dynamic(struct elf *f, struct err *e)
-{
-	const Elf64_Phdr *p = NULL;
-	size_t i;
-	int rc;
-
-	for (i = 0; i < f->head.e_phnum && !p; i++)
-		if (f->seg[i].p_type == PT_DYNAMIC)
-			p = &f->seg[i];
-	if (!p)
-		return fail(e, RINGUP_EINVAL, "no dynamic section: not a shared library");
-	if (p->p_filesz / sizeof(Elf64_Dyn) > MAX_DYNAMIC)
-		return fail(e, RINGUP_EINVAL, "a dynamic section of %llu bytes",
-			    (unsigned long long)p->p_filesz);
-	f->dyn_count = p->p_filesz / sizeof(Elf64_Dyn);
-	rc = read_at(f, f->dyn, f->dyn_count * sizeof(Elf64_Dyn), p->p_offset,
-		     "the dynamic section", e);
-	if (rc)
-		return rc;
-	f->verneed = f->size;
-	f->strings = f->size;
-	for (i = 0; i < f->dyn_count && f->dyn[i].d_tag != DT_NULL; i++) {
-		if (f->dyn[i].d_tag == DT_STRTAB)
-			f->strings = file_offset(f, f->dyn[i].d_un.d_ptr);
-		else if (f->dyn[i].d_tag == DT_STRSZ)
-			f->strings_len = f->dyn[i].d_un.d_val;
-		else if (f->dyn[i].d_tag == DT_VERNEED)
-			f->verneed = file_offset(f, f->dyn[i].d_un.d_ptr);
-	}
-	f->dyn_count = i;
-	if (f->strings_len > f->size - f->strings)
-		return fail(e, RINGUP_EINVAL,
-			    "the dynamic strings lie beyond the end of the file");
-	return 0;
-}
-
-/* A short dynamic string; false if it is not a printable one that fits. */
-static bool get_string(struct elf *f, uint64_t at, char *out, size_t cap)
-{
-	size_t len = cap, i;
-
-	if (at >= f->strings_len)
-		return false;
-	if (len > f->strings_len - at)
-		len = f->strings_len - at;
-	if (read_at(f, out, len, f->strings + at, "a string", NULL))
-		return false;
-	for (i = 0; i < len && out[i]; i++)
-		if (!isgraph((unsigned char)out[i]))
-			return false;
-	return i < len && i > 0;
-}
 
 static void list_needed(struct elf *f, struct elfinfo *out)
 {
 	size_t i;
 
-	for (i = 0; i < f->dyn_count && out->needed_count < ELFINFO_NEEDED; i++)
-		if (f->dyn[i].d_tag == DT_NEEDED &&
-		    get_string(f, f->dyn[i].d_un.d_val, out->needed[out->needed_count],
-			       sizeof(out->needed[0])))
+	for (i = 0; i < f->file.dyn_count && out->needed_count < ELFINFO_NEEDED; i++)
+		if (f->file.dyn[i].d_tag == DT_NEEDED &&
+		    elffile_string(&f->file, f->file.dyn[i].d_un.d_val,
+				   out->needed[out->needed_count], sizeof(out->needed[0])))
 			out->needed_count++;
 }
 
@@ -174,12 +54,16 @@ static void keep_newest(char *best, size_t cap, const char *name, const char *pr
 static void list_versions(struct elf *f, struct elfinfo *out)
 {
 	char *table = f->window, name[32];
-	uint64_t len = f->size - f->verneed, at = 0;
+	uint64_t place, len, at = 0;
 	int budget = 4096;
 
+	if (!elffile_value(&f->file, DT_VERNEED, &place))
+		return;
+	place = elffile_place(&f->file, place);
+	len = f->file.size - place;
 	if (len > MAX_VERNEED)
 		len = MAX_VERNEED;
-	if (!len || read_at(f, table, len, f->verneed, "symbol versions", NULL))
+	if (!len || elffile_read(&f->file, table, len, place, "symbol versions", NULL))
 		return;
 	while (budget-- > 0 && len >= sizeof(Elf64_Verneed) &&
 	       at <= len - sizeof(Elf64_Verneed)) {
@@ -191,7 +75,7 @@ static void list_versions(struct elf *f, struct elfinfo *out)
 		a = at + need.vn_aux;
 		while (budget-- > 0 && a <= len - sizeof(aux)) {
 			memcpy(&aux, table + a, sizeof(aux));
-			if (get_string(f, aux.vna_name, name, sizeof(name))) {
+			if (elffile_string(&f->file, aux.vna_name, name, sizeof(name))) {
 				keep_newest(out->glibc, sizeof(out->glibc), name, "GLIBC_");
 				keep_newest(out->glibcxx, sizeof(out->glibcxx), name,
 					    "GLIBCXX_");
@@ -207,8 +91,8 @@ static void list_versions(struct elf *f, struct elfinfo *out)
 	}
 }
 
-/* Is this mangled name one of @spaces' own?  _Z [T?] N [qualifiers] SPACE */
-static bool is_own(const char *s, size_t len, const char *const *spaces)
+/* _Z [T?] N [qualifiers] SPACE */
+bool elfinfo_is_own(const char *s, size_t len, const char *const *spaces)
 {
 	size_t i = 2, n;
 
@@ -274,8 +158,8 @@ static int name_abi(const char *s, size_t len)
 /* Walk through the dynamic strings, a window at a time. */
 static int judge_abi(struct elf *f, const char *const *spaces, int *abi, struct err *e)
 {
-	uint64_t left = f->strings_len < MAX_STRINGS ? f->strings_len : MAX_STRINGS;
-	uint64_t at = f->strings;
+	uint64_t left = f->file.strings_len < MAX_STRINGS ? f->file.strings_len : MAX_STRINGS;
+	uint64_t at = f->file.strings;
 	size_t held = 0, votes[2] = { 0, 0 };
 	int rc;
 
@@ -286,7 +170,7 @@ static int judge_abi(struct elf *f, const char *const *spaces, int *abi, struct 
 
 		if (n > left)
 			n = left;
-		rc = read_at(f, f->window + held, n, at, "the dynamic strings", e);
+		rc = elffile_read(&f->file, f->window + held, n, at, "the dynamic strings", e);
 		if (rc)
 			return rc;
 		at += n;
@@ -295,7 +179,7 @@ static int judge_abi(struct elf *f, const char *const *spaces, int *abi, struct 
 		while ((end = memchr(f->window + used, 0, held - used))) {
 			const char *s = f->window + used;
 			size_t len = (size_t)(end - s);
-			int vote = is_own(s, len, spaces) ? name_abi(s, len) : -1;
+			int vote = elfinfo_is_own(s, len, spaces) ? name_abi(s, len) : -1;
 
 			if (vote >= 0)
 				votes[vote]++;
@@ -366,7 +250,7 @@ static void judge_comment(const char *text, size_t len, char *out, size_t cap)
 /* .comment is not loaded, so the section headers are the only way to it. */
 static int read_comment(struct elf *f, struct elfinfo *out, struct err *e)
 {
-	const Elf64_Ehdr *h = &f->head;
+	const Elf64_Ehdr *h = &f->file.head;
 	Elf64_Shdr *sec = NULL;
 	char name[9], *text = f->window;
 	size_t i, len;
@@ -381,16 +265,19 @@ static int read_comment(struct elf *f, struct elfinfo *out, struct err *e)
 	sec = malloc(h->e_shnum * sizeof(*sec));
 	if (!sec)
 		return fail(e, RINGUP_ENOMEM, "section headers");
-	rc = read_at(f, sec, h->e_shnum * sizeof(*sec), h->e_shoff, "the section headers", e);
+	rc = elffile_read(&f->file, sec, h->e_shnum * sizeof(*sec), h->e_shoff,
+			  "the section headers", e);
 	for (i = 0; !rc && i < h->e_shnum; i++) {
-		if (sec[i].sh_type != SHT_PROGBITS || sec[i].sh_name > f->size - sizeof(name) ||
-		    sec[h->e_shstrndx].sh_offset > f->size ||
-		    read_at(f, name, sizeof(name),
-			    sec[h->e_shstrndx].sh_offset + sec[i].sh_name, "a name", NULL) ||
+		if (sec[i].sh_type != SHT_PROGBITS ||
+		    sec[i].sh_name > f->file.size - sizeof(name) ||
+		    sec[h->e_shstrndx].sh_offset > f->file.size ||
+		    elffile_read(&f->file, name, sizeof(name),
+				 sec[h->e_shstrndx].sh_offset + sec[i].sh_name, "a name",
+				 NULL) ||
 		    memcmp(name, ".comment", sizeof(name)))
 			continue;
 		len = sec[i].sh_size < MAX_COMMENT ? sec[i].sh_size : MAX_COMMENT - 1;
-		rc = read_at(f, text, len, sec[i].sh_offset, ".comment", e);
+		rc = elffile_read(&f->file, text, len, sec[i].sh_offset, ".comment", e);
 		if (!rc) {
 			text[len] = 0;
 			judge_comment(text, len, out->compiler, sizeof(out->compiler));
@@ -404,21 +291,12 @@ static int read_comment(struct elf *f, struct elfinfo *out, struct err *e)
 int elfinfo_read(int fd, const char *const *spaces, struct elfinfo *out, struct err *e)
 {
 	struct elf *f = calloc(1, sizeof(*f));
-	struct stat st;
 	int rc;
 
 	*out = (struct elfinfo){ .cxx11_abi = -1 };
 	if (!f)
 		return fail(e, RINGUP_ENOMEM, "ELF reader");
-	if (fstat(fd, &st)) {
-		rc = fail_os(e, "size");
-		goto out;
-	}
-	f->fd = fd;
-	f->size = (uint64_t)st.st_size;
-	rc = read_head(f, e);
-	if (!rc)
-		rc = read_dynamic(f, e);
+	rc = elffile_open(&f->file, fd, e);
 	if (!rc) {
 		list_needed(f, out);
 		list_versions(f, out);
@@ -428,7 +306,6 @@ int elfinfo_read(int fd, const char *const *spaces, struct elfinfo *out, struct 
 		rc = read_comment(f, out, e);
 	if (rc)
 		*out = (struct elfinfo){ .cxx11_abi = -1 };
-out:
 	free(f);
 	return rc;
 }

@@ -3,6 +3,8 @@
 #ifndef DETECT_ELFINFO_H
 #define DETECT_ELFINFO_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct err;
@@ -40,5 +42,8 @@ struct elfinfo {
  * cxx11_abi, which is -1.
  */
 int elfinfo_read(int fd, const char *const *spaces, struct elfinfo *out, struct err *e);
+
+/* elfinfo_is_own - is the mangled name @s, of @len bytes, of one of the namespaces @spaces? */
+bool elfinfo_is_own(const char *s, size_t len, const char *const *spaces);
 
 #endif

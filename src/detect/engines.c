@@ -2,10 +2,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/engines.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/jsonio.h"
+#include "detect/framework.h"
 #include "detect/ldlibs.h"
+#include "detect/loads.h"
 #include "detect/pythons.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
@@ -45,18 +49,17 @@ static void add_library(struct rootfs *fs, const struct ldlibs *libs, json_t *al
 	add(all, "ringup", version, NULL, dir, library);
 }
 
-static const char *installed_version(const json_t *frameworks, const char *name,
-				     const char *python)
+static const json_t *installed(const json_t *found, const char *name, const char *python)
 {
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(frameworks, i, o) {
+	json_array_foreach(found, i, o) {
 		const char *n = json_string_value(json_object_get(o, "name"));
 		const char *p = json_string_value(json_object_get(o, "python"));
 
 		if (n && p && !strcmp(n, name) && !strcmp(p, python))
-			return json_string_value(json_object_get(o, "version"));
+			return o;
 	}
 	return NULL;
 }
@@ -69,43 +72,93 @@ static bool is_same_version(const char *a, const char *b)
 	return n == m && !strncmp(a, b, n) && (!a[n] || !b[m] || !strcmp(a + n, b + m));
 }
 
-static void add_extension(struct rootfs *fs, const struct python *y, const char *location,
-			  const char *framework, const json_t *notes, const json_t *frameworks,
-			  json_t *into)
+/* Where engines are looked for, and for what. */
+struct scene {
+	struct rootfs *fs;
+	const struct ldlibs *libs;
+	const struct python *python;
+	const json_t *found; /* frameworks */
+};
+
+static const char *const *spaces_of(const char *framework)
+{
+	static const char *const none[] = { NULL };
+	size_t i;
+
+	for (i = 0; frameworks[i]; i++)
+		if (!strcmp(frameworks[i]->name, framework))
+			return frameworks[i]->spaces;
+	return none;
+}
+
+/* Why the extension at @path cannot be loaded, in @why; or "". */
+static void judge(const struct scene *sc, const char *path, const char *site,
+		  const char *framework, const json_t *have, char why[LOADS_WHY])
+{
+	json_t *abi = json_object_get(have, "cxx11_abi");
+	char title[96];
+	struct loads_case c = {
+		.fs = sc->fs,
+		.libs = sc->libs,
+		.python = sc->python,
+		.site = site,
+		.title = title,
+		.location = json_string_value(json_object_get(have, "location")),
+		.spaces = spaces_of(framework),
+		.cxx11_abi = json_is_integer(abi) ? (int)json_integer_value(abi) : -1
+	};
+
+	snprintf(title, sizeof(title), "%s %.60s", framework,
+		 have ? jsonio_string(have, "version") : "");
+	loads_judge(&c, path, why);
+}
+
+static void add_file(const struct scene *sc, const char *path, const char *site,
+		     const char *framework, const char *noted, json_t *into)
+{
+	const json_t *found = installed(sc->found, framework, sc->python->path);
+	const char *have = json_string_value(json_object_get(found, "version"));
+	char why[LOADS_WHY], shown[64];
+	json_t *o = json_object();
+
+	judge(sc, path, site, framework, found, why);
+	json_object_set_new(o, "framework", text_json(framework));
+	json_object_set_new(o, "library", text_json(path));
+	json_object_set_new(o, "built_for", text_json(noted));
+	json_object_set_new(o, "fault", text_json(*why ? why : NULL));
+	json_array_append_new(into, o);
+	if (*why)
+		rootfs_problem(sc->fs, path, "cannot be loaded: %s", why);
+	if (!noted || !have || is_same_version(noted, have))
+		return;
+	text_clean(shown, sizeof(shown), noted);
+	rootfs_problem(sc->fs, path, "built for %s %s, but %s is installed: rebuild it",
+		       framework, shown, have);
+}
+
+static void add_extension(const struct scene *sc, const char *site, const char *location,
+			  const char *framework, const json_t *notes, json_t *into)
 {
 	const char *noted = json_string_value(json_object_get(notes, framework));
-	const char *have = installed_version(frameworks, framework, y->path);
-	char dir[PATH_MAX], path[PATH_MAX], shown[64];
+	char dir[PATH_MAX], path[PATH_MAX];
 	struct names n;
 	size_t i;
-	json_t *o;
 
 	if (!rootfs_join(dir, location, framework))
 		return;
-	n = rootfs_names(fs, dir, "mpi_lib");
-	for (i = 0; i < n.count; i++) {
-		if (!strstr(n.at[i], ".so") || !rootfs_join(path, dir, n.at[i]))
-			continue;
-		o = json_object();
-		json_object_set_new(o, "framework", text_json(framework));
-		json_object_set_new(o, "library", text_json(path));
-		json_object_set_new(o, "built_for", text_json(noted));
-		json_array_append_new(into, o);
-		if (!noted || !have || is_same_version(noted, have))
-			continue;
-		text_clean(shown, sizeof(shown), noted);
-		rootfs_problem(fs, path, "built for %s %s, but %s is installed: rebuild it",
-			       framework, shown, have);
-	}
+	n = rootfs_names(sc->fs, dir, "mpi_lib");
+	for (i = 0; i < n.count; i++)
+		if (strstr(n.at[i], ".so") && rootfs_join(path, dir, n.at[i]))
+			add_file(sc, path, site, framework, noted, into);
 	rootfs_names_free(&n);
 }
 
-static void add_horovod(struct rootfs *fs, const struct python *y, const struct dist *d,
-			const json_t *frameworks, json_t *all)
+static void add_horovod(const struct scene *sc, const struct dist *d, json_t *all)
 {
 	static const char *const parts[] = { "torch", "tensorflow", "mxnet" };
 	char location[PATH_MAX], path[PATH_MAX];
 	json_t *extensions, *notes = NULL;
+	struct rootfs *fs = sc->fs;
 	size_t len, i;
 	char *data = NULL;
 
@@ -123,9 +176,9 @@ static void add_horovod(struct rootfs *fs, const struct python *y, const struct 
 		if (!json_is_object(notes))
 			rootfs_problem(fs, path, "not a JSON object");
 	}
-	extensions = add(all, "horovod", d->version, y->path, location, NULL);
+	extensions = add(all, "horovod", d->version, sc->python->path, location, NULL);
 	for (i = 0; i < 3; i++)
-		add_extension(fs, y, location, parts[i], notes, frameworks, extensions);
+		add_extension(sc, d->site, location, parts[i], notes, extensions);
 	if (!json_array_size(extensions))
 		rootfs_problem(fs, location,
 			       "Horovod without a built extension: no framework can use it");
@@ -152,8 +205,9 @@ static void add_ours(struct rootfs *fs, const struct python *y, const struct dis
 }
 
 json_t *engines_find(struct rootfs *fs, const struct ldlibs *libs, const struct pythons *py,
-		     const json_t *frameworks)
+		     const json_t *found)
 {
+	struct scene sc = { .fs = fs, .libs = libs, .found = found };
 	json_t *all = json_array();
 	size_t j;
 	int i;
@@ -164,10 +218,11 @@ json_t *engines_find(struct rootfs *fs, const struct ldlibs *libs, const struct 
 			const struct python *y = &py->at[i];
 			const struct dist *d = &y->dists.at[j];
 
+			sc.python = y;
 			if (!strcmp(d->name, "ringup"))
 				add_ours(fs, y, d, all);
 			else if (!strcmp(d->name, "horovod"))
-				add_horovod(fs, y, d, frameworks, all);
+				add_horovod(&sc, d, all);
 		}
 	return all;
 }

@@ -13,11 +13,12 @@ struct rootfs;
  * engines_find - array of {name, version, python, location, library, extensions}.
  *
  * A ringup has a library; the installed C library has no python.  A Horovod
- * has extensions {framework, library, built_for}: those that exist, and the
- * framework's version that its build noted.  A note that differs from the
- * framework of that Python in @frameworks is a problem: it must be rebuilt.
+ * has extensions {framework, library, built_for, fault}: those that exist, the
+ * framework's version that its build noted, and why the loader would refuse it,
+ * or null, as loads.h judges.  A fault is a problem, and so is a note that
+ * differs from the framework of that Python in @found: it must be rebuilt.
  */
 json_t *engines_find(struct rootfs *fs, const struct ldlibs *libs, const struct pythons *py,
-		     const json_t *frameworks);
+		     const json_t *found);
 
 #endif

@@ -10,7 +10,7 @@
 #include "detect/rootfs.h"
 #include "detect/text.h"
 
-enum { MAX_CONF = 65536, MAX_LIBS = 4096, MAX_DIRS = 128 };
+enum { MAX_CONF = 65536, MAX_LIBS = 4096 };
 
 static const char *const wanted[] = {
 	"libc10",   "libcuda.",  "libcudart.",    "libmpi.",  "libmpich.", "libmxnet",
@@ -25,28 +25,27 @@ static const char *const usual[] = {
 	"/usr/local/lib64",
 	"/usr/lib",
 	"/usr/local/cuda/lib64",
+	"/lib/x86_64-linux-gnu",
+	"/lib/aarch64-linux-gnu",
+	"/lib64",
+	"/lib",
 	NULL,
 };
 
-/* Folders already looked at, by their real path. */
-struct dirs {
-	char *at[MAX_DIRS];
-	size_t count;
-};
-
-static void add_dir(struct rootfs *fs, struct dirs *seen, const char *dir, struct ldlibs *out)
+static void add_dir(struct rootfs *fs, const char *dir, struct ldlibs *out)
 {
 	char real[PATH_MAX], path[PATH_MAX], **more;
 	struct names n;
 	size_t i, w;
 
-	if (seen->count == MAX_DIRS || !rootfs_is_dir(fs, dir) || !rootfs_real(fs, dir, real))
+	if (out->dir_count == LDLIBS_DIRS || !rootfs_is_dir(fs, dir) ||
+	    !rootfs_real(fs, dir, real))
 		return;
-	for (i = 0; i < seen->count; i++)
-		if (!strcmp(seen->at[i], real))
+	for (i = 0; i < out->dir_count; i++)
+		if (!strcmp(out->dirs[i], real))
 			return;
-	seen->at[seen->count] = strdup(real);
-	seen->count += !!seen->at[seen->count];
+	out->dirs[out->dir_count] = strdup(real);
+	out->dir_count += !!out->dirs[out->dir_count];
 	n = rootfs_names(fs, real, "lib");
 	for (i = 0; i < n.count && out->count < MAX_LIBS; i++) {
 		for (w = 0; wanted[w] && strncmp(n.at[i], wanted[w], strlen(wanted[w])); w++)
@@ -63,7 +62,7 @@ static void add_dir(struct rootfs *fs, struct dirs *seen, const char *dir, struc
 	rootfs_names_free(&n);
 }
 
-static void add_conf(struct rootfs *fs, struct dirs *seen, const char *file, struct ldlibs *out)
+static void add_conf(struct rootfs *fs, const char *file, struct ldlibs *out)
 {
 	char *data, *line, *save = NULL;
 	size_t len;
@@ -74,7 +73,7 @@ static void add_conf(struct rootfs *fs, struct dirs *seen, const char *file, str
 		line += strspn(line, " \t");
 		line[strcspn(line, " \t#")] = 0;
 		if (*line == '/')
-			add_dir(fs, seen, line, out);
+			add_dir(fs, line, out);
 	}
 	free(data);
 }
@@ -82,7 +81,6 @@ static void add_conf(struct rootfs *fs, struct dirs *seen, const char *file, str
 void ldlibs_load(struct rootfs *fs, struct ldlibs *out)
 {
 	const char *p = rootfs_is_live(fs) ? conf_env("LD_LIBRARY_PATH") : NULL;
-	struct dirs seen = { .count = 0 };
 	char path[PATH_MAX];
 	struct names n;
 	size_t i;
@@ -93,20 +91,18 @@ void ldlibs_load(struct rootfs *fs, struct ldlibs *out)
 
 		if (*p == '/' && len < sizeof(path)) {
 			text_copy(path, sizeof(path), p, len);
-			add_dir(fs, &seen, path, out);
+			add_dir(fs, path, out);
 		}
 		p += len + (p[len] == ':');
 	}
-	add_conf(fs, &seen, "/etc/ld.so.conf", out);
+	add_conf(fs, "/etc/ld.so.conf", out);
 	n = rootfs_names(fs, "/etc/ld.so.conf.d", "");
 	for (i = 0; i < n.count; i++)
 		if (rootfs_join(path, "/etc/ld.so.conf.d", n.at[i]))
-			add_conf(fs, &seen, path, out);
+			add_conf(fs, path, out);
 	rootfs_names_free(&n);
 	for (i = 0; usual[i]; i++)
-		add_dir(fs, &seen, usual[i], out);
-	while (seen.count)
-		free(seen.at[--seen.count]);
+		add_dir(fs, usual[i], out);
 }
 
 void ldlibs_free(struct ldlibs *l)
@@ -115,6 +111,8 @@ void ldlibs_free(struct ldlibs *l)
 		free(l->paths[--l->count]);
 	free(l->paths);
 	l->paths = NULL;
+	while (l->dir_count)
+		free(l->dirs[--l->dir_count]);
 }
 
 const char *ldlibs_next(const struct ldlibs *l, const char *name, size_t *cursor)
@@ -129,6 +127,24 @@ const char *ldlibs_next(const struct ldlibs *l, const char *name, size_t *cursor
 			return path;
 	}
 	return NULL;
+}
+
+bool ldlibs_find(struct rootfs *fs, const struct ldlibs *l, const char *name, char *out)
+{
+	/* What a processor of today may have in place of the common build. */
+	static const char *const variants[] = { "glibc-hwcaps/x86-64-v4",
+						"glibc-hwcaps/x86-64-v3",
+						"glibc-hwcaps/x86-64-v2", "" };
+	char dir[PATH_MAX];
+	size_t i, v;
+
+	for (i = 0; i < l->dir_count; i++)
+		for (v = 0; v < sizeof(variants) / sizeof(variants[0]); v++)
+			if (rootfs_join(dir, l->dirs[i], variants[v]) &&
+			    rootfs_join(out, dir, name) && rootfs_is_file(fs, out))
+				return true;
+	*out = 0;
+	return false;
 }
 
 void ldlibs_version(struct rootfs *fs, const char *path, char *out, size_t cap)

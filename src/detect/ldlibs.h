@@ -3,13 +3,18 @@
 #ifndef DETECT_LDLIBS_H
 #define DETECT_LDLIBS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct rootfs;
 
+enum { LDLIBS_DIRS = 128 };
+
 struct ldlibs {
 	char **paths; /* by folder, in the loader's order */
 	size_t count;
+	char *dirs[LDLIBS_DIRS]; /* the folders, by their real paths */
+	size_t dir_count;
 };
 
 /* ldlibs_load - look through the folders of ld.so.conf and the usual ones, and on
@@ -19,6 +24,10 @@ void ldlibs_free(struct ldlibs *l);
 
 /* ldlibs_next - the next path whose file is @name or @name.N; *@cursor starts at 0. */
 const char *ldlibs_next(const struct ldlibs *l, const char *name, size_t *cursor);
+
+/* ldlibs_find - the path in @out of the file @name, of any library, in the first of the
+ * folders that has it; false: none has. */
+bool ldlibs_find(struct rootfs *fs, const struct ldlibs *l, const char *name, char *out);
 
 /* ldlibs_version - the numbers that follow ".so." in the real name of @path, such as
  * "2.21.5"; empty if there are none. */

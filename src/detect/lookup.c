@@ -21,13 +21,17 @@ const json_t *lookup_entry(const json_t *facts, const char *kind, const char *py
 
 const json_t *lookup_extension(const json_t *engine, const char *name)
 {
-	const json_t *o;
+	const json_t *o, *faulty = NULL;
 	size_t i;
 
-	json_array_foreach(json_object_get(engine, "extensions"), i, o)
-		if (!strcmp(jsonio_string(o, "framework"), name))
+	json_array_foreach(json_object_get(engine, "extensions"), i, o) {
+		if (strcmp(jsonio_string(o, "framework"), name))
+			continue;
+		if (!*jsonio_string(o, "fault"))
 			return o;
-	return NULL;
+		faulty = faulty ? faulty : o;
+	}
+	return faulty;
 }
 
 const char *lookup_mpi_title(const char *flavour)

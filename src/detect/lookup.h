@@ -10,7 +10,8 @@
 const json_t *lookup_entry(const json_t *facts, const char *kind, const char *python,
 			   const char *name);
 
-/* lookup_extension - the extension of @engine for the framework @name, or NULL. */
+/* lookup_extension - the extension of @engine for the framework @name, or NULL; one with a
+ * fault only where there is none without. */
 const json_t *lookup_extension(const json_t *engine, const char *name);
 
 /* lookup_mpi_title - "Open MPI" for the flavour openmpi; what is no flavour stays as it is. */

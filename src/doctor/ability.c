@@ -70,6 +70,7 @@ static void of_horovod(json_t *o, const char *root, const json_t *engine)
 						{ "PyTorch", "torch" },
 						{ "MXNet", "mxnet" } };
 	json_t *frameworks = json_object(), *problems = json_array(), *x;
+	const json_t *extension;
 	bool mpi = false, nccl = false, ccl = false, read = false;
 	struct elfinfo info;
 	struct rootfs fs;
@@ -77,10 +78,12 @@ static void of_horovod(json_t *o, const char *root, const json_t *engine)
 	size_t i;
 	int fd;
 
-	for (i = 0; i < 3; i++)
+	for (i = 0; i < 3; i++) {
+		extension = lookup_extension(engine, names[i][1]);
 		json_object_set_new(
 			frameworks, names[i][0],
-			json_boolean(lookup_extension(engine, names[i][1]) != NULL));
+			json_boolean(extension && !*jsonio_string(extension, "fault")));
+	}
 	if (!rootfs_open(&fs, root, problems, &e)) {
 		json_array_foreach(json_object_get(engine, "extensions"), i, x) {
 			fd = rootfs_fd(&fs, jsonio_string(x, "library"), NULL);

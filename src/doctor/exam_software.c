@@ -103,6 +103,7 @@ static void add_framework(struct exam *x, const json_t *f)
 	const char *name = jsonio_string(f, "name"), *python = jsonio_string(f, "python");
 	const json_t *ours = lookup_entry(x->facts, "engines", python, "ringup");
 	const json_t *horovod = lookup_entry(x->facts, "engines", python, "horovod");
+	const json_t *extension = lookup_extension(horovod, name);
 	char todo[2 * PATH_MAX], word[PATH_MAX];
 
 	bool is_served =
@@ -111,7 +112,15 @@ static void add_framework(struct exam *x, const json_t *f)
 	if (ours && is_served) {
 		exam_add(x, EXAM_GOOD, "%s %s of %s: served by ringup %s", name,
 			 jsonio_string(f, "version"), python, jsonio_string(ours, "version"));
-	} else if (lookup_extension(horovod, name)) {
+	} else if (extension && *jsonio_string(extension, "fault")) {
+		snprintf(todo, sizeof(todo),
+			 "ringup rebuild --engine horovod --for %s --python %s", name,
+			 shell_word(python, word, sizeof(word)));
+		exam_add(x, EXAM_BAD, "%s %s of %s: Horovod %s is there and cannot be loaded",
+			 name, jsonio_string(f, "version"), python,
+			 jsonio_string(horovod, "version"));
+		exam_why(x, jsonio_string(extension, "fault"), todo);
+	} else if (extension) {
 		exam_add(x, EXAM_GOOD, "%s %s of %s: served by Horovod %s", name,
 			 jsonio_string(f, "version"), python,
 			 jsonio_string(horovod, "version"));
@@ -143,8 +152,10 @@ int exam_frameworks(struct exam *x, struct err *e)
 		exam_why(x, NULL, "pip install torch, or name its environment with --python");
 	}
 	json_array_foreach(json_object_get(x->facts, "problems"), i, o)
-		exam_add(x, EXAM_NOTE, "%s: %s", jsonio_string(o, "path"),
-			 jsonio_string(o, "reason"));
+		/* What add_framework() has told as an illness is not told again. */
+		if (strncmp(jsonio_string(o, "reason"), "cannot be loaded:", 17))
+			exam_add(x, EXAM_NOTE, "%s: %s", jsonio_string(o, "path"),
+				 jsonio_string(o, "reason"));
 	return 0;
 }
 
