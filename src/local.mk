@@ -152,6 +152,9 @@ TOOL_SOURCES =
 
 TOOL_SOURCES += \
 	%reldir%/detect/commlibs.c %reldir%/detect/commlibs.h \
+	%reldir%/detect/envplugins.c %reldir%/detect/envplugins.h \
+	%reldir%/detect/ldcache.c %reldir%/detect/ldcache.h \
+	%reldir%/detect/loader.c %reldir%/detect/loader.h \
 	%reldir%/detect/compilers.c %reldir%/detect/compilers.h \
 	%reldir%/detect/cudalibs.c %reldir%/detect/cudalibs.h \
 	%reldir%/detect/dist.c %reldir%/detect/dist.h \
@@ -187,6 +190,7 @@ NET_SOURCES = \
 	%reldir%/base/yaml.c %reldir%/base/yaml.h \
 	%reldir%/host/linkwatch.c %reldir%/host/linkwatch.h \
 	%reldir%/host/netconf.c %reldir%/host/netconf.h \
+	%reldir%/host/pins.c %reldir%/host/pins.h \
 	%reldir%/host/netnames.c %reldir%/host/netnames.def %reldir%/host/netnames.h \
 	%reldir%/host/snapshot.c %reldir%/host/snapshot.h \
 	%reldir%/host/sources.c %reldir%/host/sources.h
@@ -196,6 +200,7 @@ NET_SOURCES += \
 	%reldir%/nicpick/hvd.c \
 	%reldir%/nicpick/libfabric.c \
 	%reldir%/nicpick/lint.c %reldir%/nicpick/lint.h \
+	%reldir%/nicpick/envplugin.c %reldir%/nicpick/envplugin.h \
 	%reldir%/nicpick/nccl.c \
 	%reldir%/nicpick/ompi.c \
 	%reldir%/nicpick/pickers.c \
@@ -296,6 +301,7 @@ TOOL_SOURCES += \
 	%reldir%/probe/page.c %reldir%/probe/page.h \
 	%reldir%/probe/pairs.c %reldir%/probe/pairs.h \
 	%reldir%/probe/picture.c %reldir%/probe/picture.h \
+	%reldir%/probe/pinlib.c %reldir%/probe/pinlib.h \
 	%reldir%/probe/picture_heat.c \
 	%reldir%/probe/picture_topology.c \
 	%reldir%/probe/mtu.c %reldir%/probe/mtu.h \
@@ -454,6 +460,14 @@ libringup_jax_la_SOURCES = %reldir%/frameworks/jax_ops.c
 libringup_jax_la_LDFLAGS = $(FRAMEWORK_LDFLAGS)
 EXTRA_libringup_jax_la_DEPENDENCIES = $(FRAMEWORK_NEEDS)
 
+# NCCL's env plug-in, which NCCL loads by its name; it needs one object of the archive.
+lib_LTLIBRARIES += libnccl-env-ringup.la
+libnccl_env_ringup_la_SOURCES = %reldir%/nicpick/ncclenv.c %reldir%/host/pins.c
+libnccl_env_ringup_la_CPPFLAGS = $(AM_CPPFLAGS)
+libnccl_env_ringup_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+	-Wl,%reldir%/libcore.a -Wl,--version-script=$(srcdir)/%reldir%/ncclenv.map
+EXTRA_libnccl_env_ringup_la_DEPENDENCIES = %reldir%/libcore.a %reldir%/ncclenv.map
+
 # --enable-static: the same objects, as an archive.
 if STATIC
 lib_LIBRARIES += libringup.a
@@ -486,4 +500,4 @@ bin_PROGRAMS += horovodrun
 horovodrun_SOURCES = %reldir%/cli/horovodrun.c
 horovodrun_LDADD = $(COMMAND_LIBS) $(CORE_LIBS)
 
-EXTRA_DIST += %reldir%/layers %reldir%/libringup.map
+EXTRA_DIST += %reldir%/layers %reldir%/libringup.map %reldir%/ncclenv.map

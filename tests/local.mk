@@ -200,6 +200,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_hostlist \
 	%reldir%/fuzz/replay_hosts \
 	%reldir%/fuzz/replay_jobdir \
+	%reldir%/fuzz/replay_ldcache \
 	%reldir%/fuzz/replay_lease \
 	%reldir%/fuzz/replay_manifest \
 	%reldir%/fuzz/replay_meet \
@@ -230,6 +231,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_hosts_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hosts.c
 %canon_reldir%_fuzz_replay_mesh_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_mesh.c
 %canon_reldir%_fuzz_replay_jobdir_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_jobdir.c
+%canon_reldir%_fuzz_replay_ldcache_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_ldcache.c
 %canon_reldir%_fuzz_replay_lease_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_lease.c
 %canon_reldir%_fuzz_replay_hostlist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hostlist.c
 %canon_reldir%_fuzz_replay_order_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_order.c
@@ -294,7 +296,12 @@ UNIT_TESTS += \
 	%reldir%/unit/test_elflink \
 	%reldir%/unit/test_find \
 	%reldir%/unit/test_frameworks \
+	%reldir%/unit/test_envplugin \
+	%reldir%/unit/test_envplugins \
+	%reldir%/unit/test_ldcache \
 	%reldir%/unit/test_ldlibs \
+	%reldir%/unit/test_loader \
+	%reldir%/unit/test_pins \
 	%reldir%/unit/test_mpilibs \
 	%reldir%/unit/test_pythons \
 	%reldir%/unit/test_edit \
@@ -646,6 +653,7 @@ EXTRA_DIST += \
 	%reldir%/net/ask_many.py \
 	%reldir%/net/ask_nccl.py \
 	%reldir%/net/cases.h \
+	%reldir%/net/env_plugin.c \
 	%reldir%/net/cases/gloo.json \
 	%reldir%/net/cases/horovod.json \
 	%reldir%/net/cases/libfabric.json \

@@ -36,10 +36,28 @@ static bool is_asked(const struct picker *k)
 
 /* Text. */
 
+/* What nobody can tell, and what it would be if the environment counted. */
+static void print_unknown(const struct pick_role *r, int width)
+{
+	int i;
+
+	out_look(OUT_WARN, "  %-*s unknown: %s\n", width, r->name, r->unknown);
+	if (!*r->error && !r->npicks)
+		return;
+	out_text("  %-*s by the environment it would be", width, "");
+	for (i = 0; i < r->npicks; i++)
+		out_text("%s%s %s", i ? ", " : " ", r->picks[i].interface, r->picks[i].address);
+	out_text("%s\n", *r->error ? " a refusal" : "");
+}
+
 static void print_picks(const struct pick_role *r, int width)
 {
 	int i;
 
+	if (*r->unknown) {
+		print_unknown(r, width);
+		return;
+	}
 	out_text("  %-*s", width, r->name);
 	if (*r->error && r->has_result)
 		out_look(OUT_BAD, " refuses (%d): %s", r->result, r->error);
@@ -76,6 +94,9 @@ static void print_fates(const struct iface_list *l, const struct picked *p)
 {
 	int i, width = 0;
 
+	/* Which rule would decide is not known either. */
+	if (p->nroles && *p->roles[0].unknown)
+		return;
 	for (i = 0; i < p->nfates; i++)
 		if ((int)strlen(l->ifaces[i].name) > width)
 			width = (int)strlen(l->ifaces[i].name);
@@ -174,8 +195,13 @@ static json_t *role_json(const struct pick_role *r)
 
 	for (i = 0; i < r->npicks; i++)
 		json_array_append_new(picks, pick_json(&r->picks[i]));
-	return json_pack("{ss so so so}", "role", r->name, "picks", picks, "error",
-			 error_json(r), "note", or_null(r->note));
+	/* What is not known is no pick; what it would be else stands apart. */
+	if (*r->unknown)
+		return json_pack("{ss s[] sn so so so}", "role", r->name, "picks", "error",
+				 "note", or_null(r->note), "unknown", out_string(r->unknown),
+				 "otherwise", picks);
+	return json_pack("{ss so so so so}", "role", r->name, "picks", picks, "error",
+			 error_json(r), "note", or_null(r->note), "unknown", json_null());
 }
 
 static json_t *fates_json(const struct iface_list *l, const struct picked *p)
@@ -183,7 +209,7 @@ static json_t *fates_json(const struct iface_list *l, const struct picked *p)
 	json_t *list = json_array();
 	int i;
 
-	for (i = 0; i < p->nfates; i++)
+	for (i = 0; i < p->nfates && !*p->roles[0].unknown; i++)
 		json_array_append_new(list, json_pack("{so sb so}", "name",
 						      out_string(l->ifaces[i].name), "used",
 						      p->fates[i].used, "rule",

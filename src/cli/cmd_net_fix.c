@@ -15,9 +15,10 @@
 #include "nicpick/fix.h"
 #include "nicpick/outcome.h"
 #include "probe/netfacts.h"
+#include "probe/pinlib.h"
 #include "ringup.h"
 
-static int dry_run, undo, force, as_json;
+static int dry_run, undo, force, pin, as_json;
 static const char *interface, *root, *network, *prefer, *from;
 static struct opt_list snapshots, nodes;
 static struct targets targets;
@@ -35,6 +36,8 @@ static const struct opt opts[] = {
 	{ OPT_STR, 0, "network", "CIDR", &network, "the interface with an address in there" },
 	{ OPT_LIST, 'N', "nodes", "NODE", &nodes,
 	  "settle these nodes, over ssh, and not this one; more may follow" },
+	{ OPT_FLAG, 0, "pin", NULL, &pin,
+	  "also tell NCCL to load what keeps variables from beating it" },
 	{ OPT_STR, 0, "prefer", "WHAT", &prefer,
 	  "speed or infiniband, where several reach everybody" },
 	{ OPT_STR, 'r', "root", "DIR", &root, "put DIR in front of every file's path" },
@@ -313,11 +316,15 @@ static int judge_outcome(struct report *r, struct err *e)
 
 static int settle(struct report *r, struct err *e)
 {
+	char path[PATH_MAX];
 	struct fix_want want = { .interface = r->chosen ? r->chosen->interface : NULL,
 				 .network = *r->group->network ? r->group->network : NULL,
 				 .force = force };
-	int rc = fix_plan(&r->plan, where(), &want, e);
+	int rc = pin && r->chosen ? pinlib_find(where(), path, e) : 0;
 
+	want.pin = pin && r->chosen ? path : NULL;
+	if (!rc)
+		rc = fix_plan(&r->plan, where(), &want, e);
 	if (!rc && r->plan.nconflicts)
 		r->error =
 			"these lines of somebody else say otherwise, so nothing was changed; "
@@ -395,6 +402,7 @@ static int fix_nodes(int argc, char **argv, struct err *e)
 		.undo = undo,
 		.dry_run = dry_run,
 		.force = force,
+		.pin = pin,
 	};
 	int rc = name_nodes(&r, argc, argv, e);
 
@@ -424,7 +432,7 @@ static int check_usage(struct err *e)
 		return cmd_misuse(
 			e, "nodes are asked and written as they are: no --root, --from or "
 			   "--snapshot");
-	if (undo && (interface || (force && !is_for_nodes()) || network || prefer ||
+	if (undo && (interface || (force && !is_for_nodes()) || network || prefer || pin ||
 		     snapshots.count || from))
 		return cmd_misuse(e, "--undo takes out all; it goes with --dry-run, --json and "
 				     "--root only");
@@ -459,6 +467,7 @@ const struct cmd cmd_net_fix = {
 		    "ringup net fix --snapshot n2.json --snapshot n3.json\n"
 		    "ringup net fix --nodes n1 n2 n3 --dry-run\n"
 		    "ringup net fix --hostfile hosts\n"
+		    "ringup net fix --pin\n"
 		    "ringup net fix --undo",
 	.opts = opts,
 	.max = -1,

@@ -62,6 +62,8 @@ static void compare_roles(struct report *r, const struct picker *k, const struct
 	int i;
 
 	for (i = 0; i < is->nroles && i < was->nroles; i++) {
+		if (*is->roles[i].unknown || *was->roles[i].unknown)
+			continue;
 		picks_text(&was->roles[i], before, sizeof(before));
 		picks_text(&is->roles[i], after, sizeof(after));
 		if (!strcmp(before, after))

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/jsonio.h"
 #include "base/release.h"
+#include "detect/envplugins.h"
 #include "detect/ldlibs.h"
 #include "detect/mpilibs.h"
 #include "detect/nccllibs.h"
@@ -19,16 +20,21 @@ static int set(struct netconf *c, const char *library, const char *version, stru
 	return *version ? netconf_set_version(c, library, version, e) : 0;
 }
 
-static int set_nccl(struct netconf *c, const json_t *all, struct err *e)
+/* The newest of all copies; its settings may come from a plug-in that it finds. */
+static int set_nccl(struct netconf *c, struct rootfs *fs, const json_t *all, struct err *e)
 {
-	const char *best = "";
+	const char *best = "", *library = "";
 	const json_t *o;
 	size_t i;
+	int rc;
 
 	json_array_foreach(all, i, o)
-		if (release_compare(jsonio_string(o, "version"), best) > 0)
+		if (release_compare(jsonio_string(o, "version"), best) > 0) {
 			best = jsonio_string(o, "version");
-	return set(c, "nccl", best, e);
+			library = jsonio_string(o, "library");
+		}
+	rc = set(c, "nccl", best, e);
+	return rc ? rc : envplugins_find(c, fs, *library ? library : NULL, e);
 }
 
 static int set_mpi(struct netconf *c, const json_t *all, struct err *e)
@@ -78,7 +84,7 @@ int commlibs_find(struct netconf *c, const char *root, struct err *e)
 			ldlibs_load(&fs, &libs);
 			nccl = nccllibs_find(&fs, &libs, &py);
 			mpi = mpilibs_find(&fs, &libs, &py);
-			rc = set_nccl(c, nccl, e);
+			rc = set_nccl(c, &fs, nccl, e);
 		}
 		if (!rc)
 			rc = set_mpi(c, mpi, e);

@@ -11,7 +11,7 @@ struct netconf;
  *
  * Of several copies of NCCL the newest, of Open MPI the first; torch's version
  * stands for the Gloo in it.  A library that is not found, or does not tell, is
- * left out.  Reads names and headers only, and runs nothing.
+ * left out.  Of NCCL's env plug-ins it tells what envplugins_find() does.  Runs nothing.
  */
 int commlibs_find(struct netconf *c, const char *root, struct err *e);
 

@@ -16,10 +16,11 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "host/pins.h"
 #include "ringup.h"
 
 /* Files of a few lines; somebody's gigabyte is not one. */
-enum { FILE_CAP = 1 << 20, MAX_ROWS = 4096, MAX_HOSTS = 64 };
+enum { FILE_CAP = 1 << 20, MAX_ROWS = 4096, MAX_HOSTS = 64, MAX_PLUGINS = 64 };
 
 static const char ompi_prefix[] = "OMPI_MCA_", prte_prefix[] = "PRTE_MCA_";
 static const char debian_mca[] = "/etc/openmpi/openmpi-mca-params.conf";
@@ -111,6 +112,39 @@ int netconf_set_version(struct netconf *c, const char *library, const char *vers
 	return 0;
 }
 
+int netconf_add_plugin(struct netconf *c, const struct netconf_plugin *p, struct err *e)
+{
+	struct netconf_plugin *more;
+
+	if (c->nplugins == MAX_PLUGINS)
+		return fail(e, RINGUP_EINVAL, "more than %d plug-ins", MAX_PLUGINS);
+	more = reallocarray(c->plugins, (size_t)c->nplugins + 1, sizeof(*more));
+	if (!more)
+		return no_memory(e);
+	c->plugins = more;
+	more[c->nplugins++] = *p;
+	return 0;
+}
+
+int netconf_add_plugins(struct netconf *c, const struct netconf *other, struct err *e)
+{
+	int i, rc = 0;
+
+	for (i = 0; !rc && i < other->nplugins; i++)
+		rc = netconf_add_plugin(c, &other->plugins[i], e);
+	return rc;
+}
+
+const struct netconf_plugin *netconf_plugin_find(const struct netconf *c, const char *name)
+{
+	int i;
+
+	for (i = 0; i < c->nplugins; i++)
+		if (!strcmp(c->plugins[i].name, name))
+			return &c->plugins[i];
+	return NULL;
+}
+
 const struct netconf_row *netconf_get(const struct netconf *c, const char *name)
 {
 	int i;
@@ -139,6 +173,7 @@ void netconf_free(struct netconf *c)
 	free(c->rows);
 	free(c->hosts);
 	free(c->versions);
+	free(c->plugins);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -198,6 +233,24 @@ int netconf_nccl(struct netconf *c, const char *text, const char *source,
 			rc = netconf_add(c, name, value, where, e);
 		free(name);
 		free(value);
+	}
+	return rc;
+}
+
+int netconf_pins(struct netconf *c, const char *text, const char *const *names, struct err *e)
+{
+	char where[NETCONF_SOURCE];
+	struct pins p;
+	int i, rc = 0;
+
+	pins_parse(&p, text, strlen(text));
+	for (i = 0; !rc && i < p.n; i++) {
+		if (!is_wanted(names, p.at[i].name))
+			continue;
+		snprintf(where, sizeof(where), PINS_FILE ":%d by " PINS_PLUGIN, p.at[i].line);
+		rc = netconf_add(c, p.at[i].name, p.at[i].value, where, e);
+		if (!rc)
+			c->rows[c->nrows - 1].via = NETCONF_PINNED;
 	}
 	return rc;
 }
@@ -423,13 +476,29 @@ static int read_prte_files(struct netconf *c, const char *root, const char *cons
 	return read_file(c, root, path, netconf_prte, NETCONF_FILE, names, e);
 }
 
+/* What a plug-in would answer stands before all else that is said. */
+static int read_pins(struct netconf *c, const char *root, const char *const *names,
+		     struct err *e)
+{
+	char *text;
+	size_t len;
+	int rc;
+
+	if (file_read(root, PINS_FILE, FILE_CAP, &text, &len, NULL))
+		return 0;
+	rc = netconf_pins(c, text, names, e);
+	free(text);
+	return rc;
+}
+
 int netconf_read(struct netconf *c, const char *root, const char *const *names, struct err *e)
 {
 	const char *value;
-	int i, rc = 0;
+	int i, rc;
 
 	memset(c, 0, sizeof(*c));
 	gethostname(c->hostname, sizeof(c->hostname) - 1);
+	rc = read_pins(c, root, names, e);
 	for (i = 0; !rc && names[i]; i++) {
 		value = conf_env(names[i]);
 		if (value)
@@ -542,5 +611,5 @@ int netconf_copy(struct netconf *to, const struct netconf *from, struct err *e)
 	for (i = 0; !rc && i < from->nversions; i++)
 		rc = netconf_set_version(to, from->versions[i].library,
 					 from->versions[i].version, e);
-	return rc;
+	return rc ? rc : netconf_add_plugins(to, from, e);
 }

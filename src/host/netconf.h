@@ -3,21 +3,24 @@
 #ifndef HOST_NETCONF_H
 #define HOST_NETCONF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "host/iface.h"
 
 struct err;
 
-enum { NETCONF_SOURCE = 160, NETCONF_IPS = 16 };
+enum { NETCONF_SOURCE = 160, NETCONF_IPS = 16, NETCONF_PLUGIN = 512 };
 
-/* The way that leads to a source, where not every version of a library goes it. */
+/* The way that leads to a source, where not every version of a library goes it; PINNED: it is
+ * answered by libnccl-env-ringup.so, if that is NCCL's env plug-in (host/pins.h). */
 #define NETCONF_VIAS(X)          \
 	X(ANY, "any")            \
 	X(FILE, "file")          \
 	X(GIVEN, "given")        \
 	X(PASSWD, "passwd-home") \
-	X(HOME, "home")
+	X(HOME, "home")          \
+	X(PINNED, "pinned")
 
 enum netconf_via {
 #define X(name, text) NETCONF_##name,
@@ -46,6 +49,22 @@ struct netconf_host {
 	int nips; /* 0: it does not resolve */
 };
 
+/*
+ * A name by which NCCL would load an env plug-in, and what the loader makes of it.
+ *
+ * Such a library answers NCCL's questions instead of the environment.  Only a library of
+ * ringup's own is known to answer what the PINNED rows say.
+ */
+enum { NETCONF_ENV_V1 = 1, NETCONF_ENV_V2 = 2 };
+
+struct netconf_plugin {
+	char name[NETCONF_PLUGIN];
+	char path[NETCONF_PLUGIN]; /* "": the loader finds none   */
+	bool loads;                /* it is a library of this kind of machine   */
+	bool is_ours;
+	unsigned takes; /* the interfaces that it has: NETCONF_ENV_V* */
+};
+
 struct netconf {
 	struct netconf_row *rows; /* the first of a name is in force */
 	int nrows;
@@ -54,14 +73,16 @@ struct netconf {
 	int nhosts;
 	struct netconf_version *versions;
 	int nversions;
+	struct netconf_plugin *plugins;
+	int nplugins;
 };
 
 /*
  * netconf_read - settings called one of @names, strongest source first.
  *
- * The environment; for NCCL $NCCL_CONF_FILE, .nccl.conf of the home by passwd
- * and of $HOME, /etc/nccl.conf, of which a version reads some (see via); for
- * Open MPI and its PRRTE the files of $HOME, then of the installation; for UCX
+ * What libnccl-env-ringup.so would answer; the environment; for NCCL $NCCL_CONF_FILE,
+ * .nccl.conf of the home by passwd and of $HOME, /etc/nccl.conf, of which a version reads some
+ * (see via); for Open MPI and its PRRTE the files of $HOME, then of the installation; for UCX
  * ucx.conf here, in $UCX_CONFIG_DIR, $HOME and /etc/ucx.  All files below @root.
  * A file that cannot be read says nothing: the libraries pass over it as well.
  * @names ends with NULL.
@@ -91,6 +112,11 @@ const char *netconf_version(const struct netconf *c, const char *library);
 int netconf_set_version(struct netconf *c, const char *library, const char *version,
 			struct err *e);
 
+/* netconf_add_plugin, netconf_add_plugins - one name that was looked for; all of @other. */
+int netconf_add_plugin(struct netconf *c, const struct netconf_plugin *p, struct err *e);
+int netconf_add_plugins(struct netconf *c, const struct netconf *other, struct err *e);
+const struct netconf_plugin *netconf_plugin_find(const struct netconf *c, const char *name);
+
 /* netconf_get - the row in force, or NULL; netconf_value - its value. */
 const struct netconf_row *netconf_get(const struct netconf *c, const char *name);
 const char *netconf_value(const struct netconf *c, const char *name);
@@ -106,6 +132,9 @@ int netconf_nccl(struct netconf *c, const char *text, const char *source,
 		 const char *const *names, struct err *e);
 int netconf_mca(struct netconf *c, const char *text, const char *source,
 		const char *const *names, struct err *e);
+
+/* netconf_pins - what libnccl-env-ringup.so answers, with that text in its file. */
+int netconf_pins(struct netconf *c, const char *text, const char *const *names, struct err *e);
 
 /* netconf_prte, netconf_ucx - PRRTE's file, like Open MPI's; UCX's, an INI file
  * whose sections for some machines only are passed over. */

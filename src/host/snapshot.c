@@ -99,6 +99,20 @@ static json_t *row_json(const struct netconf_row *r)
 	return j;
 }
 
+/* A name that the loader does not find is told as well: it was looked for. */
+static json_t *plugin_json(const struct netconf_plugin *p)
+{
+	json_t *takes = json_array();
+
+	if (p->takes & NETCONF_ENV_V1)
+		json_array_append_new(takes, json_string("v1"));
+	if (p->takes & NETCONF_ENV_V2)
+		json_array_append_new(takes, json_string("v2"));
+	return json_pack("{s:o,s:o,s:b,s:b,s:o}", "name", jsonio_text(p->name), "path",
+			 jsonio_text(p->path), "loads", p->loads, "ringup", p->is_ours, "takes",
+			 takes);
+}
+
 static json_t *source_json(const struct sources_file *f)
 {
 	json_t *list = json_array();
@@ -117,7 +131,7 @@ json_t *snapshot_json(const struct snapshot *s)
 	const struct netconf *c = &s->settings;
 	json_t *ifaces = json_array(), *addrs = json_array(), *routes = json_array();
 	json_t *hosts = json_array(), *rows = json_array(), *versions = json_array();
-	json_t *sources = json_array();
+	json_t *sources = json_array(), *pins = json_array(), *plugins = json_array();
 	int i;
 
 	for (i = 0; i < l->nifaces; i++)
@@ -128,8 +142,12 @@ json_t *snapshot_json(const struct snapshot *s)
 		json_array_append_new(routes, route_json(l, &l->routes[i]));
 	for (i = 0; i < c->nhosts; i++)
 		json_array_append_new(hosts, host_json(&c->hosts[i]));
+	/* Readers that know no pins take every setting for one that counts. */
 	for (i = 0; i < c->nrows; i++)
-		json_array_append_new(rows, row_json(&c->rows[i]));
+		json_array_append_new(c->rows[i].via == NETCONF_PINNED ? pins : rows,
+				      row_json(&c->rows[i]));
+	for (i = 0; i < c->nplugins; i++)
+		json_array_append_new(plugins, plugin_json(&c->plugins[i]));
 	for (i = 0; i < c->nversions; i++)
 		json_array_append_new(versions,
 				      json_pack("{s:o,s:o}", "library",
@@ -137,10 +155,10 @@ json_t *snapshot_json(const struct snapshot *s)
 						jsonio_text(c->versions[i].version)));
 	for (i = 0; i < s->sources.nfiles; i++)
 		json_array_append_new(sources, source_json(&s->sources.files[i]));
-	return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "schema", schema,
+	return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "schema", schema,
 			 "interfaces", ifaces, "addresses", addrs, "routes", routes, "hostname",
 			 jsonio_text(c->hostname), "hosts", hosts, "settings", rows, "versions",
-			 versions, "sources", sources);
+			 versions, "pins", pins, "env_plugins", plugins, "sources", sources);
 }
 
 static bool get_ip(const json_t *j, struct iface_ip *ip)
@@ -264,6 +282,28 @@ static bool parse_version(struct snapshot *s, const json_t *j)
 	       !netconf_set_version(&s->settings, v.library, v.version, NULL);
 }
 
+static bool parse_plugin(struct snapshot *s, const json_t *j)
+{
+	struct netconf_plugin p = { 0 };
+	const json_t *word;
+	size_t i;
+
+	if (!jsonio_get_text(j, "name", p.name, sizeof(p.name)) || !*p.name ||
+	    !jsonio_get_text(j, "path", p.path, sizeof(p.path)))
+		return false;
+	p.loads = json_is_true(json_object_get(j, "loads"));
+	p.is_ours = json_is_true(json_object_get(j, "ringup"));
+	json_array_foreach(json_object_get(j, "takes"), i, word) {
+		const char *text = json_string_value(word);
+
+		p.takes |= !text                 ? 0
+			   : !strcmp(text, "v1") ? NETCONF_ENV_V1
+			   : !strcmp(text, "v2") ? NETCONF_ENV_V2
+						 : 0;
+	}
+	return !netconf_add_plugin(&s->settings, &p, NULL);
+}
+
 static bool parse_line(struct sources_file *f, const json_t *j)
 {
 	const char *line = json_string_value(json_object_get(j, "text"));
@@ -332,7 +372,11 @@ int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e)
 	if (!rc)
 		rc = parse_list(s, json, "hosts", MOST, parse_host, e);
 	if (!rc)
+		rc = parse_list(s, json, "pins", MOST, parse_setting, e);
+	if (!rc)
 		rc = parse_list(s, json, "settings", MOST, parse_setting, e);
+	if (!rc)
+		rc = parse_list(s, json, "env_plugins", MOST, parse_plugin, e);
 	if (!rc)
 		rc = parse_list(s, json, "versions", MOST, parse_version, e);
 	return rc ? rc : parse_list(s, json, "sources", MOST, parse_source, e);

@@ -12,9 +12,10 @@
 #include "base/batch.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "host/pins.h"
 #include "ringup.h"
 
-static const char nccl_conf[] = "/etc/nccl.conf";
+static const char nccl_conf[] = PINS_FILE;
 static const char debian_mca[] = "/etc/openmpi/openmpi-mca-params.conf";
 static const char profile[] = "/etc/profile.d/ringup.sh";
 static const char environment[] = "/etc/environment";
@@ -22,11 +23,11 @@ static const char spark_conf[] = "/databricks/spark/conf";
 static const char spark_env[] = "/databricks/spark/conf/spark-env.sh";
 
 /* As what a library takes the interface. */
-enum form { NAME, EXACT, NETWORK, NOTHING };
+enum form { NAME, EXACT, NETWORK, PLUGIN, NOTHING };
 
 /* When a setting is written; a line of somebody else that differs is a conflict if it is
  * written, or always if it would beat what is. */
-enum when { ALWAYS, WITHOUT_RDMA, WITHOUT_FILE, NEVER };
+enum when { ALWAYS, WITHOUT_RDMA, WITHOUT_FILE, PINNED, NEVER };
 
 static const struct setting {
 	enum fix_grammar in; /* FIX_SHELL stands for both kinds of variables */
@@ -35,6 +36,8 @@ static const struct setting {
 	enum when when;
 } settings[] = {
 	{ FIX_NCCL, "NCCL_SOCKET_IFNAME", EXACT, ALWAYS },
+	/* NCCL reads its file before it looks for a plug-in. */
+	{ FIX_NCCL, "NCCL_ENV_PLUGIN", PLUGIN, PINNED },
 	{ FIX_MCA, "btl_tcp_if_include", NETWORK, ALWAYS },
 	{ FIX_MCA, "oob_tcp_if_include", NETWORK, ALWAYS },
 	/* An include and an exclude list together close the TCP transport. */
@@ -106,6 +109,8 @@ static const char *value_of(const struct site *s, enum form form)
 		return s->exact;
 	case NETWORK:
 		return s->want->network ? s->want->network : s->want->interface;
+	case PLUGIN:
+		return s->want->pin;
 	case NOTHING:
 		break;
 	}
@@ -115,7 +120,8 @@ static const char *value_of(const struct site *s, enum form form)
 static bool is_written(const struct site *s, const struct setting *set)
 {
 	return set->when == ALWAYS || (set->when == WITHOUT_RDMA && !s->has_rdma) ||
-	       (set->when == WITHOUT_FILE && !s->has_mca);
+	       (set->when == WITHOUT_FILE && !s->has_mca) ||
+	       (set->when == PINNED && s->want->pin);
 }
 
 /* Every variable is one of Open MPI's or NCCL's, which beat the files, or is written. */
@@ -126,7 +132,8 @@ static void make_rules(const struct site *s, enum fix_grammar in, struct fix_rul
 	for (i = 0; i < SETTINGS; i++) {
 		const struct setting *set = &settings[i];
 
-		if (set->in != in || (set->when == WITHOUT_RDMA && s->has_rdma))
+		if (set->in != in || (set->when == WITHOUT_RDMA && s->has_rdma) ||
+		    (set->when == PINNED && !s->want->pin))
 			continue;
 		rules[n].name = set->name;
 		rules[n].accept[0] = value_of(s, set->form);
@@ -232,6 +239,8 @@ static int check_want(const struct fix_want *w, struct err *e)
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				    "0123456789._-@";
 	static const char numeric[] = "0123456789abcdefABCDEF.:/";
+	static const char path[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				   "0123456789._-@/+~";
 	const char *name = w->interface, *net = w->network;
 
 	if (!*name || strlen(name) >= 16 || name[strspn(name, plain)] ||
@@ -245,6 +254,12 @@ static int check_want(const struct fix_want *w, struct err *e)
 	    (strlen(net) >= FIX_NETWORK || net[strspn(net, numeric)] || !strchr(net, '/')))
 		return fail(e, RINGUP_EINVAL, "'%.64s' is not a network such as 10.0.0.0/24",
 			    net);
+	if (w->pin && (*w->pin != '/' || w->pin[strspn(w->pin, path)] ||
+		       strlen(w->pin) >= sizeof(((struct fix *)0)->pin)))
+		return fail(
+			e, RINGUP_EINVAL,
+			"'%.120s' cannot be written into settings: a plain absolute path can",
+			w->pin);
 	return 0;
 }
 
@@ -262,6 +277,7 @@ int fix_plan(struct fix *p, const char *root, const struct fix_want *want, struc
 	if (rc)
 		return rc;
 	survey(&s, root, want);
+	snprintf(p->pin, sizeof(p->pin), "%s", want->pin ? want->pin : "");
 	return plan_fix(p, &s, e);
 }
 
@@ -334,7 +350,8 @@ static int add_files(const struct fix *p, bool variables, const char *const *nam
 	return rc;
 }
 
-/* What is no setting: the host's name, what names mean, which versions are installed. */
+/* What is no setting: the host's name, what names mean, which versions and plug-ins there are.
+ */
 static int copy_facts(const struct netconf *now, struct netconf *then, struct err *e)
 {
 	int i, rc;
@@ -344,7 +361,29 @@ static int copy_facts(const struct netconf *now, struct netconf *then, struct er
 	for (i = 0; !rc && i < now->nversions; i++)
 		rc = netconf_set_version(then, now->versions[i].library,
 					 now->versions[i].version, e);
-	return rc;
+	return rc ? rc : netconf_add_plugins(then, now, e);
+}
+
+/* What ringup's plug-in will answer, and that it is there if the plan is to load it. */
+static int add_pins(const struct fix *p, const char *const *names, struct netconf *then,
+		    struct err *e)
+{
+	struct netconf_plugin x = { .loads = true,
+				    .is_ours = true,
+				    .takes = NETCONF_ENV_V1 | NETCONF_ENV_V2 };
+	bool any = *p->pin != 0;
+	int i, rc = 0;
+
+	for (i = 0; i < then->nplugins; i++)
+		any |= then->plugins[i].is_ours && *then->plugins[i].path;
+	for (i = 0; !rc && any && i < p->n; i++)
+		if (!strcmp(p->file[i].path, PINS_FILE) && p->file[i].after)
+			rc = netconf_pins(then, p->file[i].after, names, e);
+	if (rc || !*p->pin || netconf_plugin_find(then, p->pin))
+		return rc;
+	snprintf(x.name, sizeof(x.name), "%s", p->pin);
+	snprintf(x.path, sizeof(x.path), "%s", p->pin);
+	return netconf_add_plugin(then, &x, e);
 }
 
 int fix_settings(const struct fix *p, const struct netconf *now, const char *const *names,
@@ -354,6 +393,8 @@ int fix_settings(const struct fix *p, const struct netconf *now, const char *con
 
 	memset(then, 0, sizeof(*then));
 	rc = copy_facts(now, then, e);
+	if (!rc)
+		rc = add_pins(p, names, then, e);
 	if (!rc)
 		rc = add_files(p, true, names, then, e);
 	for (i = 0; !rc && i < now->nrows; i++)

@@ -16,6 +16,7 @@ enum { FIX_FILES = 8, FIX_CONFLICTS = 16, FIX_TEXT = 320, FIX_NETWORK = 64 };
 struct fix_want {
 	const char *interface; /* this node's name of it; NULL: nothing, undo */
 	const char *network;   /* its CIDR, where nodes have different names for it; or NULL */
+	const char *pin;       /* path of libnccl-env-ringup.so, for NCCL to load; or NULL */
 	bool force;            /* comment out lines that say otherwise */
 };
 
@@ -25,6 +26,7 @@ struct fix {
 	/* Lines of somebody else that say otherwise: "/etc/nccl.conf:3: ...". */
 	char conflict[FIX_CONFLICTS][FIX_TEXT];
 	int nconflicts;
+	char pin[256]; /* as in struct fix_want, or "" */
 };
 
 /*
@@ -38,6 +40,9 @@ struct fix {
  * device that the name would shut out, know variables only:
  * /etc/profile.d/ringup.sh; /etc/environment, which ssh's sessions and services
  * see, where it is or there is a Databricks; and there spark-env.sh.
+ *
+ * With want->pin NCCL is told to load ringup's env plug-in as well, which answers the above
+ * even where a variable of the environment says otherwise.
  *
  * With want->force somebody else's lines that say otherwise are commented out,
  * to come back with undo; else they are conflicts, and their files stay as they

@@ -9,6 +9,7 @@
 
 #include "base/release.h"
 #include "host/netconf.h"
+#include "nicpick/envplugin.h"
 #include "nicpick/picker.h"
 
 /* Where its rules changed, found by asking 19 versions. */
@@ -18,7 +19,7 @@ static const char asks_running[] = "2.28.3";
 static const char errs_about_nets[] = "2.29.2", errs_no_more[] = "2.30.3";
 static const char reads_home[] = "2.30.3";
 
-static const char conf_file[] = "NCCL_CONF_FILE";
+static const char conf_file[] = "NCCL_CONF_FILE", env_plugin[] = "NCCL_ENV_PLUGIN";
 
 /* ncclResult_t */
 enum { SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
@@ -410,6 +411,34 @@ static void warn_traps(struct pick_role *r, const struct want *w)
 		picker_note(r, "beware: loopback; other hosts cannot reach it");
 }
 
+/* Somebody else than the environment may answer. */
+static void tell_plugin(struct picked *p, const struct netconf *c)
+{
+	struct pick_role *r = &p->roles[0];
+	struct envplugin x;
+
+	envplugin_find(&x, c, p->version);
+	if (x.kind == ENVPLUGIN_UNKNOWN)
+		picker_unknown(p,
+			       "the env plug-in %.160s answers NCCL's questions instead of the "
+			       "environment, and what it answers is not known",
+			       x.what);
+	else if (x.kind == ENVPLUGIN_OURS)
+		picker_note(r,
+			    "the env plug-in %.120s answers what `ringup net fix` has written",
+			    x.what);
+	else if (x.kind == ENVPLUGIN_UNFIT)
+		picker_note(r,
+			    "the env plug-in %.120s has no interface that NCCL %.20s asks for, "
+			    "and is passed over",
+			    x.what, p->version);
+	else if (x.kind == ENVPLUGIN_MISSING)
+		picker_note(r,
+			    "NCCL_ENV_PLUGIN=%.120s is no library that can be loaded, and is "
+			    "passed over",
+			    x.asked);
+}
+
 static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
 	struct pick_role *boot = &p->roles[0], *net = &p->roles[1];
@@ -429,8 +458,36 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 	else
 		refuse(boot, none, w.named);
 	warn_traps(boot, &w);
+	tell_plugin(p, c);
 	for (i = 0; i < l->nifaces; i++)
 		explain(p, l, i, step, &w);
+}
+
+static bool hears(const struct netconf *all, struct netconf_row *row, const char *version);
+
+/* Is it ringup's plug-in that @version would ask?  What names the plug-in is no pin. */
+static bool hears_pins(const struct netconf *all, const char *version)
+{
+	struct netconf heard = *all;
+	struct netconf_row row = { 0 };
+	struct envplugin x;
+	int i;
+
+	/* Of all settings only the first that names it counts, if that version hears it. */
+	heard.rows = &row;
+	heard.nrows = 0;
+	for (i = 0; i < all->nrows && !heard.nrows; i++) {
+		if (strcmp(all->rows[i].name, env_plugin) != 0 ||
+		    all->rows[i].via == NETCONF_PINNED)
+			continue;
+		free(row.value);
+		row = all->rows[i];
+		row.value = strdup(row.value);
+		heard.nrows = row.value && hears(all, &row, version);
+	}
+	envplugin_find(&x, &heard, version);
+	free(row.value);
+	return x.kind == ENVPLUGIN_OURS;
 }
 
 /* NCCL_CONF_FILE replaces ~/.nccl.conf, whose home the passwd entry told until 2.30,
@@ -442,6 +499,10 @@ static bool hears(const struct netconf *all, struct netconf_row *row, const char
 	bool by_home = release_compare(version, reads_home) >= 0;
 	size_t len = strlen(row->value);
 
+	if (row->via == NETCONF_PINNED)
+		return hears_pins(all, version);
+	if (!strcmp(row->name, env_plugin) && !envplugin_since(version))
+		return false;
 	if (by_home && row->via != NETCONF_ANY && len && row->value[len - 1] == '\r')
 		row->value[len - 1] = 0;
 	if (row->via == NETCONF_GIVEN || !strcmp(row->name, conf_file))
@@ -454,7 +515,8 @@ static bool hears(const struct netconf *all, struct netconf_row *row, const char
 
 static const char *const roles[] = { "bootstrap", "net", NULL };
 static const char *const listens[] = { "NCCL_SOCKET_IFNAME", "NCCL_SOCKET_FAMILY",
-				       "NCCL_COMM_ID", conf_file, NULL };
+				       "NCCL_COMM_ID",       conf_file,
+				       env_plugin,           NULL };
 
 const struct picker picker_nccl = {
 	.name = "nccl",

@@ -84,12 +84,16 @@ static void judge(struct outcome *o, const struct pick_role *r, const struct pic
 	memset(row, 0, sizeof(*row));
 	row->library = k;
 	row->role = r->name;
-	row->agrees = list_takes(r, &s->ifaces, interface, row->takes, sizeof(row->takes));
+	row->agrees = list_takes(r, &s->ifaces, interface, row->takes, sizeof(row->takes)) &&
+		      !*r->unknown;
 	o->n++;
 	if (row->agrees)
 		return;
 	o->strays++;
-	if (other)
+	if (*r->unknown) {
+		*row->takes = 0;
+		snprintf(row->why, sizeof(row->why), "%.200s", r->unknown);
+	} else if (other)
 		snprintf(row->why, sizeof(row->why), "%.80s: %.64s=%.64s beats what is written",
 			 other->source, other->name, other->value);
 	else

@@ -135,6 +135,18 @@ void picker_note(struct pick_role *r, const char *fmt, ...)
 	va_end(ap);
 }
 
+void picker_unknown(struct picked *p, const char *fmt, ...)
+{
+	struct pick_role *r;
+	va_list ap;
+
+	for (r = p->roles; r < p->roles + p->nroles; r++) {
+		va_start(ap, fmt);
+		vsnprintf(r->unknown, sizeof(r->unknown), fmt, ap);
+		va_end(ap);
+	}
+}
+
 bool picker_next(const char **list, struct picker_item *x)
 {
 	while (**list == ',')

@@ -29,6 +29,9 @@ struct pick_role {
 	int result;              /* has one, and what it says itself               */
 	char message[PICKER_RULE];
 	char note[PICKER_RULE]; /* what decided, or what to beware of; or "" */
+	/* Why nobody can tell, or ""; then the rest is what it would do if nothing that is
+	 * not known here said otherwise. */
+	char unknown[PICKER_RULE];
 };
 
 /* What becomes of one interface, and by which rule. */
@@ -97,7 +100,7 @@ int picker_init(struct picked *p, const struct iface_list *l, const char *const 
 /* For pickers: which pick is under a name of interface @i, -1: none; add a pick to @r unless
  * it is full; the same unless @r has it already; say what became of interface @i, after what
  * was said before; refuse, with the library's own number and words, or its words only;
- * remark. */
+ * remark; say of every role why it is not known. */
 int picker_which(const struct pick_role *r, const struct iface_list *l, int i);
 void picker_add(struct picked *p, struct pick_role *r, const char *interface,
 		const struct iface_ip *ip);
@@ -111,6 +114,8 @@ void picker_result(struct pick_role *r, int result, const char *message);
 void picker_message(struct pick_role *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void picker_note(struct pick_role *r, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void picker_unknown(struct picked *p, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* A piece of a comma-separated setting, blanks and all; picker_next - the next one that is

@@ -88,6 +88,8 @@ int picker_hear(const struct picker *k, const struct netconf *c, struct netconf 
 	memset(heard, 0, sizeof(*heard));
 	memcpy(heard->hostname, c->hostname, sizeof(heard->hostname));
 	rc = netconf_add_hosts(heard, c, e);
+	if (!rc)
+		rc = netconf_add_plugins(heard, c, e);
 	for (i = 0; !rc && i < c->nrows; i++) {
 		if (!is_listened_to(k, c->rows[i].name))
 			continue;

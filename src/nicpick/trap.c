@@ -190,12 +190,30 @@ static int settle(const struct trap_case *t, struct netconf *c, struct err *e)
 	return rc ? rc : netconf_copy(c, &t->s->settings, e);
 }
 
+static int find_plugin(struct trap_case *t, const struct netconf *c, struct err *e)
+{
+	const struct picker *k = picker_find("nccl");
+	struct envplugin x;
+	struct netconf heard;
+	int rc = picker_hear(k, c, &heard, e);
+
+	if (!rc) {
+		envplugin_find(&x, &heard, picker_version(k, c));
+		t->plugin = x.kind;
+		snprintf(t->plugin_what, sizeof(t->plugin_what), "%s", x.what ? x.what : "");
+	}
+	netconf_free(&heard);
+	return rc;
+}
+
 static int ask_all(struct trap_case *t, struct err *e)
 {
 	const struct iface_list *l = &t->s->ifaces;
 	struct netconf c;
 	int rc = settle(t, &c, e);
 
+	if (!rc)
+		rc = find_plugin(t, &c, e);
 	if (!rc)
 		rc = picker_run(picker_find("nccl"), l, &c, &t->nccl, e);
 	if (!rc)
@@ -217,7 +235,8 @@ int trap_begin(struct trap_case *t, const struct snapshot *s, struct lint_report
 	for (i = 0; i < s->sources.nfiles; i++)
 		add_file(t, &s->sources.files[i]);
 	for (i = 0; !s->sources.nfiles && i < s->settings.nrows; i++)
-		add_setting(t, &s->settings.rows[i]);
+		if (s->settings.rows[i].via != NETCONF_PINNED)
+			add_setting(t, &s->settings.rows[i]);
 	if (t->no_memory)
 		return fail(e, RINGUP_ENOMEM, "no memory for the settings");
 	for (i = 0; i < t->nrows; i++)
@@ -257,6 +276,17 @@ struct trap_row *trap_sound(struct trap_case *t, const char *name)
 	struct trap_row *r = trap_get(t, name);
 
 	return r && !r->broken && *r->value ? r : NULL;
+}
+
+const char *trap_pin(const struct trap_case *t, const char *name)
+{
+	const struct netconf *c = &t->s->settings;
+	int i;
+
+	for (i = 0; t->plugin == ENVPLUGIN_OURS && i < c->nrows; i++)
+		if (c->rows[i].via == NETCONF_PINNED && !strcmp(c->rows[i].name, name))
+			return c->rows[i].value;
+	return NULL;
 }
 
 bool trap_names(struct trap_case *t, const char *name)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "nicpick/envplugin.h"
 #include "nicpick/lint.h"
 #include "nicpick/picker.h"
 
@@ -30,6 +31,8 @@ struct trap_case {
 	int nrows;
 	struct picked nccl, ompi, gloo; /* what each of them would do */
 	char good[IFACE_NAME];          /* the interface to name instead, or "" */
+	enum envplugin_kind plugin;     /* who answers NCCL's questions */
+	char plugin_what[NETCONF_PLUGIN];
 
 	struct lint_report *report;
 	const struct trap *trap; /* whose check runs */
@@ -54,6 +57,9 @@ void trap_end(struct trap_case *t);
  * form is broken or it is empty. */
 struct trap_row *trap_get(struct trap_case *t, const char *name);
 struct trap_row *trap_sound(struct trap_case *t, const char *name);
+
+/* trap_pin - what ringup's env plug-in answers NCCL for @name, or NULL: it is not asked. */
+const char *trap_pin(const struct trap_case *t, const char *name);
 
 /* trap_names - does the variable name an interface, for those who ignore a single
  * character? */

@@ -321,6 +321,8 @@ void trap_shadow(struct trap_case *t)
 	int i;
 
 	for (i = 0; i < t->nrows; i++) {
+		if (trap_pin(t, t->rows[i].name))
+			continue;
 		other = t->rows[i].in_force && *t->rows[i].value ? weaker(t, &t->rows[i])
 								 : NULL;
 		if (other)

@@ -10,6 +10,7 @@
 #include "nicpick/trap.h"
 
 static const char ifname[] = "NCCL_SOCKET_IFNAME", comm_id[] = "NCCL_COMM_ID";
+static const char env_plugin[] = "NCCL_ENV_PLUGIN";
 
 enum { MAX_NAMES = 16, NAME_BYTES = 64 };
 
@@ -524,4 +525,47 @@ void trap_nccl_conf_file(struct trap_case *t)
 			return;
 	if (r && t->s->sources.nfiles)
 		trap_remove(t, r, "%.120s cannot be read, and ~/.nccl.conf is not", r->value);
+}
+
+void trap_nccl_env_plugin(struct trap_case *t)
+{
+	struct trap_row *r = trap_get(t, env_plugin);
+
+	if (t->plugin != ENVPLUGIN_UNKNOWN)
+		return;
+	if (r && *r->value)
+		trap_found(t, r, NULL, "none", "%.160s decides what NCCL's settings are",
+			   t->plugin_what);
+	else
+		trap_machine(t, SOURCES_ENVIRONMENT, env_plugin, "none",
+			     "NCCL loads %.160s, which decides what its settings are",
+			     t->plugin_what);
+}
+
+/* The row in force that says otherwise than the pin of its name. */
+void trap_nccl_env_beaten(struct trap_case *t)
+{
+	const char *pin;
+	int i;
+
+	for (i = 0; i < t->nrows; i++) {
+		struct trap_row *r = &t->rows[i];
+
+		pin = r->in_force ? trap_pin(t, r->name) : NULL;
+		if (!pin || !strcmp(r->value, pin))
+			continue;
+		trap_remove(t, r, "%.60s is pinned to %.60s", r->name, pin);
+		/* Its meaning is moot. */
+		r->broken = true;
+	}
+}
+
+void trap_nccl_env_missing(struct trap_case *t)
+{
+	struct trap_row *r = trap_sound(t, env_plugin);
+
+	if (r && t->plugin == ENVPLUGIN_MISSING)
+		trap_remove(t, r, "%.160s is no library that can be loaded", r->value);
+	else if (r && t->plugin == ENVPLUGIN_UNFIT)
+		trap_remove(t, r, "%.160s is no env plug-in for this NCCL", t->plugin_what);
 }

@@ -66,7 +66,8 @@ static int add_uses(struct probe_node *n, const char *library, const struct pick
 	int r, i;
 
 	for (r = 0; r < p->nroles; r++)
-		for (i = 0; i < p->roles[r].npicks; i++) {
+		/* Of what is not known nothing is claimed. */
+		for (i = 0; i < p->roles[r].npicks && !*p->roles[r].unknown; i++) {
 			u = facts_add_use(n);
 			if (!u)
 				return fail(e, RINGUP_ENOMEM, "no memory for addresses");

@@ -245,10 +245,10 @@ static void stage(struct work *w)
 		}
 		if (agents_start(&w->agents, i))
 			agents_say(&w->agents, i,
-				   json_pack("{ss so so sb sb}", "op", "stage", "interface",
+				   json_pack("{ss so so sb sb sb}", "op", "stage", "interface",
 					     or_null(w->s->node[i].interface), "network",
 					     or_null(w->s->network), "force", w->how->force,
-					     "dry_run", w->how->dry_run),
+					     "pin", w->how->pin, "dry_run", w->how->dry_run),
 				   "staged");
 		agents_listen(&w->agents, 0);
 	}

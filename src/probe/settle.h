@@ -18,6 +18,7 @@ struct settle_how {
 	struct agents_how agents;
 	struct common_ask ask;
 	bool undo, dry_run;
+	bool pin;   /* tell NCCL to load libnccl-env-ringup.so */
 	bool force; /* also without nodes that cannot be asked, and over lines of others */
 };
 

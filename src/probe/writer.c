@@ -10,6 +10,7 @@
 #include "nicpick/outcome.h"
 #include "probe/deed.h"
 #include "probe/netfacts.h"
+#include "probe/pinlib.h"
 #include "ringup.h"
 
 void writer_open(struct writer *w, const char *root)
@@ -78,6 +79,13 @@ static int stage(struct writer *w, const json_t *msg, json_t **replyp, struct er
 		       &w->want.interface) ||
 	    !read_name(msg, "network", w->network, sizeof(w->network), &w->want.network))
 		return fail(e, RINGUP_EINVAL, "this cannot be staged");
+	w->want.pin = NULL;
+	if (json_is_true(json_object_get(msg, "pin")) && w->want.interface) {
+		rc = pinlib_find(w->root, w->pin, e);
+		if (rc)
+			return rc;
+		w->want.pin = w->pin;
+	}
 	w->state = WRITER_PLANNED;
 	rc = plan(w, &w->plan, &o, e);
 	if (!rc && !dry_run && !w->plan.nconflicts) {

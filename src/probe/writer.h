@@ -4,6 +4,7 @@
 #define PROBE_WRITER_H
 
 #include <jansson.h>
+#include <limits.h>
 
 #include "base/batch.h"
 #include "nicpick/fix.h"
@@ -15,7 +16,7 @@ struct err;
  * which files those are it knows by itself, and what stands in them it makes out of the name
  * of an interface and of a network.
  *
- *	stage   interface (or null: undo), network (or null), force, dry_run
+ *	stage   interface (or null: undo), network (or null), force, pin, dry_run
  *	staged  deed (see deed.h); unless there are conflicts, or it is a dry run, all
  *		that can run out has been used, and what is left are names
  *	commit
@@ -35,7 +36,7 @@ struct writer {
 		WRITER_KEPT
 	} state;
 	struct fix_want want;
-	char interface[64], network[FIX_NETWORK];
+	char interface[64], network[FIX_NETWORK], pin[PATH_MAX];
 	struct fix plan;
 	struct batch batch;
 };

@@ -128,6 +128,28 @@ mounted() {
     mount -t tmpfs -o "$1" tmpfs "$2" && cd "$2" && bash -c "$3"' _ "$1" "$BATS_TEST_TMPDIR/m" "$2"
 }
 
+@test "fix: a pin names the plug-in of the tree, and beats a variable; without it the pin goes" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  local root=$BATS_TEST_TMPDIR/root name lib=/opt/ringup/current/lib/libnccl-env-ringup.so
+  name=$(some_interface)
+  mkdir -p "$root/etc"
+  run ringup net fix --root "$root" --interface "$name" --pin
+  expect_status 3
+  [[ $output == *"libnccl-env-ringup.so is not there"* && ! -e $root/etc/nccl.conf ]]
+  mkdir -p "$root/${lib%/*}"
+  cp "$builddir/.libs/libnccl-env-ringup.so" "$root$lib"
+  NCCL_SOCKET_IFNAME=^docker0 run ringup net fix --root "$root" --interface "$name" --pin
+  expect_status 0
+  grep -qx "NCCL_ENV_PLUGIN=$lib" "$root/etc/nccl.conf"
+  NCCL_SOCKET_IFNAME=^docker0 RINGUP_ROOT=$root HOME=/nonexistent run bash -c \
+    "ringup net explain --json --lib nccl | jq -c '.libraries[0].roles[0] | [.picks[].interface, .unknown]'"
+  [[ $output == "[\"$name\",null]" ]] || { echo "$output"; return 1; }
+  NCCL_SOCKET_IFNAME=^docker0 run ringup net fix --root "$root" --interface "$name"
+  expect_status 1
+  [[ $output == *"environment: NCCL_SOCKET_IFNAME=^docker0 beats what is written"* ]]
+  not grep -q NCCL_ENV_PLUGIN "$root/etc/nccl.conf"
+}
+
 @test "fix: a read-only /etc is left as it is" {
   command -v jq >/dev/null || skip "jq is not installed"
   local name

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # net-real-nccl.bats - real NCCL, asked in network namespaces, against `ringup net explain` and `lint`.
 # needs: cpu root-net
-# tests: src/nicpick src/host src/base src/cli/cmd_net*.c tests/net tests/lib/asked.bash tests/lib/space.bash tests/lib/real.bash
+# tests: src/nicpick src/host src/base src/detect src/probe/pinlib.c src/cli/cmd_net*.c tests/net tests/lib/asked.bash tests/lib/space.bash tests/lib/real.bash
 
 load ../lib/helper
 load ../lib/real
@@ -125,4 +125,111 @@ filed() {
   filed form-bom "\xef\xbb\xbf$v==eth1\n"
   filed form-no-value "$v eth1\n"
   filed unknown-name "nccl_socket_ifname==eth1\n"
+}
+
+# plugin NAME INTERFACE - an env plug-in that pins lo, in $plugins.
+plugin() {
+  plugins=$BATS_TEST_TMPDIR/plugins
+  mkdir -p "$plugins"
+  "${CC:-cc}" -shared -fPIC -DINTERFACE="$2" -o "$plugins/$1" "$src/tests/net/env_plugin.c"
+}
+
+# with_etc COMMAND... - in $here, where /etc is $etc.
+with_etc() {
+  inside unshare --mount --propagation private bash -c 'mount --bind "$1" /etc && exec "${@:2}"' _ "$etc" "$@"
+}
+
+# real_pick [VAR=VALUE...] - the interface of real NCCL's bootstrap, in a process of its own: the
+# loader's path is a process's from its start, and so is /etc.
+real_pick() {
+  with_etc env "$@" NCCL_DEBUG=INFO "$python" -I "$src/tests/net/ask_nccl.py" "$nccl" >"$BATS_TEST_TMPDIR/log" 2>&1 || true
+  nccl_bootstrap | cut -d ' ' -f 1
+}
+
+# said [VAR=VALUE...] - what explain says of it: the interface, or "unknown".
+said() {
+  with_etc env "$@" ringup net explain --json --lib nccl --version "$version" >"$BATS_TEST_TMPDIR/said" || return
+  jq -r '.libraries[0].roles[0] | if .unknown then "unknown \(.picks | length) \(.otherwise[0].interface)" else .picks[0].interface end' \
+    "$BATS_TEST_TMPDIR/said"
+}
+
+# is EXPECT SAID [VAR=VALUE...] - NCCL takes EXPECT, and explain says SAID.
+is() {
+  local real model
+  real=$(real_pick "${@:3}") || return
+  model=$(said "${@:3}") || return
+  [[ $real == "$1" && $model == "$2" ]] || {
+    printf 'NCCL takes %s, not %s; explain says %s, not %s, with: %s\n' "$real" "$1" "$model" "$2" "${*:3}"
+    cat "$BATS_TEST_TMPDIR/log" "$BATS_TEST_TMPDIR/said"
+    return 1
+  }
+}
+
+@test "NCCL: an env plug-in decides, and explain says that it cannot know; ringup's own pins" {
+  need_nccl
+  need_programs "${CC:-cc}"
+  local ours f
+  etc=$BATS_TEST_TMPDIR/etc
+  mkdir -p "$etc"
+  for f in passwd group hosts nsswitch.conf ld.so.cache; do cp "/etc/$f" "$etc" 2>/dev/null || true; done
+  cable eth0 10.0.0.5/24
+  cable eth1 10.0.1.5/24
+  plugin libnccl-env.so ncclEnvPlugin_v1
+  plugin libnccl-env-late.so ncclEnvPlugin_v2
+  is eth0 eth0
+  is lo 'unknown 0 eth0' LD_LIBRARY_PATH="$plugins"
+  is lo 'unknown 0 eth0' LD_LIBRARY_PATH="$plugins" NCCL_ENV_PLUGIN=
+  is eth0 eth0 LD_LIBRARY_PATH="$plugins" NCCL_ENV_PLUGIN=None
+  is eth0 eth0 LD_LIBRARY_PATH="$plugins" NCCL_ENV_PLUGIN=absent
+  is eth0 eth0 NCCL_ENV_PLUGIN=libc.so.6
+  # The second interface is asked for since 2.30.7.
+  if [[ $(printf '%s\n' 2.30.7 "$version" | sort -V | head -n 1) == 2.30.7 ]]; then
+    is lo 'unknown 0 eth0' LD_LIBRARY_PATH="$plugins" NCCL_ENV_PLUGIN=late
+  else
+    is eth0 eth0 LD_LIBRARY_PATH="$plugins" NCCL_ENV_PLUGIN=late
+  fi
+  # A file may name it: NCCL reads files before it looks for plug-ins.
+  printf 'NCCL_ENV_PLUGIN=%s\n' "$plugins/libnccl-env.so" >"$etc/nccl.conf"
+  is lo 'unknown 0 eth0'
+  rm "$etc/nccl.conf"
+
+  with_etc ringup net fix --interface eth1 --pin >"$BATS_TEST_TMPDIR/fixed" ||
+    { cat "$BATS_TEST_TMPDIR/fixed"; return 1; }
+  ours=$(sed -n 's/^NCCL_ENV_PLUGIN=//p' "$etc/nccl.conf")
+  [[ -e $ours ]]
+  is eth1 eth1
+  is eth1 eth1 NCCL_SOCKET_IFNAME==eth0
+  grep -q 'ENV/Plugin: Using ringup (v[12])' "$BATS_TEST_TMPDIR/log"
+  is eth0 eth0 NCCL_SOCKET_IFNAME==eth0 NCCL_ENV_PLUGIN=none
+  # The library of the usual name is not looked for.
+  is eth1 eth1 LD_LIBRARY_PATH="$plugins"
+  # Beside a plug-in of somebody else the answer of fix is no, and the way out works.
+  ! with_etc env NCCL_ENV_PLUGIN="$plugins/libnccl-env.so" ringup net fix --interface eth1 --pin >"$BATS_TEST_TMPDIR/fixed" 2>&1 || return 1
+  grep -q 'libnccl-env.so answers' "$BATS_TEST_TMPDIR/fixed"
+}
+
+@test "env plug-in: the second interface answers as the first" {
+  local etc=$BATS_TEST_TMPDIR/etc lib=$builddir/.libs/libnccl-env-ringup.so
+  mkdir -p "$etc"
+  printf '# >>> ringup made\nNCCL_SOCKET_IFNAME==eth1\n# <<< ringup\nNCCL_DEBUG=INFO\n' >"$etc/nccl.conf"
+  with_etc env NCCL_SOCKET_IFNAME=eth0 NCCL_ALGO=Ring "${RINGUP_TEST_PYTHON:-python3}" -I - "$lib" <<'END' >"$BATS_TEST_TMPDIR/answers"
+import ctypes as c
+import sys
+
+library = c.CDLL(sys.argv[1])
+for version, more in ((1, []), (2, [c.c_void_p])):
+    class Plugin(c.Structure):
+        _fields_ = [
+            ("name", c.c_char_p),
+            ("init", c.CFUNCTYPE(c.c_int, c.c_uint8, c.c_uint8, c.c_uint8, c.c_char_p, *more)),
+            ("finalize", c.CFUNCTYPE(c.c_int)),
+            ("get", c.CFUNCTYPE(c.c_char_p, c.c_char_p)),
+        ]
+    plugin = Plugin.in_dll(library, "ncclEnvPlugin_v%d" % version)
+    assert plugin.init(2, 32, 3, b"", *([None] if more else [])) == 0
+    print(plugin.name, *(plugin.get(n) for n in (b"NCCL_SOCKET_IFNAME", b"NCCL_ALGO", b"NCCL_DEBUG")))
+    assert plugin.finalize() == 0
+END
+  cat "$BATS_TEST_TMPDIR/answers"
+  [[ $(sort -u "$BATS_TEST_TMPDIR/answers") == "b'ringup' b'=eth1' b'Ring' None" ]]
 }

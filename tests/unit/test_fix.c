@@ -231,6 +231,45 @@ static void test_settings(void)
 	fix_free(&p);
 }
 
+/* A pin is a line for NCCL; what the plug-in answers then stands before the environment. */
+static void test_pin(void)
+{
+	static const char *const names[] = { "NCCL_SOCKET_IFNAME", "NCCL_ENV_PLUGIN", NULL };
+	static const char lib[] = "/opt/x/libnccl-env-ringup.so";
+	struct fix_want want = { .interface = "eth0", .pin = lib };
+	struct netconf now = { 0 }, then;
+	struct err e = { 0 };
+	struct fix p;
+
+	clear();
+	netconf_add(&now, "NCCL_SOCKET_IFNAME", "^docker0", "environment", &e);
+	ok(!fix_plan(&p, root, &want, &e) && !fix_settings(&p, &now, names, &then, &e),
+	   "settings of a pin: %s", e.text);
+	ok(p.file[0].after && strstr(p.file[0].after, "\nNCCL_ENV_PLUGIN=/opt/x/lib"),
+	   "NCCL's file names the plug-in");
+	ok(!strcmp(netconf_get(&then, "NCCL_SOCKET_IFNAME")->value, "=eth0") &&
+		   netconf_get(&then, "NCCL_SOCKET_IFNAME")->via == NETCONF_PINNED,
+	   "and the pin comes first");
+	ok(netconf_plugin_find(&then, lib) && netconf_plugin_find(&then, lib)->is_ours,
+	   "the plug-in will be there");
+	netconf_free(&then);
+	netconf_free(&now);
+	fix_free(&p);
+
+	want.pin = "/opt/x y.so";
+	ok(fix_plan(&p, root, &want, &e) == RINGUP_EINVAL, "no path with blanks: %s", e.text);
+	fix_free(&p);
+	memset(&e, 0, sizeof(e));
+	put("/etc/nccl.conf", "NCCL_ENV_PLUGIN=other\n");
+	want.pin = lib;
+	ok(!fix_plan(&p, root, &want, &e) && p.nconflicts == 1,
+	   "another plug-in is a conflict");
+	fix_free(&p);
+	want.pin = NULL;
+	ok(!fix_plan(&p, root, &want, &e) && !p.nconflicts, "but only for a pin");
+	fix_free(&p);
+}
+
 /* A line that only looks like one of those we comment out. */
 static void test_not_ours(void)
 {
@@ -360,6 +399,7 @@ int main(void)
 	test_network();
 	test_rdma();
 	test_settings();
+	test_pin();
 	test_not_ours();
 	test_conflicts();
 	test_users_lines();

@@ -26,6 +26,8 @@ static const char bare[] = "eth0:physical:UR: eth1*:physical:UR:10.0.1.5/24";
 	A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 \
 		A32 A32 A32 A32 A32 A32 A32 A32 A32 A32 A32
 
+#define BLOCK(value) "# >>> ringup\nNCCL_SOCKET_IFNAME=" value "\n# <<< ringup\n"
+
 static const struct trial {
 	const char *codes; /* what is found, in order, with blanks between */
 	const char *machine;
@@ -35,7 +37,23 @@ static const struct trial {
 	const char *where;            /* of the first finding, if not NULL */
 	const char *mpi;              /* the version of Open MPI; NULL: 4.1.8 */
 	const char *hosts;            /* what the host name resolves to; NULL: not asked */
+	/* The env plug-in libnccl-env.so: "ringup", "other" or "unfit"; NULL: there is none. */
+	const char *plugin;
 } trials[] = {
+	/* Whatever NCCL's settings say is moot; the others' is not. */
+	{ "nccl-env-plugin", one, .env = "NCCL_SOCKET_IFNAME=^docker0\n", .plugin = "other",
+	  .fix = "export NCCL_ENV_PLUGIN=none", .where = "this machine" },
+	{ "nccl-env-plugin", one, .env = "NCCL_ENV_PLUGIN=\n", .plugin = "other",
+	  .fix = "export NCCL_ENV_PLUGIN=none" },
+	{ "nccl-env-plugin", one, .nccl = "NCCL_ENV_PLUGIN=./own.so\n",
+	  .fix = "NCCL_ENV_PLUGIN=none", .where = "/etc/nccl.conf:1" },
+	{ "nccl-env-beaten", one, .env = "NCCL_SOCKET_IFNAME=^docker0\n",
+	  .nccl = BLOCK("=eth0"), .plugin = "ringup", .fix = "unset NCCL_SOCKET_IFNAME",
+	  .where = "environment" },
+	{ "nccl-excludes-not-lo", one, .env = "NCCL_SOCKET_IFNAME=^docker0\n",
+	  .plugin = "unfit", .fix = "export NCCL_SOCKET_IFNAME==eth0" },
+	{ "nccl-env-missing", one, .env = "NCCL_ENV_PLUGIN=gone\n",
+	  .fix = "unset NCCL_ENV_PLUGIN", .where = "environment" },
 	{ "form-bom", one, .nccl = BOM "NCCL_SOCKET_IFNAME==eth0\n",
 	  .fix = "NCCL_SOCKET_IFNAME==eth0", .where = "/etc/nccl.conf:1" },
 	{ "form-bom", one, .mca = BOM "btl_tcp_if_include = eth0\n",
@@ -382,6 +400,26 @@ static const char *text_of(const char *given)
 	return given ? given : "";
 }
 
+/* What the loader finds, and what ringup's plug-in would answer. */
+static void add_plugin(struct snapshot *s, const struct trial *c)
+{
+	static const char *const names[] = { "NCCL_SOCKET_IFNAME", NULL };
+	const char *kind = c->plugin ? c->plugin : "";
+	struct netconf_plugin p = { .name = "libnccl-env.so", .loads = true };
+
+	if (*kind)
+		snprintf(p.path, sizeof(p.path), "/lib/libnccl-env.so");
+	p.is_ours = !strcmp(kind, "ringup");
+	p.takes = strcmp(kind, "unfit") ? NETCONF_ENV_V1 : 0;
+	netconf_add_plugin(&s->settings, &p, NULL);
+	snprintf(p.name, sizeof(p.name), "gone");
+	*p.path = 0;
+	netconf_add_plugin(&s->settings, &p, NULL);
+	snprintf(p.name, sizeof(p.name), "libnccl-env-gone.so");
+	netconf_add_plugin(&s->settings, &p, NULL);
+	netconf_pins(&s->settings, text_of(c->nccl), names, NULL);
+}
+
 /* What the pickers listen to, from the same text. */
 static void add_settings(struct snapshot *s, const struct trial *c)
 {
@@ -389,6 +427,7 @@ static void add_settings(struct snapshot *s, const struct trial *c)
 		"NCCL_SOCKET_IFNAME",
 		"NCCL_SOCKET_FAMILY",
 		"NCCL_COMM_ID",
+		"NCCL_ENV_PLUGIN",
 		"OMPI_MCA_btl_tcp_if_include",
 		"OMPI_MCA_btl_tcp_if_exclude",
 		"OMPI_MCA_oob_tcp_if_include",
@@ -399,6 +438,7 @@ static void add_settings(struct snapshot *s, const struct trial *c)
 		NULL,
 	};
 
+	add_plugin(s, c);
 	netconf_set_version(&s->settings, "openmpi", c->mpi ? c->mpi : "4.1.8", NULL);
 	netconf_nccl(&s->settings, text_of(c->env), "environment", names, NULL);
 	netconf_nccl(&s->settings, text_of(c->nccl), "/etc/nccl.conf", names, NULL);

@@ -18,6 +18,9 @@ static const char machine[] =
 	"  'via': '10.0.0.1'}],"
 	" 'hostname': 'me', 'hosts': [{'name': 'me', 'addresses': ['127.0.1.1']}],"
 	" 'settings': [{'name': 'A', 'value': 'b', 'source': 'f:1'}],"
+	" 'pins': [{'name': 'P', 'value': 'p', 'source': 'g:1', 'via': 'pinned'}],"
+	" 'env_plugins': [{'name': 'x', 'path': '/x.so', 'loads': true, 'ringup': true,"
+	"  'takes': ['v1', 'v2', 'v9']}, {'name': 'y'}],"
 	" 'sources': [{'path': '/etc/nccl.conf', 'grammar': 'nccl',"
 	"  'lines': [{'line': 3, 'text': 'NCCL_SOCKET_IFNAME=eth0\\r'}]}]}";
 
@@ -53,7 +56,16 @@ static void test_round(void)
 		   !strcmp(s.sources.files[0].lines[0].text, "NCCL_SOCKET_IFNAME=eth0\r"),
 	   "lines");
 	ok(netconf_get(&s.settings, "A") && netconf_host_find(&s.settings, "me"), "settings");
+	ok(s.settings.rows[0].via == NETCONF_PINNED && !strcmp(s.settings.rows[0].name, "P"),
+	   "pins stand before settings");
+	ok(s.settings.nplugins == 2 && s.settings.plugins[0].is_ours &&
+		   s.settings.plugins[0].loads &&
+		   s.settings.plugins[0].takes == (NETCONF_ENV_V1 | NETCONF_ENV_V2) &&
+		   !*s.settings.plugins[1].path && !s.settings.plugins[1].loads,
+	   "plug-ins");
 	again = snapshot_json(&s);
+	ok(json_array_size(json_object_get(again, "settings")) == 1,
+	   "pins are not among the settings, which older readers take to count");
 	ok(snapshot_parse(&t, again, &e) == 0, "parse what was written: %s", e.text);
 	json_decref(j);
 	j = snapshot_json(&t);

@@ -1,0 +1,19 @@
+/* envplugins.h - the libraries that NCCL would load as its env plug-in. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DETECT_ENVPLUGINS_H
+#define DETECT_ENVPLUGINS_H
+
+struct err;
+struct netconf;
+struct rootfs;
+
+/*
+ * envplugins_find - tell @c of each name by which NCCL may look for one what is found.
+ *
+ * The names are NCCL's own, that of ringup's plug-in, and what the settings of @c called
+ * NCCL_ENV_PLUGIN say.  @nccl is the path of the NCCL that will look, or NULL.  A library
+ * is read and never loaded.
+ */
+int envplugins_find(struct netconf *c, struct rootfs *fs, const char *nccl, struct err *e);
+
+#endif

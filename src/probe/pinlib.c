@@ -1,0 +1,71 @@
+/* pinlib.c - where libnccl-env-ringup.so is, for NCCL to be told. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/pinlib.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "host/pins.h"
+#include "ringup.h"
+
+static const char current[] = "/opt/ringup/current/lib/" PINS_PLUGIN;
+static const char installed[] = PKGLIBDIR "/../" PINS_PLUGIN;
+
+static bool is_same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Beside this program in a build tree, or as it is installed. */
+static bool find_beside(char out[PATH_MAX])
+{
+	static const char *const tries[] = { ".libs", "../lib", "../lib64" };
+	char self[PATH_MAX], path[PATH_MAX + 64];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	size_t i;
+
+	if (len < 0)
+		return false;
+	self[len] = 0;
+	*strrchr(self, '/') = 0;
+	for (i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s/" PINS_PLUGIN, self, tries[i]);
+		if (realpath(path, out))
+			return true;
+	}
+	return false;
+}
+
+int pinlib_find(const char *root, char out[PATH_MAX], struct err *e)
+{
+	char *up;
+
+	if (!*root && find_beside(out)) {
+		if (is_same_file(out, current))
+			snprintf(out, PATH_MAX, "%s", current);
+		return 0;
+	}
+	snprintf(out, PATH_MAX, "%s", current);
+	if (file_exists(root, out))
+		return 0;
+	/* PKGLIBDIR without its last folder. */
+	snprintf(out, PATH_MAX, "%s", installed);
+	up = strstr(out, "/../");
+	*up = 0;
+	up = strrchr(out, '/');
+	if (up)
+		snprintf(up, PATH_MAX - (size_t)(up - out), "/" PINS_PLUGIN);
+	if (file_exists(root, out))
+		return 0;
+	return fail(e, RINGUP_ESYSTEM,
+		    "%.120s is not there, so nothing could be pinned: install ringup again",
+		    out);
+}
