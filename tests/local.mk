@@ -606,6 +606,7 @@ PY_FILES = \
 	%reldir%/py/end_of_a_rank.py \
 	%reldir%/py/frameworks.py \
 	%reldir%/py/gpu_of_a_rank.py \
+	%reldir%/py/process_group_gpu_of_a_rank.py \
 	%reldir%/py/ops_of_a_rank.py \
 	%reldir%/py/interfaces.py \
 	%reldir%/py/jax_end_of_a_rank.py \

@@ -3,6 +3,8 @@
 """All ranks may share one GPU.  A result is right only if the library has waited for the stream
 that computes a tensor, and if what comes after it in the program waits for the result."""
 
+import os
+
 import ops_of_a_rank as ops
 import torch
 import train_of_a_rank as training
@@ -18,7 +20,8 @@ BUSY = 4096  # a product of two such matrices keeps the GPU busy for millisecond
 
 def gpu():
     """The GPU of this rank, as a script chooses it; several ranks may have the same one."""
-    return torch.device("cuda", hvd.local_rank() % torch.cuda.device_count())
+    rank = hvd.local_rank() if hvd.is_initialized() else int(os.environ["RINGUP_RANK"])
+    return torch.device("cuda", rank % torch.cuda.device_count())
 
 
 def late(value, shape=(1000,)):
