@@ -46,11 +46,12 @@ static void find_paths(struct elf *f, struct elfinfo *out)
 {
 	size_t i;
 
-	for (i = 0; i < f->dyn_count && !out->has_runpath; i++) {
-		uint64_t tag = (uint64_t)f->dyn[i].d_tag;
+	for (i = 0; i < f->file.dyn_count && !out->has_runpath; i++) {
+		uint64_t tag = (uint64_t)f->file.dyn[i].d_tag;
 
 		if ((tag == DT_RPATH || tag == DT_RUNPATH) &&
-		    !get_string(f, f->dyn[i].d_un.d_val, out->paths, sizeof(out->paths)))
+		    !elffile_string(&f->file, f->file.dyn[i].d_un.d_val, out->paths,
+				    sizeof(out->paths)))
 			*out->paths = 0;
 		out->has_runpath = tag == DT_RUNPATH;
 	}
