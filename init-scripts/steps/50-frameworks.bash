@@ -6,12 +6,33 @@ limits 50 180
 tool=$INIT_ROOT/opt/ringup/current/bin/ringup
 shared=$INIT_ROOT/opt/ringup/current/share/ringup
 
-# What one Python knows of itself, a KEY<tab>VALUE a line; imports no framework.
+# What one Python knows of itself, a KEY<tab>VALUE a line; imports no framework.  A framework is what
+# can be imported, whatever the distribution is called that brought it: tensorflow_cpu, tf_nightly.
 probe='
-import importlib.metadata as m, importlib.util as u, os, sys, sysconfig
+import importlib.metadata as m, importlib.util as u, os, re, sys, sysconfig
 def version(name):
     try: return m.version(name)
     except Exception: return ""
+def brings(dist, name):
+    tops = (dist.read_text("top_level.txt") or "").split()
+    return name in tops or "\n%s/__init__.py," % name in "\n" + (dist.read_text("RECORD") or "")
+def own(folder):
+    for part in ("version.py", "src/version.py", "__init__.py"):
+        try: text = open(os.path.join(folder, part), errors="replace").read()
+        except OSError: continue
+        found = re.search("(?m)^_{0,2}(?:version|VERSION)_{0,2}(?: *:[^=]*)? *= *.([0-9][0-9A-Za-z.+]*)", text)
+        if found: return found.group(1)
+    return ""
+def framework(name):
+    try: spec = u.find_spec(name)
+    except Exception: spec = None
+    if not spec or not spec.origin: return ""
+    if version(name): return version(name)
+    for dist in m.distributions():
+        try:
+            if brings(dist, name) and dist.version: return dist.version
+        except Exception: pass
+    return own(os.path.dirname(spec.origin)) or "of unknown version"
 def say(key, value): print("answer\t%s\t%s" % (key, value))
 say("version", sys.version.split()[0])
 say("pip", "yes" if u.find_spec("pip") else "")
@@ -20,18 +41,40 @@ say("managed", "yes" if sys.prefix == sys.base_prefix and os.path.exists(managed
 for name in "ringup", "horovod": say(name, version(name))
 try: say("metadata", [f.locate() for f in m.files("ringup") if f.name == "METADATA"][0])
 except Exception: pass
-have = [(n, version(n)) for n in ("torch", "tensorflow", "keras", "jax", "mxnet")]
+have = [(n, framework(n)) for n in ("tensorflow", "torch", "keras", "tf_keras", "jax", "mxnet")]
 say("frameworks", ", ".join("%s %s" % p for p in have if p[1]))
 '
 
-# ask PYTHON - fill the array is with what the probe prints; fails if it does not run.
+# known_frameworks PYTHON - set REPLY to what detect.json has of it, "torch 2.13.0, keras 3.15.1"; it
+# has other names there.
+known_frameworks() {
+  local - line value name='' version='' text IFS=$'\n'
+  set -f
+  slurp "$INIT_STATE/detect.json"
+  [[ $REPLY == *$'\n  "frameworks"'* ]] || REPLY=''
+  text=${REPLY#*$'\n  "frameworks"'} REPLY=''
+  for line in ${text%%$'\n  ]'*}; do
+    value=${line#*: \"} value=${value%\"*}
+    case $line in
+      '      "name": '*) name=$value version='' ;;
+      '      "version": "'*) version=$value ;;
+      '      "python": "/'*) value=$INIT_ROOT$value
+        [[ ! $1 -ef $value || ! ${1%/*} -ef ${value%/*} ]] || REPLY+="${REPLY:+, }$name ${version:-of unknown version}" ;;
+    esac
+  done
+}
+
+# ask PYTHON - fill the array is with what the probe prints, and with the frameworks that detect has
+# found, as all steps have them; fails if it does not run.
 ask() {
   local word key value
   is=()
   while IFS=$'\t' read -r word key value; do
     [[ $word != answer ]] || is[$key]=$value
   done < <(as_owner "$1" timeout 30 "$1" -I -B -c "$probe" 2>/dev/null)
-  [[ -n ${is[version]:-} ]]
+  [[ -n ${is[version]:-} ]] || return 1
+  known_frameworks "$1"
+  [[ -z $REPLY ]] || is[frameworks]=$REPLY
 }
 
 # candidates - print the Pythons that may be served: the one node_python names, then
@@ -140,7 +183,7 @@ reason() {
   elif [[ -z $python ]]; then
     echo "no Python on this node; install one, or name it in RINGUP_PYTHON"
   elif [[ -z ${is[frameworks]} && -z ${RINGUP_PYTHON:-} ]]; then
-    echo "$python has no framework; with torch in a Python, run this again with RINGUP_PYTHON=/path/to/python3"
+    echo "$python has no framework; with one in another Python, run this again with RINGUP_PYTHON=/path/to/python3"
   elif [[ -z ${is[pip]} ]]; then
     echo "$python has no pip; install python3-pip or use a virtual environment"
   elif [[ -n ${is[managed]} && -z ${RINGUP_PYTHON:-} ]]; then

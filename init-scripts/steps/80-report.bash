@@ -24,7 +24,7 @@ next() {
     known 50-frameworks path
     echo "ringup run -np 4 -- $REPLY your_training.py"
   else
-    echo "ringup run -np 4 -- your_program; with torch in a Python: RINGUP_PYTHON=/path/to/python3 ringup-init"
+    echo "ringup run -np 4 -- your_program; with a framework in another Python: RINGUP_PYTHON=/path/to/python3 ringup-init"
   fi
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/jsonio.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
 
@@ -337,6 +338,59 @@ void dist_installer(struct rootfs *fs, const struct dist *d, char *out, size_t c
 	if (dist_normalise(data, strcspn(data, "\r\n \t"), name, sizeof(name)))
 		snprintf(out, cap, "%s", strcmp(name, "debian") ? name : "distribution");
 	free(data);
+}
+
+/* Has @data a line that begins with @folder and @end? */
+static bool has_line(const char *data, const char *folder, const char *end)
+{
+	size_t n = strlen(folder), m = strlen(end);
+	const char *p;
+
+	for (p = data; (p = strstr(p, folder)); p += n)
+		if ((p == data || p[-1] == '\n') && !strncmp(p + n, end, m) &&
+		    (m || !p[n] || isspace((unsigned char)p[n])))
+			return true;
+	return false;
+}
+
+bool dist_brings(struct rootfs *fs, const struct dist *d, const char *folder)
+{
+	static const char *const files[][2] = { { "top_level.txt", "" },
+						{ "RECORD", "/__init__.py," } };
+	char path[PATH_MAX];
+	bool brings = false;
+	char *data;
+	size_t i, len;
+
+	for (i = 0; i < 2 && !brings; i++) {
+		data = own_file(d, files[i][0], path) ? rootfs_read(fs, path, MAX_RECORD, &len)
+						      : NULL;
+		brings = data && has_line(data, folder, files[i][1]);
+		free(data);
+	}
+	return brings;
+}
+
+bool dist_editable(struct rootfs *fs, const struct dist *d, char out[PATH_MAX])
+{
+	char path[PATH_MAX];
+	json_t *note = NULL;
+	const char *url;
+	char *data;
+	size_t len;
+	bool is;
+
+	data = own_file(d, "direct_url.json", path) ? rootfs_read(fs, path, 65536, &len) : NULL;
+	if (data)
+		note = json_loadb(data, len, 0, NULL);
+	free(data);
+	url = jsonio_string(note, "url");
+	is = json_is_true(json_object_get(json_object_get(note, "dir_info"), "editable")) &&
+	     !strncmp(url, "file:///", 8) && !strchr(url, '%') && strlen(url) < PATH_MAX;
+	if (is)
+		text_set(out, PATH_MAX, url + 7);
+	json_decref(note);
+	return is;
 }
 
 void dist_check(struct rootfs *fs, const struct dist *d, const char *file, uint64_t size)

@@ -49,6 +49,14 @@ bool dist_metadata(struct rootfs *fs, const struct dist *d, struct metadata *m);
  * entry lets one suppose; in @out. */
 void dist_installer(struct rootfs *fs, const struct dist *d, char *out, size_t cap);
 
+/* dist_brings - do top_level.txt or RECORD of @d say that it has installed the package @folder?
+ */
+bool dist_brings(struct rootfs *fs, const struct dist *d, const char *folder);
+
+/* dist_editable - the source folder, in @out, of which @d is an editable install; false: it is
+ * none. */
+bool dist_editable(struct rootfs *fs, const struct dist *d, char out[PATH_MAX]);
+
 /* dist_check - compare the size of @file, a path below the site, with RECORD's; a
  * difference, and a RECORD that is damaged, are problems of @fs. */
 void dist_check(struct rootfs *fs, const struct dist *d, const char *file, uint64_t size);

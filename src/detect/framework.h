@@ -23,6 +23,7 @@ struct package {
 	const struct dist *dist; /* NULL: no distribution claims the folder */
 	const char *site;
 	const char *folder;
+	char origin[PATH_MAX];   /* the source of an editable install, which is then site */
 	char location[PATH_MAX]; /* site/folder */
 	char version[64];        /* empty: not found out */
 	struct metadata meta;    /* zeroed without a distribution */
@@ -49,8 +50,8 @@ struct framework {
 	 * compile against, or not known for this version. */
 	int (*standard)(const struct package *p);
 
-	/* The version, from its own files, where no distribution tells it; leaves
-	 * @out empty otherwise. */
+	/* The version that its own files tell, which is what an import shows; leaves
+	 * @out empty where they do not. */
 	void (*version)(struct rootfs *fs, const struct package *p, char *out, size_t cap);
 
 	/* The CUDA it was built for, in @out; leaves it empty for none. */
@@ -64,7 +65,8 @@ extern const struct framework *const frameworks[]; /* ends with NULL */
  *
  * A package is what `import` would find: the first folder in the order of
  * sys.path.  One that is hidden behind it, or claimed by two distributions, is
- * a problem of @fs.
+ * a problem of @fs.  So is one whose files are of another version than its
+ * distribution says: an import shows the version of the files.
  */
 json_t *frameworks_find(struct rootfs *fs, const struct pythons *py, const struct ldlibs *libs);
 

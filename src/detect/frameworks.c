@@ -192,6 +192,26 @@ static bool is_same_install(const struct dist *d, const struct dist *other)
 	return !strcmp(d->site, other->site) && (*d->build || *other->build);
 }
 
+/* Two spellings of one version: files may tell less than a distribution, "2.22.0" of
+ * "2.22.0.dev20260101", or more, "2.13.0+cpu" of "2.13.0". */
+static bool is_same_version(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b), len = n < m ? n : m;
+	const char *rest = n < m ? b + len : a + len;
+
+	return !strncmp(a, b, len) && !isdigit((unsigned char)*rest) &&
+	       (*rest != '.' || !isdigit((unsigned char)rest[1]));
+}
+
+/* Is @d of the version that the files of @p tell? */
+static bool fits_files(struct hunt *h, const struct package *p, const struct dist *d)
+{
+	char own[64] = "";
+
+	p->framework->version(h->fs, p, own, sizeof(own));
+	return text_is_version(own) && is_same_version(own, d->version);
+}
+
 static const char *folder_of(const struct framework *fw, const char *dist)
 {
 	const struct edition *ed;
@@ -202,11 +222,31 @@ static const char *folder_of(const struct framework *fw, const char *dist)
 	return NULL;
 }
 
+/* @d, which claims @folder of @p in @path, becomes the package's, or is told as a problem. */
+static void add_claim(struct hunt *h, struct package *p, const struct dist *d, const char *path)
+{
+	if (!p->dist) {
+		p->dist = d;
+		p->site = *p->origin ? p->origin : d->site;
+		text_set(p->location, sizeof(p->location), path);
+	} else if (strcmp(d->site, p->dist->site)) {
+		rootfs_problem(h->fs, path, "%s %s is hidden by the one in %s", d->name,
+			       d->version, p->site);
+	} else if (!is_same_install(d, p->dist)) {
+		rootfs_problem(h->fs, path, "both %s %s and %s %s claim to have installed it",
+			       p->dist->name, p->dist->version, d->name, d->version);
+		if (fits_files(h, p, d) && !fits_files(h, p, p->dist))
+			p->dist = d;
+	} else if (*p->dist->build && !*d->build) {
+		p->dist = d; /* says more than conda's record */
+	}
+}
+
 /* Which distribution brings @folder?  The first whose folder is really there. */
 static void find_claims(struct hunt *h, const struct python *y, const char *folder,
 			struct package *p)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], source[PATH_MAX];
 	size_t i;
 
 	for (i = 0; i < y->dists.count; i++) {
@@ -215,28 +255,19 @@ static void find_claims(struct hunt *h, const struct python *y, const char *fold
 
 		if (!f || strcmp(f, folder) || !rootfs_join(path, d->site, folder))
 			continue;
-		if (!rootfs_is_dir(h->fs, path)) {
+		if (rootfs_is_dir(h->fs, path)) {
+			add_claim(h, p, d, path);
+		} else if (dist_editable(h->fs, d, source) &&
+			   rootfs_join(path, source, folder) && rootfs_is_dir(h->fs, path)) {
+			if (!p->dist)
+				text_set(p->origin, sizeof(p->origin), source);
+			add_claim(h, p, d, path);
+		} else if (!*d->build && rootfs_join(path, d->site, folder)) {
 			/* Meta-packages of conda bring no folder. */
-			if (!*d->build)
-				rootfs_problem(h->fs, path,
-					       "%s %s is listed as installed, but this "
-					       "folder is not there",
-					       d->name, d->version);
-		} else if (!p->dist) {
-			p->dist = d;
-			p->site = d->site;
-			text_set(p->location, sizeof(p->location), path);
-		} else if (!strcmp(d->site, p->site)) {
-			if (!is_same_install(d, p->dist))
-				rootfs_problem(
-					h->fs, path,
-					"both %s %s and %s %s claim to have installed it",
-					p->dist->name, p->dist->version, d->name, d->version);
-			else if (*p->dist->build && !*d->build)
-				p->dist = d; /* says more than conda's record */
-		} else {
-			rootfs_problem(h->fs, path, "%s %s is hidden by the one in %s", d->name,
-				       d->version, p->site);
+			rootfs_problem(h->fs, path,
+				       "%s %s is listed as installed, but this "
+				       "folder is not there",
+				       d->name, d->version);
 		}
 	}
 }
@@ -255,25 +286,56 @@ static void find_bare(struct hunt *h, const struct python *y, const char *folder
 			p->site = y->sites[i];
 }
 
+/* The distribution that has brought a folder which none of a known name claims. */
+static void find_bringer(struct hunt *h, const struct python *y, struct package *p)
+{
+	size_t i;
+
+	for (i = 0; i < y->dists.count && !p->dist; i++)
+		if (!strcmp(y->dists.at[i].site, p->site) &&
+		    dist_brings(h->fs, &y->dists.at[i], p->folder))
+			p->dist = &y->dists.at[i];
+}
+
+/* What an import shows; what the distribution says, where the files say nothing else. */
+static void find_version(struct hunt *h, struct package *p)
+{
+	char own[64] = "";
+
+	if (p->dist) {
+		snprintf(p->version, sizeof(p->version), "%s", p->dist->version);
+		if (dist_metadata(h->fs, p->dist, &p->meta))
+			text_set(p->version, sizeof(p->version), p->meta.version);
+	}
+	p->framework->version(h->fs, p, own, sizeof(own));
+	if (!text_is_version(own) || !*own) {
+		if (!text_is_version(p->version))
+			*p->version = 0;
+		return;
+	}
+	if (*p->version && !is_same_version(own, p->version))
+		rootfs_problem(h->fs, p->location,
+			       "its files are of %s %s, but %s says %s: an installation that "
+			       "was cut short, or two over each other; install it again",
+			       p->folder, own, p->dist->folder, p->version);
+	if (!*p->version || !is_same_version(own, p->version))
+		text_set(p->version, sizeof(p->version), own);
+}
+
 static void find_package(struct hunt *h, const struct python *y, const struct framework *fw,
 			 const char *folder)
 {
 	struct package p = { .framework = fw, .folder = folder };
 
 	find_claims(h, y, folder, &p);
-	if (!p.dist)
+	if (!p.dist) {
 		find_bare(h, y, folder, &p);
+		if (p.site)
+			find_bringer(h, y, &p);
+	}
 	if (!p.site)
 		return;
-	if (p.dist) {
-		snprintf(p.version, sizeof(p.version), "%s", p.dist->version);
-		if (dist_metadata(h->fs, p.dist, &p.meta))
-			text_set(p.version, sizeof(p.version), p.meta.version);
-	}
-	if (!*p.version)
-		fw->version(h->fs, &p, p.version, sizeof(p.version));
-	if (!text_is_version(p.version))
-		*p.version = 0;
+	find_version(h, &p);
 	describe(h, y, &p);
 }
 

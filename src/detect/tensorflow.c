@@ -13,11 +13,14 @@
 		name, "tensorflow" \
 	}
 static const struct edition editions[] = {
-	TF("tensorflow"),       TF("tensorflow-cpu"),          TF("tensorflow-gpu"),
-	TF("tensorflow-rocm"),  TF("tensorflow-aarch64"),      TF("tensorflow-cpu-aws"),
-	TF("tensorflow-intel"), TF("tensorflow-base"), /* conda's */
-	TF("intel-tensorflow"), TF("intel-tensorflow-avx512"), TF("tf-nightly"),
-	TF("tf-nightly-cpu"),   TF("tf-nightly-gpu"),          { NULL, NULL },
+	TF("tensorflow"),         TF("tensorflow-cpu"),
+	TF("tensorflow-gpu"),     TF("tensorflow-rocm"),
+	TF("tensorflow-aarch64"), TF("tensorflow-cpu-aws"),
+	TF("tensorflow-intel"),   TF("tensorflow-base"), /* conda's */
+	TF("intel-tensorflow"),   TF("intel-tensorflow-avx512"),
+	TF("tf-nightly"),         TF("tf-nightly-cpu"),
+	TF("tf-nightly-gpu"),     TF("tf-nightly-intel"),
+	TF("tensorflow-macos"),   { NULL, NULL },
 };
 
 static const char *const libs[] = { "libtensorflow_framework.so.2",
@@ -39,8 +42,6 @@ static void version(struct rootfs *fs, const struct package *p, char *out, size_
 	char *data;
 	size_t len;
 
-	/* The API's generated __init__.py does not hold it; versions.h does not
-	 * either where only the run-time parts were copied. */
 	*out = 0;
 	data = rootfs_join(path, p->location,
 			   "include/tensorflow/core/public/release_version.h")
@@ -54,6 +55,14 @@ static void version(struct rootfs *fs, const struct package *p, char *out, size_
 		    text_defined(data, len, "TF_PATCH_VERSION", patch, sizeof(patch)))
 			snprintf(out, cap, "%s.%s.%s", major, minor, patch);
 	}
+	free(data);
+	/* Where only the run-time parts were copied, there is no header; the API's generated
+	 * __init__.py does not hold it, one that somebody has written may. */
+	data = !*out && rootfs_join(path, p->location, "__init__.py")
+		       ? rootfs_read(fs, path, 1 << 20, &len)
+		       : NULL;
+	if (data && !text_assigned(data, len, "__version__", out, cap))
+		*out = 0;
 	free(data);
 }
 

@@ -400,3 +400,72 @@ setup() { mkdir -p "$node"; }
   expect_json '.frameworks[] | select(.name == "torch").compiler | test("^(gcc|clang) [0-9]")' true
   expect_json '[.problems[] | select(.path | test("/torch"))]' '[]'
 }
+
+@test "versions are those of the files: an import shows them, whatever a distribution says" {
+  python_at /opt/env 3.11
+  dist torch 2.0.1
+  dist torch 2.7.1
+  mkdir -p "$site/torch"
+  echo "__version__ = '2.7.1'" >"$site/torch/version.py"
+  detect
+  expect_json '[.frameworks[] | [.name, .version]]' '[["torch","2.7.1"]]'
+  expect_json '[.problems[].reason]' '["both torch 2.0.1 and torch 2.7.1 claim to have installed it"]'
+  rm -r "$site/torch-2.7.1.dist-info"
+  detect
+  expect_json '[.frameworks[] | [.name, .version]]' '[["torch","2.7.1"]]'
+  expect_json '.problems | length' 1
+  grep -qF 'its files are of torch 2.7.1, but torch-2.0.1.dist-info says 2.0.1' <<<"$json"
+  # Less or more of one version is no difference.
+  local pair
+  for pair in '2.0.1+cpu 2.0.1' '2.0.1 2.0.1+cpu' '2.0.1 2.0.1.dev20260101' '2.0.1 2.0.1a0'; do
+    rm -r "$site"/torch-*
+    dist torch "${pair#* }"
+    echo "__version__ = '${pair% *}'" >"$site/torch/version.py"
+    detect
+    expect_json .problems '[]'
+    expect_json '.frameworks[0].version' "\"${pair#* }\""
+  done
+}
+
+@test "a framework is found by whatever has brought it" {
+  python_at /opt/env 3.11
+  local name
+  for name in tensorflow_cpu tensorflow_intel tf_nightly_cpu tf-nightly; do
+    dist "$name" 2.15.1
+    mkdir -p "$site/tensorflow"
+    detect
+    expect_json '[.frameworks[] | [.name, .version, .distribution]]' "[[\"tensorflow\",\"2.15.1\",\"${name//_/-}\"]]"
+    rm -r "${site:?}"/*
+  done
+  # Of a name that nobody knows: its RECORD, or its top_level.txt, tells.
+  dist our-torch-build 2.9.0
+  mkdir "$site/torch"
+  : >"$site/torch/__init__.py"
+  detect
+  expect_json '[.frameworks[] | [.name, .version]]' '[["torch",null]]'
+  echo 'torch/__init__.py,sha256=x,0' >"$site/our_torch_build-2.9.0.dist-info/RECORD"
+  detect
+  expect_json '[.frameworks[] | [.name, .version, .distribution]]' '[["torch","2.9.0","our-torch-build"]]'
+  rm "$site/our_torch_build-2.9.0.dist-info/RECORD"
+  printf 'functorch\ntorch\n' >"$site/our_torch_build-2.9.0.dist-info/top_level.txt"
+  detect
+  expect_json '[.frameworks[] | [.name, .version, .distribution]]' '[["torch","2.9.0","our-torch-build"]]'
+  printf 'functorch\ntorchvision\n' >"$site/our_torch_build-2.9.0.dist-info/top_level.txt"
+  detect
+  expect_json '[.frameworks[] | [.name, .version]]' '[["torch",null]]'
+}
+
+@test "an editable install is where its source is" {
+  python_at /opt/env 3.11
+  dist torch 2.9.0a0
+  echo '{"url": "file:///src/pytorch", "dir_info": {"editable": true}}' >"$site/torch-2.9.0a0.dist-info/direct_url.json"
+  mkdir -p "$node/src/pytorch/torch"
+  echo "__version__ = '2.9.0a0+git123'" >"$node/src/pytorch/torch/version.py"
+  detect
+  expect_json '[.frameworks[] | [.name, .version, .location]]' '[["torch","2.9.0a0","/src/pytorch/torch"]]'
+  expect_json .problems '[]'
+  rm -r "$node/src"
+  detect
+  expect_json .frameworks '[]'
+  expect_json '[.problems[].reason]' '["torch 2.9.0a0 is listed as installed, but this folder is not there"]'
+}

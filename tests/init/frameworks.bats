@@ -123,6 +123,44 @@ python() {
   expect_line 'missing  50-frameworks'
 }
 
+@test "the frameworks are those that detect has found, by whatever names they were installed" {
+  local site=$root/usr/lib/python3.11/site-packages
+  release_installed
+  touch "$T/real"
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 frameworks=
+  ln -s python3 "$root/usr/bin/python3.11"
+  local name
+  mkdir -p "$site/tensorflow" "$site/keras" "$site/jax" "$site/pip"
+  for name in tensorflow_cpu-2.15.1 keras-2.15.0 jax-0.4.30; do
+    mkdir "$site/$name.dist-info"
+    printf 'Metadata-Version: 2.1\nName: %s\nVersion: %s\n' "${name%-*}" "${name##*-}" >"$site/$name.dist-info/METADATA"
+  done
+  run "$init" --root "$root" frameworks report
+  expect_status 0
+  [[ $(json 'f("frameworks")["frameworks"]') == "tensorflow 2.15.1, keras 2.15.0, jax 0.4.30" ]]
+  [[ $output == *"tensorflow 2.15.1, keras 2.15.0, jax 0.4.30"* ]]
+  [[ $(cat "$T/installs") == "compat/install --python $root/usr/bin/python3" ]]
+}
+
+@test "a Python names its frameworks itself, by what it can import" {
+  local v=$T/venv site probe
+  python3 -m venv --without-pip "$v"
+  site=$(echo "$v"/lib/python3.*/site-packages)
+  probe=$(sed -n "/^probe='/,/^'/p" "$src/init-scripts/steps/50-frameworks.bash" | sed "1s/^probe='//; \$d")
+  # says TEXT - the line about frameworks.
+  says() { [[ $("$v/bin/python3" -I -B -c "$probe" | sed -n 's/^answer\tframeworks\t//p') == "$1" ]]; }
+  says ''
+  mkdir -p "$site/tensorflow" "$site/torch" "$site/tensorflow_cpu-2.15.1.dist-info" "$site/keras"
+  says ''
+  : >"$site/tensorflow/__init__.py"
+  echo '__version__ = "2.13.0"' >"$site/torch/version.py"
+  : >"$site/torch/__init__.py"
+  printf 'Metadata-Version: 2.1\nName: tensorflow_cpu\nVersion: 2.15.1\n' >"$site/tensorflow_cpu-2.15.1.dist-info/METADATA"
+  says 'tensorflow of unknown version, torch 2.13.0'
+  echo 'tensorflow/__init__.py,,' >"$site/tensorflow_cpu-2.15.1.dist-info/RECORD"
+  says 'tensorflow 2.15.1, torch 2.13.0'
+}
+
 @test "a managed Python is served when it is named" {
   release_installed
   python version=3.11.2 pip=yes managed=yes ringup=0.1.0 frameworks=
