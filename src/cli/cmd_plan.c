@@ -23,7 +23,7 @@ static struct opt_list frameworks;
 static const struct opt opts[] = {
 	{ OPT_STR, 'e', "engine", "ENGINE", &engine, "ringup or horovod (ringup)" },
 	{ OPT_LIST, 'f', "for", "FRAMEWORK", &frameworks,
-	  "torch, tensorflow or mxnet; may be repeated (what is there)" },
+	  "torch, tensorflow, jax or mxnet; may be repeated (what is there)" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_FLAG, 'n', "no-probe", NULL, &no_probe, "try no compiler: files and table only" },
 	{ OPT_STR, 'p', "python", "P", &python, "for this Python or environment only" },

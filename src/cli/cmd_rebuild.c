@@ -27,7 +27,7 @@ static const struct opt opts[] = {
 	  "print what would be done, and do nothing" },
 	{ OPT_STR, 'e', "engine", "ENGINE", &engine, "ringup or horovod (ringup)" },
 	{ OPT_LIST, 'f', "for", "FRAMEWORK", &frameworks,
-	  "torch, tensorflow or mxnet; may be repeated (what is there)" },
+	  "torch, tensorflow, jax or mxnet; may be repeated (what is there)" },
 	{ OPT_INT, 0, "jobs", "N", &jobs,
 	  "compilers at a time (what processors and memory allow)" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },

@@ -25,6 +25,7 @@ static const struct {
 	{ "torch", "torch", true, true },           { "pytorch", "torch", true, true },
 	{ "tensorflow", "tensorflow", true, true }, { "tf", "tensorflow", true, true },
 	{ "keras", "tensorflow", true, true },      { "mxnet", "mxnet", false, true },
+	{ "jax", "jax", true, false },
 };
 
 /* What is asked for. */
@@ -77,7 +78,7 @@ int draft_check(const struct buildplan_how *how, struct err *e)
 		for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 			near_offer(&n, how->frameworks[k], known[i].typed);
 		return fail(e, RINGUP_EINVAL,
-			    "nothing is built for '%.40s'%s%s%s: torch, tensorflow or mxnet",
+			    "nothing is built for '%.40s'%s%s%s: torch, tensorflow, jax or mxnet",
 			    how->frameworks[k], n.best ? "; is " : "", n.best ? n.best : "",
 			    n.best ? " meant" : "");
 	}
@@ -94,7 +95,7 @@ const json_t *draft_framework(const struct draft *d, const json_t *python, const
 /* How many frameworks of @python could be served; those that are asked for. */
 static int count_served(const struct draft *d, const json_t *python)
 {
-	static const char *const names[] = { "torch", "tensorflow", "mxnet" };
+	static const char *const names[] = { "torch", "tensorflow", "mxnet", "jax" };
 	int n = 0;
 	size_t i;
 
@@ -356,7 +357,7 @@ static void refuse_framework(struct draft *d, const char *name)
 
 void draft_find_targets(struct draft *d)
 {
-	static const char *const names[] = { "torch", "tensorflow", "mxnet" };
+	static const char *const names[] = { "torch", "tensorflow", "mxnet", "jax" };
 	const json_t *fact;
 	size_t i;
 
@@ -374,11 +375,17 @@ void draft_find_targets(struct draft *d)
 			snprintf(what, sizeof(what), "%s %.60s", names[i],
 				 jsonio_string(fact, "version"));
 			draft_reject(d, what,
-				     "this release of ringup has no adapter to build for it; "
-				     "--engine horovod builds one");
+				     d->horovod ? "Horovod does not know it; --engine ringup "
+						  "serves it"
+						: "this release of ringup has no adapter to "
+						  "build for it; --engine horovod builds one");
 			if (d->how->framework_count)
-				draft_cannot(d, "ringup plan --engine horovod",
-					     "this release of ringup has no adapter for %s",
+				draft_cannot(d,
+					     d->horovod ? "ringup plan --engine ringup"
+							: "ringup plan --engine horovod",
+					     d->horovod ? "Horovod does not know %s"
+							: "this release of ringup has no "
+							  "adapter for %s",
 					     names[i]);
 		}
 	}

@@ -283,3 +283,21 @@ matrix() {
   json=$output
   expect_json '.build[-1].what' '"Python package ringup"'
 }
+
+@test "JAX: served by ringup, when it is named and when it is not; Horovod does not know it" {
+  python_at /opt/env 3.11
+  dist jax 0.4.30
+  mkdir -p "$site/jax"
+  run ringup plan --root "$node"
+  grep -qF '/opt/env/bin/python3.11): jax 0.4.30' <<<"$output"
+  run ringup plan --root "$node" --for jax
+  grep -qF '/opt/env/bin/python3.11): jax 0.4.30' <<<"$output"
+  run ringup plan --root "$node" --engine horovod --for jax
+  expect_status 1
+  expect_line 'not possible: Horovod does not know jax'
+  expect_line 'what is: ringup plan --engine ringup'
+  rm -r "$site/jax"
+  run ringup plan --root "$node" --for jax
+  expect_status 1
+  grep -qF 'jax is not installed' <<<"$output"
+}
