@@ -9,7 +9,7 @@ engine_inputs() {
   source_sum
   # what is made for this very processor is of use to its like only
   [[ ${CFLAGS:-} != *native* ]] || cpu=$(grep -m 1 -E '^(flags|Features)' /proc/cpuinfo)
-  printf '%s\n' engine/1 "${CC:-}" "${CFLAGS:-}" "$(node_arch)" "$cpu" "$(node_system)" "$(getconf GNU_LIBC_VERSION)"
+  printf '%s\n' engine/2 "${CC:-}" "${CFLAGS:-}" "$(node_arch)" "$cpu" "$(node_system)" "$(getconf GNU_LIBC_VERSION)"
 }
 
 # engine_ready - print the folder that holds it, installed already or staged to be.

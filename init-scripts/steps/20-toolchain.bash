@@ -16,17 +16,25 @@ step_inputs() {
   printf '%s\n' "${RINGUP_CACHE:-}"
 }
 
+# missing - print what is missing; what the engine brings with it is not.
+missing() {
+  local PKG_SPARE
+  PKG_SPARE=$(engine_ready)
+  PKG_SPARE=${PKG_SPARE:+$PKG_SPARE/lib/spare}
+  pkg_missing "$(needs)"
+}
+
 # step_done - nothing is missing.
 step_done() {
   local missing
-  missing=$(pkg_missing "$(needs)")
+  missing=$(missing)
   [[ -z $missing ]]
 }
 
-# install - what is missing of what NEED asks for.
+# install - what is missing.
 install() {
   local -a missing
-  mapfile -t missing < <(pkg_missing "$1")
+  mapfile -t missing < <(missing)
   if (( ${#missing[@]} )) && [[ -n $INIT_ROOT ]]; then
     stop 20 "missing on this machine: ${missing[*]}" "--root installs no packages; install them here first"
   fi
@@ -39,6 +47,6 @@ step_apply() {
     [[ -z ${RINGUP_CACHE:-} || -n $INIT_ROOT ]] || command -v openssl >/dev/null || pkg_install openssl
     ! engine_obtain || fact cache "taken from $RINGUP_CACHE"
   fi
-  install "$(needs)"
+  install
   [[ ${DRY_RUN:-0} == 1 ]] || ! command -v "${CC:-gcc}" >/dev/null || fact compiler "$("${CC:-gcc}" --version | head -n 1)"
 }

@@ -38,7 +38,9 @@ compile() {
   if [[ ! -x $src/configure ]]; then
     builder env -C "$src" ./bootstrap || stop 40 "autotools could not make ./configure" "the log has their words"
   fi
-  in_obj "$src/configure" --prefix="$prefix" --sysconfdir=/etc ||
+  # lib/needed is there on nodes that lack a library: 40-install makes it of lib/spare
+  in_obj "$src/configure" --prefix="$prefix" --sysconfdir=/etc \
+    LDFLAGS="-Wl,-rpath,$prefix/lib/needed" ||
     why 40 "configure found something missing"
   in_obj make -j "$(jobs_fit)" || why 40 "the sources do not compile"
   in_obj make install DESTDIR="$INIT_BUILD/dest" || why 40 "make install failed"
@@ -59,6 +61,7 @@ build() {
   name=$(release)
   in_obj mkdir -p "$INIT_BUILD/stage"
   in_obj mv "$INIT_BUILD/dest$prefix" "$INIT_BUILD/stage/$name"
+  pkg_spare "$INIT_BUILD/stage/$name/lib/spare" in_obj
   engine_share "$name"
 }
 

@@ -28,7 +28,7 @@ links() {
     shopt -s globstar nullglob dotglob
     cd -- "$1" 2>/dev/null || exit 0
     for file in {bin,include,lib,share/man,share/bash-completion}/**; do
-      case $file in lib/*/*.so | *.la) continue ;; esac
+      case $file in lib/*/*.so | *.la | lib/spare/* | lib/needed/*) continue ;; esac
       [[ ! -f $file && ! -L $file ]] || printf '%s\n' "$file"
     done
   )
@@ -58,6 +58,18 @@ step_done() {
   [[ $(readlink -- "${at[@]}") == "${want%$'\n'}" ]]
 }
 
+# use_spare TREE - libraries that this node lacks are those which came with TREE; its own go first,
+# for the distribution mends them.
+use_spare() {
+  local file
+  for file in "$1"/lib/spare/*; do
+    [[ -f $file ]] && ! pkg_library "${file##*/}" || continue
+    mkdir -p -- "$1/lib/needed"
+    ln -s -- "../spare/${file##*/}" "$1/lib/needed/"
+    log info "${file##*/} is the one that came with the engine"
+  done
+}
+
 # install_tree FROM NAME - copy as root's own, readable by all; whole or not at all.
 install_tree() {
   local new=$opt/.$2.new odd
@@ -69,8 +81,10 @@ install_tree() {
   # the modes are ours: a plain copy under umask 077 would be root's alone
   (cd -- "$1" && find . -type f -perm -u+x -print0) | (cd -- "$new" && xargs -0r chmod 755 --)
   chmod -R u+w,go=u-w -- "$new"
+  use_spare "$new"
   sync -f "$new"
-  "$new/bin/ringup" help >/dev/null || die "what was built does not start: $new/bin/ringup help"
+  # where the engine itself looks is there after the switch only
+  LD_LIBRARY_PATH=$new/lib/needed${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$new/bin/ringup" help >/dev/null || die "what was built does not start: $new/bin/ringup help"
   mv -T -- "$new" "$opt/$2"
 }
 

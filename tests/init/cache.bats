@@ -92,6 +92,12 @@ without() {
   expect_status 0
   [[ $(builds) == 1 && $output == *"from $T/cache"* ]] && installed worker && clean
   diff -r "$T/driver/opt/ringup" "$T/worker/opt/ringup"
+  # with it came the libraries that it needs, for a node that has neither them nor a mirror
+  local lib
+  for lib in libsodium.so.23 libmnl.so.0 libjansson.so.4; do
+    ldconfig -p | grep -q "$lib " || continue
+    [[ -s $T/worker/opt/ringup/current/lib/spare/$lib && ! -e $T/worker/usr/local/lib/spare ]]
+  done
   # the second run writes nothing, here and in the cache
   before=$(tree "$T/worker") cache=$(tree "$T/cache")
   run whole worker DB_IS_DRIVER=FALSE RINGUP_CACHE_KEY= PATH="$few"

@@ -8,7 +8,9 @@ load ../lib/helper
 setup() {
   for f in log fetch pkg; do source "$src/init-scripts/lib/$f.bash"; done
   export SLEEP=true APT_LISTS=$BATS_TEST_TMPDIR/lists INIT_LOGFILE=$BATS_TEST_TMPDIR/log
-  mkdir "$APT_LISTS"
+  export APT_ETC=$BATS_TEST_TMPDIR/apt YUM_REPOS=$BATS_TEST_TMPDIR/yum
+  unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY
+  mkdir "$APT_LISTS" "$APT_ETC" "$YUM_REPOS"
   touch "$APT_LISTS/mirror_Packages"
   stub dpkg
 }
@@ -129,6 +131,7 @@ few() {
 }
 
 @test "a proxy is passed on to apt-get and curl, and its password to nobody" {
+  pkg_reach() { :; } # it answers
   export http_proxy=http://user:hunter2hunter2@proxy:3128 https_proxy=http://user:hunter2hunter2@proxy:3128
   stub apt-get '[[ $http_proxy == *hunter2* ]] || exit 9; echo "E: cannot reach $http_proxy" >>"$INIT_LOGFILE"; exit 100'
   run pkg_install gcc
@@ -141,4 +144,70 @@ few() {
   run fetch https://host/x "$sum" "$BATS_TEST_TMPDIR/x"
   expect_status 0
   [[ $output != *hunter2* && -s $BATS_TEST_TMPDIR/x ]]
+}
+
+@test "where packages come from: lists of both kinds, a proxy in their place, nothing where it cannot be told" {
+  mkdir "$APT_ETC"/{sources.list.d,apt.conf.d}
+  # mirrors LINE... - pkg_mirrors prints these lines.
+  mirrors() { diff <(printf '%s\n' "$@") <(pkg_mirrors); }
+  stub apt-get
+  [[ -z $(pkg_mirrors) ]]
+  printf '# deb http://no.example/ x main\ndeb [signed-by=/k] http://a.example/debian x main\n' >"$APT_ETC/sources.list"
+  printf 'Types: deb\nURIs: https://b.example:8443/debian https://c.example/x\nSuites: x\n' >"$APT_ETC/sources.list.d/b.sources"
+  mirrors 'http a.example 80' 'https b.example 8443' 'https c.example 443'
+  echo 'Acquire::http::Proxy "http://user:word@proxy.example:3128/";' >"$APT_ETC/apt.conf.d/01proxy"
+  mirrors 'http proxy.example 3128'
+  http_proxy=http://other.example:8080 mirrors 'http other.example 8080'
+  rm "$APT_ETC/apt.conf.d/01proxy"
+  echo 'deb file:/media/disc x main' >>"$APT_ETC/sources.list"
+  [[ -z $(pkg_mirrors) ]]
+  stub dnf
+  printf '[x]\n#baseurl=http://no.example/\nmirrorlist=https://m.example/?arch=x\n' >"$YUM_REPOS/x.repo"
+  pkg_is_rpm() { true; }
+  mirrors 'https m.example 443'
+}
+
+@test "no mirror answers: said in seconds, with the reason, and the package manager is not asked" {
+  stub apt-get
+  # a port of this machine on which nobody listens, and a name that is none
+  echo 'deb http://127.0.0.1:1/debian x main' >"$APT_ETC/sources.list"
+  run pkg_install gcc make
+  expect_status 21
+  [[ $output == *"needs packages (gcc make)"*"127.0.0.1 does not answer on port 1: connection refused"* && ! -e $calls ]]
+  [[ $output == *RINGUP_CACHE* ]]
+  stub getent 'exit 2'
+  run pkg_install gcc
+  expect_status 21
+  [[ $output == *"the name 127.0.0.1 does not resolve"* ]]
+  rm "$BATS_TEST_TMPDIR/bin/getent"
+  hash -r
+  DRY_RUN=1 run pkg_install gcc
+  expect_status 0
+  # One of several is enough.
+  python3 -c 'import socket, sys, time
+s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True); time.sleep(600)' >"$BATS_TEST_TMPDIR/port" &
+  local server=$!
+  until [[ -s $BATS_TEST_TMPDIR/port ]]; do sleep 0.05; done
+  echo "deb http://127.0.0.1:$(<"$BATS_TEST_TMPDIR/port")/debian x main" >>"$APT_ETC/sources.list"
+  run pkg_install gcc
+  kill "$server"
+  expect_status 0
+  grep -q 'install gcc$' "$calls"
+}
+
+@test "libraries that come with the engine are not asked for, and used only where the node has none" {
+  source "$src/init-scripts/lib/file.bash"
+  local tree=$BATS_TEST_TMPDIR/tree INIT_ROOT=/nonexistent
+  engine_current() { :; }
+  source "$src/init-scripts/steps/40-install.bash" 2>/dev/null || true
+  pkg_table() { printf '%s\n' 'a lib libnowhere-a.so.1' 'c lib libc.so.6' 'sh cmd sh'; }
+  run pkg_missing run
+  [[ $output == a ]]
+  pkg_spare "$tree/lib/spare" env
+  [[ $(ls "$tree/lib/spare") == libc.so.6 && -s $tree/lib/spare/libc.so.6 ]]
+  echo elf >"$tree/lib/spare/libnowhere-a.so.1"
+  PKG_SPARE=$tree/lib/spare run pkg_missing run
+  [[ -z $output ]]
+  use_spare "$tree"
+  [[ $(ls "$tree/lib/needed") == libnowhere-a.so.1 && $(<"$tree/lib/needed/libnowhere-a.so.1") == elf ]]
 }
