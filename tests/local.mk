@@ -461,6 +461,7 @@ BATS_TESTS = \
 	%reldir%/dist/install.bats \
 	%reldir%/init/ringup-init.bats \
 	%reldir%/init/steps.bats \
+	%reldir%/cluster/check-cures.bats \
 	%reldir%/cluster/net-chance.bats \
 	%reldir%/cluster/net-real-gloo.bats \
 	%reldir%/cluster/net-real-mpi.bats \

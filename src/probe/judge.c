@@ -143,6 +143,40 @@ static void add_user(struct users *u, const struct probe_use *use)
 			 use->role);
 }
 
+/* Does Horovod's probe keep it?  Another host has to reach it from its interface of that name.
+ */
+static bool is_kept(const struct judge_case *c, int node, const struct probe_use *use)
+{
+	int i;
+
+	for (i = 0; i < c->f->npaths; i++) {
+		const struct probe_path *p = &c->f->paths[i];
+
+		if (p->to == node && p->state == FACTS_OPEN &&
+		    !strcmp(p->address, use->address) && !strcmp(p->via, use->interface))
+			return true;
+	}
+	return false;
+}
+
+/* horovodrun tries the interfaces that it is not told, and drops those that lead nowhere;
+ * where that leaves none, each of them is missed. */
+static bool is_dropped(const struct judge_case *c, int node, const struct probe_use *use)
+{
+	const struct probe_node *n = &c->f->nodes[node];
+	const char *told = netconf_value(&n->snapshot.settings, "HOROVOD_GLOO_IFACE");
+	int i;
+
+	if (strcmp(use->library, "horovod") != 0 || (told && *told) ||
+	    netconf_value(&n->snapshot.settings, "--network-interface") ||
+	    is_kept(c, node, use))
+		return false;
+	for (i = 0; i < n->nuses; i++)
+		if (!strcmp(n->uses[i].library, "horovod") && is_kept(c, node, &n->uses[i]))
+			return true;
+	return false;
+}
+
 const char *judge_users(const struct judge_case *c, const int *nodes, int n,
 			const char *interface, const char *address, char out[JUDGE_TEXT])
 {
@@ -156,7 +190,8 @@ const char *judge_users(const struct judge_case *c, const int *nodes, int n,
 			const struct probe_use *use = &c->f->nodes[i].uses[k];
 
 			if ((!interface || !strcmp(use->interface, interface)) &&
-			    (!address || !strcmp(use->address, address)))
+			    (!address || !strcmp(use->address, address)) &&
+			    !is_dropped(c, i, use))
 				add_user(&u, use);
 		}
 	for (i = 0; i < u.n; i++)

@@ -74,8 +74,8 @@ static inline const char *judge_word(const char *name, char out[JUDGE_TEXT])
 	return shell_word(name, out, JUDGE_TEXT);
 }
 
-/* judge_users - the libraries of @nodes that take address or interface (NULL: any), such
- * as "Open MPI (btl, oob) and UCX"; "" if there is none; returns @out. */
+/* judge_users - the libraries of @nodes that would really take address or interface (NULL:
+ * any), such as "Open MPI (btl, oob) and UCX"; "" if there is none; returns @out. */
 const char *judge_users(const struct judge_case *c, const int *nodes, int n,
 			const char *interface, const char *address, char out[JUDGE_TEXT]);
 

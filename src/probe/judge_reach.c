@@ -236,12 +236,34 @@ static void say_split(struct judge_case *c, struct probe_finding *p, const struc
 			  parts, x->how, p->what);
 }
 
+/* Is there another interface by which the two reach each other? */
+static bool has_other_way(const struct judge_case *c, const struct blocked *x)
+{
+	bool there = false, back = false;
+	int i;
+
+	for (i = 0; i < c->f->npaths; i++) {
+		const struct probe_path *p = &c->f->paths[i];
+
+		if (p->state != FACTS_OPEN || !strcmp(p->interface, x->sample->interface))
+			continue;
+		there |= p->from == x->s->a && p->to == x->s->b;
+		back |= p->from == x->s->b && p->to == x->s->a;
+	}
+	return there && back;
+}
+
 static void say_next(struct judge_case *c, struct probe_finding *p, const struct blocked *x)
 {
 	char port[64], word[JUDGE_TEXT], other[JUDGE_TEXT];
 
 	if (!p->next && !strcmp(p->code, "wrong-interface")) {
 		judge_fix(c, p);
+	} else if (!p->next && x->s->form == BLAME_BOTH && x->s->trait[BLAME_NIC] &&
+		   !x->s->trait[BLAME_PORT] && has_other_way(c, x)) {
+		judge_fix(c, p);
+		judge_say(c, &p->next, "%s; or, if %s is the one for jobs, open it",
+			  p->next ? p->next : "", x->sample->interface);
 	} else if (!p->next && !strcmp(p->code, "blocked-port")) {
 		judge_say(c, &p->next,
 			  "open %s between the nodes in the security group or firewall",

@@ -86,6 +86,70 @@ static int usual(const struct end *e, int n)
 	return best;
 }
 
+/*
+ * Cures only ever lower an MTU, so following them comes to an end: what was lowered for a
+ * switch's sake is never told to be raised again, which nobody knows to work.  Whoever
+ * knows that the switches carry more is told so in words.
+ */
+
+/* A command that sets the MTU of one interface name on some nodes, behind what is there. */
+static void add_command(struct judge_case *c, char **command, const struct end *e, int n,
+			int mtu)
+{
+	char word[JUDGE_TEXT], *names = NULL, *dev = NULL;
+	size_t size;
+	FILE *f = open_memstream(&names, &size);
+	int i;
+
+	if (!f) {
+		c->failed = true;
+		return;
+	}
+	for (i = 0; i < n; i++)
+		fprintf(f, "%s%s", i ? " " : "", judge_word(c->f->nodes[e[i].node].name, word));
+	if (fclose(f) || !names || !(dev = strdup(judge_word(e->nic, word)))) {
+		c->failed = true;
+	} else if (n == 1) {
+		judge_say(c, command, "%s%sssh %s sudo ip link set dev %s mtu %d",
+			  *command ? *command : "", *command ? "; " : "", names, dev, mtu);
+	} else {
+		judge_say(c, command,
+			  "%s%sfor n in %s; do ssh \"$n\" sudo ip link set dev %s mtu %d; done",
+			  *command ? *command : "", *command ? "; " : "", names, dev, mtu);
+	}
+	free(names);
+	free(dev);
+}
+
+/* In the order of names of interfaces, then of nodes. */
+static int by_nic(const void *a, const void *b)
+{
+	const struct end *x = a, *y = b;
+	int d = strcmp(x->nic, y->nic);
+
+	return d ? d : x->node - y->node;
+}
+
+/* What lowers those of the @n ends, which are put into order, that have more than @mtu. */
+static void say_lower(struct judge_case *c, struct probe_finding *p, struct end *e, int n,
+		      int mtu)
+{
+	char *command = NULL;
+	int i, k, kept = 0;
+
+	qsort(e, (size_t)n, sizeof(*e), by_nic);
+	for (i = 0; i < n; i++)
+		if (e[i].mtu > mtu && (!kept || by_nic(&e[i], &e[kept - 1])))
+			e[kept++] = e[i];
+	for (i = 0; i < kept; i = k) {
+		for (k = i + 1; k < kept && !strcmp(e[k].nic, e[i].nic); k++)
+			;
+		add_command(c, &command, &e[i], k - i, mtu);
+	}
+	free(p->command);
+	p->command = command;
+}
+
 /* Paths of a node that thinks otherwise are explained; did one of them lose segments? */
 static bool explain_odd(struct judge_case *c, int node, const char *nic)
 {
@@ -103,11 +167,20 @@ static bool explain_odd(struct judge_case *c, int node, const char *nic)
 	return lost;
 }
 
-static void judge_ends(struct judge_case *c, const struct end *e, int n)
+static int smallest(const struct end *e, int n)
+{
+	int i, least = e->mtu;
+
+	for (i = 1; i < n; i++)
+		least = e[i].mtu < least ? e[i].mtu : least;
+	return least;
+}
+
+static void judge_ends(struct judge_case *c, struct end *e, int n)
 {
 	struct probe_finding *p = NULL;
-	char list[JUDGE_TEXT], word[JUDGE_TEXT];
-	int i, odd = -1, most = usual(e, n);
+	char list[JUDGE_TEXT];
+	int i, odd = -1, most = usual(e, n), least = smallest(e, n), odd_mtu;
 
 	for (i = 0; i < n; i++) {
 		if (e[i].mtu == most)
@@ -121,18 +194,21 @@ static void judge_ends(struct judge_case *c, const struct end *e, int n)
 	}
 	if (odd < 0)
 		return;
+	odd_mtu = e[odd].mtu;
 	memcpy(p->interface, e[odd].nic, sizeof(p->interface));
 	judge_list(c, p->nodes, p->nnodes, list);
 	judge_say(c, &p->what, "%s of %s has MTU %d, the other nodes in %s have %d", e[odd].nic,
-		  list, e[odd].mtu, e[odd].net, most);
+		  list, odd_mtu, e[odd].net, most);
 	judge_say(c, &p->why,
 		  "Packets of %d bytes do not reach the smaller side. TCP agrees on the "
 		  "smaller size when it connects; what is not TCP (RoCE, UCX over UDP, "
 		  "tunnels) does not.",
-		  most > e[odd].mtu ? most : e[odd].mtu);
-	judge_say(c, &p->next, "give all of them the same MTU, one that the switches carry");
-	judge_say(c, &p->command, "ssh %s sudo ip link set dev %s mtu %d",
-		  judge_word(c->f->nodes[e[odd].node].name, word), e[odd].nic, most);
+		  most > odd_mtu ? most : odd_mtu);
+	judge_say(c, &p->next,
+		  "give all of them the smallest, %d; or a larger one, if every port of the "
+		  "switches between them carries it",
+		  least);
+	say_lower(c, p, e, n, least);
 }
 
 static void judge_mismatch(struct judge_case *c)
@@ -158,12 +234,76 @@ static void judge_mismatch(struct judge_case *c)
 	free(e);
 }
 
+/* One end of a path. */
+static struct end end_of(const struct judge_case *c, const struct probe_path *p, bool from)
+{
+	struct end e = { .node = from ? p->from : p->to };
+	const struct iface *f;
+
+	snprintf(e.nic, sizeof(e.nic), "%s", from ? p->via : p->interface);
+	f = judge_iface(c, e.node, e.nic);
+	e.mtu = f ? f->mtu : 0;
+	return e;
+}
+
+/* Is the path one of those of @s? */
+static bool is_of(const struct judge_case *c, const struct blame_scope *s,
+		  const struct probe_path *x, const struct probe_path *p)
+{
+	bool same_net = !strcmp(p->interface, x->interface) || !s->trait[BLAME_NIC];
+
+	if (!facts_is_live(c->f, p->from) || !facts_is_live(c->f, p->to) || !same_net)
+		return false;
+	switch (s->form) {
+	case BLAME_PAIR:
+	case BLAME_BOTH:
+		return (p->from == s->a && p->to == s->b) || (p->from == s->b && p->to == s->a);
+	case BLAME_TO:
+	case BLAME_FROM:
+	case BLAME_NODE:
+		return p->from == s->a || p->to == s->a;
+	default:
+		return true;
+	}
+}
+
+/* The ends to lower: of the node that all these paths have in common, else of all. */
+static void say_cure(struct judge_case *c, struct probe_finding *p, const struct blame_scope *s,
+		     const struct probe_path *x, int mtu)
+{
+	bool one = s->form == BLAME_TO || s->form == BLAME_FROM || s->form == BLAME_NODE;
+	struct end *e = calloc(2 * (size_t)c->f->npaths + 1, sizeof(*e));
+	int i, from, n = 0;
+
+	if (!e) {
+		c->failed = true;
+		return;
+	}
+	for (i = 0; i < c->f->npaths; i++) {
+		if (!is_of(c, s, x, &c->f->paths[i]) || !c->f->paths[i].mtu.link)
+			continue;
+		for (from = 0; from < 2; from++) {
+			e[n] = end_of(c, &c->f->paths[i], from);
+			n += *e[n].nic && (!one || e[n].node == s->a);
+		}
+	}
+	say_lower(c, p, e, n, mtu);
+	free(e);
+}
+
+/* The next size to try where nothing tells what passes; 0: it is not the size. */
+static int next_smaller(int link)
+{
+	return link > 1500 ? 1500 : link > 1280 ? 1280 : 0;
+}
+
 static void say_lost(struct judge_case *c, const struct blame_scope *s,
 		     const struct probe_path *x)
 {
 	bool hole = path_mtu(x) && path_mtu(x) < x->mtu.link;
 	struct probe_finding *p =
 		judge_find(c, hole ? "mtu-black-hole" : "segment-lost", FACTS_ERROR);
+	int mtu = hole ? path_mtu(x) : next_smaller(x->mtu.link);
 	char who[JUDGE_TEXT], word[JUDGE_TEXT];
 
 	judge_about(c, p, s);
@@ -181,18 +321,26 @@ static void say_lost(struct judge_case *c, const struct blame_scope *s,
 		  "Connections open and small messages pass, the first large one stops: seen "
 		  "as a hang, or as mpirun failing to start its daemons. Full-size TCP "
 		  "segments were sent and did not arrive.");
+	if (!mtu) {
+		judge_say(c, &p->next,
+			  "look for a bad cable, port or driver: so small packets "
+			  "pass everywhere");
+		judge_say(c, &p->command, "ssh %s ip -s link show dev %s",
+			  judge_word(c->f->nodes[x->from].name, word), x->via);
+		return;
+	}
 	judge_say(c, &p->next,
-		  "lower the MTU of the interfaces, or let ICMP \"fragmentation needed\" pass");
-	judge_say(c, &p->command, "ssh %s sudo ip link set dev %s mtu %d",
-		  judge_word(c->f->nodes[x->from].name, word), *x->via ? x->via : "DEVICE",
-		  hole ? path_mtu(x) : 1500);
+		  "let the switch ports on this way carry %d bytes, or ICMP \"fragmentation "
+		  "needed\" pass; until then lower the MTU of the interface%s",
+		  x->mtu.link, p->nnodes > 1 ? "s" : "");
+	say_cure(c, p, s, x, mtu);
 }
 
 static void say_smaller(struct judge_case *c, const struct blame_scope *s,
 			const struct probe_path *x)
 {
 	struct probe_finding *p = judge_find(c, "path-mtu", FACTS_WARNING);
-	char who[JUDGE_TEXT], word[JUDGE_TEXT];
+	char who[JUDGE_TEXT];
 
 	judge_about(c, p, s);
 	memcpy(p->interface, x->via, sizeof(p->interface));
@@ -201,9 +349,11 @@ static void say_smaller(struct judge_case *c, const struct blame_scope *s,
 	judge_say(c, &p->why,
 		  "TCP finds out and copes; what is not TCP loses packets, and the large MTU "
 		  "gains nothing.");
-	judge_say(c, &p->next, "set the MTU of the switches, or that of the interfaces");
-	judge_say(c, &p->command, "ssh %s tracepath -n %s",
-		  judge_word(c->f->nodes[x->from].name, word), x->address);
+	judge_say(c, &p->next,
+		  "let the switch ports on this way carry %d bytes, or lower the MTU of the "
+		  "interface%s",
+		  x->mtu.link, p->nnodes > 1 ? "s" : "");
+	say_cure(c, p, s, x, path_mtu(x));
 }
 
 /* The scopes of those paths that are @tried and @bad. */

@@ -537,6 +537,82 @@ static void test_well(void)
 	facts_free(&f);
 }
 
+/* The command of the first finding has this, and not that. */
+static void test_command(void (*put)(struct probe_facts *, int, int), const char *has,
+			 const char * not )
+{
+	struct probe_facts f;
+	struct err e = { 0 };
+	const char *command;
+
+	checks_well(&f, 4);
+	put(&f, 2, 0);
+	command = verdict_find(&f, &e) || !f.nfindings ? NULL : f.findings[0].command;
+	ok(command && strstr(command, has) && !strstr(command, not ), "%s", command);
+	facts_free(&f);
+}
+
+static void small_node(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	EACH(f, p, -1, k, "ephemeral")
+	p->mtu = (struct probe_mtu){ 9000, 1472, 0 };
+	EACH(f, p, k, -1, "ephemeral")
+	p->mtu = (struct probe_mtu){ 9000, 1472, 0 };
+}
+
+/* Cures of sizes lower, and only what the black holes have in common. */
+static void test_sizes(void)
+{
+	struct probe_facts f;
+	char name[3][64];
+	int i;
+
+	checks_well(&f, 4);
+	for (i = 0; i < 3; i++)
+		snprintf(name[i], sizeof(name[i]), "%.60s", f.nodes[i].name);
+	facts_free(&f);
+	test_command(small_node, name[2], name[0]);
+	test_command(small_node, "mtu 1500", "for n in");
+	test_command(small_path, name[2], name[0]);
+	test_command(black_hole, name[0], name[1]);
+	test_command(black_hole, name[2], name[1]);
+	test_command(mtu_differs, name[0], name[2]);
+	test_command(mtu_differs, "mtu 1500", "9000");
+}
+
+/* What Horovod's probe drops it does not use, unless it is told to, or nothing is left. */
+static void test_horovod(void)
+{
+	struct probe_facts f;
+	struct err e = { 0 };
+	char address[IFACE_TEXT];
+	int i, k;
+
+	for (k = 0; k < 3; k++) {
+		checks_well(&f, 3);
+		docker(&f, 0, 0);
+		for (i = 0; i < 3; i++) {
+			checks_use(&f, i, "horovod", "nic", "docker0", "172.17.0.1");
+			if (k < 2)
+				checks_use(&f, i, "horovod", "nic", "eth0",
+					   checks_address(i, address));
+			if (k == 1)
+				netconf_add(&f.nodes[i].snapshot.settings, "HOROVOD_GLOO_IFACE",
+					    "docker0", "environment", &e);
+		}
+		ok(!verdict_find(&f, &e) && !strstr(f.findings[0].why, "Horovod") == !k,
+		   "%s: %s",
+		   !k       ? "probed"
+		   : k == 1 ? "told"
+			    : "nothing else",
+		   f.findings[0].why);
+		facts_free(&f);
+	}
+}
+
 /* Judged twice, as when it is read again, it says the same. */
 static void test_again(void)
 {
@@ -594,6 +670,8 @@ int main(void)
 	test_well();
 	test_faults();
 	test_again();
+	test_sizes();
+	test_horovod();
 	test_slow();
 	test_hostile();
 	return tap_done();
