@@ -10,7 +10,8 @@
 #include "probe/facts.h"
 #include "probe/pairs.h"
 
-enum { CELL = 9, NAME = 16, NUMBERED = 16, LEAST = 40 };
+/* NUMBER: the width of "[16] " in front of a row. */
+enum { CELL = 9, NAME = 16, NUMBER = 5, NUMBERED = 16, LEAST = 40 };
 
 int matrix_width(void)
 {
@@ -20,55 +21,103 @@ int matrix_width(void)
 }
 
 /* What fails is said in the words of facts.h, shortened to a cell. */
-static const char *state_word(enum facts_state s)
-{
-	static const char *const words[] = { "open",   "refused", "silent",
-					     "prohib", "no way",  "impostor" };
+static const struct {
+	const char *word, *means;
+} states[] = {
+	[FACTS_OPEN] = { "open", "" },
+	[FACTS_REFUSED] = { "refused", "a reset came back" },
+	[FACTS_FILTERED] = { "silent", "nothing came back" },
+	[FACTS_PROHIBITED] = { "prohib", "a firewall says no" },
+	[FACTS_UNREACHABLE] = { "no way", "no route, or no such host" },
+	[FACTS_IMPOSTOR] = { "impostor", "somebody else answers" },
+};
 
-	return words[s];
-}
+/* What cells have shown, to be explained below them. */
+enum {
+	SHOWN_SLOW = 1 << FACTS_STATE_COUNT,
+	SHOWN_SOME = SHOWN_SLOW << 1,
+	SHOWN_OK = SHOWN_SLOW << 2,
+	SHOWN_NONE = SHOWN_SLOW << 3
+};
 
 /* The looks of a pair, worst first. */
 static enum out_look look_of(const struct pair *x, bool outlier)
 {
 	if (!x->tried)
 		return OUT_DIM;
-	if (x->failed == x->tried)
+	if (pairs_is_dead(x))
 		return OUT_BAD;
 	return x->failed || x->lost || outlier ? OUT_WARN : OUT_GOOD;
 }
 
-static void print_number(const struct pair *x, bool bandwidth)
+/* Behind the number: "!" for an outlier, "x" where some connections fail. */
+static unsigned print_number(const struct pair *x, bool bandwidth)
 {
-	bool outlier = bandwidth ? x->weak : x->slow;
+	bool outlier = bandwidth ? x->weak : x->slow, some = x->failed || x->lost;
 	double v = bandwidth ? x->mbs : x->us;
 	enum out_look look = look_of(x, outlier);
-	char text[32] = "-";
+	unsigned shown = 0;
+	char text[32];
 
-	if (x->tried && x->failed == x->tried)
-		snprintf(text, sizeof(text), "%s", state_word(x->state));
-	else if (v >= 0)
-		snprintf(text, sizeof(text), "%.*f%s", v < 10, v, outlier ? "!" : "");
-	else if (x->tried)
-		snprintf(text, sizeof(text), "%s", x->failed ? "some" : "ok");
+	if (pairs_is_dead(x)) {
+		snprintf(text, sizeof(text), "%s", states[x->state].word);
+		shown = 1u << x->state;
+	} else if (v >= 0) {
+		snprintf(text, sizeof(text), "%.*f%s%s", v < 10, v, outlier ? "!" : "",
+			 some ? "x" : "");
+		shown = (outlier ? SHOWN_SLOW : 0u) | (some ? SHOWN_SOME : 0u);
+	} else if (x->tried) {
+		snprintf(text, sizeof(text), "%s", some ? "x" : "ok");
+		shown = some ? SHOWN_SOME : SHOWN_OK;
+	} else {
+		snprintf(text, sizeof(text), "-");
+		shown = SHOWN_NONE;
+	}
 	out_look(look, "%*.*s", CELL, CELL - 1, text);
+	return shown;
 }
 
-/* Names of any length in a column; the same number of columns each. */
+static void explain(const char **gap, const char *word, const char *means)
+{
+	out_look(OUT_DIM, "%s%s: %s", *gap, word, means);
+	*gap = "; ";
+}
+
+/* Of all words and marks those that are above. */
+static void print_legend(unsigned shown)
+{
+	const char *gap = "";
+	int i;
+
+	for (i = 1; i < FACTS_STATE_COUNT; i++)
+		if (shown >> i & 1)
+			explain(&gap, states[i].word, states[i].means);
+	if (shown & SHOWN_SOME)
+		explain(&gap, "x", "some connections fail, or large packets get lost");
+	if (shown & SHOWN_SLOW)
+		explain(&gap, "!", "far from the others");
+	if (shown & SHOWN_OK)
+		explain(&gap, "ok", "works, not measured");
+	if (shown & SHOWN_NONE)
+		explain(&gap, "-", "not tried");
+	if (*gap)
+		out_text("\n");
+}
+
+/* Names of any length in a column.  Nodes differ at the end or the beginning: of what is too
+ * long the middle goes. */
 static void print_name(const char *name, int width)
 {
-	out_text("%-*.*s", width, width, name);
+	int len = (int)strlen(name), head = (width - 2) / 2;
+
+	if (len <= width)
+		out_text("%-*s", width, name);
+	else
+		out_text("%.*s..%s", head, name, name + len - (width - 2 - head));
 }
 
-/* As much of a name as fits into a cell: nodes mostly differ at the end. */
-static const char *name_end(const char *name)
-{
-	size_t len = strlen(name);
-
-	return len < CELL ? name : name + len - (CELL - 1);
-}
-
-static int name_width(const struct probe_facts *f, const struct pairs *p)
+/* What the longest name takes, if there is so much room. */
+static int name_width(const struct probe_facts *f, const struct pairs *p, int room)
 {
 	int i, n, most = 4;
 
@@ -76,35 +125,64 @@ static int name_width(const struct probe_facts *f, const struct pairs *p)
 		n = (int)strlen(f->nodes[p->node[i]].name);
 		most = n > most ? n : most;
 	}
-	return most < NAME ? most : NAME;
+	room = room < NAME ? NAME : room;
+	return most < room ? most : room;
 }
 
-static void print_numbers(const struct probe_facts *f, const struct pairs *p, bool bandwidth)
+/* Do all names fit above their columns?  Else columns have the numbers of rows. */
+static bool are_short(const struct probe_facts *f, const struct pairs *p)
 {
-	int a, b, width = name_width(f, p);
+	int i;
+
+	for (i = 0; i < p->n; i++)
+		if (strlen(f->nodes[p->node[i]].name) >= CELL)
+			return false;
+	return true;
+}
+
+static void print_heads(const struct probe_facts *f, const struct pairs *p, int width)
+{
+	bool short_names = are_short(f, p);
+	char head[16];
+	int b;
+
+	out_text("%*s", width + (short_names ? 0 : NUMBER), "");
+	for (b = 0; b < p->n; b++) {
+		snprintf(head, sizeof(head), "[%d]", b + 1);
+		out_look(OUT_BOLD, "%*s", CELL, short_names ? f->nodes[p->node[b]].name : head);
+	}
+	out_text("\n");
+}
+
+static unsigned print_numbers(const struct probe_facts *f, const struct pairs *p,
+			      bool bandwidth, int width)
+{
+	int a, b;
+	bool short_names = are_short(f, p);
+	unsigned shown = 0;
 
 	out_look(OUT_BOLD, "\n%s\n",
 		 bandwidth ? "bandwidth, MB/s (from, to)" : "round trip, us (from, to)");
-	out_text("%*s", width, "");
-	for (b = 0; b < p->n; b++)
-		out_look(OUT_BOLD, "%*s", CELL, name_end(f->nodes[p->node[b]].name));
-	out_text("\n");
+	print_heads(f, p, width);
 	for (a = 0; a < p->n; a++) {
+		if (!short_names)
+			out_look(OUT_BOLD, "%*s[%d] ", a < 9, "", a + 1);
 		print_name(f->nodes[p->node[a]].name, width);
 		for (b = 0; b < p->n; b++)
 			if (a == b)
 				out_look(OUT_DIM, "%*s", CELL, ".");
 			else
-				print_number(pairs_at(p, a, b), bandwidth);
+				shown |= print_number(pairs_at(p, a, b), bandwidth);
 		out_text("\n");
 	}
+	return shown;
 }
 
 static const char *sign_of(const struct pair *x)
 {
 	if (!x->tried)
 		return "?";
-	if (x->failed == x->tried)
+	if (pairs_is_dead(x))
 		return "X";
 	if (x->failed || x->lost)
 		return "x";
@@ -113,7 +191,7 @@ static const char *sign_of(const struct pair *x)
 
 static void print_signs(const struct probe_facts *f, const struct pairs *p)
 {
-	int a, b, width = name_width(f, p);
+	int a, b, width = name_width(f, p, NAME);
 
 	out_look(OUT_BOLD, "\nfrom each node (row) to each other (column, same order)\n");
 	for (a = 0; a < p->n; a++) {
@@ -130,26 +208,35 @@ static void print_signs(const struct probe_facts *f, const struct pairs *p)
 		out_text("\n");
 	}
 	out_look(OUT_DIM,
-		 "+ works  ! slow  x some connections fail  X all fail  ? not tried\n");
+		 "+: works; !: slow; x: some connections fail; X: those fail that a job would "
+		 "use; ?: not tried\n");
 	if (p->n < f->nnodes)
 		out_look(OUT_DIM, "%d of %d nodes; those with findings first\n", p->n,
 			 f->nnodes);
 }
 
+static void print_both(const struct probe_facts *f, const struct pairs *p, int room)
+{
+	int width = name_width(f, p, room);
+	unsigned shown = print_numbers(f, p, false, width);
+
+	if (p->mbs[1] >= 0)
+		shown |= print_numbers(f, p, true, width);
+	print_legend(shown);
+}
+
 int matrix_print(const struct probe_facts *f, int width, struct err *e)
 {
 	struct pairs p;
-	int rc, most = (width < LEAST ? LEAST : width) - NAME - 1;
+	int rc, room, most = (width < LEAST ? LEAST : width) - NAME - 1;
 
 	rc = pairs_make(&p, f, most, e);
 	if (!rc && p.n > 1) {
-		if (p.n <= NUMBERED && name_width(f, &p) + p.n * CELL <= width) {
-			print_numbers(f, &p, false);
-			if (p.mbs[1] >= 0)
-				print_numbers(f, &p, true);
-		} else {
+		room = width - NUMBER - p.n * CELL;
+		if (p.n <= NUMBERED && name_width(f, &p, NAME) <= room)
+			print_both(f, &p, room);
+		else
 			print_signs(f, &p);
-		}
 	}
 	pairs_free(&p);
 	return rc;

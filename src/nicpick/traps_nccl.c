@@ -481,6 +481,23 @@ void trap_nccl_ib_first(struct trap_case *t)
 		     is_ib ? "which has only a link-local address" : "which is no InfiniBand");
 }
 
+/* On a node without IPv4 a card with fe80:: alone may come first, and the wire behind it may
+ * lead nowhere.  A name that begins with ib has a trap of its own. */
+void trap_nccl_link_local(struct trap_case *t)
+{
+	const struct pick_role *r = &t->nccl.roles[0];
+	const struct iface_addr *a = r->npicks ? trap_address(t, &r->picks[0]) : NULL;
+	char fix[IFACE_NAME + 1];
+
+	if (!a || trap_names(t, ifname) || trap_get(t, comm_id) || a->ip.family != AF_INET6 ||
+	    iface_is_global(&a->ip) || iface_is_loopback(&a->ip) ||
+	    !strncmp(a->label, "ib", 2) || !*t->good || !strcmp(t->good, a->label))
+		return;
+	trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix),
+		     "NCCL takes %s, which has only a link-local address, rather than %s",
+		     a->label, t->good);
+}
+
 void trap_nccl_foreign(struct trap_case *t)
 {
 	const struct pick_role *r = &t->nccl.roles[1];

@@ -19,6 +19,7 @@ struct err;
  * facts_free() empties.  Texts come from other machines: they may hold any
  * character but NUL.
  */
+enum { FACTS_ALL = 1000 };
 enum { FACTS_NAME = 256, FACTS_WORD = 24, FACTS_TEXT = 256, FACTS_ID = 40 };
 
 /* How an attempt to connect ended. */
@@ -96,7 +97,8 @@ struct probe_finding {
 	int nnodes;
 	char interface[IFACE_NAME], address[IFACE_TEXT]; /* "" if there is none */
 	int from, to;                                    /* -1 if there is none */
-	char *what, *why, *next, *command;               /* sentences; NULL if there is none */
+	int stops;                         /* libraries that suffer; FACTS_ALL: any */
+	char *what, *why, *next, *command; /* sentences; NULL if there is none */
 };
 
 struct probe_facts {

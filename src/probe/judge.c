@@ -21,6 +21,7 @@ struct probe_finding *judge_find(struct judge_case *c, const char *code,
 		p = &c->spare;
 	}
 	p->from = p->to = -1;
+	p->stops = FACTS_ALL;
 	p->severity = severity;
 	snprintf(p->code, sizeof(p->code), "%s", code);
 	return p;
@@ -177,14 +178,12 @@ static bool is_dropped(const struct judge_case *c, int node, const struct probe_
 	return false;
 }
 
-const char *judge_users(const struct judge_case *c, const int *nodes, int n,
-			const char *interface, const char *address, char out[JUDGE_TEXT])
+static struct users find_users(const struct judge_case *c, const int *nodes, int n,
+			       const char *interface, const char *address)
 {
 	struct users u = { .n = 0 };
-	size_t len = 0;
 	int i, k;
 
-	*out = 0;
 	for (i = 0; i < c->f->nnodes; i++)
 		for (k = 0; is_among(nodes, n, i) && k < c->f->nodes[i].nuses; k++) {
 			const struct probe_use *use = &c->f->nodes[i].uses[k];
@@ -194,6 +193,23 @@ const char *judge_users(const struct judge_case *c, const int *nodes, int n,
 			    !is_dropped(c, i, use))
 				add_user(&u, use);
 		}
+	return u;
+}
+
+int judge_count_users(const struct judge_case *c, const int *nodes, int n,
+		      const char *interface, const char *address)
+{
+	return find_users(c, nodes, n, interface, address).n;
+}
+
+const char *judge_users(const struct judge_case *c, const int *nodes, int n,
+			const char *interface, const char *address, char out[JUDGE_TEXT])
+{
+	struct users u = find_users(c, nodes, n, interface, address);
+	size_t len = 0;
+	int i;
+
+	*out = 0;
 	for (i = 0; i < u.n; i++)
 		len = add(out, len, "%s%s (%s)", before(i, u.n), picker_title(u.library[i]),
 			  u.roles[i]);

@@ -79,6 +79,10 @@ static inline const char *judge_word(const char *name, char out[JUDGE_TEXT])
 const char *judge_users(const struct judge_case *c, const int *nodes, int n,
 			const char *interface, const char *address, char out[JUDGE_TEXT]);
 
+/* judge_count_users - how many libraries those are. */
+int judge_count_users(const struct judge_case *c, const int *nodes, int n,
+		      const char *interface, const char *address);
+
 /* judge_is_slow, judge_is_weak - a round trip, a bandwidth, far from what is usual: not
  * all that is so is a fault, for it may be noise. */
 bool judge_is_slow(double us, double usual_us);

@@ -79,6 +79,7 @@ static void say_own(struct judge_case *c, struct probe_finding *p, enum own_name
 	const struct netconf_host *h = find_host(n, n->hostname);
 	char list[JUDGE_TEXT], text[IFACE_TEXT] = "";
 
+	p->stops = 1; /* Gloo, as the reason says */
 	judge_list(c, p->nodes, p->nnodes, list);
 	if (h && h->nips)
 		iface_text(&h->ips[0], text);

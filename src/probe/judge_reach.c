@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "probe/judge.h"
 
@@ -84,40 +85,135 @@ static void describe(struct judge_case *c, struct blocked *x)
 	x->how = state_words(p);
 }
 
-/* The rule of @node that explains it, if the node has told one; @out: going out. */
-static const char *find_rule(const struct judge_case *c, int node, bool out)
+/* Is it a rule for what leaves its node, or for what comes?  rules.c says which. */
+static bool is_rule_for(const char *rule, bool out)
 {
-	const struct probe_node *n = &c->f->nodes[node];
-	int i;
+	bool leaves = strcasestr(rule, "output") != NULL;
 
-	for (i = 0; node >= 0 && i < n->nfirewall; i++)
-		if ((strcasestr(n->firewall[i], "output") != NULL) == out)
-			return n->firewall[i];
-	return NULL;
+	return out ? leaves : !leaves || strcasestr(rule, "input");
 }
 
-/* The guilty node's own rule proves it; @*node becomes who has it. */
-static const char *find_guilt(const struct judge_case *c, const struct blame_scope *s,
-			      int *node)
+/* Does the piece of a rule name an address or a network that @ip is in?  -1: it names none. */
+static int names_ip(const char *piece, size_t len, const struct iface_ip *ip)
 {
-	const char *rule = NULL;
+	char text[IFACE_TEXT];
+	struct iface_ip net;
+	int prefix = -1;
+	char *slash;
+
+	if (!len || len >= sizeof(text))
+		return -1;
+	snprintf(text, sizeof(text), "%.*s", (int)len, piece);
+	slash = strchr(text, '/');
+	if (slash) {
+		*slash = 0;
+		prefix = atoi(slash + 1);
+	}
+	/* A number alone is a port. */
+	if (!strpbrk(text, ".:") || !iface_parse_recorded(&net, text))
+		return -1;
+	if (prefix < 0 || prefix > (net.family == AF_INET ? 32 : 128))
+		prefix = net.family == AF_INET ? 32 : 128;
+	return net.family == ip->family && iface_within(ip, &net, prefix);
+}
+
+/*
+ * How well does the rule explain that @x failed: 2 if it names an address of it, 1 if none,
+ * 0 if it is about others.  What it says with "!", of sets and of marks is not understood,
+ * and speaks neither for nor against.
+ */
+static int fit_of(const char *rule, const struct probe_path *x)
+{
+	struct iface_ip to, from;
+	bool other = false, same = false;
+	size_t len;
+	int a, b;
+
+	if (!iface_parse_recorded(&to, x->address))
+		return 1;
+	if (!iface_parse_recorded(&from, x->source))
+		from = to;
+	for (; *rule; rule += len + (rule[len] != 0)) {
+		len = strcspn(rule, " ,;{}");
+		a = names_ip(rule, len, &to);
+		b = names_ip(rule, len, &from);
+		same |= a > 0 || b > 0;
+		other |= a == 0 && b <= 0;
+	}
+	return same ? 2 : !other ? 1 : 0;
+}
+
+/* The best rule of @node for @x, better than *@fitp; NULL if there is none. */
+static const char *find_rule(const struct judge_case *c, int node, bool out,
+			     const struct probe_path *x, int *fitp)
+{
+	const struct probe_node *n = &c->f->nodes[node];
+	const char *best = NULL;
+	int i, fit;
+
+	for (i = 0; node >= 0 && i < n->nfirewall; i++) {
+		fit = is_rule_for(n->firewall[i], out) ? fit_of(n->firewall[i], x) : 0;
+		if (fit > *fitp) {
+			*fitp = fit;
+			best = n->firewall[i];
+		}
+	}
+	return best;
+}
+
+/* A rule that explains the scope, and in x->ruler whose it is. */
+struct guilt {
+	const struct judge_case *c;
+	struct blocked *x;
+	int fit; /* of what has been found so far */
+};
+
+static void try_rules(struct guilt *g, int node, bool out)
+{
+	const char *rule = node < 0 ? NULL : find_rule(g->c, node, out, g->x->sample, &g->fit);
+
+	if (rule) {
+		g->x->rule = rule;
+		g->x->ruler = node;
+	}
+}
+
+/* A rule proves it: of who is connected to for what comes, of who connects for what leaves.
+ * What fits better comes first, then what keeps all of the scope's connections out. */
+static void find_guilt(const struct judge_case *c, struct blocked *x)
+{
+	const struct blame_scope *s = x->s;
+	struct guilt g = { .c = c, .x = x };
 	int i;
 
-	*node = s->form == BLAME_PAIR || s->form == BLAME_BOTH ? s->b : s->a;
-	if (s->form == BLAME_ANY || s->form == BLAME_SPLIT) {
-		for (i = 0; !rule && i < c->f->nnodes; i++)
-			rule = find_rule(c, *node = i, false);
-		return rule;
+	switch (s->form) {
+	case BLAME_ANY:
+	case BLAME_SPLIT:
+		for (i = 0; i < c->f->nnodes; i++) {
+			try_rules(&g, i, false);
+			try_rules(&g, i, true);
+		}
+		return;
+	case BLAME_BOTH:
+		try_rules(&g, s->b, false);
+		try_rules(&g, s->a, true);
+		try_rules(&g, s->a, false);
+		try_rules(&g, s->b, true);
+		return;
+	case BLAME_PAIR:
+		try_rules(&g, s->b, false);
+		try_rules(&g, s->a, true);
+		return;
+	case BLAME_FROM:
+		try_rules(&g, s->a, true);
+		return;
+	case BLAME_TO:
+		try_rules(&g, s->a, false);
+		return;
+	case BLAME_NODE:
+		try_rules(&g, s->a, false);
+		try_rules(&g, s->a, true);
 	}
-	if (s->form != BLAME_FROM)
-		rule = find_rule(c, *node, false);
-	if (!rule && s->form != BLAME_TO) {
-		*node = s->a;
-		rule = find_rule(c, s->a, true);
-	}
-	if (!rule && s->form == BLAME_BOTH)
-		rule = find_rule(c, s->a, false);
-	return rule;
 }
 
 static void say_guilt(struct judge_case *c, struct probe_finding *p, const struct blocked *x)
@@ -321,8 +417,13 @@ static void judge_scope(struct judge_case *c, const struct blame *b,
 	char users[JUDGE_TEXT];
 
 	describe(c, &x);
-	x.rule = find_guilt(c, s, &x.ruler);
+	find_guilt(c, &x);
 	say_about(c, p, &x);
+	/* A port of one kind is one library's: torch's store, Open MPI's first free one. */
+	if (s->trait[BLAME_PORT] && strcmp(sample->port.kind, "ephemeral") != 0)
+		p->stops = 1;
+	else if (s->trait[BLAME_NIC] && s->form != BLAME_SPLIT)
+		p->stops = judge_count_users(c, p->nodes, p->nnodes, sample->interface, NULL);
 	if (s->form == BLAME_SPLIT)
 		say_split(c, p, &x);
 	else
@@ -376,6 +477,7 @@ static void judge_impostors(struct judge_case *c)
 		p->to = x->to;
 		memcpy(p->address, x->address, sizeof(p->address));
 		memcpy(p->interface, x->interface, sizeof(p->interface));
+		p->stops = judge_count_users(c, p->nodes, p->nnodes, NULL, x->address);
 		judge_say(c, &p->what, "%s is %s of %s, but %s answers there", x->address,
 			  *x->interface ? x->interface : "an address", c->f->nodes[x->to].name,
 			  x->answered < 0 ? "somebody else" : c->f->nodes[x->answered].name);

@@ -204,6 +204,9 @@ static void judge_address(struct judge_case *c, const struct thing *t, int n)
 	snprintf(p->address, sizeof(p->address), "%.63s", t->text);
 	memcpy(p->interface, iface_of(c, t)->name, sizeof(p->interface));
 	judge_users(c, p->nodes, p->nnodes, NULL, t->text, users);
+	/* On a wire it stops whatever else the nodes send there, too. */
+	if (!hardware)
+		p->stops = judge_count_users(c, p->nodes, p->nnodes, NULL, t->text);
 	say_where(c, t, n, p, where);
 	judge_say(c, &p->what, "%s is %s", t->text, where);
 	say_proof(c, p, users);

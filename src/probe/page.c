@@ -56,7 +56,9 @@ static const char style[] =
 	"table { border-collapse: collapse; width: 100%; font-size: 14px }\n"
 	"th, td { text-align: left; padding: 6px 12px 6px 0; border-bottom: 1px solid "
 	"var(--line);\n"
-	"  vertical-align: top; overflow-wrap: anywhere } th { color: var(--dim) }\n"
+	"  vertical-align: top; overflow-wrap: anywhere }\n"
+	"th { color: var(--dim); white-space: nowrap; overflow-wrap: normal }\n"
+	"h1, h2, .card h3 { overflow-wrap: break-word }\n"
 	"footer { color: var(--dim); font-size: 13px; margin-top: 28px }\n";
 
 static void put_finding(FILE *out, const struct probe_finding *p)
@@ -87,7 +89,11 @@ static void put_maps(FILE *out, const struct probe_facts *f, const struct pairs 
 
 	if (p->n < 2)
 		return;
-	fputs("<h2>From each node to each other</h2>\n<div class=\"maps\">\n", out);
+	fputs("<h2>From each node to each other</h2>\n<p class=\"facts\">Cut off is a node if "
+	      "no "
+	      "connection to the address that a job would use works, even where another "
+	      "does.</p>\n<div class=\"maps\">\n",
+	      out);
 	for (map = 0; map < PICTURE_MAPS; map++) {
 		if (!picture_heat_has(p, (enum picture_map)map))
 			continue;

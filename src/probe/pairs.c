@@ -33,12 +33,40 @@ static void choose(struct pairs *p, const struct probe_facts *f, char *wanted)
 			p->node[k++] = i;
 }
 
-static void add(struct pair *x, const struct probe_path *p)
+/* The address of @node that jobs would use most: ringup's choice, else NULL. */
+static const char *main_address(const struct probe_node *n)
+{
+	int i;
+
+	for (i = 0; i < n->nuses; i++)
+		if (!strcmp(n->uses[i].library, "ringup"))
+			return n->uses[i].address;
+	return NULL;
+}
+
+/* A link-local address always works on the same wire, and a bridge's twins never do: what
+ * they do must not hide what the others do. */
+static bool is_main(const struct probe_facts *f, const struct probe_path *p)
+{
+	const char *address = main_address(&f->nodes[p->to]);
+	struct iface_ip ip;
+
+	if (address)
+		return !strcmp(address, p->address);
+	return iface_parse_recorded(&ip, p->address) && iface_is_global(&ip);
+}
+
+static void add(struct pair *x, const struct probe_path *p, bool is_main)
 {
 	x->tried++;
+	x->main_tried += is_main;
 	if (p->state != FACTS_OPEN) {
 		x->failed++;
-		x->state = p->state > x->state ? p->state : x->state;
+		/* The state of the main address is the one to tell. */
+		if (is_main && !x->main_failed++)
+			x->state = p->state;
+		else if (is_main || !x->main_failed)
+			x->state = p->state > x->state ? p->state : x->state;
 	}
 	if (p->latency_median_us >= 0 && (x->us < 0 || p->latency_median_us < x->us))
 		x->us = p->latency_median_us;
@@ -98,8 +126,12 @@ int pairs_make(struct pairs *p, const struct probe_facts *f, int most, struct er
 			a = place[f->paths[i].from] - 1;
 			b = place[f->paths[i].to] - 1;
 			if (a >= 0 && b >= 0)
-				add(&p->pair[a * p->n + b], &f->paths[i]);
+				add(&p->pair[a * p->n + b], &f->paths[i],
+				    is_main(f, &f->paths[i]));
 		}
+		for (i = 0; i < (int)cells; i++)
+			p->pair[i].cut = p->pair[i].main_tried &&
+					 p->pair[i].main_failed == p->pair[i].main_tried;
 		mark(p, all);
 	}
 	i = wanted && place && all && p->pair && p->node;

@@ -10,10 +10,14 @@
 /* All paths from one node to another. */
 struct pair {
 	int tried, failed;      /* 0 tried: nobody asked */
-	enum facts_state state; /* of those that failed, the worst; FACTS_OPEN if none did */
-	double us, mbs;         /* the best of all networks; < 0: not measured */
-	bool slow, weak;        /* an outlier of latency, of bandwidth */
-	bool lost;              /* full-size segments do not arrive */
+	enum facts_state state; /* of those that failed, the worst, of the main address if it
+				 * is cut off; FACTS_OPEN if none did */
+	int main_tried, main_failed;
+	double us, mbs;  /* the best of all networks; < 0: not measured */
+	bool slow, weak; /* an outlier of latency, of bandwidth */
+	bool lost;       /* full-size segments do not arrive */
+	/* No connection to the address that jobs would use works, though another does. */
+	bool cut;
 };
 
 /* Rows are from, columns are to; of the nodes shown, which are all if there is room. */
@@ -31,6 +35,12 @@ struct pairs {
  */
 int pairs_make(struct pairs *p, const struct probe_facts *f, int most, struct err *e);
 void pairs_free(struct pairs *p);
+
+/* pairs_is_dead - does nothing work from the one to the other that a job would use? */
+static inline bool pairs_is_dead(const struct pair *x)
+{
+	return x->tried && (x->failed == x->tried || x->cut);
+}
 
 /* pairs_name - what the user calls the @i-th of the nodes shown. */
 static inline const char *pairs_name(const struct pairs *p, const struct probe_facts *f, int i)

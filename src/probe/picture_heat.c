@@ -103,7 +103,10 @@ static void put_tip(FILE *out, const struct probe_facts *f, const struct pairs *
 	if (!x->tried)
 		fputs(": not tried", out);
 	else if (x->failed)
-		fprintf(out, ": %d of %d connections fail, %s", x->failed, x->tried,
+		fprintf(out, ": %d of %d connections fail, %s%s", x->failed, x->tried,
+			x->cut && x->failed < x->tried
+				? "among them all to the address that a job would use, "
+				: "",
 			facts_state_text(x->state));
 	else
 		fprintf(out, ": %d connections work", x->tried);
@@ -121,7 +124,7 @@ static void put_tip(FILE *out, const struct probe_facts *f, const struct pairs *
 static const char *class_of(const struct pair *x, enum picture_map map, const double range[2],
 			    char out[8])
 {
-	if (x->tried && x->failed == x->tried)
+	if (pairs_is_dead(x))
 		return "fail";
 	if (map == PICTURE_REACH)
 		return !x->tried ? "none" : x->failed || x->lost ? "part" : "ok";
@@ -214,8 +217,8 @@ static void put_legend(FILE *out, const struct pairs *p, const struct grid *g,
 	if (map == PICTURE_REACH) {
 		put_swatch(out, "ok", x, y, "all work");
 		put_swatch(out, "part", x + 84, y, "some fail");
-		put_swatch(out, "fail", x + 170, y, "none works");
-		put_swatch(out, "none", x + 262, y, "not tried");
+		put_swatch(out, "fail", x + 170, y, "cut off");
+		put_swatch(out, "none", x + 240, y, "not tried");
 		return;
 	}
 	for (i = 0; i < BINS; i++)
@@ -233,7 +236,8 @@ static void put_legend(FILE *out, const struct pairs *p, const struct grid *g,
 		x + 130, y + 1);
 	fprintf(out, "<text class=\"dim small\" x=\"%d\" y=\"%d\">outlier</text>\n", x + 149,
 		y + 11);
-	put_swatch(out, "fail", x + 200, y, "none works");
+	put_swatch(out, "fail", x + 200, y, "cut off");
+	put_swatch(out, "none", x + 270, y, "not known");
 }
 
 void picture_heat(FILE *out, const struct probe_facts *f, const struct pairs *p,

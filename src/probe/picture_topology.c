@@ -8,7 +8,7 @@
 #include "base/xml.h"
 #include "probe/picture.h"
 
-enum { BUSES = 7, LEFT = 214, ROW = 58, ARCS = 40 };
+enum { LEGEND = 26, BUSES = 7, LEFT = 214, ROW = 58, ARCS = 40 };
 
 /* An interface of a node on a network. */
 struct port {
@@ -227,7 +227,7 @@ static void put_arcs(FILE *out, const struct plan *s)
 		for (b = 0; b < s->p->n; b++) {
 			const struct pair *c = pairs_at(s->p, a, b);
 
-			if (a == b || !c->failed || c->failed < c->tried)
+			if (a == b || !pairs_is_dead(c))
 				continue;
 			x = x_of(s, a);
 			w = x_of(s, b);
@@ -318,9 +318,40 @@ static void make_plan(struct plan *s)
 	s->names = s->step < 60 ? 84 : 0;
 	for (i = 0; i < s->p->n; i++)
 		for (k = 0; k < s->p->n; k++)
-			failed += pairs_at(s->p, i, k)->failed > 0 &&
-				  pairs_at(s->p, i, k)->failed == pairs_at(s->p, i, k)->tried;
+			failed += pairs_is_dead(pairs_at(s->p, i, k));
 	s->arcs = failed && failed <= ARCS ? 78 : 0;
+}
+
+/* What the colours of dots, lines and boxes mean. */
+static void put_legend(FILE *out, int y)
+{
+	static const struct {
+		const char *class, *means;
+		int x;
+	} dots[] = { { "good", "all connections work", 6 },
+		     { "warn", "some fail", 152 },
+		     { "bad", "none works", 236 },
+		     { "", "not tried", 326 } },
+	  boxes[] = { { "warn", "node with a warning", 410 },
+		      { "bad", "node with an error", 556 } };
+	size_t i;
+
+	for (i = 0; i < sizeof(dots) / sizeof(dots[0]); i++)
+		fprintf(out,
+			"<circle class=\"dot %s\" cx=\"%d\" cy=\"%d\" r=\"5.5\"/>"
+			"<text class=\"dim small\" x=\"%d\" y=\"%d\">%s</text>\n",
+			dots[i].class, dots[i].x + 6, y - 4, dots[i].x + 16, y, dots[i].means);
+	for (i = 0; i < sizeof(boxes) / sizeof(boxes[0]); i++)
+		fprintf(out,
+			"<rect class=\"box %s\" x=\"%d\" y=\"%d\" width=\"14\" "
+			"height=\"12\" rx=\"3\"/>"
+			"<text class=\"dim small\" x=\"%d\" y=\"%d\">%s</text>\n",
+			boxes[i].class, boxes[i].x, y - 10, boxes[i].x + 19, y, boxes[i].means);
+	fprintf(out,
+		"<path class=\"wire twice\" d=\"M702 %dH726\"/>"
+		"<text class=\"dim small\" x=\"731\" y=\"%d\">one address on many nodes, or a "
+		"network of one</text>\n",
+		y - 4, y);
 }
 
 int picture_topology(FILE *out, const struct probe_facts *f, const struct pairs *p, int x,
@@ -330,7 +361,7 @@ int picture_topology(FILE *out, const struct probe_facts *f, const struct pairs 
 	int k, height;
 
 	make_plan(&s);
-	height = y_of_bus(&s, s.buses) + (s.all.n > s.buses ? 24 : 0) - 10;
+	height = y_of_bus(&s, s.buses) + (s.all.n > s.buses ? 24 : 0) - 10 + LEGEND;
 	picture_begin(out, x, y, PICTURE_WIDTH, height, "Nodes and networks");
 	fputs("<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" "
 	      "markerWidth=\"8\" markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" "
@@ -349,7 +380,8 @@ int picture_topology(FILE *out, const struct probe_facts *f, const struct pairs 
 		fprintf(out,
 			"<text class=\"dim small\" x=\"6\" y=\"%d\">and %d other "
 			"networks</text>\n",
-			height - 10, s.all.n - s.buses);
+			height - LEGEND - 10, s.all.n - s.buses);
+	put_legend(out, height - 10);
 	fputs("</svg>\n", out);
 	free_buses(&s.all);
 	return height;

@@ -17,10 +17,12 @@
 
 enum { CHAINS = 256, WORD = 64, TEXT_CAP = 1 << 20, ASK_MS = 1000 };
 
-/* A chain of rules, and whether a packet of this machine's own can come through it. */
+/* Which packets of this machine's own can come through a chain. */
+enum { WAY_IN = 1, WAY_OUT = 2 };
+
 struct chain {
 	char table[WORD], name[WORD];
-	bool used;
+	int ways;
 };
 
 struct chains {
@@ -70,6 +72,15 @@ static struct chain *chain_of(struct chains *c, const char *table, const char *n
 	return x;
 }
 
+/* A chain of any name may stand behind the hook for what leaves: that is said, since it
+ * tells whose connections the rule is about. */
+static const char *way_words(const struct chain *x, const char *text)
+{
+	if (!(x->ways & WAY_OUT) || (x->ways == WAY_OUT && strcasestr(text, "output")))
+		return "";
+	return x->ways == WAY_OUT ? " (output)" : " (input and output)";
+}
+
 static int add(struct probe_node *n, const char *head, const char *what, struct err *e)
 {
 	char line[FACTS_TEXT];
@@ -97,13 +108,26 @@ static bool opens(const char *line, const char *what, char out[WORD])
 	return true;
 }
 
-static bool is_ours(const char *hook)
+/* The packets that a base chain sees; 0: none of this machine's own, or no base chain. */
+static int ways_of(const char *line)
 {
-	return has_word(hook, "hook input") || has_word(hook, "hook output") ||
-	       has_word(hook, "hook prerouting") || has_word(hook, "hook ingress");
+	static const struct {
+		const char *hook;
+		int way;
+	} hooks[] = { { "hook input", WAY_IN },        { "hook prerouting", WAY_IN },
+		      { "hook ingress", WAY_IN },      { "hook output", WAY_OUT },
+		      { "hook postrouting", WAY_OUT }, { "hook egress", WAY_OUT } };
+	size_t i;
+
+	for (i = 0; i < sizeof(hooks) / sizeof(hooks[0]); i++)
+		if (has_word(line, hooks[i].hook))
+			return hooks[i].way;
+	return 0;
 }
 
-static bool use_target(struct chains *c, const char *table, const char *line, const char *verb)
+/* What @line of a chain with these ways leads to has them too; true if that is news. */
+static bool use_target(struct chains *c, const char *table, const char *line, const char *verb,
+		       int ways)
 {
 	const char *p = strstr(line, verb);
 	char name[WORD];
@@ -114,9 +138,9 @@ static bool use_target(struct chains *c, const char *table, const char *line, co
 	p += strlen(verb);
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(p, " ;}"), p);
 	x = chain_of(c, table, name);
-	if (!x || x->used)
+	if (!x || (x->ways | ways) == x->ways)
 		return false;
-	x->used = true;
+	x->ways |= ways;
 	return true;
 }
 
@@ -133,11 +157,12 @@ static bool mark_nft(struct chains *c, const char *text)
 			continue;
 		if (opens(line, "chain", name)) {
 			x = chain_of(c, table, name);
-		} else if (x && !x->used && is_ours(line)) {
-			news = x->used = true;
-		} else if (x && x->used) {
-			news |= use_target(c, table, line, "jump ");
-			news |= use_target(c, table, line, "goto ");
+		} else if (x && (x->ways | ways_of(line)) != x->ways) {
+			x->ways |= ways_of(line);
+			news = true;
+		} else if (x && x->ways) {
+			news |= use_target(c, table, line, "jump ", x->ways);
+			news |= use_target(c, table, line, "goto ", x->ways);
 		}
 	}
 	return news;
@@ -155,8 +180,9 @@ static int list_nft(struct probe_node *n, struct chains *c, const char *text, st
 			x = NULL;
 		} else if (opens(line, "chain", name)) {
 			x = chain_of(c, table, name);
-			snprintf(head, sizeof(head), "nft: table %s chain %s", table, name);
-		} else if (x && x->used &&
+			snprintf(head, sizeof(head), "nft: table %s chain %s%s", table, name,
+				 x ? way_words(x, name) : "");
+		} else if (x && x->ways &&
 			   (has_word(line, "drop") || has_word(line, "reject"))) {
 			rc = add(n, head, line, e);
 		}
@@ -186,17 +212,17 @@ static bool mark_iptables(struct chains *c, const char *text)
 	bool news = false;
 	struct chain *x;
 
-	chain_of(c, "", "INPUT")->used = true;
-	chain_of(c, "", "OUTPUT")->used = true;
+	chain_of(c, "", "INPUT")->ways |= WAY_IN;
+	chain_of(c, "", "OUTPUT")->ways |= WAY_OUT;
 	while (*text) {
 		text = next_line(text, line);
 		if (strncmp(line, "-A ", 3) != 0)
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(line + 3, " "), line + 3);
 		x = chain_of(c, "", name);
-		if (x && x->used) {
-			news |= use_target(c, "", line, " -j ");
-			news |= use_target(c, "", line, " -g ");
+		if (x && x->ways) {
+			news |= use_target(c, "", line, " -j ", x->ways);
+			news |= use_target(c, "", line, " -g ", x->ways);
 		}
 	}
 	return news;
@@ -210,7 +236,7 @@ static bool is_policy(const char *line)
 static int list_iptables(struct probe_node *n, struct chains *c, const char *program,
 			 const char *text, struct err *e)
 {
-	char line[FACTS_TEXT], name[WORD];
+	char line[FACTS_TEXT], name[WORD], head[2 * WORD];
 	struct chain *x;
 	int rc = 0;
 
@@ -224,8 +250,10 @@ static int list_iptables(struct probe_node *n, struct chains *c, const char *pro
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(line + 3, " "), line + 3);
 		x = chain_of(c, "", name);
-		if (x && x->used && (strstr(line, "-j DROP") || strstr(line, "-j REJECT")))
-			rc = add(n, program, line, e);
+		if (!x || !x->ways || (!strstr(line, "-j DROP") && !strstr(line, "-j REJECT")))
+			continue;
+		snprintf(head, sizeof(head), "%s%s", program, way_words(x, line));
+		rc = add(n, head, line, e);
 	}
 	return rc;
 }

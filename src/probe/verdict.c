@@ -16,25 +16,27 @@ static void (*const judges[])(struct judge_case *) = {
 	judge_sizes,   judge_nics,  judge_pace,
 };
 
-/* Among findings of one severity the order of judges is kept, for it is that of causes. */
+/* Does @a come before @b, which was found later? */
+static bool is_first(const struct probe_finding *a, const struct probe_finding *b)
+{
+	if (a->severity != b->severity)
+		return a->severity > b->severity;
+	return a->stops >= b->stops;
+}
+
+/* The worst first: by severity, then by how many libraries it stops.  Where those are the
+ * same the order of judges is kept, for it is that of causes. */
 static void sort(struct judge_case *c)
 {
-	struct probe_finding *list = c->f->findings;
-	size_t n = (size_t)c->f->nfindings, i, at = 0;
-	struct probe_finding *old = calloc(n + 1, sizeof(*old));
-	int severity;
+	struct probe_finding *list = c->f->findings, x;
+	int i, at;
 
-	if (!old) {
-		c->failed = true;
-		return;
+	for (i = 1; i < c->f->nfindings; i++) {
+		x = list[i];
+		for (at = i; at && !is_first(&list[at - 1], &x); at--)
+			list[at] = list[at - 1];
+		list[at] = x;
 	}
-	for (i = 0; i < n; i++)
-		old[i] = list[i];
-	for (severity = FACTS_ERROR; severity >= FACTS_NOTE; severity--)
-		for (i = 0; i < n; i++)
-			if ((int)old[i].severity == severity)
-				list[at++] = old[i];
-	free(old);
 }
 
 static void count(const struct probe_facts *f, int *serious, int *notes)

@@ -91,6 +91,27 @@ stop_server() {
   [[ $output == *silent* ]]
 }
 
+@test "the matrix: a direction is broken although a link-local address works; words are explained" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  jq '[.nodes[].name] as [$a, $b] | .paths |= (map(if .from == $a and .to == $b then .state = "filtered" else . end) +
+    [.[0] | .from = $a | .to = $b | .address = "fe80::2%2" | .state = "open" | .latency_us = {min: 20, median: 30}])' \
+    "$seeds/check0.json" >"$BATS_TEST_TMPDIR/cut.json"
+  run ringup net check --from "$BATS_TEST_TMPDIR/cut.json"
+  expect_status 1
+  expect_line 'n1          .   silent'
+  expect_line 'silent: nothing came back'
+  [[ $output != *"not tried"* && $output != *impostor* ]]
+}
+
+@test "the matrix: columns of long names have the numbers of rows" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  jq 'walk(if type == "string" and test("^n[12]$") then "rack-7-worker-" + . else . end)' \
+    "$seeds/check0.json" >"$BATS_TEST_TMPDIR/long.json"
+  run ringup net check --from "$BATS_TEST_TMPDIR/long.json"
+  expect_status 0
+  [[ $output == *$'\n'*'      [1]      [2]'$'\n'*' [1] rack-7-worker-n1'* ]] || { echo "$output"; return 1; }
+}
+
 @test "a recorded check that is none is refused" {
   echo '{"schema":"ringup.net.check/1","nodes":[{}]}' >"$BATS_TEST_TMPDIR/bad.json"
   run ringup net check --from "$BATS_TEST_TMPDIR/bad.json"

@@ -127,6 +127,15 @@ filed() {
   filed unknown-name "nccl_socket_ifname==eth1\n"
 }
 
+@test "lint: without IPv4 a card that has fe80:: alone, and comes first" {
+  need_nccl
+  cable eth10 fe80::10/64
+  cable eth1 fd00::5/64
+  ip -n "$here" -6 route add default via fd00::1 dev eth1
+  same_nccl
+  filed nccl-link-local '#\n'
+}
+
 # plugin NAME INTERFACE - an env plug-in that pins lo, in $plugins.
 plugin() {
   plugins=$BATS_TEST_TMPDIR/plugins

@@ -52,6 +52,15 @@ well() {
   verdict 1 '*reaches n2 *prohibited*'
 }
 
+@test "check: the rule of the one that connects, whatever its chain is called" {
+  need_nft
+  cluster_up 3
+  at n1 nft -f - <<<'table inet jobs { chain c { type filter hook output priority 0; ip daddr 10.77.0.2 drop; }; }'
+  at n2 nft -f - <<<'table inet jobs { chain c { type filter hook input priority 0; ip saddr 192.0.2.0/24 drop; }; }'
+  verdict 1 'n1 *n2 *filtered*: the firewall of n1 itself*'
+  [[ $output == *'n1 has a rule that explains it: nft: table inet jobs chain c (output): ip daddr 10.77.0.2 drop'* ]]
+}
+
 @test "check: jumbo frames that do not reach one node" {
   cluster_up 3
   black_hole 3 2

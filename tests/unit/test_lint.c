@@ -19,6 +19,10 @@ static const char custom[] = "br-9:bridge:UR:172.18.0.1/16 eth0*:physical:UR:10.
 static const char idle[] = "eth0:physical:U:10.0.0.5/24 eth1*:physical:UR:10.0.1.5/24";
 static const char bare[] = "eth0:physical:UR: eth1*:physical:UR:10.0.1.5/24";
 
+static const char bare6[] =
+	"eth0:physical:UR:fe80::5/64 eth1*:physical:UR:fd00::5/64,fe80::6/64";
+static const char only6[] = "eth0*:physical:UR:fd00::5/64,fe80::5/64";
+
 #define BOM "\xef\xbb\xbf"
 #define N16 "x0,x1,x2,x3,x4,x5,x6,x7,x8,x9,x10,x11,x12,x13,x14,x15"
 #define A32 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -52,6 +56,10 @@ static const struct trial {
 	  .where = "environment" },
 	{ "nccl-excludes-not-lo", one, .env = "NCCL_SOCKET_IFNAME=^docker0\n",
 	  .plugin = "unfit", .fix = "export NCCL_SOCKET_IFNAME==eth0" },
+	{ "nccl-link-local", bare6, .env = "", .fix = "NCCL_SOCKET_IFNAME==eth1",
+	  .where = "this machine" },
+	{ "", bare6, .env = "NCCL_SOCKET_IFNAME==eth1\n" },
+	{ "", only6, .env = "" },
 	{ "nccl-env-missing", one, .env = "NCCL_ENV_PLUGIN=gone\n",
 	  .fix = "unset NCCL_ENV_PLUGIN", .where = "environment" },
 	{ "form-bom", one, .nccl = BOM "NCCL_SOCKET_IFNAME==eth0\n",

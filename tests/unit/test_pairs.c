@@ -42,6 +42,40 @@ static void test_square(void)
 	facts_free(&f);
 }
 
+/* A link-local address that works hides nothing; a bridge that fails cuts nothing off. */
+static void test_cut(void)
+{
+	char address[IFACE_TEXT];
+	struct probe_facts f;
+	struct pairs p;
+	struct err e;
+	int i;
+
+	checks_well(&f, 3);
+	for (i = 0; i < f.npaths; i++) {
+		struct probe_path *x = &f.paths[i];
+
+		if (x->from == 0 && x->to == 1)
+			x->state = FACTS_FILTERED;
+	}
+	for (i = 0; i < 3; i++)
+		checks_use(&f, i, "ringup", "tcp", "eth0", checks_address(i, address));
+	checks_path(&f, 0, 1, "eth0", "fe80::2%2", "fe80::1%2", "ephemeral")
+		->latency_median_us = 50;
+	checks_path(&f, 0, 2, "eth0", "fe80::3%2", "fe80::1%2", "ephemeral");
+	checks_path(&f, 1, 2, "docker0", "172.17.0.1", "172.17.0.1", "ephemeral")->state =
+		FACTS_IMPOSTOR;
+	ok(!pairs_make(&p, &f, 96, &e), "three nodes");
+	ok(pairs_is_dead(pairs_at(&p, 0, 1)) && pairs_at(&p, 0, 1)->state == FACTS_FILTERED,
+	   "cut off, though fe80:: works");
+	ok(!pairs_is_dead(pairs_at(&p, 0, 2)) && !pairs_is_dead(pairs_at(&p, 1, 0)),
+	   "the others are not, nor the reverse");
+	ok(!pairs_is_dead(pairs_at(&p, 1, 2)) && pairs_at(&p, 1, 2)->failed == 1,
+	   "an impostor at docker0 is a part that fails");
+	pairs_free(&p);
+	facts_free(&f);
+}
+
 static void test_many(void)
 {
 	struct probe_facts f;
@@ -65,6 +99,7 @@ static void test_many(void)
 int main(void)
 {
 	test_square();
+	test_cut();
 	test_many();
 	return tap_done();
 }

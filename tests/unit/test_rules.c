@@ -40,6 +40,34 @@ static const char save[] =
 	"-A jobs -p tcp --dport 1024:65535 -j REJECT --reject-with tcp-reset\n"
 	"COMMIT\n";
 
+static const char own_nft[] = "table ip x {\n"
+			      "\tchain c {\n"
+			      "\t\ttype filter hook output priority 0; policy accept;\n"
+			      "\t\tip daddr 10.0.0.2 drop\n"
+			      "\t\tjump both\n"
+			      "\t}\n"
+			      "\tchain d {\n"
+			      "\t\ttype filter hook input priority 0; policy accept;\n"
+			      "\t\tgoto both\n"
+			      "\t}\n"
+			      "\tchain both {\n"
+			      "\t\ttcp dport 9 drop\n"
+			      "\t}\n"
+			      "\tchain late {\n"
+			      "\t\ttype filter hook postrouting priority 0; policy accept;\n"
+			      "\t\tip daddr 10.0.0.3 drop\n"
+			      "\t}\n"
+			      "}\n";
+
+static const char own_save[] = "*filter\n"
+			       ":INPUT ACCEPT [0:0]\n"
+			       ":OUTPUT ACCEPT [0:0]\n"
+			       ":mine - [0:0]\n"
+			       "-A OUTPUT -d 10.0.0.2/32 -j DROP\n"
+			       "-A OUTPUT -o eth0 -j mine\n"
+			       "-A mine -d 10.0.0.3/32 -j DROP\n"
+			       "COMMIT\n";
+
 static bool is(const struct probe_node *n, int i, const char *rule)
 {
 	return i < n->nfirewall && !strcmp(n->firewall[i], rule);
@@ -67,6 +95,18 @@ int main(void)
 		      "iptables: -A jobs -p tcp --dport 1024:65535 -j REJECT --reject-with "
 		      "tcp-reset"),
 	   "iptables: a policy and a rule behind a jump");
+	n = facts_add_node(&f, "n4");
+	ok(!rules_nft(n, own_nft, &e) && n->nfirewall == 3 &&
+		   is(n, 0, "nft: table ip x chain c (output): ip daddr 10.0.0.2 drop") &&
+		   is(n, 1,
+		      "nft: table ip x chain both (input and output): tcp dport 9 drop") &&
+		   is(n, 2, "nft: table ip x chain late (output): ip daddr 10.0.0.3 drop"),
+	   "nft: rules for what leaves, whatever their chain is called");
+	n = facts_add_node(&f, "n5");
+	ok(!rules_iptables(n, "iptables-legacy-save", own_save, &e) && n->nfirewall == 2 &&
+		   is(n, 0, "iptables-legacy-save: -A OUTPUT -d 10.0.0.2/32 -j DROP") &&
+		   is(n, 1, "iptables-legacy-save (output): -A mine -d 10.0.0.3/32 -j DROP"),
+	   "iptables: the same, also behind a jump");
 	n = facts_add_node(&f, "n3");
 	ok(!rules_nft(n, "chain {\n}}}\ntable\n drop\x1b\n", &e) && n->nfirewall == 0,
 	   "nonsense has no rules");

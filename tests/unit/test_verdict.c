@@ -149,6 +149,28 @@ static void drop_in_by_rule(struct probe_facts *f, int k, int j)
 	drop_in(f, k, j);
 }
 
+/* J's own rule against K; K's rule and another of J's are about others. */
+static void drop_out_by_rule(struct probe_facts *f, int k, int j)
+{
+	char address[IFACE_TEXT], rule[128];
+	struct probe_path *p;
+
+	EACH(f, p, j, k, "")
+	fail_path(p, FACTS_FILTERED, "ETIMEDOUT");
+	facts_add_rule(&f->nodes[k], "nft: table inet x chain c: ip saddr 192.0.2.0/24 drop");
+	facts_add_rule(&f->nodes[j],
+		       "nft: table inet x chain c (output): ip daddr 192.0.2.1 drop");
+	snprintf(rule, sizeof(rule), "nft: table inet x chain c (output): ip daddr %s drop",
+		 checks_address(k, address));
+	facts_add_rule(&f->nodes[j], rule);
+}
+
+static void two_faults(struct probe_facts *f, int k, int j)
+{
+	docker(f, k, j);
+	drop_in(f, k, j);
+}
+
 static void reset_port(struct probe_facts *f, int k, int j)
 {
 	struct probe_path *p;
@@ -386,6 +408,12 @@ static const struct {
 	  2,
 	  2,
 	  false },
+	{ drop_out_by_rule,
+	  "one-direction",
+	  { "J does not reach K", "firewall of J itself" },
+	  2,
+	  16,
+	  false },
 	{ drop_in_by_rule,
 	  "no-way-in",
 	  { "nothing reaches K", "firewall of K itself" },
@@ -613,6 +641,29 @@ static void test_horovod(void)
 	}
 }
 
+/* docker0 stops Open MPI only, a wall before a node everybody: that comes first. */
+static void test_order(void)
+{
+	struct probe_facts f;
+	struct err e = { 0 };
+
+	checks_well(&f, 6);
+	two_faults(&f, 2, 0);
+	ok(!verdict_find(&f, &e) && f.nfindings == 2 &&
+		   !strcmp(f.findings[0].code, "no-way-in") &&
+		   !strcmp(f.findings[1].code, "duplicate-address"),
+	   "what stops most libraries comes first: %s", f.findings[0].what);
+	facts_free(&f);
+	checks_well(&f, 6);
+	two_faults(&f, 2, 0);
+	loopback_name(&f, 3, 0);
+	ok(!verdict_find(&f, &e) && f.nfindings == 3 &&
+		   !strcmp(f.findings[1].code, "duplicate-address") &&
+		   !strcmp(f.findings[2].code, "loopback-name"),
+	   "those that stop as many in the order of causes: %s", f.findings[1].what);
+	facts_free(&f);
+}
+
 /* Judged twice, as when it is read again, it says the same. */
 static void test_again(void)
 {
@@ -670,6 +721,7 @@ int main(void)
 	test_well();
 	test_faults();
 	test_again();
+	test_order();
 	test_sizes();
 	test_horovod();
 	test_slow();
