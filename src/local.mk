@@ -37,6 +37,7 @@ CORE_SOURCES += \
 	%reldir%/wire/alarm.c %reldir%/wire/alarm.h \
 	%reldir%/wire/ancestor.c %reldir%/wire/ancestor.h \
 	%reldir%/wire/chan.c %reldir%/wire/chan.h \
+	%reldir%/wire/cause.c %reldir%/wire/cause.h \
 	%reldir%/wire/discover.c %reldir%/wire/discover.h \
 	%reldir%/wire/dial.c %reldir%/wire/dial.h \
 	%reldir%/wire/door.c %reldir%/wire/door.h \
@@ -264,6 +265,7 @@ TOOL_SOURCES += \
 	%reldir%/launch/cluster.c %reldir%/launch/cluster.h \
 	%reldir%/launch/crew.c %reldir%/launch/crew.h \
 	%reldir%/launch/elastic.c %reldir%/launch/elastic.h \
+	%reldir%/launch/culprit.c %reldir%/launch/culprit.h \
 	%reldir%/launch/ending.c %reldir%/launch/ending.h \
 	%reldir%/launch/finder.c %reldir%/launch/finder.h \
 	%reldir%/launch/fleet.c %reldir%/launch/fleet.h \

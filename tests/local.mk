@@ -100,6 +100,8 @@ UNIT_TESTS += \
 	%reldir%/unit/test_cores \
 	%reldir%/unit/test_eager \
 	%reldir%/unit/test_elastic \
+	%reldir%/unit/test_cause \
+	%reldir%/unit/test_culprit \
 	%reldir%/unit/test_ending \
 	%reldir%/unit/test_finder \
 	%reldir%/unit/test_hostlist \
@@ -358,11 +360,14 @@ TESTS += $(SIM_TESTS)
 
 # programs: what the Bats files start as ranks
 TEST_TOOLS = \
+	%reldir%/programs/ends \
 	%reldir%/programs/regroup \
 	%reldir%/programs/sum \
 	%reldir%/programs/whereami
 # What users link: the shared library and nothing else.
 %canon_reldir%_programs_sum_LDADD   = libringup.la
+%canon_reldir%_programs_ends_LDADD   = libringup.la
+%canon_reldir%_programs_ends_LDFLAGS = $(AM_LDFLAGS) -no-install
 %canon_reldir%_programs_regroup_LDADD   = libringup.la
 %canon_reldir%_programs_regroup_LDFLAGS = $(AM_LDFLAGS) -no-install
 %canon_reldir%_programs_sum_LDFLAGS = $(AM_LDFLAGS) -no-install
@@ -442,6 +447,7 @@ BATS_TESTS = \
 	%reldir%/cli/rebuild-real.bats \
 	%reldir%/cli/rankd.bats \
 	%reldir%/cli/run-elastic.bats \
+	%reldir%/cli/run-culprit.bats \
 	%reldir%/cli/run.bats \
 	%reldir%/cli/timeline.bats \
 	%reldir%/init/bundle.bats \

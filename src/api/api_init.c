@@ -129,7 +129,7 @@ void ringup_abort(struct ringup *r, const char *why)
 		return;
 	fail(&e, RINGUP_EABORTED, "rank %d aborted the job: %s", r->member.rank,
 	     why ? why : "no reason given");
-	engine_alarm(&r->member.engine, RINGUP_EABORTED, e.text);
+	engine_alarm(&r->member.engine, r->member.rank, RINGUP_EABORTED, e.text);
 }
 
 int ringup_hosts_changed(const struct ringup *r)

@@ -18,7 +18,7 @@ struct proc_how {
 			    * -1 means /dev/null.  All others are closed on exec
 			    * unless named in keep                              */
 	int nfds;          /* 0: the child inherits 0, 1 and 2                  */
-	int keep[4];       /* more descriptors for the child, if > 2; keep their numbers */
+	int keep[5];       /* more descriptors for the child, if > 2; keep their numbers */
 	int session;       /* 1: a session, and so a process group, of its own  */
 	int group;         /* 1: a process group of its own                     */
 };

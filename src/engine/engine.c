@@ -16,6 +16,7 @@
 #include "engine/p2p.h"
 #include "engine/submit.h"
 #include "ringup.h"
+#include "wire/cause.h"
 
 enum {
 	LOOKS = 100,      /* for what needs no baton, before taking it      */
@@ -167,12 +168,18 @@ void engine_news(struct engine *g)
 	seat_kick(g->row, g->row->me);
 }
 
-void engine_alarm(struct engine *g, int code, const char *why)
+void engine_blame(struct engine *g, int culprit)
+{
+	if (g->cause)
+		cause_blame(g->cause, culprit);
+}
+
+void engine_alarm(struct engine *g, int culprit, int code, const char *why)
 {
 	int i;
 
-	if (alarm_raise(g->alarm, code, "%s", why) && g->on_alarm)
-		g->on_alarm(g->on_alarm_ctx, code, why);
+	if (alarm_raise(g->alarm, culprit, code, "%s", why) && g->on_alarm)
+		g->on_alarm(g->on_alarm_ctx, culprit, code, why);
 	for (i = 0; i < g->row->count; i++) {
 		seat_ring_one(g->row, i);
 		seat_kick(g->row, i);
@@ -218,6 +225,7 @@ static void why_dead(struct engine *g, struct err *e)
 {
 	if (!alarm_get(g->alarm, e))
 		fail(e, RINGUP_ESHUTDOWN, "the job is over");
+	engine_blame(g, alarm_culprit(g->alarm));
 }
 
 bool engine_has_failed(struct engine *g, struct err *e)
@@ -234,7 +242,11 @@ bool engine_is_over(struct lane *l, struct err *e)
 	bool left = lane_is_over(l, e);
 
 	/* Asked second: who left because of an alarm did so after it. */
-	return engine_has_failed(l->engine, e) || left;
+	if (engine_has_failed(l->engine, e))
+		return true;
+	if (left && e)
+		engine_blame(l->engine, lane_left(l));
+	return left;
 }
 
 static void fail_lane(struct lane *l, void *why)
@@ -250,7 +262,7 @@ static void fail_all(struct engine *g)
 	why_dead(g, &why);
 	/* Whoever raised it may not reach the other hosts. */
 	if (is_alarmed(g) && g->on_alarm)
-		g->on_alarm(g->on_alarm_ctx, why.code, why.text);
+		g->on_alarm(g->on_alarm_ctx, alarm_culprit(g->alarm), why.code, why.text);
 	/* First, so that nothing is submitted to a lane that has been dealt with. */
 	__atomic_store_n(&g->dead, true, __ATOMIC_SEQ_CST);
 	/* What this rank had lent, it is about to get back. */
@@ -264,14 +276,17 @@ static void fail_all(struct engine *g)
 static void step_failed(struct engine *g, const struct err *e)
 {
 	int64_t until = clock_deadline(e->code == RINGUP_EPEER ? VERDICT_MS : 0);
+	int culprit = -1;
 	struct err why = *e;
 
 	/* All hear of it, so it has to say whose trouble it is. */
-	if (e->code == RINGUP_ENOMEM || e->code == RINGUP_ESYSTEM)
-		fail_in(&why, "rank %d", g->lanes[0]->team.rank);
+	if (e->code == RINGUP_ENOMEM || e->code == RINGUP_ESYSTEM) {
+		culprit = g->lanes[0]->team.rank;
+		fail_in(&why, "rank %d", culprit);
+	}
 	while (!is_alarmed(g) && clock_ns() < until)
 		clock_sleep_ms(1);
-	engine_alarm(g, why.code, why.text);
+	engine_alarm(g, culprit, why.code, why.text);
 }
 
 /* ---- driving ---- */
@@ -706,8 +721,9 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 	lock_give(&l->lock);
 	if (rc) {
 		/* The others wait for what cannot be submitted here. */
+		engine_blame(g, alarm_culprit(g->alarm));
 		if (rc == RINGUP_EPEER)
-			engine_alarm(g, rc, e->text);
+			engine_alarm(g, -1, rc, e->text);
 		if (holding)
 			give_baton(g);
 		return rc;

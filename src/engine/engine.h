@@ -16,6 +16,7 @@
 
 enum { ENGINE_LANES = 256 };
 
+struct cause;
 struct p2p;
 struct p2p_request;
 
@@ -35,8 +36,9 @@ struct engine {
 	struct row *row; /* all ranks of this host: here this rank sleeps */
 	struct p2p *p2p; /* messages between two ranks; NULL: there are none */
 	/* Tell other hosts; called at least once, by more than one thread. */
-	void (*on_alarm)(void *ctx, int code, const char *why);
+	void (*on_alarm)(void *ctx, int culprit, int code, const char *why);
 	void *on_alarm_ctx;
+	struct cause *cause; /* what this rank tells its launcher; NULL: nothing */
 	/* What an operation waits for that is not complete in time; or NULL. */
 	void (*describe)(void *ctx, struct lane *l, const struct ringup_op *op, char *out,
 			 size_t len);
@@ -116,8 +118,12 @@ void engine_settle(struct engine *g);
  * thread of the process that has started @g. */
 void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t len);
 
-/* engine_alarm - end the job; the first sentence counts.  Any thread. */
-void engine_alarm(struct engine *g, int code, const char *why);
+/* engine_alarm - end the job, because of rank @culprit or, if that is -1, of no single rank;
+ * the first sentence counts.  Any thread. */
+void engine_alarm(struct engine *g, int culprit, int code, const char *why);
+
+/* engine_blame - this rank fails because of rank @culprit of the world; -1 has no effect. */
+void engine_blame(struct engine *g, int culprit);
 
 /* engine_news - the agreement or the alarm has changed: look again.  Any thread. */
 void engine_news(struct engine *g);

@@ -52,13 +52,19 @@ void lane_leave(uint32_t *left, int rank)
 				    __ATOMIC_RELAXED);
 }
 
-bool lane_is_over(const struct lane *l, struct err *e)
+int lane_left(const struct lane *l)
 {
 	int left = (int)__atomic_load_n(l->left, __ATOMIC_ACQUIRE) - 1;
 
+	return left < 0 ? -1 : ranks_in_world(l->ranks, left);
+}
+
+bool lane_is_over(const struct lane *l, struct err *e)
+{
+	int left = lane_left(l);
+
 	if (left >= 0 && e)
-		fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job",
-		     ranks_in_world(l->ranks, left));
+		fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job", left);
 	return left >= 0;
 }
 

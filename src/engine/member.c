@@ -95,9 +95,9 @@ static void locate(struct member *m, const struct card *cards)
 	m->host_count = hosts;
 }
 
-static void tell_hosts(void *ctx, int code, const char *why)
+static void tell_hosts(void *ctx, int culprit, int code, const char *why)
 {
-	tree_alarm(((struct member *)ctx)->world.tree, code, why);
+	tree_alarm(((struct member *)ctx)->world.tree, culprit, code, why);
 }
 
 static bool is_apart(const struct card *cards)
@@ -191,6 +191,7 @@ static int start_threads(struct bringup *b, struct err *e)
 		m->peers[r].pid = b->cards[r].pid;
 		memcpy(m->peers[r].host, b->cards[r].name, WATCH_HOST_BYTES - 1);
 	}
+	m->engine.cause = &m->cause;
 	if (m->world.tree) {
 		m->engine.on_alarm = tell_hosts;
 		m->engine.on_alarm_ctx = m;
@@ -276,6 +277,19 @@ static int meet_generation(struct member *m, const struct discovery *d, struct e
 	return d->notice_fd < 0 ? 0 : notice_map(&m->notice, d->notice_fd, e);
 }
 
+/* The launcher asks for ranks by the numbers that it has given them.  Without the file it has
+ * to guess which rank failed first, which is no reason to fail here. */
+static void open_cause(struct member *m, const struct discovery *d,
+		       const struct ringup_init *how)
+{
+	struct err e = { 0 };
+
+	if (d->cause_fd < 0 || (how && how->size))
+		return;
+	if (cause_map(&m->cause, d->cause_fd, d->rank, &e))
+		log_warn("%s", e.text);
+}
+
 static int meet_others(struct member *m, const struct ringup_init *how, const struct conf *c,
 		       int64_t deadline, struct err *e)
 {
@@ -306,6 +320,7 @@ static int meet_others(struct member *m, const struct ringup_init *how, const st
 	}
 	m->rank = d.rank;
 	m->size = d.size;
+	open_cause(m, &d, how);
 	if (d.size == 1)
 		return 0;
 	if (how && how->exchange)
@@ -332,6 +347,7 @@ static void tear_down(struct member *m)
 	free(m->counts);
 	secret_wipe(&m->secret);
 	notice_close(&m->notice);
+	cause_close(&m->cause);
 	memset(m, 0, sizeof(*m));
 }
 
@@ -367,6 +383,7 @@ static int member_attempt(struct member *m, const struct ringup_init *how, uint3
 	if (rc) {
 		rendezvous_close(&m->meeting);
 		notice_close(&m->notice);
+		cause_close(&m->cause);
 		return rc;
 	}
 	/* The wait for a generation has no deadline. */
@@ -412,6 +429,7 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 		return rc;
 	if (generation)
 		__atomic_store_n(&joined, getpid(), __ATOMIC_RELAXED);
+	cause_join(&m->cause);
 	/* Nothing listens from here on. */
 	rendezvous_close(&m->meeting);
 	snprintf(who, sizeof(who), "rank %d", m->rank);
@@ -730,11 +748,13 @@ bool member_leave(struct member *m)
 	/* The job goes on in the parent; what was mapped is not mapped here. */
 	if (!engine_is_mine(g))
 		return false;
+	/* First, so that what fails from here on is not taken for the reason of an end. */
+	cause_leave(&m->cause);
 	flying = engine_flying(g);
 	if (flying) {
 		snprintf(why, sizeof(why), "rank %d left with %d operations in flight", m->rank,
 			 flying);
-		engine_alarm(g, RINGUP_ESHUTDOWN, why);
+		engine_alarm(g, m->rank, RINGUP_ESHUTDOWN, why);
 	}
 	p2p_flush(g->p2p, clock_deadline(BYE_MS));
 	__atomic_store_n(&seat_at(g->row, g->row->me)->left, 1, __ATOMIC_RELEASE);

@@ -8,6 +8,7 @@
 #include "engine/group.h"
 #include "engine/watch.h"
 #include "ringup.h"
+#include "wire/cause.h"
 #include "wire/notice.h"
 #include "wire/rendezvous.h"
 #include "wire/secret.h"
@@ -24,6 +25,7 @@ struct member {
 	/* In an elastic job; else 0, and nothing is mapped. */
 	uint32_t generation, slot;
 	struct notice notice;
+	struct cause cause; /* all zero: no launcher asks */
 	struct watch_peer *peers;
 	uint64_t groups;  /* that all ranks have asked for               */
 	uint64_t *counts; /* what each rank has said in an exchange about groups */

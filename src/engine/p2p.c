@@ -40,7 +40,7 @@ void p2p_unlock(struct p2p *x)
 		seat_ring_asleep(g->row, g->row->me);
 	}
 	if (trouble.code)
-		engine_alarm(g, trouble.code, trouble.text);
+		engine_alarm(g, -1, trouble.code, trouble.text);
 }
 
 /* Something that ends the job: the first counts. */
@@ -94,6 +94,8 @@ struct p2p_peer *p2p_peer_of(struct p2p *x, int rank)
 
 static int fail_left(const struct p2p *x, struct err *e, int rank)
 {
+	if (!x->peer[rank]->cut)
+		engine_blame(x->engine, rank);
 	return fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job%s", rank,
 		    x->peer[rank]->cut ? ", or a rank on the way to it has" : "");
 }

@@ -665,7 +665,7 @@ void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)
 	engine_visit(g, look_at_lane, &look);
 	if (f->fatal && f->shown) {
 		/* Not ETIMEDOUT: to who waits, that says that the operation goes on. */
-		engine_alarm(g, RINGUP_EABORTED, f->text[f->shown - 1]);
+		engine_alarm(g, -1, RINGUP_EABORTED, f->text[f->shown - 1]);
 		return;
 	}
 	for (i = 0; i < f->shown; i++)

@@ -39,7 +39,7 @@ struct tally_events {
 	/* A rank has said that it leaves. */
 	void (*left)(void *ctx, int rank);
 	/* A rank has said that the job is over. */
-	void (*alarm)(void *ctx, int code, const char *why);
+	void (*alarm)(void *ctx, int culprit, int code, const char *why);
 	void *ctx;
 	/* At the root, unless it is NULL: what a leader has reported. */
 	void (*report)(void *ctx, const void *data, size_t len);
@@ -84,7 +84,7 @@ void tally_done(struct tally *t);
 /* tally_leave - @rank, of this host, leaves; tally_alarm - the job is over.  Both are
  * told once: later calls do nothing. */
 void tally_leave(struct tally *t, int rank);
-void tally_alarm(struct tally *t, int code, const char *why);
+void tally_alarm(struct tally *t, int culprit, int code, const char *why);
 
 /* tally_report - let the root know, in at most TALLY_REPORT bytes. */
 void tally_report(struct tally *t, const void *data, size_t len);

@@ -4,6 +4,7 @@
 
 #include "engine/span.h"
 #include "engine/tally_state.h"
+#include "wire/discover.h"
 
 static void pass_leave(struct tally *t, int rank, int except)
 {
@@ -41,7 +42,7 @@ int tally_take_leave(struct tally *t, int link, struct frame_in *f, struct err *
 	return 0;
 }
 
-static void pass_alarm(struct tally *t, int code, const char *why, int except)
+static void pass_alarm(struct tally *t, int culprit, int code, const char *why, int except)
 {
 	size_t len = strnlen(why, SENTENCE - 1);
 
@@ -50,28 +51,29 @@ static void pass_alarm(struct tally *t, int code, const char *why, int except)
 	t->alarmed = true;
 	frame_begin(&t->out, FRAME_ALARM);
 	frame_put(&t->out, (uint32_t)-code, 4);
+	frame_put(&t->out, culprit < 0 ? 0 : (uint32_t)culprit + 1, 4);
 	frame_add(&t->out, why, len);
 	tally_flood(t, except, &t->out);
 }
 
-void tally_alarm(struct tally *t, int code, const char *why)
+void tally_alarm(struct tally *t, int culprit, int code, const char *why)
 {
-	pass_alarm(t, code, why, -1);
+	pass_alarm(t, culprit, code, why, -1);
 }
 
 int tally_take_alarm(struct tally *t, int link, struct frame_in *f, struct err *e)
 {
-	uint64_t code = frame_get(f, 4);
+	uint64_t code = frame_get(f, 4), culprit = frame_get(f, 4);
 	size_t len = f->left;
 	const unsigned char *p = frame_bytes(f, len);
 	char why[SENTENCE];
 
-	if (!p || !code || code > 1000 || len >= sizeof(why))
+	if (!p || !code || code > 1000 || culprit > DISCOVER_RANKS || len >= sizeof(why))
 		return tally_malformed(t, link, "alarm", e);
 	memcpy(why, p, len);
 	why[len] = 0;
-	pass_alarm(t, -(int)code, why, link);
-	t->ev.alarm(t->ev.ctx, -(int)code, why);
+	pass_alarm(t, (int)culprit - 1, -(int)code, why, link);
+	t->ev.alarm(t->ev.ctx, (int)culprit - 1, -(int)code, why);
 	return 0;
 }
 

@@ -111,11 +111,11 @@ static void on_left(void *ctx, int rank)
 	t->ev.left(t->ev.ctx, rank);
 }
 
-static void on_alarm(void *ctx, int code, const char *why)
+static void on_alarm(void *ctx, int culprit, int code, const char *why)
 {
 	struct tree *t = ctx;
 
-	t->ev.alarm(t->ev.ctx, code, why);
+	t->ev.alarm(t->ev.ctx, culprit, code, why);
 }
 
 static void on_report(void *ctx, const void *data, size_t len)
@@ -212,9 +212,10 @@ static void look(struct tree *t, struct losses *l)
 static void say_why(struct tree *t)
 {
 	struct err why;
+	int culprit;
 
-	if (t->ev.over && t->ev.over(t->ev.ctx, &why))
-		tally_alarm(t->tally, why.code, why.text);
+	if (t->ev.over && t->ev.over(t->ev.ctx, &culprit, &why))
+		tally_alarm(t->tally, culprit, why.code, why.text);
 }
 
 /* The other hosts shall know who has left here. */
@@ -238,7 +239,7 @@ static void turn(struct tree *t, struct losses *l)
 static void tell(struct tree *t, const struct losses *l)
 {
 	if (l->rank >= 0 && l->over)
-		t->ev.alarm(t->ev.ctx, l->why.code, l->why.text);
+		t->ev.alarm(t->ev.ctx, -1, l->why.code, l->why.text);
 	else if (l->rank >= 0)
 		t->ev.lost(t->ev.ctx, l->rank, &l->why);
 }
@@ -403,10 +404,10 @@ const struct agree agree_tree = {
 
 /* ---- endings ---- */
 
-void tree_alarm(struct tree *t, int code, const char *why)
+void tree_alarm(struct tree *t, int culprit, int code, const char *why)
 {
 	pthread_mutex_lock(&t->lock);
-	tally_alarm(t->tally, code, why);
+	tally_alarm(t->tally, culprit, code, why);
 	pthread_mutex_unlock(&t->lock);
 }
 

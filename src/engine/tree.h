@@ -38,7 +38,7 @@ struct tree_events {
 	/* A rank says that it leaves; that the job is over, or it is because one talks
 	 * nonsense.  These two must not call the tree. */
 	void (*left)(void *ctx, int rank);
-	void (*alarm)(void *ctx, int code, const char *why);
+	void (*alarm)(void *ctx, int culprit, int code, const char *why);
 	/* The connection to @rank, another host's leader, is lost. */
 	void (*lost)(void *ctx, int rank, const struct err *why);
 	void *ctx;
@@ -48,7 +48,7 @@ struct tree_events {
 	/* Unless it is NULL: is the job over, and why?  Asked before the neighbours hear that
 	 * a rank leaves, for that is why it does: each hears the cause first, whichever of
 	 * several trees is the quickest.  Must not call the tree. */
-	bool (*over)(void *ctx, struct err *why);
+	bool (*over)(void *ctx, int *culprit, struct err *why);
 	/* Unless it is NULL: see struct tally_events.  Must not call the tree. */
 	void (*invite)(void *ctx, int from, int to, const char *where);
 	/* Unless it is NULL: see struct tally_events.  Must not call the tree. */
@@ -72,7 +72,7 @@ int tree_fd(const struct tree *t);
 bool tree_serve(struct tree *t);
 
 /* tree_alarm - tell the other hosts that the job is over, unless they know. */
-void tree_alarm(struct tree *t, int code, const char *why);
+void tree_alarm(struct tree *t, int culprit, int code, const char *why);
 
 /* tree_goodbye - tell the neighbours that this rank ends in peace; tree_is_unsent -
  * is something of what they shall know still here? */

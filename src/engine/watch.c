@@ -33,7 +33,7 @@ static void died(struct watch *w, int rank, const char *how)
 	char why[480];
 
 	snprintf(why, sizeof(why), "rank %d (process %d on %s) %s", rank, p->pid, p->host, how);
-	engine_alarm(w->engine, RINGUP_EPEER, why);
+	engine_alarm(w->engine, rank, RINGUP_EPEER, why);
 }
 
 /* ---- what the tree tells ---- */
@@ -58,11 +58,11 @@ static void on_left(void *ctx, int rank)
 }
 
 /* The other hosts know. */
-static void on_alarm(void *ctx, int code, const char *why)
+static void on_alarm(void *ctx, int culprit, int code, const char *why)
 {
 	struct watch *w = ctx;
 
-	alarm_raise(w->engine->alarm, code, "%s", why);
+	alarm_raise(w->engine->alarm, culprit, code, "%s", why);
 	wake_host(w->engine);
 }
 
@@ -74,16 +74,20 @@ static void on_lost(void *ctx, int rank, const struct err *why)
 	size_t len = strlen(how);
 
 	if (why->code != RINGUP_EPEER) {
-		engine_alarm(w->engine, why->code, why->text);
+		engine_alarm(w->engine, -1, why->code, why->text);
 		return;
 	}
 	nearend_look(chan_fd(w->team->mesh->control[rank]), how + len, sizeof(how) - len);
 	died(w, rank, how);
 }
 
-static bool over(void *ctx, struct err *why)
+static bool over(void *ctx, int *culprit, struct err *why)
 {
-	return alarm_get(((struct watch *)ctx)->engine->alarm, why) != 0;
+	const struct alarm *a = ((struct watch *)ctx)->engine->alarm;
+	bool raised = alarm_get(a, why) != 0;
+
+	*culprit = alarm_culprit(a);
+	return raised;
 }
 
 static void on_report(void *ctx, const void *data, size_t len)
@@ -114,7 +118,7 @@ static void on_group_lost(void *ctx, int rank, const struct err *why)
 
 	(void)rank;
 	if (why->code != RINGUP_EPEER)
-		engine_alarm(w->engine, why->code, why->text);
+		engine_alarm(w->engine, -1, why->code, why->text);
 }
 
 void watch_group_events(struct watch *w, struct tree_events *ev)
@@ -322,7 +326,7 @@ static void look_at_launcher(struct watch *w)
 	snprintf(why, sizeof(why),
 		 "%s (process %d on %s), which had started this job's ranks there, died",
 		 w->launcher_name, w->launcher_pid, w->peer[w->team->rank].host);
-	engine_alarm(w->engine, RINGUP_EABORTED, why);
+	engine_alarm(w->engine, -1, RINGUP_EABORTED, why);
 	close(w->launcher);
 	w->launcher = -1;
 }

@@ -20,6 +20,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "launch/culprit.h"
 #include "launch/ending.h"
 #include "launch/finder.h"
 #include "launch/fleet.h"
@@ -50,6 +51,7 @@ struct worker {
 	bool running;         /* started, or on its way                */
 	enum stage stage;
 	int64_t next_ns; /* when the stage ends */
+	char *memory;    /* a remark about how it ended; NULL: none */
 };
 
 struct cluster {
@@ -63,6 +65,8 @@ struct cluster {
 	struct secret secret;
 	struct output *output;
 	struct worker *worker;
+	struct culprit_end *ends; /* of the workers */
+	unsigned ended;
 	int count, running;
 	char mark[RANKENV_MARK], cwd[PATH_MAX], address[ADDRESS];
 	int port_fd, port;
@@ -70,12 +74,10 @@ struct cluster {
 
 	bool planned; /* static: all ranks have been started */
 	struct ending ending;
-	/* The first failure of a static job, until it is clear that none was killed before. */
-	int suspect; /* -1: none */
-	int64_t suspect_ns;
-	int suspect_code, suspect_status;
-	char suspect_memory[200];
-	struct err why; /* the job could not be started; code 0: it was */
+	/* Of a static job, until it is clear which rank is the reason. */
+	int64_t failed_ns; /* the first failure was seen; 0: none was        */
+	int64_t name_ns;   /* when its culprit is named, whatever is missing */
+	struct err why;    /* the job could not be started; code 0: it was */
 };
 
 static bool is_ending(const struct cluster *c)
@@ -102,16 +104,16 @@ static void describe(const struct cluster *c, int i, char *out, size_t size)
 		snprintf(out, size, "a new rank (pid %d) on %s", (int)w->pid, host_name(c, i));
 }
 
-static void describe_end(const struct cluster *c, int i, int code, int status,
-			 const char *memory, char *out, size_t size)
+static void describe_end(const struct cluster *c, int i, char *out, size_t size)
 {
 	char how[128];
 	size_t n;
 
 	describe(c, i, out, size);
-	ending_describe(code, status, how, sizeof(how));
+	culprit_describe(&c->ends[i], how, sizeof(how));
 	n = strlen(out);
-	snprintf(out + n, size - n, " %s%s", how, memory);
+	snprintf(out + n, size - n, " %s%s", how,
+		 c->worker[i].memory ? c->worker[i].memory : "");
 }
 
 /* -- the way down ------------------------------------------------------------ */
@@ -165,14 +167,38 @@ static void all_name(void *ctx, bool given_up)
 		}
 }
 
-static void mourn(struct cluster *c)
+static void mourn(struct cluster *c, const struct culprit *x)
 {
-	char text[512];
+	int other = x->awaited >= 0 ? x->awaited : x->left;
+	char text[512], why[256];
 
-	describe_end(c, c->suspect, c->suspect_code, c->suspect_status, c->suspect_memory, text,
-		     sizeof(text));
-	output_say(c->output, "%s", text);
-	ending_mourn(&c->ending, ending_status(c->suspect_code, c->suspect_status));
+	describe_end(c, x->rank, text, sizeof(text));
+	if (other < 0) {
+		output_say(c->output, "%s", text);
+	} else {
+		describe(c, other, why, sizeof(why));
+		output_say(c->output, "%s: %s had left the job before, %s", text, why,
+			   x->awaited >= 0 ? "and has not ended" : "with status 0");
+	}
+	ending_mourn(&c->ending, culprit_status(&c->ends[x->rank]));
+}
+
+/* The job of a static size is over when a rank has failed; which one is the reason may be
+ * clear later only. */
+static void failure_look(struct cluster *c)
+{
+	struct culprit x;
+
+	if (c->how->is_elastic || is_ending(c) || !c->ended)
+		return;
+	x = culprit_find(c->ends, c->count);
+	if (x.rank < 0)
+		return;
+	if (!c->failed_ns)
+		c->failed_ns = clock_ns();
+	c->name_ns = c->failed_ns + culprit_patience_ms(&x, c->ends) * 1000000;
+	if (!c->running || clock_ns() >= c->name_ns)
+		mourn(c, &x);
 }
 
 /* The job cannot go on, or has succeeded: end all ranks that are left. */
@@ -197,13 +223,18 @@ static void job_fail(struct cluster *c, const struct err *why)
 static int worker_add(struct cluster *c, int host, int slot, int rank, struct err *e)
 {
 	struct worker *more = realloc(c->worker, (size_t)(c->count + 1) * sizeof(*more));
+	struct culprit_end *ends = realloc(c->ends, (size_t)(c->count + 1) * sizeof(*ends));
 	int rc = output_grow(c->output, c->count + 1, e);
 
-	if (!more)
+	if (more)
+		c->worker = more;
+	if (ends)
+		c->ends = ends;
+	if (!more || !ends)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", c->count + 1);
-	c->worker = more;
 	if (rc)
 		return rc;
+	ends[c->count] = (struct culprit_end){ .cause = { .rank = -1 } };
 	more[c->count] = (struct worker){
 		.host = host, .slot = slot, .rank = rank, .pending = true, .running = true
 	};
@@ -381,29 +412,15 @@ static void take_output(void *ctx, int worker, int stream, const char *data, siz
 		output_feed(c->output, worker, stream, data, len);
 }
 
-/* As in crew.c: a rank that was killed by a signal counts as the first that failed. */
-static void suspect(struct cluster *c, int i, int code, int status, const char *memory)
-{
-	if (c->suspect >= 0 && (c->suspect_code != CLD_EXITED || code == CLD_EXITED))
-		return;
-	if (c->suspect < 0)
-		c->suspect_ns = clock_deadline(ENDING_SECOND_LOOK_MS);
-	if (code != CLD_EXITED)
-		c->suspect_ns = 0;
-	c->suspect = i;
-	c->suspect_code = code;
-	c->suspect_status = status;
-	snprintf(c->suspect_memory, sizeof(c->suspect_memory), "%s", memory);
-}
-
-static void tell_parent(struct cluster *c, int worker, int code, int status, const char *memory)
+static void tell_parent(struct cluster *c, int worker, const struct culprit_end *how,
+			const char *memory)
 {
 	struct parent_end end = {
 		.worker = worker,
 		.rank = c->worker[worker].rank,
 		.pid = c->worker[worker].pid,
-		.code = code,
-		.status = status,
+		.code = how->code,
+		.status = how->status,
 		.phase = (int)c->ending.phase,
 		.host = host_name(c, worker),
 		.memory = memory,
@@ -412,27 +429,30 @@ static void tell_parent(struct cluster *c, int worker, int code, int status, con
 	parent_ended(c->how->parent, &end);
 }
 
-static void take_ended(void *ctx, int worker, int code, int status, const char *memory)
+static void take_ended(void *ctx, int worker, const struct culprit_end *end, const char *memory)
 {
 	struct cluster *c = ctx;
 	char text[512];
-	bool fails, told;
+	int status = ending_status(end->code, end->status);
+	bool told;
 
 	if (worker < 0 || worker >= c->count || !c->worker[worker].running)
 		return;
 	if (c->how->parent)
-		tell_parent(c, worker, code, status, memory);
-	fails = ending_status(code, status) != 0;
+		tell_parent(c, worker, end, memory);
 	told = c->worker[worker].stage != STAYS;
 	worker_gone(c, worker);
-	if (c->how->is_elastic && fails && !told && !is_ending(c)) {
-		describe_end(c, worker, code, status, memory, text, sizeof(text));
+	c->ends[worker] = *end;
+	c->ends[worker].order = ++c->ended;
+	if (*memory && !c->worker[worker].memory)
+		c->worker[worker].memory = strdup(memory);
+	if (!c->how->is_elastic)
+		return;
+	if (status && !told && !is_ending(c)) {
+		describe_end(c, worker, text, sizeof(text));
 		output_say(c->output, "%s", text);
 	}
-	if (c->how->is_elastic)
-		elastic_exit(&c->elastic, worker, ending_status(code, status), clock_ns());
-	else if (fails && !is_ending(c))
-		suspect(c, worker, code, status, memory);
+	elastic_exit(&c->elastic, worker, status, clock_ns());
 }
 
 /* -- the lobby --------------------------------------------------------------- */
@@ -729,8 +749,8 @@ static int turn(struct cluster *c, struct err *e)
 	until = c->how->is_elastic ? elastic_act(c) : INT64_MAX;
 	sooner(&until, workers_urge(c));
 	sooner(&until, ending_until(&c->ending));
-	if (c->suspect >= 0 && !is_ending(c))
-		sooner(&until, c->suspect_ns);
+	if (c->failed_ns && !is_ending(c))
+		sooner(&until, c->name_ns);
 	if (is_ending(c) && !c->running)
 		return 0;
 	rc = wait_for_something(c, until, e);
@@ -739,8 +759,7 @@ static int turn(struct cluster *c, struct err *e)
 	serve(c);
 	if (c->how->script && !is_ending(c))
 		ask_script(c);
-	if (c->suspect >= 0 && !is_ending(c) && clock_ns() >= c->suspect_ns)
-		mourn(c);
+	failure_look(c);
 	ending_turn(&c->ending, c->running);
 	return 0;
 }
@@ -751,21 +770,15 @@ static bool goes_on(const struct cluster *c)
 		return false;
 	if (c->how->is_elastic && !is_ending(c))
 		return true;
-	return c->running > 0 || c->suspect >= 0;
+	return c->running > 0;
 }
 
 static int watch(struct cluster *c, struct err *e)
 {
 	int rc = 0;
 
-	while (!rc && goes_on(c)) {
+	while (!rc && goes_on(c))
 		rc = turn(c, e);
-		if (!c->running && c->suspect >= 0) {
-			if (!is_ending(c))
-				mourn(c);
-			break;
-		}
-	}
 	return rc;
 }
 
@@ -886,6 +899,8 @@ static int prepare(struct cluster *c, struct err *e)
 
 static void cluster_close(struct cluster *c)
 {
+	int i;
+
 	fleet_close(&c->fleet);
 	finder_close(&c->finder);
 	output_close(c->output);
@@ -897,7 +912,10 @@ static void cluster_close(struct cluster *c)
 		close(c->port_fd);
 	ending_fini(&c->ending);
 	free(c->polls);
+	for (i = 0; i < c->count; i++)
+		free(c->worker[i].memory);
 	free(c->worker);
+	free(c->ends);
 }
 
 int cluster_run(const struct cluster_how *j, struct err *e)
@@ -905,7 +923,6 @@ int cluster_run(const struct cluster_how *j, struct err *e)
 	struct cluster c = {
 		.how = j,
 		.port_fd = -1,
-		.suspect = -1,
 	};
 	int rc;
 

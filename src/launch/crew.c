@@ -23,11 +23,13 @@
 #include "base/pidstat.h"
 #include "base/proc.h"
 #include "host/oom.h"
+#include "launch/culprit.h"
 #include "launch/ending.h"
 #include "launch/output.h"
 #include "launch/rankenv.h"
 #include "launch/stray.h"
 #include "ringup.h"
+#include "wire/cause.h"
 #include "wire/meet.h"
 #include "wire/secret.h"
 
@@ -43,6 +45,10 @@ struct rank {
 struct watch {
 	const struct crew *how;
 	struct rank *ranks;
+	struct culprit_end *ends; /* of all ranks */
+	unsigned ended;
+	int64_t failed_ns; /* the first failure was seen; 0: none was        */
+	int64_t name_ns;   /* when its culprit is named, whatever is missing */
 	int started, running;
 	pid_t session; /* of all ranks; its leader stays a zombie until the end, too */
 	struct output *output;
@@ -52,6 +58,7 @@ struct watch {
 	char mark[RANKENV_MARK]; /* "RINGUP_JOB=..." */
 	char host[64];
 	struct oom oom; /* before any rank was there */
+	struct cause cause;
 	int secret_fd, port_fd;
 	int *older; /* children of this process that are not the job's; ends with 0 */
 	struct pollfd *polls;
@@ -138,7 +145,7 @@ static int prepare_rank(struct watch *w, const struct rankenv *common, int rank,
 		.envp = env,
 		.fds = fds,
 		.nfds = 3,
-		.keep = { w->secret_fd },
+		.keep = { w->secret_fd, w->cause.fd },
 	};
 	return output_pipes(w->output, rank, &fds[1], &fds[2], e);
 }
@@ -191,6 +198,7 @@ static int start_all(struct watch *w, int port, struct err *e)
 		.job = strchr(w->mark, '=') + 1,
 		.meet = w->server ? meet_where(w->server) : NULL,
 		.secret_fd = w->secret_fd,
+		.cause_fd = w->cause.fd,
 		.master_port = port,
 		.threads = threads > 0 ? threads : 1,
 		.base = conf_environ(),
@@ -378,30 +386,27 @@ static void ranks_kill_stopped(void *ctx)
 }
 
 /* A failure, and the first: the job is over. */
-static void mourn(struct watch *w, int i, const siginfo_t *how)
+static void mourn(struct watch *w, const struct culprit *c)
 {
-	char text[128], memory[192];
+	const struct culprit_end *end = &w->ends[c->rank];
+	int other = c->awaited >= 0 ? c->awaited : c->left;
+	char text[128], memory[192], why[160] = "";
 
-	ending_describe(how->si_code, how->si_status, text, sizeof(text));
+	culprit_describe(end, text, sizeof(text));
 	oom_since(&w->oom, "", memory, sizeof(memory));
-	output_say(w->output, "rank %d (pid %d) on %s %s%s", i, (int)w->ranks[i].pid, w->host,
-		   text, memory);
+	if (other >= 0)
+		snprintf(why, sizeof(why),
+			 ": rank %d (pid %d) on %s had left the job before, %s", other,
+			 (int)w->ranks[other].pid, w->host,
+			 c->awaited >= 0 ? "and has not ended" : "with status 0");
+	output_say(w->output, "rank %d (pid %d) on %s %s%s%s", c->rank,
+		   (int)w->ranks[c->rank].pid, w->host, text, memory, why);
 	name_stopped(w);
-	ending_mourn(&w->ending, ending_status(how->si_code, how->si_status));
+	ending_mourn(&w->ending, culprit_status(end));
 }
 
-/* The first rank that has failed, and how. */
-struct culprit {
-	int rank; /* -1: none */
-	siginfo_t how;
-};
-
-/*
- * Which ranks have ended?  If several are found, one that was killed by a signal
- * counts as the first: the others may have ended because of it, hardly the other
- * way round.
- */
-static void find_dead(struct watch *w, struct culprit *c)
+/* Which ranks have ended? */
+static void find_dead(struct watch *w)
 {
 	siginfo_t how;
 	int i;
@@ -419,32 +424,31 @@ static void find_dead(struct watch *w, struct culprit *c)
 		w->ranks[i].pidfd = -1;
 		w->running--;
 		output_drain(w->output, i);
-		if (ending_status(how.si_code, how.si_status) == 0)
-			continue;
-		if (c->rank < 0 ||
-		    (c->how.si_code == CLD_EXITED && how.si_code != CLD_EXITED)) {
-			c->rank = i;
-			c->how = how;
-		}
+		w->ends[i] = (struct culprit_end){ .ended = true,
+						   .code = how.si_code,
+						   .status = how.si_status,
+						   .order = ++w->ended,
+						   .cause = cause_read(&w->cause, i) };
 	}
 }
 
+/* A rank that is stopped, because of which another has failed, is not waited for. */
 static void bury(struct watch *w)
 {
-	struct culprit c = { .rank = -1 };
-	int64_t until;
+	struct culprit c;
 
-	find_dead(w, &c);
-	if (c.rank < 0 || w->ending.phase != ENDING_RUNNING)
+	find_dead(w);
+	if (w->ending.phase != ENDING_RUNNING || !w->ended)
 		return;
-	/* The connections of a process close before it is dead, so others may have
-	 * noticed, and ended, sooner than we can. */
-	until = clock_deadline(ENDING_SECOND_LOOK_MS);
-	while (c.how.si_code == CLD_EXITED && w->running && clock_left_ms(until)) {
-		clock_sleep_ms(5);
-		find_dead(w, &c);
-	}
-	mourn(w, c.rank, &c.how);
+	c = culprit_find(w->ends, w->started);
+	if (c.rank < 0)
+		return;
+	if (!w->failed_ns)
+		w->failed_ns = clock_ns();
+	w->name_ns = w->failed_ns + culprit_patience_ms(&c, w->ends) * 1000000;
+	if (!w->running || clock_ns() >= w->name_ns ||
+	    (c.awaited >= 0 && is_stopped(&w->ranks[c.awaited])))
+		mourn(w, &c);
 }
 
 /* -- while it runs -------------------------------------------------------- */
@@ -452,13 +456,16 @@ static void bury(struct watch *w)
 static void sleep_until_needed(struct watch *w)
 {
 	size_t n = output_poll(w->output, w->polls);
+	int64_t until = ending_until(&w->ending);
 	int i;
 
+	if (w->failed_ns && w->ending.phase == ENDING_RUNNING && w->name_ns < until)
+		until = w->name_ns;
 	w->polls[n++] = (struct pollfd){ w->ending.signal_fd, POLLIN, 0 };
 	for (i = 0; i < w->started; i++)
 		if (w->ranks[i].pidfd >= 0)
 			w->polls[n++] = (struct pollfd){ w->ranks[i].pidfd, POLLIN, 0 };
-	poll(w->polls, n, clock_left_ms(ending_until(&w->ending)));
+	poll(w->polls, n, clock_left_ms(until));
 }
 
 static void watch_ranks(struct watch *w)
@@ -509,6 +516,7 @@ static void close_all(struct watch *w)
 	output_close(w->output);
 	meet_stop(w->server);
 	secret_wipe(&w->secret);
+	cause_close(&w->cause);
 	if (w->secret_fd >= 0)
 		close(w->secret_fd);
 	if (w->port_fd >= 0)
@@ -517,6 +525,7 @@ static void close_all(struct watch *w)
 	free(w->older);
 	free(w->polls);
 	free(w->ranks);
+	free(w->ends);
 }
 
 static int prepare(struct watch *w, struct err *e)
@@ -534,16 +543,22 @@ static int prepare(struct watch *w, struct err *e)
 		return rc;
 	w->ending.output = w->output;
 	w->ranks = calloc((size_t)j->size, sizeof(*w->ranks));
+	w->ends = calloc((size_t)j->size, sizeof(*w->ends));
 	w->polls =
 		calloc(output_poll_count(w->output) + (size_t)j->size + 1, sizeof(*w->polls));
-	if (!w->ranks || !w->polls)
+	if (!w->ranks || !w->ends || !w->polls)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", j->size);
 	w->older = children();
 	oom_mark(&w->oom, "");
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return fail_os(e, "subreaper");
 	rc = stray_open(&w->stray, w->mark, e);
-	return rc ? rc : host_meeting(w, e);
+	if (rc)
+		return rc;
+	/* Without it the first end that is seen counts. */
+	if (cause_create(&w->cause, e))
+		e->code = 0;
+	return host_meeting(w, e);
 }
 
 int crew_run(const struct crew *j, struct err *e)

@@ -12,11 +12,10 @@ struct output;
 
 enum {
 	ENDING_TIMEOUT_STATUS = 124,
-	ENDING_MOURN_MS = 1000,      /* for the others to notice that a rank has failed   */
-	ENDING_SECOND_LOOK_MS = 100, /* for a rank that was killed to be dead, too        */
-	ENDING_INTERRUPT_MS = 1000,  /* from SIGINT to SIGTERM, and from there to SIGKILL */
-	ENDING_STRAY_MS = 500,       /* for processes that the ranks have left behind     */
-	ENDING_DEATH_MS = 2000,      /* for the kernel to carry SIGKILL out               */
+	ENDING_MOURN_MS = 1000,     /* for the others to notice that a rank has failed   */
+	ENDING_INTERRUPT_MS = 1000, /* from SIGINT to SIGTERM, and from there to SIGKILL */
+	ENDING_STRAY_MS = 500,      /* for processes that the ranks have left behind     */
+	ENDING_DEATH_MS = 2000,     /* for the kernel to carry SIGKILL out               */
 };
 
 /* They follow in this order, and some may be left out. */

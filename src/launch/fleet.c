@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/proc.h"
+#include "launch/culprit.h"
 #include "launch/parent.h"
 #include "launch/rankd.h"
 #include "ringup.h"
@@ -419,15 +420,19 @@ static void take_output(struct fleet *f, struct fleet_host *h, const unsigned ch
 static void take_exit(struct fleet *f, struct fleet_host *h, const unsigned char *data,
 		      size_t len)
 {
-	uint32_t number[3];
+	uint32_t number[4];
+	struct culprit_end end = { .ended = true };
 	char memory[200] = "";
 
-	if (!order_numbers(&data, &len, number, 3) || len >= sizeof(memory)) {
+	if (!order_numbers(&data, &len, number, 4) || len >= sizeof(memory)) {
 		host_lose(f, h, breach);
 		return;
 	}
 	order_text(memory, sizeof(memory), data, len);
-	f->owner.ended(f->owner.ctx, (int)number[0], (int)number[1], (int)number[2], memory);
+	end.code = (int)number[1];
+	end.status = (int)number[2];
+	end.cause = cause_unpack(number[3]);
+	f->owner.ended(f->owner.ctx, (int)number[0], &end, memory);
 }
 
 static void take_word(struct fleet *f, struct fleet_host *h, int kind,

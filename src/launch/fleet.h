@@ -12,6 +12,7 @@
 #include "launch/starter.h"
 #include "wire/secret.h"
 
+struct culprit_end;
 struct err;
 struct parent;
 struct pollfd;
@@ -49,7 +50,7 @@ struct fleet_owner {
 	void (*failed)(void *ctx, int worker, const struct err *why);
 	/* @stream: 0 stdout, 1 stderr, and with a parent 2, the rank's report. */
 	void (*output)(void *ctx, int worker, int stream, const char *data, size_t len);
-	void (*ended)(void *ctx, int worker, int code, int status, const char *memory);
+	void (*ended)(void *ctx, int worker, const struct culprit_end *end, const char *memory);
 	void *ctx;
 };
 

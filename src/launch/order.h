@@ -42,7 +42,8 @@ enum order_kind {
 	ORDER_STARTED, /* worker, pid                                           */
 	ORDER_FAILED,  /* worker, code; a sentence: it could not be started     */
 	ORDER_OUTPUT,  /* worker, stream (2: its report); bytes                 */
-	ORDER_EXIT,    /* worker, code as in siginfo, status; a remark, or ""   */
+	ORDER_EXIT,    /* worker, code as in siginfo, status, its word of
+			* wire/cause.h; a remark, or ""                         */
 	ORDER_BYE,
 	/* From the launcher to the program that has started it: see launch/parent.h. */
 	ORDER_CONNECT, /* host name                                             */

@@ -26,6 +26,7 @@
 #include "launch/rankenv.h"
 #include "launch/stray.h"
 #include "ringup.h"
+#include "wire/cause.h"
 #include "wire/notice.h"
 #include "wire/secret.h"
 
@@ -46,6 +47,7 @@ struct rankd {
 	struct pollfd *poll;
 	struct stray stray;
 	struct notice notice;
+	struct cause cause;
 	struct oom oom;
 	unsigned char *setup; /* the text of argv and cwd */
 	char **words;
@@ -166,14 +168,14 @@ static void close_streams(int fd[STREAMS])
 /* The environment of a rank: the launcher's list, and descriptors of this host.  The texts of
  * the latter lie in @text. */
 static char **environment(struct rankd *a, const unsigned char *data, size_t len,
-			  char text[2][48])
+			  char text[3][48])
 {
 	char **list = order_strings(data, len), **more;
 	size_t n = 0;
 
 	while (list && list[n])
 		n++;
-	more = list ? realloc(list, (n + 4) * sizeof(*more)) : NULL;
+	more = list ? realloc(list, (n + 5) * sizeof(*more)) : NULL;
 	if (!more) {
 		free(list);
 		return NULL;
@@ -182,6 +184,10 @@ static char **environment(struct rankd *a, const unsigned char *data, size_t len
 	snprintf(text[1], 48, "RINGUP_NOTICE_FD=%d", a->notice.fd);
 	more[n++] = text[0];
 	more[n++] = text[1];
+	if (a->cause.fd > 0) {
+		snprintf(text[2], 48, "RINGUP_CAUSE_FD=%d", a->cause.fd);
+		more[n++] = text[2];
+	}
 	more[n++] = a->mark;
 	more[n] = NULL;
 	return more;
@@ -205,8 +211,8 @@ static int worker_start_task(struct rankd *a, struct proc_how *how, char **env, 
 		memcpy((void *)(uintptr_t)how->envp, whole, n * sizeof(*whole));
 		snprintf(text, sizeof(text), "RINGUP_REPORT_FD=%d", report);
 		((char **)(uintptr_t)how->envp)[n] = text;
-		how->keep[2] = report;
-		how->keep[3] = a->task->keep;
+		how->keep[3] = report;
+		how->keep[4] = a->task->keep;
 		rc = proc_start(how, pid, pidfd, e);
 	} else {
 		rc = fail(e, RINGUP_ENOMEM, "no memory for an environment");
@@ -226,7 +232,7 @@ static int worker_start(struct rankd *a, struct worker *w, char **env, bool read
 		.dir = a->task ? NULL : a->cwd,
 		.fds = fds,
 		.nfds = 3,
-		.keep = { a->secret_fd, a->notice.fd },
+		.keep = { a->secret_fd, a->notice.fd, a->cause.fd },
 		.group = 1,
 	};
 
@@ -264,7 +270,7 @@ static int grow(struct rankd *a)
 static int take_start(struct rankd *a, const unsigned char *data, size_t len, struct err *e)
 {
 	struct err why = { 0 };
-	char text[2][48], **env;
+	char text[3][48], **env;
 	uint32_t number[2];
 	struct worker *w;
 	int rc;
@@ -420,7 +426,9 @@ static void output_drain_worker(struct rankd *a, struct worker *w)
 /* Processes that a failed rank leaves in its process group would disturb its successor. */
 static void worker_ended(struct rankd *a, struct worker *w, const siginfo_t *how)
 {
-	uint32_t number[3] = { w->id, (uint32_t)how->si_code, (uint32_t)how->si_status };
+	/* In a job that is not elastic the number of a worker is that of its rank. */
+	uint32_t number[4] = { w->id, (uint32_t)how->si_code, (uint32_t)how->si_status,
+			       cause_pack(cause_read(&a->cause, (int)w->id)) };
 	char memory[192] = "";
 
 	if (how->si_code != CLD_EXITED || how->si_status)
@@ -431,7 +439,7 @@ static void worker_ended(struct rankd *a, struct worker *w, const siginfo_t *how
 	output_drain_worker(a, w);
 	if (how->si_code != CLD_EXITED)
 		oom_since(&a->oom, "", memory, sizeof(memory));
-	say(a, ORDER_EXIT, number, 3, memory, strlen(memory));
+	say(a, ORDER_EXIT, number, 4, memory, strlen(memory));
 }
 
 static struct worker *worker_of(struct rankd *a, pid_t pid)
@@ -599,6 +607,7 @@ static void rankd_close(struct rankd *a)
 {
 	stray_close(&a->stray);
 	notice_close(&a->notice);
+	cause_close(&a->cause);
 	if (a->secret_fd >= 0)
 		close(a->secret_fd);
 	if (a->signal_fd >= 0)
@@ -622,6 +631,9 @@ int rankd_run(int in, int out, const struct rankd_task *task, struct err *e)
 	rc = take_signals(&a, e);
 	if (!rc)
 		rc = notice_create(&a.notice, e);
+	/* As in crew.c. */
+	if (!rc && cause_create(&a.cause, e))
+		e->code = 0;
 	if (!rc && grow(&a))
 		rc = fail(e, RINGUP_ENOMEM, "no memory for ranks");
 	if (!rc && task)

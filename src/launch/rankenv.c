@@ -56,19 +56,13 @@ static const char *const foreign[] = {
 };
 
 static const char *const ours[] = {
-	"RINGUP_RANK",
-	"RINGUP_SIZE",
-	"RINGUP_LOCAL_RANK",
-	"RINGUP_LOCAL_SIZE",
-	"RINGUP_MEET",
-	"RINGUP_SECRET_FD",
-	"RINGUP_JOB",
-	"RINGUP_WORKER",
-	"RINGUP_NOTICE_FD",
-	"RINGUP_ELASTIC",
-	"RINGUP_DAEMON",
-	"RINGUP_REPORT_FD",
-	NULL,
+	"RINGUP_RANK",       "RINGUP_SIZE",
+	"RINGUP_LOCAL_RANK", "RINGUP_LOCAL_SIZE",
+	"RINGUP_MEET",       "RINGUP_SECRET_FD",
+	"RINGUP_JOB",        "RINGUP_WORKER",
+	"RINGUP_NOTICE_FD",  "RINGUP_CAUSE_FD",
+	"RINGUP_ELASTIC",    "RINGUP_DAEMON",
+	"RINGUP_REPORT_FD",  NULL,
 };
 
 static bool is_listed(const char *const *list, const char *var)
@@ -174,6 +168,8 @@ static void put_ranks(struct list *l, const struct rankenv *r, int rank)
 		put(l, "RINGUP_MEET=%s", r->meet);
 	if (r->secret_fd >= 0)
 		put(l, "RINGUP_SECRET_FD=%d", r->secret_fd);
+	if (r->cause_fd > 0)
+		put(l, "RINGUP_CAUSE_FD=%d", r->cause_fd);
 	if (r->elastic) {
 		put(l, "RINGUP_ELASTIC=1");
 		put(l, "RINGUP_WORKER=%d", r->worker);

@@ -18,6 +18,7 @@ struct rankenv {
 	const char *job;    /* unlike any other job's                            */
 	const char *meet;   /* of meet_where(), or NULL with one rank            */
 	int secret_fd;      /* or -1                                             */
+	int cause_fd;       /* or 0: see wire/cause.h                            */
 	int master_port;    /* for torch.distributed                             */
 	const char *master; /* its host; NULL: this one                          */
 	int threads;        /* OMP_NUM_THREADS                                   */

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "ringup.h"
 
-int alarm_raise(struct alarm *a, int code, const char *fmt, ...)
+int alarm_raise(struct alarm *a, int culprit, int code, const char *fmt, ...)
 {
 	uint32_t silent = 0;
 	va_list ap;
@@ -22,6 +22,7 @@ int alarm_raise(struct alarm *a, int code, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(a->why, sizeof(a->why), fmt, ap);
 	va_end(ap);
+	a->culprit = culprit < 0 ? 0 : (uint32_t)culprit + 1;
 	__atomic_store_n(&a->word, (uint32_t)(16 - code), __ATOMIC_RELEASE);
 	return 1;
 }
@@ -41,4 +42,11 @@ int alarm_get(const struct alarm *a, struct err *e)
 	if (word == ALARM_RAISING)
 		return fail(e, RINGUP_EPEER, "a rank died");
 	return fail(e, 16 - (int)word, "%.*s", (int)sizeof(a->why) - 1, a->why);
+}
+
+int alarm_culprit(const struct alarm *a)
+{
+	uint32_t word = __atomic_load_n(&a->word, __ATOMIC_ACQUIRE);
+
+	return word && word != ALARM_RAISING ? (int)a->culprit - 1 : -1;
 }

@@ -12,17 +12,23 @@ struct err;
  * the culprit, later calls change nothing.  May lie in shared memory.
  */
 struct alarm {
-	uint32_t word; /* 0; ALARM_RAISING; then 16 - code.  Every wait looks at it */
+	uint32_t word;    /* 0; ALARM_RAISING; then 16 - code.  Every wait looks at it */
+	uint32_t culprit; /* 1 + the rank that is the reason; 0: no single rank is      */
 	char why[500];
 };
 
 enum { ALARM_RAISING = 1 };
 
-/* alarm_raise - returns 1 if this call was the first, else 0. */
-int alarm_raise(struct alarm *a, int code, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+/* alarm_raise - because of rank @culprit, -1: of no single rank.  Returns 1 if this call was
+ * the first, else 0. */
+int alarm_raise(struct alarm *a, int culprit, int code, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 
 /* alarm_get - 0 while it is silent; else its code, with the sentence in @e. */
 int alarm_get(const struct alarm *a, struct err *e);
+
+/* alarm_culprit - the rank because of which it was raised; -1: of no single rank, or not yet.
+ */
+int alarm_culprit(const struct alarm *a);
 
 #endif

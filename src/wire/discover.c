@@ -401,7 +401,7 @@ int discover(struct discovery *d, struct err *e)
 	*d = (struct discovery){ .size = 1, .local_rank = -1, .local_size = -1 };
 	d->source = "none";
 	d->meet = lookup("RINGUP_MEET") ? lookup("RINGUP_MEET") : "";
-	d->secret_fd = d->worker = d->notice_fd = -1;
+	d->secret_fd = d->worker = d->notice_fd = d->cause_fd = -1;
 	if (lookup("RINGUP_SECRET_FD")) {
 		rc = number("RINGUP_SECRET_FD", -1, 1 << 20, &d->secret_fd, e);
 		if (rc)
@@ -411,6 +411,8 @@ int discover(struct discovery *d, struct err *e)
 		rc = number("RINGUP_WORKER", -1, 1 << 20, &d->worker, e);
 	if (!rc && lookup("RINGUP_NOTICE_FD"))
 		rc = number("RINGUP_NOTICE_FD", -1, 1 << 20, &d->notice_fd, e);
+	if (!rc && lookup("RINGUP_CAUSE_FD"))
+		rc = number("RINGUP_CAUSE_FD", -1, 1 << 20, &d->cause_fd, e);
 	if (!rc)
 		rc = choose(&c, d->key, e);
 	if (rc || !c.from)

@@ -26,6 +26,7 @@ struct discovery {
 	int worker;                 /* RINGUP_WORKER: the job is elastic, and rank and size
 				     * are those of the start only; -1: it is not      */
 	int notice_fd;              /* RINGUP_NOTICE_FD, or -1                         */
+	int cause_fd;               /* RINGUP_CAUSE_FD, or -1                          */
 
 	/* The same text on all ranks of this job, another one in any other job
 	 * that is running; "" if the launcher gave nothing to make it of. */

@@ -17,10 +17,10 @@ static void on_left(void *ctx, int rank)
 	fuzz_require(rank >= 0 && rank < hosts.ranks);
 }
 
-static void on_alarm(void *ctx, int code, const char *why)
+static void on_alarm(void *ctx, int culprit, int code, const char *why)
 {
 	(void)ctx;
-	fuzz_require(code < 0 && memchr(why, 0, 512));
+	fuzz_require(culprit >= -1 && code < 0 && memchr(why, 0, 512));
 }
 
 /* The root is asked, or host 1, which has a parent and two children; or the same of two

@@ -12,12 +12,15 @@ int main(void)
 	struct err e = { 0 };
 
 	ok(alarm_get(&a, &e) == 0, "silent at first");
-	ok(alarm_raise(&a, RINGUP_EPEER, "rank %d died", 3) == 1, "raised");
-	ok(alarm_raise(&a, RINGUP_EABORTED, "late") == 0, "only once");
+	ok(alarm_culprit(&a) == -1, "and because of nobody");
+	ok(alarm_raise(&a, 3, RINGUP_EPEER, "rank %d died", 3) == 1, "raised");
+	ok(alarm_raise(&a, 5, RINGUP_EABORTED, "late") == 0, "only once");
 	ok(alarm_get(&a, &e) == RINGUP_EPEER && !strcmp(e.text, "rank 3 died"), "%s", e.text);
+	ok(alarm_culprit(&a) == 3, "because of the first that was named");
 	memset(&a, 0, sizeof(a));
 	a.word = ALARM_RAISING;
 	ok(alarm_get(&a, &e) == RINGUP_EPEER, "a raiser that died in between: %s", e.text);
+	ok(alarm_culprit(&a) == -1, "has named nobody");
 	memset(a.why, 'x', sizeof(a.why));
 	a.word = 16 - RINGUP_ESHUTDOWN;
 	ok(alarm_get(&a, &e) == RINGUP_ESHUTDOWN, "a sentence without an end is cut");

@@ -34,7 +34,7 @@ static void the_dead(void)
 		ok(segment_door_open(&door, &e) == 0, "a door");
 		if (i == 2) {
 			pids[1] = getpid();
-			alarm_raise(&alarm, RINGUP_EABORTED, "all over");
+			alarm_raise(&alarm, -1, RINGUP_EABORTED, "all over");
 			peers.alarm = &alarm;
 		}
 		late = clock_deadline(60000);

@@ -24,7 +24,7 @@ static struct {
 
 /* A host's leader, and what its neighbours have sent it. */
 static struct leader {
-	int host, left, alarms, code;
+	int host, left, alarms, culprit, code;
 	struct tally *tally;
 	struct letter *first[64], **end[64]; /* by link */
 	char why[256];
@@ -69,11 +69,12 @@ static void on_left(void *ctx, int rank)
 	((struct leader *)ctx)->left = rank;
 }
 
-static void on_alarm(void *ctx, int code, const char *why)
+static void on_alarm(void *ctx, int culprit, int code, const char *why)
 {
 	struct leader *l = ctx;
 
 	l->alarms++;
+	l->culprit = culprit;
 	l->code = code;
 	snprintf(l->why, sizeof(l->why), "%s", why);
 }
@@ -705,13 +706,13 @@ static void endings(void)
 	ok(good && frames == 11, "a farewell reaches all, once: %d frames", frames);
 	ok(tally_gone(leaders[3].tally, link_to(&leaders[3], 7)), "its neighbour knows it");
 	frames = 0;
-	tally_alarm(leaders[5].tally, RINGUP_EABORTED, "enough");
-	tally_alarm(leaders[5].tally, RINGUP_EPEER, "more");
+	tally_alarm(leaders[5].tally, 7, RINGUP_EABORTED, "enough");
+	tally_alarm(leaders[5].tally, 3, RINGUP_EPEER, "more");
 	settle(&e);
 	for (h = 0, good = 1; h < 12; h++)
 		good &= h == 5 ||
 			(leaders[h].alarms == 1 && leaders[h].code == RINGUP_EABORTED &&
-			 !strcmp(leaders[h].why, "enough"));
+			 leaders[h].culprit == 7 && !strcmp(leaders[h].why, "enough"));
 	ok(good && frames == 11, "so does an alarm: %d frames", frames);
 	tally_ping(leaders[1].tally);
 	ok(!settle(&e), "a ping says nothing");
@@ -799,6 +800,7 @@ static void strangers(void)
 	hostile("a farewell of nobody", true, f, 5);
 	f[0] = 5;
 	hostile("an alarm without a code", true, f, 3);
+	hostile("an alarm because of no rank that there is", true, f, 12);
 	f[0] = 6;
 	hostile("a ping with a word", true, f, 3);
 	f[0] = 7;

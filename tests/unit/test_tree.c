@@ -26,6 +26,7 @@ static struct leader {
 	bool stop;
 	int served, left, code, lost; /* atomic */
 	bool knew_why;                /* when it heard who left */
+	int culprit;
 	char why[128];
 } leaders[HOSTS];
 
@@ -42,11 +43,12 @@ static void on_left(void *ctx, int rank)
 	__atomic_store_n(&l->left, rank, __ATOMIC_RELEASE);
 }
 
-static void on_alarm(void *ctx, int code, const char *why)
+static void on_alarm(void *ctx, int culprit, int code, const char *why)
 {
 	struct leader *l = ctx;
 
 	snprintf(l->why, sizeof(l->why), "%s", why);
+	l->culprit = culprit;
 	__atomic_store_n(&l->code, code, __ATOMIC_RELEASE);
 }
 
@@ -56,9 +58,10 @@ static void on_lost(void *ctx, int rank, const struct err *why)
 	__atomic_store_n(&((struct leader *)ctx)->lost, rank, __ATOMIC_RELEASE);
 }
 
-static bool over(void *ctx, struct err *why)
+static bool over(void *ctx, int *culprit, struct err *why)
 {
 	(void)ctx;
+	*culprit = 4;
 	if (!job_is_over)
 		return false;
 	fail(why, RINGUP_ETIMEDOUT, "stalled");
@@ -283,8 +286,9 @@ static void endings(void)
 	agree_tree.next(leaders[2].tree, 0, (struct item[BATCH_ITEMS]){ 0 });
 	ok(soon(&leaders[0].left, 4) && soon(&leaders[3].left, 4), "all hear who left");
 	ok(!leaders[0].knew_why && !leaders[3].knew_why, "not because of an alarm");
-	tree_alarm(leaders[5].tree, RINGUP_EABORTED, "enough");
-	ok(soon(&leaders[3].code, RINGUP_EABORTED) && !strcmp(leaders[3].why, "enough"),
+	tree_alarm(leaders[5].tree, 7, RINGUP_EABORTED, "enough");
+	ok(soon(&leaders[3].code, RINGUP_EABORTED) && !strcmp(leaders[3].why, "enough") &&
+		   leaders[3].culprit == 7,
 	   "all hear that it is over");
 	tree_goodbye(leaders[3].tree);
 	ok(!tree_is_unsent(leaders[3].tree), "nothing is left to send");
@@ -309,7 +313,8 @@ static void farewells(void)
 			 __ATOMIC_RELEASE);
 	agree_tree.next(leaders[2].tree, 0, (struct item[BATCH_ITEMS]){ 0 });
 	ok(soon(&leaders[0].left, first) && soon(&leaders[3].left, first), "one leaves");
-	ok(leaders[0].knew_why && leaders[3].knew_why && !strcmp(leaders[3].why, "stalled"),
+	ok(leaders[0].knew_why && leaders[3].knew_why && !strcmp(leaders[3].why, "stalled") &&
+		   leaders[3].culprit == 4,
 	   "all have heard of the alarm before");
 }
 
@@ -346,7 +351,7 @@ static void deaf(void)
 	}
 	ok(i > 10000 && i < PINGS, "others hear %d frames that one does not read", i);
 	ok(soon(&leaders[1].lost, hosts.leader[3]), "then it is lost");
-	tree_alarm(leaders[0].tree, RINGUP_EABORTED, "deaf");
+	tree_alarm(leaders[0].tree, -1, RINGUP_EABORTED, "deaf");
 	ok(soon(&leaders[4].code, RINGUP_EABORTED), "and others still hear what there is");
 	leaders[3].stop = false;
 	pthread_create(&leaders[3].watch, NULL, watch, &leaders[3]);
