@@ -509,6 +509,7 @@ TESTS += $(GROWTH_TESTS)
 WHOLE_TESTS = \
 	%reldir%/whole/test_adasum_job \
 	%reldir%/whole/test_any \
+	%reldir%/whole/test_arenas \
 	%reldir%/whole/test_contexts \
 	%reldir%/whole/test_deadline \
 	%reldir%/whole/test_unwaited \
@@ -564,6 +565,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_watch \
 	%reldir%/whole/test_adasum_job \
 	%reldir%/whole/test_any \
+	%reldir%/whole/test_arenas \
 	%reldir%/whole/test_contexts \
 	%reldir%/whole/test_deadline \
 	%reldir%/whole/test_huge \

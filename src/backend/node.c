@@ -318,7 +318,7 @@ static void node_block(void *self, int64_t deadline_ns)
 
 static void node_close(void *self)
 {
-	(void)self;
+	node_return(self);
 }
 
 const struct backend backend_node = {

@@ -259,6 +259,9 @@ bool node_way_order(struct node *n, int bin, enum node_way way);
 
 enum { NODE_NOT_ALL = 2 };
 
+/* node_return - what is mapped of the others' memory is in use no longer. */
+void node_return(struct node *n);
+
 /* node_lend_step - as step(), or NODE_NOT_ALL: not all offer, and the plan has begun anew. */
 int node_lend_step(struct node *n, struct err *e);
 

@@ -109,8 +109,19 @@ static void map_arenas(struct node *n)
 
 	n->ready = true;
 	for (r = 0; r < n->team->size; r++) {
-		n->arena[r] = share_map(&offer_of(n, r)->arena);
+		if (!n->arena[r])
+			n->arena[r] = share_map(&offer_of(n, r)->arena);
 		n->ready &= n->arena[r] != NULL;
+	}
+}
+
+void node_return(struct node *n)
+{
+	int r;
+
+	for (r = 0; r < NODE_RANKS; r++) {
+		share_unmap(n->arena[r]);
+		n->arena[r] = NULL;
 	}
 }
 

@@ -33,6 +33,7 @@ struct block {
 struct mapping {
 	struct share_arena arena;
 	unsigned char *base;
+	unsigned uses;
 };
 
 /* The arena of a process that this one is a child of, or a child's child ... */
@@ -317,15 +318,36 @@ unsigned char *share_map(const struct share_arena *a)
 		return heap.base;
 	pthread_mutex_lock(&heap.lock);
 	for (i = 0; i < heap.mapped && !base; i++)
-		if (same(a, &heap.others[i].arena))
+		if (same(a, &heap.others[i].arena)) {
 			base = heap.others[i].base;
+			heap.others[i].uses++;
+		}
 	if (!base) {
 		more = realloc(heap.others, (heap.mapped + 1) * sizeof(*more));
 		heap.others = more ? more : heap.others;
 		base = more ? fetch(a) : NULL;
 		if (base)
-			heap.others[heap.mapped++] = (struct mapping){ *a, base };
+			heap.others[heap.mapped++] = (struct mapping){ *a, base, 1 };
 	}
 	pthread_mutex_unlock(&heap.lock);
 	return base;
+}
+
+void share_unmap(unsigned char *base)
+{
+	struct mapping *m;
+	size_t i;
+
+	pthread_mutex_lock(&heap.lock);
+	for (i = 0; base && i < heap.mapped; i++) {
+		m = &heap.others[i];
+		if (m->base != base)
+			continue;
+		if (!--m->uses) {
+			munmap(m->base, m->arena.bytes);
+			*m = heap.others[--heap.mapped];
+		}
+		break;
+	}
+	pthread_mutex_unlock(&heap.lock);
 }

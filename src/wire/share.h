@@ -17,8 +17,9 @@ struct err;
  * kernel opens to processes of the same user.  Where it does not, nothing is
  * shared, and collectives copy as they do with other memory.
  *
- * The arena stays until the process ends, and so does what has been mapped of
- * others.  A child of fork() sees the same memory, not a copy of it.
+ * The arena stays until the process ends, but others only as long as they are in use here: a
+ * mapping keeps the memory of a process that has ended.  A child of fork() sees the same
+ * memory, not a copy of it.
  */
 struct share_arena {
 	int32_t pid, fd;
@@ -41,8 +42,15 @@ bool share_find(const void *p, size_t bytes, uint64_t *offset);
 /* share_self - the arena of this process; false if it has none yet.  Threads: any. */
 bool share_self(struct share_arena *a);
 
-/* share_map - another process's arena, here; at once if it has been mapped before.
- * NULL if it cannot be had.  Threads: any. */
+/*
+ * share_map   - another process's arena, here; at once if it has been mapped before.
+ *               NULL if it cannot be had.
+ * share_unmap - what share_map() has returned is in use no longer; after as many calls as of
+ *               share_map() it is gone.  NULL and this process's own arena are left alone.
+ *
+ * Threads: any.
+ */
 unsigned char *share_map(const struct share_arena *a);
+void share_unmap(unsigned char *base);
 
 #endif

@@ -1,5 +1,6 @@
 /* test_share.c - an arena: alloc and free at random, and seen by another process. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -49,6 +50,21 @@ static int random_blocks(void)
 	return good;
 }
 
+/* Is this address among the mappings of this process? */
+static int is_mapped(const void *p)
+{
+	unsigned long from, to, at = (unsigned long)(uintptr_t)p;
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+	int found = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		found |= sscanf(line, "%lx-%lx", &from, &to) == 2 && from <= at && at < to;
+	if (f)
+		fclose(f);
+	return found;
+}
+
 /* What a child does; 0 if all is well.  It maps its parent's arena like any rank. */
 static int child(const struct share_arena *a, uint64_t at)
 {
@@ -68,6 +84,17 @@ static int child(const struct share_arena *a, uint64_t at)
 	wrong.inode++;
 	if (share_map(&wrong))
 		return 4;
+	share_unmap(NULL);
+	share_unmap(own);
+	share_unmap(base);
+	if (!is_mapped(base))
+		return 6;
+	share_unmap(base);
+	if (is_mapped(base))
+		return 7;
+	base = share_map(a);
+	if (!base || strcmp((char *)base + at, "from the child"))
+		return 8;
 	wrong = (struct share_arena){ a->pid, 0, a->inode, a->bytes };
 	return share_map(&wrong) ? 5 : 0;
 }
