@@ -427,6 +427,7 @@ BATS_TESTS = \
 	%reldir%/cli/discover.bats \
 	%reldir%/cli/doctor.bats \
 	%reldir%/cli/env.bats \
+	%reldir%/cli/full.bats \
 	%reldir%/cli/hello.bats \
 	%reldir%/cli/horovodrun.bats \
 	%reldir%/cli/help.bats \

@@ -942,6 +942,8 @@ int cluster_run(const struct cluster_how *j, struct err *e)
 			finish(&c);
 		ending_flush(&c.ending);
 	}
+	if (!rc && !c.why.code && !c.ending.status)
+		rc = output_check(c.output, e);
 	cluster_close(&c);
 	if (!rc && c.why.code) {
 		*e = c.why;

@@ -589,6 +589,8 @@ int crew_run(const struct crew *j, struct err *e)
 		end_strays(&w);
 		ending_flush(&w.ending);
 	}
+	if (!rc && !w.ending.status)
+		rc = output_check(w.output, e);
 	close_all(&w);
 	return rc ? rc : w.ending.status;
 }

@@ -31,6 +31,7 @@ struct sink {
 	size_t start, len, room;
 	size_t most; /* to write at a time                       */
 	bool is_dead, has_colour;
+	int error; /* errno of the write that failed; 0: none has */
 };
 
 /* Where lines come from: one stream of one rank. */
@@ -50,6 +51,8 @@ struct output {
 	int digits;      /* of a rank in the name of a folder */
 	char dir[PATH_MAX];
 	struct sink sinks[2];
+	int error; /* errno of the first file or stream that could not be written; 0: none */
+	char lost[160];         /* where that was */
 	struct stream *streams; /* 2 * size: rank 0's stdout, its stderr, rank 1's... */
 };
 
@@ -105,6 +108,7 @@ static void sink_write(struct sink *s)
 			 * are not to die of it. */
 			s->is_dead = true;
 			s->len = 0;
+			s->error = errno == EPIPE ? 0 : errno;
 			return;
 		}
 		s->start += (size_t)n;
@@ -217,6 +221,15 @@ static void split(const struct output *o, struct stream *s, const char *data, si
 	keep(o, s, data, len);
 }
 
+/* The job goes on without it; the launcher's status tells. */
+static void output_lost(struct output *o, const char *where, int error)
+{
+	if (o->error)
+		return;
+	o->error = error;
+	snprintf(o->lost, sizeof(o->lost), "%.159s", where);
+}
+
 static void copy_to_file(struct output *o, struct stream *s, const char *data, size_t len)
 {
 	while (len && s->file >= 0) {
@@ -225,6 +238,7 @@ static void copy_to_file(struct output *o, struct stream *s, const char *data, s
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
+			output_lost(o, o->dir, errno);
 			close(s->file);
 			s->file = -1;
 			output_say(o, "the output of rank %d is no longer written to %s: %s",
@@ -458,8 +472,26 @@ void output_move(struct output *o)
 	for (i = 0; i < 2 * o->size; i++)
 		if (o->streams[i].sink->len < FULL_BYTES)
 			pull(o, &o->streams[i]);
-	sink_write(&o->sinks[0]);
+	for (i = 0; i < 2; i++) {
+		sink_write(&o->sinks[i]);
+		if (!o->sinks[i].error)
+			continue;
+		output_lost(o, i ? "stderr" : "stdout", o->sinks[i].error);
+		o->sinks[i].error = 0;
+		/* On the other stream, if it is not the one that is full. */
+		if (!i)
+			output_say(o, "what ranks print on stdout is lost from here on: %s",
+				   strerror(o->error));
+	}
 	sink_write(&o->sinks[1]);
+}
+
+int output_check(const struct output *o, struct err *e)
+{
+	if (!o || !o->error)
+		return 0;
+	errno = o->error;
+	return fail_os(e, "the output of the ranks is not whole: cannot write to %s", o->lost);
 }
 
 void output_drain(struct output *o, int rank)

@@ -78,6 +78,10 @@ void output_finish(struct output *o);
 /* output_is_idle - has everything been passed on? */
 bool output_is_idle(const struct output *o);
 
+/* output_check - RINGUP_ESYSTEM if something of the output could not be written, as on a full
+ * disk; a reader that has gone away is none.  @o may be NULL. */
+int output_check(const struct output *o, struct err *e);
+
 /* output_close - @o may be NULL. */
 void output_close(struct output *o);
 

@@ -401,11 +401,12 @@ time.sleep(300)'
   # In a file of 100 KiB there is no more room.
   local rank='head -c 300000 /dev/zero; until [[ $(cat dir/rank.$RINGUP_RANK/stdout | wc -c) -eq 102400 ]]; do sleep 0.02; done; echo alive >&2'
   run bash -c "ulimit -f 100; exec timeout 200 ringup run -np 2 -o dir -- bash -c '$rank' 2>&1 >/dev/null"
-  expect_status 0
+  expect_status 3
   [[ $(grep -c 'alive$' <<<"$output") -eq 2 ]]
+  expect_line "ringup run: the output of the ranks is not whole: cannot write to dir: File too large"
   expect_line "ringup run: the output of rank 1 is no longer written to dir: File too large"
   run bash -c "ulimit -f 100; timeout 200 ringup run -np 2 -- bash -c '$rank' 2>&1 >file | cat; exit \${PIPESTATUS[0]}"
-  expect_status 0
+  expect_status 3
   [[ $(grep -c 'alive$' <<<"$output") -eq 2 ]]
   run bash -c "ulimit -f 0; timeout 200 ringup run -np 2 -- true 2>&1 | cat; exit \${PIPESTATUS[0]}"
   expect_status 3
