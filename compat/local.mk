@@ -131,6 +131,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/spark/__init__.py \
 	%reldir%/python/horovod/spark/common/__init__.py \
 	%reldir%/python/horovod/spark/common/store.py \
+	%reldir%/python/horovod/spark/common/util.py \
 	%reldir%/python/horovod/spark/runner.py \
 	%reldir%/python/horovod/spark/task/__init__.py \
 	%reldir%/python/horovod/spark/torch/__init__.py \

@@ -691,8 +691,8 @@ HOROVOD_TESTS = %reldir%/horovod/upstream.bats
 EXTRA_DIST += $(HOROVOD_TESTS) %reldir%/horovod/ask.py %reldir%/horovod/expected.tsv
 REBUILD_TESTS = %reldir%/cli/rebuild-torch.bats
 UPGRADE_TESTS = %reldir%/cli/rebuild-upgrade.bats
-# A cluster of two hosts is several Java processes.
-SPARK_TESTS = %reldir%/py/test_spark_cluster.py
+# A cluster of two hosts is several Java processes; ranks of TensorFlow take long to start; Horovod's tests are fetched.
+SPARK_TESTS = %reldir%/py/test_spark_cluster.py %reldir%/horovod/spark.bats
 EXTRA_DIST += $(SPARK_TESTS)
 EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 

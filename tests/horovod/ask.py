@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-# ask.py - run Horovod's own tests against ringup, and compare with what is expected.
+# ask.py - run Horovod's own tests, and Spark's, against ringup, and compare with what is expected.
 # SPDX-License-Identifier: Apache-2.0
 """Horovod's tests are not part of ringup.  They are those of a checkout,
 $RINGUP_TEST_HOROVOD_SOURCE,
 else of the tag v0.28.1 on GitHub (the archive on PyPI does not hold them).
+Those of HorovodRunner (sparkdl/) and of Spark's TorchDistributor (spark/) are single files of
+GitHub, or of $RINGUP_TEST_SPARKDL_SOURCE and $RINGUP_TEST_SPARK_SOURCE.
 
     tests/horovod/ask.py                       # all files; exit status 1 if something differs
     tests/horovod/ask.py single/test_run.py    # these files only
@@ -14,7 +16,8 @@ else of the tag v0.28.1 on GitHub (the archive on PyPI does not hold them).
 ringup and horovodrun are those in PATH.  The tests run in a Python environment that is made for
 them beside that of $RINGUP_TEST_PYTHON, which has torch, or of $RINGUP_TEST_TENSORFLOW_215; pip gets
 what they import.  Exit status 77 and a line that says why if that, or the tests, cannot be had;
-without a TensorFlow its files are left out.
+without a TensorFlow, or a pyspark 4 in the folder $RINGUP_TEST_SPARK4, or Java, their files are
+left out.
 
 Files of parallel/ are run by horovodrun on 2 and on 4 ranks, all tests in one job.  Once a test has
 failed on a rank, the others are out of step with it: the job ends, and another one goes on with the
@@ -24,7 +27,9 @@ next test.
 import argparse
 import collections
 import faulthandler
+import functools
 import importlib
+import importlib.machinery
 import json
 import os
 import re
@@ -34,6 +39,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import types
 import urllib.request
 
 try:
@@ -47,7 +53,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 EXPECTED = os.path.join(HERE, "expected.tsv")
 DOCUMENT = os.path.join(ROOT, "docs", "HOROVOD-TESTS.md")
 ARCHIVE = "https://github.com/horovod/horovod/archive/refs/tags/v0.28.1.tar.gz"
-NEEDS = ("pytest<8", "mock", "parameterized", "psutil", "cloudpickle", "packaging")
+NEEDS = ("pytest<8", "mock", "parameterized", "psutil", "cloudpickle", "packaging", "pyarrow",
+         "h5py")
 TEST_SECONDS = 300  # after which a test hangs
 JOB_SECONDS = 1800
 SKIP = 77
@@ -80,6 +87,16 @@ TENSORFLOW_FILES = {name: (2,) for name in (
     "parallel/test_process_sets_static.py", "parallel/test_process_sets_multi_comm.py")}
 FILES.update(TENSORFLOW_FILES)
 
+# Those that want pyspark, and where on GitHub those are that are not Horovod's.
+SPARK_FILES = {name: (None,) for name in (
+    "integration/test_spark.py", "sparkdl/runner_base_test.py", "spark/test_distributor.py",
+    "spark/test_log_communication.py")}
+FILES.update(SPARK_FILES)
+SPARK_TESTS = "python/pyspark/ml/torch/tests"
+OTHERS = {"sparkdl": ("databricks/spark-deep-learning", "master", "tests/horovod",
+                      "RINGUP_TEST_SPARKDL_SOURCE"),
+          "spark": ("apache/spark", "v4.1.0", SPARK_TESTS, "RINGUP_TEST_SPARK_SOURCE")}
+
 # Adasum: Horovod's needs MPI, and its tests ask for it; ringup's does not.
 AS_IF_MPI = {"parallel/test_adasum_pytorch.py": "torch",
              "parallel/test_adasum_tensorflow.py": "tensorflow"}
@@ -87,7 +104,8 @@ AS_IF_MPI = {"parallel/test_adasum_pytorch.py": "torch",
 # How a reason begins: who decides that a test does not pass.
 KINDS = {
     "upstream": "skipped by the test itself, for a reason of its own, as it would be with Horovod",
-    "inside": "tests the inside of Horovod's launcher, which is another here",
+    "inside": "tests the inside of Horovod's launcher, or of its Spark services, which is another "
+              "here",
     "differs": "ringup does otherwise, on purpose",
     "test": "the test does not fit today's torch or Python; Horovod would fail, too",
     "todo": "not there yet",
@@ -96,7 +114,64 @@ KINDS = {
 
 # -- what pytest calls, on every rank (this file is loaded with -p) ------------------------------
 
+class Absent:
+    """What a module of Horovod's inside has in Horovod: a test that uses it fails, and says so."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, *_args, **_how):
+        raise NotImplementedError(f"{self.name} is the inside of Horovod")
+
+    def __mro_entries__(self, _bases):
+        return (object,)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent(f"{self.name}.{name}")
+
+
+class AbsentModule(types.ModuleType):
+    """A module of Horovod's inside."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent(f"{self.__name__}.{name}")
+
+
+class Absentees:
+    """Finds the modules of horovod.spark that there are not, so that files which import them, for
+    some of their tests, can be collected; and lets those that there are have what they have not."""
+
+    @staticmethod
+    def find_spec(name, _path=None, _target=None):
+        if not name.startswith("horovod.spark."):
+            return None
+        return importlib.machinery.ModuleSpec(name, Absentees, is_package=True)
+
+    @staticmethod
+    def create_module(spec):
+        return AbsentModule(spec.name)
+
+    @staticmethod
+    def exec_module(_module):
+        pass
+
+    @staticmethod
+    def install():
+        """From now on; in processes that a test starts by a sitecustomize.py."""
+        sys.meta_path.append(Absentees)
+        for name in ("runner", "task", "common.store", "common.util"):
+            module = importlib.import_module(f"horovod.spark.{name}")
+            module.__getattr__ = functools.partial(AbsentModule.__getattr__, module)
+
+
 def pytest_configure():
+    if os.environ.get("HOROVOD_TESTS_SPARK") == "spark":
+        importlib.import_module("pyspark.ml.torch").__path__.append(
+            os.environ["HOROVOD_TESTS_FOLDER"])
     if "HOROVOD_TESTS_AS_IF_MPI" in os.environ:
         hvd = importlib.import_module("horovod." + os.environ["HOROVOD_TESTS_AS_IF_MPI"])
         hvd.mpi_enabled = lambda: True
@@ -165,6 +240,39 @@ def get_source(work):
     return source
 
 
+def get_other(kind, name, work):
+    """The folder of a file that is not Horovod's."""
+    repository, ref, below, variable = OTHERS[kind]
+    told = os.environ.get(variable)
+    if told:
+        if not os.path.exists(os.path.join(told, below, name)):
+            give_up(f"{variable}={told} has no {below}/{name}")
+        return os.path.join(os.path.abspath(told), below)
+    folder = os.path.join(work, kind, "tests")
+    os.makedirs(folder, exist_ok=True)
+    wanted = [name] if kind == "sparkdl" else [
+        "__init__.py", *(os.path.basename(n) for n in SPARK_FILES if n.startswith("spark/"))]
+    for file in wanted:
+        url = f"https://raw.githubusercontent.com/{repository}/{ref}/{below}/{file}"
+        path = os.path.join(folder, file)
+        if os.path.exists(path):
+            continue
+        try:
+            with urllib.request.urlopen(url, timeout=60) as r, open(path + ".part", "wb") as f:
+                shutil.copyfileobj(r, f)
+        except OSError as e:
+            give_up(f"cannot get {url} ({e}); {variable} names no checkout")
+        os.rename(path + ".part", path)
+    return folder
+
+
+def get_file(file, work, horovod):
+    """The path of a file of tests; horovod() is the folder of Horovod's."""
+    kind, name = file.split("/")
+    return os.path.join(get_other(kind, name, work) if kind in OTHERS else
+                        os.path.join(horovod(), kind), name)
+
+
 def get_python(work, variable="RINGUP_TEST_PYTHON", framework="torch"):
     """A Python with that framework, and with what the tests import."""
     base = os.environ.get(variable)
@@ -208,21 +316,36 @@ def environment(folder, start, library, python):
     return env
 
 
+def spark_environment(env, file, path, python):
+    """The same for a file that wants pyspark."""
+    kind, spark = file.split("/")[0], os.environ["RINGUP_TEST_SPARK4"]
+    if kind == "integration":
+        with open(os.path.join(env["TMPDIR"], "sitecustomize.py"), "w", encoding="utf-8") as f:
+            f.write("import ask\n\nask.Absentees.install()\n")
+        env["PYTHONPATH"] = os.pathsep.join([env["TMPDIR"], env["PYTHONPATH"]])
+    env.update(HOROVOD_TESTS_SPARK=kind, PYSPARK_PYTHON=python, SPARK_LOCAL_IP="127.0.0.1",
+               HOROVOD_TESTS_FOLDER=os.path.dirname(os.path.dirname(path)),
+               SPARK_HOME=os.path.join(spark, "pyspark"),
+               PYTHONPATH=os.pathsep.join([env["PYTHONPATH"], spark]))
+
+
 # -- running them -------------------------------------------------------------------------------
 
 class Asked:
     """The tests of one file on so many ranks."""
 
-    def __init__(self, file, ranks, only, source, python, library):
+    def __init__(self, file, ranks, only, path, python, library):
         self.file, self.ranks, self.only = file, ranks, only
-        self.source, self.python, self.library = source, python, library
+        self.path, self.python, self.library = path, python, library
 
     def launch(self, start, folder):
         """Run the tests from number start on: on several ranks until one fails."""
         argv = [self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "ask",
-                os.path.join(self.source, self.file)]
+                self.path]
         argv += ["-k", self.only] if self.only else []
         env = environment(folder, start, self.library, self.python)
+        if self.file in SPARK_FILES:
+            spark_environment(env, self.file, self.path, self.python)
         if self.file in AS_IF_MPI:
             env["HOROVOD_TESTS_AS_IF_MPI"] = AS_IF_MPI[self.file]
         if self.ranks:
@@ -367,7 +490,10 @@ def table(rows):
     out = ["# Horovod's own tests, run against ringup", "",
            "`tests/horovod/ask.py` runs the tests of Horovod 0.28.1, as they are, against this "
            "package (they are", "fetched, not part of it), and `tests/horovod/expected.tsv` has "
-           "the outcome of each.  This page is made from it.", "",
+           "the outcome of each.  This page is made from it.",
+           "Beside them are those of HorovodRunner, and those of Spark 4.1 for its "
+           "TorchDistributor, which is Spark's own and", "has to work where ringup is, on pyspark "
+           "4.3.0.", "",
            "| file | ranks | passed | " + " | ".join(KINDS) + " |",
            "|---|--:|--:|" + "--:|" * len(KINDS)]
     counts = collections.OrderedDict()
@@ -401,9 +527,25 @@ def table(rows):
 
 # -- the whole ----------------------------------------------------------------------------------
 
+def lacks(file):
+    """Why a file is left out, or nothing."""
+    if file in TENSORFLOW_FILES and not os.environ.get("RINGUP_TEST_TENSORFLOW_215"):
+        return "RINGUP_TEST_TENSORFLOW_215 names no Python with TensorFlow"
+    if file in SPARK_FILES and not os.environ.get("RINGUP_TEST_SPARK4"):
+        return "RINGUP_TEST_SPARK4 names no folder with pyspark"
+    if file in SPARK_FILES and not shutil.which("java"):
+        return "there is no Java"
+    return None
+
+
 def ask(o, work):
     """Run what is asked for; sentences about what differs."""
-    source, pythons = get_source(work), {}
+    pythons, sources = {}, []
+
+    def horovod():
+        sources[:] = sources or [get_source(work)]
+        return sources[0]
+
     if not shutil.which("horovodrun"):
         give_up("horovodrun is not in PATH")
     library = os.environ.get("RINGUP_LIBRARY") or os.path.join(
@@ -412,15 +554,16 @@ def ask(o, work):
     for file in o.files or FILES:
         of = (("RINGUP_TEST_TENSORFLOW_215", "tensorflow") if file in TENSORFLOW_FILES
               else ("RINGUP_TEST_PYTHON", "torch"))
-        if file in TENSORFLOW_FILES and not os.environ.get(of[0]) and not o.only:
-            print(f"{file}: left out, {of[0]} names no Python with TensorFlow", flush=True)
+        if lacks(file) and not o.only:
+            print(f"{file}: left out, {lacks(file)}", flush=True)
             continue
+        path = get_file(file, work, horovod)
         python = pythons.get(of) or pythons.setdefault(of, get_python(work, *of))
         for ranks in FILES[file]:
             if o.ranks and ranks not in o.ranks:
                 continue
             shown = str(ranks or "-")
-            found = Asked(file, ranks, o.only, source, python, library).run()
+            found = Asked(file, ranks, o.only, path, python, library).run()
             counts = collections.Counter(outcome for outcome, _ in found.values())
             print(f"{file}, ranks {shown}: " + ", ".join(f"{n} {what}" for what, n in
                                                           sorted(counts.items())), flush=True)

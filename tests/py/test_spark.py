@@ -141,6 +141,11 @@ def test_too_few_slots_are_told_at_once(spark, leaves_nothing):
     with pytest.raises(JobFailed, match="3 ranks need 3 task slots .* have 2: ask for 2 ranks"):
         HorovodRunner(np=3).run(int)
 
+    import horovod.spark
+
+    with pytest.raises(RuntimeError, match="^Timed out waiting for Spark tasks to start.*have 2"):
+        horovod.spark.run(int, num_proc=3, verbose=0)
+
 
 def test_a_rank_that_raises_while_another_waits_is_named(spark, leaves_nothing):
     def main():

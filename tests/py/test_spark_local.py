@@ -550,7 +550,7 @@ def test_without_pyspark_or_a_session_the_way_out_is_told():
     assert "HorovodRunner(np=-2)" in p.stdout
 
 
-def test_a_store_is_a_folder_under_every_name(tmp_path):
+def test_a_store_is_a_folder_under_every_name(tmp_path, monkeypatch):
     from horovod.spark.common.store import DBFSLocalStore, LocalStore, Store
 
     for name in (tmp_path, f"file://{tmp_path}"):
@@ -561,12 +561,52 @@ def test_a_store_is_a_folder_under_every_name(tmp_path):
         assert store.get_checkpoint_path("run") == f"{tmp_path}/runs/run/checkpoint.pt"
     assert isinstance(Store.create("dbfs:/a/b"), DBFSLocalStore)
     assert Store.create("dbfs:/a/b").get_run_path("r") == "/dbfs/a/b/runs/r"
+    assert DBFSLocalStore.normalize_path("file:///dbfs/a") == "/dbfs/a"
+    assert not DBFSLocalStore.matches_dbfs(str(tmp_path))
+    with pytest.raises(ValueError, match="dbfs:/FOLDER"):
+        DBFSLocalStore("dbfs://host/a")
+    assert not isinstance(Store.create("/dbfs/a"), DBFSLocalStore)
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "16.4")
+    assert isinstance(Store.create("file:/dbfs/a"), DBFSLocalStore)
+    assert not isinstance(Store.create(str(tmp_path)), DBFSLocalStore)
     with pytest.raises(ValueError, match="mount s3"):
         Store.create("s3://bucket/x")
     assert LocalStore(tmp_path, save_runs=False).get_checkpoint_path("run") is None
     store.write_text(f"{tmp_path}/runs/run/note", "text")
     assert store.read(f"{tmp_path}/runs/run/note") == b"text"
     assert os.listdir(f"{tmp_path}/runs/run") == ["note"]
+
+
+def test_what_programs_take_from_horovod_spark_common(monkeypatch):
+    from horovod.spark.common import util
+
+    monkeypatch.delenv("CONTAINER_ID", raising=False)
+    names = {util.host_hash(), util.host_hash("salt")}
+    monkeypatch.setenv("CONTAINER_ID", "of a container")
+    names |= {util.host_hash(), util.host_hash("salt")}
+    assert len(names) == 4 and util.host_hash() in names
+    assert util.to_list("a", 2) == ["a", "a"] and util.to_list(["a", "b"], 2) == ["a", "b"]
+    assert util.to_list(None, 2) is None
+    with pytest.raises(ValueError, match="2 values, where there are 3"):
+        util.to_list(["a", "b"], 3)
+
+
+@pytest.mark.parametrize("master, waits", [("local", False), ("local[2]", False),
+                                           ("local[2,4]", False), ("local-cluster[1,2,1024]", True),
+                                           ("spark://10.0.0.1:7077", True)],
+                         ids=["local", "threads", "failures", "local-cluster", "standalone"])
+def test_slots_are_waited_for_where_executors_come(monkeypatch, master, waits):
+    """An executor that has not come yet is not one that will not come."""
+    there = [0, 1, 2]
+    monkeypatch.setattr(stage, "SLOTS_POLL_S", 0)
+    monkeypatch.setattr(stage, "slots", lambda sc: there.pop(0) if len(there) > 1 else there[0])
+    session = type("Session", (), {"master": master})
+    if waits:
+        stage.wait_for_slots(session, 2, HANG)
+        assert there == [2]
+    else:
+        with pytest.raises(stage.TooFewSlots, match="have 0"):
+            stage.wait_for_slots(session, 2, HANG)
 
 
 def test_an_elastic_job_of_wrong_sizes_is_refused_before_anything_runs(monkeypatch):

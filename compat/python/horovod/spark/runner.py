@@ -35,6 +35,14 @@ def _work(size, fn, args, kwargs, env, nics, output, copy):
     return job.Job.of_function(size, fn, args, kwargs, env=given, output=output, copy=copy)
 
 
+def _results(run_job, *args):
+    """The results of a job; too few slots are told as upstream tells it."""
+    try:
+        return run_job(*args).results()
+    except stage.TooFewSlots as e:
+        raise stage.TooFewSlots(f"Timed out waiting for Spark tasks to start: {e}") from None
+
+
 def _inferred(sc, num_proc, verbose):
     if num_proc is not None:
         return num_proc
@@ -68,8 +76,8 @@ def run(fn, args=(), kwargs={}, num_proc=None, start_timeout=None,
                  _output(stdout, stderr, prefix_output_with_timestamp),
                  copy=stdout is None or stderr is None)
     work.executable = executable
-    return stage.run_job(work, sc, seconds, f"horovod.spark.run: "
-                                            f"{getattr(fn, '__name__', 'function')}").results()
+    return _results(stage.run_job, work, sc, seconds,
+                    f"horovod.spark.run: {getattr(fn, '__name__', 'function')}")
 
 
 def run_elastic(fn, args=(), kwargs={}, num_proc=None, min_num_proc=None, max_num_proc=None,
@@ -101,6 +109,6 @@ def run_elastic(fn, args=(), kwargs={}, num_proc=None, min_num_proc=None, max_nu
     work = _work(size, fn, args, kwargs, env, nics,
                  _output(stdout, stderr, prefix_output_with_timestamp),
                  copy=stdout is None or stderr is None)
-    return elastic_stage.run_job(
-        work, sc, least, most, seconds, float(elastic_timeout), reset_limit,
-        f"horovod.spark.run_elastic: {getattr(fn, '__name__', 'function')}").results()
+    return _results(elastic_stage.run_job, work, sc, least, most, seconds, float(elastic_timeout),
+                    reset_limit,
+                    f"horovod.spark.run_elastic: {getattr(fn, '__name__', 'function')}")

@@ -80,12 +80,18 @@ def check_cluster(sc):
                            "and spark.executor.instances to how many executors it shall have")
 
 
+class TooFewSlots(JobFailed):
+    """The executors cannot run so many tasks at the same time."""
+
+
 def wait_for_slots(sc, size, seconds):
-    """Return when size tasks can run together; JobFailed if there is no hope of it any more."""
-    deadline = time.monotonic() + (0 if sc.master.startswith("local") else seconds)
+    """Return when size tasks can run together; TooFewSlots if there is no hope of it any more."""
+    # Threads of the driver's JVM are there at once; executors, local-cluster's too, come later.
+    waits = not re.fullmatch(r"local(\[.*\])?", sc.master)
+    deadline = time.monotonic() + (seconds if waits else 0)
     while (there := slots(sc)) < size:
         if time.monotonic() >= deadline:
-            raise JobFailed(
+            raise TooFewSlots(
                 f"{size} ranks need {size} task slots at the same time, and the executors have "
                 f"{there}: ask for {there or 'fewer'} ranks, or give the cluster more executors or "
                 "cores (spark.executor.instances, spark.executor.cores; a slot is "

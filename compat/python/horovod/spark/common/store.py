@@ -31,7 +31,8 @@ class Store:
     def create(prefix_path, *args, **kwargs):
         """The store for a path: a folder, file:///FOLDER, or dbfs:/FOLDER on Databricks."""
         path = str(prefix_path)
-        if path.startswith("dbfs:/"):
+        if path.startswith("dbfs:/") or (os.environ.get("DATABRICKS_RUNTIME_VERSION")
+                                         and DBFSLocalStore.matches_dbfs(path)):
             return DBFSLocalStore(path, *args, **kwargs)
         scheme = path.partition("://")[0] if "://" in path else "file"
         if scheme != "file":
@@ -105,13 +106,20 @@ class Store:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def _without_file(path):
+    """A path without file:// or file: in front."""
+    path = str(path)
+    for prefix in ("file://", "file:"):
+        if path.startswith(prefix):
+            return path[len(prefix):]
+    return path
+
+
 class LocalStore(Store):
     """A store in a folder; file:///FOLDER is the same."""
 
     def __init__(self, prefix_path, *args, **kwargs):
-        path = str(prefix_path)
-        path = path[len("file://"):] if path.startswith("file://") else path
-        super().__init__(os.path.abspath(path), *args, **kwargs)
+        super().__init__(os.path.abspath(_without_file(prefix_path)), *args, **kwargs)
 
 
 FilesystemStore = LocalStore
@@ -121,7 +129,19 @@ class DBFSLocalStore(LocalStore):
     """A store on DBFS, by way of its folder /dbfs."""
 
     def __init__(self, prefix_path, *args, **kwargs):
-        path = str(prefix_path)
-        if path.startswith("dbfs:/"):
-            path = "/dbfs/" + path[len("dbfs:/"):].lstrip("/")
-        super().__init__(path, *args, **kwargs)
+        super().__init__(self.normalize_path(prefix_path), *args, **kwargs)
+
+    @classmethod
+    def matches_dbfs(cls, path):
+        """Is it a path of DBFS: dbfs:/FOLDER, /dbfs/FOLDER, or that with file: in front?"""
+        path = _without_file(path)
+        return path.startswith("/dbfs/") or (path.startswith("dbfs:/")
+                                             and not path.startswith("dbfs://"))
+
+    @staticmethod
+    def normalize_path(path):
+        """The folder below /dbfs; ValueError for dbfs://HOST."""
+        path = _without_file(path)
+        if path.startswith("dbfs://"):
+            raise ValueError(f"{path} names a host, and DBFS has none: dbfs:/FOLDER")
+        return "/dbfs/" + path[len("dbfs:/"):].lstrip("/") if path.startswith("dbfs:/") else path
