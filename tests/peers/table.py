@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# table.py - all tables of docs/BENCHMARKS.md: ringup bench beside its peers, in a given time.
+# table.py - all tables of docs/bench: ringup bench beside its peers, in a given time.
 # SPDX-License-Identifier: Apache-2.0
 """Each row is one run of `ringup bench`, whose command is printed with its results.  Everything
 on stdout is Markdown; progress and complaints are on stderr.
