@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/conf.h"
@@ -40,12 +41,18 @@ static void print_finding(const struct probe_finding *p)
 {
 	static const enum out_look looks[] = { OUT_DIM, OUT_WARN, OUT_BAD };
 
-	out_look(looks[p->severity], "\n%s: ", facts_severity_text(p->severity));
-	out_text("%s\n", p->what ? p->what : p->code);
-	if (p->why)
-		out_text("  why:  %s\n", p->why);
-	if (p->next)
-		out_text("  next: %s\n", p->next);
+	const char *severity = facts_severity_text(p->severity);
+
+	out_look(looks[p->severity], "\n%s: ", severity);
+	out_fold(OUT_PLAIN, (int)strlen(severity) + 2, 8, "%s", p->what ? p->what : p->code);
+	if (p->why) {
+		out_text("  why:  ");
+		out_fold(OUT_PLAIN, 8, 8, "%s", p->why);
+	}
+	if (p->next) {
+		out_text("  next: ");
+		out_fold(OUT_PLAIN, 8, 8, "%s", p->next);
+	}
 	if (p->command)
 		out_text("  $ %s\n", p->command);
 }
@@ -54,7 +61,7 @@ static int print_text(const struct probe_facts *f, struct err *e)
 {
 	int i, open, left = facts_unmeasured(f, &open);
 
-	out_look(verdict_is_well(f) ? OUT_GOOD : OUT_BAD, "%s\n", f->verdict);
+	out_fold(verdict_is_well(f) ? OUT_GOOD : OUT_BAD, 0, 2, "%s", f->verdict);
 	if (left)
 		out_look(OUT_DIM, "%d of %d open paths are not measured: the time was over\n",
 			 left, open);

@@ -13,19 +13,21 @@
 #include "probe/netfacts.h"
 
 static int as_json;
-static const char *lib, *version, *file, *peer, *nics;
+static const char *lib, *version, *from, *peer, *nics;
 
 static const struct opt opts[] = {
+	{ OPT_STR, 'f', "from", "FILE", &from,
+	  "explain the machine that `ringup net snapshot` wrote" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_STR, 'l', "lib", "LIB", &lib,
 	  "only this library: nccl, openmpi, gloo, horovod, ucx or libfabric" },
 	{ OPT_STR, 0, "network-interface", "LIST", &nics,
 	  "what horovodrun will be given by that name" },
 	{ OPT_STR, 'p', "peer", "ADDRESS", &peer, "a host to reach, by its numeric address" },
-	{ OPT_STR, 's', "snapshot", "FILE", &file,
-	  "explain a machine that `ringup net snapshot` wrote" },
 	{ OPT_STR, 0, "version", "V", &version,
 	  "by the rules of this version of --lib, such as 2.27.7" },
+	/* The former name of --from. */
+	{ OPT_STR, 's', "snapshot", "FILE", &from, NULL },
 	{ 0 },
 };
 
@@ -41,7 +43,8 @@ static void print_unknown(const struct pick_role *r, int width)
 {
 	int i;
 
-	out_look(OUT_WARN, "  %-*s unknown: %s\n", width, r->name, r->unknown);
+	out_text("  %-*s ", width, r->name);
+	out_fold(OUT_WARN, width + 3, width + 3, "unknown: %s", r->unknown);
 	if (!*r->error && !r->npicks)
 		return;
 	out_text("  %-*s by the environment it would be", width, "");
@@ -52,7 +55,7 @@ static void print_unknown(const struct pick_role *r, int width)
 
 static void print_picks(const struct pick_role *r, int width)
 {
-	int i;
+	int i, at = width + 3;
 
 	if (*r->unknown) {
 		print_unknown(r, width);
@@ -60,18 +63,31 @@ static void print_picks(const struct pick_role *r, int width)
 	}
 	out_text("  %-*s", width, r->name);
 	if (*r->error && r->has_result)
-		out_look(OUT_BAD, " refuses (%d): %s", r->result, r->error);
+		out_fold(OUT_BAD, width + 2, width + 3, " refuses (%d): %s", r->result,
+			 r->error);
 	else if (*r->error)
-		out_look(OUT_BAD, " refuses: %s", r->error);
+		out_fold(OUT_BAD, width + 2, width + 3, " refuses: %s", r->error);
 	for (i = 0; i < r->npicks; i++) {
-		out_text("%s", i ? ", " : " ");
-		if (*r->picks[i].interface)
-			out_look(OUT_GOOD, "%s ", r->picks[i].interface);
-		out_text("%s", r->picks[i].address);
+		const struct pick *k = &r->picks[i];
+		int len = (int)(strlen(k->interface) + strlen(k->address)) + 3;
+
+		if (i && out_width() && at + len > out_width()) {
+			out_text(",\n  %-*s ", width, "");
+			at = width + 3;
+		} else {
+			out_text("%s", i ? ", " : " ");
+		}
+		at += len;
+		if (*k->interface)
+			out_look(OUT_GOOD, "%s ", k->interface);
+		out_text("%s", k->address);
 	}
-	out_text("\n");
-	if (*r->note)
-		out_look(OUT_WARN, "  %-*s %s\n", width, "", r->note);
+	if (!*r->error)
+		out_text("\n");
+	if (*r->note) {
+		out_text("  %-*s ", width, "");
+		out_fold(OUT_WARN, width + 3, width + 3, "%s", r->note);
+	}
 }
 
 /* What is in force for @name, and what that keeps from counting. */
@@ -105,7 +121,8 @@ static void print_fates(const struct iface_list *l, const struct picked *p)
 
 		out_look(look, "    %c %-*s  ", p->fates[i].used ? '+' : '-', width,
 			 l->ifaces[i].name);
-		out_look(p->fates[i].used ? OUT_PLAIN : OUT_DIM, "%s\n", p->fates[i].rule);
+		out_fold(p->fates[i].used ? OUT_PLAIN : OUT_DIM, width + 8, width + 8, "%s",
+			 p->fates[i].rule);
 	}
 }
 
@@ -335,8 +352,8 @@ static int set_version(struct snapshot *s, struct err *e)
 
 static int run(int argc, char **argv, struct err *e)
 {
-	struct netfacts_from from = { cmd_conf()->root, file, peer, nics, .resolve = true };
-	struct own_hint h = { .interface = file ? "" : cmd_conf()->interface,
+	struct netfacts_from here = { cmd_conf()->root, from, peer, nics, .resolve = true };
+	struct own_hint h = { .interface = from ? "" : cmd_conf()->interface,
 			      .peer = peer,
 			      .any = true };
 	struct snapshot s = { 0 };
@@ -346,7 +363,7 @@ static int run(int argc, char **argv, struct err *e)
 	(void)argc;
 	(void)argv;
 	if (!rc)
-		rc = netfacts_read(&s, &from, e);
+		rc = netfacts_read(&s, &here, e);
 	if (!rc)
 		rc = set_version(&s, e);
 	if (!rc)
@@ -367,7 +384,7 @@ const struct cmd cmd_net_explain = {
 	.examples = "ringup net explain\n"
 		    "ringup net explain --lib nccl --json\n"
 		    "ringup net explain --lib nccl --version 2.27.7\n"
-		    "ringup net explain --snapshot node.json",
+		    "ringup net explain --from node.json",
 	.opts = opts,
 	.run = run,
 };

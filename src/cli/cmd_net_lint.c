@@ -10,12 +10,14 @@
 #include "probe/netfacts.h"
 
 static int as_json;
-static const char *file;
+static const char *from;
 
 static const struct opt opts[] = {
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
-	{ OPT_STR, 's', "snapshot", "FILE", &file,
+	{ OPT_STR, 'f', "from", "FILE", &from,
 	  "judge the machine that `ringup net snapshot` wrote" },
+	/* The former name. */
+	{ OPT_STR, 's', "snapshot", "FILE", &from, NULL },
 	{ 0 },
 };
 
@@ -35,14 +37,18 @@ static void print_line(const char *head, const char *line)
 
 static void print_finding(const struct lint_finding *f)
 {
+	const char *severity = lint_severity_text(f->severity);
+
 	out_text("%s: ", f->where);
-	out_look(look_of(f->severity), "%s: ", lint_severity_text(f->severity));
-	out_text("%s [%s]\n", f->what, f->code);
+	out_look(look_of(f->severity), "%s: ", severity);
+	out_fold(OUT_PLAIN, (int)(strlen(f->where) + strlen(severity)) + 4, 4, "%s [%s]",
+		 f->what, f->code);
 	if (f->line)
 		print_line("it says:  ", f->line);
 	if (f->fix)
 		print_line("write:    ", f->fix);
-	out_text("    because:  %s\n", f->why);
+	out_text("    because:  ");
+	out_fold(OUT_PLAIN, 14, 14, "%s", f->why);
 }
 
 static void print_text(const struct lint_report *r)
@@ -77,10 +83,10 @@ static int print_json(const struct lint_report *r, struct err *e)
 
 static int run(int argc, char **argv, struct err *e)
 {
-	struct netfacts_from from = { cmd_conf()->root, file, .resolve = true };
+	struct netfacts_from here = { cmd_conf()->root, from, .resolve = true };
 	struct lint_report r = { 0 };
 	struct snapshot s;
-	int rc = netfacts_read(&s, &from, e);
+	int rc = netfacts_read(&s, &here, e);
 
 	(void)argc;
 	(void)argv;
@@ -103,7 +109,7 @@ const struct cmd cmd_net_lint = {
 	.summary = "find settings that a library takes otherwise than you meant",
 	.examples = "ringup net lint\n"
 		    "NCCL_SOCKET_IFNAME=^docker0 ringup net lint\n"
-		    "ringup net lint --snapshot node.json --json",
+		    "ringup net lint --from node.json --json",
 	.opts = opts,
 	.run = run,
 };

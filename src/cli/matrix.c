@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 #include "cli/out.h"
 #include "probe/facts.h"
@@ -15,9 +14,9 @@ enum { CELL = 9, NAME = 16, NUMBER = 5, NUMBERED = 16, LEAST = 40 };
 
 int matrix_width(void)
 {
-	struct winsize w;
+	int width = out_width();
 
-	return !ioctl(1, TIOCGWINSZ, &w) && w.ws_col ? w.ws_col : 80;
+	return width ? width : 80;
 }
 
 /* What fails is said in the words of facts.h, shortened to a cell. */

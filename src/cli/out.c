@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/conf.h"
@@ -100,6 +101,65 @@ void out_look(enum out_look look, const char *fmt, ...)
 	va_end(ap);
 }
 
+int out_width(void)
+{
+	struct winsize w;
+
+	return !ioctl(1, TIOCGWINSZ, &w) ? w.ws_col : 0;
+}
+
+/* Columns on a terminal, not bytes: a UTF-8 sequence is one. */
+static int width(const char *s)
+{
+	int n = 0;
+
+	for (; *s; s++)
+		n += ((unsigned char)*s & 0xc0) != 0x80;
+	return n;
+}
+
+/* Where the words of @s that fit into @room columns end; the first one is taken anyhow. */
+static char *fold_at(char *s, int room)
+{
+	char *end = NULL, *p;
+	int n = 0;
+
+	for (p = s; *p; p++) {
+		if (*p == ' ' && p > s && (n <= room || !end))
+			end = p;
+		n += ((unsigned char)*p & 0xc0) != 0x80;
+		if (n > room && end)
+			return end;
+	}
+	return p;
+}
+
+/* Less than this on a line is not worth folding for. */
+enum { FOLD_LEAST = 24 };
+
+void out_fold(enum out_look look, int at, int indent, const char *fmt, ...)
+{
+	int columns = out_width();
+	char *s, *rest, *end, was;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&s, fmt, ap) < 0)
+		s = NULL;
+	va_end(ap);
+	if (columns - indent < FOLD_LEAST)
+		columns = 0;
+	for (rest = s; rest; rest = was ? end + 1 : NULL) {
+		end = columns ? fold_at(rest, columns - at) : rest + strlen(rest);
+		was = *end;
+		*end = 0;
+		out_look(look, "%s", rest);
+		out_text("\n%*s", was ? indent : 0, "");
+		at = indent;
+	}
+	free(s);
+}
+
 void out_note(const char *fmt, ...)
 {
 	va_list ap;
@@ -155,22 +215,18 @@ void out_table_cell(struct out_table *t, enum out_look look, const char *fmt, ..
 	t->cell[t->cells++] = (struct out_cell){ s, look };
 }
 
-/* Columns on a terminal, not bytes: a UTF-8 sequence is one. */
-static int width(const char *s)
-{
-	int n = 0;
-
-	for (; *s; s++)
-		n += ((unsigned char)*s & 0xc0) != 0x80;
-	return n;
-}
-
 static void print_cell(const struct out_table *t, int column, const char *text,
-		       enum out_look look, int room)
+		       enum out_look look, const int rooms[OUT_COLUMNS])
 {
-	int pad = room - width(text);
+	int pad = rooms[column] - width(text), at = 0, i;
 	bool right = t->right >> column & 1, last = column == t->columns - 1;
 
+	if (last && !right) {
+		for (i = 0; i < column; i++)
+			at += rooms[i] + 2;
+		out_fold(look, at, at, "%s", text);
+		return;
+	}
 	if (right)
 		printf("%*s", pad, "");
 	if (look != OUT_PLAIN)
@@ -199,10 +255,9 @@ int out_table_print(struct out_table *t, struct err *e)
 		if (width(t->cell[i].text) > room[i % t->columns])
 			room[i % t->columns] = width(t->cell[i].text);
 	for (c = 0; c < t->columns; c++)
-		print_cell(t, c, t->head[c], OUT_BOLD, room[c]);
+		print_cell(t, c, t->head[c], OUT_BOLD, room);
 	for (i = 0; i < whole; i++)
-		print_cell(t, i % t->columns, t->cell[i].text, t->cell[i].look,
-			   room[i % t->columns]);
+		print_cell(t, i % t->columns, t->cell[i].text, t->cell[i].look, room);
 out:
 	for (i = 0; i < t->cells; i++)
 		free(t->cell[i].text);

@@ -27,13 +27,26 @@ void out_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* out_look - the same in colour. */
 void out_look(enum out_look look, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* out_width - the columns of the terminal on stdout; 0: it is none. */
+int out_width(void);
+
+/*
+ * out_fold - printf of a line's rest, its end included, folded at the terminal's width.
+ *
+ * @at columns of the line are printed; what is folded begins at column @indent.  Only
+ * blanks are folded at: a path or a command stays whole.  Without a terminal nothing is.
+ */
+void out_fold(enum out_look look, int at, int indent, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
 /* out_note - printf to stderr what a person should know besides; control characters become
  * '?' but for the final newline. */
 void out_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
  * A table: add cells row by row, then print it with aligned columns.  A column
- * of numbers (right) is aligned to the right.  The last column is never padded.
+ * of numbers (right) is aligned to the right.  The last column is never padded, and folded
+ * on a terminal.
  */
 enum { OUT_COLUMNS = 16 };
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # net.bats - ringup net
 # needs: cpu
-# tests: src/cli/cmd_net_explain.c src/cli/cmd_net_snapshot.c src/cli/cmd_net.c src/nicpick src/host src/base tests/lib/machine.bash
+# tests: src/cli/cmd_net_explain.c src/cli/cmd_net_snapshot.c src/cli/cmd_net.c src/cli/cmd_net_lint.c src/cli/cmd_net_check.c src/cli/matrix.c src/cli/opt.c src/cli/out.c src/probe src/nicpick src/host src/base tests/lib/machine.bash
 
 load ../lib/helper
 load ../lib/machine
@@ -207,4 +207,67 @@ of_lib() {
   expect_status 2
   run ringup net
   expect_status 2
+}
+
+# on_terminal COLUMNS COMMAND... - what it prints on a terminal of so many columns, without colours.
+on_terminal() {
+  NO_COLOR=1 python3 -I - "$@" <<'END'
+import fcntl, os, struct, sys, termios
+
+master, slave = os.openpty()
+fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
+pid = os.fork()
+if not pid:
+    os.close(master)
+    os.dup2(slave, 1)
+    os.execvp(sys.argv[2], sys.argv[2:])
+os.close(slave)
+said = b""
+while True:
+    try:
+        piece = os.read(master, 65536)
+    except OSError:
+        break
+    if not piece:
+        break
+    said += piece
+os.waitpid(pid, 0)
+sys.stdout.write(said.decode().replace("\r", ""))
+END
+}
+
+@test "explain, lint, check: lines are folded at the terminal's width, commands are not" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  local width command long
+  machine eth0:physical:UP,RUNNING:10.0.0.5/24:100 docker0:bridge:UP,RUNNING:172.17.0.1/16:-
+  for width in 60 100; do
+    for command in "explain --from $BATS_TEST_TMPDIR/node.json" "lint --from $BATS_TEST_TMPDIR/node.json" \
+      "check --from $src/tests/fuzz/seeds/facts/check5.json"; do
+      # shellcheck disable=SC2086
+      on_terminal $width ringup net $command >"$BATS_TEST_TMPDIR/shown"
+      [[ -s $BATS_TEST_TMPDIR/shown ]]
+      long=$(grep -vE '^ *([$]|write:|it says:)' "$BATS_TEST_TMPDIR/shown" | awk -v w=$width 'length($0) > w') || true
+      [[ -z $long ]] || { printf '%s in %s columns: %s\n' "$command" "$width" "$long"; return 1; }
+    done
+  done
+  # Elsewhere a line is a line.
+  [[ $(ringup net lint --from "$BATS_TEST_TMPDIR/node.json" | awk 'length($0) > 100' | wc -l) -gt 0 ]]
+}
+
+@test "explain, lint: --from reads a machine; its former name is accepted and not shown" {
+  machine eth7:physical:UP,RUNNING:10.0.0.5/24:100
+  local c long
+  for c in explain lint; do
+    run ringup net $c --from "$BATS_TEST_TMPDIR/node.json"
+    long=$output
+    run ringup net $c --snapshot "$BATS_TEST_TMPDIR/node.json"
+    [[ $output == "$long" ]]
+    run ringup net $c -s "$BATS_TEST_TMPDIR/node.json"
+    [[ $output == "$long" ]]
+    run ringup net $c --help
+    [[ $output == *--from=FILE* && $output != *snapshot=* ]]
+    run ringup help --list-options net $c
+    [[ $output == *--from* && $output != *snapshot* ]]
+  done
+  ringup help --list-options net | grep -qx -- --snapshot
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,6 +36,85 @@ static const char *heard(void)
 	close(sink);
 	dup2(real, 1);
 	return text;
+}
+
+/* A terminal of @columns as stdout; its other side. */
+static int terminal(int columns)
+{
+	struct winsize w = { .ws_row = 24, .ws_col = (unsigned short)columns };
+	int master = posix_openpt(O_RDWR | O_NOCTTY), slave;
+
+	if (master < 0 || grantpt(master) || unlockpt(master))
+		exit(99);
+	slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+	fflush(stdout);
+	if (slave < 0 || ioctl(slave, TIOCSWINSZ, &w) || dup2(slave, 1) < 0)
+		exit(99);
+	close(slave);
+	return master;
+}
+
+/* What it has got by now, without the CR that terminals put before a newline. */
+static const char *shown(int master)
+{
+	char *from, *to = text;
+	ssize_t n;
+
+	fflush(stdout);
+	n = read(master, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = 0;
+	for (from = text; *from; from++)
+		if (*from != '\r')
+			*to++ = *from;
+	*to = 0;
+	dup2(real, 1);
+	close(master);
+	return text;
+}
+
+static void test_fold(void)
+{
+	static const char *const heads[] = { "A", "WHY", NULL };
+	struct out_table t;
+	struct err e;
+	int master, columns;
+
+	listen();
+	columns = out_width();
+	out_fold(OUT_PLAIN, 0, 4, "%s",
+		 "one two three four five six seven eight nine ten eleven");
+	ok(!strcmp(heard(), "one two three four five six seven eight nine ten eleven\n"),
+	   "without a terminal a line is a line: %s", text);
+	ok(columns == 0, "a file has no width");
+
+	master = terminal(30);
+	columns = out_width();
+	out_text("ab: ");
+	out_fold(OUT_PLAIN, 4, 4, "%s", "one two three four five six seven eight nine");
+	ok(!strcmp(shown(master), "ab: one two three four five\n    six seven eight nine\n"),
+	   "folded at blanks, indented: %s", text);
+	ok(columns == 30, "a terminal has a width");
+
+	master = terminal(30);
+	out_fold(OUT_PLAIN, 0, 2, "%s",
+		 "see /a/path/that/is/longer/than/the/terminal/is \xc3\xa4\xc3\xa4 end");
+	ok(!strcmp(shown(master), "see\n  /a/path/that/is/longer/than/the/terminal/is\n  "
+				  "\xc3\xa4\xc3\xa4 end\n"),
+	   "a long word stays whole: %s", text);
+
+	master = terminal(30);
+	out_fold(OUT_PLAIN, 0, 20, "%s", "one two three four five six seven eight nine");
+	ok(!strcmp(shown(master), "one two three four five six seven eight nine\n"),
+	   "too narrow to be worth it: %s", text);
+
+	master = terminal(40);
+	out_table_init(&t, heads);
+	out_table_cell(&t, OUT_PLAIN, "x");
+	out_table_cell(&t, OUT_PLAIN, "one two three four five six seven eight nine ten");
+	ok(!out_table_print(&t, &e) &&
+		   !strcmp(shown(master),
+			   "A  WHY\nx  one two three four five six seven\n   eight nine ten\n"),
+	   "the last column of a table: %s", text);
 }
 
 static void test_table(void)
@@ -132,6 +212,7 @@ int main(void)
 	real = dup(1);
 	out_start();
 	test_table();
+	test_fold();
 	test_json();
 	test_end();
 	return tap_done();
