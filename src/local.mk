@@ -226,6 +226,7 @@ CACHE_SOURCES = \
 	%reldir%/rebuild/entry.c %reldir%/rebuild/entry.h \
 	%reldir%/rebuild/keyring.c %reldir%/rebuild/keyring.h \
 	%reldir%/rebuild/lease.c %reldir%/rebuild/lease.h \
+	%reldir%/rebuild/losses.c %reldir%/rebuild/losses.h \
 	%reldir%/rebuild/manifest.c %reldir%/rebuild/manifest.h \
 	%reldir%/rebuild/signkey.c %reldir%/rebuild/signkey.h
 TOOL_SOURCES += $(CACHE_SOURCES)

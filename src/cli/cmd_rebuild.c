@@ -94,13 +94,14 @@ static void print_proofs(const json_t *proofs)
 	}
 }
 
+/* Those that have not been printed yet. */
 static void print_notes(const json_t *notes)
 {
-	const json_t *one;
-	size_t i;
+	static size_t told;
 
-	json_array_foreach(notes, i, one)
-		out_note("ringup rebuild: %s\n", json_string_value(one));
+	for (; told < json_array_size(notes); told++)
+		out_note("ringup rebuild: %s\n",
+			 json_string_value(json_array_get(notes, told)));
 }
 
 static void print_pairs(const json_t *list, const char *verb, const char *a, const char *b)
@@ -250,6 +251,13 @@ static int run(int argc, char **argv, struct err *e)
 		rc = rebuild_plan(&how, &facts, &plan, &said, &why);
 	if (!rc && !undo)
 		rc = rebuild_check(plan, &said, &why);
+	if (!rc && dry_run)
+		rc = rebuild_look(&how, facts, plan, &said, &why);
+	/* What would be lost is said before it is. */
+	if (!rc && !as_json && json_array_size(said.notes)) {
+		end_progress(&progress);
+		print_notes(said.notes);
+	}
 	if (!rc && !undo && !dry_run)
 		rc = rebuild_run(&how, facts, plan, &said, &why);
 	end_progress(&progress);

@@ -240,10 +240,22 @@ static void look(struct search *s, const struct ldlibs *libs, const struct pytho
 		add_library(s, path);
 }
 
+/* mpicc.openmpi's C++ sister is mpicxx.openmpi; NULL: there is none. */
+static const char *sister(struct rootfs *fs, const char *mpicc, char path[PATH_MAX])
+{
+	const char *name = strrchr(mpicc, '/');
+	const char *p = name ? strstr(name, "mpicc") : NULL;
+	int n = p ? snprintf(path, PATH_MAX, "%.*smpicxx%s", (int)(p - mpicc), mpicc, p + 5)
+		  : PATH_MAX;
+
+	return n < PATH_MAX && rootfs_is_file(fs, path) ? path : NULL;
+}
+
 json_t *mpilibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct pythons *py)
 {
 	struct search *s = calloc(1, sizeof(*s));
 	json_t *all = json_array(), *o;
+	char path[PATH_MAX];
 	int i;
 
 	if (!s)
@@ -257,6 +269,7 @@ json_t *mpilibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct 
 		json_object_set_new(o, "flavour", text_json(m->flavour));
 		json_object_set_new(o, "version", text_json(m->version));
 		json_object_set_new(o, "mpicc", text_json(m->mpicc));
+		json_object_set_new(o, "mpicxx", text_json(sister(fs, m->mpicc, path)));
 		json_object_set_new(o, "mpirun", text_json(m->mpirun));
 		json_object_set_new(o, "library", text_json(m->library));
 		json_object_set_new(o, "header", text_json(m->header));

@@ -125,8 +125,9 @@ static void add_framework(struct exam *x, const json_t *f)
 			 jsonio_string(f, "version"), python,
 			 jsonio_string(horovod, "version"));
 	} else if (is_served) {
-		snprintf(todo, sizeof(todo), "ringup rebuild --engine ringup --for %s --python %s",
-			 name, shell_word(python, word, sizeof(word)));
+		snprintf(todo, sizeof(todo),
+			 "ringup rebuild --engine ringup --for %s --python %s", name,
+			 shell_word(python, word, sizeof(word)));
 		exam_add(x, EXAM_NOTE, "%s %s of %s: served by no engine", name,
 			 jsonio_string(f, "version"), python);
 		exam_why(x, NULL, todo);

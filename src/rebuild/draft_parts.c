@@ -49,7 +49,10 @@ static void add_mpi(struct draft *d, const json_t *m)
 
 	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		draft_set(o, keys[i], jsonio_string(m, keys[i]));
-	set_mpicxx(o, jsonio_string(m, "mpicc"));
+	if (json_object_get(m, "mpicxx"))
+		draft_set(o, "mpicxx", jsonio_string(m, "mpicxx"));
+	else
+		set_mpicxx(o, jsonio_string(m, "mpicc"));
 	json_array_append_new(json_object_get(d->plan, "mpi"), o);
 }
 
@@ -59,7 +62,9 @@ static bool mpi_usable(struct draft *d, const json_t *m, const char *title)
 	const struct version_fact *f;
 	const char *lacks = !*jsonio_string(m, "header")  ? "mpi.h"
 			    : !*jsonio_string(m, "mpicc") ? "mpicc"
-							  : NULL;
+			    : d->horovod && json_is_null(json_object_get(m, "mpicxx"))
+				    ? "mpicxx"
+				    : NULL;
 
 	if (d->how->without_mpi) {
 		draft_reject(d, title, "MPI is to be left out");
@@ -68,6 +73,11 @@ static bool mpi_usable(struct draft *d, const json_t *m, const char *title)
 	if (lacks) {
 		draft_reject(d, title, "it has no %s; install %s to have it built for", lacks,
 			     is_open_mpi(m) ? "libopenmpi-dev" : "its development files");
+		return false;
+	}
+	if (*jsonio_string(m, "mpicc_fault")) {
+		draft_reject(d, title, "%s cannot compile: %s", jsonio_string(m, "mpicc"),
+			     jsonio_string(m, "mpicc_fault"));
 		return false;
 	}
 	f = d->table ? versions_ask(d->table, jsonio_string(m, "flavour"),

@@ -22,9 +22,12 @@ static const struct {
 	const char *typed, *name;
 	bool for_ringup, for_horovod;
 } known[] = {
-	{ "torch", "torch", true, true },           { "pytorch", "torch", true, true },
-	{ "tensorflow", "tensorflow", true, true }, { "tf", "tensorflow", true, true },
-	{ "keras", "tensorflow", true, true },      { "mxnet", "mxnet", false, true },
+	{ "torch", "torch", true, true },
+	{ "pytorch", "torch", true, true },
+	{ "tensorflow", "tensorflow", true, true },
+	{ "tf", "tensorflow", true, true },
+	{ "keras", "tensorflow", true, true },
+	{ "mxnet", "mxnet", false, true },
 	{ "jax", "jax", true, false },
 };
 
@@ -77,10 +80,11 @@ int draft_check(const struct buildplan_how *how, struct err *e)
 			continue;
 		for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 			near_offer(&n, how->frameworks[k], known[i].typed);
-		return fail(e, RINGUP_EINVAL,
-			    "nothing is built for '%.40s'%s%s%s: torch, tensorflow, jax or mxnet",
-			    how->frameworks[k], n.best ? "; is " : "", n.best ? n.best : "",
-			    n.best ? " meant" : "");
+		return fail(
+			e, RINGUP_EINVAL,
+			"nothing is built for '%.40s'%s%s%s: torch, tensorflow, jax or mxnet",
+			how->frameworks[k], n.best ? "; is " : "", n.best ? n.best : "",
+			n.best ? " meant" : "");
 	}
 	return 0;
 }

@@ -36,7 +36,7 @@ enum {
 	ROUNDS = 6,
 	WORDS = 24
 };
-enum { SAID_BYTES = 4096 };
+enum { SAID_BYTES = 4096, ANSWER = 120 };
 
 static const char prefix[] = "ringup-probe.";
 
@@ -525,6 +525,44 @@ static bool learn(json_t *facts, const json_t *plan, int *rc, struct err *e)
 	return true;
 }
 
+/* Hear the first words of a program that fails. */
+static void hear_first(void *arg, const char *line)
+{
+	char *first = arg;
+
+	if (!*first)
+		snprintf(first, ANSWER, "%s", line);
+}
+
+/* A wrapper is no compiler: conda's mpicc calls one that may not be here. */
+static void probe_mpi(json_t *facts)
+{
+	json_t *env = errand_env("/", false), *m;
+	size_t i;
+
+	json_array_foreach(json_object_get(facts, "mpi"), i, m) {
+		const char *argv[] = { jsonio_string(m, "mpicc"), "--version", NULL };
+		char said[ANSWER] = "", fault[2 * ANSWER];
+		struct err ignored = { 0 };
+		int status = -1;
+		struct errand job = { .argv = argv,
+				      .env = env,
+				      .dir = "/",
+				      .who = errand_owner(argv[0]),
+				      .log_fd = -1,
+				      .limit_ms = ASK_MS,
+				      .line = hear_first,
+				      .arg = said };
+
+		if (!*argv[0] || errand_run(&job, &status, &ignored) || !status)
+			continue;
+		snprintf(fault, sizeof(fault), "it ended with status %d%s%s", status,
+			 *said ? ": " : "", said);
+		json_object_set_new(m, "mpicc_fault", jsonio_text(fault));
+	}
+	json_decref(env);
+}
+
 int probe_plan(const struct buildplan_how *how, json_t *facts, const struct versions *t,
 	       json_t **planp, struct err *e)
 {
@@ -532,6 +570,7 @@ int probe_plan(const struct buildplan_how *how, json_t *facts, const struct vers
 	int rc, i;
 
 	*planp = NULL;
+	probe_mpi(facts);
 	rc = buildplan_make(how, facts, t, planp, e);
 	if (!rc && how->engine && !strcmp(how->engine, "horovod")) {
 		rc = probe_tools(facts, json_object_get(*planp, "python"), e);

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/rebuild.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "detect/find.h"
 #include "rebuild/buildplan.h"
 #include "rebuild/errand.h"
+#include "rebuild/losses.h"
 #include "rebuild/packages.h"
 #include "rebuild/probe.h"
 #include "rebuild/recipe.h"
@@ -71,6 +73,17 @@ static int foresee(const struct rebuild_how *how, const struct buildplan_how *as
 	return rc;
 }
 
+static void note_losses(const json_t *facts, const json_t *plan, const char *engine,
+			struct rebuild_said *said)
+{
+	json_t *losses = losses_find(facts, plan, engine), *text;
+	size_t i;
+
+	json_array_foreach(losses, i, text)
+		rebuild_note(said, "%s", json_string_value(text));
+	json_decref(losses);
+}
+
 int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp,
 		 struct rebuild_said *said, struct err *e)
 {
@@ -97,12 +110,14 @@ int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp,
 	rc = versions_load(&table, NULL, e);
 	if (!rc)
 		rc = find_all(&find, factsp, e);
-	if (!rc && !how->dry_run)
+	if (!rc)
 		rc = foresee(how, &ask, *factsp, &table, said, e);
 	if (rc)
 		goto out;
 	rebuild_step(how, "plan, trying compilers", 0, 0);
 	rc = probe_plan(&ask, *factsp, &table, planp, e);
+	if (!rc)
+		note_losses(*factsp, *planp, how->engine, said);
 out:
 	versions_free(&table);
 	recipe_free(&recipe);
@@ -145,6 +160,16 @@ int rebuild_check(const json_t *plan, struct rebuild_said *said, struct err *e)
 			      jsonio_string(plan, "why_not"),
 			      *jsonio_string(plan, "nearest") ? "; what is possible: " : "",
 			      jsonio_string(plan, "nearest"));
+}
+
+int rebuild_look(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
+		 struct rebuild_said *said, struct err *e)
+{
+	const struct builder *b = rebuild_builder(how->engine);
+	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
+	int rc = *python && b->look ? errand_become(python, e) : 0;
+
+	return rc || !b->look ? rc : b->look(how, facts, plan, said, e);
 }
 
 int rebuild_run(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
@@ -228,8 +253,17 @@ int rebuild_refuse(struct rebuild_said *said, enum reason reason, struct err *e,
 
 int rebuild_may_write(struct rebuild_said *said, const char *site, struct err *e)
 {
-	if (!access(site, W_OK))
+	int why = access(site, W_OK) ? errno : 0;
+
+	if (!why)
 		return 0;
+	if (why == EROFS || !geteuid())
+		return rebuild_refuse(said, REASON_RIGHTS, e,
+				      "%s cannot be written, %s: make a virtual environment "
+				      "where that is possible",
+				      site,
+				      why == EROFS ? "for its file system is read-only"
+						   : "not even by root");
 	return rebuild_refuse(said, REASON_RIGHTS, e,
 			      "%s cannot be written: make a virtual environment, or be root",
 			      site);

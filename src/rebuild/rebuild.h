@@ -56,6 +56,10 @@ struct builder {
 	 * once: starts no program; @plan is one that no compiler has been tried for */
 	int (*foresee)(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
 		       struct rebuild_said *said, struct err *e);
+	/* what else can be found out without changing anything, for a dry run: programs may
+	 * be started; compilers have been tried for @plan.  May be NULL. */
+	int (*look)(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
+		    struct rebuild_said *said, struct err *e);
 	int (*build)(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
 		     struct rebuild_said *said, struct err *e);
 	/* take back the last build for this Python; 1: there is none */
@@ -73,12 +77,17 @@ const struct builder *rebuild_builder(const char *engine);
  * caller's references.
  *
  * What needs no compiler to be found out, and is in the way, is told before one is tried.
+ * What would be lost is in said->notes.
  */
 int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp,
 		 struct rebuild_said *said, struct err *e);
 
 /* rebuild_check - can it be done at all? */
 int rebuild_check(const json_t *plan, struct rebuild_said *said, struct err *e);
+
+/* rebuild_look - for a dry run: whatever would be in the way, as far as it can be seen. */
+int rebuild_look(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
+		 struct rebuild_said *said, struct err *e);
 
 /* rebuild_run - do it: packages first, as root; then, as the owner of the Python, the rest. */
 int rebuild_run(const struct rebuild_how *how, const json_t *facts, const json_t *plan,

@@ -148,14 +148,20 @@ static int decide(struct upstream *u, struct err *e)
 	json_array_foreach(json_object_get(u->decided, "bad"), i, one)
 		return rebuild_refuse(u->said, REASON_IMPOSSIBLE, e, "%s: %s",
 				      jsonio_string(one, "why"), jsonio_string(one, "instead"));
-	return check_accepted(u->how, json_object_get(u->decided, "advisories"), u->said, e);
+	return u->how->dry_run
+		       ? 0
+		       : check_accepted(u->how, json_object_get(u->decided, "advisories"),
+					u->said, e);
 }
 
 static int foresee(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
 		   struct rebuild_said *said, struct err *e)
 {
 	struct recipe recipe = { 0 };
-	int rc = check_accepted(how, json_object_get(plan, "advisories"), said, e);
+	/* A dry run shows what is known; whether that is accepted is asked when it matters. */
+	int rc = how->dry_run
+			 ? 0
+			 : check_accepted(how, json_object_get(plan, "advisories"), said, e);
 
 	if (!rc)
 		rc = recipe_find(&recipe, "horovod", jsonio_string(plan, "version"), e);
@@ -273,14 +279,19 @@ static int lock_dir(struct upstream *u, struct err *e)
 	return rc;
 }
 
+static const char *work_place(void)
+{
+	const char *tmp = conf_env("TMPDIR");
+
+	return tmp && *tmp == '/' ? tmp : "/tmp";
+}
+
 /* A folder of this user's, for one build of this Python at a time; what a killed one has left
  * in it goes. */
 static int open_dir(struct upstream *u, struct err *e)
 {
-	const char *tmp = conf_env("TMPDIR");
-
 	snprintf(u->dir, sizeof(u->dir), "%.*s/ringup-rebuild-%ld-%08llx", PATH_MAX - 64,
-		 tmp && *tmp == '/' ? tmp : "/tmp", (long)geteuid(),
+		 work_place(), (long)geteuid(),
 		 (unsigned long long)hash_bytes(u->python, strlen(u->python)) & 0xffffffff);
 	if (mkdir(u->dir, 0755) && errno != EEXIST)
 		return fail_os(e, "%s", u->dir);
@@ -422,6 +433,23 @@ static int build(const struct rebuild_how *how, const json_t *facts, const json_
 	return rc;
 }
 
+static int look(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
+		struct rebuild_said *said, struct err *e)
+{
+	struct upstream u;
+	int rc = open_all(&u, how, plan, said, e);
+
+	u.facts = facts;
+	upstream_cmake(u.cmake, sizeof(u.cmake));
+	if (!rc)
+		rc = decide(&u, e);
+	snprintf(u.dir, sizeof(u.dir), "%.*s", PATH_MAX - 1, work_place());
+	if (!rc)
+		rc = upstream_check(&u, e);
+	close_all(&u);
+	return rc;
+}
+
 static int undo(const struct rebuild_how *how, const json_t *plan, struct rebuild_said *said,
 		struct err *e)
 {
@@ -442,6 +470,7 @@ const struct builder builder_horovod = {
 	.name = "horovod",
 	.summary = "upstream's, from its sources",
 	.foresee = foresee,
+	.look = look,
 	.build = build,
 	.undo = undo,
 };

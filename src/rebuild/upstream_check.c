@@ -43,6 +43,7 @@ static const char ask_code[] =
 	"    except Exception:\n"
 	"        return None\n"
 	"p = sysconfig.get_paths()\n"
+	"print(file=out)\n"
 	"json.dump({'version': sysconfig.get_python_version(), 'full': "
 	"sys.version.split()[0],\n"
 	"  'site': p['platlib'], 'scripts': p['scripts'], 'prefix': p['data'],\n"
@@ -57,7 +58,7 @@ static const char ask_code[] =
 int upstream_ask(struct upstream *u, json_t **out, struct err *e)
 {
 	const char *argv[32] = { u->python, "-I", "-c", ask_code };
-	char needs[256], *word, *save = NULL, *text = NULL;
+	char needs[256], *word, *save = NULL, *text = NULL, *answer;
 	int n = 4, status = 0, rc;
 	json_error_t why;
 
@@ -69,7 +70,9 @@ int upstream_ask(struct upstream *u, json_t **out, struct err *e)
 			  &text, &status, e);
 	if (rc)
 		return rc;
-	*out = status ? NULL : json_loads(text, 0, &why);
+	/* What a sitecustomize prints stands before it. */
+	answer = strrchr(text, '\n');
+	*out = status ? NULL : json_loads(answer ? answer + 1 : text, 0, &why);
 	free(text);
 	if (!json_is_object(*out))
 		return rebuild_refuse(u->said, REASON_TOOLS, e,
@@ -151,7 +154,8 @@ static int check_memory(struct upstream *u, struct err *e)
 	return 0;
 }
 
-static int check_disk(struct upstream *u, const char *path, long need, struct err *e)
+static int check_disk(struct upstream *u, const char *path, long need, const char *other,
+		      struct err *e)
 {
 	struct statvfs st;
 	long long mb;
@@ -162,18 +166,25 @@ static int check_disk(struct upstream *u, const char *path, long need, struct er
 	if (mb < need)
 		return rebuild_refuse(
 			u->said, REASON_SPACE, e,
-			"%.100s has %lld MiB free, which needs %ld: make room, or set "
-			"TMPDIR",
-			path, mb, need);
+			"%.100s has %lld MiB free, and %ld are needed: make room%s", path, mb,
+			need, other);
 	return 0;
 }
 
 /* Horovod's CMake files read four lines that Python prints; one more and it finds nothing. */
 static int check_noise(struct upstream *u, struct err *e)
 {
+	const char *start[] = { u->python, "-c", "pass", NULL };
 	const char *argv[] = { u->python, "-c", "import tensorflow", NULL };
 	char line[100];
 
+	first_line(start, line, sizeof(line));
+	if (*line)
+		return rebuild_refuse(
+			u->said, REASON_TOOLS, e,
+			"%.100s prints \"%.60s\" to stdout whenever it starts, where Horovod's "
+			"build reads: let its sitecustomize print that to stderr",
+			u->python, line);
 	if (!upstream_framework(u->plan, "tensorflow"))
 		return 0;
 	first_line(argv, line, sizeof(line));
@@ -240,10 +251,36 @@ int upstream_foresee(const json_t *facts, const json_t *plan, struct rebuild_sai
 	return rc ? rc : check_sites(facts, python, said, e);
 }
 
+/* How the headers of this kind of Python are had. */
+static const char *headers_cure(const struct upstream *u, char out[128])
+{
+	const json_t *pythons = json_object_get(u->facts, "pythons");
+	const char *kind = "", *base = "";
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(pythons, i, o)
+		if (!strcmp(jsonio_string(o, "path"), u->python)) {
+			kind = jsonio_string(o, "kind");
+			base = jsonio_string(o, "base_prefix");
+		}
+	if (!strcmp(kind, "conda"))
+		snprintf(out, 128, "conda install --force-reinstall python");
+	else if (!strcmp(base, "/usr") && file_exists(NULL, "/usr/bin/dnf"))
+		snprintf(out, 128, "install python3-devel");
+	else if (!strcmp(base, "/usr"))
+		snprintf(out, 128, "install python%.20s-dev",
+			 jsonio_string(u->told, "version"));
+	else
+		snprintf(out, 128, "install this Python with its headers, or use another");
+	return out;
+}
+
 int upstream_check(struct upstream *u, struct err *e)
 {
 	const json_t *packages = json_object_get(u->told, "packages");
 	const json_t *compiler = json_object_get(u->plan, "compiler");
+	char cure[128];
 	int rc;
 
 	if (json_is_null(json_object_get(packages, "pip")))
@@ -254,8 +291,8 @@ int upstream_check(struct upstream *u, struct err *e)
 		return rebuild_refuse(
 			u->said, REASON_TOOLS, e,
 			"%s/Python.h is missing, so nothing can be compiled for this "
-			"Python: install python%s-dev",
-			jsonio_string(u->told, "include"), jsonio_string(u->told, "version"));
+			"Python: %s",
+			jsonio_string(u->told, "include"), headers_cure(u, cure));
 	if (!*jsonio_string(compiler, "cxx"))
 		return rebuild_refuse(u->said, REASON_TOOLS, e,
 				      "there is no C++ compiler: install g++");
@@ -263,8 +300,8 @@ int upstream_check(struct upstream *u, struct err *e)
 	if (!rc)
 		rc = check_memory(u, e);
 	if (!rc)
-		rc = check_disk(u, u->dir, BUILD_DISK_MB, e);
+		rc = check_disk(u, u->dir, BUILD_DISK_MB, ", or set TMPDIR", e);
 	if (!rc)
-		rc = check_disk(u, jsonio_string(u->told, "site"), SITE_DISK_MB, e);
+		rc = check_disk(u, jsonio_string(u->told, "site"), SITE_DISK_MB, " there", e);
 	return rc ? rc : check_noise(u, e);
 }

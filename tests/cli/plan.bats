@@ -301,3 +301,31 @@ matrix() {
   expect_status 1
   grep -qF 'jax is not installed' <<<"$output"
 }
+
+@test "an MPI whose mpicc calls a compiler that is not here is not promised, and Horovod needs its mpicxx" {
+  local v=$BATS_TEST_TMPDIR/env
+  command -v jq >/dev/null || skip "jq is not installed"
+  mkdir -p "$v"/{bin,include,lib/python3.11/site-packages}
+  : >"$v/bin/python3.11"
+  printf 'home = /usr/bin\nversion = 3.11.2\n' >"$v/pyvenv.cfg"
+  ln -s python3.11 "$v/bin/python3"
+  printf '#define OMPI_MAJOR_VERSION 4\n#define OMPI_MINOR_VERSION 1\n#define OMPI_RELEASE_VERSION 77\n' >"$v/include/mpi.h"
+  printf '#!/bin/sh\nexec no-such-compiler-gcc "$@"\n' >"$v/bin/mpicc"
+  printf '#!/bin/sh\necho "mpirun (Open MPI) 4.1.77"\n' >"$v/bin/mpirun"
+  : >"$v/lib/libmpi.so.40"
+  chmod +x "$v"/bin/*
+  run env CONDA_PREFIX="$v" ringup plan --json --python "$v"
+  json=$output
+  jq -e '.rejected[] | select(.what == "Open MPI 4.1.77") | .why | test("mpicc cannot compile: .*no-such-compiler-gcc")' <<<"$json"
+  # One that works, but has no mpicxx beside it.
+  printf '#!/bin/sh\nexit 0\n' >"$v/bin/mpicc"
+  run env CONDA_PREFIX="$v" ringup plan --json --python "$v"
+  json=$output
+  jq -e '[.build[].what] | index("ringup-mpi-openmpi-4.1.77.so")' <<<"$json"
+  site=$v/lib/python3.11/site-packages
+  dist torch 2.7.1
+  mkdir "$site/torch"
+  run env CONDA_PREFIX="$v" ringup plan --no-probe --json --engine horovod --python "$v"
+  json=$output
+  jq -e '.rejected[] | select(.what == "Open MPI 4.1.77") | .why | test("has no mpicxx|is built for one MPI")' <<<"$json"
+}

@@ -107,7 +107,7 @@ watch_programs() {
   run --separate-stderr unshare -m sh -c 'mount -t tmpfs -o size=64m none "$TMPDIR" && exec "$@"' sh \
     ringup rebuild --engine horovod --python "$venv" --without-mpi --json --source "$sdist" --accept TEST-1
   expect_status 1
-  [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "space "*"MiB free, which needs"* ]]
+  [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "space "*"MiB free, and "*" are needed: make room"* ]]
 }
 
 @test "a release with another SHA-256, and one that leads out of its folder, are not unpacked" {
@@ -165,4 +165,62 @@ watch_programs() {
   [[ $(jq -c '.frameworks[0] | [.cxx11_abi, .cxx11_abi_by]' <<<"$output") == '[0,"probe"]' ]]
   [[ $(jq -r '.disagreements[].about' <<<"$output") == *"C++ ABI of torch 9.1"* ]]
   [[ ! -e $site/torch/__pycache__ ]]
+}
+
+@test "a dry run looks at what it can look at, writes nothing, and asks for no acceptance" {
+  local before
+  # dry STATUS - a dry run ends so, and leaves the environment as it was.
+  dry() {
+    before=$(cd "$venv" && find . -not -name '*.pyc' -not -name __pycache__ | sort | cksum)
+    run --separate-stderr ringup rebuild --engine horovod --dry-run --without-mpi --python "$venv" --source "$sdist"
+    expect_status "$1"
+    [[ $(cd "$venv" && find . -not -name '*.pyc' -not -name __pycache__ | sort | cksum) == "$before" && $(version) == *0.1 ]]
+  }
+  dry 0
+  # What runs at each start of this Python prints where Horovod's build reads.
+  echo 'import sys; print("welcome to this platform")' >"$site/banner.pth"
+  dry 1
+  [[ $stderr == *'prints "welcome to this platform" to stdout whenever it starts'* ]]
+  rm "$site/banner.pth"
+  # A Python without its headers.
+  echo 'import sysconfig as s; s.get_paths = lambda *a, g=s.get_paths, **k: dict(g(*a, **k), include="/nonexistent")' >"$site/headers.pth"
+  dry 1
+  [[ $stderr == *"/nonexistent/Python.h is missing"* ]]
+  rm "$site/headers.pth"
+  if unshare --mount true 2>/dev/null; then
+    run --separate-stderr unshare --mount sh -c 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"' sh "$site" \
+      ringup rebuild --engine horovod --dry-run --without-mpi --python "$venv" --source "$sdist"
+    expect_status 1
+    [[ $stderr == *"cannot be written, for its file system is read-only"* && $stderr != *"or be root"* ]]
+    run --separate-stderr unshare --mount sh -c 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"' sh "$site" \
+      ringup rebuild --engine ringup --dry-run --python "$venv"
+    expect_status 1
+  fi
+}
+
+@test "what a rebuild would lose is said before it begins" {
+  local dir=$site/horovod/torch
+  # linked NAME - the extension that is there needs this library.
+  linked() {
+    mkdir -p "$dir"
+    echo 'int x;' | "${CC:-cc}" -shared -fPIC -Wl,-soname,"$1" -x c -o "$BATS_TEST_TMPDIR/$1" -
+    echo 'extern int x; int *y = &x;' | "${CC:-cc}" -shared -fPIC -x c -o "$dir/mpi_lib_v2.so" - -x none "$BATS_TEST_TMPDIR/$1"
+  }
+  linked libnccl.so.2
+  run --separate-stderr ringup rebuild --engine horovod --dry-run --without-mpi --python "$venv" --source "$sdist"
+  expect_status 0
+  [[ $stderr == *"that is there is built for GPUs, with NCCL, and what comes in its place is not"* ]]
+  run --separate-stderr ringup rebuild --engine ringup --dry-run --without-mpi --python "$venv"
+  [[ $stderr == *"that is there is built for GPUs, with NCCL"* ]]
+  linked libmpi.so.40
+  run --separate-stderr ringup rebuild --engine horovod --dry-run --without-mpi --json --python "$venv" --source "$sdist"
+  expect_status 0
+  [[ $(jq -r '.notes[]' <<<"$output") == *"is linked with MPI, and what comes in its place is not"* ]]
+  [[ $(jq -r '.notes[]' <<<"$output") != *NCCL* ]]
+  # In a real run it stands before the first step of the work.
+  run ringup rebuild --engine horovod --without-mpi --python "$venv" --source "$BATS_TEST_TMPDIR" --accept TEST-1 --offline
+  expect_status 1
+  linked libm.so.6
+  run --separate-stderr ringup rebuild --engine horovod --dry-run --without-mpi --python "$venv" --source "$sdist"
+  [[ $stderr != *"in its place"* ]]
 }
