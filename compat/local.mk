@@ -130,8 +130,15 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/program.py \
 	%reldir%/python/horovod/spark/__init__.py \
 	%reldir%/python/horovod/spark/common/__init__.py \
+	%reldir%/python/horovod/spark/common/data.py \
+	%reldir%/python/horovod/spark/common/parameters.py \
 	%reldir%/python/horovod/spark/common/store.py \
 	%reldir%/python/horovod/spark/common/util.py \
+	%reldir%/python/horovod/spark/keras/__init__.py \
+	%reldir%/python/horovod/spark/keras/estimator.py \
+	%reldir%/python/horovod/spark/keras/parameters.py \
+	%reldir%/python/horovod/spark/keras/remote.py \
+	%reldir%/python/horovod/spark/lightning/__init__.py \
 	%reldir%/python/horovod/spark/runner.py \
 	%reldir%/python/horovod/spark/task/__init__.py \
 	%reldir%/python/horovod/spark/torch/__init__.py \

@@ -36,6 +36,7 @@ dist_example_DATA = \
 	%reldir%/examples/route.c \
 	%reldir%/examples/spark_digits.ipynb \
 	%reldir%/examples/spark_digits.py \
+	%reldir%/examples/spark_keras_digits.py \
 	%reldir%/examples/tensorflow1_digits_example.py \
 	%reldir%/examples/together.c \
 	%reldir%/examples/train_ddp_example.py \

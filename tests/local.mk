@@ -692,7 +692,7 @@ EXTRA_DIST += $(HOROVOD_TESTS) %reldir%/horovod/ask.py %reldir%/horovod/expected
 REBUILD_TESTS = %reldir%/cli/rebuild-torch.bats
 UPGRADE_TESTS = %reldir%/cli/rebuild-upgrade.bats
 # A cluster of two hosts is several Java processes; ranks of TensorFlow take long to start; Horovod's tests are fetched.
-SPARK_TESTS = %reldir%/py/test_spark_cluster.py %reldir%/horovod/spark.bats
+SPARK_TESTS = %reldir%/py/test_spark_cluster.py %reldir%/py/test_spark_tensorflow.py %reldir%/horovod/spark.bats
 EXTRA_DIST += $(SPARK_TESTS)
 EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 

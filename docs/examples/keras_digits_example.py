@@ -47,7 +47,7 @@ def train(learning_rate=0.02, epochs=8):
     return model
 
 
-def train_hvd(checkpoint_path, learning_rate=0.02, epochs=8):
+def train_hvd(checkpoint_path, learning_rate=0.02, epochs=8, more_callbacks=()):
     """Train on all ranks; returns the model."""
     import horovod.keras as hvd
     import keras
@@ -61,6 +61,7 @@ def train_hvd(checkpoint_path, learning_rate=0.02, epochs=8):
     callbacks = [
         hvd.callbacks.BroadcastGlobalVariablesCallback(0),                          # 5. agree
         hvd.callbacks.MetricAverageCallback(),                                      # 6. average
+        *more_callbacks,
     ]
     if hvd.rank() == 0:                                                             # 7. one writes
         callbacks.append(keras.callbacks.ModelCheckpoint(checkpoint_path, save_weights_only=True))

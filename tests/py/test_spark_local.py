@@ -4,6 +4,7 @@
 # needs: cpu
 # tests: compat/python/ringup/spark compat/python/sparkdl src/launch src/cli/cmd_rankd.c
 
+import importlib
 import os
 import re
 import socket
@@ -616,6 +617,11 @@ def test_an_elastic_job_of_wrong_sizes_is_refused_before_anything_runs(monkeypat
     for how in ({"min_num_proc": 3}, {"max_num_proc": 1}, {"min_np": 0}):
         with pytest.raises(ValueError, match="each is at least the one before it"):
             horovod.spark.run_elastic(int, num_proc=2, **how)
+
+
+def test_lightning_s_estimator_is_not_there_and_says_what_is():
+    with pytest.raises(ImportError, match="TorchDistributor.*horovod.spark.run"):
+        importlib.import_module("horovod.spark.lightning")
 
 
 def test_importing_ringup_or_horovod_imports_no_spark():

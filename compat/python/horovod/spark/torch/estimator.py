@@ -10,33 +10,11 @@ import uuid
 
 from pyspark.ml import Estimator, Model
 
+from horovod.spark.common import data
 from ringup.spark import job, stage
 
-from . import parameters, remote
-
-
-def _vectors_to_arrays(df, columns):
-    """Vectors of Spark ML as arrays, which Parquet has."""
-    from pyspark.ml.functions import vector_to_array
-    from pyspark.ml.linalg import VectorUDT
-
-    vectors = [c for c in columns if isinstance(df.schema[c].dataType, VectorUDT)]
-    for c in vectors:
-        df = df.withColumn(c, vector_to_array(df[c]))
-    return df
-
-
-def _split(df, validation, seed):
-    """(rows to train with, rows to validate with or None); validation is a share, or a column that
-    is above 0, or true, for the latter."""
-    if not validation:
-        return df, None
-    if isinstance(validation, str):
-        held = df[validation].cast("double") > 0
-        return df.filter(~held).drop(validation), df.filter(held).drop(validation)
-    if not 0 < validation < 1:
-        raise ValueError(f"validation={validation}: a column, or a share between 0 and 1")
-    return tuple(df.randomSplit([1.0 - validation, validation], seed=seed or 0))
+from . import remote
+from .parameters import TABLE
 
 
 def _saved(obj):
@@ -74,9 +52,7 @@ class TorchEstimator(Estimator):
 
     def __init__(self, **kwargs):
         super().__init__()
-        parameters.check(kwargs)
-        self._values = {**parameters.PARAMETERS,
-                        **{k: v for k, v in kwargs.items() if k in parameters.PARAMETERS}}
+        self._values = TABLE.values(kwargs)
 
     def copy(self, extra=None):
         """Another one with the same values; Spark ML calls it."""
@@ -137,8 +113,8 @@ class TorchEstimator(Estimator):
         columns += [v["sample_weight_col"]] if v["sample_weight_col"] else []
         wanted = columns + ([v["validation"]] if isinstance(v["validation"], str) else [])
         types = {c: df.schema[c].dataType for c in v["label_cols"]}
-        train, held = _split(_vectors_to_arrays(df.select(*wanted), wanted), v["validation"],
-                             v["random_seed"])
+        train, held = data.split(data.vectors_to_arrays(df.select(*wanted), wanted),
+                                 v["validation"], v["random_seed"])
         plan = self._plan(run_id, held is not None)
         try:
             train.write.mode("overwrite").parquet(plan["train_path"])
@@ -205,82 +181,32 @@ class TorchModel(Model):
 
     def _transform(self, df):
         """What transform() calls: the model in batches, where the rows are."""
-        from pyspark.ml.linalg import VectorUDT
-        from pyspark.sql.types import StructField, StructType
-
-        v, outputs = self._values, self.getOutputCols()
-        features = list(v["feature_cols"])
-        arrays = _vectors_to_arrays(df.select(*features).limit(1), features)
-        predict = Predict(_on_cpu(v["model"]).train(False), features, v["input_shapes"],
-                          [v["label_types"].get(c) for c in v["label_cols"]])
-        sizes = predict.sizes(arrays)
-        fields = [StructField(name, (kind if kind is not None else _double()) if size == 1
-                              else VectorUDT(), True)
-                  for name, size, kind in zip(outputs, sizes, predict.label_types)]
-        schema = StructType([*df.schema.fields, *fields])
-        return df.sparkSession.createDataFrame(df.rdd.mapPartitions(predict), schema)
+        v = self._values
+        predict = Predict(_on_cpu(v["model"]).train(False), list(v["feature_cols"]),
+                          v["input_shapes"], [v["label_types"].get(c) for c in v["label_cols"]])
+        return data.transform(df, predict, self.getOutputCols())
 
 
-parameters.add_accessors(TorchEstimator, parameters.PARAMETERS)
-parameters.add_accessors(TorchModel, ("history", "run_id", "feature_cols", "label_cols"))
+TABLE.add_accessors(TorchEstimator)
+TABLE.add_accessors(TorchModel, ("history", "run_id", "feature_cols", "label_cols"))
 
 
-def _double():
-    from pyspark.sql.types import DoubleType
-
-    return DoubleType()
-
-
-class Predict:
+class Predict(data.Predict):
     """Applied to the rows of a partition: the same rows with the model's outputs behind."""
 
-    BATCH = 256
-
     def __init__(self, model, features, shapes, label_types):
-        self.model, self.features, self.shapes = model, features, shapes or [None] * len(features)
-        self.label_types = label_types
+        super().__init__(features, label_types)
+        self.model, self.shapes = model, shapes or [None] * len(features)
 
-    def _outputs(self, rows):
-        """For each output a list of numpy arrays, one a row."""
-        import numpy
+    def outputs(self, columns):
         import torch
 
         inputs = []
-        for name, shape in zip(self.features, self.shapes):
-            values = [r[name].toArray() if hasattr(r[name], "toArray") else r[name] for r in rows]
-            t = torch.as_tensor(numpy.asarray(values))
+        for values, shape in zip(columns, self.shapes):
+            t = torch.as_tensor(values)
             t = t.float() if t.is_floating_point() else t
             inputs.append(t.reshape(shape) if shape else t)
         with torch.no_grad():
             out = self.model(*inputs)
-        return [o.reshape(len(rows), -1).double().numpy() for o in
+        return [o.reshape(len(columns[0]), -1).double().numpy() for o in
                 (out if isinstance(out, (list, tuple)) else [out])]
-
-    def sizes(self, df):
-        """How many elements each output has for a row of df."""
-        rows = df.collect()
-        return [o.shape[1] for o in self._outputs(rows)] if rows else [1] * len(self.label_types)
-
-    def _value(self, values, kind):
-        from pyspark.ml.linalg import DenseVector
-        from pyspark.sql.types import IntegralType
-
-        if len(values) > 1:
-            return DenseVector(values)
-        return int(round(values[0])) if isinstance(kind, IntegralType) else float(values[0])
-
-    def __call__(self, rows):
-        batch = []
-        for row in rows:
-            batch.append(row)
-            if len(batch) == self.BATCH:
-                yield from self._rows(batch)
-                batch = []
-        if batch:
-            yield from self._rows(batch)
-
-    def _rows(self, batch):
-        outputs = self._outputs(batch)
-        for i, row in enumerate(batch):
-            yield tuple(row) + tuple(self._value(o[i], kind) for o, kind in
-                                     zip(outputs, self.label_types))

@@ -1,6 +1,8 @@
 # parameters.py - what can be set of a TorchEstimator: names, defaults, getters and setters.
 # SPDX-License-Identifier: Apache-2.0
 
+from horovod.spark.common.parameters import Table
+
 # name: default.  All of them are upstream's.
 PARAMETERS = {
     "num_proc": None, "store": None, "model": None, "optimizer": None, "loss": None,
@@ -25,38 +27,4 @@ REFUSED = {
     "transformation_edit_fields": "transformation_fn gets and returns all columns",
     "transformation_removed_fields": "transformation_fn gets and returns all columns",
 }
-PRIVATE = "_values"
-
-
-def check(kwargs):
-    """TypeError or ValueError where a parameter is unknown or means something that is not there."""
-    for name, value in kwargs.items():
-        if name in REFUSED and value is not None:
-            raise ValueError(f"{name} is not there in ringup's TorchEstimator: {REFUSED[name]}")
-        if name not in PARAMETERS and name not in ACCEPTED and name not in REFUSED:
-            raise TypeError(f"TorchEstimator has no parameter {name}")
-
-
-def _camel(name):
-    return "".join(part.capitalize() for part in name.split("_"))
-
-
-def add_accessors(cls, names):
-    """Give a class setNumProc(), getNumProc() and so on for its dict _values."""
-    def pair(name):
-        def setter(self, value):
-            check({name: value})
-            getattr(self, PRIVATE)[name] = value
-            return self
-
-        def getter(self):
-            return getattr(self, PRIVATE)[name]
-
-        setter.__doc__, getter.__doc__ = f"Set {name}; returns self.", f"The value of {name}."
-        return setter, getter
-
-    for name in names:
-        setter, getter = pair(name)
-        setattr(cls, f"set{_camel(name)}", setter)
-        setattr(cls, f"get{_camel(name)}", getter)
-    return cls
+TABLE = Table("TorchEstimator", PARAMETERS, ACCEPTED, REFUSED)

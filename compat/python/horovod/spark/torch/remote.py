@@ -3,31 +3,7 @@
 
 import io
 
-
-def read_rows(folder, columns, rank, size, least):
-    """This rank's rows of the Parquet files in a folder: {column: numpy array}.
-
-    Rows are dealt out one by one; all ranks get equally many, and the few that are left over, less
-    than size, to none, unless there are fewer rows than ranks: then least of them to each.
-    """
-    import numpy
-    import pyarrow
-    import pyarrow.dataset
-
-    data = pyarrow.dataset.dataset(folder, format="parquet")
-    total = data.count_rows()
-    count = total // size
-    if not count and total < least:
-        raise ValueError(f"{folder} has {total} rows, too few for a rank")
-    parts, before = [], 0
-    for batch in data.to_batches(columns=columns):
-        index = numpy.arange((rank - before) % size, batch.num_rows, size) if count else \
-            numpy.arange(batch.num_rows)
-        parts.append(batch.take(pyarrow.array(index)))
-        before += batch.num_rows
-    table = pyarrow.Table.from_batches(parts).slice(0, count or least)
-    return {c: numpy.asarray(table.column(c).to_pylist()) for c in columns}
-
+from horovod.spark.common.data import read_rows
 
 class Rows:
     """Rows in memory as tensors, in batches.
