@@ -4,6 +4,7 @@
 #define FRAMEWORKS_BRIDGE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "ringup.h"
 
@@ -23,6 +24,18 @@ struct ringup *bridge_enter(void);
 
 /* bridge_leave - this thread no longer uses the job. */
 void bridge_leave(void);
+
+/*
+ * bridge_closed - the job that bridge_attach(NULL) has taken away is closed: the library does
+ * not use the memory of its collectives any more.
+ */
+void bridge_closed(void);
+
+/* bridge_number - the number of the present job.  The thread has entered the bridge. */
+uint64_t bridge_number(void);
+
+/* bridge_is_closed - is the job of that number closed? */
+bool bridge_is_closed(uint64_t number);
 
 /* bridge_is_closing - shall threads come back and leave?  They ask while they wait. */
 bool bridge_is_closing(void);

@@ -82,14 +82,15 @@ static double attribute_factor(const struct xla_frame *f, const char *name)
 	return s && s->dtype == XLA_F64 ? *(double *)s->value : 1;
 }
 
-/* Which of this process's devices calls. */
+/* Which of this process's devices calls.  With jax.distributed each process counts its devices
+ * from a number of its own, which the program tells. */
 static int device_of(const struct xla_frame *f)
 {
 	struct xla_ordinal_args a = { .size = sizeof(a), .context = f->context };
 
 	if (!API_HAS(f->api, device_ordinal) || f->api->device_ordinal(&a))
 		return 0;
-	return a.ordinal;
+	return a.ordinal - (int)attribute_number(f, "first_device");
 }
 
 /* What the program asks for.  The frame of a call does not outlive it; the plan is copied. */
@@ -199,6 +200,20 @@ static int run_start(struct collective_run *run)
 	return rc;
 }
 
+/* Wait for the collective, and leave the bridge.  XLA frees the arrays afterwards, so a
+ * collective that is cut short is waited for until the job is closed. */
+static void run_finish(struct collective_run *run)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+	uint64_t job = bridge_number();
+
+	collective_finish(run);
+	bridge_leave();
+	while (run->op && !bridge_is_closed(job))
+		nanosleep(&ms, NULL);
+	run->op = NULL;
+}
+
 /* Called by the thread that waits. */
 static void promise_done(struct later *l)
 {
@@ -212,8 +227,7 @@ static void promise_done(struct later *l)
 		a.size = offsetof(struct xla_future_args, error);
 		p->api->future_available(&a);
 	}
-	if (!p->run->op || !handles_put(p->run))
-		handles_return(p->run);
+	handles_return(p->run);
 	free(p);
 }
 
@@ -223,15 +237,16 @@ static bool promise_make(struct xla_frame *f, struct collective_run *run)
 	struct xla_future_args a = { .size = offsetof(struct xla_future_args, future) };
 	struct promise *p;
 
-	if (!API_HAS(f->api, future_create) || !API_HAS(f->api, future_error) ||
-	    f->size < offsetof(struct xla_frame, future) + sizeof(f->future))
+	if (!API_HAS(f->api, future_create) || !API_HAS(f->api, future_error))
 		return false;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return false;
 	p->run = run;
 	p->api = f->api;
-	p->later = (struct later){ .runs = &p->run, .count = 1, .done = promise_done };
+	p->later = (struct later){
+		.runs = &p->run, .count = 1, .done = promise_done, .frees = true
+	};
 	a.size = sizeof(a) - sizeof(a.error);
 	if (f->api->future_create(&a)) {
 		free(p);
@@ -241,9 +256,8 @@ static bool promise_make(struct xla_frame *f, struct collective_run *run)
 	f->future = a.future;
 	if (!later_add(&p->later))
 		return true;
-	collective_finish(run);
+	run_finish(run);
 	promise_done(&p->later);
-	bridge_leave();
 	return true;
 }
 
@@ -290,15 +304,13 @@ static struct xla_error *carry_out(struct xla_frame *f, enum collective_kind kin
 		rc = run_start(run);
 	if (!rc && promise_make(f, run))
 		return NULL;
-	if (!rc)
-		rc = collective_finish(run);
-	if (!rc)
-		rc = result_check(run);
 	if (rc < 0)
+		bridge_leave();
+	else
+		run_finish(run);
+	if (result_check(run) < 0)
 		e = failure(f->api, run->status, run->text);
-	if (!run->op || !handles_put(run))
-		handles_return(run);
-	bridge_leave();
+	handles_return(run);
 	return e;
 }
 
@@ -320,26 +332,23 @@ static struct xla_error *carry_out(struct xla_frame *f, enum collective_kind kin
 JAX_FUNCTIONS(X)
 #undef X
 
-/* The job has ended: nothing uses the arrays of a call that was not waited for. */
-static void forget(struct collective_run *run)
-{
-	run->op = NULL;
-	run->count = 0;
-}
-
 /*
  * ringup_jax_attach - collectives belong to @r from now on; NULL: to no job.
  *
  * Threads:    one at a time, while others run compiled code.
- * Blocking:   until collectives of the job before have returned, which end with a failure.
+ * Blocking:   until no thread uses the job before; its collectives end with a failure.
  */
 RINGUP_EXPORT void ringup_jax_attach(struct ringup *r);
 
 void ringup_jax_attach(struct ringup *r)
 {
-	bridge_attach(NULL);
-	if (!r)
-		return; /* what is under way may still use its arrays */
-	handles_drop(forget);
 	bridge_attach(r);
+}
+
+/* ringup_jax_closed - the job before is closed: XLA may free what its collectives have used. */
+RINGUP_EXPORT void ringup_jax_closed(void);
+
+void ringup_jax_closed(void)
+{
+	bridge_closed();
 }

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 #include "frameworks/bridge.h"
 
@@ -35,18 +36,73 @@ static int later_try(struct later *l, int ms)
 	return ended;
 }
 
-static void later_end(struct later *l)
+/* Does the library still use the memory of one of the collectives? */
+static bool later_is_used(const struct later *l)
 {
-	l->done(l);
+	int i;
+
+	for (i = 0; i < l->count; i++)
+		if (l->runs[i]->op)
+			return true;
+	return false;
+}
+
+/* Call done(), or put @l on @held until the job is closed. */
+static void later_end(struct later *l, struct later **held)
+{
+	if (l->frees && later_is_used(l)) {
+		l->job = bridge_number();
+		l->next = *held;
+		*held = l;
+	} else {
+		l->done(l);
+	}
 	bridge_leave();
 }
 
+/* Call done() for those on @held whose job is closed; their collectives are no more. */
+static void later_release(struct later **held)
+{
+	struct later *l;
+	int i;
+
+	while ((l = *held)) {
+		if (!bridge_is_closed(l->job)) {
+			held = &l->next;
+			continue;
+		}
+		*held = l->next;
+		for (i = 0; i < l->count; i++)
+			l->runs[i]->op = NULL;
+		l->done(l);
+	}
+}
+
+/* Sleep until there is something to do: for a moment only if some wait for a job to be closed.
+ * The caller has the lock. */
+static void later_sleep(bool holds)
+{
+	struct timespec until;
+
+	if (!holds) {
+		pthread_cond_wait(&more, &lock);
+		return;
+	}
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += LOOK_MS * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	pthread_cond_timedwait(&more, &lock, &until);
+}
+
 /* Move what has been added behind the end of @list; sleep first if the list is empty. */
-static struct later **later_take(struct later **list, struct later **end)
+static struct later **later_take(struct later **list, struct later **end, bool holds)
 {
 	pthread_mutex_lock(&lock);
-	while (!*list && !added)
-		pthread_cond_wait(&more, &lock);
+	if (!*list && !added)
+		later_sleep(holds);
 	if (added) {
 		*end = added;
 		end = last;
@@ -59,18 +115,19 @@ static struct later **later_take(struct later **list, struct later **end)
 
 static void *later_run(void *unused)
 {
-	struct later *list = NULL, **end = &list, **at, *l;
+	struct later *list = NULL, **end = &list, **at, *l, *held = NULL;
 	int ended;
 
 	for (;;) {
-		end = later_take(&list, end);
+		end = later_take(&list, end, held != NULL);
+		later_release(&held);
 		for (at = &list, ended = 0; (l = *at);) {
 			if (!later_try(l, 0)) {
 				at = &l->next;
 				continue;
 			}
 			*at = l->next;
-			later_end(l);
+			later_end(l, &held);
 			ended = 1;
 		}
 		end = at;

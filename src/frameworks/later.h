@@ -3,6 +3,8 @@
 #ifndef FRAMEWORKS_LATER_H
 #define FRAMEWORKS_LATER_H
 
+#include <stdbool.h>
+
 #include "frameworks/collective.h"
 
 /* What is waited for.  The caller allocates and sets all but the last; done() frees it. */
@@ -11,6 +13,10 @@ struct later {
 	int count;
 	void (*done)(struct later *l); /* called by the thread, when all have ended: well, or
 					* with run->status and run->text             */
+	/* The memory of the collectives goes away with done(): if the process leaves the job
+	 * before they have completed, done() waits for bridge_closed(). */
+	bool frees;
+	uint64_t job; /* number of the job, once done() waits for that */
 	struct later *next;
 };
 

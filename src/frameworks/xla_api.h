@@ -146,7 +146,7 @@ struct xla_frame {
 	int stage;
 	struct xla_buffers arguments, results;
 	struct xla_attributes attributes;
-	struct xla_future *future;
+	struct xla_future *future; /* if there is future_create(); size never includes it */
 };
 
 /* xla_api_dtype - the library's type for one of XLA's, and how many of its elements make one;

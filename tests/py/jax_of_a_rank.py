@@ -4,6 +4,8 @@
 are on GPUs."""
 
 import os
+import threading
+import time
 
 WAY = os.environ.get("RINGUP_TEST_JAX", "cpu")
 if WAY != "cuda":
@@ -207,6 +209,63 @@ def jobs_follow_each_other():
         raises(Exception, lambda: numpy.asarray(f(jnp.ones(2))), says="init()")
         ringup.init()
     near(f(jnp.ones(2)), [n] * 2)
+
+
+def leave_and_look(left):
+    """Close the job as Job.close() does, after a while; what was said in cut_short() before."""
+    close, early = ringup.job.Job.close, []
+
+    def look_and_close(job):
+        for _ in range(30):
+            early.extend(said)
+            time.sleep(0.01)
+        with open(left, "w", encoding="utf-8"):
+            close(job)  # which waits for the others
+
+    ringup.job.Job.close = look_and_close
+    try:
+        ringup.shutdown()
+    finally:
+        ringup.job.Job.close = close
+    return early
+
+
+said = []
+
+
+def cut_short(compute, left, wait):
+    """Leave while another thread computes; true if the collective was under way by then."""
+    said.clear()
+    thread = threading.Thread(target=lambda: said.append(
+        str(raises(Exception, lambda: numpy.asarray(compute(jnp.ones(3)))))))
+    thread.start()
+    time.sleep(wait)
+    early = leave_and_look(left)
+    thread.join()
+    if "init()" in said[0]:
+        return False
+    assert not early and "leaves the job" in said[0], (early, said)
+    return True
+
+
+@check
+def arrays_live_until_the_job_is_closed():
+    """A rank leaves while compiled code waits for the others: XLA frees no array before that."""
+    if WAY != "cpu":
+        return  # there a function of Python keeps the arrays
+    f = jax.jit(lambda x: rj.allreduce(x, rj.SUM, "cut.short"))
+    compute, good, attempt = f.lower(jnp.ones(3)).compile(), False, 0
+    while not good:
+        left = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"left.{attempt}")
+        if ringup.rank() == 0:
+            good = cut_short(compute, left, 0.1 * 2 ** attempt)
+        else:
+            while not os.path.exists(left):
+                time.sleep(0.01)
+            ringup.shutdown()
+        ringup.init()
+        good, attempt = bool(rj.broadcast(jnp.array(good))), attempt + 1
+    near(f(jnp.ones(2)), [ringup.size()] * 2)
 
 
 def main():

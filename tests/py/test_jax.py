@@ -5,6 +5,7 @@
 # tests: src/frameworks compat/python/ringup tests/py
 
 import os
+import socket
 
 import frameworks
 import pytest
@@ -30,6 +31,17 @@ def test_ranks(name, n, tmp_path_factory):
 def test_through_host_memory(name, tmp_path_factory):
     frameworks.passed(name, VERSION, 3 if LONG else 2, SCRIPT, () if LONG else tuple(BRIEF),
                       tmp_path_factory, RINGUP_TEST_JAX="host")
+
+
+@pytest.mark.skipif(not LONG, reason="only with RINGUP_TEST_LONG=1")
+def test_beside_the_distributed_runtime_of_jax(tmp_path):
+    """There each process numbers its devices differently."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    p = frameworks.ranks(VERSION, 2, tmp_path, "jax_distributed_of_a_rank.py", str(port))
+    assert p.codes == [0, 0], p.text
+    assert p.results == {0: [3.0, 3.0], 1: [3.0, 3.0]}, p.results
 
 
 @pytest.mark.parametrize("way", ["cpu", "host"] if LONG else ["cpu"])

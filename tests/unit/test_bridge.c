@@ -47,8 +47,17 @@ int main(void)
 	bridge_attach(first);
 	ok(bridge_enter() == first, "a job is there for who enters");
 	bridge_leave();
+	ok(bridge_number() == 1 && !bridge_is_closed(1), "the job has a number");
 	bridge_attach(NULL);
-	ok(!bridge_enter(), "it is gone");
+	ok(!bridge_enter() && !bridge_is_closed(1), "it is gone, but not closed");
+	bridge_closed();
+	ok(bridge_is_closed(1) && !bridge_is_closed(2), "it is closed, others are not");
+	bridge_attach(first);
+	ok(bridge_number() == 2 && bridge_is_closed(1) && !bridge_is_closed(2), "the next job");
+	bridge_attach(NULL);
+	bridge_attach(first);
+	ok(bridge_is_closed(2), "a job is closed when there is another one");
+	bridge_attach(NULL);
 	for (i = 0; i < THREADS; i++)
 		started += !pthread_create(&thread[i], NULL, enter, NULL);
 	ok(started == THREADS, "threads");

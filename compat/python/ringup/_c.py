@@ -183,11 +183,11 @@ def load(version):
                       "to the path of libringup.so")
 
 
-def of_framework(path, name):
-    """A function void name(struct ringup *) of a library that belongs to a framework; it may block
-    while operations end."""
+def of_framework(path, name, takes=(c_void_p,)):
+    """A function void name(struct ringup *), or of nothing, of a library that belongs to a
+    framework; it may block while operations end."""
     f = getattr(ctypes.CDLL(path), name)
-    f.restype, f.argtypes = None, [c_void_p]
+    f.restype, f.argtypes = None, takes
     return f
 
 

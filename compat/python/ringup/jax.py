@@ -42,7 +42,7 @@ _PROGRAMS = 4096  # so many collectives are kept for calls outside of compiled c
 def _load():
     """Tell JAX of the functions, and them of the job."""
     path = job.beside(NAME, "ringup.jax")
-    job.attach(path, "ringup_jax_attach")
+    job.attach(path, "ringup_jax_attach", "ringup_jax_closed")
     for word in ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter"):
         jax.ffi.register_ffi_target(f"ringup_{word}",
                                     jax.ffi.pycapsule(job.function_of(path, f"ringup_jax_{word}")),
@@ -56,9 +56,10 @@ def _by_cpu(word, x, shape, name, how):
     """The functions of libringup_jax.so, which XLA calls."""
     told = {key: numpy.int64(v) if isinstance(v, int) else numpy.float64(v)
             for key, v in how.items()}
+    first = min(d.id for d in jax.local_devices(backend="cpu"))
     call = jax.ffi.ffi_call(f"ringup_{word}", jax.ShapeDtypeStruct(shape, x.dtype),
                             has_side_effect=True, vmap_method="sequential")
-    return call(x, name=name, **told)
+    return call(x, name=name, first_device=numpy.int64(first), **told)
 
 
 def _by_host(word, x, shape, name, how):

@@ -17,7 +17,7 @@ error_of = _c.error  # the exception for the name of a status, and a sentence
 _job = None    # the Job that this process is in, or that it was forked from a rank of
 _last_rank = None  # of this process, in the job that it is in or was in last
 _jobs = set()  # every Job that was opened here and not closed, init()'s included
-_followers = []  # functions that are told of init()'s jobs: see attach()
+_followers = []  # pairs of functions that are told of init()'s jobs: see attach()
 
 
 class Group:
@@ -124,7 +124,7 @@ def init(rank=None, size=None, allgather=None, groups=(), join_sums=False):
         rank, size, allgather = torchrun.meeting()
     _job = open_job(rank or 0, size or 0, allgather, groups, join_sums)
     _last_rank = _job.world.rank
-    for tell in _followers:
+    for tell, _closed in _followers:
         tell(_job.handle)
 
 
@@ -133,10 +133,12 @@ def shutdown():
     global _job
     if _job is not None:
         job, _job = _job, None
-        if job.running:
-            for tell in _followers:
-                tell(None)
+        told = _followers if job.running else ()
+        for tell, _closed in told:
+            tell(None)
         job.close()
+        for _tell, closed in told:
+            closed()
 
 
 def beside(name, who):
@@ -159,12 +161,12 @@ def function_of(path, name):
     return _c.foreign_function(path, name)
 
 
-def attach(path, name):
+def attach(path, name, closed=None):
     """Let the library in that file, which starts operations itself, know the job: its function
     name() is called with the handle of each job that init() joins, and with None before
-    shutdown() leaves one."""
+    shutdown() leaves one; its function closed(), if any, when shutdown() has left it."""
     tell = _c.of_framework(path, name)
-    _followers.append(tell)
+    _followers.append((tell, _c.of_framework(path, closed, ()) if closed else lambda: None))
     if _job is not None and _job.running:
         tell(_job.handle)
 
