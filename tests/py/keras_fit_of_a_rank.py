@@ -50,7 +50,7 @@ if LONG:
             "legacy Adam": lambda: keras.optimizers.legacy.Adam(0.01),
             "LossScale": lambda: keras.mixed_precision.LossScaleOptimizer(
                 keras.optimizers.SGD(0.05))})
-    elif BACKEND == "tensorflow":
+    else:
         FAMILIES["LossScale"] = lambda: keras.optimizers.LossScaleOptimizer(
             keras.optimizers.SGD(0.05))
 elif not KERAS_3:

@@ -35,6 +35,13 @@ def test_on_two_ranks(name, version, tmp_path_factory):
     frameworks.passed(name, *run_of(version), tmp_path_factory)
 
 
+@pytest.mark.parametrize("n", [3, 4] if LONG else [])
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", checks_of(SCRIPT))
+def test_on_more_ranks(name, version, n, tmp_path_factory):
+    frameworks.passed(name, version, n, SCRIPT, (), tmp_path_factory)
+
+
 @pytest.mark.parametrize("version", VERSIONS if LONG else VERSIONS[1:])
 @pytest.mark.parametrize("name", checks_of(GRAPH_SCRIPT))
 def test_programs_of_tensorflow_1(name, version, tmp_path_factory):
@@ -43,11 +50,12 @@ def test_programs_of_tensorflow_1(name, version, tmp_path_factory):
 
 @pytest.mark.parametrize("version", VERSIONS if LONG else [])
 def test_a_rank_that_is_killed_is_named(version, tmp_path):
-    p = frameworks.ranks(version, 2, tmp_path, "tensorflow_end_of_a_rank.py")
-    assert p.codes[1] == -9 and p.codes[0] == 0, p.text
-    for kind, said in p.results[0].items():
-        assert "AbortedError" in said and "rank 1" in said and "EPEER" in said, (kind, said)
-    assert len(p.results[0]) == 2
+    p = frameworks.ranks(version, 3, tmp_path, "tensorflow_end_of_a_rank.py")
+    assert p.codes == [0, 0, -9], p.text
+    for rank in range(2):
+        for kind, said in p.results[rank].items():
+            assert "AbortedError" in said and "rank 2" in said and "EPEER" in said, (kind, said)
+        assert len(p.results[rank]) == 2
 
 
 @pytest.mark.parametrize("version", VERSIONS if LONG else VERSIONS[1:])
