@@ -166,8 +166,9 @@ size_t finder_poll(const struct finder *f, struct pollfd *p)
 {
 	size_t n = 0;
 
-	if (f->pid)
-		p[n++] = (struct pollfd){ f->pidfd, POLLIN, 0 };
+	if (!f->pid) /* then there is no descriptor, also in a zeroed one */
+		return 0;
+	p[n++] = (struct pollfd){ f->pidfd, POLLIN, 0 };
 	if (f->fd >= 0)
 		p[n++] = (struct pollfd){ f->fd, POLLIN, 0 };
 	return n;

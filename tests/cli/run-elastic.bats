@@ -37,7 +37,10 @@ teardown() { launcher_teardown; }
 @test "two ranks are killed at once" {
   elastic -np 4 --min-np 1
   await met 1 4
+  kill -STOP "$launcher" # or it could tell the others of the one before the other is dead
   kill -KILL "$(pid_of 1 1)" "$(pid_of 1 3)"
+  await gone "$(pid_of 1 1)" "$(pid_of 1 3)"
+  kill -CONT "$launcher"
   await complete 4
   ends 0
   [[ $(pid_of 2 0) == "$(pid_of 1 0)" && $(pid_of 2 1) == "$(pid_of 1 2)" ]]
@@ -202,6 +205,27 @@ teardown() { launcher_teardown; }
   ends 0
   told "host 127.0.0.1: connection lost"
   [[ -z $(marked) ]]
+}
+
+@test "a launcher that has nothing to do sleeps, whatever its standard input is" {
+  local how samples
+  sleeps() { [[ $(sed 's/.*) \(.\).*/\1/' "/proc/$launcher/stat") == S ]]; }
+  for how in '-np 2' '-np 2 --min-np 1' '-np 2 -H localhost:2'; do
+    rm -f here.*
+    # shellcheck disable=SC2016,SC2086 # the ranks' variable; options
+    launch ringup run $how -- sh -c 'touch here.$RINGUP_RANK; exec sleep 1000' < <(echo a line that nobody reads)
+    await test -e here.0
+    await test -e here.1
+    samples=0
+    for _ in {1..40}; do
+      ! sleeps || samples=$((samples + 1))
+      sleep 0.01
+    done
+    # One that is woken by its input for ever runs, or wants to, in all of them.
+    [[ $samples -ge 10 ]] || { echo "$how: asleep in $samples of 40 samples"; return 1; }
+    kill -TERM "$launcher"
+    wait "$timer" || true
+  done
 }
 
 @test "a launcher that is killed leaves nothing" {

@@ -90,8 +90,21 @@ static void test_leftovers(void)
 	finder_close(&f);
 }
 
+/* A zeroed one has no descriptor, and standard input is none of its own. */
+static void test_nothing_to_wait_for(void)
+{
+	struct finder none = { 0 };
+	struct pollfd p[2];
+
+	ok(!finder_poll(&none, p), "without a script there is nothing to poll");
+	finder_open(&f, "echo a", 1, 1000000);
+	ok(ask() == 1 && !finder_poll(&f, p), "nor between two runs");
+	finder_close(&f);
+}
+
 int main(void)
 {
+	test_nothing_to_wait_for();
 	test_answers();
 	test_mistakes();
 	test_leftovers();
