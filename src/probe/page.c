@@ -52,7 +52,8 @@ static const char style[] =
 	"10px;\n"
 	"  padding: 14px; overflow-x: auto; margin: 0 0 14px }\n"
 	".panel > svg { max-width: 100%; height: auto; display: block }\n"
-	".maps { display: flex; flex-wrap: wrap; gap: 14px } .maps .panel { margin: 0 }\n"
+	".maps { display: flex; flex-wrap: wrap; gap: 14px; margin-top: 12px } .maps .panel { "
+	"margin: 0 }\n"
 	"table { border-collapse: collapse; width: 100%; font-size: 14px }\n"
 	"th, td { text-align: left; padding: 6px 12px 6px 0; border-bottom: 1px solid "
 	"var(--line);\n"
@@ -89,9 +90,9 @@ static void put_maps(FILE *out, const struct probe_facts *f, const struct pairs 
 
 	if (p->n < 2)
 		return;
-	fputs("<h2>From each node to each other</h2>\n<p class=\"facts\">Cut off is a node if "
-	      "no "
-	      "connection to the address that a job would use works, even where another "
+	fputs("<h2>From each node to each other</h2>\n<p class=\"facts\">Cut off: no "
+	      "connection "
+	      "to the address that a job would use works, even if one to another "
 	      "does.</p>\n<div class=\"maps\">\n",
 	      out);
 	for (map = 0; map < PICTURE_MAPS; map++) {
@@ -210,11 +211,11 @@ static int put_lines(FILE *out, const struct probe_facts *f, int y)
 		y += LINE + (i ? 0 : 8);
 		fprintf(out,
 			"<circle class=\"dot %s\" cx=\"%d\" cy=\"%d\" r=\"6\"/><text x=\"%d\" "
-			"y=\"%d\">",
+			"y=\"%d\">%s: ",
 			p->severity == FACTS_ERROR     ? "bad"
 			: p->severity == FACTS_WARNING ? "warn"
 						       : "",
-			MARGIN + 6, y - 4, MARGIN + 20, y);
+			MARGIN + 6, y - 4, MARGIN + 20, y, facts_severity_text(p->severity));
 		xml_clip(out, p->what, LINE_MOST);
 		fputs("</text>\n", out);
 	}

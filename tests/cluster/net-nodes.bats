@@ -57,6 +57,24 @@ takes() {
   [[ $(written 3) == "$before" ]]
 }
 
+@test "a pin is written on all nodes, and undo takes it back" {
+  cluster_up 2 docker
+  before=$(written 2)
+  fix --pin --nodes n1 n2
+  expect_status 0
+  local k plugin
+  for k in 1 2; do
+    plugin=$(at "n$k" sed -n 's/^NCCL_ENV_PLUGIN=//p' /etc/nccl.conf)
+    at "n$k" test -e "$plugin"
+    # What a variable says does not count any more.
+    [[ $(at "n$k" env NCCL_SOCKET_IFNAME=^docker0 ringup net explain --lib nccl --version 2.32.3 --json |
+      jq -r '.libraries[0].roles[0].picks[].interface') == eth0 ]]
+  done
+  fix --undo --nodes n1 n2
+  expect_status 0
+  [[ $(written 2) == "$before" ]]
+}
+
 @test "names that differ: each node gets its own, and Open MPI the network" {
   cluster_up 3 names
   fix --json --nodes n1,n2 n3

@@ -38,3 +38,14 @@ setup() {
 @test "no search path is built in" {
   ! readelf -d "$lib" | grep -qE 'RPATH|RUNPATH'
 }
+
+@test "the env plug-in of NCCL exports its two interfaces, and needs the C library alone" {
+  local plugin=${lib%/*}/libnccl-env-ringup.so need
+  [[ $(readelf --dyn-syms -W "$plugin" | awk '$7 != "UND" && $5 == "GLOBAL" { print $8 }' | sort | xargs) == \
+    "ncclEnvPlugin_v1 ncclEnvPlugin_v2" ]]
+  for need in $(readelf -d "$plugin" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+    [[ $need == libc.so.6 || $need == ld-linux* || $need == lib[atu]*san.so.* || $need == lib@(pthread|m|gcc_s).so.* ]] ||
+      { echo "needs $need"; return 1; }
+  done
+  ! readelf -d "$plugin" | grep -qE 'RPATH|RUNPATH'
+}

@@ -71,6 +71,34 @@ static void test_file(void)
 	facts_free(&f);
 }
 
+/* What a colour means stands in words beside it. */
+static void test_legend(void)
+{
+	static const char *const words[] = { "all connections work",
+					     "none works",
+					     "node with an error",
+					     "cut off",
+					     "not tried",
+					     "error: " };
+	enum page_kind kind;
+	struct probe_facts f;
+	struct err e = { 0 };
+	char *data;
+	size_t len, i;
+
+	for (kind = PAGE_HTML; kind <= PAGE_SVG; kind++) {
+		checks_well(&f, 3);
+		for (i = 0; i < (size_t)f.npaths; i++)
+			if (f.paths[i].to == 1)
+				f.paths[i].state = FACTS_FILTERED;
+		ok(!verdict_find(&f, &e) && !page_make(&f, kind, &data, &len, &e), "a page");
+		for (i = 0; i < 5 + (kind == PAGE_SVG); i++)
+			ok(strstr(data, words[i]) != NULL, "it says: %s", words[i]);
+		free(data);
+		facts_free(&f);
+	}
+}
+
 int main(void)
 {
 	static const int nodes[] = { 1, 2, 16, 64, 130 };
@@ -81,5 +109,6 @@ int main(void)
 		test_kind(nodes[i], PAGE_SVG);
 	}
 	test_file();
+	test_legend();
 	return tap_done();
 }
