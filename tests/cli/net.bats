@@ -271,3 +271,22 @@ END
   done
   ringup help --list-options net | grep -qx -- --snapshot
 }
+
+@test "explain: an env plug-in that a snapshot has, and what ringup's own would answer" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  machine eth0:physical:UP,RUNNING:10.0.0.5/24:100 eth1:physical:UP,RUNNING:10.0.1.5/24:-
+  local node=$BATS_TEST_TMPDIR/node.json own=$BATS_TEST_TMPDIR/own.json
+  # said FILE VERSION - [picks, is it unknown?, what it would be otherwise]
+  said() {
+    ringup net explain --json --lib nccl --version "$2" --from "$1" |
+      jq -c '.libraries[0].roles[0] | [[.picks[].interface], .unknown != null, .otherwise[0]?.interface]'
+  }
+  jq '.env_plugins = [{name: "libnccl-env.so", path: "/lib/libnccl-env.so", loads: true, takes: ["v1"]}] |
+    .pins = [{name: "NCCL_SOCKET_IFNAME", value: "=eth1", source: "/etc/nccl.conf:2", via: "pinned"}]' "$node" >"$own"
+  [[ $(said "$own" 2.28.9) == '[[],true,"eth0"]' ]]
+  [[ $(said "$own" 2.27.7) == '[["eth0"],false,null]' ]]
+  run ringup net explain --lib nccl --version 2.28.9 --from "$own"
+  [[ $output == *"bootstrap unknown: the env plug-in /lib/libnccl-env.so answers"* && $output != *" + eth0"* ]]
+  jq '.env_plugins[0].ringup = true' "$own" >"$node"
+  [[ $(said "$node" 2.28.9) == '[["eth1"],false,null]' && $(said "$node" 2.27.7) == '[["eth0"],false,null]' ]]
+}
