@@ -468,14 +468,30 @@ static void sleep_until_needed(struct watch *w)
 	poll(w->polls, n, clock_left_ms(until));
 }
 
+/* Without it, what the ranks have started would outlive a launcher that is killed. */
+static void keep_guard(struct watch *w)
+{
+	struct err e;
+	int rc = stray_keep(&w->stray, &e);
+
+	if (rc > 0)
+		output_say(w->output, "the guard of this job was killed; there is another one");
+	else if (rc)
+		output_say(w->output,
+			   "the guard of this job was killed, and there is no other: %s",
+			   e.text);
+}
+
 static void watch_ranks(struct watch *w)
 {
 	while (w->running && w->ending.phase != ENDING_OVER) {
 		sleep_until_needed(w);
 		bury(w);
 		output_move(w->output);
-		if (ending_signals(&w->ending))
+		if (ending_signals(&w->ending)) {
+			keep_guard(w);
 			reap_orphans(w, 0);
+		}
 		ending_turn(&w->ending, w->running);
 	}
 }

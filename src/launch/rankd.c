@@ -458,6 +458,7 @@ static void reap(struct rankd *a)
 	struct worker *w;
 	siginfo_t how;
 
+	stray_keep(&a->stray, NULL);
 	for (;;) {
 		how.si_pid = 0;
 		if (waitid(P_ALL, 0, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid)
@@ -468,7 +469,7 @@ static void reap(struct rankd *a)
 			continue;
 		}
 		if (how.si_pid == a->stray.guard)
-			a->stray.guard = 0;
+			return; /* for the next call to replace */
 		waitpid(how.si_pid, NULL, WNOHANG);
 	}
 }

@@ -130,14 +130,10 @@ static void guard(struct stray *s, int fd)
 	_exit(0);
 }
 
-int stray_open(struct stray *s, const char *mark, struct err *e)
+static int guard_start(struct stray *s, struct err *e)
 {
-	struct pidstat me;
 	int ends[2];
 
-	*s = (struct stray){ .mark = mark, .guard_fd = -1 };
-	if (!pidstat_read(getpid(), &me))
-		s->since = me.start;
 	if (pipe2(ends, O_CLOEXEC))
 		return fail_os(e, "guard");
 	s->guard = fork();
@@ -152,9 +148,19 @@ int stray_open(struct stray *s, const char *mark, struct err *e)
 	return 0;
 }
 
+int stray_open(struct stray *s, const char *mark, struct err *e)
+{
+	struct pidstat me;
+
+	*s = (struct stray){ .mark = mark, .guard_fd = -1 };
+	if (!pidstat_read(getpid(), &me))
+		s->since = me.start;
+	return guard_start(s, e);
+}
+
 static void tell(const struct stray *s, pid_t number)
 {
-	/* A guard that somebody has killed is missed when it is needed, not now. */
+	/* A guard that somebody has killed is replaced by stray_keep(). */
 	if (s->guard_fd >= 0 && write(s->guard_fd, &number, sizeof(number)) < 0)
 		return;
 }
@@ -163,6 +169,20 @@ void stray_add(struct stray *s, pid_t session)
 {
 	s->session = session;
 	tell(s, session);
+}
+
+int stray_keep(struct stray *s, struct err *e)
+{
+	int rc;
+
+	if (s->guard <= 0 || waitpid(s->guard, NULL, WNOHANG) != s->guard)
+		return 0;
+	close(s->guard_fd);
+	s->guard_fd = -1;
+	rc = guard_start(s, e);
+	if (!rc && s->session)
+		tell(s, s->session);
+	return rc ? rc : 1;
 }
 
 void stray_close(struct stray *s)

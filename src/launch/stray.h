@@ -26,9 +26,13 @@ struct stray {
  * stray_open - also start the guard: a process that does nothing but wait for
  * the launcher's end, and then ends whatever the ranks leave behind.
  *
- * @mark stays the caller's and alive.  Call it before any thread is started.
+ * @mark stays the caller's and alive.
  */
 int stray_open(struct stray *s, const char *mark, struct err *e);
+
+/* stray_keep - start another guard if somebody has killed it: 1 if so, 0 if it lives; call it
+ * when a child has ended. */
+int stray_keep(struct stray *s, struct err *e);
 
 /* stray_add - @session is that of the ranks. */
 void stray_add(struct stray *s, pid_t session);

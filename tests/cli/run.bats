@@ -24,6 +24,26 @@ lines() {
   [[ $(cat "$@" 2>/dev/null | wc -l) -eq $n ]]
 }
 
+# guard_of PID - the guard among its children.
+guard_of() {
+  local c
+  for c in $(cat "/proc/$1/task/$1/children"); do
+    [[ $(cat "/proc/$c/comm") != ringup-guard ]] || echo "$c"
+  done
+}
+
+# other_guard PID OLD - has it another guard than OLD?
+other_guard() {
+  local now
+  now=$(guard_of "$1")
+  [[ -n $now && $now != "$2" ]]
+}
+
+# said TEXT - has the launcher said so?
+said() {
+  grep -qF "ringup run: $1" err
+}
+
 # A rank with a child in its session and one in another; all note their number.
 family='echo $$ >>pids; sleep 300 & echo $! >>pids; setsid sh -c "echo \$\$ >>pids; exec sleep 300" & wait'
 
@@ -250,6 +270,33 @@ time.sleep(300)'
   wait "$timer" || true
   none() { [[ -z $(marked) ]]; }
   await none
+}
+
+@test "kill -9 of the guard is noticed, and then kill -9 of the launcher leaves nothing either" {
+  local guard
+  background -np 2 -- sh -c "$family"
+  await lines 6 pids
+  guard=$(guard_of "$launcher")
+  kill -KILL "$guard"
+  await said 'the guard of this job was killed; there is another one'
+  kill -KILL "$launcher"
+  mapfile -t pids <pids
+  await gone "${pids[@]}"
+  await gone "$launcher"
+}
+
+@test "so it is with the guard of a rank daemon" {
+  local guard daemon
+  background -np 2 -H localhost:1,127.0.0.1:1 -- sh -c "$family"
+  await lines 6 pids
+  for daemon in $(cat "/proc/$launcher/task/$launcher/children"); do
+    guard=$(guard_of "$daemon")
+    kill -KILL "$guard"
+    await other_guard "$daemon" "$guard"
+  done
+  kill -KILL "$launcher" $(cat "/proc/$launcher/task/$launcher/children")
+  mapfile -t pids <pids
+  await gone "${pids[@]}"
 }
 
 @test "and nothing of a job within the job" {
