@@ -54,7 +54,7 @@ int log_is_on(enum log_level level)
 static void put(enum log_level level, const char *word, const char *fmt, va_list ap)
 {
 	char line[1024];
-	size_t n, i;
+	size_t n;
 	int saved = errno;
 
 	if (!log_is_on(level))
@@ -64,10 +64,8 @@ static void put(enum log_level level, const char *word, const char *fmt, va_list
 			     *prefix ? ": " : "", word);
 	pthread_mutex_unlock(&lock);
 	vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
+	fail_clean(line);
 	n = strlen(line);
-	for (i = 0; i < n; i++)
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = '?';
 	line[n++] = '\n';
 	if (write(STDERR_FILENO, line, n) < 0) {
 		/* Nobody is left to be told. */

@@ -441,6 +441,7 @@ void output_say(struct output *o, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text + n, sizeof(text) - n - 1, fmt, ap);
 	va_end(ap);
+	fail_clean(text);
 	n = strlen(text);
 	text[n++] = '\n';
 	sink_put(s, text, n);
