@@ -81,6 +81,9 @@ enum ringup_redop {
  * operation out before it returns, and returns what ringup_wait() would: the
  * cheaper form for whoever would wait at once.
  *
+ * NULL for a handle or for what to do is RINGUP_EINVAL; a function that returns a pointer
+ * returns NULL then, and one that returns nothing does nothing.
+ *
  * Each handle wants ringup_wait(), once.  An operation that nobody waits for is carried
  * out all the same, but what the library keeps for it is freed by ringup_fini() only.
  */
@@ -132,7 +135,7 @@ struct ringup_reduce {
 	enum ringup_dtype dtype;
 	enum ringup_redop redop;
 	double pre, post;      /* scale before and after; 0 means 1          */
-	const uint64_t *shape; /* dims numbers, compared between ranks; */
+	const uint64_t *shape; /* dims numbers, together count, compared between ranks; */
 	int dims;              /* 0: only count is                      */
 };
 
@@ -426,12 +429,13 @@ RINGUP_EXPORT const char *ringup_backend(const struct ringup_group *g);
  *   RINGUP_EINVAL     name is empty or longer than 511 bytes, dtype or redop
  *		       is not one of the enumerated values, a pointer is NULL
  *		       though count is not 0, or in and out overlap without
- *		       being equal
+ *		       being equal, or shape is that of other than count elements
  *   RINGUP_EBUSY      this rank already has an operation called name in @g that
  *		       is not complete, or 1024 without a name, or has joined
  *   RINGUP_ESHUTDOWN  a rank of @g has left; RINGUP_EPEER, RINGUP_EABORTED: it
  *		       has failed
- *   RINGUP_ENOMEM     no memory, or too many different names
+ *   RINGUP_ENOMEM     no memory, or 8192 names are in flight in @g: wait for some of
+ *		       them
  *
  * A disagreement between ranks (different dtype, count or shape under one name) is
  * found later; ringup_wait() then returns RINGUP_EMISMATCH on every rank, with

@@ -515,6 +515,7 @@ WHOLE_TESTS = \
 	%reldir%/whole/test_deadline \
 	%reldir%/whole/test_unwaited \
 	%reldir%/whole/test_huge \
+	%reldir%/whole/test_nulls \
 	%reldir%/whole/test_p2p_job \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_timeline \
@@ -570,6 +571,7 @@ THREADED_TESTS = \
 	%reldir%/whole/test_contexts \
 	%reldir%/whole/test_deadline \
 	%reldir%/whole/test_huge \
+	%reldir%/whole/test_nulls \
 	%reldir%/whole/test_p2p_job \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_quiet \

@@ -47,11 +47,27 @@ static int submit(struct ringup_group *g, const struct request *q, const char *c
 	return submit_until(g, q, call, opp ? 0 : INT64_MAX, opp, e);
 }
 
-static int check_shape(const char *call, const uint64_t *shape, int dims, struct err *e)
+/* Of @count elements; without dimensions nothing is said of it. */
+static int check_shape(const char *call, const uint64_t *shape, int dims, uint64_t count,
+		       struct err *e)
 {
+	uint64_t product = 1;
+	bool none = false;
+	int i;
+
 	if (dims < 0 || (dims && !shape))
 		return fail(e, RINGUP_EINVAL, "%s: a shape of %d dimensions%s", call, dims,
 			    dims < 0 ? "" : " is NULL");
+	for (i = 0; i < dims; i++) {
+		none |= !shape[i];
+		if (__builtin_mul_overflow(product, shape[i], &product))
+			product = UINT64_MAX;
+	}
+	if (dims && (none ? 0 : product) != count)
+		return fail(e, RINGUP_EINVAL,
+			    "%s: a shape of %llu elements, where there are %llu", call,
+			    none ? 0ULL : (unsigned long long)product,
+			    (unsigned long long)count);
 	return 0;
 }
 
@@ -86,7 +102,7 @@ static inline int check_reduce(const char *call, const struct ringup_reduce *a, 
 	if (!rc)
 		rc = check_redop(call, (int)a->redop, (int)a->dtype, e);
 	if (!rc)
-		rc = check_shape(call, a->shape, a->dims, e);
+		rc = check_shape(call, a->shape, a->dims, a->count, e);
 	if (!rc && (isnan(a->pre) || isnan(a->post)))
 		rc = fail(e, RINGUP_EINVAL, "%s: a scale is not a number", call);
 	return rc;
@@ -113,8 +129,10 @@ static int allreduce(const char *call, struct ringup_group *g, const struct ring
 {
 	struct request q;
 	struct err e;
-	int rc;
+	int rc = context_given(call, g, a);
 
+	if (rc)
+		return rc;
 	fail_none(&e);
 	rc = ask_reduce(call, a, &q, &e);
 	if (!rc)
@@ -141,8 +159,11 @@ static inline int allreduce_again(const char *call, struct ringup_group *g,
 				  struct ringup_op **opp)
 {
 	struct ringup_op *op = NULL;
-	int rc = g->group->rank < 0 ? 0 : submit_again(&g->group->lane, a, &op);
+	int rc;
 
+	if (__builtin_expect(!g || !a, 0))
+		return context_given(call, g, a);
+	rc = g->group->rank < 0 ? 0 : submit_again(&g->group->lane, a, &op);
 	if (rc > 0)
 		return 0;
 	return rc || op ? wait_late(rc, op, clock_deadline(timeout_ms), opp)
@@ -167,13 +188,18 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 		     struct ringup_op **opp)
 {
 	static const char call[] = "ringup_broadcast";
-	bool root = b->root == ringup_rank(g);
-	const void *in = root ? b->in : NULL;
-	void *out = root && !b->out ? (void *)(uintptr_t)b->in : b->out;
+	const void *in;
 	struct request q;
 	struct err e;
-	int rc;
+	void *out;
+	bool root;
+	int rc = context_given(call, g, b);
 
+	if (rc)
+		return rc;
+	root = b->root == ringup_rank(g);
+	in = root ? b->in : NULL;
+	out = root && !b->out ? (void *)(uintptr_t)b->in : b->out;
 	fail_none(&e);
 	rc = context_check(call, "out", out, b->count, (int)b->dtype, &e);
 	if (!rc && root)
@@ -181,7 +207,7 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 	if (!rc && root)
 		rc = check_apart(call, in, out, b->count, (int)b->dtype, &e);
 	if (!rc)
-		rc = check_shape(call, b->shape, b->dims, &e);
+		rc = check_shape(call, b->shape, b->dims, b->count, &e);
 	if (!rc && (b->root < 0 || b->root >= ringup_size(g)))
 		rc = fail(&e, RINGUP_EINVAL, "%s: root %d is not one of the %d ranks", call,
 			  b->root, ringup_size(g));
@@ -217,7 +243,7 @@ static int ask_gather(const char *call, const struct ringup_gather *a, struct re
 	int rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts, e);
 
 	if (!rc)
-		rc = check_shape(call, a->shape, a->dims, e);
+		rc = check_shape(call, a->shape, a->dims, a->row, e);
 	if (rc)
 		return rc;
 	tensor_ask(q, a->name, a->in, NULL);
@@ -237,8 +263,10 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 	static const char call[] = "ringup_allgather";
 	struct request q;
 	struct err e;
-	int rc;
+	int rc = context_given(call, g, a);
 
+	if (rc)
+		return rc;
 	fail_none(&e);
 	rc = ask_gather(call, a, &q, &e);
 	if (!rc)
@@ -271,11 +299,14 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 		    struct ringup_op **opp)
 {
 	static const char call[] = "ringup_alltoall";
-	int size = ringup_size(g), rc;
+	int size, rc = context_given(call, g, a);
 	struct request q;
 	uint64_t few[64], *splits = few;
 	struct err e;
 
+	if (rc)
+		return rc;
+	size = ringup_size(g);
 	fail_none(&e);
 	if (size > 64)
 		splits = calloc((size_t)size, sizeof(*splits));
@@ -284,7 +315,7 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 		rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts,
 				&e);
 	if (!rc)
-		rc = check_shape(call, a->shape, a->dims, &e);
+		rc = check_shape(call, a->shape, a->dims, a->row, &e);
 	if (!rc)
 		rc = split_rows(call, a, size, splits, &e);
 	if (!rc && a->into &&
@@ -321,11 +352,14 @@ int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int 
 		     struct ringup_op **opp)
 {
 	static const char call[] = "ringup_reduce_to";
-	struct ringup_reduce b = *a;
+	struct ringup_reduce b;
 	struct request q;
 	struct err e;
-	int rc;
+	int rc = context_given(call, g, a);
 
+	if (rc)
+		return rc;
+	b = *a;
 	fail_none(&e);
 	/* What others have there is not looked at. */
 	if (root != ringup_rank(g))
@@ -361,7 +395,7 @@ static int exchange_with_root(struct ringup_group *g, const char *call,
 		rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts,
 				&e);
 	if (!rc)
-		rc = check_shape(call, a->shape, a->dims, &e);
+		rc = check_shape(call, a->shape, a->dims, a->row, &e);
 	if (!rc && end == WANT_TO_ROOT)
 		splits[root] = a->rows;
 	else if (!rc && root == ringup_rank(g))
@@ -393,30 +427,39 @@ static int exchange_with_root(struct ringup_group *g, const char *call,
 int ringup_gather_to(struct ringup_group *g, const struct ringup_gather *a, int root,
 		     struct ringup_op **opp)
 {
-	bool gets = root == ringup_rank(g);
+	struct ringup_exchange b;
 	/* Others get nothing, and nowhere. */
 	uint64_t count;
 	void *nowhere;
-	struct ringup_exchange b = { .name = a->name,
-				     .in = a->in,
-				     .rows = a->rows,
-				     .row = a->row,
-				     .dtype = a->dtype,
-				     .out = gets ? a->out : &nowhere,
-				     .counts = gets ? a->counts : &count,
-				     .shape = a->shape,
-				     .dims = a->dims,
-				     .into = gets ? a->into : NULL,
-				     .into_bytes = gets ? a->into_bytes : 0 };
+	bool gets;
+	int rc = context_given("ringup_gather_to", g, a);
 
+	if (rc)
+		return rc;
+	gets = root == ringup_rank(g);
+	b = (struct ringup_exchange){ .name = a->name,
+				      .in = a->in,
+				      .rows = a->rows,
+				      .row = a->row,
+				      .dtype = a->dtype,
+				      .out = gets ? a->out : &nowhere,
+				      .counts = gets ? a->counts : &count,
+				      .shape = a->shape,
+				      .dims = a->dims,
+				      .into = gets ? a->into : NULL,
+				      .into_bytes = gets ? a->into_bytes : 0 };
 	return exchange_with_root(g, "ringup_gather_to", &b, root, WANT_TO_ROOT, opp);
 }
 
 int ringup_scatter_from(struct ringup_group *g, const struct ringup_exchange *a, int root,
 			struct ringup_op **opp)
 {
-	struct ringup_exchange b = *a;
+	struct ringup_exchange b;
+	int rc = context_given("ringup_scatter_from", g, a);
 
+	if (rc)
+		return rc;
+	b = *a;
 	if (root != ringup_rank(g)) {
 		b.in = NULL;
 		b.rows = 0;
@@ -474,7 +517,7 @@ static int ask_scatter(const char *call, const struct ringup_group *g,
 	if (!rc && a->redop == RINGUP_ADASUM)
 		rc = fail(e, RINGUP_EINVAL, "%s: there is no part of an Adasum", call);
 	if (!rc)
-		rc = check_shape(call, a->shape, a->dims, e);
+		rc = check_shape(call, a->shape, a->dims, a->row, e);
 	if (!rc && (isnan(a->pre) || isnan(a->post)))
 		rc = fail(e, RINGUP_EINVAL, "%s: a scale is not a number", call);
 	if (rc)
@@ -495,8 +538,10 @@ int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 	static const char call[] = "ringup_reducescatter";
 	struct request q;
 	struct err e;
-	int rc;
+	int rc = context_given(call, g, a);
 
+	if (rc)
+		return rc;
 	fail_none(&e);
 	rc = ask_scatter(call, g, a, &q, &e);
 	if (!rc)
@@ -552,10 +597,15 @@ static int submit_many(struct ringup_group *g, const struct many *m, struct ring
 {
 	struct request q, few[FEW_MEMBERS], *member = few;
 	struct err e;
-	int rc = 0;
+	int rc = context_given(m->call, g,
+			       m->reduce   ? (const void *)m->reduce
+			       : m->gather ? (const void *)m->gather
+					   : m->scatter);
 
+	if (rc)
+		return rc;
 	fail_none(&e);
-	if (m->count < 1 || (!m->reduce && !m->gather && !m->scatter))
+	if (m->count < 1)
 		rc = fail(&e, RINGUP_EINVAL, "%s: %d tensors", m->call, m->count);
 	else if (m->count > FEW_MEMBERS &&
 		 !(member = malloc((size_t)m->count * sizeof(*member))))
@@ -597,8 +647,10 @@ int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)
 {
 	struct request q;
 	struct err e;
-	int rc;
+	int rc = context_given("ringup_join", g, g);
 
+	if (rc)
+		return rc;
 	fail_none(&e);
 	tensor_ask(&q, "\x01join", NULL, NULL);
 	q.last = last;
@@ -611,8 +663,10 @@ int ringup_barrier(struct ringup_group *g, const char *name, struct ringup_op **
 {
 	struct request q;
 	struct err e;
-	int rc;
+	int rc = context_given("ringup_barrier", g, g);
 
+	if (rc)
+		return rc;
 	fail_none(&e);
 	tensor_ask(&q, name, NULL, NULL);
 	want_init(&q.want, PLAN_BARRIER, RINGUP_U8, 0);
@@ -622,7 +676,7 @@ int ringup_barrier(struct ringup_group *g, const char *name, struct ringup_op **
 
 int ringup_poll(struct ringup_op *op)
 {
-	return engine_poll(op);
+	return op ? engine_poll(op) : context_null("ringup_poll", "the operation");
 }
 
 int ringup_wait(struct ringup_op *op, int64_t timeout_ms)
@@ -630,6 +684,8 @@ int ringup_wait(struct ringup_op *op, int64_t timeout_ms)
 	struct err e;
 	int rc;
 
+	if (!op)
+		return context_null("ringup_wait", "the operation");
 	fail_none(&e);
 	rc = engine_wait(op, clock_deadline(timeout_ms), &e);
 	return rc ? context_late(&e, rc == RINGUP_ETIMEDOUT ? op : NULL) : 0;

@@ -50,7 +50,11 @@ int ringup_group_add(struct ringup *r, const int *ranks, int count, struct ringu
 	struct err e = { 0 };
 	int *sorted = NULL, rc;
 
-	if (count < 1 || count > r->member.size || !ranks || !gp)
+	if (!r || !ranks || !gp)
+		return context_null("ringup_group_add", !r       ? "the handle"
+							: !ranks ? "ranks"
+								 : "where the group goes");
+	if (count < 1 || count > r->member.size)
 		rc = fail(&e, RINGUP_EINVAL, "ringup_group_add: %d ranks of %d", count,
 			  r->member.size);
 	else if (!(g = make(r)) || !(sorted = malloc((size_t)count * sizeof(*sorted))))
@@ -77,10 +81,13 @@ int ringup_group_add(struct ringup *r, const int *ranks, int count, struct ringu
 
 int ringup_group_remove(struct ringup_group *g)
 {
-	struct ringup_group **p = &g->ringup->groups;
+	struct ringup_group **p;
 	struct err e = { 0 };
 	int rc;
 
+	if (!g)
+		return context_null("ringup_group_remove", "the group");
+	p = &g->ringup->groups;
 	if (g == &g->ringup->world)
 		rc = fail(&e, RINGUP_EINVAL, "ringup_group_remove: the world stays");
 	else
@@ -96,13 +103,17 @@ int ringup_group_remove(struct ringup_group *g)
 
 int ringup_group_id(const struct ringup_group *g)
 {
+	if (!g)
+		return context_null("ringup_group_id", "the group");
 	return g->id;
 }
 
 struct ringup_group *ringup_group_get(struct ringup *r, int id)
 {
-	struct ringup_group *g = r->groups;
+	struct ringup_group *g = r ? r->groups : NULL;
 
+	if (!r)
+		context_null("ringup_group_get", "the handle");
 	while (g && g->id != id)
 		g = g->next;
 	return g;
@@ -110,6 +121,8 @@ struct ringup_group *ringup_group_get(struct ringup *r, int id)
 
 int ringup_group_member(const struct ringup_group *g, int rank)
 {
+	if (!g)
+		return context_null("ringup_group_member", "the group");
 	if (rank < 0 || rank >= g->group->size)
 		return -1;
 	return ranks_in_world(g->group->ranks, rank);
@@ -117,20 +130,26 @@ int ringup_group_member(const struct ringup_group *g, int rank)
 
 struct ringup_group *ringup_world(struct ringup *r)
 {
-	return &r->world;
+	if (!r)
+		context_null("ringup_world", "the handle");
+	return r ? &r->world : NULL;
 }
 
 int ringup_rank(const struct ringup_group *g)
 {
+	if (!g)
+		return context_null("ringup_rank", "the group");
 	return g->group->rank;
 }
 
 int ringup_size(const struct ringup_group *g)
 {
+	if (!g)
+		return context_null("ringup_size", "the group");
 	return g->group->size;
 }
 
 const char *ringup_backend(const struct ringup_group *g)
 {
-	return g->group->rank < 0 ? "none" : g->group->lane.backend->name;
+	return !g || g->group->rank < 0 ? "none" : g->group->lane.backend->name;
 }

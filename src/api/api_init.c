@@ -21,6 +21,14 @@ int context_fail(const struct err *e)
 	return e->code;
 }
 
+int context_null(const char *call, const char *what)
+{
+	struct err e;
+
+	fail(&e, RINGUP_EINVAL, "%s: %s is NULL", call, what);
+	return context_fail(&e);
+}
+
 int context_late(const struct err *e, struct ringup_op *op)
 {
 	context_fail(e);
@@ -124,6 +132,8 @@ void ringup_abort(struct ringup *r, const char *why)
 {
 	struct err e;
 
+	if (!r)
+		return;
 	/* Of a child of fork() the job hears nothing; nor has it the memory any more. */
 	if (!engine_is_mine(&r->member.engine))
 		return;
@@ -134,35 +144,49 @@ void ringup_abort(struct ringup *r, const char *why)
 
 int ringup_hosts_changed(const struct ringup *r)
 {
+	if (!r)
+		return context_null("ringup_hosts_changed", "the handle");
 	return (int)notice_read(&r->member.notice, r->member.generation);
 }
 
 int ringup_generation(const struct ringup *r)
 {
+	if (!r)
+		return context_null("ringup_generation", "the handle");
 	return (int)r->member.generation;
 }
 
 int ringup_local_rank(const struct ringup *r)
 {
+	if (!r)
+		return context_null("ringup_local_rank", "the handle");
 	return r->member.local_rank;
 }
 
 int ringup_local_size(const struct ringup *r)
 {
+	if (!r)
+		return context_null("ringup_local_size", "the handle");
 	return r->member.local_size;
 }
 
 int ringup_host_rank(const struct ringup *r)
 {
+	if (!r)
+		return context_null("ringup_host_rank", "the handle");
 	return r->member.host_rank;
 }
 
 int ringup_host_count(const struct ringup *r)
 {
+	if (!r)
+		return context_null("ringup_host_count", "the handle");
 	return r->member.host_count;
 }
 
 int ringup_is_homogeneous(const struct ringup *r)
 {
+	if (!r)
+		return context_null("ringup_is_homogeneous", "the handle");
 	return r->member.homogeneous;
 }

@@ -26,15 +26,19 @@ static int start(const char *call, struct ringup_group *g, const struct p2p_requ
 int ringup_send(struct ringup_group *g, const struct ringup_send *a, struct ringup_op **opp)
 {
 	static const char call[] = "ringup_send";
-	struct p2p_request q = { .is_send = true,
-				 .data = (void *)(uintptr_t)a->in,
-				 .count = a->count,
-				 .dtype = (int)a->dtype,
-				 .peer = a->to,
-				 .tag = a->tag };
+	struct p2p_request q;
 	struct err e;
 	int rc;
 
+	rc = context_given(call, g, a);
+	if (rc)
+		return rc;
+	q = (struct p2p_request){ .is_send = true,
+				  .data = (void *)(uintptr_t)a->in,
+				  .count = a->count,
+				  .dtype = (int)a->dtype,
+				  .peer = a->to,
+				  .tag = a->tag };
 	fail_none(&e);
 	rc = context_check(call, "in", a->in, a->count, (int)a->dtype, &e);
 	if (!rc)
@@ -47,15 +51,19 @@ int ringup_send(struct ringup_group *g, const struct ringup_send *a, struct ring
 int ringup_recv(struct ringup_group *g, const struct ringup_recv *a, struct ringup_op **opp)
 {
 	static const char call[] = "ringup_recv";
-	struct p2p_request q = { .data = a->out,
-				 .count = a->count,
-				 .dtype = (int)a->dtype,
-				 .peer = a->from,
-				 .tag = a->tag,
-				 .source = a->source };
+	struct p2p_request q;
 	int me = 0, rc;
 	struct err e;
 
+	rc = context_given(call, g, a);
+	if (rc)
+		return rc;
+	q = (struct p2p_request){ .data = a->out,
+				  .count = a->count,
+				  .dtype = (int)a->dtype,
+				  .peer = a->from,
+				  .tag = a->tag,
+				  .source = a->source };
 	fail_none(&e);
 	rc = context_check(call, "out", a->out, a->count, (int)a->dtype, &e);
 	if (!rc)

@@ -6,6 +6,8 @@
 /* The files and threads are the parent's. */
 static int check_mine(const struct ringup *r, const char *call, struct err *e)
 {
+	if (!r)
+		return fail(e, RINGUP_EINVAL, "%s: the handle is NULL", call);
 	return engine_is_mine(&r->member.engine)
 		       ? 0
 		       : fail(e, RINGUP_ESHUTDOWN,

@@ -28,6 +28,17 @@ int context_fail(const struct err *e);
 /* Most elements of a buffer: of any type, they fit in memory then. */
 #define CONTEXT_ELEMENTS ((uint64_t)PTRDIFF_MAX / 8)
 
+/* context_null - an argument of @call, called @what, is NULL. */
+int context_null(const char *call, const char *what) __attribute__((cold));
+
+/* context_given - 0 if neither the handle nor the other argument is NULL. */
+static inline int context_given(const char *call, const void *handle, const void *arguments)
+{
+	if (handle && arguments)
+		return 0;
+	return context_null(call, handle ? "what to do" : "the handle");
+}
+
 /* context_check - are @count elements of @dtype at @p, and do they fit in memory?  @call and
  * @what name the function and its argument in the sentence. */
 static inline int context_check(const char *call, const char *what, const void *p,

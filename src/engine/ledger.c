@@ -312,7 +312,9 @@ static int ledger_find(void *self, const char *name, size_t len, const struct wa
 	unlock(l);
 	return id < LEDGER_IDS
 		       ? 0
-		       : fail(e, RINGUP_ENOMEM, "more than %d names in flight", LEDGER_IDS);
+		       : fail(e, RINGUP_ENOMEM,
+			      "%d names are in flight already: wait for some of them first",
+			      LEDGER_IDS);
 }
 
 static bool hold(struct ledger *l, uint32_t id, uint32_t age, uint32_t how)

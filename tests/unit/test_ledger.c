@@ -226,7 +226,7 @@ static int find(int rank, int number, uint32_t *id, uint32_t *age)
 
 	snprintf(name, sizeof(name), "fill %d", number);
 	rc = agree_ledger.find(&ledger[rank], name, strlen(name), &w, id, age, &e);
-	if (rc && !strstr(e.text, "names in flight"))
+	if (rc && !strstr(e.text, "names are in flight"))
 		printf("# %s\n", e.text);
 	return rc;
 }
