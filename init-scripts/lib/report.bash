@@ -62,12 +62,14 @@ report_text() {
   known 10-detect platform; text=$REPLY
   known 10-detect runtime; text+=${REPLY:+ $REPLY}
   known 10-detect role single; [[ $REPLY == single ]] || text+=" $REPLY"
-  known 10-detect system; text+=", $REPLY"
-  known 10-detect arch; text+=", $REPLY"
-  known 10-detect cores; text+=", $REPLY cores"
+  known 10-detect system; text+=${REPLY:+, $REPLY}
+  known 10-detect arch; text+=${REPLY:+, $REPLY}
+  known 10-detect cores; text+=${REPLY:+, $REPLY cores}
   known 10-detect memory_mb 0; gb=$REPLY
   printf -v gb '%d.%d' $(( gb / 1024 )) $(( gb % 1024 * 10 / 1024 ))
-  report_row node "$text, $gb GiB"
+  # of a run that failed before, nothing is known
+  [[ $gb == 0.0 ]] || text+=", $gb GiB"
+  report_row node "$text"
   known 20-toolchain compiler; text=${REPLY:+built with $REPLY}
   known 20-toolchain cache "$text"; text=${REPLY:+, $REPLY}
   known 40-install release; report_row engine "$REPLY$text"

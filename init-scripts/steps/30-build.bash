@@ -42,6 +42,7 @@ compile() {
   in_obj "$src/configure" --prefix="$prefix" --sysconfdir=/etc \
     LDFLAGS="-Wl,-rpath,$prefix/lib/needed" ||
     why 40 "configure found something missing"
+  log info "compiling with $(jobs_fit) at a time; it takes a minute or a few"
   in_obj make -j "$(jobs_fit)" || why 40 "the sources do not compile"
   in_obj make install DESTDIR="$INIT_BUILD/dest" || why 40 "make install failed"
 }

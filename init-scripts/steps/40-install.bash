@@ -63,7 +63,7 @@ step_done() {
 use_spare() {
   local file
   for file in "$1"/lib/spare/*; do
-    [[ -f $file ]] && ! pkg_library "${file##*/}" || continue
+    if [[ ! -f $file ]] || pkg_library "${file##*/}"; then continue; fi
     mkdir -p -- "$1/lib/needed"
     ln -s -- "../spare/${file##*/}" "$1/lib/needed/"
     log info "${file##*/} is the one that came with the engine"

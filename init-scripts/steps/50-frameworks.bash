@@ -176,6 +176,9 @@ step_done() {
   fi
 }
 
+# The way to a Python that may be served: a fresh Debian's own has no pip, and is not to be changed.
+venv='make an environment (python3 -m venv /opt/venv, on Debian after apt-get install python3-venv), and in it /opt/venv/bin/pip install torch; it is found there'
+
 # reason - print why no package is installed, or nothing.
 reason() {
   if [[ ! -x $shared/compat/install ]]; then
@@ -183,11 +186,11 @@ reason() {
   elif [[ -z $python ]]; then
     echo "no Python on this node; install one, or name it in RINGUP_PYTHON"
   elif [[ -z ${is[frameworks]} && -z ${RINGUP_PYTHON:-} ]]; then
-    echo "$python has no framework; with one in another Python, run this again with RINGUP_PYTHON=/path/to/python3"
+    echo "$python has no framework; $venv; with one in another Python, run this again with RINGUP_PYTHON=/path/to/python3"
   elif [[ -z ${is[pip]} ]]; then
-    echo "$python has no pip; install python3-pip or use a virtual environment"
+    echo "$python has no pip; $venv"
   elif [[ -n ${is[managed]} && -z ${RINGUP_PYTHON:-} ]]; then
-    echo "the distribution manages $python; use a virtual environment, or insist with RINGUP_PYTHON=$python"
+    echo "the distribution manages $python; $venv, or insist with RINGUP_PYTHON=$python"
   fi
 }
 

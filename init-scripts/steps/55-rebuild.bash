@@ -44,7 +44,11 @@ rebuild() {
 
 # why PYTHON REASON CAUSE HINT - stop with the code for the reason that ringup-rebuild(1) lists.
 why() {
-  local code=50
+  local code=50 cause=$3 hint=$4
+  # here an advisory is accepted by a setting
+  if [[ $2 == advisory && $hint == --accept\ * ]]; then
+    cause=${cause%: if you can live with that*} hint="if you can live with that, set RINGUP_ACCEPT=${hint#--accept }"
+  fi
   case $2 in
     advisory | impossible | tools | busy | cache) code=20 ;;
     network) code=21 ;;
@@ -53,8 +57,8 @@ why() {
     timeout) code=41 ;;
     prove) code=70 ;;
   esac
-  stop "$code" "the engine $engine was not rebuilt: $3" \
-    "$4; what was there before is in place; by hand: ringup rebuild --engine $engine --python $1"
+  stop "$code" "the engine $engine was not rebuilt: $cause" \
+    "$hint; what was there before is in place; by hand: ringup rebuild --engine $engine --python $1"
 }
 
 # step_apply - have it rebuilt, or taken from the cache.

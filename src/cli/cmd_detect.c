@@ -30,8 +30,9 @@ static void print_none(const json_t *all)
 {
 	out_look(OUT_WARN, "no frameworks found");
 	if (json_array_size(json_object_get(all, "pythons")))
-		out_text("; install one (pip install torch), or name its Python with "
-			 "--python\n");
+		out_text("; make an environment and install one: python3 -m venv /opt/venv && "
+			 "/opt/venv/bin/pip install torch (Debian: after apt-get install "
+			 "python3-venv); or name its Python with --python\n");
 	else
 		out_text(": there is no Python 3; install one, or name it with --python\n");
 }

@@ -148,7 +148,10 @@ int exam_frameworks(struct exam *x, struct err *e)
 		add_framework(x, o);
 	if (!json_array_size(list)) {
 		exam_add(x, EXAM_NOTE, "no Python here has one");
-		exam_why(x, NULL, "pip install torch, or name its environment with --python");
+		exam_why(x, NULL,
+			 "python3 -m venv /opt/venv; /opt/venv/bin/pip install torch; or name "
+			 "its "
+			 "environment with --python");
 	}
 	json_array_foreach(json_object_get(x->facts, "problems"), i, o)
 		/* What add_framework() has told as an illness is not told again. */

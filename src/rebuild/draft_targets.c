@@ -350,11 +350,16 @@ static void add_target(struct draft *d, const json_t *fact)
 
 static void refuse_framework(struct draft *d, const char *name)
 {
+	const char *kind = jsonio_string(d->python, "kind");
 	char nearest[200], python[PATH_MAX];
 
 	snprintf(python, sizeof(python), "%.300s", jsonio_string(d->python, "path"));
-	snprintf(nearest, sizeof(nearest), "%.120s -m pip install %s",
-		 *python ? python : "python3", name);
+	/* A distribution's own Python is the distribution's. */
+	if (!*python || !strcmp(kind, "system"))
+		snprintf(nearest, sizeof(nearest),
+			 "python3 -m venv /opt/venv; /opt/venv/bin/pip install %s", name);
+	else
+		snprintf(nearest, sizeof(nearest), "%.120s -m pip install %s", python, name);
 	draft_cannot(d, nearest, "%s is not installed%s%.200s", name,
 		     *python ? " for " : ": there is no Python 3", python);
 }

@@ -19,7 +19,7 @@ setup() { mkdir -p "$node"; }
   python_at /usr 3.11
   run ringup detect --root "$node"
   expect_status 0
-  expect_line "no frameworks found; install one (pip install torch), or name its Python with --python"
+  expect_line "no frameworks found; make an environment and install one: python3 -m venv /opt/venv && /opt/venv/bin/pip install torch (Debian: after apt-get install python3-venv); or name its Python with --python"
 }
 
 @test "the object has its eight keys, always" {

@@ -142,6 +142,22 @@ python() {
   [[ $(cat "$T/installs") == "compat/install --python $root/usr/bin/python3" ]]
 }
 
+@test "an advisory is accepted by a setting here, and the way to a framework is an environment" {
+  release_installed
+  python version=3.11.2 pip= managed= ringup= frameworks=
+  run "$init" --root "$root" frameworks
+  expect_status 0
+  [[ $output == *"/opt/venv/bin/pip install torch"* ]]
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.13.0'
+  # what `ringup rebuild --json` says of it
+  printf '{\n  "result": "failed",\n  "reason": "advisory",\n  "error": "CVE-1 (bad): if you can live with that, say --accept CVE-1",\n  "hint": "--accept CVE-1",\n  "plan": {}\n}\n' >"$T/refusal"
+  sed -i "2i [[ \$1 != rebuild ]] || { cat '$T/refusal'; exit 1; }" "$root/opt/ringup/current/bin/ringup"
+  RINGUP_ENGINE=horovod run "$init" --root "$root" frameworks rebuild
+  expect_status 20
+  echo "$output"
+  [[ $output == *"ringup-init: the engine horovod was not rebuilt: CVE-1 (bad); if you can live with that, set RINGUP_ACCEPT=CVE-1;"* ]]
+}
+
 @test "a Python names its frameworks itself, by what it can import" {
   local v=$T/venv site probe
   python3 -m venv --without-pip "$v"

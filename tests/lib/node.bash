@@ -55,6 +55,7 @@ detect() {
 # expect_json FILTER VALUE - what jq makes of $json, in compact form.
 expect_json() {
   local got
+  command -v jq >/dev/null || skip "jq is not installed"
   got=$(jq -c "$1" <<<"$json")
   [[ $got == "$2" ]] || {
     printf '%s\n  is       %s\n  expected %s\n%s\n' "$1" "$got" "$2" "$json"

@@ -50,5 +50,5 @@ everybody, alone = train(model_of(1), momentum(), range(size), first), None
 with_adam = train(model_of(1), tf.keras.optimizers.Adam(0.05), range(size), first)
 alone = train(model_of(1), momentum(), [rank], first)
 prove.tell(rank, size, weights + adam, everybody + with_adam, alone + with_adam,
-           version=tf.__version__, keras=getattr(tf.keras, "__version__", "2"))
+           version=getattr(tf.keras, "__version__", tf.__version__))
 hvd.shutdown()
