@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/conf.h"
 #include "base/err.h"
 #include "detect/elfinfo.h"
 #include "detect/ldlibs.h"
@@ -322,6 +323,35 @@ static void find_version(struct hunt *h, struct package *p)
 		text_set(p->version, sizeof(p->version), own);
 }
 
+/* What PYTHONPATH has comes before all that is installed. */
+static void find_shadow(struct hunt *h, struct package *p)
+{
+	const char *dirs = rootfs_is_live(h->fs) ? conf_env("PYTHONPATH") : NULL;
+	char dir[PATH_MAX], path[PATH_MAX], init[PATH_MAX];
+
+	for (; dirs && *dirs; dirs += strcspn(dirs, ":"), dirs += *dirs == ':') {
+		size_t n = strcspn(dirs, ":");
+
+		if (*dirs != '/' || n >= sizeof(dir))
+			continue;
+		text_copy(dir, sizeof(dir), dirs, n);
+		if (!rootfs_join(path, dir, p->folder) ||
+		    !rootfs_join(init, path, "__init__.py") || !rootfs_is_file(h->fs, init) ||
+		    !strcmp(path, p->location))
+			continue;
+		if (p->site)
+			rootfs_problem(
+				h->fs, p->location,
+				"%s is hidden by the one in %s, to which PYTHONPATH leads",
+				p->folder, dir);
+		p->dist = NULL;
+		text_set(p->origin, sizeof(p->origin), dir);
+		p->site = p->origin;
+		text_set(p->location, sizeof(p->location), path);
+		return;
+	}
+}
+
 static void find_package(struct hunt *h, const struct python *y, const struct framework *fw,
 			 const char *folder)
 {
@@ -333,6 +363,7 @@ static void find_package(struct hunt *h, const struct python *y, const struct fr
 		if (p.site)
 			find_bringer(h, y, &p);
 	}
+	find_shadow(h, &p);
 	if (!p.site)
 		return;
 	find_version(h, &p);

@@ -393,13 +393,29 @@ static void add_path(struct search *s)
 	}
 }
 
+/* The environment that a shell has activated, by the variable @name; one that has been removed
+ * since is told, for its user believes to be in it. */
+static void add_active(struct search *s, const char *name)
+{
+	const char *env = conf_env(name);
+
+	if (!env || *env != '/')
+		return;
+	add_below(s, env, "bin");
+	if (!rootfs_is_dir(s->fs, env))
+		rootfs_problem(s->fs, env,
+			       "%s leads here, and there is nothing any more: deactivate, or "
+			       "make the environment again",
+			       name);
+}
+
 static void add_everywhere(struct search *s)
 {
 	int i;
 
 	if (rootfs_is_live(s->fs)) {
-		add_below(s, conf_env("VIRTUAL_ENV"), "bin");
-		add_below(s, conf_env("CONDA_PREFIX"), "bin");
+		add_active(s, "VIRTUAL_ENV");
+		add_active(s, "CONDA_PREFIX");
 	}
 	for (i = 0; bins[i]; i++)
 		add_pattern(s, bins[i]);

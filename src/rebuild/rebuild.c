@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/conf.h"
 #include "base/err.h"
 #include "base/jsonio.h"
 #include "detect/find.h"
@@ -106,6 +108,12 @@ int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp,
 	}
 	if (!uname(&node))
 		ask.machine = node.machine;
+	/* A build is for what is installed: its programs get no PYTHONPATH either. */
+	if (conf_env("PYTHONPATH") && *conf_env("PYTHONPATH")) {
+		rebuild_note(said, "PYTHONPATH is not looked at: a framework there would hide "
+				   "the one that is installed, and built for");
+		unsetenv("PYTHONPATH");
+	}
 	rebuild_step(how, "look what is there", 0, 0);
 	rc = versions_load(&table, NULL, e);
 	if (!rc)

@@ -469,3 +469,25 @@ setup() { mkdir -p "$node"; }
   expect_json .frameworks '[]'
   expect_json '[.problems[].reason]' '["torch 2.9.0a0 is listed as installed, but this folder is not there"]'
 }
+
+@test "PYTHONPATH hides what is installed, and an activated environment that is gone is told" {
+  local v=$BATS_TEST_TMPDIR/env
+  command -v jq >/dev/null || skip "jq is not installed"
+  mkdir -p "$v"/{bin,lib/python3.11/site-packages} "$BATS_TEST_TMPDIR/mine/torch"
+  : >"$v/bin/python3.11"
+  ln -s python3.11 "$v/bin/python3"
+  printf 'home = /usr/bin\nversion = 3.11.2\n' >"$v/pyvenv.cfg"
+  site=$v/lib/python3.11/site-packages
+  dist torch 2.7.1
+  mkdir "$site/torch"
+  : >"$BATS_TEST_TMPDIR/mine/torch/__init__.py"
+  echo "__version__ = '2.0.1'" >"$BATS_TEST_TMPDIR/mine/torch/version.py"
+  json=$(PYTHONPATH=/nowhere ringup detect --json --python "$v")
+  expect_json '[.frameworks[].version]' '["2.7.1"]'
+  expect_json .problems '[]'
+  json=$(PYTHONPATH=/nowhere:$BATS_TEST_TMPDIR/mine ringup detect --json --python "$v")
+  expect_json '[.frameworks[].version]' '["2.0.1"]'
+  grep -qF "torch is hidden by the one in $BATS_TEST_TMPDIR/mine, to which PYTHONPATH leads" <<<"$json"
+  json=$(VIRTUAL_ENV=$BATS_TEST_TMPDIR/gone ringup detect --json)
+  jq -e '.problems[] | select(.path | endswith("/gone")) | .reason | startswith("VIRTUAL_ENV leads here")' <<<"$json"
+}
