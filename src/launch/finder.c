@@ -166,7 +166,8 @@ size_t finder_poll(const struct finder *f, struct pollfd *p)
 {
 	size_t n = 0;
 
-	if (!f->pid) /* then there is no descriptor, also in a zeroed one */
+	/* A finder that was never opened has zeros, and 0 is the standard input. */
+	if (!f->pid)
 		return 0;
 	p[n++] = (struct pollfd){ f->pidfd, POLLIN, 0 };
 	if (f->fd >= 0)

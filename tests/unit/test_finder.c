@@ -47,6 +47,8 @@ static void fail_again(void)
 
 static void test_answers(void)
 {
+	ok(finder_poll(&f, (struct pollfd[2]){ 0 }) == 0 && finder_until(&f) == INT64_MAX,
+	   "one that was never opened waits for nothing");
 	finder_open(&f, "echo a:2; echo b", 4, 20);
 	ok(ask() == 1 && f.hosts.count == 2 && f.hosts.host[1].slots == 4, "hosts and slots");
 	ok(ask() == 1 && f.hosts.count == 2, "and again");
