@@ -142,8 +142,9 @@ static int open_dir(const char *path, int make, struct err *e)
 		close(fd);
 		return fail(e, RINGUP_EINVAL,
 			    "%s: not safe to meet in: it must belong to this user and be "
-			    "writable by nobody else",
-			    path);
+			    "writable by nobody else, but it is user %u's, with mode %03o; "
+			    "remove it, or set RINGUP_MEET to a folder of this user's",
+			    path, (unsigned)st.st_uid, (unsigned)st.st_mode & 0777);
 	}
 	return fd;
 }

@@ -204,6 +204,7 @@ static void hostile(void)
 	ok(jobdir_publish(&j, dir, "job", 1, "10.0.0.1:2", &key, &e) == RINGUP_EINVAL,
 	   "a directory that others may write to is refused: %s", e.text);
 	ok(find_in(dir, "job", 1, 5000, where, &e) == RINGUP_EINVAL, "at once, to the others");
+	ok(strstr(e.text, "mode 777") && strstr(e.text, "set RINGUP_MEET"), "with the cure");
 	chmod(dir, 0755);
 	snprintf(link, sizeof(link), "%s/link", base);
 	ok(symlink(dir, link) == 0 &&
