@@ -174,9 +174,10 @@ UsePAM no
 PermitRootLogin yes
 EOT
   mkdir -p /run/sshd
-  ip netns exec "$n2" /usr/sbin/sshd -f "$PWD/sshd_config" -E "$PWD/sshd.log"
-  local sshd
-  sshd=$(cat sshd.pid)
+  # In the foreground: as a daemon it writes down its process a moment after it has left.
+  ip netns exec "$n2" /usr/sbin/sshd -D -f "$PWD/sshd_config" -E "$PWD/sshd.log" 3>&- &
+  local sshd=$!
+  await grep -qs 'Server listening' sshd.log
   mkdir home
   export -n RINGUP_SSH
   unset RINGUP_SSH
