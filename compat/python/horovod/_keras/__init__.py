@@ -5,6 +5,7 @@ there: a method of the copy is replaced by one that combines the gradients first
 is apply(), which all back ends call; with Keras 2 it is apply_gradients()."""
 
 import functools
+import threading
 
 from horovod._keras import arrays, backends
 from horovod.common.process_sets import global_process_set
@@ -50,26 +51,44 @@ def distribute(keras, optimizer, name=None, compression=None, sparse_as_dense=Fa
     optimizer.register_local_var = reducer.register_local_var
     optimizer.process_set = process_set
     if hasattr(optimizer, "apply"):
-        _replace_apply(optimizer, reducer)
+        _replace_apply(optimizer, reducer, backward_passes_per_step == 1)
     else:
         _replace_apply_gradients(optimizer, reducer)
     if getattr(optimizer, "jit_compile", False):
         optimizer.jit_compile = False  # XLA has no collectives of TensorFlow's operations
 
 
-def _replace_apply(optimizer, reducer):
-    """Keras 3."""
-    inner = optimizer.apply
+def _replace_apply(optimizer, reducer, each_step):
+    """Keras 3.  Optimizers of Keras itself have a stateless_apply() that calls apply(), but that
+    of LossScaleOptimizer does not, and JAX calls nothing else."""
+    inner, inner_stateless = optimizer.apply, getattr(optimizer, "stateless_apply", None)
+    combined_already = threading.local()
 
     @functools.wraps(inner)
     def apply(grads, trainable_variables=None):
+        if getattr(combined_already, "yes", False):
+            return inner(grads, trainable_variables)
         variables = trainable_variables
         if variables is None:
             variables = optimizer._trainable_variables
         return reducer.step(list(grads), list(variables), optimizer,
                             lambda combined: inner(combined, trainable_variables))
 
+    def update_stateless(optimizer_variables, grads, trainable_variables):
+        combined_already.yes = True
+        try:
+            return inner_stateless(optimizer_variables, grads, trainable_variables)
+        finally:
+            combined_already.yes = False
+
+    def stateless_apply(optimizer_variables, grads, trainable_variables):
+        return reducer.step(
+            list(grads), list(optimizer._trainable_variables), optimizer,
+            lambda combined: update_stateless(optimizer_variables, combined, trainable_variables))
+
     optimizer.apply = apply
+    if inner_stateless is not None and each_step:
+        optimizer.stateless_apply = functools.wraps(inner_stateless)(stateless_apply)
 
 
 def _replace_apply_gradients(optimizer, reducer):
