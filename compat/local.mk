@@ -51,6 +51,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/common/semantics.py \
 	%reldir%/python/horovod/tensorflow/__init__.py \
 	%reldir%/python/horovod/tensorflow/compression.py \
+	%reldir%/python/horovod/tensorflow/data/__init__.py \
 	%reldir%/python/horovod/tensorflow/elastic.py \
 	%reldir%/python/horovod/tensorflow/functions.py \
 	%reldir%/python/horovod/tensorflow/gradient_aggregation.py \

@@ -3,6 +3,7 @@
 """Each check knows all ranks' inputs (they are made from a seed) and so the result.  The checks run
 with TensorFlow 2.15 and 2.21, in eager code and in graphs."""
 
+import importlib
 import os
 
 import interfaces
@@ -347,6 +348,12 @@ def options_of_the_tape():
     raises(ValueError, step, groups=-1)
     tape = hvd.DistributedGradientTape(tf.GradientTape())
     raises(ValueError, hvd.DistributedGradientTape, tape, says="already")
+
+
+@check
+def what_is_not_there_tells_what_to_use():
+    raises(ImportError, importlib.import_module, "horovod.tensorflow.data.compute_service",
+           says="dataset.shard(hvd.size(), hvd.rank())")
 
 
 def main():
