@@ -6,6 +6,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 
 import frameworks
 import pytest
@@ -31,6 +33,17 @@ def test_ranks(name, n, tmp_path_factory):
 def test_through_host_memory(name, tmp_path_factory):
     frameworks.passed(name, VERSION, 3 if LONG else 2, SCRIPT, () if LONG else tuple(BRIEF),
                       tmp_path_factory, RINGUP_TEST_JAX="host")
+
+
+def test_a_jax_that_is_too_old_is_told_so():
+    modules = ["jax", "jax.custom_batching", "jax.experimental", "jax.numpy"]
+    code = ("import sys, types; "
+            f"sys.modules.update({{n: types.ModuleType(n) for n in {modules}}}); "
+            "jax = sys.modules['jax']; jax.numpy = sys.modules['jax.numpy']; "
+            "jax.__version__ = '0.4.38'; import ringup.jax")
+    p = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300,
+                       check=False)
+    assert p.returncode == 1 and "needs JAX 0.5 or later, and this is 0.4.38" in p.stderr, p.stderr
 
 
 @pytest.mark.skipif(not LONG, reason="only with RINGUP_TEST_LONG=1")

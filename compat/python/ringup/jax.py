@@ -41,6 +41,9 @@ _PROGRAMS = 4096  # so many collectives are kept for calls outside of compiled c
 
 def _load():
     """Tell JAX of the functions, and them of the job."""
+    if not hasattr(jax, "ffi"):
+        raise ImportError(f"ringup.jax needs JAX 0.5 or later, and this is {jax.__version__}: "
+                          "pip install --upgrade jax")
     path = job.beside(NAME, "ringup.jax")
     job.attach(path, "ringup_jax_attach", "ringup_jax_closed")
     for word in ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter"):
