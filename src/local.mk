@@ -250,6 +250,7 @@ TOOL_SOURCES += \
 	%reldir%/rebuild/versions.c %reldir%/rebuild/versions.h
 
 TOOL_SOURCES += \
+	%reldir%/diagnose/complaint.c %reldir%/diagnose/complaint.h \
 	%reldir%/diagnose/conclude.c %reldir%/diagnose/conclude.h \
 	%reldir%/diagnose/evidence.c %reldir%/diagnose/evidence.h \
 	%reldir%/diagnose/fields.c %reldir%/diagnose/fields.h \
@@ -259,7 +260,8 @@ TOOL_SOURCES += \
 	%reldir%/diagnose/read.c %reldir%/diagnose/read.h \
 	%reldir%/diagnose/sift.c %reldir%/diagnose/sift.h \
 	%reldir%/diagnose/signature.c %reldir%/diagnose/signature.h \
-	%reldir%/diagnose/signatures.def
+	%reldir%/diagnose/signatures.def \
+	%reldir%/diagnose/unknown.c %reldir%/diagnose/unknown.h
 
 TOOL_SOURCES += \
 	%reldir%/launch/cipher.c %reldir%/launch/cipher.h \

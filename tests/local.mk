@@ -329,12 +329,14 @@ UNIT_TESTS += \
 	%reldir%/unit/test_signkey
 
 UNIT_TESTS += \
+	%reldir%/unit/test_complaint \
 	%reldir%/unit/test_conclude \
 	%reldir%/unit/test_fields \
 	%reldir%/unit/test_match \
 	%reldir%/unit/test_nodes \
 	%reldir%/unit/test_origin \
-	%reldir%/unit/test_signature
+	%reldir%/unit/test_signature \
+	%reldir%/unit/test_unknown
 EXTRA_DIST += %reldir%/diagnose
 
 # model: what runs at the same time, in every order; see HACKING.md

@@ -73,6 +73,10 @@ static void print_one(const struct conclusion *c, char **logs, bool first)
 	print_where(c->finding, logs);
 	out_look(OUT_DIM, "  proof   ");
 	out_text("%s\n", c->proof);
+	if (*c->reason) {
+		out_look(OUT_DIM, "  reason  ");
+		out_text("%s\n", c->reason);
+	}
 	if (*s->remedy) {
 		out_look(OUT_DIM, "  remedy  ");
 		out_text("%s\n", s->remedy);
@@ -97,6 +101,9 @@ static void print_text(const struct conclusions *c, const struct sieve *s, char 
 			 c->echo[i]->count);
 	if (c->echoes)
 		out_text("\n");
+	if (s->evidence.unkept)
+		out_text("\n%ld more complaints that no signature knows were left out\n",
+			 s->evidence.unkept);
 	if (!c->n)
 		out_text("nothing known is wrong in %s%s (%ld lines, %.1f MB)\n", logs[0],
 			 n > 1 ? " and the other logs" : "", s->lines, (double)s->bytes / 1e6);
@@ -120,12 +127,14 @@ static json_t *finding_json(const struct conclusion *c, char **logs)
 		json_array_append_new(ranks, json_integer(f->rank[i]));
 	for (i = 0; i < f->addresses; i++)
 		json_array_append_new(addresses, out_string(f->address[i]));
-	return json_pack("{ss ss so sI sI so so ss so so so so si}", "signature", s->id,
+	return json_pack("{ss ss so sI sI so so so so ss so so so so si}", "signature", s->id,
 			 "library", s->library, "file", out_string(logs[f->file]), "line",
 			 (json_int_t)f->line, "count", (json_int_t)f->count, "cause",
-			 out_string(c->cause), "proof", out_string(c->proof), "remedy",
-			 s->remedy, "command", out_string_or_null(c->command), "hosts", hosts,
-			 "ranks", ranks, "addresses", addresses, "files", f->files);
+			 out_string(c->cause), "proof", out_string(c->proof), "reason",
+			 out_string_or_null(c->reason), "signal",
+			 f->signal ? json_integer(f->signal) : json_null(), "remedy", s->remedy,
+			 "command", out_string_or_null(c->command), "hosts", hosts, "ranks",
+			 ranks, "addresses", addresses, "files", f->files);
 }
 
 static int print_json(const struct conclusions *c, const struct sieve *s, char **logs,

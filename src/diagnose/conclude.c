@@ -99,6 +99,38 @@ static void judge(struct conclusion *c, const struct nodes *nodes)
 	}
 }
 
+/* What ended a process, in words. */
+static void put_end(struct conclusion *c)
+{
+	static const struct {
+		int signal;
+		const char *what;
+	} signals[] = {
+		{ 4, "SIGILL: the processor does not know an instruction" },
+		{ 6, "SIGABRT: the process gave up itself, its last lines say why" },
+		{ 7, "SIGBUS: often a /dev/shm that is full" },
+		{ 8, "SIGFPE: an arithmetic error" },
+		{ 9, "SIGKILL: often memory that ran out" },
+		{ 11, "SIGSEGV: a fault of the program or of a library" },
+		{ 15, "SIGTERM: somebody asked it to end, such as a batch system" },
+	};
+	const struct finding *f = c->finding;
+	size_t i;
+
+	if (f->signal > 0) {
+		append(c->cause, sizeof(c->cause), " (signal %d", f->signal);
+		for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+			if (signals[i].signal == f->signal)
+				append(c->cause, sizeof(c->cause), ", %s", signals[i].what);
+		append(c->cause, sizeof(c->cause), ")");
+		/* What is asked to end has not begun it. */
+		if (c->kind == SIGNATURE_EXIT && f->signal != 15)
+			c->kind = SIGNATURE_DEATH;
+	} else if (f->status >= 0) {
+		append(c->cause, sizeof(c->cause), " (exit status %d)", f->status);
+	}
+}
+
 static void conclude_one(struct conclusion *c, const struct finding *f,
 			 const struct nodes *nodes)
 {
@@ -112,7 +144,64 @@ static void conclude_one(struct conclusion *c, const struct finding *f,
 		append(c->cause, sizeof(c->cause), " (%s)", f->value);
 	else if (*f->interface)
 		append(c->cause, sizeof(c->cause), " (%s)", f->interface);
+	put_end(c);
 	judge(c, nodes);
+}
+
+static bool have_rank_in_common(const struct finding *f, const struct finding *g)
+{
+	int i, k;
+
+	for (i = 0; i < f->ranks; i++)
+		for (k = 0; k < g->ranks; k++)
+			if (f->rank[i] == g->rank[k])
+				return true;
+	return false;
+}
+
+/* A rank that ended with a status has mostly said why: that is the cause, and comes
+ * before the other ranks' errors, the end behind it. */
+static void order_exits(struct conclusions *c)
+{
+	int i, k;
+
+	for (i = 0; i < c->n; i++) {
+		struct conclusion *end = &c->list[i];
+		bool is_said = false;
+
+		if (end->kind != SIGNATURE_EXIT || end->finding->status < 0)
+			continue;
+		for (k = 0; k < c->n; k++) {
+			struct conclusion *other = &c->list[k];
+			bool common = have_rank_in_common(end->finding, other->finding);
+
+			if (other->kind != SIGNATURE_ERROR && other->kind != SIGNATURE_PATH)
+				continue;
+			is_said |= common || !end->finding->ranks || !other->finding->ranks;
+			if (common && other->kind == SIGNATURE_ERROR)
+				other->kind = SIGNATURE_EXIT;
+		}
+		if (is_said)
+			end->kind = SIGNATURE_RESULT;
+	}
+}
+
+/* The last cause that stands before @c in its log. */
+static void put_reason(struct conclusion *c, const struct conclusions *all)
+{
+	const struct finding *f = c->finding, *g, *best = NULL;
+	int i;
+
+	if (c->kind != SIGNATURE_RESULT || !(f->signature->flags & SIGNATURE_REASON))
+		return;
+	for (i = 0; i < all->n; i++) {
+		g = all->list[i].finding;
+		if (all->list[i].kind < SIGNATURE_RESULT && g->file == f->file &&
+		    g->line < f->line && (!best || g->line > best->line))
+			best = g;
+	}
+	if (best)
+		snprintf(c->reason, sizeof(c->reason), "line %ld: %s", best->line, best->proof);
 }
 
 /* By kind, now and as the table has it; then by time, if all are dated, else by place. */
@@ -123,7 +212,7 @@ static int compare(const void *a, const void *b, void *dated)
 
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
-	/* Who says so by himself is believed before who needs the address for it. */
+	/* A message that says so by itself is believed before one that needs the address. */
 	if (f->signature->kind != g->signature->kind)
 		return f->signature->kind < g->signature->kind ? -1 : 1;
 	if (*(bool *)dated && f->time != g->time)
@@ -145,15 +234,40 @@ static bool has_failed(const struct evidence *v, const char *library)
 	return false;
 }
 
+static bool is_end(const struct signature *s)
+{
+	return s->kind == SIGNATURE_DEATH || s->kind == SIGNATURE_EXIT;
+}
+
 /* Is there one of its kind that says the same sooner? */
 static bool is_late(const struct evidence *v, const struct signature *s)
 {
 	int i;
 
 	for (i = 0; s->flags & SIGNATURE_LATER && i < signature_count; i++)
-		if (v->of[i].count && &signatures[i] != s && signatures[i].kind == s->kind &&
+		if (v->of[i].count && &signatures[i] != s &&
+		    (signatures[i].kind == s->kind || is_end(&signatures[i])) &&
 		    !strcmp(signatures[i].library, s->library))
 			return true;
+	return false;
+}
+
+/* Is it vague, and another finding less so?  Of vague ones the first is told. */
+static bool is_empty(const struct evidence *v, int which)
+{
+	const struct finding *f = &v->of[which], *g;
+	int i;
+
+	if (!(signatures[which].flags & SIGNATURE_VAGUE) || *f->value)
+		return false;
+	for (i = 0; i < signature_count; i++) {
+		g = &v->of[i];
+		if (i == which || !g->count || g->well)
+			continue;
+		if (!(signatures[i].flags & SIGNATURE_VAGUE) || *g->value ||
+		    g->file < f->file || (g->file == f->file && g->line < f->line))
+			return true;
+	}
 	return false;
 }
 
@@ -164,30 +278,65 @@ static bool is_real(const struct evidence *v, int i)
 	return f->count && !(f->well && !has_failed(v, signatures[i].library));
 }
 
+/* What no signature knows: a warning only where there is nothing worse. */
+static void conclude_unknown(struct conclusions *c, const struct evidence *v,
+			     const struct nodes *nodes, bool *dated)
+{
+	bool is_calm = !c->n;
+	int i;
+
+	for (i = 0; i < v->unknowns; i++)
+		is_calm &= v->unknown[i].what == EVIDENCE_WARNING;
+	for (i = 0; i < v->unknowns; i++) {
+		const struct finding *f = &v->unknown[i].finding;
+
+		if (v->unknown[i].what == EVIDENCE_WARNING && !is_calm)
+			continue;
+		*dated &= f->time != 0;
+		conclude_one(&c->list[c->n++], f, nodes);
+	}
+}
+
+static bool has_cause(const struct evidence *v)
+{
+	int i;
+
+	for (i = 0; i < v->unknowns; i++)
+		if (v->unknown[i].what != EVIDENCE_WARNING)
+			return true;
+	for (i = 0; i < signature_count; i++)
+		if (is_real(v, i) && signatures[i].kind < SIGNATURE_NOTE)
+			return true;
+	return false;
+}
+
 int conclude(struct conclusions *c, const struct evidence *v, const struct nodes *nodes,
 	     struct err *e)
 {
-	bool has_cause = false, dated = true;
+	bool known, dated = true;
 	int i;
 
 	memset(c, 0, sizeof(*c));
-	c->list = calloc((size_t)signature_count, sizeof(*c->list));
+	c->list = calloc((size_t)signature_count + EVIDENCE_UNKNOWN, sizeof(*c->list));
 	c->echo = calloc((size_t)signature_count, sizeof(*c->echo));
 	if (!c->list || !c->echo)
 		return fail(e, RINGUP_ENOMEM, "no memory for the conclusions");
-	for (i = 0; i < signature_count; i++)
-		has_cause |= is_real(v, i) && signatures[i].kind < SIGNATURE_NOTE;
+	known = has_cause(v);
 	for (i = 0; i < signature_count; i++) {
 		if (!is_real(v, i))
 			continue;
-		if ((signatures[i].kind == SIGNATURE_ECHO && has_cause) ||
-		    is_late(v, &signatures[i])) {
+		if ((signatures[i].kind == SIGNATURE_ECHO && known) ||
+		    is_late(v, &signatures[i]) || is_empty(v, i)) {
 			c->echo[c->echoes++] = &v->of[i];
 			continue;
 		}
 		dated &= v->of[i].time != 0;
 		conclude_one(&c->list[c->n++], &v->of[i], nodes);
 	}
+	conclude_unknown(c, v, nodes, &dated);
+	order_exits(c);
+	for (i = 0; i < c->n; i++)
+		put_reason(&c->list[i], c);
 	qsort_r(c->list, (size_t)c->n, sizeof(*c->list), compare, &dated);
 	return 0;
 }

@@ -15,6 +15,7 @@ struct conclusion {
 	char cause[512];
 	char proof[768];
 	char command[512];
+	char reason[300]; /* the complaint before it that it follows from, or "" */
 };
 
 struct conclusions {

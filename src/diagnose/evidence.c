@@ -15,13 +15,24 @@ int evidence_open(struct evidence *v, struct err *e)
 {
 	memset(v, 0, sizeof(*v));
 	v->of = calloc((size_t)signature_count, sizeof(*v->of));
-	return v->of ? 0 : fail(e, RINGUP_ENOMEM, "no memory for the findings");
+	v->unknown = calloc(EVIDENCE_UNKNOWN, sizeof(*v->unknown));
+	return v->of && v->unknown ? 0 : fail(e, RINGUP_ENOMEM, "no memory for the findings");
+}
+
+void evidence_reset(struct evidence *v)
+{
+	memset(v->of, 0, sizeof(*v->of) * (size_t)signature_count);
+	v->unknowns = 0;
+	v->unkept = 0;
+	v->last = NULL;
 }
 
 void evidence_close(struct evidence *v)
 {
 	free(v->of);
+	free(v->unknown);
 	v->of = NULL;
+	v->unknown = NULL;
 }
 
 /* Bytes as they may be shown: what a terminal obeys, or is no UTF-8, is '?'. */
@@ -76,7 +87,7 @@ static void begin(struct finding *f, const struct signature *s, const struct sig
 	f->last_file = -1;
 	f->line = at->line;
 	f->time = at->origin.time;
-	f->port = -1;
+	f->port = f->status = -1;
 	plain(f->proof, sizeof(f->proof), at->text, at->len);
 }
 
@@ -100,9 +111,12 @@ static bool is_told(struct evidence *v, const struct signature *s, const struct 
 	struct finding *f;
 
 	if (!v->last || last->file != at->file || last->line != at->line ||
-	    at->at - last->at > SAME_MESSAGE || strcmp(v->last->library, s->library) != 0)
+	    at->at - last->at > SAME_MESSAGE)
 		return false;
-	if (v->last == s || (v->last->kind < s->kind && s->kind != SIGNATURE_RESULT))
+	/* ringup's own sentences quote what others said. */
+	if (!strcmp(v->last->library, "ringup") && strcmp(v->last->library, s->library) != 0)
+		return true;
+	if (v->last == s || (v->last->kind <= s->kind && s->kind != SIGNATURE_RESULT))
 		return true;
 	if (v->last->kind <= s->kind || v->last->kind == SIGNATURE_RESULT)
 		return false;
@@ -111,25 +125,17 @@ static bool is_told(struct evidence *v, const struct signature *s, const struct 
 	return false;
 }
 
-void evidence_add(struct evidence *v, const struct signature *s, const struct sighting *at)
+/* What the message tells besides being one. */
+static void see_fields(struct finding *f, const struct sighting *at)
 {
-	struct finding *f = &v->of[s - signatures];
 	int i;
 
-	if (s->flags & SIGNATURE_WELL)
-		mark_well(v, s, at->file);
-	if (s->kind == SIGNATURE_FACT || is_told(v, s, at))
-		return;
-	v->last = s;
-	v->last_at = *at;
-	if (!f->count)
-		begin(f, s, at);
-	f->count++;
-	f->well = false;
-	f->files += f->last_file != at->file;
-	f->last_file = at->file;
 	if (f->port < 0)
 		f->port = at->fields.port;
+	if (f->status < 0 && !f->signal) {
+		f->signal = at->fields.signal;
+		f->status = at->fields.status;
+	}
 	if (!*f->value)
 		plain(f->value, sizeof(f->value), at->fields.value, strlen(at->fields.value));
 	if (!*f->interface)
@@ -142,4 +148,77 @@ void evidence_add(struct evidence *v, const struct signature *s, const struct si
 		add_text(f->host[0], &f->hosts, EVIDENCE_HOSTS, sizeof(f->host[0]),
 			 at->fields.host[i]);
 	add_rank(f, at->fields.rank >= 0 ? at->fields.rank : at->origin.rank);
+}
+
+static void see(struct finding *f, const struct signature *s, const struct sighting *at)
+{
+	if (!f->count)
+		begin(f, s, at);
+	f->count++;
+	f->well = false;
+	f->files += f->last_file != at->file;
+	f->last_file = at->file;
+	see_fields(f, at);
+}
+
+void evidence_add(struct evidence *v, const struct signature *s, const struct sighting *at)
+{
+	if (s->flags & SIGNATURE_WELL)
+		mark_well(v, s, at->file);
+	if (s->kind == SIGNATURE_FACT)
+		return;
+	if (is_told(v, s, at)) {
+		/* A longer text of the same tells more. */
+		if (v->last == s)
+			see_fields(&v->of[s - signatures], at);
+		return;
+	}
+	v->last = s;
+	v->last_at = *at;
+	see(&v->of[s - signatures], s, at);
+}
+
+void evidence_add_unknown(struct evidence *v, enum evidence_unknown what, uint64_t form,
+			  const struct sighting *at)
+{
+	static const struct signature unknown[] = {
+		[EVIDENCE_KILLED] = { "X1", "any", SIGNATURE_DEATH, 0, "",
+				      "a signal ended a process; the line does not say which "
+				      "process",
+				      "look in the kernel's log of that node for memory that "
+				      "ran out, "
+				      "and at the last lines of the process",
+				      "" },
+		[EVIDENCE_ERROR] = { "X2", "any", SIGNATURE_ERROR, 0, "",
+				     "an error that no signature knows, the first of its "
+				     "process",
+				     "read it and the lines around it; what the process says "
+				     "later "
+				     "follows from it",
+				     "" },
+		[EVIDENCE_WARNING] = { "X3", "any", SIGNATURE_NOTE, 0, "",
+				       "a warning that no signature knows, of something that "
+				       "failed",
+				       "if the job failed, read it and the lines around it",
+				       "" },
+	};
+	struct unknown_finding *u;
+	int i;
+
+	for (i = 0; i < v->unknowns; i++) {
+		u = &v->unknown[i];
+		if (u->form == form && u->what == what) {
+			see(&u->finding, &unknown[what], at);
+			return;
+		}
+	}
+	if (v->unknowns == EVIDENCE_UNKNOWN) {
+		v->unkept++;
+		return;
+	}
+	u = &v->unknown[v->unknowns++];
+	memset(u, 0, sizeof(*u));
+	u->what = what;
+	u->form = form;
+	see(&u->finding, &unknown[what], at);
 }

@@ -17,7 +17,8 @@ enum {
 	EVIDENCE_PROOF = 240,
 	EVIDENCE_ADDRESSES = 16,
 	EVIDENCE_HOSTS = 32,
-	EVIDENCE_RANKS = 32
+	EVIDENCE_RANKS = 32,
+	EVIDENCE_UNKNOWN = 32
 };
 
 /* Everything that was seen of one signature; the first time stands for all. */
@@ -31,6 +32,8 @@ struct finding {
 	char value[FIELDS_TEXT];
 	char interface[32];
 	int port;
+	int signal; /* that ended a process, or 0 */
+	int status; /* of a process that ended, or -1 */
 	char address[EVIDENCE_ADDRESSES][64];
 	int addresses;
 	char host[EVIDENCE_HOSTS][65];
@@ -53,8 +56,20 @@ struct sighting {
 	size_t len;
 };
 
+/* What no signature knows; these stand for signatures of such findings. */
+enum evidence_unknown { EVIDENCE_KILLED, EVIDENCE_ERROR, EVIDENCE_WARNING };
+
+struct unknown_finding {
+	struct finding finding;
+	enum evidence_unknown what;
+	uint64_t form; /* the same for lines that differ in numbers only */
+};
+
 struct evidence {
 	struct finding *of; /* one for each of signatures[] */
+	struct unknown_finding *unknown;
+	int unknowns;
+	long unkept; /* of other forms than these */
 	const struct signature *last;
 	struct sighting last_at; /* text is not kept */
 };
@@ -64,5 +79,12 @@ void evidence_close(struct evidence *v);
 
 /* evidence_add - @s was seen. */
 void evidence_add(struct evidence *v, const struct signature *s, const struct sighting *at);
+
+/* evidence_add_unknown - a complaint was seen that no signature fits. */
+void evidence_add_unknown(struct evidence *v, enum evidence_unknown what, uint64_t form,
+			  const struct sighting *at);
+
+/* evidence_reset - nothing was seen. */
+void evidence_reset(struct evidence *v);
 
 #endif

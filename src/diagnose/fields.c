@@ -42,7 +42,8 @@ void fields_init(struct fields *f)
 	/* Not all of it: this is done for whatever looks like a message. */
 	f->address[0] = f->interface[0] = f->value[0] = 0;
 	f->hosts = 0;
-	f->port = f->rank = -1;
+	f->port = f->rank = f->status = -1;
+	f->signal = 0;
 }
 
 void fields_host(struct fields *f, const char *at, size_t len)
@@ -102,6 +103,11 @@ static bool is_loopback(const char *text)
 	return !strncmp(text, "127.", 4) || !strcmp(text, "::1");
 }
 
+static bool is_link_local(const char *text)
+{
+	return !strncmp(text, "169.254.", 8) || !strncmp(text, "fe80:", 5);
+}
+
 /* The first two networks that docker gives out by itself. */
 static bool is_docker(const char *text)
 {
@@ -150,15 +156,52 @@ static const char *line_end(const char *p, const char *end, size_t most)
 	return at ? at : stop;
 }
 
+static const char *skip_blanks(const char *p, const char *end);
+
+/* Past "(Worker pid=41)", which Ray puts before the lines of others. */
+static const char *skip_actor(const char *p, const char *end)
+{
+	const char *close = p < end && *p == '(' ? memchr(p, ')', (size_t)(end - p)) : NULL;
+
+	if (!close || !memmem(p, (size_t)(close - p), "pid=", 4))
+		return p;
+	return skip_blanks(close + 1, end);
+}
+
+/* Where docker's file goes on with the next line of a container, or @p. */
+static const char *next_wrapped(const char *p, const char *end)
+{
+	static const char tail[] = "\",\"stream\"", head[] = "{\"log\":\"";
+	const char *eol;
+
+	if ((size_t)(end - p) < sizeof(tail) || memcmp(p, tail, sizeof(tail) - 1) != 0)
+		return p;
+	eol = memchr(p, '\n', (size_t)(end - p));
+	if (!eol || (size_t)(end - eol) < sizeof(head) ||
+	    memcmp(eol + 1, head, sizeof(head) - 1) != 0)
+		return p;
+	return eol + sizeof(head);
+}
+
 static const char *value(const char *p, const char *end, char out[FIELDS_TEXT])
 {
-	const char *stop = line_end(p, end, ON_LINE), *last = stop;
+	const char *stop, *last, *quote;
 
-	while (p < stop && is_blank(*p))
-		p++;
+	int rank;
+
+	p = next_wrapped(p, end);
+	stop = last = line_end(p, end, ON_LINE);
+	quote = memmem(p, (size_t)(stop - p), "\\n\"", 3);
+	if (quote)
+		last = quote;
+	p = skip_actor(skip_blanks(p, stop), stop);
+	p = skip_blanks(fields_unmark(p, stop, &rank), stop);
+	quote = p < last ? memchr(p, 0x1b, (size_t)(last - p)) : NULL;
+	if (quote)
+		last = quote;
 	while (last > p && is_blank(last[-1]))
 		last--;
-	keep(out, FIELDS_TEXT, p, (size_t)(last - p));
+	keep(out, FIELDS_TEXT, p, last > p ? (size_t)(last - p) : 0);
 	return stop;
 }
 
@@ -179,6 +222,37 @@ static const char *host(const char *p, const char *end, struct fields *f)
 	return stop;
 }
 
+/* As shells write it, 137, or as Python does, -9. */
+static const char *status(const char *p, const char *end, struct fields *f)
+{
+	bool negative = p < end && *p == '-';
+	int n;
+
+	p = number(p + negative, end, &n);
+	if (!p)
+		return NULL;
+	if (negative ? n < 65 : n > 128 && n < 128 + 65)
+		f->signal = negative ? n : n - 128;
+	f->status = n;
+	return p;
+}
+
+/* HOST:PORT, whose host may be an IPv6 address. */
+static const char *endpoint(const char *p, const char *end, struct fields *f)
+{
+	const char *stop = name(p, end, 80, is_host), *colon;
+
+	if (!stop)
+		return NULL;
+	while (stop > p + 1 && !is_digit(stop[-1]))
+		stop--;
+	for (colon = stop; colon > p && is_digit(colon[-1]); colon--)
+		;
+	if (colon < p + 2 || colon[-1] != ':' || !number(colon, stop, &f->port))
+		return NULL;
+	return host(p, colon - 1, f) ? stop : NULL;
+}
+
 static const char *interface(const char *p, const char *end, char out[32])
 {
 	const char *stop = name(p, end, 31, is_interface);
@@ -190,18 +264,70 @@ static const char *interface(const char *p, const char *end, char out[32])
 
 /* ---- literals ---- */
 
+/* What JSON writes for a byte of a message, which is then in *@c: the place after it, or
+ * NULL where it is another byte. */
+static const char *unescape(const char *p, const char *end, char *c)
+{
+	static const struct {
+		const char *text;
+		char byte;
+	} escapes[] = {
+		{ "\\u003c", '<' }, { "\\u003e", '>' }, { "\\u0026", '&' }, { "\\\"", '"' },
+		{ "\\u003C", '<' }, { "\\u003E", '>' }, { "\\u0027", 39 },  { "\\t", ' ' },
+		{ "\\n", ' ' },     { "\\r", ' ' },
+	};
+	size_t i, n;
+
+	for (i = 0; i < sizeof(escapes) / sizeof(escapes[0]); i++) {
+		n = strlen(escapes[i].text);
+		if ((size_t)(end - p) >= n && !memcmp(p, escapes[i].text, n)) {
+			*c = escapes[i].byte;
+			return p + n;
+		}
+	}
+	return NULL;
+}
+
+static bool is_colour(const char *p, const char *end)
+{
+	return end - p > 2 && p[0] == 0x1b && p[1] == '[';
+}
+
+/* What colours a terminal is a blank, too. */
+static const char *skip_blanks(const char *p, const char *end)
+{
+	const char *after;
+	char c;
+
+	for (;;) {
+		if (p < end && is_blank(*p))
+			p++;
+		else if (is_colour(p, end))
+			for (p += 2; p < end && !is_letter(*p++);)
+				;
+		else if (p < end && *p == '\\' && (after = unescape(p, end, &c)) && c == ' ')
+			p = after;
+		else
+			return p;
+	}
+}
+
 /* What is literal at the beginning of @text; a blank fits blanks and ends of lines. */
 static const char *literal(const char **text, const char *p, const char *end)
 {
-	const char *t = *text;
+	const char *t = *text, *after;
+	char c;
 
 	for (; *t != '{' && *t != '\n'; t++) {
-		if (p >= end || (*t == ' ' ? !is_blank(*p) : *t != *p))
+		if (p >= end)
 			return NULL;
-		p++;
-		if (*t == ' ')
-			while (p < end && is_blank(*p))
-				p++;
+		after = p + 1;
+		c = *p;
+		if (c == '\\' && *t != c && !(after = unescape(p, end, &c)))
+			return NULL;
+		if (*t == ' ' ? !is_blank(c) && !is_colour(p, end) : *t != c)
+			return NULL;
+		p = *t == ' ' ? skip_blanks(c == 0x1b ? p : after, end) : after;
 	}
 	*text = t;
 	return p;
@@ -225,7 +351,7 @@ static const char *find(const char **text, const char *p, const char *stop, cons
 	const char *after, *t;
 
 	for (; p < stop; p++) {
-		if (**text != ' ') {
+		if (**text != ' ' && **text != '<' && **text != '>' && **text != '"') {
 			p = memchr(p, **text, (size_t)(stop - p));
 			if (!p)
 				return NULL;
@@ -259,6 +385,10 @@ static const char *field(const char *which, size_t len, const char *p, const cha
 		p = address(p, end, f->address);
 		return p && is_loopback(f->address) ? p : NULL;
 	}
+	if (names(which, len, "linklocal")) {
+		p = address(p, end, f->address);
+		return p && is_link_local(f->address) ? p : NULL;
+	}
 	if (names(which, len, "docker")) {
 		p = address(p, end, f->address);
 		return p && is_docker(f->address) ? p : NULL;
@@ -269,8 +399,14 @@ static const char *field(const char *which, size_t len, const char *p, const cha
 		return number(p, end, &f->rank);
 	if (names(which, len, "errno"))
 		return number(p, end, &ignored);
+	if (names(which, len, "signal"))
+		return number(p, end, &f->signal);
+	if (names(which, len, "status"))
+		return status(p, end, f);
 	if (names(which, len, "host"))
 		return host(p, end, f);
+	if (names(which, len, "endpoint"))
+		return endpoint(p, end, f);
 	if (names(which, len, "if"))
 		return interface(p, end, f->interface);
 	if (names(which, len, "local")) {

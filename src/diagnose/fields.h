@@ -16,7 +16,9 @@ struct fields {
 	char host[FIELDS_HOSTS][65]; /* that the message names */
 	int hosts;
 	int port;
-	int rank; /* that the message is about */
+	int rank;   /* that the message is about */
+	int signal; /* that ended a process, or 0 */
+	int status; /* of a process that ended, or -1 */
 };
 
 /* fields_init - nothing is told yet. */

@@ -10,7 +10,7 @@
 #include "diagnose/signature.h"
 #include "ringup.h"
 
-enum { GRAM = 4, GRAM_BITS = 13, UNROLL = 8, FIRST = 0x0f, ALONE = 0x100 };
+enum { GRAM = 4, GRAM_BITS = 15, UNROLL = 8, FIRST = 0x0f, ALONE = 0x100 };
 
 #define HIT 0x80000000u
 

@@ -49,16 +49,15 @@ static int64_t with_fraction(int64_t v, const char *p, const char *end)
 	return v;
 }
 
-/* ISO 8601 and Python's logging, glog with and without the year. */
+/* ISO 8601 and Python's logging, glog with and without the year, Java's, torch's. */
 static int64_t time_at(const char *p, const char *end)
 {
 	static const struct {
 		const char *date, *time;
 	} shapes[] = {
-		{ "0000-00-00T", "00:00:00" },
-		{ "0000-00-00 ", "00:00:00" },
-		{ "00000000 ", "00:00:00" },
-		{ "0000 ", "00:00:00" },
+		{ "0000-00-00T", "00:00:00" }, { "0000-00-00 ", "00:00:00" },
+		{ "00000000 ", "00:00:00" },   { "0000 ", "00:00:00" },
+		{ "00/00/00 ", "00:00:00" },   { "000 ", "00:00:00" },
 	};
 	int64_t v;
 	size_t i;
@@ -71,6 +70,19 @@ static int64_t time_at(const char *p, const char *end)
 				v, p + strlen(shapes[i].date) + strlen(shapes[i].time), end);
 	}
 	return 0;
+}
+
+static bool is_source(const char *name, const char *end)
+{
+	static const char *const tails[] = { ".py", ".cc", ".cpp", ".cu", ".c", ".h", ".go" };
+	size_t i, n;
+
+	for (i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
+		n = strlen(tails[i]);
+		if ((size_t)(end - name) > n && !memcmp(end - n, tails[i], n))
+			return true;
+	}
+	return false;
 }
 
 /* "node-1:4711:4712 [0]" of NCCL, "[node-1:4711]" of Open MPI. */
@@ -93,20 +105,75 @@ static bool host_at(struct origin *o, const char *p, const char *end)
 		return false;
 	if (is_digit(*start) && !memchr(start, '.', (size_t)(colon - start)))
 		return false;
+	/* "[core.py:632]" is a place in a program. */
+	if (bracket && is_source(start, colon))
+		return false;
+	if (colon - start == 9 && !memcmp(start, "libfabric", 9))
+		return false;
 	memcpy(o->host, start, (size_t)(colon - start));
 	o->host[colon - start] = 0;
 	return true;
 }
 
+/* The mark of a rank where dates, names of pods or Java's classes stand before it: only
+ * what cannot be anything else. */
+static const char *mark_at(const char *p, const char *end, int *rank)
+{
+	const char *close;
+
+	if (end - p < 4 || *p != '[')
+		return p;
+	close = memchr(p, ']', (size_t)(end - p));
+	if (!close || (end - close > 4 && !memcmp(close + 1, "<std", 4)) ||
+	    (end - p > 5 && !memcmp(p, "[rank", 5)) ||
+	    (end - p > 8 && !memcmp(p, "[default", 8)))
+		return close ? fields_unmark(p, end, rank) : p;
+	return p;
+}
+
+/* "(Worker pid=41, ip=10.0.0.1)" of Ray, "(Worker rank=1 pid=41)" of what runs on it. */
+static void actor_at(struct origin *o, const char *p, const char *end)
+{
+	const char *close = memchr(p, ')', (size_t)(end - p)), *at;
+	size_t n = 0;
+
+	if (!close || !memmem(p, (size_t)(close - p), "pid=", 4))
+		return;
+	at = memmem(p, (size_t)(close - p), "ip=", 3);
+	if (at && at > p && (at[-1] == ' ' || at[-1] == '(')) {
+		for (at += 3; at + n < close && n < HOST && is_name(at[n]); n++)
+			;
+		memcpy(o->host, at, n);
+		o->host[n] = 0;
+	}
+	at = memmem(p, (size_t)(close - p), " rank=", 6);
+	if (at && o->rank < 0)
+		for (n = 0, at += 6; n < 7 && is_digit(at[n]); n++)
+			o->rank = (n ? 10 * o->rank : 0) + (at[n] - '0');
+}
+
 void origin_read(struct origin *o, const char *line, size_t len)
 {
-	const char *end = line + (len < LOOK ? len : LOOK), *p;
+	static const char docker[] = "{\"log\":\"";
+	const char *end = line + (len < LOOK ? len : LOOK), *p, *after;
 
 	memset(o, 0, sizeof(*o));
 	o->rank = -1;
+	if ((size_t)(end - line) > sizeof(docker) && !memcmp(line, docker, sizeof(docker) - 1))
+		line += sizeof(docker) - 1;
 	line = fields_unmark(line, end, &o->rank);
-	for (p = line; p < end && (!o->time || !*o->host); p++) {
-		/* At beginnings of words only. */
+	for (p = line; p < end && (!o->time || !*o->host || o->rank < 0); p++) {
+		if (!*o->host && *p == '(')
+			actor_at(o, p, end);
+		if (o->rank < 0 && *p == '[') {
+			after = mark_at(p, end, &o->rank);
+			if (after > p) {
+				line = p = after;
+				if (p == end)
+					break;
+			}
+		}
+		/* At beginnings of words only, unless it is a mark. */
 		if (p - line > 1 && is_name(p[-1]) && p[-2] != ' ' && p[-2] != '[')
 			continue;
 		if (!o->time && is_digit(*p))

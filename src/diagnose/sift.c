@@ -2,12 +2,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/sift.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "diagnose/match.h"
 #include "diagnose/read.h"
+#include "diagnose/unknown.h"
 #include "ringup.h"
 
 enum {
@@ -38,6 +40,8 @@ int sift_open(struct sieve *s, struct err *e)
 	rc = match_open(&s->matcher, e);
 	if (!rc)
 		rc = evidence_open(&s->evidence, e);
+	if (!rc)
+		rc = unknown_open(&s->unknown, e);
 	s->block = rc ? NULL : malloc(BEHIND + BLOCK + AHEAD);
 	if (!rc && !s->block)
 		rc = fail(e, RINGUP_ENOMEM, "no memory to read logs");
@@ -48,6 +52,7 @@ void sift_close(struct sieve *s)
 {
 	match_close(s->matcher);
 	evidence_close(&s->evidence);
+	unknown_close(s->unknown);
 	free(s->block);
 	memset(s, 0, sizeof(*s));
 }
@@ -129,21 +134,26 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 		count_to(p, at);
 		seen.line = p->line;
 		evidence_add(&p->sieve->evidence, s, &seen);
+		unknown_cover(p->sieve->unknown, p->before + at - 1, s->kind);
 	}
 	p->allowed -= (int64_t)looked;
 	return fits;
 }
 
 /* Scan up to @to, then keep what may still be looked at. */
-static void advance(struct place *p, size_t *from, size_t to)
+static void advance(struct place *p, size_t *from, size_t to, bool is_last)
 {
 	size_t keep = to < BEHIND ? to : BEHIND;
 	char *block = p->sieve->block;
+	struct piece piece = { block, *from, to, p->len, p->before };
 
 	p->allowed += ALLOWANCE * (int64_t)(to - *from);
 	if (p->allowed > SAVED + ALLOWANCE * BLOCK)
 		p->allowed = SAVED + ALLOWANCE * BLOCK;
+	unknown_read(p->sieve->unknown, &piece);
 	match_scan(p->sieve->matcher, block, *from, to, on_found, p);
+	unknown_settle(p->sieve->unknown, is_last ? UINT64_MAX : p->before + to,
+		       &p->sieve->evidence);
 	count_to(p, to);
 	memmove(block, block + to - keep, p->len - (to - keep));
 	p->before += to - keep;
@@ -158,6 +168,7 @@ int sift_log(struct sieve *s, struct reader *r, int file, struct err *e)
 	ssize_t n;
 
 	match_reset(s->matcher);
+	unknown_begin(s->unknown, file);
 	do {
 		n = read_some(r, s->block + p.len, BEHIND + BLOCK + AHEAD - p.len, e);
 		if (n < 0)
@@ -165,9 +176,9 @@ int sift_log(struct sieve *s, struct reader *r, int file, struct err *e)
 		p.len += (size_t)n;
 		s->bytes += (uint64_t)n;
 		if (!n)
-			advance(&p, &from, p.len);
+			advance(&p, &from, p.len, true);
 		else if (p.len == BEHIND + BLOCK + AHEAD)
-			advance(&p, &from, p.len - AHEAD);
+			advance(&p, &from, p.len - AHEAD, false);
 	} while (n);
 	s->lines += p.line - 1;
 	return read_end(r, e);

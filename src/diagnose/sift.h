@@ -10,6 +10,7 @@
 struct err;
 struct matcher;
 struct reader;
+struct unknown;
 
 /*
  * One block of a log is in memory at a time, whatever its lines are like.  What a log
@@ -20,6 +21,7 @@ struct reader;
 struct sieve {
 	struct matcher *matcher;
 	struct evidence evidence;
+	struct unknown *unknown;
 	char *block;
 	uint64_t bytes;
 	long lines;

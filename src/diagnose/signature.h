@@ -8,10 +8,12 @@
  * told.  An echo is told only if nothing better is known, a fact never.
  */
 enum signature_kind {
+	SIGNATURE_DEATH,   /* a process was killed: by a signal, for memory or time */
 	SIGNATURE_SETTING, /* names nothing, or too much                        */
 	SIGNATURE_ADDRESS, /* an address or interface that is not the node's alone */
-	SIGNATURE_DEATH,   /* a process or a node ended                         */
+	SIGNATURE_EXIT,    /* a process or a node ended, perhaps for what stands above */
 	SIGNATURE_PATH,    /* a connection that does not come about             */
+	SIGNATURE_ERROR,   /* a complaint that no signature knows               */
 	SIGNATURE_RESULT,  /* what those lead to                                */
 	SIGNATURE_NOTE,    /* harmless by itself                                */
 	SIGNATURE_ECHO,    /* how the end of another rank looks from here       */
@@ -24,15 +26,19 @@ enum signature_flag {
 	SIGNATURE_UNLESS_WELL = 4, /* no finding if WELL of its library follows    */
 	SIGNATURE_WELL = 8,        /* the library has got its connections          */
 	SIGNATURE_LATER = 16,      /* says what others of its library and kind said before */
+	SIGNATURE_REASON = 32,     /* what leads to it stands in a line before          */
+	SIGNATURE_VAGUE = 64,      /* an echo that is told only where there is no other */
 };
 
 /*
  * A text is literal but for these fields; a blank is any blanks and line breaks.
  *
  *	{ip} {port} {host} {if} {rank}	typed, and kept for the report
- *	{loopback} {docker}		an {ip} of that kind; nothing else fits
+ *	{loopback} {docker} {linklocal}	an {ip} of that kind; nothing else fits
  *	{local}				an {if} of containers, machines, tunnels
+ *	{endpoint}			a {host}:{port}
  *	{errno} {word}			digits; what is no blank
+ *	{status} {signal}		of a process that ended, kept; 137 is 128 + signal 9
  *	{value}				the rest of the line, kept
  *	{*} {**}			anything up to what follows: on the same line,
  *					or within the same message

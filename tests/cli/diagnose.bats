@@ -75,6 +75,30 @@ EOF
   expect_status 0
 }
 
+@test "what no signature knows is shown with file and line, and the status is 1" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  printf '%s\n' 'all is well' '[rank3]: Traceback (most recent call last):' "[rank3]: KeyError: 'gizmo'" \
+    "[rank5]: KeyError: 'gizmo'" "[rank3]: ValueError: follows from it" >"$BATS_TEST_TMPDIR/log"
+  run ringup diagnose "$BATS_TEST_TMPDIR/log"
+  expect_status 1
+  [[ ${lines[0]} == "an error that no signature knows, the first of its process [any, X2]" ]]
+  expect_line "  where   $BATS_TEST_TMPDIR/log:3, 2 times, ranks 3,5"
+  expect_line "  proof   [rank3]: KeyError: 'gizmo'"
+  [[ $output != *ValueError* ]]
+  run bash -c 'ringup diagnose --json "$1" | jq -c "[.findings[] | .signature, .line, .ranks, .reason]"' _ "$BATS_TEST_TMPDIR/log"
+  [[ $output == '["X2",3,[3,5],null]' ]] || { echo "$output"; return 1; }
+}
+
+@test "a result tells the line before that is its reason" {
+  printf '%s\n' 'ssh: Could not resolve hostname node-9: Name or service not known' \
+    'ORTE was unable to reliably start one or more daemons.' >"$BATS_TEST_TMPDIR/log"
+  run ringup diagnose "$BATS_TEST_TMPDIR/log"
+  expect_status 1
+  [[ ${lines[0]} == *"[ssh, S1]" ]]
+  expect_line "  cure    getent hosts node-9"
+  expect_line "  reason  line 1: ssh: Could not resolve hostname node-9: Name or service not known"
+}
+
 @test "echoes are left out and counted, and are told when they are all there is" {
   command -v jq >/dev/null || skip "jq is not installed"
   run bash -c 'ringup diagnose --json "$1" | jq -r "[.echoes[] | .signature, .count] | join(\" \")"' _ "$logs/nccl-victims.log"

@@ -49,8 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	close(ends[1]);
 	r.fd = ends[0];
 	s.lines = 0;
-	memset(s.evidence.of, 0, sizeof(*s.evidence.of) * (size_t)signature_count);
-	s.evidence.last = NULL;
+	evidence_reset(&s.evidence);
 	fuzz_require(!sift_log(&s, &r, 0, NULL));
 	read_close(&r);
 	check(&s);

@@ -9,8 +9,9 @@
 /* Is each field known, and what follows {*} literal? */
 static bool is_well_formed(const char *text)
 {
-	static const char fields[] =
-		" ip port host if rank loopback docker local errno word value * ** ";
+	static const char fields[] = " ip port host if rank loopback docker linklocal endpoint "
+				     "local errno word value status "
+				     "signal * ** ";
 	const char *p = text, *close;
 	char name[16];
 

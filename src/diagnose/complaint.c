@@ -1,0 +1,401 @@
+/* complaint.c - whether a line of any program's log complains, by its form alone. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/complaint.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { PROSE = 2, WORDS = 14, LOOK_FOR_FAILURE = 400, RULE = 74 };
+
+/* A word of a line's head. */
+struct word {
+	const char *at;
+	size_t len;
+	char before, after; /* what stands around it; 0 at the ends of the line */
+};
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_lower(char c)
+{
+	return c >= 'a' && c <= 'z';
+}
+
+static bool is_upper(char c)
+{
+	return c >= 'A' && c <= 'Z';
+}
+
+/* What stands between words; other bytes are parts of words. */
+static bool is_gap(char c)
+{
+	static const bool gaps[256] = {
+		true,         true,         true,         true,         true,
+		true,         true,         true,         true,         true,
+		true,         true,         true,         true,         true,
+		true,         true,         true,         true,         true,
+		true,         true,         true,         true,         true,
+		true,         true,         true,         true,         true,
+		true,         true,         true,         ['['] = true, [']'] = true,
+		['('] = true, [')'] = true, ['|'] = true, ['<'] = true, ['>'] = true,
+		['{'] = true, ['}'] = true, ['"'] = true, [','] = true,
+	};
+
+	return gaps[(unsigned char)c];
+}
+
+/* Past what colours a terminal. */
+static const char *skip_colour(const char *at, const char *end)
+{
+	for (at += 2; at < end && (is_digit(*at) || *at == ';'); at++)
+		;
+	return at < end ? at + 1 : at;
+}
+
+/* Is nothing left but blanks and what ends colours? */
+static bool is_end(const char *p, const char *end)
+{
+	while (p < end && (unsigned char)*p <= ' ')
+		p = *p == 0x1b && p + 1 < end && p[1] == '[' ? skip_colour(p, end) : p + 1;
+	return p == end;
+}
+
+static bool word_is(const struct word *w, const char *text)
+{
+	return strlen(text) == w->len && !memcmp(w->at, text, w->len);
+}
+
+static bool word_ends(const struct word *w, const char *tail)
+{
+	size_t n = strlen(tail);
+
+	return w->len >= n && !memcmp(w->at + w->len - n, tail, n);
+}
+
+/* ---- levels ---- */
+
+static enum complaint letter_level(char letter)
+{
+	return letter == 'E' || letter == 'F' ? COMPLAINT_ERROR
+	       : letter == 'W'                ? COMPLAINT_WARNING
+					      : COMPLAINT_NONE;
+}
+
+/* E1122 of glog and absl: the level, the month and the day; torch writes no leading zero. */
+static bool is_glog(const struct word *w)
+{
+	size_t i;
+
+	if (w->len < 4 || w->len > 9 || !memchr("IWEF", *w->at, 4) || w->after != ' ')
+		return false;
+	for (i = 1; i < w->len && is_digit(w->at[i]); i++)
+		;
+	return i == w->len;
+}
+
+static bool is_digits(const struct word *w)
+{
+	size_t i;
+
+	for (i = 0; i < w->len && is_digit(w->at[i]); i++)
+		;
+	return i == w->len;
+}
+
+/* "[W socket.cpp:464]" of torch, "12:00:00.123: W tensorflow/" of TensorFlow,
+ * "12:00:00,123 E 41 42]" of Ray. */
+static bool is_letter_level(const struct word *w, const struct word *last)
+{
+	if (w->len != 1 || !memchr("TDIWEF", *w->at, 6) || w->after != ' ')
+		return false;
+	return w->before == '[' || (last->before == ',' && last->len == 3 && is_digits(last)) ||
+	       (last->len > 4 && is_digit(*last->at) && last->at[last->len - 1] == ':');
+}
+
+/* Is there something behind it, as there is behind a level? */
+static bool is_followed(const struct word *w, const char *end)
+{
+	const char *p = w->at + w->len;
+
+	while (p < end && *p != 0x1b && (is_gap(*p) || *p == ':'))
+		p++;
+	return !is_end(p, end);
+}
+
+/* "error: 0.25" is a number that a training prints. */
+static bool is_number_after(const struct word *w, const char *end)
+{
+	const char *p = w->at + w->len;
+
+	while (p < end && *p == ' ')
+		p++;
+	return p < end && (is_digit(*p) || *p == '-' || *p == '+');
+}
+
+/* The words, some with what follows them at once: "ERROR:root:" of Python. */
+static const struct {
+	const char *text;
+	enum complaint level;
+	bool may_go_on;
+	bool in_prose; /* a number may follow what is no level */
+} levels[] = {
+	{ "TRACE", COMPLAINT_NONE, false, false },
+	{ "DEBUG", COMPLAINT_NONE, false, false },
+	{ "DEBUG:", COMPLAINT_NONE, true, false },
+	{ "INFO", COMPLAINT_NONE, false, false },
+	{ "INFO:", COMPLAINT_NONE, true, false },
+	{ "NOTICE", COMPLAINT_NONE, false, false },
+	{ "Info:", COMPLAINT_NONE, false, false },
+	{ "info:", COMPLAINT_NONE, false, false },
+	{ "WARN", COMPLAINT_WARNING, false, false },
+	{ "WARN:", COMPLAINT_WARNING, true, false },
+	{ "WARNING", COMPLAINT_WARNING, false, false },
+	{ "WARNING:", COMPLAINT_WARNING, true, false },
+	{ "Warning:", COMPLAINT_WARNING, false, false },
+	{ "warning:", COMPLAINT_WARNING, false, false },
+	{ "ERR", COMPLAINT_ERROR, false, false },
+	{ "ERROR", COMPLAINT_ERROR, false, false },
+	{ "ERROR:", COMPLAINT_ERROR, true, false },
+	{ "FATAL", COMPLAINT_ERROR, false, false },
+	{ "FATAL:", COMPLAINT_ERROR, true, false },
+	{ "CRITICAL", COMPLAINT_ERROR, false, false },
+	{ "CRITICAL:", COMPLAINT_ERROR, true, false },
+	{ "SEVERE", COMPLAINT_ERROR, false, false },
+	{ "SEVERE:", COMPLAINT_ERROR, false, false },
+	{ "PANIC:", COMPLAINT_ERROR, false, false },
+	{ "error:", COMPLAINT_ERROR, false, true },
+	{ "Error:", COMPLAINT_ERROR, false, true },
+	{ "fatal:", COMPLAINT_ERROR, false, true },
+	{ "Fatal:", COMPLAINT_ERROR, false, true },
+	{ "panic:", COMPLAINT_ERROR, false, true },
+};
+
+/* Can the word be one of them, going by the case of its letters? */
+static bool may_be_level(const struct word *w)
+{
+	return w->len > 2 && (is_upper(w->at[1]) || w->at[w->len - 1] == ':') &&
+	       (is_upper(*w->at) || is_lower(*w->at));
+}
+
+/* Is the word a level?  Then *@level is that. */
+static bool level_of(const struct word *w, const struct word *last, const char *end,
+		     enum complaint *level)
+{
+	size_t i, n;
+
+	if (is_glog(w) || is_letter_level(w, last)) {
+		*level = letter_level(*w->at);
+		return true;
+	}
+	for (i = 0; may_be_level(w) && i < sizeof(levels) / sizeof(levels[0]); i++) {
+		if (*w->at != *levels[i].text)
+			continue;
+		n = strlen(levels[i].text);
+		if (w->len < n || memcmp(w->at, levels[i].text, n) != 0 ||
+		    (w->len > n && !levels[i].may_go_on))
+			continue;
+		if (levels[i].level != COMPLAINT_NONE &&
+		    (!is_followed(w, end) || (levels[i].in_prose && is_number_after(w, end))))
+			return false;
+		*level = levels[i].level;
+		if (*level == COMPLAINT_WARNING && word_is(last, "NCCL"))
+			*level = COMPLAINT_ERROR;
+		return true;
+	}
+	return false;
+}
+
+/* ---- exceptions ---- */
+
+/* "torch.distributed.DistStoreError: ..." as the first words of a line: how a traceback of
+ * Python ends and how one of Java begins. */
+static bool is_exception(const struct word *w, const char *end)
+{
+	static const char *const tails[] = { "Error", "Exception", "Interrupt", "Exit" };
+	struct word bare = *w;
+	bool colon = w->at[w->len - 1] == ':';
+	size_t i;
+
+	bare.len -= colon;
+	if (!memchr("rnt", w->at[bare.len - 1], 3))
+		return false;
+	if (!colon && !is_end(w->at + w->len, end))
+		return w->at + w->len + 11 < end && !memcmp(w->at, "Exception in thread", 19);
+	for (i = 0; i < bare.len; i++)
+		if (!is_upper(bare.at[i]) && !is_lower(bare.at[i]) && !is_digit(bare.at[i]) &&
+		    bare.at[i] != '.' && bare.at[i] != '_' && bare.at[i] != '$')
+			return false;
+	for (i = 0; i < sizeof(tails) / sizeof(tails[0]); i++)
+		if (bare.len > 3 && word_ends(&bare, tails[i]))
+			return !colon || !is_number_after(w, end) || bare.len > 5;
+	return false;
+}
+
+/* What a shell says of a process that a signal ended, and nothing else on the line. */
+static bool is_death(const char *p, const char *end)
+{
+	static const char *const said[] = { "Killed",
+					    "Terminated",
+					    "Aborted",
+					    "Bus error",
+					    "Segmentation fault",
+					    "Floating point exception",
+					    "Illegal instruction",
+					    "Aborted (core dumped)",
+					    "Bus error (core dumped)",
+					    "Segmentation fault (core dumped)",
+					    "Illegal instruction (core dumped)" };
+	size_t i, n;
+
+	for (i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		n = strlen(said[i]);
+		if ((size_t)(end - p) >= n && !memcmp(p, said[i], n) && is_end(p + n, end))
+			return true;
+	}
+	return false;
+}
+
+/* ---- warnings ---- */
+
+/* Warnings are many, and few of them are of a failure. */
+static bool tells_failure(const char *p, const char *end)
+{
+	static const char *const words[] = {
+		"fail",      "error",      "unable",    "not able", "cannot",    "can't",
+		"could not", "refused",    "timed out", "timeout",  "lost",      "unreachable",
+		"broken",    "reset by",   "denied",    "abort",    "exceeded",  "killed",
+		"died",      "dead",       "no such",   "mismatch", "not found", "retry",
+		"closed",    "disconnect",
+	};
+	char low[LOOK_FOR_FAILURE + 1];
+	size_t i, n = (size_t)(end - p);
+
+	if (n > LOOK_FOR_FAILURE)
+		n = LOOK_FOR_FAILURE;
+	for (i = 0; i < n; i++)
+		low[i] = is_upper(p[i]) ? (char)(p[i] | 0x20) : p[i] ? p[i] : ' ';
+	low[n] = 0;
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(low, words[i]))
+			return true;
+	return false;
+}
+
+/* ---- the head of a line ---- */
+
+static bool next_word(const char **p, const char *end, struct word *w)
+{
+	const char *at = *p;
+
+	w->before = 0;
+	while (at < end && (is_gap(*at) || *at == ':')) {
+		w->before = *at;
+		if (*at == 0x1b && at + 1 < end && at[1] == '[')
+			at = skip_colour(at, end);
+		else
+			at++;
+	}
+	w->at = at;
+	while (at < end && !is_gap(*at))
+		at++;
+	w->len = (size_t)(at - w->at);
+	w->after = at < end ? *at : 0;
+	*p = at;
+	return w->len > 0;
+}
+
+/* A word as in a sentence: no name, number or date, and nothing that loggers write. */
+static bool is_prose(const struct word *w)
+{
+	size_t i, n = w->len - (w->at[w->len - 1] == ':');
+
+	for (i = 0; i < n; i++)
+		if (!is_lower(w->at[i]) && !(i == 0 && is_upper(w->at[i])))
+			return false;
+	return n > 1 && (!w->before || w->before == ' ' || w->before == '\t') &&
+	       w->after != '[' && !word_is(w, "stderr") && !word_is(w, "stdout");
+}
+
+static bool is_time(const struct word *w)
+{
+	return w->len >= 8 && is_digit(w->at[0]) && w->at[2] == ':' && is_digit(w->at[4]) &&
+	       w->at[5] == ':';
+}
+
+/* Java's class of what passes on the lines of another program, whose level is not theirs. */
+static bool is_relay(const struct word *w)
+{
+	return w->at[w->len - 1] == ':' && (memmem(w->at, w->len, "PythonDriver", 12) ||
+					    memmem(w->at, w->len, "Redirect", 8) ||
+					    memmem(w->at, w->len, "PipeReader", 10));
+}
+
+static bool is_rule(const char *line, const char *end)
+{
+	int n = 0;
+
+	while (end > line && (unsigned char)end[-1] <= ' ')
+		end--;
+	if (end - line < RULE)
+		return false;
+	while (end > line && end[-1] == '-' && n <= RULE) {
+		end--;
+		n++;
+	}
+	return n == RULE && (end == line || end[-1] == ':' || end[-1] == ' ' || end[-1] == '>');
+}
+
+static enum complaint with_level(enum complaint level, const struct word *w, const char *end)
+{
+	return level == COMPLAINT_WARNING && !tells_failure(w->at + w->len, end)
+		       ? COMPLAINT_NONE
+		       : level;
+}
+
+enum complaint complaint_judge(const char *line, const char *end, const char **said)
+{
+	const char *head = end - line > COMPLAINT_HEAD ? line + COMPLAINT_HEAD : end, *p = line;
+	struct word w = { 0 }, last = { "", 0, 0, 0 };
+	enum complaint level = COMPLAINT_NONE;
+	int prose = 0, words = 0;
+
+	*said = line;
+	if (end - line >= RULE && end[-2] == '-' && is_rule(line, end))
+		return COMPLAINT_RULE;
+	while (prose <= PROSE && words++ < WORDS && next_word(&p, head, &w)) {
+		if (level_of(&w, &last, end, &level)) {
+			*said = w.at + w.len;
+			last = w;
+			/* A program that passes lines on has its own level before theirs. */
+			if (w.after != ' ' || !next_word(&p, head, &w) || !is_relay(&w))
+				return with_level(level, &last, end);
+			last = w;
+			continue;
+		}
+		if (!prose && is_upper(*w.at) && w.len <= 20 && is_death(w.at, end))
+			return *said = w.at, COMPLAINT_DEATH;
+		if (!prose && w.len > 3 && is_exception(&w, end))
+			return *said = w.at, COMPLAINT_EXCEPTION;
+		/* Before a time of day there is a date, if anything. */
+		prose = is_time(&w) ? 0 : prose + is_prose(&w);
+		last = w;
+	}
+	return COMPLAINT_NONE;
+}
+
+enum complaint complaint_box(const char *line, const char *end)
+{
+	static const char warning[] = "WARNING";
+
+	while (line < end && (unsigned char)*line <= ' ')
+		line++;
+	if (line == end)
+		return COMPLAINT_NONE;
+	return memmem(line, (size_t)(end - line), warning, sizeof(warning) - 1)
+		       ? COMPLAINT_WARNING
+		       : COMPLAINT_ERROR;
+}

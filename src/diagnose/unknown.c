@@ -1,0 +1,375 @@
+/* unknown.c - the first complaint of each process, where no signature knows it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/unknown.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "diagnose/complaint.h"
+#include "ringup.h"
+
+enum {
+	PROCESSES = 4096, /* of which is remembered what they said; a power of two */
+	PENDING = 1024,   /* complaints of one piece, */
+	OF_ONE = 32,      /* of which so many may be of one process */
+	BOX = 2048,       /* bytes of a message between lines of dashes */
+	CHAIN = 4000,     /* bytes of a traceback, and of those that follow from it */
+	OVERLAP = 8       /* complaints before one that may reach into it */
+};
+
+/* A process that has complained. */
+struct process {
+	uint64_t key; /* 0: free */
+	int pending;
+	bool has_cause, has_error, has_warning;
+};
+
+/* A complaint of which it is not yet known whether a signature fits it. */
+struct pending {
+	struct process *process;
+	enum complaint level;
+	uint64_t start, stop; /* of the log: where a signature would be */
+	uint64_t form;        /* the same for lines that differ in numbers only */
+	bool is_known, has_cause;
+	struct sighting seen;
+	char text[EVIDENCE_PROOF];
+};
+
+struct unknown {
+	struct process process[PROCESSES];
+	int processes;
+	struct pending pending[PENDING];
+	int n;
+	int file;
+	long line;
+	bool at_start;     /* of a line */
+	uint64_t box_ends; /* where the line of dashes is that ends the last message */
+};
+
+int unknown_open(struct unknown **up, struct err *e)
+{
+	*up = calloc(1, sizeof(**up));
+	return *up ? 0 : fail(e, RINGUP_ENOMEM, "no memory to read logs");
+}
+
+void unknown_close(struct unknown *u)
+{
+	free(u);
+}
+
+void unknown_begin(struct unknown *u, int file)
+{
+	memset(u->process, 0, sizeof(u->process));
+	u->processes = 0;
+	u->n = 0;
+	u->file = file;
+	u->line = 1;
+	u->at_start = true;
+	u->box_ends = UINT64_MAX;
+}
+
+/* ---- processes ---- */
+
+static uint64_t hash(uint64_t h, const char *p, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		h = (h ^ (unsigned char)p[i]) * 0x100000001b3u;
+	return h;
+}
+
+/* NULL where there are too many. */
+static struct process *find_process(struct unknown *u, const struct origin *o)
+{
+	uint64_t key = 0xcbf29ce484222325u, i;
+	struct process *p;
+
+	key = hash(key, (const char *)&u->file, sizeof(u->file));
+	key = hash(key, (const char *)&o->rank, sizeof(o->rank));
+	key = hash(key, o->host, strlen(o->host)) | 1;
+	for (i = key >> 32;; i++) {
+		p = &u->process[i & (PROCESSES - 1)];
+		if (p->key == key)
+			return p;
+		if (!p->key)
+			break;
+	}
+	if (u->processes >= PROCESSES / 2)
+		return NULL;
+	u->processes++;
+	p->key = key;
+	return p;
+}
+
+/* Does it change anything if the process complains of that? */
+static bool matters(const struct process *p, enum complaint level)
+{
+	if (level == COMPLAINT_WARNING)
+		return !p->has_cause && !p->has_error && !p->has_warning;
+	return !p->has_cause && !p->has_error;
+}
+
+/* ---- lines ---- */
+
+/* Of the letters alone: numbers, addresses and dates differ between ranks. */
+static uint64_t form_of(const char *p, const char *end)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	if (end - p > EVIDENCE_PROOF)
+		end = p + EVIDENCE_PROOF;
+	for (; p < end; p++)
+		if ((*p | 0x20) > 'f' && (*p | 0x20) <= 'z')
+			h = hash(h, p, 1);
+	return h;
+}
+
+/* What docker wraps around a line, once. */
+static void unwrap(const char **line, const char **end)
+{
+	static const char head[] = "{\"log\":\"", tail[] = "\",\"stream\"";
+	const char *at;
+
+	if ((size_t)(*end - *line) < sizeof(head) + sizeof(tail) ||
+	    memcmp(*line, head, sizeof(head) - 1) != 0)
+		return;
+	*line += sizeof(head) - 1;
+	at = memmem(*line, (size_t)(*end - *line), tail, sizeof(tail) - 1);
+	if (!at)
+		return;
+	*end = at;
+	if (at - *line > 1 && at[-2] == '\\' && (at[-1] == 'n' || at[-1] == 'r'))
+		*end -= 2;
+}
+
+/* Takes down a complaint, if it may be the first of its process. */
+static struct pending *take_down(struct unknown *u, const struct piece *piece,
+				 enum complaint level, const char *line, const char *end,
+				 const char *said)
+{
+	struct pending *p = &u->pending[u->n];
+	struct origin origin;
+	struct process *process;
+	size_t len = (size_t)(end - line);
+
+	if (u->n == PENDING)
+		return NULL;
+	origin_read(&origin, line, len < EVIDENCE_PROOF ? len : EVIDENCE_PROOF);
+	process = find_process(u, &origin);
+	if (!process || process->pending == OF_ONE || !matters(process, level))
+		return NULL;
+	process->pending++;
+	memset(&p->seen, 0, sizeof(p->seen));
+	fields_init(&p->seen.fields);
+	p->process = process;
+	p->level = level;
+	p->start = piece->before + (uint64_t)(line - piece->block);
+	p->stop = piece->before + (uint64_t)(end - piece->block);
+	p->form = form_of(said, end);
+	p->is_known = p->has_cause = false;
+	p->seen.file = u->file;
+	p->seen.line = u->line;
+	p->seen.origin = origin;
+	p->seen.len = len < sizeof(p->text) ? len : sizeof(p->text);
+	memcpy(p->text, line, p->seen.len);
+	u->n++;
+	return p;
+}
+
+/* Where the line of dashes begins that ends the message which @at is the first line of. */
+static const char *find_rule(const char *at, const char *end)
+{
+	const char *said, *eol;
+
+	if (end - at > BOX)
+		end = at + BOX;
+	for (; at < end; at = eol + 1) {
+		eol = memchr(at, '\n', (size_t)(end - at));
+		if (!eol)
+			break;
+		if (complaint_judge(at, eol, &said) == COMPLAINT_RULE)
+			return at;
+	}
+	return NULL;
+}
+
+/* A message between lines of dashes: its first line complains, and a signature may
+ * fit any of it. */
+static void read_box(struct unknown *u, const struct piece *piece, const char *rule_end)
+{
+	const char *end = piece->block + piece->len, *line = rule_end + 1, *eol, *stop;
+	enum complaint level;
+	struct pending *p;
+
+	stop = line < end ? find_rule(line, end) : NULL;
+	if (!stop || stop == line)
+		return;
+	u->box_ends = piece->before + (uint64_t)(stop - piece->block);
+	eol = memchr(line, '\n', (size_t)(stop - line));
+	level = eol ? complaint_box(line, eol) : COMPLAINT_NONE;
+	if (level == COMPLAINT_NONE)
+		return;
+	u->line++;
+	p = take_down(u, piece, level, line, eol, line);
+	u->line--;
+	if (p)
+		p->stop = u->box_ends;
+}
+
+static bool is_within(const struct unknown *u, uint64_t at)
+{
+	return u->box_ends != UINT64_MAX && at < u->box_ends;
+}
+
+static bool has(const char *line, const char *end, const char *text)
+{
+	if (end - line > COMPLAINT_HEAD)
+		end = line + COMPLAINT_HEAD;
+	return memmem(line, (size_t)(end - line), text, strlen(text)) != NULL;
+}
+
+static bool is_blank(const char *line, const char *end)
+{
+	while (line < end && (unsigned char)*line <= ' ')
+		line++;
+	return line == end;
+}
+
+/*
+ * The end of a complaint that begins before @at: the exception behind it, its stack, as
+ * Java prints it, and the exceptions that Python and Java say to be of the same failure.
+ */
+static const char *find_chain_end(const char *at, const char *end)
+{
+	const char *eol, *stop = at, *said;
+	bool in_traceback = false, is_first = true;
+
+	if (end - at > CHAIN)
+		end = at + CHAIN;
+	for (; at < end; at = eol + 1) {
+		eol = memchr(at, '\n', (size_t)(end - at));
+		if (!eol)
+			break;
+		if (has(at, eol, "Traceback (most recent call last)") ||
+		    has(at, eol, "During handling of the above") ||
+		    has(at, eol, "The above exception was the"))
+			in_traceback = true;
+		else if (in_traceback)
+			in_traceback = complaint_judge(at, eol, &said) != COMPLAINT_EXCEPTION;
+		else if (is_first && complaint_judge(at, eol, &said) == COMPLAINT_EXCEPTION)
+			;
+		else if (!is_blank(at, eol) && !has(at, eol, "\tat ") &&
+			 !has(at, eol, "    at ") && !has(at, eol, "Caused by: ") &&
+			 !has(at, eol, "\t... "))
+			break;
+		is_first = false;
+		if (!in_traceback && !is_blank(at, eol))
+			stop = eol;
+	}
+	return stop;
+}
+
+static void read_line(struct unknown *u, const struct piece *piece, const char *line,
+		      const char *end)
+{
+	uint64_t at = piece->before + (uint64_t)(line - piece->block);
+	const char *said, *bare = line, *bare_end = end, *block_end = piece->block + piece->len;
+	enum complaint level;
+	struct pending *p;
+
+	unwrap(&bare, &bare_end);
+	level = complaint_judge(bare, bare_end, &said);
+	if (level == COMPLAINT_RULE && at != u->box_ends)
+		read_box(u, piece, end);
+	/* Within a message between lines of dashes the first has complained. */
+	if (level == COMPLAINT_NONE || level == COMPLAINT_RULE || is_within(u, at))
+		return;
+	p = take_down(u, piece, level, bare, bare_end, said);
+	if (p && level != COMPLAINT_DEATH && end < block_end) {
+		end = find_chain_end(end + 1, block_end);
+		if (piece->before + (uint64_t)(end - piece->block) > p->stop)
+			p->stop = piece->before + (uint64_t)(end - piece->block);
+	}
+}
+
+void unknown_read(struct unknown *u, const struct piece *piece)
+{
+	const char *line = piece->block + piece->from, *to = piece->block + piece->to;
+	const char *end = piece->block + piece->len, *eol;
+
+	while (line < to) {
+		eol = memchr(line, '\n', (size_t)(end - line));
+		if (u->at_start && eol != line)
+			read_line(u, piece, line, eol ? eol : end);
+		u->at_start = eol && eol < to;
+		if (!u->at_start)
+			break;
+		u->line++;
+		line = eol + 1;
+	}
+}
+
+/* ---- what signatures say of them ---- */
+
+/* The first complaint that begins behind @at. */
+static int find_behind(const struct unknown *u, uint64_t at)
+{
+	int low = 0, high = u->n, middle;
+
+	while (low < high) {
+		middle = (low + high) / 2;
+		if (u->pending[middle].start > at)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+void unknown_cover(struct unknown *u, uint64_t at, enum signature_kind kind)
+{
+	int i = find_behind(u, at), least = i > OVERLAP ? i - OVERLAP : 0;
+
+	while (--i >= least) {
+		if (at > u->pending[i].stop)
+			continue;
+		u->pending[i].is_known = true;
+		u->pending[i].has_cause |= kind < SIGNATURE_RESULT;
+	}
+}
+
+static void settle(struct pending *p, struct evidence *v)
+{
+	p->process->pending--;
+	if (p->has_cause) {
+		p->process->has_cause = true;
+		return;
+	}
+	if (p->is_known || !matters(p->process, p->level))
+		return;
+	p->seen.text = p->text;
+	if (p->level == COMPLAINT_WARNING)
+		p->process->has_warning = true;
+	else
+		p->process->has_error = true;
+	evidence_add_unknown(v,
+			     p->level == COMPLAINT_WARNING ? EVIDENCE_WARNING
+			     : p->level == COMPLAINT_DEATH ? EVIDENCE_KILLED
+							   : EVIDENCE_ERROR,
+			     p->form, &p->seen);
+}
+
+void unknown_settle(struct unknown *u, uint64_t end, struct evidence *v)
+{
+	int i, left = 0;
+
+	for (i = 0; i < u->n; i++)
+		if (u->pending[i].stop < end)
+			settle(&u->pending[i], v);
+		else
+			u->pending[left++] = u->pending[i];
+	u->n = left;
+}

@@ -1,0 +1,216 @@
+/* test_unknown.c - what programs say is found behind what others put before it. */
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "diagnose/conclude.h"
+#include "diagnose/read.h"
+#include "diagnose/sift.h"
+#include "tap.h"
+
+/* ---- what stands before and behind each line ---- */
+
+static const struct {
+	const char *name, *before, *behind;
+	int rank;         /* that it tells, or -1 */
+	const char *host; /* that it tells, or NULL */
+	bool is_json;
+} wraps[] = {
+	{ "nothing", "", "", -1, NULL, false },
+	{ "mpirun", "[1,3]<stderr>:", "", 3, NULL, false },
+	{ "horovodrun", "[3]<stderr>:", "", 3, NULL, false },
+	{ "torchrun", "[default3]:", "", 3, NULL, false },
+	{ "torch", "[rank3]: ", "", 3, NULL, false },
+	{ "ringup", "[3] ", "", 3, NULL, false },
+	{ "srun", "3: ", "", 3, NULL, false },
+	{ "carriage return", "", "\r", -1, NULL, false },
+	{ "date", "2026-08-22T10:01:11.120Z ", "", -1, NULL, false },
+	{ "date and rank", "2026-08-22T10:01:11.120Z [rank3]: ", "", 3, NULL, false },
+	{ "containerd", "2026-08-22T10:01:11.120459Z stderr F ", "", -1, NULL, false },
+	{ "containerd and mpirun", "2026-08-22T10:01:11.12Z stderr F [1,3]<stderr>:", "", 3,
+	  NULL, false },
+	{ "kubectl", "[pod/trainer-1/pytorch] ", "", -1, NULL, false },
+	{ "compose", "worker-1  | ", "", -1, NULL, false },
+	{ "journal", "Aug 22 10:01:11 node-7 train[4711]: ", "", -1, NULL, false },
+	{ "docker", "{\"log\":\"",
+	  "\\n\",\"stream\":\"stderr\",\"time\":\"2026-08-22T10:01:11.1Z\"}", -1, NULL, true },
+	{ "docker and rank", "{\"log\":\"[rank3]: ",
+	  "\\n\",\"stream\":\"stderr\",\"time\":\"2026-08-22T10:01:11.1Z\"}", 3, NULL, true },
+	{ "Databricks",
+	  "26/08/22 10:01:11 INFO PythonDriverLocal$RedirectThread: [1,3]<stderr>:", "", 3,
+	  NULL, false },
+	{ "Ray", "(RayTrainWorker pid=4711, ip=10.30.0.7) ", "", -1, "10.30.0.7", false },
+	{ "Ray, coloured", "\x1b[36m(TrainWorker pid=4711, ip=10.30.0.7)\x1b[0m ", "", -1,
+	  "10.30.0.7", false },
+	{ "a worker of Ray", "(VllmWorker rank=3 pid=4711) ", "", 3, NULL, false },
+	{ "colour", "\x1b[31m", "\x1b[0m", -1, NULL, false },
+};
+
+enum { WRAPS = sizeof(wraps) / sizeof(wraps[0]), ROOM = 64 << 10 };
+
+static void put(char **at, const char *end, const char *text)
+{
+	size_t n = strlen(text);
+
+	if (n < (size_t)(end - *at)) {
+		memcpy(*at, text, n);
+		*at += n;
+	}
+}
+
+/* @said, whose lines end with \n written out, as a log. */
+static size_t wrap(const char *said, int which, char *out)
+{
+	char *at = out, *end = out + ROOM, one[2] = "";
+
+	put(&at, end, wraps[which].before);
+	for (; *said; said++) {
+		if (said[0] == '\\' && said[1] == 'n') {
+			put(&at, end, wraps[which].behind);
+			put(&at, end, "\n");
+			put(&at, end, wraps[which].before);
+			said++;
+			continue;
+		}
+		if (said[0] == '\\' && said[1] == 't') {
+			put(&at, end, wraps[which].is_json ? "\\t" : "\t");
+			said++;
+			continue;
+		}
+		one[0] = *said;
+		put(&at, end,
+		    !wraps[which].is_json ? one
+		    : *said == '<'        ? "\\u003c"
+		    : *said == '>'        ? "\\u003e"
+		    : *said == '"'        ? "\\\""
+					  : one);
+	}
+	put(&at, end, wraps[which].behind);
+	put(&at, end, "\n");
+	return (size_t)(at - out);
+}
+
+/* ---- what is found ---- */
+
+static struct sieve sieve;
+static struct conclusions found;
+
+static void diagnose(const char *log, size_t len)
+{
+	static const struct nodes nodes;
+	struct reader r = { .fd = -1, .pidfd = -1 };
+	int ends[2];
+
+	conclude_free(&found);
+	evidence_reset(&sieve.evidence);
+	if (pipe2(ends, O_CLOEXEC) || write(ends[1], log, len) != (ssize_t)len)
+		return;
+	close(ends[1]);
+	r.fd = ends[0];
+	if (sift_log(&sieve, &r, 0, NULL) || conclude(&found, &sieve.evidence, &nodes, NULL))
+		found.n = 0;
+	read_close(&r);
+}
+
+static const char *ids(void)
+{
+	static char text[256];
+	int i;
+
+	*text = 0;
+	for (i = 0; i < found.n; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? " " : "",
+			 found.list[i].finding->signature->id);
+	return text;
+}
+
+static bool has_rank(int rank)
+{
+	const struct finding *f = found.n ? found.list[0].finding : NULL;
+	int i;
+
+	for (i = 0; f && i < f->ranks; i++)
+		if (f->rank[i] == rank)
+			return true;
+	return false;
+}
+
+static bool has_host(const char *host)
+{
+	const struct finding *f = found.n ? found.list[0].finding : NULL;
+	int i;
+
+	for (i = 0; f && i < f->hosts; i++)
+		if (!strcmp(f->host[i], host))
+			return true;
+	return false;
+}
+
+/* "-" for nothing, "ID..." or "ID...=TEXT", where TEXT is in the first one's cause. */
+static void check(char *want, const char *said)
+{
+	static char log[ROOM];
+	char *cause = strchr(want, '=');
+	int i, missed = 0, lost = 0;
+
+	if (cause)
+		*cause++ = 0;
+	for (i = 0; i < WRAPS; i++) {
+		diagnose(log, wrap(said, i, log));
+		if (strcmp(ids(), strcmp(want, "-") != 0 ? want : "") != 0) {
+			printf("# behind %s: '%s'\n", wraps[i].name, ids());
+			missed++;
+		} else if (found.n && cause && !strstr(found.list[0].cause, cause)) {
+			printf("# behind %s: %s\n", wraps[i].name, found.list[0].cause);
+			missed++;
+		}
+		/* A message that names ranks or hosts is about those. */
+		if (found.n && !cause && wraps[i].rank >= 0)
+			lost += !found.list[0].finding->ranks &&
+				printf("# behind %s: no rank\n", wraps[i].name);
+		if (found.n && wraps[i].host && !has_host(wraps[i].host))
+			lost += !found.list[0].finding->hosts &&
+				printf("# behind %s: no host\n", wraps[i].name);
+	}
+	ok(!missed && !lost, "%s: %.60s", want, said);
+}
+
+static void read_table(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	char *line = NULL, *tab;
+	size_t size = 0;
+	int n = 0;
+
+	while (f && getline(&line, &size, f) > 0) {
+		line[strcspn(line, "\n")] = 0;
+		tab = strchr(line, '\t');
+		if (*line == '#' || !tab)
+			continue;
+		*tab = 0;
+		check(line, tab + 1);
+		n++;
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	ok(n > 100, "%d sayings in %s", n, path);
+}
+
+int main(void)
+{
+	const char *src = getenv("srcdir");
+	char path[4096];
+
+	ok(!sift_open(&sieve, NULL), "there is memory");
+	snprintf(path, sizeof(path), "%s/tests/diagnose/said.tsv", src ? src : ".");
+	read_table(path);
+	/* A mark behind others is a mark. */
+	diagnose("2026-08-22T10:01:11.1Z [rank3]: KeyError: 'x'\n", 46);
+	ok(has_rank(3), "the rank is found behind a date");
+	conclude_free(&found);
+	sift_close(&sieve);
+	return tap_done();
+}
