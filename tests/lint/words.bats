@@ -89,3 +89,13 @@ texts() {
   done <"$src/docs/migration.md"
   ((blocks > 3))
 }
+
+@test "no line of these documents is longer than 120 characters, but of a table or a program" {
+  run awk '
+    FNR == 1 { program = 0 }
+    /^ *```/ { program = !program }
+    !program && !/^\|/ && !/^    / && length($0) > 120 { print FILENAME ":" FNR }' \
+    "$src"/README.md "$src"/HACKING.md "$src"/docs/{DESIGN,WHY,RELIABILITY,HISTORY}.md
+  echo "$output"
+  [[ $status = 0 && -z $output ]]
+}
