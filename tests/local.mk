@@ -690,7 +690,7 @@ $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup horovodrun libringup.la libringup_tf.la libringup_jax.la
 
 # torch: torch's own tests of process groups, which every wheel of it has
-EXTRA_DIST += %reldir%/torch/distributed_of_torch.py
+EXTRA_DIST += %reldir%/torch/distributed_of_torch.py %reldir%/torch/file_of_torch.py %reldir%/torch/of_torch.py
 
 # horovod: Horovod's own tests, which are fetched
 HOROVOD_TESTS = %reldir%/horovod/upstream.bats

@@ -10,12 +10,10 @@ prints a line "TEST<tab>RESULT<tab>WHY" for each test that torch has for the bac
 passed, skipped or failed.
 """
 
-import importlib.util
 import multiprocessing
 import os
 import sys
 import tempfile
-import types
 import unittest
 
 BACKEND = os.environ.get("BACKEND", "ringup")
@@ -27,10 +25,7 @@ os.environ["INIT_METHOD"] = f"file://{_folder.name}/init_dir/shared_init_file"
 for _name in ("barrier", "test_dir", "init_dir"):
     os.makedirs(os.path.join(_folder.name, _name))
 
-if not importlib.util.find_spec("expecttest"):  # for other tests of torch's than these
-    sys.modules["expecttest"] = types.ModuleType("expecttest")
-    sys.modules["expecttest"].TestCase = unittest.TestCase
-
+import of_torch  # noqa: E402
 import torch  # noqa: E402
 
 import ringup_torch  # noqa: E402
@@ -41,15 +36,7 @@ for _module in (torch.distributed, torch.distributed.distributed_c10d):
 
 from torch.testing._internal.distributed import distributed_test  # noqa: E402
 
-_init = torch.distributed.init_process_group
-
-
-def _init_told(backend=None, *args, **kwargs):
-    """Tests ask for the back end that they are of; the ranks get the one that is tested."""
-    return _init(BACKEND if backend == distributed_test.BACKEND else backend, *args, **kwargs)
-
-
-torch.distributed.init_process_group = _init_told
+of_torch.tell((distributed_test.BACKEND,), BACKEND)
 
 
 class TorchTests(distributed_test.TestDistBackend,
@@ -61,31 +48,12 @@ class TorchTests(distributed_test.TestDistBackend,
         self._start_processes(multiprocessing.get_context("fork").Process)
 
 
-class Lines(unittest.TestResult):
-    """Prints a line for each test."""
-
-    def say(self, test, what, why=""):
-        why = " ".join(why.split())
-        print(test.id().rpartition(".")[2], what, why, sep="\t", flush=True)
-
-    def addSuccess(self, test):
-        self.say(test, "passed")
-
-    def addSkip(self, test, reason):
-        self.say(test, "skipped", reason)
-
-    def addFailure(self, test, err):
-        self.say(test, "failed", self._exc_info_to_string(err, test)[-600:])
-
-    addError = addFailure
-
-
 def main():
     torch.set_num_threads(1)
     multiprocessing.set_start_method("fork", force=True)
     names = sys.argv[1:] or unittest.TestLoader().getTestCaseNames(TorchTests)
     suite = unittest.TestSuite(TorchTests(name) for name in names)
-    suite.run(Lines())
+    suite.run(of_torch.Lines())
 
 
 if __name__ == "__main__":
