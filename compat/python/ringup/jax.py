@@ -83,10 +83,11 @@ def _by_host(word, x, shape, name, how):
 def _is_of_several_devices():
     """Does the program that is being traced run once on each of several devices?"""
     ask = getattr(jax.sharding, "get_abstract_mesh", None)
-    if ask is None:  # before JAX 0.5
+    mesh = ask() if ask else None
+    axes = getattr(mesh, "manual_axes", None)
+    if axes is None:  # an older JAX does not tell
         return len(jax.local_devices()) > 1
-    mesh = ask()
-    return any(mesh.shape[axis] > 1 for axis in mesh.manual_axes)
+    return any(mesh.shape[axis] > 1 for axis in axes)
 
 
 @functools.lru_cache(_PROGRAMS)
