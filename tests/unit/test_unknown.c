@@ -177,6 +177,98 @@ static void check(char *want, const char *said)
 	ok(!missed && !lost, "%s: %.60s", want, said);
 }
 
+/* ---- what libraries can say ---- */
+
+static bool ends(const char *start, const char *at, const char *tail)
+{
+	size_t n = strlen(tail);
+
+	return (size_t)(at - start) >= n && !memcmp(at - n, tail, n);
+}
+
+/* A value for the field at @p, as strings.py takes it; its length is *@len, 0: no field. */
+static const char *value_of(const char *format, const char *p, size_t *len)
+{
+	size_t n = 1;
+
+	*len = 0;
+	if (p[0] == '{' && p[1] == '}') {
+		*len = 2;
+	} else if (*p == '%') {
+		n += strspn(p + n, "-+ #0123456789.");
+		n += strspn(p + n, "hlzjt");
+		if (!p[n] || !strchr("sdiuxXpfgcml%", p[n]))
+			return NULL;
+		*len = n + 1;
+		if (p[n] == '%')
+			return "%";
+		if (n > 1 || p[n] != 's')
+			return "12";
+	} else {
+		return NULL;
+	}
+	return ends(format, p, "to ") || ends(format, p, "peer ") || ends(format, p, "from ") ||
+			       ends(format, p, "address ")
+		       ? "10.30.0.7<4000>"
+		       : "gizmo";
+}
+
+static void check_string(const char *library, const char *want, const char *format, int *missed)
+{
+	static const char rule[] =
+		"--------------------------------------------------------------"
+		"------------\n";
+	static char log[ROOM];
+	char *at = log, one[2] = "";
+	bool is_box = !strcmp(library, "openmpi");
+	const char *p, *value, *found_id;
+	size_t n;
+
+	put(&at, log + ROOM,
+	    is_box                     ? rule
+	    : !strcmp(library, "nccl") ? "node-1:41:42 [0] x.cc:1 NCCL WARN "
+				       : "RuntimeError: ");
+	for (p = format; *p; p += n ? n : 1) {
+		value = value_of(format, p, &n);
+		one[0] = *p;
+		put(&at, log + ROOM, n ? value : one);
+	}
+	put(&at, log + ROOM, "\n");
+	put(&at, log + ROOM, is_box ? rule : "");
+	diagnose(log, (size_t)(at - log));
+	found_id = found.n ? found.list[0].finding->signature->id : "-";
+	if (strncmp(want, found_id, strlen(found_id)) != 0 ||
+	    (want[strlen(found_id)] && want[strlen(found_id)] != ' ')) {
+		printf("# %s, not %s: %s\n", found_id, want, format);
+		++*missed;
+	}
+}
+
+/* Each has a signature, or the reason why it has none. */
+static void read_strings(const char *path)
+{
+	char *line = NULL, *field[5], *next;
+	int i, n = 0, missed = 0, bare = 0;
+	FILE *f = fopen(path, "re");
+	size_t size = 0;
+
+	while (f && getline(&line, &size, f) > 0) {
+		line[strcspn(line, "\n")] = 0;
+		for (next = line, i = 0; i < 5 && next; i++)
+			field[i] = strsep(&next, "\t");
+		if (*line == '#' || i < 5)
+			continue;
+		check_string(field[0], field[3], field[4], &missed);
+		bare += (*field[3] == 'X' || *field[3] == '-') && !strchr(field[3], ' ');
+		n++;
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	ok(n > 1000 && !missed, "%d formats of libraries: %d are told otherwise", n, missed);
+	ok(!bare, "%d of them have neither a signature nor a reason", bare);
+}
+
 static void read_table(const char *path)
 {
 	FILE *f = fopen(path, "re");
@@ -207,6 +299,8 @@ int main(void)
 	ok(!sift_open(&sieve, NULL), "there is memory");
 	snprintf(path, sizeof(path), "%s/tests/diagnose/said.tsv", src ? src : ".");
 	read_table(path);
+	snprintf(path, sizeof(path), "%s/tests/diagnose/strings.txt", src ? src : ".");
+	read_strings(path);
 	/* A mark behind others is a mark. */
 	diagnose("2026-08-22T10:01:11.1Z [rank3]: KeyError: 'x'\n", 46);
 	ok(has_rank(3), "the rank is found behind a date");
