@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files are not in wheels: they are those of a checkout of torch's release.
 
-    BACKEND=ringup file_of_torch.py CHECKOUT/test/distributed/test_device_mesh.py [TEST...]
+    BACKEND=ringup file_of_torch.py SOURCES/test/distributed/test_device_mesh.py [TEST...]
 
-prints a line "CLASS.TEST<tab>RESULT<tab>WHY" for each test: passed, skipped or failed.  Wherever the
+prints a line "CLASS.TEST<tab>RESULT<tab>WHY" for each test: passed, skipped or failed.  Where the
 file asks for Gloo, or for torch's default, the ranks get the back end.  Ranks are forked: to import
 torch takes longer than most tests.
 """
