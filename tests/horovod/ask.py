@@ -79,12 +79,19 @@ FILES = {
 }
 
 # Those that want TensorFlow 2.15; most skip what is for GPUs or for TensorFlow 1.
-TENSORFLOW_FILES = {name: (2,) for name in (
-    "parallel/test_tensorflow.py", "parallel/test_tensorflow_process_sets.py",
-    "parallel/test_tensorflow_process_sets_dynamic.py", "parallel/test_tensorflow2_keras.py",
-    "parallel/test_tensorflow2_keras_process_sets.py", "parallel/test_tensorflow_keras.py",
-    "parallel/test_keras.py", "parallel/test_adasum_tensorflow.py", "parallel/test_xla.py",
-    "parallel/test_process_sets_static.py", "parallel/test_process_sets_multi_comm.py")}
+TENSORFLOW_FILES = {
+    "parallel/test_tensorflow.py": (2,),
+    "parallel/test_tensorflow_process_sets.py": (2, 4),
+    "parallel/test_tensorflow_process_sets_dynamic.py": (2, 4),
+    "parallel/test_tensorflow2_keras.py": (2,),
+    "parallel/test_tensorflow2_keras_process_sets.py": (2, 4),
+    "parallel/test_tensorflow_keras.py": (2,),
+    "parallel/test_keras.py": (2,),
+    "parallel/test_adasum_tensorflow.py": (2,),
+    "parallel/test_xla.py": (2,),
+    "parallel/test_process_sets_static.py": (2,),
+    "parallel/test_process_sets_multi_comm.py": (2,),
+}
 FILES.update(TENSORFLOW_FILES)
 
 # Those that want pyspark, and where on GitHub those are that are not Horovod's.
