@@ -39,6 +39,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import textwrap
 import types
 import urllib.request
 
@@ -528,7 +529,8 @@ def table(rows):
         if file != last:
             out += [""] * (last is not None) + [f"### {file}", ""]
             last = file
-        out.append(f"- {reason}: {', '.join(f'`{n}`' for n in names)}")
+        out += textwrap.wrap(f"- {reason}: {', '.join(f'`{n}`' for n in names)}", 120,
+                             subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(out) + "\n"
 
 
