@@ -113,6 +113,18 @@ static uint64_t elements(const struct collective_tensor *t, int first)
 	return n;
 }
 
+/* How many dimensions of @t from @first on the library is told; what is carried in parts of an
+ * element has one more. */
+static int dims_told(struct collective_tensor *t, int first)
+{
+	int dims = t->dims - first;
+
+	if (!dims || t->each == 1)
+		return dims;
+	t->shape[t->dims] = t->each;
+	return dims + 1;
+}
+
 static const char *name_of(const struct collective_run *run)
 {
 	return run->plan.name[0] ? run->plan.name : NULL;
@@ -148,7 +160,7 @@ static struct ringup_gather gather_of(const struct collective_run *run,
 				       .out = &t->result,
 				       .counts = t->counts,
 				       .shape = t->shape + 1,
-				       .dims = t->dims - 1 };
+				       .dims = dims_told(t, 1) };
 }
 
 static struct ringup_scatter scatter_of(const struct collective_run *run,
@@ -263,7 +275,7 @@ static int place_of_root(const struct collective_run *run)
 
 static int start_broadcast(struct collective_run *run)
 {
-	const struct collective_tensor *t = run->tensors;
+	struct collective_tensor *t = run->tensors;
 	struct ringup_bcast b = { .name = name_of(run),
 				  .in = t->in,
 				  .out = t->out,
@@ -271,7 +283,7 @@ static int start_broadcast(struct collective_run *run)
 				  .dtype = t->dtype,
 				  .root = place_of_root(run),
 				  .shape = t->shape,
-				  .dims = t->dims };
+				  .dims = dims_told(t, 0) };
 
 	if (b.root < 0)
 		return collective_fail(run, RINGUP_EINVAL,
@@ -318,7 +330,7 @@ static int start_alltoall(struct collective_run *run)
 				     .dtype = t->dtype,
 				     .out = &t->result,
 				     .shape = t->shape + 1,
-				     .dims = t->dims - 1 };
+				     .dims = dims_told(t, 1) };
 	uint64_t *splits = NULL;
 
 	rc = make_counts(run);

@@ -47,7 +47,7 @@ struct collective_tensor {
 	enum ringup_dtype dtype; /* of the library                                     */
 	uint32_t each;           /* of these elements make one of the framework's      */
 	int dims;
-	uint64_t shape[COLLECTIVE_DIMS];
+	uint64_t shape[COLLECTIVE_DIMS + 1]; /* the last place is for each       */
 
 	void *result;     /* of allgather and alltoall: rows of all ranks       */
 	uint64_t *counts; /* how many rows of each rank; belongs to the run     */

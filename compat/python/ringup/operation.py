@@ -7,6 +7,7 @@ Names are bytes; without a group all ranks take part.  Of keep and finish see Op
 import collections
 import ctypes
 import functools
+import math
 import time
 
 from . import _c, errors, job
@@ -131,6 +132,14 @@ def _start(call, group, called, keep, finish, *args):
 
 
 @functools.lru_cache(1 << 12)
+def _carried(shape, count):
+    """The last fields of the structs of what can only be carried: a shape of count elements.  What
+    takes several of the library's elements has them as one more dimension."""
+    n = math.prod(shape)
+    return _shape((*shape, count // n) if shape and n and n != count else shape)
+
+
+@functools.lru_cache(1 << 12)
 def _shape(shape):
     """The two last fields of most structs; ranks compare them."""
     return (ctypes.c_uint64 * len(shape))(*shape), len(shape)
@@ -218,7 +227,7 @@ def allreduce_many(reductions, addresses, group=None, keep=None, finish=None):
 def broadcast(source, target, count, dtype, root, name=None, shape=(), group=None, keep=None,
               finish=None):
     """Start a broadcast; root is a place in the group, source is read there only."""
-    b = _c.Bcast(name, source, target, count, dtype, root, *_shape(shape))
+    b = _c.Bcast(name, source, target, count, dtype, root, *_carried(shape, count))
     return _start(lib.ringup_broadcast, group, ("broadcast", name), keep, finish, ctypes.byref(b))
 
 
@@ -242,8 +251,8 @@ def _received(out, counts, bytes_of_row, into):
 def _gathering(group, source, rows, row, dtype, name=None, shape=(), into=NOWHERE):
     """The library's struct, and a function that returns the result."""
     out, counts = _result(group)
-    a = _c.Gather(name, source, rows, row, dtype, ctypes.pointer(out), counts, *_shape(shape),
-                  *into)
+    a = _c.Gather(name, source, rows, row, dtype, ctypes.pointer(out), counts,
+                  *_carried(shape, row), *into)
     return a, lambda: _received(out, counts, row * BYTES[dtype], into)
 
 
@@ -271,7 +280,7 @@ def _exchanging(group, source, rows, row, dtype, splits, name, shape, into):
     """The library's struct, and a function that returns the result."""
     out, counts = _result(group)
     a = _c.Exchange(name, source, rows, row, splits and (ctypes.c_uint64 * len(splits))(*splits),
-                    dtype, ctypes.pointer(out), counts, *_shape(shape), *into)
+                    dtype, ctypes.pointer(out), counts, *_carried(shape, row), *into)
     return a, lambda: _received(out, counts, row * BYTES[dtype], into)
 
 
