@@ -3,6 +3,7 @@
 #ifndef BASE_FOLDER_H
 #define BASE_FOLDER_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -29,7 +30,7 @@ int folder_remove(const char *path, struct err *e);
  * is not 0 and returns it; FOLDER_PRUNE goes on, without what is in that folder, which is
  * then not read, so that its mode does not matter either.
  */
-enum { FOLDER_PRUNE = -1 };
+enum { FOLDER_PRUNE = INT_MIN }; /* no code of an error */
 typedef int folder_see(void *arg, const char *name, const struct stat *st, struct err *e);
 int folder_walk(const char *path, folder_see *see, void *arg, struct err *e);
 

@@ -186,6 +186,32 @@ static void order_exits(struct conclusions *c)
 	}
 }
 
+static bool is_before(const struct finding *f, const struct finding *g)
+{
+	return f->file == g->file && f->line < g->line;
+}
+
+/* A shell says "Killed" of a job that ran out of memory, and of one that hung until somebody
+ * killed it.  What could make it hang stands before that in the log, and is the cause then. */
+static void order_kills(struct conclusions *c)
+{
+	int i, k;
+
+	for (i = 0; i < c->n; i++) {
+		struct conclusion *end = &c->list[i];
+		const struct finding *f = end->finding;
+
+		if (end->kind != SIGNATURE_DEATH || strcmp(f->signature->library, "shell") ||
+		    !strstr(f->proof, " Killed"))
+			continue;
+		for (k = 0; k < c->n; k++)
+			if (c->list[k].kind >= SIGNATURE_SETTING &&
+			    c->list[k].kind <= SIGNATURE_PATH &&
+			    is_before(c->list[k].finding, f))
+				end->kind = SIGNATURE_RESULT;
+	}
+}
+
 /* The last cause that stands before @c in its log. */
 static void put_reason(struct conclusion *c, const struct conclusions *all)
 {
@@ -196,8 +222,8 @@ static void put_reason(struct conclusion *c, const struct conclusions *all)
 		return;
 	for (i = 0; i < all->n; i++) {
 		g = all->list[i].finding;
-		if (all->list[i].kind < SIGNATURE_RESULT && g->file == f->file &&
-		    g->line < f->line && (!best || g->line > best->line))
+		if (all->list[i].kind < SIGNATURE_RESULT && is_before(g, f) &&
+		    (!best || g->line > best->line))
 			best = g;
 	}
 	if (best)
@@ -335,6 +361,7 @@ int conclude(struct conclusions *c, const struct evidence *v, const struct nodes
 	}
 	conclude_unknown(c, v, nodes, &dated);
 	order_exits(c);
+	order_kills(c);
 	for (i = 0; i < c->n; i++)
 		put_reason(&c->list[i], c);
 	qsort_r(c->list, (size_t)c->n, sizeof(*c->list), compare, &dated);

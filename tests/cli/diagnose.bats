@@ -99,6 +99,16 @@ EOF
   expect_line "  reason  line 1: ssh: Could not resolve hostname node-9: Name or service not known"
 }
 
+@test "a job that hung until it was killed: what made it hang comes first; one that was killed alone, the kill" {
+  local killed='./job.sh: line 3:  4711 Killed                  mpirun ./a.out'
+  { cat "$src/tests/diagnose/logs/openmpi-docker0-one.log"; echo "$killed"; } >"$BATS_TEST_TMPDIR/hung.log"
+  run ringup diagnose --json "$BATS_TEST_TMPDIR/hung.log"
+  [[ $(jq -r '.findings[0].signature' <<<"$output") == M1 && $(jq -r '.findings[-1].signature' <<<"$output") == K8 ]]
+  { echo "$killed"; cat "$src/tests/diagnose/logs/openmpi-docker0-one.log"; } >"$BATS_TEST_TMPDIR/killed.log"
+  run ringup diagnose --json "$BATS_TEST_TMPDIR/killed.log"
+  [[ $(jq -r '.findings[0].signature' <<<"$output") == K8 ]]
+}
+
 @test "echoes are left out and counted, and are told when they are all there is" {
   command -v jq >/dev/null || skip "jq is not installed"
   run bash -c 'ringup diagnose --json "$1" | jq -r "[.echoes[] | .signature, .count] | join(\" \")"' _ "$logs/nccl-victims.log"

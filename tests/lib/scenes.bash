@@ -19,8 +19,12 @@ start() {
   started[$2]=$!
 }
 
-# words NAME - what it has said, but for a race that mpirun loses on a busy machine, and tells.
-words() { grep -v 'plm:rsh: Warning: setpgid.* failed in parent' "$1.log" || true; }
+# words NAME - what it has said, but for races that mpirun loses on a busy machine, and tells, and
+# what the shell here says of a job that it ends.
+words() {
+  grep -vE 'plm:rsh: Warning: setpgid.* failed in parent|ORTE_ERROR_LOG: Data unpack would read past end|lib/hosts\.bash: line [0-9]+: ' \
+    "$1.log" || true
+}
 
 # finish NAME - wait for it; sets status and output.
 finish() {

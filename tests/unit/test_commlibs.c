@@ -72,6 +72,7 @@ int main(void)
 
 	ok(mkdtemp(root) && mkdtemp(empty), "folders");
 	ok(commlibs_find(&c, empty, &e) == 0 && c.nversions == 0, "nothing where nothing is");
+	netconf_free(&c);
 	test_found(root);
 	snprintf(rm, sizeof(rm), "rm -rf %s %s", root, empty);
 	ok(system(rm) == 0, "cleaned up");

@@ -30,6 +30,26 @@ static void touch(const char *path)
 		abort();
 }
 
+/* Leaves b out, or ends with the code that @arg points to. */
+static int leave_out(void *arg, const char *name, const struct stat *st, struct err *e)
+{
+	seen_folders += S_ISDIR(st->st_mode);
+	(void)e;
+	return !strcmp(name, "b") ? *(int *)arg : 0;
+}
+
+static void test_prune(void)
+{
+	struct err e = { 0 };
+	int prune = FOLDER_PRUNE, invalid = RINGUP_EINVAL;
+
+	seen_folders = 0;
+	ok(!folder_walk("a", leave_out, &prune, &e) && seen_folders == 1,
+	   "a folder is left out with what is in it: %d", seen_folders);
+	ok(folder_walk("a", leave_out, &invalid, &e) == RINGUP_EINVAL,
+	   "which no code of an error means");
+}
+
 int main(void)
 {
 	char top[] = "/tmp/test_folder.XXXXXX";
@@ -55,6 +75,7 @@ int main(void)
 	   "a walk sees a link, not what is behind it: %d %d %d", seen_files, seen_links,
 	   seen_folders);
 	ok(folder_walk("a", see, (void *)"b/c", &e) == 7, "names are relative; a code ends it");
+	test_prune();
 	ok(folder_walk("none", see, (void *)"", &e) == RINGUP_ESYSTEM, "there must be one: %s",
 	   e.text);
 
