@@ -84,7 +84,7 @@ bool copy_sums_past(void)
 
 size_t copy_past_from(enum copy_result what)
 {
-	/* MiB, as measured: docs/WHY.md */
+	/* MiB, as measured: docs/HISTORY.md */
 	static const unsigned char from[COPY_RESULTS][COPY_REFILLS] = {
 		/*                  ASKS CLAIMS STRINGS */
 		[COPY_SHARED] = { 16, 16, 16 },
