@@ -35,6 +35,23 @@ setup() {
   readelf -lW "$lib" | grep GNU_STACK | grep -qv 'RWE'
 }
 
+# base/proc.c gives a child the default dispositions again, before it becomes another program.
+@test "the library installs no signal handler, and no send can raise SIGPIPE" {
+  local top folders=()
+  not grep -qE ' (sigaction|sigset|bsd_signal|sysv_signal|__sysv_signal|signalfd)(@|$)' <(readelf --dyn-syms -W "$lib" | awk '$7 == "UND" { print " " $8 }')
+  for top in base host nicpick wire coll trace backend engine api; do folders+=("$src/src/$top"); done
+  run grep -rnE '\<signal\(' "${folders[@]}" --include='*.c'
+  [[ $output == "$src/src/base/proc.c:"*"signal(s, SIG_DFL);" && ${#lines[@]} -eq 1 ]] || { echo "$output"; return 1; }
+  # A call may go on over the next line.
+  run awk '
+    FNR == 1 { call = "" }
+    /(^|[^a-z_])(send|sendto|sendmsg)\(/ && !/^[ \t]*(\*|\/\*)/ { call = FILENAME ":" FNR ": "; left = 3 }
+    call != "" { call = call $0; if (/MSG_NOSIGNAL/) call = ""; else if (!--left || /;$/) { print call; call = "" } }' \
+    $(grep -rlE '\<(send|sendto|sendmsg)\(' "${folders[@]}" --include='*.c')
+  echo "$output"
+  [[ $status -eq 0 && -z $output ]]
+}
+
 @test "no search path is built in" {
   ! readelf -d "$lib" | grep -qE 'RPATH|RUNPATH'
 }
