@@ -95,7 +95,9 @@ texts() {
     FNR == 1 { program = 0 }
     /^ *```/ { program = !program }
     !program && !/^\|/ && !/^    / && length($0) > 120 { print FILENAME ":" FNR }' \
-    "$src"/README.md "$src"/HACKING.md "$src"/docs/{DESIGN,WHY,RELIABILITY,HISTORY}.md
+    "$src"/README.md "$src"/HACKING.md "$src"/docs/bench/*.md \
+    "$src"/docs/{BENCHMARKS,DESIGN,HISTORY,RELIABILITY,TORCH-TESTS,WHY}.md \
+    "$src"/docs/{databricks,horovod,migration,network,torch-distributed}.md
   echo "$output"
   [[ $status = 0 && -z $output ]]
 }
