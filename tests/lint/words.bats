@@ -95,7 +95,7 @@ texts() {
     FNR == 1 { program = 0 }
     /^ *```/ { program = !program }
     !program && !/^\|/ && !/^    / && length($0) > 120 { print FILENAME ":" FNR }' \
-    "$src"/README.md "$src"/HACKING.md "$src"/docs/bench/*.md \
+    "$src"/{HACKING,NEWS,README}.md "$src"/docs/bench/*.md \
     "$src"/docs/{BENCHMARKS,DESIGN,HISTORY,RELIABILITY,TORCH-TESTS,WHY}.md \
     "$src"/docs/{databricks,horovod,migration,network,torch-distributed}.md
   echo "$output"
