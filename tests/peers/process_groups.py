@@ -3,16 +3,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Both are groups of the same processes and take turns, so that they meet the same machine:
 
-    torchrun --nproc-per-node 2 tests/peers/process_groups.py --rounds 5
+    torchrun --nproc-per-node 2 tests/peers/process_groups.py --minutes 5 --json FILE
 
-prints a line for each size of an all_reduce, with the medians in microseconds and their ratio, and
-for each model the median step with DDP and with FSDP2 over each, the step without communication,
-and what the flight recorder takes of it.  Each rank has one thread.  ringup must be installed for
-the Python, or be in PYTHONPATH.
+prints a table of medians and their ratios: an all_reduce of several sizes, blocking and waited for
+by its future; a message from rank 0 to rank 1 (half of the way there and back); for each model the
+step with DDP and with FSDP2 over each, how much of it is communication, and how much the flight
+recorder; and what the entry point adds to `import torch`.  Each rank has one thread.  A measurement
+ends when its share of the minutes is over, but has three rounds at least.  ringup must be installed
+for the Python, or be in PYTHONPATH.
 """
 
 import argparse
+import json
+import os
 import statistics
+import subprocess
+import sys
 import time
 
 import torch
@@ -22,12 +28,17 @@ import models
 import ringup_torch
 
 SIZES = (4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20)
+MESSAGES = (4, 64 << 10, 1 << 20, 64 << 20)
 BACKENDS = ("gloo", "ringup")
-
-
-def say(*words):
-    if dist.get_rank() == 0:
-        print(*words, flush=True)
+LEAST = 3  # rounds
+SHARE_OF_OPERATION, SHARE_OF_STEPS = 1 / 40, 1 / 8  # of the minutes: 16 operations, 4 of steps
+ENTRY_POINT = """
+import time, torch
+begun = time.perf_counter()
+import ringup_torch
+ringup_torch.register()
+print(time.perf_counter() - begun)
+"""
 
 
 def seconds_of(f, calls=1):
@@ -39,29 +50,73 @@ def seconds_of(f, calls=1):
     return (time.perf_counter() - begun) / calls
 
 
-def turns(functions, rounds, calls):
-    """The median seconds of each function; they take turns."""
-    times = {name: [] for name in functions}
-    for _ in range(rounds):
-        for name, f in functions.items():
-            times[name].append(seconds_of(f, calls))
-    return {name: statistics.median(t) for name, t in times.items()}
+def is_time_over(end):
+    """Is it, for rank 0?  The same answer on all ranks."""
+    over = torch.tensor([int(time.monotonic() >= end)])
+    dist.broadcast(over, 0)
+    return bool(over)
 
 
-def operations(groups, rounds):
-    """all_reduce of every size, as a blocking call and waited for by its future."""
+class Bench:
+    """Measures, and keeps a row for each result."""
+
+    def __init__(self, minutes, rounds):
+        self.seconds, self.rounds, self.rows = minutes * 60, rounds, []
+
+    def turns(self, functions, calls, share):
+        """The median seconds of each function; they take turns, and begin in turn."""
+        names, times = list(functions), {name: [] for name in functions}
+        for f in functions.values():
+            seconds_of(f)
+        end = time.monotonic() + self.seconds * share
+        for r in range(self.rounds):
+            if r >= LEAST and is_time_over(end):
+                break
+            for i in range(len(names)):
+                name = names[(i + r) % len(names)]
+                times[name].append(seconds_of(functions[name], calls))
+        return {name: statistics.median(t) for name, t in times.items()}
+
+    def add(self, what, m, **more):
+        """Keep a row of medians in seconds."""
+        row = {"what": what, **m, **more}
+        if all(b in m for b in BACKENDS):
+            row["ratio"] = m["ringup"] / m["gloo"]
+        self.rows.append(row)
+        if dist.get_rank() == 0:
+            print(line_of(row), file=sys.stderr, flush=True)
+
+
+def all_reduce(t, group, by_future):
+    """One of them, waited for."""
+    if by_future:
+        dist.all_reduce(t, group=group, async_op=True).get_future().wait()
+    else:
+        dist.all_reduce(t, group=group)
+
+
+def there_and_back(t, group):
+    """Rank 0 sends to rank 1, which sends it back."""
+    for sender in (0, 1):
+        if dist.get_rank() == sender:
+            dist.send(t, 1 - sender, group=group)
+        elif dist.get_rank() == 1 - sender:
+            dist.recv(t, sender, group=group)
+
+
+def operations(bench, groups):
+    """Reductions and messages of every size."""
     for size in SIZES:
-        t = torch.zeros(size // 4)
-        calls = max(1, min(500, (8 << 20) // size))
-        for how in ("blocking", "future"):
-            def call(group, how=how):
-                if how == "blocking":
-                    dist.all_reduce(t, group=group)
-                else:
-                    dist.all_reduce(t, group=group, async_op=True).get_future().wait()
-            m = turns({n: (lambda g=g: call(g)) for n, g in groups.items()}, rounds, calls)
-            say(f"all_reduce {size:>9} B {how:8} gloo {m['gloo'] * 1e6:9.1f} us  "
-                f"ringup {m['ringup'] * 1e6:9.1f} us  ratio {m['ringup'] / m['gloo']:.2f}")
+        t, calls = torch.zeros(size // 4), max(1, min(500, (8 << 20) // size))
+        for by_future in (False, True):
+            m = bench.turns({n: lambda g=g, f=by_future, t=t: all_reduce(t, g, f)
+                             for n, g in groups.items()}, calls, SHARE_OF_OPERATION)
+            bench.add(f"all_reduce {size} B" + ", future" * by_future, m)
+    for size in MESSAGES:
+        t, calls = torch.zeros(size // 4), max(1, min(500, (8 << 20) // size))
+        m = bench.turns({n: lambda g=g, t=t: there_and_back(t, g) for n, g in groups.items()},
+                        calls, SHARE_OF_OPERATION)
+        bench.add(f"send and recv {size} B", {name: s / 2 for name, s in m.items()})
 
 
 def step_of(model, batch, context=None):
@@ -75,8 +130,8 @@ def step_of(model, batch, context=None):
     return step
 
 
-def steps(groups, rounds):
-    """Steps of DDP over each group, and without communication."""
+def steps(bench, groups):
+    """Steps of DDP and of FSDP2 over each group, and without communication."""
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel as DDP
@@ -89,53 +144,91 @@ def steps(groups, rounds):
             ddp = DDP(model, process_group=group, gradient_as_bucket_view=True)
             functions[name] = step_of(ddp, batch)
             functions["without"] = step_of(ddp, batch, ddp.no_sync)
-        share = report(f"{make.__name__} DDP  ", functions, rounds)
+        step = measure_steps(bench, f"{make.__name__} DDP step", functions)
         functions = {"without": functions["without"]}
         for name, group in groups.items():
             torch.manual_seed(0)
             model, batch = make(torch)
-            mesh = DeviceMesh.from_group(group, "cpu")
-            fully_shard(model, mesh=mesh)
+            fully_shard(model, mesh=DeviceMesh.from_group(group, "cpu"))
             functions[name] = step_of(model, batch)
-        report(f"{make.__name__} FSDP2", functions, rounds)
-        recording(share)
+        measure_steps(bench, f"{make.__name__} FSDP2 step", functions)
+        recording(bench, make.__name__, step)
 
 
-def report(what, functions, rounds):
-    """Print the steps of both, and how much of them is communication; returns ringup's step."""
-    m = turns(functions, rounds, 1)
-    gloo, ringup = (max(m[b] - m["without"], 0) for b in BACKENDS)
-    say(f"{what} step: gloo {m['gloo'] * 1e3:7.1f} ms, ringup {m['ringup'] * 1e3:7.1f} ms, without "
-        f"{m['without'] * 1e3:7.1f} ms; communication {gloo / m['gloo']:.1%} and "
-        f"{ringup / m['ringup']:.1%} of it, ratio {ringup / gloo if gloo else float('nan'):.2f}")
+def measure_steps(bench, what, functions):
+    """Measure steps, and how much of them is communication; returns ringup's step."""
+    m = bench.turns(functions, 1, SHARE_OF_STEPS)
+    bench.add(what, m)
+    spent = {b: max(m[b] - m["without"], 0) for b in BACKENDS}
+    if spent["gloo"]:
+        bench.add(what.replace("step", "communication"), spent,
+                  share={b: spent[b] / m[b] for b in BACKENDS})
     return m["ringup"]
 
 
-def recording(step, operations_of_a_step=40):
+def recording(bench, model, step, operations_of_a_step=40):
     """What the flight recorder takes of a step of so many operations; DDP has fewer."""
     from ringup_torch.recorder import Recorder
 
     recorder = Recorder(2000)
     group, ts = recorder.group([0], 1000), [torch.zeros(10)]
-    each = turns({"": lambda: recorder.add(group, "all_reduce", ts, ts).end()}, 9, 1000)[""]
-    share = each * operations_of_a_step / step
-    say(f"flight recorder: {each * 1e6:.2f} us an operation, {share:.3%} of a step of "
-        f"{operations_of_a_step} operations")
+    each = bench.turns({"": lambda: recorder.add(group, "all_reduce", ts, ts).end()}, 1000, 0)[""]
+    bench.add(f"flight recorder, an operation ({model})", {"ringup": each},
+              share={"ringup": each * operations_of_a_step / step})
+
+
+def entry_point(bench, runs=5):
+    """What the entry point adds to `import torch`, which looks for it in any case."""
+    took = [0.0]
+    if dist.get_rank() == 0:
+        env = dict(os.environ, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+        took = [float(subprocess.run([sys.executable, "-c", ENTRY_POINT], env=env, check=True,
+                                     stdout=subprocess.PIPE, text=True).stdout)
+                for _ in range(runs)]
+    dist.barrier()
+    bench.add("entry point, import torch", {"ringup": statistics.median(took)})
+
+
+def line_of(row):
+    """A row of the table; times in microseconds."""
+    cells = [f"{row[b] * 1e6:,.1f}" if b in row else "" for b in (*BACKENDS, "without")]
+    cells.append(f"{row['ratio']:.2f}" if "ratio" in row else "")
+    cells.append(", ".join(f"{b} {s:.3%}" for b, s in row.get("share", {}).items()))
+    return f"| {row['what']} | " + " | ".join(cells) + " |"
+
+
+def report(bench, path):
+    """Print the table, and write it to a file, too."""
+    print("| what | Gloo us | ringup us | without us | ratio | share of the step |\n"
+          "|---|--:|--:|--:|--:|---|")
+    print("\n".join(map(line_of, bench.rows)), flush=True)
+    if path:
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump({"torch": torch.__version__, "ranks": dist.get_world_size(),
+                       "processors": os.cpu_count(), "load": os.getloadavg(),
+                       "seconds": bench.rows}, f, indent=1)
+            f.write("\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=("operations", "steps"))
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--rounds", type=int, default=25, help="at most, of a measurement")
+    parser.add_argument("--only", choices=("operations", "steps", "import"))
+    parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     torch.set_num_threads(1)
     ringup_torch.register()
     dist.init_process_group("gloo")
-    groups = {name: dist.new_group(backend=name) for name in BACKENDS}
-    if args.only != "steps":
-        operations(groups, args.rounds)
-    if args.only != "operations":
-        steps(groups, args.rounds)
+    groups, bench = {name: dist.new_group(backend=name) for name in BACKENDS}, Bench(
+        args.minutes, args.rounds)
+    for name, part in (("import", lambda: entry_point(bench)),
+                       ("operations", lambda: operations(bench, groups)),
+                       ("steps", lambda: steps(bench, groups))):
+        if args.only in (None, name):
+            part()
+    if dist.get_rank() == 0:
+        report(bench, args.json)
     dist.destroy_process_group()
 
 
