@@ -94,6 +94,29 @@ def sums_of_every_type_and_shape():
                     equal(work.result()[0], mine)
 
 
+def bits_to_one_rank_and_in_parts(op, want):
+    """want is what comes of the inputs of all ranks."""
+    n, r = size(), me()
+    mine = inputs((3, 5), torch.int32, 0, 1000)[r]
+    for given in (mine.clone(), mine.t().contiguous().t()):
+        dist.reduce(given, n - 1, op=op)
+        equal(given, want if r == n - 1 else mine)
+    part = torch.empty((5, 3), dtype=torch.int32).t()  # not contiguous
+    dist.reduce_scatter(part, [mine] * n, op=op)
+    equal(part, want)
+    flat, wanted = mine.reshape(-1), want.reshape(-1)
+    cuts = [0, *range(1, n), 15]  # sizes differ between ranks
+    part = torch.empty(cuts[r + 1] - cuts[r], dtype=torch.int32)
+    dist.reduce_scatter(part, [flat[a:b] for a, b in zip(cuts, cuts[1:])], op=op)
+    equal(part, wanted[cuts[r]:cuts[r + 1]])
+    if hasattr(dist, "reduce_scatter_tensor"):
+        part = torch.empty(15, dtype=torch.int32)
+        dist.reduce_scatter_tensor(part, flat.repeat(n), op=op, async_op=True).wait()
+        equal(part, wanted)
+        raises(ValueError, dist.reduce_scatter_tensor, part, flat.repeat(n + 1), op=op,
+               says="dealt out")
+
+
 @check
 def other_reductions():
     n, r = size(), me()
@@ -111,7 +134,11 @@ def other_reductions():
             want = f(want, other)
         dist.all_reduce(all_[r], op=op)
         equal(all_[r], want)
+        bits_to_one_rank_and_in_parts(op, want)
     raises(ValueError, dist.all_reduce, torch.ones(2), op=dist.ReduceOp.BAND, says="BAND")
+    raises(ValueError, dist.reduce, torch.ones(2), 0, op=dist.ReduceOp.BXOR, says="BXOR")
+    raises(ValueError, dist.reduce_scatter, torch.ones(2), [torch.ones(2)] * n,
+           op=dist.ReduceOp.BOR, says="BOR")
     truth = torch.tensor([r == 0, True, False])
     for op, want in ((dist.ReduceOp.BOR, [True, True, False]),
                      (dist.ReduceOp.BAND, [n == 1, True, False]),

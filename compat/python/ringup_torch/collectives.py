@@ -135,16 +135,21 @@ class Collectives(GroupBase):
         """A reduction that the library lacks: gather, and combine here."""
         if tensor.is_sparse:
             return self._under_way(self._gather_sparse(tensor, op), [tensor], opts, entry)
-        number, place = reductions.number_of(op), tensors.readable(tensor)
-        reductions.check_bitwise(number, tensor.dtype)
-        every = torch.empty((self._size, tensor.numel()), dtype=tensor.dtype)
+        started = self._reduce_composed(tensors.readable(tensor), tensor, op)
+        return self._under_way(started, [tensor], opts, entry)
+
+    def _reduce_composed(self, place, tensor, op):
+        """Start to combine what is in place on every rank, into a tensor if there is one."""
+        number = reductions.number_of(op)
+        reductions.check_bitwise(number, place.dtype)
+        every = torch.empty((self._size, place.numel()), dtype=place.dtype)
 
         def finish(_keep):
-            result = reductions.bitwise(number, every.unbind())
-            tensors.deliver(result.view(tensor.shape), tensor)
+            if tensor is not None:
+                result = reductions.bitwise(number, every.unbind())
+                tensors.deliver(result.view(tensor.shape), tensor)
 
-        started = self._gather_into(place, every, keep=(place, every), finish=finish)
-        return self._under_way(started, [tensor], opts, entry)
+        return self._gather_into(place, every, keep=(place, every), finish=finish)
 
     def _gather_sparse(self, tensor, op):
         """Start to sum sparse tensors, whose ranks may have different numbers of elements."""
@@ -195,10 +200,10 @@ class Collectives(GroupBase):
         op = _redop(opts if hasattr(opts, "reduceOp") else _op)
         entry = self._began("reduce", [tensor])
         reduction, place = self._reduction(op, tensor), tensors.readable(tensor)
-        if reduction is None:
-            raise ValueError("bitwise operations are for dist.all_reduce(): use that, or gather "
-                             "the tensors")
         is_root, at = root == self._rank, place.data_ptr()
+        if reduction is None:
+            started = self._reduce_composed(place, tensor if is_root else None, op)
+            return self._under_way(started, [tensor], opts, entry)
         started = reduction.start_to(root, at, at if is_root else None, self._members,
                                      (place, [(place, tensor)] if is_root else []),
                                      lambda keep: _deliver(keep[1]))
@@ -353,30 +358,57 @@ class Collectives(GroupBase):
 
     # ---- every rank gets a part of a reduction ----
 
-    def _scattering(self, source, target, op):
-        """What to reduce and deal out, for operation.reducescatter() and reducescatter_many()."""
+    def _check_scatter(self, source, target):
+        """Complain about a tensor that cannot be dealt out as one target for each rank."""
         tensors.same_type(source, target)
         if source.numel() != target.numel() * self._size:
             raise ValueError(f"a tensor of {source.numel()} elements cannot be dealt out as "
                              f"{self._size} of {target.numel()}")
+
+    def _scattering(self, source, target, op):
+        """What to reduce and deal out, for operation.reducescatter() and reducescatter_many()."""
+        self._check_scatter(source, target)
         number = reductions.number_of(op)
         if reductions.is_composed(number, source.dtype):
-            raise ValueError("bitwise operations are for dist.all_reduce(): use that, and take the "
-                             "part of this rank")
+            raise ValueError("bitwise operations are not for several tensors at once: call "
+                             "dist.reduce_scatter_tensor() for each")
         kind, each, redop = reductions.reduction_of(number, source.dtype)
         pre = reductions.factor_of(op) if number == reductions.PREMUL_SUM else 1.0
         return {"source": source.data_ptr(), "rows": self._size, "row": target.numel() * each,
                 "target": target.data_ptr(), "dtype": kind, "op": redop, "pre": pre}
+
+    def _scatter_composed(self, source, splits, output, number):
+        """Start a reduction that the library lacks: rank r gets the part of splits[r] elements of
+        every rank's source, and combines them here."""
+        reductions.check_bitwise(number, output.dtype)
+        every = torch.empty((self._size, output.numel()), dtype=output.dtype)
+        expected, (kind, each) = [output.numel()] * self._size, tensors.carried(output.dtype)
+
+        def finish(_memory, rows):
+            _check_counts(rows, expected, "reduce_scatter")
+            tensors.deliver(reductions.bitwise(number, every.unbind()).view(output.shape), output)
+
+        return operation.alltoall(
+            source.data_ptr(), sum(splits), each, kind, splits, group=self._members,
+            keep=(source, every), finish=finish,
+            into=(every.data_ptr(), every.numel() * every.element_size()))
 
     def reduce_scatter_single(self, output, tensor, opts=None):
         """Combine a tensor of every rank, and give each rank as many of its rows.
 
         torch: dist.reduce_scatter_tensor(); ringup.h: ringup_reducescatter()."""
         entry = self._began("_reduce_scatter_base", [tensor], [output])
-        source, place = tensors.readable(tensor), tensors.writable(output)
+        op, source = _redop(opts), tensors.readable(tensor)
+        number = reductions.number_of(op)
+        if reductions.is_composed(number, tensor.dtype):
+            self._check_scatter(tensor, output)
+            splits = [output.numel()] * self._size
+            started = self._scatter_composed(source, splits, output, number)
+            return self._under_way(started, [output], opts, entry)
+        place = tensors.writable(output)
         started = operation.reducescatter(
             None, self._members, (source, [(place, output)]), lambda keep: _deliver(keep[1]),
-            **self._scattering(source, place, _redop(opts)))
+            **self._scattering(source, place, op))
         return self._under_way(started, [output], opts, entry)
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
@@ -404,6 +436,12 @@ class Collectives(GroupBase):
                              f"ranks, and room for {output.numel()} elements: pass one for each "
                              "rank, this rank's of the size of its output")
         tensors.same_type(output, *sources)
+        op = _redop(opts)
+        number = reductions.number_of(op)
+        if reductions.is_composed(number, output.dtype):
+            started = self._scatter_composed(tensors.joined(sources), [t.numel() for t in sources],
+                                             output, number)
+            return self._under_way(started, [output], opts, entry)
         most = max(t.numel() for t in sources)
         if all(t.numel() == most for t in sources):
             source, place = tensors.joined(sources), tensors.writable(output)
@@ -418,7 +456,7 @@ class Collectives(GroupBase):
                 tensors.deliver(place.view(-1)[:output.numel()].view(output.shape), output)
 
         started = operation.reducescatter(None, self._members, (source, place), finish,
-                                          **self._scattering(source, place, _redop(opts)))
+                                          **self._scattering(source, place, op))
         return self._under_way(started, [output], opts, entry)
 
     # ---- every rank sends to every rank ----
