@@ -109,9 +109,9 @@ static bool is_told(struct evidence *v, const struct signature *s, const struct 
 {
 	const struct sighting *last = &v->last_at;
 	struct finding *f;
+	uint64_t far = at->at > last->at ? at->at - last->at : last->at - at->at;
 
-	if (!v->last || last->file != at->file || last->line != at->line ||
-	    at->at - last->at > SAME_MESSAGE)
+	if (!v->last || last->file != at->file || last->line != at->line || far > SAME_MESSAGE)
 		return false;
 	/* ringup's own sentences quote what others said. */
 	if (!strcmp(v->last->library, "ringup") && strcmp(v->last->library, s->library) != 0)

@@ -418,6 +418,14 @@ static const char *field(const char *which, size_t len, const char *p, const cha
 	return name(p, end, WORD, is_word);
 }
 
+const char *fields_literal(const char **rest, const char *at, const char *end, size_t *looked)
+{
+	const char *after = literal(rest, at, end);
+
+	*looked += after ? (size_t)(after - at) : 1;
+	return after;
+}
+
 bool fields_match(const char *rest, const char *at, const char *end, struct fields *f,
 		  size_t *looked)
 {

@@ -25,6 +25,12 @@ struct fields {
 void fields_init(struct fields *f);
 
 /*
+ * fields_literal - past what is literal at the beginning of *@rest, which is moved on; NULL if
+ * that does not stand at @at.  *@looked is as below.
+ */
+const char *fields_literal(const char **rest, const char *at, const char *end, size_t *looked);
+
+/*
  * fields_match - does @rest of a text (signature.h) fit what begins at @at?
  *
  * Looks at no more than @end, and for {*} and {**} at a few hundred bytes.  Adds the

@@ -10,7 +10,14 @@
 #include "diagnose/signature.h"
 #include "ringup.h"
 
-enum { GRAM = 4, GRAM_BITS = 15, UNROLL = 8, FIRST = 0x0f, ALONE = 0x100 };
+enum {
+	GRAM = 4,
+	GRAM_BITS = 15,
+	UNROLL = 8,
+	FIRST = 0x0f,
+	ALONE = 0x100,
+	STRIDE = 16 /* bytes that it reads at least where it was left too early */
+};
 
 #define HIT 0x80000000u
 
@@ -18,13 +25,15 @@ enum { GRAM = 4, GRAM_BITS = 15, UNROLL = 8, FIRST = 0x0f, ALONE = 0x100 };
 struct ending {
 	const struct signature *signature;
 	const char *rest;
-	int next; /* further endings of the state, or -1 */
+	size_t len; /* of what is literal in all of the text's beginning */
+	int next;   /* further endings of the state, or -1 */
 };
 
 struct matcher {
 	unsigned char kind[256]; /* the column of a byte; 0: in no beginning */
 	int kinds;
 	int states;
+	uint32_t shallow; /* the first row of a state of GRAM bytes */
 	uint32_t *go; /* [state * kinds + kind]: the next state's row, HIT if texts end there */
 	int *first;   /* of a state's own endings, or -1 */
 	int *shorter; /* the state of the longest beginning that ends this one, or -1 */
@@ -48,9 +57,17 @@ static uint32_t gram_at(const char *p)
 /* ---- building ---- */
 
 /* The length of what is literal at the beginning of @text. */
-static size_t beginning(const char *text)
+static size_t literal(const char *text)
 {
 	return strcspn(text, "{\n");
+}
+
+/* The length of what the automaton knows of it: few states stay in the cache. */
+static size_t beginning(const char *text)
+{
+	size_t n = literal(text);
+
+	return n < MATCH_DEEP ? n : MATCH_DEEP;
 }
 
 static void number_kinds(struct matcher *m)
@@ -95,31 +112,23 @@ static int make_room(struct matcher *m, struct err *e)
 	return 0;
 }
 
+/* The texts that end first are the first to be told; of these, in the table's order. */
 static void add_ending(struct matcher *m, int state, const struct signature *s,
-		       const char *rest)
+		       const char *text)
 {
 	int *at = &m->first[state];
+	size_t len = literal(text);
 
-	while (*at >= 0)
+	while (*at >= 0 && m->endings[*at].len <= len)
 		at = &m->endings[*at].next;
-	*at = m->nendings;
-	m->endings[m->nendings++] = (struct ending){ s, rest, -1 };
+	m->endings[m->nendings] = (struct ending){ s, text + beginning(text), len, *at };
+	*at = m->nendings++;
 }
 
-static void add_text(struct matcher *m, const struct signature *s, const char *text)
+static void add_grams(struct matcher *m, const char *text)
 {
-	size_t n = beginning(text), i;
-	uint32_t *next;
-	int state = 0;
+	size_t n = literal(text), i;
 
-	for (i = 0; i < n; i++) {
-		next = &m->go[(size_t)state * (size_t)m->kinds +
-			      m->kind[(unsigned char)text[i]]];
-		if (!*next)
-			*next = (uint32_t)m->states++;
-		state = (int)*next;
-	}
-	add_ending(m, state, s, text + n);
 	for (i = 0; i < GRAM; i++) {
 		bool is_long = n >= i + 2 * GRAM && !memchr(text + i + GRAM, ' ', GRAM);
 
@@ -129,27 +138,59 @@ static void add_text(struct matcher *m, const struct signature *s, const char *t
 	}
 }
 
+/* The state of the first @depth bytes, whose own first bytes have one. */
+static void add_text(struct matcher *m, const struct signature *s, const char *text,
+		     size_t depth)
+{
+	size_t n = beginning(text), i;
+	uint32_t *next = NULL;
+	int state = 0;
+
+	if (depth > n)
+		return;
+	for (i = 0; i < depth; i++) {
+		next = &m->go[(size_t)state * (size_t)m->kinds +
+			      m->kind[(unsigned char)text[i]]];
+		if (!*next)
+			*next = (uint32_t)m->states++;
+		state = (int)*next;
+	}
+	if (depth == n) {
+		add_ending(m, state, s, text);
+		add_grams(m, text);
+	}
+}
+
+/* By length, so that states of few bytes come first. */
+static void add_texts(struct matcher *m)
+{
+	const char *p;
+	size_t depth;
+	int s;
+
+	for (depth = 1; depth <= MATCH_DEEP; depth++) {
+		if (depth == GRAM)
+			m->shallow = (uint32_t)(m->states * m->kinds);
+		for (s = 0; s < signature_count; s++)
+			for (p = signatures[s].texts; *p; p = strchr(p, '\n') + 1)
+				add_text(m, &signatures[s], p, depth);
+	}
+}
+
 /*
  * What is a tree becomes complete: where there is no way on, the state of the longest
- * end of what was read that begins a text knows it.  Breadth first, so that state is
- * complete already.  After a blank, further ones change nothing.
+ * end of what was read that begins a text knows it.  The states stand in the order of their
+ * lengths, so that state is complete already.  After a blank, further ones change nothing.
  */
 static int complete(struct matcher *m, struct err *e)
 {
-	size_t kinds = (size_t)m->kinds;
-	int *queue = malloc((size_t)m->states * sizeof(*queue));
+	size_t kinds = (size_t)m->kinds, k;
 	int *fall = calloc((size_t)m->states, sizeof(*fall));
-	int head = 0, tail = 1, s, t;
-	size_t k;
+	int s, t;
 
-	if (!queue || !fall) {
-		free(queue);
-		free(fall);
+	if (!fall)
 		return fail(e, RINGUP_ENOMEM, "no memory for the signatures");
-	}
-	queue[0] = 0;
-	while (head < tail) {
-		s = queue[head++];
+	for (s = 0; s < m->states; s++)
 		for (k = 0; k < kinds; k++) {
 			uint32_t *next = &m->go[(size_t)s * kinds + k];
 			uint32_t other = s ? m->go[(size_t)fall[s] * kinds + k] : 0;
@@ -163,10 +204,7 @@ static int complete(struct matcher *m, struct err *e)
 			m->shorter[t] = m->first[other] >= 0 ? (int)other : m->shorter[other];
 			if (k == m->kind[' '] && !m->go[(size_t)t * kinds + k])
 				m->go[(size_t)t * kinds + k] = (uint32_t)t;
-			queue[tail++] = t;
 		}
-	}
-	free(queue);
 	free(fall);
 	return 0;
 }
@@ -187,8 +225,7 @@ static void number_rows(struct matcher *m)
 int match_open(struct matcher **mp, struct err *e)
 {
 	struct matcher *m = calloc(1, sizeof(*m));
-	const char *p;
-	int s, rc;
+	int rc;
 
 	*mp = m;
 	if (!m)
@@ -197,9 +234,7 @@ int match_open(struct matcher **mp, struct err *e)
 	rc = make_room(m, e);
 	if (rc)
 		return rc;
-	for (s = 0; s < signature_count; s++)
-		for (p = signatures[s].texts; *p; p = strchr(p, '\n') + 1)
-			add_text(m, &signatures[s], p);
+	add_texts(m);
 	rc = complete(m, e);
 	if (!rc)
 		number_rows(m);
@@ -227,11 +262,13 @@ void match_reset(struct matcher *m)
 static void tell(struct matcher *m, uint32_t row, size_t at, match_found *found, void *ctx)
 {
 	int state = (int)(row / (uint32_t)m->kinds), i;
+	size_t fit = 0;
 
-	for (; state >= 0; state = m->shorter[state])
+	for (; state >= 0; state = m->shorter[state], fit = 0)
 		for (i = m->first[state]; i >= 0; i = m->endings[i].next)
-			if (found(ctx, m->endings[i].signature, m->endings[i].rest, at))
-				break;
+			if (m->endings[i].len != fit &&
+			    found(ctx, m->endings[i].signature, m->endings[i].rest, at))
+				fit = m->endings[i].len;
 }
 
 /* May a text begin at most three bytes before what @here was looked up of? */
@@ -269,26 +306,41 @@ static bool stays(const struct matcher *m, uint32_t row, char next)
 	return m->go[row + m->kind[(unsigned char)next]] == (row | HIT);
 }
 
+/* Through the automaton, up to @least at least and until no more than a few bytes are known. */
+static size_t read_on(struct matcher *m, const char *data, size_t p, size_t least, size_t to,
+		      match_found *found, void *ctx)
+{
+	const uint32_t *go = m->go, shallow = m->shallow;
+	uint32_t row = m->row;
+
+	do {
+		row = go[row + m->kind[(unsigned char)data[p++]]];
+		if (row & HIT) {
+			row &= ~HIT;
+			if (p == to || !stays(m, row, data[p]))
+				tell(m, row, p, found, ctx);
+		}
+	} while (p < to && (row >= shallow || p <= least));
+	m->row = row;
+	return p;
+}
+
 void match_scan(struct matcher *m, const char *data, size_t from, size_t to, match_found *found,
 		void *ctx)
 {
-	uint32_t row = m->row;
-	size_t p = from, seen = from;
+	size_t p = from, least = from + STRIDE;
 
 	while (p < to) {
-		if (!row) {
-			seen = look(m, data, p, to);
-			if (seen > p + GRAM - 1)
-				p = seen - (GRAM - 1);
-		}
-		do {
-			row = m->go[row + m->kind[(unsigned char)data[p++]]];
-			if (row & HIT) {
-				row &= ~HIT;
-				if (p == to || !stays(m, row, data[p]))
-					tell(m, row, p, found, ctx);
+		/* Of what is known of the last bytes, nothing began before the last three. */
+		if (!m->row || p > least) {
+			least = look(m, data, m->row ? p - (GRAM - 1) : p, to);
+			if (least >= p + (GRAM - 1)) {
+				p = least - (GRAM - 1);
+				m->row = 0;
+			} else {
+				least = p + STRIDE;
 			}
-		} while (p < to && (row || p <= seen));
+		}
+		p = read_on(m, data, p, least, to, found, ctx);
 	}
-	m->row = row;
 }

@@ -15,7 +15,11 @@ struct signature;
  * which is nearly always, every fourth place is looked at, four bytes at once and then the
  * next four: whatever begins has some of its first bytes at such a place.  No byte goes through
  * the automaton twice, so what an adversary can reach is the automaton's own speed.
+ *
+ * A beginning is MATCH_DEEP bytes at most, which keeps the automaton in the processor's
+ * cache and its building short.
  */
+enum { MATCH_DEEP = 12 };
 struct matcher;
 
 /* match_open - all of signatures[]; *@mp is the caller's until match_close(). */
@@ -30,7 +34,8 @@ void match_reset(struct matcher *m);
  *
  * @found is told of each beginning that ends there: the signature, the rest of the text
  * as in the table, and the position after it.  Several at one position come in the
- * table's order; a @found that returns nonzero is spared those of the same position.  After a
+ * order of their texts' literal lengths, then in the table's; a @found that returns nonzero is
+ * spared those of the same length.  After a
  * run of blanks it is told once, and where @data ends within the run.
  */
 typedef int match_found(void *ctx, const struct signature *s, const char *rest, size_t at);

@@ -110,6 +110,7 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 	const char *block = p->sieve->block, *end = block + p->len, *start, *stop;
 	struct sighting seen = { .file = p->file, .at = p->before + at };
 	size_t looked = 0;
+	const char *behind;
 	bool fits;
 
 	if (p->allowed < 0) {
@@ -118,6 +119,13 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 	}
 	if (end - (block + at) > AHEAD)
 		end = block + at + AHEAD;
+	behind = fields_literal(&rest, block + at, end, &looked);
+	if (!behind) {
+		p->allowed -= (int64_t)looked;
+		return 0;
+	}
+	at = (size_t)(behind - block);
+	seen.at = p->before + at;
 	fields_init(&seen.fields);
 	fits = fields_match(rest, block + at, end, &seen.fields, &looked);
 	if (fits && s->flags & SIGNATURE_BOX)

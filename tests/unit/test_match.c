@@ -19,6 +19,14 @@ struct seen {
 	int n;
 };
 
+/* What the automaton knows of a text. */
+static size_t beginning(const char *text)
+{
+	size_t n = strcspn(text, "{\n");
+
+	return n < MATCH_DEEP ? n : MATCH_DEEP;
+}
+
 static int note(void *ctx, const struct signature *s, const char *rest, size_t at)
 {
 	struct seen *seen = ctx;
@@ -53,7 +61,7 @@ static void find_each(void)
 	for (s = 0; s < signature_count; s++)
 		for (p = signatures[s].texts; *p; p = strchr(p, '\n') + 1)
 			for (before = 0; before < 8; before++) {
-				n = strcspn(p, "{\n");
+				n = beginning(p);
 				memset(data, 'c', sizeof(data));
 				memcpy(data + before, p, n);
 				seen.n = 0;
@@ -89,7 +97,7 @@ static int count_slowly(const char *data, size_t len, const struct seen *seen, i
 
 	for (s = 0; s < signature_count; s++)
 		for (p = signatures[s].texts; *p; p = strchr(p, '\n') + 1)
-			for (i = 0, n = strcspn(p, "{\n"); i < len; i++) {
+			for (i = 0, n = beginning(p); i < len; i++) {
 				took = fits(data + i, data + len, p, n);
 				if (!took)
 					continue;
@@ -110,7 +118,7 @@ static size_t mix(char *data, unsigned seed)
 		const struct signature *s = &signatures[rand() % signature_count];
 
 		p = s->texts;
-		n = strcspn(p, "{\n");
+		n = beginning(p);
 		if (rand() % 2)
 			n = (size_t)rand() % n;
 		for (i = 0; i < n; i++) {
@@ -131,12 +139,12 @@ static void tell_once(void)
 	static char data[ROOM];
 	static struct seen seen;
 	const char *text = signatures[0].texts;
-	size_t n = strcspn(text, "{\n"), at = 0;
+	size_t n = beginning(text), at = 0;
 	int s;
 
 	for (s = 0; s < signature_count && (!n || text[n - 1] != ' '); s++) {
 		text = signatures[s].texts;
-		n = strcspn(text, "{\n");
+		n = beginning(text);
 	}
 	memset(data, ' ', sizeof(data));
 	memcpy(data, text, n);
