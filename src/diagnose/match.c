@@ -13,6 +13,7 @@
 enum {
 	GRAM = 4,
 	GRAM_BITS = 15,
+	ANCHOR_BITS = 16,
 	UNROLL = 8,
 	FIRST = 0x0f,
 	ALONE = 0x100,
@@ -44,6 +45,8 @@ struct matcher {
 	 * to 7: as far and four more; ALONE: the text is too short for that, or has a blank
 	 * there. */
 	uint16_t gram[1 << GRAM_BITS];
+	/* A bit for each hash of the first SIGNATURE_ANCHOR bytes of a text. */
+	uint64_t anchor[1 << (ANCHOR_BITS - 6)];
 };
 
 static uint32_t gram_at(const char *p)
@@ -52,6 +55,19 @@ static uint32_t gram_at(const char *p)
 
 	memcpy(&v, p, sizeof(v));
 	return v * 0x9e3779b1u >> (32 - GRAM_BITS);
+}
+
+/* Of the first bytes from @p on, of which one more can be read. */
+static uint64_t anchor_at(const char *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+		v <<= 8 * (sizeof(v) - SIGNATURE_ANCHOR);
+	else
+		v >>= 8 * (sizeof(v) - SIGNATURE_ANCHOR);
+	return v * 0x9e3779b97f4a7c15u >> (64 - ANCHOR_BITS);
 }
 
 /* ---- building ---- */
@@ -127,10 +143,15 @@ static void add_ending(struct matcher *m, int state, const struct signature *s,
 
 static void add_grams(struct matcher *m, const char *text)
 {
-	size_t n = literal(text), i;
+	size_t n = literal(text), i, from;
+	uint64_t hash = anchor_at(text);
 
+	m->anchor[hash >> 6] |= (uint64_t)1 << (hash & 63);
 	for (i = 0; i < GRAM; i++) {
-		bool is_long = n >= i + 2 * GRAM && !memchr(text + i + GRAM, ' ', GRAM);
+		/* Up to there a blank is one blank. */
+		from = i + GRAM > SIGNATURE_ANCHOR ? i + GRAM : SIGNATURE_ANCHOR;
+		bool is_long =
+			n >= i + 2 * GRAM && !memchr(text + from, ' ', i + 2 * GRAM - from);
 
 		m->gram[gram_at(text + i)] |= (uint16_t)(is_long ? 1 << i : ALONE);
 		if (is_long)
@@ -277,26 +298,44 @@ static unsigned is_known(unsigned here, unsigned next)
 	return (here & next >> GRAM & FIRST) | (here & ALONE);
 }
 
+/* Does one begin there indeed, not before @from? */
+static bool is_anchored(const struct matcher *m, const char *data, size_t from, size_t p)
+{
+	uint64_t hash;
+	size_t i;
+
+	for (i = 0; i < GRAM && p - from >= i; i++) {
+		hash = anchor_at(data + p - i);
+		if (m->anchor[hash >> 6] >> (hash & 63) & 1)
+			return true;
+	}
+	return false;
+}
+
 /* The first place from @p on where that may be, or where too few bytes are left. */
-static size_t look(const struct matcher *m, const char *data, size_t p, size_t to)
+static size_t look(const struct matcher *m, const char *data, size_t from, size_t p, size_t to)
 {
 	enum { STEP = GRAM * UNROLL };
 	unsigned known, here, next;
 	int i;
 
-	for (; p + STEP + GRAM <= to; p += STEP) {
-		known = 0;
-		here = m->gram[gram_at(data + p)];
-		for (i = 1; i <= UNROLL; i++, here = next) {
-			next = m->gram[gram_at(data + p + i * GRAM)];
-			known |= is_known(here, next);
+	while (p + 2 * GRAM <= to) {
+		for (; p + STEP + GRAM <= to; p += STEP) {
+			known = 0;
+			here = m->gram[gram_at(data + p)];
+			for (i = 1; i <= UNROLL; i++, here = next) {
+				next = m->gram[gram_at(data + p + i * GRAM)];
+				known |= is_known(here, next);
+			}
+			if (known)
+				break;
 		}
-		if (known)
-			break;
+		for (i = 0; i < UNROLL && p + 2 * GRAM <= to; i++, p += GRAM)
+			if (is_known(m->gram[gram_at(data + p)],
+				     m->gram[gram_at(data + p + GRAM)]) &&
+			    is_anchored(m, data, from, p))
+				return p;
 	}
-	for (; p + 2 * GRAM <= to; p += GRAM)
-		if (is_known(m->gram[gram_at(data + p)], m->gram[gram_at(data + p + GRAM)]))
-			break;
 	return p;
 }
 
@@ -333,7 +372,7 @@ void match_scan(struct matcher *m, const char *data, size_t from, size_t to, mat
 	while (p < to) {
 		/* Of what is known of the last bytes, nothing began before the last three. */
 		if (!m->row || p > least) {
-			least = look(m, data, m->row ? p - (GRAM - 1) : p, to);
+			least = look(m, data, from, m->row ? p - (GRAM - 1) : p, to);
 			if (least >= p + (GRAM - 1)) {
 				p = least - (GRAM - 1);
 				m->row = 0;
