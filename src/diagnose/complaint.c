@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 enum { PROSE = 2, WORDS = 14, LOOK_FOR_FAILURE = 400, RULE = 74 };
@@ -398,4 +399,55 @@ enum complaint complaint_box(const char *line, const char *end)
 	return memmem(line, (size_t)(end - line), warning, sizeof(warning) - 1)
 		       ? COMPLAINT_WARNING
 		       : COMPLAINT_ERROR;
+}
+
+/* ---- many lines at once ---- */
+
+enum { LANES = 16, AT_ONCE = 4 * LANES };
+
+typedef unsigned char lanes __attribute__((vector_size(LANES), aligned(1), may_alias));
+typedef uint64_t halves __attribute__((vector_size(LANES)));
+
+/*
+ * Of each byte and the next two: may they be of a word that levels[], exceptions or deaths
+ * have, of a letter that is a level, of a colour or of a line of dashes?
+ */
+static inline halves look_at(const char *p)
+{
+	lanes c = *(const lanes *)p, n = *(const lanes *)(p + 1), m = *(const lanes *)(p + 2);
+	lanes is_e = (lanes)(c == 'E'), is_f = (lanes)(c == 'F'), hit;
+
+	/* ER, CR and AR of WARN; FA, PA. */
+	hit = (lanes)((c | 6) == 'G') & (lanes)(n == 'R');
+	hit |= (is_f | (lanes)(c == 'P')) & (lanes)(n == 'A');
+	/* Error, Interrupt; Exception, Exit. */
+	hit |= (lanes)(c == 'r') & (lanes)(n == 'r') & ((lanes)(m == 'o') | (lanes)(m == 'u'));
+	hit |= is_e & (lanes)(n == 'x');
+	/* warning, panic, fatal */
+	hit |= ((lanes)((c | 8) == 'i') | (lanes)(c == 'n')) &
+	       ((lanes)((n | 4) == 'g') | (lanes)(n == 'l')) & (lanes)(m == ':');
+	hit |= (is_e | is_f | (lanes)(c == 'W')) &
+	       ((lanes)(n == ' ') | (lanes)((n & 0xf0) == '0'));
+	/* Killed, Terminated, Aborted, Segmentation, Floating, Illegal */
+	hit |= (lanes)(c == 'K') | ((lanes)(c == 'T') & (lanes)(n == 'e'));
+	hit |= (lanes)(c == 'A') & (lanes)(n == 'b');
+	hit |= (lanes)(c == 'g') & (lanes)(n == 'm');
+	hit |= (is_f | (lanes)(c == 'I')) & (lanes)(n == 'l');
+	hit |= (lanes)(c == 0x1b) | ((lanes)(c == '-') & (lanes)(n == '-'));
+	return (halves)hit;
+}
+
+const char *complaint_look(const char *p, const char *end)
+{
+	halves any;
+	int i;
+
+	for (; end - p > AT_ONCE + 1; p += AT_ONCE) {
+		any = (halves){ 0 };
+		for (i = 0; i < AT_ONCE; i += LANES)
+			any |= look_at(p + i);
+		if (any[0] | any[1])
+			return p;
+	}
+	return p;
 }

@@ -22,6 +22,12 @@ enum complaint {
 enum { COMPLAINT_HEAD = 192 };
 enum complaint complaint_judge(const char *line, const char *end, const char **said);
 
+/*
+ * complaint_look - a place before which no line complains that begins at @p or later, a little
+ * before what may be a complaint, or before @end.
+ */
+const char *complaint_look(const char *p, const char *end);
+
 /* complaint_box - the same of the first line of a message between lines of dashes. */
 enum complaint complaint_box(const char *line, const char *end);
 

@@ -29,4 +29,7 @@ ssize_t read_some(struct reader *r, char *into, size_t room, struct err *e);
 int read_end(struct reader *r, struct err *e);
 void read_close(struct reader *r);
 
+/* read_lines - the line breaks among such bytes. */
+long read_lines(const char *p, const char *end);
+
 #endif

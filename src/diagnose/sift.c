@@ -57,37 +57,13 @@ void sift_close(struct sieve *s)
 	memset(s, 0, sizeof(*s));
 }
 
-/* Newlines, eight bytes at a time: a byte of @zero is 0x80 where one was. */
-static long count_lines(const char *p, const char *end)
-{
-	const uint64_t low = 0x7f7f7f7f7f7f7f7f, pairs = 0x00ff00ff00ff00ff;
-	uint64_t word, zero, sum;
-	long lines = 0;
-	int i;
-
-	while (end - p >= 8) {
-		for (sum = 0, i = 0; i < 255 && end - p >= 8; i++, p += 8) {
-			memcpy(&word, p, 8);
-			word ^= 0x0a0a0a0a0a0a0a0a;
-			zero = ~(((word & low) + low) | word | low);
-			sum += zero >> 7;
-		}
-		/* Eight sums of at most 255, added in pairs first. */
-		sum = (sum & pairs) + (sum >> 8 & pairs);
-		lines += (long)(sum * 0x0001000100010001 >> 48);
-	}
-	for (; p < end; p++)
-		lines += *p == '\n';
-	return lines;
-}
-
 static void count_to(struct place *at, size_t to)
 {
 	const char *block = at->sieve->block;
 
 	if (to <= at->counted)
 		return;
-	at->line += count_lines(block + at->counted, block + to);
+	at->line += read_lines(block + at->counted, block + to);
 	at->counted = to;
 }
 

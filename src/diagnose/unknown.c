@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "diagnose/complaint.h"
+#include "diagnose/read.h"
 #include "ringup.h"
 
 enum {
@@ -295,12 +296,29 @@ static void read_line(struct unknown *u, const struct piece *piece, const char *
 	}
 }
 
+/* Past the lines that cannot complain, to one that begins before @to. */
+static const char *skip_lines(struct unknown *u, const char *line, const char *to,
+			      const char *end)
+{
+	const char *maybe = complaint_look(line, end), *last;
+
+	last = memrchr(line, '\n', (size_t)((maybe < to ? maybe : to) - line));
+	if (!last)
+		return line;
+	u->line += read_lines(line, last + 1);
+	return last + 1;
+}
+
 void unknown_read(struct unknown *u, const struct piece *piece)
 {
 	const char *line = piece->block + piece->from, *to = piece->block + piece->to;
 	const char *end = piece->block + piece->len, *eol;
 
 	while (line < to) {
+		if (u->at_start)
+			line = skip_lines(u, line, to, end);
+		if (line == to)
+			break;
 		eol = memchr(line, '\n', (size_t)(end - line));
 		if (u->at_start && eol != line)
 			read_line(u, piece, line, eol ? eol : end);

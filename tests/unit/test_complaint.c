@@ -1,6 +1,7 @@
 /* test_complaint.c - the level of a line, where loggers put it and nowhere else. */
 #include "diagnose/complaint.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "tap.h"
@@ -11,6 +12,76 @@ static void check(const char *line, enum complaint want, const char *said)
 	enum complaint level = complaint_judge(line, line + strlen(line), &at);
 
 	ok(level == want && (!said || !strcmp(at, said)), "'%s': %d", line, (int)level);
+}
+
+/* Words and marks in any order: where one complains, it is not passed over. */
+static void look(void)
+{
+	static const char *const words[] = {
+		"node-1:41:42",
+		" [0] ",
+		"NCCL ",
+		"WARN ",
+		"INFO ",
+		"ERROR: ",
+		"error: ",
+		"Fatal: ",
+		"fatal: ",
+		"CRITICAL ",
+		"SEVERE ",
+		"PANIC: ",
+		"panic: ",
+		"warning: ",
+		"failed",
+		"E0822 ",
+		"W822 ",
+		"[E ",
+		" 12:00:00.123: F ",
+		"KeyError",
+		"SystemExit",
+		"x.GizmoException",
+		"KeyboardInterrupt",
+		"Exception in thread \"main\"",
+		"Killed",
+		"Terminated",
+		"Aborted (core dumped)",
+		"Bus error",
+		"Segmentation fault",
+		"Floating point exception",
+		"Illegal instruction",
+		"\033[31m",
+		"gone",
+		" ",
+		"\n",
+		"--------------------------------------------------------------------------",
+	};
+	char text[1024], *line, *end;
+	const char *said, *at;
+	int i, n, complaints = 0, missed = 0;
+
+	srand(1);
+	for (i = 0; i < 20000; i++) {
+		memset(text, ' ', sizeof(text));
+		for (n = rand() % 300; n < 700 && rand() % 16;) {
+			const char *w =
+				words[(size_t)rand() % (sizeof(words) / sizeof(words[0]))];
+
+			memcpy(text + n, w, strlen(w));
+			n += (int)strlen(w);
+		}
+		for (line = text; line < text + n; line = end + 1) {
+			end = memchr(line, '\n', (size_t)(text + n - line));
+			end = end ? end : text + n;
+			if (complaint_judge(line, end, &said) == COMPLAINT_NONE)
+				continue;
+			complaints++;
+			missed += complaint_look(line, text + sizeof(text)) >= end;
+		}
+	}
+	ok(complaints > 1000 && !missed, "%d complaints, %d passed over", complaints, missed);
+	memset(text, 'x', sizeof(text));
+	at = complaint_look(text, text + sizeof(text));
+	ok(at > text + sizeof(text) - 80, "what does not complain is passed over");
 }
 
 int main(void)
@@ -45,5 +116,6 @@ int main(void)
 	check(rule, COMPLAINT_NONE, NULL);
 	ok(complaint_box(warning, warning + 10) == COMPLAINT_WARNING, "a warning in a box");
 	ok(complaint_box(error, error + 11) == COMPLAINT_ERROR, "an error in a box");
+	look();
 	return tap_done();
 }
