@@ -102,8 +102,9 @@ struct ringup_op;    /* one collective in flight                 */
  * exchange is an allgather of small byte strings: called on every rank in the
  * same order, it writes the len bytes of each rank, in rank order, to all
  * (size * len bytes) and returns 0, or not 0 on failure.  A torch Store,
- * Spark's allGather and MPI_Allgather fit.  Whoever can read what passes
- * through it can join the job.  NULL means ringup's own meeting point.
+ * Spark's allGather and MPI_Allgather fit.  A program that can read what
+ * passes through it can join the job, unless RINGUP_SECRET is set, to the same text
+ * on all ranks: it does not pass through.  NULL means ringup's own meeting point.
  *
  * groups: the same on all ranks; they exist when ringup_init() returns, and
  * ringup_group_get() finds them as 1, 2 ...

@@ -290,6 +290,19 @@ static void open_cause(struct member *m, const struct discovery *d,
 		log_warn("%s", e.text);
 }
 
+/* By the program's own exchange. */
+static int adopt(struct member *m, const struct ringup_init *how, const struct conf *c,
+		 struct err *e)
+{
+	struct rendezvous_caller caller = { .rank = m->rank,
+					    .size = m->size,
+					    .exchange = how->exchange,
+					    .ctx = how->ctx,
+					    .secret = c->secret };
+
+	return rendezvous_adopt(&m->meeting, &caller, e);
+}
+
 static int meet_others(struct member *m, const struct ringup_init *how, const struct conf *c,
 		       int64_t deadline, struct err *e)
 {
@@ -304,8 +317,7 @@ static int meet_others(struct member *m, const struct ringup_init *how, const st
 		m->rank = how->rank;
 		m->size = how->size;
 		if (how->exchange)
-			return rendezvous_adopt(&m->meeting, m->rank, m->size, how->exchange,
-						how->ctx, e);
+			return adopt(m, how, c, e);
 		if (how->size == 1)
 			return 0;
 	}
@@ -324,8 +336,7 @@ static int meet_others(struct member *m, const struct ringup_init *how, const st
 	if (d.size == 1)
 		return 0;
 	if (how && how->exchange)
-		return rendezvous_adopt(&m->meeting, m->rank, m->size, how->exchange, how->ctx,
-					e);
+		return adopt(m, how, c, e);
 	/* A directory is named because hosts share it. */
 	if (d.spans_hosts || strchr(d.meet, '/'))
 		rc = own_address(c, false, address, sizeof(address), e);

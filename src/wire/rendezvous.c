@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/rendezvous.h"
 
+#include <endian.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,30 +183,114 @@ int rendezvous_await(struct rendezvous *r, const struct discovery *d, int64_t pa
 	return rc;
 }
 
-int rendezvous_adopt(struct rendezvous *r, int rank, int size,
-		     int (*exchange)(void *ctx, const void *mine, size_t len, void *all),
-		     void *ctx, struct err *e)
-{
-	unsigned char *all;
-	struct secret mine = { 0 };
-	int rc = 0;
+/* What each rank says first, in the clear. */
+struct greeting {
+	unsigned char has_secret;          /* it was given one                      */
+	unsigned char bytes[SECRET_BYTES]; /* then its nonce; else rank 0's new key */
+};
 
-	*r = (struct rendezvous){ .rank = rank, .size = size, .ctx = ctx };
-	r->exchange = exchange;
-	r->deadline_ns = INT64_MAX;
-	if (size == 1)
-		return 0;
-	all = calloc((size_t)size, sizeof(mine));
+/* Ranks are given a secret all together or not at all; nobody can talk them out of it. */
+static int check_greetings(const struct greeting *all, int rank, int size, struct err *e)
+{
+	int r;
+
+	for (r = 0; r < size; r++)
+		if (all[r].has_secret != all[rank].has_secret)
+			return fail(e, RINGUP_EAUTH,
+				    "rank %d has %s RINGUP_SECRET and rank %d %s: set it to "
+				    "the same "
+				    "text on all ranks, or on none",
+				    rank, all[rank].has_secret ? "a" : "no", r,
+				    all[r].has_secret ? "has one" : "has none");
+	return 0;
+}
+
+static void prove(unsigned char out[SECRET_BYTES], const struct secret *s, int rank)
+{
+	uint32_t number = htole32((uint32_t)rank);
+
+	secret_mac(out, s->key,
+		   (struct secret_part[]){
+			   { "rank", 4 }, { &number, sizeof(number) }, { NULL, 0 } });
+}
+
+/* Each rank shows that it knows the key; one that does not is named. */
+static int prove_all(const struct rendezvous *r, struct err *e)
+{
+	unsigned char want[SECRET_BYTES], *all = calloc((size_t)r->size, sizeof(want));
+	int rc = 0, i;
+
 	if (!all)
-		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", size);
-	if (rank == 0)
-		rc = secret_new(&mine, e);
-	if (!rc && exchange(ctx, &mine, sizeof(mine), all))
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", r->size);
+	prove(want, &r->secret, r->rank);
+	if (r->exchange(r->ctx, want, sizeof(want), all))
+		rc = fail(e, RINGUP_ESYSTEM, "the exchange given to ringup_init() failed");
+	for (i = 0; !rc && i < r->size; i++) {
+		prove(want, &r->secret, i);
+		if (sodium_memcmp(want, all + (size_t)i * sizeof(want), sizeof(want)))
+			rc = fail(e, RINGUP_EAUTH,
+				  "rank %d does not know the RINGUP_SECRET of rank %d: set it "
+				  "to the "
+				  "same text on all ranks",
+				  i, r->rank);
+	}
+	free(all);
+	return rc;
+}
+
+/* The key of this meeting comes of the text that all ranks were given and of all nonces. */
+static int derive(struct rendezvous *r, const char *text, const struct greeting *all,
+		  struct err *e)
+{
+	secret_hkdf(r->secret.key, sizeof(r->secret.key),
+		    (struct secret_part){ text, strlen(text) },
+		    (struct secret_part){ all, (size_t)r->size * sizeof(*all) },
+		    (struct secret_part[]){ { "ringup exchange", 15 }, { NULL, 0 } });
+	return prove_all(r, e);
+}
+
+static int greet(struct rendezvous *r, const char *text, struct greeting *all, struct err *e)
+{
+	struct greeting mine = { .has_secret = *text != 0 };
+	struct secret fresh = { 0 };
+	int rc = *text || r->rank == 0 ? secret_new(&fresh, e) : 0;
+
+	memcpy(mine.bytes, fresh.key, sizeof(mine.bytes));
+	if (!rc && r->exchange(r->ctx, &mine, sizeof(mine), all))
 		rc = fail(e, RINGUP_ESYSTEM, "the exchange given to ringup_init() failed");
 	if (!rc)
-		memcpy(&r->secret, all, sizeof(r->secret));
-	explicit_bzero(all, (size_t)size * sizeof(mine));
-	secret_wipe(&mine);
+		rc = check_greetings(all, r->rank, r->size, e);
+	secret_wipe(&fresh);
+	explicit_bzero(&mine, sizeof(mine));
+	return rc;
+}
+
+int rendezvous_adopt(struct rendezvous *r, const struct rendezvous_caller *c, struct err *e)
+{
+	const char *text = c->secret ? c->secret : "";
+	struct greeting *all;
+	int rc;
+
+	*r = (struct rendezvous){ .rank = c->rank, .size = c->size, .ctx = c->ctx };
+	r->exchange = c->exchange;
+	r->deadline_ns = INT64_MAX;
+	if (c->size == 1)
+		return 0;
+	if (*text && strlen(text) < RENDEZVOUS_SECRET_LEAST)
+		return fail(e, RINGUP_EINVAL,
+			    "RINGUP_SECRET has %zu characters, and it can be guessed with less "
+			    "than "
+			    "%d: `openssl rand -hex 32` makes a good one",
+			    strlen(text), RENDEZVOUS_SECRET_LEAST);
+	all = calloc((size_t)c->size, sizeof(*all));
+	if (!all)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", c->size);
+	rc = greet(r, text, all, e);
+	if (!rc && *text)
+		rc = derive(r, text, all, e);
+	else if (!rc)
+		memcpy(r->secret.key, all[0].bytes, sizeof(r->secret.key));
+	explicit_bzero(all, (size_t)c->size * sizeof(*all));
 	free(all);
 	return rc;
 }

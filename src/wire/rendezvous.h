@@ -64,14 +64,24 @@ int rendezvous_open(struct rendezvous *r, const struct discovery *d, const char 
 int rendezvous_await(struct rendezvous *r, const struct discovery *d, int64_t patience_ms,
 		     struct lobby_place *place, struct err *e);
 
+enum { RENDEZVOUS_SECRET_LEAST = 32 }; /* characters */
+
+/* What the program says about its ranks. */
+struct rendezvous_caller {
+	int rank, size;
+	int (*exchange)(void *ctx, const void *mine, size_t len, void *all);
+	void *ctx;
+	const char *secret; /* NULL or "": none */
+};
+
 /*
  * rendezvous_adopt - the same on top of somebody else's exchange.
  *
- * Rank 0's secret goes through it, so who can read it can join the job.
+ * With a secret, which all ranks were given another way, only nonces go through the exchange
+ * and proofs that each rank knows it; RINGUP_EAUTH names one that does not.  Without it rank
+ * 0's new key goes through, and a program that can read that can join the job.
  */
-int rendezvous_adopt(struct rendezvous *r, int rank, int size,
-		     int (*exchange)(void *ctx, const void *mine, size_t len, void *all),
-		     void *ctx, struct err *e);
+int rendezvous_adopt(struct rendezvous *r, const struct rendezvous_caller *c, struct err *e);
 
 /* rendezvous_close - part; @r may be all zero.  Blocks up to a second, so that
  * every rank gets what rank 0 has sent.  Wipes the secret. */

@@ -137,6 +137,33 @@ def monitored():
     return outcome(dist.barrier)
 
 
+def all_in_store():
+    """What has ever been written to the file that ranks meet in."""
+    with open(os.path.join(RESULTS, "store"), "rb") as f:
+        return f.read()
+
+
+@scene
+def secrets():
+    """Groups whose ranks were given a secret: the same, another on one rank, none on one rank."""
+    begin()
+    secret, last = "0123456789abcdef" * 4, me() == size() - 1
+    os.environ["RINGUP_SECRET"] = secret
+    group = dist.new_group()
+    t = torch.ones(1)
+    dist.all_reduce(t, group=group)
+    told = {"sum": t.item()}
+    if last:
+        os.environ["RINGUP_SECRET"] = secret[::-1]
+    told["another"] = outcome(dist.new_group)
+    if last:
+        del os.environ["RINGUP_SECRET"]
+    told["none"] = outcome(dist.new_group)
+    dist.barrier()
+    told["leaked"] = secret.encode() in all_in_store()
+    return told
+
+
 @scene
 def absent():
     """A rank does not create the group that the others create."""

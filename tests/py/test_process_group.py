@@ -180,6 +180,22 @@ def test_a_rank_that_does_not_create_the_group_is_named(parent, tmp_path):
         assert "rank 2 of the process group did not come within 1.5 s" in p.results[r]["said"]
 
 
+def test_a_rank_with_another_secret_is_refused(parent, tmp_path):
+    p = ends(parent, tmp_path, 3, "secrets")
+    for r in range(3):
+        told = p.results[r]
+        assert told["sum"] == 3 and not told["leaked"], p.text
+        assert told["another"]["kind"] == told["none"]["kind"] == "NotAuthentic", p.text
+    for r in range(2):
+        assert f"rank 2 does not know the RINGUP_SECRET of rank {r}" in told_of(p, r, "another")
+        assert f"rank {r} has a RINGUP_SECRET and rank 2 has none" in told_of(p, r, "none")
+
+
+def told_of(p, rank, what):
+    """The sentence that a rank got for a part of a scene."""
+    return p.results[rank][what]["said"]
+
+
 def test_ranks_that_disagree_hear_of_both_sides_and_go_on(parent, tmp_path):
     p = ends(parent, tmp_path, 2, "unlike")
     for r in range(2):

@@ -1,5 +1,6 @@
 /* test_rendezvous.c - ranks find each other under every kind of launcher. */
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,8 +258,9 @@ static void by_launcher(void)
 
 static int pretend(void *ctx, const void *mine, size_t len, void *all)
 {
-	(void)mine;
 	memset(all, 'k', 3 * len);
+	for (int i = 0; i < 3; i++)
+		memcpy((char *)all + i * len, mine, 1);
 	return *(int *)ctx;
 }
 
@@ -269,19 +271,117 @@ static void by_the_caller(void)
 	struct err e = { 0 };
 	int answer = 0;
 	char all;
+	struct rendezvous_caller c = {
+		.rank = 1, .size = 3, .exchange = pretend, .ctx = &answer
+	};
 
 	ok(rendezvous_open(&r, &alone, NULL, 0, &e) == 0 &&
 		   r.exchange(r.ctx, "x", 1, &all) == 0 && all == 'x',
 	   "one rank meets itself");
 	rendezvous_close(&r);
-	ok(rendezvous_adopt(&r, 1, 3, pretend, &answer, &e) == 0 && r.secret.key[0] == 'k',
+	ok(rendezvous_adopt(&r, &c, &e) == 0 && r.secret.key[0] == 'k',
 	   "an exchange brings rank 0's secret");
 	rendezvous_close(&r);
 	answer = 5;
-	ok(rendezvous_adopt(&r, 1, 3, pretend, &answer, &e) == RINGUP_ESYSTEM,
-	   "or it fails: %s", e.text);
+	ok(rendezvous_adopt(&r, &c, &e) == RINGUP_ESYSTEM, "or it fails: %s", e.text);
 	rendezvous_close(&r);
 	rendezvous_close(&r);
+}
+
+/* What passes between two ranks, which are threads; as an eavesdropper sees it. */
+struct board {
+	pthread_barrier_t written, read;
+	unsigned char now[2][64], said[1024];
+	size_t said_len;
+};
+
+struct half {
+	struct board *board;
+	struct rendezvous_caller c;
+	struct rendezvous r;
+	struct err e;
+	int rc;
+};
+
+static int on_board(void *ctx, const void *mine, size_t len, void *all)
+{
+	struct half *h = ctx;
+	struct board *b = h->board;
+	int i;
+
+	memcpy(b->now[h->c.rank], mine, len);
+	pthread_barrier_wait(&b->written);
+	for (i = 0; i < 2; i++)
+		memcpy((unsigned char *)all + (size_t)i * len, b->now[i], len);
+	if (h->c.rank == 0) {
+		memcpy(b->said + b->said_len, all, 2 * len);
+		b->said_len += 2 * len;
+	}
+	pthread_barrier_wait(&b->read);
+	return 0;
+}
+
+static void *adopt(void *arg)
+{
+	struct half *h = arg;
+
+	h->rc = rendezvous_adopt(&h->r, &h->c, &h->e);
+	return NULL;
+}
+
+/* Two ranks with these secrets meet. */
+static void meet_with(struct board *b, struct half h[2], const char *zero, const char *one)
+{
+	pthread_t other;
+	int i;
+
+	*b = (struct board){ 0 };
+	pthread_barrier_init(&b->written, NULL, 2);
+	pthread_barrier_init(&b->read, NULL, 2);
+	for (i = 0; i < 2; i++) {
+		h[i] = (struct half){ .board = b };
+		h[i].c = (struct rendezvous_caller){ i, 2, on_board, &h[i], i ? one : zero };
+	}
+	if (pthread_create(&other, NULL, adopt, &h[1]))
+		abort();
+	adopt(&h[0]);
+	pthread_join(other, NULL);
+	pthread_barrier_destroy(&b->written);
+	pthread_barrier_destroy(&b->read);
+}
+
+static void by_the_caller_with_a_secret(void)
+{
+	static const char good[] = "0123456789abcdef0123456789abcdef";
+	static const char other[] = "0123456789abcdef0123456789abcdeF";
+	unsigned char before[SECRET_BYTES];
+	struct board b;
+	struct half h[2];
+
+	meet_with(&b, h, "", NULL);
+	ok(!h[0].rc && !h[1].rc && memmem(b.said, b.said_len, h[1].r.secret.key, SECRET_BYTES),
+	   "without a secret the key can be read where ranks meet");
+	meet_with(&b, h, good, good);
+	ok(!h[0].rc && !h[1].rc && !memcmp(&h[0].r.secret, &h[1].r.secret, SECRET_BYTES),
+	   "with one both ranks have a key: %s%s", h[0].e.text, h[1].e.text);
+	ok(!memmem(b.said, b.said_len, h[0].r.secret.key, SECRET_BYTES) &&
+		   !memmem(b.said, b.said_len, good, sizeof(good) - 1),
+	   "which cannot be read, nor can the secret");
+	memcpy(before, h[0].r.secret.key, sizeof(before));
+	meet_with(&b, h, good, good);
+	ok(memcmp(before, h[0].r.secret.key, sizeof(before)) != 0,
+	   "the next meeting has another");
+	meet_with(&b, h, good, other);
+	ok(h[0].rc == RINGUP_EAUTH && h[1].rc == RINGUP_EAUTH &&
+		   strstr(h[0].e.text, "rank 1 does not know the RINGUP_SECRET of rank 0"),
+	   "a rank with another one is refused: %s", h[0].e.text);
+	meet_with(&b, h, good, "");
+	ok(h[0].rc == RINGUP_EAUTH && h[1].rc == RINGUP_EAUTH &&
+		   strstr(h[0].e.text, "rank 0 has a RINGUP_SECRET and rank 1 has none"),
+	   "and one without: %s", h[0].e.text);
+	h[0].c.secret = "short";
+	adopt(&h[0]);
+	ok(h[0].rc == RINGUP_EINVAL, "a short one is refused: %s", h[0].e.text);
 }
 
 int main(void)
@@ -294,6 +394,7 @@ int main(void)
 	a_dead_host();
 	by_launcher();
 	by_the_caller();
+	by_the_caller_with_a_secret();
 	ok(count(base) == 0, "nothing is left behind");
 	rmdir(base);
 	return tap_done();

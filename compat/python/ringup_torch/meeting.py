@@ -1,7 +1,8 @@
 # meeting.py - the ranks of a process group meet in the Store that torch gives them.
 # SPDX-License-Identifier: Apache-2.0
 """The Store carries what ringup_init() exchanges, the key of the group's connections included: a
-program that can read the Store can join the group, as with every back end of torch."""
+program that can read the Store can join the group, as with every back end of torch.  With
+RINGUP_SECRET the key is made of that, and the Store carries proofs that each rank knows it."""
 
 import datetime
 
