@@ -522,6 +522,7 @@ WHOLE_TESTS = \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_timeline \
 	%reldir%/whole/test_quiet \
+	%reldir%/whole/test_room \
 	%reldir%/whole/test_root_job \
 	%reldir%/whole/test_then
 check_PROGRAMS += $(WHOLE_TESTS)
@@ -577,6 +578,7 @@ THREADED_TESTS = \
 	%reldir%/whole/test_p2p_job \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_quiet \
+	%reldir%/whole/test_room \
 	%reldir%/whole/test_root_job \
 	%reldir%/whole/test_then \
 	%reldir%/whole/test_timeline \

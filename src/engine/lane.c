@@ -290,7 +290,8 @@ int lane_step(struct lane *l, struct err *e)
 int lane_open(struct lane *l, struct err *e)
 {
 	l->counts = calloc((size_t)l->team.size, sizeof(*l->counts));
-	if (!l->counts)
+	l->lack = calloc((size_t)l->team.size, sizeof(*l->lack));
+	if (!l->counts || !l->lack)
 		return fail(e, RINGUP_ENOMEM, "no memory for the engine");
 	return 0;
 }
@@ -307,6 +308,7 @@ void lane_close(struct lane *l)
 	}
 	tensors_free(&l->tensors);
 	free(l->counts);
+	free(l->lack);
 	free(l->numbers);
 	free(l->seen);
 	pulses_close(&l->links);

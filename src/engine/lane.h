@@ -78,6 +78,7 @@ struct lane {
 	int op_count;
 	const char *plan_bad;
 	uint64_t *counts;    /* size entries                        */
+	uint64_t *lack;      /* so many: which ranks have no room for a result */
 	uint64_t *numbers;   /* what ranks have told each other: see plan_tell() */
 	size_t number_count; /* there is room for                   */
 	uint64_t calls_seen; /* joined: how often others have called; atomic */

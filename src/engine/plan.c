@@ -14,6 +14,7 @@
 #include "engine/lane.h"
 #include "engine/op.h"
 #include "ringup.h"
+#include "wire/ranks.h"
 
 static size_t element(const struct want *w)
 {
@@ -100,6 +101,65 @@ uint64_t *plan_tell(struct lane *l, uint64_t each, struct err *e)
 	return mine;
 }
 
+/* Less than that is not asked for: a malloc() that has no such room is the end anyway. */
+enum { ASK_BYTES = 4 << 20 };
+
+/* Do all ranks have room for the result of @op, which is large, as all of them know?  If one
+ * has not, the operation fails on all of them, and no other does. */
+static int plan_ask(struct lane *l, struct ringup_op *op)
+{
+	static const struct want number = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
+	int r;
+
+	for (r = 0; r < l->team.size; r++)
+		l->counts[r] = 1;
+	l->lack[l->team.rank] = !op->result;
+	plan_begin(l, PLAN_ALLGATHER, &number);
+	plan_add(l, l->lack + l->team.rank, l->lack, 1);
+	l->plan.counts = l->counts;
+	op->asked = true;
+	return 1;
+}
+
+/* What they have answered: 0, or 1 if the plan is that @op fails. */
+static int plan_answered(struct lane *l, struct ringup_op *op)
+{
+	int r;
+
+	for (r = 0; r < l->team.size && !l->lack[r]; r++)
+		;
+	op->asked = false;
+	if (r == l->team.size)
+		return 0;
+	op_discard(op);
+	op->status =
+		fail(&op->why, RINGUP_ENOMEM, "%.200s: rank %d has no memory for the result",
+		     op->tensor->name, ranks_in_world(l->ranks, r));
+	plan_barrier(l);
+	plan_ends(l, op);
+	return 1;
+}
+
+/* @rc: what became of taking room for a result, of @all bytes on all ranks together.  Returns
+ * 0, 1 if a plan has been made before that of @op can be, or why the job ends. */
+static int plan_all_room(struct lane *l, struct ringup_op *op, uint64_t all, int rc)
+{
+	if (rc && rc != RINGUP_ENOMEM)
+		return rc;
+	return all >= ASK_BYTES && l->team.size > 1 ? plan_ask(l, op) : rc;
+}
+
+/* The bytes of @rows; UINT64_MAX: too many. */
+static uint64_t bytes_of(const struct want *w, uint64_t rows)
+{
+	uint64_t bytes;
+
+	return __builtin_mul_overflow(rows, w->count, &bytes) ||
+			       __builtin_mul_overflow(bytes, element(w), &bytes)
+		       ? UINT64_MAX
+		       : bytes;
+}
+
 /* Room for what is gathered: @rows of each rank; writes their elements to l->counts. */
 static int make_room(struct lane *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
 		     struct err *e)
@@ -117,11 +177,25 @@ static int make_room(struct lane *l, struct ringup_op *op, const uint64_t *rows,
 	if (__builtin_mul_overflow(total, element(w), &bytes) || bytes > SIZE_MAX / 2)
 		return fail(e, RINGUP_EMISMATCH, "%.200s: the blocks are too large together",
 			    op->tensor->name);
-	op->result = op_room(&op->ask, bytes, before * element(w));
+	if (!op->result)
+		op->result = op_room(&op->ask, bytes, before * element(w));
 	if (!op->result)
 		return fail(e, RINGUP_ENOMEM, "%.200s: no memory for %llu gathered bytes",
 			    op->tensor->name, (unsigned long long)bytes);
 	return 0;
+}
+
+/* The same on all ranks: 0, 1 or why not, as in plan_all_room().  @all: bytes of all ranks. */
+static int make_all_room(struct lane *l, struct ringup_op *op, const uint64_t *rows,
+			 size_t stride, uint64_t all, struct err *e)
+{
+	bool answered = op->asked;
+	int rc;
+
+	if (answered && plan_answered(l, op))
+		return 1;
+	rc = make_room(l, op, rows, stride, e);
+	return answered ? rc : plan_all_room(l, op, all, rc);
 }
 
 static int plan_allgather(struct lane *l, struct ringup_op *op, const uint64_t *rows,
@@ -129,11 +203,15 @@ static int plan_allgather(struct lane *l, struct ringup_op *op, const uint64_t *
 {
 	const struct want *w = &op->ask.want;
 	size_t n = (size_t)l->team.size, r;
+	uint64_t all = 0;
 	int rc;
 
 	if (!rows)
 		return fail(e, RINGUP_EPEER, "%.200s: no row counts", op->tensor->name);
-	rc = make_room(l, op, rows, stride, e);
+	for (r = 0; r < n; r++)
+		if (__builtin_add_overflow(all, rows[r * stride], &all))
+			all = UINT64_MAX;
+	rc = make_all_room(l, op, rows, stride, bytes_of(w, all), e);
 	if (rc)
 		return rc;
 	plan_begin(l, PLAN_ALLGATHER, w);
@@ -151,14 +229,24 @@ static int plan_adasum(struct lane *l, struct ringup_op *op, struct err *e)
 	const struct want *w = &op->ask.want;
 	uint64_t bytes = want_bytes(w), all;
 	unsigned char *mine;
-	int r;
+	int r, rc;
 
 	if (__builtin_mul_overflow(bytes, (uint64_t)l->team.size, &all) || all > SIZE_MAX / 2)
 		all = 0;
-	op->result = all || !bytes ? malloc(all ? all : 1) : NULL;
-	if (!op->result)
-		return fail(e, RINGUP_ENOMEM, "%.200s: no memory for %d tensors of %llu bytes",
-			    op->tensor->name, l->team.size, (unsigned long long)bytes);
+	if (op->asked) {
+		if (plan_answered(l, op))
+			return 0;
+	} else {
+		op->result = all || !bytes ? malloc(all ? all : 1) : NULL;
+		rc = op->result
+			     ? 0
+			     : fail(e, RINGUP_ENOMEM,
+				    "%.200s: no memory for %d tensors of %llu bytes",
+				    op->tensor->name, l->team.size, (unsigned long long)bytes);
+		rc = plan_all_room(l, op, bytes && !all ? UINT64_MAX : all, rc);
+		if (rc)
+			return rc > 0 ? 0 : rc;
+	}
 	mine = (unsigned char *)op->result + bytes * (uint64_t)l->team.rank;
 	copy_scaled((enum ringup_dtype)w->dtype, mine, op->ask.in, w->count, w->pre);
 	for (r = 0; r < l->team.size; r++)
@@ -187,14 +275,18 @@ static int plan_alltoall(struct lane *l, struct ringup_op *op, struct err *e)
 {
 	const struct want *w = &op->ask.want;
 	size_t n = (size_t)l->team.size, me = (size_t)l->team.rank, i;
-	uint64_t mine = 0;
+	uint64_t mine = 0, all = 0;
 	int rc;
 
 	if (!l->phase && !plan_room(l, n * n, e))
 		return e->code;
 	if (!l->phase && !eager_splits(l, op, l->numbers))
 		return plan_splits(l, op, e);
-	rc = make_room(l, op, l->numbers + me, n, e);
+	l->phase = 1;
+	for (i = 0; i < n * n; i++)
+		if (__builtin_add_overflow(all, l->numbers[i], &all))
+			all = UINT64_MAX;
+	rc = make_all_room(l, op, l->numbers + me, n, bytes_of(w, all), e);
 	if (rc)
 		return rc;
 	for (i = 0; i < n && op->ask.counts; i++)
@@ -272,6 +364,8 @@ int plan_make(struct lane *l, struct ringup_op *op, const uint64_t *rows, size_t
 {
 	const struct want *w = &op->ask.want;
 
+	int rc;
+
 	switch ((int)w->kind) {
 	case PLAN_ALLREDUCE:
 		if (w->redop == RINGUP_ADASUM)
@@ -279,9 +373,11 @@ int plan_make(struct lane *l, struct ringup_op *op, const uint64_t *rows, size_t
 		plan_allreduce(l, op);
 		return 0;
 	case PLAN_ALLGATHER:
-		return plan_allgather(l, op, rows, stride, e);
+		rc = plan_allgather(l, op, rows, stride, e);
+		return rc > 0 ? 0 : rc;
 	case PLAN_ALLTOALL:
-		return plan_alltoall(l, op, e);
+		rc = plan_alltoall(l, op, e);
+		return rc > 0 ? 0 : rc;
 	case PLAN_REDUCESCATTER:
 		plan_reducescatter(l, op);
 		return 0;

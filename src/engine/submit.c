@@ -103,6 +103,7 @@ static void set_op(struct ringup_op *op, const struct request *r, void *ghost)
 	op->since_ns = 0;
 	op->ask = *r;
 	op->result = NULL;
+	op->asked = false;
 	op->members = NULL;
 	op->bundle = NULL;
 	__atomic_store_n(&op->callback, NULL, __ATOMIC_RELAXED);
