@@ -144,6 +144,17 @@ bool pulses_echo(struct pulses *p, bool late, int64_t pause_ns, int64_t now_ns)
 	return now_ns < p->calm_ns;
 }
 
+void pulse_tell(const struct pulse_tale *t, char *out, size_t size)
+{
+	char seen[128] = "";
+
+	if (t->seen_by >= 0)
+		snprintf(seen, sizeof(seen), " towards rank %d on %s", t->seen_by, t->seen_on);
+	/* What is sure first: a sentence may be cut. */
+	snprintf(out, size, "rank %d (process %d on %s) %s for %.1f s%s%s: %s", t->rank, t->pid,
+		 t->host, t->verb, (double)t->silence_ns / 1e9, seen, t->nearend, t->because);
+}
+
 void pulse_state(int pid, char *out, size_t size)
 {
 	struct pidstat s;

@@ -80,6 +80,20 @@ int64_t pulse_silence_ns(const struct pulses *p, int who, int64_t now_ns);
  */
 bool pulses_echo(struct pulses *p, bool late, int64_t pause_ns, int64_t now_ns);
 
+/* What is told of a peer that is late or lost. */
+struct pulse_tale {
+	int rank, pid;
+	const char *host, *verb; /* "has been silent" */
+	int64_t silence_ns;
+	int seen_by;                   /* rank of another host that tells it, or -1 */
+	const char *seen_on;           /* its host */
+	const char *because, *nearend; /* nearend: as nearend_look() tells, or "" */
+};
+
+/* pulse_tell - the sentence for the log and for errors.  Every rank of the job reads the
+ * latter, also the one that it is about, which knows that itself has not been silent. */
+void pulse_tell(const struct pulse_tale *t, char *out, size_t size);
+
 /* pulse_state - why process @pid of this host may not move, as a clause to @out:
  * "it is stopped (state T)". */
 void pulse_state(int pid, char *out, size_t size);

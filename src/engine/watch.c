@@ -141,30 +141,32 @@ enum { MS = 1000000 };
 static void judge(struct watch *w, struct pulses *p, int i, int rank, bool speaks,
 		  const char *verb, const char *because, int socket, int64_t now)
 {
-	const struct watch_peer *x = &w->peer[rank];
-	double silence = (double)pulse_silence_ns(p, i, now) / 1e9;
-	char how[320], end[160] = "";
+	int me = w->team->rank;
+	char text[512], end[160] = "";
+	struct pulse_tale tale = {
+		.rank = rank,
+		.pid = w->peer[rank].pid,
+		.host = w->peer[rank].host,
+		.verb = verb,
+		.silence_ns = pulse_silence_ns(p, i, now),
+		.seen_by = p == &w->local ? -1 : me,
+		.seen_on = w->peer[me].host,
+		.because = because,
+		.nearend = end,
+	};
+	enum pulse_change change = pulse_judge(p, i, now);
 
-	switch (pulse_judge(p, i, now)) {
-	case PULSE_STEADY:
-		break;
-	case PULSE_LATE:
-		if (!speaks)
-			break;
+	if (change == PULSE_STEADY)
+		return;
+	if (change == PULSE_LOST || (change == PULSE_LATE && speaks))
 		nearend_look(socket, end, sizeof(end));
-		log_warn("rank %d (process %d on %s) %s for %.1f s: %s%s", rank, x->pid,
-			 x->host, verb, silence, because, end);
-		break;
-	case PULSE_BACK:
-		if (speaks)
-			log_warn("rank %d (process %d on %s) is back", rank, x->pid, x->host);
-		break;
-	case PULSE_LOST:
-		nearend_look(socket, end, sizeof(end));
-		snprintf(how, sizeof(how), "%s for %.1f s: %s%s", verb, silence, because, end);
-		died(w, rank, how);
-		break;
-	}
+	pulse_tell(&tale, text, sizeof(text));
+	if (change == PULSE_LOST)
+		engine_alarm(w->engine, rank, RINGUP_EPEER, text);
+	else if (change == PULSE_LATE && speaks)
+		log_warn("%s", text);
+	else if (change == PULSE_BACK && speaks)
+		log_warn("rank %d (process %d on %s) is back", rank, tale.pid, tale.host);
 }
 
 /* Of those who notice that rank @late of the host is late, the first speaks for all. */
@@ -205,6 +207,9 @@ static void look_at_seats(struct watch *w, int64_t now)
  * will not be for ever, or was, and its data may not know yet that it is back. */
 static bool look_at_silence(struct watch *w, int64_t now)
 {
+	/* Behind a large frame that does not get through nothing else does. */
+	static const char because[] = "its process, its host or the network between stands "
+				      "still, or drops large packets (MTU)";
 	int64_t pause = (int64_t)w->team->mesh->pause_ms * MS;
 	uint64_t heard;
 	bool gone, late = false;
@@ -218,8 +223,7 @@ static bool look_at_silence(struct watch *w, int64_t now)
 		if (heard != w->heard[k])
 			pulse_hear(&w->remote, rank, now);
 		w->heard[k] = heard;
-		judge(w, &w->remote, rank, rank, true, "has been silent",
-		      "its process, its host or the network between stands still",
+		judge(w, &w->remote, rank, rank, true, "has been silent", because,
 		      tree_socket(w->world, k), now);
 		late |= w->remote.of[rank].late;
 	}

@@ -149,8 +149,38 @@ static void states(void)
 	ok(!strcmp(text, "it cannot be seen from here"), "%s", text);
 }
 
+/* Rank 0 itself reads it, too. */
+static void tales(void)
+{
+	struct pulse_tale t = { .rank = 0,
+				.pid = 5,
+				.host = "a",
+				.verb = "has been silent",
+				.silence_ns = 15000 * MS,
+				.seen_by = 2,
+				.seen_on = "b",
+				.because = "its host stands still",
+				.nearend = "; eth0 is down" };
+	char text[256];
+
+	pulse_tell(&t, text, sizeof(text));
+	ok(!strcmp(text,
+		   "rank 0 (process 5 on a) has been silent for 15.0 s towards rank 2 on b; "
+		   "eth0 is down: its host stands still"),
+	   "%s", text);
+	t.seen_by = -1;
+	t.nearend = "";
+	pulse_tell(&t, text, sizeof(text));
+	ok(!strcmp(text, "rank 0 (process 5 on a) has been silent for 15.0 s: "
+			 "its host stands still"),
+	   "%s", text);
+	ok((pulse_tell(&t, text, 12), !strcmp(text, "rank 0 (pro")),
+	   "cut where there is no room");
+}
+
 int main(void)
 {
+	tales();
 	silence();
 	away();
 	echoes();
