@@ -48,6 +48,7 @@ gloo-store-wrong G8
 horovod-dropped H4
 nccl-refused N6 N7 N8
 nccl-victims N1
+nccl-same-gpu N42 T1
 ringup-killed R1
 ringup-stall R5
 ringup-host-refused R13
