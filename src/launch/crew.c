@@ -20,6 +20,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/pidstat.h"
 #include "base/proc.h"
 #include "host/oom.h"
@@ -572,8 +573,10 @@ static int prepare(struct watch *w, struct err *e)
 	if (rc)
 		return rc;
 	/* Without it the first end that is seen counts. */
-	if (cause_create(&w->cause, e))
+	if (cause_create(&w->cause, e)) {
+		log_warn("%s; so the first rank that is seen to end is named", e->text);
 		e->code = 0;
+	}
 	return host_meeting(w, e);
 }
 

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/proc.h"
 #include "host/oom.h"
 #include "launch/order.h"
@@ -633,8 +634,10 @@ int rankd_run(int in, int out, const struct rankd_task *task, struct err *e)
 	if (!rc)
 		rc = notice_create(&a.notice, e);
 	/* As in crew.c. */
-	if (!rc && cause_create(&a.cause, e))
+	if (!rc && cause_create(&a.cause, e)) {
+		log_warn("%s; so the first rank that is seen to end is named", e->text);
 		e->code = 0;
+	}
 	if (!rc && grow(&a))
 		rc = fail(e, RINGUP_ENOMEM, "no memory for ranks");
 	if (!rc && task)

@@ -461,6 +461,7 @@ time.sleep(300)'
   # The ranks themselves die of it as they would without us.
   run bash -c "ulimit -f 1; timeout 200 ringup run -np 1 -- sh -c 'exec head -c 5000 /dev/zero >file' 2>&1"
   expect_status $((128 + 25))
+  expect_line "ringup: warn: memory file for causes of failures: File too large; so the first rank that is seen to end is named"
 }
 
 @test "a reader that goes away does not hurt the ranks" {
