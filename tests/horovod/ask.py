@@ -120,6 +120,13 @@ KINDS = {
 }
 
 
+# Run by hand, since the machines that run all tests have no GPU.
+GPU = """parallel/test_torch.py on 2 ranks that share one H100 (2026-11-27, torch 2.11 for CUDA 13;
+`HOROVOD_MIXED_INSTALL=1`, which says that collectives run on the CPU, and the number of a GPU
+modulo that of the machine): 105 pass, 6 leave themselves out, 3 do not fit a torch that has Muon
+among its optimizers. `test_horovod_grouped_allreduce_cpu_gpu_error` wants tensors of the GPU and of
+the CPU in one group refused; ringup sums them."""
+
 # -- what pytest calls, on every rank (this file is loaded with -p) ------------------------------
 
 class Absent:
@@ -517,6 +524,7 @@ def table(rows):
                + " | ".join(str(total[k] or "") for k in KINDS) + " |")
     out += ["", *(f"- **{k}**: {text}." for k, text in KINDS.items()), "",
             "A dash instead of a number of ranks: the test starts what it needs.", "",
+            "## On a GPU", "", *textwrap.wrap(GPU, 120), "",
             "## Those that do not pass", ""]
     why = collections.OrderedDict()
     for (file, name, ranks), (outcome, reason) in rows.items():
