@@ -37,6 +37,8 @@ example() {
   want=$(sed 's/job\.log:[0-9]*/job.log:.../' "${2%.cmd}.want")
   start n1 example bash "$PWD/$2"
   finish example
+  # Whether mpirun also tells of the daemons that it ends is a race of its own.
+  output=${output%%$'\n\n'echoes of it, left out: *}
   ! alike "$output" "$want" || return 0
   printf '%s: %s\nexpected:\n%s\nprinted:\n%s\n' "$1" "$(cat "$2")" "$want" "$output"
   head -n 5 hung.log
