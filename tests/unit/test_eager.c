@@ -10,6 +10,8 @@
 #include "engine/want.h"
 #include "tap.h"
 
+#include "nomemory.h"
+
 enum { RANKS = 3, PAUSES = 1, MOST = 16384, GUARD = 64 };
 
 static struct ledger ledger[RANKS];
@@ -180,22 +182,6 @@ static void long_lines(int size)
 	copy_use_refill(COPY_REFILLS);
 	for (r = 0; r < size; r++)
 		lane[r].team.size = RANKS;
-}
-
-/* What is asked for below is more than there can be: malloc() shall say so, here too. */
-#define SEEN __attribute__((visibility("default")))
-
-SEEN const char *__asan_default_options(void);
-SEEN const char *__tsan_default_options(void);
-
-const char *__asan_default_options(void)
-{
-	return "allocator_may_return_null=1";
-}
-
-const char *__tsan_default_options(void)
-{
-	return "allocator_may_return_null=1";
 }
 
 /* A gathering, a sum and a gathering together; where the second has no memory, none is done. */

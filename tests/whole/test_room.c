@@ -9,23 +9,11 @@
 #include "ringup.h"
 #include "tap.h"
 
+#include "nomemory.h"
 #include "ranks.h"
 
 /* More than there are addresses; nothing of it is ever touched. */
 #define FAR_TOO_MUCH ((uint64_t)1 << 48)
-
-/* malloc() of a sanitizer otherwise ends the program. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-	return "allocator_may_return_null=1";
-}
-
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-	return "allocator_may_return_null=1";
-}
 
 static int as_told[RANKS_MAX], go_on[RANKS_MAX], named[RANKS_MAX];
 static unsigned char byte[16];
