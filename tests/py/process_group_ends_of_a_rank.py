@@ -126,8 +126,8 @@ def monitored():
     begin()
     group = dist.group.WORLD
     group.monitored_barrier(datetime.timedelta(seconds=60))
-    refused = outcome(dist.monitored_barrier)
-    assert refused["kind"] == "ValueError" and "GLOO" in refused["said"], refused
+    by_torch = outcome(dist.monitored_barrier)  # before 2.14 it asks for the name "gloo"
+    assert not by_torch["kind"] or "GLOO" in by_torch["said"], by_torch
     if me() < size() - 1:
         told = outcome(group.monitored_barrier, datetime.timedelta(seconds=DEADLINE))
         tell(f"told.{me()}")
