@@ -8,6 +8,7 @@ import importlib.util
 import os
 import pickle
 import re
+import shutil
 import sys
 
 import pytest
@@ -121,10 +122,13 @@ def test_torchrun_starts_the_ranks_again(packages, tmp_path):
 
 @pytest.mark.skipif(not LONG, reason="for the long form: RINGUP_TEST_LONG=1")
 def test_spark_starts_the_example(packages, tmp_path):
-    if not importlib.util.find_spec("pyspark"):
-        pytest.skip("pyspark is not installed in this Python")
+    """pyspark's own TorchDistributor, in local mode."""
+    spark = os.environ.get("RINGUP_TEST_SPARK4") or os.environ.get("RINGUP_TEST_SPARK")
+    if not spark or not shutil.which("java"):
+        pytest.skip("no pyspark or no Java: RINGUP_TEST_SPARK names a folder with pyspark")
     p = start([sys.executable, DDP, "--spark", "2", "--epochs", "1"], cwd=tmp_path,
-              PYTHONPATH=str(packages), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+              PYTHONPATH=os.pathsep.join([str(packages), spark]), PYSPARK_PYTHON=sys.executable,
+              SPARK_LOCAL_IP="127.0.0.1")
     assert p.returncode == 0 and "2 ranks over ringup" in p.stdout, p.stdout + p.stderr
     assert "the function returned" in p.stdout, p.stdout + p.stderr
 
