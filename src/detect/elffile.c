@@ -4,12 +4,16 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "ringup.h"
+
+/* libtorch_cpu.so has 64 KiB of versions at most. */
+enum { MAX_TABLE = 1 << 18, MAX_STEPS = 1 << 16 };
 
 int elffile_read(const struct elffile *f, void *buf, size_t len, uint64_t off, const char *what,
 		 struct err *e)
@@ -142,4 +146,56 @@ int elffile_open(struct elffile *f, int fd, struct err *e)
 	f->size = (uint64_t)st.st_size;
 	rc = read_head(f, e);
 	return rc ? rc : read_dynamic(f, e);
+}
+
+char *elffile_table(const struct elffile *f, int64_t tag, uint64_t *len)
+{
+	uint64_t at;
+	char *table;
+
+	if (!elffile_value(f, tag, &at))
+		return NULL;
+	at = elffile_place(f, at);
+	*len = f->size - at < MAX_TABLE ? f->size - at : MAX_TABLE;
+	table = *len ? malloc(*len) : NULL;
+	if (table && elffile_read(f, table, *len, at, "symbol versions", NULL)) {
+		free(table);
+		table = NULL;
+	}
+	return table;
+}
+
+bool elffile_take(const char *table, uint64_t len, uint64_t at, void *part, uint64_t size)
+{
+	if (len < size || at > len - size)
+		return false;
+	memcpy(part, table + at, size);
+	return true;
+}
+
+/* Chains of chains of offsets, which a hostile file may tie in knots: steps are counted. */
+void elffile_wants(const struct elffile *f, elffile_see_want *see, void *arg)
+{
+	uint64_t len, at = 0, a;
+	char *table = elffile_table(f, DT_VERNEED, &len);
+	int steps = 0;
+	Elf64_Verneed need;
+	Elf64_Vernaux aux;
+
+	while (table && steps++ < MAX_STEPS &&
+	       elffile_take(table, len, at, &need, sizeof(need))) {
+		a = at + need.vn_aux;
+		while (steps++ < MAX_STEPS && elffile_take(table, len, a, &aux, sizeof(aux))) {
+			if (!see(arg, need.vn_file, &aux))
+				goto out;
+			if (!aux.vna_next)
+				break;
+			a += aux.vna_next;
+		}
+		if (!need.vn_next)
+			break;
+		at += need.vn_next;
+	}
+out:
+	free(table);
 }

@@ -49,4 +49,16 @@ bool elffile_value(const struct elffile *f, int64_t tag, uint64_t *value);
 /* elffile_string - the dynamic string at @at; false if it is not a printable one that fits. */
 bool elffile_string(const struct elffile *f, uint64_t at, char *out, size_t cap);
 
+/* elffile_table - the table that the dynamic entry @tag leads to, @len bytes, cut at 256 KiB;
+ * NULL if there is none.  Ownership: the caller's, to free(). */
+char *elffile_table(const struct elffile *f, int64_t tag, uint64_t *len);
+
+/* elffile_take - the @size bytes at @at of a table; false beyond its end. */
+bool elffile_take(const char *table, uint64_t len, uint64_t at, void *part, uint64_t size);
+
+/* elffile_wants - call @see for each symbol version that the file wants of another library,
+ * with the places of their names among the dynamic strings, until it returns false. */
+typedef bool elffile_see_want(void *arg, uint64_t library, const Elf64_Vernaux *version);
+void elffile_wants(const struct elffile *f, elffile_see_want *see, void *arg);
+
 #endif

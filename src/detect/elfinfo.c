@@ -19,7 +19,6 @@
 enum {
 	MAX_SECTIONS = 4096,
 	MAX_COMMENT = 65536,
-	MAX_VERNEED = 65536,
 	MAX_STRINGS = 64 << 20,
 	WINDOW = 65536, /* names are read in pieces of this size  */
 	ENOUGH = 16,    /* names of one ABI, none of the other    */
@@ -66,45 +65,24 @@ static void keep_newest(char *best, size_t cap, const char *name, const char *pr
 		text_set(best, cap, name + n);
 }
 
-/* Symbol versions wanted of other libraries: a chain of chains of offsets. */
-static void list_versions(struct elf *f, struct elfinfo *out)
+struct versions {
+	const struct elffile *file;
+	struct elfinfo *info;
+};
+
+static bool keep_version(void *arg, uint64_t library, const Elf64_Vernaux *version)
 {
-	char *table = f->window, name[32];
-	uint64_t place, len, at = 0;
-	int budget = 4096;
+	struct versions *v = arg;
+	struct elfinfo *out = v->info;
+	char name[32];
 
-	if (!elffile_value(&f->file, DT_VERNEED, &place))
-		return;
-	place = elffile_place(&f->file, place);
-	len = f->file.size - place;
-	if (len > MAX_VERNEED)
-		len = MAX_VERNEED;
-	if (!len || elffile_read(&f->file, table, len, place, "symbol versions", NULL))
-		return;
-	while (budget-- > 0 && len >= sizeof(Elf64_Verneed) &&
-	       at <= len - sizeof(Elf64_Verneed)) {
-		Elf64_Verneed need;
-		Elf64_Vernaux aux;
-		uint64_t a;
-
-		memcpy(&need, table + at, sizeof(need));
-		a = at + need.vn_aux;
-		while (budget-- > 0 && a <= len - sizeof(aux)) {
-			memcpy(&aux, table + a, sizeof(aux));
-			if (elffile_string(&f->file, aux.vna_name, name, sizeof(name))) {
-				keep_newest(out->glibc, sizeof(out->glibc), name, "GLIBC_");
-				keep_newest(out->glibcxx, sizeof(out->glibcxx), name,
-					    "GLIBCXX_");
-				keep_newest(out->cxxabi, sizeof(out->cxxabi), name, "CXXABI_");
-			}
-			if (!aux.vna_next)
-				break;
-			a += aux.vna_next;
-		}
-		if (!need.vn_next)
-			break;
-		at += need.vn_next;
+	(void)library;
+	if (elffile_string(v->file, version->vna_name, name, sizeof(name))) {
+		keep_newest(out->glibc, sizeof(out->glibc), name, "GLIBC_");
+		keep_newest(out->glibcxx, sizeof(out->glibcxx), name, "GLIBCXX_");
+		keep_newest(out->cxxabi, sizeof(out->cxxabi), name, "CXXABI_");
 	}
+	return true;
 }
 
 /* _Z [T?] N [qualifiers] SPACE */
@@ -316,7 +294,7 @@ int elfinfo_read(int fd, const char *const *spaces, struct elfinfo *out, struct 
 	if (!rc) {
 		list_needed(f, out);
 		find_paths(f, out);
-		list_versions(f, out);
+		elffile_wants(&f->file, keep_version, &(struct versions){ &f->file, out });
 		rc = judge_abi(f, spaces, &out->cxx11_abi, e);
 	}
 	if (!rc)

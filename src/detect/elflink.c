@@ -8,79 +8,33 @@
 #include "base/err.h"
 #include "ringup.h"
 
-/* libtorch_cpu.so has 64 KiB of versions at most and 200,000 symbols. */
-enum { MAX_TABLE = 1 << 18, MAX_STEPS = 1 << 16, MAX_SYMBOLS = 1 << 20, BATCH = 64 };
+/* libtorch_cpu.so has 200,000 symbols. */
+enum { MAX_STEPS = 1 << 16, MAX_SYMBOLS = 1 << 20, BATCH = 64 };
 
-/* The table that the dynamic entry @tag leads to, cut at MAX_TABLE; NULL: none. */
-static char *read_table(const struct elffile *f, int64_t tag, uint64_t *len)
+static bool keep_want(void *arg, uint64_t library, const Elf64_Vernaux *version)
 {
-	uint64_t at;
-	char *table;
+	struct elflink *l = arg;
+	struct elfwant *w = &l->wants[l->want_count];
 
-	if (!elffile_value(f, tag, &at))
-		return NULL;
-	at = elffile_place(f, at);
-	*len = f->size - at < MAX_TABLE ? f->size - at : MAX_TABLE;
-	table = *len ? malloc(*len) : NULL;
-	if (table && elffile_read(f, table, *len, at, "symbol versions", NULL)) {
-		free(table);
-		table = NULL;
-	}
-	return table;
-}
-
-/* The part of @size bytes at @at of a table; false beyond its end. */
-static bool take(const char *table, uint64_t len, uint64_t at, void *part, uint64_t size)
-{
-	if (len < size || at > len - size)
-		return false;
-	memcpy(part, table + at, size);
-	return true;
-}
-
-/* Chains of chains of offsets, which a hostile file may tie in knots: steps are counted. */
-static void list_wants(struct elflink *l)
-{
-	uint64_t len, at = 0, a;
-	char *table = read_table(&l->file, DT_VERNEED, &len);
-	int steps = 0;
-	Elf64_Verneed need;
-	Elf64_Vernaux aux;
-
-	while (table && steps++ < MAX_STEPS && take(table, len, at, &need, sizeof(need))) {
-		a = at + need.vn_aux;
-		while (steps++ < MAX_STEPS && l->want_count < ELFLINK_VERSIONS &&
-		       take(table, len, a, &aux, sizeof(aux))) {
-			struct elfwant *w = &l->wants[l->want_count];
-
-			if (!(aux.vna_flags & VER_FLG_WEAK) &&
-			    elffile_string(&l->file, need.vn_file, w->file, sizeof(w->file)) &&
-			    elffile_string(&l->file, aux.vna_name, w->version,
-					   sizeof(w->version)))
-				l->want_count++;
-			if (!aux.vna_next)
-				break;
-			a += aux.vna_next;
-		}
-		if (!need.vn_next)
-			break;
-		at += need.vn_next;
-	}
-	free(table);
+	if (!(version->vna_flags & VER_FLG_WEAK) &&
+	    elffile_string(&l->file, library, w->file, sizeof(w->file)) &&
+	    elffile_string(&l->file, version->vna_name, w->version, sizeof(w->version)))
+		l->want_count++;
+	return l->want_count < ELFLINK_VERSIONS;
 }
 
 static void list_gives(struct elflink *l)
 {
 	uint64_t len, at = 0;
-	char *table = read_table(&l->file, DT_VERDEF, &len);
+	char *table = elffile_table(&l->file, DT_VERDEF, &len);
 	int steps = 0;
 	Elf64_Verdef def;
 	Elf64_Verdaux aux;
 
 	while (table && steps++ < MAX_STEPS && l->give_count < ELFLINK_VERSIONS &&
-	       take(table, len, at, &def, sizeof(def))) {
+	       elffile_take(table, len, at, &def, sizeof(def))) {
 		/* The first name is the version's, those behind it its ancestors'. */
-		if (take(table, len, at + def.vd_aux, &aux, sizeof(aux)) &&
+		if (elffile_take(table, len, at + def.vd_aux, &aux, sizeof(aux)) &&
 		    elffile_string(&l->file, aux.vda_name, l->gives[l->give_count],
 				   sizeof(l->gives[0])))
 			l->give_count++;
@@ -122,7 +76,7 @@ int elflink_open(int fd, struct elflink **out, struct err *e)
 		return rc;
 	}
 	list_needed(l);
-	list_wants(l);
+	elffile_wants(&l->file, keep_want, l);
 	list_gives(l);
 	*out = l;
 	return 0;
