@@ -132,6 +132,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/spark/__init__.py \
 	%reldir%/python/horovod/spark/common/__init__.py \
 	%reldir%/python/horovod/spark/common/data.py \
+	%reldir%/python/horovod/spark/common/model.py \
 	%reldir%/python/horovod/spark/common/parameters.py \
 	%reldir%/python/horovod/spark/common/store.py \
 	%reldir%/python/horovod/spark/common/util.py \

@@ -6,9 +6,10 @@ adds a column to a DataFrame for each label."""
 
 import uuid
 
-from pyspark.ml import Estimator, Model
+from pyspark.ml import Estimator
 
 from horovod.spark.common import data
+from horovod.spark.common.model import FittedModel
 from ringup.spark import job, stage
 
 from . import remote
@@ -83,7 +84,7 @@ class KerasEstimator(Estimator):
                           feature_cols=list(v["feature_cols"]), label_cols=list(v["label_cols"]))
 
 
-class KerasModel(Model):
+class KerasModel(FittedModel):
     """A fitted model; transform() adds output_cols, by default LABEL__output for each label.
 
     history: what keras.Model.fit() tells, a list of one value an epoch for each name.
@@ -95,21 +96,6 @@ class KerasModel(Model):
         self._values = {"saved": saved, "feature_cols": feature_cols, "label_cols": label_cols,
                         "label_types": label_types or {}, "history": history, "run_id": run_id,
                         "custom_objects": custom_objects, "output_cols": output_cols}
-
-    def copy(self, extra=None):
-        """Another one with the same values; Spark ML calls it."""
-        other = type(self)(**self._values)
-        other.uid = self.uid
-        return other
-
-    def setOutputCols(self, value):
-        """Set output_cols; returns self."""
-        self._values["output_cols"] = list(value)
-        return self
-
-    def getOutputCols(self):
-        """The names of the columns that transform() adds."""
-        return self._values["output_cols"] or [f"{c}__output" for c in self._values["label_cols"]]
 
     def getModel(self):
         """The model of Keras, with its weights."""

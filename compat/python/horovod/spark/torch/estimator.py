@@ -8,9 +8,10 @@ import copy
 import io
 import uuid
 
-from pyspark.ml import Estimator, Model
+from pyspark.ml import Estimator
 
 from horovod.spark.common import data
+from horovod.spark.common.model import FittedModel
 from ringup.spark import job, stage
 
 from . import remote
@@ -143,7 +144,7 @@ class TorchEstimator(Estimator):
                           input_shapes=self._values["input_shapes"])
 
 
-class TorchModel(Model):
+class TorchModel(FittedModel):
     """A fitted model; transform() adds output_cols, by default LABEL__output for each label.
 
     history: a list with a dict for each epoch: epoch, train and validation, with loss and metrics.
@@ -155,21 +156,6 @@ class TorchModel(Model):
         self._values = {"model": model, "feature_cols": feature_cols, "label_cols": label_cols,
                         "label_types": label_types or {}, "history": history, "run_id": run_id,
                         "input_shapes": input_shapes, "output_cols": output_cols}
-
-    def copy(self, extra=None):
-        """Another one with the same values; Spark ML calls it."""
-        other = type(self)(**self._values)
-        other.uid = self.uid
-        return other
-
-    def setOutputCols(self, value):
-        """Set output_cols; returns self."""
-        self._values["output_cols"] = list(value)
-        return self
-
-    def getOutputCols(self):
-        """The names of the columns that transform() adds."""
-        return self._values["output_cols"] or [f"{c}__output" for c in self._values["label_cols"]]
 
     def getModel(self):
         """The model of torch."""
