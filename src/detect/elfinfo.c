@@ -40,22 +40,6 @@ static void list_needed(struct elf *f, struct elfinfo *out)
 			out->needed_count++;
 }
 
-/* DT_RPATH counts only where there is no DT_RUNPATH. */
-static void find_paths(struct elf *f, struct elfinfo *out)
-{
-	size_t i;
-
-	for (i = 0; i < f->file.dyn_count && !out->has_runpath; i++) {
-		uint64_t tag = (uint64_t)f->file.dyn[i].d_tag;
-
-		if ((tag == DT_RPATH || tag == DT_RUNPATH) &&
-		    !elffile_string(&f->file, f->file.dyn[i].d_un.d_val, out->paths,
-				    sizeof(out->paths)))
-			*out->paths = 0;
-		out->has_runpath = tag == DT_RUNPATH;
-	}
-}
-
 static void keep_newest(char *best, size_t cap, const char *name, const char *prefix)
 {
 	size_t n = strlen(prefix);
@@ -293,7 +277,6 @@ int elfinfo_read(int fd, const char *const *spaces, struct elfinfo *out, struct 
 	rc = elffile_open(&f->file, fd, e);
 	if (!rc) {
 		list_needed(f, out);
-		find_paths(f, out);
 		elffile_wants(&f->file, keep_version, &(struct versions){ &f->file, out });
 		rc = judge_abi(f, spaces, &out->cxx11_abi, e);
 	}

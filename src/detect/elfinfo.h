@@ -17,8 +17,6 @@ struct elfinfo {
 			    * name in the file tells                               */
 	/* The newest symbol versions it wants, without "GLIBC_"; empty: none. */
 	char glibc[16], glibcxx[16], cxxabi[16];
-	bool has_runpath; /* is the next one DT_RUNPATH rather than DT_RPATH? */
-	char paths[512];  /* folders where it looks for libraries; empty: none, or too long */
 	int needed_count;
 	char needed[ELFINFO_NEEDED][64]; /* DT_NEEDED, those that are names at all */
 };

@@ -45,9 +45,11 @@ static void list_gives(struct elflink *l)
 	free(table);
 }
 
+/* A DT_RPATH counts only where there is no DT_RUNPATH. */
 static void list_needed(struct elflink *l)
 {
 	const struct elffile *f = &l->file;
+	uint64_t ignored;
 	size_t i;
 
 	for (i = 0; i < f->dyn_count; i++) {
@@ -63,6 +65,8 @@ static void list_needed(struct elflink *l)
 			 !elffile_string(f, at, l->runpath, sizeof(l->runpath)))
 			*l->runpath = 0;
 	}
+	if (elffile_value(f, DT_RUNPATH, &ignored))
+		*l->rpath = 0;
 }
 
 int elflink_open(int fd, struct elflink **out, struct err *e)

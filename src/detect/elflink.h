@@ -21,7 +21,7 @@ struct elflink {
 	struct elffile file;
 	int needed_count;
 	char needed[ELFLINK_NEEDED][256]; /* DT_NEEDED, in its order              */
-	char rpath[1024], runpath[1024];  /* as they are written; empty: none      */
+	char rpath[1024], runpath[1024];  /* as they are written; one is empty      */
 	size_t want_count, give_count;
 	struct elfwant wants[ELFLINK_VERSIONS]; /* but the weak ones              */
 	char gives[ELFLINK_VERSIONS][64];

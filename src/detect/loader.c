@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/conf.h"
-#include "detect/elfinfo.h"
+#include "detect/elflink.h"
 #include "detect/ldcache.h"
 #include "detect/rootfs.h"
 
@@ -32,45 +32,40 @@ static bool is_there(struct rootfs *fs, const char *dir, size_t len, const char 
 	return rootfs_join(out, folder, name) && rootfs_is_file(fs, out);
 }
 
-/* "$ORIGIN/../lib" with the folder of @caller; as it is if it has none. */
-static void expand(const char *dir, size_t len, const char *caller, char out[PATH_MAX])
+/* "$ORIGIN/../lib" with @origin; what is not absolute then is below @here.  "" if it is
+ * nowhere. */
+static void expand(const char *dir, size_t len, const char *origin, const char *here,
+		   char out[PATH_MAX])
 {
 	static const char *const words[] = { "$ORIGIN", "${ORIGIN}" };
-	const char *slash = caller ? strrchr(caller, '/') : NULL;
-	size_t i, n;
+	const char *before = "";
+	size_t i, n, skip = 0;
 
-	for (i = 0; slash && i < sizeof(words) / sizeof(words[0]); i++) {
+	for (i = 0; origin && i < sizeof(words) / sizeof(words[0]); i++) {
 		n = strlen(words[i]);
 		if (len >= n && !memcmp(dir, words[i], n)) {
-			if (snprintf(out, PATH_MAX, "%.*s%.*s", (int)(slash - caller), caller,
-				     (int)(len - n), dir + n) >= PATH_MAX)
-				*out = 0;
-			return;
+			before = origin;
+			skip = n;
 		}
 	}
-	if (snprintf(out, PATH_MAX, "%.*s", (int)len, dir) >= PATH_MAX)
+	n = (size_t)snprintf(out, PATH_MAX, "%s%.*s", before, (int)(len - skip), dir + skip);
+	if (n < PATH_MAX && *out != '/' && here)
+		n = (size_t)snprintf(out, PATH_MAX, "%s/%.*s", here, (int)len, dir);
+	if (n >= PATH_MAX || *out != '/')
 		*out = 0;
 }
 
-/* One of the folders of @list, which may be NULL.  An empty one, and what is not absolute,
- * are of the process that asks: those of this one stand for it. */
-static bool find_in(struct rootfs *fs, const char *list, const char *separators,
-		    const char *caller, const char *name, char out[PATH_MAX])
+bool loader_find_in(struct rootfs *fs, const char *list, const char *separators,
+		    const char *origin, const char *here, const char *name, char out[PATH_MAX])
 {
-	char dir[PATH_MAX], here[PATH_MAX];
+	char dir[PATH_MAX];
 	size_t len;
 
 	*out = 0;
 	for (; list && *list; list += len + (list[len] != 0)) {
 		len = strcspn(list, separators);
-		expand(list, len, caller, dir);
-		if (*dir != '/') {
-			if (!rootfs_is_live(fs) || !getcwd(here, sizeof(here)) ||
-			    snprintf(dir, sizeof(dir), "%s/%.*s", here, (int)len, list) >=
-				    (int)sizeof(dir))
-				continue;
-		}
-		if (is_there(fs, dir, strlen(dir), name, out))
+		expand(list, len, origin, here, dir);
+		if (*dir && is_there(fs, dir, strlen(dir), name, out))
 			return true;
 	}
 	return false;
@@ -107,24 +102,27 @@ static bool find_in_own(struct rootfs *fs, const char *name, char out[PATH_MAX])
 	return false;
 }
 
-/* The folders that the library @caller has brought along, and whether they come first. */
-static void read_paths(struct rootfs *fs, const char *caller, struct elfinfo *info)
+/* What the library at @caller says to the loader, and its folder; NULL if it is none. */
+static struct elflink *read_caller(struct rootfs *fs, const char *caller, char origin[PATH_MAX])
 {
-	static const char *const none[] = { NULL };
-	int fd = caller ? rootfs_fd(fs, caller, NULL) : -1;
+	const char *slash = caller ? strrchr(caller, '/') : NULL;
+	struct elflink *l = NULL;
+	int fd = slash ? rootfs_fd(fs, caller, NULL) : -1;
 
-	*info = (struct elfinfo){ 0 };
 	if (fd < 0)
-		return;
-	if (elfinfo_read(fd, none, info, NULL))
-		*info = (struct elfinfo){ 0 };
+		return NULL;
+	snprintf(origin, PATH_MAX, "%.*s", (int)(slash - caller), caller);
+	if (elflink_open(fd, &l, NULL))
+		l = NULL;
 	close(fd);
+	return l;
 }
 
 bool loader_find(struct rootfs *fs, const char *caller, const char *name, char out[PATH_MAX])
 {
-	const char *given = rootfs_is_live(fs) ? conf_env("LD_LIBRARY_PATH") : NULL;
-	struct elfinfo info;
+	const char *given = rootfs_is_live(fs) ? conf_env("LD_LIBRARY_PATH") : NULL, *here;
+	char cwd[PATH_MAX], origin[PATH_MAX];
+	struct elflink *l;
 	bool found;
 
 	*out = 0;
@@ -133,11 +131,14 @@ bool loader_find(struct rootfs *fs, const char *caller, const char *name, char o
 		snprintf(out, PATH_MAX, "%s", found ? name : "");
 		return found;
 	}
-	read_paths(fs, caller, &info);
-	found = (!info.has_runpath && find_in(fs, info.paths, ":", caller, name, out)) ||
-		find_in(fs, given, ":;", NULL, name, out) ||
-		(info.has_runpath && find_in(fs, info.paths, ":", caller, name, out)) ||
+	/* The folder of the process that asks is not known: that of this one stands for it. */
+	here = rootfs_is_live(fs) ? getcwd(cwd, sizeof(cwd)) : NULL;
+	l = read_caller(fs, caller, origin);
+	found = (l && loader_find_in(fs, l->rpath, ":", origin, here, name, out)) ||
+		loader_find_in(fs, given, ":;", NULL, here, name, out) ||
+		(l && loader_find_in(fs, l->runpath, ":", origin, here, name, out)) ||
 		find_in_cache(fs, name, out) || find_in_own(fs, name, out);
+	free(l);
 	if (!found)
 		*out = 0;
 	return found;

@@ -21,4 +21,14 @@ struct rootfs;
  */
 bool loader_find(struct rootfs *fs, const char *caller, const char *name, char out[PATH_MAX]);
 
+/*
+ * loader_find_in - @name in one of the folders of @list, into @out; false if it is in none.
+ *
+ * The list is as in DT_RPATH, with any of @separators between the folders, and may be NULL.
+ * @origin stands for $ORIGIN, @here for an empty folder and before one that is not absolute;
+ * where it is NULL such folders are left out.
+ */
+bool loader_find_in(struct rootfs *fs, const char *list, const char *separators,
+		    const char *origin, const char *here, const char *name, char out[PATH_MAX]);
+
 #endif

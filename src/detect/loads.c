@@ -14,6 +14,7 @@
 #include "detect/elfinfo.h"
 #include "detect/elflink.h"
 #include "detect/ldlibs.h"
+#include "detect/loader.h"
 #include "detect/pythons.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
@@ -120,28 +121,10 @@ static void look_at_python(struct hunt *h)
 	close_library(l, fd);
 }
 
-/* @name in one of the folders of @list, of which $ORIGIN is @origin. */
 static bool find_in_list(struct hunt *h, const char *list, const char *origin, const char *name,
 			 char *out)
 {
-	static const char *const words[] = { "$ORIGIN", "${ORIGIN}" };
-	char dir[PATH_MAX];
-	const char *p = list;
-
-	while (*p) {
-		size_t n = strcspn(p, ":"), skip = 0, i;
-
-		for (i = 0; i < 2; i++)
-			if (!strncmp(p, words[i], strlen(words[i])))
-				skip = strlen(words[i]);
-		if (n >= skip &&
-		    snprintf(dir, sizeof(dir), "%s%.*s", skip ? origin : "", (int)(n - skip),
-			     p + skip) < PATH_MAX &&
-		    *dir == '/' && rootfs_join(out, dir, name) && rootfs_is_file(h->c->fs, out))
-			return true;
-		p += n + (p[n] == ':');
-	}
-	return false;
+	return loader_find_in(h->c->fs, list, ":", origin, NULL, name, out);
 }
 
 static bool find_in(struct hunt *h, const char *prefix, const char *name, char *out)
@@ -171,7 +154,7 @@ static bool find_library(struct hunt *h, const struct elflink *l, const char *or
 	/* conda's Python is linked so that its environment's libraries come first. */
 	return find_in_list(h, h->python_rpath, h->python_dir, name, path) ||
 	       (!strcmp(y->kind, "conda") && find_in(h, y->prefix, name, path)) ||
-	       (!*l->runpath && find_in_list(h, l->rpath, origin, name, path)) ||
+	       find_in_list(h, l->rpath, origin, name, path) ||
 	       find_in_list(h, l->runpath, origin, name, path) ||
 	       ldlibs_find(h->c->fs, h->c->libs, name, path) ||
 	       find_in(h, y->prefix, name, path) || find_in(h, y->base, name, path);
