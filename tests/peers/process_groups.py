@@ -30,6 +30,7 @@ import ringup_torch
 SIZES = (4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20)
 MESSAGES = (4, 64 << 10, 1 << 20, 64 << 20)
 BACKENDS = ("gloo", "ringup")
+NOTHING = "nothing"  # torch's back end "fake", which moves nothing: the limit of every other one
 LEAST = 3  # rounds
 SHARE_OF_OPERATION, SHARE_OF_STEPS = 1 / 40, 1 / 8  # of the minutes: 16 operations, 4 of steps
 ENTRY_POINT = """
@@ -131,11 +132,14 @@ def step_of(model, batch, context=None):
 
 
 def steps(bench, groups):
-    """Steps of DDP and of FSDP2 over each group, and without communication."""
+    """Steps of DDP and of FSDP2 over each group, and without communication; those of FSDP2 also
+    over a group that moves nothing, for it copies parameters over any."""
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel as DDP
+    from torch.testing._internal.distributed import fake_pg  # noqa: F401  registers "fake"
 
+    nothing = {NOTHING: dist.new_group(backend="fake")}
     for make in (models.resnet50, models.bert):
         functions = {}
         for name, group in groups.items():
@@ -146,7 +150,7 @@ def steps(bench, groups):
             functions["without"] = step_of(ddp, batch, ddp.no_sync)
         step = measure_steps(bench, f"{make.__name__} DDP step", functions)
         functions = {"without": functions["without"]}
-        for name, group in groups.items():
+        for name, group in {**groups, **nothing}.items():
             torch.manual_seed(0)
             model, batch = make(torch)
             fully_shard(model, mesh=DeviceMesh.from_group(group, "cpu"))
@@ -191,7 +195,7 @@ def entry_point(bench, runs=5):
 
 def line_of(row):
     """A row of the table; times in microseconds."""
-    cells = [f"{row[b] * 1e6:,.1f}" if b in row else "" for b in (*BACKENDS, "without")]
+    cells = [f"{row[b] * 1e6:,.1f}" if b in row else "" for b in (*BACKENDS, NOTHING, "without")]
     cells.append(f"{row['ratio']:.2f}" if "ratio" in row else "")
     cells.append(", ".join(f"{b} {s:.3%}" for b, s in row.get("share", {}).items()))
     return f"| {row['what']} | " + " | ".join(cells) + " |"
@@ -199,8 +203,8 @@ def line_of(row):
 
 def report(bench, path):
     """Print the table, and write it to a file, too."""
-    print("| what | Gloo us | ringup us | without us | ratio | share of the step |\n"
-          "|---|--:|--:|--:|--:|---|")
+    print("| what | Gloo us | ringup us | nothing us | without us | ratio | share of the step |\n"
+          "|---|--:|--:|--:|--:|--:|---|")
     print("\n".join(map(line_of, bench.rows)), flush=True)
     if path:
         with open(path, "w", encoding="utf-8") as f:
