@@ -259,7 +259,7 @@ bool node_way_order(struct node *n, int bin, enum node_way way);
 
 enum { NODE_NOT_ALL = 2 };
 
-/* node_return - what is mapped of the others' memory is in use no longer. */
+/* node_return - the mapped memory of other ranks is no longer in use. */
 void node_return(struct node *n);
 
 /* node_lend_step - as step(), or NODE_NOT_ALL: not all offer, and the plan has begun anew. */

@@ -212,7 +212,7 @@ static json_t *role_json(const struct pick_role *r)
 
 	for (i = 0; i < r->npicks; i++)
 		json_array_append_new(picks, pick_json(&r->picks[i]));
-	/* What is not known is no pick; what it would be else stands apart. */
+	/* An unknown interface is no pick; the pick without the plug-in stands apart. */
 	if (*r->unknown)
 		return json_pack("{ss s[] sn so so so}", "role", r->name, "picks", "error",
 				 "note", or_null(r->note), "unknown", out_string(r->unknown),

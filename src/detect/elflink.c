@@ -154,7 +154,7 @@ void elflink_undefined(const struct elflink *l, bool (*see)(void *arg, const cha
 	}
 }
 
-/* Is the symbol of that number @name, and defined here? */
+/* Is the symbol with this number called @name, and defined here? */
 static bool is_symbol(const struct elffile *f, uint64_t table, uint64_t number,
 		      const char *name)
 {

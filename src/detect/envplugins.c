@@ -14,7 +14,7 @@
 #include "host/netconf.h"
 #include "host/pins.h"
 
-/* A plug-in is small.  Of a larger file what is behind this is not read, and so not known. */
+/* A plug-in is small.  The rest of a larger file is not read, and so not known. */
 enum { PLUGIN_CAP = 8 << 20 };
 
 #if defined(__aarch64__)
@@ -108,7 +108,7 @@ int envplugins_find(struct netconf *c, struct rootfs *fs, const char *nccl, stru
 
 	if (!rc)
 		rc = add_name(c, fs, nccl, PINS_PLUGIN, e);
-	/* An attacker's file may have thousands of lines; who has more than a few is odd. */
+	/* An attacker's file may have thousands of lines; a true one has a few. */
 	for (i = 0; !rc && i < c->nrows && c->nplugins < 16; i++)
 		if (!strcmp(c->rows[i].name, "NCCL_ENV_PLUGIN"))
 			rc = add_setting(c, fs, nccl, c->rows[i].value, e);

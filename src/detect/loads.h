@@ -12,7 +12,7 @@ struct rootfs;
 
 enum { LOADS_WHY = 400 };
 
-/* An extension, and what is in the process when it is imported. */
+/* An extension, and the state of the process when it is imported. */
 struct loads_case {
 	struct rootfs *fs;
 	const struct ldlibs *libs;

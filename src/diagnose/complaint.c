@@ -142,7 +142,7 @@ static const struct {
 	const char *text;
 	enum complaint level;
 	bool may_go_on;
-	bool in_prose; /* a number may follow what is no level */
+	bool in_prose; /* in prose a number may follow this word; it is no level then */
 } levels[] = {
 	{ "TRACE", COMPLAINT_NONE, false, false },
 	{ "DEBUG", COMPLAINT_NONE, false, false },

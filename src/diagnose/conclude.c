@@ -123,7 +123,7 @@ static void put_end(struct conclusion *c)
 			if (signals[i].signal == f->signal)
 				append(c->cause, sizeof(c->cause), ", %s", signals[i].what);
 		append(c->cause, sizeof(c->cause), ")");
-		/* What is asked to end has not begun it. */
+		/* A rank that was asked to end has not begun the failure. */
 		if (c->kind == SIGNATURE_EXIT && f->signal != 15)
 			c->kind = SIGNATURE_DEATH;
 	} else if (f->status >= 0) {

@@ -26,7 +26,7 @@ enum {
 struct ending {
 	const struct signature *signature;
 	const char *rest;
-	size_t len; /* of what is literal in all of the text's beginning */
+	size_t len; /* of the literal beginning */
 	int next;   /* further endings of the state, or -1 */
 };
 

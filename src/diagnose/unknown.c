@@ -105,7 +105,7 @@ static struct process *find_process(struct unknown *u, const struct origin *o)
 	return p;
 }
 
-/* Does it change anything if the process complains of that? */
+/* Is a complaint of this kind news for the process? */
 static bool matters(const struct process *p, enum complaint level)
 {
 	if (level == COMPLAINT_WARNING)

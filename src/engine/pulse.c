@@ -150,7 +150,7 @@ void pulse_tell(const struct pulse_tale *t, char *out, size_t size)
 
 	if (t->seen_by >= 0)
 		snprintf(seen, sizeof(seen), " towards rank %d on %s", t->seen_by, t->seen_on);
-	/* What is sure first: a sentence may be cut. */
+	/* The facts stand before the guess: a sentence may be cut. */
 	snprintf(out, size, "rank %d (process %d on %s) %s for %.1f s%s%s: %s", t->rank, t->pid,
 		 t->host, t->verb, (double)t->silence_ns / 1e9, seen, t->nearend, t->because);
 }

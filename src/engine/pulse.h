@@ -80,7 +80,7 @@ int64_t pulse_silence_ns(const struct pulses *p, int who, int64_t now_ns);
  */
 bool pulses_echo(struct pulses *p, bool late, int64_t pause_ns, int64_t now_ns);
 
-/* What is told of a peer that is late or lost. */
+/* The words about a peer that is late or lost. */
 struct pulse_tale {
 	int rank, pid;
 	const char *host, *verb; /* "has been silent" */

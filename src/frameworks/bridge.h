@@ -34,7 +34,7 @@ void bridge_closed(void);
 /* bridge_number - the number of the present job.  The thread has entered the bridge. */
 uint64_t bridge_number(void);
 
-/* bridge_is_closed - is the job of that number closed? */
+/* bridge_is_closed - is the job with this number closed? */
 bool bridge_is_closed(uint64_t number);
 
 /* bridge_is_closing - shall threads come back and leave?  They ask while they wait. */

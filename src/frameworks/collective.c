@@ -113,8 +113,8 @@ static uint64_t elements(const struct collective_tensor *t, int first)
 	return n;
 }
 
-/* How many dimensions of @t from @first on the library is told; what is carried in parts of an
- * element has one more. */
+/* The number of dimensions of @t from @first on that the library is told.  A type whose
+ * elements the library carries in parts has one more. */
 static int dims_told(struct collective_tensor *t, int first)
 {
 	int dims = t->dims - first;

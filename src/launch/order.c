@@ -166,7 +166,7 @@ static int bytes_read(int fd, unsigned char **p, size_t *len, size_t *room, stru
 	return 0;
 }
 
-/* Open what is whole. */
+/* Decrypt the frames that have come whole. */
 static int sealed_open(struct order *o, struct err *e)
 {
 	size_t at = 0, used = 1;

@@ -1,4 +1,4 @@
-/* envplugin.c - the env plug-in that NCCL would load: who answers its questions. */
+/* envplugin.c - the env plug-in that NCCL would load and ask for its settings. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nicpick/envplugin.h"
 
