@@ -113,9 +113,8 @@ static void add_framework(struct exam *x, const json_t *f)
 		exam_add(x, EXAM_GOOD, "%s %s of %s: served by ringup %s", name,
 			 jsonio_string(f, "version"), python, jsonio_string(ours, "version"));
 	} else if (extension && *jsonio_string(extension, "fault")) {
-		snprintf(todo, sizeof(todo),
-			 "ringup rebuild --engine horovod --for %s --python %s", name,
-			 shell_word(python, word, sizeof(word)));
+		drift_command(todo, sizeof(todo), x->root, jsonio_string(horovod, "location"),
+			      python, name);
 		exam_add(x, EXAM_BAD, "%s %s of %s: Horovod %s is there and cannot be loaded",
 			 name, jsonio_string(f, "version"), python,
 			 jsonio_string(horovod, "version"));

@@ -52,6 +52,24 @@ static void add_accepted(char command[MAX_COMMAND], const json_t *stamp)
 	}
 }
 
+void drift_command(char *command, size_t size, const char *root, const char *location,
+		   const char *python, const char *framework)
+{
+	char path[PATH_MAX], whole[MAX_COMMAND];
+	json_t *stamp = NULL;
+	struct err e = { 0 };
+
+	command_of(whole, "horovod", python);
+	if (snprintf(path, sizeof(path), "%.4000s/ringup-build.json", location) < PATH_MAX &&
+	    !stamp_read(root, path, &stamp, &e) && stamp)
+		add_accepted(whole, stamp);
+	else
+		snprintf(whole + strlen(whole), sizeof(whole) - strlen(whole), " --for %.64s",
+			 framework);
+	json_decref(stamp);
+	snprintf(command, size, "%s", whole);
+}
+
 static const char *title(const char *what)
 {
 	static const char *const titles[][2] = {

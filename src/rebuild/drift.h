@@ -21,6 +21,16 @@ struct err;
  */
 int drift_find(const char *root, const json_t *facts, json_t **out, struct err *e);
 
+/*
+ * drift_command - the command that builds the Horovod in @location again, into @command.
+ *
+ * @location is the folder of its package below @root, and @python its Python's path.  A
+ * stamp of ours says which advisories it was built in spite of, and the command accepts
+ * them again; without a stamp the build is for @framework alone.
+ */
+void drift_command(char *command, size_t size, const char *root, const char *location,
+		   const char *python, const char *framework);
+
 /* drift_text - the sentence for one difference of stamp_diff(), into @text. */
 void drift_text(char *text, size_t size, const json_t *diff, const char *engine,
 		const char *python);

@@ -48,13 +48,15 @@ expect_loads() {
   expect_line '    [X] PyTorch'
 }
 
-# expect_fault TEXT - it is said, by doctor, by detect and by --check-build, that it cannot be loaded, and why.
+# expect_fault TEXT [ARGUMENTS] - it is said, by doctor, by detect and by --check-build, that it cannot be loaded, and
+# why; and how it is built again.
 expect_fault() {
+  local again=${2:---python /opt/env/bin/python3.11 --for torch}
   run ringup doctor --root "$node" --json
   expect_status 1
   json=$output
   expect_json '[.findings[] | select(.state == "bad") | .text, .todo]' \
-    '["torch 2.7.1 of /opt/env/bin/python3.11: Horovod 0.28.1 is there and cannot be loaded","ringup rebuild --engine horovod --for torch --python /opt/env/bin/python3.11"]'
+    "[\"torch 2.7.1 of /opt/env/bin/python3.11: Horovod 0.28.1 is there and cannot be loaded\",\"ringup rebuild --engine horovod $again\"]"
   grep -qF -- "$1" <<<"$(jq -r '.findings[] | select(.state == "bad") | .why' <<<"$json")" || {
     echo "not said: $1"
     echo "$output"
@@ -96,6 +98,15 @@ expect_fault() {
   expect_loads
   rm "$site/torch/lib/libtorch.so"
   expect_fault 'it needs libtorch.so,'
+}
+
+@test "the command that builds it again accepts what it was built in spite of" {
+  shared "$BATS_TEST_TMPDIR/libgone.so.1" 'extern "C" int gone() { return 0; }' -Wl,-soname,libgone.so.1
+  shared "$extension" 'extern "C" int gone(); extern "C" int PyInit_x() { return gone(); }' "$BATS_TEST_TMPDIR/libgone.so.1"
+  expect_fault 'it needs libgone.so.1'
+  echo '{"schema":1,"engine":"horovod","version":"0.28.1","python":{"path":"/opt/env/bin/python3.11","version":"3.11"},"frameworks":{"torch":"2.7.1"},"accepted":["CVE-1"]}' \
+    >"$site/horovod/ringup-build.json"
+  expect_fault 'it needs libgone.so.1' '--python /opt/env/bin/python3.11 --accept CVE-1'
 }
 
 @test "symbol versions: one that the library does not have, whoever brings it" {
