@@ -122,7 +122,7 @@ job_start() {
 # job_alone I - print the command that runs it by itself.
 job_alone() {
   local tree=${job_tree[$1]} test=${job_test[$1]}
-  printf '%stests/run%s%s%s\n' "${job_long[$1]:+RINGUP_TEST_LONG=1 }" \
+  printf 'tests/run%s%s%s%s\n' "${job_long[$1]:+ --shard ${job_long[$1]}}" \
     "$([[ $tree == gcc || -z $tree ]] || echo " --build $tree")" \
     "$([[ $test != tests/* ]] || echo " --only ${test#tests/}")" \
     "${storm:+ --storm=$storm}"
