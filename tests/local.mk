@@ -698,7 +698,7 @@ EXTRA_DIST += %reldir%/torch/distributed_of_torch.py %reldir%/torch/file_of_torc
 HOROVOD_TESTS = %reldir%/horovod/upstream.bats
 EXTRA_DIST += $(HOROVOD_TESTS) %reldir%/horovod/ask.py %reldir%/horovod/expected.tsv
 REBUILD_TESTS = %reldir%/cli/rebuild-torch.bats
-UPGRADE_TESTS = %reldir%/cli/rebuild-upgrade.bats
+UPGRADE_TESTS = %reldir%/cli/rebuild-upgrade-tensorflow.bats %reldir%/cli/rebuild-upgrade-torch.bats
 # A cluster of two hosts is several Java processes; ranks of TensorFlow take long to start; Horovod's tests are fetched.
 SPARK_TESTS = %reldir%/py/test_spark_cluster.py %reldir%/py/test_spark_tensorflow.py %reldir%/horovod/spark.bats
 EXTRA_DIST += $(SPARK_TESTS)

@@ -3,7 +3,7 @@
 # needs: cpu
 # tests: src/cli/cmd_rebuild.c src/rebuild src/detect/torch.c src/detect/tensorflow.c src/detect/keras.c tests/lib/engine.bash tests/lib/real.bash
 #
-# To compile it takes minutes of processors, which rebuild-torch.bats and rebuild-upgrade.bats do, in a
+# To compile it takes minutes of processors, which rebuild-torch.bats and rebuild-upgrade-*.bats do, in a
 # shard.  Here all is done but that: upstream's release is got, edited by the recipe and configured for
 # the torch that is here.  rebuild-done.bats builds, installs and proves a small engine by the same code, and modules.bats has
 # the same proof train with the torch that is here.

@@ -46,13 +46,13 @@ texts() {
   [[ -z $output ]] || { echo "$output"; return 1; }
 }
 
-# "area: what it does": the area is a folder of src/layers or one of these.
+# "area: what it does": the area is a folder of src/layers, src for several of them, or one of these.
 @test "the last commit's subject is in order" {
   local repo=${RINGUP_TEST_SOURCES:-$src} subject area
   git -C "$repo" rev-parse --git-dir >/dev/null 2>&1 || skip "not a git clone"
   subject=$(git -C "$repo" log -1 --no-merges --format=%s)
   area=${subject%%:*}
-  grep -qxF -- "$area" "$src/src/layers" || [[ $area =~ ^(init|compat|tests|docs|build)$ ]] ||
+  grep -qxF -- "$area" "$src/src/layers" || [[ $area =~ ^(src|init|compat|tests|docs|build)$ ]] ||
     { echo "area: $subject"; return 1; }
   [[ ${#subject} -le 60 && $subject != *. && $subject == "$area: "* ]] || { echo "$subject"; return 1; }
 }
