@@ -116,10 +116,12 @@ CORE_SOURCES += \
 	%reldir%/engine/lines.c %reldir%/engine/lines.h \
 	%reldir%/engine/plan.c %reldir%/engine/plan.h \
 	%reldir%/engine/pulse.c %reldir%/engine/pulse.h \
+	%reldir%/engine/request.h \
 	%reldir%/engine/stall.c %reldir%/engine/stall.h \
 	%reldir%/engine/parcel.c %reldir%/engine/parcel.h \
 	%reldir%/engine/span.c %reldir%/engine/span.h \
 	%reldir%/engine/op.c %reldir%/engine/op.h \
+	%reldir%/engine/op_state.h \
 	%reldir%/engine/p2p.c %reldir%/engine/p2p.h %reldir%/engine/p2p_state.h \
 	%reldir%/engine/p2p_far.c \
 	%reldir%/engine/p2p_match.c \

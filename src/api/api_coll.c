@@ -7,6 +7,7 @@
 #include "api/context.h"
 #include "base/clock.h"
 #include "coll/reduce.h"
+#include "engine/request.h"
 #include "engine/submit.h"
 #include "wire/share.h"
 
@@ -115,7 +116,7 @@ static inline int ask_reduce(const char *call, const struct ringup_reduce *a, st
 
 	if (rc)
 		return rc;
-	tensor_ask(q, a->name, a->in, a->out);
+	request_init(q, a->name, a->in, a->out);
 	want_init(&q->want, PLAN_ALLREDUCE, a->dtype, a->count);
 	q->want.pre = factor(a->pre);
 	q->want.post = factor(a->post);
@@ -212,7 +213,7 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 		rc = fail(&e, RINGUP_EINVAL, "%s: root %d is not one of the %d ranks", call,
 			  b->root, ringup_size(g));
 	if (!rc) {
-		tensor_ask(&q, b->name, in, out);
+		request_init(&q, b->name, in, out);
 		want_init(&q.want, PLAN_BROADCAST, b->dtype, b->count);
 		q.want.root = b->root;
 		want_shape(&q.want, b->shape, b->dims);
@@ -246,7 +247,7 @@ static int ask_gather(const char *call, const struct ringup_gather *a, struct re
 		rc = check_shape(call, a->shape, a->dims, a->row, e);
 	if (rc)
 		return rc;
-	tensor_ask(q, a->name, a->in, NULL);
+	request_init(q, a->name, a->in, NULL);
 	q->rows = a->rows;
 	q->outp = a->out;
 	q->counts = a->counts;
@@ -323,7 +324,7 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 		       a->into_bytes))
 		rc = fail(&e, RINGUP_EINVAL, "%s: in and into overlap", call);
 	if (!rc) {
-		tensor_ask(&q, a->name, a->in, NULL);
+		request_init(&q, a->name, a->in, NULL);
 		q.outp = a->out;
 		q.counts = a->counts;
 		q.into = a->into;
@@ -407,7 +408,7 @@ static int exchange_with_root(struct ringup_group *g, const char *call,
 	if (!rc) {
 		bool gets = end == WANT_FROM_ROOT || root == ringup_rank(g);
 
-		tensor_ask(&q, a->name, a->in, NULL);
+		request_init(&q, a->name, a->in, NULL);
 		q.outp = gets ? a->out : NULL;
 		q.counts = gets ? a->counts : NULL;
 		q.into = gets ? a->into : NULL;
@@ -522,7 +523,7 @@ static int ask_scatter(const char *call, const struct ringup_group *g,
 		rc = fail(e, RINGUP_EINVAL, "%s: a scale is not a number", call);
 	if (rc)
 		return rc;
-	tensor_ask(q, a->name, a->in, a->out);
+	request_init(q, a->name, a->in, a->out);
 	want_init(&q->want, PLAN_REDUCESCATTER, a->dtype, count);
 	q->want.pre = factor(a->pre);
 	q->want.post = factor(a->post);
@@ -587,7 +588,7 @@ static int ask_many(const struct many *m, const struct ringup_group *g, struct r
 			return fail(e, rc, "%s, in number %d", why.text, i);
 		want_member(&q->want, &member[i].want);
 	}
-	tensor_ask(q, member[0].name, NULL, NULL);
+	request_init(q, member[0].name, NULL, NULL);
 	q->rows = 1;
 	q->members = member;
 	return 0;
@@ -652,7 +653,7 @@ int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)
 	if (rc)
 		return rc;
 	fail_none(&e);
-	tensor_ask(&q, "\x01join", NULL, NULL);
+	request_init(&q, "\x01join", NULL, NULL);
 	q.last = last;
 	want_init(&q.want, WANT_JOIN, RINGUP_U8, 0);
 	rc = submit(g, &q, "ringup_join", opp, &e);
@@ -668,7 +669,7 @@ int ringup_barrier(struct ringup_group *g, const char *name, struct ringup_op **
 	if (rc)
 		return rc;
 	fail_none(&e);
-	tensor_ask(&q, name, NULL, NULL);
+	request_init(&q, name, NULL, NULL);
 	want_init(&q.want, PLAN_BARRIER, RINGUP_U8, 0);
 	rc = submit(g, &q, "ringup_barrier", opp, &e);
 	return rc ? context_fail(&e) : 0;

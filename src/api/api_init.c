@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/context.h"
+#include "engine/op_state.h"
 
 static _Thread_local struct err last;
 

@@ -17,12 +17,16 @@ static int check_mine(const struct ringup *r, const char *call, struct err *e)
 int ringup_timeline_start(struct ringup *r, const char *path, int flags)
 {
 	static const char call[] = "ringup_timeline_start";
+	struct timeline_rank self;
 	struct err e;
 	int rc;
 
 	fail_none(&e);
 	rc = check_mine(r, call, &e);
-	if (!rc && timeline_start(&r->member, path, flags, &e))
+	if (rc)
+		return context_fail(&e);
+	self = (struct timeline_rank){ r->member.rank, r->member.size, r->member.host };
+	if (timeline_start(&r->member.engine, &self, path, flags, &e))
 		rc = fail_in(&e, "%s", call);
 	return rc ? context_fail(&e) : 0;
 }
@@ -36,6 +40,6 @@ int ringup_timeline_stop(struct ringup *r)
 	rc = check_mine(r, "ringup_timeline_stop", &e);
 	if (rc)
 		return context_fail(&e);
-	timeline_stop(&r->member);
+	timeline_stop(&r->member.engine);
 	return 0;
 }

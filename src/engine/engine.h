@@ -19,6 +19,8 @@ enum { ENGINE_LANES = 256 };
 struct cause;
 struct p2p;
 struct p2p_request;
+struct request;
+struct ringup_op;
 
 /*
  * Whoever waits, drives.  The baton belongs to one thread of this rank at a

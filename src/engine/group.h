@@ -26,7 +26,7 @@ struct card {
 	unsigned char host[IDENTITY_BYTES];
 	unsigned char mask[CORES_MASK_BYTES];
 	unsigned char door[SEGMENT_SOCKET_BYTES];
-	char name[WATCH_HOST_BYTES];
+	char name[PULSE_HOST_BYTES];
 	char backend[16];
 	uint64_t eager_bytes, fusion_bytes;
 	uint64_t digest; /* of what all must agree on: which ranks a group has, or how many

@@ -129,16 +129,6 @@ out:
 
 /* ---- plans ---- */
 
-struct ringup_op *lane_op(struct lane *l, const struct item *it)
-{
-	struct tensor *t;
-
-	lock_take(&l->lock);
-	t = tensors_by_id(&l->tensors, it->id);
-	lock_give(&l->lock);
-	return t ? __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) : NULL;
-}
-
 static int not_in_flight(struct err *e)
 {
 	return fail(e, RINGUP_EPEER, "a batch names a tensor that is not in flight here");

@@ -134,6 +134,14 @@ void lane_look(struct lane *l);
 int lane_flying(struct lane *l);
 
 /* lane_op - this rank's operation that the item is about, or NULL. */
-struct ringup_op *lane_op(struct lane *l, const struct item *it);
+static inline struct ringup_op *lane_op(struct lane *l, const struct item *it)
+{
+	struct tensor *t;
+
+	lock_take(&l->lock);
+	t = tensors_by_id(&l->tensors, it->id);
+	lock_give(&l->lock);
+	return t ? __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) : NULL;
+}
 
 #endif

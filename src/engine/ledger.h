@@ -147,6 +147,14 @@ struct lines {
 	uint64_t head; /* bytes before the data */
 };
 
+/* A round of an id. */
+struct turn {
+	uint32_t id, round;
+	uint64_t bytes; /* that this rank puts into its line */
+	int64_t when;   /* it does, for timelines; 0: now    */
+	struct lines at;
+};
+
 /* ledger_holds - does a line of @room bytes take @bytes?  ledger_fits - those of @id? */
 static inline bool ledger_holds(uint64_t room, uint64_t bytes)
 {

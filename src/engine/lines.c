@@ -391,8 +391,8 @@ static int take_member(struct lane *l, unsigned char **from, const struct reques
 		return 0;
 	}
 	if (w->kind == PLAN_REDUCESCATTER) {
-		first = plan_part_first(l, w, l->team.rank);
-		count = plan_part_first(l, w, l->team.rank + 1) - first;
+		first = want_part_first(w, l->team.size, l->team.rank);
+		count = want_part_first(w, l->team.size, l->team.rank + 1) - first;
 	}
 	for (r = 0; r < l->team.size; r++) {
 		src[r] = from[r] + first * element(w);
@@ -460,9 +460,9 @@ int lines_finish(struct lane *l, const struct lines *at, const struct request *q
 			lines_sum(l, at, w, q->in, q->out);
 		return 0;
 	case PLAN_REDUCESCATTER:
-		first = plan_part_first(l, w, l->team.rank);
+		first = want_part_first(w, l->team.size, l->team.rank);
 		reduce_lines(l, at, w, q->in, q->out, first,
-			     plan_part_first(l, w, l->team.rank + 1) - first);
+			     want_part_first(w, l->team.size, l->team.rank + 1) - first);
 		return 0;
 	default:
 		return hand_out(l, at, q, e);

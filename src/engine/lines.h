@@ -15,14 +15,6 @@ struct err;
 /* Ranks whose lines are added up at a time. */
 enum { LINES_RANKS = 4096 };
 
-/* A round of an id. */
-struct turn {
-	uint32_t id, round;
-	uint64_t bytes; /* that this rank puts into its line */
-	int64_t when;   /* it does, for timelines; 0: now    */
-	struct lines at;
-};
-
 /* lines_share - bytes that this rank puts into its line for @r. */
 uint64_t lines_share(const struct lane *l, const struct request *r);
 

@@ -12,6 +12,7 @@
 #include "base/horovod.h"
 #include "base/log.h"
 #include "engine/p2p.h"
+#include "engine/request.h"
 #include "engine/timeline.h"
 #include "nicpick/own.h"
 #include "wire/chan.h"
@@ -189,7 +190,7 @@ static int start_threads(struct bringup *b, struct err *e)
 	memcpy(m->host, b->cards[m->rank].name, sizeof(m->host) - 1);
 	for (r = 0; r < m->size; r++) {
 		m->peers[r].pid = b->cards[r].pid;
-		memcpy(m->peers[r].host, b->cards[r].name, WATCH_HOST_BYTES - 1);
+		memcpy(m->peers[r].host, b->cards[r].name, PULSE_HOST_BYTES - 1);
 	}
 	m->engine.cause = &m->cause;
 	if (m->world.tree) {
@@ -209,7 +210,8 @@ static int start_threads(struct bringup *b, struct err *e)
 	}
 	/* Here, so that no rank begins anything before all know who asks. */
 	if (!rc)
-		timeline_begin(m);
+		timeline_begin(&m->engine, &(struct timeline_rank){ m->rank, m->size, m->host },
+			       &m->conf);
 	return rc;
 }
 
@@ -348,7 +350,7 @@ static void tear_down(struct member *m)
 	/* What the engine thread hears of the other hosts it tells the watch. */
 	engine_stop(&m->engine);
 	watch_stop(&m->watch);
-	timeline_close(m);
+	timeline_close(&m->engine);
 	p2p_close(m->engine.p2p);
 	m->engine.p2p = NULL;
 	m->world.open = false;
@@ -602,7 +604,7 @@ static int open_lane(struct member *m, struct group *g, struct group_site *s,
 	rc = engine_add(&m->engine, &g->lane, e);
 	g->open = rc >= 0;
 	if (g->open)
-		timeline_join(m, &g->lane);
+		timeline_join(&g->lane);
 	return rc < 0 ? rc : 0;
 }
 

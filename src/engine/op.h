@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "engine/tensor.h"
+#include "engine/op_state.h"
 
 struct callback;
 
@@ -18,16 +18,6 @@ void op_complete(struct ringup_op *op, int status);
 /* op_then - run @c, which becomes the library's, when @op is complete; at once if it is.  Any
  * thread, before it has been waited for.  False, and nothing happens: it has a callback. */
 bool op_then(struct ringup_op *op, struct callback *c);
-
-static inline bool op_is_done(const struct ringup_op *op)
-{
-	return __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_DONE;
-}
-
-static inline bool op_is_eager(const struct ringup_op *op)
-{
-	return __atomic_load_n(&op->eager, __ATOMIC_ACQUIRE);
-}
 
 /* op_room - memory for a result of @bytes, of which @before come before this rank's own block:
  * @r's own, or new where that is too small or what this rank brings would be in the way.  NULL:

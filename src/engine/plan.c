@@ -21,14 +21,6 @@ static size_t element(const struct want *w)
 	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
 }
 
-uint64_t plan_part_first(const struct lane *l, const struct want *w, int rank)
-{
-	uint64_t rows = w->digest, size = (uint64_t)l->team.size, r = (uint64_t)rank;
-	uint64_t more = rows % size;
-
-	return rows ? w->count / rows * (rows / size * r + (r < more ? r : more)) : 0;
-}
-
 void plan_begin(struct lane *l, enum plan_kind kind, const struct want *w)
 {
 	l->plan = (struct plan){ .kind = kind,
@@ -311,7 +303,8 @@ static void plan_reducescatter(struct lane *l, struct ringup_op *op)
 	int r;
 
 	for (r = 0; r < l->team.size; r++)
-		l->counts[r] = plan_part_first(l, w, r + 1) - plan_part_first(l, w, r);
+		l->counts[r] = want_part_first(w, l->team.size, r + 1) -
+			       want_part_first(w, l->team.size, r);
 	plan_begin(l, PLAN_REDUCESCATTER, w);
 	plan_add(l, op->ask.in, op->ask.out, w->count);
 	l->plan.counts = l->counts;

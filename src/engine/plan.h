@@ -43,8 +43,4 @@ uint64_t *plan_tell(struct lane *l, uint64_t each, struct err *e);
 /* plan_room - l->numbers, with room for @count; NULL if there is no memory. */
 uint64_t *plan_room(struct lane *l, size_t count, struct err *e);
 
-/* plan_part_first - in a reduce-scatter, the first element of @rank's part: rows are
- * dealt out evenly, and the first ranks get one more where that does not work out. */
-uint64_t plan_part_first(const struct lane *l, const struct want *w, int rank);
-
 #endif

@@ -80,6 +80,14 @@ int64_t pulse_silence_ns(const struct pulses *p, int who, int64_t now_ns);
  */
 bool pulses_echo(struct pulses *p, bool late, int64_t pause_ns, int64_t now_ns);
 
+enum { PULSE_HOST_BYTES = 64 };
+
+/* Another rank, as far as a sentence about its end needs it. */
+struct pulse_peer {
+	int pid;
+	char host[PULSE_HOST_BYTES];
+};
+
 /* The words about a peer that is late or lost. */
 struct pulse_tale {
 	int rank, pid;

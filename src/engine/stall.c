@@ -18,7 +18,6 @@
 #include "engine/pulse.h"
 #include "engine/tally.h"
 #include "engine/tree.h"
-#include "engine/watch.h"
 #include "ringup.h"
 #include "wire/ranks.h"
 
@@ -36,7 +35,7 @@ struct finding {
 	bool fatal;
 };
 
-int stall_open(struct stall *s, const struct pulse_rules *r, const struct watch_peer *peer,
+int stall_open(struct stall *s, const struct pulse_rules *r, const struct pulse_peer *peer,
 	       int size, struct err *e)
 {
 	int i;

@@ -399,7 +399,7 @@ int submit_p2p(struct lane *l, const struct p2p_request *q, struct ringup_op **o
 	op = op_new(l);
 	if (!op)
 		return no_memory(e);
-	tensor_ask(&r, NULL, q->is_send ? q->data : NULL, q->is_send ? NULL : q->data);
+	request_init(&r, NULL, q->is_send ? q->data : NULL, q->is_send ? NULL : q->data);
 	want_init(&r.want, PLAN_BARRIER, (enum ringup_dtype)q->dtype, q->count);
 	op->tensor = NULL;
 	op->id = UINT32_MAX;
@@ -615,7 +615,7 @@ static __attribute__((noinline)) int go_on_from(struct lane *l, const struct rin
 {
 	struct request r;
 
-	tensor_ask(&r, a->name, a->in, a->out);
+	request_init(&r, a->name, a->in, a->out);
 	r.want = t->want;
 	return go_the_long_way(l, &r, t, round, opp, NULL);
 }

@@ -1,4 +1,4 @@
-/* tensor.c - the tensors of this rank, by name and by number. */
+/* tensor.c - the names that this rank has used, by name and by number. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/tensor.h"
 

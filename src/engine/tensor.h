@@ -1,4 +1,4 @@
-/* tensor.h - the tensors of this rank, by name and by number, and operations on them. */
+/* tensor.h - the names that this rank has used, by name and by number. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_TENSOR_H
 #define ENGINE_TENSOR_H
@@ -8,10 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "engine/want.h"
 
-struct lane;
 struct ringup_op;
 
 /* A name that this rank has used. */
@@ -27,83 +25,6 @@ struct tensor {
 	bool again;           /* and want has gone the short way: see submit_again() */
 	struct ringup_op *op; /* in flight, or NULL; atomic                   */
 	uint32_t label, told; /* for a timeline: its name there, and which one has its shape */
-};
-
-enum op_state { OP_FLYING, OP_CLAIMED, OP_DONE };
-
-/* What a caller asks for. */
-struct request {
-	const char *name; /* NULL: by order */
-	size_t name_len;  /* 0: it ends with a NUL */
-	struct want want;
-	const void *in;
-	void *out;
-	uint64_t rows;                  /* allgather, join */
-	void **outp;                    /* allgather, all-to-all */
-	void *into;                     /* the same: the caller's memory for the result ... */
-	uint64_t into_bytes;            /* if it fits */
-	uint64_t *counts;               /* allgather, all-to-all: rows of, or from, each rank */
-	const uint64_t *splits;         /* all-to-all: rows for each rank; copied */
-	const struct request *members;  /* a bundle's: want.members of them; copied */
-	const struct ringup_op *copies; /* the same, once they have been copied */
-	int *last;                      /* join: the rank that was the last to */
-};
-
-/* tensor_ask - a request: nothing but a name, and where data are and go; the want is not set.
- */
-static inline void tensor_ask(struct request *q, const char *name, const void *in, void *out)
-{
-	q->name = name;
-	q->name_len = 0;
-	q->in = in;
-	q->out = out;
-	q->rows = 0;
-	q->outp = NULL;
-	q->into = NULL;
-	q->into_bytes = 0;
-	q->counts = NULL;
-	q->splits = NULL;
-	q->members = NULL;
-	q->copies = NULL;
-	q->last = NULL;
-}
-
-/* What only a send or receive has; see p2p.h, whose lock guards it. */
-struct p2p_op {
-	bool is_send;
-	int peer, tag;          /* as in struct p2p_request                  */
-	int source;             /* receive: the rank in the world it matched */
-	int *sourcep;           /* receive: as struct p2p_request's source   */
-	uint64_t id;            /* of its offer                              */
-	uint64_t moved;         /* bytes so far                              */
-	uint64_t at;            /* receive: address of the sender's data     */
-	struct ringup_op *next; /* in the queue that it is in        */
-};
-
-/* An operation in flight.  Operations come from a pool and go back to it. */
-struct ringup_op {
-	struct engine *engine; /* never another one                                     */
-	struct lane *lane;     /* until its group goes: see lane_hand_over(); atomic    */
-	struct tensor *tensor; /* NULL: it is a send or a receive                       */
-	uint32_t state;        /* enum op_state; atomic                        */
-	uint32_t id;           /* the tensor's                                 */
-	uint32_t round;        /* eager: of that id                            */
-	bool eager;            /* atomic; goes to false if a rank has changed its mind */
-	bool ghost;            /* of a rank that has joined: nobody waits for it */
-	bool asked;            /* all ranks, whether they have room: see plan.c */
-	int status;            /* once it is done                              */
-	struct request ask;    /* as it was asked; the name is not kept    */
-	void *result;          /* being gathered; may be ask.into         */
-	void *own;             /* freed with the operation                */
-	int64_t since_ns;      /* stall.c: when it was first seen waiting, and told of */
-	uint32_t warnings;
-	struct ringup_op *members;     /* a bundle's: the first of them; see bundle.h */
-	struct ringup_op *bundle;      /* a member's: what it is in; else NULL        */
-	struct ringup_op *prev, *next; /* of all in flight, of a bundle, or of the pool */
-	struct ringup_op *block_next;  /* first of a block: the next block */
-	struct callback *callback;     /* NULL; or what to run at the end, see op.h; atomic */
-	struct p2p_op p2p;             /* of a send or receive, which has no tensor */
-	struct err why;
 };
 
 enum {

@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/conf.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "engine/member.h"
+#include "engine/engine.h"
+#include "engine/ledger.h"
 #include "host/identity.h"
 #include "ringup.h"
 
@@ -42,17 +44,20 @@ static int name_file(char *out, size_t size, const char *path, int rank, struct 
 			      strlen(path));
 }
 
-static int start(struct member *m, const char *path, uint32_t on, bool all, struct err *e)
+static int start(struct engine *g, const struct timeline_rank *self, const char *path,
+		 uint32_t on, bool all, struct err *e)
 {
 	char file[PATH_MAX], clock[2 * IDENTITY_BYTES + 1];
-	struct trace_origin from = {
-		.rank = m->rank, .size = m->size, .merges = all, .host = m->host, .clock = clock
-	};
+	struct trace_origin from = { .rank = self->rank,
+				     .size = self->size,
+				     .merges = all,
+				     .host = self->host,
+				     .clock = clock };
 	unsigned char id[IDENTITY_BYTES];
 	int i, rc;
 
 	if (all) {
-		rc = name_file(file, sizeof(file), path, m->rank, e);
+		rc = name_file(file, sizeof(file), path, self->rank, e);
 		if (rc)
 			return rc;
 		path = file;
@@ -60,13 +65,14 @@ static int start(struct member *m, const char *path, uint32_t on, bool all, stru
 	identity_get(id);
 	for (i = 0; i < IDENTITY_BYTES; i++)
 		snprintf(clock + (size_t)i * 2, 3, "%02x", id[i]);
-	rc = trace_start(&m->engine.trace, path, on, &from, e);
+	rc = trace_start(&g->trace, path, on, &from, e);
 	if (!rc)
-		engine_visit(&m->engine, ask_lane, m);
+		engine_visit(g, ask_lane, g);
 	return rc;
 }
 
-int timeline_start(struct member *m, const char *path, int flags, struct err *e)
+int timeline_start(struct engine *g, const struct timeline_rank *self, const char *path,
+		   int flags, struct err *e)
 {
 	bool all = flags & RINGUP_TIMELINE_ALL || (path && strstr(path, "%r"));
 	uint32_t on = TRACE_ON | (flags & RINGUP_TIMELINE_CYCLES ? TRACE_CYCLES : 0);
@@ -76,25 +82,24 @@ int timeline_start(struct member *m, const char *path, int flags, struct err *e)
 		return fail(e, RINGUP_EINVAL, "a timeline needs the path of a file");
 	if (flags & ~(RINGUP_TIMELINE_CYCLES | RINGUP_TIMELINE_ALL))
 		return fail(e, RINGUP_EINVAL, "flags %d: a timeline has no such flags", flags);
-	if (m->rank && !all)
+	if (self->rank && !all)
 		return 0;
 	pthread_mutex_lock(&control);
-	rc = start(m, path, on, all, e);
+	rc = start(g, self, path, on, all, e);
 	pthread_mutex_unlock(&control);
 	return rc;
 }
 
-void timeline_stop(struct member *m)
+void timeline_stop(struct engine *g)
 {
 	pthread_mutex_lock(&control);
-	trace_stop(&m->engine.trace);
-	engine_visit(&m->engine, ask_lane, NULL);
+	trace_stop(&g->trace);
+	engine_visit(g, ask_lane, NULL);
 	pthread_mutex_unlock(&control);
 }
 
-void timeline_begin(struct member *m)
+void timeline_begin(struct engine *g, const struct timeline_rank *self, const struct conf *c)
 {
-	const struct conf *c = &m->conf;
 	int flags = (c->timeline_mark_cycles ? RINGUP_TIMELINE_CYCLES : 0) |
 		    (c->timeline_all ? RINGUP_TIMELINE_ALL : 0);
 	struct err e;
@@ -102,20 +107,20 @@ void timeline_begin(struct member *m)
 	/* Horovod needs DYNAMIC to allow start_timeline(), which is always allowed here. */
 	if (!c->timeline || !*c->timeline || !strcmp(c->timeline, "DYNAMIC"))
 		return;
-	if (timeline_start(m, c->timeline, flags, &e))
+	if (timeline_start(g, self, c->timeline, flags, &e))
 		log_warn("%s; the job goes on without a timeline", e.text);
 }
 
-void timeline_join(struct member *m, struct lane *l)
+void timeline_join(struct lane *l)
 {
 	pthread_mutex_lock(&control);
-	ask_lane(l, trace_on(&m->engine.trace) ? m : NULL);
+	ask_lane(l, trace_on(&l->engine->trace) ? l : NULL);
 	pthread_mutex_unlock(&control);
 }
 
-void timeline_close(struct member *m)
+void timeline_close(struct engine *g)
 {
 	pthread_mutex_lock(&control);
-	trace_close(&m->engine.trace);
+	trace_close(&g->trace);
 	pthread_mutex_unlock(&control);
 }

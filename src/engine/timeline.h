@@ -3,19 +3,27 @@
 #ifndef ENGINE_TIMELINE_H
 #define ENGINE_TIMELINE_H
 
+struct conf;
+struct engine;
 struct err;
 struct lane;
-struct member;
+
+/* The rank whose timeline it is. */
+struct timeline_rank {
+	int rank, size;
+	const char *host;
+};
 
 /* timeline_start, timeline_stop - see ringup_timeline_start().  Any thread. */
-int timeline_start(struct member *m, const char *path, int flags, struct err *e);
-void timeline_stop(struct member *m);
+int timeline_start(struct engine *g, const struct timeline_rank *self, const char *path,
+		   int flags, struct err *e);
+void timeline_stop(struct engine *g);
 
-/* timeline_begin - start the timeline that the settings ask for, when @m has come up; an error
- * is logged.  timeline_join - a new group records, too, if there is a timeline.  timeline_close
- * - end the timeline, and free everything. */
-void timeline_begin(struct member *m);
-void timeline_join(struct member *m, struct lane *l);
-void timeline_close(struct member *m);
+/* timeline_begin - start the timeline that the settings ask for, when @g runs; an error is
+ * logged.  timeline_join - a new group records, too, if there is a timeline.  timeline_close -
+ * end the timeline, and free everything. */
+void timeline_begin(struct engine *g, const struct timeline_rank *self, const struct conf *c);
+void timeline_join(struct lane *l);
+void timeline_close(struct engine *g);
 
 #endif

@@ -33,6 +33,14 @@ void want_shape(struct want *w, const uint64_t *shape, int dims)
 	w->beyond = (uint32_t)beyond;
 }
 
+uint64_t want_part_first(const struct want *w, int ranks, int rank)
+{
+	uint64_t rows = w->digest, size = (uint64_t)ranks, r = (uint64_t)rank;
+	uint64_t more = rows % size;
+
+	return rows ? w->count / rows * (rows / size * r + (r < more ? r : more)) : 0;
+}
+
 bool want_valid(const struct want *w, int size)
 {
 	return w->kind < WANT_KINDS && w->dtype < RINGUP_DTYPE_COUNT &&

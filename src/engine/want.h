@@ -112,6 +112,11 @@ static inline uint64_t want_bytes(const struct want *w)
 	}
 }
 
+/* want_part_first - in a reduce-scatter between @ranks ranks, the first element of @rank's
+ * part: rows are dealt out evenly, and the first ranks get one more where that does not work
+ * out. */
+uint64_t want_part_first(const struct want *w, int ranks, int rank);
+
 /* want_valid - could this have come from ringup.h?  Asked of what came over a
  * wire, with @size ranks. */
 bool want_valid(const struct want *w, int size);

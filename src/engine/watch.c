@@ -29,7 +29,7 @@
 
 static void died(struct watch *w, int rank, const char *how)
 {
-	const struct watch_peer *p = &w->peer[rank];
+	const struct pulse_peer *p = &w->peer[rank];
 	char why[480];
 
 	snprintf(why, sizeof(why), "rank %d (process %d on %s) %s", rank, p->pid, p->host, how);
@@ -510,7 +510,7 @@ static uint32_t sooner(const struct pulse_rules *r, uint32_t limit_ms)
 }
 
 int watch_start(struct watch *w, const struct team *t, struct tree *world,
-		const struct watch_peer *peer, const struct pulse_rules *rules, struct err *e)
+		const struct pulse_peer *peer, const struct pulse_rules *rules, struct err *e)
 {
 	int i, rc;
 

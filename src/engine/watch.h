@@ -15,13 +15,7 @@
 struct tree;
 struct tree_events;
 
-enum { WATCH_HOST_BYTES = 64, WATCH_TREES = ENGINE_LANES };
-
-/* Another rank, as far as a sentence about its end needs it. */
-struct watch_peer {
-	int pid;
-	char host[WATCH_HOST_BYTES];
-};
+enum { WATCH_TREES = ENGINE_LANES };
 
 /*
  * Ranks that share memory are watched by pidfd, other hosts by the connections
@@ -33,7 +27,7 @@ struct watch_peer {
 struct watch {
 	struct engine *engine;
 	const struct team *team;       /* of the world                 */
-	const struct watch_peer *peer; /* of every rank                */
+	const struct pulse_peer *peer; /* of every rank                */
 	struct pulse_rules rules;
 	struct pulses local;  /* of every rank of the host, by its seat    */
 	struct pulses remote; /* of every rank, by the connections         */
@@ -66,7 +60,7 @@ void watch_group_events(struct watch *w, struct tree_events *ev);
 /* watch_start - the engine is started already; @t is the world's team, @world its
  * tree if this rank is a leader. */
 int watch_start(struct watch *w, const struct team *t, struct tree *world,
-		const struct watch_peer *peer, const struct pulse_rules *rules, struct err *e);
+		const struct pulse_peer *peer, const struct pulse_rules *rules, struct err *e);
 
 /* watch_add - serve @t, too; watch_drop - no longer: after this it may be closed. */
 int watch_add(struct watch *w, struct tree *t, struct err *e);

@@ -102,7 +102,7 @@ int fake_start(struct engine *g, struct err *e)
 }
 
 int fake_watch(struct watch *w, const struct team *t, struct tree *world,
-	       const struct watch_peer *peers, const struct pulse_rules *rules, struct err *e)
+	       const struct pulse_peer *peers, const struct pulse_rules *rules, struct err *e)
 {
 	int r;
 

@@ -14,7 +14,7 @@ enum { RANKS = 5 };
 /* Several reports in a row: each is so long as the byte before it says, in eights. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct watch_peer peer[RANKS] = { 0 };
+	struct pulse_peer peer[RANKS] = { 0 };
 	struct pulse_rules rules = { .stall_warn_ms = 1, .tick_ms = 1 };
 	struct stall s = { 0 };
 	struct err e = { 0 };

@@ -6,7 +6,7 @@
 #include "coll/copy.h"
 #include "engine/eager.h"
 #include "engine/lane.h"
-#include "engine/tensor.h"
+#include "engine/request.h"
 #include "engine/want.h"
 #include "tap.h"
 
@@ -199,7 +199,7 @@ static void all_or_none(void)
 	int m, r, rc, round, good = 1;
 
 	for (m = 0; m < MEMBERS; m++) {
-		tensor_ask(&member[m], NULL, in, &sum);
+		request_init(&member[m], NULL, in, &sum);
 		want_init(&member[m].want, m == SUM ? PLAN_ALLREDUCE : PLAN_ALLGATHER,
 			  RINGUP_F32, 1);
 		member[m].rows = m == SUM ? 0 : ROWS;
@@ -279,7 +279,7 @@ static void own_line(enum plan_kind kind, const char *what)
 	for (r = 0; r < RANKS; r++) {
 		for (i = 0; i < IN; i++)
 			in[r][i] = (float)(10 * r + i);
-		tensor_ask(&q[r], what, in[r], out);
+		request_init(&q[r], what, in[r], out);
 		want_init(&q[r].want, kind, RINGUP_F32, spreads ? IN : 1);
 		q[r].rows = exchanges ? IN : ROWS;
 		q[r].splits = exchanges ? splits : NULL;

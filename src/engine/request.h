@@ -1,0 +1,50 @@
+/* request.h - what a caller asks for. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_REQUEST_H
+#define ENGINE_REQUEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/want.h"
+
+struct ringup_op;
+
+/* What a caller asks for. */
+struct request {
+	const char *name; /* NULL: by order */
+	size_t name_len;  /* 0: it ends with a NUL */
+	struct want want;
+	const void *in;
+	void *out;
+	uint64_t rows;                  /* allgather, join */
+	void **outp;                    /* allgather, all-to-all */
+	void *into;                     /* the same: the caller's memory for the result ... */
+	uint64_t into_bytes;            /* if it fits */
+	uint64_t *counts;               /* allgather, all-to-all: rows of, or from, each rank */
+	const uint64_t *splits;         /* all-to-all: rows for each rank; copied */
+	const struct request *members;  /* a bundle's: want.members of them; copied */
+	const struct ringup_op *copies; /* the same, once they have been copied */
+	int *last;                      /* join: the rank that was the last to */
+};
+
+/* request_init - a request: nothing but a name, and where data are and go; the want is not
+ * set. */
+static inline void request_init(struct request *q, const char *name, const void *in, void *out)
+{
+	q->name = name;
+	q->name_len = 0;
+	q->in = in;
+	q->out = out;
+	q->rows = 0;
+	q->outp = NULL;
+	q->into = NULL;
+	q->into_bytes = 0;
+	q->counts = NULL;
+	q->splits = NULL;
+	q->members = NULL;
+	q->copies = NULL;
+	q->last = NULL;
+}
+
+#endif
