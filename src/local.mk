@@ -107,11 +107,13 @@ CORE_SOURCES += \
 	%reldir%/engine/circle.c %reldir%/engine/circle.h \
 	%reldir%/engine/eager.c %reldir%/engine/eager.h \
 	%reldir%/engine/engine.c %reldir%/engine/engine.h \
+	%reldir%/engine/engine_state.h \
 	%reldir%/engine/frame.c %reldir%/engine/frame.h \
 	%reldir%/engine/group.c %reldir%/engine/group.h \
 	%reldir%/engine/join.c %reldir%/engine/join.h \
 	%reldir%/engine/lane.c %reldir%/engine/lane.h \
 	%reldir%/engine/member.c %reldir%/engine/member.h \
+	%reldir%/engine/lanes.c %reldir%/engine/lanes.h \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
 	%reldir%/engine/lines.c %reldir%/engine/lines.h \
 	%reldir%/engine/plan.c %reldir%/engine/plan.h \
@@ -120,8 +122,10 @@ CORE_SOURCES += \
 	%reldir%/engine/stall.c %reldir%/engine/stall.h \
 	%reldir%/engine/parcel.c %reldir%/engine/parcel.h \
 	%reldir%/engine/span.c %reldir%/engine/span.h \
+	%reldir%/engine/notify.c %reldir%/engine/notify.h \
 	%reldir%/engine/op.c %reldir%/engine/op.h \
 	%reldir%/engine/op_state.h \
+	%reldir%/engine/over.c %reldir%/engine/over.h \
 	%reldir%/engine/p2p.c %reldir%/engine/p2p.h %reldir%/engine/p2p_state.h \
 	%reldir%/engine/p2p_far.c \
 	%reldir%/engine/p2p_match.c \

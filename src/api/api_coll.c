@@ -7,6 +7,7 @@
 #include "api/context.h"
 #include "base/clock.h"
 #include "coll/reduce.h"
+#include "engine/engine.h"
 #include "engine/request.h"
 #include "engine/submit.h"
 #include "wire/share.h"

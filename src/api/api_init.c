@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "api/context.h"
+#include "engine/engine.h"
+#include "engine/notify.h"
 #include "engine/op_state.h"
 
 static _Thread_local struct err last;
@@ -140,7 +142,7 @@ void ringup_abort(struct ringup *r, const char *why)
 		return;
 	fail(&e, RINGUP_EABORTED, "rank %d aborted the job: %s", r->member.rank,
 	     why ? why : "no reason given");
-	engine_alarm(&r->member.engine, r->member.rank, RINGUP_EABORTED, e.text);
+	notify_alarm(&r->member.engine, r->member.rank, RINGUP_EABORTED, e.text);
 }
 
 int ringup_hosts_changed(const struct ringup *r)

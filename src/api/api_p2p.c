@@ -1,6 +1,7 @@
 /* api_p2p.c - send and receive of ringup.h: check the arguments, start, wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/context.h"
+#include "engine/engine.h"
 #include "engine/p2p.h"
 
 /* @peer is a rank of the group; turns it into one of the world. */

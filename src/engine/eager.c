@@ -3,9 +3,10 @@
 #include "engine/eager.h"
 
 #include "coll/copy.h"
-#include "engine/engine.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
+#include "engine/lines.h"
+#include "engine/notify.h"
 #include "engine/op.h"
 #include "ringup.h"
 #include "wire/share.h"
@@ -154,7 +155,7 @@ static void make_stream(struct lane *l, struct ringup_op *op)
 	l->agree->post(l->agreement, op->id, &op->ask.want, op->ask.rows, false, false, &as,
 		       NULL);
 	if (as == ARRIVED_LAST)
-		engine_call(l);
+		notify_call(l);
 }
 
 static bool finish(struct lane *l, struct ringup_op *op)
@@ -232,11 +233,11 @@ void eager_follow(struct lane *l, struct ringup_op *op)
 	if (!op_is_eager(op)) {
 		at = ledger_lines(l->ledger, op->id, op->round);
 		if (any_filled(l, &at, op->round))
-			engine_call(l);
+			notify_call(l);
 	} else if (ledger_arrived(l->ledger, op->id) % (uint64_t)l->team.size) {
 		lock_take(&l->lock);
 		if (eager_look(l, op))
-			engine_completed(l->engine);
+			notify_completed(l->engine);
 		lock_give(&l->lock);
 	}
 }

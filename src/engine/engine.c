@@ -11,8 +11,11 @@
 #include "base/err.h"
 #include "base/futex.h"
 #include "engine/eager.h"
+#include "engine/lanes.h"
 #include "engine/ledger.h"
+#include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/submit.h"
 #include "ringup.h"
@@ -35,66 +38,6 @@ static struct seat *my_seat(const struct engine *g)
 	return seat_at(g->row, g->row->me);
 }
 
-static bool is_alarmed(const struct engine *g)
-{
-	return __atomic_load_n(&g->alarm->word, __ATOMIC_RELAXED);
-}
-
-static bool is_dead(const struct engine *g)
-{
-	return __atomic_load_n(&g->dead, __ATOMIC_RELAXED);
-}
-
-static int lane_end(const struct engine *g)
-{
-	return __atomic_load_n(&g->lane_end, __ATOMIC_SEQ_CST);
-}
-
-static struct lane *lane_at(const struct engine *g, int i)
-{
-	return __atomic_load_n(&g->lanes[i], __ATOMIC_SEQ_CST);
-}
-
-/* Whoever goes through the lanes says so, and none goes away meanwhile.  The first
- * one, the world, stays as long as the engine: alone it needs no such care. */
-static int begin_look(struct engine *g)
-{
-	if (lane_end(g) > 1)
-		__atomic_fetch_add(&g->looking, 1, __ATOMIC_SEQ_CST);
-	else
-		return 1;
-	return lane_end(g);
-}
-
-static void end_look(struct engine *g, int end)
-{
-	if (end > 1)
-		__atomic_fetch_sub(&g->looking, 1, __ATOMIC_RELEASE);
-}
-
-void engine_visit(struct engine *g, void (*fn)(struct lane *l, void *arg), void *arg)
-{
-	struct lane *l;
-	int i, end = begin_look(g);
-
-	for (i = 0; i < end; i++)
-		if ((l = lane_at(g, i)))
-			fn(l, arg);
-	end_look(g, end);
-}
-
-static bool any(struct engine *g, bool (*wanted)(struct lane *l))
-{
-	struct lane *l;
-	int i, end = begin_look(g);
-	bool is = false;
-
-	for (i = 0; i < end && !is; i++)
-		is = (l = lane_at(g, i)) && wanted(l);
-	end_look(g, end);
-	return is;
-}
-
 /* Does a callback wait for an operation that only a thread that looks can complete? */
 static bool has_tended(const struct engine *g)
 {
@@ -103,28 +46,19 @@ static bool has_tended(const struct engine *g)
 
 static bool work_left(struct engine *g)
 {
-	return !is_dead(g) &&
-	       (is_alarmed(g) || p2p_is_ready(g->p2p) || has_tended(g) || any(g, lane_ready));
+	return !engine_is_dead(g) && (engine_is_alarmed(g) || p2p_is_ready(g->p2p) ||
+				      has_tended(g) || lanes_any(g, lane_ready));
 }
 
 static void scan_eager(struct engine *g)
 {
 	struct lane *l;
-	int i, end = begin_look(g);
+	int i, end = lanes_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = lane_at(g, i)))
+		if ((l = lanes_at(g, i)))
 			lane_look(l);
-	end_look(g, end);
-}
-
-void engine_completed(struct engine *g)
-{
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&g->waiting, __ATOMIC_RELAXED))
-		return;
-	__atomic_fetch_add(&g->done, 1, __ATOMIC_SEQ_CST);
-	futex_wake(&g->done);
+	lanes_exit(g, end);
 }
 
 /* Threads that sleep until the holder of the baton has done what they wait for. */
@@ -162,57 +96,14 @@ static void give_baton(struct engine *g)
 	}
 }
 
-void engine_news(struct engine *g)
-{
-	seat_ring_one(g->row, g->row->me);
-	seat_kick(g->row, g->row->me);
-}
-
-void engine_blame(struct engine *g, int culprit)
-{
-	if (g->cause)
-		cause_blame(g->cause, culprit);
-}
-
-void engine_alarm(struct engine *g, int culprit, int code, const char *why)
-{
-	int i;
-
-	if (alarm_raise(g->alarm, culprit, code, "%s", why) && g->on_alarm)
-		g->on_alarm(g->on_alarm_ctx, culprit, code, why);
-	for (i = 0; i < g->row->count; i++) {
-		seat_ring_one(g->row, i);
-		seat_kick(g->row, i);
-	}
-}
-
-void engine_call(struct lane *l)
-{
-	int i;
-
-	seat_ring(l->row, SEAT_ANYBODY);
-	for (i = 0; i < l->row->count; i++)
-		seat_kick(l->row, i);
-}
-
-void engine_announce(struct lane *l)
-{
-	seat_ring(l->row, l->row->me);
-	/* After the fence in there: a rank that joins sees our line, or we see it. */
-	if (l->ledger && ledger_joined(l->ledger)) {
-		ledger_call(l->ledger);
-		engine_call(l);
-	}
-}
-
 void engine_arrived(struct lane *l, struct ringup_op *op, enum arrival as)
 {
 	if (as == ARRIVED_LAST)
-		engine_call(l);
+		notify_call(l);
 	else if (as == ARRIVED_AWAITED)
 		seat_ring(l->row, SEAT_ANYBODY);
 	else if (l->ledger) {
-		engine_announce(l);
+		notify_announce(l);
 		/* After the fence in there, too. */
 		if (op)
 			eager_follow(l, op);
@@ -220,34 +111,6 @@ void engine_arrived(struct lane *l, struct ringup_op *op, enum arrival as)
 }
 
 /* ---- failing ---- */
-
-static void why_dead(struct engine *g, struct err *e)
-{
-	if (!alarm_get(g->alarm, e))
-		fail(e, RINGUP_ESHUTDOWN, "the job is over");
-	engine_blame(g, alarm_culprit(g->alarm));
-}
-
-bool engine_has_failed(struct engine *g, struct err *e)
-{
-	if (!is_alarmed(g) && !is_dead(g))
-		return false;
-	if (e)
-		why_dead(g, e);
-	return true;
-}
-
-bool engine_is_over(struct lane *l, struct err *e)
-{
-	bool left = lane_is_over(l, e);
-
-	/* Asked second: who left because of an alarm did so after it. */
-	if (engine_has_failed(l->engine, e))
-		return true;
-	if (left && e)
-		engine_blame(l->engine, lane_left(l));
-	return left;
-}
 
 static void fail_lane(struct lane *l, void *why)
 {
@@ -259,16 +122,16 @@ static void fail_all(struct engine *g)
 {
 	struct err why;
 
-	why_dead(g, &why);
+	over_why(g, &why);
 	/* Whoever raised it may not reach the other hosts. */
-	if (is_alarmed(g) && g->on_alarm)
+	if (engine_is_alarmed(g) && g->on_alarm)
 		g->on_alarm(g->on_alarm_ctx, alarm_culprit(g->alarm), why.code, why.text);
 	/* First, so that nothing is submitted to a lane that has been dealt with. */
 	__atomic_store_n(&g->dead, true, __ATOMIC_SEQ_CST);
 	/* What this rank had lent, it is about to get back. */
 	seat_settle(g->row);
-	engine_visit(g, fail_lane, &why);
-	engine_completed(g);
+	lanes_visit(g, fail_lane, &why);
+	notify_completed(g);
 }
 
 /* A connection broke.  Who is to blame, the control plane knows better than the
@@ -284,9 +147,9 @@ static void step_failed(struct engine *g, const struct err *e)
 		culprit = g->lanes[0]->team.rank;
 		fail_in(&why, "rank %d", culprit);
 	}
-	while (!is_alarmed(g) && clock_ns() < until)
+	while (!engine_is_alarmed(g) && clock_ns() < until)
 		clock_sleep_ms(1);
-	engine_alarm(g, culprit, why.code, why.text);
+	notify_alarm(g, culprit, why.code, why.text);
 }
 
 /* ---- driving ---- */
@@ -305,10 +168,10 @@ static bool step(struct lane *l)
 static bool step_in(struct lane *l)
 {
 	struct engine *g = l->engine;
-	int end = begin_look(g);
+	int end = lanes_enter(g);
 	bool moved = step(l);
 
-	end_look(g, end);
+	lanes_exit(g, end);
 	return moved;
 }
 
@@ -317,12 +180,12 @@ static bool step_others(struct engine *g, const struct lane *first)
 {
 	struct lane *l;
 	bool moved = false;
-	int i, end = begin_look(g);
+	int i, end = lanes_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = lane_at(g, i)) && l != first)
+		if ((l = lanes_at(g, i)) && l != first)
 			moved |= step(l);
-	end_look(g, end);
+	lanes_exit(g, end);
 	return moved;
 }
 
@@ -338,23 +201,23 @@ struct look {
 static void attend(struct engine *g, bool on)
 {
 	struct lane *l;
-	int i, end = begin_look(g);
+	int i, end = lanes_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = lane_at(g, i)))
+		if ((l = lanes_at(g, i)))
 			l->agree->attend(l->agreement, on);
-	end_look(g, end);
+	lanes_exit(g, end);
 }
 
 static void poll_all(struct engine *g)
 {
 	struct lane *l;
-	int i, end = begin_look(g);
+	int i, end = lanes_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = lane_at(g, i)))
+		if ((l = lanes_at(g, i)))
 			l->agree->poll(l->agreement);
-	end_look(g, end);
+	lanes_exit(g, end);
 }
 
 /* With the baton: is there something to begin with?  What has begun is ready for as long as
@@ -372,7 +235,7 @@ static bool has_news(void *arg)
 	struct ringup_op *op = look->op;
 
 	poll_all(g);
-	if (is_alarmed(g) || p2p_is_ready(g->p2p) || any(g, can_begin))
+	if (engine_is_alarmed(g) || p2p_is_ready(g->p2p) || lanes_any(g, can_begin))
 		return true;
 	if (look->running && step_others(g, NULL))
 		return true;
@@ -391,23 +254,23 @@ static bool has_news(void *arg)
 static int count_running(struct engine *g, struct lane **one, struct lane **far)
 {
 	struct lane *l;
-	int i, n = 0, end = begin_look(g);
+	int i, n = 0, end = lanes_enter(g);
 
 	*far = NULL;
 	for (i = 0; i < end; i++)
-		if ((l = lane_at(g, i)) && l->running) {
+		if ((l = lanes_at(g, i)) && l->running) {
 			*one = l;
 			if (!l->backend->seated)
 				*far = l;
 			n++;
 		}
-	end_look(g, end);
+	lanes_exit(g, end);
 	return n;
 }
 
 static bool has_others(const struct engine *g)
 {
-	return lane_end(g) > 1;
+	return lanes_end(g) > 1;
 }
 
 /* May this rank have more to do than the only group's plan? */
@@ -462,7 +325,7 @@ static void set_patience(struct lane *l, void *patient)
 static void be_patient(struct engine *g, bool patient)
 {
 	__atomic_store_n(&g->row->patient, patient, __ATOMIC_RELAXED);
-	engine_visit(g, set_patience, patient ? g : NULL);
+	lanes_visit(g, set_patience, patient ? g : NULL);
 }
 
 /* With the baton: go on until @op is done, the deadline, or (op NULL) until
@@ -476,7 +339,7 @@ static void drive(struct engine *g, struct lane *mine, struct ringup_op *op,
 	while (op ? !op_is_done(op) : !has_waiters(g) && work_left(g)) {
 		bool moved;
 
-		if (is_dead(g) || is_alarmed(g)) {
+		if (engine_is_dead(g) || engine_is_alarmed(g)) {
 			fail_all(g);
 			break;
 		}
@@ -572,12 +435,12 @@ static void leave_work(struct engine *g)
  */
 static struct lane *go_in(struct ringup_op *op)
 {
-	int end = begin_look(op->engine);
+	int end = lanes_enter(op->engine);
 	struct lane *l = __atomic_load_n(&op->lane, __ATOMIC_SEQ_CST);
 
 	if (l->serial)
 		__atomic_fetch_add(&l->inside, 1, __ATOMIC_SEQ_CST);
-	end_look(op->engine, end);
+	lanes_exit(op->engine, end);
 	return l;
 }
 
@@ -667,7 +530,7 @@ int engine_poll(struct ringup_op *op)
 		return 1;
 	if (!take_baton(g))
 		return op_is_done(op);
-	if (is_alarmed(g) || is_dead(g))
+	if (engine_is_alarmed(g) || engine_is_dead(g))
 		fail_all(g);
 	for (i = 0; i < POLL_STEPS && !op_is_done(op); i++) {
 		bool moved = p2p_step(g->p2p);
@@ -721,9 +584,9 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 	lock_give(&l->lock);
 	if (rc) {
 		/* The others wait for what cannot be submitted here. */
-		engine_blame(g, alarm_culprit(g->alarm));
+		over_blame(g, alarm_culprit(g->alarm));
 		if (rc == RINGUP_EPEER)
-			engine_alarm(g, -1, rc, e->text);
+			notify_alarm(g, -1, rc, e->text);
 		if (holding)
 			give_baton(g);
 		return rc;
@@ -780,10 +643,10 @@ int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *c
 
 void engine_settle(struct engine *g)
 {
-	if (is_alarmed(g)) {
+	if (engine_is_alarmed(g)) {
 		while (!take_baton(g))
 			sched_yield();
-		if (!is_dead(g))
+		if (!engine_is_dead(g))
 			fail_all(g);
 		give_baton(g);
 	}
@@ -856,35 +719,6 @@ int engine_start(struct engine *g, struct err *e)
 	return 0;
 }
 
-int engine_add(struct engine *g, struct lane *l, struct err *e)
-{
-	int i;
-
-	for (i = 0; i < ENGINE_LANES && g->lanes[i]; i++)
-		;
-	if (i == ENGINE_LANES)
-		return fail(e, RINGUP_ENOMEM, "more than %d groups", ENGINE_LANES);
-	l->row->patient = true;
-	__atomic_store_n(&g->lanes[i], l, __ATOMIC_SEQ_CST);
-	if (i >= lane_end(g))
-		__atomic_store_n(&g->lane_end, i + 1, __ATOMIC_SEQ_CST);
-	return i;
-}
-
-void engine_remove(struct engine *g, struct lane *l)
-{
-	int i;
-
-	for (i = 0; i < lane_end(g); i++)
-		if (g->lanes[i] == l)
-			__atomic_store_n(&g->lanes[i], NULL, __ATOMIC_SEQ_CST);
-	/* Whoever looks now either has not seen it or will be through with it soon, as will be
-	 * who waits for what is complete. */
-	while (__atomic_load_n(&g->looking, __ATOMIC_SEQ_CST) ||
-	       __atomic_load_n(&l->inside, __ATOMIC_SEQ_CST))
-		sched_yield();
-}
-
 static void count_flying(struct lane *l, void *n)
 {
 	*(int *)n += lane_flying(l);
@@ -894,7 +728,7 @@ int engine_flying(struct engine *g)
 {
 	int n = 0;
 
-	engine_visit(g, count_flying, &n);
+	lanes_visit(g, count_flying, &n);
 	return n;
 }
 

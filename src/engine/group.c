@@ -11,7 +11,9 @@
 
 #include "base/err.h"
 #include "coll/copy.h"
-#include "engine/engine.h"
+#include "engine/engine_state.h"
+#include "engine/lanes.h"
+#include "engine/ledger.h"
 #include "engine/p2p.h"
 #include "engine/tracepoint.h"
 #include "ringup.h"
@@ -392,7 +394,7 @@ void group_close(struct group *g)
 	void *carrier = l->carrier;
 
 	if (g->open) {
-		engine_remove(l->engine, l);
+		lanes_remove(l->engine, l);
 		p2p_purge(l->engine->p2p, l->serial);
 		lane_fail(l, &over);
 	}

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
+#include "engine/notify.h"
 #include "engine/op.h"
 #include "engine/submit.h"
 #include "ringup.h"
@@ -33,7 +34,7 @@
 void join_begin(struct lane *l)
 {
 	ledger_join(l->ledger, true);
-	engine_call(l);
+	notify_call(l);
 	/* Somebody may have begun before: look at once. */
 	__atomic_store_n(&l->calls_seen, ledger_calls(l->ledger) - 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&l->joined, true, __ATOMIC_RELEASE);

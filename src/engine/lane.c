@@ -9,10 +9,12 @@
 #include "coll/copy.h"
 #include "engine/bundle.h"
 #include "engine/eager.h"
-#include "engine/engine.h"
+#include "engine/engine_state.h"
 #include "engine/join.h"
 #include "engine/ledger.h"
+#include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/plan.h"
 #include "engine/submit.h"
@@ -44,34 +46,10 @@ void lane_fail(struct lane *l, const struct err *why)
 	fail_flying(l, why, true);
 }
 
-void lane_leave(uint32_t *left, int rank)
-{
-	uint32_t nobody = 0;
-
-	__atomic_compare_exchange_n(left, &nobody, (uint32_t)rank + 1, false, __ATOMIC_RELEASE,
-				    __ATOMIC_RELAXED);
-}
-
-int lane_left(const struct lane *l)
-{
-	int left = (int)__atomic_load_n(l->left, __ATOMIC_ACQUIRE) - 1;
-
-	return left < 0 ? -1 : ranks_in_world(l->ranks, left);
-}
-
-bool lane_is_over(const struct lane *l, struct err *e)
-{
-	int left = lane_left(l);
-
-	if (left >= 0 && e)
-		fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job", left);
-	return left >= 0;
-}
-
 void lane_look(struct lane *l)
 {
 	if (__atomic_load_n(&l->eager_count, __ATOMIC_RELAXED) && eager_scan(l))
-		engine_completed(l->engine);
+		notify_completed(l->engine);
 }
 
 int lane_flying(struct lane *l)
@@ -194,7 +172,7 @@ static void plan_done(struct lane *l)
 		__atomic_store_n(&l->item_count, 0, __ATOMIC_RELAXED);
 		l->agree->done(l->agreement);
 	}
-	engine_completed(l->engine);
+	notify_completed(l->engine);
 }
 
 /* What has come with the agreement: nothing is left to be carried out. */
@@ -222,7 +200,7 @@ bool lane_ready(struct lane *l)
 {
 	return __atomic_load_n(&l->item_count, __ATOMIC_RELAXED) ||
 	       l->agree->ready(l->agreement) ||
-	       (lane_is_over(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED)) ||
+	       (over_has_left(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED)) ||
 	       (__atomic_load_n(&l->joined, __ATOMIC_RELAXED) &&
 		(ledger_calls(l->ledger) != __atomic_load_n(&l->calls_seen, __ATOMIC_RELAXED) ||
 		 join_ready(l)));
@@ -233,20 +211,20 @@ static int end(struct lane *l)
 {
 	struct err why;
 
-	engine_is_over(l, &why);
+	over_lane(l, &why);
 	eager_scan(l);
 	/* First, so that what comes meanwhile by the short way makes us look again. */
 	__atomic_store_n(&l->over, true, __ATOMIC_SEQ_CST);
 	fail_flying(l, &why, false);
 	p2p_left(l->engine->p2p, l);
-	engine_completed(l->engine);
+	notify_completed(l->engine);
 	return 1;
 }
 
 int lane_step(struct lane *l, struct err *e)
 {
 	/* Asked first, see end(). */
-	bool over = lane_is_over(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED);
+	bool over = over_has_left(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED);
 	int rc;
 
 	if (l->running) {

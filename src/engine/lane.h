@@ -113,16 +113,6 @@ int lane_step(struct lane *l, struct err *e);
  * between two ranks go on when a third one has left, which ends collectives: see p2p.h. */
 void lane_fail(struct lane *l, const struct err *why);
 
-/* lane_leave - @rank leaves those who share @left, here or on another host.  The first who
- * does is the reason: the others leave because of it. */
-void lane_leave(uint32_t *left, int rank);
-
-/* lane_is_over - has one of the ranks left?  Then says so in @e, which may be NULL. */
-bool lane_is_over(const struct lane *l, struct err *e);
-
-/* lane_left - the first of them that has left, by its number in the world; -1: none. */
-int lane_left(const struct lane *l);
-
 /* lane_hand_over - the operations of @from, which are complete but nobody has waited for them
  * yet, are @to's from now on. */
 void lane_hand_over(struct lane *from, struct lane *to);

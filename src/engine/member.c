@@ -11,6 +11,10 @@
 #include "base/err.h"
 #include "base/horovod.h"
 #include "base/log.h"
+#include "engine/engine.h"
+#include "engine/lanes.h"
+#include "engine/notify.h"
+#include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/request.h"
 #include "engine/timeline.h"
@@ -197,7 +201,7 @@ static int start_threads(struct bringup *b, struct err *e)
 		m->engine.on_alarm = tell_hosts;
 		m->engine.on_alarm_ctx = m;
 	}
-	rc = engine_add(&m->engine, &m->world.lane, e);
+	rc = lanes_add(&m->engine, &m->world.lane, e);
 	m->world.open = rc >= 0;
 	if (rc >= 0)
 		rc = engine_start(&m->engine, e);
@@ -601,7 +605,7 @@ static int open_lane(struct member *m, struct group *g, struct group_site *s,
 		exchange_in_group(c, NULL, 0, NULL);
 	if (rc || g->rank < 0)
 		return rc;
-	rc = engine_add(&m->engine, &g->lane, e);
+	rc = lanes_add(&m->engine, &g->lane, e);
 	g->open = rc >= 0;
 	if (g->open)
 		timeline_join(&g->lane);
@@ -745,7 +749,7 @@ static void leave_lane(struct lane *l, void *arg)
 	(void)arg;
 	/* Nothing of ours is in flight; the engine thread need not look. */
 	__atomic_store_n(&l->over, true, __ATOMIC_RELAXED);
-	lane_leave(l->left, l->team.rank);
+	over_leave(l->left, l->team.rank);
 	for (r = 0; r < l->row->count; r++) {
 		seat_ring_one(l->row, r);
 		seat_kick(l->row, r);
@@ -767,12 +771,12 @@ bool member_leave(struct member *m)
 	if (flying) {
 		snprintf(why, sizeof(why), "rank %d left with %d operations in flight", m->rank,
 			 flying);
-		engine_alarm(g, m->rank, RINGUP_ESHUTDOWN, why);
+		notify_alarm(g, m->rank, RINGUP_ESHUTDOWN, why);
 	}
 	p2p_flush(g->p2p, clock_deadline(BYE_MS));
 	__atomic_store_n(&seat_at(g->row, g->row->me)->left, 1, __ATOMIC_RELEASE);
 	p2p_leave(g->p2p);
-	engine_visit(g, leave_lane, NULL);
+	lanes_visit(g, leave_lane, NULL);
 	/* What is not sent when the connections close would look like a death. */
 	watch_goodbye(&m->watch, clock_deadline(BYE_MS));
 	engine_settle(g);

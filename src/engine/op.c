@@ -6,8 +6,9 @@
 
 #include "base/err.h"
 #include "coll/reduce.h"
-#include "engine/engine.h"
+#include "engine/engine_state.h"
 #include "engine/lane.h"
+#include "engine/notify.h"
 #include "engine/tracepoint.h"
 
 bool op_claim(struct ringup_op *op)
@@ -44,7 +45,7 @@ bool op_then(struct ringup_op *op, struct callback *c)
 					__ATOMIC_ACQUIRE)) {
 		/* Nobody may be waiting: the progress thread shall. */
 		if (tended)
-			engine_news(g);
+			notify_news(g);
 		return true;
 	}
 	if (tended)
@@ -84,7 +85,7 @@ void op_complete(struct ringup_op *op, int status)
 	/* A join may have waited for it.  Who asks for one sees us done, or we see him. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&l->join, __ATOMIC_RELAXED))
-		engine_news(l->engine);
+		notify_news(l->engine);
 }
 
 /* Would a result of @bytes there overwrite what this rank brings before it has been read?  Not

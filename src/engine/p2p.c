@@ -8,9 +8,11 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "engine/engine.h"
+#include "engine/engine_state.h"
 #include "engine/lane.h"
+#include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/over.h"
 #include "engine/p2p_state.h"
 #include "ringup.h"
 #include "wire/foreign.h"
@@ -36,11 +38,11 @@ void p2p_unlock(struct p2p *x)
 	x->trouble.code = 0;
 	pthread_mutex_unlock(&x->lock);
 	if (completed) {
-		engine_completed(g);
+		notify_completed(g);
 		seat_ring_asleep(g->row, g->row->me);
 	}
 	if (trouble.code)
-		engine_alarm(g, -1, trouble.code, trouble.text);
+		notify_alarm(g, -1, trouble.code, trouble.text);
 }
 
 /* Something that ends the job: the first counts. */
@@ -95,7 +97,7 @@ struct p2p_peer *p2p_peer_of(struct p2p *x, int rank)
 static int fail_left(const struct p2p *x, struct err *e, int rank)
 {
 	if (!x->peer[rank]->cut)
-		engine_blame(x->engine, rank);
+		over_blame(x->engine, rank);
 	return fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job%s", rank,
 		    x->peer[rank]->cut ? ", or a rank on the way to it has" : "");
 }
@@ -202,7 +204,7 @@ static bool has_output(struct p2p *x)
 
 void p2p_flush(struct p2p *x, int64_t deadline_ns)
 {
-	while (x && has_output(x) && !engine_has_failed(x->engine, NULL) &&
+	while (x && has_output(x) && !over_has_failed(x->engine, NULL) &&
 	       clock_ns() < deadline_ns)
 		if (!p2p_step(x))
 			clock_sleep_ms(1);
@@ -217,7 +219,7 @@ void p2p_leave(struct p2p *x)
 	for (i = 0; i < x->rings.ranks; i++)
 		p2p_rings_notify(&x->rings, i);
 	/* Who leaves because the job has failed is not the reason: others hear that first. */
-	if (engine_has_failed(x->engine, NULL))
+	if (over_has_failed(x->engine, NULL))
 		return;
 	p2p_lock(x);
 	p2p_far_bye(x);
@@ -285,7 +287,7 @@ static int expect_peer(struct p2p *x, const struct ringup_op *op, struct err *e)
 {
 	struct p2p_peer *p = op->p2p.peer < 0 ? NULL : p2p_peer_of(x, op->p2p.peer);
 
-	if (op->p2p.peer == P2P_ANY && lane_is_over(op->lane, NULL))
+	if (op->p2p.peer == P2P_ANY && over_has_left(op->lane, NULL))
 		expect_all(x, op->lane);
 	if (op->p2p.peer >= 0 && !p) {
 		p2p_fail_memory(x);
@@ -449,7 +451,7 @@ static bool step_ring(struct p2p *x, int i, bool *morep)
 	if (!p2p_ring_is_empty(&x->rings, i))
 		any |= p2p_peer_read(x, p, morep);
 	/* What a failed job leaves behind is not because of that rank. */
-	if (left && p2p_ring_is_empty(&x->rings, i) && !engine_has_failed(x->engine, NULL))
+	if (left && p2p_ring_is_empty(&x->rings, i) && !over_has_failed(x->engine, NULL))
 		p2p_peer_end(x, p);
 	else if (p2p_peer_has_output(p))
 		any |= p2p_peer_write(x, p);

@@ -13,9 +13,13 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "engine/engine.h"
+#include "engine/engine_state.h"
 #include "engine/lane.h"
+#include "engine/lanes.h"
+#include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/over.h"
+#include "engine/p2p.h"
 #include "engine/p2p_state.h"
 #include "engine/tree.h"
 #include "ringup.h"
@@ -237,7 +241,7 @@ static void answer_question(struct p2p *x, const struct p2p_invite *v)
 	if (*end != ':')
 		return;
 	s.hash = strtoull(end + 1, NULL, 10);
-	engine_visit(x->engine, look_at_lane, &s);
+	lanes_visit(x->engine, look_at_lane, &s);
 	if (s.found == '?')
 		return;
 	snprintf(a.where, sizeof(a.where), "!%c:%llu", s.found, (unsigned long long)s.hash);
@@ -402,7 +406,7 @@ void p2p_invited(struct p2p *x, int from, int to, const char *where)
 	}
 	pthread_mutex_unlock(&f->lock);
 	free(l);
-	engine_news(x->engine);
+	notify_news(x->engine);
 }
 
 bool p2p_far_is_pending(const struct p2p *x)
@@ -592,7 +596,7 @@ static int list_polls(struct p2p *x, int64_t *until)
 	*until = INT64_MAX;
 	p[AT_WAKE] = (struct pollfd){ f->wake, POLLIN, 0 };
 	/* Nothing is to be done any more until p2p_far_stop(). */
-	if (engine_has_failed(x->engine, NULL))
+	if (over_has_failed(x->engine, NULL))
 		return AT_DOOR;
 	*until = door_until(&f->door);
 	f->guests = door_poll(&f->door, p + n);
@@ -815,7 +819,7 @@ void p2p_far_stop(struct p2p *x)
 		p2p_far_poke(x);
 		p2p_unlock(x);
 		pthread_join(f->thread, NULL);
-		if (!engine_has_failed(x->engine, NULL))
+		if (!over_has_failed(x->engine, NULL))
 			linger(x);
 	}
 	forks_remove(&f->fork);

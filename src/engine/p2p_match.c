@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "coll/reduce.h"
-#include "engine/engine.h"
 #include "engine/lane.h"
 #include "engine/op.h"
+#include "engine/over.h"
 #include "engine/p2p_state.h"
 #include "ringup.h"
 #include "wire/foreign.h"
@@ -321,7 +321,7 @@ static void end_fetch(struct p2p *x, struct p2p_peer *p, struct ringup_op *op)
 {
 	struct p2p_head done = { .kind = P2P_DONE, .id = op->p2p.id };
 
-	if (engine_has_failed(x->engine, NULL))
+	if (over_has_failed(x->engine, NULL))
 		return;
 	p2p_peer_answer(x, p, &done);
 	p2p_peer_write(x, p);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "coll/reduce.h"
-#include "engine/engine.h"
+#include "engine/engine_state.h"
 #include "engine/lane.h"
 #include "engine/p2p_state.h"
 #include "ringup.h"

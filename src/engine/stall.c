@@ -11,8 +11,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "engine/eager.h"
-#include "engine/engine.h"
+#include "engine/engine_state.h"
+#include "engine/lanes.h"
 #include "engine/ledger.h"
+#include "engine/notify.h"
 #include "engine/op.h"
 #include "engine/p2p.h"
 #include "engine/pulse.h"
@@ -650,7 +652,7 @@ static void look_at_lane(struct lane *l, void *arg)
 			look_at(look->stall, l, op, going_on, look->now_ns, &look->found);
 	lock_give(&l->lock);
 	if (any)
-		engine_completed(l->engine);
+		notify_completed(l->engine);
 }
 
 void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)
@@ -661,10 +663,10 @@ void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)
 
 	if (silence)
 		forget_board(s);
-	engine_visit(g, look_at_lane, &look);
+	lanes_visit(g, look_at_lane, &look);
 	if (f->fatal && f->shown) {
 		/* Not ETIMEDOUT: to who waits, that says that the operation goes on. */
-		engine_alarm(g, -1, RINGUP_EABORTED, f->text[f->shown - 1]);
+		notify_alarm(g, -1, RINGUP_EABORTED, f->text[f->shown - 1]);
 		return;
 	}
 	for (i = 0; i < f->shown; i++)

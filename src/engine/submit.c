@@ -7,11 +7,13 @@
 
 #include "base/err.h"
 #include "engine/eager.h"
-#include "engine/engine.h"
 #include "engine/join.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
+#include "engine/lines.h"
+#include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/parcel.h"
 #include "engine/tracepoint.h"
@@ -305,7 +307,7 @@ static bool is_free(struct lane *l, const struct tensor *t)
 	struct ringup_op *op = __atomic_load_n(&t->op, __ATOMIC_ACQUIRE);
 
 	if (op && op != &alone && eager_look(l, op))
-		engine_completed(l->engine);
+		notify_completed(l->engine);
 	return !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE);
 }
 
@@ -338,7 +340,7 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
 	int rc;
 
 	*as = ARRIVED_EARLY;
-	if (engine_is_over(l, e))
+	if (over_lane(l, e))
 		return e->code;
 	t = tensor_for(l, r, e);
 	if (!t)
@@ -391,7 +393,7 @@ int submit_p2p(struct lane *l, const struct p2p_request *q, struct ringup_op **o
 	struct request r;
 	struct ringup_op *op;
 
-	if (engine_has_failed(l->engine, e))
+	if (over_has_failed(l->engine, e))
 		return e->code;
 	if (__atomic_load_n(&l->joined, __ATOMIC_RELAXED))
 		return fail(e, RINGUP_EBUSY,
@@ -456,7 +458,7 @@ static struct tensor *begin_short(struct lane *l, const struct request *r, struc
 	struct tensor *t;
 
 	lock_take(&l->lock);
-	t = engine_is_over(l, NULL) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED)
+	t = over_lane(l, NULL) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED)
 		    ? NULL
 		    : tensor_for(l, r, NULL);
 	if (is_usual(l, t, r) && eager_begin(l, t->id, r, turn)) {
@@ -534,7 +536,7 @@ static inline int meet(struct lane *l, const struct turn *t, const struct want *
 
 	/* Before anything else is on its way that the fence in there would wait for; and
 	 * meanwhile the others write their lines, which we then need not look at twice. */
-	engine_announce(l);
+	notify_announce(l);
 	lines_fetch(l, t, w);
 	missing = eager_spin(l, t);
 	return missing >= 0 ? linger(l, t, missing) : missing;
@@ -591,7 +593,7 @@ static struct tensor *begin_again(struct lane *l, const struct ringup_reduce *a,
 	t = a->name ? tensors_again(&l->tensors, a->name) : NULL;
 	if (!t || !t->again || !t->verified || __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) ||
 	    !is_same(&t->want, a) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED) ||
-	    !engine_goes_on(l))
+	    !over_not_yet(l))
 		goto out;
 	turn->bytes = a->count * reduce_dtype_bytes(a->dtype);
 	if (!are_apart(a->in, a->out, turn->bytes))

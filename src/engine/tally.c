@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/ledger.h"
 #include "engine/span.h"
 #include "engine/tally_state.h"
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "engine/ledger.h"
 #include "engine/span.h"
 #include "engine/tally_state.h"
 #include "wire/pack.h"

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/ledger.h"
 #include "engine/span.h"
 #include "engine/tally_state.h"
 #include "wire/pack.h"

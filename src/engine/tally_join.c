@@ -1,6 +1,7 @@
 /* tally_join.c - ranks that have joined are called for what others submit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/agree.h"
+#include "engine/ledger.h"
 #include "engine/span.h"
 #include "engine/tally_state.h"
 

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "engine/ledger.h"
 #include "engine/span.h"
 #include "engine/tally_state.h"
 

@@ -10,7 +10,9 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "engine/engine.h"
+#include "engine/engine_state.h"
+#include "engine/lane.h"
+#include "engine/lanes.h"
 #include "engine/ledger.h"
 #include "host/identity.h"
 #include "ringup.h"
@@ -67,7 +69,7 @@ static int start(struct engine *g, const struct timeline_rank *self, const char 
 		snprintf(clock + (size_t)i * 2, 3, "%02x", id[i]);
 	rc = trace_start(&g->trace, path, on, &from, e);
 	if (!rc)
-		engine_visit(g, ask_lane, g);
+		lanes_visit(g, ask_lane, g);
 	return rc;
 }
 
@@ -94,7 +96,7 @@ void timeline_stop(struct engine *g)
 {
 	pthread_mutex_lock(&control);
 	trace_stop(&g->trace);
-	engine_visit(g, ask_lane, NULL);
+	lanes_visit(g, ask_lane, NULL);
 	pthread_mutex_unlock(&control);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "engine/eager.h"
+#include "engine/ledger.h"
 #include "engine/op.h"
 #include "ringup.h"
 #include "wire/ranks.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "engine/engine_state.h"
 #include "engine/lane.h"
 #include "trace/trace.h"
 

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
+#include "engine/over.h"
 #include "engine/span.h"
 #include "ringup.h"
 #include "wire/chan.h"
@@ -107,7 +108,7 @@ static void on_left(void *ctx, int rank)
 	struct tree *t = ctx;
 
 	__atomic_store_n(&t->told_left, true, __ATOMIC_RELAXED);
-	lane_leave(t->left, rank);
+	over_leave(t->left, rank);
 	t->ev.left(t->ev.ctx, rank);
 }
 

@@ -17,6 +17,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/pidstat.h"
+#include "engine/lane.h"
+#include "engine/lanes.h"
+#include "engine/notify.h"
 #include "engine/p2p.h"
 #include "engine/tree.h"
 #include "host/nearend.h"
@@ -33,7 +36,7 @@ static void died(struct watch *w, int rank, const char *how)
 	char why[480];
 
 	snprintf(why, sizeof(why), "rank %d (process %d on %s) %s", rank, p->pid, p->host, how);
-	engine_alarm(w->engine, rank, RINGUP_EPEER, why);
+	notify_alarm(w->engine, rank, RINGUP_EPEER, why);
 }
 
 /* ---- what the tree tells ---- */
@@ -74,7 +77,7 @@ static void on_lost(void *ctx, int rank, const struct err *why)
 	size_t len = strlen(how);
 
 	if (why->code != RINGUP_EPEER) {
-		engine_alarm(w->engine, -1, why->code, why->text);
+		notify_alarm(w->engine, -1, why->code, why->text);
 		return;
 	}
 	nearend_look(chan_fd(w->team->mesh->control[rank]), how + len, sizeof(how) - len);
@@ -118,7 +121,7 @@ static void on_group_lost(void *ctx, int rank, const struct err *why)
 
 	(void)rank;
 	if (why->code != RINGUP_EPEER)
-		engine_alarm(w->engine, -1, why->code, why->text);
+		notify_alarm(w->engine, -1, why->code, why->text);
 }
 
 void watch_group_events(struct watch *w, struct tree_events *ev)
@@ -162,7 +165,7 @@ static void judge(struct watch *w, struct pulses *p, int i, int rank, bool speak
 		nearend_look(socket, end, sizeof(end));
 	pulse_tell(&tale, text, sizeof(text));
 	if (change == PULSE_LOST)
-		engine_alarm(w->engine, rank, RINGUP_EPEER, text);
+		notify_alarm(w->engine, rank, RINGUP_EPEER, text);
 	else if (change == PULSE_LATE && speaks)
 		log_warn("%s", text);
 	else if (change == PULSE_BACK && speaks)
@@ -301,7 +304,7 @@ static void tick(struct watch *w, int64_t now)
 	look_at_seats(w, now);
 	data.silence = __atomic_load_n(silent, __ATOMIC_RELAXED);
 	if (w->rules.lost_ms || w->rules.lost_warn_ms)
-		engine_visit(w->engine, look_at_data, &data);
+		lanes_visit(w->engine, look_at_data, &data);
 	stall_look(&w->stall, w->engine, data.silence, now);
 }
 
@@ -330,7 +333,7 @@ static void look_at_launcher(struct watch *w)
 	snprintf(why, sizeof(why),
 		 "%s (process %d on %s), which had started this job's ranks there, died",
 		 w->launcher_name, w->launcher_pid, w->peer[w->team->rank].host);
-	engine_alarm(w->engine, -1, RINGUP_EABORTED, why);
+	notify_alarm(w->engine, -1, RINGUP_EABORTED, why);
 	close(w->launcher);
 	w->launcher = -1;
 }

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "engine/engine.h"
+#include "engine/engine_state.h"
 #include "engine/pulse.h"
 #include "engine/stall.h"
 #include "host/oom.h"

@@ -12,7 +12,7 @@
 #define own_address       fake_address
 #define group_p2p_area    fake_p2p_area
 #define p2p_open          fake_p2p_open
-#define engine_add        fake_add
+#define lanes_add         fake_add
 #define engine_start      fake_start
 #define watch_start       fake_watch
 #define engine_submit     fake_submit

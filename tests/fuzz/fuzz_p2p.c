@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/engine_state.h"
+#include "engine/lane.h"
 #include "engine/op.h"
 #include "engine/p2p_state.h"
 #include "fuzz/fuzz.h"

@@ -1,0 +1,83 @@
+/* engine_state.h - what a rank's engine is made of, for all that it drives. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_ENGINE_STATE_H
+#define ENGINE_ENGINE_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/forks.h"
+#include "engine/callback.h"
+#include "trace/trace.h"
+#include "wire/alarm.h"
+#include "wire/seat.h"
+
+enum { ENGINE_LANES = 256 };
+
+struct cause;
+struct lane;
+struct p2p;
+struct ringup_op;
+
+/*
+ * Whoever waits, drives.  The baton belongs to one thread of this rank at a
+ * time: it moves all lanes along until the operation that it waits for is
+ * complete.  Other waiting threads sleep and are woken when their operations
+ * complete or the baton is free.  The engine thread takes it only when there is
+ * work and nobody waits; it is kicked by the rank that submitted last.
+ *
+ * One thread for all lanes: a rank that only looked at one group could wait for a
+ * rank that waits, in another group, for a third that waits for the first.
+ */
+struct engine {
+	/* Set before engine_start(), by member.c or a test. */
+	struct alarm *alarm;
+	struct row *row; /* all ranks of this host: here this rank sleeps */
+	struct p2p *p2p; /* messages between two ranks; NULL: there are none */
+	/* Tell other hosts; called at least once, by more than one thread. */
+	void (*on_alarm)(void *ctx, int culprit, int code, const char *why);
+	void *on_alarm_ctx;
+	struct cause *cause; /* what this rank tells its launcher; NULL: nothing */
+	/* What an operation waits for that is not complete in time; or NULL. */
+	void (*describe)(void *ctx, struct lane *l, const struct ringup_op *op, char *out,
+			 size_t len);
+	void *describe_ctx;
+	struct trace trace; /* see timeline.h; all zero: off */
+
+	/* From here on engine.c's own. */
+	struct lane *lanes[ENGINE_LANES]; /* atomic; NULL where there is none  */
+	int lane_end;                     /* all lanes are below; atomic       */
+	uint32_t looking;                 /* threads that go through the lanes; atomic */
+	uint32_t baton;                   /* atomic                            */
+	uint32_t waiting;                 /* threads asleep because another has the baton    */
+	uint32_t done;   /* futex: an operation completed, or the baton is free */
+	bool dead;       /* everything in flight has failed; atomic         */
+	uint32_t tended; /* eager operations that a callback waits for; atomic */
+	bool tending;    /* the engine thread waits for those; atomic          */
+	struct callbacks callbacks;
+	struct engine *next_live; /* of those that run, for engine_describe() */
+	pthread_t thread;
+	bool has_thread, stop;
+	uint32_t forks; /* of the process that started it */
+};
+
+/* engine_is_mine - false in a child of fork(), which is no rank. */
+static inline bool engine_is_mine(const struct engine *g)
+{
+	return g->forks == forks_seen();
+}
+
+/* engine_is_alarmed - has a rank ended the job?  engine_is_dead - has all that was in flight
+ * failed because of that? */
+static inline bool engine_is_alarmed(const struct engine *g)
+{
+	return __atomic_load_n(&g->alarm->word, __ATOMIC_RELAXED);
+}
+
+static inline bool engine_is_dead(const struct engine *g)
+{
+	return __atomic_load_n(&g->dead, __ATOMIC_RELAXED);
+}
+
+#endif

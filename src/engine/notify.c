@@ -1,0 +1,53 @@
+/* notify.c - tell threads and ranks that sleep: complete, ready, over. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/notify.h"
+
+#include "base/futex.h"
+#include "engine/lane.h"
+#include "engine/ledger.h"
+
+void notify_completed(struct engine *g)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&g->waiting, __ATOMIC_RELAXED))
+		return;
+	__atomic_fetch_add(&g->done, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&g->done);
+}
+
+void notify_news(struct engine *g)
+{
+	seat_ring_one(g->row, g->row->me);
+	seat_kick(g->row, g->row->me);
+}
+
+void notify_alarm(struct engine *g, int culprit, int code, const char *why)
+{
+	int i;
+
+	if (alarm_raise(g->alarm, culprit, code, "%s", why) && g->on_alarm)
+		g->on_alarm(g->on_alarm_ctx, culprit, code, why);
+	for (i = 0; i < g->row->count; i++) {
+		seat_ring_one(g->row, i);
+		seat_kick(g->row, i);
+	}
+}
+
+void notify_call(struct lane *l)
+{
+	int i;
+
+	seat_ring(l->row, SEAT_ANYBODY);
+	for (i = 0; i < l->row->count; i++)
+		seat_kick(l->row, i);
+}
+
+void notify_announce(struct lane *l)
+{
+	seat_ring(l->row, l->row->me);
+	/* After the fence in there: a rank that joins sees our line, or we see it. */
+	if (l->ledger && ledger_joined(l->ledger)) {
+		ledger_call(l->ledger);
+		notify_call(l);
+	}
+}

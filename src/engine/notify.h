@@ -1,0 +1,29 @@
+/* notify.h - tell threads and ranks that sleep: complete, ready, over. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_NOTIFY_H
+#define ENGINE_NOTIFY_H
+
+#include "engine/engine_state.h"
+
+struct lane;
+
+/* notify_completed - operations of this rank are complete: wake the threads that wait for them.
+ */
+void notify_completed(struct engine *g);
+
+/* notify_news - the agreement or the alarm has changed: this rank looks again.  Any thread. */
+void notify_news(struct engine *g);
+
+/* notify_call - wake the ranks of @l on this host that wait for news, kick those that do not.
+ */
+void notify_call(struct lane *l);
+
+/* notify_announce - this rank has written something into shared memory that others of @l wait
+ * for. */
+void notify_announce(struct lane *l);
+
+/* notify_alarm - end the job, because of rank @culprit or, if that is -1, of no single rank;
+ * the first sentence counts.  Any thread. */
+void notify_alarm(struct engine *g, int culprit, int code, const char *why);
+
+#endif

@@ -1,0 +1,66 @@
+/* over.c - is the job over, or has a rank left? */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/over.h"
+
+#include "base/err.h"
+#include "ringup.h"
+#include "wire/cause.h"
+#include "wire/ranks.h"
+
+void over_leave(uint32_t *left, int rank)
+{
+	uint32_t nobody = 0;
+
+	__atomic_compare_exchange_n(left, &nobody, (uint32_t)rank + 1, false, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+}
+
+int over_left(const struct lane *l)
+{
+	int left = (int)__atomic_load_n(l->left, __ATOMIC_ACQUIRE) - 1;
+
+	return left < 0 ? -1 : ranks_in_world(l->ranks, left);
+}
+
+bool over_has_left(const struct lane *l, struct err *e)
+{
+	int left = over_left(l);
+
+	if (left >= 0 && e)
+		fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job", left);
+	return left >= 0;
+}
+
+void over_blame(struct engine *g, int culprit)
+{
+	if (g->cause)
+		cause_blame(g->cause, culprit);
+}
+
+void over_why(struct engine *g, struct err *e)
+{
+	if (!alarm_get(g->alarm, e))
+		fail(e, RINGUP_ESHUTDOWN, "the job is over");
+	over_blame(g, alarm_culprit(g->alarm));
+}
+
+bool over_has_failed(struct engine *g, struct err *e)
+{
+	if (!engine_is_alarmed(g) && !engine_is_dead(g))
+		return false;
+	if (e)
+		over_why(g, e);
+	return true;
+}
+
+bool over_lane(struct lane *l, struct err *e)
+{
+	bool left = over_has_left(l, e);
+
+	/* Asked second: who left because of an alarm did so after it. */
+	if (over_has_failed(l->engine, e))
+		return true;
+	if (left && e)
+		over_blame(l->engine, over_left(l));
+	return left;
+}

@@ -1,0 +1,47 @@
+/* over.h - is the job over, or has a rank left? */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_OVER_H
+#define ENGINE_OVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine_state.h"
+#include "engine/lane.h"
+
+struct err;
+
+/* over_leave - @rank leaves those who share @left, here or on another host.  The first that
+ * does is the reason: the others leave because of it. */
+void over_leave(uint32_t *left, int rank);
+
+/* over_left - the first rank of @l that has left, by its number in the world; -1: none. */
+int over_left(const struct lane *l);
+
+/* over_has_left - has one of them left?  Then says so in @e, which may be NULL. */
+bool over_has_left(const struct lane *l, struct err *e);
+
+/* over_has_failed - has the job failed?  Then says so in @e, which may be NULL. */
+bool over_has_failed(struct engine *g, struct err *e);
+
+/* over_lane - has the job failed, or a rank left that @l needs?  Likewise. */
+bool over_lane(struct lane *l, struct err *e);
+
+/* over_not_yet - true while the job has not failed and no rank of @l has left: the opposite
+ * of over_lane(), inline for the fast path. */
+static inline bool over_not_yet(const struct lane *l)
+{
+	const struct engine *g = l->engine;
+
+	return !__atomic_load_n(l->left, __ATOMIC_ACQUIRE) &&
+	       !__atomic_load_n(&g->alarm->word, __ATOMIC_RELAXED) &&
+	       !__atomic_load_n(&g->dead, __ATOMIC_RELAXED);
+}
+
+/* over_why - why the job has failed; this rank fails because of the same rank. */
+void over_why(struct engine *g, struct err *e);
+
+/* over_blame - this rank fails because of rank @culprit of the world; -1 has no effect. */
+void over_blame(struct engine *g, int culprit);
+
+#endif
