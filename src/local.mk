@@ -108,15 +108,17 @@ CORE_SOURCES += \
 	%reldir%/engine/eager.c %reldir%/engine/eager.h \
 	%reldir%/engine/engine.c %reldir%/engine/engine.h \
 	%reldir%/engine/engine_state.h \
+	%reldir%/engine/execute.c %reldir%/engine/execute.h \
 	%reldir%/engine/frame.c %reldir%/engine/frame.h \
 	%reldir%/engine/group.c %reldir%/engine/group.h \
 	%reldir%/engine/join.c %reldir%/engine/join.h \
-	%reldir%/engine/lane.c %reldir%/engine/lane.h \
+	%reldir%/engine/lane.h \
 	%reldir%/engine/member.c %reldir%/engine/member.h \
 	%reldir%/engine/lanes.c %reldir%/engine/lanes.h \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
 	%reldir%/engine/lines.c %reldir%/engine/lines.h \
 	%reldir%/engine/plan.c %reldir%/engine/plan.h \
+	%reldir%/engine/proxy.c %reldir%/engine/proxy.h \
 	%reldir%/engine/pulse.c %reldir%/engine/pulse.h \
 	%reldir%/engine/request.h \
 	%reldir%/engine/stall.c %reldir%/engine/stall.h \

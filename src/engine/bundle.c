@@ -7,11 +7,10 @@
 
 #include "base/err.h"
 #include "coll/reduce.h"
-#include "engine/join.h"
 #include "engine/lane.h"
 #include "engine/op.h"
 #include "engine/plan.h"
-#include "engine/submit.h"
+#include "engine/proxy.h"
 #include "ringup.h"
 #include "wire/ranks.h"
 
@@ -75,13 +74,13 @@ static int learn(struct lane *l, struct ringup_op *op, struct err *e)
 		    w.kind >= PLAN_KINDS)
 			return fail(e, RINGUP_EPEER, "%.200s: not what a group may be of",
 				    op->tensor->name);
-		rc = join_stand_in(l, &w, &q, &own, e);
+		rc = proxy_request(l, &w, &q, &own, e);
 		if (rc)
 			return rc;
 		/* See cannot_go(). */
 		q.want.kind = w.kind;
 		lock_take(&l->lock);
-		rc = submit_member(l, op, &q, own, e);
+		rc = op_add_member(l, op, &q, own, e);
 		lock_give(&l->lock);
 		if (rc)
 			free(own);
@@ -114,7 +113,7 @@ static bool cannot_go(const struct lane *l, struct ringup_op *op, const uint64_t
 	uint32_t i;
 	int r = 0;
 
-	for (i = 0, m = op->members; m && join_can(l, &m->ask.want); m = m->next)
+	for (i = 0, m = op->members; m && proxy_can(l, &m->ask.want); m = m->next)
 		i++;
 	if (!m)
 		return false;

@@ -253,3 +253,9 @@ bool eager_scan(struct lane *l)
 	lock_give(&l->lock);
 	return any;
 }
+
+void eager_collect(struct lane *l)
+{
+	if (__atomic_load_n(&l->eager_count, __ATOMIC_RELAXED) && eager_scan(l))
+		notify_completed(l->engine);
+}

@@ -54,4 +54,8 @@ void eager_follow(struct lane *l, struct ringup_op *op);
  * changed; true if any was completed. */
 bool eager_scan(struct lane *l);
 
+/* eager_collect - finish what is small and can be finished by now, and wake the threads that
+ * wait for it; nobody may have looked. */
+void eager_collect(struct lane *l);
+
 #endif

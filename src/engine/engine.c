@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/futex.h"
 #include "engine/eager.h"
+#include "engine/execute.h"
 #include "engine/lanes.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
@@ -47,7 +48,7 @@ static bool has_tended(const struct engine *g)
 static bool work_left(struct engine *g)
 {
 	return !engine_is_dead(g) && (engine_is_alarmed(g) || p2p_is_ready(g->p2p) ||
-				      has_tended(g) || lanes_any(g, lane_ready));
+				      has_tended(g) || lanes_any(g, execute_ready));
 }
 
 static void scan_eager(struct engine *g)
@@ -57,7 +58,7 @@ static void scan_eager(struct engine *g)
 
 	for (i = 0; i < end; i++)
 		if ((l = lanes_at(g, i)))
-			lane_look(l);
+			eager_collect(l);
 	lanes_exit(g, end);
 }
 
@@ -96,25 +97,11 @@ static void give_baton(struct engine *g)
 	}
 }
 
-void engine_arrived(struct lane *l, struct ringup_op *op, enum arrival as)
-{
-	if (as == ARRIVED_LAST)
-		notify_call(l);
-	else if (as == ARRIVED_AWAITED)
-		seat_ring(l->row, SEAT_ANYBODY);
-	else if (l->ledger) {
-		notify_announce(l);
-		/* After the fence in there, too. */
-		if (op)
-			eager_follow(l, op);
-	}
-}
-
 /* ---- failing ---- */
 
 static void fail_lane(struct lane *l, void *why)
 {
-	lane_fail(l, why);
+	execute_fail(l, why);
 }
 
 /* With the baton. */
@@ -157,7 +144,7 @@ static void step_failed(struct engine *g, const struct err *e)
 static bool step(struct lane *l)
 {
 	struct err e = { 0 };
-	int rc = lane_step(l, &e);
+	int rc = execute_step(l, &e);
 
 	if (rc < 0)
 		step_failed(l->engine, &e);
@@ -224,7 +211,7 @@ static void poll_all(struct engine *g)
  * it takes; that is no news. */
 static bool can_begin(struct lane *l)
 {
-	return !l->running && lane_ready(l);
+	return !l->running && execute_ready(l);
 }
 
 /* Is there a reason to stop waiting for news? */
@@ -485,7 +472,7 @@ static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, str
 		rc = op->status;
 		if (rc && e)
 			*e = op->why;
-		submit_release(op);
+		op_release(op);
 	} else {
 		rc = fail(e, RINGUP_ETIMEDOUT, "the operation is not complete yet");
 	}
@@ -592,7 +579,7 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 		return rc;
 	}
 	/* A join that is not published yet may be by another thread, now. */
-	engine_arrived(l, r->want.kind == WANT_JOIN ? NULL : op, as);
+	submit_notify(l, r->want.kind == WANT_JOIN ? NULL : op, as);
 	return wait_or_leave(op, deadline_ns, holding, opp, e);
 }
 
@@ -613,7 +600,7 @@ int engine_p2p(struct lane *l, const struct p2p_request *q, int64_t deadline_ns,
 	rc = p2p_begin(g->p2p, op, e);
 	if (rc && op_claim(op)) {
 		op_fail(op, e);
-		submit_release(op);
+		op_release(op);
 		return rc;
 	}
 	return wait_or_leave(op, deadline_ns, false, opp, e);
@@ -721,7 +708,7 @@ int engine_start(struct engine *g, struct err *e)
 
 static void count_flying(struct lane *l, void *n)
 {
-	*(int *)n += lane_flying(l);
+	*(int *)n += execute_flying(l);
 }
 
 int engine_flying(struct engine *g)

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/agree.h"
 #include "engine/engine_state.h"
 
 struct p2p_request;
@@ -53,9 +52,5 @@ void engine_settle(struct engine *g);
  * it is complete, or @g is not there any more.  It may ask other hosts: see p2p_ask().  Any
  * thread of the process that has started @g. */
 void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t len);
-
-/* engine_arrived - tell who has to know, after post() of @op, which nobody else has yet, or
- * which is NULL. */
-void engine_arrived(struct lane *l, struct ringup_op *op, enum arrival as);
 
 #endif

@@ -45,7 +45,7 @@ struct engine {
 	void *describe_ctx;
 	struct trace trace; /* see timeline.h; all zero: off */
 
-	/* From here on engine.c's own. */
+	/* From here on the engine's own: engine.c, lanes.c, notify.c. */
 	struct lane *lanes[ENGINE_LANES]; /* atomic; NULL where there is none  */
 	int lane_end;                     /* all lanes are below; atomic       */
 	uint32_t looking;                 /* threads that go through the lanes; atomic */

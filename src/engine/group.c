@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "coll/copy.h"
 #include "engine/engine_state.h"
+#include "engine/execute.h"
 #include "engine/lanes.h"
 #include "engine/ledger.h"
 #include "engine/p2p.h"
@@ -383,7 +384,7 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 		l->team.single_copy = (enum single_copy)s->cards[0].single_copy;
 	if (!rc)
 		rc = choose_backend(g, only, e);
-	return rc ? rc : lane_open(l, e);
+	return rc ? rc : execute_open(l, e);
 }
 
 void group_close(struct group *g)
@@ -396,9 +397,9 @@ void group_close(struct group *g)
 	if (g->open) {
 		lanes_remove(l->engine, l);
 		p2p_purge(l->engine->p2p, l->serial);
-		lane_fail(l, &over);
+		execute_fail(l, &over);
 	}
-	lane_close(l);
+	execute_close(l);
 	if (backend)
 		backend->close(carrier);
 	free(carrier);

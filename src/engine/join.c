@@ -10,11 +10,11 @@
 #include "coll/neutral.h"
 #include "coll/reduce.h"
 #include "engine/eager.h"
-#include "engine/engine.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/proxy.h"
 #include "engine/submit.h"
 #include "ringup.h"
 
@@ -31,15 +31,6 @@
  * again before it answers, and does not answer what it will submit by itself.
  */
 
-void join_begin(struct lane *l)
-{
-	ledger_join(l->ledger, true);
-	notify_call(l);
-	/* Somebody may have begun before: look at once. */
-	__atomic_store_n(&l->calls_seen, ledger_calls(l->ledger) - 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&l->joined, true, __ATOMIC_RELEASE);
-}
-
 /* Operations of ours that nobody waits for. */
 static void release_ghosts(struct lane *l)
 {
@@ -52,63 +43,8 @@ static void release_ghosts(struct lane *l)
 				found = op;
 		lock_give(&l->lock);
 		if (found)
-			submit_release(found);
+			op_release(found);
 	} while (found);
-}
-
-/* May a rank that has joined take part in it? */
-static bool is_allowed(const struct lane *l, const struct want *w)
-{
-	return !l->join_sums || w->kind == PLAN_ALLREDUCE || w->kind == PLAN_BARRIER ||
-	       w->kind == WANT_BUNDLE;
-}
-
-bool join_can(const struct lane *l, const struct want *w)
-{
-	uint64_t element; /* of the widest type */
-
-	if (!is_allowed(l, w))
-		return false;
-	return (w->kind != PLAN_ALLREDUCE && w->kind != PLAN_REDUCESCATTER) ||
-	       neutral_fill(&element, (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
-			    w->pre, w->count > 0);
-}
-
-static bool is_from_root(const struct want *w)
-{
-	return w->kind == PLAN_BROADCAST ||
-	       (w->kind == PLAN_ALLTOALL && w->digest == WANT_FROM_ROOT);
-}
-
-int join_stand_in(const struct lane *l, const struct want *w, struct request *q, void **own,
-		  struct err *e)
-{
-	size_t size = reduce_dtype_bytes((enum ringup_dtype)w->dtype), n = (size_t)l->team.size;
-	uint64_t bytes = want_bytes(w);
-	void *room;
-
-	q->want = *w;
-	/* Nobody else can give what this rank has to: that is an error for all. */
-	if ((is_from_root(w) && w->root == l->team.rank) || !is_allowed(l, w)) {
-		want_init(&q->want, WANT_JOIN, RINGUP_U8, 0);
-		q->want.redop = !is_allowed(l, w);
-	}
-	if (bytes > SIZE_MAX / 4)
-		return fail(e, RINGUP_ENOMEM, "no memory for what the others reduce");
-	room = calloc(1, bytes + (n + 2) * sizeof(uint64_t));
-	if (!room)
-		return fail(e, RINGUP_ENOMEM, "no memory for what the others reduce");
-	*own = room;
-	q->counts = room;
-	q->splits = w->kind == PLAN_ALLTOALL ? room : NULL;
-	q->outp = (void **)((uint64_t *)room + n);
-	q->in = q->out = (uint64_t *)room + n + 2;
-	/* A join, which is not what the others want, is how they hear that there is none. */
-	if ((w->kind == PLAN_ALLREDUCE || w->kind == PLAN_REDUCESCATTER) &&
-	    !neutral_fill(q->out, (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
-			  w->pre, bytes / size))
-		q->want.kind = WANT_JOIN;
-	return 0;
 }
 
 static int answer(struct lane *l, uint32_t id, struct err *e)
@@ -123,7 +59,7 @@ static int answer(struct lane *l, uint32_t id, struct err *e)
 
 	q.name_len = ledger_called(l->ledger, id, name, &w);
 	q.name = name;
-	rc = join_stand_in(l, &w, &q, &own, e);
+	rc = proxy_request(l, &w, &q, &own, e);
 	if (rc)
 		return rc;
 	lock_take(&l->lock);
@@ -132,7 +68,7 @@ static int answer(struct lane *l, uint32_t id, struct err *e)
 	if (rc)
 		free(own);
 	else
-		engine_arrived(l, op, as);
+		submit_notify(l, op, as);
 	return rc == RINGUP_EBUSY ? 0 : rc;
 }
 
@@ -158,7 +94,7 @@ static int publish(struct lane *l, struct err *e)
 	rc = submit_join(l, &as, e);
 	lock_give(&l->lock);
 	if (rc > 0)
-		engine_arrived(l, NULL, as);
+		submit_notify(l, NULL, as);
 	else if (!rc)
 		sched_yield();
 	return rc < 0 ? rc : 1;
@@ -176,7 +112,7 @@ int join_answer(struct lane *l, struct err *e)
 		return 0;
 	/* Ours may be complete, and nobody has looked: then the others may have used the name
 	 * again, or it was the last before we joined. */
-	lane_look(l);
+	eager_collect(l);
 	release_ghosts(l);
 	do {
 		n = ledger_calling(l->ledger, ids, 64);

@@ -12,22 +12,11 @@ struct ringup_op;
 struct want;
 struct err;
 
-/* join_begin - from now on take part, with nothing, in what the others call for. */
-void join_begin(struct lane *l);
-
 /* join_ready - is this rank's own join to be published?  Any thread. */
 bool join_ready(struct lane *l);
 
-/* join_answer - do so, and publish our own join in its turn; returns as lane_step() does. */
+/* join_answer - do so, and publish our own join in its turn; returns as execute_step() does. */
 int join_answer(struct lane *l, struct err *e);
-
-/* join_can - is there anything that a rank that has joined could give for @w, and may it? */
-bool join_can(const struct lane *l, const struct want *w);
-
-/* join_stand_in - ask for what others want, with nothing to give: fills @q, but for its
- * name; *@own is what to free with the operation. */
-int join_stand_in(const struct lane *l, const struct want *w, struct request *q, void **own,
-		  struct err *e);
 
 /* join_done - all ranks have joined: @rows of each, see struct request, tell who was
  * the last. */

@@ -1,4 +1,4 @@
-/* lane.h - the operations of one group of ranks: their names, agreement and back end. */
+/* lane.h - what a group of ranks has of its own: names, agreement, back end, operations. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
@@ -39,7 +39,7 @@ enum lane_carrier {
  * Eager operations need none of this: see ledger.h.
  */
 struct lane {
-	/* Set before lane_open(), by whoever brought the ranks together. */
+	/* Set before execute_open(), by whoever brought the ranks together. */
 	struct engine *engine;
 	struct team team;
 	struct row *row;  /* the ranks of this host                         */
@@ -95,33 +95,6 @@ struct lane {
 
 	struct pulses links; /* watch.c's, of its mesh's */
 };
-
-/* lane_open - with the fields above set. */
-int lane_open(struct lane *l, struct err *e);
-
-/* lane_close - free everything of its own, also operations; safe on a zeroed lane. */
-void lane_close(struct lane *l);
-
-/* lane_ready - is there work for the holder of the baton?  Any thread. */
-bool lane_ready(struct lane *l);
-
-/* lane_step - with the baton, do one thing: 0 if there is nothing to do now, 1 if
- * something was done; negative, with the reason, if the job has to end. */
-int lane_step(struct lane *l, struct err *e);
-
-/* lane_fail - everything in flight fails, and nothing will be carried out any more.  Messages
- * between two ranks go on when a third one has left, which ends collectives: see p2p.h. */
-void lane_fail(struct lane *l, const struct err *why);
-
-/* lane_hand_over - the operations of @from, which are complete but nobody has waited for them
- * yet, are @to's from now on. */
-void lane_hand_over(struct lane *from, struct lane *to);
-
-/* lane_look - finish what is small and can be finished by now; nobody may have looked. */
-void lane_look(struct lane *l);
-
-/* lane_flying - operations that are not complete. */
-int lane_flying(struct lane *l);
 
 /* lane_op - this rank's operation that the item is about, or NULL. */
 static inline struct ringup_op *lane_op(struct lane *l, const struct item *it)

@@ -12,7 +12,6 @@
 #include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/op.h"
-#include "engine/plan.h"
 #include "ringup.h"
 
 /*

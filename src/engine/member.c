@@ -12,8 +12,10 @@
 #include "base/horovod.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/execute.h"
 #include "engine/lanes.h"
 #include "engine/notify.h"
+#include "engine/op.h"
 #include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/request.h"
@@ -724,7 +726,7 @@ static int may_remove(const struct removal *all, int size, struct err *e)
 int member_group_close(struct member *m, struct group *g, struct err *e)
 {
 	struct circle world = world_circle(m);
-	struct removal mine = { g->lane.serial, g->rank < 0 ? 0 : lane_flying(&g->lane) };
+	struct removal mine = { g->lane.serial, g->rank < 0 ? 0 : execute_flying(&g->lane) };
 	struct removal *all = calloc((size_t)m->size, sizeof(*all));
 	int rc = all ? 0 : fail(e, RINGUP_ENOMEM, "no memory");
 
@@ -736,7 +738,7 @@ int member_group_close(struct member *m, struct group *g, struct err *e)
 	if (rc)
 		return rc;
 	if (g->rank >= 0)
-		lane_hand_over(&g->lane, &m->world.lane);
+		op_hand_over(&g->lane, &m->world.lane);
 	group_close(g);
 	return 0;
 }

@@ -11,6 +11,8 @@
 #include "engine/notify.h"
 #include "engine/tracepoint.h"
 
+enum { POOL_STEP = 64 }; /* operations allocated at a time */
+
 bool op_claim(struct ringup_op *op)
 {
 	uint32_t flying = OP_FLYING;
@@ -150,4 +152,182 @@ void op_empty(struct ringup_op *op)
 	op_discard(op);
 	free(op->own);
 	op->own = NULL;
+}
+
+/* ---- the pool ---- */
+
+struct ringup_op *op_new(struct lane *l)
+{
+	struct ringup_op *op = l->pool;
+	int i;
+
+	if (!op) {
+		op = calloc(POOL_STEP, sizeof(*op));
+		for (i = 0; op && i < POOL_STEP; i++) {
+			op[i].next = i + 1 < POOL_STEP ? &op[i + 1] : NULL;
+			op[i].lane = l;
+			op[i].engine = l->engine;
+		}
+		if (!op)
+			return NULL;
+		op->block_next = l->blocks;
+		l->blocks = op;
+	}
+	l->pool = op->next;
+	return op;
+}
+
+static void pool_put(struct lane *l, struct ringup_op *op)
+{
+	op->next = l->pool;
+	l->pool = op;
+}
+
+void op_free(struct lane *l, struct ringup_op *op)
+{
+	struct ringup_op *m;
+
+	op_empty(op);
+	while ((m = op->members)) {
+		op->members = m->next;
+		pool_put(l, m);
+	}
+	pool_put(l, op);
+}
+
+/* Of its lane, which may become another one meanwhile. */
+static struct lane *op_lock_lane(struct ringup_op *op)
+{
+	struct lane *l;
+
+	for (;;) {
+		l = __atomic_load_n(&op->lane, __ATOMIC_ACQUIRE);
+		lock_take(&l->lock);
+		if (l == __atomic_load_n(&op->lane, __ATOMIC_ACQUIRE))
+			return l;
+		lock_give(&l->lock);
+	}
+}
+
+void op_release(struct ringup_op *op)
+{
+	struct lane *l = op_lock_lane(op);
+
+	if (op->prev)
+		op->prev->next = op->next;
+	else
+		l->flying = op->next;
+	if (op->next)
+		op->next->prev = op->prev;
+	op_free(l, op);
+	lock_give(&l->lock);
+}
+
+int op_no_memory(struct err *e)
+{
+	return fail(e, RINGUP_ENOMEM, "no memory for another operation");
+}
+
+/* As it is asked for, and in no list. */
+static void op_set(struct ringup_op *op, const struct request *r, void *ghost)
+{
+	__atomic_store_n(&op->state, OP_FLYING, __ATOMIC_RELAXED);
+	__atomic_store_n(&op->eager, false, __ATOMIC_RELAXED);
+	op->ghost = ghost;
+	op->own = ghost;
+	op->status = 0;
+	op->since_ns = 0;
+	op->ask = *r;
+	op->result = NULL;
+	op->asked = false;
+	op->members = NULL;
+	op->bundle = NULL;
+	__atomic_store_n(&op->callback, NULL, __ATOMIC_RELAXED);
+}
+
+int op_add_member(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost,
+		  struct err *e)
+{
+	struct ringup_op *m = op_new(l);
+
+	if (!m)
+		return op_no_memory(e);
+	op_set(m, r, ghost);
+	m->tensor = op->tensor;
+	m->bundle = op;
+	m->next = op->members;
+	op->members = m;
+	return 0;
+}
+
+/* Into the list of those in flight; tensor, id and round are set. */
+void op_enter(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost)
+{
+	op_set(op, r, ghost);
+	op->prev = NULL;
+	op->next = l->flying;
+	if (l->flying)
+		l->flying->prev = op;
+	l->flying = op;
+}
+
+void op_take_back(struct lane *l, struct ringup_op *op)
+{
+	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
+	l->agree->drop(l->agreement, op->id);
+	l->flying = op->next;
+	if (op->next)
+		op->next->prev = NULL;
+	op_free(l, op);
+}
+
+static void op_give_all(struct ringup_op *list, struct lane *to)
+{
+	for (; list; list = list->next) {
+		op_give_all(list->members, to);
+		__atomic_store_n(&list->lane, to, __ATOMIC_SEQ_CST);
+	}
+}
+
+void op_hand_over(struct lane *from, struct lane *to)
+{
+	struct ringup_op *op, **end;
+
+	/* Others may look at what is in flight, or give it back. */
+	lock_take(&from->lock);
+	if (!from->flying)
+		goto out;
+	lock_take(&to->lock);
+	op_give_all(from->flying, to);
+	for (op = from->flying; op->next; op = op->next)
+		;
+	op->next = to->flying;
+	if (to->flying)
+		to->flying->prev = op;
+	to->flying = from->flying;
+	op_give_all(from->pool, to);
+	for (end = &from->pool; *end; end = &(*end)->next)
+		;
+	*end = to->pool;
+	to->pool = from->pool;
+	for (end = &from->blocks; *end; end = &(*end)->block_next)
+		;
+	*end = to->blocks;
+	to->blocks = from->blocks;
+	lock_give(&to->lock);
+	from->flying = from->pool = from->blocks = NULL;
+out:
+	lock_give(&from->lock);
+}
+
+void op_free_all(struct lane *l)
+{
+	struct ringup_op *block, *op;
+
+	for (op = l->flying; op; op = op->next)
+		op_empty(op);
+	while ((block = l->blocks)) {
+		l->blocks = block->block_next;
+		free(block);
+	}
 }

@@ -10,7 +10,6 @@
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "engine/eager.h"
-#include "engine/join.h"
 #include "engine/lane.h"
 #include "engine/op.h"
 #include "ringup.h"
@@ -380,8 +379,6 @@ int plan_make(struct lane *l, struct ringup_op *op, const uint64_t *rows, size_t
 		break;
 	default:
 		plan_barrier(l);
-		if (w->kind == WANT_JOIN && rows)
-			join_done(l, op, rows);
 	}
 	plan_ends(l, op);
 	return 0;

@@ -14,7 +14,7 @@ struct want;
 struct err;
 
 /*
- * Called by lane.c and bundle.c, with the baton.  They set l->plan, and say with
+ * Called by execute.c and bundle.c, with the baton.  They set l->plan, and say with
  * plan_ends() which operations are carried out when it has been.
  */
 

@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 #include "engine/eager.h"
-#include "engine/join.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/lines.h"
@@ -20,112 +19,6 @@
 #include "ringup.h"
 #include "wire/seat.h"
 
-enum { POOL_STEP = 64 }; /* operations allocated at a time */
-
-static struct ringup_op *op_new(struct lane *l)
-{
-	struct ringup_op *op = l->pool;
-	int i;
-
-	if (!op) {
-		op = calloc(POOL_STEP, sizeof(*op));
-		for (i = 0; op && i < POOL_STEP; i++) {
-			op[i].next = i + 1 < POOL_STEP ? &op[i + 1] : NULL;
-			op[i].lane = l;
-			op[i].engine = l->engine;
-		}
-		if (!op)
-			return NULL;
-		op->block_next = l->blocks;
-		l->blocks = op;
-	}
-	l->pool = op->next;
-	return op;
-}
-
-static void put_back(struct lane *l, struct ringup_op *op)
-{
-	op->next = l->pool;
-	l->pool = op;
-}
-
-static void op_free(struct lane *l, struct ringup_op *op)
-{
-	struct ringup_op *m;
-
-	op_empty(op);
-	while ((m = op->members)) {
-		op->members = m->next;
-		put_back(l, m);
-	}
-	put_back(l, op);
-}
-
-/* Of its lane, which may become another one meanwhile. */
-static struct lane *take_lock_of(struct ringup_op *op)
-{
-	struct lane *l;
-
-	for (;;) {
-		l = __atomic_load_n(&op->lane, __ATOMIC_ACQUIRE);
-		lock_take(&l->lock);
-		if (l == __atomic_load_n(&op->lane, __ATOMIC_ACQUIRE))
-			return l;
-		lock_give(&l->lock);
-	}
-}
-
-void submit_release(struct ringup_op *op)
-{
-	struct lane *l = take_lock_of(op);
-
-	if (op->prev)
-		op->prev->next = op->next;
-	else
-		l->flying = op->next;
-	if (op->next)
-		op->next->prev = op->prev;
-	op_free(l, op);
-	lock_give(&l->lock);
-}
-
-static int no_memory(struct err *e)
-{
-	return fail(e, RINGUP_ENOMEM, "no memory for another operation");
-}
-
-/* As it is asked for, and in no list. */
-static void set_op(struct ringup_op *op, const struct request *r, void *ghost)
-{
-	__atomic_store_n(&op->state, OP_FLYING, __ATOMIC_RELAXED);
-	__atomic_store_n(&op->eager, false, __ATOMIC_RELAXED);
-	op->ghost = ghost;
-	op->own = ghost;
-	op->status = 0;
-	op->since_ns = 0;
-	op->ask = *r;
-	op->result = NULL;
-	op->asked = false;
-	op->members = NULL;
-	op->bundle = NULL;
-	__atomic_store_n(&op->callback, NULL, __ATOMIC_RELAXED);
-}
-
-int submit_member(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost,
-		  struct err *e)
-{
-	struct ringup_op *m = op_new(l);
-
-	if (!m)
-		return no_memory(e);
-	set_op(m, r, ghost);
-	m->tensor = op->tensor;
-	m->bundle = op;
-	m->next = op->members;
-	op->members = m;
-	return 0;
-}
-
 /* A back end adds up on all ranks; those that are not the root drop what they get. */
 static int make_scratch(struct ringup_op *op, struct err *e)
 {
@@ -133,7 +26,7 @@ static int make_scratch(struct ringup_op *op, struct err *e)
 
 	op->own = malloc(sum ? sum : 1);
 	op->ask.out = op->own;
-	return op->own ? 0 : no_memory(e);
+	return op->own ? 0 : op_no_memory(e);
 }
 
 /* What the caller may change as soon as he has us back. */
@@ -145,7 +38,7 @@ static int copy_lists(struct lane *l, struct ringup_op *op, struct err *e)
 	int rc = 0;
 
 	for (i = q->members ? q->want.members : 0; i > 0 && !rc; i--)
-		rc = submit_member(l, op, &q->members[i - 1], NULL, e);
+		rc = op_add_member(l, op, &q->members[i - 1], NULL, e);
 	q->members = NULL;
 	q->copies = op->members;
 	if (!rc && q->want.kind == PLAN_ALLREDUCE && q->want.digest == WANT_TO_ROOT && !q->out)
@@ -154,7 +47,7 @@ static int copy_lists(struct lane *l, struct ringup_op *op, struct err *e)
 		return rc;
 	op->own = malloc(bytes);
 	if (!op->own)
-		return no_memory(e);
+		return op_no_memory(e);
 	memcpy(op->own, q->splits, bytes);
 	q->splits = op->own;
 	return 0;
@@ -228,27 +121,6 @@ static int hold(struct lane *l, struct tensor *t, const struct want *w, struct e
 	return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
 }
 
-/* Into the list of those in flight; tensor, id and round are set. */
-static void fill_op(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost)
-{
-	set_op(op, r, ghost);
-	op->prev = NULL;
-	op->next = l->flying;
-	if (l->flying)
-		l->flying->prev = op;
-	l->flying = op;
-}
-
-static void take_back(struct lane *l, struct ringup_op *op)
-{
-	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
-	l->agree->drop(l->agreement, op->id);
-	l->flying = op->next;
-	if (op->next)
-		op->next->prev = NULL;
-	op_free(l, op);
-}
-
 /* Stands in a tensor for an operation that nobody but its caller knows of. */
 static struct ringup_op alone;
 
@@ -288,6 +160,15 @@ int submit_join(struct lane *l, enum arrival *as, struct err *e)
 	return rc ? rc : 1;
 }
 
+static void take_part(struct lane *l)
+{
+	ledger_join(l->ledger, true);
+	notify_call(l);
+	/* Somebody may have begun before: look at once. */
+	__atomic_store_n(&l->calls_seen, ledger_calls(l->ledger) - 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&l->joined, true, __ATOMIC_RELEASE);
+}
+
 /* From now on this rank takes part, with nothing, in what others submit. */
 static int begin_join(struct lane *l, struct ringup_op *op, enum arrival *as, struct err *e)
 {
@@ -296,7 +177,7 @@ static int begin_join(struct lane *l, struct ringup_op *op, enum arrival *as, st
 	__atomic_store_n(&l->join, op, __ATOMIC_RELAXED);
 	/* See op_complete(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	join_begin(l);
+	take_part(l);
 	rc = submit_join(l, as, e);
 	return rc < 0 ? rc : 0;
 }
@@ -350,7 +231,7 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
 		return rc;
 	op = op_new(l);
 	if (!op)
-		return no_memory(e);
+		return op_no_memory(e);
 	rc = hold(l, t, &r->want, e);
 	if (rc) {
 		op_free(l, op);
@@ -359,7 +240,7 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
 	changed = !t->known || !want_equal(&t->want, &r->want);
 	op->tensor = t;
 	op->id = t->id;
-	fill_op(l, op, r, ghost);
+	op_enter(l, op, r, ghost);
 	if (changed) {
 		t->verified = t->again = false;
 		t->told = 0;
@@ -379,7 +260,7 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
 		op->own = ghost ? NULL : op->own;
 		if (tracepoint_on(l))
 			tracepoint_complete(op, rc);
-		take_back(l, op);
+		op_take_back(l, op);
 		return rc;
 	}
 	l->unnamed += !r->name || !*r->name;
@@ -400,7 +281,7 @@ int submit_p2p(struct lane *l, const struct p2p_request *q, struct ringup_op **o
 			    "this rank has joined, and starts nothing before all have");
 	op = op_new(l);
 	if (!op)
-		return no_memory(e);
+		return op_no_memory(e);
 	request_init(&r, NULL, q->is_send ? q->data : NULL, q->is_send ? NULL : q->data);
 	want_init(&r.want, PLAN_BARRIER, (enum ringup_dtype)q->dtype, q->count);
 	op->tensor = NULL;
@@ -410,9 +291,23 @@ int submit_p2p(struct lane *l, const struct p2p_request *q, struct ringup_op **o
 				   .tag = q->tag,
 				   .source = -1,
 				   .sourcep = q->source };
-	fill_op(l, op, &r, NULL);
+	op_enter(l, op, &r, NULL);
 	*opp = op;
 	return 0;
+}
+
+void submit_notify(struct lane *l, struct ringup_op *op, enum arrival as)
+{
+	if (as == ARRIVED_LAST)
+		notify_call(l);
+	else if (as == ARRIVED_AWAITED)
+		seat_ring(l->row, SEAT_ANYBODY);
+	else if (l->ledger) {
+		notify_announce(l);
+		/* After the fence in there, too. */
+		if (op)
+			eager_follow(l, op);
+	}
 }
 
 /* ---- the short way of a blocking eager operation ---- */
@@ -483,17 +378,17 @@ static __attribute__((noinline)) int go_the_long_way(struct lane *l, const struc
 	/* If that fails: what has been published is its round's, the others have it. */
 	lock_take(&l->lock);
 	op = op_new(l);
-	rc = op ? 0 : no_memory(e);
+	rc = op ? 0 : op_no_memory(e);
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
 	if (op) {
 		ledger_use(l->ledger, t->id);
 		op->tensor = t;
 		op->id = t->id;
 		op->round = round;
-		fill_op(l, op, r, NULL);
+		op_enter(l, op, r, NULL);
 		rc = copy_lists(l, op, e);
 		if (rc)
-			take_back(l, op);
+			op_take_back(l, op);
 	}
 	if (!rc) {
 		__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);

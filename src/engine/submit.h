@@ -24,10 +24,9 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
 int submit_p2p(struct lane *l, const struct p2p_request *q, struct ringup_op **opp,
 	       struct err *e);
 
-/* submit_member - with l->lock: an operation that completes with the bundle @op, before
- * those that it has already. */
-int submit_member(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost,
-		  struct err *e);
+/* submit_notify - tell the ranks that have to know that an operation has been posted; @op, or
+ * NULL, which nobody else has yet. */
+void submit_notify(struct lane *l, struct ringup_op *op, enum arrival as);
 
 /*
  * submit_join - with l->lock: publish this rank's join, if it is its turn.
@@ -52,8 +51,5 @@ int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp
  * asks for need not be checked and put in order once more.  What cannot be is for
  * engine_submit(), to which nothing has happened then. */
 int submit_again(struct lane *l, const struct ringup_reduce *a, struct ringup_op **opp);
-
-/* submit_release - give an operation that is done back to the pool. */
-void submit_release(struct ringup_op *op);
 
 #endif

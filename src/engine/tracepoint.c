@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/eager.h"
 #include "engine/ledger.h"
-#include "engine/op.h"
+#include "engine/op_state.h"
 #include "ringup.h"
 #include "wire/ranks.h"
 

@@ -14,9 +14,18 @@ edges_by_include() {
     }' "$1"/src/*/*.[ch] "$1"/src/*/*.def | sort -u
 }
 
-# edges_by_call BUILT - of the objects below BUILT/src: one has a symbol that another lacks.
+# edges_by_call ROOT BUILT - of the objects below BUILT/src, of sources below ROOT/src: one has a symbol
+# that another lacks.
 edges_by_call() {
-  nm -A "$1"/src/*/*.o 2>/dev/null | awk '
+  local object folder unit
+  local -a objects=()
+  for object in "$2"/src/*/*.o; do
+    unit=${object##*/} unit=${unit%.o}
+    # What is left of a source that is gone, or has another name, counts for nothing.
+    folder=${object%/*} folder=${folder##*/}
+    [[ ! -e $1/src/$folder/${unit##*-}.c ]] || objects+=("$object")
+  done
+  nm -A "${objects[@]}" 2>/dev/null | awk '
     {
       n = split($1, at, "/"); folder = at[n - 1]; unit = at[n]
       sub(/:.*/, "", unit); sub(/\.o$/, "", unit); sub(/^.*-/, "", unit)

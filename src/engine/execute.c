@@ -1,6 +1,6 @@
-/* lane.c - carry out what a group of ranks has agreed: batches, plans, completion. */
+/* execute.c - carry out what a group of ranks has agreed: batches, plans, completion. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/lane.h"
+#include "engine/execute.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,68 +41,23 @@ static void fail_flying(struct lane *l, const struct err *why, bool messages)
 	lock_give(&l->lock);
 }
 
-void lane_fail(struct lane *l, const struct err *why)
+void execute_fail(struct lane *l, const struct err *why)
 {
 	fail_flying(l, why, true);
 }
 
-void lane_look(struct lane *l)
-{
-	if (__atomic_load_n(&l->eager_count, __ATOMIC_RELAXED) && eager_scan(l))
-		notify_completed(l->engine);
-}
-
-int lane_flying(struct lane *l)
+int execute_flying(struct lane *l)
 {
 	struct ringup_op *op;
 	int n = 0;
 
-	lane_look(l);
+	eager_collect(l);
 	lock_take(&l->lock);
 	for (op = l->flying; op; op = op->next)
 		n += !op_is_done(op);
 	n += submit_any_alone(l);
 	lock_give(&l->lock);
 	return n;
-}
-
-static void give_all(struct ringup_op *list, struct lane *to)
-{
-	for (; list; list = list->next) {
-		give_all(list->members, to);
-		__atomic_store_n(&list->lane, to, __ATOMIC_SEQ_CST);
-	}
-}
-
-void lane_hand_over(struct lane *from, struct lane *to)
-{
-	struct ringup_op *op, **end;
-
-	/* Others may look at what is in flight, or give it back. */
-	lock_take(&from->lock);
-	if (!from->flying)
-		goto out;
-	lock_take(&to->lock);
-	give_all(from->flying, to);
-	for (op = from->flying; op->next; op = op->next)
-		;
-	op->next = to->flying;
-	if (to->flying)
-		to->flying->prev = op;
-	to->flying = from->flying;
-	give_all(from->pool, to);
-	for (end = &from->pool; *end; end = &(*end)->next)
-		;
-	*end = to->pool;
-	to->pool = from->pool;
-	for (end = &from->blocks; *end; end = &(*end)->block_next)
-		;
-	*end = to->blocks;
-	to->blocks = from->blocks;
-	lock_give(&to->lock);
-	from->flying = from->pool = from->blocks = NULL;
-out:
-	lock_give(&from->lock);
 }
 
 /* ---- plans ---- */
@@ -123,6 +78,8 @@ static int plan_next(struct lane *l, struct err *e)
 		return not_in_flight(e);
 	l->plan_bad = it->bad;
 	l->op_count = 0;
+	if (!it->bad && op->ask.want.kind == WANT_JOIN && it->rows)
+		join_done(l, op, it->rows);
 	if (it->bad)
 		rc = bundle_dispute(l, op, e);
 	else if (op->ask.want.kind == WANT_BUNDLE)
@@ -196,7 +153,7 @@ static int take_results(struct lane *l, struct err *e)
 	return 0;
 }
 
-bool lane_ready(struct lane *l)
+bool execute_ready(struct lane *l)
 {
 	return __atomic_load_n(&l->item_count, __ATOMIC_RELAXED) ||
 	       l->agree->ready(l->agreement) ||
@@ -221,7 +178,7 @@ static int end(struct lane *l)
 	return 1;
 }
 
-int lane_step(struct lane *l, struct err *e)
+int execute_step(struct lane *l, struct err *e)
 {
 	/* Asked first, see end(). */
 	bool over = over_has_left(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED);
@@ -255,7 +212,7 @@ int lane_step(struct lane *l, struct err *e)
 
 /* ---- life ---- */
 
-int lane_open(struct lane *l, struct err *e)
+int execute_open(struct lane *l, struct err *e)
 {
 	l->counts = calloc((size_t)l->team.size, sizeof(*l->counts));
 	l->lack = calloc((size_t)l->team.size, sizeof(*l->lack));
@@ -264,16 +221,9 @@ int lane_open(struct lane *l, struct err *e)
 	return 0;
 }
 
-void lane_close(struct lane *l)
+void execute_close(struct lane *l)
 {
-	struct ringup_op *block, *op;
-
-	for (op = l->flying; op; op = op->next)
-		op_empty(op);
-	while ((block = l->blocks)) {
-		l->blocks = block->block_next;
-		free(block);
-	}
+	op_free_all(l);
 	tensors_free(&l->tensors);
 	free(l->counts);
 	free(l->lack);

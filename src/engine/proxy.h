@@ -1,0 +1,21 @@
+/* proxy.h - the request by which a rank that has joined takes part in what others submit. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_PROXY_H
+#define ENGINE_PROXY_H
+
+#include <stdbool.h>
+
+struct lane;
+struct request;
+struct want;
+struct err;
+
+/* proxy_can - is there anything that a rank that has joined could give for @w, and may it? */
+bool proxy_can(const struct lane *l, const struct want *w);
+
+/* proxy_request - ask for what others want, with nothing to give: fills @q, but for its name;
+ * *@own is what to free with the operation. */
+int proxy_request(const struct lane *l, const struct want *w, struct request *q, void **own,
+		  struct err *e);
+
+#endif
