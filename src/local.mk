@@ -101,7 +101,7 @@ CORE_SOURCES += \
 	%reldir%/backend/tuner.c %reldir%/backend/tuner.h
 
 CORE_SOURCES += \
-	%reldir%/engine/agree.h \
+	%reldir%/engine/agree.c %reldir%/engine/agree.h \
 	%reldir%/engine/bundle.c %reldir%/engine/bundle.h \
 	%reldir%/engine/callback.c %reldir%/engine/callback.h \
 	%reldir%/engine/circle.c %reldir%/engine/circle.h \

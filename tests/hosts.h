@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "base/err.h"
+#include "engine/agree.h"
 #include "engine/ledger.h"
 #include "engine/parcel.h"
 #include "engine/span.h"
@@ -21,8 +22,7 @@ struct rank {
 	int host, local;
 	struct segment segment;
 	struct ledger *ledger;
-	const struct agree *agree; /* agree_ledger, unless a test says otherwise */
-	void *agreement;
+	struct agree agree; /* without a tree, unless a test says otherwise */
 	struct span span;
 	struct team team;
 	uint32_t id[64], age[64]; /* of names that post() has used */
@@ -96,8 +96,7 @@ static inline int hosts_open(int ranks, const int *host_of)
 		if (!k->ledger || ledger_open(k->ledger, s, eager_bytes, &e) ||
 		    span_open(&k->span, k->ledger, &k->team, &e))
 			return -1;
-		k->agree = &agree_ledger;
-		k->agreement = k->ledger;
+		k->agree = (struct agree){ .ledger = k->ledger, .span = &k->span };
 	}
 	return 0;
 }
@@ -115,38 +114,42 @@ static inline void hosts_close(void)
 		munmap(hosts.memory[i], hosts.bytes);
 }
 
-/* hosts_post - rank @r submits name @n, "n3" or so, as the engine would: held until
- * hosts_next() has given it back.  @changed: it wants something else than before. */
-static inline int hosts_post(int r, int n, const struct want *w, uint64_t rows, bool changed,
-			     struct err *e)
+/* hosts_submit - rank @r submits name @n, "n3" or so, as the engine would: held until
+ * hosts_next() has given it back.  @changed: it wants something else than before.  @data: of
+ * what all have agreed on before; or NULL. */
+static inline int hosts_submit(int r, int n, const struct want *w, const void *data,
+			       uint64_t rows, bool changed, struct err *e)
 {
 	struct rank *k = &hosts.rank[r];
 	char name[16];
-	enum arrival as;
 	int rc;
 
 	snprintf(name, sizeof(name), "n%d", n);
-	if (!k->known[n] || !k->agree->hold(k->agreement, k->id[n], k->age[n])) {
-		rc = k->agree->find(k->agreement, name, strlen(name), w, &k->id[n], &k->age[n],
-				    e);
+	if (!k->known[n] || !ledger_hold(k->ledger, k->id[n], k->age[n])) {
+		rc = ledger_find(k->ledger, name, strlen(name), w, &k->id[n], &k->age[n], e);
 		if (rc)
 			return rc;
 		k->known[n] = 1;
 		changed = true;
 	}
-	return k->agree->post(k->agreement, k->id[n], w, rows, changed, false, &as, e);
+	ledger_begin(k->ledger, k->id[n]);
+	if (data && !changed)
+		parcel_put(k->ledger, k->id[n], w, data);
+	agree_post(&k->agree, k->id[n], w, rows, changed, false);
+	return 0;
+}
+
+/* hosts_post - the same without data. */
+static inline int hosts_post(int r, int n, const struct want *w, uint64_t rows, bool changed,
+			     struct err *e)
+{
+	return hosts_submit(r, n, w, NULL, rows, changed, e);
 }
 
 /* hosts_put - the same as hosts_post() of what all have agreed on before, with data. */
 static inline int hosts_put(int r, int n, const struct want *w, const void *data, struct err *e)
 {
-	struct rank *k = &hosts.rank[r];
-
-	if (k->known[n] && k->agree->hold(k->agreement, k->id[n], k->age[n])) {
-		parcel_put(k->ledger, k->id[n], w, data);
-		k->agree->drop(k->agreement, k->id[n]);
-	}
-	return hosts_post(r, n, w, 0, false, e);
+	return hosts_submit(r, n, w, data, 0, false, e);
 }
 
 /* hosts_next - the next batch of rank @r, in names: how many, 0 if there is none.
@@ -154,7 +157,7 @@ static inline int hosts_put(int r, int n, const struct want *w, const void *data
 static inline int hosts_next(int r, int *names, struct item *items)
 {
 	struct rank *k = &hosts.rank[r];
-	int n = k->agree->next(k->agreement, 0, items), i;
+	int n = agree_next(&k->agree, 0, items), i;
 
 	for (i = 0; i < n; i++)
 		names[i] = atoi(ledger_name(k->ledger, items[i].id) + 1);
@@ -168,8 +171,8 @@ static inline void hosts_done(int r, const struct item *items, int n)
 	int i;
 
 	for (i = 0; i < n; i++)
-		k->agree->drop(k->agreement, items[i].id);
-	k->agree->done(k->agreement);
+		ledger_drop(k->ledger, items[i].id);
+	agree_done(&k->agree);
 	k->taken += n;
 }
 

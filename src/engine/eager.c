@@ -3,6 +3,7 @@
 #include "engine/eager.h"
 
 #include "coll/copy.h"
+#include "engine/agree.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/lines.h"
@@ -35,8 +36,7 @@ static bool is_mappable(const struct request *r)
 
 bool eager_may(const struct lane *l, const struct request *r)
 {
-	return l->ledger && !l->ledger->span && l->team.size <= LINES_RANKS &&
-	       !is_mappable(r) &&
+	return l->small == SMALL_EAGER && !is_mappable(r) &&
 	       ledger_holds(ledger_room(l->ledger, &r->want), lines_share(l, r));
 }
 
@@ -100,9 +100,7 @@ bool eager_splits(const struct lane *l, const struct ringup_op *op, uint64_t *ma
 	struct lines at;
 	int r;
 
-	/* Between hosts nobody has written any there: lines are for what travels. */
-	if (!l->ledger || l->ledger->span ||
-	    !ledger_fits(l->ledger, op->id, lines_splits_bytes(l)))
+	if (l->small != SMALL_EAGER || !ledger_fits(l->ledger, op->id, lines_splits_bytes(l)))
 		return false;
 	at = ledger_lines(l->ledger, op->id, op->round);
 	for (r = 0; r < l->team.size; r++, matrix += l->team.size)
@@ -145,16 +143,12 @@ int eager_spin(const struct lane *l, const struct turn *t)
 /* One rank has changed its mind, so this round goes the long way.  With the lock. */
 static void make_stream(struct lane *l, struct ringup_op *op)
 {
-	enum arrival as;
-
 	if (op_is_done(op) || !op_is_eager(op))
 		return;
 	__atomic_store_n(&op->eager, false, __ATOMIC_RELEASE);
 	__atomic_fetch_sub(&l->eager_count, 1, __ATOMIC_RELAXED);
-	/* In shared memory this cannot fail. */
-	l->agree->post(l->agreement, op->id, &op->ask.want, op->ask.rows, false, false, &as,
-		       NULL);
-	if (as == ARRIVED_LAST)
+	if (agree_post(l->agree, op->id, &op->ask.want, op->ask.rows, false, false) ==
+	    ARRIVED_LAST)
 		notify_call(l);
 }
 
@@ -194,8 +188,7 @@ static bool has_changed(const struct lane *l, const struct ringup_op *op)
 	int missing = eager_missing(l, op->id, op->round);
 	struct lines at;
 
-	if (missing < 0 || l->ledger->span ||
-	    !(ledger_arrived(l->ledger, op->id) % (uint64_t)l->team.size))
+	if (missing < 0 || !(ledger_arrived(l->ledger, op->id) % (uint64_t)l->team.size))
 		return missing == -2;
 	at = ledger_lines(l->ledger, op->id, op->round);
 	return missing_of(l, &at, op->round, false) == -2;
@@ -228,7 +221,7 @@ void eager_follow(struct lane *l, struct ringup_op *op)
 {
 	struct lines at;
 
-	if (l->ledger->span || !ledger_fits(l->ledger, op->id, 0))
+	if (l->small != SMALL_EAGER || !ledger_fits(l->ledger, op->id, 0))
 		return;
 	if (!op_is_eager(op)) {
 		at = ledger_lines(l->ledger, op->id, op->round);

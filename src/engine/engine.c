@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/futex.h"
+#include "engine/agree.h"
 #include "engine/eager.h"
 #include "engine/execute.h"
 #include "engine/lanes.h"
@@ -192,7 +193,7 @@ static void attend(struct engine *g, bool on)
 
 	for (i = 0; i < end; i++)
 		if ((l = lanes_at(g, i)))
-			l->agree->attend(l->agreement, on);
+			agree_attend(l->agree, on);
 	lanes_exit(g, end);
 }
 
@@ -203,7 +204,7 @@ static void poll_all(struct engine *g)
 
 	for (i = 0; i < end; i++)
 		if ((l = lanes_at(g, i)))
-			l->agree->poll(l->agreement);
+			agree_poll(l->agree);
 	lanes_exit(g, end);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "coll/copy.h"
+#include "engine/agree.h"
 #include "engine/bundle.h"
 #include "engine/eager.h"
 #include "engine/engine_state.h"
@@ -127,7 +128,7 @@ static void plan_done(struct lane *l)
 	l->running = false;
 	if (l->item_at == l->item_count) {
 		__atomic_store_n(&l->item_count, 0, __ATOMIC_RELAXED);
-		l->agree->done(l->agreement);
+		agree_done(l->agree);
 	}
 	notify_completed(l->engine);
 }
@@ -155,8 +156,7 @@ static int take_results(struct lane *l, struct err *e)
 
 bool execute_ready(struct lane *l)
 {
-	return __atomic_load_n(&l->item_count, __ATOMIC_RELAXED) ||
-	       l->agree->ready(l->agreement) ||
+	return __atomic_load_n(&l->item_count, __ATOMIC_RELAXED) || agree_ready(l->agree) ||
 	       (over_has_left(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED)) ||
 	       (__atomic_load_n(&l->joined, __ATOMIC_RELAXED) &&
 		(ledger_calls(l->ledger) != __atomic_load_n(&l->calls_seen, __ATOMIC_RELAXED) ||
@@ -197,8 +197,8 @@ int execute_step(struct lane *l, struct err *e)
 		l->running = rc == 0;
 		return rc < 0 ? rc : 1;
 	}
-	if (l->agree->ready(l->agreement)) {
-		rc = l->agree->next(l->agreement, l->fusion_bytes, l->items);
+	if (agree_ready(l->agree)) {
+		rc = agree_next(l->agree, l->fusion_bytes, l->items);
 		l->item_at = 0;
 		if (rc > 0 && tracepoint_on(l))
 			tracepoint_ready(l, rc);

@@ -15,6 +15,7 @@
 #include "engine/execute.h"
 #include "engine/lanes.h"
 #include "engine/ledger.h"
+#include "engine/lines.h"
 #include "engine/p2p.h"
 #include "engine/tracepoint.h"
 #include "ringup.h"
@@ -304,14 +305,14 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 	rc = span_open(&g->span, &g->ledger, t, e);
 	if (rc)
 		return rc;
+	g->agree.span = &g->span;
 	t->mesh = &g->mesh;
 	if (t->local_rank)
 		return 0;
 	events.arrived = tracepoint_arrived;
 	events.lane = &g->lane;
-	rc = tree_open(&g->tree, &g->ledger, t, MESH_FAN, g->lane.fusion_bytes, &events, e);
-	g->lane.agree = &agree_tree;
-	g->lane.agreement = g->tree;
+	rc = tree_open(&g->tree, &g->span, t, MESH_FAN, g->lane.fusion_bytes, &events, e);
+	g->agree.tree = g->tree;
 	g->watch = s->watch;
 	if (!rc && g->watch)
 		rc = watch_add(g->watch, g->tree, e);
@@ -324,8 +325,8 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
 
 	g->ledger.world = g->ranks;
 	g->ledger.alarm = s->engine->alarm;
-	g->lane.agree = &agree_ledger;
-	g->lane.agreement = &g->ledger;
+	g->agree = (struct agree){ .ledger = &g->ledger };
+	g->lane.agree = &g->agree;
 	g->lane.ledger = &g->ledger;
 	if (g->lane.team.hosts > 1 && !rc)
 		rc = span_hosts(g, s, e);
@@ -352,6 +353,13 @@ static uint64_t eager_bytes(const struct lane *l, uint64_t asked)
 	if (l->team.size != 2)
 		return asked;
 	return asked * (strings ? EAGER_PAIR_STRINGS : EAGER_PAIR);
+}
+
+static enum lane_small small_way(const struct lane *l)
+{
+	if (l->team.hosts > 1)
+		return l->backend->by_host ? SMALL_INLINE : SMALL_NONE;
+	return l->team.size <= LINES_RANKS ? SMALL_EAGER : SMALL_NONE;
 }
 
 int group_connect(struct group *g, const struct group_site *s, struct err *e)
@@ -384,6 +392,8 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 		l->team.single_copy = (enum single_copy)s->cards[0].single_copy;
 	if (!rc)
 		rc = choose_backend(g, only, e);
+	if (!rc)
+		l->small = small_way(l);
 	return rc ? rc : execute_open(l, e);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/conf.h"
 #include "base/forks.h"
+#include "engine/agree.h"
 #include "engine/circle.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
@@ -43,6 +44,7 @@ struct card {
 struct group {
 	struct lane lane;
 	struct segment segment;
+	struct agree agree;
 	struct ledger ledger;
 	struct mesh mesh;
 	struct forks_hook fork; /* closes its connections in children */

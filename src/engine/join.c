@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "coll/neutral.h"
 #include "coll/reduce.h"
+#include "engine/agree.h"
 #include "engine/eager.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
@@ -19,7 +20,7 @@
 #include "ringup.h"
 
 /*
- * While a rank has joined, whoever submits says so to it (ledger_post()); it then
+ * While a rank has joined, whoever submits says so to it (submit_notify()); it then
  * submits the same, with what changes nothing: zeros to a sum, the greatest number
  * to a minimum, no rows to an allgather.  So for the agreement and the back end it
  * is a rank like the others.
@@ -85,19 +86,18 @@ bool join_ready(struct lane *l)
 }
 
 /* Say that we have joined, if all is complete by now that came before. */
-static int publish(struct lane *l, struct err *e)
+static void publish(struct lane *l)
 {
-	enum arrival as;
-	int rc;
+	enum arrival as = ARRIVED_EARLY;
+	bool is;
 
 	lock_take(&l->lock);
-	rc = submit_join(l, &as, e);
+	is = submit_join(l, &as);
 	lock_give(&l->lock);
-	if (rc > 0)
+	if (is)
 		submit_notify(l, NULL, as);
-	else if (!rc)
+	else
 		sched_yield();
-	return rc < 0 ? rc : 1;
 }
 
 int join_answer(struct lane *l, struct err *e)
@@ -106,8 +106,10 @@ int join_answer(struct lane *l, struct err *e)
 	uint32_t ids[64];
 	int i, n, rc = 0, any = 0;
 
-	if (join_ready(l))
-		return publish(l, e);
+	if (join_ready(l)) {
+		publish(l);
+		return 1;
+	}
 	if (calls == __atomic_load_n(&l->calls_seen, __ATOMIC_RELAXED))
 		return 0;
 	/* Ours may be complete, and nobody has looked: then the others may have used the name
@@ -117,7 +119,7 @@ int join_answer(struct lane *l, struct err *e)
 	do {
 		n = ledger_calling(l->ledger, ids, 64);
 		/* Whatever comes after the last join has come after it on the list. */
-		if (l->agree->ready(l->agreement))
+		if (agree_ready(l->agree))
 			return 1;
 		for (i = 0; i < n && !rc; i++)
 			rc = answer(l, ids[i], e);

@@ -8,13 +8,13 @@
 
 #include "backend/backend.h"
 #include "base/lock.h"
-#include "engine/agree.h"
+#include "engine/ledger.h"
 #include "engine/pulse.h"
 #include "engine/tensor.h"
 #include "wire/seat.h"
 
+struct agree;
 struct engine;
-struct ledger;
 struct stall_seen;
 
 enum { LANE_KEPT = 256 };
@@ -25,6 +25,13 @@ enum lane_carrier {
 	CARRIER_EAGER,  /* its lines      */
 	CARRIER_INLINE, /* the agreement  */
 	CARRIERS
+};
+
+/* How small operations travel, if they do so without a plan. */
+enum lane_small {
+	SMALL_NONE,
+	SMALL_EAGER,  /* in lines, between the ranks of one host: see eager.h         */
+	SMALL_INLINE, /* with what hosts announce to each other: see parcel.h */
 };
 
 /*
@@ -42,13 +49,13 @@ struct lane {
 	/* Set before execute_open(), by whoever brought the ranks together. */
 	struct engine *engine;
 	struct team team;
-	struct row *row;  /* the ranks of this host                         */
-	const int *ranks; /* their numbers in the world; NULL: it is the world */
-	uint64_t serial;  /* of the group, the same on all ranks; 0: the world */
-	uint32_t *left;   /* shared: 0, or 1 + the first of them that has left; atomic */
-	const struct agree *agree;
-	void *agreement;
+	struct row *row;       /* the ranks of this host                         */
+	const int *ranks;      /* their numbers in the world; NULL: it is the world */
+	uint64_t serial;       /* of the group, the same on all ranks; 0: the world */
+	uint32_t *left;        /* shared: 0, or 1 + the first of them that has left; atomic */
+	struct agree *agree;   /* on which operations are ready, and in which order */
 	struct ledger *ledger; /* of the ranks of this host */
+	enum lane_small small;
 	const struct backend *backend;
 	void *carrier; /* the back end's own memory */
 	uint64_t fusion_bytes, eager_bytes;

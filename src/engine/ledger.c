@@ -10,8 +10,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
-#include "engine/parcel.h"
-#include "engine/span.h"
 #include "ringup.h"
 #include "wire/ranks.h"
 
@@ -123,7 +121,7 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 
 	if (!l->eager_bytes || w->redop == RINGUP_ADASUM)
 		return 0;
-	if (l->span && !parcel_kind(w))
+	if (l->inlined && !want_can_inline(w))
 		return 0;
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
@@ -158,7 +156,7 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 static void give_line(struct ledger *l, struct ledger_entry *n, const struct want *w)
 {
 	uint64_t bytes = ledger_room(l, w);
-	uint64_t all = bytes * LEDGER_TURNS * ((uint64_t)l->ranks + !!l->span);
+	uint64_t all = bytes * LEDGER_TURNS * ((uint64_t)l->ranks + l->inlined);
 	uint64_t most = bytes > LONG_LINE ? ARENA_BYTES / 2 : ARENA_BYTES;
 
 	if (bytes <= (uint32_t)n->line)
@@ -190,7 +188,8 @@ static int lock(struct ledger *l, struct err *e)
 				e, RINGUP_EPEER,
 				"rank %d died or has stood still for %.1f s, in the midst of "
 				"adding a name",
-				ranks_in_world(l->world, l->span->rank[no - 1]),
+				ranks_in_world(l->world,
+					       l->of_group ? l->of_group[no - 1] : (int)no - 1),
 				l->held_ms / 1e3);
 		sched_yield();
 		no = 0;
@@ -291,10 +290,9 @@ static uint32_t give_name(struct ledger *l, const char *name, size_t len, uint64
 	return id;
 }
 
-static int ledger_find(void *self, const char *name, size_t len, const struct want *w,
-		       uint32_t *idp, uint32_t *age, struct err *e)
+int ledger_find(struct ledger *l, const char *name, size_t len, const struct want *w,
+		uint32_t *idp, uint32_t *age, struct err *e)
 {
-	struct ledger *l = self;
 	uint64_t hash = hash_bytes(name, len);
 	uint32_t id;
 	int rc = lock(l, e);
@@ -326,15 +324,13 @@ static bool hold(struct ledger *l, uint32_t id, uint32_t age, uint32_t how)
 	return false;
 }
 
-static bool ledger_hold(void *self, uint32_t id, uint32_t age)
+bool ledger_hold(struct ledger *l, uint32_t id, uint32_t age)
 {
-	return hold(self, id, age, 1);
+	return hold(l, id, age, 1);
 }
 
-static void ledger_drop(void *self, uint32_t id)
+void ledger_drop(struct ledger *l, uint32_t id)
 {
-	struct ledger *l = self;
-
 	__atomic_fetch_sub(busy(l, id, l->rank), 1, __ATOMIC_RELEASE);
 }
 
@@ -432,23 +428,18 @@ static uint64_t size_of(const struct ledger *l, uint32_t id)
 	return __atomic_load_n(&l->sizes[id], __ATOMIC_RELAXED);
 }
 
-static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t rows,
-		       bool changed, bool awaits, enum arrival *as, struct err *e)
+enum arrival ledger_post(struct ledger *l, uint32_t id, const struct want *w, uint64_t rows,
+			 bool changed, bool awaits)
 {
-	struct ledger *l = self;
 	struct ledger_entry *n = &l->entries[id];
 	struct ledger_record *mine = ledger_record(l, id, l->rank);
 	uint64_t all, arrived, awaiting;
 
-	(void)e;
-	*as = ARRIVED_EARLY;
 	if (changed) {
 		mine->want = *w;
 		__atomic_store_n(&mine->kind, w->kind, __ATOMIC_RELAXED);
 		__atomic_store_n(&n->dirty, 1, __ATOMIC_RELEASE);
 	}
-	if (l->span)
-		ledger_begin(l, id);
 	if (ledger_asks(l))
 		__atomic_store_n(&mine->when[ledger_round(l, id) % 2], clock_ns(),
 				 __ATOMIC_RELAXED);
@@ -461,24 +452,21 @@ static int ledger_post(void *self, uint32_t id, const struct want *w, uint64_t r
 	arrived = all % AWAITS;
 	awaiting = all / AWAITS;
 	if (arrived % (uint64_t)l->ranks)
-		return 0;
+		return ARRIVED_EARLY;
 	if (awaiting)
 		__atomic_fetch_sub(&n->arrived, awaiting * AWAITS, __ATOMIC_RELAXED);
-	if (l->span) {
-		/* The last of this host; of all, the leader will know. */
-		span_arrived(l, id);
-		return 0;
-	}
-	if (__atomic_load_n(&n->dirty, __ATOMIC_ACQUIRE))
-		compare(l, id);
-	*as = awaiting == (uint64_t)l->ranks ? ARRIVED_AWAITED : ARRIVED_LAST;
-	append(l, id, *as == ARRIVED_AWAITED);
-	return 0;
+	return awaiting == (uint64_t)l->ranks ? ARRIVED_AWAITED : ARRIVED_LAST;
 }
 
-static bool ledger_ready(void *self)
+void ledger_order(struct ledger *l, uint32_t id, bool alone)
 {
-	struct ledger *l = self;
+	if (__atomic_load_n(&l->entries[id].dirty, __ATOMIC_ACQUIRE))
+		compare(l, id);
+	append(l, id, alone);
+}
+
+bool ledger_ready(const struct ledger *l)
+{
 	uint32_t id;
 	bool alone;
 
@@ -519,16 +507,13 @@ static uint64_t agreed_end(struct ledger *l, uint64_t mine)
 	return v;
 }
 
-static int ledger_next(void *self, uint64_t cap, struct item *items)
+int ledger_next(struct ledger *l, uint64_t cap, struct item *items)
 {
-	struct ledger *l = self;
 	bool alone = false;
 	uint64_t at;
 	uint32_t id;
 	int n, r;
 
-	if (l->span)
-		return span_next(l, items);
 	at = seen_end(l, cap, &alone);
 	if (at == l->head)
 		return 0;
@@ -551,10 +536,8 @@ static int ledger_next(void *self, uint64_t cap, struct item *items)
 	return n;
 }
 
-static void ledger_done(void *self)
+void ledger_done(struct ledger *l)
 {
-	struct ledger *l = self;
-
 	__atomic_store_n(&l->head, l->end, __ATOMIC_RELAXED);
 }
 
@@ -639,8 +622,9 @@ bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken, const struct
 
 static bool is_called(const struct ledger *l, uint32_t id)
 {
-	return l->span && __atomic_load_n(&l->entries[id].called, __ATOMIC_ACQUIRE) ==
-				  ledger_round(l, id) + 1;
+	uint32_t called = __atomic_load_n(&l->entries[id].called, __ATOMIC_ACQUIRE);
+
+	return called && called == ledger_round(l, id) + 1;
 }
 
 /* A rank that has submitted @id once more than this one, or -1.  Whoever has changed its
@@ -680,28 +664,3 @@ size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct wan
 	*w = r < 0 ? l->entries[id].called_want : ledger_record(l, id, r)->want;
 	return l->entries[id].len;
 }
-
-/* In memory there is nothing to fetch. */
-static void ledger_attend(void *self, bool on)
-{
-	(void)self;
-	(void)on;
-}
-
-static void ledger_poll(void *self)
-{
-	(void)self;
-}
-
-const struct agree agree_ledger = {
-	.name = "ledger",
-	.find = ledger_find,
-	.hold = ledger_hold,
-	.drop = ledger_drop,
-	.post = ledger_post,
-	.ready = ledger_ready,
-	.next = ledger_next,
-	.done = ledger_done,
-	.attend = ledger_attend,
-	.poll = ledger_poll,
-};

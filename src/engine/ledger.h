@@ -3,8 +3,32 @@
 #ifndef ENGINE_LEDGER_H
 #define ENGINE_LEDGER_H
 
-#include "engine/agree.h"
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/want.h"
 #include "wire/segment.h"
+
+struct err;
+
+enum { NAME_BYTES = 511, BATCH_ITEMS = 256 };
+
+/* One tensor that all ranks have submitted. */
+struct item {
+	uint32_t id;          /* as ledger_find() gave it                      */
+	const char *bad;      /* the ranks disagree: a sentence; else NULL   */
+	const uint64_t *rows; /* allgather: rows of every rank; else NULL  */
+	const void *result;   /* what has come with the agreement, so that nothing
+			       * is to be carried out; else NULL.  All three are
+			       * valid until agree_done()                  */
+};
+
+/* How a rank that posts was found: there are others to come; it was the last of all, so that
+ * there is another batch; or that, and all await the operation, so that nobody need be kicked.
+ */
+enum arrival { ARRIVED_EARLY, ARRIVED_LAST, ARRIVED_AWAITED };
 
 /*
  * Two classes of operations.
@@ -62,14 +86,16 @@ struct ledger_shared {
 	uint32_t bucket[LEDGER_IDS]; /* 1 + the first id, or 0           */
 };
 
-struct span;
-
 struct ledger {
 	struct segment *seg;
 	const struct alarm *alarm; /* of the job; ledger_open() takes the segment's */
 	int held_ms;               /* nobody may hold the lock for longer; 0: for any time */
 	int rank, ranks;
 	const int *world; /* what it calls the ranks of a group; NULL: this is it */
+	/* Set by span_open() if there are other hosts.  Then a line takes what may travel with
+	 * an announcement, and there is one more of them, for the result. */
+	const int *of_group; /* what the group calls the ranks of this host */
+	bool inlined;
 	struct ledger_shared *shared;
 	uint64_t *list;
 	struct ledger_entry *entries;
@@ -78,7 +104,6 @@ struct ledger {
 	uint32_t *busy; /* by rank and id: operations in flight, and whether it is kept */
 	char *verdicts;
 	unsigned char *arena;
-	struct span *span; /* the other hosts; NULL: there are none */
 	/* This rank's own. */
 	uint64_t head, batches, end;
 	uint64_t eager_bytes;
@@ -88,13 +113,41 @@ struct ledger {
 	uint64_t *rows;              /* BATCH_ITEMS * ranks                  */
 };
 
-extern const struct agree agree_ledger;
-
 /* ledger_bytes - how much of the segment it takes. */
 size_t ledger_bytes(int ranks);
 
 int ledger_open(struct ledger *l, struct segment *s, uint64_t eager_bytes, struct err *e);
 void ledger_close(struct ledger *l);
+
+/*
+ * Numbers stand for names.  There are more names than numbers: when they run out, that of a
+ * name which nobody is using goes to another.  A rank holds a number while it has an operation
+ * in flight on it.
+ *
+ * ledger_find - @name's number, held, and its @age.  At most a few microseconds; only the first
+ * use of a name costs that.  Under the engine's lock.
+ * ledger_hold - false if the number has another age by now: ledger_find() again.  Likewise.
+ * ledger_drop - let go, once for each of them; any thread.
+ */
+int ledger_find(struct ledger *l, const char *name, size_t len, const struct want *w,
+		uint32_t *id, uint32_t *age, struct err *e);
+bool ledger_hold(struct ledger *l, uint32_t id, uint32_t age);
+void ledger_drop(struct ledger *l, uint32_t id);
+
+/* ledger_post - this rank is ready for the round that it has begun; anything but ARRIVED_EARLY:
+ * it was the last of this host.  As agree_post(). */
+enum arrival ledger_post(struct ledger *l, uint32_t id, const struct want *w, uint64_t rows,
+			 bool changed, bool awaits);
+
+/* ledger_order - there are no other hosts, and all ranks have posted @id: compare what they
+ * want if that has changed, and put it on the list; @alone: as a batch of its own. */
+void ledger_order(struct ledger *l, uint32_t id, bool alone);
+
+/* ledger_ready, ledger_next, ledger_done - as in agree.h; ledger_next() serves one host alone.
+ */
+bool ledger_ready(const struct ledger *l);
+int ledger_next(struct ledger *l, uint64_t cap, struct item *items);
+void ledger_done(struct ledger *l);
 
 /* ledger_used - ids below this have had a name.  ledger_arrived - how often ranks of this
  * host have submitted @id so far. */
@@ -105,14 +158,14 @@ uint64_t ledger_arrived(const struct ledger *l, uint32_t id);
 bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank);
 
 /* ledger_room - the bytes of a rank's line for such operations, or 0 if they are
- * never eager, nor between hosts a parcel. */
+ * never eager, nor travel between hosts. */
 uint64_t ledger_room(const struct ledger *l, const struct want *w);
 
 /* What a rank's line says. */
 enum ledger_line { LINE_EMPTY, LINE_DATA, LINE_CHANGED };
 
-/* ledger_begin - start another round of @id; returns its number.  Comes before
- * post() or ledger_put(). */
+/* ledger_begin - start another round of @id; returns its number.  Comes before agree_post() or
+ * ledger_put(). */
 static inline uint32_t ledger_begin(struct ledger *l, uint32_t id)
 {
 	/* Only this rank writes there, one thread at a time. */

@@ -8,6 +8,7 @@
 #include "coll/reduce.h"
 #include "engine/engine_state.h"
 #include "engine/lane.h"
+#include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/tracepoint.h"
 
@@ -73,7 +74,7 @@ void op_complete(struct ringup_op *op, int status)
 			tracepoint_complete(op, status);
 		__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
 		/* From here on the tensor may be forgotten. */
-		l->agree->drop(l->agreement, op->id);
+		ledger_drop(l->ledger, op->id);
 	}
 	if (!__atomic_compare_exchange_n(&op->callback, &c, &completed, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_ACQUIRE))
@@ -274,7 +275,7 @@ void op_enter(struct lane *l, struct ringup_op *op, const struct request *r, voi
 void op_take_back(struct lane *l, struct ringup_op *op)
 {
 	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
-	l->agree->drop(l->agreement, op->id);
+	ledger_drop(l->ledger, op->id);
 	l->flying = op->next;
 	if (op->next)
 		op->next->prev = NULL;

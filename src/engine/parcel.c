@@ -5,7 +5,6 @@
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "engine/ledger.h"
-#include "engine/span.h"
 #include "wire/grid.h"
 
 enum { LOCAL_RANKS = 4096 };
@@ -13,26 +12,12 @@ enum { LOCAL_RANKS = 4096 };
 /* The sums of hosts are added up in their order only where they stand in a row. */
 _Static_assert((int)PARCEL_HOSTS <= (int)GRID_RADIX, "one dimension");
 
-/* Partial sums of half precision are f32, twice as long; they go the other way. */
-bool parcel_kind(const struct want *w)
-{
-	if (w->kind == PLAN_BARRIER)
-		return true;
-	return w->kind == PLAN_ALLREDUCE && w->redop != RINGUP_ADASUM &&
-	       !reduce_is_half((enum ringup_dtype)w->dtype) && want_bytes(w) <= PARCEL_BYTES;
-}
-
-static uint32_t last_round(const struct ledger *l, uint32_t id)
-{
-	return __atomic_load_n(&l->rounds[id], __ATOMIC_RELAXED);
-}
-
 void parcel_put(const struct ledger *l, uint32_t id, const struct want *w, const void *in)
 {
-	uint32_t round = last_round(l, id) + 1;
+	uint32_t round = ledger_round(l, id);
 	struct lines at;
 
-	if (!parcel_kind(w) || !ledger_fits(l, id, want_bytes(w)))
+	if (!want_can_inline(w) || !ledger_fits(l, id, want_bytes(w)))
 		return;
 	at = ledger_lines(l, id, round);
 	if (w->pre != 1)
@@ -43,11 +28,11 @@ void parcel_put(const struct ledger *l, uint32_t id, const struct want *w, const
 	ledger_put(&at, l->rank, round, LINE_DATA);
 }
 
-static struct reduce how_to(const struct ledger *l, const struct want *w, bool last)
+static struct reduce how_to(const struct want *w, int ranks, bool last)
 {
 	struct reduce how = { .dtype = (enum ringup_dtype)w->dtype,
 			      .redop = (enum ringup_redop)w->redop,
-			      .divisor = (uint32_t)l->span->size,
+			      .divisor = (uint32_t)ranks,
 			      .post = last ? w->post : 1 };
 
 	if (!last && how.redop == RINGUP_AVERAGE)
@@ -55,16 +40,16 @@ static struct reduce how_to(const struct ledger *l, const struct want *w, bool l
 	return how;
 }
 
-bool parcel_sum(const struct ledger *l, uint32_t id, void *to)
+bool parcel_sum(const struct ledger *l, int ranks, uint32_t id, void *to)
 {
 	const struct want *w = &ledger_record(l, id, 0)->want;
-	struct reduce how = how_to(l, w, false);
-	uint32_t round = last_round(l, id);
+	struct reduce how = how_to(w, ranks, false);
+	uint32_t round = ledger_round(l, id);
 	const void *src[LOCAL_RANKS];
 	struct lines at;
 	int r;
 
-	if (!parcel_kind(w) || !ledger_fits(l, id, want_bytes(w)))
+	if (!want_can_inline(w) || !ledger_fits(l, id, want_bytes(w)))
 		return false;
 	at = ledger_lines(l, id, round);
 	for (r = 0; r < l->ranks; r++) {
@@ -80,21 +65,22 @@ bool parcel_sum(const struct ledger *l, uint32_t id, void *to)
 /* Where the result goes. */
 static void *result_line(const struct ledger *l, struct lines *at, uint32_t id)
 {
-	*at = ledger_lines(l, id, last_round(l, id));
+	*at = ledger_lines(l, id, ledger_round(l, id));
 	return ledger_data(at, l->ranks);
 }
 
 static void publish(const struct ledger *l, const struct lines *at, uint32_t id)
 {
-	ledger_put(at, l->ranks, last_round(l, id), LINE_DATA);
+	ledger_put(at, l->ranks, ledger_round(l, id), LINE_DATA);
 }
 
-void parcel_finish(const struct ledger *l, uint32_t id, const void *sums, uint64_t step)
+void parcel_finish(const struct ledger *l, int ranks, int hosts, uint32_t id, const void *sums,
+		   uint64_t step)
 {
 	const struct want *w = &ledger_record(l, id, 0)->want;
-	int hosts = l->span->hosts, h;
+	int h;
 	const void *src[PARCEL_HOSTS];
-	struct reduce how = how_to(l, w, true);
+	struct reduce how = how_to(w, ranks, true);
 	struct lines at;
 	void *to = result_line(l, &at, id);
 
@@ -116,7 +102,7 @@ void parcel_take(const struct ledger *l, uint32_t id, const void *result)
 
 const void *parcel_result(const struct ledger *l, uint32_t id)
 {
-	uint32_t round = last_round(l, id);
+	uint32_t round = ledger_round(l, id);
 	struct lines at;
 
 	if (!ledger_fits(l, id, 0))

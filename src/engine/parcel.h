@@ -19,23 +19,22 @@ struct want;
  * The order of the sums is that of backend_tcp, for hosts in a row: bits do not tell how
  * they have travelled.
  */
-enum { PARCEL_BYTES = 4096, PARCEL_HOSTS = 8 };
+enum { PARCEL_HOSTS = 8 };
 
-/* parcel_kind - is that an operation whose data may travel so, if they are few? */
-bool parcel_kind(const struct want *w);
-
-/* parcel_put - put this rank's share of its next operation on @id, which is @w, into its
- * line, if that may travel.  Comes before post(). */
+/* parcel_put - put this rank's share of the operation on @id, which is @w, into its line, if
+ * that may travel.  Comes between ledger_begin() and agree_post(). */
 void parcel_put(const struct ledger *l, uint32_t id, const struct want *w, const void *in);
 
 /* ---- the leader; all ranks of this host have submitted @id ---- */
 
-/* parcel_sum - what they have put there, added up; false if one of them has not. */
-bool parcel_sum(const struct ledger *l, uint32_t id, void *to);
+/* parcel_sum - what they have put there, added up; false if one of them has not.  @ranks: of
+ * all hosts. */
+bool parcel_sum(const struct ledger *l, int ranks, uint32_t id, void *to);
 
-/* parcel_finish - @sums are those of all hosts, each @step bytes behind the one before:
- * the result. */
-void parcel_finish(const struct ledger *l, uint32_t id, const void *sums, uint64_t step);
+/* parcel_finish - @sums are those of all @hosts, each @step bytes behind the one before: the
+ * result. */
+void parcel_finish(const struct ledger *l, int ranks, int hosts, uint32_t id, const void *sums,
+		   uint64_t step);
 
 /* parcel_take - the result comes from another leader.  As many bytes as the want says. */
 void parcel_take(const struct ledger *l, uint32_t id, const void *result);

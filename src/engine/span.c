@@ -38,7 +38,9 @@ int span_open(struct span *s, struct ledger *l, const struct team *t, struct err
 	s->shared = (void *)at;
 	s->up = (void *)(at + sizeof(struct span_shared));
 	s->rows = s->up + LEDGER_IDS;
-	l->span = s;
+	s->ledger = l;
+	l->of_group = s->rank;
+	l->inlined = true;
 	return 0;
 }
 
@@ -62,10 +64,9 @@ static bool is_there(const uint64_t *list, uint64_t at, uint64_t *entry)
 /* ---- up ---- */
 
 /* If something was left on the list before us, whoever put it there has called. */
-void span_arrived(struct ledger *l, uint32_t id)
+void span_arrived(struct span *s, uint32_t id)
 {
-	struct span *s = l->span;
-	const struct row *row = &l->seg->row;
+	const struct row *row = &s->ledger->seg->row;
 	uint64_t at = __atomic_fetch_add(&s->shared->tail, 1, __ATOMIC_RELAXED);
 
 	__atomic_store_n(&s->up[at % LEDGER_IDS], entry(at, id, false), __ATOMIC_RELEASE);
@@ -77,16 +78,15 @@ void span_arrived(struct ledger *l, uint32_t id)
 	seat_kick(row, 0);
 }
 
-bool span_pending(const struct ledger *l)
+bool span_pending(const struct span *s)
 {
 	uint64_t v;
 
-	return is_there(l->span->up, __atomic_load_n(&l->span->seen, __ATOMIC_RELAXED), &v);
+	return is_there(s->up, __atomic_load_n(&s->seen, __ATOMIC_RELAXED), &v);
 }
 
-bool span_take(struct ledger *l, uint32_t *id)
+bool span_take(struct span *s, uint32_t *id)
 {
-	struct span *s = l->span;
 	uint64_t v;
 
 	if (!is_there(s->up, s->seen, &v)) {
@@ -103,40 +103,42 @@ bool span_take(struct ledger *l, uint32_t *id)
 	return true;
 }
 
-bool span_changed(struct ledger *l, uint32_t id)
+bool span_changed(struct span *s, uint32_t id)
 {
-	uint32_t *dirty = &l->entries[id].dirty;
+	uint32_t *dirty = &s->ledger->entries[id].dirty;
 
 	return __atomic_load_n(dirty, __ATOMIC_RELAXED) &&
 	       __atomic_exchange_n(dirty, 0, __ATOMIC_ACQUIRE);
 }
 
-void span_wants(const struct ledger *l, uint32_t id, struct wants *w)
+void span_wants(const struct span *s, uint32_t id, struct wants *w)
 {
+	const struct ledger *l = s->ledger;
 	int i;
 
 	for (i = 0; i < l->ranks; i++)
-		wants_add(w, l->span->rank[i], &ledger_record(l, id, i)->want);
+		wants_add(w, s->rank[i], &ledger_record(l, id, i)->want);
 }
 
-void span_collect(const struct ledger *l, uint32_t id, uint64_t *rows)
+void span_collect(const struct span *s, uint32_t id, uint64_t *rows)
 {
+	const struct ledger *l = s->ledger;
 	int i;
 
 	for (i = 0; i < l->ranks; i++)
-		rows[l->span->rank[i]] = ledger_rows_of(l, id, i);
+		rows[s->rank[i]] = ledger_rows_of(l, id, i);
 }
 
 /* ---- down ---- */
 
-uint64_t *span_rows(const struct ledger *l, uint32_t id)
+uint64_t *span_rows(const struct span *s, uint32_t id)
 {
-	return l->span->rows + (size_t)id * (size_t)l->span->size;
+	return s->rows + (size_t)id * (size_t)s->size;
 }
 
-void span_wake(const struct ledger *l)
+void span_wake(const struct span *s)
 {
-	const struct row *row = &l->seg->row;
+	const struct row *row = &s->ledger->seg->row;
 	int i;
 
 	seat_ring(row, SEAT_ANYBODY);
@@ -145,8 +147,9 @@ void span_wake(const struct ledger *l)
 }
 
 /* The first entry is written last: who sees it, sees the whole batch. */
-void span_publish(struct ledger *l, const uint16_t *ids, int count)
+void span_publish(struct span *s, const uint16_t *ids, int count)
 {
+	struct ledger *l = s->ledger;
 	uint64_t at = l->shared->tail;
 	int i;
 
@@ -155,11 +158,12 @@ void span_publish(struct ledger *l, const uint16_t *ids, int count)
 				 entry(at + (uint64_t)i, ids[i], i == count - 1),
 				 __ATOMIC_RELEASE);
 	l->shared->tail = at + (uint64_t)count;
-	span_wake(l);
+	span_wake(s);
 }
 
-int span_next(struct ledger *l, struct item *items)
+int span_next(struct span *s, struct item *items)
 {
+	struct ledger *l = s->ledger;
 	bool more = true;
 	uint64_t v;
 	int n;
@@ -175,7 +179,7 @@ int span_next(struct ledger *l, struct item *items)
 					  .bad = ledger_verdict(l, id),
 					  .result = parcel_result(l, id) };
 		if (want_has_rows(&ledger_record(l, id, l->rank)->want))
-			items[n].rows = span_rows(l, id);
+			items[n].rows = span_rows(s, id);
 	}
 	l->end = l->head + (uint64_t)n;
 	return n;

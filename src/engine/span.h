@@ -7,10 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/agree.h"
+#include "engine/ledger.h"
 
 struct err;
-struct ledger;
 struct team;
 
 /*
@@ -20,8 +19,8 @@ struct team;
  * ready everywhere, puts it on the list that all ranks work through.  Only the
  * leader writes that list, and it marks where batches end.
  *
- *	post() ---> up ---> leader ---> other hosts
- *	next() <--- list <-- leader <--- other hosts
+ *	agree_post() ---> up ---> leader ---> other hosts
+ *	agree_next() <--- list <-- leader <--- other hosts
  */
 struct span_shared {
 	alignas(64) uint64_t tail;  /* of the list upwards             */
@@ -29,6 +28,7 @@ struct span_shared {
 };
 
 struct span {
+	struct ledger *ledger;
 	int size, hosts; /* of the team, all hosts together */
 	int *rank;       /* of each of this host's, in the team */
 	struct span_shared *shared;
@@ -47,43 +47,43 @@ int span_open(struct span *s, struct ledger *l, const struct team *t, struct err
 /* span_close - may be zeroed. */
 void span_close(struct span *s);
 
-/* ---- any rank, called by ledger.c ---- */
+/* ---- any rank, called by agree.c ---- */
 
 /* span_arrived - all ranks of this host have submitted @id; calls the leader. */
-void span_arrived(struct ledger *l, uint32_t id);
+void span_arrived(struct span *s, uint32_t id);
 
 /* span_next - the next batch that the leader has published; 0 if there is none. */
-int span_next(struct ledger *l, struct item *items);
+int span_next(struct span *s, struct item *items);
 
 /* ---- the leader ---- */
 
 /* span_pending - is there anything for span_take()?  Any thread. */
-bool span_pending(const struct ledger *l);
+bool span_pending(const struct span *s);
 
 /* span_take - the next id that all ranks of this host have submitted. */
-bool span_take(struct ledger *l, uint32_t *id);
+bool span_take(struct span *s, uint32_t *id);
 
 /* span_changed - has a rank of this host changed what it wants of @id since this was
  * asked the last time? */
-bool span_changed(struct ledger *l, uint32_t id);
+bool span_changed(struct span *s, uint32_t id);
 
 /* span_wants - add what the ranks of this host want of @id, which they have all
  * submitted. */
-void span_wants(const struct ledger *l, uint32_t id, struct wants *w);
+void span_wants(const struct span *s, uint32_t id, struct wants *w);
 
 /* span_collect - put their rows where they belong in @rows, one entry per rank of the
  * team. */
-void span_collect(const struct ledger *l, uint32_t id, uint64_t *rows);
+void span_collect(const struct span *s, uint32_t id, uint64_t *rows);
 
 /* span_rows - the rows of the whole team, for the ranks of this host to read: set
  * before span_publish(). */
-uint64_t *span_rows(const struct ledger *l, uint32_t id);
+uint64_t *span_rows(const struct span *s, uint32_t id);
 
 /* span_wake - the ranks of this host shall look: there is something for them. */
-void span_wake(const struct ledger *l);
+void span_wake(const struct span *s);
 
 /* span_publish - @ids are ready on all hosts, and the next batch; wakes whoever it
  * concerns. */
-void span_publish(struct ledger *l, const uint16_t *ids, int count);
+void span_publish(struct span *s, const uint16_t *ids, int count);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "engine/agree.h"
 #include "engine/eager.h"
 #include "engine/engine_state.h"
 #include "engine/lanes.h"
@@ -397,8 +398,7 @@ static bool report(struct lane *l, uint32_t id, int64_t age_ns)
 		struct report head;
 		uint32_t pair[PAIRS][2];
 	} x = { .head = { .group = l->serial, .age_ms = (uint32_t)(age_ns / MS) } };
-	struct tree *tree = l->agreement;
-	const struct ledger *of = tree_ledger(tree);
+	const struct ledger *of = l->ledger;
 	int local = l->team.local_rank, r;
 
 	x.head.pairs = list_waiting(l, of, id, x.pair);
@@ -411,7 +411,7 @@ static bool report(struct lane *l, uint32_t id, int64_t age_ns)
 	/* As in is_flying(). */
 	if (!ledger_tell(of, id, x.head.name, sizeof(x.head.name)))
 		return false;
-	tree_report(tree, &x, sizeof(x.head) + x.head.pairs * sizeof(x.pair[0]));
+	tree_report(l->agree->tree, &x, sizeof(x.head) + x.head.pairs * sizeof(x.pair[0]));
 	return true;
 }
 
@@ -429,7 +429,7 @@ static bool is_join(const struct ledger *of, uint32_t id)
 static void look_at_host(struct stall *s, struct lane *l, bool silence, int64_t now_ns)
 {
 	int64_t limit = s->warn_ns < s->abort_ns ? s->warn_ns : s->abort_ns;
-	const struct ledger *of = tree_ledger(l->agreement);
+	const struct ledger *of = l->ledger;
 	uint32_t id, used = ledger_used(of);
 	bool going_on = goes_on(l, of);
 	int told = 0;

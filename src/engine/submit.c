@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "engine/agree.h"
 #include "engine/eager.h"
 #include "engine/lane.h"
 #include "engine/ledger.h"
@@ -53,31 +54,35 @@ static int copy_lists(struct lane *l, struct ringup_op *op, struct err *e)
 	return 0;
 }
 
-/* Publish the operation, with the lock held. */
-static int post(struct lane *l, struct ringup_op *op, bool changed, bool awaits,
-		enum arrival *as, struct err *e)
+/* A small operation that is as it was the last time: fill this rank's line. */
+static bool post_eager(struct lane *l, struct ringup_op *op)
 {
-	struct tensor *t = op->tensor;
 	struct turn turn;
 
-	*as = ARRIVED_EARLY;
-	if (l->ledger && !l->ledger->span) {
-		if (!changed && t->verified && !op->ghost && eager_may(l, &op->ask) &&
-		    eager_begin(l, t->id, &op->ask, &turn)) {
-			op->round = turn.round;
-			lines_write(l, &turn, &op->ask);
-			__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
-			__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
-			lines_fetch(l, &turn, &op->ask.want);
-			return 0;
-		}
-		op->round = ledger_begin(l->ledger, t->id);
-		eager_decline(l, t->id, op->round, &op->ask);
-	} else if (l->ledger && !changed && t->verified && !op->ghost && l->backend->by_host) {
-		parcel_put(l->ledger, t->id, &op->ask.want, op->ask.in);
-	}
-	return l->agree->post(l->agreement, t->id, &op->ask.want, op->ask.rows,
-			      changed || op->ghost, awaits, as, e);
+	if (!op->tensor->verified || op->ghost || !eager_may(l, &op->ask) ||
+	    !eager_begin(l, op->id, &op->ask, &turn))
+		return false;
+	op->round = turn.round;
+	lines_write(l, &turn, &op->ask);
+	__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
+	lines_fetch(l, &turn, &op->ask.want);
+	return true;
+}
+
+/* Publish the operation, with the lock held. */
+static enum arrival post(struct lane *l, struct ringup_op *op, bool changed, bool awaits)
+{
+	const struct request *r = &op->ask;
+
+	if (!changed && post_eager(l, op))
+		return ARRIVED_EARLY;
+	op->round = ledger_begin(l->ledger, op->id);
+	if (l->small == SMALL_EAGER)
+		eager_decline(l, op->id, op->round, r);
+	else if (l->small == SMALL_INLINE && !changed && op->tensor->verified && !op->ghost)
+		parcel_put(l->ledger, op->id, &r->want, r->in);
+	return agree_post(l->agree, op->id, &r->want, r->rows, changed || op->ghost, awaits);
 }
 
 static struct tensor *tensor_for(struct lane *l, const struct request *r, struct err *e)
@@ -109,15 +114,15 @@ static int hold(struct lane *l, struct tensor *t, const struct want *w, struct e
 	uint32_t id;
 	int rc;
 
-	if (t->id != UINT32_MAX && l->agree->hold(l->agreement, t->id, t->age))
+	if (t->id != UINT32_MAX && ledger_hold(l->ledger, t->id, t->age))
 		return 0;
-	rc = l->agree->find(l->agreement, t->name, t->len, w, &id, &t->age, e);
+	rc = ledger_find(l->ledger, t->name, t->len, w, &id, &t->age, e);
 	if (rc)
 		return rc;
 	t->known = false;
 	if (!tensors_number(&l->tensors, t, id))
 		return 0;
-	l->agree->drop(l->agreement, id);
+	ledger_drop(l->ledger, id);
 	return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
 }
 
@@ -144,20 +149,17 @@ bool submit_join_ready(const struct lane *l)
 	return l->join != NULL;
 }
 
-int submit_join(struct lane *l, enum arrival *as, struct err *e)
+bool submit_join(struct lane *l, enum arrival *as)
 {
 	struct ringup_op *op = l->join;
-	int rc;
 
 	if (!submit_join_ready(l) || submit_any_alone(l))
-		return 0;
+		return false;
 	__atomic_store_n(&l->join, NULL, __ATOMIC_RELAXED);
-	/* Who has the most is the last.  Between hosts those who come after the same batch have
-	 * the same. */
-	op->ask.rows = l->ledger->span ? __atomic_load_n(&l->batches, __ATOMIC_RELAXED)
-				       : ledger_join_number(l->ledger);
-	rc = post(l, op, true, false, as, e);
-	return rc ? rc : 1;
+	op->ask.rows =
+		agree_join_number(l->agree, __atomic_load_n(&l->batches, __ATOMIC_RELAXED));
+	*as = post(l, op, true, false);
+	return true;
 }
 
 static void take_part(struct lane *l)
@@ -170,16 +172,13 @@ static void take_part(struct lane *l)
 }
 
 /* From now on this rank takes part, with nothing, in what others submit. */
-static int begin_join(struct lane *l, struct ringup_op *op, enum arrival *as, struct err *e)
+static void begin_join(struct lane *l, struct ringup_op *op, enum arrival *as)
 {
-	int rc;
-
 	__atomic_store_n(&l->join, op, __ATOMIC_RELAXED);
 	/* See op_complete(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	take_part(l);
-	rc = submit_join(l, as, e);
-	return rc < 0 ? rc : 0;
+	submit_join(l, as);
 }
 
 /* Not while an operation of that name is in flight; nobody may have looked lately. */
@@ -252,9 +251,6 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
 	if (tracepoint_on(l))
 		tracepoint_submitted(l, t, r);
 	rc = copy_lists(l, op, e);
-	if (!rc)
-		rc = r->want.kind == WANT_JOIN && !ghost ? begin_join(l, op, as, e)
-							 : post(l, op, changed, awaits, as, e);
 	if (rc) {
 		/* A ghost's memory stays the caller's. */
 		op->own = ghost ? NULL : op->own;
@@ -263,6 +259,10 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
 		op_take_back(l, op);
 		return rc;
 	}
+	if (r->want.kind == WANT_JOIN && !ghost)
+		begin_join(l, op, as);
+	else
+		*as = post(l, op, changed, awaits);
 	l->unnamed += !r->name || !*r->name;
 	*opp = op;
 	return 0;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "engine/agree.h"
+#include "engine/ledger.h"
 
 struct lane;
 struct p2p_request;
@@ -14,7 +14,7 @@ struct ringup_op;
 struct ringup_reduce;
 struct err;
 
-/* submit_op - with l->lock: start an operation.  @awaits and *@as: see post() in agree.h; what
+/* submit_op - with l->lock: start an operation.  @awaits and *@as: see agree_post(); what
  * is published later, or without an agreement, counts as early.  @ghost: of a rank that has
  * joined, and what to free with it; else NULL. */
 int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
@@ -33,11 +33,11 @@ void submit_notify(struct lane *l, struct ringup_op *op, enum arrival as);
  *
  * It comes after all that the rank has submitted before, and that is so when that is
  * complete: until then ranks that have joined answer it, and afterwards no rank has to.
- * Returns 1 if it was published, 0 if not.  submit_join_ready - is it worth trying?
+ * Returns whether it was published.  submit_join_ready - is it worth trying?
  *
  * submit_any_alone - does another thread wait by submit_short(), for a moment more?
  */
-int submit_join(struct lane *l, enum arrival *as, struct err *e);
+bool submit_join(struct lane *l, enum arrival *as);
 bool submit_join_ready(const struct lane *l);
 bool submit_any_alone(const struct lane *l);
 

@@ -44,8 +44,8 @@ int tally_turn(struct tally *t, struct err *e)
 	uint32_t id, last = LEDGER_IDS;
 	int rc = 0;
 
-	while (!rc && span_take(t->ledger, &id)) {
-		if (span_changed(t->ledger, id))
+	while (!rc && span_take(t->span, &id)) {
+		if (span_changed(t->span, id))
 			t->topics[id].dirty = true;
 		t->topics[id].own = true;
 		t->topics[id].taken++;
@@ -143,7 +143,7 @@ static bool allocate(struct tally *t, const struct team *team, int fanout)
 	return true;
 }
 
-int tally_open(struct tally **tp, struct ledger *l, const struct team *team, int fanout,
+int tally_open(struct tally **tp, struct span *s, const struct team *team, int fanout,
 	       uint64_t cap, const struct tally_events *ev, struct err *e)
 {
 	struct tally *t;
@@ -154,7 +154,8 @@ int tally_open(struct tally **tp, struct ledger *l, const struct team *team, int
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
-	t->ledger = l;
+	t->ledger = s->ledger;
+	t->span = s;
 	t->ev = *ev;
 	t->size = team->size;
 	t->hosts = team->hosts;

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct err;
-struct ledger;
+struct span;
 struct team;
 struct want;
 
@@ -53,12 +53,12 @@ struct tally_events {
 };
 
 /*
- * tally_open - for the leader of a host of @t, whose ledger has a span.
+ * tally_open - for the leader of a host of @t, whose host has @s.
  *
  * A batch has at most @cap bytes.  Fails with RINGUP_ENOMEM, or RINGUP_EINVAL for
  * more than TALLY_RANKS ranks.
  */
-int tally_open(struct tally **tp, struct ledger *l, const struct team *t, int fanout,
+int tally_open(struct tally **tp, struct span *s, const struct team *t, int fanout,
 	       uint64_t cap, const struct tally_events *ev, struct err *e);
 void tally_close(struct tally *t);
 

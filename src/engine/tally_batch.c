@@ -21,7 +21,7 @@ static void put_item(struct tally *t, struct frame_out *o, uint32_t id, uint32_t
 	} else if (tally_has_rows(t, id)) {
 		frame_put(o, theirs | ITEM_ROWS, 2);
 		for (r = 0; r < t->size; r++)
-			frame_put(o, span_rows(t->ledger, id)[r], 8);
+			frame_put(o, span_rows(t->span, id)[r], 8);
 	} else if (t->topics[id].travels) {
 		frame_put(o, theirs | ITEM_DATA, 2);
 		frame_add(o, parcel_result(t->ledger, id), t->topics[id].bytes);
@@ -37,8 +37,8 @@ static void send_run(struct tally *t, int k, const uint16_t *ids, int n)
 
 	if (most < 2 + (size_t)t->size * 8)
 		most = 2 + (size_t)t->size * 8;
-	if (most < 2 + PARCEL_BYTES)
-		most = 2 + PARCEL_BYTES;
+	if (most < 2 + WANT_INLINE_BYTES)
+		most = 2 + WANT_INLINE_BYTES;
 	frame_begin(&t->out, FRAME_RUN);
 	frame_put(&t->out, 0, 1);
 	for (i = 0; i < n; i++) {
@@ -62,10 +62,10 @@ void tally_finish(struct tally *t, uint32_t id)
 
 		tally_child(t, k)->known[*theirs]->flying = false;
 		*theirs = NOT_HERE;
-		agree_ledger.drop(t->ledger, id);
+		ledger_drop(t->ledger, id);
 	}
 	if (t->topics[id].called)
-		agree_ledger.drop(t->ledger, id);
+		ledger_drop(t->ledger, id);
 	t->topics[id].sent = t->topics[id].own = t->topics[id].called = false;
 	t->topics[id].travels = false;
 }
@@ -79,7 +79,7 @@ static void run(struct tally *t, const uint16_t *ids, int n)
 		send_run(t, k, ids, n);
 	for (i = 0; i < n; i++)
 		tally_finish(t, ids[i]);
-	span_publish(t->ledger, ids, n);
+	span_publish(t->span, ids, n);
 }
 
 void tally_judge(struct tally *t, uint32_t id)
@@ -96,9 +96,9 @@ void tally_judge(struct tally *t, uint32_t id)
 		wants_text(&w, ledger_name(t->ledger, id), t->ledger->world, bad, sizeof(bad));
 	ledger_judge(t->ledger, id, x->dirty ? bad : NULL);
 	if (!x->dirty && tally_has_rows(t, id))
-		memcpy(span_rows(t->ledger, id), x->rows, (size_t)t->size * sizeof(*x->rows));
+		memcpy(span_rows(t->span, id), x->rows, (size_t)t->size * sizeof(*x->rows));
 	if (x->travels)
-		parcel_finish(t->ledger, id, x->sums, x->step);
+		parcel_finish(t->ledger, t->size, t->hosts, id, x->sums, x->step);
 }
 
 /* How many of those due make the next batch; *@full: more would not fit. */
@@ -172,7 +172,7 @@ static bool read_item(struct tally *t, struct frame_in *f)
 	} else if (item & ITEM_ROWS) {
 		p = frame_bytes(f, (size_t)t->size * 8);
 		for (r = 0; p && r < t->size; r++)
-			span_rows(t->ledger, id)[r] = pack_get64(p + 8 * r);
+			span_rows(t->span, id)[r] = pack_get64(p + 8 * r);
 	}
 	if (f->bad)
 		return false;

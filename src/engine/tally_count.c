@@ -25,7 +25,7 @@ void tally_gather_wants(const struct tally *t, uint32_t id, struct wants *w)
 	int k;
 
 	memset(w, 0, sizeof(*w));
-	span_wants(t->ledger, id, w);
+	span_wants(t->span, id, w);
 	for (k = 0; k < tally_children(t); k++)
 		wants_merge(w, &tally_child(t, k)->known[*tally_their_id(t, id, k)]->wants);
 }
@@ -109,9 +109,9 @@ void tally_keep_own_sum(struct tally *t, uint32_t id)
 	const struct want *w = &ledger_record(t->ledger, id, 0)->want;
 	unsigned char *to = NULL;
 
-	if (!x->dirty && parcel_kind(w))
+	if (!x->dirty && want_can_inline(w))
 		to = sum_room(t, x, t->host, want_bytes(w));
-	x->bare |= !to || !parcel_sum(t->ledger, id, to);
+	x->bare |= !to || !parcel_sum(t->ledger, t->size, id, to);
 }
 
 static void keep_sum(struct tally *t, uint32_t id, int host, const unsigned char *data,
@@ -141,7 +141,7 @@ static int complete(struct tally *t, uint32_t id, struct err *e)
 	if (tally_has_rows(t, id)) {
 		if (!topic_rows(t, id))
 			return fail(e, RINGUP_ENOMEM, "no memory for row counts");
-		span_collect(t->ledger, id, x->rows);
+		span_collect(t->span, id, x->rows);
 	}
 	decide_travel(x);
 	if (t->is_root) {
@@ -187,11 +187,9 @@ int tally_count(struct tally *t, uint32_t id, struct err *e)
 /* Hold our number for the child's name; it may have gone to another name meanwhile. */
 static int hold(struct tally *t, struct known *n, struct err *e)
 {
-	const struct agree *a = &agree_ledger;
-
-	if (n->age != UINT32_MAX && a->hold(t->ledger, n->id, n->age))
+	if (n->age != UINT32_MAX && ledger_hold(t->ledger, n->id, n->age))
 		return 0;
-	return a->find(t->ledger, n->name, n->len, &n->wants.want[0], &n->id, &n->age, e);
+	return ledger_find(t->ledger, n->name, n->len, &n->wants.want[0], &n->id, &n->age, e);
 }
 
 /* A child's subtree is ready for what it calls @theirs, with @rows or @data, or neither. */
@@ -212,7 +210,7 @@ static int arrive(struct tally *t, int link, uint32_t theirs, const unsigned cha
 		return rc;
 	slot = tally_their_id(t, n->id, link - t->first_child);
 	if (*slot != NOT_HERE) {
-		agree_ledger.drop(t->ledger, n->id);
+		ledger_drop(t->ledger, n->id);
 		return fail(e, RINGUP_EPEER, "rank %d has two numbers for %.100s", l->leader,
 			    n->name);
 	}
@@ -310,13 +308,13 @@ int tally_take_define(struct tally *t, int link, struct frame_in *f, struct err 
 	if (hold(t, n, e))
 		return e->code;
 	t->topics[n->id].dirty = true;
-	agree_ledger.drop(t->ledger, n->id);
+	ledger_drop(t->ledger, n->id);
 	return arrive(t, link, id, rows, NULL, e);
 }
 
 bool tally_may_travel(const struct tally *t, const struct known *n)
 {
-	return t->carries && n->wants.count == 1 && parcel_kind(&n->wants.want[0]);
+	return t->carries && n->wants.count == 1 && want_can_inline(&n->wants.want[0]);
 }
 
 int tally_take_ready(struct tally *t, int link, struct frame_in *f, struct err *e)

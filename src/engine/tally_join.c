@@ -1,6 +1,5 @@
 /* tally_join.c - ranks that have joined are called for what others submit. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/agree.h"
 #include "engine/ledger.h"
 #include "engine/span.h"
 #include "engine/tally_state.h"
@@ -30,15 +29,15 @@ int tally_call(struct tally *t, uint32_t id, const struct want *w, struct err *e
 	if (x->own || x->called || !ledger_joined(t->ledger))
 		return 0;
 	/* Held until all are in, or it would be another name's by then. */
-	rc = agree_ledger.find(t->ledger, ledger_name(t->ledger, id),
-			       t->ledger->entries[id].len, w, &same, &age, e);
+	rc = ledger_find(t->ledger, ledger_name(t->ledger, id), t->ledger->entries[id].len, w,
+			 &same, &age, e);
 	if (rc)
 		return rc;
 	x->called = ledger_call_for(t->ledger, id, x->taken, w);
 	if (x->called)
-		span_wake(t->ledger);
+		span_wake(t->span);
 	else
-		agree_ledger.drop(t->ledger, id);
+		ledger_drop(t->ledger, id);
 	return 0;
 }
 
@@ -123,10 +122,10 @@ int tally_take_call(struct tally *t, int link, struct frame_in *f, struct err *e
 	want_get(p, &w);
 	if (!want_valid(&w, t->size))
 		return tally_malformed(t, link, "call", e);
-	rc = agree_ledger.find(t->ledger, (const char *)name, len, &w, &id, &age, e);
+	rc = ledger_find(t->ledger, (const char *)name, len, &w, &id, &age, e);
 	if (rc)
 		return rc;
 	rc = t->topics[id].sent ? 0 : tally_call(t, id, &w, e);
-	agree_ledger.drop(t->ledger, id);
+	ledger_drop(t->ledger, id);
 	return rc;
 }

@@ -25,7 +25,7 @@ void tally_goodbye(struct tally *t)
 {
 	t->left = true;
 	frame_begin(&t->out, FRAME_LEAVE);
-	frame_put(&t->out, (uint64_t)t->ledger->span->rank[0], 4);
+	frame_put(&t->out, (uint64_t)t->span->rank[0], 4);
 	tally_flood(t, -1, &t->out);
 }
 

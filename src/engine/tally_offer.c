@@ -48,7 +48,7 @@ static void run_here(struct tally *t, uint32_t id)
 	uint16_t one = (uint16_t)id;
 
 	tally_finish(t, id);
-	span_publish(t->ledger, &one, 1);
+	span_publish(t->span, &one, 1);
 }
 
 void tally_accept_offer(struct tally *t, const unsigned char *data)
@@ -62,7 +62,7 @@ void tally_accept_offer(struct tally *t, const unsigned char *data)
 	t->sent_count--;
 	memcpy(tally_sum_of(x, 0), data, x->bytes);
 	ledger_judge(t->ledger, id, NULL);
-	parcel_finish(t->ledger, id, x->sums, x->step);
+	parcel_finish(t->ledger, t->size, t->hosts, id, x->sums, x->step);
 	run_here(t, id);
 }
 
@@ -121,7 +121,7 @@ int tally_take_offer(struct tally *t, int link, struct frame_in *f, struct err *
 	size_t len = f->left;
 	const unsigned char *data = frame_bytes(f, len);
 
-	if (!data || id >= LEDGER_IDS || len > PARCEL_BYTES || o->open || t->hosts != 2)
+	if (!data || id >= LEDGER_IDS || len > WANT_INLINE_BYTES || o->open || t->hosts != 2)
 		return tally_malformed(t, link, "offer", e);
 	o->open = true;
 	o->id = id;

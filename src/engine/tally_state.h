@@ -67,7 +67,7 @@ struct offer {
 	bool open;
 	uint32_t id;
 	uint64_t bytes;
-	unsigned char data[PARCEL_BYTES];
+	unsigned char data[WANT_INLINE_BYTES];
 	int half;                    /* the root: tensors that some hosts are in for        */
 	int skip, next_skip;         /* chances that it lets pass after one that was declined */
 	uint16_t theirs[LEDGER_IDS]; /* the child's numbers when it used them last   */
@@ -75,6 +75,7 @@ struct offer {
 
 struct tally {
 	struct ledger *ledger;
+	struct span *span;
 	struct tally_events ev;
 	int size, hosts, host, first_child, links;
 	bool is_root, left, alarmed;

@@ -41,6 +41,7 @@ struct branch {
 
 struct tree {
 	struct ledger *ledger;
+	struct span *span;
 	struct tree_events ev;
 	uint32_t *left; /* shared by this host's ranks: 0, or 1 + the first that has left */
 	pthread_mutex_t lock; /* of all below, and of the connections */
@@ -226,7 +227,7 @@ static void turn(struct tree *t, struct losses *l)
 	struct err e;
 
 	if (tally_turn(t->tally, &e) && l->rank < 0) {
-		l->rank = t->ledger->span->rank[0];
+		l->rank = t->span->rank[0];
 		l->over = true;
 		l->why = e;
 	}
@@ -283,10 +284,8 @@ bool tree_serve(struct tree *t)
 
 /* ---- the holder of the baton ---- */
 
-static void tree_attend(void *self, bool on)
+void tree_attend(struct tree *t, bool on)
 {
-	struct tree *t = self;
-
 	pthread_mutex_lock(&t->lock);
 	t->attended = on;
 	t->looks = 0;
@@ -304,20 +303,19 @@ static bool is_going_to_sleep(const struct tree *t)
 	return __atomic_load_n(&seat_at(row, row->me)->asleep, __ATOMIC_RELAXED);
 }
 
-static bool owes_news(const struct tree *t)
+bool tree_is_behind(const struct tree *t)
 {
-	return span_pending(t->ledger) || tally_is_behind(t->tally) ||
+	return span_pending(t->span) || tally_is_behind(t->tally) ||
 	       (__atomic_load_n(t->left, __ATOMIC_RELAXED) &&
 		!__atomic_load_n(&t->told_left, __ATOMIC_RELAXED));
 }
 
-static void tree_poll(void *self)
+void tree_poll(struct tree *t)
 {
-	struct tree *t = self;
 	bool sleepy = is_going_to_sleep(t);
 	struct losses l;
 
-	if (t->looks++ % LOOK_EVERY && !sleepy && !owes_news(t))
+	if (t->looks++ % LOOK_EVERY && !sleepy && !tree_is_behind(t))
 		return;
 	if (sleepy)
 		pthread_mutex_lock(&t->lock);
@@ -334,74 +332,22 @@ static void tree_poll(void *self)
 	tell(t, &l);
 }
 
-static bool tree_ready(void *self)
+void tree_turn(struct tree *t)
 {
-	struct tree *t = self;
-
-	return agree_ledger.ready(t->ledger) || owes_news(t);
-}
-
-static int tree_next(void *self, uint64_t cap, struct item *items)
-{
-	struct tree *t = self;
 	struct losses l = { .rank = -1 };
 
-	if (owes_news(t)) {
-		pthread_mutex_lock(&t->lock);
-		turn(t, &l);
-		pthread_mutex_unlock(&t->lock);
-		tell(t, &l);
-	}
-	return agree_ledger.next(t->ledger, cap, items);
+	pthread_mutex_lock(&t->lock);
+	turn(t, &l);
+	pthread_mutex_unlock(&t->lock);
+	tell(t, &l);
 }
 
-static void tree_done(void *self)
+void tree_done(struct tree *t)
 {
-	struct tree *t = self;
-
-	agree_ledger.done(t->ledger);
 	pthread_mutex_lock(&t->lock);
 	tally_done(t->tally);
 	pthread_mutex_unlock(&t->lock);
 }
-
-/* ---- what the ledger does for it ---- */
-
-static int tree_find(void *self, const char *name, size_t len, const struct want *w,
-		     uint32_t *id, uint32_t *age, struct err *e)
-{
-	return agree_ledger.find(((struct tree *)self)->ledger, name, len, w, id, age, e);
-}
-
-static bool tree_hold(void *self, uint32_t id, uint32_t age)
-{
-	return agree_ledger.hold(((struct tree *)self)->ledger, id, age);
-}
-
-static void tree_drop(void *self, uint32_t id)
-{
-	agree_ledger.drop(((struct tree *)self)->ledger, id);
-}
-
-static int tree_post(void *self, uint32_t id, const struct want *w, uint64_t rows, bool changed,
-		     bool awaits, enum arrival *as, struct err *e)
-{
-	return agree_ledger.post(((struct tree *)self)->ledger, id, w, rows, changed, awaits,
-				 as, e);
-}
-
-const struct agree agree_tree = {
-	.name = "tree",
-	.find = tree_find,
-	.hold = tree_hold,
-	.drop = tree_drop,
-	.post = tree_post,
-	.ready = tree_ready,
-	.next = tree_next,
-	.done = tree_done,
-	.attend = tree_attend,
-	.poll = tree_poll,
-};
 
 /* ---- endings ---- */
 
@@ -438,11 +384,6 @@ void tree_ping(struct tree *t)
 	pthread_mutex_lock(&t->lock);
 	tally_ping(t->tally);
 	pthread_mutex_unlock(&t->lock);
-}
-
-const struct ledger *tree_ledger(const struct tree *t)
-{
-	return t->ledger;
 }
 
 void tree_report(struct tree *t, const void *data, size_t len)
@@ -508,7 +449,7 @@ static int open_branches(struct tree *t, const struct mesh *m, struct err *e)
 	return 0;
 }
 
-int tree_open(struct tree **tp, struct ledger *l, const struct team *team, int fanout,
+int tree_open(struct tree **tp, struct span *s, const struct team *team, int fanout,
 	      uint64_t cap, const struct tree_events *ev, struct err *e)
 {
 	struct tree *t = calloc(1, sizeof(*t));
@@ -523,12 +464,13 @@ int tree_open(struct tree **tp, struct ledger *l, const struct team *team, int f
 
 	if (!t)
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
-	t->ledger = l;
+	t->ledger = s->ledger;
+	t->span = s;
 	t->ev = *ev;
-	t->left = &l->seg->head->left;
+	t->left = &t->ledger->seg->head->left;
 	t->inner = t->outer = -1;
 	pthread_mutex_init(&t->lock, NULL);
-	rc = tally_open(&t->tally, l, team, fanout, cap, &tev, e);
+	rc = tally_open(&t->tally, s, team, fanout, cap, &tev, e);
 	if (!rc)
 		rc = open_branches(t, team->mesh, e);
 	if (rc)

@@ -6,33 +6,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/agree.h"
 #include "engine/tally.h"
 
 struct err;
-struct ledger;
+struct span;
 struct team;
 struct want;
 
 /*
- * The leader of a host agrees by agree_tree, the other ranks by agree_ledger: both on
- * the ledger of their host, which has a span.  What the leader adds is a tally and the
- * connections to its neighbours.
+ * All ranks of a host agree on its ledger and its span.  What the leader adds is a tally and
+ * the connections to its neighbours.
  *
- * Who reads them?  Whoever waits, looks: the holder of the baton asks poll() again and
- * again between attend(true) and attend(false), so that an answer is seen as soon as it
- * is there.  When it goes to sleep, or nobody waits, tree_fd() becomes readable, and the
+ * Who reads them?  Whoever waits, looks: the holder of the baton asks tree_poll() again
+ * and again between tree_attend(true) and tree_attend(false), so that an answer is seen as soon
+ * as it is there.  When it goes to sleep, or nobody waits, tree_fd() becomes readable, and the
  * watch thread calls tree_serve().  While somebody attends to it, tree_fd() is silent, so
  * that no other thread is woken for nothing.  In a row of small operations frames also
  * come between two of them, where nobody waits: then it stays silent for a moment more,
  * and the watch thread looks again by itself.
  *
- * Apart from find(), hold(), drop(), post(), ready(), next() and done(), which are
- * as agree.h says, any thread may call any of these.
+ * Any thread may call any of these, but tree_attend(), tree_poll(), tree_turn() and
+ * tree_done(), which are for the holder of the baton.
  */
 struct tree;
-
-extern const struct agree agree_tree;
 
 struct tree_events {
 	/* A rank says that it leaves; that the job is over, or it is because one talks
@@ -58,11 +54,11 @@ struct tree_events {
 };
 
 /*
- * tree_open - for the first rank of a host of @t, which has connections to its parent
+ * tree_open - for the first rank of a host of @t, with @s, which has connections to its parent
  * and its children: t->mesh->control[].  @fanout and @cap as for tally_open().
  */
-int tree_open(struct tree **tp, struct ledger *l, const struct team *t, int fanout,
-	      uint64_t cap, const struct tree_events *ev, struct err *e);
+int tree_open(struct tree **tp, struct span *s, const struct team *t, int fanout, uint64_t cap,
+	      const struct tree_events *ev, struct err *e);
 void tree_close(struct tree *t);
 
 /* tree_fd - poll for POLLIN, and then call tree_serve(); if that returns true, call it again
@@ -79,8 +75,17 @@ void tree_alarm(struct tree *t, int culprit, int code, const char *why);
 void tree_goodbye(struct tree *t);
 bool tree_is_unsent(struct tree *t);
 
-/* tree_ledger - that of this host. */
-const struct ledger *tree_ledger(const struct tree *t);
+/* tree_attend, tree_poll - as agree_attend() and agree_poll(). */
+void tree_attend(struct tree *t, bool on);
+void tree_poll(struct tree *t);
+
+/* tree_is_behind - has something happened on this host that the others have not been told?
+ * Cheap. tree_turn - then tell them. */
+bool tree_is_behind(const struct tree *t);
+void tree_turn(struct tree *t);
+
+/* tree_done - this host's leader has carried out a batch. */
+void tree_done(struct tree *t);
 
 /* tree_report - let the root know, in at most TALLY_REPORT bytes. */
 void tree_report(struct tree *t, const void *data, size_t len);

@@ -33,6 +33,16 @@ void want_shape(struct want *w, const uint64_t *shape, int dims)
 	w->beyond = (uint32_t)beyond;
 }
 
+/* Partial sums of half precision are f32, twice as long; they go the other way. */
+bool want_can_inline(const struct want *w)
+{
+	if (w->kind == PLAN_BARRIER)
+		return true;
+	return w->kind == PLAN_ALLREDUCE && w->redop != RINGUP_ADASUM &&
+	       !reduce_is_half((enum ringup_dtype)w->dtype) &&
+	       want_bytes(w) <= WANT_INLINE_BYTES;
+}
+
 uint64_t want_part_first(const struct want *w, int ranks, int rank)
 {
 	uint64_t rows = w->digest, size = (uint64_t)ranks, r = (uint64_t)rank;

@@ -11,7 +11,7 @@
 #include "backend/backend.h"
 #include "coll/reduce.h"
 
-enum { WANT_DIMS = 8, WANT_WIRE = 48 + 8 * WANT_DIMS };
+enum { WANT_DIMS = 8, WANT_WIRE = 48 + 8 * WANT_DIMS, WANT_INLINE_BYTES = 4096 };
 
 /* What an operation may be: the kinds of plans, a rank that has no more to do, and several
  * operations that are one to those who agree. */
@@ -111,6 +111,10 @@ static inline uint64_t want_bytes(const struct want *w)
 		return 0;
 	}
 }
+
+/* want_can_inline - is it so small, and of such a kind, that between hosts its data may travel
+ * with its announcement? */
+bool want_can_inline(const struct want *w);
 
 /* want_part_first - in a reduce-scatter between @ranks ranks, the first element of @rank's
  * part: rows are dealt out evenly, and the first ranks get one more where that does not work

@@ -92,10 +92,10 @@ static void reset_known(void)
 	reset();
 	for (r = 0; r < RANKS; r++)
 		for (i = 0; i < NAMES; i++)
-			explore_require(!agree_ledger.find(&ledger[r], name[i], 1, &sum, &id,
-							   &age, &e) &&
-						id == (uint32_t)i,
-					"names have numbers in order");
+			explore_require(
+				!ledger_find(&ledger[r], name[i], 1, &sum, &id, &age, &e) &&
+					id == (uint32_t)i,
+				"names have numbers in order");
 	for (i = 0; i < NAMES; i++) {
 		ledger[0].entries[i].dirty = 0;
 		for (r = 0; r < RANKS; r++)
@@ -103,16 +103,24 @@ static void reset_known(void)
 	}
 }
 
+/* As agree_post() on one host. */
+static void post(int rank, uint32_t id, const struct want *w, bool changed, bool awaited)
+{
+	struct ledger *l = &ledger[rank];
+	enum arrival as = ledger_post(l, id, w, 0, changed, awaited);
+
+	if (as != ARRIVED_EARLY)
+		ledger_order(l, id, as == ARRIVED_AWAITED);
+}
+
 static void submit(int rank, int i, bool changed)
 {
 	struct want w = sum;
-	enum arrival as;
 
 	if (differ && rank == 1)
 		w.count = 5;
 	ledger_begin(&ledger[rank], (uint32_t)i);
-	agree_ledger.post(&ledger[rank], (uint32_t)i, &w, 0, changed, awaits[rank] >> i & 1,
-			  &as, NULL);
+	post(rank, (uint32_t)i, &w, changed, awaits[rank] >> i & 1);
 }
 
 /* The holder of the baton: until @want operations are done. */
@@ -122,18 +130,18 @@ static void drive(int rank, int want)
 	int n, i;
 
 	while (ops_done[rank] < want) {
-		if (!agree_ledger.ready(&ledger[rank])) {
+		if (!ledger_ready(&ledger[rank])) {
 			explore_idle();
 			continue;
 		}
-		n = agree_ledger.next(&ledger[rank], cap, items);
+		n = ledger_next(&ledger[rank], cap, items);
 		explore_require(n > 0 && n <= NAMES, "ready, and then nothing");
 		for (i = 0; i < n; i++) {
 			done_of[rank][done_count[rank]++] = (int)items[i].id;
 			bad_of[rank] += items[i].bad != NULL;
 		}
 		done_of[rank][done_count[rank]++] = 0x100;
-		agree_ledger.done(&ledger[rank]);
+		ledger_done(&ledger[rank]);
 		ops_done[rank] += n;
 	}
 }
@@ -188,9 +196,8 @@ static void first_use(int rank)
 
 	for (k = 0; k < NAMES; k++) {
 		i = rank ? NAMES - 1 - k : k;
-		explore_require(
-			!agree_ledger.find(&ledger[rank], name[i], 1, &sum, &id, &age, &e),
-			"a number for a name");
+		explore_require(!ledger_find(&ledger[rank], name[i], 1, &sum, &id, &age, &e),
+				"a number for a name");
 		submit(rank, (int)id, true);
 	}
 	drive(rank, NAMES);
@@ -232,8 +239,8 @@ static void reset_full(void)
 	differ = false;
 	reset_known();
 	for (r = 0; r < RANKS; r++) {
-		agree_ledger.drop(&ledger[r], 0);
-		agree_ledger.drop(&ledger[r], 1);
+		ledger_drop(&ledger[r], 0);
+		ledger_drop(&ledger[r], 1);
 	}
 	ledger[0].shared->used = LEDGER_IDS;
 	age_of_a = ledger[0].entries[0].age;
@@ -245,19 +252,19 @@ static void recycle(int rank)
 	struct err e;
 
 	if (rank == 1) {
-		explore_require(!agree_ledger.find(&ledger[1], "c", 1, &sum, &id, &age, &e) &&
+		explore_require(!ledger_find(&ledger[1], "c", 1, &sum, &id, &age, &e) &&
 					id < NAMES,
 				"a number nobody holds");
-		agree_ledger.drop(&ledger[1], id);
+		ledger_drop(&ledger[1], id);
 		return;
 	}
-	if (!agree_ledger.hold(&ledger[0], 0, age_of_a))
+	if (!ledger_hold(&ledger[0], 0, age_of_a))
 		return;
 	/* What a submission does while it holds it. */
 	explore_require(!strcmp(name_of(&ledger[0], 0), "a"), "a held number lost its name");
 	submit(0, 0, false);
 	explore_require(!strcmp(name_of(&ledger[0], 0), "a"), "a held number lost its name");
-	agree_ledger.drop(&ledger[0], 0);
+	ledger_drop(&ledger[0], 0);
 }
 
 /* Rank 1 has no more data and answers what it is called for; rank 0 uses "a" once more,
@@ -288,20 +295,19 @@ static void use_once_more(void)
 	struct want w = sum;
 	uint32_t round = ledger_begin(&ledger[0], 0);
 	struct lines at = ledger_lines(&ledger[0], 0, round);
-	enum arrival as;
 
 	w.count += other;
 	ledger_put(&at, 0, round, other ? LINE_CHANGED : LINE_DATA);
 	/* Here the engine does something else. */
 	explore_load(&other, sizeof(other), __ATOMIC_RELAXED);
 	if (other) {
-		agree_ledger.post(&ledger[0], 0, &w, 0, true, false, &as, NULL);
+		post(0, 0, &w, true, false);
 		announce(0);
 	} else {
 		announce(0);
 		while (ledger_look(&at, 1, round) != LINE_CHANGED)
 			explore_idle();
-		agree_ledger.post(&ledger[0], 0, &w, 0, false, false, &as, NULL);
+		post(0, 0, &w, false, false);
 	}
 }
 
@@ -312,7 +318,6 @@ static void answer_once(void)
 	struct lines at;
 	struct want w;
 	char called[NAME_BYTES + 1];
-	enum arrival as;
 	bool done = false;
 
 	while (!done) {
@@ -330,7 +335,7 @@ static void answer_once(void)
 			round = ledger_begin(&ledger[1], id);
 			at = ledger_lines(&ledger[1], id, round);
 			ledger_put(&at, 1, round, LINE_CHANGED);
-			agree_ledger.post(&ledger[1], id, &w, 0, true, false, &as, NULL);
+			post(1, id, &w, true, false);
 			done = true;
 		}
 	}

@@ -248,7 +248,7 @@ static void small(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
 	enum { ROUNDS = 7, MUCH = 4 };
-	bool has_lines = size > 1 && g->group->lane.ledger && !g->group->lane.ledger->span;
+	bool has_lines = size > 1 && g->group->lane.small == SMALL_EAGER;
 	uint64_t before;
 	int round;
 

@@ -42,6 +42,7 @@ static void open_all(void)
 			.seats = seats, .sleepers = &sleepers, .count = RANKS, .me = r
 		};
 		lane[r].ledger = &ledger[r];
+		lane[r].small = SMALL_EAGER;
 		lane[r].row = &row[r];
 		lane[r].team.rank = r;
 		lane[r].team.size = RANKS;
@@ -63,7 +64,7 @@ static uint32_t find(void)
 	struct err e = { 0 };
 	uint32_t id = 0, age;
 
-	ok(!agree_ledger.find(&ledger[0], "x", 1, &sum_of_one, &id, &age, &e), "a name");
+	ok(!ledger_find(&ledger[0], "x", 1, &sum_of_one, &id, &age, &e), "a name");
 	return id;
 }
 
@@ -167,7 +168,7 @@ static void long_lines(int size)
 	for (r = 0; r < size; r++)
 		lane[r].team.size = size;
 	w.count = MOST;
-	ok(!agree_ledger.find(&ledger[0], size == 2 ? "two" : "all", 3, &w, &id, &age, &e),
+	ok(!ledger_find(&ledger[0], size == 2 ? "two" : "all", 3, &w, &id, &age, &e),
 	   "a long name");
 	for (how = COPY_ASKS; how < COPY_REFILLS; how++) {
 		copy_use_refill(how);
@@ -209,7 +210,7 @@ static void all_or_none(void)
 	q.want = sum_of_one;
 	q.want.kind = WANT_BUNDLE;
 	q.want.members = MEMBERS;
-	ok(!agree_ledger.find(&ledger[0], "several", 7, &q.want, &id, &age, &e),
+	ok(!ledger_find(&ledger[0], "several", 7, &q.want, &id, &age, &e),
 	   "a name for several");
 	for (round = 0; round < 3; round++) {
 		bool lies = round, own = round == 2;
@@ -288,7 +289,7 @@ static void own_line(enum plan_kind kind, const char *what)
 		q[r].into = out;
 		q[r].into_bytes = sizeof(out);
 	}
-	good &= !agree_ledger.find(&ledger[0], what, strlen(what), &q[0].want, &id, &age, &e);
+	good &= !ledger_find(&ledger[0], what, strlen(what), &q[0].want, &id, &age, &e);
 	for (r = 0; r < RANKS; r++) {
 		good &= eager_begin(&lane[r], id, &q[r], &turn[r]);
 		lines_write(&lane[r], &turn[r], &q[r]);

@@ -39,12 +39,14 @@ static uint32_t post(int rank, const char *name, struct want w, bool changed, ui
 	enum arrival as;
 	uint32_t id = 0, age;
 
-	if (agree_ledger.find(&ledger[rank], name, strlen(name), &w, &id, &age, &e))
+	if (ledger_find(&ledger[rank], name, strlen(name), &w, &id, &age, &e))
 		printf("# %s\n", e.text);
 	ledger_begin(&ledger[rank], id);
-	agree_ledger.post(&ledger[rank], id, &w, rows, changed, false, &as, &e);
+	as = ledger_post(&ledger[rank], id, &w, rows, changed, false);
+	if (as != ARRIVED_EARLY)
+		ledger_order(&ledger[rank], id, as == ARRIVED_AWAITED);
 	*last = as != ARRIVED_EARLY;
-	agree_ledger.drop(&ledger[rank], id);
+	ledger_drop(&ledger[rank], id);
 	return id;
 }
 
@@ -72,21 +74,21 @@ static void order(void)
 
 	for (round = 0; round < 50; round++) {
 		good &= submit_all(0, round, w) == 0 && submit_all(1, round, w) == 0;
-		good &= !agree_ledger.ready(&ledger[0]);
+		good &= !ledger_ready(&ledger[0]);
 		good &= submit_all(2, round, w) == NAMES;
 		for (total = 0; total < NAMES && good; total += n[0], batches++) {
 			/* Whoever comes first, each with a cap of its own, decides for all. */
 			for (i = 0; i < RANKS; i++) {
 				r = (i + batches) % RANKS;
-				n[r] = agree_ledger.next(&ledger[r], 4000 + (uint64_t)r * 2000,
-							 items[r]);
+				n[r] = ledger_next(&ledger[r], 4000 + (uint64_t)r * 2000,
+						   items[r]);
 			}
 			good &= n[0] > 0 && n[1] == n[0] && n[2] == n[0];
 			for (i = 0; i < n[0] && good; i++)
 				good &= items[0][i].id == items[1][i].id &&
 					items[0][i].id == items[2][i].id && !items[0][i].bad;
 			for (r = 0; r < RANKS; r++)
-				agree_ledger.done(&ledger[r]);
+				ledger_done(&ledger[r]);
 		}
 		good &= total == NAMES;
 	}
@@ -109,15 +111,14 @@ static void ahead(void)
 		snprintf(name, sizeof(name), "ahead%d", i);
 		for (r = 0; r < RANKS; r++)
 			id[i] = post(r, name, w, true, 0, &last);
-		bad += agree_ledger.next(&ledger[0], 1, items[0]) != 1 ||
-		       items[0][0].id != id[i];
-		agree_ledger.done(&ledger[0]);
+		bad += ledger_next(&ledger[0], 1, items[0]) != 1 || items[0][0].id != id[i];
+		ledger_done(&ledger[0]);
 	}
 	for (i = 0; i < AHEAD && !bad; i++)
 		for (r = 1; r < RANKS; r++) {
-			bad += agree_ledger.next(&ledger[r], 1 << 20, items[r]) != 1 ||
+			bad += ledger_next(&ledger[r], 1 << 20, items[r]) != 1 ||
 			       items[r][0].id != id[i];
-			agree_ledger.done(&ledger[r]);
+			ledger_done(&ledger[r]);
 		}
 	ok(!bad, "a rank may be %d batches ahead", AHEAD);
 }
@@ -134,17 +135,17 @@ static void disagreement(void)
 		for (bad = 0, r = 0; r < RANKS; r++)
 			post(r, "odd", r == 1 ? b : a, k == 0, 0, &last);
 		for (r = 0; r < RANKS; r++) {
-			bad += agree_ledger.next(&ledger[r], 1, items) == 1 && items[0].bad &&
+			bad += ledger_next(&ledger[r], 1, items) == 1 && items[0].bad &&
 			       strstr(items[0].bad, "rank 1 a sum of 11 f32");
-			agree_ledger.done(&ledger[r]);
+			ledger_done(&ledger[r]);
 		}
 		ok(bad == RANKS, "all ranks hear of it, time %d", k + 1);
 	}
 	for (bad = 0, r = 0; r < RANKS; r++)
 		post(r, "odd", a, r == 1, 0, &last);
 	for (r = 0; r < RANKS; r++) {
-		bad += agree_ledger.next(&ledger[r], 1, items) != 1 || items[0].bad;
-		agree_ledger.done(&ledger[r]);
+		bad += ledger_next(&ledger[r], 1, items) != 1 || items[0].bad;
+		ledger_done(&ledger[r]);
 	}
 	ok(!bad, "once they agree, it works");
 }
@@ -160,9 +161,9 @@ static void gathering(void)
 		for (r = 0; r < RANKS; r++)
 			post(r, "rows", w, k == 0, (uint64_t)(10 * k + r), &last);
 		for (r = 0; r < RANKS; r++) {
-			bad += agree_ledger.next(&ledger[r], 1, items) != 1 || !items[0].rows ||
+			bad += ledger_next(&ledger[r], 1, items) != 1 || !items[0].rows ||
 			       items[0].rows[2] != (uint64_t)(10 * k + 2);
-			agree_ledger.done(&ledger[r]);
+			ledger_done(&ledger[r]);
 		}
 	}
 	ok(!bad, "every rank learns every rank's rows");
@@ -225,7 +226,7 @@ static int find(int rank, int number, uint32_t *id, uint32_t *age)
 	int rc;
 
 	snprintf(name, sizeof(name), "fill %d", number);
-	rc = agree_ledger.find(&ledger[rank], name, strlen(name), &w, id, age, &e);
+	rc = ledger_find(&ledger[rank], name, strlen(name), &w, id, age, &e);
 	if (rc && !strstr(e.text, "names are in flight"))
 		printf("# %s\n", e.text);
 	return rc;
@@ -242,32 +243,31 @@ static void recycling(void)
 		uint32_t a;
 
 		good &= !find(i % RANKS, i, &id, &a) && id != held;
-		agree_ledger.drop(&ledger[i % RANKS], id);
+		ledger_drop(&ledger[i % RANKS], id);
 	}
 	ok(good, "five times as many names as numbers");
 	ok(ledger_is_busy(&ledger[0], held, 1) && !ledger_is_busy(&ledger[0], held, 0),
 	   "others see who uses it");
 	ok(ledger_keep(&ledger[1], held, age), "it can be kept");
-	agree_ledger.drop(&ledger[1], held);
+	ledger_drop(&ledger[1], held);
 	ok(!ledger_is_busy(&ledger[0], held, 1), "what is kept is not in use");
 	for (i = 0; i < 2 * LEDGER_IDS; i++) {
 		good &= !find(2, 50000 + i, &id, &other) && id != held;
-		agree_ledger.drop(&ledger[2], id);
+		ledger_drop(&ledger[2], id);
 	}
 	ok(good, "nor given away");
-	agree_ledger.hold(&ledger[1], held, age);
+	ledger_hold(&ledger[1], held, age);
 	ledger_let_go(&ledger[1], held);
-	ok(agree_ledger.hold(&ledger[1], held, age), "a held number keeps its name");
-	agree_ledger.drop(&ledger[1], held);
-	agree_ledger.drop(&ledger[1], held);
+	ok(ledger_hold(&ledger[1], held, age), "a held number keeps its name");
+	ledger_drop(&ledger[1], held);
+	ledger_drop(&ledger[1], held);
 	good = !find(2, 0, &id, &age);
-	agree_ledger.drop(&ledger[2], id);
+	ledger_drop(&ledger[2], id);
 	for (i = 0; i < 2 * LEDGER_IDS; i++) {
 		good &= !find(0, 100000 + i, &other, &again);
-		agree_ledger.drop(&ledger[0], other);
+		ledger_drop(&ledger[0], other);
 	}
-	ok(good && !agree_ledger.hold(&ledger[2], id, age),
-	   "a number that has gone is refused");
+	ok(good && !ledger_hold(&ledger[2], id, age), "a number that has gone is refused");
 	for (i = 0; i < LEDGER_IDS; i++)
 		good &= !find(0, 200000 + i, &id, &age);
 	ok(good && find(1, -2, &id, &age) == RINGUP_ENOMEM, "all in flight: no more");

@@ -61,12 +61,12 @@ static bool travels(int n, const struct want *w, float *result)
 		struct ledger *l = hosts.rank[hosts.leader[h]].ledger;
 
 		id = hosts.rank[hosts.leader[h]].id[n];
-		all &= parcel_sum(l, id, sums + (size_t)h * STEP);
+		all &= parcel_sum(l, RANKS, id, sums + (size_t)h * STEP);
 	}
 	if (!all)
 		return false;
 	id = hosts.rank[0].id[n];
-	parcel_finish(hosts.rank[0].ledger, id, sums, STEP);
+	parcel_finish(hosts.rank[0].ledger, RANKS, HOSTS, id, sums, STEP);
 	/* The other rank of that host reads it, another host is sent it. */
 	memcpy(result, parcel_result(hosts.rank[1].ledger, id), COUNT * sizeof(*result));
 	id = hosts.rank[2].id[n];
@@ -122,14 +122,16 @@ int main(void)
 	introduce(3, &big);
 	ok(!travels(3, &big, result), "what is larger does not travel");
 	half.dtype = RINGUP_BF16;
-	ok(!parcel_kind(&half), "nor half precision, whose sums are f32 on their way");
+	ok(!want_can_inline(&half), "nor half precision, whose sums are f32 on their way");
 	group.kind = WANT_BUNDLE;
-	ok(!parcel_kind(&group) && !parcel_kind(&gather), "nor groups, nor what is gathered");
+	ok(!want_can_inline(&group) && !want_can_inline(&gather),
+	   "nor groups, nor what is gathered");
 	introduce(4, &w);
-	ok(!parcel_sum(l, hosts.rank[0].id[4], one), "nor what nobody has put into its line");
+	ok(!parcel_sum(l, RANKS, hosts.rank[0].id[4], one),
+	   "nor what nobody has put into its line");
 	hosts_put(0, 4, &w, one, &e);
 	hosts_post(1, 4, &w, 0, false, &e);
-	ok(!parcel_sum(l, hosts.rank[0].id[4], one), "nor if one has not");
+	ok(!parcel_sum(l, RANKS, hosts.rank[0].id[4], one), "nor if one has not");
 	ok(!parcel_result(l, hosts.rank[0].id[4]), "then there is no result");
 	hosts_close();
 	return tap_done();

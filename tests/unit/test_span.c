@@ -16,7 +16,7 @@ int main(void)
 	struct want a = sum(10), b = sum(12);
 	struct want g = { .count = 1, .pre = 1, .post = 1, .kind = PLAN_ALLGATHER };
 	struct item items[BATCH_ITEMS];
-	struct ledger *leader;
+	struct span *leader;
 	struct wants w = { 0 };
 	struct seat *seat;
 	uint64_t rows[RANKS] = { 0 };
@@ -26,7 +26,7 @@ int main(void)
 	struct err e;
 
 	ok(!hosts_open(RANKS, one_host), "two ranks of one host, and another host");
-	leader = hosts.rank[0].ledger;
+	leader = &hosts.rank[0].span;
 	seat = &hosts.rank[0].segment.seats[0];
 	ok(!span_pending(leader) && !span_take(leader, &id), "nothing at first");
 	hosts_post(0, 1, &a, 0, true, &e);
@@ -37,9 +37,11 @@ int main(void)
 	hosts_post(0, 2, &a, 0, true, &e);
 	hosts_post(1, 2, &b, 0, true, &e);
 	ok(seat->kick == kicks + 1, "but not again before it has looked");
-	ok(span_take(leader, &id) && !strcmp(ledger_name(leader, id), "n1"), "it takes one");
+	ok(span_take(leader, &id) && !strcmp(ledger_name(leader->ledger, id), "n1"),
+	   "it takes one");
 	ok(span_changed(leader, id) && !span_changed(leader, id), "that is new, once");
-	ok(span_take(leader, &other) && !strcmp(ledger_name(leader, other), "n2"), "the next");
+	ok(span_take(leader, &other) && !strcmp(ledger_name(leader->ledger, other), "n2"),
+	   "the next");
 	span_wants(leader, other, &w);
 	ok(w.count == 2 && w.rank[1] == 1 && w.want[1].count == 12, "they differ");
 	ok(!span_take(leader, &id), "no more");
@@ -53,7 +55,7 @@ int main(void)
 
 	rows[2] = 9;
 	memcpy(span_rows(leader, id), rows, sizeof(rows));
-	ledger_judge(leader, other, "they differ");
+	ledger_judge(leader->ledger, other, "they differ");
 	batch[0] = (uint16_t)other;
 	batch[1] = (uint16_t)id;
 	kicks = hosts.rank[0].segment.seats[1].kick;

@@ -102,7 +102,7 @@ static int open_all(int ranks, const int *host_of, uint64_t cap)
 
 		leaders[h] = (struct leader){ .host = h, .left = -1 };
 		ev.ctx = &leaders[h];
-		rc = tally_open(&leaders[h].tally, r->ledger, &r->team, fanout, cap, &ev, &e);
+		rc = tally_open(&leaders[h].tally, &r->span, &r->team, fanout, cap, &ev, &e);
 		for (k = 0; k < 64; k++)
 			leaders[h].end[k] = &leaders[h].first[k];
 	}
@@ -635,9 +635,9 @@ static void recycling(void)
 		/* On one host only: its number of n1 goes to another name. */
 		for (; n % (2 * LEDGER_IDS) && good; n++) {
 			snprintf(name, sizeof(name), "other %d", n);
-			good &= !agree_ledger.find(hosts.rank[i].ledger, name, strlen(name), &a,
-						   &id, &age, &e);
-			agree_ledger.drop(hosts.rank[i].ledger, id);
+			good &= !ledger_find(hosts.rank[i].ledger, name, strlen(name), &a, &id,
+					     &age, &e);
+			ledger_drop(hosts.rank[i].ledger, id);
 		}
 		n++;
 	}
@@ -836,12 +836,12 @@ static void hostile_to_two(const char *what, bool from_child, const void *frame,
 
 static void strangers_with_data(void)
 {
-	unsigned char f[PARCEL_BYTES + 64] = { 10 };
+	unsigned char f[WANT_INLINE_BYTES + 64] = { 10 };
 
 	hostile("an offer to one of three", false, f, 7);
 	hostile_to_two("an offer from below", true, f, 7);
 	hostile_to_two("an offer without a number", false, f, 2);
-	hostile_to_two("an offer too large", false, f, 4 + PARCEL_BYTES);
+	hostile_to_two("an offer too large", false, f, 4 + WANT_INLINE_BYTES);
 	f[2] = 0x20;
 	hostile_to_two("an offer of what there is not", false, f, 7);
 	f[0] = 11;

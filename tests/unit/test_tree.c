@@ -119,11 +119,10 @@ static int open_all(void)
 
 		k->team.mesh = &leaders[h].mesh;
 		ev.ctx = &leaders[h];
-		rc = tree_open(&leaders[h].tree, k->ledger, &k->team, FANOUT, 4096, &ev, &e);
+		rc = tree_open(&leaders[h].tree, &k->span, &k->team, FANOUT, 4096, &ev, &e);
 		if (rc)
 			break;
-		k->agree = &agree_tree;
-		k->agreement = leaders[h].tree;
+		k->agree.tree = leaders[h].tree;
 		pthread_create(&leaders[h].watch, NULL, watch, &leaders[h]);
 	}
 	if (rc)
@@ -156,8 +155,8 @@ static bool has_news(void *arg)
 	struct waiter *w = arg;
 
 	if (w->look)
-		w->rank->agree->poll(w->rank->agreement);
-	return w->rank->agree->ready(w->rank->agreement);
+		agree_poll(&w->rank->agree);
+	return agree_ready(&w->rank->agree);
 }
 
 /* Everything of a round, in an order of the rank's own. */
@@ -189,10 +188,10 @@ static void *run(void *arg)
 		submit(r, round);
 		while (k->taken < (round + 1) * NAMES && clock_ns() < deadline) {
 			if (w.look)
-				k->agree->attend(k->agreement, true);
+				agree_attend(&k->agree, true);
 			seat_wait(row, SEAT_ANYBODY, has_news, &w, deadline);
 			if (w.look)
-				k->agree->attend(k->agreement, false);
+				agree_attend(&k->agree, false);
 			n = hosts_next(r, names, items);
 			for (i = 0; i < n; i++)
 				order[r][k->taken + i] = names[i];
@@ -248,19 +247,19 @@ static void attention(void)
 	ok(poll(&p, 1, 0) == 0, "silence");
 	before = tree_heard(root, 0, &rank, &gone);
 	ok(tree_neighbours(root) == 2 && rank == 2 && !gone, "the neighbours are known");
-	agree_tree.attend(root, true);
+	tree_attend(root, true);
 	tree_ping(leaders[1].tree);
 	ok(poll(&p, 1, 50) == 0, "whoever attends to it need not be called");
 	for (i = 0; i < 100; i++)
-		agree_tree.poll(root);
+		tree_poll(root);
 	after = tree_heard(root, 0, &rank, &gone);
 	ok(after == before + 1, "and hears");
 	tree_ping(leaders[1].tree);
-	agree_tree.attend(root, false);
+	tree_attend(root, false);
 	ok(poll(&p, 1, 60000) == 1, "who does not, is called for what came meanwhile");
 	/* Away for less than a moment, as between two small operations. */
-	agree_tree.attend(root, true);
-	agree_tree.attend(root, false);
+	tree_attend(root, true);
+	tree_attend(root, false);
 	again = tree_serve(root);
 	ok(tree_heard(root, 0, &rank, &gone) == after + 1 && poll(&p, 1, 0) == 0, "once");
 	tree_ping(leaders[1].tree);
@@ -283,7 +282,7 @@ static void endings(void)
 
 	/* A rank that is no leader: its leader sees it in shared memory. */
 	__atomic_store_n(&hosts.rank[4].segment.head->left, 5, __ATOMIC_RELEASE);
-	agree_tree.next(leaders[2].tree, 0, (struct item[BATCH_ITEMS]){ 0 });
+	tree_turn(leaders[2].tree);
 	ok(soon(&leaders[0].left, 4) && soon(&leaders[3].left, 4), "all hear who left");
 	ok(!leaders[0].knew_why && !leaders[3].knew_why, "not because of an alarm");
 	tree_alarm(leaders[5].tree, 7, RINGUP_EABORTED, "enough");
@@ -311,7 +310,7 @@ static void farewells(void)
 
 	__atomic_store_n(&hosts.rank[4].segment.head->left, (uint32_t)first + 1,
 			 __ATOMIC_RELEASE);
-	agree_tree.next(leaders[2].tree, 0, (struct item[BATCH_ITEMS]){ 0 });
+	tree_turn(leaders[2].tree);
 	ok(soon(&leaders[0].left, first) && soon(&leaders[3].left, first), "one leaves");
 	ok(leaders[0].knew_why && leaders[3].knew_why && !strcmp(leaders[3].why, "stalled") &&
 		   leaders[3].culprit == 4,
