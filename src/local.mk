@@ -81,14 +81,15 @@ CORE_SOURCES += \
 	%reldir%/backend/backends.c \
 	%reldir%/backend/cut.c %reldir%/backend/cut.h \
 	%reldir%/backend/relay.c %reldir%/backend/relay.h \
-	%reldir%/backend/hosts.c %reldir%/backend/hosts.h \
+	%reldir%/backend/hosts.c %reldir%/backend/hosts_state.h \
 	%reldir%/backend/hosts_flight.c \
 	%reldir%/backend/hosts_sum.c \
 	%reldir%/backend/mail.c %reldir%/backend/mail.h \
 	%reldir%/backend/mpi.c \
 	%reldir%/backend/mpi_find.c %reldir%/backend/mpi_find.h \
 	%reldir%/backend/mpi_module.h \
-	%reldir%/backend/node.c %reldir%/backend/node.h \
+	%reldir%/backend/node.c %reldir%/backend/node_state.h \
+	%reldir%/backend/node_begin.c \
 	%reldir%/backend/node_lend.c \
 	%reldir%/backend/node_move.c \
 	%reldir%/backend/node_slots.c \
@@ -154,7 +155,7 @@ CORE_SOURCES += \
 	%reldir%/api/api_p2p.c \
 	%reldir%/api/api_status.c \
 	%reldir%/api/api_timeline.c \
-	%reldir%/api/context.h
+	%reldir%/api/context.c %reldir%/api/context.h
 
 # What only the command needs.
 TOOL_SOURCES =

@@ -6,58 +6,6 @@
 #include "api/context.h"
 #include "engine/engine.h"
 #include "engine/notify.h"
-#include "engine/op_state.h"
-
-static _Thread_local struct err last;
-
-/* The operation that it is about, if that goes on. */
-static _Thread_local struct {
-	struct engine *engine;
-	struct ringup_op *op; /* or NULL */
-	uint32_t forks;
-} late;
-
-int context_fail(const struct err *e)
-{
-	last = *e;
-	late.op = NULL;
-	return e->code;
-}
-
-int context_null(const char *call, const char *what)
-{
-	struct err e;
-
-	fail(&e, RINGUP_EINVAL, "%s: %s is NULL", call, what);
-	return context_fail(&e);
-}
-
-int context_late(const struct err *e, struct ringup_op *op)
-{
-	context_fail(e);
-	if (e->code == RINGUP_ETIMEDOUT && op) {
-		late.engine = op->engine;
-		late.op = op;
-		late.forks = forks_seen();
-	}
-	return e->code;
-}
-
-/* In a callback ringup_error() tells of its operation. */
-static void prepare_callback(const struct err *why)
-{
-	last = *why;
-}
-
-const char *ringup_error(void)
-{
-	struct ringup_op *op = late.op;
-
-	late.op = NULL;
-	if (op && late.forks == forks_seen())
-		engine_describe(late.engine, op, last.text, sizeof(last.text));
-	return last.text;
-}
 
 static int add_groups(struct ringup *r, const struct ringup_init *how)
 {
@@ -98,7 +46,7 @@ int ringup_init(const struct ringup_init *how, struct ringup **rp)
 		fail_in(&e, "ringup_init");
 		return context_fail(&e);
 	}
-	r->member.engine.callbacks.prepare = prepare_callback;
+	r->member.engine.callbacks.prepare = context_keep;
 	r->world.ringup = r;
 	r->world.group = &r->member.world;
 	r->groups = &r->world;

@@ -1,4 +1,4 @@
-/* context.h - what the handles of ringup.h point to. */
+/* context.h - what the handles of ringup.h point to, and what ringup_error() tells. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_CONTEXT_H
 #define API_CONTEXT_H
@@ -22,8 +22,10 @@ struct ringup {
 	int ids;
 };
 
-/* context_fail - keep the sentence for ringup_error(), return the code. */
+/* context_fail - keep the sentence for ringup_error(), return the code.  context_keep - the
+ * same in a callback, where ringup_error() tells of its operation. */
 int context_fail(const struct err *e);
+void context_keep(const struct err *why);
 
 /* Most elements of a buffer: of any type, they fit in memory then. */
 #define CONTEXT_ELEMENTS ((uint64_t)PTRDIFF_MAX / 8)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/hosts.h"
+#include "backend/hosts_state.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
@@ -20,20 +20,6 @@ enum { SMALL_BYTES = 4096, SMALL_OF_TWO = 32768 };
 enum { SLICE_MS = 100, LINGER_NS = 300000, STRANGER_NS = 1000000, SKIP_WAITS = 500 };
 
 /* ---- counters ---- */
-
-bool hosts_slots_free(struct hosts *h, uint64_t k)
-{
-	uint64_t g = h->base + k;
-	int r;
-
-	if (g < h->slot_count || h->free_seen > g - h->slot_count)
-		return true;
-	for (r = 0; r < h->here; r++)
-		if (!hosts_above(&h->seats[r].took, g - h->slot_count))
-			return false;
-	h->free_seen = g - h->slot_count + 1;
-	return true;
-}
 
 /* Changes when another rank of this host has got on. */
 static uint64_t look(const struct hosts *h)

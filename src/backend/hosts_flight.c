@@ -2,9 +2,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "backend/hosts.h"
+#include "backend/hosts_state.h"
 #include "backend/relay.h"
 #include "base/err.h"
+
+bool hosts_slots_free(struct hosts *h, uint64_t k)
+{
+	uint64_t g = h->base + k;
+	int r;
+
+	if (g < h->slot_count || h->free_seen > g - h->slot_count)
+		return true;
+	for (r = 0; r < h->here; r++)
+		if (!hosts_above(&h->seats[r].took, g - h->slot_count))
+			return false;
+	h->free_seen = g - h->slot_count + 1;
+	return true;
+}
 
 static enum sweep_kind sweep_kind(const struct plan *p)
 {

@@ -1,6 +1,6 @@
 /* hosts_sum.c - sums of what ranks of this host and other hosts bring. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/hosts.h"
+#include "backend/hosts_state.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
 

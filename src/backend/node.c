@@ -1,6 +1,6 @@
 /* node.c - the back end of ranks that share memory: in place, in chunks. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/node.h"
+#include "backend/node_state.h"
 
 #include <string.h>
 
@@ -12,77 +12,6 @@
  * chunk k-2, or as the others allow.  Nothing here blocks but block().
  */
 enum { LEAST_CHUNK = 8192 };
-
-static uint64_t sum(const uint64_t *counts, size_t n)
-{
-	uint64_t all = 0;
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		all += counts[i];
-	return all;
-}
-
-/* Is it too much for the caches that all ranks will have?  Of a sum in place that does not
- * matter: its lines have just been read. */
-static bool is_past(const struct node *n)
-{
-	const struct plan *p = n->plan;
-	enum copy_result what = COPY_ALONE;
-	size_t size = (size_t)n->team->size;
-	uint64_t all = 0;
-
-	switch (p->kind) {
-	case PLAN_ALLREDUCE:
-		if (n->phase == NODE_OFFER) {
-			what = COPY_LENT;
-			all = p->piece->in != p->piece->out ? p->count * size : 0;
-		} else {
-			all = size > 1 ? p->count * size : 0;
-		}
-		break;
-	case PLAN_BROADCAST:
-		what = n->reaches ? COPY_ALONE : COPY_SHARED;
-		all = p->count * size;
-		break;
-	case PLAN_ALLGATHER:
-		what = COPY_GATHERED;
-		all = sum(p->counts, size) * size;
-		break;
-	case PLAN_ALLTOALL:
-		all = sum(p->matrix, size * size);
-		break;
-	default:
-		break;
-	}
-	return all * n->bytes >= copy_past_from(what);
-}
-
-static void set_past(struct node *n)
-{
-	n->past = is_past(n) != (n->way == NODE_FLIP);
-}
-
-/* A broadcast that goes through slots has all of them. */
-static void set_wide(struct node *n)
-{
-	if (n->wide == (n->stages == &node_broadcast && !n->reaches))
-		return;
-	n->wide = !n->wide;
-	n->fence = n->base;
-}
-
-void node_start_over(struct node *n)
-{
-	n->base += node_least(n->chunks, SEGMENT_SLOTS);
-	node_publish(n, &node_seat(n, n->team->rank)->out, n->base);
-	n->may_share = n->reaches = false;
-	set_wide(n);
-	n->phase = NODE_CHUNKS;
-	set_past(n);
-	n->filled = n->combined = n->taken = 0;
-	memset(&n->put, 0, sizeof(n->put));
-}
 
 /* A barrier is a chunk of nothing that everybody has to have reached. */
 static bool barrier_put(struct node *n, uint64_t k)
@@ -190,7 +119,7 @@ static void cut(struct node *n)
 	if (p->kind == PLAN_ALLTOALL && node_cut_rounds(n))
 		n->stages = &node_rounds;
 	if (most)
-		set_wide(n);
+		node_set_wide(n);
 }
 
 /* Of what only moves between two ranks it is known which way. */
@@ -200,7 +129,7 @@ static void begin(struct node *n)
 	cut(n);
 	n->may_share = node_may_share(n);
 	n->phase = n->reaches || (n->may_share && node_can_offer(n)) ? NODE_OFFER : NODE_CHUNKS;
-	set_past(n);
+	node_set_past(n);
 	n->filled = n->combined = n->taken = 0;
 	memset(&n->put, 0, sizeof(n->put));
 	memset(&n->combine, 0, sizeof(n->combine));

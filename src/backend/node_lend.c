@@ -1,6 +1,6 @@
 /* node_lend.c - without slots: ranks lend each other their buffers. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/node.h"
+#include "backend/node_state.h"
 
 #include "backend/pair.h"
 #include "coll/reduce.h"
@@ -37,12 +37,6 @@ struct offer {
 };
 
 enum { OFFER_PIECES = (SEGMENT_SLOT_BYTES - sizeof(struct offer)) / 16 };
-
-/* All ranks are in: is what @rank has in its slot an offer? */
-static bool has_offered(const struct node *n, int rank)
-{
-	return node_seat(n, rank)->offers[n->base % SEGMENT_SLOTS] == n->base + 1;
-}
 
 static struct offer *offer_of(const struct node *n, int rank)
 {
@@ -132,7 +126,7 @@ static bool all_offer(struct node *n)
 	int r;
 
 	for (r = 0; r < n->team->size && all; r++)
-		all = has_offered(n, r);
+		all = node_has_offered(n, r);
 	for (r = 0; r < n->team->size && all; r++)
 		ready &= offer_of(n, r)->ready == 1;
 	if (all && !ready)
@@ -150,16 +144,6 @@ static bool both_reach(struct node *n)
 		n->reached = foreign_try(&offer_of(n, 1 - n->team->rank)->process);
 	n->missed = ready ? 0 : n->missed + 1;
 	return ready;
-}
-
-bool node_any_offers(const struct node *n)
-{
-	bool any = false;
-	int r;
-
-	for (r = 0; r < n->team->size; r++)
-		any |= has_offered(n, r);
-	return any;
 }
 
 /* My slice of everything, from where it lies to where it is wanted; false if the

@@ -1,6 +1,6 @@
 /* node_move.c - what ranks that share memory only move: broadcast, allgather, all-to-all. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/node.h"
+#include "backend/node_state.h"
 
 /*
  * Broadcast and allgather: who has data puts it into its slot, the others copy

@@ -1,6 +1,6 @@
 /* node_slots.c - who has filled which slot, and who is through with it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/node.h"
+#include "backend/node_state.h"
 
 void node_leave_slot(struct node *n, int owner, uint64_t g, size_t size)
 {
@@ -54,4 +54,20 @@ bool node_all_in(struct node *n, uint64_t g)
 bool node_all_out(struct node *n, uint64_t g)
 {
 	return all_passed(n, true, g);
+}
+
+/* All ranks are in: is what @rank has in its slot an offer? */
+bool node_has_offered(const struct node *n, int rank)
+{
+	return node_seat(n, rank)->offers[n->base % SEGMENT_SLOTS] == n->base + 1;
+}
+
+bool node_any_offers(const struct node *n)
+{
+	bool any = false;
+	int r;
+
+	for (r = 0; r < n->team->size; r++)
+		any |= node_has_offered(n, r);
+	return any;
 }

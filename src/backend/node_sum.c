@@ -1,6 +1,6 @@
 /* node_sum.c - sums of ranks that share memory: allreduce and reduce-scatter, by slots. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/node.h"
+#include "backend/node_state.h"
 
 #include "coll/reduce.h"
 

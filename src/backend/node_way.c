@@ -1,6 +1,6 @@
 /* node_way.c - what two ranks only move: they learn which way is fastest, and take the same. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/node.h"
+#include "backend/node_state.h"
 
 #include "backend/pair.h"
 #include "base/clock.h"

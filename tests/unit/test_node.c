@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "backend/node.h"
+#include "backend/node_state.h"
 #include "base/err.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"

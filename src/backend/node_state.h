@@ -1,7 +1,7 @@
-/* node.h - the slots of ranks that share memory, and how far a plan has come in them. */
+/* node_state.h - the slots of ranks that share memory, and how far a plan has come in them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BACKEND_NODE_H
-#define BACKEND_NODE_H
+#ifndef BACKEND_NODE_STATE_H
+#define BACKEND_NODE_STATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,7 +31,8 @@
  * ranks read, a counter tells who that is.
  *
  * What is done with a chunk, node_sum.c and node_move.c know; node.c, in which order;
- * node_lend.c, what goes without slots; and node_way.c, when two ranks do without.
+ * node_begin.c, how a plan begins; node_lend.c, what goes without slots; and node_way.c, when
+ *two ranks do without.
  */
 enum { NODE_RANKS = 4096, NODE_BINS = SEAT_ORDERS };
 
@@ -227,7 +228,11 @@ void node_leave_slot(struct node *n, int owner, uint64_t g, size_t size);
 void node_slice(const struct node *n, uint64_t elements, int rank, uint64_t *first,
 		uint64_t *end);
 
-/* node_start_over - begin anew, behind what anybody can have put by now, and offer nothing. */
+/* node_set_past - whether results go past the caches.  node_set_wide - how broadcasts use the
+ * slots.  Both when it is known how the plan is carried out.
+ * node_start_over - begin anew, behind what anybody can have put by now, and offer nothing. */
+void node_set_past(struct node *n);
+void node_set_wide(struct node *n);
 void node_start_over(struct node *n);
 
 /* node_cut_rounds - cuts an all-to-all for node_rounds, if that pays; all ranks say the same.
@@ -238,11 +243,13 @@ bool node_cut_rounds(struct node *n);
  * node_can_reach - and is that worth a try?  All ranks say the same of these two.
  * node_may_share - is the plan one that arenas are offered for?  So do they of this.
  * node_can_offer - is everything that this rank brings in its arena, and worth a try?
- * node_any_offers - all ranks are in: is there an offer in a slot? */
+ * node_has_offered - all ranks are in: has @rank an offer in its slot?  node_any_offers - has
+ * any? */
 bool node_may_reach(const struct node *n);
 bool node_can_reach(struct node *n);
 bool node_may_share(const struct node *n);
 bool node_can_offer(struct node *n);
+bool node_has_offered(const struct node *n, int rank);
 bool node_any_offers(const struct node *n);
 
 /*

@@ -1,7 +1,7 @@
-/* hosts.h - a plan between hosts, and how far it has come on this rank. */
+/* hosts_state.h - a plan between hosts, and how far it has come on this rank. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BACKEND_HOSTS_H
-#define BACKEND_HOSTS_H
+#ifndef BACKEND_HOSTS_STATE_H
+#define BACKEND_HOSTS_STATE_H
 
 #include <poll.h>
 #include <stdbool.h>

@@ -1,0 +1,76 @@
+/* node_begin.c - how a plan of ranks that share memory begins, and begins anew. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "backend/node_state.h"
+
+static uint64_t sum(const uint64_t *counts, size_t n)
+{
+	uint64_t all = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		all += counts[i];
+	return all;
+}
+
+/* Is it too much for the caches that all ranks will have?  Of a sum in place that does not
+ * matter: its lines have just been read. */
+static bool is_past(const struct node *n)
+{
+	const struct plan *p = n->plan;
+	enum copy_result what = COPY_ALONE;
+	size_t size = (size_t)n->team->size;
+	uint64_t all = 0;
+
+	switch (p->kind) {
+	case PLAN_ALLREDUCE:
+		if (n->phase == NODE_OFFER) {
+			what = COPY_LENT;
+			all = p->piece->in != p->piece->out ? p->count * size : 0;
+		} else {
+			all = size > 1 ? p->count * size : 0;
+		}
+		break;
+	case PLAN_BROADCAST:
+		what = n->reaches ? COPY_ALONE : COPY_SHARED;
+		all = p->count * size;
+		break;
+	case PLAN_ALLGATHER:
+		what = COPY_GATHERED;
+		all = sum(p->counts, size) * size;
+		break;
+	case PLAN_ALLTOALL:
+		all = sum(p->matrix, size * size);
+		break;
+	default:
+		break;
+	}
+	return all * n->bytes >= copy_past_from(what);
+}
+
+void node_set_past(struct node *n)
+{
+	n->past = is_past(n) != (n->way == NODE_FLIP);
+}
+
+/* A broadcast that goes through slots has all of them. */
+void node_set_wide(struct node *n)
+{
+	if (n->wide == (n->stages == &node_broadcast && !n->reaches))
+		return;
+	n->wide = !n->wide;
+	n->fence = n->base;
+}
+
+void node_start_over(struct node *n)
+{
+	n->base += node_least(n->chunks, SEGMENT_SLOTS);
+	node_publish(n, &node_seat(n, n->team->rank)->out, n->base);
+	n->may_share = n->reaches = false;
+	node_set_wide(n);
+	n->phase = NODE_CHUNKS;
+	node_set_past(n);
+	n->filled = n->combined = n->taken = 0;
+	memset(&n->put, 0, sizeof(n->put));
+}
