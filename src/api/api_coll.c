@@ -143,32 +143,32 @@ static int allreduce(const char *call, struct ringup_group *g, const struct ring
 }
 
 /* It has been published, and others are late. */
-static __attribute__((noinline)) int wait_late(int rc, struct ringup_op *op,
-					       int64_t deadline_ns, struct ringup_op **opp)
+static __attribute__((noinline)) int wait_deferred(int rc, struct ringup_op *op,
+						   int64_t deadline_ns, struct ringup_op **opp)
 {
 	struct err e;
 
 	fail_none(&e);
 	rc = rc ? fail(&e, rc, "no memory for another operation")
-		: engine_late(op, deadline_ns, opp, &e);
+		: engine_deferred(op, deadline_ns, opp, &e);
 	return rc ? context_late(&e, rc == RINGUP_ETIMEDOUT && opp ? *opp : NULL) : 0;
 }
 
 /* Once more the same, as in each step of a training: of what a sum of a few bytes takes,
  * most is looking at what is asked for. */
-static inline int allreduce_again(const char *call, struct ringup_group *g,
-				  const struct ringup_reduce *a, int64_t timeout_ms,
-				  struct ringup_op **opp)
+static inline int allreduce_repeat(const char *call, struct ringup_group *g,
+				   const struct ringup_reduce *a, int64_t timeout_ms,
+				   struct ringup_op **opp)
 {
 	struct ringup_op *op = NULL;
 	int rc;
 
 	if (__builtin_expect(!g || !a, 0))
 		return context_given(call, g, a);
-	rc = g->group->rank < 0 ? 0 : submit_again(&g->group->lane, a, &op);
+	rc = g->group->rank < 0 ? 0 : submit_repeat(&g->group->lane, a, &op);
 	if (rc > 0)
 		return 0;
-	return rc || op ? wait_late(rc, op, clock_deadline(timeout_ms), opp)
+	return rc || op ? wait_deferred(rc, op, clock_deadline(timeout_ms), opp)
 			: allreduce(call, g, a, clock_deadline(timeout_ms), opp);
 }
 
@@ -177,13 +177,13 @@ int ringup_allreduce(struct ringup_group *g, const struct ringup_reduce *a,
 {
 	static const char call[] = "ringup_allreduce";
 
-	return opp ? allreduce(call, g, a, 0, opp) : allreduce_again(call, g, a, -1, NULL);
+	return opp ? allreduce(call, g, a, 0, opp) : allreduce_repeat(call, g, a, -1, NULL);
 }
 
 int ringup_allreduce_within(struct ringup_group *g, const struct ringup_reduce *a,
 			    int64_t timeout_ms, struct ringup_op **opp)
 {
-	return allreduce_again("ringup_allreduce_within", g, a, timeout_ms, opp);
+	return allreduce_repeat("ringup_allreduce_within", g, a, timeout_ms, opp);
 }
 
 int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,

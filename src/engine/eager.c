@@ -140,8 +140,8 @@ int eager_spin(const struct lane *l, const struct turn *t)
 	return -1;
 }
 
-/* One rank has changed its mind, so this round goes the long way.  With the lock. */
-static void make_stream(struct lane *l, struct ringup_op *op)
+/* One rank has changed its mind, so this round is queued.  With the lock. */
+static void defer_round(struct lane *l, struct ringup_op *op)
 {
 	if (op_is_done(op) || !op_is_eager(op))
 		return;
@@ -170,7 +170,7 @@ bool eager_try(struct lane *l, struct ringup_op *op)
 {
 	if (eager_missing(l, op->id, op->round) == -2) {
 		lock_take(&l->lock);
-		make_stream(l, op);
+		defer_round(l, op);
 		lock_give(&l->lock);
 	}
 	return finish(l, op);
@@ -179,7 +179,7 @@ bool eager_try(struct lane *l, struct ringup_op *op)
 /*
  * has_changed - has another rank changed its mind about this round?
  *
- * eager_missing() need not look at all lines.  If this operation has arrived the long way
+ * eager_missing() need not look at all lines.  If this operation has been queued
  * anywhere, all are looked at: the rank that changed its mind calls once, and nobody calls
  * again.
  */
@@ -200,7 +200,7 @@ bool eager_look(struct lane *l, struct ringup_op *op)
 		return false;
 	if (!has_changed(l, op))
 		return finish(l, op);
-	make_stream(l, op);
+	defer_round(l, op);
 	return false;
 }
 
@@ -215,8 +215,8 @@ static bool any_filled(const struct lane *l, const struct lines *at, uint32_t ro
 	return false;
 }
 
-/* Of a rank that fills its line and one that goes the long way, at least one sees the other:
- * both store, and then load. */
+/* Of a rank that fills its line and one that queues the operation, at least one
+ * sees the other: both store, and then load. */
 void eager_follow(struct lane *l, struct ringup_op *op)
 {
 	struct lines at;

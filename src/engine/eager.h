@@ -19,16 +19,16 @@ bool eager_may(const struct lane *l, const struct request *r);
 /* eager_begin - start one, if @id has a line that takes this rank's share; else false. */
 bool eager_begin(struct lane *l, uint32_t id, const struct request *r, struct turn *t);
 
-/* eager_decline - say that this round goes the long way; others may be waiting for the line. */
+/* eager_decline - say that this round is queued; others may be waiting for the line. */
 void eager_decline(const struct lane *l, uint32_t id, uint32_t round, const struct request *r);
 
-/* eager_splits - of an all-to-all that goes the long way, [i * size + j] rows go from i to
+/* eager_splits - of an all-to-all that is queued, [i * size + j] rows go from i to
  * j: false, on all ranks alike, if its lines have no room to tell. */
 bool eager_splits(const struct lane *l, const struct ringup_op *op, uint64_t *matrix);
 
 /* eager_missing - a rank whose line is still empty, one that waits for our processor if
  * there is such a one; -1 if all are there, or -2 if a rank has changed its mind, so that
- * this round goes the long way. */
+ * this round is queued. */
 int eager_missing(const struct lane *l, uint32_t id, uint32_t round);
 
 /* eager_has_come - has @rank published its share of @op, which is eager? */
@@ -44,7 +44,7 @@ bool eager_try(struct lane *l, struct ringup_op *op);
 bool eager_look(struct lane *l, struct ringup_op *op);
 
 /*
- * eager_follow - @op has been submitted, and a fence passed since: if it went the long way,
+ * eager_follow - @op has been submitted, and a fence passed since: if it was queued,
  * call those who did not; if it did not and somebody else has, follow.  Nobody may be waiting
  * for theirs.  Nobody else has @op yet.
  */

@@ -541,8 +541,8 @@ static int wait_or_leave(struct ringup_op *op, int64_t deadline_ns, bool holding
 	return rc;
 }
 
-int engine_late(struct ringup_op *op, int64_t deadline_ns, struct ringup_op **opp,
-		struct err *e)
+int engine_deferred(struct ringup_op *op, int64_t deadline_ns, struct ringup_op **opp,
+		    struct err *e)
 {
 	return wait_or_leave(op, deadline_ns, take_baton(op->engine), opp, e);
 }
@@ -559,16 +559,16 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 	if (!engine_is_mine(g))
 		return not_mine(e);
 	if (deadline_ns && want_bytes(&r->want) <= l->eager_bytes) {
-		rc = submit_short(l, r, &op, e);
+		rc = submit_eager(l, r, &op, e);
 		if (rc)
 			return rc < 0 ? rc : 0;
 		if (op)
-			return engine_late(op, deadline_ns, opp, e);
+			return engine_deferred(op, deadline_ns, opp, e);
 	}
 	/* A thread that will wait drives anyway: nobody need be kicked for it. */
 	holding = deadline_ns && !eager_may(l, r) && take_baton(g);
 	lock_take(&l->lock);
-	rc = submit_op(l, r, NULL, holding && deadline_ns == INT64_MAX, &op, &as, e);
+	rc = submit_queued(l, r, NULL, holding && deadline_ns == INT64_MAX, &op, &as, e);
 	lock_give(&l->lock);
 	if (rc) {
 		/* The others wait for what cannot be submitted here. */

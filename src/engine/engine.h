@@ -30,9 +30,10 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 int engine_p2p(struct lane *l, const struct p2p_request *q, int64_t deadline_ns,
 	       struct ringup_op **opp, struct err *e);
 
-/* engine_late - the rest of that, of an operation that submit_again() has left in flight. */
-int engine_late(struct ringup_op *op, int64_t deadline_ns, struct ringup_op **opp,
-		struct err *e);
+/* engine_deferred - the rest of that, of an operation that submit_repeat() or submit_eager()
+ * has deferred. */
+int engine_deferred(struct ringup_op *op, int64_t deadline_ns, struct ringup_op **opp,
+		    struct err *e);
 
 /* engine_poll - 1 if @op is done; does a little work if nobody else does. */
 int engine_poll(struct ringup_op *op);

@@ -56,7 +56,7 @@ int execute_flying(struct lane *l)
 	lock_take(&l->lock);
 	for (op = l->flying; op; op = op->next)
 		n += !op_is_done(op);
-	n += submit_any_alone(l);
+	n += submit_any_eager(l);
 	lock_give(&l->lock);
 	return n;
 }
@@ -170,7 +170,7 @@ static int end(struct lane *l)
 
 	over_lane(l, &why);
 	eager_scan(l);
-	/* First, so that what comes meanwhile by the short way makes us look again. */
+	/* First, so that what comes meanwhile by submit_eager() makes us look again. */
 	__atomic_store_n(&l->over, true, __ATOMIC_SEQ_CST);
 	fail_flying(l, &why, false);
 	p2p_left(l->engine->p2p, l);

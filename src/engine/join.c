@@ -64,7 +64,7 @@ static int answer(struct lane *l, uint32_t id, struct err *e)
 	if (rc)
 		return rc;
 	lock_take(&l->lock);
-	rc = submit_op(l, &q, own, false, &op, &as, e);
+	rc = submit_queued(l, &q, own, false, &op, &as, e);
 	lock_give(&l->lock);
 	if (rc)
 		free(own);

@@ -65,7 +65,7 @@ struct lane {
 	struct lock lock; /* tensors, the lists of operations, post() */
 	struct tensors tensors;
 	struct ringup_op *flying, *pool, *blocks;
-	struct tensor *kept[LANE_KEPT]; /* see submit_short() */
+	struct tensor *kept[LANE_KEPT]; /* see submit_eager() */
 	uint32_t keeps;                 /* so many so far, those replaced included */
 	uint64_t unnamed;               /* operations without a name so far        */
 	uint32_t eager_count;           /* eager ones in flight; atomic            */

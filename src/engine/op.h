@@ -46,7 +46,8 @@ int op_no_memory(struct err *e);
 void op_free(struct lane *l, struct ringup_op *op);
 
 /* op_enter - put @op, whose tensor, id and round are set, among those in flight, for @r. @ghost
- * as for submit_op().  op_take_back - it did not begin after all: it is the last that entered.
+ * as for submit_queued().  op_take_back - it did not begin after all: it is the last that
+ * entered.
  */
 void op_enter(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost);
 void op_take_back(struct lane *l, struct ringup_op *op);

@@ -129,7 +129,7 @@ static int hold(struct lane *l, struct tensor *t, const struct want *w, struct e
 /* Stands in a tensor for an operation that nobody but its caller knows of. */
 static struct ringup_op alone;
 
-bool submit_any_alone(const struct lane *l)
+bool submit_any_eager(const struct lane *l)
 {
 	int i;
 
@@ -153,7 +153,7 @@ bool submit_join(struct lane *l, enum arrival *as)
 {
 	struct ringup_op *op = l->join;
 
-	if (!submit_join_ready(l) || submit_any_alone(l))
+	if (!submit_join_ready(l) || submit_any_eager(l))
 		return false;
 	__atomic_store_n(&l->join, NULL, __ATOMIC_RELAXED);
 	op->ask.rows =
@@ -211,8 +211,8 @@ static int check_free(struct lane *l, const struct tensor *t, const struct reque
 	return 0;
 }
 
-int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
-	      struct ringup_op **opp, enum arrival *as, struct err *e)
+int submit_queued(struct lane *l, const struct request *r, void *ghost, bool awaits,
+		  struct ringup_op **opp, enum arrival *as, struct err *e)
 {
 	struct tensor *t;
 	struct ringup_op *op;
@@ -241,7 +241,7 @@ int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
 	op->id = t->id;
 	op_enter(l, op, r, ghost);
 	if (changed) {
-		t->verified = t->again = false;
+		t->verified = t->repeats = false;
 		t->told = 0;
 	}
 	t->want = r->want;
@@ -310,11 +310,11 @@ void submit_notify(struct lane *l, struct ringup_op *op, enum arrival as)
 	}
 }
 
-/* ---- the short way of a blocking eager operation ---- */
+/* ---- submit_eager ---- */
 
 /*
- * What comes back by the short way is not held and dropped each time: the number stays
- * this rank's.  As many as all ranks together may keep leave half of all numbers for
+ * The number of a tensor that submit_eager() carries out is not held and dropped each time, but
+ * stays this rank's.  As many as all ranks together may keep leave half of all numbers for
  * others; who keeps another lets go of the one that it has kept longest.
  */
 static bool keep(struct lane *l, struct tensor *t)
@@ -332,7 +332,7 @@ static bool keep(struct lane *l, struct tensor *t)
 		return false;
 	if (was) {
 		ledger_let_go(l->ledger, was->id);
-		was->kept = was->again = false;
+		was->kept = was->repeats = false;
 	}
 	*place = t;
 	l->keeps++;
@@ -348,7 +348,7 @@ static bool is_usual(struct lane *l, struct tensor *t, const struct request *r)
 }
 
 /* The tensor, and that it has an operation; NULL if nothing has happened. */
-static struct tensor *begin_short(struct lane *l, const struct request *r, struct turn *turn)
+static struct tensor *eager_take(struct lane *l, const struct request *r, struct turn *turn)
 {
 	struct tensor *t;
 
@@ -358,7 +358,7 @@ static struct tensor *begin_short(struct lane *l, const struct request *r, struc
 		    : tensor_for(l, r, NULL);
 	if (is_usual(l, t, r) && eager_begin(l, t->id, r, turn)) {
 		__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
-		t->again = r->want.kind == PLAN_ALLREDUCE && r->want.digest == WANT_ALL;
+		t->repeats = r->want.kind == PLAN_ALLREDUCE && r->want.digest == WANT_ALL;
 		l->unnamed += !r->name;
 	} else {
 		t = NULL;
@@ -368,9 +368,9 @@ static struct tensor *begin_short(struct lane *l, const struct request *r, struc
 }
 
 /* The others are late: make it an operation in flight like any other. */
-static __attribute__((noinline)) int go_the_long_way(struct lane *l, const struct request *r,
-						     struct tensor *t, uint32_t round,
-						     struct ringup_op **opp, struct err *e)
+static __attribute__((noinline)) int defer_eager(struct lane *l, const struct request *r,
+						 struct tensor *t, uint32_t round,
+						 struct ringup_op **opp, struct err *e)
 {
 	struct ringup_op *op;
 	int rc;
@@ -401,31 +401,32 @@ static __attribute__((noinline)) int go_the_long_way(struct lane *l, const struc
 	return rc;
 }
 
-struct late {
+struct round_wait {
 	struct lane *l;
 	uint32_t id, round;
 	int rank; /* that is missing */
 };
 
-static bool is_complete(void *arg)
+static bool round_is_complete(void *arg)
 {
-	struct late *late = arg;
+	struct round_wait *wait = arg;
 
-	late->rank = eager_missing(late->l, late->id, late->round);
-	return late->rank < 0;
+	wait->rank = eager_missing(wait->l, wait->id, wait->round);
+	return wait->rank < 0;
 }
 
 /* For longer; returns what eager_missing() does. */
-static __attribute__((noinline)) int linger(struct lane *l, const struct turn *t, int missing)
+static __attribute__((noinline)) int round_linger(struct lane *l, const struct turn *t,
+						  int missing)
 {
-	struct late late = { l, t->id, t->round, missing };
+	struct round_wait wait = { l, t->id, t->round, missing };
 
-	seat_linger(l->row, &late.rank, is_complete, &late);
-	return late.rank;
+	seat_linger(l->row, &wait.rank, round_is_complete, &wait);
+	return wait.rank;
 }
 
 /* This rank's line is written: are the others'?  Returns what eager_missing() does. */
-static inline int meet(struct lane *l, const struct turn *t, const struct want *w)
+static inline int round_meet(struct lane *l, const struct turn *t, const struct want *w)
 {
 	int missing;
 
@@ -434,10 +435,10 @@ static inline int meet(struct lane *l, const struct turn *t, const struct want *
 	notify_announce(l);
 	lines_fetch(l, t, w);
 	missing = eager_spin(l, t);
-	return missing >= 0 ? linger(l, t, missing) : missing;
+	return missing >= 0 ? round_linger(l, t, missing) : missing;
 }
 
-/* ---- the shortest: a sum that is as it was the last time ---- */
+/* ---- submit_repeat ---- */
 
 /* Factors that mean the same have the same bits here, but for the 0 that means 1. */
 static bool is_same_factor(double asked, double had)
@@ -479,14 +480,14 @@ static bool are_apart(const void *in, const void *out, uint64_t bytes)
 }
 
 /* The tensor, and that it has an operation; NULL if nothing has happened. */
-static struct tensor *begin_again(struct lane *l, const struct ringup_reduce *a,
+static struct tensor *repeat_take(struct lane *l, const struct ringup_reduce *a,
 				  struct turn *turn)
 {
 	struct tensor *t;
 
 	lock_take(&l->lock);
 	t = a->name ? tensors_again(&l->tensors, a->name) : NULL;
-	if (!t || !t->again || !t->verified || __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) ||
+	if (!t || !t->repeats || !t->verified || __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) ||
 	    !is_same(&t->want, a) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED) ||
 	    !over_not_yet(l))
 		goto out;
@@ -505,34 +506,34 @@ out:
 	return NULL;
 }
 
-/* As go_the_long_way(). */
-static __attribute__((noinline)) int go_on_from(struct lane *l, const struct ringup_reduce *a,
-						struct tensor *t, uint32_t round,
-						struct ringup_op **opp)
+/* As defer_eager(). */
+static __attribute__((noinline)) int defer_repeat(struct lane *l, const struct ringup_reduce *a,
+						  struct tensor *t, uint32_t round,
+						  struct ringup_op **opp)
 {
 	struct request r;
 
 	request_init(&r, a->name, a->in, a->out);
 	r.want = t->want;
-	return go_the_long_way(l, &r, t, round, opp, NULL);
+	return defer_eager(l, &r, t, round, opp, NULL);
 }
 
-int submit_again(struct lane *l, const struct ringup_reduce *a, struct ringup_op **opp)
+int submit_repeat(struct lane *l, const struct ringup_reduce *a, struct ringup_op **opp)
 {
 	struct turn turn;
 	struct tensor *t;
 	int missing;
 
 	*opp = NULL;
-	t = engine_is_mine(l->engine) ? begin_again(l, a, &turn) : NULL;
+	t = engine_is_mine(l->engine) ? repeat_take(l, a, &turn) : NULL;
 	if (!t)
 		return 0;
 	if (tracepoint_on(l))
 		tracepoint_short(l, t, NULL, &turn);
 	lines_put(l, &turn, &t->want, a->in);
-	missing = meet(l, &turn, &t->want);
+	missing = round_meet(l, &turn, &t->want);
 	if (missing != -1)
-		return go_on_from(l, a, t, turn.round, opp);
+		return defer_repeat(l, a, t, turn.round, opp);
 	lines_sum(l, &turn.at, &t->want, a->in, a->out);
 	if (tracepoint_on(l))
 		tracepoint_finished(l, t, &turn, 0, NULL);
@@ -540,10 +541,10 @@ int submit_again(struct lane *l, const struct ringup_reduce *a, struct ringup_op
 	return 1;
 }
 
-int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp, struct err *e)
+int submit_eager(struct lane *l, const struct request *r, struct ringup_op **opp, struct err *e)
 {
 	struct turn turn;
-	struct tensor *t = begin_short(l, r, &turn);
+	struct tensor *t = eager_take(l, r, &turn);
 	int rc, missing;
 
 	*opp = NULL;
@@ -552,9 +553,9 @@ int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp
 	if (tracepoint_on(l))
 		tracepoint_short(l, t, r, &turn);
 	lines_write(l, &turn, r);
-	missing = meet(l, &turn, &r->want);
+	missing = round_meet(l, &turn, &r->want);
 	if (missing != -1)
-		return go_the_long_way(l, r, t, turn.round, opp, e);
+		return defer_eager(l, r, t, turn.round, opp, e);
 	rc = lines_finish(l, &turn.at, r, e);
 	if (tracepoint_on(l))
 		tracepoint_finished(l, t, &turn, rc, r->counts);

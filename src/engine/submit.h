@@ -14,11 +14,24 @@ struct ringup_op;
 struct ringup_reduce;
 struct err;
 
-/* submit_op - with l->lock: start an operation.  @awaits and *@as: see agree_post(); what
+/*
+ * There are three ways into one operation, the shortest first; each leaves to the next what it
+ * cannot do:
+ *
+ *	submit_repeat	a blocking sum that is as it was the last time: nothing is checked again
+ *	submit_eager	a blocking small operation whose request all ranks know
+ *	submit_queued	any: it enters the list of those in flight, and the agreement
+ *
+ * The first two complete it at once, without an entry in that list.  If another rank is late
+ *the operation is deferred: from then on it is in flight like any other, and engine_deferred()
+ *does the rest.
+ */
+
+/* submit_queued - with l->lock: start an operation.  @awaits and *@as: see agree_post(); what
  * is published later, or without an agreement, counts as early.  @ghost: of a rank that has
  * joined, and what to free with it; else NULL. */
-int submit_op(struct lane *l, const struct request *r, void *ghost, bool awaits,
-	      struct ringup_op **opp, enum arrival *as, struct err *e);
+int submit_queued(struct lane *l, const struct request *r, void *ghost, bool awaits,
+		  struct ringup_op **opp, enum arrival *as, struct err *e);
 
 /* submit_p2p - with l->lock: a send or receive that p2p_begin() is to start. */
 int submit_p2p(struct lane *l, const struct p2p_request *q, struct ringup_op **opp,
@@ -35,21 +48,20 @@ void submit_notify(struct lane *l, struct ringup_op *op, enum arrival as);
  * complete: until then ranks that have joined answer it, and afterwards no rank has to.
  * Returns whether it was published.  submit_join_ready - is it worth trying?
  *
- * submit_any_alone - does another thread wait by submit_short(), for a moment more?
+ * submit_any_eager - does another thread wait by submit_eager(), for a moment more?
  */
 bool submit_join(struct lane *l, enum arrival *as);
 bool submit_join_ready(const struct lane *l);
-bool submit_any_alone(const struct lane *l);
+bool submit_any_eager(const struct lane *l);
 
-/* submit_short - a blocking eager operation, without an entry among those in flight,
- * if all is as it was the last time.  Returns 1 if it is done; 0 if *@opp is to be
- * waited for, or NULL if nothing has happened; or RINGUP_ENOMEM. */
-int submit_short(struct lane *l, const struct request *r, struct ringup_op **opp,
+/* submit_eager - carry out @r if it is small and as it was the last time.  Returns 1 if it is
+ * done; 0 if it has been deferred, to *@opp, or, with NULL there, if nothing has happened; or
+ * RINGUP_ENOMEM. */
+int submit_eager(struct lane *l, const struct request *r, struct ringup_op **opp,
 		 struct err *e);
 
-/* submit_again - the same for a sum that is as it was the last time, as most are: what it
- * asks for need not be checked and put in order once more.  What cannot be is for
- * engine_submit(), to which nothing has happened then. */
-int submit_again(struct lane *l, const struct ringup_reduce *a, struct ringup_op **opp);
+/* submit_repeat - the same for a sum, which most are: what @a asks for need not be checked and
+ * put in order once more.  After 0 without *@opp it is for engine_submit(). */
+int submit_repeat(struct lane *l, const struct ringup_reduce *a, struct ringup_op **opp);
 
 #endif

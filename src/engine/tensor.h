@@ -22,7 +22,7 @@ struct tensor {
 	bool known;           /* want is set                                   */
 	bool verified;        /* all ranks have wanted the same the last time  */
 	bool kept;            /* id is held between operations, too            */
-	bool again;           /* and want has gone the short way: see submit_again() */
+	bool repeats;         /* that was a sum of submit_eager(): so submit_repeat() may */
 	struct ringup_op *op; /* in flight, or NULL; atomic                   */
 	uint32_t label, told; /* for a timeline: its name there, and which one has its shape */
 };

@@ -87,7 +87,8 @@ static uint32_t enter(const struct lane *l, const char *name, size_t len, const 
 	return trace_label(trace_of(l), l->serial, text, strlen(text));
 }
 
-/* The label of the back end, or of the short way, that carries an operation out: in capitals.
+/* The label of the back end, or "eager" or "inline", that carries an operation out: in
+ * capitals.
  */
 static uint32_t carrier_label(struct lane *l, enum lane_carrier carrier)
 {
