@@ -113,9 +113,9 @@ CORE_SOURCES += \
 	%reldir%/engine/frame.c %reldir%/engine/frame.h \
 	%reldir%/engine/group.c %reldir%/engine/group.h \
 	%reldir%/engine/join.c %reldir%/engine/join.h \
-	%reldir%/engine/lane.h \
+	%reldir%/engine/comm.h \
 	%reldir%/engine/member.c %reldir%/engine/member.h \
-	%reldir%/engine/lanes.c %reldir%/engine/lanes.h \
+	%reldir%/engine/comms.c %reldir%/engine/comms.h \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
 	%reldir%/engine/lines.c %reldir%/engine/lines.h \
 	%reldir%/engine/plan.c %reldir%/engine/plan.h \

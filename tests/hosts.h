@@ -24,7 +24,7 @@ struct rank {
 	struct ledger *ledger;
 	struct agree agree; /* without a tree, unless a test says otherwise */
 	struct span span;
-	struct team team;
+	struct topo topo;
 	uint32_t id[64], age[64]; /* of names that post() has used */
 	char known[64];
 	int taken; /* names in batches so far */
@@ -83,7 +83,7 @@ static inline int hosts_open(int ranks, const int *host_of)
 				       .count = s->ranks,
 				       .me = k->local };
 		s->extra = base + head;
-		k->team = (struct team){ .rank = r,
+		k->topo = (struct topo){ .rank = r,
 					 .size = ranks,
 					 .host = k->host,
 					 .hosts = hosts.hosts,
@@ -94,7 +94,7 @@ static inline int hosts_open(int ranks, const int *host_of)
 					 .segment = s };
 		k->ledger = calloc(1, sizeof(*k->ledger));
 		if (!k->ledger || ledger_open(k->ledger, s, eager_bytes, &e) ||
-		    span_open(&k->span, k->ledger, &k->team, &e))
+		    span_open(&k->span, k->ledger, &k->topo, &e))
 			return -1;
 		k->agree = (struct agree){ .ledger = k->ledger, .span = &k->span };
 	}

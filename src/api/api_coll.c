@@ -39,7 +39,7 @@ static int submit_until(struct ringup_group *g, const struct request *q, const c
 
 	if (g->group->rank < 0)
 		return fail(e, RINGUP_EINVAL, "%s: this rank is not in the group", call);
-	rc = engine_submit(&g->group->lane, q, deadline_ns, opp, e);
+	rc = engine_submit(&g->group->comm, q, deadline_ns, opp, e);
 	return rc == RINGUP_EINVAL ? fail_in(e, "%s", call) : rc;
 }
 
@@ -165,7 +165,7 @@ static inline int allreduce_repeat(const char *call, struct ringup_group *g,
 
 	if (__builtin_expect(!g || !a, 0))
 		return context_given(call, g, a);
-	rc = g->group->rank < 0 ? 0 : submit_repeat(&g->group->lane, a, &op);
+	rc = g->group->rank < 0 ? 0 : submit_repeat(&g->group->comm, a, &op);
 	if (rc > 0)
 		return 0;
 	return rc || op ? wait_deferred(rc, op, clock_deadline(timeout_ms), opp)

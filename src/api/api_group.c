@@ -31,7 +31,7 @@ static int check_ranks(const struct ringup *r, int *ranks, int count, struct err
 	return 0;
 }
 
-/* Lanes want whole cache lines. */
+/* Communicators want whole cache lines. */
 static struct ringup_group *make(struct ringup *r)
 {
 	struct ringup_group *g = aligned_alloc(64, (sizeof(*g) + 63) / 64 * 64);
@@ -151,5 +151,5 @@ int ringup_size(const struct ringup_group *g)
 
 const char *ringup_backend(const struct ringup_group *g)
 {
-	return !g || g->group->rank < 0 ? "none" : g->group->lane.backend->name;
+	return !g || g->group->rank < 0 ? "none" : g->group->comm.backend->name;
 }

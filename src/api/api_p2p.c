@@ -19,7 +19,7 @@ static int check_peer(const char *call, const struct ringup_group *g, int *peer,
 static int start(const char *call, struct ringup_group *g, const struct p2p_request *q,
 		 struct ringup_op **opp, struct err *e)
 {
-	int rc = engine_p2p(&g->group->lane, q, opp ? 0 : INT64_MAX, opp, e);
+	int rc = engine_p2p(&g->group->comm, q, opp ? 0 : INT64_MAX, opp, e);
 
 	return rc == RINGUP_EBUSY || rc == RINGUP_ENOMEM ? fail_in(e, "%s", call) : rc;
 }

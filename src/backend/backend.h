@@ -63,7 +63,7 @@ enum single_copy { SINGLE_COPY_OFF, SINGLE_COPY_ON, SINGLE_COPY_LEARNED };
  * their lowest rank.  The ranks of this host share the segment, in the order of
  * their ranks; a rank that is alone on its host has one for itself.
  */
-struct team {
+struct topo {
 	int rank, size;
 	int host, hosts;              /* this rank's host; how many there are        */
 	int local_rank, local_size;   /* place among the ranks of this host          */
@@ -75,7 +75,7 @@ struct team {
 	bool asked;                   /* this back end was asked for by name         */
 	enum single_copy single_copy; /* all say the same */
 
-	/* For open() only: as in struct ringup_init, among the ranks of the team; a
+	/* For open() only: as in struct ringup_init, among the ranks of the group; a
 	 * back end that uses it does so on all of them alike.  NULL: there is none. */
 	int (*exchange)(void *ctx, const void *mine, size_t len, void *all);
 	void *exchange_ctx;
@@ -95,7 +95,7 @@ struct backend {
 	bool by_host;        /* adds up each host's ranks first, then the hosts in a row */
 
 	/* Get ready to serve @t, which outlives it, or fail: this build or machine cannot. */
-	int (*open)(void *self, const struct team *t, struct err *e);
+	int (*open)(void *self, const struct topo *t, struct err *e);
 
 	/* Does this back end carry out @p?  Pure: same answer every time and
 	 * on every rank, since ranks choose without talking. */

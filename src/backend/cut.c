@@ -36,7 +36,7 @@ static uint64_t fraction(uint64_t n, uint64_t k, uint64_t of)
 
 static int host_of(const struct cut *c, int rank)
 {
-	return c->team->host_of ? c->team->host_of[rank] : 0;
+	return c->topo->host_of ? c->topo->host_of[rank] : 0;
 }
 
 static bool flat(const struct plan *p)
@@ -45,7 +45,7 @@ static bool flat(const struct plan *p)
 	       p->kind == PLAN_BARRIER;
 }
 
-int cut_open(struct cut *c, const struct team *t, const struct grid *g, uint64_t slot_bytes,
+int cut_open(struct cut *c, const struct topo *t, const struct grid *g, uint64_t slot_bytes,
 	     uint64_t stage_bytes, struct err *e)
 {
 	size_t hosts = (size_t)g->hosts, ranks = (size_t)t->size;
@@ -53,7 +53,7 @@ int cut_open(struct cut *c, const struct team *t, const struct grid *g, uint64_t
 	int h;
 
 	*c = (struct cut){
-		.team = t, .grid = g, .slot_bytes = slot_bytes, .stage_bytes = stage_bytes
+		.topo = t, .grid = g, .slot_bytes = slot_bytes, .stage_bytes = stage_bytes
 	};
 	c->place = calloc(hosts, sizeof(*c->place));
 	m = c->memory = calloc(2 * (hosts + 1) + 2 * hosts + 4 * ranks, sizeof(*m));
@@ -127,7 +127,7 @@ static void place_blocks(struct cut *c, const uint64_t *counts)
 	b->count = counts;
 	b->stride = 1;
 	memset(b->total, 0, (size_t)c->grid->hosts * sizeof(*b->total));
-	for (r = 0; r < c->team->size; r++) {
+	for (r = 0; r < c->topo->size; r++) {
 		b->offset[r] = b->total[host_of(c, r)];
 		b->total[host_of(c, r)] += counts[r];
 		b->user[r] = at;
@@ -138,7 +138,7 @@ static void place_blocks(struct cut *c, const uint64_t *counts)
 /* How much each host has for each. */
 static int add_pairs(struct cut *c, const uint64_t *matrix, struct err *e)
 {
-	size_t hosts = (size_t)c->grid->hosts, n = (size_t)c->team->size, i, j;
+	size_t hosts = (size_t)c->grid->hosts, n = (size_t)c->topo->size, i, j;
 	uint64_t *of;
 
 	if (!c->pairs)
@@ -157,7 +157,7 @@ static int add_pairs(struct cut *c, const uint64_t *matrix, struct err *e)
  * direction the sender's rank goes first. */
 static void place_matrix(struct cut *c, const uint64_t *matrix)
 {
-	const struct team *t = c->team;
+	const struct topo *t = c->topo;
 	size_t hosts = (size_t)c->grid->hosts, n = (size_t)t->size, i, j, me = (size_t)t->rank;
 	uint64_t at_out = 0, at_in = 0;
 
@@ -275,7 +275,7 @@ int cut_plan(struct cut *c, const struct plan *p, int rails, struct err *e)
 		rc = cut_exchange(c, p->matrix, room, e);
 	} else {
 		place_blocks(c, p->counts);
-		for (r = 0; r < c->team->size; r++)
+		for (r = 0; r < c->topo->size; r++)
 			all += p->counts[r];
 		c->chunks = most(ceiling(all, room - hosts), 1);
 		if (p->kind == PLAN_REDUCESCATTER) {
@@ -429,7 +429,7 @@ static bool block_run(struct cut_walk *w, const struct cut_blocks *b, int r,
 static bool next_of_blocks(struct cut_walk *w)
 {
 	struct cut *c = w->cut;
-	const struct team *t = c->team;
+	const struct topo *t = c->topo;
 	const uint64_t *into, *start = cut_vector(c, w->chunk, &into);
 	bool exchange = c->plan->kind == PLAN_ALLTOALL;
 	bool own = !exchange && w->taking == (c->plan->kind == PLAN_REDUCESCATTER);

@@ -32,7 +32,7 @@ struct cut_blocks {
 };
 
 struct cut {
-	const struct team *team;
+	const struct topo *topo;
 	const struct grid *grid;
 	uint64_t slot_bytes,
 		stage_bytes; /* room for a chunk, and for what comes in to be added */
@@ -55,7 +55,7 @@ struct cut {
 	uint64_t vector_of;
 };
 
-int cut_open(struct cut *c, const struct team *t, const struct grid *g, uint64_t slot_bytes,
+int cut_open(struct cut *c, const struct topo *t, const struct grid *g, uint64_t slot_bytes,
 	     uint64_t stage_bytes, struct err *e);
 void cut_close(struct cut *c);
 

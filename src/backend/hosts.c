@@ -83,7 +83,7 @@ static int open_flight_memory(const struct hosts *h, struct flight *f)
 /* The slots of this host's ranks; a rank that is alone may have its own. */
 static int find_slots(struct hosts *h, struct err *e)
 {
-	struct segment *seg = h->team->segment;
+	struct segment *seg = h->topo->segment;
 
 	if (seg) {
 		h->seats = seg->seats;
@@ -110,7 +110,7 @@ static int find_slots(struct hosts *h, struct err *e)
 	return 0;
 }
 
-static int check_team(const struct team *t, struct err *e)
+static int check_topo(const struct topo *t, struct err *e)
 {
 	if (t->size > 1 && !t->segment && t->local_size > 1)
 		return fail(e, RINGUP_ENOBACKEND, "tcp needs memory that the ranks share");
@@ -127,33 +127,33 @@ static int check_team(const struct team *t, struct err *e)
 /* Rounds that matter to what this host does with sums. */
 static void find_rounds(struct hosts *h)
 {
-	int host = h->team->host;
+	int host = h->topo->host;
 
 	h->last_sum = host < h->grid.cells ? h->grid.dims : -1;
 	if (h->grid.hosts == 1)
 		h->last_sum = -1;
 }
 
-static int hosts_open(void *self, const struct team *team, struct err *e)
+static int hosts_open(void *self, const struct topo *topo, struct err *e)
 {
 	struct hosts *h = self;
 	int rc, i;
 
-	rc = check_team(team, e);
+	rc = check_topo(topo, e);
 	if (rc)
 		return rc;
-	h->team = team;
-	h->me = team->local_rank;
-	h->here = team->local_size ? team->local_size : 1;
-	h->rails = team->mesh && team->mesh->rails ? team->mesh->rails : 1;
+	h->topo = topo;
+	h->me = topo->local_rank;
+	h->here = topo->local_size ? topo->local_size : 1;
+	h->rails = topo->mesh && topo->mesh->rails ? topo->mesh->rails : 1;
 	h->carries = h->me < h->rails;
-	grid_init(&h->grid, team->hosts > 1 ? team->hosts : 1);
+	grid_init(&h->grid, topo->hosts > 1 ? topo->hosts : 1);
 	find_rounds(h);
 	rc = find_slots(h, e);
 	if (!rc)
-		rc = cut_open(&h->cut, team, &h->grid, h->slot_bytes, stage_bytes(h), e);
+		rc = cut_open(&h->cut, topo, &h->grid, h->slot_bytes, stage_bytes(h), e);
 	if (!rc)
-		rc = mail_open(&h->mail, team->mesh, h->grid.hosts, e);
+		rc = mail_open(&h->mail, topo->mesh, h->grid.hosts, e);
 	h->mail.place = hosts_place;
 	h->mail.ctx = h;
 	h->poll = calloc((size_t)h->mail.lines + 1, sizeof(*h->poll));
@@ -186,7 +186,7 @@ static void put_run(const struct hosts *h, const struct cut_walk *w, unsigned ch
 static bool must_put(const struct hosts *h, uint64_t k)
 {
 	if (h->plan->kind == PLAN_BROADCAST)
-		return h->plan->root == h->team->rank;
+		return h->plan->root == h->topo->rank;
 	return !hosts_adds(h) || hosts_carrier(h, k) != h->me || h->plan->pre != 1;
 }
 
@@ -232,7 +232,7 @@ static bool take_next(struct hosts *h)
 	if (from == h->me)
 		placed = h->flight[k / (uint64_t)h->rails % HOSTS_FLIGHTS].placed;
 	/* Who is the root has it. */
-	if (p->kind != PLAN_BROADCAST || p->root != h->team->rank) {
+	if (p->kind != PLAN_BROADCAST || p->root != h->topo->rank) {
 		if (placed.first)
 			take(h, k, 0, placed.first);
 		take(h, k, placed.end, UINT64_MAX);
@@ -246,7 +246,7 @@ static bool take_next(struct hosts *h)
 
 static struct mail_head describe(const struct hosts *h, const struct plan *p)
 {
-	size_t n = (size_t)h->team->size;
+	size_t n = (size_t)h->topo->size;
 	struct mail_head m = {
 		.kind = (uint8_t)p->kind,
 		.dtype = (uint8_t)p->dtype,
@@ -275,11 +275,11 @@ static struct mail_head describe(const struct hosts *h, const struct plan *p)
 /* Elements: what this rank sends in an all-to-all; else all ranks' blocks together. */
 static uint64_t contributed(const struct hosts *h, const struct plan *p)
 {
-	size_t n = (size_t)h->team->size, j;
+	size_t n = (size_t)h->topo->size, j;
 	uint64_t all = 0;
 
 	for (j = 0; j < n; j++)
-		all += p->kind == PLAN_ALLTOALL ? p->matrix[(size_t)h->team->rank * n + j]
+		all += p->kind == PLAN_ALLTOALL ? p->matrix[(size_t)h->topo->rank * n + j]
 						: p->counts[j];
 	return all;
 }
@@ -290,13 +290,13 @@ static int part_buffers(struct hosts *h, const struct plan **pp, struct err *e)
 {
 	const struct plan *p = *pp;
 	uintptr_t in = (uintptr_t)p->piece->in, out = (uintptr_t)p->piece->out;
-	size_t size = reduce_dtype_bytes(p->dtype), n = (size_t)h->team->size, i;
+	size_t size = reduce_dtype_bytes(p->dtype), n = (size_t)h->topo->size, i;
 	uint64_t bytes = contributed(h, p) * size, room = 0;
 
 	for (i = 0; i < n && p->kind == PLAN_ALLTOALL; i++)
-		room += p->matrix[i * n + (size_t)h->team->rank] * size;
+		room += p->matrix[i * n + (size_t)h->topo->rank] * size;
 	if (p->kind == PLAN_REDUCESCATTER)
-		room = p->counts[h->team->rank] * size;
+		room = p->counts[h->topo->rank] * size;
 	if (!bytes || !room || in + bytes <= out || out + room <= in)
 		return 0;
 	if (bytes > h->bounce_bytes) {
@@ -361,7 +361,7 @@ static int hosts_start(void *self, const struct plan *p, struct err *e)
 	h->whole = (p->kind == PLAN_ALLREDUCE || p->kind == PLAN_BROADCAST ||
 		    p->kind == PLAN_BARRIER) &&
 		   is_small(h, cut_elements(&h->cut, 0));
-	if (p->kind == PLAN_BROADCAST && p->root == h->team->rank && own->out &&
+	if (p->kind == PLAN_BROADCAST && p->root == h->topo->rank && own->out &&
 	    own->out != own->in)
 		copy_bytes(own->out, own->in, own->count * h->cut.bytes);
 	mail_begin(&h->mail, &head);
@@ -430,7 +430,7 @@ static bool may_go_on(void *arg)
 {
 	const struct hosts *h = arg;
 
-	return look(h) != h->seen || __atomic_load_n(h->team->abort, __ATOMIC_RELAXED);
+	return look(h) != h->seen || __atomic_load_n(h->topo->abort, __ATOMIC_RELAXED);
 }
 
 /*
@@ -467,7 +467,7 @@ static void hosts_block(void *self, int64_t deadline_ns)
 	int64_t slice = clock_deadline(SLICE_MS);
 	int n;
 
-	if (__atomic_load_n(h->team->abort, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(h->topo->abort, __ATOMIC_ACQUIRE))
 		return;
 	if (h->row && linger(h))
 		return;

@@ -33,9 +33,9 @@ static enum sweep_kind sweep_kind(const struct plan *p)
 
 static int root_host(const struct hosts *h)
 {
-	if (h->plan->kind != PLAN_BROADCAST || !h->team->host_of)
+	if (h->plan->kind != PLAN_BROADCAST || !h->topo->host_of)
 		return 0;
-	return h->team->host_of[h->plan->root];
+	return h->topo->host_of[h->plan->root];
 }
 
 /*
@@ -47,7 +47,7 @@ static bool may_be_late(const struct hosts *h)
 {
 	return h->plan->kind == PLAN_ALLREDUCE && !h->cut.wide &&
 	       h->grid.hosts == h->grid.cells && h->grid.hosts > 1 &&
-	       grid_digit(&h->grid, h->team->host, 0) <= 1 && h->plan->redop != RINGUP_MIN &&
+	       grid_digit(&h->grid, h->topo->host, 0) <= 1 && h->plan->redop != RINGUP_MIN &&
 	       h->plan->redop != RINGUP_MAX;
 }
 
@@ -84,7 +84,7 @@ static int steps_of(struct hosts *h, struct flight *f)
 	if (is_relayed(h))
 		return relay_steps(&h->cut, f->chunk, f->step);
 	s.start = cut_vector(&h->cut, f->chunk, &s.into);
-	return sweep_steps(&h->grid, h->team->host, &s, f->step);
+	return sweep_steps(&h->grid, h->topo->host, &s, f->step);
 }
 
 static void make_steps(struct hosts *h, struct flight *f)
@@ -192,7 +192,7 @@ static void send_step(struct hosts *h, struct flight *f, int i)
 /* Has everybody here contributed who should? */
 static bool all_put(const struct hosts *h, uint64_t k)
 {
-	const struct team *t = h->team;
+	const struct topo *t = h->topo;
 	int r;
 
 	if (h->plan->kind == PLAN_BROADCAST && t->host_of &&

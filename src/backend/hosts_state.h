@@ -73,7 +73,7 @@ struct flight {
 };
 
 struct hosts {
-	const struct team *team;
+	const struct topo *topo;
 	struct grid grid;
 	struct cut cut;
 	struct mail mail;

@@ -13,7 +13,7 @@ static struct reduce how_to(const struct hosts *h, bool last)
 	struct reduce how = {
 		.dtype = h->cut.wide ? RINGUP_F32 : p->dtype,
 		.redop = p->redop,
-		.divisor = (uint32_t)h->team->size,
+		.divisor = (uint32_t)h->topo->size,
 		.post = last ? p->post : 1,
 	};
 
@@ -106,7 +106,7 @@ void hosts_combine(struct hosts *h, struct flight *f)
 		if (s->round != f->round || s->kind != STEP_RECV_REDUCE)
 			continue;
 		t = s;
-		if (s->peer > h->team->host && !mine) {
+		if (s->peer > h->topo->host && !mine) {
 			src[n++] = hosts_sums(f, f->round) + t->first * size;
 			mine = true;
 		}

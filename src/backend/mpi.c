@@ -56,8 +56,8 @@ struct window {
 };
 
 struct mpi {
-	const struct team *team;
-	const uint32_t *abort; /* the team's, which may be gone before close() */
+	const struct topo *topo;
+	const uint32_t *abort; /* the topology's, which may be gone before close() */
 	const struct mpi_module *mod;
 	struct mpi_comm *comm;
 	struct window window[WINDOWS];
@@ -128,7 +128,7 @@ static int gather_all(struct mpi *m, uint64_t k, const void *mine, void *all,
 		      const struct layout *l, struct err *e)
 {
 	char why[MODULE_WHY];
-	int rc = m->mod->allgather(m->comm, (int)(k % WINDOWS), mine, l->bytes[m->team->rank],
+	int rc = m->mod->allgather(m->comm, (int)(k % WINDOWS), mine, l->bytes[m->topo->rank],
 				   all, l->bytes, l->at, why);
 
 	return started(m, k, rc, why, e);
@@ -153,12 +153,12 @@ static int done(struct mpi *m, uint64_t k, struct err *e)
 static void combine(struct mpi *m, void *dst, const unsigned char *all, size_t bytes)
 {
 	const struct plan *p = m->plan;
-	struct reduce how = { p->dtype, p->redop, (uint32_t)m->team->size, p->post };
+	struct reduce how = { p->dtype, p->redop, (uint32_t)m->topo->size, p->post };
 	int r;
 
-	for (r = 0; r < m->team->size; r++)
+	for (r = 0; r < m->topo->size; r++)
 		m->src[r] = all + (size_t)r * bytes;
-	reduce_many(&how, &dst, 1, m->src, m->team->size, bytes / m->each);
+	reduce_many(&how, &dst, 1, m->src, m->topo->size, bytes / m->each);
 }
 
 /* ---- allreduce ---- */
@@ -172,7 +172,7 @@ static uint64_t elements(const struct mpi *m, uint64_t k)
 static void slice(const struct mpi *m, struct layout *l, uint64_t n)
 {
 	uint64_t line = LINE / m->each, lines = (n + line - 1) / line;
-	uint64_t ranks = (uint64_t)m->team->size, r, end, first = 0;
+	uint64_t ranks = (uint64_t)m->topo->size, r, end, first = 0;
 
 	for (r = 0; r < ranks; r++, first = end) {
 		end = least(lines * (r + 1) / ranks * line, n);
@@ -188,15 +188,15 @@ static int allreduce_put(struct mpi *m, uint64_t k, struct err *e)
 
 	pieces_put(m->plan, &m->put, w->mine, n);
 	slice(m, &w->out, n);
-	for (r = 0; r < m->team->size; r++)
-		lay_out(&w->in, r, (size_t)w->out.bytes[m->team->rank]);
+	for (r = 0; r < m->topo->size; r++)
+		lay_out(&w->in, r, (size_t)w->out.bytes[m->topo->rank]);
 	return send_all(m, k, e);
 }
 
 static int allreduce_combine(struct mpi *m, uint64_t k, struct err *e)
 {
 	struct window *w = window(m, k);
-	int rc = finished(m, k, e), me = m->team->rank;
+	int rc = finished(m, k, e), me = m->topo->rank;
 
 	if (rc <= 0)
 		return rc;
@@ -221,7 +221,7 @@ static int small_put(struct mpi *m, uint64_t k, struct err *e)
 	int r;
 
 	pieces_put(m->plan, &m->put, w->mine, n);
-	for (r = 0; r < m->team->size; r++)
+	for (r = 0; r < m->topo->size; r++)
 		lay_out(&w->in, r, n * m->each);
 	return gather_all(m, k, w->mine, w->all, &w->in, e);
 }
@@ -256,7 +256,7 @@ static void put_parts(struct mpi *m, uint64_t k, const uint64_t *counts, struct 
 	const unsigned char *in = m->plan->piece->in;
 	int r;
 
-	for (r = 0; r < m->team->size; r++) {
+	for (r = 0; r < m->topo->size; r++) {
 		uint64_t n = part(m, counts[r], k);
 
 		lay_out(l, r, n * m->each);
@@ -276,7 +276,7 @@ static void take_parts(struct mpi *m, uint64_t k, const uint64_t *counts, size_t
 	unsigned char *out = m->plan->piece->out;
 	int r;
 
-	for (r = 0; r < m->team->size; r++) {
+	for (r = 0; r < m->topo->size; r++) {
 		if (l->bytes[r])
 			copy_bytes(out + k * m->chunk * m->each, from + l->at[r],
 				   (size_t)l->bytes[r]);
@@ -289,9 +289,9 @@ static int gather_put(struct mpi *m, uint64_t k, struct err *e)
 	struct window *w = window(m, k);
 	const uint64_t *counts = m->plan->counts;
 	const unsigned char *in = m->plan->piece->in;
-	int r, me = m->team->rank;
+	int r, me = m->topo->rank;
 
-	for (r = 0; r < m->team->size; r++)
+	for (r = 0; r < m->topo->size; r++)
 		lay_out(&w->in, r, part(m, counts[r], k) * m->each);
 	if (w->in.bytes[me])
 		copy_bytes(w->mine, in + k * m->chunk * m->each, (size_t)w->in.bytes[me]);
@@ -310,10 +310,10 @@ static int gather_take(struct mpi *m, uint64_t k, struct err *e)
 static int scatter_put(struct mpi *m, uint64_t k, struct err *e)
 {
 	struct window *w = window(m, k);
-	int r, me = m->team->rank;
+	int r, me = m->topo->rank;
 
 	put_parts(m, k, m->plan->counts, &w->out, w->mine);
-	for (r = 0; r < m->team->size; r++)
+	for (r = 0; r < m->topo->size; r++)
 		lay_out(&w->in, r, (size_t)w->out.bytes[me]);
 	return send_all(m, k, e);
 }
@@ -324,7 +324,7 @@ static int scatter_take(struct mpi *m, uint64_t k, struct err *e)
 {
 	struct window *w = window(m, k);
 	unsigned char *out = m->plan->piece->out;
-	size_t bytes = (size_t)w->out.bytes[m->team->rank];
+	size_t bytes = (size_t)w->out.bytes[m->topo->rank];
 	int rc = finished(m, k, e);
 
 	if (rc > 0 && bytes)
@@ -335,7 +335,7 @@ static int scatter_take(struct mpi *m, uint64_t k, struct err *e)
 static int exchange_put(struct mpi *m, uint64_t k, struct err *e)
 {
 	struct window *w = window(m, k);
-	int r, size = m->team->size, me = m->team->rank;
+	int r, size = m->topo->size, me = m->topo->rank;
 
 	put_parts(m, k, m->plan->matrix + (size_t)me * (size_t)size, &w->out, w->mine);
 	for (r = 0; r < size; r++)
@@ -350,7 +350,7 @@ static int exchange_take(struct mpi *m, uint64_t k, struct err *e)
 	int rc = finished(m, k, e);
 
 	if (rc > 0)
-		take_parts(m, k, m->plan->matrix + m->team->rank, (size_t)m->team->size,
+		take_parts(m, k, m->plan->matrix + m->topo->rank, (size_t)m->topo->size,
 			   &window(m, k)->in, window(m, k)->all);
 	return rc;
 }
@@ -364,7 +364,7 @@ static int broadcast_put(struct mpi *m, uint64_t k, struct err *e)
 	uint64_t n = elements(m, k);
 	char why[MODULE_WHY];
 
-	if (m->team->rank == p->root)
+	if (m->topo->rank == p->root)
 		copy_bytes(w->mine,
 			   (const unsigned char *)p->piece->in + k * m->chunk * m->each,
 			   n * m->each);
@@ -377,7 +377,7 @@ static int broadcast_put(struct mpi *m, uint64_t k, struct err *e)
 static int broadcast_take(struct mpi *m, uint64_t k, struct err *e)
 {
 	const struct piece *own = m->plan->piece;
-	bool root = m->team->rank == m->plan->root;
+	bool root = m->topo->rank == m->plan->root;
 	int rc = finished(m, k, e);
 
 	if (rc > 0 && own->out && !(root && own->out == own->in))
@@ -414,7 +414,7 @@ struct opinion {
 
 /* All or none: fails on every rank if @rc is not 0 on one.  @all gets the opinions
  * of all ranks, each with its @number. */
-static int concur(const struct team *t, int rc, int number, struct opinion *all, struct err *e)
+static int concur(const struct topo *t, int rc, int number, struct opinion *all, struct err *e)
 {
 	struct opinion mine = { .code = rc, .number = number };
 	int r;
@@ -435,7 +435,7 @@ static int concur(const struct team *t, int rc, int number, struct opinion *all,
 
 /* May this process use MPI for @t, and does it pay?  Calls nothing that concerns
  * other ranks. */
-static int look_around(struct mpi *m, const struct team *t, struct mpi_world *w, struct err *e)
+static int look_around(struct mpi *m, const struct topo *t, struct mpi_world *w, struct err *e)
 {
 	char summary[MPI_FIND_SUMMARY];
 	int rc, launched;
@@ -482,7 +482,7 @@ static int initialise(struct mpi *m, struct mpi_world *w, struct err *e)
 static int join(struct mpi *m, const struct mpi_world *w, const struct opinion *all,
 		struct err *e)
 {
-	int *world_of, r, q, rc = 0, size = m->team->size;
+	int *world_of, r, q, rc = 0, size = m->topo->size;
 	char why[MODULE_WHY] = "";
 
 	world_of = calloc((size_t)size, sizeof(*world_of));
@@ -504,7 +504,7 @@ static int join(struct mpi *m, const struct mpi_world *w, const struct opinion *
 
 static int make_windows(struct mpi *m, struct err *e)
 {
-	size_t ranks = (size_t)m->team->size, room, arrays = WINDOWS * 4 * ranks * sizeof(int);
+	size_t ranks = (size_t)m->topo->size, room, arrays = WINDOWS * 4 * ranks * sizeof(int);
 	unsigned char *at;
 	int *array, i;
 
@@ -534,7 +534,7 @@ static int make_windows(struct mpi *m, struct err *e)
 
 static int open_together(struct mpi *m, struct opinion *all, struct err *e)
 {
-	const struct team *t = m->team;
+	const struct topo *t = m->topo;
 	struct mpi_world w = { 0 };
 	int rc;
 
@@ -551,7 +551,7 @@ static int open_together(struct mpi *m, struct opinion *all, struct err *e)
 	return concur(t, rc, 0, all, e);
 }
 
-static int mpi_open(void *self, const struct team *t, struct err *e)
+static int mpi_open(void *self, const struct topo *t, struct err *e)
 {
 	struct mpi *m = self;
 	struct opinion *all;
@@ -566,7 +566,7 @@ static int mpi_open(void *self, const struct team *t, struct err *e)
 	all = calloc((size_t)t->size, sizeof(*all));
 	if (!all)
 		return fail(e, RINGUP_ENOMEM, "no memory for the back end");
-	m->team = t;
+	m->topo = t;
 	m->abort = t->abort;
 	rc = open_together(m, all, e);
 	free(all);
@@ -585,7 +585,7 @@ static bool mpi_can(const void *self, const struct plan *p)
 /* The length of what is cut into chunks, and how much of it fits a window. */
 static uint64_t measure(struct mpi *m, const struct plan *p)
 {
-	uint64_t size = (uint64_t)m->team->size, longest = 0, i;
+	uint64_t size = (uint64_t)m->topo->size, longest = 0, i;
 	const uint64_t *lengths = p->kind == PLAN_ALLTOALL ? p->matrix : p->counts;
 	uint64_t n = p->kind == PLAN_ALLTOALL ? size * size : size;
 
@@ -613,7 +613,7 @@ static int mpi_start(void *self, const struct plan *p, struct err *e)
 	m->chunks = length ? (length - 1) / m->chunk + 1 : 1;
 	m->course = &courses[p->kind];
 	if (p->kind == PLAN_ALLREDUCE && p->count * m->each <= SMALL_BYTES &&
-	    p->count * m->each * (uint64_t)m->team->size <= m->window_bytes)
+	    p->count * m->each * (uint64_t)m->topo->size <= m->window_bytes)
 		m->course = &small;
 	m->round = 0;
 	m->stage = 0;
@@ -646,7 +646,7 @@ static int mpi_step(void *self, struct err *e)
 static void mpi_block(void *self, int64_t deadline_ns)
 {
 	struct mpi *m = self;
-	const struct segment *s = m->team->segment;
+	const struct segment *s = m->topo->segment;
 	int polls = s && seat_pauses(&s->row) < POLLS ? seat_pauses(&s->row) : POLLS;
 
 	if (m->idle++ < polls)

@@ -16,7 +16,7 @@ enum { LEAST_CHUNK = 8192 };
 /* A barrier is a chunk of nothing that everybody has to have reached. */
 static bool barrier_put(struct node *n, uint64_t k)
 {
-	node_publish(n, &node_seat(n, n->team->rank)->in, n->base + k + 1);
+	node_publish(n, &node_seat(n, n->topo->rank)->in, n->base + k + 1);
 	return true;
 }
 
@@ -24,7 +24,7 @@ static bool barrier_combine(struct node *n, uint64_t k)
 {
 	if (!node_all_in(n, n->base + k))
 		return false;
-	node_publish(n, &node_seat(n, n->team->rank)->out, n->base + k + 1);
+	node_publish(n, &node_seat(n, n->topo->rank)->out, n->base + k + 1);
 	return true;
 }
 
@@ -36,7 +36,7 @@ static const struct node_stages *const stages[] = {
 	[PLAN_REDUCESCATTER] = &node_reducescatter, [PLAN_ALLTOALL] = &node_alltoall,
 };
 
-static int node_open(void *self, const struct team *t, struct err *e)
+static int node_open(void *self, const struct topo *t, struct err *e)
 {
 	struct node *n = self;
 
@@ -46,7 +46,7 @@ static int node_open(void *self, const struct team *t, struct err *e)
 	if (t->size > NODE_RANKS)
 		return fail(e, RINGUP_ENOBACKEND, "node serves %d ranks at most, not %d",
 			    NODE_RANKS, t->size);
-	n->team = t;
+	n->topo = t;
 	n->seg = t->segment;
 	return 0;
 }
@@ -105,7 +105,7 @@ static uint64_t longest_block(const struct plan *p, size_t size)
 static void cut(struct node *n)
 {
 	const struct plan *p = n->plan;
-	uint64_t most = longest_block(p, (size_t)n->team->size);
+	uint64_t most = longest_block(p, (size_t)n->topo->size);
 
 	/* Even nothing is a meeting: a plan without elements runs as a barrier. */
 	n->stages = most ? stages[p->kind] : &barrier;
@@ -146,7 +146,7 @@ static int node_start(void *self, const struct plan *p, struct err *e)
 	n->bytes = reduce_dtype_bytes(p->dtype);
 	may = node_may_reach(n);
 	n->way = may ? NODE_REACH : NODE_CLAIM;
-	n->learns = may && n->team->single_copy == SINGLE_COPY_LEARNED;
+	n->learns = may && n->topo->single_copy == SINGLE_COPY_LEARNED;
 	if (n->learns) {
 		node_way_begin(n);
 		n->phase = NODE_WAY;
@@ -235,7 +235,7 @@ static bool may_go_on(void *self)
 	struct node *n = self;
 
 	return node_passed(n, n->wait_rank, n->wait_out, n->wait_above) ||
-	       __atomic_load_n(n->team->abort, __ATOMIC_RELAXED);
+	       __atomic_load_n(n->topo->abort, __ATOMIC_RELAXED);
 }
 
 static void node_block(void *self, int64_t deadline_ns)

@@ -20,7 +20,7 @@ static bool is_past(const struct node *n)
 {
 	const struct plan *p = n->plan;
 	enum copy_result what = COPY_ALONE;
-	size_t size = (size_t)n->team->size;
+	size_t size = (size_t)n->topo->size;
 	uint64_t all = 0;
 
 	switch (p->kind) {
@@ -66,7 +66,7 @@ void node_set_wide(struct node *n)
 void node_start_over(struct node *n)
 {
 	n->base += node_least(n->chunks, SEGMENT_SLOTS);
-	node_publish(n, &node_seat(n, n->team->rank)->out, n->base);
+	node_publish(n, &node_seat(n, n->topo->rank)->out, n->base);
 	n->may_share = n->reaches = false;
 	node_set_wide(n);
 	n->phase = NODE_CHUNKS;

@@ -79,7 +79,7 @@ static void offer_reach(const struct node *n, struct offer *o)
 	const struct piece *p = n->plan->piece;
 
 	o->ready = foreign_self(&o->process) && n->reached &&
-		   pair_lends(n->plan, n->bytes, n->team->rank);
+		   pair_lends(n->plan, n->bytes, n->topo->rank);
 	o->claimed = 0;
 	o->piece[0].in = (uint64_t)(uintptr_t)p->in;
 	o->piece[0].out = (uint64_t)(uintptr_t)p->out;
@@ -87,7 +87,7 @@ static void offer_reach(const struct node *n, struct offer *o)
 
 static bool make_offer(struct node *n)
 {
-	int me = n->team->rank;
+	int me = n->topo->rank;
 
 	if (!node_slots_free(n, n->base))
 		return false;
@@ -102,7 +102,7 @@ static void map_arenas(struct node *n)
 	int r;
 
 	n->ready = true;
-	for (r = 0; r < n->team->size; r++) {
+	for (r = 0; r < n->topo->size; r++) {
 		if (!n->arena[r])
 			n->arena[r] = share_map(&offer_of(n, r)->arena);
 		n->ready &= n->arena[r] != NULL;
@@ -125,9 +125,9 @@ static bool all_offer(struct node *n)
 	bool all = true, ready = true;
 	int r;
 
-	for (r = 0; r < n->team->size && all; r++)
+	for (r = 0; r < n->topo->size && all; r++)
 		all = node_has_offered(n, r);
-	for (r = 0; r < n->team->size && all; r++)
+	for (r = 0; r < n->topo->size && all; r++)
 		ready &= offer_of(n, r)->ready == 1;
 	if (all && !ready)
 		map_arenas(n);
@@ -141,7 +141,7 @@ static bool both_reach(struct node *n)
 	bool ready = offer_of(n, 0)->ready == 1 && offer_of(n, 1)->ready == 1;
 
 	if (!n->reached)
-		n->reached = foreign_try(&offer_of(n, 1 - n->team->rank)->process);
+		n->reached = foreign_try(&offer_of(n, 1 - n->topo->rank)->process);
 	n->missed = ready ? 0 : n->missed + 1;
 	return ready;
 }
@@ -151,22 +151,22 @@ static bool both_reach(struct node *n)
 static bool combine_shared(struct node *n)
 {
 	const struct plan *p = n->plan;
-	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
+	struct reduce how = { p->dtype, p->redop, (uint32_t)n->topo->size, p->post };
 	struct pieces_at c = { 0 };
 	uint64_t first, end, m;
-	int size = n->team->size, near = n->past ? 1 : size, r, d;
+	int size = n->topo->size, near = n->past ? 1 : size, r, d;
 
-	node_slice(n, p->count, n->team->rank, &first, &end);
+	node_slice(n, p->count, n->topo->rank, &first, &end);
 	pieces_skip(p, &c, first);
 	for (; first < end; first += m) {
-		if (!seat_go_abroad(&n->seg->row, n->team->abort))
+		if (!seat_go_abroad(&n->seg->row, n->topo->abort))
 			return false;
 		m = pieces_run(p, &c, node_least(end - first, SHARE_BLOCK / n->bytes));
 		for (d = 1, r = 0; r < size; r++) {
 			const struct offer *o = offer_of(n, r);
 
 			n->src[r] = n->arena[r] + o->piece[c.piece].in + c.at * n->bytes;
-			n->dst[r == n->team->rank ? 0 : d++] =
+			n->dst[r == n->topo->rank ? 0 : d++] =
 				n->arena[r] + o->piece[c.piece].out + c.at * n->bytes;
 		}
 		reduce_past(&how, n->dst, size, near, n->src, size, m);
@@ -181,12 +181,12 @@ static bool combine_shared(struct node *n)
 /* As pair_move(); what it did not do, somebody else will end. */
 static int move_pair(struct node *n, struct err *e)
 {
-	int you = 1 - n->team->rank, rc;
+	int you = 1 - n->topo->rank, rc;
 	const struct offer *o = offer_of(n, you);
 	struct pair_other other = { o->process.pid, o->piece[0].in, o->piece[0].out,
 				    &offer_of(n, 0)->claimed };
 
-	rc = pair_move(n->plan, n->team, &other, n->past, e);
+	rc = pair_move(n->plan, n->topo, &other, n->past, e);
 	if (!rc)
 		node_passed(n, you, true, n->base);
 	return rc;
@@ -212,7 +212,7 @@ int node_lend_step(struct node *n, struct err *e)
 		rc = n->reaches ? move_pair(n, e) : combine_shared(n);
 		if (rc <= 0)
 			return rc;
-		node_publish(n, &node_seat(n, n->team->rank)->out, n->base + 1);
+		node_publish(n, &node_seat(n, n->topo->rank)->out, n->base + 1);
 		n->phase = NODE_LEAVE;
 	}
 	if (!node_all_out(n, n->base))
@@ -223,7 +223,7 @@ int node_lend_step(struct node *n, struct err *e)
 
 bool node_may_reach(const struct node *n)
 {
-	return n->team->single_copy && node_is_pair(n) && pair_pays(n->plan, n->bytes);
+	return n->topo->single_copy && node_is_pair(n) && pair_pays(n->plan, n->bytes);
 }
 
 bool node_can_reach(struct node *n)
@@ -235,6 +235,6 @@ bool node_may_share(const struct node *n)
 {
 	const struct plan *p = n->plan;
 
-	return n->stages == &node_allreduce && n->team->size > 1 && p->pre == 1 &&
+	return n->stages == &node_allreduce && n->topo->size > 1 && p->pre == 1 &&
 	       p->count * n->bytes >= SHARE_LEAST && p->pieces <= OFFER_PIECES;
 }

@@ -62,7 +62,7 @@ static void take(const struct node *n, bool only, void *dst, void *src, size_t s
 /* Where a broadcast's chunk @g is: whose slot, by the root's use of all of them. */
 static int place_of(const struct node *n, uint64_t g)
 {
-	return (int)(g / SEGMENT_SLOTS % (uint64_t)n->team->size);
+	return (int)(g / SEGMENT_SLOTS % (uint64_t)n->topo->size);
 }
 
 /* Broadcast: only the root puts, into everybody's slots; it may want a copy, too. */
@@ -71,7 +71,7 @@ static bool broadcast_put(struct node *n, uint64_t k)
 	uint64_t g = n->base + k, m = node_elements(n, k);
 	unsigned char *slot = segment_slot(n->seg, place_of(n, g), g);
 	struct stay own = { 0 };
-	int me = n->team->rank;
+	int me = n->topo->rank;
 
 	if (me == n->plan->root) {
 		if (!node_slots_free(n, g) || (g == n->fence && !node_all_in(n, g)))
@@ -89,7 +89,7 @@ static bool broadcast_put(struct node *n, uint64_t k)
 static bool broadcast_combine(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, m = node_elements(n, k);
-	int me = n->team->rank, root = n->plan->root;
+	int me = n->topo->rank, root = n->plan->root;
 
 	if (me != root) {
 		if (!node_passed(n, root, false, g))
@@ -104,10 +104,10 @@ static bool broadcast_combine(struct node *n, uint64_t k)
 
 static bool gather_put(struct node *n, uint64_t k)
 {
-	uint64_t g = n->base + k, m = node_part(n, n->plan->counts[n->team->rank], k),
+	uint64_t g = n->base + k, m = node_part(n, n->plan->counts[n->topo->rank], k),
 		 before = 0;
 	struct stay own = { 0 };
-	int me = n->team->rank, r;
+	int me = n->topo->rank, r;
 
 	if (!node_slots_free(n, g))
 		return false;
@@ -127,11 +127,11 @@ static bool gather_combine(struct node *n, uint64_t k)
 {
 	const struct plan *p = n->plan;
 	uint64_t g = n->base + k, before = 0, m;
-	int r, me = n->team->rank;
+	int r, me = n->topo->rank;
 
 	if (!node_all_in(n, g))
 		return false;
-	for (r = 0; r < n->team->size; r++) {
+	for (r = 0; r < n->topo->size; r++) {
 		m = node_part(n, p->counts[r], k);
 		if (m && r != me) {
 			take(n, node_is_pair(n), node_chunk_out(n, before, k),
@@ -168,7 +168,7 @@ static uint64_t before_from(const struct node *n, int from, int to)
 /* So many elements, from the first of chunk @k on, of what a rank sends to itself. */
 static struct stay stays(const struct node *n, uint64_t k, uint64_t count)
 {
-	int me = n->team->rank;
+	int me = n->topo->rank;
 
 	if (!count)
 		return (struct stay){ 0 };
@@ -180,12 +180,12 @@ static bool exchange_put(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, before = 0, m;
 	struct stay own;
-	int me = n->team->rank, r;
+	int me = n->topo->rank, r;
 
 	if (!node_slots_free(n, g))
 		return false;
 	own = stays(n, k, node_part(n, node_goes(n, me, me), k));
-	for (r = 0; r < n->team->size; before += node_goes(n, me, r++)) {
+	for (r = 0; r < n->topo->size; before += node_goes(n, me, r++)) {
 		m = node_part(n, node_goes(n, me, r), k);
 		if (m && r != me)
 			put_bytes(n, node_region(n, me, r, g), node_chunk_in(n, before, k),
@@ -199,11 +199,11 @@ static bool exchange_put(struct node *n, uint64_t k)
 static bool exchange_combine(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, before = 0, m;
-	int me = n->team->rank, r;
+	int me = n->topo->rank, r;
 
 	if (!node_all_in(n, g))
 		return false;
-	for (r = 0; r < n->team->size; before += node_goes(n, r++, me)) {
+	for (r = 0; r < n->topo->size; before += node_goes(n, r++, me)) {
 		m = r == me ? 0 : node_part(n, node_goes(n, r, me), k);
 		if (m)
 			take(n, true, node_chunk_out(n, before, k), node_region(n, r, me, g),
@@ -216,7 +216,7 @@ static bool exchange_combine(struct node *n, uint64_t k)
 /* The longest block of the round in which a rank sends to who is @apart places behind it. */
 static uint64_t longest_of(const struct node *n, int apart)
 {
-	int size = n->team->size, r;
+	int size = n->topo->size, r;
 	uint64_t most = 0, count;
 
 	for (r = 0; r < size; r++) {
@@ -236,17 +236,17 @@ bool node_cut_rounds(struct node *n)
 	uint64_t most = 0, count;
 	int apart;
 
-	for (apart = 1; n->team->size > 2 && apart < n->team->size; apart++) {
+	for (apart = 1; n->topo->size > 2 && apart < n->topo->size; apart++) {
 		count = longest_of(n, apart);
 		most = count > most ? count : most;
 	}
 	if (most < LEAST_ROUND / n->bytes)
 		return false;
 	n->chunk_count = SEGMENT_SLOT_BYTES / n->bytes;
-	for (n->chunks = 0, apart = 1; apart < n->team->size; apart++)
+	for (n->chunks = 0, apart = 1; apart < n->topo->size; apart++)
 		n->chunks += chunks_of(n, longest_of(n, apart));
 	n->putting = n->taking = (struct node_round){ 0 };
-	n->own = stays(n, 0, node_goes(n, n->team->rank, n->team->rank));
+	n->own = stays(n, 0, node_goes(n, n->topo->rank, n->topo->rank));
 	return true;
 }
 
@@ -273,13 +273,13 @@ static bool is_free(struct node *n, uint64_t k)
 static bool round_put(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, i;
-	int me = n->team->rank, to;
+	int me = n->topo->rank, to;
 	size_t size;
 
 	if (!is_free(n, k))
 		return false;
 	i = reach(n, &n->putting, k);
-	to = (me + n->putting.apart) % n->team->size;
+	to = (me + n->putting.apart) % n->topo->size;
 	size = node_part(n, node_goes(n, me, to), i) * n->bytes;
 	put_bytes(n, segment_slot(n->seg, me, g), node_chunk_in(n, before_to(n, me, to), i),
 		  size, &n->own);
@@ -296,7 +296,7 @@ static bool round_put(struct node *n, uint64_t k)
 static bool round_combine(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, i = reach(n, &n->taking, k);
-	int me = n->team->rank, from = (me - n->taking.apart + n->team->size) % n->team->size;
+	int me = n->topo->rank, from = (me - n->taking.apart + n->topo->size) % n->topo->size;
 	size_t size = node_part(n, node_goes(n, from, me), i) * n->bytes;
 
 	if (size && !node_passed(n, from, false, g))

@@ -8,7 +8,7 @@ void node_leave_slot(struct node *n, int owner, uint64_t g, size_t size)
 
 	if (node_is_pair(n) || copy_refill() != COPY_CLAIMS)
 		return;
-	if ((int)__atomic_add_fetch(readers, 1, __ATOMIC_ACQ_REL) < n->team->size - 1)
+	if ((int)__atomic_add_fetch(readers, 1, __ATOMIC_ACQ_REL) < n->topo->size - 1)
 		return;
 	__atomic_store_n(readers, 0, __ATOMIC_RELAXED);
 	copy_claim(segment_slot(n->seg, owner, g), size);
@@ -16,7 +16,7 @@ void node_leave_slot(struct node *n, int owner, uint64_t g, size_t size)
 
 uint64_t node_places(const struct node *n)
 {
-	return SEGMENT_SLOTS * (uint64_t)(n->wide ? n->team->size : 1);
+	return SEGMENT_SLOTS * (uint64_t)(n->wide ? n->topo->size : 1);
 }
 
 bool node_slots_free(struct node *n, uint64_t g)
@@ -25,7 +25,7 @@ bool node_slots_free(struct node *n, uint64_t g)
 	int r;
 
 	done = done > n->fence ? done : n->fence;
-	for (r = 0; done && r < n->team->size; r++)
+	for (r = 0; done && r < n->topo->size; r++)
 		if (!node_passed(n, r, true, done - 1))
 			return false;
 	return true;
@@ -36,8 +36,8 @@ static bool all_passed(struct node *n, bool out, uint64_t g)
 	bool all = true;
 	int r;
 
-	for (r = 0; r < n->team->size; r++) {
-		if (r == n->team->rank || node_passed(n, r, out, g))
+	for (r = 0; r < n->topo->size; r++) {
+		if (r == n->topo->rank || node_passed(n, r, out, g))
 			continue;
 		all = false;
 		if (seat_is_here(&n->seg->row, r))
@@ -67,7 +67,7 @@ bool node_any_offers(const struct node *n)
 	bool any = false;
 	int r;
 
-	for (r = 0; r < n->team->size; r++)
+	for (r = 0; r < n->topo->size; r++)
 		any |= node_has_offered(n, r);
 	return any;
 }

@@ -57,7 +57,7 @@ struct node_round {
 };
 
 struct node {
-	const struct team *team;
+	const struct topo *topo;
 	struct segment *seg;
 	const struct plan *plan;
 	const struct node_stages *stages; /* as it is carried out                   */
@@ -156,12 +156,12 @@ static inline bool node_passed(struct node *n, int rank, bool out, uint64_t g)
 static inline void node_publish(struct node *n, uint64_t *word, uint64_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-	seat_ring(&n->seg->row, n->team->rank);
+	seat_ring(&n->seg->row, n->topo->rank);
 }
 
 static inline bool node_is_pair(const struct node *n)
 {
-	return n->team->size == 2;
+	return n->topo->size == 2;
 }
 
 /* node_part - blocks of different length side by side: what chunk @k has of one of @count. */
@@ -190,7 +190,7 @@ static inline unsigned char *node_chunk_out(const struct node *n, uint64_t befor
 /* node_goes - the elements of an all-to-all. */
 static inline uint64_t node_goes(const struct node *n, int from, int to)
 {
-	return n->plan->matrix[(size_t)from * (size_t)n->team->size + (size_t)to];
+	return n->plan->matrix[(size_t)from * (size_t)n->topo->size + (size_t)to];
 }
 
 /* node_regions - of a slot: one for every rank but this one, which needs one only for what it
@@ -199,13 +199,13 @@ static inline int node_regions(const struct node *n)
 {
 	bool all = n->plan->kind == PLAN_REDUCESCATTER && n->plan->pre != 1;
 
-	return n->team->size - (all || n->team->size == 1 ? 0 : 1);
+	return n->topo->size - (all || n->topo->size == 1 ? 0 : 1);
 }
 
 /* node_region - where @from puts what goes to @to. */
 static inline unsigned char *node_region(const struct node *n, int from, int to, uint64_t g)
 {
-	int i = to > from && node_regions(n) < n->team->size ? to - 1 : to;
+	int i = to > from && node_regions(n) < n->topo->size ? to - 1 : to;
 
 	return segment_slot(n->seg, from, g) + (size_t)i * n->chunk_count * n->bytes;
 }

@@ -21,7 +21,7 @@ void node_slice(const struct node *n, uint64_t elements, int rank, uint64_t *fir
 {
 	uint64_t line = 64 / n->bytes;
 	uint64_t lines = (elements + line - 1) / line;
-	uint64_t ranks = (uint64_t)n->team->size;
+	uint64_t ranks = (uint64_t)n->topo->size;
 
 	*first = node_least(lines * (uint64_t)rank / ranks * line, elements);
 	*end = node_least(lines * (uint64_t)(rank + 1) / ranks * line, elements);
@@ -30,7 +30,7 @@ void node_slice(const struct node *n, uint64_t elements, int rank, uint64_t *fir
 static bool allreduce_put(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, m = node_elements(n, k), first = m, end = m;
-	int me = n->team->rank;
+	int me = n->topo->rank;
 	unsigned char *slot = segment_slot(n->seg, me, g);
 
 	if (!node_slots_free(n, g))
@@ -48,8 +48,8 @@ static bool allreduce_put(struct node *n, uint64_t k)
 static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t end)
 {
 	const struct plan *p = n->plan;
-	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
-	int me = n->team->rank, size = n->team->size, r, d, near;
+	struct reduce how = { p->dtype, p->redop, (uint32_t)n->topo->size, p->post };
+	int me = n->topo->rank, size = n->topo->size, r, d, near;
 	struct pieces_at c = n->combine;
 	uint64_t m;
 
@@ -80,7 +80,7 @@ static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t e
 static bool allreduce_combine(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, m = node_elements(n, k), first, end;
-	int me = n->team->rank;
+	int me = n->topo->rank;
 
 	node_slice(n, m, me, &first, &end);
 	if ((first < end || (k == 0 && n->may_share)) && !node_all_in(n, g))
@@ -99,15 +99,15 @@ static bool allreduce_combine(struct node *n, uint64_t k)
 static bool allreduce_take(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, m = node_elements(n, k), first, end;
-	unsigned char *slot = segment_slot(n->seg, n->team->rank, g);
+	unsigned char *slot = segment_slot(n->seg, n->topo->rank, g);
 	int r;
 
-	for (r = 0; r < n->team->size; r++) {
+	for (r = 0; r < n->topo->size; r++) {
 		node_slice(n, m, r, &first, &end);
-		if (r != n->team->rank && first < end && !node_passed(n, r, true, g))
+		if (r != n->topo->rank && first < end && !node_passed(n, r, true, g))
 			return false;
 	}
-	node_slice(n, m, n->team->rank, &first, &end);
+	node_slice(n, m, n->topo->rank, &first, &end);
 	pieces_take(n->plan, &n->take, slot, first, n->past);
 	pieces_skip(n->plan, &n->take, end - first);
 	pieces_take(n->plan, &n->take, slot + end * n->bytes, m - end, n->past);
@@ -118,11 +118,11 @@ static bool scatter_put(struct node *n, uint64_t k)
 {
 	const struct plan *p = n->plan;
 	uint64_t g = n->base + k, before = 0, m;
-	int me = n->team->rank, r;
+	int me = n->topo->rank, r;
 
 	if (!node_slots_free(n, g))
 		return false;
-	for (r = 0; r < n->team->size; before += p->counts[r++]) {
+	for (r = 0; r < n->topo->size; before += p->counts[r++]) {
 		m = node_part(n, p->counts[r], k);
 		if (m && p->pre != 1)
 			copy_scaled(p->dtype, node_region(n, me, r, g),
@@ -140,21 +140,21 @@ static void combine_regions(struct node *n, uint64_t g, const unsigned char *in,
 			    unsigned char *out, uint64_t count)
 {
 	const struct plan *p = n->plan;
-	struct reduce how = { p->dtype, p->redop, (uint32_t)n->team->size, p->post };
+	struct reduce how = { p->dtype, p->redop, (uint32_t)n->topo->size, p->post };
 	uint64_t few = COPY_CLAIM_BYTES / n->bytes, first, m;
 	/* What is scaled on its way into a slot is no copy_over(). */
 	bool claims = p->pre != 1 || copy_refill() == COPY_CLAIMS;
-	int me = n->team->rank, r;
+	int me = n->topo->rank, r;
 
 	for (first = 0; first < count; first += m) {
 		m = node_least(count - first, few);
-		for (r = 0; r < n->team->size; r++)
+		for (r = 0; r < n->topo->size; r++)
 			n->src[r] = node_region(n, r, me, g) + first * n->bytes;
 		if (p->pre == 1)
 			n->src[me] = in + first * n->bytes;
 		n->dst[0] = out + first * n->bytes;
-		reduce_many(&how, n->dst, 1, n->src, n->team->size, m);
-		for (r = 0; claims && r < n->team->size; r++)
+		reduce_many(&how, n->dst, 1, n->src, n->topo->size, m);
+		for (r = 0; claims && r < n->topo->size; r++)
 			if (r != me)
 				copy_claim(node_region(n, r, me, g) + first * n->bytes,
 					   m * n->bytes);
@@ -164,7 +164,7 @@ static void combine_regions(struct node *n, uint64_t g, const unsigned char *in,
 static bool scatter_combine(struct node *n, uint64_t k)
 {
 	const struct plan *p = n->plan;
-	int me = n->team->rank, r;
+	int me = n->topo->rank, r;
 	uint64_t g = n->base + k, before = 0, m = node_part(n, p->counts[me], k);
 
 	if (m && !node_all_in(n, g))

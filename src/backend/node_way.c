@@ -81,7 +81,7 @@ void node_way_begin(struct node *n)
 	n->bin = kind_of(n->plan) * LENGTHS + length_of(pair_bytes(n->plan, n->bytes));
 	n->timed++;
 	n->begun = clock_ns();
-	__atomic_store_n(arrival_of(n, n->team->rank),
+	__atomic_store_n(arrival_of(n, n->topo->rank),
 			 (uint64_t)n->begun << TAG_BITS | tag_of(n), __ATOMIC_RELAXED);
 }
 
@@ -99,7 +99,7 @@ bool node_way_known(struct node *n)
 
 bool node_way_order(struct node *n, int bin, enum node_way way)
 {
-	int me = n->team->rank;
+	int me = n->topo->rank;
 	struct order o = order_of(n, me, bin);
 
 	if (o.way == (int)way || n->base < o.from + AHEAD)
@@ -125,7 +125,7 @@ static unsigned ways_of(const struct node *n)
 
 void node_way_end(struct node *n)
 {
-	int me = n->team->rank;
+	int me = n->topo->rank;
 	uint64_t other = __atomic_load_n(arrival_of(n, 1 - me), __ATOMIC_RELAXED);
 	int64_t came = (int64_t)(other >> TAG_BITS);
 	struct tuner *t = &n->tuner[n->bin];

@@ -29,7 +29,7 @@ enum {
 enum { LEAST_SPREAD = 32 << 10, LEAST_BYTES = 128 << 10 };
 
 struct move {
-	const struct team *team;
+	const struct topo *topo;
 	const struct pair_other *other;
 	struct stay stay;
 	bool past;
@@ -98,7 +98,7 @@ static uint64_t claim(const struct pair_other *other)
 
 static bool is_over(const struct move *m)
 {
-	return __atomic_load_n(m->team->abort, __ATOMIC_RELAXED);
+	return __atomic_load_n(m->topo->abort, __ATOMIC_RELAXED);
 }
 
 /* Who has ended is found out by others, who know why; and after an abort buffers go. */
@@ -116,10 +116,10 @@ static int failed(const struct move *m, int why, struct err *e)
 static int give(struct move *m, uint64_t at, const unsigned char *in, size_t size,
 		struct err *e)
 {
-	const struct row *row = &m->team->segment->row;
+	const struct row *row = &m->topo->segment->row;
 	int why;
 
-	if (!seat_go_abroad(row, m->team->abort))
+	if (!seat_go_abroad(row, m->topo->abort))
 		return 0;
 	why = foreign_write(m->other->pid, at, in, size);
 	seat_come_home(row);
@@ -155,7 +155,7 @@ static int broadcast(struct move *m, const struct plan *p, size_t bytes, struct 
 {
 	size_t size = p->count * bytes, piece = piece_of(size), at;
 	uint64_t pieces = (size - 1) / piece + 1, mine;
-	bool root = m->team->rank == p->root;
+	bool root = m->topo->rank == p->root;
 	unsigned char *out = p->piece->out;
 	int rc = 1;
 
@@ -175,7 +175,7 @@ static int broadcast(struct move *m, const struct plan *p, size_t bytes, struct 
 
 static int gather(struct move *m, const struct plan *p, size_t bytes, struct err *e)
 {
-	int me = m->team->rank;
+	int me = m->topo->rank;
 	size_t before = me ? p->counts[0] * bytes : 0, size = p->counts[me] * bytes;
 	const unsigned char *in = p->piece->in;
 
@@ -186,7 +186,7 @@ static int gather(struct move *m, const struct plan *p, size_t bytes, struct err
 /* Behind what comes from rank 0 lies what comes from rank 1. */
 static int exchange(struct move *m, const struct plan *p, size_t bytes, struct err *e)
 {
-	int me = m->team->rank, you = 1 - me;
+	int me = m->topo->rank, you = 1 - me;
 	const unsigned char *in = p->piece->in, *own, *theirs;
 	unsigned char *out = p->piece->out;
 
@@ -198,10 +198,10 @@ static int exchange(struct move *m, const struct plan *p, size_t bytes, struct e
 			goes(p, me, you) * bytes, e);
 }
 
-int pair_move(const struct plan *p, const struct team *t, const struct pair_other *other,
+int pair_move(const struct plan *p, const struct topo *t, const struct pair_other *other,
 	      bool past, struct err *e)
 {
-	struct move m = { .team = t, .other = other, .past = past };
+	struct move m = { .topo = t, .other = other, .past = past };
 	size_t bytes = reduce_dtype_bytes(p->dtype);
 	int rc;
 

@@ -9,7 +9,7 @@
 
 struct err;
 struct plan;
-struct team;
+struct topo;
 
 /* The other rank's process, and where its buffers lie there. */
 struct pair_other {
@@ -36,7 +36,7 @@ bool pair_lends(const struct plan *p, size_t element_bytes, int rank);
  * Returns 1, or 0 if the job was aborted or the other has ended: then somebody will say so.
  * Negative if the kernel does not copy.
  */
-int pair_move(const struct plan *p, const struct team *t, const struct pair_other *other,
+int pair_move(const struct plan *p, const struct topo *t, const struct pair_other *other,
 	      bool past, struct err *e);
 
 #endif

@@ -73,7 +73,7 @@ struct walk {
 static struct walk walk(const struct cut *c, int depth)
 {
 	const struct grid *g = c->grid;
-	int host = c->team->host;
+	int host = c->topo->host;
 	struct walk w = { g, senders(g, host, depth), receivers(g, host, depth), 0, -1 };
 
 	w.from = w.senders.first;
@@ -174,7 +174,7 @@ static uint64_t all_of(const struct cut *c, uint64_t k, int host, bool sends)
 static struct step *along(const struct cut *c, uint64_t k, int d, struct step *s)
 {
 	const struct grid *g = c->grid;
-	int host = c->team->host, own = grid_digit(g, host, d), i;
+	int host = c->topo->host, own = grid_digit(g, host, d), i;
 	uint64_t sum[RADIX_MOST], first = SENDING * c->half;
 
 	to_digits(c, k, d, sum);
@@ -198,7 +198,7 @@ static struct step *along(const struct cut *c, uint64_t k, int d, struct step *s
 int relay_steps(struct cut *c, uint64_t k, struct step *out)
 {
 	const struct grid *g = c->grid;
-	int host = c->team->host, last = 2 * g->dims + 1, d;
+	int host = c->topo->host, last = 2 * g->dims + 1, d;
 	int leaner = host < g->cells ? grid_leaner(g, host) : host;
 	int peer = host < g->cells ? leaner : host - g->cells;
 	bool leans = peer != leaner;
@@ -233,7 +233,7 @@ static void fill_along(struct cut *c, uint64_t k, int d, unsigned char *vector)
 {
 	const struct grid *g = c->grid;
 	const uint64_t *put = cut_vector(c, k, NULL);
-	int own = grid_digit(g, c->team->host, d), i, leaner = grid_leaner(g, c->team->host);
+	int own = grid_digit(g, c->topo->host, d), i, leaner = grid_leaner(g, c->topo->host);
 	uint64_t sum[RADIX_MOST], to[RADIX_MOST], from = (uint64_t)(CAME + d) * c->half;
 	struct walk w = walk(c, d);
 
@@ -261,7 +261,7 @@ static void fill_along(struct cut *c, uint64_t k, int d, unsigned char *vector)
 static void fill_last(struct cut *c, uint64_t k, unsigned char *vector)
 {
 	const struct grid *g = c->grid;
-	int leaner = grid_leaner(g, c->team->host);
+	int leaner = grid_leaner(g, c->topo->host);
 	const uint64_t *into;
 	uint64_t from = (uint64_t)(CAME + g->dims) * c->half;
 	struct walk w = walk(c, g->dims);
@@ -280,7 +280,7 @@ static void fill_last(struct cut *c, uint64_t k, unsigned char *vector)
 
 void relay_fill(struct cut *c, uint64_t k, int round, unsigned char *vector)
 {
-	if (c->team->host >= c->grid->cells)
+	if (c->topo->host >= c->grid->cells)
 		return;
 	if (round > 0 && round <= c->grid->dims)
 		fill_along(c, k, round - 1, vector);

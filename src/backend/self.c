@@ -9,7 +9,7 @@ struct self {
 	const struct plan *plan;
 };
 
-static int self_open(void *self, const struct team *t, struct err *e)
+static int self_open(void *self, const struct topo *t, struct err *e)
 {
 	(void)self;
 	return t->size == 1

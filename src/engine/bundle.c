@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "coll/reduce.h"
-#include "engine/lane.h"
+#include "engine/comm.h"
 #include "engine/op.h"
 #include "engine/plan.h"
 #include "engine/proxy.h"
@@ -42,7 +42,7 @@ static bool get_want(const uint64_t *from, int size, struct want *w)
 /* ---- carried out ---- */
 
 /* The first that knows the members tells those who do not. */
-static int tell(struct lane *l, const struct ringup_op *op, const uint64_t *rows, struct err *e)
+static int tell(struct comm *l, const struct ringup_op *op, const uint64_t *rows, struct err *e)
 {
 	static const struct want numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
 	uint64_t count = (uint64_t)op->ask.want.members * WANT_NUMBERS, *all;
@@ -51,16 +51,16 @@ static int tell(struct lane *l, const struct ringup_op *op, const uint64_t *rows
 	if (!all)
 		return e->code;
 	plan_begin(l, PLAN_BROADCAST, &numbers);
-	while (!rows[l->plan.root] && l->plan.root < l->team.size - 1)
+	while (!rows[l->plan.root] && l->plan.root < l->topo.size - 1)
 		l->plan.root++;
-	if (l->plan.root == l->team.rank)
+	if (l->plan.root == l->topo.rank)
 		put_wants(op, all);
-	plan_add(l, l->plan.root == l->team.rank ? all : NULL, all, count);
+	plan_add(l, l->plan.root == l->topo.rank ? all : NULL, all, count);
 	return 0;
 }
 
 /* This rank has joined, and now knows what the others want. */
-static int learn(struct lane *l, struct ringup_op *op, struct err *e)
+static int learn(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	struct request q = { 0 };
 	uint32_t i;
@@ -70,7 +70,7 @@ static int learn(struct lane *l, struct ringup_op *op, struct err *e)
 		void *own = NULL;
 		struct want w;
 
-		if (!get_want(l->numbers + (size_t)(i - 1) * WANT_NUMBERS, l->team.size, &w) ||
+		if (!get_want(l->numbers + (size_t)(i - 1) * WANT_NUMBERS, l->topo.size, &w) ||
 		    w.kind >= PLAN_KINDS)
 			return fail(e, RINGUP_EPEER, "%.200s: not what a group may be of",
 				    op->tensor->name);
@@ -89,11 +89,11 @@ static int learn(struct lane *l, struct ringup_op *op, struct err *e)
 }
 
 /* Do all ranks know the members? */
-static bool all_know(const struct lane *l, const uint64_t *rows)
+static bool all_know(const struct comm *l, const uint64_t *rows)
 {
 	int r;
 
-	for (r = 0; r < l->team.size; r++)
+	for (r = 0; r < l->topo.size; r++)
 		if (!rows[r])
 			return false;
 	return true;
@@ -106,7 +106,7 @@ static const char *name_of(const struct ringup_op *op)
 
 /* Has a member nothing that a rank could bring that has joined?  All know that alike, and none
  * of them is carried out. */
-static bool cannot_go(const struct lane *l, struct ringup_op *op, const uint64_t *rows)
+static bool cannot_go(const struct comm *l, struct ringup_op *op, const uint64_t *rows)
 {
 	const struct ringup_op *m;
 	const struct want *w;
@@ -149,7 +149,7 @@ static bool has_rows(const struct ringup_op *op)
 }
 
 /* All tell all how many rows they have in each member. */
-static int count(struct lane *l, const struct ringup_op *op, struct err *e)
+static int count(struct comm *l, const struct ringup_op *op, struct err *e)
 {
 	uint64_t *mine = plan_tell(l, op->ask.want.members, e);
 	const struct ringup_op *m;
@@ -171,7 +171,7 @@ static struct ringup_op *first_left(const struct ringup_op *op, uint32_t *place)
 	return m;
 }
 
-static int plan_member(struct lane *l, struct ringup_op *op, struct err *e)
+static int plan_member(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	uint32_t place;
 	struct ringup_op *m = first_left(op, &place);
@@ -183,7 +183,7 @@ static int plan_member(struct lane *l, struct ringup_op *op, struct err *e)
 	return rc;
 }
 
-int bundle_plan(struct lane *l, struct ringup_op *op, const uint64_t *rows, struct err *e)
+int bundle_plan(struct comm *l, struct ringup_op *op, const uint64_t *rows, struct err *e)
 {
 	int rc;
 
@@ -226,17 +226,17 @@ void bundle_conclude(struct ringup_op *op)
 /* ---- in dispute ---- */
 
 /* Have all ranks a bundle of so many members? */
-static bool same_number(const struct lane *l, uint32_t members)
+static bool same_number(const struct comm *l, uint32_t members)
 {
 	int r;
 
-	for (r = 0; r < l->team.size; r++)
+	for (r = 0; r < l->topo.size; r++)
 		if (l->numbers[r] != members)
 			return false;
 	return members > 0;
 }
 
-int bundle_dispute(struct lane *l, struct ringup_op *op, struct err *e)
+int bundle_dispute(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	uint32_t members = op->ask.want.members;
 	uint64_t *mine;
@@ -262,20 +262,20 @@ int bundle_dispute(struct lane *l, struct ringup_op *op, struct err *e)
 }
 
 /* What the ranks want as their member number @i; those that have joined, nothing. */
-static void collect(const struct lane *l, uint32_t members, uint32_t i, struct wants *all)
+static void collect(const struct comm *l, uint32_t members, uint32_t i, struct wants *all)
 {
 	struct want w;
 	int r;
 
 	*all = (struct wants){ 0 };
-	for (r = 0; r < l->team.size; r++)
+	for (r = 0; r < l->topo.size; r++)
 		if (get_want(l->numbers + ((size_t)r * members + i) * WANT_NUMBERS,
-			     l->team.size, &w) &&
+			     l->topo.size, &w) &&
 		    w.kind != WANT_JOIN)
 			wants_add(all, r, &w);
 }
 
-void bundle_verdict(const struct lane *l, const struct ringup_op *op, struct err *why)
+void bundle_verdict(const struct comm *l, const struct ringup_op *op, struct err *why)
 {
 	const char *name = name_of(op);
 	uint32_t members = op->ask.want.members, i;

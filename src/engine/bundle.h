@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-struct lane;
+struct comm;
 struct ringup_op;
 struct err;
 
@@ -24,7 +24,7 @@ struct err;
  */
 
 /* bundle_plan - the next plan of @op; @rows are not 0 for those who know its members. */
-int bundle_plan(struct lane *l, struct ringup_op *op, const uint64_t *rows, struct err *e);
+int bundle_plan(struct comm *l, struct ringup_op *op, const uint64_t *rows, struct err *e);
 
 /* bundle_conclude - the member @op has been carried out, but others have not. */
 void bundle_conclude(struct ringup_op *op);
@@ -32,7 +32,7 @@ void bundle_conclude(struct ringup_op *op);
 /* bundle_dispute - the next plan for an operation, of any kind, about which ranks disagree:
  * all take part in it, so none of them need know what the others wanted.  bundle_verdict -
  * after the last: why it fails. */
-int bundle_dispute(struct lane *l, struct ringup_op *op, struct err *e);
-void bundle_verdict(const struct lane *l, const struct ringup_op *op, struct err *why);
+int bundle_dispute(struct comm *l, struct ringup_op *op, struct err *e);
+void bundle_verdict(const struct comm *l, const struct ringup_op *op, struct err *why);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "coll/copy.h"
 #include "engine/agree.h"
-#include "engine/lane.h"
+#include "engine/comm.h"
 #include "engine/ledger.h"
 #include "engine/lines.h"
 #include "engine/notify.h"
@@ -34,13 +34,13 @@ static bool is_mappable(const struct request *r)
 	       share_find(r->in, bytes, &at) && share_find(r->out, bytes, &at);
 }
 
-bool eager_may(const struct lane *l, const struct request *r)
+bool eager_may(const struct comm *l, const struct request *r)
 {
 	return l->small == SMALL_EAGER && !is_mappable(r) &&
 	       ledger_holds(ledger_room(l->ledger, &r->want), lines_share(l, r));
 }
 
-bool eager_begin(struct lane *l, uint32_t id, const struct request *r, struct turn *t)
+bool eager_begin(struct comm *l, uint32_t id, const struct request *r, struct turn *t)
 {
 	t->bytes = lines_share(l, r);
 	if (!ledger_fits(l->ledger, id, t->bytes))
@@ -54,12 +54,12 @@ bool eager_begin(struct lane *l, uint32_t id, const struct request *r, struct tu
 
 /* Of the ranks that wait for our processor, or of all.  Our own line is written, and may be
  * with who reads it: to look at it would fetch it back. */
-static int missing_of(const struct lane *l, const struct lines *at, uint32_t round, bool here)
+static int missing_of(const struct comm *l, const struct lines *at, uint32_t round, bool here)
 {
 	int r, missing = -1;
 
-	for (r = 0; r < l->team.size; r++) {
-		if (r == l->team.rank || (here && !seat_is_here(l->row, r)))
+	for (r = 0; r < l->topo.size; r++) {
+		if (r == l->topo.rank || (here && !seat_is_here(l->row, r)))
 			continue;
 		switch (ledger_look(at, r, round)) {
 		case LINE_CHANGED:
@@ -76,14 +76,14 @@ static int missing_of(const struct lane *l, const struct lines *at, uint32_t rou
 
 /* If one is missing that cannot go on before we give way, it does not matter who else is:
  * and a line that is looked at too soon has to be taken back by who writes it. */
-static int missing_in(const struct lane *l, const struct lines *at, uint32_t round)
+static int missing_in(const struct comm *l, const struct lines *at, uint32_t round)
 {
 	int missing = l->row->away ? missing_of(l, at, round, true) : -1;
 
 	return missing == -1 ? missing_of(l, at, round, false) : missing;
 }
 
-void eager_decline(const struct lane *l, uint32_t id, uint32_t round, const struct request *r)
+void eager_decline(const struct comm *l, uint32_t id, uint32_t round, const struct request *r)
 {
 	struct lines at;
 
@@ -91,11 +91,11 @@ void eager_decline(const struct lane *l, uint32_t id, uint32_t round, const stru
 		return;
 	at = ledger_lines(l->ledger, id, round);
 	if (r->want.kind == PLAN_ALLTOALL && ledger_fits(l->ledger, id, lines_splits_bytes(l)))
-		copy_bytes(ledger_data(&at, l->team.rank), r->splits, lines_splits_bytes(l));
-	ledger_put(&at, l->team.rank, round, LINE_CHANGED);
+		copy_bytes(ledger_data(&at, l->topo.rank), r->splits, lines_splits_bytes(l));
+	ledger_put(&at, l->topo.rank, round, LINE_CHANGED);
 }
 
-bool eager_splits(const struct lane *l, const struct ringup_op *op, uint64_t *matrix)
+bool eager_splits(const struct comm *l, const struct ringup_op *op, uint64_t *matrix)
 {
 	struct lines at;
 	int r;
@@ -103,29 +103,29 @@ bool eager_splits(const struct lane *l, const struct ringup_op *op, uint64_t *ma
 	if (l->small != SMALL_EAGER || !ledger_fits(l->ledger, op->id, lines_splits_bytes(l)))
 		return false;
 	at = ledger_lines(l->ledger, op->id, op->round);
-	for (r = 0; r < l->team.size; r++, matrix += l->team.size)
+	for (r = 0; r < l->topo.size; r++, matrix += l->topo.size)
 		copy_bytes(matrix, ledger_data(&at, r), lines_splits_bytes(l));
 	return true;
 }
 
-int eager_missing(const struct lane *l, uint32_t id, uint32_t round)
+int eager_missing(const struct comm *l, uint32_t id, uint32_t round)
 {
 	struct lines at = ledger_lines(l->ledger, id, round);
 
 	return missing_in(l, &at, round);
 }
 
-bool eager_has_come(const struct lane *l, const struct ringup_op *op, int rank)
+bool eager_has_come(const struct comm *l, const struct ringup_op *op, int rank)
 {
 	struct lines at = ledger_lines(l->ledger, op->id, op->round);
 
 	return ledger_look(&at, rank, op->round) != LINE_EMPTY;
 }
 
-int eager_spin(const struct lane *l, const struct turn *t)
+int eager_spin(const struct comm *l, const struct turn *t)
 {
 	uint64_t filled = ledger_filled(t->round);
-	int r, looks = LOOKS, size = l->team.size, me = l->team.rank;
+	int r, looks = LOOKS, size = l->topo.size, me = l->topo.rank;
 
 	/* Here there are others to run. */
 	if (l->row->away)
@@ -141,7 +141,7 @@ int eager_spin(const struct lane *l, const struct turn *t)
 }
 
 /* One rank has changed its mind, so this round is queued.  With the lock. */
-static void defer_round(struct lane *l, struct ringup_op *op)
+static void defer_round(struct comm *l, struct ringup_op *op)
 {
 	if (op_is_done(op) || !op_is_eager(op))
 		return;
@@ -152,7 +152,7 @@ static void defer_round(struct lane *l, struct ringup_op *op)
 		notify_call(l);
 }
 
-static bool finish(struct lane *l, struct ringup_op *op)
+static bool finish(struct comm *l, struct ringup_op *op)
 {
 	struct lines at;
 	int rc;
@@ -166,7 +166,7 @@ static bool finish(struct lane *l, struct ringup_op *op)
 	return true;
 }
 
-bool eager_try(struct lane *l, struct ringup_op *op)
+bool eager_try(struct comm *l, struct ringup_op *op)
 {
 	if (eager_missing(l, op->id, op->round) == -2) {
 		lock_take(&l->lock);
@@ -183,18 +183,18 @@ bool eager_try(struct lane *l, struct ringup_op *op)
  * anywhere, all are looked at: the rank that changed its mind calls once, and nobody calls
  * again.
  */
-static bool has_changed(const struct lane *l, const struct ringup_op *op)
+static bool has_changed(const struct comm *l, const struct ringup_op *op)
 {
 	int missing = eager_missing(l, op->id, op->round);
 	struct lines at;
 
-	if (missing < 0 || !(ledger_arrived(l->ledger, op->id) % (uint64_t)l->team.size))
+	if (missing < 0 || !(ledger_arrived(l->ledger, op->id) % (uint64_t)l->topo.size))
 		return missing == -2;
 	at = ledger_lines(l->ledger, op->id, op->round);
 	return missing_of(l, &at, op->round, false) == -2;
 }
 
-bool eager_look(struct lane *l, struct ringup_op *op)
+bool eager_look(struct comm *l, struct ringup_op *op)
 {
 	if (!op_is_eager(op) || op_is_done(op))
 		return false;
@@ -205,19 +205,19 @@ bool eager_look(struct lane *l, struct ringup_op *op)
 }
 
 /* Has another rank filled its line, and gone? */
-static bool any_filled(const struct lane *l, const struct lines *at, uint32_t round)
+static bool any_filled(const struct comm *l, const struct lines *at, uint32_t round)
 {
 	int r;
 
-	for (r = 0; r < l->team.size; r++)
-		if (r != l->team.rank && ledger_look(at, r, round) == LINE_DATA)
+	for (r = 0; r < l->topo.size; r++)
+		if (r != l->topo.rank && ledger_look(at, r, round) == LINE_DATA)
 			return true;
 	return false;
 }
 
 /* Of a rank that fills its line and one that queues the operation, at least one
  * sees the other: both store, and then load. */
-void eager_follow(struct lane *l, struct ringup_op *op)
+void eager_follow(struct comm *l, struct ringup_op *op)
 {
 	struct lines at;
 
@@ -227,7 +227,7 @@ void eager_follow(struct lane *l, struct ringup_op *op)
 		at = ledger_lines(l->ledger, op->id, op->round);
 		if (any_filled(l, &at, op->round))
 			notify_call(l);
-	} else if (ledger_arrived(l->ledger, op->id) % (uint64_t)l->team.size) {
+	} else if (ledger_arrived(l->ledger, op->id) % (uint64_t)l->topo.size) {
 		lock_take(&l->lock);
 		if (eager_look(l, op))
 			notify_completed(l->engine);
@@ -235,7 +235,7 @@ void eager_follow(struct lane *l, struct ringup_op *op)
 	}
 }
 
-bool eager_scan(struct lane *l)
+bool eager_scan(struct comm *l)
 {
 	struct ringup_op *op;
 	bool any = false;
@@ -247,7 +247,7 @@ bool eager_scan(struct lane *l)
 	return any;
 }
 
-void eager_collect(struct lane *l)
+void eager_collect(struct comm *l)
 {
 	if (__atomic_load_n(&l->eager_count, __ATOMIC_RELAXED) && eager_scan(l))
 		notify_completed(l->engine);

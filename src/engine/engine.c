@@ -11,9 +11,9 @@
 #include "base/err.h"
 #include "base/futex.h"
 #include "engine/agree.h"
+#include "engine/comms.h"
 #include "engine/eager.h"
 #include "engine/execute.h"
-#include "engine/lanes.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/op.h"
@@ -28,7 +28,7 @@ enum {
 	HAND_OVER = 200,  /* looks before a thread without the baton sleeps */
 	POLL_STEPS = 64,  /* what engine_poll() does at most                */
 	VERDICT_MS = 300, /* how long a lost connection waits for its reason */
-	TURN_MS = 1,      /* in one lane's block() while others may go on   */
+	TURN_MS = 1,      /* in one communicator's block() while others may go on   */
 	LONE_MS = 20,     /* and while it is the only one                   */
 	VAIN_TURNS = 3,   /* of those, and the next ones sleep at once      */
 };
@@ -49,18 +49,18 @@ static bool has_tended(const struct engine *g)
 static bool work_left(struct engine *g)
 {
 	return !engine_is_dead(g) && (engine_is_alarmed(g) || p2p_is_ready(g->p2p) ||
-				      has_tended(g) || lanes_any(g, execute_ready));
+				      has_tended(g) || comms_any(g, execute_ready));
 }
 
 static void scan_eager(struct engine *g)
 {
-	struct lane *l;
-	int i, end = lanes_enter(g);
+	struct comm *l;
+	int i, end = comms_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = lanes_at(g, i)))
+		if ((l = comms_at(g, i)))
 			eager_collect(l);
-	lanes_exit(g, end);
+	comms_exit(g, end);
 }
 
 /* Threads that sleep until the holder of the baton has done what they wait for. */
@@ -100,7 +100,7 @@ static void give_baton(struct engine *g)
 
 /* ---- failing ---- */
 
-static void fail_lane(struct lane *l, void *why)
+static void fail_comm(struct comm *l, void *why)
 {
 	execute_fail(l, why);
 }
@@ -114,11 +114,11 @@ static void fail_all(struct engine *g)
 	/* Whoever raised it may not reach the other hosts. */
 	if (engine_is_alarmed(g) && g->on_alarm)
 		g->on_alarm(g->on_alarm_ctx, alarm_culprit(g->alarm), why.code, why.text);
-	/* First, so that nothing is submitted to a lane that has been dealt with. */
+	/* First, so that nothing is submitted to a communicator that has been dealt with. */
 	__atomic_store_n(&g->dead, true, __ATOMIC_SEQ_CST);
 	/* What this rank had lent, it is about to get back. */
 	seat_settle(g->row);
-	lanes_visit(g, fail_lane, &why);
+	comms_visit(g, fail_comm, &why);
 	notify_completed(g);
 }
 
@@ -132,7 +132,7 @@ static void step_failed(struct engine *g, const struct err *e)
 
 	/* All hear of it, so it has to say whose trouble it is. */
 	if (e->code == RINGUP_ENOMEM || e->code == RINGUP_ESYSTEM) {
-		culprit = g->lanes[0]->team.rank;
+		culprit = g->comms[0]->topo.rank;
 		fail_in(&why, "rank %d", culprit);
 	}
 	while (!engine_is_alarmed(g) && clock_ns() < until)
@@ -142,7 +142,7 @@ static void step_failed(struct engine *g, const struct err *e)
 
 /* ---- driving ---- */
 
-static bool step(struct lane *l)
+static bool step(struct comm *l)
 {
 	struct err e = { 0 };
 	int rc = execute_step(l, &e);
@@ -153,64 +153,64 @@ static bool step(struct lane *l)
 }
 
 /* One in @l, which may go away as soon as what is in flight in it has been completed. */
-static bool step_in(struct lane *l)
+static bool step_in(struct comm *l)
 {
 	struct engine *g = l->engine;
-	int end = lanes_enter(g);
+	int end = comms_enter(g);
 	bool moved = step(l);
 
-	lanes_exit(g, end);
+	comms_exit(g, end);
 	return moved;
 }
 
-/* One step in every lane but @first, which has had its own. */
-static bool step_others(struct engine *g, const struct lane *first)
+/* One step in every communicator but @first, which has had its own. */
+static bool step_others(struct engine *g, const struct comm *first)
 {
-	struct lane *l;
+	struct comm *l;
 	bool moved = false;
-	int i, end = lanes_enter(g);
+	int i, end = comms_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = lanes_at(g, i)) && l != first)
+		if ((l = comms_at(g, i)) && l != first)
 			moved |= step(l);
-	lanes_exit(g, end);
+	comms_exit(g, end);
 	return moved;
 }
 
 struct look {
 	struct engine *g;
-	struct lane *mine;    /* the operation's */
+	struct comm *mine;    /* the operation's */
 	struct ringup_op *op; /* or NULL */
-	bool running;         /* a plan in some lane: try to go on with it */
+	bool running;         /* a plan in some communicator: try to go on with it */
 };
 
 /* While this thread does nothing but wait, it also fetches what comes from other
  * hosts. */
 static void attend(struct engine *g, bool on)
 {
-	struct lane *l;
-	int i, end = lanes_enter(g);
+	struct comm *l;
+	int i, end = comms_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = lanes_at(g, i)))
+		if ((l = comms_at(g, i)))
 			agree_attend(l->agree, on);
-	lanes_exit(g, end);
+	comms_exit(g, end);
 }
 
 static void poll_all(struct engine *g)
 {
-	struct lane *l;
-	int i, end = lanes_enter(g);
+	struct comm *l;
+	int i, end = comms_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = lanes_at(g, i)))
+		if ((l = comms_at(g, i)))
 			agree_poll(l->agree);
-	lanes_exit(g, end);
+	comms_exit(g, end);
 }
 
 /* With the baton: is there something to begin with?  What has begun is ready for as long as
  * it takes; that is no news. */
-static bool can_begin(struct lane *l)
+static bool can_begin(struct comm *l)
 {
 	return !l->running && execute_ready(l);
 }
@@ -223,7 +223,7 @@ static bool has_news(void *arg)
 	struct ringup_op *op = look->op;
 
 	poll_all(g);
-	if (engine_is_alarmed(g) || p2p_is_ready(g->p2p) || lanes_any(g, can_begin))
+	if (engine_is_alarmed(g) || p2p_is_ready(g->p2p) || comms_any(g, can_begin))
 		return true;
 	if (look->running && step_others(g, NULL))
 		return true;
@@ -237,28 +237,28 @@ static bool has_news(void *arg)
 	return op && op_is_done(op);
 }
 
-/* Lanes that have a plan under way, and one of them; @far: one that waits for more
+/* Communicators that have a plan under way, and one of them; @far: one that waits for more
  * than the seats of this host. */
-static int count_running(struct engine *g, struct lane **one, struct lane **far)
+static int count_running(struct engine *g, struct comm **one, struct comm **far)
 {
-	struct lane *l;
-	int i, n = 0, end = lanes_enter(g);
+	struct comm *l;
+	int i, n = 0, end = comms_enter(g);
 
 	*far = NULL;
 	for (i = 0; i < end; i++)
-		if ((l = lanes_at(g, i)) && l->running) {
+		if ((l = comms_at(g, i)) && l->running) {
 			*one = l;
 			if (!l->backend->seated)
 				*far = l;
 			n++;
 		}
-	lanes_exit(g, end);
+	comms_exit(g, end);
 	return n;
 }
 
 static bool has_others(const struct engine *g)
 {
-	return lanes_end(g) > 1;
+	return comms_end(g) > 1;
 }
 
 /* May this rank have more to do than the only group's plan? */
@@ -276,10 +276,10 @@ static int64_t soon(int ms, int64_t deadline_ns)
 
 /* Nothing can be done now: wait until something can.  Returns true if that was in vain, for
  * as long as the only group's plan is waited for at a time. */
-static bool rest(struct engine *g, struct lane *mine, struct ringup_op *op, int64_t deadline_ns)
+static bool rest(struct engine *g, struct comm *mine, struct ringup_op *op, int64_t deadline_ns)
 {
 	struct look look = { g, mine, op, false };
-	struct lane *one = NULL, *far;
+	struct comm *one = NULL, *far;
 	int running = count_running(g, &one, &far);
 	int64_t turn;
 
@@ -287,7 +287,7 @@ static bool rest(struct engine *g, struct lane *mine, struct ringup_op *op, int6
 	if (running)
 		poll_all(g);
 	if (running && !may_do_more(g)) {
-		/* Another lane may be added meanwhile. */
+		/* Another communicator may be added meanwhile. */
 		turn = soon(LONE_MS, deadline_ns);
 		one->backend->block(one->carrier, turn);
 		return one->backend->seated && clock_ns() >= turn;
@@ -305,7 +305,7 @@ static bool rest(struct engine *g, struct lane *mine, struct ringup_op *op, int6
 	return false;
 }
 
-static void set_patience(struct lane *l, void *patient)
+static void set_patience(struct comm *l, void *patient)
 {
 	__atomic_store_n(&l->row->patient, patient != NULL, __ATOMIC_RELAXED);
 }
@@ -313,12 +313,12 @@ static void set_patience(struct lane *l, void *patient)
 static void be_patient(struct engine *g, bool patient)
 {
 	__atomic_store_n(&g->row->patient, patient, __ATOMIC_RELAXED);
-	lanes_visit(g, set_patience, patient ? g : NULL);
+	comms_visit(g, set_patience, patient ? g : NULL);
 }
 
 /* With the baton: go on until @op is done, the deadline, or (op NULL) until
  * there is no work, or somebody waits who can do it. */
-static void drive(struct engine *g, struct lane *mine, struct ringup_op *op,
+static void drive(struct engine *g, struct comm *mine, struct ringup_op *op,
 		  int64_t deadline_ns)
 {
 	bool patient = __atomic_load_n(&g->row->patient, __ATOMIC_RELAXED);
@@ -417,29 +417,29 @@ static void leave_work(struct engine *g)
 }
 
 /*
- * The lane of an operation that this thread is about to look at or wait for.  As soon as that
- * is complete, another thread may remove its group: then the lane stays until we go_out() of
- * it, and what was in it is the world's, which always stays.
+ * The communicator of an operation that this thread is about to look at or wait for.  As soon
+ * as that is complete, another thread may remove its group: then the communicator stays until
+ * we go_out() of it, and what was in it is the world's, which always stays.
  */
-static struct lane *go_in(struct ringup_op *op)
+static struct comm *go_in(struct ringup_op *op)
 {
-	int end = lanes_enter(op->engine);
-	struct lane *l = __atomic_load_n(&op->lane, __ATOMIC_SEQ_CST);
+	int end = comms_enter(op->engine);
+	struct comm *l = __atomic_load_n(&op->comm, __ATOMIC_SEQ_CST);
 
 	if (l->serial)
 		__atomic_fetch_add(&l->inside, 1, __ATOMIC_SEQ_CST);
-	lanes_exit(op->engine, end);
+	comms_exit(op->engine, end);
 	return l;
 }
 
-static void go_out(struct lane *l)
+static void go_out(struct comm *l)
 {
 	if (l->serial)
 		__atomic_fetch_sub(&l->inside, 1, __ATOMIC_RELEASE);
 }
 
 /* Returns whether it is complete.  @holding: this thread has the baton already. */
-static bool wait_in(struct lane *l, struct ringup_op *op, int64_t deadline_ns, bool holding)
+static bool wait_in(struct comm *l, struct ringup_op *op, int64_t deadline_ns, bool holding)
 {
 	struct engine *g = l->engine;
 	bool slept = false;
@@ -466,7 +466,7 @@ static bool wait_in(struct lane *l, struct ringup_op *op, int64_t deadline_ns, b
 
 static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, struct err *e)
 {
-	struct lane *l = go_in(op);
+	struct comm *l = go_in(op);
 	int rc;
 
 	if (wait_in(l, op, deadline_ns, holding)) {
@@ -498,7 +498,7 @@ int engine_wait(struct ringup_op *op, int64_t deadline_ns, struct err *e)
 /* Is it done, or can it be without the baton? */
 static bool is_through(struct ringup_op *op)
 {
-	struct lane *l;
+	struct comm *l;
 	bool is;
 
 	if (op_is_done(op) || !op_is_eager(op))
@@ -547,7 +547,7 @@ int engine_deferred(struct ringup_op *op, int64_t deadline_ns, struct ringup_op 
 	return wait_or_leave(op, deadline_ns, take_baton(op->engine), opp, e);
 }
 
-int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
+int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 		  struct ringup_op **opp, struct err *e)
 {
 	struct engine *g = l->engine;
@@ -584,7 +584,7 @@ int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
 	return wait_or_leave(op, deadline_ns, holding, opp, e);
 }
 
-int engine_p2p(struct lane *l, const struct p2p_request *q, int64_t deadline_ns,
+int engine_p2p(struct comm *l, const struct p2p_request *q, int64_t deadline_ns,
 	       struct ringup_op **opp, struct err *e)
 {
 	struct engine *g = l->engine;
@@ -670,7 +670,7 @@ static void remove_live(struct engine *g)
 void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t len)
 {
 	struct engine *at;
-	struct lane *l;
+	struct comm *l;
 
 	/* As long as it is locked the engine is not stopped, and its operations' memory stays.
 	 */
@@ -707,7 +707,7 @@ int engine_start(struct engine *g, struct err *e)
 	return 0;
 }
 
-static void count_flying(struct lane *l, void *n)
+static void count_flying(struct comm *l, void *n)
 {
 	*(int *)n += execute_flying(l);
 }
@@ -716,7 +716,7 @@ int engine_flying(struct engine *g)
 {
 	int n = 0;
 
-	lanes_visit(g, count_flying, &n);
+	comms_visit(g, count_flying, &n);
 	return n;
 }
 

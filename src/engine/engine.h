@@ -14,7 +14,7 @@ struct request;
 /* engine_start - with the fields above set; starts the engine thread. */
 int engine_start(struct engine *g, struct err *e);
 
-/* engine_flying - operations that are not complete, in all lanes. */
+/* engine_flying - operations that are not complete, in all communicators. */
 int engine_flying(struct engine *g);
 
 /* engine_stop - end the thread; who rings or raises the alarm may go on.  Safe on a zeroed
@@ -23,11 +23,11 @@ void engine_stop(struct engine *g);
 
 /* engine_submit - start an operation; with a deadline that is not 0 carry it out and return
  * what engine_wait() would, and set *@opp only if it is still under way. */
-int engine_submit(struct lane *l, const struct request *r, int64_t deadline_ns,
+int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 		  struct ringup_op **opp, struct err *e);
 
 /* engine_p2p - the same for a send or a receive. */
-int engine_p2p(struct lane *l, const struct p2p_request *q, int64_t deadline_ns,
+int engine_p2p(struct comm *l, const struct p2p_request *q, int64_t deadline_ns,
 	       struct ringup_op **opp, struct err *e);
 
 /* engine_deferred - the rest of that, of an operation that submit_repeat() or submit_eager()

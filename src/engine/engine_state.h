@@ -13,21 +13,21 @@
 #include "wire/alarm.h"
 #include "wire/seat.h"
 
-enum { ENGINE_LANES = 256 };
+enum { ENGINE_COMMS = 256 };
 
 struct cause;
-struct lane;
+struct comm;
 struct p2p;
 struct ringup_op;
 
 /*
  * Whoever waits, drives.  The baton belongs to one thread of this rank at a
- * time: it moves all lanes along until the operation that it waits for is
+ * time: it moves all communicators along until the operation that it waits for is
  * complete.  Other waiting threads sleep and are woken when their operations
  * complete or the baton is free.  The engine thread takes it only when there is
  * work and nobody waits; it is kicked by the rank that submitted last.
  *
- * One thread for all lanes: a rank that only looked at one group could wait for a
+ * One thread for all communicators: a rank that only looked at one group could wait for a
  * rank that waits, in another group, for a third that waits for the first.
  */
 struct engine {
@@ -40,21 +40,21 @@ struct engine {
 	void *on_alarm_ctx;
 	struct cause *cause; /* what this rank tells its launcher; NULL: nothing */
 	/* What an operation waits for that is not complete in time; or NULL. */
-	void (*describe)(void *ctx, struct lane *l, const struct ringup_op *op, char *out,
+	void (*describe)(void *ctx, struct comm *l, const struct ringup_op *op, char *out,
 			 size_t len);
 	void *describe_ctx;
 	struct trace trace; /* see timeline.h; all zero: off */
 
-	/* From here on the engine's own: engine.c, lanes.c, notify.c. */
-	struct lane *lanes[ENGINE_LANES]; /* atomic; NULL where there is none  */
-	int lane_end;                     /* all lanes are below; atomic       */
-	uint32_t looking;                 /* threads that go through the lanes; atomic */
-	uint32_t baton;                   /* atomic                            */
-	uint32_t waiting;                 /* threads asleep because another has the baton    */
-	uint32_t done;   /* futex: an operation completed, or the baton is free */
-	bool dead;       /* everything in flight has failed; atomic         */
-	uint32_t tended; /* eager operations that a callback waits for; atomic */
-	bool tending;    /* the engine thread waits for those; atomic          */
+	/* From here on the engine's own: engine.c, comms.c, notify.c. */
+	struct comm *comms[ENGINE_COMMS]; /* atomic; NULL where there is none  */
+	int comm_end;                     /* all communicators are below; atomic       */
+	uint32_t looking; /* threads that go through the communicators; atomic */
+	uint32_t baton;   /* atomic                            */
+	uint32_t waiting; /* threads asleep because another has the baton    */
+	uint32_t done;    /* futex: an operation completed, or the baton is free */
+	bool dead;        /* everything in flight has failed; atomic         */
+	uint32_t tended;  /* eager operations that a callback waits for; atomic */
+	bool tending;     /* the engine thread waits for those; atomic          */
 	struct callbacks callbacks;
 	struct engine *next_live; /* of those that run, for engine_describe() */
 	pthread_t thread;

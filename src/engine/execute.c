@@ -23,7 +23,7 @@
 #include "ringup.h"
 #include "wire/ranks.h"
 
-static void fail_flying(struct lane *l, const struct err *why, bool messages)
+static void fail_flying(struct comm *l, const struct err *why, bool messages)
 {
 	struct ringup_op *op;
 
@@ -42,12 +42,12 @@ static void fail_flying(struct lane *l, const struct err *why, bool messages)
 	lock_give(&l->lock);
 }
 
-void execute_fail(struct lane *l, const struct err *why)
+void execute_fail(struct comm *l, const struct err *why)
 {
 	fail_flying(l, why, true);
 }
 
-int execute_flying(struct lane *l)
+int execute_flying(struct comm *l)
 {
 	struct ringup_op *op;
 	int n = 0;
@@ -69,10 +69,10 @@ static int not_in_flight(struct err *e)
 }
 
 /* Make a plan of the items from item_at on. */
-static int plan_next(struct lane *l, struct err *e)
+static int plan_next(struct comm *l, struct err *e)
 {
 	const struct item *it = &l->items[l->item_at];
-	struct ringup_op *op = lane_op(l, it);
+	struct ringup_op *op = comm_op(l, it);
 	int rc;
 
 	if (!op)
@@ -94,7 +94,7 @@ static int plan_next(struct lane *l, struct err *e)
 
 /* The plan is done: what is left to do for one of its operations.  @why is the reason if the
  * ranks disagree. */
-static void conclude(struct lane *l, struct ringup_op *op, struct err *why)
+static void conclude(struct comm *l, struct ringup_op *op, struct err *why)
 {
 	int rc;
 
@@ -114,7 +114,7 @@ static void conclude(struct lane *l, struct ringup_op *op, struct err *why)
 	}
 }
 
-static void plan_done(struct lane *l)
+static void plan_done(struct comm *l)
 {
 	struct err why = { 0 };
 	int i;
@@ -134,14 +134,14 @@ static void plan_done(struct lane *l)
 }
 
 /* What has come with the agreement: nothing is left to be carried out. */
-static int take_results(struct lane *l, struct err *e)
+static int take_results(struct comm *l, struct err *e)
 {
 	const struct item *it;
 
 	l->plan_bad = NULL;
 	l->op_count = 0;
 	while (l->item_at < l->item_count && (it = &l->items[l->item_at])->result) {
-		struct ringup_op *op = lane_op(l, it);
+		struct ringup_op *op = comm_op(l, it);
 
 		if (!op)
 			return not_in_flight(e);
@@ -154,7 +154,7 @@ static int take_results(struct lane *l, struct err *e)
 	return 0;
 }
 
-bool execute_ready(struct lane *l)
+bool execute_ready(struct comm *l)
 {
 	return __atomic_load_n(&l->item_count, __ATOMIC_RELAXED) || agree_ready(l->agree) ||
 	       (over_has_left(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED)) ||
@@ -164,11 +164,11 @@ bool execute_ready(struct lane *l)
 }
 
 /* Whoever left has sent all that it had before: what is not complete now never will be. */
-static int end(struct lane *l)
+static int end(struct comm *l)
 {
 	struct err why;
 
-	over_lane(l, &why);
+	over_comm(l, &why);
 	eager_scan(l);
 	/* First, so that what comes meanwhile by submit_eager() makes us look again. */
 	__atomic_store_n(&l->over, true, __ATOMIC_SEQ_CST);
@@ -178,7 +178,7 @@ static int end(struct lane *l)
 	return 1;
 }
 
-int execute_step(struct lane *l, struct err *e)
+int execute_step(struct comm *l, struct err *e)
 {
 	/* Asked first, see end(). */
 	bool over = over_has_left(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED);
@@ -212,16 +212,16 @@ int execute_step(struct lane *l, struct err *e)
 
 /* ---- life ---- */
 
-int execute_open(struct lane *l, struct err *e)
+int execute_open(struct comm *l, struct err *e)
 {
-	l->counts = calloc((size_t)l->team.size, sizeof(*l->counts));
-	l->lack = calloc((size_t)l->team.size, sizeof(*l->lack));
+	l->counts = calloc((size_t)l->topo.size, sizeof(*l->counts));
+	l->lack = calloc((size_t)l->topo.size, sizeof(*l->lack));
 	if (!l->counts || !l->lack)
 		return fail(e, RINGUP_ENOMEM, "no memory for the engine");
 	return 0;
 }
 
-void execute_close(struct lane *l)
+void execute_close(struct comm *l)
 {
 	op_free_all(l);
 	tensors_free(&l->tensors);

@@ -11,9 +11,9 @@
 
 #include "base/err.h"
 #include "coll/copy.h"
+#include "engine/comms.h"
 #include "engine/engine_state.h"
 #include "engine/execute.h"
-#include "engine/lanes.h"
 #include "engine/ledger.h"
 #include "engine/lines.h"
 #include "engine/p2p.h"
@@ -74,7 +74,7 @@ static int *make_list(int size)
 
 int group_locate(struct group *g, const struct card *cards, bool apart, struct err *e)
 {
-	struct team *t = &g->lane.team;
+	struct topo *t = &g->comm.topo;
 	int r, q, hosts = 0;
 
 	g->host_of = make_list(g->size);
@@ -91,7 +91,7 @@ int group_locate(struct group *g, const struct card *cards, bool apart, struct e
 		if (g->host_of[r] < 0)
 			g->host_of[r] = hosts++;
 	}
-	*t = (struct team){ .rank = g->rank,
+	*t = (struct topo){ .rank = g->rank,
 			    .size = g->size,
 			    .host = g->rank < 0 ? -1 : g->host_of[g->rank],
 			    .hosts = hosts,
@@ -109,7 +109,7 @@ static void list_local(const struct group *g, int *local)
 	int r, n = 0;
 
 	for (r = 0; r < g->size; r++)
-		if (g->host_of[r] == g->lane.team.host)
+		if (g->host_of[r] == g->comm.topo.host)
 			local[n++] = r;
 }
 
@@ -117,7 +117,7 @@ static void list_local(const struct group *g, int *local)
 static bool is_crowded(const struct group *g, const struct card *cards, const int *local)
 {
 	unsigned char all[CORES_MASK_BYTES] = { 0 };
-	int cores, i, k, quota, n = g->lane.team.local_size;
+	int cores, i, k, quota, n = g->comm.topo.local_size;
 
 	for (i = 0; i < n; i++)
 		for (k = 0; k < CORES_MASK_BYTES; k++)
@@ -133,8 +133,8 @@ static bool is_crowded(const struct group *g, const struct card *cards, const in
 
 static void set_pauses(const struct group *g, const struct card *cards, const int *local)
 {
-	struct row *row = g->lane.row;
-	bool crowded = is_crowded(g, cards, local), alone = g->lane.team.hosts == 1;
+	struct row *row = g->comm.row;
+	bool crowded = is_crowded(g, cards, local), alone = g->comm.topo.hosts == 1;
 
 	row->pauses = alone && !crowded ? seat_pauses_in(SPIN_US) : NO_SPIN;
 	row->away = alone && crowded ? seat_pauses_in(AWAY_US) : 0;
@@ -145,7 +145,7 @@ static int take_seats(struct group *g, const struct group_site *s, const int *lo
 		      struct err *e)
 {
 	const struct row *world = s->engine->row;
-	int i, n = g->lane.team.local_size;
+	int i, n = g->comm.topo.local_size;
 
 	g->seat_of = make_list(n);
 	if (!g->seat_of)
@@ -155,7 +155,7 @@ static int take_seats(struct group *g, const struct group_site *s, const int *lo
 	g->segment.row = (struct row){ .seats = world->seats,
 				       .sleepers = world->sleepers,
 				       .count = n,
-				       .me = g->lane.team.local_rank,
+				       .me = g->comm.topo.local_rank,
 				       .seat_of = g->seat_of,
 				       .pauses = world->pauses,
 				       .away = world->away };
@@ -163,7 +163,7 @@ static int take_seats(struct group *g, const struct group_site *s, const int *lo
 }
 
 /* Where the area of messages begins, behind what is for collectives. */
-static size_t p2p_offset(const struct team *t)
+static size_t p2p_offset(const struct topo *t)
 {
 	size_t used = ledger_bytes(t->local_size) + (t->hosts > 1 ? span_bytes(t->size) : 0);
 
@@ -172,12 +172,12 @@ static size_t p2p_offset(const struct team *t)
 
 void *group_p2p_area(const struct group *g)
 {
-	return (unsigned char *)g->segment.extra + p2p_offset(&g->lane.team);
+	return (unsigned char *)g->segment.extra + p2p_offset(&g->comm.topo);
 }
 
 int group_share(struct group *g, const struct group_site *s, struct err *e)
 {
-	struct team *t = &g->lane.team;
+	struct topo *t = &g->comm.topo;
 	size_t extra = p2p_offset(t) + (s->seat_of ? 0 : p2p_shared_bytes(t->local_size));
 	size_t area = t->hosts == 1 ? SEGMENT_SLOT_AREA : SEGMENT_FAR_AREA;
 	int *local = make_list(g->size), *pids = make_list(g->size);
@@ -203,8 +203,8 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 	if (rc)
 		goto out;
 	t->segment = &g->segment;
-	g->lane.row = &g->segment.row;
-	g->lane.left = &g->segment.head->left;
+	g->comm.row = &g->segment.row;
+	g->comm.left = &g->segment.head->left;
 	if (s->seat_of)
 		rc = take_seats(g, s, local, e);
 	else
@@ -222,7 +222,7 @@ out:
 /* The first of the list that serves this group; or the one that was asked for. */
 static int choose_backend(struct group *g, const char *only, struct err *e)
 {
-	struct lane *l = &g->lane;
+	struct comm *l = &g->comm;
 	struct err why = { 0 };
 	int i;
 
@@ -233,7 +233,7 @@ static int choose_backend(struct group *g, const char *only, struct err *e)
 		l->carrier = calloc(1, backends[i]->size);
 		if (!l->carrier)
 			return fail(e, RINGUP_ENOMEM, "no memory for the back end");
-		if (!backends[i]->open(l->carrier, &l->team, &why)) {
+		if (!backends[i]->open(l->carrier, &l->topo, &why)) {
 			l->backend = backends[i];
 			return 0;
 		}
@@ -284,7 +284,7 @@ static int held_ms(const struct pulse_rules *r)
 /* Connections, and over them an agreement of the hosts. */
 static int span_hosts(struct group *g, const struct group_site *s, struct err *e)
 {
-	struct team *t = &g->lane.team;
+	struct topo *t = &g->comm.topo;
 	struct mesh_shape shape = { .rank = g->rank,
 				    .size = g->size,
 				    .host_of = g->host_of,
@@ -310,8 +310,8 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 	if (t->local_rank)
 		return 0;
 	events.arrived = tracepoint_arrived;
-	events.lane = &g->lane;
-	rc = tree_open(&g->tree, &g->span, t, MESH_FAN, g->lane.fusion_bytes, &events, e);
+	events.comm = &g->comm;
+	rc = tree_open(&g->tree, &g->span, t, MESH_FAN, g->comm.fusion_bytes, &events, e);
 	g->agree.tree = g->tree;
 	g->watch = s->watch;
 	if (!rc && g->watch)
@@ -321,14 +321,14 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 
 static int make_agreement(struct group *g, const struct group_site *s, struct err *e)
 {
-	int rc = ledger_open(&g->ledger, &g->segment, g->lane.eager_bytes, e);
+	int rc = ledger_open(&g->ledger, &g->segment, g->comm.eager_bytes, e);
 
 	g->ledger.world = g->ranks;
 	g->ledger.alarm = s->engine->alarm;
 	g->agree = (struct agree){ .ledger = &g->ledger };
-	g->lane.agree = &g->agree;
-	g->lane.ledger = &g->ledger;
-	if (g->lane.team.hosts > 1 && !rc)
+	g->comm.agree = &g->agree;
+	g->comm.ledger = &g->ledger;
+	if (g->comm.topo.hosts > 1 && !rc)
 		rc = span_hosts(g, s, e);
 	return rc;
 }
@@ -339,32 +339,32 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
  * so it pays until the lines leave the nearest caches.  Ranks that share a processor change
  * places at every meeting, which is worth reading more.
  */
-static uint64_t eager_bytes(const struct lane *l, uint64_t asked)
+static uint64_t eager_bytes(const struct comm *l, uint64_t asked)
 {
 	bool strings = copy_refill() == COPY_STRINGS;
 	uint64_t crowd = strings ? EAGER_CROWD_STRINGS : EAGER_CROWD;
-	uint64_t times = crowd / (uint64_t)l->team.size;
+	uint64_t times = crowd / (uint64_t)l->topo.size;
 
 	/* Between hosts it travels with the agreement, which is not for much. */
-	if (l->team.hosts > 1)
+	if (l->topo.hosts > 1)
 		return asked * (l->row->away ? EAGER_CROWDED : 1);
 	if (l->row->away)
 		return asked * (times > EAGER_CROWDED ? times : EAGER_CROWDED);
-	if (l->team.size != 2)
+	if (l->topo.size != 2)
 		return asked;
 	return asked * (strings ? EAGER_PAIR_STRINGS : EAGER_PAIR);
 }
 
-static enum lane_small small_way(const struct lane *l)
+static enum comm_small small_way(const struct comm *l)
 {
-	if (l->team.hosts > 1)
+	if (l->topo.hosts > 1)
 		return l->backend->by_host ? SMALL_INLINE : SMALL_NONE;
-	return l->team.size <= LINES_RANKS ? SMALL_EAGER : SMALL_NONE;
+	return l->topo.size <= LINES_RANKS ? SMALL_EAGER : SMALL_NONE;
 }
 
 int group_connect(struct group *g, const struct group_site *s, struct err *e)
 {
-	struct lane *l = &g->lane;
+	struct comm *l = &g->comm;
 	const char *only = s->cards[0].backend;
 	int rc;
 
@@ -373,23 +373,23 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 		only = "";
 	l->engine = s->engine;
 	l->ranks = g->ranks;
-	l->team.abort = &s->engine->alarm->word;
+	l->topo.abort = &s->engine->alarm->word;
 	l->join_sums = s->cards[0].join_sums;
 	l->fusion_bytes = s->cards[0].fusion_bytes;
 	l->eager_bytes = eager_bytes(l, s->cards[0].eager_bytes);
 	rc = make_agreement(g, s, e);
 	/* Back ends that exchange something, too, serve the world only. */
-	if (!s->seat_of && (l->team.hosts > 1 || !strcmp(only, "mpi"))) {
-		l->team.exchange = s->circle->exchange;
-		l->team.exchange_ctx = s->circle->ctx;
+	if (!s->seat_of && (l->topo.hosts > 1 || !strcmp(only, "mpi"))) {
+		l->topo.exchange = s->circle->exchange;
+		l->topo.exchange_ctx = s->circle->ctx;
 		rc = circle_agree(s->circle, rc, e);
 	} else if (!strcmp(only, "mpi")) {
 		only = "";
 	}
-	l->team.asked = *only;
+	l->topo.asked = *only;
 	/* Ranks that share a processor gain nothing by it. */
 	if (!l->row->away)
-		l->team.single_copy = (enum single_copy)s->cards[0].single_copy;
+		l->topo.single_copy = (enum single_copy)s->cards[0].single_copy;
 	if (!rc)
 		rc = choose_backend(g, only, e);
 	if (!rc)
@@ -400,12 +400,12 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 void group_close(struct group *g)
 {
 	static const struct err over = { .code = RINGUP_ESHUTDOWN, .text = "the job is over" };
-	struct lane *l = &g->lane;
+	struct comm *l = &g->comm;
 	const struct backend *backend = l->backend;
 	void *carrier = l->carrier;
 
 	if (g->open) {
-		lanes_remove(l->engine, l);
+		comms_remove(l->engine, l);
 		p2p_purge(l->engine->p2p, l->serial);
 		execute_fail(l, &over);
 	}

@@ -7,7 +7,7 @@
 #include "base/forks.h"
 #include "engine/agree.h"
 #include "engine/circle.h"
-#include "engine/lane.h"
+#include "engine/comm.h"
 #include "engine/ledger.h"
 #include "engine/span.h"
 #include "engine/tree.h"
@@ -42,7 +42,7 @@ struct card {
 
 /* One group of ranks, as one of its members has it. */
 struct group {
-	struct lane lane;
+	struct comm comm;
 	struct segment segment;
 	struct agree agree;
 	struct ledger ledger;
@@ -76,7 +76,7 @@ struct group_site {
 /* group_card - what this rank says of itself. */
 void group_card(struct card *c, const struct conf *conf, const struct segment_door *door);
 
-/* group_locate - which ranks share a host; sets team, host_of and local_of.  Hosts are
+/* group_locate - which ranks share a host; sets topology, host_of and local_of.  Hosts are
  * numbered by their lowest rank.  @apart: treat each rank as a host of its own. */
 int group_locate(struct group *g, const struct card *cards, bool apart, struct err *e);
 
@@ -84,7 +84,7 @@ int group_locate(struct group *g, const struct card *cards, bool apart, struct e
 int group_share(struct group *g, const struct group_site *s, struct err *e);
 
 /* group_connect - connections if there are several hosts, agreement, back end.  The
- * engine may then drive g->lane.  It calls s->circle->exchange once if hosts > 1. */
+ * engine may then drive g->comm.  It calls s->circle->exchange once if hosts > 1. */
 int group_connect(struct group *g, const struct group_site *s, struct err *e);
 
 /* group_p2p_area - what the ranks of this host share for messages; of the world only. */

@@ -10,8 +10,8 @@
 #include "coll/neutral.h"
 #include "coll/reduce.h"
 #include "engine/agree.h"
+#include "engine/comm.h"
 #include "engine/eager.h"
-#include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/op.h"
@@ -33,7 +33,7 @@
  */
 
 /* Operations of ours that nobody waits for. */
-static void release_ghosts(struct lane *l)
+static void release_ghosts(struct comm *l)
 {
 	struct ringup_op *op, *found;
 
@@ -48,7 +48,7 @@ static void release_ghosts(struct lane *l)
 	} while (found);
 }
 
-static int answer(struct lane *l, uint32_t id, struct err *e)
+static int answer(struct comm *l, uint32_t id, struct err *e)
 {
 	struct request q = { 0 };
 	struct ringup_op *op = NULL;
@@ -73,7 +73,7 @@ static int answer(struct lane *l, uint32_t id, struct err *e)
 	return rc == RINGUP_EBUSY ? 0 : rc;
 }
 
-bool join_ready(struct lane *l)
+bool join_ready(struct comm *l)
 {
 	bool is;
 
@@ -86,7 +86,7 @@ bool join_ready(struct lane *l)
 }
 
 /* Say that we have joined, if all is complete by now that came before. */
-static void publish(struct lane *l)
+static void publish(struct comm *l)
 {
 	enum arrival as = ARRIVED_EARLY;
 	bool is;
@@ -100,7 +100,7 @@ static void publish(struct lane *l)
 		sched_yield();
 }
 
-int join_answer(struct lane *l, struct err *e)
+int join_answer(struct comm *l, struct err *e)
 {
 	uint64_t calls = ledger_calls(l->ledger);
 	uint32_t ids[64];
@@ -129,11 +129,11 @@ int join_answer(struct lane *l, struct err *e)
 	return rc < 0 ? rc : any > 0;
 }
 
-void join_done(struct lane *l, struct ringup_op *op, const uint64_t *rows)
+void join_done(struct comm *l, struct ringup_op *op, const uint64_t *rows)
 {
 	int r, last = 0;
 
-	for (r = 1; r < l->team.size; r++)
+	for (r = 1; r < l->topo.size; r++)
 		if (rows[r] >= rows[last])
 			last = r;
 	if (op->ask.last)

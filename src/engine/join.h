@@ -6,20 +6,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct lane;
+struct comm;
 struct request;
 struct ringup_op;
 struct want;
 struct err;
 
 /* join_ready - is this rank's own join to be published?  Any thread. */
-bool join_ready(struct lane *l);
+bool join_ready(struct comm *l);
 
 /* join_answer - do so, and publish our own join in its turn; returns as execute_step() does. */
-int join_answer(struct lane *l, struct err *e);
+int join_answer(struct comm *l, struct err *e);
 
 /* join_done - all ranks have joined: @rows of each, see struct request, tell who was
  * the last. */
-void join_done(struct lane *l, struct ringup_op *op, const uint64_t *rows);
+void join_done(struct comm *l, struct ringup_op *op, const uint64_t *rows);
 
 #endif

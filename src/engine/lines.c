@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
-#include "engine/lane.h"
+#include "engine/comm.h"
 #include "engine/ledger.h"
 #include "engine/op.h"
 #include "ringup.h"
@@ -80,7 +80,7 @@ static __attribute__((noinline)) uint64_t share_of_members(const struct request 
 	return sum;
 }
 
-uint64_t lines_share(const struct lane *l, const struct request *r)
+uint64_t lines_share(const struct comm *l, const struct request *r)
 {
 	const struct want *w = &r->want;
 	uint64_t row = w->count * element(w), sum = 0;
@@ -91,11 +91,11 @@ uint64_t lines_share(const struct lane *l, const struct request *r)
 	case PLAN_REDUCESCATTER:
 		return row;
 	case PLAN_BROADCAST:
-		return w->root == l->team.rank ? row : 0;
+		return w->root == l->topo.rank ? row : 0;
 	case PLAN_ALLGATHER:
 		return r->rows * row;
 	case PLAN_ALLTOALL:
-		for (i = 0; i < l->team.size; i++)
+		for (i = 0; i < l->topo.size; i++)
 			sum += r->splits[i] * row;
 		return sum + lines_splits_bytes(l);
 	case WANT_BUNDLE:
@@ -112,9 +112,9 @@ static void fill(void *to, const void *in, uint64_t bytes)
 
 /* A sum of two, each the only one that reads the other's line: it claims what it has read, and
  * the line comes over whole when it is filled again. */
-static bool is_claimed(const struct lane *l, const struct want *w)
+static bool is_claimed(const struct comm *l, const struct want *w)
 {
-	return w->count >= CLAIM_LEAST && l->team.size == 2 && w->pre == 1 &&
+	return w->count >= CLAIM_LEAST && l->topo.size == 2 && w->pre == 1 &&
 	       w->kind == PLAN_ALLREDUCE && copy_refill() == COPY_CLAIMS;
 }
 
@@ -123,13 +123,13 @@ static bool is_claimed(const struct lane *l, const struct want *w)
  * their caches.  A store fetches it from there without waiting for it: by the time
  * this name comes back, the line is ours.
  */
-void lines_fetch(const struct lane *l, const struct turn *t, const struct want *w)
+void lines_fetch(const struct comm *l, const struct turn *t, const struct want *w)
 {
 	struct lines at = ledger_lines(l->ledger, t->id, t->round + 1);
-	unsigned char *mine = (unsigned char *)ledger_mark(&at, l->team.rank);
+	unsigned char *mine = (unsigned char *)ledger_mark(&at, l->topo.rank);
 	uint64_t i;
 
-	__atomic_store_n(ledger_mark(&at, l->team.rank), 0, __ATOMIC_RELAXED);
+	__atomic_store_n(ledger_mark(&at, l->topo.rank), 0, __ATOMIC_RELAXED);
 	/* A string move fetches nothing. */
 	if (is_claimed(l, w) ||
 	    (w->pre == 1 && t->bytes >= MOVE_LEAST && copy_refill() == COPY_STRINGS))
@@ -150,16 +150,16 @@ static inline void put(void *to, const struct want *w, const void *in, uint64_t 
 }
 
 /* The line is filled. */
-static inline void publish(const struct lane *l, const struct turn *t, bool gathers)
+static inline void publish(const struct comm *l, const struct turn *t, bool gathers)
 {
 	if (ledger_asks(l->ledger))
-		ledger_tell_when(&t->at, l->team.rank, gathers, t->when ? t->when : clock_ns());
-	ledger_put(&t->at, l->team.rank, t->round, LINE_DATA);
+		ledger_tell_when(&t->at, l->topo.rank, gathers, t->when ? t->when : clock_ns());
+	ledger_put(&t->at, l->topo.rank, t->round, LINE_DATA);
 }
 
-void lines_put(const struct lane *l, const struct turn *t, const struct want *w, const void *in)
+void lines_put(const struct comm *l, const struct turn *t, const struct want *w, const void *in)
 {
-	put(ledger_data(&t->at, l->team.rank), w, in, t->bytes);
+	put(ledger_data(&t->at, l->topo.rank), w, in, t->bytes);
 	publish(l, t, false);
 }
 
@@ -182,9 +182,9 @@ static __attribute__((noinline)) void put_members(void *line, const struct reque
 	}
 }
 
-void lines_write(struct lane *l, const struct turn *t, const struct request *r)
+void lines_write(struct comm *l, const struct turn *t, const struct request *r)
 {
-	unsigned char *to = ledger_data(&t->at, l->team.rank);
+	unsigned char *to = ledger_data(&t->at, l->topo.rank);
 	uint64_t bytes = t->bytes, head;
 
 	switch (r->want.kind) {
@@ -194,7 +194,7 @@ void lines_write(struct lane *l, const struct turn *t, const struct request *r)
 		fill(to + head, r->in, bytes - head);
 		break;
 	case PLAN_ALLGATHER:
-		*ledger_rows(&t->at, l->team.rank) = r->rows;
+		*ledger_rows(&t->at, l->topo.rank) = r->rows;
 		fill(to, r->in, bytes);
 		break;
 	case WANT_BUNDLE:
@@ -208,32 +208,32 @@ void lines_write(struct lane *l, const struct turn *t, const struct request *r)
 }
 
 /* @src: where the ranks have what is to be added up. */
-static inline void add_up(const void **src, const struct lane *l, const struct want *w,
+static inline void add_up(const void **src, const struct comm *l, const struct want *w,
 			  const void *in, void *out, uint64_t skip, uint64_t count)
 {
 	struct reduce how = { (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
-			      (uint32_t)l->team.size, w->post };
+			      (uint32_t)l->topo.size, w->post };
 
 	/* What has just been stored is best not loaded again, in other pieces. */
 	if (w->pre == 1)
-		src[l->team.rank] = (const unsigned char *)in + skip;
-	reduce_many(&how, &out, 1, src, l->team.size, count);
+		src[l->topo.rank] = (const unsigned char *)in + skip;
+	reduce_many(&how, &out, 1, src, l->topo.size, count);
 }
 
 /* @src has room for as many as there are. */
-static inline void reduce_from(const void **src, const struct lane *l, const struct lines *at,
+static inline void reduce_from(const void **src, const struct comm *l, const struct lines *at,
 			       const struct want *w, const void *in, void *out, uint64_t skip,
 			       uint64_t count)
 {
 	const unsigned char *data = (const unsigned char *)ledger_data(at, 0) + skip;
 	int r;
 
-	for (r = 0; r < l->team.size; r++, data += at->step)
+	for (r = 0; r < l->topo.size; r++, data += at->step)
 		src[r] = data;
 	add_up(src, l, w, in, out, skip, count);
 }
 
-static void reduce_lines(const struct lane *l, const struct lines *at, const struct want *w,
+static void reduce_lines(const struct comm *l, const struct lines *at, const struct want *w,
 			 const void *in, void *out, uint64_t first, uint64_t count)
 {
 	const void *src[LINES_RANKS];
@@ -241,11 +241,11 @@ static void reduce_lines(const struct lane *l, const struct lines *at, const str
 	reduce_from(src, l, at, w, in, out, first * element(w), count);
 }
 
-static __attribute__((noinline)) void sum_claiming(const struct lane *l, const struct lines *at,
+static __attribute__((noinline)) void sum_claiming(const struct comm *l, const struct lines *at,
 						   const struct want *w, const void *in,
 						   void *out)
 {
-	unsigned char *theirs = ledger_data(at, !l->team.rank);
+	unsigned char *theirs = ledger_data(at, !l->topo.rank);
 	uint64_t few = COPY_CLAIM_BYTES / element(w), first, m;
 	const void *src[2];
 
@@ -257,7 +257,7 @@ static __attribute__((noinline)) void sum_claiming(const struct lane *l, const s
 	}
 }
 
-void lines_sum(const struct lane *l, const struct lines *at, const struct want *w,
+void lines_sum(const struct comm *l, const struct lines *at, const struct want *w,
 	       const void *in, void *out)
 {
 	const void *src[FEW];
@@ -266,7 +266,7 @@ void lines_sum(const struct lane *l, const struct lines *at, const struct want *
 		sum_claiming(l, at, w, in, out);
 		return;
 	}
-	if (l->team.size <= FEW)
+	if (l->topo.size <= FEW)
 		reduce_from(src, l, at, w, in, out, 0, w->count);
 	else
 		reduce_lines(l, at, w, in, out, 0, w->count);
@@ -275,21 +275,21 @@ void lines_sum(const struct lane *l, const struct lines *at, const struct want *
 /* What this rank needs of what rank @r has put into its line at @line: @bytes, after @skip.  Of
  * two ranks, nobody else reads it.  Its own it has at @in, while the line may be with who reads
  * it. */
-static void take(const struct lane *l, int r, void *to, unsigned char *line, const void *in,
+static void take(const struct comm *l, int r, void *to, unsigned char *line, const void *in,
 		 uint64_t skip, uint64_t bytes)
 {
 	const unsigned char *own = in;
 
-	if (r != l->team.rank && bytes >= TAKE_LEAST && l->team.size == 2)
+	if (r != l->topo.rank && bytes >= TAKE_LEAST && l->topo.size == 2)
 		copy_taking(to, line + skip, bytes, false);
-	else if (r != l->team.rank)
+	else if (r != l->topo.rank)
 		copy_bytes(to, line + skip, bytes);
 	else if (bytes && to != own + skip)
 		copy_bytes(to, own + skip, bytes);
 }
 
 /* Room for rows that come together; on failure nothing is set. */
-static unsigned char *make_result(const struct lane *l, const uint64_t *rows,
+static unsigned char *make_result(const struct comm *l, const uint64_t *rows,
 				  const struct request *q, struct err *e)
 {
 	const struct want *w = &q->want;
@@ -297,8 +297,8 @@ static unsigned char *make_result(const struct lane *l, const uint64_t *rows,
 	unsigned char *result;
 	int r;
 
-	for (r = 0; r < l->team.size; r++) {
-		before = r == l->team.rank ? bytes : before;
+	for (r = 0; r < l->topo.size; r++) {
+		before = r == l->topo.rank ? bytes : before;
 		bytes += rows[r] * w->count * element(w);
 	}
 	result = op_room(q, bytes, before);
@@ -308,19 +308,19 @@ static unsigned char *make_result(const struct lane *l, const uint64_t *rows,
 	return result;
 }
 
-static int gather_lines(struct lane *l, const struct lines *at, const struct request *q,
+static int gather_lines(struct comm *l, const struct lines *at, const struct request *q,
 			struct err *e)
 {
 	uint64_t row = q->want.count * element(&q->want);
 	unsigned char *result, *to;
 	int r;
 
-	for (r = 0; r < l->team.size; r++)
-		q->counts[r] = r == l->team.rank ? q->rows : *ledger_rows(at, r);
+	for (r = 0; r < l->topo.size; r++)
+		q->counts[r] = r == l->topo.rank ? q->rows : *ledger_rows(at, r);
 	result = to = make_result(l, q->counts, q, e);
 	if (!result)
 		return e->code;
-	for (r = 0; r < l->team.size; r++) {
+	for (r = 0; r < l->topo.size; r++) {
 		take(l, r, to, ledger_data(at, r), q->in, 0, q->counts[r] * row);
 		to += q->counts[r] * row;
 	}
@@ -329,14 +329,14 @@ static int gather_lines(struct lane *l, const struct lines *at, const struct req
 }
 
 /* How many rows of rank @r go where. */
-static const uint64_t *splits_of(const struct lane *l, const struct lines *at,
+static const uint64_t *splits_of(const struct comm *l, const struct lines *at,
 				 const struct request *q, int r)
 {
-	return r == l->team.rank ? q->splits : ledger_data(at, r);
+	return r == l->topo.rank ? q->splits : ledger_data(at, r);
 }
 
 /* From each line the rows that are for this rank. */
-static int exchange_lines(struct lane *l, const struct lines *at, const struct request *q,
+static int exchange_lines(struct comm *l, const struct lines *at, const struct request *q,
 			  struct err *e)
 {
 	uint64_t row = q->want.count * element(&q->want), before;
@@ -346,17 +346,17 @@ static int exchange_lines(struct lane *l, const struct lines *at, const struct r
 	/* Only the root of a gather gets any. */
 	if (!q->outp)
 		return 0;
-	for (r = 0; r < l->team.size; r++)
-		q->counts[r] = splits_of(l, at, q, r)[l->team.rank];
+	for (r = 0; r < l->topo.size; r++)
+		q->counts[r] = splits_of(l, at, q, r)[l->topo.rank];
 	result = to = make_result(l, q->counts, q, e);
 	if (!result)
 		return e->code;
-	for (r = 0; r < l->team.size; r++) {
+	for (r = 0; r < l->topo.size; r++) {
 		const uint64_t *splits = splits_of(l, at, q, r);
 		unsigned char *rows =
 			(unsigned char *)ledger_data(at, r) + lines_splits_bytes(l);
 
-		for (before = 0, k = 0; k < l->team.rank; k++)
+		for (before = 0, k = 0; k < l->topo.rank; k++)
 			before += splits[k] * row;
 		take(l, r, to, rows, q->in, before, q->counts[r] * row);
 		to += q->counts[r] * row;
@@ -366,7 +366,7 @@ static int exchange_lines(struct lane *l, const struct lines *at, const struct r
 }
 
 /* One member of a bundle, where @from says; which then says where the next is. */
-static int take_member(struct lane *l, unsigned char **from, const struct request *m,
+static int take_member(struct comm *l, unsigned char **from, const struct request *m,
 		       struct err *e)
 {
 	const struct want *w = &m->want;
@@ -376,12 +376,12 @@ static int take_member(struct lane *l, unsigned char **from, const struct reques
 	int r;
 
 	if (w->kind == PLAN_ALLGATHER) {
-		for (r = 0; r < l->team.size; r++)
+		for (r = 0; r < l->topo.size; r++)
 			m->counts[r] = *(const uint64_t *)from[r];
 		*m->outp = result = make_result(l, m->counts, m, e);
 		if (!result)
 			return e->code;
-		for (r = 0; r < l->team.size; r++) {
+		for (r = 0; r < l->topo.size; r++) {
 			take(l, r, result, from[r] + sizeof(*m->counts), m->in, 0,
 			     m->counts[r] * row);
 			result += m->counts[r] * row;
@@ -390,10 +390,10 @@ static int take_member(struct lane *l, unsigned char **from, const struct reques
 		return 0;
 	}
 	if (w->kind == PLAN_REDUCESCATTER) {
-		first = want_part_first(w, l->team.size, l->team.rank);
-		count = want_part_first(w, l->team.size, l->team.rank + 1) - first;
+		first = want_part_first(w, l->topo.size, l->topo.rank);
+		count = want_part_first(w, l->topo.size, l->topo.rank + 1) - first;
 	}
-	for (r = 0; r < l->team.size; r++) {
+	for (r = 0; r < l->topo.size; r++) {
 		src[r] = from[r] + first * element(w);
 		from[r] += space(m, 0);
 	}
@@ -401,7 +401,7 @@ static int take_member(struct lane *l, unsigned char **from, const struct reques
 	return 0;
 }
 
-static int take_members(struct lane *l, const struct lines *at, const struct request *q,
+static int take_members(struct comm *l, const struct lines *at, const struct request *q,
 			struct err *e)
 {
 	unsigned char *from[LINES_RANKS];
@@ -409,7 +409,7 @@ static int take_members(struct lane *l, const struct lines *at, const struct req
 	const struct request *m;
 	int r, rc = 0;
 
-	for (r = 0; r < l->team.size; r++)
+	for (r = 0; r < l->topo.size; r++)
 		from[r] = ledger_data(at, r);
 	while (!rc && (m = next_member(&all)))
 		rc = take_member(l, from, m, e);
@@ -426,7 +426,7 @@ static int take_members(struct lane *l, const struct lines *at, const struct req
 
 /* What is not reduced, or not alone.  Kept apart: in one function, these would have its
  * registers saved. */
-static __attribute__((noinline)) int hand_out(struct lane *l, const struct lines *at,
+static __attribute__((noinline)) int hand_out(struct comm *l, const struct lines *at,
 					      const struct request *q, struct err *e)
 {
 	const struct want *w = &q->want;
@@ -447,7 +447,7 @@ static __attribute__((noinline)) int hand_out(struct lane *l, const struct lines
 	}
 }
 
-int lines_finish(struct lane *l, const struct lines *at, const struct request *q, struct err *e)
+int lines_finish(struct comm *l, const struct lines *at, const struct request *q, struct err *e)
 {
 	const struct want *w = &q->want;
 	uint64_t first;
@@ -459,9 +459,9 @@ int lines_finish(struct lane *l, const struct lines *at, const struct request *q
 			lines_sum(l, at, w, q->in, q->out);
 		return 0;
 	case PLAN_REDUCESCATTER:
-		first = want_part_first(w, l->team.size, l->team.rank);
+		first = want_part_first(w, l->topo.size, l->topo.rank);
 		reduce_lines(l, at, w, q->in, q->out, first,
-			     want_part_first(w, l->team.size, l->team.rank + 1) - first);
+			     want_part_first(w, l->topo.size, l->topo.rank + 1) - first);
 		return 0;
 	default:
 		return hand_out(l, at, q, e);

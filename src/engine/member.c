@@ -11,9 +11,9 @@
 #include "base/err.h"
 #include "base/horovod.h"
 #include "base/log.h"
+#include "engine/comms.h"
 #include "engine/engine.h"
 #include "engine/execute.h"
-#include "engine/lanes.h"
 #include "engine/notify.h"
 #include "engine/op.h"
 #include "engine/over.h"
@@ -128,7 +128,7 @@ static int find_address(struct bringup *b, char *address, size_t len, struct err
 static int open_p2p(struct member *m, struct err *e)
 {
 	struct p2p_setup s = { .engine = &m->engine,
-			       .team = &m->world.lane.team,
+			       .topo = &m->world.comm.topo,
 			       .shared = group_p2p_area(&m->world),
 			       .use_cma = m->conf.single_copy != 0,
 			       .tree = m->world.tree,
@@ -151,13 +151,13 @@ static int connect_world(struct bringup *b, struct tree_events *ev, struct err *
 				   .deadline = b->deadline };
 	int rc = 0;
 
-	if (m->world.lane.team.hosts > 1)
+	if (m->world.comm.topo.hosts > 1)
 		rc = find_address(b, m->address, sizeof(m->address), e);
 	site.address = m->address;
 	if (!rc)
 		rc = group_share(&m->world, &site, e);
 	if (!rc) {
-		m->engine.row = m->world.lane.row;
+		m->engine.row = m->world.comm.row;
 		m->engine.alarm = &m->world.segment.head->alarm;
 		rc = group_connect(&m->world, &site, e);
 	}
@@ -169,14 +169,14 @@ static void keep_secret(struct member *m)
 {
 	struct secret *s = &m->meeting.secret;
 
-	if (m->world.lane.team.hosts > 1)
+	if (m->world.comm.topo.hosts > 1)
 		secret_hkdf(m->secret.key, sizeof(m->secret.key),
 			    (struct secret_part){ s->key, sizeof(s->key) },
 			    (struct secret_part){ "groups", 6 },
 			    (struct secret_part[]){ { "ringup", 6 }, { NULL, 0 } });
 }
 
-static void describe(void *ctx, struct lane *l, const struct ringup_op *op, char *out,
+static void describe(void *ctx, struct comm *l, const struct ringup_op *op, char *out,
 		     size_t len)
 {
 	const struct member *m = ctx;
@@ -203,12 +203,12 @@ static int start_threads(struct bringup *b, struct err *e)
 		m->engine.on_alarm = tell_hosts;
 		m->engine.on_alarm_ctx = m;
 	}
-	rc = lanes_add(&m->engine, &m->world.lane, e);
+	rc = comms_add(&m->engine, &m->world.comm, e);
 	m->world.open = rc >= 0;
 	if (rc >= 0)
 		rc = engine_start(&m->engine, e);
 	if (!rc)
-		rc = watch_start(&m->watch, &m->world.lane.team, m->world.tree, m->peers,
+		rc = watch_start(&m->watch, &m->world.comm.topo, m->world.tree, m->peers,
 				 &b->cards[0].rules, e);
 	if (!rc) {
 		m->engine.describe_ctx = m;
@@ -454,7 +454,7 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 	snprintf(who, sizeof(who), "rank %d", m->rank);
 	log_set_who(who);
 	log_info("rank %d of %d, %d on this host, %d hosts, back end %s", m->rank, m->size,
-		 m->local_size, m->host_count, m->world.lane.backend->name);
+		 m->local_size, m->host_count, m->world.comm.backend->name);
 	return 0;
 }
 
@@ -486,7 +486,7 @@ static void *cross_world(struct member *m, const void *mine, size_t len)
 				       .dtype = RINGUP_U8 } };
 
 	m->why.code = 0;
-	engine_submit(&m->world.lane, &q, INT64_MAX, NULL, &m->why);
+	engine_submit(&m->world.comm, &q, INT64_MAX, NULL, &m->why);
 	return all;
 }
 
@@ -596,21 +596,21 @@ static uint64_t digest_of(const int *ranks, int count)
 
 /* All have memory: now for the connections.  Ranks that are not in the group, or whose
  * part in it has failed, exchange nothing, as often as the others something. */
-static int open_lane(struct member *m, struct group *g, struct group_site *s,
+static int open_comm(struct member *m, struct group *g, struct group_site *s,
 		     struct crossing *c, struct err *e)
 {
 	int rc = 0;
 
 	if (g->rank >= 0)
 		rc = group_connect(g, s, e);
-	while (g->lane.team.hosts > 1 && c->calls < GROUP_EXCHANGES)
+	while (g->comm.topo.hosts > 1 && c->calls < GROUP_EXCHANGES)
 		exchange_in_group(c, NULL, 0, NULL);
 	if (rc || g->rank < 0)
 		return rc;
-	rc = lanes_add(&m->engine, &g->lane, e);
+	rc = comms_add(&m->engine, &g->comm, e);
 	g->open = rc >= 0;
 	if (g->open)
-		timeline_join(&g->lane);
+		timeline_join(&g->comm);
 	return rc < 0 ? rc : 0;
 }
 
@@ -637,7 +637,7 @@ static int open_group(struct member *m, struct group *g, struct card *cards,
 
 	watch_group_events(&m->watch, &events);
 	group_card(&mine, &m->conf, door);
-	g->lane.serial = m->groups + 1;
+	g->comm.serial = m->groups + 1;
 	mine.digest = digest_of(g->ranks, g->size);
 	rc = circle_exchange(&world, &mine, sizeof(mine), cards, e);
 	for (r = 1; r < m->size && !rc; r++)
@@ -653,7 +653,7 @@ static int open_group(struct member *m, struct group *g, struct card *cards,
 		rc = group_share(g, &site, e);
 	rc = circle_agree(&world, rc, e);
 	if (!rc)
-		rc = circle_agree(&world, open_lane(m, g, &site, &crossing, e), e);
+		rc = circle_agree(&world, open_comm(m, g, &site, &crossing, e), e);
 	if (!rc && g->rank >= 0)
 		segment_touch(&g->segment);
 	return rc;
@@ -726,7 +726,7 @@ static int may_remove(const struct removal *all, int size, struct err *e)
 int member_group_close(struct member *m, struct group *g, struct err *e)
 {
 	struct circle world = world_circle(m);
-	struct removal mine = { g->lane.serial, g->rank < 0 ? 0 : execute_flying(&g->lane) };
+	struct removal mine = { g->comm.serial, g->rank < 0 ? 0 : execute_flying(&g->comm) };
 	struct removal *all = calloc((size_t)m->size, sizeof(*all));
 	int rc = all ? 0 : fail(e, RINGUP_ENOMEM, "no memory");
 
@@ -738,20 +738,20 @@ int member_group_close(struct member *m, struct group *g, struct err *e)
 	if (rc)
 		return rc;
 	if (g->rank >= 0)
-		op_hand_over(&g->lane, &m->world.lane);
+		op_hand_over(&g->comm, &m->world.comm);
 	group_close(g);
 	return 0;
 }
 
 /* The others of a group of ranks, whose memory this is, shall look. */
-static void leave_lane(struct lane *l, void *arg)
+static void leave_comm(struct comm *l, void *arg)
 {
 	int r;
 
 	(void)arg;
 	/* Nothing of ours is in flight; the engine thread need not look. */
 	__atomic_store_n(&l->over, true, __ATOMIC_RELAXED);
-	over_leave(l->left, l->team.rank);
+	over_leave(l->left, l->topo.rank);
 	for (r = 0; r < l->row->count; r++) {
 		seat_ring_one(l->row, r);
 		seat_kick(l->row, r);
@@ -778,7 +778,7 @@ bool member_leave(struct member *m)
 	p2p_flush(g->p2p, clock_deadline(BYE_MS));
 	__atomic_store_n(&seat_at(g->row, g->row->me)->left, 1, __ATOMIC_RELEASE);
 	p2p_leave(g->p2p);
-	lanes_visit(g, leave_lane, NULL);
+	comms_visit(g, leave_comm, NULL);
 	/* What is not sent when the connections close would look like a death. */
 	watch_goodbye(&m->watch, clock_deadline(BYE_MS));
 	engine_settle(g);

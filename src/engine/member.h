@@ -53,7 +53,7 @@ void member_close(struct member *m);
  * member_group_open - let @count ranks of the world be a group of their own.
  *
  * All ranks of the world call it, in the same order and with the same @ranks, which
- * are sorted and differ.  On those that are not among them the group has no lane.
+ * are sorted and differ.  On those that are not among them the group has no communicator.
  * member_group_close() likewise; RINGUP_EBUSY if operations are in flight anywhere.
  */
 int member_group_open(struct member *m, const int *ranks, int count, struct group *g,

@@ -3,7 +3,7 @@
 #include "engine/notify.h"
 
 #include "base/futex.h"
-#include "engine/lane.h"
+#include "engine/comm.h"
 #include "engine/ledger.h"
 
 void notify_completed(struct engine *g)
@@ -33,7 +33,7 @@ void notify_alarm(struct engine *g, int culprit, int code, const char *why)
 	}
 }
 
-void notify_call(struct lane *l)
+void notify_call(struct comm *l)
 {
 	int i;
 
@@ -42,7 +42,7 @@ void notify_call(struct lane *l)
 		seat_kick(l->row, i);
 }
 
-void notify_announce(struct lane *l)
+void notify_announce(struct comm *l)
 {
 	seat_ring(l->row, l->row->me);
 	/* After the fence in there: a rank that joins sees our line, or we see it. */

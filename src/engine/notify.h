@@ -5,7 +5,7 @@
 
 #include "engine/engine_state.h"
 
-struct lane;
+struct comm;
 
 /* notify_completed - operations of this rank are complete: wake the threads that wait for them.
  */
@@ -16,11 +16,11 @@ void notify_news(struct engine *g);
 
 /* notify_call - wake the ranks of @l on this host that wait for news, kick those that do not.
  */
-void notify_call(struct lane *l);
+void notify_call(struct comm *l);
 
 /* notify_announce - this rank has written something into shared memory that others of @l wait
  * for. */
-void notify_announce(struct lane *l);
+void notify_announce(struct comm *l);
 
 /* notify_alarm - end the job, because of rank @culprit or, if that is -1, of no single rank;
  * the first sentence counts.  Any thread. */

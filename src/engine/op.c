@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "coll/reduce.h"
+#include "engine/comm.h"
 #include "engine/engine_state.h"
-#include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/tracepoint.h"
@@ -64,7 +64,7 @@ bool op_then(struct ringup_op *op, struct callback *c)
 
 void op_complete(struct ringup_op *op, int status)
 {
-	struct lane *l = op->lane;
+	struct comm *l = op->comm;
 	struct engine *g = op->engine;
 	struct callback *c = NULL;
 
@@ -157,7 +157,7 @@ void op_empty(struct ringup_op *op)
 
 /* ---- the pool ---- */
 
-struct ringup_op *op_new(struct lane *l)
+struct ringup_op *op_new(struct comm *l)
 {
 	struct ringup_op *op = l->pool;
 	int i;
@@ -166,7 +166,7 @@ struct ringup_op *op_new(struct lane *l)
 		op = calloc(POOL_STEP, sizeof(*op));
 		for (i = 0; op && i < POOL_STEP; i++) {
 			op[i].next = i + 1 < POOL_STEP ? &op[i + 1] : NULL;
-			op[i].lane = l;
+			op[i].comm = l;
 			op[i].engine = l->engine;
 		}
 		if (!op)
@@ -178,13 +178,13 @@ struct ringup_op *op_new(struct lane *l)
 	return op;
 }
 
-static void pool_put(struct lane *l, struct ringup_op *op)
+static void pool_put(struct comm *l, struct ringup_op *op)
 {
 	op->next = l->pool;
 	l->pool = op;
 }
 
-void op_free(struct lane *l, struct ringup_op *op)
+void op_free(struct comm *l, struct ringup_op *op)
 {
 	struct ringup_op *m;
 
@@ -196,15 +196,15 @@ void op_free(struct lane *l, struct ringup_op *op)
 	pool_put(l, op);
 }
 
-/* Of its lane, which may become another one meanwhile. */
-static struct lane *op_lock_lane(struct ringup_op *op)
+/* Of its communicator, which may become another one meanwhile. */
+static struct comm *op_lock_comm(struct ringup_op *op)
 {
-	struct lane *l;
+	struct comm *l;
 
 	for (;;) {
-		l = __atomic_load_n(&op->lane, __ATOMIC_ACQUIRE);
+		l = __atomic_load_n(&op->comm, __ATOMIC_ACQUIRE);
 		lock_take(&l->lock);
-		if (l == __atomic_load_n(&op->lane, __ATOMIC_ACQUIRE))
+		if (l == __atomic_load_n(&op->comm, __ATOMIC_ACQUIRE))
 			return l;
 		lock_give(&l->lock);
 	}
@@ -212,7 +212,7 @@ static struct lane *op_lock_lane(struct ringup_op *op)
 
 void op_release(struct ringup_op *op)
 {
-	struct lane *l = op_lock_lane(op);
+	struct comm *l = op_lock_comm(op);
 
 	if (op->prev)
 		op->prev->next = op->next;
@@ -246,7 +246,7 @@ static void op_set(struct ringup_op *op, const struct request *r, void *ghost)
 	__atomic_store_n(&op->callback, NULL, __ATOMIC_RELAXED);
 }
 
-int op_add_member(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost,
+int op_add_member(struct comm *l, struct ringup_op *op, const struct request *r, void *ghost,
 		  struct err *e)
 {
 	struct ringup_op *m = op_new(l);
@@ -262,7 +262,7 @@ int op_add_member(struct lane *l, struct ringup_op *op, const struct request *r,
 }
 
 /* Into the list of those in flight; tensor, id and round are set. */
-void op_enter(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost)
+void op_enter(struct comm *l, struct ringup_op *op, const struct request *r, void *ghost)
 {
 	op_set(op, r, ghost);
 	op->prev = NULL;
@@ -272,7 +272,7 @@ void op_enter(struct lane *l, struct ringup_op *op, const struct request *r, voi
 	l->flying = op;
 }
 
-void op_take_back(struct lane *l, struct ringup_op *op)
+void op_take_back(struct comm *l, struct ringup_op *op)
 {
 	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
 	ledger_drop(l->ledger, op->id);
@@ -282,15 +282,15 @@ void op_take_back(struct lane *l, struct ringup_op *op)
 	op_free(l, op);
 }
 
-static void op_give_all(struct ringup_op *list, struct lane *to)
+static void op_give_all(struct ringup_op *list, struct comm *to)
 {
 	for (; list; list = list->next) {
 		op_give_all(list->members, to);
-		__atomic_store_n(&list->lane, to, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&list->comm, to, __ATOMIC_SEQ_CST);
 	}
 }
 
-void op_hand_over(struct lane *from, struct lane *to)
+void op_hand_over(struct comm *from, struct comm *to)
 {
 	struct ringup_op *op, **end;
 
@@ -321,7 +321,7 @@ out:
 	lock_give(&from->lock);
 }
 
-void op_free_all(struct lane *l)
+void op_free_all(struct comm *l)
 {
 	struct ringup_op *block, *op;
 

@@ -36,25 +36,26 @@ void op_empty(struct ringup_op *op);
 void op_fail(struct ringup_op *op, const struct err *why);
 
 /*
- * The pool of a lane; all with its lock, but op_release() and op_hand_over(), which take it.
+ * The pool of a communicator; all with its lock, but op_release() and op_hand_over(), which
+ * take it.
  *
  * op_new - an operation that is in no list; NULL: no memory, and op_no_memory() says so.
  * op_free - give it and its members back.
  */
-struct ringup_op *op_new(struct lane *l);
+struct ringup_op *op_new(struct comm *l);
 int op_no_memory(struct err *e);
-void op_free(struct lane *l, struct ringup_op *op);
+void op_free(struct comm *l, struct ringup_op *op);
 
 /* op_enter - put @op, whose tensor, id and round are set, among those in flight, for @r. @ghost
  * as for submit_queued().  op_take_back - it did not begin after all: it is the last that
  * entered.
  */
-void op_enter(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost);
-void op_take_back(struct lane *l, struct ringup_op *op);
+void op_enter(struct comm *l, struct ringup_op *op, const struct request *r, void *ghost);
+void op_take_back(struct comm *l, struct ringup_op *op);
 
 /* op_add_member - an operation that completes with the bundle @op, before those that it has
  * already. */
-int op_add_member(struct lane *l, struct ringup_op *op, const struct request *r, void *ghost,
+int op_add_member(struct comm *l, struct ringup_op *op, const struct request *r, void *ghost,
 		  struct err *e);
 
 /* op_release - give an operation that is done back to the pool. */
@@ -62,9 +63,9 @@ void op_release(struct ringup_op *op);
 
 /* op_hand_over - the operations of @from, which are complete but nobody has waited for them
  * yet, are @to's from now on. */
-void op_hand_over(struct lane *from, struct lane *to);
+void op_hand_over(struct comm *from, struct comm *to);
 
 /* op_free_all - free all operations of @l, also those in flight. */
-void op_free_all(struct lane *l);
+void op_free_all(struct comm *l);
 
 #endif

@@ -11,7 +11,7 @@
 
 struct callback;
 struct engine;
-struct lane;
+struct comm;
 struct tensor;
 
 enum op_state { OP_FLYING, OP_CLAIMED, OP_DONE };
@@ -31,7 +31,7 @@ struct p2p_op {
 /* An operation in flight.  Operations come from a pool and go back to it. */
 struct ringup_op {
 	struct engine *engine; /* never another one                                     */
-	struct lane *lane;     /* until its group goes: see op_hand_over(); atomic    */
+	struct comm *comm;     /* until its group goes: see op_hand_over(); atomic    */
 	struct tensor *tensor; /* NULL: it is a send or a receive                       */
 	uint32_t state;        /* enum op_state; atomic                        */
 	uint32_t id;           /* the tensor's                                 */

@@ -15,14 +15,14 @@ void over_leave(uint32_t *left, int rank)
 				    __ATOMIC_RELAXED);
 }
 
-int over_left(const struct lane *l)
+int over_left(const struct comm *l)
 {
 	int left = (int)__atomic_load_n(l->left, __ATOMIC_ACQUIRE) - 1;
 
 	return left < 0 ? -1 : ranks_in_world(l->ranks, left);
 }
 
-bool over_has_left(const struct lane *l, struct err *e)
+bool over_has_left(const struct comm *l, struct err *e)
 {
 	int left = over_left(l);
 
@@ -53,7 +53,7 @@ bool over_has_failed(struct engine *g, struct err *e)
 	return true;
 }
 
-bool over_lane(struct lane *l, struct err *e)
+bool over_comm(struct comm *l, struct err *e)
 {
 	bool left = over_has_left(l, e);
 

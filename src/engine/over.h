@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/comm.h"
 #include "engine/engine_state.h"
-#include "engine/lane.h"
 
 struct err;
 
@@ -16,20 +16,20 @@ struct err;
 void over_leave(uint32_t *left, int rank);
 
 /* over_left - the first rank of @l that has left, by its number in the world; -1: none. */
-int over_left(const struct lane *l);
+int over_left(const struct comm *l);
 
 /* over_has_left - has one of them left?  Then says so in @e, which may be NULL. */
-bool over_has_left(const struct lane *l, struct err *e);
+bool over_has_left(const struct comm *l, struct err *e);
 
 /* over_has_failed - has the job failed?  Then says so in @e, which may be NULL. */
 bool over_has_failed(struct engine *g, struct err *e);
 
-/* over_lane - has the job failed, or a rank left that @l needs?  Likewise. */
-bool over_lane(struct lane *l, struct err *e);
+/* over_comm - has the job failed, or a rank left that @l needs?  Likewise. */
+bool over_comm(struct comm *l, struct err *e);
 
 /* over_not_yet - true while the job has not failed and no rank of @l has left: the opposite
- * of over_lane(), inline for the fast path. */
-static inline bool over_not_yet(const struct lane *l)
+ * of over_comm(), inline for the fast path. */
+static inline bool over_not_yet(const struct comm *l)
 {
 	const struct engine *g = l->engine;
 

@@ -8,8 +8,8 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "engine/comm.h"
 #include "engine/engine_state.h"
-#include "engine/lane.h"
 #include "engine/notify.h"
 #include "engine/op.h"
 #include "engine/over.h"
@@ -57,7 +57,7 @@ void p2p_fail_memory(struct p2p *x)
 	struct err e;
 
 	fail(&e, RINGUP_ENOMEM, "rank %d: no memory for a message between two ranks",
-	     x->team->rank);
+	     x->topo->rank);
 	p2p_fail(x, &e);
 }
 
@@ -66,7 +66,7 @@ void p2p_fail_peer(struct p2p *x, const struct p2p_peer *p, const char *why)
 	struct err e;
 
 	fail(&e, RINGUP_EPEER, "rank %d sent rank %d what is no message: %s", p->rank,
-	     x->team->rank, why);
+	     x->topo->rank, why);
 	p2p_fail(x, &e);
 }
 
@@ -74,7 +74,7 @@ void p2p_fail_peer(struct p2p *x, const struct p2p_peer *p, const char *why)
 
 struct p2p_peer *p2p_peer_of(struct p2p *x, int rank)
 {
-	const struct team *t = x->team;
+	const struct topo *t = x->topo;
 	bool is_here = !t->host_of || t->host_of[rank] == t->host;
 	struct p2p_peer *p = x->peer[rank];
 
@@ -122,16 +122,16 @@ static void queue_end_left(struct p2p *x, struct p2p_queue *q, int rank)
 }
 
 /* Have all others of the group of @l left? */
-static bool is_alone(const struct p2p *x, const struct lane *l)
+static bool is_alone(const struct p2p *x, const struct comm *l)
 {
 	int r, rank;
 
-	for (r = 0; r < l->team.size; r++) {
+	for (r = 0; r < l->topo.size; r++) {
 		rank = ranks_in_world(l->ranks, r);
-		if (rank != x->team->rank && !(x->peer[rank] && x->peer[rank]->gone))
+		if (rank != x->topo->rank && !(x->peer[rank] && x->peer[rank]->gone))
 			return false;
 	}
-	return l->team.size > 1;
+	return l->topo.size > 1;
 }
 
 /* @p has left, and all that it had sent is here: no more comes. */
@@ -151,7 +151,7 @@ void p2p_peer_end(struct p2p *x, struct p2p_peer *p)
 	for (op = x->posted.first; op; op = next) {
 		next = op->p2p.next;
 		if (op->p2p.peer != p->rank &&
-		    (op->p2p.peer != P2P_ANY || !is_alone(x, op->lane)))
+		    (op->p2p.peer != P2P_ANY || !is_alone(x, op->comm)))
 			continue;
 		p2p_queue_remove(&x->posted, op);
 		op_end_left(x, op, p->rank);
@@ -160,12 +160,12 @@ void p2p_peer_end(struct p2p *x, struct p2p_peer *p)
 
 /* Who is connected to all of them hears when each leaves; those that have left do not connect.
  */
-static void expect_all(struct p2p *x, const struct lane *l)
+static void expect_all(struct p2p *x, const struct comm *l)
 {
 	struct p2p_peer *p;
 	int r;
 
-	for (r = 0; r < l->team.size; r++) {
+	for (r = 0; r < l->topo.size; r++) {
 		p = p2p_peer_of(x, ranks_in_world(l->ranks, r));
 		if (!p)
 			p2p_fail_memory(x);
@@ -174,7 +174,7 @@ static void expect_all(struct p2p *x, const struct lane *l)
 	}
 }
 
-void p2p_left(struct p2p *x, const struct lane *l)
+void p2p_left(struct p2p *x, const struct comm *l)
 {
 	const struct ringup_op *op;
 
@@ -182,7 +182,7 @@ void p2p_left(struct p2p *x, const struct lane *l)
 		return;
 	p2p_lock(x);
 	for (op = x->posted.first; op; op = op->p2p.next)
-		if (op->lane == l && op->p2p.peer == P2P_ANY) {
+		if (op->comm == l && op->p2p.peer == P2P_ANY) {
 			expect_all(x, l);
 			break;
 		}
@@ -196,7 +196,7 @@ static bool has_output(struct p2p *x)
 	int r;
 
 	p2p_lock(x);
-	for (r = 0; r < x->team->size && !has; r++)
+	for (r = 0; r < x->topo->size && !has; r++)
 		has = x->peer[r] && !x->peer[r]->gone && p2p_peer_has_output(x->peer[r]);
 	p2p_unlock(x);
 	return has;
@@ -287,8 +287,8 @@ static int expect_peer(struct p2p *x, const struct ringup_op *op, struct err *e)
 {
 	struct p2p_peer *p = op->p2p.peer < 0 ? NULL : p2p_peer_of(x, op->p2p.peer);
 
-	if (op->p2p.peer == P2P_ANY && over_has_left(op->lane, NULL))
-		expect_all(x, op->lane);
+	if (op->p2p.peer == P2P_ANY && over_has_left(op->comm, NULL))
+		expect_all(x, op->comm);
 	if (op->p2p.peer >= 0 && !p) {
 		p2p_fail_memory(x);
 		return no_memory(e);
@@ -306,7 +306,7 @@ static int begin_receive(struct p2p *x, struct ringup_op *op, struct err *e)
 
 	if (!m && p && p->gone)
 		return fail_left(x, e, p->rank);
-	if (!m && op->p2p.peer == P2P_ANY && is_alone(x, op->lane))
+	if (!m && op->p2p.peer == P2P_ANY && is_alone(x, op->comm))
 		return fail(e, RINGUP_ESHUTDOWN, "each other rank has left the job");
 	if (!m) {
 		rc = expect_peer(x, op, e);
@@ -409,7 +409,7 @@ void p2p_cancel(struct p2p *x, struct ringup_op *op)
 		if (m->op == op)
 			m->op = NULL;
 	p2p_set_fetches(x);
-	/* What is to be told, the next thread tells that has no lane's lock. */
+	/* What is to be told, the next thread tells that has no communicator's lock. */
 	pthread_mutex_unlock(&x->lock);
 }
 
@@ -515,7 +515,7 @@ size_t p2p_shared_bytes(int ranks)
 
 static void list_local_ranks(struct p2p *x)
 {
-	const struct team *t = x->team;
+	const struct topo *t = x->topo;
 	int r, n = 0;
 
 	for (r = 0; r < t->size && n < t->local_size; r++)
@@ -529,8 +529,8 @@ int p2p_open(struct p2p **xp, const struct p2p_setup *s, struct err *e)
 	struct foreign self;
 
 	if (x) {
-		x->peer = calloc((size_t)s->team->size, sizeof(struct p2p_peer *));
-		x->rank_of = calloc((size_t)s->team->local_size, sizeof(*x->rank_of));
+		x->peer = calloc((size_t)s->topo->size, sizeof(struct p2p_peer *));
+		x->rank_of = calloc((size_t)s->topo->local_size, sizeof(*x->rank_of));
 	}
 	if (!x || !x->peer || !x->rank_of) {
 		if (x) {
@@ -542,10 +542,10 @@ int p2p_open(struct p2p **xp, const struct p2p_setup *s, struct err *e)
 	}
 	pthread_mutex_init(&x->lock, NULL);
 	x->engine = s->engine;
-	x->team = s->team;
+	x->topo = s->topo;
 	x->use_cma = foreign_self(&self) && s->use_cma;
 	x->unexpected_end = &x->unexpected;
-	p2p_rings_open(&x->rings, s->shared, s->team->local_size, s->team->local_rank, &self);
+	p2p_rings_open(&x->rings, s->shared, s->topo->local_size, s->topo->local_rank, &self);
 	list_local_ranks(x);
 	*xp = x;
 	return p2p_far_open(x, s, e);
@@ -573,7 +573,7 @@ void p2p_close(struct p2p *x)
 		x->unexpected = m->next;
 		free(m);
 	}
-	for (r = 0; r < x->team->size; r++)
+	for (r = 0; r < x->topo->size; r++)
 		peer_free(x->peer[r]);
 	free(x->peer);
 	free(x->rank_of);

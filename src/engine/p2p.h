@@ -9,11 +9,11 @@
 
 struct engine;
 struct err;
-struct lane;
+struct comm;
 struct p2p;
 struct ringup_op;
 struct secret;
-struct team;
+struct topo;
 struct tree;
 
 /*
@@ -32,7 +32,7 @@ struct tree;
  *
  * The matching state has a lock of its own, and any thread may make progress: the thread that
  * submits, the one that waits, and the progress thread.  None of them needs the baton.
- * The lock is taken inside lane->lock, never the other way round.
+ * The lock is taken inside comm->lock, never the other way round.
  */
 enum { P2P_EAGER_BYTES = 64 << 10, P2P_CREDIT_BYTES = 1 << 20, P2P_ANY = -1 };
 
@@ -50,7 +50,7 @@ struct p2p_request {
 /* Ranks of the world, and what a sentence about them says. */
 struct p2p_setup {
 	struct engine *engine;
-	const struct team *team; /* of the world; outlives the p2p */
+	const struct topo *topo; /* of the world; outlives the p2p */
 	void *shared;            /* p2p_shared_bytes() of zeros that the host's ranks share */
 	bool use_cma;
 	/* Of several hosts; used until p2p_close(). */
@@ -67,8 +67,8 @@ size_t p2p_shared_bytes(int ranks);
 int p2p_open(struct p2p **xp, const struct p2p_setup *s, struct err *e);
 void p2p_close(struct p2p *x);
 
-/* p2p_begin - start @op, which is in flight in its lane; @q as in struct ringup_op.  It may be
- * complete when this returns.  On failure it has not been started. */
+/* p2p_begin - start @op, which is in flight in its communicator; @q as in struct ringup_op.  It
+ * may be complete when this returns.  On failure it has not been started. */
 int p2p_begin(struct p2p *x, struct ringup_op *op, struct err *e);
 
 /* p2p_cancel - @op has been claimed by the caller, who makes it fail: after this nothing reads
@@ -83,7 +83,7 @@ void p2p_leave(struct p2p *x);
 
 /* p2p_left - a rank of the group of @l has left: a receive from any of them finds out which are
  * still there.  @x may be NULL. */
-void p2p_left(struct p2p *x, const struct lane *l);
+void p2p_left(struct p2p *x, const struct comm *l);
 
 /* p2p_purge - the group of number @serial ends: drop messages that nobody has received.
  * @x may be NULL. */
@@ -113,7 +113,7 @@ enum p2p_answer { P2P_SILENT, P2P_STARTED, P2P_NOT_STARTED };
  * Returns false, and has asked nobody, if another thread is asking.
  */
 enum { P2P_ASK_MS = 60 };
-bool p2p_ask(struct p2p *x, const struct lane *l, const struct ringup_op *op,
+bool p2p_ask(struct p2p *x, const struct comm *l, const struct ringup_op *op,
 	     unsigned char *answer);
 
 /* p2p_text - "receive of 10 f32 from rank 2 with tag 7". */

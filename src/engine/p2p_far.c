@@ -13,9 +13,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "engine/comm.h"
+#include "engine/comms.h"
 #include "engine/engine_state.h"
-#include "engine/lane.h"
-#include "engine/lanes.h"
 #include "engine/notify.h"
 #include "engine/op.h"
 #include "engine/over.h"
@@ -97,7 +97,7 @@ void p2p_far_poke(struct p2p *x)
 
 static bool is_local(const struct p2p *x, int rank)
 {
-	return !x->team->host_of || x->team->host_of[rank] == x->team->host;
+	return !x->topo->host_of || x->topo->host_of[rank] == x->topo->host;
 }
 
 static bool has_left(const struct p2p *x, const struct p2p_peer *p)
@@ -142,7 +142,7 @@ static int listen_for_peers(struct p2p *x, struct err *e)
 	fd = sock_listen(f->address, f->where, e);
 	if (fd < 0)
 		return fd;
-	rc = door_open(&f->door, fd, (uint32_t)x->team->rank, f->secret, e);
+	rc = door_open(&f->door, fd, (uint32_t)x->topo->rank, f->secret, e);
 	if (rc)
 		close(fd);
 	return rc;
@@ -150,7 +150,7 @@ static int listen_for_peers(struct p2p *x, struct err *e)
 
 static void invite(struct p2p *x, struct p2p_peer *p)
 {
-	struct p2p_invite v = { .from = x->team->rank, .to = p->rank };
+	struct p2p_invite v = { .from = x->topo->rank, .to = p->rank };
 
 	snprintf(v.where, sizeof(v.where), "%s", x->far.where);
 	p->invited_ns = clock_ns();
@@ -169,7 +169,7 @@ void p2p_far_connect(struct p2p *x, struct p2p_peer *p)
 	if (!rc)
 		rc = start_thread(x, &e);
 	if (rc) {
-		fail_in(&e, "rank %d cannot be reached by rank %d", x->team->rank, p->rank);
+		fail_in(&e, "rank %d cannot be reached by rank %d", x->topo->rank, p->rank);
 		p2p_fail(x, &e);
 		return;
 	}
@@ -195,7 +195,7 @@ static void follow(struct p2p *x, struct p2p_peer *p, const char *where)
 		p2p_fail_memory(x);
 		return;
 	}
-	rc = dial_open(p->dial, where, SHAKE_P2P, (uint32_t)x->team->rank, (uint32_t)p->rank,
+	rc = dial_open(p->dial, where, SHAKE_P2P, (uint32_t)x->topo->rank, (uint32_t)p->rank,
 		       x->far.secret, clock_deadline(DIAL_MS), &e);
 	if (!rc)
 		rc = start_thread(x, &e);
@@ -211,7 +211,7 @@ struct search {
 	char found; /* '1', '0', or '?': somebody has the lock */
 };
 
-static void look_at_lane(struct lane *l, void *arg)
+static void look_at_comm(struct comm *l, void *arg)
 {
 	struct search *s = arg;
 	const struct ringup_op *op;
@@ -241,7 +241,7 @@ static void answer_question(struct p2p *x, const struct p2p_invite *v)
 	if (*end != ':')
 		return;
 	s.hash = strtoull(end + 1, NULL, 10);
-	lanes_visit(x->engine, look_at_lane, &s);
+	comms_visit(x->engine, look_at_comm, &s);
 	if (s.found == '?')
 		return;
 	snprintf(a.where, sizeof(a.where), "!%c:%llu", s.found, (unsigned long long)s.hash);
@@ -258,11 +258,11 @@ static void note_answer(struct p2p *x, const struct p2p_invite *v)
 	f->answer[v->from] = v->where[1] == '1' ? P2P_STARTED : P2P_NOT_STARTED;
 }
 
-static bool has_silent(const struct p2p *x, const struct lane *l, const unsigned char *answer)
+static bool has_silent(const struct p2p *x, const struct comm *l, const unsigned char *answer)
 {
 	int r, w;
 
-	for (r = 0; r < l->team.size; r++) {
+	for (r = 0; r < l->topo.size; r++) {
 		w = ranks_in_world(l->ranks, r);
 		if (!is_local(x, w) && answer[w] == P2P_SILENT)
 			return true;
@@ -270,21 +270,21 @@ static bool has_silent(const struct p2p *x, const struct lane *l, const unsigned
 	return false;
 }
 
-static void ask_all(struct p2p *x, const struct lane *l, uint64_t hash)
+static void ask_all(struct p2p *x, const struct comm *l, uint64_t hash)
 {
-	struct p2p_invite v = { .from = x->team->rank };
+	struct p2p_invite v = { .from = x->topo->rank };
 	int r;
 
 	snprintf(v.where, sizeof(v.where), "?%llu:%llu", (unsigned long long)l->serial,
 		 (unsigned long long)hash);
-	for (r = 0; r < l->team.size; r++) {
+	for (r = 0; r < l->topo.size; r++) {
 		v.to = ranks_in_world(l->ranks, r);
 		if (!is_local(x, v.to))
 			p2p_far_take(x, &v);
 	}
 }
 
-bool p2p_ask(struct p2p *x, const struct lane *l, const struct ringup_op *op,
+bool p2p_ask(struct p2p *x, const struct comm *l, const struct ringup_op *op,
 	     unsigned char *answer)
 {
 	int64_t enough = clock_deadline(P2P_ASK_MS);
@@ -293,7 +293,7 @@ bool p2p_ask(struct p2p *x, const struct lane *l, const struct ringup_op *op,
 	p2p_lock(x);
 	waits = !x->far.answer;
 	if (waits) {
-		memset(answer, P2P_SILENT, (size_t)x->team->size);
+		memset(answer, P2P_SILENT, (size_t)x->topo->size);
 		x->far.answer = answer;
 		x->far.asked = op->tensor->hash;
 		ask_all(x, l, op->tensor->hash);
@@ -369,7 +369,7 @@ static void pass_to_leader(struct p2p *x, const struct p2p_invite *v)
 
 void p2p_far_take(struct p2p *x, const struct p2p_invite *v)
 {
-	const int size = x->team->size, me = x->team->rank;
+	const int size = x->topo->size, me = x->topo->rank;
 
 	if (v->from < 0 || v->from >= size || v->to < 0 || v->to >= size || v->from == v->to ||
 	    !memchr(v->where, 0, sizeof(v->where)))
@@ -449,7 +449,7 @@ static int admit(void *ctx, const struct shake *h)
 
 	if (shake_agree(h, NULL))
 		return RINGUP_EMISMATCH;
-	if (h->peer.channel != SHAKE_P2P || h->peer.rank >= (uint32_t)x->team->size)
+	if (h->peer.channel != SHAKE_P2P || h->peer.rank >= (uint32_t)x->topo->size)
 		return RINGUP_EINVAL;
 	p = x->peer[h->peer.rank];
 	if (!p || !p->was_invited)
@@ -555,7 +555,7 @@ static void step_dial(struct p2p *x, struct p2p_peer *p)
 		connected(x, p, FOLLOWED, dial_take(p->dial));
 	} else if (p->output < 0) {
 		p->dial_why = e;
-		fail_in(&p->dial_why, "rank %d cannot connect to rank %d", x->team->rank,
+		fail_in(&p->dial_why, "rank %d cannot connect to rank %d", x->topo->rank,
 			p->rank);
 	}
 	dial_close(p->dial);
@@ -601,7 +601,7 @@ static int list_polls(struct p2p *x, int64_t *until)
 	*until = door_until(&f->door);
 	f->guests = door_poll(&f->door, p + n);
 	n += f->guests;
-	for (r = 0; r < x->team->size; r++) {
+	for (r = 0; r < x->topo->size; r++) {
 		struct p2p_peer *q = x->peer[r];
 
 		if (!is_far(q))
@@ -654,7 +654,7 @@ static bool awaits_any(const struct p2p *x)
 {
 	int r;
 
-	for (r = 0; r < x->team->size; r++)
+	for (r = 0; r < x->topo->size; r++)
 		if (is_far(x->peer[r]) && x->peer[r]->invited_ns)
 			return true;
 	return false;
@@ -674,7 +674,7 @@ static void serve(struct p2p *x, int n)
 	}
 	if (n > AT_DOOR && f->guests)
 		door_serve(&f->door, f->poll + AT_DOOR, &owner);
-	for (r = 0; r < x->team->size && at < n; r++)
+	for (r = 0; r < x->topo->size && at < n; r++)
 		if (is_far(x->peer[r]) && x->peer[r]->polled) {
 			serve_peer(x, x->peer[r], f->poll + at);
 			at += 3;
@@ -711,7 +711,7 @@ void p2p_far_bye(struct p2p *x)
 	struct p2p_head bye = { .kind = P2P_BYE };
 	int r;
 
-	for (r = 0; r < x->team->size; r++) {
+	for (r = 0; r < x->topo->size; r++) {
 		struct p2p_peer *p = x->peer[r];
 
 		if (!is_far(p) || p->gone || p->output < 0)
@@ -728,7 +728,7 @@ static int drain(struct p2p *x, struct pollfd *p)
 	int r, k, n = 0;
 	ssize_t got;
 
-	for (r = 0; r < x->team->size; r++)
+	for (r = 0; r < x->topo->size; r++)
 		for (k = 0; k < 2 && is_far(x->peer[r]); k++) {
 			int *fd = &x->peer[r]->fd[k];
 
@@ -750,7 +750,7 @@ static void linger(struct p2p *x)
 	int64_t enough = clock_deadline(LINGER_MS);
 	int r, k, n;
 
-	for (r = 0; r < x->team->size; r++)
+	for (r = 0; r < x->topo->size; r++)
 		for (k = 0; k < 2 && is_far(x->peer[r]); k++)
 			if (x->peer[r]->fd[k] >= 0)
 				shutdown(x->peer[r]->fd[k], SHUT_WR);
@@ -765,7 +765,7 @@ static void forget(void *arg)
 	struct p2p *x = arg;
 	int r;
 
-	for (r = 0; r < x->team->size; r++)
+	for (r = 0; r < x->topo->size; r++)
 		if (is_far(x->peer[r])) {
 			close_fd(&x->peer[r]->fd[INVITED]);
 			close_fd(&x->peer[r]->fd[FOLLOWED]);
@@ -775,14 +775,14 @@ static void forget(void *arg)
 int p2p_far_open(struct p2p *x, const struct p2p_setup *s, struct err *e)
 {
 	struct p2p_far *f = &x->far;
-	size_t fds = AT_DOOR + DOOR_FDS + 3 * (size_t)s->team->size;
+	size_t fds = AT_DOOR + DOOR_FDS + 3 * (size_t)s->topo->size;
 
 	pthread_mutex_init(&f->lock, NULL);
 	f->invites_end = &f->invite;
 	f->tree = s->tree;
 	f->address = s->address;
 	f->secret = s->secret;
-	if (s->team->hosts == 1)
+	if (s->topo->hosts == 1)
 		return 0;
 	f->poll = calloc(fds, sizeof(*f->poll));
 	if (!f->poll)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "coll/reduce.h"
-#include "engine/lane.h"
+#include "engine/comm.h"
 #include "engine/op.h"
 #include "engine/over.h"
 #include "engine/p2p_state.h"
@@ -69,9 +69,9 @@ struct ringup_op *p2p_queue_take(struct p2p_queue *q, uint64_t id)
 /* ---- completion ---- */
 
 /* The rank in the group of @l that the world calls @rank, or -1. */
-static int group_rank(const struct lane *l, int rank)
+static int group_rank(const struct comm *l, int rank)
 {
-	int first = 0, end = l->team.size, middle;
+	int first = 0, end = l->topo.size, middle;
 
 	if (!l->ranks)
 		return rank;
@@ -93,7 +93,7 @@ void p2p_op_end(struct p2p *x, struct ringup_op *op)
 	if (!op_claim(op))
 		return;
 	if (op->p2p.sourcep)
-		*op->p2p.sourcep = group_rank(op->lane, op->p2p.source);
+		*op->p2p.sourcep = group_rank(op->comm, op->p2p.source);
 	op_complete(op, 0);
 	x->completed = true;
 }
@@ -138,9 +138,9 @@ bool p2p_op_agrees(const struct ringup_op *op, const struct p2p_head *h)
 
 static bool op_matches(const struct ringup_op *op, const struct p2p_head *h, int source)
 {
-	return op->lane->serial == h->group && op->p2p.tag == h->tag &&
+	return op->comm->serial == h->group && op->p2p.tag == h->tag &&
 	       (op->p2p.peer == source ||
-		(op->p2p.peer == P2P_ANY && group_rank(op->lane, source) >= 0));
+		(op->p2p.peer == P2P_ANY && group_rank(op->comm, source) >= 0));
 }
 
 /* ---- a receive and its message ---- */

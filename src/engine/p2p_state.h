@@ -39,7 +39,7 @@ struct p2p_head {
 	uint32_t magic;
 	uint8_t kind, dtype;
 	uint16_t zero;
-	uint64_t group; /* serial of the lane                                      */
+	uint64_t group; /* serial of the communicator                                      */
 	uint64_t id;    /* of the offer, as its sender counts                      */
 	uint64_t count; /* elements of the message; P2P_CREDIT: bytes              */
 	uint64_t bytes; /* that follow                                             */
@@ -162,7 +162,7 @@ struct p2p_far {
 
 struct p2p {
 	struct engine *engine;
-	const struct team *team;
+	const struct topo *topo;
 	pthread_mutex_t lock;
 	struct p2p_rings rings;
 	int *rank_of;           /* of each rank of this host, its number in the world */
@@ -194,7 +194,7 @@ static inline uint64_t p2p_message_charge(uint64_t bytes)
 /* p2p_is_self - is @p this rank itself, which needs no stream? */
 static inline bool p2p_is_self(const struct p2p *x, const struct p2p_peer *p)
 {
-	return p->rank == x->team->rank;
+	return p->rank == x->topo->rank;
 }
 
 /* ---- p2p.c ---- */

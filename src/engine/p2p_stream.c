@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "coll/reduce.h"
+#include "engine/comm.h"
 #include "engine/engine_state.h"
-#include "engine/lane.h"
 #include "engine/p2p_state.h"
 #include "ringup.h"
 #include "wire/foreign.h"
@@ -54,7 +54,7 @@ struct p2p_head p2p_head_of(const struct ringup_op *op, enum p2p_kind kind)
 	return (struct p2p_head){ .magic = P2P_MAGIC,
 				  .kind = (uint8_t)kind,
 				  .dtype = op->ask.want.dtype,
-				  .group = op->lane->serial,
+				  .group = op->comm->serial,
 				  .id = op->p2p.id,
 				  .count = op->ask.want.count,
 				  .tag = op->p2p.tag };

@@ -9,8 +9,8 @@
 #include "coll/adasum.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
+#include "engine/comm.h"
 #include "engine/eager.h"
-#include "engine/lane.h"
 #include "engine/op.h"
 #include "ringup.h"
 #include "wire/ranks.h"
@@ -20,7 +20,7 @@ static size_t element(const struct want *w)
 	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
 }
 
-void plan_begin(struct lane *l, enum plan_kind kind, const struct want *w)
+void plan_begin(struct comm *l, enum plan_kind kind, const struct want *w)
 {
 	l->plan = (struct plan){ .kind = kind,
 				 .dtype = (enum ringup_dtype)w->dtype,
@@ -31,14 +31,14 @@ void plan_begin(struct lane *l, enum plan_kind kind, const struct want *w)
 				 .piece = l->pieces };
 }
 
-void plan_add(struct lane *l, const void *in, void *out, uint64_t count)
+void plan_add(struct comm *l, const void *in, void *out, uint64_t count)
 {
 	l->pieces[l->plan.pieces++] = (struct piece){ in, out, count };
 	l->plan.count += count;
 }
 
 /* With it the item is dealt with, unless there is more in that. */
-void plan_ends(struct lane *l, struct ringup_op *op)
+void plan_ends(struct comm *l, struct ringup_op *op)
 {
 	l->ops[l->op_count++] = op;
 	if (op->bundle) {
@@ -49,7 +49,7 @@ void plan_ends(struct lane *l, struct ringup_op *op)
 	}
 }
 
-void plan_barrier(struct lane *l)
+void plan_barrier(struct comm *l)
 {
 	static const struct want nothing = { .pre = 1, .post = 1 };
 
@@ -57,7 +57,7 @@ void plan_barrier(struct lane *l)
 	l->plan.piece = NULL;
 }
 
-uint64_t *plan_room(struct lane *l, size_t count, struct err *e)
+uint64_t *plan_room(struct comm *l, size_t count, struct err *e)
 {
 	uint64_t *more;
 
@@ -66,7 +66,7 @@ uint64_t *plan_room(struct lane *l, size_t count, struct err *e)
 					      : NULL;
 		if (!more) {
 			fail(e, RINGUP_ENOMEM, "no memory for what %d ranks tell each other",
-			     l->team.size);
+			     l->topo.size);
 			return NULL;
 		}
 		l->numbers = more;
@@ -75,17 +75,17 @@ uint64_t *plan_room(struct lane *l, size_t count, struct err *e)
 	return l->numbers;
 }
 
-uint64_t *plan_tell(struct lane *l, uint64_t each, struct err *e)
+uint64_t *plan_tell(struct comm *l, uint64_t each, struct err *e)
 {
 	static const struct want numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
-	size_t n = (size_t)l->team.size, r;
+	size_t n = (size_t)l->topo.size, r;
 	uint64_t *all = plan_room(l, n * each, e), *mine;
 
 	if (!all)
 		return NULL;
 	for (r = 0; r < n; r++)
 		l->counts[r] = each;
-	mine = all + (size_t)l->team.rank * each;
+	mine = all + (size_t)l->topo.rank * each;
 	plan_begin(l, PLAN_ALLGATHER, &numbers);
 	plan_add(l, mine, all, each);
 	l->plan.counts = l->counts;
@@ -97,30 +97,30 @@ enum { ASK_BYTES = 4 << 20 };
 
 /* Do all ranks have room for the result of @op, which is large, as all of them know?  If one
  * has not, the operation fails on all of them, and no other does. */
-static int plan_ask(struct lane *l, struct ringup_op *op)
+static int plan_ask(struct comm *l, struct ringup_op *op)
 {
 	static const struct want number = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
 	int r;
 
-	for (r = 0; r < l->team.size; r++)
+	for (r = 0; r < l->topo.size; r++)
 		l->counts[r] = 1;
-	l->lack[l->team.rank] = !op->result;
+	l->lack[l->topo.rank] = !op->result;
 	plan_begin(l, PLAN_ALLGATHER, &number);
-	plan_add(l, l->lack + l->team.rank, l->lack, 1);
+	plan_add(l, l->lack + l->topo.rank, l->lack, 1);
 	l->plan.counts = l->counts;
 	op->asked = true;
 	return 1;
 }
 
 /* What they have answered: 0, or 1 if the plan is that @op fails. */
-static int plan_answered(struct lane *l, struct ringup_op *op)
+static int plan_answered(struct comm *l, struct ringup_op *op)
 {
 	int r;
 
-	for (r = 0; r < l->team.size && !l->lack[r]; r++)
+	for (r = 0; r < l->topo.size && !l->lack[r]; r++)
 		;
 	op->asked = false;
-	if (r == l->team.size)
+	if (r == l->topo.size)
 		return 0;
 	op_discard(op);
 	op->status =
@@ -133,11 +133,11 @@ static int plan_answered(struct lane *l, struct ringup_op *op)
 
 /* @rc: what became of taking room for a result, of @all bytes on all ranks together.  Returns
  * 0, 1 if a plan has been made before that of @op can be, or why the job ends. */
-static int plan_all_room(struct lane *l, struct ringup_op *op, uint64_t all, int rc)
+static int plan_all_room(struct comm *l, struct ringup_op *op, uint64_t all, int rc)
 {
 	if (rc && rc != RINGUP_ENOMEM)
 		return rc;
-	return all >= ASK_BYTES && l->team.size > 1 ? plan_ask(l, op) : rc;
+	return all >= ASK_BYTES && l->topo.size > 1 ? plan_ask(l, op) : rc;
 }
 
 /* The bytes of @rows; UINT64_MAX: too many. */
@@ -152,15 +152,15 @@ static uint64_t bytes_of(const struct want *w, uint64_t rows)
 }
 
 /* Room for what is gathered: @rows of each rank; writes their elements to l->counts. */
-static int make_room(struct lane *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
+static int make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
 		     struct err *e)
 {
 	const struct want *w = &op->ask.want;
 	uint64_t total = 0, before = 0, bytes;
 	int r;
 
-	for (r = 0; r < l->team.size; r++) {
-		before = r == l->team.rank ? total : before;
+	for (r = 0; r < l->topo.size; r++) {
+		before = r == l->topo.rank ? total : before;
 		if (__builtin_mul_overflow(rows[(size_t)r * stride], w->count, &l->counts[r]) ||
 		    __builtin_add_overflow(total, l->counts[r], &total))
 			total = UINT64_MAX;
@@ -177,7 +177,7 @@ static int make_room(struct lane *l, struct ringup_op *op, const uint64_t *rows,
 }
 
 /* The same on all ranks: 0, 1 or why not, as in plan_all_room().  @all: bytes of all ranks. */
-static int make_all_room(struct lane *l, struct ringup_op *op, const uint64_t *rows,
+static int make_all_room(struct comm *l, struct ringup_op *op, const uint64_t *rows,
 			 size_t stride, uint64_t all, struct err *e)
 {
 	bool answered = op->asked;
@@ -189,11 +189,11 @@ static int make_all_room(struct lane *l, struct ringup_op *op, const uint64_t *r
 	return answered ? rc : plan_all_room(l, op, all, rc);
 }
 
-static int plan_allgather(struct lane *l, struct ringup_op *op, const uint64_t *rows,
+static int plan_allgather(struct comm *l, struct ringup_op *op, const uint64_t *rows,
 			  size_t stride, struct err *e)
 {
 	const struct want *w = &op->ask.want;
-	size_t n = (size_t)l->team.size, r;
+	size_t n = (size_t)l->topo.size, r;
 	uint64_t all = 0;
 	int rc;
 
@@ -215,14 +215,14 @@ static int plan_allgather(struct lane *l, struct ringup_op *op, const uint64_t *
 }
 
 /* Adasum is not an element's own business: all have all, and compute the same. */
-static int plan_adasum(struct lane *l, struct ringup_op *op, struct err *e)
+static int plan_adasum(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	const struct want *w = &op->ask.want;
 	uint64_t bytes = want_bytes(w), all;
 	unsigned char *mine;
 	int r, rc;
 
-	if (__builtin_mul_overflow(bytes, (uint64_t)l->team.size, &all) || all > SIZE_MAX / 2)
+	if (__builtin_mul_overflow(bytes, (uint64_t)l->topo.size, &all) || all > SIZE_MAX / 2)
 		all = 0;
 	if (op->asked) {
 		if (plan_answered(l, op))
@@ -233,14 +233,14 @@ static int plan_adasum(struct lane *l, struct ringup_op *op, struct err *e)
 			     ? 0
 			     : fail(e, RINGUP_ENOMEM,
 				    "%.200s: no memory for %d tensors of %llu bytes",
-				    op->tensor->name, l->team.size, (unsigned long long)bytes);
+				    op->tensor->name, l->topo.size, (unsigned long long)bytes);
 		rc = plan_all_room(l, op, bytes && !all ? UINT64_MAX : all, rc);
 		if (rc)
 			return rc > 0 ? 0 : rc;
 	}
-	mine = (unsigned char *)op->result + bytes * (uint64_t)l->team.rank;
+	mine = (unsigned char *)op->result + bytes * (uint64_t)l->topo.rank;
 	copy_scaled((enum ringup_dtype)w->dtype, mine, op->ask.in, w->count, w->pre);
-	for (r = 0; r < l->team.size; r++)
+	for (r = 0; r < l->topo.size; r++)
 		l->counts[r] = w->count;
 	plan_begin(l, PLAN_ALLGATHER, w);
 	l->plan.pre = l->plan.post = 1;
@@ -251,9 +251,9 @@ static int plan_adasum(struct lane *l, struct ringup_op *op, struct err *e)
 }
 
 /* First every rank tells every other how many rows it has for it. */
-static int plan_splits(struct lane *l, struct ringup_op *op, struct err *e)
+static int plan_splits(struct comm *l, struct ringup_op *op, struct err *e)
 {
-	uint64_t n = (uint64_t)l->team.size, *mine = plan_tell(l, n, e);
+	uint64_t n = (uint64_t)l->topo.size, *mine = plan_tell(l, n, e);
 
 	if (!mine)
 		return e->code;
@@ -262,10 +262,10 @@ static int plan_splits(struct lane *l, struct ringup_op *op, struct err *e)
 	return 0;
 }
 
-static int plan_alltoall(struct lane *l, struct ringup_op *op, struct err *e)
+static int plan_alltoall(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	const struct want *w = &op->ask.want;
-	size_t n = (size_t)l->team.size, me = (size_t)l->team.rank, i;
+	size_t n = (size_t)l->topo.size, me = (size_t)l->topo.rank, i;
 	uint64_t mine = 0, all = 0;
 	int rc;
 
@@ -296,14 +296,14 @@ static int plan_alltoall(struct lane *l, struct ringup_op *op, struct err *e)
 	return 0;
 }
 
-static void plan_reducescatter(struct lane *l, struct ringup_op *op)
+static void plan_reducescatter(struct comm *l, struct ringup_op *op)
 {
 	const struct want *w = &op->ask.want;
 	int r;
 
-	for (r = 0; r < l->team.size; r++)
-		l->counts[r] = want_part_first(w, l->team.size, r + 1) -
-			       want_part_first(w, l->team.size, r);
+	for (r = 0; r < l->topo.size; r++)
+		l->counts[r] = want_part_first(w, l->topo.size, r + 1) -
+			       want_part_first(w, l->topo.size, r);
 	plan_begin(l, PLAN_REDUCESCATTER, w);
 	plan_add(l, op->ask.in, op->ask.out, w->count);
 	l->plan.counts = l->counts;
@@ -318,7 +318,7 @@ static bool same_kind(const struct want *a, const struct want *b)
 
 /* What runs as one with @op: the next like it of its bundle, whatever lies between them, or
  * what comes next in the batch, if it is like it, up to the threshold. */
-static struct ringup_op *next_like(struct lane *l, struct ringup_op *op, uint64_t bytes)
+static struct ringup_op *next_like(struct comm *l, struct ringup_op *op, uint64_t bytes)
 {
 	const struct want *w = &op->ask.want;
 
@@ -331,14 +331,14 @@ static struct ringup_op *next_like(struct lane *l, struct ringup_op *op, uint64_
 	if (l->item_at == l->item_count || l->items[l->item_at].bad ||
 	    l->items[l->item_at].result)
 		return NULL;
-	op = lane_op(l, &l->items[l->item_at]);
+	op = comm_op(l, &l->items[l->item_at]);
 	return op && same_kind(w, &op->ask.want) &&
 			       bytes + want_bytes(&op->ask.want) <= l->fusion_bytes
 		       ? op
 		       : NULL;
 }
 
-static void plan_allreduce(struct lane *l, struct ringup_op *op)
+static void plan_allreduce(struct comm *l, struct ringup_op *op)
 {
 	uint64_t bytes = 0;
 
@@ -351,7 +351,7 @@ static void plan_allreduce(struct lane *l, struct ringup_op *op)
 	} while (op && l->op_count < BATCH_ITEMS);
 }
 
-int plan_make(struct lane *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
+int plan_make(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
 	      struct err *e)
 {
 	const struct want *w = &op->ask.want;
@@ -387,7 +387,7 @@ int plan_make(struct lane *l, struct ringup_op *op, const uint64_t *rows, size_t
 /* Of an Adasum all ranks' tensors are here: combine them, and leave only the result. */
 int plan_conclude(struct ringup_op *op, struct err *e)
 {
-	const struct lane *l = op->lane;
+	const struct comm *l = op->comm;
 	const struct want *w = &op->ask.want;
 	enum ringup_dtype dtype = (enum ringup_dtype)w->dtype;
 	size_t bytes;
@@ -399,12 +399,12 @@ int plan_conclude(struct ringup_op *op, struct err *e)
 	}
 	if (w->kind != PLAN_ALLREDUCE || w->redop != RINGUP_ADASUM)
 		return 0;
-	bytes = adasum_scratch_bytes(dtype, l->team.size, w->count);
+	bytes = adasum_scratch_bytes(dtype, l->topo.size, w->count);
 	scratch = bytes < SIZE_MAX ? malloc(bytes ? bytes : 1) : NULL;
 	if (!scratch)
 		return fail(e, RINGUP_ENOMEM, "%.200s: no memory to combine %d tensors",
-			    op->tensor->name, l->team.size);
-	adasum(dtype, op->ask.out, op->result, l->team.size, w->count, scratch);
+			    op->tensor->name, l->topo.size);
+	adasum(dtype, op->ask.out, op->result, l->topo.size, w->count, scratch);
 	if (w->post != 1)
 		copy_scaled(dtype, op->ask.out, op->ask.out, w->count, w->post);
 	free(scratch);

@@ -8,7 +8,7 @@
 
 #include "backend/backend.h"
 
-struct lane;
+struct comm;
 struct ringup_op;
 struct want;
 struct err;
@@ -20,7 +20,7 @@ struct err;
 
 /* plan_make - the next plan of @op, and of others that run with it as one; it may take
  * several.  @rows[r * @stride] are the rows of rank r, where each has its own. */
-int plan_make(struct lane *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
+int plan_make(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
 	      struct err *e);
 
 /* plan_conclude - the last one is done: what this rank has to do by itself.  Of a bundle:
@@ -29,18 +29,18 @@ int plan_conclude(struct ringup_op *op, struct err *e);
 
 /* plan_begin - of @kind, with the dtype, operation, scale and root of @w; plan_add - one
  * tensor; plan_ends - @op is carried out when this plan is. */
-void plan_begin(struct lane *l, enum plan_kind kind, const struct want *w);
-void plan_add(struct lane *l, const void *in, void *out, uint64_t count);
-void plan_ends(struct lane *l, struct ringup_op *op);
+void plan_begin(struct comm *l, enum plan_kind kind, const struct want *w);
+void plan_add(struct comm *l, const void *in, void *out, uint64_t count);
+void plan_ends(struct comm *l, struct ringup_op *op);
 
 /* plan_barrier - nothing is moved, but all stay in step. */
-void plan_barrier(struct lane *l);
+void plan_barrier(struct comm *l);
 
 /* plan_tell - every rank tells all others @each numbers: a plan after which l->numbers has
  * them, in the order of ranks.  Returns where this rank's go before it starts, or NULL. */
-uint64_t *plan_tell(struct lane *l, uint64_t each, struct err *e);
+uint64_t *plan_tell(struct comm *l, uint64_t each, struct err *e);
 
 /* plan_room - l->numbers, with room for @count; NULL if there is no memory. */
-uint64_t *plan_room(struct lane *l, size_t count, struct err *e);
+uint64_t *plan_room(struct comm *l, size_t count, struct err *e);
 
 #endif

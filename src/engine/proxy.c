@@ -7,18 +7,18 @@
 #include "base/err.h"
 #include "coll/neutral.h"
 #include "coll/reduce.h"
-#include "engine/lane.h"
+#include "engine/comm.h"
 #include "engine/request.h"
 #include "ringup.h"
 
 /* May a rank that has joined take part in it? */
-static bool is_allowed(const struct lane *l, const struct want *w)
+static bool is_allowed(const struct comm *l, const struct want *w)
 {
 	return !l->join_sums || w->kind == PLAN_ALLREDUCE || w->kind == PLAN_BARRIER ||
 	       w->kind == WANT_BUNDLE;
 }
 
-bool proxy_can(const struct lane *l, const struct want *w)
+bool proxy_can(const struct comm *l, const struct want *w)
 {
 	uint64_t element; /* of the widest type */
 
@@ -35,16 +35,16 @@ static bool is_from_root(const struct want *w)
 	       (w->kind == PLAN_ALLTOALL && w->digest == WANT_FROM_ROOT);
 }
 
-int proxy_request(const struct lane *l, const struct want *w, struct request *q, void **own,
+int proxy_request(const struct comm *l, const struct want *w, struct request *q, void **own,
 		  struct err *e)
 {
-	size_t size = reduce_dtype_bytes((enum ringup_dtype)w->dtype), n = (size_t)l->team.size;
+	size_t size = reduce_dtype_bytes((enum ringup_dtype)w->dtype), n = (size_t)l->topo.size;
 	uint64_t bytes = want_bytes(w);
 	void *room;
 
 	q->want = *w;
 	/* Nobody else can give what this rank has to: that is an error for all. */
-	if ((is_from_root(w) && w->root == l->team.rank) || !is_allowed(l, w)) {
+	if ((is_from_root(w) && w->root == l->topo.rank) || !is_allowed(l, w)) {
 		want_init(&q->want, WANT_JOIN, RINGUP_U8, 0);
 		q->want.redop = !is_allowed(l, w);
 	}

@@ -5,17 +5,17 @@
 
 #include <stdbool.h>
 
-struct lane;
+struct comm;
 struct request;
 struct want;
 struct err;
 
 /* proxy_can - is there anything that a rank that has joined could give for @w, and may it? */
-bool proxy_can(const struct lane *l, const struct want *w);
+bool proxy_can(const struct comm *l, const struct want *w);
 
 /* proxy_request - ask for what others want, with nothing to give: fills @q, but for its name;
  * *@own is what to free with the operation. */
-int proxy_request(const struct lane *l, const struct want *w, struct request *q, void **own,
+int proxy_request(const struct comm *l, const struct want *w, struct request *q, void **own,
 		  struct err *e);
 
 #endif

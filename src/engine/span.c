@@ -21,7 +21,7 @@ size_t span_bytes(int size)
 	       LEDGER_IDS * (size_t)size * sizeof(uint64_t);
 }
 
-int span_open(struct span *s, struct ledger *l, const struct team *t, struct err *e)
+int span_open(struct span *s, struct ledger *l, const struct topo *t, struct err *e)
 {
 	unsigned char *at = (unsigned char *)l->seg->extra + ledger_bytes(l->ranks);
 	int r, n = 0;

@@ -10,7 +10,7 @@
 #include "engine/ledger.h"
 
 struct err;
-struct team;
+struct topo;
 
 /*
  * The ranks of a host agree in their ledger as ever, but what the last of them has
@@ -29,20 +29,20 @@ struct span_shared {
 
 struct span {
 	struct ledger *ledger;
-	int size, hosts; /* of the team, all hosts together */
-	int *rank;       /* of each of this host's, in the team */
+	int size, hosts; /* of the group, all hosts together */
+	int *rank;       /* of each of this host's, in the group */
 	struct span_shared *shared;
 	uint64_t *up;
-	uint64_t *rows; /* by id: of every rank of the team */
+	uint64_t *rows; /* by id: of every rank of the group */
 	uint64_t seen;  /* the leader's: of the list upwards */
 };
 
 /* span_bytes - what it takes of the segment, behind the ledger. */
 size_t span_bytes(int size);
 
-/* span_open - let @l, which is open, serve a team of several hosts; its segment has
+/* span_open - let @l, which is open, serve a group of several hosts; its segment has
  * span_bytes() beyond ledger_bytes(). */
-int span_open(struct span *s, struct ledger *l, const struct team *t, struct err *e);
+int span_open(struct span *s, struct ledger *l, const struct topo *t, struct err *e);
 
 /* span_close - may be zeroed. */
 void span_close(struct span *s);
@@ -72,10 +72,10 @@ bool span_changed(struct span *s, uint32_t id);
 void span_wants(const struct span *s, uint32_t id, struct wants *w);
 
 /* span_collect - put their rows where they belong in @rows, one entry per rank of the
- * team. */
+ * group. */
 void span_collect(const struct span *s, uint32_t id, uint64_t *rows);
 
-/* span_rows - the rows of the whole team, for the ranks of this host to read: set
+/* span_rows - the rows of the whole group, for the ranks of this host to read: set
  * before span_publish(). */
 uint64_t *span_rows(const struct span *s, uint32_t id);
 

@@ -11,9 +11,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "engine/agree.h"
+#include "engine/comms.h"
 #include "engine/eager.h"
 #include "engine/engine_state.h"
-#include "engine/lanes.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/op.h"
@@ -119,30 +119,30 @@ static void say_who(const struct stall *s, const bool *waiting, const bool *miss
 		snprintf(out, size, "all ranks have submitted it, and it does not end");
 }
 
-static bool is_here(const struct lane *l, int rank)
+static bool is_here(const struct comm *l, int rank)
 {
-	return !l->team.host_of || l->team.host_of[rank] == l->team.host;
+	return !l->topo.host_of || l->topo.host_of[rank] == l->topo.host;
 }
 
 /* Has @rank, of this host, submitted it? */
-static bool is_in(const struct lane *l, const struct ringup_op *op, int rank)
+static bool is_in(const struct comm *l, const struct ringup_op *op, int rank)
 {
-	int local = l->team.local_of ? l->team.local_of[rank] : rank;
+	int local = l->topo.local_of ? l->topo.local_of[rank] : rank;
 
-	return rank == l->team.rank || (l->ledger && ledger_is_busy(l->ledger, op->id, local));
+	return rank == l->topo.rank || (l->ledger && ledger_is_busy(l->ledger, op->id, local));
 }
 
 /* Who has submitted it?  Returns whether it is up to this rank to tell. */
-static bool look_who(const struct lane *l, const struct ringup_op *op, bool *in)
+static bool look_who(const struct comm *l, const struct ringup_op *op, bool *in)
 {
 	int r, first = -1;
 
-	memset(in, 0, (size_t)l->team.size * sizeof(*in));
-	for (r = l->team.size - 1; r >= 0; r--) {
+	memset(in, 0, (size_t)l->topo.size * sizeof(*in));
+	for (r = l->topo.size - 1; r >= 0; r--) {
 		in[r] = is_here(l, r) && is_in(l, op, r);
 		first = in[r] ? r : first;
 	}
-	return first == l->team.rank;
+	return first == l->topo.rank;
 }
 
 /* One without a name goes by its number, behind a NUL. */
@@ -153,7 +153,7 @@ static const char *name_of(const struct ringup_op *op)
 	return *name || op->tensor->len < 2 ? name : name + 1;
 }
 
-static void note(const struct stall *s, const struct lane *l, const struct ringup_op *op,
+static void note(const struct stall *s, const struct comm *l, const struct ringup_op *op,
 		 int64_t now_ns, struct finding *f)
 {
 	char who[320], what[STALL_NAME + 16];
@@ -168,7 +168,7 @@ static void note(const struct stall *s, const struct lane *l, const struct ringu
 		return;
 	}
 	/* As the world counts. */
-	for (r = 0; r < l->team.size; r++) {
+	for (r = 0; r < l->topo.size; r++) {
 		waiting[ranks_in_world(l->ranks, r)] = in[r];
 		missing[ranks_in_world(l->ranks, r)] = !in[r] && l->ledger;
 	}
@@ -180,7 +180,7 @@ static void note(const struct stall *s, const struct lane *l, const struct ringu
 
 /* Has a rank that has joined been called since the last look?  As long as the others go on, it
  * waits for nobody. */
-static bool goes_on(struct lane *l, const struct ledger *of)
+static bool goes_on(struct comm *l, const struct ledger *of)
 {
 	uint64_t was = l->calls_looked;
 
@@ -188,7 +188,7 @@ static bool goes_on(struct lane *l, const struct ledger *of)
 	return l->calls_looked != was;
 }
 
-static void look_at(const struct stall *s, const struct lane *l, struct ringup_op *op,
+static void look_at(const struct stall *s, const struct comm *l, struct ringup_op *op,
 		    bool going_on, int64_t now_ns, struct finding *f)
 {
 	int64_t age = now_ns - op->since_ns;
@@ -210,12 +210,12 @@ static void look_at(const struct stall *s, const struct lane *l, struct ringup_o
 
 /* The first rank of @set whose process is not asleep as one that waits is, but stopped or
  * worse; -1 if there is none.  Only processes of this host can be asked for. */
-static int find_stopped(const struct stall *s, const struct lane *l, const bool *set,
+static int find_stopped(const struct stall *s, const struct comm *l, const bool *set,
 			char *state, size_t len)
 {
 	int r, w;
 
-	for (r = 0; r < l->team.size; r++) {
+	for (r = 0; r < l->topo.size; r++) {
 		w = ranks_in_world(l->ranks, r);
 		if (!set[w] || !is_here(l, r))
 			continue;
@@ -233,7 +233,7 @@ static void rank_text(const struct stall *s, int rank, char *out, size_t len)
 		 s->peer[rank].host);
 }
 
-static void describe_message(const struct stall *s, const struct lane *l,
+static void describe_message(const struct stall *s, const struct comm *l,
 			     const struct ringup_op *op, char *out, size_t len)
 {
 	bool peer[TALLY_RANKS] = { false };
@@ -252,17 +252,17 @@ static void describe_message(const struct stall *s, const struct lane *l,
 
 /* Which ranks have not started @op, and which of other hosts have not said.  Returns whether
  * these have been asked. */
-static bool find_missing(struct lane *l, const struct ringup_op *op, bool *missing,
+static bool find_missing(struct comm *l, const struct ringup_op *op, bool *missing,
 			 bool *silent)
 {
 	unsigned char answer[TALLY_RANKS];
 	bool asked =
-		l->team.hosts > 1 && l->engine->p2p && p2p_ask(l->engine->p2p, l, op, answer);
+		l->topo.hosts > 1 && l->engine->p2p && p2p_ask(l->engine->p2p, l, op, answer);
 	int r, w;
 
-	for (r = 0; r < l->team.size; r++) {
+	for (r = 0; r < l->topo.size; r++) {
 		w = ranks_in_world(l->ranks, r);
-		if (r == l->team.rank || !l->ledger)
+		if (r == l->topo.rank || !l->ledger)
 			continue;
 		if (!is_here(l, r)) {
 			missing[w] = asked && answer[w] == P2P_NOT_STARTED;
@@ -292,7 +292,7 @@ static int set_text(const struct stall *s, const bool *set, char *out, size_t le
 	return count;
 }
 
-void stall_describe(const struct stall *s, struct lane *l, const struct ringup_op *op,
+void stall_describe(const struct stall *s, struct comm *l, const struct ringup_op *op,
 		    char *out, size_t len)
 {
 	bool missing[TALLY_RANKS] = { false }, silent[TALLY_RANKS] = { false },
@@ -305,8 +305,8 @@ void stall_describe(const struct stall *s, struct lane *l, const struct ringup_o
 		describe_message(s, l, op, out, len);
 		return;
 	}
-	for (r = 0; r < l->team.size; r++)
-		here[ranks_in_world(l->ranks, r)] = is_here(l, r) && r != l->team.rank;
+	for (r = 0; r < l->topo.size; r++)
+		here[ranks_in_world(l->ranks, r)] = is_here(l, r) && r != l->topo.rank;
 	asked = find_missing(l, op, missing, silent);
 	what_text(op->ask.want.kind, name_of(op), what);
 	n = snprintf(out, len, "%.*s is not complete in time: ", STALL_NAME, what);
@@ -334,8 +334,8 @@ void stall_describe(const struct stall *s, struct lane *l, const struct ringup_o
 		snprintf(out, len, "%s has started it, and %s", one, state);
 	else
 		snprintf(out, len, "all ranks%s have started it%s",
-			 asked || l->team.hosts == 1 ? "" : " of this host",
-			 asked || l->team.hosts == 1 ? ", and it is being carried out" : "");
+			 asked || l->topo.hosts == 1 ? "" : " of this host",
+			 asked || l->topo.hosts == 1 ? ", and it is being carried out" : "");
 }
 
 /* ---- several hosts: what leaders report ---- */
@@ -353,7 +353,7 @@ enum { PAIRS = (TALLY_REPORT - sizeof(struct report)) / 8 };
  * the ledger cannot tell.  Whoever has the lock may wait for a rank that is frozen, which only
  * the thread that looks here would notice: so it does not wait, and what it misses is
  * reported at the next look. */
-static bool is_flying(struct lane *l, uint32_t id)
+static bool is_flying(struct comm *l, uint32_t id)
 {
 	struct ringup_op *op;
 	bool found = false;
@@ -367,20 +367,20 @@ static bool is_flying(struct lane *l, uint32_t id)
 }
 
 /* The ranks of this host that wait for @id, as the world counts; returns how many pairs. */
-static uint32_t list_waiting(struct lane *l, const struct ledger *of, uint32_t id,
+static uint32_t list_waiting(struct comm *l, const struct ledger *of, uint32_t id,
 			     uint32_t (*pair)[2])
 {
 	uint32_t n = 0, w;
 	bool in;
 	int r;
 
-	for (r = 0; r < l->team.size; r++) {
+	for (r = 0; r < l->topo.size; r++) {
 		if (!is_here(l, r))
 			continue;
-		in = r == l->team.rank
+		in = r == l->topo.rank
 			     ? is_flying(l, id)
 			     : ledger_is_busy(of, id,
-					      l->team.local_of ? l->team.local_of[r] : r);
+					      l->topo.local_of ? l->topo.local_of[r] : r);
 		w = (uint32_t)ranks_in_world(l->ranks, r);
 		if (in && n && pair[n - 1][1] + 1 == w) {
 			pair[n - 1][1]++;
@@ -392,21 +392,21 @@ static uint32_t list_waiting(struct lane *l, const struct ledger *of, uint32_t i
 	return n;
 }
 
-static bool report(struct lane *l, uint32_t id, int64_t age_ns)
+static bool report(struct comm *l, uint32_t id, int64_t age_ns)
 {
 	struct {
 		struct report head;
 		uint32_t pair[PAIRS][2];
 	} x = { .head = { .group = l->serial, .age_ms = (uint32_t)(age_ns / MS) } };
 	const struct ledger *of = l->ledger;
-	int local = l->team.local_rank, r;
+	int local = l->topo.local_rank, r;
 
 	x.head.pairs = list_waiting(l, of, id, x.pair);
 	if (!x.head.pairs)
 		return false;
-	for (r = l->team.size - 1; r >= 0; r--)
+	for (r = l->topo.size - 1; r >= 0; r--)
 		if (ranks_in_world(l->ranks, r) == (int)x.pair[0][0])
-			local = l->team.local_of[r];
+			local = l->topo.local_of[r];
 	x.head.kind = ledger_kind(of, id, local);
 	/* As in is_flying(). */
 	if (!ledger_tell(of, id, x.head.name, sizeof(x.head.name)))
@@ -426,7 +426,7 @@ static bool is_join(const struct ledger *of, uint32_t id)
 }
 
 /* What has been in flight here, without another rank's doing the same, for too long? */
-static void look_at_host(struct stall *s, struct lane *l, bool silence, int64_t now_ns)
+static void look_at_host(struct stall *s, struct comm *l, bool silence, int64_t now_ns)
 {
 	int64_t limit = s->warn_ns < s->abort_ns ? s->warn_ns : s->abort_ns;
 	const struct ledger *of = l->ledger;
@@ -537,7 +537,7 @@ static void forget_board(struct stall *s)
 }
 
 /* At the root: who of its ranks has not reported what others have? */
-static void look_at_board(struct stall *s, const struct lane *l, int64_t now_ns,
+static void look_at_board(struct stall *s, const struct comm *l, int64_t now_ns,
 			  struct finding *f)
 {
 	char who[320], what[STALL_NAME + 16];
@@ -558,7 +558,7 @@ static void look_at_board(struct stall *s, const struct lane *l, int64_t now_ns,
 		}
 		if (f->shown == SHOWN)
 			continue;
-		for (r = 0; r < l->team.size; r++)
+		for (r = 0; r < l->topo.size; r++)
 			missing[ranks_in_world(l->ranks, r)] =
 				!t->in[ranks_in_world(l->ranks, r)];
 		say_who(s, t->in, missing, who, sizeof(who));
@@ -611,7 +611,7 @@ static bool is_flying_message(const struct ringup_op *op)
 	return !op->tensor && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING;
 }
 
-static void look_at_messages(struct look *look, struct lane *l)
+static void look_at_messages(struct look *look, struct comm *l)
 {
 	struct ringup_op *op;
 
@@ -624,17 +624,17 @@ static void look_at_messages(struct look *look, struct lane *l)
 	lock_give(&l->lock);
 }
 
-static void look_at_lane(struct lane *l, void *arg)
+static void look_at_comm(struct comm *l, void *arg)
 {
 	struct look *look = arg;
 	struct ringup_op *op;
 	bool going_on, any = false;
 
 	look_at_messages(look, l);
-	if (l->team.hosts > 1) {
-		if (l->team.local_rank == 0)
+	if (l->topo.hosts > 1) {
+		if (l->topo.local_rank == 0)
 			look_at_host(look->stall, l, look->silence, look->now_ns);
-		if (l->team.rank == 0 && !look->silence)
+		if (l->topo.rank == 0 && !look->silence)
 			look_at_board(look->stall, l, look->now_ns, &look->found);
 		return;
 	}
@@ -663,7 +663,7 @@ void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)
 
 	if (silence)
 		forget_board(s);
-	lanes_visit(g, look_at_lane, &look);
+	comms_visit(g, look_at_comm, &look);
 	if (f->fatal && f->shown) {
 		/* Not ETIMEDOUT: to who waits, that says that the operation goes on. */
 		notify_alarm(g, -1, RINGUP_EABORTED, f->text[f->shown - 1]);

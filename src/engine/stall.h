@@ -10,7 +10,7 @@
 
 struct err;
 struct engine;
-struct lane;
+struct comm;
 struct pulse_rules;
 struct ringup_op;
 struct pulse_peer;
@@ -36,7 +36,7 @@ enum { STALL_NAME = 96, STALL_BOARD = 8 };
 
 /* The root's: a tensor that somebody waits for. */
 struct stall_topic {
-	uint64_t group; /* its lane's serial */
+	uint64_t group; /* its communicator's serial */
 	char name[STALL_NAME];
 	uint32_t kind, warnings;
 	int64_t since_ns, first_ns, last_ns; /* it has waited; was reported first, last */
@@ -51,7 +51,7 @@ struct stall {
 	struct stall_topic board[STALL_BOARD];
 };
 
-/* A leader's, for each number of its lane's ledger. */
+/* A leader's, for each number of its communicator's ledger. */
 struct stall_seen {
 	uint64_t arrived;
 	int64_t since_ns;
@@ -69,7 +69,7 @@ void stall_close(struct stall *s);
  * world, with process and host, and what the system says of the first of them.  Ranks of other
  * hosts are asked, for P2P_ASK_MS at most.  Any thread that waits for @op.
  */
-void stall_describe(const struct stall *s, struct lane *l, const struct ringup_op *op,
+void stall_describe(const struct stall *s, struct comm *l, const struct ringup_op *op,
 		    char *out, size_t len);
 
 /* stall_look - warn of, or end the job for, what has waited too long at @now_ns.

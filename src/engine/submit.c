@@ -7,8 +7,8 @@
 
 #include "base/err.h"
 #include "engine/agree.h"
+#include "engine/comm.h"
 #include "engine/eager.h"
-#include "engine/lane.h"
 #include "engine/ledger.h"
 #include "engine/lines.h"
 #include "engine/notify.h"
@@ -31,10 +31,10 @@ static int make_scratch(struct ringup_op *op, struct err *e)
 }
 
 /* What the caller may change as soon as he has us back. */
-static int copy_lists(struct lane *l, struct ringup_op *op, struct err *e)
+static int copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	struct request *q = &op->ask;
-	size_t bytes = (size_t)l->team.size * sizeof(*q->splits);
+	size_t bytes = (size_t)l->topo.size * sizeof(*q->splits);
 	uint32_t i;
 	int rc = 0;
 
@@ -55,7 +55,7 @@ static int copy_lists(struct lane *l, struct ringup_op *op, struct err *e)
 }
 
 /* A small operation that is as it was the last time: fill this rank's line. */
-static bool post_eager(struct lane *l, struct ringup_op *op)
+static bool post_eager(struct comm *l, struct ringup_op *op)
 {
 	struct turn turn;
 
@@ -71,7 +71,7 @@ static bool post_eager(struct lane *l, struct ringup_op *op)
 }
 
 /* Publish the operation, with the lock held. */
-static enum arrival post(struct lane *l, struct ringup_op *op, bool changed, bool awaits)
+static enum arrival post(struct comm *l, struct ringup_op *op, bool changed, bool awaits)
 {
 	const struct request *r = &op->ask;
 
@@ -85,7 +85,7 @@ static enum arrival post(struct lane *l, struct ringup_op *op, bool changed, boo
 	return agree_post(l->agree, op->id, &r->want, r->rows, changed || op->ghost, awaits);
 }
 
-static struct tensor *tensor_for(struct lane *l, const struct request *r, struct err *e)
+static struct tensor *tensor_for(struct comm *l, const struct request *r, struct err *e)
 {
 	const char *name = r->name;
 	size_t len = r->name_len;
@@ -109,7 +109,7 @@ static struct tensor *tensor_for(struct lane *l, const struct request *r, struct
 }
 
 /* Hold the tensor's number; give it one if it has none any more, or not yet. */
-static int hold(struct lane *l, struct tensor *t, const struct want *w, struct err *e)
+static int hold(struct comm *l, struct tensor *t, const struct want *w, struct err *e)
 {
 	uint32_t id;
 	int rc;
@@ -129,17 +129,17 @@ static int hold(struct lane *l, struct tensor *t, const struct want *w, struct e
 /* Stands in a tensor for an operation that nobody but its caller knows of. */
 static struct ringup_op alone;
 
-bool submit_any_eager(const struct lane *l)
+bool submit_any_eager(const struct comm *l)
 {
 	int i;
 
-	for (i = 0; i < LANE_KEPT; i++)
+	for (i = 0; i < COMM_KEPT; i++)
 		if (l->kept[i] && __atomic_load_n(&l->kept[i]->op, __ATOMIC_ACQUIRE) == &alone)
 			return true;
 	return false;
 }
 
-bool submit_join_ready(const struct lane *l)
+bool submit_join_ready(const struct comm *l)
 {
 	const struct ringup_op *op;
 
@@ -149,7 +149,7 @@ bool submit_join_ready(const struct lane *l)
 	return l->join != NULL;
 }
 
-bool submit_join(struct lane *l, enum arrival *as)
+bool submit_join(struct comm *l, enum arrival *as)
 {
 	struct ringup_op *op = l->join;
 
@@ -162,7 +162,7 @@ bool submit_join(struct lane *l, enum arrival *as)
 	return true;
 }
 
-static void take_part(struct lane *l)
+static void take_part(struct comm *l)
 {
 	ledger_join(l->ledger, true);
 	notify_call(l);
@@ -172,7 +172,7 @@ static void take_part(struct lane *l)
 }
 
 /* From now on this rank takes part, with nothing, in what others submit. */
-static void begin_join(struct lane *l, struct ringup_op *op, enum arrival *as)
+static void begin_join(struct comm *l, struct ringup_op *op, enum arrival *as)
 {
 	__atomic_store_n(&l->join, op, __ATOMIC_RELAXED);
 	/* See op_complete(). */
@@ -182,7 +182,7 @@ static void begin_join(struct lane *l, struct ringup_op *op, enum arrival *as)
 }
 
 /* Not while an operation of that name is in flight; nobody may have looked lately. */
-static bool is_free(struct lane *l, const struct tensor *t)
+static bool is_free(struct comm *l, const struct tensor *t)
 {
 	struct ringup_op *op = __atomic_load_n(&t->op, __ATOMIC_ACQUIRE);
 
@@ -192,7 +192,7 @@ static bool is_free(struct lane *l, const struct tensor *t)
 }
 
 /* Is the name free, and has this rank anything more to do? */
-static int check_free(struct lane *l, const struct tensor *t, const struct request *r,
+static int check_free(struct comm *l, const struct tensor *t, const struct request *r,
 		      bool ghost, struct err *e)
 {
 	const char *name = r->name ? r->name : "one without a name";
@@ -211,7 +211,7 @@ static int check_free(struct lane *l, const struct tensor *t, const struct reque
 	return 0;
 }
 
-int submit_queued(struct lane *l, const struct request *r, void *ghost, bool awaits,
+int submit_queued(struct comm *l, const struct request *r, void *ghost, bool awaits,
 		  struct ringup_op **opp, enum arrival *as, struct err *e)
 {
 	struct tensor *t;
@@ -220,7 +220,7 @@ int submit_queued(struct lane *l, const struct request *r, void *ghost, bool awa
 	int rc;
 
 	*as = ARRIVED_EARLY;
-	if (over_lane(l, e))
+	if (over_comm(l, e))
 		return e->code;
 	t = tensor_for(l, r, e);
 	if (!t)
@@ -268,7 +268,7 @@ int submit_queued(struct lane *l, const struct request *r, void *ghost, bool awa
 	return 0;
 }
 
-int submit_p2p(struct lane *l, const struct p2p_request *q, struct ringup_op **opp,
+int submit_p2p(struct comm *l, const struct p2p_request *q, struct ringup_op **opp,
 	       struct err *e)
 {
 	struct request r;
@@ -296,7 +296,7 @@ int submit_p2p(struct lane *l, const struct p2p_request *q, struct ringup_op **o
 	return 0;
 }
 
-void submit_notify(struct lane *l, struct ringup_op *op, enum arrival as)
+void submit_notify(struct comm *l, struct ringup_op *op, enum arrival as)
 {
 	if (as == ARRIVED_LAST)
 		notify_call(l);
@@ -317,14 +317,14 @@ void submit_notify(struct lane *l, struct ringup_op *op, enum arrival as)
  * stays this rank's.  As many as all ranks together may keep leave half of all numbers for
  * others; who keeps another lets go of the one that it has kept longest.
  */
-static bool keep(struct lane *l, struct tensor *t)
+static bool keep(struct comm *l, struct tensor *t)
 {
-	uint32_t most = LEDGER_IDS / 2 / (uint32_t)l->team.size;
+	uint32_t most = LEDGER_IDS / 2 / (uint32_t)l->topo.size;
 	struct tensor **place, *was;
 
 	if (!most)
 		return false;
-	place = &l->kept[l->keeps % (most < LANE_KEPT ? most : LANE_KEPT)];
+	place = &l->kept[l->keeps % (most < COMM_KEPT ? most : COMM_KEPT)];
 	was = *place;
 	if (was && __atomic_load_n(&was->op, __ATOMIC_ACQUIRE))
 		return false;
@@ -341,19 +341,19 @@ static bool keep(struct lane *l, struct tensor *t)
 }
 
 /* Is all as it was the last time?  With l->lock. */
-static bool is_usual(struct lane *l, struct tensor *t, const struct request *r)
+static bool is_usual(struct comm *l, struct tensor *t, const struct request *r)
 {
 	return t && !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE) && t->verified &&
 	       want_equal(&t->want, &r->want) && eager_may(l, r) && (t->kept || keep(l, t));
 }
 
 /* The tensor, and that it has an operation; NULL if nothing has happened. */
-static struct tensor *eager_take(struct lane *l, const struct request *r, struct turn *turn)
+static struct tensor *eager_take(struct comm *l, const struct request *r, struct turn *turn)
 {
 	struct tensor *t;
 
 	lock_take(&l->lock);
-	t = over_lane(l, NULL) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED)
+	t = over_comm(l, NULL) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED)
 		    ? NULL
 		    : tensor_for(l, r, NULL);
 	if (is_usual(l, t, r) && eager_begin(l, t->id, r, turn)) {
@@ -368,7 +368,7 @@ static struct tensor *eager_take(struct lane *l, const struct request *r, struct
 }
 
 /* The others are late: make it an operation in flight like any other. */
-static __attribute__((noinline)) int defer_eager(struct lane *l, const struct request *r,
+static __attribute__((noinline)) int defer_eager(struct comm *l, const struct request *r,
 						 struct tensor *t, uint32_t round,
 						 struct ringup_op **opp, struct err *e)
 {
@@ -402,7 +402,7 @@ static __attribute__((noinline)) int defer_eager(struct lane *l, const struct re
 }
 
 struct round_wait {
-	struct lane *l;
+	struct comm *l;
 	uint32_t id, round;
 	int rank; /* that is missing */
 };
@@ -416,7 +416,7 @@ static bool round_is_complete(void *arg)
 }
 
 /* For longer; returns what eager_missing() does. */
-static __attribute__((noinline)) int round_linger(struct lane *l, const struct turn *t,
+static __attribute__((noinline)) int round_linger(struct comm *l, const struct turn *t,
 						  int missing)
 {
 	struct round_wait wait = { l, t->id, t->round, missing };
@@ -426,7 +426,7 @@ static __attribute__((noinline)) int round_linger(struct lane *l, const struct t
 }
 
 /* This rank's line is written: are the others'?  Returns what eager_missing() does. */
-static inline int round_meet(struct lane *l, const struct turn *t, const struct want *w)
+static inline int round_meet(struct comm *l, const struct turn *t, const struct want *w)
 {
 	int missing;
 
@@ -480,7 +480,7 @@ static bool are_apart(const void *in, const void *out, uint64_t bytes)
 }
 
 /* The tensor, and that it has an operation; NULL if nothing has happened. */
-static struct tensor *repeat_take(struct lane *l, const struct ringup_reduce *a,
+static struct tensor *repeat_take(struct comm *l, const struct ringup_reduce *a,
 				  struct turn *turn)
 {
 	struct tensor *t;
@@ -507,7 +507,7 @@ out:
 }
 
 /* As defer_eager(). */
-static __attribute__((noinline)) int defer_repeat(struct lane *l, const struct ringup_reduce *a,
+static __attribute__((noinline)) int defer_repeat(struct comm *l, const struct ringup_reduce *a,
 						  struct tensor *t, uint32_t round,
 						  struct ringup_op **opp)
 {
@@ -518,7 +518,7 @@ static __attribute__((noinline)) int defer_repeat(struct lane *l, const struct r
 	return defer_eager(l, &r, t, round, opp, NULL);
 }
 
-int submit_repeat(struct lane *l, const struct ringup_reduce *a, struct ringup_op **opp)
+int submit_repeat(struct comm *l, const struct ringup_reduce *a, struct ringup_op **opp)
 {
 	struct turn turn;
 	struct tensor *t;
@@ -541,7 +541,7 @@ int submit_repeat(struct lane *l, const struct ringup_reduce *a, struct ringup_o
 	return 1;
 }
 
-int submit_eager(struct lane *l, const struct request *r, struct ringup_op **opp, struct err *e)
+int submit_eager(struct comm *l, const struct request *r, struct ringup_op **opp, struct err *e)
 {
 	struct turn turn;
 	struct tensor *t = eager_take(l, r, &turn);

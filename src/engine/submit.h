@@ -7,7 +7,7 @@
 
 #include "engine/ledger.h"
 
-struct lane;
+struct comm;
 struct p2p_request;
 struct request;
 struct ringup_op;
@@ -30,16 +30,16 @@ struct err;
 /* submit_queued - with l->lock: start an operation.  @awaits and *@as: see agree_post(); what
  * is published later, or without an agreement, counts as early.  @ghost: of a rank that has
  * joined, and what to free with it; else NULL. */
-int submit_queued(struct lane *l, const struct request *r, void *ghost, bool awaits,
+int submit_queued(struct comm *l, const struct request *r, void *ghost, bool awaits,
 		  struct ringup_op **opp, enum arrival *as, struct err *e);
 
 /* submit_p2p - with l->lock: a send or receive that p2p_begin() is to start. */
-int submit_p2p(struct lane *l, const struct p2p_request *q, struct ringup_op **opp,
+int submit_p2p(struct comm *l, const struct p2p_request *q, struct ringup_op **opp,
 	       struct err *e);
 
 /* submit_notify - tell the ranks that have to know that an operation has been posted; @op, or
  * NULL, which nobody else has yet. */
-void submit_notify(struct lane *l, struct ringup_op *op, enum arrival as);
+void submit_notify(struct comm *l, struct ringup_op *op, enum arrival as);
 
 /*
  * submit_join - with l->lock: publish this rank's join, if it is its turn.
@@ -50,18 +50,18 @@ void submit_notify(struct lane *l, struct ringup_op *op, enum arrival as);
  *
  * submit_any_eager - does another thread wait by submit_eager(), for a moment more?
  */
-bool submit_join(struct lane *l, enum arrival *as);
-bool submit_join_ready(const struct lane *l);
-bool submit_any_eager(const struct lane *l);
+bool submit_join(struct comm *l, enum arrival *as);
+bool submit_join_ready(const struct comm *l);
+bool submit_any_eager(const struct comm *l);
 
 /* submit_eager - carry out @r if it is small and as it was the last time.  Returns 1 if it is
  * done; 0 if it has been deferred, to *@opp, or, with NULL there, if nothing has happened; or
  * RINGUP_ENOMEM. */
-int submit_eager(struct lane *l, const struct request *r, struct ringup_op **opp,
+int submit_eager(struct comm *l, const struct request *r, struct ringup_op **opp,
 		 struct err *e);
 
 /* submit_repeat - the same for a sum, which most are: what @a asks for need not be checked and
  * put in order once more.  After 0 without *@opp it is for engine_submit(). */
-int submit_repeat(struct lane *l, const struct ringup_reduce *a, struct ringup_op **opp);
+int submit_repeat(struct comm *l, const struct ringup_reduce *a, struct ringup_op **opp);
 
 #endif

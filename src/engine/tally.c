@@ -89,7 +89,7 @@ static bool is_below(int host, int top, int fanout)
 }
 
 /* The ranks of the hosts below @top, and there. */
-static int *subtree(const struct team *t, int top, int fanout, int *count)
+static int *subtree(const struct topo *t, int top, int fanout, int *count)
 {
 	int *ranks = calloc((size_t)t->size, sizeof(*ranks)), r;
 
@@ -100,7 +100,7 @@ static int *subtree(const struct team *t, int top, int fanout, int *count)
 	return ranks;
 }
 
-static int leader_of(const struct team *t, int host)
+static int leader_of(const struct topo *t, int host)
 {
 	int r = 0;
 
@@ -109,7 +109,7 @@ static int leader_of(const struct team *t, int host)
 	return r;
 }
 
-static bool open_child(struct link *l, const struct team *t, int host, int fanout)
+static bool open_child(struct link *l, const struct topo *t, int host, int fanout)
 {
 	l->leader = leader_of(t, host);
 	l->ranks = subtree(t, host, fanout, &l->count);
@@ -117,39 +117,39 @@ static bool open_child(struct link *l, const struct team *t, int host, int fanou
 	return l->ranks && l->known;
 }
 
-static bool allocate(struct tally *t, const struct team *team, int fanout)
+static bool allocate(struct tally *t, const struct topo *topo, int fanout)
 {
-	int64_t first = (int64_t)team->host * fanout + 1, last = first + fanout, h;
+	int64_t first = (int64_t)topo->host * fanout + 1, last = first + fanout, h;
 	size_t i, n;
 
-	last = last < team->hosts ? last : team->hosts;
+	last = last < topo->hosts ? last : topo->hosts;
 	t->first_child = !t->is_root;
 	t->links = t->first_child + (last > first ? (int)(last - first) : 0);
 	n = (size_t)LEDGER_IDS * (size_t)tally_children(t);
 	t->link = calloc((size_t)t->links + 1, sizeof(*t->link));
 	t->topics = calloc(LEDGER_IDS, sizeof(*t->topics));
 	t->theirs = malloc(n * sizeof(*t->theirs) + 1);
-	t->ranks = subtree(team, team->host, fanout, &t->count);
+	t->ranks = subtree(topo, topo->host, fanout, &t->count);
 	if (!t->link || !t->topics || !t->theirs || !t->ranks)
 		return false;
 	for (i = 0; i < n; i++)
 		t->theirs[i] = NOT_HERE;
 	memset(t->offer.theirs, 0xff, sizeof(t->offer.theirs));
 	if (!t->is_root)
-		t->link[0].leader = leader_of(team, (team->host - 1) / fanout);
+		t->link[0].leader = leader_of(topo, (topo->host - 1) / fanout);
 	for (h = first; h < last; h++)
-		if (!open_child(tally_child(t, (int)(h - first)), team, (int)h, fanout))
+		if (!open_child(tally_child(t, (int)(h - first)), topo, (int)h, fanout))
 			return false;
 	return true;
 }
 
-int tally_open(struct tally **tp, struct span *s, const struct team *team, int fanout,
+int tally_open(struct tally **tp, struct span *s, const struct topo *topo, int fanout,
 	       uint64_t cap, const struct tally_events *ev, struct err *e)
 {
 	struct tally *t;
 
-	if (team->size > TALLY_RANKS)
-		return fail(e, RINGUP_EINVAL, "%d ranks: more than %d cannot agree", team->size,
+	if (topo->size > TALLY_RANKS)
+		return fail(e, RINGUP_EINVAL, "%d ranks: more than %d cannot agree", topo->size,
 			    TALLY_RANKS);
 	t = calloc(1, sizeof(*t));
 	if (!t)
@@ -157,14 +157,14 @@ int tally_open(struct tally **tp, struct span *s, const struct team *team, int f
 	t->ledger = s->ledger;
 	t->span = s;
 	t->ev = *ev;
-	t->size = team->size;
-	t->hosts = team->hosts;
-	t->host = team->host;
-	t->is_root = team->host == 0;
+	t->size = topo->size;
+	t->hosts = topo->hosts;
+	t->host = topo->host;
+	t->is_root = topo->host == 0;
 	t->carries = t->hosts > 1 && t->hosts <= PARCEL_HOSTS && t->hosts <= fanout + 1;
 	t->cap = cap;
 	frame_begin(&t->ready, FRAME_READY);
-	if (!allocate(t, team, fanout)) {
+	if (!allocate(t, topo, fanout)) {
 		tally_close(t);
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
 	}

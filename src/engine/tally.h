@@ -9,7 +9,7 @@
 
 struct err;
 struct span;
-struct team;
+struct topo;
 struct want;
 
 /*
@@ -58,7 +58,7 @@ struct tally_events {
  * A batch has at most @cap bytes.  Fails with RINGUP_ENOMEM, or RINGUP_EINVAL for
  * more than TALLY_RANKS ranks.
  */
-int tally_open(struct tally **tp, struct span *s, const struct team *t, int fanout,
+int tally_open(struct tally **tp, struct span *s, const struct topo *t, int fanout,
 	       uint64_t cap, const struct tally_events *ev, struct err *e);
 void tally_close(struct tally *t);
 

@@ -10,9 +10,9 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "engine/comm.h"
+#include "engine/comms.h"
 #include "engine/engine_state.h"
-#include "engine/lane.h"
-#include "engine/lanes.h"
 #include "engine/ledger.h"
 #include "host/identity.h"
 #include "ringup.h"
@@ -22,7 +22,7 @@
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
 
 /* Other ranks of the host tell when they are ready only while a rank of it asks. */
-static void ask_lane(struct lane *l, void *ask)
+static void ask_comm(struct comm *l, void *ask)
 {
 	if (!l->ledger || l->asks == (ask != NULL))
 		return;
@@ -69,7 +69,7 @@ static int start(struct engine *g, const struct timeline_rank *self, const char 
 		snprintf(clock + (size_t)i * 2, 3, "%02x", id[i]);
 	rc = trace_start(&g->trace, path, on, &from, e);
 	if (!rc)
-		lanes_visit(g, ask_lane, g);
+		comms_visit(g, ask_comm, g);
 	return rc;
 }
 
@@ -96,7 +96,7 @@ void timeline_stop(struct engine *g)
 {
 	pthread_mutex_lock(&control);
 	trace_stop(&g->trace);
-	lanes_visit(g, ask_lane, NULL);
+	comms_visit(g, ask_comm, NULL);
 	pthread_mutex_unlock(&control);
 }
 
@@ -113,10 +113,10 @@ void timeline_begin(struct engine *g, const struct timeline_rank *self, const st
 		log_warn("%s; the job goes on without a timeline", e.text);
 }
 
-void timeline_join(struct lane *l)
+void timeline_join(struct comm *l)
 {
 	pthread_mutex_lock(&control);
-	ask_lane(l, trace_on(&l->engine->trace) ? l : NULL);
+	ask_comm(l, trace_on(&l->engine->trace) ? l : NULL);
 	pthread_mutex_unlock(&control);
 }
 

@@ -6,7 +6,7 @@
 struct conf;
 struct engine;
 struct err;
-struct lane;
+struct comm;
 
 /* The rank whose timeline it is. */
 struct timeline_rank {
@@ -23,7 +23,7 @@ void timeline_stop(struct engine *g);
  * logged.  timeline_join - a new group records, too, if there is a timeline.  timeline_close -
  * end the timeline, and free everything. */
 void timeline_begin(struct engine *g, const struct timeline_rank *self, const struct conf *c);
-void timeline_join(struct lane *l);
+void timeline_join(struct comm *l);
 void timeline_close(struct engine *g);
 
 #endif

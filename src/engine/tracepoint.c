@@ -13,7 +13,7 @@
 #include "ringup.h"
 #include "wire/ranks.h"
 
-static const struct trace *trace_of(const struct lane *l)
+static const struct trace *trace_of(const struct comm *l)
 {
 	return &l->engine->trace;
 }
@@ -74,7 +74,7 @@ static bool is_unnamed(const char *name, size_t len)
 }
 
 /* Names that are the engine's own are shown as Horovod shows its own. */
-static uint32_t enter(const struct lane *l, const char *name, size_t len, const struct want *w)
+static uint32_t enter(const struct comm *l, const char *name, size_t len, const struct want *w)
 {
 	char text[48];
 
@@ -90,7 +90,7 @@ static uint32_t enter(const struct lane *l, const char *name, size_t len, const 
 /* The label of the back end, or "eager" or "inline", that carries an operation out: in
  * capitals.
  */
-static uint32_t carrier_label(struct lane *l, enum lane_carrier carrier)
+static uint32_t carrier_label(struct comm *l, enum comm_carrier carrier)
 {
 	uint32_t label = __atomic_load_n(&l->carriers[carrier], __ATOMIC_RELAXED);
 	const char *name = carrier == CARRIER_EAGER    ? "eager"
@@ -109,9 +109,9 @@ static uint32_t carrier_label(struct lane *l, enum lane_carrier carrier)
 }
 
 /* The ranks of this host, by their places in its ledger: a number of the trace, or -1. */
-static int local_ranks(struct lane *l)
+static int local_ranks(struct comm *l)
 {
-	const struct team *t = &l->team;
+	const struct topo *t = &l->topo;
 	int set = __atomic_load_n(&l->local_set, __ATOMIC_RELAXED) - 1, r, n = 0, *ranks;
 
 	if (set >= 0)
@@ -131,9 +131,9 @@ static int local_ranks(struct lane *l)
 /* ---- submitted ---- */
 
 /* The shape of the result.  *@leads: its rows come first, and are known only at the end. */
-static int shape_of(const struct lane *l, const struct want *w, uint64_t *shape, bool *leads)
+static int shape_of(const struct comm *l, const struct want *w, uint64_t *shape, bool *leads)
 {
-	uint64_t size = (uint64_t)l->team.size, rank = (uint64_t)l->team.rank;
+	uint64_t size = (uint64_t)l->topo.size, rank = (uint64_t)l->topo.rank;
 	int dims = 0, i;
 
 	*leads = w->kind == PLAN_ALLGATHER || w->kind == PLAN_ALLTOALL;
@@ -149,7 +149,7 @@ static int shape_of(const struct lane *l, const struct want *w, uint64_t *shape,
 	return dims;
 }
 
-static void tell_shape(const struct lane *l, const struct tensor *t, const struct want *w,
+static void tell_shape(const struct comm *l, const struct tensor *t, const struct want *w,
 		       int64_t ns)
 {
 	bool leads = false, has = w->kind < PLAN_KINDS && w->kind != PLAN_BARRIER;
@@ -168,7 +168,7 @@ static void tell_shape(const struct lane *l, const struct tensor *t, const struc
 	}
 }
 
-static void tell_submitted(struct lane *l, struct tensor *t, const struct want *w,
+static void tell_submitted(struct comm *l, struct tensor *t, const struct want *w,
 			   enum trace_kind kind, uint32_t round, int64_t ns)
 {
 	struct trace_record r = {
@@ -188,14 +188,14 @@ static void tell_submitted(struct lane *l, struct tensor *t, const struct want *
 	trace_put(trace_of(l), &r);
 }
 
-void tracepoint_submitted(struct lane *l, struct tensor *t, const struct request *r)
+void tracepoint_submitted(struct comm *l, struct tensor *t, const struct request *r)
 {
 	uint32_t round = l->ledger ? ledger_round(l->ledger, t->id) + 1 : 0;
 
 	tell_submitted(l, t, &r->want, kind_asked(r), round, clock_ns());
 }
 
-void tracepoint_short(struct lane *l, struct tensor *t, const struct request *r,
+void tracepoint_short(struct comm *l, struct tensor *t, const struct request *r,
 		      struct turn *turn)
 {
 	turn->when = clock_ns();
@@ -206,8 +206,8 @@ void tracepoint_short(struct lane *l, struct tensor *t, const struct request *r,
 /* ---- ready ---- */
 
 /* Tell when each rank of this host was ready; @of returns the time, 0 if it is unknown. */
-static void tell_ticks(struct lane *l, uint32_t label, int64_t ns,
-		       int64_t (*of)(const struct lane *l, const void *arg, int rank),
+static void tell_ticks(struct comm *l, uint32_t label, int64_t ns,
+		       int64_t (*of)(const struct comm *l, const void *arg, int rank),
 		       const void *arg)
 {
 	int n = l->ledger ? l->ledger->ranks : 1, set = n > 1 ? local_ranks(l) : -1, i, k;
@@ -229,14 +229,14 @@ static void tell_ticks(struct lane *l, uint32_t label, int64_t ns,
 	}
 }
 
-static int64_t by_record(const struct lane *l, const void *id, int rank)
+static int64_t by_record(const struct comm *l, const void *id, int rank)
 {
 	return ledger_record_when(l->ledger, *(const uint32_t *)id, rank);
 }
 
-void tracepoint_ready(struct lane *l, int count)
+void tracepoint_ready(struct comm *l, int count)
 {
-	struct trace_record r = { .ns = clock_ns(), .word = { (uint64_t)l->team.size } };
+	struct trace_record r = { .ns = clock_ns(), .word = { (uint64_t)l->topo.size } };
 	struct ringup_op *op;
 	int i;
 
@@ -246,7 +246,7 @@ void tracepoint_ready(struct lane *l, int count)
 	}
 	r.what = TRACE_READY;
 	for (i = 0; i < count; i++) {
-		op = lane_op(l, &l->items[i]);
+		op = comm_op(l, &l->items[i]);
 		if (!op || !op->tensor->label)
 			continue;
 		r.label = op->tensor->label;
@@ -256,10 +256,10 @@ void tracepoint_ready(struct lane *l, int count)
 	}
 }
 
-void tracepoint_arrived(void *lane, uint32_t id, const struct want *w, const int *ranks,
+void tracepoint_arrived(void *comm, uint32_t id, const struct want *w, const int *ranks,
 			int count)
 {
-	struct lane *l = lane;
+	struct comm *l = comm;
 	struct trace_record r = { .what = TRACE_ARRIVED, .kind = (uint8_t)kind_of(w) };
 	const char *name;
 	int i = 0, k;
@@ -287,7 +287,7 @@ void tracepoint_arrived(void *lane, uint32_t id, const struct want *w, const int
 
 /* ---- carried out ---- */
 
-void tracepoint_begin(struct lane *l, bool inlined)
+void tracepoint_begin(struct comm *l, bool inlined)
 {
 	struct trace_record r = { .ns = clock_ns(),
 				  .what = TRACE_BEGIN,
@@ -311,7 +311,7 @@ void tracepoint_begin(struct lane *l, bool inlined)
 	}
 }
 
-void tracepoint_end(struct lane *l)
+void tracepoint_end(struct comm *l)
 {
 	struct trace_record r = { .ns = clock_ns(), .what = TRACE_END };
 
@@ -324,14 +324,14 @@ void tracepoint_end(struct lane *l)
 
 /* ---- complete ---- */
 
-static uint64_t rows_of(const struct lane *l, const struct want *w, const uint64_t *counts)
+static uint64_t rows_of(const struct comm *l, const struct want *w, const uint64_t *counts)
 {
 	uint64_t rows = 0;
 	int i;
 
 	if ((w->kind != PLAN_ALLGATHER && w->kind != PLAN_ALLTOALL) || !counts)
 		return 0;
-	for (i = 0; i < l->team.size; i++)
+	for (i = 0; i < l->topo.size; i++)
 		rows += counts[i];
 	return rows;
 }
@@ -341,7 +341,7 @@ struct round {
 	bool gathers;
 };
 
-static int64_t by_line(const struct lane *l, const void *arg, int rank)
+static int64_t by_line(const struct comm *l, const void *arg, int rank)
 {
 	const struct round *r = arg;
 
@@ -349,7 +349,7 @@ static int64_t by_line(const struct lane *l, const void *arg, int rank)
 	return ledger_told(&r->at, rank, r->gathers);
 }
 
-static void tell_finished(struct lane *l, const struct tensor *t, const struct lines *at,
+static void tell_finished(struct comm *l, const struct tensor *t, const struct lines *at,
 			  const struct want *w, int status, const uint64_t *counts)
 {
 	struct round round = { *at, w->kind == PLAN_ALLGATHER };
@@ -363,11 +363,11 @@ static void tell_finished(struct lane *l, const struct tensor *t, const struct l
 		tell_ticks(l, r.label, r.ns, by_line, &round);
 	r.word[0] = status ? 0 : rows_of(l, w, counts);
 	r.rank[2] = (int32_t)carrier_label(l, CARRIER_EAGER);
-	r.rank[3] = l->team.size;
+	r.rank[3] = l->topo.size;
 	trace_put(trace_of(l), &r);
 }
 
-void tracepoint_finished(struct lane *l, const struct tensor *t, const struct turn *turn,
+void tracepoint_finished(struct comm *l, const struct tensor *t, const struct turn *turn,
 			 int status, const uint64_t *counts)
 {
 	tell_finished(l, t, &turn->at, &t->want, status, counts);
@@ -375,7 +375,7 @@ void tracepoint_finished(struct lane *l, const struct tensor *t, const struct tu
 
 void tracepoint_complete(const struct ringup_op *op, int status)
 {
-	struct lane *l = op->lane;
+	struct comm *l = op->comm;
 	const struct want *w = &op->ask.want;
 	struct trace_record r = { .what = TRACE_COMPLETE,
 				  .label = op->tensor->label,

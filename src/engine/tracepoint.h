@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/comm.h"
 #include "engine/engine_state.h"
-#include "engine/lane.h"
 #include "trace/trace.h"
 
 struct ringup_op;
@@ -17,7 +17,7 @@ struct turn;
 struct want;
 
 /* tracepoint_on - does this rank record a timeline?  Only then call the others. */
-static inline bool tracepoint_on(const struct lane *l)
+static inline bool tracepoint_on(const struct comm *l)
 {
 	return __builtin_expect(trace_on(&l->engine->trace) != 0, 0);
 }
@@ -29,26 +29,26 @@ static inline bool tracepoint_on(const struct lane *l)
  *
  * The caller holds l->lock, or no other thread has @t.
  */
-void tracepoint_submitted(struct lane *l, struct tensor *t, const struct request *r);
-void tracepoint_short(struct lane *l, struct tensor *t, const struct request *r,
+void tracepoint_submitted(struct comm *l, struct tensor *t, const struct request *r);
+void tracepoint_short(struct comm *l, struct tensor *t, const struct request *r,
 		      struct turn *turn);
 
 /* tracepoint_ready - all ranks are ready for the first @count of l->items: a batch begins. */
-void tracepoint_ready(struct lane *l, int count);
+void tracepoint_ready(struct comm *l, int count);
 
 /* tracepoint_begin - l->plan begins, for l->ops; or, @inlined, their results have come.
  * tracepoint_end - l->plan has ended, and the same operations need another one. */
-void tracepoint_begin(struct lane *l, bool inlined);
-void tracepoint_end(struct lane *l);
+void tracepoint_begin(struct comm *l, bool inlined);
+void tracepoint_end(struct comm *l);
 
 /* tracepoint_complete - @op has ended with @status.  tracepoint_finished - the same for a round
  * of lines, which has no struct ringup_op. */
 void tracepoint_complete(const struct ringup_op *op, int status);
-void tracepoint_finished(struct lane *l, const struct tensor *t, const struct turn *turn,
+void tracepoint_finished(struct comm *l, const struct tensor *t, const struct turn *turn,
 			 int status, const uint64_t *counts);
 
 /* tracepoint_arrived - @ranks are ready for @id: arrived() of struct tree_events. */
-void tracepoint_arrived(void *lane, uint32_t id, const struct want *w, const int *ranks,
+void tracepoint_arrived(void *comm, uint32_t id, const struct want *w, const int *ranks,
 			int count);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "engine/lane.h"
+#include "engine/comm.h"
 #include "engine/ledger.h"
 #include "engine/over.h"
 #include "engine/span.h"
@@ -142,7 +142,7 @@ static void on_arrived(void *ctx, uint32_t id, const struct want *w, const int *
 	struct tree *t = ctx;
 
 	if (t->ev.arrived)
-		t->ev.arrived(t->ev.lane, id, w, ranks, count);
+		t->ev.arrived(t->ev.comm, id, w, ranks, count);
 }
 
 /* Read what there is.  Who closes may have said why before: that is read first. */
@@ -449,7 +449,7 @@ static int open_branches(struct tree *t, const struct mesh *m, struct err *e)
 	return 0;
 }
 
-int tree_open(struct tree **tp, struct span *s, const struct team *team, int fanout,
+int tree_open(struct tree **tp, struct span *s, const struct topo *topo, int fanout,
 	      uint64_t cap, const struct tree_events *ev, struct err *e)
 {
 	struct tree *t = calloc(1, sizeof(*t));
@@ -470,9 +470,9 @@ int tree_open(struct tree **tp, struct span *s, const struct team *team, int fan
 	t->left = &t->ledger->seg->head->left;
 	t->inner = t->outer = -1;
 	pthread_mutex_init(&t->lock, NULL);
-	rc = tally_open(&t->tally, s, team, fanout, cap, &tev, e);
+	rc = tally_open(&t->tally, s, topo, fanout, cap, &tev, e);
 	if (!rc)
-		rc = open_branches(t, team->mesh, e);
+		rc = open_branches(t, topo->mesh, e);
 	if (rc)
 		tree_close(t);
 	else

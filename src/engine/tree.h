@@ -10,7 +10,7 @@
 
 struct err;
 struct span;
-struct team;
+struct topo;
 struct want;
 
 /*
@@ -48,16 +48,16 @@ struct tree_events {
 	/* Unless it is NULL: see struct tally_events.  Must not call the tree. */
 	void (*invite)(void *ctx, int from, int to, const char *where);
 	/* Unless it is NULL: see struct tally_events.  Must not call the tree. */
-	void (*arrived)(void *lane, uint32_t id, const struct want *w, const int *ranks,
+	void (*arrived)(void *comm, uint32_t id, const struct want *w, const int *ranks,
 			int count);
-	void *lane;
+	void *comm;
 };
 
 /*
  * tree_open - for the first rank of a host of @t, with @s, which has connections to its parent
  * and its children: t->mesh->control[].  @fanout and @cap as for tally_open().
  */
-int tree_open(struct tree **tp, struct span *s, const struct team *t, int fanout, uint64_t cap,
+int tree_open(struct tree **tp, struct span *s, const struct topo *t, int fanout, uint64_t cap,
 	      const struct tree_events *ev, struct err *e);
 void tree_close(struct tree *t);
 

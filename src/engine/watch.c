@@ -17,8 +17,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/pidstat.h"
-#include "engine/lane.h"
-#include "engine/lanes.h"
+#include "engine/comm.h"
+#include "engine/comms.h"
 #include "engine/notify.h"
 #include "engine/p2p.h"
 #include "engine/tree.h"
@@ -80,7 +80,7 @@ static void on_lost(void *ctx, int rank, const struct err *why)
 		notify_alarm(w->engine, -1, why->code, why->text);
 		return;
 	}
-	nearend_look(chan_fd(w->team->mesh->control[rank]), how + len, sizeof(how) - len);
+	nearend_look(chan_fd(w->topo->mesh->control[rank]), how + len, sizeof(how) - len);
 	died(w, rank, how);
 }
 
@@ -144,7 +144,7 @@ enum { MS = 1000000 };
 static void judge(struct watch *w, struct pulses *p, int i, int rank, bool speaks,
 		  const char *verb, const char *because, int socket, int64_t now)
 {
-	int me = w->team->rank;
+	int me = w->topo->rank;
 	char text[512], end[160] = "";
 	struct pulse_tale tale = {
 		.rank = rank,
@@ -213,7 +213,7 @@ static bool look_at_silence(struct watch *w, int64_t now)
 	/* Behind a large frame that does not get through nothing else does. */
 	static const char because[] = "its process, its host or the network between stands "
 				      "still, or drops large packets (MTU)";
-	int64_t pause = (int64_t)w->team->mesh->pause_ms * MS;
+	int64_t pause = (int64_t)w->topo->mesh->pause_ms * MS;
 	uint64_t heard;
 	bool gone, late = false;
 	int k, rank;
@@ -255,13 +255,13 @@ struct data_look {
 
 /* Not all hosts that send each other data are neighbours in a tree; and a network may carry
  * what is small and nothing else.  As long as neighbours are silent, too, that is told. */
-static void look_at_data(struct lane *l, void *arg)
+static void look_at_data(struct comm *l, void *arg)
 {
 	static const char because[] = "its host or the network between stands still, or large "
 				      "packets do not get through (MTU)";
 	const struct data_look *look = arg;
 	struct watch *w = look->watch;
-	const struct mesh *m = l->team.mesh;
+	const struct mesh *m = l->topo.mesh;
 	struct pulses *p = &l->links;
 	bool first = !p->of;
 	struct err e;
@@ -275,7 +275,7 @@ static void look_at_data(struct lane *l, void *arg)
 	for (i = 0; i < m->links; i++) {
 		if (first || look->silence || !mesh_unheard(m, i, UNHEARD_MS))
 			pulse_hear(p, i, look->now);
-		judge(w, p, i, ranks_in_world(l->ranks, m->link[i].rank), !l->team.local_rank,
+		judge(w, p, i, ranks_in_world(l->ranks, m->link[i].rank), !l->topo.local_rank,
 		      "has confirmed no data", because, m->link[i].fd[0], look->now);
 	}
 }
@@ -288,7 +288,7 @@ static bool is_over(const struct watch *w)
 static void tick(struct watch *w, int64_t now)
 {
 	struct row *row = w->engine->row;
-	uint32_t *silent = &w->team->segment->head->silent;
+	uint32_t *silent = &w->topo->segment->head->silent;
 	struct data_look data = { w, false, now };
 
 	w->tick_ns = now + (int64_t)w->rules.tick_ms * MS;
@@ -304,7 +304,7 @@ static void tick(struct watch *w, int64_t now)
 	look_at_seats(w, now);
 	data.silence = __atomic_load_n(silent, __ATOMIC_RELAXED);
 	if (w->rules.lost_ms || w->rules.lost_warn_ms)
-		lanes_visit(w->engine, look_at_data, &data);
+		comms_visit(w->engine, look_at_data, &data);
 	stall_look(&w->stall, w->engine, data.silence, now);
 }
 
@@ -332,7 +332,7 @@ static void look_at_launcher(struct watch *w)
 
 	snprintf(why, sizeof(why),
 		 "%s (process %d on %s), which had started this job's ranks there, died",
-		 w->launcher_name, w->launcher_pid, w->peer[w->team->rank].host);
+		 w->launcher_name, w->launcher_pid, w->peer[w->topo->rank].host);
 	notify_alarm(w->engine, -1, RINGUP_EABORTED, why);
 	close(w->launcher);
 	w->launcher = -1;
@@ -371,7 +371,7 @@ static int list_polls(struct watch *w, struct tree **trees)
 
 	p[AT_WAKE] = (struct pollfd){ w->wake, POLLIN, 0 };
 	p[AT_LAUNCHER] = (struct pollfd){ w->launcher, POLLIN, 0 };
-	for (i = 0; i < w->team->local_size; i++)
+	for (i = 0; i < w->topo->local_size; i++)
 		p[n++] = (struct pollfd){ w->pidfd[i], POLLIN, 0 };
 	pthread_mutex_lock(&w->lock);
 	for (i = 0; i < w->trees; i++) {
@@ -387,7 +387,7 @@ static void *watch(void *arg)
 	struct watch *w = arg;
 	struct tree *trees[WATCH_TREES];
 	struct pollfd *p = w->polls;
-	int first_tree = AT_RANKS + w->team->local_size, i, n;
+	int first_tree = AT_RANKS + w->topo->local_size, i, n;
 	bool again = false, was;
 	uint64_t count;
 
@@ -419,7 +419,7 @@ static int watch_process(struct watch *w, int i, struct err *e)
 {
 	int pid = w->peer[w->rank[i]].pid;
 
-	if (i == w->team->local_rank || pid == getpid())
+	if (i == w->topo->local_rank || pid == getpid())
 		return 0;
 	w->pidfd[i] = file_lift((int)syscall(SYS_pidfd_open, pid, 0));
 	if (w->pidfd[i] < 0 && errno == ESRCH)
@@ -467,7 +467,7 @@ static int kernel_patience_ms(const struct pulse_rules *r)
 
 static int allocate(struct watch *w, struct err *e)
 {
-	const struct team *t = w->team;
+	const struct topo *t = w->topo;
 	size_t local = (size_t)t->local_size;
 	int r, n = 0;
 
@@ -493,7 +493,7 @@ static void watch_neighbours(struct watch *w)
 
 	for (k = 0; w->world && k < tree_neighbours(w->world); k++) {
 		w->heard[k] = tree_heard(w->world, k, &rank, &gone);
-		chan_watch(w->team->mesh->control[rank], kernel_patience_ms(&w->rules));
+		chan_watch(w->topo->mesh->control[rank], kernel_patience_ms(&w->rules));
 		pulse_hear(&w->remote, rank, clock_ns());
 	}
 }
@@ -512,12 +512,12 @@ static uint32_t sooner(const struct pulse_rules *r, uint32_t limit_ms)
 	return limit_ms > r->tick_ms ? limit_ms - r->tick_ms : limit_ms;
 }
 
-int watch_start(struct watch *w, const struct team *t, struct tree *world,
+int watch_start(struct watch *w, const struct topo *t, struct tree *world,
 		const struct pulse_peer *peer, const struct pulse_rules *rules, struct err *e)
 {
 	int i, rc;
 
-	w->team = t;
+	w->topo = t;
 	w->world = world;
 	w->peer = peer;
 	w->rules = *rules;
@@ -597,7 +597,7 @@ void watch_stop(struct watch *w)
 		stir(w);
 		pthread_join(w->thread, NULL);
 	}
-	for (i = 0; w->pidfd && i < w->team->local_size; i++)
+	for (i = 0; w->pidfd && i < w->topo->local_size; i++)
 		if (w->pidfd[i] >= 0)
 			close(w->pidfd[i]);
 	if (w->wake > 0)

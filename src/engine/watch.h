@@ -15,7 +15,7 @@
 struct tree;
 struct tree_events;
 
-enum { WATCH_TREES = ENGINE_LANES };
+enum { WATCH_TREES = ENGINE_COMMS };
 
 /*
  * Ranks that share memory are watched by pidfd, other hosts by the connections
@@ -26,7 +26,7 @@ enum { WATCH_TREES = ENGINE_LANES };
  */
 struct watch {
 	struct engine *engine;
-	const struct team *team;       /* of the world                 */
+	const struct topo *topo;       /* of the world                 */
 	const struct pulse_peer *peer; /* of every rank                */
 	struct pulse_rules rules;
 	struct pulses local;  /* of every rank of the host, by its seat    */
@@ -57,9 +57,9 @@ void watch_events(struct watch *w, struct engine *g, struct tree_events *ev);
  * before the job does: when a rank dies, the world's tell. */
 void watch_group_events(struct watch *w, struct tree_events *ev);
 
-/* watch_start - the engine is started already; @t is the world's team, @world its
+/* watch_start - the engine is started already; @t is the world's topology, @world its
  * tree if this rank is a leader. */
-int watch_start(struct watch *w, const struct team *t, struct tree *world,
+int watch_start(struct watch *w, const struct topo *t, struct tree *world,
 		const struct pulse_peer *peer, const struct pulse_rules *rules, struct err *e);
 
 /* watch_add - serve @t, too; watch_drop - no longer: after this it may be closed. */

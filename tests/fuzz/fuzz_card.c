@@ -12,7 +12,7 @@
 #define own_address       fake_address
 #define group_p2p_area    fake_p2p_area
 #define p2p_open          fake_p2p_open
-#define lanes_add         fake_add
+#define comms_add         fake_add
 #define engine_start      fake_start
 #define watch_start       fake_watch
 #define engine_submit     fake_submit
@@ -78,7 +78,7 @@ int fake_share(struct group *g, const struct group_site *s, struct err *e)
 
 int fake_connect(struct group *g, const struct group_site *s, struct err *e)
 {
-	g->lane.engine = s->engine;
+	g->comm.engine = s->engine;
 	return next_byte() % 4 ? 0 : fail(e, RINGUP_ENOBACKEND, "no connections");
 }
 
@@ -89,7 +89,7 @@ int fake_address(const struct conf *c, bool one_host, char *out, size_t size, st
 	return next_byte() % 4 ? 0 : fail(e, RINGUP_ESYSTEM, "no address");
 }
 
-int fake_add(struct engine *g, struct lane *l, struct err *e)
+int fake_add(struct engine *g, struct comm *l, struct err *e)
 {
 	(void)g, (void)l, (void)e;
 	return 0;
@@ -101,7 +101,7 @@ int fake_start(struct engine *g, struct err *e)
 	return 0;
 }
 
-int fake_watch(struct watch *w, const struct team *t, struct tree *world,
+int fake_watch(struct watch *w, const struct topo *t, struct tree *world,
 	       const struct pulse_peer *peers, const struct pulse_rules *rules, struct err *e)
 {
 	int r;
@@ -144,7 +144,7 @@ static int exchange(void *ctx, const void *mine, size_t len, void *all)
 
 /* An allgather of the world: who has joined, or asks for something else, gives other
  * numbers of bytes.  No more is allocated than there is. */
-int fake_submit(struct lane *l, const struct request *q, int64_t deadline_ns,
+int fake_submit(struct comm *l, const struct request *q, int64_t deadline_ns,
 		struct ringup_op **opp, struct err *e)
 {
 	size_t total = 0, mine = 0, i;
@@ -158,10 +158,10 @@ int fake_submit(struct lane *l, const struct request *q, int64_t deadline_ns,
 		q->counts[r] = q->rows;
 	for (n = next_byte() % 4; n > 0; n--) {
 		r = next_byte() % RANKS;
-		q->counts[r] = r == l->team.rank ? q->rows : next_byte();
+		q->counts[r] = r == l->topo.rank ? q->rows : next_byte();
 	}
 	for (r = 0; r < RANKS; r++) {
-		mine = r == l->team.rank ? total : mine;
+		mine = r == l->topo.rank ? total : mine;
 		total += q->counts[r];
 	}
 	all = malloc(total + !total);
@@ -185,7 +185,7 @@ static void check_outcome(int rc, const struct err *e)
 }
 
 /* Hosts are numbered by their lowest rank, and the ranks of each from 0 on. */
-static void check_team(const struct team *t)
+static void check_topo(const struct topo *t)
 {
 	int local[RANKS] = { 0 }, hosts = 0, r;
 
@@ -220,7 +220,7 @@ static int be_world(struct member *m)
 	rc = b.cards ? bring_up(&b, &e) : RINGUP_ENOMEM;
 	check_outcome(rc, &e);
 	if (!rc) {
-		check_team(&m->world.lane.team);
+		check_topo(&m->world.comm.topo);
 		check_place(m);
 	}
 	segment_door_close(&b.door);
@@ -243,7 +243,7 @@ static void be_group(struct member *m)
 	check_outcome(rc, &e);
 	if (rc)
 		return;
-	check_team(&g.lane.team);
+	check_topo(&g.comm.topo);
 	e.code = 0;
 	rc = member_group_close(m, &g, &e);
 	check_outcome(rc, &e);

@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct mesh_link link[LINKS] = { 0 };
 	struct mesh mesh = { .rails = 1, .link = link };
-	struct team team = { .local_size = 1,
+	struct topo topo = { .local_size = 1,
 			     .host_of = host_of,
 			     .local_of = local_of,
 			     .mesh = &mesh,
@@ -140,9 +140,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	self = calloc(1, backend_tcp.size);
 	fuzz_require(self);
 	memset(out, EDGE_VALUE, sizeof(out));
-	team.size = team.hosts = mesh.size = make_plan(data[0], &plan, &piece);
-	grid_init(&grid, team.hosts);
-	for (i = 1; i < team.hosts; i++) {
+	topo.size = topo.hosts = mesh.size = make_plan(data[0], &plan, &piece);
+	grid_init(&grid, topo.hosts);
+	for (i = 1; i < topo.hosts; i++) {
 		if (!grid_linked(&grid, 0, i))
 			continue;
 		fuzz_require(links < LINKS);
@@ -153,7 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		theirs[links++] = fd[1];
 	}
 	mesh.links = links;
-	fuzz_require(!backend_tcp.open(self, &team, &e));
+	fuzz_require(!backend_tcp.open(self, &topo, &e));
 	fuzz_require(!backend_tcp.start(self, &plan, &e));
 	rc = backend_tcp.step(self, &e);
 	if (!rc)

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "engine/comm.h"
 #include "engine/engine_state.h"
-#include "engine/lane.h"
 #include "engine/op.h"
 #include "engine/p2p_state.h"
 #include "fuzz/fuzz.h"
@@ -20,14 +20,14 @@ struct one {
 };
 
 /* Receives from the other rank and from any, and sends to it, small and large. */
-static void start(struct p2p *x, struct engine *g, struct lane *l, struct one *o, int i)
+static void start(struct p2p *x, struct engine *g, struct comm *l, struct one *o, int i)
 {
 	struct err e;
 
 	memset(o, 0, sizeof(*o));
 	memset(o->data, GUARD, sizeof(o->data));
 	o->op.engine = g;
-	o->op.lane = l;
+	o->op.comm = l;
 	o->op.ask.in = o->op.ask.out = o->data;
 	want_init(&o->op.ask.want, PLAN_BARRIER, RINGUP_U8,
 		  i % 3 ? (uint64_t)(i % 3) * 8 : COUNT);
@@ -45,9 +45,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct row row = { .seats = seats, .sleepers = &sleepers, .count = RANKS };
 	struct alarm alarm = { 0 };
 	struct engine *g = calloc(1, sizeof(*g));
-	struct lane *l = aligned_alloc(64, (sizeof(*l) + 63) / 64 * 64);
-	struct team team = { .size = RANKS, .hosts = 1, .local_size = RANKS };
-	struct p2p_setup setup = { .engine = g, .team = &team };
+	struct comm *l = aligned_alloc(64, (sizeof(*l) + 63) / 64 * 64);
+	struct topo topo = { .size = RANKS, .hosts = 1, .local_size = RANKS };
+	struct p2p_setup setup = { .engine = g, .topo = &topo };
 	struct foreign nobody = { 0 };
 	struct p2p_rings other;
 	struct p2p *x = NULL;
@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	memset(setup.shared, 0, p2p_shared_bytes(RANKS));
 	g->row = &row;
 	g->alarm = &alarm;
-	l->team = team;
+	l->topo = topo;
 	l->left = &left;
 	l->engine = g;
 	fuzz_require(!p2p_open(&x, &setup, &e));

@@ -7,12 +7,12 @@
  * thread.  Every access to shared memory is a step of its own.
  *
  *	submit    count the arrival, and whether it has the baton and awaits the
- *	          operation; the last arriver puts the name on the lane's list and
+ *	          operation; the last arriver puts the name on the comm's list and
  *	          rings everybody's bell; unless all await it, it kicks the engines,
  *	          and if all do, it marks the name as a batch of its own
  *	baton     its holder cuts batches off the lists (all ranks at the same
  *	          place: the first to come decides, by compare-and-swap) and moves
- *	          all lanes along, in turn; it sleeps only when none can move
+ *	          all comms along, in turn; it sleeps only when none can move
  *	chunk     put into the own slot; read the others'; a slot is written
  *	          again when all are through with what was in it
  *	sleep     say so, look once more, then sleep unless the word has changed
@@ -32,7 +32,7 @@
  *	3  no look between saying "I sleep" and sleeping: 3 on the bell, 31 in the
  *	   engine thread, 32 when waiting for the baton
  *	4  the baton is given back without a word: 4; taken without a lock: 41
- *	5  one lane at a time: the holder sleeps until its first lane can move
+ *	5  one comm at a time: the holder sleeps until its first comm can move
  *	6  each rank cuts its batches where it likes
  *	7  nobody is kicked if some await the operation, but not all
  */
@@ -45,8 +45,8 @@
 #ifndef NAMES
 #define NAMES 2
 #endif
-#ifndef LANES
-#define LANES 1 /* with 2, each name is in a lane of its own */
+#ifndef COMMS
+#define COMMS 1 /* with 2, each name is in a comm of its own */
 #endif
 #ifndef WAITERS
 #define WAITERS 255 /* bit r: rank r waits; else it leaves all to its engine thread */
@@ -68,21 +68,21 @@
 
 #define SLOTS 1
 #define PLACES (NAMES * ROUNDS)
-#define LANE(n) ((n) % LANES)
+#define COMM(n) ((n) % COMMS)
 #define ALONE 64
-#define NAME_AT(l, i) (lane[l].list[i] % ALONE - 1)
-#define IS_ALONE(l, i) (lane[l].list[i] > ALONE)
+#define NAME_AT(l, i) (comm[l].list[i] % ALONE - 1)
+#define IS_ALONE(l, i) (comm[l].list[i] > ALONE)
 
 mtype = { idle, flying, complete };
 
-typedef lane_t {
+typedef comm_t {
 	byte tail;
 	byte list[PLACES];  /* 1 + a name, and perhaps ALONE; 0: not there yet */
 	byte batch[PLACES]; /* where the n-th batch ends; 0: open  */
 	byte ran[PLACES]   /* the same as it was carried out       */
 };
 
-typedef lane_of_rank {
+typedef comm_of_rank {
 	byte head, end, at, batches;
 	bool running, has_put;
 	byte in, out;
@@ -100,24 +100,24 @@ typedef rank_t {
 	/* Threads that wait for the baton. */
 	bool done_changed[APPS];
 	bool in_done[APPS];
-	lane_of_rank lane[LANES];
+	comm_of_rank comm[COMMS];
 	mtype op[NAMES];
 	byte publishing /* TRAP 1: 1 + the name */
 };
 
-lane_t lane[LANES];
+comm_t comm[COMMS];
 rank_t rank[RANKS];
 byte arrived[NAMES], awaiting[NAMES];
 
 #if RANKS == 2
-#define ALL_IN(l, g) (rank[0].lane[l].in > (g) && rank[1].lane[l].in > (g))
-#define ALL_OUT(l, g) (rank[0].lane[l].out + SLOTS > (g) && rank[1].lane[l].out + SLOTS > (g))
+#define ALL_IN(l, g) (rank[0].comm[l].in > (g) && rank[1].comm[l].in > (g))
+#define ALL_OUT(l, g) (rank[0].comm[l].out + SLOTS > (g) && rank[1].comm[l].out + SLOTS > (g))
 #else
 #define ALL_IN(l, g) \
-	(rank[0].lane[l].in > (g) && rank[1].lane[l].in > (g) && rank[2].lane[l].in > (g))
+	(rank[0].comm[l].in > (g) && rank[1].comm[l].in > (g) && rank[2].comm[l].in > (g))
 #define ALL_OUT(l, g) \
-	(rank[0].lane[l].out + SLOTS > (g) && rank[1].lane[l].out + SLOTS > (g) && \
-	 rank[2].lane[l].out + SLOTS > (g))
+	(rank[0].comm[l].out + SLOTS > (g) && rank[1].comm[l].out + SLOTS > (g) && \
+	 rank[2].comm[l].out + SLOTS > (g))
 #endif
 #if TRAP == 2
 #define MAY_PUT(l, g) true
@@ -125,18 +125,18 @@ byte arrived[NAMES], awaiting[NAMES];
 #define MAY_PUT(l, g) ALL_OUT(l, g)
 #endif
 
-#define MINE(l) rank[me].lane[l]
-#define LISTED(l) (MINE(l).head < PLACES && lane[l].list[MINE(l).head] != 0)
+#define MINE(l) rank[me].comm[l]
+#define LISTED(l) (MINE(l).head < PLACES && comm[l].list[MINE(l).head] != 0)
 #define CAN_PUT(l) (MINE(l).running && !MINE(l).has_put && MAY_PUT(l, MINE(l).at))
 #define CAN_READ(l) (MINE(l).running && MINE(l).has_put && ALL_IN(l, MINE(l).at))
 #define CAN_CUT(l) (!MINE(l).running && LISTED(l))
 #define CAN_MOVE(l) (CAN_PUT(l) || CAN_READ(l) || CAN_CUT(l))
 #define HAS_WORK(l) (MINE(l).running || LISTED(l))
-#if LANES == 1
+#if COMMS == 1
 #define ANY_CAN_MOVE CAN_MOVE(0)
 #define WORK_LEFT HAS_WORK(0)
 #elif TRAP == 5
-/* The bug: while one lane is busy, only it counts. */
+/* The bug: while one comm is busy, only it counts. */
 #define ANY_CAN_MOVE ((CAN_MOVE(0) && !MINE(1).running) || (CAN_MOVE(1) && !MINE(0).running))
 #define WORK_LEFT (HAS_WORK(0) || HAS_WORK(1))
 #else
@@ -273,15 +273,15 @@ inline submit(n)
 			awaited = awaiting[n] == RANKS;
 #endif
 			awaiting[n] = 0;
-			place = lane[LANE(n)].tail;
-			lane[LANE(n)].tail++
+			place = comm[COMM(n)].tail;
+			comm[COMM(n)].tail++
 		:: else
 		fi
 	};
 	if
 	:: last ->
 		atomic {
-			lane[LANE(n)].list[place] = n + 1 + (awaited -> ALONE : 0);
+			comm[COMM(n)].list[place] = n + 1 + (awaited -> ALONE : 0);
 			ring()
 		};
 		if
@@ -305,9 +305,9 @@ inline submit(n)
 inline finish_batch(l)
 {
 	/* The same batches everywhere. */
-	assert(lane[l].ran[MINE(l).batches] == 0 ||
-	       lane[l].ran[MINE(l).batches] == MINE(l).end);
-	lane[l].ran[MINE(l).batches] = MINE(l).end;
+	assert(comm[l].ran[MINE(l).batches] == 0 ||
+	       comm[l].ran[MINE(l).batches] == MINE(l).end);
+	comm[l].ran[MINE(l).batches] = MINE(l).end;
 	MINE(l).batches++;
 	MINE(l).running = false;
 	do
@@ -323,15 +323,15 @@ inline finish_batch(l)
 /* All slots hold this chunk, and then they may be written again. */
 inline read_slots(l)
 {
-	assert(rank[0].lane[l].slot[MINE(l).at % SLOTS] == MINE(l).at + 1);
-	assert(rank[1].lane[l].slot[MINE(l).at % SLOTS] == MINE(l).at + 1);
-	assert(rank[RANKS - 1].lane[l].slot[MINE(l).at % SLOTS] == MINE(l).at + 1);
+	assert(rank[0].comm[l].slot[MINE(l).at % SLOTS] == MINE(l).at + 1);
+	assert(rank[1].comm[l].slot[MINE(l).at % SLOTS] == MINE(l).at + 1);
+	assert(rank[RANKS - 1].comm[l].slot[MINE(l).at % SLOTS] == MINE(l).at + 1);
 	MINE(l).has_put = false;
 	MINE(l).at++;
 	MINE(l).out = MINE(l).at
 }
 
-/* One step of a lane that can move. */
+/* One step of a comm that can move. */
 inline step(l)
 {
 	if
@@ -358,7 +358,7 @@ inline step(l)
 		 * meanwhile. */
 		place = MINE(l).head;
 		do
-		:: place < PLACES && lane[l].list[place] != 0 && !IS_ALONE(l, place) -> place++
+		:: place < PLACES && comm[l].list[place] != 0 && !IS_ALONE(l, place) -> place++
 		:: else -> break
 		od
 	   };
@@ -366,10 +366,10 @@ inline step(l)
 #if TRAP != 6
 		if
 		:: place == MINE(l).head -> place++
-		:: place > MINE(l).head && lane[l].batch[MINE(l).batches] == 0 ->
-			lane[l].batch[MINE(l).batches] = place
-		:: place > MINE(l).head && lane[l].batch[MINE(l).batches] != 0 ->
-			place = lane[l].batch[MINE(l).batches]
+		:: place > MINE(l).head && comm[l].batch[MINE(l).batches] == 0 ->
+			comm[l].batch[MINE(l).batches] = place
+		:: place > MINE(l).head && comm[l].batch[MINE(l).batches] != 0 ->
+			place = comm[l].batch[MINE(l).batches]
 		fi;
 #endif
 		MINE(l).end = place;
@@ -377,11 +377,11 @@ inline step(l)
 		place = 0
 	   };
 	   /* That one may have seen more of the list. */
-	   lane[l].list[MINE(l).end - 1] != 0
+	   comm[l].list[MINE(l).end - 1] != 0
 	fi
 }
 
-/* seat_wait() of the holder: until a lane can move, or for no reason. */
+/* seat_wait() of the holder: until a comm can move, or for no reason. */
 inline sleep_on_bell()
 {
 	d_step {
@@ -402,14 +402,14 @@ inline sleep_on_bell()
 	}
 }
 
-/* With the baton: move any lane that can, and sleep if none can. */
+/* With the baton: move any comm that can, and sleep if none can. */
 inline turn()
 {
 	if
-#if LANES == 1
+#if COMMS == 1
 	:: CAN_MOVE(0) -> step(0)
 #elif TRAP == 5
-	/* Whichever lane has begun is moved alone; ranks may begin differently. */
+	/* Whichever comm has begun is moved alone; ranks may begin differently. */
 	:: CAN_MOVE(me) && !MINE(1 - me).running -> step(me)
 	:: CAN_MOVE(1 - me) && !MINE(me).running -> step(1 - me)
 #else

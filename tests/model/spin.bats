@@ -74,8 +74,8 @@ wrong() {
   correct -DRANKS=3 -DNAMES=1 -DWAITERS=0
 }
 
-@test "two lanes share the baton" {
-  correct -DLANES=2 -DWAITERS=1
+@test "two communicators share the baton" {
+  correct -DCOMMS=2 -DWAITERS=1
 }
 
 @test "a blocking call that all await, beside an operation that nobody does" {
@@ -113,8 +113,8 @@ wrong() {
   [[ $long != 1 ]] || wrong 'invalid end state' -DTRAP=4 -DAPPS=2
 }
 
-@test "trap 5: to sleep for one lane while another can move" {
-  wrong 'invalid end state' -DTRAP=5 -DLANES=2
+@test "trap 5: to sleep for one communicator while another can move" {
+  wrong 'invalid end state' -DTRAP=5 -DCOMMS=2
 }
 
 @test "trap 6: to cut batches where each rank likes" {

@@ -17,7 +17,7 @@
 enum { RANKS_MAX = 16, PIECES = 4 };
 
 static const struct backend *b;
-static struct team team;
+static struct topo topo;
 static void *self;
 static uint32_t quiet;
 static bool is_long;
@@ -71,21 +71,21 @@ static int run(const struct plan *p)
 /* What @ranks vectors of @count elements, each times @pre, combine to. */
 static void *reference(const struct plan *p, uint64_t count, void **all)
 {
-	struct reduce how = { p->dtype, p->redop, (uint32_t)team.size, p->post };
+	struct reduce how = { p->dtype, p->redop, (uint32_t)topo.size, p->post };
 	size_t bytes = reduce_dtype_bytes(p->dtype);
 	void *out = malloc(count * bytes + 64), *scaled[RANKS_MAX];
 	const void *src[RANKS_MAX];
 	int r;
 
-	for (r = 0; r < team.size; r++) {
+	for (r = 0; r < topo.size; r++) {
 		scaled[r] = malloc(count * bytes + 64);
 		memcpy(scaled[r], all[r], count * bytes);
 		if (p->pre != 1)
 			copy_scaled(p->dtype, scaled[r], all[r], count, p->pre);
 		src[r] = scaled[r];
 	}
-	reduce_many(&how, &out, 1, src, team.size, count);
-	for (r = 0; r < team.size; r++)
+	reduce_many(&how, &out, 1, src, topo.size, count);
+	for (r = 0; r < topo.size; r++)
 		free(scaled[r]);
 	return out;
 }
@@ -100,12 +100,12 @@ static int allreduce(struct plan p, uint64_t count, int in_place)
 	unsigned char *out;
 	int r, i, good;
 
-	for (r = 0; r < team.size; r++)
+	for (r = 0; r < topo.size; r++)
 		all[r] = pattern(p.dtype, count, (uint64_t)r);
 	want = reference(&p, count, all);
-	out = in_place ? all[team.rank] : calloc(count + 1, bytes);
+	out = in_place ? all[topo.rank] : calloc(count + 1, bytes);
 	for (i = 0; i < PIECES; i++)
-		piece[i] = (struct piece){ (char *)all[team.rank] + cut[i] * bytes,
+		piece[i] = (struct piece){ (char *)all[topo.rank] + cut[i] * bytes,
 					   out + cut[i] * bytes, cut[i + 1] - cut[i] };
 	p.kind = PLAN_ALLREDUCE;
 	p.piece = piece;
@@ -114,7 +114,7 @@ static int allreduce(struct plan p, uint64_t count, int in_place)
 	good = run(&p) && !memcmp(out, want, count * bytes);
 	if (!in_place)
 		free(out);
-	for (r = 0; r < team.size; r++)
+	for (r = 0; r < topo.size; r++)
 		free(all[r]);
 	free(want);
 	return good;
@@ -129,26 +129,26 @@ static int scatter(struct plan p, uint64_t count, int in_place)
 	struct piece piece;
 	int r, good;
 
-	for (r = 0; r < team.size; r++) {
+	for (r = 0; r < topo.size; r++) {
 		counts[r] = r % 3 == 1 ? 0 : count + (uint64_t)r * 7;
-		before += r < team.rank ? counts[r] : 0;
+		before += r < topo.rank ? counts[r] : 0;
 		total += counts[r];
 	}
-	for (r = 0; r < team.size; r++)
+	for (r = 0; r < topo.size; r++)
 		all[r] = pattern(p.dtype, total, (uint64_t)r + 100);
 	want = reference(&p, total, all);
-	out = in_place ? all[team.rank] : calloc(total + 1, bytes);
-	piece = (struct piece){ all[team.rank], out, total };
+	out = in_place ? all[topo.rank] : calloc(total + 1, bytes);
+	piece = (struct piece){ all[topo.rank], out, total };
 	p.kind = PLAN_REDUCESCATTER;
 	p.piece = &piece;
 	p.pieces = 1;
 	p.count = total;
 	p.counts = counts;
 	good = run(&p) &&
-	       !memcmp(out, (char *)want + before * bytes, counts[team.rank] * bytes);
+	       !memcmp(out, (char *)want + before * bytes, counts[topo.rank] * bytes);
 	if (!in_place)
 		free(out);
-	for (r = 0; r < team.size; r++)
+	for (r = 0; r < topo.size; r++)
 		free(all[r]);
 	free(want);
 	return good;
@@ -164,7 +164,7 @@ static int scatter(struct plan p, uint64_t count, int in_place)
  */
 static int reductions(enum ringup_dtype dtype, enum ringup_redop redop)
 {
-	bool is_whole = is_long || ((int)dtype + (int)redop + team.size) % REDUCE_OPS == 0;
+	bool is_whole = is_long || ((int)dtype + (int)redop + topo.size) % REDUCE_OPS == 0;
 	uint64_t large = 1400001 / reduce_dtype_bytes(dtype);
 	const uint64_t counts[] = { 0, 1, 5, 777, 4096, large };
 	struct plan p = { .dtype = dtype, .redop = redop, .pre = 1, .post = 1 };
@@ -187,7 +187,7 @@ static int broadcast(int root, uint64_t count, int wants)
 {
 	unsigned char *data = pattern(RINGUP_U8, count, (uint64_t)root);
 	unsigned char *out = calloc(count + 1, 1);
-	struct piece piece = { team.rank == root ? data : NULL, out, count };
+	struct piece piece = { topo.rank == root ? data : NULL, out, count };
 	struct plan p = { .kind = PLAN_BROADCAST,
 			  .dtype = RINGUP_U8,
 			  .pre = 1,
@@ -198,7 +198,7 @@ static int broadcast(int root, uint64_t count, int wants)
 			  .count = count };
 	int good;
 
-	if (team.rank == root && !wants)
+	if (topo.rank == root && !wants)
 		piece.out = NULL;
 	good = run(&p) && (!piece.out || !memcmp(out, data, count));
 	free(data);
@@ -221,16 +221,16 @@ static int allgather(uint64_t count)
 	char *out;
 	int r, good;
 
-	for (r = 0; r < team.size; r++) {
+	for (r = 0; r < topo.size; r++) {
 		counts[r] = r % 4 == 2 ? 0 : count + (uint64_t)r;
 		total += counts[r];
 	}
-	p.count = counts[team.rank];
-	mine = pattern(RINGUP_I32, p.count, (uint64_t)team.rank);
+	p.count = counts[topo.rank];
+	mine = pattern(RINGUP_I32, p.count, (uint64_t)topo.rank);
 	out = calloc(total + 1, 4);
 	piece = (struct piece){ mine, out, p.count };
 	good = run(&p);
-	for (r = 0; r < team.size; r++) {
+	for (r = 0; r < topo.size; r++) {
 		void *theirs = pattern(RINGUP_I32, counts[r], (uint64_t)r);
 
 		good &= !memcmp(out + at * 4, theirs, counts[r] * 4);
@@ -260,15 +260,15 @@ static int alltoall(uint64_t count)
 			  .matrix = matrix };
 	void *mine;
 	char *got;
-	int i, j, r, good, n = team.size;
+	int i, j, r, good, n = topo.size;
 
 	for (i = 0; i < n; i++)
 		for (j = 0; j < n; j++) {
 			matrix[i * n + j] = elements(count, i, j);
-			in += i == team.rank ? matrix[i * n + j] : 0;
-			out += j == team.rank ? matrix[i * n + j] : 0;
+			in += i == topo.rank ? matrix[i * n + j] : 0;
+			out += j == topo.rank ? matrix[i * n + j] : 0;
 		}
-	mine = pattern(RINGUP_I64, in, (uint64_t)team.rank);
+	mine = pattern(RINGUP_I64, in, (uint64_t)topo.rank);
 	got = calloc(out + 1, 8);
 	p.count = in;
 	piece = (struct piece){ mine, got, in };
@@ -278,13 +278,13 @@ static int alltoall(uint64_t count)
 		char *theirs;
 
 		for (first = 0, j = 0; j < n; j++) {
-			first += j < team.rank ? matrix[r * n + j] : 0;
+			first += j < topo.rank ? matrix[r * n + j] : 0;
 			all += matrix[r * n + j];
 		}
 		theirs = pattern(RINGUP_I64, all, (uint64_t)r);
 		good &= !memcmp(got + at * 8, theirs + first * 8,
-				matrix[r * n + team.rank] * 8);
-		at += matrix[r * n + team.rank];
+				matrix[r * n + topo.rank] * 8);
+		at += matrix[r * n + topo.rank];
 		free(theirs);
 	}
 	free(mine);
@@ -302,7 +302,7 @@ static void all_plans(void)
 			if (dtype != RINGUP_BOOL || redop != RINGUP_AVERAGE)
 				ok(reductions(dtype, redop), "%s of %s",
 				   reduce_redop_name(redop), reduce_dtype_name(dtype));
-	for (r = 0; r < team.size; r++)
+	for (r = 0; r < topo.size; r++)
 		ok(broadcast(r, 0, 1) && broadcast(r, 7, 0) && broadcast(r, 1500001, 1),
 		   "broadcast from rank %d", r);
 	ok(allgather(0) && allgather(3) && allgather(300001), "allgather");
@@ -321,7 +321,7 @@ int main(void)
 	is_long = text && strcmp(text, "0") != 0;
 	if (!rc)
 		rc = rendezvous_open(&meeting, &d, "127.0.0.1", clock_deadline(60000), &e);
-	team = (struct team){ .rank = d.rank,
+	topo = (struct topo){ .rank = d.rank,
 			      .size = d.size,
 			      .hosts = 1,
 			      .local_rank = d.rank,
@@ -333,14 +333,14 @@ int main(void)
 	b = backend_find("mpi");
 	self = calloc(1, b->size);
 	if (!rc)
-		rc = b->open(self, &team, &e);
+		rc = b->open(self, &topo, &e);
 	rendezvous_close(&meeting);
-	ok(!rc, "%d ranks open the back end%s%s", team.size, rc ? ": " : "", e.text);
+	ok(!rc, "%d ranks open the back end%s%s", topo.size, rc ? ": " : "", e.text);
 	if (!rc)
 		all_plans();
 	b->close(self);
 	free(self);
 	rc = tap_done();
-	printf("rank %d of %d: %s\n", team.rank, team.size, rc ? "failed" : "all right");
+	printf("rank %d of %d: %s\n", topo.rank, topo.size, rc ? "failed" : "all right");
 	return rc;
 }

@@ -162,7 +162,7 @@ static struct growth exchange(int hosts, uint64_t count)
 	size_t n = (size_t)hosts, i;
 	int *host_of = calloc(n, sizeof(*host_of)), h;
 	uint64_t *matrix = calloc(n * n, sizeof(*matrix));
-	struct team team = { .size = hosts, .hosts = hosts, .host_of = host_of };
+	struct topo topo = { .size = hosts, .hosts = hosts, .host_of = host_of };
 	struct piece piece = { 0 };
 	struct plan plan = { .kind = PLAN_ALLTOALL,
 			     .dtype = RINGUP_U8,
@@ -179,9 +179,9 @@ static struct growth exchange(int hosts, uint64_t count)
 	for (h = 0; h < hosts; h++)
 		host_of[h] = h;
 	begin(&g, hosts);
-	if (!cut_open(&cut, &team, &g, 1u << 30, 1, &e) && !cut_plan(&cut, &plan, 1, &e)) {
+	if (!cut_open(&cut, &topo, &g, 1u << 30, 1, &e) && !cut_plan(&cut, &plan, 1, &e)) {
 		for (h = 0; h < hosts; h++) {
-			team.host = h;
+			topo.host = h;
 			count_of[h] = relay_steps(&cut, 0, steps[h]);
 		}
 		w = count_up(&g, count * (n - 1));

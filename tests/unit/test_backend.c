@@ -94,7 +94,7 @@ static void alone(const struct backend *b, void *me)
 
 static void contract(const struct backend *b)
 {
-	struct team one = { .size = 1, .hosts = 1, .local_size = 1, .abort = &no_abort },
+	struct topo one = { .size = 1, .hosts = 1, .local_size = 1, .abort = &no_abort },
 		    two = { .size = 2, .hosts = 2, .local_size = 1, .abort = &no_abort };
 	struct err e = { 0 };
 	void *me = calloc(1, b->size);

@@ -12,7 +12,7 @@ static uint32_t quiet;
 int main(void)
 {
 	const struct backend *const *b, *const *c;
-	struct team impossible = { .rank = 0, .size = 2, .hosts = 2, .abort = &quiet };
+	struct topo impossible = { .rank = 0, .size = 2, .hosts = 2, .abort = &quiet };
 	int count = 0;
 
 	for (b = backends; *b; b++, count++) {

@@ -4,7 +4,7 @@
 
 #include "api/context.h"
 #include "coll/reduce.h"
-#include "engine/lane.h"
+#include "engine/comm.h"
 #include "engine/ledger.h"
 #include "ranks.h"
 #include "rounds.h"
@@ -239,7 +239,7 @@ static void move_mixed(struct ringup *r, int rank, int size)
 
 static uint64_t batches_of(struct ringup_group *g)
 {
-	return __atomic_load_n(&g->group->lane.batches, __ATOMIC_RELAXED);
+	return __atomic_load_n(&g->group->comm.batches, __ATOMIC_RELAXED);
 }
 
 /* The second time on, by lines: none of them comes into a batch, unless somebody has too much
@@ -248,7 +248,7 @@ static void small(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
 	enum { ROUNDS = 7, MUCH = 4 };
-	bool has_lines = size > 1 && g->group->lane.small == SMALL_EAGER;
+	bool has_lines = size > 1 && g->group->comm.small == SMALL_EAGER;
 	uint64_t before;
 	int round;
 

@@ -4,8 +4,8 @@
 
 #include "base/err.h"
 #include "coll/copy.h"
+#include "engine/comm.h"
 #include "engine/eager.h"
-#include "engine/lane.h"
 #include "engine/request.h"
 #include "engine/want.h"
 #include "tap.h"
@@ -18,7 +18,7 @@ static struct ledger ledger[RANKS];
 static struct segment segment[RANKS];
 static struct seat seats[RANKS];
 static struct row row[RANKS];
-static struct lane lane[RANKS];
+static struct comm comm[RANKS];
 static uint32_t sleepers;
 static void *memory;
 
@@ -41,11 +41,11 @@ static void open_all(void)
 		row[r] = (struct row){
 			.seats = seats, .sleepers = &sleepers, .count = RANKS, .me = r
 		};
-		lane[r].ledger = &ledger[r];
-		lane[r].small = SMALL_EAGER;
-		lane[r].row = &row[r];
-		lane[r].team.rank = r;
-		lane[r].team.size = RANKS;
+		comm[r].ledger = &ledger[r];
+		comm[r].small = SMALL_EAGER;
+		comm[r].row = &row[r];
+		comm[r].topo.rank = r;
+		comm[r].topo.size = RANKS;
 	}
 }
 
@@ -74,12 +74,12 @@ static void arrive(int r, uint32_t id, float *value, struct turn *t)
 	struct request q = { .want = sum_of_one, .in = value, .out = value };
 
 	*value = (float)(r + 1);
-	if (!eager_begin(&lane[r], id, &q, t)) {
+	if (!eager_begin(&comm[r], id, &q, t)) {
 		ok(false, "rank %d has a line", r);
 		return;
 	}
-	lines_write(&lane[r], t, &q);
-	lines_fetch(&lane[r], t, &q.want);
+	lines_write(&comm[r], t, &q);
+	lines_fetch(&comm[r], t, &q.want);
 }
 
 static void who_is_missing(uint32_t id, bool crowded)
@@ -90,14 +90,14 @@ static void who_is_missing(uint32_t id, bool crowded)
 
 	set_crowded(crowded);
 	arrive(0, id, &value[0], &turn[0]);
-	ok(eager_missing(&lane[0], id, turn[0].round) == first, "%s",
+	ok(eager_missing(&comm[0], id, turn[0].round) == first, "%s",
 	   crowded ? "who waits for our processor is the one to wait for"
 		   : "with a processor for each, it is the first");
-	ok(eager_spin(&lane[0], &turn[0]) == first, "also after a moment");
+	ok(eager_spin(&comm[0], &turn[0]) == first, "also after a moment");
 	arrive(first, id, &value[first], &turn[first]);
-	ok(eager_missing(&lane[0], id, turn[0].round) == second, "then the other");
+	ok(eager_missing(&comm[0], id, turn[0].round) == second, "then the other");
 	arrive(second, id, &value[second], &turn[second]);
-	ok(eager_missing(&lane[0], id, turn[0].round) == -1, "then nobody");
+	ok(eager_missing(&comm[0], id, turn[0].round) == -1, "then nobody");
 }
 
 static void adds_up(uint32_t id)
@@ -113,7 +113,7 @@ static void adds_up(uint32_t id)
 	for (r = 0; r < RANKS; r++) {
 		q.in = &value[r];
 		q.out = &sum;
-		good &= !lines_finish(&lane[r], &turn[r].at, &q, &e) && sum == 6;
+		good &= !lines_finish(&comm[r], &turn[r].at, &q, &e) && sum == 6;
 	}
 	ok(good, "all ranks have the sum");
 }
@@ -135,15 +135,15 @@ static int long_round(int size, uint32_t id, uint64_t count, int round, int pre)
 		for (i = 0; i < count; i++)
 			in[r][i] = (float)((int)i % 1000 + 1000 * r + round);
 		q.in = in[r];
-		if (!eager_may(&lane[r], &q) || !eager_begin(&lane[r], id, &q, &turn[r]))
+		if (!eager_may(&comm[r], &q) || !eager_begin(&comm[r], id, &q, &turn[r]))
 			return 0;
-		lines_write(&lane[r], &turn[r], &q);
-		lines_fetch(&lane[r], &turn[r], &q.want);
+		lines_write(&comm[r], &turn[r], &q);
+		lines_fetch(&comm[r], &turn[r], &q.want);
 	}
 	for (r = 0; r < size; r++) {
 		memset(out, 0, sizeof(out));
 		q.in = in[r];
-		good &= !lines_finish(&lane[r], &turn[r].at, &q, &e);
+		good &= !lines_finish(&comm[r], &turn[r].at, &q, &e);
 		for (i = 0; i < count; i++)
 			good &= out[i] ==
 				(float)(pre * (size * ((int)i % 1000 + round) + 1000 * ranks));
@@ -166,7 +166,7 @@ static void long_lines(int size)
 
 	set_crowded(false);
 	for (r = 0; r < size; r++)
-		lane[r].team.size = size;
+		comm[r].topo.size = size;
 	w.count = MOST;
 	ok(!ledger_find(&ledger[0], size == 2 ? "two" : "all", 3, &w, &id, &age, &e),
 	   "a long name");
@@ -182,7 +182,7 @@ static void long_lines(int size)
 	}
 	copy_use_refill(COPY_REFILLS);
 	for (r = 0; r < size; r++)
-		lane[r].team.size = RANKS;
+		comm[r].topo.size = RANKS;
 }
 
 /* A gathering, a sum and a gathering together; where the second has no memory, none is done. */
@@ -216,15 +216,15 @@ static void all_or_none(void)
 		bool lies = round, own = round == 2;
 
 		for (r = 0; r < RANKS; r++) {
-			good &= eager_begin(&lane[r], id, &q, &turn[r]);
-			lines_write(&lane[r], &turn[r], &q);
+			good &= eager_begin(&comm[r], id, &q, &turn[r]);
+			lines_write(&comm[r], &turn[r], &q);
 		}
 		if (lies)
 			memcpy((char *)ledger_data(&turn[0].at, 1) + LAST_ROWS_AT, &too_many,
 			       sizeof(too_many));
 		member[GATHER].into = own ? into : NULL;
 		member[GATHER].into_bytes = own ? sizeof(into) : 0;
-		rc = lines_finish(&lane[0], &turn[0].at, &q, &e);
+		rc = lines_finish(&comm[0], &turn[0].at, &q, &e);
 		if (!lies) {
 			const float *got = out[LAST];
 
@@ -255,9 +255,9 @@ static void changed_mind(uint32_t id)
 	at = ledger_lines(&ledger[1], id, round);
 	ledger_put(&at, 1, round, LINE_CHANGED);
 	arrive(2, id, &value[2], &turn[2]);
-	ok(eager_missing(&lane[0], id, turn[0].round) == -2,
+	ok(eager_missing(&comm[0], id, turn[0].round) == -2,
 	   "a mind changed elsewhere is seen");
-	ok(eager_spin(&lane[0], &turn[0]) == -2, "by who looks for the first time, too");
+	ok(eager_spin(&comm[0], &turn[0]) == -2, "by who looks for the first time, too");
 }
 
 /* What a rank has written into its line, its mark with it, it never needs again: whatever is
@@ -291,13 +291,13 @@ static void own_line(enum plan_kind kind, const char *what)
 	}
 	good &= !ledger_find(&ledger[0], what, strlen(what), &q[0].want, &id, &age, &e);
 	for (r = 0; r < RANKS; r++) {
-		good &= eager_begin(&lane[r], id, &q[r], &turn[r]);
-		lines_write(&lane[r], &turn[r], &q[r]);
+		good &= eager_begin(&comm[r], id, &q[r], &turn[r]);
+		lines_write(&comm[r], &turn[r], &q[r]);
 	}
 	memset(ledger_mark(&turn[0].at, 0), 0xee, turn[0].at.head + turn[0].bytes);
-	good &= eager_missing(&lane[0], id, turn[0].round) == -1 &&
-		eager_spin(&lane[0], &turn[0]) == -1 &&
-		!lines_finish(&lane[0], &turn[0].at, &q[0], &e) && result == out;
+	good &= eager_missing(&comm[0], id, turn[0].round) == -1 &&
+		eager_spin(&comm[0], &turn[0]) == -1 &&
+		!lines_finish(&comm[0], &turn[0].at, &q[0], &e) && result == out;
 	for (r = 0; r < (spreads ? 1 : RANKS); r++)
 		for (i = 0; i < size; i++)
 			good &= out[r * size + i] == in[r][i];

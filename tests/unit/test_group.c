@@ -98,7 +98,7 @@ static void exchange(struct ringup_group *g, uint64_t n, bool even, int rank, in
 static void exchange_once(struct ringup *r, int rank, int size)
 {
 	enum { ROWS = 2500, TIMES = 20 };
-	const struct row *row = r->world.group->lane.row;
+	const struct row *row = r->world.group->comm.row;
 	const struct seat *mine = seat_at(row, row->me);
 	uint64_t chunks;
 	uint32_t kicks;
@@ -329,7 +329,7 @@ static void wait_for_late(struct ringup_group *g, int rank)
 	a.dtype = RINGUP_F32;
 	check(!ringup_allreduce(g, &a, NULL), "once", rank);
 	if (rank == 1) {
-		baton = &g->group->lane.engine->baton;
+		baton = &g->group->comm.engine->baton;
 		do
 			no = 0;
 		while (!__atomic_compare_exchange_n(baton, &no, 1, false, __ATOMIC_ACQUIRE,

@@ -34,7 +34,7 @@ struct task {
 struct rank {
 	pthread_t thread;
 	int rank, size;
-	struct team team;
+	struct topo topo;
 	struct mesh mesh;
 	struct segment segment;
 	const struct task *tasks;
@@ -348,7 +348,7 @@ static void *run_rank(void *arg)
 	void *me = calloc(1, backend_tcp.size);
 	int i;
 
-	r->rc = backend_tcp.open(me, &r->team, &r->e);
+	r->rc = backend_tcp.open(me, &r->topo, &r->e);
 	for (i = 0; i < r->count && r->rc >= 0 && !r->wrong; i++) {
 		r->rc = run_task(r, me, &r->tasks[i]);
 		if (r->wrong || r->rc < 0)
@@ -367,7 +367,7 @@ static void *run_rank(void *arg)
 static void share(struct rank *r, int n)
 {
 	size_t bytes = SLOTS_AT + (size_t)n * slot_area;
-	int h = r->team.host;
+	int h = r->topo.host;
 	char *m;
 
 	if (!memory[h]) {
@@ -375,19 +375,19 @@ static void share(struct rank *r, int n)
 		memset(memory[h], 0, bytes);
 	}
 	m = memory[h];
-	r->segment = (struct segment){ .rank = r->team.local_rank,
-				       .ranks = r->team.local_size,
+	r->segment = (struct segment){ .rank = r->topo.local_rank,
+				       .ranks = r->topo.local_size,
 				       .base = m,
 				       .seats = (void *)(m + 4096),
 				       .slots = (unsigned char *)m + SLOTS_AT,
 				       .slot_area = slot_area };
 	r->segment.row = (struct row){ .seats = (void *)(m + 4096),
 				       .sleepers = (void *)m,
-				       .count = r->team.local_size,
-				       .me = r->team.local_rank,
+				       .count = r->topo.local_size,
+				       .me = r->topo.local_rank,
 				       .pauses = 20,
 				       .patient = true };
-	r->team.segment = &r->segment;
+	r->topo.segment = &r->segment;
 }
 
 static void join_ranks(struct rank *a, struct rank *b, int sockets, int buffer)
@@ -396,8 +396,8 @@ static void join_ranks(struct rank *a, struct rank *b, int sockets, int buffer)
 	struct mesh_link *back = &b->mesh.link[b->mesh.links++];
 	int k, pair[2];
 
-	*to = (struct mesh_link){ .host = b->team.host, .rank = b->rank };
-	*back = (struct mesh_link){ .host = a->team.host, .rank = a->rank };
+	*to = (struct mesh_link){ .host = b->topo.host, .rank = b->rank };
+	*back = (struct mesh_link){ .host = a->topo.host, .rank = a->rank };
 	for (k = 0; k < sockets; k++) {
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair))
 			exit(99);
@@ -429,7 +429,7 @@ static int connect_hosts(struct rank *r, const char *word, int sockets, int buff
 		r[i].mesh = (struct mesh){
 			.rank = i, .size = n, .rails = mesh_rails(&shape), .link = links[i]
 		};
-		r[i].team = (struct team){ .rank = i,
+		r[i].topo = (struct topo){ .rank = i,
 					   .size = n,
 					   .host = host_of[i],
 					   .hosts = hosts,
@@ -581,7 +581,7 @@ static void in_a_row(const char *word)
 		const struct plan *p = prepare(&job[i], &r[i], &tasks[0]);
 
 		me[i] = calloc(1, backend_tcp.size);
-		wrong |= backend_tcp.open(me[i], &r[i].team, &e) ||
+		wrong |= backend_tcp.open(me[i], &r[i].topo, &e) ||
 			 backend_tcp.start(me[i], p, &e);
 	}
 	for (left = n * ROW, tries = 0; left && !wrong && tries < TRIES; tries++) {
@@ -691,7 +691,7 @@ static int lock_step(struct rank *r, int n, struct plan *p)
 
 	for (i = 0; i < n; i++) {
 		me[i] = calloc(1, backend_tcp.size);
-		left[i] = !backend_tcp.open(me[i], &r[i].team, &e) &&
+		left[i] = !backend_tcp.open(me[i], &r[i].topo, &e) &&
 			  !backend_tcp.start(me[i], &p[i], &e);
 	}
 	while (done < n && clock_ns() < deadline)
@@ -867,7 +867,7 @@ static void nonsense(void)
 		void *me = calloc(1, backend_tcp.size);
 
 		connect_hosts(r, "ab", 1, 0);
-		rc = backend_tcp.open(me, &r[0].team, &e) || backend_tcp.start(me, &p, &e) ||
+		rc = backend_tcp.open(me, &r[0].topo, &e) || backend_tcp.start(me, &p, &e) ||
 		     backend_tcp.step(me, &e);
 		rc |= read(r[1].mesh.link[0].fd[0], head, sizeof(head)) != sizeof(head);
 		head[i] ^= 0x41;
@@ -895,7 +895,7 @@ static void abort_wakes(void)
 	int64_t begun;
 
 	connect_hosts(r, "ab", 1, 0);
-	ok(!backend_tcp.open(me, &r[0].team, &e) && !backend_tcp.start(me, &p, &e) &&
+	ok(!backend_tcp.open(me, &r[0].topo, &e) && !backend_tcp.start(me, &p, &e) &&
 		   backend_tcp.step(me, &e) == 0,
 	   "a barrier waits for the other rank");
 	__atomic_store_n(&abort_word, 1, __ATOMIC_RELEASE);

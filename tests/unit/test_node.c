@@ -18,7 +18,7 @@ extern const struct backend backend_node;
 enum { RANKS_MAX = 9 };
 
 static struct segment segment[RANKS_MAX];
-static struct team team[RANKS_MAX];
+static struct topo topo[RANKS_MAX];
 static void *self[RANKS_MAX];
 static uint32_t quiet;
 static enum single_copy single_copy; /* of two ranks */
@@ -41,7 +41,7 @@ static void *open_all(int size)
 					       .count = size,
 					       .me = r };
 		segment[r].slots = (unsigned char *)memory + slots;
-		team[r] = (struct team){ .rank = r,
+		topo[r] = (struct topo){ .rank = r,
 					 .size = size,
 					 .hosts = 1,
 					 .local_rank = r,
@@ -50,7 +50,7 @@ static void *open_all(int size)
 					 .abort = &quiet,
 					 .single_copy = single_copy };
 		self[r] = calloc(1, backend_node.size);
-		if (backend_node.open(self[r], &team[r], &e))
+		if (backend_node.open(self[r], &topo[r], &e))
 			printf("# %s\n", e.text);
 	}
 	return memory;
@@ -852,7 +852,7 @@ static void either_way(void)
 
 int main(void)
 {
-	struct team apart = { .size = 2, .hosts = 2 };
+	struct topo apart = { .size = 2, .hosts = 2 };
 	struct err e = { 0 };
 	void *none = calloc(1, backend_node.size), *memory;
 	int size, i;

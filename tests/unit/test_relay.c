@@ -15,7 +15,7 @@ static int hosts, ranks, host_of[MAX_RANKS];
 static struct grid grid;
 static uint64_t matrix[MAX_RANKS * MAX_RANKS], slot_bytes;
 static struct rank {
-	struct team team;
+	struct topo topo;
 	struct cut cut;
 	struct plan plan;
 	struct piece piece;
@@ -46,7 +46,7 @@ static void make_rank(int r)
 	for (i = 0, sent = 0; i < ranks; i++)
 		for (k = 0; k < matrix[r * ranks + i]; k++)
 			me->in[sent++] = value(r, i, k);
-	me->team = (struct team){
+	me->topo = (struct topo){
 		.rank = r, .size = ranks, .host = host_of[r], .hosts = hosts, .host_of = host_of
 	};
 	me->piece = (struct piece){ .in = me->in, .out = me->out };
@@ -170,7 +170,7 @@ static uint64_t exchange(int n, int twice, uint64_t bytes)
 		matrix[r] = rand() % 3 ? 0 : (uint64_t)(rand() % MOST);
 	for (r = 0; r < ranks; r++) {
 		make_rank(r);
-		good &= !cut_open(&rank[r].cut, &rank[r].team, &grid, bytes, bytes, &e) &&
+		good &= !cut_open(&rank[r].cut, &rank[r].topo, &grid, bytes, bytes, &e) &&
 			!cut_plan(&rank[r].cut, &rank[r].plan, 1, &e);
 		good &= rank[r].cut.chunks == rank[0].cut.chunks;
 	}

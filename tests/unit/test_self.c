@@ -22,7 +22,7 @@ static bool carry_out(const struct plan *p)
 int main(void)
 {
 	uint32_t quiet = 0;
-	struct team one = { .rank = 0, .size = 1, .hosts = 1, .abort = &quiet };
+	struct topo one = { .rank = 0, .size = 1, .hosts = 1, .abort = &quiet };
 	float in[3] = { 1, 2, 3 }, out[3] = { 0 }, more[2] = { 5, 7 };
 	int32_t n = 9, m = 0;
 	uint64_t one_element = 1;

@@ -102,7 +102,7 @@ static int open_all(int ranks, const int *host_of, uint64_t cap)
 
 		leaders[h] = (struct leader){ .host = h, .left = -1 };
 		ev.ctx = &leaders[h];
-		rc = tally_open(&leaders[h].tally, &r->span, &r->team, fanout, cap, &ev, &e);
+		rc = tally_open(&leaders[h].tally, &r->span, &r->topo, fanout, cap, &ev, &e);
 		for (k = 0; k < 64; k++)
 			leaders[h].end[k] = &leaders[h].first[k];
 	}

@@ -117,9 +117,9 @@ static int open_all(void)
 	for (h = 0; h < HOSTS && !rc; h++) {
 		struct rank *k = &hosts.rank[hosts.leader[h]];
 
-		k->team.mesh = &leaders[h].mesh;
+		k->topo.mesh = &leaders[h].mesh;
 		ev.ctx = &leaders[h];
-		rc = tree_open(&leaders[h].tree, &k->span, &k->team, FANOUT, 4096, &ev, &e);
+		rc = tree_open(&leaders[h].tree, &k->span, &k->topo, FANOUT, 4096, &ev, &e);
 		if (rc)
 			break;
 		k->agree.tree = leaders[h].tree;
@@ -175,7 +175,7 @@ static void submit(int r, int round)
 static void *run(void *arg)
 {
 	struct rank *k = arg;
-	int r = k->team.rank, round, n, i, names[BATCH_ITEMS];
+	int r = k->topo.rank, round, n, i, names[BATCH_ITEMS];
 	struct item items[BATCH_ITEMS];
 	struct row *row = &k->segment.row;
 	int64_t deadline = clock_deadline(100000);
@@ -306,7 +306,7 @@ static void endings(void)
 /* Their leaders need not have noticed that the job is over when they leave. */
 static void farewells(void)
 {
-	int first = hosts.rank[4].team.rank;
+	int first = hosts.rank[4].topo.rank;
 
 	__atomic_store_n(&hosts.rank[4].segment.head->left, (uint32_t)first + 1,
 			 __ATOMIC_RELEASE);

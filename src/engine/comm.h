@@ -1,7 +1,7 @@
-/* lane.h - what a group of ranks has of its own: names, agreement, back end, operations. */
+/* comm.h - what a group of ranks has of its own: names, agreement, back end, operations. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ENGINE_LANE_H
-#define ENGINE_LANE_H
+#ifndef ENGINE_COMM_H
+#define ENGINE_COMM_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,10 +17,10 @@ struct agree;
 struct engine;
 struct stall_seen;
 
-enum { LANE_KEPT = 256 };
+enum { COMM_KEPT = 256 };
 
 /* Who carries an operation out, for a timeline. */
-enum lane_carrier {
+enum comm_carrier {
 	CARRIER_BACKEND,
 	CARRIER_EAGER,  /* its lines      */
 	CARRIER_INLINE, /* the agreement  */
@@ -28,16 +28,16 @@ enum lane_carrier {
 };
 
 /* How small operations travel, if they do so without a plan. */
-enum lane_small {
+enum comm_small {
 	SMALL_NONE,
 	SMALL_EAGER,  /* in lines, between the ranks of one host: see eager.h         */
 	SMALL_INLINE, /* with what hosts announce to each other: see parcel.h */
 };
 
 /*
- * A lane is all that a group of ranks has of its own: which ranks, the memory and
+ * A communicator is all that a group of ranks has of its own: which ranks, the memory and
  * the connections they share, an order of operations, and a back end that carries
- * one plan after the other.  A rank is in as many lanes as it is in groups; its
+ * one plan after the other.  A rank is in as many communicators as it is in groups; its
  * engine drives them all, so that no two groups can wait for each other.
  *
  * submit ---> agreement ---> batch ---> plans ---> back end ---> complete
@@ -45,17 +45,17 @@ enum lane_small {
  *
  * Eager operations need none of this: see ledger.h.
  */
-struct lane {
+struct comm {
 	/* Set before execute_open(), by whoever brought the ranks together. */
 	struct engine *engine;
-	struct team team;
+	struct topo topo;
 	struct row *row;       /* the ranks of this host                         */
 	const int *ranks;      /* their numbers in the world; NULL: it is the world */
 	uint64_t serial;       /* of the group, the same on all ranks; 0: the world */
 	uint32_t *left;        /* shared: 0, or 1 + the first of them that has left; atomic */
 	struct agree *agree;   /* on which operations are ready, and in which order */
 	struct ledger *ledger; /* of the ranks of this host */
-	enum lane_small small;
+	enum comm_small small;
 	const struct backend *backend;
 	void *carrier; /* the back end's own memory */
 	uint64_t fusion_bytes, eager_bytes;
@@ -65,7 +65,7 @@ struct lane {
 	struct lock lock; /* tensors, the lists of operations, post() */
 	struct tensors tensors;
 	struct ringup_op *flying, *pool, *blocks;
-	struct tensor *kept[LANE_KEPT]; /* see submit_eager() */
+	struct tensor *kept[COMM_KEPT]; /* see submit_eager() */
 	uint32_t keeps;                 /* so many so far, those replaced included */
 	uint64_t unnamed;               /* operations without a name so far        */
 	uint32_t eager_count;           /* eager ones in flight; atomic            */
@@ -103,8 +103,8 @@ struct lane {
 	struct pulses links; /* watch.c's, of its mesh's */
 };
 
-/* lane_op - this rank's operation that the item is about, or NULL. */
-static inline struct ringup_op *lane_op(struct lane *l, const struct item *it)
+/* comm_op - this rank's operation that the item is about, or NULL. */
+static inline struct ringup_op *comm_op(struct comm *l, const struct item *it)
 {
 	struct tensor *t;
 

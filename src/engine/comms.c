@@ -1,0 +1,61 @@
+/* comms.c - the communicators that an engine drives: add, remove, go through them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/comms.h"
+
+#include <sched.h>
+
+#include "base/err.h"
+#include "engine/comm.h"
+#include "ringup.h"
+
+void comms_visit(struct engine *g, void (*fn)(struct comm *l, void *arg), void *arg)
+{
+	struct comm *l;
+	int i, end = comms_enter(g);
+
+	for (i = 0; i < end; i++)
+		if ((l = comms_at(g, i)))
+			fn(l, arg);
+	comms_exit(g, end);
+}
+
+bool comms_any(struct engine *g, bool (*wanted)(struct comm *l))
+{
+	struct comm *l;
+	int i, end = comms_enter(g);
+	bool is = false;
+
+	for (i = 0; i < end && !is; i++)
+		is = (l = comms_at(g, i)) && wanted(l);
+	comms_exit(g, end);
+	return is;
+}
+
+int comms_add(struct engine *g, struct comm *l, struct err *e)
+{
+	int i;
+
+	for (i = 0; i < ENGINE_COMMS && g->comms[i]; i++)
+		;
+	if (i == ENGINE_COMMS)
+		return fail(e, RINGUP_ENOMEM, "more than %d groups", ENGINE_COMMS);
+	l->row->patient = true;
+	__atomic_store_n(&g->comms[i], l, __ATOMIC_SEQ_CST);
+	if (i >= comms_end(g))
+		__atomic_store_n(&g->comm_end, i + 1, __ATOMIC_SEQ_CST);
+	return i;
+}
+
+void comms_remove(struct engine *g, struct comm *l)
+{
+	int i;
+
+	for (i = 0; i < comms_end(g); i++)
+		if (g->comms[i] == l)
+			__atomic_store_n(&g->comms[i], NULL, __ATOMIC_SEQ_CST);
+	/* Whoever looks now either has not seen it or will be through with it soon, as will be
+	 * who waits for what is complete. */
+	while (__atomic_load_n(&g->looking, __ATOMIC_SEQ_CST) ||
+	       __atomic_load_n(&l->inside, __ATOMIC_SEQ_CST))
+		sched_yield();
+}
