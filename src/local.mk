@@ -135,13 +135,13 @@ CORE_SOURCES += \
 	%reldir%/engine/p2p_stream.c \
 	%reldir%/engine/p2p_ring.c %reldir%/engine/p2p_ring.h \
 	%reldir%/engine/submit.c %reldir%/engine/submit.h \
-	%reldir%/engine/tally.c %reldir%/engine/tally.h \
-	%reldir%/engine/tally_batch.c \
-	%reldir%/engine/tally_count.c \
-	%reldir%/engine/tally_join.c \
-	%reldir%/engine/tally_news.c \
-	%reldir%/engine/tally_offer.c \
-	%reldir%/engine/tally_state.h \
+	%reldir%/engine/coordinator.c %reldir%/engine/coordinator.h \
+	%reldir%/engine/coordinator_batch.c \
+	%reldir%/engine/coordinator_count.c \
+	%reldir%/engine/coordinator_join.c \
+	%reldir%/engine/coordinator_news.c \
+	%reldir%/engine/coordinator_offer.c \
+	%reldir%/engine/coordinator_state.h \
 	%reldir%/engine/tensor.c %reldir%/engine/tensor.h \
 	%reldir%/engine/timeline.c %reldir%/engine/timeline.h \
 	%reldir%/engine/tracepoint.c %reldir%/engine/tracepoint.h \

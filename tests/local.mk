@@ -135,7 +135,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_share \
 	%reldir%/unit/test_stray \
 	%reldir%/unit/test_span \
-	%reldir%/unit/test_tally \
+	%reldir%/unit/test_coordinator \
 	%reldir%/unit/test_tensor \
 	%reldir%/unit/test_tree \
 	%reldir%/unit/test_want \

@@ -13,8 +13,8 @@ struct want;
  * What is small, and was agreed before, needs no plan of a back end.  Each rank puts its
  * share into its line (ledger.h), as within one host.  When all of a host's are there the
  * leader adds them up, and what it announces to the other hosts carries the sum; who knows
- * that all are ready then has all sums, too (tally.h).  The result goes into one more line,
- * behind those of the ranks, where they find it when the batch comes to it.
+ * that all are ready then has all sums, too (coordinator.h).  The result goes into one more
+ * line, behind those of the ranks, where they find it when the batch comes to it.
  *
  * The order of the sums is that of backend_tcp, for hosts in a row: bits do not tell how
  * they have travelled.

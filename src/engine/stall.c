@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "engine/agree.h"
 #include "engine/comms.h"
+#include "engine/coordinator.h"
 #include "engine/eager.h"
 #include "engine/engine_state.h"
 #include "engine/ledger.h"
@@ -19,7 +20,6 @@
 #include "engine/op.h"
 #include "engine/p2p.h"
 #include "engine/pulse.h"
-#include "engine/tally.h"
 #include "engine/tree.h"
 #include "ringup.h"
 #include "wire/ranks.h"
@@ -157,8 +157,8 @@ static void note(const struct stall *s, const struct comm *l, const struct ringu
 		 int64_t now_ns, struct finding *f)
 {
 	char who[320], what[STALL_NAME + 16];
-	bool in[TALLY_RANKS], waiting[TALLY_RANKS] = { false },
-			      missing[TALLY_RANKS] = { false };
+	bool in[COORDINATOR_RANKS], waiting[COORDINATOR_RANKS] = { false },
+				    missing[COORDINATOR_RANKS] = { false };
 	int r;
 
 	if (!look_who(l, op, in))
@@ -236,7 +236,7 @@ static void rank_text(const struct stall *s, int rank, char *out, size_t len)
 static void describe_message(const struct stall *s, const struct comm *l,
 			     const struct ringup_op *op, char *out, size_t len)
 {
-	bool peer[TALLY_RANKS] = { false };
+	bool peer[COORDINATOR_RANKS] = { false };
 	char what[128], who[128] = "no rank", state[64] = "";
 
 	p2p_text(op, what, sizeof(what));
@@ -255,7 +255,7 @@ static void describe_message(const struct stall *s, const struct comm *l,
 static bool find_missing(struct comm *l, const struct ringup_op *op, bool *missing,
 			 bool *silent)
 {
-	unsigned char answer[TALLY_RANKS];
+	unsigned char answer[COORDINATOR_RANKS];
 	bool asked =
 		l->topo.hosts > 1 && l->engine->p2p && p2p_ask(l->engine->p2p, l, op, answer);
 	int r, w;
@@ -295,8 +295,8 @@ static int set_text(const struct stall *s, const bool *set, char *out, size_t le
 void stall_describe(const struct stall *s, struct comm *l, const struct ringup_op *op,
 		    char *out, size_t len)
 {
-	bool missing[TALLY_RANKS] = { false }, silent[TALLY_RANKS] = { false },
-	     here[TALLY_RANKS] = { false };
+	bool missing[COORDINATOR_RANKS] = { false }, silent[COORDINATOR_RANKS] = { false },
+	     here[COORDINATOR_RANKS] = { false };
 	char what[STALL_NAME + 16], who[RANKS_TEXT], one[RANKS_TEXT], state[64];
 	int r, n, count, mute;
 	bool asked;
@@ -347,7 +347,7 @@ struct report {
 	uint32_t age_ms, kind, pairs, zero;
 	char name[STALL_NAME];
 };
-enum { PAIRS = (TALLY_REPORT - sizeof(struct report)) / 8 };
+enum { PAIRS = (COORDINATOR_REPORT - sizeof(struct report)) / 8 };
 
 /* A leader also holds numbers for what other hosts want, so of its own operations
  * the ledger cannot tell.  Whoever has the lock may wait for a rank that is frozen, which only
@@ -541,7 +541,7 @@ static void look_at_board(struct stall *s, const struct comm *l, int64_t now_ns,
 			  struct finding *f)
 {
 	char who[320], what[STALL_NAME + 16];
-	bool missing[TALLY_RANKS] = { false };
+	bool missing[COORDINATOR_RANKS] = { false };
 	int i, r;
 
 	pthread_mutex_lock(&s->lock);

@@ -45,7 +45,7 @@ struct tree {
 	struct tree_events ev;
 	uint32_t *left; /* shared by this host's ranks: 0, or 1 + the first that has left */
 	pthread_mutex_t lock; /* of all below, and of the connections */
-	struct tally *tally;
+	struct coordinator *coordinator;
 	struct branch *branch;
 	int branches;
 	int inner;       /* epoll: readable when a neighbour has spoken           */
@@ -158,7 +158,7 @@ static void look_at(struct tree *t, int k, struct err *e)
 		note_unsent(t, k, chan_flush(b->chan, &b->why));
 	while ((rc = chan_recv(b->chan, &frame, e)) > 0) {
 		b->heard++;
-		rc = tally_take(t->tally, k, frame, (size_t)rc, e);
+		rc = coordinator_take(t->coordinator, k, frame, (size_t)rc, e);
 		b->confused = rc < 0;
 		if (rc)
 			break;
@@ -186,9 +186,9 @@ static void note_loss(struct tree *t, int k, struct losses *l)
 	bool was = t->branch[k].lost;
 
 	look_at(t, k, &e);
-	if (was || !t->branch[k].lost || tally_gone(t->tally, k) || l->rank >= 0)
+	if (was || !t->branch[k].lost || coordinator_gone(t->coordinator, k) || l->rank >= 0)
 		return;
-	l->rank = tally_leader(t->tally, k);
+	l->rank = coordinator_leader(t->coordinator, k);
 	l->over = t->branch[k].confused;
 	l->why = e;
 }
@@ -217,7 +217,7 @@ static void say_why(struct tree *t)
 	int culprit;
 
 	if (t->ev.over && t->ev.over(t->ev.ctx, &culprit, &why))
-		tally_alarm(t->tally, culprit, why.code, why.text);
+		coordinator_alarm(t->coordinator, culprit, why.code, why.text);
 }
 
 /* The other hosts shall know who has left here. */
@@ -226,7 +226,7 @@ static void turn(struct tree *t, struct losses *l)
 	uint32_t left = __atomic_load_n(t->left, __ATOMIC_ACQUIRE);
 	struct err e;
 
-	if (tally_turn(t->tally, &e) && l->rank < 0) {
+	if (coordinator_turn(t->coordinator, &e) && l->rank < 0) {
 		l->rank = t->span->rank[0];
 		l->over = true;
 		l->why = e;
@@ -234,7 +234,7 @@ static void turn(struct tree *t, struct losses *l)
 	if (left && !t->told_left) {
 		__atomic_store_n(&t->told_left, true, __ATOMIC_RELAXED);
 		say_why(t);
-		tally_leave(t->tally, (int)left - 1);
+		coordinator_leave(t->coordinator, (int)left - 1);
 	}
 }
 
@@ -305,7 +305,7 @@ static bool is_going_to_sleep(const struct tree *t)
 
 bool tree_is_behind(const struct tree *t)
 {
-	return span_pending(t->span) || tally_is_behind(t->tally) ||
+	return span_pending(t->span) || coordinator_is_behind(t->coordinator) ||
 	       (__atomic_load_n(t->left, __ATOMIC_RELAXED) &&
 		!__atomic_load_n(&t->told_left, __ATOMIC_RELAXED));
 }
@@ -345,7 +345,7 @@ void tree_turn(struct tree *t)
 void tree_done(struct tree *t)
 {
 	pthread_mutex_lock(&t->lock);
-	tally_done(t->tally);
+	coordinator_done(t->coordinator);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -354,7 +354,7 @@ void tree_done(struct tree *t)
 void tree_alarm(struct tree *t, int culprit, int code, const char *why)
 {
 	pthread_mutex_lock(&t->lock);
-	tally_alarm(t->tally, culprit, code, why);
+	coordinator_alarm(t->coordinator, culprit, code, why);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -362,7 +362,7 @@ void tree_goodbye(struct tree *t)
 {
 	pthread_mutex_lock(&t->lock);
 	say_why(t);
-	tally_goodbye(t->tally);
+	coordinator_goodbye(t->coordinator);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -382,21 +382,21 @@ bool tree_is_unsent(struct tree *t)
 void tree_ping(struct tree *t)
 {
 	pthread_mutex_lock(&t->lock);
-	tally_ping(t->tally);
+	coordinator_ping(t->coordinator);
 	pthread_mutex_unlock(&t->lock);
 }
 
 void tree_report(struct tree *t, const void *data, size_t len)
 {
 	pthread_mutex_lock(&t->lock);
-	tally_report(t->tally, data, len);
+	coordinator_report(t->coordinator, data, len);
 	pthread_mutex_unlock(&t->lock);
 }
 
 void tree_invite(struct tree *t, int from, int to, const char *where)
 {
 	pthread_mutex_lock(&t->lock);
-	tally_invite(t->tally, from, to, where);
+	coordinator_invite(t->coordinator, from, to, where);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -411,8 +411,8 @@ uint64_t tree_heard(struct tree *t, int k, int *rank, bool *gone)
 
 	pthread_mutex_lock(&t->lock);
 	heard = t->branch[k].heard;
-	*rank = tally_leader(t->tally, k);
-	*gone = t->branch[k].lost || tally_gone(t->tally, k);
+	*rank = coordinator_leader(t->coordinator, k);
+	*gone = t->branch[k].lost || coordinator_gone(t->coordinator, k);
 	pthread_mutex_unlock(&t->lock);
 	return heard;
 }
@@ -434,11 +434,11 @@ static int open_branches(struct tree *t, const struct mesh *m, struct err *e)
 	if (t->inner < 0 || t->outer < 0 ||
 	    epoll_ctl(t->outer, EPOLL_CTL_ADD, t->inner, &silent))
 		return fail_os(e, "epoll");
-	t->branch = calloc((size_t)tally_links(t->tally) + 1, sizeof(*t->branch));
+	t->branch = calloc((size_t)coordinator_links(t->coordinator) + 1, sizeof(*t->branch));
 	if (!t->branch)
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
-	for (k = 0; k < tally_links(t->tally); k++) {
-		rank = tally_leader(t->tally, k);
+	for (k = 0; k < coordinator_links(t->coordinator); k++) {
+		rank = coordinator_leader(t->coordinator, k);
 		t->branch[k].chan = m->control[rank];
 		if (!m->control[rank])
 			return fail(e, RINGUP_EINVAL, "no connection to rank %d", rank);
@@ -453,13 +453,13 @@ int tree_open(struct tree **tp, struct span *s, const struct topo *topo, int fan
 	      uint64_t cap, const struct tree_events *ev, struct err *e)
 {
 	struct tree *t = calloc(1, sizeof(*t));
-	struct tally_events tev = { .send = on_send,
-				    .left = on_left,
-				    .alarm = on_alarm,
-				    .ctx = t,
-				    .report = on_report,
-				    .invite = on_invite,
-				    .arrived = on_arrived };
+	struct coordinator_events tev = { .send = on_send,
+					  .left = on_left,
+					  .alarm = on_alarm,
+					  .ctx = t,
+					  .report = on_report,
+					  .invite = on_invite,
+					  .arrived = on_arrived };
 	int rc;
 
 	if (!t)
@@ -470,7 +470,7 @@ int tree_open(struct tree **tp, struct span *s, const struct topo *topo, int fan
 	t->left = &t->ledger->seg->head->left;
 	t->inner = t->outer = -1;
 	pthread_mutex_init(&t->lock, NULL);
-	rc = tally_open(&t->tally, s, topo, fanout, cap, &tev, e);
+	rc = coordinator_open(&t->coordinator, s, topo, fanout, cap, &tev, e);
 	if (!rc)
 		rc = open_branches(t, topo->mesh, e);
 	if (rc)
@@ -489,7 +489,7 @@ void tree_close(struct tree *t)
 	if (t->inner >= 0)
 		close(t->inner);
 	free(t->branch);
-	tally_close(t->tally);
+	coordinator_close(t->coordinator);
 	pthread_mutex_destroy(&t->lock);
 	free(t);
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/tally.h"
+#include "engine/coordinator.h"
 
 struct err;
 struct span;
@@ -14,8 +14,8 @@ struct topo;
 struct want;
 
 /*
- * All ranks of a host agree on its ledger and its span.  What the leader adds is a tally and
- * the connections to its neighbours.
+ * All ranks of a host agree on its ledger and its span.  What the leader adds is a coordinator
+ * and the connections to its neighbours.
  *
  * Who reads them?  Whoever waits, looks: the holder of the baton asks tree_poll() again
  * and again between tree_attend(true) and tree_attend(false), so that an answer is seen as soon
@@ -45,9 +45,9 @@ struct tree_events {
 	 * a rank leaves, for that is why it does: each hears the cause first, whichever of
 	 * several trees is the quickest.  Must not call the tree. */
 	bool (*over)(void *ctx, int *culprit, struct err *why);
-	/* Unless it is NULL: see struct tally_events.  Must not call the tree. */
+	/* Unless it is NULL: see struct coordinator_events.  Must not call the tree. */
 	void (*invite)(void *ctx, int from, int to, const char *where);
-	/* Unless it is NULL: see struct tally_events.  Must not call the tree. */
+	/* Unless it is NULL: see struct coordinator_events.  Must not call the tree. */
 	void (*arrived)(void *comm, uint32_t id, const struct want *w, const int *ranks,
 			int count);
 	void *comm;
@@ -55,7 +55,7 @@ struct tree_events {
 
 /*
  * tree_open - for the first rank of a host of @t, with @s, which has connections to its parent
- * and its children: t->mesh->control[].  @fanout and @cap as for tally_open().
+ * and its children: t->mesh->control[].  @fanout and @cap as for coordinator_open().
  */
 int tree_open(struct tree **tp, struct span *s, const struct topo *t, int fanout, uint64_t cap,
 	      const struct tree_events *ev, struct err *e);
@@ -87,10 +87,10 @@ void tree_turn(struct tree *t);
 /* tree_done - this host's leader has carried out a batch. */
 void tree_done(struct tree *t);
 
-/* tree_report - let the root know, in at most TALLY_REPORT bytes. */
+/* tree_report - let the root know, in at most COORDINATOR_REPORT bytes. */
 void tree_report(struct tree *t, const void *data, size_t len);
 
-/* tree_invite - see tally_invite(). */
+/* tree_invite - see coordinator_invite(). */
 void tree_invite(struct tree *t, int from, int to, const char *where);
 
 /* tree_ping - let the neighbours know that this rank lives. */

@@ -1,6 +1,6 @@
 /* fuzz_tree.c - frames that a leader gets from its neighbours: hostile, or nearly right. */
+#include "engine/coordinator.h"
 #include "engine/ledger.h"
-#include "engine/tally.h"
 #include "fuzz/fuzz.h"
 #include "hosts.h"
 
@@ -52,7 +52,7 @@ static void submit_again(int first, int name)
 }
 
 /* Returns one of the names, or -1. */
-static int carry_out(struct tally *t, int first)
+static int carry_out(struct coordinator *t, int first)
 {
 	struct item items[BATCH_ITEMS];
 	int names[BATCH_ITEMS], r, n, name = -1;
@@ -62,7 +62,7 @@ static int carry_out(struct tally *t, int first)
 			name = names[0];
 			hosts_done(r, items, n);
 			if (r == first)
-				tally_done(t);
+				coordinator_done(t);
 		}
 	return name;
 }
@@ -71,8 +71,8 @@ static int carry_out(struct tally *t, int first)
  * length and bytes of one frame after the other. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct tally_events ev = { .send = on_send, .left = on_left, .alarm = on_alarm };
-	struct tally *t = NULL;
+	struct coordinator_events ev = { .send = on_send, .left = on_left, .alarm = on_alarm };
+	struct coordinator *t = NULL;
 	struct rank *k;
 	struct err e;
 	int rc = 0, links, first, name;
@@ -84,29 +84,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	first = data[0] & 1 ? 2 : 0;
 	two = data[0] & 2;
 	k = &hosts.rank[first];
-	if (tally_open(&t, &k->span, &k->topo, FANOUT, 1000, &ev, &e))
+	if (coordinator_open(&t, &k->span, &k->topo, FANOUT, 1000, &ev, &e))
 		abort();
 	submit(first, 0, data[1]);
 	if (!two)
 		submit(first, 1, 0);
-	links = tally_links(t);
+	links = coordinator_links(t);
 	for (data += 2, len -= 2; len > 3 && !rc;) {
 		size_t n = (size_t)data[1] | (size_t)data[2] << 8;
 
 		n = n < len - 3 ? n : len - 3;
-		rc = tally_take(t, data[0] % links, data + 3, n, &e);
+		rc = coordinator_take(t, data[0] % links, data + 3, n, &e);
 		if (!rc)
-			rc = tally_turn(t, &e);
+			rc = coordinator_turn(t, &e);
 		fuzz_require(rc <= 0);
 		name = carry_out(t, first);
 		if (two && !rc && name == 0)
 			submit_again(first, name);
 		if (two && !rc)
-			rc = tally_turn(t, &e);
+			rc = coordinator_turn(t, &e);
 		data += 3 + n;
 		len -= 3 + n;
 	}
-	tally_close(t);
+	coordinator_close(t);
 	hosts_close();
 	return 0;
 }

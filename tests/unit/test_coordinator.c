@@ -1,8 +1,8 @@
-/* test_tally.c - many hosts agree: one order, in few frames, whatever comes first. */
+/* test_coordinator.c - many hosts agree: one order, in few frames, whatever comes first. */
 #include <unistd.h>
 
+#include "engine/coordinator.h"
 #include "engine/frame.h"
-#include "engine/tally.h"
 #include "hosts.h"
 #include "rounds.h"
 #include "tap.h"
@@ -19,13 +19,13 @@ struct letter {
 /* The last invitation that has come to its end. */
 static struct {
 	int at, from, to, count;
-	char where[TALLY_WHERE];
+	char where[COORDINATOR_WHERE];
 } invited;
 
 /* A host's leader, and what its neighbours have sent it. */
 static struct leader {
 	int host, left, alarms, culprit, code;
-	struct tally *tally;
+	struct coordinator *coordinator;
 	struct letter *first[64], **end[64]; /* by link */
 	char why[256];
 } leaders[HOSTS_RANKS];
@@ -44,7 +44,7 @@ static int link_to(const struct leader *l, int rank)
 {
 	int k;
 
-	for (k = 0; tally_leader(l->tally, k) != rank; k++)
+	for (k = 0; coordinator_leader(l->coordinator, k) != rank; k++)
 		;
 	return k;
 }
@@ -52,7 +52,8 @@ static int link_to(const struct leader *l, int rank)
 static void on_send(void *ctx, int link, const void *frame, size_t len)
 {
 	struct leader *from = ctx;
-	struct leader *to = &leaders[hosts.host_of[tally_leader(from->tally, link)]];
+	struct leader *to =
+		&leaders[hosts.host_of[coordinator_leader(from->coordinator, link)]];
 	int k = link_to(to, hosts.leader[from->host]);
 	struct letter *x = malloc(sizeof(*x) + len);
 
@@ -90,7 +91,7 @@ static void on_invite(void *ctx, int from, int to, const char *where)
 
 static int open_all(int ranks, const int *host_of, uint64_t cap)
 {
-	struct tally_events ev = {
+	struct coordinator_events ev = {
 		.send = on_send, .left = on_left, .alarm = on_alarm, .invite = on_invite
 	};
 	struct err e = { 0 };
@@ -102,7 +103,8 @@ static int open_all(int ranks, const int *host_of, uint64_t cap)
 
 		leaders[h] = (struct leader){ .host = h, .left = -1 };
 		ev.ctx = &leaders[h];
-		rc = tally_open(&leaders[h].tally, &r->span, &r->topo, fanout, cap, &ev, &e);
+		rc = coordinator_open(&leaders[h].coordinator, &r->span, &r->topo, fanout, cap,
+				      &ev, &e);
 		for (k = 0; k < 64; k++)
 			leaders[h].end[k] = &leaders[h].first[k];
 	}
@@ -117,7 +119,7 @@ static void close_all(void)
 	int h, k;
 
 	for (h = 0; h < hosts.hosts; h++) {
-		tally_close(leaders[h].tally);
+		coordinator_close(leaders[h].coordinator);
 		for (k = 0; k < 64; k++)
 			while ((x = leaders[h].first[k])) {
 				leaders[h].first[k] = x->next;
@@ -138,10 +140,10 @@ static int deliver(struct leader *l, int link, struct err *e)
 	l->first[link] = x->next;
 	if (!x->next)
 		l->end[link] = &l->first[link];
-	rc = tally_take(l->tally, link, x->data, x->len, e);
+	rc = coordinator_take(l->coordinator, link, x->data, x->len, e);
 	free(x);
 	if (!rc)
-		rc = tally_turn(l->tally, e);
+		rc = coordinator_turn(l->coordinator, e);
 	return rc ? rc : 1;
 }
 
@@ -154,9 +156,9 @@ static int settle(struct err *e)
 	for (depth = 0; any; depth++) {
 		any = 0;
 		for (h = 0; h < hosts.hosts; h++) {
-			if (tally_turn(leaders[h].tally, e))
+			if (coordinator_turn(leaders[h].coordinator, e))
 				return e->code;
-			ready[h] = tally_links(leaders[h].tally);
+			ready[h] = coordinator_links(leaders[h].coordinator);
 		}
 		/* Only what was there before the sweep. */
 		for (h = 0; h < hosts.hosts; h++)
@@ -207,9 +209,9 @@ static int mix(const struct want *w, struct err *e)
 			sent[r][n]++;
 		}
 		i = (int)next_number((uint32_t)hosts.hosts);
-		k = tally_links(leaders[i].tally);
+		k = coordinator_links(leaders[i].coordinator);
 		rc = k ? deliver(&leaders[i], (int)next_number((uint32_t)k), e) : 0;
-		if (rc < 0 || tally_turn(leaders[i].tally, e))
+		if (rc < 0 || coordinator_turn(leaders[i].coordinator, e))
 			return e->code;
 		r = (int)next_number((uint32_t)hosts.ranks);
 		n = hosts_next(r, names, items);
@@ -227,7 +229,7 @@ static int mix(const struct want *w, struct err *e)
 		hosts_done(r, items, n);
 		left -= n;
 		if (r == hosts.leader[hosts.host_of[r]])
-			tally_done(leaders[hosts.host_of[r]].tally);
+			coordinator_done(leaders[hosts.host_of[r]].coordinator);
 	}
 	for (r = 1; r < hosts.ranks; r++)
 		if (memcmp(order[r], order[0], sizeof(order[r])))
@@ -262,7 +264,7 @@ static void mixes(void)
 	for (i = 0; i < (int)(sizeof(most) / sizeof(most[0])); i++)
 		for (k = 0; k < 2; k++) {
 			seed = (uint32_t)i;
-			fanout = k ? 2 + (int)next_number(3) : TALLY_FANOUT;
+			fanout = k ? 2 + (int)next_number(3) : COORDINATOR_FANOUT;
 			n = most[i] + (int)next_number((uint32_t)most[i] + 1);
 			if (most[i] == 1)
 				n = 2;
@@ -294,7 +296,7 @@ static int carry_out(char *bad, size_t len)
 		if (n && items[0].bad)
 			snprintf(bad, len, "%s", items[0].bad);
 		hosts_done(r, items, n);
-		tally_done(leaders[hosts.host_of[r]].tally);
+		coordinator_done(leaders[hosts.host_of[r]].coordinator);
 		if (all >= 0 && all != n)
 			return -1;
 		all = n;
@@ -320,7 +322,7 @@ static void growth(void)
 	struct err e = { 0 };
 	char bad[512];
 
-	fanout = TALLY_FANOUT;
+	fanout = COORDINATOR_FANOUT;
 	for (i = 0; i < (int)(sizeof(sizes) / sizeof(sizes[0])); i++) {
 		if (sizes[i] > MANY && !has_room()) {
 			ok(1,
@@ -446,7 +448,7 @@ static int take_batch(struct progress *p, int r, struct err *e)
 	}
 	if (n) {
 		hosts_done(r, items, n);
-		tally_done(leaders[r].tally);
+		coordinator_done(leaders[r].coordinator);
 	}
 	return n;
 }
@@ -470,10 +472,10 @@ static int play(const struct script *s, struct err *e)
 		if (k >= 2 && leaders[k - 2].first[0]->data[0] == 10)
 			offers++;
 		rc = k < 2 ? submit(s, &p, k, e) : deliver(&leaders[k - 2], 0, e);
-		if (rc >= 0 && tally_turn(leaders[k % 2].tally, e))
+		if (rc >= 0 && coordinator_turn(leaders[k % 2].coordinator, e))
 			rc = e->code;
 		while (rc >= 0 && (rc = take_batch(&p, k % 2, e)) > 0)
-			if (tally_turn(leaders[k % 2].tally, e))
+			if (coordinator_turn(leaders[k % 2].coordinator, e))
 				rc = e->code;
 		if (rc < 0)
 			return rc;
@@ -493,7 +495,7 @@ static int prepare(const struct script *s, struct err *e)
 	struct want w = sum(1);
 	char bad[512];
 
-	fanout = TALLY_FANOUT;
+	fanout = COORDINATOR_FANOUT;
 	hosts.eager_bytes = 64;
 	if (open_all(2, host_of, 1 << 20))
 		return -1;
@@ -625,7 +627,7 @@ static void recycling(void)
 	uint32_t id, age;
 	char name[32], bad[512];
 
-	fanout = TALLY_FANOUT;
+	fanout = COORDINATOR_FANOUT;
 	if (open_all(3, host_of, 1 << 20))
 		return;
 	for (i = 0; i < 3 && good; i++) {
@@ -698,23 +700,24 @@ static void endings(void)
 	if (open_all(12, host_of, 1 << 20))
 		return;
 	frames = 0;
-	tally_leave(leaders[7].tally, 7);
-	tally_leave(leaders[7].tally, 7);
+	coordinator_leave(leaders[7].coordinator, 7);
+	coordinator_leave(leaders[7].coordinator, 7);
 	settle(&e);
 	for (h = 0; h < 12; h++)
 		good &= h == 7 || leaders[h].left == 7;
 	ok(good && frames == 11, "a farewell reaches all, once: %d frames", frames);
-	ok(tally_gone(leaders[3].tally, link_to(&leaders[3], 7)), "its neighbour knows it");
+	ok(coordinator_gone(leaders[3].coordinator, link_to(&leaders[3], 7)),
+	   "its neighbour knows it");
 	frames = 0;
-	tally_alarm(leaders[5].tally, 7, RINGUP_EABORTED, "enough");
-	tally_alarm(leaders[5].tally, 3, RINGUP_EPEER, "more");
+	coordinator_alarm(leaders[5].coordinator, 7, RINGUP_EABORTED, "enough");
+	coordinator_alarm(leaders[5].coordinator, 3, RINGUP_EPEER, "more");
 	settle(&e);
 	for (h = 0, good = 1; h < 12; h++)
 		good &= h == 5 ||
 			(leaders[h].alarms == 1 && leaders[h].code == RINGUP_EABORTED &&
 			 leaders[h].culprit == 7 && !strcmp(leaders[h].why, "enough"));
 	ok(good && frames == 11, "so does an alarm: %d frames", frames);
-	tally_ping(leaders[1].tally);
+	coordinator_ping(leaders[1].coordinator);
 	ok(!settle(&e), "a ping says nothing");
 	close_all();
 }
@@ -727,7 +730,7 @@ static void hostile(const char *what, bool from_child, const void *frame, size_t
 	struct err e = { 0 };
 	struct leader *to = &leaders[from_child ? 0 : 1];
 
-	fanout = TALLY_FANOUT;
+	fanout = COORDINATOR_FANOUT;
 	if (open_all(3, host_of, 1 << 20))
 		return;
 	/* One name is known, another in flight. */
@@ -736,7 +739,7 @@ static void hostile(const char *what, bool from_child, const void *frame, size_t
 	settle(&e);
 	hosts_post(1, 1, &a, 0, true, &e);
 	settle(&e);
-	ok(tally_take(to->tally, 0, frame, len, &e) < 0, "%s: %s", what, e.text);
+	ok(coordinator_take(to->coordinator, 0, frame, len, &e) < 0, "%s: %s", what, e.text);
 	close_all();
 }
 
@@ -827,9 +830,9 @@ static void hostile_to_two(const char *what, bool from_child, const void *frame,
 	struct err e = { 0 };
 
 	if (prepare(&one, &e) || hosts_put(to->host, 0, &w, &data, &e) ||
-	    tally_turn(to->tally, &e))
+	    coordinator_turn(to->coordinator, &e))
 		return;
-	ok(tally_take(to->tally, 0, frame, len, &e) < 0, "%s: %s", what, e.text);
+	ok(coordinator_take(to->coordinator, 0, frame, len, &e) < 0, "%s: %s", what, e.text);
 	close_all();
 	hosts.eager_bytes = 0;
 }
@@ -888,12 +891,12 @@ static void offered_to_joined(bool early)
 	int good;
 
 	good = !prepare(&s, &e) && !hosts_put(0, 0, &w, data, &e) &&
-	       !tally_turn(leaders[0].tally, &e) && !strcmp(on_its_way(1), "O");
+	       !coordinator_turn(leaders[0].coordinator, &e) && !strcmp(on_its_way(1), "O");
 	ok(good, "an offer is on its way: %s", on_its_way(1));
 	if (!early)
 		good &= deliver(&leaders[1], 0, &e) == 1 && !*on_its_way(0);
 	ledger_join(hosts.rank[1].ledger, true);
-	good &= !tally_turn(leaders[1].tally, &e);
+	good &= !coordinator_turn(leaders[1].coordinator, &e);
 	ok(good && !strcmp(on_its_way(0), early ? "J" : "DJ"), "a rank joins: %s",
 	   on_its_way(0));
 	good &= deliver(&leaders[0], 0, &e) == 1;
@@ -927,29 +930,31 @@ static void invitations(void)
 			if (host_of[from] == host_of[to])
 				continue;
 			invited.count = 0;
-			tally_invite(leaders[host_of[from]].tally, from, to, where);
+			coordinator_invite(leaders[host_of[from]].coordinator, from, to, where);
 			good &= !settle(&e) && invited.count == 1 && invited.from == from &&
 				invited.to == to && invited.at == host_of[to] &&
 				!strcmp(invited.where, where);
 		}
 	ok(good, "an invitation comes to the host of whom it is for");
 	/* Host 2 leads to hosts 5 and 6. */
-	tally_goodbye(leaders[2].tally);
+	coordinator_goodbye(leaders[2].coordinator);
 	good = !settle(&e);
 	invited.count = 0;
-	tally_invite(leaders[0].tally, 0, 8, where);
+	coordinator_invite(leaders[0].coordinator, 0, 8, where);
 	good &= !settle(&e) && invited.count == 1 && invited.from == 8 && invited.to == 0 &&
 		invited.at == 0 && !*invited.where;
 	ok(good, "or back to its sender, empty, if nothing leads there any more");
 	invited.count = 0;
-	tally_invite(leaders[0].tally, 0, 8, "?0:1");
+	coordinator_invite(leaders[0].coordinator, 0, 8, "?0:1");
 	ok(!settle(&e) && !invited.count, "a question ends there");
 	frame[5] = 200;
-	ok(tally_take(leaders[1].tally, 0, frame, sizeof(frame), &e) == RINGUP_EPEER,
+	ok(coordinator_take(leaders[1].coordinator, 0, frame, sizeof(frame), &e) ==
+		   RINGUP_EPEER,
 	   "no such rank");
 	frame[5] = 2;
 	frame[9] = 0;
-	ok(tally_take(leaders[1].tally, 0, frame, sizeof(frame), &e) == RINGUP_EPEER,
+	ok(coordinator_take(leaders[1].coordinator, 0, frame, sizeof(frame), &e) ==
+		   RINGUP_EPEER,
 	   "no text");
 	close_all();
 }

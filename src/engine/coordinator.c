@@ -1,45 +1,46 @@
-/* tally.c - count what is ready on all hosts, up a tree of hosts, and order it. */
+/* coordinator.c - count what is ready on all hosts, up a tree of hosts, and order it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/tally.h"
+#include "engine/coordinator.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/coordinator_state.h"
 #include "engine/ledger.h"
 #include "engine/span.h"
-#include "engine/tally_state.h"
 
 /* Who may send what, and what then happens. */
 static const struct kind {
 	bool from_child, from_parent;
-	int (*take)(struct tally *t, int link, struct frame_in *f, struct err *e);
+	int (*take)(struct coordinator *t, int link, struct frame_in *f, struct err *e);
 } kinds[] = {
-	[FRAME_DEFINE] = { true, false, tally_take_define },
-	[FRAME_READY] = { true, false, tally_take_ready },
-	[FRAME_RUN] = { false, true, tally_take_run },
-	[FRAME_LEAVE] = { true, true, tally_take_leave },
-	[FRAME_ALARM] = { true, true, tally_take_alarm },
-	[FRAME_PING] = { true, true, tally_take_ping },
-	[FRAME_JOINED] = { true, false, tally_take_joined },
-	[FRAME_CALL] = { false, true, tally_take_call },
-	[FRAME_REPORT] = { true, false, tally_take_report },
-	[FRAME_OFFER] = { false, true, tally_take_offer },
-	[FRAME_DECLINE] = { true, false, tally_take_decline },
-	[FRAME_INVITE] = { true, true, tally_take_invite },
+	[FRAME_DEFINE] = { true, false, coordinator_take_define },
+	[FRAME_READY] = { true, false, coordinator_take_ready },
+	[FRAME_RUN] = { false, true, coordinator_take_run },
+	[FRAME_LEAVE] = { true, true, coordinator_take_leave },
+	[FRAME_ALARM] = { true, true, coordinator_take_alarm },
+	[FRAME_PING] = { true, true, coordinator_take_ping },
+	[FRAME_JOINED] = { true, false, coordinator_take_joined },
+	[FRAME_CALL] = { false, true, coordinator_take_call },
+	[FRAME_REPORT] = { true, false, coordinator_take_report },
+	[FRAME_OFFER] = { false, true, coordinator_take_offer },
+	[FRAME_DECLINE] = { true, false, coordinator_take_decline },
+	[FRAME_INVITE] = { true, true, coordinator_take_invite },
 };
 
-int tally_take(struct tally *t, int link, const void *frame, size_t len, struct err *e)
+int coordinator_take(struct coordinator *t, int link, const void *frame, size_t len,
+		     struct err *e)
 {
 	struct frame_in f = { frame, len, false };
 	uint64_t kind = frame_get(&f, 1);
 	const struct kind *k = kind < sizeof(kinds) / sizeof(kinds[0]) ? &kinds[kind] : NULL;
 
 	if (!k || !k->take || !(link < t->first_child ? k->from_parent : k->from_child))
-		return tally_malformed(t, link, "frame", e);
+		return coordinator_malformed(t, link, "frame", e);
 	return k->take(t, link, &f, e);
 }
 
-int tally_turn(struct tally *t, struct err *e)
+int coordinator_turn(struct coordinator *t, struct err *e)
 {
 	uint32_t id, last = LEDGER_IDS;
 	int rc = 0;
@@ -49,32 +50,32 @@ int tally_turn(struct tally *t, struct err *e)
 			t->topics[id].dirty = true;
 		t->topics[id].own = true;
 		t->topics[id].taken++;
-		tally_keep_own_sum(t, id);
-		rc = tally_count(t, id, e);
+		coordinator_keep_own_sum(t, id);
+		rc = coordinator_count(t, id, e);
 		last = id;
 	}
 	if (!rc)
-		rc = tally_tell_joined(t, e);
+		rc = coordinator_tell_joined(t, e);
 	if (!t->is_root)
-		tally_flush_ready(t);
+		coordinator_flush_ready(t);
 	else
-		tally_announce(t);
-	if (!rc && last < LEDGER_IDS && tally_may_offer(t, last))
-		tally_send_offer(t, last);
+		coordinator_announce(t);
+	if (!rc && last < LEDGER_IDS && coordinator_may_offer(t, last))
+		coordinator_send_offer(t, last);
 	return rc;
 }
 
-int tally_links(const struct tally *t)
+int coordinator_links(const struct coordinator *t)
 {
 	return t->links;
 }
 
-int tally_leader(const struct tally *t, int link)
+int coordinator_leader(const struct coordinator *t, int link)
 {
 	return t->link[link].leader;
 }
 
-bool tally_gone(const struct tally *t, int link)
+bool coordinator_gone(const struct coordinator *t, int link)
 {
 	return t->link[link].gone;
 }
@@ -117,7 +118,7 @@ static bool open_child(struct link *l, const struct topo *t, int host, int fanou
 	return l->ranks && l->known;
 }
 
-static bool allocate(struct tally *t, const struct topo *topo, int fanout)
+static bool allocate(struct coordinator *t, const struct topo *topo, int fanout)
 {
 	int64_t first = (int64_t)topo->host * fanout + 1, last = first + fanout, h;
 	size_t i, n;
@@ -125,7 +126,7 @@ static bool allocate(struct tally *t, const struct topo *topo, int fanout)
 	last = last < topo->hosts ? last : topo->hosts;
 	t->first_child = !t->is_root;
 	t->links = t->first_child + (last > first ? (int)(last - first) : 0);
-	n = (size_t)LEDGER_IDS * (size_t)tally_children(t);
+	n = (size_t)LEDGER_IDS * (size_t)coordinator_children(t);
 	t->link = calloc((size_t)t->links + 1, sizeof(*t->link));
 	t->topics = calloc(LEDGER_IDS, sizeof(*t->topics));
 	t->theirs = malloc(n * sizeof(*t->theirs) + 1);
@@ -138,19 +139,20 @@ static bool allocate(struct tally *t, const struct topo *topo, int fanout)
 	if (!t->is_root)
 		t->link[0].leader = leader_of(topo, (topo->host - 1) / fanout);
 	for (h = first; h < last; h++)
-		if (!open_child(tally_child(t, (int)(h - first)), topo, (int)h, fanout))
+		if (!open_child(coordinator_child(t, (int)(h - first)), topo, (int)h, fanout))
 			return false;
 	return true;
 }
 
-int tally_open(struct tally **tp, struct span *s, const struct topo *topo, int fanout,
-	       uint64_t cap, const struct tally_events *ev, struct err *e)
+int coordinator_open(struct coordinator **tp, struct span *s, const struct topo *topo,
+		     int fanout, uint64_t cap, const struct coordinator_events *ev,
+		     struct err *e)
 {
-	struct tally *t;
+	struct coordinator *t;
 
-	if (topo->size > TALLY_RANKS)
+	if (topo->size > COORDINATOR_RANKS)
 		return fail(e, RINGUP_EINVAL, "%d ranks: more than %d cannot agree", topo->size,
-			    TALLY_RANKS);
+			    COORDINATOR_RANKS);
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
@@ -165,7 +167,7 @@ int tally_open(struct tally **tp, struct span *s, const struct topo *topo, int f
 	t->cap = cap;
 	frame_begin(&t->ready, FRAME_READY);
 	if (!allocate(t, topo, fanout)) {
-		tally_close(t);
+		coordinator_close(t);
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
 	}
 	*tp = t;
@@ -182,7 +184,7 @@ static void close_link(struct link *l)
 	free(l->ranks);
 }
 
-void tally_close(struct tally *t)
+void coordinator_close(struct coordinator *t)
 {
 	int i;
 

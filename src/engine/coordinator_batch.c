@@ -1,14 +1,14 @@
-/* tally_batch.c - what is ready everywhere, in batches, down the tree. */
+/* coordinator_batch.c - what is ready everywhere, in batches, down the tree. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "backend/backend.h"
+#include "engine/coordinator_state.h"
 #include "engine/ledger.h"
 #include "engine/span.h"
-#include "engine/tally_state.h"
 #include "wire/pack.h"
 
-static void put_item(struct tally *t, struct frame_out *o, uint32_t id, uint32_t theirs)
+static void put_item(struct coordinator *t, struct frame_out *o, uint32_t id, uint32_t theirs)
 {
 	const char *bad = ledger_verdict(t->ledger, id);
 	size_t len = bad ? strlen(bad) : 0;
@@ -18,7 +18,7 @@ static void put_item(struct tally *t, struct frame_out *o, uint32_t id, uint32_t
 		frame_put(o, theirs | ITEM_BAD, 2);
 		frame_put(o, len, 2);
 		frame_add(o, bad, len);
-	} else if (tally_has_rows(t, id)) {
+	} else if (coordinator_has_rows(t, id)) {
 		frame_put(o, theirs | ITEM_ROWS, 2);
 		for (r = 0; r < t->size; r++)
 			frame_put(o, span_rows(t->span, id)[r], 8);
@@ -30,7 +30,7 @@ static void put_item(struct tally *t, struct frame_out *o, uint32_t id, uint32_t
 	}
 }
 
-static void send_run(struct tally *t, int k, const uint16_t *ids, int n)
+static void send_run(struct coordinator *t, int k, const uint16_t *ids, int n)
 {
 	size_t most = 2 + SENTENCE + 2;
 	int i;
@@ -44,23 +44,23 @@ static void send_run(struct tally *t, int k, const uint16_t *ids, int n)
 	for (i = 0; i < n; i++) {
 		if (t->out.len + most > sizeof(t->out.data)) {
 			t->out.data[1] = 1;
-			tally_send(t, t->first_child + k, &t->out);
+			coordinator_send(t, t->first_child + k, &t->out);
 			frame_begin(&t->out, FRAME_RUN);
 			frame_put(&t->out, 0, 1);
 		}
-		put_item(t, &t->out, ids[i], *tally_their_id(t, ids[i], k));
+		put_item(t, &t->out, ids[i], *coordinator_their_id(t, ids[i], k));
 	}
-	tally_send(t, t->first_child + k, &t->out);
+	coordinator_send(t, t->first_child + k, &t->out);
 }
 
-void tally_finish(struct tally *t, uint32_t id)
+void coordinator_finish(struct coordinator *t, uint32_t id)
 {
 	int k;
 
-	for (k = 0; k < tally_children(t); k++) {
-		uint16_t *theirs = tally_their_id(t, id, k);
+	for (k = 0; k < coordinator_children(t); k++) {
+		uint16_t *theirs = coordinator_their_id(t, id, k);
 
-		tally_child(t, k)->known[*theirs]->flying = false;
+		coordinator_child(t, k)->known[*theirs]->flying = false;
 		*theirs = NOT_HERE;
 		ledger_drop(t->ledger, id);
 	}
@@ -71,38 +71,38 @@ void tally_finish(struct tally *t, uint32_t id)
 }
 
 /* The others first: our own ranks hear at once, they have a way to go. */
-static void run(struct tally *t, const uint16_t *ids, int n)
+static void run(struct coordinator *t, const uint16_t *ids, int n)
 {
 	int i, k;
 
-	for (k = 0; k < tally_children(t); k++)
+	for (k = 0; k < coordinator_children(t); k++)
 		send_run(t, k, ids, n);
 	for (i = 0; i < n; i++)
-		tally_finish(t, ids[i]);
+		coordinator_finish(t, ids[i]);
 	span_publish(t->span, ids, n);
 }
 
-void tally_judge(struct tally *t, uint32_t id)
+void coordinator_judge(struct coordinator *t, uint32_t id)
 {
 	struct topic *x = &t->topics[id];
 	char bad[SENTENCE];
 	struct wants w;
 
 	if (x->dirty) {
-		tally_gather_wants(t, id, &w);
+		coordinator_gather_wants(t, id, &w);
 		x->dirty = w.count > 1;
 	}
 	if (x->dirty)
 		wants_text(&w, ledger_name(t->ledger, id), t->ledger->world, bad, sizeof(bad));
 	ledger_judge(t->ledger, id, x->dirty ? bad : NULL);
-	if (!x->dirty && tally_has_rows(t, id))
+	if (!x->dirty && coordinator_has_rows(t, id))
 		memcpy(span_rows(t->span, id), x->rows, (size_t)t->size * sizeof(*x->rows));
 	if (x->travels)
 		parcel_finish(t->ledger, t->size, t->hosts, id, x->sums, x->step);
 }
 
 /* How many of those due make the next batch; *@full: more would not fit. */
-static int cut(const struct tally *t, bool *full)
+static int cut(const struct coordinator *t, bool *full)
 {
 	uint64_t sum = 0, at = t->due_head;
 	int n = 0;
@@ -120,7 +120,7 @@ static int cut(const struct tally *t, bool *full)
 
 /* While a batch is under way the next one is announced only if it is full: so the
  * data path need not wait for a large one, and small ones become one. */
-void tally_announce(struct tally *t)
+void coordinator_announce(struct coordinator *t)
 {
 	uint16_t ids[BATCH_ITEMS];
 	bool full;
@@ -129,23 +129,23 @@ void tally_announce(struct tally *t)
 	while (!t->offer.open && (n = cut(t, &full)) && t->running < (full ? 2 : 1)) {
 		for (i = 0; i < n; i++) {
 			ids[i] = t->due[t->due_head++ % LEDGER_IDS];
-			tally_judge(t, ids[i]);
+			coordinator_judge(t, ids[i]);
 		}
 		t->running++;
 		run(t, ids, n);
 	}
 }
 
-void tally_done(struct tally *t)
+void coordinator_done(struct coordinator *t)
 {
 	if (!t->is_root)
 		return;
 	t->running--;
-	tally_announce(t);
+	coordinator_announce(t);
 }
 
 /* One tensor of a batch; what it carries goes where our ranks read it. */
-static bool read_item(struct tally *t, struct frame_in *f)
+static bool read_item(struct coordinator *t, struct frame_in *f)
 {
 	uint32_t item = (uint32_t)frame_get(f, 2), id = item & ITEM_ID;
 	const unsigned char *p;
@@ -162,7 +162,7 @@ static bool read_item(struct tally *t, struct frame_in *f)
 			return false;
 		memcpy(bad, p, len);
 		bad[len] = 0;
-	} else if (!(item & ITEM_ROWS) == tally_has_rows(t, id)) {
+	} else if (!(item & ITEM_ROWS) == coordinator_has_rows(t, id)) {
 		return false;
 	} else if (item & ITEM_DATA) {
 		p = t->topics[id].travels ? frame_bytes(f, t->topics[id].bytes) : NULL;
@@ -183,15 +183,15 @@ static bool read_item(struct tally *t, struct frame_in *f)
 	return true;
 }
 
-int tally_take_run(struct tally *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_run(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	uint64_t more = frame_get(f, 1);
 
 	while (f->left)
 		if (!read_item(t, f))
-			return tally_malformed(t, link, "batch", e);
+			return coordinator_malformed(t, link, "batch", e);
 	if (more > 1 || f->bad || !t->batch_count)
-		return tally_malformed(t, link, "batch", e);
+		return coordinator_malformed(t, link, "batch", e);
 	if (more)
 		return 0;
 	run(t, t->batch, t->batch_count);

@@ -1,11 +1,11 @@
-/* tally_join.c - ranks that have joined are called for what others submit. */
+/* coordinator_join.c - ranks that have joined are called for what others submit. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/coordinator_state.h"
 #include "engine/ledger.h"
 #include "engine/span.h"
-#include "engine/tally_state.h"
 
 /* They answer what others submit; so they have to hear of it. */
-static void send_call(struct tally *t, int k, uint32_t id, const struct want *w)
+static void send_call(struct coordinator *t, int k, uint32_t id, const struct want *w)
 {
 	struct frame_out *o = &t->out;
 
@@ -13,18 +13,19 @@ static void send_call(struct tally *t, int k, uint32_t id, const struct want *w)
 	want_put(o->data + o->len, w);
 	o->len += WANT_WIRE;
 	frame_add(o, ledger_name(t->ledger, id), t->ledger->entries[id].len);
-	tally_send(t, t->first_child + k, o);
+	coordinator_send(t, t->first_child + k, o);
 }
 
-int tally_call(struct tally *t, uint32_t id, const struct want *w, struct err *e)
+int coordinator_call(struct coordinator *t, uint32_t id, const struct want *w, struct err *e)
 {
 	struct topic *x = &t->topics[id];
 	uint32_t same, age;
 	int k, rc;
 
 	/* What has been offered may be over there by the time it is called for. */
-	for (k = 0; k < tally_children(t) && !(t->offer.open && t->offer.id == id); k++)
-		if (tally_child(t, k)->joined && *tally_their_id(t, id, k) == NOT_HERE)
+	for (k = 0; k < coordinator_children(t) && !(t->offer.open && t->offer.id == id); k++)
+		if (coordinator_child(t, k)->joined &&
+		    *coordinator_their_id(t, id, k) == NOT_HERE)
 			send_call(t, k, id, w);
 	if (x->own || x->called || !ledger_joined(t->ledger))
 		return 0;
@@ -41,74 +42,74 @@ int tally_call(struct tally *t, uint32_t id, const struct want *w, struct err *e
 	return 0;
 }
 
-bool tally_any_joined(const struct tally *t)
+bool coordinator_any_joined(const struct coordinator *t)
 {
 	int k;
 
-	for (k = 0; k < tally_children(t); k++)
-		if (tally_child(t, k)->joined)
+	for (k = 0; k < coordinator_children(t); k++)
+		if (coordinator_child(t, k)->joined)
 			return true;
 	return ledger_joined(t->ledger);
 }
 
-const struct want *tally_some_want(const struct tally *t, uint32_t id)
+const struct want *coordinator_some_want(const struct coordinator *t, uint32_t id)
 {
 	int k;
 
-	for (k = 0; k < tally_children(t) && !t->topics[id].own; k++)
-		if (*tally_their_id(t, id, k) != NOT_HERE)
-			return &tally_child(t, k)
-					->known[*tally_their_id(t, id, k)]
+	for (k = 0; k < coordinator_children(t) && !t->topics[id].own; k++)
+		if (*coordinator_their_id(t, id, k) != NOT_HERE)
+			return &coordinator_child(t, k)
+					->known[*coordinator_their_id(t, id, k)]
 					->wants.want[0];
 	return &ledger_record(t->ledger, id, 0)->want;
 }
 
 /* Somebody has joined: call for all that is under way. */
-static int call_all(struct tally *t, struct err *e)
+static int call_all(struct coordinator *t, struct err *e)
 {
 	uint32_t id;
 	int rc = 0;
 
 	for (id = 0; id < LEDGER_IDS && !rc; id++)
 		if (t->topics[id].arrived)
-			rc = tally_call(t, id, tally_some_want(t, id), e);
+			rc = coordinator_call(t, id, coordinator_some_want(t, id), e);
 	return rc;
 }
 
-bool tally_is_behind(const struct tally *t)
+bool coordinator_is_behind(const struct coordinator *t)
 {
 	return ledger_joined(t->ledger) != __atomic_load_n(&t->seen_joined, __ATOMIC_RELAXED);
 }
 
-int tally_tell_joined(struct tally *t, struct err *e)
+int coordinator_tell_joined(struct coordinator *t, struct err *e)
 {
-	bool any = tally_any_joined(t), here = ledger_joined(t->ledger),
+	bool any = coordinator_any_joined(t), here = ledger_joined(t->ledger),
 	     more = here && !t->seen_joined;
 
 	__atomic_store_n(&t->seen_joined, here, __ATOMIC_RELAXED);
 	if (!t->is_root && any != t->told_joined) {
 		/* Then it has to be called for. */
 		if (any && t->offer.open)
-			tally_decline(t);
+			coordinator_decline(t);
 		t->told_joined = any;
 		frame_begin(&t->out, FRAME_JOINED);
 		frame_put(&t->out, any, 1);
-		tally_send(t, 0, &t->out);
+		coordinator_send(t, 0, &t->out);
 	}
 	return more ? call_all(t, e) : 0;
 }
 
-int tally_take_joined(struct tally *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_joined(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	uint64_t any = frame_get(f, 1);
 
 	if (f->bad || f->left || any > 1)
-		return tally_malformed(t, link, "word about joining", e);
+		return coordinator_malformed(t, link, "word about joining", e);
 	t->link[link].joined = any;
 	return any ? call_all(t, e) : 0;
 }
 
-int tally_take_call(struct tally *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_call(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	const unsigned char *p = frame_bytes(f, WANT_WIRE), *name;
 	size_t len = f->left;
@@ -118,14 +119,14 @@ int tally_take_call(struct tally *t, int link, struct frame_in *f, struct err *e
 
 	name = frame_bytes(f, len);
 	if (!p || !name || !len || len > NAME_BYTES)
-		return tally_malformed(t, link, "call", e);
+		return coordinator_malformed(t, link, "call", e);
 	want_get(p, &w);
 	if (!want_valid(&w, t->size))
-		return tally_malformed(t, link, "call", e);
+		return coordinator_malformed(t, link, "call", e);
 	rc = ledger_find(t->ledger, (const char *)name, len, &w, &id, &age, e);
 	if (rc)
 		return rc;
-	rc = t->topics[id].sent ? 0 : tally_call(t, id, &w, e);
+	rc = t->topics[id].sent ? 0 : coordinator_call(t, id, &w, e);
 	ledger_drop(t->ledger, id);
 	return rc;
 }

@@ -1,17 +1,17 @@
-/* tally_count.c - who is in for what, in a subtree of hosts. */
+/* coordinator_count.c - who is in for what, in a subtree of hosts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/coordinator_state.h"
 #include "engine/ledger.h"
 #include "engine/span.h"
-#include "engine/tally_state.h"
 #include "wire/pack.h"
 
 /* Sums of several hosts lie so far apart at least: types of any size are aligned. */
 enum { SUMS_ALIGN = 64 };
 
-static uint64_t *topic_rows(struct tally *t, uint32_t id)
+static uint64_t *topic_rows(struct coordinator *t, uint32_t id)
 {
 	struct topic *x = &t->topics[id];
 
@@ -20,17 +20,19 @@ static uint64_t *topic_rows(struct tally *t, uint32_t id)
 	return x->rows;
 }
 
-void tally_gather_wants(const struct tally *t, uint32_t id, struct wants *w)
+void coordinator_gather_wants(const struct coordinator *t, uint32_t id, struct wants *w)
 {
 	int k;
 
 	memset(w, 0, sizeof(*w));
 	span_wants(t->span, id, w);
-	for (k = 0; k < tally_children(t); k++)
-		wants_merge(w, &tally_child(t, k)->known[*tally_their_id(t, id, k)]->wants);
+	for (k = 0; k < coordinator_children(t); k++)
+		wants_merge(w, &coordinator_child(t, k)
+					->known[*coordinator_their_id(t, id, k)]
+					->wants);
 }
 
-static void put_rows(struct tally *t, struct frame_out *o, uint32_t id)
+static void put_rows(struct coordinator *t, struct frame_out *o, uint32_t id)
 {
 	int i;
 
@@ -38,14 +40,14 @@ static void put_rows(struct tally *t, struct frame_out *o, uint32_t id)
 		frame_put(o, t->topics[id].rows[t->ranks[i]], 8);
 }
 
-void tally_flush_ready(struct tally *t)
+void coordinator_flush_ready(struct coordinator *t)
 {
 	if (t->ready.len > 1)
-		tally_send(t, 0, &t->ready);
+		coordinator_send(t, 0, &t->ready);
 	frame_begin(&t->ready, FRAME_READY);
 }
 
-static void send_define(struct tally *t, uint32_t id, const struct wants *w)
+static void send_define(struct coordinator *t, uint32_t id, const struct wants *w)
 {
 	const char *name = ledger_name(t->ledger, id);
 	struct frame_out *o = &t->out;
@@ -59,31 +61,31 @@ static void send_define(struct tally *t, uint32_t id, const struct wants *w)
 		want_put(o->data + o->len, &w->want[i]);
 		o->len += WANT_WIRE;
 	}
-	if (tally_has_rows(t, id))
+	if (coordinator_has_rows(t, id))
 		put_rows(t, o, id);
 	frame_add(o, name, t->ledger->entries[id].len);
-	tally_send(t, 0, o);
+	coordinator_send(t, 0, o);
 }
 
-static void send_ready(struct tally *t, uint32_t id)
+static void send_ready(struct coordinator *t, uint32_t id)
 {
 	const struct topic *x = &t->topics[id];
-	bool rows = tally_has_rows(t, id);
+	bool rows = coordinator_has_rows(t, id);
 	size_t need = 2 + (rows ? (size_t)t->count * 8 : x->travels ? x->bytes : 0);
 
 	if (t->ready.len + need > sizeof(t->ready.data))
-		tally_flush_ready(t);
+		coordinator_flush_ready(t);
 	frame_put(&t->ready, id | (rows ? ITEM_ROWS : x->travels ? ITEM_DATA : 0), 2);
 	if (rows)
 		put_rows(t, &t->ready, id);
 	else if (x->travels)
-		frame_add(&t->ready, tally_sum_of(x, t->host), x->bytes);
+		frame_add(&t->ready, coordinator_sum_of(x, t->host), x->bytes);
 }
 
 /* ---- data that travel with what is said ---- */
 
 /* Room for the sum of @host, of @bytes; NULL if the data do not travel after all. */
-static unsigned char *sum_room(struct tally *t, struct topic *x, int host, uint64_t bytes)
+static unsigned char *sum_room(struct coordinator *t, struct topic *x, int host, uint64_t bytes)
 {
 	uint64_t step = (bytes + SUMS_ALIGN) / SUMS_ALIGN * SUMS_ALIGN,
 		 all = step * (uint64_t)t->hosts;
@@ -100,10 +102,10 @@ static unsigned char *sum_room(struct tally *t, struct topic *x, int host, uint6
 	x->summed = true;
 	x->bytes = bytes;
 	x->step = step;
-	return tally_sum_of(x, host);
+	return coordinator_sum_of(x, host);
 }
 
-void tally_keep_own_sum(struct tally *t, uint32_t id)
+void coordinator_keep_own_sum(struct coordinator *t, uint32_t id)
 {
 	struct topic *x = &t->topics[id];
 	const struct want *w = &ledger_record(t->ledger, id, 0)->want;
@@ -114,7 +116,7 @@ void tally_keep_own_sum(struct tally *t, uint32_t id)
 	x->bare |= !to || !parcel_sum(t->ledger, t->size, id, to);
 }
 
-static void keep_sum(struct tally *t, uint32_t id, int host, const unsigned char *data,
+static void keep_sum(struct coordinator *t, uint32_t id, int host, const unsigned char *data,
 		     uint64_t bytes)
 {
 	struct topic *x = &t->topics[id];
@@ -133,12 +135,12 @@ static void decide_travel(struct topic *x)
 }
 
 /* All of this subtree are in. */
-static int complete(struct tally *t, uint32_t id, struct err *e)
+static int complete(struct coordinator *t, uint32_t id, struct err *e)
 {
 	struct topic *x = &t->topics[id];
 	struct wants w;
 
-	if (tally_has_rows(t, id)) {
+	if (coordinator_has_rows(t, id)) {
 		if (!topic_rows(t, id))
 			return fail(e, RINGUP_ENOMEM, "no memory for row counts");
 		span_collect(t->span, id, x->rows);
@@ -147,23 +149,23 @@ static int complete(struct tally *t, uint32_t id, struct err *e)
 	if (t->is_root) {
 		t->offer.half--;
 		if (t->offer.open && t->offer.id == id && x->travels)
-			tally_settle(t, id);
+			coordinator_settle(t, id);
 		else
 			t->due[t->due_tail++ % LEDGER_IDS] = (uint16_t)id;
 		return 0;
 	}
 	/* First, so that the root knows that this is no answer to it. */
-	if (t->offer.open && !tally_answers(t, id))
-		tally_decline(t);
+	if (t->offer.open && !coordinator_answers(t, id))
+		coordinator_decline(t);
 	x->sent = true;
 	t->sent_count++;
 	if (!x->dirty) {
 		send_ready(t, id);
 		if (t->offer.open)
-			tally_accept_offer(t, t->offer.data);
+			coordinator_accept_offer(t, t->offer.data);
 		return 0;
 	}
-	tally_gather_wants(t, id, &w);
+	coordinator_gather_wants(t, id, &w);
 	x->dirty = w.count > 1;
 	send_define(t, id, &w);
 	return 0;
@@ -171,21 +173,21 @@ static int complete(struct tally *t, uint32_t id, struct err *e)
 
 /* ---- arrivals ---- */
 
-int tally_count(struct tally *t, uint32_t id, struct err *e)
+int coordinator_count(struct coordinator *t, uint32_t id, struct err *e)
 {
 	struct topic *x = &t->topics[id];
 
 	t->offer.half += !x->arrived;
-	if (++x->arrived <= tally_children(t))
-		return x->arrived == 1 && tally_any_joined(t)
-			       ? tally_call(t, id, tally_some_want(t, id), e)
+	if (++x->arrived <= coordinator_children(t))
+		return x->arrived == 1 && coordinator_any_joined(t)
+			       ? coordinator_call(t, id, coordinator_some_want(t, id), e)
 			       : 0;
 	x->arrived = 0;
 	return complete(t, id, e);
 }
 
 /* Hold our number for the child's name; it may have gone to another name meanwhile. */
-static int hold(struct tally *t, struct known *n, struct err *e)
+static int hold(struct coordinator *t, struct known *n, struct err *e)
 {
 	if (n->age != UINT32_MAX && ledger_hold(t->ledger, n->id, n->age))
 		return 0;
@@ -193,7 +195,7 @@ static int hold(struct tally *t, struct known *n, struct err *e)
 }
 
 /* A child's subtree is ready for what it calls @theirs, with @rows or @data, or neither. */
-static int arrive(struct tally *t, int link, uint32_t theirs, const unsigned char *rows,
+static int arrive(struct coordinator *t, int link, uint32_t theirs, const unsigned char *rows,
 		  const unsigned char *data, struct err *e)
 {
 	const struct link *l = &t->link[link];
@@ -208,7 +210,7 @@ static int arrive(struct tally *t, int link, uint32_t theirs, const unsigned cha
 	rc = hold(t, n, e);
 	if (rc)
 		return rc;
-	slot = tally_their_id(t, n->id, link - t->first_child);
+	slot = coordinator_their_id(t, n->id, link - t->first_child);
 	if (*slot != NOT_HERE) {
 		ledger_drop(t->ledger, n->id);
 		return fail(e, RINGUP_EPEER, "rank %d has two numbers for %.100s", l->leader,
@@ -225,7 +227,7 @@ static int arrive(struct tally *t, int link, uint32_t theirs, const unsigned cha
 		to[l->ranks[i]] = pack_get64(rows + 8 * i);
 	if (t->ev.arrived)
 		t->ev.arrived(t->ev.ctx, n->id, &n->wants.want[0], l->ranks, l->count);
-	return tally_count(t, n->id, e);
+	return coordinator_count(t, n->id, e);
 }
 
 static bool is_in_subtree(const struct link *l, uint64_t rank)
@@ -239,7 +241,7 @@ static bool is_in_subtree(const struct link *l, uint64_t rank)
 }
 
 /* One or two wants, of ranks of that subtree in ascending order. */
-static bool read_wants(const struct tally *t, const struct link *l, struct frame_in *f,
+static bool read_wants(const struct coordinator *t, const struct link *l, struct frame_in *f,
 		       struct wants *w)
 {
 	uint64_t n = frame_get(f, 1), rank;
@@ -281,7 +283,7 @@ static struct known *known_as(struct link *l, uint32_t id, const char *name, siz
 	return n;
 }
 
-int tally_take_define(struct tally *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_define(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	struct link *l = &t->link[link];
 	uint32_t id = (uint32_t)frame_get(f, 2);
@@ -291,13 +293,13 @@ int tally_take_define(struct tally *t, int link, struct frame_in *f, struct err 
 	size_t len;
 
 	if (id >= LEDGER_IDS || !read_wants(t, l, f, &w))
-		return tally_malformed(t, link, "definition", e);
+		return coordinator_malformed(t, link, "definition", e);
 	if (want_has_rows(&w.want[0]))
 		rows = frame_bytes(f, (size_t)l->count * 8);
 	len = f->left;
 	name = frame_bytes(f, len);
 	if (!name || !len || len > NAME_BYTES)
-		return tally_malformed(t, link, "definition", e);
+		return coordinator_malformed(t, link, "definition", e);
 	if (l->known[id] && l->known[id]->flying)
 		return fail(e, RINGUP_EPEER, "rank %d renamed a tensor in flight", l->leader);
 	n = known_as(l, id, (const char *)name, len);
@@ -312,12 +314,12 @@ int tally_take_define(struct tally *t, int link, struct frame_in *f, struct err 
 	return arrive(t, link, id, rows, NULL, e);
 }
 
-bool tally_may_travel(const struct tally *t, const struct known *n)
+bool coordinator_may_travel(const struct coordinator *t, const struct known *n)
 {
 	return t->carries && n->wants.count == 1 && want_can_inline(&n->wants.want[0]);
 }
 
-int tally_take_ready(struct tally *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_ready(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	struct link *l = &t->link[link];
 	int rc = 0;
@@ -328,14 +330,14 @@ int tally_take_ready(struct tally *t, int link, struct frame_in *f, struct err *
 
 		if (f->bad || item & ITEM_BAD || id >= LEDGER_IDS || !l->known[id] ||
 		    !(item & ITEM_ROWS) == want_has_rows(&l->known[id]->wants.want[0]) ||
-		    (item & ITEM_DATA && !tally_may_travel(t, l->known[id])))
-			return tally_malformed(t, link, "announcement", e);
+		    (item & ITEM_DATA && !coordinator_may_travel(t, l->known[id])))
+			return coordinator_malformed(t, link, "announcement", e);
 		if (item & ITEM_ROWS)
 			rows = frame_bytes(f, (size_t)l->count * 8);
 		if (item & ITEM_DATA)
 			data = frame_bytes(f, want_bytes(&l->known[id]->wants.want[0]));
 		if (f->bad)
-			return tally_malformed(t, link, "announcement", e);
+			return coordinator_malformed(t, link, "announcement", e);
 		rc = arrive(t, link, id, rows, data, e);
 	}
 	return rc;

@@ -1,40 +1,40 @@
-/* tally_news.c - ends, signs of life, reports and invitations between leaders. */
+/* coordinator_news.c - ends, signs of life, reports and invitations between leaders. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "engine/coordinator_state.h"
 #include "engine/span.h"
-#include "engine/tally_state.h"
 #include "wire/discover.h"
 
-static void pass_leave(struct tally *t, int rank, int except)
+static void pass_leave(struct coordinator *t, int rank, int except)
 {
 	if (t->left)
 		return;
 	t->left = true;
 	frame_begin(&t->out, FRAME_LEAVE);
 	frame_put(&t->out, (uint64_t)rank, 4);
-	tally_flood(t, except, &t->out);
+	coordinator_flood(t, except, &t->out);
 }
 
-void tally_leave(struct tally *t, int rank)
+void coordinator_leave(struct coordinator *t, int rank)
 {
 	pass_leave(t, rank, -1);
 }
 
-void tally_goodbye(struct tally *t)
+void coordinator_goodbye(struct coordinator *t)
 {
 	t->left = true;
 	frame_begin(&t->out, FRAME_LEAVE);
 	frame_put(&t->out, (uint64_t)t->span->rank[0], 4);
-	tally_flood(t, -1, &t->out);
+	coordinator_flood(t, -1, &t->out);
 }
 
-int tally_take_leave(struct tally *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_leave(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	uint64_t rank = frame_get(f, 4);
 
 	if (f->bad || f->left || rank >= (uint64_t)t->size)
-		return tally_malformed(t, link, "farewell", e);
+		return coordinator_malformed(t, link, "farewell", e);
 	if ((int)rank == t->link[link].leader)
 		t->link[link].gone = true;
 	pass_leave(t, (int)rank, link);
@@ -42,7 +42,8 @@ int tally_take_leave(struct tally *t, int link, struct frame_in *f, struct err *
 	return 0;
 }
 
-static void pass_alarm(struct tally *t, int culprit, int code, const char *why, int except)
+static void pass_alarm(struct coordinator *t, int culprit, int code, const char *why,
+		       int except)
 {
 	size_t len = strnlen(why, SENTENCE - 1);
 
@@ -53,15 +54,15 @@ static void pass_alarm(struct tally *t, int culprit, int code, const char *why, 
 	frame_put(&t->out, (uint32_t)-code, 4);
 	frame_put(&t->out, culprit < 0 ? 0 : (uint32_t)culprit + 1, 4);
 	frame_add(&t->out, why, len);
-	tally_flood(t, except, &t->out);
+	coordinator_flood(t, except, &t->out);
 }
 
-void tally_alarm(struct tally *t, int culprit, int code, const char *why)
+void coordinator_alarm(struct coordinator *t, int culprit, int code, const char *why)
 {
 	pass_alarm(t, culprit, code, why, -1);
 }
 
-int tally_take_alarm(struct tally *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_alarm(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	uint64_t code = frame_get(f, 4), culprit = frame_get(f, 4);
 	size_t len = f->left;
@@ -69,7 +70,7 @@ int tally_take_alarm(struct tally *t, int link, struct frame_in *f, struct err *
 	char why[SENTENCE];
 
 	if (!p || !code || code > 1000 || culprit > DISCOVER_RANKS || len >= sizeof(why))
-		return tally_malformed(t, link, "alarm", e);
+		return coordinator_malformed(t, link, "alarm", e);
 	memcpy(why, p, len);
 	why[len] = 0;
 	pass_alarm(t, (int)culprit - 1, -(int)code, why, link);
@@ -77,19 +78,19 @@ int tally_take_alarm(struct tally *t, int link, struct frame_in *f, struct err *
 	return 0;
 }
 
-void tally_ping(struct tally *t)
+void coordinator_ping(struct coordinator *t)
 {
 	frame_begin(&t->out, FRAME_PING);
-	tally_flood(t, -1, &t->out);
+	coordinator_flood(t, -1, &t->out);
 }
 
 /* That it came is all there is to it. */
-int tally_take_ping(struct tally *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_ping(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
-	return f->left ? tally_malformed(t, link, "ping", e) : 0;
+	return f->left ? coordinator_malformed(t, link, "ping", e) : 0;
 }
 
-void tally_report(struct tally *t, const void *data, size_t len)
+void coordinator_report(struct coordinator *t, const void *data, size_t len)
 {
 	if (t->is_root) {
 		if (t->ev.report)
@@ -98,18 +99,18 @@ void tally_report(struct tally *t, const void *data, size_t len)
 	}
 	frame_begin(&t->out, FRAME_REPORT);
 	frame_add(&t->out, data, len);
-	tally_send(t, 0, &t->out);
+	coordinator_send(t, 0, &t->out);
 }
 
 /* Whose it is only the root has to know. */
-int tally_take_report(struct tally *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_report(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	size_t len = f->left;
 	const unsigned char *p = frame_bytes(f, len);
 
-	if (!p || len > TALLY_REPORT)
-		return tally_malformed(t, link, "report", e);
-	tally_report(t, p, len);
+	if (!p || len > COORDINATOR_REPORT)
+		return coordinator_malformed(t, link, "report", e);
+	coordinator_report(t, p, len);
 	return 0;
 }
 
@@ -130,25 +131,26 @@ static bool has_rank(const int *ranks, int count, int rank)
 }
 
 /* The link that leads to @rank; -1: it is of this host, -2: nothing leads there. */
-static int route(const struct tally *t, int rank)
+static int route(const struct coordinator *t, int rank)
 {
 	int k;
 
-	for (k = 0; k < tally_children(t); k++)
-		if (has_rank(tally_child(t, k)->ranks, tally_child(t, k)->count, rank))
+	for (k = 0; k < coordinator_children(t); k++)
+		if (has_rank(coordinator_child(t, k)->ranks, coordinator_child(t, k)->count,
+			     rank))
 			return t->first_child + k;
 	if (has_rank(t->ranks, t->count, rank))
 		return -1;
 	return t->is_root ? -2 : 0;
 }
 
-static void deliver_invite(struct tally *t, int from, int to, const char *where)
+static void deliver_invite(struct coordinator *t, int from, int to, const char *where)
 {
 	if (t->ev.invite)
 		t->ev.invite(t->ev.ctx, from, to, where);
 }
 
-void tally_invite(struct tally *t, int from, int to, const char *where)
+void coordinator_invite(struct coordinator *t, int from, int to, const char *where)
 {
 	int link = route(t, to);
 
@@ -158,26 +160,26 @@ void tally_invite(struct tally *t, int from, int to, const char *where)
 		frame_begin(&t->out, FRAME_INVITE);
 		frame_put(&t->out, (uint64_t)from, 4);
 		frame_put(&t->out, (uint64_t)to, 4);
-		frame_add(&t->out, where, strnlen(where, TALLY_WHERE - 1));
-		tally_send(t, link, &t->out);
+		frame_add(&t->out, where, strnlen(where, COORDINATOR_WHERE - 1));
+		coordinator_send(t, link, &t->out);
 	} else if (*where && *where != '?' && *where != '!') {
 		/* So that its sender does not wait; an answer has none, nor has a question. */
-		tally_invite(t, to, from, "");
+		coordinator_invite(t, to, from, "");
 	}
 }
 
-int tally_take_invite(struct tally *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_invite(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	uint64_t from = frame_get(f, 4), to = frame_get(f, 4);
 	size_t len = f->left;
 	const unsigned char *p = frame_bytes(f, len);
-	char where[TALLY_WHERE];
+	char where[COORDINATOR_WHERE];
 
 	if (!p || len >= sizeof(where) || from >= (uint64_t)t->size ||
 	    to >= (uint64_t)t->size || memchr(p, 0, len) || route(t, (int)to) == link)
-		return tally_malformed(t, link, "invitation", e);
+		return coordinator_malformed(t, link, "invitation", e);
 	memcpy(where, p, len);
 	where[len] = 0;
-	tally_invite(t, (int)from, (int)to, where);
+	coordinator_invite(t, (int)from, (int)to, where);
 	return 0;
 }

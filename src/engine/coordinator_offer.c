@@ -1,10 +1,10 @@
-/* tally_offer.c - of two hosts, one of an order's two ways is saved. */
+/* coordinator_offer.c - of two hosts, one of an order's two ways is saved. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "engine/coordinator_state.h"
 #include "engine/ledger.h"
 #include "engine/span.h"
-#include "engine/tally_state.h"
 
 /* Chances that the root lets pass after offers that were declined. */
 enum { MOST_SKIPPED = 63 };
@@ -20,7 +20,7 @@ enum { MOST_SKIPPED = 63 };
  *
  *	root				child
  *	OFFER n         -----\ /----- READY n, data
- *	tally_settle()  <----/ \----> tally_accept_offer()
+ *	coordinator_settle()  <----/ \----> coordinator_accept_offer()
  *
  * A child that has nothing on its way keeps the offer until its own ranks are in, and is
  * done then.  One that waits for something else declines at once: the root may be
@@ -28,61 +28,62 @@ enum { MOST_SKIPPED = 63 };
  * which would not be called for what is open.
  */
 
-bool tally_answers(const struct tally *t, uint32_t id)
+bool coordinator_answers(const struct coordinator *t, uint32_t id)
 {
 	const struct topic *x = &t->topics[id];
 
 	return t->offer.id == id && x->travels && t->offer.bytes == x->bytes;
 }
 
-void tally_decline(struct tally *t)
+void coordinator_decline(struct coordinator *t)
 {
 	t->offer.open = false;
 	frame_begin(&t->out, FRAME_DECLINE);
-	tally_send(t, 0, &t->out);
+	coordinator_send(t, 0, &t->out);
 }
 
 /* A batch of one tensor of which nobody has to be told but the ranks of this host. */
-static void run_here(struct tally *t, uint32_t id)
+static void run_here(struct coordinator *t, uint32_t id)
 {
 	uint16_t one = (uint16_t)id;
 
-	tally_finish(t, id);
+	coordinator_finish(t, id);
 	span_publish(t->span, &one, 1);
 }
 
-void tally_accept_offer(struct tally *t, const unsigned char *data)
+void coordinator_accept_offer(struct coordinator *t, const unsigned char *data)
 {
 	uint32_t id = t->offer.id;
 	struct topic *x = &t->topics[id];
 
 	/* The root is waiting for it. */
-	tally_flush_ready(t);
+	coordinator_flush_ready(t);
 	t->offer.open = false;
 	t->sent_count--;
-	memcpy(tally_sum_of(x, 0), data, x->bytes);
+	memcpy(coordinator_sum_of(x, 0), data, x->bytes);
 	ledger_judge(t->ledger, id, NULL);
 	parcel_finish(t->ledger, t->size, t->hosts, id, x->sums, x->step);
 	run_here(t, id);
 }
 
-void tally_settle(struct tally *t, uint32_t id)
+void coordinator_settle(struct coordinator *t, uint32_t id)
 {
 	t->offer.open = false;
 	t->offer.next_skip = 0;
 	t->running++;
-	tally_judge(t, id);
+	coordinator_judge(t, id);
 	run_here(t, id);
 }
 
 /* What the child calls @id, if it is sure to be the same there; else NULL. */
-static const struct known *known_to_child(const struct tally *t, uint32_t id)
+static const struct known *known_to_child(const struct coordinator *t, uint32_t id)
 {
 	uint16_t theirs = t->offer.theirs[id];
-	const struct known *n = theirs == NOT_HERE ? NULL : tally_child(t, 0)->known[theirs];
+	const struct known *n =
+		theirs == NOT_HERE ? NULL : coordinator_child(t, 0)->known[theirs];
 
 	return n && n->id == id && n->age == t->ledger->entries[id].age &&
-			       tally_may_travel(t, n) &&
+			       coordinator_may_travel(t, n) &&
 			       want_equal(&n->wants.want[0],
 					  &ledger_record(t->ledger, id, 0)->want)
 		       ? n
@@ -90,19 +91,19 @@ static const struct known *known_to_child(const struct tally *t, uint32_t id)
 }
 
 /* Is @id all that there is? */
-bool tally_may_offer(struct tally *t, uint32_t id)
+bool coordinator_may_offer(struct coordinator *t, uint32_t id)
 {
 	const struct topic *x = &t->topics[id];
 
 	if (!t->is_root || t->hosts != 2 || t->offer.open || t->running ||
 	    t->due_head != t->due_tail || t->offer.half != 1 || !x->arrived || !x->own ||
-	    !x->summed || x->bare || x->dirty || tally_child(t, 0)->joined ||
+	    !x->summed || x->bare || x->dirty || coordinator_child(t, 0)->joined ||
 	    !known_to_child(t, id))
 		return false;
 	return t->offer.skip ? t->offer.skip-- == 0 : true;
 }
 
-void tally_send_offer(struct tally *t, uint32_t id)
+void coordinator_send_offer(struct coordinator *t, uint32_t id)
 {
 	const struct topic *x = &t->topics[id];
 
@@ -110,11 +111,11 @@ void tally_send_offer(struct tally *t, uint32_t id)
 	t->offer.id = id;
 	frame_begin(&t->out, FRAME_OFFER);
 	frame_put(&t->out, t->offer.theirs[id], 2);
-	frame_add(&t->out, tally_sum_of(x, t->host), x->bytes);
-	tally_send(t, t->first_child, &t->out);
+	frame_add(&t->out, coordinator_sum_of(x, t->host), x->bytes);
+	coordinator_send(t, t->first_child, &t->out);
 }
 
-int tally_take_offer(struct tally *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_offer(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	struct offer *o = &t->offer;
 	uint32_t id = (uint32_t)frame_get(f, 2);
@@ -122,29 +123,29 @@ int tally_take_offer(struct tally *t, int link, struct frame_in *f, struct err *
 	const unsigned char *data = frame_bytes(f, len);
 
 	if (!data || id >= LEDGER_IDS || len > WANT_INLINE_BYTES || o->open || t->hosts != 2)
-		return tally_malformed(t, link, "offer", e);
+		return coordinator_malformed(t, link, "offer", e);
 	o->open = true;
 	o->id = id;
 	o->bytes = len;
-	if (t->topics[id].sent && tally_answers(t, id))
-		tally_accept_offer(t, data);
+	if (t->topics[id].sent && coordinator_answers(t, id))
+		coordinator_accept_offer(t, data);
 	else if (t->sent_count || t->told_joined)
-		tally_decline(t);
+		coordinator_decline(t);
 	else
 		memcpy(o->data, data, len);
 	return 0;
 }
 
-int tally_take_decline(struct tally *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_decline(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	struct offer *o = &t->offer;
 
 	if (f->left || !o->open)
-		return tally_malformed(t, link, "answer", e);
+		return coordinator_malformed(t, link, "answer", e);
 	o->open = false;
 	o->next_skip = o->next_skip < MOST_SKIPPED ? 2 * o->next_skip + 1 : MOST_SKIPPED;
 	o->skip = o->next_skip;
-	return tally_child(t, 0)->joined && t->topics[o->id].arrived
-		       ? tally_call(t, o->id, tally_some_want(t, o->id), e)
+	return coordinator_child(t, 0)->joined && t->topics[o->id].arrived
+		       ? coordinator_call(t, o->id, coordinator_some_want(t, o->id), e)
 		       : 0;
 }

@@ -1,0 +1,223 @@
+/* coordinator_state.h - what the leader of a host knows of its subtree. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_COORDINATOR_STATE_H
+#define ENGINE_COORDINATOR_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/coordinator.h"
+#include "engine/frame.h"
+#include "engine/ledger.h"
+#include "engine/parcel.h"
+#include "engine/want.h"
+#include "ringup.h"
+
+/* A number on its way, and marks: rows, a verdict or data come with it. */
+enum {
+	ITEM_ROWS = 1 << 15,
+	ITEM_BAD = 1 << 14,
+	ITEM_DATA = 1 << 13,
+	ITEM_ID = ITEM_DATA - 1,
+};
+enum { NOT_HERE = 0xffff, SENTENCE = 400 }; /* no number; bytes of a verdict, with its end */
+_Static_assert((int)LEDGER_IDS - 1 <= (int)ITEM_ID, "an id fits below the marks");
+
+/* What a child calls by one of its numbers. */
+struct known {
+	uint32_t id, age; /* ours, as the ledger gave it */
+	bool flying;
+	struct wants wants;
+	size_t len;
+	char name[];
+};
+
+/* A neighbour; the parent, if there is one, is link 0. */
+struct link {
+	int leader;
+	bool gone;
+	/* Of a child. */
+	int *ranks, count; /* in its subtree, ascending */
+	bool joined;       /* some of them have nothing more to do */
+	struct known **known;
+};
+
+/* One of our own numbers. */
+struct topic {
+	int arrived;
+	bool dirty;     /* wants have to be compared, or were not equal */
+	bool sent;      /* the parent has been told                    */
+	bool own;       /* the ranks of this host are in               */
+	bool called;    /* those of this host that have joined have been called: we hold it */
+	bool bare;      /* somebody came without data                  */
+	bool summed;    /* and somebody, or several, with them         */
+	bool travels;   /* all came with data: so does the answer     */
+	uint64_t taken; /* rounds of this host's ranks so far that were complete */
+	uint64_t bytes; /* of a host's sum, and from one to the next */
+	uint64_t step, room;
+	unsigned char *sums;
+	uint64_t *rows;
+};
+
+/* The root has sent its host's sum first, and waits for the answer; or its child has not
+ * answered yet. */
+struct offer {
+	bool open;
+	uint32_t id;
+	uint64_t bytes;
+	unsigned char data[WANT_INLINE_BYTES];
+	int half;                    /* the root: tensors that some hosts are in for        */
+	int skip, next_skip;         /* chances that it lets pass after one that was declined */
+	uint16_t theirs[LEDGER_IDS]; /* the child's numbers when it used them last   */
+};
+
+struct coordinator {
+	struct ledger *ledger;
+	struct span *span;
+	struct coordinator_events ev;
+	int size, hosts, host, first_child, links;
+	bool is_root, left, alarmed;
+	bool carries;         /* data travel with the announcements */
+	bool told_joined;     /* to the parent                           */
+	uint32_t seen_joined; /* of this host, when we looked; atomic    */
+	uint64_t cap;
+	int *ranks, count; /* of the own subtree */
+	struct link *link;
+	struct topic *topics; /* LEDGER_IDS */
+	uint16_t *theirs;     /* by id and child: the child's number, or NOT_HERE */
+	struct frame_out ready, out;
+	uint16_t batch[BATCH_ITEMS]; /* being received */
+	int batch_count;
+	int sent_count; /* to the parent, and not answered */
+	struct offer offer;
+	/* The root's. */
+	uint16_t due[LEDGER_IDS];
+	uint64_t due_head, due_tail;
+	int running; /* batches announced and not done */
+};
+
+/* coordinator_send - a frame to a neighbour.  coordinator_flood - to all of them but @except.
+ */
+static inline void coordinator_send(struct coordinator *t, int link, const struct frame_out *o)
+{
+	t->ev.send(t->ev.ctx, link, o->data, o->len);
+}
+
+static inline void coordinator_flood(struct coordinator *t, int except,
+				     const struct frame_out *o)
+{
+	int k;
+
+	for (k = 0; k < t->links; k++)
+		if (k != except)
+			coordinator_send(t, k, o);
+}
+
+/* coordinator_malformed - fails: what came over @link is no @what. */
+static inline int coordinator_malformed(const struct coordinator *t, int link, const char *what,
+					struct err *e)
+{
+	return fail(e, RINGUP_EPEER, "rank %d sent a malformed %s", t->link[link].leader, what);
+}
+
+/* coordinator_child - the @k-th child, of coordinator_children(). */
+static inline struct link *coordinator_child(const struct coordinator *t, int k)
+{
+	return &t->link[t->first_child + k];
+}
+
+static inline int coordinator_children(const struct coordinator *t)
+{
+	return t->links - t->first_child;
+}
+
+/* coordinator_their_id - what child @k calls our @id at present. */
+static inline uint16_t *coordinator_their_id(const struct coordinator *t, uint32_t id, int k)
+{
+	return &t->theirs[(size_t)id * (size_t)coordinator_children(t) + (size_t)k];
+}
+
+/* coordinator_has_rows - does it have rows, whose number may differ between ranks? */
+static inline bool coordinator_has_rows(const struct coordinator *t, uint32_t id)
+{
+	return want_has_rows(&ledger_record(t->ledger, id, 0)->want);
+}
+
+/* coordinator_sum_of - where the sum of @host is. */
+static inline unsigned char *coordinator_sum_of(const struct topic *x, int host)
+{
+	return x->sums + (uint64_t)host * x->step;
+}
+
+/* ---- coordinator_count.c: who is in for what ---- */
+
+/* coordinator_gather_wants - what all of this subtree want of @id. */
+void coordinator_gather_wants(const struct coordinator *t, uint32_t id, struct wants *w);
+
+/* coordinator_flush_ready - send the parent what has been put together for it. */
+void coordinator_flush_ready(struct coordinator *t);
+
+/* coordinator_keep_own_sum - keep the sum of this host's ranks, if it may travel. */
+void coordinator_keep_own_sum(struct coordinator *t, uint32_t id);
+
+/* coordinator_may_travel - may a tensor that a child has defined so come with data? */
+bool coordinator_may_travel(const struct coordinator *t, const struct known *n);
+
+/* coordinator_count - one more, a child or this host, is in for @id. */
+int coordinator_count(struct coordinator *t, uint32_t id, struct err *e);
+
+/* ---- coordinator_join.c: ranks that have joined ---- */
+
+/* coordinator_any_joined - has any of this subtree?  coordinator_tell_joined - the parent has
+ * to know whether to call us. */
+bool coordinator_any_joined(const struct coordinator *t);
+int coordinator_tell_joined(struct coordinator *t, struct err *e);
+
+/* coordinator_call - call, in this subtree, whoever has joined and is not in for @id yet.
+ * coordinator_some_want - what somebody who is in wants of it. */
+int coordinator_call(struct coordinator *t, uint32_t id, const struct want *w, struct err *e);
+const struct want *coordinator_some_want(const struct coordinator *t, uint32_t id);
+
+/* ---- coordinator_batch.c: what is ready everywhere, in order ---- */
+
+/* coordinator_judge - at the root: what do all ranks hear of it?  coordinator_announce - the
+ * next batches, as far as it is time for them.  coordinator_finish - the children may submit
+ * @id again. */
+void coordinator_judge(struct coordinator *t, uint32_t id);
+void coordinator_announce(struct coordinator *t);
+void coordinator_finish(struct coordinator *t, uint32_t id);
+
+/* ---- coordinator_offer.c: of two hosts, a way saved ---- */
+
+/* coordinator_may_offer, coordinator_send_offer - at the root, whose host is in for @id.
+ * coordinator_settle - there: the offer of @id is accepted. */
+bool coordinator_may_offer(struct coordinator *t, uint32_t id);
+void coordinator_send_offer(struct coordinator *t, uint32_t id);
+void coordinator_settle(struct coordinator *t, uint32_t id);
+
+/* coordinator_answers - at the child: does what is to be said of @id accept the offer?
+ * coordinator_accept_offer - then, with the @data of the root's host.  coordinator_decline -
+ * else. */
+bool coordinator_answers(const struct coordinator *t, uint32_t id);
+void coordinator_accept_offer(struct coordinator *t, const unsigned char *data);
+void coordinator_decline(struct coordinator *t);
+
+/* ---- frames, as they come over a link ---- */
+
+int coordinator_take_define(struct coordinator *t, int link, struct frame_in *f, struct err *e);
+int coordinator_take_ready(struct coordinator *t, int link, struct frame_in *f, struct err *e);
+int coordinator_take_run(struct coordinator *t, int link, struct frame_in *f, struct err *e);
+int coordinator_take_leave(struct coordinator *t, int link, struct frame_in *f, struct err *e);
+int coordinator_take_alarm(struct coordinator *t, int link, struct frame_in *f, struct err *e);
+int coordinator_take_ping(struct coordinator *t, int link, struct frame_in *f, struct err *e);
+int coordinator_take_joined(struct coordinator *t, int link, struct frame_in *f, struct err *e);
+int coordinator_take_call(struct coordinator *t, int link, struct frame_in *f, struct err *e);
+int coordinator_take_report(struct coordinator *t, int link, struct frame_in *f, struct err *e);
+int coordinator_take_offer(struct coordinator *t, int link, struct frame_in *f, struct err *e);
+int coordinator_take_invite(struct coordinator *t, int link, struct frame_in *f, struct err *e);
+int coordinator_take_decline(struct coordinator *t, int link, struct frame_in *f,
+			     struct err *e);
+
+#endif
