@@ -124,7 +124,7 @@ CORE_SOURCES += \
 	%reldir%/engine/request.h \
 	%reldir%/engine/stall.c %reldir%/engine/stall.h \
 	%reldir%/engine/parcel.c %reldir%/engine/parcel.h \
-	%reldir%/engine/span.c %reldir%/engine/span.h \
+	%reldir%/engine/host_queue.c %reldir%/engine/host_queue.h \
 	%reldir%/engine/notify.c %reldir%/engine/notify.h \
 	%reldir%/engine/op.c %reldir%/engine/op.h \
 	%reldir%/engine/op_state.h \

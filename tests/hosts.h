@@ -10,9 +10,9 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "engine/agree.h"
+#include "engine/host_queue.h"
 #include "engine/ledger.h"
 #include "engine/parcel.h"
-#include "engine/span.h"
 #include "wire/segment.h"
 
 enum { HOSTS_RANKS = 1024, HOSTS_LOCAL = 4 };
@@ -23,7 +23,7 @@ struct rank {
 	struct segment segment;
 	struct ledger *ledger;
 	struct agree agree; /* without a tree, unless a test says otherwise */
-	struct span span;
+	struct host_queue host_queue;
 	struct topo topo;
 	uint32_t id[64], age[64]; /* of names that post() has used */
 	char known[64];
@@ -59,7 +59,7 @@ static inline int hosts_open(int ranks, const int *host_of)
 		if (h >= hosts.hosts)
 			hosts.hosts = h + 1;
 	}
-	hosts.bytes = head + ledger_bytes(HOSTS_LOCAL) + span_bytes(ranks);
+	hosts.bytes = head + ledger_bytes(HOSTS_LOCAL) + host_queue_bytes(ranks);
 	for (h = 0; h < hosts.hosts; h++) {
 		hosts.memory[h] = mmap(NULL, hosts.bytes, PROT_READ | PROT_WRITE,
 				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -94,9 +94,9 @@ static inline int hosts_open(int ranks, const int *host_of)
 					 .segment = s };
 		k->ledger = calloc(1, sizeof(*k->ledger));
 		if (!k->ledger || ledger_open(k->ledger, s, eager_bytes, &e) ||
-		    span_open(&k->span, k->ledger, &k->topo, &e))
+		    host_queue_open(&k->host_queue, k->ledger, &k->topo, &e))
 			return -1;
-		k->agree = (struct agree){ .ledger = k->ledger, .span = &k->span };
+		k->agree = (struct agree){ .ledger = k->ledger, .host_queue = &k->host_queue };
 	}
 	return 0;
 }
@@ -106,7 +106,7 @@ static inline void hosts_close(void)
 	int i;
 
 	for (i = 0; i < hosts.ranks; i++) {
-		span_close(&hosts.rank[i].span);
+		host_queue_close(&hosts.rank[i].host_queue);
 		ledger_close(hosts.rank[i].ledger);
 		free(hosts.rank[i].ledger);
 	}

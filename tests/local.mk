@@ -134,7 +134,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_segment \
 	%reldir%/unit/test_share \
 	%reldir%/unit/test_stray \
-	%reldir%/unit/test_span \
+	%reldir%/unit/test_host_queue \
 	%reldir%/unit/test_coordinator \
 	%reldir%/unit/test_tensor \
 	%reldir%/unit/test_tree \

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/agree.h"
 
+#include "engine/host_queue.h"
 #include "engine/ledger.h"
-#include "engine/span.h"
 #include "engine/tree.h"
 
 enum arrival agree_post(struct agree *a, uint32_t id, const struct want *w, uint64_t rows,
@@ -13,9 +13,9 @@ enum arrival agree_post(struct agree *a, uint32_t id, const struct want *w, uint
 
 	if (as == ARRIVED_EARLY)
 		return as;
-	if (a->span) {
+	if (a->host_queue) {
 		/* The last of this host; of all, the leader will know. */
-		span_arrived(a->span, id);
+		host_queue_arrived(a->host_queue, id);
 		return ARRIVED_EARLY;
 	}
 	ledger_order(a->ledger, id, as == ARRIVED_AWAITED);
@@ -31,7 +31,8 @@ int agree_next(struct agree *a, uint64_t cap, struct item *items)
 {
 	if (a->tree && tree_is_behind(a->tree))
 		tree_turn(a->tree);
-	return a->span ? span_next(a->span, items) : ledger_next(a->ledger, cap, items);
+	return a->host_queue ? host_queue_next(a->host_queue, items)
+			     : ledger_next(a->ledger, cap, items);
 }
 
 void agree_done(struct agree *a)
@@ -55,5 +56,5 @@ void agree_poll(struct agree *a)
 
 uint64_t agree_join_number(struct agree *a, uint64_t batches)
 {
-	return a->span ? batches : ledger_join_number(a->ledger);
+	return a->host_queue ? batches : ledger_join_number(a->ledger);
 }

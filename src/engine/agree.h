@@ -8,7 +8,7 @@
 
 #include "engine/ledger.h"
 
-struct span;
+struct host_queue;
 struct tree;
 
 /*
@@ -17,15 +17,15 @@ struct tree;
  * ends is the next batch.  All ranks see the same batches.
  *
  * On one host the ledger is all.  Of several, the last rank of each host tells its leader, by
- * the span; the leaders agree, by the tree, and each puts batches on the list of its host.
- * Which of these there are is decided when a group is opened, and asked here alone.
+ * the host queue; the leaders agree, by the tree, and each puts batches on the list of its
+ * host. Which of these there are is decided when a group is opened, and asked here alone.
  *
  * Numbers for names are the ledger's own: see ledger_find().
  */
 struct agree {
-	struct ledger *ledger; /* of the ranks of this host                     */
-	struct span *span;     /* to and from its leader; NULL: no other hosts  */
-	struct tree *tree;     /* NULL: no other hosts, or this rank leads none */
+	struct ledger *ledger;         /* of the ranks of this host                     */
+	struct host_queue *host_queue; /* to and from its leader; NULL: no other hosts  */
+	struct tree *tree;             /* NULL: no other hosts, or this rank leads none */
 };
 
 /* agree_post - this rank is ready for the round that it has begun (ledger_begin()).  @changed:

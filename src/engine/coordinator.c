@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "engine/coordinator_state.h"
+#include "engine/host_queue.h"
 #include "engine/ledger.h"
-#include "engine/span.h"
 
 /* Who may send what, and what then happens. */
 static const struct kind {
@@ -45,8 +45,8 @@ int coordinator_turn(struct coordinator *t, struct err *e)
 	uint32_t id, last = LEDGER_IDS;
 	int rc = 0;
 
-	while (!rc && span_take(t->span, &id)) {
-		if (span_changed(t->span, id))
+	while (!rc && host_queue_take(t->host_queue, &id)) {
+		if (host_queue_changed(t->host_queue, id))
 			t->topics[id].dirty = true;
 		t->topics[id].own = true;
 		t->topics[id].taken++;
@@ -144,7 +144,7 @@ static bool allocate(struct coordinator *t, const struct topo *topo, int fanout)
 	return true;
 }
 
-int coordinator_open(struct coordinator **tp, struct span *s, const struct topo *topo,
+int coordinator_open(struct coordinator **tp, struct host_queue *s, const struct topo *topo,
 		     int fanout, uint64_t cap, const struct coordinator_events *ev,
 		     struct err *e)
 {
@@ -157,7 +157,7 @@ int coordinator_open(struct coordinator **tp, struct span *s, const struct topo 
 	if (!t)
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
 	t->ledger = s->ledger;
-	t->span = s;
+	t->host_queue = s;
 	t->ev = *ev;
 	t->size = topo->size;
 	t->hosts = topo->hosts;

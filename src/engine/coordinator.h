@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct err;
-struct span;
+struct host_queue;
 struct topo;
 struct want;
 
@@ -63,8 +63,9 @@ struct coordinator_events {
  * A batch has at most @cap bytes.  Fails with RINGUP_ENOMEM, or RINGUP_EINVAL for
  * more than COORDINATOR_RANKS ranks.
  */
-int coordinator_open(struct coordinator **tp, struct span *s, const struct topo *t, int fanout,
-		     uint64_t cap, const struct coordinator_events *ev, struct err *e);
+int coordinator_open(struct coordinator **tp, struct host_queue *s, const struct topo *t,
+		     int fanout, uint64_t cap, const struct coordinator_events *ev,
+		     struct err *e);
 void coordinator_close(struct coordinator *t);
 
 /* coordinator_links - how many neighbours it has; coordinator_leader - the rank that is the
@@ -77,8 +78,8 @@ int coordinator_leader(const struct coordinator *t, int link);
 int coordinator_take(struct coordinator *t, int link, const void *frame, size_t len,
 		     struct err *e);
 
-/* coordinator_turn - after some coordinator_take()s, or when span_pending(): count, order,
- * send. */
+/* coordinator_turn - after some coordinator_take()s, or when host_queue_pending(): count,
+ * order, send. */
 int coordinator_turn(struct coordinator *t, struct err *e);
 
 /* coordinator_is_behind - has a rank of this host joined, or has work again, since the last

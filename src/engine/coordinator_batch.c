@@ -4,8 +4,8 @@
 
 #include "backend/backend.h"
 #include "engine/coordinator_state.h"
+#include "engine/host_queue.h"
 #include "engine/ledger.h"
-#include "engine/span.h"
 #include "wire/pack.h"
 
 static void put_item(struct coordinator *t, struct frame_out *o, uint32_t id, uint32_t theirs)
@@ -21,7 +21,7 @@ static void put_item(struct coordinator *t, struct frame_out *o, uint32_t id, ui
 	} else if (coordinator_has_rows(t, id)) {
 		frame_put(o, theirs | ITEM_ROWS, 2);
 		for (r = 0; r < t->size; r++)
-			frame_put(o, span_rows(t->span, id)[r], 8);
+			frame_put(o, host_queue_rows(t->host_queue, id)[r], 8);
 	} else if (t->topics[id].travels) {
 		frame_put(o, theirs | ITEM_DATA, 2);
 		frame_add(o, parcel_result(t->ledger, id), t->topics[id].bytes);
@@ -79,7 +79,7 @@ static void run(struct coordinator *t, const uint16_t *ids, int n)
 		send_run(t, k, ids, n);
 	for (i = 0; i < n; i++)
 		coordinator_finish(t, ids[i]);
-	span_publish(t->span, ids, n);
+	host_queue_publish(t->host_queue, ids, n);
 }
 
 void coordinator_judge(struct coordinator *t, uint32_t id)
@@ -96,7 +96,8 @@ void coordinator_judge(struct coordinator *t, uint32_t id)
 		wants_text(&w, ledger_name(t->ledger, id), t->ledger->world, bad, sizeof(bad));
 	ledger_judge(t->ledger, id, x->dirty ? bad : NULL);
 	if (!x->dirty && coordinator_has_rows(t, id))
-		memcpy(span_rows(t->span, id), x->rows, (size_t)t->size * sizeof(*x->rows));
+		memcpy(host_queue_rows(t->host_queue, id), x->rows,
+		       (size_t)t->size * sizeof(*x->rows));
 	if (x->travels)
 		parcel_finish(t->ledger, t->size, t->hosts, id, x->sums, x->step);
 }
@@ -172,7 +173,7 @@ static bool read_item(struct coordinator *t, struct frame_in *f)
 	} else if (item & ITEM_ROWS) {
 		p = frame_bytes(f, (size_t)t->size * 8);
 		for (r = 0; p && r < t->size; r++)
-			span_rows(t->span, id)[r] = pack_get64(p + 8 * r);
+			host_queue_rows(t->host_queue, id)[r] = pack_get64(p + 8 * r);
 	}
 	if (f->bad)
 		return false;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "engine/coordinator_state.h"
+#include "engine/host_queue.h"
 #include "engine/ledger.h"
-#include "engine/span.h"
 #include "wire/pack.h"
 
 /* Sums of several hosts lie so far apart at least: types of any size are aligned. */
@@ -25,7 +25,7 @@ void coordinator_gather_wants(const struct coordinator *t, uint32_t id, struct w
 	int k;
 
 	memset(w, 0, sizeof(*w));
-	span_wants(t->span, id, w);
+	host_queue_wants(t->host_queue, id, w);
 	for (k = 0; k < coordinator_children(t); k++)
 		wants_merge(w, &coordinator_child(t, k)
 					->known[*coordinator_their_id(t, id, k)]
@@ -143,7 +143,7 @@ static int complete(struct coordinator *t, uint32_t id, struct err *e)
 	if (coordinator_has_rows(t, id)) {
 		if (!topic_rows(t, id))
 			return fail(e, RINGUP_ENOMEM, "no memory for row counts");
-		span_collect(t->span, id, x->rows);
+		host_queue_collect(t->host_queue, id, x->rows);
 	}
 	decide_travel(x);
 	if (t->is_root) {

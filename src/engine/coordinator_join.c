@@ -1,8 +1,8 @@
 /* coordinator_join.c - ranks that have joined are called for what others submit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/coordinator_state.h"
+#include "engine/host_queue.h"
 #include "engine/ledger.h"
-#include "engine/span.h"
 
 /* They answer what others submit; so they have to hear of it. */
 static void send_call(struct coordinator *t, int k, uint32_t id, const struct want *w)
@@ -36,7 +36,7 @@ int coordinator_call(struct coordinator *t, uint32_t id, const struct want *w, s
 		return rc;
 	x->called = ledger_call_for(t->ledger, id, x->taken, w);
 	if (x->called)
-		span_wake(t->span);
+		host_queue_wake(t->host_queue);
 	else
 		ledger_drop(t->ledger, id);
 	return 0;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/coordinator_state.h"
-#include "engine/span.h"
+#include "engine/host_queue.h"
 #include "wire/discover.h"
 
 static void pass_leave(struct coordinator *t, int rank, int except)
@@ -25,7 +25,7 @@ void coordinator_goodbye(struct coordinator *t)
 {
 	t->left = true;
 	frame_begin(&t->out, FRAME_LEAVE);
-	frame_put(&t->out, (uint64_t)t->span->rank[0], 4);
+	frame_put(&t->out, (uint64_t)t->host_queue->rank[0], 4);
 	coordinator_flood(t, -1, &t->out);
 }
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "engine/coordinator_state.h"
+#include "engine/host_queue.h"
 #include "engine/ledger.h"
-#include "engine/span.h"
 
 /* Chances that the root lets pass after offers that were declined. */
 enum { MOST_SKIPPED = 63 };
@@ -48,7 +48,7 @@ static void run_here(struct coordinator *t, uint32_t id)
 	uint16_t one = (uint16_t)id;
 
 	coordinator_finish(t, id);
-	span_publish(t->span, &one, 1);
+	host_queue_publish(t->host_queue, &one, 1);
 }
 
 void coordinator_accept_offer(struct coordinator *t, const unsigned char *data)

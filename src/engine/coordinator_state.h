@@ -75,7 +75,7 @@ struct offer {
 
 struct coordinator {
 	struct ledger *ledger;
-	struct span *span;
+	struct host_queue *host_queue;
 	struct coordinator_events ev;
 	int size, hosts, host, first_child, links;
 	bool is_root, left, alarmed;

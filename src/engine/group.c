@@ -165,7 +165,8 @@ static int take_seats(struct group *g, const struct group_site *s, const int *lo
 /* Where the area of messages begins, behind what is for collectives. */
 static size_t p2p_offset(const struct topo *t)
 {
-	size_t used = ledger_bytes(t->local_size) + (t->hosts > 1 ? span_bytes(t->size) : 0);
+	size_t used =
+		ledger_bytes(t->local_size) + (t->hosts > 1 ? host_queue_bytes(t->size) : 0);
 
 	return (used + 4095) / 4096 * 4096;
 }
@@ -282,7 +283,7 @@ static int held_ms(const struct pulse_rules *r)
 }
 
 /* Connections, and over them an agreement of the hosts. */
-static int span_hosts(struct group *g, const struct group_site *s, struct err *e)
+static int agree_hosts(struct group *g, const struct group_site *s, struct err *e)
 {
 	struct topo *t = &g->comm.topo;
 	struct mesh_shape shape = { .rank = g->rank,
@@ -302,16 +303,16 @@ static int span_hosts(struct group *g, const struct group_site *s, struct err *e
 	g->ledger.held_ms = held_ms(&s->cards[0].rules);
 	g->fork = (struct forks_hook){ .fn = let_go, .arg = &g->mesh };
 	forks_add(&g->fork);
-	rc = span_open(&g->span, &g->ledger, t, e);
+	rc = host_queue_open(&g->host_queue, &g->ledger, t, e);
 	if (rc)
 		return rc;
-	g->agree.span = &g->span;
+	g->agree.host_queue = &g->host_queue;
 	t->mesh = &g->mesh;
 	if (t->local_rank)
 		return 0;
 	events.arrived = tracepoint_arrived;
 	events.comm = &g->comm;
-	rc = tree_open(&g->tree, &g->span, t, MESH_FAN, g->comm.fusion_bytes, &events, e);
+	rc = tree_open(&g->tree, &g->host_queue, t, MESH_FAN, g->comm.fusion_bytes, &events, e);
 	g->agree.tree = g->tree;
 	g->watch = s->watch;
 	if (!rc && g->watch)
@@ -329,7 +330,7 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
 	g->comm.agree = &g->agree;
 	g->comm.ledger = &g->ledger;
 	if (g->comm.topo.hosts > 1 && !rc)
-		rc = span_hosts(g, s, e);
+		rc = agree_hosts(g, s, e);
 	return rc;
 }
 
@@ -418,7 +419,7 @@ void group_close(struct group *g)
 	tree_close(g->tree);
 	forks_remove(&g->fork);
 	mesh_close(&g->mesh);
-	span_close(&g->span);
+	host_queue_close(&g->host_queue);
 	ledger_close(&g->ledger);
 	segment_close(&g->segment);
 	free(g->ranks);

@@ -8,8 +8,8 @@
 #include "engine/agree.h"
 #include "engine/circle.h"
 #include "engine/comm.h"
+#include "engine/host_queue.h"
 #include "engine/ledger.h"
-#include "engine/span.h"
 #include "engine/tree.h"
 #include "engine/watch.h"
 #include "host/cores.h"
@@ -47,8 +47,8 @@ struct group {
 	struct agree agree;
 	struct ledger ledger;
 	struct mesh mesh;
-	struct forks_hook fork; /* closes its connections in children */
-	struct span span;       /* several hosts                  */
+	struct forks_hook fork;       /* closes its connections in children */
+	struct host_queue host_queue; /* several hosts                  */
 	struct watch *watch; /* that serves the tree; NULL: the world's takes care of itself */
 	struct tree *tree;   /* and this rank is its host's first */
 	int size, rank;      /* -1: this process is not one of them */

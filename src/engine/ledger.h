@@ -92,8 +92,8 @@ struct ledger {
 	int held_ms;               /* nobody may hold the lock for longer; 0: for any time */
 	int rank, ranks;
 	const int *world; /* what it calls the ranks of a group; NULL: this is it */
-	/* Set by span_open() if there are other hosts.  Then a line takes what may travel with
-	 * an announcement, and there is one more of them, for the result. */
+	/* Set by host_queue_open() if there are other hosts.  Then a line takes what may travel
+	 * with an announcement, and there is one more of them, for the result. */
 	const int *of_group; /* what the group calls the ranks of this host */
 	bool inlined;
 	struct ledger_shared *shared;

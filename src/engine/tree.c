@@ -15,9 +15,9 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "engine/comm.h"
+#include "engine/host_queue.h"
 #include "engine/ledger.h"
 #include "engine/over.h"
-#include "engine/span.h"
 #include "ringup.h"
 #include "wire/chan.h"
 #include "wire/mesh.h"
@@ -41,7 +41,7 @@ struct branch {
 
 struct tree {
 	struct ledger *ledger;
-	struct span *span;
+	struct host_queue *host_queue;
 	struct tree_events ev;
 	uint32_t *left; /* shared by this host's ranks: 0, or 1 + the first that has left */
 	pthread_mutex_t lock; /* of all below, and of the connections */
@@ -227,7 +227,7 @@ static void turn(struct tree *t, struct losses *l)
 	struct err e;
 
 	if (coordinator_turn(t->coordinator, &e) && l->rank < 0) {
-		l->rank = t->span->rank[0];
+		l->rank = t->host_queue->rank[0];
 		l->over = true;
 		l->why = e;
 	}
@@ -305,7 +305,7 @@ static bool is_going_to_sleep(const struct tree *t)
 
 bool tree_is_behind(const struct tree *t)
 {
-	return span_pending(t->span) || coordinator_is_behind(t->coordinator) ||
+	return host_queue_pending(t->host_queue) || coordinator_is_behind(t->coordinator) ||
 	       (__atomic_load_n(t->left, __ATOMIC_RELAXED) &&
 		!__atomic_load_n(&t->told_left, __ATOMIC_RELAXED));
 }
@@ -449,7 +449,7 @@ static int open_branches(struct tree *t, const struct mesh *m, struct err *e)
 	return 0;
 }
 
-int tree_open(struct tree **tp, struct span *s, const struct topo *topo, int fanout,
+int tree_open(struct tree **tp, struct host_queue *s, const struct topo *topo, int fanout,
 	      uint64_t cap, const struct tree_events *ev, struct err *e)
 {
 	struct tree *t = calloc(1, sizeof(*t));
@@ -465,7 +465,7 @@ int tree_open(struct tree **tp, struct span *s, const struct topo *topo, int fan
 	if (!t)
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
 	t->ledger = s->ledger;
-	t->span = s;
+	t->host_queue = s;
 	t->ev = *ev;
 	t->left = &t->ledger->seg->head->left;
 	t->inner = t->outer = -1;

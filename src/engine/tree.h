@@ -9,13 +9,13 @@
 #include "engine/coordinator.h"
 
 struct err;
-struct span;
+struct host_queue;
 struct topo;
 struct want;
 
 /*
- * All ranks of a host agree on its ledger and its span.  What the leader adds is a coordinator
- * and the connections to its neighbours.
+ * All ranks of a host agree on its ledger and its host queue.  What the leader adds is a
+ * coordinator and the connections to its neighbours.
  *
  * Who reads them?  Whoever waits, looks: the holder of the baton asks tree_poll() again
  * and again between tree_attend(true) and tree_attend(false), so that an answer is seen as soon
@@ -57,8 +57,8 @@ struct tree_events {
  * tree_open - for the first rank of a host of @t, with @s, which has connections to its parent
  * and its children: t->mesh->control[].  @fanout and @cap as for coordinator_open().
  */
-int tree_open(struct tree **tp, struct span *s, const struct topo *t, int fanout, uint64_t cap,
-	      const struct tree_events *ev, struct err *e);
+int tree_open(struct tree **tp, struct host_queue *s, const struct topo *t, int fanout,
+	      uint64_t cap, const struct tree_events *ev, struct err *e);
 void tree_close(struct tree *t);
 
 /* tree_fd - poll for POLLIN, and then call tree_serve(); if that returns true, call it again

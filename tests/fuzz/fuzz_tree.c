@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	first = data[0] & 1 ? 2 : 0;
 	two = data[0] & 2;
 	k = &hosts.rank[first];
-	if (coordinator_open(&t, &k->span, &k->topo, FANOUT, 1000, &ev, &e))
+	if (coordinator_open(&t, &k->host_queue, &k->topo, FANOUT, 1000, &ev, &e))
 		abort();
 	submit(first, 0, data[1]);
 	if (!two)

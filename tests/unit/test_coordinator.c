@@ -103,8 +103,8 @@ static int open_all(int ranks, const int *host_of, uint64_t cap)
 
 		leaders[h] = (struct leader){ .host = h, .left = -1 };
 		ev.ctx = &leaders[h];
-		rc = coordinator_open(&leaders[h].coordinator, &r->span, &r->topo, fanout, cap,
-				      &ev, &e);
+		rc = coordinator_open(&leaders[h].coordinator, &r->host_queue, &r->topo, fanout,
+				      cap, &ev, &e);
 		for (k = 0; k < 64; k++)
 			leaders[h].end[k] = &leaders[h].first[k];
 	}

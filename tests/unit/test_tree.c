@@ -119,7 +119,8 @@ static int open_all(void)
 
 		k->topo.mesh = &leaders[h].mesh;
 		ev.ctx = &leaders[h];
-		rc = tree_open(&leaders[h].tree, &k->span, &k->topo, FANOUT, 4096, &ev, &e);
+		rc = tree_open(&leaders[h].tree, &k->host_queue, &k->topo, FANOUT, 4096, &ev,
+			       &e);
 		if (rc)
 			break;
 		k->agree.tree = leaders[h].tree;

@@ -1,6 +1,6 @@
-/* span.c - the ledger of a host that is one of several: what goes up, what comes down. */
+/* host_queue.c - a host of several: what its ranks tell their leader, what it tells them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/span.h"
+#include "engine/host_queue.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +15,13 @@
 enum { NUMBER_AT = 16, LAST_OF_BATCH = 1 << 15, ID_MASK = LAST_OF_BATCH - 1 };
 _Static_assert((int)LEDGER_IDS <= (int)ID_MASK, "an id fits below the mark");
 
-size_t span_bytes(int size)
+size_t host_queue_bytes(int size)
 {
-	return sizeof(struct span_shared) + LEDGER_IDS * sizeof(uint64_t) +
+	return sizeof(struct host_queue_shared) + LEDGER_IDS * sizeof(uint64_t) +
 	       LEDGER_IDS * (size_t)size * sizeof(uint64_t);
 }
 
-int span_open(struct span *s, struct ledger *l, const struct topo *t, struct err *e)
+int host_queue_open(struct host_queue *s, struct ledger *l, const struct topo *t, struct err *e)
 {
 	unsigned char *at = (unsigned char *)l->seg->extra + ledger_bytes(l->ranks);
 	int r, n = 0;
@@ -36,7 +36,7 @@ int span_open(struct span *s, struct ledger *l, const struct topo *t, struct err
 		if (t->host_of[r] == t->host && n < l->ranks)
 			s->rank[n++] = r;
 	s->shared = (void *)at;
-	s->up = (void *)(at + sizeof(struct span_shared));
+	s->up = (void *)(at + sizeof(struct host_queue_shared));
 	s->rows = s->up + LEDGER_IDS;
 	s->ledger = l;
 	l->of_group = s->rank;
@@ -44,7 +44,7 @@ int span_open(struct span *s, struct ledger *l, const struct topo *t, struct err
 	return 0;
 }
 
-void span_close(struct span *s)
+void host_queue_close(struct host_queue *s)
 {
 	free(s->rank);
 	memset(s, 0, sizeof(*s));
@@ -64,7 +64,7 @@ static bool is_there(const uint64_t *list, uint64_t at, uint64_t *entry)
 /* ---- up ---- */
 
 /* If something was left on the list before us, whoever put it there has called. */
-void span_arrived(struct span *s, uint32_t id)
+void host_queue_arrived(struct host_queue *s, uint32_t id)
 {
 	const struct row *row = &s->ledger->seg->row;
 	uint64_t at = __atomic_fetch_add(&s->shared->tail, 1, __ATOMIC_RELAXED);
@@ -78,14 +78,14 @@ void span_arrived(struct span *s, uint32_t id)
 	seat_kick(row, 0);
 }
 
-bool span_pending(const struct span *s)
+bool host_queue_pending(const struct host_queue *s)
 {
 	uint64_t v;
 
 	return is_there(s->up, __atomic_load_n(&s->seen, __ATOMIC_RELAXED), &v);
 }
 
-bool span_take(struct span *s, uint32_t *id)
+bool host_queue_take(struct host_queue *s, uint32_t *id)
 {
 	uint64_t v;
 
@@ -103,7 +103,7 @@ bool span_take(struct span *s, uint32_t *id)
 	return true;
 }
 
-bool span_changed(struct span *s, uint32_t id)
+bool host_queue_changed(struct host_queue *s, uint32_t id)
 {
 	uint32_t *dirty = &s->ledger->entries[id].dirty;
 
@@ -111,7 +111,7 @@ bool span_changed(struct span *s, uint32_t id)
 	       __atomic_exchange_n(dirty, 0, __ATOMIC_ACQUIRE);
 }
 
-void span_wants(const struct span *s, uint32_t id, struct wants *w)
+void host_queue_wants(const struct host_queue *s, uint32_t id, struct wants *w)
 {
 	const struct ledger *l = s->ledger;
 	int i;
@@ -120,7 +120,7 @@ void span_wants(const struct span *s, uint32_t id, struct wants *w)
 		wants_add(w, s->rank[i], &ledger_record(l, id, i)->want);
 }
 
-void span_collect(const struct span *s, uint32_t id, uint64_t *rows)
+void host_queue_collect(const struct host_queue *s, uint32_t id, uint64_t *rows)
 {
 	const struct ledger *l = s->ledger;
 	int i;
@@ -131,12 +131,12 @@ void span_collect(const struct span *s, uint32_t id, uint64_t *rows)
 
 /* ---- down ---- */
 
-uint64_t *span_rows(const struct span *s, uint32_t id)
+uint64_t *host_queue_rows(const struct host_queue *s, uint32_t id)
 {
 	return s->rows + (size_t)id * (size_t)s->size;
 }
 
-void span_wake(const struct span *s)
+void host_queue_wake(const struct host_queue *s)
 {
 	const struct row *row = &s->ledger->seg->row;
 	int i;
@@ -147,7 +147,7 @@ void span_wake(const struct span *s)
 }
 
 /* The first entry is written last: who sees it, sees the whole batch. */
-void span_publish(struct span *s, const uint16_t *ids, int count)
+void host_queue_publish(struct host_queue *s, const uint16_t *ids, int count)
 {
 	struct ledger *l = s->ledger;
 	uint64_t at = l->shared->tail;
@@ -158,10 +158,10 @@ void span_publish(struct span *s, const uint16_t *ids, int count)
 				 entry(at + (uint64_t)i, ids[i], i == count - 1),
 				 __ATOMIC_RELEASE);
 	l->shared->tail = at + (uint64_t)count;
-	span_wake(s);
+	host_queue_wake(s);
 }
 
-int span_next(struct span *s, struct item *items)
+int host_queue_next(struct host_queue *s, struct item *items)
 {
 	struct ledger *l = s->ledger;
 	bool more = true;
@@ -179,7 +179,7 @@ int span_next(struct span *s, struct item *items)
 					  .bad = ledger_verdict(l, id),
 					  .result = parcel_result(l, id) };
 		if (want_has_rows(&ledger_record(l, id, l->rank)->want))
-			items[n].rows = span_rows(s, id);
+			items[n].rows = host_queue_rows(s, id);
 	}
 	l->end = l->head + (uint64_t)n;
 	return n;

@@ -1,4 +1,4 @@
-/* test_span.c - what a host's ranks submit goes to the leader, what it says to all. */
+/* test_host_queue.c - what a host's ranks submit goes to the leader, what it says to all. */
 #include "hosts.h"
 #include "tap.h"
 
@@ -16,7 +16,7 @@ int main(void)
 	struct want a = sum(10), b = sum(12);
 	struct want g = { .count = 1, .pre = 1, .post = 1, .kind = PLAN_ALLGATHER };
 	struct item items[BATCH_ITEMS];
-	struct span *leader;
+	struct host_queue *leader;
 	struct wants w = { 0 };
 	struct seat *seat;
 	uint64_t rows[RANKS] = { 0 };
@@ -26,43 +26,45 @@ int main(void)
 	struct err e;
 
 	ok(!hosts_open(RANKS, one_host), "two ranks of one host, and another host");
-	leader = &hosts.rank[0].span;
+	leader = &hosts.rank[0].host_queue;
 	seat = &hosts.rank[0].segment.seats[0];
-	ok(!span_pending(leader) && !span_take(leader, &id), "nothing at first");
+	ok(!host_queue_pending(leader) && !host_queue_take(leader, &id), "nothing at first");
 	hosts_post(0, 1, &a, 0, true, &e);
-	ok(!span_pending(leader), "one of two is not enough");
+	ok(!host_queue_pending(leader), "one of two is not enough");
 	kicks = seat->kick;
 	hosts_post(1, 1, &a, 0, true, &e);
-	ok(span_pending(leader) && seat->kick == kicks + 1, "two are; the leader is called");
+	ok(host_queue_pending(leader) && seat->kick == kicks + 1,
+	   "two are; the leader is called");
 	hosts_post(0, 2, &a, 0, true, &e);
 	hosts_post(1, 2, &b, 0, true, &e);
 	ok(seat->kick == kicks + 1, "but not again before it has looked");
-	ok(span_take(leader, &id) && !strcmp(ledger_name(leader->ledger, id), "n1"),
+	ok(host_queue_take(leader, &id) && !strcmp(ledger_name(leader->ledger, id), "n1"),
 	   "it takes one");
-	ok(span_changed(leader, id) && !span_changed(leader, id), "that is new, once");
-	ok(span_take(leader, &other) && !strcmp(ledger_name(leader->ledger, other), "n2"),
+	ok(host_queue_changed(leader, id) && !host_queue_changed(leader, id),
+	   "that is new, once");
+	ok(host_queue_take(leader, &other) && !strcmp(ledger_name(leader->ledger, other), "n2"),
 	   "the next");
-	span_wants(leader, other, &w);
+	host_queue_wants(leader, other, &w);
 	ok(w.count == 2 && w.rank[1] == 1 && w.want[1].count == 12, "they differ");
-	ok(!span_take(leader, &id), "no more");
+	ok(!host_queue_take(leader, &id), "no more");
 	hosts_post(1, 3, &g, 7, true, &e);
 	hosts_post(0, 3, &g, 5, true, &e);
 	ok(seat->kick == kicks + 2, "now it is called again");
-	ok(span_take(leader, &id), "rows");
-	span_collect(leader, id, rows);
+	ok(host_queue_take(leader, &id), "rows");
+	host_queue_collect(leader, id, rows);
 	ok(rows[0] == 5 && rows[1] == 7 && rows[2] == 0, "of this host's ranks");
 	ok(!hosts_next(1, names, items), "nothing is ready yet");
 
 	rows[2] = 9;
-	memcpy(span_rows(leader, id), rows, sizeof(rows));
+	memcpy(host_queue_rows(leader, id), rows, sizeof(rows));
 	ledger_judge(leader->ledger, other, "they differ");
 	batch[0] = (uint16_t)other;
 	batch[1] = (uint16_t)id;
 	kicks = hosts.rank[0].segment.seats[1].kick;
-	span_publish(leader, batch, 2);
+	host_queue_publish(leader, batch, 2);
 	ok(hosts.rank[0].segment.seats[1].kick == kicks + 1, "all are called");
 	batch[0] = (uint16_t)hosts.rank[0].id[1];
-	span_publish(leader, batch, 1);
+	host_queue_publish(leader, batch, 1);
 	n = hosts_next(1, names, items);
 	ok(n == 2 && names[0] == 2 && names[1] == 3, "the first batch, and no more");
 	ok(n == 2 && items[0].bad && !strcmp(items[0].bad, "they differ"), "with its verdict");

@@ -1,0 +1,90 @@
+/* host_queue.h - a host of several: what its ranks tell their leader, what it tells them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_HOST_QUEUE_H
+#define ENGINE_HOST_QUEUE_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/ledger.h"
+
+struct err;
+struct topo;
+
+/*
+ * The ranks of a host agree in their ledger as ever, but what the last of them has
+ * submitted is not ready yet: it goes on a list for the host's leader, its first
+ * rank.  The leader tells the other hosts (tree.h), and when it hears that an id is
+ * ready everywhere, puts it on the list that all ranks work through.  Only the
+ * leader writes that list, and it marks where batches end.
+ *
+ *	agree_post() ---> up ---> leader ---> other hosts
+ *	agree_next() <--- list <-- leader <--- other hosts
+ */
+struct host_queue_shared {
+	alignas(64) uint64_t tail;  /* of the list upwards             */
+	alignas(64) uint64_t taken; /* how much of it the leader has seen */
+};
+
+struct host_queue {
+	struct ledger *ledger;
+	int size, hosts; /* of the group, all hosts together */
+	int *rank;       /* of each of this host's, in the group */
+	struct host_queue_shared *shared;
+	uint64_t *up;
+	uint64_t *rows; /* by id: of every rank of the group */
+	uint64_t seen;  /* the leader's: of the list upwards */
+};
+
+/* host_queue_bytes - what it takes of the segment, behind the ledger. */
+size_t host_queue_bytes(int size);
+
+/* host_queue_open - let @l, which is open, serve a group of several hosts; its segment has
+ * host_queue_bytes() beyond ledger_bytes(). */
+int host_queue_open(struct host_queue *s, struct ledger *l, const struct topo *t,
+		    struct err *e);
+
+/* host_queue_close - may be zeroed. */
+void host_queue_close(struct host_queue *s);
+
+/* ---- any rank, called by agree.c ---- */
+
+/* host_queue_arrived - all ranks of this host have submitted @id; calls the leader. */
+void host_queue_arrived(struct host_queue *s, uint32_t id);
+
+/* host_queue_next - the next batch that the leader has published; 0 if there is none. */
+int host_queue_next(struct host_queue *s, struct item *items);
+
+/* ---- the leader ---- */
+
+/* host_queue_pending - is there anything for host_queue_take()?  Any thread. */
+bool host_queue_pending(const struct host_queue *s);
+
+/* host_queue_take - the next id that all ranks of this host have submitted. */
+bool host_queue_take(struct host_queue *s, uint32_t *id);
+
+/* host_queue_changed - has a rank of this host changed what it wants of @id since this was
+ * asked the last time? */
+bool host_queue_changed(struct host_queue *s, uint32_t id);
+
+/* host_queue_wants - add what the ranks of this host want of @id, which they have all
+ * submitted. */
+void host_queue_wants(const struct host_queue *s, uint32_t id, struct wants *w);
+
+/* host_queue_collect - put their rows where they belong in @rows, one entry per rank of the
+ * group. */
+void host_queue_collect(const struct host_queue *s, uint32_t id, uint64_t *rows);
+
+/* host_queue_rows - the rows of the whole group, for the ranks of this host to read: set
+ * before host_queue_publish(). */
+uint64_t *host_queue_rows(const struct host_queue *s, uint32_t id);
+
+/* host_queue_wake - the ranks of this host shall look: there is something for them. */
+void host_queue_wake(const struct host_queue *s);
+
+/* host_queue_publish - @ids are ready on all hosts, and the next batch; wakes whoever it
+ * concerns. */
+void host_queue_publish(struct host_queue *s, const uint16_t *ids, int count);
+
+#endif
