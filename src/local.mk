@@ -123,7 +123,7 @@ CORE_SOURCES += \
 	%reldir%/engine/pulse.c %reldir%/engine/pulse.h \
 	%reldir%/engine/request.h \
 	%reldir%/engine/stall.c %reldir%/engine/stall.h \
-	%reldir%/engine/parcel.c %reldir%/engine/parcel.h \
+	%reldir%/engine/inline.c %reldir%/engine/inline.h \
 	%reldir%/engine/host_queue.c %reldir%/engine/host_queue.h \
 	%reldir%/engine/notify.c %reldir%/engine/notify.h \
 	%reldir%/engine/op.c %reldir%/engine/op.h \

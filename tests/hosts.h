@@ -11,8 +11,8 @@
 #include "base/err.h"
 #include "engine/agree.h"
 #include "engine/host_queue.h"
+#include "engine/inline.h"
 #include "engine/ledger.h"
-#include "engine/parcel.h"
 #include "wire/segment.h"
 
 enum { HOSTS_RANKS = 1024, HOSTS_LOCAL = 4 };
@@ -32,7 +32,7 @@ struct rank {
 
 static struct hosts {
 	int ranks, hosts;
-	uint64_t eager_bytes; /* set before hosts_open(): what may travel; see parcel.h */
+	uint64_t eager_bytes; /* set before hosts_open(): what may travel; see inline.h */
 	int host_of[HOSTS_RANKS], local_of[HOSTS_RANKS], leader[HOSTS_RANKS];
 	int local_size[HOSTS_RANKS];
 	void *memory[HOSTS_RANKS];
@@ -134,7 +134,7 @@ static inline int hosts_submit(int r, int n, const struct want *w, const void *d
 	}
 	ledger_begin(k->ledger, k->id[n]);
 	if (data && !changed)
-		parcel_put(k->ledger, k->id[n], w, data);
+		inline_put(k->ledger, k->id[n], w, data);
 	agree_post(&k->agree, k->id[n], w, rows, changed, false);
 	return 0;
 }

@@ -82,7 +82,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_bind \
 	%reldir%/unit/test_hog \
 	%reldir%/unit/test_measure \
-	%reldir%/unit/test_parcel \
+	%reldir%/unit/test_inline \
 	%reldir%/unit/test_pattern \
 	%reldir%/unit/test_peers \
 	%reldir%/unit/test_placement \

@@ -31,7 +31,7 @@ enum comm_carrier {
 enum comm_small {
 	SMALL_NONE,
 	SMALL_EAGER,  /* in lines, between the ranks of one host: see eager.h         */
-	SMALL_INLINE, /* with what hosts announce to each other: see parcel.h */
+	SMALL_INLINE, /* with what hosts announce to each other: see inline.h */
 };
 
 /*

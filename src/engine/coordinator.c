@@ -163,7 +163,7 @@ int coordinator_open(struct coordinator **tp, struct host_queue *s, const struct
 	t->hosts = topo->hosts;
 	t->host = topo->host;
 	t->is_root = topo->host == 0;
-	t->carries = t->hosts > 1 && t->hosts <= PARCEL_HOSTS && t->hosts <= fanout + 1;
+	t->carries = t->hosts > 1 && t->hosts <= INLINE_HOSTS && t->hosts <= fanout + 1;
 	t->cap = cap;
 	frame_begin(&t->ready, FRAME_READY);
 	if (!allocate(t, topo, fanout)) {

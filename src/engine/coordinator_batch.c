@@ -24,7 +24,7 @@ static void put_item(struct coordinator *t, struct frame_out *o, uint32_t id, ui
 			frame_put(o, host_queue_rows(t->host_queue, id)[r], 8);
 	} else if (t->topics[id].travels) {
 		frame_put(o, theirs | ITEM_DATA, 2);
-		frame_add(o, parcel_result(t->ledger, id), t->topics[id].bytes);
+		frame_add(o, inline_result(t->ledger, id), t->topics[id].bytes);
 	} else {
 		frame_put(o, theirs, 2);
 	}
@@ -99,7 +99,7 @@ void coordinator_judge(struct coordinator *t, uint32_t id)
 		memcpy(host_queue_rows(t->host_queue, id), x->rows,
 		       (size_t)t->size * sizeof(*x->rows));
 	if (x->travels)
-		parcel_finish(t->ledger, t->size, t->hosts, id, x->sums, x->step);
+		inline_finish(t->ledger, t->size, t->hosts, id, x->sums, x->step);
 }
 
 /* How many of those due make the next batch; *@full: more would not fit. */
@@ -169,7 +169,7 @@ static bool read_item(struct coordinator *t, struct frame_in *f)
 		p = t->topics[id].travels ? frame_bytes(f, t->topics[id].bytes) : NULL;
 		if (!p)
 			return false;
-		parcel_take(t->ledger, id, p);
+		inline_take(t->ledger, id, p);
 	} else if (item & ITEM_ROWS) {
 		p = frame_bytes(f, (size_t)t->size * 8);
 		for (r = 0; p && r < t->size; r++)

@@ -113,7 +113,7 @@ void coordinator_keep_own_sum(struct coordinator *t, uint32_t id)
 
 	if (!x->dirty && want_can_inline(w))
 		to = sum_room(t, x, t->host, want_bytes(w));
-	x->bare |= !to || !parcel_sum(t->ledger, t->size, id, to);
+	x->bare |= !to || !inline_sum(t->ledger, t->size, id, to);
 }
 
 static void keep_sum(struct coordinator *t, uint32_t id, int host, const unsigned char *data,

@@ -62,7 +62,7 @@ void coordinator_accept_offer(struct coordinator *t, const unsigned char *data)
 	t->sent_count--;
 	memcpy(coordinator_sum_of(x, 0), data, x->bytes);
 	ledger_judge(t->ledger, id, NULL);
-	parcel_finish(t->ledger, t->size, t->hosts, id, x->sums, x->step);
+	inline_finish(t->ledger, t->size, t->hosts, id, x->sums, x->step);
 	run_here(t, id);
 }
 

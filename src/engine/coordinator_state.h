@@ -10,8 +10,8 @@
 #include "base/err.h"
 #include "engine/coordinator.h"
 #include "engine/frame.h"
+#include "engine/inline.h"
 #include "engine/ledger.h"
-#include "engine/parcel.h"
 #include "engine/want.h"
 #include "ringup.h"
 

@@ -30,7 +30,7 @@
  * defined before.  There are rows where the operation has such: upwards of the
  * subtree's ranks, downwards of all.  RUN: the next batch, or with more a part of it.
  * Data, if a mark at the id says so: upwards a host's sum, downwards the result; see
- * parcel.h.  OFFER: ready on the root's host, whose sum this is; DECLINE: see coordinator.h.
+ * inline.h.  OFFER: ready on the root's host, whose sum this is; DECLINE: see coordinator.h.
  * INVITE: see p2p_far.c.
  */
 enum frame {

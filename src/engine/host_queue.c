@@ -7,8 +7,8 @@
 
 #include "backend/backend.h"
 #include "base/err.h"
+#include "engine/inline.h"
 #include "engine/ledger.h"
-#include "engine/parcel.h"
 #include "ringup.h"
 
 /* An entry of either list: its own number, a mark, and the id. */
@@ -177,7 +177,7 @@ int host_queue_next(struct host_queue *s, struct item *items)
 		more = !(v & LAST_OF_BATCH);
 		items[n] = (struct item){ .id = id,
 					  .bad = ledger_verdict(l, id),
-					  .result = parcel_result(l, id) };
+					  .result = inline_result(l, id) };
 		if (want_has_rows(&ledger_record(l, id, l->rank)->want))
 			items[n].rows = host_queue_rows(s, id);
 	}

@@ -9,13 +9,13 @@
 #include "engine/agree.h"
 #include "engine/comm.h"
 #include "engine/eager.h"
+#include "engine/inline.h"
 #include "engine/ledger.h"
 #include "engine/lines.h"
 #include "engine/notify.h"
 #include "engine/op.h"
 #include "engine/over.h"
 #include "engine/p2p.h"
-#include "engine/parcel.h"
 #include "engine/tracepoint.h"
 #include "ringup.h"
 #include "wire/seat.h"
@@ -81,7 +81,7 @@ static enum arrival post(struct comm *l, struct ringup_op *op, bool changed, boo
 	if (l->small == SMALL_EAGER)
 		eager_decline(l, op->id, op->round, r);
 	else if (l->small == SMALL_INLINE && !changed && op->tensor->verified && !op->ghost)
-		parcel_put(l->ledger, op->id, &r->want, r->in);
+		inline_put(l->ledger, op->id, &r->want, r->in);
 	return agree_post(l->agree, op->id, &r->want, r->rows, changed || op->ghost, awaits);
 }
 

@@ -384,7 +384,7 @@ struct script {
 	int bare;        /* the place at which the second comes without data, or 0 */
 };
 
-static int chosen[STEPS_MOST], choices[STEPS_MOST], steps, parcels, offers;
+static int chosen[STEPS_MOST], choices[STEPS_MOST], steps, inlined, offers;
 
 /* The next choice of this run; runs go through all combinations. */
 static int choose(int n)
@@ -444,7 +444,7 @@ static int take_batch(struct progress *p, int r, struct err *e)
 		p->in_flight[r][names[i]] = 0;
 		if (items[i].result && *(const float *)items[i].result != total(names[i], k))
 			return fail(e, RINGUP_EPEER, "n%d has another sum", names[i]);
-		parcels += !!items[i].result;
+		inlined += !!items[i].result;
 	}
 	if (n) {
 		hosts_done(r, items, n);
@@ -570,7 +570,7 @@ static void every_order(void)
 		int runs = 0, rc;
 
 		memset(chosen, 0, sizeof(chosen));
-		parcels = offers = 0;
+		inlined = offers = 0;
 		do {
 			steps = 0;
 			rc = prepare(s, &e);
@@ -580,8 +580,8 @@ static void every_order(void)
 			runs++;
 		} while (!rc && next_run());
 		hosts.eager_bytes = 0;
-		ok(!rc && parcels && offers, "%s: %d orders, %d offers, %d sums on the way: %s",
-		   s->what, runs, offers, parcels, e.text);
+		ok(!rc && inlined && offers, "%s: %d orders, %d offers, %d sums on the way: %s",
+		   s->what, runs, offers, inlined, e.text);
 	}
 }
 

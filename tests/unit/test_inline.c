@@ -1,4 +1,4 @@
-/* test_parcel.c - sums that travel are those of the back end, to the bit; the others do not. */
+/* test_inline.c - sums that travel are those of the back end, to the bit; the others do not. */
 #include "backend/backend.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
@@ -61,19 +61,19 @@ static bool travels(int n, const struct want *w, float *result)
 		struct ledger *l = hosts.rank[hosts.leader[h]].ledger;
 
 		id = hosts.rank[hosts.leader[h]].id[n];
-		all &= parcel_sum(l, RANKS, id, sums + (size_t)h * STEP);
+		all &= inline_sum(l, RANKS, id, sums + (size_t)h * STEP);
 	}
 	if (!all)
 		return false;
 	id = hosts.rank[0].id[n];
-	parcel_finish(hosts.rank[0].ledger, RANKS, HOSTS, id, sums, STEP);
+	inline_finish(hosts.rank[0].ledger, RANKS, HOSTS, id, sums, STEP);
 	/* The other rank of that host reads it, another host is sent it. */
-	memcpy(result, parcel_result(hosts.rank[1].ledger, id), COUNT * sizeof(*result));
+	memcpy(result, inline_result(hosts.rank[1].ledger, id), COUNT * sizeof(*result));
 	id = hosts.rank[2].id[n];
-	if (parcel_result(hosts.rank[3].ledger, id))
+	if (inline_result(hosts.rank[3].ledger, id))
 		return false;
-	parcel_take(hosts.rank[2].ledger, id, result);
-	return !memcmp(parcel_result(hosts.rank[3].ledger, id), result,
+	inline_take(hosts.rank[2].ledger, id, result);
+	return !memcmp(inline_result(hosts.rank[3].ledger, id), result,
 		       COUNT * sizeof(*result));
 }
 
@@ -127,12 +127,12 @@ int main(void)
 	ok(!want_can_inline(&group) && !want_can_inline(&gather),
 	   "nor groups, nor what is gathered");
 	introduce(4, &w);
-	ok(!parcel_sum(l, RANKS, hosts.rank[0].id[4], one),
+	ok(!inline_sum(l, RANKS, hosts.rank[0].id[4], one),
 	   "nor what nobody has put into its line");
 	hosts_put(0, 4, &w, one, &e);
 	hosts_post(1, 4, &w, 0, false, &e);
-	ok(!parcel_sum(l, RANKS, hosts.rank[0].id[4], one), "nor if one has not");
-	ok(!parcel_result(l, hosts.rank[0].id[4]), "then there is no result");
+	ok(!inline_sum(l, RANKS, hosts.rank[0].id[4], one), "nor if one has not");
+	ok(!inline_result(l, hosts.rank[0].id[4]), "then there is no result");
 	hosts_close();
 	return tap_done();
 }

@@ -1,6 +1,6 @@
-/* parcel.c - small sums between hosts: the data travel with the announcement. */
+/* inline.c - small sums between hosts: the data travel with the announcement. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/parcel.h"
+#include "engine/inline.h"
 
 #include "coll/copy.h"
 #include "coll/reduce.h"
@@ -10,9 +10,9 @@
 enum { LOCAL_RANKS = 4096 };
 
 /* The sums of hosts are added up in their order only where they stand in a row. */
-_Static_assert((int)PARCEL_HOSTS <= (int)GRID_RADIX, "one dimension");
+_Static_assert((int)INLINE_HOSTS <= (int)GRID_RADIX, "one dimension");
 
-void parcel_put(const struct ledger *l, uint32_t id, const struct want *w, const void *in)
+void inline_put(const struct ledger *l, uint32_t id, const struct want *w, const void *in)
 {
 	uint32_t round = ledger_round(l, id);
 	struct lines at;
@@ -40,7 +40,7 @@ static struct reduce how_to(const struct want *w, int ranks, bool last)
 	return how;
 }
 
-bool parcel_sum(const struct ledger *l, int ranks, uint32_t id, void *to)
+bool inline_sum(const struct ledger *l, int ranks, uint32_t id, void *to)
 {
 	const struct want *w = &ledger_record(l, id, 0)->want;
 	struct reduce how = how_to(w, ranks, false);
@@ -74,12 +74,12 @@ static void publish(const struct ledger *l, const struct lines *at, uint32_t id)
 	ledger_put(at, l->ranks, ledger_round(l, id), LINE_DATA);
 }
 
-void parcel_finish(const struct ledger *l, int ranks, int hosts, uint32_t id, const void *sums,
+void inline_finish(const struct ledger *l, int ranks, int hosts, uint32_t id, const void *sums,
 		   uint64_t step)
 {
 	const struct want *w = &ledger_record(l, id, 0)->want;
 	int h;
-	const void *src[PARCEL_HOSTS];
+	const void *src[INLINE_HOSTS];
 	struct reduce how = how_to(w, ranks, true);
 	struct lines at;
 	void *to = result_line(l, &at, id);
@@ -91,7 +91,7 @@ void parcel_finish(const struct ledger *l, int ranks, int hosts, uint32_t id, co
 	publish(l, &at, id);
 }
 
-void parcel_take(const struct ledger *l, uint32_t id, const void *result)
+void inline_take(const struct ledger *l, uint32_t id, const void *result)
 {
 	struct lines at;
 	void *to = result_line(l, &at, id);
@@ -100,7 +100,7 @@ void parcel_take(const struct ledger *l, uint32_t id, const void *result)
 	publish(l, &at, id);
 }
 
-const void *parcel_result(const struct ledger *l, uint32_t id)
+const void *inline_result(const struct ledger *l, uint32_t id)
 {
 	uint32_t round = ledger_round(l, id);
 	struct lines at;
