@@ -40,12 +40,13 @@ enum {
 	EAGER_CROWD_STRINGS = 128, /* and where string moves fill lines             */
 };
 
-_Static_assert(sizeof(struct card) == 376, "a card has no holes");
+_Static_assert(sizeof(struct peer_info) == 376, "a info has no holes");
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "cards are exchanged as they lie in memory: little-endian only"
+#error "infos are exchanged as they lie in memory: little-endian only"
 #endif
 
-void group_card(struct card *c, const struct conf *conf, const struct segment_door *door)
+void group_peer_info(struct peer_info *c, const struct conf *conf,
+		     const struct segment_door *door)
 {
 	memset(c, 0, sizeof(*c));
 	snprintf(c->version, sizeof(c->version), "%s", PACKAGE_VERSION);
@@ -72,7 +73,7 @@ static int *make_list(int size)
 	return calloc((size_t)size, sizeof(int));
 }
 
-int group_locate(struct group *g, const struct card *cards, bool apart, struct err *e)
+int group_locate(struct group *g, const struct peer_info *infos, bool apart, struct err *e)
 {
 	struct topo *t = &g->comm.topo;
 	int r, q, hosts = 0;
@@ -84,7 +85,7 @@ int group_locate(struct group *g, const struct card *cards, bool apart, struct e
 	for (r = 0; r < g->size; r++) {
 		g->host_of[r] = -1;
 		for (q = r - 1; q >= 0 && !apart && g->host_of[r] < 0; q--)
-			if (!memcmp(cards[q].host, cards[r].host, IDENTITY_BYTES)) {
+			if (!memcmp(infos[q].host, infos[r].host, IDENTITY_BYTES)) {
 				g->host_of[r] = g->host_of[q];
 				g->local_of[r] = g->local_of[q] + 1;
 			}
@@ -114,27 +115,27 @@ static void list_local(const struct group *g, int *local)
 }
 
 /* Are there fewer processors than ranks on this host?  All of them say the same. */
-static bool is_crowded(const struct group *g, const struct card *cards, const int *local)
+static bool is_crowded(const struct group *g, const struct peer_info *infos, const int *local)
 {
 	unsigned char all[CORES_MASK_BYTES] = { 0 };
 	int cores, i, k, quota, n = g->comm.topo.local_size;
 
 	for (i = 0; i < n; i++)
 		for (k = 0; k < CORES_MASK_BYTES; k++)
-			all[k] |= cards[local[i]].mask[k];
+			all[k] |= infos[local[i]].mask[k];
 	cores = cores_count(all);
 	for (i = 0; i < n; i++) {
-		quota = cards[local[i]].quota;
+		quota = infos[local[i]].quota;
 		if (quota > 0 && quota < cores)
 			cores = quota;
 	}
 	return n > cores;
 }
 
-static void set_pauses(const struct group *g, const struct card *cards, const int *local)
+static void set_pauses(const struct group *g, const struct peer_info *infos, const int *local)
 {
 	struct row *row = g->comm.row;
-	bool crowded = is_crowded(g, cards, local), alone = g->comm.topo.hosts == 1;
+	bool crowded = is_crowded(g, infos, local), alone = g->comm.topo.hosts == 1;
 
 	row->pauses = alone && !crowded ? seat_pauses_in(SPIN_US) : NO_SPIN;
 	row->away = alone && crowded ? seat_pauses_in(AWAY_US) : 0;
@@ -191,13 +192,13 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 	}
 	list_local(g, local);
 	for (i = 0; i < t->local_size; i++) {
-		pids[i] = s->cards[local[i]].pid;
+		pids[i] = s->infos[local[i]].pid;
 		names[i] = g->ranks ? g->ranks[local[i]] : local[i];
 	}
 	if (t->local_rank == 0)
 		rc = segment_make(&g->segment, s->door, &peers, area, extra, s->deadline, e);
 	else
-		rc = segment_join(&g->segment, s->cards[local[0]].door, pids[0], t->local_rank,
+		rc = segment_join(&g->segment, s->infos[local[0]].door, pids[0], t->local_rank,
 				  t->local_size, area, extra, s->deadline, e);
 	if (rc == RINGUP_EPEER && t->local_rank)
 		fail_in(e, "rank %d (process %d)", names[0], pids[0]);
@@ -209,7 +210,7 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 	if (s->seat_of)
 		rc = take_seats(g, s, local, e);
 	else
-		set_pauses(g, s->cards, local);
+		set_pauses(g, s->infos, local);
 out:
 	/* Who knocks there for memory shall not wait for what does not come. */
 	if (rc && t->local_rank == 0)
@@ -229,7 +230,7 @@ static int choose_backend(struct group *g, const char *only, struct err *e)
 
 	for (i = 0; backends[i]; i++) {
 		if (*only &&
-		    strncmp(only, backends[i]->name, sizeof(((struct card *)0)->backend)))
+		    strncmp(only, backends[i]->name, sizeof(((struct peer_info *)0)->backend)))
 			continue;
 		l->carrier = calloc(1, backends[i]->size);
 		if (!l->carrier)
@@ -259,7 +260,7 @@ static void let_go(void *mesh)
 
 /* Where mesh_open() looks for why an exchange has failed. */
 struct say_why {
-	const struct circle *circle;
+	const struct bootstrap *bootstrap;
 	struct err *e;
 };
 
@@ -267,7 +268,7 @@ static int exchange_and_say(void *ctx, const void *mine, size_t len, void *all)
 {
 	const struct say_why *s = ctx;
 
-	return circle_exchange(s->circle, mine, len, all, s->e);
+	return bootstrap_exchange(s->bootstrap, mine, len, all, s->e);
 }
 
 /* Whoever waits may be the watch of a leader, which the other hosts must hear meanwhile. */
@@ -290,8 +291,8 @@ static int agree_hosts(struct group *g, const struct group_site *s, struct err *
 				    .size = g->size,
 				    .host_of = g->host_of,
 				    .local_of = g->local_of,
-				    .sockets = (int)s->cards[0].sockets };
-	struct say_why why = { s->circle, e };
+				    .sockets = (int)s->infos[0].sockets };
+	struct say_why why = { s->bootstrap, e };
 	struct tree_events events = *s->events;
 	int rc = mesh_open(&g->mesh, &shape, s->address, s->secret, exchange_and_say, &why,
 			   s->deadline, e);
@@ -299,8 +300,8 @@ static int agree_hosts(struct group *g, const struct group_site *s, struct err *
 	/* If the job is over, that is the reason, whatever this rank has seen of it. */
 	if (rc)
 		return alarm_get(s->engine->alarm, e) ? e->code : rc;
-	mesh_patience(&g->mesh, (int)s->cards[0].rules.lost_ms);
-	g->ledger.held_ms = held_ms(&s->cards[0].rules);
+	mesh_patience(&g->mesh, (int)s->infos[0].rules.lost_ms);
+	g->ledger.held_ms = held_ms(&s->infos[0].rules);
 	g->fork = (struct forks_hook){ .fn = let_go, .arg = &g->mesh };
 	forks_add(&g->fork);
 	rc = host_queue_open(&g->host_queue, &g->ledger, t, e);
@@ -366,7 +367,7 @@ static enum comm_small small_way(const struct comm *l)
 int group_connect(struct group *g, const struct group_site *s, struct err *e)
 {
 	struct comm *l = &g->comm;
-	const char *only = s->cards[0].backend;
+	const char *only = s->infos[0].backend;
 	int rc;
 
 	/* One rank needs nobody, whatever back end there is was asked for: self serves it. */
@@ -375,22 +376,22 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	l->engine = s->engine;
 	l->ranks = g->ranks;
 	l->topo.abort = &s->engine->alarm->word;
-	l->join_sums = s->cards[0].join_sums;
-	l->fusion_bytes = s->cards[0].fusion_bytes;
-	l->eager_bytes = eager_bytes(l, s->cards[0].eager_bytes);
+	l->join_sums = s->infos[0].join_sums;
+	l->fusion_bytes = s->infos[0].fusion_bytes;
+	l->eager_bytes = eager_bytes(l, s->infos[0].eager_bytes);
 	rc = make_agreement(g, s, e);
 	/* Back ends that exchange something, too, serve the world only. */
 	if (!s->seat_of && (l->topo.hosts > 1 || !strcmp(only, "mpi"))) {
-		l->topo.exchange = s->circle->exchange;
-		l->topo.exchange_ctx = s->circle->ctx;
-		rc = circle_agree(s->circle, rc, e);
+		l->topo.exchange = s->bootstrap->exchange;
+		l->topo.exchange_ctx = s->bootstrap->ctx;
+		rc = bootstrap_agree(s->bootstrap, rc, e);
 	} else if (!strcmp(only, "mpi")) {
 		only = "";
 	}
 	l->topo.asked = *only;
 	/* Ranks that share a processor gain nothing by it. */
 	if (!l->row->away)
-		l->topo.single_copy = (enum single_copy)s->cards[0].single_copy;
+		l->topo.single_copy = (enum single_copy)s->infos[0].single_copy;
 	if (!rc)
 		rc = choose_backend(g, only, e);
 	if (!rc)

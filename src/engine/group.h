@@ -6,7 +6,7 @@
 #include "base/conf.h"
 #include "base/forks.h"
 #include "engine/agree.h"
-#include "engine/circle.h"
+#include "engine/bootstrap.h"
 #include "engine/comm.h"
 #include "engine/host_queue.h"
 #include "engine/ledger.h"
@@ -22,7 +22,7 @@
  * What each rank tells the others about itself, as it goes over the wire.
  * Fixed width, no holes, little-endian like every machine this runs on.
  */
-struct card {
+struct peer_info {
 	char version[32];
 	unsigned char host[IDENTITY_BYTES];
 	unsigned char mask[CORES_MASK_BYTES];
@@ -61,10 +61,10 @@ struct group {
 struct group_site {
 	const struct conf *conf;
 	struct engine *engine;
-	const struct card *cards; /* of the ranks of the group   */
+	const struct peer_info *infos; /* of the ranks of the group   */
 	struct segment_door *door;
-	const struct circle *circle; /* of the group: for the addresses */
-	const char *address;         /* of this host, if there are several */
+	const struct bootstrap *bootstrap; /* of the group: for the addresses */
+	const char *address;               /* of this host, if there are several */
 	const int *seat_of; /* in the world, the seat of each of its ranks; NULL: this is the
 			       world */
 	const struct secret *secret;
@@ -73,18 +73,19 @@ struct group_site {
 	int64_t deadline;
 };
 
-/* group_card - what this rank says of itself. */
-void group_card(struct card *c, const struct conf *conf, const struct segment_door *door);
+/* group_peer_info - what this rank says of itself. */
+void group_peer_info(struct peer_info *c, const struct conf *conf,
+		     const struct segment_door *door);
 
 /* group_locate - which ranks share a host; sets topology, host_of and local_of.  Hosts are
  * numbered by their lowest rank.  @apart: treat each rank as a host of its own. */
-int group_locate(struct group *g, const struct card *cards, bool apart, struct err *e);
+int group_locate(struct group *g, const struct peer_info *infos, bool apart, struct err *e);
 
 /* group_share - the memory of this host's ranks, and how to wait there. */
 int group_share(struct group *g, const struct group_site *s, struct err *e);
 
 /* group_connect - connections if there are several hosts, agreement, back end.  The
- * engine may then drive g->comm.  It calls s->circle->exchange once if hosts > 1. */
+ * engine may then drive g->comm.  It calls s->bootstrap->exchange once if hosts > 1. */
 int group_connect(struct group *g, const struct group_site *s, struct err *e);
 
 /* group_p2p_area - what the ranks of this host share for messages; of the world only. */

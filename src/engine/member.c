@@ -28,38 +28,38 @@
 
 enum { BYE_MS = 1000 /* member_close() waits for the others' sake at most */ };
 
-/* From cards that are exchanged to a world that stands. */
+/* From peer infos that are exchanged to a world that stands. */
 struct bringup {
 	struct member *member;
-	struct card *cards; /* of every rank */
+	struct peer_info *infos; /* of every rank */
 	struct segment_door door;
-	struct circle circle;
+	struct bootstrap bootstrap;
 	int64_t deadline;
 	uint64_t groups; /* that this rank will add at once */
 };
 
-static int check_versions(const struct card *cards, int size, struct err *e)
+static int check_versions(const struct peer_info *infos, int size, struct err *e)
 {
 	int r;
 
 	for (r = 0; r < size; r++)
-		if (strncmp(cards[r].version, cards[0].version, sizeof(cards[r].version)))
+		if (strncmp(infos[r].version, infos[0].version, sizeof(infos[r].version)))
 			return fail(e, RINGUP_EMISMATCH,
 				    "rank 0 runs ringup %.31s, rank %d runs %.31s",
-				    cards[0].version, r, cards[r].version);
+				    infos[0].version, r, infos[r].version);
 	return 0;
 }
 
 /* Who adds more than others would wait for them. */
-static int check_groups(const struct card *cards, int size, struct err *e)
+static int check_groups(const struct peer_info *infos, int size, struct err *e)
 {
 	int r;
 
 	for (r = 1; r < size; r++)
-		if (cards[r].digest != cards[0].digest)
+		if (infos[r].digest != infos[0].digest)
 			return fail(e, RINGUP_EMISMATCH,
 				    "rank 0 asks for %lld groups, rank %d for %lld",
-				    (long long)cards[0].digest, r, (long long)cards[r].digest);
+				    (long long)infos[0].digest, r, (long long)infos[r].digest);
 	return 0;
 }
 
@@ -67,13 +67,13 @@ static int check_groups(const struct card *cards, int size, struct err *e)
  * The order of local ranks.  In an elastic job it is that of the slots: a worker that takes a
  * free slot has a local rank, and so a device, that none of the others has taken before.
  */
-static bool is_before(const struct card *cards, int a, int b)
+static bool is_before(const struct peer_info *infos, int a, int b)
 {
-	return cards[a].slot < cards[b].slot || (cards[a].slot == cards[b].slot && a < b);
+	return infos[a].slot < infos[b].slot || (infos[a].slot == infos[b].slot && a < b);
 }
 
 /* What the user is told; "apart" is no business of his. */
-static void locate(struct member *m, const struct card *cards)
+static void locate(struct member *m, const struct peer_info *infos)
 {
 	int r, q, first = 0, n, hosts = 0;
 
@@ -82,17 +82,17 @@ static void locate(struct member *m, const struct card *cards)
 		int lowest = r;
 
 		for (n = 0, q = 0; q < m->size; q++) {
-			if (memcmp(cards[q].host, cards[r].host, IDENTITY_BYTES))
+			if (memcmp(infos[q].host, infos[r].host, IDENTITY_BYTES))
 				continue;
 			lowest = q < lowest ? q : lowest;
-			if (r == m->rank && is_before(cards, q, r))
+			if (r == m->rank && is_before(infos, q, r))
 				m->local_rank++;
 			n++;
 		}
 		first = r ? first : n;
 		m->homogeneous &= n == first;
 		if (lowest == r) {
-			if (!memcmp(cards[r].host, cards[m->rank].host, IDENTITY_BYTES))
+			if (!memcmp(infos[r].host, infos[m->rank].host, IDENTITY_BYTES))
 				m->host_rank = hosts;
 			hosts++;
 		}
@@ -107,9 +107,9 @@ static void tell_hosts(void *ctx, int culprit, int code, const char *why)
 	tree_alarm(((struct member *)ctx)->world.tree, culprit, code, why);
 }
 
-static bool is_apart(const struct card *cards)
+static bool is_apart(const struct peer_info *infos)
 {
-	return !strncmp(cards[0].backend, "tcp", sizeof(cards[0].backend));
+	return !strncmp(infos[0].backend, "tcp", sizeof(infos[0].backend));
 }
 
 /* A rank without an address must tell the others before they wait for it. */
@@ -121,7 +121,7 @@ static int find_address(struct bringup *b, char *address, size_t len, struct err
 
 	if (rc)
 		*e = why;
-	return circle_agree(&b->circle, rc, e);
+	return bootstrap_agree(&b->bootstrap, rc, e);
 }
 
 /* Messages between two ranks.  Others may look there as soon as all have agreed. */
@@ -143,9 +143,9 @@ static int connect_world(struct bringup *b, struct tree_events *ev, struct err *
 	struct member *m = b->member;
 	struct group_site site = { .conf = &m->conf,
 				   .engine = &m->engine,
-				   .cards = b->cards,
+				   .infos = b->infos,
 				   .door = &b->door,
-				   .circle = &b->circle,
+				   .bootstrap = &b->bootstrap,
 				   .secret = &m->meeting.secret,
 				   .events = ev,
 				   .deadline = b->deadline };
@@ -193,10 +193,10 @@ static int start_threads(struct bringup *b, struct err *e)
 	m->counts = calloc((size_t)m->size, sizeof(*m->counts));
 	if (!m->peers || !m->counts)
 		return fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", m->size);
-	memcpy(m->host, b->cards[m->rank].name, sizeof(m->host) - 1);
+	memcpy(m->host, b->infos[m->rank].name, sizeof(m->host) - 1);
 	for (r = 0; r < m->size; r++) {
-		m->peers[r].pid = b->cards[r].pid;
-		memcpy(m->peers[r].host, b->cards[r].name, PULSE_HOST_BYTES - 1);
+		m->peers[r].pid = b->infos[r].pid;
+		memcpy(m->peers[r].host, b->infos[r].name, PULSE_HOST_BYTES - 1);
 	}
 	m->engine.cause = &m->cause;
 	if (m->world.tree) {
@@ -209,7 +209,7 @@ static int start_threads(struct bringup *b, struct err *e)
 		rc = engine_start(&m->engine, e);
 	if (!rc)
 		rc = watch_start(&m->watch, &m->world.comm.topo, m->world.tree, m->peers,
-				 &b->cards[0].rules, e);
+				 &b->infos[0].rules, e);
 	if (!rc) {
 		m->engine.describe_ctx = m;
 		m->engine.describe = describe;
@@ -221,41 +221,41 @@ static int start_threads(struct bringup *b, struct err *e)
 	return rc;
 }
 
-/* From the card on, every step ends by agreeing whether it went well. */
+/* From the peer info on, every step ends by agreeing whether it went well. */
 static int bring_up(struct bringup *b, struct err *e)
 {
 	struct member *m = b->member;
 	struct tree_events ev = { 0 };
-	struct card mine;
+	struct peer_info mine;
 	int rc;
 
 	rc = segment_door_open(&b->door, e);
 	if (rc)
 		return rc;
-	group_card(&mine, &m->conf, &b->door);
+	group_peer_info(&mine, &m->conf, &b->door);
 	mine.digest = b->groups;
 	mine.slot = m->slot;
-	rc = circle_exchange(&b->circle, &mine, sizeof(mine), b->cards, e);
+	rc = bootstrap_exchange(&b->bootstrap, &mine, sizeof(mine), b->infos, e);
 	if (!rc)
-		rc = check_versions(b->cards, m->size, e);
+		rc = check_versions(b->infos, m->size, e);
 	if (!rc)
-		rc = check_groups(b->cards, m->size, e);
+		rc = check_groups(b->infos, m->size, e);
 	if (rc)
 		return rc;
-	locate(m, b->cards);
+	locate(m, b->infos);
 	m->world.rank = m->rank;
 	m->world.size = m->size;
-	rc = group_locate(&m->world, b->cards, is_apart(b->cards), e);
+	rc = group_locate(&m->world, b->infos, is_apart(b->infos), e);
 	if (!rc)
 		watch_events(&m->watch, &m->engine, &ev);
 	if (!rc)
 		rc = connect_world(b, &ev, e);
-	rc = circle_agree(&b->circle, rc, e);
+	rc = bootstrap_agree(&b->bootstrap, rc, e);
 	if (rc)
 		return rc;
 	keep_secret(m);
 	segment_touch(&m->world.segment);
-	return circle_agree(&b->circle, start_threads(b, e), e);
+	return bootstrap_agree(&b->bootstrap, start_threads(b, e), e);
 }
 
 /*
@@ -411,13 +411,13 @@ static int member_attempt(struct member *m, const struct ringup_init *how, uint3
 	/* All ranks have the same environment, as a rule; one speaks for them. */
 	if (m->rank == 0)
 		horovod_tell();
-	b.circle = (struct circle){ m->rank, m->size, m->meeting.exchange, m->meeting.ctx,
-				    &m->meeting.why };
-	b.cards = calloc((size_t)m->size, sizeof(*b.cards));
-	rc = b.cards ? bring_up(&b, e)
+	b.bootstrap = (struct bootstrap){ m->rank, m->size, m->meeting.exchange, m->meeting.ctx,
+					  &m->meeting.why };
+	b.infos = calloc((size_t)m->size, sizeof(*b.infos));
+	rc = b.infos ? bring_up(&b, e)
 		     : fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", m->size);
 	segment_door_close(&b.door);
-	free(b.cards);
+	free(b.infos);
 	if (rc)
 		tear_down(m);
 	return rc;
@@ -470,7 +470,7 @@ struct crossing {
 };
 
 /* What all say, one after the other, and in m->counts how much each; what goes wrong is kept
- * for circle_exchange(). */
+ * for bootstrap_exchange(). */
 static void *cross_world(struct member *m, const void *mine, size_t len)
 {
 	void *all = NULL;
@@ -495,7 +495,7 @@ static int check_said(struct member *m, int rank, uint64_t said, size_t len, con
 {
 	if (said == len)
 		return 0;
-	if (circle_heard(what, said, rank, &m->why))
+	if (bootstrap_heard(what, said, rank, &m->why))
 		return m->why.code;
 	/* Who has joined answers whatever others do, with nothing. */
 	return fail(&m->why, RINGUP_EMISMATCH, "rank %d %s", rank,
@@ -518,9 +518,9 @@ static int exchange_in_world(void *ctx, const void *mine, size_t len, void *all)
 	return rc;
 }
 
-static struct circle world_circle(struct member *m)
+static struct bootstrap world_bootstrap(struct member *m)
 {
-	return (struct circle){ m->rank, m->size, exchange_in_world, m, &m->why };
+	return (struct bootstrap){ m->rank, m->size, exchange_in_world, m, &m->why };
 }
 
 /* Ranks that are not in the group send nothing, but take part. */
@@ -614,46 +614,47 @@ static int open_comm(struct member *m, struct group *g, struct group_site *s,
 	return rc < 0 ? rc : 0;
 }
 
-static int open_group(struct member *m, struct group *g, struct card *cards,
+static int open_group(struct member *m, struct group *g, struct peer_info *infos,
 		      struct segment_door *door, struct err *e)
 {
-	struct circle world = world_circle(m);
+	struct bootstrap world = world_bootstrap(m);
 	struct crossing crossing = { m, g, 0 };
 	struct tree_events events;
-	struct circle circle = { g->rank, g->size, exchange_in_group, &crossing, &m->why };
+	struct bootstrap bootstrap = { g->rank, g->size, exchange_in_group, &crossing,
+				       &m->why };
 	struct group_site site = { .conf = &m->conf,
 				   .engine = &m->engine,
-				   .cards = cards,
+				   .infos = infos,
 				   .door = door,
-				   .circle = &circle,
+				   .bootstrap = &bootstrap,
 				   .seat_of = m->world.local_of,
 				   .address = m->address,
 				   .secret = &m->secret,
 				   .events = &events,
 				   .watch = &m->watch,
 				   .deadline = clock_deadline(m->conf.start_timeout_ms) };
-	struct card mine;
+	struct peer_info mine;
 	int i, r, rc;
 
 	watch_group_events(&m->watch, &events);
-	group_card(&mine, &m->conf, door);
+	group_peer_info(&mine, &m->conf, door);
 	g->comm.serial = m->groups + 1;
 	mine.digest = digest_of(g->ranks, g->size);
-	rc = circle_exchange(&world, &mine, sizeof(mine), cards, e);
+	rc = bootstrap_exchange(&world, &mine, sizeof(mine), infos, e);
 	for (r = 1; r < m->size && !rc; r++)
-		if (cards[r].digest != cards[0].digest)
+		if (infos[r].digest != infos[0].digest)
 			rc = groups_differ(m, g, r, e);
 	if (rc)
 		return rc;
 	m->groups++;
 	for (i = 0; i < g->size; i++)
-		cards[i] = cards[g->ranks[i]];
-	rc = group_locate(g, cards, is_apart(cards), e);
+		infos[i] = infos[g->ranks[i]];
+	rc = group_locate(g, infos, is_apart(infos), e);
 	if (!rc && g->rank >= 0)
 		rc = group_share(g, &site, e);
-	rc = circle_agree(&world, rc, e);
+	rc = bootstrap_agree(&world, rc, e);
 	if (!rc)
-		rc = circle_agree(&world, open_comm(m, g, &site, &crossing, e), e);
+		rc = bootstrap_agree(&world, open_comm(m, g, &site, &crossing, e), e);
 	if (!rc && g->rank >= 0)
 		segment_touch(&g->segment);
 	return rc;
@@ -661,7 +662,7 @@ static int open_group(struct member *m, struct group *g, struct card *cards,
 
 /* All that it takes here before the others are asked. */
 static int prepare(struct member *m, const int *ranks, int count, struct group *g,
-		   struct card **cardsp, struct segment_door *door, struct err *e)
+		   struct peer_info **infosp, struct segment_door *door, struct err *e)
 {
 	int i;
 
@@ -669,8 +670,8 @@ static int prepare(struct member *m, const int *ranks, int count, struct group *
 	g->rank = -1;
 	g->size = count;
 	g->ranks = calloc((size_t)count, sizeof(int));
-	*cardsp = calloc((size_t)m->size, sizeof(**cardsp));
-	if (!*cardsp || !g->ranks)
+	*infosp = calloc((size_t)m->size, sizeof(**infosp));
+	if (!*infosp || !g->ranks)
 		return fail(e, RINGUP_ENOMEM, "no memory for a group of %d ranks", count);
 	for (i = 0; i < count; i++) {
 		g->ranks[i] = ranks[i];
@@ -683,15 +684,15 @@ static int prepare(struct member *m, const int *ranks, int count, struct group *
 int member_group_open(struct member *m, const int *ranks, int count, struct group *g,
 		      struct err *e)
 {
-	struct circle world = world_circle(m);
+	struct bootstrap world = world_bootstrap(m);
 	struct segment_door door = { .fd = -1 };
-	struct card *cards;
-	int rc = prepare(m, ranks, count, g, &cards, &door, e);
+	struct peer_info *infos;
+	int rc = prepare(m, ranks, count, g, &infos, &door, e);
 
-	/* Who cannot says so instead of its card, or the others would wait for it. */
-	rc = rc ? circle_agree(&world, rc, e) : open_group(m, g, cards, &door, e);
+	/* Who cannot says so instead of its peer info, or the others would wait for it. */
+	rc = rc ? bootstrap_agree(&world, rc, e) : open_group(m, g, infos, &door, e);
 	segment_door_close(&door);
-	free(cards);
+	free(infos);
 	if (rc)
 		group_close(g);
 	return rc;
@@ -725,13 +726,13 @@ static int may_remove(const struct removal *all, int size, struct err *e)
 
 int member_group_close(struct member *m, struct group *g, struct err *e)
 {
-	struct circle world = world_circle(m);
+	struct bootstrap world = world_bootstrap(m);
 	struct removal mine = { g->comm.serial, g->rank < 0 ? 0 : execute_flying(&g->comm) };
 	struct removal *all = calloc((size_t)m->size, sizeof(*all));
 	int rc = all ? 0 : fail(e, RINGUP_ENOMEM, "no memory");
 
-	rc = rc ? circle_agree(&world, rc, e)
-		: circle_exchange(&world, &mine, sizeof(mine), all, e);
+	rc = rc ? bootstrap_agree(&world, rc, e)
+		: bootstrap_exchange(&world, &mine, sizeof(mine), all, e);
 	if (!rc)
 		rc = may_remove(all, m->size, e);
 	free(all);

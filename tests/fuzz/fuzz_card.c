@@ -6,7 +6,7 @@
 
 /* Memory, connections and threads are other targets'; groups speak by way of the input. */
 #define segment_door_open fake_door
-#define group_card        fake_card
+#define group_peer_info   fake_peer_info
 #define group_share       fake_share
 #define group_connect     fake_connect
 #define own_address       fake_address
@@ -41,15 +41,17 @@ int fake_door(struct segment_door *d, struct err *e)
 }
 
 /* The machine is asked once what it is: its files are no part of the input. */
-#undef group_card
-void group_card(struct card *c, const struct conf *conf, const struct segment_door *door);
+#undef group_peer_info
+void group_peer_info(struct peer_info *c, const struct conf *conf,
+		     const struct segment_door *door);
 
-void fake_card(struct card *c, const struct conf *conf, const struct segment_door *door)
+void fake_peer_info(struct peer_info *c, const struct conf *conf,
+		    const struct segment_door *door)
 {
-	static struct card first;
+	static struct peer_info first;
 
 	if (!*first.version)
-		group_card(&first, conf, door);
+		group_peer_info(&first, conf, door);
 	*c = first;
 }
 
@@ -215,16 +217,16 @@ static int be_world(struct member *m)
 	struct err e = { 0 };
 	int rc;
 
-	b.circle = (struct circle){ m->rank, RANKS, exchange, m, NULL };
-	b.cards = calloc(RANKS, sizeof(*b.cards));
-	rc = b.cards ? bring_up(&b, &e) : RINGUP_ENOMEM;
+	b.bootstrap = (struct bootstrap){ m->rank, RANKS, exchange, m, NULL };
+	b.infos = calloc(RANKS, sizeof(*b.infos));
+	rc = b.infos ? bring_up(&b, &e) : RINGUP_ENOMEM;
 	check_outcome(rc, &e);
 	if (!rc) {
 		check_topo(&m->world.comm.topo);
 		check_place(m);
 	}
 	segment_door_close(&b.door);
-	free(b.cards);
+	free(b.infos);
 	return rc;
 }
 

@@ -1,6 +1,6 @@
-/* circle.c - ranks that exchange small bytes, and fail together. */
+/* bootstrap.c - ranks that exchange small bytes, and fail together. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/circle.h"
+#include "engine/bootstrap.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@ struct report {
 	char text[252];
 };
 
-int circle_exchange(const struct circle *c, const void *mine, size_t len, void *all,
-		    struct err *e)
+int bootstrap_exchange(const struct bootstrap *c, const void *mine, size_t len, void *all,
+		       struct err *e)
 {
 	if (c->size == 1) {
 		memcpy(all, mine, len);
@@ -38,7 +38,7 @@ static int told_by(const struct report *report, int rank, struct err *e)
 		    rank, report->text);
 }
 
-int circle_heard(const void *said, size_t len, int rank, struct err *e)
+int bootstrap_heard(const void *said, size_t len, int rank, struct err *e)
 {
 	struct report report;
 
@@ -48,7 +48,7 @@ int circle_heard(const void *said, size_t len, int rank, struct err *e)
 	return report.code ? told_by(&report, rank, e) : 0;
 }
 
-int circle_agree(const struct circle *c, int rc, struct err *e)
+int bootstrap_agree(const struct bootstrap *c, int rc, struct err *e)
 {
 	struct report mine = { 0 }, *all;
 	struct err told;
@@ -63,7 +63,7 @@ int circle_agree(const struct circle *c, int rc, struct err *e)
 	if (rc)
 		snprintf(mine.text, sizeof(mine.text), "%.*s", (int)sizeof(mine.text) - 1,
 			 e->text);
-	if (circle_exchange(c, &mine, sizeof(mine), all, &told)) {
+	if (bootstrap_exchange(c, &mine, sizeof(mine), all, &told)) {
 		free(all);
 		if (!rc)
 			*e = told;
