@@ -120,7 +120,7 @@ CORE_SOURCES += \
 	%reldir%/engine/lines.c %reldir%/engine/lines.h \
 	%reldir%/engine/plan.c %reldir%/engine/plan.h \
 	%reldir%/engine/proxy.c %reldir%/engine/proxy.h \
-	%reldir%/engine/pulse.c %reldir%/engine/pulse.h \
+	%reldir%/engine/heartbeat.c %reldir%/engine/heartbeat.h \
 	%reldir%/engine/request.h \
 	%reldir%/engine/stall.c %reldir%/engine/stall.h \
 	%reldir%/engine/inline.c %reldir%/engine/inline.h \

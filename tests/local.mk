@@ -125,7 +125,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_node \
 	%reldir%/unit/test_oom \
 	%reldir%/unit/test_p2p_ring \
-	%reldir%/unit/test_pulse \
+	%reldir%/unit/test_heartbeat \
 	%reldir%/unit/test_stall \
 	%reldir%/unit/test_foreign \
 	%reldir%/unit/test_seat \

@@ -8,8 +8,8 @@
 
 #include "backend/backend.h"
 #include "base/lock.h"
+#include "engine/heartbeat.h"
 #include "engine/ledger.h"
-#include "engine/pulse.h"
 #include "engine/tensor.h"
 #include "wire/seat.h"
 
@@ -100,7 +100,7 @@ struct comm {
 	uint32_t plans;              /* begun while there was a timeline   */
 	bool asks;                   /* the others of this host when they are ready */
 
-	struct pulses links; /* watch.c's, of its mesh's */
+	struct heartbeats links; /* watch.c's, of its mesh's */
 };
 
 /* comm_op - this rank's operation that the item is about, or NULL. */

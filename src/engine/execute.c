@@ -229,6 +229,6 @@ void execute_close(struct comm *l)
 	free(l->lack);
 	free(l->numbers);
 	free(l->seen);
-	pulses_close(&l->links);
+	heartbeats_close(&l->links);
 	memset(l, 0, sizeof(*l));
 }

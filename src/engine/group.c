@@ -59,7 +59,7 @@ void group_peer_info(struct peer_info *c, const struct conf *conf,
 	c->eager_bytes = conf->eager_bytes;
 	c->fusion_bytes = conf->fusion_bytes;
 	c->sockets = (uint64_t)conf->sockets;
-	pulse_rules_make(&c->rules, conf);
+	heartbeat_rules_make(&c->rules, conf);
 	c->pid = getpid();
 	c->quota = cores_quota("");
 	c->join_sums = !strcmp(conf->join, "sums");
@@ -272,7 +272,7 @@ static int exchange_and_say(void *ctx, const void *mine, size_t len, void *all)
 }
 
 /* Whoever waits may be the watch of a leader, which the other hosts must hear meanwhile. */
-static int held_ms(const struct pulse_rules *r)
+static int held_ms(const struct heartbeat_rules *r)
 {
 	uint32_t ms = HELD_MS;
 

@@ -27,12 +27,12 @@ struct peer_info {
 	unsigned char host[IDENTITY_BYTES];
 	unsigned char mask[CORES_MASK_BYTES];
 	unsigned char door[SEGMENT_SOCKET_BYTES];
-	char name[PULSE_HOST_BYTES];
+	char name[HEARTBEAT_HOST_BYTES];
 	char backend[16];
 	uint64_t eager_bytes, fusion_bytes;
 	uint64_t digest; /* of what all must agree on: which ranks a group has, or how many
 			    groups there will be */
-	struct pulse_rules rules;
+	struct heartbeat_rules rules;
 	int32_t pid, quota;
 	uint32_t single_copy; /* enum single_copy */
 	uint32_t join_sums;   /* 1: ranks that have joined take part in sums only */

@@ -196,7 +196,7 @@ static int start_threads(struct bringup *b, struct err *e)
 	memcpy(m->host, b->infos[m->rank].name, sizeof(m->host) - 1);
 	for (r = 0; r < m->size; r++) {
 		m->peers[r].pid = b->infos[r].pid;
-		memcpy(m->peers[r].host, b->infos[r].name, PULSE_HOST_BYTES - 1);
+		memcpy(m->peers[r].host, b->infos[r].name, HEARTBEAT_HOST_BYTES - 1);
 	}
 	m->engine.cause = &m->cause;
 	if (m->world.tree) {

@@ -26,14 +26,14 @@ struct member {
 	uint32_t generation, slot;
 	struct notice notice;
 	struct cause cause; /* all zero: no launcher asks */
-	struct pulse_peer *peers;
+	struct heartbeat_peer *peers;
 	uint64_t groups;  /* that all ranks have asked for               */
 	uint64_t *counts; /* what each rank has said in an exchange about groups */
 	struct err why;   /* such an exchange has failed; code 0: it has not */
 	/* For the connections of groups. */
 	char address[128];
 	struct secret secret;
-	char host[PULSE_HOST_BYTES]; /* this one's name, for people */
+	char host[HEARTBEAT_HOST_BYTES]; /* this one's name, for people */
 };
 
 /*

@@ -15,11 +15,11 @@
 #include "engine/coordinator.h"
 #include "engine/eager.h"
 #include "engine/engine_state.h"
+#include "engine/heartbeat.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/op.h"
 #include "engine/p2p.h"
-#include "engine/pulse.h"
 #include "engine/tree.h"
 #include "ringup.h"
 #include "wire/ranks.h"
@@ -38,8 +38,8 @@ struct finding {
 	bool fatal;
 };
 
-int stall_open(struct stall *s, const struct pulse_rules *r, const struct pulse_peer *peer,
-	       int size, struct err *e)
+int stall_open(struct stall *s, const struct heartbeat_rules *r,
+	       const struct heartbeat_peer *peer, int size, struct err *e)
 {
 	int i;
 
@@ -219,7 +219,7 @@ static int find_stopped(const struct stall *s, const struct comm *l, const bool 
 		w = ranks_in_world(l->ranks, r);
 		if (!set[w] || !is_here(l, r))
 			continue;
-		pulse_state(s->peer[w].pid, state, len);
+		heartbeat_state(s->peer[w].pid, state, len);
 		if (strstr(state, "(state T)") || strstr(state, "(state t)") ||
 		    strstr(state, "(state D)") || strstr(state, "(state Z)"))
 			return w;

@@ -11,9 +11,9 @@
 struct err;
 struct engine;
 struct comm;
-struct pulse_rules;
+struct heartbeat_rules;
 struct ringup_op;
-struct pulse_peer;
+struct heartbeat_peer;
 
 /*
  * A rank that never submits a tensor is alive and well; the others wait for it,
@@ -45,7 +45,7 @@ struct stall_topic {
 
 struct stall {
 	int64_t warn_ns, abort_ns, tick_ns; /* INT64_MAX: never */
-	const struct pulse_peer *peer;
+	const struct heartbeat_peer *peer;
 	int size; /* of the world */
 	pthread_mutex_t lock;
 	struct stall_topic board[STALL_BOARD];
@@ -58,8 +58,8 @@ struct stall_seen {
 };
 
 /* stall_open - for a rank of a world of @size.  stall_close() is safe on a zeroed struct. */
-int stall_open(struct stall *s, const struct pulse_rules *r, const struct pulse_peer *peer,
-	       int size, struct err *e);
+int stall_open(struct stall *s, const struct heartbeat_rules *r,
+	       const struct heartbeat_peer *peer, int size, struct err *e);
 void stall_close(struct stall *s);
 
 /*

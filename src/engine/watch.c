@@ -32,7 +32,7 @@
 
 static void died(struct watch *w, int rank, const char *how)
 {
-	const struct pulse_peer *p = &w->peer[rank];
+	const struct heartbeat_peer *p = &w->peer[rank];
 	char why[480];
 
 	snprintf(why, sizeof(why), "rank %d (process %d on %s) %s", rank, p->pid, p->host, how);
@@ -141,34 +141,34 @@ enum { MS = 1000000 };
 /* How long @rank has not been heard, and what becomes of it.  @i: its place in @p.
  * @speaks: this is the rank of its host to tell of it.  @socket: of the connection that is
  * silent, or -1. */
-static void judge(struct watch *w, struct pulses *p, int i, int rank, bool speaks,
+static void judge(struct watch *w, struct heartbeats *p, int i, int rank, bool speaks,
 		  const char *verb, const char *because, int socket, int64_t now)
 {
 	int me = w->topo->rank;
 	char text[512], end[160] = "";
-	struct pulse_tale tale = {
+	struct heartbeat_tale tale = {
 		.rank = rank,
 		.pid = w->peer[rank].pid,
 		.host = w->peer[rank].host,
 		.verb = verb,
-		.silence_ns = pulse_silence_ns(p, i, now),
+		.silence_ns = heartbeat_silence_ns(p, i, now),
 		.seen_by = p == &w->local ? -1 : me,
 		.seen_on = w->peer[me].host,
 		.because = because,
 		.nearend = end,
 	};
-	enum pulse_change change = pulse_judge(p, i, now);
+	enum heartbeat_change change = heartbeat_judge(p, i, now);
 
-	if (change == PULSE_STEADY)
+	if (change == HEARTBEAT_STEADY)
 		return;
-	if (change == PULSE_LOST || (change == PULSE_LATE && speaks))
+	if (change == HEARTBEAT_LOST || (change == HEARTBEAT_LATE && speaks))
 		nearend_look(socket, end, sizeof(end));
-	pulse_tell(&tale, text, sizeof(text));
-	if (change == PULSE_LOST)
+	heartbeat_tell(&tale, text, sizeof(text));
+	if (change == HEARTBEAT_LOST)
 		notify_alarm(w->engine, rank, RINGUP_EPEER, text);
-	else if (change == PULSE_LATE && speaks)
+	else if (change == HEARTBEAT_LATE && speaks)
 		log_warn("%s", text);
-	else if (change == PULSE_BACK && speaks)
+	else if (change == HEARTBEAT_BACK && speaks)
 		log_warn("rank %d (process %d on %s) is back", rank, tale.pid, tale.host);
 }
 
@@ -192,16 +192,16 @@ static void look_at_seats(struct watch *w, int64_t now)
 	char why[64];
 	int i;
 
-	pulses_look(&w->local, now);
+	heartbeats_look(&w->local, now);
 	for (i = 0; i < row->count; i++) {
 		const struct seat *s = seat_at(row, i);
 
 		if (w->pidfd[i] < 0 || __atomic_load_n(&s->left, __ATOMIC_ACQUIRE))
 			continue;
-		pulse_see(&w->local, i, __atomic_load_n(&s->beat, __ATOMIC_RELAXED), now);
+		heartbeat_see(&w->local, i, __atomic_load_n(&s->beat, __ATOMIC_RELAXED), now);
 		why[0] = 0;
-		if (pulse_silence_ns(&w->local, i, now) >= w->local.warn_ns)
-			pulse_state(w->peer[w->rank[i]].pid, why, sizeof(why));
+		if (heartbeat_silence_ns(&w->local, i, now) >= w->local.warn_ns)
+			heartbeat_state(w->peer[w->rank[i]].pid, why, sizeof(why));
 		judge(w, &w->local, i, w->rank[i], speaks(w, i), "has not moved", why, -1, now);
 	}
 }
@@ -218,24 +218,24 @@ static bool look_at_silence(struct watch *w, int64_t now)
 	bool gone, late = false;
 	int k, rank;
 
-	pulses_look(&w->remote, now);
+	heartbeats_look(&w->remote, now);
 	for (k = 0; k < tree_neighbours(w->world); k++) {
 		heard = tree_heard(w->world, k, &rank, &gone);
 		if (gone)
 			continue;
 		if (heard != w->heard[k])
-			pulse_hear(&w->remote, rank, now);
+			heartbeat_hear(&w->remote, rank, now);
 		w->heard[k] = heard;
 		judge(w, &w->remote, rank, rank, true, "has been silent", because,
 		      tree_socket(w->world, k), now);
 		late |= w->remote.of[rank].late;
 	}
-	return pulses_echo(&w->remote, late && w->rules.lost_ms, pause, now);
+	return heartbeats_echo(&w->remote, late && w->rules.lost_ms, pause, now);
 }
 
 /* Of data that is not confirmed, a rank is late no sooner than it may have been sent again:
  * once would be too few. */
-static uint32_t data_warn_ms(const struct pulse_rules *r, const struct mesh *m)
+static uint32_t data_warn_ms(const struct heartbeat_rules *r, const struct mesh *m)
 {
 	uint32_t twice = 2 * (uint32_t)m->pause_ms;
 
@@ -262,19 +262,20 @@ static void look_at_data(struct comm *l, void *arg)
 	const struct data_look *look = arg;
 	struct watch *w = look->watch;
 	const struct mesh *m = l->topo.mesh;
-	struct pulses *p = &l->links;
+	struct heartbeats *p = &l->links;
 	bool first = !p->of;
 	struct err e;
 	int i;
 
 	if (!m || !m->links)
 		return;
-	if (first && pulses_open(p, m->links, data_warn_ms(&w->rules, m), w->rules.lost_ms, &e))
+	if (first &&
+	    heartbeats_open(p, m->links, data_warn_ms(&w->rules, m), w->rules.lost_ms, &e))
 		return;
-	pulses_look(p, look->now);
+	heartbeats_look(p, look->now);
 	for (i = 0; i < m->links; i++) {
 		if (first || look->silence || !mesh_unheard(m, i, UNHEARD_MS))
-			pulse_hear(p, i, look->now);
+			heartbeat_hear(p, i, look->now);
 		judge(w, p, i, ranks_in_world(l->ranks, m->link[i].rank), !l->topo.local_rank,
 		      "has confirmed no data", because, m->link[i].fd[0], look->now);
 	}
@@ -460,7 +461,7 @@ static int spawn(struct watch *w, struct err *e)
 }
 
 /* A little longer than our own, which can say more. */
-static int kernel_patience_ms(const struct pulse_rules *r)
+static int kernel_patience_ms(const struct heartbeat_rules *r)
 {
 	return r->lost_ms ? (int)(r->lost_ms + 2 * r->tick_ms) : 0;
 }
@@ -494,7 +495,7 @@ static void watch_neighbours(struct watch *w)
 	for (k = 0; w->world && k < tree_neighbours(w->world); k++) {
 		w->heard[k] = tree_heard(w->world, k, &rank, &gone);
 		chan_watch(w->topo->mesh->control[rank], kernel_patience_ms(&w->rules));
-		pulse_hear(&w->remote, rank, clock_ns());
+		heartbeat_hear(&w->remote, rank, clock_ns());
 	}
 }
 
@@ -507,13 +508,14 @@ static void stir(struct watch *w)
 }
 
 /* What comes over a connection is noticed a tick later. */
-static uint32_t sooner(const struct pulse_rules *r, uint32_t limit_ms)
+static uint32_t sooner(const struct heartbeat_rules *r, uint32_t limit_ms)
 {
 	return limit_ms > r->tick_ms ? limit_ms - r->tick_ms : limit_ms;
 }
 
 int watch_start(struct watch *w, const struct topo *t, struct tree *world,
-		const struct pulse_peer *peer, const struct pulse_rules *rules, struct err *e)
+		const struct heartbeat_peer *peer, const struct heartbeat_rules *rules,
+		struct err *e)
 {
 	int i, rc;
 
@@ -526,11 +528,11 @@ int watch_start(struct watch *w, const struct topo *t, struct tree *world,
 	oom_mark(&w->oom, "");
 	rc = stall_open(&w->stall, rules, peer, t->size, e);
 	if (!rc)
-		rc = pulses_open(&w->local, t->local_size, rules->freeze_warn_ms,
-				 rules->freeze_ms, e);
+		rc = heartbeats_open(&w->local, t->local_size, rules->freeze_warn_ms,
+				     rules->freeze_ms, e);
 	if (!rc)
-		rc = pulses_open(&w->remote, t->size, sooner(rules, rules->lost_warn_ms),
-				 sooner(rules, rules->lost_ms), e);
+		rc = heartbeats_open(&w->remote, t->size, sooner(rules, rules->lost_warn_ms),
+				     sooner(rules, rules->lost_ms), e);
 	if (!rc)
 		rc = allocate(w, e);
 	if (rc)
@@ -605,8 +607,8 @@ void watch_stop(struct watch *w)
 	if (w->launcher > 0)
 		close(w->launcher);
 	stall_close(&w->stall);
-	pulses_close(&w->local);
-	pulses_close(&w->remote);
+	heartbeats_close(&w->local);
+	heartbeats_close(&w->remote);
 	free(w->rank);
 	free(w->pidfd);
 	free(w->heard);

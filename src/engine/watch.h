@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "engine/engine_state.h"
-#include "engine/pulse.h"
+#include "engine/heartbeat.h"
 #include "engine/stall.h"
 #include "host/oom.h"
 
@@ -26,11 +26,11 @@ enum { WATCH_TREES = ENGINE_COMMS };
  */
 struct watch {
 	struct engine *engine;
-	const struct topo *topo;       /* of the world                 */
-	const struct pulse_peer *peer; /* of every rank                */
-	struct pulse_rules rules;
-	struct pulses local;  /* of every rank of the host, by its seat    */
-	struct pulses remote; /* of every rank, by the connections         */
+	const struct topo *topo;           /* of the world                 */
+	const struct heartbeat_peer *peer; /* of every rank                */
+	struct heartbeat_rules rules;
+	struct heartbeats local;  /* of every rank of the host, by its seat    */
+	struct heartbeats remote; /* of every rank, by the connections         */
 	struct stall stall;
 	int64_t tick_ns; /* when the next one is due                     */
 	int *rank;       /* of each rank of the host                     */
@@ -60,7 +60,8 @@ void watch_group_events(struct watch *w, struct tree_events *ev);
 /* watch_start - the engine is started already; @t is the world's topology, @world its
  * tree if this rank is a leader. */
 int watch_start(struct watch *w, const struct topo *t, struct tree *world,
-		const struct pulse_peer *peer, const struct pulse_rules *rules, struct err *e);
+		const struct heartbeat_peer *peer, const struct heartbeat_rules *rules,
+		struct err *e);
 
 /* watch_add - serve @t, too; watch_drop - no longer: after this it may be closed. */
 int watch_add(struct watch *w, struct tree *t, struct err *e);

@@ -104,7 +104,8 @@ int fake_start(struct engine *g, struct err *e)
 }
 
 int fake_watch(struct watch *w, const struct topo *t, struct tree *world,
-	       const struct pulse_peer *peers, const struct pulse_rules *rules, struct err *e)
+	       const struct heartbeat_peer *peers, const struct heartbeat_rules *rules,
+	       struct err *e)
 {
 	int r;
 

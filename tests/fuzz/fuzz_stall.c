@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "engine/pulse.h"
+#include "engine/heartbeat.h"
 #include "engine/stall.h"
 #include "engine/watch.h"
 #include "fuzz/fuzz.h"
@@ -14,8 +14,8 @@ enum { RANKS = 5 };
 /* Several reports in a row: each is so long as the byte before it says, in eights. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct pulse_peer peer[RANKS] = { 0 };
-	struct pulse_rules rules = { .stall_warn_ms = 1, .tick_ms = 1 };
+	struct heartbeat_peer peer[RANKS] = { 0 };
+	struct heartbeat_rules rules = { .stall_warn_ms = 1, .tick_ms = 1 };
 	struct stall s = { 0 };
 	struct err e = { 0 };
 	int64_t now;

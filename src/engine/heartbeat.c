@@ -1,6 +1,6 @@
-/* pulse.c - who moves, who is late, who is lost: heartbeats without the heart. */
+/* heartbeat.c - when each peer was last heard, and which are late or lost. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/pulse.h"
+#include "engine/heartbeat.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static uint32_t least(uint32_t tick_ms, uint32_t limit_ms, uint32_t ticks)
 	return limit_ms && limit_ms / ticks < tick_ms ? limit_ms / ticks : tick_ms;
 }
 
-void pulse_rules_make(struct pulse_rules *r, const struct conf *c)
+void heartbeat_rules_make(struct heartbeat_rules *r, const struct conf *c)
 {
 	uint32_t tick = TICK_MS;
 
@@ -51,9 +51,10 @@ void pulse_rules_make(struct pulse_rules *r, const struct conf *c)
 		r->tick_ms = tick;
 }
 
-int pulses_open(struct pulses *p, int count, uint32_t warn_ms, uint32_t fail_ms, struct err *e)
+int heartbeats_open(struct heartbeats *p, int count, uint32_t warn_ms, uint32_t fail_ms,
+		    struct err *e)
 {
-	*p = (struct pulses){
+	*p = (struct heartbeats){
 		.count = count,
 		.warn_ns = warn_ms ? (int64_t)warn_ms * MS : INT64_MAX,
 		.fail_ns = fail_ms ? (int64_t)fail_ms * MS : INT64_MAX,
@@ -62,13 +63,13 @@ int pulses_open(struct pulses *p, int count, uint32_t warn_ms, uint32_t fail_ms,
 	return p->of ? 0 : fail(e, RINGUP_ENOMEM, "no memory to watch %d ranks", count);
 }
 
-void pulses_close(struct pulses *p)
+void heartbeats_close(struct heartbeats *p)
 {
 	free(p->of);
 	memset(p, 0, sizeof(*p));
 }
 
-void pulses_look(struct pulses *p, int64_t now_ns)
+void heartbeats_look(struct heartbeats *p, int64_t now_ns)
 {
 	int64_t shortest = p->warn_ns < p->fail_ns ? p->warn_ns : p->fail_ns;
 	int64_t pause = p->looked_ns ? now_ns - p->looked_ns : 0;
@@ -78,7 +79,7 @@ void pulses_look(struct pulses *p, int64_t now_ns)
 	if (pause <= shortest / 2)
 		return;
 	for (i = 0; i < p->count; i++) {
-		struct pulse *x = &p->of[i];
+		struct heartbeat *x = &p->of[i];
 
 		if (!x->heard_ns)
 			continue;
@@ -86,12 +87,12 @@ void pulses_look(struct pulses *p, int64_t now_ns)
 	}
 }
 
-void pulse_hear(struct pulses *p, int who, int64_t now_ns)
+void heartbeat_hear(struct heartbeats *p, int who, int64_t now_ns)
 {
 	p->of[who].heard_ns = now_ns;
 }
 
-void pulse_see(struct pulses *p, int who, uint32_t beat, int64_t now_ns)
+void heartbeat_see(struct heartbeats *p, int who, uint32_t beat, int64_t now_ns)
 {
 	if (beat == p->of[who].beat)
 		return;
@@ -99,34 +100,34 @@ void pulse_see(struct pulses *p, int who, uint32_t beat, int64_t now_ns)
 	p->of[who].heard_ns = now_ns;
 }
 
-int64_t pulse_silence_ns(const struct pulses *p, int who, int64_t now_ns)
+int64_t heartbeat_silence_ns(const struct heartbeats *p, int who, int64_t now_ns)
 {
 	return p->of[who].heard_ns ? now_ns - p->of[who].heard_ns : 0;
 }
 
-enum pulse_change pulse_judge(struct pulses *p, int who, int64_t now_ns)
+enum heartbeat_change heartbeat_judge(struct heartbeats *p, int who, int64_t now_ns)
 {
-	struct pulse *x = &p->of[who];
-	int64_t silence = pulse_silence_ns(p, who, now_ns);
+	struct heartbeat *x = &p->of[who];
+	int64_t silence = heartbeat_silence_ns(p, who, now_ns);
 
 	if (x->lost)
-		return PULSE_STEADY;
+		return HEARTBEAT_STEADY;
 	if (silence >= p->fail_ns) {
 		x->lost = true;
-		return PULSE_LOST;
+		return HEARTBEAT_LOST;
 	}
 	if (silence >= p->warn_ns && !x->late) {
 		x->late = true;
-		return PULSE_LATE;
+		return HEARTBEAT_LATE;
 	}
 	if (silence < p->warn_ns && x->late) {
 		x->late = false;
-		return PULSE_BACK;
+		return HEARTBEAT_BACK;
 	}
-	return PULSE_STEADY;
+	return HEARTBEAT_STEADY;
 }
 
-bool pulses_echo(struct pulses *p, bool late, int64_t pause_ns, int64_t now_ns)
+bool heartbeats_echo(struct heartbeats *p, bool late, int64_t pause_ns, int64_t now_ns)
 {
 	int64_t calm;
 
@@ -144,7 +145,7 @@ bool pulses_echo(struct pulses *p, bool late, int64_t pause_ns, int64_t now_ns)
 	return now_ns < p->calm_ns;
 }
 
-void pulse_tell(const struct pulse_tale *t, char *out, size_t size)
+void heartbeat_tell(const struct heartbeat_tale *t, char *out, size_t size)
 {
 	char seen[128] = "";
 
@@ -155,7 +156,7 @@ void pulse_tell(const struct pulse_tale *t, char *out, size_t size)
 		 t->host, t->verb, (double)t->silence_ns / 1e9, seen, t->nearend, t->because);
 }
 
-void pulse_state(int pid, char *out, size_t size)
+void heartbeat_state(int pid, char *out, size_t size)
 {
 	struct pidstat s;
 	const char *what = "it does not run";

@@ -1,0 +1,111 @@
+/* heartbeat.h - when each peer was last heard, and which are late or lost. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_HEARTBEAT_H
+#define ENGINE_HEARTBEAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct conf;
+struct err;
+
+/* What all ranks of a job go by, in milliseconds: the first rank's settings.
+ * 0 turns a limit off. */
+struct heartbeat_rules {
+	uint32_t tick_ms; /* how often to beat and to look; 0: never */
+	uint32_t freeze_warn_ms, freeze_ms;
+	uint32_t lost_warn_ms, lost_ms;
+	uint32_t stall_warn_ms, stall_abort_ms;
+	uint32_t zero;
+};
+
+/* heartbeat_rules_make - as the settings say; four beats before the first warning. */
+void heartbeat_rules_make(struct heartbeat_rules *r, const struct conf *c);
+
+/*
+ * A set of peers and when each was last heard.  How that is noticed (a counter in
+ * shared memory, bytes on a connection) is the caller's business, and so is what
+ * follows.  Time comes from outside, so tests need none.
+ *
+ * Who has not looked for a while knows nothing about others: after a pause of its
+ * own (a stopped process, a machine that slept) the observer counts that time for
+ * nobody.  A peer counts from the first time that it was heard.
+ *
+ * One thread.
+ */
+struct heartbeat {
+	int64_t heard_ns; /* 0: never yet */
+	uint32_t beat;    /* the counter, as it was then */
+	bool late, lost;
+};
+
+struct heartbeats {
+	struct heartbeat *of;
+	int count;
+	int64_t warn_ns, fail_ns; /* INT64_MAX: never */
+	int64_t looked_ns;
+	int64_t silent_ns, calm_ns; /* heartbeats_echo(): since when; when it is over */
+};
+
+enum heartbeat_change {
+	HEARTBEAT_STEADY,
+	HEARTBEAT_LATE, /* silent for warn_ns: told once */
+	HEARTBEAT_BACK, /* was late, and is heard again  */
+	HEARTBEAT_LOST, /* silent for fail_ns: told once */
+};
+
+/* heartbeats_open - for @count peers; heartbeats_close() is safe on a zeroed struct. */
+int heartbeats_open(struct heartbeats *p, int count, uint32_t warn_ms, uint32_t fail_ms,
+		    struct err *e);
+void heartbeats_close(struct heartbeats *p);
+
+/* heartbeats_look - the observer looks, at @now_ns.  Comes before the others of a round. */
+void heartbeats_look(struct heartbeats *p, int64_t now_ns);
+
+/* heartbeat_hear - @who has been heard; heartbeat_see - its counter stands at @beat, 0: it
+ * has not begun. */
+void heartbeat_hear(struct heartbeats *p, int who, int64_t now_ns);
+void heartbeat_see(struct heartbeats *p, int who, uint32_t beat, int64_t now_ns);
+
+/* heartbeat_judge - what is new about @who. */
+enum heartbeat_change heartbeat_judge(struct heartbeats *p, int who, int64_t now_ns);
+
+/* heartbeat_silence_ns - how long @who has been silent. */
+int64_t heartbeat_silence_ns(const struct heartbeats *p, int who, int64_t now_ns);
+
+/*
+ * heartbeats_echo - is the silence still felt?  While somebody is @late it is.  When all are
+ * back, connections that have tried in vain go on to try with the pauses that they had, which
+ * have grown to as long as the silence was, but not beyond @pause_ns; so for that long it is,
+ * too.
+ */
+bool heartbeats_echo(struct heartbeats *p, bool late, int64_t pause_ns, int64_t now_ns);
+
+enum { HEARTBEAT_HOST_BYTES = 64 };
+
+/* Another rank, as far as a sentence about its end needs it. */
+struct heartbeat_peer {
+	int pid;
+	char host[HEARTBEAT_HOST_BYTES];
+};
+
+/* The words about a peer that is late or lost. */
+struct heartbeat_tale {
+	int rank, pid;
+	const char *host, *verb; /* "has been silent" */
+	int64_t silence_ns;
+	int seen_by;                   /* rank of another host that tells it, or -1 */
+	const char *seen_on;           /* its host */
+	const char *because, *nearend; /* nearend: as nearend_look() tells, or "" */
+};
+
+/* heartbeat_tell - the sentence for the log and for errors.  Every rank of the job reads the
+ * latter, also the one that it is about, which knows that itself has not been silent. */
+void heartbeat_tell(const struct heartbeat_tale *t, char *out, size_t size);
+
+/* heartbeat_state - why process @pid of this host may not move, as a clause to @out:
+ * "it is stopped (state T)". */
+void heartbeat_state(int pid, char *out, size_t size);
+
+#endif
