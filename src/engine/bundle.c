@@ -197,7 +197,7 @@ int bundle_plan(struct comm *l, struct ringup_op *op, const uint64_t *rows, stru
 	}
 	if (l->phase == TOLD) {
 		l->phase = COUNTED;
-		rc = op->ghost ? learn(l, op, e) : 0;
+		rc = op->proxy ? learn(l, op, e) : 0;
 		if (rc)
 			return rc;
 		if (!all_know(l, rows) && cannot_go(l, op, rows)) {

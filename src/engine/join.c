@@ -33,14 +33,14 @@
  */
 
 /* Operations of ours that nobody waits for. */
-static void release_ghosts(struct comm *l)
+static void release_proxies(struct comm *l)
 {
 	struct ringup_op *op, *found;
 
 	do {
 		lock_take(&l->lock);
 		for (found = NULL, op = l->flying; op && !found; op = op->next)
-			if (op->ghost && op_is_done(op))
+			if (op->proxy && op_is_done(op))
 				found = op;
 		lock_give(&l->lock);
 		if (found)
@@ -115,7 +115,7 @@ int join_answer(struct comm *l, struct err *e)
 	/* Ours may be complete, and nobody has looked: then the others may have used the name
 	 * again, or it was the last before we joined. */
 	eager_collect(l);
-	release_ghosts(l);
+	release_proxies(l);
 	do {
 		n = ledger_calling(l->ledger, ids, 64);
 		/* Whatever comes after the last join has come after it on the list. */
@@ -142,5 +142,5 @@ void join_done(struct comm *l, struct ringup_op *op, const uint64_t *rows)
 	ledger_join(l->ledger, false);
 	/* What is left of ours is complete, but nobody may have looked. */
 	eager_scan(l);
-	release_ghosts(l);
+	release_proxies(l);
 }

@@ -137,7 +137,7 @@ void op_deliver(struct ringup_op *op)
 	if (w->kind != PLAN_ALLGATHER && w->kind != PLAN_ALLTOALL)
 		return;
 	/* Nobody wants what a rank receives that has joined, or is not the root of a gather. */
-	if (op->ghost || !op->ask.outp)
+	if (op->proxy || !op->ask.outp)
 		op_discard(op);
 	else
 		*op->ask.outp = op->result;
@@ -230,12 +230,12 @@ int op_no_memory(struct err *e)
 }
 
 /* As it is asked for, and in no list. */
-static void op_set(struct ringup_op *op, const struct request *r, void *ghost)
+static void op_set(struct ringup_op *op, const struct request *r, void *proxy)
 {
 	__atomic_store_n(&op->state, OP_FLYING, __ATOMIC_RELAXED);
 	__atomic_store_n(&op->eager, false, __ATOMIC_RELAXED);
-	op->ghost = ghost;
-	op->own = ghost;
+	op->proxy = proxy;
+	op->own = proxy;
 	op->status = 0;
 	op->since_ns = 0;
 	op->ask = *r;
@@ -246,14 +246,14 @@ static void op_set(struct ringup_op *op, const struct request *r, void *ghost)
 	__atomic_store_n(&op->callback, NULL, __ATOMIC_RELAXED);
 }
 
-int op_add_member(struct comm *l, struct ringup_op *op, const struct request *r, void *ghost,
+int op_add_member(struct comm *l, struct ringup_op *op, const struct request *r, void *proxy,
 		  struct err *e)
 {
 	struct ringup_op *m = op_new(l);
 
 	if (!m)
 		return op_no_memory(e);
-	op_set(m, r, ghost);
+	op_set(m, r, proxy);
 	m->tensor = op->tensor;
 	m->bundle = op;
 	m->next = op->members;
@@ -262,9 +262,9 @@ int op_add_member(struct comm *l, struct ringup_op *op, const struct request *r,
 }
 
 /* Into the list of those in flight; tensor, id and round are set. */
-void op_enter(struct comm *l, struct ringup_op *op, const struct request *r, void *ghost)
+void op_enter(struct comm *l, struct ringup_op *op, const struct request *r, void *proxy)
 {
-	op_set(op, r, ghost);
+	op_set(op, r, proxy);
 	op->prev = NULL;
 	op->next = l->flying;
 	if (l->flying)

@@ -46,16 +46,16 @@ struct ringup_op *op_new(struct comm *l);
 int op_no_memory(struct err *e);
 void op_free(struct comm *l, struct ringup_op *op);
 
-/* op_enter - put @op, whose tensor, id and round are set, among those in flight, for @r. @ghost
+/* op_enter - put @op, whose tensor, id and round are set, among those in flight, for @r. @proxy
  * as for submit_queued().  op_take_back - it did not begin after all: it is the last that
  * entered.
  */
-void op_enter(struct comm *l, struct ringup_op *op, const struct request *r, void *ghost);
+void op_enter(struct comm *l, struct ringup_op *op, const struct request *r, void *proxy);
 void op_take_back(struct comm *l, struct ringup_op *op);
 
 /* op_add_member - an operation that completes with the bundle @op, before those that it has
  * already. */
-int op_add_member(struct comm *l, struct ringup_op *op, const struct request *r, void *ghost,
+int op_add_member(struct comm *l, struct ringup_op *op, const struct request *r, void *proxy,
 		  struct err *e);
 
 /* op_release - give an operation that is done back to the pool. */

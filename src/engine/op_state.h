@@ -37,7 +37,7 @@ struct ringup_op {
 	uint32_t id;           /* the tensor's                                 */
 	uint32_t round;        /* eager: of that id                            */
 	bool eager;            /* atomic; goes to false if a rank has changed its mind */
-	bool ghost;            /* of a rank that has joined: nobody waits for it */
+	bool proxy;            /* of a rank that has joined: nobody waits for it */
 	bool asked;            /* all ranks, whether they have room: see plan.c */
 	int status;            /* once it is done                              */
 	struct request ask;    /* as it was asked; the name is not kept    */

@@ -643,7 +643,7 @@ static void look_at_comm(struct comm *l, void *arg)
 		return;
 	going_on = goes_on(l, l->ledger);
 	for (op = l->flying; op && !look->found.fatal; op = op->next)
-		if (!op->tensor || op->ghost ||
+		if (!op->tensor || op->proxy ||
 		    __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) != OP_FLYING)
 			continue;
 		else if (eager_look(l, op)) /* complete, and nobody had looked */

@@ -44,7 +44,7 @@ static int copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
 	q->copies = op->members;
 	if (!rc && q->want.kind == PLAN_ALLREDUCE && q->want.digest == WANT_TO_ROOT && !q->out)
 		return make_scratch(op, e);
-	if (rc || !q->splits || op->ghost)
+	if (rc || !q->splits || op->proxy)
 		return rc;
 	op->own = malloc(bytes);
 	if (!op->own)
@@ -59,7 +59,7 @@ static bool post_eager(struct comm *l, struct ringup_op *op)
 {
 	struct turn turn;
 
-	if (!op->tensor->verified || op->ghost || !eager_may(l, &op->ask) ||
+	if (!op->tensor->verified || op->proxy || !eager_may(l, &op->ask) ||
 	    !eager_begin(l, op->id, &op->ask, &turn))
 		return false;
 	op->round = turn.round;
@@ -80,9 +80,9 @@ static enum arrival post(struct comm *l, struct ringup_op *op, bool changed, boo
 	op->round = ledger_begin(l->ledger, op->id);
 	if (l->small == SMALL_EAGER)
 		eager_decline(l, op->id, op->round, r);
-	else if (l->small == SMALL_INLINE && !changed && op->tensor->verified && !op->ghost)
+	else if (l->small == SMALL_INLINE && !changed && op->tensor->verified && !op->proxy)
 		inline_put(l->ledger, op->id, &r->want, r->in);
-	return agree_post(l->agree, op->id, &r->want, r->rows, changed || op->ghost, awaits);
+	return agree_post(l->agree, op->id, &r->want, r->rows, changed || op->proxy, awaits);
 }
 
 static struct tensor *tensor_for(struct comm *l, const struct request *r, struct err *e)
@@ -144,7 +144,7 @@ bool submit_join_ready(const struct comm *l)
 	const struct ringup_op *op;
 
 	for (op = l->flying; op; op = op->next)
-		if (op != l->join && !op->ghost && !op_is_done(op))
+		if (op != l->join && !op->proxy && !op_is_done(op))
 			return false;
 	return l->join != NULL;
 }
@@ -193,7 +193,7 @@ static bool is_free(struct comm *l, const struct tensor *t)
 
 /* Is the name free, and has this rank anything more to do? */
 static int check_free(struct comm *l, const struct tensor *t, const struct request *r,
-		      bool ghost, struct err *e)
+		      bool proxy, struct err *e)
 {
 	const char *name = r->name ? r->name : "one without a name";
 
@@ -204,14 +204,14 @@ static int check_free(struct comm *l, const struct tensor *t, const struct reque
 			       : fail(e, RINGUP_EBUSY,
 				      "more than %d unnamed operations in flight",
 				      TENSORS_UNNAMED);
-	if (!ghost && __atomic_load_n(&l->joined, __ATOMIC_RELAXED))
+	if (!proxy && __atomic_load_n(&l->joined, __ATOMIC_RELAXED))
 		return fail(e, RINGUP_EBUSY,
 			    "%.200s: this rank has joined, and starts nothing before all have",
 			    name);
 	return 0;
 }
 
-int submit_queued(struct comm *l, const struct request *r, void *ghost, bool awaits,
+int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awaits,
 		  struct ringup_op **opp, enum arrival *as, struct err *e)
 {
 	struct tensor *t;
@@ -225,7 +225,7 @@ int submit_queued(struct comm *l, const struct request *r, void *ghost, bool awa
 	t = tensor_for(l, r, e);
 	if (!t)
 		return e->code;
-	rc = check_free(l, t, r, ghost, e);
+	rc = check_free(l, t, r, proxy, e);
 	if (rc)
 		return rc;
 	op = op_new(l);
@@ -239,7 +239,7 @@ int submit_queued(struct comm *l, const struct request *r, void *ghost, bool awa
 	changed = !t->known || !want_equal(&t->want, &r->want);
 	op->tensor = t;
 	op->id = t->id;
-	op_enter(l, op, r, ghost);
+	op_enter(l, op, r, proxy);
 	if (changed) {
 		t->verified = t->repeats = false;
 		t->told = 0;
@@ -252,14 +252,14 @@ int submit_queued(struct comm *l, const struct request *r, void *ghost, bool awa
 		tracepoint_submitted(l, t, r);
 	rc = copy_lists(l, op, e);
 	if (rc) {
-		/* A ghost's memory stays the caller's. */
-		op->own = ghost ? NULL : op->own;
+		/* A proxy's memory stays the caller's. */
+		op->own = proxy ? NULL : op->own;
 		if (tracepoint_on(l))
 			tracepoint_complete(op, rc);
 		op_take_back(l, op);
 		return rc;
 	}
-	if (r->want.kind == WANT_JOIN && !ghost)
+	if (r->want.kind == WANT_JOIN && !proxy)
 		begin_join(l, op, as);
 	else
 		*as = post(l, op, changed, awaits);

@@ -28,9 +28,9 @@ struct err;
  */
 
 /* submit_queued - with l->lock: start an operation.  @awaits and *@as: see agree_post(); what
- * is published later, or without an agreement, counts as early.  @ghost: of a rank that has
+ * is published later, or without an agreement, counts as early.  @proxy: of a rank that has
  * joined, and what to free with it; else NULL. */
-int submit_queued(struct comm *l, const struct request *r, void *ghost, bool awaits,
+int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awaits,
 		  struct ringup_op **opp, enum arrival *as, struct err *e);
 
 /* submit_p2p - with l->lock: a send or receive that p2p_begin() is to start. */
