@@ -81,9 +81,9 @@ CORE_SOURCES += \
 	%reldir%/backend/backends.c \
 	%reldir%/backend/cut.c %reldir%/backend/cut.h \
 	%reldir%/backend/relay.c %reldir%/backend/relay.h \
-	%reldir%/backend/hosts.c %reldir%/backend/hosts_state.h \
-	%reldir%/backend/hosts_flight.c \
-	%reldir%/backend/hosts_sum.c \
+	%reldir%/backend/tcp.c %reldir%/backend/tcp_state.h \
+	%reldir%/backend/tcp_flight.c \
+	%reldir%/backend/tcp_sum.c \
 	%reldir%/backend/mail.c %reldir%/backend/mail.h \
 	%reldir%/backend/mpi.c \
 	%reldir%/backend/mpi_find.c %reldir%/backend/mpi_find.h \

@@ -73,7 +73,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_snapshot \
 	%reldir%/unit/test_ucx \
 	%reldir%/unit/test_sources \
-	%reldir%/unit/test_hosts
+	%reldir%/unit/test_tcp
 UNIT_TESTS += \
 	%reldir%/unit/test_argv \
 	%reldir%/unit/test_contest \
@@ -200,7 +200,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_fixfile \
 	%reldir%/fuzz/replay_hear \
 	%reldir%/fuzz/replay_hostlist \
-	%reldir%/fuzz/replay_hosts \
+	%reldir%/fuzz/replay_tcp \
 	%reldir%/fuzz/replay_jobdir \
 	%reldir%/fuzz/replay_ldcache \
 	%reldir%/fuzz/replay_lease \
@@ -230,7 +230,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_cipher_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_cipher.c
 %canon_reldir%_fuzz_replay_diagnose_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_diagnose.c
 %canon_reldir%_fuzz_replay_discover_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_discover.c
-%canon_reldir%_fuzz_replay_hosts_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hosts.c
+%canon_reldir%_fuzz_replay_tcp_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_tcp.c
 %canon_reldir%_fuzz_replay_mesh_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_mesh.c
 %canon_reldir%_fuzz_replay_jobdir_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_jobdir.c
 %canon_reldir%_fuzz_replay_ldcache_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_ldcache.c
@@ -546,7 +546,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_engine \
 	%reldir%/unit/test_futex \
 	%reldir%/unit/test_group \
-	%reldir%/unit/test_hosts \
+	%reldir%/unit/test_tcp \
 	%reldir%/unit/test_lease \
 	%reldir%/unit/test_ledger \
 	%reldir%/unit/test_lock \

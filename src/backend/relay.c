@@ -132,7 +132,7 @@ uint64_t relay_busiest(const struct cut *c, uint64_t *load, uint64_t *pairsp)
 
 	for (*pairsp = 0, d = 0; d <= g->dims; d++) {
 		struct line s = senders(g, 0, d), r = receivers(g, 0, d);
-		int hosts_from = 0, hosts_to = 0;
+		int tcp_from = 0, tcp_to = 0;
 
 		memset(load, 0, (size_t)n * sizeof(*load));
 		for (from = 0; from < n; from++)
@@ -144,11 +144,11 @@ uint64_t relay_busiest(const struct cut *c, uint64_t *load, uint64_t *pairsp)
 			most = load[to] > most ? load[to] : most;
 		/* Those who lean are on the first hosts, so none has more than host 0. */
 		for (from = s.first; from >= 0; from = behind(g, &s, from))
-			hosts_from++;
+			tcp_from++;
 		for (to = r.first; to >= 0; to = behind(g, &r, to))
-			hosts_to++;
-		if ((uint64_t)hosts_from * (uint64_t)hosts_to > *pairsp)
-			*pairsp = (uint64_t)hosts_from * (uint64_t)hosts_to;
+			tcp_to++;
+		if ((uint64_t)tcp_from * (uint64_t)tcp_to > *pairsp)
+			*pairsp = (uint64_t)tcp_from * (uint64_t)tcp_to;
 	}
 	return most;
 }

@@ -21,7 +21,7 @@ static float share(int r, int i)
 	return (float)(r % 2 ? 1 : -1) * (float)(1 << 4 * r) + (float)i / 7;
 }
 
-/* As hosts.c does it. */
+/* As tcp.c does it. */
 static float expected(const struct want *w, int i)
 {
 	struct reduce how = { .dtype = RINGUP_F32, .post = 1 };

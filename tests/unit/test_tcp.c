@@ -1,4 +1,4 @@
-/* test_hosts.c - ranks of several hosts as threads, results are known in advance. */
+/* test_tcp.c - ranks of several hosts as threads, results are known in advance. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>

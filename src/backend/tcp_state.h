@@ -1,7 +1,7 @@
-/* hosts_state.h - a plan between hosts, and how far it has come on this rank. */
+/* tcp_state.h - a plan between hosts, and how far it has come on this rank. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BACKEND_HOSTS_STATE_H
-#define BACKEND_HOSTS_STATE_H
+#ifndef BACKEND_TCP_STATE_H
+#define BACKEND_TCP_STATE_H
 
 #include <poll.h>
 #include <stdbool.h>
@@ -72,7 +72,7 @@ struct flight {
 	unsigned char *stage, *wide;
 };
 
-struct hosts {
+struct tcp {
 	const struct topo *topo;
 	struct grid grid;
 	struct cut cut;
@@ -106,69 +106,69 @@ struct hosts {
 	int skips;          /* waits that shall not give way any more */
 };
 
-/* hosts_adds - is the plan a sum? */
-static inline bool hosts_adds(const struct hosts *h)
+/* tcp_adds - is the plan a sum? */
+static inline bool tcp_adds(const struct tcp *h)
 {
 	return h->plan->kind == PLAN_ALLREDUCE || h->plan->kind == PLAN_REDUCESCATTER ||
 	       h->plan->kind == PLAN_BARRIER;
 }
 
-/* hosts_above - has a counter passed @g? */
-static inline bool hosts_above(const uint64_t *word, uint64_t g)
+/* tcp_above - has a counter passed @g? */
+static inline bool tcp_above(const uint64_t *word, uint64_t g)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE) > g;
 }
 
-/* hosts_publish - sets one of this rank's counters, after what it stands for. */
-static inline void hosts_publish(struct hosts *h, uint64_t *word, uint64_t value)
+/* tcp_publish - sets one of this rank's counters, after what it stands for. */
+static inline void tcp_publish(struct tcp *h, uint64_t *word, uint64_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 	if (h->here > 1)
 		seat_ring(h->row, h->me);
 }
 
-/* hosts_slot - where local rank @local has chunk @k. */
-static inline unsigned char *hosts_slot(const struct hosts *h, int local, uint64_t k)
+/* tcp_slot - where local rank @local has chunk @k. */
+static inline unsigned char *tcp_slot(const struct tcp *h, int local, uint64_t k)
 {
 	return h->slots + (size_t)local * h->area +
 	       (size_t)((h->base + k) % h->slot_count) * h->slot_bytes;
 }
 
-/* hosts_carrier - which local rank carries chunk @k. */
-static inline int hosts_carrier(const struct hosts *h, uint64_t k)
+/* tcp_carrier - which local rank carries chunk @k. */
+static inline int tcp_carrier(const struct tcp *h, uint64_t k)
 {
 	return (int)(k % (uint64_t)h->rails);
 }
 
-/* hosts_wire_bytes - of an element on its way to where it is added up. */
-static inline uint64_t hosts_wire_bytes(const struct hosts *h)
+/* tcp_wire_bytes - of an element on its way to where it is added up. */
+static inline uint64_t tcp_wire_bytes(const struct tcp *h)
 {
 	return h->cut.wide ? sizeof(float) : h->cut.bytes;
 }
 
-/* hosts_sums - this host's, as far as they have come in this round. */
-static inline const unsigned char *hosts_sums(const struct flight *f, int round)
+/* tcp_sums - this host's, as far as they have come in this round. */
+static inline const unsigned char *tcp_sums(const struct flight *f, int round)
 {
 	return f->in && round == 1 ? f->in : f->partial;
 }
 
-/* hosts_slots_free - have all ranks here taken what was where chunk @k will be? */
-bool hosts_slots_free(struct hosts *h, uint64_t k);
+/* tcp_slots_free - have all ranks here taken what was where chunk @k will be? */
+bool tcp_slots_free(struct tcp *h, uint64_t k);
 
-/* hosts_open_next - begin with the next chunk that this rank carries; false if none can be.
- * hosts_advance - go on with one.  hosts_deliver - tell the others here of the oldest, if all
+/* tcp_open_next - begin with the next chunk that this rank carries; false if none can be.
+ * tcp_advance - go on with one.  tcp_deliver - tell the others here of the oldest, if all
  * is done.  Each says whether anything happened. */
-bool hosts_open_next(struct hosts *h);
-bool hosts_advance(struct hosts *h, struct flight *f);
-bool hosts_deliver(struct hosts *h);
+bool tcp_open_next(struct tcp *h);
+bool tcp_advance(struct tcp *h, struct flight *f);
+bool tcp_deliver(struct tcp *h);
 
-/* hosts_place - a mail_place: what a message is, and where it goes. */
-int hosts_place(void *ctx, int host, const struct mail_head *m, struct mail_in *in,
-		struct err *e);
+/* tcp_place - a mail_place: what a message is, and where it goes. */
+int tcp_place(void *ctx, int host, const struct mail_head *m, struct mail_in *in,
+	      struct err *e);
 
-/* hosts_gather - add up what ranks of this host have put of elements [first, end) of a chunk.
- * hosts_combine - the end of a round: add up what has come, in the order of the hosts. */
-void hosts_gather(struct hosts *h, struct flight *f, uint64_t first, uint64_t end);
-void hosts_combine(struct hosts *h, struct flight *f);
+/* tcp_gather - add up what ranks of this host have put of elements [first, end) of a chunk.
+ * tcp_combine - the end of a round: add up what has come, in the order of the hosts. */
+void tcp_gather(struct tcp *h, struct flight *f, uint64_t first, uint64_t end);
+void tcp_combine(struct tcp *h, struct flight *f);
 
 #endif

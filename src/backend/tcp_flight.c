@@ -1,12 +1,12 @@
-/* hosts_flight.c - a chunk that this rank carries between hosts, step by step. */
+/* tcp_flight.c - a chunk that this rank carries between hosts, step by step. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "backend/hosts_state.h"
 #include "backend/relay.h"
+#include "backend/tcp_state.h"
 #include "base/err.h"
 
-bool hosts_slots_free(struct hosts *h, uint64_t k)
+bool tcp_slots_free(struct tcp *h, uint64_t k)
 {
 	uint64_t g = h->base + k;
 	int r;
@@ -14,7 +14,7 @@ bool hosts_slots_free(struct hosts *h, uint64_t k)
 	if (g < h->slot_count || h->free_seen > g - h->slot_count)
 		return true;
 	for (r = 0; r < h->here; r++)
-		if (!hosts_above(&h->seats[r].took, g - h->slot_count))
+		if (!tcp_above(&h->seats[r].took, g - h->slot_count))
 			return false;
 	h->free_seen = g - h->slot_count + 1;
 	return true;
@@ -31,7 +31,7 @@ static enum sweep_kind sweep_kind(const struct plan *p)
 	return kinds[p->kind];
 }
 
-static int root_host(const struct hosts *h)
+static int root_host(const struct tcp *h)
 {
 	if (h->plan->kind != PLAN_BROADCAST || !h->topo->host_of)
 		return 0;
@@ -43,7 +43,7 @@ static int root_host(const struct hosts *h)
  * what the other hosts send?  The sum is the same to the bit if this host is the first of
  * them or the second, since two summands may change places.
  */
-static bool may_be_late(const struct hosts *h)
+static bool may_be_late(const struct tcp *h)
 {
 	return h->plan->kind == PLAN_ALLREDUCE && !h->cut.wide &&
 	       h->grid.hosts == h->grid.cells && h->grid.hosts > 1 &&
@@ -52,7 +52,7 @@ static bool may_be_late(const struct hosts *h)
 }
 
 /* A rank that is alone on its host needs no slot if the chunk lies in one piece. */
-static void find_own(struct hosts *h, struct flight *f)
+static void find_own(struct tcp *h, struct flight *f)
 {
 	struct cut_walk w;
 
@@ -68,12 +68,12 @@ static void find_own(struct hosts *h, struct flight *f)
 	f->placed.end = UINT64_MAX;
 }
 
-static bool is_relayed(const struct hosts *h)
+static bool is_relayed(const struct tcp *h)
 {
 	return h->plan->kind == PLAN_ALLTOALL && h->cut.relays;
 }
 
-static int steps_of(struct hosts *h, struct flight *f)
+static int steps_of(struct tcp *h, struct flight *f)
 {
 	struct sweep s = { .kind = sweep_kind(h->plan),
 			   .whole = h->whole,
@@ -87,7 +87,7 @@ static int steps_of(struct hosts *h, struct flight *f)
 	return sweep_steps(&h->grid, h->topo->host, &s, f->step);
 }
 
-static void make_steps(struct hosts *h, struct flight *f)
+static void make_steps(struct tcp *h, struct flight *f)
 {
 	uint64_t staged = 0;
 	int i;
@@ -104,31 +104,31 @@ static void make_steps(struct hosts *h, struct flight *f)
 			f->due[t->round]++;
 		if (t->kind == STEP_RECV_REDUCE) {
 			f->stage_at[i] = staged;
-			staged += t->count * hosts_wire_bytes(h);
+			staged += t->count * tcp_wire_bytes(h);
 			if (t->round == 1 && !h->whole && !f->in && may_be_late(h))
 				f->late = (struct range){ t->first, t->first + t->count };
 		}
 	}
 }
 
-static uint64_t chunk_of(const struct hosts *h, uint64_t carried)
+static uint64_t chunk_of(const struct tcp *h, uint64_t carried)
 {
 	return carried * (uint64_t)h->rails + (uint64_t)h->me;
 }
 
-bool hosts_open_next(struct hosts *h)
+bool tcp_open_next(struct tcp *h)
 {
 	uint64_t k = chunk_of(h, h->next_open);
 	struct flight *f = &h->flight[h->next_open % HOSTS_FLIGHTS];
 
-	if (!h->carries || k >= h->cut.chunks || f->open || !hosts_slots_free(h, k))
+	if (!h->carries || k >= h->cut.chunks || f->open || !tcp_slots_free(h, k))
 		return false;
 	f->open = true;
 	f->gathered = f->done = false;
 	f->chunk = k;
 	f->round = -1;
 	f->sending = 0;
-	f->result = hosts_slot(h, h->me, k);
+	f->result = tcp_slot(h, h->me, k);
 	f->partial = h->cut.wide ? f->wide : f->result;
 	make_steps(h, f);
 	h->next_open++;
@@ -136,15 +136,14 @@ bool hosts_open_next(struct hosts *h)
 	return true;
 }
 
-int hosts_place(void *ctx, int host, const struct mail_head *m, struct mail_in *in,
-		struct err *e)
+int tcp_place(void *ctx, int host, const struct mail_head *m, struct mail_in *in, struct err *e)
 {
-	struct hosts *h = ctx;
+	struct tcp *h = ctx;
 	uint64_t carried = m->chunk / (uint64_t)h->rails;
 	struct flight *f = &h->flight[carried % HOSTS_FLIGHTS];
 	int i;
 
-	if (m->chunk >= h->cut.chunks || hosts_carrier(h, m->chunk) != h->me ||
+	if (m->chunk >= h->cut.chunks || tcp_carrier(h, m->chunk) != h->me ||
 	    carried < h->next_out)
 		return fail(e, RINGUP_EMISMATCH, "a message for chunk %llu",
 			    (unsigned long long)m->chunk);
@@ -153,7 +152,7 @@ int hosts_place(void *ctx, int host, const struct mail_head *m, struct mail_in *
 	for (i = 0; i < f->steps; i++) {
 		const struct step *t = &f->step[i];
 		bool sum = t->kind == STEP_RECV_REDUCE;
-		uint64_t size = sum ? hosts_wire_bytes(h) : h->cut.bytes;
+		uint64_t size = sum ? tcp_wire_bytes(h) : h->cut.bytes;
 
 		if (t->kind == STEP_SEND || t->peer != host || (uint32_t)t->round != m->round ||
 		    f->come[i] || m->bytes != t->count * size)
@@ -169,17 +168,14 @@ int hosts_place(void *ctx, int host, const struct mail_head *m, struct mail_in *
 		    (unsigned long long)m->bytes, m->round);
 }
 
-static void send_step(struct hosts *h, struct flight *f, int i)
+static void send_step(struct tcp *h, struct flight *f, int i)
 {
 	const struct step *t = &f->step[i];
-	bool sum = hosts_adds(h) && t->round <= h->grid.dims;
-	uint64_t size = sum ? hosts_wire_bytes(h) : h->cut.bytes;
+	bool sum = tcp_adds(h) && t->round <= h->grid.dims;
+	uint64_t size = sum ? tcp_wire_bytes(h) : h->cut.bytes;
 	struct mail_out *o = &f->mail[i];
 
-	o->data = (sum      ? hosts_sums(f, t->round)
-		   : f->out ? f->out
-			    : f->result) +
-		  t->first * size;
+	o->data = (sum ? tcp_sums(f, t->round) : f->out ? f->out : f->result) + t->first * size;
 	o->pending = &f->sending;
 	o->head.chunk = f->chunk;
 	o->head.bytes = t->count * size;
@@ -190,7 +186,7 @@ static void send_step(struct hosts *h, struct flight *f, int i)
 }
 
 /* Has everybody here contributed who should? */
-static bool all_put(const struct hosts *h, uint64_t k)
+static bool all_put(const struct tcp *h, uint64_t k)
 {
 	const struct topo *t = h->topo;
 	int r;
@@ -199,12 +195,12 @@ static bool all_put(const struct hosts *h, uint64_t k)
 	    t->host_of[h->plan->root] != t->host)
 		return true;
 	for (r = 0; r < h->here; r++)
-		if (!hosts_above(&h->seats[r].in, h->base + k))
+		if (!tcp_above(&h->seats[r].in, h->base + k))
 			return false;
 	return true;
 }
 
-static void begin_round(struct hosts *h, struct flight *f)
+static void begin_round(struct tcp *h, struct flight *f)
 {
 	int i;
 
@@ -216,7 +212,7 @@ static void begin_round(struct hosts *h, struct flight *f)
 			send_step(h, f, i);
 }
 
-bool hosts_advance(struct hosts *h, struct flight *f)
+bool tcp_advance(struct tcp *h, struct flight *f)
 {
 	bool any = false;
 
@@ -226,15 +222,15 @@ bool hosts_advance(struct hosts *h, struct flight *f)
 		if (!all_put(h, f->chunk))
 			return false;
 		if (f->late.first)
-			hosts_gather(h, f, 0, f->late.first);
-		hosts_gather(h, f, f->late.end, UINT64_MAX);
+			tcp_gather(h, f, 0, f->late.first);
+		tcp_gather(h, f, f->late.end, UINT64_MAX);
 		f->gathered = any = true;
 		begin_round(h, f);
 	}
 	while (!f->sending && !f->due[f->round]) {
 		any = true;
-		if (hosts_adds(h))
-			hosts_combine(h, f);
+		if (tcp_adds(h))
+			tcp_combine(h, f);
 		if (f->round == 2 * h->grid.dims + 1) {
 			f->done = true;
 			break;
@@ -244,7 +240,7 @@ bool hosts_advance(struct hosts *h, struct flight *f)
 	return any;
 }
 
-bool hosts_deliver(struct hosts *h)
+bool tcp_deliver(struct tcp *h)
 {
 	struct flight *f = &h->flight[h->next_out % HOSTS_FLIGHTS];
 
@@ -252,6 +248,6 @@ bool hosts_deliver(struct hosts *h)
 		return false;
 	f->open = false;
 	h->next_out++;
-	hosts_publish(h, &h->seats[h->me].out, h->base + f->chunk + 1);
+	tcp_publish(h, &h->seats[h->me].out, h->base + f->chunk + 1);
 	return true;
 }

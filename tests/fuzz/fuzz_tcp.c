@@ -1,4 +1,4 @@
-/* fuzz_hosts.c - what another host sends where data is meant to be: nobody proves that. */
+/* fuzz_tcp.c - what another host sends where data is meant to be: nobody proves that. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 #include <sys/socket.h>

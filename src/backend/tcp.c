@@ -1,10 +1,10 @@
-/* hosts.c - the back end for several hosts: shared memory within, sockets between them. */
+/* tcp.c - the back end for several hosts: shared memory within, sockets between them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/hosts_state.h"
+#include "backend/tcp_state.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
@@ -22,7 +22,7 @@ enum { SLICE_MS = 100, LINGER_NS = 300000, STRANGER_NS = 1000000, SKIP_WAITS = 5
 /* ---- counters ---- */
 
 /* Changes when another rank of this host has got on. */
-static uint64_t look(const struct hosts *h)
+static uint64_t look(const struct tcp *h)
 {
 	uint64_t sum = 0;
 	int r;
@@ -37,9 +37,9 @@ static uint64_t look(const struct hosts *h)
 
 /* ---- opening and closing ---- */
 
-static void hosts_close(void *self)
+static void tcp_close(void *self)
 {
-	struct hosts *h = self;
+	struct tcp *h = self;
 	int i;
 
 	seat_knob_close(&h->knob);
@@ -60,14 +60,14 @@ static void hosts_close(void *self)
 	memset(h, 0, sizeof(*h));
 }
 
-static uint64_t stage_bytes(const struct hosts *h)
+static uint64_t stage_bytes(const struct tcp *h)
 {
 	bool leaned_on = h->grid.hosts > h->grid.cells;
 
 	return h->slot_bytes * (leaned_on ? 2 : 1) + 128 * (uint64_t)h->grid.hosts;
 }
 
-static int open_flight_memory(const struct hosts *h, struct flight *f)
+static int open_flight_memory(const struct tcp *h, struct flight *f)
 {
 	size_t most = (size_t)sweep_most(&h->grid);
 
@@ -81,7 +81,7 @@ static int open_flight_memory(const struct hosts *h, struct flight *f)
 }
 
 /* The slots of this host's ranks; a rank that is alone may have its own. */
-static int find_slots(struct hosts *h, struct err *e)
+static int find_slots(struct tcp *h, struct err *e)
 {
 	struct segment *seg = h->topo->segment;
 
@@ -125,7 +125,7 @@ static int check_topo(const struct topo *t, struct err *e)
 }
 
 /* Rounds that matter to what this host does with sums. */
-static void find_rounds(struct hosts *h)
+static void find_rounds(struct tcp *h)
 {
 	int host = h->topo->host;
 
@@ -134,9 +134,9 @@ static void find_rounds(struct hosts *h)
 		h->last_sum = -1;
 }
 
-static int hosts_open(void *self, const struct topo *topo, struct err *e)
+static int tcp_open(void *self, const struct topo *topo, struct err *e)
 {
-	struct hosts *h = self;
+	struct tcp *h = self;
 	int rc, i;
 
 	rc = check_topo(topo, e);
@@ -154,7 +154,7 @@ static int hosts_open(void *self, const struct topo *topo, struct err *e)
 		rc = cut_open(&h->cut, topo, &h->grid, h->slot_bytes, stage_bytes(h), e);
 	if (!rc)
 		rc = mail_open(&h->mail, topo->mesh, h->grid.hosts, e);
-	h->mail.place = hosts_place;
+	h->mail.place = tcp_place;
 	h->mail.ctx = h;
 	h->poll = calloc((size_t)h->mail.lines + 1, sizeof(*h->poll));
 	for (i = 0; i < HOSTS_FLIGHTS && h->carries && !rc; i++)
@@ -165,16 +165,16 @@ static int hosts_open(void *self, const struct topo *topo, struct err *e)
 	return rc || !h->row ? rc : seat_knob_open(&h->knob, e);
 }
 
-static bool hosts_can(const void *self, const struct plan *p)
+static bool tcp_can(const void *self, const struct plan *p)
 {
 	(void)self;
 	return (unsigned int)p->dtype < RINGUP_DTYPE_COUNT;
 }
 
-static void put_run(const struct hosts *h, const struct cut_walk *w, unsigned char *to)
+static void put_run(const struct tcp *h, const struct cut_walk *w, unsigned char *to)
 {
 	to += w->first * h->cut.bytes;
-	if (hosts_adds(h) && h->plan->pre != 1)
+	if (tcp_adds(h) && h->plan->pre != 1)
 		copy_scaled(h->plan->dtype, to, w->in, w->count, h->plan->pre);
 	else
 		copy_bytes(to, w->in, w->count * h->cut.bytes);
@@ -183,34 +183,34 @@ static void put_run(const struct hosts *h, const struct cut_walk *w, unsigned ch
 /* ---- within the host ---- */
 
 /* Has this rank anything to contribute that its carrier does not fetch itself? */
-static bool must_put(const struct hosts *h, uint64_t k)
+static bool must_put(const struct tcp *h, uint64_t k)
 {
 	if (h->plan->kind == PLAN_BROADCAST)
 		return h->plan->root == h->topo->rank;
-	return !hosts_adds(h) || hosts_carrier(h, k) != h->me || h->plan->pre != 1;
+	return !tcp_adds(h) || tcp_carrier(h, k) != h->me || h->plan->pre != 1;
 }
 
-static bool put_next(struct hosts *h)
+static bool put_next(struct tcp *h)
 {
 	uint64_t k = h->next_put;
 	struct cut_walk w;
-	int to = hosts_adds(h) ? h->me : hosts_carrier(h, k);
+	int to = tcp_adds(h) ? h->me : tcp_carrier(h, k);
 
-	if (k >= h->cut.chunks || !hosts_slots_free(h, k))
+	if (k >= h->cut.chunks || !tcp_slots_free(h, k))
 		return false;
 	if (must_put(h, k)) {
 		cut_walk(&h->cut, &w, k, false, 0, UINT64_MAX);
 		while (cut_next(&w))
-			put_run(h, &w, hosts_slot(h, to, k));
+			put_run(h, &w, tcp_slot(h, to, k));
 	}
 	h->next_put++;
-	hosts_publish(h, &h->seats[h->me].in, h->base + k + 1);
+	tcp_publish(h, &h->seats[h->me].in, h->base + k + 1);
 	return true;
 }
 
-static void take(struct hosts *h, uint64_t k, uint64_t first, uint64_t end)
+static void take(struct tcp *h, uint64_t k, uint64_t first, uint64_t end)
 {
-	const unsigned char *from = hosts_slot(h, hosts_carrier(h, k), k);
+	const unsigned char *from = tcp_slot(h, tcp_carrier(h, k), k);
 	struct cut_walk w;
 
 	cut_walk(&h->cut, &w, k, true, first, end);
@@ -219,14 +219,14 @@ static void take(struct hosts *h, uint64_t k, uint64_t first, uint64_t end)
 						   w.count * h->cut.bytes);
 }
 
-static bool take_next(struct hosts *h)
+static bool take_next(struct tcp *h)
 {
 	uint64_t k = h->next_take;
-	int from = hosts_carrier(h, k);
+	int from = tcp_carrier(h, k);
 	const struct plan *p = h->plan;
 	struct range placed = { 0, 0 };
 
-	if (k >= h->cut.chunks || !hosts_above(&h->seats[from].out, h->base + k))
+	if (k >= h->cut.chunks || !tcp_above(&h->seats[from].out, h->base + k))
 		return false;
 	/* Its flight stays as it is until all here have taken it. */
 	if (from == h->me)
@@ -238,13 +238,13 @@ static bool take_next(struct hosts *h)
 		take(h, k, placed.end, UINT64_MAX);
 	}
 	h->next_take++;
-	hosts_publish(h, &h->seats[h->me].took, h->base + k + 1);
+	tcp_publish(h, &h->seats[h->me].took, h->base + k + 1);
 	return true;
 }
 
 /* ---- plans ---- */
 
-static struct mail_head describe(const struct hosts *h, const struct plan *p)
+static struct mail_head describe(const struct tcp *h, const struct plan *p)
 {
 	size_t n = (size_t)h->topo->size;
 	struct mail_head m = {
@@ -273,7 +273,7 @@ static struct mail_head describe(const struct hosts *h, const struct plan *p)
 }
 
 /* Elements: what this rank sends in an all-to-all; else all ranks' blocks together. */
-static uint64_t contributed(const struct hosts *h, const struct plan *p)
+static uint64_t contributed(const struct tcp *h, const struct plan *p)
 {
 	size_t n = (size_t)h->topo->size, j;
 	uint64_t all = 0;
@@ -286,7 +286,7 @@ static uint64_t contributed(const struct hosts *h, const struct plan *p)
 
 /* Parts come out at other places than they went in: where the buffers overlap, the
  * input is copied first. */
-static int part_buffers(struct hosts *h, const struct plan **pp, struct err *e)
+static int part_buffers(struct tcp *h, const struct plan **pp, struct err *e)
 {
 	const struct plan *p = *pp;
 	uintptr_t in = (uintptr_t)p->piece->in, out = (uintptr_t)p->piece->out;
@@ -317,7 +317,7 @@ static int part_buffers(struct hosts *h, const struct plan **pp, struct err *e)
 }
 
 /* Is what the ranks of this host get too much for its caches? */
-static bool is_past(const struct hosts *h, const struct plan *p)
+static bool is_past(const struct tcp *h, const struct plan *p)
 {
 	uint64_t all = 0;
 
@@ -329,9 +329,9 @@ static bool is_past(const struct hosts *h, const struct plan *p)
 	       copy_past_from(COPY_SHARED);
 }
 
-static bool is_small(const struct hosts *h, uint64_t elements)
+static bool is_small(const struct tcp *h, uint64_t elements)
 {
-	uint64_t copies = h->grid.hosts > h->grid.cells, bytes = elements * hosts_wire_bytes(h);
+	uint64_t copies = h->grid.hosts > h->grid.cells, bytes = elements * tcp_wire_bytes(h);
 	int d;
 
 	for (d = 0; d < h->grid.dims; d++)
@@ -341,9 +341,9 @@ static bool is_small(const struct hosts *h, uint64_t elements)
 	return bytes <= (h->grid.hosts == 2 ? SMALL_OF_TWO : SMALL_BYTES);
 }
 
-static int hosts_start(void *self, const struct plan *p, struct err *e)
+static int tcp_start(void *self, const struct plan *p, struct err *e)
 {
-	struct hosts *h = self;
+	struct tcp *h = self;
 	struct mail_head head = describe(h, p);
 	const struct piece *own = p->piece;
 	int rc = 0;
@@ -369,13 +369,13 @@ static int hosts_start(void *self, const struct plan *p, struct err *e)
 	return 0;
 }
 
-static bool is_done(const struct hosts *h)
+static bool is_done(const struct tcp *h)
 {
 	return h->next_take == h->cut.chunks && h->next_put == h->cut.chunks;
 }
 
 /* Nothing can be done now: is there anybody who will never send what we wait for? */
-static int check_senders(const struct hosts *h, struct err *e)
+static int check_senders(const struct tcp *h, struct err *e)
 {
 	uint64_t q;
 	int i, rc = 0;
@@ -390,24 +390,24 @@ static int check_senders(const struct hosts *h, struct err *e)
 	return rc;
 }
 
-static int hosts_step(void *self, struct err *e)
+static int tcp_step(void *self, struct err *e)
 {
-	struct hosts *h = self;
+	struct tcp *h = self;
 	bool any, ever = false;
 	uint64_t q;
 	int rc;
 
 	do {
 		h->seen = look(h);
-		any = hosts_open_next(h);
+		any = tcp_open_next(h);
 		any |= put_next(h);
 		for (q = h->next_out; q < h->next_open; q++)
-			any |= hosts_advance(h, &h->flight[q % HOSTS_FLIGHTS]);
+			any |= tcp_advance(h, &h->flight[q % HOSTS_FLIGHTS]);
 		rc = mail_step(&h->mail, e);
 		if (rc < 0)
 			return fail_in(e, "between hosts");
 		any |= rc;
-		any |= hosts_deliver(h);
+		any |= tcp_deliver(h);
 		any |= take_next(h);
 		ever |= any;
 		if (is_done(h)) {
@@ -428,7 +428,7 @@ static int hosts_step(void *self, struct err *e)
 
 static bool may_go_on(void *arg)
 {
-	const struct hosts *h = arg;
+	const struct tcp *h = arg;
 
 	return look(h) != h->seen || __atomic_load_n(h->topo->abort, __ATOMIC_RELAXED);
 }
@@ -438,7 +438,7 @@ static bool may_go_on(void *arg)
  * call anyway, so pauses would save nothing; and while several hosts of a test, or others,
  * have the processors in common, those who wait are in the way of those who work.
  */
-static bool linger(struct hosts *h)
+static bool linger(struct tcp *h)
 {
 	int64_t now = clock_ns();
 
@@ -461,9 +461,9 @@ static bool linger(struct hosts *h)
 	return true;
 }
 
-static void hosts_block(void *self, int64_t deadline_ns)
+static void tcp_block(void *self, int64_t deadline_ns)
 {
-	struct hosts *h = self;
+	struct tcp *h = self;
 	int64_t slice = clock_deadline(SLICE_MS);
 	int n;
 
@@ -484,12 +484,12 @@ static void hosts_block(void *self, int64_t deadline_ns)
 const struct backend backend_tcp = {
 	.name = "tcp",
 	.summary = "any hosts: shared memory within, TCP between them",
-	.size = sizeof(struct hosts),
+	.size = sizeof(struct tcp),
 	.by_host = true,
-	.open = hosts_open,
-	.can = hosts_can,
-	.start = hosts_start,
-	.step = hosts_step,
-	.block = hosts_block,
-	.close = hosts_close,
+	.open = tcp_open,
+	.can = tcp_can,
+	.start = tcp_start,
+	.step = tcp_step,
+	.block = tcp_block,
+	.close = tcp_close,
 };

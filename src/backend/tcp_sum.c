@@ -1,13 +1,13 @@
-/* hosts_sum.c - sums of what ranks of this host and other hosts bring. */
+/* tcp_sum.c - sums of what ranks of this host and other hosts bring. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/hosts_state.h"
+#include "backend/tcp_state.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
 
 /* Hosts that take part in sums along one dimension, and elements widened at a time. */
 enum { SOURCES = GRID_PRIME + 1, BLOCK = 1024 };
 
-static struct reduce how_to(const struct hosts *h, bool last)
+static struct reduce how_to(const struct tcp *h, bool last)
 {
 	const struct plan *p = h->plan;
 	struct reduce how = {
@@ -23,7 +23,7 @@ static struct reduce how_to(const struct hosts *h, bool last)
 }
 
 /* Up to SOURCES vectors of f32, and what becomes of them: f32 again, or rounded. */
-static void combine_wide(struct hosts *h, const struct reduce *how, const float *const *src,
+static void combine_wide(struct tcp *h, const struct reduce *how, const float *const *src,
 			 int n, uint64_t count, float *partial, unsigned char *result)
 {
 	uint64_t at, k;
@@ -44,11 +44,11 @@ static void combine_wide(struct hosts *h, const struct reduce *how, const float 
 }
 
 /* One rank of this host: its share of a run of elements. */
-static const unsigned char *share(const struct hosts *h, const struct cut_walk *w, int local)
+static const unsigned char *share(const struct tcp *h, const struct cut_walk *w, int local)
 {
 	if (local == h->me && h->plan->pre == 1)
 		return w->in;
-	return hosts_slot(h, local, w->chunk) + w->first * h->cut.bytes;
+	return tcp_slot(h, local, w->chunk) + w->first * h->cut.bytes;
 }
 
 static bool is_late(const struct flight *f)
@@ -57,14 +57,14 @@ static bool is_late(const struct flight *f)
 }
 
 /* Of a sum: in place, the lines of a result have just been read. */
-static bool goes_past(const struct hosts *h, const struct cut_walk *w)
+static bool goes_past(const struct tcp *h, const struct cut_walk *w)
 {
 	return h->past && w->in != w->out && copy_sums_past();
 }
 
 /* What lies in runs in this rank's buffers: the last sums go there, too, and to the slot if
  * anybody else wants them.  In front of @src come the shares of this host's ranks, if late. */
-static void combine_runs(struct hosts *h, struct flight *f, const struct reduce *how,
+static void combine_runs(struct tcp *h, struct flight *f, const struct reduce *how,
 			 const void *const *src, int n, const struct step *t, bool last)
 {
 	const void *from[HOSTS_LOCAL + SOURCES];
@@ -91,13 +91,13 @@ static void combine_runs(struct hosts *h, struct flight *f, const struct reduce 
 }
 
 /* The end of a round: add up what has come, in the order of the hosts. */
-void hosts_combine(struct hosts *h, struct flight *f)
+void tcp_combine(struct tcp *h, struct flight *f)
 {
 	bool last = f->round == h->last_sum, mine = is_late(f);
 	const void *src[SOURCES];
 	const struct step *t = NULL;
 	struct reduce how = how_to(h, last);
-	uint64_t size = hosts_wire_bytes(h);
+	uint64_t size = tcp_wire_bytes(h);
 	int i, n = 0;
 
 	for (i = 0; i < f->steps; i++) {
@@ -107,7 +107,7 @@ void hosts_combine(struct hosts *h, struct flight *f)
 			continue;
 		t = s;
 		if (s->peer > h->topo->host && !mine) {
-			src[n++] = hosts_sums(f, f->round) + t->first * size;
+			src[n++] = tcp_sums(f, f->round) + t->first * size;
 			mine = true;
 		}
 		src[n++] = f->stage + f->stage_at[i];
@@ -115,7 +115,7 @@ void hosts_combine(struct hosts *h, struct flight *f)
 	if (!t || !t->count)
 		return;
 	if (!mine)
-		src[n++] = hosts_sums(f, f->round) + t->first * size;
+		src[n++] = tcp_sums(f, f->round) + t->first * size;
 	if (h->cut.wide)
 		combine_wide(h, &how, (const float *const *)src, n, t->count,
 			     last ? NULL : (float *)(void *)f->partial + t->first,
@@ -127,7 +127,7 @@ void hosts_combine(struct hosts *h, struct flight *f)
 			    t->count);
 }
 
-static void gather_wide(struct hosts *h, struct flight *f, const struct cut_walk *w)
+static void gather_wide(struct tcp *h, struct flight *f, const struct cut_walk *w)
 {
 	struct reduce how = how_to(h, h->grid.hosts == 1);
 	float *sum = (float *)(void *)f->partial + w->first, block[BLOCK];
@@ -159,7 +159,7 @@ static void gather_wide(struct hosts *h, struct flight *f, const struct cut_walk
 	}
 }
 
-static void gather_run(struct hosts *h, struct flight *f, const struct cut_walk *w)
+static void gather_run(struct tcp *h, struct flight *f, const struct cut_walk *w)
 {
 	struct reduce how = how_to(h, h->grid.hosts == 1);
 	void *to = f->partial + w->first * h->cut.bytes;
@@ -175,11 +175,11 @@ static void gather_run(struct hosts *h, struct flight *f, const struct cut_walk 
 	reduce_many(&how, &to, 1, src, h->here, w->count);
 }
 
-void hosts_gather(struct hosts *h, struct flight *f, uint64_t first, uint64_t end)
+void tcp_gather(struct tcp *h, struct flight *f, uint64_t first, uint64_t end)
 {
 	struct cut_walk w;
 
-	if (!hosts_adds(h) || f->in)
+	if (!tcp_adds(h) || f->in)
 		return;
 	cut_walk(&h->cut, &w, f->chunk, false, first, end);
 	while (cut_next(&w)) {
