@@ -82,7 +82,7 @@ struct opening {
 
 /* ---- who is connected to whom ---- */
 
-static int hosts_of(const struct mesh_shape *s)
+static int shape_hosts(const struct mesh_shape *s)
 {
 	int r, most = 0;
 
@@ -95,7 +95,7 @@ static int hosts_of(const struct mesh_shape *s)
  * of the highest ones; who is the first of its host starts its count. */
 int mesh_rails(const struct mesh_shape *s)
 {
-	int hosts = hosts_of(s), r, h, least = INT_MAX;
+	int hosts = shape_hosts(s), r, h, least = INT_MAX;
 	int *count = calloc((size_t)hosts, sizeof(*count));
 
 	if (!count)
@@ -127,7 +127,7 @@ bool mesh_has_data(const struct mesh_shape *s, int a, int b)
 {
 	struct grid g;
 
-	grid_init(&g, hosts_of(s));
+	grid_init(&g, shape_hosts(s));
 	return has_data(s, &g, mesh_rails(s), a, b);
 }
 
@@ -143,7 +143,7 @@ static int make_links(struct opening *o, struct err *e)
 	struct grid g;
 	int r;
 
-	grid_init(&g, hosts_of(s));
+	grid_init(&g, shape_hosts(s));
 	m->rails = mesh_rails(s);
 	m->control = calloc((size_t)m->size, sizeof(struct chan *));
 	m->link = calloc((size_t)m->size, sizeof(*m->link));

@@ -17,6 +17,16 @@ texts() {
   texts | xargs codespell --ignore-words="$src/tests/lint/words"
 }
 
+# In the names of structs, functions and files; as English words they are as good as others.
+@test "no retired word names anything in the engine and below it" {
+  local word now
+  while read -r word now; do
+    run grep -nE "\<struct $word\>|\<${word}_[a-z]" "$src"/src/{wire,backend,engine,api}/*.[ch]
+    [[ -z $output ]] || { echo "say $now:"; echo "$output"; return 1; }
+    [[ -z $(compgen -G "$src/src/*/$word.[ch]") ]] || { echo "say $now: $word.[ch]"; return 1; }
+  done < <(grep -v '^#' "$src/tests/lint/retired")
+}
+
 @test "no file tells where it was made" {
   local where=$src
   [[ ! -d ${builddir:-/nonexistent} ]] || where=$(cd "$builddir" && pwd)
