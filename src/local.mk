@@ -41,7 +41,7 @@ CORE_SOURCES += \
 	%reldir%/wire/discover.c %reldir%/wire/discover.h \
 	%reldir%/wire/dial.c %reldir%/wire/dial.h \
 	%reldir%/wire/door.c %reldir%/wire/door.h \
-	%reldir%/wire/foreign.c %reldir%/wire/foreign.h \
+	%reldir%/wire/cma.c %reldir%/wire/cma.h \
 	%reldir%/wire/grid.c %reldir%/wire/grid.h \
 	%reldir%/wire/jobdir.c %reldir%/wire/jobdir.h \
 	%reldir%/wire/lobby.c %reldir%/wire/lobby.h \

@@ -127,7 +127,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_p2p_ring \
 	%reldir%/unit/test_heartbeat \
 	%reldir%/unit/test_stall \
-	%reldir%/unit/test_foreign \
+	%reldir%/unit/test_cma \
 	%reldir%/unit/test_seat \
 	%reldir%/unit/test_self \
 	%reldir%/unit/test_memory \

@@ -4,7 +4,7 @@
 
 #include "backend/pair.h"
 #include "coll/reduce.h"
-#include "wire/foreign.h"
+#include "wire/cma.h"
 #include "wire/share.h"
 
 /*
@@ -27,7 +27,7 @@ enum { SHARE_LEAST = 16384, SHARE_BLOCK = 65536, REFUSED_OFTEN = 3, REFUSED_TRIE
 struct offer {
 	union {
 		struct share_arena arena;
-		struct foreign process;
+		struct cma process;
 	};
 	uint64_t ready;   /* this rank has mapped all others', or can reach the other's */
 	uint64_t claimed; /* of a broadcast of two ranks, see pair.h: rank 0's counts  */
@@ -78,7 +78,7 @@ static void offer_reach(const struct node *n, struct offer *o)
 {
 	const struct piece *p = n->plan->piece;
 
-	o->ready = foreign_self(&o->process) && n->reached &&
+	o->ready = cma_self(&o->process) && n->reached &&
 		   pair_lends(n->plan, n->bytes, n->topo->rank);
 	o->claimed = 0;
 	o->piece[0].in = (uint64_t)(uintptr_t)p->in;
@@ -141,7 +141,7 @@ static bool both_reach(struct node *n)
 	bool ready = offer_of(n, 0)->ready == 1 && offer_of(n, 1)->ready == 1;
 
 	if (!n->reached)
-		n->reached = foreign_try(&offer_of(n, 1 - n->topo->rank)->process);
+		n->reached = cma_try(&offer_of(n, 1 - n->topo->rank)->process);
 	n->missed = ready ? 0 : n->missed + 1;
 	return ready;
 }

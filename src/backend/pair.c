@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
-#include "wire/foreign.h"
+#include "wire/cma.h"
 #include "wire/segment.h"
 
 /*
@@ -78,8 +78,8 @@ bool pair_lends(const struct plan *p, size_t element_bytes, int rank)
 {
 	bool root = p->kind == PLAN_BROADCAST && rank == p->root;
 
-	return foreign_mine(root ? p->piece->in : p->piece->out,
-			    (root ? p->count : out_count(p, rank)) * element_bytes);
+	return cma_mine(root ? p->piece->in : p->piece->out,
+			(root ? p->count : out_count(p, rank)) * element_bytes);
 }
 
 /* A quarter is enough to share the work; each call costs as much as some KiB. */
@@ -121,14 +121,14 @@ static int give(struct move *m, uint64_t at, const unsigned char *in, size_t siz
 
 	if (!seat_go_abroad(row, m->topo->abort))
 		return 0;
-	why = foreign_write(m->other->pid, at, in, size);
+	why = cma_write(m->other->pid, at, in, size);
 	seat_come_home(row);
 	return why ? failed(m, why, e) : 1;
 }
 
 static int fetch(struct move *m, unsigned char *out, uint64_t at, size_t size, struct err *e)
 {
-	int why = is_over(m) ? ESRCH : foreign_read(m->other->pid, out, at, size);
+	int why = is_over(m) ? ESRCH : cma_read(m->other->pid, out, at, size);
 
 	return why ? failed(m, why, e) : 1;
 }

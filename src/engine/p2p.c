@@ -15,7 +15,7 @@
 #include "engine/over.h"
 #include "engine/p2p_state.h"
 #include "ringup.h"
-#include "wire/foreign.h"
+#include "wire/cma.h"
 #include "wire/ranks.h"
 #include "wire/seat.h"
 
@@ -526,7 +526,7 @@ static void list_local_ranks(struct p2p *x)
 int p2p_open(struct p2p **xp, const struct p2p_setup *s, struct err *e)
 {
 	struct p2p *x = calloc(1, sizeof(*x));
-	struct foreign self;
+	struct cma self;
 
 	if (x) {
 		x->peer = calloc((size_t)s->topo->size, sizeof(struct p2p_peer *));
@@ -543,7 +543,7 @@ int p2p_open(struct p2p **xp, const struct p2p_setup *s, struct err *e)
 	pthread_mutex_init(&x->lock, NULL);
 	x->engine = s->engine;
 	x->topo = s->topo;
-	x->use_cma = foreign_self(&self) && s->use_cma;
+	x->use_cma = cma_self(&self) && s->use_cma;
 	x->unexpected_end = &x->unexpected;
 	p2p_rings_open(&x->rings, s->shared, s->topo->local_size, s->topo->local_rank, &self);
 	list_local_ranks(x);

@@ -11,7 +11,7 @@
 #include "engine/over.h"
 #include "engine/p2p_state.h"
 #include "ringup.h"
-#include "wire/foreign.h"
+#include "wire/cma.h"
 
 enum { FETCH_BYTES = 256 << 10 /* of a sender's memory, before others have their turn */ };
 
@@ -166,12 +166,12 @@ void p2p_peer_release(struct p2p *x, struct p2p_peer *p, uint64_t bytes)
 /* May the memory of @p be read?  The kernel is asked once for each peer. */
 static bool peer_has_cma(struct p2p *x, struct p2p_peer *p)
 {
-	struct foreign process;
+	struct cma process;
 
 	if (p->cma == CMA_UNKNOWN) {
 		p2p_rings_process(&x->rings, p->seat, &process);
 		p->pid = process.pid;
-		p->cma = foreign_try(&process) ? CMA_WORKS : CMA_FAILS;
+		p->cma = cma_try(&process) ? CMA_WORKS : CMA_FAILS;
 	}
 	return p->cma == CMA_WORKS;
 }
@@ -335,8 +335,8 @@ void p2p_fetch_some(struct p2p *x)
 	struct p2p_peer *p = x->peer[op->p2p.source];
 	uint64_t left = p2p_op_bytes(op) - op->p2p.moved;
 	size_t n = left < FETCH_BYTES ? (size_t)left : FETCH_BYTES;
-	int why = foreign_read(p->pid, (unsigned char *)op->ask.out + op->p2p.moved,
-			       op->p2p.at + op->p2p.moved, n);
+	int why = cma_read(p->pid, (unsigned char *)op->ask.out + op->p2p.moved,
+			   op->p2p.at + op->p2p.moved, n);
 
 	if (why == ESRCH) {
 		op->p2p.at = 0;

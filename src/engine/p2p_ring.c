@@ -10,7 +10,7 @@ enum { RING_LEAST = 1 << 10, RING_MOST = 64 << 10, RING_AREA = 64 << 20, PAGE = 
 
 struct p2p_mailbox {
 	alignas(64) uint32_t news; /* atomic */
-	struct foreign process;    /* written once, before the ranks have met */
+	struct cma process;        /* written once, before the ranks have met */
 };
 
 /* Positions in the stream since the start.  Each has one writer; all are atomic. */
@@ -50,8 +50,7 @@ size_t p2p_rings_bytes(int ranks)
 	       (size_t)ranks * (size_t)ranks * ring_bytes(ranks);
 }
 
-void p2p_rings_open(struct p2p_rings *r, void *area, int ranks, int me,
-		    const struct foreign *self)
+void p2p_rings_open(struct p2p_rings *r, void *area, int ranks, int me, const struct cma *self)
 {
 	unsigned char *at = area;
 
@@ -62,7 +61,7 @@ void p2p_rings_open(struct p2p_rings *r, void *area, int ranks, int me,
 	r->mailbox[me].process = *self;
 }
 
-void p2p_rings_process(const struct p2p_rings *r, int rank, struct foreign *out)
+void p2p_rings_process(const struct p2p_rings *r, int rank, struct cma *out)
 {
 	*out = r->mailbox[rank].process;
 }

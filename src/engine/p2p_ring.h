@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/foreign.h"
+#include "wire/cma.h"
 
 /*
  * The ring from rank a to rank b is written by a and read by b, a byte stream like that of a
@@ -30,11 +30,10 @@ struct p2p_rings {
 size_t p2p_rings_bytes(int ranks);
 
 /* p2p_rings_open - use @area as rank @me of @ranks, and publish @self in its mailbox. */
-void p2p_rings_open(struct p2p_rings *r, void *area, int ranks, int me,
-		    const struct foreign *self);
+void p2p_rings_open(struct p2p_rings *r, void *area, int ranks, int me, const struct cma *self);
 
 /* p2p_rings_process - the process of @rank, as that rank published it. */
-void p2p_rings_process(const struct p2p_rings *r, int rank, struct foreign *out);
+void p2p_rings_process(const struct p2p_rings *r, int rank, struct cma *out);
 
 /* p2p_rings_news - a number that changes when another rank has written to this rank or has read
  * what this rank wrote. */

@@ -8,7 +8,7 @@
 #include "engine/engine_state.h"
 #include "engine/p2p_state.h"
 #include "ringup.h"
-#include "wire/foreign.h"
+#include "wire/cma.h"
 #include "wire/seat.h"
 
 enum {
@@ -64,7 +64,7 @@ struct p2p_head p2p_head_of(const struct ringup_op *op, enum p2p_kind kind)
 static uint64_t fetch_address(const struct p2p *x, const struct p2p_peer *p,
 			      const struct ringup_op *op)
 {
-	bool may = x->use_cma && p->seat >= 0 && foreign_mine(op->ask.in, p2p_op_bytes(op));
+	bool may = x->use_cma && p->seat >= 0 && cma_mine(op->ask.in, p2p_op_bytes(op));
 
 	return may ? (uint64_t)(uintptr_t)op->ask.in : 0;
 }

@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct comm *l = aligned_alloc(64, (sizeof(*l) + 63) / 64 * 64);
 	struct topo topo = { .size = RANKS, .hosts = 1, .local_size = RANKS };
 	struct p2p_setup setup = { .engine = g, .topo = &topo };
-	struct foreign nobody = { 0 };
+	struct cma nobody = { 0 };
 	struct p2p_rings other;
 	struct p2p *x = NULL;
 	struct err e;

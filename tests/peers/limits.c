@@ -41,7 +41,7 @@
 #include "bench/placement.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
-#include "wire/foreign.h"
+#include "wire/cma.h"
 
 enum { SLOTS = 4, SLOT = 65536, CALLS = 501, AFTER = 4 };
 enum { RANKS_MOST = 8, LEAST = 512, MOST = 1 << 30, OTHERS = 320 << 20 };
@@ -300,14 +300,14 @@ static uint64_t address(const float *p, size_t first)
 /* Buffers lie at the same place in all processes. */
 static void write_other(int me)
 {
-	if (foreign_write(side[!me].pid, address(side[!me].out, 0), side[me].in, bytes))
+	if (cma_write(side[!me].pid, address(side[!me].out, 0), side[me].in, bytes))
 		forbidden();
 	meet(me);
 }
 
 static void read_other(int me)
 {
-	if (foreign_read(side[!me].pid, side[me].out, address(side[!me].in, 0), bytes))
+	if (cma_read(side[!me].pid, side[me].out, address(side[!me].in, 0), bytes))
 		forbidden();
 	meet(me);
 }
@@ -318,8 +318,8 @@ static void given(int me)
 
 	for (i = 0; i < bytes; i += n) {
 		n = bytes - i < PIECE ? bytes - i : PIECE;
-		if (foreign_write(side[!me].pid, address(side[!me].out, to + i),
-				  (char *)side[me].in + i, n))
+		if (cma_write(side[!me].pid, address(side[!me].out, to + i),
+			      (char *)side[me].in + i, n))
 			forbidden();
 		(is_past ? copy_past : copy_bytes)((char *)side[me].out + to + i,
 						   (char *)side[me].in + i, n);

@@ -9,7 +9,7 @@
 #include "coll/reduce.h"
 #include "rounds.h"
 #include "tap.h"
-#include "wire/foreign.h"
+#include "wire/cma.h"
 #include "wire/segment.h"
 #include "wire/share.h"
 
@@ -781,13 +781,13 @@ static uint64_t gather_pair(enum spoil spoil)
 /* What is large and only moved, of two ranks, from buffer to buffer. */
 static void by_kernel(void)
 {
-	struct foreign mine;
+	struct cma mine;
 	void *memory;
 	uint64_t first, again, n;
 	int i, right = 0, waste = 0;
 
-	foreign_self(&mine);
-	if (!foreign_try(&mine)) {
+	cma_self(&mine);
+	if (!cma_try(&mine)) {
 		printf("ok %d - # SKIP process_vm_readv is forbidden here\n", ++tap_count);
 		return;
 	}

@@ -102,7 +102,7 @@ static void test_stream(void)
 
 int main(void)
 {
-	struct foreign self = { .pid = 7, .at = 8, .word = 9 }, found;
+	struct cma self = { .pid = 7, .at = 8, .word = 9 }, found;
 	void *area = aligned_alloc(PAGE, p2p_rings_bytes(RANKS));
 	int r;
 

@@ -1,6 +1,6 @@
-/* foreign.c - memory of another process, by way of the kernel, in one copy. */
+/* cma.c - cross-memory attach: memory of another process, by way of the kernel, in one copy. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/foreign.h"
+#include "wire/cma.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -19,10 +19,10 @@ static void make_word(void)
 		word = 0;
 }
 
-bool foreign_self(struct foreign *r)
+bool cma_self(struct cma *r)
 {
 	pthread_once(&once, make_word);
-	*r = (struct foreign){ getpid(), (uint64_t)(uintptr_t)&word, word };
+	*r = (struct cma){ getpid(), (uint64_t)(uintptr_t)&word, word };
 	return word != 0;
 }
 
@@ -36,15 +36,14 @@ static struct iovec there(uint64_t at, size_t bytes)
 	return (struct iovec){ (void *)(uintptr_t)at, bytes };
 }
 
-bool foreign_try(const struct foreign *r)
+bool cma_try(const struct cma *r)
 {
 	uint64_t found = 0;
 
-	return r->word && !foreign_read(r->pid, &found, r->at, sizeof(found)) &&
-	       found == r->word;
+	return r->word && !cma_read(r->pid, &found, r->at, sizeof(found)) && found == r->word;
 }
 
-bool foreign_mine(const void *p, size_t bytes)
+bool cma_mine(const void *p, size_t bytes)
 {
 	uint64_t first = (uint64_t)(uintptr_t)p;
 	unsigned char ends[2];
@@ -62,7 +61,7 @@ static size_t copied(ssize_t n, int *why)
 	return n > 0 ? (size_t)n : 0;
 }
 
-int foreign_read(int32_t pid, void *dst, uint64_t at, size_t bytes)
+int cma_read(int32_t pid, void *dst, uint64_t at, size_t bytes)
 {
 	size_t done = 0;
 	int why = 0;
@@ -76,7 +75,7 @@ int foreign_read(int32_t pid, void *dst, uint64_t at, size_t bytes)
 	return why;
 }
 
-int foreign_write(int32_t pid, uint64_t at, const void *src, size_t bytes)
+int cma_write(int32_t pid, uint64_t at, const void *src, size_t bytes)
 {
 	size_t done = 0;
 	int why = 0;

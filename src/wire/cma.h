@@ -1,0 +1,37 @@
+/* cma.h - cross-memory attach: memory of another process, by way of the kernel, in one copy. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_CMA_H
+#define WIRE_CMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * process_vm_readv(2) and process_vm_writev(2) copy between two processes of one user, if the
+ * kernel lets the one trace the other.  A process tells others its number and where a random
+ * word of its own lies: whoever reads that word there may go on, and has the right process, not
+ * one of the same number in another name space.
+ */
+struct cma {
+	int32_t pid;
+	uint64_t at, word;
+};
+
+/* cma_self - how others find this process; false if there is no random number to be had.
+ * Threads: any. */
+bool cma_self(struct cma *r);
+
+/* cma_try - may this process read and write that one's memory?  Asks the kernel. */
+bool cma_try(const struct cma *r);
+
+/* cma_mine - can the kernel find the first and the last of @bytes at @p, so that others may
+ * be sent there?  Not in a device's memory.  Asks it, unless there are none. */
+bool cma_mine(const void *p, size_t bytes);
+
+/* cma_read, cma_write - all @bytes, at @at in process @pid; 0, or an errno: ESRCH if it
+ * has ended, EFAULT if there is no such memory, then some may have been copied. */
+int cma_read(int32_t pid, void *dst, uint64_t at, size_t bytes);
+int cma_write(int32_t pid, uint64_t at, const void *src, size_t bytes);
+
+#endif
