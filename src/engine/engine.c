@@ -41,18 +41,18 @@ static struct seat *my_seat(const struct engine *g)
 }
 
 /* Does a callback wait for an operation that only a thread that looks can complete? */
-static bool has_tended(const struct engine *g)
+static bool engine_has_tended(const struct engine *g)
 {
 	return __atomic_load_n(&g->tended, __ATOMIC_SEQ_CST);
 }
 
-static bool work_left(struct engine *g)
+static bool progress_is_due(struct engine *g)
 {
 	return !engine_is_dead(g) && (engine_is_alarmed(g) || p2p_is_ready(g->p2p) ||
-				      has_tended(g) || comms_any(g, execute_ready));
+				      engine_has_tended(g) || comms_any(g, execute_ready));
 }
 
-static void scan_eager(struct engine *g)
+static void comms_scan_eager(struct engine *g)
 {
 	struct comm *l;
 	int i, end = comms_enter(g);
@@ -64,12 +64,12 @@ static void scan_eager(struct engine *g)
 }
 
 /* Threads that sleep until the holder of the baton has done what they wait for. */
-static bool has_waiters(const struct engine *g)
+static bool engine_has_waiters(const struct engine *g)
 {
 	return __atomic_load_n(&g->waiting, __ATOMIC_SEQ_CST);
 }
 
-static bool take_baton(struct engine *g)
+static bool progress_take(struct engine *g)
 {
 	uint32_t no = 0;
 
@@ -83,30 +83,30 @@ static bool take_baton(struct engine *g)
 
 /* Work may have come while the others believed that we would do it; whoever
  * waits for the baton shall look, and if nobody does, the engine thread. */
-static void give_baton(struct engine *g)
+static void progress_give(struct engine *g)
 {
 	__atomic_store_n(&my_seat(g)->driving, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&g->baton, 0, __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	/* Whoever called meanwhile has not kicked us. */
-	scan_eager(g);
+	comms_scan_eager(g);
 	if (__atomic_load_n(&g->waiting, __ATOMIC_RELAXED)) {
 		__atomic_fetch_add(&g->done, 1, __ATOMIC_SEQ_CST);
 		futex_wake(&g->done);
-	} else if (work_left(g)) {
+	} else if (progress_is_due(g)) {
 		seat_kick(g->row, g->row->me);
 	}
 }
 
 /* ---- failing ---- */
 
-static void fail_comm(struct comm *l, void *why)
+static void comm_fail(struct comm *l, void *why)
 {
 	execute_fail(l, why);
 }
 
 /* With the baton. */
-static void fail_all(struct engine *g)
+static void progress_fail_all(struct engine *g)
 {
 	struct err why;
 
@@ -118,13 +118,13 @@ static void fail_all(struct engine *g)
 	__atomic_store_n(&g->dead, true, __ATOMIC_SEQ_CST);
 	/* What this rank had lent, it is about to get back. */
 	seat_settle(g->row);
-	comms_visit(g, fail_comm, &why);
+	comms_visit(g, comm_fail, &why);
 	notify_completed(g);
 }
 
 /* A connection broke.  Who is to blame, the control plane knows better than the
  * neighbour does; it needs a moment to say so. */
-static void step_failed(struct engine *g, const struct err *e)
+static void progress_failed(struct engine *g, const struct err *e)
 {
 	int64_t until = clock_deadline(e->code == RINGUP_EPEER ? VERDICT_MS : 0);
 	int culprit = -1;
@@ -142,29 +142,29 @@ static void step_failed(struct engine *g, const struct err *e)
 
 /* ---- driving ---- */
 
-static bool step(struct comm *l)
+static bool comm_step(struct comm *l)
 {
 	struct err e = { 0 };
 	int rc = execute_step(l, &e);
 
 	if (rc < 0)
-		step_failed(l->engine, &e);
+		progress_failed(l->engine, &e);
 	return rc != 0;
 }
 
 /* One in @l, which may go away as soon as what is in flight in it has been completed. */
-static bool step_in(struct comm *l)
+static bool comm_step_in(struct comm *l)
 {
 	struct engine *g = l->engine;
 	int end = comms_enter(g);
-	bool moved = step(l);
+	bool moved = comm_step(l);
 
 	comms_exit(g, end);
 	return moved;
 }
 
 /* One step in every communicator but @first, which has had its own. */
-static bool step_others(struct engine *g, const struct comm *first)
+static bool comms_step_others(struct engine *g, const struct comm *first)
 {
 	struct comm *l;
 	bool moved = false;
@@ -172,7 +172,7 @@ static bool step_others(struct engine *g, const struct comm *first)
 
 	for (i = 0; i < end; i++)
 		if ((l = comms_at(g, i)) && l != first)
-			moved |= step(l);
+			moved |= comm_step(l);
 	comms_exit(g, end);
 	return moved;
 }
@@ -186,7 +186,7 @@ struct look {
 
 /* While this thread does nothing but wait, it also fetches what comes from other
  * hosts. */
-static void attend(struct engine *g, bool on)
+static void comms_attend(struct engine *g, bool on)
 {
 	struct comm *l;
 	int i, end = comms_enter(g);
@@ -197,7 +197,7 @@ static void attend(struct engine *g, bool on)
 	comms_exit(g, end);
 }
 
-static void poll_all(struct engine *g)
+static void comms_poll(struct engine *g)
 {
 	struct comm *l;
 	int i, end = comms_enter(g);
@@ -210,36 +210,36 @@ static void poll_all(struct engine *g)
 
 /* With the baton: is there something to begin with?  What has begun is ready for as long as
  * it takes; that is no news. */
-static bool can_begin(struct comm *l)
+static bool comm_can_begin(struct comm *l)
 {
 	return !l->running && execute_ready(l);
 }
 
 /* Is there a reason to stop waiting for news? */
-static bool has_news(void *arg)
+static bool look_has_news(void *arg)
 {
 	struct look *look = arg;
 	struct engine *g = look->g;
 	struct ringup_op *op = look->op;
 
-	poll_all(g);
-	if (engine_is_alarmed(g) || p2p_is_ready(g->p2p) || comms_any(g, can_begin))
+	comms_poll(g);
+	if (engine_is_alarmed(g) || p2p_is_ready(g->p2p) || comms_any(g, comm_can_begin))
 		return true;
-	if (look->running && step_others(g, NULL))
+	if (look->running && comms_step_others(g, NULL))
 		return true;
 	if (op && op_is_done(op))
 		return true;
 	if (op && op_is_eager(op) && eager_missing(look->mine, op->id, op->round) < 0)
 		return true;
-	scan_eager(g);
+	comms_scan_eager(g);
 	if (!op && __atomic_load_n(&g->tending, __ATOMIC_RELAXED))
-		return !has_tended(g) || has_waiters(g);
+		return !engine_has_tended(g) || engine_has_waiters(g);
 	return op && op_is_done(op);
 }
 
 /* Communicators that have a plan under way, and one of them; @far: one that waits for more
  * than the seats of this host. */
-static int count_running(struct engine *g, struct comm **one, struct comm **far)
+static int comms_count_running(struct engine *g, struct comm **one, struct comm **far)
 {
 	struct comm *l;
 	int i, n = 0, end = comms_enter(g);
@@ -256,15 +256,15 @@ static int count_running(struct engine *g, struct comm **one, struct comm **far)
 	return n;
 }
 
-static bool has_others(const struct engine *g)
+static bool engine_has_others(const struct engine *g)
 {
 	return comms_end(g) > 1;
 }
 
 /* May this rank have more to do than the only group's plan? */
-static bool may_do_more(const struct engine *g)
+static bool engine_may_do_more(const struct engine *g)
 {
-	return has_others(g) || p2p_is_used(g->p2p);
+	return engine_has_others(g) || p2p_is_used(g->p2p);
 }
 
 static int64_t soon(int ms, int64_t deadline_ns)
@@ -276,17 +276,18 @@ static int64_t soon(int ms, int64_t deadline_ns)
 
 /* Nothing can be done now: wait until something can.  Returns true if that was in vain, for
  * as long as the only group's plan is waited for at a time. */
-static bool rest(struct engine *g, struct comm *mine, struct ringup_op *op, int64_t deadline_ns)
+static bool progress_rest(struct engine *g, struct comm *mine, struct ringup_op *op,
+			  int64_t deadline_ns)
 {
 	struct look look = { g, mine, op, false };
 	struct comm *one = NULL, *far;
-	int running = count_running(g, &one, &far);
+	int running = comms_count_running(g, &one, &far);
 	int64_t turn;
 
 	/* What becomes ready during a plan shall be known when it is done. */
 	if (running)
-		poll_all(g);
-	if (running && !may_do_more(g)) {
+		comms_poll(g);
+	if (running && !engine_may_do_more(g)) {
 		/* Another communicator may be added meanwhile. */
 		turn = soon(LONE_MS, deadline_ns);
 		one->backend->block(one->carrier, turn);
@@ -294,70 +295,70 @@ static bool rest(struct engine *g, struct comm *mine, struct ringup_op *op, int6
 	}
 	if (far) {
 		far->backend->block(far->carrier, soon(TURN_MS, deadline_ns));
-	} else if (running || op || has_tended(g)) {
+	} else if (running || op || engine_has_tended(g)) {
 		look.running = running > 0;
 		__atomic_store_n(&g->tending, !running && !op, __ATOMIC_SEQ_CST);
-		attend(g, true);
-		seat_wait(g->row, SEAT_ANYBODY, has_news, &look, deadline_ns);
-		attend(g, false);
+		comms_attend(g, true);
+		seat_wait(g->row, SEAT_ANYBODY, look_has_news, &look, deadline_ns);
+		comms_attend(g, false);
 		__atomic_store_n(&g->tending, false, __ATOMIC_RELAXED);
 	}
 	return false;
 }
 
-static void set_patience(struct comm *l, void *patient)
+static void comm_set_patience(struct comm *l, void *patient)
 {
 	__atomic_store_n(&l->row->patient, patient != NULL, __ATOMIC_RELAXED);
 }
 
-static void be_patient(struct engine *g, bool patient)
+static void engine_be_patient(struct engine *g, bool patient)
 {
 	__atomic_store_n(&g->row->patient, patient, __ATOMIC_RELAXED);
-	comms_visit(g, set_patience, patient ? g : NULL);
+	comms_visit(g, comm_set_patience, patient ? g : NULL);
 }
 
 /* With the baton: go on until @op is done, the deadline, or (op NULL) until
  * there is no work, or somebody waits who can do it. */
-static void drive(struct engine *g, struct comm *mine, struct ringup_op *op,
-		  int64_t deadline_ns)
+static void progress_until(struct engine *g, struct comm *mine, struct ringup_op *op,
+			   int64_t deadline_ns)
 {
 	bool patient = __atomic_load_n(&g->row->patient, __ATOMIC_RELAXED);
 	int vain = 0;
 
-	while (op ? !op_is_done(op) : !has_waiters(g) && work_left(g)) {
+	while (op ? !op_is_done(op) : !engine_has_waiters(g) && progress_is_due(g)) {
 		bool moved;
 
 		if (engine_is_dead(g) || engine_is_alarmed(g)) {
-			fail_all(g);
+			progress_fail_all(g);
 			break;
 		}
 		moved = p2p_step(g->p2p);
-		moved |= mine && step_in(mine);
-		if (has_others(g) || !mine)
-			moved |= step_others(g, mine);
+		moved |= mine && comm_step_in(mine);
+		if (engine_has_others(g) || !mine)
+			moved |= comms_step_others(g, mine);
 		if (moved)
 			continue;
 		/* A plan may stand still for long; what needs none waits for none. */
-		scan_eager(g);
+		comms_scan_eager(g);
 		if (op && op_is_done(op))
 			break;
-		if (!rest(g, mine, op, deadline_ns)) {
+		if (!progress_rest(g, mine, op, deadline_ns)) {
 			if (vain >= VAIN_TURNS)
-				be_patient(g, patient || has_waiters(g));
+				engine_be_patient(g, patient || engine_has_waiters(g));
 			vain = 0;
 		} else if (++vain >= VAIN_TURNS) {
-			be_patient(g, false);
+			engine_be_patient(g, false);
 		}
 		if (deadline_ns != INT64_MAX && clock_ns() >= deadline_ns)
 			break;
 	}
 	if (vain >= VAIN_TURNS)
-		be_patient(g, patient || has_waiters(g));
+		engine_be_patient(g, patient || engine_has_waiters(g));
 }
 
 /* The engine thread: asleep unless there is work that nobody waits for.  It waits for
  * peers without patience, so as not to take a processor from who computes. */
-static void *carry(void *arg)
+static void *progress_thread(void *arg)
 {
 	struct engine *g = arg;
 	struct seat *s = my_seat(g);
@@ -368,12 +369,12 @@ static void *carry(void *arg)
 		if (__atomic_load_n(&g->stop, __ATOMIC_ACQUIRE))
 			return NULL;
 		/* Somebody may have changed his mind. */
-		scan_eager(g);
-		if (!has_waiters(g) && work_left(g) && take_baton(g)) {
-			be_patient(g, false);
-			drive(g, NULL, NULL, INT64_MAX);
-			be_patient(g, true);
-			give_baton(g);
+		comms_scan_eager(g);
+		if (!engine_has_waiters(g) && progress_is_due(g) && progress_take(g)) {
+			engine_be_patient(g, false);
+			progress_until(g, NULL, NULL, INT64_MAX);
+			engine_be_patient(g, true);
+			progress_give(g);
 			continue;
 		}
 		__atomic_store_n(&s->engine_asleep, 1, __ATOMIC_SEQ_CST);
@@ -384,7 +385,7 @@ static void *carry(void *arg)
 	}
 }
 
-static void sleep_for_baton(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
+static void progress_await(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 {
 	uint32_t seen;
 	int i;
@@ -397,7 +398,7 @@ static void sleep_for_baton(struct engine *g, struct ringup_op *op, int64_t dead
 	__atomic_fetch_add(&g->waiting, 1, __ATOMIC_SEQ_CST);
 	/* This thread's processor is free: should the engine thread be driving, it may
 	 * spin instead of sleeping at every chunk. */
-	be_patient(g, true);
+	engine_be_patient(g, true);
 	seen = __atomic_load_n(&g->done, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	/* The engine thread gives the baton to a thread that waits for an operation of its own.
@@ -410,18 +411,18 @@ static void sleep_for_baton(struct engine *g, struct ringup_op *op, int64_t dead
 }
 
 /* Who gave the baton to those who wait has left the rest of the work to them. */
-static void leave_work(struct engine *g)
+static void progress_pass_on(struct engine *g)
 {
-	if (!__atomic_load_n(&g->baton, __ATOMIC_SEQ_CST) && work_left(g))
+	if (!__atomic_load_n(&g->baton, __ATOMIC_SEQ_CST) && progress_is_due(g))
 		seat_kick(g->row, g->row->me);
 }
 
 /*
  * The communicator of an operation that this thread is about to look at or wait for.  As soon
  * as that is complete, another thread may remove its group: then the communicator stays until
- * we go_out() of it, and what was in it is the world's, which always stays.
+ * we op_exit_comm() of it, and what was in it is the world's, which always stays.
  */
-static struct comm *go_in(struct ringup_op *op)
+static struct comm *op_enter_comm(struct ringup_op *op)
 {
 	int end = comms_enter(op->engine);
 	struct comm *l = __atomic_load_n(&op->comm, __ATOMIC_SEQ_CST);
@@ -432,14 +433,14 @@ static struct comm *go_in(struct ringup_op *op)
 	return l;
 }
 
-static void go_out(struct comm *l)
+static void op_exit_comm(struct comm *l)
 {
 	if (l->serial)
 		__atomic_fetch_sub(&l->inside, 1, __ATOMIC_RELEASE);
 }
 
 /* Returns whether it is complete.  @holding: this thread has the baton already. */
-static bool wait_in(struct comm *l, struct ringup_op *op, int64_t deadline_ns, bool holding)
+static bool op_wait_in(struct comm *l, struct ringup_op *op, int64_t deadline_ns, bool holding)
 {
 	struct engine *g = l->engine;
 	bool slept = false;
@@ -448,28 +449,28 @@ static bool wait_in(struct comm *l, struct ringup_op *op, int64_t deadline_ns, b
 	for (i = 0; i < LOOKS && !holding && op_is_eager(op) && !eager_try(l, op); i++)
 		seat_pause();
 	while (holding || !op_is_done(op)) {
-		if (holding || take_baton(g)) {
-			drive(g, l, op, deadline_ns);
-			give_baton(g);
+		if (holding || progress_take(g)) {
+			progress_until(g, l, op, deadline_ns);
+			progress_give(g);
 			holding = slept = false;
 		} else {
-			sleep_for_baton(g, op, deadline_ns);
+			progress_await(g, op, deadline_ns);
 			slept = true;
 		}
 		if (!op_is_done(op) && deadline_ns != INT64_MAX && clock_ns() >= deadline_ns)
 			break;
 	}
 	if (slept)
-		leave_work(g);
+		progress_pass_on(g);
 	return op_is_done(op);
 }
 
-static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, struct err *e)
+static int op_wait(struct ringup_op *op, int64_t deadline_ns, bool holding, struct err *e)
 {
-	struct comm *l = go_in(op);
+	struct comm *l = op_enter_comm(op);
 	int rc;
 
-	if (wait_in(l, op, deadline_ns, holding)) {
+	if (op_wait_in(l, op, deadline_ns, holding)) {
 		rc = op->status;
 		if (rc && e)
 			*e = op->why;
@@ -477,7 +478,7 @@ static int wait_for(struct ringup_op *op, int64_t deadline_ns, bool holding, str
 	} else {
 		rc = fail(e, RINGUP_ETIMEDOUT, "the operation is not complete yet");
 	}
-	go_out(l);
+	op_exit_comm(l);
 	return rc;
 }
 
@@ -492,20 +493,20 @@ int engine_wait(struct ringup_op *op, int64_t deadline_ns, struct err *e)
 {
 	if (!engine_is_mine(op->engine))
 		return not_mine(e);
-	return wait_for(op, deadline_ns, false, e);
+	return op_wait(op, deadline_ns, false, e);
 }
 
 /* Is it done, or can it be without the baton? */
-static bool is_through(struct ringup_op *op)
+static bool op_is_through(struct ringup_op *op)
 {
 	struct comm *l;
 	bool is;
 
 	if (op_is_done(op) || !op_is_eager(op))
 		return op_is_done(op);
-	l = go_in(op);
+	l = op_enter_comm(op);
 	is = eager_try(l, op);
-	go_out(l);
+	op_exit_comm(l);
 	return is;
 }
 
@@ -514,27 +515,27 @@ int engine_poll(struct ringup_op *op)
 	struct engine *g = op->engine;
 	int i;
 
-	if (!engine_is_mine(g) || is_through(op))
+	if (!engine_is_mine(g) || op_is_through(op))
 		return 1;
-	if (!take_baton(g))
+	if (!progress_take(g))
 		return op_is_done(op);
 	if (engine_is_alarmed(g) || engine_is_dead(g))
-		fail_all(g);
+		progress_fail_all(g);
 	for (i = 0; i < POLL_STEPS && !op_is_done(op); i++) {
 		bool moved = p2p_step(g->p2p);
 
-		if (!step_others(g, NULL) && !moved)
+		if (!comms_step_others(g, NULL) && !moved)
 			break;
 	}
-	give_baton(g);
+	progress_give(g);
 	return op_is_done(op);
 }
 
 /* The rest of engine_submit(). */
-static int wait_or_leave(struct ringup_op *op, int64_t deadline_ns, bool holding,
-			 struct ringup_op **opp, struct err *e)
+static int op_wait_or_leave(struct ringup_op *op, int64_t deadline_ns, bool holding,
+			    struct ringup_op **opp, struct err *e)
 {
-	int rc = deadline_ns ? wait_for(op, deadline_ns, holding, e) : 0;
+	int rc = deadline_ns ? op_wait(op, deadline_ns, holding, e) : 0;
 
 	if (opp && (!deadline_ns || rc == RINGUP_ETIMEDOUT))
 		*opp = op;
@@ -544,7 +545,7 @@ static int wait_or_leave(struct ringup_op *op, int64_t deadline_ns, bool holding
 int engine_deferred(struct ringup_op *op, int64_t deadline_ns, struct ringup_op **opp,
 		    struct err *e)
 {
-	return wait_or_leave(op, deadline_ns, take_baton(op->engine), opp, e);
+	return op_wait_or_leave(op, deadline_ns, progress_take(op->engine), opp, e);
 }
 
 int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
@@ -566,7 +567,7 @@ int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 			return engine_deferred(op, deadline_ns, opp, e);
 	}
 	/* A thread that will wait drives anyway: nobody need be kicked for it. */
-	holding = deadline_ns && !eager_may(l, r) && take_baton(g);
+	holding = deadline_ns && !eager_may(l, r) && progress_take(g);
 	lock_take(&l->lock);
 	rc = submit_queued(l, r, NULL, holding && deadline_ns == INT64_MAX, &op, &as, e);
 	lock_give(&l->lock);
@@ -576,12 +577,12 @@ int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 		if (rc == RINGUP_EPEER)
 			notify_alarm(g, -1, rc, e->text);
 		if (holding)
-			give_baton(g);
+			progress_give(g);
 		return rc;
 	}
 	/* A join that is not published yet may be by another thread, now. */
 	submit_notify(l, r->want.kind == WANT_JOIN ? NULL : op, as);
-	return wait_or_leave(op, deadline_ns, holding, opp, e);
+	return op_wait_or_leave(op, deadline_ns, holding, opp, e);
 }
 
 int engine_p2p(struct comm *l, const struct p2p_request *q, int64_t deadline_ns,
@@ -604,7 +605,7 @@ int engine_p2p(struct comm *l, const struct p2p_request *q, int64_t deadline_ns,
 		op_release(op);
 		return rc;
 	}
-	return wait_or_leave(op, deadline_ns, false, opp, e);
+	return op_wait_or_leave(op, deadline_ns, false, opp, e);
 }
 
 int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *ctx,
@@ -632,11 +633,11 @@ int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *c
 void engine_settle(struct engine *g)
 {
 	if (engine_is_alarmed(g)) {
-		while (!take_baton(g))
+		while (!progress_take(g))
 			sched_yield();
 		if (!engine_is_dead(g))
-			fail_all(g);
-		give_baton(g);
+			progress_fail_all(g);
+		progress_give(g);
 	}
 	callbacks_stop(&g->callbacks);
 }
@@ -678,9 +679,9 @@ void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t l
 	for (at = live; at && at != g; at = at->next_live)
 		;
 	if (at && g->describe && !op_is_done(op)) {
-		l = go_in(op);
+		l = op_enter_comm(op);
 		g->describe(g->describe_ctx, l, op, out, len);
-		go_out(l);
+		op_exit_comm(l);
 	}
 	pthread_mutex_unlock(&live_lock);
 }
@@ -698,7 +699,7 @@ int engine_start(struct engine *g, struct err *e)
 	/* The process's signals are not for our threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&g->thread, NULL, carry, g);
+	rc = pthread_create(&g->thread, NULL, progress_thread, g);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		return fail(e, RINGUP_ESYSTEM, "engine thread: %s", strerror(rc));
@@ -707,7 +708,7 @@ int engine_start(struct engine *g, struct err *e)
 	return 0;
 }
 
-static void count_flying(struct comm *l, void *n)
+static void comm_count_flying(struct comm *l, void *n)
 {
 	*(int *)n += execute_flying(l);
 }
@@ -716,7 +717,7 @@ int engine_flying(struct engine *g)
 {
 	int n = 0;
 
-	comms_visit(g, count_flying, &n);
+	comms_visit(g, comm_count_flying, &n);
 	return n;
 }
 
