@@ -82,7 +82,7 @@ static bool progress_take(struct engine *g)
 }
 
 /* Work may have come while the others believed that we would do it; whoever
- * waits for the baton shall look, and if nobody does, the engine thread. */
+ * waits for the baton shall look, and if nobody does, the progress thread. */
 static void progress_give(struct engine *g)
 {
 	__atomic_store_n(&my_seat(g)->driving, 0, __ATOMIC_RELAXED);
@@ -356,7 +356,7 @@ static void progress_until(struct engine *g, struct comm *mine, struct ringup_op
 		engine_be_patient(g, patient || engine_has_waiters(g));
 }
 
-/* The engine thread: asleep unless there is work that nobody waits for.  It waits for
+/* The progress thread: asleep unless there is work that nobody waits for.  It waits for
  * peers without patience, so as not to take a processor from who computes. */
 static void *progress_thread(void *arg)
 {
@@ -396,12 +396,13 @@ static void progress_await(struct engine *g, struct ringup_op *op, int64_t deadl
 		seat_pause();
 	}
 	__atomic_fetch_add(&g->waiting, 1, __ATOMIC_SEQ_CST);
-	/* This thread's processor is free: should the engine thread be driving, it may
+	/* This thread's processor is free: should the progress thread be driving, it may
 	 * spin instead of sleeping at every chunk. */
 	engine_be_patient(g, true);
 	seen = __atomic_load_n(&g->done, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	/* The engine thread gives the baton to a thread that waits for an operation of its own.
+	/* The progress thread gives the baton to a thread that waits for an operation of its
+	 * own.
 	 */
 	if (__atomic_load_n(&g->tending, __ATOMIC_SEQ_CST))
 		seat_ring_asleep(g->row, g->row->me);
@@ -702,7 +703,7 @@ int engine_start(struct engine *g, struct err *e)
 	rc = pthread_create(&g->thread, NULL, progress_thread, g);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
-		return fail(e, RINGUP_ESYSTEM, "engine thread: %s", strerror(rc));
+		return fail(e, RINGUP_ESYSTEM, "progress thread: %s", strerror(rc));
 	g->has_thread = true;
 	add_live(g);
 	return 0;

@@ -11,7 +11,7 @@
 struct p2p_request;
 struct request;
 
-/* engine_start - with the fields above set; starts the engine thread. */
+/* engine_start - with the fields above set; starts the progress thread. */
 int engine_start(struct engine *g, struct err *e);
 
 /* engine_flying - operations that are not complete, in all communicators. */

@@ -24,7 +24,7 @@ struct ringup_op;
  * Whoever waits, drives.  The baton belongs to one thread of this rank at a
  * time: it moves all communicators along until the operation that it waits for is
  * complete.  Other waiting threads sleep and are woken when their operations
- * complete or the baton is free.  The engine thread takes it only when there is
+ * complete or the baton is free.  The progress thread takes it only when there is
  * work and nobody waits; it is kicked by the rank that submitted last.
  *
  * One thread for all communicators: a rank that only looked at one group could wait for a
@@ -54,7 +54,7 @@ struct engine {
 	uint32_t done;    /* futex: an operation completed, or the baton is free */
 	bool dead;        /* everything in flight has failed; atomic         */
 	uint32_t tended;  /* eager operations that a callback waits for; atomic */
-	bool tending;     /* the engine thread waits for those; atomic          */
+	bool tending;     /* the progress thread waits for those; atomic          */
 	struct callbacks callbacks;
 	struct engine *next_live; /* of those that run, for engine_describe() */
 	pthread_t thread;

@@ -353,7 +353,7 @@ static int meet_others(struct member *m, const struct ringup_init *how, const st
 
 static void tear_down(struct member *m)
 {
-	/* What the engine thread hears of the other hosts it tells the watch. */
+	/* What the progress thread hears of the other hosts it tells the watch. */
 	engine_stop(&m->engine);
 	watch_stop(&m->watch);
 	timeline_close(&m->engine);
@@ -750,7 +750,7 @@ static void leave_comm(struct comm *l, void *arg)
 	int r;
 
 	(void)arg;
-	/* Nothing of ours is in flight; the engine thread need not look. */
+	/* Nothing of ours is in flight; the progress thread need not look. */
 	__atomic_store_n(&l->over, true, __ATOMIC_RELAXED);
 	over_leave(l->left, l->topo.rank);
 	for (r = 0; r < l->row->count; r++) {

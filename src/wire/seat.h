@@ -29,7 +29,7 @@ struct seat {
 	alignas(64) uint32_t bell; /* futex: changes when the sleeper shall look again */
 	uint32_t asleep;           /* 0, or 1 + the rank it waits for, or SEAT_ANYBODY */
 	uint32_t driving;          /* somebody in this rank carries operations out */
-	alignas(64) uint32_t kick; /* futex: its engine thread sleeps here         */
+	alignas(64) uint32_t kick; /* futex: its progress thread sleeps here         */
 	uint32_t engine_asleep;
 	uint32_t left;               /* the rank has taken its leave: its end is no failure */
 	uint32_t beat;               /* changes while the process runs; 0: not yet  */
@@ -196,7 +196,7 @@ int seat_pauses_in(int us);
 /* seat_pause - what a spinning loop does between two looks. */
 void seat_pause(void);
 
-/* seat_kick - wake the engine thread of @rank if nobody there is driving. */
+/* seat_kick - wake the progress thread of @rank if nobody there is driving. */
 void seat_kick(const struct row *w, int rank);
 
 #endif

@@ -30,7 +30,7 @@
  *	1  a thread publishes only when the operation before is complete
  *	2  slots are written again without asking
  *	3  no look between saying "I sleep" and sleeping: 3 on the bell, 31 in the
- *	   engine thread, 32 when waiting for the baton
+ *	   progress thread, 32 when waiting for the baton
  *	4  the baton is given back without a word: 4; taken without a lock: 41
  *	5  one comm at a time: the holder sleeps until its first comm can move
  *	6  each rank cuts its batches where it likes
@@ -49,7 +49,7 @@
 #define COMMS 1 /* with 2, each name is in a comm of its own */
 #endif
 #ifndef WAITERS
-#define WAITERS 255 /* bit r: rank r waits; else it leaves all to its engine thread */
+#define WAITERS 255 /* bit r: rank r waits; else it leaves all to its progress thread */
 #endif
 #ifndef WAITED
 #define WAITED NAMES /* and of the names, it waits for so many */
@@ -95,7 +95,7 @@ typedef rank_t {
 	byte waiting;
 	/* The seat, where the holder of the baton sleeps. */
 	bool asleep, bell_changed, in_bell;
-	/* The engine thread. */
+	/* The progress thread. */
 	bool kick_changed, in_kick;
 	/* Threads that wait for the baton. */
 	bool done_changed[APPS];

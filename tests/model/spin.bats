@@ -54,11 +54,11 @@ wrong() {
   large
 }
 
-@test "a rank waits, the other leaves it to its engine thread" {
+@test "a rank waits, the other leaves it to its progress thread" {
   correct -DWAITERS=1
 }
 
-@test "nobody waits: engine threads carry all" {
+@test "nobody waits: progress threads carry all" {
   correct -DWAITERS=0
 }
 

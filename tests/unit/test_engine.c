@@ -170,7 +170,7 @@ static void shuffled(struct ringup *r, int rank, int size)
 		free(v[t]);
 }
 
-/* Nobody waits: the engine threads have to carry it. */
+/* Nobody waits: the progress threads have to carry it. */
 static void unattended(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
@@ -815,7 +815,7 @@ static void all(void)
 		run("sums of all sizes", n, sizes);
 		run("buffers that some can map", n, mappable);
 		run("shuffled and asynchronous", n, shuffled);
-		run("carried by the engine threads", n, unattended);
+		run("carried by the progress threads", n, unattended);
 		run("broadcast, allgather, barrier", n, others);
 		run("results in the caller's memory", n, into);
 		run("a block where others go", n, elsewhere);

@@ -112,7 +112,7 @@ static void exchange_once(struct ringup *r, int rank, int size)
 	check(__atomic_load_n(&mine->out, __ATOMIC_RELAXED) == chunks + TIMES,
 	      "one plan for each", rank);
 	check(__atomic_load_n(&mine->kick, __ATOMIC_RELAXED) == kicks,
-	      "who waits drives, and no engine thread is woken", rank);
+	      "who waits drives, and no progress thread is woken", rank);
 	/* Nobody leaves before all have looked. */
 	exchange(ringup_world(r), ROWS, true, rank, size);
 }
@@ -315,7 +315,7 @@ static int64_t used_ms(void)
  * rests uses SLOW_MS, or a third less where two processors are for three. */
 enum { LOOKING_MS = ROUNDS_TSAN ? 640 : 300 };
 
-/* Rank 1 has submitted, and then does nothing for a while, nor does its engine thread: for
+/* Rank 1 has submitted, and then does nothing for a while, nor does its progress thread: for
  * another thread has the baton, it believes.  Whoever has begun with the plan has to rest. */
 static void wait_for_late(struct ringup_group *g, int rank)
 {
