@@ -26,7 +26,7 @@ enum {
 
 /* A long sum between buffers that others can map: the back end then copies nothing, which is
  * worth meeting more often. */
-static bool is_mappable(const struct request *r)
+static bool request_is_mappable(const struct request *r)
 {
 	uint64_t at, bytes = want_bytes(&r->want);
 
@@ -36,7 +36,7 @@ static bool is_mappable(const struct request *r)
 
 bool eager_may(const struct comm *l, const struct request *r)
 {
-	return l->small == SMALL_EAGER && !is_mappable(r) &&
+	return l->small == SMALL_EAGER && !request_is_mappable(r) &&
 	       ledger_holds(ledger_room(l->ledger, &r->want), lines_share(l, r));
 }
 
@@ -54,7 +54,8 @@ bool eager_begin(struct comm *l, uint32_t id, const struct request *r, struct tu
 
 /* Of the ranks that wait for our processor, or of all.  Our own line is written, and may be
  * with who reads it: to look at it would fetch it back. */
-static int missing_of(const struct comm *l, const struct lines *at, uint32_t round, bool here)
+static int round_missing_of(const struct comm *l, const struct lines *at, uint32_t round,
+			    bool here)
 {
 	int r, missing = -1;
 
@@ -76,11 +77,11 @@ static int missing_of(const struct comm *l, const struct lines *at, uint32_t rou
 
 /* If one is missing that cannot go on before we give way, it does not matter who else is:
  * and a line that is looked at too soon has to be taken back by who writes it. */
-static int missing_in(const struct comm *l, const struct lines *at, uint32_t round)
+static int round_missing(const struct comm *l, const struct lines *at, uint32_t round)
 {
-	int missing = l->row->away ? missing_of(l, at, round, true) : -1;
+	int missing = l->row->away ? round_missing_of(l, at, round, true) : -1;
 
-	return missing == -1 ? missing_of(l, at, round, false) : missing;
+	return missing == -1 ? round_missing_of(l, at, round, false) : missing;
 }
 
 void eager_decline(const struct comm *l, uint32_t id, uint32_t round, const struct request *r)
@@ -112,7 +113,7 @@ int eager_missing(const struct comm *l, uint32_t id, uint32_t round)
 {
 	struct lines at = ledger_lines(l->ledger, id, round);
 
-	return missing_in(l, &at, round);
+	return round_missing(l, &at, round);
 }
 
 bool eager_has_come(const struct comm *l, const struct ringup_op *op, int rank)
@@ -129,12 +130,12 @@ int eager_spin(const struct comm *l, const struct turn *t)
 
 	/* Here there are others to run. */
 	if (l->row->away)
-		return missing_in(l, &t->at, t->round);
+		return round_missing(l, &t->at, t->round);
 	for (r = 0; r < size; r++)
 		while (r != me &&
 		       __atomic_load_n(ledger_mark(&t->at, r), __ATOMIC_ACQUIRE) != filled) {
 			if (ledger_look(&t->at, r, t->round) == LINE_CHANGED || !looks--)
-				return missing_of(l, &t->at, t->round, false);
+				return round_missing_of(l, &t->at, t->round, false);
 			seat_pause();
 		}
 	return -1;
@@ -152,7 +153,7 @@ static void defer_round(struct comm *l, struct ringup_op *op)
 		notify_call(l);
 }
 
-static bool finish(struct comm *l, struct ringup_op *op)
+static bool op_finish(struct comm *l, struct ringup_op *op)
 {
 	struct lines at;
 	int rc;
@@ -173,17 +174,17 @@ bool eager_try(struct comm *l, struct ringup_op *op)
 		defer_round(l, op);
 		lock_give(&l->lock);
 	}
-	return finish(l, op);
+	return op_finish(l, op);
 }
 
 /*
- * has_changed - has another rank changed its mind about this round?
+ * round_has_changed - has another rank changed its mind about this round?
  *
  * eager_missing() need not look at all lines.  If this operation has been queued
  * anywhere, all are looked at: the rank that changed its mind calls once, and nobody calls
  * again.
  */
-static bool has_changed(const struct comm *l, const struct ringup_op *op)
+static bool round_has_changed(const struct comm *l, const struct ringup_op *op)
 {
 	int missing = eager_missing(l, op->id, op->round);
 	struct lines at;
@@ -191,21 +192,21 @@ static bool has_changed(const struct comm *l, const struct ringup_op *op)
 	if (missing < 0 || !(ledger_arrived(l->ledger, op->id) % (uint64_t)l->topo.size))
 		return missing == -2;
 	at = ledger_lines(l->ledger, op->id, op->round);
-	return missing_of(l, &at, op->round, false) == -2;
+	return round_missing_of(l, &at, op->round, false) == -2;
 }
 
 bool eager_look(struct comm *l, struct ringup_op *op)
 {
 	if (!op_is_eager(op) || op_is_done(op))
 		return false;
-	if (!has_changed(l, op))
-		return finish(l, op);
+	if (!round_has_changed(l, op))
+		return op_finish(l, op);
 	defer_round(l, op);
 	return false;
 }
 
 /* Has another rank filled its line, and gone? */
-static bool any_filled(const struct comm *l, const struct lines *at, uint32_t round)
+static bool round_any_filled(const struct comm *l, const struct lines *at, uint32_t round)
 {
 	int r;
 
@@ -225,7 +226,7 @@ void eager_follow(struct comm *l, struct ringup_op *op)
 		return;
 	if (!op_is_eager(op)) {
 		at = ledger_lines(l->ledger, op->id, op->round);
-		if (any_filled(l, &at, op->round))
+		if (round_any_filled(l, &at, op->round))
 			notify_call(l);
 	} else if (ledger_arrived(l->ledger, op->id) % (uint64_t)l->topo.size) {
 		lock_take(&l->lock);

@@ -23,7 +23,7 @@
 #include "ringup.h"
 #include "wire/ranks.h"
 
-static void fail_flying(struct comm *l, const struct err *why, bool messages)
+static void ops_fail(struct comm *l, const struct err *why, bool messages)
 {
 	struct ringup_op *op;
 
@@ -44,7 +44,7 @@ static void fail_flying(struct comm *l, const struct err *why, bool messages)
 
 void execute_fail(struct comm *l, const struct err *why)
 {
-	fail_flying(l, why, true);
+	ops_fail(l, why, true);
 }
 
 int execute_flying(struct comm *l)
@@ -63,7 +63,7 @@ int execute_flying(struct comm *l)
 
 /* ---- plans ---- */
 
-static int not_in_flight(struct err *e)
+static int fail_not_in_flight(struct err *e)
 {
 	return fail(e, RINGUP_EPEER, "a batch names a tensor that is not in flight here");
 }
@@ -76,7 +76,7 @@ static int plan_next(struct comm *l, struct err *e)
 	int rc;
 
 	if (!op)
-		return not_in_flight(e);
+		return fail_not_in_flight(e);
 	l->plan_bad = it->bad;
 	l->op_count = 0;
 	if (!it->bad && op->ask.want.kind == WANT_JOIN && it->rows)
@@ -94,7 +94,7 @@ static int plan_next(struct comm *l, struct err *e)
 
 /* The plan is done: what is left to do for one of its operations.  @why is the reason if the
  * ranks disagree. */
-static void conclude(struct comm *l, struct ringup_op *op, struct err *why)
+static void op_conclude(struct comm *l, struct ringup_op *op, struct err *why)
 {
 	int rc;
 
@@ -124,7 +124,7 @@ static void plan_done(struct comm *l)
 	if (l->plan_bad && l->op_count)
 		bundle_verdict(l, l->ops[0], &why);
 	for (i = 0; i < l->op_count; i++)
-		conclude(l, l->ops[i], &why);
+		op_conclude(l, l->ops[i], &why);
 	l->running = false;
 	if (l->item_at == l->item_count) {
 		__atomic_store_n(&l->item_count, 0, __ATOMIC_RELAXED);
@@ -134,7 +134,7 @@ static void plan_done(struct comm *l)
 }
 
 /* What has come with the agreement: nothing is left to be carried out. */
-static int take_results(struct comm *l, struct err *e)
+static int batch_take_results(struct comm *l, struct err *e)
 {
 	const struct item *it;
 
@@ -144,7 +144,7 @@ static int take_results(struct comm *l, struct err *e)
 		struct ringup_op *op = comm_op(l, it);
 
 		if (!op)
-			return not_in_flight(e);
+			return fail_not_in_flight(e);
 		copy_bytes(op->ask.out, it->result, want_bytes(&op->ask.want));
 		plan_ends(l, op);
 	}
@@ -164,7 +164,7 @@ bool execute_ready(struct comm *l)
 }
 
 /* Whoever left has sent all that it had before: what is not complete now never will be. */
-static int end(struct comm *l)
+static int comm_end(struct comm *l)
 {
 	struct err why;
 
@@ -172,7 +172,7 @@ static int end(struct comm *l)
 	eager_scan(l);
 	/* First, so that what comes meanwhile by submit_eager() makes us look again. */
 	__atomic_store_n(&l->over, true, __ATOMIC_SEQ_CST);
-	fail_flying(l, &why, false);
+	ops_fail(l, &why, false);
 	p2p_left(l->engine->p2p, l);
 	notify_completed(l->engine);
 	return 1;
@@ -180,7 +180,7 @@ static int end(struct comm *l)
 
 int execute_step(struct comm *l, struct err *e)
 {
-	/* Asked first, see end(). */
+	/* Asked first, see comm_end(). */
 	bool over = over_has_left(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED);
 	int rc;
 
@@ -191,7 +191,7 @@ int execute_step(struct comm *l, struct err *e)
 		return rc;
 	}
 	if (l->item_at < l->item_count && l->items[l->item_at].result)
-		return take_results(l, e) ? e->code : 1;
+		return batch_take_results(l, e) ? e->code : 1;
 	if (l->item_at < l->item_count) {
 		rc = plan_next(l, e);
 		l->running = rc == 0;
@@ -207,7 +207,7 @@ int execute_step(struct comm *l, struct err *e)
 		return rc > 0;
 	}
 	rc = __atomic_load_n(&l->joined, __ATOMIC_RELAXED) ? join_answer(l, e) : 0;
-	return !rc && over ? end(l) : rc;
+	return !rc && over ? comm_end(l) : rc;
 }
 
 /* ---- life ---- */

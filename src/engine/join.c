@@ -48,7 +48,7 @@ static void release_proxies(struct comm *l)
 	} while (found);
 }
 
-static int answer(struct comm *l, uint32_t id, struct err *e)
+static int call_answer(struct comm *l, uint32_t id, struct err *e)
 {
 	struct request q = { 0 };
 	struct ringup_op *op = NULL;
@@ -86,7 +86,7 @@ bool join_ready(struct comm *l)
 }
 
 /* Say that we have joined, if all is complete by now that came before. */
-static void publish(struct comm *l)
+static void join_publish(struct comm *l)
 {
 	enum arrival as = ARRIVED_EARLY;
 	bool is;
@@ -107,7 +107,7 @@ int join_answer(struct comm *l, struct err *e)
 	int i, n, rc = 0, any = 0;
 
 	if (join_ready(l)) {
-		publish(l);
+		join_publish(l);
 		return 1;
 	}
 	if (calls == __atomic_load_n(&l->calls_seen, __ATOMIC_RELAXED))
@@ -122,7 +122,7 @@ int join_answer(struct comm *l, struct err *e)
 		if (agree_ready(l->agree))
 			return 1;
 		for (i = 0; i < n && !rc; i++)
-			rc = answer(l, ids[i], e);
+			rc = call_answer(l, ids[i], e);
 		any |= n;
 	} while (n == 64 && !rc);
 	__atomic_store_n(&l->calls_seen, calls, __ATOMIC_RELAXED);

@@ -21,7 +21,7 @@
 #include "wire/seat.h"
 
 /* A back end adds up on all ranks; those that are not the root drop what they get. */
-static int make_scratch(struct ringup_op *op, struct err *e)
+static int op_make_scratch(struct ringup_op *op, struct err *e)
 {
 	uint64_t sum = want_bytes(&op->ask.want);
 
@@ -31,7 +31,7 @@ static int make_scratch(struct ringup_op *op, struct err *e)
 }
 
 /* What the caller may change as soon as he has us back. */
-static int copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
+static int op_copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	struct request *q = &op->ask;
 	size_t bytes = (size_t)l->topo.size * sizeof(*q->splits);
@@ -43,7 +43,7 @@ static int copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
 	q->members = NULL;
 	q->copies = op->members;
 	if (!rc && q->want.kind == PLAN_ALLREDUCE && q->want.digest == WANT_TO_ROOT && !q->out)
-		return make_scratch(op, e);
+		return op_make_scratch(op, e);
 	if (rc || !q->splits || op->proxy)
 		return rc;
 	op->own = malloc(bytes);
@@ -55,7 +55,7 @@ static int copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
 }
 
 /* A small operation that is as it was the last time: fill this rank's line. */
-static bool post_eager(struct comm *l, struct ringup_op *op)
+static bool op_post_eager(struct comm *l, struct ringup_op *op)
 {
 	struct turn turn;
 
@@ -71,11 +71,11 @@ static bool post_eager(struct comm *l, struct ringup_op *op)
 }
 
 /* Publish the operation, with the lock held. */
-static enum arrival post(struct comm *l, struct ringup_op *op, bool changed, bool awaits)
+static enum arrival op_post(struct comm *l, struct ringup_op *op, bool changed, bool awaits)
 {
 	const struct request *r = &op->ask;
 
-	if (!changed && post_eager(l, op))
+	if (!changed && op_post_eager(l, op))
 		return ARRIVED_EARLY;
 	op->round = ledger_begin(l->ledger, op->id);
 	if (l->small == SMALL_EAGER)
@@ -109,7 +109,7 @@ static struct tensor *tensor_for(struct comm *l, const struct request *r, struct
 }
 
 /* Hold the tensor's number; give it one if it has none any more, or not yet. */
-static int hold(struct comm *l, struct tensor *t, const struct want *w, struct err *e)
+static int tensor_hold(struct comm *l, struct tensor *t, const struct want *w, struct err *e)
 {
 	uint32_t id;
 	int rc;
@@ -158,11 +158,11 @@ bool submit_join(struct comm *l, enum arrival *as)
 	__atomic_store_n(&l->join, NULL, __ATOMIC_RELAXED);
 	op->ask.rows =
 		agree_join_number(l->agree, __atomic_load_n(&l->batches, __ATOMIC_RELAXED));
-	*as = post(l, op, true, false);
+	*as = op_post(l, op, true, false);
 	return true;
 }
 
-static void take_part(struct comm *l)
+static void join_take_part(struct comm *l)
 {
 	ledger_join(l->ledger, true);
 	notify_call(l);
@@ -172,17 +172,17 @@ static void take_part(struct comm *l)
 }
 
 /* From now on this rank takes part, with nothing, in what others submit. */
-static void begin_join(struct comm *l, struct ringup_op *op, enum arrival *as)
+static void join_start(struct comm *l, struct ringup_op *op, enum arrival *as)
 {
 	__atomic_store_n(&l->join, op, __ATOMIC_RELAXED);
 	/* See op_complete(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	take_part(l);
+	join_take_part(l);
 	submit_join(l, as);
 }
 
 /* Not while an operation of that name is in flight; nobody may have looked lately. */
-static bool is_free(struct comm *l, const struct tensor *t)
+static bool tensor_is_free(struct comm *l, const struct tensor *t)
 {
 	struct ringup_op *op = __atomic_load_n(&t->op, __ATOMIC_ACQUIRE);
 
@@ -192,12 +192,12 @@ static bool is_free(struct comm *l, const struct tensor *t)
 }
 
 /* Is the name free, and has this rank anything more to do? */
-static int check_free(struct comm *l, const struct tensor *t, const struct request *r,
-		      bool proxy, struct err *e)
+static int tensor_check_free(struct comm *l, const struct tensor *t, const struct request *r,
+			     bool proxy, struct err *e)
 {
 	const char *name = r->name ? r->name : "one without a name";
 
-	if (!is_free(l, t))
+	if (!tensor_is_free(l, t))
 		return r->name ? fail(e, RINGUP_EBUSY,
 				      "%.200s: an operation of that name is already in flight",
 				      name)
@@ -225,13 +225,13 @@ int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awa
 	t = tensor_for(l, r, e);
 	if (!t)
 		return e->code;
-	rc = check_free(l, t, r, proxy, e);
+	rc = tensor_check_free(l, t, r, proxy, e);
 	if (rc)
 		return rc;
 	op = op_new(l);
 	if (!op)
 		return op_no_memory(e);
-	rc = hold(l, t, &r->want, e);
+	rc = tensor_hold(l, t, &r->want, e);
 	if (rc) {
 		op_free(l, op);
 		return rc;
@@ -250,7 +250,7 @@ int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awa
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
 	if (tracepoint_on(l))
 		tracepoint_submitted(l, t, r);
-	rc = copy_lists(l, op, e);
+	rc = op_copy_lists(l, op, e);
 	if (rc) {
 		/* A proxy's memory stays the caller's. */
 		op->own = proxy ? NULL : op->own;
@@ -260,9 +260,9 @@ int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awa
 		return rc;
 	}
 	if (r->want.kind == WANT_JOIN && !proxy)
-		begin_join(l, op, as);
+		join_start(l, op, as);
 	else
-		*as = post(l, op, changed, awaits);
+		*as = op_post(l, op, changed, awaits);
 	l->unnamed += !r->name || !*r->name;
 	*opp = op;
 	return 0;
@@ -317,7 +317,7 @@ void submit_notify(struct comm *l, struct ringup_op *op, enum arrival as)
  * stays this rank's.  As many as all ranks together may keep leave half of all numbers for
  * others; who keeps another lets go of the one that it has kept longest.
  */
-static bool keep(struct comm *l, struct tensor *t)
+static bool tensor_keep(struct comm *l, struct tensor *t)
 {
 	uint32_t most = LEDGER_IDS / 2 / (uint32_t)l->topo.size;
 	struct tensor **place, *was;
@@ -341,10 +341,11 @@ static bool keep(struct comm *l, struct tensor *t)
 }
 
 /* Is all as it was the last time?  With l->lock. */
-static bool is_usual(struct comm *l, struct tensor *t, const struct request *r)
+static bool tensor_is_usual(struct comm *l, struct tensor *t, const struct request *r)
 {
 	return t && !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE) && t->verified &&
-	       want_equal(&t->want, &r->want) && eager_may(l, r) && (t->kept || keep(l, t));
+	       want_equal(&t->want, &r->want) && eager_may(l, r) &&
+	       (t->kept || tensor_keep(l, t));
 }
 
 /* The tensor, and that it has an operation; NULL if nothing has happened. */
@@ -356,7 +357,7 @@ static struct tensor *eager_take(struct comm *l, const struct request *r, struct
 	t = over_comm(l, NULL) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED)
 		    ? NULL
 		    : tensor_for(l, r, NULL);
-	if (is_usual(l, t, r) && eager_begin(l, t->id, r, turn)) {
+	if (tensor_is_usual(l, t, r) && eager_begin(l, t->id, r, turn)) {
 		__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
 		t->repeats = r->want.kind == PLAN_ALLREDUCE && r->want.digest == WANT_ALL;
 		l->unnamed += !r->name;
@@ -386,7 +387,7 @@ static __attribute__((noinline)) int defer_eager(struct comm *l, const struct re
 		op->id = t->id;
 		op->round = round;
 		op_enter(l, op, r, NULL);
-		rc = copy_lists(l, op, e);
+		rc = op_copy_lists(l, op, e);
 		if (rc)
 			op_take_back(l, op);
 	}
@@ -454,7 +455,7 @@ static bool is_same_factor(double asked, double had)
 
 /* Does @a ask for the sum that @w says?  Then nothing is wrong with it but where it says data
  * are. */
-static bool is_same(const struct want *w, const struct ringup_reduce *a)
+static bool want_is_same(const struct want *w, const struct ringup_reduce *a)
 {
 	int i;
 
@@ -472,7 +473,7 @@ static bool is_same(const struct want *w, const struct ringup_reduce *a)
 }
 
 /* In place, or apart. */
-static bool are_apart(const void *in, const void *out, uint64_t bytes)
+static bool buffers_are_apart(const void *in, const void *out, uint64_t bytes)
 {
 	uintptr_t a = (uintptr_t)in, b = (uintptr_t)out;
 
@@ -488,11 +489,11 @@ static struct tensor *repeat_take(struct comm *l, const struct ringup_reduce *a,
 	lock_take(&l->lock);
 	t = a->name ? tensors_again(&l->tensors, a->name) : NULL;
 	if (!t || !t->repeats || !t->verified || __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) ||
-	    !is_same(&t->want, a) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED) ||
+	    !want_is_same(&t->want, a) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED) ||
 	    !over_not_yet(l))
 		goto out;
 	turn->bytes = a->count * reduce_dtype_bytes(a->dtype);
-	if (!are_apart(a->in, a->out, turn->bytes))
+	if (!buffers_are_apart(a->in, a->out, turn->bytes))
 		goto out;
 	turn->id = t->id;
 	turn->when = 0;
