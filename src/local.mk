@@ -183,6 +183,7 @@ TOOL_SOURCES += \
 	%reldir%/detect/mpilibs.c %reldir%/detect/mpilibs.h \
 	%reldir%/detect/mxnet.c \
 	%reldir%/detect/nccllibs.c %reldir%/detect/nccllibs.h \
+	%reldir%/detect/netfacts.c %reldir%/detect/netfacts.h \
 	%reldir%/detect/pythons.c %reldir%/detect/pythons.h \
 	%reldir%/detect/rootfs.c %reldir%/detect/rootfs.h \
 	%reldir%/detect/tensorflow.c \
@@ -320,7 +321,6 @@ TOOL_SOURCES += \
 	%reldir%/probe/picture_topology.c \
 	%reldir%/probe/mtu.c %reldir%/probe/mtu.h \
 	%reldir%/probe/names.c %reldir%/probe/names.h \
-	%reldir%/probe/netfacts.c %reldir%/probe/netfacts.h \
 	%reldir%/probe/reach.c %reldir%/probe/reach.h \
 	%reldir%/probe/roster.c %reldir%/probe/roster.h \
 	%reldir%/probe/rounds.c %reldir%/probe/rounds.h \

@@ -10,7 +10,7 @@
 #include "base/release.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
-#include "probe/netfacts.h"
+#include "detect/netfacts.h"
 
 static int as_json;
 static const char *lib, *version, *from, *peer, *nics;

@@ -11,10 +11,10 @@
 #include "cli/out.h"
 #include "cli/settled.h"
 #include "cli/targets.h"
+#include "detect/netfacts.h"
 #include "nicpick/common.h"
 #include "nicpick/fix.h"
 #include "nicpick/outcome.h"
-#include "probe/netfacts.h"
 #include "probe/pinlib.h"
 #include "ringup.h"
 

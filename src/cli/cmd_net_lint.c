@@ -6,8 +6,8 @@
 #include "base/err.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
+#include "detect/netfacts.h"
 #include "nicpick/lint.h"
-#include "probe/netfacts.h"
 
 static int as_json;
 static const char *from;

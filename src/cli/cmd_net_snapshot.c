@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
-#include "probe/netfacts.h"
+#include "detect/netfacts.h"
 #include "ringup.h"
 
 static const char *file;

@@ -15,8 +15,8 @@
 #include "base/err.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
+#include "detect/netfacts.h"
 #include "host/linkwatch.h"
-#include "probe/netfacts.h"
 #include "ringup.h"
 
 /* One cause makes many messages: what comes within this time is one change. */

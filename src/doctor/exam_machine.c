@@ -12,12 +12,12 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/jsonio.h"
+#include "detect/netfacts.h"
 #include "doctor/exam.h"
 #include "host/cgroup.h"
 #include "host/cores.h"
 #include "nicpick/lint.h"
 #include "nicpick/picker.h"
-#include "probe/netfacts.h"
 
 #define MIB ((uint64_t)1 << 20)
 

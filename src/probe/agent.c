@@ -14,11 +14,11 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "detect/netfacts.h"
 #include "nicpick/own.h"
 #include "probe/echo.h"
 #include "probe/facts.h"
 #include "probe/names.h"
-#include "probe/netfacts.h"
 #include "probe/reach.h"
 #include "probe/rules.h"
 #include "probe/speed.h"

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "detect/netfacts.h"
 #include "nicpick/outcome.h"
 #include "probe/deed.h"
-#include "probe/netfacts.h"
 #include "probe/pinlib.h"
 #include "ringup.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # net.bats - ringup net
 # needs: cpu
-# tests: src/cli/cmd_net_explain.c src/cli/cmd_net_snapshot.c src/cli/cmd_net.c src/cli/cmd_net_lint.c src/cli/cmd_net_check.c src/cli/matrix.c src/cli/opt.c src/cli/out.c src/probe src/nicpick src/host src/base tests/lib/machine.bash
+# tests: src/cli/cmd_net_explain.c src/cli/cmd_net_snapshot.c src/cli/cmd_net.c src/cli/cmd_net_lint.c src/cli/cmd_net_check.c src/cli/matrix.c src/cli/opt.c src/cli/out.c src/probe src/detect/netfacts.c src/nicpick src/host src/base tests/lib/machine.bash
 
 load ../lib/helper
 load ../lib/machine

@@ -1,6 +1,6 @@
 /* netfacts.c - the facts that the commands of `ringup net` start from. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/netfacts.h"
+#include "detect/netfacts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ const char **netfacts_names(void)
 	return names;
 }
 
-static int resolve(struct netconf *c, struct err *e)
+static int settings_resolve(struct netconf *c, struct err *e)
 {
 	const struct netconf_row *id = netconf_get(c, "NCCL_COMM_ID");
 	struct iface_ip ip;
@@ -67,7 +67,7 @@ int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct e
 		if (!rc)
 			rc = sources_read(&s->sources, from->root, e);
 		if (!rc && from->resolve)
-			rc = resolve(&s->settings, e);
+			rc = settings_resolve(&s->settings, e);
 	}
 	if (!rc && from->nics)
 		rc = netconf_add(&s->settings, "--network-interface", from->nics,

@@ -1,7 +1,7 @@
 /* netfacts.h - the facts that the commands of `ringup net` start from. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_NETFACTS_H
-#define PROBE_NETFACTS_H
+#ifndef DETECT_NETFACTS_H
+#define DETECT_NETFACTS_H
 
 #include <stdbool.h>
 
