@@ -303,7 +303,6 @@ TOOL_SOURCES += \
 	%reldir%/probe/byhand.c %reldir%/probe/byhand.h \
 	%reldir%/probe/check.c %reldir%/probe/check.h \
 	%reldir%/probe/agents.c %reldir%/probe/agents.h \
-	%reldir%/probe/deed.c %reldir%/probe/deed.h \
 	%reldir%/probe/echo.c %reldir%/probe/echo.h \
 	%reldir%/probe/facts.c %reldir%/probe/facts.h \
 	%reldir%/probe/judge.c %reldir%/probe/judge.h \
@@ -316,7 +315,6 @@ TOOL_SOURCES += \
 	%reldir%/probe/page.c %reldir%/probe/page.h \
 	%reldir%/probe/pairs.c %reldir%/probe/pairs.h \
 	%reldir%/probe/picture.c %reldir%/probe/picture.h \
-	%reldir%/probe/pinlib.c %reldir%/probe/pinlib.h \
 	%reldir%/probe/picture_heat.c \
 	%reldir%/probe/picture_topology.c \
 	%reldir%/probe/mtu.c %reldir%/probe/mtu.h \
@@ -326,13 +324,17 @@ TOOL_SOURCES += \
 	%reldir%/probe/rounds.c %reldir%/probe/rounds.h \
 	%reldir%/probe/rules.c %reldir%/probe/rules.h \
 	%reldir%/probe/seal.c %reldir%/probe/seal.h \
-	%reldir%/probe/settle.c %reldir%/probe/settle.h \
 	%reldir%/probe/sparkui.c %reldir%/probe/sparkui.h \
 	%reldir%/probe/speed.c %reldir%/probe/speed.h \
 	%reldir%/probe/talk.c %reldir%/probe/talk.h \
 	%reldir%/probe/verdict.c %reldir%/probe/verdict.h \
-	%reldir%/probe/way.c %reldir%/probe/way.h \
-	%reldir%/probe/writer.c %reldir%/probe/writer.h
+	%reldir%/probe/way.c %reldir%/probe/way.h
+
+TOOL_SOURCES += \
+	%reldir%/settle/change.c %reldir%/settle/change.h \
+	%reldir%/settle/pinlib.c %reldir%/settle/pinlib.h \
+	%reldir%/settle/settle.c %reldir%/settle/settle.h \
+	%reldir%/settle/writer.c %reldir%/settle/writer.h
 
 TOOL_SOURCES += \
 	%reldir%/bench/argv.c %reldir%/bench/argv.h \

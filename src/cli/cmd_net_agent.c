@@ -10,6 +10,7 @@
 #include "cli/out.h"
 #include "probe/agent.h"
 #include "probe/byhand.h"
+#include "settle/writer.h"
 
 static const char *connect_to, *name;
 
@@ -45,7 +46,7 @@ static int join(struct err *e)
 		rc = byhand_join(&t, connect_to, name ? name : self, &s, e);
 	if (!rc) {
 		out_note("joined the check at %s\n", connect_to);
-		rc = agent_run(&t, cmd_conf()->root, &s, e);
+		rc = agent_run(&t, cmd_conf()->root, &s, NULL, e);
 		talk_close(&t);
 	}
 	secret_wipe(&s);
@@ -54,6 +55,8 @@ static int join(struct err *e)
 
 static int run(int argc, char **argv, struct err *e)
 {
+	struct agent_orders orders;
+	struct writer writer;
 	struct talk t;
 	int rc;
 
@@ -65,7 +68,14 @@ static int run(int argc, char **argv, struct err *e)
 		return cmd_misuse(
 			e, "this is for `ringup net check` to start, or takes --connect");
 	talk_open(&t, STDIN_FILENO, STDOUT_FILENO);
-	rc = agent_run(&t, cmd_conf()->root, NULL, e);
+	writer_open(&writer, cmd_conf()->root);
+	orders = writer_orders(&writer);
+	rc = agent_run(&t, cmd_conf()->root, NULL, &orders, e);
+	/* What was not to be kept is taken back, and only then is the conversation over. */
+	if (!rc)
+		rc = writer_close(&writer, e);
+	else
+		writer_close(&writer, NULL);
 	talk_close(&t);
 	return rc;
 }

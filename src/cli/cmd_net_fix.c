@@ -15,8 +15,8 @@
 #include "nicpick/common.h"
 #include "nicpick/fix.h"
 #include "nicpick/outcome.h"
-#include "probe/pinlib.h"
 #include "ringup.h"
+#include "settle/pinlib.h"
 
 static int dry_run, undo, force, pin, as_json;
 static const char *interface, *root, *network, *prefer, *from;
@@ -69,8 +69,8 @@ struct report {
 	const struct pick *chosen; /* NULL: none, or undo */
 	struct fix plan;
 	struct outcome outcome;
-	struct deed deed;  /* what the two come to */
-	const char *error; /* why nothing is changed, or NULL */
+	struct change change; /* what the two come to */
+	const char *error;    /* why nothing is changed, or NULL */
 };
 
 /* JSON. */
@@ -95,7 +95,7 @@ static int print_json(const struct report *r, struct err *e)
 	const struct group *g = r->group;
 	bool done = !r->error && !dry_run;
 
-	json_t *deed = deed_json(&r->deed), *all;
+	json_t *change = change_json(&r->change), *all;
 
 	all = json_pack(
 		"{ss so so so so so sb sb so}", "schema", "ringup.net.fix/1", "interface",
@@ -104,9 +104,9 @@ static int print_json(const struct report *r, struct err *e)
 		out_string_or_null(g->network), "note",
 		out_string_or_null(g->n ? g->common[0].own.roles[0].note : NULL), "interfaces",
 		g->n ? interfaces_json(g) : json_array(), "dry_run", dry_run, "changed",
-		done && deed_changes(&r->deed) > 0, "error", out_string_or_null(r->error));
-	json_object_update(all, deed);
-	json_decref(deed);
+		done && change_count(&r->change) > 0, "error", out_string_or_null(r->error));
+	json_object_update(all, change);
+	json_decref(change);
 	return out_json(all, e);
 }
 
@@ -141,7 +141,7 @@ static void print_network(const struct report *r)
 
 static int print_text(const struct report *r, struct err *e)
 {
-	int changes = deed_changes(&r->deed), rc = 0;
+	int changes = change_count(&r->change), rc = 0;
 	const char *name = r->chosen ? r->chosen->interface : NULL;
 
 	/* A dry run that prints nothing on stdout would change nothing: scripts ask. */
@@ -152,9 +152,9 @@ static int print_text(const struct report *r, struct err *e)
 	if (name)
 		rc = print_fates(r->group, e);
 	print_network(r);
-	settled_print_patches(&r->deed);
+	settled_print_patches(&r->change);
 	if (!rc && name)
-		rc = settled_print_libraries(&r->deed, e);
+		rc = settled_print_libraries(&r->change, e);
 	if (!changes)
 		out_text("nothing to change%s%s\n", name ? ": settled already, " : "",
 			 name ? name : "");
@@ -170,7 +170,7 @@ static void print_trouble(const struct report *r)
 	for (i = 0; r->error && i < r->plan.nconflicts; i++)
 		out_note("ringup net fix: %s%s\n", where(), r->plan.conflict[i]);
 	if (r->chosen)
-		settled_note_strays(&r->deed, "", r->chosen->interface);
+		settled_note_strays(&r->change, "", r->chosen->interface);
 	if (r->error)
 		out_note("ringup net fix: %s\n", r->error);
 }
@@ -332,7 +332,7 @@ static int settle(struct report *r, struct err *e)
 	else if (!rc && r->chosen)
 		rc = judge_outcome(r, e);
 	if (!rc)
-		rc = deed_make(&r->deed, &r->plan, where(), &r->outcome, e);
+		rc = change_make(&r->change, &r->plan, where(), &r->outcome, e);
 	if (!rc && !r->error && !dry_run)
 		rc = fix_apply(&r->plan, where(), e);
 	return rc ? rc : conclude(r, e);
@@ -349,7 +349,7 @@ static int fix_this_node(struct err *e)
 		rc = choose(&g, &r, &why, e);
 	if (!rc)
 		rc = r.error ? conclude(&r, e) : settle(&r, e);
-	deed_free(&r.deed);
+	change_free(&r.change);
 	fix_free(&r.plan);
 	group_free(&g);
 	return rc;
@@ -388,7 +388,7 @@ static int conclude_nodes(const struct settle_how *how, const struct settle *s, 
 	if (*s->error && !as_json)
 		out_note("ringup net fix: %s\n", s->error);
 	for (i = 0; i < s->n; i++)
-		if (*s->error || *s->node[i].error || deed_strays(&s->node[i].deed))
+		if (*s->error || *s->node[i].error || change_strays(&s->node[i].change))
 			rc = CMD_NO;
 	return rc;
 }

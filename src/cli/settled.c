@@ -26,7 +26,7 @@ static void print_patch(const char *patch)
 	}
 }
 
-void settled_print_patches(const struct deed *d)
+void settled_print_patches(const struct change *d)
 {
 	int i;
 
@@ -35,7 +35,7 @@ void settled_print_patches(const struct deed *d)
 			print_patch(d->file[i].patch);
 }
 
-int settled_print_libraries(const struct deed *d, struct err *e)
+int settled_print_libraries(const struct change *d, struct err *e)
 {
 	static const char *const heads[] = { "LIBRARY", "ROLE", "WILL TAKE", NULL };
 	struct out_table t;
@@ -43,7 +43,7 @@ int settled_print_libraries(const struct deed *d, struct err *e)
 
 	out_table_init(&t, heads);
 	for (i = 0; i < d->nrows; i++) {
-		const struct deed_row *r = &d->row[i];
+		const struct change_row *r = &d->row[i];
 
 		out_table_cell(&t, OUT_PLAIN, "%s", r->library->title);
 		out_table_cell(&t, OUT_PLAIN, "%s", r->role);
@@ -56,7 +56,7 @@ int settled_print_libraries(const struct deed *d, struct err *e)
 	return out_table_print(&t, e);
 }
 
-void settled_note_strays(const struct deed *d, const char *node, const char *interface)
+void settled_note_strays(const struct change *d, const char *node, const char *interface)
 {
 	int i;
 
@@ -78,16 +78,16 @@ static bool is_same(const struct settle_node *a, const struct settle_node *b)
 {
 	int i;
 
-	if (strcmp(a->interface, b->interface) != 0 || a->deed.nfiles != b->deed.nfiles ||
-	    a->deed.nrows != b->deed.nrows || a->deed.nconflicts || b->deed.nconflicts ||
-	    *a->error || *b->error)
+	if (strcmp(a->interface, b->interface) != 0 || a->change.nfiles != b->change.nfiles ||
+	    a->change.nrows != b->change.nrows || a->change.nconflicts ||
+	    b->change.nconflicts || *a->error || *b->error)
 		return false;
-	for (i = 0; i < a->deed.nfiles; i++)
-		if (!is_same_text(a->deed.file[i].patch, b->deed.file[i].patch))
+	for (i = 0; i < a->change.nfiles; i++)
+		if (!is_same_text(a->change.file[i].patch, b->change.file[i].patch))
 			return false;
-	for (i = 0; i < a->deed.nrows; i++)
-		if (strcmp(a->deed.row[i].takes, b->deed.row[i].takes) != 0 ||
-		    strcmp(a->deed.row[i].why, b->deed.row[i].why) != 0)
+	for (i = 0; i < a->change.nrows; i++)
+		if (strcmp(a->change.row[i].takes, b->change.row[i].takes) != 0 ||
+		    strcmp(a->change.row[i].why, b->change.row[i].why) != 0)
 			return false;
 	return true;
 }
@@ -114,9 +114,9 @@ static int print_group(const struct settle_how *how, const struct settle *s, int
 		if (s->node[k].asked && is_same(n, &s->node[k]))
 			out_look(OUT_BOLD, ", %s", how->agents.nodes->name[k]);
 	out_text("%s%s%s\n", *n->interface ? ": " : "", n->interface,
-		 deed_changes(&n->deed) ? "" : ": nothing to change");
-	settled_print_patches(&n->deed);
-	return n->deed.nrows ? settled_print_libraries(&n->deed, e) : 0;
+		 change_count(&n->change) ? "" : ": nothing to change");
+	settled_print_patches(&n->change);
+	return n->change.nrows ? settled_print_libraries(&n->change, e) : 0;
 }
 
 static int count_changed(const struct settle *s, bool kept)
@@ -124,7 +124,7 @@ static int count_changed(const struct settle *s, bool kept)
 	int i, n = 0;
 
 	for (i = 0; i < s->n; i++)
-		n += deed_changes(&s->node[i].deed) && (s->node[i].kept || !kept);
+		n += change_count(&s->node[i].change) && (s->node[i].kept || !kept);
 	return n;
 }
 
@@ -158,9 +158,9 @@ static void note_trouble(const struct settle_how *how, const struct settle *s)
 		const struct settle_node *n = &s->node[i];
 		const char *name = how->agents.nodes->name[i];
 
-		for (k = 0; k < n->deed.nconflicts; k++)
-			out_note("ringup net fix: %s: %s\n", name, n->deed.conflict[k]);
-		settled_note_strays(&n->deed, name, n->interface);
+		for (k = 0; k < n->change.nconflicts; k++)
+			out_note("ringup net fix: %s: %s\n", name, n->change.conflict[k]);
+		settled_note_strays(&n->change, name, n->interface);
 		if (*n->error)
 			out_note("ringup net fix: %s: %s\n", name, n->error);
 	}
@@ -197,10 +197,10 @@ static json_t *node_json(const char *name, const struct settle_node *n)
 	json_t *j = json_pack("{so so so sb so}", "name", out_string(name), "interface",
 			      or_null(n->interface), "address", or_null(n->address), "settled",
 			      n->kept, "error", or_null(n->error));
-	json_t *deed = deed_json(&n->deed);
+	json_t *change = change_json(&n->change);
 
-	json_object_update(j, deed);
-	json_decref(deed);
+	json_object_update(j, change);
+	json_decref(change);
 	return j;
 }
 

@@ -3,17 +3,17 @@
 #ifndef CLI_SETTLED_H
 #define CLI_SETTLED_H
 
-#include "probe/settle.h"
+#include "settle/settle.h"
 
 /* settled_print_patches - of all files that change, in colour where that is seen. */
-void settled_print_patches(const struct deed *d);
+void settled_print_patches(const struct change *d);
 
 /* settled_print_libraries - what each takes, as a table. */
-int settled_print_libraries(const struct deed *d, struct err *e);
+int settled_print_libraries(const struct change *d, struct err *e);
 
 /* settled_note_strays - on stderr, those that will not take @interface; @node is theirs, or "".
  */
-void settled_note_strays(const struct deed *d, const char *node, const char *interface);
+void settled_note_strays(const struct change *d, const char *node, const char *interface);
 
 /* settled_print_nodes - all nodes, those for which the same is done together. */
 int settled_print_nodes(const struct settle_how *how, const struct settle *s, struct err *e);

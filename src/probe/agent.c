@@ -22,7 +22,6 @@
 #include "probe/reach.h"
 #include "probe/rules.h"
 #include "probe/speed.h"
-#include "probe/writer.h"
 #include "ringup.h"
 #include "wire/sock.h"
 
@@ -31,20 +30,20 @@ enum { REGISTERED_TRIES = 64 };
 struct agent {
 	struct talk *talk;
 	struct snapshot *snapshot;
-	struct writer writer;
-	const struct secret *known; /* it was started by hand */
+	const struct agent_orders *orders; /* NULL: there are none   */
+	const struct secret *known;        /* it was started by hand */
 	struct seal_key key;
 	struct echo echo;
 	struct probe_facts plan; /* what "reach" brought */
 	json_t *names;
 	int me;
-	bool greeted;
+	bool greeted, ordered;
 };
 
 /* Facts of this node. */
 
 /* The machine's id is not for everybody; a hash of it tells machines apart as well. */
-static void machine_id(char out[FACTS_ID])
+static void node_machine_id(char out[FACTS_ID])
 {
 	unsigned char sum[16];
 	size_t len;
@@ -59,8 +58,8 @@ static void machine_id(char out[FACTS_ID])
 	free(text);
 }
 
-static int add_uses(struct probe_node *n, const char *library, const struct picked *p,
-		    struct err *e)
+static int node_add_uses(struct probe_node *n, const char *library, const struct picked *p,
+			 struct err *e)
 {
 	struct probe_use *u;
 	int r, i;
@@ -82,7 +81,7 @@ static int add_uses(struct probe_node *n, const char *library, const struct pick
 }
 
 /* The addresses that each library would take here. */
-static int find_uses(struct probe_node *n, const struct snapshot *s, struct err *e)
+static int node_find_uses(struct probe_node *n, const struct snapshot *s, struct err *e)
 {
 	struct own_hint hint = { 0 };
 	struct picked p;
@@ -91,20 +90,20 @@ static int find_uses(struct probe_node *n, const struct snapshot *s, struct err 
 	for (i = 0; !rc && pickers[i]; i++) {
 		rc = picker_run(pickers[i], &s->ifaces, &s->settings, &p, e);
 		if (!rc)
-			rc = add_uses(n, pickers[i]->name, &p, e);
+			rc = node_add_uses(n, pickers[i]->name, &p, e);
 		picker_free(&p);
 	}
 	if (!rc) {
 		rc = own_choose(&s->ifaces, &hint, &p, e);
 		if (!rc)
-			rc = add_uses(n, "ringup", &p, e);
+			rc = node_add_uses(n, "ringup", &p, e);
 		picker_free(&p);
 	}
 	return rc;
 }
 
 /* What Gloo and NCCL will be told when they ask for this machine's own name. */
-static void remember(struct netconf *c, const struct netconf_host *h)
+static void host_remember(struct netconf *c, const struct netconf_host *h)
 {
 	struct netconf_host *own;
 
@@ -116,7 +115,7 @@ static void remember(struct netconf *c, const struct netconf_host *h)
 }
 
 /* All nodes' names and our own, which libraries look up to find out who they are. */
-static int find_names(struct agent *a, struct probe_node *n, struct err *e)
+static int node_find_names(struct agent *a, struct probe_node *n, struct err *e)
 {
 	int count = (int)json_array_size(a->names) + 1, i;
 	const char **list = calloc((size_t)count, sizeof(*list));
@@ -137,12 +136,12 @@ static int find_names(struct agent *a, struct probe_node *n, struct err *e)
 		return count;
 	}
 	for (i = 0; i < n->nresolves; i++)
-		remember(&a->snapshot->settings, &n->resolves[i]);
+		host_remember(&a->snapshot->settings, &n->resolves[i]);
 	return 0;
 }
 
 /* Whoever breaks in here shall find no rights: what has to be asked as root was asked. */
-static int shed_rights(struct err *e)
+static int agent_shed_rights(struct err *e)
 {
 	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
@@ -156,7 +155,7 @@ static int shed_rights(struct err *e)
 	return 0;
 }
 
-static void note_port(json_t *listens, const struct probe_use *u, int port, const char *kind)
+static void port_note(json_t *listens, const struct probe_use *u, int port, const char *kind)
 {
 	if (port)
 		json_array_append_new(listens, json_pack("{ss ss si ss}", "address", u->address,
@@ -166,7 +165,7 @@ static void note_port(json_t *listens, const struct probe_use *u, int port, cons
 
 /* An ephemeral port as NCCL, Gloo and Horovod take it, the first from 1024 as Open MPI
  * does, and the one where torch's store usually is. */
-static void listen_at(struct agent *a, json_t *listens, const struct probe_use *u, int wish)
+static void use_listen(struct agent *a, json_t *listens, const struct probe_use *u, int wish)
 {
 	struct sock_addr at;
 	int port, i;
@@ -174,14 +173,14 @@ static void listen_at(struct agent *a, json_t *listens, const struct probe_use *
 	if (sock_parse_address(u->address, &at, NULL))
 		return;
 	port = echo_listen(&a->echo, &at, wish, 0);
-	note_port(listens, u, port ? port : echo_listen(&a->echo, &at, 0, 0), "ephemeral");
+	port_note(listens, u, port ? port : echo_listen(&a->echo, &at, 0, 0), "ephemeral");
 	for (i = port = 0; !port && i < REGISTERED_TRIES; i++)
 		port = echo_listen(&a->echo, &at, AGENT_REGISTERED + i, 1);
-	note_port(listens, u, port, "registered");
-	note_port(listens, u, echo_listen(&a->echo, &at, AGENT_STORE, 1), "store");
+	port_note(listens, u, port, "registered");
+	port_note(listens, u, echo_listen(&a->echo, &at, AGENT_STORE, 1), "store");
 }
 
-static json_t *listen_all(struct agent *a, const struct probe_node *n, int wish)
+static json_t *node_listen(struct agent *a, const struct probe_node *n, int wish)
 {
 	json_t *listens = json_array();
 	int i, k;
@@ -190,7 +189,7 @@ static json_t *listen_all(struct agent *a, const struct probe_node *n, int wish)
 		for (k = 0; k < i && strcmp(n->uses[k].address, n->uses[i].address) != 0; k++)
 			;
 		if (k == i)
-			listen_at(a, listens, &n->uses[i], wish);
+			use_listen(a, listens, &n->uses[i], wish);
 	}
 	return listens;
 }
@@ -228,7 +227,7 @@ static int on_hello(struct agent *a, const json_t *msg, struct err *e)
 	return port;
 }
 
-static int tell_facts(struct agent *a, int wish, struct err *e)
+static int agent_tell_facts(struct agent *a, int wish, struct err *e)
 {
 	const char *name = json_string_value(json_array_get(a->names, (size_t)a->me));
 	struct probe_facts f = { 0 };
@@ -239,18 +238,18 @@ static int tell_facts(struct agent *a, int wish, struct err *e)
 	if (!rc)
 		rc = rules_read(n, e);
 	if (!rc)
-		rc = shed_rights(e);
+		rc = agent_shed_rights(e);
 	if (!rc)
-		rc = find_names(a, n, e);
+		rc = node_find_names(a, n, e);
 	if (!rc)
-		rc = find_uses(n, a->snapshot, e);
+		rc = node_find_uses(n, a->snapshot, e);
 	if (!rc)
 		rc = echo_open(&a->echo, a->me, &a->key, e);
 	if (!rc) {
-		machine_id(n->machine_id);
+		node_machine_id(n->machine_id);
 		snprintf(n->hostname, sizeof(n->hostname), "%s",
 			 a->snapshot->settings.hostname);
-		listens = listen_all(a, n, wish);
+		listens = node_listen(a, n, wish);
 		n->snapshot = *a->snapshot;
 		n->has_snapshot = true;
 		rc = talk_say(a->talk,
@@ -282,7 +281,7 @@ static int on_reach(struct agent *a, const json_t *msg, struct err *e)
 	return rc < 0 ? rc : 0;
 }
 
-static json_t *or_null(double x)
+static json_t *measured_json(double x)
 {
 	return x < 0 ? json_null() : json_real(x);
 }
@@ -302,18 +301,19 @@ static int on_measure(struct agent *a, const json_t *msg, struct err *e)
 	speed_measure(&p, &a->key, latency_ms, bandwidth_ms, NULL);
 	rc = talk_say(a->talk,
 		      json_pack("{ss si so so so}", "op", "measured", "path", at,
-				"latency_min_us", or_null(p.latency_min_us),
-				"latency_median_us", or_null(p.latency_median_us),
-				"bandwidth_mbs", or_null(p.bandwidth_mbs)),
+				"latency_min_us", measured_json(p.latency_min_us),
+				"latency_median_us", measured_json(p.latency_median_us),
+				"bandwidth_mbs", measured_json(p.bandwidth_mbs)),
 		      e);
 	return rc < 0 ? rc : 0;
 }
 
-static int on_writing(struct agent *a, const json_t *msg, struct err *e)
+static int on_order(struct agent *a, const json_t *msg, struct err *e)
 {
 	json_t *reply = NULL;
-	int rc = writer_obey(&a->writer, msg, &reply, e);
+	int rc = a->orders->obey(a->orders->self, msg, &reply, e);
 
+	a->ordered = true;
 	if (!rc)
 		rc = talk_say(a->talk, reply, e);
 	return rc < 0 ? rc : 0;
@@ -334,23 +334,23 @@ static int on_message(struct agent *a, const json_t *msg, struct err *e)
 	const char *op = json_string_value(json_object_get(msg, "op"));
 	int port;
 
-	if (op && a->writer.state == WRITER_IDLE && !strcmp(op, "hello")) {
+	if (op && !a->ordered && !strcmp(op, "hello")) {
 		port = on_hello(a, msg, e);
-		return port < 0 ? port : tell_facts(a, port, e);
+		return port < 0 ? port : agent_tell_facts(a, port, e);
 	}
 	if (op && a->greeted && !strcmp(op, "reach"))
 		return on_reach(a, msg, e);
 	if (op && a->greeted && !strcmp(op, "measure"))
 		return on_measure(a, msg, e);
-	/* Who writes does not listen to the network. */
-	if (op && !a->greeted && !a->known && writer_knows(op))
-		return on_writing(a, msg, e);
+	/* An agent that has rights left does not listen to the network. */
+	if (op && !a->greeted && a->orders && a->orders->knows(op))
+		return on_order(a, msg, e);
 	if (op && a->known && !strcmp(op, "error"))
 		return on_refusal(msg, e);
 	return fail(e, RINGUP_EINVAL, "\"%.40s\" is no order for an agent", op ? op : "");
 }
 
-static int listen_to(struct agent *a, struct err *e)
+static int agent_hear(struct agent *a, struct err *e)
 {
 	json_t *msg;
 	int rc;
@@ -366,7 +366,7 @@ static int listen_to(struct agent *a, struct err *e)
 	}
 }
 
-static int converse(struct agent *a, struct err *e)
+static int agent_converse(struct agent *a, struct err *e)
 {
 	struct pollfd p[2];
 	int rc = 0;
@@ -381,32 +381,28 @@ static int converse(struct agent *a, struct err *e)
 			rc = talk_flush(a->talk, e);
 		if (rc >= 0 && p[0].revents & ~POLLOUT)
 			rc = talk_read(a->talk, e);
-		rc = rc < 0 ? rc : listen_to(a, e);
+		rc = rc < 0 ? rc : agent_hear(a, e);
 	}
 	/* Nobody wants to know any more: that is how it ends. */
 	return rc == RINGUP_EPEER ? 0 : rc;
 }
 
-int agent_run(struct talk *t, const char *root, const struct secret *known, struct err *e)
+int agent_run(struct talk *t, const char *root, const struct secret *known,
+	      const struct agent_orders *orders, struct err *e)
 {
 	/* Names are asked for later, and not waited for for ever. */
 	struct netfacts_from from = { .root = root };
 	struct snapshot s;
-	struct agent a = { .talk = t, .snapshot = &s, .known = known };
+	struct agent a = { .talk = t, .snapshot = &s, .orders = orders, .known = known };
 	int rc = netfacts_read(&s, &from, e);
 
 	alarm(known ? AGENT_WAIT_SECONDS : AGENT_SECONDS);
-	writer_open(&a.writer, root);
 	if (!rc)
-		rc = converse(&a, e);
+		rc = agent_converse(&a, e);
 	if (rc)
 		talk_say(t, json_pack("{ss ss}", "op", "error", "why", e->text), NULL);
 	if (a.greeted)
 		echo_close(&a.echo);
-	if (!rc)
-		rc = writer_close(&a.writer, e);
-	else
-		writer_close(&a.writer, NULL);
 	facts_free(&a.plan);
 	json_decref(a.names);
 	sodium_memzero(&a.key, sizeof(a.key));

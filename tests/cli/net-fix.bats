@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # net-fix.bats - ringup net fix: on this machine's interfaces, and on machines that are recorded.
 # needs: cpu
-# tests: src/cli/cmd_net_fix.c src/cli/settled.c src/nicpick src/host src/base tests/lib/machine.bash
+# tests: src/cli/cmd_net_fix.c src/cli/settled.c src/nicpick src/host src/base src/settle tests/lib/machine.bash
 
 load ../lib/helper
 load ../lib/machine

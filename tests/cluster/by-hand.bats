@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # by-hand.bats - `ringup net check --agent`: agents that people start, and strangers at that door.
 # needs: waits root-net
-# tests: src/probe src/detect/netfacts.c src/base src/cli/cmd_net.c src/cli/cmd_net_check.c src/cli/cmd_net_agent.c tests/lib/hosts.bash
+# tests: src/probe src/detect/netfacts.c src/settle src/base src/cli/cmd_net.c src/cli/cmd_net_check.c src/cli/cmd_net_agent.c tests/lib/hosts.bash
 
 load ../lib/helper
 load ../lib/fault

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # check-cures.bats - the command of each finding of `ringup net check`, carried out until nothing is found.
 # needs: waits root-net
-# tests: src/nicpick src/probe src/detect/netfacts.c src/host src/base src/cli/cmd_net*.c tests/lib/scenes.bash tests/lib/hosts.bash
+# tests: src/nicpick src/probe src/detect/netfacts.c src/settle src/host src/base src/cli/cmd_net*.c tests/lib/scenes.bash tests/lib/hosts.bash
 
 load ../lib/helper
 load ../lib/fault

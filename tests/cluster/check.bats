@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # check.bats - `ringup net check` between nodes that are network namespaces, broken in every way.
 # needs: waits root-net
-# tests: src/probe src/detect/netfacts.c src/nicpick src/host src/base src/cli/cmd_net.c src/cli/cmd_net_check.c src/cli/cmd_net_agent.c tests/lib/nodes.bash
+# tests: src/probe src/detect/netfacts.c src/settle src/nicpick src/host src/base src/cli/cmd_net.c src/cli/cmd_net_check.c src/cli/cmd_net_agent.c tests/lib/nodes.bash
 
 load ../lib/helper
 load ../lib/fault

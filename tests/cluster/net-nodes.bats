@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # net-nodes.bats - `ringup net fix --nodes`: one network for all nodes, on all of them or on none.
 # needs: waits root-net
-# tests: src/nicpick src/probe src/detect/netfacts.c src/host src/base src/cli/cmd_net*.c tests/lib/hosts.bash
+# tests: src/nicpick src/probe src/detect/netfacts.c src/settle src/host src/base src/cli/cmd_net*.c tests/lib/hosts.bash
 
 load ../lib/helper
 load ../lib/fault

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # net-real-nccl.bats - real NCCL, asked in network namespaces, against `ringup net explain` and `lint`.
 # needs: cpu root-net
-# tests: src/nicpick src/host src/base src/detect src/probe/pinlib.c src/cli/cmd_net*.c tests/net tests/lib/asked.bash tests/lib/space.bash tests/lib/real.bash
+# tests: src/nicpick src/host src/base src/detect src/settle/pinlib.c src/cli/cmd_net*.c tests/net tests/lib/asked.bash tests/lib/space.bash tests/lib/real.bash
 
 load ../lib/helper
 load ../lib/real

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # scenes-check.bats - `ringup net check` of clusters that are broken in the ways that jobs hang for.
 # needs: waits root-net
-# tests: src/nicpick src/probe src/detect/netfacts.c src/diagnose src/host src/base src/cli/cmd_net*.c src/cli/cmd_diagnose.c tests/lib/scenes.bash tests/lib/hosts.bash tests/lib/real.bash
+# tests: src/nicpick src/probe src/detect/netfacts.c src/settle src/diagnose src/host src/base src/cli/cmd_net*.c src/cli/cmd_diagnose.c tests/lib/scenes.bash tests/lib/hosts.bash tests/lib/real.bash
 
 load ../lib/helper
 load ../lib/fault

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # scenes-pages.bats - the commands of README.md and docs/network.md print what the pages say.
 # needs: waits root-net
-# tests: README.md docs/network.md src/nicpick src/probe src/detect/netfacts.c src/diagnose src/host src/base src/cli/cmd_net*.c src/cli/cmd_diagnose.c tests/lib/scenes.bash tests/lib/hosts.bash tests/lib/real.bash tests/net/allreduce.c
+# tests: README.md docs/network.md src/nicpick src/probe src/detect/netfacts.c src/settle src/diagnose src/host src/base src/cli/cmd_net*.c src/cli/cmd_diagnose.c tests/lib/scenes.bash tests/lib/hosts.bash tests/lib/real.bash tests/net/allreduce.c
 
 load ../lib/helper
 load ../lib/fault

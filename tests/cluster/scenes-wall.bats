@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # scenes-wall.bats - jobs of Open MPI that hang for a firewall or a switch: reproduced.
 # needs: waits root-net
-# tests: src/nicpick src/probe src/detect/netfacts.c src/diagnose src/host src/base src/cli/cmd_net*.c src/cli/cmd_diagnose.c tests/lib/scenes.bash tests/lib/hosts.bash tests/lib/real.bash tests/net/allreduce.c
+# tests: src/nicpick src/probe src/detect/netfacts.c src/settle src/diagnose src/host src/base src/cli/cmd_net*.c src/cli/cmd_diagnose.c tests/lib/scenes.bash tests/lib/hosts.bash tests/lib/real.bash tests/net/allreduce.c
 
 load ../lib/helper
 load ../lib/fault

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # scenes.bats - jobs that hang for their network, with Gloo and NCCL: reproduced, and cured.
 # needs: cpu root-net
-# tests: src/nicpick src/probe src/detect/netfacts.c src/diagnose src/host src/base src/cli/cmd_net*.c src/cli/cmd_diagnose.c tests/lib/scenes.bash tests/lib/hosts.bash tests/lib/real.bash tests/net tests/peers/gloo_allreduce.py
+# tests: src/nicpick src/probe src/detect/netfacts.c src/settle src/diagnose src/host src/base src/cli/cmd_net*.c src/cli/cmd_diagnose.c tests/lib/scenes.bash tests/lib/hosts.bash tests/lib/real.bash tests/net tests/peers/gloo_allreduce.py
 
 load ../lib/helper
 load ../lib/fault

@@ -31,7 +31,7 @@ static void agent(const char *where, const char *hex)
 	s.key[0] ^= has_wrong_secret;
 	if (byhand_join(&t, where, says, &s, &why))
 		_exit(7);
-	_exit(agent_run(&t, root, &s, &why) ? 8 : 0);
+	_exit(agent_run(&t, root, &s, NULL, &why) ? 8 : 0);
 }
 
 static void invite(const char *where, const char *hex, int seconds)

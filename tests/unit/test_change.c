@@ -1,5 +1,5 @@
-/* test_deed.c - what is told of a plan arrives as it was, and nonsense is refused. */
-#include "probe/deed.h"
+/* test_change.c - what is told of a plan arrives as it was, and nonsense is refused. */
+#include "settle/change.h"
 
 #include <string.h>
 
@@ -27,7 +27,7 @@ static void test_travel(void)
 {
 	struct fix plan = a_plan();
 	struct outcome o = { .n = 2, .strays = 1 };
-	struct deed d = { 0 }, again = { 0 };
+	struct change d = { 0 }, again = { 0 };
 	struct err e;
 	json_t *j;
 
@@ -36,7 +36,7 @@ static void test_travel(void)
 	};
 	o.row[1] =
 		(struct outcome_row){ .library = pickers[1], .role = "btl", .why = "because" };
-	ok(!deed_make(&d, &plan, "/root", &o, &e) && d.nfiles == 3 && deed_changes(&d) == 2,
+	ok(!change_make(&d, &plan, "/root", &o, &e) && d.nfiles == 3 && change_count(&d) == 2,
 	   "a plan has its changes");
 	ok(!strcmp(d.file[0].change, "changed") && !strcmp(d.file[1].change, "unchanged") &&
 		   !strcmp(d.file[2].change, "removed"),
@@ -44,19 +44,20 @@ static void test_travel(void)
 	ok(!strncmp(d.file[0].patch,
 		    "--- /root/etc/a\n+++ /root/etc/a\n@@ -1,1 +1,2 @@\n x=1\n+y=", 53),
 	   "a patch says where it belongs");
-	j = deed_json(&d);
-	ok(j && !deed_parse(&again, j, &e) && again.nfiles == 3 && deed_changes(&again) == 2,
+	j = change_json(&d);
+	ok(j && !change_parse(&again, j, &e) && again.nfiles == 3 && change_count(&again) == 2,
 	   "it arrives");
 	ok(!strcmp(again.file[2].patch, d.file[2].patch) && !again.file[1].patch,
 	   "patches are the same");
 	ok(again.nconflicts == 1 && !strcmp(again.conflict[0], "/etc/a:1: x=1"),
 	   "so are conflicts");
-	ok(again.nrows == 2 && deed_strays(&again) == 1 && again.row[1].library == pickers[1] &&
-		   !strcmp(again.row[0].takes, "eth0") && !strcmp(again.row[1].why, "because"),
+	ok(again.nrows == 2 && change_strays(&again) == 1 &&
+		   again.row[1].library == pickers[1] && !strcmp(again.row[0].takes, "eth0") &&
+		   !strcmp(again.row[1].why, "because"),
 	   "so are libraries");
 	json_decref(j);
-	deed_free(&d);
-	deed_free(&again);
+	change_free(&d);
+	change_free(&again);
 }
 
 /* Only what is around a change is told. */
@@ -64,23 +65,23 @@ static void test_discretion(void)
 {
 	struct fix plan = { .n = 1 };
 	struct outcome o = { 0 };
-	struct deed d = { 0 };
+	struct change d = { 0 };
 
 	plan.file[0] = (struct fix_file){ .path = "/e",
 					  .before = (char *)"token\n1\n2\n3\n",
 					  .after = (char *)"token\n1\n2\n3\nmine\n" };
-	ok(!deed_make(&d, &plan, "", &o, NULL) && !strstr(d.file[0].patch, "token") &&
+	ok(!change_make(&d, &plan, "", &o, NULL) && !strstr(d.file[0].patch, "token") &&
 		   strstr(d.file[0].patch, "+mine"),
 	   "of a file only the change is told");
-	deed_free(&d);
+	change_free(&d);
 }
 
 static bool is_refused(const char *text)
 {
 	json_t *j = json_loads(text, JSON_DECODE_ANY, NULL);
-	struct deed d = { 0 };
+	struct change d = { 0 };
 	struct err e = { 0 };
-	int rc = deed_parse(&d, j, &e);
+	int rc = change_parse(&d, j, &e);
 
 	json_decref(j);
 	return rc == RINGUP_EINVAL && *e.text && !d.nfiles && !d.nrows;
@@ -88,7 +89,7 @@ static bool is_refused(const char *text)
 
 static void test_nonsense(void)
 {
-	struct deed d = { 0 };
+	struct change d = { 0 };
 	json_t *j;
 
 	ok(is_refused("7") && is_refused("{}") && is_refused("[]"),
@@ -102,10 +103,10 @@ static void test_nonsense(void)
 	   "so is a row that is none");
 	j = json_loads("{\"files\":[7,{\"path\":[]}],\"conflicts\":[{}],\"libraries\":[]}", 0,
 		       NULL);
-	ok(!deed_parse(&d, j, NULL) && d.nfiles == 2 && !deed_changes(&d) && !*d.conflict[0],
+	ok(!change_parse(&d, j, NULL) && d.nfiles == 2 && !change_count(&d) && !*d.conflict[0],
 	   "odd members are empty");
 	json_decref(j);
-	deed_free(&d);
+	change_free(&d);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
-/* deed.c - what settling an interface does to the files of a node, and to its libraries. */
+/* change.c - what settling an interface does to the files of a node, and to its libraries. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/deed.h"
+#include "settle/change.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "base/patch.h"
 #include "ringup.h"
 
-static const char *change(const struct fix_file *f)
+static const char *file_change(const struct fix_file *f)
 {
 	if (!fixfile_changes(f))
 		return "unchanged";
@@ -21,29 +21,29 @@ static const char *change(const struct fix_file *f)
 	return f->before ? "changed" : "made";
 }
 
-static int make_file(struct deed_file *d, const struct fix_file *f, const char *root,
+static int file_make(struct change_file *d, const struct fix_file *f, const char *root,
 		     struct err *e)
 {
 	char path[PATH_MAX];
 
 	snprintf(d->path, sizeof(d->path), "%s", f->path);
-	snprintf(d->change, sizeof(d->change), "%s", change(f));
+	snprintf(d->change, sizeof(d->change), "%s", file_change(f));
 	snprintf(path, sizeof(path), "%s%s", root, f->path);
 	return patch_make(&d->patch, path, f->before, f->after, e);
 }
 
-int deed_make(struct deed *d, const struct fix *plan, const char *root, const struct outcome *o,
-	      struct err *e)
+int change_make(struct change *d, const struct fix *plan, const char *root,
+		const struct outcome *o, struct err *e)
 {
 	int i, rc = 0;
 
-	deed_free(d);
+	change_free(d);
 	for (i = 0; !rc && i < plan->n; i++)
-		rc = make_file(&d->file[d->nfiles++], &plan->file[i], root, e);
+		rc = file_make(&d->file[d->nfiles++], &plan->file[i], root, e);
 	d->nconflicts = plan->nconflicts;
 	memcpy(d->conflict, plan->conflict, sizeof(d->conflict));
 	for (i = 0; i < o->n; i++) {
-		struct deed_row *row = &d->row[d->nrows++];
+		struct change_row *row = &d->row[d->nrows++];
 
 		row->library = o->row[i].library;
 		row->agrees = o->row[i].agrees;
@@ -54,7 +54,7 @@ int deed_make(struct deed *d, const struct fix *plan, const char *root, const st
 	return rc;
 }
 
-int deed_changes(const struct deed *d)
+int change_count(const struct change *d)
 {
 	int i, n = 0;
 
@@ -63,7 +63,7 @@ int deed_changes(const struct deed *d)
 	return n;
 }
 
-int deed_strays(const struct deed *d)
+int change_strays(const struct change *d)
 {
 	int i, n = 0;
 
@@ -72,7 +72,7 @@ int deed_strays(const struct deed *d)
 	return n;
 }
 
-json_t *deed_json(const struct deed *d)
+json_t *change_json(const struct change *d)
 {
 	json_t *files = json_array(), *conflicts = json_array(), *rows = json_array();
 	int i;
@@ -95,7 +95,7 @@ json_t *deed_json(const struct deed *d)
 			 rows);
 }
 
-static int parse_file(struct deed_file *f, const json_t *one, struct err *e)
+static int file_parse(struct change_file *f, const json_t *one, struct err *e)
 {
 	const char *patch = json_string_value(json_object_get(one, "patch"));
 
@@ -105,7 +105,7 @@ static int parse_file(struct deed_file *f, const json_t *one, struct err *e)
 	return patch && !f->patch ? fail(e, RINGUP_ENOMEM, "no memory for a patch") : 0;
 }
 
-static int parse_row(struct deed_row *row, const json_t *one, struct err *e)
+static int row_parse(struct change_row *row, const json_t *one, struct err *e)
 {
 	const char *library = jsonio_string(one, "library");
 	int i;
@@ -122,7 +122,7 @@ static int parse_row(struct deed_row *row, const json_t *one, struct err *e)
 	return 0;
 }
 
-int deed_parse(struct deed *d, const json_t *json, struct err *e)
+int change_parse(struct change *d, const json_t *json, struct err *e)
 {
 	const json_t *files = json_object_get(json, "files");
 	const json_t *conflicts = json_object_get(json, "conflicts");
@@ -130,13 +130,13 @@ int deed_parse(struct deed *d, const json_t *json, struct err *e)
 	size_t i;
 	int rc = 0;
 
-	deed_free(d);
+	change_free(d);
 	if (!json_is_array(files) || json_array_size(files) > FIX_FILES ||
 	    !json_is_array(conflicts) || json_array_size(conflicts) > FIX_CONFLICTS ||
 	    !json_is_array(rows) || json_array_size(rows) > OUTCOME_ROWS)
 		return fail(e, RINGUP_EINVAL, "this is no account of files and libraries");
 	json_array_foreach(files, i, one) {
-		rc = rc ? rc : parse_file(&d->file[d->nfiles++], one, e);
+		rc = rc ? rc : file_parse(&d->file[d->nfiles++], one, e);
 	}
 	json_array_foreach(conflicts, i, one) {
 		const char *line = json_string_value(one);
@@ -144,14 +144,14 @@ int deed_parse(struct deed *d, const json_t *json, struct err *e)
 		snprintf(d->conflict[d->nconflicts++], FIX_TEXT, "%s", line ? line : "");
 	}
 	json_array_foreach(rows, i, one) {
-		rc = rc ? rc : parse_row(&d->row[d->nrows++], one, e);
+		rc = rc ? rc : row_parse(&d->row[d->nrows++], one, e);
 	}
 	if (rc)
-		deed_free(d);
+		change_free(d);
 	return rc;
 }
 
-void deed_free(struct deed *d)
+void change_free(struct change *d)
 {
 	int i;
 

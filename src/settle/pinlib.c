@@ -1,6 +1,6 @@
 /* pinlib.c - where libnccl-env-ringup.so is, for NCCL to be told. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/pinlib.h"
+#include "settle/pinlib.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* settle.c - settle one network for all nodes of a job, on all of them or on none. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/settle.h"
+#include "settle/settle.h"
 
 #include <net/if.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@ struct work {
 };
 
 /* Why nothing is written; the first reason is the true one. */
-static void refuse(struct settle *s, bool failed, const char *node, const char *why,
-		   const char *remedy)
+static void settle_refuse(struct settle *s, bool failed, const char *node, const char *why,
+			  const char *remedy)
 {
 	if (*s->error)
 		return;
@@ -40,7 +40,7 @@ static bool is_outward(const struct iface_ip *ip)
 }
 
 /* What the name of node @i means to the others; "" if they do not know. */
-static void find_address(const struct probe_facts *f, int i, char out[IFACE_TEXT])
+static void node_address(const struct probe_facts *f, int i, char out[IFACE_TEXT])
 {
 	const char *name = f->nodes[i].name;
 	struct iface_ip ip;
@@ -59,13 +59,13 @@ static void find_address(const struct probe_facts *f, int i, char out[IFACE_TEXT
 		}
 }
 
-static void add_node(const struct probe_facts *f, int i, struct common_node *c,
+static void node_add(const struct probe_facts *f, int i, struct common_node *c,
 		     char address[IFACE_TEXT])
 {
 	const struct probe_node *n = &f->nodes[i];
 	const struct netconf_row *r = netconf_get(&n->snapshot.settings, "DB_CONTAINER_IP");
 
-	find_address(f, i, address);
+	node_address(f, i, address);
 	*c = (struct common_node){ .name = n->name,
 				   .address = *address ? address : NULL,
 				   .container_ip = r ? r->value : NULL,
@@ -93,7 +93,7 @@ static bool is_cut(const struct settle *s, int from, int to, enum facts_state *h
 	return tried;
 }
 
-static void check_reach(struct settle *s)
+static void settle_check_reach(struct settle *s)
 {
 	enum facts_state how;
 	char why[SETTLE_WHY];
@@ -107,14 +107,15 @@ static void check_reach(struct settle *s)
 			snprintf(why, sizeof(why), "does not reach %s of %.80s: %s",
 				 s->node[k].address, s->facts.nodes[k].name,
 				 facts_state_text(how));
-			refuse(s, false, s->facts.nodes[i].name, why,
-			       "`ringup net check` says who is to blame; --network=CIDR or "
-			       "--interface=NAME decide otherwise, --force goes on");
+			settle_refuse(
+				s, false, s->facts.nodes[i].name, why,
+				"`ringup net check` says who is to blame; --network=CIDR or "
+				"--interface=NAME decide otherwise, --force goes on");
 		}
 }
 
-static void take_choice(const struct settle_how *how, struct settle *s, const int *who,
-			const struct common_node *c, int n)
+static void settle_take_choice(const struct settle_how *how, struct settle *s, const int *who,
+			       const struct common_node *c, int n)
 {
 	int i;
 
@@ -124,14 +125,14 @@ static void take_choice(const struct settle_how *how, struct settle *s, const in
 		struct settle_node *node = &s->node[who[i]];
 
 		if (!f || (f->flags & IFF_LOOPBACK && !how->ask.interface))
-			refuse(s, false, c[i].name, "there is no network", "");
+			settle_refuse(s, false, c[i].name, "there is no network", "");
 
 		snprintf(node->interface, sizeof(node->interface), "%s", p->interface);
 		snprintf(node->address, sizeof(node->address), "%s", p->address);
 	}
 }
 
-static int choose(const struct settle_how *how, struct settle *s, struct err *e)
+static int settle_choose(const struct settle_how *how, struct settle *s, struct err *e)
 {
 	struct common_node *c = calloc((size_t)s->n + 1, sizeof(*c));
 	char(*address)[IFACE_TEXT] = calloc((size_t)s->n + 1, sizeof(*address));
@@ -142,18 +143,18 @@ static int choose(const struct settle_how *how, struct settle *s, struct err *e)
 		rc = fail(e, RINGUP_ENOMEM, "no memory for %d nodes", s->n);
 	for (i = 0; !rc && i < s->n; i++)
 		if (facts_is_live(&s->facts, i) && s->facts.nodes[i].has_snapshot) {
-			add_node(&s->facts, i, &c[n], address[n]);
+			node_add(&s->facts, i, &c[n], address[n]);
 			who[n++] = i;
 		}
 	if (!rc && n)
 		rc = common_choose(c, n, &how->ask, s->network, &why);
 	if (rc == RINGUP_EINVAL) {
-		refuse(s, false, "", why.text, "");
+		settle_refuse(s, false, "", why.text, "");
 		rc = 0;
 	} else if (!rc) {
-		take_choice(how, s, who, c, n);
+		settle_take_choice(how, s, who, c, n);
 		if (!how->force)
-			check_reach(s);
+			settle_check_reach(s);
 	} else if (why.code) {
 		fail(e, rc, "%s", why.text);
 	}
@@ -167,7 +168,7 @@ static int choose(const struct settle_how *how, struct settle *s, struct err *e)
 
 /* Asking. */
 
-static int gather(const struct settle_how *how, struct settle *s, struct err *e)
+static int settle_gather(const struct settle_how *how, struct settle *s, struct err *e)
 {
 	struct check_how check = { .agents = how->agents, .reach_only = true };
 	int i, left = 0, rc = check_run(&check, &s->facts, e);
@@ -177,17 +178,17 @@ static int gather(const struct settle_how *how, struct settle *s, struct err *e)
 			 s->facts.nodes[i].error);
 		left += !*s->node[i].error;
 		if (*s->node[i].error && !how->force)
-			refuse(s, false, s->facts.nodes[i].name, s->node[i].error,
-			       "--force goes on without it");
+			settle_refuse(s, false, s->facts.nodes[i].name, s->node[i].error,
+				      "--force goes on without it");
 	}
 	if (!rc && !left)
-		refuse(s, false, "", "no node can be asked", "");
+		settle_refuse(s, false, "", "no node can be asked", "");
 	return rc;
 }
 
 /* Writing. */
 
-static int take(void *ctx, int i, const json_t *msg, struct err *e)
+static int reply_take(void *ctx, int i, const json_t *msg, struct err *e)
 {
 	struct work *w = ctx;
 	struct settle_node *n = &w->s->node[i];
@@ -198,11 +199,11 @@ static int take(void *ctx, int i, const json_t *msg, struct err *e)
 		return 0;
 	}
 	n->asked = true;
-	return deed_parse(&n->deed, json_object_get(msg, "deed"), e);
+	return change_parse(&n->change, json_object_get(msg, "change"), e);
 }
 
 /* Who has been lost meanwhile is a reason to write nothing, or is left out. */
-static void note_lost(struct work *w, bool leave_out)
+static void nodes_note_lost(struct work *w, bool leave_out)
 {
 	int i;
 
@@ -213,28 +214,28 @@ static void note_lost(struct work *w, bool leave_out)
 			continue;
 		snprintf(n->error, sizeof(n->error), "%s", w->agents.m[i].why);
 		if (!leave_out)
-			refuse(w->s, true, w->how->agents.nodes->name[i], n->error,
-			       "--force goes on without it");
+			settle_refuse(w->s, true, w->how->agents.nodes->name[i], n->error,
+				      "--force goes on without it");
 	}
 }
 
-static void note_conflicts(struct work *w)
+static void nodes_note_conflicts(struct work *w)
 {
 	int i;
 
 	for (i = 0; i < w->s->n; i++)
-		if (w->s->node[i].deed.nconflicts)
-			refuse(w->s, false, w->how->agents.nodes->name[i],
-			       "lines of somebody else say otherwise",
-			       "remove them, or use --force");
+		if (w->s->node[i].change.nconflicts)
+			settle_refuse(w->s, false, w->how->agents.nodes->name[i],
+				      "lines of somebody else say otherwise",
+				      "remove them, or use --force");
 }
 
-static json_t *or_null(const char *s)
+static json_t *json_or_null(const char *s)
 {
 	return *s ? json_string(s) : json_null();
 }
 
-static void stage(struct work *w)
+static void nodes_stage(struct work *w)
 {
 	int i;
 
@@ -246,19 +247,20 @@ static void stage(struct work *w)
 		if (agents_start(&w->agents, i))
 			agents_say(&w->agents, i,
 				   json_pack("{ss so so sb sb sb}", "op", "stage", "interface",
-					     or_null(w->s->node[i].interface), "network",
-					     or_null(w->s->network), "force", w->how->force,
-					     "pin", w->how->pin, "dry_run", w->how->dry_run),
+					     json_or_null(w->s->node[i].interface), "network",
+					     json_or_null(w->s->network), "force",
+					     w->how->force, "pin", w->how->pin, "dry_run",
+					     w->how->dry_run),
 				   "staged");
 		agents_listen(&w->agents, 0);
 	}
 	agents_await_start(&w->agents);
-	note_lost(w, w->how->force);
-	note_conflicts(w);
+	nodes_note_lost(w, w->how->force);
+	nodes_note_conflicts(w);
 }
 
 /* The same word to all that are left. */
-static void tell_all(struct work *w, const char *op, const char *expect, const char *what)
+static void nodes_tell(struct work *w, const char *op, const char *expect, const char *what)
 {
 	int i;
 
@@ -269,20 +271,21 @@ static void tell_all(struct work *w, const char *op, const char *expect, const c
 		     "its agent has not come back from writing");
 }
 
-static int write_all(const struct settle_how *how, struct settle *s, struct err *e)
+static int nodes_write(const struct settle_how *how, struct settle *s, struct err *e)
 {
 	struct work w = { .how = how, .s = s };
-	int rc = agents_open(&w.agents, &how->agents, (struct agents_owner){ take, &w }, e);
+	int rc = agents_open(&w.agents, &how->agents, (struct agents_owner){ reply_take, &w },
+			     e);
 
 	if (!rc)
-		stage(&w);
+		nodes_stage(&w);
 	if (!rc && !*s->error && !how->dry_run) {
-		tell_all(&w, "commit", "committed", "nodes written");
-		note_lost(&w, how->force);
+		nodes_tell(&w, "commit", "committed", "nodes written");
+		nodes_note_lost(&w, how->force);
 	}
 	if (!rc && !*s->error && !how->dry_run) {
-		tell_all(&w, "keep", "kept", "nodes settled");
-		note_lost(&w, true);
+		nodes_tell(&w, "keep", "kept", "nodes settled");
+		nodes_note_lost(&w, true);
 	}
 	agents_close(&w.agents);
 	return rc;
@@ -297,11 +300,11 @@ int settle_run(const struct settle_how *how, struct settle *s, struct err *e)
 	if (!s->node)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d nodes", s->n);
 	if (!how->undo)
-		rc = gather(how, s, e);
+		rc = settle_gather(how, s, e);
 	if (!rc && !how->undo && !*s->error)
-		rc = choose(how, s, e);
+		rc = settle_choose(how, s, e);
 	if (!rc && !*s->error)
-		rc = write_all(how, s, e);
+		rc = nodes_write(how, s, e);
 	return rc;
 }
 
@@ -310,7 +313,7 @@ void settle_free(struct settle *s)
 	int i;
 
 	for (i = 0; s->node && i < s->n; i++)
-		deed_free(&s->node[i].deed);
+		change_free(&s->node[i].change);
 	free(s->node);
 	facts_free(&s->facts);
 	*s = (struct settle){ 0 };

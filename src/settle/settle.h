@@ -1,14 +1,14 @@
 /* settle.h - settle one network for all nodes of a job, on all of them or on none. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_SETTLE_H
-#define PROBE_SETTLE_H
+#ifndef SETTLE_SETTLE_H
+#define SETTLE_SETTLE_H
 
 #include <stdbool.h>
 
 #include "nicpick/common.h"
 #include "probe/agents.h"
-#include "probe/deed.h"
 #include "probe/facts.h"
+#include "settle/change.h"
 
 struct err;
 
@@ -25,8 +25,8 @@ struct settle_how {
 struct settle_node {
 	char interface[IFACE_NAME], address[IFACE_TEXT]; /* "" if none is chosen */
 	char error[SETTLE_WHY];                          /* "" if all went well  */
-	struct deed deed;
-	bool asked; /* its deed is known          */
+	struct change change;
+	bool asked; /* its change is known          */
 	bool kept;  /* what it was to do is done  */
 };
 

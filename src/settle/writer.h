@@ -1,13 +1,14 @@
 /* writer.h - the side of an agent that writes settings, and takes them back. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_WRITER_H
-#define PROBE_WRITER_H
+#ifndef SETTLE_WRITER_H
+#define SETTLE_WRITER_H
 
 #include <jansson.h>
 #include <limits.h>
 
 #include "base/batch.h"
 #include "nicpick/fix.h"
+#include "probe/agent.h"
 
 struct err;
 
@@ -17,14 +18,14 @@ struct err;
  * of an interface and of a network.
  *
  *	stage   interface (or null: undo), network (or null), force, pin, dry_run
- *	staged  deed (see deed.h); unless there are conflicts, or it is a dry run, all
+ *	staged  change (see change.h); unless there are conflicts, or it is a dry run, all
  *		that can run out has been used, and what is left are names
  *	commit
- *	committed  deed, with what the libraries take now, of facts that were read anew
+ *	committed  change, with what the libraries take now, of facts that were read anew
  *	keep
  *	kept
  *
- * Whoever goes before the last of these words finds everything as it was.
+ * A conversation that ends before the last of these words leaves everything as it was.
  */
 struct writer {
 	const char *root;
@@ -44,11 +45,8 @@ struct writer {
 /* writer_open - for the files below @root, which must outlive it.  Caller's storage. */
 void writer_open(struct writer *w, const char *root);
 
-/* writer_knows - is @op one of its orders? */
-int writer_knows(const char *op);
-
-/* writer_obey - carry out @msg; the answer, the caller's, to *@replyp. */
-int writer_obey(struct writer *w, const json_t *msg, json_t **replyp, struct err *e);
+/* writer_orders - what an agent can be told to do with @w. */
+struct agent_orders writer_orders(struct writer *w);
 
 /* writer_close - and take back what was not to be kept; fails if that cannot be done. */
 int writer_close(struct writer *w, struct err *e);

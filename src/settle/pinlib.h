@@ -1,7 +1,7 @@
 /* pinlib.h - where libnccl-env-ringup.so is, for NCCL to be told. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_PINLIB_H
-#define PROBE_PINLIB_H
+#ifndef SETTLE_PINLIB_H
+#define SETTLE_PINLIB_H
 
 #include <limits.h>
 

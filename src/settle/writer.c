@@ -1,6 +1,6 @@
 /* writer.c - the side of an agent that writes settings, and takes them back. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/writer.h"
+#include "settle/writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include "base/err.h"
 #include "detect/netfacts.h"
 #include "nicpick/outcome.h"
-#include "probe/deed.h"
-#include "probe/pinlib.h"
 #include "ringup.h"
+#include "settle/change.h"
+#include "settle/pinlib.h"
 
 void writer_open(struct writer *w, const char *root)
 {
@@ -19,13 +19,13 @@ void writer_open(struct writer *w, const char *root)
 	w->root = root;
 }
 
-int writer_knows(const char *op)
+static bool is_order(const char *op)
 {
 	return !strcmp(op, "stage") || !strcmp(op, "commit") || !strcmp(op, "keep");
 }
 
 /* A plan for this node as it is now, and what the libraries would take. */
-static int plan(struct writer *w, struct fix *p, struct outcome *o, struct err *e)
+static int writer_plan(struct writer *w, struct fix *p, struct outcome *o, struct err *e)
 {
 	struct netfacts_from here = { .root = w->root };
 	const char **names = netfacts_names();
@@ -44,21 +44,21 @@ static int plan(struct writer *w, struct fix *p, struct outcome *o, struct err *
 	return rc;
 }
 
-static int tell(json_t **replyp, const char *op, const struct fix *p, const char *root,
-		const struct outcome *o, struct err *e)
+static int reply_make(json_t **replyp, const char *op, const struct fix *p, const char *root,
+		      const struct outcome *o, struct err *e)
 {
-	struct deed d = { 0 };
-	int rc = deed_make(&d, p, root, o, e);
+	struct change d = { 0 };
+	int rc = change_make(&d, p, root, o, e);
 
 	if (!rc)
-		*replyp = json_pack("{ss so}", "op", op, "deed", deed_json(&d));
-	deed_free(&d);
+		*replyp = json_pack("{ss so}", "op", op, "change", change_json(&d));
+	change_free(&d);
 	return rc;
 }
 
 /* A text or null, as it is in @msg, into @room; false if it is neither or too long. */
-static bool read_name(const json_t *msg, const char *key, char *room, size_t size,
-		      const char **namep)
+static bool message_name(const json_t *msg, const char *key, char *room, size_t size,
+			 const char **namep)
 {
 	const json_t *j = json_object_get(msg, key);
 	const char *s = json_string_value(j);
@@ -67,7 +67,7 @@ static bool read_name(const json_t *msg, const char *key, char *room, size_t siz
 	return (s && (size_t)snprintf(room, size, "%s", s) < size) || json_is_null(j);
 }
 
-static int stage(struct writer *w, const json_t *msg, json_t **replyp, struct err *e)
+static int writer_stage(struct writer *w, const json_t *msg, json_t **replyp, struct err *e)
 {
 	bool dry_run = json_is_true(json_object_get(msg, "dry_run"));
 	struct outcome o;
@@ -75,9 +75,9 @@ static int stage(struct writer *w, const json_t *msg, json_t **replyp, struct er
 
 	w->want.force = json_is_true(json_object_get(msg, "force"));
 	if (w->state != WRITER_IDLE ||
-	    !read_name(msg, "interface", w->interface, sizeof(w->interface),
-		       &w->want.interface) ||
-	    !read_name(msg, "network", w->network, sizeof(w->network), &w->want.network))
+	    !message_name(msg, "interface", w->interface, sizeof(w->interface),
+			  &w->want.interface) ||
+	    !message_name(msg, "network", w->network, sizeof(w->network), &w->want.network))
 		return fail(e, RINGUP_EINVAL, "this cannot be staged");
 	w->want.pin = NULL;
 	if (json_is_true(json_object_get(msg, "pin")) && w->want.interface) {
@@ -87,53 +87,59 @@ static int stage(struct writer *w, const json_t *msg, json_t **replyp, struct er
 		w->want.pin = w->pin;
 	}
 	w->state = WRITER_PLANNED;
-	rc = plan(w, &w->plan, &o, e);
+	rc = writer_plan(w, &w->plan, &o, e);
 	if (!rc && !dry_run && !w->plan.nconflicts) {
 		rc = fix_stage(&w->plan, w->root, &w->batch, e);
 		w->state = WRITER_STAGED;
 	}
-	return rc ? rc : tell(replyp, "staged", &w->plan, w->root, &o, e);
+	return rc ? rc : reply_make(replyp, "staged", &w->plan, w->root, &o, e);
 }
 
 /* Is it there, and what does it do? */
-static int verify(struct writer *w, json_t **replyp, struct err *e)
+static int writer_verify(struct writer *w, json_t **replyp, struct err *e)
 {
 	struct fix again = { 0 };
 	struct outcome o;
-	int i, rc = plan(w, &again, &o, e);
+	int i, rc = writer_plan(w, &again, &o, e);
 
 	for (i = 0; !rc && i < again.n; i++)
 		if (fixfile_changes(&again.file[i]))
 			rc = fail(e, RINGUP_ESYSTEM, "%s is not as it was written",
 				  again.file[i].path);
 	fix_free(&again);
-	return rc ? rc : tell(replyp, "committed", &w->plan, w->root, &o, e);
+	return rc ? rc : reply_make(replyp, "committed", &w->plan, w->root, &o, e);
 }
 
-static int commit(struct writer *w, json_t **replyp, struct err *e)
+static int writer_commit(struct writer *w, json_t **replyp, struct err *e)
 {
 	int rc = batch_commit(&w->batch, e);
 
 	if (!rc)
 		w->state = WRITER_COMMITTED;
 	batch_end(&w->batch);
-	return rc ? rc : verify(w, replyp, e);
+	return rc ? rc : writer_verify(w, replyp, e);
 }
 
-int writer_obey(struct writer *w, const json_t *msg, json_t **replyp, struct err *e)
+static int writer_obey(void *self, const json_t *msg, json_t **replyp, struct err *e)
 {
+	struct writer *w = self;
 	const char *op = json_string_value(json_object_get(msg, "op"));
 
 	if (!strcmp(op, "stage"))
-		return stage(w, msg, replyp, e);
+		return writer_stage(w, msg, replyp, e);
 	if (!strcmp(op, "commit") && w->state == WRITER_STAGED)
-		return commit(w, replyp, e);
+		return writer_commit(w, replyp, e);
 	if (!strcmp(op, "keep") && w->state == WRITER_COMMITTED) {
 		w->state = WRITER_KEPT;
 		*replyp = json_pack("{ss}", "op", "kept");
 		return 0;
 	}
 	return fail(e, RINGUP_EINVAL, "\"%.40s\" is not what comes now", op);
+}
+
+struct agent_orders writer_orders(struct writer *w)
+{
+	return (struct agent_orders){ is_order, writer_obey, w };
 }
 
 int writer_close(struct writer *w, struct err *e)
