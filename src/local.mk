@@ -312,11 +312,7 @@ TOOL_SOURCES += \
 	%reldir%/probe/judge_reach.c \
 	%reldir%/probe/judge_sizes.c \
 	%reldir%/probe/judge_twins.c \
-	%reldir%/probe/page.c %reldir%/probe/page.h \
 	%reldir%/probe/pairs.c %reldir%/probe/pairs.h \
-	%reldir%/probe/picture.c %reldir%/probe/picture.h \
-	%reldir%/probe/picture_heat.c \
-	%reldir%/probe/picture_topology.c \
 	%reldir%/probe/mtu.c %reldir%/probe/mtu.h \
 	%reldir%/probe/names.c %reldir%/probe/names.h \
 	%reldir%/probe/reach.c %reldir%/probe/reach.h \
@@ -337,6 +333,13 @@ TOOL_SOURCES += \
 	%reldir%/settle/writer.c %reldir%/settle/writer.h
 
 TOOL_SOURCES += \
+	%reldir%/report/page.c %reldir%/report/page.h \
+	%reldir%/report/picture.c %reldir%/report/picture.h \
+	%reldir%/report/picture_heat.c \
+	%reldir%/report/picture_topology.c \
+	%reldir%/report/plot.c %reldir%/report/plot.h
+
+TOOL_SOURCES += \
 	%reldir%/bench/argv.c %reldir%/bench/argv.h \
 	%reldir%/bench/contender.c %reldir%/bench/contender.h \
 	%reldir%/bench/contest.c %reldir%/bench/contest.h \
@@ -350,7 +353,6 @@ TOOL_SOURCES += \
 	%reldir%/bench/peers.c \
 	%reldir%/bench/placement.c %reldir%/bench/placement.h \
 	%reldir%/bench/player.h \
-	%reldir%/bench/plot.c %reldir%/bench/plot.h \
 	%reldir%/bench/serve.c %reldir%/bench/serve.h \
 	%reldir%/bench/task.c %reldir%/bench/task.h
 

@@ -21,12 +21,12 @@
 #include "bench/hog.h"
 #include "bench/measure.h"
 #include "bench/peer.h"
-#include "bench/plot.h"
 #include "bench/serve.h"
 #include "bench/task.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
 #include "cli/scoreboard.h"
+#include "report/plot.h"
 #include "ringup.h"
 #include "wire/discover.h"
 

@@ -13,8 +13,8 @@
 #include "cli/targets.h"
 #include "detect/netfacts.h"
 #include "probe/check.h"
-#include "probe/page.h"
 #include "probe/verdict.h"
+#include "report/page.h"
 #include "ringup.h"
 
 static int as_json, by_hand, quick;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # bench.bats - ringup bench: what may be asked for, how it is shown, how ranks are started.
 # needs: cpu
-# tests: src/cli/cmd_bench.c src/cli/scoreboard.c src/bench tests/lib/bench.bash src/launch src/wire
+# tests: src/cli/cmd_bench.c src/cli/scoreboard.c src/bench src/report tests/lib/bench.bash src/launch src/wire
 
 load ../lib/helper
 load ../lib/await

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # net-check.bats - ringup net check: recorded checks, judged, printed and drawn.
 # needs: cpu
-# tests: src/cli/cmd_net_check.c src/cli/targets.c src/cli/matrix.c src/probe src/detect/netfacts.c tests/fuzz/seeds/facts
+# tests: src/cli/cmd_net_check.c src/cli/targets.c src/cli/matrix.c src/probe src/report src/detect/netfacts.c tests/fuzz/seeds/facts
 
 load ../lib/helper
 

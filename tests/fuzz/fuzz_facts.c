@@ -5,8 +5,8 @@
 #include "base/err.h"
 #include "fuzz/fuzz.h"
 #include "probe/facts.h"
-#include "probe/page.h"
 #include "probe/verdict.h"
+#include "report/page.h"
 
 static void judge(const json_t *json)
 {

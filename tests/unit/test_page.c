@@ -1,5 +1,5 @@
 /* test_page.c - the page stands alone, and all foreign text in it is text. */
-#include "probe/page.h"
+#include "report/page.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "bench/plot.h"
+#include "report/plot.h"
 #include "tap.h"
 
 static char text[1 << 20];

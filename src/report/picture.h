@@ -1,7 +1,7 @@
 /* picture.h - a check as pictures: who is on which network, and heat maps. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_PICTURE_H
-#define PROBE_PICTURE_H
+#ifndef REPORT_PICTURE_H
+#define REPORT_PICTURE_H
 
 #include <stdio.h>
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/xml.h"
-#include "probe/picture.h"
+#include "report/picture.h"
 
 enum { LEGEND = 26, BUSES = 7, LEFT = 214, ROW = 58, ARCS = 40 };
 

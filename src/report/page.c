@@ -1,6 +1,6 @@
 /* page.c - a check as one page or one picture that any browser shows. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/page.h"
+#include "report/page.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "base/xml.h"
 #include "probe/facts.h"
 #include "probe/pairs.h"
-#include "probe/picture.h"
 #include "probe/verdict.h"
+#include "report/picture.h"
 #include "ringup.h"
 
 static const char head[] =

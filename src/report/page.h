@@ -1,7 +1,7 @@
 /* page.h - a check as one page or one picture that any browser shows. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_PAGE_H
-#define PROBE_PAGE_H
+#ifndef REPORT_PAGE_H
+#define REPORT_PAGE_H
 
 #include <stddef.h>
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/xml.h"
-#include "probe/picture.h"
+#include "report/picture.h"
 
 /* Characters on a screen, not bytes. */
 static int width_of(const char *s)

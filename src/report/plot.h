@@ -1,7 +1,7 @@
 /* plot.h - times over sizes as a picture that any browser shows. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BENCH_PLOT_H
-#define BENCH_PLOT_H
+#ifndef REPORT_PLOT_H
+#define REPORT_PLOT_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* plot.c - times over sizes as a picture that any browser shows. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bench/plot.h"
+#include "report/plot.h"
 
 #include <errno.h>
 #include <fcntl.h>

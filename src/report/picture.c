@@ -1,6 +1,6 @@
 /* picture.c - what all pictures of a check share: colours and frame. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/picture.h"
+#include "report/picture.h"
 
 /* Colours are told apart by lightness too, and what is wrong has a sign besides. */
 static const char style[] =
