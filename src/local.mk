@@ -333,11 +333,22 @@ TOOL_SOURCES += \
 	%reldir%/settle/writer.c %reldir%/settle/writer.h
 
 TOOL_SOURCES += \
+	%reldir%/report/netpage.c %reldir%/report/netpage.h \
 	%reldir%/report/page.c %reldir%/report/page.h \
 	%reldir%/report/picture.c %reldir%/report/picture.h \
 	%reldir%/report/picture_heat.c \
 	%reldir%/report/picture_topology.c \
-	%reldir%/report/plot.c %reldir%/report/plot.h
+	%reldir%/report/plot.c %reldir%/report/plot.h \
+	%reldir%/report/style.c %reldir%/report/style.h \
+	%reldir%/report/template.c %reldir%/report/template.h
+
+# Pages and pictures without their text: a template, styles, colours.
+reportdir = $(pkgdatadir)/report
+dist_report_DATA = \
+	%reldir%/report/template/page.css \
+	%reldir%/report/template/page.html \
+	%reldir%/report/template/palette.tsv \
+	%reldir%/report/template/picture.css
 
 TOOL_SOURCES += \
 	%reldir%/bench/argv.c %reldir%/bench/argv.h \
@@ -401,7 +412,7 @@ benchdatadir = $(pkgdatadir)/bench
 dist_benchdata_DATA = \
 	%reldir%/bench/peers/peer_mpi.c \
 	%reldir%/bench/peers/peer_torch.py
-DISTCLEANFILES = share/ringup/compat share/ringup/proofs share/ringup/recipes
+DISTCLEANFILES = share/ringup/compat share/ringup/proofs share/ringup/recipes share/ringup/report
 
 TOOL_SOURCES += \
 	%reldir%/cli/cmd.c %reldir%/cli/cmd.h \

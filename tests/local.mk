@@ -30,6 +30,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_err \
 	%reldir%/unit/test_blame \
 	%reldir%/unit/test_facts \
+	%reldir%/unit/test_netpage \
 	%reldir%/unit/test_page \
 	%reldir%/unit/test_pairs \
 	%reldir%/unit/test_verdict \
@@ -87,6 +88,8 @@ UNIT_TESTS += \
 	%reldir%/unit/test_peers \
 	%reldir%/unit/test_placement \
 	%reldir%/unit/test_plot \
+	%reldir%/unit/test_style \
+	%reldir%/unit/test_template \
 	%reldir%/unit/test_modules \
 	%reldir%/unit/test_stamp \
 	%reldir%/unit/test_stats \
@@ -686,7 +689,7 @@ EXTRA_DIST += %reldir%/lib/affected.awk %reldir%/lib/affected.bash %reldir%/lib/
 	%reldir%/lib/prepare.bash %reldir%/lib/results.bash %reldir%/lib/tap.awk %reldir%/lib/trees.bash
 EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/nodes.bash %reldir%/lib/scenes.bash %reldir%/lib/settings.bash %reldir%/lib/space.bash
 EXTRA_DIST += %reldir%/lib/await.bash %reldir%/lib/bench.bash %reldir%/lib/elastic.bash %reldir%/lib/launcher.bash %reldir%/lib/mpi.bash
-EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
+EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/page.py %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup horovodrun $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup horovodrun libringup.la libringup_tf.la libringup_jax.la

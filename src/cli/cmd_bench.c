@@ -73,7 +73,8 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 'c', "check", NULL, &check,
 	  "compare every result; status 1 if any is wrong" },
 	{ OPT_FLAG, 0, "json", NULL, &as_json, "one JSON object a line" },
-	{ OPT_STR, 0, "plot", "FILE", &plot_path, "also draw times over sizes, as SVG" },
+	{ OPT_STR, 0, "plot", "FILE", &plot_path,
+	  "also draw times over sizes, as SVG or as .html" },
 	{ OPT_STR, 'u', "under", "PROGRAM", &under,
 	  "start each rank by PROGRAM, with the rank's command as its arguments" },
 	{ OPT_INT, 0, "hog", "N", &hogs, "let N processes burn a processor each meanwhile" },
@@ -332,6 +333,7 @@ static void draw(struct plot *to, const struct scoreboard *s, const struct task 
 			 r->place == PLACEMENT_UNKNOWN ? "" : placement_name(r->place));
 		plot_add(to, name, (double)t->bytes, r->score[i].median);
 	}
+	plot_add_row(to, scoreboard_json(s, t, r));
 }
 
 static void name_plot(struct plot *p, const struct scoreboard *s, const struct task *t)
@@ -357,6 +359,8 @@ static int close_plot(struct request *q, int rc, struct err *e)
 {
 	int bad = q->plot && rc >= 0 ? plot_write(q->plot, plot_path, e) : 0;
 
+	if (q->plot)
+		plot_free(q->plot);
 	free(q->plot);
 	return bad ? bad : rc;
 }

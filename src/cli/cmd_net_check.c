@@ -14,7 +14,7 @@
 #include "detect/netfacts.h"
 #include "probe/check.h"
 #include "probe/verdict.h"
-#include "report/page.h"
+#include "report/netpage.h"
 #include "ringup.h"
 
 static int as_json, by_hand, quick;
@@ -142,9 +142,9 @@ static int run(int argc, char **argv, struct err *e)
 	if (!rc)
 		rc = verdict_find(&f, e);
 	if (!rc && html)
-		rc = page_write(&f, PAGE_HTML, html, e);
+		rc = netpage_write(&f, NETPAGE_HTML, html, e);
 	if (!rc && svg)
-		rc = page_write(&f, PAGE_SVG, svg, e);
+		rc = netpage_write(&f, NETPAGE_SVG, svg, e);
 	if (!rc)
 		rc = as_json ? out_json(facts_json(&f), e) : print_text(&f, e);
 	if (!rc)

@@ -62,12 +62,13 @@ static json_t *place_json(const struct contest_result *r)
 					     : json_string(placement_name(r->place));
 }
 
-static int print_json(const struct scoreboard *s, const struct task *t,
-		      const struct contest_result *r, struct err *e)
+json_t *scoreboard_json(const struct scoreboard *s, const struct task *t,
+			const struct contest_result *r)
 {
 	const struct contest_score *x = &r->score[0];
 	double bw = algbw(t, x);
-	json_t *row = json_pack(
+
+	return json_pack(
 		"{ss ss ss sb sb si sb ss sI sI si si si so so sf sf sf sf sf si si so so}",
 		"collective", task_name(t), "dtype", dtype_of(t), "op", op_of(t), "in_place",
 		t->in_place, "uneven", t->uneven, "members", task_members(t), "alloc",
@@ -78,6 +79,12 @@ static int print_json(const struct scoreboard *s, const struct task *t,
 		x->least, "max_us", x->most, "algbw_gbs", bw, "busbw_gbs",
 		bw * task_share(t, s->group_ranks), "samples", x->samples, "calls", x->calls,
 		"wrong", wrong_json(x->wrong), "peers", peers_json(s, r));
+}
+
+static int print_json(const struct scoreboard *s, const struct task *t,
+		      const struct contest_result *r, struct err *e)
+{
+	json_t *row = scoreboard_json(s, t, r);
 	char *text = row ? json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
 
 	json_decref(row);

@@ -3,6 +3,7 @@
 #ifndef CLI_SCOREBOARD_H
 #define CLI_SCOREBOARD_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "bench/contest.h"
@@ -21,6 +22,10 @@ struct scoreboard {
 
 /* scoreboard_head - the first lines of the table, written at once; nothing with json. */
 int scoreboard_head(const struct scoreboard *s, const struct task *t, struct err *e);
+
+/* scoreboard_json - one result as the row of --json; the caller's reference, or NULL. */
+json_t *scoreboard_json(const struct scoreboard *s, const struct task *t,
+			const struct contest_result *r);
 
 /* scoreboard_row - one result; written at once, so that one can watch. */
 int scoreboard_row(const struct scoreboard *s, const struct task *t,

@@ -1,29 +1,29 @@
-/* page.h - a check as one page or one picture that any browser shows. */
+/* page.h - one page for a browser: pictures, and the JSON that its text is made of. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REPORT_PAGE_H
 #define REPORT_PAGE_H
 
-#include <stddef.h>
+#include <jansson.h>
+#include <stdio.h>
 
 struct err;
-struct probe_facts;
 
-enum page_kind { PAGE_HTML, PAGE_SVG };
+struct page {
+	const char *title;    /* any text                                     */
+	const char *pictures; /* <svg> elements in panels, as they are        */
+	const json_t *data;   /* with "schema", which the template goes by    */
+};
 
 /*
- * page_make - verdict, findings with their commands, networks and heat maps of @f, which
- * verdict_find() has judged.
+ * page_put - write the template page.html with all that @p holds.
  *
- * The page refers to nothing outside itself and runs nothing; it follows the browser's
- * preference of light or dark.  All foreign text is text.
- *
- * Ownership: *@datap is the caller's to free().
+ * The page refers to nothing outside itself.  Its policy admits the script of the template
+ * alone, by its hash; that turns the JSON into text and never into markup.
  */
-int page_make(const struct probe_facts *f, enum page_kind kind, char **datap, size_t *lenp,
-	      struct err *e);
+int page_put(FILE *out, const struct page *p, struct err *e);
 
-/* page_write - the same into a file, wholly or not at all. */
-int page_write(const struct probe_facts *f, enum page_kind kind, const char *path,
-	       struct err *e);
+/* page_panel - begin and end what one picture stands in. */
+void page_panel_begin(FILE *out);
+void page_panel_end(FILE *out);
 
 #endif

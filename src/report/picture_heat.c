@@ -8,7 +8,7 @@
 #include "report/picture.h"
 
 /* Characters on a screen, not bytes. */
-static int width_of(const char *s)
+static int text_width(const char *s)
 {
 	int n = 0;
 
@@ -34,8 +34,8 @@ static struct grid grid_of(const struct probe_facts *f, const struct pairs *p)
 	g.cell = g.cell > 48 ? 48 : g.cell < 8 ? 8 : g.cell;
 	g.font = g.cell >= 14 ? 12 : g.cell - 1;
 	for (i = 0; i < p->n; i++)
-		longest = width_of(pairs_name(p, f, i)) > longest
-				  ? width_of(pairs_name(p, f, i))
+		longest = text_width(pairs_name(p, f, i)) > longest
+				  ? text_width(pairs_name(p, f, i))
 				  : longest;
 	longest = longest > NAME_MOST ? NAME_MOST : longest;
 	g.label = (int)(longest * g.font * 0.62) + 12;
@@ -64,13 +64,13 @@ bool picture_heat_has(const struct pairs *p, enum picture_map map)
 }
 
 /* What a map shows of a pair; < 0: it has not been measured. */
-static double value_of(const struct pair *x, enum picture_map map)
+static double pair_value(const struct pair *x, enum picture_map map)
 {
 	return map == PICTURE_LATENCY ? x->us : x->mbs;
 }
 
 /* A value's place between the least and the most, by ratio; 0 to BINS - 1. */
-static int bin_of(const double range[2], double v)
+static int value_bin(const double range[2], double v)
 {
 	double low = fmax(range[0], 1e-3), high = fmax(range[1], low);
 
@@ -80,7 +80,7 @@ static int bin_of(const double range[2], double v)
 	return (int)fmin(BINS - 1, log(fmax(v, low) / low) / log(high / low) * BINS);
 }
 
-static void put_value(FILE *out, enum picture_map map, double v, bool unit)
+static void value_put(FILE *out, enum picture_map map, double v, bool unit)
 {
 	if (map == PICTURE_LATENCY && v >= 1000)
 		fprintf(out, "%.3g%s", v / 1000, unit ? " ms" : "ms");
@@ -92,7 +92,7 @@ static void put_value(FILE *out, enum picture_map map, double v, bool unit)
 		fprintf(out, "%.*f%s", v < 10, v, unit ? " MB/s" : "");
 }
 
-static void put_tip(FILE *out, const struct probe_facts *f, const struct pairs *p, int a, int b)
+static void tip_put(FILE *out, const struct probe_facts *f, const struct pairs *p, int a, int b)
 {
 	const struct pair *x = pairs_at(p, a, b);
 
@@ -112,29 +112,29 @@ static void put_tip(FILE *out, const struct probe_facts *f, const struct pairs *
 		fprintf(out, ": %d connections work", x->tried);
 	if (x->us >= 0) {
 		fputs("; ", out);
-		put_value(out, PICTURE_LATENCY, x->us, true);
+		value_put(out, PICTURE_LATENCY, x->us, true);
 	}
 	if (x->mbs >= 0) {
 		fputs("; ", out);
-		put_value(out, PICTURE_BANDWIDTH, x->mbs, true);
+		value_put(out, PICTURE_BANDWIDTH, x->mbs, true);
 	}
 	fputs(x->lost ? "; full-size packets get lost</title>" : "</title>", out);
 }
 
-static const char *class_of(const struct pair *x, enum picture_map map, const double range[2],
-			    char out[8])
+static const char *cell_class(const struct pair *x, enum picture_map map, const double range[2],
+			      char out[8])
 {
 	if (pairs_is_dead(x))
 		return "fail";
 	if (map == PICTURE_REACH)
 		return !x->tried ? "none" : x->failed || x->lost ? "part" : "ok";
-	if (value_of(x, map) < 0)
+	if (pair_value(x, map) < 0)
 		return "none";
-	snprintf(out, 8, "h%d", bin_of(range, value_of(x, map)));
+	snprintf(out, 8, "h%d", value_bin(range, pair_value(x, map)));
 	return out;
 }
 
-static void put_cell(FILE *out, const struct probe_facts *f, const struct pairs *p,
+static void cell_put(FILE *out, const struct probe_facts *f, const struct pairs *p,
 		     const struct grid *g, enum picture_map map, int a, int b)
 {
 	const struct pair *x = pairs_at(p, a, b);
@@ -142,13 +142,13 @@ static void put_cell(FILE *out, const struct probe_facts *f, const struct pairs 
 	int left = g->label + b * g->cell, top = g->top + a * g->cell;
 	int middle = left + g->cell / 2, base = top + g->cell / 2 + 4;
 	char text[8];
-	const char *class = class_of(x, map, range, text);
+	const char *class = cell_class(x, map, range, text);
 
 	fprintf(out,
 		"<g><rect class=\"cell %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
 		"rx=\"%d\"/>",
 		class, left, top, g->cell, g->cell, g->cell > 20 ? 4 : 1);
-	put_tip(out, f, p, a, b);
+	tip_put(out, f, p, a, b);
 	if (!strcmp(class, "fail") && g->cell >= 12) {
 		fprintf(out,
 			"<text class=\"sign\" x=\"%d\" y=\"%d\" "
@@ -162,7 +162,7 @@ static void put_cell(FILE *out, const struct probe_facts *f, const struct pairs 
 	} else if (*class == 'h' && g->cell >= 30) {
 		fprintf(out, "<text class=\"%s\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
 			class[1] > '3' ? "high" : "low", middle, base);
-		put_value(out, map, value_of(x, map), false);
+		value_put(out, map, pair_value(x, map), false);
 		fputs("</text>", out);
 	}
 	if ((map == PICTURE_LATENCY && x->slow) || (map == PICTURE_BANDWIDTH && x->weak))
@@ -173,7 +173,7 @@ static void put_cell(FILE *out, const struct probe_facts *f, const struct pairs 
 	fputs("</g>\n", out);
 }
 
-static void put_labels(FILE *out, const struct probe_facts *f, const struct pairs *p,
+static void labels_put(FILE *out, const struct probe_facts *f, const struct pairs *p,
 		       const struct grid *g)
 {
 	int i, at;
@@ -199,7 +199,7 @@ static void put_labels(FILE *out, const struct probe_facts *f, const struct pair
 		g->label - 6, g->top - 6);
 }
 
-static void put_swatch(FILE *out, const char *class, int x, int y, const char *text)
+static void swatch_put(FILE *out, const char *class, int x, int y, const char *text)
 {
 	fprintf(out,
 		"<rect class=\"cell %s\" x=\"%d\" y=\"%d\" width=\"14\" height=\"14\" "
@@ -208,17 +208,17 @@ static void put_swatch(FILE *out, const char *class, int x, int y, const char *t
 		class, x, y, x + 19, y + 11, text);
 }
 
-static void put_legend(FILE *out, const struct pairs *p, const struct grid *g,
-		       enum picture_map map)
+static void heat_legend_put(FILE *out, const struct pairs *p, const struct grid *g,
+			    enum picture_map map)
 {
 	const double *range = map == PICTURE_LATENCY ? p->us : p->mbs;
 	int x = 6, y = g->height - LEGEND + 14, i;
 
 	if (map == PICTURE_REACH) {
-		put_swatch(out, "ok", x, y, "all work");
-		put_swatch(out, "part", x + 84, y, "some fail");
-		put_swatch(out, "fail", x + 170, y, "cut off");
-		put_swatch(out, "none", x + 240, y, "not tried");
+		swatch_put(out, "ok", x, y, "all work");
+		swatch_put(out, "part", x + 84, y, "some fail");
+		swatch_put(out, "fail", x + 170, y, "cut off");
+		swatch_put(out, "none", x + 240, y, "not tried");
 		return;
 	}
 	for (i = 0; i < BINS; i++)
@@ -226,18 +226,27 @@ static void put_legend(FILE *out, const struct pairs *p, const struct grid *g,
 			"<rect class=\"h%d\" x=\"%d\" y=\"%d\" width=\"16\" height=\"14\"/>", i,
 			x + i * 16, y);
 	fprintf(out, "<text class=\"dim small\" x=\"%d\" y=\"%d\">", x, y + 28);
-	put_value(out, map, range[0], true);
+	value_put(out, map, range[0], true);
 	fprintf(out, "</text><text class=\"dim small\" x=\"%d\" y=\"%d\" text-anchor=\"end\">",
 		x + BINS * 16, y + 28);
-	put_value(out, map, range[1], true);
+	value_put(out, map, range[1], true);
 	fputs("</text>\n", out);
 	fprintf(out,
 		"<rect class=\"out\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" rx=\"2\"/>",
 		x + 130, y + 1);
 	fprintf(out, "<text class=\"dim small\" x=\"%d\" y=\"%d\">outlier</text>\n", x + 149,
 		y + 11);
-	put_swatch(out, "fail", x + 200, y, "cut off");
-	put_swatch(out, "none", x + 270, y, "not known");
+	swatch_put(out, "fail", x + 200, y, "cut off");
+	swatch_put(out, "none", x + 270, y, "not known");
+}
+
+static int cut_count(const struct pairs *p)
+{
+	int i, n = 0;
+
+	for (i = 0; i < p->n * p->n; i++)
+		n += pairs_is_dead(&p->pair[i]);
+	return n;
 }
 
 void picture_heat(FILE *out, const struct probe_facts *f, const struct pairs *p,
@@ -246,14 +255,19 @@ void picture_heat(FILE *out, const struct probe_facts *f, const struct pairs *p,
 	static const char *const titles[] = { "Connections", "Round trip, \xc2\xb5s",
 					      "Bandwidth of one connection, MB/s" };
 	struct grid g = grid_of(f, p);
+	char about[128];
 	int a, b;
 
-	picture_begin(out, x, y, g.width, g.height, titles[map]);
-	put_labels(out, f, p, &g);
+	snprintf(about, sizeof(about),
+		 "A cell for each pair of %d nodes, from the row's to the "
+		 "column's. %d pairs are cut off.",
+		 p->n, cut_count(p));
+	picture_begin(out, x, y, g.width, g.height, titles[map], about);
+	labels_put(out, f, p, &g);
 	for (a = 0; a < p->n; a++)
 		for (b = 0; b < p->n; b++)
 			if (a != b)
-				put_cell(out, f, p, &g, map, a, b);
-	put_legend(out, p, &g, map);
+				cell_put(out, f, p, &g, map, a, b);
+	heat_legend_put(out, p, &g, map);
 	fputs("</svg>\n", out);
 }

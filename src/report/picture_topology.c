@@ -48,7 +48,7 @@ static struct bus *bus_of(struct buses *b, const char *net)
 	return &more[b->n++];
 }
 
-static void add_port(struct buses *all, const struct probe_facts *f, int node, int at,
+static void port_add(struct buses *all, const struct probe_facts *f, int node, int at,
 		     const struct iface_addr *a)
 {
 	const struct iface *iface = &f->nodes[node].snapshot.ifaces.ifaces[a->iface];
@@ -72,7 +72,7 @@ static void add_port(struct buses *all, const struct probe_facts *f, int node, i
 }
 
 /* Networks of many first; what leads nowhere last. */
-static int by_ports(const void *a, const void *b)
+static int bus_compare(const void *a, const void *b)
 {
 	const struct bus *x = a, *y = b;
 	int d = (y->open > 0) - (x->open > 0);
@@ -80,7 +80,7 @@ static int by_ports(const void *a, const void *b)
 	return d ? d : y->n != x->n ? y->n - x->n : strcmp(x->net, y->net);
 }
 
-static void count_paths(struct buses *all, const struct probe_facts *f, const int *place)
+static void buses_count_paths(struct buses *all, const struct probe_facts *f, const int *place)
 {
 	char net[IFACE_TEXT];
 	int i, k, n;
@@ -103,7 +103,7 @@ static void count_paths(struct buses *all, const struct probe_facts *f, const in
 	}
 }
 
-static void find_buses(struct buses *all, const struct probe_facts *f, const struct pairs *p)
+static void buses_find(struct buses *all, const struct probe_facts *f, const struct pairs *p)
 {
 	int i, k, *place = calloc((size_t)f->nnodes + 1, sizeof(*place));
 
@@ -117,58 +117,59 @@ static void find_buses(struct buses *all, const struct probe_facts *f, const str
 		for (k = 0; k < l->naddrs; k++)
 			if (iface_is_global(&l->addrs[k].ip) &&
 			    l->ifaces[l->addrs[k].iface].flags & IFF_UP)
-				add_port(all, f, p->node[i], i, &l->addrs[k]);
+				port_add(all, f, p->node[i], i, &l->addrs[k]);
 	}
 	if (place && all->n) {
-		count_paths(all, f, place);
-		qsort(all->bus, (size_t)all->n, sizeof(*all->bus), by_ports);
+		buses_count_paths(all, f, place);
+		qsort(all->bus, (size_t)all->n, sizeof(*all->bus), bus_compare);
 	}
 	free(place);
 }
 
-static void free_buses(struct buses *all)
+static void buses_free(struct buses *all)
 {
 	while (all->n)
 		free(all->bus[--all->n].port);
 	free(all->bus);
 }
 
-static const char *health(int open, int failed)
+static const char *paths_class(int open, int failed)
 {
 	return !open && !failed ? "" : !failed ? "good" : open ? "warn" : "bad";
 }
 
 /* Where things are; the step from node to node shrinks as they become many. */
-struct plan {
+struct layout {
 	const struct probe_facts *f;
 	const struct pairs *p;
 	struct buses all;
 	int buses, arcs, names; /* rows drawn, height of arcs and of names that stand upright */
+	int failed;             /* pairs that do not connect */
 	double step;
 };
 
-static double x_of(const struct plan *s, int at)
+static double node_x(const struct layout *s, int at)
 {
 	return LEFT + s->step * (at + 0.5);
 }
 
-static int y_of_boxes(const struct plan *s)
+static int boxes_y(const struct layout *s)
 {
 	return PICTURE_TITLE + s->arcs + s->names;
 }
 
-static int box_height(const struct plan *s)
+static int box_height(const struct layout *s)
 {
 	return s->names ? 16 : 36;
 }
 
-static int y_of_bus(const struct plan *s, int k)
+static int bus_y(const struct layout *s, int k)
 {
-	return y_of_boxes(s) + box_height(s) + 44 + k * ROW;
+	return boxes_y(s) + box_height(s) + 44 + k * ROW;
 }
 
 /* Is the node in a finding, and how bad?  What concerns all nodes marks none. */
-static const char *mark_of(const struct probe_facts *f, int node)
+static const char *node_mark(const struct probe_facts *f, int node)
 {
 	int i, k;
 
@@ -181,9 +182,9 @@ static const char *mark_of(const struct probe_facts *f, int node)
 	return "";
 }
 
-static void put_boxes(FILE *out, const struct plan *s)
+static void boxes_put(FILE *out, const struct layout *s)
 {
-	int i, y = y_of_boxes(s), h = box_height(s);
+	int i, y = boxes_y(s), h = box_height(s);
 	double w = s->step > 130 ? 120 : s->step - (s->names ? 3 : 10);
 
 	for (i = 0; i < s->p->n; i++) {
@@ -193,7 +194,7 @@ static void put_boxes(FILE *out, const struct plan *s)
 			"<g><rect class=\"box %s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" "
 			"height=\"%d\" "
 			"rx=\"%d\"/><title>",
-			mark_of(s->f, s->p->node[i]), x_of(s, i) - w / 2, y, w, h,
+			node_mark(s->f, s->p->node[i]), node_x(s, i) - w / 2, y, w, h,
 			s->names ? 3 : 7);
 		xml_text(out, n->name);
 		if (*n->error) {
@@ -206,19 +207,19 @@ static void put_boxes(FILE *out, const struct plan *s)
 				"<text class=\"small\" transform=\"translate(%.1f %d) "
 				"rotate(-90)\" "
 				"style=\"font-size:%dpx\">",
-				x_of(s, i) + 4, y - 5, s->step < 13 ? 9 : 11);
+				node_x(s, i) + 4, y - 5, s->step < 13 ? 9 : 11);
 		else
 			fprintf(out,
 				"<text class=\"net\" x=\"%.1f\" y=\"%d\" "
 				"text-anchor=\"middle\">",
-				x_of(s, i), y + 22);
+				node_x(s, i), y + 22);
 		xml_clip(out, n->name, s->names ? 12 : (int)(w / 7.5));
 		fputs("</text>\n", out);
 	}
 }
 
 /* Connections that fail are drawn from node to node, unless so many that a map says more. */
-static void put_arcs(FILE *out, const struct plan *s)
+static void arcs_put(FILE *out, const struct layout *s)
 {
 	int a, b, y = PICTURE_TITLE + s->arcs - 4;
 	double x, w;
@@ -229,8 +230,8 @@ static void put_arcs(FILE *out, const struct plan *s)
 
 			if (a == b || !pairs_is_dead(c))
 				continue;
-			x = x_of(s, a);
-			w = x_of(s, b);
+			x = node_x(s, a);
+			w = node_x(s, b);
 			fprintf(out,
 				"<path class=\"arc\" marker-end=\"url(#head)\" d=\"M%.1f %d "
 				"Q%.1f %.1f "
@@ -241,7 +242,7 @@ static void put_arcs(FILE *out, const struct plan *s)
 		}
 }
 
-static void put_bus_label(FILE *out, const struct bus *b, int y)
+static void bus_label_put(FILE *out, const struct bus *b, int y)
 {
 	int i, least, most;
 
@@ -266,29 +267,30 @@ static void put_bus_label(FILE *out, const struct bus *b, int y)
 	fputs("</text>\n", out);
 }
 
-static void put_bus(FILE *out, const struct plan *s, int k)
+static void bus_put(FILE *out, const struct layout *s, int k)
 {
 	const struct bus *b = &s->all.bus[k];
-	int i, y = y_of_bus(s, k), top = y_of_boxes(s) + box_height(s);
+	int i, y = bus_y(s, k), top = boxes_y(s) + box_height(s);
 	double shift = (k - (s->buses - 1) / 2.0) * fmin(9, s->step / (s->buses + 1)), x;
-	const char *class = b->twice ? "bad" : health(b->open, b->failed);
+	const char *class = b->twice ? "bad" : paths_class(b->open, b->failed);
 
-	put_bus_label(out, b, y);
+	bus_label_put(out, b, y);
 	for (i = 0; i < b->n; i++) {
-		x = x_of(s, b->port[i].at) + shift;
+		x = node_x(s, b->port[i].at) + shift;
 		fprintf(out, "<path class=\"wire %s\" d=\"M%.1f %dV%d\"/>",
-			b->twice ? "bad twice" : health(b->port[i].open, b->port[i].failed), x,
-			top, y);
+			b->twice ? "bad twice"
+				 : paths_class(b->port[i].open, b->port[i].failed),
+			x, top, y);
 	}
 	fprintf(out, "<path class=\"wire bus %s%s\" d=\"M%.1f %dH%.1f\"/>\n", class,
-		b->twice || b->n < 2 ? " twice" : "", x_of(s, b->port[0].at) + shift - 8, y,
-		x_of(s, b->port[b->n - 1].at) + shift + 8);
+		b->twice || b->n < 2 ? " twice" : "", node_x(s, b->port[0].at) + shift - 8, y,
+		node_x(s, b->port[b->n - 1].at) + shift + 8);
 	for (i = 0; i < b->n; i++) {
-		x = x_of(s, b->port[i].at) + shift;
+		x = node_x(s, b->port[i].at) + shift;
 		fprintf(out,
 			"<g><circle class=\"dot %s\" cx=\"%.1f\" cy=\"%d\" r=\"%g\"/><title>",
-			b->twice ? "bad" : health(b->port[i].open, b->port[i].failed), x, y,
-			s->step < 20 ? 3.5 : 5.5);
+			b->twice ? "bad" : paths_class(b->port[i].open, b->port[i].failed), x,
+			y, s->step < 20 ? 3.5 : 5.5);
 		xml_text(out, pairs_name(s->p, s->f, b->port[i].at));
 		fputs(" ", out);
 		xml_text(out, b->port[i].iface->name);
@@ -307,23 +309,23 @@ static void put_bus(FILE *out, const struct plan *s, int k)
 	}
 }
 
-static void make_plan(struct plan *s)
+static void layout_make(struct layout *s)
 {
-	int i, k, failed = 0;
+	int i, k;
 
-	find_buses(&s->all, s->f, s->p);
+	buses_find(&s->all, s->f, s->p);
 	s->buses = s->all.n > BUSES ? BUSES : s->all.n;
 	s->step = (PICTURE_WIDTH - LEFT - 10.0) / (s->p->n ? s->p->n : 1);
 	s->step = s->step > 190 ? 190 : s->step;
 	s->names = s->step < 60 ? 84 : 0;
 	for (i = 0; i < s->p->n; i++)
 		for (k = 0; k < s->p->n; k++)
-			failed += pairs_is_dead(pairs_at(s->p, i, k));
-	s->arcs = failed && failed <= ARCS ? 78 : 0;
+			s->failed += pairs_is_dead(pairs_at(s->p, i, k));
+	s->arcs = s->failed && s->failed <= ARCS ? 78 : 0;
 }
 
 /* What the colours of dots, lines and boxes mean. */
-static void put_legend(FILE *out, int y)
+static void topology_legend_put(FILE *out, int y)
 {
 	static const struct {
 		const char *class, *means;
@@ -357,12 +359,16 @@ static void put_legend(FILE *out, int y)
 int picture_topology(FILE *out, const struct probe_facts *f, const struct pairs *p, int x,
 		     int y)
 {
-	struct plan s = { .f = f, .p = p };
+	struct layout s = { .f = f, .p = p };
+	char about[128];
 	int k, height;
 
-	make_plan(&s);
-	height = y_of_bus(&s, s.buses) + (s.all.n > s.buses ? 24 : 0) - 10 + LEGEND;
-	picture_begin(out, x, y, PICTURE_WIDTH, height, "Nodes and networks");
+	layout_make(&s);
+	height = bus_y(&s, s.buses) + (s.all.n > s.buses ? 24 : 0) - 10 + LEGEND;
+	snprintf(about, sizeof(about),
+		 "%d nodes and the %d networks between them; %d pairs of nodes do not connect.",
+		 p->n, s.all.n, s.failed);
+	picture_begin(out, x, y, PICTURE_WIDTH, height, "Nodes and networks", about);
 	fputs("<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" "
 	      "markerWidth=\"8\" markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" "
 	      "orient=\"auto\"><path class=\"head\" d=\"M0 0L8 4L0 8Z\"/></marker></defs>\n",
@@ -372,17 +378,17 @@ int picture_topology(FILE *out, const struct probe_facts *f, const struct pairs 
 			"<text class=\"dim small\" x=\"6\" y=\"%d\">does not connect "
 			"\xe2\x86\x92</text>\n",
 			PICTURE_TITLE + s.arcs - 8);
-	put_arcs(out, &s);
+	arcs_put(out, &s);
 	for (k = 0; k < s.buses; k++)
-		put_bus(out, &s, k);
-	put_boxes(out, &s);
+		bus_put(out, &s, k);
+	boxes_put(out, &s);
 	if (s.all.n > s.buses)
 		fprintf(out,
 			"<text class=\"dim small\" x=\"6\" y=\"%d\">and %d other "
 			"networks</text>\n",
 			height - LEGEND - 10, s.all.n - s.buses);
-	put_legend(out, height - 10);
+	topology_legend_put(out, height - 10);
 	fputs("</svg>\n", out);
-	free_buses(&s.all);
+	buses_free(&s.all);
 	return height;
 }

@@ -1,17 +1,19 @@
-/* plot.h - times over sizes as a picture that any browser shows. */
+/* plot.h - times over sizes as a picture, or as a page that has it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REPORT_PLOT_H
 #define REPORT_PLOT_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 struct err;
 
 enum { PLOT_CURVES = 24, PLOT_POINTS = 512, PLOT_NAME = 64 };
 
-/* Zero-initialise. */
+/* Zero-initialise; plot_free() ends it. */
 struct plot {
 	char title[160];
+	json_t *rows; /* what `ringup bench --json` prints, a row each; NULL: none yet */
 	int curves;
 	struct plot_curve {
 		char name[PLOT_NAME];
@@ -26,16 +28,22 @@ struct plot {
  * points and curves beyond what there is room for are left out. */
 void plot_add(struct plot *p, const char *name, double bytes, double us);
 
-/* plot_try - can a file be written there?  To be asked before hours of measuring; leaves
- * everything as it is. */
+/* plot_add_row - what a page tells of the same measurement; takes the reference @row. */
+void plot_add_row(struct plot *p, json_t *row);
+
+/* plot_try - can a file be written there, and drawn?  To be asked before hours of measuring;
+ * leaves everything as it is. */
 int plot_try(const char *path, struct err *e);
 
 /*
- * plot_write - an SVG file: both axes logarithmic, a curve a contender, a legend.
+ * plot_write - both axes logarithmic, a curve a contender, a legend.
  *
- * It refers to nothing outside itself and reads well on white and on dark.  Into a FIFO it
- * waits for who reads it.
+ * The file is a page with a table of all rows if its name ends in ".html", else an SVG.  It
+ * refers to nothing outside itself and reads well on white and on dark.  Writing into a FIFO
+ * waits for its reader.
  */
 int plot_write(const struct plot *p, const char *path, struct err *e);
+
+void plot_free(struct plot *p);
 
 #endif

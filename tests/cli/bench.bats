@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # bench.bats - ringup bench: what may be asked for, how it is shown, how ranks are started.
 # needs: cpu
-# tests: src/cli/cmd_bench.c src/cli/scoreboard.c src/bench src/report tests/lib/bench.bash src/launch src/wire
+# tests: src/cli/cmd_bench.c src/cli/scoreboard.c src/bench src/report tests/lib/bench.bash src/launch src/wire tests/lib/page.py
 
 load ../lib/helper
 load ../lib/await
@@ -62,6 +62,15 @@ setup() { bench_setup; }
   run timeout 200 ringup bench allreduce -n 2 -i 2 --sizes 8 --plot /nonexistent/x.svg
   expect_status 3
   [[ ${#lines[@]} -eq 1 && $output == *"/nonexistent/x.svg"* ]] || { echo "$output"; return 1; }
+}
+
+@test "a plot by the name of a page is one, with all rows" {
+  run timeout 200 ringup bench allreduce -n 2 -i 2 --sizes 8:64K:8 --plot "$BATS_TEST_TMPDIR/x.html"
+  expect_status 0
+  [[ -x ${RINGUP_TEST_PYTHON:-} ]] || skip "no python3 to parse HTML with"
+  "$RINGUP_TEST_PYTHON" "$src/tests/lib/page.py" "$BATS_TEST_TMPDIR/x.html" |
+    jq -e '.schema == "ringup.bench/1" and [.results[].bytes] == [8, 64, 512, 4096, 32768] and .results[0].us > 0' ||
+    { "$RINGUP_TEST_PYTHON" "$src/tests/lib/page.py" "$BATS_TEST_TMPDIR/x.html"; return 1; }
 }
 
 @test "a plot by the name of stdout goes behind what is there" {

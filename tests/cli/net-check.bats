@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # net-check.bats - ringup net check: recorded checks, judged, printed and drawn.
 # needs: cpu
-# tests: src/cli/cmd_net_check.c src/cli/targets.c src/cli/matrix.c src/probe src/report src/detect/netfacts.c tests/fuzz/seeds/facts
+# tests: src/cli/cmd_net_check.c src/cli/targets.c src/cli/matrix.c src/probe src/report src/detect/netfacts.c tests/fuzz/seeds/facts tests/lib/page.py
 
 load ../lib/helper
 
@@ -138,6 +138,19 @@ stop_server() {
   done
 }
 
+@test "pages are well-formed HTML, and a node may be called anything" {
+  command -v python3 >/dev/null && command -v jq >/dev/null || skip "python3 or jq is not installed"
+  local f name='</script><script>x()</script><img src=x onerror=x()>'
+  for f in "$seeds"/*.json; do
+    jq --arg name "$name" 'walk(if . == "n1" then $name else . end)' "$f" >"$BATS_TEST_TMPDIR/strange.json"
+    run ringup net check --from "$BATS_TEST_TMPDIR/strange.json" --html "$BATS_TEST_TMPDIR/net.html"
+    ((status <= 1))
+    python3 "$src/tests/lib/page.py" "$BATS_TEST_TMPDIR/net.html" >"$BATS_TEST_TMPDIR/data.json"
+    jq -e --arg name "$name" '.verdict != null and (.nodes | map(.name) | index($name) != null)' \
+      "$BATS_TEST_TMPDIR/data.json" >/dev/null
+  done
+}
+
 @test "a FIFO named as output is written to" {
   mkfifo "$BATS_TEST_TMPDIR/fifo"
   timeout 200 cat "$BATS_TEST_TMPDIR/fifo" >"$BATS_TEST_TMPDIR/read" &
@@ -154,7 +167,13 @@ browse() {
     --screenshot="$2" "file://$1" 2>&1 >/dev/null | grep CONSOLE || true
 }
 
-@test "a browser shows the page; nothing runs in it, nothing is fetched" {
+# after FILE - what the page is when its script has run.
+after() {
+  timeout 200 "$browser" --headless --no-sandbox --disable-gpu --disable-background-networking \
+    --user-data-dir="$BATS_TEST_TMPDIR/profile" --dump-dom "file://$1" 2>/dev/null
+}
+
+@test "a browser shows the page; nothing else runs in it, nothing is fetched" {
   browser=$(command -v chromium || command -v google-chrome || command -v chromium-browser) ||
     skip "no browser is installed"
   run ringup net check --from "$seeds/check5.json" --html "$BATS_TEST_TMPDIR/net.html"
@@ -162,7 +181,18 @@ browse() {
   # The page's own policy makes the browser complain of whatever would be loaded.
   [[ -z $(browse "$BATS_TEST_TMPDIR/net.html" "$BATS_TEST_TMPDIR/net.png") ]]
   [[ $(stat -c %s "$BATS_TEST_TMPDIR/net.png") -gt 20000 ]]
+  after "$BATS_TEST_TMPDIR/net.html" >"$BATS_TEST_TMPDIR/after"
+  grep -qF '<p class="verdict bad">on n1 and n2 the own host name means 127.0.1.1' "$BATS_TEST_TMPDIR/after"
+  grep -qF '<td>n2</td>' "$BATS_TEST_TMPDIR/after"
   sed 's|</main>|<img src="http://192.0.2.1/x.png"><script>x()</script>&|' "$BATS_TEST_TMPDIR/net.html" \
     >"$BATS_TEST_TMPDIR/bad.html"
   [[ -n $(browse "$BATS_TEST_TMPDIR/bad.html" "$BATS_TEST_TMPDIR/bad.png") ]]
+  command -v jq >/dev/null || skip "jq is not installed"
+  # Names that would be markup are shown as they are.
+  jq 'walk(if . == "n1" then "<img src=x onerror=x()>" else . end)' "$seeds/check5.json" >"$BATS_TEST_TMPDIR/strange.json"
+  run ringup net check --from "$BATS_TEST_TMPDIR/strange.json" --html "$BATS_TEST_TMPDIR/net.html"
+  [[ -z $(browse "$BATS_TEST_TMPDIR/net.html" "$BATS_TEST_TMPDIR/net.png") ]]
+  after "$BATS_TEST_TMPDIR/net.html" >"$BATS_TEST_TMPDIR/after"
+  grep -qF '<td>&lt;img src=x onerror=x()&gt;</td>' "$BATS_TEST_TMPDIR/after"
+  [[ $(grep -c '<img' "$BATS_TEST_TMPDIR/after") -eq 0 ]]
 }

@@ -111,6 +111,27 @@ static void try_others(void)
 	ok(!rmdir(dir), "nothing is left");
 }
 
+/* Where the name says so, it is a page with the rows. */
+static void test_page(struct plot *p)
+{
+	char path[] = "/tmp/ringup-plot.XXXXXX.html";
+	int fd = mkstemps(path, 5);
+	struct err e = { 0 };
+	FILE *f;
+
+	plot_add_row(p, json_pack("{ss}", "place", "</script>"));
+	ok(!plot_write(p, path, &e), "a page: %s", e.text);
+	f = fopen(path, "r");
+	text[fread(text, 1, sizeof(text) - 1, f)] = 0;
+	ok(!strncmp(text, "<!DOCTYPE html>", 15) && count("<polyline") == PLOT_CURVES &&
+		   count("\\u003c/script\\u003e") == 1 && count("</script>") == 2 &&
+		   count("ringup.bench/1\"") == 2,
+	   "it has the picture and the rows");
+	fclose(f);
+	close(fd);
+	unlink(path);
+}
+
 int main(void)
 {
 	static struct plot p;
@@ -118,6 +139,7 @@ int main(void)
 	char name[16];
 	int i;
 
+	setenv("RINGUP_TEST_DATA", "share/ringup", 0);
 	ok(draw(&p) == 0 && is_well_formed(), "an empty picture is a picture");
 	snprintf(p.title, sizeof(p.title), "1 < 2 & \"so on\"\033");
 	for (i = 3; i <= 26; i++) {
@@ -128,8 +150,9 @@ int main(void)
 	plot_add(&p, "nothing", 8, 0);
 	ok(p.curves == 2 && p.curve[0].points == 24, "what is not above zero is not drawn");
 	ok(draw(&p) == 0 && is_well_formed(), "well-formed, whatever names are");
-	ok(count("<polyline") == 2 && count("<circle") == 48, "two curves, all points");
-	ok(count("1 &lt; 2 &amp; &quot;so on&quot;?") == 1, "the title");
+	ok(count("<polyline") == 2 && count("<circle") == 48 && count("<desc>") == 1,
+	   "two curves, all points");
+	ok(count("1 &lt; 2 &amp; &quot;so on&quot;?") == 2, "the title, to see and to hear");
 	ok(count(">8 B<") == 1 && count(">100 ms<") + count(">1000 ms<") + count(">1 s<") >= 1,
 	   "the axes");
 	ok(!strstr(text, "href") && !strstr(text, "url("), "refers to nothing outside");
@@ -141,9 +164,11 @@ int main(void)
 		plot_add(&p, "ringup", 8, 1);
 	ok(p.curves == PLOT_CURVES && p.curve[0].points == PLOT_POINTS, "full is full");
 	ok(draw(&p) == 0 && is_well_formed(), "and can be drawn");
+	test_page(&p);
 	try();
 	try_others();
 	ok(plot_write(&p, "/proc/self/plot.svg", &e) < 0 && strstr(e.text, "/proc/self"),
 	   "nowhere to write: %s", e.text);
+	plot_free(&p);
 	return tap_done();
 }

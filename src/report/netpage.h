@@ -1,0 +1,30 @@
+/* netpage.h - a check of the network as one page or one picture. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPORT_NETPAGE_H
+#define REPORT_NETPAGE_H
+
+#include <stddef.h>
+
+struct err;
+struct probe_facts;
+
+enum netpage_kind { NETPAGE_HTML, NETPAGE_SVG };
+
+/*
+ * netpage_make - verdict, findings with their commands, networks and heat maps of @f, which
+ * verdict_find() has judged.
+ *
+ * Both refer to nothing outside themselves and follow the preference of light or dark.  All
+ * foreign text is text.  The page has of the JSON of a check what it shows, and no settings,
+ * rules or single paths.
+ *
+ * Ownership: *@datap is the caller's to free().
+ */
+int netpage_make(const struct probe_facts *f, enum netpage_kind kind, char **datap,
+		 size_t *lenp, struct err *e);
+
+/* netpage_write - the same into a file, wholly or not at all. */
+int netpage_write(const struct probe_facts *f, enum netpage_kind kind, const char *path,
+		  struct err *e);
+
+#endif
