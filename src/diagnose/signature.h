@@ -44,8 +44,8 @@ enum signature_flag {
  *					or within the same message
  *
  * A text begins with at least SIGNATURE_ANCHOR literal bytes, of which the first is no
- * blank and a blank is one blank, and after {*} or {**} something literal follows.  There is no
- *way back: the first place that fits is taken, so the time is linear in the log's length.
+ * blank and a blank is one blank, and after {*} or {**} something literal follows.  The first
+ * place that fits is taken and never given back, so the time is linear in the log's length.
  */
 enum { SIGNATURE_ANCHOR = 7 };
 

@@ -16,7 +16,7 @@ struct err;
  *	key 64 hexadecimal digits
  *	signer base64 line of the public key
  *	file 644|755 SIZE SHA-256 PATH        (strictly ascending by PATH, byte by byte)
-^ *	link TARGET PATH                      (after the files, ascending as well)
+ *	link TARGET PATH                      (after the files, ascending as well)
  *	end COUNT
  *
  * Paths are relative, of printable ASCII without blank and backslash; none is "." or "..",

@@ -10,11 +10,11 @@
  * - a blocking sum of 8 bytes, and how many events of the file it is: the difference by that
  *   number is what an event costs in the engine, of rank 0, whose file it is;
  * - a step: the gradients of a ResNet-50, 161 tensors of 102 MB, started one after the other as
- *   they would be in backward(), with so many microseconds of computing in between, and waited
- *for; the share of a step that the timeline takes.
+ *   they would be in backward(), with so many microseconds of computing in between, and
+ *   waited for; the share of a step that the timeline takes.
  *
- * Two ranks if not said otherwise, and 20 ms of computing a step.  With one rank nobody is
- *waited for: what is left is what the calls take.
+ * Two ranks if not said otherwise, and 20 ms of computing a step.  With one rank there is
+ * none to wait for: what is left is what the calls take.
  */
 #include <stdbool.h>
 #include <stdio.h>
