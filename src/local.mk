@@ -19,7 +19,8 @@ CORE_SOURCES += \
 	%reldir%/base/near.c %reldir%/base/near.h \
 	%reldir%/base/pidstat.c %reldir%/base/pidstat.h \
 	%reldir%/base/proc.c %reldir%/base/proc.h \
-	%reldir%/base/release.c %reldir%/base/release.h
+	%reldir%/base/release.c %reldir%/base/release.h \
+	%reldir%/base/utf8.c %reldir%/base/utf8.h
 
 CORE_SOURCES += \
 	%reldir%/host/cgroup.c %reldir%/host/cgroup.h \

@@ -34,6 +34,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_page \
 	%reldir%/unit/test_pairs \
 	%reldir%/unit/test_verdict \
+	%reldir%/unit/test_utf8 \
 	%reldir%/unit/test_xml \
 	%reldir%/unit/test_yaml \
 	%reldir%/unit/test_jobdir \

@@ -7,15 +7,23 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "ringup.h"
 
 json_t *jsonio_text(const char *s)
 {
 	json_t *j = s ? json_string(s) : json_null();
 	char *plain = j ? NULL : strdup(s), *p;
+	uint32_t c;
+	size_t n;
 
-	for (p = plain; p && *p; p++)
-		*p = (unsigned char)*p < 0x80 ? *p : '?';
+	for (p = plain; p && *p; p += n) {
+		n = utf8_decode(p, UTF8_MOST, &c);
+		if (!n) {
+			*p = '?';
+			n = 1;
+		}
+	}
 	if (plain)
 		j = json_string(plain);
 	free(plain);

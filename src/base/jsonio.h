@@ -9,8 +9,8 @@
 
 struct err;
 
-/* jsonio_text - a string; JSON holds UTF-8 only, so of what is none each byte above ASCII
- * becomes '?', and nothing grows longer; null if @s is NULL.  The caller's reference, or
+/* jsonio_text - a string; JSON holds UTF-8 only, so each byte that is part of none becomes
+ * '?', and nothing grows longer; null if @s is NULL.  The caller's reference, or
  * NULL without memory. */
 json_t *jsonio_text(const char *s);
 

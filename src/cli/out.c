@@ -14,6 +14,7 @@
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "ringup.h"
 
 static bool has_colour;
@@ -283,38 +284,18 @@ int out_json(json_t *object, struct err *e)
 	return 0;
 }
 
-/* The length of the UTF-8 sequence at @s, 0 if it is none. */
-static size_t sequence(const char *s)
-{
-	static const unsigned char first[] = { 0, 0x00, 0xc0, 0xe0, 0xf0 };
-	static const unsigned char mask[] = { 0, 0x80, 0xe0, 0xf0, 0xf8 };
-	size_t n, i;
-
-	for (n = 1; n <= 4; n++)
-		if (((unsigned char)*s & mask[n]) == first[n])
-			break;
-	for (i = 1; i < n && n <= 4; i++)
-		if (((unsigned char)s[i] & 0xc0) != 0x80)
-			return 0;
-	return n <= 4 ? n : 0;
-}
-
 json_t *out_string(const char *text)
 {
 	json_t *made = json_string(text);
 	size_t room = 3 * strlen(text) + 1, n;
 	char *fixed, *p;
+	uint32_t c;
 
 	if (made)
 		return made;
 	fixed = p = malloc(room);
 	while (fixed && *text) {
-		n = sequence(text);
-		/* Overlong forms and surrogates: let jansson judge each sequence. */
-		made = n ? json_stringn(text, n) : NULL;
-		json_decref(made);
-		if (!made)
-			n = 0;
+		n = utf8_decode(text, UTF8_MOST, &c);
 		memcpy(p, n ? text : "\xef\xbf\xbd", n ? n : 3);
 		p += n ? n : 3;
 		text += n ? n : 1;

@@ -7,52 +7,31 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The length of the UTF-8 character at @s, and the character; 0 if it is none. */
-static size_t decode(const unsigned char *s, uint32_t *c)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t len = *s < 0x80 ? 1 : *s < 0xc2 ? 0 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : 4, i;
-
-	if (!len || *s > 0xf4)
-		return 0;
-	*c = len == 1 ? *s : *s & (0xffu >> (len + 1));
-	for (i = 1; i < len; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		*c = *c << 6 | (s[i] & 0x3fu);
-	}
-	if (*c < least[len] || *c > 0x10ffff || (*c >= 0xd800 && *c <= 0xdfff))
-		return 0;
-	return len;
-}
+#include "base/utf8.h"
 
 static bool is_shown(uint32_t c)
 {
-	if (c < ' ' || (c >= 0x7f && c < 0xa0))
-		return false;
-	return !(c >= 0x200e && c <= 0x200f) && !(c >= 0x2028 && c <= 0x202e) &&
-	       !(c >= 0x2066 && c <= 0x2069);
+	return !utf8_is_control(c) && !(c >= 0x200e && c <= 0x200f) &&
+	       !(c >= 0x2028 && c <= 0x202e) && !(c >= 0x2066 && c <= 0x2069);
 }
 
 void text_clean(char *out, size_t cap, const char *in)
 {
-	const unsigned char *s = (const unsigned char *)in;
 	size_t n = 0;
 
-	while (*s) {
+	while (*in) {
 		uint32_t c = 0;
-		size_t len = decode(s, &c), i;
+		size_t len = utf8_decode(in, UTF8_MOST, &c);
 
 		if (n + (len ? len : 1) >= cap)
 			break;
 		if (len && is_shown(c)) {
-			for (i = 0; i < len; i++)
-				out[n++] = (char)s[i];
-			s += len;
+			memcpy(out + n, in, len);
+			n += len;
 		} else {
 			out[n++] = '?';
-			s += len ? len : 1;
 		}
+		in += len ? len : 1;
 	}
 	out[n] = 0;
 }

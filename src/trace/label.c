@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/utf8.h"
 
 struct label {
 	uint64_t hash, group;
@@ -21,32 +22,16 @@ static struct label *label_at(const struct labels *l, uint32_t number)
 	return l->step[(number - 1) / LABEL_STEP][(number - 1) % LABEL_STEP];
 }
 
-/* The length of the UTF-8 character at @p in bytes; 0: there is none. */
-static size_t character(const unsigned char *p, size_t left)
-{
-	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4, i;
-
-	if (!n || n > left || p[0] > 0xf4)
-		return 0;
-	for (i = 1; i < n; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	/* Longer than it need be, half of a pair, or beyond the last character. */
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] >= 0xa0) ||
-	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] >= 0x90))
-		return 0;
-	return n;
-}
-
 /* Write @name as JSON; @to has six bytes of room for each of @len.  Returns the length. */
 static size_t escape(char *to, const char *name, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)name;
 	char *at = to;
+	uint32_t c;
 	size_t n;
 
 	for (; len; p += n, len -= n) {
-		n = character(p, len);
+		n = utf8_decode((const char *)p, len, &c);
 		if (*p == '"' || *p == '\\') {
 			*at++ = '\\';
 			*at++ = (char)*p;

@@ -14,6 +14,9 @@ static void test_text(void)
 
 	ok(!strcmp(json_string_value(good), "caf\xc3\xa9"), "UTF-8 stays as it is");
 	ok(!strcmp(json_string_value(bad), "a??z"), "other bytes become as many '?'");
+	json_decref(bad);
+	bad = jsonio_text("caf\xc3\xa9 \xed\xa0\x80 \xe2\x82");
+	ok(!strcmp(json_string_value(bad), "caf\xc3\xa9 ??? ??"), "and leave the others alone");
 	json_decref(good);
 	json_decref(bad);
 }
