@@ -197,7 +197,6 @@ NET_SOURCES = \
 	%reldir%/base/jsonio.c %reldir%/base/jsonio.h \
 	%reldir%/base/shell.c %reldir%/base/shell.h \
 	%reldir%/base/stats.c %reldir%/base/stats.h \
-	%reldir%/base/patch.c %reldir%/base/patch.h \
 	%reldir%/base/xml.c %reldir%/base/xml.h \
 	%reldir%/base/yaml.c %reldir%/base/yaml.h \
 	%reldir%/host/linkwatch.c %reldir%/host/linkwatch.h \
@@ -329,6 +328,7 @@ TOOL_SOURCES += \
 
 TOOL_SOURCES += \
 	%reldir%/settle/change.c %reldir%/settle/change.h \
+	%reldir%/settle/diff.c %reldir%/settle/diff.h \
 	%reldir%/settle/pinlib.c %reldir%/settle/pinlib.h \
 	%reldir%/settle/settle.c %reldir%/settle/settle.h \
 	%reldir%/settle/writer.c %reldir%/settle/writer.h

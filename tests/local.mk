@@ -186,6 +186,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_starter \
 	%reldir%/unit/test_byhand \
 	%reldir%/unit/test_change \
+	%reldir%/unit/test_diff \
 	%reldir%/unit/test_talk \
 	%reldir%/unit/test_way
 

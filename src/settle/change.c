@@ -9,8 +9,8 @@
 
 #include "base/err.h"
 #include "base/jsonio.h"
-#include "base/patch.h"
 #include "ringup.h"
+#include "settle/diff.h"
 
 static const char *file_change(const struct fix_file *f)
 {
@@ -29,7 +29,7 @@ static int file_make(struct change_file *d, const struct fix_file *f, const char
 	snprintf(d->path, sizeof(d->path), "%s", f->path);
 	snprintf(d->change, sizeof(d->change), "%s", file_change(f));
 	snprintf(path, sizeof(path), "%s%s", root, f->path);
-	return patch_make(&d->patch, path, f->before, f->after, e);
+	return diff_make(&d->patch, path, f->before, f->after, e);
 }
 
 int change_make(struct change *d, const struct fix *plan, const char *root,

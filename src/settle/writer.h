@@ -15,7 +15,7 @@ struct err;
 /*
  * It writes what `ringup net fix` writes on a node, and nothing else can be asked of it:
  * which files those are it knows by itself, and what stands in them it makes out of the name
- * of an interface and of a network.
+ * of an interface and of a network.  It starts no program but diff.
  *
  *	stage   interface (or null: undo), network (or null), force, pin, dry_run
  *	staged  change (see change.h); unless there are conflicts, or it is a dry run, all

@@ -42,7 +42,7 @@ static void test_travel(void)
 		   !strcmp(d.file[2].change, "removed"),
 	   "each has its word");
 	ok(!strncmp(d.file[0].patch,
-		    "--- /root/etc/a\n+++ /root/etc/a\n@@ -1,1 +1,2 @@\n x=1\n+y=", 53),
+		    "--- /root/etc/a\n+++ /root/etc/a\n@@ -1 +1,2 @@\n x=1\n+y=", 51),
 	   "a patch says where it belongs");
 	j = change_json(&d);
 	ok(j && !change_parse(&again, j, &e) && again.nfiles == 3 && change_count(&again) == 2,
