@@ -31,6 +31,18 @@ struct package {
 
 enum { CUDA_TEXT = 16 };
 
+/* A variable of Python that holds the version, and the file below the location that assigns
+ * it. */
+struct version_source {
+	const char *file, *variable;
+};
+
+/* The C++ standard, such as 17, that the headers need from version @from on. */
+struct standard_since {
+	const char *from;
+	int standard;
+};
+
 /*
  * Everything is mandatory.  The functions neither run nor import anything.
  */
@@ -46,12 +58,15 @@ struct framework {
 	/* Its own C++ namespaces, mangled: "3c10"; end with NULL. */
 	const char *const *spaces;
 
-	/* The C++ standard that its headers need, such as 17; 0: nothing to
-	 * compile against, or not known for this version. */
-	int (*standard)(const struct package *p);
+	/* The latest version first; ends with NULL.  Empty: nothing to compile against, or not
+	 * known. */
+	const struct standard_since *standards;
+
+	/* The first that tells a version counts; ends with NULLs. */
+	const struct version_source *versions;
 
 	/* The version that its own files tell, which is what an import shows; leaves
-	 * @out empty where they do not. */
+	 * @out empty where they do not.  frameworks_version() asks @versions. */
 	void (*version)(struct rootfs *fs, const struct package *p, char *out, size_t cap);
 
 	/* The CUDA it was built for, in @out; leaves it empty for none. */
@@ -69,6 +84,20 @@ extern const struct framework *const frameworks[]; /* ends with NULL */
  * distribution says: an import shows the version of the files.
  */
 json_t *frameworks_find(struct rootfs *fs, const struct pythons *py, const struct ldlibs *libs);
+
+/* frameworks_standard - of @standards, for the version of @p; 0 where none is known. */
+int frameworks_standard(const struct package *p);
+
+void frameworks_version(struct rootfs *fs, const struct package *p, char *out, size_t cap);
+
+/* frameworks_read - @file below the location of @p, for free(); NULL if there is none. */
+char *frameworks_read(struct rootfs *fs, const struct package *p, const char *file,
+		      size_t *lenp);
+
+/* frameworks_assigned - what @file below the location assigns to @variable, into @out;
+ * empty if nothing. */
+void frameworks_assigned(struct rootfs *fs, const struct package *p, const char *file,
+			 const char *variable, char *out, size_t cap);
 
 /* frameworks_cuda - the usual signs, for cuda(): "+cu126" in the version, a
  * required CUDA runtime, conda's build string. */

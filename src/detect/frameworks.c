@@ -4,11 +4,13 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/release.h"
 #include "detect/elfinfo.h"
 #include "detect/ldlibs.h"
 #include "detect/pythons.h"
@@ -32,6 +34,8 @@ const struct framework *const frameworks[] = {
 	FRAMEWORKS(X) NULL,
 #undef X
 };
+
+enum { FILE_CAP = 1 << 20 };
 
 /* "126" is 12.6, "12" is 12, "92" is 9.2. */
 static void dotted(const char *digits, char out[CUDA_TEXT])
@@ -77,6 +81,45 @@ void frameworks_cuda(const struct package *p, char out[CUDA_TEXT])
 		else
 			dotted(build + 4, out);
 	}
+}
+
+char *frameworks_read(struct rootfs *fs, const struct package *p, const char *file,
+		      size_t *lenp)
+{
+	char path[PATH_MAX];
+
+	return rootfs_join(path, p->location, file) ? rootfs_read(fs, path, FILE_CAP, lenp)
+						    : NULL;
+}
+
+void frameworks_assigned(struct rootfs *fs, const struct package *p, const char *file,
+			 const char *variable, char *out, size_t cap)
+{
+	size_t len;
+	char *data = frameworks_read(fs, p, file, &len);
+
+	if (!data || !text_assigned(data, len, variable, out, cap))
+		*out = 0;
+	free(data);
+}
+
+void frameworks_version(struct rootfs *fs, const struct package *p, char *out, size_t cap)
+{
+	const struct version_source *s;
+
+	*out = 0;
+	for (s = p->framework->versions; s->file && !*out; s++)
+		frameworks_assigned(fs, p, s->file, s->variable, out, cap);
+}
+
+int frameworks_standard(const struct package *p)
+{
+	const struct standard_since *s;
+
+	for (s = p->framework->standards; *p->version && s->from; s++)
+		if (release_compare(p->version, s->from) >= 0)
+			return s->standard;
+	return 0;
 }
 
 /* Evidence is read once for a library that several Pythons share. */
@@ -164,7 +207,7 @@ static void describe(struct hunt *h, const struct python *y, const struct packag
 {
 	struct elfinfo info = { .cxx11_abi = -1 };
 	char library[PATH_MAX], installer[64] = "none", cuda[CUDA_TEXT];
-	int standard = p->framework->standard(p);
+	int standard = frameworks_standard(p);
 	json_t *o = json_object();
 
 	find_library(h, p, library, &info);

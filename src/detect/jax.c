@@ -1,12 +1,9 @@
 /* jax.c - JAX and its binary half, jaxlib: where their evidence lies. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "detect/framework.h"
 #include "detect/rootfs.h"
-#include "detect/text.h"
 
 static const struct edition editions[] = {
 	{ "jax", "jax" },
@@ -19,25 +16,12 @@ static const char *const libs[] = { "libjax_common.so", "xla_extension.so", "_ja
 static const char *const spaces[] = { "3xla", "3tsl", "3jax", NULL };
 
 /* Its foreign functions are plain C; nothing is compiled against its C++. */
-static int standard(const struct package *p)
-{
-	(void)p;
-	return 0;
-}
-
-static void version(struct rootfs *fs, const struct package *p, char *out, size_t cap)
-{
-	char path[PATH_MAX];
-	char *data;
-	size_t len;
-
-	data = rootfs_join(path, p->location, "version.py") ? rootfs_read(fs, path, 65536, &len)
-							    : NULL;
-	if (!data || (!text_assigned(data, len, "__version__", out, cap) &&
-		      !text_assigned(data, len, "_version", out, cap)))
-		*out = 0;
-	free(data);
-}
+static const struct standard_since standards[] = { { NULL, 0 } };
+static const struct version_source versions[] = {
+	{ "version.py", "__version__" },
+	{ "version.py", "_version" },
+	{ NULL, NULL },
+};
 
 /* CUDA comes as a plug-in package: jax_cuda12_plugin next to jaxlib. */
 static void cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
@@ -58,7 +42,8 @@ const struct framework framework_jax = {
 	.editions = editions,
 	.libs = libs,
 	.spaces = spaces,
-	.standard = standard,
-	.version = version,
+	.standards = standards,
+	.versions = versions,
+	.version = frameworks_version,
 	.cuda = cuda,
 };

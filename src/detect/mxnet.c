@@ -1,10 +1,6 @@
 /* mxnet.c - Apache MXNet: where its evidence lies. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-
 #include "detect/framework.h"
-#include "detect/rootfs.h"
-#include "detect/text.h"
 
 /* The CUDA version is part of the distribution's name. */
 #define MX(name)              \
@@ -22,24 +18,11 @@ static const char *const libs[] = { "libmxnet.so", NULL };
 static const char *const spaces[] = { "5mxnet", "4dmlc", "4nnvm", "7mshadow", NULL };
 
 /* Archived; which standard its last headers want has not been verified. */
-static int standard(const struct package *p)
-{
-	(void)p;
-	return 0;
-}
-
-static void version(struct rootfs *fs, const struct package *p, char *out, size_t cap)
-{
-	char path[PATH_MAX];
-	char *data;
-	size_t len;
-
-	data = rootfs_join(path, p->location, "libinfo.py") ? rootfs_read(fs, path, 65536, &len)
-							    : NULL;
-	if (!data || !text_assigned(data, len, "__version__", out, cap))
-		*out = 0;
-	free(data);
-}
+static const struct standard_since standards[] = { { NULL, 0 } };
+static const struct version_source versions[] = {
+	{ "libinfo.py", "__version__" },
+	{ NULL, NULL },
+};
 
 static void cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
 {
@@ -55,7 +38,8 @@ const struct framework framework_mxnet = {
 	.editions = editions,
 	.libs = libs,
 	.spaces = spaces,
-	.standard = standard,
-	.version = version,
+	.standards = standards,
+	.versions = versions,
+	.version = frameworks_version,
 	.cuda = cuda,
 };

@@ -3,9 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/release.h"
 #include "detect/framework.h"
-#include "detect/rootfs.h"
 #include "detect/text.h"
 
 #define TF(name)                   \
@@ -29,53 +27,42 @@ static const char *const libs[] = { "libtensorflow_framework.so.2",
 				    NULL };
 static const char *const spaces[] = { "10tensorflow", "3tsl", "3xla", NULL };
 
-static int standard(const struct package *p)
-{
-	if (release_compare(p->version, "2.10") >= 0)
-		return 17;
-	return release_compare(p->version, "1.15") >= 0 ? 14 : *p->version ? 11 : 0;
-}
+static const struct standard_since standards[] = {
+	{ "2.10", 17 },
+	{ "1.15", 14 },
+	{ "0", 11 },
+	{ NULL, 0 },
+};
 
+/* The API's generated __init__.py does not hold it, one that somebody has written may. */
+static const struct version_source versions[] = {
+	{ "__init__.py", "__version__" },
+	{ NULL, NULL },
+};
+
+/* Where only the run-time parts were copied, there is no header. */
 static void version(struct rootfs *fs, const struct package *p, char *out, size_t cap)
 {
-	char path[PATH_MAX];
-	char *data;
+	static const char header[] = "include/tensorflow/core/public/release_version.h";
+	char major[8] = "", minor[8] = "", patch[8] = "";
 	size_t len;
+	char *data = frameworks_read(fs, p, header, &len);
 
-	*out = 0;
-	data = rootfs_join(path, p->location,
-			   "include/tensorflow/core/public/release_version.h")
-		       ? rootfs_read(fs, path, 65536, &len)
-		       : NULL;
-	if (data) {
-		char major[8] = "", minor[8] = "", patch[8] = "";
-
-		if (text_defined(data, len, "TF_MAJOR_VERSION", major, sizeof(major)) &&
-		    text_defined(data, len, "TF_MINOR_VERSION", minor, sizeof(minor)) &&
-		    text_defined(data, len, "TF_PATCH_VERSION", patch, sizeof(patch)))
-			snprintf(out, cap, "%s.%s.%s", major, minor, patch);
-	}
-	free(data);
-	/* Where only the run-time parts were copied, there is no header; the API's generated
-	 * __init__.py does not hold it, one that somebody has written may. */
-	data = !*out && rootfs_join(path, p->location, "__init__.py")
-		       ? rootfs_read(fs, path, 1 << 20, &len)
-		       : NULL;
-	if (data && !text_assigned(data, len, "__version__", out, cap))
-		*out = 0;
+	if (data && text_defined(data, len, "TF_MAJOR_VERSION", major, sizeof(major)) &&
+	    text_defined(data, len, "TF_MINOR_VERSION", minor, sizeof(minor)) &&
+	    text_defined(data, len, "TF_PATCH_VERSION", patch, sizeof(patch)))
+		snprintf(out, cap, "%s.%s.%s", major, minor, patch);
+	else
+		frameworks_version(fs, p, out, cap);
 	free(data);
 }
 
 /* The CPU wheels' metadata, too, offers CUDA as an extra; build_info.py knows. */
 static void cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
 {
-	char path[PATH_MAX];
-	char *data;
 	size_t len;
+	char *data = frameworks_read(fs, p, "python/platform/build_info.py", &len);
 
-	data = rootfs_join(path, p->location, "python/platform/build_info.py")
-		       ? rootfs_read(fs, path, 65536, &len)
-		       : NULL;
 	if (!data)
 		frameworks_cuda(p, out);
 	else if (!text_keyed(data, len, "cuda_version", out, CUDA_TEXT) &&
@@ -92,7 +79,8 @@ const struct framework framework_tensorflow = {
 	.editions = editions,
 	.libs = libs,
 	.spaces = spaces,
-	.standard = standard,
+	.standards = standards,
+	.versions = versions,
 	.version = version,
 	.cuda = cuda,
 };

@@ -25,8 +25,8 @@ static void test_contract(void)
 		char name[64];
 		int good = 1;
 
-		ok(f->name && f->title && f->libs && f->spaces && f->standard && f->version &&
-			   f->cuda,
+		ok(f->name && f->title && f->libs && f->spaces && f->standards && f->versions &&
+			   f->version && f->cuda,
 		   "%s is complete", f->name);
 		for (ed = f->editions; ed->dist; ed++)
 			good &= ed->folder &&
@@ -42,7 +42,7 @@ static int standard(const char *name, const char *version)
 	struct package p = { .framework = find(name) };
 
 	strcpy(p.version, version);
-	return p.framework->standard(&p);
+	return frameworks_standard(&p);
 }
 
 static void test_standard(void)
