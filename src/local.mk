@@ -20,6 +20,7 @@ CORE_SOURCES += \
 	%reldir%/base/pidstat.c %reldir%/base/pidstat.h \
 	%reldir%/base/proc.c %reldir%/base/proc.h \
 	%reldir%/base/release.c %reldir%/base/release.h \
+	%reldir%/base/thread.c %reldir%/base/thread.h \
 	%reldir%/base/utf8.c %reldir%/base/utf8.h
 
 CORE_SOURCES += \

@@ -34,6 +34,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_page \
 	%reldir%/unit/test_pairs \
 	%reldir%/unit/test_verdict \
+	%reldir%/unit/test_thread \
 	%reldir%/unit/test_utf8 \
 	%reldir%/unit/test_xml \
 	%reldir%/unit/test_yaml \
@@ -570,6 +571,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_rootfs \
 	%reldir%/unit/test_seat \
 	%reldir%/unit/test_stall \
+	%reldir%/unit/test_thread \
 	%reldir%/unit/test_trace \
 	%reldir%/unit/test_tree \
 	%reldir%/unit/test_watch \

@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/callback.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "ringup.h"
 
 enum { FIRST_THREADS = 2 };
@@ -19,13 +19,9 @@ static void *callback_thread(void *arg);
 /* With the lock.  A thread that cannot be had now is tried again with the next callback. */
 static int add_thread(struct callbacks *c)
 {
-	sigset_t all, old;
 	int rc;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&c->thread[c->threads], NULL, callback_thread, c);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	rc = thread_start(&c->thread[c->threads], callback_thread, c);
 	c->threads += !rc;
 	return rc;
 }

@@ -3,13 +3,13 @@
 #include "engine/engine.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/futex.h"
+#include "base/thread.h"
 #include "engine/agree.h"
 #include "engine/comms.h"
 #include "engine/eager.h"
@@ -691,17 +691,12 @@ void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t l
 
 int engine_start(struct engine *g, struct err *e)
 {
-	sigset_t all, old;
 	int rc;
 
 	g->forks = forks_count();
 	callbacks_open(&g->callbacks);
 	g->row->patient = true;
-	/* The process's signals are not for our threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&g->thread, NULL, progress_thread, g);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	rc = thread_start(&g->thread, progress_thread, g);
 	if (rc)
 		return fail(e, RINGUP_ESYSTEM, "progress thread: %s", strerror(rc));
 	g->has_thread = true;

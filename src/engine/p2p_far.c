@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "engine/comm.h"
 #include "engine/comms.h"
 #include "engine/engine_state.h"
@@ -62,7 +62,6 @@ static void *far_thread(void *arg);
 static int start_thread(struct p2p *x, struct err *e)
 {
 	struct p2p_far *f = &x->far;
-	sigset_t all, old;
 	int rc;
 
 	if (f->has_thread)
@@ -72,10 +71,7 @@ static int start_thread(struct p2p *x, struct err *e)
 		f->wake = 0;
 		return fail_os(e, "eventfd");
 	}
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&f->thread, NULL, far_thread, x);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	rc = thread_start(&f->thread, far_thread, x);
 	if (rc)
 		return fail(e, RINGUP_ESYSTEM, "thread for messages: %s", strerror(rc));
 	f->has_thread = true;

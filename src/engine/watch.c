@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/pidstat.h"
+#include "base/thread.h"
 #include "engine/comm.h"
 #include "engine/comms.h"
 #include "engine/notify.h"
@@ -447,13 +447,8 @@ static void watch_launcher(struct watch *w)
 
 static int spawn(struct watch *w, struct err *e)
 {
-	sigset_t all, old;
-	int rc;
+	int rc = thread_start(&w->thread, watch, w);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&w->thread, NULL, watch, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		return fail(e, RINGUP_ESYSTEM, "watch thread: %s", strerror(rc));
 	w->has_thread = true;

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include "base/hash.h"
 #include "base/jsonio.h"
 #include "base/pidstat.h"
+#include "base/thread.h"
 #include "detect/text.h"
 #include "host/identity.h"
 #include "ringup.h"
@@ -122,11 +122,9 @@ static void *keep(void *arg)
 	return NULL;
 }
 
-/* Signals are for the thread that works. */
 static int start_thread(struct lease *l)
 {
 	pthread_condattr_t attr;
-	sigset_t all, was;
 	int rc;
 
 	pthread_mutex_init(&l->lock, NULL);
@@ -134,10 +132,7 @@ static int start_thread(struct lease *l)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&l->wake, &attr);
 	pthread_condattr_destroy(&attr);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	rc = pthread_create(&l->thread, NULL, keep, l);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	rc = thread_start(&l->thread, keep, l);
 	return rc;
 }
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "base/futex.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "ringup.h"
 #include "trace/chrome.h"
 #include "trace/label.h"
@@ -293,14 +293,8 @@ static void empty_rings(struct recorder *w)
 
 static int start_thread(struct recorder *w, struct err *e)
 {
-	sigset_t all, old;
-	int rc;
+	int rc = thread_start(&w->thread, write_file, w);
 
-	/* Signals of the process are for the program's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&w->thread, NULL, write_file, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		return fail(e, RINGUP_ESYSTEM, "its thread: %s", strerror(rc));
 	w->runs = true;

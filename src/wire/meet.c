@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "ringup.h"
 #include "wire/chan.h"
 #include "wire/dial.h"
@@ -461,14 +461,8 @@ static void *serve(void *arg)
 
 static int start_thread(struct meet_server *s, struct err *e)
 {
-	sigset_t all, old;
-	int rc;
+	int rc = thread_start(&s->thread, serve, s);
 
-	/* The thread inherits the mask: signals are the application's business. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&s->thread, NULL, serve, s);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc) {
 		errno = rc;
 		return fail_os(e, "thread");
