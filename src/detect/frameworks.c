@@ -38,7 +38,7 @@ const struct framework *const frameworks[] = {
 enum { FILE_CAP = 1 << 20 };
 
 /* "126" is 12.6, "12" is 12, "92" is 9.2. */
-static void dotted(const char *digits, char out[CUDA_TEXT])
+static void cuda_dotted(const char *digits, char out[CUDA_TEXT])
 {
 	size_t n = strspn(digits, "0123456789");
 
@@ -59,7 +59,7 @@ void frameworks_dist_cuda(const char *name, char out[CUDA_TEXT])
 	else if ((p = strstr(name, "-cu")))
 		p += 3;
 	if (p && isdigit((unsigned char)*p))
-		dotted(p, out);
+		cuda_dotted(p, out);
 }
 
 void frameworks_cuda(const struct package *p, char out[CUDA_TEXT])
@@ -69,7 +69,7 @@ void frameworks_cuda(const struct package *p, char out[CUDA_TEXT])
 
 	*out = 0;
 	if (cu && isdigit((unsigned char)cu[3])) {
-		dotted(cu + 3, out);
+		cuda_dotted(cu + 3, out);
 	} else if (*p->meta.cuda_runtime) {
 		snprintf(out, CUDA_TEXT, "%s", p->meta.cuda_runtime);
 	} else if (build && isdigit((unsigned char)build[4])) {
@@ -79,7 +79,7 @@ void frameworks_cuda(const struct package *p, char out[CUDA_TEXT])
 		if (memchr(build + 4, '.', n) && n < CUDA_TEXT)
 			text_copy(out, CUDA_TEXT, build + 4, n);
 		else
-			dotted(build + 4, out);
+			cuda_dotted(build + 4, out);
 	}
 }
 
@@ -136,8 +136,8 @@ struct hunt {
 };
 
 /* Read @path's evidence; false if it is not there or not usable. */
-static bool examine(struct hunt *h, const struct package *p, const char *path,
-		    struct elfinfo *info)
+static bool library_examine(struct hunt *h, const struct package *p, const char *path,
+			    struct elfinfo *info)
 {
 	char real[PATH_MAX];
 	const char *below = NULL;
@@ -171,21 +171,21 @@ static bool examine(struct hunt *h, const struct package *p, const char *path,
 
 /* The first library that can be read; a distribution package keeps them among
  * the system's. */
-static bool find_library(struct hunt *h, const struct package *p, char *path,
-			 struct elfinfo *info)
+static bool package_library(struct hunt *h, const struct package *p, char *path,
+			    struct elfinfo *info)
 {
 	const char *const *lib, *base, *at;
 	size_t cursor;
 
 	for (lib = p->framework->libs; *lib; lib++)
-		if (rootfs_join(path, p->location, *lib) && examine(h, p, path, info))
+		if (rootfs_join(path, p->location, *lib) && library_examine(h, p, path, info))
 			return true;
 	if (strstr(p->site, "/dist-packages"))
 		for (lib = p->framework->libs; *lib; lib++) {
 			base = strrchr(*lib, '/') ? strrchr(*lib, '/') + 1 : *lib;
 			for (cursor = 0; (at = ldlibs_next(h->libs, base, &cursor));) {
 				snprintf(path, PATH_MAX, "%s", at);
-				if (examine(h, p, path, info))
+				if (library_examine(h, p, path, info))
 					return true;
 			}
 		}
@@ -203,14 +203,14 @@ static json_t *needs_json(const struct elfinfo *info)
 	return o;
 }
 
-static void describe(struct hunt *h, const struct python *y, const struct package *p)
+static void package_describe(struct hunt *h, const struct python *y, const struct package *p)
 {
 	struct elfinfo info = { .cxx11_abi = -1 };
 	char library[PATH_MAX], installer[64] = "none", cuda[CUDA_TEXT];
 	int standard = frameworks_standard(p);
 	json_t *o = json_object();
 
-	find_library(h, p, library, &info);
+	package_library(h, p, library, &info);
 	p->framework->cuda(h->fs, p, cuda);
 	if (p->dist)
 		dist_installer(h->fs, p->dist, installer, sizeof(installer));
@@ -256,7 +256,7 @@ static bool fits_files(struct hunt *h, const struct package *p, const struct dis
 	return text_is_version(own) && is_same_version(own, d->version);
 }
 
-static const char *folder_of(const struct framework *fw, const char *dist)
+static const char *dist_folder(const struct framework *fw, const char *dist)
 {
 	const struct edition *ed;
 
@@ -267,7 +267,8 @@ static const char *folder_of(const struct framework *fw, const char *dist)
 }
 
 /* @d, which claims @folder of @p in @path, becomes the package's, or is told as a problem. */
-static void add_claim(struct hunt *h, struct package *p, const struct dist *d, const char *path)
+static void package_claim(struct hunt *h, struct package *p, const struct dist *d,
+			  const char *path)
 {
 	if (!p->dist) {
 		p->dist = d;
@@ -287,25 +288,25 @@ static void add_claim(struct hunt *h, struct package *p, const struct dist *d, c
 }
 
 /* Which distribution brings @folder?  The first whose folder is really there. */
-static void find_claims(struct hunt *h, const struct python *y, const char *folder,
-			struct package *p)
+static void package_find_claims(struct hunt *h, const struct python *y, const char *folder,
+				struct package *p)
 {
 	char path[PATH_MAX], source[PATH_MAX];
 	size_t i;
 
 	for (i = 0; i < y->dists.count; i++) {
 		const struct dist *d = &y->dists.at[i];
-		const char *f = folder_of(p->framework, d->name);
+		const char *f = dist_folder(p->framework, d->name);
 
 		if (!f || strcmp(f, folder) || !rootfs_join(path, d->site, folder))
 			continue;
 		if (rootfs_is_dir(h->fs, path)) {
-			add_claim(h, p, d, path);
+			package_claim(h, p, d, path);
 		} else if (dist_editable(h->fs, d, source) &&
 			   rootfs_join(path, source, folder) && rootfs_is_dir(h->fs, path)) {
 			if (!p->dist)
 				text_set(p->origin, sizeof(p->origin), source);
-			add_claim(h, p, d, path);
+			package_claim(h, p, d, path);
 		} else if (!*d->build && rootfs_join(path, d->site, folder)) {
 			/* Meta-packages of conda bring no folder. */
 			rootfs_problem(h->fs, path,
@@ -317,8 +318,8 @@ static void find_claims(struct hunt *h, const struct python *y, const char *fold
 }
 
 /* A folder nobody claims: built in place, or copied there. */
-static void find_bare(struct hunt *h, const struct python *y, const char *folder,
-		      struct package *p)
+static void package_find_bare(struct hunt *h, const struct python *y, const char *folder,
+			      struct package *p)
 {
 	char init[PATH_MAX];
 	int i;
@@ -331,7 +332,7 @@ static void find_bare(struct hunt *h, const struct python *y, const char *folder
 }
 
 /* The distribution that has brought a folder which none of a known name claims. */
-static void find_bringer(struct hunt *h, const struct python *y, struct package *p)
+static void package_find_bringer(struct hunt *h, const struct python *y, struct package *p)
 {
 	size_t i;
 
@@ -342,7 +343,7 @@ static void find_bringer(struct hunt *h, const struct python *y, struct package 
 }
 
 /* What an import shows; what the distribution says, where the files say nothing else. */
-static void find_version(struct hunt *h, struct package *p)
+static void package_find_version(struct hunt *h, struct package *p)
 {
 	char own[64] = "";
 
@@ -367,7 +368,7 @@ static void find_version(struct hunt *h, struct package *p)
 }
 
 /* What PYTHONPATH has comes before all that is installed. */
-static void find_shadow(struct hunt *h, struct package *p)
+static void package_find_shadow(struct hunt *h, struct package *p)
 {
 	const char *dirs = rootfs_is_live(h->fs) ? conf_env("PYTHONPATH") : NULL;
 	char dir[PATH_MAX], path[PATH_MAX], init[PATH_MAX];
@@ -395,22 +396,22 @@ static void find_shadow(struct hunt *h, struct package *p)
 	}
 }
 
-static void find_package(struct hunt *h, const struct python *y, const struct framework *fw,
+static void package_find(struct hunt *h, const struct python *y, const struct framework *fw,
 			 const char *folder)
 {
 	struct package p = { .framework = fw, .folder = folder };
 
-	find_claims(h, y, folder, &p);
+	package_find_claims(h, y, folder, &p);
 	if (!p.dist) {
-		find_bare(h, y, folder, &p);
+		package_find_bare(h, y, folder, &p);
 		if (p.site)
-			find_bringer(h, y, &p);
+			package_find_bringer(h, y, &p);
 	}
-	find_shadow(h, &p);
+	package_find_shadow(h, &p);
 	if (!p.site)
 		return;
-	find_version(h, &p);
-	describe(h, y, &p);
+	package_find_version(h, &p);
+	package_describe(h, y, &p);
 }
 
 json_t *frameworks_find(struct rootfs *fs, const struct pythons *py, const struct ldlibs *libs)
@@ -427,7 +428,7 @@ json_t *frameworks_find(struct rootfs *fs, const struct pythons *py, const struc
 				     strcmp(prev->folder, ed->folder); prev++)
 					;
 				if (prev == ed)
-					find_package(&h, &py->at[i], frameworks[f], ed->folder);
+					package_find(&h, &py->at[i], frameworks[f], ed->folder);
 			}
 	return h.found;
 }

@@ -24,7 +24,7 @@ static const struct version_source versions[] = {
 };
 
 /* CUDA comes as a plug-in package: jax_cuda12_plugin next to jaxlib. */
-static void cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
+static void jax_cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
 {
 	struct names n = rootfs_names(fs, p->site, "jax_cuda");
 	size_t i;
@@ -45,5 +45,5 @@ const struct framework framework_jax = {
 	.standards = standards,
 	.versions = versions,
 	.version = frameworks_version,
-	.cuda = cuda,
+	.cuda = jax_cuda,
 };

@@ -20,7 +20,7 @@ static const struct version_source versions[] = {
 	{ NULL, NULL },
 };
 
-static void cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
+static void keras_cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
 {
 	(void)fs;
 	(void)p;
@@ -36,5 +36,5 @@ const struct framework framework_keras = {
 	.standards = standards,
 	.versions = versions,
 	.version = frameworks_version,
-	.cuda = cuda,
+	.cuda = keras_cuda,
 };

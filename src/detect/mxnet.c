@@ -24,7 +24,7 @@ static const struct version_source versions[] = {
 	{ NULL, NULL },
 };
 
-static void cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
+static void mxnet_cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
 {
 	(void)fs;
 	frameworks_cuda(p, out);
@@ -41,5 +41,5 @@ const struct framework framework_mxnet = {
 	.standards = standards,
 	.versions = versions,
 	.version = frameworks_version,
-	.cuda = cuda,
+	.cuda = mxnet_cuda,
 };

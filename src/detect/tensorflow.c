@@ -41,7 +41,8 @@ static const struct version_source versions[] = {
 };
 
 /* Where only the run-time parts were copied, there is no header. */
-static void version(struct rootfs *fs, const struct package *p, char *out, size_t cap)
+static void tensorflow_version(struct rootfs *fs, const struct package *p, char *out,
+			       size_t cap)
 {
 	static const char header[] = "include/tensorflow/core/public/release_version.h";
 	char major[8] = "", minor[8] = "", patch[8] = "";
@@ -58,7 +59,7 @@ static void version(struct rootfs *fs, const struct package *p, char *out, size_
 }
 
 /* The CPU wheels' metadata, too, offers CUDA as an extra; build_info.py knows. */
-static void cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
+static void tensorflow_cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
 {
 	size_t len;
 	char *data = frameworks_read(fs, p, "python/platform/build_info.py", &len);
@@ -81,6 +82,6 @@ const struct framework framework_tensorflow = {
 	.spaces = spaces,
 	.standards = standards,
 	.versions = versions,
-	.version = version,
-	.cuda = cuda,
+	.version = tensorflow_version,
+	.cuda = tensorflow_cuda,
 };

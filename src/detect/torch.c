@@ -27,7 +27,7 @@ static const struct version_source versions[] = {
 	{ NULL, NULL },
 };
 
-static void cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
+static void torch_cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
 {
 	frameworks_assigned(fs, p, "version.py", "cuda", out, CUDA_TEXT);
 	if (!text_is_version(out))
@@ -43,5 +43,5 @@ const struct framework framework_torch = {
 	.standards = standards,
 	.versions = versions,
 	.version = frameworks_version,
-	.cuda = cuda,
+	.cuda = torch_cuda,
 };
