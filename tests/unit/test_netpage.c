@@ -69,14 +69,14 @@ static void test_data(void)
 	struct err e = { 0 };
 	const char *from;
 	json_t *data, *node;
-	char *page;
+	char *page = NULL;
 	size_t len;
 
 	checks_well(&f, 3);
 	snprintf(f.nodes[0].name, FACTS_NAME, "</script><!--<script>&\xe2\x80\xa8");
 	snprintf(f.nodes[1].machine_id, FACTS_ID, "0123456789");
 	ok(!verdict_find(&f, &e) && !netpage_make(&f, NETPAGE_HTML, &page, &len, &e), "a page");
-	from = strstr(page, begin);
+	from = page ? strstr(page, begin) : NULL;
 	data = from ? json_loads(from + strlen(begin), JSON_DISABLE_EOF_CHECK, NULL) : NULL;
 	node = json_array_get(json_object_get(data, "nodes"), 0);
 	ok(data && json_is_true(json_object_get(data, "well")) &&
