@@ -61,12 +61,12 @@ static void maps_put(FILE *out, const struct probe_facts *f, const struct pairs 
 		page_panel_end(out);
 	}
 	if (p->n > 1)
-		fputs("<p class=\"facts\">Cut off: no connection to the address that a job "
-		      "would use works, even if one to another does.</p>\n",
+		fputs("<p class='facts'>Cut off: no connection to the address that a job would "
+		      "use works, even if one to another does.</p>\n",
 		      out);
 	if (p->n < f->nnodes)
 		fprintf(out,
-			"<p class=\"facts\">%d of %d nodes are shown, those with findings "
+			"<p class='facts'>%d of %d nodes are shown, those with findings "
 			"first.</p>\n",
 			p->n, f->nnodes);
 }
@@ -102,8 +102,7 @@ static int lines_put(FILE *out, const struct probe_facts *f, int y)
 {
 	int i, n = f->nfindings < LINES ? f->nfindings : LINES;
 
-	fprintf(out, "<text x=\"%d\" y=\"%d\" style=\"font-size:19px;font-weight:600\">",
-		MARGIN, y);
+	fprintf(out, "<text x='%d' y='%d' style='font-size:19px;font-weight:600'>", MARGIN, y);
 	xml_clip(out, f->verdict ? f->verdict : "", 110);
 	fputs("</text>\n", out);
 	for (i = 0; i < n; i++) {
@@ -111,8 +110,8 @@ static int lines_put(FILE *out, const struct probe_facts *f, int y)
 
 		y += LINE + (i ? 0 : 8);
 		fprintf(out,
-			"<circle class=\"dot %s\" cx=\"%d\" cy=\"%d\" r=\"6\"/><text x=\"%d\" "
-			"y=\"%d\">%s: ",
+			"<circle class='dot %s' cx='%d' cy='%d' r='6'/><text x='%d' "
+			"y='%d'>%s: ",
 			p->severity == FACTS_ERROR     ? "bad"
 			: p->severity == FACTS_WARNING ? "warn"
 						       : "",

@@ -119,7 +119,7 @@ int page_put(FILE *out, const struct page *p, struct err *e)
 
 void page_panel_begin(FILE *out)
 {
-	fputs("<div class=\"panel\">\n", out);
+	fputs("<div class='panel'>\n", out);
 }
 
 void page_panel_end(FILE *out)

@@ -144,31 +144,27 @@ static void cell_put(FILE *out, const struct probe_facts *f, const struct pairs 
 	char text[8];
 	const char *class = cell_class(x, map, range, text);
 
-	fprintf(out,
-		"<g><rect class=\"cell %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
-		"rx=\"%d\"/>",
+	fprintf(out, "<g><rect class='cell %s' x='%d' y='%d' width='%d' height='%d' rx='%d'/>",
 		class, left, top, g->cell, g->cell, g->cell > 20 ? 4 : 1);
 	tip_put(out, f, p, a, b);
 	if (!strcmp(class, "fail") && g->cell >= 12) {
 		fprintf(out,
-			"<text class=\"sign\" x=\"%d\" y=\"%d\" "
-			"text-anchor=\"middle\">\xc3\x97</text>",
+			"<text class='sign' x='%d' y='%d' text-anchor='middle'>\xc3\x97</text>",
 			middle, base);
 	} else if (map == PICTURE_REACH && g->cell >= 20 && x->tried) {
-		fprintf(out,
-			"<text class=\"%s\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>",
+		fprintf(out, "<text class='%s' x='%d' y='%d' text-anchor='middle'>%s</text>",
 			x->failed || x->lost ? "" : "okay", middle, base,
 			x->failed || x->lost ? "!" : "\xe2\x9c\x93");
 	} else if (*class == 'h' && g->cell >= 30) {
-		fprintf(out, "<text class=\"%s\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
+		fprintf(out, "<text class='%s' x='%d' y='%d' text-anchor='middle'>",
 			class[1] > '3' ? "high" : "low", middle, base);
 		value_put(out, map, pair_value(x, map), false);
 		fputs("</text>", out);
 	}
 	if ((map == PICTURE_LATENCY && x->slow) || (map == PICTURE_BANDWIDTH && x->weak))
 		fprintf(out,
-			"<rect class=\"out\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
-			"height=\"%.1f\" rx=\"2\"/>",
+			"<rect class='out' x='%.1f' y='%.1f' width='%.1f' height='%.1f' "
+			"rx='2'/>",
 			left + 1.5, top + 1.5, g->cell - 3.0, g->cell - 3.0);
 	fputs("</g>\n", out);
 }
@@ -181,30 +177,29 @@ static void labels_put(FILE *out, const struct probe_facts *f, const struct pair
 	for (i = 0; i < p->n; i++) {
 		at = g->top + i * g->cell + g->cell / 2 + g->font / 3;
 		fprintf(out,
-			"<text x=\"%d\" y=\"%d\" text-anchor=\"end\" font-size=\"%d\" "
-			"style=\"font-size:%dpx\">",
+			"<text x='%d' y='%d' text-anchor='end' font-size='%d' "
+			"style='font-size:%dpx'>",
 			g->label - 6, at, g->font, g->font);
 		xml_clip(out, pairs_name(p, f, i), NAME_MOST);
 		at = g->label + i * g->cell + g->cell / 2 + g->font / 3;
 		fprintf(out,
-			"</text><text transform=\"translate(%d %d) rotate(-90)\" "
-			"style=\"font-size:%dpx\">",
+			"</text><text transform='translate(%d %d) rotate(-90)' "
+			"style='font-size:%dpx'>",
 			at, g->top - 6, g->font);
 		xml_clip(out, pairs_name(p, f, i), NAME_MOST);
 		fputs("</text>\n", out);
 	}
 	fprintf(out,
-		"<text class=\"dim small\" x=\"%d\" y=\"%d\" text-anchor=\"end\">from "
-		"\xe2\x86\x93 to \xe2\x86\x92</text>\n",
+		"<text class='dim small' x='%d' y='%d' text-anchor='end'>from \xe2\x86\x93 to "
+		"\xe2\x86\x92</text>\n",
 		g->label - 6, g->top - 6);
 }
 
 static void swatch_put(FILE *out, const char *class, int x, int y, const char *text)
 {
 	fprintf(out,
-		"<rect class=\"cell %s\" x=\"%d\" y=\"%d\" width=\"14\" height=\"14\" "
-		"rx=\"3\"/>"
-		"<text class=\"dim small\" x=\"%d\" y=\"%d\">%s</text>\n",
+		"<rect class='cell %s' x='%d' y='%d' width='14' height='14' rx='3'/><text "
+		"class='dim small' x='%d' y='%d'>%s</text>\n",
 		class, x, y, x + 19, y + 11, text);
 }
 
@@ -222,20 +217,17 @@ static void heat_legend_put(FILE *out, const struct pairs *p, const struct grid 
 		return;
 	}
 	for (i = 0; i < BINS; i++)
-		fprintf(out,
-			"<rect class=\"h%d\" x=\"%d\" y=\"%d\" width=\"16\" height=\"14\"/>", i,
+		fprintf(out, "<rect class='h%d' x='%d' y='%d' width='16' height='14'/>", i,
 			x + i * 16, y);
-	fprintf(out, "<text class=\"dim small\" x=\"%d\" y=\"%d\">", x, y + 28);
+	fprintf(out, "<text class='dim small' x='%d' y='%d'>", x, y + 28);
 	value_put(out, map, range[0], true);
-	fprintf(out, "</text><text class=\"dim small\" x=\"%d\" y=\"%d\" text-anchor=\"end\">",
+	fprintf(out, "</text><text class='dim small' x='%d' y='%d' text-anchor='end'>",
 		x + BINS * 16, y + 28);
 	value_put(out, map, range[1], true);
 	fputs("</text>\n", out);
-	fprintf(out,
-		"<rect class=\"out\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" rx=\"2\"/>",
-		x + 130, y + 1);
-	fprintf(out, "<text class=\"dim small\" x=\"%d\" y=\"%d\">outlier</text>\n", x + 149,
-		y + 11);
+	fprintf(out, "<rect class='out' x='%d' y='%d' width='12' height='12' rx='2'/>", x + 130,
+		y + 1);
+	fprintf(out, "<text class='dim small' x='%d' y='%d'>outlier</text>\n", x + 149, y + 11);
 	swatch_put(out, "fail", x + 200, y, "cut off");
 	swatch_put(out, "none", x + 270, y, "not known");
 }
@@ -259,8 +251,8 @@ void picture_heat(FILE *out, const struct probe_facts *f, const struct pairs *p,
 	int a, b;
 
 	snprintf(about, sizeof(about),
-		 "A cell for each pair of %d nodes, from the row's to the "
-		 "column's. %d pairs are cut off.",
+		 "A cell for each pair of %d nodes, from the row's to the column's. %d pairs "
+		 "are cut off.",
 		 p->n, cut_count(p));
 	picture_begin(out, x, y, g.width, g.height, titles[map], about);
 	labels_put(out, f, p, &g);

@@ -191,9 +191,8 @@ static void boxes_put(FILE *out, const struct layout *s)
 		const struct probe_node *n = &s->f->nodes[s->p->node[i]];
 
 		fprintf(out,
-			"<g><rect class=\"box %s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" "
-			"height=\"%d\" "
-			"rx=\"%d\"/><title>",
+			"<g><rect class='box %s' x='%.1f' y='%d' width='%.1f' height='%d' "
+			"rx='%d'/><title>",
 			node_mark(s->f, s->p->node[i]), node_x(s, i) - w / 2, y, w, h,
 			s->names ? 3 : 7);
 		xml_text(out, n->name);
@@ -204,14 +203,11 @@ static void boxes_put(FILE *out, const struct layout *s)
 		fputs("</title></g>", out);
 		if (s->names)
 			fprintf(out,
-				"<text class=\"small\" transform=\"translate(%.1f %d) "
-				"rotate(-90)\" "
-				"style=\"font-size:%dpx\">",
+				"<text class='small' transform='translate(%.1f %d) "
+				"rotate(-90)' style='font-size:%dpx'>",
 				node_x(s, i) + 4, y - 5, s->step < 13 ? 9 : 11);
 		else
-			fprintf(out,
-				"<text class=\"net\" x=\"%.1f\" y=\"%d\" "
-				"text-anchor=\"middle\">",
+			fprintf(out, "<text class='net' x='%.1f' y='%d' text-anchor='middle'>",
 				node_x(s, i), y + 22);
 		xml_clip(out, n->name, s->names ? 12 : (int)(w / 7.5));
 		fputs("</text>\n", out);
@@ -233,9 +229,8 @@ static void arcs_put(FILE *out, const struct layout *s)
 			x = node_x(s, a);
 			w = node_x(s, b);
 			fprintf(out,
-				"<path class=\"arc\" marker-end=\"url(#head)\" d=\"M%.1f %d "
-				"Q%.1f %.1f "
-				"%.1f %d\"/>\n",
+				"<path class='arc' marker-end='url(#head)' d='M%.1f %d Q%.1f "
+				"%.1f %.1f %d'/>\n",
 				x + (w > x ? 3 : -3), y, (x + w) / 2,
 				y - fmin(2.0 * s->arcs - 14, 24 + fabs(w - x) * 0.35),
 				w + (w > x ? -4 : 4), y);
@@ -251,9 +246,9 @@ static void bus_label_put(FILE *out, const struct bus *b, int y)
 		least = b->port[i].iface->mtu < least ? b->port[i].iface->mtu : least;
 		most = b->port[i].iface->mtu > most ? b->port[i].iface->mtu : most;
 	}
-	fprintf(out, "<text class=\"net\" x=\"6\" y=\"%d\">", y - 2);
+	fprintf(out, "<text class='net' x='6' y='%d'>", y - 2);
 	xml_clip(out, b->net, 27);
-	fprintf(out, "</text><text class=\"dim small\" x=\"6\" y=\"%d\">", y + 13);
+	fprintf(out, "</text><text class='dim small' x='6' y='%d'>", y + 13);
 	xml_clip(out, b->port[0].iface->name, 15);
 	for (i = 1; i < b->n && !strcmp(b->port[i].iface->name, b->port[0].iface->name); i++)
 		;
@@ -277,18 +272,17 @@ static void bus_put(FILE *out, const struct layout *s, int k)
 	bus_label_put(out, b, y);
 	for (i = 0; i < b->n; i++) {
 		x = node_x(s, b->port[i].at) + shift;
-		fprintf(out, "<path class=\"wire %s\" d=\"M%.1f %dV%d\"/>",
+		fprintf(out, "<path class='wire %s' d='M%.1f %dV%d'/>",
 			b->twice ? "bad twice"
 				 : paths_class(b->port[i].open, b->port[i].failed),
 			x, top, y);
 	}
-	fprintf(out, "<path class=\"wire bus %s%s\" d=\"M%.1f %dH%.1f\"/>\n", class,
+	fprintf(out, "<path class='wire bus %s%s' d='M%.1f %dH%.1f'/>\n", class,
 		b->twice || b->n < 2 ? " twice" : "", node_x(s, b->port[0].at) + shift - 8, y,
 		node_x(s, b->port[b->n - 1].at) + shift + 8);
 	for (i = 0; i < b->n; i++) {
 		x = node_x(s, b->port[i].at) + shift;
-		fprintf(out,
-			"<g><circle class=\"dot %s\" cx=\"%.1f\" cy=\"%d\" r=\"%g\"/><title>",
+		fprintf(out, "<g><circle class='dot %s' cx='%.1f' cy='%d' r='%g'/><title>",
 			b->twice ? "bad" : paths_class(b->port[i].open, b->port[i].failed), x,
 			y, s->step < 20 ? 3.5 : 5.5);
 		xml_text(out, pairs_name(s->p, s->f, b->port[i].at));
@@ -299,8 +293,7 @@ static void bus_put(FILE *out, const struct layout *s, int k)
 		fputs("</title></g>", out);
 		if (s->step >= 92) {
 			fprintf(out,
-				"<text class=\"dim small\" x=\"%.1f\" y=\"%d\" "
-				"text-anchor=\"middle\">",
+				"<text class='dim small' x='%.1f' y='%d' text-anchor='middle'>",
 				x, y + 20);
 			xml_clip(out, b->port[i].address, (int)(s->step / 6.4));
 			fputs("</text>", out);
@@ -340,19 +333,17 @@ static void topology_legend_put(FILE *out, int y)
 
 	for (i = 0; i < sizeof(dots) / sizeof(dots[0]); i++)
 		fprintf(out,
-			"<circle class=\"dot %s\" cx=\"%d\" cy=\"%d\" r=\"5.5\"/>"
-			"<text class=\"dim small\" x=\"%d\" y=\"%d\">%s</text>\n",
+			"<circle class='dot %s' cx='%d' cy='%d' r='5.5'/><text class='dim "
+			"small' x='%d' y='%d'>%s</text>\n",
 			dots[i].class, dots[i].x + 6, y - 4, dots[i].x + 16, y, dots[i].means);
 	for (i = 0; i < sizeof(boxes) / sizeof(boxes[0]); i++)
 		fprintf(out,
-			"<rect class=\"box %s\" x=\"%d\" y=\"%d\" width=\"14\" "
-			"height=\"12\" rx=\"3\"/>"
-			"<text class=\"dim small\" x=\"%d\" y=\"%d\">%s</text>\n",
+			"<rect class='box %s' x='%d' y='%d' width='14' height='12' "
+			"rx='3'/><text class='dim small' x='%d' y='%d'>%s</text>\n",
 			boxes[i].class, boxes[i].x, y - 10, boxes[i].x + 19, y, boxes[i].means);
 	fprintf(out,
-		"<path class=\"wire twice\" d=\"M702 %dH726\"/>"
-		"<text class=\"dim small\" x=\"731\" y=\"%d\">one address on many nodes, or a "
-		"network of one</text>\n",
+		"<path class='wire twice' d='M702 %dH726'/><text class='dim small' x='731' "
+		"y='%d'>one address on many nodes, or a network of one</text>\n",
 		y - 4, y);
 }
 
@@ -369,13 +360,13 @@ int picture_topology(FILE *out, const struct probe_facts *f, const struct pairs 
 		 "%d nodes and the %d networks between them; %d pairs of nodes do not connect.",
 		 p->n, s.all.n, s.failed);
 	picture_begin(out, x, y, PICTURE_WIDTH, height, "Nodes and networks", about);
-	fputs("<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" "
-	      "markerWidth=\"8\" markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" "
-	      "orient=\"auto\"><path class=\"head\" d=\"M0 0L8 4L0 8Z\"/></marker></defs>\n",
+	fputs("<defs><marker id='head' viewBox='0 0 8 8' refX='7' refY='4' markerWidth='8' "
+	      "markerHeight='8' markerUnits='userSpaceOnUse' orient='auto'><path class='head' "
+	      "d='M0 0L8 4L0 8Z'/></marker></defs>\n",
 	      out);
 	if (s.arcs)
 		fprintf(out,
-			"<text class=\"dim small\" x=\"6\" y=\"%d\">does not connect "
+			"<text class='dim small' x='6' y='%d'>does not connect "
 			"\xe2\x86\x92</text>\n",
 			PICTURE_TITLE + s.arcs - 8);
 	arcs_put(out, &s);
@@ -384,8 +375,7 @@ int picture_topology(FILE *out, const struct probe_facts *f, const struct pairs 
 	boxes_put(out, &s);
 	if (s.all.n > s.buses)
 		fprintf(out,
-			"<text class=\"dim small\" x=\"6\" y=\"%d\">and %d other "
-			"networks</text>\n",
+			"<text class='dim small' x='6' y='%d'>and %d other networks</text>\n",
 			height - LEGEND - 10, s.all.n - s.buses);
 	topology_legend_put(out, height - 10);
 	fputs("</svg>\n", out);

@@ -117,25 +117,25 @@ static void axes_put(FILE *out, const struct frame *f)
 
 	for (at = f->x0; at <= f->x1; at += step) {
 		fprintf(out,
-			"<line class=\"grid\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n"
-			"<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">",
+			"<line class='grid' x1='%.1f' y1='%d' x2='%.1f' y2='%d'/>\n"
+			"<text x='%.1f' y='%d' text-anchor='middle'>",
 			size_x(f, at), TOP, size_x(f, at), BOTTOM, size_x(f, at), BOTTOM + 20);
 		size_put(out, at);
 		fprintf(out, "</text>\n");
 	}
 	for (at = f->y0; at <= f->y1; at++) {
 		fprintf(out,
-			"<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>\n"
-			"<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">",
+			"<line class='grid' x1='%d' y1='%.1f' x2='%d' y2='%.1f'/>\n"
+			"<text x='%d' y='%.1f' text-anchor='end'>",
 			LEFT, time_y(f, at), RIGHT, time_y(f, at), LEFT - 8, time_y(f, at) + 4);
 		time_put(out, at);
 		fprintf(out, "</text>\n");
 	}
 	fprintf(out,
-		"<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n"
-		"<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">size</text>\n"
-		"<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" "
-		"transform=\"rotate(-90 %d %d)\">time of one call, slowest rank</text>\n",
+		"<rect class='frame' x='%d' y='%d' width='%d' height='%d'/>\n"
+		"<text x='%d' y='%d' text-anchor='middle'>size</text>\n"
+		"<text x='%d' y='%d' text-anchor='middle' transform='rotate(-90 %d %d)'>time "
+		"of one call, slowest rank</text>\n",
 		LEFT, TOP, RIGHT - LEFT, BOTTOM - TOP, (LEFT + RIGHT) / 2, BOTTOM + 48, 22,
 		(TOP + BOTTOM) / 2, 22, (TOP + BOTTOM) / 2);
 }
@@ -145,15 +145,14 @@ static void curve_put(FILE *out, const struct frame *f, const struct plot_curve 
 	int i, colour = n % COLOURS, y = TOP + 14 + n * 22;
 	const char *dashed = n < COLOURS ? "" : " dashed";
 
-	fprintf(out, "<polyline class=\"curve c%d%s%s\" points=\"", colour, dashed,
+	fprintf(out, "<polyline class='curve c%d%s%s' points='", colour, dashed,
 		n ? "" : " first");
 	for (i = 0; i < c->points; i++)
 		fprintf(out, "%s%.1f,%.1f", i ? " " : "", size_x(f, log2(c->point[i].bytes)),
 			time_y(f, log10(c->point[i].us)));
-	fprintf(out, "\"/>\n");
+	fprintf(out, "'/>\n");
 	for (i = 0; i < c->points; i++) {
-		fprintf(out,
-			"<circle class=\"point c%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\"><title>",
+		fprintf(out, "<circle class='point c%d' cx='%.1f' cy='%.1f' r='3.5'><title>",
 			colour, size_x(f, log2(c->point[i].bytes)),
 			time_y(f, log10(c->point[i].us)));
 		xml_text(out, c->name);
@@ -161,8 +160,8 @@ static void curve_put(FILE *out, const struct frame *f, const struct plot_curve 
 			c->point[i].us);
 	}
 	fprintf(out,
-		"<line class=\"curve c%d%s first\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n"
-		"<text x=\"%d\" y=\"%d\">",
+		"<line class='curve c%d%s first' x1='%d' y1='%d' x2='%d' y2='%d'/>\n"
+		"<text x='%d' y='%d'>",
 		colour, dashed, RIGHT + 16, y - 4, RIGHT + 44, y - 4, RIGHT + 52, y);
 	xml_text(out, c->name);
 	fprintf(out, "</text>\n");
@@ -246,12 +245,12 @@ int plot_try(const char *path, struct err *e)
 		return rc;
 	/* The reader of a FIFO would see it opened and closed, and leave. */
 	if (!stat(path, &st) && S_ISFIFO(st.st_mode))
-		return access(path, W_OK) ? fail_os(e, "a plot in \"%.200s\"", path) : 0;
+		return access(path, W_OK) ? fail_os(e, "a plot in '%.200s'", path) : 0;
 	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		fd = file_try_new(path);
 	if (fd < 0)
-		return fail_os(e, "a plot in \"%.200s\"", path);
+		return fail_os(e, "a plot in '%.200s'", path);
 	close(fd);
 	return 0;
 }

@@ -53,7 +53,7 @@ static int is_well_formed(void)
 		if (!end || sscanf(at, "<%31[a-zA-Z/]", name) != 1)
 			return 0;
 		for (quotes = 0, p = at; p < end; p++) {
-			quotes += *p == '"';
+			quotes += *p == '\'';
 			if (p > at && *p == '<')
 				return 0;
 		}
