@@ -26,6 +26,15 @@ size_t utf8_decode(const char *s, size_t left, uint32_t *cp)
 	return n;
 }
 
+int utf8_count(const char *s)
+{
+	int n = 0;
+
+	for (; *s; s++)
+		n += ((unsigned char)*s & 0xc0) != 0x80;
+	return n;
+}
+
 bool utf8_is_control(uint32_t c)
 {
 	return c < ' ' || (c >= 0x7f && c < 0xa0);

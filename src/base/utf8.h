@@ -17,6 +17,9 @@ enum { UTF8_MOST = 4 }; /* bytes of a character */
  */
 size_t utf8_decode(const char *s, size_t left, uint32_t *cp);
 
+/* utf8_count - characters of @s, which are columns on most terminals; UTF-8 is not checked. */
+int utf8_count(const char *s);
+
 /* utf8_is_control - does a terminal obey @c instead of showing it?  C0, DEL and C1. */
 bool utf8_is_control(uint32_t c);
 

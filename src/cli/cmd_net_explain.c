@@ -182,11 +182,6 @@ static int print_text(const struct snapshot *s, const struct picked *own, struct
 
 /* JSON. */
 
-static json_t *or_null(const char *text)
-{
-	return *text ? out_string(text) : json_null();
-}
-
 /* The number and the words of the library, and what they mean. */
 static json_t *error_json(const struct pick_role *r)
 {
@@ -201,8 +196,8 @@ static json_t *error_json(const struct pick_role *r)
 /* Without the scope of a link-local address: the interface stands beside it. */
 static json_t *pick_json(const struct pick *k)
 {
-	return json_pack("{so ss%}", "interface", or_null(k->interface), "address", k->address,
-			 strcspn(k->address, "%"));
+	return json_pack("{so ss%}", "interface", out_string_or_null(k->interface), "address",
+			 k->address, strcspn(k->address, "%"));
 }
 
 static json_t *role_json(const struct pick_role *r)
@@ -215,10 +210,11 @@ static json_t *role_json(const struct pick_role *r)
 	/* An unknown interface is no pick; the pick without the plug-in stands apart. */
 	if (*r->unknown)
 		return json_pack("{ss s[] sn so so so}", "role", r->name, "picks", "error",
-				 "note", or_null(r->note), "unknown", out_string(r->unknown),
-				 "otherwise", picks);
+				 "note", out_string_or_null(r->note), "unknown",
+				 out_string(r->unknown), "otherwise", picks);
 	return json_pack("{ss so so so so}", "role", r->name, "picks", picks, "error",
-			 error_json(r), "note", or_null(r->note), "unknown", json_null());
+			 error_json(r), "note", out_string_or_null(r->note), "unknown",
+			 json_null());
 }
 
 static json_t *fates_json(const struct iface_list *l, const struct picked *p)
@@ -292,8 +288,8 @@ static json_t *choice_json(const struct iface_list *l, const struct picked *own)
 	return json_pack("{so so so so so}", "interface",
 			 r->npicks ? out_string(r->picks[0].interface) : json_null(), "address",
 			 r->npicks ? out_string(r->picks[0].address) : json_null(), "reason",
-			 or_null(r->note), "error", or_null(r->error), "interfaces",
-			 fates_json(l, own));
+			 out_string_or_null(r->note), "error", out_string_or_null(r->error),
+			 "interfaces", fates_json(l, own));
 }
 
 static int print_json(const struct snapshot *s, const struct picked *own, struct err *e)

@@ -109,16 +109,6 @@ int out_width(void)
 	return !ioctl(1, TIOCGWINSZ, &w) ? w.ws_col : 0;
 }
 
-/* Columns on a terminal, not bytes: a UTF-8 sequence is one. */
-static int width(const char *s)
-{
-	int n = 0;
-
-	for (; *s; s++)
-		n += ((unsigned char)*s & 0xc0) != 0x80;
-	return n;
-}
-
 /* Where the words of @s that fit into @room columns end; the first one is taken anyhow. */
 static char *fold_at(char *s, int room)
 {
@@ -219,7 +209,7 @@ void out_table_cell(struct out_table *t, enum out_look look, const char *fmt, ..
 static void print_cell(const struct out_table *t, int column, const char *text,
 		       enum out_look look, const int rooms[OUT_COLUMNS])
 {
-	int pad = rooms[column] - width(text), at = 0, i;
+	int pad = rooms[column] - utf8_count(text), at = 0, i;
 	bool right = t->right >> column & 1, last = column == t->columns - 1;
 
 	if (last && !right) {
@@ -251,10 +241,10 @@ int out_table_print(struct out_table *t, struct err *e)
 		goto out;
 	}
 	for (c = 0; c < t->columns; c++)
-		room[c] = width(t->head[c]);
+		room[c] = utf8_count(t->head[c]);
 	for (i = 0; i < whole; i++)
-		if (width(t->cell[i].text) > room[i % t->columns])
-			room[i % t->columns] = width(t->cell[i].text);
+		if (utf8_count(t->cell[i].text) > room[i % t->columns])
+			room[i % t->columns] = utf8_count(t->cell[i].text);
 	for (c = 0; c < t->columns; c++)
 		print_cell(t, c, t->head[c], OUT_BOLD, room);
 	for (i = 0; i < whole; i++)

@@ -187,16 +187,12 @@ int settled_print_nodes(const struct settle_how *how, const struct settle *s, st
 	return rc;
 }
 
-static json_t *or_null(const char *s)
-{
-	return *s ? out_string(s) : json_null();
-}
-
 static json_t *node_json(const char *name, const struct settle_node *n)
 {
 	json_t *j = json_pack("{so so so sb so}", "name", out_string(name), "interface",
-			      or_null(n->interface), "address", or_null(n->address), "settled",
-			      n->kept, "error", or_null(n->error));
+			      out_string_or_null(n->interface), "address",
+			      out_string_or_null(n->address), "settled", n->kept, "error",
+			      out_string_or_null(n->error));
 	json_t *change = change_json(&n->change);
 
 	json_object_update(j, change);
@@ -213,7 +209,7 @@ json_t *settled_nodes_json(const struct settle_how *how, const struct settle *s)
 		json_array_append_new(nodes,
 				      node_json(how->agents.nodes->name[i], &s->node[i]));
 	return json_pack("{ss so sb sb so so}", "schema", "ringup.net.fix-nodes/1", "network",
-			 or_null(s->network), "dry_run", how->dry_run, "changed",
+			 out_string_or_null(s->network), "dry_run", how->dry_run, "changed",
 			 count_changed(s, true) > 0, "nodes", nodes, "error",
-			 or_null(s->error));
+			 out_string_or_null(s->error));
 }

@@ -4,18 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "base/xml.h"
 #include "report/picture.h"
-
-/* Characters on a screen, not bytes. */
-static int text_width(const char *s)
-{
-	int n = 0;
-
-	for (; *s; s++)
-		n += ((unsigned char)*s & 0xc0) != 0x80;
-	return n;
-}
 
 enum { NAME_MOST = 16, LEGEND = 58, BINS = 7 };
 
@@ -34,8 +25,8 @@ static struct grid grid_of(const struct probe_facts *f, const struct pairs *p)
 	g.cell = g.cell > 48 ? 48 : g.cell < 8 ? 8 : g.cell;
 	g.font = g.cell >= 14 ? 12 : g.cell - 1;
 	for (i = 0; i < p->n; i++)
-		longest = text_width(pairs_name(p, f, i)) > longest
-				  ? text_width(pairs_name(p, f, i))
+		longest = utf8_count(pairs_name(p, f, i)) > longest
+				  ? utf8_count(pairs_name(p, f, i))
 				  : longest;
 	longest = longest > NAME_MOST ? NAME_MOST : longest;
 	g.label = (int)(longest * g.font * 0.62) + 12;

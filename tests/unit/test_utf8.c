@@ -51,6 +51,7 @@ int main(void)
 	ok(!utf8_decode("\xe2\x82\xac", 2, &c) && !utf8_decode("a", 0, &c) &&
 		   utf8_decode("\xe2\x82\xac", 3, &c) == 3 && c == 0x20ac,
 	   "no byte beyond what is left");
+	ok(utf8_count("") == 0 && utf8_count("n\xc3\xa9t\xe2\x82\xac") == 4, "characters");
 	ok(utf8_is_control(0) && utf8_is_control(27) && utf8_is_control(0x7f) &&
 		   utf8_is_control(0x9b) && !utf8_is_control(' ') && !utf8_is_control(0xa0),
 	   "controls");
