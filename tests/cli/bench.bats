@@ -73,6 +73,18 @@ setup() { bench_setup; }
     { "$RINGUP_TEST_PYTHON" "$src/tests/lib/page.py" "$BATS_TEST_TMPDIR/x.html"; return 1; }
 }
 
+@test "a browser shows the page of a plot" {
+  local browser page=$BATS_TEST_TMPDIR/x.html
+  browser=$(command -v chromium || command -v google-chrome || command -v chromium-browser) ||
+    skip "no browser is installed"
+  run timeout 200 ringup bench allreduce -n 2 -i 2 --sizes 8 --plot "$page"
+  expect_status 0
+  timeout 200 "$browser" --headless --no-sandbox --disable-gpu --disable-background-networking \
+    --user-data-dir="$BATS_TEST_TMPDIR/profile" --dump-dom "file://$page" >"$BATS_TEST_TMPDIR/after" 2>/dev/null
+  grep -qF '<td>out of place</td>' "$BATS_TEST_TMPDIR/after"
+  [[ $(grep -c 'has not run' "$BATS_TEST_TMPDIR/after") -eq 0 ]]
+}
+
 @test "a plot by the name of stdout goes behind what is there" {
   local out=$BATS_TEST_TMPDIR/out
   timeout 200 ringup bench allreduce -n 2 -i 2 --sizes 8 --plot /dev/stdout >"$out"

@@ -184,6 +184,7 @@ after() {
   after "$BATS_TEST_TMPDIR/net.html" >"$BATS_TEST_TMPDIR/after"
   grep -qF '<p class="verdict bad">on n1 and n2 the own host name means 127.0.1.1' "$BATS_TEST_TMPDIR/after"
   grep -qF '<td>n2</td>' "$BATS_TEST_TMPDIR/after"
+  [[ $(grep -c 'has not run' "$BATS_TEST_TMPDIR/after") -eq 0 ]]
   sed 's|</main>|<img src="http://192.0.2.1/x.png"><script>x()</script>&|' "$BATS_TEST_TMPDIR/net.html" \
     >"$BATS_TEST_TMPDIR/bad.html"
   [[ -n $(browse "$BATS_TEST_TMPDIR/bad.html" "$BATS_TEST_TMPDIR/bad.png") ]]
