@@ -8,7 +8,7 @@
 
 enum { NEAR_CHARS = 63 };
 
-static int least(int a, int b)
+static int int_least(int a, int b)
 {
 	return a < b ? a : b;
 }
@@ -20,7 +20,7 @@ static int is_same(char a, char b)
 
 /* Damerau and Levenshtein, neighbours only; both words are short.  More than @most need not
  * be exact: what follows two rows without less has no less either. */
-static int distance(const char *a, int la, const char *b, int lb, int most)
+static int words_distance(const char *a, int la, const char *b, int lb, int most)
 {
 	int d[3][NEAR_CHARS + 1]; /* the row of letter i, and the two before it */
 	int i, j, lowest = 0, before;
@@ -34,11 +34,11 @@ static int distance(const char *a, int la, const char *b, int lb, int most)
 		row[0] = lowest = i;
 		for (j = 1; j <= lb; j++) {
 			row[j] = above[j - 1] + !is_same(a[i - 1], b[j - 1]);
-			row[j] = least(row[j], least(above[j], row[j - 1]) + 1);
+			row[j] = int_least(row[j], int_least(above[j], row[j - 1]) + 1);
 			if (i > 1 && j > 1 && is_same(a[i - 1], b[j - 2]) &&
 			    is_same(a[i - 2], b[j - 1]))
-				row[j] = least(row[j], top[j - 2] + 1);
-			lowest = least(lowest, row[j]);
+				row[j] = int_least(row[j], top[j - 2] + 1);
+			lowest = int_least(lowest, row[j]);
 		}
 		if (lowest > most && before > most)
 			return most + 1;
@@ -53,7 +53,7 @@ void near_offer(struct near *n, const char *typed, const char *known)
 
 	if (!la || la > NEAR_CHARS || lb > NEAR_CHARS || abs((int)la - (int)lb) > most)
 		return;
-	d = distance(typed, (int)la, known, (int)lb, most);
+	d = words_distance(typed, (int)la, known, (int)lb, most);
 	if (d > most || d >= (int)lb || (n->best && d >= n->distance))
 		return;
 	n->best = known;

@@ -34,7 +34,7 @@ static int read_secret(struct secret *s, struct err *e)
 }
 
 /* A connection says what became of it; of others nobody is there to be told. */
-static int join(struct err *e)
+static int check_join(struct err *e)
 {
 	char self[256] = "";
 	struct secret s;
@@ -63,7 +63,7 @@ static int run(int argc, char **argv, struct err *e)
 	(void)argc;
 	(void)argv;
 	if (connect_to)
-		return join(e);
+		return check_join(e);
 	if (name || isatty(STDIN_FILENO))
 		return cmd_misuse(
 			e, "this is for `ringup net check` to start, or takes --connect");

@@ -72,7 +72,7 @@ static int print_text(const struct probe_facts *f, struct err *e)
 
 /* Agents that people start. */
 
-static void invite(const char *where, const char *hex, int seconds)
+static void agents_invite(const char *where, const char *hex, int seconds)
 {
 	char self[PATH_MAX] = "ringup";
 	const char *program = targets.program ? targets.program : self;
@@ -108,11 +108,11 @@ static int choose_address(char out[IFACE_TEXT], struct err *e)
 }
 
 /* Ask the nodes. */
-static int probe(int argc, char **argv, struct probe_facts *f, struct err *e)
+static int nodes_probe(int argc, char **argv, struct probe_facts *f, struct err *e)
 {
 	struct roster nodes = { 0 };
 	struct check_how how = { .quick = quick };
-	struct byhand_how hands = { .seconds = targets.start_s, .invite = invite };
+	struct byhand_how hands = { .seconds = targets.start_s, .invite = agents_invite };
 	char address[IFACE_TEXT] = "";
 	int rc = targets_find(&targets, argc, argv, 2, &nodes, e);
 
@@ -138,7 +138,7 @@ static int run(int argc, char **argv, struct err *e)
 
 	if (from && argc)
 		return cmd_misuse(e, "--from reads a check; it takes no nodes");
-	rc = from ? facts_load(&f, from, e) : probe(argc, argv, &f, e);
+	rc = from ? facts_load(&f, from, e) : nodes_probe(argc, argv, &f, e);
 	if (!rc)
 		rc = verdict_find(&f, e);
 	if (!rc && html)

@@ -21,7 +21,7 @@ static bool has_colour;
 static int broken; /* errno of the first failure of stdout */
 
 /* A buffer that is full is written by whatever comes next; errno tells why not only then. */
-static void watch(void)
+static void stdout_watch(void)
 {
 	if (!broken && ferror(stdout))
 		broken = errno ? errno : EIO;
@@ -32,7 +32,7 @@ static void watch(void)
  * or socket it opens, and print into it.  A descriptor opened for the wrong
  * direction keeps the place and fails every use.
  */
-static void occupy(int fd, int flags)
+static void descriptor_occupy(int fd, int flags)
 {
 	if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags) < 0)
 		_exit(3);
@@ -42,13 +42,13 @@ void out_start(void)
 {
 	const char *no = conf_env("NO_COLOR"), *term = conf_env("TERM");
 
-	occupy(0, O_WRONLY);
-	occupy(1, O_RDONLY);
-	occupy(2, O_RDWR);
+	descriptor_occupy(0, O_WRONLY);
+	descriptor_occupy(1, O_RDONLY);
+	descriptor_occupy(2, O_RDWR);
 	has_colour = isatty(1) && !(no && *no) && term && strcmp(term, "dumb") != 0;
 }
 
-static const char *colour(enum out_look look)
+static const char *look_colour(enum out_look look)
 {
 	static const char *const codes[] = { "", "1", "2", "32", "33", "31" };
 
@@ -56,7 +56,7 @@ static const char *colour(enum out_look look)
 }
 
 /* What a terminal obeys: C0 but for what @pass lists, DEL, and C1 (U+0080-9F) in UTF-8. */
-static void clean(char *s, const char *pass)
+static void text_filter(char *s, const char *pass)
 {
 	for (; *s; s++) {
 		unsigned char c = (unsigned char)s[0], next = (unsigned char)s[1];
@@ -68,19 +68,19 @@ static void clean(char *s, const char *pass)
 	}
 }
 
-static void print(enum out_look look, const char *fmt, va_list ap)
+static void look_print(enum out_look look, const char *fmt, va_list ap)
 {
 	bool paint = has_colour && look != OUT_PLAIN;
 	char *s;
 
 	if (vasprintf(&s, fmt, ap) < 0)
 		return;
-	clean(s, "\n\t");
+	text_filter(s, "\n\t");
 	if (paint)
-		printf("\033[%sm%s\033[0m", colour(look), s);
+		printf("\033[%sm%s\033[0m", look_colour(look), s);
 	else
 		fputs(s, stdout);
-	watch();
+	stdout_watch();
 	free(s);
 }
 
@@ -89,7 +89,7 @@ void out_text(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	print(OUT_PLAIN, fmt, ap);
+	look_print(OUT_PLAIN, fmt, ap);
 	va_end(ap);
 }
 
@@ -98,7 +98,7 @@ void out_look(enum out_look look, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	print(look, fmt, ap);
+	look_print(look, fmt, ap);
 	va_end(ap);
 }
 
@@ -162,9 +162,9 @@ void out_note(const char *fmt, ...)
 	va_end(ap);
 	if (len < 0)
 		return;
-	clean(s, "\n");
+	text_filter(s, "\n");
 	fflush(stdout); /* so that it comes behind what was printed before */
-	watch();
+	stdout_watch();
 	fputs(s, stderr);
 	free(s);
 }
@@ -202,7 +202,7 @@ void out_table_cell(struct out_table *t, enum out_look look, const char *fmt, ..
 		t->failed = 1;
 		return;
 	}
-	clean(s, "");
+	text_filter(s, "");
 	t->cell[t->cells++] = (struct out_cell){ s, look };
 }
 
@@ -227,7 +227,7 @@ static void print_cell(const struct out_table *t, int column, const char *text,
 	if (!right && !last)
 		printf("%*s", pad, "");
 	fputs(last ? "\n" : "  ", stdout);
-	watch();
+	stdout_watch();
 }
 
 int out_table_print(struct out_table *t, struct err *e)
@@ -265,7 +265,7 @@ int out_json(json_t *object, struct err *e)
 	if (!object)
 		return fail(e, RINGUP_ENOMEM, "no memory for the JSON object");
 	rc = json_dumpf(object, stdout, JSON_INDENT(2));
-	watch();
+	stdout_watch();
 	json_decref(object);
 	/* A failure of stdout is out_end()'s to report. */
 	if (rc && !ferror(stdout))
@@ -305,7 +305,7 @@ json_t *out_string_or_null(const char *text)
 int out_end(struct err *e)
 {
 	fflush(stdout);
-	watch();
+	stdout_watch();
 	if (!broken)
 		return 0;
 	clearerr(stdout);

@@ -24,7 +24,7 @@ static const char *dtype_of(const struct task *t)
 }
 
 /* 10^9 bytes a second. */
-static double algbw(const struct task *t, const struct contest_score *s)
+static double task_algbw(const struct task *t, const struct contest_score *s)
 {
 	return (double)t->bytes / s->median / 1e3;
 }
@@ -66,7 +66,7 @@ json_t *scoreboard_json(const struct scoreboard *s, const struct task *t,
 			const struct contest_result *r)
 {
 	const struct contest_score *x = &r->score[0];
-	double bw = algbw(t, x);
+	double bw = task_algbw(t, x);
 
 	return json_pack(
 		"{ss ss ss sb sb si sb ss sI sI si si si so so sf sf sf sf sf si si so so}",
@@ -162,7 +162,7 @@ static void print_times(const struct scoreboard *s, const struct task *t,
 			const struct contest_score *x)
 {
 	char least[32], median[32], most[32], wrong[32] = "-";
-	double bw = algbw(t, x);
+	double bw = task_algbw(t, x);
 
 	time_text(x->least, least, sizeof(least));
 	time_text(x->median, median, sizeof(median));

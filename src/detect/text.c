@@ -88,7 +88,7 @@ static bool is_blank(char c)
 
 /* Copy what stands between two equal quotes at @p; false if it is no string,
  * does not end before @end, has an escape, or does not fit. */
-static bool quoted(const char *p, const char *end, char *out, size_t cap)
+static bool quoted_copy(const char *p, const char *end, char *out, size_t cap)
 {
 	const char *close;
 	size_t len;
@@ -122,7 +122,7 @@ bool text_assigned(const char *data, size_t len, const char *name, char *out, si
 			continue;
 		for (eq++; eq < stop && is_blank(*eq); eq++)
 			;
-		if (quoted(eq, stop, out, cap))
+		if (quoted_copy(eq, stop, out, cap))
 			return true;
 	}
 	return false;
@@ -143,7 +143,7 @@ bool text_keyed(const char *data, size_t len, const char *key, char *out, size_t
 		for (q++; q < end && (is_blank(*q) || *q == ':' || *q == ',' || *q == '\n');
 		     q++)
 			;
-		if (quoted(q, end, out, cap))
+		if (quoted_copy(q, end, out, cap))
 			return true;
 	}
 	return false;
@@ -172,7 +172,7 @@ bool text_defined(const char *data, size_t len, const char *name, char *out, siz
 		for (q += n; q < stop && is_blank(*q); q++)
 			;
 		if (q < stop && *q == '"')
-			return quoted(q, stop, out, cap);
+			return quoted_copy(q, stop, out, cap);
 		for (last = q; last < stop && !is_blank(*last); last++)
 			;
 		if (last == q || (size_t)(last - q) >= cap)

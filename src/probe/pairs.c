@@ -11,7 +11,7 @@
 #include "ringup.h"
 
 /* The nodes to show, in their order: those that a finding names, then the others. */
-static void choose(struct pairs *p, const struct probe_facts *f, char *wanted)
+static void pairs_choose(struct pairs *p, const struct probe_facts *f, char *wanted)
 {
 	int i, k, room;
 
@@ -56,7 +56,7 @@ static bool is_main(const struct probe_facts *f, const struct probe_path *p)
 	return iface_parse_recorded(&ip, p->address) && iface_is_global(&ip);
 }
 
-static void add(struct pair *x, const struct probe_path *p, bool is_main)
+static void pair_add(struct pair *x, const struct probe_path *p, bool is_main)
 {
 	x->tried++;
 	x->main_tried += is_main;
@@ -76,7 +76,7 @@ static void add(struct pair *x, const struct probe_path *p, bool is_main)
 }
 
 /* Mark those that are far from the better quarter. */
-static void mark(struct pairs *p, double *all)
+static void pairs_mark(struct pairs *p, double *all)
 {
 	int i, cells = p->n * p->n, us = 0, mbs = 0;
 	double *rate = all + cells, good_us, good_mbs;
@@ -117,7 +117,7 @@ int pairs_make(struct pairs *p, const struct probe_facts *f, int most, struct er
 	p->node = calloc(nodes + 1, sizeof(*p->node));
 	all = calloc(2 * cells + 1, sizeof(*all));
 	if (wanted && place && all && p->pair && p->node) {
-		choose(p, f, wanted);
+		pairs_choose(p, f, wanted);
 		for (i = 0; i < p->n; i++)
 			place[p->node[i]] = i + 1;
 		for (i = 0; i < (int)cells; i++)
@@ -126,13 +126,13 @@ int pairs_make(struct pairs *p, const struct probe_facts *f, int most, struct er
 			a = place[f->paths[i].from] - 1;
 			b = place[f->paths[i].to] - 1;
 			if (a >= 0 && b >= 0)
-				add(&p->pair[a * p->n + b], &f->paths[i],
-				    is_main(f, &f->paths[i]));
+				pair_add(&p->pair[a * p->n + b], &f->paths[i],
+					 is_main(f, &f->paths[i]));
 		}
 		for (i = 0; i < (int)cells; i++)
 			p->pair[i].cut = p->pair[i].main_tried &&
 					 p->pair[i].main_failed == p->pair[i].main_tried;
-		mark(p, all);
+		pairs_mark(p, all);
 	}
 	i = wanted && place && all && p->pair && p->node;
 	free(wanted);

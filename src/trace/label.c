@@ -23,7 +23,7 @@ static struct label *label_at(const struct labels *l, uint32_t number)
 }
 
 /* Write @name as JSON; @to has six bytes of room for each of @len.  Returns the length. */
-static size_t escape(char *to, const char *name, size_t len)
+static size_t name_escape(char *to, const char *name, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)name;
 	char *at = to;
@@ -48,7 +48,7 @@ static size_t escape(char *to, const char *name, size_t len)
 	return (size_t)(at - to);
 }
 
-static struct label *make(uint64_t group, const char *name, size_t len, uint64_t hash)
+static struct label *label_make(uint64_t group, const char *name, size_t len, uint64_t hash)
 {
 	enum { GROUP_TEXT = 40 };
 	struct label *x = malloc(sizeof(*x) + len);
@@ -63,7 +63,7 @@ static struct label *make(uint64_t group, const char *name, size_t len, uint64_t
 		free(x);
 		return NULL;
 	}
-	n = escape(x->text, name, len);
+	n = name_escape(x->text, name, len);
 	if (group)
 		snprintf(x->text + n, GROUP_TEXT, " (process set %llu)",
 			 (unsigned long long)group);
@@ -79,7 +79,7 @@ static bool is_label(const struct label *x, uint64_t group, const char *name, si
 	       !memcmp(x->name, name, len);
 }
 
-static int grow(struct labels *l)
+static int labels_grow(struct labels *l)
 {
 	uint32_t size = l->table_size ? l->table_size * 2 : LABEL_STEP, i, at;
 	uint32_t *table = calloc(size, sizeof(*table));
@@ -99,7 +99,7 @@ static int grow(struct labels *l)
 }
 
 /* Put @x at @place of the table, which is free; takes over @x.  Its number, or 0. */
-static uint32_t add(struct labels *l, uint32_t place, struct label *x)
+static uint32_t labels_add(struct labels *l, uint32_t place, struct label *x)
 {
 	uint32_t number = l->count;
 	struct label ***step = &l->step[number / LABEL_STEP];
@@ -124,14 +124,14 @@ uint32_t label_enter(struct labels *l, uint64_t group, const char *name, size_t 
 	len = len < LABEL_BYTES ? len : LABEL_BYTES;
 	hash = hash_bytes(name, len) ^ group * 0x9e3779b97f4a7c15u;
 	lock_take(&l->lock);
-	if (l->count * 2 >= l->table_size && grow(l))
+	if (l->count * 2 >= l->table_size && labels_grow(l))
 		goto out;
 	for (at = (uint32_t)hash % l->table_size; (number = l->table[at]);
 	     at = (at + 1) % l->table_size)
 		if (is_label(label_at(l, number), group, name, len, hash))
 			goto out;
 	if (l->count < LABEL_STEP * LABEL_STEPS)
-		number = add(l, at, make(group, name, len, hash));
+		number = labels_add(l, at, label_make(group, name, len, hash));
 out:
 	lock_give(&l->lock);
 	return number;
