@@ -237,7 +237,6 @@ CACHE_SOURCES = \
 	%reldir%/rebuild/entry.c %reldir%/rebuild/entry.h \
 	%reldir%/rebuild/keyring.c %reldir%/rebuild/keyring.h \
 	%reldir%/rebuild/lease.c %reldir%/rebuild/lease.h \
-	%reldir%/rebuild/losses.c %reldir%/rebuild/losses.h \
 	%reldir%/rebuild/manifest.c %reldir%/rebuild/manifest.h \
 	%reldir%/rebuild/signkey.c %reldir%/rebuild/signkey.h
 TOOL_SOURCES += $(CACHE_SOURCES)
@@ -252,10 +251,14 @@ TOOL_SOURCES += \
 # What is to be built for a node, and with what.
 TOOL_SOURCES += \
 	%reldir%/rebuild/buildplan.c %reldir%/rebuild/buildplan.h \
+	%reldir%/rebuild/buildplan_json.c \
+	%reldir%/rebuild/jsonrecord.c %reldir%/rebuild/jsonrecord.h \
+	%reldir%/rebuild/textpool.c %reldir%/rebuild/textpool.h \
 	%reldir%/rebuild/draft.c %reldir%/rebuild/draft.h \
 	%reldir%/rebuild/draft_compiler.c %reldir%/rebuild/draft_parts.c \
 	%reldir%/rebuild/draft_targets.c \
 	%reldir%/rebuild/choose.c %reldir%/rebuild/choose.h \
+	%reldir%/rebuild/losses.c %reldir%/rebuild/losses.h \
 	%reldir%/rebuild/packages.c %reldir%/rebuild/packages.h \
 	%reldir%/rebuild/probe.c %reldir%/rebuild/probe.h \
 	%reldir%/rebuild/versions.c %reldir%/rebuild/versions.h

@@ -316,6 +316,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_errand \
 	%reldir%/unit/test_fetch \
 	%reldir%/unit/test_journal \
+	%reldir%/unit/test_jsonrecord \
 	%reldir%/unit/test_prove \
 	%reldir%/unit/test_reason \
 	%reldir%/unit/test_recipe \
@@ -324,6 +325,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_buildplan \
 	%reldir%/unit/test_packages \
 	%reldir%/unit/test_probe \
+	%reldir%/unit/test_textpool \
 	%reldir%/unit/test_versions \
 	%reldir%/unit/test_text
 

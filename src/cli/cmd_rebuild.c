@@ -11,6 +11,7 @@
 #include "base/jsonio.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
+#include "rebuild/buildplan.h"
 #include "rebuild/cache.h"
 #include "rebuild/errand.h"
 #include "rebuild/rebuild.h"
@@ -104,46 +105,39 @@ static void print_notes(const json_t *notes)
 			 json_string_value(json_array_get(notes, told)));
 }
 
-static void print_pairs(const json_t *list, const char *verb, const char *a, const char *b)
+static void print_pairs(const struct textpairs *list, const char *verb)
 {
-	const json_t *one;
-	size_t i;
+	int i;
 
-	json_array_foreach(list, i, one)
-		out_text("%s %s: %s\n", verb, jsonio_string(one, a), jsonio_string(one, b));
+	for (i = 0; i < list->count; i++)
+		out_text("%s %s: %s\n", verb, list->at[i].name, list->at[i].text);
 }
 
-static void print_names(const json_t *list, const char *verb)
+static void print_names(const struct textpairs *list, const char *verb)
 {
-	const json_t *one;
-	size_t i;
+	int i;
 
-	json_array_foreach(list, i, one)
-		out_text("%s%s", i ? ", " : verb, json_string_value(one));
+	for (i = 0; i < list->count; i++)
+		out_text("%s%s", i ? ", " : verb, list->at[i].name);
 	if (i)
 		out_text("\n");
 }
 
-static void print_dry(const json_t *plan)
+static void print_dry(const struct buildplan *plan)
 {
-	const json_t *py = json_object_get(plan, "python"),
-		     *c = json_object_get(plan, "compiler");
-
-	out_text("would build %s %s", jsonio_string(plan, "engine"),
-		 jsonio_string(plan, "version"));
-	if (*jsonio_string(py, "path"))
-		out_text(" for %s", jsonio_string(py, "path"));
-	if (*jsonio_string(c, "cc"))
-		out_text(" with %s %s", jsonio_string(c, "family"),
-			 jsonio_string(c, "version"));
+	out_text("would build %s %s", plan->engine, plan->version);
+	if (*plan->python.path)
+		out_text(" for %s", plan->python.path);
+	if (*plan->compiler.cc)
+		out_text(" with %s %s", plan->compiler.family, plan->compiler.version);
 	out_text("\n");
-	print_pairs(json_object_get(plan, "packages"), "would install", "name", "why");
-	print_pairs(json_object_get(plan, "build"), "would make", "what", "why");
-	print_names(json_object_get(plan, "edits"), "would edit: ");
-	print_pairs(json_object_get(plan, "advisories"), "known", "id", "text");
+	print_pairs(&plan->packages, "would install");
+	print_pairs(&plan->build, "would make");
+	print_names(&plan->edits, "would edit: ");
+	print_pairs(&plan->advisories, "known");
 }
 
-static json_t *report(const json_t *plan, const struct rebuild_said *said,
+static json_t *report(const struct buildplan *plan, const struct rebuild_said *said,
 		      const struct err *why, bool nothing)
 {
 	enum reason reason = said->reason ? said->reason : reason_of(why, REASON_SYSTEM);
@@ -153,7 +147,7 @@ static json_t *report(const json_t *plan, const struct rebuild_said *said,
 			     : dry_run ? "possible"
 				       : "done";
 
-	return json_pack("{ss ss ss so so so so so sb sb sO? sO? sO?}", "schema",
+	return json_pack("{ss ss ss so so so so so sb sb sO? sO? so}", "schema",
 			 "ringup.rebuild/1", "engine", engine, "result", result, "reason",
 			 out_string_or_null(why->code ? reason_word(reason) : NULL), "error",
 			 out_string_or_null(why->code ? why->text : NULL), "hint",
@@ -163,11 +157,11 @@ static json_t *report(const json_t *plan, const struct rebuild_said *said,
 			 "log", out_string_or_null(said->log), "site",
 			 out_string_or_null(said->site), "dry_run", dry_run, "from_cache",
 			 said->is_from_cache, "proofs", said->proofs, "notes", said->notes,
-			 "plan", plan);
+			 "plan", plan->engine ? buildplan_json(plan) : json_null());
 }
 
-static int conclude(const json_t *plan, const struct rebuild_said *said, const struct err *why,
-		    bool nothing, struct err *e)
+static int conclude(const struct buildplan *plan, const struct rebuild_said *said,
+		    const struct err *why, bool nothing, struct err *e)
 {
 	bool failed = why->code != 0;
 
@@ -191,7 +185,7 @@ static int conclude(const json_t *plan, const struct rebuild_said *said, const s
 	else if (undo)
 		out_text("undone: what was there before is back in %s\n", said->site);
 	else if (!dry_run)
-		out_text("%s %s is in place%s%s%s\n", engine, jsonio_string(plan, "version"),
+		out_text("%s %s is in place%s%s%s\n", engine, plan->version,
 			 *said->site ? " in " : "", said->site,
 			 said->is_from_cache ? ", from the cache" : "");
 	return failed || nothing ? CMD_NO : CMD_YES;
@@ -232,7 +226,8 @@ static int run(int argc, char **argv, struct err *e)
 		.step = show_step,
 		.arg = &progress,
 	};
-	json_t *facts = NULL, *plan = NULL;
+	struct buildplan plan = { 0 };
+	json_t *facts = NULL;
 	struct err why = { 0 };
 	int rc = check_usage(e);
 
@@ -250,25 +245,25 @@ static int run(int argc, char **argv, struct err *e)
 	else
 		rc = rebuild_plan(&how, &facts, &plan, &said, &why);
 	if (!rc && !undo)
-		rc = rebuild_check(plan, &said, &why);
+		rc = rebuild_check(&plan, &said, &why);
 	if (!rc && dry_run)
-		rc = rebuild_look(&how, facts, plan, &said, &why);
+		rc = rebuild_look(&how, facts, &plan, &said, &why);
 	/* What would be lost is said before it is. */
 	if (!rc && !as_json && json_array_size(said.notes)) {
 		end_progress(&progress);
 		print_notes(said.notes);
 	}
 	if (!rc && !undo && !dry_run)
-		rc = rebuild_run(&how, facts, plan, &said, &why);
+		rc = rebuild_run(&how, facts, &plan, &said, &why);
 	end_progress(&progress);
 	if (!rc && dry_run && !as_json)
-		print_dry(plan);
+		print_dry(&plan);
 	if (rc < 0 && !said.reason && !as_json && !errand_interrupted())
 		rc = fail(e, rc, "%s", why.text);
 	else
-		rc = conclude(plan, &said, &why, rc == 1, e);
+		rc = conclude(&plan, &said, &why, rc == 1, e);
 	json_decref(facts);
-	json_decref(plan);
+	buildplan_free(&plan);
 	rebuild_free(&said);
 	/* All is cleaned up and said: whoever waits for this is to see what has ended it. */
 	if (errand_interrupted()) {

@@ -17,34 +17,22 @@
 
 /* Engine horovod: the recipe, and what its build is told. */
 
-static void set_env(struct draft *d, const char *name, const char *value)
+static void env_set(struct draft *d, const char *name, const char *value)
 {
 	if (*value)
-		json_object_set_new(json_object_get(d->plan, "env"), name, jsonio_text(value));
-}
-
-static void take_edits(struct draft *d, const json_t *edits)
-{
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(edits, i, o) {
-		json_t *name = json_object_get(o, "name");
-
-		json_array_append(json_object_get(d->plan, "edits"), name ? name : o);
-	}
+		textpool_set(&d->plan->pool, &d->plan->env, name, value);
 }
 
 /* Upstream's own limits hold where the recipe does nothing about them. */
-static void check_known(struct draft *d, const json_t *world)
+static void upstream_check_known(struct draft *d, const struct textpairs *world)
 {
 	const struct recipe *r = d->how->recipe;
 	const struct version_fact *f;
-	const char *keras = jsonio_string(world, "keras"), *end;
+	const char *keras = textpool_get(world, "keras"), *end;
 	int i;
 
 	for (i = 0; d->table && i < d->count; i++) {
-		const struct target *t = &d->at[i];
+		const struct buildplan_framework *t = d->at[i].plan;
 		char nearest[160];
 
 		/* The attribute is called like the framework. */
@@ -59,79 +47,70 @@ static void check_known(struct draft *d, const json_t *world)
 			     "horovod %s is for %s %s, and its recipe has no edits for %s",
 			     r->version, t->name, f->value, t->version);
 	}
-	f = *keras && d->table ? versions_ask(d->table, "keras", keras, "bad", NULL) : NULL;
+	f = keras && d->table ? versions_ask(d->table, "keras", keras, "bad", NULL) : NULL;
 	if (f && !strcmp(f->value, "horovod") && !draft_minds(d, world, "keras", "2.15.0"))
 		draft_cannot(d, "--for torch, or Keras 2", "Keras %s with horovod: %s", keras,
 			     f->note);
 }
 
-static int apply_recipe(struct draft *d, struct err *e)
+static void recipe_apply(struct draft *d)
 {
-	const struct recipe *r = d->how->recipe;
-	json_t *world = draft_world(d), *decided = NULL;
-	const json_t *first;
-	int rc = recipe_decide(r, world, &decided, e);
+	struct textpairs world = draft_world(d);
+	struct buildplan *p = d->plan;
+	struct recipe_decision decided;
+	int i;
 
-	if (!rc) {
-		json_object_set(d->plan, "adds", json_object_get(decided, "adds"));
-		json_object_set(d->plan, "advisories", json_object_get(decided, "advisories"));
-		json_object_update(json_object_get(d->plan, "env"),
-				   json_object_get(decided, "env"));
-		take_edits(d, json_object_get(decided, "edits"));
-		first = json_array_get(json_object_get(decided, "bad"), 0);
-		if (first)
-			draft_cannot(d, jsonio_string(first, "instead"), "%s",
-				     jsonio_string(first, "why"));
-		check_known(d, world);
-	}
-	json_decref(decided);
-	json_decref(world);
-	return rc;
+	recipe_decide(d->how->recipe, &world, &p->pool, &decided);
+	p->edits = decided.edits;
+	p->adds = decided.adds;
+	p->advisories = decided.advisories;
+	for (i = 0; i < decided.env.count; i++)
+		textpool_set(&p->pool, &p->env, decided.env.at[i].name, decided.env.at[i].text);
+	if (decided.bad.count)
+		draft_cannot(d, decided.bad.at[0].text, "%s", decided.bad.at[0].name);
+	upstream_check_known(d, &world);
 }
 
-static void set_build_env(struct draft *d)
+static void env_set_gpu(struct draft *d)
+{
+	const char *header = d->plan->nccl.header, *slash = strstr(header, "/include/nccl.h");
+	char home[PATH_MAX];
+
+	env_set(d, "HOROVOD_GPU_OPERATIONS", "NCCL");
+	env_set(d, "HOROVOD_CUDA_HOME", d->plan->cuda.path);
+	/* torch guesses from where nvcc is first in PATH. */
+	env_set(d, "CUDA_HOME", d->plan->cuda.path);
+	env_set(d, "CUDAHOSTCXX", d->plan->compiler.cxx);
+	if (slash) {
+		snprintf(home, sizeof(home), "%.*s", (int)(slash - header), header);
+		env_set(d, "HOROVOD_NCCL_HOME", home);
+	}
+}
+
+static void env_set_build(struct draft *d)
 {
 	static const struct {
 		const char *name, *word;
 	} all[] = { { "torch", "PYTORCH" },
 		    { "tensorflow", "TENSORFLOW" },
 		    { "mxnet", "MXNET" } };
-	char name[40], home[PATH_MAX];
-	const char *slash;
+	char name[40];
 	size_t i;
-	int k;
 
-	set_env(d, "CC", d->compiler.cc);
-	set_env(d, "CXX", d->compiler.cxx);
+	env_set(d, "CC", d->plan->compiler.cc);
+	env_set(d, "CXX", d->plan->compiler.cxx);
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		bool has = false;
-
-		for (k = 0; k < d->count; k++)
-			has |= !strcmp(d->at[k].name, all[i].name);
-		snprintf(name, sizeof(name), "HOROVOD_WITH%s_%s", has ? "" : "OUT",
-			 all[i].word);
-		set_env(d, name, "1");
+		snprintf(name, sizeof(name), "HOROVOD_WITH%s_%s",
+			 buildplan_framework(d->plan, all[i].name) ? "" : "OUT", all[i].word);
+		env_set(d, name, "1");
 	}
-	set_env(d, "HOROVOD_WITH_GLOO", "1");
-	set_env(d, d->mpi ? "HOROVOD_WITH_MPI" : "HOROVOD_WITHOUT_MPI", "1");
-	if (!d->gpu)
-		return;
-	set_env(d, "HOROVOD_GPU_OPERATIONS", "NCCL");
-	set_env(d, "HOROVOD_CUDA_HOME",
-		jsonio_string(json_object_get(d->plan, "cuda"), "path"));
-	/* torch guesses from where nvcc is first in PATH. */
-	set_env(d, "CUDA_HOME", jsonio_string(json_object_get(d->plan, "cuda"), "path"));
-	set_env(d, "CUDAHOSTCXX", d->compiler.cxx);
-	snprintf(home, sizeof(home), "%s",
-		 jsonio_string(json_object_get(d->plan, "nccl"), "header"));
-	slash = strstr(home, "/include/nccl.h");
-	if (slash) {
-		home[slash - home] = 0;
-		set_env(d, "HOROVOD_NCCL_HOME", home);
-	}
+	env_set(d, "HOROVOD_WITH_GLOO", "1");
+	env_set(d, d->mpi ? "HOROVOD_WITH_MPI" : "HOROVOD_WITHOUT_MPI", "1");
+	if (d->plan->gpu)
+		env_set_gpu(d);
 }
 
-static int plan_horovod(struct draft *d, struct err *e)
+static void horovod_plan(struct draft *d)
 {
 	const struct recipe *r = d->how->recipe;
 	char what[160];
@@ -141,49 +120,41 @@ static int plan_horovod(struct draft *d, struct err *e)
 		draft_cannot(d, "--engine ringup",
 			     "there is no recipe for horovod; without one its build fails on "
 			     "frameworks of today");
-		return 0;
+		return;
 	}
-	draft_set(d->plan, "version", r->version);
-	set_build_env(d);
+	d->plan->version = draft_keep(d, r->version);
+	env_set_build(d);
 	for (i = 0; i < d->count; i++) {
-		snprintf(what, sizeof(what), "horovod %.20s: %s", r->version, d->at[i].name);
-		draft_add(d, "build", "what", what, "why", "%s, %s C++ ABI%s", d->at[i].title,
-			  d->at[i].abi ? "new" : "old",
-			  d->gpu && *jsonio_string(d->at[i].fact, "cuda") ? ", with NCCL" : "");
+		const struct target *t = &d->at[i];
+
+		snprintf(what, sizeof(what), "horovod %.20s: %s", r->version, t->plan->name);
+		draft_add(d, &d->plan->build, what, "%s, %s C++ ABI%s", t->title,
+			  t->plan->cxx11_abi ? "new" : "old",
+			  d->plan->gpu && *jsonio_string(t->fact, "cuda") ? ", with NCCL" : "");
 	}
-	return apply_recipe(d, e);
+	recipe_apply(d);
 }
 
 /* Engine ringup. */
 
-static int plan_ringup(struct draft *d)
+static void ringup_plan(struct draft *d)
 {
 	char serves[200] = "";
 	int i, n = 0;
 
-	draft_set(d->plan, "version", PACKAGE_VERSION);
+	d->plan->version = PACKAGE_VERSION;
 	if (d->compiler.found)
-		set_env(d, "CC", d->compiler.cc);
+		env_set(d, "CC", d->plan->compiler.cc);
 	if (!d->python) {
 		draft_reject(d, "Python package ringup", "there is no Python 3");
-		return 0;
+		return;
 	}
 	for (i = 0; i < d->count && n < (int)sizeof(serves); i++)
 		n += snprintf(serves + n, sizeof(serves) - (size_t)n, "%s%s", i ? ", " : "",
 			      d->at[i].title);
-	draft_add(d, "build", "what", "Python package ringup", "why", "Python %s (%s): %s",
-		  jsonio_string(d->python, "version"), jsonio_string(d->python, "path"),
+	draft_add(d, &d->plan->build, "Python package ringup", "Python %s (%s): %s",
+		  d->plan->python.version, d->plan->python.path,
 		  *serves ? serves : "no framework that it could serve is there yet");
-	return 0;
-}
-
-static json_t *blank(const char *engine)
-{
-	return json_pack(
-		"{ss sn sn s[] sn sn sn sn sn s[] s[] s[] s{} s[] s[] s[] s[] s[] sb sn sn}",
-		"engine", engine, "version", "python", "frameworks", "compiler", "cxx_standard",
-		"cxx11_abi", "cuda", "nccl", "mpi", "packages", "build", "env", "edits", "adds",
-		"advisories", "rejected", "disagreements", "possible", 1, "why_not", "nearest");
 }
 
 int buildplan_check(const struct buildplan_how *how, struct err *e)
@@ -192,39 +163,47 @@ int buildplan_check(const struct buildplan_how *how, struct err *e)
 }
 
 int buildplan_make(const struct buildplan_how *how, const json_t *facts,
-		   const struct versions *t, json_t **planp, struct err *e)
+		   const struct versions *t, struct buildplan *plan, struct err *e)
 {
+	bool horovod = how->engine && !strcmp(how->engine, "horovod");
 	struct draft *d = calloc(1, sizeof(*d));
 	int rc = buildplan_check(how, e);
 
+	buildplan_blank(plan, horovod ? "horovod" : "ringup");
 	if (rc || !d) {
 		free(d);
 		return rc ? rc : fail(e, RINGUP_ENOMEM, "plan");
 	}
-	d->how = how;
-	d->facts = facts;
-	d->table = t;
-	d->possible = true;
-	d->horovod = how->engine && !strcmp(how->engine, "horovod");
-	d->plan = blank(d->horovod ? "horovod" : "ringup");
+	*d = (struct draft){
+		.how = how, .facts = facts, .table = t, .plan = plan, .horovod = horovod
+	};
 	draft_choose_python(d);
 	draft_find_targets(d);
 	/* With nothing to build for there is nothing to choose. */
-	if (d->count || !d->horovod) {
+	if (d->count || !horovod) {
 		draft_plan_mpi(d);
 		draft_plan_cuda(d);
 		draft_check_abi(d);
 		draft_plan_compiler(d);
-		rc = d->horovod ? plan_horovod(d, e) : plan_ringup(d);
+		(horovod ? horovod_plan : ringup_plan)(d);
 	}
-	json_object_set_new(d->plan, "possible", json_boolean(d->possible));
-	/* jansson hands NULL on; a part that is missing is memory that was. */
-	if (!rc && json_object_size(d->plan) != 21)
-		rc = fail(e, RINGUP_ENOMEM, "plan");
-	if (rc)
-		json_decref(d->plan);
-	else
-		*planp = d->plan;
 	free(d);
-	return rc;
+	return plan->pool.is_short ? fail(e, RINGUP_ENOMEM, "plan") : 0;
+}
+
+void buildplan_free(struct buildplan *plan)
+{
+	textpool_free(&plan->pool);
+	*plan = (struct buildplan){ 0 };
+}
+
+const struct buildplan_framework *buildplan_framework(const struct buildplan *plan,
+						      const char *name)
+{
+	int i;
+
+	for (i = 0; i < plan->framework_count; i++)
+		if (!strcmp(plan->frameworks[i].name, name))
+			return &plan->frameworks[i];
+	return NULL;
 }

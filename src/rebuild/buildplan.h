@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "rebuild/textpool.h"
+
 struct err;
 struct recipe;
 struct versions;
@@ -21,6 +23,71 @@ struct buildplan_how {
 	bool without_mpi;    /* every MPI is rejected                                  */
 };
 
+enum { BUILDPLAN_FRAMEWORKS = 8 };
+
+/* Parts of a plan.  Texts are never NULL: "" is what does not apply or is not known. */
+struct buildplan_python {
+	const char *path, *version, *prefix;
+};
+
+struct buildplan_framework {
+	const char *name, *version, *location, *library;
+	const char *compiler;                                     /* "gcc 13.3.1"           */
+	int cxx11_abi;                                            /* -1: not known          */
+	int cxx_standard;                                         /* C++17 is 17; 0: unknown */
+	const char *cxx11_abi_by, *compiler_by, *cxx_standard_by; /* "elf", "probe", "table" */
+};
+
+struct buildplan_compiler {
+	const char *cc, *cxx, *family, *version, *why;
+	bool installed;
+};
+
+struct buildplan_mpi {
+	const char *flavour, *version, *mpicc, *mpicxx, *mpirun, *library, *header;
+};
+
+struct buildplan_cuda {
+	const char *path, *version, *nvcc;
+};
+
+struct buildplan_nccl {
+	const char *version, *library, *header;
+};
+
+/* What a probe or a library shows, and the table of versions has otherwise. */
+struct buildplan_disagreement {
+	const char *about, *probe, *table;
+};
+
+/* A plan; its texts are its own. */
+struct buildplan {
+	struct textpool pool;
+	const char *engine, *version;
+	struct buildplan_python python; /* path "": there is none */
+	struct buildplan_framework frameworks[BUILDPLAN_FRAMEWORKS];
+	int framework_count;
+	struct buildplan_compiler compiler; /* family "": none is needed, or none fits */
+	int cxx_standard;                   /* 0: any                                  */
+	int cxx11_abi;                      /* -1: any                                 */
+	bool gpu;                           /* it is built for CUDA and NCCL           */
+	struct buildplan_cuda cuda;
+	struct buildplan_nccl nccl;
+	struct buildplan_mpi *mpi;
+	int mpi_count;
+	struct textpairs packages;   /* to be installed, and why               */
+	struct textpairs build;      /* what is made, and for whom             */
+	struct textpairs env;        /* variables of the build                 */
+	struct textpairs edits;      /* of the sources, and why                */
+	struct textpairs adds;       /* files of the sources, and from where   */
+	struct textpairs advisories; /* ids, and what they say                 */
+	struct textpairs rejected;   /* what is not taken, and why             */
+	struct buildplan_disagreement *disagreements;
+	int disagreement_count;
+	bool possible;
+	const char *why_not, *nearest; /* if it is not; nearest: what could be, or "" */
+};
+
 /* buildplan_check - are there such an engine and such frameworks?  RINGUP_EINVAL says what
  * there is. */
 int buildplan_check(const struct buildplan_how *how, struct err *e);
@@ -30,22 +97,42 @@ int buildplan_check(const struct buildplan_how *how, struct err *e);
  *
  * @facts is what find_all() gives, and, where somebody has looked, "probes" (probe.h) and
  * "packages" (packages.h).  Of the two the evidence in the framework's library goes first, then
- * a probe's, then the table's; where they differ, that is among the disagreements.
+ * a probe's, then the table's; where they differ, that is among the disagreements.  What cannot
+ * be is no failure: possible is false, why_not says why, and nearest what could be.
  *
- * Into *@planp an object of: engine, version, python {path, version, prefix}, frameworks
- * [{name, version, location, library, cxx11_abi, cxx11_abi_by, compiler, compiler_by,
- * cxx_standard, cxx_standard_by}], compiler {cc, cxx, family, version, installed, why},
- * cxx_standard, cxx11_abi, cuda {path, version}, nccl {version, library, header}, mpi
- * [{flavour, version, mpicc, mpicxx, mpirun, library, header}], packages [{name, why}], build
- * [{what, why}], env {NAME: value}, edits [name], adds [{to, from}], advisories [{id, text}],
- * rejected [{what, why}], disagreements [{about, probe, table}], possible, why_not, nearest.
- * What does not apply is null or empty.  What cannot be is no failure: possible is false,
- * why_not says why, and nearest what could be, or is null.
- *
- * Ownership: *@planp is the caller's to json_decref().
+ * Ownership: *@plan is the caller's storage, for buildplan_free() whatever is returned.
  * Returns 0, RINGUP_EINVAL (no such engine or framework) or RINGUP_ENOMEM.
  */
 int buildplan_make(const struct buildplan_how *how, const json_t *facts,
-		   const struct versions *t, json_t **planp, struct err *e);
+		   const struct versions *t, struct buildplan *plan, struct err *e);
+
+/* buildplan_blank - a plan for nothing yet, by @engine.  buildplan_free - a blank one again
+ * owns nothing. */
+void buildplan_blank(struct buildplan *plan, const char *engine);
+void buildplan_free(struct buildplan *plan);
+
+/* buildplan_framework - that called @name, or NULL. */
+const struct buildplan_framework *buildplan_framework(const struct buildplan *plan,
+						      const char *name);
+
+/*
+ * buildplan_json - @plan as it is printed: an object of engine, version, python {path, version,
+ * prefix}, frameworks [{name, version, location, library, cxx11_abi, cxx11_abi_by, compiler,
+ * compiler_by, cxx_standard, cxx_standard_by}], compiler {cc, cxx, family, version, installed,
+ * why}, cxx_standard, cxx11_abi, cuda {path, version, nvcc}, nccl {version, library, header},
+ * mpi [{flavour, version, mpicc, mpirun, library, header, mpicxx}], packages [{name, why}],
+ * build [{what, why}], env {NAME: value}, edits [name], adds [{to, from}], advisories [{id,
+ * text}], rejected [{what, why}], disagreements [{about, probe, table}], possible, why_not,
+ * nearest.  What does not apply is null or empty.  buildplan_json_* - the part; null for NULL
+ * and for what the plan has not.
+ *
+ * The caller's reference, or NULL without memory.
+ */
+json_t *buildplan_json(const struct buildplan *plan);
+json_t *buildplan_json_frameworks(const struct buildplan *plan);
+json_t *buildplan_json_compiler(const struct buildplan *plan);
+json_t *buildplan_json_cuda(const struct buildplan *plan);
+json_t *buildplan_json_nccl(const struct buildplan *plan);
+json_t *buildplan_json_mpi(const struct buildplan_mpi *mpi);
 
 #endif

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/choose.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,13 +33,14 @@ struct candidate {
 	long rank[RANKS];     /* smaller is better, the first first */
 };
 
-static int major(const char *version)
+static int major_of(const char *version)
 {
 	return atoi(version);
 }
 
-static void no(struct candidate *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void no(struct candidate *c, const char *fmt, ...)
+static void candidate_refuse(struct candidate *c, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+static void candidate_refuse(struct candidate *c, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -50,8 +52,8 @@ static void no(struct candidate *c, const char *fmt, ...)
 }
 
 /* What the table says of this compiler, or "". */
-static const char *known(const struct choose_how *how, const struct candidate *c,
-			 const char *attr)
+static const char *table_value(const struct choose_how *how, const struct candidate *c,
+			       const char *attr)
 {
 	const struct version_fact *f =
 		how->table ? versions_ask(how->table, c->family, c->version, attr, NULL) : NULL;
@@ -67,7 +69,7 @@ static bool is_gcc(const struct candidate *c)
 /* "gcc 4.8": before the ABI of today. */
 static bool is_ancient(const char *family, const char *version)
 {
-	return !strcmp(family, "gcc") && *version && major(version) < 5;
+	return !strcmp(family, "gcc") && *version && major_of(version) < 5;
 }
 
 /* aarch64-linux-gnu-g++ on a machine that is none. */
@@ -78,8 +80,8 @@ static void judge_target(const struct choose_how *how, struct candidate *c)
 	size_t n = how->machine ? strlen(how->machine) : 0;
 
 	if (triple && n && (strncmp(name + 1, how->machine, n) || name[1 + n] != '-'))
-		no(c, "compiles for %.*s, and this is %s", (int)strcspn(name + 1, "-"),
-		   name + 1, how->machine);
+		candidate_refuse(c, "compiles for %.*s, and this is %s",
+				 (int)strcspn(name + 1, "-"), name + 1, how->machine);
 }
 
 static void judge_limits(const struct choose_how *how, struct candidate *c)
@@ -92,9 +94,10 @@ static void judge_limits(const struct choose_how *how, struct candidate *c)
 		if (strcmp(l->family, c->family) || !*c->version)
 			continue;
 		if (!release_within(c->version, "-", l->max))
-			no(c, "%s takes %s up to %s", l->who, l->family, l->max);
+			candidate_refuse(c, "%s takes %s up to %s", l->who, l->family, l->max);
 		else if (!release_within(c->version, l->min, "-"))
-			no(c, "%s takes %s from %s on", l->who, l->family, l->min);
+			candidate_refuse(c, "%s takes %s from %s on", l->who, l->family,
+					 l->min);
 	}
 }
 
@@ -106,34 +109,38 @@ static void judge_abi(const struct choose_how *how, struct candidate *c)
 		const struct choose_maker *m = &how->makers[i];
 
 		if (is_ancient(m->family, m->version) && !is_ancient(c->family, c->version))
-			no(c,
-			   "%s was built with gcc %s, whose std::function is laid out "
-			   "otherwise: "
-			   "only gcc 4 makes objects that fit",
-			   m->framework, m->version);
+			candidate_refuse(
+				c,
+				"%s was built with gcc %s, whose std::function is laid out "
+				"otherwise: "
+				"only gcc 4 makes objects that fit",
+				m->framework, m->version);
 		else if (*m->family && !is_ancient(m->family, m->version) &&
 			 is_ancient(c->family, c->version))
-			no(c, "%s was built with %s %s, and gcc before 5 has another libstdc++",
-			   m->framework, m->family, m->version);
+			candidate_refuse(c,
+					 "%s was built with %s %s, and gcc before 5 has "
+					 "another libstdc++",
+					 m->framework, m->family, m->version);
 	}
 	if (how->abi == 1 && is_ancient(c->family, c->version))
-		no(c, "has the old C++ ABI only");
+		candidate_refuse(c, "has the old C++ ABI only");
 }
 
 /* Objects of it have to find their symbols where the result is loaded. */
 static void judge_runtime(const struct choose_how *how, struct candidate *c, const char *wants)
 {
 	if (!*wants)
-		wants = known(how, c, "glibcxx");
+		wants = table_value(how, c, "glibcxx");
 	/* Toolsets link what the system's libstdc++ lacks; a package brings its libstdc++. */
 	if (!*how->glibcxx || !*wants || !c->installed || strstr(c->cxx, "/opt/rh/"))
 		return;
 	if (release_compare(wants, how->glibcxx) > 0)
-		no(c,
-		   "what it compiles wants GLIBCXX_%s, and the libstdc++ of that Python ends "
-		   "at "
-		   "%s",
-		   wants, how->glibcxx);
+		candidate_refuse(c,
+				 "what it compiles wants GLIBCXX_%s, and the libstdc++ of that "
+				 "Python ends "
+				 "at "
+				 "%s",
+				 wants, how->glibcxx);
 }
 
 static const json_t *probe_of(const json_t *facts, const char *cxx)
@@ -158,57 +165,60 @@ static void judge_probe(const struct choose_how *how, struct candidate *c, const
 	if (!p)
 		return;
 	if (*jsonio_string(p, "failed")) {
-		no(c, "does not work: %s", jsonio_string(p, "failed"));
+		candidate_refuse(c, "does not work: %s", jsonio_string(p, "failed"));
 		return;
 	}
 	snprintf(key, sizeof(key), "%d", how->abi);
 	got = json_object_get(json_object_get(p, "abi"), key);
 	if (how->abi >= 0 && json_is_integer(got) && json_integer_value(got) != how->abi)
-		no(c,
-		   "ignores -D_GLIBCXX_USE_CXX11_ABI=%d: what it compiled has the %s C++ ABI",
-		   how->abi, how->abi ? "old" : "new");
+		candidate_refuse(c,
+				 "ignores -D_GLIBCXX_USE_CXX11_ABI=%d: what it compiled has "
+				 "the %s C++ ABI",
+				 how->abi, how->abi ? "old" : "new");
 	snprintf(key, sizeof(key), "%d", how->standard);
 	std = json_object_get(json_object_get(p, "standards"), key);
 	if (how->standard && json_is_false(std))
-		no(c, "does not compile the frameworks' headers as C++%d", how->standard);
+		candidate_refuse(c, "does not compile the frameworks' headers as C++%d",
+				 how->standard);
 }
 
-static void judge(const struct choose_how *how, struct candidate *c, const json_t *facts)
+static void candidate_judge(const struct choose_how *how, struct candidate *c,
+			    const json_t *facts)
 {
 	const json_t *probe = probe_of(facts, c->cxx);
 	const char *newest;
 
 	if (how->cxx && !*c->cxx && c->installed)
-		no(c, "is C only: there is no C++ beside %s", c->cc);
+		candidate_refuse(c, "is C only: there is no C++ beside %s", c->cc);
 	judge_target(how, c);
 	judge_limits(how, c);
 	if (!how->cxx)
 		return;
 	judge_abi(how, c);
-	newest = known(how, c, "cxx_standard");
+	newest = table_value(how, c, "cxx_standard");
 	if (how->standard && *newest && atoi(newest) < how->standard)
-		no(c, "has no dependable C++%d", how->standard);
+		candidate_refuse(c, "has no dependable C++%d", how->standard);
 	judge_runtime(how, c, jsonio_string(probe, "glibcxx"));
 	judge_probe(how, c, facts);
 }
 
 static bool is_maker(const struct candidate *c, const struct choose_maker *m)
 {
-	if (strcmp(c->family, m->family) || major(c->version) != major(m->version))
+	if (strcmp(c->family, m->family) || major_of(c->version) != major_of(m->version))
 		return false;
 	/* 4.8 and 4.9 are as different as 8 and 9. */
-	return major(m->version) >= 5 || release_within(c->version, m->version, "-");
+	return major_of(m->version) >= 5 || release_within(c->version, m->version, "-");
 }
 
-static void rank(const struct choose_how *how, struct candidate *c)
+static void candidate_rank(const struct choose_how *how, struct candidate *c)
 {
 	long far = -1, older = 0, made = 1;
-	const char *has = known(how, c, "glibcxx");
+	const char *has = table_value(how, c, "glibcxx");
 	int i;
 
 	for (i = 0; i < how->maker_count; i++) {
 		const struct choose_maker *m = &how->makers[i];
-		long d = labs((long)major(c->version) - major(m->version));
+		long d = labs((long)major_of(c->version) - major_of(m->version));
 
 		if (is_maker(c, m))
 			made = 0;
@@ -223,11 +233,11 @@ static void rank(const struct choose_how *how, struct candidate *c)
 	c->rank[FAMILY] = !is_gcc(c);
 	/* With nothing to be near to, the node's own; else the newest. */
 	c->rank[NEAR] = far >= 0 ? far : !c->is_default;
-	c->rank[VERSION] = far >= 0 ? major(c->version) : -(long)major(c->version);
+	c->rank[VERSION] = far >= 0 ? major_of(c->version) : -(long)major_of(c->version);
 }
 
 /* The first rank in which they differ; VERSION if in none. */
-static enum rank differ(const struct candidate *a, const struct candidate *b)
+static enum rank rank_differ(const struct candidate *a, const struct candidate *b)
 {
 	enum rank i = 0;
 
@@ -238,12 +248,12 @@ static enum rank differ(const struct candidate *a, const struct candidate *b)
 
 static bool is_better(const struct candidate *a, const struct candidate *b)
 {
-	enum rank i = differ(a, b);
+	enum rank i = rank_differ(a, b);
 
 	return a->rank[i] < b->rank[i];
 }
 
-static int gather(const json_t *list, bool installed, struct candidate *at, int n)
+static int candidates_gather(const json_t *list, bool installed, struct candidate *at, int n)
 {
 	const json_t *o;
 	size_t i;
@@ -271,29 +281,28 @@ static bool is_here(const struct candidate *at, int n, const struct candidate *c
 
 	for (i = 0; i < n; i++)
 		if (at[i].installed && !strcmp(at[i].family, c->family) && *at[i].cxx &&
-		    major(at[i].version) == major(c->version))
+		    major_of(at[i].version) == major_of(c->version))
 			return true;
 	return false;
 }
 
-static void reject(json_t *rejected, const struct candidate *c, const char *why)
+static void candidate_reject(const struct candidate *c, const char *why, struct textpool *pool,
+			     struct textpairs *rejected)
 {
 	const char *path = *c->cxx ? c->cxx : c->cc;
 	char what[PATH_MAX + 64];
-	json_t *o = json_object();
 
 	snprintf(what, sizeof(what), "%s %s%s%s%s", c->family, c->version, *path ? " (" : "",
 		 c->installed ? path : c->package, *path || !c->installed ? ")" : "");
 	if (!c->installed)
 		snprintf(what, sizeof(what), "%s %s (package %s)", c->family, c->version,
 			 c->package);
-	json_object_set_new(o, "what", jsonio_text(what));
-	json_object_set_new(o, "why", jsonio_text(why));
-	json_array_append_new(rejected, o);
+	textpool_add(pool, rejected, what, why);
 }
 
 /* Of what framework is it the compiler, or the nearest to one? */
-static void explain(const struct choose_how *how, const struct candidate *c, struct choice *out)
+static void choice_explain(const struct choose_how *how, const struct candidate *c,
+			   struct choice *out)
 {
 	const struct choose_maker *m = NULL;
 	int i;
@@ -327,8 +336,8 @@ static void explain(const struct choose_how *how, const struct candidate *c, str
 			 c->family, c->version);
 }
 
-static void explain_none(const struct choose_how *how, const struct candidate *at, int n,
-			 struct choice *out)
+static void choice_explain_none(const struct choose_how *how, const struct candidate *at, int n,
+				struct choice *out)
 {
 	int i, used;
 
@@ -347,19 +356,8 @@ static void explain_none(const struct choose_how *how, const struct candidate *a
 					 at[i].version, at[i].why_not);
 }
 
-static void take(const struct candidate *c, struct choice *out)
-{
-	out->found = true;
-	out->installed = c->installed;
-	snprintf(out->family, sizeof(out->family), "%s", c->family);
-	snprintf(out->version, sizeof(out->version), "%s", c->version);
-	snprintf(out->cc, sizeof(out->cc), "%s", c->cc);
-	snprintf(out->cxx, sizeof(out->cxx), "%s", c->cxx);
-	snprintf(out->package, sizeof(out->package), "%s", c->installed ? "" : c->package);
-}
-
-void choose_compiler(const struct choose_how *how, const json_t *facts, json_t *rejected,
-		     struct choice *out)
+void choose_compiler(const struct choose_how *how, const json_t *facts, struct textpool *pool,
+		     struct textpairs *rejected, struct choice *out)
 {
 	struct candidate *at = calloc(MOST, sizeof(*at)), *best = NULL;
 	int here, n = 0, i;
@@ -367,28 +365,36 @@ void choose_compiler(const struct choose_how *how, const json_t *facts, json_t *
 	memset(out, 0, sizeof(*out));
 	if (!at)
 		return;
-	n = here = gather(json_object_get(facts, "compilers"), true, at, 0);
-	n = gather(json_object_get(json_object_get(facts, "packages"), "compilers"), false, at,
-		   n);
+	n = here = candidates_gather(json_object_get(facts, "compilers"), true, at, 0);
+	n = candidates_gather(json_object_get(json_object_get(facts, "packages"), "compilers"),
+			      false, at, n);
 	for (i = 0; i < n; i++) {
-		judge(how, &at[i], facts);
-		rank(how, &at[i]);
+		candidate_judge(how, &at[i], facts);
+		candidate_rank(how, &at[i]);
 		if (!*at[i].why_not && (!best || is_better(&at[i], best)))
 			best = &at[i];
 	}
 	if (best) {
-		take(best, out);
-		explain(how, best, out);
+		*out = (struct choice){ .found = true,
+					.installed = best->installed,
+					.family = best->family,
+					.version = best->version,
+					.cc = best->cc,
+					.cxx = best->cxx,
+					.package = best->package };
+		choice_explain(how, best, out);
 	} else {
-		explain_none(how, at, n, out);
+		choice_explain_none(how, at, n, out);
 	}
 	for (i = 0; i < n; i++) {
 		/* For C any will do, and nobody asks why not the others. */
 		if (&at[i] == best || (best && !how->cxx) ||
 		    (i >= here && is_here(at, here, &at[i])))
 			continue;
-		reject(rejected, &at[i],
-		       *at[i].why_not ? at[i].why_not : loses[differ(&at[i], best)]);
+		candidate_reject(&at[i],
+				 *at[i].why_not ? at[i].why_not
+						: loses[rank_differ(&at[i], best)],
+				 pool, rejected);
 	}
 	free(at);
 }

@@ -4,8 +4,9 @@
 #define REBUILD_CHOOSE_H
 
 #include <jansson.h>
-#include <limits.h>
 #include <stdbool.h>
+
+#include "rebuild/textpool.h"
 
 struct versions;
 
@@ -43,10 +44,9 @@ struct choose_how {
 
 struct choice {
 	bool found, installed;
-	char family[8], version[32];
-	char cc[PATH_MAX], cxx[PATH_MAX];
-	char package[64];  /* that brings it, if it is not installed */
-	char why[400];     /* it, and not another; or why there is none */
+	const char *family, *version, *cc, *cxx; /* texts of the facts */
+	const char *package;                     /* that brings it, if it is not installed */
+	char why[400];                           /* it, and not another; or why there is none */
 	char nearest[300]; /* what would be possible; empty if nothing is known */
 };
 
@@ -62,9 +62,9 @@ struct choice {
  * is not what the ABI flag is about.  Nothing is chosen that wants a newer libstdc++ than the
  * one there will be when the result is loaded.
  *
- * Adds {what, why} to @rejected for each that was not taken.
+ * Adds to @rejected, of @pool, each that was not taken, and why.
  */
-void choose_compiler(const struct choose_how *how, const json_t *facts, json_t *rejected,
-		     struct choice *out);
+void choose_compiler(const struct choose_how *how, const json_t *facts, struct textpool *pool,
+		     struct textpairs *rejected, struct choice *out);
 
 #endif

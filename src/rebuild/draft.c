@@ -3,53 +3,49 @@
 #include "rebuild/draft.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "base/jsonio.h"
 
-enum { SENTENCE = 512 };
-
-void draft_set(json_t *o, const char *key, const char *value)
+const char *draft_keep(struct draft *d, const char *text)
 {
-	json_object_set_new(o, key, *value ? jsonio_text(value) : json_null());
+	return textpool_keep(&d->plan->pool, text);
 }
 
-void draft_add(struct draft *d, const char *key, const char *a, const char *value,
-	       const char *b, const char *fmt, ...)
+const char *draft_member(struct draft *d, const json_t *o, const char *key)
 {
-	char sentence[SENTENCE];
-	json_t *o = json_object();
+	return draft_keep(d, jsonio_string(o, key));
+}
+
+void draft_add(struct draft *d, struct textpairs *list, const char *name, const char *fmt, ...)
+{
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(sentence, sizeof(sentence), fmt, ap);
+	textpool_add(&d->plan->pool, list, name, textpool_format(&d->plan->pool, fmt, ap));
 	va_end(ap);
-	json_object_set_new(o, a, jsonio_text(value));
-	json_object_set_new(o, b, jsonio_text(sentence));
-	json_array_append_new(json_object_get(d->plan, key), o);
 }
 
 void draft_cannot(struct draft *d, const char *nearest, const char *fmt, ...)
 {
-	char sentence[SENTENCE];
 	va_list ap;
 
-	if (!d->possible)
+	if (!d->plan->possible)
 		return;
-	d->possible = false;
+	d->plan->possible = false;
 	va_start(ap, fmt);
-	vsnprintf(sentence, sizeof(sentence), fmt, ap);
+	d->plan->why_not = textpool_format(&d->plan->pool, fmt, ap);
 	va_end(ap);
-	draft_set(d->plan, "why_not", sentence);
-	draft_set(d->plan, "nearest", nearest);
+	d->plan->nearest = draft_keep(d, nearest);
 }
 
 void draft_differ(struct draft *d, const char *about, const char *probe, const char *table)
 {
-	json_t *o = json_object();
+	struct buildplan *p = d->plan;
+	struct buildplan_disagreement *o =
+		textpool_more(&p->pool, &p->disagreements, &p->disagreement_count, sizeof(*o));
 
-	draft_set(o, "about", about);
-	draft_set(o, "probe", probe);
-	draft_set(o, "table", table);
-	json_array_append_new(json_object_get(d->plan, "disagreements"), o);
+	if (o)
+		*o = (struct buildplan_disagreement){ draft_keep(d, about),
+						      draft_keep(d, probe),
+						      draft_keep(d, table) };
 }

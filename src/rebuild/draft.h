@@ -11,40 +11,36 @@
 
 struct version_fact;
 
-enum { MOST_FRAMEWORKS = 8 };
-
 /* A framework that the plan is for. */
 struct target {
 	const json_t *fact;
-	const char *name, *version;
-	char title[80]; /* "torch 2.13.0" */
-	int abi;        /* -1: not known   */
-	int standard;   /* 0: none         */
-	char family[8], compiler[32];
-	json_t *entry; /* in the plan; borrowed */
+	struct buildplan_framework *plan; /* as the plan tells it            */
+	char title[80];                   /* "torch 2.13.0"                  */
+	char family[8], compiler[32];     /* that it was built with, apart   */
 };
 
 struct draft {
 	const struct buildplan_how *how;
 	const json_t *facts;
 	const struct versions *table;
-	json_t *plan;
+	struct buildplan *plan;
 	const json_t *python;
 	char series[16]; /* "3.11" */
-	struct target at[MOST_FRAMEWORKS];
+	struct target at[BUILDPLAN_FRAMEWORKS];
 	int count;
-	bool horovod, gpu, possible;
+	bool horovod;
 	const json_t *mpi; /* Horovod's */
 	struct choice compiler;
 };
 
-/* draft_set - a member of @o, null for "". */
-void draft_set(json_t *o, const char *key, const char *value);
+/* draft_keep - a copy of @text, or of member @key of @o, that is the plan's. */
+const char *draft_keep(struct draft *d, const char *text);
+const char *draft_member(struct draft *d, const json_t *o, const char *key);
 
-/* draft_add - append {@a: @value, @b: a sentence} to the list @key of the plan. */
-void draft_add(struct draft *d, const char *key, const char *a, const char *value,
-	       const char *b, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-#define draft_reject(d, what, ...) draft_add(d, "rejected", "what", what, "why", __VA_ARGS__)
+/* draft_add - append @name and a sentence to @list, which is one of the plan's. */
+void draft_add(struct draft *d, struct textpairs *list, const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+#define draft_reject(d, what, ...) draft_add(d, &(d)->plan->rejected, what, __VA_ARGS__)
 
 /* draft_cannot - it cannot be; the first reason is the one that is told. */
 void draft_cannot(struct draft *d, const char *nearest, const char *fmt, ...)
@@ -71,10 +67,11 @@ void draft_find_targets(struct draft *d);
 void draft_plan_mpi(struct draft *d);
 void draft_plan_cuda(struct draft *d);
 
-/* draft_world - what a recipe decides by; the caller's reference.  draft_minds - would it
- * decide otherwise if @key were @other? */
-json_t *draft_world(const struct draft *d);
-bool draft_minds(const struct draft *d, const json_t *world, const char *key,
+/* draft_world - what a recipe decides by.  draft_minds - would it decide otherwise if @name
+ * were
+ * @other? */
+struct textpairs draft_world(struct draft *d);
+bool draft_minds(const struct draft *d, const struct textpairs *world, const char *name,
 		 const char *other);
 
 /* draft_check_abi, draft_plan_compiler - by which compiler, with one set of flags for all. */

@@ -13,62 +13,62 @@
 
 /* The recipe, asked. */
 
-static bool is_number(const json_t *o, const char *key, int n)
+struct textpairs draft_world(struct draft *d)
 {
-	const json_t *v = json_object_get(o, key);
-
-	return json_is_integer(v) && json_integer_value(v) == n;
-}
-
-json_t *draft_world(const struct draft *d)
-{
-	json_t *w = json_object();
 	const json_t *tools = json_object_get(json_object_get(d->facts, "probes"), "tools");
-	const json_t *keras = NULL;
+	struct buildplan *p = d->plan;
+	struct textpairs w = { 0 };
 	int i;
 
 	for (i = 0; i < d->count; i++) {
-		draft_set(w, d->at[i].name, d->at[i].version);
-		if (!strcmp(d->at[i].name, "tensorflow"))
-			keras = draft_framework(d, d->python, "keras");
+		recipe_tell(&p->pool, &w, d->at[i].plan->name, d->at[i].plan->version);
+		if (!strcmp(d->at[i].plan->name, "tensorflow"))
+			recipe_tell(&p->pool, &w, "keras",
+				    jsonio_string(draft_framework(d, d->python, "keras"),
+						  "version"));
 	}
-	draft_set(w, "python", jsonio_string(d->python, "version"));
-	draft_set(w, "keras", jsonio_string(keras, "version"));
-	draft_set(w, "cmake", jsonio_string(tools, "cmake"));
-	if (d->compiler.found)
-		draft_set(w, d->compiler.family, d->compiler.version);
-	json_object_set_new(w, "gpu", json_boolean(d->gpu));
-	json_object_set_new(w, "mpi", json_boolean(d->mpi != NULL));
-	json_object_set_new(w, "rocm", json_false());
-	json_object_set_new(w, "abi0", json_boolean(is_number(d->plan, "cxx11_abi", 0)));
-	json_object_set_new(w, "cxx20", json_boolean(is_number(d->plan, "cxx_standard", 20)));
+	recipe_tell(&p->pool, &w, "python", p->python.version);
+	recipe_tell(&p->pool, &w, "cmake", jsonio_string(tools, "cmake"));
+	recipe_tell(&p->pool, &w, p->compiler.family, p->compiler.version);
+	if (p->gpu)
+		textpool_set(&p->pool, &w, "gpu", "");
 	if (d->mpi)
-		draft_set(w, jsonio_string(d->mpi, "flavour"),
-			  jsonio_string(d->mpi, "version"));
+		textpool_set(&p->pool, &w, "mpi", "");
+	if (!p->cxx11_abi)
+		textpool_set(&p->pool, &w, "abi0", "");
+	if (p->cxx_standard == 20)
+		textpool_set(&p->pool, &w, "cxx20", "");
+	if (d->mpi)
+		recipe_tell(&p->pool, &w, jsonio_string(d->mpi, "flavour"),
+			    jsonio_string(d->mpi, "version"));
 	return w;
 }
 
-/* Would the recipe do the same if @key were @other?  Then it knows nothing of the difference.
+/* Would the recipe do the same if @name were @other?  Then it knows nothing of the difference.
  */
-bool draft_minds(const struct draft *d, const json_t *world, const char *key, const char *other)
+bool draft_minds(const struct draft *d, const struct textpairs *world, const char *name,
+		 const char *other)
 {
-	json_t *changed = json_deep_copy(world), *now = NULL, *then = NULL;
-	bool differs = true;
+	struct textpool pool = { 0 };
+	struct textpairs changed = { 0 };
+	struct recipe_decision now, then;
+	bool differs;
+	int i;
 
-	json_object_set_new(changed, key, jsonio_text(other));
-	if (!recipe_decide(d->how->recipe, world, &now, NULL) &&
-	    !recipe_decide(d->how->recipe, changed, &then, NULL))
-		differs = !json_equal(now, then);
-	json_decref(now);
-	json_decref(then);
-	json_decref(changed);
+	for (i = 0; i < world->count; i++)
+		textpool_add(&pool, &changed, world->at[i].name, world->at[i].text);
+	textpool_set(&pool, &changed, name, other);
+	recipe_decide(d->how->recipe, world, &pool, &now);
+	recipe_decide(d->how->recipe, &changed, &pool, &then);
+	differs = pool.is_short || !recipe_is_same(&now, &then);
+	textpool_free(&pool);
 	return differs;
 }
 
 /* The compiler. */
 
-static void limit(struct draft *d, struct choose_how *c, const char *subject,
-		  const char *version, const char *who, const char *const *families)
+static void limit_add(const struct draft *d, struct choose_how *c, const char *subject,
+		      const char *version, const char *who, const char *const *families)
 {
 	char attr[16];
 	int i, k;
@@ -95,27 +95,26 @@ static void limit(struct draft *d, struct choose_how *c, const char *subject,
 }
 
 /* The newest gcc that upstream takes, unless its recipe does something for newer ones. */
-static void limit_engine(struct draft *d, struct choose_how *c)
+static void limit_add_engine(struct draft *d, struct choose_how *c)
 {
 	static const char *const gcc[] = { "gcc", NULL };
 	const struct recipe *r = d->how->recipe;
 	const struct version_fact *f =
 		r ? versions_ask(d->table, "horovod", r->version, "gcc_max", NULL) : NULL;
 	char who[80], next[16];
-	json_t *world;
+	struct textpairs world;
 
 	if (!f)
 		return;
 	snprintf(who, sizeof(who), "horovod %.40s", r->version);
 	snprintf(next, sizeof(next), "%d", atoi(f->value) + 1);
 	world = draft_world(d);
-	draft_set(world, "gcc", next);
-	if (!draft_minds(d, world, "gcc", f->value))
-		limit(d, c, "horovod", r->version, who, gcc);
-	json_decref(world);
+	textpool_set(&d->plan->pool, &world, "gcc", next);
+	if (!draft_minds(d, &world, "gcc", f->value))
+		limit_add(d, c, "horovod", r->version, who, gcc);
 }
 
-static void gather_limits(struct draft *d, struct choose_how *c)
+static void limits_gather(struct draft *d, struct choose_how *c)
 {
 	static const char *const both[] = { "gcc", "clang", NULL };
 	char who[80];
@@ -123,18 +122,17 @@ static void gather_limits(struct draft *d, struct choose_how *c)
 
 	if (!d->table)
 		return;
-	limit_engine(d, c);
+	limit_add_engine(d, c);
 	for (i = 0; i < d->count; i++)
-		limit(d, c, d->at[i].name, d->at[i].version, d->at[i].title, both);
-	if (d->gpu) {
-		const char *v = jsonio_string(json_object_get(d->plan, "cuda"), "version");
-
-		snprintf(who, sizeof(who), "nvcc of CUDA %.40s", v);
-		limit(d, c, "cuda", v, who, both);
+		limit_add(d, c, d->at[i].plan->name, d->at[i].plan->version, d->at[i].title,
+			  both);
+	if (d->plan->gpu) {
+		snprintf(who, sizeof(who), "nvcc of CUDA %.40s", d->plan->cuda.version);
+		limit_add(d, c, "cuda", d->plan->cuda.version, who, both);
 	}
 }
 
-static void gather_makers(struct draft *d, struct choose_how *c)
+static void makers_gather(struct draft *d, struct choose_how *c)
 {
 	int i;
 
@@ -148,10 +146,10 @@ static void gather_makers(struct draft *d, struct choose_how *c)
 		snprintf(m->version, sizeof(m->version), "%s", t->compiler);
 		snprintf(m->glibcxx, sizeof(m->glibcxx), "%.15s",
 			 jsonio_string(json_object_get(t->fact, "needs"), "glibcxx"));
-		if (t->abi >= 0)
-			c->abi = t->abi;
-		if (t->standard > c->standard)
-			c->standard = t->standard;
+		if (t->plan->cxx11_abi >= 0)
+			c->abi = t->plan->cxx11_abi;
+		if (t->plan->cxx_standard > c->standard)
+			c->standard = t->plan->cxx_standard;
 	}
 }
 
@@ -163,33 +161,34 @@ void draft_check_abi(struct draft *d)
 
 	for (i = 0; d->horovod && i < d->count; i++) {
 		const struct target *t = &d->at[i];
+		int abi = t->plan->cxx11_abi, first = d->at[0].plan->cxx11_abi;
 
-		if (t->abi < 0) {
+		if (abi < 0) {
 			snprintf(nearest, sizeof(nearest),
 				 "%.100s -m pip install --force-reinstall --no-deps %.60s",
-				 jsonio_string(d->python, "path"), t->name);
+				 d->plan->python.path, t->plan->name);
 			draft_cannot(
 				d, nearest,
 				"neither its library nor the table tells the C++ ABI of %s",
 				t->title);
 		}
-		if (i && t->abi >= 0 && d->at[0].abi >= 0 && t->abi != d->at[0].abi) {
+		if (i && abi >= 0 && first >= 0 && abi != first) {
 			snprintf(nearest, sizeof(nearest),
-				 "one build each: --for %s, or --for %s", d->at[0].name,
-				 t->name);
+				 "one build each: --for %s, or --for %s", d->at[0].plan->name,
+				 t->plan->name);
 			draft_cannot(d, nearest,
 				     "%s has the %s C++ ABI and %s the %s: no object fits both",
-				     d->at[0].title, d->at[0].abi ? "new" : "old", t->title,
-				     t->abi ? "new" : "old");
+				     d->at[0].title, first ? "new" : "old", t->title,
+				     abi ? "new" : "old");
 		}
 	}
 }
 
 /* The first CUDA from that of the plan on that takes @c's best compiler; "" if none does. */
-static void nearest_cuda(const struct draft *d, char *out, size_t cap)
+static void cuda_find_nearest(const struct draft *d, char *out, size_t cap)
 {
 	const json_t *all = json_object_get(d->facts, "compilers"), *o;
-	const char *have = jsonio_string(json_object_get(d->plan, "cuda"), "version");
+	const char *have = d->plan->cuda.version;
 	const struct version_fact *f;
 	size_t i;
 	int k;
@@ -220,7 +219,7 @@ static void nearest_cuda(const struct draft *d, char *out, size_t cap)
 }
 
 /* The first release of a framework that a gcc of today fits. */
-static bool nearest_release(const struct draft *d, char *out, size_t cap)
+static bool release_find_nearest(const struct draft *d, char *out, size_t cap)
 {
 	const struct version_fact *f;
 	int i, k;
@@ -232,28 +231,28 @@ static bool nearest_release(const struct draft *d, char *out, size_t cap)
 			continue;
 		for (k = 0; k < d->table->count; k++) {
 			f = &d->table->at[k];
-			if (strcmp(f->subject, t->name) || strcmp(f->attr, "compiler") ||
-			    *f->variant || !release_within(f->min, t->version, "-") ||
+			if (strcmp(f->subject, t->plan->name) || strcmp(f->attr, "compiler") ||
+			    *f->variant || !release_within(f->min, t->plan->version, "-") ||
 			    !strncmp(f->value, "gcc 4", 5) || *f->min == '-')
 				continue;
 			snprintf(out, cap,
 				 "%s %s was built with %s, which newer compilers fit; or use "
 				 "--engine ringup, which needs no C++",
-				 t->name, f->min, f->value);
+				 t->plan->name, f->min, f->value);
 			return true;
 		}
 	}
 	return false;
 }
 
-static void no_compiler(struct draft *d)
+static void compiler_refuse(struct draft *d)
 {
 	char nearest[300] = "";
 
 	if (*d->compiler.nearest)
 		snprintf(nearest, sizeof(nearest), "%s", d->compiler.nearest);
-	else if (d->table && !nearest_release(d, nearest, sizeof(nearest)) && d->gpu)
-		nearest_cuda(d, nearest, sizeof(nearest));
+	else if (d->table && !release_find_nearest(d, nearest, sizeof(nearest)) && d->plan->gpu)
+		cuda_find_nearest(d, nearest, sizeof(nearest));
 	if (!*nearest && d->horovod)
 		snprintf(nearest, sizeof(nearest),
 			 "--engine ringup needs no C++ and fits every compiler");
@@ -263,38 +262,33 @@ static void no_compiler(struct draft *d)
 void draft_plan_compiler(struct draft *d)
 {
 	struct choose_how c = { .table = d->table, .machine = d->how->machine, .abi = -1 };
-	json_t *o = json_object();
+	const struct choice *got = &d->compiler;
+	struct buildplan *p = d->plan;
 
 	/* Modules are C, and only an MPI wants one. */
-	if (!d->horovod && !d->mpi) {
-		json_decref(o);
+	if (!d->horovod && !d->mpi)
 		return;
-	}
 	c.cxx = d->horovod;
 	if (d->horovod) {
-		gather_makers(d, &c);
-		gather_limits(d, &c);
+		makers_gather(d, &c);
+		limits_gather(d, &c);
 		snprintf(c.glibcxx, sizeof(c.glibcxx), "%.15s",
 			 jsonio_string(json_object_get(d->facts, "probes"), "glibcxx"));
-		if (c.standard)
-			json_object_set_new(d->plan, "cxx_standard", json_integer(c.standard));
-		if (c.abi >= 0)
-			json_object_set_new(d->plan, "cxx11_abi", json_integer(c.abi));
+		p->cxx_standard = c.standard;
+		p->cxx11_abi = c.abi;
 	}
-	choose_compiler(&c, d->facts, json_object_get(d->plan, "rejected"), &d->compiler);
-	if (!d->compiler.found) {
-		json_decref(o);
-		no_compiler(d);
+	choose_compiler(&c, d->facts, &p->pool, &p->rejected, &d->compiler);
+	if (!got->found) {
+		compiler_refuse(d);
 		return;
 	}
-	draft_set(o, "cc", d->compiler.cc);
-	draft_set(o, "cxx", d->compiler.cxx);
-	draft_set(o, "family", d->compiler.family);
-	draft_set(o, "version", d->compiler.version);
-	json_object_set_new(o, "installed", json_boolean(d->compiler.installed));
-	draft_set(o, "why", d->compiler.why);
-	json_object_set_new(d->plan, "compiler", o);
-	if (!d->compiler.installed)
-		draft_add(d, "packages", "name", d->compiler.package, "why", "%s %s: %s",
-			  d->compiler.family, d->compiler.version, d->compiler.why);
+	p->compiler = (struct buildplan_compiler){ .cc = draft_keep(d, got->cc),
+						   .cxx = draft_keep(d, got->cxx),
+						   .family = draft_keep(d, got->family),
+						   .version = draft_keep(d, got->version),
+						   .why = draft_keep(d, got->why),
+						   .installed = got->installed };
+	if (!got->installed)
+		draft_add(d, &p->packages, got->package, "%s %s: %s", got->family, got->version,
+			  got->why);
 }

@@ -29,35 +29,36 @@ static void mpi_title(const json_t *m, char *out, size_t cap)
 }
 
 /* mpicc.openmpi's C++ sister is mpicxx.openmpi. */
-static void set_mpicxx(json_t *o, const char *mpicc)
+static const char *mpi_mpicxx(struct draft *d, const char *mpicc)
 {
 	const char *name = strrchr(mpicc, '/');
 	const char *p = name ? strstr(name, "mpicc") : NULL;
-	char path[PATH_MAX];
+	char path[PATH_MAX] = "";
 
 	if (p)
 		snprintf(path, sizeof(path), "%.*smpicxx%s", (int)(p - mpicc), mpicc, p + 5);
-	draft_set(o, "mpicxx", p ? path : "");
+	return draft_keep(d, path);
 }
 
-static void add_mpi(struct draft *d, const json_t *m)
+static void mpi_add(struct draft *d, const json_t *m)
 {
-	static const char *const keys[] = { "flavour", "version", "mpicc",
-					    "mpirun",  "library", "header" };
-	json_t *o = json_object();
-	size_t i;
+	struct buildplan *p = d->plan;
+	struct buildplan_mpi *o = textpool_more(&p->pool, &p->mpi, &p->mpi_count, sizeof(*o));
 
-	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		draft_set(o, keys[i], jsonio_string(m, keys[i]));
-	if (json_object_get(m, "mpicxx"))
-		draft_set(o, "mpicxx", jsonio_string(m, "mpicxx"));
-	else
-		set_mpicxx(o, jsonio_string(m, "mpicc"));
-	json_array_append_new(json_object_get(d->plan, "mpi"), o);
+	if (!o)
+		return;
+	*o = (struct buildplan_mpi){ .flavour = draft_member(d, m, "flavour"),
+				     .version = draft_member(d, m, "version"),
+				     .mpicc = draft_member(d, m, "mpicc"),
+				     .mpirun = draft_member(d, m, "mpirun"),
+				     .library = draft_member(d, m, "library"),
+				     .header = draft_member(d, m, "header") };
+	o->mpicxx = json_object_get(m, "mpicxx") ? draft_member(d, m, "mpicxx")
+						 : mpi_mpicxx(d, o->mpicc);
 }
 
 /* Can anything be compiled against it, by this engine? */
-static bool mpi_usable(struct draft *d, const json_t *m, const char *title)
+static bool mpi_is_usable(struct draft *d, const json_t *m, const char *title)
 {
 	const struct version_fact *f;
 	const char *lacks = !*jsonio_string(m, "header")  ? "mpi.h"
@@ -91,12 +92,12 @@ static bool mpi_usable(struct draft *d, const json_t *m, const char *title)
 }
 
 /* Versions of one MPI have a module each: they share neither launchers nor libraries. */
-static void add_module(struct draft *d, const json_t *m, const char *title)
+static void module_add(struct draft *d, const json_t *m, const char *title)
 {
 	char name[MODULES_NAME];
 
 	modules_name(name, m);
-	draft_add(d, "build", "what", name, "why", "%s is here, with %s", title,
+	draft_add(d, &d->plan->build, name, "%s is here, with %s", title,
 		  jsonio_string(m, "mpicc"));
 }
 
@@ -109,7 +110,7 @@ void draft_plan_mpi(struct draft *d)
 	for (i = 0; i < json_array_size(all); i++) {
 		m = json_array_get(all, i);
 		mpi_title(m, title, sizeof(title));
-		if (!mpi_usable(d, m, title))
+		if (!mpi_is_usable(d, m, title))
 			continue;
 		if (d->horovod && d->mpi) {
 			mpi_title(d->mpi, was, sizeof(was));
@@ -118,21 +119,21 @@ void draft_plan_mpi(struct draft *d)
 			continue;
 		}
 		d->mpi = m;
-		add_mpi(d, m);
+		mpi_add(d, m);
 		if (!d->horovod)
-			add_module(d, m, title);
+			module_add(d, m, title);
 	}
 }
 
 /* CUDA and NCCL. */
 
-static bool same_major(const char *a, const char *b)
+static bool is_same_major(const char *a, const char *b)
 {
 	return *a && *b && atoi(a) == atoi(b);
 }
 
 /* The CUDA that the frameworks were built for; "" for none. */
-static const char *cuda_of(const struct draft *d, const struct target **whose)
+static const char *cuda_wanted(const struct draft *d, const struct target **whose)
 {
 	int i;
 
@@ -144,7 +145,7 @@ static const char *cuda_of(const struct draft *d, const struct target **whose)
 	return "";
 }
 
-static const json_t *choose_toolkit(struct draft *d, const char *want, const char *who)
+static const json_t *toolkit_choose(struct draft *d, const char *want, const char *who)
 {
 	const json_t *all = json_object_get(json_object_get(d->facts, "cuda"), "toolkits");
 	const json_t *best = NULL, *o;
@@ -159,7 +160,7 @@ static const json_t *choose_toolkit(struct draft *d, const char *want, const cha
 			draft_reject(d, what, "no framework was built for CUDA");
 		else if (!*jsonio_string(o, "nvcc"))
 			draft_reject(d, what, "it has no nvcc");
-		else if (!same_major(jsonio_string(o, "version"), want))
+		else if (!is_same_major(jsonio_string(o, "version"), want))
 			draft_reject(d, what, "%s was built for CUDA %s", who, want);
 		else if (!best || !release_compare(jsonio_string(o, "version"), want) ||
 			 (release_compare(jsonio_string(best, "version"), want) &&
@@ -170,7 +171,7 @@ static const json_t *choose_toolkit(struct draft *d, const char *want, const cha
 	return best;
 }
 
-static const json_t *choose_nccl(struct draft *d, const char *cuda)
+static const json_t *nccl_choose(struct draft *d, const char *cuda)
 {
 	const json_t *all = json_object_get(d->facts, "nccl"), *best = NULL, *o;
 	const struct version_fact *f;
@@ -205,11 +206,11 @@ void draft_plan_cuda(struct draft *d)
 {
 	const struct target *whose = NULL;
 	const json_t *kit, *nccl;
-	const char *want = d->horovod ? cuda_of(d, &whose) : "";
+	const char *want = d->horovod ? cuda_wanted(d, &whose) : "";
 
 	if (!d->horovod)
 		return;
-	kit = choose_toolkit(d, want, whose ? whose->title : "");
+	kit = toolkit_choose(d, want, whose ? whose->title : "");
 	if (!*want)
 		return;
 	if (!kit) {
@@ -220,21 +221,17 @@ void draft_plan_cuda(struct draft *d)
 			whose->title, want);
 		return;
 	}
-	nccl = choose_nccl(d, jsonio_string(kit, "version"));
-	json_object_set_new(d->plan, "cuda",
-			    json_pack("{sO?sO?sO?}", "path", json_object_get(kit, "path"),
-				      "version", json_object_get(kit, "version"), "nvcc",
-				      json_object_get(kit, "nvcc")));
+	nccl = nccl_choose(d, jsonio_string(kit, "version"));
 	if (!nccl) {
 		draft_reject(d, "a build for GPUs", "there is no NCCL with nccl.h for CUDA %s",
 			     jsonio_string(kit, "version"));
-		json_object_set_new(d->plan, "cuda", json_null());
 		return;
 	}
-	json_object_set_new(d->plan, "nccl",
-			    json_pack("{sO?sO?sO?}", "version",
-				      json_object_get(nccl, "version"), "library",
-				      json_object_get(nccl, "library"), "header",
-				      json_object_get(nccl, "header")));
-	d->gpu = true;
+	d->plan->cuda = (struct buildplan_cuda){ .path = draft_member(d, kit, "path"),
+						 .version = draft_member(d, kit, "version"),
+						 .nvcc = draft_member(d, kit, "nvcc") };
+	d->plan->nccl = (struct buildplan_nccl){ .version = draft_member(d, nccl, "version"),
+						 .library = draft_member(d, nccl, "library"),
+						 .header = draft_member(d, nccl, "header") };
+	d->plan->gpu = true;
 }

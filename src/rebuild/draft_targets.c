@@ -33,7 +33,7 @@ static const struct {
 
 /* What is asked for. */
 
-static const char *canonical(const char *typed)
+static const char *framework_name(const char *typed)
 {
 	size_t i;
 
@@ -43,7 +43,7 @@ static const char *canonical(const char *typed)
 	return NULL;
 }
 
-static bool is_for(const struct draft *d, const char *name)
+static bool is_served(const struct draft *d, const char *name)
 {
 	size_t i;
 
@@ -59,7 +59,7 @@ static bool is_wanted(const struct draft *d, const char *name)
 	int i;
 
 	for (i = 0; i < d->how->framework_count; i++) {
-		c = canonical(d->how->frameworks[i]);
+		c = framework_name(d->how->frameworks[i]);
 		if (c && !strcmp(c, name))
 			return true;
 	}
@@ -76,7 +76,7 @@ int draft_check(const struct buildplan_how *how, struct err *e)
 		return fail(e, RINGUP_EINVAL, "no engine '%.40s': ringup or horovod",
 			    how->engine);
 	for (k = 0; k < how->framework_count; k++) {
-		if (canonical(how->frameworks[k]))
+		if (framework_name(how->frameworks[k]))
 			continue;
 		for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 			near_offer(&n, how->frameworks[k], known[i].typed);
@@ -97,7 +97,7 @@ const json_t *draft_framework(const struct draft *d, const json_t *python, const
 }
 
 /* How many frameworks of @python could be served; those that are asked for. */
-static int count_served(const struct draft *d, const json_t *python)
+static int frameworks_count(const struct draft *d, const json_t *python)
 {
 	static const char *const names[] = { "torch", "tensorflow", "mxnet", "jax" };
 	int n = 0;
@@ -105,7 +105,7 @@ static int count_served(const struct draft *d, const json_t *python)
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (is_wanted(d, names[i]) && draft_framework(d, python, names[i]))
-			n += is_for(d, names[i]) ? 16 : 1;
+			n += is_served(d, names[i]) ? 16 : 1;
 	return n;
 }
 
@@ -117,7 +117,7 @@ void draft_choose_python(struct draft *d)
 
 	for (i = 0; i < json_array_size(all); i++) {
 		o = json_array_get(all, i);
-		n = count_served(d, o);
+		n = frameworks_count(d, o);
 		if (n > best) {
 			best = n;
 			d->python = o;
@@ -125,7 +125,7 @@ void draft_choose_python(struct draft *d)
 	}
 	for (i = 0; i < json_array_size(all); i++) {
 		o = json_array_get(all, i);
-		if (o != d->python && count_served(d, o))
+		if (o != d->python && frameworks_count(d, o))
 			draft_reject(
 				d, jsonio_string(o, "path"),
 				"has frameworks, too; a plan is for one Python: name it with "
@@ -138,11 +138,10 @@ void draft_choose_python(struct draft *d)
 			 dot ? (int)(dot - v + 1 + (long)strspn(dot + 1, "0123456789"))
 			     : (int)strlen(v),
 			 v);
-		json_object_set_new(d->plan, "python",
-				    json_pack("{sO?sO?sO?}", "path",
-					      json_object_get(d->python, "path"), "version",
-					      json_object_get(d->python, "version"), "prefix",
-					      json_object_get(d->python, "prefix")));
+		d->plan->python =
+			(struct buildplan_python){ draft_member(d, d->python, "path"),
+						   draft_member(d, d->python, "version"),
+						   draft_member(d, d->python, "prefix") };
 	}
 }
 
@@ -153,9 +152,9 @@ struct variants {
 	int count;
 };
 
-static void add_variant(struct variants *v, const char *fmt, ...)
+static void variant_add(struct variants *v, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-static void add_variant(struct variants *v, const char *fmt, ...)
+static void variant_add(struct variants *v, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -171,7 +170,7 @@ static void add_variant(struct variants *v, const char *fmt, ...)
 
 /* Does the table speak of this edition at all?  Of makers' builds that nobody else has it
  * does not, and of conda's and Debian's only where it says so. */
-static bool find_variants(const struct draft *d, const json_t *fact, struct variants *v)
+static bool variants_find(const struct draft *d, const json_t *fact, struct variants *v)
 {
 	const char *by = jsonio_string(fact, "installer"),
 		   *plus = strchr(jsonio_string(fact, "version"), '+');
@@ -180,22 +179,22 @@ static bool find_variants(const struct draft *d, const json_t *fact, struct vari
 
 	memset(v, 0, sizeof(*v));
 	if (!strcmp(by, "conda")) {
-		add_variant(v, "conda");
+		variant_add(v, "conda");
 		return true;
 	}
 	if (!strcmp(by, "distribution") || !strcmp(by, "debian")) {
-		add_variant(v, "debian");
+		variant_add(v, "debian");
 		return true;
 	}
 	if (plus && strcmp(plus, "+cpu") && strncmp(plus, "+cu", 3))
 		return false;
 	if (plus)
-		add_variant(v, "%.20s", plus + 1);
+		variant_add(v, "%.20s", plus + 1);
 	else if (sscanf(cuda, "%d.%d", &major, &minor) == 2)
-		add_variant(v, "cu%d%d", major % 1000, minor % 1000);
-	add_variant(v, "cp%.1s%.4s", d->series,
+		variant_add(v, "cu%d%d", major % 1000, minor % 1000);
+	variant_add(v, "cp%.1s%.4s", d->series,
 		    strchr(d->series, '.') ? strchr(d->series, '.') + 1 : "");
-	add_variant(v, "%.20s", jsonio_string(fact, "distribution"));
+	variant_add(v, "%.20s", jsonio_string(fact, "distribution"));
 	return true;
 }
 
@@ -206,7 +205,7 @@ const struct version_fact *draft_ask(const struct draft *d, const json_t *fact,
 	const struct version_fact *f;
 	struct variants v;
 
-	if (!d->table || !find_variants(d, fact, &v))
+	if (!d->table || !variants_find(d, fact, &v))
 		return NULL;
 	f = versions_ask(d->table, jsonio_string(fact, "name"), jsonio_string(fact, "version"),
 			 attr, v.at);
@@ -217,7 +216,7 @@ const struct version_fact *draft_ask(const struct draft *d, const json_t *fact,
 }
 
 /* A probe's word about a framework: probes.frameworks[{location, cxx11_abi, cxx_standard}]. */
-static const json_t *probe_of(const struct draft *d, const json_t *fact, const char *key)
+static const json_t *framework_probe(const struct draft *d, const json_t *fact, const char *key)
 {
 	const json_t *all = json_object_get(json_object_get(d->facts, "probes"), "frameworks");
 	const json_t *o, *v;
@@ -233,40 +232,28 @@ static const json_t *probe_of(const struct draft *d, const json_t *fact, const c
 	return NULL;
 }
 
-static void source(struct target *t, const char *field, const char *by)
-{
-	char key[32];
-
-	snprintf(key, sizeof(key), "%s_by", field);
-	draft_set(t->entry, key, by);
-}
-
-static void find_abi(struct draft *d, struct target *t)
+static void target_find_abi(struct draft *d, struct target *t)
 {
 	const json_t *elf = json_object_get(t->fact, "cxx11_abi");
-	const json_t *probe = probe_of(d, t->fact, "cxx11_abi");
+	const json_t *probe = framework_probe(d, t->fact, "cxx11_abi");
 	const struct version_fact *f = draft_ask(d, t->fact, "cxx11_abi");
 	char about[160];
+	int abi = json_is_integer(elf) ? (int)json_integer_value(elf)
+		  : probe              ? (int)json_integer_value(probe)
+		  : f                  ? atoi(f->value)
+				       : -1;
 
-	t->abi = json_is_integer(elf) ? (int)json_integer_value(elf)
-		 : probe              ? (int)json_integer_value(probe)
-		 : f                  ? atoi(f->value)
-				      : -1;
-	if (t->abi != 0 && t->abi != 1)
-		t->abi = -1;
-	json_object_set_new(t->entry, "cxx11_abi",
-			    t->abi < 0 ? json_null() : json_integer(t->abi));
-	source(t, "cxx11_abi",
-	       json_is_integer(elf) ? "elf"
-	       : probe              ? "probe"
-	       : f                  ? "table"
-				    : "");
+	t->plan->cxx11_abi = abi = abi == 0 || abi == 1 ? abi : -1;
+	t->plan->cxx11_abi_by = json_is_integer(elf) ? "elf"
+				: probe              ? "probe"
+				: f                  ? "table"
+						     : "";
 	snprintf(about, sizeof(about), "C++ ABI of %s", t->title);
-	if (f && (json_is_integer(elf) || probe) && t->abi >= 0 && atoi(f->value) != t->abi)
-		draft_differ(d, about, t->abi ? "1" : "0", f->value);
+	if (f && (json_is_integer(elf) || probe) && abi >= 0 && atoi(f->value) != abi)
+		draft_differ(d, about, abi ? "1" : "0", f->value);
 }
 
-static void find_maker(struct draft *d, struct target *t)
+static void target_find_maker(struct draft *d, struct target *t)
 {
 	const char *elf = jsonio_string(t->fact, "compiler");
 	const struct version_fact *f = draft_ask(d, t->fact, "compiler");
@@ -283,8 +270,8 @@ static void find_maker(struct draft *d, struct target *t)
 		snprintf(t->family, sizeof(t->family), "%.*s", (int)n, is);
 		snprintf(t->compiler, sizeof(t->compiler), "%.31s", is + n + 1);
 	}
-	draft_set(t->entry, "compiler", is);
-	source(t, "compiler", *elf ? "elf" : *table ? "table" : "");
+	t->plan->compiler = draft_keep(d, is);
+	t->plan->compiler_by = *elf ? "elf" : *table ? "table" : "";
 	if (*elf && *table && f->trust > VERSION_MEMORY &&
 	    (strncmp(elf, table, strlen(t->family) + 1) ||
 	     atoi(strchrnul(elf, ' ')) != atoi(strchrnul(table, ' ')))) {
@@ -293,31 +280,28 @@ static void find_maker(struct draft *d, struct target *t)
 	}
 }
 
-static void find_standard(struct draft *d, struct target *t)
+static void target_find_standard(struct draft *d, struct target *t)
 {
-	const json_t *probe = probe_of(d, t->fact, "cxx_standard");
+	const json_t *probe = framework_probe(d, t->fact, "cxx_standard");
 	const json_t *headers = json_object_get(t->fact, "cxx_standard");
 	const struct version_fact *f = draft_ask(d, t->fact, "cxx_standard");
 	char about[160], was[16], is[16];
+	int standard = probe                      ? (int)json_integer_value(probe)
+		       : f                        ? atoi(f->value)
+		       : json_is_integer(headers) ? (int)json_integer_value(headers)
+						  : 0;
 
-	t->standard = probe                      ? (int)json_integer_value(probe)
-		      : f                        ? atoi(f->value)
-		      : json_is_integer(headers) ? (int)json_integer_value(headers)
-						 : 0;
-	if (t->standard < 0 || t->standard > 99)
-		t->standard = 0;
-	json_object_set_new(t->entry, "cxx_standard",
-			    t->standard ? json_integer(t->standard) : json_null());
-	source(t, "cxx_standard", probe ? "probe" : t->standard ? "table" : "");
-	if (probe && f && atoi(f->value) != t->standard) {
+	t->plan->cxx_standard = standard = standard < 0 || standard > 99 ? 0 : standard;
+	t->plan->cxx_standard_by = probe ? "probe" : standard ? "table" : "";
+	if (probe && f && atoi(f->value) != standard) {
 		snprintf(about, sizeof(about), "C++ standard of %s", t->title);
 		snprintf(was, sizeof(was), "%.8s", f->value);
-		snprintf(is, sizeof(is), "%d", t->standard);
+		snprintf(is, sizeof(is), "%d", standard);
 		draft_differ(d, about, is, was);
 	}
 }
 
-static void check_python(struct draft *d, const struct target *t)
+static void target_check_python(struct draft *d, const struct target *t)
 {
 	const struct version_fact *f = draft_ask(d, t->fact, "python");
 	char about[160];
@@ -328,27 +312,26 @@ static void check_python(struct draft *d, const struct target *t)
 	draft_differ(d, about, d->series, f->value);
 }
 
-static void add_target(struct draft *d, const json_t *fact)
+static void target_add(struct draft *d, const json_t *fact)
 {
 	struct target *t = &d->at[d->count++];
+	struct buildplan_framework *o = &d->plan->frameworks[d->plan->framework_count++];
 
 	t->fact = fact;
-	t->name = jsonio_string(fact, "name");
-	t->version = jsonio_string(fact, "version");
-	snprintf(t->title, sizeof(t->title), "%s%s%s", t->name, *t->version ? " " : "",
-		 t->version);
-	t->entry = json_pack("{sO?sO?sO?sO?}", "name", json_object_get(fact, "name"), "version",
-			     json_object_get(fact, "version"), "location",
-			     json_object_get(fact, "location"), "library",
-			     json_object_get(fact, "library"));
-	find_abi(d, t);
-	find_maker(d, t);
-	find_standard(d, t);
-	check_python(d, t);
-	json_array_append_new(json_object_get(d->plan, "frameworks"), t->entry);
+	t->plan = o;
+	o->name = draft_member(d, fact, "name");
+	o->version = draft_member(d, fact, "version");
+	o->location = draft_member(d, fact, "location");
+	o->library = draft_member(d, fact, "library");
+	snprintf(t->title, sizeof(t->title), "%s%s%s", o->name, *o->version ? " " : "",
+		 o->version);
+	target_find_abi(d, t);
+	target_find_maker(d, t);
+	target_find_standard(d, t);
+	target_check_python(d, t);
 }
 
-static void refuse_framework(struct draft *d, const char *name)
+static void framework_refuse(struct draft *d, const char *name)
 {
 	const char *kind = jsonio_string(d->python, "kind");
 	char nearest[200], python[PATH_MAX];
@@ -377,9 +360,9 @@ void draft_find_targets(struct draft *d)
 			continue;
 		fact = d->python ? draft_framework(d, d->python, names[i]) : NULL;
 		if (!fact && d->how->framework_count) {
-			refuse_framework(d, names[i]);
-		} else if (fact && is_for(d, names[i])) {
-			add_target(d, fact);
+			framework_refuse(d, names[i]);
+		} else if (fact && is_served(d, names[i])) {
+			target_add(d, fact);
 		} else if (fact) {
 			snprintf(what, sizeof(what), "%s %.60s", names[i],
 				 jsonio_string(fact, "version"));

@@ -10,13 +10,12 @@
 
 #include "base/err.h"
 #include "base/file.h"
-#include "base/jsonio.h"
 #include "ringup.h"
 
 enum { EDIT_BYTES = 1 << 22, EDIT_GROUPS = 10 };
 
 /* @with for one match in @line, groups and escapes replaced. */
-static void put_with(FILE *out, const char *with, const char *line, const regmatch_t *m)
+static void template_put(FILE *out, const char *with, const char *line, const regmatch_t *m)
 {
 	const char *p;
 
@@ -39,7 +38,7 @@ static void put_with(FILE *out, const char *with, const char *line, const regmat
 }
 
 /* Each line of @text to @out; returns how many have matched. */
-static int replace(const regex_t *ere, const char *with, char *text, FILE *out)
+static int lines_replace(const regex_t *ere, const char *with, char *text, FILE *out)
 {
 	regmatch_t m[EDIT_GROUPS];
 	char *line, *end;
@@ -52,7 +51,7 @@ static int replace(const regex_t *ere, const char *with, char *text, FILE *out)
 		if (!regexec(ere, line, EDIT_GROUPS, m, 0)) {
 			times++;
 			fwrite(line, 1, (size_t)m[0].rm_so, out);
-			put_with(out, with, line, m);
+			template_put(out, with, line, m);
 			fputs(line + m[0].rm_eo, out);
 		} else {
 			fputs(line, out);
@@ -81,7 +80,7 @@ int edit_text(const struct recipe_edit *d, const char *text, size_t len, char **
 		free(made);
 		return fail(e, RINGUP_ENOMEM, "edit %s: no memory", d->name);
 	}
-	times = strlen(copy) == len ? replace(&ere, d->with, copy, out) : -1;
+	times = strlen(copy) == len ? lines_replace(&ere, d->with, copy, out) : -1;
 	regfree(&ere);
 	free(copy);
 	if (fclose(out) || times != d->times) {
@@ -99,7 +98,7 @@ int edit_text(const struct recipe_edit *d, const char *text, size_t len, char **
 	return 0;
 }
 
-static const struct recipe_edit *find(const struct recipe *r, const char *name)
+static const struct recipe_edit *edit_find(const struct recipe *r, const char *name)
 {
 	int i;
 
@@ -109,7 +108,7 @@ static const struct recipe_edit *find(const struct recipe *r, const char *name)
 	return NULL;
 }
 
-static int apply_one(const struct recipe_edit *d, const char *dir, struct err *e)
+static int edit_make(const struct recipe_edit *d, const char *dir, struct err *e)
 {
 	char *text, *made;
 	char path[PATH_MAX];
@@ -132,8 +131,8 @@ static int apply_one(const struct recipe_edit *d, const char *dir, struct err *e
 }
 
 /* A file from beside the recipe into the sources. */
-static int lay_over(const struct recipe *r, const char *from, const char *to, const char *dir,
-		    struct err *e)
+static int file_lay_over(const struct recipe *r, const char *from, const char *to,
+			 const char *dir, struct err *e)
 {
 	const char *slash = strrchr(r->path, '/');
 	char path[PATH_MAX], target[PATH_MAX];
@@ -153,25 +152,20 @@ static int lay_over(const struct recipe *r, const char *from, const char *to, co
 	return rc;
 }
 
-int edit_apply(const struct recipe *r, const json_t *decided, const char *dir, struct err *e)
+int edit_apply(const struct recipe *r, const struct recipe_decision *decided, const char *dir,
+	       struct err *e)
 {
-	const json_t *one;
-	size_t i;
-	int rc = 0;
+	int i, rc = 0;
 
-	json_array_foreach(json_object_get(decided, "edits"), i, one) {
-		const struct recipe_edit *d = find(r, jsonio_string(one, "name"));
+	for (i = 0; !rc && i < decided->edits.count; i++) {
+		const char *name = decided->edits.at[i].name;
+		const struct recipe_edit *d = edit_find(r, name);
 
-		rc = d ? apply_one(d, dir, e)
-		       : fail(e, RINGUP_EINVAL, "%s: no edit %s", r->path,
-			      jsonio_string(one, "name"));
-		if (rc)
-			return rc;
+		rc = d ? edit_make(d, dir, e)
+		       : fail(e, RINGUP_EINVAL, "%s: no edit %s", r->path, name);
 	}
-	json_array_foreach(json_object_get(decided, "adds"), i, one) {
-		rc = lay_over(r, jsonio_string(one, "from"), jsonio_string(one, "to"), dir, e);
-		if (rc)
-			return rc;
-	}
-	return 0;
+	for (i = 0; !rc && i < decided->adds.count; i++)
+		rc = file_lay_over(r, decided->adds.at[i].text, decided->adds.at[i].name, dir,
+				   e);
+	return rc;
 }

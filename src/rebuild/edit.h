@@ -16,8 +16,8 @@
 int edit_text(const struct recipe_edit *d, const char *text, size_t len, char **outp,
 	      struct err *e);
 
-/* edit_apply - make all edits and lay over all files that @decided (recipe_decide) names, in
- * the sources below @dir. */
-int edit_apply(const struct recipe *r, const json_t *decided, const char *dir, struct err *e);
+/* edit_apply - make all edits and lay over all files of @decided in the sources below @dir. */
+int edit_apply(const struct recipe *r, const struct recipe_decision *decided, const char *dir,
+	       struct err *e);
 
 #endif

@@ -16,13 +16,13 @@
 #include "detect/lookup.h"
 #include "detect/text.h"
 
-static void add(json_t *out, const char *sentence)
+static void loss_add(json_t *out, const char *sentence)
 {
 	json_array_append_new(out, text_json(sentence));
 }
 
 /* What the extension at @path is linked with. */
-static void look(const char *path, bool *nccl, bool *mpi)
+static void extension_look(const char *path, bool *nccl, bool *mpi)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), i;
 	struct err ignored = { 0 };
@@ -44,82 +44,69 @@ static void look(const char *path, bool *nccl, bool *mpi)
 		close(fd);
 }
 
-static bool will_serve(const json_t *plan, const char *framework)
-{
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(json_object_get(plan, "frameworks"), i, o)
-		if (!strcmp(jsonio_string(o, "name"), framework))
-			return true;
-	return false;
-}
-
 /* Why @plan has no build for GPUs; "" where it does not say. */
-static const char *why_no_gpu(const json_t *plan)
+static const char *plan_why_no_gpu(const struct buildplan *plan)
 {
-	json_t *o;
-	size_t i;
+	const char *why = textpool_get(&plan->rejected, "a build for GPUs");
 
-	json_array_foreach(json_object_get(plan, "rejected"), i, o)
-		if (!strcmp(jsonio_string(o, "what"), "a build for GPUs"))
-			return jsonio_string(o, "why");
-	return "";
+	return why ? why : "";
 }
 
 /* What @horovod has, against what @plan makes. */
-static void compare(json_t *out, const json_t *horovod, const json_t *plan, bool is_upstream)
+static void horovod_compare(json_t *out, const json_t *horovod, const struct buildplan *plan,
+			    bool is_upstream)
 {
 	const char *v = jsonio_string(horovod, "version"), *name;
-	bool nccl = false, mpi = false, is_gpu;
+	bool nccl = false, mpi = false;
 	char text[400];
 	json_t *x;
 	size_t i;
 
 	json_array_foreach(json_object_get(horovod, "extensions"), i, x) {
 		name = jsonio_string(x, "framework");
-		look(jsonio_string(x, "library"), &nccl, &mpi);
-		if (*jsonio_string(x, "fault") || will_serve(plan, name) ||
+		extension_look(jsonio_string(x, "library"), &nccl, &mpi);
+		if (*jsonio_string(x, "fault") || buildplan_framework(plan, name) ||
 		    x != lookup_extension(horovod, name))
 			continue;
 		snprintf(text, sizeof(text),
 			 "the Horovod %.40s that is there serves %.40s, and what comes in its "
 			 "place does not",
 			 v, name);
-		add(out, text);
+		loss_add(out, text);
 	}
-	is_gpu = *jsonio_string(json_object_get(plan, "env"), "HOROVOD_GPU_OPERATIONS");
-	if (nccl && !is_gpu) {
+	if (nccl && !plan->gpu) {
 		snprintf(text, sizeof(text),
 			 "the Horovod %.40s that is there is built for GPUs, with NCCL, and "
 			 "what "
 			 "comes in its place is not; ringup rebuild --undo brings it back",
 			 v);
-		add(out, text);
+		loss_add(out, text);
 	}
-	if (mpi && is_upstream && !json_array_size(json_object_get(plan, "mpi")))
-		add(out, "the Horovod that is there is linked with MPI, and what comes in its "
+	if (mpi && is_upstream && !plan->mpi_count)
+		loss_add(out,
+			 "the Horovod that is there is linked with MPI, and what comes in its "
 			 "place is not");
-	if (is_upstream && release_compare(v, jsonio_string(plan, "version")) > 0) {
+	if (is_upstream && release_compare(v, plan->version) > 0) {
 		snprintf(text, sizeof(text),
 			 "the Horovod that is there is %.40s, newer than %.40s", v,
-			 jsonio_string(plan, "version"));
-		add(out, text);
+			 plan->version);
+		loss_add(out, text);
 	}
 }
 
-json_t *losses_find(const json_t *facts, const json_t *plan, const char *engine)
+json_t *losses_find(const json_t *facts, const struct buildplan *plan)
 {
-	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
+	const char *python = plan->python.path;
 	const json_t *horovod = lookup_entry(facts, "engines", python, "horovod");
 	json_t *out = json_array();
 	char text[400];
 
-	if (*why_no_gpu(plan)) {
-		snprintf(text, sizeof(text), "no build for GPUs: %.300s", why_no_gpu(plan));
-		add(out, text);
+	if (*plan_why_no_gpu(plan)) {
+		snprintf(text, sizeof(text), "no build for GPUs: %.300s",
+			 plan_why_no_gpu(plan));
+		loss_add(out, text);
 	}
 	if (horovod && *python)
-		compare(out, horovod, plan, !strcmp(engine, "horovod"));
+		horovod_compare(out, horovod, plan, !strcmp(plan->engine, "horovod"));
 	return out;
 }

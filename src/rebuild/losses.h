@@ -3,17 +3,17 @@
 #ifndef REBUILD_LOSSES_H
 #define REBUILD_LOSSES_H
 
-#include <jansson.h>
+#include "rebuild/buildplan.h"
 
 /*
  * losses_find - an array of sentences: what a Horovod of the Python of @plan can do, and what
  * comes in its place cannot.
  *
  * Judged from its extensions' libraries: NCCL, CUDA and MPI, and the frameworks that it serves;
- * and the release, where that is newer.  For @engine ringup, too, which puts a Horovod away.
+ * and the release, where that is newer.  For the engine ringup, too, which puts a Horovod away.
  * Also why a plan for a framework on GPUs has none, whatever was there.  Reads, and runs
  * nothing; the caller's reference.
  */
-json_t *losses_find(const json_t *facts, const json_t *plan, const char *engine);
+json_t *losses_find(const json_t *facts, const struct buildplan *plan);
 
 #endif

@@ -374,11 +374,10 @@ static bool is_known(const char *name)
 static int install(const struct packages_how *how, struct call *c, struct said *s,
 		   enum packages_fate *fate, struct err *e)
 {
-	const json_t *o;
-	size_t i;
+	int i;
 
-	for (i = 0; !strcmp(how->manager, "apt") && i < json_array_size(how->names); i++)
-		if (!is_known(jsonio_string(json_array_get(how->names, i), "name"))) {
+	for (i = 0; !strcmp(how->manager, "apt") && i < how->names->count; i++)
+		if (!is_known(how->names->at[i].name)) {
 			*fate = PACKAGES_MISSING;
 			return fail(e, RINGUP_ESYSTEM, "apt-cache");
 		}
@@ -390,10 +389,8 @@ static int install(const struct packages_how *how, struct call *c, struct said *
 		if (how->offline)
 			push(c, "--no-download");
 	}
-	for (i = 0; i < json_array_size(how->names) && i < MOST_NAMES - 4; i++) {
-		o = json_array_get(how->names, i);
-		push(c, jsonio_string(o, "name"));
-	}
+	for (i = 0; i < how->names->count && i < MOST_NAMES - 4; i++)
+		push(c, how->names->at[i].name);
 	return call(how, c->argv, s, fate, e);
 }
 
@@ -413,11 +410,12 @@ static int refuse(const struct packages_how *how, enum packages_fate fate, const
 		  struct err *e)
 {
 	char names[160] = "", words[160], why[160];
-	size_t i, n = 0;
+	size_t n = 0;
+	int i;
 
-	for (i = 0; i < json_array_size(how->names) && n < sizeof(names); i++)
+	for (i = 0; i < how->names->count && n < sizeof(names); i++)
 		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? " " : "",
-				      jsonio_string(json_array_get(how->names, i), "name"));
+				      how->names->at[i].name);
 	switch (fate) {
 	case PACKAGES_OFFLINE:
 		return fail(e, RINGUP_ESYSTEM,
@@ -450,16 +448,16 @@ static bool is_name(const char *s)
 
 static int check(const struct packages_how *how, struct err *e)
 {
-	size_t i;
+	int i;
 
 	if (!how->manager || (strcmp(how->manager, "apt") && strcmp(how->manager, "dnf")))
 		return fail(e, RINGUP_EINVAL,
 			    "there is neither apt-get nor dnf to install a compiler with; "
 			    "install it by hand");
-	for (i = 0; i < json_array_size(how->names); i++)
-		if (!is_name(jsonio_string(json_array_get(how->names, i), "name")))
+	for (i = 0; i < how->names->count; i++)
+		if (!is_name(how->names->at[i].name))
 			return fail(e, RINGUP_EINVAL, "no name of a package: '%.40s'",
-				    jsonio_string(json_array_get(how->names, i), "name"));
+				    how->names->at[i].name);
 	return 0;
 }
 
@@ -474,7 +472,7 @@ int packages_install(const struct packages_how *how, enum packages_fate *fate, s
 	if (rc)
 		return rc;
 	*fate = PACKAGES_DONE;
-	if (!json_array_size(how->names))
+	if (!how->names->count)
 		return 0;
 	if (geteuid()) {
 		*fate = PACKAGES_DENIED;

@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "rebuild/textpool.h"
+
 struct err;
 struct versions;
 
@@ -41,11 +43,11 @@ enum packages_fate {
 
 struct packages_how {
 	const char *manager; /* "apt" or "dnf"                                          */
-	const json_t *names; /* a plan's packages: [{name, ...}]                        */
-	int log_fd;          /* what the package manager says goes there, too; -1: not  */
-	int64_t lock_ms;     /* how long to wait for somebody else's lock               */
-	int64_t timeout_ms;  /* and for all of it                                       */
-	int offline;         /* 1: fetch nothing; what is not here is PACKAGES_OFFLINE   */
+	const struct textpairs *names; /* a plan's packages                              */
+	int log_fd;         /* what the package manager says goes there, too; -1: not  */
+	int64_t lock_ms;    /* how long to wait for somebody else's lock               */
+	int64_t timeout_ms; /* and for all of it                                       */
+	int offline;        /* 1: fetch nothing; what is not here is PACKAGES_OFFLINE   */
 };
 
 /*

@@ -274,15 +274,16 @@ static const struct {
 	{ "tensorflow", "tensorflow/core/framework/op.h", { "include", NULL } },
 };
 
-static bool try_standard(const struct room *r, const char *cxx, int standard, int abi,
-			 const json_t *framework, size_t h, char said[SAID_BYTES])
+static bool try_standard(const struct room *r, const struct buildplan *plan, int standard,
+			 const char *location, size_t h, char said[SAID_BYTES])
 {
 	char std[24], flag[48], dirs[2][PATH_MAX + 64], tmp[PATH_MAX + 8];
+	const char *cxx = plan->compiler.cxx;
 	struct words w = { .n = 0 };
 	int i;
 
 	snprintf(std, sizeof(std), "-std=c++%d", standard);
-	snprintf(flag, sizeof(flag), "-D_GLIBCXX_USE_CXX11_ABI=%d", abi);
+	snprintf(flag, sizeof(flag), "-D_GLIBCXX_USE_CXX11_ABI=%d", plan->cxx11_abi);
 	snprintf(tmp, sizeof(tmp), "TMPDIR=%s", r->dir);
 	push(&w, "env");
 	push(&w, "LC_ALL=C");
@@ -294,11 +295,11 @@ static bool try_standard(const struct room *r, const char *cxx, int standard, in
 			 ? "-ferror-limit=1"
 			 : "-fmax-errors=1");
 	push(&w, std);
-	if (abi >= 0)
+	if (plan->cxx11_abi >= 0)
 		push(&w, flag);
 	for (i = 0; headers[h].below[i]; i++) {
-		snprintf(dirs[i], sizeof(dirs[i]), "-I%.*s/%s", PATH_MAX,
-			 jsonio_string(framework, "location"), headers[h].below[i]);
+		snprintf(dirs[i], sizeof(dirs[i]), "-I%.*s/%s", PATH_MAX, location,
+			 headers[h].below[i]);
 		push(&w, dirs[i]);
 	}
 	push(&w, "headers.cc");
@@ -306,20 +307,17 @@ static bool try_standard(const struct room *r, const char *cxx, int standard, in
 }
 
 /* The oldest that is taken, from the plan's on; a header that is not there proves nothing. */
-static int try_headers(json_t *facts, const struct room *r, const json_t *plan,
-		       const json_t *framework, size_t h, struct err *e)
+static int try_headers(json_t *facts, const struct room *r, const struct buildplan *plan,
+		       const char *location, size_t h, struct err *e)
 {
 	static const int standards[] = { 11, 14, 17, 20, 23 };
-	const char *cxx = jsonio_string(json_object_get(plan, "compiler"), "cxx");
-	const json_t *abi = json_object_get(plan, "cxx11_abi");
-	int want = (int)json_integer_value(json_object_get(plan, "cxx_standard"));
 	char source[128], path[PATH_MAX], said[SAID_BYTES], key[8];
 	json_t *into;
 	size_t i;
 	int rc;
 
-	snprintf(path, sizeof(path), "%.*s/include/%s", PATH_MAX - 64,
-		 jsonio_string(framework, "location"), headers[h].header);
+	snprintf(path, sizeof(path), "%.*s/include/%s", PATH_MAX - 64, location,
+		 headers[h].header);
 	if (access(path, R_OK))
 		return 0;
 	snprintf(source, sizeof(source), "#include <%s>\n", headers[h].header);
@@ -327,38 +325,34 @@ static int try_headers(json_t *facts, const struct room *r, const json_t *plan,
 	for (i = 0; i < sizeof(standards) / sizeof(standards[0]) && !rc; i++) {
 		bool good;
 
-		if (standards[i] < want)
+		if (standards[i] < plan->cxx_standard)
 			continue;
-		good = try_standard(r, cxx, standards[i],
-				    json_is_integer(abi) ? (int)json_integer_value(abi) : -1,
-				    framework, h, said);
-		into = entry(list_of(facts, "compilers"), "cxx", cxx);
+		good = try_standard(r, plan, standards[i], location, h, said);
+		into = entry(list_of(facts, "compilers"), "cxx", plan->compiler.cxx);
 		snprintf(key, sizeof(key), "%d", standards[i]);
 		if (!good || !json_object_get(json_object_get(into, "standards"), key))
 			json_object_set_new(child(into, "standards", json_object), key,
 					    json_boolean(good));
 		if (!good)
 			continue;
-		json_object_set_new(entry(list_of(facts, "frameworks"), "location",
-					  jsonio_string(framework, "location")),
+		json_object_set_new(entry(list_of(facts, "frameworks"), "location", location),
 				    "cxx_standard", json_integer(standards[i]));
 		break;
 	}
 	return rc;
 }
 
-int probe_headers(json_t *facts, const json_t *plan, struct err *e)
+int probe_headers(json_t *facts, const struct buildplan *plan, struct err *e)
 {
-	const json_t *all = json_object_get(plan, "frameworks"), *o;
+	const struct buildplan_framework *f;
 	struct room r = { .fd = -1 };
 	int rc = room_open(&r, e);
-	size_t i, h;
+	size_t h;
 
-	for (i = 0; i < json_array_size(all) && !rc; i++) {
-		o = json_array_get(all, i);
-		for (h = 0; h < sizeof(headers) / sizeof(headers[0]) && !rc; h++)
-			if (!strcmp(jsonio_string(o, "name"), headers[h].framework))
-				rc = try_headers(facts, &r, plan, o, h, e);
+	for (h = 0; h < sizeof(headers) / sizeof(headers[0]) && !rc; h++) {
+		f = buildplan_framework(plan, headers[h].framework);
+		if (f)
+			rc = try_headers(facts, &r, plan, f->location, h, e);
 	}
 	room_close(&r);
 	return rc;
@@ -406,25 +400,21 @@ static int ask_abi(const char *python, const char *code)
 	return status ? -1 : abi;
 }
 
-void probe_frameworks(json_t *facts, const json_t *plan)
+void probe_frameworks(json_t *facts, const struct buildplan *plan)
 {
-	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
-	const json_t *o;
-	size_t i, k;
+	const struct buildplan_framework *f;
+	size_t i;
 	int abi;
 
-	json_array_foreach(json_object_get(plan, "frameworks"), i, o) {
-		for (k = 0; k < sizeof(questions) / sizeof(questions[0]); k++) {
-			if (strcmp(jsonio_string(o, "name"), questions[k].framework) != 0 ||
-			    !strcmp(jsonio_string(o, "cxx11_abi_by"), "elf"))
-				continue;
-			abi = ask_abi(python, questions[k].code);
-			if (abi >= 0)
-				json_object_set_new(entry(list_of(facts, "frameworks"),
-							  "location",
-							  jsonio_string(o, "location")),
-						    "cxx11_abi", json_integer(abi));
-		}
+	for (i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+		f = buildplan_framework(plan, questions[i].framework);
+		if (!f || !strcmp(f->cxx11_abi_by, "elf"))
+			continue;
+		abi = ask_abi(plan->python.path, questions[i].code);
+		if (abi >= 0)
+			json_object_set_new(
+				entry(list_of(facts, "frameworks"), "location", f->location),
+				"cxx11_abi", json_integer(abi));
 	}
 }
 
@@ -465,7 +455,7 @@ static bool libstdcxx_at(const char *dir, char *out, size_t cap)
 	return true;
 }
 
-int probe_tools(json_t *facts, const json_t *python, struct err *e)
+int probe_tools(json_t *facts, const struct buildplan *plan, struct err *e)
 {
 	static const char *const system[] = { "/usr/lib/x86_64-linux-gnu",
 					      "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
@@ -476,8 +466,8 @@ int probe_tools(json_t *facts, const json_t *python, struct err *e)
 
 	tool_version(child(probes, "tools", json_object), "cmake");
 	/* conda's Python brings its own, which is then the one that is loaded. */
-	snprintf(dir, sizeof(dir), "%.*s/lib", PATH_MAX - 8, jsonio_string(python, "prefix"));
-	if (!*jsonio_string(python, "prefix") || !libstdcxx_at(dir, glibcxx, sizeof(glibcxx)))
+	snprintf(dir, sizeof(dir), "%.*s/lib", PATH_MAX - 8, plan->python.prefix);
+	if (!*plan->python.prefix || !libstdcxx_at(dir, glibcxx, sizeof(glibcxx)))
 		for (i = 0; i < sizeof(system) / sizeof(system[0]) && !*glibcxx; i++)
 			libstdcxx_at(system[i], glibcxx, sizeof(glibcxx));
 	json_object_set_new(probes, "glibcxx", *glibcxx ? jsonio_text(glibcxx) : json_null());
@@ -486,41 +476,36 @@ int probe_tools(json_t *facts, const json_t *python, struct err *e)
 
 /* The plan again, with what has been found out meanwhile. */
 static int again(const struct buildplan_how *how, const json_t *facts, const struct versions *t,
-		 json_t **planp, struct err *e)
+		 struct buildplan *plan, struct err *e)
 {
-	json_decref(*planp);
-	*planp = NULL;
-	return buildplan_make(how, facts, t, planp, e);
+	buildplan_free(plan);
+	return buildplan_make(how, facts, t, plan, e);
 }
 
 /* Has this compiler been tried already, for this ABI? */
-static bool is_tried(json_t *facts, const char *cxx, const json_t *abi)
+static bool is_tried(json_t *facts, const char *cxx, int abi)
 {
 	json_t *all = list_of(facts, "compilers"), *o;
 	char key[8];
 	size_t i;
 
-	snprintf(key, sizeof(key), "%d", (int)json_integer_value(abi));
+	snprintf(key, sizeof(key), "%d", abi);
 	json_array_foreach(all, i, o)
 		if (!strcmp(jsonio_string(o, "cxx"), cxx))
-			return *jsonio_string(o, "failed") || !json_is_integer(abi) ||
+			return *jsonio_string(o, "failed") || abi < 0 ||
 			       json_object_get(json_object_get(o, "abi"), key);
 	return false;
 }
 
 /* Try what the plan chose; true if that has taught something. */
-static bool learn(json_t *facts, const json_t *plan, int *rc, struct err *e)
+static bool learn(json_t *facts, const struct buildplan *plan, int *rc, struct err *e)
 {
-	const json_t *c = json_object_get(plan, "compiler");
-	const json_t *abi = json_object_get(plan, "cxx11_abi");
-	const char *cxx = jsonio_string(c, "cxx");
+	const struct buildplan_compiler *c = &plan->compiler;
 
-	if (!json_is_true(json_object_get(c, "installed")) || !*cxx ||
-	    is_tried(facts, cxx, abi))
+	if (!c->installed || !*c->cxx || is_tried(facts, c->cxx, plan->cxx11_abi))
 		return false;
-	*rc = probe_compiler(facts, cxx,
-			     json_is_integer(abi) ? (int)json_integer_value(abi) : -1, e);
-	if (!*rc && json_is_integer(json_object_get(plan, "cxx_standard")))
+	*rc = probe_compiler(facts, c->cxx, plan->cxx11_abi, e);
+	if (!*rc && plan->cxx_standard)
 		*rc = probe_headers(facts, plan, e);
 	return true;
 }
@@ -564,33 +549,26 @@ static void probe_mpi(json_t *facts)
 }
 
 int probe_plan(const struct buildplan_how *how, json_t *facts, const struct versions *t,
-	       json_t **planp, struct err *e)
+	       struct buildplan *plan, struct err *e)
 {
-	const json_t *c;
 	int rc, i;
 
-	*planp = NULL;
 	probe_mpi(facts);
-	rc = buildplan_make(how, facts, t, planp, e);
+	rc = buildplan_make(how, facts, t, plan, e);
 	if (!rc && how->engine && !strcmp(how->engine, "horovod")) {
-		rc = probe_tools(facts, json_object_get(*planp, "python"), e);
-		probe_frameworks(facts, *planp);
+		rc = probe_tools(facts, plan, e);
+		probe_frameworks(facts, plan);
 		for (i = 0; i < ROUNDS && !rc; i++) {
-			rc = again(how, facts, t, planp, e);
-			if (rc || !learn(facts, *planp, &rc, e))
+			rc = again(how, facts, t, plan, e);
+			if (rc || !learn(facts, plan, &rc, e))
 				break;
 		}
 	}
-	c = rc ? NULL : json_object_get(*planp, "compiler");
 	/* None of the node's: what could be had? */
-	if (!rc && json_is_null(c) && json_is_false(json_object_get(*planp, "possible")) &&
+	if (!rc && !*plan->compiler.family && !plan->possible &&
 	    !json_object_get(facts, "packages")) {
 		json_object_set_new(facts, "packages", packages_find("", t));
-		rc = again(how, facts, t, planp, e);
-	}
-	if (rc) {
-		json_decref(*planp);
-		*planp = NULL;
+		rc = again(how, facts, t, plan, e);
 	}
 	return rc;
 }

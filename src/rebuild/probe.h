@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+struct buildplan;
 struct buildplan_how;
 struct err;
 struct versions;
@@ -25,8 +26,9 @@ struct versions;
  * killed has left is removed by the next.  A compiler gets 30 s, headers get 60.
  */
 
-/* probe_tools - versions of programs that a build uses, and @python's libstdc++. */
-int probe_tools(json_t *facts, const json_t *python, struct err *e);
+/* probe_tools - versions of programs that a build uses, and
+ * the libstdc++ of the plan's Python. */
+int probe_tools(json_t *facts, const struct buildplan *plan, struct err *e);
 
 /* probe_compiler - does @cxx make a shared library, and of the C++ ABI that it is asked for?
  * @abi: 0, 1, or -1 for both. */
@@ -34,12 +36,12 @@ int probe_compiler(json_t *facts, const char *cxx, int abi, struct err *e);
 
 /* probe_headers - do the headers of the plan's frameworks take @cxx at the plan's standard, or
  * else at a newer one? */
-int probe_headers(json_t *facts, const json_t *plan, struct err *e);
+int probe_headers(json_t *facts, const struct buildplan *plan, struct err *e);
 
 /* probe_frameworks - ask those of @plan whose library is silent about it for their C++ ABI:
  * each is imported once, by its Python, as whoever owns that.  One that does not answer stays
  * silent. */
-void probe_frameworks(json_t *facts, const json_t *plan);
+void probe_frameworks(json_t *facts, const struct buildplan *plan);
 
 /*
  * probe_plan - plan, try what the plan chose, and plan again until it holds.
@@ -47,9 +49,9 @@ void probe_frameworks(json_t *facts, const json_t *plan);
  * Where no compiler of the node fits, the package manager is asked for more.  Adds "probes" and
  * "packages" to @facts.  For the live node only.
  *
- * Ownership: *@planp is the caller's to json_decref().
+ * Ownership: *@plan is the caller's storage, for buildplan_free() whatever is returned.
  */
 int probe_plan(const struct buildplan_how *how, json_t *facts, const struct versions *t,
-	       json_t **planp, struct err *e);
+	       struct buildplan *plan, struct err *e);
 
 #endif

@@ -52,33 +52,31 @@ const struct builder *rebuild_builder(const char *engine)
 }
 
 /* Has @plan a reason why not that no compiler could change? */
-static bool is_hopeless(const json_t *plan)
+static bool is_hopeless(const struct buildplan *plan)
 {
-	return !json_is_true(json_object_get(plan, "possible")) &&
-	       (!json_array_size(json_object_get(plan, "frameworks")) ||
-		json_is_object(json_object_get(plan, "compiler")));
+	return !plan->possible && (!plan->framework_count || *plan->compiler.family);
 }
 
 /* A plan by what there is to see, and whether it is worth trying compilers for. */
-static int foresee(const struct rebuild_how *how, const struct buildplan_how *ask,
-		   const json_t *facts, const struct versions *t, struct rebuild_said *said,
-		   struct err *e)
+static int plan_foresee(const struct rebuild_how *how, const struct buildplan_how *ask,
+			const json_t *facts, const struct versions *t,
+			struct rebuild_said *said, struct err *e)
 {
-	json_t *plan = NULL;
+	struct buildplan plan;
 	int rc = buildplan_make(ask, facts, t, &plan, e);
 
-	if (!rc && is_hopeless(plan))
-		rc = rebuild_check(plan, said, e);
+	if (!rc && is_hopeless(&plan))
+		rc = rebuild_check(&plan, said, e);
 	if (!rc)
-		rc = rebuild_builder(how->engine)->foresee(how, facts, plan, said, e);
-	json_decref(plan);
+		rc = rebuild_builder(how->engine)->foresee(how, facts, &plan, said, e);
+	buildplan_free(&plan);
 	return rc;
 }
 
-static void note_losses(const json_t *facts, const json_t *plan, const char *engine,
+static void losses_note(const json_t *facts, const struct buildplan *plan,
 			struct rebuild_said *said)
 {
-	json_t *losses = losses_find(facts, plan, engine), *text;
+	json_t *losses = losses_find(facts, plan), *text;
 	size_t i;
 
 	json_array_foreach(losses, i, text)
@@ -86,7 +84,7 @@ static void note_losses(const json_t *facts, const json_t *plan, const char *eng
 	json_decref(losses);
 }
 
-int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp,
+int rebuild_plan(const struct rebuild_how *how, json_t **factsp, struct buildplan *plan,
 		 struct rebuild_said *said, struct err *e)
 {
 	struct find_how find = { .python = how->python };
@@ -99,7 +97,8 @@ int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp,
 	struct utsname node;
 	int rc;
 
-	*factsp = *planp = NULL;
+	*factsp = NULL;
+	*plan = (struct buildplan){ 0 };
 	if (strcmp(how->engine, "ringup") != 0) {
 		rc = recipe_find(&recipe, how->engine, NULL, e);
 		if (rc)
@@ -119,32 +118,33 @@ int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp,
 	if (!rc)
 		rc = find_all(&find, factsp, e);
 	if (!rc)
-		rc = foresee(how, &ask, *factsp, &table, said, e);
+		rc = plan_foresee(how, &ask, *factsp, &table, said, e);
 	if (rc)
 		goto out;
 	rebuild_step(how, "plan, trying compilers", 0, 0);
-	rc = probe_plan(&ask, *factsp, &table, planp, e);
+	rc = probe_plan(&ask, *factsp, &table, plan, e);
 	if (!rc)
-		note_losses(*factsp, *planp, how->engine, said);
+		losses_note(*factsp, plan, said);
 out:
+	if (rc)
+		buildplan_free(plan);
 	versions_free(&table);
 	recipe_free(&recipe);
 	return rc;
 }
 
 /* The compilers that the plan wants and the node lacks. */
-static int get_packages(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-			struct rebuild_said *said, struct err *e)
+static int packages_get(const struct rebuild_how *how, const json_t *facts,
+			const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	static const enum reason reasons[] = {
 		[PACKAGES_DONE] = REASON_TOOLS,    [PACKAGES_OFFLINE] = REASON_NETWORK,
 		[PACKAGES_LOCKED] = REASON_BUSY,   [PACKAGES_MISSING] = REASON_TOOLS,
 		[PACKAGES_DENIED] = REASON_RIGHTS, [PACKAGES_FAILED] = REASON_TOOLS,
 	};
-	const json_t *names = json_object_get(plan, "packages");
 	struct packages_how ask = { .manager = jsonio_string(json_object_get(facts, "packages"),
 							     "manager"),
-				    .names = names,
+				    .names = &plan->packages,
 				    .log_fd = -1,
 				    .lock_ms = LOCK_MS,
 				    .timeout_ms = PACKAGES_MS,
@@ -152,39 +152,35 @@ static int get_packages(const struct rebuild_how *how, const json_t *facts, cons
 	enum packages_fate fate;
 	int rc;
 
-	if (!json_array_size(names))
+	if (!plan->packages.count)
 		return 0;
 	rebuild_step(how, "install compilers", 0, 0);
 	rc = packages_install(&ask, &fate, e);
 	return rc ? rebuild_blame(said, reasons[fate], e) : 0;
 }
 
-int rebuild_check(const json_t *plan, struct rebuild_said *said, struct err *e)
+int rebuild_check(const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
-	if (json_is_true(json_object_get(plan, "possible")))
+	if (plan->possible)
 		return 0;
-	snprintf(said->hint, sizeof(said->hint), "%s", jsonio_string(plan, "nearest"));
-	return rebuild_refuse(said, REASON_IMPOSSIBLE, e, "%s%s%s",
-			      jsonio_string(plan, "why_not"),
-			      *jsonio_string(plan, "nearest") ? "; what is possible: " : "",
-			      jsonio_string(plan, "nearest"));
+	snprintf(said->hint, sizeof(said->hint), "%s", plan->nearest);
+	return rebuild_refuse(said, REASON_IMPOSSIBLE, e, "%s%s%s", plan->why_not,
+			      *plan->nearest ? "; what is possible: " : "", plan->nearest);
 }
 
-int rebuild_look(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-		 struct rebuild_said *said, struct err *e)
+int rebuild_look(const struct rebuild_how *how, const json_t *facts,
+		 const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	const struct builder *b = rebuild_builder(how->engine);
-	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
-	int rc = *python && b->look ? errand_become(python, e) : 0;
+	int rc = *plan->python.path && b->look ? errand_become(plan->python.path, e) : 0;
 
 	return rc || !b->look ? rc : b->look(how, facts, plan, said, e);
 }
 
-int rebuild_run(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-		struct rebuild_said *said, struct err *e)
+int rebuild_run(const struct rebuild_how *how, const json_t *facts,
+		const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	const struct builder *b = rebuild_builder(how->engine);
-	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
 	int rc;
 
 	errand_be_tidy();
@@ -192,9 +188,9 @@ int rebuild_run(const struct rebuild_how *how, const json_t *facts, const json_t
 	 * has, too, would keep it from all others.  Folders of the work itself are private by
 	 * their own mode. */
 	umask(022);
-	rc = get_packages(how, facts, plan, said, e);
-	if (!rc && *python)
-		rc = errand_become(python, e);
+	rc = packages_get(how, facts, plan, said, e);
+	if (!rc && *plan->python.path)
+		rc = errand_become(plan->python.path, e);
 	if (!rc)
 		rc = b->build(how, facts, plan, said, e);
 	return rc == RINGUP_EBUSY ? rebuild_blame(said, REASON_BUSY, e) : rc;
@@ -203,20 +199,22 @@ int rebuild_run(const struct rebuild_how *how, const json_t *facts, const json_t
 int rebuild_undo(const struct rebuild_how *how, struct rebuild_said *said, struct err *e)
 {
 	struct find_how find = { .python = how->python };
-	json_t *facts = NULL, *plan;
+	json_t *facts = NULL;
 	const json_t *python;
+	struct buildplan plan;
 	int rc = find_all(&find, &facts, e);
 
 	if (rc)
 		return rc;
+	buildplan_blank(&plan, how->engine);
 	python = json_array_get(json_object_get(facts, "pythons"), 0);
-	plan = json_pack("{sO? ss}", "python", python, "version", "");
-	json_decref(facts);
+	plan.python.path = jsonio_string(python, "path");
 	if (json_is_object(python) || !how->python)
-		rc = errand_become(jsonio_string(json_object_get(plan, "python"), "path"), e);
+		rc = errand_become(plan.python.path, e);
 	if (!rc)
-		rc = rebuild_builder(how->engine)->undo(how, plan, said, e);
-	json_decref(plan);
+		rc = rebuild_builder(how->engine)->undo(how, facts, &plan, said, e);
+	buildplan_free(&plan);
+	json_decref(facts);
 	return rc;
 }
 

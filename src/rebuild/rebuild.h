@@ -10,6 +10,7 @@
 
 #include "rebuild/reason.h"
 
+struct buildplan;
 struct cache_how;
 struct err;
 
@@ -54,17 +55,18 @@ struct builder {
 	const char *name, *summary;
 	/* whatever stands in the way and can be told by looking, for people to hear of it at
 	 * once: starts no program; @plan is one that no compiler has been tried for */
-	int (*foresee)(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-		       struct rebuild_said *said, struct err *e);
+	int (*foresee)(const struct rebuild_how *how, const json_t *facts,
+		       const struct buildplan *plan, struct rebuild_said *said, struct err *e);
 	/* what else can be found out without changing anything, for a dry run: programs may
 	 * be started; compilers have been tried for @plan.  May be NULL. */
-	int (*look)(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-		    struct rebuild_said *said, struct err *e);
-	int (*build)(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-		     struct rebuild_said *said, struct err *e);
-	/* take back the last build for this Python; 1: there is none */
-	int (*undo)(const struct rebuild_how *how, const json_t *plan,
-		    struct rebuild_said *said, struct err *e);
+	int (*look)(const struct rebuild_how *how, const json_t *facts,
+		    const struct buildplan *plan, struct rebuild_said *said, struct err *e);
+	int (*build)(const struct rebuild_how *how, const json_t *facts,
+		     const struct buildplan *plan, struct rebuild_said *said, struct err *e);
+	/* take back the last build for the Python of @plan, which says nothing else; 1: there
+	 * is none */
+	int (*undo)(const struct rebuild_how *how, const json_t *facts,
+		    const struct buildplan *plan, struct rebuild_said *said, struct err *e);
 };
 
 extern const struct builder *const builders[]; /* ends with NULL */
@@ -73,25 +75,25 @@ extern const struct builder *const builders[]; /* ends with NULL */
 const struct builder *rebuild_builder(const char *engine);
 
 /*
- * rebuild_plan - what the node has and what will be done, into *@factsp and *@planp, the
- * caller's references.
+ * rebuild_plan - what the node has, into *@factsp, the caller's reference, and what will be
+ * done, into *@plan, for buildplan_free(); its engine is NULL if there is none.
  *
  * What needs no compiler to be found out, and is in the way, is told before one is tried.
  * What would be lost is in said->notes.
  */
-int rebuild_plan(const struct rebuild_how *how, json_t **factsp, json_t **planp,
+int rebuild_plan(const struct rebuild_how *how, json_t **factsp, struct buildplan *plan,
 		 struct rebuild_said *said, struct err *e);
 
 /* rebuild_check - can it be done at all? */
-int rebuild_check(const json_t *plan, struct rebuild_said *said, struct err *e);
+int rebuild_check(const struct buildplan *plan, struct rebuild_said *said, struct err *e);
 
 /* rebuild_look - for a dry run: whatever would be in the way, as far as it can be seen. */
-int rebuild_look(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-		 struct rebuild_said *said, struct err *e);
+int rebuild_look(const struct rebuild_how *how, const json_t *facts,
+		 const struct buildplan *plan, struct rebuild_said *said, struct err *e);
 
 /* rebuild_run - do it: packages first, as root; then, as the owner of the Python, the rest. */
-int rebuild_run(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-		struct rebuild_said *said, struct err *e);
+int rebuild_run(const struct rebuild_how *how, const json_t *facts,
+		const struct buildplan *plan, struct rebuild_said *said, struct err *e);
 
 /* rebuild_undo - take back the last build for how->python; 1: there is none. */
 int rebuild_undo(const struct rebuild_how *how, struct rebuild_said *said, struct err *e);

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/release.h"
+#include "rebuild/jsonrecord.h"
 #include "ringup.h"
 
 enum { RECIPE_BYTES = 1 << 18, RECIPE_ITEMS = 256, WORLD_WORD = 64 };
@@ -22,18 +23,8 @@ enum { RECIPE_BYTES = 1 << 18, RECIPE_ITEMS = 256, WORLD_WORD = 64 };
 
 static const char operators[] = "<>=!";
 
-/* A version, or "" for what is only there or not; NULL: it is not. */
-static const char *told(const json_t *world, const char *name)
-{
-	const json_t *v = json_object_get(world, name);
-
-	if (json_is_true(v))
-		return "";
-	return json_is_string(v) && *json_string_value(v) ? json_string_value(v) : NULL;
-}
-
 /* One word: `name`, `!name`, `name OP version`; false in *@ok if it is none. */
-static bool word_holds(const char *word, const json_t *world, bool *ok)
+static bool word_holds(const char *word, const struct textpairs *world, bool *ok)
 {
 	bool negated = *word == '!';
 	char name[WORLD_WORD], op[3] = "";
@@ -47,7 +38,7 @@ static bool word_holds(const char *word, const json_t *world, bool *ok)
 		return false;
 	snprintf(name, sizeof(name), "%.*s", (int)n, at);
 	snprintf(op, sizeof(op), "%.*s", (int)m, at + n);
-	is = told(world, name);
+	is = world ? textpool_get(world, name) : NULL;
 	if (!m)
 		return negated ? !is : is != NULL;
 	*ok = !strcmp(op, "<") || !strcmp(op, ">") || !strcmp(op, "<=") || !strcmp(op, ">=") ||
@@ -63,7 +54,7 @@ static bool word_holds(const char *word, const json_t *world, bool *ok)
 }
 
 /* Do all words hold?  And is each of them one? */
-static bool words_hold(const char *when, const json_t *world, bool *ok)
+static bool words_hold(const char *when, const struct textpairs *world, bool *ok)
 {
 	char word[2 * WORLD_WORD];
 	bool all = true;
@@ -85,11 +76,18 @@ static bool words_hold(const char *when, const json_t *world, bool *ok)
 	return *ok && all;
 }
 
-bool recipe_holds(const char *when, const json_t *world)
+bool recipe_holds(const char *when, const struct textpairs *world)
 {
 	bool ok;
 
 	return words_hold(when, world, &ok);
+}
+
+void recipe_tell(struct textpool *pool, struct textpairs *world, const char *name,
+		 const char *version)
+{
+	if (version && *version)
+		textpool_set(pool, world, name, version);
 }
 
 static bool is_condition(const char *when)
@@ -524,66 +522,60 @@ int recipe_find(struct recipe *r, const char *name, const char *version, struct 
 
 /* Deciding. */
 
-/* The lines that hold, as an array of {@a, @b}. */
-static json_t *those(const struct recipe_line *l, int n, const json_t *world, const char *a,
-		     const char *b)
+/* The lines that hold. */
+static void lines_decide(const struct recipe_line *l, int n, const struct textpairs *world,
+			 struct textpool *pool, struct textpairs *out)
 {
-	json_t *list = json_array();
 	int i;
 
 	for (i = 0; i < n; i++)
 		if (recipe_holds(l[i].when, world))
-			json_array_append_new(list, json_pack("{ss ss}", a, l[i].a, b, l[i].b));
-	return list;
-}
-
-static json_t *edits_of(const struct recipe *r, const json_t *world)
-{
-	json_t *list = json_array();
-	int i;
-
-	for (i = 0; i < r->nedits; i++)
-		if (recipe_holds(r->edits[i].when, world))
-			json_array_append_new(list,
-					      json_pack("{ss ss}", "name", r->edits[i].name,
-							"why", r->edits[i].why));
-	return list;
-}
-
-static json_t *env_of(const struct recipe *r, const json_t *world)
-{
-	json_t *env = json_object();
-	int i;
-
-	for (i = 0; i < r->nenvs; i++)
-		if (recipe_holds(r->envs[i].when, world))
-			json_object_set_new(env, r->envs[i].a, json_string(r->envs[i].b));
-	return env;
+			textpool_add(pool, out, l[i].a, l[i].b);
 }
 
 /* "REASON; WAY OUT" */
-static json_t *bad_of(const struct recipe *r, const json_t *world)
+static void bad_add(struct textpool *pool, struct textpairs *out, const char *text)
 {
-	json_t *list = json_array();
-	int i;
+	const char *semicolon = strstr(text, "; ");
+	char *why = strndup(text, semicolon ? (size_t)(semicolon - text) : strlen(text));
 
-	for (i = 0; i < r->nbads; i++) {
-		const char *text = r->bads[i].b, *semicolon = strstr(text, "; ");
-		size_t n = semicolon ? (size_t)(semicolon - text) : strlen(text);
-
-		if (recipe_holds(r->bads[i].a, world))
-			json_array_append_new(list,
-					      json_pack("{ss% ss}", "why", text, n, "instead",
-							semicolon ? semicolon + 2 : ""));
-	}
-	return list;
+	textpool_add(pool, out, why, semicolon ? semicolon + 2 : "");
+	pool->is_short |= !why;
+	free(why);
 }
 
-int recipe_decide(const struct recipe *r, const json_t *world, json_t **out, struct err *e)
+void recipe_decide(const struct recipe *r, const struct textpairs *world, struct textpool *pool,
+		   struct recipe_decision *out)
 {
-	*out = json_pack("{so so so so so}", "edits", edits_of(r, world), "adds",
-			 those(r->adds, r->nadds, world, "to", "from"), "env", env_of(r, world),
-			 "bad", bad_of(r, world), "advisories",
-			 those(r->advisories, r->nadvisories, world, "id", "text"));
-	return *out ? 0 : fail(e, RINGUP_ENOMEM, "no memory to decide on %s", r->name);
+	int i;
+
+	*out = (struct recipe_decision){ 0 };
+	lines_decide(r->adds, r->nadds, world, pool, &out->adds);
+	lines_decide(r->advisories, r->nadvisories, world, pool, &out->advisories);
+	for (i = 0; i < r->nedits; i++)
+		if (recipe_holds(r->edits[i].when, world))
+			textpool_add(pool, &out->edits, r->edits[i].name, r->edits[i].why);
+	for (i = 0; i < r->nenvs; i++)
+		if (recipe_holds(r->envs[i].when, world))
+			textpool_set(pool, &out->env, r->envs[i].a, r->envs[i].b);
+	for (i = 0; i < r->nbads; i++)
+		if (recipe_holds(r->bads[i].a, world))
+			bad_add(pool, &out->bad, r->bads[i].b);
+}
+
+json_t *recipe_json(const struct recipe_decision *d)
+{
+	return json_pack(
+		"{so so so so so}", "edits", jsonrecord_pairs(&d->edits, "name", "why"), "adds",
+		jsonrecord_pairs(&d->adds, "to", "from"), "env", jsonrecord_map(&d->env), "bad",
+		jsonrecord_pairs(&d->bad, "why", "instead"), "advisories",
+		jsonrecord_pairs(&d->advisories, "id", "text"));
+}
+
+bool recipe_is_same(const struct recipe_decision *a, const struct recipe_decision *b)
+{
+	return textpool_are_equal(&a->edits, &b->edits) &&
+	       textpool_are_equal(&a->adds, &b->adds) && textpool_are_equal(&a->env, &b->env) &&
+	       textpool_are_equal(&a->bad, &b->bad) &&
+	       textpool_are_equal(&a->advisories, &b->advisories);
 }

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "rebuild/textpool.h"
+
 struct err;
 
 /*
@@ -70,19 +72,40 @@ json_t *recipe_names(void);
 
 void recipe_free(struct recipe *r);
 
-/* recipe_holds - does @when hold in @world, an object of versions (strings) and booleans?  NULL
- * and "" always do. */
-bool recipe_holds(const char *when, const json_t *world);
+/* recipe_holds - does @when hold in @world?  NULL and "" always do.  A world is names and
+ * versions; the version of what is only there or not is "".  NULL is one of no names. */
+bool recipe_holds(const char *when, const struct textpairs *world);
+
+/* recipe_tell - @world has @name at @version, unless that is "" or NULL. */
+void recipe_tell(struct textpool *pool, struct textpairs *world, const char *name,
+		 const char *version);
+
+/* What applies of a recipe. */
+struct recipe_decision {
+	struct textpairs edits;      /* names, and why                      */
+	struct textpairs adds;       /* files of the sources, and from where */
+	struct textpairs env;        /* variables                           */
+	struct textpairs bad;        /* why not, and what instead            */
+	struct textpairs advisories; /* ids, and what they say              */
+};
 
 /*
  * recipe_decide - what of @r applies in @world, which only the caller knows:
  *
- *	torch, tensorflow, keras, python, cmake, gcc, clang: versions, of what is to be served
- *	gpu, rocm, mpi: true or false
+ *	torch, tensorflow, keras, python, cmake, gcc, clang, openmpi: versions, of what is to
+ *	be served and what serves
+ *	gpu, rocm, mpi, abi0, cxx20: there or not
  *
- * Into *@out: {edits: [{name, why}], adds: [{to, from}], env: {NAME: value},
- * bad: [{why, instead}], advisories: [{id, text}]}, the caller's reference.
+ * All of *@out is in @pool, whose is_short tells where memory was missing.
  */
-int recipe_decide(const struct recipe *r, const json_t *world, json_t **out, struct err *e);
+void recipe_decide(const struct recipe *r, const struct textpairs *world, struct textpool *pool,
+		   struct recipe_decision *out);
+
+/* recipe_json - {edits: [{name, why}], adds: [{to, from}], env: {NAME: value}, bad: [{why,
+ * instead}], advisories: [{id, text}]}, the caller's reference. */
+json_t *recipe_json(const struct recipe_decision *d);
+
+/* recipe_is_same - are these two the same decision? */
+bool recipe_is_same(const struct recipe_decision *a, const struct recipe_decision *b);
 
 #endif

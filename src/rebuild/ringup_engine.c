@@ -16,6 +16,7 @@
 #include "base/folder.h"
 #include "base/jsonio.h"
 #include "config.h"
+#include "rebuild/buildplan.h"
 #include "rebuild/cache.h"
 #include "rebuild/journal.h"
 #include "rebuild/modules.h"
@@ -32,7 +33,7 @@
  */
 struct work {
 	const struct rebuild_how *how;
-	const json_t *plan;
+	const struct buildplan *plan;
 	struct rebuild_said *said;
 	const json_t *facts; /* of find_all(), for the plan's Python        */
 	char dir[PATH_MAX];  /* of this user; locked, and removed if all goes well */
@@ -79,7 +80,7 @@ static int open_dir(struct work *w, struct err *e)
 
 static int open_work(struct work *w, struct err *e)
 {
-	const json_t *c = json_object_get(w->plan, "compiler");
+	const struct buildplan_compiler *c = &w->plan->compiler;
 	ssize_t len = readlink("/proc/self/exe", w->tool, sizeof(w->tool) - 1);
 
 	if (len < 0)
@@ -91,9 +92,9 @@ static int open_work(struct work *w, struct err *e)
 		open(w->said->log, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (w->log_fd < 0)
 		return fail_os(e, "%s", w->said->log);
-	if (*jsonio_string(c, "family"))
-		snprintf(w->compiler, sizeof(w->compiler), "%.30s %.40s",
-			 jsonio_string(c, "family"), jsonio_string(c, "version"));
+	if (*c->family)
+		snprintf(w->compiler, sizeof(w->compiler), "%.30s %.40s", c->family,
+			 c->version);
 	return modules_folder(w->folder, "", e);
 }
 
@@ -124,11 +125,6 @@ static int make_module(void *arg, const char *into, struct err *e)
 	const struct making *m = arg;
 
 	return modules_build(m->how, m->mpi, into, e);
-}
-
-static const json_t *compiler_of(const struct work *w)
-{
-	return json_object_get(w->plan, "compiler");
 }
 
 /* New modules, each with its proof. */
@@ -306,7 +302,7 @@ static bool is_wanted(const json_t *state)
 static int stage_modules(struct work *w, const json_t *states, const char *source,
 			 const char *dir, json_t *moves, struct err *e)
 {
-	const struct modules_how how = { .cc = jsonio_string(compiler_of(w), "cc"),
+	const struct modules_how how = { .cc = w->plan->compiler.cc,
 					 .compiler = w->compiler,
 					 .home = w->home,
 					 .tool = w->tool,
@@ -525,7 +521,6 @@ static int compile_package(const struct work *w, const struct package_how *p, co
 static int stage_package(struct work *w, struct journal *j, const struct package_how *p,
 			 const char *site, struct err *e)
 {
-	const json_t *y = json_object_get(w->plan, "python");
 	json_t *stamp = stamp_package(w, p->python), *watch = NULL, *moves = NULL;
 	char dir[PATH_MAX];
 	int rc = stamp ? journal_stage(j, dir, e) : fail(e, RINGUP_ENOMEM, "a stamp");
@@ -540,7 +535,7 @@ static int stage_package(struct work *w, struct journal *j, const struct package
 	if (!rc)
 		rc = compile_package(w, p, dir, site, e);
 	if (!rc)
-		rc = package_moves(dir, site, jsonio_string(y, "prefix"), &moves, e);
+		rc = package_moves(dir, site, w->plan->python.prefix, &moves, e);
 	if (!rc)
 		rc = journal_switch(j, moves, NULL, e);
 	json_decref(moves);
@@ -551,7 +546,7 @@ static int stage_package(struct work *w, struct journal *j, const struct package
 
 static int build_package(struct work *w, const char *site, struct err *e)
 {
-	const char *python = jsonio_string(json_object_get(w->plan, "python"), "path");
+	const char *python = w->plan->python.path;
 	struct package_how p = { .python = python, .home = w->home, .log_fd = w->log_fd };
 	struct journal j = { .lock = -1 };
 	char library[PATH_MAX];
@@ -593,16 +588,16 @@ static bool has_framework(const json_t *facts, const char *python)
 /* Is there something to install, then into @site?  A Python that nobody named gets it only if
  * it has a use for it. */
 static bool wants_package(const struct rebuild_how *how, const json_t *facts,
-			  const json_t *plan, char site[PATH_MAX])
+			  const struct buildplan *plan, char site[PATH_MAX])
 {
-	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
+	const char *python = plan->python.path;
 
 	return *python && (how->python || has_framework(facts, python)) &&
 	       package_site(site, facts, python) && !is_package_good(facts, site, python);
 }
 
-static int build(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-		 struct rebuild_said *said, struct err *e)
+static int build(const struct rebuild_how *how, const json_t *facts,
+		 const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	struct work w = {
 		.how = how, .plan = plan, .said = said, .facts = facts, .lock = -1, .log_fd = -1
@@ -633,8 +628,8 @@ out:
 	return rc;
 }
 
-static int foresee(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-		   struct rebuild_said *said, struct err *e)
+static int foresee(const struct rebuild_how *how, const json_t *facts,
+		   const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	char site[PATH_MAX];
 
@@ -658,11 +653,10 @@ static int undo_in(const char *site, bool *any, struct err *e)
 	return rc;
 }
 
-static int undo(const struct rebuild_how *how, const json_t *plan, struct rebuild_said *said,
-		struct err *e)
+static int undo(const struct rebuild_how *how, const json_t *facts,
+		const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
-	const json_t *python = json_object_get(plan, "python");
-	json_t *facts = json_pack("{s[O]}", "pythons", python ? python : json_null());
+	const char *python = plan->python.path;
 	char folder[PATH_MAX], site[PATH_MAX] = "";
 	bool any = false;
 	int rc = modules_folder(folder, "", e);
@@ -670,11 +664,9 @@ static int undo(const struct rebuild_how *how, const json_t *plan, struct rebuil
 	(void)how;
 	if (!rc && may_write(folder))
 		rc = undo_in(folder, &any, e);
-	if (!rc && *jsonio_string(python, "path") &&
-	    package_site(site, facts, jsonio_string(python, "path")))
+	if (!rc && *python && package_site(site, facts, python))
 		rc = undo_in(site, &any, e);
 	snprintf(said->site, sizeof(said->site), "%s", *site ? site : folder);
-	json_decref(facts);
 	return rc ? rc : any ? 0 : 1;
 }
 

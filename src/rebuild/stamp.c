@@ -48,13 +48,13 @@ static void make_frameworks(json_t *stamp, const struct stamp_of *of, const json
 	json_object_set_new(stamp, "cxx11_abi", abis);
 }
 
-static json_t *make_accepted(const json_t *advisories)
+static json_t *make_accepted(const struct textpairs *advisories)
 {
-	json_t *out = json_array(), *o;
-	size_t i;
+	json_t *out = json_array();
+	int i;
 
-	json_array_foreach(advisories, i, o)
-		json_array_append_new(out, jsonio_text(jsonio_string(o, "id")));
+	for (i = 0; advisories && i < advisories->count; i++)
+		json_array_append_new(out, jsonio_text(advisories->at[i].name));
 	return out;
 }
 

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "rebuild/textpool.h"
+
 struct err;
 
 /*
@@ -29,14 +31,14 @@ struct err;
 /* What a stamp is made of.  Zero-initialise, then set what the build depends on; all
  * borrowed. */
 struct stamp_of {
-	const char *engine, *version;  /* "ringup" or "horovod", and its version         */
-	const char *python;            /* its path as detect tells it; NULL: none        */
-	const char *const *frameworks; /* names, the last NULL; versions are detect's    */
-	const json_t *mpi;             /* array of entries like detect's; NULL: none     */
-	const char *cuda, *nccl;       /* versions; with a cuda the driver is noted, too */
-	const char *compiler;          /* "gcc 12.2.0"                                   */
-	const char *key;               /* of the cache                                   */
-	const json_t *advisories; /* array of {id}: those it has nevertheless; NULL: none */
+	const char *engine, *version;       /* "ringup" or "horovod", and its version         */
+	const char *python;                 /* its path as detect tells it; NULL: none        */
+	const char *const *frameworks;      /* names, the last NULL; versions are detect's    */
+	const json_t *mpi;                  /* array of entries like detect's; NULL: none     */
+	const char *cuda, *nccl;            /* versions; with a cuda the driver is noted, too */
+	const char *compiler;               /* "gcc 12.2.0"                                   */
+	const char *key;                    /* of the cache                                   */
+	const struct textpairs *advisories; /* those it has nevertheless; NULL: none */
 	time_t built;
 };
 

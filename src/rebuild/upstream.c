@@ -24,69 +24,45 @@
 #include "rebuild/fetch.h"
 #include "ringup.h"
 
-const char *upstream_framework(const json_t *plan, const char *name)
-{
-	const json_t *one;
-	size_t i;
-
-	json_array_foreach(json_object_get(plan, "frameworks"), i, one)
-		if (!strcmp(jsonio_string(one, "name"), name))
-			return jsonio_string(one, "version");
-	return NULL;
-}
-
 /* Deciding. */
 
-const json_t *upstream_mpi(const struct upstream *u)
+const struct buildplan_mpi *upstream_mpi(const struct upstream *u)
 {
-	const json_t *one;
-	size_t i;
+	int i;
 
-	json_array_foreach(json_object_get(u->plan, "mpi"), i, one)
-		if (*jsonio_string(one, "mpicxx") &&
-		    !(!strcmp(jsonio_string(one, "flavour"), "openmpi") &&
-		      release_compare(jsonio_string(one, "version"), "5") >= 0))
-			return one;
+	for (i = 0; i < u->plan->mpi_count; i++) {
+		const struct buildplan_mpi *m = &u->plan->mpi[i];
+
+		if (*m->mpicxx &&
+		    (strcmp(m->flavour, "openmpi") || release_compare(m->version, "5") < 0))
+			return m;
+	}
 	return NULL;
 }
 
-bool upstream_wants_gpu(const struct upstream *u)
+static struct textpairs upstream_world(struct upstream *u)
 {
-	return *jsonio_string(json_object_get(u->plan, "env"), "HOROVOD_GPU_OPERATIONS") != 0;
-}
+	const struct buildplan *p = u->plan;
+	struct textpairs world = { 0 };
+	int i;
 
-static void set_version(json_t *world, const char *name, const char *version)
-{
-	if (version && *version)
-		json_object_set_new(world, name, json_string(version));
-}
-
-static json_t *world_of(struct upstream *u)
-{
-	const json_t *plan = u->plan, *compiler = json_object_get(plan, "compiler"), *one;
-	const json_t *abi = json_object_get(plan, "cxx11_abi");
-	const json_t *packages = json_object_get(u->told, "packages");
-	json_t *world = json_object();
-	size_t i;
-
-	json_array_foreach(json_object_get(plan, "frameworks"), i, one)
-		set_version(world, jsonio_string(one, "name"), jsonio_string(one, "version"));
+	for (i = 0; i < p->framework_count; i++)
+		recipe_tell(&u->pool, &world, p->frameworks[i].name, p->frameworks[i].version);
 	/* Keras counts where TensorFlow is served, and then whichever there is. */
-	if (upstream_framework(plan, "tensorflow"))
-		set_version(world, "keras", jsonio_string(packages, "keras"));
-	else
-		json_object_del(world, "keras");
-	set_version(world, "python", jsonio_string(u->told, "full"));
-	set_version(world, jsonio_string(compiler, "family"),
-		    jsonio_string(compiler, "version"));
-	set_version(world, "cmake", u->cmake);
-	json_object_set_new(world, "gpu", json_boolean(upstream_wants_gpu(u)));
-	json_object_set_new(world, "mpi", json_boolean(upstream_mpi(u) != NULL));
-	json_object_set_new(world, "abi0",
-			    json_boolean(json_is_integer(abi) && !json_integer_value(abi)));
-	json_object_set_new(
-		world, "cxx20",
-		json_boolean(json_integer_value(json_object_get(plan, "cxx_standard")) >= 20));
+	if (buildplan_framework(p, "tensorflow"))
+		recipe_tell(&u->pool, &world, "keras",
+			    jsonio_string(json_object_get(u->told, "packages"), "keras"));
+	recipe_tell(&u->pool, &world, "python", jsonio_string(u->told, "full"));
+	recipe_tell(&u->pool, &world, p->compiler.family, p->compiler.version);
+	recipe_tell(&u->pool, &world, "cmake", u->cmake);
+	if (p->gpu)
+		textpool_set(&u->pool, &world, "gpu", "");
+	if (upstream_mpi(u))
+		textpool_set(&u->pool, &world, "mpi", "");
+	if (!p->cxx11_abi)
+		textpool_set(&u->pool, &world, "abi0", "");
+	if (p->cxx_standard >= 20)
+		textpool_set(&u->pool, &world, "cxx20", "");
 	return world;
 }
 
@@ -112,59 +88,48 @@ static bool is_accepted(const struct rebuild_how *how, const char *id)
 	return false;
 }
 
-static int refuse_advisory(const json_t *advisory, struct rebuild_said *said, struct err *e)
+static int advisories_check(const struct rebuild_how *how, const struct textpairs *advisories,
+			    struct rebuild_said *said, struct err *e)
 {
-	const char *id = jsonio_string(advisory, "id");
+	int i;
 
-	snprintf(said->hint, sizeof(said->hint), "--accept %.80s", id);
-	return rebuild_refuse(said, REASON_ADVISORY, e,
-			      "%s (%s): if you can live with that, say --accept %s", id,
-			      jsonio_string(advisory, "text"), id);
-}
+	for (i = 0; i < advisories->count; i++) {
+		const char *id = advisories->at[i].name;
 
-static int check_accepted(const struct rebuild_how *how, const json_t *advisories,
-			  struct rebuild_said *said, struct err *e)
-{
-	const json_t *one;
-	size_t i;
-
-	json_array_foreach(advisories, i, one)
-		if (!is_accepted(how, jsonio_string(one, "id")))
-			return refuse_advisory(one, said, e);
+		if (is_accepted(how, id))
+			continue;
+		snprintf(said->hint, sizeof(said->hint), "--accept %.80s", id);
+		return rebuild_refuse(said, REASON_ADVISORY, e,
+				      "%s (%s): if you can live with that, say --accept %s", id,
+				      advisories->at[i].text, id);
+	}
 	return 0;
 }
 
 /* Again what has been foreseen, for now Python has told what it really has. */
-static int decide(struct upstream *u, struct err *e)
+static int upstream_decide(struct upstream *u, struct err *e)
 {
-	json_t *world = world_of(u);
-	const json_t *one;
-	size_t i;
-	int rc = recipe_decide(&u->recipe, world, &u->decided, e);
+	struct textpairs world = upstream_world(u);
 
-	json_decref(world);
-	if (rc)
-		return rc;
-	json_array_foreach(json_object_get(u->decided, "bad"), i, one)
+	recipe_decide(&u->recipe, &world, &u->pool, &u->decided);
+	if (u->pool.is_short)
+		return fail(e, RINGUP_ENOMEM, "no memory to decide on %s", u->recipe.name);
+	if (u->decided.bad.count)
 		return rebuild_refuse(u->said, REASON_IMPOSSIBLE, e, "%s: %s",
-				      jsonio_string(one, "why"), jsonio_string(one, "instead"));
-	return u->how->dry_run
-		       ? 0
-		       : check_accepted(u->how, json_object_get(u->decided, "advisories"),
-					u->said, e);
+				      u->decided.bad.at[0].name, u->decided.bad.at[0].text);
+	return u->how->dry_run ? 0
+			       : advisories_check(u->how, &u->decided.advisories, u->said, e);
 }
 
-static int foresee(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-		   struct rebuild_said *said, struct err *e)
+static int foresee(const struct rebuild_how *how, const json_t *facts,
+		   const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	struct recipe recipe = { 0 };
 	/* A dry run shows what is known; whether that is accepted is asked when it matters. */
-	int rc = how->dry_run
-			 ? 0
-			 : check_accepted(how, json_object_get(plan, "advisories"), said, e);
+	int rc = how->dry_run ? 0 : advisories_check(how, &plan->advisories, said, e);
 
 	if (!rc)
-		rc = recipe_find(&recipe, "horovod", jsonio_string(plan, "version"), e);
+		rc = recipe_find(&recipe, "horovod", plan->version, e);
 	if (!rc && fetch_foresee(&recipe, how->source, how->offline && !how->cache, e))
 		rc = rebuild_blame(said, how->source ? REASON_SOURCE : REASON_NETWORK, e);
 	recipe_free(&recipe);
@@ -358,21 +323,20 @@ static void close_all(struct upstream *u)
 	}
 	if (u->log_fd >= 0)
 		close(u->log_fd);
-	json_decref(u->decided);
+	textpool_free(&u->pool);
 	json_decref(u->told);
 	recipe_free(&u->recipe);
 }
 
-static int open_all(struct upstream *u, const struct rebuild_how *how, const json_t *plan,
-		    struct rebuild_said *said, struct err *e)
+static int open_all(struct upstream *u, const struct rebuild_how *how,
+		    const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	int rc;
 
 	*u = (struct upstream){ .how = how,
 				.plan = plan,
 				.said = said,
-				.python =
-					jsonio_string(json_object_get(plan, "python"), "path"),
+				.python = plan->python.path,
 				.journal = { .lock = -1 },
 				.lock = -1,
 				.log_fd = -1 };
@@ -380,12 +344,12 @@ static int open_all(struct upstream *u, const struct rebuild_how *how, const jso
 		return rebuild_refuse(said, REASON_TOOLS, e,
 				      "there is no Python to build for; name one by "
 				      "--python");
-	rc = recipe_find(&u->recipe, "horovod", jsonio_string(plan, "version"), e);
+	rc = recipe_find(&u->recipe, "horovod", plan->version, e);
 	return rc ? rc : upstream_ask(u, &u->told, e);
 }
 
-static int build(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-		 struct rebuild_said *said, struct err *e)
+static int build(const struct rebuild_how *how, const json_t *facts,
+		 const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	char prefix[PATH_MAX], site[PATH_MAX];
 	struct upstream u;
@@ -395,7 +359,7 @@ static int build(const struct rebuild_how *how, const json_t *facts, const json_
 	rebuild_step(how, "check", 0, 0);
 	upstream_cmake(u.cmake, sizeof(u.cmake));
 	if (!rc)
-		rc = decide(&u, e);
+		rc = upstream_decide(&u, e);
 	if (!rc) {
 		u.builder = errand_builder(u.python);
 		/* Open MPI's mpicxx complains where there is not even a loopback. */
@@ -433,8 +397,8 @@ static int build(const struct rebuild_how *how, const json_t *facts, const json_
 	return rc;
 }
 
-static int look(const struct rebuild_how *how, const json_t *facts, const json_t *plan,
-		struct rebuild_said *said, struct err *e)
+static int look(const struct rebuild_how *how, const json_t *facts,
+		const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	struct upstream u;
 	int rc = open_all(&u, how, plan, said, e);
@@ -442,7 +406,7 @@ static int look(const struct rebuild_how *how, const json_t *facts, const json_t
 	u.facts = facts;
 	upstream_cmake(u.cmake, sizeof(u.cmake));
 	if (!rc)
-		rc = decide(&u, e);
+		rc = upstream_decide(&u, e);
 	snprintf(u.dir, sizeof(u.dir), "%.*s", PATH_MAX - 1, work_place());
 	if (!rc)
 		rc = upstream_check(&u, e);
@@ -450,12 +414,13 @@ static int look(const struct rebuild_how *how, const json_t *facts, const json_t
 	return rc;
 }
 
-static int undo(const struct rebuild_how *how, const json_t *plan, struct rebuild_said *said,
-		struct err *e)
+static int undo(const struct rebuild_how *how, const json_t *facts,
+		const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	struct upstream u;
 	int rc = open_all(&u, how, plan, said, e);
 
+	u.facts = facts;
 	if (!rc)
 		rc = journal_open(&u.journal, jsonio_string(u.told, "site"), e);
 	if (!rc)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rebuild/buildplan.h"
 #include "rebuild/cache.h"
 #include "rebuild/errand.h"
 #include "rebuild/journal.h"
@@ -23,11 +24,13 @@ enum {
 /* One build in the making. */
 struct upstream {
 	const struct rebuild_how *how;
-	const json_t *facts, *plan;
+	const json_t *facts;
+	const struct buildplan *plan;
 	struct rebuild_said *said;
 	struct recipe recipe;
-	json_t *decided; /* recipe_decide() */
-	json_t *told;    /* what Python says of itself */
+	struct textpool pool; /* of decided */
+	struct recipe_decision decided;
+	json_t *told; /* what Python says of itself */
 	const char *python;
 	char dir[PATH_MAX];   /* all that is made on the way */
 	char out[PATH_MAX];   /* the wheels */
@@ -42,12 +45,8 @@ struct upstream {
 	char why[200]; /* the first line of the log that names an error */
 };
 
-/* upstream_framework - the version of framework @name in @plan, or NULL. */
-const char *upstream_framework(const json_t *plan, const char *name);
-
-/* upstream_mpi - the entry of the plan's MPI that is built for, or NULL. */
-const json_t *upstream_mpi(const struct upstream *u);
-bool upstream_wants_gpu(const struct upstream *u);
+/* upstream_mpi - that of the plan's MPIs which is built for, or NULL. */
+const struct buildplan_mpi *upstream_mpi(const struct upstream *u);
 
 /* upstream_work - run @argv, its words in the log; if it fails, @failed and why, by @reason.
  * REASON_COMPILE: what it says tells how far it is. */
@@ -62,8 +61,8 @@ int upstream_ask(struct upstream *u, json_t **out, struct err *e);
 void upstream_cmake(char *out, size_t size);
 
 /* upstream_foresee - can it come to a build at all, by what there is to see? */
-int upstream_foresee(const json_t *facts, const json_t *plan, struct rebuild_said *said,
-		     struct err *e);
+int upstream_foresee(const json_t *facts, const struct buildplan *plan,
+		     struct rebuild_said *said, struct err *e);
 
 /* upstream_check - is all there that a build takes?  Sets u->jobs. */
 int upstream_check(struct upstream *u, struct err *e);

@@ -185,7 +185,7 @@ static int check_noise(struct upstream *u, struct err *e)
 			"%.100s prints \"%.60s\" to stdout whenever it starts, where Horovod's "
 			"build reads: let its sitecustomize print that to stderr",
 			u->python, line);
-	if (!upstream_framework(u->plan, "tensorflow"))
+	if (!buildplan_framework(u->plan, "tensorflow"))
 		return 0;
 	first_line(argv, line, sizeof(line));
 	if (*line)
@@ -198,30 +198,24 @@ static int check_noise(struct upstream *u, struct err *e)
 }
 
 /* Some distributions have torch's headers in a package of their own. */
-static int check_headers(const json_t *plan, struct rebuild_said *said, struct err *e)
+static int check_headers(const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	static const char *const own[] = { "include/torch/extension.h",
 					   "include/torch/csrc/api/include/torch/extension.h" };
-	const json_t *one;
+	const struct buildplan_framework *torch = buildplan_framework(plan, "torch");
+	bool found = !torch || file_exists(NULL, "/usr/include/torch/extension.h");
 	char path[PATH_MAX];
-	size_t i, k;
+	size_t i;
 
-	json_array_foreach(json_object_get(plan, "frameworks"), i, one) {
-		bool found = strcmp(jsonio_string(one, "name"), "torch") != 0 ||
-			     file_exists(NULL, "/usr/include/torch/extension.h");
-
-		for (k = 0; !found && k < sizeof(own) / sizeof(own[0]); k++)
-			found = snprintf(path, sizeof(path), "%s/%s",
-					 jsonio_string(one, "location"),
-					 own[k]) < (int)sizeof(path) &&
-				file_exists(NULL, path);
-		if (!found)
-			return rebuild_refuse(said, REASON_TOOLS, e,
-					      "torch has no headers here, so nothing can be "
-					      "compiled for it: install them (Debian: "
-					      "libtorch-dev pybind11-dev)");
-	}
-	return 0;
+	for (i = 0; !found && i < sizeof(own) / sizeof(own[0]); i++)
+		found = snprintf(path, sizeof(path), "%s/%s", torch->location, own[i]) <
+				(int)sizeof(path) &&
+			file_exists(NULL, path);
+	return found ? 0
+		     : rebuild_refuse(said, REASON_TOOLS, e,
+				      "torch has no headers here, so nothing can be compiled "
+				      "for it: install them (Debian: libtorch-dev "
+				      "pybind11-dev)");
 }
 
 /* Which of its folders Python installs into only Python knows; but if it is none of them... */
@@ -242,13 +236,12 @@ static int check_sites(const json_t *facts, const char *python, struct rebuild_s
 	return first ? rebuild_may_write(said, first, e) : 0;
 }
 
-int upstream_foresee(const json_t *facts, const json_t *plan, struct rebuild_said *said,
-		     struct err *e)
+int upstream_foresee(const json_t *facts, const struct buildplan *plan,
+		     struct rebuild_said *said, struct err *e)
 {
-	const char *python = jsonio_string(json_object_get(plan, "python"), "path");
 	int rc = check_headers(plan, said, e);
 
-	return rc ? rc : check_sites(facts, python, said, e);
+	return rc ? rc : check_sites(facts, plan->python.path, said, e);
 }
 
 /* How the headers of this kind of Python are had. */
@@ -279,7 +272,6 @@ static const char *headers_cure(const struct upstream *u, char out[128])
 int upstream_check(struct upstream *u, struct err *e)
 {
 	const json_t *packages = json_object_get(u->told, "packages");
-	const json_t *compiler = json_object_get(u->plan, "compiler");
 	char cure[128];
 	int rc;
 
@@ -293,7 +285,7 @@ int upstream_check(struct upstream *u, struct err *e)
 			"%s/Python.h is missing, so nothing can be compiled for this "
 			"Python: %s",
 			jsonio_string(u->told, "include"), headers_cure(u, cure));
-	if (!*jsonio_string(compiler, "cxx"))
+	if (!*u->plan->compiler.cxx)
 		return rebuild_refuse(u->said, REASON_TOOLS, e,
 				      "there is no C++ compiler: install g++");
 	rc = rebuild_may_write(u->said, jsonio_string(u->told, "site"), e);

@@ -88,33 +88,33 @@ int upstream_stage(struct upstream *u, char prefix[PATH_MAX], char site[PATH_MAX
 int upstream_stamp(struct upstream *u, const char *site, struct err *e)
 {
 	static const char *const all[] = { "torch", "tensorflow", "mxnet" };
-	const json_t *compiler = json_object_get(u->plan, "compiler"), *mpi = upstream_mpi(u);
+	const struct buildplan *p = u->plan;
+	const struct buildplan_mpi *mpi = upstream_mpi(u);
 	const char *names[5] = { NULL };
-	json_t *mpis = mpi ? json_pack("[O]", mpi) : NULL, *stamp;
+	json_t *mpis = mpi ? json_pack("[o]", buildplan_json_mpi(mpi)) : NULL, *stamp;
 	struct stamp_of of = { .engine = "horovod",
 			       .version = u->recipe.version,
 			       .python = u->python,
 			       .frameworks = names,
 			       .mpi = mpis,
 			       .key = u->key,
-			       .advisories = json_object_get(u->decided, "advisories"),
+			       .advisories = &u->decided.advisories,
 			       .built = time(NULL) };
 	char text[128], record[PATH_MAX];
 	size_t i, n = 0;
 	int rc, fd;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		if (upstream_framework(u->plan, all[i]))
+		if (buildplan_framework(p, all[i]))
 			names[n++] = all[i];
 	/* Not compiled for, but edited for: unedited, Horovod averages nothing with Keras 3. */
-	if (upstream_framework(u->plan, "tensorflow"))
+	if (buildplan_framework(p, "tensorflow"))
 		names[n++] = "keras";
-	snprintf(text, sizeof(text), "%s %s", jsonio_string(compiler, "family"),
-		 jsonio_string(compiler, "version"));
+	snprintf(text, sizeof(text), "%s %s", p->compiler.family, p->compiler.version);
 	of.compiler = text;
-	if (upstream_wants_gpu(u)) {
-		of.cuda = jsonio_string(json_object_get(u->plan, "cuda"), "version");
-		of.nccl = jsonio_string(json_object_get(u->plan, "nccl"), "version");
+	if (p->gpu) {
+		of.cuda = p->cuda.version;
+		of.nccl = p->nccl.version;
 	}
 	stamp = stamp_make(&of, u->facts);
 	rc = stamp ? stamp_write(site, "/" STAMP_HOROVOD, stamp, e)
@@ -156,9 +156,9 @@ int upstream_verify(struct upstream *u, const char *site, struct err *e)
 	json_t *env = errand_env(u->home, false);
 	int n = 4, rc;
 
-	if (upstream_framework(u->plan, "torch"))
+	if (buildplan_framework(u->plan, "torch"))
 		argv[n++] = "torch";
-	if (upstream_framework(u->plan, "tensorflow"))
+	if (buildplan_framework(u->plan, "tensorflow"))
 		argv[n++] = "tensorflow";
 	if (site)
 		json_object_set_new(env, "PYTHONPATH", json_string(site));
@@ -220,7 +220,7 @@ int upstream_prove(struct upstream *u, const char *site, struct err *e)
 		bool is_keras = !strcmp(all[i], "keras");
 		const json_t *packages = json_object_get(u->told, "packages");
 
-		if (!upstream_framework(u->plan, is_keras ? "tensorflow" : all[i]) ||
+		if (!buildplan_framework(u->plan, is_keras ? "tensorflow" : all[i]) ||
 		    (is_keras && !*jsonio_string(packages, "keras")))
 			continue;
 		first = first ? first : all[i];

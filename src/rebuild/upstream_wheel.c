@@ -69,17 +69,15 @@ static int add_tools(struct upstream *u, struct err *e)
 }
 
 /* mpicxx of the MPI that is wanted, first in PATH, for CMake looks nowhere else. */
-static int choose_mpi(struct upstream *u, const json_t *mpi, json_t *env, struct err *e)
+static int choose_mpi(struct upstream *u, const char *mpicxx, json_t *env, struct err *e)
 {
 	char path[PATH_MAX], text[2 * PATH_MAX];
 	int rc;
 
 	snprintf(path, sizeof(path), "%.*s/bin/mpicxx", PATH_MAX - 16, u->dir);
-	snprintf(text, sizeof(text), "#!/bin/sh\nexec '%s' \"$@\"\n",
-		 jsonio_string(mpi, "mpicxx"));
-	if (strchr(jsonio_string(mpi, "mpicxx"), '\''))
-		return rebuild_refuse(u->said, REASON_TOOLS, e, "%s: a strange name",
-				      jsonio_string(mpi, "mpicxx"));
+	snprintf(text, sizeof(text), "#!/bin/sh\nexec '%s' \"$@\"\n", mpicxx);
+	if (strchr(mpicxx, '\''))
+		return rebuild_refuse(u->said, REASON_TOOLS, e, "%s: a strange name", mpicxx);
 	rc = file_write(NULL, path, 0755, text, strlen(text), e);
 	if (rc)
 		return rc;
@@ -95,8 +93,7 @@ static int choose_mpi(struct upstream *u, const json_t *mpi, json_t *env, struct
  */
 static int link_nccl(struct upstream *u, json_t *env, struct err *e)
 {
-	const json_t *nccl = json_object_get(u->plan, "nccl");
-	const char *library = jsonio_string(nccl, "library"), *slash = strrchr(library, '/');
+	const char *library = u->plan->nccl.library, *slash = strrchr(library, '/');
 	const char *home = jsonio_string(env, "HOROVOD_NCCL_HOME");
 	char path[PATH_MAX], text[2 * PATH_MAX];
 
@@ -134,25 +131,33 @@ static void set_framework(const struct upstream *u, json_t *env, const char *nam
 	char key[64];
 
 	snprintf(key, sizeof(key), "HOROVOD_%s_%s",
-		 upstream_framework(u->plan, name) ? "WITH" : "WITHOUT", variable);
+		 buildplan_framework(u->plan, name) ? "WITH" : "WITHOUT", variable);
 	json_object_set_new(env, key, json_string("1"));
+}
+
+static void env_add(json_t *env, const struct textpairs *more)
+{
+	int i;
+
+	for (i = 0; i < more->count; i++)
+		json_object_set_new(env, more->at[i].name, jsonio_text(more->at[i].text));
 }
 
 static int build_env(struct upstream *u, json_t **envp, struct err *e)
 {
-	const json_t *compiler = json_object_get(u->plan, "compiler"), *mpi = upstream_mpi(u);
+	const struct buildplan_compiler *compiler = &u->plan->compiler;
+	const struct buildplan_mpi *mpi = upstream_mpi(u);
 	json_t *env = errand_env(u->nest, false);
 	char text[2 * PATH_MAX];
 	int rc = 0;
 
-	json_object_update(env, json_object_get(u->plan, "env"));
-	json_object_update(env, json_object_get(u->decided, "env"));
-	json_object_set(env, "CC", json_object_get(compiler, "cc"));
-	json_object_set(env, "CXX", json_object_get(compiler, "cxx"));
+	env_add(env, &u->plan->env);
+	env_add(env, &u->decided.env);
+	json_object_set_new(env, "CC", jsonio_text(compiler->cc));
+	json_object_set_new(env, "CXX", jsonio_text(compiler->cxx));
 	/* What does not compile does so thousands of times, for minutes. */
 	snprintf(text, sizeof(text), "%s %s", jsonio_string(env, "CXXFLAGS"),
-		 strcmp(jsonio_string(compiler, "family"), "clang") ? "-fmax-errors=5"
-								    : "-ferror-limit=5");
+		 strcmp(compiler->family, "clang") ? "-fmax-errors=5" : "-ferror-limit=5");
 	json_object_set_new(env, "CXXFLAGS", json_string(text));
 	snprintf(text, sizeof(text), "-j%d", u->jobs);
 	json_object_set_new(env, "MAKEFLAGS", json_string(text));
@@ -168,7 +173,7 @@ static int build_env(struct upstream *u, json_t **envp, struct err *e)
 		json_object_set_new(env, "PATH", json_string(text));
 	}
 	if (mpi)
-		rc = choose_mpi(u, mpi, env, e);
+		rc = choose_mpi(u, mpi->mpicxx, env, e);
 	else
 		json_object_set_new(env, "HOROVOD_WITHOUT_MPI", json_string("1"));
 	if (!rc)
@@ -249,7 +254,7 @@ static int compile(void *arg, const char *into, struct err *e)
 		return rebuild_blame(u->said, is_wrong ? REASON_SOURCE : REASON_NETWORK, e);
 	}
 	snprintf(src, sizeof(src), "%.*s/src", PATH_MAX - 16, u->dir);
-	rc = edit_apply(&u->recipe, u->decided, src, e);
+	rc = edit_apply(&u->recipe, &u->decided, src, e);
 	if (rc)
 		return rebuild_blame(u->said, REASON_SOURCE, e);
 	rc = check_edits(u, e);
@@ -275,14 +280,14 @@ void upstream_key(const struct upstream *u, char out[MANIFEST_KEY_BYTES])
 	uname(&node);
 	confstr(_CS_GNU_LIBC_VERSION, glibc, sizeof(glibc));
 	file_read(NULL, u->recipe.path, 1 << 18, &recipe, &len, NULL);
-	all = json_pack("{ss ss sO sO? sO? sO? sO? sO? ss ss ss ss ss*}", "engine", "horovod",
-			"recipe", recipe ? recipe : "", "decided", u->decided, "frameworks",
-			json_object_get(u->plan, "frameworks"), "compiler",
-			json_object_get(u->plan, "compiler"), "mpi", upstream_mpi(u), "cuda",
-			json_object_get(u->plan, "cuda"), "nccl",
-			json_object_get(u->plan, "nccl"), "python",
-			jsonio_string(u->told, "soabi"), "machine", node.machine, "glibc",
-			glibc, "cmake", u->cmake, "source", u->how->source);
+	all = json_pack("{ss ss so so so so so so ss ss ss ss ss*}", "engine", "horovod",
+			"recipe", recipe ? recipe : "", "decided", recipe_json(&u->decided),
+			"frameworks", buildplan_json_frameworks(u->plan), "compiler",
+			buildplan_json_compiler(u->plan), "mpi",
+			buildplan_json_mpi(upstream_mpi(u)), "cuda",
+			buildplan_json_cuda(u->plan), "nccl", buildplan_json_nccl(u->plan),
+			"python", jsonio_string(u->told, "soabi"), "machine", node.machine,
+			"glibc", glibc, "cmake", u->cmake, "source", u->how->source);
 	text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 	cache_key(out, text ? text : "");
 	free(text);

@@ -546,15 +546,25 @@ static void check(const struct node *n, const json_t *plan)
 	}
 }
 
+/* A plan as it is printed, or NULL. */
+static json_t *made(const struct buildplan_how *how, const json_t *facts, struct err *e)
+{
+	struct buildplan plan;
+	json_t *json =
+		buildplan_make(how, facts, &table, &plan, e) ? NULL : buildplan_json(&plan);
+
+	buildplan_free(&plan);
+	return json;
+}
+
 static void plan_node(const struct node *n, const struct recipe *r)
 {
 	struct buildplan_how how = { .engine = n->engine,
 				     .recipe = r,
 				     .machine = "x86_64",
 				     .frameworks = n->frameworks };
-	json_t *facts = facts_of(n->facts), *plan = NULL, *again = NULL;
+	json_t *facts = facts_of(n->facts), *plan, *again;
 	struct err e = { 0 };
-	int rc;
 
 	while (n->frameworks[how.framework_count])
 		how.framework_count++;
@@ -562,13 +572,11 @@ static void plan_node(const struct node *n, const struct recipe *r)
 		ok(0, "%s: the test's facts are no JSON", n->name);
 		return;
 	}
-	rc = buildplan_make(&how, facts, &table, &plan, &e);
-	ok(!rc && plan, "%s%s%s", n->name, *e.text ? ": " : "", e.text);
-	if (!rc) {
-		check(n, plan);
-		ok(!buildplan_make(&how, facts, &table, &again, &e) && json_equal(plan, again),
-		   "%s: the same again", n->name);
-	}
+	plan = made(&how, facts, &e);
+	again = made(&how, facts, &e);
+	ok(plan != NULL, "%s%s%s", n->name, *e.text ? ": " : "", e.text);
+	check(n, plan);
+	ok(json_equal(plan, again), "%s: the same again", n->name);
 	json_decref(again);
 	json_decref(plan);
 	json_decref(facts);
@@ -578,14 +586,13 @@ static void test_words(void)
 {
 	static const char *const frameworks[] = { "torhc" };
 	struct buildplan_how how = { .engine = "gloo" };
-	json_t *facts = json_object(), *plan = NULL;
+	json_t *facts = json_object();
 	struct err e = { 0 };
 
-	ok(buildplan_make(&how, facts, &table, &plan, &e) && !plan, "no engine: %s", e.text);
+	ok(!made(&how, facts, &e), "no engine: %s", e.text);
 	how = (struct buildplan_how){ .frameworks = frameworks, .framework_count = 1 };
-	ok(buildplan_make(&how, facts, &table, &plan, &e) && !plan &&
-		   strstr(e.text, "is torch meant"),
-	   "no framework: %s", e.text);
+	ok(!made(&how, facts, &e) && strstr(e.text, "is torch meant"), "no framework: %s",
+	   e.text);
 	json_decref(facts);
 }
 
@@ -643,8 +650,42 @@ static void test_recipes(void)
 					     "why_not=horovod 0.28.1 is for torch 1.5-2.0, and "
 					     "its recipe has no edits for 2.13.0",
 					     "nearest=torch 1.5-2.0, or --engine ringup" } };
+	static const char more[] =
+		"env A=b\nadd a/b from c\nadvisory CVE-1: it is so\nedit x\n\tfile f\n"
+		"\twhen torch>=2.1\n\twhy so\n\tmatch a\n\twith b\n\ttimes 1\n";
+	static const struct node printed = {
+		"a plan is printed as it always was",
+		"horovod",
+		{ NULL },
+		PY("3.10.12") ",'frameworks':[" TORCH_CUDA
+			      "],'compilers':[" GCC("12", "true") "],'mpi':[" OPENMPI(
+				      "4.1.4") "]," CUDA("12.4") "," NCCL("2.21.5"),
+		{ "={engine:horovod,version:0.28.1,python:{path:/p/bin/python3,versi"
+		  "on:3.10.12,prefix:/p},frameworks:[{name:torch,version:2.6.0+cu12"
+		  "4,location:null,library:null,cxx11_abi:0,cxx11_abi_by:elf,compil"
+		  "er:gcc 9.3.1,compiler_by:elf,cxx_standard:17,cxx_standard_by:tab"
+		  "le}],compiler:{cc:/usr/bin/gcc-12,cxx:/usr/bin/g++-12,family:gcc"
+		  ",version:12.2.0,installed:true,why:torch 2.6.0+cu124 was built w"
+		  "ith gcc 9.3.1, which is not here; gcc 12.2.0 has the same C++ AB"
+		  "I and is within all limits},cxx_standard:17,cxx11_abi:0,cuda:{pa"
+		  "th:/usr/local/cuda-12.4,version:12.4,nvcc:/usr/local/cuda-12.4/b"
+		  "in/nvcc},nccl:{version:2.21.5,library:/usr/lib/libnccl.so.2,head"
+		  "er:/usr/include/nccl.h},mpi:[{flavour:openmpi,version:4.1.4,mpic"
+		  "c:/usr/bin/mpicc.openmpi,mpirun:/usr/bin/mpirun.openmpi,library:"
+		  "/l/libmpi.so,header:/i/mpi.h,mpicxx:/usr/bin/mpicxx.openmpi}],pa"
+		  "ckages:[],build:[{what:horovod 0.28.1: torch,why:torch 2.6.0+cu1"
+		  "24, old C++ ABI, with NCCL}],env:{CC:/usr/bin/gcc-12,CXX:/usr/bi"
+		  "n/g++-12,HOROVOD_WITH_PYTORCH:1,HOROVOD_WITHOUT_TENSORFLOW:1,HOR"
+		  "OVOD_WITHOUT_MXNET:1,HOROVOD_WITH_GLOO:1,HOROVOD_WITH_MPI:1,HORO"
+		  "VOD_GPU_OPERATIONS:NCCL,HOROVOD_CUDA_HOME:/usr/local/cuda-12.4,C"
+		  "UDA_HOME:/usr/local/cuda-12.4,CUDAHOSTCXX:/usr/bin/g++-12,HOROVO"
+		  "D_NCCL_HOME:/usr,A:b},edits:[x],adds:[{to:a/b,from:c}],advisorie"
+		  "s:[{id:CVE-1,text:it is so}],rejected:[],disagreements:[],possib"
+		  "le:true,why_not:null,nearest:null}" }
+	};
 	struct recipe r = { 0 };
 	struct err e = { 0 };
+	char text[1024];
 
 	plan_node(&without, NULL);
 	ok(!recipe_parse(&r, "minimal", minimal, strlen(minimal), &e), "a recipe %s", e.text);
@@ -652,6 +693,10 @@ static void test_recipes(void)
 	plan_node(&legacy, &r);
 	plan_node(&gcc, &r);
 	plan_node(&torch, &r);
+	recipe_free(&r);
+	snprintf(text, sizeof(text), "%s%s", minimal, more);
+	ok(!recipe_parse(&r, "more", text, strlen(text), &e), "another recipe %s", e.text);
+	plan_node(&printed, &r);
 	recipe_free(&r);
 }
 
@@ -674,7 +719,7 @@ static void test_speed(void)
 										     "]");
 	struct buildplan_how how = { .engine = "horovod", .recipe = &recipe };
 	int64_t best = INT64_MAX, start;
-	json_t *plan = NULL;
+	struct buildplan plan;
 	int i;
 
 	for (i = 0; i < 20; i++) {
@@ -683,7 +728,7 @@ static void test_speed(void)
 			break;
 		start = used_ns() - start;
 		best = start < best ? start : best;
-		json_decref(plan);
+		buildplan_free(&plan);
 	}
 	ok(i == 20 && best < 10000000, "decided in %lld us", (long long)best / 1000);
 	json_decref(facts);

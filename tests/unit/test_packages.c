@@ -115,9 +115,10 @@ static void test_tree(void)
 /* What an apt-get that says @says and exits with @status comes to. */
 static void try(const char *what, const char *script, enum packages_fate want, const char *says)
 {
-	json_t *names = json_pack("[{ss}]", "name", "g++-11");
+	struct textpair one = { "g++-11", "" };
+	struct textpairs names = { &one, 1 };
 	struct packages_how how = { .manager = "apt",
-				    .names = names,
+				    .names = &names,
 				    .log_fd = -1,
 				    .lock_ms = 1000,
 				    .timeout_ms = 3000 };
@@ -132,15 +133,15 @@ static void try(const char *what, const char *script, enum packages_fate want, c
 	   what, (int)fate, e.text);
 	unlink(path_of("apt-get"));
 	unlink(path_of("apt-cache"));
-	json_decref(names);
 }
 
 /* apt-get would take a name that it does not know for a pattern. */
 static void test_unknown(void)
 {
-	json_t *names = json_pack("[{ss}]", "name", "g++-7");
+	struct textpair one = { "g++-7", "" };
+	struct textpairs names = { &one, 1 };
 	struct packages_how how = { .manager = "apt",
-				    .names = names,
+				    .names = &names,
 				    .log_fd = -1,
 				    .lock_ms = 1000,
 				    .timeout_ms = 3000 };
@@ -155,7 +156,6 @@ static void test_unknown(void)
 	ok(access(path_of("installed"), F_OK) < 0, "and nothing is installed in its place");
 	unlink(path_of("apt-get"));
 	unlink(path_of("apt-cache"));
-	json_decref(names);
 }
 
 static void test_install(void)
@@ -203,21 +203,20 @@ static void test_install(void)
 
 static void test_refusals(void)
 {
-	json_t *names = json_pack("[{ss}]", "name", "g++-11; reboot");
-	struct packages_how how = { .manager = "apt", .names = names, .log_fd = -1 };
+	struct textpair one = { "g++-11; reboot", "" };
+	struct textpairs names = { &one, 1 };
+	struct packages_how how = { .manager = "apt", .names = &names, .log_fd = -1 };
 	enum packages_fate fate;
 	struct err e = { 0 };
 
 	ok(packages_install(&how, &fate, &e) && fate == PACKAGES_FAILED &&
 		   strstr(e.text, "no name of a package"),
 	   "no name: %s", e.text);
-	json_decref(names);
-	how.names = names = json_array();
+	names.count = 0;
 	ok(!packages_install(&how, &fate, &e) && fate == PACKAGES_DONE, "nothing to do");
 	how.manager = NULL;
 	ok(packages_install(&how, &fate, &e) && strstr(e.text, "neither apt-get nor dnf"),
 	   "no package manager: %s", e.text);
-	json_decref(names);
 }
 
 int main(void)

@@ -144,16 +144,21 @@ static void test_liars(void)
 
 static void test_headers(void)
 {
-	json_t *facts = json_object(), *plan;
+	json_t *facts = json_object();
+	struct buildplan plan;
 	struct err e = { 0 };
 
 	mkdir(path_of("include"), 0755);
 	mkdir(path_of("include/ATen"), 0755);
 	put("include/ATen/ATen.h", "#if __cplusplus < 202002L\n#error C++20 or later\n#endif\n"
 				   "#include <string>\n");
-	plan = json_pack("{s{ss}sisis[{ssss}]}", "compiler", "cxx", "/usr/bin/g++", "cxx11_abi",
-			 1, "cxx_standard", 17, "frameworks", "name", "torch", "location", dir);
-	ok(!probe_headers(facts, plan, &e), "headers are tried %s", e.text);
+	buildplan_blank(&plan, "horovod");
+	plan.compiler.cxx = "/usr/bin/g++";
+	plan.cxx11_abi = 1;
+	plan.cxx_standard = 17;
+	plan.frameworks[plan.framework_count++] =
+		(struct buildplan_framework){ .name = "torch", .location = dir };
+	ok(!probe_headers(facts, &plan, &e), "headers are tried %s", e.text);
 	ok(json_integer_value(json_object_get(
 		   json_array_get(
 			   json_object_get(json_object_get(facts, "probes"), "frameworks"), 0),
@@ -164,12 +169,11 @@ static void test_headers(void)
 	unlink(path_of("include/ATen/ATen.h"));
 	json_decref(facts);
 	facts = json_object();
-	ok(!probe_headers(facts, plan, &e) && !probe_of(facts),
+	ok(!probe_headers(facts, &plan, &e) && !probe_of(facts),
 	   "headers that are not there prove nothing");
 	rmdir(path_of("include/ATen"));
 	rmdir(path_of("include"));
 	ok(!count_rooms(), "nothing is left");
-	json_decref(plan);
 	json_decref(facts);
 }
 
@@ -214,22 +218,24 @@ static void test_nowhere(void)
 
 static void test_tools(void)
 {
-	json_t *facts = json_object(), *python = json_pack("{ss}", "prefix", dir);
+	json_t *facts = json_object();
+	struct buildplan plan;
 	struct err e = { 0 };
 	const json_t *probes;
 
+	buildplan_blank(&plan, "horovod");
+	plan.python.prefix = dir;
 	mkdir(path_of("lib"), 0755);
 	put("lib/libstdc++.so.6.0.29", "");
 	if (symlink("libstdc++.so.6.0.29", path_of("lib/libstdc++.so.6")))
 		abort();
-	ok(!probe_tools(facts, python, &e), "tools %s", e.text);
+	ok(!probe_tools(facts, &plan, &e), "tools %s", e.text);
 	probes = json_object_get(facts, "probes");
 	ok(!strcmp(json_string_value(json_object_get(probes, "glibcxx")), "3.4.29"),
 	   "the environment's own libstdc++ is the one that counts");
 	unlink(path_of("lib/libstdc++.so.6"));
 	unlink(path_of("lib/libstdc++.so.6.0.29"));
 	rmdir(path_of("lib"));
-	json_decref(python);
 	json_decref(facts);
 }
 

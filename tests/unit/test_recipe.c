@@ -48,15 +48,16 @@ static void check_conditions(void)
 		{ "  torch \t !gpu ", true },
 		{ "torch >= 2", false },
 	};
-	json_t *world = json_pack("{ss ss sb sb}", "torch", "2.13.0+cpu", "python", "3.11.7",
-				  "gpu", 0, "mpi", 1);
+	struct textpair at[] = { { "torch", "2.13.0+cpu" },
+				 { "python", "3.11.7" },
+				 { "mpi", "" } };
+	const struct textpairs world = { at, 3 };
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		ok(recipe_holds(rows[i].when, world) == rows[i].want, "'%s' is %s",
+		ok(recipe_holds(rows[i].when, &world) == rows[i].want, "'%s' is %s",
 		   rows[i].when, rows[i].want ? "so" : "not so");
 	ok(recipe_holds(NULL, NULL) && !recipe_holds("torch", NULL), "and without a world");
-	json_decref(world);
 }
 
 static void check_refused(void)
@@ -101,13 +102,6 @@ static void check_refused(void)
 	recipe_free(&r);
 }
 
-static size_t count(const json_t *all, const char *key)
-{
-	const json_t *j = json_object_get(all, key);
-
-	return json_is_array(j) ? json_array_size(j) : json_object_size(j);
-}
-
 static void check_decided(void)
 {
 	static const char text[] = HEAD EDIT
@@ -115,52 +109,60 @@ static void check_decided(void)
 		"env A=b c when torch\nenv B=c when !torch\n"
 		"add a/b from c when torch<2\n# a comment\n\n"
 		"bad torch>=3: too new; use an older one\nadvisory CVE-1: dangerous: very\n";
-	json_t *two = json_pack("{ss}", "torch", "2.0"),
-	       *three = json_pack("{ss}", "torch", "3"), *all, *bad;
+	struct textpair two_at = { "torch", "2.0" }, three_at = { "torch", "3" };
+	const struct textpairs two = { &two_at, 1 }, three = { &three_at, 1 };
+	struct recipe_decision d, other;
+	struct textpool pool = { 0 };
 	struct recipe r;
 	struct err e;
+	json_t *json;
+	char *shown;
 
 	ok(!parse(&r, text, &e), "a recipe is read: %s", e.text);
-	ok(!recipe_decide(&r, two, &all, &e), "and decided on");
-	ok(count(all, "edits") == 2 && count(all, "env") == 1 && !count(all, "adds") &&
-		   !count(all, "bad") && count(all, "advisories") == 1,
+	recipe_decide(&r, &two, &pool, &d);
+	ok(d.edits.count == 2 && d.env.count == 1 && !d.adds.count && !d.bad.count &&
+		   d.advisories.count == 1,
 	   "edits, variables, files and advisories that apply");
-	ok(!strcmp(json_string_value(json_object_get(json_object_get(all, "env"), "A")), "b c"),
-	   "a value may have blanks");
-	json_decref(all);
-	recipe_decide(&r, three, &all, &e);
-	bad = json_array_get(json_object_get(all, "bad"), 0);
-	ok(!strcmp(json_string_value(json_object_get(bad, "why")), "too new") &&
-		   !strcmp(json_string_value(json_object_get(bad, "instead")),
-			   "use an older one"),
+	ok(!strcmp(textpool_get(&d.env, "A"), "b c"), "a value may have blanks");
+	json = recipe_json(&d);
+	shown = json_dumps(json, JSON_COMPACT);
+	ok(!strcmp(shown, "{\"edits\":[{\"name\":\"a\",\"why\":\"it is so\"},{\"name\":\"b\","
+			  "\"why\":\"so\"}],\"adds\":[],\"env\":{\"A\":\"b c\"},\"bad\":[],"
+			  "\"advisories\":[{\"id\":\"CVE-1\",\"text\":\"dangerous: very\"}]}"),
+	   "as keys of the cache hash it: %s", shown);
+	free(shown);
+	json_decref(json);
+	recipe_decide(&r, &three, &pool, &other);
+	ok(other.bad.count == 1 && !strcmp(other.bad.at[0].name, "too new") &&
+		   !strcmp(other.bad.at[0].text, "use an older one"),
 	   "what is bad has a reason and a way out");
-	json_decref(all);
-	recipe_decide(&r, NULL, &all, &e);
-	ok(count(all, "edits") == 1 && count(all, "env") == 1,
-	   "without a world, what is always so");
-	json_decref(all);
-	json_decref(two);
-	json_decref(three);
+	ok(recipe_is_same(&d, &d) && !recipe_is_same(&d, &other), "two are told apart");
+	recipe_decide(&r, NULL, &pool, &d);
+	ok(d.edits.count == 1 && d.env.count == 1, "without a world, what is always so");
+	textpool_free(&pool);
 	recipe_free(&r);
 }
 
 /* The recipes of this repository. */
 static void check_ours(void)
 {
-	json_t *names = recipe_names(), *world, *all;
+	struct textpair at[] = { { "torch", "2.13.0" },
+				 { "python", "3.12.1" },
+				 { "cmake", "4.1" },
+				 { "keras", "3.15" } };
+	const struct textpairs world = { at, 4 };
+	json_t *names = recipe_names();
+	struct textpool pool = { 0 };
+	struct recipe_decision d;
 	struct recipe r;
 	struct err e = { 0 };
 
 	ok(json_array_size(names) >= 1, "there are recipes");
 	json_decref(names);
 	ok(!recipe_find(&r, "horovod", NULL, &e), "one is for horovod: %s", e.text);
-	world = json_pack("{ss ss ss ss}", "torch", "2.13.0", "python", "3.12.1", "cmake",
-			  "4.1", "keras", "3.15");
-	ok(!recipe_decide(&r, world, &all, &e) && count(all, "edits") > 10 &&
-		   !count(all, "bad"),
-	   "it has edits for torch 2.13");
-	json_decref(all);
-	json_decref(world);
+	recipe_decide(&r, &world, &pool, &d);
+	ok(d.edits.count > 10 && !d.bad.count, "it has edits for torch 2.13");
+	textpool_free(&pool);
 	recipe_free(&r);
 	ok(recipe_find(&r, "horovod", "0.1", &e) && strstr(e.text, "0.28.1"),
 	   "none for 0.1, but: %s", e.text);

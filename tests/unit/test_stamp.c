@@ -44,7 +44,8 @@ static json_t *facts_of(const char *text)
 static json_t *make(const json_t *facts)
 {
 	static const char *const names[] = { "torch", "tensorflow", "mxnet", NULL };
-	json_t *advisories = json_pack("[{ss ss}]", "id", "CVE-1", "text", "a flaw");
+	struct textpair flaw = { "CVE-1", "a flaw" };
+	const struct textpairs advisories = { &flaw, 1 };
 	const struct stamp_of of = { .engine = "horovod",
 				     .version = "0.28.1",
 				     .python = "/v/bin/python3.11",
@@ -54,12 +55,10 @@ static json_t *make(const json_t *facts)
 				     .nccl = "2.21.5",
 				     .compiler = "gcc 12.2.0",
 				     .key = "0123",
-				     .advisories = advisories,
+				     .advisories = &advisories,
 				     .built = 1700000000 };
-	json_t *s = stamp_make(&of, facts);
 
-	json_decref(advisories);
-	return s;
+	return stamp_make(&of, facts);
 }
 
 static char *shown(json_t *j)

@@ -1,0 +1,158 @@
+/* buildplan_json.c - a plan as the JSON that is printed, and that keys of the cache hash. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/jsonio.h"
+#include "rebuild/buildplan.h"
+#include "rebuild/jsonrecord.h"
+
+/* The order is that of the JSON. */
+static const struct jsonrecord_field python_fields[] = {
+	RECORD_TEXT(buildplan_python, path),
+	RECORD_TEXT(buildplan_python, version),
+	RECORD_TEXT(buildplan_python, prefix),
+	{ 0 },
+};
+
+static const struct jsonrecord_field framework_fields[] = {
+	RECORD_TEXT(buildplan_framework, name),
+	RECORD_TEXT(buildplan_framework, version),
+	RECORD_TEXT(buildplan_framework, location),
+	RECORD_TEXT(buildplan_framework, library),
+	RECORD_NUMBER(buildplan_framework, cxx11_abi, -1),
+	RECORD_TEXT(buildplan_framework, cxx11_abi_by),
+	RECORD_TEXT(buildplan_framework, compiler),
+	RECORD_TEXT(buildplan_framework, compiler_by),
+	RECORD_NUMBER(buildplan_framework, cxx_standard, 0),
+	RECORD_TEXT(buildplan_framework, cxx_standard_by),
+	{ 0 },
+};
+
+static const struct jsonrecord_field compiler_fields[] = {
+	RECORD_TEXT(buildplan_compiler, cc),
+	RECORD_TEXT(buildplan_compiler, cxx),
+	RECORD_TEXT(buildplan_compiler, family),
+	RECORD_TEXT(buildplan_compiler, version),
+	RECORD_FLAG(buildplan_compiler, installed),
+	RECORD_TEXT(buildplan_compiler, why),
+	{ 0 },
+};
+
+static const struct jsonrecord_field mpi_fields[] = {
+	RECORD_TEXT(buildplan_mpi, flavour), RECORD_TEXT(buildplan_mpi, version),
+	RECORD_TEXT(buildplan_mpi, mpicc),   RECORD_TEXT(buildplan_mpi, mpirun),
+	RECORD_TEXT(buildplan_mpi, library), RECORD_TEXT(buildplan_mpi, header),
+	RECORD_TEXT(buildplan_mpi, mpicxx),  { 0 },
+};
+
+static const struct jsonrecord_field cuda_fields[] = {
+	RECORD_TEXT(buildplan_cuda, path),
+	RECORD_TEXT(buildplan_cuda, version),
+	RECORD_TEXT(buildplan_cuda, nvcc),
+	{ 0 },
+};
+
+static const struct jsonrecord_field nccl_fields[] = {
+	RECORD_TEXT(buildplan_nccl, version),
+	RECORD_TEXT(buildplan_nccl, library),
+	RECORD_TEXT(buildplan_nccl, header),
+	{ 0 },
+};
+
+static const struct jsonrecord_field disagreement_fields[] = {
+	RECORD_TEXT(buildplan_disagreement, about),
+	RECORD_TEXT(buildplan_disagreement, probe),
+	RECORD_TEXT(buildplan_disagreement, table),
+	{ 0 },
+};
+
+void buildplan_blank(struct buildplan *p, const char *engine)
+{
+	int i;
+
+	*p = (struct buildplan){ .engine = engine,
+				 .version = "",
+				 .cxx11_abi = -1,
+				 .possible = true,
+				 .why_not = "",
+				 .nearest = "" };
+	jsonrecord_clear(python_fields, &p->python);
+	for (i = 0; i < BUILDPLAN_FRAMEWORKS; i++)
+		jsonrecord_clear(framework_fields, &p->frameworks[i]);
+	jsonrecord_clear(compiler_fields, &p->compiler);
+	jsonrecord_clear(cuda_fields, &p->cuda);
+	jsonrecord_clear(nccl_fields, &p->nccl);
+}
+
+static json_t *part_json(const struct jsonrecord_field *fields, const void *part,
+			 const char *mark)
+{
+	return *mark ? jsonrecord_make(fields, part) : json_null();
+}
+
+json_t *buildplan_json_frameworks(const struct buildplan *p)
+{
+	return jsonrecord_list(framework_fields, p->frameworks, p->framework_count,
+			       sizeof(p->frameworks[0]));
+}
+
+json_t *buildplan_json_compiler(const struct buildplan *p)
+{
+	return part_json(compiler_fields, &p->compiler, p->compiler.family);
+}
+
+json_t *buildplan_json_cuda(const struct buildplan *p)
+{
+	return part_json(cuda_fields, &p->cuda, p->cuda.nvcc);
+}
+
+json_t *buildplan_json_nccl(const struct buildplan *p)
+{
+	return part_json(nccl_fields, &p->nccl, p->nccl.library);
+}
+
+json_t *buildplan_json_mpi(const struct buildplan_mpi *mpi)
+{
+	return mpi ? jsonrecord_make(mpi_fields, mpi) : json_null();
+}
+
+static json_t *edits_json(const struct textpairs *edits)
+{
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < edits->count; i++)
+		json_array_append_new(list, jsonio_text(edits->at[i].name));
+	return list;
+}
+
+static json_t *text_json_or_null(const char *s)
+{
+	return *s ? jsonio_text(s) : json_null();
+}
+
+static json_t *number_json_or_null(int n, int none)
+{
+	return n == none ? json_null() : json_integer(n);
+}
+
+json_t *buildplan_json(const struct buildplan *p)
+{
+	return json_pack("{ss so so so so so so so so so so so so so so so so so sb so so}",
+			 "engine", p->engine, "version", text_json_or_null(p->version),
+			 "python", part_json(python_fields, &p->python, p->python.path),
+			 "frameworks", buildplan_json_frameworks(p), "compiler",
+			 buildplan_json_compiler(p), "cxx_standard",
+			 number_json_or_null(p->cxx_standard, 0), "cxx11_abi",
+			 number_json_or_null(p->cxx11_abi, -1), "cuda", buildplan_json_cuda(p),
+			 "nccl", buildplan_json_nccl(p), "mpi",
+			 jsonrecord_list(mpi_fields, p->mpi, p->mpi_count, sizeof(*p->mpi)),
+			 "packages", jsonrecord_pairs(&p->packages, "name", "why"), "build",
+			 jsonrecord_pairs(&p->build, "what", "why"), "env",
+			 jsonrecord_map(&p->env), "edits", edits_json(&p->edits), "adds",
+			 jsonrecord_pairs(&p->adds, "to", "from"), "advisories",
+			 jsonrecord_pairs(&p->advisories, "id", "text"), "rejected",
+			 jsonrecord_pairs(&p->rejected, "what", "why"), "disagreements",
+			 jsonrecord_list(disagreement_fields, p->disagreements,
+					 p->disagreement_count, sizeof(*p->disagreements)),
+			 "possible", p->possible, "why_not", text_json_or_null(p->why_not),
+			 "nearest", text_json_or_null(p->nearest));
+}
