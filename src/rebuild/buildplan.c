@@ -157,11 +157,6 @@ static void ringup_plan(struct draft *d)
 		  *serves ? serves : "no framework that it could serve is there yet");
 }
 
-int buildplan_check(const struct buildplan_how *how, struct err *e)
-{
-	return draft_check(how, e);
-}
-
 int buildplan_make(const struct buildplan_how *how, const json_t *facts,
 		   const struct versions *t, struct buildplan *plan, struct err *e)
 {

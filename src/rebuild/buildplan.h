@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "rebuild/jsonrecord.h"
 #include "rebuild/textpool.h"
 
 struct err;
@@ -25,40 +26,33 @@ struct buildplan_how {
 
 enum { BUILDPLAN_FRAMEWORKS = 8 };
 
-/* Parts of a plan.  Texts are never NULL: "" is what does not apply or is not known. */
-struct buildplan_python {
-	const char *path, *version, *prefix;
-};
+/*
+ * Parts of a plan (jsonrecord.h), in the order of their JSON.  Texts are never NULL: "" is what
+ * does not apply or is not known.
+ */
+#define BUILDPLAN_PYTHON(T, N, F, S) T(S, path) T(S, version) T(S, prefix)
+/* compiler: "gcc 13.3.1"; _by: "elf", "probe" or "table", which tells it */
+#define BUILDPLAN_FRAMEWORK(T, N, F, S)                                                   \
+	T(S, name)                                                                        \
+	T(S, version) T(S, location) T(S, library) N(S, cxx11_abi, -1) T(S, cxx11_abi_by) \
+		T(S, compiler) T(S, compiler_by) N(S, cxx_standard, 0) T(S, cxx_standard_by)
+#define BUILDPLAN_COMPILER(T, N, F, S) \
+	T(S, cc) T(S, cxx) T(S, family) T(S, version) F(S, installed) T(S, why)
+#define BUILDPLAN_MPI(T, N, F, S) \
+	T(S, flavour)             \
+	T(S, version) T(S, mpicc) T(S, mpirun) T(S, library) T(S, header) T(S, mpicxx)
+#define BUILDPLAN_CUDA(T, N, F, S) T(S, path) T(S, version) T(S, nvcc)
+#define BUILDPLAN_NCCL(T, N, F, S) T(S, version) T(S, library) T(S, header)
+/* what a probe or a library shows, and what the table of versions has otherwise */
+#define BUILDPLAN_DISAGREEMENT(T, N, F, S) T(S, about) T(S, probe) T(S, table)
 
-struct buildplan_framework {
-	const char *name, *version, *location, *library;
-	const char *compiler;                                     /* "gcc 13.3.1"           */
-	int cxx11_abi;                                            /* -1: not known          */
-	int cxx_standard;                                         /* C++17 is 17; 0: unknown */
-	const char *cxx11_abi_by, *compiler_by, *cxx_standard_by; /* "elf", "probe", "table" */
-};
-
-struct buildplan_compiler {
-	const char *cc, *cxx, *family, *version, *why;
-	bool installed;
-};
-
-struct buildplan_mpi {
-	const char *flavour, *version, *mpicc, *mpicxx, *mpirun, *library, *header;
-};
-
-struct buildplan_cuda {
-	const char *path, *version, *nvcc;
-};
-
-struct buildplan_nccl {
-	const char *version, *library, *header;
-};
-
-/* What a probe or a library shows, and the table of versions has otherwise. */
-struct buildplan_disagreement {
-	const char *about, *probe, *table;
-};
+RECORD_STRUCT(buildplan_python, BUILDPLAN_PYTHON);
+RECORD_STRUCT(buildplan_framework, BUILDPLAN_FRAMEWORK);
+RECORD_STRUCT(buildplan_compiler, BUILDPLAN_COMPILER);
+RECORD_STRUCT(buildplan_mpi, BUILDPLAN_MPI);
+RECORD_STRUCT(buildplan_cuda, BUILDPLAN_CUDA);
+RECORD_STRUCT(buildplan_nccl, BUILDPLAN_NCCL);
+RECORD_STRUCT(buildplan_disagreement, BUILDPLAN_DISAGREEMENT);
 
 /* A plan; its texts are its own. */
 struct buildplan {

@@ -2,67 +2,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/jsonio.h"
 #include "rebuild/buildplan.h"
-#include "rebuild/jsonrecord.h"
 
-/* The order is that of the JSON. */
-static const struct jsonrecord_field python_fields[] = {
-	RECORD_TEXT(buildplan_python, path),
-	RECORD_TEXT(buildplan_python, version),
-	RECORD_TEXT(buildplan_python, prefix),
-	{ 0 },
-};
-
-static const struct jsonrecord_field framework_fields[] = {
-	RECORD_TEXT(buildplan_framework, name),
-	RECORD_TEXT(buildplan_framework, version),
-	RECORD_TEXT(buildplan_framework, location),
-	RECORD_TEXT(buildplan_framework, library),
-	RECORD_NUMBER(buildplan_framework, cxx11_abi, -1),
-	RECORD_TEXT(buildplan_framework, cxx11_abi_by),
-	RECORD_TEXT(buildplan_framework, compiler),
-	RECORD_TEXT(buildplan_framework, compiler_by),
-	RECORD_NUMBER(buildplan_framework, cxx_standard, 0),
-	RECORD_TEXT(buildplan_framework, cxx_standard_by),
-	{ 0 },
-};
-
-static const struct jsonrecord_field compiler_fields[] = {
-	RECORD_TEXT(buildplan_compiler, cc),
-	RECORD_TEXT(buildplan_compiler, cxx),
-	RECORD_TEXT(buildplan_compiler, family),
-	RECORD_TEXT(buildplan_compiler, version),
-	RECORD_FLAG(buildplan_compiler, installed),
-	RECORD_TEXT(buildplan_compiler, why),
-	{ 0 },
-};
-
-static const struct jsonrecord_field mpi_fields[] = {
-	RECORD_TEXT(buildplan_mpi, flavour), RECORD_TEXT(buildplan_mpi, version),
-	RECORD_TEXT(buildplan_mpi, mpicc),   RECORD_TEXT(buildplan_mpi, mpirun),
-	RECORD_TEXT(buildplan_mpi, library), RECORD_TEXT(buildplan_mpi, header),
-	RECORD_TEXT(buildplan_mpi, mpicxx),  { 0 },
-};
-
-static const struct jsonrecord_field cuda_fields[] = {
-	RECORD_TEXT(buildplan_cuda, path),
-	RECORD_TEXT(buildplan_cuda, version),
-	RECORD_TEXT(buildplan_cuda, nvcc),
-	{ 0 },
-};
-
-static const struct jsonrecord_field nccl_fields[] = {
-	RECORD_TEXT(buildplan_nccl, version),
-	RECORD_TEXT(buildplan_nccl, library),
-	RECORD_TEXT(buildplan_nccl, header),
-	{ 0 },
-};
-
-static const struct jsonrecord_field disagreement_fields[] = {
-	RECORD_TEXT(buildplan_disagreement, about),
-	RECORD_TEXT(buildplan_disagreement, probe),
-	RECORD_TEXT(buildplan_disagreement, table),
-	{ 0 },
-};
+RECORD_FIELDS(python_fields, buildplan_python, BUILDPLAN_PYTHON);
+RECORD_FIELDS(framework_fields, buildplan_framework, BUILDPLAN_FRAMEWORK);
+RECORD_FIELDS(compiler_fields, buildplan_compiler, BUILDPLAN_COMPILER);
+RECORD_FIELDS(mpi_fields, buildplan_mpi, BUILDPLAN_MPI);
+RECORD_FIELDS(cuda_fields, buildplan_cuda, BUILDPLAN_CUDA);
+RECORD_FIELDS(nccl_fields, buildplan_nccl, BUILDPLAN_NCCL);
+RECORD_FIELDS(disagreement_fields, buildplan_disagreement, BUILDPLAN_DISAGREEMENT);
 
 void buildplan_blank(struct buildplan *p, const char *engine)
 {

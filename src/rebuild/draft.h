@@ -49,9 +49,6 @@ void draft_cannot(struct draft *d, const char *nearest, const char *fmt, ...)
 /* draft_differ - what was probed is not what the table says. */
 void draft_differ(struct draft *d, const char *about, const char *probe, const char *table);
 
-/* draft_check - is there anything to build for those names? */
-int draft_check(const struct buildplan_how *how, struct err *e);
-
 /* draft_framework - that of @python, or NULL. */
 const json_t *draft_framework(const struct draft *d, const json_t *python, const char *name);
 

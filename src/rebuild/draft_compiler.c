@@ -46,21 +46,26 @@ struct textpairs draft_world(struct draft *d)
 
 /* Would the recipe do the same if @name were @other?  Then it knows nothing of the difference.
  */
-bool draft_minds(const struct draft *d, const struct textpairs *world, const char *name,
+bool draft_minds(const struct draft *draft, const struct textpairs *world, const char *name,
 		 const char *other)
 {
 	struct textpool pool = { 0 };
 	struct textpairs changed = { 0 };
-	struct recipe_decision now, then;
+	struct recipe_decision d[2];
+	json_t *now, *then;
 	bool differs;
 	int i;
 
 	for (i = 0; i < world->count; i++)
 		textpool_add(&pool, &changed, world->at[i].name, world->at[i].text);
 	textpool_set(&pool, &changed, name, other);
-	recipe_decide(d->how->recipe, world, &pool, &now);
-	recipe_decide(d->how->recipe, &changed, &pool, &then);
-	differs = pool.is_short || !recipe_is_same(&now, &then);
+	recipe_decide(draft->how->recipe, world, &pool, &d[0]);
+	recipe_decide(draft->how->recipe, &changed, &pool, &d[1]);
+	now = recipe_json(&d[0]);
+	then = recipe_json(&d[1]);
+	differs = pool.is_short || !json_equal(now, then);
+	json_decref(now);
+	json_decref(then);
 	textpool_free(&pool);
 	return differs;
 }

@@ -66,7 +66,7 @@ static bool is_wanted(const struct draft *d, const char *name)
 	return !d->how->framework_count;
 }
 
-int draft_check(const struct buildplan_how *how, struct err *e)
+int buildplan_check(const struct buildplan_how *how, struct err *e)
 {
 	struct near n = { 0 };
 	size_t i;

@@ -4,6 +4,7 @@
 #define REBUILD_JSONRECORD_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "rebuild/textpool.h"
@@ -19,18 +20,30 @@ struct jsonrecord_field {
 	int none;
 };
 
-#define RECORD_TEXT(type, name)                                   \
-	{                                                         \
-#name, offsetof(struct type, name), FIELD_TEXT, 0 \
+/*
+ * A struct and its table are said once, as a list in the order of the JSON:
+ *
+ *	#define PART(T, N, F, S) T(S, name) N(S, abi, -1) F(S, installed)
+ *	RECORD_STRUCT(part, PART);
+ *	RECORD_FIELDS(part_fields, part, PART);
+ *
+ * T is a text, N a number and what it is if there is none, F a flag.
+ */
+#define RECORD_STRUCT(tag, LIST)                                            \
+	struct tag {                                                        \
+		LIST(RECORD_TEXT_IN, RECORD_NUMBER_IN, RECORD_FLAG_IN, tag) \
 	}
-#define RECORD_NUMBER(type, name, none)                                \
-	{                                                              \
-#name, offsetof(struct type, name), FIELD_NUMBER, none \
-	}
-#define RECORD_FLAG(type, name)                                   \
-	{                                                         \
-#name, offsetof(struct type, name), FIELD_FLAG, 0 \
-	}
+#define RECORD_TEXT_IN(tag, name)         const char *name;
+#define RECORD_NUMBER_IN(tag, name, none) int name;
+#define RECORD_FLAG_IN(tag, name)         bool name;
+
+#define RECORD_FIELDS(table, tag, LIST)                                                   \
+	static const struct jsonrecord_field table[] = { LIST(RECORD_TEXT, RECORD_NUMBER, \
+							      RECORD_FLAG, tag){ 0 } }
+#define RECORD_FIELD(tag, name, kind, none) { #name, offsetof(struct tag, name), kind, none },
+#define RECORD_TEXT(tag, name)              RECORD_FIELD(tag, name, FIELD_TEXT, 0)
+#define RECORD_NUMBER(tag, name, none)      RECORD_FIELD(tag, name, FIELD_NUMBER, none)
+#define RECORD_FLAG(tag, name)              RECORD_FIELD(tag, name, FIELD_FLAG, 0)
 
 /* jsonrecord_clear - every field of @record is empty, none or false. */
 void jsonrecord_clear(const struct jsonrecord_field *fields, void *record);

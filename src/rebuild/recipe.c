@@ -571,11 +571,3 @@ json_t *recipe_json(const struct recipe_decision *d)
 		jsonrecord_pairs(&d->bad, "why", "instead"), "advisories",
 		jsonrecord_pairs(&d->advisories, "id", "text"));
 }
-
-bool recipe_is_same(const struct recipe_decision *a, const struct recipe_decision *b)
-{
-	return textpool_are_equal(&a->edits, &b->edits) &&
-	       textpool_are_equal(&a->adds, &b->adds) && textpool_are_equal(&a->env, &b->env) &&
-	       textpool_are_equal(&a->bad, &b->bad) &&
-	       textpool_are_equal(&a->advisories, &b->advisories);
-}

@@ -105,7 +105,4 @@ void recipe_decide(const struct recipe *r, const struct textpairs *world, struct
  * instead}], advisories: [{id, text}]}, the caller's reference. */
 json_t *recipe_json(const struct recipe_decision *d);
 
-/* recipe_is_same - are these two the same decision? */
-bool recipe_is_same(const struct recipe_decision *a, const struct recipe_decision *b);
-
 #endif

@@ -99,17 +99,6 @@ const char *textpool_get(const struct textpairs *list, const char *name)
 	return NULL;
 }
 
-bool textpool_are_equal(const struct textpairs *a, const struct textpairs *b)
-{
-	int i;
-
-	for (i = 0; i < a->count && i < b->count; i++)
-		if (strcmp(a->at[i].name, b->at[i].name) ||
-		    strcmp(a->at[i].text, b->at[i].text))
-			return false;
-	return a->count == b->count;
-}
-
 void textpool_free(struct textpool *p)
 {
 	struct textpool_block *b, *next;

@@ -42,9 +42,6 @@ void textpool_set(struct textpool *p, struct textpairs *list, const char *name,
 		  const char *text);
 const char *textpool_get(const struct textpairs *list, const char *name);
 
-/* textpool_are_equal - the same pairs in the same order? */
-bool textpool_are_equal(const struct textpairs *a, const struct textpairs *b);
-
 void textpool_free(struct textpool *p);
 
 #endif

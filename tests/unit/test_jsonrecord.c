@@ -1,25 +1,14 @@
 /* test_jsonrecord.c - structs to JSON and back; what is foreign is not taken. */
 #include "rebuild/jsonrecord.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tap.h"
 
-struct part {
-	const char *name;
-	int abi, standard;
-	bool here;
-};
-
-static const struct jsonrecord_field fields[] = {
-	RECORD_TEXT(part, name),
-	RECORD_NUMBER(part, abi, -1),
-	RECORD_NUMBER(part, standard, 0),
-	RECORD_FLAG(part, here),
-	{ 0 },
-};
+#define PART(T, N, F, S) T(S, name) N(S, abi, -1) N(S, standard, 0) F(S, here)
+RECORD_STRUCT(part, PART);
+RECORD_FIELDS(fields, part, PART);
 
 /* What @text is read as, written again. */
 static const char *again(const char *text)

@@ -1,5 +1,5 @@
 /* test_textpool.c - texts are copies; lists grow and keep their order. */
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/textpool.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "tap.h"
 
-static void test_texts(void)
+	static void test_texts(void)
 {
 	struct textpool p = { 0 };
 	char own[] = "gcc";
@@ -37,16 +37,14 @@ static void test_pairs(void)
 	ok(list.count == 100 && !strcmp(list.at[0].name, "n0") &&
 		   !strcmp(list.at[99].name, "n99"),
 	   "a hundred pairs in their order");
-	ok(textpool_are_equal(&list, &other), "set where none is appends");
+	ok(other.count == 100 && !strcmp(other.at[99].name, "n99"),
+	   "set where none is appends");
 	textpool_set(&p, &other, "n7", "y");
 	ok(other.count == 100 && !strcmp(textpool_get(&other, "n7"), "y"), "else it replaces");
-	ok(!textpool_are_equal(&list, &other), "another text is a difference");
 	textpool_add(&p, &list, "n7", "z");
 	ok(list.count == 101 && !strcmp(textpool_get(&list, "n7"), "x"),
 	   "of several of one name the first is got");
 	ok(!textpool_get(&list, "n100"), "what is not there is NULL");
-	other.count = 0;
-	ok(!textpool_are_equal(&list, &other), "so is a shorter list");
 	textpool_free(&p);
 }
 
