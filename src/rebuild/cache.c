@@ -45,13 +45,24 @@ void cache_key(char out[MANIFEST_KEY_BYTES], const char *text)
 	sodium_bin2hex(out, MANIFEST_KEY_BYTES, sum, sizeof(sum));
 }
 
-static int open_cache(struct cache *c, const struct cache_how *how, struct err *e)
+static int cache_open(struct cache *c, const struct cache_how *how, struct err *e)
 {
 	*c = (struct cache){ .how = how, .shelf = { how->dir, &c->ring } };
 	return keyring_open(&c->ring, how->key, how->trust, e);
 }
 
-static void close_cache(struct cache *c)
+/* The same for the entry @key, of which nothing is said yet. */
+static int cache_open_for(struct cache *c, const struct cache_how *how, const char *key,
+			  struct cache_said *said, struct err *e)
+{
+	*said = (struct cache_said){ 0 };
+	if (!manifest_is_key(key))
+		return fail(e, RINGUP_EINVAL,
+			    "not a key of the cache (64 hexadecimal digits): %.80s", key);
+	return cache_open(c, how, e);
+}
+
+static void cache_close(struct cache *c)
 {
 	keyring_close(&c->ring);
 }
@@ -207,14 +218,6 @@ static int provide(const struct want *w, struct err *e)
 	return rc;
 }
 
-static int check_key(const char *key, struct err *e)
-{
-	return manifest_is_key(key)
-		       ? 0
-		       : fail(e, RINGUP_EINVAL,
-			      "not a key of the cache (64 hexadecimal digits): %.80s", key);
-}
-
 int cache_provide(const struct cache_how *how, const char *key, const char *into,
 		  cache_make *make, void *arg, struct cache_said *said, struct err *e)
 {
@@ -225,12 +228,10 @@ int cache_provide(const struct cache_how *how, const char *key, const char *into
 	*said = (struct cache_said){ 0 };
 	if (!how || !how->dir || !*how->dir)
 		return build(&w, e);
-	rc = check_key(key, e);
-	if (!rc)
-		rc = open_cache(&c, how, e);
+	rc = cache_open_for(&c, how, key, said, e);
 	if (!rc)
 		rc = provide(&w, e);
-	close_cache(&c);
+	cache_close(&c);
 	return rc;
 }
 
@@ -239,15 +240,12 @@ int cache_get(const struct cache_how *how, const char *key, const char *into,
 {
 	enum entry_found found = ENTRY_MISSING;
 	struct cache c;
-	int rc = check_key(key, e);
+	int rc = cache_open_for(&c, how, key, said, e);
 
-	*said = (struct cache_said){ 0 };
-	if (!rc)
-		rc = open_cache(&c, how, e);
 	if (rc)
 		return rc;
 	rc = fetch(&c, key, into, &found, said, e);
-	close_cache(&c);
+	cache_close(&c);
 	if (!rc && found != ENTRY_GOOD) {
 		note(said, "it is not in the cache");
 		rc = 1;
@@ -259,11 +257,8 @@ int cache_put(const struct cache_how *how, const char *key, const char *from,
 	      struct cache_said *said, struct err *e)
 {
 	struct cache c;
-	int rc = check_key(key, e);
+	int rc = cache_open_for(&c, how, key, said, e);
 
-	*said = (struct cache_said){ 0 };
-	if (!rc)
-		rc = open_cache(&c, how, e);
 	if (rc)
 		return rc;
 	if (!c.ring.can_sign)
@@ -272,7 +267,7 @@ int cache_put(const struct cache_how *how, const char *key, const char *from,
 	make_dir(how->dir);
 	if (!rc)
 		rc = entry_publish(&c.shelf, key, from, &said->is_published, e);
-	close_cache(&c);
+	cache_close(&c);
 	return rc;
 }
 
@@ -315,7 +310,7 @@ int cache_each(const struct cache_how *how, bool all, cache_see *see, void *arg,
 	struct cache_entry entry;
 	struct dirent **names;
 	struct cache c;
-	int n, i, rc = open_cache(&c, how, e);
+	int n, i, rc = cache_open(&c, how, e);
 
 	if (rc)
 		return rc;
@@ -331,6 +326,6 @@ int cache_each(const struct cache_how *how, bool all, cache_see *see, void *arg,
 	}
 	if (n >= 0)
 		free(names);
-	close_cache(&c);
+	cache_close(&c);
 	return rc;
 }

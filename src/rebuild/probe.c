@@ -119,27 +119,20 @@ static void room_close(struct room *r)
 
 /* Running a compiler. */
 
-struct words {
-	char *at[WORDS + 1];
-	int n;
-};
-
-static void push(struct words *w, const char *word)
-{
-	if (w->n < WORDS)
-		w->at[w->n++] = (char *)(uintptr_t)word;
-	w->at[w->n] = NULL;
-}
-
-/* Run @w in @r; what it says on stderr goes to @said.  True if it succeeded. */
-static bool compile(const struct room *r, const struct words *w, int64_t ms,
+/* Run @argv, which ends with NULL, in @r; what it says on stderr goes to @said.  True if it
+ * succeeded. */
+static bool compile(const struct room *r, const char *const *argv, int64_t ms,
 		    char said[SAID_BYTES])
 {
-	int fds[3] = { -1, -1, memfd_create("said", MFD_CLOEXEC) }, status = 0;
-	struct proc_how how = { .argv = w->at, .dir = r->dir, .fds = fds, .nfds = 3 };
+	int fds[3] = { -1, -1, memfd_create("said", MFD_CLOEXEC) }, status = 0, i;
+	char tmp[PATH_MAX + 8], env[] = "env", c[] = "LC_ALL=C", *all[WORDS] = { env, c, tmp };
+	struct proc_how how = { .argv = all, .dir = r->dir, .fds = fds, .nfds = 3 };
 	struct err e = { 0 };
 	ssize_t n = 0;
 
+	snprintf(tmp, sizeof(tmp), "TMPDIR=%s", r->dir);
+	for (i = 0; argv[i] && i + 4 < WORDS; i++)
+		all[i + 3] = (char *)(uintptr_t)argv[i];
 	if (proc_run(&how, ms, &status, &e))
 		snprintf(said, SAID_BYTES, "%s", e.text);
 	else
@@ -209,26 +202,15 @@ static const char *const spaces[] = { "11ringupprobe", NULL };
 
 static void try_abi(const struct room *r, const char *cxx, int abi, json_t *into)
 {
-	char said[SAID_BYTES], reason[200], flag[48], out[16], tmp[PATH_MAX + 8];
+	char said[SAID_BYTES], reason[200], flag[48], out[16];
+	const char *argv[] = { cxx, "-shared", "-fPIC", flag, "-o", out, "probe.cc", NULL };
 	struct elfinfo info = { .cxx11_abi = -1 };
-	struct words w = { .n = 0 };
 	struct err e = { 0 };
 	int fd;
 
 	snprintf(flag, sizeof(flag), "-D_GLIBCXX_USE_CXX11_ABI=%d", abi);
 	snprintf(out, sizeof(out), "lib%d.so", abi);
-	snprintf(tmp, sizeof(tmp), "TMPDIR=%s", r->dir);
-	push(&w, "env");
-	push(&w, "LC_ALL=C");
-	push(&w, tmp);
-	push(&w, cxx);
-	push(&w, "-shared");
-	push(&w, "-fPIC");
-	push(&w, flag);
-	push(&w, "-o");
-	push(&w, out);
-	push(&w, "probe.cc");
-	if (!compile(r, &w, COMPILE_MS, said)) {
+	if (!compile(r, argv, COMPILE_MS, said)) {
 		first_error(said, reason, sizeof(reason));
 		json_object_set_new(into, "failed", jsonio_text(reason));
 		return;
@@ -277,33 +259,29 @@ static const struct {
 static bool try_standard(const struct room *r, const struct buildplan *plan, int standard,
 			 const char *location, size_t h, char said[SAID_BYTES])
 {
-	char std[24], flag[48], dirs[2][PATH_MAX + 64], tmp[PATH_MAX + 8];
-	const char *cxx = plan->compiler.cxx;
-	struct words w = { .n = 0 };
+	char std[24], flag[48] = "-w", dirs[2][PATH_MAX + 64] = { "-w", "-w" };
+	const char *cxx = plan->compiler.cxx, *slash = strrchr(cxx, '/');
+	const char *argv[] = {
+		cxx,
+		"-fsyntax-only",
+		"-w",
+		strstr(slash ? slash : cxx, "clang") ? "-ferror-limit=1" : "-fmax-errors=1",
+		std,
+		flag,
+		dirs[0],
+		dirs[1],
+		"headers.cc",
+		NULL
+	};
 	int i;
 
 	snprintf(std, sizeof(std), "-std=c++%d", standard);
-	snprintf(flag, sizeof(flag), "-D_GLIBCXX_USE_CXX11_ABI=%d", plan->cxx11_abi);
-	snprintf(tmp, sizeof(tmp), "TMPDIR=%s", r->dir);
-	push(&w, "env");
-	push(&w, "LC_ALL=C");
-	push(&w, tmp);
-	push(&w, cxx);
-	push(&w, "-fsyntax-only");
-	push(&w, "-w");
-	push(&w, strstr(strrchr(cxx, '/') ? strrchr(cxx, '/') : cxx, "clang")
-			 ? "-ferror-limit=1"
-			 : "-fmax-errors=1");
-	push(&w, std);
 	if (plan->cxx11_abi >= 0)
-		push(&w, flag);
-	for (i = 0; headers[h].below[i]; i++) {
+		snprintf(flag, sizeof(flag), "-D_GLIBCXX_USE_CXX11_ABI=%d", plan->cxx11_abi);
+	for (i = 0; headers[h].below[i]; i++)
 		snprintf(dirs[i], sizeof(dirs[i]), "-I%.*s/%s", PATH_MAX, location,
 			 headers[h].below[i]);
-		push(&w, dirs[i]);
-	}
-	push(&w, "headers.cc");
-	return compile(r, &w, HEADERS_MS, said);
+	return compile(r, argv, HEADERS_MS, said);
 }
 
 /* The oldest that is taken, from the plan's on; a header that is not there proves nothing. */

@@ -112,14 +112,14 @@ static int bad(struct reading *in, const char *why)
 	return fail(in->e, RINGUP_EINVAL, "%s: line %d: %s", in->r->path, in->line, why);
 }
 
-static int keep(struct reading *in, char **to, const char *from)
+static int keep(struct reading *in, const char **to, const char *from)
 {
 	if (*to)
 		return bad(in, "said twice");
 	if (!*from)
 		return bad(in, "says nothing");
-	*to = strdup(from);
-	return *to ? 0 : fail(in->e, RINGUP_ENOMEM, "%s: no memory", in->r->path);
+	*to = textpool_keep(&in->r->pool, from);
+	return 0;
 }
 
 /* Within the sources: no way out of them. */
@@ -138,24 +138,14 @@ static bool is_inside(const char *path)
 	return true;
 }
 
-/* Another of @n things of @size bytes at *@list. */
+/* Another of the @n things of @size bytes at *@list. */
 static void *more(struct reading *in, void *list, int *n, size_t size)
 {
-	void **at = list;
-	char *grown;
+	void *one = *n < RECIPE_ITEMS ? textpool_more(&in->r->pool, list, n, size) : NULL;
 
-	if (*n >= RECIPE_ITEMS) {
-		bad(in, "too many of these");
-		return NULL;
-	}
-	grown = realloc(*at, (size_t)(*n + 1) * size);
-	if (!grown) {
-		fail(in->e, RINGUP_ENOMEM, "%s: no memory", in->r->path);
-		return NULL;
-	}
-	*at = grown;
-	memset(grown + (size_t)*n * size, 0, size);
-	return grown + (size_t)(*n)++ * size;
+	if (!one)
+		bad(in, *n < RECIPE_ITEMS ? "no memory" : "too many of these");
+	return one;
 }
 
 /* Cut @text at @mark; what follows it, blanks removed on both sides, or NULL. */
@@ -274,14 +264,12 @@ static int read_part(struct reading *in, const char *key, char *text)
 	if (!strcmp(key, "when"))
 		return is_condition(text) ? keep(in, &d->when, text)
 					  : bad(in, "this condition is none");
-	if (!strcmp(key, "why"))
-		return keep(in, &d->why, text);
 	if (!strcmp(key, "match"))
 		return read_match(in, text);
-	if (!strcmp(key, "with"))
-		return keep(in, &d->with, text);
 	if (!strcmp(key, "times"))
 		return read_times(in, text);
+	if (!strcmp(key, "why") || !strcmp(key, "with"))
+		return keep(in, key[1] == 'h' ? &d->why : &d->with, text);
 	return bad(in, "an edit has file, when, why, match, with and times");
 }
 
@@ -359,17 +347,12 @@ int recipe_parse(struct recipe *r, const char *path, const char *text, size_t le
 		 struct err *e)
 {
 	struct reading in = { .r = r, .e = e };
-	char *copy, *at, *next;
+	char *copy = strndup(text, len), *at, *next;
 	int rc = 0;
 
 	*r = (struct recipe){ 0 };
-	r->path = strdup(path);
-	copy = strndup(text, len);
-	if (!r->path || !copy) {
-		free(copy);
-		return fail(e, RINGUP_ENOMEM, "%s: no memory", path);
-	}
-	if (strlen(copy) != len)
+	r->path = textpool_keep(&r->pool, path);
+	if (copy && strlen(copy) != len)
 		rc = fail(e, RINGUP_EINVAL, "%s: not a text", path);
 	for (at = copy; !rc && at && *at; at = next) {
 		next = strchr(at, '\n');
@@ -378,6 +361,8 @@ int recipe_parse(struct recipe *r, const char *path, const char *text, size_t le
 		in.line++;
 		rc = read_text(&in, at);
 	}
+	if (!copy || r->pool.is_short)
+		rc = fail(e, RINGUP_ENOMEM, "%s: no memory", path);
 	free(copy);
 	return rc ? rc : check(&in);
 }
@@ -397,44 +382,9 @@ int recipe_load(struct recipe *r, const char *path, struct err *e)
 	return rc;
 }
 
-static void lines_free(struct recipe_line *l, int n)
-{
-	int i;
-
-	for (i = 0; i < n; i++) {
-		free(l[i].a);
-		free(l[i].b);
-		free(l[i].when);
-	}
-	free(l);
-}
-
 void recipe_free(struct recipe *r)
 {
-	int i;
-
-	for (i = 0; i < r->nedits; i++) {
-		struct recipe_edit *d = &r->edits[i];
-
-		free(d->name);
-		free(d->file);
-		free(d->when);
-		free(d->why);
-		free(d->match);
-		free(d->with);
-	}
-	free(r->edits);
-	lines_free(r->envs, r->nenvs);
-	lines_free(r->adds, r->nadds);
-	lines_free(r->bads, r->nbads);
-	lines_free(r->advisories, r->nadvisories);
-	free(r->path);
-	free(r->name);
-	free(r->version);
-	free(r->index);
-	free(r->file);
-	free(r->sha256);
-	free(r->needs);
+	textpool_free(&r->pool);
 	*r = (struct recipe){ 0 };
 }
 

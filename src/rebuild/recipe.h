@@ -33,18 +33,20 @@ struct err;
 enum { RECIPE_WORD = 64 };
 
 struct recipe_edit {
-	char *name, *file, *when, *why, *match, *with;
+	const char *name, *file, *when, *why, *match, *with;
 	int times; /* lines that have to match, no more and no less */
 };
 
 struct recipe_line {
-	char *a, *b; /* env: name, value; add: to, from; advisory: id, text; bad: when, text */
-	char *when;  /* or NULL */
+	const char *a,
+		*b; /* env: name, value; add: to, from; advisory: id, text; bad: when, text */
+	const char *when; /* or NULL */
 };
 
 struct recipe {
-	char *path; /* of the recipe; what is laid over lies beside it */
-	char *name, *version, *index, *file, *sha256, *needs;
+	struct textpool pool;
+	const char *path; /* of the recipe; what is laid over lies beside it */
+	const char *name, *version, *index, *file, *sha256, *needs;
 	struct recipe_edit *edits;
 	struct recipe_line *envs, *adds, *bads, *advisories;
 	int nedits, nenvs, nadds, nbads, nadvisories;

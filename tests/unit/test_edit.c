@@ -1,7 +1,6 @@
 /* test_edit.c - edits are made where their pattern matches, as often as it has to. */
 #include "rebuild/edit.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +10,9 @@
 static char *edited(const char *match, const char *with, int times, const char *text,
 		    struct err *e)
 {
-	struct recipe_edit d = { .name = (char[]){ "n" },
-				 .file = (char[]){ "f" },
-				 .match = (char *)(uintptr_t)match,
-				 .with = (char *)(uintptr_t)with,
-				 .times = times };
+	struct recipe_edit d = {
+		.name = "n", .file = "f", .match = match, .with = with, .times = times
+	};
 	char *out = NULL;
 
 	fail_none(e);
@@ -45,11 +42,9 @@ int main(void)
 		{ "a", "", 1, "xay\n", "xy\n" },
 		{ "^", "> ", 1, "a\n", "> a\n" },
 	};
-	struct recipe_edit d = { .name = (char[]){ "n" },
-				 .file = (char[]){ "f" },
-				 .match = (char[]){ "b" },
-				 .with = (char[]){ "x" },
-				 .times = 1 };
+	struct recipe_edit d = {
+		.name = "n", .file = "f", .match = "b", .with = "x", .times = 1
+	};
 	struct err e;
 	char *out;
 	size_t i;
