@@ -245,7 +245,7 @@ TOOL_SOURCES += \
 	%reldir%/rebuild/drift.c %reldir%/rebuild/drift.h \
 	%reldir%/rebuild/modules.c %reldir%/rebuild/modules.h \
 	%reldir%/rebuild/package.c %reldir%/rebuild/package.h \
-	%reldir%/rebuild/ringup_engine.c \
+	%reldir%/rebuild/builder_ringup.c \
 	%reldir%/rebuild/stamp.c %reldir%/rebuild/stamp.h
 
 # What is to be built for a node, and with what.
@@ -375,6 +375,7 @@ TOOL_SOURCES += \
 # Building other people's engines, and ours again.
 TOOL_SOURCES += \
 	%reldir%/base/data.c %reldir%/base/data.h \
+	%reldir%/rebuild/builder_horovod.c \
 	%reldir%/rebuild/edit.c %reldir%/rebuild/edit.h \
 	%reldir%/rebuild/errand.c %reldir%/rebuild/errand.h \
 	%reldir%/rebuild/fetch.c %reldir%/rebuild/fetch.h \

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,18 +18,17 @@
 static bool has_module(const char *root, const json_t *facts)
 {
 	char folder[PATH_MAX];
-	json_t *states, *s;
+	struct modules_state *states;
 	struct err e;
 	bool any = false;
-	size_t i;
+	int i, n;
 
 	if (modules_folder(folder, root, &e))
 		return false;
-	states = modules_state(root, folder, "", facts);
-	json_array_foreach(states, i, s)
-		any |= !strcmp(jsonio_string(s, "state"), "built") ||
-		       !strcmp(jsonio_string(s, "state"), "installed");
-	json_decref(states);
+	n = modules_states(root, folder, "", facts, &states);
+	for (i = 0; i < n; i++)
+		any |= !states[i].why;
+	free(states);
 	return any;
 }
 

@@ -20,23 +20,17 @@
 enum { MAX_STATUS = 1 << 20 };
 
 /* "self, node, mpi (Open MPI 4.1.4), tcp". */
-static void add_backends(struct exam *x, const json_t *states)
+static void add_backends(struct exam *x, const struct modules_state *states, int n)
 {
 	char line[512] = "", mpis[256] = "";
-	size_t at = 0, in = 0, i;
-	json_t *s;
+	size_t at = 0, in = 0;
+	int i;
 
-	json_array_foreach(states, i, s) {
-		if (strcmp(jsonio_string(s, "state"), "built") &&
-		    strcmp(jsonio_string(s, "state"), "installed"))
-			continue;
-		in += (size_t)snprintf(mpis + in, sizeof(mpis) - in, "%s%.20s %.30s",
-				       in ? ", " : "",
-				       lookup_mpi_title(jsonio_string(s, "flavour")),
-				       jsonio_string(s, "version"));
-		if (in > sizeof(mpis) - 64)
-			break;
-	}
+	for (i = 0; i < n && in <= sizeof(mpis) - 64; i++)
+		if (!states[i].why)
+			in += (size_t)snprintf(
+				mpis + in, sizeof(mpis) - in, "%s%.20s %.30s", in ? ", " : "",
+				lookup_mpi_title(states[i].flavour), states[i].version);
 	for (i = 0; backends[i]; i++) {
 		bool is_mpi = !strcmp(backends[i]->name, "mpi");
 
@@ -49,18 +43,16 @@ static void add_backends(struct exam *x, const json_t *states)
 	exam_add(x, EXAM_GOOD, "back ends: %s", line);
 }
 
-static void add_impossible(struct exam *x, const json_t *states)
+static void add_impossible(struct exam *x, const struct modules_state *states, int n)
 {
-	json_t *s;
-	size_t i;
+	int i;
 
-	json_array_foreach(states, i, s) {
-		if (strcmp(jsonio_string(s, "state"), "impossible"))
+	for (i = 0; i < n; i++) {
+		if (states[i].fate != MODULES_IMPOSSIBLE)
 			continue;
 		exam_add(x, EXAM_NOTE, "%s %s cannot be used by the back end mpi",
-			 lookup_mpi_title(jsonio_string(s, "flavour")),
-			 jsonio_string(s, "version"));
-		exam_why(x, jsonio_string(s, "why"), NULL);
+			 lookup_mpi_title(states[i].flavour), states[i].version);
+		exam_why(x, states[i].why, NULL);
 	}
 }
 
@@ -68,9 +60,9 @@ int exam_engine(struct exam *x, struct err *e)
 {
 	const json_t *library = lookup_entry(x->facts, "engines", "", "ringup");
 	const char *version = jsonio_string(library, "version");
+	struct modules_state *states;
 	char folder[PATH_MAX];
-	json_t *states;
-	int rc = modules_folder(folder, x->root, e);
+	int n, rc = modules_folder(folder, x->root, e);
 
 	if (rc)
 		return rc;
@@ -90,10 +82,10 @@ int exam_engine(struct exam *x, struct err *e)
 			 *version ? version : "of unknown version",
 			 jsonio_string(library, "library"));
 	}
-	states = modules_state(x->root, folder, "", x->facts);
-	add_backends(x, states);
-	add_impossible(x, states);
-	json_decref(states);
+	n = modules_states(x->root, folder, "", x->facts, &states);
+	add_backends(x, states, n);
+	add_impossible(x, states, n);
+	free(states);
 	return 0;
 }
 

@@ -1,16 +1,14 @@
-/* ringup_engine.c - `ringup rebuild --engine ringup`: modules for MPI, the Python package. */
+/* builder_ringup.c - the engine ringup: modules for MPI, the Python package. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/folder.h"
@@ -42,6 +40,8 @@ struct work {
 	char tool[PATH_MAX];   /* this program                                */
 	char folder[PATH_MAX]; /* of the modules                              */
 	char compiler[80];     /* "gcc 12.2.0"                                */
+	struct modules_state *states;
+	int state_count;
 	int log_fd;
 };
 
@@ -58,22 +58,12 @@ static void step(struct work *w, const char *what, const json_t *mpi)
 /* A folder of this user's, for one run at a time; what a killed one has left in it goes. */
 static int open_dir(struct work *w, struct err *e)
 {
-	const char *tmp = conf_env("TMPDIR");
-	struct stat st;
-
-	snprintf(w->dir, sizeof(w->dir), "%.2000s/ringup-rebuild-%ld-own",
-		 tmp && *tmp == '/' ? tmp : "/tmp", (long)geteuid());
+	snprintf(w->dir, sizeof(w->dir), "%.2000s/ringup-rebuild-%ld-own", rebuild_place(),
+		 (long)geteuid());
 	if (mkdir(w->dir, 0700) && errno != EEXIST)
 		return fail_os(e, "%s", w->dir);
-	w->lock = open(w->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (w->lock < 0 || fstat(w->lock, &st))
-		return fail_os(e, "%s", w->dir);
-	if (st.st_uid != geteuid())
-		return rebuild_refuse(w->said, REASON_RIGHTS, e,
-				      "%s belongs to somebody else; remove it", w->dir);
-	if (flock(w->lock, LOCK_EX | LOCK_NB))
-		return rebuild_refuse(w->said, REASON_BUSY, e,
-				      "another ringup rebuild is at work; wait for it");
+	if (rebuild_lock(w->said, w->dir, &w->lock, e))
+		return e->code;
 	snprintf(w->home, sizeof(w->home), "%.2100s/home", w->dir);
 	return folder_remove(w->home, e) ? e->code : folder_make(w->home, 0700, e);
 }
@@ -276,57 +266,32 @@ static void add_new(const struct work *w, const char *dir, const char *name, jso
 	json_array_append_new(moves, json_pack("{ss ss}", "to", to, "new", new));
 }
 
-static const json_t *mpi_of(const struct work *w, const json_t *state)
-{
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(json_object_get(w->facts, "mpi"), i, o)
-		if (!strcmp(jsonio_string(o, "flavour"), jsonio_string(state, "flavour")) &&
-		    !strcmp(jsonio_string(o, "version"), jsonio_string(state, "version")))
-			return o;
-	return NULL;
-}
-
-static bool is_state(const json_t *state, const char *what)
-{
-	return !strcmp(jsonio_string(state, "state"), what);
-}
-
-static bool is_wanted(const json_t *state)
-{
-	return is_state(state, "missing") || is_state(state, "stale");
-}
-
-/* Build what is wanted of @states into @dir, and say what to rename. */
-static int stage_modules(struct work *w, const json_t *states, const char *source,
-			 const char *dir, json_t *moves, struct err *e)
+/* Build what is wanted of the states into @dir, and say what to rename. */
+static int modules_stage(struct work *w, const char *source, const char *dir, json_t *moves,
+			 struct err *e)
 {
 	const struct modules_how how = { .cc = w->plan->compiler.cc,
 					 .compiler = w->compiler,
 					 .home = w->home,
 					 .tool = w->tool,
 					 .log_fd = w->log_fd };
-	const size_t most = json_array_size(states) + 1;
+	const size_t most = (size_t)w->state_count + 1;
 	struct batch b = { .trials = calloc(most, sizeof(*b.trials)),
 			   .modules = calloc(most, sizeof(*b.modules)) };
-	json_t *have = json_array(), *s;
-	size_t i;
-	int rc = 0;
+	json_t *have = json_array();
+	int i, rc = 0;
 
 	if (!b.trials || !b.modules)
 		rc = fail(e, RINGUP_ENOMEM, "no memory for %zu modules", most);
-	json_array_foreach(states, i, s) {
-		const json_t *mpi = mpi_of(w, s);
-		char name[MODULES_NAME];
+	for (i = 0; i < w->state_count; i++) {
+		const struct modules_state *s = &w->states[i];
 
-		modules_name(name, mpi);
-		if (!rc && is_wanted(s)) {
-			rc = provide(w, &how, mpi, dir, &b, e);
-			add_new(w, dir, name, moves);
+		if (!rc && modules_is_wanted(s)) {
+			rc = provide(w, &how, s->mpi, dir, &b, e);
+			add_new(w, dir, s->module, moves);
 		}
-		if (is_wanted(s) || is_state(s, "built"))
-			json_array_append_new(have, entry_of(mpi, name, source));
+		if (modules_is_wanted(s) || s->fate == MODULES_BUILT)
+			json_array_append_new(have, entry_of(s->mpi, s->module, source));
 	}
 	if (!rc)
 		rc = prove(w, &how, &b, e);
@@ -341,51 +306,34 @@ static int stage_modules(struct work *w, const json_t *states, const char *sourc
 	return rc;
 }
 
-static int count_wanted(const json_t *states)
-{
-	const json_t *s;
-	size_t i;
-	int n = 0;
-
-	json_array_foreach(states, i, s)
-		n += is_wanted(s);
-	return n;
-}
-
-static void tell_impossible(struct work *w, const json_t *states)
-{
-	json_t *s;
-	size_t i;
-
-	json_array_foreach(states, i, s)
-		if (is_state(s, "impossible"))
-			rebuild_note(w->said, "no module for %s %s: %s",
-				     jsonio_string(s, "flavour"), jsonio_string(s, "version"),
-				     jsonio_string(s, "why"));
-}
-
 /* Modules are their installer's, a Python may be a user's. */
 static bool may_write(const char *folder)
 {
 	return !access(folder, W_OK) || (errno == ENOENT && !geteuid());
 }
 
-static void tell_root(struct work *w, const json_t *states)
+/* What cannot be built, and what this user may not build; returns how many are to be built. */
+static int modules_count(struct work *w, bool is_mine)
 {
-	json_t *s;
-	size_t i;
+	int i, n = 0;
 
-	json_array_foreach(states, i, s)
-		if (is_wanted(s))
+	for (i = 0; i < w->state_count; i++) {
+		const struct modules_state *s = &w->states[i];
+
+		n += modules_is_wanted(s);
+		if (s->fate == MODULES_IMPOSSIBLE)
+			rebuild_note(w->said, "no module for %s %s: %s", s->flavour, s->version,
+				     s->why);
+		else if (modules_is_wanted(s) && !is_mine)
 			rebuild_note(w->said,
 				     "no module for %s %s: %s is not this user's; `sudo ringup "
 				     "rebuild --engine ringup` builds it",
-				     jsonio_string(s, "flavour"), jsonio_string(s, "version"),
-				     w->folder);
+				     s->flavour, s->version, w->folder);
+	}
+	return n;
 }
 
-static int build_modules(struct work *w, const json_t *states, const char *source,
-			 struct err *e)
+static int modules_put(struct work *w, const char *source, struct err *e)
 {
 	struct journal j = { .lock = -1 };
 	json_t *moves = json_array();
@@ -397,7 +345,7 @@ static int build_modules(struct work *w, const json_t *states, const char *sourc
 	if (!rc)
 		rc = journal_stage(&j, dir, e);
 	if (!rc)
-		rc = stage_modules(w, states, source, dir, moves, e);
+		rc = modules_stage(w, source, dir, moves, e);
 	if (!rc)
 		rc = journal_switch(&j, moves, NULL, e);
 	journal_close(&j);
@@ -603,27 +551,25 @@ static int build(const struct rebuild_how *how, const json_t *facts,
 		.how = how, .plan = plan, .said = said, .facts = facts, .lock = -1, .log_fd = -1
 	};
 	char source[MODULES_KEY], site[PATH_MAX] = "";
-	json_t *states = NULL;
-	bool is_package = wants_package(how, facts, plan, site);
-	int rc = open_work(&w, e);
+	bool is_package = wants_package(how, facts, plan, site), is_mine;
+	int wanted = 0, rc = open_work(&w, e);
 
 	if (!rc)
 		rc = modules_source(source, e);
 	if (rc)
 		goto out;
 	if (!how->without_mpi)
-		states = modules_state("", w.folder, source, w.facts);
-	tell_impossible(&w, states);
-	if (count_wanted(states) && !may_write(w.folder))
-		tell_root(&w, states);
-	else if (count_wanted(states))
-		rc = build_modules(&w, states, source, e);
+		w.state_count = modules_states("", w.folder, source, facts, &w.states);
+	is_mine = may_write(w.folder);
+	wanted = modules_count(&w, is_mine);
+	if (wanted && is_mine)
+		rc = modules_put(&w, source, e);
 	if (!rc && is_package)
 		rc = build_package(&w, site, e);
-	if (!rc && !count_wanted(states) && !is_package)
+	if (!rc && !wanted && !is_package)
 		rebuild_note(said, "everything is as it should be; nothing was built");
 out:
-	json_decref(states);
+	free(w.states);
 	close_work(&w, !rc);
 	return rc;
 }

@@ -32,10 +32,14 @@ enum { BUILDPLAN_FRAMEWORKS = 8 };
  */
 #define BUILDPLAN_PYTHON(T, N, F, S) T(S, path) T(S, version) T(S, prefix)
 /* compiler: "gcc 13.3.1"; _by: "elf", "probe" or "table", which tells it */
-#define BUILDPLAN_FRAMEWORK(T, N, F, S)                                                   \
-	T(S, name)                                                                        \
-	T(S, version) T(S, location) T(S, library) N(S, cxx11_abi, -1) T(S, cxx11_abi_by) \
-		T(S, compiler) T(S, compiler_by) N(S, cxx_standard, 0) T(S, cxx_standard_by)
+#define BUILDPLAN_FRAMEWORK(T, N, F, S) \
+	T(S, name)                      \
+	T(S, version)                   \
+	T(S, location)                  \
+	T(S, library)                   \
+	N(S, cxx11_abi, -1)             \
+	T(S, cxx11_abi_by)              \
+	T(S, compiler) T(S, compiler_by) N(S, cxx_standard, 0) T(S, cxx_standard_by)
 #define BUILDPLAN_COMPILER(T, N, F, S) \
 	T(S, cc) T(S, cxx) T(S, family) T(S, version) F(S, installed) T(S, why)
 #define BUILDPLAN_MPI(T, N, F, S) \
@@ -117,16 +121,12 @@ const struct buildplan_framework *buildplan_framework(const struct buildplan *pl
  * mpi [{flavour, version, mpicc, mpirun, library, header, mpicxx}], packages [{name, why}],
  * build [{what, why}], env {NAME: value}, edits [name], adds [{to, from}], advisories [{id,
  * text}], rejected [{what, why}], disagreements [{about, probe, table}], possible, why_not,
- * nearest.  What does not apply is null or empty.  buildplan_json_* - the part; null for NULL
- * and for what the plan has not.
+ * nearest.  What does not apply is null or empty.
+ * buildplan_json_mpi - one of its MPIs.
  *
  * The caller's reference, or NULL without memory.
  */
 json_t *buildplan_json(const struct buildplan *plan);
-json_t *buildplan_json_frameworks(const struct buildplan *plan);
-json_t *buildplan_json_compiler(const struct buildplan *plan);
-json_t *buildplan_json_cuda(const struct buildplan *plan);
-json_t *buildplan_json_nccl(const struct buildplan *plan);
 json_t *buildplan_json_mpi(const struct buildplan_mpi *mpi);
 
 #endif

@@ -35,30 +35,9 @@ static json_t *part_json(const struct jsonrecord_field *fields, const void *part
 	return *mark ? jsonrecord_make(fields, part) : json_null();
 }
 
-json_t *buildplan_json_frameworks(const struct buildplan *p)
-{
-	return jsonrecord_list(framework_fields, p->frameworks, p->framework_count,
-			       sizeof(p->frameworks[0]));
-}
-
-json_t *buildplan_json_compiler(const struct buildplan *p)
-{
-	return part_json(compiler_fields, &p->compiler, p->compiler.family);
-}
-
-json_t *buildplan_json_cuda(const struct buildplan *p)
-{
-	return part_json(cuda_fields, &p->cuda, p->cuda.nvcc);
-}
-
-json_t *buildplan_json_nccl(const struct buildplan *p)
-{
-	return part_json(nccl_fields, &p->nccl, p->nccl.library);
-}
-
 json_t *buildplan_json_mpi(const struct buildplan_mpi *mpi)
 {
-	return mpi ? jsonrecord_make(mpi_fields, mpi) : json_null();
+	return jsonrecord_make(mpi_fields, mpi);
 }
 
 static json_t *edits_json(const struct textpairs *edits)
@@ -83,23 +62,26 @@ static json_t *number_json_or_null(int n, int none)
 
 json_t *buildplan_json(const struct buildplan *p)
 {
-	return json_pack("{ss so so so so so so so so so so so so so so so so so sb so so}",
-			 "engine", p->engine, "version", text_json_or_null(p->version),
-			 "python", part_json(python_fields, &p->python, p->python.path),
-			 "frameworks", buildplan_json_frameworks(p), "compiler",
-			 buildplan_json_compiler(p), "cxx_standard",
-			 number_json_or_null(p->cxx_standard, 0), "cxx11_abi",
-			 number_json_or_null(p->cxx11_abi, -1), "cuda", buildplan_json_cuda(p),
-			 "nccl", buildplan_json_nccl(p), "mpi",
-			 jsonrecord_list(mpi_fields, p->mpi, p->mpi_count, sizeof(*p->mpi)),
-			 "packages", jsonrecord_pairs(&p->packages, "name", "why"), "build",
-			 jsonrecord_pairs(&p->build, "what", "why"), "env",
-			 jsonrecord_map(&p->env), "edits", edits_json(&p->edits), "adds",
-			 jsonrecord_pairs(&p->adds, "to", "from"), "advisories",
-			 jsonrecord_pairs(&p->advisories, "id", "text"), "rejected",
-			 jsonrecord_pairs(&p->rejected, "what", "why"), "disagreements",
-			 jsonrecord_list(disagreement_fields, p->disagreements,
-					 p->disagreement_count, sizeof(*p->disagreements)),
-			 "possible", p->possible, "why_not", text_json_or_null(p->why_not),
-			 "nearest", text_json_or_null(p->nearest));
+	return json_pack(
+		"{ss so so so so so so so so so so so so so so so so so sb so so}", "engine",
+		p->engine, "version", text_json_or_null(p->version), "python",
+		part_json(python_fields, &p->python, p->python.path), "frameworks",
+		jsonrecord_list(framework_fields, p->frameworks, p->framework_count,
+				sizeof(p->frameworks[0])),
+		"compiler", part_json(compiler_fields, &p->compiler, p->compiler.family),
+		"cxx_standard", number_json_or_null(p->cxx_standard, 0), "cxx11_abi",
+		number_json_or_null(p->cxx11_abi, -1), "cuda",
+		part_json(cuda_fields, &p->cuda, p->cuda.nvcc), "nccl",
+		part_json(nccl_fields, &p->nccl, p->nccl.library), "mpi",
+		jsonrecord_list(mpi_fields, p->mpi, p->mpi_count, sizeof(*p->mpi)), "packages",
+		jsonrecord_pairs(&p->packages, "name", "why"), "build",
+		jsonrecord_pairs(&p->build, "what", "why"), "env", jsonrecord_map(&p->env),
+		"edits", edits_json(&p->edits), "adds",
+		jsonrecord_pairs(&p->adds, "to", "from"), "advisories",
+		jsonrecord_pairs(&p->advisories, "id", "text"), "rejected",
+		jsonrecord_pairs(&p->rejected, "what", "why"), "disagreements",
+		jsonrecord_list(disagreement_fields, p->disagreements, p->disagreement_count,
+				sizeof(*p->disagreements)),
+		"possible", p->possible, "why_not", text_json_or_null(p->why_not), "nearest",
+		text_json_or_null(p->nearest));
 }

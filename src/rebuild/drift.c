@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -219,29 +220,28 @@ static const char *python_of(const json_t *facts, const char *file)
 static void find_in_modules(json_t *out, const char *root, const json_t *facts)
 {
 	char folder[PATH_MAX], source[MODULES_KEY] = "", sentence[512], command[MAX_COMMAND];
-	json_t *states, *s;
+	struct modules_state *states;
 	struct err e = { 0 };
-	size_t i;
+	int i, n;
 
 	if (modules_folder(folder, root, &e))
 		return;
 	/* Of another machine's tree this program's source says nothing. */
 	if (*root || modules_source(source, &e))
 		*source = 0;
-	states = modules_state(root, folder, source, facts);
-	json_array_foreach(states, i, s) {
-		const char *state = jsonio_string(s, "state");
-		const json_t *mpi = json_array_get(json_object_get(facts, "mpi"), i);
+	n = modules_states(root, folder, source, facts, &states);
+	for (i = 0; i < n; i++) {
+		const struct modules_state *s = &states[i];
 
-		if (strcmp(state, "missing") && strcmp(state, "stale"))
+		if (!modules_is_wanted(s))
 			continue;
 		snprintf(sentence, sizeof(sentence), "%s %s has no module: %s",
-			 title(jsonio_string(s, "flavour")), jsonio_string(s, "version"),
-			 jsonio_string(s, "why"));
-		command_of(command, "ringup", python_of(facts, jsonio_string(mpi, "library")));
+			 title(s->flavour), s->version, s->why);
+		command_of(command, "ringup",
+			   python_of(facts, jsonio_string(s->mpi, "library")));
 		add(out, folder, sentence, command);
 	}
-	json_decref(states);
+	free(states);
 }
 
 int drift_find(const char *root, const json_t *facts, json_t **out, struct err *e)

@@ -176,49 +176,58 @@ static const char *why_stale(const json_t *noted, const json_t *mpi, const char 
 	return NULL;
 }
 
-static json_t *state_of(const char *root, const char *folder, const char *source,
-			const json_t *stamp, const json_t *all, const json_t *mpi)
+static void state_find(struct modules_state *s, const char *root, const char *folder,
+		       const char *source, const json_t *stamp, const json_t *all)
 {
-	char name[MODULES_NAME], plain[MODULES_NAME];
-	const json_t *noted = stamped(stamp, mpi);
-	const char *state = "built", *why;
+	const json_t *noted = stamped(stamp, s->mpi);
+	char plain[MODULES_NAME];
 
-	modules_name(name, mpi);
-	snprintf(plain, sizeof(plain), "ringup-mpi-%s.so", kind_of(mpi));
+	modules_name(s->module, s->mpi);
+	snprintf(plain, sizeof(plain), "ringup-mpi-%s.so", kind_of(s->mpi));
 	if (noted) {
-		why = why_stale(noted, mpi, source, is_file(root, folder, name));
-		state = why ? "stale" : "built";
-	} else if (is_first(all, mpi) && is_file(root, folder, plain)) {
-		state = "installed";
-		why = NULL;
-		snprintf(name, sizeof(name), "%s", plain);
+		s->why = why_stale(noted, s->mpi, source, is_file(root, folder, s->module));
+		s->fate = s->why ? MODULES_STALE : MODULES_BUILT;
+	} else if (is_first(all, s->mpi) && is_file(root, folder, plain)) {
+		s->fate = MODULES_INSTALLED;
+		snprintf(s->module, sizeof(s->module), "%s", plain);
 	} else {
-		why = modules_why_not(mpi);
-		state = why ? "impossible" : "missing";
-		why = why ? why : "no module was built for it yet";
+		s->why = modules_why_not(s->mpi);
+		s->fate = s->why ? MODULES_IMPOSSIBLE : MODULES_MISSING;
+		s->why = s->why ? s->why : "no module was built for it yet";
 	}
-	return json_pack("{ss ss ss ss ss?}", "flavour", jsonio_string(mpi, "flavour"),
-			 "version", jsonio_string(mpi, "version"), "module", name, "state",
-			 state, "why", why);
 }
 
-json_t *modules_state(const char *root, const char *folder, const char *source,
-		      const json_t *facts)
+bool modules_is_wanted(const struct modules_state *s)
+{
+	return s->fate == MODULES_MISSING || s->fate == MODULES_STALE;
+}
+
+int modules_states(const char *root, const char *folder, const char *source,
+		   const json_t *facts, struct modules_state **statesp)
 {
 	const json_t *all = json_object_get(facts, "mpi");
-	json_t *out = json_array(), *stamp = NULL, *mpi;
+	json_t *stamp = NULL, *mpi;
 	char path[PATH_MAX];
 	struct err e;
 	size_t i;
 
+	*statesp = calloc(json_array_size(all) + 1, sizeof(**statesp));
+	if (!*statesp)
+		return 0;
 	/* A stamp that cannot be read is none: what it was about is built again. */
 	if (snprintf(path, sizeof(path), "%s/" STAMP_MODULES, folder) < (int)sizeof(path) &&
 	    stamp_read(root, path, &stamp, &e))
 		stamp = NULL;
-	json_array_foreach(all, i, mpi)
-		json_array_append_new(out, state_of(root, folder, source, stamp, all, mpi));
+	json_array_foreach(all, i, mpi) {
+		struct modules_state *s = &(*statesp)[i];
+
+		*s = (struct modules_state){ .mpi = mpi,
+					     .flavour = jsonio_string(mpi, "flavour"),
+					     .version = jsonio_string(mpi, "version") };
+		state_find(s, root, folder, source, stamp, all);
+	}
 	json_decref(stamp);
-	return out;
+	return (int)json_array_size(all);
 }
 
 /* What mpicc adds to a compiler's words, so that @key changes when it does. */

@@ -32,16 +32,34 @@ int modules_source(char out[MODULES_KEY], struct err *e);
  * brings them; or NULL. */
 const char *modules_why_not(const json_t *mpi);
 
+enum modules_fate {
+	MODULES_BUILT,      /* and stamped                       */
+	MODULES_INSTALLED,  /* with the library                  */
+	MODULES_STALE,      /* to be built again                 */
+	MODULES_MISSING,    /* to be built                       */
+	MODULES_IMPOSSIBLE, /* missing, and nothing can be built */
+};
+
+/* What there is for one MPI. */
+struct modules_state {
+	const json_t *mpi; /* of the facts                                    */
+	const char *flavour, *version;
+	char module[MODULES_NAME];
+	enum modules_fate fate;
+	const char *why; /* it cannot be used: a sentence for the last three fates, or NULL */
+};
+
+/* modules_is_wanted - is there something to build? */
+bool modules_is_wanted(const struct modules_state *s);
+
 /*
- * modules_state - what there is for each MPI of @facts in @folder, below @root.
+ * modules_states - what there is for each MPI of @facts in @folder, below @root.
  *
- * Array of {flavour, version, module, state, why}, in detect's order; state is "built" (and
- * stamped), "installed" (with the library), "stale", "missing" or "impossible" (missing, and
- * nothing can be built); why is a sentence for the last three, else null.  @source is
- * modules_source(), or "" to ask nothing about the source.
+ * @source is modules_source(), or "" to ask nothing about the source.  Returns how many there
+ * are, in detect's order, in *@statesp, which is the caller's to free(); none without memory.
  */
-json_t *modules_state(const char *root, const char *folder, const char *source,
-		      const json_t *facts);
+int modules_states(const char *root, const char *folder, const char *source,
+		   const json_t *facts, struct modules_state **statesp);
 
 /* What a build needs to know besides the MPI. */
 struct modules_how {

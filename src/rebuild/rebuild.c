@@ -3,10 +3,12 @@
 #include "rebuild/rebuild.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -255,6 +257,34 @@ int rebuild_refuse(struct rebuild_said *said, enum reason reason, struct err *e,
 	va_end(ap);
 	said->reason = reason;
 	return fail(e, RINGUP_EINVAL, "%s", text);
+}
+
+const char *rebuild_place(void)
+{
+	const char *tmp = conf_env("TMPDIR");
+
+	return tmp && *tmp == '/' ? tmp : "/tmp";
+}
+
+int rebuild_lock(struct rebuild_said *said, const char *dir, int *lock, struct err *e)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc = 0;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st))
+		rc = fail_os(e, "%s", dir);
+	else if (st.st_uid != geteuid())
+		rc = rebuild_refuse(said, REASON_RIGHTS, e,
+				    "%s belongs to somebody else; remove it", dir);
+	else if (flock(fd, LOCK_EX | LOCK_NB))
+		rc = rebuild_refuse(said, REASON_BUSY, e,
+				    "another ringup rebuild is at work in %s; wait for it",
+				    dir);
+	if (!rc)
+		*lock = fd;
+	else if (fd >= 0)
+		close(fd);
+	return rc;
 }
 
 int rebuild_may_write(struct rebuild_said *said, const char *site, struct err *e)

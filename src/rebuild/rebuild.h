@@ -113,6 +113,12 @@ int rebuild_refuse(struct rebuild_said *said, enum reason reason, struct err *e,
  * known yet; returns e->code. */
 int rebuild_blame(struct rebuild_said *said, enum reason reason, const struct err *e);
 
+/* rebuild_place - the folder for temporary files.  rebuild_lock - hold the folder @dir in it,
+ * in
+ * *@lock, which is set only then; a refusal if it is somebody else's, or another run's. */
+const char *rebuild_place(void);
+int rebuild_lock(struct rebuild_said *said, const char *dir, int *lock, struct err *e);
+
 /* rebuild_may_write - 0, or a refusal: this user cannot write the folder of packages @site. */
 int rebuild_may_write(struct rebuild_said *said, const char *site, struct err *e);
 

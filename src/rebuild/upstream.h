@@ -21,6 +21,15 @@ enum {
 	UPSTREAM_ASK_BYTES = 1 << 16,
 };
 
+/* What a Python says of itself; "" is a package that it has not. */
+#define UPSTREAM_TOLD(T, N, F, S) \
+	UPSTREAM_FOLDERS(T, S)    \
+	UPSTREAM_PACKAGES(T, S) T(S, version) T(S, full) T(S, soabi) F(S, header)
+#define UPSTREAM_FOLDERS(T, S) T(S, site) T(S, scripts) T(S, prefix) T(S, include)
+#define UPSTREAM_PACKAGES(T, S) \
+	T(S, pip) T(S, setuptools) T(S, wheel) T(S, packaging) T(S, keras)
+RECORD_STRUCT(upstream_told, UPSTREAM_TOLD);
+
 /* One build in the making. */
 struct upstream {
 	const struct rebuild_how *how;
@@ -28,9 +37,11 @@ struct upstream {
 	const struct buildplan *plan;
 	struct rebuild_said *said;
 	struct recipe recipe;
-	struct textpool pool; /* of decided */
+	struct textpool pool; /* of the three that follow */
 	struct recipe_decision decided;
-	json_t *told; /* what Python says of itself */
+	struct upstream_told told;
+	struct textpairs
+		missing; /* modules without which it does not run, and their packages */
 	const char *python;
 	char dir[PATH_MAX];   /* all that is made on the way */
 	char out[PATH_MAX];   /* the wheels */
@@ -48,14 +59,24 @@ struct upstream {
 /* upstream_mpi - that of the plan's MPIs which is built for, or NULL. */
 const struct buildplan_mpi *upstream_mpi(const struct upstream *u);
 
-/* upstream_work - run @argv, its words in the log; if it fails, @failed and why, by @reason.
- * REASON_COMPILE: what it says tells how far it is. */
+/* upstream_check_advisories - is each accepted?  upstream_decide - what of the recipe applies,
+ * as u->decided, now that Python has told what it really has; a refusal if that is bad. */
+int upstream_check_advisories(const struct rebuild_how *how, const struct textpairs *advisories,
+			      struct rebuild_said *said, struct err *e);
+int upstream_decide(struct upstream *u, struct err *e);
+
+/*
+ * upstream_work - run @argv, its words in the log; if it fails, @failed and why, by @reason.
+ *
+ * REASON_COMPILE: what it says tells how far it is.  REASON_NETWORK: it may ask the network.
+ * @env NULL: what any program needs; @who NULL: as this process; @limit_ms 0: ten minutes.
+ */
 int upstream_work(struct upstream *u, const char *const *argv, const json_t *env,
 		  const struct errand_who *who, int64_t limit_ms, enum reason reason,
 		  const char *failed, struct err *e);
 
-/* upstream_ask - what u->python says of itself; the caller's reference. */
-int upstream_ask(struct upstream *u, json_t **out, struct err *e);
+/* upstream_ask - u->told and u->missing, by u->python. */
+int upstream_ask(struct upstream *u, struct err *e);
 
 /* upstream_cmake - the version of the cmake in PATH, or "". */
 void upstream_cmake(char *out, size_t size);

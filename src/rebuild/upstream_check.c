@@ -44,23 +44,39 @@ static const char ask_code[] =
 	"        return None\n"
 	"p = sysconfig.get_paths()\n"
 	"print(file=out)\n"
-	"json.dump({'version': sysconfig.get_python_version(), 'full': "
-	"sys.version.split()[0],\n"
+	"out.write(json.dumps(dict({n: v(n) for n in ('pip', 'setuptools', 'wheel', "
+	"'packaging',\n"
+	"      'keras')}, **{'version': sysconfig.get_python_version(),\n"
+	"  'full': sys.version.split()[0],\n"
 	"  'site': p['platlib'], 'scripts': p['scripts'], 'prefix': p['data'],\n"
 	"  'include': p['include'], 'soabi': sysconfig.get_config_var('SOABI') or '',\n"
 	"  'header': os.path.exists(os.path.join(p['include'], 'Python.h')),\n"
-	"  'packages': {n: v(n) for n in ('pip', 'setuptools', 'wheel', 'packaging', 'keras',\n"
-	"      'horovod', 'ringup')},\n"
-	"  'missing': [m for m in sys.argv[1:] if u.find_spec(m.split('=')[0]) is None]}, "
-	"out)\n";
+	"  'missing': [m for m in sys.argv[1:] if u.find_spec(m.split('=')[0]) is None]})))\n";
 
-/* Run @code in the target's Python; its JSON object. */
-int upstream_ask(struct upstream *u, json_t **out, struct err *e)
+RECORD_FIELDS(told_fields, upstream_told, UPSTREAM_TOLD);
+
+/* What Python has answered. */
+static void told_read(struct upstream *u, const json_t *answer)
+{
+	json_t *one;
+	size_t i;
+
+	jsonrecord_read(told_fields, &u->told, answer, &u->pool);
+	json_array_foreach(json_object_get(answer, "missing"), i, one) {
+		const char *word = json_is_string(one) ? json_string_value(one) : "";
+		const char *equals = strchr(word, '=');
+
+		textpool_add(&u->pool, &u->missing, word, equals ? equals + 1 : word);
+	}
+}
+
+/* Run ask_code in the target's Python. */
+int upstream_ask(struct upstream *u, struct err *e)
 {
 	const char *argv[32] = { u->python, "-I", "-c", ask_code };
 	char needs[256], *word, *save = NULL, *text = NULL, *answer;
 	int n = 4, status = 0, rc;
-	json_error_t why;
+	json_t *json;
 
 	snprintf(needs, sizeof(needs), "%s", u->recipe.needs ? u->recipe.needs : "");
 	for (word = strtok_r(needs, " ", &save); word && n < 31;
@@ -72,12 +88,15 @@ int upstream_ask(struct upstream *u, json_t **out, struct err *e)
 		return rc;
 	/* What a sitecustomize prints stands before it. */
 	answer = strrchr(text, '\n');
-	*out = status ? NULL : json_loads(answer ? answer + 1 : text, 0, &why);
+	json = status ? NULL : json_loads(answer ? answer + 1 : text, 0, NULL);
 	free(text);
-	if (!json_is_object(*out))
-		return rebuild_refuse(u->said, REASON_TOOLS, e,
-				      "%s does not answer as a Python does", u->python);
-	return 0;
+	if (json_is_object(json))
+		told_read(u, json);
+	else
+		rc = rebuild_refuse(u->said, REASON_TOOLS, e,
+				    "%s does not answer as a Python does", u->python);
+	json_decref(json);
+	return rc;
 }
 
 /* What @argv prints, on its first line. */
@@ -262,8 +281,7 @@ static const char *headers_cure(const struct upstream *u, char out[128])
 	else if (!strcmp(base, "/usr") && file_exists(NULL, "/usr/bin/dnf"))
 		snprintf(out, 128, "install python3-devel");
 	else if (!strcmp(base, "/usr"))
-		snprintf(out, 128, "install python%.20s-dev",
-			 jsonio_string(u->told, "version"));
+		snprintf(out, 128, "install python%.20s-dev", u->told.version);
 	else
 		snprintf(out, 128, "install this Python with its headers, or use another");
 	return out;
@@ -271,29 +289,28 @@ static const char *headers_cure(const struct upstream *u, char out[128])
 
 int upstream_check(struct upstream *u, struct err *e)
 {
-	const json_t *packages = json_object_get(u->told, "packages");
 	char cure[128];
 	int rc;
 
-	if (json_is_null(json_object_get(packages, "pip")))
+	if (!*u->told.pip)
 		return rebuild_refuse(u->said, REASON_TOOLS, e,
 				      "%s has no pip: `%s -m ensurepip` adds it", u->python,
 				      u->python);
-	if (!json_is_true(json_object_get(u->told, "header")))
+	if (!u->told.header)
 		return rebuild_refuse(
 			u->said, REASON_TOOLS, e,
 			"%s/Python.h is missing, so nothing can be compiled for this "
 			"Python: %s",
-			jsonio_string(u->told, "include"), headers_cure(u, cure));
+			u->told.include, headers_cure(u, cure));
 	if (!*u->plan->compiler.cxx)
 		return rebuild_refuse(u->said, REASON_TOOLS, e,
 				      "there is no C++ compiler: install g++");
-	rc = rebuild_may_write(u->said, jsonio_string(u->told, "site"), e);
+	rc = rebuild_may_write(u->said, u->told.site, e);
 	if (!rc)
 		rc = check_memory(u, e);
 	if (!rc)
 		rc = check_disk(u, u->dir, BUILD_DISK_MB, ", or set TMPDIR", e);
 	if (!rc)
-		rc = check_disk(u, jsonio_string(u->told, "site"), SITE_DISK_MB, " there", e);
+		rc = check_disk(u, u->told.site, SITE_DISK_MB, " there", e);
 	return rc ? rc : check_noise(u, e);
 }

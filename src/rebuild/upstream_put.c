@@ -57,12 +57,10 @@ int upstream_stage(struct upstream *u, char prefix[PATH_MAX], char site[PATH_MAX
 				 "--no-warn-script-location",
 				 "--prefix",
 				 prefix };
-	const struct errand_who here = { 0 };
 	char wheel[50][PATH_MAX];
 	DIR *dir = opendir(u->out);
 	struct dirent *d;
 	int n = 12, rc, k = 0;
-	json_t *env;
 
 	while (dir && (d = readdir(dir)) && k < 50)
 		if (strstr(d->d_name, ".whl")) {
@@ -78,10 +76,8 @@ int upstream_stage(struct upstream *u, char prefix[PATH_MAX], char site[PATH_MAX
 	rc = journal_stage(&u->journal, prefix, e);
 	if (rc)
 		return rc;
-	env = errand_env(u->home, false);
-	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, REASON_SYSTEM,
+	rc = upstream_work(u, argv, NULL, NULL, 0, REASON_SYSTEM,
 			   "pip could not install the wheel", e);
-	json_decref(env);
 	return rc ? rc : staged_site(prefix, site, e);
 }
 
@@ -150,9 +146,7 @@ int upstream_verify(struct upstream *u, const char *site, struct err *e)
 		"    hvd = importlib.import_module('horovod.' + name)\n"
 		"    if not hvd.gloo_built():\n"
 		"        sys.exit('Error: it was built without Gloo')\n";
-	const char *argv[8] = { u->python, "-c", code,
-				site ? site : jsonio_string(u->told, "site") };
-	const struct errand_who here = { 0 };
+	const char *argv[8] = { u->python, "-c", code, site ? site : u->told.site };
 	json_t *env = errand_env(u->home, false);
 	int n = 4, rc;
 
@@ -163,7 +157,7 @@ int upstream_verify(struct upstream *u, const char *site, struct err *e)
 	if (site)
 		json_object_set_new(env, "PYTHONPATH", json_string(site));
 	rebuild_step(u->how, "import what was built", 0, 0);
-	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, REASON_PROVE,
+	rc = upstream_work(u, argv, env, NULL, 0, REASON_PROVE,
 			   "what was built cannot be imported", e);
 	json_decref(env);
 	return rc;
@@ -218,10 +212,9 @@ int upstream_prove(struct upstream *u, const char *site, struct err *e)
 
 	for (i = 0; !rc && i < sizeof(all) / sizeof(all[0]); i++) {
 		bool is_keras = !strcmp(all[i], "keras");
-		const json_t *packages = json_object_get(u->told, "packages");
 
 		if (!buildplan_framework(u->plan, is_keras ? "tensorflow" : all[i]) ||
-		    (is_keras && !*jsonio_string(packages, "keras")))
+		    (is_keras && !*u->told.keras))
 			continue;
 		first = first ? first : all[i];
 		rc = prove_one(u, all[i], "gloo", site, e);
@@ -271,8 +264,7 @@ static int moves_out(struct upstream *u, json_t *moves, struct err *e)
 	int rc = 0;
 
 	for (i = 0; !rc && i < sizeof(names) / sizeof(names[0]); i++) {
-		rc = journal_entries(jsonio_string(u->told, "site"),
-				     jsonio_string(u->told, "prefix"), names[i], &old, e);
+		rc = journal_entries(u->told.site, u->told.prefix, names[i], &old, e);
 		json_array_foreach(old, k, one)
 			if (!rc && !is_among(moves, json_string_value(one)))
 				json_array_append_new(moves, json_pack("{sO}", "to", one));
@@ -295,10 +287,10 @@ int upstream_replace(struct upstream *u, const char *prefix, const char *site, s
 	int rc;
 
 	rebuild_step(u->how, "put in place", 0, 0);
-	moves_of(moves, site, jsonio_string(u->told, "site"));
+	moves_of(moves, site, u->told.site);
 	for (i = 0; i < sizeof(bins) / sizeof(bins[0]); i++) {
 		snprintf(bin, sizeof(bin), "%.*s/%s", PATH_MAX - 16, prefix, bins[i]);
-		moves_of(moves, bin, jsonio_string(u->told, "scripts"));
+		moves_of(moves, bin, u->told.scripts);
 	}
 	about = json_pack("{ss ss}", "engine", "horovod", "version", u->recipe.version);
 	rc = moves_out(u, moves, e);
@@ -308,7 +300,7 @@ int upstream_replace(struct upstream *u, const char *prefix, const char *site, s
 	json_decref(about);
 	if (rc)
 		return rc;
-	snprintf(u->said->site, sizeof(u->said->site), "%s", jsonio_string(u->told, "site"));
+	snprintf(u->said->site, sizeof(u->said->site), "%s", u->told.site);
 	rc = upstream_verify(u, NULL, e);
 	if (rc && journal_undo(&u->journal, &undo))
 		rebuild_note(u->said, "%s", undo.text);

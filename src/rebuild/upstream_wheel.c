@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/jsonio.h"
 #include "base/release.h"
 #include "rebuild/edit.h"
@@ -24,31 +25,22 @@ enum { BUILD_MS = 3600000 };
 /* Packages that only the build needs, in a folder of its own. */
 static int add_tools(struct upstream *u, struct err *e)
 {
-	const json_t *packages = json_object_get(u->told, "packages");
-	const json_t *missing = json_object_get(u->told, "missing"), *one;
 	const char *argv[32] = { u->python,        "-m",       "pip",   "install", "-q",
 				 "--no-cache-dir", "--target", u->tools };
-	const char *setuptools = jsonio_string(packages, "setuptools");
-	const struct errand_who here = { 0 };
-	int n = 8, first = n, rc;
-	json_t *env;
-	size_t i;
+	const char *setuptools = u->told.setuptools;
+	int n = 8, first = n, rc, i;
 
 	if (!*setuptools)
 		argv[n++] = "setuptools";
-	if (!*jsonio_string(packages, "wheel") && release_compare(setuptools, "70.1") < 0)
+	if (!*u->told.wheel && release_compare(setuptools, "70.1") < 0)
 		argv[n++] = "wheel";
-	if (!*jsonio_string(packages, "packaging"))
+	if (!*u->told.packaging)
 		argv[n++] = "packaging";
 	if (release_compare(u->cmake, "3.13") < 0)
 		argv[n++] = "cmake";
 	/* setup.py wants to see what Horovod needs at run time. */
-	json_array_foreach(missing, i, one) {
-		const char *word = json_string_value(one), *equals = strchr(word, '=');
-
-		if (n < 31)
-			argv[n++] = equals ? equals + 1 : word;
-	}
+	for (i = 0; i < u->missing.count && n < 31; i++)
+		argv[n++] = u->missing.at[i].text;
 	if (n == first)
 		return 0;
 	if (u->how->offline)
@@ -59,10 +51,8 @@ static int add_tools(struct upstream *u, struct err *e)
 			argv[first], u->python);
 	rebuild_step(u->how, "get build tools", 0, 0);
 	snprintf(u->tools, sizeof(u->tools), "%.*s/tools", PATH_MAX - 16, u->dir);
-	env = errand_env(u->home, true);
-	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, REASON_NETWORK,
+	rc = upstream_work(u, argv, NULL, NULL, 0, REASON_NETWORK,
 			   "pip could not get the build tools", e);
-	json_decref(env);
 	if (!rc && release_compare(u->cmake, "3.13") < 0)
 		snprintf(u->cmake, sizeof(u->cmake), "4");
 	return rc;
@@ -96,21 +86,20 @@ static int link_nccl(struct upstream *u, json_t *env, struct err *e)
 	const char *library = u->plan->nccl.library, *slash = strrchr(library, '/');
 	const char *home = jsonio_string(env, "HOROVOD_NCCL_HOME");
 	char path[PATH_MAX], text[2 * PATH_MAX];
+	int rc;
 
 	if (!slash || !*home || !strcmp(slash, "/libnccl.so"))
 		return 0;
 	snprintf(path, sizeof(path), "%.*s/libnccl.so", (int)(slash - library), library);
 	if (!access(path, F_OK))
 		return 0;
-	snprintf(path, sizeof(path), "%.*s/nccl", PATH_MAX - 32, u->dir);
-	if (mkdir(path, 0755))
-		return fail_os(e, "%s", path);
 	snprintf(text, sizeof(text), "%s/include", home);
+	snprintf(path, sizeof(path), "%.*s/nccl/lib", PATH_MAX - 32, u->dir);
+	rc = folder_make(path, 0755, e);
+	if (rc)
+		return rc;
 	snprintf(path, sizeof(path), "%.*s/nccl/include", PATH_MAX - 32, u->dir);
 	if (symlink(text, path))
-		return fail_os(e, "%s", path);
-	snprintf(path, sizeof(path), "%.*s/nccl/lib", PATH_MAX - 32, u->dir);
-	if (mkdir(path, 0755))
 		return fail_os(e, "%s", path);
 	snprintf(path, sizeof(path), "%.*s/nccl/lib/libnccl.so", PATH_MAX - 32, u->dir);
 	if (symlink(library, path))
@@ -190,10 +179,8 @@ static int check_edits(struct upstream *u, struct err *e)
 				   "    with open(name, encoding='utf-8') as f:\n"
 				   "        ast.parse(f.read(), name)\n";
 	const char *argv[64] = { u->python, "-I", "-c", code };
-	json_t *env = errand_env(u->nest, false);
-	struct errand_who nobody = u->builder;
 	char names[56][256];
-	int i, n = 4, rc;
+	int i, n = 4;
 
 	for (i = 0; i < u->recipe.nedits && n < 60; i++) {
 		const char *file = u->recipe.edits[i].file, *dot = strrchr(file, '.');
@@ -204,11 +191,9 @@ static int check_edits(struct upstream *u, struct err *e)
 		argv[n] = names[n - 4];
 		n++;
 	}
-	rc = n == 4 ? 0
-		    : upstream_work(u, argv, env, &nobody, UPSTREAM_PREPARE_MS, REASON_SOURCE,
-				    "the recipe's edits do not fit these sources", e);
-	json_decref(env);
-	return rc;
+	return n == 4 ? 0
+		      : upstream_work(u, argv, NULL, &u->builder, 0, REASON_SOURCE,
+				      "the recipe's edits do not fit these sources", e);
 }
 
 /* The wheel, into the empty folder @into. */
@@ -275,24 +260,26 @@ void upstream_key(const struct upstream *u, char out[MANIFEST_KEY_BYTES])
 	char *recipe = NULL, *text, glibc[64] = "";
 	struct utsname node = { 0 };
 	size_t len = 0;
-	json_t *all;
+	const struct buildplan_mpi *mpi = upstream_mpi(u);
+	json_t *plan = buildplan_json(u->plan), *all;
 
 	uname(&node);
 	confstr(_CS_GNU_LIBC_VERSION, glibc, sizeof(glibc));
 	file_read(NULL, u->recipe.path, 1 << 18, &recipe, &len, NULL);
-	all = json_pack("{ss ss so so so so so so ss ss ss ss ss*}", "engine", "horovod",
+	all = json_pack("{ss ss so sO sO so sO sO ss ss ss ss ss*}", "engine", "horovod",
 			"recipe", recipe ? recipe : "", "decided", recipe_json(&u->decided),
-			"frameworks", buildplan_json_frameworks(u->plan), "compiler",
-			buildplan_json_compiler(u->plan), "mpi",
-			buildplan_json_mpi(upstream_mpi(u)), "cuda",
-			buildplan_json_cuda(u->plan), "nccl", buildplan_json_nccl(u->plan),
-			"python", jsonio_string(u->told, "soabi"), "machine", node.machine,
-			"glibc", glibc, "cmake", u->cmake, "source", u->how->source);
+			"frameworks", json_object_get(plan, "frameworks"), "compiler",
+			json_object_get(plan, "compiler"), "mpi",
+			mpi ? buildplan_json_mpi(mpi) : json_null(), "cuda",
+			json_object_get(plan, "cuda"), "nccl", json_object_get(plan, "nccl"),
+			"python", u->told.soabi, "machine", node.machine, "glibc", glibc,
+			"cmake", u->cmake, "source", u->how->source);
 	text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 	cache_key(out, text ? text : "");
 	free(text);
 	free(recipe);
 	json_decref(all);
+	json_decref(plan);
 }
 
 int upstream_wheel(struct upstream *u, struct err *e)
@@ -315,7 +302,6 @@ int upstream_wheel(struct upstream *u, struct err *e)
 
 int upstream_needs(struct upstream *u, struct err *e)
 {
-	const json_t *missing = json_object_get(u->told, "missing"), *one;
 	const char *argv[32] = { u->python,
 				 "-m",
 				 "pip",
@@ -327,17 +313,10 @@ int upstream_needs(struct upstream *u, struct err *e)
 				 "--no-cache-dir",
 				 "-d",
 				 u->out };
-	const struct errand_who here = { 0 };
-	int n = 11, rc;
-	json_t *env;
-	size_t i;
+	int n = 11, i;
 
-	json_array_foreach(missing, i, one) {
-		const char *word = json_string_value(one), *equals = strchr(word, '=');
-
-		if (n < 31)
-			argv[n++] = equals ? equals + 1 : word;
-	}
+	for (i = 0; i < u->missing.count && n < 31; i++)
+		argv[n++] = u->missing.at[i].text;
 	if (n == 11)
 		return 0;
 	if (u->how->offline)
@@ -347,9 +326,6 @@ int upstream_needs(struct upstream *u, struct err *e)
 			"or build without --offline",
 			argv[11], u->python);
 	rebuild_step(u->how, "get what Horovod needs", 0, 0);
-	env = errand_env(u->home, true);
-	rc = upstream_work(u, argv, env, &here, UPSTREAM_PREPARE_MS, REASON_NETWORK,
-			   "pip could not get what Horovod needs at run time", e);
-	json_decref(env);
-	return rc;
+	return upstream_work(u, argv, NULL, NULL, 0, REASON_NETWORK,
+			     "pip could not get what Horovod needs at run time", e);
 }

@@ -40,16 +40,22 @@ static void take(const char *name)
 /* The states of all three MPIs, joined by blanks. */
 static const char *states(const char *source)
 {
+	static const char *const words[] = { [MODULES_BUILT] = "built",
+					     [MODULES_INSTALLED] = "installed",
+					     [MODULES_STALE] = "stale",
+					     [MODULES_MISSING] = "missing",
+					     [MODULES_IMPOSSIBLE] = "impossible" };
 	static char out[128];
-	json_t *facts = json_loads(facts_text, 0, NULL), *list, *s;
-	size_t i, at = 0;
+	json_t *facts = json_loads(facts_text, 0, NULL);
+	struct modules_state *s;
+	size_t at = 0;
+	int i, n = modules_states(root, "/lib", source, facts, &s);
 
-	list = modules_state(root, "/lib", source, facts);
 	*out = 0;
-	json_array_foreach(list, i, s)
+	for (i = 0; i < n; i++)
 		at += (size_t)snprintf(out + at, sizeof(out) - at, "%s%s", i ? " " : "",
-				       json_string_value(json_object_get(s, "state")));
-	json_decref(list);
+				       words[s[i].fate]);
+	free(s);
 	json_decref(facts);
 	return out;
 }

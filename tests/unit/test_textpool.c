@@ -7,7 +7,7 @@
 
 #include "tap.h"
 
-	static void test_texts(void)
+static void test_texts(void)
 {
 	struct textpool p = { 0 };
 	char own[] = "gcc";
