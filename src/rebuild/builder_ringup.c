@@ -14,6 +14,7 @@
 #include "base/folder.h"
 #include "base/jsonio.h"
 #include "config.h"
+#include "detect/lookup.h"
 #include "rebuild/buildplan.h"
 #include "rebuild/cache.h"
 #include "rebuild/journal.h"
@@ -519,18 +520,9 @@ static int build_package(struct work *w, const char *site, struct err *e)
 /* Has @python a framework that ringup serves? */
 static bool has_framework(const json_t *facts, const char *python)
 {
-	const char *name;
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(json_object_get(facts, "frameworks"), i, o) {
-		name = jsonio_string(o, "name");
-		if (!strcmp(jsonio_string(o, "python"), python) &&
-		    (!strcmp(name, "torch") || !strcmp(name, "tensorflow") ||
-		     !strcmp(name, "jax")))
-			return true;
-	}
-	return false;
+	return lookup_entry(facts, "frameworks", python, "torch") ||
+	       lookup_entry(facts, "frameworks", python, "tensorflow") ||
+	       lookup_entry(facts, "frameworks", python, "jax");
 }
 
 /* Is there something to install, then into @site?  A Python that nobody named gets it only if

@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/jsonio.h"
 
@@ -66,6 +67,17 @@ json_t *jsonrecord_list(const struct jsonrecord_field *f, const void *array, int
 		json_array_append_new(
 			list, jsonrecord_make(f, (const char *)array + (size_t)i * size));
 	return list;
+}
+
+json_t *jsonrecord_find(const json_t *list, const char *key, const char *value)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(list, i, o)
+		if (!strcmp(jsonio_string(o, key), value))
+			return o;
+	return NULL;
 }
 
 json_t *jsonrecord_pairs(const struct textpairs *list, const char *name, const char *text)

@@ -60,6 +60,9 @@ json_t *jsonrecord_make(const struct jsonrecord_field *fields, const void *recor
 json_t *jsonrecord_list(const struct jsonrecord_field *fields, const void *array, int count,
 			size_t size);
 
+/* jsonrecord_find - the first object of @list whose member @key is @value, or NULL. */
+json_t *jsonrecord_find(const json_t *list, const char *key, const char *value);
+
 /* jsonrecord_pairs - [{@name: ..., @text: ...}]; jsonrecord_map - {name: text}. */
 json_t *jsonrecord_pairs(const struct textpairs *list, const char *name, const char *text);
 json_t *jsonrecord_map(const struct textpairs *list);

@@ -18,6 +18,7 @@
 #include "detect/lookup.h"
 #include "rebuild/errand.h"
 #include "rebuild/journal.h"
+#include "rebuild/jsonrecord.h"
 #include "rebuild/stamp.h"
 #include "ringup.h"
 
@@ -33,15 +34,12 @@ static bool has_package(const char *site)
 
 bool package_site(char out[PATH_MAX], const json_t *facts, const char *python)
 {
-	const json_t *sites = NULL;
+	const json_t *y = jsonrecord_find(json_object_get(facts, "pythons"), "path", python);
 	const char *first = NULL, *s;
-	json_t *o, *site;
+	json_t *site;
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "pythons"), i, o)
-		if (!strcmp(jsonio_string(o, "path"), python))
-			sites = json_object_get(o, "sites");
-	json_array_foreach(sites, i, site) {
+	json_array_foreach(json_object_get(y, "sites"), i, site) {
 		s = json_string_value(site);
 		if (!s || strlen(s) >= PATH_MAX)
 			continue;
@@ -246,17 +244,6 @@ int package_stage(const struct package_how *how, const char *into, const json_t 
 	return rc ? rc : run(how, argv, "write the Python package", e);
 }
 
-static bool has_move(const json_t *moves, const char *to)
-{
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(moves, i, o)
-		if (!strcmp(jsonio_string(o, "to"), to))
-			return true;
-	return false;
-}
-
 /* What the distribution @name has in @site goes, where nothing of the same name comes. */
 static int add_old(json_t *moves, const char *site, const char *prefix, const char *name,
 		   struct err *e)
@@ -266,7 +253,7 @@ static int add_old(json_t *moves, const char *site, const char *prefix, const ch
 	int rc = journal_entries(site, prefix, name, &old, e);
 
 	json_array_foreach(old, i, one)
-		if (!has_move(moves, json_string_value(one)))
+		if (!jsonrecord_find(moves, "to", json_string_value(one)))
 			json_array_append_new(moves, json_pack("{sO}", "to", one));
 	json_decref(old);
 	return rc;

@@ -398,76 +398,36 @@ static int is_recipe(const struct dirent *d)
 }
 
 /* The files are called NAME-VERSION.recipe. */
-static json_t *name_of(const char *folder, const char *file)
+int recipe_find(struct recipe *r, const char *name, const char *version, struct err *e)
 {
-	const char *dash = strrchr(file, '-'), *dot = strrchr(file, '.');
-	char path[PATH_MAX];
-
-	if (snprintf(path, sizeof(path), "%s/%s", folder, file) >= (int)sizeof(path))
-		return NULL;
-	return json_pack("{ss% ss% ss}", "name", file, (size_t)(dash - file), "version",
-			 dash + 1, (size_t)(dot - dash - 1), "path", path);
-}
-
-json_t *recipe_names(void)
-{
-	json_t *list = json_array();
+	char folder[PATH_MAX], path[PATH_MAX] = "", best[RECIPE_WORD] = "", there[128] = "";
 	struct dirent **found = NULL;
-	char folder[PATH_MAX];
+	size_t at = 0;
 	int i, n = 0;
 
+	*r = (struct recipe){ 0 };
+	version = version ? version : "";
 	if (!data_find(folder, "recipes", NULL))
 		n = scandir(folder, &found, is_recipe, versionsort);
 	for (i = 0; i < n; i++) {
-		json_t *one = name_of(folder, found[i]->d_name);
+		char *its = found[i]->d_name, *dash = strrchr(its, '-');
 
-		if (one)
-			json_array_append_new(list, one);
+		*dash = *strrchr(its, '.') = 0;
+		if (at < sizeof(there))
+			at += (size_t)snprintf(there + at, sizeof(there) - at, "%s%s %s",
+					       at ? ", " : "", its, dash + 1);
+		if (!strcmp(its, name) && (!*version || !strcmp(dash + 1, version)) &&
+		    release_compare(dash + 1, best) > 0 &&
+		    snprintf(path, sizeof(path), "%s/%s-%s.recipe", folder, its, dash + 1) <
+			    (int)sizeof(path))
+			snprintf(best, sizeof(best), "%s", dash + 1);
 		free(found[i]);
 	}
 	free(found);
-	return list;
-}
-
-static int none_found(const json_t *names, const char *name, const char *version, struct err *e)
-{
-	char there[128] = "";
-	const json_t *one;
-	size_t i, n = 0;
-
-	json_array_foreach(names, i, one)
-		if (n < sizeof(there))
-			n += (size_t)snprintf(
-				there + n, sizeof(there) - n, "%s%s %s", n ? ", " : "",
-				json_string_value(json_object_get(one, "name")),
-				json_string_value(json_object_get(one, "version")));
-	return fail(e, RINGUP_EINVAL,
-		    "there is no recipe for %.60s%s%.40s; there is one for %s", name,
-		    version ? " " : "", version ? version : "", *there ? there : "nothing");
-}
-
-int recipe_find(struct recipe *r, const char *name, const char *version, struct err *e)
-{
-	json_t *names = recipe_names(), *one;
-	char path[PATH_MAX] = "", best[RECIPE_WORD] = "";
-	size_t i;
-	int rc;
-
-	*r = (struct recipe){ 0 };
-	version = version && *version ? version : NULL;
-	json_array_foreach(names, i, one) {
-		const char *its = json_string_value(json_object_get(one, "version"));
-
-		if (strcmp(json_string_value(json_object_get(one, "name")), name) != 0 ||
-		    (version && strcmp(version, its) != 0) || release_compare(its, best) <= 0)
-			continue;
-		snprintf(best, sizeof(best), "%s", its);
-		snprintf(path, sizeof(path), "%s",
-			 json_string_value(json_object_get(one, "path")));
-	}
-	rc = *path ? recipe_load(r, path, e) : none_found(names, name, version, e);
-	json_decref(names);
-	return rc;
+	return *best ? recipe_load(r, path, e)
+		     : fail(e, RINGUP_EINVAL,
+			    "there is no recipe for %.60s%s%.40s; there is one for %s", name,
+			    *version ? " " : "", version, *there ? there : "nothing");
 }
 
 /* Deciding. */

@@ -68,10 +68,6 @@ int recipe_parse(struct recipe *r, const char *path, const char *text, size_t le
  * are installed; RINGUP_EINVAL, naming those there are, if there is none. */
 int recipe_find(struct recipe *r, const char *name, const char *version, struct err *e);
 
-/* recipe_names - [{name, version, path}] of those that are installed; the caller's reference.
- */
-json_t *recipe_names(void);
-
 void recipe_free(struct recipe *r);
 
 /* recipe_holds - does @when hold in @world?  NULL and "" always do.  A world is names and

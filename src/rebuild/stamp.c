@@ -12,21 +12,10 @@
 #include "detect/lookup.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
+#include "rebuild/jsonrecord.h"
 #include "ringup.h"
 
 enum { SCHEMA = 1, MAX_STAMP = 256 * 1024, MAX_TEXT = 4096 };
-
-/* The entry of @list whose @key is @value, or NULL. */
-static const json_t *by(const json_t *list, const char *key, const char *value)
-{
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(list, i, o)
-		if (!strcmp(jsonio_string(o, key), value))
-			return o;
-	return NULL;
-}
 
 static void make_frameworks(json_t *stamp, const struct stamp_of *of, const json_t *facts)
 {
@@ -60,8 +49,9 @@ static json_t *make_accepted(const struct textpairs *advisories)
 
 static json_t *make_python(const struct stamp_of *of, const json_t *facts)
 {
-	const json_t *y =
-		of->python ? by(json_object_get(facts, "pythons"), "path", of->python) : NULL;
+	const json_t *y = of->python ? jsonrecord_find(json_object_get(facts, "pythons"),
+						       "path", of->python)
+				     : NULL;
 
 	return y ? json_pack("{sO sO}", "path", json_object_get(y, "path"), "version",
 			     json_object_get(y, "version"))
@@ -283,8 +273,8 @@ static const json_t *python_of(const json_t *stamp, const json_t *facts, const c
 	size_t i;
 
 	list = json_object_get(facts, "pythons");
-	found = by(list, "path", path);
-	y = found ? NULL : by(list, "path", here);
+	found = jsonrecord_find(list, "path", path);
+	y = found ? NULL : jsonrecord_find(list, "path", here);
 	if (y && is_series(jsonio_string(y, "version"), jsonio_string(noted, "version")))
 		found = y;
 	for (i = 0; !found && i < 2; i++) {
@@ -338,7 +328,7 @@ static const json_t *now_of(const json_t *m, const json_t *found)
 {
 	const char *library = jsonio_string(m, "library"),
 		   *version = jsonio_string(m, "version");
-	const json_t *same = *library ? by(found, "library", library) : NULL;
+	const json_t *same = *library ? jsonrecord_find(found, "library", library) : NULL;
 	json_t *o;
 	size_t i;
 
@@ -348,7 +338,7 @@ static const json_t *now_of(const json_t *m, const json_t *found)
 		if (!strcmp(jsonio_string(o, "flavour"), jsonio_string(m, "flavour")) &&
 		    !strcmp(jsonio_string(o, "version"), version))
 			return o;
-	return by(found, "flavour", jsonio_string(m, "flavour"));
+	return jsonrecord_find(found, "flavour", jsonio_string(m, "flavour"));
 }
 
 static void diff_mpi(json_t *out, const json_t *stamp, const json_t *facts)
@@ -368,7 +358,7 @@ static void diff_mpi(json_t *out, const json_t *stamp, const json_t *facts)
 /* One of several versions in @list will do. */
 static void diff_any(json_t *out, const char *what, const char *was, const json_t *list)
 {
-	if (*was && !by(list, "version", was))
+	if (*was && !jsonrecord_find(list, "version", was))
 		differ(out, what, was, jsonio_string(json_array_get(list, 0), "version"));
 }
 

@@ -241,17 +241,17 @@ static int check_headers(const struct buildplan *plan, struct rebuild_said *said
 static int check_sites(const json_t *facts, const char *python, struct rebuild_said *said,
 		       struct err *e)
 {
-	const char *first = NULL;
-	json_t *one, *site;
-	size_t i, k;
+	const json_t *y = jsonrecord_find(json_object_get(facts, "pythons"), "path", python);
+	const char *first = NULL, *s;
+	json_t *site;
+	size_t i;
 
-	json_array_foreach(json_object_get(facts, "pythons"), i, one)
-		if (!strcmp(jsonio_string(one, "path"), python))
-			json_array_foreach(json_object_get(one, "sites"), k, site) {
-				first = first ? first : json_string_value(site);
-				if (!access(json_string_value(site), W_OK))
-					return 0;
-			}
+	json_array_foreach(json_object_get(y, "sites"), i, site) {
+		s = json_string_value(site);
+		first = first ? first : s;
+		if (s && !access(s, W_OK))
+			return 0;
+	}
 	return first ? rebuild_may_write(said, first, e) : 0;
 }
 
@@ -266,17 +266,11 @@ int upstream_foresee(const json_t *facts, const struct buildplan *plan,
 /* How the headers of this kind of Python are had. */
 static const char *headers_cure(const struct upstream *u, char out[128])
 {
-	const json_t *pythons = json_object_get(u->facts, "pythons");
-	const char *kind = "", *base = "";
-	json_t *o;
-	size_t i;
+	const json_t *y =
+		jsonrecord_find(json_object_get(u->facts, "pythons"), "path", u->python);
+	const char *base = jsonio_string(y, "base_prefix");
 
-	json_array_foreach(pythons, i, o)
-		if (!strcmp(jsonio_string(o, "path"), u->python)) {
-			kind = jsonio_string(o, "kind");
-			base = jsonio_string(o, "base_prefix");
-		}
-	if (!strcmp(kind, "conda"))
+	if (!strcmp(jsonio_string(y, "kind"), "conda"))
 		snprintf(out, 128, "conda install --force-reinstall python");
 	else if (!strcmp(base, "/usr") && file_exists(NULL, "/usr/bin/dnf"))
 		snprintf(out, 128, "install python3-devel");

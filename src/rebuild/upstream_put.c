@@ -243,17 +243,6 @@ static void moves_of(json_t *moves, const char *from, const char *to)
 		closedir(dir);
 }
 
-static bool is_among(const json_t *moves, const char *to)
-{
-	const json_t *one;
-	size_t i;
-
-	json_array_foreach(moves, i, one)
-		if (!strcmp(jsonio_string(one, "to"), to))
-			return true;
-	return false;
-}
-
 /* What the two distributions that have a package horovod own there, and do not get back. */
 static int moves_out(struct upstream *u, json_t *moves, struct err *e)
 {
@@ -266,7 +255,7 @@ static int moves_out(struct upstream *u, json_t *moves, struct err *e)
 	for (i = 0; !rc && i < sizeof(names) / sizeof(names[0]); i++) {
 		rc = journal_entries(u->told.site, u->told.prefix, names[i], &old, e);
 		json_array_foreach(old, k, one)
-			if (!rc && !is_among(moves, json_string_value(one)))
+			if (!rc && !jsonrecord_find(moves, "to", json_string_value(one)))
 				json_array_append_new(moves, json_pack("{sO}", "to", one));
 		if (json_array_size(old) && !strcmp(names[i], "ringup"))
 			rebuild_note(u->said,
