@@ -208,11 +208,18 @@ static int print_text(const struct buildplan *p, struct err *e)
 static int make(const struct buildplan_how *how, json_t *facts, const struct versions *t,
 		bool live, struct buildplan *plan, struct err *e)
 {
+	struct buildplan_how ask = *how;
+	struct packages packages = { 0 };
+	int rc;
+
 	if (live && !no_probe)
 		return probe_plan(how, facts, t, plan, e);
 	if (!live)
-		json_object_set_new(facts, "packages", packages_find(root, t));
-	return buildplan_make(how, facts, t, plan, e);
+		packages_find(&packages, root, t);
+	ask.packages = &packages;
+	rc = buildplan_make(&ask, facts, t, plan, e);
+	packages_free(&packages);
+	return rc;
 }
 
 static int run(int argc, char **argv, struct err *e)

@@ -10,6 +10,8 @@
 #include "rebuild/textpool.h"
 
 struct err;
+struct packages;
+struct probes;
 struct recipe;
 struct versions;
 
@@ -22,6 +24,8 @@ struct buildplan_how {
 		*recipe;     /* of horovod's version; NULL: there is none, so no build */
 	const char *machine; /* "x86_64", of this node; NULL: not known                */
 	bool without_mpi;    /* every MPI is rejected                                  */
+	const struct probes *probes;     /* what was tried; NULL: nothing               */
+	const struct packages *packages; /* what could be installed; NULL: nobody asked */
 };
 
 enum { BUILDPLAN_FRAMEWORKS = 8 };
@@ -73,6 +77,7 @@ struct buildplan {
 	struct buildplan_nccl nccl;
 	struct buildplan_mpi *mpi;
 	int mpi_count;
+	const char *manager;         /* of packages: "apt", "dnf" or ""         */
 	struct textpairs packages;   /* to be installed, and why               */
 	struct textpairs build;      /* what is made, and for whom             */
 	struct textpairs env;        /* variables of the build                 */
@@ -93,9 +98,8 @@ int buildplan_check(const struct buildplan_how *how, struct err *e);
 /*
  * buildplan_make - decide; nothing is read, run or changed.
  *
- * @facts is what find_all() gives, and, where somebody has looked, "probes" (probe.h) and
- * "packages" (packages.h).  Of the two the evidence in the framework's library goes first, then
- * a probe's, then the table's; where they differ, that is among the disagreements.  What cannot
+ * @facts is what find_all() gives.  The evidence in the framework's library goes first, then a
+ * probe's, then the table's; where they differ, that is among the disagreements.  What cannot
  * be is no failure: possible is false, why_not says why, and nearest what could be.
  *
  * Ownership: *@plan is the caller's storage, for buildplan_free() whatever is returned.

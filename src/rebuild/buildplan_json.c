@@ -17,6 +17,7 @@ void buildplan_blank(struct buildplan *p, const char *engine)
 
 	*p = (struct buildplan){ .engine = engine,
 				 .version = "",
+				 .manager = "",
 				 .cxx11_abi = -1,
 				 .possible = true,
 				 .why_not = "",

@@ -10,6 +10,8 @@
 
 #include "base/jsonio.h"
 #include "base/release.h"
+#include "rebuild/packages.h"
+#include "rebuild/probe.h"
 #include "rebuild/versions.h"
 
 enum { MOST = 96, REASON = 300 };
@@ -127,10 +129,10 @@ static void judge_abi(const struct choose_how *how, struct candidate *c)
 }
 
 /* Objects of it have to find their symbols where the result is loaded. */
-static void judge_runtime(const struct choose_how *how, struct candidate *c, const char *wants)
+static void judge_runtime(const struct choose_how *how, struct candidate *c)
 {
-	if (!*wants)
-		wants = table_value(how, c, "glibcxx");
+	const char *wants = table_value(how, c, "glibcxx");
+
 	/* Toolsets link what the system's libstdc++ lacks; a package brings its libstdc++. */
 	if (!*how->glibcxx || !*wants || !c->installed || strstr(c->cxx, "/opt/rh/"))
 		return;
@@ -143,49 +145,29 @@ static void judge_runtime(const struct choose_how *how, struct candidate *c, con
 				 wants, how->glibcxx);
 }
 
-static const json_t *probe_of(const json_t *facts, const char *cxx)
-{
-	const json_t *all = json_object_get(json_object_get(facts, "probes"), "compilers"), *o;
-	size_t i;
-
-	for (i = 0; i < json_array_size(all); i++) {
-		o = json_array_get(all, i);
-		if (*cxx && !strcmp(jsonio_string(o, "cxx"), cxx))
-			return o;
-	}
-	return NULL;
-}
-
 /* What was found by having it compile something. */
-static void judge_probe(const struct choose_how *how, struct candidate *c, const json_t *facts)
+static void judge_probe(const struct choose_how *how, struct candidate *c)
 {
-	const json_t *p = probe_of(facts, c->cxx), *got, *std;
-	char key[8];
+	const struct probe_compiler *p = probe_of_compiler(how->probes, c->cxx);
 
-	if (!p)
+	if (!p || !*c->cxx)
 		return;
-	if (*jsonio_string(p, "failed")) {
-		candidate_refuse(c, "does not work: %s", jsonio_string(p, "failed"));
+	if (*p->failed) {
+		candidate_refuse(c, "does not work: %s", p->failed);
 		return;
 	}
-	snprintf(key, sizeof(key), "%d", how->abi);
-	got = json_object_get(json_object_get(p, "abi"), key);
-	if (how->abi >= 0 && json_is_integer(got) && json_integer_value(got) != how->abi)
+	if (how->abi >= 0 && p->abi[how->abi] >= 0 && p->abi[how->abi] != how->abi)
 		candidate_refuse(c,
 				 "ignores -D_GLIBCXX_USE_CXX11_ABI=%d: what it compiled has "
 				 "the %s C++ ABI",
 				 how->abi, how->abi ? "old" : "new");
-	snprintf(key, sizeof(key), "%d", how->standard);
-	std = json_object_get(json_object_get(p, "standards"), key);
-	if (how->standard && json_is_false(std))
+	if (how->standard < PROBE_STANDARDS && p->refuses[how->standard])
 		candidate_refuse(c, "does not compile the frameworks' headers as C++%d",
 				 how->standard);
 }
 
-static void candidate_judge(const struct choose_how *how, struct candidate *c,
-			    const json_t *facts)
+static void candidate_judge(const struct choose_how *how, struct candidate *c)
 {
-	const json_t *probe = probe_of(facts, c->cxx);
 	const char *newest;
 
 	if (how->cxx && !*c->cxx && c->installed)
@@ -198,8 +180,8 @@ static void candidate_judge(const struct choose_how *how, struct candidate *c,
 	newest = table_value(how, c, "cxx_standard");
 	if (how->standard && *newest && atoi(newest) < how->standard)
 		candidate_refuse(c, "has no dependable C++%d", how->standard);
-	judge_runtime(how, c, jsonio_string(probe, "glibcxx"));
-	judge_probe(how, c, facts);
+	judge_runtime(how, c);
+	judge_probe(how, c);
 }
 
 static bool is_maker(const struct candidate *c, const struct choose_maker *m)
@@ -253,25 +235,39 @@ static bool is_better(const struct candidate *a, const struct candidate *b)
 	return a->rank[i] < b->rank[i];
 }
 
-static int candidates_gather(const json_t *list, bool installed, struct candidate *at, int n)
+/* Those that the node has, and then those that packages would bring; how many of the first. */
+static int candidates_gather(const struct choose_how *how, const json_t *here,
+			     struct candidate *at, int *count)
 {
 	const json_t *o;
 	size_t i;
+	int k, n = 0, installed;
 
-	for (i = 0; i < json_array_size(list) && n < MOST; i++) {
-		o = json_array_get(list, i);
+	for (i = 0; i < json_array_size(here) && n < MOST; i++) {
+		o = json_array_get(here, i);
 		at[n] = (struct candidate){
 			.family = jsonio_string(o, "family"),
 			.version = jsonio_string(o, "version"),
 			.cc = jsonio_string(o, "cc"),
 			.cxx = jsonio_string(o, "cxx"),
-			.package = jsonio_string(o, "package"),
-			.installed = installed,
+			.package = "",
+			.installed = true,
 			.is_default = json_is_true(json_object_get(o, "default")),
 		};
 		n += *at[n].family != 0;
 	}
-	return n;
+	installed = n;
+	for (k = 0; how->packages && k < how->packages->count && n < MOST; k++) {
+		const struct packages_compiler *p = &how->packages->at[k];
+
+		at[n++] = (struct candidate){ .family = p->family,
+					      .version = p->version,
+					      .cc = p->cc,
+					      .cxx = p->cxx,
+					      .package = p->package };
+	}
+	*count = n;
+	return installed;
 }
 
 /* Is it one of those that the node has, too? */
@@ -365,11 +361,9 @@ void choose_compiler(const struct choose_how *how, const json_t *facts, struct t
 	memset(out, 0, sizeof(*out));
 	if (!at)
 		return;
-	n = here = candidates_gather(json_object_get(facts, "compilers"), true, at, 0);
-	n = candidates_gather(json_object_get(json_object_get(facts, "packages"), "compilers"),
-			      false, at, n);
+	here = candidates_gather(how, json_object_get(facts, "compilers"), at, &n);
 	for (i = 0; i < n; i++) {
-		candidate_judge(how, &at[i], facts);
+		candidate_judge(how, &at[i]);
 		candidate_rank(how, &at[i]);
 		if (!*at[i].why_not && (!best || is_better(&at[i], best)))
 			best = &at[i];

@@ -8,6 +8,8 @@
 
 #include "rebuild/textpool.h"
 
+struct packages;
+struct probes;
 struct versions;
 
 enum { CHOOSE_LIMITS = 16, CHOOSE_MAKERS = 8 };
@@ -31,6 +33,8 @@ struct choose_maker {
 /* What is needed.  Zero-initialise, then set what applies. */
 struct choose_how {
 	const struct versions *table;
+	const struct probes *probes;     /* NULL: nothing was tried               */
+	const struct packages *packages; /* NULL: nothing more can be had         */
 	bool cxx;            /* C++, not just C                                        */
 	int abi;             /* _GLIBCXX_USE_CXX11_ABI of the frameworks; -1: any       */
 	int standard;        /* C++17 is 17; 0: any                                    */
@@ -51,12 +55,12 @@ struct choice {
 };
 
 /*
- * choose_compiler - the best of @facts' compilers and of those its packages would bring.
+ * choose_compiler - the best of @facts' compilers and of those that packages would bring.
  *
  * One that the node has goes before one to be installed.  Of these: what a framework was built
  * with; then what has no older libstdc++ than the frameworks want; then gcc, with which all
  * frameworks have been tried, the nearest to theirs, and of two as near the older.  What
- * probes found of a compiler (facts' probes.compilers) goes before what the table knows.
+ * probes found of a compiler goes before what the table knows.
  *
  * A framework of a gcc before 5 takes objects of such a gcc only: the layout of std::function
  * is not what the ABI flag is about.  Nothing is chosen that wants a newer libstdc++ than the

@@ -8,6 +8,8 @@
 
 #include "base/jsonio.h"
 #include "base/release.h"
+#include "rebuild/packages.h"
+#include "rebuild/probe.h"
 #include "rebuild/recipe.h"
 #include "rebuild/versions.h"
 
@@ -15,7 +17,7 @@
 
 struct textpairs draft_world(struct draft *d)
 {
-	const json_t *tools = json_object_get(json_object_get(d->facts, "probes"), "tools");
+	const struct probes *probes = d->how->probes;
 	struct buildplan *p = d->plan;
 	struct textpairs w = { 0 };
 	int i;
@@ -28,7 +30,7 @@ struct textpairs draft_world(struct draft *d)
 						  "version"));
 	}
 	recipe_tell(&p->pool, &w, "python", p->python.version);
-	recipe_tell(&p->pool, &w, "cmake", jsonio_string(tools, "cmake"));
+	recipe_tell(&p->pool, &w, "cmake", probes ? probes->cmake : NULL);
 	recipe_tell(&p->pool, &w, p->compiler.family, p->compiler.version);
 	if (p->gpu)
 		textpool_set(&p->pool, &w, "gpu", "");
@@ -266,7 +268,11 @@ static void compiler_refuse(struct draft *d)
 
 void draft_plan_compiler(struct draft *d)
 {
-	struct choose_how c = { .table = d->table, .machine = d->how->machine, .abi = -1 };
+	struct choose_how c = { .table = d->table,
+				.probes = d->how->probes,
+				.packages = d->how->packages,
+				.machine = d->how->machine,
+				.abi = -1 };
 	const struct choice *got = &d->compiler;
 	struct buildplan *p = d->plan;
 
@@ -277,8 +283,8 @@ void draft_plan_compiler(struct draft *d)
 	if (d->horovod) {
 		makers_gather(d, &c);
 		limits_gather(d, &c);
-		snprintf(c.glibcxx, sizeof(c.glibcxx), "%.15s",
-			 jsonio_string(json_object_get(d->facts, "probes"), "glibcxx"));
+		if (c.probes && c.probes->glibcxx)
+			snprintf(c.glibcxx, sizeof(c.glibcxx), "%.15s", c.probes->glibcxx);
 		p->cxx_standard = c.standard;
 		p->cxx11_abi = c.abi;
 	}
@@ -293,7 +299,9 @@ void draft_plan_compiler(struct draft *d)
 						   .version = draft_keep(d, got->version),
 						   .why = draft_keep(d, got->why),
 						   .installed = got->installed };
-	if (!got->installed)
-		draft_add(d, &p->packages, got->package, "%s %s: %s", got->family, got->version,
-			  got->why);
+	if (got->installed)
+		return;
+	p->manager = draft_keep(d, c.packages->manager);
+	draft_add(d, &p->packages, got->package, "%s %s: %s", got->family, got->version,
+		  got->why);
 }

@@ -12,6 +12,7 @@
 #include "base/jsonio.h"
 #include "base/near.h"
 #include "detect/lookup.h"
+#include "rebuild/probe.h"
 #include "rebuild/versions.h"
 #include "ringup.h"
 
@@ -215,41 +216,26 @@ const struct version_fact *draft_ask(const struct draft *d, const json_t *fact,
 	return f;
 }
 
-/* A probe's word about a framework: probes.frameworks[{location, cxx11_abi, cxx_standard}]. */
-static const json_t *framework_probe(const struct draft *d, const json_t *fact, const char *key)
-{
-	const json_t *all = json_object_get(json_object_get(d->facts, "probes"), "frameworks");
-	const json_t *o, *v;
-	size_t i;
-
-	for (i = 0; i < json_array_size(all); i++) {
-		o = json_array_get(all, i);
-		v = json_object_get(o, key);
-		if (!strcmp(jsonio_string(o, "location"), jsonio_string(fact, "location")) &&
-		    json_is_integer(v))
-			return v;
-	}
-	return NULL;
-}
-
 static void target_find_abi(struct draft *d, struct target *t)
 {
 	const json_t *elf = json_object_get(t->fact, "cxx11_abi");
-	const json_t *probe = framework_probe(d, t->fact, "cxx11_abi");
+	const struct probe_framework *tried =
+		probe_of_framework(d->how->probes, t->plan->location);
+	int probe = tried ? tried->cxx11_abi : -1;
 	const struct version_fact *f = draft_ask(d, t->fact, "cxx11_abi");
 	char about[160];
 	int abi = json_is_integer(elf) ? (int)json_integer_value(elf)
-		  : probe              ? (int)json_integer_value(probe)
+		  : probe >= 0         ? probe
 		  : f                  ? atoi(f->value)
 				       : -1;
 
 	t->plan->cxx11_abi = abi = abi == 0 || abi == 1 ? abi : -1;
 	t->plan->cxx11_abi_by = json_is_integer(elf) ? "elf"
-				: probe              ? "probe"
+				: probe >= 0         ? "probe"
 				: f                  ? "table"
 						     : "";
 	snprintf(about, sizeof(about), "C++ ABI of %s", t->title);
-	if (f && (json_is_integer(elf) || probe) && abi >= 0 && atoi(f->value) != abi)
+	if (f && (json_is_integer(elf) || probe >= 0) && abi >= 0 && atoi(f->value) != abi)
 		draft_differ(d, about, abi ? "1" : "0", f->value);
 }
 
@@ -282,11 +268,13 @@ static void target_find_maker(struct draft *d, struct target *t)
 
 static void target_find_standard(struct draft *d, struct target *t)
 {
-	const json_t *probe = framework_probe(d, t->fact, "cxx_standard");
+	const struct probe_framework *tried =
+		probe_of_framework(d->how->probes, t->plan->location);
+	int probe = tried ? tried->cxx_standard : 0;
 	const json_t *headers = json_object_get(t->fact, "cxx_standard");
 	const struct version_fact *f = draft_ask(d, t->fact, "cxx_standard");
 	char about[160], was[16], is[16];
-	int standard = probe                      ? (int)json_integer_value(probe)
+	int standard = probe                      ? probe
 		       : f                        ? atoi(f->value)
 		       : json_is_integer(headers) ? (int)json_integer_value(headers)
 						  : 0;

@@ -15,13 +15,18 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "base/jsonio.h"
 #include "base/proc.h"
 #include "detect/text.h"
 #include "rebuild/versions.h"
 #include "ringup.h"
 
-enum { OS_BYTES = 1 << 16, NAMES_BYTES = 1 << 18, ASK_MS = 20000, MOST_NAMES = 16 };
+enum {
+	OS_BYTES = 1 << 16,
+	NAMES_BYTES = 1 << 18,
+	ASK_MS = 20000,
+	MOST_NAMES = 16,
+	MOST_COMPILERS = 64
+};
 enum { SAID_BYTES = 1 << 16, MAX_MAJOR = 40 };
 
 /* NAME=value or NAME="value"; empty if it is not there. */
@@ -60,11 +65,15 @@ void packages_parse_os(const char *data, size_t len, char name[32], char release
 		*name = *release = 0;
 }
 
-static void add(json_t *all, const char *family, const char *version, const char *manager)
+static void compiler_add(struct packages *p, const char *family, const char *version,
+			 const char *manager)
 {
 	bool gcc = !strcmp(family, "gcc");
 	char cc[80], cxx[80], package[64];
-	json_t *o = json_object();
+	struct packages_compiler *o =
+		p->count < MOST_COMPILERS
+			? textpool_more(&p->pool, &p->at, &p->count, sizeof(*o))
+			: NULL;
 
 	if (!strcmp(manager, "dnf") && gcc) {
 		snprintf(package, sizeof(package), "gcc-toolset-%.8s-gcc-c++", version);
@@ -77,12 +86,12 @@ static void add(json_t *all, const char *family, const char *version, const char
 		snprintf(cxx, sizeof(cxx), "/usr/bin/%s-%.8s", gcc ? "g++" : "clang++",
 			 version);
 	}
-	json_object_set_new(o, "family", text_json(family));
-	json_object_set_new(o, "version", text_json(version));
-	json_object_set_new(o, "cc", text_json(cc));
-	json_object_set_new(o, "cxx", text_json(cxx));
-	json_object_set_new(o, "package", text_json(package));
-	json_array_append_new(all, o);
+	if (o)
+		*o = (struct packages_compiler){ .family = textpool_keep(&p->pool, family),
+						 .version = textpool_keep(&p->pool, version),
+						 .cc = textpool_keep(&p->pool, cc),
+						 .cxx = textpool_keep(&p->pool, cxx),
+						 .package = textpool_keep(&p->pool, package) };
 }
 
 /* "12", "4.8": what a package's name may end in. */
@@ -96,7 +105,7 @@ static bool is_series(const char *s, size_t n)
 	return n && n < 6;
 }
 
-void packages_parse_names(json_t *compilers, const char *manager, const char *said)
+void packages_parse_names(struct packages *p, const char *manager, const char *said)
 {
 	static const struct {
 		const char *manager, *before, *after, *family;
@@ -120,14 +129,13 @@ void packages_parse_names(json_t *compilers, const char *manager, const char *sa
 			    !is_series(said + b, name - a - b))
 				continue;
 			text_copy(version, sizeof(version), said + b, name - a - b);
-			if (json_array_size(compilers) < 64)
-				add(compilers, forms[i].family, version, manager);
+			compiler_add(p, forms[i].family, version, manager);
 		}
 	}
 }
 
 /* Have the package manager list them; false if it cannot. */
-static bool ask(const char *manager, json_t *compilers)
+static bool manager_ask(const char *manager, struct packages *p)
 {
 	static char apt[] = "apt-cache", names[] = "--names-only", search[] = "search",
 		    which[] = "^(g\\+\\+|clang)-[0-9.]+$", dnf[] = "dnf", quiet[] = "-q",
@@ -145,15 +153,15 @@ static bool ask(const char *manager, json_t *compilers)
 		return false;
 	good = WIFEXITED(status) && !WEXITSTATUS(status);
 	if (good)
-		packages_parse_names(compilers, manager, said);
+		packages_parse_names(p, manager, said);
 	free(said);
 	/* Without lists there is nothing to search in. */
-	return good && json_array_size(compilers);
+	return good && p->count;
 }
 
 /* What the table says that the distribution has. */
-static void recall(const struct versions *t, const char *name, const char *release,
-		   const char *manager, json_t *compilers)
+static void table_recall(const struct versions *t, const char *name, const char *release,
+			 const char *manager, struct packages *p)
 {
 	static const char *const families[] = { "gcc", "clang" };
 	const struct version_fact *f;
@@ -165,7 +173,7 @@ static void recall(const struct versions *t, const char *name, const char *relea
 		for (k = 1; f && k < MAX_MAJOR; k++) {
 			snprintf(version, sizeof(version), "%d", k);
 			if (versions_in(version, f->value))
-				add(compilers, families[i], version, manager);
+				compiler_add(p, families[i], version, manager);
 		}
 	}
 }
@@ -177,12 +185,11 @@ static const char *manager_of(const char *root)
 	return file_exists(root, "/usr/bin/dnf") ? "dnf" : NULL;
 }
 
-json_t *packages_find(const char *root, const struct versions *t)
+void packages_find(struct packages *p, const char *root, const struct versions *t)
 {
-	bool live = !root || !*root || !strcmp(root, "/"), asked = false;
+	bool live = !root || !*root || !strcmp(root, "/");
 	const char *below = live ? "" : root, *manager = manager_of(below);
 	char name[32] = "", release[32] = "";
-	json_t *all = json_array();
 	char *os = NULL;
 	size_t len;
 
@@ -190,13 +197,17 @@ json_t *packages_find(const char *root, const struct versions *t)
 	    !file_read(below, "/usr/lib/os-release", OS_BYTES, &os, &len, NULL))
 		packages_parse_os(os, len, name, release);
 	free(os);
+	*p = (struct packages){ .manager = manager };
 	if (manager && live)
-		asked = ask(manager, all);
-	if (manager && !asked && t && *name)
-		recall(t, name, release, manager, all);
-	return json_pack("{so so so sb so}", "manager", text_json(manager), "os",
-			 text_json(name), "release", text_json(release), "asked", asked,
-			 "compilers", all);
+		p->asked = manager_ask(manager, p);
+	if (manager && !p->asked && t && *name)
+		table_recall(t, name, release, manager, p);
+}
+
+void packages_free(struct packages *p)
+{
+	textpool_free(&p->pool);
+	*p = (struct packages){ 0 };
 }
 
 /* Installing. */

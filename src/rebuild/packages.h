@@ -3,7 +3,8 @@
 #ifndef REBUILD_PACKAGES_H
 #define REBUILD_PACKAGES_H
 
-#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "rebuild/textpool.h"
@@ -11,25 +12,36 @@
 struct err;
 struct versions;
 
+/* A compiler that a package would bring, and where it puts it. */
+struct packages_compiler {
+	const char *family, *version, *cc, *cxx, *package;
+};
+
+/* Zero-initialised, it is what is not known of any node. */
+struct packages {
+	struct textpool pool;
+	const char *manager; /* "apt", "dnf" or NULL           */
+	bool asked;          /* the manager, what it really has */
+	struct packages_compiler *at;
+	int count;
+};
+
 /*
- * packages_find - {manager, os, release, asked, compilers: [{family, version, cc, cxx,
- * package}]}.
+ * packages_find - the compilers that the distribution has, into *@p, for packages_free().
  *
- * manager is "apt", "dnf" or null.  On the live node (@root NULL, "" or "/") it is asked what
- * it really has: asked is then true.  For a recorded tree, or where it cannot be asked, the
- * table tells what the distribution has.  cc and cxx are where the package puts them.
- *
- * Reads lists that are there already, and changes nothing.  The caller's reference, or NULL
- * without memory.
+ * On the live node (@root NULL, "" or "/") the manager is asked what it really has; for a
+ * recorded tree, or where it cannot be asked, the table tells what the distribution has.
+ * Reads lists that are there already, and changes nothing.
  */
-json_t *packages_find(const char *root, const struct versions *t);
+void packages_find(struct packages *p, const char *root, const struct versions *t);
+void packages_free(struct packages *p);
 
 /* packages_parse_os - "debian" and "12" out of an os-release; both empty if it is none.
  * What is built from another distribution is called by that one's name and release. */
 void packages_parse_os(const char *text, size_t len, char name[32], char release[32]);
 
 /* packages_parse_names - add the compilers among the names of packages, a line each. */
-void packages_parse_names(json_t *compilers, const char *manager, const char *text);
+void packages_parse_names(struct packages *p, const char *manager, const char *text);
 
 /* Why packages could not be installed. */
 enum packages_fate {

@@ -159,36 +159,60 @@ static void first_error(const char *said, char *out, size_t cap)
 		text_set(out, cap, "it fails and does not say why");
 }
 
-/* Probes among the facts. */
+/* What has been found out. */
 
-static json_t *child(json_t *o, const char *key, json_t *(*make)(void))
+void probes_free(struct probes *p)
 {
-	json_t *c = json_object_get(o, key);
+	textpool_free(&p->pool);
+	*p = (struct probes){ 0 };
+}
 
-	if (!c) {
-		c = make();
-		json_object_set_new(o, key, c);
-	}
+struct probe_compiler *probe_of_compiler(const struct probes *p, const char *cxx)
+{
+	int i;
+
+	for (i = 0; p && i < p->compiler_count; i++)
+		if (!strcmp(p->compilers[i].cxx, cxx))
+			return &p->compilers[i];
+	return NULL;
+}
+
+struct probe_framework *probe_of_framework(const struct probes *p, const char *location)
+{
+	int i;
+
+	for (i = 0; p && i < p->framework_count; i++)
+		if (!strcmp(p->frameworks[i].location, location))
+			return &p->frameworks[i];
+	return NULL;
+}
+
+/* The entry of @cxx, a new one if there is none; NULL without memory. */
+static struct probe_compiler *compiler_entry(struct probes *p, const char *cxx)
+{
+	struct probe_compiler *c = probe_of_compiler(p, cxx);
+
+	if (c)
+		return c;
+	c = textpool_more(&p->pool, &p->compilers, &p->compiler_count, sizeof(*c));
+	if (c)
+		*c = (struct probe_compiler){
+			textpool_keep(&p->pool, cxx), "", { -1, -1 }, { 0 }
+		};
 	return c;
 }
 
-static json_t *list_of(json_t *facts, const char *key)
+/* The same for a framework. */
+static struct probe_framework *framework_entry(struct probes *p, const char *location)
 {
-	return child(child(facts, "probes", json_object), key, json_array);
-}
+	struct probe_framework *f = probe_of_framework(p, location);
 
-static json_t *entry(json_t *list, const char *key, const char *value)
-{
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(list, i, o)
-		if (!strcmp(jsonio_string(o, key), value))
-			return o;
-	o = json_object();
-	json_object_set_new(o, key, jsonio_text(value));
-	json_array_append_new(list, o);
-	return o;
+	if (f)
+		return f;
+	f = textpool_more(&p->pool, &p->frameworks, &p->framework_count, sizeof(*f));
+	if (f)
+		*f = (struct probe_framework){ textpool_keep(&p->pool, location), 0, -1 };
+	return f;
 }
 
 /* Does it make a library, and of which ABI? */
@@ -200,10 +224,13 @@ static const char program[] = "#include <string>\n"
 			      "}\n";
 static const char *const spaces[] = { "11ringupprobe", NULL };
 
-static void try_abi(const struct room *r, const char *cxx, int abi, json_t *into)
+static void try_abi(const struct room *r, struct textpool *pool, struct probe_compiler *into,
+		    int abi)
 {
 	char said[SAID_BYTES], reason[200], flag[48], out[16];
-	const char *argv[] = { cxx, "-shared", "-fPIC", flag, "-o", out, "probe.cc", NULL };
+	const char *argv[] = {
+		into->cxx, "-shared", "-fPIC", flag, "-o", out, "probe.cc", NULL
+	};
 	struct elfinfo info = { .cxx11_abi = -1 };
 	struct err e = { 0 };
 	int fd;
@@ -212,37 +239,31 @@ static void try_abi(const struct room *r, const char *cxx, int abi, json_t *into
 	snprintf(out, sizeof(out), "lib%d.so", abi);
 	if (!compile(r, argv, COMPILE_MS, said)) {
 		first_error(said, reason, sizeof(reason));
-		json_object_set_new(into, "failed", jsonio_text(reason));
+		into->failed = textpool_keep(pool, reason);
 		return;
 	}
 	fd = openat(r->fd, out, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 || elfinfo_read(fd, spaces, &info, &e) || info.cxx11_abi < 0) {
-		json_object_set_new(into, "failed",
-				    jsonio_text(fd < 0    ? "it makes no file"
-						: *e.text ? e.text
-							  : "what it makes has no C++ names"));
-	} else {
-		snprintf(flag, sizeof(flag), "%d", abi);
-		json_object_set_new(child(into, "abi", json_object), flag,
-				    json_integer(info.cxx11_abi));
-	}
+	if (fd < 0 || elfinfo_read(fd, spaces, &info, &e) || info.cxx11_abi < 0)
+		into->failed = fd < 0    ? "it makes no file"
+			       : *e.text ? textpool_keep(pool, e.text)
+					 : "what it makes has no C++ names";
+	else
+		into->abi[abi] = info.cxx11_abi;
 	if (fd >= 0)
 		close(fd);
 }
 
-int probe_compiler(json_t *facts, const char *cxx, int abi, struct err *e)
+int probe_compiler(struct probes *p, const char *cxx, int abi, struct err *e)
 {
-	json_t *into = entry(list_of(facts, "compilers"), "cxx", cxx);
+	struct probe_compiler *into = compiler_entry(p, cxx);
 	struct room r = { .fd = -1 };
-	int rc = room_open(&r, e), i;
+	int rc = into ? room_open(&r, e) : fail(e, RINGUP_ENOMEM, "probes"), i;
 
-	json_object_set_new(into, "failed", json_null());
-	child(into, "abi", json_object);
 	if (!rc)
 		rc = file_write(r.dir, "/probe.cc", 0600, program, sizeof(program) - 1, e);
 	for (i = 0; i < 2 && !rc; i++)
-		if ((abi < 0 || abi == i) && json_is_null(json_object_get(into, "failed")))
-			try_abi(&r, cxx, i, into);
+		if ((abi < 0 || abi == i) && !*into->failed)
+			try_abi(&r, &p->pool, into, i);
 	room_close(&r);
 	return rc;
 }
@@ -285,12 +306,13 @@ static bool try_standard(const struct room *r, const struct buildplan *plan, int
 }
 
 /* The oldest that is taken, from the plan's on; a header that is not there proves nothing. */
-static int try_headers(json_t *facts, const struct room *r, const struct buildplan *plan,
+static int try_headers(struct probes *p, const struct room *r, const struct buildplan *plan,
 		       const char *location, size_t h, struct err *e)
 {
 	static const int standards[] = { 11, 14, 17, 20, 23 };
-	char source[128], path[PATH_MAX], said[SAID_BYTES], key[8];
-	json_t *into;
+	struct probe_compiler *compiler = compiler_entry(p, plan->compiler.cxx);
+	struct probe_framework *framework;
+	char source[128], path[PATH_MAX], said[SAID_BYTES];
 	size_t i;
 	int rc;
 
@@ -298,6 +320,9 @@ static int try_headers(json_t *facts, const struct room *r, const struct buildpl
 		 headers[h].header);
 	if (access(path, R_OK))
 		return 0;
+	framework = framework_entry(p, location);
+	if (!compiler || !framework)
+		return fail(e, RINGUP_ENOMEM, "probes");
 	snprintf(source, sizeof(source), "#include <%s>\n", headers[h].header);
 	rc = file_write(r->dir, "/headers.cc", 0600, source, strlen(source), e);
 	for (i = 0; i < sizeof(standards) / sizeof(standards[0]) && !rc; i++) {
@@ -306,21 +331,16 @@ static int try_headers(json_t *facts, const struct room *r, const struct buildpl
 		if (standards[i] < plan->cxx_standard)
 			continue;
 		good = try_standard(r, plan, standards[i], location, h, said);
-		into = entry(list_of(facts, "compilers"), "cxx", plan->compiler.cxx);
-		snprintf(key, sizeof(key), "%d", standards[i]);
-		if (!good || !json_object_get(json_object_get(into, "standards"), key))
-			json_object_set_new(child(into, "standards", json_object), key,
-					    json_boolean(good));
+		compiler->refuses[standards[i]] |= !good;
 		if (!good)
 			continue;
-		json_object_set_new(entry(list_of(facts, "frameworks"), "location", location),
-				    "cxx_standard", json_integer(standards[i]));
+		framework->cxx_standard = standards[i];
 		break;
 	}
 	return rc;
 }
 
-int probe_headers(json_t *facts, const struct buildplan *plan, struct err *e)
+int probe_headers(struct probes *p, const struct buildplan *plan, struct err *e)
 {
 	const struct buildplan_framework *f;
 	struct room r = { .fd = -1 };
@@ -330,7 +350,7 @@ int probe_headers(json_t *facts, const struct buildplan *plan, struct err *e)
 	for (h = 0; h < sizeof(headers) / sizeof(headers[0]) && !rc; h++) {
 		f = buildplan_framework(plan, headers[h].framework);
 		if (f)
-			rc = try_headers(facts, &r, plan, f->location, h, e);
+			rc = try_headers(p, &r, plan, f->location, h, e);
 	}
 	room_close(&r);
 	return rc;
@@ -378,9 +398,10 @@ static int ask_abi(const char *python, const char *code)
 	return status ? -1 : abi;
 }
 
-void probe_frameworks(json_t *facts, const struct buildplan *plan)
+void probe_frameworks(struct probes *p, const struct buildplan *plan)
 {
 	const struct buildplan_framework *f;
+	struct probe_framework *into;
 	size_t i;
 	int abi;
 
@@ -389,15 +410,14 @@ void probe_frameworks(json_t *facts, const struct buildplan *plan)
 		if (!f || !strcmp(f->cxx11_abi_by, "elf"))
 			continue;
 		abi = ask_abi(plan->python.path, questions[i].code);
-		if (abi >= 0)
-			json_object_set_new(
-				entry(list_of(facts, "frameworks"), "location", f->location),
-				"cxx11_abi", json_integer(abi));
+		into = abi >= 0 ? framework_entry(p, f->location) : NULL;
+		if (into)
+			into->cxx11_abi = abi;
 	}
 }
 
 /* The numbers in "cmake version 3.25.1". */
-static void tool_version(json_t *tools, const char *name)
+static void tool_version(struct probes *probes, const char *name, const char **to)
 {
 	char *argv[] = { (char *)(uintptr_t)name, (char *)(uintptr_t) "--version", NULL };
 	char version[32];
@@ -412,7 +432,7 @@ static void tool_version(json_t *tools, const char *name)
 		p += strlen("version ");
 		text_copy(version, sizeof(version), p, strspn(p, "0123456789."));
 		if (text_is_version(version))
-			json_object_set_new(tools, name, jsonio_text(version));
+			*to = textpool_keep(&probes->pool, version);
 	}
 	free(said);
 }
@@ -433,23 +453,21 @@ static bool libstdcxx_at(const char *dir, char *out, size_t cap)
 	return true;
 }
 
-int probe_tools(json_t *facts, const struct buildplan *plan, struct err *e)
+void probe_tools(struct probes *p, const struct buildplan *plan)
 {
 	static const char *const system[] = { "/usr/lib/x86_64-linux-gnu",
 					      "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
 					      "/usr/lib" };
-	json_t *probes = child(facts, "probes", json_object);
 	char dir[PATH_MAX], glibcxx[16] = "";
 	size_t i;
 
-	tool_version(child(probes, "tools", json_object), "cmake");
+	tool_version(p, "cmake", &p->cmake);
 	/* conda's Python brings its own, which is then the one that is loaded. */
 	snprintf(dir, sizeof(dir), "%.*s/lib", PATH_MAX - 8, plan->python.prefix);
 	if (!*plan->python.prefix || !libstdcxx_at(dir, glibcxx, sizeof(glibcxx)))
 		for (i = 0; i < sizeof(system) / sizeof(system[0]) && !*glibcxx; i++)
 			libstdcxx_at(system[i], glibcxx, sizeof(glibcxx));
-	json_object_set_new(probes, "glibcxx", *glibcxx ? jsonio_text(glibcxx) : json_null());
-	return json_object_get(probes, "tools") ? 0 : fail(e, RINGUP_ENOMEM, "probes");
+	p->glibcxx = *glibcxx ? textpool_keep(&p->pool, glibcxx) : NULL;
 }
 
 /* The plan again, with what has been found out meanwhile. */
@@ -460,31 +478,19 @@ static int again(const struct buildplan_how *how, const json_t *facts, const str
 	return buildplan_make(how, facts, t, plan, e);
 }
 
-/* Has this compiler been tried already, for this ABI? */
-static bool is_tried(json_t *facts, const char *cxx, int abi)
-{
-	json_t *all = list_of(facts, "compilers"), *o;
-	char key[8];
-	size_t i;
-
-	snprintf(key, sizeof(key), "%d", abi);
-	json_array_foreach(all, i, o)
-		if (!strcmp(jsonio_string(o, "cxx"), cxx))
-			return *jsonio_string(o, "failed") || abi < 0 ||
-			       json_object_get(json_object_get(o, "abi"), key);
-	return false;
-}
-
-/* Try what the plan chose; true if that has taught something. */
-static bool learn(json_t *facts, const struct buildplan *plan, int *rc, struct err *e)
+/* Try what the plan chose, unless it has been tried; true if that has taught something. */
+static bool learn(struct probes *p, const struct buildplan *plan, int *rc, struct err *e)
 {
 	const struct buildplan_compiler *c = &plan->compiler;
+	const struct probe_compiler *known = probe_of_compiler(p, c->cxx);
+	int abi = plan->cxx11_abi;
 
-	if (!c->installed || !*c->cxx || is_tried(facts, c->cxx, plan->cxx11_abi))
+	if (!c->installed || !*c->cxx ||
+	    (known && (*known->failed || abi < 0 || known->abi[abi] >= 0)))
 		return false;
-	*rc = probe_compiler(facts, c->cxx, plan->cxx11_abi, e);
+	*rc = probe_compiler(p, c->cxx, abi, e);
 	if (!*rc && plan->cxx_standard)
-		*rc = probe_headers(facts, plan, e);
+		*rc = probe_headers(p, plan, e);
 	return true;
 }
 
@@ -529,24 +535,30 @@ static void probe_mpi(json_t *facts)
 int probe_plan(const struct buildplan_how *how, json_t *facts, const struct versions *t,
 	       struct buildplan *plan, struct err *e)
 {
+	struct buildplan_how ask = *how;
+	struct packages packages = { 0 };
+	struct probes probes = { 0 };
 	int rc, i;
 
 	probe_mpi(facts);
 	rc = buildplan_make(how, facts, t, plan, e);
 	if (!rc && how->engine && !strcmp(how->engine, "horovod")) {
-		rc = probe_tools(facts, plan, e);
-		probe_frameworks(facts, plan);
+		ask.probes = &probes;
+		probe_tools(&probes, plan);
+		probe_frameworks(&probes, plan);
 		for (i = 0; i < ROUNDS && !rc; i++) {
-			rc = again(how, facts, t, plan, e);
-			if (rc || !learn(facts, plan, &rc, e))
+			rc = again(&ask, facts, t, plan, e);
+			if (rc || !learn(&probes, plan, &rc, e))
 				break;
 		}
 	}
 	/* None of the node's: what could be had? */
-	if (!rc && !*plan->compiler.family && !plan->possible &&
-	    !json_object_get(facts, "packages")) {
-		json_object_set_new(facts, "packages", packages_find("", t));
-		rc = again(how, facts, t, plan, e);
+	if (!rc && !*plan->compiler.family && !plan->possible) {
+		packages_find(&packages, "", t);
+		ask.packages = &packages;
+		rc = again(&ask, facts, t, plan, e);
 	}
+	packages_free(&packages);
+	probes_free(&probes);
 	return rc;
 }

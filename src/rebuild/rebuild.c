@@ -136,16 +136,15 @@ out:
 }
 
 /* The compilers that the plan wants and the node lacks. */
-static int packages_get(const struct rebuild_how *how, const json_t *facts,
-			const struct buildplan *plan, struct rebuild_said *said, struct err *e)
+static int packages_get(const struct rebuild_how *how, const struct buildplan *plan,
+			struct rebuild_said *said, struct err *e)
 {
 	static const enum reason reasons[] = {
 		[PACKAGES_DONE] = REASON_TOOLS,    [PACKAGES_OFFLINE] = REASON_NETWORK,
 		[PACKAGES_LOCKED] = REASON_BUSY,   [PACKAGES_MISSING] = REASON_TOOLS,
 		[PACKAGES_DENIED] = REASON_RIGHTS, [PACKAGES_FAILED] = REASON_TOOLS,
 	};
-	struct packages_how ask = { .manager = jsonio_string(json_object_get(facts, "packages"),
-							     "manager"),
+	struct packages_how ask = { .manager = plan->manager,
 				    .names = &plan->packages,
 				    .log_fd = -1,
 				    .lock_ms = LOCK_MS,
@@ -190,7 +189,7 @@ int rebuild_run(const struct rebuild_how *how, const json_t *facts,
 	 * has, too, would keep it from all others.  Folders of the work itself are private by
 	 * their own mode. */
 	umask(022);
-	rc = packages_get(how, facts, plan, said, e);
+	rc = packages_get(how, plan, said, e);
 	if (!rc && *plan->python.path)
 		rc = errand_become(plan->python.path, e);
 	if (!rc)

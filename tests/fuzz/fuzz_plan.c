@@ -73,7 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct versions t;
 	struct recipe r = { 0 };
 	char name[32], release[32];
-	json_t *facts, *names = json_array();
+	struct packages names = { 0 };
+	json_t *facts;
 	bool good = !versions_parse(&t, "table", text, first, NULL);
 
 	if (good)
@@ -88,10 +89,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		char *copy = strndup(text, len);
 
 		if (copy)
-			packages_parse_names(names, "apt", copy);
+			packages_parse_names(&names, "apt", copy);
 		free(copy);
 	}
-	json_decref(names);
+	packages_free(&names);
 	json_decref(facts);
 	recipe_free(&r);
 	versions_free(&t);

@@ -10,6 +10,9 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/jsonio.h"
+#include "rebuild/packages.h"
+#include "rebuild/probe.h"
 #include "rebuild/recipe.h"
 #include "rebuild/versions.h"
 #include "tap.h"
@@ -546,13 +549,68 @@ static void check(const struct node *n, const json_t *plan)
 	}
 }
 
+/* What a node's facts call "probes": what was tried. */
+static void read_probes(const json_t *o, struct probes *p)
+{
+	const json_t *compilers = json_object_get(o, "compilers");
+	const json_t *frameworks = json_object_get(o, "frameworks"), *one, *v;
+	static struct probe_compiler c[4];
+	static struct probe_framework f[4];
+	const char *key;
+	size_t i;
+
+	*p = (struct probes){ .compilers = c, .frameworks = f };
+	p->glibcxx = json_string_value(json_object_get(o, "glibcxx"));
+	p->cmake = json_string_value(json_object_get(json_object_get(o, "tools"), "cmake"));
+	json_array_foreach(compilers, i, one) {
+		c[i] = (struct probe_compiler){ jsonio_string(one, "cxx"),
+						jsonio_string(one, "failed"),
+						{ -1, -1 },
+						{ 0 } };
+		json_object_foreach(json_object_get(one, "abi"), key, v)
+			c[i].abi[atoi(key)] = (int)json_integer_value(v);
+		json_object_foreach(json_object_get(one, "standards"), key, v)
+			c[i].refuses[atoi(key)] = json_is_false(v);
+	}
+	p->compiler_count = (int)json_array_size(compilers);
+	json_array_foreach(frameworks, i, one) {
+		f[i] = (struct probe_framework){ jsonio_string(one, "location"), 0, -1 };
+		jsonio_get_int(one, "cxx_standard", 0, 99, 0, &f[i].cxx_standard);
+		jsonio_get_int(one, "cxx11_abi", 0, 1, -1, &f[i].cxx11_abi);
+	}
+	p->framework_count = (int)json_array_size(frameworks);
+}
+
+/* And "packages": what could be installed. */
+static void read_packages(const json_t *o, struct packages *p)
+{
+	const json_t *all = json_object_get(o, "compilers"), *one;
+	static struct packages_compiler c[4];
+	size_t i;
+
+	*p = (struct packages){ .manager = jsonio_string(o, "manager"), .at = c };
+	json_array_foreach(all, i, one)
+		c[p->count++] = (struct packages_compiler){ jsonio_string(one, "family"),
+							    jsonio_string(one, "version"),
+							    jsonio_string(one, "cc"),
+							    jsonio_string(one, "cxx"),
+							    jsonio_string(one, "package") };
+}
+
 /* A plan as it is printed, or NULL. */
 static json_t *made(const struct buildplan_how *how, const json_t *facts, struct err *e)
 {
+	struct buildplan_how ask = *how;
 	struct buildplan plan;
-	json_t *json =
-		buildplan_make(how, facts, &table, &plan, e) ? NULL : buildplan_json(&plan);
+	struct packages packages;
+	struct probes probes;
+	json_t *json;
 
+	read_probes(json_object_get(facts, "probes"), &probes);
+	read_packages(json_object_get(facts, "packages"), &packages);
+	ask.probes = &probes;
+	ask.packages = &packages;
+	json = buildplan_make(&ask, facts, &table, &plan, e) ? NULL : buildplan_json(&plan);
 	buildplan_free(&plan);
 	return json;
 }

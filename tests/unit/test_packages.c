@@ -58,26 +58,20 @@ static void test_os(void)
 
 static void test_names(void)
 {
-	json_t *all = json_array();
-	const json_t *o;
+	struct packages p = { 0 };
 
-	packages_parse_names(all, "apt",
+	packages_parse_names(&p, "apt",
 			     "g++-11 - GNU C++ compiler\ng++-12-multilib - x\nclang-16 - C\n"
 			     "clang-format-14 - x\ng++- - x\nlibclang-16-dev\ng++-4.8\n"
 			     "g++-123456789\n");
-	ok(json_array_size(all) == 3, "three of them are compilers: %zu", json_array_size(all));
-	o = json_array_get(all, 1);
-	ok(!strcmp(json_string_value(json_object_get(o, "cxx")), "/usr/bin/clang++-16") &&
-		   !strcmp(json_string_value(json_object_get(o, "package")), "clang-16"),
+	ok(p.count == 3, "three of them are compilers: %d", p.count);
+	ok(!strcmp(p.at[1].cxx, "/usr/bin/clang++-16") && !strcmp(p.at[1].package, "clang-16"),
 	   "clang's C++ has a name of its own");
-	json_array_clear(all);
-	packages_parse_names(all, "dnf",
-			     "gcc-toolset-13-gcc-c++\ngcc-toolset-13-gcc\ng++-12\n");
-	o = json_array_get(all, 0);
-	ok(json_array_size(all) == 1 && !strcmp(json_string_value(json_object_get(o, "cxx")),
-						"/opt/rh/gcc-toolset-13/root/usr/bin/g++"),
+	packages_free(&p);
+	packages_parse_names(&p, "dnf", "gcc-toolset-13-gcc-c++\ngcc-toolset-13-gcc\ng++-12\n");
+	ok(p.count == 1 && !strcmp(p.at[0].cxx, "/opt/rh/gcc-toolset-13/root/usr/bin/g++"),
 	   "a toolset");
-	json_decref(all);
+	packages_free(&p);
 }
 
 /* A recorded tree is not asked: the table tells. */
@@ -86,24 +80,20 @@ static void test_tree(void)
 	static const char text[] = "debian\t12\t12\tclang\t13-14\tdoc\tx\t\n"
 				   "debian\t12\t12\tgcc\t11-12\tdoc\tx\t\n";
 	struct versions t;
-	json_t *p;
+	struct packages p;
 
 	ok(!versions_parse(&t, "table", text, strlen(text), NULL), "a table");
-	p = packages_find(dir, &t);
-	ok(json_is_null(json_object_get(p, "manager")) &&
-		   !json_array_size(json_object_get(p, "compilers")),
-	   "no package manager, no packages");
-	json_decref(p);
+	packages_find(&p, dir, &t);
+	ok(!p.manager && !p.count, "no package manager, no packages");
+	packages_free(&p);
 	mkdir(path_of("etc"), 0755);
 	mkdir(path_of("usr"), 0755);
 	mkdir(path_of("usr/bin"), 0755);
 	put("etc/os-release", "ID=debian\nVERSION_ID=12\n");
 	put("usr/bin/apt-get", "");
-	p = packages_find(dir, &t);
-	ok(json_array_size(json_object_get(p, "compilers")) == 4 &&
-		   json_is_false(json_object_get(p, "asked")),
-	   "four compilers, by the table");
-	json_decref(p);
+	packages_find(&p, dir, &t);
+	ok(p.count == 4 && !p.asked, "four compilers, by the table");
+	packages_free(&p);
 	unlink(path_of("usr/bin/apt-get"));
 	unlink(path_of("etc/os-release"));
 	rmdir(path_of("usr/bin"));

@@ -51,26 +51,6 @@ static int count_rooms(void)
 	return n;
 }
 
-static json_t *probe_of(json_t *facts)
-{
-	return json_array_get(json_object_get(json_object_get(facts, "probes"), "compilers"),
-			      0);
-}
-
-static int abi_of(json_t *facts, const char *flag)
-{
-	const json_t *v = json_object_get(json_object_get(probe_of(facts), "abi"), flag);
-
-	return json_is_integer(v) ? (int)json_integer_value(v) : -1;
-}
-
-static const char *failure(json_t *facts)
-{
-	const char *s = json_string_value(json_object_get(probe_of(facts), "failed"));
-
-	return s ? s : "";
-}
-
 static bool is_there(const char *program)
 {
 	char path[64];
@@ -86,38 +66,34 @@ static void test_real(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		json_t *facts = json_object();
+		struct probes p = { 0 };
 		struct err e = { 0 };
 
 		if (!is_there(names[i])) {
 			printf("ok %d # SKIP %s is not installed\n", ++tap_count, names[i]);
-			json_decref(facts);
 			continue;
 		}
 		snprintf(path, sizeof(path), "/usr/bin/%s", names[i]);
-		ok(!probe_compiler(facts, path, -1, &e) && abi_of(facts, "0") == 0 &&
-			   abi_of(facts, "1") == 1,
-		   "%s obeys the flag: %d %d %s%s", names[i], abi_of(facts, "0"),
-		   abi_of(facts, "1"), failure(facts), e.text);
-		json_decref(facts);
+		ok(!probe_compiler(&p, path, -1, &e) && p.compilers[0].abi[0] == 0 &&
+			   p.compilers[0].abi[1] == 1,
+		   "%s obeys the flag: %s%s", names[i], p.compilers[0].failed, e.text);
+		probes_free(&p);
 	}
 }
 
 /* A compiler that does as @script says; @cxx is the real one. */
 static void try(const char *what, const char *script, int abi, int want, const char *says)
 {
-	json_t *facts = json_object();
+	struct probes p = { 0 };
 	struct err e = { 0 };
-	char flag[8];
 
 	put("g++", script);
-	snprintf(flag, sizeof(flag), "%d", abi);
-	ok(!probe_compiler(facts, path_of("g++"), abi, &e) && abi_of(facts, flag) == want &&
-		   strstr(failure(facts), says),
-	   "%s: %d '%s'%s", what, abi_of(facts, flag), failure(facts), e.text);
+	ok(!probe_compiler(&p, path_of("g++"), abi, &e) && p.compilers[0].abi[abi] == want &&
+		   strstr(p.compilers[0].failed, says),
+	   "%s: %d '%s'%s", what, p.compilers[0].abi[abi], p.compilers[0].failed, e.text);
 	ok(!count_rooms(), "%s: nothing is left", what);
 	unlink(path_of("g++"));
-	json_decref(facts);
+	probes_free(&p);
 }
 
 static void test_liars(void)
@@ -144,7 +120,7 @@ static void test_liars(void)
 
 static void test_headers(void)
 {
-	json_t *facts = json_object();
+	struct probes p = { 0 };
 	struct buildplan plan;
 	struct err e = { 0 };
 
@@ -158,29 +134,24 @@ static void test_headers(void)
 	plan.cxx_standard = 17;
 	plan.frameworks[plan.framework_count++] =
 		(struct buildplan_framework){ .name = "torch", .location = dir };
-	ok(!probe_headers(facts, &plan, &e), "headers are tried %s", e.text);
-	ok(json_integer_value(json_object_get(
-		   json_array_get(
-			   json_object_get(json_object_get(facts, "probes"), "frameworks"), 0),
-		   "cxx_standard")) == 20,
+	ok(!probe_headers(&p, &plan, &e), "headers are tried %s", e.text);
+	ok(p.framework_count == 1 && p.frameworks[0].cxx_standard == 20,
 	   "C++20 is the first that they take");
-	ok(json_is_false(json_object_get(json_object_get(probe_of(facts), "standards"), "17")),
-	   "C++17 is not");
+	ok(p.compilers[0].refuses[17] && !p.compilers[0].refuses[20], "C++17 is not");
 	unlink(path_of("include/ATen/ATen.h"));
-	json_decref(facts);
-	facts = json_object();
-	ok(!probe_headers(facts, &plan, &e) && !probe_of(facts),
+	probes_free(&p);
+	ok(!probe_headers(&p, &plan, &e) && !p.framework_count,
 	   "headers that are not there prove nothing");
 	rmdir(path_of("include/ATen"));
 	rmdir(path_of("include"));
 	ok(!count_rooms(), "nothing is left");
-	json_decref(facts);
+	probes_free(&p);
 }
 
 /* What a run that was killed has left is removed; what somebody uses is not. */
 static void test_sweep(void)
 {
-	json_t *facts = json_object();
+	struct probes p = { 0 };
 	struct err e = { 0 };
 	int fd;
 
@@ -193,7 +164,7 @@ static void test_sweep(void)
 	put("ringup-probe.file", "");
 	if (symlink("/etc", path_of("ringup-probe.link")))
 		abort();
-	ok(!probe_compiler(facts, "/bin/false", 1, &e), "a probe %s", e.text);
+	ok(!probe_compiler(&p, "/bin/false", 1, &e), "a probe %s", e.text);
 	ok(access(path_of("ringup-probe.dead01"), F_OK) < 0, "what nobody uses is gone");
 	ok(!access(path_of("ringup-probe.alive1"), F_OK) &&
 		   !access(path_of("ringup-probe.file"), F_OK) && !access("/etc/passwd", F_OK),
@@ -202,26 +173,24 @@ static void test_sweep(void)
 	rmdir(path_of("ringup-probe.alive1"));
 	unlink(path_of("ringup-probe.file"));
 	unlink(path_of("ringup-probe.link"));
-	json_decref(facts);
+	probes_free(&p);
 }
 
 static void test_nowhere(void)
 {
-	json_t *facts = json_object();
+	struct probes p = { 0 };
 	struct err e = { 0 };
 
 	setenv("TMPDIR", "/nonexistent", 1);
-	ok(probe_compiler(facts, "/bin/false", 1, &e) && strstr(e.text, "/nonexistent"),
+	ok(probe_compiler(&p, "/bin/false", 1, &e) && strstr(e.text, "/nonexistent"),
 	   "no folder for it: %s", e.text);
-	json_decref(facts);
+	probes_free(&p);
 }
 
 static void test_tools(void)
 {
-	json_t *facts = json_object();
+	struct probes p = { 0 };
 	struct buildplan plan;
-	struct err e = { 0 };
-	const json_t *probes;
 
 	buildplan_blank(&plan, "horovod");
 	plan.python.prefix = dir;
@@ -229,14 +198,13 @@ static void test_tools(void)
 	put("lib/libstdc++.so.6.0.29", "");
 	if (symlink("libstdc++.so.6.0.29", path_of("lib/libstdc++.so.6")))
 		abort();
-	ok(!probe_tools(facts, &plan, &e), "tools %s", e.text);
-	probes = json_object_get(facts, "probes");
-	ok(!strcmp(json_string_value(json_object_get(probes, "glibcxx")), "3.4.29"),
+	probe_tools(&p, &plan);
+	ok(!strcmp(p.glibcxx, "3.4.29"),
 	   "the environment's own libstdc++ is the one that counts");
 	unlink(path_of("lib/libstdc++.so.6"));
 	unlink(path_of("lib/libstdc++.so.6.0.29"));
 	rmdir(path_of("lib"));
-	json_decref(facts);
+	probes_free(&p);
 }
 
 int main(void)
