@@ -105,7 +105,7 @@ static void env_set_build(struct draft *d)
 		env_set(d, name, "1");
 	}
 	env_set(d, "HOROVOD_WITH_GLOO", "1");
-	env_set(d, d->mpi ? "HOROVOD_WITH_MPI" : "HOROVOD_WITHOUT_MPI", "1");
+	env_set(d, d->plan->mpi_count ? "HOROVOD_WITH_MPI" : "HOROVOD_WITHOUT_MPI", "1");
 	if (d->plan->gpu)
 		env_set_gpu(d);
 }

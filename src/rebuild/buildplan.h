@@ -62,6 +62,10 @@ RECORD_STRUCT(buildplan_cuda, BUILDPLAN_CUDA);
 RECORD_STRUCT(buildplan_nccl, BUILDPLAN_NCCL);
 RECORD_STRUCT(buildplan_disagreement, BUILDPLAN_DISAGREEMENT);
 
+/* What a plan takes from the facts as it is there. */
+extern const struct jsonrecord_field buildplan_python_fields[], buildplan_framework_fields[],
+	buildplan_mpi_fields[], buildplan_cuda_fields[], buildplan_nccl_fields[];
+
 /* A plan; its texts are its own. */
 struct buildplan {
 	struct textpool pool;

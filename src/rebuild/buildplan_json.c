@@ -3,13 +3,13 @@
 #include "base/jsonio.h"
 #include "rebuild/buildplan.h"
 
-RECORD_FIELDS(python_fields, buildplan_python, BUILDPLAN_PYTHON);
-RECORD_FIELDS(framework_fields, buildplan_framework, BUILDPLAN_FRAMEWORK);
-RECORD_FIELDS(compiler_fields, buildplan_compiler, BUILDPLAN_COMPILER);
-RECORD_FIELDS(mpi_fields, buildplan_mpi, BUILDPLAN_MPI);
-RECORD_FIELDS(cuda_fields, buildplan_cuda, BUILDPLAN_CUDA);
-RECORD_FIELDS(nccl_fields, buildplan_nccl, BUILDPLAN_NCCL);
-RECORD_FIELDS(disagreement_fields, buildplan_disagreement, BUILDPLAN_DISAGREEMENT);
+RECORD_FIELDS(buildplan_python_fields, buildplan_python, BUILDPLAN_PYTHON);
+RECORD_FIELDS(buildplan_framework_fields, buildplan_framework, BUILDPLAN_FRAMEWORK);
+static RECORD_FIELDS(compiler_fields, buildplan_compiler, BUILDPLAN_COMPILER);
+RECORD_FIELDS(buildplan_mpi_fields, buildplan_mpi, BUILDPLAN_MPI);
+RECORD_FIELDS(buildplan_cuda_fields, buildplan_cuda, BUILDPLAN_CUDA);
+RECORD_FIELDS(buildplan_nccl_fields, buildplan_nccl, BUILDPLAN_NCCL);
+static RECORD_FIELDS(disagreement_fields, buildplan_disagreement, BUILDPLAN_DISAGREEMENT);
 
 void buildplan_blank(struct buildplan *p, const char *engine)
 {
@@ -22,12 +22,12 @@ void buildplan_blank(struct buildplan *p, const char *engine)
 				 .possible = true,
 				 .why_not = "",
 				 .nearest = "" };
-	jsonrecord_clear(python_fields, &p->python);
+	jsonrecord_clear(buildplan_python_fields, &p->python);
 	for (i = 0; i < BUILDPLAN_FRAMEWORKS; i++)
-		jsonrecord_clear(framework_fields, &p->frameworks[i]);
+		jsonrecord_clear(buildplan_framework_fields, &p->frameworks[i]);
 	jsonrecord_clear(compiler_fields, &p->compiler);
-	jsonrecord_clear(cuda_fields, &p->cuda);
-	jsonrecord_clear(nccl_fields, &p->nccl);
+	jsonrecord_clear(buildplan_cuda_fields, &p->cuda);
+	jsonrecord_clear(buildplan_nccl_fields, &p->nccl);
 }
 
 static json_t *part_json(const struct jsonrecord_field *fields, const void *part,
@@ -38,7 +38,7 @@ static json_t *part_json(const struct jsonrecord_field *fields, const void *part
 
 json_t *buildplan_json_mpi(const struct buildplan_mpi *mpi)
 {
-	return jsonrecord_make(mpi_fields, mpi);
+	return jsonrecord_make(buildplan_mpi_fields, mpi);
 }
 
 static json_t *edits_json(const struct textpairs *edits)
@@ -66,16 +66,16 @@ json_t *buildplan_json(const struct buildplan *p)
 	return json_pack(
 		"{ss so so so so so so so so so so so so so so so so so sb so so}", "engine",
 		p->engine, "version", text_json_or_null(p->version), "python",
-		part_json(python_fields, &p->python, p->python.path), "frameworks",
-		jsonrecord_list(framework_fields, p->frameworks, p->framework_count,
+		part_json(buildplan_python_fields, &p->python, p->python.path), "frameworks",
+		jsonrecord_list(buildplan_framework_fields, p->frameworks, p->framework_count,
 				sizeof(p->frameworks[0])),
 		"compiler", part_json(compiler_fields, &p->compiler, p->compiler.family),
 		"cxx_standard", number_json_or_null(p->cxx_standard, 0), "cxx11_abi",
 		number_json_or_null(p->cxx11_abi, -1), "cuda",
-		part_json(cuda_fields, &p->cuda, p->cuda.nvcc), "nccl",
-		part_json(nccl_fields, &p->nccl, p->nccl.library), "mpi",
-		jsonrecord_list(mpi_fields, p->mpi, p->mpi_count, sizeof(*p->mpi)), "packages",
-		jsonrecord_pairs(&p->packages, "name", "why"), "build",
+		part_json(buildplan_cuda_fields, &p->cuda, p->cuda.nvcc), "nccl",
+		part_json(buildplan_nccl_fields, &p->nccl, p->nccl.library), "mpi",
+		jsonrecord_list(buildplan_mpi_fields, p->mpi, p->mpi_count, sizeof(*p->mpi)),
+		"packages", jsonrecord_pairs(&p->packages, "name", "why"), "build",
 		jsonrecord_pairs(&p->build, "what", "why"), "env", jsonrecord_map(&p->env),
 		"edits", edits_json(&p->edits), "adds",
 		jsonrecord_pairs(&p->adds, "to", "from"), "advisories",

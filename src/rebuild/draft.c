@@ -4,16 +4,9 @@
 
 #include <stdarg.h>
 
-#include "base/jsonio.h"
-
 const char *draft_keep(struct draft *d, const char *text)
 {
 	return textpool_keep(&d->plan->pool, text);
-}
-
-const char *draft_member(struct draft *d, const json_t *o, const char *key)
-{
-	return draft_keep(d, jsonio_string(o, key));
 }
 
 void draft_add(struct draft *d, struct textpairs *list, const char *name, const char *fmt, ...)

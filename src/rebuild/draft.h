@@ -29,13 +29,11 @@ struct draft {
 	struct target at[BUILDPLAN_FRAMEWORKS];
 	int count;
 	bool horovod;
-	const json_t *mpi; /* Horovod's */
 	struct choice compiler;
 };
 
-/* draft_keep - a copy of @text, or of member @key of @o, that is the plan's. */
+/* draft_keep - a copy of @text that is the plan's. */
 const char *draft_keep(struct draft *d, const char *text);
-const char *draft_member(struct draft *d, const json_t *o, const char *key);
 
 /* draft_add - append @name and a sentence to @list, which is one of the plan's. */
 void draft_add(struct draft *d, struct textpairs *list, const char *name, const char *fmt, ...)

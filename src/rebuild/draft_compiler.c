@@ -34,15 +34,14 @@ struct textpairs draft_world(struct draft *d)
 	recipe_tell(&p->pool, &w, p->compiler.family, p->compiler.version);
 	if (p->gpu)
 		textpool_set(&p->pool, &w, "gpu", "");
-	if (d->mpi)
-		textpool_set(&p->pool, &w, "mpi", "");
 	if (!p->cxx11_abi)
 		textpool_set(&p->pool, &w, "abi0", "");
 	if (p->cxx_standard == 20)
 		textpool_set(&p->pool, &w, "cxx20", "");
-	if (d->mpi)
-		recipe_tell(&p->pool, &w, jsonio_string(d->mpi, "flavour"),
-			    jsonio_string(d->mpi, "version"));
+	if (p->mpi_count) {
+		textpool_set(&p->pool, &w, "mpi", "");
+		recipe_tell(&p->pool, &w, p->mpi->flavour, p->mpi->version);
+	}
 	return w;
 }
 
@@ -277,7 +276,7 @@ void draft_plan_compiler(struct draft *d)
 	struct buildplan *p = d->plan;
 
 	/* Modules are C, and only an MPI wants one. */
-	if (!d->horovod && !d->mpi)
+	if (!d->horovod && !p->mpi_count)
 		return;
 	c.cxx = d->horovod;
 	if (d->horovod) {

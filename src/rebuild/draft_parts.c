@@ -15,17 +15,10 @@
 
 /* MPI. */
 
-static bool is_open_mpi(const json_t *m)
+static void mpi_title(const struct buildplan_mpi *m, char *out, size_t cap)
 {
-	return !strcmp(jsonio_string(m, "flavour"), "openmpi");
-}
-
-static void mpi_title(const json_t *m, char *out, size_t cap)
-{
-	const char *title = lookup_mpi_title(jsonio_string(m, "flavour"));
-	const char *v = jsonio_string(m, "version");
-
-	snprintf(out, cap, "%.40s%s%.40s", title, *v ? " " : "", v);
+	snprintf(out, cap, "%.40s%s%.40s", lookup_mpi_title(m->flavour), *m->version ? " " : "",
+		 m->version);
 }
 
 /* mpicc.openmpi's C++ sister is mpicxx.openmpi. */
@@ -40,30 +33,15 @@ static const char *mpi_mpicxx(struct draft *d, const char *mpicc)
 	return draft_keep(d, path);
 }
 
-static void mpi_add(struct draft *d, const json_t *m)
-{
-	struct buildplan *p = d->plan;
-	struct buildplan_mpi *o = textpool_more(&p->pool, &p->mpi, &p->mpi_count, sizeof(*o));
-
-	if (!o)
-		return;
-	*o = (struct buildplan_mpi){ .flavour = draft_member(d, m, "flavour"),
-				     .version = draft_member(d, m, "version"),
-				     .mpicc = draft_member(d, m, "mpicc"),
-				     .mpirun = draft_member(d, m, "mpirun"),
-				     .library = draft_member(d, m, "library"),
-				     .header = draft_member(d, m, "header") };
-	o->mpicxx = json_object_get(m, "mpicxx") ? draft_member(d, m, "mpicxx")
-						 : mpi_mpicxx(d, o->mpicc);
-}
-
 /* Can anything be compiled against it, by this engine? */
-static bool mpi_is_usable(struct draft *d, const json_t *m, const char *title)
+static bool mpi_is_usable(struct draft *d, const struct buildplan_mpi *m, const json_t *fact,
+			  const char *title)
 {
 	const struct version_fact *f;
-	const char *lacks = !*jsonio_string(m, "header")  ? "mpi.h"
-			    : !*jsonio_string(m, "mpicc") ? "mpicc"
-			    : d->horovod && json_is_null(json_object_get(m, "mpicxx"))
+	const char *fault = jsonio_string(fact, "mpicc_fault");
+	const char *lacks = !*m->header  ? "mpi.h"
+			    : !*m->mpicc ? "mpicc"
+			    : d->horovod && json_is_null(json_object_get(fact, "mpicxx"))
 				    ? "mpicxx"
 				    : NULL;
 
@@ -73,17 +51,15 @@ static bool mpi_is_usable(struct draft *d, const json_t *m, const char *title)
 	}
 	if (lacks) {
 		draft_reject(d, title, "it has no %s; install %s to have it built for", lacks,
-			     is_open_mpi(m) ? "libopenmpi-dev" : "its development files");
+			     strcmp(m->flavour, "openmpi") ? "its development files"
+							   : "libopenmpi-dev");
 		return false;
 	}
-	if (*jsonio_string(m, "mpicc_fault")) {
-		draft_reject(d, title, "%s cannot compile: %s", jsonio_string(m, "mpicc"),
-			     jsonio_string(m, "mpicc_fault"));
+	if (*fault) {
+		draft_reject(d, title, "%s cannot compile: %s", m->mpicc, fault);
 		return false;
 	}
-	f = d->table ? versions_ask(d->table, jsonio_string(m, "flavour"),
-				    jsonio_string(m, "version"), "bad", NULL)
-		     : NULL;
+	f = d->table ? versions_ask(d->table, m->flavour, m->version, "bad", NULL) : NULL;
 	if (f && !strcmp(f->value, d->horovod ? "horovod" : "ringup")) {
 		draft_reject(d, title, "known to be bad for %s: %s", f->value, f->note);
 		return false;
@@ -92,36 +68,42 @@ static bool mpi_is_usable(struct draft *d, const json_t *m, const char *title)
 }
 
 /* Versions of one MPI have a module each: they share neither launchers nor libraries. */
-static void module_add(struct draft *d, const json_t *m, const char *title)
+static void mpi_take(struct draft *d, const struct buildplan_mpi *m, const json_t *fact,
+		     const char *title)
 {
+	struct buildplan *p = d->plan;
+	struct buildplan_mpi *o = textpool_more(&p->pool, &p->mpi, &p->mpi_count, sizeof(*o));
 	char name[MODULES_NAME];
 
-	modules_name(name, m);
-	draft_add(d, &d->plan->build, name, "%s is here, with %s", title,
-		  jsonio_string(m, "mpicc"));
+	if (o)
+		*o = *m;
+	if (d->horovod)
+		return;
+	modules_name(name, fact);
+	draft_add(d, &p->build, name, "%s is here, with %s", title, m->mpicc);
 }
 
 void draft_plan_mpi(struct draft *d)
 {
-	const json_t *all = json_object_get(d->facts, "mpi"), *m;
 	char title[100], was[100];
+	struct buildplan_mpi m;
+	json_t *o;
 	size_t i;
 
-	for (i = 0; i < json_array_size(all); i++) {
-		m = json_array_get(all, i);
-		mpi_title(m, title, sizeof(title));
-		if (!mpi_is_usable(d, m, title))
+	json_array_foreach(json_object_get(d->facts, "mpi"), i, o) {
+		jsonrecord_read(buildplan_mpi_fields, &m, o, &d->plan->pool);
+		if (!json_object_get(o, "mpicxx"))
+			m.mpicxx = mpi_mpicxx(d, m.mpicc);
+		mpi_title(&m, title, sizeof(title));
+		if (!mpi_is_usable(d, &m, o, title))
 			continue;
-		if (d->horovod && d->mpi) {
-			mpi_title(d->mpi, was, sizeof(was));
+		if (d->horovod && d->plan->mpi_count) {
+			mpi_title(d->plan->mpi, was, sizeof(was));
 			draft_reject(d, title, "horovod is built for one MPI, and %s is there",
 				     was);
-			continue;
+		} else {
+			mpi_take(d, &m, o, title);
 		}
-		d->mpi = m;
-		mpi_add(d, m);
-		if (!d->horovod)
-			module_add(d, m, title);
 	}
 }
 
@@ -145,59 +127,61 @@ static const char *cuda_wanted(const struct draft *d, const struct target **whos
 	return "";
 }
 
-static const json_t *toolkit_choose(struct draft *d, const char *want, const char *who)
+/* The toolkit for @want; its nvcc is "" if there is none. */
+static struct buildplan_cuda toolkit_choose(struct draft *d, const char *want, const char *who)
 {
 	const json_t *all = json_object_get(json_object_get(d->facts, "cuda"), "toolkits");
-	const json_t *best = NULL, *o;
+	struct buildplan_cuda best, kit;
 	char what[128];
+	json_t *o;
 	size_t i;
 
-	for (i = 0; i < json_array_size(all); i++) {
-		o = json_array_get(all, i);
-		snprintf(what, sizeof(what), "CUDA %.20s (%.90s)", jsonio_string(o, "version"),
-			 jsonio_string(o, "path"));
+	jsonrecord_clear(buildplan_cuda_fields, &best);
+	json_array_foreach(all, i, o) {
+		jsonrecord_read(buildplan_cuda_fields, &kit, o, &d->plan->pool);
+		snprintf(what, sizeof(what), "CUDA %.20s (%.90s)", kit.version, kit.path);
 		if (!*want)
 			draft_reject(d, what, "no framework was built for CUDA");
-		else if (!*jsonio_string(o, "nvcc"))
+		else if (!*kit.nvcc)
 			draft_reject(d, what, "it has no nvcc");
-		else if (!is_same_major(jsonio_string(o, "version"), want))
+		else if (!is_same_major(kit.version, want))
 			draft_reject(d, what, "%s was built for CUDA %s", who, want);
-		else if (!best || !release_compare(jsonio_string(o, "version"), want) ||
-			 (release_compare(jsonio_string(best, "version"), want) &&
-			  release_compare(jsonio_string(o, "version"),
-					  jsonio_string(best, "version")) > 0))
-			best = o;
+		else if (!*best.nvcc || !release_compare(kit.version, want) ||
+			 (release_compare(best.version, want) &&
+			  release_compare(kit.version, best.version) > 0))
+			best = kit;
 	}
 	return best;
 }
 
-static const json_t *nccl_choose(struct draft *d, const char *cuda)
+/* The NCCL for @cuda; its library is "" if there is none. */
+static struct buildplan_nccl nccl_choose(struct draft *d, const char *cuda)
 {
-	const json_t *all = json_object_get(d->facts, "nccl"), *best = NULL, *o;
+	struct buildplan_nccl best, nccl;
 	const struct version_fact *f;
 	char what[160];
+	json_t *o;
 	size_t i;
 
-	for (i = 0; i < json_array_size(all); i++) {
-		const char *from, *v;
-		bool own;
+	jsonrecord_clear(buildplan_nccl_fields, &best);
+	json_array_foreach(json_object_get(d->facts, "nccl"), i, o) {
+		const char *from = jsonio_string(o, "source");
+		bool own = d->python && !strcmp(from, d->plan->python.path);
 
-		o = json_array_get(all, i);
-		from = jsonio_string(o, "source");
-		v = jsonio_string(o, "version");
-		own = d->python && !strcmp(from, jsonio_string(d->python, "path"));
 		if (!own && strcmp(from, "system"))
 			continue; /* another Python's */
-		snprintf(what, sizeof(what), "NCCL %.20s (%.120s)", v,
-			 jsonio_string(o, "library"));
-		f = d->table && *v ? versions_ask(d->table, "nccl", v, "cuda", NULL) : NULL;
-		if (!*jsonio_string(o, "header") || !*jsonio_string(o, "library"))
+		jsonrecord_read(buildplan_nccl_fields, &nccl, o, &d->plan->pool);
+		snprintf(what, sizeof(what), "NCCL %.20s (%.120s)", nccl.version, nccl.library);
+		f = d->table && *nccl.version
+			    ? versions_ask(d->table, "nccl", nccl.version, "cuda", NULL)
+			    : NULL;
+		if (!*nccl.header || !*nccl.library)
 			draft_reject(d, what, "it has no %s",
-				     *jsonio_string(o, "library") ? "nccl.h" : "library");
+				     *nccl.library ? "nccl.h" : "library");
 		else if (f && !versions_in(cuda, f->value))
 			draft_reject(d, what, "it is for CUDA %s", f->value);
-		else if (!best || own)
-			best = o; /* the Python's own is the one that will be loaded */
+		else if (!*best.library || own)
+			best = nccl; /* the Python's own is the one that will be loaded */
 	}
 	return best;
 }
@@ -205,7 +189,8 @@ static const json_t *nccl_choose(struct draft *d, const char *cuda)
 void draft_plan_cuda(struct draft *d)
 {
 	const struct target *whose = NULL;
-	const json_t *kit, *nccl;
+	struct buildplan_cuda kit;
+	struct buildplan_nccl nccl;
 	const char *want = d->horovod ? cuda_wanted(d, &whose) : "";
 
 	if (!d->horovod)
@@ -213,7 +198,7 @@ void draft_plan_cuda(struct draft *d)
 	kit = toolkit_choose(d, want, whose ? whose->title : "");
 	if (!*want)
 		return;
-	if (!kit) {
+	if (!*kit.nvcc) {
 		draft_reject(
 			d, "a build for GPUs",
 			"%s was built for CUDA %s, but no toolkit of that series with nvcc is "
@@ -221,17 +206,13 @@ void draft_plan_cuda(struct draft *d)
 			whose->title, want);
 		return;
 	}
-	nccl = nccl_choose(d, jsonio_string(kit, "version"));
-	if (!nccl) {
+	nccl = nccl_choose(d, kit.version);
+	if (!*nccl.library) {
 		draft_reject(d, "a build for GPUs", "there is no NCCL with nccl.h for CUDA %s",
-			     jsonio_string(kit, "version"));
+			     kit.version);
 		return;
 	}
-	d->plan->cuda = (struct buildplan_cuda){ .path = draft_member(d, kit, "path"),
-						 .version = draft_member(d, kit, "version"),
-						 .nvcc = draft_member(d, kit, "nvcc") };
-	d->plan->nccl = (struct buildplan_nccl){ .version = draft_member(d, nccl, "version"),
-						 .library = draft_member(d, nccl, "library"),
-						 .header = draft_member(d, nccl, "header") };
+	d->plan->cuda = kit;
+	d->plan->nccl = nccl;
 	d->plan->gpu = true;
 }

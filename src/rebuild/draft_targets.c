@@ -139,10 +139,8 @@ void draft_choose_python(struct draft *d)
 			 dot ? (int)(dot - v + 1 + (long)strspn(dot + 1, "0123456789"))
 			     : (int)strlen(v),
 			 v);
-		d->plan->python =
-			(struct buildplan_python){ draft_member(d, d->python, "path"),
-						   draft_member(d, d->python, "version"),
-						   draft_member(d, d->python, "prefix") };
+		jsonrecord_read(buildplan_python_fields, &d->plan->python, d->python,
+				&d->plan->pool);
 	}
 }
 
@@ -218,30 +216,23 @@ const struct version_fact *draft_ask(const struct draft *d, const json_t *fact,
 
 static void target_find_abi(struct draft *d, struct target *t)
 {
-	const json_t *elf = json_object_get(t->fact, "cxx11_abi");
 	const struct probe_framework *tried =
 		probe_of_framework(d->how->probes, t->plan->location);
-	int probe = tried ? tried->cxx11_abi : -1;
+	int probe = tried ? tried->cxx11_abi : -1, elf = t->plan->cxx11_abi;
 	const struct version_fact *f = draft_ask(d, t->fact, "cxx11_abi");
 	char about[160];
-	int abi = json_is_integer(elf) ? (int)json_integer_value(elf)
-		  : probe >= 0         ? probe
-		  : f                  ? atoi(f->value)
-				       : -1;
+	int abi = elf != -1 ? elf : probe != -1 ? probe : f ? atoi(f->value) : -1;
 
 	t->plan->cxx11_abi = abi = abi == 0 || abi == 1 ? abi : -1;
-	t->plan->cxx11_abi_by = json_is_integer(elf) ? "elf"
-				: probe >= 0         ? "probe"
-				: f                  ? "table"
-						     : "";
+	t->plan->cxx11_abi_by = elf != -1 ? "elf" : probe != -1 ? "probe" : f ? "table" : "";
 	snprintf(about, sizeof(about), "C++ ABI of %s", t->title);
-	if (f && (json_is_integer(elf) || probe >= 0) && abi >= 0 && atoi(f->value) != abi)
+	if (f && (elf != -1 || probe != -1) && abi >= 0 && atoi(f->value) != abi)
 		draft_differ(d, about, abi ? "1" : "0", f->value);
 }
 
 static void target_find_maker(struct draft *d, struct target *t)
 {
-	const char *elf = jsonio_string(t->fact, "compiler");
+	const char *elf = t->plan->compiler;
 	const struct version_fact *f = draft_ask(d, t->fact, "compiler");
 	char table[32] = "", about[160];
 	const char *is = elf;
@@ -270,14 +261,10 @@ static void target_find_standard(struct draft *d, struct target *t)
 {
 	const struct probe_framework *tried =
 		probe_of_framework(d->how->probes, t->plan->location);
-	int probe = tried ? tried->cxx_standard : 0;
-	const json_t *headers = json_object_get(t->fact, "cxx_standard");
+	int probe = tried ? tried->cxx_standard : 0, headers = t->plan->cxx_standard;
 	const struct version_fact *f = draft_ask(d, t->fact, "cxx_standard");
 	char about[160], was[16], is[16];
-	int standard = probe                      ? probe
-		       : f                        ? atoi(f->value)
-		       : json_is_integer(headers) ? (int)json_integer_value(headers)
-						  : 0;
+	int standard = probe ? probe : f ? atoi(f->value) : headers;
 
 	t->plan->cxx_standard = standard = standard < 0 || standard > 99 ? 0 : standard;
 	t->plan->cxx_standard_by = probe ? "probe" : standard ? "table" : "";
@@ -307,10 +294,8 @@ static void target_add(struct draft *d, const json_t *fact)
 
 	t->fact = fact;
 	t->plan = o;
-	o->name = draft_member(d, fact, "name");
-	o->version = draft_member(d, fact, "version");
-	o->location = draft_member(d, fact, "location");
-	o->library = draft_member(d, fact, "library");
+	/* What the library shows, until the others have been heard. */
+	jsonrecord_read(buildplan_framework_fields, o, fact, &d->plan->pool);
 	snprintf(t->title, sizeof(t->title), "%s%s%s", o->name, *o->version ? " " : "",
 		 o->version);
 	target_find_abi(d, t);

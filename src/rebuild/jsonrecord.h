@@ -25,7 +25,7 @@ struct jsonrecord_field {
  *
  *	#define PART(T, N, F, S) T(S, name) N(S, abi, -1) F(S, installed)
  *	RECORD_STRUCT(part, PART);
- *	RECORD_FIELDS(part_fields, part, PART);
+ *	static RECORD_FIELDS(part_fields, part, PART);
  *
  * T is a text, N a number and what it is if there is none, F a flag.
  */
@@ -37,9 +37,9 @@ struct jsonrecord_field {
 #define RECORD_NUMBER_IN(tag, name, none) int name;
 #define RECORD_FLAG_IN(tag, name)         bool name;
 
-#define RECORD_FIELDS(table, tag, LIST)                                                   \
-	static const struct jsonrecord_field table[] = { LIST(RECORD_TEXT, RECORD_NUMBER, \
-							      RECORD_FLAG, tag){ 0 } }
+#define RECORD_FIELDS(table, tag, LIST)                                            \
+	const struct jsonrecord_field table[] = { LIST(RECORD_TEXT, RECORD_NUMBER, \
+						       RECORD_FLAG, tag){ 0 } }
 #define RECORD_FIELD(tag, name, kind, none) { #name, offsetof(struct tag, name), kind, none },
 #define RECORD_TEXT(tag, name)              RECORD_FIELD(tag, name, FIELD_TEXT, 0)
 #define RECORD_NUMBER(tag, name, none)      RECORD_FIELD(tag, name, FIELD_NUMBER, none)

@@ -53,7 +53,7 @@ static const char ask_code[] =
 	"  'header': os.path.exists(os.path.join(p['include'], 'Python.h')),\n"
 	"  'missing': [m for m in sys.argv[1:] if u.find_spec(m.split('=')[0]) is None]})))\n";
 
-RECORD_FIELDS(told_fields, upstream_told, UPSTREAM_TOLD);
+static RECORD_FIELDS(told_fields, upstream_told, UPSTREAM_TOLD);
 
 /* What Python has answered. */
 static void told_read(struct upstream *u, const json_t *answer)

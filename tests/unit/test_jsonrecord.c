@@ -8,7 +8,7 @@
 
 #define PART(T, N, F, S) T(S, name) N(S, abi, -1) N(S, standard, 0) F(S, here)
 RECORD_STRUCT(part, PART);
-RECORD_FIELDS(fields, part, PART);
+static RECORD_FIELDS(fields, part, PART);
 
 /* What @text is read as, written again. */
 static const char *again(const char *text)
