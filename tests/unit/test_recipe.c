@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/file.h"
+#include "base/folder.h"
 #include "tap.h"
 
 #define HEAD                                               \
@@ -165,6 +167,36 @@ static void check_ours(void)
 	recipe_free(&r);
 }
 
+/* One more recipe is one more file: nothing names those there are. */
+static void check_another(void)
+{
+	static const char *const files[] = { "x-1.9.recipe", "x-1.10.recipe", "y-2.recipe",
+					     "x-3.text" };
+	char dir[] = "/tmp/test_recipe.XXXXXX", path[128], text[512];
+	struct recipe r;
+	struct err e = { 0 };
+	size_t i;
+
+	ok(mkdtemp(dir) != NULL, "a folder for recipes");
+	for (i = 0; i < 4; i++) {
+		snprintf(text, sizeof(text), "%sneeds %s\n", HEAD, files[i]);
+		snprintf(path, sizeof(path), "/recipes/%s", files[i]);
+		if (file_write(dir, path, 0644, text, strlen(text), &e))
+			ok(0, "%s", e.text);
+	}
+	setenv("RINGUP_TEST_DATA", dir, 1);
+	ok(!recipe_find(&r, "x", NULL, &e) && !strcmp(r.needs, "x-1.10.recipe"),
+	   "the newest by its numbers: %s", e.text);
+	recipe_free(&r);
+	ok(!recipe_find(&r, "x", "1.9", &e) && !strcmp(r.needs, "x-1.9.recipe"),
+	   "the one that is asked for: %s", e.text);
+	recipe_free(&r);
+	ok(recipe_find(&r, "x", "3", &e) && strstr(e.text, "for x 1.9, x 1.10, y 2"),
+	   "none, but: %s", e.text);
+	recipe_free(&r);
+	ok(!folder_remove(dir, &e), "nothing is left %s", e.text);
+}
+
 int main(void)
 {
 	setenv("RINGUP_TEST_DATA", "share/ringup", 0);
@@ -172,5 +204,6 @@ int main(void)
 	check_refused();
 	check_decided();
 	check_ours();
+	check_another();
 	return tap_done();
 }
