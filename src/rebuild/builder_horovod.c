@@ -19,8 +19,9 @@
 #include "rebuild/upstream.h"
 #include "ringup.h"
 
-static int foresee(const struct rebuild_how *how, const json_t *facts,
-		   const struct buildplan *plan, struct rebuild_said *said, struct err *e)
+static int horovod_foresee(const struct rebuild_how *how, const json_t *facts,
+			   const struct buildplan *plan, struct rebuild_said *said,
+			   struct err *e)
 {
 	struct recipe recipe = { 0 };
 	/* A dry run shows what is known; whether that is accepted is asked when it matters. */
@@ -36,7 +37,7 @@ static int foresee(const struct rebuild_how *how, const json_t *facts,
 
 /* A folder of this user's, for one build of this Python at a time; what a killed one has left
  * in it goes. */
-static int open_dir(struct upstream *u, struct err *e)
+static int horovod_open_dir(struct upstream *u, struct err *e)
 {
 	snprintf(u->dir, sizeof(u->dir), "%.*s/ringup-rebuild-%ld-%08llx", PATH_MAX - 64,
 		 rebuild_place(), (long)geteuid(),
@@ -63,7 +64,7 @@ static int open_dir(struct upstream *u, struct err *e)
 	return 0;
 }
 
-static int open_log_in(struct upstream *u, const char *dir, struct err *e)
+static int horovod_open_log_in(struct upstream *u, const char *dir, struct err *e)
 {
 	char when[32];
 	time_t now = time(NULL);
@@ -79,7 +80,7 @@ static int open_log_in(struct upstream *u, const char *dir, struct err *e)
 }
 
 /* Where this user's logs are; if that cannot be written, beside where the build works. */
-static int open_log(struct upstream *u, struct err *e)
+static int horovod_open_log(struct upstream *u, struct err *e)
 {
 	struct passwd *pw = getpwuid(geteuid());
 	char dir[PATH_MAX];
@@ -90,14 +91,14 @@ static int open_log(struct upstream *u, struct err *e)
 		snprintf(dir, sizeof(dir), "%.*s/.local/state/ringup", PATH_MAX - 128,
 			 pw ? pw->pw_dir : "/nonexistent");
 	if (geteuid() == 0 || pw)
-		rc = open_log_in(u, dir, e);
+		rc = horovod_open_log_in(u, dir, e);
 	if (!rc)
 		return 0;
 	snprintf(dir, sizeof(dir), "%.*s-log", PATH_MAX - 128, u->dir);
-	return open_log_in(u, dir, e);
+	return horovod_open_log_in(u, dir, e);
 }
 
-static void close_all(struct upstream *u)
+static void horovod_close(struct upstream *u)
 {
 	journal_close(&u->journal);
 	if (u->lock >= 0) {
@@ -110,8 +111,8 @@ static void close_all(struct upstream *u)
 	recipe_free(&u->recipe);
 }
 
-static int open_all(struct upstream *u, const struct rebuild_how *how,
-		    const struct buildplan *plan, struct rebuild_said *said, struct err *e)
+static int horovod_open(struct upstream *u, const struct rebuild_how *how,
+			const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	int rc;
 
@@ -130,12 +131,12 @@ static int open_all(struct upstream *u, const struct rebuild_how *how,
 	return rc ? rc : upstream_ask(u, e);
 }
 
-static int build(const struct rebuild_how *how, const json_t *facts,
-		 const struct buildplan *plan, struct rebuild_said *said, struct err *e)
+static int horovod_build(const struct rebuild_how *how, const json_t *facts,
+			 const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	char prefix[PATH_MAX], site[PATH_MAX];
 	struct upstream u;
-	int rc = open_all(&u, how, plan, said, e);
+	int rc = horovod_open(&u, how, plan, said, e);
 
 	u.facts = facts;
 	rebuild_step(how, "check", 0, 0);
@@ -151,7 +152,7 @@ static int build(const struct rebuild_how *how, const json_t *facts,
 			rebuild_note(said, "built as root, for nobody else can run %s",
 				     u.python);
 		upstream_key(&u, u.key);
-		rc = open_dir(&u, e);
+		rc = horovod_open_dir(&u, e);
 	}
 	if (!rc)
 		rc = upstream_check(&u, e);
@@ -160,7 +161,7 @@ static int build(const struct rebuild_how *how, const json_t *facts,
 	if (!rc && u.journal.was_unfinished)
 		rebuild_note(said, "a rebuild that was killed has been undone");
 	if (!rc)
-		rc = open_log(&u, e);
+		rc = horovod_open_log(&u, e);
 	if (!rc)
 		rc = upstream_wheel(&u, e);
 	if (!rc)
@@ -175,15 +176,15 @@ static int build(const struct rebuild_how *how, const json_t *facts,
 		rc = upstream_prove(&u, site, e);
 	if (!rc)
 		rc = upstream_replace(&u, prefix, site, e);
-	close_all(&u);
+	horovod_close(&u);
 	return rc;
 }
 
-static int look(const struct rebuild_how *how, const json_t *facts,
-		const struct buildplan *plan, struct rebuild_said *said, struct err *e)
+static int horovod_look(const struct rebuild_how *how, const json_t *facts,
+			const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	struct upstream u;
-	int rc = open_all(&u, how, plan, said, e);
+	int rc = horovod_open(&u, how, plan, said, e);
 
 	u.facts = facts;
 	upstream_cmake(u.cmake, sizeof(u.cmake));
@@ -192,15 +193,15 @@ static int look(const struct rebuild_how *how, const json_t *facts,
 	snprintf(u.dir, sizeof(u.dir), "%.*s", PATH_MAX - 1, rebuild_place());
 	if (!rc)
 		rc = upstream_check(&u, e);
-	close_all(&u);
+	horovod_close(&u);
 	return rc;
 }
 
-static int undo(const struct rebuild_how *how, const json_t *facts,
-		const struct buildplan *plan, struct rebuild_said *said, struct err *e)
+static int horovod_undo(const struct rebuild_how *how, const json_t *facts,
+			const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	struct upstream u;
-	int rc = open_all(&u, how, plan, said, e);
+	int rc = horovod_open(&u, how, plan, said, e);
 
 	u.facts = facts;
 	if (!rc)
@@ -209,15 +210,15 @@ static int undo(const struct rebuild_how *how, const json_t *facts,
 		rc = u.journal.was_unfinished ? 0 : journal_undo(&u.journal, e);
 	if (!rc)
 		snprintf(said->site, sizeof(said->site), "%s", u.told.site);
-	close_all(&u);
+	horovod_close(&u);
 	return rc;
 }
 
 const struct builder builder_horovod = {
 	.name = "horovod",
 	.summary = "upstream's, from its sources",
-	.foresee = foresee,
-	.look = look,
-	.build = build,
-	.undo = undo,
+	.foresee = horovod_foresee,
+	.look = horovod_look,
+	.build = horovod_build,
+	.undo = horovod_undo,
 };

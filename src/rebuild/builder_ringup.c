@@ -46,7 +46,7 @@ struct work {
 	int log_fd;
 };
 
-static void step(struct work *w, const char *what, const json_t *mpi)
+static void work_step(struct work *w, const char *what, const json_t *mpi)
 {
 	char line[160];
 
@@ -57,7 +57,7 @@ static void step(struct work *w, const char *what, const json_t *mpi)
 }
 
 /* A folder of this user's, for one run at a time; what a killed one has left in it goes. */
-static int open_dir(struct work *w, struct err *e)
+static int work_open_dir(struct work *w, struct err *e)
 {
 	snprintf(w->dir, sizeof(w->dir), "%.2000s/ringup-rebuild-%ld-own", rebuild_place(),
 		 (long)geteuid());
@@ -69,14 +69,14 @@ static int open_dir(struct work *w, struct err *e)
 	return folder_remove(w->home, e) ? e->code : folder_make(w->home, 0700, e);
 }
 
-static int open_work(struct work *w, struct err *e)
+static int work_open(struct work *w, struct err *e)
 {
 	const struct buildplan_compiler *c = &w->plan->compiler;
 	ssize_t len = readlink("/proc/self/exe", w->tool, sizeof(w->tool) - 1);
 
 	if (len < 0)
 		return fail_os(e, "/proc/self/exe");
-	if (open_dir(w, e))
+	if (work_open_dir(w, e))
 		return e->code;
 	snprintf(w->said->log, sizeof(w->said->log), "%.2100s/log", w->dir);
 	w->log_fd =
@@ -90,7 +90,7 @@ static int open_work(struct work *w, struct err *e)
 }
 
 /* Of what went well nobody reads the log. */
-static void close_work(struct work *w, bool good)
+static void work_close(struct work *w, bool good)
 {
 	struct err ignored;
 
@@ -129,8 +129,8 @@ struct batch {
 };
 
 /* The module of @mpi in @dir, from the cache or built. */
-static int provide(struct work *w, const struct modules_how *how, const json_t *mpi,
-		   const char *dir, struct batch *b, struct err *e)
+static int module_provide(struct work *w, const struct modules_how *how, const json_t *mpi,
+			  const char *dir, struct batch *b, struct err *e)
 {
 	const struct cache_how none = { .dir = "" };
 	struct making making = { how, mpi };
@@ -143,7 +143,7 @@ static int provide(struct work *w, const struct modules_how *how, const json_t *
 	snprintf(into, sizeof(into), "%s/.one", dir);
 	modules_name(m->name, mpi);
 	t->mpi = mpi;
-	step(w, "the module for", mpi);
+	work_step(w, "the module for", mpi);
 	if (!rc)
 		rc = cache_provide(w->how->cache ? w->how->cache : &none, key, into,
 				   make_module, &making, &from, e);
@@ -161,7 +161,7 @@ static int provide(struct work *w, const struct modules_how *how, const json_t *
 }
 
 /* What came of the proofs, in the order of the modules; the first that failed is the error. */
-static int conclude(struct work *w, const struct batch *b, struct err *e)
+static int proofs_conclude(struct work *w, const struct batch *b, struct err *e)
 {
 	int i, rc = 0;
 
@@ -187,20 +187,21 @@ static int conclude(struct work *w, const struct batch *b, struct err *e)
 	return rc;
 }
 
-static int prove(struct work *w, const struct modules_how *how, struct batch *b, struct err *e)
+static int modules_try(struct work *w, const struct modules_how *how, struct batch *b,
+		       struct err *e)
 {
 	int rc;
 
 	if (b->n == 1)
-		step(w, "two ranks add up by", b->trials[0].mpi);
+		work_step(w, "two ranks add up by", b->trials[0].mpi);
 	else
-		step(w, "two ranks add up by each MPI", NULL);
+		work_step(w, "two ranks add up by each MPI", NULL);
 	rc = modules_prove(how, b->trials, b->n, e);
-	return rc ? rc : conclude(w, b, e);
+	return rc ? rc : proofs_conclude(w, b, e);
 }
 
 /* A stamp's entry for the module of @mpi. */
-static json_t *entry_of(const json_t *mpi, const char *module, const char *source)
+static json_t *stamp_entry(const json_t *mpi, const char *module, const char *source)
 {
 	json_t *o = json_deep_copy(mpi);
 
@@ -231,7 +232,7 @@ static int stamp_modules(struct work *w, const json_t *have, const char *dir, st
  * What is stamped and not in @have: its MPI may be one that only another Python's facts show,
  * and then it stays, in @have, too; where its library is gone, so is the module, by @moves.
  */
-static void add_others(const struct work *w, json_t *have, json_t *moves)
+static void moves_add_others(const struct work *w, json_t *have, json_t *moves)
 {
 	char path[PATH_MAX], to[PATH_MAX + 256];
 	json_t *stamp = NULL, *o, *k;
@@ -258,7 +259,7 @@ static void add_others(const struct work *w, json_t *have, json_t *moves)
 	json_decref(stamp);
 }
 
-static void add_new(const struct work *w, const char *dir, const char *name, json_t *moves)
+static void moves_add(const struct work *w, const char *dir, const char *name, json_t *moves)
 {
 	char to[PATH_MAX + 256], new[PATH_MAX + 256];
 
@@ -288,17 +289,17 @@ static int modules_stage(struct work *w, const char *source, const char *dir, js
 		const struct modules_state *s = &w->states[i];
 
 		if (!rc && modules_is_wanted(s)) {
-			rc = provide(w, &how, s->mpi, dir, &b, e);
-			add_new(w, dir, s->module, moves);
+			rc = module_provide(w, &how, s->mpi, dir, &b, e);
+			moves_add(w, dir, s->module, moves);
 		}
 		if (modules_is_wanted(s) || s->fate == MODULES_BUILT)
-			json_array_append_new(have, entry_of(s->mpi, s->module, source));
+			json_array_append_new(have, stamp_entry(s->mpi, s->module, source));
 	}
 	if (!rc)
-		rc = prove(w, &how, &b, e);
+		rc = modules_try(w, &how, &b, e);
 	if (!rc) {
-		add_others(w, have, moves);
-		add_new(w, dir, STAMP_MODULES, moves);
+		moves_add_others(w, have, moves);
+		moves_add(w, dir, STAMP_MODULES, moves);
 		rc = stamp_modules(w, have, dir, e);
 	}
 	free(b.trials);
@@ -308,7 +309,7 @@ static int modules_stage(struct work *w, const char *source, const char *dir, js
 }
 
 /* Modules are their installer's, a Python may be a user's. */
-static bool may_write(const char *folder)
+static bool folder_may_write(const char *folder)
 {
 	return !access(folder, W_OK) || (errno == ENOENT && !geteuid());
 }
@@ -412,7 +413,7 @@ static int prove_framework(struct work *w, const struct package_how *p, const ch
 	how.dir = empty;
 	how.env = env;
 	snprintf(line, sizeof(line), "two ranks train with %s", framework);
-	step(w, line, NULL);
+	work_step(w, line, NULL);
 	rc = prove_run(&how, &proof, e);
 	json_decref(env);
 	if (rc)
@@ -476,7 +477,7 @@ static int stage_package(struct work *w, struct journal *j, const struct package
 
 	watch = rc ? NULL : package_watch(stamp, w->facts);
 	if (!rc) {
-		step(w, "write the Python package", NULL);
+		work_step(w, "write the Python package", NULL);
 		rc = package_stage(p, dir, stamp, watch, e);
 	}
 	if (!rc)
@@ -536,15 +537,15 @@ static bool wants_package(const struct rebuild_how *how, const json_t *facts,
 	       package_site(site, facts, python) && !is_package_good(facts, site, python);
 }
 
-static int build(const struct rebuild_how *how, const json_t *facts,
-		 const struct buildplan *plan, struct rebuild_said *said, struct err *e)
+static int own_build(const struct rebuild_how *how, const json_t *facts,
+		     const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	struct work w = {
 		.how = how, .plan = plan, .said = said, .facts = facts, .lock = -1, .log_fd = -1
 	};
 	char source[MODULES_KEY], site[PATH_MAX] = "";
 	bool is_package = wants_package(how, facts, plan, site), is_mine;
-	int wanted = 0, rc = open_work(&w, e);
+	int wanted = 0, rc = work_open(&w, e);
 
 	if (!rc)
 		rc = modules_source(source, e);
@@ -552,7 +553,7 @@ static int build(const struct rebuild_how *how, const json_t *facts,
 		goto out;
 	if (!how->without_mpi)
 		w.state_count = modules_states("", w.folder, source, facts, &w.states);
-	is_mine = may_write(w.folder);
+	is_mine = folder_may_write(w.folder);
 	wanted = modules_count(&w, is_mine);
 	if (wanted && is_mine)
 		rc = modules_put(&w, source, e);
@@ -562,19 +563,19 @@ static int build(const struct rebuild_how *how, const json_t *facts,
 		rebuild_note(said, "everything is as it should be; nothing was built");
 out:
 	free(w.states);
-	close_work(&w, !rc);
+	work_close(&w, !rc);
 	return rc;
 }
 
-static int foresee(const struct rebuild_how *how, const json_t *facts,
-		   const struct buildplan *plan, struct rebuild_said *said, struct err *e)
+static int own_foresee(const struct rebuild_how *how, const json_t *facts,
+		       const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	char site[PATH_MAX];
 
 	return wants_package(how, facts, plan, site) ? rebuild_may_write(said, site, e) : 0;
 }
 
-static int undo_in(const char *site, bool *any, struct err *e)
+static int site_undo(const char *site, bool *any, struct err *e)
 {
 	struct journal j = { .lock = -1 };
 	int rc;
@@ -591,8 +592,8 @@ static int undo_in(const char *site, bool *any, struct err *e)
 	return rc;
 }
 
-static int undo(const struct rebuild_how *how, const json_t *facts,
-		const struct buildplan *plan, struct rebuild_said *said, struct err *e)
+static int own_undo(const struct rebuild_how *how, const json_t *facts,
+		    const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	const char *python = plan->python.path;
 	char folder[PATH_MAX], site[PATH_MAX] = "";
@@ -600,10 +601,10 @@ static int undo(const struct rebuild_how *how, const json_t *facts,
 	int rc = modules_folder(folder, "", e);
 
 	(void)how;
-	if (!rc && may_write(folder))
-		rc = undo_in(folder, &any, e);
+	if (!rc && folder_may_write(folder))
+		rc = site_undo(folder, &any, e);
 	if (!rc && *python && package_site(site, facts, python))
-		rc = undo_in(site, &any, e);
+		rc = site_undo(site, &any, e);
 	snprintf(said->site, sizeof(said->site), "%s", *site ? site : folder);
 	return rc ? rc : any ? 0 : 1;
 }
@@ -611,7 +612,7 @@ static int undo(const struct rebuild_how *how, const json_t *facts,
 const struct builder builder_ringup = {
 	.name = "ringup",
 	.summary = "ringup's own: modules for MPI, the Python package",
-	.foresee = foresee,
-	.build = build,
-	.undo = undo,
+	.foresee = own_foresee,
+	.build = own_build,
+	.undo = own_undo,
 };

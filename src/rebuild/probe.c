@@ -47,7 +47,7 @@ struct room {
 	int fd; /* of the folder; holds the lock */
 };
 
-static void empty(int dir)
+static void room_empty(int dir)
 {
 	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *all = again < 0 ? NULL : fdopendir(again);
@@ -63,7 +63,7 @@ static void empty(int dir)
 }
 
 /* What somebody who was killed has left in @tmp: ours, and not locked any more. */
-static void sweep(const char *tmp)
+static void rooms_sweep(const char *tmp)
 {
 	DIR *all = opendir(tmp);
 	struct dirent *d;
@@ -79,7 +79,7 @@ static void sweep(const char *tmp)
 			continue;
 		if (!fstat(fd, &st) && st.st_uid == geteuid() &&
 		    !flock(fd, LOCK_EX | LOCK_NB)) {
-			empty(fd);
+			room_empty(fd);
 			unlinkat(dirfd(all), d->d_name, AT_REMOVEDIR);
 		}
 		close(fd);
@@ -95,7 +95,7 @@ static int room_open(struct room *r, struct err *e)
 	r->fd = -1;
 	if (!tmp || *tmp != '/' || strlen(tmp) > PATH_MAX / 2)
 		tmp = "/tmp";
-	sweep(tmp);
+	rooms_sweep(tmp);
 	snprintf(r->dir, sizeof(r->dir), "%.*s/%sXXXXXX", PATH_MAX / 2, tmp, prefix);
 	if (!mkdtemp(r->dir)) {
 		*r->dir = 0;
@@ -110,7 +110,7 @@ static int room_open(struct room *r, struct err *e)
 static void room_close(struct room *r)
 {
 	if (r->fd >= 0) {
-		empty(r->fd);
+		room_empty(r->fd);
 		close(r->fd);
 	}
 	if (*r->dir)
@@ -121,8 +121,8 @@ static void room_close(struct room *r)
 
 /* Run @argv, which ends with NULL, in @r; what it says on stderr goes to @said.  True if it
  * succeeded. */
-static bool compile(const struct room *r, const char *const *argv, int64_t ms,
-		    char said[SAID_BYTES])
+static bool compiler_run(const struct room *r, const char *const *argv, int64_t ms,
+			 char said[SAID_BYTES])
 {
 	int fds[3] = { -1, -1, memfd_create("said", MFD_CLOEXEC) }, status = 0, i;
 	char tmp[PATH_MAX + 8], env[] = "env", c[] = "LC_ALL=C", *all[WORDS] = { env, c, tmp };
@@ -237,7 +237,7 @@ static void try_abi(const struct room *r, struct textpool *pool, struct probe_co
 
 	snprintf(flag, sizeof(flag), "-D_GLIBCXX_USE_CXX11_ABI=%d", abi);
 	snprintf(out, sizeof(out), "lib%d.so", abi);
-	if (!compile(r, argv, COMPILE_MS, said)) {
+	if (!compiler_run(r, argv, COMPILE_MS, said)) {
 		first_error(said, reason, sizeof(reason));
 		into->failed = textpool_keep(pool, reason);
 		return;
@@ -302,7 +302,7 @@ static bool try_standard(const struct room *r, const struct buildplan *plan, int
 	for (i = 0; headers[h].below[i]; i++)
 		snprintf(dirs[i], sizeof(dirs[i]), "-I%.*s/%s", PATH_MAX, location,
 			 headers[h].below[i]);
-	return compile(r, argv, HEADERS_MS, said);
+	return compiler_run(r, argv, HEADERS_MS, said);
 }
 
 /* The oldest that is taken, from the plan's on; a header that is not there proves nothing. */
@@ -471,15 +471,15 @@ void probe_tools(struct probes *p, const struct buildplan *plan)
 }
 
 /* The plan again, with what has been found out meanwhile. */
-static int again(const struct buildplan_how *how, const json_t *facts, const struct versions *t,
-		 struct buildplan *plan, struct err *e)
+static int plan_again(const struct buildplan_how *how, const json_t *facts,
+		      const struct versions *t, struct buildplan *plan, struct err *e)
 {
 	buildplan_free(plan);
 	return buildplan_make(how, facts, t, plan, e);
 }
 
 /* Try what the plan chose, unless it has been tried; true if that has taught something. */
-static bool learn(struct probes *p, const struct buildplan *plan, int *rc, struct err *e)
+static bool plan_try(struct probes *p, const struct buildplan *plan, int *rc, struct err *e)
 {
 	const struct buildplan_compiler *c = &plan->compiler;
 	const struct probe_compiler *known = probe_of_compiler(p, c->cxx);
@@ -547,8 +547,8 @@ int probe_plan(const struct buildplan_how *how, json_t *facts, const struct vers
 		probe_tools(&probes, plan);
 		probe_frameworks(&probes, plan);
 		for (i = 0; i < ROUNDS && !rc; i++) {
-			rc = again(&ask, facts, t, plan, e);
-			if (rc || !learn(&probes, plan, &rc, e))
+			rc = plan_again(&ask, facts, t, plan, e);
+			if (rc || !plan_try(&probes, plan, &rc, e))
 				break;
 		}
 	}
@@ -556,7 +556,7 @@ int probe_plan(const struct buildplan_how *how, json_t *facts, const struct vers
 	if (!rc && !*plan->compiler.family && !plan->possible) {
 		packages_find(&packages, "", t);
 		ask.packages = &packages;
-		rc = again(&ask, facts, t, plan, e);
+		rc = plan_again(&ask, facts, t, plan, e);
 	}
 	packages_free(&packages);
 	probes_free(&probes);

@@ -107,17 +107,17 @@ struct reading {
 	struct err *e;
 };
 
-static int bad(struct reading *in, const char *why)
+static int line_refuse(struct reading *in, const char *why)
 {
 	return fail(in->e, RINGUP_EINVAL, "%s: line %d: %s", in->r->path, in->line, why);
 }
 
-static int keep(struct reading *in, const char **to, const char *from)
+static int word_keep(struct reading *in, const char **to, const char *from)
 {
 	if (*to)
-		return bad(in, "said twice");
+		return line_refuse(in, "said twice");
 	if (!*from)
-		return bad(in, "says nothing");
+		return line_refuse(in, "says nothing");
 	*to = textpool_keep(&in->r->pool, from);
 	return 0;
 }
@@ -139,17 +139,17 @@ static bool is_inside(const char *path)
 }
 
 /* Another of the @n things of @size bytes at *@list. */
-static void *more(struct reading *in, void *list, int *n, size_t size)
+static void *item_add(struct reading *in, void *list, int *n, size_t size)
 {
 	void *one = *n < RECIPE_ITEMS ? textpool_more(&in->r->pool, list, n, size) : NULL;
 
 	if (!one)
-		bad(in, *n < RECIPE_ITEMS ? "no memory" : "too many of these");
+		line_refuse(in, *n < RECIPE_ITEMS ? "no memory" : "too many of these");
 	return one;
 }
 
 /* Cut @text at @mark; what follows it, blanks removed on both sides, or NULL. */
-static char *cut(char *text, const char *mark)
+static char *line_cut(char *text, const char *mark)
 {
 	char *at = strstr(text, mark), *end = at;
 
@@ -166,21 +166,21 @@ static char *cut(char *text, const char *mark)
 static int read_line(struct reading *in, struct recipe_line **list, int *n, char *text,
 		     const char *mark)
 {
-	struct recipe_line *l = more(in, list, n, sizeof(*l));
-	char *when = cut(text, " when "), *b = cut(text, mark);
+	struct recipe_line *l = item_add(in, list, n, sizeof(*l));
+	char *when = line_cut(text, " when "), *b = line_cut(text, mark);
 	int rc;
 
 	if (!l)
 		return in->e->code;
 	if (!b)
-		return bad(in, "a part is missing");
-	rc = keep(in, &l->a, text);
+		return line_refuse(in, "a part is missing");
+	rc = word_keep(in, &l->a, text);
 	if (!rc)
-		rc = keep(in, &l->b, b);
+		rc = word_keep(in, &l->b, b);
 	if (!rc && when)
-		rc = keep(in, &l->when, when);
+		rc = word_keep(in, &l->when, when);
 	if (!rc && !is_condition(l->when))
-		rc = bad(in, "this condition is none");
+		rc = line_refuse(in, "this condition is none");
 	return rc;
 }
 
@@ -192,7 +192,7 @@ static int read_env(struct reading *in, char *text)
 
 	if (!rc && (strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != strlen(name) ||
 		    isdigit((unsigned char)*name)))
-		rc = bad(in, "no name of a variable");
+		rc = line_refuse(in, "no name of a variable");
 	return rc;
 }
 
@@ -202,7 +202,7 @@ static int read_add(struct reading *in, char *text)
 	int rc = read_line(in, &r->adds, &r->nadds, text, " from ");
 
 	if (!rc && (!is_inside(r->adds[r->nadds - 1].a) || !is_inside(r->adds[r->nadds - 1].b)))
-		rc = bad(in, "a path that leads elsewhere");
+		rc = line_refuse(in, "a path that leads elsewhere");
 	return rc;
 }
 
@@ -213,7 +213,7 @@ static int read_bad(struct reading *in, char *text)
 	int rc = read_line(in, &r->bads, &r->nbads, text, ": ");
 
 	if (!rc && !is_condition(r->bads[r->nbads - 1].a))
-		rc = bad(in, "this condition is none");
+		rc = line_refuse(in, "this condition is none");
 	return rc;
 }
 
@@ -224,11 +224,11 @@ static int read_edit(struct reading *in, char *text)
 
 	for (i = 0; i < r->nedits; i++)
 		if (!strcmp(r->edits[i].name, text))
-			return bad(in, "an edit of this name was there already");
-	in->edit = more(in, &r->edits, &r->nedits, sizeof(*in->edit));
+			return line_refuse(in, "an edit of this name was there already");
+	in->edit = item_add(in, &r->edits, &r->nedits, sizeof(*in->edit));
 	if (!in->edit)
 		return in->e->code;
-	return keep(in, &in->edit->name, text);
+	return word_keep(in, &in->edit->name, text);
 }
 
 static int read_match(struct reading *in, char *text)
@@ -236,9 +236,9 @@ static int read_match(struct reading *in, char *text)
 	regex_t ere;
 
 	if (regcomp(&ere, text, REG_EXTENDED))
-		return bad(in, "this is no extended regular expression");
+		return line_refuse(in, "this is no extended regular expression");
 	regfree(&ere);
-	return keep(in, &in->edit->match, text);
+	return word_keep(in, &in->edit->match, text);
 }
 
 static int read_times(struct reading *in, const char *text)
@@ -247,7 +247,7 @@ static int read_times(struct reading *in, const char *text)
 	long n = strtol(text, &end, 10);
 
 	if (end == text || *end || n < 1 || n > 1000)
-		return bad(in, "times: a number from 1 to 1000");
+		return line_refuse(in, "times: a number from 1 to 1000");
 	in->edit->times = (int)n;
 	return 0;
 }
@@ -257,20 +257,20 @@ static int read_part(struct reading *in, const char *key, char *text)
 	struct recipe_edit *d = in->edit;
 
 	if (!d)
-		return bad(in, "indented, but belongs to no edit");
+		return line_refuse(in, "indented, but belongs to no edit");
 	if (!strcmp(key, "file"))
-		return is_inside(text) ? keep(in, &d->file, text)
-				       : bad(in, "a path that leads elsewhere");
+		return is_inside(text) ? word_keep(in, &d->file, text)
+				       : line_refuse(in, "a path that leads elsewhere");
 	if (!strcmp(key, "when"))
-		return is_condition(text) ? keep(in, &d->when, text)
-					  : bad(in, "this condition is none");
+		return is_condition(text) ? word_keep(in, &d->when, text)
+					  : line_refuse(in, "this condition is none");
 	if (!strcmp(key, "match"))
 		return read_match(in, text);
 	if (!strcmp(key, "times"))
 		return read_times(in, text);
 	if (!strcmp(key, "why") || !strcmp(key, "with"))
-		return keep(in, key[1] == 'h' ? &d->why : &d->with, text);
-	return bad(in, "an edit has file, when, why, match, with and times");
+		return word_keep(in, key[1] == 'h' ? &d->why : &d->with, text);
+	return line_refuse(in, "an edit has file, when, why, match, with and times");
 }
 
 static int read_directive(struct reading *in, const char *key, char *text)
@@ -279,18 +279,19 @@ static int read_directive(struct reading *in, const char *key, char *text)
 
 	in->edit = NULL;
 	if (!strcmp(key, "name"))
-		return keep(in, &r->name, text);
+		return word_keep(in, &r->name, text);
 	if (!strcmp(key, "version"))
-		return keep(in, &r->version, text);
+		return word_keep(in, &r->version, text);
 	if (!strcmp(key, "index"))
-		return keep(in, &r->index, text);
+		return word_keep(in, &r->index, text);
 	if (!strcmp(key, "file"))
-		return is_inside(text) && !strchr(text, '/') ? keep(in, &r->file, text)
-							     : bad(in, "no name of a file");
+		return is_inside(text) && !strchr(text, '/')
+			       ? word_keep(in, &r->file, text)
+			       : line_refuse(in, "no name of a file");
 	if (!strcmp(key, "sha256"))
-		return keep(in, &r->sha256, text);
+		return word_keep(in, &r->sha256, text);
 	if (!strcmp(key, "needs"))
-		return keep(in, &r->needs, text);
+		return word_keep(in, &r->needs, text);
 	if (!strcmp(key, "env"))
 		return read_env(in, text);
 	if (!strcmp(key, "add"))
@@ -301,7 +302,7 @@ static int read_directive(struct reading *in, const char *key, char *text)
 		return read_line(in, &r->advisories, &r->nadvisories, text, ": ");
 	if (!strcmp(key, "edit"))
 		return read_edit(in, text);
-	return bad(in, "no directive");
+	return line_refuse(in, "no directive");
 }
 
 static int read_text(struct reading *in, char *text)
@@ -321,7 +322,7 @@ static int read_text(struct reading *in, char *text)
 }
 
 /* Is all of it there? */
-static int check(struct reading *in)
+static int recipe_check(struct reading *in)
 {
 	const struct recipe *r = in->r;
 	int i;
@@ -364,7 +365,7 @@ int recipe_parse(struct recipe *r, const char *path, const char *text, size_t le
 	if (!copy || r->pool.is_short)
 		rc = fail(e, RINGUP_ENOMEM, "%s: no memory", path);
 	free(copy);
-	return rc ? rc : check(&in);
+	return rc ? rc : recipe_check(&in);
 }
 
 int recipe_load(struct recipe *r, const char *path, struct err *e)
