@@ -13,6 +13,8 @@ import frameworks
 import pytest
 from conftest import checks_of
 
+from ringup.spark.failure import is_consequence
+
 SCRIPT = "jax_of_a_rank.py"
 VERSION = "2.21"  # the Python that has JAX
 
@@ -64,3 +66,4 @@ def test_a_rank_that_is_killed_is_named(way, tmp_path):
     assert p.codes == [0, -9], p.text
     said = p.results[0]["said"]
     assert "rank 1" in said and "EPEER" in said, said
+    assert is_consequence(["JaxRuntimeError"], said), said

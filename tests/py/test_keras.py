@@ -10,6 +10,8 @@ import frameworks
 import pytest
 from conftest import checks_of
 
+from ringup.spark.failure import is_consequence
+
 SCRIPT = "keras_fit_of_a_rank.py"
 # Name: the TensorFlow of the Python, and how Keras is chosen there.
 KINDS = {
@@ -44,6 +46,7 @@ def test_a_rank_that_is_killed_in_a_fit_is_named_by_all_others(kind, how, tmp_pa
     for rank in range(2):
         said, ended = p.results[rank]["said"], p.results[rank]["ended"]
         assert "rank 2" in said and ("EPEER" in said or "HorovodInternalError" in said), said
+        assert is_consequence([said.partition(":")[0]], said), said
         # The batch in which it was killed ends nowhere; JAX may compute it later than Keras counts.
         assert ended == 3 or "jax" in kind and ended > 3, p.results
         if "torch" not in kind and "jax" not in kind:

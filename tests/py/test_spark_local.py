@@ -19,6 +19,7 @@ from conftest import HANG, start
 
 from ringup.spark import CannotPickle, JobFailed, TorchDistributor, channel, job, log_to_driver
 from ringup.spark import launcher, pickling, rank, stage, task
+from ringup.spark.failure import is_consequence
 from sparkdl import HorovodRunner
 
 
@@ -155,6 +156,46 @@ def test_an_exception_that_cannot_be_pickled_is_told_as_text():
     with pytest.raises(JobFailed, match="raised .*Locked: locked") as e:
         HorovodRunner(np=-2).run(main)
     assert e.value.__cause__ is None and e.value.rank in (0, 1)
+
+
+@pytest.mark.parametrize("types,message,is_one", [
+    (["PeerLost", "RingupError"], "barrier: rank 1 died", True),
+    (["HorovodInternalError"], "allreduce: rank 1 died", True),
+    (["AbortedError", "OpError"], "x: rank 1 died [ringup EPEER]\n\t [[{{node x}}]]", True),
+    (["JaxRuntimeError", "RuntimeError"], "ABORTED: x: rank 1 has left [ringup ESHUTDOWN]", True),
+    (["RuntimeError"], "[../gloo/pair.cc] Connection closed by peer [127.0.0.1]:1", True),
+    (["AbortedError", "OpError"], "the queue is closed", False),
+    (["InvalidArgumentError", "OpError"], "x: 2 is no rank [ringup EINVAL]", False),
+    (["ValueError"], "Connection closed by peer", False)])
+def test_the_loss_of_another_rank_is_known_as_a_consequence(types, message, is_one):
+    assert is_consequence(types, message) is is_one
+
+
+def test_a_consequence_that_is_read_first_does_not_count(leaves_nothing):
+    """The rank daemon sleeps until both ranks have told of their exceptions; then it reads them in
+    the order of ranks."""
+    def main():
+        import atexit
+        import signal
+        import ringup
+
+        class AbortedError(Exception):
+            pass
+
+        ringup.init()
+        daemon = os.getppid()
+        if ringup.rank() == 1:
+            os.kill(daemon, signal.SIGSTOP)
+            raise OfTheTest("of rank 1")
+        atexit.register(os.kill, daemon, signal.SIGCONT)
+        try:
+            ringup.barrier()
+        except ringup.errors.RingupError as e:
+            raise AbortedError(f"{e} [ringup EPEER]") from None
+
+    with pytest.raises(JobFailed, match="^rank 1 on .* raised .*OfTheTest: of rank 1") as e:
+        HorovodRunner(np=-2).run(main)
+    assert any("rank 0" in other and "AbortedError" in other for other in e.value.others)
 
 
 def test_a_killed_rank_is_named_by_its_signal_and_its_children_die(leaves_nothing):

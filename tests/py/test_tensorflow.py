@@ -12,6 +12,8 @@ import frameworks
 import pytest
 from conftest import HERE, checks_of, start
 
+from ringup.spark.failure import is_consequence
+
 SCRIPT = "tensorflow_of_a_rank.py"
 GRAPH_SCRIPT = "tensorflow_graph_of_a_rank.py"
 VERSIONS = list(frameworks.PYTHONS)
@@ -55,6 +57,7 @@ def test_a_rank_that_is_killed_is_named(version, tmp_path):
     for rank in range(2):
         for kind, said in p.results[rank].items():
             assert "AbortedError" in said and "rank 2" in said and "EPEER" in said, (kind, said)
+            assert is_consequence(["AbortedError"], said), said
         assert len(p.results[rank]) == 2
 
 

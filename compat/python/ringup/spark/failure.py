@@ -1,6 +1,7 @@
 # failure.py - the error of a job that has failed, with what is known of the rank.
 # SPDX-License-Identifier: Apache-2.0
 
+import re
 import signal
 
 
@@ -25,13 +26,16 @@ class JobFailed(RuntimeError):
 # Exceptions that a rank raises because another one is gone, by the names of their types.
 CONSEQUENCES = frozenset({"PeerLost", "Aborted", "NotRunning", "HorovodInternalError",
                           "DistBackendError", "DistNetworkError"})
+# An operation in a graph ends with an exception of the framework's, and the library's status stands
+# in its text.
+_IN_A_GRAPH = re.compile(r"\[ringup (EPEER|ESHUTDOWN|EABORTED)\]")
 _GLOO = ("Connection closed by peer", "Connection reset by peer", "Connection refused",
          "Read error", "Timed out waiting")
 
 
 def is_consequence(type_names, message):
     """Does an exception of this type (and its bases, by name) tell of another rank's failure?"""
-    if CONSEQUENCES.intersection(type_names):
+    if CONSEQUENCES.intersection(type_names) or _IN_A_GRAPH.search(message):
         return True
     return "RuntimeError" in type_names and any(text in message for text in _GLOO)
 
