@@ -3,7 +3,9 @@
 """Ranks that have joined take part in everything here; api_of_a_rank.py is for Horovod's way."""
 
 import copy
+import gc
 import os
+import pickle
 
 import ops_of_a_rank as ops
 import torch
@@ -91,6 +93,31 @@ def a_rank_in_many_sets():
         equal(hvd.synchronize(h), torch.full((100,), float(s.size())))
     hvd.barrier()
     assert all([hvd.remove_process_set(s) for s in sets])
+
+
+@check
+def ids_of_removed_sets_are_given_again():
+    n = hvd.size()
+    if n < 3:
+        return
+    hvd.shutdown()
+    hvd.init()
+    first, second, third = [hvd.add_process_set(ranks) for ranks in ([0], [1], [0, 1])]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), lr=1),
+                                         process_set=first)
+    saved = pickle.dumps(optimizer)
+    assert hvd.remove_process_set(second) and hvd.remove_process_set(first)
+    later = [hvd.add_process_set(ranks) for ranks in ([0, n - 1], [1, n - 1], [n - 1])]
+    assert [s.process_set_id for s in (third, *later)] == [3, 2, 1, 4]  # as Horovod does
+    for s in (third, *later):
+        if s.included():
+            equal(hvd.allreduce(torch.ones(2), op=hvd.Sum, process_set=s),
+                  torch.full((2,), float(len(s.ranks))))
+    del first, optimizer
+    gc.collect()
+    raises(ValueError, pickle.loads, saved, says="does not exist")
+    hvd.barrier()
+    assert all([hvd.remove_process_set(s) for s in (third, *later)])
 
 
 @check

@@ -283,8 +283,19 @@ def sets_of_ranks():
     grad = hvd.DistributedGradientTape(tape, process_set=mine).gradient(loss, v)
     near(grad, sum(range(2, n + 1)) / (n - 1) if r else 1.0)
     hvd.barrier()
+    traced = tf.function(lambda: hvd.allreduce(tf.ones(2), op=hvd.Sum, process_set=mine))
+    traced = traced.get_concrete_function()
+    former = mine.process_set_id
     hvd.remove_process_set(mine)
     raises(ValueError, hvd.allreduce, tf.ones(2), process_set=mine, says="add_process_set")
+    other = hvd.add_process_set([r for r in range(n - 1)])
+    assert other.process_set_id == former  # and yet compiled code does not take it for the old one
+    raises(tf.errors.InvalidArgumentError, traced, says="no process set")
+    if other.included():
+        equal(hvd.allreduce(tf.ones(2), op=hvd.Sum, process_set=other), tf.fill([2], n - 1.0))
+        assert int(hvd.process_set_included_op(former)) == 1
+    hvd.barrier()
+    hvd.remove_process_set(other)
 
 
 @check

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 
 from horovod._keras.backends import ArrayReducer
 from horovod.common.compression import CastCompressor, NoneCompressor
+from horovod.common.process_sets import number_of
 from horovod.common.semantics import reduction_of
 from ringup import jax as collectives
 
@@ -57,7 +58,7 @@ class JaxReducer(ArrayReducer):
                 continue
             small, ctx = h.compression.compress(g)
             small = collectives.allreduce(small, reduction_of(h.op), self.label(i, variables),
-                                          h.process_set.process_set_id, 1.0 / h.predivide,
+                                          number_of(h.process_set), 1.0 / h.predivide,
                                           h.predivide)
             out[i] = h.compression.decompress(small, ctx)
         return out

@@ -1,12 +1,15 @@
 # process_sets.py - sets of ranks that communicate among themselves.
 # SPDX-License-Identifier: Apache-2.0
 
+import collections
+
 from ringup import job
 from ringup.errors import RingupError
 
 from .exceptions import translated
 
 _added = {}  # ranks: the sets of them that can be used, which stand for one group
+_free_ids = collections.deque()  # of removed sets; new ones get them in that order, as Horovod's
 
 
 class ProcessSet:
@@ -108,9 +111,19 @@ def _check_new(process_set):
         raise ValueError(f"{process_set}: there is a process set with these ranks already")
 
 
-def _adopt(process_set, group):
-    """Let a set stand for a group."""
-    process_set._group, process_set.process_set_id = group, group.number
+def _next_id():
+    """The id of a new set: the one that has been free for longest, or one more than there are."""
+    if _free_ids:
+        return _free_ids.popleft()
+    return 1 + max(sets[0].process_set_id for sets in _added.values())
+
+
+def _adopt(process_set, group, new_id=None):
+    """Let a set stand for a group.  Sets of the same ranks have one id, which may differ from the
+    group's number: that is never given to another group of the job."""
+    same = _added.get(tuple(process_set.ranks))
+    process_set.process_set_id = same[0].process_set_id if same else new_id or _next_id()
+    process_set._group = group
     _added.setdefault(tuple(process_set.ranks), []).append(process_set)
 
 
@@ -155,12 +168,13 @@ def _join_job(wanted, comm):
         how = {"rank": comm.Get_rank(), "size": comm.Get_size(), "allgather": comm.allgather}
         wanted = [ranks for ranks in wanted if ranks != tuple(range(comm.Get_size()))]
     _added.clear()
+    _free_ids.clear()
     _asked(lambda: job.init(groups=wanted, join_sums=True, **how))
     global_process_set.ranks, global_process_set.mpi_comm = list(range(job.size())), comm
     _added[tuple(global_process_set.ranks)] = [global_process_set]
     for i, ranks in enumerate(wanted):
         if ranks not in _added:
-            _adopt(ProcessSet(ranks), job.group(i + 1))
+            _adopt(ProcessSet(ranks), job.group(i + 1), new_id=i + 1)
 
 
 def add_process_set(process_set):
@@ -180,21 +194,37 @@ def remove_process_set(process_set):
         return False
     group = _group(process_set)
     _asked(job.remove_group, group)
+    _free_ids.append(process_set.process_set_id)
     for s in _added.pop(tuple(process_set.ranks)):
         s._group = s.process_set_id = None
     return True
 
 
 def ids_and_ranks():
-    """{number: ranks} of the sets that there are."""
+    """{id: ranks} of the sets that there are."""
     _asked(job.joined)
     return {sets[0].process_set_id: list(ranks) for ranks, sets in _added.items()}
 
 
 def set_of(process_set_id):
-    """The set of that number."""
+    """The set of that id."""
     for sets in _added.values():
         if sets[0].process_set_id == process_set_id:
             return sets[0]
     raise ValueError(f"there is no process set {process_set_id}: hvd.init() or "
                      "hvd.add_process_set() makes one")
+
+
+def number_of(process_set):
+    """The number of the library's group that a set stands for, by which compiled code finds it."""
+    return 0 if process_set is global_process_set else _group(process_set).number
+
+
+def set_of_number(number):
+    """The set that stands for the library's group of that number."""
+    if not number:
+        return global_process_set
+    for sets in _added.values():
+        if _group(sets[0]).number == number:
+            return sets[0]
+    raise ValueError("the process set of this operation has been removed")

@@ -17,7 +17,7 @@ from horovod.common.basics import (HorovodBasics, ccl_built, cross_rank, cross_s
                                    size, start_timeline, stop_timeline)
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import (ProcessSet, add_process_set, global_process_set,
-                                         remove_process_set, set_of)
+                                         number_of, remove_process_set, set_of, set_of_number)
 from horovod.common.semantics import (REDUCTIONS, Adasum, Average, Max, Min, Product, Sum,
                                       check_linear, check_scatter, check_sparse, choose,
                                       reduction_of, scatter_gradient_factor)
@@ -38,16 +38,6 @@ _RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE, _INCLUDED = range(5)  # questions of rin
 def _normalize_name(name):
     """A name as TensorFlow allows it."""
     return re.sub("[^a-zA-Z0-9_]", "_", name)
-
-
-def set_number(process_set):
-    """The number of a set that operations are told."""
-    if process_set.process_set_id is None:
-        raise ValueError(f"{process_set} is to be added with hvd.init() or hvd.add_process_set() "
-                         "before it can be used")
-    if process_set is not global_process_set:
-        set_of(process_set.process_set_id)
-    return process_set.process_set_id
 
 
 def _named(what, name, *tensors):
@@ -89,7 +79,7 @@ def _reduction(op, pre, post, process_set):
     if not pre or not post:
         raise ValueError("a scale factor of 0 would give zeros; multiply by 0 yourself")
     return {"reduction": reduction_of(op), "prescale_factor": pre, "postscale_factor": post,
-            "process_set_id": set_number(process_set)}
+            "process_set_id": number_of(process_set)}
 
 
 def _allreduce(tensor, name=None, op=Sum, prescale_factor=1.0, postscale_factor=1.0,
@@ -119,13 +109,13 @@ def allreduce_start(tensors, name, grouped, op, pre, post, process_set):
 def allgather_start(tensor, name, process_set):
     """Start concatenating the ranks' tensors: (outputs, handle) for wait_all()."""
     return operations.ringup_allgather_start([tensor], tensor_name=name,
-                                             process_set_id=set_number(process_set))
+                                             process_set_id=number_of(process_set))
 
 
 def broadcast_start(tensor, root_rank, name, process_set):
     """Start giving every rank root's tensor: (outputs, handle) for wait_all()."""
     return operations.ringup_broadcast_start([tensor], tensor_name=name, root_rank=root_rank,
-                                             process_set_id=set_number(process_set))
+                                             process_set_id=number_of(process_set))
 
 
 def wait_all(started):
@@ -137,7 +127,7 @@ def wait_all(started):
 
 def _set_of(op):
     """The process set of an operation."""
-    return set_of(op.get_attr("process_set_id"))
+    return set_of_number(op.get_attr("process_set_id"))
 
 
 def _how(op):
@@ -185,7 +175,7 @@ def _reduce_slices(slices, op, scaled, process_set):
 
 def ranks_of(process_set):
     """How many ranks a set has; where that may change, an operation that tells."""
-    return size_op(set_number(process_set)) if is_elastic() else process_set.size()
+    return _ask(_SIZE, number_of(process_set)) if is_elastic() else process_set.size()
 
 
 def allreduce(tensor, average=None, device_dense="", device_sparse="",
@@ -237,7 +227,7 @@ def allgather(tensor, name=None, ignore_name_scope=False, process_set=global_pro
     tensor = tf.convert_to_tensor(tensor)
     return _carry_out(operations.ringup_allgather, operations.ringup_allgather_start, [tensor],
                       tensor_name=_named("Allgather", name, tensor),
-                      process_set_id=set_number(process_set))[0]
+                      process_set_id=number_of(process_set))[0]
 
 
 def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=global_process_set):
@@ -245,7 +235,7 @@ def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=g
     tensors = _dense(tensors)
     return _carry_out(operations.ringup_allgather, operations.ringup_allgather_start, tensors,
                       tensor_name=_named("GroupedAllgather", name, tensors[0], tensors[-1]),
-                      grouped=1, process_set_id=set_number(process_set))
+                      grouped=1, process_set_id=number_of(process_set))
 
 
 def _own_rows(grad, tensor, process_set):
@@ -279,7 +269,7 @@ def broadcast(tensor, root_rank, name=None, ignore_name_scope=False,
     tensor = tf.convert_to_tensor(tensor)
     return _carry_out(operations.ringup_broadcast, operations.ringup_broadcast_start, [tensor],
                       tensor_name=_named("Broadcast", name, tensor), root_rank=root_rank,
-                      process_set_id=set_number(process_set))[0]
+                      process_set_id=number_of(process_set))[0]
 
 
 def _gradient_of_broadcast(op, grad):
@@ -339,7 +329,7 @@ def alltoall(tensor, splits=None, name=None, ignore_name_scope=False,
         told = tf.cast(told, tf.int32)
     outputs, received = operations.ringup_alltoall(
         [tensor], told, tensor_name=_named("Alltoall", name, tensor),
-        process_set_id=set_number(process_set))
+        process_set_id=number_of(process_set))
     return outputs[0] if splits is None else (outputs[0], received)
 
 
@@ -424,11 +414,16 @@ def join():
 
 def barrier(process_set=global_process_set):
     """Wait until every rank is here."""
-    return operations.ringup_barrier(process_set_id=set_number(process_set))
+    return operations.ringup_barrier(process_set_id=number_of(process_set))
+
+
+def _ask(what, number, name=None):
+    """The answer to a question about the library's group of that number."""
+    return operations.ringup_query(what=what, process_set_id=number, name=name)
 
 
 def _query(what, process_set_id, name):
-    return operations.ringup_query(what=what, process_set_id=process_set_id, name=name)
+    return _ask(what, number_of(set_of(process_set_id)) if process_set_id else 0, name)
 
 
 def size_op(process_set_id=0, name=None):

@@ -3,12 +3,12 @@
 
 import weakref
 
-from horovod.common.process_sets import global_process_set
+from horovod.common.process_sets import global_process_set, number_of
 from horovod.torch import parameter_names, weights
 from horovod.torch.mpi_ops import size
 from ringup import job
 
-_sets = weakref.WeakValueDictionary()  # process sets of optimizers, by their ids
+_sets = weakref.WeakValueDictionary()  # process sets of optimizers, by the numbers of their groups
 
 
 def _pairs(named_parameters):
@@ -45,9 +45,9 @@ class Wrapped:
         named = how.pop("named_parameters")
         process_set = how.pop("process_set")
         self._how = how
-        self._set_id = 0 if process_set is global_process_set else process_set.process_set_id
+        self._set_number = number_of(process_set)
         if process_set is not global_process_set:
-            _sets[self._set_id] = process_set
+            _sets[self._set_number] = process_set
         self._travel_names, self._steps, self._check_every = {}, 0, weights.interval()
         self._original = vars(self).get("_original", lambda: None)
         self._is_copy = vars(self).get("_is_copy", False)
@@ -74,7 +74,7 @@ class Wrapped:
                     self._parameter_names[p] = self._new_name(names and names[j], i, j)
                 if not self._is_copy and p not in self._travel_names:
                     self._travel_names[p] = parameter_names.claim(
-                        self._set_id, self._parameter_names[p], p, self)
+                        self._set_number, self._parameter_names[p], p, self)
 
     def _new_name(self, name, i, j):
         """A name for a parameter that was given none, or got it when it was added."""
@@ -134,7 +134,7 @@ class Wrapped:
         """What torch keeps of an optimizer, and how it was wrapped."""
         base, inner = type(self).__bases__
         state = dict(super().__getstate__())
-        state["_wrapped"] = {**self._how, "process_set": self._set_id,
+        state["_wrapped"] = {**self._how, "process_set": self._set_number,
                              "names": [(name, p) for p, name in self._parameter_names.items()]}
         return _again, (base, inner), state
 
