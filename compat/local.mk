@@ -70,6 +70,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/_keras/backends.py \
 	%reldir%/python/horovod/_keras/callbacks.py \
 	%reldir%/python/horovod/_keras/elastic.py \
+	%reldir%/python/horovod/_keras/jax_passes.py \
 	%reldir%/python/horovod/_keras/jax_reducer.py \
 	%reldir%/python/horovod/_keras/tensorflow_reducer.py \
 	%reldir%/python/horovod/keras/__init__.py \

@@ -183,21 +183,64 @@ def wrapping_twice_is_an_error():
 @check
 def passes_are_added_up():
     """Two batches a step: as if they were one batch of twice the size."""
-    if BACKEND == "jax":
-        return
     x, y = (p.reshape(STEPS // 2, 2 * BATCH * hvd.size(), -1) for p in joined_pairs())
-    model = model_of()
-    optimizer = FAMILIES["SGD"]()
-    for i in range(STEPS // 2):
-        fit_one(model, optimizer, x[i], y[i])
-    want = model.get_weights()
-    for eager in (False, True):
-        model = model_of()
-        fit(model, hvd.DistributedOptimizer(FAMILIES["SGD"](), backward_passes_per_step=2,
-                                            average_aggregated_gradients=True),
-            data_of(hvd.rank()), BATCH, eager=eager)
-        near(model.get_weights(), want)
-        assert int(model.optimizer.iterations) == STEPS
+    names = ["SGD", "momentum", "LossScale"] if LONG and BACKEND == "jax" else ["SGD"]
+    for name in names:
+        model, optimizer = model_of(), FAMILIES[name]()
+        for i in range(STEPS // 2):
+            fit_one(model, optimizer, x[i], y[i])
+        want = model.get_weights()
+        for eager in (False, True):
+            model = model_of()
+            fit(model, hvd.DistributedOptimizer(FAMILIES[name](), backward_passes_per_step=2,
+                                                average_aggregated_gradients=True),
+                data_of(hvd.rank()), BATCH, eager=eager)
+            near(model.get_weights(), want, what=name)
+            same_on_all_ranks(model.get_weights())
+            # The optimizer inside of LossScaleOptimizer counts updates on other back ends, too.
+            assert int(model.optimizer.iterations) == STEPS
+
+
+@check
+def passes_of_a_programs_own_loop():
+    """They are summed; a variable changes with the last of them only."""
+    if not KERAS_3:
+        return
+    n, r = hvd.size(), hvd.rank()
+    v, w = keras.Variable(numpy.zeros(2, "float32")), keras.Variable(numpy.ones(3, "float32"))
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), backward_passes_per_step=3)
+    for i in range(6):
+        before = keras.ops.convert_to_numpy(v.value)
+        optimizer.apply([keras.ops.ones(2) * (i + r), keras.ops.ones(3)], [v, w])
+        after = keras.ops.convert_to_numpy(v.value)
+        assert (after == before).all() == (i % 3 != 2), (i, before, after)
+    near([after], [-numpy.ones(2) * (15 + 6 * (n - 1) / 2)])
+    assert int(optimizer.iterations) == 6
+    near([keras.ops.convert_to_numpy(w.value)], [-5 * numpy.ones(3)])
+
+
+@check
+def sums_of_passes_are_no_part_of_a_model():
+    """A model is saved, in the midst of a step, as if its optimizer was Keras's own."""
+    if not KERAS_3:
+        return
+    model, (x, y) = model_of(), data_of(hvd.rank())
+    fit(model, hvd.DistributedOptimizer(FAMILIES["Adam"](), backward_passes_per_step=2),
+        (x[:3 * BATCH], y[:3 * BATCH]), BATCH)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.keras")
+        model.save(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            plain = keras.models.load_model(path)
+    alone = model_of()
+    fit(alone, FAMILIES["Adam"](), (x, y), BATCH)
+    near(plain.get_weights(), model.get_weights(), 0)
+    assert len(plain.optimizer.variables) == len(alone.optimizer.variables)
+    assert int(plain.optimizer.iterations) == 3
+    moments = [numpy.abs(keras.ops.convert_to_numpy(v.value)).max()
+               for v in plain.optimizer.variables[2:]]
+    assert len(moments) == 8 and all(moments), moments
 
 
 def joined_pairs():

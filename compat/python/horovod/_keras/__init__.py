@@ -62,12 +62,14 @@ def _replace_apply(optimizer, reducer, each_step):
     """Keras 3.  Optimizers of Keras itself have a stateless_apply() that calls apply(), but that
     of LossScaleOptimizer does not, and JAX calls nothing else."""
     inner, inner_stateless = optimizer.apply, getattr(optimizer, "stateless_apply", None)
-    combined_already = threading.local()
+    combined_already, passes = threading.local(), None
 
     @functools.wraps(inner)
     def apply(grads, trainable_variables=None):
         if getattr(combined_already, "yes", False):
             return inner(grads, trainable_variables)
+        if passes is not None:
+            return passes.apply(grads, trainable_variables)
         variables = trainable_variables
         if variables is None:
             variables = optimizer._trainable_variables
@@ -87,7 +89,12 @@ def _replace_apply(optimizer, reducer, each_step):
             lambda combined: update_stateless(optimizer_variables, combined, trainable_variables))
 
     optimizer.apply = apply
-    if inner_stateless is not None and each_step:
+    if inner_stateless is None:
+        return
+    passes = reducer.passes_of(optimizer, update_stateless)
+    if passes is not None:
+        optimizer.stateless_apply = passes.stateless_apply
+    elif each_step:
         optimizer.stateless_apply = functools.wraps(inner_stateless)(stateless_apply)
 
 

@@ -135,6 +135,10 @@ class ArrayReducer:
             out[i] = g
         return out
 
+    def passes_of(self, _optimizer, _update):
+        """What adds up several passes in the optimizer's variables; None: step() does."""
+        return None
+
     def label(self, i, variables):
         """The name under which a gradient travels."""
         return f"{self.scope}.{i}.{getattr(variables[i], 'path', '')}"[:400]

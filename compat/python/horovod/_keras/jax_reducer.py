@@ -4,6 +4,7 @@
 import jax.numpy as jnp
 
 from horovod._keras.backends import ArrayReducer
+from horovod._keras.jax_passes import Passes
 from horovod.common.compression import CastCompressor, NoneCompressor
 from horovod.common.process_sets import number_of
 from horovod.common.semantics import reduction_of
@@ -45,11 +46,11 @@ class Compression:
 class JaxReducer(ArrayReducer):
     """Gradients are combined in compiled code, each by its name."""
 
-    def __init__(self, how, scope, scale_local_gradients, passes, average_aggregated_gradients):
-        if passes > 1:
-            raise ValueError("backward_passes_per_step > 1: compiled code of JAX cannot count "
-                             "steps; use the optimizer's own gradient_accumulation_steps")
-        super().__init__(how, scope, scale_local_gradients, passes, average_aggregated_gradients)
+    def passes_of(self, optimizer, update):
+        """What adds up several passes, or None; update is the optimizer's own stateless_apply()."""
+        if self.passes == 1:
+            return None
+        return Passes(optimizer, self.passes, self.average, self._combined, update)
 
     def combine(self, grads, variables):
         h, out = self.how, list(grads)

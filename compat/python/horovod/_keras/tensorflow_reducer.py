@@ -27,6 +27,11 @@ class TensorFlowReducer:
         if self.helper:
             self.helper.register_local_var(var)
 
+    @staticmethod
+    def passes_of(_optimizer, _update):
+        """Nothing: the helper adds up passes."""
+        return None
+
     def reduce(self, grads, variables):
         """The gradients of all ranks."""
         return gradients.reduce(grads, variables, self.how, self.scope)
