@@ -7,6 +7,7 @@
 # tests: compat/python/ringup/spark compat/python/sparkdl compat/python/horovod/spark src/launch
 
 import io
+import json
 import os
 import re
 import runpy
@@ -19,7 +20,7 @@ import time
 import pytest
 from conftest import HANG, ROOT, start
 
-from ringup.spark import JobFailed, TorchDistributor, log_to_driver, pickling
+from ringup.spark import JobFailed, TorchDistributor, channel, log_to_driver, pickling
 from ringup.spark import run as spark_run
 from sparkdl import HorovodRunner
 
@@ -344,3 +345,40 @@ def test_sparkdl_has_the_published_signatures():
         ["self"], None, None, None, ["np", "driver_log_verbosity"],
         {"driver_log_verbosity": "log_callback_only"}, {})
     assert inspect.getfullargspec(HorovodRunner.run)[:3] == (["self", "main"], None, "kwargs")
+
+
+def test_messages_that_are_not_encrypted_hold_no_secret(spark, monkeypatch):
+    """All that a task and the driver tell each other before the encrypted stream."""
+    messages, keys = [], []
+    send, receive, new_key = channel.Channel.send, channel.Channel.receive, channel.new_key
+
+    def note_send(self, message):
+        messages.append(message)
+        send(self, message)
+
+    def note_receive(self):
+        messages.append(receive(self))
+        return messages[-1]
+
+    def note_key():
+        keys.append(new_key())
+        return keys[-1]
+
+    monkeypatch.setattr(channel.Channel, "send", note_send)
+    monkeypatch.setattr(channel.Channel, "receive", note_receive)
+    monkeypatch.setattr(channel, "new_key", note_key)
+    told = "secret of the closure"
+    got = spark_run(lambda: (told, os.environ["NCCL_TOKEN"]), num_proc=2,
+                    env={"NCCL_TOKEN": "secret of the environment"})
+    assert got == [(told, "secret of the environment")] * 2
+    hellos = [m for m in messages if "index" in m]
+    orders = [m for m in messages if "starts" in m]
+    assert len(hellos) == len(orders) == 2 and len(messages) == 4 and len(keys) == 1
+    for hello in hellos:
+        assert sorted(hello) == ["address", "attempt", "executable", "gpus", "host", "index",
+                                 "name", "port", "python", "ringup"]
+    for order in orders:
+        assert sorted(order.get("env", {})) in ([], ["MASTER_ADDR", "MASTER_PORT",
+                                                     "SPARK_GPUS_OF_RANKS"])
+    said = json.dumps(messages)
+    assert "secret of" not in said and keys[0].hex() not in said
