@@ -16,7 +16,8 @@ FRAMEWORKS = {"torch": ("horovod.torch", "ringup_torch."),
                              "sparkdl.horovod.tensorflow"),
               "keras": ("horovod._keras", "horovod.keras", "sparkdl.horovod.tensorflow"),
               "numpy": ("horovod._keras", "ringup.jax"),
-              "jax": ("ringup.jax", "horovod._keras.jax_reducer"), "mpi4py": (),
+              "jax": ("ringup.jax", "horovod._keras.jax_passes", "horovod._keras.jax_reducer"),
+              "mpi4py": (),
               "pyspark": ("horovod.spark",), "cloudpickle": ("horovod", "ringup.elastic")}
 LAZY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
