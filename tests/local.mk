@@ -765,7 +765,7 @@ check-long: ; $(srcdir)/%reldir%/run --long
 check_PROGRAMS += %reldir%/peers/limits %reldir%/peers/recording
 EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash %reldir%/peers/gpu.py \
 	%reldir%/peers/idle.py %reldir%/peers/jax_collectives.py %reldir%/peers/models.py %reldir%/peers/nodes.bash \
-	%reldir%/peers/process_groups.py %reldir%/peers/tensorflow_steps.py \
+	%reldir%/peers/process_groups.py %reldir%/peers/tensorflow_steps.py %reldir%/peers/empty_ops.c \
 	%reldir%/peers/read_logs.py %reldir%/peers/recovery.py %reldir%/peers/spark.py %reldir%/peers/startup.py \
 	%reldir%/peers/steps.py %reldir%/peers/table.py %reldir%/peers/steps.c %reldir%/peers/face.h
 EXTRA_DIST += %reldir%/peers/two_nodes.py %reldir%/peers/stream.c \

@@ -9,7 +9,8 @@
 A has TensorFlow 2.15, B TensorFlow 2.21, Keras 3 and torch, C TensorFlow 2.15 and Horovod 0.28.1;
 what is not named is left out.  Each rank has one thread.  --only takes some of:
 
-    op      what an allreduce of one rank adds to a graph, over what tf.sin adds
+    op      what an allreduce of one rank adds to a graph, over what tf.sin adds; and the least
+            that a start and a wait can add, which do nothing
     steps   a training step of ResNet-50 and of a small dense model, with and without
             communication: its share of the step, beside Horovod's
     fit     model.fit() on two ranks: what communication takes of a step, beside
@@ -25,6 +26,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -65,8 +67,21 @@ def one_thread():
     return tf
 
 
+def empty_operations(tf):
+    """Operations that do nothing, by TensorFlow's C interface as ours are."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "empty_ops.so")
+        subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-D_GNU_SOURCE",
+                        "-I", os.path.join(ROOT, "src"), "-o", path,
+                        os.path.join(HERE, "empty_ops.c"),
+                        os.path.join(ROOT, "src", "frameworks", "tensorflow_api.c"), "-ldl"],
+                       check=True)
+        return tf.load_op_library(path)
+
+
 def child_op(_seconds):
-    """Microseconds that an operation adds to a graph."""
+    """Microseconds that an operation adds to a graph: tf.sin, an allreduce, and what an allreduce
+    would add if its start and its wait did nothing, with and without handles."""
     tf = one_thread()
     import horovod.tensorflow as hvd
     from horovod.tensorflow import mpi_ops
@@ -86,12 +101,23 @@ def child_op(_seconds):
                                            hvd.global_process_set) for i in range(count)]
         return mpi_ops.wait_all(started)[-1]
 
+    empty = empty_operations(tf)
+
+    def starts(x):
+        outputs, handles = zip(*[empty.empty_start(x) for _ in range(count)])
+        return empty.empty_wait(outputs, handles)[-1]
+
+    def passes(x):
+        return empty.empty_join([empty.empty_pass(x) for _ in range(count)])[-1]
+
     functions = {"nothing": tf.function(lambda x: x + 1.0), "sin": tf.function(sines),
-                 "allreduce": tf.function(sums)}
+                 "allreduce": tf.function(sums), "empty": tf.function(starts),
+                 "no handle": tf.function(passes)}
     x = tf.ones([1])
     m = turns({name: (lambda f=f: [f(x) for _ in range(20)]) for name, f in functions.items()},
               4, lambda going: going)
-    told({name: (m[name] - m["nothing"]) / 20 / count * 1e6 for name in ("sin", "allreduce")})
+    told({name: (m[name] - m["nothing"]) / 20 / count * 1e6 for name in functions
+          if name != "nothing"})
 
 
 def child_import(_seconds):
@@ -333,9 +359,9 @@ class Bench:
         for version, python in self.versions():
             got = self.by_ringup(python, "op", 1)
             if got:
-                print(f"op      TensorFlow {version}: tf.sin adds {got['sin']:.2f} us, allreduce "
-                      f"{got['allreduce']:.2f} us, ratio {got['allreduce'] / got['sin']:.2f}",
-                      flush=True)
+                print(f"op      TensorFlow {version}: tf.sin adds {got['sin']:.2f} us; times that: "
+                      + ", ".join(f"{name} {got[name] / got['sin']:.1f}"
+                                  for name in ("allreduce", "empty", "no handle")), flush=True)
 
     def imports(self):
         for version, python in self.versions():
