@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/err.h"
 
@@ -27,6 +26,40 @@ bool nearend_fault(const struct iface_list *l, const struct iface_ip *ip, char *
 		snprintf(out, size, "; nothing is plugged into %s (%s) of this host", i->name,
 			 text);
 	return out[0];
+}
+
+static const struct iface *loopback_of(const struct iface_list *l)
+{
+	int i;
+
+	for (i = 0; i < l->nifaces; i++)
+		if (l->ifaces[i].kind == IFACE_LOOPBACK || l->ifaces[i].flags & IFF_LOOPBACK)
+			return &l->ifaces[i];
+	return NULL;
+}
+
+bool nearend_self(const struct iface_list *l, const struct iface_ip *ip, char *out, size_t size)
+{
+	const struct iface *lo = loopback_of(l);
+	bool owned = iface_owner(l, ip), local = iface_is_loopback(ip);
+	/* All of 127.0.0.0/8 is lo's as soon as any of it is. */
+	struct iface_ip first = *ip;
+	char text[IFACE_TEXT];
+
+	out[0] = 0;
+	if (local && ip->family == AF_INET)
+		iface_parse(&first, "127.0.0.1");
+	iface_text(&first, text);
+	if (!owned && !local)
+		return false;
+	if (!lo || !(lo->flags & IFF_UP))
+		snprintf(out, size,
+			 "the loopback interface of this host is down: ip link set lo up "
+			 "(root)");
+	else if (!owned && !iface_owner(l, &first))
+		snprintf(out, size, "this host has no %s: ip addr add %s/%d dev lo (root)",
+			 text, text, ip->family == AF_INET ? 8 : 128);
+	return true;
 }
 
 static bool ip_of(const struct sockaddr_storage *a, struct iface_ip *ip)
@@ -59,4 +92,20 @@ bool nearend_look(int fd, char *out, size_t size)
 		nearend_fault(&l, &ip, out, size);
 	iface_free(&l);
 	return out[0];
+}
+
+bool nearend_look_self(const struct sockaddr_storage *to, char *out, size_t size)
+{
+	struct iface_list l;
+	struct iface_ip ip;
+	bool own = false;
+	struct err e;
+
+	out[0] = 0;
+	if (!ip_of(to, &ip))
+		return false;
+	if (!iface_read(&l, NULL, NULL, &e))
+		own = nearend_self(&l, &ip, out, size);
+	iface_free(&l);
+	return own;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 
 #include "host/iface.h"
 
@@ -19,5 +20,17 @@ bool nearend_fault(const struct iface_list *l, const struct iface_ip *ip, char *
 /* nearend_look - the same of @fd, a connected socket or -1, now; "" if it cannot be found out.
  * Asks the kernel for all interfaces, and allocates. */
 bool nearend_look(int fd, char *out, size_t size);
+
+/*
+ * nearend_self - is @ip this host's own, by what @l says?  Then writes to @out what keeps
+ * this host from itself, and the cure: the loopback interface, which carries all that a
+ * host sends to itself, is down or lacks @ip; else "".  Pure.
+ */
+bool nearend_self(const struct iface_list *l, const struct iface_ip *ip, char *out,
+		  size_t size);
+
+/* nearend_look_self - the same of @to, a socket's address, now; false if it cannot be found
+ * out. Asks the kernel for all interfaces, and allocates. */
+bool nearend_look_self(const struct sockaddr_storage *to, char *out, size_t size);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "host/nearend.h"
 #include "ringup.h"
 
 enum { FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 200, REFUSED_MS = 2000 };
@@ -38,15 +39,42 @@ static void hang_up(struct dial *d)
 	shake_wipe(&d->shake);
 }
 
-/* Refused for so long: what listened there has ended, or was never what answers. */
+/*
+ * Refused for so long: the listener has ended, or was never what answers.  Between hosts a
+ * firewall may be in the way; what a host sends to itself goes by its loopback.
+ */
 static int fail_refused(const struct dial *d, int code, struct err *e)
 {
 	struct err why = *e;
+	char lo[DIAL_HINT];
+	bool own;
 
-	return fail(e, code, "%s: %.200s%s", d->where, why.text,
-		    code == RINGUP_EBUSY
-			    ? ""
-			    : ": nobody listens there any more, or a firewall rejects");
+	if (code == RINGUP_EBUSY)
+		return fail(e, code, "%s: %.200s", d->where, why.text);
+	own = nearend_look_self(&d->to.sa, lo, sizeof(lo));
+	return fail(
+		e, code, "%s: %.80s: %s", d->where, why.text,
+		*lo   ? lo
+		: own ? "nobody listens there any more, or rules of this host reject what it "
+			"sends to itself: let lo pass in nft or iptables"
+		      : "nobody listens there any more, or a firewall rejects");
+}
+
+const char *dial_silence(const struct dial *d, char out[DIAL_HINT])
+{
+	char lo[DIAL_HINT];
+
+	if (*d->why)
+		snprintf(out, DIAL_HINT, "the last try: %s", d->why);
+	else if (!nearend_look_self(&d->to.sa, lo, sizeof(lo)))
+		snprintf(out, DIAL_HINT, "is there a firewall?");
+	else
+		snprintf(out, DIAL_HINT, "%s",
+			 *lo ? lo
+			     : "rules of this host drop what it sends to itself: let lo pass "
+			       "in nft "
+			       "or iptables");
+	return out;
 }
 
 /* This try has failed with @code; 0 if there will be another. */
@@ -105,14 +133,15 @@ static int go_on(struct dial *d, struct err *e)
 int dial_step(struct dial *d, struct err *e)
 {
 	struct err why = { 0 };
+	char hint[DIAL_HINT];
 	int rc = 0;
 
 	if (d->state == DONE)
 		return 1;
 	if (clock_ns() >= d->deadline_ns) {
 		hang_up(d);
-		return fail(e, RINGUP_ETIMEDOUT, "%s: no answer in time%s%s", d->where,
-			    *d->why ? "; the last try: " : "", d->why);
+		return fail(e, RINGUP_ETIMEDOUT, "%s: no answer in time; %s", d->where,
+			    dial_silence(d, hint));
 	}
 	if (d->state == RESTING) {
 		if (clock_ns() < d->retry_ns)

@@ -12,6 +12,9 @@
 
 struct err;
 
+/* Room for a guess at why there is no connection. */
+enum { DIAL_HINT = 160 };
+
 /* Caller's storage; zeroed is closed. */
 struct dial {
 	int fd;
@@ -55,6 +58,10 @@ int dial_step(struct dial *d, struct err *e);
 
 /* dial_wait - dial_step() and poll(2) until it is done or has failed. */
 int dial_wait(struct dial *d, struct err *e);
+
+/* dial_silence - why there is no connection yet: what became of the last try, else a firewall
+ * or, if @where is this host's own, what is wrong with its loopback; returns @out. */
+const char *dial_silence(const struct dial *d, char out[DIAL_HINT]);
 
 /* dial_take - the descriptor becomes the caller's. */
 int dial_take(struct dial *d);

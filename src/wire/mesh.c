@@ -419,13 +419,13 @@ static int fail_late(struct opening *o, struct err *e)
 	const struct mesh *m = o->m;
 	const struct call *c = open_call(o);
 	bool *set = calloc((size_t)m->size, sizeof(*set));
-	char names[RANKS_TEXT] = "", call[SOCK_TEXT + 160] = "";
+	char names[RANKS_TEXT] = "", call[SOCK_TEXT + DIAL_HINT] = "", hint[DIAL_HINT];
 	int r;
 
 	o->insight = c ? KNOWS_SILENCE : KNOWS_WHO;
 	if (c)
-		snprintf(call, sizeof(call), "; at %s: %s", c->dial.where,
-			 *c->dial.why ? c->dial.why : "no answer; is there a firewall?");
+		snprintf(call, sizeof(call), "; at %.79s: no answer; %s", c->dial.where,
+			 dial_silence(&c->dial, hint));
 	for (r = 0; set && r < m->size; r++)
 		set[r] = !has_rank(o, r);
 	if (set)

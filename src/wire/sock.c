@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "host/nearend.h"
 #include "ringup.h"
 
 enum {
@@ -197,6 +198,18 @@ static void prepare(int fd)
 		set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, DAY_MS);
 }
 
+/* An address that no interface has may be missing from a loopback that is not set up. */
+static int fail_listen(const char *address, const struct sock_addr *a, struct err *e)
+{
+	bool missing = errno == EADDRNOTAVAIL;
+	char lo[160] = "";
+	int rc = fail_os(e, "listen on %s", address);
+
+	if (missing && nearend_look_self(&a->sa, lo, sizeof(lo)) && *lo)
+		rc = fail(e, rc, "listen on %s: %s", address, lo);
+	return rc;
+}
+
 int sock_listen(const char *address, char *where, struct err *e)
 {
 	struct sock_addr a;
@@ -217,9 +230,9 @@ int sock_listen(const char *address, char *where, struct err *e)
 		set(fd, IPPROTO_IPV6, IPV6_V6ONLY, one);
 	if (bind(fd, (struct sockaddr *)&a.sa, a.len) || listen(fd, BACKLOG) ||
 	    getsockname(fd, (struct sockaddr *)&a.sa, &a.len)) {
-		fail_os(e, "listen on %s", address);
+		rc = fail_listen(address, &a, e);
 		close(fd);
-		return RINGUP_ESYSTEM;
+		return rc;
 	}
 	sock_text(&a, where);
 	return fd;

@@ -88,6 +88,25 @@ connected() {
   [[ $(cat out other | grep -c '^done') -eq 4 ]]
 }
 
+@test "a host that does not reach itself is told of its loopback, not of a firewall" {
+  [[ $EUID -eq 0 ]] && unshare -n true 2>/dev/null || skip "needs root and network namespaces"
+  local way said id rule='table inet t { chain c { type filter hook input priority 0; tcp flags syn'
+  while IFS='|' read -r way id said; do
+    [[ $way != *nft* ]] || command -v nft >/dev/null || continue
+    RINGUP_START_TIMEOUT_MS=4000 run timeout 60 unshare -n bash -c "$way
+      exec ringup run -np 2 --no-prefix -- '$loop' -n 20"
+    [[ $status -eq 3 && $output == *"$said"* && $output != *firewall* ]] ||
+      { echo "$way: $status $output"; return 1; }
+    ringup diagnose - <<<"$output" >told || true
+    grep -qw "$id" told || { cat told; return 1; }
+  done <<EOF
+:|R19|the loopback interface of this host is down: ip link set lo up
+ip link set lo up; ip addr del 127.0.0.1/8 dev lo|R19|this host has no 127.0.0.1: ip addr add
+ip link set lo up; nft '$rule reject with tcp reset; }; }'|R20|or rules of this host reject what it sends to itself
+ip link set lo up; nft '$rule drop; }; }'|R20|rules of this host drop what it sends to itself
+EOF
+}
+
 @test "F33 /dev/shm small, full, read-only or absent: shared memory all the same" {
   [[ $EUID -eq 0 ]] && unshare -m true 2>/dev/null || skip "needs root and mount namespaces"
   local way

@@ -51,6 +51,43 @@ static void recorded(void)
 	iface_free(&l);
 }
 
+static bool self_says(const struct iface_list *l, const char *ip, bool own, const char *text)
+{
+	struct iface_ip parsed;
+
+	iface_parse(&parsed, ip);
+	if (nearend_self(l, &parsed, said, sizeof(said)) == own &&
+	    (*text ? strstr(said, text) != NULL : !said[0]))
+		return true;
+	printf("# said \"%s\"\n", said);
+	return false;
+}
+
+/* What a host sends to itself goes over lo, whichever of its addresses it is sent to. */
+static void itself(void)
+{
+	const char *down = "loopback interface of this host is down: ip link set lo up";
+	struct iface_list l = { 0 };
+
+	add(&l, "lo", IFF_LOOPBACK | IFF_UP | IFF_RUNNING, "127.0.0.1");
+	add(&l, "eth0", IFF_UP | IFF_RUNNING, "10.0.0.5");
+	ok(self_says(&l, "10.0.0.6", false, ""), "another host");
+	ok(self_says(&l, "127.0.0.2", true, ""), "127.0.0.2 is lo's, too");
+	ok(self_says(&l, "10.0.0.5", true, ""), "this host, by its own address");
+	ok(self_says(&l, "::1", true, "this host has no ::1: ip addr add ::1/128 dev lo"),
+	   "no address in IPv6");
+	l.ifaces[0].flags = IFF_LOOPBACK;
+	ok(self_says(&l, "127.0.0.1", true, down) && self_says(&l, "10.0.0.5", true, down),
+	   "lo is down");
+	ok(self_says(&l, "10.0.0.6", false, ""), "which is nothing to another host");
+	iface_parse(&l.addrs[0].ip, "10.0.0.7");
+	l.ifaces[0].flags |= IFF_UP;
+	ok(self_says(&l, "127.0.0.1", true, "has no 127.0.0.1: ip addr add 127.0.0.1/8 dev lo"),
+	   "lo is up, without an address");
+	iface_free(&l);
+	ok(self_says(&l, "127.0.0.1", true, down), "there is no lo");
+}
+
 /* A socket that is bound to 127.0.0.1, one of another kind, and none. */
 static void live(void)
 {
@@ -77,6 +114,7 @@ static void live(void)
 int main(void)
 {
 	recorded();
+	itself();
 	live();
 	return tap_done();
 }
