@@ -100,6 +100,7 @@ CORE_SOURCES += \
 	%reldir%/backend/pair.c %reldir%/backend/pair.h \
 	%reldir%/backend/pieces.c %reldir%/backend/pieces.h \
 	%reldir%/backend/self.c \
+	%reldir%/backend/wait.c %reldir%/backend/wait.h \
 	%reldir%/backend/stay.h \
 	%reldir%/backend/tuner.c %reldir%/backend/tuner.h
 
@@ -121,6 +122,8 @@ CORE_SOURCES += \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
 	%reldir%/engine/lines.c %reldir%/engine/lines.h \
 	%reldir%/engine/plan.c %reldir%/engine/plan.h \
+	%reldir%/engine/provider.c %reldir%/engine/provider.h \
+	%reldir%/engine/rest.c %reldir%/engine/rest.h \
 	%reldir%/engine/proxy.c %reldir%/engine/proxy.h \
 	%reldir%/engine/heartbeat.c %reldir%/engine/heartbeat.h \
 	%reldir%/engine/request.h \

@@ -76,6 +76,15 @@ enum ringup_redop {
 };
 
 /*
+ * Where data lie: in memory that a processor reads and writes, in such memory that has been
+ * registered with a device (cudaHostAlloc), or in a CUDA device's own.  What no back end of
+ * the group takes is RINGUP_ENOBACKEND, before anything is read; this release has none for
+ * RINGUP_CUDA.  All ranks name the same kind.  In RINGUP_CUDA there is no
+ * Adasum and no ringup_reduce_to(), and what is gathered needs room: into.
+ */
+enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA, RINGUP_MEMORY_COUNT };
+
+/*
  * Every collective comes in two forms.  With a place for a handle it starts the
  * operation and returns at once.  With NULL in its stead the call carries the
  * operation out before it returns, and returns what ringup_wait() would: the
@@ -135,9 +144,13 @@ struct ringup_reduce {
 	uint64_t count;
 	enum ringup_dtype dtype;
 	enum ringup_redop redop;
-	double pre, post;      /* scale before and after; 0 means 1          */
-	const uint64_t *shape; /* dims numbers, together count, compared between ranks; */
-	int dims;              /* 0: only count is                      */
+	double pre, post;          /* scale before and after; 0 means 1          */
+	const uint64_t *shape;     /* dims numbers, together count, compared between ranks; */
+	int dims;                  /* 0: only count is                      */
+	enum ringup_memory memory; /* where in and out are                  */
+	void *stream; /* RINGUP_CUDA: the stream that writes in and reads out: the operation
+		       * begins after what is on it, and what is put on it after the
+		       * operation is complete finds the result; NULL: in is there */
 };
 
 /* What to broadcast.  in is read on root only and may be NULL elsewhere. */
@@ -150,6 +163,8 @@ struct ringup_bcast {
 	int root;
 	const uint64_t *shape; /* as in struct ringup_reduce            */
 	int dims;
+	enum ringup_memory memory; /* as in struct ringup_reduce             */
+	void *stream;              /* as in struct ringup_reduce             */
 };
 
 /*
@@ -172,8 +187,10 @@ struct ringup_gather {
 	uint64_t *counts;      /* set to the rows of each rank: size entries */
 	const uint64_t *shape; /* of a row; as in struct ringup_reduce  */
 	int dims;
-	void *into;          /* room for the result, or NULL           */
-	uint64_t into_bytes; /* so much                                */
+	void *into;                /* room for the result, or NULL           */
+	uint64_t into_bytes;       /* so much                                */
+	enum ringup_memory memory; /* as in struct ringup_reduce             */
+	void *stream;              /* as in struct ringup_reduce             */
 };
 
 /*
@@ -193,6 +210,8 @@ struct ringup_exchange {
 	int dims;
 	void *into; /* as in struct ringup_gather             */
 	uint64_t into_bytes;
+	enum ringup_memory memory; /* as in struct ringup_reduce             */
+	void *stream;              /* as in struct ringup_reduce             */
 };
 
 /*
@@ -210,6 +229,8 @@ struct ringup_scatter {
 	double pre, post;      /* as in struct ringup_reduce             */
 	const uint64_t *shape; /* of a row; as in struct ringup_reduce  */
 	int dims;
+	enum ringup_memory memory; /* as in struct ringup_reduce             */
+	void *stream;              /* as in struct ringup_reduce             */
 };
 
 /* A receive from whichever rank of the group has sent first. */

@@ -130,6 +130,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_node \
 	%reldir%/unit/test_oom \
 	%reldir%/unit/test_p2p_ring \
+	%reldir%/unit/test_provider \
 	%reldir%/unit/test_heartbeat \
 	%reldir%/unit/test_stall \
 	%reldir%/unit/test_cma \
@@ -536,6 +537,42 @@ WHOLE_TESTS = \
 check_PROGRAMS += $(WHOLE_TESTS)
 TESTS += $(WHOLE_TESTS)
 
+# device: the engine's programs once more, through a back end that is asynchronous: a "device" with memory,
+# queues and a thread of its own
+DEVICE_TESTS = %reldir%/device/test_device \
+	%reldir%/device/test_engine \
+	%reldir%/device/test_group \
+	%reldir%/device/test_bundle \
+	%reldir%/device/test_member \
+	%reldir%/device/test_adasum_job \
+	%reldir%/device/test_any \
+	%reldir%/device/test_contexts \
+	%reldir%/device/test_deadline \
+	%reldir%/device/test_p2p_job \
+	%reldir%/device/test_room \
+	%reldir%/device/test_root_job \
+	%reldir%/device/test_then \
+	%reldir%/device/test_timeline \
+	%reldir%/device/test_unwaited
+check_PROGRAMS += $(DEVICE_TESTS)
+TESTS += $(DEVICE_TESTS)
+DEVICE = %reldir%/device/device.c %reldir%/device/device.h
+%canon_reldir%_device_test_device_SOURCES = %reldir%/device/test_device.c $(DEVICE)
+%canon_reldir%_device_test_engine_SOURCES = %reldir%/unit/test_engine.c $(DEVICE)
+%canon_reldir%_device_test_group_SOURCES = %reldir%/unit/test_group.c $(DEVICE)
+%canon_reldir%_device_test_bundle_SOURCES = %reldir%/unit/test_bundle.c $(DEVICE)
+%canon_reldir%_device_test_member_SOURCES = %reldir%/unit/test_member.c $(DEVICE)
+%canon_reldir%_device_test_adasum_job_SOURCES = %reldir%/whole/test_adasum_job.c $(DEVICE)
+%canon_reldir%_device_test_any_SOURCES = %reldir%/whole/test_any.c $(DEVICE)
+%canon_reldir%_device_test_contexts_SOURCES = %reldir%/whole/test_contexts.c $(DEVICE)
+%canon_reldir%_device_test_deadline_SOURCES = %reldir%/whole/test_deadline.c $(DEVICE)
+%canon_reldir%_device_test_p2p_job_SOURCES = %reldir%/whole/test_p2p_job.c $(DEVICE)
+%canon_reldir%_device_test_room_SOURCES = %reldir%/whole/test_room.c $(DEVICE)
+%canon_reldir%_device_test_root_job_SOURCES = %reldir%/whole/test_root_job.c $(DEVICE)
+%canon_reldir%_device_test_then_SOURCES = %reldir%/whole/test_then.c $(DEVICE)
+%canon_reldir%_device_test_timeline_SOURCES = %reldir%/whole/test_timeline.c $(DEVICE)
+%canon_reldir%_device_test_unwaited_SOURCES = %reldir%/whole/test_unwaited.c $(DEVICE)
+
 # threads: what can start some, so that ThreadSanitizer has something to see; tests/lint/threads.bats
 # keeps the list
 THREADED_TESTS = \
@@ -674,7 +711,7 @@ if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += .ci/run %reldir%/run %reldir%/budgets $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
-	%reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h %reldir%/nomemory.h %reldir%/nest.h %reldir%/rounds.h \
+	%reldir%/block.h %reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h %reldir%/nomemory.h %reldir%/nest.h %reldir%/rounds.h \
 	%reldir%/lint/map.sh %reldir%/lint/circles %reldir%/lint/circles.awk %reldir%/lint/circles.bash %reldir%/lint/retired %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/allreduce.c \
@@ -768,5 +805,5 @@ EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash %reldi
 	%reldir%/peers/process_groups.py %reldir%/peers/tensorflow_steps.py %reldir%/peers/empty_ops.c \
 	%reldir%/peers/read_logs.py %reldir%/peers/recovery.py %reldir%/peers/spark.py %reldir%/peers/startup.py \
 	%reldir%/peers/steps.py %reldir%/peers/table.py %reldir%/peers/steps.c %reldir%/peers/face.h
-EXTRA_DIST += %reldir%/peers/two_nodes.py %reldir%/peers/stream.c \
+EXTRA_DIST += %reldir%/peers/two_builds.py %reldir%/peers/two_nodes.py %reldir%/peers/stream.c \
 	%reldir%/peers/gloo_allreduce.py %reldir%/peers/mpi_allreduce.c

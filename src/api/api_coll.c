@@ -87,6 +87,27 @@ static inline int check_redop(const char *call, int redop, int dtype, struct err
 	return 0;
 }
 
+/* Where the data are, which a back end of the group has to take. */
+static int ask_memory(const char *call, const struct ringup_group *g, int memory, void *stream,
+		      struct request *q, struct err *e)
+{
+	if (memory < 0 || memory >= RINGUP_MEMORY_COUNT)
+		return fail(e, RINGUP_EINVAL, "%s: no memory has the number %d", call, memory);
+	q->want.memory = (uint8_t)memory & 15;
+	q->stream = stream;
+	if (stream && memory != RINGUP_CUDA)
+		return fail(e, RINGUP_EINVAL, "%s: a stream is for data in CUDA memory", call);
+	if (memory == RINGUP_CUDA && q->want.redop == RINGUP_ADASUM)
+		return fail(e, RINGUP_EINVAL, "%s: there is no Adasum of data in CUDA memory",
+			    call);
+	if (g->group->rank >= 0 && !(g->group->comm.memory >> memory & 1))
+		return fail(e, RINGUP_ENOBACKEND,
+			    "%s: no back end of this group takes data in %s memory; copy them "
+			    "to the host's",
+			    call, want_memory_name((enum ringup_memory)memory));
+	return 0;
+}
+
 static double factor(double f)
 {
 	return f == 0 ? 1 : f;
@@ -110,8 +131,8 @@ static inline int check_reduce(const char *call, const struct ringup_reduce *a, 
 	return rc;
 }
 
-static inline int ask_reduce(const char *call, const struct ringup_reduce *a, struct request *q,
-			     struct err *e)
+static inline int ask_reduce(const char *call, const struct ringup_group *g,
+			     const struct ringup_reduce *a, struct request *q, struct err *e)
 {
 	int rc = check_reduce(call, a, e);
 
@@ -121,9 +142,10 @@ static inline int ask_reduce(const char *call, const struct ringup_reduce *a, st
 	want_init(&q->want, PLAN_ALLREDUCE, a->dtype, a->count);
 	q->want.pre = factor(a->pre);
 	q->want.post = factor(a->post);
-	q->want.redop = (uint8_t)a->redop;
+	q->want.redop = (uint8_t)a->redop & 15;
 	want_shape(&q->want, a->shape, a->dims);
-	return 0;
+	return a->memory || a->stream ? ask_memory(call, g, (int)a->memory, a->stream, q, e)
+				      : 0;
 }
 
 static int allreduce(const char *call, struct ringup_group *g, const struct ringup_reduce *a,
@@ -136,7 +158,7 @@ static int allreduce(const char *call, struct ringup_group *g, const struct ring
 	if (rc)
 		return rc;
 	fail_none(&e);
-	rc = ask_reduce(call, a, &q, &e);
+	rc = ask_reduce(call, g, a, &q, &e);
 	if (!rc)
 		rc = submit_until(g, &q, call, deadline_ns, opp, &e);
 	return rc ? context_late(&e, rc == RINGUP_ETIMEDOUT && opp ? *opp : NULL) : 0;
@@ -218,6 +240,9 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 		want_init(&q.want, PLAN_BROADCAST, b->dtype, b->count);
 		q.want.root = b->root;
 		want_shape(&q.want, b->shape, b->dims);
+		rc = ask_memory(call, g, (int)b->memory, b->stream, &q, &e);
+	}
+	if (!rc) {
 		rc = submit(g, &q, call, opp, &e);
 	}
 	return rc ? context_fail(&e) : 0;
@@ -239,8 +264,8 @@ static int check_rows(const char *call, const void *in, uint64_t rows, uint64_t 
 	return context_check(call, "in", in, count, dtype, e);
 }
 
-static int ask_gather(const char *call, const struct ringup_gather *a, struct request *q,
-		      struct err *e)
+static int ask_gather(const char *call, const struct ringup_group *g,
+		      const struct ringup_gather *a, struct request *q, struct err *e)
 {
 	int rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts, e);
 
@@ -256,7 +281,7 @@ static int ask_gather(const char *call, const struct ringup_gather *a, struct re
 	q->into_bytes = a->into_bytes;
 	want_init(&q->want, PLAN_ALLGATHER, a->dtype, a->row);
 	want_shape(&q->want, a->shape, a->dims);
-	return 0;
+	return ask_memory(call, g, (int)a->memory, a->stream, q, e);
 }
 
 int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
@@ -270,7 +295,7 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 	if (rc)
 		return rc;
 	fail_none(&e);
-	rc = ask_gather(call, a, &q, &e);
+	rc = ask_gather(call, g, a, &q, &e);
 	if (!rc)
 		rc = submit(g, &q, call, opp, &e);
 	return rc ? context_fail(&e) : 0;
@@ -333,6 +358,9 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 		q.splits = splits;
 		want_init(&q.want, PLAN_ALLTOALL, a->dtype, a->row);
 		want_shape(&q.want, a->shape, a->dims);
+		rc = ask_memory(call, g, (int)a->memory, a->stream, &q, &e);
+	}
+	if (!rc) {
 		rc = submit(g, &q, call, opp, &e);
 	}
 	if (splits != few)
@@ -368,7 +396,13 @@ int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int 
 		b.out = (void *)(uintptr_t)b.in;
 	rc = check_root(call, g, root, &e);
 	if (!rc)
-		rc = ask_reduce(call, &b, &q, &e);
+		rc = ask_reduce(call, g, &b, &q, &e);
+	/* Those who get nothing sum into memory of the engine's own. */
+	if (!rc && a->memory == RINGUP_CUDA)
+		rc = fail(
+			&e, RINGUP_EINVAL,
+			"%s: data in CUDA memory are reduced on all ranks: ringup_allreduce()",
+			call);
 	if (!rc) {
 		q.out = root == ringup_rank(g) ? q.out : NULL;
 		q.want.root = root;
@@ -419,6 +453,9 @@ static int exchange_with_root(struct ringup_group *g, const char *call,
 		q.want.root = root;
 		q.want.digest = end;
 		want_shape(&q.want, a->shape, a->dims);
+		rc = ask_memory(call, g, (int)a->memory, a->stream, &q, &e);
+	}
+	if (!rc) {
 		rc = submit(g, &q, call, opp, &e);
 	}
 	if (splits != few)
@@ -449,7 +486,9 @@ int ringup_gather_to(struct ringup_group *g, const struct ringup_gather *a, int 
 				      .shape = a->shape,
 				      .dims = a->dims,
 				      .into = gets ? a->into : NULL,
-				      .into_bytes = gets ? a->into_bytes : 0 };
+				      .into_bytes = gets ? a->into_bytes : 0,
+				      .memory = a->memory,
+				      .stream = a->stream };
 	return exchange_with_root(g, "ringup_gather_to", &b, root, WANT_TO_ROOT, opp);
 }
 
@@ -529,9 +568,9 @@ static int ask_scatter(const char *call, const struct ringup_group *g,
 	q->want.pre = factor(a->pre);
 	q->want.post = factor(a->post);
 	q->want.digest = a->rows;
-	q->want.redop = (uint8_t)a->redop;
+	q->want.redop = (uint8_t)a->redop & 15;
 	want_shape(&q->want, a->shape, a->dims);
-	return 0;
+	return ask_memory(call, g, (int)a->memory, a->stream, q, e);
 }
 
 int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
@@ -569,9 +608,9 @@ static int ask_member(const struct many *m, const struct ringup_group *g, int i,
 		      struct request *q, struct err *e)
 {
 	if (m->reduce)
-		return ask_reduce(m->call, &m->reduce[i], q, e);
+		return ask_reduce(m->call, g, &m->reduce[i], q, e);
 	if (m->gather)
-		return ask_gather(m->call, &m->gather[i], q, e);
+		return ask_gather(m->call, g, &m->gather[i], q, e);
 	return ask_scatter(m->call, g, &m->scatter[i], q, e);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/context.h"
+#include "engine/provider.h"
 #include "wire/ranks.h"
 
 static int by_number(const void *a, const void *b)
@@ -151,5 +152,5 @@ int ringup_size(const struct ringup_group *g)
 
 const char *ringup_backend(const struct ringup_group *g)
 {
-	return !g || g->group->rank < 0 ? "none" : g->group->comm.backend->name;
+	return !g || g->group->rank < 0 ? "none" : provider_name(&g->group->comm);
 }

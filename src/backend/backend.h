@@ -1,4 +1,4 @@
-/* backend.h - what a back end provides: whoever carries a collective out. */
+/* backend.h - the interface of a back end, which carries collectives out. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
@@ -12,6 +12,9 @@
 struct err;
 struct mesh;
 struct segment;
+struct wait_on;
+
+enum { BACKEND_SLOTS = 8 };
 
 enum plan_kind {
 	PLAN_ALLREDUCE,
@@ -23,6 +26,14 @@ enum plan_kind {
 	PLAN_KINDS,
 };
 
+/* Kinds of memory, as bits: RINGUP_HOST is 1 << RINGUP_HOST. */
+enum {
+	MEMORY_HOST = 1 << RINGUP_HOST,
+	MEMORY_PINNED = 1 << RINGUP_PINNED,
+	MEMORY_CUDA = 1 << RINGUP_CUDA,
+	MEMORY_OF_HOST = MEMORY_HOST | MEMORY_PINNED, /* that a processor reads and writes */
+};
+
 /*
  * One tensor of a plan.  An allgather's out has room for all blocks.  A
  * reduce-scatter's in holds the parts of all ranks, one after the other, and its
@@ -32,14 +43,22 @@ enum plan_kind {
 struct piece {
 	const void *in;
 	void *out;
-	uint64_t count; /* elements at in, on this rank */
+	uint64_t count;            /* elements at in, on this rank */
+	enum ringup_memory memory; /* where in and out are: the plan's kind, or RINGUP_HOST */
+	void *stream;              /* of a device, or NULL; see struct ringup_reduce */
 };
 
 /*
  * One collective, agreed by all ranks and ready to run.  Several tensors of one
- * dtype, operation and scale run as their concatenation (allreduce only; the
- * others have one piece).  The counts of the pieces are the same on all ranks,
- * except in an allgather, where counts[] tells every rank's.
+ * dtype, operation, scale and kind of memory run as their concatenation (allreduce
+ * only; the others have one piece).  The counts of the pieces are the same on all
+ * ranks, except in an allgather, where counts[] tells every rank's.
+ *
+ * memory is what the ranks have agreed.  A rank that has joined gives zeros from the
+ * host in a plan of any kind, which its piece says.
+ *
+ * Plans of one back end have the serials 0, 1 ... on all ranks alike; those that are in
+ * flight at a time have different slots, serial % slots, on all ranks alike.
  */
 struct plan {
 	enum plan_kind kind;
@@ -52,6 +71,9 @@ struct plan {
 	uint64_t count;         /* elements of all pieces together      */
 	const uint64_t *counts; /* allgather, reduce-scatter: elements of rank 0, 1 ... */
 	const uint64_t *matrix; /* all-to-all: [i * size + j] elements go from i to j */
+	enum ringup_memory memory;
+	int slot;
+	uint64_t serial;
 };
 
 /* Of two ranks of a host: does the kernel copy between their buffers what is large?  Where that
@@ -73,6 +95,7 @@ struct topo {
 	struct mesh *mesh;            /* connections, or NULL                        */
 	const uint32_t *abort;        /* not 0 once the job has failed; any thread sets it */
 	bool asked;                   /* this back end was asked for by name         */
+	bool whole;                   /* all ranks of the job                        */
 	enum single_copy single_copy; /* all say the same */
 
 	/* For open() only: as in struct ringup_init, among the ranks of the group; a
@@ -82,36 +105,45 @@ struct topo {
 };
 
 /*
- * Six functions, all mandatory, so nobody tests for NULL.  They are called by
- * whoever holds the baton, one thread at a time, so no locks are needed.  Only
- * open(), block() and close() may block.  After any failure close() must still
- * be safe to call.
+ * Seven functions, all mandatory, so nobody tests for NULL.  The thread that makes
+ * progress calls them, one at a time, so no locks are needed.  Only open(), abort() and
+ * close() may block.  After any failure close() must still be safe to call.
+ *
+ * A communicator has a list of back ends, and asks them in its order, for each plan, with
+ * can().  A back end with several slots carries out several plans at a time, each to its own
+ * end: plans that wait for each other are never in flight together.
  */
 struct backend {
 	const char *name;    /* as in RINGUP_BACKEND        */
 	const char *summary; /* one line for `ringup help`  */
 	size_t size;         /* of *self, which comes zeroed */
-	bool seated;         /* block() waits at the seat: for nothing but ranks of this host */
+	unsigned int memory; /* MEMORY_HOST and so on: kinds whose plans it may carry out */
+	int slots;           /* plans in flight at a time: 1 to BACKEND_SLOTS */
 	bool by_host;        /* adds up each host's ranks first, then the hosts in a row */
 
 	/* Get ready to serve @t, which outlives it, or fail: this build or machine cannot. */
 	int (*open)(void *self, const struct topo *t, struct err *e);
 
-	/* Does this back end carry out @p?  Pure: same answer every time and
-	 * on every rank, since ranks choose without talking. */
+	/* Does this back end carry out @p?  Pure: same answer every time and on every
+	 * rank, since ranks choose without talking; so it looks at no piece, slot or serial. */
 	bool (*can)(const void *self, const struct plan *p);
 
-	/* Begin @p, which stays valid until it is done.  One plan at a time. */
+	/* Begin @p, which can() has taken; it stays valid until it is done or aborted. */
 	int (*start)(void *self, const struct plan *p, struct err *e);
 
-	/* Do all that can be done now: 1 when the plan is done, 0 when it has to
-	 * wait for a peer, negative on failure.  After a failure the back end is
-	 * good for close() only, and no buffer of the plan is touched again. */
-	int (*step)(void *self, struct err *e);
+	/* Do all that can be done for @p now: 1 when the plan is done, 0 when it has to
+	 * wait, negative on failure.  Of a piece with a stream it is done when what is put on
+	 * the stream from now on finds the result.  After a failure the back end is good for
+	 * abort() and close() only. */
+	int (*step)(void *self, const struct plan *p, struct err *e);
 
-	/* step() said 0: wait until it may have more to do, or the job is
-	 * aborted, or @deadline_ns has passed.  May return early. */
-	void (*block)(void *self, int64_t deadline_ns);
+	/* step() said 0 of all plans in flight: into @w, which comes zeroed, what to wait for.
+	 * False if it has given way to others instead, and step() is to be tried again. */
+	bool (*wait)(void *self, struct wait_on *w);
+
+	/* Give up all plans in flight: no buffer of theirs is touched after it.  Only
+	 * close() is called afterwards. */
+	void (*abort)(void *self);
 
 	/* Release everything; safe after a failed open(). */
 	void (*close)(void *self);

@@ -10,6 +10,7 @@
 #include "backend/mpi_find.h"
 #include "backend/mpi_module.h"
 #include "backend/pieces.h"
+#include "backend/wait.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "coll/copy.h"
@@ -38,7 +39,7 @@ enum {
 	WINDOW_BYTES = 1 << 20,
 	SMALL_BYTES = 4096,   /* of tensors that every rank adds up for itself */
 	LINE = 64,            /* no two ranks' parts of a window share a line  */
-	POLLS = 2000,         /* at most, before block() gives way: about 0.5 ms */
+	POLLS = 2000,         /* at most, before it gives way: about 0.5 ms */
 	YIELDS = 200,         /* and then, before it sleeps                    */
 	SLEEP_NS = 50 * 1000, /* for so long                                   */
 	RANKS = 4096,         /* as reduce_many() takes                        */
@@ -73,7 +74,7 @@ struct mpi {
 	uint64_t round;  /* 0 .. chunks + 1                                  */
 	int stage;       /* 0 .. 2                                           */
 	struct pieces_at put, take;
-	int idle; /* calls of block() since something moved */
+	int idle; /* calls of wait() since something moved */
 };
 
 /* How a plan is carried out: three stages, each 1 if done, 0 if it has to wait. */
@@ -557,6 +558,8 @@ static int mpi_open(void *self, const struct topo *t, struct err *e)
 	struct opinion *all;
 	int rc;
 
+	if (!t->whole)
+		return fail(e, RINGUP_ENOBACKEND, "MPI serves all ranks together only");
 	if (t->size > 1 && !t->exchange)
 		return fail(e, RINGUP_ENOBACKEND, "the ranks have no way to agree on MPI");
 	/* Every rank talks to every other: with several on a host, more crosses the
@@ -623,11 +626,12 @@ static int mpi_start(void *self, const struct plan *p, struct err *e)
 	return 0;
 }
 
-static int mpi_step(void *self, struct err *e)
+static int mpi_step(void *self, const struct plan *p, struct err *e)
 {
 	struct mpi *m = self;
 	int rc;
 
+	(void)p;
 	for (; m->round < m->chunks + WINDOWS - 1; m->round++, m->stage = 0)
 		for (; m->stage < WINDOWS; m->stage++) {
 			uint64_t k = m->round - (uint64_t)m->stage;
@@ -643,20 +647,27 @@ static int mpi_step(void *self, struct err *e)
 }
 
 /* MPI moves only when it is called, and tells nobody when it could. */
-static void mpi_block(void *self, int64_t deadline_ns)
+static bool mpi_wait(void *self, struct wait_on *w)
 {
 	struct mpi *m = self;
 	const struct segment *s = m->topo->segment;
 	int polls = s && seat_pauses(&s->row) < POLLS ? seat_pauses(&s->row) : POLLS;
 
-	if (m->idle++ < polls)
-		return;
-	if (__atomic_load_n(m->abort, __ATOMIC_RELAXED) || clock_ns() >= deadline_ns)
-		return;
-	if (m->idle < polls + YIELDS)
+	m->idle++;
+	if (m->idle <= polls || __atomic_load_n(m->abort, __ATOMIC_RELAXED))
+		return false;
+	if (m->idle < polls + YIELDS) {
 		sched_yield();
-	else
-		nanosleep(&(struct timespec){ .tv_nsec = SLEEP_NS }, NULL);
+		return false;
+	}
+	w->look_ns = SLEEP_NS;
+	return true;
+}
+
+/* A window in flight is MPI's until the process ends: see mpi_close(). */
+static void mpi_abort(void *self)
+{
+	(void)self;
 }
 
 static void mpi_close(void *self)
@@ -681,10 +692,13 @@ const struct backend backend_mpi = {
 	.name = "mpi",
 	.summary = "an MPI of this node, where its network is faster",
 	.size = sizeof(struct mpi),
+	.memory = MEMORY_OF_HOST,
+	.slots = 1,
 	.open = mpi_open,
 	.can = mpi_can,
 	.start = mpi_start,
 	.step = mpi_step,
-	.block = mpi_block,
+	.wait = mpi_wait,
+	.abort = mpi_abort,
 	.close = mpi_close,
 };

@@ -4,12 +4,13 @@
 
 #include <string.h>
 
+#include "backend/wait.h"
 #include "base/err.h"
 #include "coll/reduce.h"
 
 /*
  * Stages of neighbouring chunks overlap: put chunk k, combine chunk k-1, take
- * chunk k-2, or as the others allow.  Nothing here blocks but block().
+ * chunk k-2, or as the others allow.  Nothing here blocks.
  */
 enum { LEAST_CHUNK = 8192 };
 
@@ -184,7 +185,7 @@ static bool try_take(struct node *n)
  * The next stage of some chunk, false if none can be carried out.  One apart is
  * best while the others keep pace.  If they do not, the next chunks are put as far
  * as slots are free: so ranks that share a processor change places less often.
- * The chunk to be combined comes last, for that is what block() has to wait for.
+ * The chunk to be combined comes last, for that is what is waited for.
  */
 static bool go_on(struct node *n)
 {
@@ -220,11 +221,12 @@ static int step(struct node *n, struct err *e)
 	return 1;
 }
 
-static int node_step(void *self, struct err *e)
+static int node_step(void *self, const struct plan *p, struct err *e)
 {
 	struct node *n = self;
 	int rc = step(n, e);
 
+	(void)p;
 	if (rc == 1 && n->learns)
 		node_way_end(n);
 	return rc;
@@ -238,11 +240,21 @@ static bool may_go_on(void *self)
 	       __atomic_load_n(n->topo->abort, __ATOMIC_RELAXED);
 }
 
-static void node_block(void *self, int64_t deadline_ns)
+static bool node_wait(void *self, struct wait_on *w)
 {
 	struct node *n = self;
 
-	seat_wait(&n->seg->row, n->wait_rank, may_go_on, n, deadline_ns);
+	w->row = &n->seg->row;
+	w->who = n->wait_rank;
+	w->ready = may_go_on;
+	w->self = n;
+	return true;
+}
+
+/* Nothing moves but in step(), and what is lent is given back by close(). */
+static void node_abort(void *self)
+{
+	(void)self;
 }
 
 static void node_close(void *self)
@@ -254,11 +266,13 @@ const struct backend backend_node = {
 	.name = "node",
 	.summary = "ranks of one host: shared memory, in place",
 	.size = sizeof(struct node),
-	.seated = true,
+	.memory = MEMORY_OF_HOST,
+	.slots = 1,
 	.open = node_open,
 	.can = node_can,
 	.start = node_start,
 	.step = node_step,
-	.block = node_block,
+	.wait = node_wait,
+	.abort = node_abort,
 	.close = node_close,
 };

@@ -1,13 +1,10 @@
 /* self.c - the back end of a one-rank job: in to out, scaled. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/backend.h"
+#include "backend/wait.h"
 #include "base/err.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
-
-struct self {
-	const struct plan *plan;
-};
 
 static int self_open(void *self, const struct topo *t, struct err *e)
 {
@@ -26,20 +23,19 @@ static bool self_can(const void *self, const struct plan *p)
 
 static int self_start(void *self, const struct plan *p, struct err *e)
 {
-	struct self *s = self;
-
+	(void)self;
+	(void)p;
 	(void)e;
-	s->plan = p;
 	return 0;
 }
 
-static int self_step(void *self, struct err *e)
+static int self_step(void *self, const struct plan *p, struct err *e)
 {
-	const struct plan *p = ((struct self *)self)->plan;
 	bool reduces = p->kind == PLAN_ALLREDUCE || p->kind == PLAN_REDUCESCATTER;
 	double pre = reduces ? p->pre : 1, post = reduces ? p->post : 1;
 	int i;
 
+	(void)self;
 	(void)e;
 	for (i = 0; i < p->pieces; i++) {
 		const struct piece *t = &p->piece[i];
@@ -56,10 +52,16 @@ static int self_step(void *self, struct err *e)
 	return 1;
 }
 
-static void self_block(void *self, int64_t deadline_ns)
+static bool self_wait(void *self, struct wait_on *w)
 {
 	(void)self;
-	(void)deadline_ns;
+	(void)w;
+	return false;
+}
+
+static void self_abort(void *self)
+{
+	(void)self;
 }
 
 static void self_close(void *self)
@@ -70,12 +72,14 @@ static void self_close(void *self)
 const struct backend backend_self = {
 	.name = "self",
 	.summary = "one rank: nothing to combine",
-	.size = sizeof(struct self),
-	.seated = true,
+	.size = 1,
+	.memory = MEMORY_OF_HOST,
+	.slots = 1,
 	.open = self_open,
 	.can = self_can,
 	.start = self_start,
 	.step = self_step,
-	.block = self_block,
+	.wait = self_wait,
+	.abort = self_abort,
 	.close = self_close,
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/tcp_state.h"
+#include "backend/wait.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
@@ -17,7 +18,7 @@
 enum { SMALL_BYTES = 4096, SMALL_OF_TWO = 32768 };
 
 /* The most that a wait for the sockets takes until it looks for an alarm. */
-enum { SLICE_MS = 100, LINGER_NS = 300000, STRANGER_NS = 1000000, SKIP_WAITS = 500 };
+enum { SLICE_NS = 100000000, LINGER_NS = 300000, STRANGER_NS = 1000000, SKIP_WAITS = 500 };
 
 /* ---- counters ---- */
 
@@ -390,13 +391,14 @@ static int check_senders(const struct tcp *h, struct err *e)
 	return rc;
 }
 
-static int tcp_step(void *self, struct err *e)
+static int tcp_step(void *self, const struct plan *p, struct err *e)
 {
 	struct tcp *h = self;
 	bool any, ever = false;
 	uint64_t q;
 	int rc;
 
+	(void)p;
 	do {
 		h->seen = look(h);
 		any = tcp_open_next(h);
@@ -461,35 +463,42 @@ static bool linger(struct tcp *h)
 	return true;
 }
 
-static void tcp_block(void *self, int64_t deadline_ns)
+static bool hosts_wait(void *self, struct wait_on *w)
 {
 	struct tcp *h = self;
-	int64_t slice = clock_deadline(SLICE_MS);
-	int n;
 
-	if (__atomic_load_n(h->topo->abort, __ATOMIC_ACQUIRE))
-		return;
-	if (h->row && linger(h))
-		return;
-	n = mail_poll(&h->mail, h->poll);
-	if (slice > deadline_ns)
-		slice = deadline_ns;
-	if (h->row)
-		seat_doze(h->row, &h->knob, may_go_on, h, h->poll, n, slice);
-	else
-		(void)poll(h->poll, (nfds_t)n, clock_left_ms(slice));
+	if (__atomic_load_n(h->topo->abort, __ATOMIC_ACQUIRE) || (h->row && linger(h)))
+		return false;
+	w->row = h->row;
+	w->who = SEAT_ANYBODY;
+	w->ready = may_go_on;
+	w->self = h;
+	w->fd = h->poll;
+	w->fds = mail_poll(&h->mail, h->poll);
+	w->knob = &h->knob;
+	w->look_ns = SLICE_NS;
 	h->idle_since = 0;
+	return true;
+}
+
+/* Nothing moves but in step(). */
+static void hosts_abort(void *self)
+{
+	(void)self;
 }
 
 const struct backend backend_tcp = {
 	.name = "tcp",
 	.summary = "any hosts: shared memory within, TCP between them",
 	.size = sizeof(struct tcp),
+	.memory = MEMORY_OF_HOST,
+	.slots = 1,
 	.by_host = true,
 	.open = tcp_open,
 	.can = tcp_can,
 	.start = tcp_start,
 	.step = tcp_step,
-	.block = tcp_block,
+	.wait = hosts_wait,
+	.abort = hosts_abort,
 	.close = tcp_close,
 };

@@ -51,11 +51,11 @@ static int tell(struct comm *l, const struct ringup_op *op, const uint64_t *rows
 	if (!all)
 		return e->code;
 	plan_begin(l, PLAN_BROADCAST, &numbers);
-	while (!rows[l->plan.root] && l->plan.root < l->topo.size - 1)
-		l->plan.root++;
-	if (l->plan.root == l->topo.rank)
+	while (!rows[l->run->plan.root] && l->run->plan.root < l->topo.size - 1)
+		l->run->plan.root++;
+	if (l->run->plan.root == l->topo.rank)
 		put_wants(op, all);
-	plan_add(l, l->plan.root == l->topo.rank ? all : NULL, all, count);
+	plan_add(l, l->run->plan.root == l->topo.rank ? all : NULL, all, count);
 	return 0;
 }
 
@@ -70,7 +70,8 @@ static int learn(struct comm *l, struct ringup_op *op, struct err *e)
 		void *own = NULL;
 		struct want w;
 
-		if (!get_want(l->numbers + (size_t)(i - 1) * WANT_NUMBERS, l->topo.size, &w) ||
+		if (!get_want(l->run->numbers + (size_t)(i - 1) * WANT_NUMBERS, l->topo.size,
+			      &w) ||
 		    w.kind >= PLAN_KINDS)
 			return fail(e, RINGUP_EPEER, "%.200s: not what a group may be of",
 				    op->tensor->name);
@@ -175,7 +176,7 @@ static int plan_member(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	uint32_t place;
 	struct ringup_op *m = first_left(op, &place);
-	const uint64_t *rows = l->numbers ? l->numbers + place : NULL;
+	const uint64_t *rows = l->run->numbers ? l->run->numbers + place : NULL;
 	int rc = plan_make(l, m, rows, op->ask.want.members, e);
 
 	if (!rc && !first_left(op, &place))
@@ -231,7 +232,7 @@ static bool same_number(const struct comm *l, uint32_t members)
 	int r;
 
 	for (r = 0; r < l->topo.size; r++)
-		if (l->numbers[r] != members)
+		if (l->run->numbers[r] != members)
 			return false;
 	return members > 0;
 }
@@ -269,7 +270,7 @@ static void collect(const struct comm *l, uint32_t members, uint32_t i, struct w
 
 	*all = (struct wants){ 0 };
 	for (r = 0; r < l->topo.size; r++)
-		if (get_want(l->numbers + ((size_t)r * members + i) * WANT_NUMBERS,
+		if (get_want(l->run->numbers + ((size_t)r * members + i) * WANT_NUMBERS,
 			     l->topo.size, &w) &&
 		    w.kind != WANT_JOIN)
 			wants_add(all, r, &w);
@@ -282,8 +283,8 @@ void bundle_verdict(const struct comm *l, const struct ringup_op *op, struct err
 	char called[NAME_BYTES + 16], text[sizeof(why->text)];
 	struct wants all;
 
-	fail(why, RINGUP_EMISMATCH, "%s", l->plan_bad);
-	for (i = 0; l->plan.kind == PLAN_ALLGATHER && i < members; i++) {
+	fail(why, RINGUP_EMISMATCH, "%s", l->run->bad);
+	for (i = 0; l->run->plan.kind == PLAN_ALLGATHER && i < members; i++) {
 		collect(l, members, i, &all);
 		if (all.count < 2)
 			continue;

@@ -17,14 +17,32 @@ struct agree;
 struct engine;
 struct stall_seen;
 
-enum { COMM_KEPT = 256 };
+enum { COMM_KEPT = 256, COMM_BACKENDS = 4 };
 
-/* Who carries an operation out, for a timeline. */
-enum comm_carrier {
-	CARRIER_BACKEND,
-	CARRIER_EAGER,  /* its lines      */
-	CARRIER_INLINE, /* the agreement  */
-	CARRIERS
+/* A back end that serves a communicator, and its own memory. */
+struct provider {
+	const struct backend *is;
+	void *self;
+	uint64_t begun; /* plans so far, on all ranks alike             */
+	uint32_t label; /* tracepoint.c's: its name's; 0: none yet; atomic */
+};
+
+/*
+ * A plan, and the operations that it completes.  While @by is set it is in flight; a plan whose
+ * slot is taken is made, and waits for that.
+ */
+struct run {
+	struct provider *by;
+	bool started;
+	struct plan plan;
+	struct piece pieces[BATCH_ITEMS];
+	struct ringup_op *ops[BATCH_ITEMS + 1]; /* a bundle is last */
+	int op_count;
+	const char *bad;     /* the ranks disagree about it: in what way  */
+	uint64_t *counts;    /* size entries                              */
+	uint64_t *lack;      /* so many: which ranks have no room for a result */
+	uint64_t *numbers;   /* what ranks have told each other: see plan_tell() */
+	size_t number_count; /* there is room for                         */
 };
 
 /* How small operations travel, if they do so without a plan. */
@@ -36,9 +54,10 @@ enum comm_small {
 
 /*
  * A communicator is all that a group of ranks has of its own: which ranks, the memory and
- * the connections they share, an order of operations, and a back end that carries
- * one plan after the other.  A rank is in as many communicators as it is in groups; its
- * engine drives them all, so that no two groups can wait for each other.
+ * the connections they share, an order of operations, and back ends that carry
+ * plans out, in this order or, if they have several slots, several at a time.  A rank is in as
+ * many communicators as it is in groups; its engine drives them all, so that no two groups can
+ * wait for each other.
  *
  * submit ---> agreement ---> batch ---> plans ---> back end ---> complete
  *  (any thread, lock)         (holder of the baton, no lock)
@@ -56,8 +75,10 @@ struct comm {
 	struct agree *agree;   /* on which operations are ready, and in which order */
 	struct ledger *ledger; /* of the ranks of this host */
 	enum comm_small small;
-	const struct backend *backend;
-	void *carrier; /* the back end's own memory */
+	struct provider providers[COMM_BACKENDS]; /* in order of preference          */
+	int provider_count;
+	unsigned int memory; /* kinds that one of them takes: MEMORY_HOST and so on */
+	bool by_host;        /* the first that takes RINGUP_HOST is                 */
 	uint64_t fusion_bytes, eager_bytes;
 	bool join_sums; /* this rank takes part in sums and barriers only once it has joined */
 
@@ -79,26 +100,21 @@ struct comm {
 	struct item items[BATCH_ITEMS];
 	int item_count, item_at; /* item_count is read by others; atomic */
 	int phase;               /* of an operation that takes several plans */
-	struct plan plan;
-	struct piece pieces[BATCH_ITEMS];
-	struct ringup_op *ops[BATCH_ITEMS + 1]; /* that this plan completes; a bundle is last */
-	int op_count;
-	const char *plan_bad;
-	uint64_t *counts;    /* size entries                        */
-	uint64_t *lack;      /* so many: which ranks have no room for a result */
-	uint64_t *numbers;   /* what ranks have told each other: see plan_tell() */
-	size_t number_count; /* there is room for                   */
+	struct run *runs;        /* run_count of them: as many as the back ends have slots */
+	int run_count;
+	struct run *run;     /* that is made next, or has been made last          */
+	int running;         /* in flight; atomic                                 */
+	bool fenced;         /* nothing else is made before what is in flight has ended */
 	uint64_t calls_seen; /* joined: how often others have called; atomic */
-	bool running;        /* the plan has been started           */
 
 	struct stall_seen *seen; /* stall.c's, and how often joined ranks had been called */
 	uint64_t calls_looked;
 
 	/* tracepoint.c's and timeline.c's. */
-	uint32_t carriers[CARRIERS]; /* their labels; 0: none yet; atomic */
-	int local_set;               /* 1 + the ranks of this host; atomic */
-	uint32_t plans;              /* begun while there was a timeline   */
-	bool asks;                   /* the others of this host when they are ready */
+	uint32_t eager, inlined; /* labels of these ways; 0: none yet; atomic */
+	int local_set;           /* 1 + the ranks of this host; atomic */
+	uint32_t plans;          /* begun while there was a timeline   */
+	bool asks;               /* the others of this host when they are ready */
 
 	struct heartbeats links; /* watch.c's, of its mesh's */
 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/wait.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/futex.h"
@@ -19,6 +20,7 @@
 #include "engine/op.h"
 #include "engine/over.h"
 #include "engine/p2p.h"
+#include "engine/rest.h"
 #include "engine/submit.h"
 #include "ringup.h"
 #include "wire/cause.h"
@@ -28,8 +30,7 @@ enum {
 	HAND_OVER = 200,  /* looks before a thread without the baton sleeps */
 	POLL_STEPS = 64,  /* what engine_poll() does at most                */
 	VERDICT_MS = 300, /* how long a lost connection waits for its reason */
-	TURN_MS = 1,      /* in one communicator's block() while others may go on   */
-	LONE_MS = 20,     /* and while it is the only one                   */
+	LONE_MS = 20,     /* one back end's news, while it is the only one   */
 	VAIN_TURNS = 3,   /* of those, and the next ones sleep at once      */
 };
 
@@ -208,13 +209,6 @@ static void comms_poll(struct engine *g)
 	comms_exit(g, end);
 }
 
-/* With the baton: is there something to begin with?  What has begun is ready for as long as
- * it takes; that is no news. */
-static bool comm_can_begin(struct comm *l)
-{
-	return !l->running && execute_ready(l);
-}
-
 /* Is there a reason to stop waiting for news? */
 static bool look_has_news(void *arg)
 {
@@ -223,7 +217,7 @@ static bool look_has_news(void *arg)
 	struct ringup_op *op = look->op;
 
 	comms_poll(g);
-	if (engine_is_alarmed(g) || p2p_is_ready(g->p2p) || comms_any(g, comm_can_begin))
+	if (engine_is_alarmed(g) || p2p_is_ready(g->p2p) || comms_any(g, execute_can_begin))
 		return true;
 	if (look->running && comms_step_others(g, NULL))
 		return true;
@@ -235,25 +229,6 @@ static bool look_has_news(void *arg)
 	if (!op && __atomic_load_n(&g->tending, __ATOMIC_RELAXED))
 		return !engine_has_tended(g) || engine_has_waiters(g);
 	return op && op_is_done(op);
-}
-
-/* Communicators that have a plan under way, and one of them; @far: one that waits for more
- * than the seats of this host. */
-static int comms_count_running(struct engine *g, struct comm **one, struct comm **far)
-{
-	struct comm *l;
-	int i, n = 0, end = comms_enter(g);
-
-	*far = NULL;
-	for (i = 0; i < end; i++)
-		if ((l = comms_at(g, i)) && l->running) {
-			*one = l;
-			if (!l->backend->seated)
-				*far = l;
-			n++;
-		}
-	comms_exit(g, end);
-	return n;
 }
 
 static bool engine_has_others(const struct engine *g)
@@ -275,34 +250,40 @@ static int64_t soon(int ms, int64_t deadline_ns)
 }
 
 /* Nothing can be done now: wait until something can.  Returns true if that was in vain, for
- * as long as the only group's plan is waited for at a time. */
+ * as long as the only back end's news are waited for at a time. */
 static bool progress_rest(struct engine *g, struct comm *mine, struct ringup_op *op,
 			  int64_t deadline_ns)
 {
 	struct look look = { g, mine, op, false };
-	struct comm *one = NULL, *far;
-	int running = comms_count_running(g, &one, &far);
+	struct rest r = { .providers = 0 };
 	int64_t turn;
 
+	rest_ask(g, &r);
 	/* What becomes ready during a plan shall be known when it is done. */
-	if (running)
+	if (r.again || r.providers)
 		comms_poll(g);
-	if (running && !engine_may_do_more(g)) {
+	if (r.again)
+		return false;
+	if (r.providers == 1 && !engine_may_do_more(g)) {
 		/* Another communicator may be added meanwhile. */
 		turn = soon(LONE_MS, deadline_ns);
-		one->backend->block(one->carrier, turn);
-		return one->backend->seated && clock_ns() >= turn;
+		return !wait_news(&r.all, turn) && clock_ns() >= turn;
 	}
-	if (far) {
-		far->backend->block(far->carrier, soon(TURN_MS, deadline_ns));
-	} else if (running || op || engine_has_tended(g)) {
-		look.running = running > 0;
-		__atomic_store_n(&g->tending, !running && !op, __ATOMIC_SEQ_CST);
+	if (!r.providers && !op && !engine_has_tended(g))
+		return false;
+	look.running = r.providers > 0;
+	r.all.row = g->row;
+	r.all.who = SEAT_ANYBODY;
+	r.all.ready = look_has_news;
+	r.all.self = &look;
+	__atomic_store_n(&g->tending, !r.providers && !op, __ATOMIC_SEQ_CST);
+	/* In poll(2) it fetches nothing. */
+	if (!r.all.fds)
 		comms_attend(g, true);
-		seat_wait(g->row, SEAT_ANYBODY, look_has_news, &look, deadline_ns);
+	wait_news(&r.all, deadline_ns);
+	if (!r.all.fds)
 		comms_attend(g, false);
-		__atomic_store_n(&g->tending, false, __ATOMIC_RELAXED);
-	}
+	__atomic_store_n(&g->tending, false, __ATOMIC_RELAXED);
 	return false;
 }
 
@@ -728,4 +709,7 @@ void engine_stop(struct engine *g)
 	}
 	callbacks_stop(&g->callbacks);
 	g->has_thread = false;
+	free(g->poll);
+	g->poll = NULL;
+	g->poll_room = 0;
 }

@@ -59,6 +59,8 @@ struct engine {
 	struct engine *next_live; /* of those that run, for engine_describe() */
 	pthread_t thread;
 	bool has_thread, stop;
+	struct pollfd *poll; /* rest.c's: room for poll_room descriptors */
+	int poll_room;
 	uint32_t forks; /* of the process that started it */
 };
 

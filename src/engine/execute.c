@@ -18,15 +18,36 @@
 #include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/plan.h"
+#include "engine/provider.h"
 #include "engine/submit.h"
 #include "engine/tracepoint.h"
 #include "ringup.h"
 #include "wire/ranks.h"
 
+/* Other threads look at it, and only the holder of the baton writes. */
+static void set_running(struct comm *l, int n)
+{
+	__atomic_store_n(&l->running, n, __ATOMIC_RELAXED);
+}
+
+/* No buffer of an operation is touched any more. */
+static void abort_runs(struct comm *l)
+{
+	int i;
+
+	if (l->running)
+		providers_abort(l);
+	for (i = 0; i < l->run_count; i++)
+		l->runs[i].by = NULL;
+	set_running(l, 0);
+	l->fenced = false;
+}
+
 static void ops_fail(struct comm *l, const struct err *why, bool messages)
 {
 	struct ringup_op *op;
 
+	abort_runs(l);
 	lock_take(&l->lock);
 	for (op = l->flying; op; op = op->next)
 		if ((op->tensor || messages) && op_claim(op)) {
@@ -36,7 +57,6 @@ static void ops_fail(struct comm *l, const struct err *why, bool messages)
 				p2p_cancel(l->engine->p2p, op);
 			op_fail(op, why);
 		}
-	l->running = false;
 	__atomic_store_n(&l->join, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&l->item_count, 0, __ATOMIC_RELAXED);
 	lock_give(&l->lock);
@@ -68,17 +88,40 @@ static int fail_not_in_flight(struct err *e)
 	return fail(e, RINGUP_EPEER, "a batch names a tensor that is not in flight here");
 }
 
-/* Make a plan of the items from item_at on. */
-static int plan_next(struct comm *l, struct err *e)
+/* No back end carries it out, on any rank: its operations fail, and the ranks stay in step. */
+static struct provider *refuse(struct comm *l, struct err *e)
+{
+	struct run *run = l->run;
+	struct provider *by;
+	int i;
+
+	for (i = 0; i < run->op_count; i++) {
+		struct ringup_op *op = run->ops[i];
+
+		op_discard(op);
+		op->status = fail(&op->why, RINGUP_ENOBACKEND,
+				  "%.200s: no back end of this group carries that out",
+				  op->tensor->name);
+	}
+	plan_barrier(l);
+	by = provider_for(l, &l->run->plan);
+	if (!by)
+		fail(e, RINGUP_ENOBACKEND, "no back end carries out a barrier");
+	return by;
+}
+
+/* Make a plan of the items from item_at on, in l->run. */
+static int make_run(struct comm *l, struct err *e)
 {
 	const struct item *it = &l->items[l->item_at];
 	struct ringup_op *op = comm_op(l, it);
-	int rc;
+	struct run *run = l->run;
+	int at = l->item_at, rc;
 
 	if (!op)
 		return fail_not_in_flight(e);
-	l->plan_bad = it->bad;
-	l->op_count = 0;
+	run->bad = it->bad;
+	run->op_count = 0;
 	if (!it->bad && op->ask.want.kind == WANT_JOIN && it->rows)
 		join_done(l, op, it->rows);
 	if (it->bad)
@@ -87,25 +130,55 @@ static int plan_next(struct comm *l, struct err *e)
 		rc = bundle_plan(l, op, it->rows, e);
 	else
 		rc = plan_make(l, op, it->rows, 1, e);
-	if (!rc && tracepoint_on(l))
-		tracepoint_begin(l, false);
-	return rc ? rc : l->backend->start(l->carrier, &l->plan, e);
+	if (rc)
+		return rc;
+	run->by = provider_for(l, &l->run->plan);
+	if (!run->by)
+		run->by = refuse(l, e);
+	if (!run->by)
+		return e->code;
+	run->plan.serial = run->by->begun++;
+	run->plan.slot = (int)(run->plan.serial % (uint64_t)run->by->is->slots);
+	run->started = false;
+	set_running(l, l->running + 1);
+	l->fenced = at == l->item_at || it->bad || op->ask.want.kind == WANT_JOIN;
+	return 0;
+}
+
+/* The plan before it in its slot is done. */
+static bool has_slot(const struct comm *l, const struct run *run)
+{
+	int i;
+
+	for (i = 0; i < l->run_count && l->running > 1; i++)
+		if (l->runs[i].by == run->by && l->runs[i].started &&
+		    l->runs[i].plan.slot == run->plan.slot)
+			return false;
+	return true;
+}
+
+static int start_run(struct comm *l, struct run *run, struct err *e)
+{
+	if (tracepoint_on(l))
+		tracepoint_begin(l, run);
+	run->started = true;
+	return run->by->is->start(run->by->self, &run->plan, e);
 }
 
 /* The plan is done: what is left to do for one of its operations.  @why is the reason if the
  * ranks disagree. */
-static void op_conclude(struct comm *l, struct ringup_op *op, struct err *why)
+static void op_conclude(const struct run *run, struct ringup_op *op, struct err *why)
 {
 	int rc;
 
-	op->tensor->verified = !l->plan_bad;
+	op->tensor->verified = !run->bad;
 	if (op->bundle) {
 		bundle_conclude(op);
 		return;
 	}
 	if (!op_claim(op))
 		return;
-	rc = l->plan_bad ? why->code : plan_conclude(op, why);
+	rc = run->bad ? why->code : plan_conclude(op, why);
 	if (rc) {
 		op_fail(op, why);
 	} else {
@@ -114,32 +187,96 @@ static void op_conclude(struct comm *l, struct ringup_op *op, struct err *why)
 	}
 }
 
-static void plan_done(struct comm *l)
+/* All plans of a batch have been made, and none of those in flight needs anything of it. */
+static void end_batch(struct comm *l)
+{
+	if (l->item_at < l->item_count || l->fenced || (l->running && l->run_count == 1))
+		return;
+	__atomic_store_n(&l->item_count, 0, __ATOMIC_RELAXED);
+	agree_done(l->agree);
+}
+
+static void run_done(struct comm *l, struct run *run)
 {
 	struct err why = { 0 };
 	int i;
 
 	if (tracepoint_on(l))
-		tracepoint_end(l);
-	if (l->plan_bad && l->op_count)
-		bundle_verdict(l, l->ops[0], &why);
-	for (i = 0; i < l->op_count; i++)
-		op_conclude(l, l->ops[i], &why);
-	l->running = false;
-	if (l->item_at == l->item_count) {
-		__atomic_store_n(&l->item_count, 0, __ATOMIC_RELAXED);
-		agree_done(l->agree);
-	}
+		tracepoint_end(l, run);
+	if (run->bad && run->op_count)
+		bundle_verdict(l, run->ops[0], &why);
+	for (i = 0; i < run->op_count; i++)
+		op_conclude(run, run->ops[i], &why);
+	if (run->by)
+		set_running(l, l->running - 1);
+	run->by = NULL;
+	/* What was made last may be one of several plans of an operation. */
+	if (run == l->run)
+		l->fenced = false;
+	if (l->item_count)
+		end_batch(l);
 	notify_completed(l->engine);
+}
+
+/* Go on with what is in flight: 1 if a plan is done. */
+static int step_runs(struct comm *l, struct err *e)
+{
+	int i, rc = 0;
+
+	for (i = 0; i < l->run_count && !rc; i++) {
+		struct run *run = &l->runs[i];
+
+		if (!run->by)
+			continue;
+		if (!run->started && has_slot(l, run))
+			rc = start_run(l, run, e);
+		if (run->started && !rc)
+			rc = run->by->is->step(run->by->self, &run->plan, e);
+		if (rc > 0)
+			run_done(l, run);
+	}
+	return rc;
+}
+
+/* Where another plan may be made now, beside those in flight; or NULL. */
+static struct run *next_run(struct comm *l)
+{
+	const struct item *it = &l->items[l->item_at];
+	const struct ringup_op *op;
+	int i;
+
+	if (!l->running)
+		return l->run;
+	if (l->run_count == 1 || l->fenced || (l->run->by && !l->run->started))
+		return NULL;
+	if (l->item_at == l->item_count && !agree_ready(l->agree))
+		return NULL;
+	/* Results, disputes and joins come after all that has begun before them. */
+	op = l->item_at < l->item_count ? comm_op(l, it) : NULL;
+	if (op && (it->bad || it->result || op->ask.want.kind == WANT_JOIN))
+		return NULL;
+	/* An operation of several plans goes on where it has begun. */
+	if (!l->run->by)
+		return l->run;
+	for (i = 0; i < l->run_count; i++)
+		if (!l->runs[i].by)
+			return &l->runs[i];
+	return NULL;
+}
+
+bool execute_can_begin(struct comm *l)
+{
+	return l->running ? next_run(l) != NULL : execute_ready(l);
 }
 
 /* What has come with the agreement: nothing is left to be carried out. */
 static int batch_take_results(struct comm *l, struct err *e)
 {
+	struct run *run = l->run;
 	const struct item *it;
 
-	l->plan_bad = NULL;
-	l->op_count = 0;
+	run->bad = NULL;
+	run->op_count = 0;
 	while (l->item_at < l->item_count && (it = &l->items[l->item_at])->result) {
 		struct ringup_op *op = comm_op(l, it);
 
@@ -149,14 +286,15 @@ static int batch_take_results(struct comm *l, struct err *e)
 		plan_ends(l, op);
 	}
 	if (tracepoint_on(l))
-		tracepoint_begin(l, true);
-	plan_done(l);
+		tracepoint_begin(l, run);
+	run_done(l, run);
 	return 0;
 }
 
 bool execute_ready(struct comm *l)
 {
-	return __atomic_load_n(&l->item_count, __ATOMIC_RELAXED) || agree_ready(l->agree) ||
+	return __atomic_load_n(&l->item_count, __ATOMIC_RELAXED) ||
+	       __atomic_load_n(&l->running, __ATOMIC_RELAXED) || agree_ready(l->agree) ||
 	       (over_has_left(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED)) ||
 	       (__atomic_load_n(&l->joined, __ATOMIC_RELAXED) &&
 		(ledger_calls(l->ledger) != __atomic_load_n(&l->calls_seen, __ATOMIC_RELAXED) ||
@@ -185,17 +323,22 @@ int execute_step(struct comm *l, struct err *e)
 	int rc;
 
 	if (l->running) {
-		rc = l->backend->step(l->carrier, e);
-		if (rc > 0)
-			plan_done(l);
-		return rc;
+		rc = step_runs(l, e);
+		if (rc || !next_run(l))
+			return rc;
 	}
 	if (l->item_at < l->item_count && l->items[l->item_at].result)
 		return batch_take_results(l, e) ? e->code : 1;
 	if (l->item_at < l->item_count) {
-		rc = plan_next(l, e);
-		l->running = rc == 0;
-		return rc < 0 ? rc : 1;
+		l->run = next_run(l);
+		rc = make_run(l, e);
+		if (!rc && has_slot(l, l->run))
+			rc = start_run(l, l->run, e);
+		if (rc < 0)
+			return rc;
+		if (l->run_count > 1)
+			end_batch(l);
+		return 1;
 	}
 	if (agree_ready(l->agree)) {
 		rc = agree_next(l->agree, l->fusion_bytes, l->items);
@@ -206,6 +349,8 @@ int execute_step(struct comm *l, struct err *e)
 		__atomic_store_n(&l->item_count, rc, __ATOMIC_RELAXED);
 		return rc > 0;
 	}
+	if (l->running)
+		return 0;
 	rc = __atomic_load_n(&l->joined, __ATOMIC_RELAXED) ? join_answer(l, e) : 0;
 	return !rc && over ? comm_end(l) : rc;
 }
@@ -214,20 +359,39 @@ int execute_step(struct comm *l, struct err *e)
 
 int execute_open(struct comm *l, struct err *e)
 {
-	l->counts = calloc((size_t)l->topo.size, sizeof(*l->counts));
-	l->lack = calloc((size_t)l->topo.size, sizeof(*l->lack));
-	if (!l->counts || !l->lack)
-		return fail(e, RINGUP_ENOMEM, "no memory for the engine");
-	return 0;
+	size_t size = (size_t)l->topo.size;
+	struct run *run;
+	int i;
+
+	l->run_count = 1;
+	for (i = 0; i < l->provider_count; i++)
+		if (l->providers[i].is->slots > l->run_count)
+			l->run_count = l->providers[i].is->slots;
+	l->run = l->runs = calloc((size_t)l->run_count, sizeof(*l->runs));
+	for (i = 0; i < l->run_count && l->runs; i++) {
+		run = &l->runs[i];
+		run->counts = calloc(size, sizeof(*run->counts));
+		run->lack = calloc(size, sizeof(*run->lack));
+		if (!run->counts || !run->lack)
+			break;
+	}
+	return l->runs && i == l->run_count
+		       ? 0
+		       : fail(e, RINGUP_ENOMEM, "no memory for the engine");
 }
 
 void execute_close(struct comm *l)
 {
+	int i;
+
 	op_free_all(l);
 	tensors_free(&l->tensors);
-	free(l->counts);
-	free(l->lack);
-	free(l->numbers);
+	for (i = 0; i < l->run_count && l->runs; i++) {
+		free(l->runs[i].counts);
+		free(l->runs[i].lack);
+		free(l->runs[i].numbers);
+	}
+	free(l->runs);
 	free(l->seen);
 	heartbeats_close(&l->links);
 	memset(l, 0, sizeof(*l));

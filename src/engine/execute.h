@@ -9,7 +9,7 @@
 
 struct err;
 
-/* execute_open - with the fields of @l that are set before it. */
+/* execute_open - with the fields of @l that are set before it, its back ends open. */
 int execute_open(struct comm *l, struct err *e);
 
 /* execute_close - free everything of its own, also operations; safe on a zeroed communicator.
@@ -18,6 +18,9 @@ void execute_close(struct comm *l);
 
 /* execute_ready - is there work for the holder of the baton?  Any thread. */
 bool execute_ready(struct comm *l);
+
+/* execute_can_begin - with the baton: is there more than to go on with what is in flight? */
+bool execute_can_begin(struct comm *l);
 
 /* execute_step - with the baton, do one thing: 0 if there is nothing to do now, 1 if
  * something was done; negative, with the reason, if the job has to end. */

@@ -17,6 +17,7 @@
 #include "engine/ledger.h"
 #include "engine/lines.h"
 #include "engine/p2p.h"
+#include "engine/provider.h"
 #include "engine/tracepoint.h"
 #include "ringup.h"
 
@@ -221,36 +222,6 @@ out:
 	return rc;
 }
 
-/* The first of the list that serves this group; or the one that was asked for. */
-static int choose_backend(struct group *g, const char *only, struct err *e)
-{
-	struct comm *l = &g->comm;
-	struct err why = { 0 };
-	int i;
-
-	for (i = 0; backends[i]; i++) {
-		if (*only &&
-		    strncmp(only, backends[i]->name, sizeof(((struct peer_info *)0)->backend)))
-			continue;
-		l->carrier = calloc(1, backends[i]->size);
-		if (!l->carrier)
-			return fail(e, RINGUP_ENOMEM, "no memory for the back end");
-		if (!backends[i]->open(l->carrier, &l->topo, &why)) {
-			l->backend = backends[i];
-			return 0;
-		}
-		backends[i]->close(l->carrier);
-		free(l->carrier);
-		l->carrier = NULL;
-	}
-	if (!why.code)
-		return fail(
-			e, RINGUP_EINVAL,
-			"RINGUP_BACKEND=%.15s: no such back end; self, node, mpi and tcp are",
-			only);
-	return fail(e, RINGUP_ENOBACKEND, "no back end can serve this job: %.200s", why.text);
-}
-
 /* In a child: whoever hears nothing more from us shall know that we have died,
  * even if a data loader of ours lives on. */
 static void let_go(void *mesh)
@@ -360,7 +331,7 @@ static uint64_t eager_bytes(const struct comm *l, uint64_t asked)
 static enum comm_small small_way(const struct comm *l)
 {
 	if (l->topo.hosts > 1)
-		return l->backend->by_host ? SMALL_INLINE : SMALL_NONE;
+		return l->by_host ? SMALL_INLINE : SMALL_NONE;
 	return l->topo.size <= LINES_RANKS ? SMALL_EAGER : SMALL_NONE;
 }
 
@@ -380,20 +351,21 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	l->fusion_bytes = s->infos[0].fusion_bytes;
 	l->eager_bytes = eager_bytes(l, s->infos[0].eager_bytes);
 	rc = make_agreement(g, s, e);
-	/* Back ends that exchange something, too, serve the world only. */
-	if (!s->seat_of && (l->topo.hosts > 1 || !strcmp(only, "mpi"))) {
+	/* MPI serves the world only. */
+	if (s->seat_of && !strcmp(only, "mpi"))
+		only = "";
+	if (s->seat_of || l->topo.hosts > 1 || !strcmp(only, "mpi")) {
 		l->topo.exchange = s->bootstrap->exchange;
 		l->topo.exchange_ctx = s->bootstrap->ctx;
 		rc = bootstrap_agree(s->bootstrap, rc, e);
-	} else if (!strcmp(only, "mpi")) {
-		only = "";
 	}
 	l->topo.asked = *only;
+	l->topo.whole = !s->seat_of;
 	/* Ranks that share a processor gain nothing by it. */
 	if (!l->row->away)
 		l->topo.single_copy = (enum single_copy)s->infos[0].single_copy;
 	if (!rc)
-		rc = choose_backend(g, only, e);
+		rc = providers_open(l, only, e);
 	if (!rc)
 		l->small = small_way(l);
 	return rc ? rc : execute_open(l, e);
@@ -403,18 +375,17 @@ void group_close(struct group *g)
 {
 	static const struct err over = { .code = RINGUP_ESHUTDOWN, .text = "the job is over" };
 	struct comm *l = &g->comm;
-	const struct backend *backend = l->backend;
-	void *carrier = l->carrier;
+	struct provider providers[COMM_BACKENDS];
+	int count = l->provider_count;
 
 	if (g->open) {
 		comms_remove(l->engine, l);
 		p2p_purge(l->engine->p2p, l->serial);
 		execute_fail(l, &over);
 	}
+	memcpy(providers, l->providers, sizeof(providers));
 	execute_close(l);
-	if (backend)
-		backend->close(carrier);
-	free(carrier);
+	providers_close(providers, count);
 	if (g->tree && g->watch)
 		watch_drop(g->watch, g->tree);
 	tree_close(g->tree);

@@ -119,7 +119,7 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 	uint64_t numbers = (uint64_t)l->ranks * sizeof(uint64_t), bytes;
 	uint64_t unknown = l->eager_bytes < GATHER_MOST ? l->eager_bytes : GATHER_MOST;
 
-	if (!l->eager_bytes || w->redop == RINGUP_ADASUM)
+	if (!l->eager_bytes || w->redop == RINGUP_ADASUM || !want_is_of_host(w))
 		return 0;
 	if (l->inlined && !want_can_inline(w))
 		return 0;

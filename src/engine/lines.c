@@ -301,7 +301,7 @@ static unsigned char *make_result(const struct comm *l, const uint64_t *rows,
 		before = r == l->topo.rank ? bytes : before;
 		bytes += rows[r] * w->count * element(w);
 	}
-	result = op_room(q, bytes, before);
+	result = op_room(q, true, bytes, before);
 	if (!result)
 		fail(e, RINGUP_ENOMEM, "no memory for %llu gathered bytes",
 		     (unsigned long long)bytes);

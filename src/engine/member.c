@@ -18,6 +18,7 @@
 #include "engine/op.h"
 #include "engine/over.h"
 #include "engine/p2p.h"
+#include "engine/provider.h"
 #include "engine/request.h"
 #include "engine/timeline.h"
 #include "nicpick/own.h"
@@ -454,20 +455,26 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 	snprintf(who, sizeof(who), "rank %d", m->rank);
 	log_set_who(who);
 	log_info("rank %d of %d, %d on this host, %d hosts, back end %s", m->rank, m->size,
-		 m->local_size, m->host_count, m->world.comm.backend->name);
+		 m->local_size, m->host_count, provider_name(&m->world.comm));
 	return 0;
 }
 
 /* ---- groups ---- */
 
-enum { GROUP_EXCHANGES = 2 }; /* mesh_open() makes no more */
-
-/* Members of a group exchange bytes by way of the world, in which all take part. */
+/*
+ * Members of a group exchange bytes by way of the world, in which all take part: ranks that are
+ * not in it send nothing.  As many exchanges as connections and back ends need; each begins
+ * with a byte that says whether its sender has more to say, and it is over when none has.
+ */
 struct crossing {
 	struct member *member;
 	const struct group *group;
-	int calls;
+	unsigned char *said; /* room for what this rank says */
+	size_t room;
+	bool over;
 };
+
+enum crossing_state { CROSS_MORE, CROSS_LAST, CROSS_FAILED };
 
 /* What all say, one after the other, and in m->counts how much each; what goes wrong is kept
  * for bootstrap_exchange(). */
@@ -523,27 +530,82 @@ static struct bootstrap world_bootstrap(struct member *m)
 	return (struct bootstrap){ m->rank, m->size, exchange_in_world, m, &m->why };
 }
 
-/* Ranks that are not in the group send nothing, but take part. */
-static int exchange_in_group(void *ctx, const void *mine, size_t len, void *all)
+/* Behind the byte; NULL without memory. */
+static void *crossing_say(struct crossing *c, enum crossing_state state, const void *mine,
+			  size_t len)
 {
-	struct crossing *c = ctx;
+	unsigned char *more = len < c->room ? c->said : realloc(c->said, len + 1);
+
+	if (!more)
+		return NULL;
+	c->said = more;
+	c->room = len < c->room ? c->room : len + 1;
+	more[0] = (unsigned char)state;
+	if (len)
+		memcpy(more + 1, mine, len);
+	return more;
+}
+
+/* @rank of the group has said @said bytes at @what, where others have said @len. */
+static int check_crossing(struct member *m, int rank, const unsigned char *what, uint64_t said,
+			  size_t len)
+{
+	if (said && *what == CROSS_FAILED)
+		return fail(&m->why, RINGUP_EPEER, "rank %d: %.*s", rank, (int)said - 1,
+			    what + 1);
+	return check_said(m, rank, said ? said - 1 : 0, len, said ? what + 1 : what);
+}
+
+/* One exchange in the group; @len bytes, which are alike, go to @all, if it is not NULL. */
+static int cross(struct crossing *c, enum crossing_state state, const void *mine, size_t len,
+		 void *all)
+{
 	struct member *m = c->member;
 	const uint64_t *counts = m->counts;
+	bool is_in = c->group->rank >= 0;
+	void *say = is_in ? crossing_say(c, state, mine, len) : NULL;
+	unsigned char *got = cross_world(m, say, say ? len + 1 : 0);
 	uint64_t at = 0;
-	void *got = cross_world(m, mine, len);
 	int r, i = 0, rc = m->why.code;
 
-	c->calls++;
-	for (r = 0; r < m->size && !rc; r++) {
-		if (i < c->group->size && c->group->ranks[i] == r) {
-			rc = check_said(m, r, counts[r], len, (char *)got + at);
-			if (all && !rc)
-				memcpy((char *)all + len * (size_t)i, (char *)got + at, len);
-			i++;
-		}
-		at += counts[r];
+	/* Without an answer the job is over. */
+	c->over = true;
+	for (r = 0; r < m->size && got; at += counts[r++]) {
+		if (i == c->group->size || c->group->ranks[i] != r)
+			continue;
+		c->over &= !counts[r] || got[at] != CROSS_MORE;
+		if (!rc && state != CROSS_FAILED && is_in)
+			rc = check_crossing(m, r, got + at, counts[r], len);
+		if (all && !rc)
+			memcpy((char *)all + len * (size_t)i, got + at + 1, len);
+		i++;
 	}
 	free(got);
+	if (is_in && !say && !rc)
+		rc = fail(&m->why, RINGUP_ENOMEM, "no memory for what a group exchanges");
+	return rc;
+}
+
+static int exchange_in_group(void *ctx, const void *mine, size_t len, void *all)
+{
+	return cross(ctx, CROSS_MORE, mine, len, all);
+}
+
+/* Until no rank has more to say.  @rc is how it went here. */
+static int crossing_end(struct crossing *c, int rc, struct err *e)
+{
+	const char *text = rc ? e->text : "";
+	int last;
+
+	do {
+		last = cross(c, rc ? CROSS_FAILED : CROSS_LAST, text, strlen(text), NULL);
+		if (last && !rc) {
+			*e = c->member->why;
+			rc = e->code;
+			text = e->text;
+		}
+	} while (!c->over);
+	free(c->said);
 	return rc;
 }
 
@@ -594,17 +656,13 @@ static uint64_t digest_of(const int *ranks, int count)
 	return digest;
 }
 
-/* All have memory: now for the connections.  Ranks that are not in the group, or whose
- * part in it has failed, exchange nothing, as often as the others something. */
+/* All have memory: now for the connections and the back ends. */
 static int open_comm(struct member *m, struct group *g, struct group_site *s,
 		     struct crossing *c, struct err *e)
 {
-	int rc = 0;
+	int rc = g->rank >= 0 ? group_connect(g, s, e) : 0;
 
-	if (g->rank >= 0)
-		rc = group_connect(g, s, e);
-	while (g->comm.topo.hosts > 1 && c->calls < GROUP_EXCHANGES)
-		exchange_in_group(c, NULL, 0, NULL);
+	rc = crossing_end(c, rc, e);
 	if (rc || g->rank < 0)
 		return rc;
 	rc = comms_add(&m->engine, &g->comm, e);
@@ -618,7 +676,7 @@ static int open_group(struct member *m, struct group *g, struct peer_info *infos
 		      struct segment_door *door, struct err *e)
 {
 	struct bootstrap world = world_bootstrap(m);
-	struct crossing crossing = { m, g, 0 };
+	struct crossing crossing = { .member = m, .group = g };
 	struct tree_events events;
 	struct bootstrap bootstrap = { g->rank, g->size, exchange_in_group, &crossing,
 				       &m->why };

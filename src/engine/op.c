@@ -102,11 +102,11 @@ static bool is_in_the_way(const struct request *r, uint64_t bytes, uint64_t befo
 	return own && in != to + before && in < to + bytes && to < in + own;
 }
 
-void *op_room(const struct request *r, uint64_t bytes, uint64_t before)
+void *op_room(const struct request *r, bool may_own, uint64_t bytes, uint64_t before)
 {
 	bool fits = r->into && bytes <= r->into_bytes && !is_in_the_way(r, bytes, before);
 
-	return fits ? r->into : malloc(bytes ? bytes : 1);
+	return fits ? r->into : may_own ? malloc(bytes ? bytes : 1) : NULL;
 }
 
 void op_discard(struct ringup_op *op)

@@ -20,9 +20,9 @@ void op_complete(struct ringup_op *op, int status);
 bool op_then(struct ringup_op *op, struct callback *c);
 
 /* op_room - memory for a result of @bytes, of which @before come before this rank's own block:
- * @r's own, or new where that is too small or what this rank brings would be in the way.  NULL:
- * there is none. */
-void *op_room(const struct request *r, uint64_t bytes, uint64_t before);
+ * @r's own, or (if @may_own) new where that is too small or what this rank brings would be in
+ * the way.  NULL: there is none. */
+void *op_room(const struct request *r, bool may_own, uint64_t bytes, uint64_t before);
 
 /* op_discard - give up what was being gathered; op_deliver - it is the caller's.  Both also
  * of a bundle's members. */

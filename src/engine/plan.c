@@ -22,25 +22,39 @@ static size_t element(const struct want *w)
 
 void plan_begin(struct comm *l, enum plan_kind kind, const struct want *w)
 {
-	l->plan = (struct plan){ .kind = kind,
-				 .dtype = (enum ringup_dtype)w->dtype,
-				 .redop = (enum ringup_redop)w->redop,
-				 .pre = w->pre,
-				 .post = w->post,
-				 .root = w->root,
-				 .piece = l->pieces };
+	l->run->plan = (struct plan){ .kind = kind,
+				      .dtype = (enum ringup_dtype)w->dtype,
+				      .redop = (enum ringup_redop)w->redop,
+				      .memory = (enum ringup_memory)w->memory,
+				      .pre = w->pre,
+				      .post = w->post,
+				      .root = w->root,
+				      .piece = l->run->pieces };
 }
 
 void plan_add(struct comm *l, const void *in, void *out, uint64_t count)
 {
-	l->pieces[l->plan.pieces++] = (struct piece){ in, out, count };
-	l->plan.count += count;
+	struct plan *p = &l->run->plan;
+
+	l->run->pieces[p->pieces++] = (struct piece){ .in = in, .out = out, .count = count };
+	p->count += count;
+}
+
+/* The data of @op, where they are. */
+static void add_op(struct comm *l, const struct ringup_op *op, void *out, uint64_t count)
+{
+	struct piece *piece = &l->run->pieces[l->run->plan.pieces];
+
+	plan_add(l, op->ask.in, out, count);
+	/* What stands in for a rank that has joined is the host's. */
+	piece->memory = op->proxy ? RINGUP_HOST : (enum ringup_memory)op->ask.want.memory;
+	piece->stream = op->ask.stream;
 }
 
 /* With it the item is dealt with, unless there is more in that. */
 void plan_ends(struct comm *l, struct ringup_op *op)
 {
-	l->ops[l->op_count++] = op;
+	l->run->ops[l->run->op_count++] = op;
 	if (op->bundle) {
 		op->state = OP_CLAIMED;
 	} else {
@@ -54,25 +68,25 @@ void plan_barrier(struct comm *l)
 	static const struct want nothing = { .pre = 1, .post = 1 };
 
 	plan_begin(l, PLAN_BARRIER, &nothing);
-	l->plan.piece = NULL;
+	l->run->plan.piece = NULL;
 }
 
 uint64_t *plan_room(struct comm *l, size_t count, struct err *e)
 {
 	uint64_t *more;
 
-	if (count > l->number_count) {
-		more = count <= SIZE_MAX / 16 ? realloc(l->numbers, count * sizeof(*more))
+	if (count > l->run->number_count) {
+		more = count <= SIZE_MAX / 16 ? realloc(l->run->numbers, count * sizeof(*more))
 					      : NULL;
 		if (!more) {
 			fail(e, RINGUP_ENOMEM, "no memory for what %d ranks tell each other",
 			     l->topo.size);
 			return NULL;
 		}
-		l->numbers = more;
-		l->number_count = count;
+		l->run->numbers = more;
+		l->run->number_count = count;
 	}
-	return l->numbers;
+	return l->run->numbers;
 }
 
 uint64_t *plan_tell(struct comm *l, uint64_t each, struct err *e)
@@ -84,11 +98,11 @@ uint64_t *plan_tell(struct comm *l, uint64_t each, struct err *e)
 	if (!all)
 		return NULL;
 	for (r = 0; r < n; r++)
-		l->counts[r] = each;
+		l->run->counts[r] = each;
 	mine = all + (size_t)l->topo.rank * each;
 	plan_begin(l, PLAN_ALLGATHER, &numbers);
 	plan_add(l, mine, all, each);
-	l->plan.counts = l->counts;
+	l->run->plan.counts = l->run->counts;
 	return mine;
 }
 
@@ -103,11 +117,11 @@ static int plan_ask(struct comm *l, struct ringup_op *op)
 	int r;
 
 	for (r = 0; r < l->topo.size; r++)
-		l->counts[r] = 1;
-	l->lack[l->topo.rank] = !op->result;
+		l->run->counts[r] = 1;
+	l->run->lack[l->topo.rank] = !op->result;
 	plan_begin(l, PLAN_ALLGATHER, &number);
-	plan_add(l, l->lack + l->topo.rank, l->lack, 1);
-	l->plan.counts = l->counts;
+	plan_add(l, l->run->lack + l->topo.rank, l->run->lack, 1);
+	l->run->plan.counts = l->run->counts;
 	op->asked = true;
 	return 1;
 }
@@ -117,7 +131,7 @@ static int plan_answered(struct comm *l, struct ringup_op *op)
 {
 	int r;
 
-	for (r = 0; r < l->topo.size && !l->lack[r]; r++)
+	for (r = 0; r < l->topo.size && !l->run->lack[r]; r++)
 		;
 	op->asked = false;
 	if (r == l->topo.size)
@@ -137,7 +151,9 @@ static int plan_all_room(struct comm *l, struct ringup_op *op, uint64_t all, int
 {
 	if (rc && rc != RINGUP_ENOMEM)
 		return rc;
-	return all >= ASK_BYTES && l->topo.size > 1 ? plan_ask(l, op) : rc;
+	return (all >= ASK_BYTES || !want_is_of_host(&op->ask.want)) && l->topo.size > 1
+		       ? plan_ask(l, op)
+		       : rc;
 }
 
 /* The bytes of @rows; UINT64_MAX: too many. */
@@ -151,7 +167,7 @@ static uint64_t bytes_of(const struct want *w, uint64_t rows)
 		       : bytes;
 }
 
-/* Room for what is gathered: @rows of each rank; writes their elements to l->counts. */
+/* Room for what is gathered: @rows of each rank; writes their elements to l->run->counts. */
 static int make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
 		     struct err *e)
 {
@@ -161,15 +177,18 @@ static int make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows,
 
 	for (r = 0; r < l->topo.size; r++) {
 		before = r == l->topo.rank ? total : before;
-		if (__builtin_mul_overflow(rows[(size_t)r * stride], w->count, &l->counts[r]) ||
-		    __builtin_add_overflow(total, l->counts[r], &total))
+		if (__builtin_mul_overflow(rows[(size_t)r * stride], w->count,
+					   &l->run->counts[r]) ||
+		    __builtin_add_overflow(total, l->run->counts[r], &total))
 			total = UINT64_MAX;
 	}
 	if (__builtin_mul_overflow(total, element(w), &bytes) || bytes > SIZE_MAX / 2)
 		return fail(e, RINGUP_EMISMATCH, "%.200s: the blocks are too large together",
 			    op->tensor->name);
 	if (!op->result)
-		op->result = op_room(&op->ask, bytes, before * element(w));
+		/* The engine allocates the host's only, which is also a joined rank's. */
+		op->result = op_room(&op->ask, op->proxy || want_is_of_host(w), bytes,
+				     before * element(w));
 	if (!op->result)
 		return fail(e, RINGUP_ENOMEM, "%.200s: no memory for %llu gathered bytes",
 			    op->tensor->name, (unsigned long long)bytes);
@@ -206,8 +225,8 @@ static int plan_allgather(struct comm *l, struct ringup_op *op, const uint64_t *
 	if (rc)
 		return rc;
 	plan_begin(l, PLAN_ALLGATHER, w);
-	plan_add(l, op->ask.in, op->result, op->ask.rows * w->count);
-	l->plan.counts = l->counts;
+	add_op(l, op, op->result, op->ask.rows * w->count);
+	l->run->plan.counts = l->run->counts;
 	for (r = 0; r < n; r++)
 		op->ask.counts[r] = rows[r * stride];
 	plan_ends(l, op);
@@ -241,11 +260,11 @@ static int plan_adasum(struct comm *l, struct ringup_op *op, struct err *e)
 	mine = (unsigned char *)op->result + bytes * (uint64_t)l->topo.rank;
 	copy_scaled((enum ringup_dtype)w->dtype, mine, op->ask.in, w->count, w->pre);
 	for (r = 0; r < l->topo.size; r++)
-		l->counts[r] = w->count;
+		l->run->counts[r] = w->count;
 	plan_begin(l, PLAN_ALLGATHER, w);
-	l->plan.pre = l->plan.post = 1;
+	l->run->plan.pre = l->run->plan.post = 1;
 	plan_add(l, mine, op->result, w->count);
-	l->plan.counts = l->counts;
+	l->run->plan.counts = l->run->counts;
 	plan_ends(l, op);
 	return 0;
 }
@@ -271,27 +290,27 @@ static int plan_alltoall(struct comm *l, struct ringup_op *op, struct err *e)
 
 	if (!l->phase && !plan_room(l, n * n, e))
 		return e->code;
-	if (!l->phase && !eager_splits(l, op, l->numbers))
+	if (!l->phase && !eager_splits(l, op, l->run->numbers))
 		return plan_splits(l, op, e);
 	l->phase = 1;
 	for (i = 0; i < n * n; i++)
-		if (__builtin_add_overflow(all, l->numbers[i], &all))
+		if (__builtin_add_overflow(all, l->run->numbers[i], &all))
 			all = UINT64_MAX;
-	rc = make_all_room(l, op, l->numbers + me, n, bytes_of(w, all), e);
+	rc = make_all_room(l, op, l->run->numbers + me, n, bytes_of(w, all), e);
 	if (rc)
 		return rc;
 	for (i = 0; i < n && op->ask.counts; i++)
-		op->ask.counts[i] = l->numbers[i * n + me];
+		op->ask.counts[i] = l->run->numbers[i * n + me];
 	for (i = 0; i < n * n; i++)
-		if (__builtin_mul_overflow(l->numbers[i], w->count, &l->numbers[i]))
+		if (__builtin_mul_overflow(l->run->numbers[i], w->count, &l->run->numbers[i]))
 			return fail(e, RINGUP_EMISMATCH,
 				    "%.200s: the blocks are too large together",
 				    op->tensor->name);
 	for (i = 0; i < n; i++)
-		mine += l->numbers[me * n + i];
+		mine += l->run->numbers[me * n + i];
 	plan_begin(l, PLAN_ALLTOALL, w);
-	plan_add(l, op->ask.in, op->result, mine);
-	l->plan.matrix = l->numbers;
+	add_op(l, op, op->result, mine);
+	l->run->plan.matrix = l->run->numbers;
 	plan_ends(l, op);
 	return 0;
 }
@@ -302,18 +321,19 @@ static void plan_reducescatter(struct comm *l, struct ringup_op *op)
 	int r;
 
 	for (r = 0; r < l->topo.size; r++)
-		l->counts[r] = want_part_first(w, l->topo.size, r + 1) -
-			       want_part_first(w, l->topo.size, r);
+		l->run->counts[r] = want_part_first(w, l->topo.size, r + 1) -
+				    want_part_first(w, l->topo.size, r);
 	plan_begin(l, PLAN_REDUCESCATTER, w);
-	plan_add(l, op->ask.in, op->ask.out, w->count);
-	l->plan.counts = l->counts;
+	add_op(l, op, op->ask.out, w->count);
+	l->run->plan.counts = l->run->counts;
 	plan_ends(l, op);
 }
 
 static bool same_kind(const struct want *a, const struct want *b)
 {
 	return b->kind == PLAN_ALLREDUCE && b->redop != RINGUP_ADASUM && a->dtype == b->dtype &&
-	       a->redop == b->redop && a->pre == b->pre && a->post == b->post;
+	       a->redop == b->redop && a->memory == b->memory && a->pre == b->pre &&
+	       a->post == b->post;
 }
 
 /* What runs as one with @op: the next like it of its bundle, whatever lies between them, or
@@ -345,10 +365,10 @@ static void plan_allreduce(struct comm *l, struct ringup_op *op)
 	plan_begin(l, PLAN_ALLREDUCE, &op->ask.want);
 	do {
 		bytes += want_bytes(&op->ask.want);
-		plan_add(l, op->ask.in, op->ask.out, op->ask.want.count);
+		add_op(l, op, op->ask.out, op->ask.want.count);
 		plan_ends(l, op);
 		op = next_like(l, op, bytes);
-	} while (op && l->op_count < BATCH_ITEMS);
+	} while (op && l->run->op_count < BATCH_ITEMS);
 }
 
 int plan_make(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
@@ -375,7 +395,7 @@ int plan_make(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t
 		return 0;
 	case PLAN_BROADCAST:
 		plan_begin(l, PLAN_BROADCAST, w);
-		plan_add(l, op->ask.in, op->ask.out, w->count);
+		add_op(l, op, op->ask.out, w->count);
 		break;
 	default:
 		plan_barrier(l);

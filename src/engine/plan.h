@@ -14,7 +14,7 @@ struct want;
 struct err;
 
 /*
- * Called by execute.c and bundle.c, with the baton.  They set l->plan, and say with
+ * Called by execute.c and bundle.c, with the baton.  They set l->run->plan, and say with
  * plan_ends() which operations are carried out when it has been.
  */
 
@@ -36,11 +36,11 @@ void plan_ends(struct comm *l, struct ringup_op *op);
 /* plan_barrier - nothing is moved, but all stay in step. */
 void plan_barrier(struct comm *l);
 
-/* plan_tell - every rank tells all others @each numbers: a plan after which l->numbers has
+/* plan_tell - every rank tells all others @each numbers: a plan after which l->run->numbers has
  * them, in the order of ranks.  Returns where this rank's go before it starts, or NULL. */
 uint64_t *plan_tell(struct comm *l, uint64_t each, struct err *e);
 
-/* plan_room - l->numbers, with room for @count; NULL if there is no memory. */
+/* plan_room - l->run->numbers, with room for @count; NULL if there is no memory. */
 uint64_t *plan_room(struct comm *l, size_t count, struct err *e);
 
 #endif

@@ -17,6 +17,7 @@ struct request {
 	struct want want;
 	const void *in;
 	void *out;
+	void *stream;                   /* of a device, or NULL */
 	uint64_t rows;                  /* allgather, join */
 	void **outp;                    /* allgather, all-to-all */
 	void *into;                     /* the same: the caller's memory for the result ... */
@@ -36,6 +37,7 @@ static inline void request_init(struct request *q, const char *name, const void 
 	q->name_len = 0;
 	q->in = in;
 	q->out = out;
+	q->stream = NULL;
 	q->rows = 0;
 	q->outp = NULL;
 	q->into = NULL;

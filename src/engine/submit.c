@@ -460,8 +460,8 @@ static bool want_is_same(const struct want *w, const struct ringup_reduce *a)
 	int i;
 
 	if (w->count != a->count || w->dtype != (int)a->dtype || w->redop != (int)a->redop ||
-	    w->dims != a->dims || !is_same_factor(a->pre, w->pre) ||
-	    !is_same_factor(a->post, w->post))
+	    w->memory != (unsigned int)a->memory || a->stream || w->dims != a->dims ||
+	    !is_same_factor(a->pre, w->pre) || !is_same_factor(a->post, w->post))
 		return false;
 	/* Of the last one that is kept we do not know how many it stands for. */
 	if (w->dims && (w->dims == WANT_DIMS || !a->shape))

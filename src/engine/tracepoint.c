@@ -87,15 +87,10 @@ static uint32_t enter(const struct comm *l, const char *name, size_t len, const 
 	return trace_label(trace_of(l), l->serial, text, strlen(text));
 }
 
-/* The label of the back end, or "eager" or "inline", that carries an operation out: in
- * capitals.
- */
-static uint32_t carrier_label(struct comm *l, enum comm_carrier carrier)
+/* The label, kept in @kept, of the back end or the short way @name: in capitals. */
+static uint32_t label_of(const struct comm *l, uint32_t *kept, const char *name)
 {
-	uint32_t label = __atomic_load_n(&l->carriers[carrier], __ATOMIC_RELAXED);
-	const char *name = carrier == CARRIER_EAGER    ? "eager"
-			   : carrier == CARRIER_INLINE ? "inline"
-						       : l->backend->name;
+	uint32_t label = __atomic_load_n(kept, __ATOMIC_RELAXED);
 	char text[16];
 	size_t i;
 
@@ -104,7 +99,7 @@ static uint32_t carrier_label(struct comm *l, enum comm_carrier carrier)
 	for (i = 0; name[i] && i < sizeof(text); i++)
 		text[i] = (char)toupper((unsigned char)name[i]);
 	label = trace_label(trace_of(l), 0, text, i);
-	__atomic_store_n(&l->carriers[carrier], label, __ATOMIC_RELAXED);
+	__atomic_store_n(kept, label, __ATOMIC_RELAXED);
 	return label;
 }
 
@@ -287,22 +282,23 @@ void tracepoint_arrived(void *comm, uint32_t id, const struct want *w, const int
 
 /* ---- carried out ---- */
 
-void tracepoint_begin(struct comm *l, bool inlined)
+void tracepoint_begin(struct comm *l, struct run *run)
 {
 	struct trace_record r = { .ns = clock_ns(),
 				  .what = TRACE_BEGIN,
-				  .arg = (uint16_t)(inlined ? 1 : l->plan.pieces) };
+				  .arg = (uint16_t)(run->by ? run->plan.pieces : 1) };
 	const struct ringup_op *op, *last = NULL;
 	int i;
 
-	if (!l->op_count)
+	if (!run->op_count)
 		return;
-	r.word[0] = inlined ? want_bytes(&l->ops[0]->ask.want)
-			    : l->plan.count * reduce_dtype_bytes(l->plan.dtype);
-	r.rank[2] = (int32_t)carrier_label(l, inlined ? CARRIER_INLINE : CARRIER_BACKEND);
+	r.word[0] = run->by ? run->plan.count * reduce_dtype_bytes(run->plan.dtype)
+			    : want_bytes(&run->ops[0]->ask.want);
+	r.rank[2] = (int32_t)(run->by ? label_of(l, &run->by->label, run->by->is->name)
+				      : label_of(l, &l->inlined, "inline"));
 	r.rank[3] = (int32_t)++l->plans;
-	for (i = 0; i < l->op_count; i++) {
-		op = l->ops[i]->bundle ? l->ops[i]->bundle : l->ops[i];
+	for (i = 0; i < run->op_count; i++) {
+		op = run->ops[i]->bundle ? run->ops[i]->bundle : run->ops[i];
 		if (op == last || !op->tensor->label)
 			continue;
 		last = op;
@@ -311,13 +307,13 @@ void tracepoint_begin(struct comm *l, bool inlined)
 	}
 }
 
-void tracepoint_end(struct comm *l)
+void tracepoint_end(struct comm *l, const struct run *run)
 {
 	struct trace_record r = { .ns = clock_ns(), .what = TRACE_END };
 
-	if (!l->op_count || !l->ops[0]->bundle)
+	if (!run->op_count || !run->ops[0]->bundle)
 		return;
-	r.label = l->ops[0]->bundle->tensor->label;
+	r.label = run->ops[0]->bundle->tensor->label;
 	if (r.label)
 		trace_put(trace_of(l), &r);
 }
@@ -362,7 +358,7 @@ static void tell_finished(struct comm *l, const struct tensor *t, const struct l
 	if (!status)
 		tell_ticks(l, r.label, r.ns, by_line, &round);
 	r.word[0] = status ? 0 : rows_of(l, w, counts);
-	r.rank[2] = (int32_t)carrier_label(l, CARRIER_EAGER);
+	r.rank[2] = (int32_t)label_of(l, &l->eager, "eager");
 	r.rank[3] = l->topo.size;
 	trace_put(trace_of(l), &r);
 }

@@ -36,10 +36,11 @@ void tracepoint_short(struct comm *l, struct tensor *t, const struct request *r,
 /* tracepoint_ready - all ranks are ready for the first @count of l->items: a batch begins. */
 void tracepoint_ready(struct comm *l, int count);
 
-/* tracepoint_begin - l->plan begins, for l->ops; or, @inlined, their results have come.
- * tracepoint_end - l->plan has ended, and the same operations need another one. */
-void tracepoint_begin(struct comm *l, bool inlined);
-void tracepoint_end(struct comm *l);
+/* tracepoint_begin - the plan of @run begins, for its operations; or, without a back end, their
+ * results have come.
+ * tracepoint_end - it has ended, and the same operations need another one. */
+void tracepoint_begin(struct comm *l, struct run *run);
+void tracepoint_end(struct comm *l, const struct run *run);
 
 /* tracepoint_complete - @op has ended with @status.  tracepoint_finished - the same for a round
  * of lines, which has no struct ringup_op. */

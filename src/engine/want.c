@@ -38,7 +38,7 @@ bool want_can_inline(const struct want *w)
 {
 	if (w->kind == PLAN_BARRIER)
 		return true;
-	return w->kind == PLAN_ALLREDUCE && w->redop != RINGUP_ADASUM &&
+	return w->kind == PLAN_ALLREDUCE && w->redop != RINGUP_ADASUM && want_is_of_host(w) &&
 	       !reduce_is_half((enum ringup_dtype)w->dtype) &&
 	       want_bytes(w) <= WANT_INLINE_BYTES;
 }
@@ -54,9 +54,9 @@ uint64_t want_part_first(const struct want *w, int ranks, int rank)
 bool want_valid(const struct want *w, int size)
 {
 	return w->kind < WANT_KINDS && w->dtype < RINGUP_DTYPE_COUNT &&
-	       w->redop < RINGUP_REDOP_COUNT && w->root >= 0 && w->root < size &&
-	       w->count <= COUNT_MOST && w->dims <= WANT_DIMS &&
-	       (w->kind == WANT_BUNDLE) == (w->members > 0);
+	       w->redop < RINGUP_REDOP_COUNT && w->memory < RINGUP_MEMORY_COUNT &&
+	       w->root >= 0 && w->root < size && w->count <= COUNT_MOST &&
+	       w->dims <= WANT_DIMS && (w->kind == WANT_BUNDLE) == (w->members > 0);
 }
 
 void want_put(unsigned char *to, const struct want *w)
@@ -74,7 +74,7 @@ void want_put(unsigned char *to, const struct want *w)
 	pack_put32(to + 36, w->members);
 	to[40] = w->kind;
 	to[41] = w->dtype;
-	to[42] = w->redop;
+	to[42] = (unsigned char)(w->redop | w->memory << 4);
 	to[43] = w->dims;
 	pack_put32(to + 44, w->beyond);
 	for (i = 0; i < WANT_DIMS; i++)
@@ -95,7 +95,8 @@ void want_get(const unsigned char *from, struct want *w)
 	w->members = pack_get32(from + 36);
 	w->kind = from[40];
 	w->dtype = from[41];
-	w->redop = from[42];
+	w->redop = from[42] & 15;
+	w->memory = from[42] >> 4;
 	w->dims = from[43];
 	w->beyond = pack_get32(from + 44);
 	for (i = 0; i < WANT_DIMS; i++)
@@ -104,6 +105,8 @@ void want_get(const unsigned char *from, struct want *w)
 
 static uint64_t beside(const struct want *member)
 {
+	if (!want_is_of_host(member))
+		return COUNT_MOST;
 	switch (member->kind) {
 	case PLAN_ALLREDUCE:
 	case PLAN_REDUCESCATTER:
@@ -135,6 +138,15 @@ static void factor_text(double x, char out[32])
 	snprintf(out, 32, "%g", x);
 	if (strtod(out, NULL) != x)
 		snprintf(out, 32, "%.17g", x);
+}
+
+const char *want_memory_name(enum ringup_memory memory)
+{
+	static const char *const names[RINGUP_MEMORY_COUNT] = {
+		[RINGUP_HOST] = "host", [RINGUP_PINNED] = "pinned", [RINGUP_CUDA] = "CUDA"
+	};
+
+	return memory < RINGUP_MEMORY_COUNT ? names[memory] : "unknown";
 }
 
 void want_text(const struct want *w, const int *world, char *out, size_t len)
@@ -194,9 +206,12 @@ void want_text(const struct want *w, const int *world, char *out, size_t len)
 	if (n > 0 && (size_t)n < len && (w->pre != 1 || w->post != 1)) {
 		factor_text(w->pre, pre);
 		factor_text(w->post, post);
-		snprintf(out + n, len - (size_t)n, " scaled by %s before and %s after", pre,
-			 post);
+		n += snprintf(out + n, len - (size_t)n, " scaled by %s before and %s after",
+			      pre, post);
 	}
+	if (n > 0 && (size_t)n < len && w->memory)
+		snprintf(out + n, len - (size_t)n, " in %s memory",
+			 want_memory_name((enum ringup_memory)w->memory));
 }
 
 /* The start of the sentence; an operation without a name has an empty one. */

@@ -28,12 +28,14 @@ struct want {
 	uint64_t digest; /* what else must agree: a reduce-scatter's rows, a hash of what a
 			    bundle's members want, WANT_TO_ROOT and the like */
 	int32_t root;
-	uint32_t members; /* of a bundle; else 0 */
-	uint8_t kind;     /* enum plan_kind, WANT_JOIN or WANT_BUNDLE */
-	uint8_t dtype;    /* enum ringup_dtype */
-	uint8_t redop;    /* enum ringup_redop; WANT_JOIN: 1 if it takes part in sums only */
-	uint8_t dims;     /* of shape that are set; 0: nobody told   */
-	uint32_t beyond;  /* a hash of the dimensions that are not in shape; 0: all are */
+	uint32_t members;   /* of a bundle; else 0 */
+	uint8_t kind;       /* enum plan_kind, WANT_JOIN or WANT_BUNDLE */
+	uint8_t dtype;      /* enum ringup_dtype */
+	uint8_t redop : 4;  /* enum ringup_redop; WANT_JOIN: 1 if it takes part in sums only */
+	uint8_t memory : 4; /* enum ringup_memory; a bundle: any of its members' that is no
+			       host's */
+	uint8_t dims;       /* of shape that are set; 0: nobody told   */
+	uint32_t beyond;    /* a hash of the dimensions that are not in shape; 0: all are */
 	uint64_t shape[WANT_DIMS];
 };
 
@@ -49,6 +51,7 @@ static inline void want_init(struct want *w, int kind, enum ringup_dtype dtype, 
 	w->kind = (uint8_t)kind;
 	w->dtype = (uint8_t)dtype;
 	w->redop = 0;
+	w->memory = 0;
 	w->dims = 0;
 	w->beyond = 0;
 	memset(w->shape, 0, sizeof(w->shape));
@@ -75,14 +78,24 @@ static inline bool want_equal(const struct want *a, const struct want *b)
 
 	if (a->count != b->count || a->digest != b->digest || a->root != b->root ||
 	    a->members != b->members || a->kind != b->kind || a->dtype != b->dtype ||
-	    a->redop != b->redop || a->dims != b->dims || a->beyond != b->beyond ||
-	    memcmp(&a->pre, &b->pre, 8) || memcmp(&a->post, &b->post, 8))
+	    a->redop != b->redop || a->memory != b->memory || a->dims != b->dims ||
+	    a->beyond != b->beyond || memcmp(&a->pre, &b->pre, 8) ||
+	    memcmp(&a->post, &b->post, 8))
 		return false;
 	/* What lies beyond the dimensions that are set is zero. */
 	for (i = 0; i < a->dims && i < WANT_DIMS; i++)
 		if (a->shape[i] != b->shape[i])
 			return false;
 	return true;
+}
+
+/* want_memory_name - "host", "pinned", "CUDA". */
+const char *want_memory_name(enum ringup_memory memory);
+
+/* want_is_of_host - does a processor read and write the data? */
+static inline bool want_is_of_host(const struct want *w)
+{
+	return MEMORY_OF_HOST >> w->memory & 1;
 }
 
 /* want_has_rows - does each rank tell a number of its own, which all others need?  A

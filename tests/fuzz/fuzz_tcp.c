@@ -42,7 +42,7 @@ static int make_plan(uint8_t what, struct plan *p, struct piece *piece)
 	/* What goes from host to host; each row and each column is as much as one has. */
 	for (i = 0; i < hosts * hosts; i++)
 		matrix[i] = counts[(i / hosts + i % hosts) % hosts];
-	*piece = (struct piece){ in, out, count };
+	*piece = (struct piece){ .in = in, .out = out, .count = count };
 	*p = (struct plan){ .kind = kinds[(what & 3) | (what >> 3 & 4)],
 			    .dtype = what & 4 ? RINGUP_BF16 : RINGUP_F32,
 			    .root = what >> 3 & 1,
@@ -113,7 +113,7 @@ static int talk(void *self, const struct plan *p, const int *fds, int links,
 			   data[0] & 128 ? n : used);
 		data += 3 + used;
 		len -= 3 + used;
-		rc = backend_tcp.step(self, &e);
+		rc = backend_tcp.step(self, NULL, &e);
 		drain(fds[turn], &head);
 	}
 	return rc;
@@ -155,7 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	mesh.links = links;
 	fuzz_require(!backend_tcp.open(self, &topo, &e));
 	fuzz_require(!backend_tcp.start(self, &plan, &e));
-	rc = backend_tcp.step(self, &e);
+	rc = backend_tcp.step(self, NULL, &e);
 	if (!rc)
 		rc = talk(self, &plan, theirs, links, data + 1, len - 1);
 	fuzz_require(rc == 0 || rc == 1 || rc == RINGUP_EMISMATCH || rc == RINGUP_EPEER);

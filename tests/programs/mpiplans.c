@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "block.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "tap.h"
@@ -59,9 +60,9 @@ static int run(const struct plan *p)
 	int rc = b->start(self, p, &e);
 
 	/* There may be fewer processors than ranks: another may have to work first. */
-	while (!rc && (rc = b->step(self, &e)) == 0) {
+	while (!rc && (rc = b->step(self, p, &e)) == 0) {
 		sched_yield();
-		b->block(self, INT64_MAX);
+		backend_block(b, self, INT64_MAX);
 	}
 	if (rc != 1)
 		printf("# %s\n", e.text);
@@ -105,8 +106,9 @@ static int allreduce(struct plan p, uint64_t count, int in_place)
 	want = reference(&p, count, all);
 	out = in_place ? all[topo.rank] : calloc(count + 1, bytes);
 	for (i = 0; i < PIECES; i++)
-		piece[i] = (struct piece){ (char *)all[topo.rank] + cut[i] * bytes,
-					   out + cut[i] * bytes, cut[i + 1] - cut[i] };
+		piece[i] = (struct piece){ .in = (char *)all[topo.rank] + cut[i] * bytes,
+					   .out = out + cut[i] * bytes,
+					   .count = cut[i + 1] - cut[i] };
 	p.kind = PLAN_ALLREDUCE;
 	p.piece = piece;
 	p.pieces = PIECES;
@@ -138,7 +140,7 @@ static int scatter(struct plan p, uint64_t count, int in_place)
 		all[r] = pattern(p.dtype, total, (uint64_t)r + 100);
 	want = reference(&p, total, all);
 	out = in_place ? all[topo.rank] : calloc(total + 1, bytes);
-	piece = (struct piece){ all[topo.rank], out, total };
+	piece = (struct piece){ .in = all[topo.rank], .out = out, .count = total };
 	p.kind = PLAN_REDUCESCATTER;
 	p.piece = &piece;
 	p.pieces = 1;
@@ -187,7 +189,9 @@ static int broadcast(int root, uint64_t count, int wants)
 {
 	unsigned char *data = pattern(RINGUP_U8, count, (uint64_t)root);
 	unsigned char *out = calloc(count + 1, 1);
-	struct piece piece = { topo.rank == root ? data : NULL, out, count };
+	struct piece piece = { .in = topo.rank == root ? data : NULL,
+			       .out = out,
+			       .count = count };
 	struct plan p = { .kind = PLAN_BROADCAST,
 			  .dtype = RINGUP_U8,
 			  .pre = 1,
@@ -228,7 +232,7 @@ static int allgather(uint64_t count)
 	p.count = counts[topo.rank];
 	mine = pattern(RINGUP_I32, p.count, (uint64_t)topo.rank);
 	out = calloc(total + 1, 4);
-	piece = (struct piece){ mine, out, p.count };
+	piece = (struct piece){ .in = mine, .out = out, .count = p.count };
 	good = run(&p);
 	for (r = 0; r < topo.size; r++) {
 		void *theirs = pattern(RINGUP_I32, counts[r], (uint64_t)r);
@@ -271,7 +275,7 @@ static int alltoall(uint64_t count)
 	mine = pattern(RINGUP_I64, in, (uint64_t)topo.rank);
 	got = calloc(out + 1, 8);
 	p.count = in;
-	piece = (struct piece){ mine, got, in };
+	piece = (struct piece){ .in = mine, .out = got, .count = in };
 	good = run(&p);
 	for (r = 0; r < n; r++) {
 		uint64_t all = 0;
@@ -328,6 +332,7 @@ int main(void)
 			      .local_size = d.size,
 			      .abort = &quiet,
 			      .asked = true,
+			      .whole = true,
 			      .exchange = meeting.exchange,
 			      .exchange_ctx = meeting.ctx };
 	b = backend_find("mpi");

@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "block.h"
 #include "tap.h"
 
 static const uint32_t no_abort;
@@ -18,8 +19,8 @@ static int completes(const struct backend *b, void *me, const struct plan *p)
 
 	if (!b->can(me, p) || b->start(me, p, &e))
 		return 0;
-	while ((rc = b->step(me, &e)) == 0 && clock_ns() < deadline)
-		b->block(me, deadline);
+	while ((rc = b->step(me, p, &e)) == 0 && clock_ns() < deadline)
+		backend_block(b, me, deadline);
 	if (rc != 1)
 		printf("# %s: %s\n", b->name, rc ? e.text : "not in time");
 	return rc == 1;
@@ -31,8 +32,11 @@ static void alone(const struct backend *b, void *me)
 	float out[3] = { 0 }, again[4] = { 0 };
 	uint16_t half_in[2] = { 0x3c00, 0x4000 }, half_out[2] = { 0 };
 	uint64_t counts[1] = { 3 };
-	struct piece one = { in, out, 3 }, two[2] = { { in, again, 1 }, { in, again + 1, 3 } };
-	struct piece half = { half_in, half_out, 2 }, none = { NULL, NULL, 0 };
+	struct piece one = { .in = in, .out = out, .count = 3 },
+		     two[2] = { { .in = in, .out = again, .count = 1 },
+				{ .in = in, .out = again + 1, .count = 3 } };
+	struct piece half = { .in = half_in, .out = half_out, .count = 2 },
+		     none = { .in = NULL, .out = NULL, .count = 0 };
 	struct plan p = { .kind = PLAN_ALLREDUCE,
 			  .dtype = RINGUP_F32,
 			  .pre = 1,
@@ -99,8 +103,8 @@ static void contract(const struct backend *b)
 	struct err e = { 0 };
 	void *me = calloc(1, b->size);
 
-	ok(b->open && b->can && b->start && b->step && b->block && b->close,
-	   "%s: all six functions", b->name);
+	ok(b->open && b->can && b->start && b->step && b->wait && b->abort && b->close,
+	   "%s: all seven functions", b->name);
 	ok(*b->name && *b->summary && backend_find(b->name) == b,
 	   "%s: has a name and a summary", b->name);
 	b->close(me);

@@ -22,8 +22,8 @@ int main(void)
 
 		ok((*b)->name && *(*b)->name && (*b)->summary && *(*b)->summary && (*b)->size,
 		   "%s: has a name and a summary", (*b)->name);
-		ok((*b)->open && (*b)->can && (*b)->start && (*b)->step && (*b)->block &&
-			   (*b)->close,
+		ok((*b)->open && (*b)->can && (*b)->start && (*b)->step && (*b)->wait &&
+			   (*b)->abort && (*b)->close && (*b)->slots > 0 && (*b)->memory,
 		   "%s: every function is there", (*b)->name);
 		ok(backend_find((*b)->name) == *b, "%s: is found by name", (*b)->name);
 		for (c = backends; *c; c++)

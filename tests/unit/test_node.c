@@ -77,7 +77,7 @@ static bool step(int r)
 	struct err e;
 	int bin;
 
-	if (backend_node.step(self[r], &e) != 1)
+	if (backend_node.step(self[r], NULL, &e) != 1)
 		return false;
 	for (bin = 0; whims && bin < NODE_BINS; bin++)
 		changes += node_way_order(self[r], bin,
@@ -132,7 +132,8 @@ static int allreduce(int size, const uint64_t *counts, int pieces, int in_place,
 			for (i = 0; i < counts[p]; i++)
 				in[i] = (int32_t)((uint64_t)(r + 1) * (i % 1000 + (uint64_t)p));
 			out[counts[p]] = 12345;
-			piece[r][p] = (struct piece){ in, out, counts[p] };
+			piece[r][p] =
+				(struct piece){ .in = in, .out = out, .count = counts[p] };
 			total += counts[p];
 		}
 		plan[r] = (struct plan){ .kind = PLAN_ALLREDUCE,
@@ -190,7 +191,7 @@ static int broadcast(int size, int root, uint64_t count)
 		for (i = 0; i < count; i++)
 			v[i] = r == root ? (char)(i * 7 + (uint64_t)root) : 0;
 		v[count] = 99;
-		piece[r] = (struct piece){ v, v, count };
+		piece[r] = (struct piece){ .in = v, .out = v, .count = count };
 		plan[r] = (struct plan){ .kind = PLAN_BROADCAST,
 					 .dtype = RINGUP_U8,
 					 .pre = 1,
@@ -229,7 +230,7 @@ static int gather(int size, uint64_t unit)
 		for (i = 0; i < counts[r]; i++)
 			in[i] = (uint16_t)(i * 5 + (uint64_t)r);
 		out[total] = 4321;
-		piece[r] = (struct piece){ in, out, counts[r] };
+		piece[r] = (struct piece){ .in = in, .out = out, .count = counts[r] };
 		plan[r] = (struct plan){ .kind = PLAN_ALLGATHER,
 					 .dtype = RINGUP_F16,
 					 .pre = 1,
@@ -459,7 +460,8 @@ static int run_trial(struct trial *t)
 	else
 		expect_copies(t);
 	for (r = 0; r < t->size; r++) {
-		piece[r] = (struct piece){ t->in[r], t->out[r], t->ins[r] };
+		piece[r] =
+			(struct piece){ .in = t->in[r], .out = t->out[r], .count = t->ins[r] };
 		if (in_place) {
 			memcpy(t->out[r], t->in[r], t->ins[r] * size);
 			piece[r].in = t->out[r];
@@ -491,7 +493,7 @@ static uint64_t chunks_of(int size, unsigned char *const *at, size_t apart)
 	int r;
 
 	for (r = 0; r < size; r++) {
-		piece[r] = (struct piece){ at[r], at[r] + apart, 25600 };
+		piece[r] = (struct piece){ .in = at[r], .out = at[r] + apart, .count = 25600 };
 		plan[r] = (struct plan){ .kind = PLAN_ALLREDUCE,
 					 .dtype = RINGUP_I32,
 					 .redop = RINGUP_SUM,
@@ -614,8 +616,9 @@ static void row_exchange(int i, int size)
 
 		for (to = 0; to < size; to++)
 			count += m[r * size + to];
-		row[i].piece[r] = (struct piece){ in = malloc(count * 4 + 1),
-						  malloc(row[i].gets[r] * 4 + 1), count };
+		row[i].piece[r] = (struct piece){ .in = in = malloc(count * 4 + 1),
+						  .out = malloc(row[i].gets[r] * 4 + 1),
+						  .count = count };
 		for (to = 0; to < size; to++)
 			for (k = 0; k < m[r * size + to]; k++)
 				*in++ = sent(i, r, to, k);
@@ -640,7 +643,7 @@ static void row_other(int i, int size, bool spreads)
 
 		for (k = 0; k < count; k++)
 			v[k] = (int32_t)(k % 1000) * (r + 1) + i;
-		row[i].piece[r] = (struct piece){ v, v, count };
+		row[i].piece[r] = (struct piece){ .in = v, .out = v, .count = count };
 		row[i].plan[r] =
 			(struct plan){ .kind = spreads ? PLAN_BROADCAST : PLAN_ALLREDUCE,
 				       .dtype = RINGUP_I32,
@@ -745,7 +748,9 @@ static uint64_t gather_pair(enum spoil spoil)
 
 		for (i = 0; i < COUNT; i++)
 			in[i] = (uint32_t)(i * 3) + (uint32_t)r + 1;
-		piece[r] = (struct piece){ in, calloc((size_t)2 * COUNT, sizeof(*in)), COUNT };
+		piece[r] = (struct piece){ .in = in,
+					   .out = calloc((size_t)2 * COUNT, sizeof(*in)),
+					   .count = COUNT };
 		plan[r] = (struct plan){ .kind = PLAN_ALLGATHER,
 					 .dtype = RINGUP_I32,
 					 .pre = 1,
@@ -755,13 +760,13 @@ static uint64_t gather_pair(enum spoil spoil)
 					 .count = COUNT,
 					 .counts = counts };
 	}
-	good &= begin(plan, 2) && !backend_node.step(self[1], &e);
+	good &= begin(plan, 2) && !backend_node.step(self[1], NULL, &e);
 	if (spoil == STRANGER)
 		estrange();
 	if (spoil == ABORT) {
 		quiet = 1;
 		for (i = 0; i < 10; i++)
-			good &= !backend_node.step(self[i % 2], &e);
+			good &= !backend_node.step(self[i % 2], NULL, &e);
 		for (r = 0; r < 2; r++)
 			good &= !((uint32_t *)piece[r].out)[(1 - r) * COUNT];
 		quiet = 0;

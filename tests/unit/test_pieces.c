@@ -8,9 +8,10 @@ int main(void)
 {
 	const float a[3] = { 1, 2, 3 }, b[4] = { 4, 5, 6, 7 };
 	float x[3] = { 0 }, y[4] = { 0 }, row[8] = { 0 };
-	struct piece piece[] = {
-		{ NULL, NULL, 0 }, { a, x, 3 }, { NULL, NULL, 0 }, { b, y, 4 }
-	};
+	struct piece piece[] = { { .in = NULL, .out = NULL, .count = 0 },
+				 { .in = a, .out = x, .count = 3 },
+				 { .in = NULL, .out = NULL, .count = 0 },
+				 { .in = b, .out = y, .count = 4 } };
 	struct plan p = {
 		.dtype = RINGUP_F32, .pre = 1, .piece = piece, .pieces = 4, .count = 7
 	};

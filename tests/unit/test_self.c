@@ -16,7 +16,7 @@ static struct err e;
 static bool carry_out(const struct plan *p)
 {
 	return backend_self.can(self, p) && backend_self.start(self, p, &e) == 0 &&
-	       backend_self.step(self, &e) == 1;
+	       backend_self.step(self, p, &e) == 1;
 }
 
 int main(void)
@@ -26,8 +26,9 @@ int main(void)
 	float in[3] = { 1, 2, 3 }, out[3] = { 0 }, more[2] = { 5, 7 };
 	int32_t n = 9, m = 0;
 	uint64_t one_element = 1;
-	struct piece two[] = { { in, out, 3 }, { more, more, 2 } };
-	struct piece whole = { &n, &m, 1 };
+	struct piece two[] = { { .in = in, .out = out, .count = 3 },
+			       { .in = more, .out = more, .count = 2 } };
+	struct piece whole = { .in = &n, .out = &m, .count = 1 };
 	struct plan p = {
 		.kind = PLAN_ALLREDUCE,
 		.dtype = RINGUP_F32,

@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "block.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "rounds.h"
@@ -165,11 +166,11 @@ static int finish(struct rank *r, void *me, const struct plan *p)
 	int rc = backend_tcp.start(me, p, &r->e);
 
 	while (rc == 0) {
-		rc = backend_tcp.step(me, &r->e);
+		rc = backend_tcp.step(me, NULL, &r->e);
 		if (rc == 0 && clock_ns() > deadline)
 			rc = fail(&r->e, RINGUP_ETIMEDOUT, "a minute");
 		else if (rc == 0)
-			backend_tcp.block(me, deadline);
+			backend_block(&backend_tcp, me, deadline);
 	}
 	return rc;
 }
@@ -178,7 +179,7 @@ static int finish(struct rank *r, void *me, const struct plan *p)
 static void one_piece(struct job *j, void *in, void *out, uint64_t count, const void *want,
 		      uint64_t wanted)
 {
-	j->piece[0] = (struct piece){ in, out, count };
+	j->piece[0] = (struct piece){ .in = in, .out = out, .count = count };
 	j->want[0] = want;
 	j->wanted[0] = wanted;
 	j->p.count = count;
@@ -198,7 +199,7 @@ static void allreduce(struct job *j, const struct rank *r, const struct task *t)
 			put(t->p.dtype, in, k, value(t, r->rank, at + k));
 			put(t->p.dtype, want, k, result(t, r->size, at + k));
 		}
-		j->piece[i] = (struct piece){ in, out, count };
+		j->piece[i] = (struct piece){ .in = in, .out = out, .count = count };
 		j->want[i] = want;
 		j->wanted[i] = count;
 		at += count;
@@ -590,7 +591,7 @@ static void in_a_row(const char *word)
 		i = rand() % n;
 		if (at[i] == ROW || ((hungry >> i & 1) && rand() % 64))
 			continue;
-		rc = backend_tcp.step(me[i], &e);
+		rc = backend_tcp.step(me[i], NULL, &e);
 		if (rc == 0)
 			continue;
 		if (settle(&job[i]) || rc < 0) {
@@ -696,7 +697,7 @@ static int lock_step(struct rank *r, int n, struct plan *p)
 	}
 	while (done < n && clock_ns() < deadline)
 		for (i = 0; i < n; i++) {
-			rc = left[i] ? backend_tcp.step(me[i], &e) : 0;
+			rc = left[i] ? backend_tcp.step(me[i], NULL, &e) : 0;
 			if (rc < 0)
 				printf("# rank %d: %s\n", i, e.text);
 			left[i] &= !rc;
@@ -728,9 +729,11 @@ static int sum_bits(const char *word, enum ringup_dtype dtype, void *const *data
 	int i, n = connect_hosts(r, word, 1, 0);
 
 	for (i = 0; i < n; i++) {
-		piece[i][0] = (struct piece){ filler[i], filler[i], before };
-		piece[i][1] = (struct piece){ (unsigned char *)data[i] + first * size,
-					      out[i] + first * size, count };
+		piece[i][0] =
+			(struct piece){ .in = filler[i], .out = filler[i], .count = before };
+		piece[i][1] = (struct piece){ .in = (unsigned char *)data[i] + first * size,
+					      .out = out[i] + first * size,
+					      .count = count };
 		p[i] = (struct plan){ .kind = PLAN_ALLREDUCE,
 				      .dtype = dtype,
 				      .redop = RINGUP_AVERAGE,
@@ -849,7 +852,7 @@ static void disagreement(void)
 static void nonsense(void)
 {
 	static float data[1000];
-	struct piece piece = { data, data, 1000 };
+	struct piece piece = { .in = data, .out = data, .count = 1000 };
 	struct plan p = { .kind = PLAN_ALLREDUCE,
 			  .dtype = RINGUP_F32,
 			  .pre = 1,
@@ -868,12 +871,12 @@ static void nonsense(void)
 
 		connect_hosts(r, "ab", 1, 0);
 		rc = backend_tcp.open(me, &r[0].topo, &e) || backend_tcp.start(me, &p, &e) ||
-		     backend_tcp.step(me, &e);
+		     backend_tcp.step(me, NULL, &e);
 		rc |= read(r[1].mesh.link[0].fd[0], head, sizeof(head)) != sizeof(head);
 		head[i] ^= 0x41;
 		rc |= write(r[1].mesh.link[0].fd[0], head, sizeof(head)) != sizeof(head);
 		for (k = 0; k < 3 && !rc; k++)
-			rc = backend_tcp.step(me, &e);
+			rc = backend_tcp.step(me, NULL, &e);
 		/* A plan to come has to wait, and the last four bytes mean nothing. */
 		refused += rc == RINGUP_EMISMATCH || (rc == 0 && i >= 4 && i < 8) || i >= 52;
 		backend_tcp.close(me);
@@ -896,14 +899,14 @@ static void abort_wakes(void)
 
 	connect_hosts(r, "ab", 1, 0);
 	ok(!backend_tcp.open(me, &r[0].topo, &e) && !backend_tcp.start(me, &p, &e) &&
-		   backend_tcp.step(me, &e) == 0,
+		   backend_tcp.step(me, NULL, &e) == 0,
 	   "a barrier waits for the other rank");
 	__atomic_store_n(&abort_word, 1, __ATOMIC_RELEASE);
 	begun = clock_ns();
-	backend_tcp.block(me, INT64_MAX);
+	backend_block(&backend_tcp, me, INT64_MAX);
 	ok(clock_ns() - begun < 60000000000LL, "block() returns once the job is aborted");
 	__atomic_store_n(&abort_word, 0, __ATOMIC_RELEASE);
-	backend_tcp.block(me, clock_ns());
+	backend_block(&backend_tcp, me, clock_ns());
 	ok(clock_ns() - begun < 60000000000LL, "and at its deadline");
 	backend_tcp.close(me);
 	free(me);

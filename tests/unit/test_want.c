@@ -112,6 +112,16 @@ int main(void)
 	want_put(wire, &c);
 	want_get(wire, &a);
 	ok(!want_equal(&b, &c) && want_equal(&a, &c), "are compared, too");
+	a = b = c;
+	b.memory = RINGUP_CUDA;
+	want_put(wire, &b);
+	want_get(wire, &c);
+	ok(!want_equal(&a, &b) && want_equal(&b, &c) && b.redop == a.redop,
+	   "and so are kinds of memory");
+	want_text(&b, NULL, text, sizeof(text));
+	ok(strstr(text, "in more dimensions] in CUDA memory"), "%s", text);
+	b.memory = RINGUP_MEMORY_COUNT;
+	ok(!want_valid(&b, 3), "an unknown one is not valid");
 	sets();
 	long_names();
 	return tap_done();

@@ -139,6 +139,46 @@ static void shapes(void)
 	ok(!ringup_allreduce(world, &a, NULL), "the right one is taken");
 }
 
+/* What no back end of this release takes is refused before anything is read there. */
+static void memories(void)
+{
+	void *nowhere = (void *)64, *out = NULL;
+	uint64_t counts[1];
+	struct ringup_reduce a = { .name = "m",
+				   .in = nowhere,
+				   .out = nowhere,
+				   .count = 6,
+				   .dtype = RINGUP_F32,
+				   .memory = RINGUP_CUDA };
+	struct ringup_bcast b = {
+		.in = nowhere, .out = nowhere, .count = 6, .memory = RINGUP_CUDA
+	};
+	struct ringup_gather g = { .in = nowhere,
+				   .rows = 1,
+				   .row = 1,
+				   .out = &out,
+				   .counts = counts,
+				   .memory = RINGUP_CUDA };
+	float here[6] = { 1 };
+
+	ok(ringup_allreduce(world, &a, NULL) == RINGUP_ENOBACKEND &&
+		   strstr(ringup_error(), "CUDA memory; copy"),
+	   "a sum of CUDA memory: %s", ringup_error());
+	ok(ringup_broadcast(world, &b, NULL) == RINGUP_ENOBACKEND, "a broadcast of it");
+	ok(ringup_allgather(world, &g, NULL) == RINGUP_ENOBACKEND, "an allgather of it");
+	ok(ringup_allreduce_many(world, &a, 1, NULL) == RINGUP_ENOBACKEND, "a group of it");
+	a.memory = RINGUP_PINNED;
+	a.in = a.out = here;
+	ok(!ringup_allreduce(world, &a, NULL) && here[0] == 1, "pinned memory is the host's");
+	a.stream = &a;
+	ok(ringup_allreduce(world, &a, NULL) == RINGUP_EINVAL, "and has no stream: %s",
+	   ringup_error());
+	a.stream = NULL;
+	a.memory = (enum ringup_memory)RINGUP_MEMORY_COUNT;
+	ok(ringup_allreduce(world, &a, NULL) == RINGUP_EINVAL, "no such memory: %s",
+	   ringup_error());
+}
+
 /* Is each function of the header called above? */
 static void all_are_called(void)
 {
@@ -197,6 +237,7 @@ int main(void)
 	rest();
 	ok(good && calls > 50, "%d calls with NULL are refused", calls);
 	shapes();
+	memories();
 	all_are_called();
 	ringup_fini(job);
 	return tap_done();

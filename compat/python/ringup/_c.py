@@ -36,13 +36,15 @@ class Reduce(Structure):
     """struct ringup_reduce"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("out", c_void_p), ("count", c_uint64),
                 ("dtype", c_int), ("redop", c_int), ("pre", c_double), ("post", c_double),
-                ("shape", POINTER(c_uint64)), ("dims", c_int)]
+                ("shape", POINTER(c_uint64)), ("dims", c_int), ("memory", c_int),
+                ("stream", c_void_p)]
 
 
 class Bcast(Structure):
     """struct ringup_bcast"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("out", c_void_p), ("count", c_uint64),
-                ("dtype", c_int), ("root", c_int), ("shape", POINTER(c_uint64)), ("dims", c_int)]
+                ("dtype", c_int), ("root", c_int), ("shape", POINTER(c_uint64)), ("dims", c_int),
+                ("memory", c_int), ("stream", c_void_p)]
 
 
 class Gather(Structure):
@@ -50,7 +52,7 @@ class Gather(Structure):
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("rows", c_uint64), ("row", c_uint64),
                 ("dtype", c_int), ("out", POINTER(c_void_p)), ("counts", POINTER(c_uint64)),
                 ("shape", POINTER(c_uint64)), ("dims", c_int), ("into", c_void_p),
-                ("into_bytes", c_uint64)]
+                ("into_bytes", c_uint64), ("memory", c_int), ("stream", c_void_p)]
 
 
 class Exchange(Structure):
@@ -58,14 +60,16 @@ class Exchange(Structure):
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("rows", c_uint64), ("row", c_uint64),
                 ("splits", POINTER(c_uint64)), ("dtype", c_int), ("out", POINTER(c_void_p)),
                 ("counts", POINTER(c_uint64)), ("shape", POINTER(c_uint64)), ("dims", c_int),
-                ("into", c_void_p), ("into_bytes", c_uint64)]
+                ("into", c_void_p), ("into_bytes", c_uint64), ("memory", c_int),
+                ("stream", c_void_p)]
 
 
 class Scatter(Structure):
     """struct ringup_scatter"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("rows", c_uint64), ("row", c_uint64),
                 ("out", c_void_p), ("dtype", c_int), ("redop", c_int), ("pre", c_double),
-                ("post", c_double), ("shape", POINTER(c_uint64)), ("dims", c_int)]
+                ("post", c_double), ("shape", POINTER(c_uint64)), ("dims", c_int),
+                ("memory", c_int), ("stream", c_void_p)]
 
 
 class Send(Structure):

@@ -1,0 +1,30 @@
+/* wait.c - wait for the news that a back end describes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/wait.h"
+
+#include <time.h>
+
+#include "base/clock.h"
+#include "wire/seat.h"
+
+int64_t wait_until(const struct wait_on *w, int64_t deadline_ns)
+{
+	int64_t look = w->look_ns ? clock_ns() + w->look_ns : INT64_MAX;
+
+	return look < deadline_ns ? look : deadline_ns;
+}
+
+bool wait_news(const struct wait_on *w, int64_t deadline_ns)
+{
+	int64_t until = wait_until(w, deadline_ns);
+
+	if (w->fds && w->row)
+		seat_doze(w->row, w->knob, w->ready, w->self, w->fd, w->fds, until);
+	else if (w->fds)
+		(void)poll(w->fd, (nfds_t)w->fds, clock_left_ms(until));
+	else if (w->row)
+		return seat_wait(w->row, w->who, w->ready, w->self, until);
+	else if (w->look_ns)
+		nanosleep(&(struct timespec){ .tv_nsec = (long)w->look_ns }, NULL);
+	return true;
+}

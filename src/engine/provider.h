@@ -1,0 +1,31 @@
+/* provider.h - the back ends of a communicator: opened, chosen for each plan, closed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_PROVIDER_H
+#define ENGINE_PROVIDER_H
+
+#include "engine/comm.h"
+
+struct err;
+
+/*
+ * providers_open - open those of the list that serve @l, and take a kind of memory that none
+ * before them takes; with @only, which is not "", the one of that name.
+ *
+ * One of them takes RINGUP_HOST; RINGUP_ENOBACKEND if there is none, RINGUP_EINVAL if there
+ * is no such name.  After a failure, too, @l has those that are open.
+ */
+int providers_open(struct comm *l, const char *only, struct err *e);
+
+/* provider_for - the first of @l that carries out @p, on all ranks alike, or NULL. */
+struct provider *provider_for(struct comm *l, const struct plan *p);
+
+/* provider_name - the name of the back end that the host's memory goes to, or "none". */
+const char *provider_name(const struct comm *l);
+
+/* providers_abort - what is in flight is given up: no buffer of it is touched any more. */
+void providers_abort(struct comm *l);
+
+/* providers_close - close @count of them, and free them. */
+void providers_close(struct provider *v, int count);
+
+#endif

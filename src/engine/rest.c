@@ -1,0 +1,80 @@
+/* rest.c - the news that all plans in flight wait for, as one thing to wait for. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/rest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/comm.h"
+#include "engine/comms.h"
+
+enum { LOOK_NS = 1000000 }; /* where there is no memory to wait for all */
+
+/* Descriptors of several back ends side by side; without memory those that are there, soon. */
+static void rest_add_fds(struct engine *g, struct wait_on *all, const struct wait_on *one)
+{
+	int n = all->fds + one->fds + 1;
+	struct pollfd *more;
+
+	if (n > g->poll_room) {
+		more = realloc(g->poll, (size_t)n * 2 * sizeof(*more));
+		if (!more) {
+			all->look_ns = LOOK_NS;
+			return;
+		}
+		g->poll = more;
+		g->poll_room = n * 2;
+	}
+	if (all->fds && all->fd != g->poll)
+		memcpy(g->poll, all->fd, (size_t)all->fds * sizeof(*g->poll));
+	if (one->fds)
+		memcpy(g->poll + all->fds, one->fd, (size_t)one->fds * sizeof(*g->poll));
+	all->fd = g->poll;
+	all->fds += one->fds;
+}
+
+static void rest_add(struct engine *g, struct rest *r, const struct wait_on *one)
+{
+	if (!r->providers++) {
+		r->all = *one;
+		return;
+	}
+	if (one->fds || r->all.fds)
+		rest_add_fds(g, &r->all, one);
+	if (!r->all.knob)
+		r->all.knob = one->knob;
+	if (one->look_ns && (!r->all.look_ns || one->look_ns < r->all.look_ns))
+		r->all.look_ns = one->look_ns;
+}
+
+/* Ask the back ends of @l that have plans in flight. */
+static void rest_ask_lane(struct comm *l, struct rest *r)
+{
+	struct wait_on one;
+	int i, k;
+
+	for (i = 0; i < l->provider_count && l->running; i++) {
+		struct provider *v = &l->providers[i];
+
+		for (k = 0; k < l->run_count && l->runs[k].by != v; k++)
+			;
+		if (k == l->run_count)
+			continue;
+		memset(&one, 0, sizeof(one));
+		if (v->is->wait(v->self, &one))
+			rest_add(l->engine, r, &one);
+		else
+			r->again = true;
+	}
+}
+
+void rest_ask(struct engine *g, struct rest *r)
+{
+	struct comm *l;
+	int i, end = comms_enter(g);
+
+	for (i = 0; i < end; i++)
+		if ((l = comms_at(g, i)))
+			rest_ask_lane(l, r);
+	comms_exit(g, end);
+}

@@ -1,0 +1,375 @@
+/* test_device.c - data no processor reads, streams, and several plans at a time on a device. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "device/device.h"
+
+#include "ranks.h"
+
+enum { COUNT = 1000, LATE_MS = 120000 };
+
+static float *filled(float value, size_t count)
+{
+	float *at = device_malloc(count * sizeof(*at)), *here = device_host(at);
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		here[i] = value;
+	return at;
+}
+
+static bool all_are(const void *at, float value, size_t count)
+{
+	const float *here = device_host(at);
+	size_t i;
+
+	for (i = 0; i < count && here[i] == value; i++)
+		;
+	return i == count;
+}
+
+/* ---- every collective ---- */
+
+static void reduces(struct ringup *r, int rank, int size)
+{
+	float *in = filled((float)rank + 1, COUNT), *out = filled(0, COUNT);
+	struct ringup_reduce a = { .name = "sum",
+				   .in = in,
+				   .out = out,
+				   .count = COUNT,
+				   .dtype = RINGUP_F32,
+				   .memory = RINGUP_CUDA };
+	int i, sum = size * (size + 1) / 2;
+
+	check(!strcmp(ringup_backend(ringup_world(r)),
+		      getenv("RINGUP_BACKEND") ? "tcp" : "device"),
+	      "the device serves", rank);
+	/* The second time nothing is new about it. */
+	for (i = 0; i < 3; i++) {
+		check(!ringup_allreduce(ringup_world(r), &a, NULL) &&
+			      all_are(out, (float)sum, COUNT),
+		      "a sum", rank);
+		memset(device_host(out), 0, COUNT * sizeof(float));
+	}
+	/* The same name, with data of the host. */
+	{
+		float small[2] = { 1, 2 };
+		struct ringup_reduce host = { .name = "sum",
+					      .in = small,
+					      .out = small,
+					      .count = 2,
+					      .dtype = RINGUP_F32 };
+
+		check(!ringup_allreduce(ringup_world(r), &host, NULL) &&
+			      small[0] == (float)size && small[1] == 2 * (float)size,
+		      "a sum of the host's", rank);
+	}
+	device_free(in);
+	device_free(out);
+}
+
+static void moves(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	uint64_t counts[RANKS_MAX];
+	float *one = filled((float)rank, COUNT), *all = filled(-1, COUNT * (size_t)size);
+	void *got = NULL;
+	struct ringup_bcast b = { .name = "broadcast",
+				  .in = one,
+				  .out = one,
+				  .count = COUNT,
+				  .dtype = RINGUP_F32,
+				  .root = size - 1,
+				  .memory = RINGUP_CUDA };
+	struct ringup_gather a = { .name = "gather",
+				   .in = one,
+				   .rows = COUNT / 10,
+				   .row = 10,
+				   .dtype = RINGUP_F32,
+				   .out = &got,
+				   .counts = counts,
+				   .into = all,
+				   .into_bytes = COUNT * (uint64_t)size * sizeof(float),
+				   .memory = RINGUP_CUDA };
+	struct ringup_exchange x = { .name = "exchange",
+				     .in = all,
+				     .rows = (uint64_t)size,
+				     .row = 10,
+				     .dtype = RINGUP_F32,
+				     .out = &got,
+				     .counts = counts,
+				     .memory = RINGUP_CUDA };
+	struct ringup_scatter s = { .name = "scatter",
+				    .in = all,
+				    .rows = (uint64_t)size,
+				    .row = 10,
+				    .out = one,
+				    .dtype = RINGUP_F32,
+				    .memory = RINGUP_CUDA };
+	float *room = filled(-1, (size_t)size * 10);
+	int i;
+
+	check(!ringup_allgather(g, &a, NULL) && got == all, "an allgather, into", rank);
+	for (i = 0; i < size; i++)
+		check(all_are(all + COUNT * i, (float)i, COUNT), "each rank's block", rank);
+	x.into = room;
+	x.into_bytes = (uint64_t)size * 10 * sizeof(float);
+	check(!ringup_alltoall(g, &x, NULL) && got == room && all_are(room, 0, 10),
+	      "an all-to-all, into", rank);
+	check(!ringup_reducescatter(g, &s, NULL) && all_are(one, 0, 10), "a reduce-scatter",
+	      rank);
+	memcpy(device_host(one), device_host(all + COUNT * rank), COUNT * sizeof(float));
+	check(!ringup_broadcast(g, &b, NULL) && all_are(one, (float)(size - 1), COUNT),
+	      "a broadcast", rank);
+	device_free(one);
+	device_free(all);
+	device_free(room);
+}
+
+static void bundles(struct ringup *r, int rank, int size)
+{
+	struct ringup_reduce a[3];
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		float *at = filled((float)(rank + i), COUNT);
+
+		a[i] = (struct ringup_reduce){ .name = "many",
+					       .in = at,
+					       .out = at,
+					       .count = COUNT,
+					       .dtype = RINGUP_F32,
+					       .memory = i ? RINGUP_CUDA : RINGUP_HOST };
+	}
+	a[0].in = a[0].out = device_host(a[0].out);
+	check(!ringup_allreduce_many(ringup_world(r), a, 3, NULL), "a group of tensors", rank);
+	for (i = 0; i < 3; i++) {
+		check(all_are(a[i].out, (float)(size * (size - 1) / 2 + i * size), COUNT),
+		      "each tensor of it", rank);
+		free(device_host(a[i].out));
+	}
+}
+
+/* ---- refusals ---- */
+
+static void refusals(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	float *at = filled(1, COUNT);
+	uint64_t counts[RANKS_MAX];
+	void *got = NULL;
+	struct ringup_reduce a = { .name = "mixed",
+				   .in = at,
+				   .out = at,
+				   .count = COUNT,
+				   .dtype = RINGUP_F32,
+				   .memory = RINGUP_CUDA };
+	struct ringup_gather no_room = { .name = "no room",
+					 .in = at,
+					 .rows = COUNT,
+					 .row = 1,
+					 .dtype = RINGUP_F32,
+					 .out = &got,
+					 .counts = counts,
+					 .memory = RINGUP_CUDA };
+	int rc;
+
+	if (rank == 0) {
+		a.memory = RINGUP_HOST;
+		a.in = a.out = device_host(at);
+	}
+	rc = ringup_allreduce(g, &a, NULL);
+	check(rc == RINGUP_EMISMATCH && strstr(ringup_error(), "in CUDA memory"),
+	      "kinds of memory differ", rank);
+	a.memory = RINGUP_CUDA;
+	a.in = a.out = at;
+	a.redop = RINGUP_ADASUM;
+	a.name = "adasum";
+	check(ringup_allreduce(g, &a, NULL) == RINGUP_EINVAL, "no Adasum there", rank);
+	a.redop = RINGUP_SUM;
+	a.name = "root";
+	check(ringup_reduce_to(g, &a, 0, NULL) == RINGUP_EINVAL, "no sum to one rank", rank);
+	a.memory = RINGUP_HOST;
+	a.stream = &a;
+	check(ringup_allreduce(g, &a, NULL) == RINGUP_EINVAL, "no stream of the host", rank);
+	a.stream = NULL;
+	a.memory = (enum ringup_memory)9;
+	check(ringup_allreduce(g, &a, NULL) == RINGUP_EINVAL, "no such memory", rank);
+	rc = ringup_allgather(g, &no_room, NULL);
+	check(rc == RINGUP_ENOMEM, "no room for what is gathered", rank);
+	a.memory = RINGUP_CUDA;
+	a.name = "after";
+	check(!ringup_allreduce(g, &a, NULL) && all_are(at, (float)size, COUNT),
+	      "the job goes on", rank);
+	device_free(at);
+}
+
+/* ---- streams, and several at a time ---- */
+
+static int gate; /* atomic */
+
+/* What is on the stream before an operation is seen by it. */
+static void streams(struct ringup *r, int rank, int size)
+{
+	struct device_stream *s = device_stream_new();
+	float *at = filled(-1, COUNT);
+	struct ringup_reduce a = { .name = "stream",
+				   .in = at,
+				   .out = at,
+				   .count = COUNT,
+				   .dtype = RINGUP_F32,
+				   .memory = RINGUP_CUDA,
+				   .stream = s };
+	struct ringup_op *op = NULL;
+	static int begun;
+
+	device_fill(s, at, COUNT, (float)rank + 1, &gate);
+	check(!ringup_allreduce(ringup_world(r), &a, &op), "begins", rank);
+	check(!ringup_poll(op), "waits for the stream", rank);
+	if (__atomic_add_fetch(&begun, 1, __ATOMIC_SEQ_CST) == size)
+		__atomic_store_n(&gate, 1, __ATOMIC_RELEASE);
+	check(!ringup_wait(op, -1) && all_are(at, (float)(size * (size + 1) / 2), COUNT),
+	      "and sees what was on it", rank);
+	device_stream_free(s);
+	device_free(at);
+}
+
+/* While the first waits for its stream, others begin. */
+static void several(struct ringup *r, int rank, int size)
+{
+	enum { MANY = 8 };
+	struct device_stream *s = device_stream_new();
+	struct ringup_op *op[MANY] = { NULL };
+	float *at[MANY];
+	char name[MANY][16];
+	int64_t enough = clock_deadline(LATE_MS);
+	uint64_t begun;
+	static int open;
+	int i, most = 0;
+
+	for (i = 0; i < MANY; i++) {
+		struct ringup_bcast b = { .name = name[i],
+					  .count = COUNT,
+					  .dtype = RINGUP_F32,
+					  .root = i % size,
+					  .memory = RINGUP_CUDA,
+					  .stream = i ? NULL : s };
+
+		snprintf(name[i], sizeof(name[i]), "several %d", i);
+		at[i] = filled((float)(rank * MANY + i), COUNT);
+		b.in = b.out = at[i];
+		if (!i)
+			device_fill(s, at[i], COUNT, rank ? -1.0F : 7.0F, &open);
+		check(!ringup_broadcast(ringup_world(r), &b, &op[i]), "begins", rank);
+	}
+	do {
+		for (i = 0; i < MANY; i++)
+			(void)!ringup_poll(op[i]);
+		device_counts(&begun, &most);
+	} while (most < 3 && clock_ns() < enough);
+	check(most >= 3, "several are in flight at a time", rank);
+	__atomic_store_n(&open, 1, __ATOMIC_RELEASE);
+	for (i = MANY - 1; i >= 0; i--)
+		check(!ringup_wait(op[i], -1), "is done", rank);
+	for (i = 0; i < MANY; i++) {
+		float value = i ? (float)(i % size * MANY + i) : 7.0F;
+
+		check(all_are(at[i], value, COUNT), "each is right", rank);
+		device_free(at[i]);
+	}
+	device_stream_free(s);
+}
+
+/* ---- others ---- */
+
+/* One that has joined gives zeros of the host's. */
+static void joins(struct ringup *r, int rank, int size)
+{
+	float *at = filled((float)rank, COUNT);
+	struct ringup_reduce a = { .name = "joined",
+				   .in = at,
+				   .out = at,
+				   .count = COUNT,
+				   .dtype = RINGUP_F32,
+				   .memory = RINGUP_CUDA };
+	int last = -1;
+
+	if (rank)
+		check(!ringup_allreduce(ringup_world(r), &a, NULL) &&
+			      all_are(at, (float)(size * (size - 1) / 2), COUNT),
+		      "a sum without rank 0", rank);
+	check(!ringup_join(ringup_world(r), &last, NULL) && last > 0, "all have joined", rank);
+	device_free(at);
+}
+
+/* Back ends of a group exchange something when they open. */
+static void groups(struct ringup *r, int rank, int size)
+{
+	int ranks[RANKS_MAX], i;
+	struct ringup_group *g = NULL;
+	float *at = filled(1, COUNT);
+	struct ringup_reduce a = { .name = "group",
+				   .in = at,
+				   .out = at,
+				   .count = COUNT,
+				   .dtype = RINGUP_F32,
+				   .memory = RINGUP_CUDA };
+
+	for (i = 1; i < size; i++)
+		ranks[i - 1] = i;
+	check(!ringup_group_add(r, ranks, size - 1, &g), "a group", rank);
+	check(strcmp(ringup_backend(g), rank ? "none" : "device") != 0, "has a back end", rank);
+	if (rank)
+		check(!ringup_allreduce(g, &a, NULL) && all_are(at, (float)(size - 1), COUNT),
+		      "its sum", rank);
+	check(!ringup_group_remove(g), "is removed", rank);
+	device_free(at);
+}
+
+/* The job ends while a plan is in flight: after the error nothing of it is touched. */
+static void ends(struct ringup *r, int rank, int size)
+{
+	struct device_stream *s = device_stream_new();
+	float *at = filled((float)rank, COUNT);
+	struct ringup_reduce a = { .name = "ends",
+				   .in = at,
+				   .out = at,
+				   .count = COUNT,
+				   .dtype = RINGUP_F32,
+				   .memory = RINGUP_CUDA };
+	struct ringup_op *op = NULL;
+	int rc;
+
+	(void)size;
+	if (rank == 0)
+		ringup_abort(r, "enough");
+	rc = ringup_allreduce(ringup_world(r), &a, &op);
+	if (!rc)
+		rc = ringup_wait(op, -1);
+	check(rc == RINGUP_EABORTED || rc == RINGUP_ESHUTDOWN, "all hear of it", rank);
+	device_stream_free(s);
+	device_free(at);
+}
+
+static void all(void)
+{
+	run("sums", 3, reduces);
+	run("other collectives", 3, moves);
+	run("groups of tensors", 2, bundles);
+	run("what is refused", 2, refusals);
+	run("streams", 3, streams);
+	run("several in flight", 2, several);
+	run("ranks that have joined", 3, joins);
+	run("groups of ranks", 3, groups);
+	run("an end", 3, ends);
+}
+
+int main(void)
+{
+	all();
+	setenv("RINGUP_BACKEND", "tcp", 1);
+	all();
+	return tap_done();
+}

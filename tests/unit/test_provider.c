@@ -1,0 +1,135 @@
+/* test_provider.c - which back ends serve a communicator, and which of them a plan. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "engine/provider.h"
+#include "tap.h"
+
+/* Back ends of which nothing is wanted but to be opened, asked and closed. */
+struct fake {
+	int opened;
+};
+
+static int opened, closed, aborted;
+
+static int fake_open(void *self, const struct topo *t, struct err *e)
+{
+	((struct fake *)self)->opened = 1;
+	opened++;
+	return t->size > 1 ? 0 : fail(e, RINGUP_ENOBACKEND, "too few");
+}
+
+static int never_open(void *self, const struct topo *t, struct err *e)
+{
+	(void)self;
+	(void)t;
+	return fail(e, RINGUP_ENOBACKEND, "this machine has none");
+}
+
+static bool any(const void *self, const struct plan *p)
+{
+	(void)self;
+	(void)p;
+	return true;
+}
+
+static bool sums(const void *self, const struct plan *p)
+{
+	(void)self;
+	return p->kind == PLAN_ALLREDUCE;
+}
+
+static void fake_abort(void *self)
+{
+	(void)self;
+	aborted++;
+}
+
+static void fake_close(void *self)
+{
+	(void)self;
+	closed++;
+}
+
+#define FAKE(kinds, is, asked)                                                   \
+	.name = #is, .size = sizeof(struct fake), .memory = (kinds), .slots = 1, \
+	.can = (asked), .abort = fake_abort, .close = fake_close
+
+static const struct backend gone = { FAKE(MEMORY_OF_HOST | MEMORY_CUDA, gone, any),
+				     .open = never_open };
+static const struct backend sum = { FAKE(MEMORY_CUDA, sum, sums), .open = fake_open };
+static const struct backend more = { FAKE(MEMORY_CUDA, more, any), .open = fake_open };
+static const struct backend host = { FAKE(MEMORY_OF_HOST, host, any), .by_host = true,
+				     .open = fake_open };
+static const struct backend last = { FAKE(MEMORY_OF_HOST, last, any), .open = fake_open };
+static const struct backend all = { FAKE(MEMORY_OF_HOST | MEMORY_CUDA, all, any),
+				    .open = fake_open };
+
+/* Instead of backends.c's list. */
+const struct backend *const backends[] = { &gone, &sum, &more, &host, &last, &all, NULL };
+
+const struct backend *backend_find(const char *name)
+{
+	int i;
+
+	for (i = 0; backends[i] && strcmp(backends[i]->name, name); i++)
+		;
+	return backends[i];
+}
+
+static const char *name_for(struct comm *l, enum plan_kind kind, enum ringup_memory memory)
+{
+	struct plan p = { .kind = kind, .memory = memory };
+	const struct provider *v = provider_for(l, &p);
+
+	return v ? v->is->name : "none";
+}
+
+static void close_comm(struct comm *l)
+{
+	providers_close(l->providers, l->provider_count);
+	memset(l, 0, sizeof(*l));
+}
+
+int main(void)
+{
+	static struct comm l;
+	struct err e = { 0 };
+
+	l.topo.size = 2;
+	ok(!providers_open(&l, "", &e) && l.provider_count == 2 &&
+		   l.memory == (MEMORY_OF_HOST | MEMORY_CUDA),
+	   "the first for each kind of memory");
+	ok(l.by_host && !strcmp(provider_name(&l), "host"), "the host's is known");
+	ok(!strcmp(name_for(&l, PLAN_ALLREDUCE, RINGUP_CUDA), "sum") &&
+		   !strcmp(name_for(&l, PLAN_ALLREDUCE, RINGUP_HOST), "host") &&
+		   !strcmp(name_for(&l, PLAN_BARRIER, RINGUP_PINNED), "host"),
+	   "each kind goes to its own");
+	ok(!strcmp(name_for(&l, PLAN_BROADCAST, RINGUP_CUDA), "none"),
+	   "what it cannot do, nobody does");
+	providers_abort(&l);
+	ok(aborted == 2, "all are told of an end");
+	close_comm(&l);
+	ok(closed == opened + 1 && opened == 2, "each that was tried is closed");
+
+	l.topo.size = 2;
+	ok(!providers_open(&l, "all", &e) && l.provider_count == 1 && !l.by_host &&
+		   !strcmp(name_for(&l, PLAN_BROADCAST, RINGUP_CUDA), "all"),
+	   "the one that was asked for");
+	close_comm(&l);
+
+	l.topo.size = 2;
+	ok(providers_open(&l, "nobody", &e) == RINGUP_EINVAL &&
+		   strstr(e.text, "=nobody: no such"),
+	   "a name that there is not: %s", e.text);
+	e.code = 0;
+	ok(providers_open(&l, "gone", &e) == RINGUP_ENOBACKEND &&
+		   strstr(e.text, "this machine has none"),
+	   "one that cannot serve says why: %s", e.text);
+	e.code = 0;
+	ok(providers_open(&l, "sum", &e) == RINGUP_ENOBACKEND, "one without the host's memory");
+	close_comm(&l);
+	ok(!strcmp(provider_name(&l), "none"), "none has no name");
+	return tap_done();
+}
