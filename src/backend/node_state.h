@@ -32,7 +32,7 @@
  *
  * What is done with a chunk, node_sum.c and node_move.c know; node.c, in which order;
  * node_begin.c, how a plan begins; node_lend.c, what goes without slots; and node_way.c, when
- *two ranks do without.
+ * two ranks do without.
  */
 enum { NODE_RANKS = 4096, NODE_BINS = SEAT_ORDERS };
 

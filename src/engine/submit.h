@@ -23,8 +23,8 @@ struct err;
  *	submit_queued	any: it enters the list of those in flight, and the agreement
  *
  * The first two complete it at once, without an entry in that list.  If another rank is late
- *the operation is deferred: from then on it is in flight like any other, and engine_deferred()
- *does the rest.
+ * the operation is deferred: from then on it is in flight like any other, and engine_deferred()
+ * does the rest.
  */
 
 /* submit_queued - with l->lock: start an operation.  @awaits and *@as: see agree_post(); what

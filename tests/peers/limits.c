@@ -13,8 +13,8 @@
  *
  * Two processes on two processors, if not said otherwise, of f32, not in place but where said
  * so: the copies and sums of src/coll, by chunks and slots as src/backend/node_state.h has
- *them; no names, no agreement, nobody who could fail.  Input is written before each call; a
- *call lasts from when the first rank begins to when the last ends, for those that share a
+ * them; no names, no agreement, nobody who could fail.  Input is written before each call; a
+ * call lasts from when the first rank begins to when the last ends, for those that share a
  * processor begin one after the other.  What the library takes beyond that is the engine's.
  *
  * With ranks=N, an allreduce of N, as many to each processor; who waits gives way, and fills

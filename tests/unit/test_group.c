@@ -1207,6 +1207,17 @@ static bool has_room(int size)
 	return cores_count(may) >= size && (!quota || quota >= size);
 }
 
+/* Whether waiting costs processor time. */
+static void rests(void)
+{
+	run("who waits for one that is late rests", 2, waiting);
+	run("who waits for one that is late rests", 4, waiting);
+	if (has_room(2))
+		run("who goes on soon does not sleep", 2, keeps_pace);
+	else
+		ok(1, "who goes on soon does not sleep # SKIP fewer than two processors");
+}
+
 int main(void)
 {
 	int size;
@@ -1241,14 +1252,11 @@ int main(void)
 	run("groups that come and go", 3, come_and_go);
 	run("groups that overlap", 3, overlapping);
 	run("groups that overlap", 4, overlapping);
-	run("who waits for one that is late rests", 2, waiting);
-	run("who waits for one that is late rests", 4, waiting);
+	/* A device of the tests polls in a thread of its own. */
 	if (backend_find("device"))
-		ok(1, "who goes on soon does not sleep # SKIP between threads of a device");
-	else if (has_room(2))
-		run("who goes on soon does not sleep", 2, keeps_pace);
+		ok(1, "who waits rests # SKIP a device's thread does not");
 	else
-		ok(1, "who goes on soon does not sleep # SKIP fewer than two processors");
+		rests();
 	run("groups in a circle", 3, circle);
 	run("a group without the rank that leaves", 3, without_one);
 	run("a group without the rank that leaves", 5, without_one);
