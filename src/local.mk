@@ -267,6 +267,7 @@ TOOL_SOURCES += \
 	%reldir%/rebuild/versions.c %reldir%/rebuild/versions.h
 
 TOOL_SOURCES += \
+	%reldir%/diagnose/bare.c %reldir%/diagnose/bare.h \
 	%reldir%/diagnose/complaint.c %reldir%/diagnose/complaint.h \
 	%reldir%/diagnose/conclude.c %reldir%/diagnose/conclude.h \
 	%reldir%/diagnose/evidence.c %reldir%/diagnose/evidence.h \

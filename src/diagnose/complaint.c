@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/complaint.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -182,12 +181,39 @@ static bool may_be_level(const struct word *w)
 	       (is_upper(*w->at) || is_lower(*w->at));
 }
 
+/* "<warn>" of libfabric, also as JSON writes it, which leaves it within a word. */
+static bool is_angle_level(const struct word *w, enum complaint *level)
+{
+	static const struct {
+		const char *text, *json;
+		enum complaint level;
+	} angles[] = {
+		{ "warn", "\\u003cwarn\\u003e", COMPLAINT_WARNING },
+		{ "info", "\\u003cinfo\\u003e", COMPLAINT_NONE },
+		{ "debug", "\\u003cdebug\\u003e", COMPLAINT_NONE },
+		{ "trace", "\\u003ctrace\\u003e", COMPLAINT_NONE },
+	};
+	bool is_json = w->at[w->len - 1] == 'e' && word_ends(w, "\\u003e");
+	size_t i;
+
+	if (!is_json && (w->before != '<' || w->after != '>'))
+		return false;
+	for (i = 0; i < sizeof(angles) / sizeof(angles[0]); i++)
+		if (is_json ? word_ends(w, angles[i].json) : word_is(w, angles[i].text)) {
+			*level = angles[i].level;
+			return true;
+		}
+	return false;
+}
+
 /* Is the word a level?  Then *@level is that. */
 static bool level_of(const struct word *w, const struct word *last, const char *end,
 		     enum complaint *level)
 {
 	size_t i, n;
 
+	if (is_angle_level(w, level))
+		return true;
 	if (is_glog(w) || is_letter_level(w, last)) {
 		*level = letter_level(*w->at);
 		return true;
@@ -357,6 +383,24 @@ static enum complaint with_level(enum complaint level, const struct word *w, con
 		       : level;
 }
 
+bool complaint_has_level(const char *line, const char *end, enum complaint *level)
+{
+	const char *head = end - line > COMPLAINT_HEAD ? line + COMPLAINT_HEAD : end, *p = line;
+	struct word w = { 0 }, last = { "", 0, 0, 0 };
+	int prose = 0, words = 0;
+
+	*level = COMPLAINT_NONE;
+	while (prose <= PROSE && words++ < WORDS && next_word(&p, head, &w)) {
+		if (!level_of(&w, &last, end, level)) {
+			prose = is_time(&w) ? 0 : prose + is_prose(&w);
+		} else if (w.after != ' ' || !next_word(&p, head, &w) || !is_relay(&w)) {
+			return true;
+		}
+		last = w;
+	}
+	return false;
+}
+
 enum complaint complaint_judge(const char *line, const char *end, const char **said)
 {
 	const char *head = end - line > COMPLAINT_HEAD ? line + COMPLAINT_HEAD : end, *p = line;
@@ -428,6 +472,8 @@ static inline halves look_at(const char *p)
 	       ((lanes)((n | 4) == 'g') | (lanes)(n == 'l')) & (lanes)(m == ':');
 	hit |= (is_e | is_f | (lanes)(c == 'W')) &
 	       ((lanes)(n == ' ') | (lanes)((n & 0xf0) == '0'));
+	/* <warn>, and how JSON writes it */
+	hit |= (lanes)(c == 'n') & ((lanes)(n == '>') | (lanes)(n == '\\'));
 	/* Killed, Terminated, Aborted, Segmentation, Floating, Illegal */
 	hit |= (lanes)(c == 'K') | ((lanes)(c == 'T') & (lanes)(n == 'e'));
 	hit |= (lanes)(c == 'A') & (lanes)(n == 'b');

@@ -3,6 +3,8 @@
 #ifndef DIAGNOSE_COMPLAINT_H
 #define DIAGNOSE_COMPLAINT_H
 
+#include <stdbool.h>
+
 enum complaint {
 	COMPLAINT_NONE,
 	COMPLAINT_WARNING, /* of a failure; other warnings are none */
@@ -21,6 +23,9 @@ enum complaint {
  */
 enum { COMPLAINT_HEAD = 192 };
 enum complaint complaint_judge(const char *line, const char *end, const char **said);
+
+/* complaint_has_level - does such a word say a level of the line, a harmless one too? */
+bool complaint_has_level(const char *line, const char *end, enum complaint *level);
 
 /*
  * complaint_look - a place before which no line complains that begins at @p or later, a little

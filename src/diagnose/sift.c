@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "diagnose/bare.h"
 #include "diagnose/match.h"
 #include "diagnose/read.h"
 #include "diagnose/unknown.h"
@@ -104,6 +105,11 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 	seen.at = p->before + at;
 	fields_init(&seen.fields);
 	fits = fields_match(rest, block + at, end, &seen.fields, &looked);
+	if (fits && s->flags & (SIGNATURE_BARE | SIGNATURE_SHELL)) {
+		find_line(p, at, &start, &stop);
+		looked += (size_t)(stop - start);
+		fits = bare_fits(s, start, stop, *rest == '\n' ? block + at : NULL);
+	}
 	if (fits && s->flags & SIGNATURE_BOX)
 		fields_box(block + at, end, &seen.fields, &looked);
 	if (fits) {

@@ -28,6 +28,8 @@ enum signature_flag {
 	SIGNATURE_LATER = 16,      /* says what others of its library and kind said before */
 	SIGNATURE_REASON = 32,     /* what leads to it stands in a line before          */
 	SIGNATURE_VAGUE = 64,      /* an echo that is told only where there is no other */
+	SIGNATURE_BARE = 128,      /* words of the system: see bare_fits()              */
+	SIGNATURE_SHELL = 256,     /* such words, on a line of a shell                  */
 };
 
 /*

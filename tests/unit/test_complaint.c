@@ -22,6 +22,8 @@ static void look(void)
 		" [0] ",
 		"NCCL ",
 		"WARN ",
+		"x:12<warn> ",
+		"x:12\\u003cwarn\\u003e ",
 		"INFO ",
 		"ERROR: ",
 		"error: ",
@@ -84,12 +86,30 @@ static void look(void)
 	ok(at > text + sizeof(text) - 80, "what does not complain is passed over");
 }
 
+static void levels(void)
+{
+	static const char *const lines[] = { "x.cc:1 NCCL INFO f", "DEBUG:x:f", "x<info> f",
+					     "WARN f" };
+	static const char bare[] = "bash: line 1: x: Permission denied";
+	enum complaint level;
+	size_t i, n = 0;
+
+	for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		n += complaint_has_level(lines[i], lines[i] + strlen(lines[i]), &level) &&
+		     level == (i < 3 ? COMPLAINT_NONE : COMPLAINT_WARNING);
+	ok(n == i, "%zu of %zu levels are found, harmless ones too", n, i);
+	ok(!complaint_has_level(bare, bare + strlen(bare), &level), "a shell has none");
+}
+
 int main(void)
 {
 	static const char warning[] = "WARNING: x", error[] = "There are x";
 	char rule[80];
 
 	check("node-1:4711:4712 [0] x.cc:1 NCCL WARN gone", COMPLAINT_ERROR, " gone");
+	check("libfabric:41:17::core:core:f():1010<warn> f failed", COMPLAINT_WARNING,
+	      "> f failed");
+	check("libfabric:41:17::core:core:f():1010<info> ERROR gone", COMPLAINT_NONE, NULL);
 	check("node-1:4711:4712 [0] NCCL INFO ERROR gone", COMPLAINT_NONE, NULL);
 	check("ERROR gone", COMPLAINT_ERROR, " gone");
 	check("ERROR", COMPLAINT_NONE, NULL);
@@ -116,6 +136,7 @@ int main(void)
 	check(rule, COMPLAINT_NONE, NULL);
 	ok(complaint_box(warning, warning + 10) == COMPLAINT_WARNING, "a warning in a box");
 	ok(complaint_box(error, error + 11) == COMPLAINT_ERROR, "an error in a box");
+	levels();
 	look();
 	return tap_done();
 }
