@@ -463,7 +463,7 @@ static bool linger(struct tcp *h)
 	return true;
 }
 
-static bool hosts_wait(void *self, struct wait_on *w)
+static bool tcp_wait(void *self, struct wait_on *w)
 {
 	struct tcp *h = self;
 
@@ -482,7 +482,7 @@ static bool hosts_wait(void *self, struct wait_on *w)
 }
 
 /* Nothing moves but in step(). */
-static void hosts_abort(void *self)
+static void tcp_abort(void *self)
 {
 	(void)self;
 }
@@ -498,7 +498,7 @@ const struct backend backend_tcp = {
 	.can = tcp_can,
 	.start = tcp_start,
 	.step = tcp_step,
-	.wait = hosts_wait,
-	.abort = hosts_abort,
+	.wait = tcp_wait,
+	.abort = tcp_abort,
 	.close = tcp_close,
 };

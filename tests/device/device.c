@@ -1,4 +1,4 @@
-/* device.c - for tests: a back end of a "device", a thread with memory and queues of its own.
+/* device.c - for tests: a back end of a "device", with memory, queues and a thread of its own.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
