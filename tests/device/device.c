@@ -1,5 +1,4 @@
-/* device.c - for tests: a back end of a "device", with memory, queues and a thread of its own.
- */
+/* device.c - for tests: a back end of a "device" with memory, queues and a thread. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
