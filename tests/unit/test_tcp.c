@@ -626,8 +626,12 @@ static void each_combination(void)
 	for (t = 0; t < RINGUP_BOOL; t++)
 		for (op = 0; op < REDUCE_OPS; op++)
 			tasks[k++] = (struct task){
-				.p = { PLAN_ALLREDUCE, (enum ringup_dtype)t,
-				       (enum ringup_redop)op, 1, 1, 0, NULL, 2, 0, NULL, NULL },
+				.p = { .kind = PLAN_ALLREDUCE,
+				       .dtype = (enum ringup_dtype)t,
+				       .redop = (enum ringup_redop)op,
+				       .pre = 1,
+				       .post = 1,
+				       .pieces = 2 },
 				.counts = { 1, 997 },
 				.seed = 5,
 			};
@@ -790,8 +794,11 @@ static void same_bits(const char *word, enum ringup_dtype dtype)
 
 static void closed_neighbour(void)
 {
-	struct task t = { .p = { PLAN_ALLREDUCE, RINGUP_F32, RINGUP_SUM, 1, 1, 0, NULL, 1, 0,
-				 NULL, NULL },
+	struct task t = { .p = { .kind = PLAN_ALLREDUCE,
+				 .dtype = RINGUP_F32,
+				 .pre = 1,
+				 .post = 1,
+				 .pieces = 1 },
 			  .counts = { 1 << 20 } };
 	struct rank r[3];
 	int i;
@@ -830,8 +837,11 @@ static void disagree(const struct task *a, const struct task *b, const char *why
 
 static void disagreement(void)
 {
-	struct task a = { .p = { PLAN_ALLREDUCE, RINGUP_F32, RINGUP_SUM, 1, 1, 0, NULL, 1, 0,
-				 NULL, NULL },
+	struct task a = { .p = { .kind = PLAN_ALLREDUCE,
+				 .dtype = RINGUP_F32,
+				 .pre = 1,
+				 .post = 1,
+				 .pieces = 1 },
 			  .counts = { 100 } };
 	struct task b = a;
 
