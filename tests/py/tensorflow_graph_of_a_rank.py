@@ -106,6 +106,43 @@ def variables_are_broadcast_in_a_session():
 
 
 @check
+def a_state_of_keras_in_a_graph():
+    """Keras 2 keeps the values of its variables in a session then."""
+    if hasattr(tensorflow.keras, "ops"):  # Keras 3 has no graphs
+        return
+    import horovod.tensorflow.keras as hvd_keras
+
+    commits = []
+
+    class Callback(hvd_keras.elastic.CommitStateCallback):
+        def commit(self):
+            commits.append(len(commits))
+            super().commit()
+
+    keras, r = tf.keras, hvd.rank()
+    with tf.Graph().as_default(), tf.Session() as s:
+        keras.backend.set_session(s)
+        tf.set_random_seed(1 + r)
+        model = keras.Sequential([keras.layers.Dense(1, input_shape=(3,))])
+        model.compile(loss="mse", optimizer=hvd_keras.DistributedOptimizer(
+            keras.optimizers.SGD(0.05, momentum=0.9)))
+        state = hvd_keras.elastic.KerasState(model, batch=r)
+        state.sync()
+        assert state.batch == 0
+        begun = model.get_weights()
+        assert all(numpy.array_equal(begun[0], w) for w in hvd.allgather_object(begun[0]))
+        x, y = data_of(r)
+        model.fit(x[0], y[0], batch_size=BATCH // 2, epochs=1, verbose=0, shuffle=False,
+                  callbacks=[Callback(state, 1)])
+        trained = model.get_weights()
+        assert not numpy.array_equal(trained[0], begun[0]) and len(commits) == 3
+        assert all(numpy.array_equal(trained[0], w) for w in hvd.allgather_object(trained[0]))
+        model.set_weights(begun)
+        state.restore()
+        near(model.get_weights()[0], trained[0])
+
+
+@check
 def passes_are_added_up():
     program = Program(lambda p: hvd.DistributedOptimizer(
         MAKE["sgd"](), backward_passes_per_step=2, average_aggregated_gradients=True).minimize(

@@ -16,10 +16,14 @@ class CommitStateCallbackImpl:
     def on_batch_end(self, batch, logs=None):
         self.batches_remaining -= 1
         if self.batches_remaining == 0:
-            self.state.commit()
+            self.commit()
             self.batches_remaining = self.batches_per_commit
 
     def on_epoch_end(self, epoch, logs=None):
+        self.commit()
+
+    def commit(self):
+        """Commit; what a program's own class may do more."""
         self.state.commit()
 
 

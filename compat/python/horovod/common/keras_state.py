@@ -50,12 +50,44 @@ def optimizer_variables(optimizer):
     return list(variables() if callable(variables) else variables)
 
 
+def _is_of_keras_2(variable):
+    """Is it a variable of TensorFlow?"""
+    return hasattr(variable, "numpy") and not hasattr(variable, "_value")
+
+
+def _graph_backend(variables):
+    """Keras's functions for variables of a graph of TensorFlow 1, whose values its session has;
+    None: each variable tells its own."""
+    if not variables or not all(map(_is_of_keras_2, variables)):
+        return None
+    import tensorflow as tf
+    return None if tf.executing_eagerly() else tf.compat.v1.keras.backend
+
+
 def _value(variable):
     """A copy of what a variable has, as an array."""
-    if hasattr(variable, "numpy") and not hasattr(variable, "_value"):
+    if _is_of_keras_2(variable):
         return variable.numpy()
     import keras
     return keras.ops.convert_to_numpy(variable.value).copy()
+
+
+def _values(variables):
+    """Copies of what variables have, as arrays."""
+    backend = _graph_backend(variables)
+    return backend.batch_get_value(variables) if backend else [_value(v) for v in variables]
+
+
+def _set_values(variables, values):
+    """Overwrite variables; an optimizer makes some when it first needs them, and those that there
+    are no values for become 0."""
+    backend, known = _graph_backend(variables), len(values)
+    values = [*values, *(0 * value for value in _values(variables[known:]))]
+    if backend:
+        backend.batch_set_value(list(zip(variables, values)))
+        return
+    for v, value in zip(variables, values):
+        v.assign(value)
 
 
 class KerasState(ObjectState):
@@ -77,14 +109,12 @@ class KerasState(ObjectState):
 
     def _save_model(self):
         self._saved_model_state, self._saved_optimizer_state = (
-            [_value(v) for v in variables] for variables in self._variables())
+            _values(variables) for variables in self._variables())
 
     def _load_model(self):
         saved = self._saved_model_state, self._saved_optimizer_state
         for variables, values in zip(self._variables(), saved):
-            for i, v in enumerate(variables):
-                # An optimizer makes variables when it first needs them; these were not there.
-                v.assign(values[i] if i < len(values) else 0 * _value(v))
+            _set_values(variables, values)
 
     def save(self):
         self._save_model()
@@ -106,11 +136,9 @@ class KerasState(ObjectState):
     def _assign(variables):
         """Overwrite variables with rank 0's: as objects, which no graph has to know."""
         root = rank() == 0
-        sent = broadcast_object([_value(v) for v in variables] if root else None,
-                                name="keras_state")
+        sent = broadcast_object(_values(variables) if root else None, name="keras_state")
         if not root:
-            for v, value in zip(variables, sent):
-                v.assign(value)
+            _set_values(variables, sent)
 
     def _build_optimizer(self):
         """Let the optimizer make all its variables: it makes some when it first needs them, and a
