@@ -90,8 +90,12 @@ TENSORFLOW_FILES = {
     "parallel/test_keras.py": (2,),
     "parallel/test_adasum_tensorflow.py": (2,),
     "parallel/test_xla.py": (2,),
-    "parallel/test_process_sets_static.py": (2,),
-    "parallel/test_process_sets_multi_comm.py": (2,),
+    "parallel/test_xla_process_sets.py": (2, 4),
+    "parallel/test_process_sets_static.py": (2, 4),
+    "parallel/test_process_sets_multi_comm.py": (2, 4),
+    "integration/test_elastic_tensorflow.py": (None,),
+    "integration/test_elastic_tensorflow2.py": (None,),
+    "integration/test_elastic_tensorflow_keras.py": (None,),
 }
 FILES.update(TENSORFLOW_FILES)
 
@@ -108,6 +112,16 @@ OTHERS = {"sparkdl": ("databricks/spark-deep-learning", "master", "tests/horovod
 # Adasum: Horovod's needs MPI, and its tests ask for it; ringup's does not.
 AS_IF_MPI = {"parallel/test_adasum_pytorch.py": "torch",
              "parallel/test_adasum_tensorflow.py": "tensorflow"}
+
+# Programs that elastic tests start, which wait 3 s for new ranks to be announced.  ringup announces
+# them when they have come, and TensorFlow takes longer to import; so they wait longer.  Two of them
+# are for TensorFlow 1, whose names are put where it had them.
+ELASTIC_FILES = {
+    "integration/test_elastic_tensorflow.py": "1",
+    "integration/test_elastic_tensorflow2.py": "2",
+    "integration/test_elastic_tensorflow_keras.py": "1",
+}
+DISCOVERY_WAIT = 120  # seconds
 
 # How a reason begins: who decides that a test does not pass.
 KINDS = {
@@ -181,6 +195,27 @@ class Absentees:
         for name in ("runner", "task", "common.store", "common.util"):
             module = importlib.import_module(f"horovod.spark.{name}")
             module.__getattr__ = functools.partial(AbsentModule.__getattr__, module)
+
+
+def prepare_elastic():
+    """What a sitecustomize.py calls in each Python that an elastic test starts."""
+    if not any("elastic_tensorflow" in word for word in sys.orig_argv[1:2]):
+        return  # it is not the program of a rank
+    add_argument = argparse.ArgumentParser.add_argument
+
+    def add_argument_and_wait(self, *names, **how):
+        if "--discovery-wait" in names:
+            how["default"] = DISCOVERY_WAIT
+        return add_argument(self, *names, **how)
+
+    argparse.ArgumentParser.add_argument = add_argument_and_wait
+    if os.environ["HOROVOD_TESTS_ELASTIC"] == "1":
+        tf = importlib.import_module("tensorflow")
+        v1 = tf.compat.v1
+        v1.disable_v2_behavior()
+        names = [name for name in dir(v1) if not hasattr(tf, name)]
+        for name in [*names, "Variable", "keras", "losses", "train"]:
+            setattr(tf, name, getattr(v1, name))
 
 
 def pytest_configure():
@@ -331,13 +366,18 @@ def environment(folder, start, library, python):
     return env
 
 
+def call_in_each_python(env, call):
+    """Let each Python that a test starts call something of this file first."""
+    with open(os.path.join(env["TMPDIR"], "sitecustomize.py"), "w", encoding="utf-8") as f:
+        f.write(f"import ask\n\nask.{call}()\n")
+    env["PYTHONPATH"] = os.pathsep.join([env["TMPDIR"], env["PYTHONPATH"]])
+
+
 def spark_environment(env, file, path, python):
     """The same for a file that wants pyspark."""
     kind, spark = file.split("/")[0], os.environ["RINGUP_TEST_SPARK4"]
     if kind == "integration":
-        with open(os.path.join(env["TMPDIR"], "sitecustomize.py"), "w", encoding="utf-8") as f:
-            f.write("import ask\n\nask.Absentees.install()\n")
-        env["PYTHONPATH"] = os.pathsep.join([env["TMPDIR"], env["PYTHONPATH"]])
+        call_in_each_python(env, "Absentees.install")
     env.update(HOROVOD_TESTS_SPARK=kind, PYSPARK_PYTHON=python, SPARK_LOCAL_IP="127.0.0.1",
                HOROVOD_TESTS_FOLDER=os.path.dirname(os.path.dirname(path)),
                SPARK_HOME=os.path.join(spark, "pyspark"),
@@ -361,6 +401,9 @@ class Asked:
         env = environment(folder, start, self.library, self.python)
         if self.file in SPARK_FILES:
             spark_environment(env, self.file, self.path, self.python)
+        if self.file in ELASTIC_FILES:
+            env["HOROVOD_TESTS_ELASTIC"] = ELASTIC_FILES[self.file]
+            call_in_each_python(env, "prepare_elastic")
         if self.file in AS_IF_MPI:
             env["HOROVOD_TESTS_AS_IF_MPI"] = AS_IF_MPI[self.file]
         if self.ranks:
@@ -523,7 +566,9 @@ def table(rows):
     out.append(f"| all | | {total['passed']} | "
                + " | ".join(str(total[k] or "") for k in KINDS) + " |")
     out += ["", *(f"- **{k}**: {text}." for k, text in KINDS.items()), "",
-            "A dash instead of a number of ranks: the test starts what it needs.", "",
+            "A dash instead of a number of ranks: the test starts what it needs.",
+            "The programs of the elastic tests for TensorFlow wait longer for new ranks than the "
+            "3 s that they have, and find", "TensorFlow 1's names in TensorFlow 2.15.", "",
             "## On a GPU", "", *textwrap.wrap(GPU, 120), "",
             "## Those that do not pass", ""]
     why = collections.OrderedDict()
