@@ -14,6 +14,7 @@ enum { LOOK_NS = 1000000 }; /* where there is no memory to wait for all */
 static void rest_add_fds(struct engine *g, struct wait_on *all, const struct wait_on *one)
 {
 	int n = all->fds + one->fds + 1;
+	bool is_here = all->fd && all->fd == g->poll;
 	struct pollfd *more;
 
 	if (n > g->poll_room) {
@@ -25,7 +26,8 @@ static void rest_add_fds(struct engine *g, struct wait_on *all, const struct wai
 		g->poll = more;
 		g->poll_room = n * 2;
 	}
-	if (all->fds && all->fd != g->poll)
+	/* What is there already, realloc() has kept. */
+	if (all->fds && !is_here)
 		memcpy(g->poll, all->fd, (size_t)all->fds * sizeof(*g->poll));
 	if (one->fds)
 		memcpy(g->poll + all->fds, one->fd, (size_t)one->fds * sizeof(*g->poll));
