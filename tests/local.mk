@@ -131,6 +131,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_oom \
 	%reldir%/unit/test_p2p_ring \
 	%reldir%/unit/test_provider \
+	%reldir%/unit/test_rest \
 	%reldir%/unit/test_heartbeat \
 	%reldir%/unit/test_stall \
 	%reldir%/unit/test_cma \

@@ -25,13 +25,13 @@
 #include "wire/ranks.h"
 
 /* Other threads look at it, and only the holder of the baton writes. */
-static void set_running(struct comm *l, int n)
+static void runs_count(struct comm *l, int n)
 {
 	__atomic_store_n(&l->running, n, __ATOMIC_RELAXED);
 }
 
 /* No buffer of an operation is touched any more. */
-static void abort_runs(struct comm *l)
+static void runs_abort(struct comm *l)
 {
 	int i;
 
@@ -39,7 +39,7 @@ static void abort_runs(struct comm *l)
 		providers_abort(l);
 	for (i = 0; i < l->run_count; i++)
 		l->runs[i].by = NULL;
-	set_running(l, 0);
+	runs_count(l, 0);
 	l->fenced = false;
 }
 
@@ -47,7 +47,7 @@ static void ops_fail(struct comm *l, const struct err *why, bool messages)
 {
 	struct ringup_op *op;
 
-	abort_runs(l);
+	runs_abort(l);
 	lock_take(&l->lock);
 	for (op = l->flying; op; op = op->next)
 		if ((op->tensor || messages) && op_claim(op)) {
@@ -89,7 +89,7 @@ static int fail_not_in_flight(struct err *e)
 }
 
 /* No back end carries it out, on any rank: its operations fail, and the ranks stay in step. */
-static struct provider *refuse(struct comm *l, struct err *e)
+static struct provider *run_refuse(struct comm *l, struct err *e)
 {
 	struct run *run = l->run;
 	struct provider *by;
@@ -111,7 +111,7 @@ static struct provider *refuse(struct comm *l, struct err *e)
 }
 
 /* Make a plan of the items from item_at on, in l->run. */
-static int make_run(struct comm *l, struct err *e)
+static int run_make(struct comm *l, struct err *e)
 {
 	const struct item *it = &l->items[l->item_at];
 	struct ringup_op *op = comm_op(l, it);
@@ -134,19 +134,19 @@ static int make_run(struct comm *l, struct err *e)
 		return rc;
 	run->by = provider_for(l, &l->run->plan);
 	if (!run->by)
-		run->by = refuse(l, e);
+		run->by = run_refuse(l, e);
 	if (!run->by)
 		return e->code;
 	run->plan.serial = run->by->begun++;
 	run->plan.slot = (int)(run->plan.serial % (uint64_t)run->by->is->slots);
 	run->started = false;
-	set_running(l, l->running + 1);
+	runs_count(l, l->running + 1);
 	l->fenced = at == l->item_at || it->bad || op->ask.want.kind == WANT_JOIN;
 	return 0;
 }
 
 /* The plan before it in its slot is done. */
-static bool has_slot(const struct comm *l, const struct run *run)
+static bool run_has_slot(const struct comm *l, const struct run *run)
 {
 	int i;
 
@@ -157,7 +157,7 @@ static bool has_slot(const struct comm *l, const struct run *run)
 	return true;
 }
 
-static int start_run(struct comm *l, struct run *run, struct err *e)
+static int run_start(struct comm *l, struct run *run, struct err *e)
 {
 	if (tracepoint_on(l))
 		tracepoint_begin(l, run);
@@ -188,7 +188,7 @@ static void op_conclude(const struct run *run, struct ringup_op *op, struct err 
 }
 
 /* All plans of a batch have been made, and none of those in flight needs anything of it. */
-static void end_batch(struct comm *l)
+static void batch_end(struct comm *l)
 {
 	if (l->item_at < l->item_count || l->fenced || (l->running && l->run_count == 1))
 		return;
@@ -208,18 +208,18 @@ static void run_done(struct comm *l, struct run *run)
 	for (i = 0; i < run->op_count; i++)
 		op_conclude(run, run->ops[i], &why);
 	if (run->by)
-		set_running(l, l->running - 1);
+		runs_count(l, l->running - 1);
 	run->by = NULL;
 	/* What was made last may be one of several plans of an operation. */
 	if (run == l->run)
 		l->fenced = false;
 	if (l->item_count)
-		end_batch(l);
+		batch_end(l);
 	notify_completed(l->engine);
 }
 
 /* Go on with what is in flight: 1 if a plan is done. */
-static int step_runs(struct comm *l, struct err *e)
+static int runs_step(struct comm *l, struct err *e)
 {
 	int i, rc = 0;
 
@@ -228,8 +228,8 @@ static int step_runs(struct comm *l, struct err *e)
 
 		if (!run->by)
 			continue;
-		if (!run->started && has_slot(l, run))
-			rc = start_run(l, run, e);
+		if (!run->started && run_has_slot(l, run))
+			rc = run_start(l, run, e);
 		if (run->started && !rc)
 			rc = run->by->is->step(run->by->self, &run->plan, e);
 		if (rc > 0)
@@ -239,7 +239,7 @@ static int step_runs(struct comm *l, struct err *e)
 }
 
 /* Where another plan may be made now, beside those in flight; or NULL. */
-static struct run *next_run(struct comm *l)
+static struct run *run_next(struct comm *l)
 {
 	const struct item *it = &l->items[l->item_at];
 	const struct ringup_op *op;
@@ -266,7 +266,7 @@ static struct run *next_run(struct comm *l)
 
 bool execute_can_begin(struct comm *l)
 {
-	return l->running ? next_run(l) != NULL : execute_ready(l);
+	return l->running ? run_next(l) != NULL : execute_ready(l);
 }
 
 /* What has come with the agreement: nothing is left to be carried out. */
@@ -323,21 +323,21 @@ int execute_step(struct comm *l, struct err *e)
 	int rc;
 
 	if (l->running) {
-		rc = step_runs(l, e);
-		if (rc || !next_run(l))
+		rc = runs_step(l, e);
+		if (rc || !run_next(l))
 			return rc;
 	}
 	if (l->item_at < l->item_count && l->items[l->item_at].result)
 		return batch_take_results(l, e) ? e->code : 1;
 	if (l->item_at < l->item_count) {
-		l->run = next_run(l);
-		rc = make_run(l, e);
-		if (!rc && has_slot(l, l->run))
-			rc = start_run(l, l->run, e);
+		l->run = run_next(l);
+		rc = run_make(l, e);
+		if (!rc && run_has_slot(l, l->run))
+			rc = run_start(l, l->run, e);
 		if (rc < 0)
 			return rc;
 		if (l->run_count > 1)
-			end_batch(l);
+			batch_end(l);
 		return 1;
 	}
 	if (agree_ready(l->agree)) {

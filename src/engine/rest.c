@@ -50,7 +50,7 @@ static void rest_add(struct engine *g, struct rest *r, const struct wait_on *one
 }
 
 /* Ask the back ends of @l that have plans in flight. */
-static void rest_ask_lane(struct comm *l, struct rest *r)
+static void rest_ask_comm(struct comm *l, struct rest *r)
 {
 	struct wait_on one;
 	int i, k;
@@ -77,6 +77,6 @@ void rest_ask(struct engine *g, struct rest *r)
 
 	for (i = 0; i < end; i++)
 		if ((l = comms_at(g, i)))
-			rest_ask_lane(l, r);
+			rest_ask_comm(l, r);
 	comms_exit(g, end);
 }
