@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "ringup.h"
 
@@ -153,6 +154,14 @@ struct backend {
 extern const struct backend *const backends[];
 
 /* backend_find - by name, or NULL. */
-const struct backend *backend_find(const char *name);
+static inline const struct backend *backend_find(const char *name)
+{
+	int i;
+
+	for (i = 0; backends[i]; i++)
+		if (!strcmp(backends[i]->name, name))
+			return backends[i];
+	return NULL;
+}
 
 #endif

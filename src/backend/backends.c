@@ -1,7 +1,5 @@
 /* backends.c - the list of back ends. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "backend/backend.h"
 
 /*
@@ -23,13 +21,3 @@ const struct backend *const backends[] = {
 	BACKENDS(X) NULL,
 #undef X
 };
-
-const struct backend *backend_find(const char *name)
-{
-	int i;
-
-	for (i = 0; backends[i]; i++)
-		if (!strcmp(backends[i]->name, name))
-			return backends[i];
-	return NULL;
-}

@@ -541,13 +541,3 @@ const struct backend *const backends[] = {
 	&backend_device, &backend_device_tcp, &backend_self, &backend_node,
 	&backend_mpi,    &backend_tcp,        NULL
 };
-
-const struct backend *backend_find(const char *name)
-{
-	int i;
-
-	for (i = 0; backends[i]; i++)
-		if (!strcmp(backends[i]->name, name))
-			return backends[i];
-	return NULL;
-}

@@ -69,15 +69,6 @@ static const struct backend all = { FAKE(MEMORY_OF_HOST | MEMORY_CUDA, all, any)
 /* Instead of backends.c's list. */
 const struct backend *const backends[] = { &gone, &sum, &more, &host, &last, &all, NULL };
 
-const struct backend *backend_find(const char *name)
-{
-	int i;
-
-	for (i = 0; backends[i] && strcmp(backends[i]->name, name); i++)
-		;
-	return backends[i];
-}
-
 static const char *name_for(struct comm *l, enum plan_kind kind, enum ringup_memory memory)
 {
 	struct plan p = { .kind = kind, .memory = memory };
