@@ -24,6 +24,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/memory.py \
 	%reldir%/python/ringup/objects.py \
 	%reldir%/python/ringup/operation.py \
+	%reldir%/python/ringup/setting.py \
 	%reldir%/python/ringup/timeline.py \
 	%reldir%/python/ringup/torchrun.py \
 	%reldir%/python/ringup_torch/__init__.py \

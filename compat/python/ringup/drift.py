@@ -6,6 +6,8 @@ in a line.  Looking at a few files costs microseconds, and no framework is impor
 import os
 import sys
 
+from . import setting
+
 # A job shall say it once on each host: these tell a rank its number there.
 _RANKS = ("RINGUP_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK",
           "SLURM_LOCALID")
@@ -43,7 +45,7 @@ def sentence(what):
 
 def warn():
     """Warn once, on one rank of each host; never fails."""
-    if os.environ.get("RINGUP_DRIFT", "on").lower() in ("off", "0", "no", "false"):
+    if not setting.is_on("RINGUP_DRIFT", default=True):
         return
     if any(os.environ.get(name, "0") not in ("", "0", "-1") for name in _RANKS):
         return

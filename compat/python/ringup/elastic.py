@@ -25,13 +25,12 @@ rerun() takes others, for torchrun's own elasticity or Spark:
 """
 
 import functools
-import os
 import queue
 import sys
 import threading
 import time
 
-from . import collectives, constants, errors, job, objects
+from . import collectives, constants, errors, job, objects, setting
 
 REMOVED, ADDED = 1, 2  # bits of hosts_changed()
 
@@ -63,7 +62,7 @@ def meet_again():
 
 def is_elastic():
     """Was this process started by a launcher that lets ranks meet again?"""
-    return os.environ.get("RINGUP_ELASTIC", "0") not in ("", "0")
+    return setting.is_on("RINGUP_ELASTIC", default=setting.is_on("HOROVOD_ELASTIC"))
 
 
 class Notifications:

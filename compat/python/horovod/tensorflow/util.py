@@ -1,8 +1,6 @@
 # util.py - what the modules of horovod.tensorflow, and Horovod's users, ask of TensorFlow.
 # SPDX-License-Identifier: Apache-2.0
 
-import os
-
 import tensorflow as tf
 
 from horovod.common.util import _cache
@@ -37,4 +35,4 @@ def refs_to_vars(refs):
 
 def is_elastic():
     """May the number of ranks change while a graph lives?"""
-    return elastic.is_elastic() or os.environ.get("HOROVOD_ELASTIC", "0") not in ("", "0")
+    return elastic.is_elastic()

@@ -1,0 +1,14 @@
+# setting.py - settings that the Python packages read themselves, spelled as the C library spells them.
+# SPDX-License-Identifier: Apache-2.0
+"""Everything else reads its settings in C (src/base/conf.def), which also complains about wrong values."""
+
+import os
+
+_ON = ("1", "on", "yes", "true")
+_OFF = ("0", "off", "no", "false")
+
+
+def is_on(name, default=False):
+    """The value of a setting that is on or off; the default if it is not set or says neither."""
+    said = os.environ.get(name, "").lower()
+    return said in _ON or (default and said not in _OFF)
