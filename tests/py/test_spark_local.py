@@ -651,6 +651,20 @@ def test_slots_are_waited_for_where_executors_come(monkeypatch, master, waits):
             stage.wait_for_slots(session, 2, HANG)
 
 
+@pytest.mark.parametrize("there, after", [([0], 600), ([0, 1], 60), ([1, 2, 3], 61)],
+                         ids=["no executor", "one that stays alone", "some that come"])
+def test_too_few_slots_are_told_in_time(monkeypatch, capsys, there, after):
+    """A second passes with each look."""
+    clock = type("Clock", (), {"now": 0.0, "monotonic": lambda self: self.now,
+                               "sleep": lambda self, s: setattr(self, "now", self.now + 1)})()
+    monkeypatch.setattr(stage, "time", clock)
+    monkeypatch.setattr(stage, "slots", lambda sc: there[min(int(clock.now), len(there) - 1)])
+    with pytest.raises(stage.TooFewSlots, match=f"have {there[-1]}"):
+        stage.wait_for_slots(type("Session", (), {"master": "spark://10.0.0.1:7077"}), 4, 600)
+    assert after <= clock.now <= after + 2
+    assert "4 ranks wait for as many task slots" in capsys.readouterr().err
+
+
 def test_an_elastic_job_of_wrong_sizes_is_refused_before_anything_runs(monkeypatch):
     import horovod.spark
 

@@ -8,6 +8,7 @@ anyway."""
 
 import functools
 import itertools
+import math
 import os
 import re
 import socket
@@ -24,6 +25,8 @@ from .launcher import Launcher
 START_S = 600          # for slots to be there, and tasks to start
 STRANGER_S = 10        # for one who connects to prove that he belongs to the job
 SLOTS_POLL_S = 0.5
+SETTLED = 0.1          # of the time to start: executors that are there, but too few, get no more
+PATIENT_S = 5          # after which it is said that a job waits for slots
 LEAVE_S = 10           # for the tasks to end after the job has
 FAILED_LEAVE_S = 0.5   # the same after a failure, where an executor may be gone
 GPUS = "SPARK_GPUS_OF_RANKS"  # "0,1;2": the GPUs of a host's tasks, by local rank
@@ -85,12 +88,23 @@ class TooFewSlots(JobFailed):
 
 
 def wait_for_slots(sc, size, seconds):
-    """Return when size tasks can run together; TooFewSlots if there is no hope of it any more."""
+    """Return when size tasks can run together; TooFewSlots if there is no hope of it any more:
+    after seconds, or a tenth of them in which those that are there get no more."""
     # Threads of the driver's JVM are there at once; executors, local-cluster's too, come later.
     waits = not re.fullmatch(r"local(\[.*\])?", sc.master)
-    deadline = time.monotonic() + (seconds if waits else 0)
+    begin = changed = time.monotonic()
+    before, is_said = 0, False
     while (there := slots(sc)) < size:
-        if time.monotonic() >= deadline:
+        now = time.monotonic()
+        if there != before:
+            before, changed = there, now
+        left = min(begin + seconds, changed + SETTLED * seconds if there else math.inf) - now
+        if not is_said and waits and now - begin >= PATIENT_S:
+            is_said = True
+            print(f"ringup: {size} ranks wait for as many task slots; the executors have {there} "
+                  f"so far, and without more of them the job gives up in {left:.0f} s",
+                  file=sys.stderr, flush=True)
+        if not waits or left <= 0:
             raise TooFewSlots(
                 f"{size} ranks need {size} task slots at the same time, and the executors have "
                 f"{there}: ask for {there or 'fewer'} ranks, or give the cluster more executors or "
