@@ -151,7 +151,7 @@ CORE_SOURCES += \
 	%reldir%/engine/timeline.c %reldir%/engine/timeline.h \
 	%reldir%/engine/tracepoint.c %reldir%/engine/tracepoint.h \
 	%reldir%/engine/tree.c %reldir%/engine/tree.h \
-	%reldir%/engine/want.c %reldir%/engine/want.h \
+	%reldir%/engine/op_signature.c %reldir%/engine/op_signature.h \
 	%reldir%/engine/watch.c %reldir%/engine/watch.h
 
 CORE_SOURCES += \

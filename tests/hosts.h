@@ -117,7 +117,7 @@ static inline void hosts_close(void)
 /* hosts_submit - rank @r submits name @n, "n3" or so, as the engine would: held until
  * hosts_next() has given it back.  @changed: it wants something else than before.  @data: of
  * what all have agreed on before; or NULL. */
-static inline int hosts_submit(int r, int n, const struct want *w, const void *data,
+static inline int hosts_submit(int r, int n, const struct op_signature *w, const void *data,
 			       uint64_t rows, bool changed, struct err *e)
 {
 	struct rank *k = &hosts.rank[r];
@@ -140,14 +140,15 @@ static inline int hosts_submit(int r, int n, const struct want *w, const void *d
 }
 
 /* hosts_post - the same without data. */
-static inline int hosts_post(int r, int n, const struct want *w, uint64_t rows, bool changed,
-			     struct err *e)
+static inline int hosts_post(int r, int n, const struct op_signature *w, uint64_t rows,
+			     bool changed, struct err *e)
 {
 	return hosts_submit(r, n, w, NULL, rows, changed, e);
 }
 
 /* hosts_put - the same as hosts_post() of what all have agreed on before, with data. */
-static inline int hosts_put(int r, int n, const struct want *w, const void *data, struct err *e)
+static inline int hosts_put(int r, int n, const struct op_signature *w, const void *data,
+			    struct err *e)
 {
 	return hosts_submit(r, n, w, data, 0, false, e);
 }

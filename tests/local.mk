@@ -145,7 +145,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_coordinator \
 	%reldir%/unit/test_tensor \
 	%reldir%/unit/test_tree \
-	%reldir%/unit/test_want \
+	%reldir%/unit/test_op_signature \
 	%reldir%/unit/test_watch
 UNIT_TESTS += \
 	%reldir%/unit/test_chan \

@@ -93,18 +93,18 @@ static int ask_memory(const char *call, const struct ringup_group *g, int memory
 {
 	if (memory < 0 || memory >= RINGUP_MEMORY_COUNT)
 		return fail(e, RINGUP_EINVAL, "%s: no memory has the number %d", call, memory);
-	q->want.memory = (uint8_t)memory & 15;
+	q->signature.memory = (uint8_t)memory & 15;
 	q->stream = stream;
 	if (stream && memory != RINGUP_CUDA)
 		return fail(e, RINGUP_EINVAL, "%s: a stream is for data in CUDA memory", call);
-	if (memory == RINGUP_CUDA && q->want.redop == RINGUP_ADASUM)
+	if (memory == RINGUP_CUDA && q->signature.redop == RINGUP_ADASUM)
 		return fail(e, RINGUP_EINVAL, "%s: there is no Adasum of data in CUDA memory",
 			    call);
 	if (g->group->rank >= 0 && !(g->group->comm.memory >> memory & 1))
 		return fail(e, RINGUP_ENOBACKEND,
 			    "%s: no back end of this group takes data in %s memory; copy them "
 			    "to the host's",
-			    call, want_memory_name((enum ringup_memory)memory));
+			    call, op_signature_memory_name((enum ringup_memory)memory));
 	return 0;
 }
 
@@ -139,11 +139,11 @@ static inline int ask_reduce(const char *call, const struct ringup_group *g,
 	if (rc)
 		return rc;
 	request_init(q, a->name, a->in, a->out);
-	want_init(&q->want, PLAN_ALLREDUCE, a->dtype, a->count);
-	q->want.pre = factor(a->pre);
-	q->want.post = factor(a->post);
-	q->want.redop = (uint8_t)a->redop & 15;
-	want_shape(&q->want, a->shape, a->dims);
+	op_signature_init(&q->signature, PLAN_ALLREDUCE, a->dtype, a->count);
+	q->signature.pre = factor(a->pre);
+	q->signature.post = factor(a->post);
+	q->signature.redop = (uint8_t)a->redop & 15;
+	op_signature_shape(&q->signature, a->shape, a->dims);
 	return a->memory || a->stream ? ask_memory(call, g, (int)a->memory, a->stream, q, e)
 				      : 0;
 }
@@ -237,9 +237,9 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 			  b->root, ringup_size(g));
 	if (!rc) {
 		request_init(&q, b->name, in, out);
-		want_init(&q.want, PLAN_BROADCAST, b->dtype, b->count);
-		q.want.root = b->root;
-		want_shape(&q.want, b->shape, b->dims);
+		op_signature_init(&q.signature, PLAN_BROADCAST, b->dtype, b->count);
+		q.signature.root = b->root;
+		op_signature_shape(&q.signature, b->shape, b->dims);
 		rc = ask_memory(call, g, (int)b->memory, b->stream, &q, &e);
 	}
 	if (!rc) {
@@ -279,8 +279,8 @@ static int ask_gather(const char *call, const struct ringup_group *g,
 	q->counts = a->counts;
 	q->into = a->into;
 	q->into_bytes = a->into_bytes;
-	want_init(&q->want, PLAN_ALLGATHER, a->dtype, a->row);
-	want_shape(&q->want, a->shape, a->dims);
+	op_signature_init(&q->signature, PLAN_ALLGATHER, a->dtype, a->row);
+	op_signature_shape(&q->signature, a->shape, a->dims);
 	return ask_memory(call, g, (int)a->memory, a->stream, q, e);
 }
 
@@ -356,8 +356,8 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 		q.into = a->into;
 		q.into_bytes = a->into_bytes;
 		q.splits = splits;
-		want_init(&q.want, PLAN_ALLTOALL, a->dtype, a->row);
-		want_shape(&q.want, a->shape, a->dims);
+		op_signature_init(&q.signature, PLAN_ALLTOALL, a->dtype, a->row);
+		op_signature_shape(&q.signature, a->shape, a->dims);
 		rc = ask_memory(call, g, (int)a->memory, a->stream, &q, &e);
 	}
 	if (!rc) {
@@ -405,8 +405,8 @@ int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int 
 			call);
 	if (!rc) {
 		q.out = root == ringup_rank(g) ? q.out : NULL;
-		q.want.root = root;
-		q.want.digest = WANT_TO_ROOT;
+		q.signature.root = root;
+		q.signature.digest = OP_TO_ROOT;
 		rc = submit(g, &q, call, opp, &e);
 	}
 	return rc ? context_fail(&e) : 0;
@@ -432,7 +432,7 @@ static int exchange_with_root(struct ringup_group *g, const char *call,
 				&e);
 	if (!rc)
 		rc = check_shape(call, a->shape, a->dims, a->row, &e);
-	if (!rc && end == WANT_TO_ROOT)
+	if (!rc && end == OP_TO_ROOT)
 		splits[root] = a->rows;
 	else if (!rc && root == ringup_rank(g))
 		rc = split_rows(call, a, size, splits, &e);
@@ -441,7 +441,7 @@ static int exchange_with_root(struct ringup_group *g, const char *call,
 		       a->into_bytes))
 		rc = fail(&e, RINGUP_EINVAL, "%s: in and into overlap", call);
 	if (!rc) {
-		bool gets = end == WANT_FROM_ROOT || root == ringup_rank(g);
+		bool gets = end == OP_FROM_ROOT || root == ringup_rank(g);
 
 		request_init(&q, a->name, a->in, NULL);
 		q.outp = gets ? a->out : NULL;
@@ -449,10 +449,10 @@ static int exchange_with_root(struct ringup_group *g, const char *call,
 		q.into = gets ? a->into : NULL;
 		q.into_bytes = gets ? a->into_bytes : 0;
 		q.splits = splits;
-		want_init(&q.want, PLAN_ALLTOALL, a->dtype, a->row);
-		q.want.root = root;
-		q.want.digest = end;
-		want_shape(&q.want, a->shape, a->dims);
+		op_signature_init(&q.signature, PLAN_ALLTOALL, a->dtype, a->row);
+		q.signature.root = root;
+		q.signature.digest = end;
+		op_signature_shape(&q.signature, a->shape, a->dims);
 		rc = ask_memory(call, g, (int)a->memory, a->stream, &q, &e);
 	}
 	if (!rc) {
@@ -489,7 +489,7 @@ int ringup_gather_to(struct ringup_group *g, const struct ringup_gather *a, int 
 				      .into_bytes = gets ? a->into_bytes : 0,
 				      .memory = a->memory,
 				      .stream = a->stream };
-	return exchange_with_root(g, "ringup_gather_to", &b, root, WANT_TO_ROOT, opp);
+	return exchange_with_root(g, "ringup_gather_to", &b, root, OP_TO_ROOT, opp);
 }
 
 int ringup_scatter_from(struct ringup_group *g, const struct ringup_exchange *a, int root,
@@ -506,7 +506,7 @@ int ringup_scatter_from(struct ringup_group *g, const struct ringup_exchange *a,
 		b.rows = 0;
 		b.splits = NULL;
 	}
-	return exchange_with_root(g, "ringup_scatter_from", &b, root, WANT_FROM_ROOT, opp);
+	return exchange_with_root(g, "ringup_scatter_from", &b, root, OP_FROM_ROOT, opp);
 }
 
 /* ---- to reduce and deal out ---- */
@@ -564,12 +564,12 @@ static int ask_scatter(const char *call, const struct ringup_group *g,
 	if (rc)
 		return rc;
 	request_init(q, a->name, a->in, a->out);
-	want_init(&q->want, PLAN_REDUCESCATTER, a->dtype, count);
-	q->want.pre = factor(a->pre);
-	q->want.post = factor(a->post);
-	q->want.digest = a->rows;
-	q->want.redop = (uint8_t)a->redop & 15;
-	want_shape(&q->want, a->shape, a->dims);
+	op_signature_init(&q->signature, PLAN_REDUCESCATTER, a->dtype, count);
+	q->signature.pre = factor(a->pre);
+	q->signature.post = factor(a->post);
+	q->signature.digest = a->rows;
+	q->signature.redop = (uint8_t)a->redop & 15;
+	op_signature_shape(&q->signature, a->shape, a->dims);
 	return ask_memory(call, g, (int)a->memory, a->stream, q, e);
 }
 
@@ -621,12 +621,12 @@ static int ask_many(const struct many *m, const struct ringup_group *g, struct r
 	struct err why;
 	int i, rc;
 
-	want_init(&q->want, WANT_BUNDLE, RINGUP_U8, 0);
+	op_signature_init(&q->signature, OP_BUNDLE, RINGUP_U8, 0);
 	for (i = 0; i < m->count; i++) {
 		rc = ask_member(m, g, i, &member[i], &why);
 		if (rc)
 			return fail(e, rc, "%s, in number %d", why.text, i);
-		want_member(&q->want, &member[i].want);
+		op_signature_member(&q->signature, &member[i].signature);
 	}
 	request_init(q, member[0].name, NULL, NULL);
 	q->rows = 1;
@@ -695,7 +695,7 @@ int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)
 	fail_none(&e);
 	request_init(&q, "\x01join", NULL, NULL);
 	q.last = last;
-	want_init(&q.want, WANT_JOIN, RINGUP_U8, 0);
+	op_signature_init(&q.signature, OP_JOIN, RINGUP_U8, 0);
 	rc = submit(g, &q, "ringup_join", opp, &e);
 	return rc ? context_fail(&e) : 0;
 }
@@ -710,7 +710,7 @@ int ringup_barrier(struct ringup_group *g, const char *name, struct ringup_op **
 		return rc;
 	fail_none(&e);
 	request_init(&q, name, NULL, NULL);
-	want_init(&q.want, PLAN_BARRIER, RINGUP_U8, 0);
+	op_signature_init(&q.signature, PLAN_BARRIER, RINGUP_U8, 0);
 	rc = submit(g, &q, "ringup_barrier", opp, &e);
 	return rc ? context_fail(&e) : 0;
 }

@@ -6,8 +6,8 @@
 #include "engine/ledger.h"
 #include "engine/tree.h"
 
-enum arrival agree_post(struct agree *a, uint32_t id, const struct want *w, uint64_t rows,
-			bool changed, bool awaits)
+enum arrival agree_post(struct agree *a, uint32_t id, const struct op_signature *w,
+			uint64_t rows, bool changed, bool awaits)
 {
 	enum arrival as = ledger_post(a->ledger, id, w, rows, changed, awaits);
 

@@ -31,8 +31,8 @@ struct agree {
 /* agree_post - this rank is ready for the round that it has begun (ledger_begin()).  @changed:
  * @w is not what it was the last time, or there was none.  @awaits: the caller has the baton,
  * and keeps it until the operation is complete.  Under the engine's lock. */
-enum arrival agree_post(struct agree *a, uint32_t id, const struct want *w, uint64_t rows,
-			bool changed, bool awaits);
+enum arrival agree_post(struct agree *a, uint32_t id, const struct op_signature *w,
+			uint64_t rows, bool changed, bool awaits);
 
 /* agree_ready - is there a next batch?  Cheap, any thread. */
 bool agree_ready(const struct agree *a);

@@ -17,26 +17,26 @@
 /* Of l->phase: what has been done. */
 enum { BEGUN, TOLD, COUNTED };
 
-/* A want on its way from rank to rank. */
-enum { WANT_NUMBERS = WANT_WIRE / sizeof(uint64_t) };
+/* A signature on its way from rank to rank, in 64-bit numbers. */
+enum { OP_SIGNATURE_NUMBERS = OP_SIGNATURE_WIRE / sizeof(uint64_t) };
 
-/* What the members want, as far as this rank knows: a join stands for one that it does not. */
-static void put_wants(const struct ringup_op *op, uint64_t *to)
+/* The signatures of the members that this rank knows; a join stands for each of the others. */
+static void put_signatures(const struct ringup_op *op, uint64_t *to)
 {
-	struct want unknown = { .kind = WANT_JOIN };
+	struct op_signature unknown = { .kind = OP_JOIN };
 	const struct ringup_op *m = op->members;
 	uint32_t i;
 
-	for (i = 0; i < op->ask.want.members; i++, to += WANT_NUMBERS) {
-		want_put((unsigned char *)to, m ? &m->ask.want : &unknown);
+	for (i = 0; i < op->ask.signature.members; i++, to += OP_SIGNATURE_NUMBERS) {
+		op_signature_put((unsigned char *)to, m ? &m->ask.signature : &unknown);
 		m = m ? m->next : NULL;
 	}
 }
 
-static bool get_want(const uint64_t *from, int size, struct want *w)
+static bool get_signature(const uint64_t *from, int size, struct op_signature *w)
 {
-	want_get((const unsigned char *)from, w);
-	return want_valid(w, size);
+	op_signature_get((const unsigned char *)from, w);
+	return op_signature_valid(w, size);
 }
 
 /* ---- carried out ---- */
@@ -44,8 +44,8 @@ static bool get_want(const uint64_t *from, int size, struct want *w)
 /* The first that knows the members tells those who do not. */
 static int tell(struct comm *l, const struct ringup_op *op, const uint64_t *rows, struct err *e)
 {
-	static const struct want numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
-	uint64_t count = (uint64_t)op->ask.want.members * WANT_NUMBERS, *all;
+	static const struct op_signature numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
+	uint64_t count = (uint64_t)op->ask.signature.members * OP_SIGNATURE_NUMBERS, *all;
 
 	all = plan_room(l, count, e);
 	if (!all)
@@ -54,24 +54,24 @@ static int tell(struct comm *l, const struct ringup_op *op, const uint64_t *rows
 	while (!rows[l->run->plan.root] && l->run->plan.root < l->topo.size - 1)
 		l->run->plan.root++;
 	if (l->run->plan.root == l->topo.rank)
-		put_wants(op, all);
+		put_signatures(op, all);
 	plan_add(l, l->run->plan.root == l->topo.rank ? all : NULL, all, count);
 	return 0;
 }
 
-/* This rank has joined, and now knows what the others want. */
+/* This rank has joined, and now knows the signatures of the members. */
 static int learn(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	struct request q = { 0 };
 	uint32_t i;
 	int rc = 0;
 
-	for (i = op->ask.want.members; i > 0 && !rc; i--) {
+	for (i = op->ask.signature.members; i > 0 && !rc; i--) {
 		void *own = NULL;
-		struct want w;
+		struct op_signature w;
 
-		if (!get_want(l->run->numbers + (size_t)(i - 1) * WANT_NUMBERS, l->topo.size,
-			      &w) ||
+		if (!get_signature(l->run->numbers + (size_t)(i - 1) * OP_SIGNATURE_NUMBERS,
+				   l->topo.size, &w) ||
 		    w.kind >= PLAN_KINDS)
 			return fail(e, RINGUP_EPEER, "%.200s: not what a group may be of",
 				    op->tensor->name);
@@ -79,7 +79,7 @@ static int learn(struct comm *l, struct ringup_op *op, struct err *e)
 		if (rc)
 			return rc;
 		/* See cannot_go(). */
-		q.want.kind = w.kind;
+		q.signature.kind = w.kind;
 		lock_take(&l->lock);
 		rc = op_add_member(l, op, &q, own, e);
 		lock_give(&l->lock);
@@ -110,15 +110,15 @@ static const char *name_of(const struct ringup_op *op)
 static bool cannot_go(const struct comm *l, struct ringup_op *op, const uint64_t *rows)
 {
 	const struct ringup_op *m;
-	const struct want *w;
+	const struct op_signature *w;
 	uint32_t i;
 	int r = 0;
 
-	for (i = 0, m = op->members; m && proxy_can(l, &m->ask.want); m = m->next)
+	for (i = 0, m = op->members; m && proxy_can(l, &m->ask.signature); m = m->next)
 		i++;
 	if (!m)
 		return false;
-	w = &m->ask.want;
+	w = &m->ask.signature;
 	while (rows[r])
 		r++;
 	if (l->join_sums && w->kind != PLAN_ALLREDUCE) {
@@ -144,7 +144,7 @@ static bool has_rows(const struct ringup_op *op)
 	const struct ringup_op *m;
 
 	for (m = op->members; m; m = m->next)
-		if (want_has_rows(&m->ask.want))
+		if (op_signature_has_rows(&m->ask.signature))
 			return true;
 	return false;
 }
@@ -152,7 +152,7 @@ static bool has_rows(const struct ringup_op *op)
 /* All tell all how many rows they have in each member. */
 static int count(struct comm *l, const struct ringup_op *op, struct err *e)
 {
-	uint64_t *mine = plan_tell(l, op->ask.want.members, e);
+	uint64_t *mine = plan_tell(l, op->ask.signature.members, e);
 	const struct ringup_op *m;
 
 	if (!mine)
@@ -177,7 +177,7 @@ static int plan_member(struct comm *l, struct ringup_op *op, struct err *e)
 	uint32_t place;
 	struct ringup_op *m = first_left(op, &place);
 	const uint64_t *rows = l->run->numbers ? l->run->numbers + place : NULL;
-	int rc = plan_make(l, m, rows, op->ask.want.members, e);
+	int rc = plan_make(l, m, rows, op->ask.signature.members, e);
 
 	if (!rc && !first_left(op, &place))
 		plan_ends(l, op);
@@ -239,7 +239,7 @@ static bool same_number(const struct comm *l, uint32_t members)
 
 int bundle_dispute(struct comm *l, struct ringup_op *op, struct err *e)
 {
-	uint32_t members = op->ask.want.members;
+	uint32_t members = op->ask.signature.members;
 	uint64_t *mine;
 
 	if (l->phase == BEGUN) {
@@ -251,10 +251,10 @@ int bundle_dispute(struct comm *l, struct ringup_op *op, struct err *e)
 		return 0;
 	}
 	if (same_number(l, members)) {
-		mine = plan_tell(l, (uint64_t)members * WANT_NUMBERS, e);
+		mine = plan_tell(l, (uint64_t)members * OP_SIGNATURE_NUMBERS, e);
 		if (!mine)
 			return e->code;
-		put_wants(op, mine);
+		put_signatures(op, mine);
 	} else {
 		plan_barrier(l);
 	}
@@ -262,26 +262,28 @@ int bundle_dispute(struct comm *l, struct ringup_op *op, struct err *e)
 	return 0;
 }
 
-/* What the ranks want as their member number @i; those that have joined, nothing. */
-static void collect(const struct comm *l, uint32_t members, uint32_t i, struct wants *all)
+/* The signatures of member number @i on all ranks; a rank that has joined has none. */
+static void collect(const struct comm *l, uint32_t members, uint32_t i,
+		    struct op_signatures *all)
 {
-	struct want w;
+	struct op_signature w;
 	int r;
 
-	*all = (struct wants){ 0 };
+	*all = (struct op_signatures){ 0 };
 	for (r = 0; r < l->topo.size; r++)
-		if (get_want(l->run->numbers + ((size_t)r * members + i) * WANT_NUMBERS,
-			     l->topo.size, &w) &&
-		    w.kind != WANT_JOIN)
-			wants_add(all, r, &w);
+		if (get_signature(l->run->numbers +
+					  ((size_t)r * members + i) * OP_SIGNATURE_NUMBERS,
+				  l->topo.size, &w) &&
+		    w.kind != OP_JOIN)
+			op_signatures_add(all, r, &w);
 }
 
 void bundle_verdict(const struct comm *l, const struct ringup_op *op, struct err *why)
 {
 	const char *name = name_of(op);
-	uint32_t members = op->ask.want.members, i;
+	uint32_t members = op->ask.signature.members, i;
 	char called[NAME_BYTES + 16], text[sizeof(why->text)];
-	struct wants all;
+	struct op_signatures all;
 
 	fail(why, RINGUP_EMISMATCH, "%s", l->run->bad);
 	for (i = 0; l->run->plan.kind == PLAN_ALLGATHER && i < members; i++) {
@@ -289,7 +291,7 @@ void bundle_verdict(const struct comm *l, const struct ringup_op *op, struct err
 		if (all.count < 2)
 			continue;
 		snprintf(called, sizeof(called), "%s[%u]", name, i);
-		wants_text(&all, called, l->ranks, text, sizeof(text));
+		op_signatures_text(&all, called, l->ranks, text, sizeof(text));
 		fail(why, RINGUP_EMISMATCH, "%s", text);
 		return;
 	}

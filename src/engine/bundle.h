@@ -10,16 +10,16 @@ struct ringup_op;
 struct err;
 
 /*
- * To the agreement a bundle is one operation, whose want has a hash of what its
- * members want.  A small one is eager like any other (eager.c).  Of others, when all ranks
- * have submitted one, the plans follow each other, and no other operation comes between:
+ * To the agreement a bundle is one operation, whose signature has a hash of its
+ * members' signatures.  A small one is eager like any other (eager.c).  Of others, when all
+ *ranks have submitted one, the plans follow each other, and no other operation comes between:
  *
  *	- if a rank has joined, one that has not tells it what the members are;
  *	- if there is an allgather among them, all tell how many rows they have;
  *	- the members in their order, but reductions that can run as one, as one.
  *
  * Results are handed out when the last has been carried out.  If the hashes differ, the
- * ranks tell each other all that the members want, and each finds the same one that is
+ * ranks tell each other the signatures of all members, and each finds the same one that is
  * to blame.
  */
 

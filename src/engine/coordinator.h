@@ -10,7 +10,7 @@
 struct err;
 struct host_queue;
 struct topo;
-struct want;
+struct op_signature;
 
 /*
  * Hosts form a tree: the parent of host h is (h - 1) / fanout.  The leader of each
@@ -22,7 +22,7 @@ struct want;
  * no leader handles more than fanout + 1 frames each way.
  *
  * Numbers are a host's own (its ledger's ids); each leader translates its children's.
- * What ranks want is compared on the way up, so the root knows the lowest rank that
+ * Signatures are compared on the way up, so the root knows the lowest rank that
  * differs from the lowest rank of all.
  *
  * This is the counting alone: frames come in by coordinator_take() and go out by send().
@@ -52,8 +52,8 @@ struct coordinator_events {
 	 * its ranks has sent one that cannot be delivered: @from has left. */
 	void (*invite)(void *ctx, int from, int to, const char *where);
 	/* Unless it is NULL: @ranks, of a child, are in for @id, which the ledger holds, and
-	 * want @w. */
-	void (*arrived)(void *ctx, uint32_t id, const struct want *w, const int *ranks,
+	 * with signature @w. */
+	void (*arrived)(void *ctx, uint32_t id, const struct op_signature *w, const int *ranks,
 			int count);
 };
 

@@ -37,8 +37,8 @@ static void send_run(struct coordinator *t, int k, const uint16_t *ids, int n)
 
 	if (most < 2 + (size_t)t->size * 8)
 		most = 2 + (size_t)t->size * 8;
-	if (most < 2 + WANT_INLINE_BYTES)
-		most = 2 + WANT_INLINE_BYTES;
+	if (most < 2 + OP_SIGNATURE_INLINE_BYTES)
+		most = 2 + OP_SIGNATURE_INLINE_BYTES;
 	frame_begin(&t->out, FRAME_RUN);
 	frame_put(&t->out, 0, 1);
 	for (i = 0; i < n; i++) {
@@ -86,14 +86,15 @@ void coordinator_judge(struct coordinator *t, uint32_t id)
 {
 	struct topic *x = &t->topics[id];
 	char bad[SENTENCE];
-	struct wants w;
+	struct op_signatures w;
 
 	if (x->dirty) {
-		coordinator_gather_wants(t, id, &w);
+		coordinator_gather_signatures(t, id, &w);
 		x->dirty = w.count > 1;
 	}
 	if (x->dirty)
-		wants_text(&w, ledger_name(t->ledger, id), t->ledger->world, bad, sizeof(bad));
+		op_signatures_text(&w, ledger_name(t->ledger, id), t->ledger->world, bad,
+				   sizeof(bad));
 	ledger_judge(t->ledger, id, x->dirty ? bad : NULL);
 	if (!x->dirty && coordinator_has_rows(t, id))
 		memcpy(host_queue_rows(t->host_queue, id), x->rows,
@@ -111,7 +112,7 @@ static int cut(const struct coordinator *t, bool *full)
 	for (*full = false; at != t->due_tail && !*full; at++) {
 		uint16_t id = t->due[at % LEDGER_IDS];
 
-		sum += want_bytes(&ledger_record(t->ledger, id, 0)->want);
+		sum += op_signature_bytes(&ledger_record(t->ledger, id, 0)->signature);
 		*full = n && sum > t->cap;
 		n += !*full;
 		*full |= n == BATCH_ITEMS || sum >= t->cap;

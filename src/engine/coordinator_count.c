@@ -20,16 +20,17 @@ static uint64_t *topic_rows(struct coordinator *t, uint32_t id)
 	return x->rows;
 }
 
-void coordinator_gather_wants(const struct coordinator *t, uint32_t id, struct wants *w)
+void coordinator_gather_signatures(const struct coordinator *t, uint32_t id,
+				   struct op_signatures *w)
 {
 	int k;
 
 	memset(w, 0, sizeof(*w));
-	host_queue_wants(t->host_queue, id, w);
+	host_queue_signatures(t->host_queue, id, w);
 	for (k = 0; k < coordinator_children(t); k++)
-		wants_merge(w, &coordinator_child(t, k)
-					->known[*coordinator_their_id(t, id, k)]
-					->wants);
+		op_signatures_merge(w, &coordinator_child(t, k)
+						->known[*coordinator_their_id(t, id, k)]
+						->signatures);
 }
 
 static void put_rows(struct coordinator *t, struct frame_out *o, uint32_t id)
@@ -47,7 +48,7 @@ void coordinator_flush_ready(struct coordinator *t)
 	frame_begin(&t->ready, FRAME_READY);
 }
 
-static void send_define(struct coordinator *t, uint32_t id, const struct wants *w)
+static void send_define(struct coordinator *t, uint32_t id, const struct op_signatures *w)
 {
 	const char *name = ledger_name(t->ledger, id);
 	struct frame_out *o = &t->out;
@@ -58,8 +59,8 @@ static void send_define(struct coordinator *t, uint32_t id, const struct wants *
 	frame_put(o, (uint64_t)w->count, 1);
 	for (i = 0; i < w->count; i++) {
 		frame_put(o, (uint64_t)w->rank[i], 4);
-		want_put(o->data + o->len, &w->want[i]);
-		o->len += WANT_WIRE;
+		op_signature_put(o->data + o->len, &w->signature[i]);
+		o->len += OP_SIGNATURE_WIRE;
 	}
 	if (coordinator_has_rows(t, id))
 		put_rows(t, o, id);
@@ -108,11 +109,11 @@ static unsigned char *sum_room(struct coordinator *t, struct topic *x, int host,
 void coordinator_keep_own_sum(struct coordinator *t, uint32_t id)
 {
 	struct topic *x = &t->topics[id];
-	const struct want *w = &ledger_record(t->ledger, id, 0)->want;
+	const struct op_signature *w = &ledger_record(t->ledger, id, 0)->signature;
 	unsigned char *to = NULL;
 
-	if (!x->dirty && want_can_inline(w))
-		to = sum_room(t, x, t->host, want_bytes(w));
+	if (!x->dirty && op_signature_can_inline(w))
+		to = sum_room(t, x, t->host, op_signature_bytes(w));
 	x->bare |= !to || !inline_sum(t->ledger, t->size, id, to);
 }
 
@@ -138,7 +139,7 @@ static void decide_travel(struct topic *x)
 static int complete(struct coordinator *t, uint32_t id, struct err *e)
 {
 	struct topic *x = &t->topics[id];
-	struct wants w;
+	struct op_signatures w;
 
 	if (coordinator_has_rows(t, id)) {
 		if (!topic_rows(t, id))
@@ -165,7 +166,7 @@ static int complete(struct coordinator *t, uint32_t id, struct err *e)
 			coordinator_accept_offer(t, t->offer.data);
 		return 0;
 	}
-	coordinator_gather_wants(t, id, &w);
+	coordinator_gather_signatures(t, id, &w);
 	x->dirty = w.count > 1;
 	send_define(t, id, &w);
 	return 0;
@@ -180,7 +181,7 @@ int coordinator_count(struct coordinator *t, uint32_t id, struct err *e)
 	t->offer.half += !x->arrived;
 	if (++x->arrived <= coordinator_children(t))
 		return x->arrived == 1 && coordinator_any_joined(t)
-			       ? coordinator_call(t, id, coordinator_some_want(t, id), e)
+			       ? coordinator_call(t, id, coordinator_some_signature(t, id), e)
 			       : 0;
 	x->arrived = 0;
 	return complete(t, id, e);
@@ -191,7 +192,8 @@ static int hold(struct coordinator *t, struct known *n, struct err *e)
 {
 	if (n->age != UINT32_MAX && ledger_hold(t->ledger, n->id, n->age))
 		return 0;
-	return ledger_find(t->ledger, n->name, n->len, &n->wants.want[0], &n->id, &n->age, e);
+	return ledger_find(t->ledger, n->name, n->len, &n->signatures.signature[0], &n->id,
+			   &n->age, e);
 }
 
 /* A child's subtree is ready for what it calls @theirs, with @rows or @data, or neither. */
@@ -219,14 +221,15 @@ static int arrive(struct coordinator *t, int link, uint32_t theirs, const unsign
 	*slot = t->offer.theirs[n->id] = (uint16_t)theirs;
 	n->flying = true;
 	keep_sum(t, n->id, t->host + 1 + link - t->first_child, data,
-		 want_bytes(&n->wants.want[0]));
+		 op_signature_bytes(&n->signatures.signature[0]));
 	to = rows ? topic_rows(t, n->id) : NULL;
 	if (rows && !to)
 		return fail(e, RINGUP_ENOMEM, "no memory for row counts");
 	for (i = 0; rows && i < l->count; i++)
 		to[l->ranks[i]] = pack_get64(rows + 8 * i);
 	if (t->ev.arrived)
-		t->ev.arrived(t->ev.ctx, n->id, &n->wants.want[0], l->ranks, l->count);
+		t->ev.arrived(t->ev.ctx, n->id, &n->signatures.signature[0], l->ranks,
+			      l->count);
 	return coordinator_count(t, n->id, e);
 }
 
@@ -240,9 +243,9 @@ static bool is_in_subtree(const struct link *l, uint64_t rank)
 	return false;
 }
 
-/* One or two wants, of ranks of that subtree in ascending order. */
-static bool read_wants(const struct coordinator *t, const struct link *l, struct frame_in *f,
-		       struct wants *w)
+/* One or two signatures, of ranks of that subtree in ascending order. */
+static bool read_signatures(const struct coordinator *t, const struct link *l, struct frame_in *f,
+		       struct op_signatures *w)
 {
 	uint64_t n = frame_get(f, 1), rank;
 	int i;
@@ -254,12 +257,12 @@ static bool read_wants(const struct coordinator *t, const struct link *l, struct
 		const unsigned char *p;
 
 		rank = frame_get(f, 4);
-		p = frame_bytes(f, WANT_WIRE);
+		p = frame_bytes(f, OP_SIGNATURE_WIRE);
 		if (!p || !is_in_subtree(l, rank) || (i && (int)rank <= w->rank[0]))
 			return false;
-		want_get(p, &w->want[i]);
+		op_signature_get(p, &w->signature[i]);
 		w->rank[i] = (int)rank;
-		if (!want_valid(&w->want[i], t->size))
+		if (!op_signature_valid(&w->signature[i], t->size))
 			return false;
 	}
 	w->count = (int)n;
@@ -289,12 +292,12 @@ int coordinator_take_define(struct coordinator *t, int link, struct frame_in *f,
 	uint32_t id = (uint32_t)frame_get(f, 2);
 	const unsigned char *rows = NULL, *name;
 	struct known *n;
-	struct wants w;
+	struct op_signatures w;
 	size_t len;
 
-	if (id >= LEDGER_IDS || !read_wants(t, l, f, &w))
+	if (id >= LEDGER_IDS || !read_signatures(t, l, f, &w))
 		return coordinator_malformed(t, link, "definition", e);
-	if (want_has_rows(&w.want[0]))
+	if (op_signature_has_rows(&w.signature[0]))
 		rows = frame_bytes(f, (size_t)l->count * 8);
 	len = f->left;
 	name = frame_bytes(f, len);
@@ -305,7 +308,7 @@ int coordinator_take_define(struct coordinator *t, int link, struct frame_in *f,
 	n = known_as(l, id, (const char *)name, len);
 	if (!n)
 		return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
-	n->wants = w;
+	n->signatures = w;
 	/* Before it is counted, but only hold() knows our own number. */
 	if (hold(t, n, e))
 		return e->code;
@@ -316,7 +319,8 @@ int coordinator_take_define(struct coordinator *t, int link, struct frame_in *f,
 
 bool coordinator_may_travel(const struct coordinator *t, const struct known *n)
 {
-	return t->carries && n->wants.count == 1 && want_can_inline(&n->wants.want[0]);
+	return t->carries && n->signatures.count == 1 &&
+	       op_signature_can_inline(&n->signatures.signature[0]);
 }
 
 int coordinator_take_ready(struct coordinator *t, int link, struct frame_in *f, struct err *e)
@@ -329,13 +333,15 @@ int coordinator_take_ready(struct coordinator *t, int link, struct frame_in *f, 
 		const unsigned char *rows = NULL, *data = NULL;
 
 		if (f->bad || item & ITEM_BAD || id >= LEDGER_IDS || !l->known[id] ||
-		    !(item & ITEM_ROWS) == want_has_rows(&l->known[id]->wants.want[0]) ||
+		    !(item & ITEM_ROWS) ==
+			    op_signature_has_rows(&l->known[id]->signatures.signature[0]) ||
 		    (item & ITEM_DATA && !coordinator_may_travel(t, l->known[id])))
 			return coordinator_malformed(t, link, "announcement", e);
 		if (item & ITEM_ROWS)
 			rows = frame_bytes(f, (size_t)l->count * 8);
 		if (item & ITEM_DATA)
-			data = frame_bytes(f, want_bytes(&l->known[id]->wants.want[0]));
+			data = frame_bytes(
+				f, op_signature_bytes(&l->known[id]->signatures.signature[0]));
 		if (f->bad)
 			return coordinator_malformed(t, link, "announcement", e);
 		rc = arrive(t, link, id, rows, data, e);

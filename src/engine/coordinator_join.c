@@ -5,18 +5,19 @@
 #include "engine/ledger.h"
 
 /* They answer what others submit; so they have to hear of it. */
-static void send_call(struct coordinator *t, int k, uint32_t id, const struct want *w)
+static void send_call(struct coordinator *t, int k, uint32_t id, const struct op_signature *w)
 {
 	struct frame_out *o = &t->out;
 
 	frame_begin(o, FRAME_CALL);
-	want_put(o->data + o->len, w);
-	o->len += WANT_WIRE;
+	op_signature_put(o->data + o->len, w);
+	o->len += OP_SIGNATURE_WIRE;
 	frame_add(o, ledger_name(t->ledger, id), t->ledger->entries[id].len);
 	coordinator_send(t, t->first_child + k, o);
 }
 
-int coordinator_call(struct coordinator *t, uint32_t id, const struct want *w, struct err *e)
+int coordinator_call(struct coordinator *t, uint32_t id, const struct op_signature *w,
+		     struct err *e)
 {
 	struct topic *x = &t->topics[id];
 	uint32_t same, age;
@@ -52,7 +53,7 @@ bool coordinator_any_joined(const struct coordinator *t)
 	return ledger_joined(t->ledger);
 }
 
-const struct want *coordinator_some_want(const struct coordinator *t, uint32_t id)
+const struct op_signature *coordinator_some_signature(const struct coordinator *t, uint32_t id)
 {
 	int k;
 
@@ -60,8 +61,8 @@ const struct want *coordinator_some_want(const struct coordinator *t, uint32_t i
 		if (*coordinator_their_id(t, id, k) != NOT_HERE)
 			return &coordinator_child(t, k)
 					->known[*coordinator_their_id(t, id, k)]
-					->wants.want[0];
-	return &ledger_record(t->ledger, id, 0)->want;
+					->signatures.signature[0];
+	return &ledger_record(t->ledger, id, 0)->signature;
 }
 
 /* Somebody has joined: call for all that is under way. */
@@ -72,7 +73,7 @@ static int call_all(struct coordinator *t, struct err *e)
 
 	for (id = 0; id < LEDGER_IDS && !rc; id++)
 		if (t->topics[id].arrived)
-			rc = coordinator_call(t, id, coordinator_some_want(t, id), e);
+			rc = coordinator_call(t, id, coordinator_some_signature(t, id), e);
 	return rc;
 }
 
@@ -111,17 +112,17 @@ int coordinator_take_joined(struct coordinator *t, int link, struct frame_in *f,
 
 int coordinator_take_call(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
-	const unsigned char *p = frame_bytes(f, WANT_WIRE), *name;
+	const unsigned char *p = frame_bytes(f, OP_SIGNATURE_WIRE), *name;
 	size_t len = f->left;
 	uint32_t id, age;
-	struct want w;
+	struct op_signature w;
 	int rc;
 
 	name = frame_bytes(f, len);
 	if (!p || !name || !len || len > NAME_BYTES)
 		return coordinator_malformed(t, link, "call", e);
-	want_get(p, &w);
-	if (!want_valid(&w, t->size))
+	op_signature_get(p, &w);
+	if (!op_signature_valid(&w, t->size))
 		return coordinator_malformed(t, link, "call", e);
 	rc = ledger_find(t->ledger, (const char *)name, len, &w, &id, &age, e);
 	if (rc)

@@ -84,8 +84,8 @@ static const struct known *known_to_child(const struct coordinator *t, uint32_t 
 
 	return n && n->id == id && n->age == t->ledger->entries[id].age &&
 			       coordinator_may_travel(t, n) &&
-			       want_equal(&n->wants.want[0],
-					  &ledger_record(t->ledger, id, 0)->want)
+			       op_signature_equal(&n->signatures.signature[0],
+						  &ledger_record(t->ledger, id, 0)->signature)
 		       ? n
 		       : NULL;
 }
@@ -122,7 +122,8 @@ int coordinator_take_offer(struct coordinator *t, int link, struct frame_in *f, 
 	size_t len = f->left;
 	const unsigned char *data = frame_bytes(f, len);
 
-	if (!data || id >= LEDGER_IDS || len > WANT_INLINE_BYTES || o->open || t->hosts != 2)
+	if (!data || id >= LEDGER_IDS || len > OP_SIGNATURE_INLINE_BYTES || o->open ||
+	    t->hosts != 2)
 		return coordinator_malformed(t, link, "offer", e);
 	o->open = true;
 	o->id = id;
@@ -146,6 +147,6 @@ int coordinator_take_decline(struct coordinator *t, int link, struct frame_in *f
 	o->next_skip = o->next_skip < MOST_SKIPPED ? 2 * o->next_skip + 1 : MOST_SKIPPED;
 	o->skip = o->next_skip;
 	return coordinator_child(t, 0)->joined && t->topics[o->id].arrived
-		       ? coordinator_call(t, o->id, coordinator_some_want(t, o->id), e)
+		       ? coordinator_call(t, o->id, coordinator_some_signature(t, o->id), e)
 		       : 0;
 }

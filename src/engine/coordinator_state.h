@@ -12,7 +12,7 @@
 #include "engine/frame.h"
 #include "engine/inline.h"
 #include "engine/ledger.h"
-#include "engine/want.h"
+#include "engine/op_signature.h"
 #include "ringup.h"
 
 /* A number on its way, and marks: rows, a verdict or data come with it. */
@@ -29,7 +29,7 @@ _Static_assert((int)LEDGER_IDS - 1 <= (int)ITEM_ID, "an id fits below the marks"
 struct known {
 	uint32_t id, age; /* ours, as the ledger gave it */
 	bool flying;
-	struct wants wants;
+	struct op_signatures signatures;
 	size_t len;
 	char name[];
 };
@@ -47,7 +47,7 @@ struct link {
 /* One of our own numbers. */
 struct topic {
 	int arrived;
-	bool dirty;     /* wants have to be compared, or were not equal */
+	bool dirty;     /* signatures have to be compared, or were not equal */
 	bool sent;      /* the parent has been told                    */
 	bool own;       /* the ranks of this host are in               */
 	bool called;    /* those of this host that have joined have been called: we hold it */
@@ -67,7 +67,7 @@ struct offer {
 	bool open;
 	uint32_t id;
 	uint64_t bytes;
-	unsigned char data[WANT_INLINE_BYTES];
+	unsigned char data[OP_SIGNATURE_INLINE_BYTES];
 	int half;                    /* the root: tensors that some hosts are in for        */
 	int skip, next_skip;         /* chances that it lets pass after one that was declined */
 	uint16_t theirs[LEDGER_IDS]; /* the child's numbers when it used them last   */
@@ -142,7 +142,7 @@ static inline uint16_t *coordinator_their_id(const struct coordinator *t, uint32
 /* coordinator_has_rows - does it have rows, whose number may differ between ranks? */
 static inline bool coordinator_has_rows(const struct coordinator *t, uint32_t id)
 {
-	return want_has_rows(&ledger_record(t->ledger, id, 0)->want);
+	return op_signature_has_rows(&ledger_record(t->ledger, id, 0)->signature);
 }
 
 /* coordinator_sum_of - where the sum of @host is. */
@@ -153,8 +153,9 @@ static inline unsigned char *coordinator_sum_of(const struct topic *x, int host)
 
 /* ---- coordinator_count.c: who is in for what ---- */
 
-/* coordinator_gather_wants - what all of this subtree want of @id. */
-void coordinator_gather_wants(const struct coordinator *t, uint32_t id, struct wants *w);
+/* coordinator_gather_signatures - the signatures of @id in this subtree. */
+void coordinator_gather_signatures(const struct coordinator *t, uint32_t id,
+				   struct op_signatures *w);
 
 /* coordinator_flush_ready - send the parent what has been put together for it. */
 void coordinator_flush_ready(struct coordinator *t);
@@ -176,9 +177,10 @@ bool coordinator_any_joined(const struct coordinator *t);
 int coordinator_tell_joined(struct coordinator *t, struct err *e);
 
 /* coordinator_call - call, in this subtree, whoever has joined and is not in for @id yet.
- * coordinator_some_want - what somebody who is in wants of it. */
-int coordinator_call(struct coordinator *t, uint32_t id, const struct want *w, struct err *e);
-const struct want *coordinator_some_want(const struct coordinator *t, uint32_t id);
+ * coordinator_some_signature - the signature of one rank that has submitted it. */
+int coordinator_call(struct coordinator *t, uint32_t id, const struct op_signature *w,
+		     struct err *e);
+const struct op_signature *coordinator_some_signature(const struct coordinator *t, uint32_t id);
 
 /* ---- coordinator_batch.c: what is ready everywhere, in order ---- */
 

@@ -28,16 +28,16 @@ enum {
  * worth meeting more often. */
 static bool request_is_mappable(const struct request *r)
 {
-	uint64_t at, bytes = want_bytes(&r->want);
+	uint64_t at, bytes = op_signature_bytes(&r->signature);
 
-	return r->want.kind == PLAN_ALLREDUCE && bytes > MAPPED_ABOVE &&
+	return r->signature.kind == PLAN_ALLREDUCE && bytes > MAPPED_ABOVE &&
 	       share_find(r->in, bytes, &at) && share_find(r->out, bytes, &at);
 }
 
 bool eager_may(const struct comm *l, const struct request *r)
 {
 	return l->small == SMALL_EAGER && !request_is_mappable(r) &&
-	       ledger_holds(ledger_room(l->ledger, &r->want), lines_share(l, r));
+	       ledger_holds(ledger_room(l->ledger, &r->signature), lines_share(l, r));
 }
 
 bool eager_begin(struct comm *l, uint32_t id, const struct request *r, struct turn *t)
@@ -91,7 +91,8 @@ void eager_decline(const struct comm *l, uint32_t id, uint32_t round, const stru
 	if (!ledger_fits(l->ledger, id, 0))
 		return;
 	at = ledger_lines(l->ledger, id, round);
-	if (r->want.kind == PLAN_ALLTOALL && ledger_fits(l->ledger, id, lines_splits_bytes(l)))
+	if (r->signature.kind == PLAN_ALLTOALL &&
+	    ledger_fits(l->ledger, id, lines_splits_bytes(l)))
 		copy_bytes(ledger_data(&at, l->topo.rank), r->splits, lines_splits_bytes(l));
 	ledger_put(&at, l->topo.rank, round, LINE_CHANGED);
 }
@@ -148,7 +149,7 @@ static void defer_round(struct comm *l, struct ringup_op *op)
 		return;
 	__atomic_store_n(&op->eager, false, __ATOMIC_RELEASE);
 	__atomic_fetch_sub(&l->eager_count, 1, __ATOMIC_RELAXED);
-	if (agree_post(l->agree, op->id, &op->ask.want, op->ask.rows, false, false) ==
+	if (agree_post(l->agree, op->id, &op->ask.signature, op->ask.rows, false, false) ==
 	    ARRIVED_LAST)
 		notify_call(l);
 }

@@ -541,7 +541,7 @@ int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 
 	if (!engine_is_mine(g))
 		return not_mine(e);
-	if (deadline_ns && want_bytes(&r->want) <= l->eager_bytes) {
+	if (deadline_ns && op_signature_bytes(&r->signature) <= l->eager_bytes) {
 		rc = submit_eager(l, r, &op, e);
 		if (rc)
 			return rc < 0 ? rc : 0;
@@ -563,7 +563,7 @@ int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 		return rc;
 	}
 	/* A join that is not published yet may be by another thread, now. */
-	submit_notify(l, r->want.kind == WANT_JOIN ? NULL : op, as);
+	submit_notify(l, r->signature.kind == OP_JOIN ? NULL : op, as);
 	return op_wait_or_leave(op, deadline_ns, holding, opp, e);
 }
 

@@ -122,11 +122,11 @@ static int run_make(struct comm *l, struct err *e)
 		return fail_not_in_flight(e);
 	run->bad = it->bad;
 	run->op_count = 0;
-	if (!it->bad && op->ask.want.kind == WANT_JOIN && it->rows)
+	if (!it->bad && op->ask.signature.kind == OP_JOIN && it->rows)
 		join_done(l, op, it->rows);
 	if (it->bad)
 		rc = bundle_dispute(l, op, e);
-	else if (op->ask.want.kind == WANT_BUNDLE)
+	else if (op->ask.signature.kind == OP_BUNDLE)
 		rc = bundle_plan(l, op, it->rows, e);
 	else
 		rc = plan_make(l, op, it->rows, 1, e);
@@ -141,7 +141,7 @@ static int run_make(struct comm *l, struct err *e)
 	run->plan.slot = (int)(run->plan.serial % (uint64_t)run->by->is->slots);
 	run->started = false;
 	runs_count(l, l->running + 1);
-	l->fenced = at == l->item_at || it->bad || op->ask.want.kind == WANT_JOIN;
+	l->fenced = at == l->item_at || it->bad || op->ask.signature.kind == OP_JOIN;
 	return 0;
 }
 
@@ -253,7 +253,7 @@ static struct run *run_next(struct comm *l)
 		return NULL;
 	/* Results, disputes and joins come after all that has begun before them. */
 	op = l->item_at < l->item_count ? comm_op(l, it) : NULL;
-	if (op && (it->bad || it->result || op->ask.want.kind == WANT_JOIN))
+	if (op && (it->bad || it->result || op->ask.signature.kind == OP_JOIN))
 		return NULL;
 	/* An operation of several plans goes on where it has begun. */
 	if (!l->run->by)
@@ -282,7 +282,7 @@ static int batch_take_results(struct comm *l, struct err *e)
 
 		if (!op)
 			return fail_not_in_flight(e);
-		copy_bytes(op->ask.out, it->result, want_bytes(&op->ask.want));
+		copy_bytes(op->ask.out, it->result, op_signature_bytes(&op->ask.signature));
 		plan_ends(l, op);
 	}
 	if (tracepoint_on(l))

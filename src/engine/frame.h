@@ -13,20 +13,20 @@
  * Frames; numbers are little-endian, ids are the child's, of its subtree's ranks the
  * lowest comes first:
  *
- *	DEFINE  id:2 count:1 (rank:4 want:112)*count rows:8*  name...     up
+ *	DEFINE  id:2 count:1 (rank:4 signature:112)*count rows:8*  name...     up
  *	READY   (id:2 rows:8* or data*)*                                  up
  *	RUN     more:1 (id:2 then nothing, rows:8*, data* or length:2 sentence)*  down
  *	LEAVE   rank:4                                                    both
  *	ALARM   code:4 sentence...                                        both
  *	PING                                                              both
  *	JOINED  any:1                                                     up
- *	CALL    want:112 name...                                          down
+ *	CALL    signature:112 name...                                          down
  *	REPORT  anything...                                               up
  *	OFFER   id:2 data*                                                down
  *	DECLINE                                                           up
  *	INVITE  from:4 to:4 address...                                    both
  *
- * DEFINE: ready, and this is it; with two wants the ranks disagree.  READY: ready, as
+ * DEFINE: ready, and this is it; with two signatures the ranks disagree.  READY: ready, as
  * defined before.  There are rows where the operation has such: upwards of the
  * subtree's ranks, downwards of all.  RUN: the next batch, or with more a part of it.
  * Data, if a mark at the id says so: upwards a host's sum, downwards the result; see

@@ -111,13 +111,13 @@ bool host_queue_changed(struct host_queue *s, uint32_t id)
 	       __atomic_exchange_n(dirty, 0, __ATOMIC_ACQUIRE);
 }
 
-void host_queue_wants(const struct host_queue *s, uint32_t id, struct wants *w)
+void host_queue_signatures(const struct host_queue *s, uint32_t id, struct op_signatures *w)
 {
 	const struct ledger *l = s->ledger;
 	int i;
 
 	for (i = 0; i < l->ranks; i++)
-		wants_add(w, s->rank[i], &ledger_record(l, id, i)->want);
+		op_signatures_add(w, s->rank[i], &ledger_record(l, id, i)->signature);
 }
 
 void host_queue_collect(const struct host_queue *s, uint32_t id, uint64_t *rows)
@@ -178,7 +178,7 @@ int host_queue_next(struct host_queue *s, struct item *items)
 		items[n] = (struct item){ .id = id,
 					  .bad = ledger_verdict(l, id),
 					  .result = inline_result(l, id) };
-		if (want_has_rows(&ledger_record(l, id, l->rank)->want))
+		if (op_signature_has_rows(&ledger_record(l, id, l->rank)->signature))
 			items[n].rows = host_queue_rows(s, id);
 	}
 	l->end = l->head + (uint64_t)n;

@@ -64,13 +64,13 @@ bool host_queue_pending(const struct host_queue *s);
 /* host_queue_take - the next id that all ranks of this host have submitted. */
 bool host_queue_take(struct host_queue *s, uint32_t *id);
 
-/* host_queue_changed - has a rank of this host changed what it wants of @id since this was
+/* host_queue_changed - has a rank of this host changed its signature of @id since this was
  * asked the last time? */
 bool host_queue_changed(struct host_queue *s, uint32_t id);
 
-/* host_queue_wants - add what the ranks of this host want of @id, which they have all
+/* host_queue_signatures - add the signatures of @id of this host's ranks, which they have all
  * submitted. */
-void host_queue_wants(const struct host_queue *s, uint32_t id, struct wants *w);
+void host_queue_signatures(const struct host_queue *s, uint32_t id, struct op_signatures *w);
 
 /* host_queue_collect - put their rows where they belong in @rows, one entry per rank of the
  * group. */

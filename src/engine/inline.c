@@ -12,23 +12,24 @@ enum { LOCAL_RANKS = 4096 };
 /* The sums of hosts are added up in their order only where they stand in a row. */
 _Static_assert((int)INLINE_HOSTS <= (int)GRID_RADIX, "one dimension");
 
-void inline_put(const struct ledger *l, uint32_t id, const struct want *w, const void *in)
+void inline_put(const struct ledger *l, uint32_t id, const struct op_signature *w,
+		const void *in)
 {
 	uint32_t round = ledger_round(l, id);
 	struct lines at;
 
-	if (!want_can_inline(w) || !ledger_fits(l, id, want_bytes(w)))
+	if (!op_signature_can_inline(w) || !ledger_fits(l, id, op_signature_bytes(w)))
 		return;
 	at = ledger_lines(l, id, round);
 	if (w->pre != 1)
 		copy_scaled((enum ringup_dtype)w->dtype, ledger_data(&at, l->rank), in,
 			    w->count, w->pre);
 	else
-		copy_bytes(ledger_data(&at, l->rank), in, want_bytes(w));
+		copy_bytes(ledger_data(&at, l->rank), in, op_signature_bytes(w));
 	ledger_put(&at, l->rank, round, LINE_DATA);
 }
 
-static struct reduce how_to(const struct want *w, int ranks, bool last)
+static struct reduce how_to(const struct op_signature *w, int ranks, bool last)
 {
 	struct reduce how = { .dtype = (enum ringup_dtype)w->dtype,
 			      .redop = (enum ringup_redop)w->redop,
@@ -42,14 +43,14 @@ static struct reduce how_to(const struct want *w, int ranks, bool last)
 
 bool inline_sum(const struct ledger *l, int ranks, uint32_t id, void *to)
 {
-	const struct want *w = &ledger_record(l, id, 0)->want;
+	const struct op_signature *w = &ledger_record(l, id, 0)->signature;
 	struct reduce how = how_to(w, ranks, false);
 	uint32_t round = ledger_round(l, id);
 	const void *src[LOCAL_RANKS];
 	struct lines at;
 	int r;
 
-	if (!want_can_inline(w) || !ledger_fits(l, id, want_bytes(w)))
+	if (!op_signature_can_inline(w) || !ledger_fits(l, id, op_signature_bytes(w)))
 		return false;
 	at = ledger_lines(l, id, round);
 	for (r = 0; r < l->ranks; r++) {
@@ -77,7 +78,7 @@ static void publish(const struct ledger *l, const struct lines *at, uint32_t id)
 void inline_finish(const struct ledger *l, int ranks, int hosts, uint32_t id, const void *sums,
 		   uint64_t step)
 {
-	const struct want *w = &ledger_record(l, id, 0)->want;
+	const struct op_signature *w = &ledger_record(l, id, 0)->signature;
 	int h;
 	const void *src[INLINE_HOSTS];
 	struct reduce how = how_to(w, ranks, true);
@@ -96,7 +97,7 @@ void inline_take(const struct ledger *l, uint32_t id, const void *result)
 	struct lines at;
 	void *to = result_line(l, &at, id);
 
-	copy_bytes(to, result, want_bytes(&ledger_record(l, id, 0)->want));
+	copy_bytes(to, result, op_signature_bytes(&ledger_record(l, id, 0)->signature));
 	publish(l, &at, id);
 }
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct ledger;
-struct want;
+struct op_signature;
 
 /*
  * What is small, and was agreed before, needs no plan of a back end.  Each rank puts its
@@ -23,7 +23,8 @@ enum { INLINE_HOSTS = 8 };
 
 /* inline_put - put this rank's share of the operation on @id, which is @w, into its line, if
  * that may travel.  Comes between ledger_begin() and agree_post(). */
-void inline_put(const struct ledger *l, uint32_t id, const struct want *w, const void *in);
+void inline_put(const struct ledger *l, uint32_t id, const struct op_signature *w,
+		const void *in);
 
 /* ---- the leader; all ranks of this host have submitted @id ---- */
 
@@ -36,7 +37,7 @@ bool inline_sum(const struct ledger *l, int ranks, uint32_t id, void *to);
 void inline_finish(const struct ledger *l, int ranks, int hosts, uint32_t id, const void *sums,
 		   uint64_t step);
 
-/* inline_take - the result comes from another leader.  As many bytes as the want says. */
+/* inline_take - the result comes from another leader.  As many bytes as the signature says. */
 void inline_take(const struct ledger *l, uint32_t id, const void *result);
 
 /* ---- any rank ---- */

@@ -52,7 +52,7 @@ static int call_answer(struct comm *l, uint32_t id, struct err *e)
 {
 	struct request q = { 0 };
 	struct ringup_op *op = NULL;
-	struct want w;
+	struct op_signature w;
 	char name[NAME_BYTES + 1];
 	void *own = NULL;
 	enum arrival as;

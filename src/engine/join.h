@@ -9,7 +9,7 @@
 struct comm;
 struct request;
 struct ringup_op;
-struct want;
+struct op_signature;
 struct err;
 
 /* join_ready - is this rank's own join to be published?  Any thread. */

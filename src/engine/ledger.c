@@ -114,20 +114,20 @@ static uint32_t *busy(const struct ledger *l, uint32_t id, int rank)
 	return &l->busy[(size_t)rank * LEDGER_IDS + id];
 }
 
-uint64_t ledger_room(const struct ledger *l, const struct want *w)
+uint64_t ledger_room(const struct ledger *l, const struct op_signature *w)
 {
 	uint64_t numbers = (uint64_t)l->ranks * sizeof(uint64_t), bytes;
 	uint64_t unknown = l->eager_bytes < GATHER_MOST ? l->eager_bytes : GATHER_MOST;
 
-	if (!l->eager_bytes || w->redop == RINGUP_ADASUM || !want_is_of_host(w))
+	if (!l->eager_bytes || w->redop == RINGUP_ADASUM || !op_signature_is_of_host(w))
 		return 0;
-	if (l->inlined && !want_can_inline(w))
+	if (l->inlined && !op_signature_can_inline(w))
 		return 0;
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
 	case PLAN_BROADCAST:
 	case PLAN_REDUCESCATTER:
-		bytes = want_bytes(w);
+		bytes = op_signature_bytes(w);
 		break;
 	case PLAN_ALLGATHER: /* what it will be, only the ranks know */
 		bytes = unknown;
@@ -135,7 +135,7 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 	case PLAN_ALLTOALL:
 		bytes = numbers <= unknown ? numbers + unknown : UINT64_MAX;
 		break;
-	case WANT_BUNDLE: /* it may have such allgathers */
+	case OP_BUNDLE: /* it may have such allgathers */
 		bytes = w->count < unknown ? unknown : w->count;
 		break;
 	case PLAN_BARRIER:
@@ -153,7 +153,7 @@ uint64_t ledger_room(const struct ledger *l, const struct want *w)
 
 /* Room for one line per rank and turn, if such data may go eagerly at all; between hosts
  * one more, for the result. */
-static void give_line(struct ledger *l, struct ledger_entry *n, const struct want *w)
+static void give_line(struct ledger *l, struct ledger_entry *n, const struct op_signature *w)
 {
 	uint64_t bytes = ledger_room(l, w);
 	uint64_t all = bytes * LEDGER_TURNS * ((uint64_t)l->ranks + l->inlined);
@@ -271,7 +271,7 @@ static uint32_t look_up(const struct ledger *l, const char *name, size_t len, ui
 }
 
 static uint32_t give_name(struct ledger *l, const char *name, size_t len, uint64_t hash,
-			  const struct want *w)
+			  const struct op_signature *w)
 {
 	uint32_t id = free_id(l);
 	struct ledger_entry *n;
@@ -290,7 +290,7 @@ static uint32_t give_name(struct ledger *l, const char *name, size_t len, uint64
 	return id;
 }
 
-int ledger_find(struct ledger *l, const char *name, size_t len, const struct want *w,
+int ledger_find(struct ledger *l, const char *name, size_t len, const struct op_signature *w,
 		uint32_t *idp, uint32_t *age, struct err *e)
 {
 	uint64_t hash = hash_bytes(name, len);
@@ -381,19 +381,19 @@ const char *ledger_verdict(const struct ledger *l, uint32_t id)
 static void compare(struct ledger *l, uint32_t id)
 {
 	struct ledger_entry *n = &l->entries[id];
-	const struct want *of[4096];
+	const struct op_signature *of[4096];
 	char sentence[VERDICT_ROOM];
 	int r, same = 1;
 
 	for (r = 0; r < l->ranks; r++) {
-		of[r] = &ledger_record(l, id, r)->want;
-		same &= want_equal(of[0], of[r]);
+		of[r] = &ledger_record(l, id, r)->signature;
+		same &= op_signature_equal(of[0], of[r]);
 	}
 	if (same)
 		__atomic_store_n(&n->dirty, 0, __ATOMIC_RELAXED);
 	else
-		want_disagree(name_of(l, id), of, l->ranks, l->world, sentence,
-			      sizeof(sentence));
+		op_signature_disagree(name_of(l, id), of, l->ranks, l->world, sentence,
+				      sizeof(sentence));
 	ledger_judge(l, id, same ? NULL : sentence);
 }
 
@@ -428,25 +428,26 @@ static uint64_t size_of(const struct ledger *l, uint32_t id)
 	return __atomic_load_n(&l->sizes[id], __ATOMIC_RELAXED);
 }
 
-enum arrival ledger_post(struct ledger *l, uint32_t id, const struct want *w, uint64_t rows,
-			 bool changed, bool awaits)
+enum arrival ledger_post(struct ledger *l, uint32_t id, const struct op_signature *w,
+			 uint64_t rows, bool changed, bool awaits)
 {
 	struct ledger_entry *n = &l->entries[id];
 	struct ledger_record *mine = ledger_record(l, id, l->rank);
 	uint64_t all, arrived, awaiting;
 
 	if (changed) {
-		mine->want = *w;
+		mine->signature = *w;
 		__atomic_store_n(&mine->kind, w->kind, __ATOMIC_RELAXED);
 		__atomic_store_n(&n->dirty, 1, __ATOMIC_RELEASE);
 	}
 	if (ledger_asks(l))
 		__atomic_store_n(&mine->when[ledger_round(l, id) % 2], clock_ns(),
 				 __ATOMIC_RELAXED);
-	if (want_has_rows(w))
+	if (op_signature_has_rows(w))
 		__atomic_store_n(&mine->rows[ledger_round(l, id) % 2], rows, __ATOMIC_RELAXED);
 	__atomic_store_n(&mine->round, ledger_round(l, id), __ATOMIC_RELEASE);
-	__atomic_store_n(&l->sizes[id], want_has_rows(w) ? LEDGER_GATHER : want_bytes(w),
+	__atomic_store_n(&l->sizes[id],
+			 op_signature_has_rows(w) ? LEDGER_GATHER : op_signature_bytes(w),
 			 __ATOMIC_RELAXED);
 	all = __atomic_add_fetch(&n->arrived, awaits ? AWAITS + 1 : 1, __ATOMIC_SEQ_CST);
 	arrived = all % AWAITS;
@@ -604,7 +605,8 @@ uint64_t ledger_calls(const struct ledger *l)
 	return __atomic_load_n(&l->shared->calls, __ATOMIC_SEQ_CST);
 }
 
-bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken, const struct want *w)
+bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken,
+		     const struct op_signature *w)
 {
 	struct ledger_entry *n = &l->entries[id];
 	uint64_t arrived = __atomic_load_n(&n->arrived, __ATOMIC_ACQUIRE) % AWAITS;
@@ -628,7 +630,7 @@ static bool is_called(const struct ledger *l, uint32_t id)
 }
 
 /* A rank that has submitted @id once more than this one, or -1.  Whoever has changed its
- * mind marks its line first, and then says what it wants: not before it has calls it. */
+ * mind marks its line first, and publishes its signature then: not before it has calls it. */
 static int caller(const struct ledger *l, uint32_t id)
 {
 	uint32_t next = ledger_round(l, id) + 1;
@@ -655,12 +657,12 @@ int ledger_calling(const struct ledger *l, uint32_t *ids, int most)
 	return n;
 }
 
-size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct want *w)
+size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct op_signature *w)
 {
 	int r = caller(l, id);
 
 	memcpy(name, name_of(l, id), l->entries[id].len);
 	name[l->entries[id].len] = 0;
-	*w = r < 0 ? l->entries[id].called_want : ledger_record(l, id, r)->want;
+	*w = r < 0 ? l->entries[id].called_want : ledger_record(l, id, r)->signature;
 	return l->entries[id].len;
 }

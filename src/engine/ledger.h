@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/want.h"
+#include "engine/op_signature.h"
 #include "wire/segment.h"
 
 struct err;
@@ -59,15 +59,16 @@ struct ledger_entry {
 	uint64_t hash;
 	uint64_t line;   /* eager: see ledger_line_of(); 0: none; atomic */
 	uint32_t called; /* the round for which another host calls those who have joined */
-	struct want called_want;
+	struct op_signature called_want;
 };
 
 struct ledger_record {
-	alignas(64) struct want want; /* read after its rank has been seen to arrive */
-	uint64_t rows[2];             /* by the parity of the round           */
-	int64_t when[2];              /* it arrived, likewise; see ledger_asks(); atomic */
-	uint32_t round;               /* of its last stream operation; atomic */
-	uint32_t kind;                /* of the want, for all others; atomic   */
+	alignas(64) struct op_signature
+		signature; /* read after its rank has been seen to arrive */
+	uint64_t rows[2];  /* by the parity of the round           */
+	int64_t when[2];   /* it arrived, likewise; see ledger_asks(); atomic */
+	uint32_t round;    /* of its last stream operation; atomic */
+	uint32_t kind;     /* of the signature, for all others; atomic   */
 };
 
 struct ledger_shared {
@@ -129,18 +130,18 @@ void ledger_close(struct ledger *l);
  * ledger_hold - false if the number has another age by now: ledger_find() again.  Likewise.
  * ledger_drop - let go, once for each of them; any thread.
  */
-int ledger_find(struct ledger *l, const char *name, size_t len, const struct want *w,
+int ledger_find(struct ledger *l, const char *name, size_t len, const struct op_signature *w,
 		uint32_t *id, uint32_t *age, struct err *e);
 bool ledger_hold(struct ledger *l, uint32_t id, uint32_t age);
 void ledger_drop(struct ledger *l, uint32_t id);
 
 /* ledger_post - this rank is ready for the round that it has begun; anything but ARRIVED_EARLY:
  * it was the last of this host.  As agree_post(). */
-enum arrival ledger_post(struct ledger *l, uint32_t id, const struct want *w, uint64_t rows,
-			 bool changed, bool awaits);
+enum arrival ledger_post(struct ledger *l, uint32_t id, const struct op_signature *w,
+			 uint64_t rows, bool changed, bool awaits);
 
 /* ledger_order - there are no other hosts, and all ranks have posted @id: compare what they
- * want if that has changed, and put it on the list; @alone: as a batch of its own. */
+ * signature if that has changed, and put it on the list; @alone: as a batch of its own. */
 void ledger_order(struct ledger *l, uint32_t id, bool alone);
 
 /* ledger_ready, ledger_next, ledger_done - as in agree.h; ledger_next() serves one host alone.
@@ -159,7 +160,7 @@ bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank);
 
 /* ledger_room - the bytes of a rank's line for such operations, or 0 if they are
  * never eager, nor travel between hosts. */
-uint64_t ledger_room(const struct ledger *l, const struct want *w);
+uint64_t ledger_room(const struct ledger *l, const struct op_signature *w);
 
 /* What a rank's line says. */
 enum ledger_line { LINE_EMPTY, LINE_DATA, LINE_CHANGED };
@@ -312,13 +313,14 @@ uint64_t ledger_calls(const struct ledger *l);
 /* ledger_call_for - another host calls for @id, of which a rank here may not have heard, after
  * the @taken rounds of it that the leader has seen complete; false if one has.  Only the leader
  * asks, and holds the id. */
-bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken, const struct want *w);
+bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken,
+		     const struct op_signature *w);
 
 /* ledger_calling - ids that others have submitted and this rank has not: at most @most;
- * returns how many.  ledger_called - the name (NAME_BYTES + 1) and want of one;
+ * returns how many.  ledger_called - the name (NAME_BYTES + 1) and signature of one;
  * returns the length of the name. */
 int ledger_calling(const struct ledger *l, uint32_t *ids, int most);
-size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct want *w);
+size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct op_signature *w);
 
 /* ---- for whoever looks from outside ---- */
 
@@ -329,8 +331,8 @@ const char *ledger_name(const struct ledger *l, uint32_t id);
  * while a rank adds a name. */
 bool ledger_tell(const struct ledger *l, uint32_t id, char *out, size_t size);
 
-/* ledger_record - what @rank has said of @id.  Its want is complete, and stays, from when the
- * rank's arrival, its round or its line has been seen until the operation is complete. */
+/* ledger_record - what @rank has said of @id.  Its signature is complete, and stays, from when
+ * the rank's arrival, its round or its line has been seen until the operation is complete. */
 struct ledger_record *ledger_record(const struct ledger *l, uint32_t id, int rank);
 
 /* ledger_kind - the kind of what @rank has said last of @id, at any time. */

@@ -29,7 +29,7 @@ enum {
 	TAKE_LEAST = 2048, /* bytes, the same of what is only moved                  */
 };
 
-static size_t element(const struct want *w)
+static size_t element(const struct op_signature *w)
 {
 	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
 }
@@ -43,7 +43,7 @@ struct walk {
 
 static struct walk walk(const struct request *bundle)
 {
-	return (struct walk){ bundle->members, bundle->copies, bundle->want.members };
+	return (struct walk){ bundle->members, bundle->copies, bundle->signature.members };
 }
 
 /* The next, or NULL. */
@@ -63,10 +63,11 @@ static const struct request *next_member(struct walk *w)
 /* What the member @m takes in its bundle's line, for a rank that has @rows. */
 static uint64_t space(const struct request *m, uint64_t rows)
 {
-	uint64_t row = m->want.count * element(&m->want);
+	uint64_t row = m->signature.count * element(&m->signature);
 
-	return m->want.kind == PLAN_ALLGATHER ? sizeof(rows) + want_eight(rows * row)
-					      : want_eight(row);
+	return m->signature.kind == PLAN_ALLGATHER
+		       ? sizeof(rows) + op_signature_eight(rows * row)
+		       : op_signature_eight(row);
 }
 
 static __attribute__((noinline)) uint64_t share_of_members(const struct request *r)
@@ -82,7 +83,7 @@ static __attribute__((noinline)) uint64_t share_of_members(const struct request 
 
 uint64_t lines_share(const struct comm *l, const struct request *r)
 {
-	const struct want *w = &r->want;
+	const struct op_signature *w = &r->signature;
 	uint64_t row = w->count * element(w), sum = 0;
 	int i;
 
@@ -98,7 +99,7 @@ uint64_t lines_share(const struct comm *l, const struct request *r)
 		for (i = 0; i < l->topo.size; i++)
 			sum += r->splits[i] * row;
 		return sum + lines_splits_bytes(l);
-	case WANT_BUNDLE:
+	case OP_BUNDLE:
 		return share_of_members(r);
 	default:
 		return 0;
@@ -112,7 +113,7 @@ static void fill(void *to, const void *in, uint64_t bytes)
 
 /* A sum of two, each the only one that reads the other's line: it claims what it has read, and
  * the line comes over whole when it is filled again. */
-static bool is_claimed(const struct comm *l, const struct want *w)
+static bool is_claimed(const struct comm *l, const struct op_signature *w)
 {
 	return w->count >= CLAIM_LEAST && l->topo.size == 2 && w->pre == 1 &&
 	       w->kind == PLAN_ALLREDUCE && copy_refill() == COPY_CLAIMS;
@@ -123,7 +124,7 @@ static bool is_claimed(const struct comm *l, const struct want *w)
  * their caches.  A store fetches it from there without waiting for it: by the time
  * this name comes back, the line is ours.
  */
-void lines_fetch(const struct comm *l, const struct turn *t, const struct want *w)
+void lines_fetch(const struct comm *l, const struct turn *t, const struct op_signature *w)
 {
 	struct lines at = ledger_lines(l->ledger, t->id, t->round + 1);
 	unsigned char *mine = (unsigned char *)ledger_mark(&at, l->topo.rank);
@@ -139,7 +140,7 @@ void lines_fetch(const struct comm *l, const struct turn *t, const struct want *
 }
 
 /* @bytes: of what @w says, or 0. */
-static inline void put(void *to, const struct want *w, const void *in, uint64_t bytes)
+static inline void put(void *to, const struct op_signature *w, const void *in, uint64_t bytes)
 {
 	if (w->pre != 1)
 		copy_scaled((enum ringup_dtype)w->dtype, to, in, bytes ? w->count : 0, w->pre);
@@ -157,7 +158,8 @@ static inline void publish(const struct comm *l, const struct turn *t, bool gath
 	ledger_put(&t->at, l->topo.rank, t->round, LINE_DATA);
 }
 
-void lines_put(const struct comm *l, const struct turn *t, const struct want *w, const void *in)
+void lines_put(const struct comm *l, const struct turn *t, const struct op_signature *w,
+	       const void *in)
 {
 	put(ledger_data(&t->at, l->topo.rank), w, in, t->bytes);
 	publish(l, t, false);
@@ -171,12 +173,12 @@ static __attribute__((noinline)) void put_members(void *line, const struct reque
 	uint64_t row;
 
 	while ((m = next_member(&all))) {
-		row = m->want.count * element(&m->want);
-		if (m->want.kind == PLAN_ALLGATHER) {
+		row = m->signature.count * element(&m->signature);
+		if (m->signature.kind == PLAN_ALLGATHER) {
 			*(uint64_t *)to = m->rows;
 			fill(to + sizeof(m->rows), m->in, m->rows * row);
 		} else {
-			put(to, &m->want, m->in, row);
+			put(to, &m->signature, m->in, row);
 		}
 		to += space(m, m->rows);
 	}
@@ -187,7 +189,7 @@ void lines_write(struct comm *l, const struct turn *t, const struct request *r)
 	unsigned char *to = ledger_data(&t->at, l->topo.rank);
 	uint64_t bytes = t->bytes, head;
 
-	switch (r->want.kind) {
+	switch (r->signature.kind) {
 	case PLAN_ALLTOALL:
 		head = lines_splits_bytes(l);
 		copy_bytes(to, r->splits, head);
@@ -197,18 +199,18 @@ void lines_write(struct comm *l, const struct turn *t, const struct request *r)
 		*ledger_rows(&t->at, l->topo.rank) = r->rows;
 		fill(to, r->in, bytes);
 		break;
-	case WANT_BUNDLE:
+	case OP_BUNDLE:
 		put_members(to, r);
 		break;
 	default:
-		lines_put(l, t, &r->want, r->in);
+		lines_put(l, t, &r->signature, r->in);
 		return;
 	}
-	publish(l, t, r->want.kind == PLAN_ALLGATHER);
+	publish(l, t, r->signature.kind == PLAN_ALLGATHER);
 }
 
 /* @src: where the ranks have what is to be added up. */
-static inline void add_up(const void **src, const struct comm *l, const struct want *w,
+static inline void add_up(const void **src, const struct comm *l, const struct op_signature *w,
 			  const void *in, void *out, uint64_t skip, uint64_t count)
 {
 	struct reduce how = { (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
@@ -222,8 +224,8 @@ static inline void add_up(const void **src, const struct comm *l, const struct w
 
 /* @src has room for as many as there are. */
 static inline void reduce_from(const void **src, const struct comm *l, const struct lines *at,
-			       const struct want *w, const void *in, void *out, uint64_t skip,
-			       uint64_t count)
+			       const struct op_signature *w, const void *in, void *out,
+			       uint64_t skip, uint64_t count)
 {
 	const unsigned char *data = (const unsigned char *)ledger_data(at, 0) + skip;
 	int r;
@@ -233,8 +235,9 @@ static inline void reduce_from(const void **src, const struct comm *l, const str
 	add_up(src, l, w, in, out, skip, count);
 }
 
-static void reduce_lines(const struct comm *l, const struct lines *at, const struct want *w,
-			 const void *in, void *out, uint64_t first, uint64_t count)
+static void reduce_lines(const struct comm *l, const struct lines *at,
+			 const struct op_signature *w, const void *in, void *out,
+			 uint64_t first, uint64_t count)
 {
 	const void *src[LINES_RANKS];
 
@@ -242,7 +245,7 @@ static void reduce_lines(const struct comm *l, const struct lines *at, const str
 }
 
 static __attribute__((noinline)) void sum_claiming(const struct comm *l, const struct lines *at,
-						   const struct want *w, const void *in,
+						   const struct op_signature *w, const void *in,
 						   void *out)
 {
 	unsigned char *theirs = ledger_data(at, !l->topo.rank);
@@ -257,7 +260,7 @@ static __attribute__((noinline)) void sum_claiming(const struct comm *l, const s
 	}
 }
 
-void lines_sum(const struct comm *l, const struct lines *at, const struct want *w,
+void lines_sum(const struct comm *l, const struct lines *at, const struct op_signature *w,
 	       const void *in, void *out)
 {
 	const void *src[FEW];
@@ -292,7 +295,7 @@ static void take(const struct comm *l, int r, void *to, unsigned char *line, con
 static unsigned char *make_result(const struct comm *l, const uint64_t *rows,
 				  const struct request *q, struct err *e)
 {
-	const struct want *w = &q->want;
+	const struct op_signature *w = &q->signature;
 	uint64_t bytes = 0, before = 0;
 	unsigned char *result;
 	int r;
@@ -311,7 +314,7 @@ static unsigned char *make_result(const struct comm *l, const uint64_t *rows,
 static int gather_lines(struct comm *l, const struct lines *at, const struct request *q,
 			struct err *e)
 {
-	uint64_t row = q->want.count * element(&q->want);
+	uint64_t row = q->signature.count * element(&q->signature);
 	unsigned char *result, *to;
 	int r;
 
@@ -339,7 +342,7 @@ static const uint64_t *splits_of(const struct comm *l, const struct lines *at,
 static int exchange_lines(struct comm *l, const struct lines *at, const struct request *q,
 			  struct err *e)
 {
-	uint64_t row = q->want.count * element(&q->want), before;
+	uint64_t row = q->signature.count * element(&q->signature), before;
 	unsigned char *result, *to;
 	int r, k;
 
@@ -369,7 +372,7 @@ static int exchange_lines(struct comm *l, const struct lines *at, const struct r
 static int take_member(struct comm *l, unsigned char **from, const struct request *m,
 		       struct err *e)
 {
-	const struct want *w = &m->want;
+	const struct op_signature *w = &m->signature;
 	uint64_t first = 0, count = w->count, row = w->count * element(w);
 	const void *src[LINES_RANKS];
 	unsigned char *result;
@@ -390,8 +393,8 @@ static int take_member(struct comm *l, unsigned char **from, const struct reques
 		return 0;
 	}
 	if (w->kind == PLAN_REDUCESCATTER) {
-		first = want_part_first(w, l->topo.size, l->topo.rank);
-		count = want_part_first(w, l->topo.size, l->topo.rank + 1) - first;
+		first = op_signature_part_first(w, l->topo.size, l->topo.rank);
+		count = op_signature_part_first(w, l->topo.size, l->topo.rank + 1) - first;
 	}
 	for (r = 0; r < l->topo.size; r++) {
 		src[r] = from[r] + first * element(w);
@@ -415,7 +418,7 @@ static int take_members(struct comm *l, const struct lines *at, const struct req
 		rc = take_member(l, from, m, e);
 	/* All or none. */
 	for (done.left -= all.left; rc && (m = next_member(&done));) {
-		if (m->want.kind != PLAN_ALLGATHER)
+		if (m->signature.kind != PLAN_ALLGATHER)
 			continue;
 		if (*m->outp != m->into)
 			free(*m->outp);
@@ -429,7 +432,7 @@ static int take_members(struct comm *l, const struct lines *at, const struct req
 static __attribute__((noinline)) int hand_out(struct comm *l, const struct lines *at,
 					      const struct request *q, struct err *e)
 {
-	const struct want *w = &q->want;
+	const struct op_signature *w = &q->signature;
 
 	switch (w->kind) {
 	case PLAN_BROADCAST:
@@ -440,7 +443,7 @@ static __attribute__((noinline)) int hand_out(struct comm *l, const struct lines
 		return gather_lines(l, at, q, e);
 	case PLAN_ALLTOALL:
 		return exchange_lines(l, at, q, e);
-	case WANT_BUNDLE:
+	case OP_BUNDLE:
 		return take_members(l, at, q, e);
 	default:
 		return 0;
@@ -449,19 +452,20 @@ static __attribute__((noinline)) int hand_out(struct comm *l, const struct lines
 
 int lines_finish(struct comm *l, const struct lines *at, const struct request *q, struct err *e)
 {
-	const struct want *w = &q->want;
+	const struct op_signature *w = &q->signature;
 	uint64_t first;
 
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
 		/* Only the root of a reduction wants to know. */
-		if (w->digest == WANT_ALL || q->out)
+		if (w->digest == OP_ALL || q->out)
 			lines_sum(l, at, w, q->in, q->out);
 		return 0;
 	case PLAN_REDUCESCATTER:
-		first = want_part_first(w, l->topo.size, l->topo.rank);
+		first = op_signature_part_first(w, l->topo.size, l->topo.rank);
 		reduce_lines(l, at, w, q->in, q->out, first,
-			     want_part_first(w, l->topo.size, l->topo.rank + 1) - first);
+			     op_signature_part_first(w, l->topo.size, l->topo.rank + 1) -
+				     first);
 		return 0;
 	default:
 		return hand_out(l, at, q, e);

@@ -9,7 +9,7 @@
 #include "engine/ledger.h"
 
 struct request;
-struct want;
+struct op_signature;
 struct err;
 
 /* Ranks whose lines are added up at a time. */
@@ -28,12 +28,12 @@ static inline uint64_t lines_splits_bytes(const struct comm *l)
 void lines_write(struct comm *l, const struct turn *t, const struct request *r);
 
 /* lines_put - the same of a sum, as @w says. */
-void lines_put(const struct comm *l, const struct turn *t, const struct want *w,
+void lines_put(const struct comm *l, const struct turn *t, const struct op_signature *w,
 	       const void *in);
 
 /* lines_fetch - have this rank's line of the next round, probably as @w says, here by the time
  * it is written. */
-void lines_fetch(const struct comm *l, const struct turn *t, const struct want *w);
+void lines_fetch(const struct comm *l, const struct turn *t, const struct op_signature *w);
 
 /* lines_finish - compute the result from all lines.  Returns 0 or RINGUP_ENOMEM; then nothing
  * has been handed out. */
@@ -41,7 +41,7 @@ int lines_finish(struct comm *l, const struct lines *at, const struct request *r
 		 struct err *e);
 
 /* lines_sum - the same of a sum, as @w says. */
-void lines_sum(const struct comm *l, const struct lines *at, const struct want *w,
+void lines_sum(const struct comm *l, const struct lines *at, const struct op_signature *w,
 	       const void *in, void *out);
 
 #endif

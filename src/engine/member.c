@@ -486,11 +486,11 @@ static void *cross_world(struct member *m, const void *mine, size_t len)
 			     .rows = len,
 			     .outp = &all,
 			     .counts = m->counts,
-			     .want = { .count = 1,
-				       .pre = 1,
-				       .post = 1,
-				       .kind = PLAN_ALLGATHER,
-				       .dtype = RINGUP_U8 } };
+			     .signature = { .count = 1,
+					    .pre = 1,
+					    .post = 1,
+					    .kind = PLAN_ALLGATHER,
+					    .dtype = RINGUP_U8 } };
 
 	m->why.code = 0;
 	engine_submit(&m->world.comm, &q, INT64_MAX, NULL, &m->why);

@@ -95,9 +95,9 @@ void op_complete(struct ringup_op *op, int status)
  * if that lies where it goes, @before bytes behind the beginning. */
 static bool is_in_the_way(const struct request *r, uint64_t bytes, uint64_t before)
 {
-	size_t element = reduce_dtype_bytes((enum ringup_dtype)r->want.dtype);
+	size_t element = reduce_dtype_bytes((enum ringup_dtype)r->signature.dtype);
 	uintptr_t in = (uintptr_t)r->in, to = (uintptr_t)r->into;
-	uint64_t own = r->rows * r->want.count * element;
+	uint64_t own = r->rows * r->signature.count * element;
 
 	return own && in != to + before && in < to + bytes && to < in + own;
 }
@@ -129,7 +129,7 @@ void op_fail(struct ringup_op *op, const struct err *why)
 
 void op_deliver(struct ringup_op *op)
 {
-	const struct want *w = &op->ask.want;
+	const struct op_signature *w = &op->ask.signature;
 	struct ringup_op *m;
 
 	for (m = op->members; m; m = m->next)

@@ -108,7 +108,7 @@ void p2p_text(const struct ringup_op *op, char *out, size_t len)
 {
 	char what[64], rank[32];
 
-	count_text(op->ask.want.count, op->ask.want.dtype, what, sizeof(what));
+	count_text(op->ask.signature.count, op->ask.signature.dtype, what, sizeof(what));
 	snprintf(rank, sizeof(rank), op->p2p.peer < 0 ? "any rank" : "rank %d", op->p2p.peer);
 	snprintf(out, len, "%s of %s %s %s with tag %d", op->p2p.is_send ? "send" : "receive",
 		 what, op->p2p.is_send ? "to" : "from", rank, op->p2p.tag);
@@ -133,7 +133,7 @@ void p2p_op_end_mismatch(struct p2p *x, struct ringup_op *op, int rank, uint64_t
 
 bool p2p_op_agrees(const struct ringup_op *op, const struct p2p_head *h)
 {
-	return op->ask.want.count == h->count && op->ask.want.dtype == h->dtype;
+	return op->ask.signature.count == h->count && op->ask.signature.dtype == h->dtype;
 }
 
 static bool op_matches(const struct ringup_op *op, const struct p2p_head *h, int source)

@@ -182,7 +182,8 @@ struct p2p {
 /* p2p_op_bytes - of its data. */
 static inline uint64_t p2p_op_bytes(const struct ringup_op *op)
 {
-	return op->ask.want.count * reduce_dtype_bytes((enum ringup_dtype)op->ask.want.dtype);
+	return op->ask.signature.count *
+	       reduce_dtype_bytes((enum ringup_dtype)op->ask.signature.dtype);
 }
 
 /* p2p_message_charge - what an eager message of @bytes costs of the credit. */

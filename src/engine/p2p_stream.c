@@ -53,10 +53,10 @@ struct p2p_head p2p_head_of(const struct ringup_op *op, enum p2p_kind kind)
 {
 	return (struct p2p_head){ .magic = P2P_MAGIC,
 				  .kind = (uint8_t)kind,
-				  .dtype = op->ask.want.dtype,
+				  .dtype = op->ask.signature.dtype,
 				  .group = op->comm->serial,
 				  .id = op->p2p.id,
-				  .count = op->ask.want.count,
+				  .count = op->ask.signature.count,
 				  .tag = op->p2p.tag };
 }
 

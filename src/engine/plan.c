@@ -15,12 +15,12 @@
 #include "ringup.h"
 #include "wire/ranks.h"
 
-static size_t element(const struct want *w)
+static size_t element(const struct op_signature *w)
 {
 	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
 }
 
-void plan_begin(struct comm *l, enum plan_kind kind, const struct want *w)
+void plan_begin(struct comm *l, enum plan_kind kind, const struct op_signature *w)
 {
 	l->run->plan = (struct plan){ .kind = kind,
 				      .dtype = (enum ringup_dtype)w->dtype,
@@ -47,7 +47,7 @@ static void add_op(struct comm *l, const struct ringup_op *op, void *out, uint64
 
 	plan_add(l, op->ask.in, out, count);
 	/* What stands in for a rank that has joined is the host's. */
-	piece->memory = op->proxy ? RINGUP_HOST : (enum ringup_memory)op->ask.want.memory;
+	piece->memory = op->proxy ? RINGUP_HOST : (enum ringup_memory)op->ask.signature.memory;
 	piece->stream = op->ask.stream;
 }
 
@@ -65,7 +65,7 @@ void plan_ends(struct comm *l, struct ringup_op *op)
 
 void plan_barrier(struct comm *l)
 {
-	static const struct want nothing = { .pre = 1, .post = 1 };
+	static const struct op_signature nothing = { .pre = 1, .post = 1 };
 
 	plan_begin(l, PLAN_BARRIER, &nothing);
 	l->run->plan.piece = NULL;
@@ -91,7 +91,7 @@ uint64_t *plan_room(struct comm *l, size_t count, struct err *e)
 
 uint64_t *plan_tell(struct comm *l, uint64_t each, struct err *e)
 {
-	static const struct want numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
+	static const struct op_signature numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
 	size_t n = (size_t)l->topo.size, r;
 	uint64_t *all = plan_room(l, n * each, e), *mine;
 
@@ -113,7 +113,7 @@ enum { ASK_BYTES = 4 << 20 };
  * has not, the operation fails on all of them, and no other does. */
 static int plan_ask(struct comm *l, struct ringup_op *op)
 {
-	static const struct want number = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
+	static const struct op_signature number = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
 	int r;
 
 	for (r = 0; r < l->topo.size; r++)
@@ -151,13 +151,14 @@ static int plan_all_room(struct comm *l, struct ringup_op *op, uint64_t all, int
 {
 	if (rc && rc != RINGUP_ENOMEM)
 		return rc;
-	return (all >= ASK_BYTES || !want_is_of_host(&op->ask.want)) && l->topo.size > 1
+	return (all >= ASK_BYTES || !op_signature_is_of_host(&op->ask.signature)) &&
+			       l->topo.size > 1
 		       ? plan_ask(l, op)
 		       : rc;
 }
 
 /* The bytes of @rows; UINT64_MAX: too many. */
-static uint64_t bytes_of(const struct want *w, uint64_t rows)
+static uint64_t bytes_of(const struct op_signature *w, uint64_t rows)
 {
 	uint64_t bytes;
 
@@ -171,7 +172,7 @@ static uint64_t bytes_of(const struct want *w, uint64_t rows)
 static int make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
 		     struct err *e)
 {
-	const struct want *w = &op->ask.want;
+	const struct op_signature *w = &op->ask.signature;
 	uint64_t total = 0, before = 0, bytes;
 	int r;
 
@@ -187,7 +188,7 @@ static int make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows,
 			    op->tensor->name);
 	if (!op->result)
 		/* The engine allocates the host's only, which is also a joined rank's. */
-		op->result = op_room(&op->ask, op->proxy || want_is_of_host(w), bytes,
+		op->result = op_room(&op->ask, op->proxy || op_signature_is_of_host(w), bytes,
 				     before * element(w));
 	if (!op->result)
 		return fail(e, RINGUP_ENOMEM, "%.200s: no memory for %llu gathered bytes",
@@ -211,7 +212,7 @@ static int make_all_room(struct comm *l, struct ringup_op *op, const uint64_t *r
 static int plan_allgather(struct comm *l, struct ringup_op *op, const uint64_t *rows,
 			  size_t stride, struct err *e)
 {
-	const struct want *w = &op->ask.want;
+	const struct op_signature *w = &op->ask.signature;
 	size_t n = (size_t)l->topo.size, r;
 	uint64_t all = 0;
 	int rc;
@@ -236,8 +237,8 @@ static int plan_allgather(struct comm *l, struct ringup_op *op, const uint64_t *
 /* Adasum is not an element's own business: all have all, and compute the same. */
 static int plan_adasum(struct comm *l, struct ringup_op *op, struct err *e)
 {
-	const struct want *w = &op->ask.want;
-	uint64_t bytes = want_bytes(w), all;
+	const struct op_signature *w = &op->ask.signature;
+	uint64_t bytes = op_signature_bytes(w), all;
 	unsigned char *mine;
 	int r, rc;
 
@@ -283,7 +284,7 @@ static int plan_splits(struct comm *l, struct ringup_op *op, struct err *e)
 
 static int plan_alltoall(struct comm *l, struct ringup_op *op, struct err *e)
 {
-	const struct want *w = &op->ask.want;
+	const struct op_signature *w = &op->ask.signature;
 	size_t n = (size_t)l->topo.size, me = (size_t)l->topo.rank, i;
 	uint64_t mine = 0, all = 0;
 	int rc;
@@ -317,19 +318,19 @@ static int plan_alltoall(struct comm *l, struct ringup_op *op, struct err *e)
 
 static void plan_reducescatter(struct comm *l, struct ringup_op *op)
 {
-	const struct want *w = &op->ask.want;
+	const struct op_signature *w = &op->ask.signature;
 	int r;
 
 	for (r = 0; r < l->topo.size; r++)
-		l->run->counts[r] = want_part_first(w, l->topo.size, r + 1) -
-				    want_part_first(w, l->topo.size, r);
+		l->run->counts[r] = op_signature_part_first(w, l->topo.size, r + 1) -
+				    op_signature_part_first(w, l->topo.size, r);
 	plan_begin(l, PLAN_REDUCESCATTER, w);
 	add_op(l, op, op->ask.out, w->count);
 	l->run->plan.counts = l->run->counts;
 	plan_ends(l, op);
 }
 
-static bool same_kind(const struct want *a, const struct want *b)
+static bool same_kind(const struct op_signature *a, const struct op_signature *b)
 {
 	return b->kind == PLAN_ALLREDUCE && b->redop != RINGUP_ADASUM && a->dtype == b->dtype &&
 	       a->redop == b->redop && a->memory == b->memory && a->pre == b->pre &&
@@ -340,20 +341,20 @@ static bool same_kind(const struct want *a, const struct want *b)
  * what comes next in the batch, if it is like it, up to the threshold. */
 static struct ringup_op *next_like(struct comm *l, struct ringup_op *op, uint64_t bytes)
 {
-	const struct want *w = &op->ask.want;
+	const struct op_signature *w = &op->ask.signature;
 
 	if (op->bundle) {
 		do
 			op = op->next;
-		while (op && (op->state != OP_FLYING || !same_kind(w, &op->ask.want)));
+		while (op && (op->state != OP_FLYING || !same_kind(w, &op->ask.signature)));
 		return op;
 	}
 	if (l->item_at == l->item_count || l->items[l->item_at].bad ||
 	    l->items[l->item_at].result)
 		return NULL;
 	op = comm_op(l, &l->items[l->item_at]);
-	return op && same_kind(w, &op->ask.want) &&
-			       bytes + want_bytes(&op->ask.want) <= l->fusion_bytes
+	return op && same_kind(w, &op->ask.signature) &&
+			       bytes + op_signature_bytes(&op->ask.signature) <= l->fusion_bytes
 		       ? op
 		       : NULL;
 }
@@ -362,10 +363,10 @@ static void plan_allreduce(struct comm *l, struct ringup_op *op)
 {
 	uint64_t bytes = 0;
 
-	plan_begin(l, PLAN_ALLREDUCE, &op->ask.want);
+	plan_begin(l, PLAN_ALLREDUCE, &op->ask.signature);
 	do {
-		bytes += want_bytes(&op->ask.want);
-		add_op(l, op, op->ask.out, op->ask.want.count);
+		bytes += op_signature_bytes(&op->ask.signature);
+		add_op(l, op, op->ask.out, op->ask.signature.count);
 		plan_ends(l, op);
 		op = next_like(l, op, bytes);
 	} while (op && l->run->op_count < BATCH_ITEMS);
@@ -374,7 +375,7 @@ static void plan_allreduce(struct comm *l, struct ringup_op *op)
 int plan_make(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
 	      struct err *e)
 {
-	const struct want *w = &op->ask.want;
+	const struct op_signature *w = &op->ask.signature;
 
 	int rc;
 
@@ -408,7 +409,7 @@ int plan_make(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t
 int plan_conclude(struct ringup_op *op, struct err *e)
 {
 	const struct comm *l = op->comm;
-	const struct want *w = &op->ask.want;
+	const struct op_signature *w = &op->ask.signature;
 	enum ringup_dtype dtype = (enum ringup_dtype)w->dtype;
 	size_t bytes;
 	void *scratch;

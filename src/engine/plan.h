@@ -10,7 +10,7 @@
 
 struct comm;
 struct ringup_op;
-struct want;
+struct op_signature;
 struct err;
 
 /*
@@ -29,7 +29,7 @@ int plan_conclude(struct ringup_op *op, struct err *e);
 
 /* plan_begin - of @kind, with the dtype, operation, scale and root of @w; plan_add - one
  * tensor; plan_ends - @op is carried out when this plan is. */
-void plan_begin(struct comm *l, enum plan_kind kind, const struct want *w);
+void plan_begin(struct comm *l, enum plan_kind kind, const struct op_signature *w);
 void plan_add(struct comm *l, const void *in, void *out, uint64_t count);
 void plan_ends(struct comm *l, struct ringup_op *op);
 

@@ -12,13 +12,13 @@
 #include "ringup.h"
 
 /* May a rank that has joined take part in it? */
-static bool is_allowed(const struct comm *l, const struct want *w)
+static bool is_allowed(const struct comm *l, const struct op_signature *w)
 {
 	return !l->join_sums || w->kind == PLAN_ALLREDUCE || w->kind == PLAN_BARRIER ||
-	       w->kind == WANT_BUNDLE;
+	       w->kind == OP_BUNDLE;
 }
 
-bool proxy_can(const struct comm *l, const struct want *w)
+bool proxy_can(const struct comm *l, const struct op_signature *w)
 {
 	uint64_t element; /* of the widest type */
 
@@ -29,24 +29,24 @@ bool proxy_can(const struct comm *l, const struct want *w)
 			    w->pre, w->count > 0);
 }
 
-static bool is_from_root(const struct want *w)
+static bool is_from_root(const struct op_signature *w)
 {
 	return w->kind == PLAN_BROADCAST ||
-	       (w->kind == PLAN_ALLTOALL && w->digest == WANT_FROM_ROOT);
+	       (w->kind == PLAN_ALLTOALL && w->digest == OP_FROM_ROOT);
 }
 
-int proxy_request(const struct comm *l, const struct want *w, struct request *q, void **own,
-		  struct err *e)
+int proxy_request(const struct comm *l, const struct op_signature *w, struct request *q,
+		  void **own, struct err *e)
 {
 	size_t size = reduce_dtype_bytes((enum ringup_dtype)w->dtype), n = (size_t)l->topo.size;
-	uint64_t bytes = want_bytes(w);
+	uint64_t bytes = op_signature_bytes(w);
 	void *room;
 
-	q->want = *w;
+	q->signature = *w;
 	/* Nobody else can give what this rank has to: that is an error for all. */
 	if ((is_from_root(w) && w->root == l->topo.rank) || !is_allowed(l, w)) {
-		want_init(&q->want, WANT_JOIN, RINGUP_U8, 0);
-		q->want.redop = !is_allowed(l, w);
+		op_signature_init(&q->signature, OP_JOIN, RINGUP_U8, 0);
+		q->signature.redop = !is_allowed(l, w);
 	}
 	if (bytes > SIZE_MAX / 4)
 		return fail(e, RINGUP_ENOMEM, "no memory for what the others reduce");
@@ -62,6 +62,6 @@ int proxy_request(const struct comm *l, const struct want *w, struct request *q,
 	if ((w->kind == PLAN_ALLREDUCE || w->kind == PLAN_REDUCESCATTER) &&
 	    !neutral_fill(q->out, (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
 			  w->pre, bytes / size))
-		q->want.kind = WANT_JOIN;
+		q->signature.kind = OP_JOIN;
 	return 0;
 }

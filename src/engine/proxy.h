@@ -7,15 +7,15 @@
 
 struct comm;
 struct request;
-struct want;
+struct op_signature;
 struct err;
 
 /* proxy_can - is there anything that a rank that has joined could give for @w, and may it? */
-bool proxy_can(const struct comm *l, const struct want *w);
+bool proxy_can(const struct comm *l, const struct op_signature *w);
 
 /* proxy_request - ask for what others want, with nothing to give: fills @q, but for its name;
  * *@own is what to free with the operation. */
-int proxy_request(const struct comm *l, const struct want *w, struct request *q, void **own,
-		  struct err *e);
+int proxy_request(const struct comm *l, const struct op_signature *w, struct request *q,
+		  void **own, struct err *e);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/want.h"
+#include "engine/op_signature.h"
 
 struct ringup_op;
 
@@ -14,7 +14,7 @@ struct ringup_op;
 struct request {
 	const char *name; /* NULL: by order */
 	size_t name_len;  /* 0: it ends with a NUL */
-	struct want want;
+	struct op_signature signature;
 	const void *in;
 	void *out;
 	void *stream;                   /* of a device, or NULL */
@@ -24,12 +24,12 @@ struct request {
 	uint64_t into_bytes;            /* if it fits */
 	uint64_t *counts;               /* allgather, all-to-all: rows of, or from, each rank */
 	const uint64_t *splits;         /* all-to-all: rows for each rank; copied */
-	const struct request *members;  /* a bundle's: want.members of them; copied */
+	const struct request *members;  /* a bundle's: signature.members of them; copied */
 	const struct ringup_op *copies; /* the same, once they have been copied */
 	int *last;                      /* join: the rank that was the last to */
 };
 
-/* request_init - a request: nothing but a name, and where data are and go; the want is not
+/* request_init - a request: nothing but a name, and where data are and go; the signature is not
  * set. */
 static inline void request_init(struct request *q, const char *name, const void *in, void *out)
 {

@@ -77,8 +77,8 @@ static const char *kind_name(uint32_t kind)
 		[PLAN_BARRIER] = "barrier",
 		[PLAN_REDUCESCATTER] = "reducescatter",
 		[PLAN_ALLTOALL] = "alltoall",
-		[WANT_BUNDLE] = "group",
-		[WANT_JOIN] = "join",
+		[OP_BUNDLE] = "group",
+		[OP_JOIN] = "join",
 	};
 
 	return kind < sizeof(names) / sizeof(names[0]) && names[kind] ? names[kind]
@@ -88,7 +88,7 @@ static const char *kind_name(uint32_t kind)
 /* "allreduce grad/fc1"; what the library calls names of its own is nobody's business. */
 static const char *what_text(uint32_t kind, const char *name, char out[STALL_NAME + 16])
 {
-	if (kind == WANT_JOIN)
+	if (kind == OP_JOIN)
 		name = "";
 	snprintf(out, STALL_NAME + 16, "%s%s%.*s", kind_name(kind), *name ? " " : "",
 		 STALL_NAME, name);
@@ -174,7 +174,7 @@ static void note(const struct stall *s, const struct comm *l, const struct ringu
 	}
 	say_who(s, waiting, missing, who, sizeof(who));
 	snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s",
-		 what_text(op->ask.want.kind, name_of(op), what),
+		 what_text(op->ask.signature.kind, name_of(op), what),
 		 (double)(now_ns - op->since_ns) / 1e9, who);
 }
 
@@ -193,7 +193,7 @@ static void look_at(const struct stall *s, const struct comm *l, struct ringup_o
 {
 	int64_t age = now_ns - op->since_ns;
 
-	if (!op->since_ns || (going_on && op->ask.want.kind == WANT_JOIN)) {
+	if (!op->since_ns || (going_on && op->ask.signature.kind == OP_JOIN)) {
 		op->since_ns = now_ns;
 		op->warnings = 0;
 		return;
@@ -308,7 +308,7 @@ void stall_describe(const struct stall *s, struct comm *l, const struct ringup_o
 	for (r = 0; r < l->topo.size; r++)
 		here[ranks_in_world(l->ranks, r)] = is_here(l, r) && r != l->topo.rank;
 	asked = find_missing(l, op, missing, silent);
-	what_text(op->ask.want.kind, name_of(op), what);
+	what_text(op->ask.signature.kind, name_of(op), what);
 	n = snprintf(out, len, "%.*s is not complete in time: ", STALL_NAME, what);
 	out += n;
 	len -= (size_t)n;
@@ -420,7 +420,7 @@ static bool is_join(const struct ledger *of, uint32_t id)
 	int r;
 
 	for (r = 0; r < of->ranks; r++)
-		if (ledger_is_busy(of, id, r) && ledger_kind(of, id, r) == WANT_JOIN)
+		if (ledger_is_busy(of, id, r) && ledger_kind(of, id, r) == OP_JOIN)
 			return true;
 	return false;
 }

@@ -23,7 +23,7 @@
 /* A back end adds up on all ranks; those that are not the root drop what they get. */
 static int op_make_scratch(struct ringup_op *op, struct err *e)
 {
-	uint64_t sum = want_bytes(&op->ask.want);
+	uint64_t sum = op_signature_bytes(&op->ask.signature);
 
 	op->own = malloc(sum ? sum : 1);
 	op->ask.out = op->own;
@@ -38,11 +38,12 @@ static int op_copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
 	uint32_t i;
 	int rc = 0;
 
-	for (i = q->members ? q->want.members : 0; i > 0 && !rc; i--)
+	for (i = q->members ? q->signature.members : 0; i > 0 && !rc; i--)
 		rc = op_add_member(l, op, &q->members[i - 1], NULL, e);
 	q->members = NULL;
 	q->copies = op->members;
-	if (!rc && q->want.kind == PLAN_ALLREDUCE && q->want.digest == WANT_TO_ROOT && !q->out)
+	if (!rc && q->signature.kind == PLAN_ALLREDUCE && q->signature.digest == OP_TO_ROOT &&
+	    !q->out)
 		return op_make_scratch(op, e);
 	if (rc || !q->splits || op->proxy)
 		return rc;
@@ -66,7 +67,7 @@ static bool op_post_eager(struct comm *l, struct ringup_op *op)
 	lines_write(l, &turn, &op->ask);
 	__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
-	lines_fetch(l, &turn, &op->ask.want);
+	lines_fetch(l, &turn, &op->ask.signature);
 	return true;
 }
 
@@ -81,8 +82,9 @@ static enum arrival op_post(struct comm *l, struct ringup_op *op, bool changed, 
 	if (l->small == SMALL_EAGER)
 		eager_decline(l, op->id, op->round, r);
 	else if (l->small == SMALL_INLINE && !changed && op->tensor->verified && !op->proxy)
-		inline_put(l->ledger, op->id, &r->want, r->in);
-	return agree_post(l->agree, op->id, &r->want, r->rows, changed || op->proxy, awaits);
+		inline_put(l->ledger, op->id, &r->signature, r->in);
+	return agree_post(l->agree, op->id, &r->signature, r->rows, changed || op->proxy,
+			  awaits);
 }
 
 static struct tensor *tensor_for(struct comm *l, const struct request *r, struct err *e)
@@ -109,7 +111,8 @@ static struct tensor *tensor_for(struct comm *l, const struct request *r, struct
 }
 
 /* Hold the tensor's number; give it one if it has none any more, or not yet. */
-static int tensor_hold(struct comm *l, struct tensor *t, const struct want *w, struct err *e)
+static int tensor_hold(struct comm *l, struct tensor *t, const struct op_signature *w,
+		       struct err *e)
 {
 	uint32_t id;
 	int rc;
@@ -231,12 +234,12 @@ int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awa
 	op = op_new(l);
 	if (!op)
 		return op_no_memory(e);
-	rc = tensor_hold(l, t, &r->want, e);
+	rc = tensor_hold(l, t, &r->signature, e);
 	if (rc) {
 		op_free(l, op);
 		return rc;
 	}
-	changed = !t->known || !want_equal(&t->want, &r->want);
+	changed = !t->known || !op_signature_equal(&t->signature, &r->signature);
 	op->tensor = t;
 	op->id = t->id;
 	op_enter(l, op, r, proxy);
@@ -244,7 +247,7 @@ int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awa
 		t->verified = t->repeats = false;
 		t->told = 0;
 	}
-	t->want = r->want;
+	t->signature = r->signature;
 	t->known = true;
 	/* Before it is published: another thread may carry it out at once. */
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
@@ -259,7 +262,7 @@ int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awa
 		op_take_back(l, op);
 		return rc;
 	}
-	if (r->want.kind == WANT_JOIN && !proxy)
+	if (r->signature.kind == OP_JOIN && !proxy)
 		join_start(l, op, as);
 	else
 		*as = op_post(l, op, changed, awaits);
@@ -283,7 +286,7 @@ int submit_p2p(struct comm *l, const struct p2p_request *q, struct ringup_op **o
 	if (!op)
 		return op_no_memory(e);
 	request_init(&r, NULL, q->is_send ? q->data : NULL, q->is_send ? NULL : q->data);
-	want_init(&r.want, PLAN_BARRIER, (enum ringup_dtype)q->dtype, q->count);
+	op_signature_init(&r.signature, PLAN_BARRIER, (enum ringup_dtype)q->dtype, q->count);
 	op->tensor = NULL;
 	op->id = UINT32_MAX;
 	op->p2p = (struct p2p_op){ .is_send = q->is_send,
@@ -344,7 +347,7 @@ static bool tensor_keep(struct comm *l, struct tensor *t)
 static bool tensor_is_usual(struct comm *l, struct tensor *t, const struct request *r)
 {
 	return t && !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE) && t->verified &&
-	       want_equal(&t->want, &r->want) && eager_may(l, r) &&
+	       op_signature_equal(&t->signature, &r->signature) && eager_may(l, r) &&
 	       (t->kept || tensor_keep(l, t));
 }
 
@@ -359,7 +362,8 @@ static struct tensor *eager_take(struct comm *l, const struct request *r, struct
 		    : tensor_for(l, r, NULL);
 	if (tensor_is_usual(l, t, r) && eager_begin(l, t->id, r, turn)) {
 		__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
-		t->repeats = r->want.kind == PLAN_ALLREDUCE && r->want.digest == WANT_ALL;
+		t->repeats =
+			r->signature.kind == PLAN_ALLREDUCE && r->signature.digest == OP_ALL;
 		l->unnamed += !r->name;
 	} else {
 		t = NULL;
@@ -427,7 +431,7 @@ static __attribute__((noinline)) int round_linger(struct comm *l, const struct t
 }
 
 /* This rank's line is written: are the others'?  Returns what eager_missing() does. */
-static inline int round_meet(struct comm *l, const struct turn *t, const struct want *w)
+static inline int round_meet(struct comm *l, const struct turn *t, const struct op_signature *w)
 {
 	int missing;
 
@@ -455,7 +459,7 @@ static bool is_same_factor(double asked, double had)
 
 /* Does @a ask for the sum that @w says?  Then nothing is wrong with it but where it says data
  * are. */
-static bool want_is_same(const struct want *w, const struct ringup_reduce *a)
+static bool signature_is_same(const struct op_signature *w, const struct ringup_reduce *a)
 {
 	int i;
 
@@ -464,7 +468,7 @@ static bool want_is_same(const struct want *w, const struct ringup_reduce *a)
 	    !is_same_factor(a->pre, w->pre) || !is_same_factor(a->post, w->post))
 		return false;
 	/* Of the last one that is kept we do not know how many it stands for. */
-	if (w->dims && (w->dims == WANT_DIMS || !a->shape))
+	if (w->dims && (w->dims == OP_SIGNATURE_DIMS || !a->shape))
 		return false;
 	for (i = 0; i < w->dims; i++)
 		if (w->shape[i] != a->shape[i])
@@ -489,8 +493,8 @@ static struct tensor *repeat_take(struct comm *l, const struct ringup_reduce *a,
 	lock_take(&l->lock);
 	t = a->name ? tensors_again(&l->tensors, a->name) : NULL;
 	if (!t || !t->repeats || !t->verified || __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) ||
-	    !want_is_same(&t->want, a) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED) ||
-	    !over_not_yet(l))
+	    !signature_is_same(&t->signature, a) ||
+	    __atomic_load_n(&l->joined, __ATOMIC_RELAXED) || !over_not_yet(l))
 		goto out;
 	turn->bytes = a->count * reduce_dtype_bytes(a->dtype);
 	if (!buffers_are_apart(a->in, a->out, turn->bytes))
@@ -515,7 +519,7 @@ static __attribute__((noinline)) int defer_repeat(struct comm *l, const struct r
 	struct request r;
 
 	request_init(&r, a->name, a->in, a->out);
-	r.want = t->want;
+	r.signature = t->signature;
 	return defer_eager(l, &r, t, round, opp, NULL);
 }
 
@@ -531,11 +535,11 @@ int submit_repeat(struct comm *l, const struct ringup_reduce *a, struct ringup_o
 		return 0;
 	if (tracepoint_on(l))
 		tracepoint_short(l, t, NULL, &turn);
-	lines_put(l, &turn, &t->want, a->in);
-	missing = round_meet(l, &turn, &t->want);
+	lines_put(l, &turn, &t->signature, a->in);
+	missing = round_meet(l, &turn, &t->signature);
 	if (missing != -1)
 		return defer_repeat(l, a, t, turn.round, opp);
-	lines_sum(l, &turn.at, &t->want, a->in, a->out);
+	lines_sum(l, &turn.at, &t->signature, a->in, a->out);
 	if (tracepoint_on(l))
 		tracepoint_finished(l, t, &turn, 0, NULL);
 	__atomic_store_n(&t->op, NULL, __ATOMIC_RELEASE);
@@ -554,7 +558,7 @@ int submit_eager(struct comm *l, const struct request *r, struct ringup_op **opp
 	if (tracepoint_on(l))
 		tracepoint_short(l, t, r, &turn);
 	lines_write(l, &turn, r);
-	missing = round_meet(l, &turn, &r->want);
+	missing = round_meet(l, &turn, &r->signature);
 	if (missing != -1)
 		return defer_eager(l, r, t, turn.round, opp, e);
 	rc = lines_finish(l, &turn.at, r, e);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/want.h"
+#include "engine/op_signature.h"
 
 struct ringup_op;
 
@@ -17,11 +17,11 @@ struct tensor {
 	char *name;
 	size_t len;
 	uint64_t hash;
-	uint32_t id, age;     /* as the agreement calls it; UINT32_MAX: not yet */
-	struct want want;     /* of its last operation                         */
-	bool known;           /* want is set                                   */
-	bool verified;        /* all ranks have wanted the same the last time  */
-	bool kept;            /* id is held between operations, too            */
+	uint32_t id, age;              /* as the agreement calls it; UINT32_MAX: not yet */
+	struct op_signature signature; /* of its last operation                         */
+	bool known;                    /* signature is set                                 */
+	bool verified;                 /* all ranks had the same the last time */
+	bool kept;                     /* id is held between operations, too            */
 	bool repeats;         /* that was a sum of submit_eager(): so submit_repeat() may */
 	struct ringup_op *op; /* in flight, or NULL; atomic                   */
 	uint32_t label, told; /* for a timeline: its name there, and which one has its shape */

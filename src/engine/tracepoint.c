@@ -20,51 +20,51 @@ static const struct trace *trace_of(const struct comm *l)
 
 /* ---- names ---- */
 
-static enum trace_kind kind_of(const struct want *w)
+static enum trace_kind kind_of(const struct op_signature *w)
 {
-	static const enum trace_kind kinds[WANT_KINDS] = {
+	static const enum trace_kind kinds[OP_KINDS] = {
 		[PLAN_ALLREDUCE] = TRACE_ALLREDUCE,
 		[PLAN_BROADCAST] = TRACE_BROADCAST,
 		[PLAN_ALLGATHER] = TRACE_ALLGATHER,
 		[PLAN_BARRIER] = TRACE_BARRIER,
 		[PLAN_REDUCESCATTER] = TRACE_REDUCESCATTER,
 		[PLAN_ALLTOALL] = TRACE_ALLTOALL,
-		[WANT_JOIN] = TRACE_JOIN,
-		[WANT_BUNDLE] = TRACE_ALLREDUCE,
+		[OP_JOIN] = TRACE_JOIN,
+		[OP_BUNDLE] = TRACE_ALLREDUCE,
 	};
 
 	if (w->kind == PLAN_ALLREDUCE && w->redop == RINGUP_ADASUM)
 		return TRACE_ADASUM;
-	return w->kind < WANT_KINDS ? kinds[w->kind] : TRACE_ALLREDUCE;
+	return w->kind < OP_KINDS ? kinds[w->kind] : TRACE_ALLREDUCE;
 }
 
 /* The kind of a bundle is that of its first member, which a rank that has joined does not know.
  */
 static enum trace_kind kind_asked(const struct request *r)
 {
-	if (r->want.kind == WANT_BUNDLE && r->members)
-		return kind_of(&r->members[0].want);
-	if (r->want.kind == WANT_BUNDLE && r->copies)
-		return kind_of(&r->copies->ask.want);
-	return kind_of(&r->want);
+	if (r->signature.kind == OP_BUNDLE && r->members)
+		return kind_of(&r->members[0].signature);
+	if (r->signature.kind == OP_BUNDLE && r->copies)
+		return kind_of(&r->copies->ask.signature);
+	return kind_of(&r->signature);
 }
 
 /* The operation in the name of a request that has none, as in Horovod.  All ranks that know
  * @w, joined ones too, know that it is a bundle, but not all know its members. */
-static const char *prefix_of(const struct want *w)
+static const char *prefix_of(const struct op_signature *w)
 {
-	static const char *const prefixes[WANT_KINDS] = {
+	static const char *const prefixes[OP_KINDS] = {
 		[PLAN_ALLREDUCE] = "allreduce",
 		[PLAN_BROADCAST] = "broadcast",
 		[PLAN_ALLGATHER] = "allgather",
 		[PLAN_BARRIER] = "barrier",
 		[PLAN_REDUCESCATTER] = "reducescatter",
 		[PLAN_ALLTOALL] = "alltoall",
-		[WANT_JOIN] = "join",
-		[WANT_BUNDLE] = "grouped",
+		[OP_JOIN] = "join",
+		[OP_BUNDLE] = "grouped",
 	};
 
-	return w->kind < WANT_KINDS ? prefixes[w->kind] : "unknown";
+	return w->kind < OP_KINDS ? prefixes[w->kind] : "unknown";
 }
 
 /* Does the engine, not the program, name @name, and by a number that any operation may get? */
@@ -74,7 +74,8 @@ static bool is_unnamed(const char *name, size_t len)
 }
 
 /* Names that are the engine's own are shown as Horovod shows its own. */
-static uint32_t enter(const struct comm *l, const char *name, size_t len, const struct want *w)
+static uint32_t enter(const struct comm *l, const char *name, size_t len,
+		      const struct op_signature *w)
 {
 	char text[48];
 
@@ -126,7 +127,8 @@ static int local_ranks(struct comm *l)
 /* ---- submitted ---- */
 
 /* The shape of the result.  *@leads: its rows come first, and are known only at the end. */
-static int shape_of(const struct comm *l, const struct want *w, uint64_t *shape, bool *leads)
+static int shape_of(const struct comm *l, const struct op_signature *w, uint64_t *shape,
+		    bool *leads)
 {
 	uint64_t size = (uint64_t)l->topo.size, rank = (uint64_t)l->topo.rank;
 	int dims = 0, i;
@@ -134,7 +136,7 @@ static int shape_of(const struct comm *l, const struct want *w, uint64_t *shape,
 	*leads = w->kind == PLAN_ALLGATHER || w->kind == PLAN_ALLTOALL;
 	if (w->kind == PLAN_REDUCESCATTER)
 		shape[dims++] = w->digest / size + (rank < w->digest % size);
-	for (i = 0; i < w->dims && i < WANT_DIMS && dims < TRACE_DIMS; i++)
+	for (i = 0; i < w->dims && i < OP_SIGNATURE_DIMS && dims < TRACE_DIMS; i++)
 		shape[dims++] = w->shape[i];
 	/* The caller gave no shape: the elements, of a row if there are rows. */
 	if (!w->dims && w->kind == PLAN_REDUCESCATTER)
@@ -144,8 +146,8 @@ static int shape_of(const struct comm *l, const struct want *w, uint64_t *shape,
 	return dims;
 }
 
-static void tell_shape(const struct comm *l, const struct tensor *t, const struct want *w,
-		       int64_t ns)
+static void tell_shape(const struct comm *l, const struct tensor *t,
+		       const struct op_signature *w, int64_t ns)
 {
 	bool leads = false, has = w->kind < PLAN_KINDS && w->kind != PLAN_BARRIER;
 	uint64_t shape[TRACE_DIMS + 1] = { 0 };
@@ -163,7 +165,7 @@ static void tell_shape(const struct comm *l, const struct tensor *t, const struc
 	}
 }
 
-static void tell_submitted(struct comm *l, struct tensor *t, const struct want *w,
+static void tell_submitted(struct comm *l, struct tensor *t, const struct op_signature *w,
 			   enum trace_kind kind, uint32_t round, int64_t ns)
 {
 	struct trace_record r = {
@@ -187,15 +189,15 @@ void tracepoint_submitted(struct comm *l, struct tensor *t, const struct request
 {
 	uint32_t round = l->ledger ? ledger_round(l->ledger, t->id) + 1 : 0;
 
-	tell_submitted(l, t, &r->want, kind_asked(r), round, clock_ns());
+	tell_submitted(l, t, &r->signature, kind_asked(r), round, clock_ns());
 }
 
 void tracepoint_short(struct comm *l, struct tensor *t, const struct request *r,
 		      struct turn *turn)
 {
 	turn->when = clock_ns();
-	tell_submitted(l, t, &t->want, r ? kind_asked(r) : kind_of(&t->want), turn->round,
-		       turn->when);
+	tell_submitted(l, t, &t->signature, r ? kind_asked(r) : kind_of(&t->signature),
+		       turn->round, turn->when);
 }
 
 /* ---- ready ---- */
@@ -251,7 +253,7 @@ void tracepoint_ready(struct comm *l, int count)
 	}
 }
 
-void tracepoint_arrived(void *comm, uint32_t id, const struct want *w, const int *ranks,
+void tracepoint_arrived(void *comm, uint32_t id, const struct op_signature *w, const int *ranks,
 			int count)
 {
 	struct comm *l = comm;
@@ -293,7 +295,7 @@ void tracepoint_begin(struct comm *l, struct run *run)
 	if (!run->op_count)
 		return;
 	r.word[0] = run->by ? run->plan.count * reduce_dtype_bytes(run->plan.dtype)
-			    : want_bytes(&run->ops[0]->ask.want);
+			    : op_signature_bytes(&run->ops[0]->ask.signature);
 	r.rank[2] = (int32_t)(run->by ? label_of(l, &run->by->label, run->by->is->name)
 				      : label_of(l, &l->inlined, "inline"));
 	r.rank[3] = (int32_t)++l->plans;
@@ -320,7 +322,8 @@ void tracepoint_end(struct comm *l, const struct run *run)
 
 /* ---- complete ---- */
 
-static uint64_t rows_of(const struct comm *l, const struct want *w, const uint64_t *counts)
+static uint64_t rows_of(const struct comm *l, const struct op_signature *w,
+			const uint64_t *counts)
 {
 	uint64_t rows = 0;
 	int i;
@@ -346,7 +349,7 @@ static int64_t by_line(const struct comm *l, const void *arg, int rank)
 }
 
 static void tell_finished(struct comm *l, const struct tensor *t, const struct lines *at,
-			  const struct want *w, int status, const uint64_t *counts)
+			  const struct op_signature *w, int status, const uint64_t *counts)
 {
 	struct round round = { *at, w->kind == PLAN_ALLGATHER };
 	struct trace_record r = {
@@ -366,13 +369,13 @@ static void tell_finished(struct comm *l, const struct tensor *t, const struct l
 void tracepoint_finished(struct comm *l, const struct tensor *t, const struct turn *turn,
 			 int status, const uint64_t *counts)
 {
-	tell_finished(l, t, &turn->at, &t->want, status, counts);
+	tell_finished(l, t, &turn->at, &t->signature, status, counts);
 }
 
 void tracepoint_complete(const struct ringup_op *op, int status)
 {
 	struct comm *l = op->comm;
-	const struct want *w = &op->ask.want;
+	const struct op_signature *w = &op->ask.signature;
 	struct trace_record r = { .what = TRACE_COMPLETE,
 				  .label = op->tensor->label,
 				  .arg = status != 0 };

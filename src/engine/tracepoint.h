@@ -14,7 +14,7 @@ struct ringup_op;
 struct request;
 struct tensor;
 struct turn;
-struct want;
+struct op_signature;
 
 /* tracepoint_on - does this rank record a timeline?  Only then call the others. */
 static inline bool tracepoint_on(const struct comm *l)
@@ -49,7 +49,7 @@ void tracepoint_finished(struct comm *l, const struct tensor *t, const struct tu
 			 int status, const uint64_t *counts);
 
 /* tracepoint_arrived - @ranks are ready for @id: arrived() of struct tree_events. */
-void tracepoint_arrived(void *comm, uint32_t id, const struct want *w, const int *ranks,
+void tracepoint_arrived(void *comm, uint32_t id, const struct op_signature *w, const int *ranks,
 			int count);
 
 #endif

@@ -136,7 +136,7 @@ static void on_invite(void *ctx, int from, int to, const char *where)
 		t->ev.invite(t->ev.ctx, from, to, where);
 }
 
-static void on_arrived(void *ctx, uint32_t id, const struct want *w, const int *ranks,
+static void on_arrived(void *ctx, uint32_t id, const struct op_signature *w, const int *ranks,
 		       int count)
 {
 	struct tree *t = ctx;

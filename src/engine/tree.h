@@ -11,7 +11,7 @@
 struct err;
 struct host_queue;
 struct topo;
-struct want;
+struct op_signature;
 
 /*
  * All ranks of a host agree on its ledger and its host queue.  What the leader adds is a
@@ -48,7 +48,7 @@ struct tree_events {
 	/* Unless it is NULL: see struct coordinator_events.  Must not call the tree. */
 	void (*invite)(void *ctx, int from, int to, const char *where);
 	/* Unless it is NULL: see struct coordinator_events.  Must not call the tree. */
-	void (*arrived)(void *comm, uint32_t id, const struct want *w, const int *ranks,
+	void (*arrived)(void *comm, uint32_t id, const struct op_signature *w, const int *ranks,
 			int count);
 	void *comm;
 };

@@ -29,8 +29,8 @@ static void start(struct p2p *x, struct engine *g, struct comm *l, struct one *o
 	o->op.engine = g;
 	o->op.comm = l;
 	o->op.ask.in = o->op.ask.out = o->data;
-	want_init(&o->op.ask.want, PLAN_BARRIER, RINGUP_U8,
-		  i % 3 ? (uint64_t)(i % 3) * 8 : COUNT);
+	op_signature_init(&o->op.ask.signature, PLAN_BARRIER, RINGUP_U8,
+			  i % 3 ? (uint64_t)(i % 3) * 8 : COUNT);
 	o->op.p2p = (struct p2p_op){ .is_send = i >= OPS / 2,
 				     .peer = i == 0 ? P2P_ANY : 1,
 				     .tag = i % 3,

@@ -31,7 +31,7 @@ enum { RANKS = sizeof(host_of) / sizeof(host_of[0]), RANKS_OF_TWO = 4, FANOUT = 
 /* Both ranks of the host that is asked submit "n0" or so. */
 static void submit(int first, int name, uint8_t kind)
 {
-	struct want w = { .count = 10, .pre = 1, .post = 1, .kind = kind % WANT_KINDS };
+	struct op_signature w = { .count = 10, .pre = 1, .post = 1, .kind = kind % OP_KINDS };
 	struct err e;
 	int r;
 
@@ -42,7 +42,7 @@ static void submit(int first, int name, uint8_t kind)
 /* What is complete comes again, with data. */
 static void submit_again(int first, int name)
 {
-	struct want w = { .count = 10, .pre = 1, .post = 1 };
+	struct op_signature w = { .count = 10, .pre = 1, .post = 1 };
 	unsigned char data[80] = { 1, 2, 3 };
 	struct err e;
 	int r;

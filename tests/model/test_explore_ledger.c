@@ -15,7 +15,7 @@
 enum { RANKS = 2, NAMES = 2, LOG = 16 };
 
 static const char *const name[NAMES] = { "a", "b" };
-static const struct want sum = { .count = 4, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+static const struct op_signature sum = { .count = 4, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
 
 static struct ledger ledger[RANKS];
 static struct segment segment[RANKS];
@@ -99,12 +99,13 @@ static void reset_known(void)
 	for (i = 0; i < NAMES; i++) {
 		ledger[0].entries[i].dirty = 0;
 		for (r = 0; r < RANKS; r++)
-			ledger_record(&ledger[0], (uint32_t)i, r)->want = sum;
+			ledger_record(&ledger[0], (uint32_t)i, r)->signature = sum;
 	}
 }
 
 /* As agree_post() on one host. */
-static void post(int rank, uint32_t id, const struct want *w, bool changed, bool awaited)
+static void post(int rank, uint32_t id, const struct op_signature *w, bool changed,
+		 bool awaited)
 {
 	struct ledger *l = &ledger[rank];
 	enum arrival as = ledger_post(l, id, w, 0, changed, awaited);
@@ -115,7 +116,7 @@ static void post(int rank, uint32_t id, const struct want *w, bool changed, bool
 
 static void submit(int rank, int i, bool changed)
 {
-	struct want w = sum;
+	struct op_signature w = sum;
 
 	if (differ && rank == 1)
 		w.count = 5;
@@ -292,7 +293,7 @@ static void announce(int rank)
 
 static void use_once_more(void)
 {
-	struct want w = sum;
+	struct op_signature w = sum;
 	uint32_t round = ledger_begin(&ledger[0], 0);
 	struct lines at = ledger_lines(&ledger[0], 0, round);
 
@@ -316,7 +317,7 @@ static void answer_once(void)
 	uint64_t seen = ledger_calls(&ledger[1]) - 1, calls;
 	uint32_t id, round;
 	struct lines at;
-	struct want w;
+	struct op_signature w;
 	char called[NAME_BYTES + 1];
 	bool done = false;
 

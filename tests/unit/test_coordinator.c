@@ -184,13 +184,15 @@ static int settle(struct err *e)
 	return 0;
 }
 
-static struct want sum(uint64_t count)
+static struct op_signature sum(uint64_t count)
 {
-	return (struct want){ .count = count, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	return (struct op_signature){
+		.count = count, .pre = 1, .post = 1, .dtype = RINGUP_F32
+	};
 }
 
 /* Ranks submit, leaders read and batches are carried out in a random order. */
-static int mix(const struct want *w, struct err *e)
+static int mix(const struct op_signature *w, struct err *e)
 {
 	static int sent[HOSTS_RANKS][NAMES], order[HOSTS_RANKS][NAMES * ROUNDS];
 	struct item items[BATCH_ITEMS];
@@ -219,7 +221,7 @@ static int mix(const struct want *w, struct err *e)
 			order[r][hosts.rank[r].taken + i] = names[i];
 			if (items[i].bad)
 				return fail(e, RINGUP_EMISMATCH, "%s", items[i].bad);
-			for (k = 0; want_has_rows(w) && k < hosts.ranks; k++)
+			for (k = 0; op_signature_has_rows(w) && k < hosts.ranks; k++)
 				if (items[i].rows[k] / ROUNDS != (uint64_t)k ||
 				    items[i].rows[k] % ROUNDS != items[i].rows[0] % ROUNDS)
 					return fail(e, RINGUP_EPEER, "rows of rank %d", k);
@@ -256,8 +258,8 @@ static void deal(int ranks, int most, int *host_of)
 static void mixes(void)
 {
 	static const int most[] = { 1, 2, 3, 5, 9, 10, 20, 40 };
-	struct want w = sum(100),
-		    g = { .count = 2, .pre = 1, .post = 1, .kind = PLAN_ALLGATHER };
+	struct op_signature w = sum(100),
+			    g = { .count = 2, .pre = 1, .post = 1, .kind = PLAN_ALLGATHER };
 	int host_of[HOSTS_RANKS], i, n, k, rc;
 	struct err e = { 0 };
 
@@ -318,7 +320,7 @@ static void growth(void)
 {
 	static const int sizes[] = { 2, 9, 10, 64, 73, 100, 585, 1024 };
 	int host_of[HOSTS_RANKS], i, r, n, k;
-	struct want w = sum(10);
+	struct op_signature w = sum(10);
 	struct err e = { 0 };
 	char bad[512];
 
@@ -420,7 +422,7 @@ static bool may_submit(const struct script *s, const struct progress *p, int r)
 static int submit(const struct script *s, struct progress *p, int r, struct err *e)
 {
 	int n = s->name[r][p->at[r]];
-	struct want w = sum(p->at[r] == s->changed[r] ? 2 : 1);
+	struct op_signature w = sum(p->at[r] == s->changed[r] ? 2 : 1);
 	float data[2] = { share(r, n, p->times[r][n]), 0 };
 
 	p->in_flight[r][n] = 1;
@@ -492,7 +494,7 @@ static int play(const struct script *s, struct err *e)
 static int prepare(const struct script *s, struct err *e)
 {
 	int host_of[2] = { 0, 1 }, n, r;
-	struct want w = sum(1);
+	struct op_signature w = sum(1);
 	char bad[512];
 
 	fanout = COORDINATOR_FANOUT;
@@ -588,7 +590,7 @@ static void every_order(void)
 static void disagreement(void)
 {
 	int host_of[HOSTS_RANKS] = { 0, 0, 1, 1, 2, 3, 4, 4 };
-	struct want a = sum(10), b = sum(12), c = sum(13);
+	struct op_signature a = sum(10), b = sum(12), c = sum(13);
 	struct err e = { 0 };
 	char bad[512];
 	int r, n;
@@ -622,7 +624,7 @@ static void disagreement(void)
 static void recycling(void)
 {
 	int host_of[3] = { 0, 1, 2 }, i, r, n = 1, good = 1;
-	struct want a = sum(10);
+	struct op_signature a = sum(10);
 	struct err e = { 0 };
 	uint32_t id, age;
 	char name[32], bad[512];
@@ -651,7 +653,7 @@ static void recycling(void)
 static void joining(void)
 {
 	int host_of[6] = { 0, 1, 2, 3, 4, 5 }, r;
-	struct want a = sum(10), w;
+	struct op_signature a = sum(10), w;
 	struct ledger *l;
 	char name[NAME_BYTES + 1], bad[512];
 	struct err e = { 0 };
@@ -667,7 +669,7 @@ static void joining(void)
 	ledger_join(l, true);
 	settle(&e);
 	ok(ledger_calling(l, ids, 8) == 1 && ledger_called(l, ids[0], name, &w) == 2 &&
-		   !strcmp(name, "n1") && want_equal(&w, &a),
+		   !strcmp(name, "n1") && op_signature_equal(&w, &a),
 	   "who joins is called for what is under way: %s", e.text);
 	for (r = 0; r < 6; r++)
 		if (r != 2)
@@ -726,7 +728,7 @@ static void endings(void)
 static void hostile(const char *what, bool from_child, const void *frame, size_t len)
 {
 	int host_of[3] = { 0, 1, 2 }, r;
-	struct want a = sum(10);
+	struct op_signature a = sum(10);
 	struct err e = { 0 };
 	struct leader *to = &leaders[from_child ? 0 : 1];
 
@@ -746,7 +748,7 @@ static void hostile(const char *what, bool from_child, const void *frame, size_t
 static void strangers(void)
 {
 	unsigned char f[700] = { 0 };
-	struct want a = sum(10);
+	struct op_signature a = sum(10);
 
 	hostile("an empty frame", true, f, 0);
 	hostile("kind 0", true, f, 9);
@@ -783,21 +785,21 @@ static void strangers(void)
 	f[1] = 5;
 	hostile("a definition of nothing", true, f, 3);
 	f[3] = 3;
-	hostile("three wants", true, f, 400);
+	hostile("three signatures", true, f, 400);
 	f[3] = 1;
 	f[4] = 1;
-	want_put(f + 8, &a);
-	hostile("a name of no bytes", true, f, 8 + WANT_WIRE);
-	hostile("a name too long", true, f, 8 + WANT_WIRE + NAME_BYTES + 1);
+	op_signature_put(f + 8, &a);
+	hostile("a name of no bytes", true, f, 8 + OP_SIGNATURE_WIRE);
+	hostile("a name too long", true, f, 8 + OP_SIGNATURE_WIRE + NAME_BYTES + 1);
 	f[4] = 2;
-	hostile("a rank of another subtree", true, f, 9 + WANT_WIRE);
+	hostile("a rank of another subtree", true, f, 9 + OP_SIGNATURE_WIRE);
 	f[4] = 1;
 	f[1] = 1;
-	memcpy(f + 8 + WANT_WIRE, "n9", 2);
-	hostile("a name changed in flight", true, f, 10 + WANT_WIRE);
+	memcpy(f + 8 + OP_SIGNATURE_WIRE, "n9", 2);
+	hostile("a name changed in flight", true, f, 10 + OP_SIGNATURE_WIRE);
 	f[1] = 5;
-	memcpy(f + 8 + WANT_WIRE, "n1", 2);
-	hostile("two numbers for one name", true, f, 10 + WANT_WIRE);
+	memcpy(f + 8 + OP_SIGNATURE_WIRE, "n1", 2);
+	hostile("two numbers for one name", true, f, 10 + OP_SIGNATURE_WIRE);
 	f[0] = 4;
 	memset(f + 1, 9, 4);
 	hostile("a farewell of nobody", true, f, 5);
@@ -812,11 +814,11 @@ static void strangers(void)
 	f[0] = 8;
 	hostile("a call from below", true, f, 200);
 	memset(f + 1, 0, sizeof(f) - 1);
-	want_put(f + 1, &a);
-	hostile("a call without a name", false, f, 1 + WANT_WIRE);
-	hostile("a call with too much of a name", false, f, 2 + WANT_WIRE + NAME_BYTES);
-	memset(f + 1, 0xff, WANT_WIRE);
-	hostile("a call for what there is not", false, f, 3 + WANT_WIRE);
+	op_signature_put(f + 1, &a);
+	hostile("a call without a name", false, f, 1 + OP_SIGNATURE_WIRE);
+	hostile("a call with too much of a name", false, f, 2 + OP_SIGNATURE_WIRE + NAME_BYTES);
+	memset(f + 1, 0xff, OP_SIGNATURE_WIRE);
+	hostile("a call for what there is not", false, f, 3 + OP_SIGNATURE_WIRE);
 }
 
 /* The same of two hosts, one tensor of which is known and has been submitted again by the one
@@ -826,7 +828,7 @@ static void hostile_to_two(const char *what, bool from_child, const void *frame,
 	static const struct script one = { .names = 1 };
 	struct leader *to = &leaders[from_child ? 0 : 1];
 	float data = 1;
-	struct want w = sum(1);
+	struct op_signature w = sum(1);
 	struct err e = { 0 };
 
 	if (prepare(&one, &e) || hosts_put(to->host, 0, &w, &data, &e) ||
@@ -839,12 +841,12 @@ static void hostile_to_two(const char *what, bool from_child, const void *frame,
 
 static void strangers_with_data(void)
 {
-	unsigned char f[WANT_INLINE_BYTES + 64] = { 10 };
+	unsigned char f[OP_SIGNATURE_INLINE_BYTES + 64] = { 10 };
 
 	hostile("an offer to one of three", false, f, 7);
 	hostile_to_two("an offer from below", true, f, 7);
 	hostile_to_two("an offer without a number", false, f, 2);
-	hostile_to_two("an offer too large", false, f, 4 + WANT_INLINE_BYTES);
+	hostile_to_two("an offer too large", false, f, 4 + OP_SIGNATURE_INLINE_BYTES);
 	f[2] = 0x20;
 	hostile_to_two("an offer of what there is not", false, f, 7);
 	f[0] = 11;
@@ -885,7 +887,7 @@ static const char *on_its_way(int host)
 static void offered_to_joined(bool early)
 {
 	static const struct script s = { .names = 1 };
-	struct want w = sum(1);
+	struct op_signature w = sum(1);
 	float data[2] = { 1, 0 };
 	struct err e = { 0 };
 	int good;

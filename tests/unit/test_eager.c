@@ -6,8 +6,8 @@
 #include "coll/copy.h"
 #include "engine/comm.h"
 #include "engine/eager.h"
+#include "engine/op_signature.h"
 #include "engine/request.h"
-#include "engine/want.h"
 #include "tap.h"
 
 #include "nomemory.h"
@@ -57,7 +57,9 @@ static void set_crowded(bool crowded)
 		row[r].away = crowded ? PAUSES : 0;
 }
 
-static const struct want sum_of_one = { .count = 1, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+static const struct op_signature sum_of_one = {
+	.count = 1, .pre = 1, .post = 1, .dtype = RINGUP_F32
+};
 
 static uint32_t find(void)
 {
@@ -71,7 +73,7 @@ static uint32_t find(void)
 /* Rank @r comes to the next round. */
 static void arrive(int r, uint32_t id, float *value, struct turn *t)
 {
-	struct request q = { .want = sum_of_one, .in = value, .out = value };
+	struct request q = { .signature = sum_of_one, .in = value, .out = value };
 
 	*value = (float)(r + 1);
 	if (!eager_begin(&comm[r], id, &q, t)) {
@@ -79,7 +81,7 @@ static void arrive(int r, uint32_t id, float *value, struct turn *t)
 		return;
 	}
 	lines_write(&comm[r], t, &q);
-	lines_fetch(&comm[r], t, &q.want);
+	lines_fetch(&comm[r], t, &q.signature);
 }
 
 static void who_is_missing(uint32_t id, bool crowded)
@@ -102,7 +104,7 @@ static void who_is_missing(uint32_t id, bool crowded)
 
 static void adds_up(uint32_t id)
 {
-	struct request q = { .want = sum_of_one };
+	struct request q = { .signature = sum_of_one };
 	struct turn turn[RANKS];
 	float value[RANKS], sum;
 	struct err e;
@@ -123,14 +125,14 @@ static void adds_up(uint32_t id)
 static int long_round(int size, uint32_t id, uint64_t count, int round, int pre)
 {
 	static float in[RANKS][MOST], out[MOST + GUARD];
-	struct request q = { .want = sum_of_one, .out = out };
+	struct request q = { .signature = sum_of_one, .out = out };
 	struct turn turn[RANKS];
 	struct err e;
 	int r, good = 1, ranks = size * (size - 1) / 2;
 	uint64_t i;
 
-	q.want.count = count;
-	q.want.pre = pre;
+	q.signature.count = count;
+	q.signature.pre = pre;
 	for (r = 0; r < size; r++) {
 		for (i = 0; i < count; i++)
 			in[r][i] = (float)((int)i % 1000 + 1000 * r + round);
@@ -138,7 +140,7 @@ static int long_round(int size, uint32_t id, uint64_t count, int round, int pre)
 		if (!eager_may(&comm[r], &q) || !eager_begin(&comm[r], id, &q, &turn[r]))
 			return 0;
 		lines_write(&comm[r], &turn[r], &q);
-		lines_fetch(&comm[r], &turn[r], &q.want);
+		lines_fetch(&comm[r], &turn[r], &q.signature);
 	}
 	for (r = 0; r < size; r++) {
 		memset(out, 0, sizeof(out));
@@ -157,7 +159,7 @@ static int long_round(int size, uint32_t id, uint64_t count, int round, int pre)
 static void long_lines(int size)
 {
 	static const uint64_t counts[] = { 1, 255, 256, 257, 1024, 2049, MOST };
-	struct want w = sum_of_one;
+	struct op_signature w = sum_of_one;
 	struct err e = { 0 };
 	enum copy_refill how;
 	uint32_t id, age;
@@ -201,16 +203,16 @@ static void all_or_none(void)
 
 	for (m = 0; m < MEMBERS; m++) {
 		request_init(&member[m], NULL, in, &sum);
-		want_init(&member[m].want, m == SUM ? PLAN_ALLREDUCE : PLAN_ALLGATHER,
-			  RINGUP_F32, 1);
+		op_signature_init(&member[m].signature,
+				  m == SUM ? PLAN_ALLREDUCE : PLAN_ALLGATHER, RINGUP_F32, 1);
 		member[m].rows = m == SUM ? 0 : ROWS;
 		member[m].outp = &out[m];
 		member[m].counts = counts[m];
 	}
-	q.want = sum_of_one;
-	q.want.kind = WANT_BUNDLE;
-	q.want.members = MEMBERS;
-	ok(!ledger_find(&ledger[0], "several", 7, &q.want, &id, &age, &e),
+	q.signature = sum_of_one;
+	q.signature.kind = OP_BUNDLE;
+	q.signature.members = MEMBERS;
+	ok(!ledger_find(&ledger[0], "several", 7, &q.signature, &id, &age, &e),
 	   "a name for several");
 	for (round = 0; round < 3; round++) {
 		bool lies = round, own = round == 2;
@@ -281,7 +283,7 @@ static void own_line(enum plan_kind kind, const char *what)
 		for (i = 0; i < IN; i++)
 			in[r][i] = (float)(10 * r + i);
 		request_init(&q[r], what, in[r], out);
-		want_init(&q[r].want, kind, RINGUP_F32, spreads ? IN : 1);
+		op_signature_init(&q[r].signature, kind, RINGUP_F32, spreads ? IN : 1);
 		q[r].rows = exchanges ? IN : ROWS;
 		q[r].splits = exchanges ? splits : NULL;
 		q[r].outp = &result;
@@ -289,7 +291,7 @@ static void own_line(enum plan_kind kind, const char *what)
 		q[r].into = out;
 		q[r].into_bytes = sizeof(out);
 	}
-	good &= !ledger_find(&ledger[0], what, strlen(what), &q[0].want, &id, &age, &e);
+	good &= !ledger_find(&ledger[0], what, strlen(what), &q[0].signature, &id, &age, &e);
 	for (r = 0; r < RANKS; r++) {
 		good &= eager_begin(&comm[r], id, &q[r], &turn[r]);
 		lines_write(&comm[r], &turn[r], &q[r]);

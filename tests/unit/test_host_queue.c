@@ -6,18 +6,20 @@ enum { RANKS = 3 };
 
 static const int one_host[RANKS] = { 0, 0, 1 };
 
-static struct want sum(uint64_t count)
+static struct op_signature sum(uint64_t count)
 {
-	return (struct want){ .count = count, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	return (struct op_signature){
+		.count = count, .pre = 1, .post = 1, .dtype = RINGUP_F32
+	};
 }
 
 int main(void)
 {
-	struct want a = sum(10), b = sum(12);
-	struct want g = { .count = 1, .pre = 1, .post = 1, .kind = PLAN_ALLGATHER };
+	struct op_signature a = sum(10), b = sum(12);
+	struct op_signature g = { .count = 1, .pre = 1, .post = 1, .kind = PLAN_ALLGATHER };
 	struct item items[BATCH_ITEMS];
 	struct host_queue *leader;
-	struct wants w = { 0 };
+	struct op_signatures w = { 0 };
 	struct seat *seat;
 	uint64_t rows[RANKS] = { 0 };
 	uint32_t id, other, kicks;
@@ -44,8 +46,8 @@ int main(void)
 	   "that is new, once");
 	ok(host_queue_take(leader, &other) && !strcmp(ledger_name(leader->ledger, other), "n2"),
 	   "the next");
-	host_queue_wants(leader, other, &w);
-	ok(w.count == 2 && w.rank[1] == 1 && w.want[1].count == 12, "they differ");
+	host_queue_signatures(leader, other, &w);
+	ok(w.count == 2 && w.rank[1] == 1 && w.signature[1].count == 12, "they differ");
 	ok(!host_queue_take(leader, &id), "no more");
 	hosts_post(1, 3, &g, 7, true, &e);
 	hosts_post(0, 3, &g, 5, true, &e);

@@ -10,9 +10,11 @@ enum { RANKS = 5, HOSTS = 3, COUNT = 7, STEP = 64 };
 /* Hosts of two, two and one. */
 static const int host_of[RANKS] = { 0, 0, 1, 1, 2 };
 
-static struct want sum(uint64_t count)
+static struct op_signature sum(uint64_t count)
 {
-	return (struct want){ .count = count, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	return (struct op_signature){
+		.count = count, .pre = 1, .post = 1, .dtype = RINGUP_F32
+	};
 }
 
 /* Whose sum depends on the order. */
@@ -22,7 +24,7 @@ static float share(int r, int i)
 }
 
 /* As tcp.c does it. */
-static float expected(const struct want *w, int i)
+static float expected(const struct op_signature *w, int i)
 {
 	struct reduce how = { .dtype = RINGUP_F32, .post = 1 };
 	float host[HOSTS] = { 0 }, result, one, scaled;
@@ -42,7 +44,7 @@ static float expected(const struct want *w, int i)
 }
 
 /* All submit @w as name @n; each leader adds up, and one of them everything. */
-static bool travels(int n, const struct want *w, float *result)
+static bool travels(int n, const struct op_signature *w, float *result)
 {
 	static unsigned char sums[HOSTS * STEP];
 	struct err e;
@@ -78,7 +80,7 @@ static bool travels(int n, const struct want *w, float *result)
 }
 
 /* Numbers for the names, without data. */
-static void introduce(int n, const struct want *w)
+static void introduce(int n, const struct op_signature *w)
 {
 	struct err e;
 	int r;
@@ -87,7 +89,7 @@ static void introduce(int n, const struct want *w)
 		hosts_post(r, n, w, 0, true, &e);
 }
 
-static void check(const char *what, int n, const struct want *w)
+static void check(const char *what, int n, const struct op_signature *w)
 {
 	float result[COUNT] = { 0 };
 	int i, k, good = 1;
@@ -104,8 +106,10 @@ static void check(const char *what, int n, const struct want *w)
 
 int main(void)
 {
-	struct want w = sum(COUNT), a = w, s = w, big = sum(64), half = w, group = w;
-	struct want gather = { .kind = PLAN_ALLGATHER, .count = 1, .pre = 1, .post = 1 };
+	struct op_signature w = sum(COUNT), a = w, s = w, big = sum(64), half = w, group = w;
+	struct op_signature gather = {
+		.kind = PLAN_ALLGATHER, .count = 1, .pre = 1, .post = 1
+	};
 	float result[COUNT], one[COUNT] = { 0 };
 	struct ledger *l;
 	struct err e;
@@ -122,9 +126,10 @@ int main(void)
 	introduce(3, &big);
 	ok(!travels(3, &big, result), "what is larger does not travel");
 	half.dtype = RINGUP_BF16;
-	ok(!want_can_inline(&half), "nor half precision, whose sums are f32 on their way");
-	group.kind = WANT_BUNDLE;
-	ok(!want_can_inline(&group) && !want_can_inline(&gather),
+	ok(!op_signature_can_inline(&half),
+	   "nor half precision, whose sums are f32 on their way");
+	group.kind = OP_BUNDLE;
+	ok(!op_signature_can_inline(&group) && !op_signature_can_inline(&gather),
 	   "nor groups, nor what is gathered");
 	introduce(4, &w);
 	ok(!inline_sum(l, RANKS, hosts.rank[0].id[4], one),

@@ -32,8 +32,8 @@ static void open_all(void)
 	}
 }
 
-static uint32_t post(int rank, const char *name, struct want w, bool changed, uint64_t rows,
-		     bool *last)
+static uint32_t post(int rank, const char *name, struct op_signature w, bool changed,
+		     uint64_t rows, bool *last)
 {
 	struct err e = { 0 };
 	enum arrival as;
@@ -51,7 +51,7 @@ static uint32_t post(int rank, const char *name, struct want w, bool changed, ui
 }
 
 /* Each rank submits all names, in an order of its own. */
-static int submit_all(int rank, int round, struct want w)
+static int submit_all(int rank, int round, struct op_signature w)
 {
 	static const int steps[RANKS] = { 1, 7, 11 }; /* no factor in common with NAMES */
 	char name[16];
@@ -68,7 +68,7 @@ static int submit_all(int rank, int round, struct want w)
 
 static void order(void)
 {
-	struct want w = { .count = 100, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	struct op_signature w = { .count = 100, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
 	struct item items[RANKS][BATCH_ITEMS];
 	int r, i, n[RANKS], good = 1, total, round, batches = 0;
 
@@ -100,7 +100,7 @@ static void order(void)
 static void ahead(void)
 {
 	enum { AHEAD = 2000 };
-	struct want w = { .count = 100, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	struct op_signature w = { .count = 100, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
 	struct item items[RANKS][BATCH_ITEMS];
 	uint32_t id[AHEAD];
 	char name[16];
@@ -125,7 +125,8 @@ static void ahead(void)
 
 static void disagreement(void)
 {
-	struct want a = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 }, b = a;
+	struct op_signature a = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 },
+			    b = a;
 	struct item items[BATCH_ITEMS];
 	bool last;
 	int r, k, bad;
@@ -152,7 +153,7 @@ static void disagreement(void)
 
 static void gathering(void)
 {
-	struct want w = { .count = 3, .pre = 1, .post = 1, .kind = PLAN_ALLGATHER };
+	struct op_signature w = { .count = 3, .pre = 1, .post = 1, .kind = PLAN_ALLGATHER };
 	struct item items[BATCH_ITEMS];
 	bool last;
 	int r, k, bad = 0;
@@ -171,7 +172,7 @@ static void gathering(void)
 
 static void lines(void)
 {
-	struct want w = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	struct op_signature w = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
 	bool last;
 	uint32_t id = post(0, "eager", w, true, 0, &last), round;
 	struct lines mine, theirs;
@@ -198,7 +199,9 @@ static void lines(void)
 /* Long lines leave room for short ones, however many there are. */
 static void long_ones(void)
 {
-	struct want w = { .count = EAGER / 4, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	struct op_signature w = {
+		.count = EAGER / 4, .pre = 1, .post = 1, .dtype = RINGUP_F32
+	};
 	char name[32];
 	bool last;
 	uint32_t id = 0;
@@ -220,7 +223,7 @@ static void long_ones(void)
 
 static int find(int rank, int number, uint32_t *id, uint32_t *age)
 {
-	struct want w = { .count = 1, .pre = 1, .post = 1 };
+	struct op_signature w = { .count = 1, .pre = 1, .post = 1 };
 	struct err e = { 0 };
 	char name[32];
 	int rc;
@@ -305,7 +308,7 @@ static void *look_from_outside(void *arg)
 static void beside(void)
 {
 	enum { POSTS = 3 * LEDGER_IDS };
-	struct want w = { .count = 1, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	struct op_signature w = { .count = 1, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
 	char name[32];
 	pthread_t thread;
 	uint32_t id;

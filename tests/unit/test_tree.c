@@ -163,7 +163,7 @@ static bool has_news(void *arg)
 /* Everything of a round, in an order of the rank's own. */
 static void submit(int r, int round)
 {
-	struct want w = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
+	struct op_signature w = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
 	struct err e = { 0 };
 	int i, step = (r % 3) * 2 + 1 + 6 * (r % 2); /* no factor in common with NAMES */
 

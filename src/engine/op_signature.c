@@ -1,6 +1,7 @@
-/* want.c - what a rank asks for under a name; all ranks must ask for the same. */
+/* op_signature.c - what a rank asks for under a name: type, shape, operation; the same on all
+ * ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/want.h"
+#include "engine/op_signature.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,35 +16,35 @@
 /* Of elements: as bytes, at most 16 each, they can still be counted. */
 #define COUNT_MOST (UINT64_MAX / 16)
 
-void want_shape(struct want *w, const uint64_t *shape, int dims)
+void op_signature_shape(struct op_signature *w, const uint64_t *shape, int dims)
 {
 	unsigned char bytes[16];
 	uint64_t beyond = 0;
 	int i;
 
-	w->dims = (uint8_t)(dims < WANT_DIMS ? dims : WANT_DIMS);
-	for (i = 0; i < dims && i < WANT_DIMS; i++)
+	w->dims = (uint8_t)(dims < OP_SIGNATURE_DIMS ? dims : OP_SIGNATURE_DIMS);
+	for (i = 0; i < dims && i < OP_SIGNATURE_DIMS; i++)
 		w->shape[i] = shape[i];
 	for (; i < dims; i++) {
 		pack_put64(bytes, beyond);
 		pack_put64(bytes + 8, shape[i]);
 		beyond = hash_bytes(bytes, sizeof(bytes));
-		w->shape[WANT_DIMS - 1] *= shape[i];
+		w->shape[OP_SIGNATURE_DIMS - 1] *= shape[i];
 	}
 	w->beyond = (uint32_t)beyond;
 }
 
 /* Partial sums of half precision are f32, twice as long; they go the other way. */
-bool want_can_inline(const struct want *w)
+bool op_signature_can_inline(const struct op_signature *w)
 {
 	if (w->kind == PLAN_BARRIER)
 		return true;
-	return w->kind == PLAN_ALLREDUCE && w->redop != RINGUP_ADASUM && want_is_of_host(w) &&
-	       !reduce_is_half((enum ringup_dtype)w->dtype) &&
-	       want_bytes(w) <= WANT_INLINE_BYTES;
+	return w->kind == PLAN_ALLREDUCE && w->redop != RINGUP_ADASUM &&
+	       op_signature_is_of_host(w) && !reduce_is_half((enum ringup_dtype)w->dtype) &&
+	       op_signature_bytes(w) <= OP_SIGNATURE_INLINE_BYTES;
 }
 
-uint64_t want_part_first(const struct want *w, int ranks, int rank)
+uint64_t op_signature_part_first(const struct op_signature *w, int ranks, int rank)
 {
 	uint64_t rows = w->digest, size = (uint64_t)ranks, r = (uint64_t)rank;
 	uint64_t more = rows % size;
@@ -51,15 +52,15 @@ uint64_t want_part_first(const struct want *w, int ranks, int rank)
 	return rows ? w->count / rows * (rows / size * r + (r < more ? r : more)) : 0;
 }
 
-bool want_valid(const struct want *w, int size)
+bool op_signature_valid(const struct op_signature *w, int size)
 {
-	return w->kind < WANT_KINDS && w->dtype < RINGUP_DTYPE_COUNT &&
+	return w->kind < OP_KINDS && w->dtype < RINGUP_DTYPE_COUNT &&
 	       w->redop < RINGUP_REDOP_COUNT && w->memory < RINGUP_MEMORY_COUNT &&
 	       w->root >= 0 && w->root < size && w->count <= COUNT_MOST &&
-	       w->dims <= WANT_DIMS && (w->kind == WANT_BUNDLE) == (w->members > 0);
+	       w->dims <= OP_SIGNATURE_DIMS && (w->kind == OP_BUNDLE) == (w->members > 0);
 }
 
-void want_put(unsigned char *to, const struct want *w)
+void op_signature_put(unsigned char *to, const struct op_signature *w)
 {
 	uint64_t pre, post;
 	int i;
@@ -77,11 +78,11 @@ void want_put(unsigned char *to, const struct want *w)
 	to[42] = (unsigned char)(w->redop | w->memory << 4);
 	to[43] = w->dims;
 	pack_put32(to + 44, w->beyond);
-	for (i = 0; i < WANT_DIMS; i++)
+	for (i = 0; i < OP_SIGNATURE_DIMS; i++)
 		pack_put64(to + 48 + 8 * i, w->shape[i]);
 }
 
-void want_get(const unsigned char *from, struct want *w)
+void op_signature_get(const unsigned char *from, struct op_signature *w)
 {
 	uint64_t pre = pack_get64(from + 8), post = pack_get64(from + 16);
 	int i;
@@ -99,19 +100,20 @@ void want_get(const unsigned char *from, struct want *w)
 	w->memory = from[42] >> 4;
 	w->dims = from[43];
 	w->beyond = pack_get32(from + 44);
-	for (i = 0; i < WANT_DIMS; i++)
+	for (i = 0; i < OP_SIGNATURE_DIMS; i++)
 		w->shape[i] = pack_get64(from + 48 + 8 * i);
 }
 
-static uint64_t beside(const struct want *member)
+static uint64_t beside(const struct op_signature *member)
 {
-	if (!want_is_of_host(member))
+	if (!op_signature_is_of_host(member))
 		return COUNT_MOST;
 	switch (member->kind) {
 	case PLAN_ALLREDUCE:
 	case PLAN_REDUCESCATTER:
-		return member->redop == RINGUP_ADASUM ? COUNT_MOST
-						      : want_eight(want_bytes(member));
+		return member->redop == RINGUP_ADASUM
+			       ? COUNT_MOST
+			       : op_signature_eight(op_signature_bytes(member));
 	case PLAN_ALLGATHER:
 		return sizeof(uint64_t);
 	default:
@@ -119,15 +121,16 @@ static uint64_t beside(const struct want *member)
 	}
 }
 
-void want_member(struct want *w, const struct want *member)
+void op_signature_member(struct op_signature *w, const struct op_signature *member)
 {
-	unsigned char bytes[WANT_WIRE + 8];
+	unsigned char bytes[OP_SIGNATURE_WIRE + 8];
 	uint64_t room = beside(member);
 
 	pack_put64(bytes, w->digest);
-	want_put(bytes + 8, member);
+	op_signature_put(bytes + 8, member);
 	/* The shape's end is zeros, and how many is in there. */
-	w->digest = hash_bytes(bytes, sizeof(bytes) - 8 * (size_t)(WANT_DIMS - member->dims));
+	w->digest = hash_bytes(bytes,
+			       sizeof(bytes) - 8 * (size_t)(OP_SIGNATURE_DIMS - member->dims));
 	w->count = room > COUNT_MOST - w->count ? COUNT_MOST : w->count + room;
 	w->members++;
 }
@@ -140,7 +143,7 @@ static void factor_text(double x, char out[32])
 		snprintf(out, 32, "%.17g", x);
 }
 
-const char *want_memory_name(enum ringup_memory memory)
+const char *op_signature_memory_name(enum ringup_memory memory)
 {
 	static const char *const names[RINGUP_MEMORY_COUNT] = {
 		[RINGUP_HOST] = "host", [RINGUP_PINNED] = "pinned", [RINGUP_CUDA] = "CUDA"
@@ -149,7 +152,7 @@ const char *want_memory_name(enum ringup_memory memory)
 	return memory < RINGUP_MEMORY_COUNT ? names[memory] : "unknown";
 }
 
-void want_text(const struct want *w, const int *world, char *out, size_t len)
+void op_signature_text(const struct op_signature *w, const int *world, char *out, size_t len)
 {
 	char pre[32], post[32], where[32] = "";
 	const char *type = reduce_dtype_name((enum ringup_dtype)w->dtype);
@@ -158,14 +161,14 @@ void want_text(const struct want *w, const int *world, char *out, size_t len)
 
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
-		if (w->digest == WANT_TO_ROOT)
+		if (w->digest == OP_TO_ROOT)
 			snprintf(where, sizeof(where), " to rank %d",
 				 ranks_in_world(world, w->root));
 		n = snprintf(out, len, "%s%s of %llu %s",
 			     reduce_redop_name((enum ringup_redop)w->redop), where, count,
 			     type);
 		break;
-	case WANT_BUNDLE:
+	case OP_BUNDLE:
 		n = snprintf(out, len, "group of %u tensors", w->members);
 		break;
 	case PLAN_REDUCESCATTER:
@@ -176,12 +179,12 @@ void want_text(const struct want *w, const int *world, char *out, size_t len)
 	case PLAN_ALLTOALL:
 		if (w->digest)
 			n = snprintf(out, len, "%s rank %d of rows of %llu %s",
-				     w->digest == WANT_TO_ROOT ? "gather to" : "scatter from",
+				     w->digest == OP_TO_ROOT ? "gather to" : "scatter from",
 				     ranks_in_world(world, w->root), count, type);
 		else
 			n = snprintf(out, len, "all-to-all of rows of %llu %s", count, type);
 		break;
-	case WANT_JOIN:
+	case OP_JOIN:
 		n = snprintf(out, len, "join%s",
 			     w->redop
 				     ? ", beside which only sums go on (unless RINGUP_JOIN=all)"
@@ -211,7 +214,7 @@ void want_text(const struct want *w, const int *world, char *out, size_t len)
 	}
 	if (n > 0 && (size_t)n < len && w->memory)
 		snprintf(out + n, len - (size_t)n, " in %s memory",
-			 want_memory_name((enum ringup_memory)w->memory));
+			 op_signature_memory_name((enum ringup_memory)w->memory));
 }
 
 /* The start of the sentence; an operation without a name has an empty one. */
@@ -242,19 +245,19 @@ static void compose(const char *name, const char *wanted, char *out, size_t len)
 			 name + n - room / 2, wanted);
 }
 
-void want_disagree(const char *name, const struct want *const *of, int size, const int *world,
-		   char *out, size_t len)
+void op_signature_disagree(const char *name, const struct op_signature *const *of, int size,
+			   const int *world, char *out, size_t len)
 {
 	char first[256], other[256], wanted[600], more[48] = "";
 	int r, odd = 0, differ = 0;
 
 	for (r = size - 1; r > 0; r--)
-		if (!want_equal(of[0], of[r])) {
+		if (!op_signature_equal(of[0], of[r])) {
 			odd = r;
 			differ++;
 		}
-	want_text(of[0], world, first, sizeof(first));
-	want_text(of[odd], world, other, sizeof(other));
+	op_signature_text(of[0], world, first, sizeof(first));
+	op_signature_text(of[odd], world, other, sizeof(other));
 	if (differ > 1)
 		snprintf(more, sizeof(more), "; %d more differ from rank %d", differ - 1,
 			 ranks_in_world(world, 0));
@@ -264,44 +267,44 @@ void want_disagree(const char *name, const struct want *const *of, int size, con
 	compose(name, wanted, out, len);
 }
 
-static void put_lowest(struct wants *w, int rank, const struct want *x)
+static void put_lowest(struct op_signatures *w, int rank, const struct op_signature *x)
 {
-	if (w->count == 2 || (w->count && want_equal(&w->want[0], x)))
+	if (w->count == 2 || (w->count && op_signature_equal(&w->signature[0], x)))
 		return;
 	w->rank[w->count] = rank;
-	w->want[w->count++] = *x;
+	w->signature[w->count++] = *x;
 }
 
-void wants_merge(struct wants *w, const struct wants *more)
+void op_signatures_merge(struct op_signatures *w, const struct op_signatures *more)
 {
-	struct wants all = { 0 };
+	struct op_signatures all = { 0 };
 	int i = 0, k = 0;
 
 	while (i < w->count || k < more->count)
 		if (k == more->count || (i < w->count && w->rank[i] < more->rank[k])) {
-			put_lowest(&all, w->rank[i], &w->want[i]);
+			put_lowest(&all, w->rank[i], &w->signature[i]);
 			i++;
 		} else {
-			put_lowest(&all, more->rank[k], &more->want[k]);
+			put_lowest(&all, more->rank[k], &more->signature[k]);
 			k++;
 		}
 	*w = all;
 }
 
-void wants_add(struct wants *w, int rank, const struct want *x)
+void op_signatures_add(struct op_signatures *w, int rank, const struct op_signature *x)
 {
-	struct wants one = { .count = 1, .rank = { rank }, .want = { *x } };
+	struct op_signatures one = { .count = 1, .rank = { rank }, .signature = { *x } };
 
-	wants_merge(w, &one);
+	op_signatures_merge(w, &one);
 }
 
-void wants_text(const struct wants *w, const char *name, const int *world, char *out,
-		size_t len)
+void op_signatures_text(const struct op_signatures *w, const char *name, const int *world,
+			char *out, size_t len)
 {
 	char first[256], other[256], wanted[600];
 
-	want_text(&w->want[0], world, first, sizeof(first));
-	want_text(&w->want[1], world, other, sizeof(other));
+	op_signature_text(&w->signature[0], world, first, sizeof(first));
+	op_signature_text(&w->signature[1], world, other, sizeof(other));
 	snprintf(wanted, sizeof(wanted), "rank %d wants %s %s, rank %d %s %s",
 		 ranks_in_world(world, w->rank[0]), article(first), first,
 		 ranks_in_world(world, w->rank[1]), article(other), other);
