@@ -793,8 +793,9 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  *   RINGUP_EPEER      a rank died; ringup_error() names it
  *   RINGUP_ESHUTDOWN  a rank left; RINGUP_EABORTED: a rank aborted the job, or an
  *		       operation has stalled for longer than RINGUP_STALL_ABORT_MS
- *   RINGUP_ENOMEM     a rank had no memory for the result: if that is large, on every
- *		       rank, with its number, and the next operation works
+ *   RINGUP_ENOMEM     a rank had no memory for the result: from 4 MiB on, on every
+ *		       rank; below, on that rank alone, and the others have theirs.  Its
+ *		       number is told, and the next operation works
  *   RINGUP_ETIMEDOUT  not completed yet; @op is still in flight
  *
  * After RINGUP_ETIMEDOUT ringup_error() finds out when it is called what is missing, and names

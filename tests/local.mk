@@ -537,6 +537,7 @@ WHOLE_TESTS = \
 	%reldir%/whole/test_then
 check_PROGRAMS += $(WHOLE_TESTS)
 TESTS += $(WHOLE_TESTS)
+%canon_reldir%_whole_test_room_LDFLAGS = -Wl,--wrap=malloc
 
 # device: the engine's programs once more, through a back end that is asynchronous: a "device" with memory,
 # queues and a thread of its own
@@ -569,6 +570,7 @@ DEVICE = %reldir%/device/device.c %reldir%/device/device.h
 %canon_reldir%_device_test_deadline_SOURCES = %reldir%/whole/test_deadline.c $(DEVICE)
 %canon_reldir%_device_test_p2p_job_SOURCES = %reldir%/whole/test_p2p_job.c $(DEVICE)
 %canon_reldir%_device_test_room_SOURCES = %reldir%/whole/test_room.c $(DEVICE)
+%canon_reldir%_device_test_room_LDFLAGS = -Wl,--wrap=malloc
 %canon_reldir%_device_test_root_job_SOURCES = %reldir%/whole/test_root_job.c $(DEVICE)
 %canon_reldir%_device_test_then_SOURCES = %reldir%/whole/test_then.c $(DEVICE)
 %canon_reldir%_device_test_timeline_SOURCES = %reldir%/whole/test_timeline.c $(DEVICE)

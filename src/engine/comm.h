@@ -43,6 +43,7 @@ struct run {
 	uint64_t *lack;      /* so many: which ranks have no room for a result */
 	uint64_t *numbers;   /* what ranks have told each other: see plan_tell() */
 	size_t number_count; /* there is room for                         */
+	void *spare;         /* in place of a small result without memory; or NULL */
 };
 
 /* How small operations travel, if they do so without a plan. */

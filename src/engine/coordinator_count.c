@@ -244,8 +244,8 @@ static bool is_in_subtree(const struct link *l, uint64_t rank)
 }
 
 /* One or two signatures, of ranks of that subtree in ascending order. */
-static bool read_signatures(const struct coordinator *t, const struct link *l, struct frame_in *f,
-		       struct op_signatures *w)
+static bool read_signatures(const struct coordinator *t, const struct link *l,
+			    struct frame_in *f, struct op_signatures *w)
 {
 	uint64_t n = frame_get(f, 1), rank;
 	int i;

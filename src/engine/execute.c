@@ -390,6 +390,7 @@ void execute_close(struct comm *l)
 		free(l->runs[i].counts);
 		free(l->runs[i].lack);
 		free(l->runs[i].numbers);
+		free(l->runs[i].spare);
 	}
 	free(l->runs);
 	free(l->seen);

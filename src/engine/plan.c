@@ -106,7 +106,9 @@ uint64_t *plan_tell(struct comm *l, uint64_t each, struct err *e)
 	return mine;
 }
 
-/* Less than that is not asked for: a malloc() that has no such room is the end anyway. */
+/* Ranks do not ask each other about smaller results, which would take longer than the exchange.
+ * A rank without memory for one receives it into the run's spare room instead, and only its own
+ * operation fails. */
 enum { ASK_BYTES = 4 << 20 };
 
 /* Do all ranks have room for the result of @op, which is large, as all of them know?  If one
@@ -145,16 +147,41 @@ static int plan_answered(struct comm *l, struct ringup_op *op)
 	return 1;
 }
 
+/* Ranks ask each other before a result of @all bytes is moved. */
+static bool plan_asks(const struct comm *l, const struct ringup_op *op, uint64_t all)
+{
+	return l->topo.size > 1 &&
+	       (all >= ASK_BYTES || !op_signature_is_of_host(&op->ask.signature));
+}
+
+/* The spare room is taken while there is memory; its pages are free until they are used. */
+static void plan_spare(struct comm *l, const struct ringup_op *op, uint64_t all)
+{
+	if (l->topo.size > 1 && !l->run->spare && !plan_asks(l, op, all))
+		l->run->spare = malloc(ASK_BYTES);
+}
+
+/* Where the plan of @op gathers its result. */
+static void *plan_result(const struct comm *l, const struct ringup_op *op)
+{
+	return op->result ? op->result : l->run->spare;
+}
+
 /* @rc: what became of taking room for a result, of @all bytes on all ranks together.  Returns
  * 0, 1 if a plan has been made before that of @op can be, or why the job ends. */
 static int plan_all_room(struct comm *l, struct ringup_op *op, uint64_t all, int rc)
 {
 	if (rc && rc != RINGUP_ENOMEM)
 		return rc;
-	return (all >= ASK_BYTES || !op_signature_is_of_host(&op->ask.signature)) &&
-			       l->topo.size > 1
-		       ? plan_ask(l, op)
-		       : rc;
+	if (plan_asks(l, op, all) || (rc && l->topo.size == 1))
+		return plan_ask(l, op);
+	if (!rc || !l->run->spare)
+		return rc;
+	op->status =
+		fail(&op->why, RINGUP_ENOMEM,
+		     "%.200s: rank %d has no memory for the result; the others have theirs",
+		     op->tensor->name, ranks_in_world(l->ranks, l->topo.rank));
+	return 0;
 }
 
 /* The bytes of @rows; UINT64_MAX: too many. */
@@ -205,6 +232,7 @@ static int make_all_room(struct comm *l, struct ringup_op *op, const uint64_t *r
 
 	if (answered && plan_answered(l, op))
 		return 1;
+	plan_spare(l, op, all);
 	rc = make_room(l, op, rows, stride, e);
 	return answered ? rc : plan_all_room(l, op, all, rc);
 }
@@ -226,7 +254,7 @@ static int plan_allgather(struct comm *l, struct ringup_op *op, const uint64_t *
 	if (rc)
 		return rc;
 	plan_begin(l, PLAN_ALLGATHER, w);
-	add_op(l, op, op->result, op->ask.rows * w->count);
+	add_op(l, op, plan_result(l, op), op->ask.rows * w->count);
 	l->run->plan.counts = l->run->counts;
 	for (r = 0; r < n; r++)
 		op->ask.counts[r] = rows[r * stride];
@@ -239,7 +267,7 @@ static int plan_adasum(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	const struct op_signature *w = &op->ask.signature;
 	uint64_t bytes = op_signature_bytes(w), all;
-	unsigned char *mine;
+	unsigned char *mine, *room;
 	int r, rc;
 
 	if (__builtin_mul_overflow(bytes, (uint64_t)l->topo.size, &all) || all > SIZE_MAX / 2)
@@ -248,6 +276,7 @@ static int plan_adasum(struct comm *l, struct ringup_op *op, struct err *e)
 		if (plan_answered(l, op))
 			return 0;
 	} else {
+		plan_spare(l, op, bytes && !all ? UINT64_MAX : all);
 		op->result = all || !bytes ? malloc(all ? all : 1) : NULL;
 		rc = op->result
 			     ? 0
@@ -258,13 +287,14 @@ static int plan_adasum(struct comm *l, struct ringup_op *op, struct err *e)
 		if (rc)
 			return rc > 0 ? 0 : rc;
 	}
-	mine = (unsigned char *)op->result + bytes * (uint64_t)l->topo.rank;
+	room = plan_result(l, op);
+	mine = room + bytes * (uint64_t)l->topo.rank;
 	copy_scaled((enum ringup_dtype)w->dtype, mine, op->ask.in, w->count, w->pre);
 	for (r = 0; r < l->topo.size; r++)
 		l->run->counts[r] = w->count;
 	plan_begin(l, PLAN_ALLGATHER, w);
 	l->run->plan.pre = l->run->plan.post = 1;
-	plan_add(l, mine, op->result, w->count);
+	plan_add(l, mine, room, w->count);
 	l->run->plan.counts = l->run->counts;
 	plan_ends(l, op);
 	return 0;
@@ -310,7 +340,7 @@ static int plan_alltoall(struct comm *l, struct ringup_op *op, struct err *e)
 	for (i = 0; i < n; i++)
 		mine += l->run->numbers[me * n + i];
 	plan_begin(l, PLAN_ALLTOALL, w);
-	add_op(l, op, op->result, mine);
+	add_op(l, op, plan_result(l, op), mine);
 	l->run->plan.matrix = l->run->numbers;
 	plan_ends(l, op);
 	return 0;

@@ -15,6 +15,28 @@
 /* More than there are addresses; nothing of it is ever touched. */
 #define FAR_TOO_MUCH ((uint64_t)1 << 48)
 
+/* The bytes of a small result; nothing else here is of that size. */
+enum { SMALL = 3 * 33333, LONELY = 77777 };
+
+/* The next malloc() of so many bytes finds no memory; 0: none does. */
+static size_t refused;
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+	size_t size = bytes;
+
+	return size && __atomic_compare_exchange_n(&refused, &size, 0, false, __ATOMIC_SEQ_CST,
+						   __ATOMIC_SEQ_CST)
+		       ? NULL
+		       : __real_malloc(bytes);
+}
+
+static pthread_barrier_t step;
+static int lacked, given;
+
 static int as_told[RANKS_MAX], go_on[RANKS_MAX], named[RANKS_MAX];
 static unsigned char byte[16];
 
@@ -127,6 +149,171 @@ static bool works(struct ringup_group *g, int rank, int size, uint64_t rows)
 	return good;
 }
 
+/* One rank of all has no memory: it hears so, and the others have their results. */
+static void count_lack(int rc, int rank, bool good)
+{
+	char own[64];
+
+	snprintf(own, sizeof(own), "rank %d has no memory for the result", rank);
+	if (rc == RINGUP_ENOMEM && strstr(ringup_error(), own))
+		__atomic_fetch_add(&lacked, 1, __ATOMIC_RELAXED);
+	else if (!rc && good)
+		__atomic_fetch_add(&given, 1, __ATOMIC_RELAXED);
+	else
+		printf("# rank %d: %d, %s\n", rank, rc, ringup_error());
+}
+
+static void refuse(int rank, size_t bytes)
+{
+	pthread_barrier_wait(&step);
+	if (!rank)
+		__atomic_store_n(&refused, bytes, __ATOMIC_SEQ_CST);
+	pthread_barrier_wait(&step);
+}
+
+static bool are_all(const unsigned char *out, uint64_t count, int size)
+{
+	uint64_t i;
+
+	for (i = 0; i < count * (uint64_t)size; i++)
+		if (out[i] != i / count + 1)
+			return false;
+	return true;
+}
+
+static void small_gather(struct ringup_group *g, int rank, int size)
+{
+	uint64_t rows = SMALL / (uint64_t)size, counts[RANKS_MAX], more[RANKS_MAX];
+	unsigned char *mine = calloc(1, rows), *out = NULL, *outs[2] = { NULL, NULL };
+	struct ringup_gather a = { .name = "small",
+				   .in = mine,
+				   .rows = rows,
+				   .row = 1,
+				   .dtype = RINGUP_U8,
+				   .out = (void **)&out,
+				   .counts = counts };
+	struct ringup_gather two[2] = { a, a };
+	int rc;
+
+	memset(mine, rank + 1, rows);
+	refuse(rank, SMALL);
+	rc = ringup_allgather(g, &a, NULL);
+	count_lack(rc, rank, !rc && are_all(out, rows, size));
+	ringup_free(out);
+	two[0].rows = 1;
+	two[0].out = (void **)&outs[0];
+	two[1].out = (void **)&outs[1];
+	two[1].counts = more;
+	refuse(rank, SMALL);
+	rc = ringup_allgather_many(g, two, 2, NULL);
+	count_lack(rc, rank, !rc && are_all(outs[0], 1, size) && are_all(outs[1], rows, size));
+	ringup_free(outs[0]);
+	ringup_free(outs[1]);
+	free(mine);
+}
+
+static void small_exchange(struct ringup_group *g, int rank, int size)
+{
+	uint64_t rows = SMALL / (uint64_t)size, counts[RANKS_MAX], splits[RANKS_MAX];
+	unsigned char *mine = calloc(1, SMALL), *out = NULL;
+	struct ringup_exchange a = { .name = "small exchange",
+				     .in = mine,
+				     .rows = SMALL,
+				     .row = 1,
+				     .splits = splits,
+				     .dtype = RINGUP_U8,
+				     .out = (void **)&out,
+				     .counts = counts };
+	int rc, i;
+
+	memset(mine, rank + 1, SMALL);
+	for (i = 0; i < size; i++)
+		splits[i] = rows;
+	refuse(rank, SMALL);
+	rc = ringup_alltoall(g, &a, NULL);
+	count_lack(rc, rank, !rc && are_all(out, rows, size));
+	ringup_free(out);
+	free(mine);
+}
+
+static void small_adasum(struct ringup_group *g, int rank, int size)
+{
+	uint64_t count = SMALL / (uint64_t)size / sizeof(float), i;
+	float *mine = calloc(count, sizeof(*mine));
+	struct ringup_reduce a = { .name = "small adasum",
+				   .in = mine,
+				   .out = mine,
+				   .count = count,
+				   .dtype = RINGUP_F32,
+				   .redop = RINGUP_ADASUM };
+	bool good = true;
+	int rc;
+
+	for (i = 0; i < count; i++)
+		mine[i] = 1;
+	refuse(rank, count * sizeof(*mine) * (uint64_t)size);
+	rc = ringup_allreduce(g, &a, NULL);
+	/* Of equal vectors it is the mean. */
+	for (i = 0; i < count; i++)
+		good = good && mine[i] == 1;
+	count_lack(rc, rank, good);
+	free(mine);
+}
+
+static void small(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+
+	small_gather(g, rank, size);
+	small_exchange(g, rank, size);
+	small_adasum(g, rank, size);
+	go_on[rank] = works(g, rank, size, 3 << 20) && works(g, rank, size, 5000);
+	if (!go_on[rank])
+		printf("# rank %d: %s\n", rank, ringup_error());
+}
+
+/* Nobody else has a result if the job has one rank. */
+static void lonely(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	unsigned char *mine = calloc(1, LONELY), *out = NULL;
+	uint64_t counts[1];
+	struct ringup_gather a = { .name = "lonely",
+				   .in = mine,
+				   .rows = LONELY,
+				   .row = 1,
+				   .dtype = RINGUP_U8,
+				   .out = (void **)&out,
+				   .counts = counts };
+	int rc;
+
+	refuse(rank, LONELY);
+	rc = ringup_allgather(g, &a, NULL);
+	count_lack(rc, rank, !rc);
+	go_on[rank] = works(g, rank, size, 5000);
+	free(mine);
+}
+
+static void on_small(const char *backend, void (*what)(struct ringup *, int, int), int size,
+		     int tries)
+{
+	int rank, works_on = 0;
+
+	setenv("RINGUP_BACKEND", backend, 1);
+	memset(go_on, 0, sizeof(go_on));
+	lacked = given = 0;
+	pthread_barrier_init(&step, NULL, (unsigned int)size);
+	ok(ranks_run(size, what) == 0, "%s: a job of %d ranks with small results", backend,
+	   size);
+	pthread_barrier_destroy(&step);
+	for (rank = 0; rank < size; rank++)
+		works_on += go_on[rank];
+	ok(lacked == tries && given == tries * (size - 1),
+	   "%s: one of %d ranks fails, %d times: %d, and %d results", backend, size, tries,
+	   lacked, given);
+	ok(works_on == size, "%s: the next operations work: %d", backend, works_on);
+}
+
 static void body(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
@@ -162,5 +349,8 @@ int main(void)
 {
 	on("node");
 	on("tcp");
+	on_small("node", small, 3, 4);
+	on_small("tcp", small, 3, 4);
+	on_small("self", lonely, 1, 1);
 	return tap_done();
 }
