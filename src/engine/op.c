@@ -69,9 +69,9 @@ void op_complete(struct ringup_op *op, int status)
 	struct callback *c = NULL;
 
 	op->status = status;
+	if (tracepoint_on(l))
+		tracepoint_complete(op, status);
 	if (op->tensor) {
-		if (tracepoint_on(l))
-			tracepoint_complete(op, status);
 		__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
 		/* From here on the tensor may be forgotten. */
 		ledger_drop(l->ledger, op->id);

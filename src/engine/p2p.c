@@ -263,6 +263,7 @@ static int begin_own_send(struct p2p *x, struct p2p_peer *p, struct ringup_op *o
 	m->whole = true;
 	p->held += p2p_message_charge(bytes);
 	p->credit -= p2p_message_charge(bytes);
+	p2p_op_moves(op, -1, "eager");
 	p2p_op_end(x, op);
 	return 0;
 }

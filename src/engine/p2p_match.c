@@ -123,6 +123,7 @@ void p2p_op_end_mismatch(struct p2p *x, struct ringup_op *op, int rank, uint64_t
 
 	if (!op_claim(op))
 		return;
+	p2p_op_moves(op, rank, NULL);
 	p2p_text(op, what, sizeof(what));
 	count_text(count, dtype, other, sizeof(other));
 	fail(&why, RINGUP_EMISMATCH, "%s: rank %d %s %s", what, rank,
@@ -200,6 +201,8 @@ static void copy_own(struct p2p *x, struct p2p_peer *p, struct ringup_op *op, ui
 	/* It has been cancelled, and the receive will be. */
 	if (!send)
 		return;
+	p2p_op_moves(send, p->rank, "self");
+	p2p_op_moves(op, p->rank, "self");
 	if (p2p_op_bytes(op))
 		memcpy(op->ask.out, send->ask.in, p2p_op_bytes(op));
 	p2p_op_end(x, send);
@@ -237,9 +240,11 @@ void p2p_accept_offer(struct p2p *x, struct p2p_peer *p, const struct p2p_head *
 	} else if (p2p_is_self(x, p)) {
 		copy_own(x, p, op, h->id);
 	} else if (x->use_cma && h->at && p->seat >= 0 && peer_has_cma(x, p)) {
+		p2p_op_moves(op, p->rank, "cma");
 		p2p_queue_push(&x->fetching, op);
 		p2p_set_fetches(x);
 	} else {
+		p2p_op_moves(op, p->rank, p2p_peer_way(p));
 		ask_for_data(x, p, op);
 	}
 }
@@ -251,6 +256,7 @@ void p2p_deliver(struct p2p *x, struct p2p_peer *p, struct p2p_message *m, struc
 	if (!p2p_op_agrees(op, &m->head)) {
 		p2p_op_end_mismatch(x, op, m->source, m->head.count, m->head.dtype);
 	} else {
+		p2p_op_moves(op, m->source, "eager");
 		if (m->head.bytes)
 			memcpy(op->ask.out, m->data, m->head.bytes);
 		p2p_op_end(x, op);

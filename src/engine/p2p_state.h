@@ -16,6 +16,7 @@
 #include "engine/op_state.h"
 #include "engine/p2p.h"
 #include "engine/p2p_ring.h"
+#include "engine/tracepoint.h"
 #include "wire/dial.h"
 #include "wire/door.h"
 #include "wire/sock.h"
@@ -225,6 +226,20 @@ bool p2p_queue_remove(struct p2p_queue *q, struct ringup_op *op);
 struct ringup_op *p2p_queue_pop(struct p2p_queue *q);
 /* The operation with that offer, taken out of @q; or NULL. */
 struct ringup_op *p2p_queue_take(struct p2p_queue *q, uint64_t id);
+
+/* p2p_op_moves - the data of @op move now by @way, which a timeline shows; @rank: the other
+ * side, if that has matched, else -1. */
+static inline void p2p_op_moves(const struct ringup_op *op, int rank, const char *way)
+{
+	if (tracepoint_on(op->comm))
+		tracepoint_matched(op, rank, way);
+}
+
+/* p2p_peer_way - that of data through the stream of @p. */
+static inline const char *p2p_peer_way(const struct p2p_peer *p)
+{
+	return p->seat < 0 ? "tcp" : "node";
+}
 
 /* p2p_op_end, p2p_op_end_mismatch - @op, which is in no queue any more, is complete: well; or
  * not, because the other side, @rank, has @count elements of @dtype.  After this @op may be

@@ -81,6 +81,7 @@ static void begin_send_frame(struct p2p *x, struct p2p_peer *p)
 		p->out.data = op->ask.in;
 		p->out.op = op;
 		p->credit -= p2p_message_charge(bytes);
+		p2p_op_moves(op, -1, "eager");
 	} else {
 		op->p2p.id = ++p->ids;
 		p->out.head = p2p_head_of(op, P2P_OFFER);
@@ -258,6 +259,7 @@ static void read_eager(struct p2p *x, struct p2p_peer *p)
 		p2p_op_end_mismatch(x, op, p->rank, h->count, h->dtype);
 	} else if (op) {
 		op->p2p.source = p->rank;
+		p2p_op_moves(op, p->rank, "eager");
 		p->in.op = op;
 		p->in.to = op->ask.out;
 	} else {
@@ -325,12 +327,17 @@ static void begin_read(struct p2p *x, struct p2p_peer *p)
 		read_data(x, p);
 		break;
 	case P2P_TAKE:
-		if (op)
+		if (op) {
+			p2p_op_moves(op, p->rank, p2p_peer_way(p));
 			p2p_queue_push(&p->streams, op);
+		}
 		break;
 	case P2P_DONE:
-		if (op)
+		/* The receiver has fetched the data; this rank has not seen when it began. */
+		if (op) {
+			p2p_op_moves(op, p->rank, "cma");
 			p2p_op_end(x, op);
+		}
 		break;
 	case P2P_REFUSE:
 		if (op)

@@ -295,6 +295,8 @@ int submit_p2p(struct comm *l, const struct p2p_request *q, struct ringup_op **o
 				   .source = -1,
 				   .sourcep = q->source };
 	op_enter(l, op, &r, NULL);
+	if (tracepoint_on(l))
+		tracepoint_message(op);
 	*opp = op;
 	return 0;
 }

@@ -320,6 +320,60 @@ void tracepoint_end(struct comm *l, const struct run *run)
 		trace_put(trace_of(l), &r);
 }
 
+/* ---- messages ---- */
+
+void tracepoint_message(struct ringup_op *op)
+{
+	struct comm *l = op->comm;
+	const struct p2p_op *m = &op->p2p;
+	struct trace_record r = { .ns = clock_ns(),
+				  .what = TRACE_MESSAGE,
+				  .kind = m->is_send ? TRACE_SEND : TRACE_RECV,
+				  .arg = op->ask.signature.dtype };
+	char other[24] = "any rank", text[64];
+
+	if (m->peer >= 0)
+		snprintf(other, sizeof(other), "rank %d", m->peer);
+	snprintf(text, sizeof(text), "%s %s, tag %d", m->is_send ? "send to" : "receive from",
+		 other, m->tag);
+	op->p2p.label = trace_label(trace_of(l), l->serial, text, strlen(text));
+	op->p2p.number = trace_number(&l->engine->trace);
+	r.label = m->label;
+	r.word[0] = op->ask.signature.count;
+	r.rank[3] = (int32_t)m->number;
+	if (r.label)
+		trace_put(trace_of(l), &r);
+}
+
+void tracepoint_matched(const struct ringup_op *op, int rank, const char *way)
+{
+	uint32_t kept = 0;
+	struct trace_record r = { .what = TRACE_MATCHED,
+				  .label = op->p2p.label,
+				  .arg = way == NULL,
+				  .rank = { rank, 0, 0, (int32_t)op->p2p.number } };
+
+	if (!r.label)
+		return;
+	if (way)
+		r.rank[2] = (int32_t)label_of(op->comm, &kept, way);
+	r.ns = clock_ns();
+	trace_put(trace_of(op->comm), &r);
+}
+
+static void tell_moved(const struct ringup_op *op, int status)
+{
+	struct trace_record r = { .what = TRACE_MOVED,
+				  .label = op->p2p.label,
+				  .arg = status != 0,
+				  .rank = { 0, 0, 0, (int32_t)op->p2p.number } };
+
+	if (!r.label)
+		return;
+	r.ns = clock_ns();
+	trace_put(trace_of(op->comm), &r);
+}
+
 /* ---- complete ---- */
 
 static uint64_t rows_of(const struct comm *l, const struct op_signature *w,
@@ -376,11 +430,14 @@ void tracepoint_complete(const struct ringup_op *op, int status)
 {
 	struct comm *l = op->comm;
 	const struct op_signature *w = &op->ask.signature;
-	struct trace_record r = { .what = TRACE_COMPLETE,
-				  .label = op->tensor->label,
-				  .arg = status != 0 };
+	struct trace_record r = { .what = TRACE_COMPLETE, .arg = status != 0 };
 	struct lines at;
 
+	if (!op->tensor) {
+		tell_moved(op, status);
+		return;
+	}
+	r.label = op->tensor->label;
 	if (!r.label)
 		return;
 	if (op_is_eager(op) && !status) {

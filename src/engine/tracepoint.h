@@ -48,6 +48,12 @@ void tracepoint_complete(const struct ringup_op *op, int status);
 void tracepoint_finished(struct comm *l, const struct tensor *t, const struct turn *turn,
 			 int status, const uint64_t *counts);
 
+/* tracepoint_message - the send or receive @op is in flight; with the lock of its communicator.
+ * tracepoint_matched - its data move now, by @way, or, if that is NULL, the other side's count
+ * or type is another one.  @rank: the other side, which is there; -1: it may not be. */
+void tracepoint_message(struct ringup_op *op);
+void tracepoint_matched(const struct ringup_op *op, int rank, const char *way);
+
 /* tracepoint_arrived - @ranks are ready for @id: arrived() of struct tree_events. */
 void tracepoint_arrived(void *comm, uint32_t id, const struct op_signature *w, const int *ranks,
 			int count);

@@ -15,6 +15,7 @@ enum {
 	TICK_BYTES = 128,       /* the most that a tick adds                                */
 	FIRST_TICKS = 8,
 	MOST_TICKS = 1 << 16,
+	MOST_LANES = 256, /* messages of one label in flight that have a process each */
 };
 
 /* The event of a tensor that has begun and not ended. */
@@ -48,6 +49,11 @@ struct chrome_tensor {
 	struct tick *tick; /* of the next negotiation, or of the one that is open */
 	int ticks, room;
 	struct chrome_tensor *next_held;
+	/* Messages of one label may overlap: each has a lane of its own while it is in flight.
+	 */
+	int32_t number;
+	uint32_t lane;
+	struct chrome_tensor *next_lane;
 };
 
 static const char *const kinds[TRACE_KINDS] = {
@@ -59,6 +65,8 @@ static const char *const kinds[TRACE_KINDS] = {
 	[TRACE_ADASUM] = "ADASUM",
 	[TRACE_JOIN] = "JOIN",
 	[TRACE_BARRIER] = "BARRIER",
+	[TRACE_SEND] = "SEND",
+	[TRACE_RECV] = "RECV",
 };
 
 /* The name of an activity, without the back end that it begins with. */
@@ -71,6 +79,8 @@ static const char *const activities[TRACE_KINDS] = {
 	[TRACE_ADASUM] = "_ADASUM_ALLREDUCE",
 	[TRACE_JOIN] = "_JOIN",
 	[TRACE_BARRIER] = "_BARRIER",
+	[TRACE_SEND] = "_SEND",
+	[TRACE_RECV] = "_RECV",
 };
 
 static const char *const dtypes[RINGUP_DTYPE_COUNT] = {
@@ -135,6 +145,11 @@ static void introduce(struct chrome *c, struct chrome_tensor *t)
 	put_metadata(c, "process_name", t->process);
 	put(c, "\"name\": \"");
 	put(c, label_text(c->labels, t->label));
+	if (t->lane) {
+		put(c, " (");
+		put_number(c, t->lane + 1);
+		put(c, ")");
+	}
 	put(c, "\"}}");
 	put_metadata(c, "process_sort_index", t->process);
 	put(c, "\"sort_index\": ");
@@ -555,6 +570,80 @@ static void take_finished(struct chrome *c, struct chrome_tensor *t,
 	take_complete(c, t, r);
 }
 
+/* ---- messages ---- */
+
+/* The lane of the message @number; if it @begins, a free one.  NULL: there is none. */
+static struct chrome_tensor *lane_of(struct chrome *c, struct chrome_tensor *t, int32_t number,
+				     bool begins)
+{
+	struct chrome_tensor *next;
+
+	while (begins ? t->submitted : !t->submitted || t->number != number) {
+		next = t->next_lane;
+		if (!next && begins && t->lane + 1 < MOST_LANES) {
+			next = t->next_lane = calloc(1, sizeof(*next));
+			if (next) {
+				next->label = t->label;
+				next->lane = t->lane + 1;
+			}
+		}
+		if (!next) {
+			c->failed |= begins;
+			return NULL;
+		}
+		t = next;
+	}
+	return t;
+}
+
+static void begin_message(struct chrome *c, struct chrome_tensor *t,
+			  const struct trace_record *r)
+{
+	/* A tensor of the program may have the same name. */
+	if (t->state != IDLE)
+		close_all(c, t, r->ns, false, 0);
+	t->kind = r->kind == TRACE_SEND ? TRACE_SEND : TRACE_RECV;
+	t->round = 0;
+	t->leads = false;
+	t->dtype = r->arg < RINGUP_DTYPE_COUNT ? (uint8_t)r->arg : RINGUP_DTYPE_COUNT;
+	t->dims = t->dims_told = 1;
+	t->shape[0] = r->word[0];
+	t->number = r->rank[3];
+	t->submitted = true;
+	t->ticks = 0;
+	add_tick(c, t, c->from.rank, r->ns);
+	hold(c, t, r->ns);
+}
+
+static void match_message(struct chrome *c, struct chrome_tensor *t,
+			  const struct trace_record *r)
+{
+	if (t->state != HELD && t->state != NEGOTIATING)
+		return;
+	if (r->rank[0] >= 0 && !has_tick(t, r->rank[0]))
+		add_tick(c, t, r->rank[0], r->ns);
+	be_ready(c, t, r->ns, UINT64_MAX, r->arg);
+	if (r->arg || t->state != CARRIED)
+		return;
+	open_activity(c, t, (uint32_t)r->rank[2], t->last_ns);
+	put(c, "}");
+	t->state = ACTIVE;
+}
+
+static void take_message(struct chrome *c, struct chrome_tensor *t,
+			 const struct trace_record *r)
+{
+	t = lane_of(c, t, r->rank[3], r->what == TRACE_MESSAGE);
+	if (!t)
+		return;
+	if (r->what == TRACE_MESSAGE)
+		begin_message(c, t, r);
+	else if (r->what == TRACE_MATCHED)
+		match_message(c, t, r);
+	else
+		close_all(c, t, r->ns, !r->arg, 0);
+}
+
 void chrome_take(struct chrome *c, const struct trace_record *r)
 {
 	struct chrome_tensor *t;
@@ -599,6 +688,11 @@ void chrome_take(struct chrome *c, const struct trace_record *r)
 	case TRACE_FINISHED:
 		take_finished(c, t, r);
 		break;
+	case TRACE_MESSAGE:
+	case TRACE_MATCHED:
+	case TRACE_MOVED:
+		take_message(c, t, r);
+		break;
 	case TRACE_CYCLE:
 		break;
 	}
@@ -619,12 +713,14 @@ int chrome_open(struct chrome *c, const struct chrome_origin *from, const struct
 
 void chrome_close(struct chrome *c)
 {
+	struct chrome_tensor *t, *next;
 	uint32_t i;
 
 	for (i = 0; i < c->tensors; i++)
-		if (c->tensor[i]) {
-			free(c->tensor[i]->tick);
-			free(c->tensor[i]);
+		for (t = c->tensor[i]; t; t = next) {
+			next = t->next_lane;
+			free(t->tick);
+			free(t);
 		}
 	free(c->tensor);
 	free(c->text);

@@ -15,6 +15,9 @@
  * tick) for each rank that is ready, E; then B x, B and E of activities within, and E with the
  * dtype and shape.  Events of one tensor nest, whatever records are missing.
  *
+ * Messages between two ranks have no name; their label says where they go.  Of messages with
+ * one label that are in flight at the same time each is a process: "send to rank 1, tag 5 (2)".
+ *
  * The times at which other ranks of the host were ready come only with the record that all are
  * ready.  So the beginning of a negotiation is kept back until then, or until chrome_settle()
  * finds it old.  An old one begins when this rank was ready, even if another was before.

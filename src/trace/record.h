@@ -20,9 +20,16 @@ enum trace_what {
 			    began and ended; rank[2]: the carrier's label, rank[3]: how many
 			    ranks */
 	TRACE_CYCLE,     /* a batch begins; no tensor */
+	TRACE_MESSAGE,   /* a message between two ranks has been submitted.  kind: TRACE_SEND or
+			    TRACE_RECV; arg: dtype; word[0]: elements; rank[3]: its number, by
+			    which its other records are known                          */
+	TRACE_MATCHED,   /* both ranks are there, and its data move.  arg: 1 if they disagree;
+			    rank[0]: the other rank, -1 if it may not be there yet;
+			    rank[2]: the carrier's label                               */
+	TRACE_MOVED,     /* the message is complete.  arg: 1 if it failed              */
 };
 
-/* Operations, as Horovod names them. */
+/* Operations, as Horovod names them; Horovod has no messages. */
 enum trace_kind {
 	TRACE_ALLREDUCE,
 	TRACE_ALLGATHER,
@@ -32,6 +39,8 @@ enum trace_kind {
 	TRACE_ADASUM,
 	TRACE_JOIN,
 	TRACE_BARRIER,
+	TRACE_SEND,
+	TRACE_RECV,
 	TRACE_KINDS
 };
 

@@ -30,6 +30,7 @@ enum trace_on {
 struct trace {
 	uint32_t on;               /* enum trace_on; atomic                       */
 	uint32_t session;          /* how often it has been started; atomic       */
+	uint32_t numbers;          /* see trace_number(); atomic                  */
 	struct recorder *recorder; /* NULL before the first start; atomic */
 };
 
@@ -44,6 +45,12 @@ static inline uint32_t trace_on(const struct trace *t)
 static inline uint32_t trace_session(const struct trace *t)
 {
 	return __atomic_load_n(&t->session, __ATOMIC_RELAXED);
+}
+
+/* trace_number - a number that none of the latest 2^32 before it has. */
+static inline uint32_t trace_number(struct trace *t)
+{
+	return __atomic_add_fetch(&t->numbers, 1, __ATOMIC_RELAXED);
 }
 
 /* See struct chrome_origin, which also has the times. */

@@ -290,6 +290,68 @@ static void test_merges(void)
 	ok(says("\"args\": {\"round\": 7}}"), "and which round it is");
 }
 
+/* ---- messages ---- */
+
+static void message(enum trace_what what, int64_t ns, int kind, int number, int arg)
+{
+	struct trace_record r = record(what, ns);
+
+	r.kind = (uint8_t)kind;
+	r.arg = (uint16_t)arg;
+	if (what == TRACE_MESSAGE) {
+		r.word[0] = 9;
+	} else {
+		r.rank[0] = 1;
+		r.rank[2] = (int32_t)node;
+	}
+	r.rank[3] = number;
+	chrome_take(&c, &r);
+}
+
+/* Two are in flight at the same time, and the second is complete first. */
+static void test_messages(void)
+{
+	json_t *j;
+	int open;
+	long first, second;
+
+	tensor = label_enter(&labels, 0, "send to rank 1, tag 5", 21);
+	begin(false);
+	message(TRACE_MESSAGE, 100, TRACE_SEND, 70, RINGUP_F32);
+	message(TRACE_MESSAGE, 200, TRACE_SEND, 71, RINGUP_F64);
+	message(TRACE_MATCHED, 300, TRACE_SEND, 71, false);
+	message(TRACE_MOVED, 400, TRACE_SEND, 71, false);
+	message(TRACE_MATCHED, 500, TRACE_SEND, 70, false);
+	message(TRACE_MOVED, 600, TRACE_SEND, 70, false);
+	j = trace();
+	first = nest_pid(j, "send to rank 1, tag 5");
+	second = nest_pid(j, "send to rank 1, tag 5 (2)");
+	ok(j && !nest_check(j, &open) && !open && first > 0 && second > 0,
+	   "messages that overlap are processes of their own");
+	ok(nest_count(j, "B", "NEGOTIATE_SEND", first) == 1 &&
+		   nest_count(j, "B", "SEND", first) == 1 &&
+		   nest_count(j, "B", "NODE_SEND", first) == 1 &&
+		   nest_count(j, "X", "1", first) == 1 &&
+		   !strcmp(nest_arg(j, first, "dtype"), "float32") &&
+		   !strcmp(nest_arg(j, second, "dtype"), "float64") &&
+		   !strcmp(nest_arg(j, second, "shape"), "[9]"),
+	   "each waits for the other rank, is carried and has a type and a shape");
+	json_decref(j);
+
+	begin(false);
+	message(TRACE_MESSAGE, 100, TRACE_RECV, 72, RINGUP_F32);
+	message(TRACE_MATCHED, 200, TRACE_RECV, 72, true);
+	message(TRACE_MOVED, 300, TRACE_RECV, 72, true);
+	message(TRACE_MATCHED, 400, TRACE_RECV, 73, false);
+	message(TRACE_MOVED, 500, TRACE_RECV, 73, false);
+	j = trace();
+	ok(j && !nest_check(j, &open) && !open && nest_count(j, "B", "ERROR", -1) == 1 &&
+		   !nest_count(j, "B", "RECV", -1) && nest_count(j, "B", "", -1) == 2,
+	   "ranks that disagree are an error, and a message whose beginning is missing "
+	   "nothing");
+	json_decref(j);
+}
+
 /* Records in any order, of any content, and of some tensors: what comes out nests. */
 static void test_anything(void)
 {
@@ -310,7 +372,7 @@ static void test_anything(void)
 				p[k] = (seed = seed * 1664525 + 1013904223) >> 4;
 			r.ns = START + i * 100 + r.ns % 2000;
 			r.label = label[r.label % 4];
-			r.what %= TRACE_CYCLE + 2;
+			r.what %= TRACE_MOVED + 2;
 			r.rank[3] = r.rank[2] = r.rank[0];
 			r.rank[1] = r.rank[0] = (int32_t)(seed % 5);
 			if (r.what == TRACE_ARRIVED)
@@ -343,6 +405,7 @@ int main(void)
 	test_old_ticks();
 	test_errors();
 	test_merges();
+	test_messages();
 	test_anything();
 	ok(!strcmp(chrome_kind(TRACE_ALLTOALL), "ALLTOALL") &&
 		   !strcmp(chrome_kind(99), "UNKNOWN"),

@@ -164,6 +164,114 @@ static void reduce_unnamed(struct ringup_group *g, float *x)
 	went(ringup_allreduce(g, a, NULL));
 }
 
+/* ---- messages ---- */
+
+static void send_to(struct ringup_group *g, int to, int tag, const float *x, uint64_t count,
+		    struct ringup_op **opp)
+{
+	struct ringup_send a = {
+		.in = x, .count = count, .dtype = RINGUP_F32, .to = to, .tag = tag
+	};
+
+	went(ringup_send(g, &a, opp));
+}
+
+static int receive_from(struct ringup_group *g, int from, int tag, float *x, uint64_t count,
+			struct ringup_op **opp)
+{
+	struct ringup_recv a = {
+		.out = x, .count = count, .dtype = RINGUP_F32, .from = from, .tag = tag
+	};
+
+	return ringup_recv(g, &a, opp);
+}
+
+/* Rank 0 sends rank 1 a small message and, at the same time, two large ones; receives one from
+ * any rank; sends itself one; and is sent one that is longer than it expects. */
+static void send_some(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	struct ringup_op *op[2] = { NULL };
+	float *x = calloc(2 * LARGE, sizeof(*x)), small[4] = { 0 };
+
+	(void)size;
+	went(ringup_timeline_start(r, path, 0));
+	if (rank == 0) {
+		send_to(g, 1, 1, small, 4, NULL);
+		send_to(g, 1, 2, x, LARGE, &op[0]);
+		send_to(g, 1, 2, x + LARGE, LARGE, &op[1]);
+		went(ringup_barrier(g, "under way", NULL));
+		went(ringup_wait(op[0], -1));
+		went(ringup_wait(op[1], -1));
+		went(receive_from(g, RINGUP_ANY_SOURCE, 3, small, 4, NULL));
+		send_to(g, 0, 4, small, 4, NULL);
+		went(receive_from(g, 0, 4, small, 4, NULL));
+		went(receive_from(g, 1, 5, small, 2, NULL) != RINGUP_EMISMATCH);
+	} else {
+		went(ringup_barrier(g, "under way", NULL));
+	}
+	if (rank == 1) {
+		went(receive_from(g, 0, 1, small, 4, NULL));
+		went(receive_from(g, 0, 2, x, LARGE, NULL));
+		went(receive_from(g, 0, 2, x, LARGE, NULL));
+		send_to(g, 0, 3, small, 4, NULL);
+		send_to(g, 0, 5, small, 4, NULL);
+	}
+	went(ringup_barrier(g, "done", NULL));
+	went(ringup_timeline_stop(r));
+	send_to(g, rank, 6, small, 4, NULL);
+	went(receive_from(g, rank, 6, small, 4, NULL));
+	free(x);
+}
+
+/* One message of rank 0: how often it waited for the other rank, and was carried by @way. */
+static void ok_message(const json_t *j, const char *name, const char *kind, const char *way,
+		       const char *shape)
+{
+	long pid = nest_pid(j, name);
+	char negotiate[32], activity[32];
+
+	snprintf(negotiate, sizeof(negotiate), "NEGOTIATE_%s", kind);
+	snprintf(activity, sizeof(activity), "%s_%s", way, kind);
+	ok(pid > 0 && nest_count(j, "B", negotiate, pid) == 1 &&
+		   nest_count(j, "B", kind, pid) == 1 &&
+		   (!*way || nest_count(j, "B", activity, pid) == 1) &&
+		   !strcmp(nest_arg(j, pid, "shape"), shape),
+	   "%s: %s %s", name, nest_arg(j, pid, "dtype"), nest_arg(j, pid, "shape"));
+}
+
+static void test_messages(const char *backend)
+{
+	bool far = !strcmp(backend, "tcp");
+	json_t *j;
+	int open = 0;
+
+	setenv("RINGUP_BACKEND", backend, 1);
+	failures = 0;
+	ok(!ranks_run(SIZE, send_some) && !failures, "messages are recorded, over %s", backend);
+	unsetenv("RINGUP_BACKEND");
+	j = nest_load(path, &open);
+	ok(j && !open, "the file is well formed, and all has ended: %d have not", open);
+	ok_message(j, "send to rank 1, tag 1", "SEND", "EAGER", "[4]");
+	/* Within a host the kernel copies, or shared memory where it may not. */
+	ok_message(j, "send to rank 1, tag 2", "SEND", far ? "TCP" : "", "[50000]");
+	ok_message(j, "send to rank 1, tag 2 (2)", "SEND", far ? "TCP" : "", "[50000]");
+	ok_message(j, "receive from any rank, tag 3", "RECV", "EAGER", "[4]");
+	ok(nest_count(j, "B", far ? "TCP_SEND" : "CMA_SEND", -1) +
+			   nest_count(j, "B", far ? "" : "NODE_SEND", far ? 0 : -1) ==
+		   2,
+	   "large ones are carried by what lies between the two ranks");
+	ok(nest_count(j, "X", "1", nest_pid(j, "receive from any rank, tag 3")) == 1,
+	   "it tells which rank it was");
+	ok_message(j, "send to rank 0, tag 4", "SEND", "EAGER", "[4]");
+	ok_message(j, "receive from rank 0, tag 4", "RECV", "EAGER", "[4]");
+	ok(nest_count(j, "B", "ERROR", nest_pid(j, "receive from rank 1, tag 5")) == 1,
+	   "and where two ranks disagree");
+	ok(nest_pid(j, "send to rank 0, tag 6") < 0, "what comes after the end is not in it");
+	json_decref(j);
+	unlink(path);
+}
+
 /* ---- rank 0's file ---- */
 
 static void record_one(struct ringup *r, int rank, int size)
@@ -362,6 +470,8 @@ int main(void)
 	ok(!ranks_run(SIZE, start_and_stop) && !failures, "nothing of that disturbs the job");
 	test_all("node");
 	test_all("tcp");
+	test_messages("node");
+	test_messages("tcp");
 	rmdir(dir);
 	return tap_done();
 }
