@@ -540,23 +540,28 @@ TESTS += $(WHOLE_TESTS)
 %canon_reldir%_whole_test_room_LDFLAGS = -Wl,--wrap=malloc
 
 # device: the engine's programs once more, through a back end that is asynchronous: a "device" with memory,
-# queues and a thread of its own
-DEVICE_TESTS = %reldir%/device/test_device \
+# queues and a thread of its own.  The sanitizers run the device's own test: what is special to it is there.
+DEVICE_OWN = %reldir%/device/test_device
+DEVICE_TESTS = $(DEVICE_OWN) \
 	%reldir%/device/test_engine \
-	%reldir%/device/test_group \
 	%reldir%/device/test_bundle \
 	%reldir%/device/test_member \
 	%reldir%/device/test_adasum_job \
 	%reldir%/device/test_any \
-	%reldir%/device/test_contexts \
 	%reldir%/device/test_deadline \
-	%reldir%/device/test_p2p_job \
 	%reldir%/device/test_room \
 	%reldir%/device/test_root_job \
 	%reldir%/device/test_then \
-	%reldir%/device/test_timeline \
+	%reldir%/device/test_timeline
+# These take a path through the device that one of the above takes, too, so a shard has them.  contexts: a context
+# opens and closes its device as each job of engine does.  group: test_device has groups with a device each, any has
+# their collectives and the joins.  p2p_job: messages go by no back end.  unwaited: the progress thread carries plans
+# out, as in then.
+DEVICE_AGAIN = %reldir%/device/test_contexts \
+	%reldir%/device/test_group \
+	%reldir%/device/test_p2p_job \
 	%reldir%/device/test_unwaited
-check_PROGRAMS += $(DEVICE_TESTS)
+check_PROGRAMS += $(DEVICE_TESTS) $(DEVICE_AGAIN)
 TESTS += $(DEVICE_TESTS)
 DEVICE = %reldir%/device/device.c %reldir%/device/device.h
 %canon_reldir%_device_test_device_SOURCES = %reldir%/device/test_device.c $(DEVICE)
@@ -579,6 +584,7 @@ DEVICE = %reldir%/device/device.c %reldir%/device/device.h
 # threads: what can start some, so that ThreadSanitizer has something to see; tests/lint/threads.bats
 # keeps the list
 THREADED_TESTS = \
+	%reldir%/device/test_device \
 	%reldir%/unit/test_bind \
 	%reldir%/unit/test_bridge \
 	%reldir%/unit/test_buildplan \
@@ -758,9 +764,10 @@ EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 # What is too long for every change is a shard: the named tests of a build in their long form
 # (RINGUP_TEST_LONG=1).  SHARD_NAME, with _ for each - of the name, lists TREE:TEST; each of these but
 # those of SHARD_ONLY has a short form in the gate.
-SHARDS = arm bench big faults fuzz horovod launch machines model modules races upgrade
+SHARDS = arm bench big device faults fuzz horovod launch machines model modules races upgrade
 SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
 SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
+SHARD_device   = $(patsubst %,gcc:%,$(DEVICE_AGAIN) $(filter-out %/test_any,$(DEVICE_TESTS)))
 SHARD_faults   = $(patsubst %,gcc:%,$(filter-out $(KILL_TESTS),$(FAULT_TESTS)) $(GROWTH_TESTS))
 SHARD_fuzz     = gcc:%reldir%/fuzz/search.bats
 SHARD_bench    = gcc:%reldir%/cli/bench-peers.bats gcc:%reldir%/cli/bench-programs.bats \
@@ -779,8 +786,8 @@ SHARD_tensorflow = gcc:%reldir%/py/test_keras.py gcc:%reldir%/py/test_tensorflow
 SHARD_races    = $(THREADED_TESTS:%=tsan:%)
 SHARD_spark    = $(SPARK_TESTS:%=gcc:%) gcc:%reldir%/py/test_spark.py
 # No short form: the gate replays the seeds, and builds a small engine and configures Horovod's; it has
-# tests of its own for what Horovod's test.
-SHARD_ONLY = %reldir%/fuzz/search.bats $(HOROVOD_TESTS) $(REBUILD_TESTS) $(SPARK_TESTS) $(UPGRADE_TESTS)
+# tests of its own for what Horovod's test.  Of DEVICE_AGAIN see there.
+SHARD_ONLY = $(DEVICE_AGAIN) %reldir%/fuzz/search.bats $(HOROVOD_TESTS) $(REBUILD_TESTS) $(SPARK_TESTS) $(UPGRADE_TESTS)
 # CI draws none of these: a fresh Debian is installed several times, Horovod's tests come from GitHub and wait by
 # the clock, and ranks that are killed hundreds of times may take more than a quarter of an hour.  Those of frameworks
 # get more packages than the gate, and have not been timed on a slow host.
@@ -791,7 +798,7 @@ SHARD_fresh = gcc:%reldir%/fresh/fresh.bats
 # make list-tests: lines "gate TREE TEST", "shard NAME TREE TEST", "long NAME TREE TEST", "only TEST".
 list-tests:
 	@printf 'gate gcc %s\n' $(filter-out $(FUZZ_TESTS),$(TESTS))
-	@printf 'gate asan %s\n' $(UNIT_TESTS) $(WHOLE_TESTS) $(FUZZ_TESTS)
+	@printf 'gate asan %s\n' $(UNIT_TESTS) $(WHOLE_TESTS) $(DEVICE_OWN) $(FUZZ_TESTS)
 	@printf 'gate tsan %s\n' $(THREADED_TESTS)
 	@printf 'only %s\n' $(SHARD_ONLY)
 	@$(foreach s,$(SHARDS),printf 'shard $(s) %s %s\n' $(subst :, ,$(SHARD_$(subst -,_,$(s))));)

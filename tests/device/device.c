@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
@@ -18,7 +19,7 @@
 #include "coll/reduce.h"
 #include "wire/segment.h"
 
-enum { SLOTS = 4, STREAM_ROOM = 64 };
+enum { SLOTS = 4, STREAM_ROOM = 64, YIELDS = 20 };
 
 /* ---- memory ---- */
 
@@ -283,9 +284,20 @@ static void wait_streams(const struct plan *p, uint64_t mark)
 			stream_wait(p->piece[i].stream, mark);
 }
 
+/* The other ranks are late: leave the processor to them, at first for a moment only. */
+static void nap(int turn)
+{
+	static const struct timespec some = { 0, 50000 };
+
+	if (turn < YIELDS)
+		sched_yield();
+	else
+		nanosleep(&some, NULL);
+}
+
 static int carry_out(struct device *d, struct job *j)
 {
-	int rc;
+	int turn = 0, rc;
 
 	wait_streams(j->plan, j->mark);
 	copy_in(d, j);
@@ -293,7 +305,7 @@ static int carry_out(struct device *d, struct job *j)
 	while (!rc && !is_aborted(d)) {
 		rc = d->mover->step(d->mover_self, &j->here, &j->why);
 		if (!rc)
-			sched_yield();
+			nap(turn++);
 	}
 	copy_out(d, j, rc > 0);
 	return rc;
