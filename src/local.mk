@@ -6,6 +6,7 @@ include_HEADERS += %reldir%/ringup.h
 CORE_SOURCES = %reldir%/ringup.h
 
 CORE_SOURCES += \
+	%reldir%/base/array.c %reldir%/base/array.h \
 	%reldir%/base/clock.c %reldir%/base/clock.h \
 	%reldir%/base/conf.c %reldir%/base/conf.def %reldir%/base/conf.h \
 	%reldir%/base/err.c %reldir%/base/err.h \

@@ -120,6 +120,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_futex \
 	%reldir%/unit/test_bundle \
 	%reldir%/unit/test_group \
+	%reldir%/unit/test_array \
 	%reldir%/unit/test_hash \
 	%reldir%/unit/test_identity \
 	%reldir%/unit/test_member \

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/utf8.h"
@@ -178,32 +179,23 @@ void out_table_init(struct out_table *t, const char *const *heads)
 
 void out_table_cell(struct out_table *t, enum out_look look, const char *fmt, ...)
 {
+	struct out_cell *one;
 	va_list ap;
 	char *s;
 	int n;
 
-	if (t->failed)
-		return;
-	if (t->cells == t->room) {
-		int room = t->room ? 2 * t->room : 64;
-		struct out_cell *more = realloc(t->cell, sizeof(*more) * (size_t)room);
-
-		if (!more) {
-			t->failed = 1;
-			return;
-		}
-		t->cell = more;
-		t->room = room;
-	}
 	va_start(ap, fmt);
-	n = vasprintf(&s, fmt, ap);
+	n = t->failed ? -1 : vasprintf(&s, fmt, ap);
 	va_end(ap);
-	if (n < 0) {
-		t->failed = 1;
+	one = n < 0 ? NULL : array_more(&t->cell, &t->cells, sizeof(*one));
+	if (one) {
+		text_filter(s, "");
+		*one = (struct out_cell){ s, look };
 		return;
 	}
-	text_filter(s, "");
-	t->cell[t->cells++] = (struct out_cell){ s, look };
+	t->failed = 1;
+	if (n >= 0)
+		free(s);
 }
 
 static void print_cell(const struct out_table *t, int column, const char *text,
@@ -254,7 +246,7 @@ out:
 		free(t->cell[i].text);
 	free(t->cell);
 	t->cell = NULL;
-	t->cells = t->room = 0;
+	t->cells = 0;
 	return rc;
 }
 

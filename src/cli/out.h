@@ -60,7 +60,7 @@ struct out_table {
 	const char *head[OUT_COLUMNS];
 	unsigned right;        /* bit c: column c is aligned to the right */
 	struct out_cell *cell; /* rows * columns */
-	int cells, room;
+	int cells;
 	int failed; /* there was no memory; out_table_print() says so */
 };
 

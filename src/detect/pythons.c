@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/conf.h"
 #include "base/err.h"
 #include "detect/rootfs.h"
@@ -269,19 +270,11 @@ static bool read_venv(struct search *s, struct python *p, bool *with_system)
 
 static struct python *next_slot(struct search *s, const char *path)
 {
-	struct python *more;
-
 	if (s->out->count == MAX_PYTHONS) {
 		rootfs_problem(s->fs, path, "more than %d Pythons, not looked at", MAX_PYTHONS);
 		return NULL;
 	}
-	more = realloc(s->out->at, ((size_t)s->out->count + 1) * sizeof(*more));
-	if (!more)
-		return NULL;
-	s->out->at = more;
-	more += s->out->count;
-	memset(more, 0, sizeof(*more));
-	return more;
+	return array_room(&s->out->at, s->out->count, sizeof(*s->out->at));
 }
 
 /* Is the program at @path a Python?  If so it is in the list afterwards. */

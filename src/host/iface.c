@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "ringup.h"
@@ -63,27 +64,12 @@ static const struct {
 	{ "xfrm", IFACE_TUNNEL },    { "ppp", IFACE_TUNNEL },
 };
 
-/* Room for one more; arrays double at powers of two, so no capacity is kept. */
-static void *grow(void **array, int *n, size_t size, int max)
-{
-	void *more = *array;
-
-	if (*n >= max)
-		return NULL;
-	if (!(*n & (*n - 1)))
-		more = reallocarray(*array, *n ? 2 * (size_t)*n : 1, size);
-	if (!more)
-		return NULL;
-	*array = more;
-	return memset((char *)more + size * (size_t)(*n)++, 0, size);
-}
-
 struct iface *iface_add(struct iface_list *l)
 {
-	void *array = l->ifaces;
-	struct iface *i = grow(&array, &l->nifaces, sizeof(*i), MAX_IFACES);
+	struct iface *i = l->nifaces < MAX_IFACES
+				  ? array_more(&l->ifaces, &l->nifaces, sizeof(*i))
+				  : NULL;
 
-	l->ifaces = array;
 	if (i)
 		i->speed_mbps = -1;
 	return i;
@@ -91,20 +77,14 @@ struct iface *iface_add(struct iface_list *l)
 
 struct iface_addr *iface_add_addr(struct iface_list *l)
 {
-	void *array = l->addrs;
-	struct iface_addr *a = grow(&array, &l->naddrs, sizeof(*a), MAX_IFACES);
-
-	l->addrs = array;
-	return a;
+	return l->naddrs < MAX_IFACES ? array_more(&l->addrs, &l->naddrs, sizeof(*l->addrs))
+				      : NULL;
 }
 
 struct iface_route *iface_add_route(struct iface_list *l)
 {
-	void *array = l->routes;
-	struct iface_route *r = grow(&array, &l->nroutes, sizeof(*r), MAX_ROUTES);
-
-	l->routes = array;
-	return r;
+	return l->nroutes < MAX_ROUTES ? array_more(&l->routes, &l->nroutes, sizeof(*l->routes))
+				       : NULL;
 }
 
 void iface_free(struct iface_list *l)

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
@@ -33,16 +34,13 @@ static int no_memory(struct err *e)
 int netconf_add(struct netconf *c, const char *name, const char *value, const char *source,
 		struct err *e)
 {
-	struct netconf_row *more, *r;
+	struct netconf_row *r;
 
 	if (c->nrows == MAX_ROWS)
 		return fail(e, RINGUP_EINVAL, "%s: more than %d settings", source, MAX_ROWS);
-	more = reallocarray(c->rows, (size_t)c->nrows + 1, sizeof(*more));
-	if (!more)
+	r = array_room(&c->rows, c->nrows, sizeof(*r));
+	if (!r)
 		return no_memory(e);
-	c->rows = more;
-	r = &more[c->nrows];
-	r->via = NETCONF_ANY;
 	snprintf(r->source, sizeof(r->source), "%s", source);
 	r->name = strdup(name);
 	r->value = strdup(value);
@@ -98,31 +96,28 @@ const char *netconf_version(const struct netconf *c, const char *library)
 int netconf_set_version(struct netconf *c, const char *library, const char *version,
 			struct err *e)
 {
-	struct netconf_version *more;
+	struct netconf_version *v;
 
 	if (c->nversions == MAX_HOSTS)
 		return fail(e, RINGUP_EINVAL, "more than %d versions", MAX_HOSTS);
-	more = reallocarray(c->versions, (size_t)c->nversions + 1, sizeof(*more));
-	if (!more)
+	v = array_more(&c->versions, &c->nversions, sizeof(*v));
+	if (!v)
 		return no_memory(e);
-	c->versions = more;
-	more += c->nversions++;
-	snprintf(more->library, sizeof(more->library), "%s", library);
-	snprintf(more->version, sizeof(more->version), "%s", version);
+	snprintf(v->library, sizeof(v->library), "%s", library);
+	snprintf(v->version, sizeof(v->version), "%s", version);
 	return 0;
 }
 
 int netconf_add_plugin(struct netconf *c, const struct netconf_plugin *p, struct err *e)
 {
-	struct netconf_plugin *more;
+	struct netconf_plugin *one;
 
 	if (c->nplugins == MAX_PLUGINS)
 		return fail(e, RINGUP_EINVAL, "more than %d plug-ins", MAX_PLUGINS);
-	more = reallocarray(c->plugins, (size_t)c->nplugins + 1, sizeof(*more));
-	if (!more)
+	one = array_more(&c->plugins, &c->nplugins, sizeof(*one));
+	if (!one)
 		return no_memory(e);
-	c->plugins = more;
-	more[c->nplugins++] = *p;
+	*one = *p;
 	return 0;
 }
 
@@ -515,18 +510,12 @@ int netconf_read(struct netconf *c, const char *root, const char *const *names, 
 
 struct netconf_host *netconf_host_add(struct netconf *c, const char *name)
 {
-	struct netconf_host *more;
+	struct netconf_host *h =
+		c->nhosts < MAX_HOSTS ? array_more(&c->hosts, &c->nhosts, sizeof(*h)) : NULL;
 
-	if (c->nhosts == MAX_HOSTS)
-		return NULL;
-	more = reallocarray(c->hosts, (size_t)c->nhosts + 1, sizeof(*more));
-	if (!more)
-		return NULL;
-	c->hosts = more;
-	more += c->nhosts++;
-	memset(more, 0, sizeof(*more));
-	snprintf(more->name, sizeof(more->name), "%s", name);
-	return more;
+	if (h)
+		snprintf(h->name, sizeof(h->name), "%s", name);
+	return h;
 }
 
 const struct netconf_host *netconf_host_find(const struct netconf *c, const char *name)
@@ -590,24 +579,13 @@ int netconf_resolve(struct netconf *c, const char *name, struct err *e)
 
 int netconf_copy(struct netconf *to, const struct netconf *from, struct err *e)
 {
-	struct netconf_host *h;
 	int i, rc = 0;
 
 	memcpy(to->hostname, from->hostname, sizeof(to->hostname));
-	for (i = 0; !rc && i < from->nrows; i++) {
-		const struct netconf_row *r = &from->rows[i];
-
-		rc = netconf_add(to, r->name, r->value, r->source, e);
-		if (!rc)
-			to->rows[to->nrows - 1].via = r->via;
-	}
-	for (i = 0; !rc && i < from->nhosts; i++) {
-		h = netconf_host_add(to, from->hosts[i].name);
-		if (h)
-			*h = from->hosts[i];
-		else
-			rc = fail(e, RINGUP_ENOMEM, "no memory for hosts");
-	}
+	for (i = 0; !rc && i < from->nrows; i++)
+		rc = netconf_add_row(to, &from->rows[i], e);
+	if (!rc)
+		rc = netconf_add_hosts(to, from, e);
 	for (i = 0; !rc && i < from->nversions; i++)
 		rc = netconf_set_version(to, from->versions[i].library,
 					 from->versions[i].version, e);

@@ -49,26 +49,13 @@ static json_t *addr_json(const struct iface_list *l, const struct iface_addr *a)
 	return j;
 }
 
-static json_t *bare_iface(const struct iface *f)
+static json_t *iface_json(const struct iface *f)
 {
 	return json_pack("{s:i,s:o,s:s,s:o,s:i,s:o,s:i,s:s}", "index", f->index, "name",
 			 jsonio_text(f->name), "type", iface_kind_text(f->kind), "flags",
 			 flags_json(f->flags), "mtu", f->mtu, "speed_mbps",
 			 f->speed_mbps < 0 ? json_null() : json_integer(f->speed_mbps),
 			 "master", f->master, "mac", f->mac);
-}
-
-json_t *snapshot_iface(const struct iface_list *l, int i)
-{
-	json_t *j = bare_iface(&l->ifaces[i]), *list = json_array();
-	int n;
-
-	for (n = 0; n < l->naddrs; n++)
-		if (l->addrs[n].iface == i)
-			json_array_append_new(list, addr_json(l, &l->addrs[n]));
-	json_object_set_new(j, "state", json_string(iface_state_text(&l->ifaces[i])));
-	json_object_set_new(j, "addresses", list);
-	return j;
 }
 
 static json_t *route_json(const struct iface_list *l, const struct iface_route *r)
@@ -79,7 +66,7 @@ static json_t *route_json(const struct iface_list *l, const struct iface_route *
 			 r->via.family ? ip_text(&r->via) : json_null());
 }
 
-static json_t *host_json(const struct netconf_host *h)
+json_t *snapshot_host(const struct netconf_host *h)
 {
 	json_t *list = json_array();
 	int n;
@@ -135,13 +122,13 @@ json_t *snapshot_json(const struct snapshot *s)
 	int i;
 
 	for (i = 0; i < l->nifaces; i++)
-		json_array_append_new(ifaces, bare_iface(&l->ifaces[i]));
+		json_array_append_new(ifaces, iface_json(&l->ifaces[i]));
 	for (i = 0; i < l->naddrs; i++)
 		json_array_append_new(addrs, addr_json(l, &l->addrs[i]));
 	for (i = 0; i < l->nroutes; i++)
 		json_array_append_new(routes, route_json(l, &l->routes[i]));
 	for (i = 0; i < c->nhosts; i++)
-		json_array_append_new(hosts, host_json(&c->hosts[i]));
+		json_array_append_new(hosts, snapshot_host(&c->hosts[i]));
 	/* Readers that know no pins take every setting for one that counts. */
 	for (i = 0; i < c->nrows; i++)
 		json_array_append_new(c->rows[i].via == NETCONF_PINNED ? pins : rows,
@@ -164,6 +151,19 @@ json_t *snapshot_json(const struct snapshot *s)
 static bool get_ip(const json_t *j, struct iface_ip *ip)
 {
 	return json_is_string(j) && iface_parse_recorded(ip, json_string_value(j));
+}
+
+bool snapshot_host_ips(struct netconf_host *h, const json_t *j)
+{
+	const json_t *list = json_object_get(j, "addresses"), *ip;
+	size_t i;
+
+	if (json_array_size(list) > NETCONF_IPS)
+		return false;
+	json_array_foreach(list, i, ip)
+		if (!get_ip(ip, &h->ips[h->nips++]))
+			return false;
+	return true;
 }
 
 static bool get_position(const struct iface_list *l, const json_t *j, int *at)
@@ -243,18 +243,11 @@ static bool parse_host(struct snapshot *s, const json_t *j)
 {
 	char name[256];
 	struct netconf_host *h;
-	const json_t *ip;
-	size_t i;
 
 	if (!jsonio_get_text(j, "name", name, sizeof(name)))
 		return false;
 	h = netconf_host_add(&s->settings, name);
-	if (!h || json_array_size(json_object_get(j, "addresses")) > NETCONF_IPS)
-		return false;
-	json_array_foreach(json_object_get(j, "addresses"), i, ip)
-		if (!get_ip(ip, &h->ips[h->nips++]))
-			return false;
-	return true;
+	return h && snapshot_host_ips(h, j);
 }
 
 static bool parse_setting(struct snapshot *s, const json_t *j)
@@ -355,8 +348,25 @@ static int parse_list(struct snapshot *s, const json_t *json, const char *key, i
 
 int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e)
 {
+	/* Addresses and routes name interfaces, and the first setting of a name counts. */
+	static const struct {
+		const char *key;
+		int most;
+		bool (*parse)(struct snapshot *, const json_t *);
+	} lists[] = {
+		{ "interfaces", MOST, parse_iface },
+		{ "addresses", MOST_ADDRESSES, parse_addr },
+		{ "routes", MOST, parse_route },
+		{ "hosts", MOST, parse_host },
+		{ "pins", MOST, parse_setting },
+		{ "settings", MOST, parse_setting },
+		{ "env_plugins", MOST, parse_plugin },
+		{ "versions", MOST, parse_version },
+		{ "sources", MOST, parse_source },
+	};
 	const char *is = json_string_value(json_object_get(json, "schema"));
-	int rc;
+	size_t i;
+	int rc = 0;
 
 	memset(s, 0, sizeof(*s));
 	if (!is || strcmp(is, schema))
@@ -364,22 +374,9 @@ int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e)
 	if (!jsonio_get_text(json, "hostname", s->settings.hostname,
 			     sizeof(s->settings.hostname)))
 		return fail(e, RINGUP_EINVAL, "hostname is not understood");
-	rc = parse_list(s, json, "interfaces", MOST, parse_iface, e);
-	if (!rc)
-		rc = parse_list(s, json, "addresses", MOST_ADDRESSES, parse_addr, e);
-	if (!rc)
-		rc = parse_list(s, json, "routes", MOST, parse_route, e);
-	if (!rc)
-		rc = parse_list(s, json, "hosts", MOST, parse_host, e);
-	if (!rc)
-		rc = parse_list(s, json, "pins", MOST, parse_setting, e);
-	if (!rc)
-		rc = parse_list(s, json, "settings", MOST, parse_setting, e);
-	if (!rc)
-		rc = parse_list(s, json, "env_plugins", MOST, parse_plugin, e);
-	if (!rc)
-		rc = parse_list(s, json, "versions", MOST, parse_version, e);
-	return rc ? rc : parse_list(s, json, "sources", MOST, parse_source, e);
+	for (i = 0; !rc && i < sizeof(lists) / sizeof(lists[0]); i++)
+		rc = parse_list(s, json, lists[i].key, lists[i].most, lists[i].parse, e);
+	return rc;
 }
 
 int snapshot_load(struct snapshot *s, const char *path, struct err *e)

@@ -35,7 +35,9 @@ int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e);
 int snapshot_load(struct snapshot *s, const char *path, struct err *e);
 void snapshot_free(struct snapshot *s);
 
-/* snapshot_iface - one interface with its addresses, for reports too. */
-json_t *snapshot_iface(const struct iface_list *l, int i);
+/* snapshot_host - the object of a name and its addresses; snapshot_host_ips - the reverse, for
+ * the addresses of @j; false if they are not understood. */
+json_t *snapshot_host(const struct netconf_host *h);
+bool snapshot_host_ips(struct netconf_host *h, const json_t *j);
 
 #endif

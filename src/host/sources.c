@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
@@ -32,24 +33,22 @@ static int no_memory(struct err *e)
 struct sources_file *sources_file(struct sources *s, enum sources_grammar g, const char *path,
 				  struct err *e)
 {
-	struct sources_file *more;
+	struct sources_file *f;
 	char *copy;
 
 	if (s->nfiles == MAX_FILES) {
 		fail(e, RINGUP_EINVAL, "more than %d files of settings", MAX_FILES);
 		return NULL;
 	}
-	more = reallocarray(s->files, (size_t)s->nfiles + 1, sizeof(*more));
-	if (more)
-		s->files = more;
-	copy = more ? strdup(path) : NULL;
-	if (!copy) {
+	copy = strdup(path);
+	f = copy ? array_more(&s->files, &s->nfiles, sizeof(*f)) : NULL;
+	if (!f) {
+		free(copy);
 		no_memory(e);
 		return NULL;
 	}
-	more += s->nfiles++;
-	*more = (struct sources_file){ .grammar = g, .path = copy };
-	return more;
+	*f = (struct sources_file){ .grammar = g, .path = copy };
+	return f;
 }
 
 /* Of scheme://user:password@host only the password is anybody's secret. */
@@ -69,20 +68,19 @@ static void mask(char *text)
 int sources_line(struct sources_file *f, int number, const char *text, size_t len,
 		 struct err *e)
 {
-	struct sources_line *more;
+	struct sources_line *one;
 	char *copy;
 
 	if (f->nlines == MAX_LINES)
 		return fail(e, RINGUP_EINVAL, "%.100s: more than %d lines", f->path, MAX_LINES);
-	more = reallocarray(f->lines, (size_t)f->nlines + 1, sizeof(*more));
-	if (!more)
-		return no_memory(e);
-	f->lines = more;
 	copy = strndup(text, len);
-	if (!copy)
+	one = copy ? array_more(&f->lines, &f->nlines, sizeof(*one)) : NULL;
+	if (!one) {
+		free(copy);
 		return no_memory(e);
+	}
 	mask(copy);
-	f->lines[f->nlines++] = (struct sources_line){ number, copy };
+	*one = (struct sources_line){ number, copy };
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "ringup.h"
 
 static int64_t after(int64_t now, int64_t ms)
@@ -118,21 +119,17 @@ static int count_alive(const struct elastic *x, bool placed)
 
 static int host_find(struct elastic *x, const char *name)
 {
-	struct elastic_host *more;
+	struct elastic_host *h;
 	int i;
 
 	for (i = 0; i < x->host_count; i++)
 		if (!strcmp(x->hosts[i].is.name, name))
 			return i;
-	more = realloc(x->hosts, (size_t)(x->host_count + 1) * sizeof(*more));
-	if (!more) {
-		x->out_of_memory = true;
+	h = array_more(&x->hosts, &x->host_count, sizeof(*h));
+	x->out_of_memory |= !h;
+	if (!h)
 		return -1;
-	}
-	x->hosts = more;
-	more[i] = (struct elastic_host){ 0 };
-	snprintf(more[i].is.name, sizeof(more[i].is.name), "%s", name);
-	x->host_count++;
+	snprintf(h->is.name, sizeof(h->is.name), "%s", name);
 	return i;
 }
 
@@ -390,7 +387,7 @@ static int host_room(const struct elastic *x, int host)
 
 static bool start_one(struct elastic *x, int64_t now, struct elastic_action *a)
 {
-	struct elastic_worker *more;
+	struct elastic_worker *worker;
 	int h, slot, w = x->worker_count;
 
 	if (x->succeeded || !x->started || count_alive(x, true) >= target(x))
@@ -404,21 +401,17 @@ static bool start_one(struct elastic *x, int64_t now, struct elastic_action *a)
 	}
 	if (h == x->host_count)
 		return false;
-	more = realloc(x->workers, (size_t)(w + 1) * sizeof(*more));
-	if (more)
-		x->workers = more;
-	if (!more) {
-		x->out_of_memory = true;
+	worker = array_more(&x->workers, &x->worker_count, sizeof(*worker));
+	x->out_of_memory |= !worker;
+	if (!worker)
 		return false;
-	}
-	more[w] = (struct elastic_worker){
+	*worker = (struct elastic_worker){
 		.state = ELASTIC_STARTING,
 		.host = h,
 		.slot = slot,
 		.rank = -1,
 		.started_ns = now,
 	};
-	x->worker_count++;
 	a->act = ELASTIC_START;
 	a->worker = w;
 	a->host = h;

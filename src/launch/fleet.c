@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/proc.h"
@@ -33,19 +34,18 @@ void fleet_open(struct fleet *f, const struct fleet_how *how, struct fleet_owner
 
 int fleet_add(struct fleet *f, const char *name, struct err *e)
 {
-	struct fleet_host *more = realloc(f->host, (size_t)(f->count + 1) * sizeof(*more));
+	struct fleet_host *h = array_more(&f->host, &f->count, sizeof(*h));
 
-	if (!more)
+	if (!h)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d hosts", f->count + 1);
-	f->host = more;
-	more[f->count] = (struct fleet_host){
+	*h = (struct fleet_host){
 		.starter = { .pidfd = -1, .fd = -1, .errors = -1 },
 		.order = { .in = -1, .out = -1 },
 		.is_local = !f->how->parent && hostlist_is_local(name),
 	};
-	snprintf(more[f->count].name, sizeof(more->name), "%s", name);
-	snprintf(more[f->count].self, sizeof(more->self), "%s", name);
-	return f->count++;
+	snprintf(h->name, sizeof(h->name), "%s", name);
+	snprintf(h->self, sizeof(h->self), "%s", name);
+	return f->count - 1;
 }
 
 static bool is_open(const struct fleet_host *h)

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "ringup.h"
@@ -48,7 +49,7 @@ static int slots_read(const char *text, size_t len, int *slots)
 /* The same host twice has the slots of both. */
 static int host_add(struct hostlist *l, const char *name, size_t len, int slots, struct err *e)
 {
-	struct hostlist_host *more;
+	struct hostlist_host *h;
 	int i;
 
 	for (i = 0; i < l->count; i++)
@@ -61,12 +62,11 @@ static int host_add(struct hostlist *l, const char *name, size_t len, int slots,
 		}
 	if (l->count == HOSTLIST_HOSTS)
 		return fail(e, RINGUP_EINVAL, "more than %d hosts", HOSTLIST_HOSTS);
-	more = realloc(l->host, (size_t)(l->count + 1) * sizeof(*more));
-	if (!more)
+	h = array_more(&l->host, &l->count, sizeof(*h));
+	if (!h)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d hosts", l->count + 1);
-	l->host = more;
-	more[l->count] = (struct hostlist_host){ .slots = slots };
-	memcpy(more[l->count++].name, name, len);
+	h->slots = slots;
+	memcpy(h->name, name, len);
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/near.h"
 #include "base/shell.h"
@@ -28,16 +29,14 @@ static const char mca_prefix[] = "OMPI_MCA_";
 static struct trap_row *add_row(struct trap_case *t, enum sources_grammar g, const char *path,
 				int number, const char *line)
 {
-	struct trap_row *more = reallocarray(t->rows, (size_t)t->nrows + 1, sizeof(*more));
+	struct trap_row *r = array_more(&t->rows, &t->nrows, sizeof(*r));
 
-	if (!more) {
-		t->no_memory = true;
-		return NULL;
-	}
-	t->rows = more;
-	more += t->nrows++;
-	*more = (struct trap_row){ .grammar = g, .path = path, .number = number, .line = line };
-	return more;
+	if (r)
+		*r = (struct trap_row){
+			.grammar = g, .path = path, .number = number, .line = line
+		};
+	t->no_memory |= !r;
+	return r;
 }
 
 /* Open MPI takes blanks away from both ends, and a CR. */
@@ -347,17 +346,15 @@ static char *place_of(const struct trap_row *r)
 static struct lint_finding *add_finding(struct trap_case *t, char *what, char *where)
 {
 	struct lint_report *r = t->report;
-	struct lint_finding *more = reallocarray(r->findings, (size_t)r->n + 1, sizeof(*more));
+	struct lint_finding *more =
+		what && where ? array_more(&r->findings, &r->n, sizeof(*more)) : NULL;
 
-	if (more)
-		r->findings = more;
-	if (!more || !what || !where) {
+	if (!more) {
 		free(what);
 		free(where);
 		t->no_memory = true;
 		return NULL;
 	}
-	more += r->n++;
 	*more = (struct lint_finding){ .code = t->trap->code,
 				       .severity = t->trap->severity,
 				       .why = t->trap->why,

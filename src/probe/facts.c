@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/jsonio.h"
 #include "ringup.h"
@@ -17,75 +18,48 @@ enum { FILE_CAP = 256 << 20, NODES_CAP = 4095, LIST_CAP = 4096, PATHS_CAP = 1 <<
 
 static const char schema[] = "ringup.net.check/1";
 
-/* @list with zeroed room for one more than @count; doubled, so that n cost O(n). */
-static void *grow(void *list, int count, size_t size)
-{
-	size_t n = (size_t)count;
-	char *p = list;
-
-	if (!(n & (n - 1)))
-		p = reallocarray(list, n ? n * 2 : 1, size);
-	if (p)
-		memset(p + n * size, 0, size);
-	return p;
-}
-
 struct probe_node *facts_add_node(struct probe_facts *f, const char *name)
 {
-	struct probe_node *list = grow(f->nodes, f->nnodes, sizeof(*list)), *n;
+	struct probe_node *n = array_more(&f->nodes, &f->nnodes, sizeof(*n));
 
-	if (!list)
-		return NULL;
-	f->nodes = list;
-	n = &list[f->nnodes++];
-	snprintf(n->name, sizeof(n->name), "%s", name);
+	if (n)
+		snprintf(n->name, sizeof(n->name), "%s", name);
 	return n;
 }
 
 struct probe_use *facts_add_use(struct probe_node *n)
 {
-	struct probe_use *list = grow(n->uses, n->nuses, sizeof(*list));
-
-	if (!list)
-		return NULL;
-	n->uses = list;
-	return &list[n->nuses++];
+	return array_more(&n->uses, &n->nuses, sizeof(*n->uses));
 }
 
 struct netconf_host *facts_add_host(struct probe_node *n, const char *name)
 {
-	struct netconf_host *list = grow(n->resolves, n->nresolves, sizeof(*list)), *h;
+	struct netconf_host *h = array_more(&n->resolves, &n->nresolves, sizeof(*h));
 
-	if (!list)
-		return NULL;
-	n->resolves = list;
-	h = &list[n->nresolves++];
-	snprintf(h->name, sizeof(h->name), "%s", name);
+	if (h)
+		snprintf(h->name, sizeof(h->name), "%s", name);
 	return h;
 }
 
 int facts_add_rule(struct probe_node *n, const char *rule)
 {
-	char **list = grow(n->firewall, n->nfirewall, sizeof(*list)), *copy = strdup(rule);
+	char *copy = strdup(rule);
+	char **one = copy ? array_more(&n->firewall, &n->nfirewall, sizeof(*one)) : NULL;
 
-	if (list)
-		n->firewall = list;
-	if (!list || !copy) {
+	if (!one) {
 		free(copy);
 		return RINGUP_ENOMEM;
 	}
-	list[n->nfirewall++] = copy;
+	*one = copy;
 	return 0;
 }
 
 struct probe_path *facts_add_path(struct probe_facts *f)
 {
-	struct probe_path *list = grow(f->paths, f->npaths, sizeof(*list)), *p;
+	struct probe_path *p = array_more(&f->paths, &f->npaths, sizeof(*p));
 
-	if (!list)
+	if (!p)
 		return NULL;
-	f->paths = list;
-	p = &list[f->npaths++];
 	p->answered = -1;
 	p->mtu.segment = -1;
 	p->latency_min_us = p->latency_median_us = p->bandwidth_mbs = -1;
@@ -94,13 +68,10 @@ struct probe_path *facts_add_path(struct probe_facts *f)
 
 struct probe_finding *facts_add_finding(struct probe_facts *f)
 {
-	struct probe_finding *list = grow(f->findings, f->nfindings, sizeof(*list)), *p;
+	struct probe_finding *p = array_more(&f->findings, &f->nfindings, sizeof(*p));
 
-	if (!list)
-		return NULL;
-	f->findings = list;
-	p = &list[f->nfindings++];
-	p->from = p->to = -1;
+	if (p)
+		p->from = p->to = -1;
 	return p;
 }
 
@@ -224,17 +195,6 @@ static json_t *use_json(const struct probe_use *u)
 			 or_null(u->address));
 }
 
-static json_t *host_json(const struct netconf_host *h)
-{
-	json_t *list = json_array();
-	char text[IFACE_TEXT];
-	int i;
-
-	for (i = 0; i < h->nips; i++)
-		json_array_append_new(list, json_string(iface_text(&h->ips[i], text)));
-	return json_pack("{s:o,s:o}", "name", jsonio_text(h->name), "addresses", list);
-}
-
 static json_t *node_json(const struct probe_node *n)
 {
 	json_t *uses = json_array(), *resolves = json_array(), *firewall = json_array();
@@ -243,7 +203,7 @@ static json_t *node_json(const struct probe_node *n)
 	for (i = 0; i < n->nuses; i++)
 		json_array_append_new(uses, use_json(&n->uses[i]));
 	for (i = 0; i < n->nresolves; i++)
-		json_array_append_new(resolves, host_json(&n->resolves[i]));
+		json_array_append_new(resolves, snapshot_host(&n->resolves[i]));
 	for (i = 0; i < n->nfirewall; i++)
 		json_array_append_new(firewall, jsonio_text(n->firewall[i]));
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name", jsonio_text(n->name),
@@ -351,24 +311,13 @@ static bool parse_use(struct probe_node *n, const json_t *j)
 
 static bool parse_host(struct probe_node *n, const json_t *j)
 {
-	const json_t *list = json_object_get(j, "addresses"), *one;
 	char name[sizeof(((struct netconf_host *)0)->name)];
 	struct netconf_host *h;
-	size_t i;
 
-	if (!jsonio_get_text(j, "name", name, sizeof(name)) ||
-	    json_array_size(list) > NETCONF_IPS)
+	if (!jsonio_get_text(j, "name", name, sizeof(name)))
 		return false;
 	h = facts_add_host(n, name);
-	if (!h)
-		return false;
-	json_array_foreach(list, i, one) {
-		if (!json_is_string(one) ||
-		    !iface_parse_recorded(&h->ips[h->nips], json_string_value(one)))
-			return false;
-		h->nips++;
-	}
-	return true;
+	return h && snapshot_host_ips(h, j);
 }
 
 static bool parse_rule(struct probe_node *n, const json_t *j)

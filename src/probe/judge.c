@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/array.h"
 #include "nicpick/picker.h"
 
 struct probe_finding *judge_find(struct judge_case *c, const char *code,
@@ -29,18 +30,15 @@ struct probe_finding *judge_find(struct judge_case *c, const char *code,
 
 void judge_blame(struct judge_case *c, struct probe_finding *p, int node)
 {
-	int i, *more;
+	int i, *one;
 
 	for (i = 0; i < p->nnodes; i++)
 		if (p->nodes[i] == node)
 			return;
-	more = reallocarray(p->nodes, (size_t)p->nnodes + 1, sizeof(*more));
-	if (!more) {
-		c->failed = true;
-		return;
-	}
-	p->nodes = more;
-	p->nodes[p->nnodes++] = node;
+	one = array_more(&p->nodes, &p->nnodes, sizeof(*one));
+	if (one)
+		*one = node;
+	c->failed |= !one;
 }
 
 void judge_say(struct judge_case *c, char **sentence, const char *fmt, ...)
@@ -238,7 +236,7 @@ void judge_explain(struct judge_case *c, int node, const char *nic)
 
 int judge_number(struct judge_case *c, struct judge_texts *all, const char *text)
 {
-	char **more;
+	char **one;
 	int i;
 
 	if (!*text)
@@ -248,10 +246,8 @@ int judge_number(struct judge_case *c, struct judge_texts *all, const char *text
 			return i + 1;
 	if (all->n == BLAME_VALUES)
 		return all->n;
-	more = reallocarray(all->text, (size_t)all->n + 1, sizeof(*more));
-	if (more)
-		all->text = more;
-	if (!more || !(more[all->n] = strdup(text))) {
+	one = array_room(&all->text, all->n, sizeof(*one));
+	if (!one || !(*one = strdup(text))) {
 		c->failed = true;
 		return 0;
 	}

@@ -6,6 +6,8 @@
 
 #include "probe/judge.h"
 
+#include "base/array.h"
+
 /* Something that should exist once, and where it is. */
 struct thing {
 	char text[FACTS_NAME];
@@ -14,26 +16,20 @@ struct thing {
 
 struct things {
 	struct thing *list;
-	int n, room;
+	int n;
 };
 
 static void add_thing(struct judge_case *c, struct things *all, const char *text, int node,
 		      int iface)
 {
-	struct thing *more;
+	struct thing *one = array_more(&all->list, &all->n, sizeof(*one));
 
-	if (all->n == all->room) {
-		more = reallocarray(all->list, (size_t)all->room * 2 + 64, sizeof(*more));
-		if (!more) {
-			c->failed = true;
-			return;
-		}
-		all->list = more;
-		all->room = all->room * 2 + 64;
-	}
-	all->list[all->n].node = node;
-	all->list[all->n].iface = iface;
-	snprintf(all->list[all->n++].text, sizeof(all->list->text), "%s", text);
+	c->failed |= !one;
+	if (!one)
+		return;
+	one->node = node;
+	one->iface = iface;
+	snprintf(one->text, sizeof(one->text), "%s", text);
 }
 
 static int by_text(const void *a, const void *b)

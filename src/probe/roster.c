@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "ringup.h"
 
@@ -24,7 +25,7 @@ static bool is_name(const char *name)
 
 int roster_add(struct roster *r, const char *name, struct err *e)
 {
-	void *list;
+	char(*one)[ROSTER_NAME];
 	int i;
 
 	if (!is_name(name))
@@ -34,11 +35,10 @@ int roster_add(struct roster *r, const char *name, struct err *e)
 			return 0;
 	if (r->n >= ROSTER_NODES)
 		return fail(e, RINGUP_EINVAL, "more than %d nodes", ROSTER_NODES);
-	list = realloc(r->name, (size_t)(r->n + 1) * sizeof(*r->name));
-	if (!list)
+	one = array_more(&r->name, &r->n, sizeof(*one));
+	if (!one)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d nodes", r->n + 1);
-	r->name = list;
-	snprintf(r->name[r->n++], ROSTER_NAME, "%s", name);
+	snprintf(*one, sizeof(*one), "%s", name);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "ringup.h"
 
@@ -135,23 +136,17 @@ static int check_item(const struct manifest *m, const struct manifest_item *it, 
 
 int manifest_add(struct manifest *m, const struct manifest_item *item, struct err *e)
 {
-	struct manifest_item *more, *it;
+	struct manifest_item *it;
 	int rc = check_item(m, item, e);
 
 	if (rc)
 		return rc;
-	if (m->items == m->room) {
-		m->room = m->room ? 2 * m->room : 64;
-		more = realloc(m->item, (size_t)m->room * sizeof(*more));
-		if (!more)
-			return fail(e, RINGUP_ENOMEM, "no memory for a manifest");
-		m->item = more;
-	}
-	it = &m->item[m->items];
+	it = array_more(&m->item, &m->items, sizeof(*it));
+	if (!it)
+		return fail(e, RINGUP_ENOMEM, "no memory for a manifest");
 	*it = *item;
 	it->path = strdup(item->path);
 	it->target = item->target ? strdup(item->target) : NULL;
-	m->items++;
 	m->total += item->size;
 	if (!it->path || (item->target && !it->target))
 		return fail(e, RINGUP_ENOMEM, "no memory for a manifest");

@@ -45,7 +45,7 @@ struct manifest {
 	char key[MANIFEST_KEY_BYTES];
 	char signer[MANIFEST_SIGNER_BYTES];
 	struct manifest_item *item;
-	int items, room;
+	int items;
 	uint64_t total;
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/xml.h"
 #include "report/picture.h"
 
@@ -33,19 +34,16 @@ struct buses {
 
 static struct bus *bus_of(struct buses *b, const char *net)
 {
-	struct bus *more;
+	struct bus *one;
 	int i;
 
 	for (i = 0; i < b->n; i++)
 		if (!strcmp(b->bus[i].net, net))
 			return &b->bus[i];
-	more = reallocarray(b->bus, (size_t)b->n + 1, sizeof(*more));
-	if (!more)
-		return NULL;
-	b->bus = more;
-	memset(&more[b->n], 0, sizeof(*more));
-	snprintf(more[b->n].net, sizeof(more[b->n].net), "%s", net);
-	return &more[b->n++];
+	one = array_more(&b->bus, &b->n, sizeof(*one));
+	if (one)
+		snprintf(one->net, sizeof(one->net), "%s", net);
+	return one;
 }
 
 static void port_add(struct buses *all, const struct probe_facts *f, int node, int at,
@@ -53,7 +51,7 @@ static void port_add(struct buses *all, const struct probe_facts *f, int node, i
 {
 	const struct iface *iface = &f->nodes[node].snapshot.ifaces.ifaces[a->iface];
 	char net[IFACE_TEXT], address[IFACE_TEXT];
-	struct port *more;
+	struct port *one;
 	struct bus *b;
 	int i;
 
@@ -63,12 +61,11 @@ static void port_add(struct buses *all, const struct probe_facts *f, int node, i
 		return;
 	for (i = 0; i < b->n; i++)
 		b->twice |= !strcmp(b->port[i].address, address);
-	more = reallocarray(b->port, (size_t)b->n + 1, sizeof(*more));
-	if (!more)
+	one = array_more(&b->port, &b->n, sizeof(*one));
+	if (!one)
 		return;
-	b->port = more;
-	more[b->n] = (struct port){ .at = at, .iface = iface };
-	memcpy(more[b->n++].address, address, sizeof(address));
+	*one = (struct port){ .at = at, .iface = iface };
+	memcpy(one->address, address, sizeof(address));
 }
 
 /* Networks of many first; what leads nowhere last. */
