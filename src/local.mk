@@ -198,6 +198,7 @@ TOOL_SOURCES += \
 
 # What the commands of `ringup net` judge by; the fuzz targets need it as well.
 NET_SOURCES = \
+	%reldir%/base/argv.c %reldir%/base/argv.h \
 	%reldir%/base/batch.c %reldir%/base/batch.h \
 	%reldir%/base/jsonio.c %reldir%/base/jsonio.h \
 	%reldir%/base/shell.c %reldir%/base/shell.h \
@@ -361,7 +362,6 @@ dist_report_DATA = \
 	%reldir%/report/template/picture.css
 
 TOOL_SOURCES += \
-	%reldir%/bench/argv.c %reldir%/bench/argv.h \
 	%reldir%/bench/contender.c %reldir%/bench/contender.h \
 	%reldir%/bench/contest.c %reldir%/bench/contest.h \
 	%reldir%/bench/gradset.c %reldir%/bench/gradset.h \

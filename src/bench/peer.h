@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "bench/argv.h"
+#include "base/argv.h"
 
 struct err;
 
@@ -29,11 +29,10 @@ struct peer {
 
 	/* Find everything, build what has to be built, write the command that starts
 	 * the ranks to @a.  Fails with a sentence if the peer is not on this machine. */
-	int (*command)(const struct peer *self, const struct peer_setup *s, struct argv *a,
-		       struct err *e);
+	int (*command)(const struct peer_setup *s, struct argv *a, struct err *e);
 };
 
-extern const struct peer *const peers[]; /* ends with NULL */
+extern const struct peer peers[]; /* ends with one that has no name */
 
 /* peer_find - by name, or NULL. */
 const struct peer *peer_find(const char *name);

@@ -107,77 +107,55 @@ static int find_mpi(const struct mpi *m, const struct peer_setup *s, char *progr
 
 static void start_openmpi(const struct peer_setup *s, const char *mpirun, struct argv *a)
 {
-	argv_add(a, "%s", mpirun);
+	argv_put(a, mpirun, NULL);
 	if (!geteuid())
-		argv_add(a, "--allow-run-as-root");
-	argv_add(a, "--oversubscribe");
-	argv_add(a, "--bind-to");
-	argv_add(a, "none");
-	argv_add(a, "-np");
+		argv_put(a, "--allow-run-as-root", NULL);
+	argv_put(a, "--oversubscribe", "--bind-to", "none", "-np", NULL);
 	argv_add(a, "%d", s->ranks);
 }
 
-static int openmpi_command(const struct peer *self, const struct peer_setup *s, struct argv *a,
-			   struct err *e)
+static int openmpi_command(const struct peer_setup *s, struct argv *a, struct err *e)
 {
 	char program[PATH_MAX];
 	const char *mpirun;
 	int rc = find_mpi(&openmpi, s, program, sizeof(program), &mpirun, e);
 
-	(void)self;
 	if (rc)
 		return rc;
 	start_openmpi(s, mpirun, a);
-	argv_add(a, "%s", program);
-	argv_add(a, "%s", s->door);
+	argv_put(a, program, s->door, NULL);
 	return 0;
 }
 
 /* Large temporaries are neither given back to the system nor mapped anew. */
-static int tuned_command(const struct peer *self, const struct peer_setup *s, struct argv *a,
-			 struct err *e)
+static int tuned_command(const struct peer_setup *s, struct argv *a, struct err *e)
 {
-	static const char *const settings[] = {
-		"MALLOC_TOP_PAD_=268435456",
-		"MALLOC_TRIM_THRESHOLD_=4294967296",
-		"MALLOC_MMAP_THRESHOLD_=4294967296",
-	};
 	char program[PATH_MAX];
 	const char *mpirun;
-	size_t i;
 	int rc = find_mpi(&openmpi, s, program, sizeof(program), &mpirun, e);
 
-	(void)self;
 	if (rc)
 		return rc;
 	start_openmpi(s, mpirun, a);
-	argv_add(a, "--mca");
-	argv_add(a, "btl_vader_single_copy_mechanism");
-	argv_add(a, "none");
-	for (i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
-		argv_add(a, "-x");
-		argv_add(a, "%s", settings[i]);
-	}
-	argv_add(a, "%s", program);
-	argv_add(a, "%s", s->door);
+	argv_put(a, "--mca", "btl_vader_single_copy_mechanism", "none", NULL);
+	argv_put(a, "-x", "MALLOC_TOP_PAD_=268435456", NULL);
+	argv_put(a, "-x", "MALLOC_TRIM_THRESHOLD_=4294967296", NULL);
+	argv_put(a, "-x", "MALLOC_MMAP_THRESHOLD_=4294967296", NULL);
+	argv_put(a, program, s->door, NULL);
 	return 0;
 }
 
-static int mpich_command(const struct peer *self, const struct peer_setup *s, struct argv *a,
-			 struct err *e)
+static int mpich_command(const struct peer_setup *s, struct argv *a, struct err *e)
 {
 	char program[PATH_MAX];
 	const char *mpirun;
 	int rc = find_mpi(&mpich, s, program, sizeof(program), &mpirun, e);
 
-	(void)self;
 	if (rc)
 		return rc;
-	argv_add(a, "%s", mpirun);
-	argv_add(a, "-np");
+	argv_put(a, mpirun, "-np", NULL);
 	argv_add(a, "%d", s->ranks);
-	argv_add(a, "%s", program);
-	argv_add(a, "%s", s->door);
+	argv_put(a, program, s->door, NULL);
 	return 0;
 }
 
@@ -204,95 +182,58 @@ static int needs(const struct peer_setup *s, const char *module, const char *how
 	return fail(e, RINGUP_ENOBACKEND, "%s cannot import %s; %s", s->python, module, how);
 }
 
-static int gloo_command(const struct peer *self, const struct peer_setup *s, struct argv *a,
-			struct err *e)
+static int gloo_command(const struct peer_setup *s, struct argv *a, struct err *e)
 {
 	int rc = needs(s, "torch", "name one that can with --python", e);
 
-	(void)self;
 	if (rc)
 		return rc;
-	argv_add(a, "%s", s->self);
-	argv_add(a, "run");
+	argv_put(a, s->self, "run", NULL);
 	argv_add(a, "--ranks=%d", s->ranks);
-	argv_add(a, "--no-prefix");
-	argv_add(a, "--export=GLOO_SOCKET_IFNAME=lo");
-	argv_add(a, "--");
+	argv_put(a, "--no-prefix", "--export=GLOO_SOCKET_IFNAME=lo", "--", NULL);
 	if (*s->under)
-		argv_add(a, "%s", s->under);
-	argv_add(a, "%s", s->python);
+		argv_put(a, s->under, NULL);
+	argv_put(a, s->python, NULL);
 	argv_add(a, "%s/peer_torch.py", s->data);
-	argv_add(a, "gloo");
-	argv_add(a, "%s", s->door);
+	argv_put(a, "gloo", s->door, NULL);
 	return 0;
 }
 
 /* Its own launcher, since it tells its ranks where they meet. */
-static int horovod_command(const struct peer *self, const struct peer_setup *s, struct argv *a,
-			   struct err *e)
+static int horovod_command(const struct peer_setup *s, struct argv *a, struct err *e)
 {
 	/* Ours has the same name, but no C extension of that name. */
 	int rc = needs(s, "horovod.torch.mpi_lib_v2",
 		       "name one that has Horovod itself with --python", e);
 
-	(void)self;
 	if (rc)
 		return rc;
-	argv_add(a, "%s", s->python);
-	argv_add(a, "-m");
-	argv_add(a, "horovod.runner.launch");
-	argv_add(a, "--gloo");
-	argv_add(a, "-np");
+	argv_put(a, s->python, "-m", "horovod.runner.launch", "--gloo", "-np", NULL);
 	argv_add(a, "%d", s->ranks);
-	argv_add(a, "%s", s->python);
+	argv_put(a, s->python, NULL);
 	argv_add(a, "%s/peer_torch.py", s->data);
-	argv_add(a, "horovod");
-	argv_add(a, "%s", s->door);
+	argv_put(a, "horovod", s->door, NULL);
 	return 0;
 }
 
 /* -- the list ------------------------------------------------------------- */
 
-static const struct peer peer_openmpi = {
-	"openmpi",
-	"Open MPI as it comes",
-	openmpi_command,
-};
-
-static const struct peer peer_openmpi_tuned = {
-	"openmpi-tuned",
-	"Open MPI without CMA, with an allocator that keeps its memory",
-	tuned_command,
-};
-
-static const struct peer peer_mpich = {
-	"mpich",
-	"MPICH as it comes",
-	mpich_command,
-};
-
-static const struct peer peer_gloo = {
-	"gloo",
-	"torch.distributed over Gloo, loopback",
-	gloo_command,
-};
-
-static const struct peer peer_horovod = {
-	"horovod",
-	"horovod.torch as it comes, over Gloo",
-	horovod_command,
-};
-
-const struct peer *const peers[] = {
-	&peer_openmpi, &peer_openmpi_tuned, &peer_mpich, &peer_gloo, &peer_horovod, NULL,
+const struct peer peers[] = {
+	{ "openmpi", "Open MPI as it comes", openmpi_command },
+	{ "openmpi-tuned", "Open MPI without CMA, with an allocator that keeps its memory",
+	  tuned_command },
+	{ "mpich", "MPICH as it comes", mpich_command },
+	{ "gloo", "torch.distributed over Gloo, loopback", gloo_command },
+	{ "horovod", "horovod.torch as it comes, over Gloo", horovod_command },
+	{ 0 },
 };
 
 const struct peer *peer_find(const char *name)
 {
-	int i;
+	const struct peer *p;
 
-	for (i = 0; peers[i]; i++)
-		if (!strcmp(peers[i]->name, name))
-			return peers[i];
+	for (p = peers; p->name; p++)
+		if (!strcmp(p->name, name))
+			return p;
 	return NULL;
 }

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "base/argv.h"
 #include "base/conf.h"
 #include "base/data.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "bench/argv.h"
 #include "bench/contender.h"
 #include "bench/contest.h"
 #include "bench/groups.h"
@@ -176,7 +176,7 @@ static const char *known(const char *(*name)(int i))
 
 static const char *peer_name(int i)
 {
-	return peers[i] ? peers[i]->name : NULL;
+	return peers[i].name;
 }
 
 static int parse_peers(struct request *q, struct err *e)
@@ -572,20 +572,19 @@ static int start(struct arena *a, const char *name, const struct argv *words, st
 
 static void add_under(struct argv *words)
 {
-	argv_add(words, "--");
+	argv_put(words, "--", NULL);
 	if (*under)
-		argv_add(words, "%s", under);
+		argv_put(words, under, NULL);
 }
 
 static void add_c(const struct arena *a, struct argv *words)
 {
 	add_under(words);
-	argv_add(words, "%s", a->self);
-	argv_add(words, "bench");
+	argv_put(words, a->self, "bench", NULL);
 	argv_add(words, "--backend=%s", backend);
 	argv_add(words, "--groups=%s", group_words);
 	if (shared)
-		argv_add(words, "--alloc");
+		argv_put(words, "--alloc", NULL);
 	argv_add(words, "--join=%s", a->door.path);
 }
 
@@ -607,10 +606,9 @@ static void add_torch(const struct arena *a, struct argv *words)
 	if (!conf_env("RINGUP_LIBRARY") && find_library(a, library, sizeof(library)))
 		argv_add(words, "--export=RINGUP_LIBRARY=%s", library);
 	add_under(words);
-	argv_add(words, "%s", python_or_default());
+	argv_put(words, python_or_default(), NULL);
 	argv_add(words, "%s/peer_torch.py", a->data);
-	argv_add(words, "horovod");
-	argv_add(words, "%s", a->door.path);
+	argv_put(words, "horovod", a->door.path, NULL);
 }
 
 static int start_ours(struct arena *a, struct err *e)
@@ -618,10 +616,9 @@ static int start_ours(struct arena *a, struct err *e)
 	struct argv words = { 0 };
 	int rc;
 
-	argv_add(&words, "%s", a->self);
-	argv_add(&words, "run");
+	argv_put(&words, a->self, "run", NULL);
 	argv_add(&words, "--ranks=%d", ranks);
-	argv_add(&words, "--no-prefix");
+	argv_put(&words, "--no-prefix", NULL);
 	if (!strcmp(level, "torch"))
 		add_torch(a, &words);
 	else
@@ -643,7 +640,7 @@ static int start_peer(struct arena *a, const struct peer *p, struct err *e)
 		.under = under,
 	};
 	struct argv words = { 0 };
-	int rc = p->command(p, &setup, &words, e);
+	int rc = p->command(&setup, &words, e);
 
 	if (!rc)
 		rc = start(a, p->name, &words, e);

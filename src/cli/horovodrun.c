@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/argv.h"
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/horovod.h"
@@ -22,11 +23,9 @@ enum { MPIRUN_ASK_MS = 10000 };
 
 /* The command that starts the ranks, and the variables that are set for them. */
 struct plan_words {
-	char **word; /* NULL-terminated */
-	size_t count, room;
+	struct argv argv;
 	char *name[HVDOPTS + 8], *value[HVDOPTS + 8]; /* variables to set */
 	int variables;
-	bool failed; /* no memory */
 };
 
 static int misuse(const struct err *e)
@@ -60,32 +59,6 @@ static void usage(FILE *f)
 
 /* -- words and variables -------------------------------------------------- */
 
-static void word_add(struct plan_words *w, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-static void word_add(struct plan_words *w, const char *fmt, ...)
-{
-	char *word = NULL, **more;
-	va_list ap;
-
-	if (w->count + 2 > w->room) {
-		more = realloc(w->word, sizeof(*more) * (w->room * 2 + 64));
-		if (!more) {
-			w->failed = true;
-			return;
-		}
-		w->word = more;
-		w->room = w->room * 2 + 64;
-	}
-	va_start(ap, fmt);
-	if (vasprintf(&word, fmt, ap) < 0)
-		word = NULL;
-	va_end(ap);
-	w->failed |= !word;
-	if (word)
-		w->word[w->count++] = word;
-	w->word[w->count] = NULL;
-}
-
 static void variable_add(struct plan_words *w, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 static void variable_add(struct plan_words *w, const char *name, const char *fmt, ...)
@@ -98,7 +71,7 @@ static void variable_add(struct plan_words *w, const char *name, const char *fmt
 		value = NULL;
 	va_end(ap);
 	if (!value || !copy) {
-		w->failed = true;
+		w->argv.failed = true;
 		free(value);
 		free(copy);
 		return;
@@ -109,12 +82,9 @@ static void variable_add(struct plan_words *w, const char *name, const char *fmt
 
 static void words_free(struct plan_words *w)
 {
-	size_t i;
 	int k;
 
-	for (i = 0; i < w->count; i++)
-		free(w->word[i]);
-	free(w->word);
+	argv_free(&w->argv);
 	for (k = 0; k < w->variables; k++) {
 		free(w->name[k]);
 		free(w->value[k]);
@@ -283,7 +253,7 @@ static void option_add(struct plan_words *w, const struct hvdopts *o, enum hvdop
 		       const char *option)
 {
 	if (o->value[i])
-		word_add(w, "--%s=%s", option, o->value[i]);
+		argv_add(&w->argv, "--%s=%s", option, o->value[i]);
 }
 
 static int hosts_add(struct plan_words *w, const struct hvdopts *o, struct err *e)
@@ -316,7 +286,8 @@ static void elastic_add(struct plan_words *w, const struct hvdopts *o)
 	option_add(w, o, HVD_elastic_timeout, "elastic-timeout");
 	option_add(w, o, HVD_reset_limit, "reset-limit");
 	if (o->cooldown[0])
-		word_add(w, "--blacklist-cooldown-range=%s,%s", o->cooldown[0], o->cooldown[1]);
+		argv_add(&w->argv, "--blacklist-cooldown-range=%s,%s", o->cooldown[0],
+			 o->cooldown[1]);
 }
 
 static void command_add(struct plan_words *w, const struct hvdopts *o)
@@ -324,26 +295,23 @@ static void command_add(struct plan_words *w, const struct hvdopts *o)
 	char **p;
 
 	for (p = o->command; *p; p++)
-		word_add(w, "%s", *p);
+		argv_put(&w->argv, *p, NULL);
 }
 
 static int run_plan(struct plan_words *w, const struct hvdopts *o, struct err *e)
 {
 	int rc;
 
-	word_add(w, "ringup");
-	word_add(w, "run");
-	word_add(w, "-np");
-	word_add(w, "%s", o->value[HVD_num_proc]);
+	argv_put(&w->argv, "ringup", "run", "-np", o->value[HVD_num_proc], NULL);
 	rc = hosts_add(w, o, e);
 	if (is_elastic(o))
 		elastic_add(w, o);
 	if (o->value[HVD_output_filename])
-		word_add(w, "--output-dir=%s", o->value[HVD_output_filename]);
-	word_add(w, "--tag-output");
+		argv_add(&w->argv, "--output-dir=%s", o->value[HVD_output_filename]);
+	argv_put(&w->argv, "--tag-output", NULL);
 	if (o->timestamps)
-		word_add(w, "--timestamp-output");
-	word_add(w, "--");
+		argv_put(&w->argv, "--timestamp-output", NULL);
+	argv_put(&w->argv, "--", NULL);
 	command_add(w, o);
 	return rc;
 }
@@ -389,7 +357,7 @@ static void split_add(struct plan_words *w, const char *text)
 	for (; text && (*text || is_word); text += *text != 0) {
 		if (!*text || (!quote && (*text == ' ' || *text == '\t'))) {
 			if (is_word)
-				word_add(w, "%.*s", (int)n, word);
+				argv_add(&w->argv, "%.*s", (int)n, word);
 			n = 0;
 			is_word = false;
 			continue;
@@ -421,81 +389,69 @@ static void openmpi_add(struct plan_words *w, const struct hvdopts *o)
 	int i;
 
 	if (!geteuid())
-		word_add(w, "--allow-run-as-root");
-	word_add(w, "--tag-output");
+		argv_put(&w->argv, "--allow-run-as-root", NULL);
+	argv_put(&w->argv, "--tag-output", NULL);
 	if (o->timestamps)
-		word_add(w, "--timestamp-output");
+		argv_put(&w->argv, "--timestamp-output", NULL);
 	if (o->value[HVD_output_filename]) {
-		word_add(w, "--output-filename");
-		word_add(w, "%s", o->value[HVD_output_filename]);
+		argv_put(&w->argv, "--output-filename", o->value[HVD_output_filename], NULL);
 	}
 	if (o->value[HVD_hostfile]) {
-		word_add(w, "--hostfile");
-		word_add(w, "%s", o->value[HVD_hostfile]);
+		argv_put(&w->argv, "--hostfile", o->value[HVD_hostfile], NULL);
 	} else {
-		word_add(w, "-H");
+		argv_put(&w->argv, "-H", NULL);
 		if (o->value[HVD_hosts])
-			word_add(w, "%s", o->value[HVD_hosts]);
+			argv_put(&w->argv, o->value[HVD_hosts], NULL);
 		else
-			word_add(w, "localhost:%s", o->value[HVD_num_proc]);
+			argv_add(&w->argv, "localhost:%s", o->value[HVD_num_proc]);
 	}
 	if (o->value[HVD_ssh_port] || o->value[HVD_ssh_identity_file]) {
-		word_add(w, "-mca");
-		word_add(w, "plm_rsh_args");
-		word_add(w, "%s%s%s%s", o->value[HVD_ssh_port] ? "-p " : "",
+		argv_put(&w->argv, "-mca", "plm_rsh_args", NULL);
+		argv_add(&w->argv, "%s%s%s%s", o->value[HVD_ssh_port] ? "-p " : "",
 			 o->value[HVD_ssh_port] ? o->value[HVD_ssh_port] : "",
 			 o->value[HVD_ssh_identity_file] ? " -i " : "",
 			 o->value[HVD_ssh_identity_file] ? o->value[HVD_ssh_identity_file]
 							 : "");
 	}
 	if (o->nics) {
-		word_add(w, "-mca");
-		word_add(w, "btl_tcp_if_include");
-		word_add(w, "%s", o->nics);
+		argv_put(&w->argv, "-mca", "btl_tcp_if_include", o->nics, NULL);
 	}
 	if (o->value[HVD_binding_args]) {
 		split_add(w, o->value[HVD_binding_args]);
 	} else {
-		word_add(w, "-bind-to");
-		word_add(w, "none");
+		argv_put(&w->argv, "-bind-to", "none", NULL);
 	}
 	/* mpirun passes only variables that are named on to other hosts. */
 	for (i = 0; i < w->variables; i++) {
-		word_add(w, "-x");
-		word_add(w, "%s", w->name[i]);
+		argv_put(&w->argv, "-x", w->name[i], NULL);
 	}
 	for (p = conf_environ(); *p; p++)
 		if (is_exported(*p)) {
-			word_add(w, "-x");
-			word_add(w, "%.*s", (int)strcspn(*p, "="), *p);
+			argv_put(&w->argv, "-x", NULL);
+			argv_add(&w->argv, "%.*s", (int)strcspn(*p, "="), *p);
 		}
 }
 
 static void mpich_add(struct plan_words *w, const struct hvdopts *o)
 {
-	word_add(w, "-prepend-rank");
+	argv_put(&w->argv, "-prepend-rank", NULL);
 	if (o->value[HVD_hostfile]) {
-		word_add(w, "-f");
-		word_add(w, "%s", o->value[HVD_hostfile]);
+		argv_put(&w->argv, "-f", o->value[HVD_hostfile], NULL);
 	} else if (o->value[HVD_hosts]) {
-		word_add(w, "-hosts");
-		word_add(w, "%s", o->value[HVD_hosts]);
+		argv_put(&w->argv, "-hosts", o->value[HVD_hosts], NULL);
 	}
 	if (o->value[HVD_output_filename]) {
-		word_add(w, "-outfile-pattern");
-		word_add(w, "%s", o->value[HVD_output_filename]);
+		argv_put(&w->argv, "-outfile-pattern", o->value[HVD_output_filename], NULL);
 	}
 	if (o->nics) {
-		word_add(w, "-iface");
-		word_add(w, "%.*s", (int)strcspn(o->nics, ","), o->nics);
+		argv_put(&w->argv, "-iface", NULL);
+		argv_add(&w->argv, "%.*s", (int)strcspn(o->nics, ","), o->nics);
 	}
 }
 
 static void mpirun_plan(struct plan_words *w, const struct hvdopts *o)
 {
-	word_add(w, "mpirun");
-	word_add(w, "-np");
-	word_add(w, "%s", o->value[HVD_num_proc]);
+	argv_put(&w->argv, "mpirun", "-np", o->value[HVD_num_proc], NULL);
 	if (is_openmpi())
 		openmpi_add(w, o);
 	else
@@ -506,19 +462,14 @@ static void mpirun_plan(struct plan_words *w, const struct hvdopts *o)
 
 static void jsrun_plan(struct plan_words *w, const struct hvdopts *o)
 {
-	word_add(w, "jsrun");
-	word_add(w, "--np");
-	word_add(w, "%s", o->value[HVD_num_proc]);
+	argv_put(&w->argv, "jsrun", "--np", o->value[HVD_num_proc], NULL);
 	if (o->value[HVD_output_filename]) {
-		word_add(w, "--stdio_stdout");
-		word_add(w, "%s", o->value[HVD_output_filename]);
-		word_add(w, "--stdio_stderr");
-		word_add(w, "%s", o->value[HVD_output_filename]);
+		argv_put(&w->argv, "--stdio_stdout", o->value[HVD_output_filename],
+			 "--stdio_stderr", o->value[HVD_output_filename], NULL);
 	}
 	split_add(w, o->value[HVD_binding_args]);
 	if (o->value[HVD_mpi_args]) {
-		word_add(w, "--smpiargs");
-		word_add(w, "%s", o->value[HVD_mpi_args]);
+		argv_put(&w->argv, "--smpiargs", o->value[HVD_mpi_args], NULL);
 	}
 	command_add(w, o);
 }
@@ -548,8 +499,8 @@ static const char *starter_choose(const struct hvdopts *o)
 static void plan_print(const struct plan_words *w, FILE *f)
 {
 	char *out;
-	size_t i, room;
-	int k;
+	size_t room;
+	int i, k;
 
 	if (w->variables)
 		fputs("env ", f);
@@ -560,11 +511,12 @@ static void plan_print(const struct plan_words *w, FILE *f)
 			fprintf(f, "%s=%s ", w->name[k], shell_word(w->value[k], out, room));
 		free(out);
 	}
-	for (i = 0; i < w->count; i++) {
-		room = SHELL_ROOM(strlen(w->word[i]));
+	for (i = 0; i < w->argv.count; i++) {
+		room = SHELL_ROOM(strlen(w->argv.word[i]));
 		out = malloc(room);
 		if (out)
-			fprintf(f, "%s%s", i ? " " : "", shell_word(w->word[i], out, room));
+			fprintf(f, "%s%s", i ? " " : "",
+				shell_word(w->argv.word[i], out, room));
 		free(out);
 	}
 	fputc('\n', f);
@@ -594,10 +546,10 @@ static int ringup_start(struct plan_words *w, struct err *e)
 
 	ringup_find(path);
 	if (!*path)
-		return cmd_main((int)w->count, w->word);
+		return cmd_main(w->argv.count, w->argv.word);
 	if (out_end(e))
 		return RINGUP_ESYSTEM;
-	execv(path, w->word);
+	execv(path, w->argv.word);
 	return fail_os(e, "%s", path);
 }
 
@@ -608,10 +560,10 @@ static int start(struct plan_words *w, struct err *e)
 	for (k = 0; k < w->variables; k++)
 		if (setenv(w->name[k], w->value[k], 1))
 			return fail_os(e, "%s", w->name[k]);
-	if (!strcmp(w->word[0], "ringup"))
+	if (!strcmp(w->argv.word[0], "ringup"))
 		return ringup_start(w, e);
-	execvp(w->word[0], w->word);
-	return fail_os(e, "%s", w->word[0]);
+	execvp(w->argv.word[0], w->argv.word);
+	return fail_os(e, "%s", w->argv.word[0]);
 }
 
 static int run(const struct hvdopts *o)
@@ -639,7 +591,7 @@ static int run(const struct hvdopts *o)
 		jsrun_plan(&w, o);
 	else
 		rc = run_plan(&w, o, &e);
-	if (!rc && w.failed)
+	if (!rc && w.argv.failed)
 		rc = fail(&e, RINGUP_ENOMEM, "no memory for a command");
 	if (rc) {
 		words_free(&w);

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/argv.h"
 #include "base/err.h"
 #include "ringup.h"
 
@@ -88,51 +89,32 @@ bool rankenv_is_ours(const char *var)
 	return is_listed(ours, var);
 }
 
-/* A growing environment; out of memory is remembered and reported at the end. */
-struct list {
-	char **var;
-	size_t count, room;
-	bool failed;
-};
-
-static char **find(const struct list *l, const char *var)
+static char **find(const struct argv *l, const char *var)
 {
-	size_t len = strcspn(var, "="), i;
+	size_t len = strcspn(var, "=");
+	int i;
 
 	for (i = 0; i < l->count; i++)
-		if (!strncmp(l->var[i], var, len) && l->var[i][len] == '=')
-			return &l->var[i];
+		if (!strncmp(l->word[i], var, len) && l->word[i][len] == '=')
+			return &l->word[i];
 	return NULL;
 }
 
-/* Takes @var, which is "NAME=VALUE" on the heap. */
-static void take(struct list *l, char *var)
+/* Takes @var, which is "NAME=VALUE" on the heap, instead of an older one of that name. */
+static void take(struct argv *l, char *var)
 {
-	char **old = var ? find(l, var) : NULL, **more;
+	char **old = var ? find(l, var) : NULL;
 
-	if (old) {
-		free(*old);
-		*old = var;
+	if (!old) {
+		argv_take(l, var);
 		return;
 	}
-	if (var && l->count + 2 > l->room) {
-		more = realloc(l->var, sizeof(*more) * (l->room * 2 + 64));
-		if (more) {
-			l->var = more;
-			l->room = l->room * 2 + 64;
-		}
-	}
-	if (!var || l->count + 2 > l->room) {
-		l->failed = true;
-		free(var);
-		return;
-	}
-	l->var[l->count++] = var;
-	l->var[l->count] = NULL;
+	free(*old);
+	*old = var;
 }
 
-static void put(struct list *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void put(struct list *l, const char *fmt, ...)
+static void put(struct argv *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put(struct argv *l, const char *fmt, ...)
 {
 	char *var = NULL;
 	va_list ap;
@@ -144,7 +126,25 @@ static void put(struct list *l, const char *fmt, ...)
 	take(l, var);
 }
 
-static void put_unless_set(struct list *l, const char *name, const char *value)
+/* What a process of the job inherits of @base. */
+static void take_base(struct argv *l, char *const *base)
+{
+	for (; *base; base++)
+		if (!rankenv_is_foreign(*base) && !rankenv_is_ours(*base) && strchr(*base, '='))
+			take(l, strdup(*base));
+}
+
+static int made(struct argv *l, char ***envp, struct err *e)
+{
+	if (l->failed) {
+		argv_free(l);
+		return fail(e, RINGUP_ENOMEM, "no memory for an environment");
+	}
+	*envp = l->word;
+	return 0;
+}
+
+static void put_unless_set(struct argv *l, const char *name, const char *value)
 {
 	char var[64];
 
@@ -153,7 +153,7 @@ static void put_unless_set(struct list *l, const char *name, const char *value)
 		put(l, "%s=%s", name, value);
 }
 
-static void put_ranks(struct list *l, const struct rankenv *r, int rank)
+static void put_ranks(struct argv *l, const struct rankenv *r, int rank)
 {
 	bool spans = r->local_size > 0;
 	int local_rank = spans ? r->local_rank : rank;
@@ -191,11 +191,9 @@ static void put_ranks(struct list *l, const struct rankenv *r, int rank)
 int rankenv_make(const struct rankenv *r, int rank, char ***envp, struct err *e)
 {
 	char text[16], *const *p;
-	struct list l = { 0 };
+	struct argv l = { 0 };
 
-	for (p = r->base; *p; p++)
-		if (!rankenv_is_foreign(*p) && !rankenv_is_ours(*p) && strchr(*p, '='))
-			take(&l, strdup(*p));
+	take_base(&l, r->base);
 	put_ranks(&l, r, rank);
 	put_unless_set(&l, "MASTER_ADDR", r->master ? r->master : "127.0.0.1");
 	snprintf(text, sizeof(text), "%d", r->master_port);
@@ -206,12 +204,7 @@ int rankenv_make(const struct rankenv *r, int rank, char ***envp, struct err *e)
 	put_unless_set(&l, "PYTHONUNBUFFERED", "1");
 	for (p = r->extra; p && *p; p++)
 		take(&l, strdup(*p));
-	if (l.failed) {
-		rankenv_free(l.var);
-		return fail(e, RINGUP_ENOMEM, "no memory for an environment");
-	}
-	*envp = l.var;
-	return 0;
+	return made(&l, envp, e);
 }
 
 /* Variables of which the launcher sends a default only. */
@@ -220,21 +213,14 @@ static const char *const defaults[] = { "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_T
 
 int rankenv_overlay(char *const *base, char *const *list, char ***envp, struct err *e)
 {
-	struct list l = { 0 };
+	struct argv l = { 0 };
 	char *const *p;
 
-	for (p = base; *p; p++)
-		if (!rankenv_is_foreign(*p) && !rankenv_is_ours(*p) && strchr(*p, '='))
-			take(&l, strdup(*p));
+	take_base(&l, base);
 	for (p = list; *p; p++)
 		if (!is_listed(defaults, *p) || !find(&l, *p))
 			take(&l, strdup(*p));
-	if (l.failed) {
-		rankenv_free(l.var);
-		return fail(e, RINGUP_ENOMEM, "no memory for an environment");
-	}
-	*envp = l.var;
-	return 0;
+	return made(&l, envp, e);
 }
 
 void rankenv_free(char **env)

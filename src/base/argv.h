@@ -1,7 +1,7 @@
 /* argv.h - the words of a command, put together one by one. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BENCH_ARGV_H
-#define BENCH_ARGV_H
+#ifndef BASE_ARGV_H
+#define BASE_ARGV_H
 
 #include <stdbool.h>
 
@@ -16,6 +16,12 @@ struct argv {
 
 /* argv_add - the next word, as printf would write it. */
 void argv_add(struct argv *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* argv_put - copies of several words, as they are; NULL ends them. */
+void argv_put(struct argv *a, ...) __attribute__((sentinel));
+
+/* argv_take - the next word is @word, which is on the heap and @a's now; NULL: no memory. */
+void argv_take(struct argv *a, char *word);
 
 /* argv_words - what proc_start() takes, or NULL if there was no memory; @a's. */
 char *const *argv_words(const struct argv *a, struct err *e);
