@@ -275,9 +275,8 @@ int batch_commit(struct batch *b, struct err *e)
 void batch_end(struct batch *b)
 {
 	struct batch_file *f;
-	int i;
 
-	for (i = b->n - 1; i >= 0; i--) {
+	for (int i = b->n - 1; i >= 0; i--) {
 		f = &b->file[i];
 		if (f->fd >= 0)
 			close(f->fd);

@@ -73,14 +73,13 @@ static int parse_bool(const char *s, int *out)
 {
 	static const char *const yes[] = { "1", "yes", "true", "on", NULL };
 	static const char *const no[] = { "0", "no", "false", "off", "", NULL };
-	int i;
 
-	for (i = 0; yes[i]; i++)
+	for (int i = 0; yes[i]; i++)
 		if (!strcasecmp(s, yes[i])) {
 			*out = 1;
 			return 0;
 		}
-	for (i = 0; no[i]; i++)
+	for (int i = 0; no[i]; i++)
 		if (!strcasecmp(s, no[i])) {
 			*out = 0;
 			return 0;
@@ -135,11 +134,9 @@ static int parse(const struct setting *s, const char *var, const char *value, st
 /* The environment spells names in capitals, and only in capitals. */
 static bool is_named(const struct setting *s, const char *var, size_t len)
 {
-	size_t i;
-
 	if (strlen(s->env) != len)
 		return false;
-	for (i = 0; i < len; i++)
+	for (size_t i = 0; i < len; i++)
 		if (toupper((unsigned char)s->env[i]) != var[i])
 			return false;
 	return true;

@@ -24,7 +24,6 @@ int data_find(char out[PATH_MAX], const char *name, struct err *e)
 	const char *given = conf_env("RINGUP_TEST_DATA");
 	char self[PATH_MAX];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	size_t i;
 	int dir;
 
 	if (len < 0)
@@ -33,7 +32,7 @@ int data_find(char out[PATH_MAX], const char *name, struct err *e)
 	if (given && is_in(out, (int)strlen(given), given, "", name))
 		return 0;
 	dir = (int)(strrchr(self, '/') - self);
-	for (i = 0; i < sizeof(beside) / sizeof(beside[0]); i++)
+	for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++)
 		if (is_in(out, dir, self, beside[i], name))
 			return 0;
 	if (is_in(out, sizeof(RINGUP_DATA) - 1, RINGUP_DATA, "", name))

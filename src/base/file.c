@@ -219,9 +219,8 @@ static bool can_write(int fd)
 static int standard(const struct stat *st)
 {
 	struct stat own;
-	int fd;
 
-	for (fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
 		if (can_write(fd) && !fstat(fd, &own) && own.st_dev == st->st_dev &&
 		    own.st_ino == st->st_ino)
 			return fd;

@@ -28,9 +28,7 @@ static const struct {
 
 int log_set_level(const char *name, struct err *e)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcasecmp(name, names[i].name)) {
 			__atomic_store_n(&threshold, names[i].level, __ATOMIC_RELAXED);
 			return 0;

@@ -23,16 +23,16 @@ static int is_same(char a, char b)
 static int words_distance(const char *a, int la, const char *b, int lb, int most)
 {
 	int d[3][NEAR_CHARS + 1]; /* the row of letter i, and the two before it */
-	int i, j, lowest = 0, before;
+	int lowest = 0, before;
 
-	for (j = 0; j <= lb; j++)
+	for (int j = 0; j <= lb; j++)
 		d[0][j] = j;
-	for (i = 1; i <= la; i++) {
+	for (int i = 1; i <= la; i++) {
 		int *row = d[i % 3], *above = d[(i + 2) % 3], *top = d[(i + 1) % 3];
 
 		before = lowest;
 		row[0] = lowest = i;
-		for (j = 1; j <= lb; j++) {
+		for (int j = 1; j <= lb; j++) {
 			row[j] = above[j - 1] + !is_same(a[i - 1], b[j - 1]);
 			row[j] = int_least(row[j], int_least(above[j], row[j - 1]) + 1);
 			if (i > 1 && j > 1 && is_same(a[i - 1], b[j - 2]) &&

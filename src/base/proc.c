@@ -34,9 +34,8 @@ static void give_up(int report)
 static void reset_signals(void)
 {
 	sigset_t none;
-	int s;
 
-	for (s = 1; s < NSIG; s++)
+	for (int s = 1; s < NSIG; s++)
 		signal(s, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -45,12 +44,10 @@ static void reset_signals(void)
 /* Whatever the caller's own parent left open is no business of the child's. */
 static void close_others_on_exec(int from)
 {
-	int fd;
-
 	if (!syscall(SYS_close_range, from, ~0U, CLOSE_RANGE_CLOEXEC))
 		return;
 	/* Before Linux 5.11; few programs have more. */
-	for (fd = from; fd < 4096; fd++)
+	for (int fd = from; fd < 4096; fd++)
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
@@ -178,10 +175,9 @@ static void lead_session(const struct proc_how *how, int n, pid_t parent, int (*
 			 int tell)
 {
 	pid_t p;
-	int i;
 
 	setsid();
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		/* As fork() would, but the child is a sibling. */
 		p = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
 		if (p == 0) {
@@ -198,9 +194,7 @@ static void lead_session(const struct proc_how *how, int n, pid_t parent, int (*
 
 static int open_reports(int (*report)[2], int n, struct err *e)
 {
-	int i;
-
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		if (pipe2(report[i], O_CLOEXEC)) {
 			report[i][0] = report[i][1] = -1;
 			return fail_os(e, "pipe");
@@ -210,9 +204,7 @@ static int open_reports(int (*report)[2], int n, struct err *e)
 
 static void close_ends(int (*report)[2], int n, int end)
 {
-	int i;
-
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		if (report[i][end] >= 0)
 			close(report[i][end]);
 }
@@ -221,7 +213,7 @@ static void close_ends(int (*report)[2], int n, int end)
 static int await_execs(const struct proc_how *how, int n, int said, int (*report)[2],
 		       pid_t *pid, int *pidfd, struct err *e)
 {
-	int i, made, r, rc = 0;
+	int made, r, rc = 0;
 	pid_t p = 0;
 
 	for (made = 0; made < n && read_all(said, &p, sizeof(p)) && p > 0; made++)
@@ -230,7 +222,7 @@ static int await_execs(const struct proc_how *how, int n, int said, int (*report
 		errno = p < 0 ? -p : EAGAIN;
 		rc = fail_os(e, "%s", how[made].argv[0]);
 	}
-	for (i = 0; i < made; i++) {
+	for (int i = 0; i < made; i++) {
 		r = await_exec(&how[i], report[i][0], pid[i], &pidfd[i], rc ? NULL : e);
 		report[i][0] = -1;
 		if (!r)

@@ -6,7 +6,7 @@ size_t utf8_decode(const char *s, size_t left, uint32_t *cp)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
 	const unsigned char *p = (const unsigned char *)s;
-	size_t i, n;
+	size_t n;
 	uint32_t c;
 
 	if (!left)
@@ -15,7 +15,7 @@ size_t utf8_decode(const char *s, size_t left, uint32_t *cp)
 	if (!n || n > left)
 		return 0;
 	c = n == 1 ? *p : *p & (0x7fu >> n);
-	for (i = 1; i < n; i++) {
+	for (size_t i = 1; i < n; i++) {
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
 		c = c << 6 | (p[i] & 0x3fu);
