@@ -12,9 +12,9 @@
 /* Is @name in a list like "cpu,cpuacct" of @len bytes? */
 static bool is_listed(const char *list, size_t len, const char *name)
 {
-	size_t n, at;
+	size_t n;
 
-	for (at = 0; at < len; at += n + 1) {
+	for (size_t at = 0; at < len; at += n + 1) {
 		for (n = 0; at + n < len && list[at + n] != ','; n++)
 			;
 		if (n == strlen(name) && !memcmp(list + at, name, n))

@@ -12,7 +12,6 @@
 void cores_mask(unsigned char mask[CORES_MASK_BYTES])
 {
 	cpu_set_t set;
-	int i;
 
 	memset(mask, 0, CORES_MASK_BYTES);
 	CPU_ZERO(&set);
@@ -20,16 +19,16 @@ void cores_mask(unsigned char mask[CORES_MASK_BYTES])
 		mask[0] = 1;
 		return;
 	}
-	for (i = 0; i < CPU_SETSIZE && i < CORES_MASK_BYTES * 8; i++)
+	for (int i = 0; i < CPU_SETSIZE && i < CORES_MASK_BYTES * 8; i++)
 		if (CPU_ISSET(i, &set))
 			mask[i / 8] |= (unsigned char)(1 << i % 8);
 }
 
 int cores_count(const unsigned char mask[CORES_MASK_BYTES])
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < CORES_MASK_BYTES; i++)
+	for (int i = 0; i < CORES_MASK_BYTES; i++)
 		n += __builtin_popcount(mask[i]);
 	return n;
 }

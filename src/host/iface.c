@@ -144,12 +144,11 @@ static enum iface_kind driver_kind(const struct nlattr *info)
 {
 	struct attrs t = { { 0 } };
 	char text[32];
-	size_t k;
 
 	if (!info || mnl_attr_parse_nested(info, keep_attr, &t) < 0)
 		return IFACE_OTHER;
 	copy_text(text, sizeof(text), t.at[IFLA_INFO_KIND]);
-	for (k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
 		if (!strcmp(text, kinds[k].kernel))
 			return kinds[k].kind;
 	return IFACE_OTHER;
@@ -394,9 +393,9 @@ static void ask_route(struct iface_list *l, const struct iface_ip *peer)
 /* Links change while they are dumped; the kernel then says EINTR: ask again. */
 static int dump_again(struct iface_list *l, int *n, uint16_t type, size_t size, mnl_cb_t on)
 {
-	int tries, rc = -1;
+	int rc = -1;
 
-	for (tries = 0; rc && tries < 8; tries++) {
+	for (int tries = 0; rc && tries < 8; tries++) {
 		*n = 0;
 		rc = dump(l, type, size, on);
 		if (rc && errno != EINTR)
@@ -408,9 +407,7 @@ static int dump_again(struct iface_list *l, int *n, uint16_t type, size_t size, 
 static void set_turn(struct iface_list *l, int index, const struct iface_ip *ip,
 		     const char *label, int turn)
 {
-	int i;
-
-	for (i = 0; i < l->naddrs; i++) {
+	for (int i = 0; i < l->naddrs; i++) {
 		struct iface_addr *a = &l->addrs[i];
 
 		if (a->ip.family == ip->family && (!label || !strcmp(a->label, label)) &&
@@ -424,10 +421,9 @@ static void set_turn(struct iface_list *l, int index, const struct iface_ip *ip,
 static bool read_line(const char *line, struct iface_ip *ip, int *index)
 {
 	unsigned byte, at;
-	int i;
 
 	*ip = (struct iface_ip){ .family = AF_INET6 };
-	for (i = 0; i < 16; i++) {
+	for (int i = 0; i < 16; i++) {
 		if (sscanf(line + 2 * i, "%2x", &byte) != 1)
 			return false;
 		ip->bytes[i] = (unsigned char)byte;
@@ -481,7 +477,6 @@ static void add_turns_v4(struct iface_list *l)
 int iface_read(struct iface_list *l, const char *root, const char *peer, struct err *e)
 {
 	struct iface_ip ip;
-	int i;
 
 	memset(l, 0, sizeof(*l));
 	if (peer && !iface_parse(&ip, peer))
@@ -494,7 +489,7 @@ int iface_read(struct iface_list *l, const char *root, const char *peer, struct 
 		return fail_os(e, "cannot list the routes");
 	if (peer)
 		ask_route(l, &ip);
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		iface_sysfs(&l->ifaces[i], root);
 	add_turns_v4(l);
 	add_turns_v6(l, root);
@@ -535,11 +530,10 @@ static enum iface_kind sys_kind(const char *root, const char *name)
 		{ "device", IFACE_PHYSICAL },
 	};
 	long type;
-	size_t m;
 
 	if (sys_number(root, name, "type", &type) && type == ARPHRD_INFINIBAND)
 		return IFACE_INFINIBAND;
-	for (m = 0; m < sizeof(marks) / sizeof(marks[0]); m++)
+	for (size_t m = 0; m < sizeof(marks) / sizeof(marks[0]); m++)
 		if (sys_has(root, name, marks[m].has))
 			return marks[m].kind;
 	return IFACE_OTHER;
@@ -561,9 +555,7 @@ void iface_sysfs(struct iface *i, const char *root)
 
 const struct iface *iface_find(const struct iface_list *l, const char *name)
 {
-	int i;
-
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		if (!strcmp(l->ifaces[i].name, name))
 			return &l->ifaces[i];
 	return NULL;
@@ -571,9 +563,7 @@ const struct iface *iface_find(const struct iface_list *l, const char *name)
 
 int iface_position(const struct iface_list *l, int index)
 {
-	int i;
-
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		if (l->ifaces[i].index == index)
 			return i;
 	return -1;
@@ -581,9 +571,7 @@ int iface_position(const struct iface_list *l, int index)
 
 const struct iface_addr *iface_owner(const struct iface_list *l, const struct iface_ip *ip)
 {
-	int i;
-
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (iface_same(&l->addrs[i].ip, ip))
 			return &l->addrs[i];
 	return NULL;
@@ -592,9 +580,8 @@ const struct iface_addr *iface_owner(const struct iface_list *l, const struct if
 const struct iface_route *iface_route(const struct iface_list *l, const struct iface_ip *to)
 {
 	const struct iface_route *best = NULL, *r;
-	int i;
 
-	for (i = 0; i < l->nroutes; i++) {
+	for (int i = 0; i < l->nroutes; i++) {
 		r = &l->routes[i];
 		if (!iface_within(to, &r->to, r->prefix))
 			continue;
@@ -655,9 +642,8 @@ const char *iface_net_text(const struct iface_ip *ip, int prefix, char out[IFACE
 {
 	struct iface_ip net = *ip;
 	size_t len;
-	int bit;
 
-	for (bit = prefix; bit < (net.family == AF_INET ? 32 : 128); bit++)
+	for (int bit = prefix; bit < (net.family == AF_INET ? 32 : 128); bit++)
 		net.bytes[bit / 8] &= (unsigned char)~(0x80 >> bit % 8);
 	net.scope_id = 0;
 	len = strlen(iface_text(&net, out));
@@ -702,9 +688,8 @@ bool iface_is_global(const struct iface_ip *ip)
 			   { "::", 127 },
 			   { "fe80::", 10 } };
 	struct iface_ip net;
-	size_t i;
 
-	for (i = 0; i < sizeof(not_global) / sizeof(not_global[0]); i++)
+	for (size_t i = 0; i < sizeof(not_global) / sizeof(not_global[0]); i++)
 		if (iface_parse(&net, not_global[i].net) &&
 		    iface_within(ip, &net, not_global[i].prefix))
 			return false;
@@ -731,9 +716,7 @@ const char *iface_kind_text(enum iface_kind k)
 
 enum iface_kind iface_kind_find(const char *text)
 {
-	int k;
-
-	for (k = 0; k < IFACE_KIND_COUNT; k++)
+	for (int k = 0; k < IFACE_KIND_COUNT; k++)
 		if (!strcmp(kind_texts[k], text))
 			return (enum iface_kind)k;
 	return IFACE_OTHER;
@@ -741,9 +724,7 @@ enum iface_kind iface_kind_find(const char *text)
 
 unsigned iface_flag(const char *text)
 {
-	int i;
-
-	for (i = 0; flags[i].text; i++)
+	for (int i = 0; flags[i].text; i++)
 		if (!strcmp(flags[i].text, text))
 			return flags[i].bit;
 	return 0;

@@ -88,12 +88,11 @@ static void compare_links(const struct iface_list *before, const struct iface_li
 			  const struct listener *to)
 {
 	const struct iface *other;
-	int i;
 
-	for (i = 0; i < before->nifaces; i++)
+	for (int i = 0; i < before->nifaces; i++)
 		if (!same_link(after, &before->ifaces[i]))
 			say(to, "%s is gone", before->ifaces[i].name);
-	for (i = 0; i < after->nifaces; i++) {
+	for (int i = 0; i < after->nifaces; i++) {
 		other = same_link(before, &after->ifaces[i]);
 		if (other)
 			compare_link(other, &after->ifaces[i], to);
@@ -105,9 +104,7 @@ static void compare_links(const struct iface_list *before, const struct iface_li
 
 static bool has_address(const struct iface_list *l, const struct iface_addr *a, int index)
 {
-	int i;
-
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (iface_same(&l->addrs[i].ip, &a->ip) && l->addrs[i].prefix == a->prefix &&
 		    l->ifaces[l->addrs[i].iface].index == index)
 			return true;
@@ -118,9 +115,8 @@ static void compare_addresses(const struct iface_list *from, const struct iface_
 			      const char *verb, const struct listener *to)
 {
 	char text[IFACE_TEXT];
-	int i;
 
-	for (i = 0; i < from->naddrs; i++) {
+	for (int i = 0; i < from->naddrs; i++) {
 		const struct iface_addr *a = &from->addrs[i];
 		const struct iface *f = &from->ifaces[a->iface];
 
@@ -133,9 +129,8 @@ static void compare_addresses(const struct iface_list *from, const struct iface_
 static bool has_route(const struct iface_list *l, const struct iface_route *r, int index)
 {
 	const struct iface_route *o;
-	int i;
 
-	for (i = 0; i < l->nroutes; i++) {
+	for (int i = 0; i < l->nroutes; i++) {
 		o = &l->routes[i];
 		if (iface_same(&o->to, &r->to) && o->prefix == r->prefix &&
 		    o->metric == r->metric && iface_same(&o->via, &r->via) &&
@@ -164,9 +159,7 @@ static void say_route(const struct iface_list *l, const struct iface_route *r, c
 static void compare_routes(const struct iface_list *from, const struct iface_list *with,
 			   const char *verb, const struct listener *to)
 {
-	int i;
-
-	for (i = 0; i < from->nroutes; i++)
+	for (int i = 0; i < from->nroutes; i++)
 		if (!has_route(with, &from->routes[i],
 			       from->ifaces[from->routes[i].iface].index))
 			say_route(from, &from->routes[i], verb, to);

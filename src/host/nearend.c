@@ -30,9 +30,7 @@ bool nearend_fault(const struct iface_list *l, const struct iface_ip *ip, char *
 
 static const struct iface *loopback_of(const struct iface_list *l)
 {
-	int i;
-
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		if (l->ifaces[i].kind == IFACE_LOOPBACK || l->ifaces[i].flags & IFF_LOOPBACK)
 			return &l->ifaces[i];
 	return NULL;

@@ -75,9 +75,7 @@ const char *netconf_via_text(enum netconf_via via)
 
 enum netconf_via netconf_via_find(const char *text)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(vias) / sizeof(vias[0]); i++)
+	for (size_t i = 0; i < sizeof(vias) / sizeof(vias[0]); i++)
 		if (!strcmp(vias[i], text))
 			return (enum netconf_via)i;
 	return NETCONF_ANY;
@@ -85,9 +83,7 @@ enum netconf_via netconf_via_find(const char *text)
 
 const char *netconf_version(const struct netconf *c, const char *library)
 {
-	int i;
-
-	for (i = c->nversions - 1; i >= 0; i--)
+	for (int i = c->nversions - 1; i >= 0; i--)
 		if (!strcmp(c->versions[i].library, library))
 			return c->versions[i].version;
 	return "";
@@ -123,18 +119,16 @@ int netconf_add_plugin(struct netconf *c, const struct netconf_plugin *p, struct
 
 int netconf_add_plugins(struct netconf *c, const struct netconf *other, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; !rc && i < other->nplugins; i++)
+	for (int i = 0; !rc && i < other->nplugins; i++)
 		rc = netconf_add_plugin(c, &other->plugins[i], e);
 	return rc;
 }
 
 const struct netconf_plugin *netconf_plugin_find(const struct netconf *c, const char *name)
 {
-	int i;
-
-	for (i = 0; i < c->nplugins; i++)
+	for (int i = 0; i < c->nplugins; i++)
 		if (!strcmp(c->plugins[i].name, name))
 			return &c->plugins[i];
 	return NULL;
@@ -142,9 +136,7 @@ const struct netconf_plugin *netconf_plugin_find(const struct netconf *c, const 
 
 const struct netconf_row *netconf_get(const struct netconf *c, const char *name)
 {
-	int i;
-
-	for (i = 0; i < c->nrows; i++)
+	for (int i = 0; i < c->nrows; i++)
 		if (!strcmp(c->rows[i].name, name))
 			return &c->rows[i];
 	return NULL;
@@ -159,9 +151,7 @@ const char *netconf_value(const struct netconf *c, const char *name)
 
 void netconf_free(struct netconf *c)
 {
-	int i;
-
-	for (i = 0; i < c->nrows; i++) {
+	for (int i = 0; i < c->nrows; i++) {
 		free(c->rows[i].name);
 		free(c->rows[i].value);
 	}
@@ -236,10 +226,10 @@ int netconf_pins(struct netconf *c, const char *text, const char *const *names, 
 {
 	char where[NETCONF_SOURCE];
 	struct pins p;
-	int i, rc = 0;
+	int rc = 0;
 
 	pins_parse(&p, text, strlen(text));
-	for (i = 0; !rc && i < p.n; i++) {
+	for (int i = 0; !rc && i < p.n; i++) {
 		if (!is_wanted(names, p.at[i].name))
 			continue;
 		snprintf(where, sizeof(where), PINS_FILE ":%d by " PINS_PLUGIN, p.at[i].line);
@@ -400,10 +390,9 @@ static int read_ucx_files(struct netconf *c, const char *root, const char *const
 			  struct err *e)
 {
 	static const char *const dirs[] = { "PWD", "UCX_CONFIG_DIR", "HOME" };
-	size_t i;
 	int rc = 0;
 
-	for (i = 0; !rc && i < sizeof(dirs) / sizeof(dirs[0]); i++)
+	for (size_t i = 0; !rc && i < sizeof(dirs) / sizeof(dirs[0]); i++)
 		rc = read_below(c, root, dirs[i], "ucx.conf", netconf_ucx, NETCONF_FILE, names,
 				e);
 	return rc ? rc
@@ -489,12 +478,12 @@ static int read_pins(struct netconf *c, const char *root, const char *const *nam
 int netconf_read(struct netconf *c, const char *root, const char *const *names, struct err *e)
 {
 	const char *value;
-	int i, rc;
+	int rc;
 
 	memset(c, 0, sizeof(*c));
 	gethostname(c->hostname, sizeof(c->hostname) - 1);
 	rc = read_pins(c, root, names, e);
-	for (i = 0; !rc && names[i]; i++) {
+	for (int i = 0; !rc && names[i]; i++) {
 		value = conf_env(names[i]);
 		if (value)
 			rc = netconf_add(c, names[i], value, "environment", e);
@@ -520,9 +509,7 @@ struct netconf_host *netconf_host_add(struct netconf *c, const char *name)
 
 const struct netconf_host *netconf_host_find(const struct netconf *c, const char *name)
 {
-	int i;
-
-	for (i = 0; i < c->nhosts; i++)
+	for (int i = 0; i < c->nhosts; i++)
 		if (!strcmp(c->hosts[i].name, name))
 			return &c->hosts[i];
 	return NULL;
@@ -531,9 +518,8 @@ const struct netconf_host *netconf_host_find(const struct netconf *c, const char
 int netconf_add_hosts(struct netconf *c, const struct netconf *other, struct err *e)
 {
 	struct netconf_host *h;
-	int i;
 
-	for (i = 0; i < other->nhosts; i++) {
+	for (int i = 0; i < other->nhosts; i++) {
 		h = netconf_host_add(c, other->hosts[i].name);
 		if (!h)
 			return no_memory(e);
@@ -579,14 +565,14 @@ int netconf_resolve(struct netconf *c, const char *name, struct err *e)
 
 int netconf_copy(struct netconf *to, const struct netconf *from, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
 	memcpy(to->hostname, from->hostname, sizeof(to->hostname));
-	for (i = 0; !rc && i < from->nrows; i++)
+	for (int i = 0; !rc && i < from->nrows; i++)
 		rc = netconf_add_row(to, &from->rows[i], e);
 	if (!rc)
 		rc = netconf_add_hosts(to, from, e);
-	for (i = 0; !rc && i < from->nversions; i++)
+	for (int i = 0; !rc && i < from->nversions; i++)
 		rc = netconf_set_version(to, from->versions[i].library,
 					 from->versions[i].version, e);
 	return rc ? rc : netconf_add_plugins(to, from, e);

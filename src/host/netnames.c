@@ -29,9 +29,7 @@ static const char *const families[] = { "NCCL_",    "OMPI_MCA_btl_tcp_", "OMPI_M
 
 enum netnames_use netnames_find(const char *name)
 {
-	size_t i;
-
-	for (i = 0; i < NAMES; i++)
+	for (size_t i = 0; i < NAMES; i++)
 		if (!strcmp(names[i].name, name))
 			return names[i].use;
 	return NETNAMES_UNKNOWN;
@@ -39,9 +37,9 @@ enum netnames_use netnames_find(const char *name)
 
 static size_t family_length(const char *name)
 {
-	size_t i, len;
+	size_t len;
 
-	for (i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
 		len = strlen(families[i]);
 		if (!strncmp(name, families[i], len))
 			return len;

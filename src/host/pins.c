@@ -44,12 +44,12 @@ static void pin_add(struct pins *p, const char *line, size_t len, int number)
 void pins_parse(struct pins *p, const char *text, size_t len)
 {
 	bool ours = false;
-	size_t at, end;
+	size_t end;
 	int number = 1;
 
 	p->n = 0;
 	p->used = 0;
-	for (at = 0; at < len; at = end + 1, number++) {
+	for (size_t at = 0; at < len; at = end + 1, number++) {
 		const char *newline = memchr(text + at, '\n', len - at);
 
 		end = newline ? (size_t)(newline - text) : len;
@@ -64,9 +64,7 @@ void pins_parse(struct pins *p, const char *text, size_t len)
 
 const char *pins_get(const struct pins *p, const char *name)
 {
-	int i;
-
-	for (i = 0; i < p->n; i++)
+	for (int i = 0; i < p->n; i++)
 		if (!strcmp(p->at[i].name, name))
 			return p->at[i].value;
 	return NULL;

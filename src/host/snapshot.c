@@ -30,9 +30,8 @@ static json_t *flags_json(unsigned flags)
 	json_t *list = json_array();
 	const char *word;
 	unsigned bit;
-	int n;
 
-	for (n = 0; (word = iface_flag_at(n, &bit)); n++)
+	for (int n = 0; (word = iface_flag_at(n, &bit)); n++)
 		if (flags & bit)
 			json_array_append_new(list, json_string(word));
 	return list;
@@ -69,9 +68,8 @@ static json_t *route_json(const struct iface_list *l, const struct iface_route *
 json_t *snapshot_host(const struct netconf_host *h)
 {
 	json_t *list = json_array();
-	int n;
 
-	for (n = 0; n < h->nips; n++)
+	for (int n = 0; n < h->nips; n++)
 		json_array_append_new(list, ip_text(&h->ips[n]));
 	return json_pack("{s:o,s:o}", "name", jsonio_text(h->name), "addresses", list);
 }
@@ -103,9 +101,8 @@ static json_t *plugin_json(const struct netconf_plugin *p)
 static json_t *source_json(const struct sources_file *f)
 {
 	json_t *list = json_array();
-	int n;
 
-	for (n = 0; n < f->nlines; n++)
+	for (int n = 0; n < f->nlines; n++)
 		json_array_append_new(list, json_pack("{s:i,s:o}", "line", f->lines[n].number,
 						      "text", jsonio_text(f->lines[n].text)));
 	return json_pack("{s:o,s:s,s:o}", "path", jsonio_text(f->path), "grammar",
@@ -119,28 +116,27 @@ json_t *snapshot_json(const struct snapshot *s)
 	json_t *ifaces = json_array(), *addrs = json_array(), *routes = json_array();
 	json_t *hosts = json_array(), *rows = json_array(), *versions = json_array();
 	json_t *sources = json_array(), *pins = json_array(), *plugins = json_array();
-	int i;
 
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		json_array_append_new(ifaces, iface_json(&l->ifaces[i]));
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		json_array_append_new(addrs, addr_json(l, &l->addrs[i]));
-	for (i = 0; i < l->nroutes; i++)
+	for (int i = 0; i < l->nroutes; i++)
 		json_array_append_new(routes, route_json(l, &l->routes[i]));
-	for (i = 0; i < c->nhosts; i++)
+	for (int i = 0; i < c->nhosts; i++)
 		json_array_append_new(hosts, snapshot_host(&c->hosts[i]));
 	/* Readers that know no pins take every setting for one that counts. */
-	for (i = 0; i < c->nrows; i++)
+	for (int i = 0; i < c->nrows; i++)
 		json_array_append_new(c->rows[i].via == NETCONF_PINNED ? pins : rows,
 				      row_json(&c->rows[i]));
-	for (i = 0; i < c->nplugins; i++)
+	for (int i = 0; i < c->nplugins; i++)
 		json_array_append_new(plugins, plugin_json(&c->plugins[i]));
-	for (i = 0; i < c->nversions; i++)
+	for (int i = 0; i < c->nversions; i++)
 		json_array_append_new(versions,
 				      json_pack("{s:o,s:o}", "library",
 						jsonio_text(c->versions[i].library), "version",
 						jsonio_text(c->versions[i].version)));
-	for (i = 0; i < s->sources.nfiles; i++)
+	for (int i = 0; i < s->sources.nfiles; i++)
 		json_array_append_new(sources, source_json(&s->sources.files[i]));
 	return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "schema", schema,
 			 "interfaces", ifaces, "addresses", addrs, "routes", routes, "hostname",
@@ -201,7 +197,6 @@ static bool parse_addr(struct snapshot *s, const json_t *j)
 {
 	struct iface_addr a = { 0 }, *new;
 	char scope[16];
-	int i;
 
 	if (!get_position(&s->ifaces, j, &a.iface) ||
 	    !jsonio_get_text(j, "label", a.label, sizeof(a.label)) ||
@@ -210,7 +205,7 @@ static bool parse_addr(struct snapshot *s, const json_t *j)
 	    !jsonio_get_text(j, "scope", scope, sizeof(scope)) ||
 	    !jsonio_get_int(j, "turn", 0, INT_MAX, 0, &a.turn))
 		return false;
-	for (i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++)
 		if (!strcmp(scope, scopes[i]))
 			a.scope = (enum iface_scope)i;
 	if (!*a.label)
@@ -365,7 +360,6 @@ int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e)
 		{ "sources", MOST, parse_source },
 	};
 	const char *is = json_string_value(json_object_get(json, "schema"));
-	size_t i;
 	int rc = 0;
 
 	memset(s, 0, sizeof(*s));
@@ -374,7 +368,7 @@ int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e)
 	if (!jsonio_get_text(json, "hostname", s->settings.hostname,
 			     sizeof(s->settings.hostname)))
 		return fail(e, RINGUP_EINVAL, "hostname is not understood");
-	for (i = 0; !rc && i < sizeof(lists) / sizeof(lists[0]); i++)
+	for (size_t i = 0; !rc && i < sizeof(lists) / sizeof(lists[0]); i++)
 		rc = parse_list(s, json, lists[i].key, lists[i].most, lists[i].parse, e);
 	return rc;
 }

@@ -86,10 +86,8 @@ int sources_line(struct sources_file *f, int number, const char *text, size_t le
 
 void sources_free(struct sources *s)
 {
-	int i, n;
-
-	for (i = 0; i < s->nfiles; i++) {
-		for (n = 0; n < s->files[i].nlines; n++)
+	for (int i = 0; i < s->nfiles; i++) {
+		for (int n = 0; n < s->files[i].nlines; n++)
 			free(s->files[i].lines[n].text);
 		free(s->files[i].lines);
 		free(s->files[i].path);
@@ -299,9 +297,7 @@ static int add_environment(struct sources *s, struct err *e)
 
 static bool is_added(const struct sources *s, const char *path)
 {
-	int i;
-
-	for (i = 0; i < s->nfiles; i++)
+	for (int i = 0; i < s->nfiles; i++)
 		if (!strcmp(s->files[i].path, path))
 			return true;
 	return false;
@@ -341,12 +337,12 @@ static int add_profile(struct sources *s, const char *root, struct err *e)
 	static const char folder[] = "/etc/profile.d";
 	struct dirent **list = NULL;
 	char path[PATH_MAX];
-	int i, n, rc = 0;
+	int n, rc = 0;
 
 	if (file_path(path, root, folder, NULL))
 		return 0;
 	n = scandir(path, &list, is_script, alphasort);
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		snprintf(path, sizeof(path), "%s/%.255s", folder, list[i]->d_name);
 		if (!rc)
 			rc = add_script(s, root, path, e);
