@@ -26,9 +26,8 @@ static int choose_one(struct common_node *nodes, int n, int me, struct own_node 
 			      .container_ip = nodes[me].container_ip,
 			      .any = true,
 			      .others = others };
-	int i;
 
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		if (i != me)
 			others[h.nothers++] =
 				(struct own_node){ nodes[i].name, nodes[i].address,
@@ -57,10 +56,10 @@ static int check_meeting(const struct common_node *a, const struct common_node *
 static int check_all(const struct common_node *nodes, int n, const struct common_ask *ask,
 		     struct err *e)
 {
-	int i, k, rc = 0;
+	int rc = 0;
 
-	for (i = 0; i < n; i++)
-		for (k = 0; !rc && k < n; k++)
+	for (int i = 0; i < n; i++)
+		for (int k = 0; !rc && k < n; k++)
 			if (i != k)
 				rc = check_meeting(&nodes[i], &nodes[k], ask, e);
 	return rc;
@@ -87,10 +86,8 @@ static int own_prefix(const struct common_node *n, const struct iface_ip *ip)
 static bool is_shared(const struct common_node *nodes, int n, const struct iface_ip *net,
 		      int prefix)
 {
-	int i, k;
-
-	for (i = 0; i < n; i++)
-		for (k = 0; k < nodes[i].ifaces->naddrs; k++) {
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < nodes[i].ifaces->naddrs; k++) {
 			const struct iface_addr *a = &nodes[i].ifaces->addrs[k];
 
 			if (iface_within(&a->ip, net, prefix) &&
@@ -106,12 +103,12 @@ static bool is_shared(const struct common_node *nodes, int n, const struct iface
 static void find_network(const struct common_node *nodes, int n, char out[COMMON_NETWORK])
 {
 	struct iface_ip first, ip;
-	int i, bits, prefix, all = 128;
+	int bits, prefix, all = 128;
 
 	if (!iface_parse(&first, chosen(&nodes[0])->address))
 		return;
 	prefix = own_prefix(&nodes[0], &first);
-	for (i = 1; i < n; i++) {
+	for (int i = 1; i < n; i++) {
 		if (!iface_parse(&ip, chosen(&nodes[i])->address) || ip.family != first.family)
 			return;
 		bits = common_bits(&first, &ip);
@@ -126,9 +123,7 @@ static void find_network(const struct common_node *nodes, int n, char out[COMMON
 
 static bool names_differ(const struct common_node *nodes, int n)
 {
-	int i;
-
-	for (i = 1; i < n; i++)
+	for (int i = 1; i < n; i++)
 		if (strcmp(chosen(&nodes[0])->interface, chosen(&nodes[i])->interface) != 0)
 			return true;
 	return false;

@@ -127,9 +127,9 @@ static bool is_written(const struct site *s, const struct setting *set)
 /* Every variable is one of Open MPI's or NCCL's, which beat the files, or is written. */
 static void make_rules(const struct site *s, enum fix_grammar in, struct fix_rule *rules)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < SETTINGS; i++) {
+	for (int i = 0; i < SETTINGS; i++) {
 		const struct setting *set = &settings[i];
 
 		if (set->in != in || (set->when == WITHOUT_RDMA && s->has_rdma) ||
@@ -149,11 +149,10 @@ static char *make_lines(const struct site *s, enum fix_grammar g)
 	char *text = NULL;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
-	int i;
 
 	if (!f)
 		return NULL;
-	for (i = 0; i < SETTINGS; i++)
+	for (int i = 0; i < SETTINGS; i++)
 		if (settings[i].in == in && is_written(s, &settings[i]))
 			fprintf(f, "%s%s%s%s\n", g == FIX_SHELL ? "export " : "",
 				settings[i].name, g == FIX_MCA ? " = " : "=",
@@ -283,9 +282,7 @@ int fix_plan(struct fix *p, const char *root, const struct fix_want *want, struc
 
 void fix_free(struct fix *p)
 {
-	int i;
-
-	for (i = 0; i < p->n; i++)
+	for (int i = 0; i < p->n; i++)
 		fixfile_free(&p->file[i]);
 	memset(p, 0, sizeof(*p));
 }
@@ -299,9 +296,9 @@ static int stage(struct batch *b, const char *root, const struct fix_file *f, co
 
 int fix_stage(const struct fix *p, const char *root, struct batch *b, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; !rc && i < p->n; i++)
+	for (int i = 0; !rc && i < p->n; i++)
 		if (fixfile_changes(&p->file[i]))
 			rc = stage(b, root, &p->file[i], p->file[i].after, e);
 	return rc;
@@ -309,9 +306,9 @@ int fix_stage(const struct fix *p, const char *root, struct batch *b, struct err
 
 int fix_stage_back(const struct fix *p, const char *root, struct batch *b, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; !rc && i < p->n; i++)
+	for (int i = 0; !rc && i < p->n; i++)
 		if (fixfile_changes(&p->file[i]))
 			rc = stage(b, root, &p->file[i], p->file[i].before, e);
 	return rc;
@@ -331,9 +328,8 @@ int fix_apply(const struct fix *p, const char *root, struct err *e)
 const struct fix_file *fix_file_of(const struct fix *p, const char *source)
 {
 	size_t len = strcspn(source, ":");
-	int i;
 
-	for (i = 0; i < p->n; i++)
+	for (int i = 0; i < p->n; i++)
 		if (strlen(p->file[i].path) == len && !strncmp(p->file[i].path, source, len))
 			return &p->file[i];
 	return NULL;
@@ -342,9 +338,9 @@ const struct fix_file *fix_file_of(const struct fix *p, const char *source)
 static int add_files(const struct fix *p, bool variables, const char *const *names,
 		     struct netconf *then, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; !rc && i < p->n; i++)
+	for (int i = 0; !rc && i < p->n; i++)
 		if ((p->file[i].grammar >= FIX_SHELL) == variables)
 			rc = fixfile_settings(&p->file[i], names, then, e);
 	return rc;
@@ -354,11 +350,11 @@ static int add_files(const struct fix *p, bool variables, const char *const *nam
  */
 static int copy_facts(const struct netconf *now, struct netconf *then, struct err *e)
 {
-	int i, rc;
+	int rc;
 
 	memcpy(then->hostname, now->hostname, sizeof(then->hostname));
 	rc = netconf_add_hosts(then, now, e);
-	for (i = 0; !rc && i < now->nversions; i++)
+	for (int i = 0; !rc && i < now->nversions; i++)
 		rc = netconf_set_version(then, now->versions[i].library,
 					 now->versions[i].version, e);
 	return rc ? rc : netconf_add_plugins(then, now, e);
@@ -372,11 +368,11 @@ static int add_pins(const struct fix *p, const char *const *names, struct netcon
 				    .is_ours = true,
 				    .takes = NETCONF_ENV_V1 | NETCONF_ENV_V2 };
 	bool any = *p->pin != 0;
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; i < then->nplugins; i++)
+	for (int i = 0; i < then->nplugins; i++)
 		any |= then->plugins[i].is_ours && *then->plugins[i].path;
-	for (i = 0; !rc && any && i < p->n; i++)
+	for (int i = 0; !rc && any && i < p->n; i++)
 		if (!strcmp(p->file[i].path, PINS_FILE) && p->file[i].after)
 			rc = netconf_pins(then, p->file[i].after, names, e);
 	if (rc || !*p->pin || netconf_plugin_find(then, p->pin))
@@ -389,7 +385,7 @@ static int add_pins(const struct fix *p, const char *const *names, struct netcon
 int fix_settings(const struct fix *p, const struct netconf *now, const char *const *names,
 		 struct netconf *then, struct err *e)
 {
-	int i, rc;
+	int rc;
 
 	memset(then, 0, sizeof(*then));
 	rc = copy_facts(now, then, e);
@@ -397,7 +393,7 @@ int fix_settings(const struct fix *p, const struct netconf *now, const char *con
 		rc = add_pins(p, names, then, e);
 	if (!rc)
 		rc = add_files(p, true, names, then, e);
-	for (i = 0; !rc && i < now->nrows; i++)
+	for (int i = 0; !rc && i < now->nrows; i++)
 		if (!fix_file_of(p, now->rows[i].source))
 			rc = netconf_add_row(then, &now->rows[i], e);
 	return rc ? rc : add_files(p, false, names, then, e);

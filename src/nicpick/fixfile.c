@@ -152,11 +152,10 @@ static bool differs(enum fix_grammar g, const char *line, size_t len,
 {
 	char *name = NULL, *value = NULL;
 	bool bad = false;
-	int i;
 
 	if (!parse(g, line, len, &name, &value))
 		return false;
-	for (i = 0; name && value && rules[i].name; i++)
+	for (int i = 0; name && value && rules[i].name; i++)
 		if (!strcmp(rules[i].name, name))
 			bad = !((rules[i].accept[0] && !strcmp(rules[i].accept[0], value)) ||
 				(rules[i].accept[1] && !strcmp(rules[i].accept[1], value)));
@@ -172,9 +171,8 @@ static void copy_lines(const struct fix_file *file, const char *text, const stru
 {
 	const char *s = text;
 	size_t len;
-	int number;
 
-	for (number = 1; *s; s += len, number++) {
+	for (int number = 1; *s; s += len, number++) {
 		bool was_hidden = is_hidden(s);
 
 		s += was_hidden ? sizeof(hidden) - 1 : 0;

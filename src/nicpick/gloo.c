@@ -11,9 +11,7 @@
 /* The first address of exactly that name; no flag is looked at. */
 static const struct iface_addr *named(const struct iface_list *l, const char *name, size_t len)
 {
-	int i;
-
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (strlen(l->addrs[i].label) == len && !strncmp(l->addrs[i].label, name, len))
 			return &l->addrs[i];
 	return NULL;
@@ -47,9 +45,8 @@ static void pick_named(const struct iface_list *l, const char *list, struct pick
 static const struct iface_addr *bindable(const struct iface_list *l, const struct iface_ip *ip)
 {
 	const struct iface_addr *a = iface_owner(l, ip);
-	int i;
 
-	for (i = 0; !a && i < l->naddrs; i++)
+	for (int i = 0; !a && i < l->naddrs; i++)
 		if (ip->family == AF_INET &&
 		    l->ifaces[l->addrs[i].iface].flags & IFF_LOOPBACK &&
 		    iface_within(ip, &l->addrs[i].ip, l->addrs[i].prefix))
@@ -64,9 +61,8 @@ static void pick_by_name(const struct iface_list *l, const struct netconf *c, st
 	const struct iface_addr *a;
 	struct iface_ip ip;
 	char text[IFACE_TEXT];
-	int i;
 
-	for (i = 0; h && i < h->nips; i++) {
+	for (int i = 0; h && i < h->nips; i++) {
 		a = bindable(l, &h->ips[i]);
 		if (!a)
 			continue;
@@ -108,13 +104,12 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 	const struct netconf_row *row = netconf_get(c, "GLOO_SOCKET_IFNAME");
 	/* torch asks for more than one character before it believes in a name. */
 	const char *list = row && strlen(row->value) > 1 ? row->value : NULL;
-	int i;
 
 	if (list)
 		pick_named(l, list, p);
 	else
 		pick_by_name(l, c, p);
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		explain(p, l, i, list);
 }
 

@@ -15,9 +15,7 @@ static const char told[] = "HOROVOD_GLOO_IFACE";
 static const struct iface_addr *first_address(const struct iface_list *l, const char *name,
 					      size_t len, bool v4_only)
 {
-	int i;
-
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (strlen(l->addrs[i].label) == len &&
 		    !strncmp(l->addrs[i].label, name, len) &&
 		    (!v4_only || l->addrs[i].ip.family == AF_INET))
@@ -62,9 +60,9 @@ static void pick_told(const struct iface_list *l, const char *name, struct picke
 static void pick_probed(const struct iface_list *l, struct picked *p)
 {
 	struct pick_role *r = &p->roles[0];
-	int i, n;
+	int n;
 
-	for (i = 0; i < l->naddrs; i++) {
+	for (int i = 0; i < l->naddrs; i++) {
 		const struct iface_addr *a = &l->addrs[i];
 
 		for (n = 0; n < r->npicks; n++)
@@ -89,7 +87,6 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 {
 	const struct netconf_row *list = netconf_get(c, given), *one = netconf_get(c, told);
 	bool probed = false;
-	int i;
 
 	if (list && *list->value) {
 		pick_list(l, list->value, p);
@@ -100,7 +97,7 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 		pick_probed(l, p);
 		probed = true;
 	}
-	for (i = 0; i < l->nifaces; i++) {
+	for (int i = 0; i < l->nifaces; i++) {
 		bool used = picker_which(&p->roles[0], l, i) >= 0;
 
 		if (!probed)

@@ -18,9 +18,7 @@ static const char skips_tunnels[] = "2.7";    /* unless they are named */
 
 static bool is_known(const struct iface_list *l, const char *name)
 {
-	int i;
-
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (!strcmp(l->addrs[i].label, name))
 			return true;
 	return iface_find(l, name) != NULL;
@@ -73,9 +71,8 @@ static void add_loopback(struct picked *p)
 {
 	static const char *const addresses[] = { "127.0.0.1", "::1" };
 	struct iface_ip ip;
-	int i;
 
-	for (i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++) {
 		iface_parse(&ip, addresses[i]);
 		picker_add(p, &p->roles[0], "lo", &ip);
 	}
@@ -84,11 +81,10 @@ static void add_loopback(struct picked *p)
 static void explain(const struct iface_list *l, struct picked *p, const char *name, bool lo)
 {
 	const char *why, *reason;
-	int i, a;
 
-	for (i = 0; i < l->nifaces; i++) {
+	for (int i = 0; i < l->nifaces; i++) {
 		why = "skipped: has no address";
-		for (a = 0; a < l->naddrs; a++) {
+		for (int a = 0; a < l->naddrs; a++) {
 			if (l->addrs[a].iface != i)
 				continue;
 			reason = unfit(l, p, &l->addrs[a], name);
@@ -130,7 +126,7 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 		   *provider = netconf_value(c, "FI_PROVIDER");
 	struct pick_role *r = &p->roles[0];
 	bool lo;
-	int i, n = 0;
+	int n = 0;
 
 	if (!list) {
 		picker_refuse(r, "no memory to sort %d addresses", l->naddrs);
@@ -146,10 +142,10 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 		name = NULL;
 		lo = true;
 	}
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (!unfit(l, p, &l->addrs[i], name))
 			insert(l, list, n++, &l->addrs[i]);
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		picker_add(p, r, list[i]->label, &list[i]->ip);
 	free(list);
 	if (lo)

@@ -38,9 +38,7 @@ int lint_run(struct lint_report *r, const struct snapshot *s, struct err *e)
 
 void lint_free(struct lint_report *r)
 {
-	int i;
-
-	for (i = 0; i < r->n; i++) {
+	for (int i = 0; i < r->n; i++) {
 		free(r->findings[i].where);
 		free(r->findings[i].setting);
 		free(r->findings[i].line);

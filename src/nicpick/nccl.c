@@ -62,9 +62,7 @@ static void parse_spec(struct spec *s, const char *text)
 
 static bool is_listed(const struct spec *s, const char *label)
 {
-	int i;
-
-	for (i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n; i++)
 		if (s->exact ? !strcmp(label, s->names[i])
 			     : !strncmp(label, s->names[i], strlen(s->names[i])))
 			return true;
@@ -99,9 +97,7 @@ struct found {
 
 static bool has_label(const struct found *f, const char *label)
 {
-	int i;
-
-	for (i = 0; i < f->n; i++)
+	for (int i = 0; i < f->n; i++)
 		if (!strcmp(f->at[i]->label, label))
 			return true;
 	return false;
@@ -112,11 +108,10 @@ static void find(struct found *f, const struct iface_list *l, const char *text,
 		 const struct want *w)
 {
 	struct spec s;
-	int i;
 
 	parse_spec(&s, text);
 	f->n = 0;
-	for (i = 0; i < l->naddrs && f->n < MAX_PICKS; i++) {
+	for (int i = 0; i < l->naddrs && f->n < MAX_PICKS; i++) {
 		const struct iface_addr *a = &l->addrs[i];
 
 		if (!unfit(l, a, w) && is_listed(&s, a->label) != s.negate &&
@@ -188,10 +183,8 @@ static bool errs(const struct picked *p)
 static void find_subnet(struct found *f, const struct iface_list *l, const struct picked *p,
 			const struct iface_ip *ip)
 {
-	int i;
-
 	f->n = 0;
-	for (i = 0; i < l->naddrs && !f->n; i++) {
+	for (int i = 0; i < l->naddrs && !f->n; i++) {
 		const struct iface_addr *a = &l->addrs[i];
 		bool wrong = errs(p) && ip->family == AF_INET;
 
@@ -223,13 +216,12 @@ static enum step search(struct found *f, const struct iface_list *l, const struc
 			const struct picked *p, const struct want *w)
 {
 	struct iface_ip ip;
-	int s;
 
 	if (w->named) {
 		find(f, l, w->named, w);
 		return f->n ? NAMED : NOTHING;
 	}
-	for (s = IB; s < NOTHING; s++) {
+	for (int s = IB; s < NOTHING; s++) {
 		const char *spec = step_spec(p, (enum step)s);
 
 		if (spec)
@@ -244,9 +236,7 @@ static enum step search(struct found *f, const struct iface_list *l, const struc
 
 static void add_all(struct picked *p, struct pick_role *r, const struct found *f, int max)
 {
-	int i;
-
-	for (i = 0; i < f->n && i < max; i++)
+	for (int i = 0; i < f->n && i < max; i++)
 		picker_add(p, r, f->at[i]->label, &f->at[i]->ip);
 }
 
@@ -293,9 +283,8 @@ static void explain_unused(struct picked *p, const struct iface_list *l, int i, 
 			   const struct want *w)
 {
 	const char *why = NULL, *reason;
-	int a;
 
-	for (a = 0; a < l->naddrs; a++) {
+	for (int a = 0; a < l->naddrs; a++) {
 		if (l->addrs[a].iface != i)
 			continue;
 		reason = unfit(l, &l->addrs[a], w);
@@ -446,7 +435,6 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 	int none = picker_since(p, calls_it_usage) ? INVALID_USAGE : INTERNAL_ERROR;
 	struct found f = { .n = 0 };
 	enum step step = search(&f, l, c, p, &w);
-	int i;
 
 	add_all(p, net, &f, MAX_PICKS);
 	if (!f.n)
@@ -459,7 +447,7 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 		refuse(boot, none, w.named);
 	warn_traps(boot, &w);
 	tell_plugin(p, c);
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		explain(p, l, i, step, &w);
 }
 
@@ -471,12 +459,11 @@ static bool hears_pins(const struct netconf *all, const char *version)
 	struct netconf heard = *all;
 	struct netconf_row row = { 0 };
 	struct envplugin x;
-	int i;
 
 	/* Of all settings only the first that names it counts, if that version hears it. */
 	heard.rows = &row;
 	heard.nrows = 0;
-	for (i = 0; i < all->nrows && !heard.nrows; i++) {
+	for (int i = 0; i < all->nrows && !heard.nrows; i++) {
 		if (strcmp(all->rows[i].name, env_plugin) != 0 ||
 		    all->rows[i].via == NETCONF_PINNED)
 			continue;

@@ -62,11 +62,9 @@ static bool is_known(const struct iface_list *l, const struct iface_addr *a)
 
 static const struct iface_addr *seen_as(const struct known *k, const struct iface_addr *a)
 {
-	int i;
-
 	if (a->ip.family == AF_INET6 || (k->l->ifaces[a->iface].index & 0xffff) == AF_INET)
 		return a;
-	for (i = 0; i < k->n; i++)
+	for (int i = 0; i < k->n; i++)
 		if (k->at[i]->iface == a->iface && k->at[i]->ip.family == AF_INET &&
 		    !strcmp(k->at[i]->label, a->label))
 			return k->at[i];
@@ -78,9 +76,8 @@ static const struct iface_addr *next_turn(const struct iface_list *l, int family
 					  const struct iface_addr *after)
 {
 	const struct iface_addr *a, *best = NULL;
-	int i;
 
-	for (i = 0; i < l->naddrs; i++) {
+	for (int i = 0; i < l->naddrs; i++) {
 		a = &l->addrs[i];
 		if (a->ip.family == family && is_known(l, a) &&
 		    (!after || a->turn > after->turn ||
@@ -108,9 +105,7 @@ static bool known_init(struct known *k, const struct iface_list *l)
 /* The first address of an interface, by position or by name; NULL: there is none. */
 static const struct iface_addr *first_of(const struct known *k, int iface)
 {
-	int i;
-
-	for (i = 0; i < k->n; i++)
+	for (int i = 0; i < k->n; i++)
 		if (k->at[i]->iface == iface)
 			return k->at[i];
 	return NULL;
@@ -119,9 +114,7 @@ static const struct iface_addr *first_of(const struct known *k, int iface)
 static const struct iface_addr *first_called(const struct known *k,
 					     const struct picker_item *name)
 {
-	int i;
-
-	for (i = 0; i < k->n; i++)
+	for (int i = 0; i < k->n; i++)
 		if ((int)strlen(k->at[i]->label) == name->len &&
 		    !strncmp(k->at[i]->label, name->text, (size_t)name->len))
 			return k->at[i];
@@ -170,9 +163,7 @@ static bool is_name(const struct picker_item *x)
 
 static void add_name(struct names *s, const struct picker_item *x)
 {
-	int i;
-
-	for (i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n; i++)
 		if (s->at[i].len == x->len && !strncmp(s->at[i].text, x->text, (size_t)x->len))
 			return;
 	if (s->n < MOST_NAMES)
@@ -186,11 +177,10 @@ static bool add_net(struct names *s, const struct known *k, const struct picker_
 	struct iface_ip net;
 	uint32_t mask;
 	bool any = false;
-	int i;
 
 	if (!parse_net(x, &net, &mask))
 		return false;
-	for (i = 0; i < k->n; i++) {
+	for (int i = 0; i < k->n; i++) {
 		const struct iface_addr *a =
 			only_first ? first_of(k, k->at[i]->iface) : k->at[i];
 
@@ -223,9 +213,7 @@ static void names_init(struct names *s, const struct known *k, const char *list,
  * that a net became: the default's 127.0.0.1/8 is lo, and takes lowlat0 along. */
 static bool begins_like_one_of(const struct names *s, const char *name)
 {
-	int i;
-
-	for (i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n; i++)
 		if (!strncmp(name, s->at[i].text, (size_t)s->at[i].len))
 			return true;
 	return false;
@@ -277,10 +265,9 @@ static bool add_module(const struct known *k, const struct netconf *c, struct pi
 	const char *family = value(c, no_family);
 	char text[IFACE_NAME];
 	bool any = !is_5(p);
-	int i;
 
 	snprintf(text, sizeof(text), "%.*s", len, name);
-	for (i = 0; i < k->n; i++) {
+	for (int i = 0; i < k->n; i++) {
 		const struct iface_addr *a = k->at[i];
 
 		if (a->iface != iface ||
@@ -298,9 +285,8 @@ static bool add_included(const struct known *k, const struct netconf *c, struct 
 			 const struct names *include)
 {
 	bool any = false;
-	int i;
 
-	for (i = 0; i < include->n; i++)
+	for (int i = 0; i < include->n; i++)
 		any |= add_module(k, c, p, first_called(k, &include->at[i])->iface,
 				  include->at[i].text, include->at[i].len);
 	return any;
@@ -309,10 +295,9 @@ static bool add_included(const struct known *k, const struct netconf *c, struct 
 static void add_others(const struct known *k, const struct netconf *c, struct picked *p)
 {
 	struct names exclude;
-	int i;
 
 	names_init(&exclude, k, excluded(c), false);
-	for (i = 0; i < k->n; i++) {
+	for (int i = 0; i < k->n; i++) {
 		const struct iface_addr *a = k->at[i];
 
 		if (first_of(k, a->iface) == a && !begins_like_one_of(&exclude, a->label))
@@ -323,10 +308,8 @@ static void add_others(const struct known *k, const struct netconf *c, struct pi
 /* Does role @r hold an address of the interface at @iface? */
 static bool has_iface(const struct pick_role *r, const struct known *k, int iface)
 {
-	int n, i;
-
-	for (i = 0; i < k->n; i++)
-		for (n = 0; n < r->npicks && k->at[i]->iface == iface; n++)
+	for (int i = 0; i < k->n; i++)
+		for (int n = 0; n < r->npicks && k->at[i]->iface == iface; n++)
 			if (!strcmp(k->at[i]->label, r->picks[n].interface))
 				return true;
 	return false;
@@ -337,9 +320,9 @@ static void warn_two(const struct known *k, struct picked *p)
 {
 	const struct iface_list *l = k->l;
 	struct pick_role *r = &p->roles[0];
-	int i, a, n;
+	int a, n;
 
-	for (i = 0; !is_5(p) && i < l->nifaces; i++) {
+	for (int i = 0; !is_5(p) && i < l->nifaces; i++) {
 		for (n = a = 0; a < k->n; a++)
 			n += k->at[a]->iface == i && k->at[a]->ip.family == AF_INET;
 		if (n < 2 || l->ifaces[i].flags & IFF_LOOPBACK || !has_iface(r, k, i))
@@ -405,9 +388,8 @@ struct lists {
 static const char *last_set(const struct netconf *c, const char *const names[3])
 {
 	const char *found = NULL;
-	int i;
 
-	for (i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++)
 		if (netconf_get(c, names[i]))
 			found = value(c, names[i]);
 	return found;
@@ -438,9 +420,8 @@ static void oob_refuse(struct picked *p, const char *why, const char *list)
 static bool is_named(const struct known *k, const struct names *s, const struct iface_addr *a)
 {
 	const struct iface_addr *first;
-	int i;
 
-	for (i = 0; i < s->n; i++) {
+	for (int i = 0; i < s->n; i++) {
 		first = first_called(k, &s->at[i]);
 		if (first && first->iface == a->iface)
 			return true;
@@ -451,11 +432,9 @@ static bool is_named(const struct known *k, const struct names *s, const struct 
 /* PRRTE keeps the loopback only where there is nothing else, 4.1 also if a list is left. */
 static bool keeps_loopback(const struct known *k, const struct picked *p, const struct names *s)
 {
-	int i;
-
 	if (!is_5(p))
 		return s->n || k->n < 2;
-	for (i = 0; i < k->n; i++)
+	for (int i = 0; i < k->n; i++)
 		if (!is_loopback(k, k->at[i]))
 			return false;
 	return true;
@@ -465,9 +444,8 @@ static void add_control(const struct known *k, struct picked *p, const struct na
 			bool include)
 {
 	bool lo = keeps_loopback(k, p, s);
-	int i;
 
-	for (i = 0; i < k->n; i++) {
+	for (int i = 0; i < k->n; i++) {
 		const struct iface_addr *a = k->at[i];
 
 		if (strncmp(a->label, "vir", 3) && (lo || !is_loopback(k, a)) &&
@@ -559,9 +537,7 @@ static void explain_oob(struct picked *p, const struct known *k, int i,
 /* mpirun and its ranks talk over 127.0.0.1 as well, and wait for it for ever. */
 static bool is_speechless(const struct iface_list *l)
 {
-	int i;
-
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		if (l->ifaces[i].flags & IFF_LOOPBACK && !(l->ifaces[i].flags & IFF_UP))
 			return true;
 	return false;
@@ -582,7 +558,6 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 	struct control done;
 	struct known k;
 	bool by_include;
-	int i;
 
 	if (!known_init(&k, l)) {
 		picker_refuse(&p->roles[0], "no memory to sort %d addresses", l->naddrs);
@@ -592,7 +567,7 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 	done = pick_oob(&k, c, p);
 	if (is_speechless(l))
 		refuse_speechless(p);
-	for (i = 0; i < l->nifaces; i++) {
+	for (int i = 0; i < l->nifaces; i++) {
 		if (!first_of(&k, i)) {
 			picker_rule(
 				p, i, false, "%s",

@@ -18,10 +18,8 @@ static bool is_of_plan(const struct fix *plan, const struct netconf_row *r)
 /* Does the plan say anything to this library?  To UCX it does not where there is RDMA. */
 static bool is_told(const struct picker *k, const struct fix *plan, const struct netconf *c)
 {
-	int i, n;
-
-	for (i = 0; k->settings[i]; i++)
-		for (n = 0; n < c->nrows; n++)
+	for (int i = 0; k->settings[i]; i++)
+		for (int n = 0; n < c->nrows; n++)
 			if (!strcmp(c->rows[n].name, k->settings[i]) &&
 			    is_of_plan(plan, &c->rows[n]))
 				return true;
@@ -32,9 +30,7 @@ static bool is_told(const struct picker *k, const struct fix *plan, const struct
 static const struct netconf_row *stranger(const struct picker *k, const struct fix *plan,
 					  const struct netconf *c)
 {
-	int i;
-
-	for (i = 0; k->settings[i]; i++) {
+	for (int i = 0; k->settings[i]; i++) {
 		const struct netconf_row *r = netconf_get(c, k->settings[i]);
 
 		if (r && !is_of_plan(plan, r))
@@ -56,10 +52,9 @@ static bool list_takes(const struct pick_role *r, const struct iface_list *l,
 {
 	bool only = r->npicks > 0;
 	size_t len = 0;
-	int i;
 
 	*out = 0;
-	for (i = 0; i < r->npicks; i++) {
+	for (int i = 0; i < r->npicks; i++) {
 		const char *name = r->picks[i].interface;
 		bool again = i && !strcmp(name, r->picks[i - 1].interface);
 
@@ -122,11 +117,11 @@ int outcome_of(struct outcome *o, const struct fix *plan, const struct snapshot 
 	       const char *interface, const char *const *names, struct err *e)
 {
 	struct netconf then;
-	int i, rc;
+	int rc;
 
 	o->n = o->strays = 0;
 	rc = fix_settings(plan, &s->settings, names, &then, e);
-	for (i = 0; !rc && pickers[i]; i++)
+	for (int i = 0; !rc && pickers[i]; i++)
 		rc = ask_one(o, pickers[i], plan, s, interface, &then, e);
 	netconf_free(&then);
 	return rc;

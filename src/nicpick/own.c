@@ -52,9 +52,8 @@ static const struct own_node *double_of(const struct iface_ip *ip, const struct 
 					const struct iface **where)
 {
 	const struct iface_addr *a;
-	int n;
 
-	for (n = 0; h && n < h->nothers; n++) {
+	for (int n = 0; h && n < h->nothers; n++) {
 		a = iface_owner(h->others[n].ifaces, ip);
 		if (a) {
 			*where = &h->others[n].ifaces->ifaces[a->iface];
@@ -75,9 +74,8 @@ static const struct iface_addr *best_address(const struct iface_list *l, int i,
 {
 	const struct iface_addr *best = NULL, *a;
 	const struct iface *where;
-	int n;
 
-	for (n = 0; n < l->naddrs; n++) {
+	for (int n = 0; n < l->naddrs; n++) {
 		a = &l->addrs[n];
 		if (a->iface == i && is_usable(a) && is_asked(&a->ip, h) &&
 		    !double_of(&a->ip, h, &where) &&
@@ -90,9 +88,8 @@ static const struct iface_addr *best_address(const struct iface_list *l, int i,
 bool own_leads_to(const struct iface_list *l, int i, const struct iface_ip *to)
 {
 	const struct iface_route *r = iface_route(l, to);
-	int n;
 
-	for (n = 0; (!r || !r->prefix) && n < l->naddrs; n++)
+	for (int n = 0; (!r || !r->prefix) && n < l->naddrs; n++)
 		if (is_usable(&l->addrs[n]) &&
 		    iface_within(to, &l->addrs[n].ip, l->addrs[n].prefix))
 			return l->addrs[n].iface == i;
@@ -101,9 +98,7 @@ bool own_leads_to(const struct iface_list *l, int i, const struct iface_ip *to)
 
 bool own_reaches(const struct iface_list *l, int i, const struct iface_list *node)
 {
-	int n;
-
-	for (n = 0; n < node->naddrs; n++) {
+	for (int n = 0; n < node->naddrs; n++) {
 		const struct iface_addr *a = &node->addrs[n];
 
 		if (is_usable(a) && node->ifaces[a->iface].flags & IFF_RUNNING &&
@@ -117,9 +112,8 @@ bool own_reaches(const struct iface_list *l, int i, const struct iface_list *nod
 static bool is_on_the_way(const struct iface_list *l, int i, const struct own_hint *h)
 {
 	struct iface_ip ip;
-	int n;
 
-	for (n = 0; n < h->nothers; n++)
+	for (int n = 0; n < h->nothers; n++)
 		if (!is_set(h->others[n].address) || !iface_parse(&ip, h->others[n].address) ||
 		    !own_leads_to(l, i, &ip))
 			return false;
@@ -129,9 +123,8 @@ static bool is_on_the_way(const struct iface_list *l, int i, const struct own_hi
 static const struct iface_route *default_route(const struct iface_list *l, int i)
 {
 	const struct iface_route *best = NULL, *r;
-	int n;
 
-	for (n = 0; n < l->nroutes; n++) {
+	for (int n = 0; n < l->nroutes; n++) {
 		r = &l->routes[n];
 		if (r->iface == i && r->prefix == 0 && (!best || r->metric < best->metric))
 			best = r;
@@ -152,11 +145,10 @@ static bool has_address(const struct iface_list *l, int i, const struct own_hint
 	const struct iface *where;
 	char text[IFACE_TEXT];
 	bool any = false;
-	int n;
 
 	if (best_address(l, i, h))
 		return true;
-	for (n = 0; n < l->naddrs && !other; n++) {
+	for (int n = 0; n < l->naddrs && !other; n++) {
 		const struct iface_addr *a = &l->addrs[n];
 
 		if (a->iface != i || !is_usable(a))
@@ -177,9 +169,7 @@ static bool has_address(const struct iface_list *l, int i, const struct own_hint
 static bool leads_to_all(const struct iface_list *l, int i, const struct own_hint *h,
 			 struct picked *p)
 {
-	int n;
-
-	for (n = 0; n < h->nothers; n++)
+	for (int n = 0; n < h->nothers; n++)
 		if (!own_reaches(l, i, h->others[n].ifaces)) {
 			picker_rule(p, i, false, "is not on the way to any address of %.64s",
 				    h->others[n].name);
@@ -232,10 +222,8 @@ static const char *claim_text(enum claim c)
 static void choose_address(struct picked *p, const struct iface_list *l,
 			   const struct iface_addr *a, const char *why)
 {
-	int i;
-
 	picker_add(p, &p->roles[0], l->ifaces[a->iface].name, &a->ip);
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		if (i == a->iface)
 			picker_rule(p, i, true, "%s", why);
 		else if (!*p->fates[i].rule)
@@ -266,10 +254,9 @@ static void choose_loopback(struct picked *p, const struct iface_list *l, const 
 static const char *list_names(const struct iface_list *l, char *out, size_t size)
 {
 	size_t len = 0;
-	int i;
 
 	*out = 0;
-	for (i = 0; i < l->nifaces && len + IFACE_NAME + 2 < size; i++)
+	for (int i = 0; i < l->nifaces && len + IFACE_NAME + 2 < size; i++)
 		if (!(l->ifaces[i].flags & IFF_LOOPBACK) && best_address(l, i, NULL))
 			len += (size_t)snprintf(out + len, size - len, "%s%s", len ? ", " : "",
 						l->ifaces[i].name);
@@ -283,11 +270,10 @@ static const struct iface_addr *named_address(const struct iface_list *l, const 
 {
 	const struct iface *f = iface_find(l, name);
 	struct iface_ip ip;
-	int i;
 
 	if (f && !(f->flags & IFF_LOOPBACK))
 		return best_address(l, (int)(f - l->ifaces), NULL);
-	for (i = 0; f && i < l->naddrs; i++)
+	for (int i = 0; f && i < l->naddrs; i++)
 		if (&l->ifaces[l->addrs[i].iface] == f)
 			return &l->addrs[i];
 	return iface_parse(&ip, name) ? iface_owner(l, &ip) : NULL;
@@ -322,12 +308,11 @@ static const struct iface_addr *towards(const struct iface_list *l, const struct
 {
 	const struct iface_addr *a = iface_owner(l, peer), *best = NULL;
 	const struct iface_route *r;
-	int n;
 
 	if (a)
 		return a;
 	r = iface_route(l, peer);
-	for (n = 0; r && n < l->naddrs; n++) {
+	for (int n = 0; r && n < l->naddrs; n++) {
 		a = &l->addrs[n];
 		if (a->iface != r->iface || a->ip.family != peer->family)
 			continue;
@@ -465,9 +450,8 @@ static void guess(struct picked *p, const struct iface_list *l, const struct own
 {
 	struct race r = { .wish = -1, .first = -1, .second = -1 };
 	char why[PICKER_RULE];
-	int i;
 
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		enter(&r, l, i, judge(l, i, h, p), h);
 	if (r.first < 0 && h->any && !is_set(h->network) && !h->nothers) {
 		choose_loopback(p, l, "there is no network, and one host needs none");
@@ -487,12 +471,11 @@ static void beware_of_others(struct picked *p, const struct iface_list *l,
 {
 	const struct iface *where;
 	const struct own_node *other = double_of(&mine->ip, h, &where);
-	int n;
 
 	if (other)
 		picker_note(&p->roles[0], "beware: its address is that of %s on %.64s, too",
 			    where->name, other->name);
-	for (n = 0; n < h->nothers; n++)
+	for (int n = 0; n < h->nothers; n++)
 		if (!own_reaches(l, mine->iface, h->others[n].ifaces))
 			picker_note(&p->roles[0],
 				    "beware: it is not on the way to any address of %.64s",
@@ -505,9 +488,9 @@ static void beware(struct picked *p, const struct iface_list *l, const struct ow
 	struct pick_role *r = &p->roles[0];
 	const struct iface *f = r->npicks ? iface_find(l, r->picks[0].interface) : NULL;
 	const struct iface_addr *mine = f ? best_address(l, (int)(f - l->ifaces), NULL) : NULL;
-	int n, v4 = 0, shared = -1;
+	int v4 = 0, shared = -1;
 
-	for (n = 0; mine && n < l->naddrs; n++) {
+	for (int n = 0; mine && n < l->naddrs; n++) {
 		const struct iface_addr *a = &l->addrs[n];
 
 		v4 += a->iface == mine->iface && a->ip.family == AF_INET;

@@ -17,15 +17,13 @@ enum { SPARE = 32 };
 int picker_init(struct picked *p, const struct iface_list *l, const char *const *roles,
 		struct err *e)
 {
-	int i;
-
 	memset(p, 0, sizeof(*p));
 	p->room = l->naddrs + SPARE;
 	p->nfates = l->nifaces;
 	p->fates = calloc((size_t)l->nifaces + 1, sizeof(*p->fates));
 	if (!p->fates)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d interfaces", l->nifaces);
-	for (i = 0; i < PICKER_ROLES && roles[i]; i++) {
+	for (int i = 0; i < PICKER_ROLES && roles[i]; i++) {
 		p->nroles = i + 1;
 		p->roles[i].name = roles[i];
 		p->roles[i].picks = calloc((size_t)p->room, sizeof(struct pick));
@@ -37,9 +35,7 @@ int picker_init(struct picked *p, const struct iface_list *l, const char *const 
 
 void picker_free(struct picked *p)
 {
-	int i;
-
-	for (i = 0; i < PICKER_ROLES; i++)
+	for (int i = 0; i < PICKER_ROLES; i++)
 		free(p->roles[i].picks);
 	free(p->fates);
 	memset(p, 0, sizeof(*p));
@@ -59,10 +55,8 @@ void picker_add(struct picked *p, struct pick_role *r, const char *interface,
 
 int picker_which(const struct pick_role *r, const struct iface_list *l, int i)
 {
-	int n, a;
-
-	for (n = 0; n < r->npicks; n++)
-		for (a = 0; a < l->naddrs; a++)
+	for (int n = 0; n < r->npicks; n++)
+		for (int a = 0; a < l->naddrs; a++)
 			if (l->addrs[a].iface == i &&
 			    !strcmp(l->addrs[a].label, r->picks[n].interface))
 				return n;
@@ -73,10 +67,9 @@ void picker_add_new(struct picked *p, struct pick_role *r, const char *interface
 		    const struct iface_ip *ip)
 {
 	char text[IFACE_TEXT];
-	int i;
 
 	iface_text(ip, text);
-	for (i = 0; i < r->npicks; i++)
+	for (int i = 0; i < r->npicks; i++)
 		if (!strcmp(r->picks[i].interface, interface) &&
 		    !strcmp(r->picks[i].address, text))
 			return;

@@ -34,9 +34,7 @@ const struct picker *const pickers[] = {
 
 const struct picker *picker_find(const char *name)
 {
-	int i;
-
-	for (i = 0; pickers[i]; i++)
+	for (int i = 0; pickers[i]; i++)
 		if (!strcmp(pickers[i]->name, name))
 			return pickers[i];
 	return NULL;
@@ -63,9 +61,7 @@ bool picker_since(const struct picked *p, const char *version)
 
 static bool is_listened_to(const struct picker *k, const char *name)
 {
-	int i;
-
-	for (i = 0; k->settings[i]; i++)
+	for (int i = 0; k->settings[i]; i++)
 		if (!strcmp(k->settings[i], name))
 			return true;
 	return false;
@@ -83,14 +79,14 @@ int picker_hear(const struct picker *k, const struct netconf *c, struct netconf 
 		struct err *e)
 {
 	const char *version = picker_version(k, c);
-	int i, rc;
+	int rc;
 
 	memset(heard, 0, sizeof(*heard));
 	memcpy(heard->hostname, c->hostname, sizeof(heard->hostname));
 	rc = netconf_add_hosts(heard, c, e);
 	if (!rc)
 		rc = netconf_add_plugins(heard, c, e);
-	for (i = 0; !rc && i < c->nrows; i++) {
+	for (int i = 0; !rc && i < c->nrows; i++) {
 		if (!is_listened_to(k, c->rows[i].name))
 			continue;
 		rc = netconf_add_row(heard, &c->rows[i], e);

@@ -91,9 +91,8 @@ static void parse(struct trap_case *t, struct trap_row *r)
 static void add_file(struct trap_case *t, const struct sources_file *f)
 {
 	struct trap_row *r;
-	int i;
 
-	for (i = 0; i < f->nlines; i++) {
+	for (int i = 0; i < f->nlines; i++) {
 		r = add_row(t, f->grammar, f->path, f->lines[i].number, f->lines[i].text);
 		if (r)
 			parse(t, r);
@@ -136,9 +135,7 @@ static bool beats(const struct trap_row *other, const struct trap_row *r, bool a
 
 static bool is_last_script(const struct trap_case *t, int i)
 {
-	int n;
-
-	for (n = i + 1; n < t->nrows; n++)
+	for (int n = i + 1; n < t->nrows; n++)
 		if (t->rows[n].grammar == SOURCES_SHELL && !t->rows[n].unknown &&
 		    !strcmp(t->rows[n].name, t->rows[i].name))
 			return false;
@@ -148,9 +145,8 @@ static bool is_last_script(const struct trap_case *t, int i)
 static bool is_beaten(const struct trap_case *t, int i)
 {
 	const struct trap_row *r = &t->rows[i], *other;
-	int n;
 
-	for (n = 0; n < t->nrows; n++) {
+	for (int n = 0; n < t->nrows; n++) {
 		other = &t->rows[n];
 		if (other->grammar == SOURCES_SHELL && r->grammar != SOURCES_SHELL &&
 		    !is_last_script(t, n))
@@ -177,10 +173,10 @@ static int choose_good(struct trap_case *t, struct err *e)
 /* What is set once the scripts have run. */
 static int settle(const struct trap_case *t, struct netconf *c, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
 	memset(c, 0, sizeof(*c));
-	for (i = 0; !rc && i < t->nrows; i++) {
+	for (int i = 0; !rc && i < t->nrows; i++) {
 		const struct trap_row *r = &t->rows[i];
 
 		if (r->grammar == SOURCES_SHELL && r->in_force)
@@ -226,19 +222,19 @@ static int ask_all(struct trap_case *t, struct err *e)
 int trap_begin(struct trap_case *t, const struct snapshot *s, struct lint_report *r,
 	       struct err *e)
 {
-	int i, rc;
+	int rc;
 
 	memset(t, 0, sizeof(*t));
 	t->s = s;
 	t->report = r;
-	for (i = 0; i < s->sources.nfiles; i++)
+	for (int i = 0; i < s->sources.nfiles; i++)
 		add_file(t, &s->sources.files[i]);
-	for (i = 0; !s->sources.nfiles && i < s->settings.nrows; i++)
+	for (int i = 0; !s->sources.nfiles && i < s->settings.nrows; i++)
 		if (s->settings.rows[i].via != NETCONF_PINNED)
 			add_setting(t, &s->settings.rows[i]);
 	if (t->no_memory)
 		return fail(e, RINGUP_ENOMEM, "no memory for the settings");
-	for (i = 0; i < t->nrows; i++)
+	for (int i = 0; i < t->nrows; i++)
 		t->rows[i].in_force = (!t->rows[i].line || strchr(t->rows[i].line, '=')) &&
 				      !t->rows[i].unknown && !is_beaten(t, i);
 	rc = choose_good(t, e);
@@ -247,9 +243,7 @@ int trap_begin(struct trap_case *t, const struct snapshot *s, struct lint_report
 
 void trap_end(struct trap_case *t)
 {
-	int i;
-
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		free(t->rows[i].name);
 		free(t->rows[i].meant);
 		free(t->rows[i].value);
@@ -262,9 +256,7 @@ void trap_end(struct trap_case *t)
 
 struct trap_row *trap_get(struct trap_case *t, const char *name)
 {
-	int i;
-
-	for (i = 0; i < t->nrows; i++)
+	for (int i = 0; i < t->nrows; i++)
 		if (t->rows[i].in_force && !strcmp(t->rows[i].name, name))
 			return &t->rows[i];
 	return NULL;
@@ -280,9 +272,8 @@ struct trap_row *trap_sound(struct trap_case *t, const char *name)
 const char *trap_pin(const struct trap_case *t, const char *name)
 {
 	const struct netconf *c = &t->s->settings;
-	int i;
 
-	for (i = 0; t->plugin == ENVPLUGIN_OURS && i < c->nrows; i++)
+	for (int i = 0; t->plugin == ENVPLUGIN_OURS && i < c->nrows; i++)
 		if (c->rows[i].via == NETCONF_PINNED && !strcmp(c->rows[i].name, name))
 			return c->rows[i].value;
 	return NULL;
@@ -432,12 +423,11 @@ bool trap_begins(const char *text, const struct picker_item *x)
 bool trap_label(const struct trap_case *t, const struct picker_item *x)
 {
 	const struct iface_list *l = &t->s->ifaces;
-	int i;
 
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (trap_is(x, l->addrs[i].label))
 			return true;
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		if (trap_is(x, l->ifaces[i].name))
 			return true;
 	return false;
@@ -446,9 +436,8 @@ bool trap_label(const struct trap_case *t, const struct picker_item *x)
 const char *trap_also(const struct trap_case *t, const struct picker_item *x)
 {
 	const struct iface_list *l = &t->s->ifaces;
-	int i;
 
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (trap_begins(l->addrs[i].label, x) && !trap_is(x, l->addrs[i].label) &&
 		    l->addrs[i].label[x->len] != ':')
 			return l->addrs[i].label;
@@ -460,21 +449,18 @@ const char *trap_near(const struct trap_case *t, const struct picker_item *x)
 	const struct iface_list *l = &t->s->ifaces;
 	char typed[64];
 	struct near n = { 0 };
-	int i;
 
 	if (x->len >= (int)sizeof(typed))
 		return NULL;
 	snprintf(typed, sizeof(typed), "%.*s", x->len, x->text);
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		near_offer(&n, typed, l->addrs[i].label);
 	return n.best;
 }
 
 static bool has_default_route(const struct iface_list *l, int iface)
 {
-	int i;
-
-	for (i = 0; i < l->nroutes; i++)
+	for (int i = 0; i < l->nroutes; i++)
 		if (l->routes[i].iface == iface && !l->routes[i].prefix)
 			return true;
 	return false;
@@ -485,9 +471,8 @@ static bool sounds_virtual(const char *name)
 {
 	static const char *const begin[] = { "docker", "br-",   "virbr", "cni",  "flannel",
 					     "podman", "lxcbr", "veth",  "vxlan" };
-	size_t i;
 
-	for (i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
+	for (size_t i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
 		if (!strncmp(name, begin[i], strlen(begin[i])))
 			return true;
 	return false;
@@ -518,9 +503,8 @@ bool trap_is_foreign(const struct trap_case *t, const struct iface_addr *a)
 bool trap_has_network(const struct trap_case *t)
 {
 	const struct iface_list *l = &t->s->ifaces;
-	int i;
 
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (iface_is_global(&l->addrs[i].ip) && !trap_is_foreign(t, &l->addrs[i]) &&
 		    l->ifaces[l->addrs[i].iface].flags & IFF_UP)
 			return true;
@@ -531,9 +515,8 @@ const struct iface_addr *trap_address(const struct trap_case *t, const struct pi
 {
 	const struct iface_list *l = &t->s->ifaces;
 	char text[IFACE_TEXT];
-	int i;
 
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (!strcmp(l->addrs[i].label, p->interface) &&
 		    !strcmp(iface_text(&l->addrs[i].ip, text), p->address))
 			return &l->addrs[i];
@@ -543,10 +526,9 @@ const struct iface_addr *trap_address(const struct trap_case *t, const struct pi
 const char *trap_net(const struct trap_case *t, char out[IFACE_TEXT])
 {
 	const struct iface_list *l = &t->s->ifaces;
-	int i;
 
 	*out = 0;
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		/* A network of one address is a name's business: see ompi-everything. */
 		if (l->addrs[i].ip.family == AF_INET && l->addrs[i].prefix != 32 &&
 		    !strcmp(l->ifaces[l->addrs[i].iface].name, t->good))

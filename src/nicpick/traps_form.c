@@ -20,9 +20,7 @@ static bool is_quote(char c)
 /* Where a comment begins that somebody put behind a value; the length without one. */
 static size_t comment_at(const char *value)
 {
-	size_t i;
-
-	for (i = 1; value[0] && value[i]; i++)
+	for (size_t i = 1; value[0] && value[i]; i++)
 		if (value[i] == '#' && isblank((unsigned char)value[i - 1]))
 			return i;
 	return strlen(value);
@@ -85,9 +83,7 @@ static bool begins_with_word(const char *line, const char *word)
 
 void trap_form_bom(struct trap_case *t)
 {
-	int i;
-
-	for (i = 0; i < t->nrows; i++)
+	for (int i = 0; i < t->nrows; i++)
 		if (t->rows[i].line && !strncmp(t->rows[i].line, bom, 3))
 			broken(t, &t->rows[i], "the file begins with a byte order mark");
 }
@@ -100,18 +96,14 @@ static bool is_exported(const struct trap_row *r)
 
 void trap_form_export(struct trap_case *t)
 {
-	int i;
-
-	for (i = 0; i < t->nrows; i++)
+	for (int i = 0; i < t->nrows; i++)
 		if (is_exported(&t->rows[i]))
 			broken(t, &t->rows[i], "the line is written for a shell");
 }
 
 void trap_form_no_value(struct trap_case *t)
 {
-	int i;
-
-	for (i = 0; i < t->nrows; i++)
+	for (int i = 0; i < t->nrows; i++)
 		if (t->rows[i].line && t->rows[i].grammar != SOURCES_SHELL &&
 		    !strchr(t->rows[i].line, '=') && !t->rows[i].broken)
 			broken(t, &t->rows[i], "there is no '=' in the line");
@@ -129,9 +121,8 @@ static bool has_blank_around(const char *s)
 void trap_form_blank(struct trap_case *t)
 {
 	struct trap_row *r;
-	int i;
 
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		r = &t->rows[i];
 		if (r->grammar == SOURCES_MCA || is_exported(r) ||
 		    (r->line && !strchr(r->line, '=')))
@@ -147,9 +138,8 @@ void trap_form_quotes(struct trap_case *t)
 {
 	struct trap_row *r;
 	size_t len;
-	int i;
 
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		r = &t->rows[i];
 		len = strlen(r->value);
 		while (len && strchr(" \t\r", r->value[len - 1]))
@@ -163,9 +153,8 @@ void trap_form_quotes(struct trap_case *t)
 void trap_form_cr(struct trap_case *t)
 {
 	size_t len;
-	int i;
 
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		len = strlen(t->rows[i].value);
 		if (t->rows[i].grammar != SOURCES_MCA && len &&
 		    t->rows[i].value[len - 1] == '\r')
@@ -176,9 +165,7 @@ void trap_form_cr(struct trap_case *t)
 
 void trap_form_comment(struct trap_case *t)
 {
-	int i;
-
-	for (i = 0; i < t->nrows; i++)
+	for (int i = 0; i < t->nrows; i++)
 		if (t->rows[i].grammar != SOURCES_ENVIRONMENT &&
 		    t->rows[i].grammar != SOURCES_SHELL &&
 		    t->rows[i].value[comment_at(t->rows[i].value)])
@@ -188,9 +175,8 @@ void trap_form_comment(struct trap_case *t)
 void trap_form_long(struct trap_case *t)
 {
 	struct trap_row *r;
-	int i;
 
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		r = &t->rows[i];
 		if (r->grammar != SOURCES_NCCL || strlen(r->value) <= NCCL_VALUE)
 			continue;
@@ -201,9 +187,7 @@ void trap_form_long(struct trap_case *t)
 
 void trap_shell_unknown(struct trap_case *t)
 {
-	int i;
-
-	for (i = 0; i < t->nrows; i++)
+	for (int i = 0; i < t->nrows; i++)
 		if (t->rows[i].unknown)
 			trap_found(t, &t->rows[i], NULL, NULL, "cannot tell what %s becomes",
 				   t->rows[i].meant);
@@ -212,9 +196,8 @@ void trap_shell_unknown(struct trap_case *t)
 void trap_mca_prefix(struct trap_case *t)
 {
 	static const char twice[] = "OMPI_MCA_OMPI_MCA_";
-	int i;
 
-	for (i = 0; i < t->nrows; i++)
+	for (int i = 0; i < t->nrows; i++)
 		if (t->rows[i].grammar == SOURCES_MCA &&
 		    !strncmp(t->rows[i].name, twice, sizeof(twice) - 1))
 			broken(t, &t->rows[i], "OMPI_MCA_ stands in front of the name");
@@ -223,9 +206,8 @@ void trap_mca_prefix(struct trap_case *t)
 void trap_wrong_file(struct trap_case *t)
 {
 	struct trap_row *r;
-	int i;
 
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		r = &t->rows[i];
 		if (r->grammar != SOURCES_NCCL || !strncmp(r->meant, "NCCL_", 5) ||
 		    netnames_find(r->meant) != NETNAMES_NETWORK)
@@ -239,9 +221,8 @@ void trap_wrong_file(struct trap_case *t)
 void trap_unknown_name(struct trap_case *t)
 {
 	const char *known;
-	int i;
 
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		known = t->rows[i].broken ? NULL : netnames_near(t->rows[i].meant);
 		if (!known)
 			continue;
@@ -255,9 +236,8 @@ void trap_unknown_name(struct trap_case *t)
 static const struct trap_row *winner_beside(const struct trap_case *t, const struct trap_row *r)
 {
 	const struct trap_row *best = NULL, *other;
-	int i;
 
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		other = &t->rows[i];
 		if (other->path == r->path && !strcmp(other->name, r->name) &&
 		    (!best || r->grammar == SOURCES_MCA))
@@ -270,9 +250,8 @@ void trap_duplicate_line(struct trap_case *t)
 {
 	const struct trap_row *other;
 	struct trap_row *r;
-	int i;
 
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		r = &t->rows[i];
 		if (r->grammar == SOURCES_ENVIRONMENT || r->grammar == SOURCES_SHELL ||
 		    r->broken || !r->line)
@@ -288,9 +267,8 @@ void trap_duplicate_line(struct trap_case *t)
 static const struct trap_row *weaker(const struct trap_case *t, const struct trap_row *r)
 {
 	const struct trap_row *other;
-	int i;
 
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		other = &t->rows[i];
 		if (other != r && other->path != r->path && !other->unknown &&
 		    !strcmp(other->name, r->name) && strcmp(other->value, r->value) != 0)
@@ -302,9 +280,8 @@ static const struct trap_row *weaker(const struct trap_case *t, const struct tra
 void trap_empty_shadow(struct trap_case *t)
 {
 	const struct trap_row *other;
-	int i;
 
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		other = t->rows[i].in_force && !*t->rows[i].value ? weaker(t, &t->rows[i])
 								  : NULL;
 		if (!other)
@@ -318,9 +295,8 @@ void trap_empty_shadow(struct trap_case *t)
 void trap_shadow(struct trap_case *t)
 {
 	const struct trap_row *other;
-	int i;
 
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		if (trap_pin(t, t->rows[i].name))
 			continue;
 		other = t->rows[i].in_force && *t->rows[i].value ? weaker(t, &t->rows[i])

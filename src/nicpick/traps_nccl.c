@@ -228,9 +228,8 @@ static const struct iface *owner_of(const struct trap_case *t, const struct ifac
 				    int prefix)
 {
 	const struct iface_list *l = &t->s->ifaces;
-	int i;
 
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (iface_within(&l->addrs[i].ip, ip, prefix))
 			return &l->ifaces[l->addrs[i].iface];
 	return NULL;
@@ -317,9 +316,8 @@ void trap_nccl_exclude(struct trap_case *t)
 	const struct pick_role *r = &t->nccl.roles[1];
 	const struct iface_addr *a;
 	char fix[IFACE_NAME + 1];
-	int i;
 
-	for (i = 0; s.row && s.negate && i < r->npicks; i++) {
+	for (int i = 0; s.row && s.negate && i < r->npicks; i++) {
 		a = trap_address(t, &r->picks[i]);
 		if (!a || !trap_is_foreign(t, a))
 			continue;
@@ -353,15 +351,14 @@ static const char *unfit(const struct trap_case *t, const struct picker_item *x)
 {
 	const struct iface_list *l = &t->s->ifaces;
 	bool known = false;
-	int i;
 
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		if (trap_is(x, l->ifaces[i].name)) {
 			if (!(l->ifaces[i].flags & IFF_RUNNING))
 				return "is not RUNNING";
 			known = true;
 		}
-	for (i = 0; known && i < l->naddrs; i++)
+	for (int i = 0; known && i < l->naddrs; i++)
 		if (trap_is(x, l->addrs[i].label))
 			return NULL;
 	return known ? "has no address" : NULL;
@@ -503,9 +500,8 @@ void trap_nccl_foreign(struct trap_case *t)
 	const struct pick_role *r = &t->nccl.roles[1];
 	const struct iface_addr *a;
 	char fix[IFACE_NAME + 1];
-	int i;
 
-	for (i = 0; i < r->npicks && !trap_names(t, ifname) && *t->good; i++) {
+	for (int i = 0; i < r->npicks && !trap_names(t, ifname) && *t->good; i++) {
 		a = trap_address(t, &r->picks[i]);
 		if (!a || !trap_is_foreign(t, a) || !strcmp(a->label, t->good))
 			continue;
@@ -520,12 +516,11 @@ void trap_nccl_hidden(struct trap_case *t)
 	static const char *const last[] = { "docker", "lo", "virbr" };
 	const struct pick_role *r = &t->nccl.roles[0];
 	char fix[IFACE_NAME + 1];
-	size_t i;
 
 	if (trap_names(t, ifname) || trap_get(t, comm_id) || !r->npicks ||
 	    !strcmp(r->picks[0].interface, t->good) || !strcmp(t->good, "lo"))
 		return;
-	for (i = 0; i < sizeof(last) / sizeof(last[0]); i++)
+	for (size_t i = 0; i < sizeof(last) / sizeof(last[0]); i++)
 		if (!strncmp(t->good, last[i], strlen(last[i])))
 			trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix),
 				     "NCCL takes %s rather than %s, whose name begins with %s",
@@ -535,9 +530,8 @@ void trap_nccl_hidden(struct trap_case *t)
 void trap_nccl_conf_file(struct trap_case *t)
 {
 	struct trap_row *r = trap_sound(t, "NCCL_CONF_FILE");
-	int i;
 
-	for (i = 0; r && i < t->s->sources.nfiles; i++)
+	for (int i = 0; r && i < t->s->sources.nfiles; i++)
 		if (!strcmp(t->s->sources.files[i].path, r->value))
 			return;
 	if (r && t->s->sources.nfiles)
@@ -563,9 +557,8 @@ void trap_nccl_env_plugin(struct trap_case *t)
 void trap_nccl_env_beaten(struct trap_case *t)
 {
 	const char *pin;
-	int i;
 
-	for (i = 0; i < t->nrows; i++) {
+	for (int i = 0; i < t->nrows; i++) {
 		struct trap_row *r = &t->rows[i];
 
 		pin = r->in_force ? trap_pin(t, r->name) : NULL;

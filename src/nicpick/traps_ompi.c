@@ -44,11 +44,11 @@ static bool net_has_any(const struct trap_case *t, const struct picker_item *x)
 {
 	const struct iface_list *l = &t->s->ifaces;
 	struct iface_ip net;
-	int prefix, i;
+	int prefix;
 
 	if (!is_net(x, &net, &prefix))
 		return false;
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (iface_within(&l->addrs[i].ip, &net, prefix))
 			return true;
 	return false;
@@ -158,9 +158,8 @@ void trap_ompi_spec(struct trap_case *t)
 	struct picker_item x;
 	struct trap_row *r;
 	const char *list;
-	size_t i;
 
-	for (i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 2; i++) {
 		r = trap_sound(t, names[i]);
 		list = r ? r->value : "";
 		while (picker_next(&list, &x))
@@ -190,9 +189,8 @@ void trap_ompi_everything(struct trap_case *t)
 	struct picker_item x;
 	struct trap_row *r;
 	const char *list;
-	size_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		r = trap_sound(t, names[i]);
 		list = r ? r->value : "";
 		while (picker_next(&list, &x))
@@ -321,11 +319,10 @@ void trap_ompi_foreign(struct trap_case *t)
 	const struct pick_role *r = &t->ompi.roles[0];
 	const struct iface_addr *a;
 	char better[IFACE_TEXT];
-	int i;
 
 	if (trap_get(t, btl_include) || !instead(t, better))
 		return;
-	for (i = 0; i < r->npicks; i++) {
+	for (int i = 0; i < r->npicks; i++) {
 		a = trap_address(t, &r->picks[i]);
 		if (!a || !trap_is_foreign(t, a))
 			continue;
@@ -344,9 +341,9 @@ static bool is_five(const struct trap_case *t)
 static int ipv4_addresses(const struct trap_case *t, int iface)
 {
 	const struct iface_list *l = &t->s->ifaces;
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		n += l->addrs[i].iface == iface && l->addrs[i].ip.family == AF_INET;
 	return n;
 }
@@ -355,11 +352,11 @@ void trap_ompi_two_addresses(struct trap_case *t)
 {
 	const struct pick_role *r = &t->ompi.roles[0];
 	const struct iface_addr *a;
-	int i, last = -1;
+	int last = -1;
 
 	if (is_five(t))
 		return;
-	for (i = 0; i < r->npicks; i++) {
+	for (int i = 0; i < r->npicks; i++) {
 		a = trap_address(t, &r->picks[i]);
 		if (!a || a->iface == last || a->ip.family != AF_INET ||
 		    t->s->ifaces.ifaces[a->iface].flags & IFF_LOOPBACK ||
@@ -401,9 +398,8 @@ void trap_ompi5_oob(struct trap_case *t)
 		{ oob_exclude, "PRTE_MCA_prte_if_exclude" },
 	};
 	struct trap_row *r;
-	int i;
 
-	for (i = 0; i < 2 && is_five(t); i++) {
+	for (int i = 0; i < 2 && is_five(t); i++) {
 		r = trap_sound(t, pairs[i][0]);
 		if (r && r->grammar == SOURCES_ENVIRONMENT && !trap_get(t, pairs[i][1]))
 			trap_found(t, r, pairs[i][1], r->value, "it has no effect here");
@@ -438,9 +434,8 @@ void trap_ompi_mixed_list(struct trap_case *t)
 	static const char *const names[] = { "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_mtl",
 					     "OMPI_MCA_oob" };
 	struct trap_row *r;
-	size_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		r = trap_sound(t, names[i]);
 		if (!r || !strchr(r->value, '^') || strrchr(r->value, '^') == r->value)
 			continue;
@@ -454,13 +449,12 @@ void trap_ompi_no_tcp(struct trap_case *t)
 	struct trap_row *r = trap_sound(t, "OMPI_MCA_btl"), *pml = trap_get(t, "OMPI_MCA_pml");
 	static const char *const wide[] = { "tcp", "openib", "uct", "usnic", "ofi" };
 	bool has = false;
-	size_t i;
 	char *fix;
 
 	/* With another PML the BTLs carry little or nothing. */
 	if (!r || *r->value == '^' || !pml || strcmp(pml->value, "ob1") != 0)
 		return;
-	for (i = 0; i < sizeof(wide) / sizeof(wide[0]); i++)
+	for (size_t i = 0; i < sizeof(wide) / sizeof(wide[0]); i++)
 		has |= holds(r->value, wide[i]);
 	if (has)
 		return;

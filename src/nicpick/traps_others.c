@@ -42,9 +42,8 @@ static void unknown(struct trap_case *t, struct trap_row *r, const struct picker
 static bool has_address(const struct trap_case *t, const struct picker_item *x)
 {
 	const struct iface_list *l = &t->s->ifaces;
-	int i;
 
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (trap_is(x, l->addrs[i].label))
 			return true;
 	return false;
@@ -88,11 +87,10 @@ void trap_gloo_foreign(struct trap_case *t)
 	struct trap_row *r = trap_sound(t, gloo);
 	const struct pick_role *role = &t->gloo.roles[0];
 	const struct iface_addr *a;
-	int i;
 
 	if (!r || strlen(r->value) < 2 || !trap_has_network(t))
 		return;
-	for (i = 0; i < role->npicks; i++) {
+	for (int i = 0; i < role->npicks; i++) {
 		a = trap_address(t, &role->picks[i]);
 		if (!a || !dead_end(t, a))
 			continue;
@@ -114,9 +112,7 @@ static const struct netconf_host *host(const struct trap_case *t)
 static const struct iface_ip *first_local(const struct trap_case *t,
 					  const struct netconf_host *h)
 {
-	int i;
-
-	for (i = 0; i < h->nips; i++)
+	for (int i = 0; i < h->nips; i++)
 		if (iface_is_loopback(&h->ips[i]) || iface_owner(&t->s->ifaces, &h->ips[i]))
 			return &h->ips[i];
 	return NULL;
@@ -237,14 +233,14 @@ void trap_one_subnet(struct trap_case *t)
 {
 	const struct iface_list *l = &t->s->ifaces;
 	const struct iface_addr **at = calloc((size_t)l->naddrs + 1, sizeof(*at));
-	int i, k, n = 0;
+	int k, n = 0;
 
 	t->no_memory |= !at;
 	/* Each is judged once: there may be a thousand. */
-	for (i = 0; at && i < l->naddrs; i++)
+	for (int i = 0; at && i < l->naddrs; i++)
 		if (carries(t, &l->addrs[i]))
 			at[n++] = &l->addrs[i];
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		for (k = i + 1; k < n && !meet(at[i], at[k]); k++)
 			;
 		if (k == n)

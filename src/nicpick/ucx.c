@@ -45,9 +45,7 @@ static bool is_skipped(const struct picked *p, const struct iface_ip *ip)
 static const struct iface_addr *address(const struct iface_list *l, const struct picked *p,
 					int i, int family)
 {
-	int a;
-
-	for (a = 0; a < l->naddrs; a++)
+	for (int a = 0; a < l->naddrs; a++)
 		if (l->addrs[a].iface == i && l->addrs[a].ip.family == family &&
 		    !strcmp(l->addrs[a].label, l->ifaces[i].name) &&
 		    !is_skipped(p, &l->addrs[a].ip))
@@ -123,9 +121,9 @@ static bool is_asked_for(const char *list, const char *name, bool may_negate)
 
 static int by_name(const struct iface_list *l, const int *done, int n)
 {
-	int i, k, best = -1;
+	int k, best = -1;
 
-	for (i = 0; i < l->nifaces; i++) {
+	for (int i = 0; i < l->nifaces; i++) {
 		for (k = 0; k < n && done[k] != i; k++)
 			;
 		if (k == n && (best < 0 || strcmp(l->ifaces[i].name, l->ifaces[best].name) < 0))
