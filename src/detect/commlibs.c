@@ -54,12 +54,12 @@ static int set_dists(struct netconf *c, const struct pythons *py, struct err *e)
 	static const struct {
 		const char *dist, *library;
 	} known[] = { { "torch", "gloo" }, { "horovod", "horovod" }, { "libucx-cu12", "ucx" } };
-	size_t k, d;
-	int i, rc = 0;
+	int rc = 0;
 
-	for (k = 0; k < sizeof(known) / sizeof(known[0]); k++)
-		for (i = 0; !rc && i < py->count && !*netconf_version(c, known[k].library); i++)
-			for (d = 0; d < py->at[i].dists.count; d++) {
+	for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+		for (int i = 0; !rc && i < py->count && !*netconf_version(c, known[k].library);
+		     i++)
+			for (size_t d = 0; d < py->at[i].dists.count; d++) {
 				const struct dist *one = &py->at[i].dists.at[d];
 
 				if (strcmp(one->name, known[k].dist))

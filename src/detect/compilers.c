@@ -46,11 +46,10 @@ bool compilers_parse_name(const char *name, const char **family, bool *is_cxx, c
 		      { "clang++", "clang", true },
 		      { "clang", "clang", false } };
 	const char *triple = strstr(name, "-linux-gnu-"), *tail;
-	size_t i;
 
 	if (triple)
 		name = triple + strlen("-linux-gnu-");
-	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		size_t n = strlen(words[i].word);
 
 		if (strncmp(name, words[i].word, n))
@@ -110,10 +109,9 @@ static bool newest(struct rootfs *fs, const char *dir, const char *want, char *o
 static bool prefix_of(const char *key, char *out)
 {
 	char *slash;
-	int i;
 
 	snprintf(out, PATH_MAX, "%s", key);
-	for (i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++) {
 		slash = strrchr(out, '/');
 		if (!slash)
 			return false;
@@ -126,12 +124,11 @@ static void gcc_version(struct search *s, struct compiler *c, const char *want)
 {
 	char prefix[PATH_MAX], dir[PATH_MAX], one[32], triple[PATH_MAX] = "";
 	struct names n;
-	size_t i;
 
 	if (!prefix_of(c->key, prefix) || !rootfs_join(dir, prefix, "lib/gcc"))
 		return;
 	n = rootfs_names(s->fs, dir, "");
-	for (i = 0; i < n.count; i++) {
+	for (size_t i = 0; i < n.count; i++) {
 		/* Cross compilers keep theirs here, too. */
 		if (snprintf(dir, sizeof(dir), "%s/lib/gcc/%s", prefix, n.at[i]) < PATH_MAX &&
 		    newest(s->fs, dir, want, one, sizeof(one)) &&
@@ -143,7 +140,7 @@ static void gcc_version(struct search *s, struct compiler *c, const char *want)
 	rootfs_names_free(&n);
 	if (!*triple || !*c->cxx)
 		return;
-	for (i = 0; i < 2; i++)
+	for (size_t i = 0; i < 2; i++)
 		if (snprintf(dir, sizeof(dir), "%s/%s/gcc/%s/%s/cc1plus", prefix,
 			     i ? "libexec" : "lib", triple, c->version) < PATH_MAX &&
 		    rootfs_is_file(s->fs, dir))
@@ -155,11 +152,10 @@ static void clang_version(struct search *s, struct compiler *c, const char *want
 {
 	static const char *const libs[] = { "lib/clang", "lib64/clang" };
 	char prefix[PATH_MAX], dir[PATH_MAX];
-	size_t i;
 
 	if (!prefix_of(c->key, prefix))
 		return;
-	for (i = 0; i < 2 && !*c->version; i++)
+	for (size_t i = 0; i < 2 && !*c->version; i++)
 		if (rootfs_join(dir, prefix, libs[i]))
 			newest(s->fs, dir, want, c->version, sizeof(c->version));
 }
@@ -189,9 +185,7 @@ static void ask(struct search *s, struct compiler *c)
 
 static struct compiler *slot(struct search *s, const char *key, const char *family)
 {
-	int i;
-
-	for (i = 0; i < s->count; i++)
+	for (int i = 0; i < s->count; i++)
 		if (!strcmp(s->at[i].key, key))
 			return &s->at[i];
 	if (s->count == MAX_COMPILERS)
@@ -237,9 +231,8 @@ static void add_program(struct search *s, const char *dir, const char *name)
 static void add_folder(struct search *s, const char *dir)
 {
 	struct names n = rootfs_names(s->fs, dir, "");
-	size_t i;
 
-	for (i = 0; i < n.count; i++)
+	for (size_t i = 0; i < n.count; i++)
 		add_program(s, dir, n.at[i]);
 	rootfs_names_free(&n);
 }
@@ -248,11 +241,10 @@ static void add_folder(struct search *s, const char *dir)
 static void add_once(struct search *s, const char *dir)
 {
 	char real[PATH_MAX];
-	int i;
 
 	if (!rootfs_is_dir(s->fs, dir) || !rootfs_real(s->fs, dir, real))
 		return;
-	for (i = 0; i < s->dir_count; i++)
+	for (int i = 0; i < s->dir_count; i++)
 		if (!strcmp(s->dirs[i], real))
 			return;
 	if (s->dir_count < MAX_DIRS)
@@ -265,9 +257,8 @@ static void add_each(struct search *s, const char *dir, const char *tail)
 {
 	struct names n = rootfs_names(s->fs, dir, "");
 	char path[PATH_MAX];
-	size_t i;
 
-	for (i = 0; i < n.count; i++)
+	for (size_t i = 0; i < n.count; i++)
 		if (snprintf(path, sizeof(path), "%s/%s/%s", dir, n.at[i], tail) < PATH_MAX &&
 		    rootfs_is_dir(s->fs, path))
 			add_once(s, path);
@@ -278,7 +269,6 @@ static void add_everywhere(struct search *s, const struct pythons *py)
 {
 	const char *p = rootfs_is_live(s->fs) ? conf_env("PATH") : NULL;
 	char dir[PATH_MAX];
-	int i;
 
 	/* PATH first: its gcc is the one meant by "gcc". */
 	while (p && *p) {
@@ -294,7 +284,7 @@ static void add_everywhere(struct search *s, const struct pythons *py)
 	add_once(s, "/usr/bin");
 	add_each(s, "/opt", "bin");
 	add_each(s, "/opt/rh", "root/usr/bin");
-	for (i = 0; i < py->count; i++)
+	for (int i = 0; i < py->count; i++)
 		if (!strcmp(py->at[i].kind, "conda") &&
 		    rootfs_join(dir, py->at[i].prefix, "bin"))
 			add_once(s, dir);
@@ -304,13 +294,12 @@ json_t *compilers_find(struct rootfs *fs, const struct pythons *py)
 {
 	struct search *s = calloc(1, sizeof(*s));
 	json_t *all = json_array();
-	int i;
 
 	if (!s)
 		return all;
 	s->fs = fs;
 	add_everywhere(s, py);
-	for (i = 0; i < s->count; i++) {
+	for (int i = 0; i < s->count; i++) {
 		struct compiler *c = &s->at[i];
 		const char *family;
 		char want[32] = "";

@@ -122,15 +122,14 @@ static json_t *find_toolkits(struct rootfs *fs)
 	json_t *all = json_array();
 	char path[PATH_MAX];
 	struct names n;
-	size_t i;
 
-	for (i = 0; i < 2 && rootfs_is_live(fs); i++)
+	for (size_t i = 0; i < 2 && rootfs_is_live(fs); i++)
 		if (conf_env(homes[i]) && *conf_env(homes[i]) == '/')
 			add_toolkit(fs, conf_env(homes[i]), all);
 	/* /usr/local/cuda is the link to the one in use, so it comes first. */
 	add_toolkit(fs, "/usr/local/cuda", all);
 	n = rootfs_names(fs, "/usr/local", "cuda-");
-	for (i = 0; i < n.count; i++)
+	for (size_t i = 0; i < n.count; i++)
 		if (rootfs_join(path, "/usr/local", n.at[i]))
 			add_toolkit(fs, path, all);
 	rootfs_names_free(&n);

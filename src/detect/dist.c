@@ -19,9 +19,9 @@ enum {
 
 bool dist_normalise(const char *name, size_t len, char *out, size_t cap)
 {
-	size_t i, n = 0;
+	size_t n = 0;
 
-	for (i = 0; i < len; i++) {
+	for (size_t i = 0; i < len; i++) {
 		unsigned char c = (unsigned char)name[i];
 
 		if (n + 1 >= cap)
@@ -253,9 +253,8 @@ void dist_scan_site(struct rootfs *fs, const char *site, struct dists *out)
 {
 	struct names n = rootfs_names(fs, site, "");
 	struct dist d;
-	size_t i;
 
-	for (i = 0; i < n.count; i++)
+	for (size_t i = 0; i < n.count; i++)
 		if (dist_parse_folder(n.at[i], &d)) {
 			d.site = site;
 			add(fs, out, &d);
@@ -268,12 +267,11 @@ void dist_scan_conda(struct rootfs *fs, const char *prefix, const char *site, st
 	char path[PATH_MAX];
 	struct names n;
 	struct dist d;
-	size_t i;
 
 	if (!rootfs_join(path, prefix, "conda-meta"))
 		return;
 	n = rootfs_names(fs, path, "");
-	for (i = 0; i < n.count; i++)
+	for (size_t i = 0; i < n.count; i++)
 		if (dist_parse_conda(n.at[i], &d)) {
 			d.site = site;
 			add(fs, out, &d);
@@ -301,13 +299,13 @@ bool dist_metadata(struct rootfs *fs, const struct dist *d, struct metadata *m)
 	static const char *const files[] = { "METADATA", "PKG-INFO", "" };
 	char path[PATH_MAX];
 	char *data = NULL;
-	size_t i, len;
+	size_t len;
 	bool good;
 
 	*m = (struct metadata){ 0 };
 	if (!*d->folder)
 		return false;
-	for (i = 0; i < 3 && !data; i++)
+	for (size_t i = 0; i < 3 && !data; i++)
 		if (own_file(d, files[i], path) && (*files[i] || rootfs_is_file(fs, path)))
 			data = rootfs_read(fs, path, MAX_METADATA, &len);
 	if (!data) {
@@ -360,9 +358,9 @@ bool dist_brings(struct rootfs *fs, const struct dist *d, const char *folder)
 	char path[PATH_MAX];
 	bool brings = false;
 	char *data;
-	size_t i, len;
+	size_t len;
 
-	for (i = 0; i < 2 && !brings; i++) {
+	for (size_t i = 0; i < 2 && !brings; i++) {
 		data = own_file(d, files[i][0], path) ? rootfs_read(fs, path, MAX_RECORD, &len)
 						      : NULL;
 		brings = data && has_line(data, folder, files[i][1]);

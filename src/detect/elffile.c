@@ -60,9 +60,7 @@ static int read_head(struct elffile *f, struct err *e)
 
 uint64_t elffile_place(const struct elffile *f, uint64_t addr)
 {
-	int i;
-
-	for (i = 0; i < f->head.e_phnum; i++) {
+	for (int i = 0; i < f->head.e_phnum; i++) {
 		const Elf64_Phdr *p = &f->seg[i];
 
 		if (p->p_type == PT_LOAD && addr >= p->p_vaddr &&
@@ -108,9 +106,7 @@ static int read_dynamic(struct elffile *f, struct err *e)
 
 bool elffile_value(const struct elffile *f, int64_t tag, uint64_t *value)
 {
-	size_t i;
-
-	for (i = 0; i < f->dyn_count; i++)
+	for (size_t i = 0; i < f->dyn_count; i++)
 		if (f->dyn[i].d_tag == tag) {
 			*value = f->dyn[i].d_un.d_val;
 			return true;

@@ -31,9 +31,7 @@ struct elf {
 
 static void list_needed(struct elf *f, struct elfinfo *out)
 {
-	size_t i;
-
-	for (i = 0; i < f->file.dyn_count && out->needed_count < ELFINFO_NEEDED; i++)
+	for (size_t i = 0; i < f->file.dyn_count && out->needed_count < ELFINFO_NEEDED; i++)
 		if (f->file.dyn[i].d_tag == DT_NEEDED &&
 		    elffile_string(&f->file, f->file.dyn[i].d_un.d_val,
 				   out->needed[out->needed_count], sizeof(out->needed[0])))
@@ -209,9 +207,8 @@ static void take_version(char *best, size_t cap, const char *s)
 static void judge_comment(const char *text, size_t len, char *out, size_t cap)
 {
 	char gcc[24] = "", clang[24] = "";
-	size_t at;
 
-	for (at = 0; at < len; at += strlen(text + at) + 1) {
+	for (size_t at = 0; at < len; at += strlen(text + at) + 1) {
 		const char *s = text + at, *p = strstr(s, "clang version ");
 
 		if (p)
@@ -231,7 +228,7 @@ static int read_comment(struct elf *f, struct elfinfo *out, struct err *e)
 	const Elf64_Ehdr *h = &f->file.head;
 	Elf64_Shdr *sec = NULL;
 	char name[9], *text = f->window;
-	size_t i, len;
+	size_t len;
 	int rc;
 
 	if (!h->e_shnum || !h->e_shoff)
@@ -245,7 +242,7 @@ static int read_comment(struct elf *f, struct elfinfo *out, struct err *e)
 		return fail(e, RINGUP_ENOMEM, "section headers");
 	rc = elffile_read(&f->file, sec, h->e_shnum * sizeof(*sec), h->e_shoff,
 			  "the section headers", e);
-	for (i = 0; !rc && i < h->e_shnum; i++) {
+	for (size_t i = 0; !rc && i < h->e_shnum; i++) {
 		if (sec[i].sh_type != SHT_PROGBITS ||
 		    sec[i].sh_name > f->file.size - sizeof(name) ||
 		    sec[h->e_shstrndx].sh_offset > f->file.size ||

@@ -50,9 +50,8 @@ static void list_needed(struct elflink *l)
 {
 	const struct elffile *f = &l->file;
 	uint64_t ignored;
-	size_t i;
 
-	for (i = 0; i < f->dyn_count; i++) {
+	for (size_t i = 0; i < f->dyn_count; i++) {
 		uint64_t at = f->dyn[i].d_un.d_val;
 
 		if (f->dyn[i].d_tag == DT_NEEDED && l->needed_count < ELFLINK_NEEDED &&
@@ -171,14 +170,13 @@ static bool gnu_defines(const struct elffile *f, const struct gnu *g, uint64_t t
 {
 	const unsigned char *p = (const unsigned char *)name;
 	uint32_t hash = 5381, number, word;
-	int steps;
 
 	for (; *p; p++)
 		hash = hash * 33 + *p;
 	if (!word_at(f, g->buckets_at + 4 * (uint64_t)(hash % g->buckets), &number) ||
 	    number < g->first)
 		return false;
-	for (steps = 0; steps < MAX_STEPS; steps++, number++) {
+	for (int steps = 0; steps < MAX_STEPS; steps++, number++) {
 		if (!word_at(f, g->chains_at + 4 * (uint64_t)(number - g->first), &word))
 			return false;
 		if ((word | 1) == (hash | 1) && is_symbol(f, table, number, name))

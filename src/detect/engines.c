@@ -83,9 +83,8 @@ struct scene {
 static const char *const *spaces_of(const char *framework)
 {
 	static const char *const none[] = { NULL };
-	size_t i;
 
-	for (i = 0; frameworks[i]; i++)
+	for (size_t i = 0; frameworks[i]; i++)
 		if (!strcmp(frameworks[i]->name, framework))
 			return frameworks[i]->spaces;
 	return none;
@@ -142,12 +141,11 @@ static void add_extension(const struct scene *sc, const char *site, const char *
 	const char *noted = json_string_value(json_object_get(notes, framework));
 	char dir[PATH_MAX], path[PATH_MAX];
 	struct names n;
-	size_t i;
 
 	if (!rootfs_join(dir, location, framework))
 		return;
 	n = rootfs_names(sc->fs, dir, "mpi_lib");
-	for (i = 0; i < n.count; i++)
+	for (size_t i = 0; i < n.count; i++)
 		if (strstr(n.at[i], ".so") && rootfs_join(path, dir, n.at[i]))
 			add_file(sc, path, site, framework, noted, into);
 	rootfs_names_free(&n);
@@ -159,7 +157,7 @@ static void add_horovod(const struct scene *sc, const struct dist *d, json_t *al
 	char location[PATH_MAX], path[PATH_MAX];
 	json_t *extensions, *notes = NULL;
 	struct rootfs *fs = sc->fs;
-	size_t len, i;
+	size_t len;
 	char *data = NULL;
 
 	if (!rootfs_join(location, d->site, "horovod") || !rootfs_is_dir(fs, location)) {
@@ -177,7 +175,7 @@ static void add_horovod(const struct scene *sc, const struct dist *d, json_t *al
 			rootfs_problem(fs, path, "not a JSON object");
 	}
 	extensions = add(all, "horovod", d->version, sc->python->path, location, NULL);
-	for (i = 0; i < 3; i++)
+	for (size_t i = 0; i < 3; i++)
 		add_extension(sc, d->site, location, parts[i], notes, extensions);
 	if (!json_array_size(extensions))
 		rootfs_problem(fs, location,
@@ -192,12 +190,11 @@ static void add_ours(struct rootfs *fs, const struct python *y, const struct dis
 	char location[PATH_MAX], path[PATH_MAX];
 	const char *library = NULL;
 	struct names n;
-	size_t i;
 
 	if (!rootfs_join(location, d->site, "ringup"))
 		return;
 	n = rootfs_names(fs, location, "libringup.so");
-	for (i = 0; i < n.count && !library; i++)
+	for (size_t i = 0; i < n.count && !library; i++)
 		if (rootfs_join(path, location, n.at[i]))
 			library = path;
 	add(all, "ringup", d->version, y->path, location, library);
@@ -209,12 +206,10 @@ json_t *engines_find(struct rootfs *fs, const struct ldlibs *libs, const struct 
 {
 	struct scene sc = { .fs = fs, .libs = libs, .found = found };
 	json_t *all = json_array();
-	size_t j;
-	int i;
 
 	add_library(fs, libs, all);
-	for (i = 0; i < py->count; i++)
-		for (j = 0; j < py->at[i].dists.count; j++) {
+	for (int i = 0; i < py->count; i++)
+		for (size_t j = 0; j < py->at[i].dists.count; j++) {
 			const struct python *y = &py->at[i];
 			const struct dist *d = &y->dists.at[j];
 

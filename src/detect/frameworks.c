@@ -175,7 +175,6 @@ static bool package_library(struct hunt *h, const struct package *p, char *path,
 			    struct elfinfo *info)
 {
 	const char *const *lib, *base, *at;
-	size_t cursor;
 
 	for (lib = p->framework->libs; *lib; lib++)
 		if (rootfs_join(path, p->location, *lib) && library_examine(h, p, path, info))
@@ -183,7 +182,7 @@ static bool package_library(struct hunt *h, const struct package *p, char *path,
 	if (strstr(p->site, "/dist-packages"))
 		for (lib = p->framework->libs; *lib; lib++) {
 			base = strrchr(*lib, '/') ? strrchr(*lib, '/') + 1 : *lib;
-			for (cursor = 0; (at = ldlibs_next(h->libs, base, &cursor));) {
+			for (size_t cursor = 0; (at = ldlibs_next(h->libs, base, &cursor));) {
 				snprintf(path, PATH_MAX, "%s", at);
 				if (library_examine(h, p, path, info))
 					return true;
@@ -292,9 +291,8 @@ static void package_find_claims(struct hunt *h, const struct python *y, const ch
 				struct package *p)
 {
 	char path[PATH_MAX], source[PATH_MAX];
-	size_t i;
 
-	for (i = 0; i < y->dists.count; i++) {
+	for (size_t i = 0; i < y->dists.count; i++) {
 		const struct dist *d = &y->dists.at[i];
 		const char *f = dist_folder(p->framework, d->name);
 
@@ -322,9 +320,8 @@ static void package_find_bare(struct hunt *h, const struct python *y, const char
 			      struct package *p)
 {
 	char init[PATH_MAX];
-	int i;
 
-	for (i = 0; i < y->site_count && !p->site; i++)
+	for (int i = 0; i < y->site_count && !p->site; i++)
 		if (rootfs_join(p->location, y->sites[i], folder) &&
 		    rootfs_join(init, p->location, "__init__.py") &&
 		    rootfs_is_file(h->fs, init))
@@ -334,9 +331,7 @@ static void package_find_bare(struct hunt *h, const struct python *y, const char
 /* The distribution that has brought a folder which none of a known name claims. */
 static void package_find_bringer(struct hunt *h, const struct python *y, struct package *p)
 {
-	size_t i;
-
-	for (i = 0; i < y->dists.count && !p->dist; i++)
+	for (size_t i = 0; i < y->dists.count && !p->dist; i++)
 		if (!strcmp(y->dists.at[i].site, p->site) &&
 		    dist_brings(h->fs, &y->dists.at[i], p->folder))
 			p->dist = &y->dists.at[i];
@@ -418,10 +413,9 @@ json_t *frameworks_find(struct rootfs *fs, const struct pythons *py, const struc
 {
 	struct hunt h = { .fs = fs, .libs = libs, .found = json_array() };
 	const struct edition *ed, *prev;
-	int f, i;
 
-	for (f = 0; frameworks[f]; f++)
-		for (i = 0; i < py->count; i++)
+	for (int f = 0; frameworks[f]; f++)
+		for (int i = 0; i < py->count; i++)
 			for (ed = frameworks[f]->editions; ed->dist; ed++) {
 				/* Once a folder, at its first edition. */
 				for (prev = frameworks[f]->editions;

@@ -27,10 +27,9 @@ static const struct version_source versions[] = {
 static void jax_cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
 {
 	struct names n = rootfs_names(fs, p->site, "jax_cuda");
-	size_t i;
 
 	frameworks_cuda(p, out);
-	for (i = 0; i < n.count && !*out; i++)
+	for (size_t i = 0; i < n.count && !*out; i++)
 		if (strstr(n.at[i], "_plugin"))
 			frameworks_dist_cuda(n.at[i], out);
 	rootfs_names_free(&n);

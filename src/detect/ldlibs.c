@@ -36,18 +36,18 @@ static void add_dir(struct rootfs *fs, const char *dir, struct ldlibs *out)
 {
 	char real[PATH_MAX], path[PATH_MAX], **more;
 	struct names n;
-	size_t i, w;
+	size_t w;
 
 	if (out->dir_count == LDLIBS_DIRS || !rootfs_is_dir(fs, dir) ||
 	    !rootfs_real(fs, dir, real))
 		return;
-	for (i = 0; i < out->dir_count; i++)
+	for (size_t i = 0; i < out->dir_count; i++)
 		if (!strcmp(out->dirs[i], real))
 			return;
 	out->dirs[out->dir_count] = strdup(real);
 	out->dir_count += !!out->dirs[out->dir_count];
 	n = rootfs_names(fs, real, "lib");
-	for (i = 0; i < n.count && out->count < MAX_LIBS; i++) {
+	for (size_t i = 0; i < n.count && out->count < MAX_LIBS; i++) {
 		for (w = 0; wanted[w] && strncmp(n.at[i], wanted[w], strlen(wanted[w])); w++)
 			;
 		if (!wanted[w] || !strstr(n.at[i], ".so") || !rootfs_join(path, real, n.at[i]))
@@ -83,7 +83,6 @@ void ldlibs_load(struct rootfs *fs, struct ldlibs *out)
 	const char *p = rootfs_is_live(fs) ? conf_env("LD_LIBRARY_PATH") : NULL;
 	char path[PATH_MAX];
 	struct names n;
-	size_t i;
 
 	*out = (struct ldlibs){ 0 };
 	while (p && *p) {
@@ -97,11 +96,11 @@ void ldlibs_load(struct rootfs *fs, struct ldlibs *out)
 	}
 	add_conf(fs, "/etc/ld.so.conf", out);
 	n = rootfs_names(fs, "/etc/ld.so.conf.d", "");
-	for (i = 0; i < n.count; i++)
+	for (size_t i = 0; i < n.count; i++)
 		if (rootfs_join(path, "/etc/ld.so.conf.d", n.at[i]))
 			add_conf(fs, path, out);
 	rootfs_names_free(&n);
-	for (i = 0; usual[i]; i++)
+	for (size_t i = 0; usual[i]; i++)
 		add_dir(fs, usual[i], out);
 }
 
@@ -136,10 +135,9 @@ bool ldlibs_find(struct rootfs *fs, const struct ldlibs *l, const char *name, ch
 						"glibc-hwcaps/x86-64-v3",
 						"glibc-hwcaps/x86-64-v2", "" };
 	char dir[PATH_MAX];
-	size_t i, v;
 
-	for (i = 0; i < l->dir_count; i++)
-		for (v = 0; v < sizeof(variants) / sizeof(variants[0]); v++)
+	for (size_t i = 0; i < l->dir_count; i++)
+		for (size_t v = 0; v < sizeof(variants) / sizeof(variants[0]); v++)
 			if (rootfs_join(dir, l->dirs[i], variants[v]) &&
 			    rootfs_join(out, dir, name) && rootfs_is_file(fs, out))
 				return true;

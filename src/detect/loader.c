@@ -39,9 +39,9 @@ static void expand(const char *dir, size_t len, const char *origin, const char *
 {
 	static const char *const words[] = { "$ORIGIN", "${ORIGIN}" };
 	const char *before = "";
-	size_t i, n, skip = 0;
+	size_t n, skip = 0;
 
-	for (i = 0; origin && i < sizeof(words) / sizeof(words[0]); i++) {
+	for (size_t i = 0; origin && i < sizeof(words) / sizeof(words[0]); i++) {
 		n = strlen(words[i]);
 		if (len >= n && !memcmp(dir, words[i], n)) {
 			before = origin;
@@ -91,9 +91,9 @@ static bool find_in_own(struct rootfs *fs, const char *name, char out[PATH_MAX])
 	const char *const dirs[] = { multiarch + 4, multiarch, "/lib", "/usr/lib" };
 	const char *const dirs64[] = { "/lib64", "/usr/lib64" };
 	bool debian = rootfs_is_dir(fs, multiarch);
-	size_t i, n = debian ? 4 : 2;
+	size_t n = debian ? 4 : 2;
 
-	for (i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const char *dir = debian ? dirs[i] : dirs64[i];
 
 		if (is_there(fs, dir, strlen(dir), name, out))

@@ -84,19 +84,18 @@ static void add_folders(struct hunt *h)
 	static const char *const below[] = { "lib", "", "python", "lib64" };
 	char dir[PATH_MAX], path[PATH_MAX];
 	struct names n;
-	size_t i;
 
-	for (i = 0; h->c->location && i < sizeof(below) / sizeof(below[0]); i++)
+	for (size_t i = 0; h->c->location && i < sizeof(below) / sizeof(below[0]); i++)
 		add_folder(h, h->c->location, below[i]);
 	n = rootfs_names(h->c->fs, h->c->site, "");
-	for (i = 0; i < n.count; i++)
+	for (size_t i = 0; i < n.count; i++)
 		if (ends_with(n.at[i], ".libs"))
 			add_folder(h, h->c->site, n.at[i]);
 	rootfs_names_free(&n);
 	if (!rootfs_join(dir, h->c->site, "nvidia"))
 		return;
 	n = rootfs_names(h->c->fs, dir, "");
-	for (i = 0; i < n.count; i++)
+	for (size_t i = 0; i < n.count; i++)
 		if (rootfs_join(path, dir, n.at[i]))
 			add_folder(h, path, "lib");
 	rootfs_names_free(&n);
@@ -141,14 +140,13 @@ static bool find_library(struct hunt *h, const struct elflink *l, const char *or
 {
 	const struct python *y = h->c->python;
 	char *path = out->path;
-	size_t i;
 
 	text_set(out->name, sizeof(out->name), name);
 	out->is_package = false;
 	if (*name == '/')
 		return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX &&
 		       rootfs_is_file(h->c->fs, path);
-	for (i = 0; i < h->folder_count; i++)
+	for (size_t i = 0; i < h->folder_count; i++)
 		if (rootfs_join(path, h->folders[i], name) && rootfs_is_file(h->c->fs, path))
 			return out->is_package = true;
 	/* conda's Python is linked so that its environment's libraries come first. */
@@ -166,9 +164,8 @@ static bool is_runtime(const char *name)
 	static const char *const names[] = { "libc.so",       "libm.so",      "libdl.so",
 					     "libpthread.so", "librt.so",     "libutil.so",
 					     "libgcc_s.so",   "libstdc++.so", "ld-linux" };
-	size_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strncmp(name, names[i], strlen(names[i])))
 			return true;
 	return false;
@@ -203,12 +200,11 @@ static bool has_version(struct hunt *h, const struct library *of, const struct e
 	char newest[64], who[128];
 	struct elflink *l;
 	bool has;
-	size_t i;
 	int fd;
 
 	l = open_library(h, give->path, &fd);
 	has = !l || !l->give_count;
-	for (i = 0; l && i < l->give_count && !has; i++)
+	for (size_t i = 0; l && i < l->give_count && !has; i++)
 		has = !strcmp(l->gives[i], want->version);
 	if (!has)
 		snprintf(h->why, LOADS_WHY, "%s needs %s, but %.150s %s%s", subject(of, who),
@@ -221,9 +217,7 @@ static bool has_version(struct hunt *h, const struct library *of, const struct e
 
 static struct library *known(struct hunt *h, const char *name)
 {
-	size_t i;
-
-	for (i = 0; i < h->count; i++)
+	for (size_t i = 0; i < h->count; i++)
 		if (!strcmp(h->at[i].name, name))
 			return &h->at[i];
 	return NULL;
@@ -235,12 +229,10 @@ static bool judge_links(struct hunt *h, const struct elflink *l, const char *pat
 {
 	char origin[PATH_MAX], who[128];
 	struct library *to;
-	size_t v;
-	int i;
 
 	rootfs_real(h->c->fs, path, origin);
 	*strrchr(origin, '/') = 0;
-	for (i = 0; i < l->needed_count; i++) {
+	for (int i = 0; i < l->needed_count; i++) {
 		const char *name = l->needed[i];
 
 		if (known(h, name) || h->count == MAX_LIBRARIES)
@@ -254,7 +246,7 @@ static bool judge_links(struct hunt *h, const struct elflink *l, const char *pat
 			return false;
 		}
 	}
-	for (v = 0; v < l->want_count && !(of && of->is_package); v++) {
+	for (size_t v = 0; v < l->want_count && !(of && of->is_package); v++) {
 		to = known(h, l->wants[v].file);
 		if (to && !has_version(h, of, &l->wants[v], to))
 			return false;
@@ -322,11 +314,10 @@ struct symbols {
 static bool is_symbol_there(void *arg, const char *name)
 {
 	struct symbols *s = arg;
-	size_t i;
 
 	if (!elfinfo_is_own(name, strlen(name), s->h->c->spaces))
 		return true;
-	for (i = 0; i < s->count; i++)
+	for (size_t i = 0; i < s->count; i++)
 		if (elflink_defines(s->at[i], name))
 			return true;
 	snprintf(s->h->why, LOADS_WHY, "%s does not define %.200s, which it needs",
@@ -340,13 +331,12 @@ static bool judge_symbols(struct hunt *h, const struct elflink *l)
 {
 	struct symbols *s = calloc(1, sizeof(*s));
 	bool good, is_linked = false;
-	size_t i;
 
 	if (!s)
 		return true;
 	s->h = h;
 	s->is_good = true;
-	for (i = 0; i < h->count; i++) {
+	for (size_t i = 0; i < h->count; i++) {
 		s->at[s->count] = open_library(h, h->at[i].path, &s->fd[s->count]);
 		s->count += s->at[s->count] != NULL;
 		is_linked |= h->at[i].is_package;
@@ -364,11 +354,9 @@ static bool judge_symbols(struct hunt *h, const struct elflink *l)
 /* The extension @l, open at @fd, and then library by library what it brings in. */
 static bool judge(struct hunt *h, const struct elflink *l, int fd, const char *path)
 {
-	size_t i;
-
 	if (!judge_machine(h, l) || !judge_abi(h, fd) || !judge_links(h, l, path, NULL))
 		return false;
-	for (i = 0; i < h->count; i++) {
+	for (size_t i = 0; i < h->count; i++) {
 		int lib;
 		struct elflink *of = open_library(h, h->at[i].path, &lib);
 		bool good = !of || judge_links(h, of, h->at[i].path, &h->at[i]);

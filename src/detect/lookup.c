@@ -42,9 +42,8 @@ const char *lookup_mpi_title(const char *flavour)
 		{ "mvapich", "MVAPICH" },
 		{ "intelmpi", "Intel MPI" },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
 		if (!strcmp(titles[i][0], flavour))
 			return titles[i][1];
 	return flavour;

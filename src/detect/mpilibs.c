@@ -36,7 +36,6 @@ bool mpilibs_parse_header(const char *data, size_t len, const char **flavour, ch
 		      { "I_MPI_VERSION", "intelmpi" },
 		      { "MPICH_VERSION", "mpich" } };
 	char major[8], minor[8], release[8];
-	size_t i;
 
 	if (text_defined(data, len, "OMPI_MAJOR_VERSION", major, sizeof(major)) &&
 	    text_defined(data, len, "OMPI_MINOR_VERSION", minor, sizeof(minor)) &&
@@ -45,7 +44,7 @@ bool mpilibs_parse_header(const char *data, size_t len, const char **flavour, ch
 		snprintf(version, cap, "%s.%s.%s", major, minor, release);
 		return text_is_version(version);
 	}
-	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (text_defined(data, len, kinds[i].define, version, cap)) {
 			*flavour = kinds[i].flavour;
 			return text_is_version(version);
@@ -56,9 +55,7 @@ bool mpilibs_parse_header(const char *data, size_t len, const char **flavour, ch
 /* The first entry of this flavour; with @version, of that, or one without any. */
 static struct mpi *entry(struct search *s, const char *flavour, const char *version)
 {
-	int i;
-
-	for (i = 0; i < s->count; i++)
+	for (int i = 0; i < s->count; i++)
 		if (!strcmp(s->at[i].flavour, flavour) &&
 		    (!*version || !strcmp(s->at[i].version, version)))
 			return &s->at[i];
@@ -119,9 +116,8 @@ static void add_headers(struct search *s, const char *dir, const char *start, co
 {
 	struct names n = rootfs_names(s->fs, dir, start);
 	char path[PATH_MAX];
-	size_t i;
 
-	for (i = 0; i < n.count; i++)
+	for (size_t i = 0; i < n.count; i++)
 		if (snprintf(path, sizeof(path), "%s/%s%s%s", dir, n.at[i], *tail ? "/" : "",
 			     tail) < PATH_MAX)
 			add_header(s, path);
@@ -138,11 +134,10 @@ static const char *program_flavour(struct search *s, const char *path)
 		      { "ompi", "openmpi" },    { "mpich", "mpich" },
 		      { "hydra", "mpich" } };
 	char real[PATH_MAX];
-	size_t i;
 
 	if (!rootfs_real(s->fs, path, real))
 		return NULL;
-	for (i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
 		if (strstr(real, signs[i].part) || strstr(path, signs[i].part))
 			return signs[i].flavour;
 	return NULL;
@@ -161,9 +156,8 @@ static void add_programs(struct search *s, const char *dir)
 			 { "mpirun", false },
 			 { "mpicc", true } };
 	char path[PATH_MAX];
-	size_t i;
 
-	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
 		const char *flavour;
 		struct mpi *m;
 		char *field;
@@ -193,7 +187,6 @@ static void add_library(struct search *s, const char *path)
 		      { "40.40.", "5.0" } };
 	char number[64];
 	struct mpi *m;
-	size_t i;
 
 	ldlibs_version(s->fs, path, number, sizeof(number));
 	if (!strncmp(number, "40.", 3))
@@ -205,7 +198,7 @@ static void add_library(struct search *s, const char *path)
 	if (!m || *m->library)
 		return;
 	snprintf(m->library, sizeof(m->library), "%s", path);
-	for (i = 0; i < sizeof(known) / sizeof(known[0]) && !*m->version; i++)
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]) && !*m->version; i++)
 		if (!strncmp(number, known[i].number, strlen(known[i].number)))
 			text_set(m->version, sizeof(m->version), known[i].series);
 }
@@ -217,8 +210,6 @@ static void look(struct search *s, const struct ldlibs *libs, const struct pytho
 					    NULL };
 	char dir[PATH_MAX];
 	const char *path;
-	size_t cursor;
-	int i;
 
 	add_header(s, "/usr/local/include");
 	add_headers(s, "/usr/lib", "", "openmpi/include");
@@ -227,16 +218,16 @@ static void look(struct search *s, const struct ldlibs *libs, const struct pytho
 	add_headers(s, "/usr/include", "mpich", "");
 	add_headers(s, "/opt", "", "include");
 	add_header(s, "/usr/include");
-	for (i = 0; i < py->count; i++)
+	for (int i = 0; i < py->count; i++)
 		/* pip's packages of Open MPI lie in the environment as conda's do. */
 		if (strcmp(py->at[i].kind, "system") &&
 		    rootfs_join(dir, py->at[i].prefix, "include"))
 			add_header(s, dir);
-	for (i = 0; bins[i]; i++)
+	for (int i = 0; bins[i]; i++)
 		add_programs(s, bins[i]);
-	for (cursor = 0; (path = ldlibs_next(libs, "libmpi.so", &cursor));)
+	for (size_t cursor = 0; (path = ldlibs_next(libs, "libmpi.so", &cursor));)
 		add_library(s, path);
-	for (cursor = 0; (path = ldlibs_next(libs, "libmpich.so", &cursor));)
+	for (size_t cursor = 0; (path = ldlibs_next(libs, "libmpich.so", &cursor));)
 		add_library(s, path);
 }
 
@@ -256,13 +247,12 @@ json_t *mpilibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct 
 	struct search *s = calloc(1, sizeof(*s));
 	json_t *all = json_array(), *o;
 	char path[PATH_MAX];
-	int i;
 
 	if (!s)
 		return all;
 	s->fs = fs;
 	look(s, libs, py);
-	for (i = 0; i < s->count; i++) {
+	for (int i = 0; i < s->count; i++) {
 		const struct mpi *m = &s->at[i];
 
 		o = json_object();

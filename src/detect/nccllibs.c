@@ -49,9 +49,8 @@ static void add_system(struct rootfs *fs, const struct ldlibs *libs, json_t *all
 	char version[64] = "", told[64] = "";
 	size_t cursor = 0;
 	const char *library = ldlibs_next(libs, "libnccl.so", &cursor), *header = NULL;
-	int i;
 
-	for (i = 0; headers[i] && !header; i++)
+	for (int i = 0; headers[i] && !header; i++)
 		if (rootfs_is_file(fs, headers[i]))
 			header = headers[i];
 	if (library)
@@ -68,9 +67,8 @@ static void add_system(struct rootfs *fs, const struct ldlibs *libs, json_t *all
 static void add_wheels(struct rootfs *fs, const struct python *y, json_t *all)
 {
 	char dir[PATH_MAX], library[PATH_MAX], header[PATH_MAX];
-	size_t i;
 
-	for (i = 0; i < y->dists.count; i++) {
+	for (size_t i = 0; i < y->dists.count; i++) {
 		const struct dist *d = &y->dists.at[i];
 
 		if (strncmp(d->name, "nvidia-nccl-cu", 14) ||
@@ -92,10 +90,9 @@ static void add_wheels(struct rootfs *fs, const struct python *y, json_t *all)
 json_t *nccllibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct pythons *py)
 {
 	json_t *all = json_array();
-	int i;
 
 	add_system(fs, libs, all);
-	for (i = 0; i < py->count; i++)
+	for (int i = 0; i < py->count; i++)
 		add_wheels(fs, &py->at[i], all);
 	return all;
 }

@@ -16,18 +16,18 @@ static const char container_ip[] = "DB_CONTAINER_IP";
 const char **netfacts_names(void)
 {
 	const char **names;
-	int i, k, n = 2;
+	int n = 2;
 
-	for (i = 0; pickers[i]; i++)
-		for (k = 0; pickers[i]->settings[k]; k++)
+	for (int i = 0; pickers[i]; i++)
+		for (int k = 0; pickers[i]->settings[k]; k++)
 			n++;
 	names = calloc((size_t)n, sizeof(*names));
 	if (!names)
 		return NULL;
 	n = 0;
 	names[n++] = container_ip;
-	for (i = 0; pickers[i]; i++)
-		for (k = 0; pickers[i]->settings[k]; k++)
+	for (int i = 0; pickers[i]; i++)
+		for (int k = 0; pickers[i]->settings[k]; k++)
 			names[n++] = pickers[i]->settings[k];
 	return names;
 }

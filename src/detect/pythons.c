@@ -86,11 +86,10 @@ static bool parent(char *path)
 static void add_site(struct search *s, struct python *p, const char *path)
 {
 	char real[PATH_MAX];
-	int i;
 
 	if (!*path || !rootfs_is_dir(s->fs, path) || !rootfs_real(s->fs, path, real))
 		return;
-	for (i = 0; i < p->site_count; i++)
+	for (int i = 0; i < p->site_count; i++)
 		if (!strcmp(p->sites[i], real))
 			return;
 	if (p->site_count == PYTHON_SITES) {
@@ -120,9 +119,9 @@ static void add_pth(struct search *s, struct python *p, const char *site)
 {
 	struct names n = rootfs_names(s->fs, site, "");
 	char path[PATH_MAX], dir[PATH_MAX];
-	size_t i, len;
+	size_t len;
 
-	for (i = 0; i < n.count; i++) {
+	for (size_t i = 0; i < n.count; i++) {
 		size_t l = strlen(n.at[i]);
 		char *data, *line, *save = NULL;
 
@@ -164,9 +163,9 @@ static void find_version(struct search *s, struct python *p)
 {
 	char path[PATH_MAX], version[sizeof(p->version)], *data;
 	struct names n;
-	size_t len, i;
+	size_t len;
 
-	for (i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 2; i++) {
 		/* Until 3.7 the folder was called python3.7m. */
 		if (snprintf(path, sizeof(path), "%s/include/python%s%s/patchlevel.h", p->base,
 			     p->series, i ? "m" : "") >= PATH_MAX)
@@ -181,7 +180,7 @@ static void find_version(struct search *s, struct python *p)
 	if (strcmp(p->kind, "conda") || !rootfs_join(path, p->prefix, "conda-meta"))
 		return;
 	n = rootfs_names(s->fs, path, "python-3");
-	for (i = 0; i < n.count; i++) {
+	for (size_t i = 0; i < n.count; i++) {
 		struct dist d;
 
 		if (dist_parse_conda(n.at[i], &d) && !strcmp(d.name, "python") &&
@@ -212,9 +211,7 @@ static void fill_sites(struct search *s, struct python *p, bool with_system)
 
 static bool is_known(const struct search *s, const struct python *p)
 {
-	int i;
-
-	for (i = 0; i < s->out->count; i++)
+	for (int i = 0; i < s->out->count; i++)
 		if (!strcmp(s->out->at[i].prefix, p->prefix) &&
 		    !strcmp(s->out->at[i].series, p->series))
 			return true;
@@ -227,12 +224,11 @@ static bool only_series(struct search *s, const char *prefix, char *out, size_t 
 	char path[PATH_MAX], one[16];
 	struct names n;
 	int found = 0;
-	size_t i;
 
 	if (!rootfs_join(path, prefix, "lib"))
 		return false;
 	n = rootfs_names(s->fs, path, "python3.");
-	for (i = 0; i < n.count; i++)
+	for (size_t i = 0; i < n.count; i++)
 		if (pythons_series(n.at[i], one, sizeof(one)) &&
 		    strlen(n.at[i]) == 6 + strlen(one)) {
 			snprintf(out, cap, "%s", one);
@@ -329,9 +325,8 @@ static void add_folder(struct search *s, const char *dir)
 {
 	struct names n = rootfs_names(s->fs, dir, "python");
 	char path[PATH_MAX];
-	size_t i;
 
-	for (i = n.count; i-- > 0;) {
+	for (size_t i = n.count; i-- > 0;) {
 		const char *tail = n.at[i] + 6;
 
 		if (*tail && (*tail != '3' || tail[strspn(tail, "0123456789.")]))
@@ -348,7 +343,6 @@ static void add_pattern(struct search *s, const char *pattern)
 	const char *star = strchr(pattern, '*');
 	char dir[PATH_MAX], next[PATH_MAX];
 	struct names n;
-	size_t i;
 
 	if (!star) {
 		add_folder(s, pattern);
@@ -356,7 +350,7 @@ static void add_pattern(struct search *s, const char *pattern)
 	}
 	text_copy(dir, sizeof(dir), pattern, (size_t)(star - pattern - 1));
 	n = rootfs_names(s->fs, dir, "");
-	for (i = 0; i < n.count; i++)
+	for (size_t i = 0; i < n.count; i++)
 		if (snprintf(next, sizeof(next), "%s/%s%s", dir, n.at[i], star + 1) < PATH_MAX)
 			add_pattern(s, next);
 	rootfs_names_free(&n);
@@ -404,15 +398,13 @@ static void add_active(struct search *s, const char *name)
 
 static void add_everywhere(struct search *s)
 {
-	int i;
-
 	if (rootfs_is_live(s->fs)) {
 		add_active(s, "VIRTUAL_ENV");
 		add_active(s, "CONDA_PREFIX");
 	}
-	for (i = 0; bins[i]; i++)
+	for (int i = 0; bins[i]; i++)
 		add_pattern(s, bins[i]);
-	for (i = 0; s->home && home_bins[i]; i++)
+	for (int i = 0; s->home && home_bins[i]; i++)
 		add_below(s, s->home, home_bins[i]);
 	if (rootfs_is_live(s->fs)) {
 		add_below(s, conf_env("PYENV_ROOT"), "versions/*/bin");
@@ -503,10 +495,8 @@ int pythons_find(struct rootfs *fs, const char *only, struct pythons *out, struc
 
 void pythons_free(struct pythons *p)
 {
-	int i, j;
-
-	for (i = 0; i < p->count; i++) {
-		for (j = 0; j < p->at[i].site_count; j++)
+	for (int i = 0; i < p->count; i++) {
+		for (int j = 0; j < p->at[i].site_count; j++)
 			free(p->at[i].sites[j]);
 		dist_free(&p->at[i].dists);
 	}
@@ -517,9 +507,8 @@ void pythons_free(struct pythons *p)
 json_t *pythons_json(const struct pythons *p)
 {
 	json_t *all = json_array();
-	int i, j;
 
-	for (i = 0; i < p->count; i++) {
+	for (int i = 0; i < p->count; i++) {
 		const struct python *y = &p->at[i];
 		json_t *o = json_object(), *sites = json_array();
 
@@ -528,7 +517,7 @@ json_t *pythons_json(const struct pythons *p)
 		json_object_set_new(o, "kind", text_json(y->kind));
 		json_object_set_new(o, "prefix", text_json(y->prefix));
 		json_object_set_new(o, "base_prefix", text_json(y->base));
-		for (j = 0; j < y->site_count; j++)
+		for (int j = 0; j < y->site_count; j++)
 			json_array_append_new(sites, text_json(y->sites[j]));
 		json_object_set_new(o, "sites", sites);
 		json_array_append_new(all, o);

@@ -48,11 +48,9 @@ json_t *text_json(const char *in)
 
 bool text_is_version(const char *s)
 {
-	size_t n;
-
 	if (!isdigit((unsigned char)*s) && *s != 'v')
 		return false;
-	for (n = 0; s[n]; n++)
+	for (size_t n = 0; s[n]; n++)
 		if (n >= 63 || (!isalnum((unsigned char)s[n]) && !strchr(".+!_-", s[n])))
 			return false;
 	return true;
