@@ -134,9 +134,8 @@ static void worker_gone(struct cluster *c, int i)
 static void pending_drop(void *ctx)
 {
 	struct cluster *c = ctx;
-	int i;
 
-	for (i = 0; i < c->count; i++)
+	for (int i = 0; i < c->count; i++)
 		if (c->worker[i].pending)
 			worker_gone(c, i);
 }
@@ -156,9 +155,8 @@ static void all_name(void *ctx, bool given_up)
 {
 	struct cluster *c = ctx;
 	char text[256];
-	int i;
 
-	for (i = 0; i < c->count; i++)
+	for (int i = 0; i < c->count; i++)
 		if (c->worker[i].running && c->worker[i].pid) {
 			describe(c, i, text, sizeof(text));
 			output_say(c->output, "%s %s", text,
@@ -272,12 +270,10 @@ static void guess_place(const struct cluster *c, int i, struct rankenv *r, int *
 
 static void know_place(const struct cluster *c, int i, struct rankenv *r, int *rank)
 {
-	int k;
-
 	*rank = c->worker[i].rank;
 	r->size = c->how->size;
 	r->local_rank = c->worker[i].slot;
-	for (k = 0; k < c->count; k++)
+	for (int k = 0; k < c->count; k++)
 		r->local_size += c->worker[k].host == c->worker[i].host;
 	r->meet = c->server ? meet_where(c->server) : NULL;
 }
@@ -326,9 +322,7 @@ static void worker_start(struct cluster *c, int i)
 
 static bool all_are_up(const struct cluster *c)
 {
-	int h;
-
-	for (h = 0; h < c->fleet.count; h++)
+	for (int h = 0; h < c->fleet.count; h++)
 		if (c->fleet.host[h].state != FLEET_UP)
 			return false;
 	return true;
@@ -339,12 +333,11 @@ static bool all_are_up(const struct cluster *c)
 static void take_up(void *ctx, int host)
 {
 	struct cluster *c = ctx;
-	int i;
 
 	if (is_ending(c) || (!c->how->is_elastic && !all_are_up(c)))
 		return;
 	c->planned = true;
-	for (i = 0; i < c->count && !is_ending(c); i++)
+	for (int i = 0; i < c->count && !is_ending(c); i++)
 		if (c->worker[i].pending && (!c->how->is_elastic || c->worker[i].host == host))
 			worker_start(c, i);
 }
@@ -353,9 +346,8 @@ static void take_lost(void *ctx, int host, const char *why)
 {
 	struct cluster *c = ctx;
 	struct err e = { 0 };
-	int i;
 
-	for (i = 0; i < c->count; i++) {
+	for (int i = 0; i < c->count; i++) {
 		if (c->worker[i].host != host || !c->worker[i].running)
 			continue;
 		worker_gone(c, i);
@@ -525,7 +517,7 @@ static int act_form(struct cluster *c, const struct elastic_action *a, struct er
 	struct lobby_place place = { .generation = c->elastic.generation,
 				     .size = (uint32_t)a->count };
 	struct secret s;
-	int i, w, rc = 0;
+	int w, rc = 0;
 
 	meet_stop(c->server);
 	c->server = NULL;
@@ -540,7 +532,7 @@ static int act_form(struct cluster *c, const struct elastic_action *a, struct er
 	if (c->elastic.resets)
 		output_say(c->output, "generation %u: %d rank%s", place.generation, a->count,
 			   a->count == 1 ? "" : "s");
-	for (i = 0; i < a->count; i++) {
+	for (int i = 0; i < a->count; i++) {
 		w = c->elastic.members[i];
 		place.rank = (uint32_t)i;
 		place.slot = (uint32_t)c->worker[w].slot;
@@ -632,9 +624,8 @@ static void ask_script(struct cluster *c)
 static int64_t workers_urge(struct cluster *c)
 {
 	int64_t until = INT64_MAX, now = clock_ns();
-	int i;
 
-	for (i = 0; i < c->count; i++) {
+	for (int i = 0; i < c->count; i++) {
 		struct worker *w = &c->worker[i];
 
 		if (!w->running || w->stage == STAYS || w->stage == KILLED_ONE || !w->pid)
@@ -659,18 +650,18 @@ static int64_t workers_urge(struct cluster *c)
 static int plan(struct cluster *c, struct err *e)
 {
 	const struct hostlist *l = c->how->hosts;
-	int i, h, k, rank = 0, rc;
+	int h, rank = 0, rc;
 
 	if (hostlist_slots(l) < c->how->size)
 		return fail(e, RINGUP_EINVAL,
 			    "%d ranks, but the hosts have %d slots: name more hosts, or "
 			    "more slots (HOST:SLOTS)",
 			    c->how->size, hostlist_slots(l));
-	for (i = 0; i < l->count && rank < c->how->size; i++) {
+	for (int i = 0; i < l->count && rank < c->how->size; i++) {
 		if (!l->host[i].slots)
 			continue;
 		h = rc = fleet_add(&c->fleet, l->host[i].name, e);
-		for (k = 0; k < l->host[i].slots && rank < c->how->size && rc >= 0; k++)
+		for (int k = 0; k < l->host[i].slots && rank < c->how->size && rc >= 0; k++)
 			rc = worker_add(c, h, k, rank++, e);
 		if (rc < 0)
 			return rc;
@@ -811,9 +802,8 @@ static int choose_address(struct cluster *c, struct err *e)
 {
 	const struct hostlist *l = c->how->hosts;
 	bool here = !c->how->script && !c->how->parent;
-	int i;
 
-	for (i = 0; l && i < l->count; i++)
+	for (int i = 0; l && i < l->count; i++)
 		here &= hostlist_is_local(l->host[i].name);
 	snprintf(c->address, sizeof(c->address), "127.0.0.1");
 	if (here)
@@ -899,8 +889,6 @@ static int prepare(struct cluster *c, struct err *e)
 
 static void cluster_close(struct cluster *c)
 {
-	int i;
-
 	fleet_close(&c->fleet);
 	finder_close(&c->finder);
 	output_close(c->output);
@@ -912,7 +900,7 @@ static void cluster_close(struct cluster *c)
 		close(c->port_fd);
 	ending_fini(&c->ending);
 	free(c->polls);
-	for (i = 0; i < c->count; i++)
+	for (int i = 0; i < c->count; i++)
 		free(c->worker[i].memory);
 	free(c->worker);
 	free(c->ends);

@@ -154,11 +154,9 @@ static int prepare_rank(struct watch *w, const struct rankenv *common, int rank,
 /* All of them, or those before one that cannot be started. */
 static void note_started(struct watch *w, const pid_t *pid, const int *pidfd)
 {
-	int i;
-
 	if (w->session > 0)
 		stray_add(&w->stray, w->session);
-	for (i = 0; i < w->how->size; i++) {
+	for (int i = 0; i < w->how->size; i++) {
 		if (!pid[i])
 			continue;
 		/* Closed up: one that is not there leaves no hole. */
@@ -258,9 +256,7 @@ static bool is_in(const int *list, int pid)
 
 static bool is_rank(const struct watch *w, int pid)
 {
-	int i;
-
-	for (i = 0; i < w->started; i++)
+	for (int i = 0; i < w->started; i++)
 		if (w->ranks[i].pid == pid)
 			return true;
 	return false;
@@ -305,9 +301,8 @@ static void signal_rank(const struct rank *r, int sig, bool all)
 static void ranks_signal(void *ctx, int sig, bool all)
 {
 	const struct watch *w = ctx;
-	int i;
 
-	for (i = 0; i < w->started; i++)
+	for (int i = 0; i < w->started; i++)
 		if (w->ranks[i].pidfd >= 0)
 			signal_rank(&w->ranks[i], sig, all);
 }
@@ -323,9 +318,7 @@ static bool is_stopped(const struct rank *r)
 /* The others have failed because of it, most likely. */
 static void name_stopped(const struct watch *w)
 {
-	int i;
-
-	for (i = 0; i < w->started; i++)
+	for (int i = 0; i < w->started; i++)
 		if (is_stopped(&w->ranks[i]))
 			output_say(w->output, "rank %d (pid %d) on %s is stopped", i,
 				   (int)w->ranks[i].pid, w->host);
@@ -361,9 +354,8 @@ static void say_where(const struct watch *w, int i)
 static void ranks_name(void *ctx, bool given_up)
 {
 	const struct watch *w = ctx;
-	int i;
 
-	for (i = 0; i < w->started; i++) {
+	for (int i = 0; i < w->started; i++) {
 		if (w->ranks[i].pidfd < 0)
 			continue;
 		if (given_up)
@@ -379,9 +371,8 @@ static void ranks_name(void *ctx, bool given_up)
 static void ranks_kill_stopped(void *ctx)
 {
 	const struct watch *w = ctx;
-	int i;
 
-	for (i = 0; i < w->started; i++)
+	for (int i = 0; i < w->started; i++)
 		if (is_stopped(&w->ranks[i]))
 			signal_rank(&w->ranks[i], SIGKILL, true);
 }
@@ -410,9 +401,8 @@ static void mourn(struct watch *w, const struct culprit *c)
 static void find_dead(struct watch *w)
 {
 	siginfo_t how;
-	int i;
 
-	for (i = 0; i < w->started; i++) {
+	for (int i = 0; i < w->started; i++) {
 		struct pollfd p = { w->ranks[i].pidfd, POLLIN, 0 };
 
 		if (p.fd < 0 || poll(&p, 1, 0) <= 0)
@@ -458,12 +448,11 @@ static void sleep_until_needed(struct watch *w)
 {
 	size_t n = output_poll(w->output, w->polls);
 	int64_t until = ending_until(&w->ending);
-	int i;
 
 	if (w->failed_ns && w->ending.phase == ENDING_RUNNING && w->name_ns < until)
 		until = w->name_ns;
 	w->polls[n++] = (struct pollfd){ w->ending.signal_fd, POLLIN, 0 };
-	for (i = 0; i < w->started; i++)
+	for (int i = 0; i < w->started; i++)
 		if (w->ranks[i].pidfd >= 0)
 			w->polls[n++] = (struct pollfd){ w->ranks[i].pidfd, POLLIN, 0 };
 	poll(w->polls, n, clock_left_ms(until));
@@ -518,9 +507,7 @@ static void end_strays(struct watch *w)
 
 static void close_all(struct watch *w)
 {
-	int i;
-
-	for (i = 0; i < w->started; i++) {
+	for (int i = 0; i < w->started; i++) {
 		if (w->ranks[i].pidfd >= 0)
 			close(w->ranks[i].pidfd);
 		while (waitpid(w->ranks[i].pid, NULL, WNOHANG) < 0 && errno == EINTR)

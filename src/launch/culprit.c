@@ -22,9 +22,9 @@ bool culprit_died(const struct culprit_end *x)
 static struct culprit origin_of(const struct culprit_end *ends, int count, int rank)
 {
 	struct culprit c = { .rank = rank, .awaited = -1, .left = -1 };
-	int i, because;
+	int because;
 
-	for (i = 0; i < count; i++) {
+	for (int i = 0; i < count; i++) {
 		because = ends[c.rank].cause.rank;
 		if (because < 0 || because >= count || because == c.rank)
 			return c;
@@ -64,9 +64,8 @@ static bool is_better(const struct culprit_end *ends, const struct culprit *a,
 struct culprit culprit_find(const struct culprit_end *ends, int count)
 {
 	struct culprit best = { .rank = -1, .awaited = -1, .left = -1 }, c;
-	int i;
 
-	for (i = 0; i < count; i++) {
+	for (int i = 0; i < count; i++) {
 		if (!has_failed(&ends[i]))
 			continue;
 		c = origin_of(ends, count, i);

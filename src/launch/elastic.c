@@ -50,9 +50,9 @@ static int host_slots(const struct elastic *x, int host)
 
 static int slots_count(const struct elastic *x)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < x->host_count; i++)
+	for (int i = 0; i < x->host_count; i++)
 		n += host_slots(x, i);
 	return n;
 }
@@ -80,9 +80,9 @@ static bool worker_has_place(const struct elastic *x, const struct elastic_worke
 
 static int count_state(const struct elastic *x, enum elastic_state s)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < x->worker_count; i++)
+	for (int i = 0; i < x->worker_count; i++)
 		n += x->workers[i].state == s;
 	return n;
 }
@@ -91,10 +91,10 @@ static int count_state(const struct elastic *x, enum elastic_state s)
  */
 static int count_waiting(const struct elastic *x, int *veterans)
 {
-	int i, n = 0;
+	int n = 0;
 
 	*veterans = 0;
-	for (i = 0; i < x->worker_count; i++) {
+	for (int i = 0; i < x->worker_count; i++) {
 		const struct elastic_worker *w = &x->workers[i];
 
 		if (w->state != ELASTIC_WAITING || !worker_has_place(x, w))
@@ -107,9 +107,9 @@ static int count_waiting(const struct elastic *x, int *veterans)
 
 static int count_alive(const struct elastic *x, bool placed)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < x->worker_count; i++)
+	for (int i = 0; i < x->worker_count; i++)
 		n += is_alive(&x->workers[i]) &&
 		     (!placed || worker_has_place(x, &x->workers[i]));
 	return n;
@@ -135,11 +135,11 @@ static int host_find(struct elastic *x, const char *name)
 
 void elastic_hosts(struct elastic *x, const struct hostlist *l, int64_t now)
 {
-	int i, h;
+	int h;
 
-	for (i = 0; i < x->host_count; i++)
+	for (int i = 0; i < x->host_count; i++)
 		x->hosts[i].listed = false;
-	for (i = 0; i < l->count; i++) {
+	for (int i = 0; i < l->count; i++) {
 		h = host_find(x, l->host[i].name);
 		if (h < 0)
 			return;
@@ -292,9 +292,7 @@ static void sooner(int64_t *until, int64_t ns)
 /* A host that has rested is as good as any other. */
 static void hosts_wake(struct elastic *x, int64_t now, int64_t *until)
 {
-	int i;
-
-	for (i = 0; i < x->host_count; i++) {
+	for (int i = 0; i < x->host_count; i++) {
 		struct elastic_host *h = &x->hosts[i];
 
 		if (!h->rest_ns || h->rest_ns == INT64_MAX)
@@ -312,9 +310,7 @@ static void hosts_wake(struct elastic *x, int64_t now, int64_t *until)
  * taken away when the generation is over, so that the others choose the moment. */
 static bool end_one(struct elastic *x, struct elastic_action *a)
 {
-	int i;
-
-	for (i = 0; i < x->worker_count; i++) {
+	for (int i = 0; i < x->worker_count; i++) {
 		const struct elastic_worker *w = &x->workers[i];
 		const struct elastic_host *h = &x->hosts[w->host];
 
@@ -362,9 +358,9 @@ static bool end_late(struct elastic *x, int64_t now, struct elastic_action *a, i
 
 static int free_slot(const struct elastic *x, int host)
 {
-	int slot, i;
+	int i;
 
-	for (slot = 0; slot < x->hosts[host].is.slots; slot++) {
+	for (int slot = 0; slot < x->hosts[host].is.slots; slot++) {
 		for (i = 0; i < x->worker_count; i++)
 			if (x->workers[i].host == host && x->workers[i].slot == slot &&
 			    x->workers[i].state != ELASTIC_ENDED)
@@ -432,12 +428,12 @@ static int compare_seniority(const struct elastic *x, int a, int b)
 static int members_choose(struct elastic *x)
 {
 	int *more = realloc(x->members, (size_t)(x->worker_count + 1) * sizeof(*more));
-	int i, k, n = 0;
+	int k, n = 0;
 
 	if (!more)
 		return -1;
 	x->members = more;
-	for (i = 0; i < x->worker_count; i++) {
+	for (int i = 0; i < x->worker_count; i++) {
 		if (x->workers[i].state != ELASTIC_WAITING ||
 		    !worker_has_place(x, &x->workers[i]))
 			continue;
@@ -450,7 +446,7 @@ static int members_choose(struct elastic *x)
 
 static void form(struct elastic *x, int64_t now, struct elastic_action *a)
 {
-	int i, n;
+	int n;
 
 	if (x->generation && x->how.reset_limit >= 0 && x->resets >= x->how.reset_limit) {
 		snprintf(a->why, sizeof(a->why),
@@ -471,9 +467,9 @@ static void form(struct elastic *x, int64_t now, struct elastic_action *a)
 	x->final = 0;
 	x->waiting_ns = x->short_ns = 0;
 	/* Workers that are not in this generation lose the rank of the one before. */
-	for (i = 0; i < x->worker_count; i++)
+	for (int i = 0; i < x->worker_count; i++)
 		x->workers[i].rank = -1;
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		struct elastic_worker *w = &x->workers[x->members[i]];
 
 		w->state = ELASTIC_MEMBER;
@@ -507,9 +503,8 @@ static bool newcomers_are_ready(const struct elastic *x, int64_t now, int64_t *u
 {
 	int64_t first = INT64_MAX, late;
 	bool coming = false;
-	int i;
 
-	for (i = 0; i < x->worker_count; i++) {
+	for (int i = 0; i < x->worker_count; i++) {
 		const struct elastic_worker *w = &x->workers[i];
 
 		if (w->state == ELASTIC_WAITING && worker_has_place(x, w))
@@ -520,7 +515,7 @@ static bool newcomers_are_ready(const struct elastic *x, int64_t now, int64_t *u
 	late = after(first, x->how.start_ms);
 	if (now >= late)
 		return true;
-	for (i = 0; i < x->worker_count; i++)
+	for (int i = 0; i < x->worker_count; i++)
 		coming |= is_coming(x, &x->workers[i], now, until);
 	if (coming)
 		sooner(until, late);
@@ -557,11 +552,9 @@ static bool end_well(struct elastic *x, struct elastic_action *a)
 /* Can there be more workers than there are, ever? */
 static bool has_hope(const struct elastic *x)
 {
-	int i;
-
 	if (x->how.discovers)
 		return true;
-	for (i = 0; i < x->host_count; i++)
+	for (int i = 0; i < x->host_count; i++)
 		if (x->hosts[i].rest_ns && x->hosts[i].rest_ns != INT64_MAX && x->generation)
 			return true;
 	return target(x) >= x->how.min_np;

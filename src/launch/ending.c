@@ -32,12 +32,11 @@ int ending_catch(struct ending *x, struct err *e)
 	static const int wanted[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
 				      SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD };
 	sigset_t set;
-	size_t i;
 
 	/* A shell script's background jobs ignore SIGINT, and an ignored signal
 	 * never arrives; what nohup(1) did is respected. */
 	sigemptyset(&set);
-	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 		sigaddset(&set, wanted[i]);
 		if (wanted[i] != SIGHUP)
 			signal(wanted[i], SIG_DFL);

@@ -283,18 +283,15 @@ void fleet_signal(struct fleet *f, int h, uint32_t worker, int sig, bool all)
 
 void fleet_signal_all(struct fleet *f, int sig, bool all)
 {
-	int i;
-
-	for (i = 0; i < f->count; i++)
+	for (int i = 0; i < f->count; i++)
 		fleet_signal(f, i, ORDER_ALL, sig, all);
 }
 
 void fleet_notice(struct fleet *f, uint32_t generation, unsigned bits)
 {
 	uint32_t number[2] = { generation, bits };
-	int i;
 
-	for (i = 0; i < f->count; i++)
+	for (int i = 0; i < f->count; i++)
 		host_say(f, &f->host[i], ORDER_NOTICE, number, 2, NULL, 0);
 }
 
@@ -309,18 +306,14 @@ static void host_acknowledge(struct fleet *f, struct fleet_host *h)
 
 void fleet_hold(struct fleet *f, bool held)
 {
-	int i;
-
 	f->held = held;
-	for (i = 0; i < f->count && !held; i++)
+	for (int i = 0; i < f->count && !held; i++)
 		host_acknowledge(f, &f->host[i]);
 }
 
 void fleet_finish(struct fleet *f)
 {
-	int i;
-
-	for (i = 0; i < f->count; i++) {
+	for (int i = 0; i < f->count; i++) {
 		struct fleet_host *h = &f->host[i];
 
 		if (h->state == FLEET_STARTING) {
@@ -337,9 +330,7 @@ void fleet_finish(struct fleet *f)
 
 bool fleet_is_done(const struct fleet *f)
 {
-	int i;
-
-	for (i = 0; i < f->count; i++)
+	for (int i = 0; i < f->count; i++)
 		if (f->host[i].state == FLEET_UP)
 			return false;
 	return true;
@@ -508,9 +499,8 @@ size_t fleet_poll_count(const struct fleet *f)
 size_t fleet_poll(const struct fleet *f, struct pollfd *p)
 {
 	size_t n = 0;
-	int i;
 
-	for (i = 0; i < f->count; i++) {
+	for (int i = 0; i < f->count; i++) {
 		const struct fleet_host *h = &f->host[i];
 
 		if (!is_open(h))
@@ -526,9 +516,8 @@ size_t fleet_poll(const struct fleet *f, struct pollfd *p)
 int64_t fleet_until(const struct fleet *f)
 {
 	int64_t until = f->ping_ns;
-	int i;
 
-	for (i = 0; i < f->count; i++)
+	for (int i = 0; i < f->count; i++)
 		if (f->host[i].state == FLEET_STARTING && f->host[i].late_ns < until)
 			until = f->host[i].late_ns;
 	return until;
@@ -544,11 +533,10 @@ static bool is_ready(const struct fleet_host *h)
 void fleet_serve(struct fleet *f)
 {
 	bool ping = clock_ns() >= f->ping_ns;
-	int i;
 
 	if (ping)
 		f->ping_ns = clock_deadline(RANKD_PING_MS);
-	for (i = 0; i < f->count; i++) {
+	for (int i = 0; i < f->count; i++) {
 		if (ping)
 			host_say(f, &f->host[i], ORDER_PING, NULL, 0, NULL, 0);
 		if (is_open(&f->host[i])) {
@@ -562,11 +550,10 @@ void fleet_serve(struct fleet *f)
 void fleet_close(struct fleet *f)
 {
 	int64_t enough = clock_deadline(END_MS);
-	int i;
 
-	for (i = 0; i < f->count; i++)
+	for (int i = 0; i < f->count; i++)
 		starter_hang_up(&f->host[i].starter);
-	for (i = 0; i < f->count; i++) {
+	for (int i = 0; i < f->count; i++) {
 		starter_end(&f->host[i].starter, enough);
 		order_close(&f->host[i].order);
 	}

@@ -22,9 +22,7 @@ enum { FILE_BYTES = 4 << 20 };
  * of names and addresses. */
 static bool is_name(const char *text, size_t len)
 {
-	size_t i;
-
-	for (i = 0; i < len; i++)
+	for (size_t i = 0; i < len; i++)
 		if (!isalnum((unsigned char)text[i]) && !strchr("._-@%:", text[i]))
 			return false;
 	return len > 0 && len < HOSTLIST_NAME && text[0] != '-';
@@ -33,9 +31,8 @@ static bool is_name(const char *text, size_t len)
 static int slots_read(const char *text, size_t len, int *slots)
 {
 	long n = 0;
-	size_t i;
 
-	for (i = 0; i < len; i++) {
+	for (size_t i = 0; i < len; i++) {
 		if (!isdigit((unsigned char)text[i]))
 			return -1;
 		n = n * 10 + (text[i] - '0');
@@ -50,9 +47,8 @@ static int slots_read(const char *text, size_t len, int *slots)
 static int host_add(struct hostlist *l, const char *name, size_t len, int slots, struct err *e)
 {
 	struct hostlist_host *h;
-	int i;
 
-	for (i = 0; i < l->count; i++)
+	for (int i = 0; i < l->count; i++)
 		if (strlen(l->host[i].name) == len && !memcmp(l->host[i].name, name, len)) {
 			l->host[i].slots += slots;
 			if (l->host[i].slots <= HOSTLIST_SLOTS)
@@ -194,20 +190,20 @@ int hostlist_script(struct hostlist *l, const char *text, int slots, struct err 
 
 int hostlist_slots(const struct hostlist *l)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < l->count; i++)
+	for (int i = 0; i < l->count; i++)
 		n += l->host[i].slots;
 	return n;
 }
 
 bool hostlist_equal(const struct hostlist *a, const struct hostlist *b)
 {
-	int i, j;
+	int j;
 
 	if (a->count != b->count)
 		return false;
-	for (i = 0; i < a->count; i++) {
+	for (int i = 0; i < a->count; i++) {
 		for (j = 0; j < b->count && strcmp(a->host[i].name, b->host[j].name); j++)
 			;
 		if (j == b->count || a->host[i].slots != b->host[j].slots)

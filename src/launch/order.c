@@ -110,13 +110,13 @@ int order_say(struct order *o, enum order_kind kind, const uint32_t *numbers, in
 	      const void *data, size_t len, struct err *e)
 {
 	unsigned char head[HEAD + 4 * MOST_NUMBERS];
-	int i, rc;
+	int rc;
 
 	if (n > MOST_NUMBERS || len > ORDER_BYTES - 4 * MOST_NUMBERS)
 		return fail(e, RINGUP_EINVAL, "%zu bytes are too many for an order", len);
 	pack_put32(head, (uint32_t)(4 * (size_t)n + len));
 	head[4] = (unsigned char)kind;
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		pack_put32(head + HEAD + 4 * i, numbers[i]);
 	rc = out_append(o, head, HEAD + 4 * (size_t)n, e);
 	if (!rc)
@@ -206,9 +206,9 @@ int order_read(struct order *o, struct err *e)
 void order_text(char *to, size_t size, const void *text, size_t len)
 {
 	const unsigned char *from = text;
-	size_t i, n = 0;
+	size_t n = 0;
 
-	for (i = 0; i < len && n + 1 < size; i++)
+	for (size_t i = 0; i < len && n + 1 < size; i++)
 		to[n++] = from[i] < ' ' || from[i] == 127 ? ' ' : (char)from[i];
 	to[n] = 0;
 }
@@ -272,11 +272,9 @@ int order_next(struct order *o, const unsigned char **datap, size_t *lenp, struc
 
 bool order_numbers(const unsigned char **datap, size_t *lenp, uint32_t *numbers, int n)
 {
-	int i;
-
 	if (*lenp < 4 * (size_t)n)
 		return false;
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		numbers[i] = pack_get32(*datap + 4 * i);
 	*datap += 4 * n;
 	*lenp -= 4 * (size_t)n;

@@ -422,9 +422,7 @@ int output_pipes(struct output *o, int rank, int *out, int *err, struct err *e)
 
 void output_started(struct output *o, int rank)
 {
-	int i;
-
-	for (i = 2 * rank; i < 2 * rank + 2; i++) {
+	for (int i = 2 * rank; i < 2 * rank + 2; i++) {
 		if (o->streams[i].far >= 0)
 			close(o->streams[i].far);
 		o->streams[i].far = -1;
@@ -455,12 +453,11 @@ size_t output_poll_count(const struct output *o)
 size_t output_poll(const struct output *o, struct pollfd *p)
 {
 	size_t n = 0;
-	int i;
 
-	for (i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++)
 		if (o->sinks[i].len)
 			p[n++] = (struct pollfd){ o->sinks[i].fd, POLLOUT, 0 };
-	for (i = 0; i < 2 * o->size; i++)
+	for (int i = 0; i < 2 * o->size; i++)
 		if (o->streams[i].fd >= 0 && o->streams[i].sink->len < FULL_BYTES)
 			p[n++] = (struct pollfd){ o->streams[i].fd, POLLIN, 0 };
 	return n;
@@ -468,12 +465,10 @@ size_t output_poll(const struct output *o, struct pollfd *p)
 
 void output_move(struct output *o)
 {
-	int i;
-
-	for (i = 0; i < 2 * o->size; i++)
+	for (int i = 0; i < 2 * o->size; i++)
 		if (o->streams[i].sink->len < FULL_BYTES)
 			pull(o, &o->streams[i]);
-	for (i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++) {
 		sink_write(&o->sinks[i]);
 		if (!o->sinks[i].error)
 			continue;
@@ -497,10 +492,8 @@ int output_check(const struct output *o, struct err *e)
 
 void output_drain(struct output *o, int rank)
 {
-	int i;
-
 	/* A pipe holds a megabyte at most; a child of the rank may go on for ever. */
-	for (i = 2 * rank; i < 2 * rank + 2; i++) {
+	for (int i = 2 * rank; i < 2 * rank + 2; i++) {
 		int times = 0;
 
 		while (times++ < 64 && pull(o, &o->streams[i]))
@@ -510,11 +503,9 @@ void output_drain(struct output *o, int rank)
 
 void output_finish(struct output *o)
 {
-	int i;
-
-	for (i = 0; i < o->size; i++)
+	for (int i = 0; i < o->size; i++)
 		output_drain(o, i);
-	for (i = 0; i < 2 * o->size; i++) {
+	for (int i = 0; i < 2 * o->size; i++) {
 		end_line(o, &o->streams[i]);
 		close_stream(&o->streams[i]);
 	}
@@ -527,11 +518,9 @@ bool output_is_idle(const struct output *o)
 
 void output_close(struct output *o)
 {
-	int i;
-
 	if (!o)
 		return;
-	for (i = 0; i < 2 * o->size; i++) {
+	for (int i = 0; i < 2 * o->size; i++) {
 		struct stream *s = &o->streams[i];
 
 		output_started(o, i / 2);

@@ -90,12 +90,12 @@ static int say_hello(struct rankd *a)
 static int daemon_name(struct rankd *a, struct err *e)
 {
 	unsigned char random[8];
-	size_t i, n;
+	size_t n;
 
 	if (getentropy(random, sizeof(random)))
 		return fail_os(e, "random numbers");
 	n = (size_t)snprintf(a->mark, sizeof(a->mark), "RINGUP_DAEMON=%d.", (int)getpid());
-	for (i = 0; i < sizeof(random); i++, n += 2)
+	for (size_t i = 0; i < sizeof(random); i++, n += 2)
 		snprintf(a->mark + n, sizeof(a->mark) - n, "%02x", random[i]);
 	return 0;
 }
@@ -157,9 +157,7 @@ static int make_pipes(struct worker *w, int far[STREAMS], int count)
 
 static void close_streams(int fd[STREAMS])
 {
-	int i;
-
-	for (i = 0; i < STREAMS; i++) {
+	for (int i = 0; i < STREAMS; i++) {
 		if (fd[i] >= 0)
 			close(fd[i]);
 		fd[i] = -1;
@@ -311,11 +309,10 @@ static void worker_signal(const struct worker *w, int sig, bool all)
 static int take_signal(struct rankd *a, const unsigned char *data, size_t len, struct err *e)
 {
 	uint32_t number[3];
-	int i;
 
 	if (!order_numbers(&data, &len, number, 3) || number[1] > 64)
 		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
-	for (i = 0; i < a->count; i++)
+	for (int i = 0; i < a->count; i++)
 		if (number[0] == ORDER_ALL || number[0] == a->worker[i].id)
 			worker_signal(&a->worker[i], (int)number[1], number[2]);
 	if (number[1] == SIGSTOP || number[1] == SIGCONT)
@@ -417,10 +414,8 @@ static bool output_pull(struct rankd *a, struct worker *w, int stream)
 
 static void output_drain_worker(struct rankd *a, struct worker *w)
 {
-	int i, times;
-
-	for (i = 0; i < STREAMS; i++)
-		for (times = 0; times < DRAIN_TIMES && output_pull(a, w, i); times++)
+	for (int i = 0; i < STREAMS; i++)
+		for (int times = 0; times < DRAIN_TIMES && output_pull(a, w, i); times++)
 			;
 }
 
@@ -445,9 +440,7 @@ static void worker_ended(struct rankd *a, struct worker *w, const siginfo_t *how
 
 static struct worker *worker_of(struct rankd *a, pid_t pid)
 {
-	int i;
-
-	for (i = 0; i < a->count; i++)
+	for (int i = 0; i < a->count; i++)
 		if (a->worker[i].pid == pid)
 			return &a->worker[i];
 	return NULL;
@@ -477,18 +470,18 @@ static void reap(struct rankd *a)
 
 static int running(const struct rankd *a)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < a->count; i++)
+	for (int i = 0; i < a->count; i++)
 		n += a->worker[i].pid != 0;
 	return n;
 }
 
 static void forget_ended(struct rankd *a)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < a->count; i++)
+	for (int i = 0; i < a->count; i++)
 		if (a->worker[i].pid || a->worker[i].fd[0] >= 0 || a->worker[i].fd[1] >= 0 ||
 		    a->worker[i].fd[2] >= 0)
 			a->worker[n++] = a->worker[i];
@@ -501,10 +494,9 @@ static int take_signals(struct rankd *a, struct err *e)
 {
 	static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD };
 	sigset_t set;
-	size_t i;
 
 	sigemptyset(&set);
-	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 		sigaddset(&set, wanted[i]);
 		signal(wanted[i], SIG_DFL);
 	}
@@ -539,14 +531,14 @@ static void read_lifeline(struct rankd *a)
 static int rankd_turn(struct rankd *a, int64_t until, struct err *e)
 {
 	struct pollfd *p = a->poll;
-	int i, k, n = 4, rc = 0;
+	int n = 4, rc = 0;
 
 	p[0] = (struct pollfd){ a->order.in, POLLIN, 0 };
 	p[1] = (struct pollfd){ order_events(&a->order) ? a->order.out : -1, POLLOUT, 0 };
 	p[2] = (struct pollfd){ a->signal_fd, POLLIN, 0 };
 	p[3] = (struct pollfd){ a->task ? a->task->lifeline : -1, POLLIN, 0 };
-	for (i = 0; i < a->count && a->unread < RANKD_WINDOW_BYTES; i++)
-		for (k = 0; k < STREAMS; k++)
+	for (int i = 0; i < a->count && a->unread < RANKD_WINDOW_BYTES; i++)
+		for (int k = 0; k < STREAMS; k++)
 			if (a->worker[i].fd[k] >= 0)
 				p[n++] = (struct pollfd){ a->worker[i].fd[k], POLLIN, 0 };
 	if (poll(p, (nfds_t)n, clock_left_ms(until)) < 0 && errno != EINTR)
@@ -555,8 +547,8 @@ static int rankd_turn(struct rankd *a, int64_t until, struct err *e)
 		a->lost = true;
 	if (p[3].revents)
 		read_lifeline(a);
-	for (i = 0; i < a->count && a->unread < RANKD_WINDOW_BYTES; i++)
-		for (k = 0; k < STREAMS; k++)
+	for (int i = 0; i < a->count && a->unread < RANKD_WINDOW_BYTES; i++)
+		for (int k = 0; k < STREAMS; k++)
 			output_pull(a, &a->worker[i], k);
 	read_signals(a);
 	forget_ended(a);
@@ -570,11 +562,11 @@ static void end_ranks(struct rankd *a)
 {
 	int64_t patience = clock_deadline(a->lost ? 0 : STRAY_MS);
 	int64_t enough = clock_deadline(STRAY_MS + DEATH_MS);
-	int i, sig = a->lost ? SIGKILL : SIGTERM;
+	int sig = a->lost ? SIGKILL : SIGTERM;
 
 	if (!a->setup)
 		return;
-	for (i = 0; i < a->count; i++)
+	for (int i = 0; i < a->count; i++)
 		worker_signal(&a->worker[i], SIGKILL, true);
 	while ((stray_signal(&a->stray, sig) || running(a)) && clock_left_ms(enough)) {
 		sig = clock_left_ms(patience) ? 0 : SIGKILL;
@@ -586,11 +578,10 @@ static void end_ranks(struct rankd *a)
 static void say_bye(struct rankd *a)
 {
 	int64_t enough = clock_deadline(DEATH_MS);
-	int i, k;
 
-	for (i = 0; i < a->count; i++) {
+	for (int i = 0; i < a->count; i++) {
 		output_drain_worker(a, &a->worker[i]);
-		for (k = 0; k < STREAMS; k++)
+		for (int k = 0; k < STREAMS; k++)
 			if (a->worker[i].fd[k] >= 0)
 				close(a->worker[i].fd[k]);
 	}

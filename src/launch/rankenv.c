@@ -92,9 +92,8 @@ bool rankenv_is_ours(const char *var)
 static char **find(const struct argv *l, const char *var)
 {
 	size_t len = strcspn(var, "=");
-	int i;
 
-	for (i = 0; i < l->count; i++)
+	for (int i = 0; i < l->count; i++)
 		if (!strncmp(l->word[i], var, len) && l->word[i][len] == '=')
 			return &l->word[i];
 	return NULL;
@@ -235,13 +234,12 @@ void rankenv_free(char **env)
 int rankenv_mark(char mark[RANKENV_MARK], const char *name, struct err *e)
 {
 	unsigned char random[8];
-	size_t i;
 	int n;
 
 	if (getentropy(random, sizeof(random)))
 		return fail_os(e, "random numbers");
 	n = snprintf(mark, RANKENV_MARK, "RINGUP_JOB=%.48s.", name && *name ? name : "run");
-	for (i = 0; i < sizeof(random); i++)
+	for (size_t i = 0; i < sizeof(random); i++)
 		n += snprintf(mark + n, RANKENV_MARK - (size_t)n, "%02x", random[i]);
 	return 0;
 }

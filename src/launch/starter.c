@@ -52,9 +52,7 @@ static void add(struct line *l, const char *text, size_t len)
 
 static void add_list(struct line *l, const char *const *words, size_t n)
 {
-	size_t i;
-
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		add(l, words[i], strlen(words[i]));
 }
 

@@ -92,9 +92,7 @@ int stray_signal(const struct stray *s, int sig)
 /* The launcher is gone: kill until nothing is left, for two seconds at most. */
 static void avenge(const struct stray *s)
 {
-	int times;
-
-	for (times = 0; times < 100 && stray_signal(s, SIGKILL); times++)
+	for (int times = 0; times < 100 && stray_signal(s, SIGKILL); times++)
 		clock_sleep_ms(20);
 }
 
